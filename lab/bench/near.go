@@ -219,24 +219,9 @@ func (l *load) check(sums []byte) error {
 
 // reference measures one reference.
 func (n *near) reference(ctx context.Context, name string) (trial.Figures, error) {
-	d := n.cfg.Duration
-	switch name {
-	case refCopy, refCopySmall:
-		if n.copies == nil {
-			c, err := newCopies(int(n.cfg.Memory), n.source)
-			if err != nil {
-				return nil, err
-			}
-			n.copies = c
-		}
-		if name == refCopySmall {
-			return n.copies.measure(tripSize, d), nil
-		}
-		return n.copies.measure(blockSize, d), nil
-	case refMPIShm:
-		return n.mpi.run(ctx, d, memoryTransports...)
-	case refMPITCP:
-		return n.mpi.run(ctx, d, "tcp,self")
+	r := referenceOf(name)
+	if r.far == nil {
+		return r.near(ctx, n, "")
 	}
 	a, err := ask(ctx, n.conn, request{Begin: &beginArgs{Reference: name}})
 	if err != nil {
@@ -245,53 +230,9 @@ func (n *near) reference(ctx context.Context, name string) (trial.Figures, error
 	if _, err := ask(ctx, n.conn, request{Mark: &noArgs{}}); err != nil {
 		return nil, err
 	}
-	res, err := n.against(ctx, name, a.Addr)
-	if err != nil {
-		_, other := ask(ctx, n.conn, request{Close: &noArgs{}})
-		return nil, errors.Join(err, other)
-	}
-	return res, nil
-}
-
-// against runs the near end of a reference whose far end is at addr, and ends it.
-func (n *near) against(ctx context.Context, name, addr string) (trial.Figures, error) {
-	var sent uint64
-	var took time.Duration
-	var err error
-	res := trial.Figures{}
-	cpu, began := cpuTime(), time.Now()
-	switch name {
-	case refUDP:
-		sent, took, err = sendUDP(ctx, addr, n.mtu, n.source, n.cfg.Duration)
-	case refTCP:
-		sent, err = sendTCP(ctx, addr, n.source, n.cfg.Duration)
-	case refQUIC:
-		c := linkConfig{id: n.cfg.Identity, host: n.cfg.Host, spin: n.cfg.Spin}
-		sent, took, err = sendQUIC(ctx, c, n.cfg.Far, addr, n.source, n.cfg.Duration)
-	case refTrip:
-		err = tripsUDP(ctx, addr, 0, n.cfg.Duration/2, res)
-	case refTripSpin:
-		err = tripsUDP(ctx, addr, n.cfg.Spin, n.cfg.Duration/2, res)
-	case refIPerf:
-		res, err = runIPerf(ctx, addr, n.cfg.Duration)
-	}
-	if err != nil {
-		return nil, err
-	}
-	used := cpuTime() - cpu
-	a, err := ask(ctx, n.conn, request{End: &endArgs{Bytes: sent}})
-	if err != nil || sent == 0 {
-		return res, err
-	}
-	if took == 0 {
-		took = time.Since(began) // until all is received
-	}
-	res["goodput_gbps"] = gbps(a.Bytes, took)
-	if name != refTCP { // what TCP loses it repeats
-		res["lost_share"] = 1 - float64(min(a.Bytes, sent))/float64(sent)
-	}
-	res["near_cpu_s_per_gb"], res["far_cpu_s_per_gb"] = perGB(used, a.Bytes), perGB(time.Duration(a.CPUNs), a.Bytes)
-	return res, nil
+	res, err := r.near(ctx, n, a.Addr)
+	_, other := ask(ctx, n.conn, request{Close: &noArgs{}})
+	return res, errors.Join(err, other)
 }
 
 // wants is what a measurement would like to have of a machine on which so many of its processes run.

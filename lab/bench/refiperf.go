@@ -14,14 +14,9 @@ import (
 	"ringlet/lab/trial"
 )
 
-// iperf is an iperf3 server for one test.
-type iperf struct {
-	process *tool.Process
-	at      string
-	stop    context.CancelFunc
-}
-
-func startIPerf(host string) (job, error) {
+// startIPerf starts an iperf3 server for one test.
+func startIPerf(f *far) (*job, error) {
+	host := f.cfg.Host
 	if err := tool.Missing("iperf3"); err != nil {
 		return nil, err
 	}
@@ -38,17 +33,11 @@ func startIPerf(host string) (job, error) {
 		stop()
 		return nil, err
 	}
-	return &iperf{t, net.JoinHostPort(host, strconv.Itoa(port)), stop}, nil
-}
-
-func (i *iperf) addr() string { return i.at }
-
-func (i *iperf) end(uint64) (answer, error) { return answer{}, nil }
-
-func (i *iperf) close() error {
-	i.process.Stop()
-	i.stop()
-	return nil
+	return &job{net.JoinHostPort(host, strconv.Itoa(port)), nothingSent, func() error {
+		t.Stop()
+		stop()
+		return nil
+	}}, nil
 }
 
 // A server that was just started does not listen yet.
@@ -58,12 +47,12 @@ const (
 )
 
 // runIPerf runs the client for at least the duration; iperf3 counts in whole seconds.
-func runIPerf(ctx context.Context, addr string, d time.Duration) (trial.Figures, error) {
+func runIPerf(ctx context.Context, n *near, addr string) (trial.Figures, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
-	seconds := strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
+	seconds := strconv.Itoa(max(1, int(math.Ceil(n.cfg.Duration.Seconds()))))
 	for try := 1; ; try++ {
 		out, err := tool.Command{Program: "iperf3", Args: []string{"--client", host, "--port", port, "--time", seconds, "--json"}}.Run(ctx)
 		if err != nil && len(out) == 0 {

@@ -47,8 +47,12 @@ func newMPI(ctx context.Context) (*mpi, error) {
 
 func (m *mpi) close() { _ = os.RemoveAll(m.dir) }
 
-// memoryTransports of OpenMPI: as version 4 names it, and as version 5 does.
-var memoryTransports = []string{"vader,self", "sm,self"}
+// shifting is the reference over the transports named, the first set that works.
+func shifting(transports ...string) func(context.Context, *near, string) (trial.Figures, error) {
+	return func(ctx context.Context, n *near, _ string) (trial.Figures, error) {
+		return n.mpi.run(ctx, n.cfg.Duration, transports...)
+	}
+}
 
 // run shifts for the duration over the transports named, the first set that works.
 func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (trial.Figures, error) {

@@ -127,9 +127,9 @@ func (r *Report) carrierRows(cfg *Config, rounds trial.Rounds) {
 
 func (r *Report) referenceRows(rounds trial.Rounds) {
 	r.References = []ReferenceRow{}
-	for _, name := range referenceNames {
-		if rounds.Has(name) {
-			row := ReferenceRow{Name: name, What: what[name]}
+	for i := range references {
+		if name := references[i].name; rounds.Has(name) {
+			row := ReferenceRow{Name: name, What: references[i].what}
 			rounds.Fill(name, &row)
 			r.References = append(r.References, row)
 		}

@@ -85,7 +85,7 @@ func Measure(ctx context.Context, cfg Config, name string) (trial.Figures, error
 	if c, size, ok := linkOf(name); ok {
 		return s.cell(ctx, c, int(size))
 	}
-	if !slices.Contains(slices.Concat(s.references(), []string{refTrip, refTripSpin, refCopySmall}), name) {
+	if !referenceOf(name).when(&s.cfg) {
 		return nil, errors.New(strings.Join(s.report.LeftOut, "; "))
 	}
 	return s.reference(ctx, name)
@@ -104,11 +104,15 @@ func linkOf(name string) (c transport.Row, size config.Bytes, ok bool) {
 
 // Known says what is wrong with the name of a raw measurement.
 func Known(name string) error {
-	if _, _, ok := linkOf(name); ok || what[name] != "" {
+	if _, _, ok := linkOf(name); ok || referenceOf(name) != nil {
 		return nil
 	}
+	var names []string
+	for i := range references {
+		names = append(names, references[i].name)
+	}
 	return refuse("references", "%q is neither one of %s nor a carrier and a size, as \"express 1MiB\"", name,
-		strings.Join(referenceNames, ", "))
+		strings.Join(names, ", "))
 }
 
 // begin starts the far process and makes what the references need. The session is nil where there is no far process;
@@ -208,29 +212,13 @@ func (s *session) cleanUp() {
 	}
 }
 
-// references that are measured.
-func (s *session) references() []string {
-	out := []string{refUDP, refTCP, refQUIC}
-	if s.cfg.Peer == "" {
-		out = append(out, refCopy)
-	}
-	if s.cfg.IPerf {
-		out = append(out, refIPerf)
-	}
-	if s.cfg.MPI {
-		out = append(out, refMPIShm, refMPITCP)
-	}
-	return out
-}
-
-// smallReferences are those of the smallest writes.
-func (s *session) smallReferences() []string {
-	out := []string{refTrip}
-	if s.cfg.Spin > 0 {
-		out = append(out, refTripSpin)
-	}
-	if s.cfg.Peer == "" {
-		out = append(out, refCopySmall)
+// references that are measured beside the smallest writes, or beside the others.
+func (s *session) references(small bool) []string {
+	var out []string
+	for i := range references {
+		if r := &references[i]; r.small == small && r.when(&s.cfg) {
+			out = append(out, r.name)
+		}
 	}
 	return out
 }
@@ -252,10 +240,10 @@ func (s *session) plan() (tasks []task, blocks []int) {
 		}
 		var beside []string
 		if size == sizes[0] {
-			beside = s.smallReferences()
+			beside = s.references(true)
 		}
 		if size == big {
-			beside = append(beside, s.references()...)
+			beside = append(beside, s.references(false)...)
 		}
 		for _, name := range beside {
 			tasks = append(tasks, task{name, name, name,
@@ -299,10 +287,6 @@ func (s *session) measure(ctx context.Context) error {
 	return nil
 }
 
-// foreign are references by programs of others: that one is missing on the far machine, or does not work, is no fault
-// of what is measured.
-var foreign = []string{refIPerf, refMPIShm, refMPITCP}
-
 // attempt runs a task and gives the error that ends everything.
 func (s *session) attempt(ctx context.Context, k *task) error {
 	figures, err := k.run(ctx)
@@ -314,7 +298,7 @@ func (s *session) attempt(ctx context.Context, k *task) error {
 		return nil
 	}
 	s.failed[k.unit] = true
-	if slices.Contains(foreign, k.unit) {
+	if r := referenceOf(k.unit); r != nil && r.foreign {
 		s.report.LeftOut = append(s.report.LeftOut, fmt.Sprintf("%s: left out, %v", k.unit, err))
 		return nil
 	}
