@@ -116,7 +116,7 @@ func listsOf(c *recording.Contents) []*recording.Problems {
 
 // judgeFound holds what is in all directories of a run against what its record says, which was completed when all nodes
 // were back.
-func judgeFound(r Run, run *ecsv1.Run, f reading) (problems []string) {
+func judgeFound(r planned, run *ecsv1.Run, f reading) (problems []string) {
 	add := func(format string, args ...any) {
 		who := fmt.Sprintf("run %d (%s): ", run.GetNumber(), verdict(run))
 		problems = append(problems, who+fmt.Sprintf(format, args...))

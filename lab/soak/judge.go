@@ -50,7 +50,7 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 }
 
 // judgeTrial is what must have come of a run of the plan.
-func judgeTrial(r Run, t *Trial) (problems []string) {
+func judgeTrial(r planned, t *trial) (problems []string) {
 	for _, run := range t.Runs {
 		problems = append(problems, judgeRecord(run)...)
 	}

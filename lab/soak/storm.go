@@ -20,7 +20,7 @@ import (
 // A storm makes faults in a cluster, and ends them.
 type storm struct {
 	c         *cluster
-	net       []Fault  // of the network, that last
+	net       []fault  // of the network, that last
 	full      []string // files that fill disks
 	resetting []string // hosts that answer with resets
 	out       []string // nodes that were excluded and not included since
@@ -31,14 +31,14 @@ type storm struct {
 }
 
 // begin makes a fault. An error says why it could not be made.
-func (s *storm) begin(ctx context.Context, f Fault) error {
+func (s *storm) begin(ctx context.Context, f fault) error {
 	verb, _, _ := strings.Cut(string(f.Kind), " ")
 	target := f.Node
 	if target == "" {
 		target = controlName
 	}
 	switch {
-	case f.Kind == KillAll:
+	case f.Kind == killEverybody:
 		return s.killAll()
 	case verb == "kill":
 		return s.c.all[target].signal(syscall.SIGKILL, true)
@@ -61,7 +61,7 @@ func (s *storm) begin(ctx context.Context, f Fault) error {
 }
 
 // end ends a fault that lasts.
-func (s *storm) end(ctx context.Context, f Fault) error {
+func (s *storm) end(ctx context.Context, f fault) error {
 	verb, _, _ := strings.Cut(string(f.Kind), " ")
 	target := f.Node
 	if target == "" {
@@ -79,7 +79,7 @@ func (s *storm) end(ctx context.Context, f Fault) error {
 	case f.Kind == reset:
 		return s.accept()
 	}
-	s.net = slices.DeleteFunc(s.net, func(g Fault) bool { return g == f })
+	s.net = slices.DeleteFunc(s.net, func(g fault) bool { return g == f })
 	return s.rules()
 }
 
@@ -120,7 +120,7 @@ const ballast = "ballast"
 
 // fill leaves no byte on the small disk of a node.
 func (s *storm) fill(node string) error {
-	name := filepath.Join(s.c.files(node, Small), ballast)
+	name := filepath.Join(s.c.files(node, small), ballast)
 	s.full = append(s.full, name)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// A Tally is what the summary says.
-type Tally struct {
+// A tally is what the summary says.
+type tally struct {
 	Seed         uint64
 	Where        string
 	Began        time.Time
 	Trials       int
-	Faults       map[Kind]int
+	Faults       map[kind]int
 	Verdicts     map[string]int
 	NoRun        int
 	Built, Found uint64 // events: reported as built; found in files, each once
@@ -39,12 +39,12 @@ type failure struct {
 	Repeat   string // command
 }
 
-func newTally(seed uint64, where string) *Tally {
-	return &Tally{Seed: seed, Where: where, Began: time.Now(), Faults: map[Kind]int{}, Verdicts: map[string]int{}}
+func newTally(seed uint64, where string) *tally {
+	return &tally{Seed: seed, Where: where, Began: time.Now(), Faults: map[kind]int{}, Verdicts: map[string]int{}}
 }
 
 // add counts a run of the plan.
-func (t *Tally) add(tr *Trial) {
+func (t *tally) add(tr *trial) {
 	t.Trials++
 	for _, f := range tr.Made {
 		t.Faults[f.Kind]++
@@ -65,7 +65,7 @@ func (t *Tally) add(tr *Trial) {
 }
 
 // write prints the summary.
-func (t *Tally) write(w io.Writer) {
+func (t *tally) write(w io.Writer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-11s "+format+"\n", append([]any{name}, args...)...)
 	}

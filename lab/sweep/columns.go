@@ -132,7 +132,7 @@ func countersOf(runs []*measured) []string {
 
 // writeCSV writes a line a run, failed ones with their sentence and without figures, in the order in which they were
 // run.
-func writeCSV(w io.Writer, r *Results) error {
+func writeCSV(w io.Writer, r *results) error {
 	var varied []string
 	for i := range r.Runs {
 		for _, v := range r.Runs[i].Varied {

@@ -45,4 +45,4 @@ func embedded(file string) string {
 }
 
 // writeHTML writes the report.
-func writeHTML(w io.Writer, r *Results) error { return pageTemplate.Execute(w, pageOf(r)) }
+func writeHTML(w io.Writer, r *results) error { return pageTemplate.Execute(w, pageOf(r)) }

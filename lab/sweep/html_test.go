@@ -37,7 +37,7 @@ series:
 `
 
 // makePage runs the sweep with the fake program and returns its results and its page.
-func makePage(t *testing.T) (*Results, string) {
+func makePage(t *testing.T) (*results, string) {
 	t.Helper()
 	dir := t.TempDir()
 	runFake(t, parse(t, everything), Config{Dir: dir, Reference: func(context.Context, *Cell) ([]Measured,
@@ -171,11 +171,11 @@ func TestCurvesSayWhatIsOn(t *testing.T) {
 // A page of nothing is a page.
 func TestEmptyResultsHaveAPage(t *testing.T) {
 	var b bytes.Buffer
-	if err := writeHTML(&b, &Results{}); err != nil || !strings.Contains(b.String(), "None were measured") {
+	if err := writeHTML(&b, &results{}); err != nil || !strings.Contains(b.String(), "None were measured") {
 		t.Error(err)
 	}
 	// the script takes no null
-	if text, _ := json.Marshal(pageOf(&Results{}).Drawn); string(text) != `{"sections":[],"timelines":[]}` {
+	if text, _ := json.Marshal(pageOf(&results{}).Drawn); string(text) != `{"sections":[],"timelines":[]}` {
 		t.Errorf("%s", text)
 	}
 	if text, _ := json.Marshal(sectionOf([]*group{{runs: []*measured{{record: &record{}}}}},

@@ -14,9 +14,9 @@ import (
 	"ringlet/node/config"
 )
 
-// Setup is what a run was meant to be, as its completed configuration has it: with it the lines of a sweep explain
+// setup is what a run was meant to be, as its completed configuration has it: with it the lines of a sweep explain
 // themselves.
-type Setup struct {
+type setup struct {
 	Nodes         int     `json:"nodes"`
 	RUs           int     `json:"rus"`
 	BUs           int     `json:"bus"`
@@ -39,9 +39,9 @@ type Setup struct {
 	All           float64 `json:"all"`                // with what a node sends to itself
 }
 
-func (c *Cell) setup() Setup {
+func (c *Cell) setup() setup {
 	f := c.flows()
-	s := Setup{
+	s := setup{
 		Nodes: c.Config.Nodes, RUs: c.Config.RUs, BUs: c.Config.BUs, Hosts: c.hosts(), Streams: c.Config.Streams,
 		Packing: c.Config.Packing, Discipline: c.Config.Discipline, Slots: c.Config.Slots, Credits: c.Config.Credits(),
 		Barrier:   c.Config.Barrier().String(),
@@ -193,7 +193,7 @@ func (m *measured) derive() {
 }
 
 // read returns the runs that are results, and those that are not.
-func (r *Results) read() (good []*measured, failed []*record) {
+func (r *results) read() (good []*measured, failed []*record) {
 	for _, rec := range r.last() {
 		if m, ok := measure(rec); ok {
 			good = append(good, m)
@@ -205,7 +205,7 @@ func (r *Results) read() (good []*measured, failed []*record) {
 }
 
 // rounds are the figures of all runs and references that belong to a round.
-func (r *Results) rounds() trial.Rounds {
+func (r *results) rounds() trial.Rounds {
 	at := map[int]trial.Round{}
 	put := func(round int, thing string, f trial.Figures) {
 		if at[round] == nil {
@@ -230,7 +230,7 @@ func (r *Results) rounds() trial.Rounds {
 }
 
 // verdicts are what came of the bounds that the file sets.
-func (r *Results) verdicts() []trial.Verdict {
+func (r *results) verdicts() []trial.Verdict {
 	if len(r.Starts) == 0 {
 		return nil
 	}

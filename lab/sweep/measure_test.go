@@ -12,7 +12,7 @@ func TestCreditsOfOlderLines(t *testing.T) {
 		`{"key":"slots","text":"8"},{"key":"look-ahead","text":"3"},{"key":"packing","text":"100"}`:            3,
 		`{"key":"packing","text":"many"}`: 0,
 	} {
-		r := &Results{}
+		r := &results{}
 		if err := r.line([]byte(`{"kind":"run","series":"a","cell":"a","round":1,"fixed":[` + settings +
 			`],"setup":{"slots":4}}`)); err != nil {
 			t.Fatal(err)
@@ -21,7 +21,7 @@ func TestCreditsOfOlderLines(t *testing.T) {
 			t.Errorf("%s: %d credits, want %d", settings, got, want)
 		}
 	}
-	r := &Results{}
+	r := &results{}
 	if err := r.line([]byte(`{"kind":"run","setup":{"credits":7}}`)); err != nil || r.Runs[0].Setup.Credits != 7 {
 		t.Errorf("%+v, %v", r.Runs, err)
 	}

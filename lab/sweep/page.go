@@ -14,8 +14,8 @@ import (
 // page is everything in report.html. The template writes its words and tables, the script draws its figures.
 type page struct {
 	Name       string
-	Starts     []Start
-	First      Start
+	Starts     []start
+	First      start
 	Ended      time.Time
 	Good, Of   int
 	Failures   []failure
@@ -63,7 +63,7 @@ type timeline struct {
 	Span   float64      `json:"span"` // µs
 }
 
-func pageOf(r *Results) *page {
+func pageOf(r *results) *page {
 	p := &page{Starts: r.Starts}
 	if len(r.Starts) > 0 {
 		p.First = r.Starts[0]
@@ -159,7 +159,7 @@ func short(v float64) string {
 	return trimmed(v, min(max(digits, 0), 6))
 }
 
-func referencesOf(all []Reference) []reference {
+func referencesOf(all []referenceLine) []reference {
 	var out []reference
 	values := map[string][]float64{}
 	for _, r := range all {

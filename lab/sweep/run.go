@@ -55,7 +55,7 @@ type Summary struct {
 	Of          int
 	Interrupted bool
 
-	results *Results
+	results *results
 }
 
 // Verdicts are what came of the bounds that the file sets.
@@ -83,7 +83,7 @@ type session struct {
 	cfg     Config
 	sweep   *Sweep
 	log     *log
-	results *Results
+	results *results
 	rounds  int
 	todo    []Turn
 	extra   time.Duration // of the runs so far, beside their durations
@@ -125,7 +125,7 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 
 // start writes down what the runs that follow are of.
 func (s *session) start() error {
-	start := Start{
+	start := start{
 		Kind: kindSweep, Name: s.sweep.Name, File: s.sweep.File, Hash: s.sweep.Hash, Beds: s.sweep.Beds, Text: s.sweep.Text,
 		Rounds:  s.rounds,
 		Started: time.Now(), Machine: thisMachine(s.cfg.Version, s.sweep.processes()), Bounds: s.sweep.Bounds,
@@ -317,7 +317,7 @@ func (s *session) reference(ctx context.Context, c *Cell) error {
 		all, why = []Measured{{Name: "TCP"}}, err.Error()
 	}
 	for _, m := range all {
-		ref := Reference{Kind: kindReference, Name: m.Name, Series: c.Series, Started: began, Gbps: m.Gbps, Error: why}
+		ref := referenceLine{Kind: kindReference, Name: m.Name, Series: c.Series, Started: began, Gbps: m.Gbps, Error: why}
 		s.results.References = append(s.results.References, ref)
 		if err := s.log.add(ref); err != nil {
 			return err
@@ -328,7 +328,7 @@ func (s *session) reference(ctx context.Context, c *Cell) error {
 
 // named measures a reference that the file names, and gives its line with why it failed.
 func (s *session) named(ctx context.Context, t Turn) (failed string, line any) {
-	ref := Reference{Kind: kindReference, Name: t.Reference, Started: time.Now(), Round: t.Round}
+	ref := referenceLine{Kind: kindReference, Name: t.Reference, Started: time.Now(), Round: t.Round}
 	err := errors.New("references that a file names cannot be measured from here")
 	if s.cfg.Measure != nil {
 		ref.Figures, err = s.cfg.Measure(ctx, t.Reference)
@@ -345,7 +345,7 @@ func (s *session) named(ctx context.Context, t Turn) (failed string, line any) {
 // outputs are what is made of the results.
 var outputs = []struct {
 	name string
-	make func(io.Writer, *Results) error
+	make func(io.Writer, *results) error
 }{{fileCSV, writeCSV}, {fileHTML, writeHTML}}
 
 // write makes the outputs anew of all results.

@@ -31,7 +31,7 @@ func runFakeBy(t *testing.T, s *Sweep, cfg Config, spawn func(context.Context, T
 	return sum
 }
 
-func load(t *testing.T, dir string) *Results {
+func load(t *testing.T, dir string) *results {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, fileResults))
 	if err != nil {

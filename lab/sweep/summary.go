@@ -16,7 +16,7 @@ import (
 type group struct {
 	series string
 	varied []Value
-	setup  Setup
+	setup  setup
 	runs   []*measured // in the order of their rounds; at least one
 	failed int
 }
