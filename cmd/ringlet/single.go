@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"ringlet/ecs/journal"
@@ -48,8 +45,7 @@ func (s *single) once(ctx context.Context, cfg config.Config, progress func(node
 
 // conduct runs a run and prints what came of it.
 func (c *runFlags) conduct(ctx context.Context, to streams, s single) error {
-	// The first signal ends the run in good order, the second ends the process; its nodes die with it.
-	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
+	defer onceInGoodOrder(ctx)()
 	s.Log = logger(to.err, c.Verbose)
 	live := newLiveLine(to.err, !c.JSON && !c.Verbose)
 	report, err := s.once(ctx, c.Config, live.show)

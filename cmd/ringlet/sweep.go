@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -62,8 +60,7 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	// The first signal ends the sweep in good order, the second ends the process; its runs die with it.
-	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
+	defer onceInGoodOrder(ctx)()
 	dir := c.Out
 	if dir == "" {
 		dir = "sweep-" + strings.ReplaceAll(s.Name, " ", "-")
@@ -71,7 +68,7 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	if len(s.References) > 0 {
 		tuneBench(bench.DefaultProcs(2)) // this process is the near end of them
 	}
-	bar := &sweepBar{w: to.err, on: isTerminal(to.err)}
+	bar := &sweepBar{newLine(to.err, true)}
 	sum, err := sweep.Run(ctx, s, sweep.Config{
 		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Progress: bar.show, Reference: reference,
 		Measure: func(ctx context.Context, name string) (trial.Figures, error) { return raw(ctx, to, program, name) },
@@ -218,11 +215,7 @@ func portReference(ctx context.Context, c *sweep.Cell) (_ []sweep.Measured, err 
 }
 
 // sweepBar is one line of a terminal that tells how a sweep stands; elsewhere it is a line for each run.
-type sweepBar struct {
-	w     io.Writer
-	on    bool
-	shown bool
-}
+type sweepBar struct{ ttyLine }
 
 const barWidth = 30
 
@@ -232,22 +225,10 @@ func (b *sweepBar) show(p sweep.Progress) {
 		fmt.Fprintf(b.w, "FAILED: %s\n", p.Failed)
 	}
 	left := p.Left.Round(time.Second)
-	if !b.on {
-		if p.What != "" {
-			fmt.Fprintf(b.w, "%d of %d, %v left: %s\n", p.Done+1, p.Of, left, p.What)
-		}
-		return
+	if !b.on && p.What != "" {
+		fmt.Fprintf(b.w, "%d of %d, %v left: %s\n", p.Done+1, p.Of, left, p.What)
 	}
 	full := barWidth * p.Done / max(p.Of, 1)
-	fmt.Fprintf(b.w, "\r\x1b[K%s%s %3d %%  %d of %d, %v left  %s", strings.Repeat("█", full),
-		strings.Repeat("░", barWidth-full),
+	b.print("%s%s %3d %%  %d of %d, %v left  %s", strings.Repeat("█", full), strings.Repeat("░", barWidth-full),
 		100*p.Done/max(p.Of, 1), p.Done, p.Of, left, p.What)
-	b.shown = true
-}
-
-func (b *sweepBar) end() {
-	if b.shown {
-		fmt.Fprint(b.w, "\r\x1b[K")
-		b.shown = false
-	}
 }

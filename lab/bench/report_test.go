@@ -85,7 +85,7 @@ func TestReportAsJSON(t *testing.T) {
 
 func TestReportAsTable(t *testing.T) {
 	var b bytes.Buffer
-	if err := WriteTable(&b, sample()); err != nil {
+	if err := sample().WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
 	transcript.Expect(t, "testdata/report.txt", b.String())
@@ -96,7 +96,7 @@ func TestReportOfNothing(t *testing.T) {
 	r := &Report{Rounds: 5, Interrupted: true}
 	r.summarize(&Config{Carriers: carrierNames(), Sizes: []config.Bytes{128}, Runs: true}, trial.Rounds{{}})
 	var b bytes.Buffer
-	if err := WriteTable(&b, r); err != nil || !strings.Contains(b.String(), "INTERRUPTED") {
+	if err := r.WriteTable(&b); err != nil || !strings.Contains(b.String(), "INTERRUPTED") {
 		t.Errorf("%v\n%s", err, &b)
 	}
 	text, err := json.Marshal(r)

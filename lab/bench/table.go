@@ -9,8 +9,8 @@ import (
 	"ringlet/node/config"
 )
 
-// WriteTable prints a report for people: targets and ratios first, then what they are made of.
-func WriteTable(w io.Writer, r *Report) error {
+// WriteTable prints the report for people: figures and ratios first, then the targets and what stood in the way.
+func (r *Report) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "%d of %d rounds, %s each, %d cores, %d at a time per process, spin %s, memory %s\n", r.RoundsDone,
 		r.Rounds,
 		time.Duration(r.DurationS*float64(time.Second)), r.Cores, r.Procs, time.Duration(r.SpinUs)*time.Microsecond,
