@@ -167,7 +167,7 @@ func (s *session) all(ctx context.Context) error {
 			runs++
 			failed, line = s.turn(ctx, t)
 		}
-		if ctx.Err() != nil {
+		if interrupted := ctx.Err() != nil; interrupted {
 			return nil // what such a run printed is no result
 		}
 		if err := s.log.add(line); err != nil {
