@@ -310,7 +310,7 @@ func sessionOf(bed *testbed.Bed, flags *runFlags, args []string) (*testbed.Sessi
 // be printed.
 func printBed(w io.Writer, r *testbed.Report, asJSON bool, object []byte) error {
 	if !asJSON {
-		return testbed.WriteTable(w, r)
+		return r.WriteTable(w)
 	}
 	object, whole := bytes.CutSuffix(object, []byte("\n}\n"))
 	if !whole {

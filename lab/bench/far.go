@@ -86,7 +86,9 @@ func Serve(ctx context.Context, conn net.Conn, cfg FarConfig) (err error) {
 
 // gone says that the near process has left, which it may do at any time and without a word.
 func gone(err error) bool {
-	for _, how := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, unix.ECONNRESET, unix.EPIPE} {
+	for _, how := range []error{
+		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, unix.ECONNRESET, unix.EPIPE,
+	} {
 		if errors.Is(err, how) {
 			return true
 		}

@@ -181,7 +181,8 @@ func (n *near) verify(ctx context.Context, l *load, res trial.Figures) error {
 		return err
 	}
 	sent := l.sent * uint64(l.size)
-	res["bytes_sent"], res["bytes_placed"], res["bytes_lost"] = float64(sent), float64(a.Bytes), float64(sent)-float64(a.Bytes)
+	res["bytes_sent"], res["bytes_placed"] = float64(sent), float64(a.Bytes)
+	res["bytes_lost"] = float64(sent) - float64(a.Bytes)
 	// A write of more than 1024 datagrams is told as several placements.
 	if a.Writes < l.sent || sent != a.Bytes || a.Refused > 0 {
 		return &accountError{fmt.Sprintf(

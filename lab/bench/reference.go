@@ -53,7 +53,8 @@ func withSpinning(c *Config) bool { return c.Spin > 0 }
 // references in the order of a report.
 var references = []reference{
 	{refCopy, "copy into a mapped file, pieces of 1 MiB, one process", false, false, oneMachine, copying(blockSize), nil},
-	{refCopySmall, "copy into a mapped file, pieces of 128 B, one process", true, false, oneMachine, copying(tripSize), nil},
+	{refCopySmall, "copy into a mapped file, pieces of 128 B, one process", true, false, oneMachine,
+		copying(tripSize), nil},
 	{refUDP, "raw UDP, GSO and GRO, full packets, received", false, false, always, sendUDP, startUDPSink},
 	{refTCP, "TCP, 1 MiB writes into a mapping", false, false, always, sendTCPFor, startTCP},
 	{refQUIC, "quic-go datagrams, unpaced, received", false, false, always, sendQUIC, startQUICSink},

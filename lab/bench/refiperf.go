@@ -53,8 +53,12 @@ func runIPerf(ctx context.Context, n *near, addr string) (trial.Figures, error) 
 		return nil, err
 	}
 	seconds := strconv.Itoa(max(1, int(math.Ceil(n.cfg.Duration.Seconds()))))
+	client := tool.Command{
+		Program: "iperf3",
+		Args:    []string{"--client", host, "--port", port, "--time", seconds, "--json"},
+	}
 	for try := 1; ; try++ {
-		out, err := tool.Command{Program: "iperf3", Args: []string{"--client", host, "--port", port, "--time", seconds, "--json"}}.Run(ctx)
+		out, err := client.Run(ctx)
 		if err != nil && len(out) == 0 {
 			return nil, err
 		}

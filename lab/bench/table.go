@@ -102,7 +102,8 @@ func writeReferences(w io.Writer, r *Report) error {
 			cpu += " + " + f.FarCPU.Text("%.2f", 1)
 		}
 		rows = append(rows, []string{
-			f.Name, orNone(f.Goodput, "%.2f", 1), orNone(f.Lost, "%.3g", 100), cpu, timesText(f.Trip), orNone(f.Barrier, "%.0f", 100), f.What,
+			f.Name, orNone(f.Goodput, "%.2f", 1), orNone(f.Lost, "%.3g", 100), cpu, timesText(f.Trip),
+			orNone(f.Barrier, "%.0f", 100), f.What,
 		})
 	}
 	return trial.Table(w, "References, of the same rounds",

@@ -16,7 +16,8 @@ import (
 // has the same varied values.
 func boundsOf(doc *config.Document, s *Sweep, written []trial.Bound) []trial.Bound {
 	for i, name := range s.References {
-		if slices.Contains(s.References[:i], name) || slices.ContainsFunc(s.Cells, func(c Cell) bool { return c.ID == name }) {
+		run := slices.ContainsFunc(s.Cells, func(c Cell) bool { return c.ID == name })
+		if run || slices.Contains(s.References[:i], name) {
 			doc.Add(fmt.Sprintf("references[%d]", i), "%q is named twice, or is the name of a run", name)
 		}
 	}

@@ -187,7 +187,8 @@ func (r *reader) complete(c *Cell, b *block, base config.Config, keys []string, 
 
 // asked asks the program about the cell's command line.
 func (r *reader) asked(c *Cell, b *block, base config.Config, keys []string, lines map[string]int) bool {
-	if given := func(f Value) bool { return f.Key == "hosts" || f.Key == "bed" || f.Key == "name" }; c.Bed.Kind == Testbed && !slices.ContainsFunc(c.Bed.Flags, given) {
+	given := func(f Value) bool { return f.Key == "hosts" || f.Key == "bed" || f.Key == "name" }
+	if c.Bed.Kind == Testbed && !slices.ContainsFunc(c.Bed.Flags, given) {
 		c.Bed.Flags = append(c.Bed.Flags, Value{"hosts", strconv.Itoa(c.Config.Nodes)}) // a port for each
 	}
 	c.Args = commandLine(c, base, keys)

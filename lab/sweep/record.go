@@ -28,7 +28,7 @@ type start struct {
 	Name    string        `json:"name"`
 	File    string        `json:"file"`
 	Hash    string        `json:"hash"`           // SHA-256 of the file
-	Beds    string        `json:"beds,omitempty"` // SHA-256 of the files of test beds that it names; "" where it names none
+	Beds    string        `json:"beds,omitempty"` // SHA-256 of the files of test beds that it names, if any
 	Text    string        `json:"text"`
 	Rounds  int           `json:"rounds"`
 	Cells   []string      `json:"cells"` // in the order of the file

@@ -167,8 +167,8 @@ func (s *session) all(ctx context.Context) error {
 			runs++
 			failed, line = s.turn(ctx, t)
 		}
-		if interrupted := ctx.Err() != nil; interrupted {
-			return nil // what such a run printed is no result
+		if line == nil {
+			return nil
 		}
 		if err := s.log.add(line); err != nil {
 			return err
@@ -208,15 +208,17 @@ func (s *session) progress(i int, what, failed string) {
 	s.cfg.Progress(Progress{Done: all - len(s.todo) + i, Of: all, What: what, Failed: failed, Left: left})
 }
 
-// turn runs one run, and gives its line with why it failed.
+// turn runs one run, and gives its line with why it failed; no line where it was interrupted: what such a run printed
+// is no result.
 func (s *session) turn(ctx context.Context, t Turn) (failed string, line any) {
 	rec := t.Cell.attempt(ctx, func(ctx context.Context) ([]byte, error) { return s.cfg.Spawn(ctx, t) })
 	rec.Round = t.Round
 	took := time.Duration(rec.WallS * float64(time.Second))
 	s.extra, s.ran = s.extra+max(0, took-t.Cell.Config.Duration), s.ran+1
-	if ctx.Err() == nil {
-		s.results.Runs = append(s.results.Runs, *rec)
+	if ctx.Err() != nil {
+		return "", nil
 	}
+	s.results.Runs = append(s.results.Runs, *rec)
 	return rec.Error, rec
 }
 
@@ -326,7 +328,7 @@ func (s *session) reference(ctx context.Context, c *Cell) error {
 	return nil
 }
 
-// named measures a reference that the file names, and gives its line with why it failed.
+// named is turn of a reference that the file names.
 func (s *session) named(ctx context.Context, t Turn) (failed string, line any) {
 	ref := referenceLine{Kind: kindReference, Name: t.Reference, Started: time.Now(), Round: t.Round}
 	err := errors.New("references that a file names cannot be measured from here")
@@ -336,9 +338,10 @@ func (s *session) named(ctx context.Context, t Turn) (failed string, line any) {
 	if ref.Gbps = ref.Figures["goodput_gbps"]; err != nil {
 		ref.Error = err.Error()
 	}
-	if ctx.Err() == nil {
-		s.results.References = append(s.results.References, ref)
+	if ctx.Err() != nil {
+		return "", nil
 	}
+	s.results.References = append(s.results.References, ref)
 	return ref.Error, ref
 }
 

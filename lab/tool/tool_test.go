@@ -23,10 +23,12 @@ func TestRun(t *testing.T) {
 	}
 	out, err := shell("echo all; echo why >&2; echo so >&2; exit 3").Run(t.Context())
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.HasSuffix(err.Error(), "exit status 3: so") || string(out) != "all\n" {
+	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.HasSuffix(err.Error(), "exit status 3: so") ||
+		string(out) != "all\n" {
 		t.Errorf("%q, %v", out, err)
 	}
-	if _, err := shell("echo only this; exit 1").Run(t.Context()); err == nil || !strings.HasSuffix(err.Error(), ": only this") {
+	_, err = shell("echo only this; exit 1").Run(t.Context())
+	if err == nil || !strings.HasSuffix(err.Error(), ": only this") {
 		t.Error(err)
 	}
 	if _, err := (Command{Program: "/there/is/none"}).Run(t.Context()); err == nil {

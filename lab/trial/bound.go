@@ -11,13 +11,13 @@ type Bound struct {
 	Path       string   `yaml:"path" json:"path,omitempty"`               // what it is called; "" = Of
 	Of         string   `yaml:"of" json:"of"`                             // the thing
 	Figure     string   `yaml:"figure" json:"figure,omitempty"`           // of it
-	Over       []string `yaml:"over" json:"over,omitempty"`               // what it is compared with: the first that was measured
+	Over       []string `yaml:"over" json:"over,omitempty"`               // compared with the first that was measured
 	OverFigure string   `yaml:"over-figure" json:"over_figure,omitempty"` // of that; "" = Figure
 	Times      float64  `yaml:"times" json:"times,omitempty"`             // the figure is taken so many times; 0 = once
 	Unit       string   `yaml:"unit" json:"unit,omitempty"`               // "" = × of a ratio
 	Least      *float64 `yaml:"least" json:"least,omitempty"`
 	Most       *float64 `yaml:"most" json:"most,omitempty"` // one of the two is given
-	Says       string   `yaml:"says" json:"says,omitempty"` // the bound in words; {over} = what is compared with, the default
+	Says       string   `yaml:"says" json:"says,omitempty"` // in words; by default "{over}": the other
 }
 
 // Verdict is a bound, and what came of it.

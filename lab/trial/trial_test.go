@@ -85,15 +85,35 @@ func TestJudge(t *testing.T) {
 		{"a": {"rate": math.Inf(1)}, "b": {"rate": 1}},
 	}
 	for want, b := range map[string]Bound{
-		"reached 0.85 (0.80–0.90) ≥ 0.8 × b a":                  {Of: "a", Figure: "rate", Over: []string{"b"}, Least: at(0.8)},
-		"not reached 0.85 (0.80–0.90) ≤ 0.8 × the other path":   {Path: "path", Of: "a", Figure: "rate", Over: []string{"none", "b"}, Most: at(0.8), Says: "the other"},
-		"not reached 0.43 (0.40–0.45) ≥ 0.8 × b a":              {Of: "a", Figure: "rate", Times: 0.5, Over: []string{"b"}, Least: at(0.8)},
-		"reached 0 ≤ 0 B lost a":                                {Of: "a", Figure: "lost", Unit: "B", Most: at(0), Says: "lost"},
-		"reached 10.00 ≤ 11 µs, seen b":                         {Of: "b", Figure: "rate", Unit: "µs", Most: at(11), Says: ", seen", Times: 1},
-		"not measured – ≥ 1 × slow a":                           {Of: "a", Figure: "rate", Over: []string{"slow"}, Least: at(1)},
-		"not measured – ≥ 1 × none a":                           {Of: "a", Figure: "rate", Over: []string{"none"}, Least: at(1)},
-		"not measured – ≥ 1 Gbit/s c":                           {Of: "c", Figure: "rate", Unit: "Gbit/s", Least: at(1)},
-		"reached 0.85 (0.80–0.90) ≥ 0.5 × twice path over rate": {Path: "path over rate", Of: "a", Figure: "rate", Over: []string{"b"}, OverFigure: "rate", Least: at(0.5), Says: "twice"},
+		"reached 0.85 (0.80–0.90) ≥ 0.8 × b a": {
+			Of: "a", Figure: "rate", Over: []string{"b"}, Least: at(0.8),
+		},
+		"not reached 0.85 (0.80–0.90) ≤ 0.8 × the other path": {
+			Path: "path", Of: "a", Figure: "rate", Over: []string{"none", "b"}, Most: at(0.8),
+			Says: "the other",
+		},
+		"not reached 0.43 (0.40–0.45) ≥ 0.8 × b a": {
+			Of: "a", Figure: "rate", Times: 0.5, Over: []string{"b"}, Least: at(0.8),
+		},
+		"reached 0 ≤ 0 B lost a": {
+			Of: "a", Figure: "lost", Unit: "B", Most: at(0), Says: "lost",
+		},
+		"reached 10.00 ≤ 11 µs, seen b": {
+			Of: "b", Figure: "rate", Unit: "µs", Most: at(11), Says: ", seen", Times: 1,
+		},
+		"not measured – ≥ 1 × slow a": {
+			Of: "a", Figure: "rate", Over: []string{"slow"}, Least: at(1),
+		},
+		"not measured – ≥ 1 × none a": {
+			Of: "a", Figure: "rate", Over: []string{"none"}, Least: at(1),
+		},
+		"not measured – ≥ 1 Gbit/s c": {
+			Of: "c", Figure: "rate", Unit: "Gbit/s", Least: at(1),
+		},
+		"reached 0.85 (0.80–0.90) ≥ 0.5 × twice a": {
+			Of: "a", Figure: "rate", Over: []string{"b"}, OverFigure: "rate", Least: at(0.5),
+			Says: "twice",
+		},
 	} {
 		r := rounds
 		if b.Of == "b" {
@@ -115,14 +135,16 @@ func TestFill(t *testing.T) {
 		Name  string  `json:"name"`
 	}
 	Rounds{{"a": {"rate": 1, "maybe": 0, "trip_us.p99": 7}}, {"a": {"rate": 3}}, {}}.Fill("a", &row)
-	if row.Rate != (Spread{2, 1, 3, 2}) || row.Maybe == nil || row.Never != nil || row.Trip.P99.Max != 7 || row.Other != nil {
+	if row.Rate != (Spread{2, 1, 3, 2}) || row.Maybe == nil || row.Never != nil || row.Trip.P99.Max != 7 ||
+		row.Other != nil {
 		t.Errorf("%+v", row)
 	}
 }
 
 func TestTable(t *testing.T) {
 	var b bytes.Buffer
-	if err := Table(&b, "T", []string{"a", "bc"}, [][]string{{"long", "1"}}); err != nil || b.String() != "\nT\n  a     bc\n  long  1\n" {
+	err := Table(&b, "T", []string{"a", "bc"}, [][]string{{"long", "1"}})
+	if err != nil || b.String() != "\nT\n  a     bc\n  long  1\n" {
 		t.Errorf("%q, %v", &b, err)
 	}
 	b.Reset()
