@@ -34,7 +34,7 @@ func (t *trial) problem(format string, args ...any) {
 // problem of the trial.
 func (c *cluster) drive(ctx context.Context, r planned) (t trial) {
 	o := c.operator
-	c.storm.said, c.storm.out = nil, nil
+	c.storm.said = nil
 	began := time.Now()
 	if err := c.prepare(ctx, r, &t); err != nil {
 		t.problem("before the run: %s", said(err))

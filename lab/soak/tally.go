@@ -70,20 +70,8 @@ func (t *tally) write(w io.Writer) {
 		fmt.Fprintf(w, "%-11s "+format+"\n", append([]any{name}, args...)...)
 	}
 	line("soak", "seed %d, %v, %s", t.Seed, time.Since(t.Began).Round(time.Second), t.Where)
-	sum := 0
-	var kinds []string
-	for _, k := range slices.Sorted(maps.Keys(t.Faults)) {
-		sum += t.Faults[k]
-		kinds = append(kinds, fmt.Sprintf("%s %d", k, t.Faults[k]))
-	}
-	line("faults", "%d: %s", sum, strings.Join(kinds, ", "))
-	var verdicts []string
-	runs := 0
-	for _, v := range slices.Sorted(maps.Keys(t.Verdicts)) {
-		runs += t.Verdicts[v]
-		verdicts = append(verdicts, fmt.Sprintf("%s %d", v, t.Verdicts[v]))
-	}
-	line("runs", "%d: %s; %d times a fault struck before there was one", runs, strings.Join(verdicts, ", "), t.NoRun)
+	line("faults", "%s", summed(t.Faults))
+	line("runs", "%s; %d times a fault struck before there was one", summed(t.Verdicts), t.NoRun)
 	line("events", "%d reported as built, %d found", t.Built, t.Found)
 	line("segments", "looked at again later, and as they were: %d", t.Checked)
 	line("", "lines of what recover did: %d; records that were completed when nodes were back: %d",
@@ -103,6 +91,17 @@ func (t *tally) write(w io.Writer) {
 	if len(t.Failures) == 0 {
 		line("all well", "%d of %d", t.Trials, t.Trials)
 	}
+}
+
+// summed is "5: GOOD 3, LOSSY 2".
+func summed[K ~string](counts map[K]int) string {
+	sum := 0
+	var each []string
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		sum += counts[k]
+		each = append(each, fmt.Sprintf("%s %d", k, counts[k]))
+	}
+	return fmt.Sprintf("%d: %s", sum, strings.Join(each, ", "))
 }
 
 // spread is median and maximum.
