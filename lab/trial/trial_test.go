@@ -152,3 +152,21 @@ func TestTable(t *testing.T) {
 		t.Errorf("%q, %v", &b, err)
 	}
 }
+
+func TestRatioAndVerdicts(t *testing.T) {
+	rounds := Rounds{{"a": {"rate": 4}, "b": {"rate": 8}}, {"a": {"rate": 6}, "b": {"rate": 8}}}
+	if r := rounds.Ratio("a", "rate", "none", "b"); r == nil || r.To != "b" || r.Median != 0.625 || r.N != 2 {
+		t.Errorf("%+v", r)
+	}
+	if r := rounds.Ratio("a", "rate", "none"); r != nil {
+		t.Errorf("%+v", r)
+	}
+	least := 5.0
+	all := Judge([]Bound{{Of: "a", Figure: "rate", Unit: "kHz", Least: &least}, {Of: "b", Figure: "rate"}}, rounds)
+	if rows := VerdictRows(all); len(rows) != 2 || len(rows[0]) != len(VerdictHead) || rows[0][1] != "5.00 (4.00–6.00)" {
+		t.Errorf("%q", rows)
+	}
+	if none := Judge(nil, rounds); none == nil || len(none) != 0 {
+		t.Errorf("%v is null in JSON", none)
+	}
+}
