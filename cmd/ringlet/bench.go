@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/signal"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"ringlet/lab/bench"
@@ -70,28 +67,21 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 	if err := cfg.Validate(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	// The first signal ends the measurement in good order, the second ends the process; its far end dies with it.
-	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
+	defer onceInGoodOrder(ctx)()
 	if err := c.connect(ctx, to, &cfg); err != nil {
 		return &exit{exitUsage, err}
 	}
 	sweepBench()
 	defer sweepBench()
 	tuneBench(c.Procs)
-	live := &benchLine{w: to.err, on: !c.JSON && isTerminal(to.err)}
+	live := newLine(to.err, !c.JSON)
 	cfg.Progress = live.show
 	report, err := bench.Run(ctx, cfg)
 	live.end()
 	if report == nil {
 		return err
 	}
-	if c.JSON {
-		enc := json.NewEncoder(to.out)
-		enc.SetIndent("", "  ")
-		err = errors.Join(enc.Encode(report), err)
-	} else {
-		err = errors.Join(bench.WriteTable(to.out, report), err)
-	}
+	err = errors.Join(told(to.out, report, c.JSON, report.WriteTable), err)
 	switch {
 	case err != nil:
 		return err
@@ -240,25 +230,5 @@ func (c *benchServeCmd) Run(ctx context.Context, to streams) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-	}
-}
-
-// benchLine is one line of a terminal that tells how a bench stands.
-type benchLine struct {
-	w     io.Writer
-	on    bool
-	shown bool
-}
-
-func (l *benchLine) show(what string, done, of int) {
-	if l.on {
-		fmt.Fprintf(l.w, "\r\x1b[K%3d %%  %s", done*100/max(of, 1), what)
-		l.shown = true
-	}
-}
-
-func (l *benchLine) end() {
-	if l.shown {
-		fmt.Fprint(l.w, "\r\x1b[K")
 	}
 }

@@ -125,29 +125,3 @@ func TestBenchBetweenTwo(t *testing.T) {
 		}
 	}
 }
-
-// TestBenchRunsAreRuns: the command lines by which a bench spawns whole runs are right ones, each with what it is
-// about.
-func TestBenchRunsAreRuns(t *testing.T) {
-	all := bench.RunArgs()
-	if len(all) < 15 {
-		t.Errorf("%d kinds of runs", len(all))
-	}
-	for _, args := range all {
-		var c cli
-		parser, err := newParser(&c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := parser.Parse(args); err != nil {
-			t.Errorf("%q: %v", args, err)
-			continue
-		}
-		if err := c.Run.Complete(); err != nil {
-			t.Errorf("%q: %v", args, err)
-		}
-		if !c.Run.JSON || c.Run.Prepared == 0 || c.Run.Duration == 0 {
-			t.Errorf("%q: %+v", args, c.Run.Config)
-		}
-	}
-}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,13 +46,7 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 	}
 	checks := doctor.Judge(facts, wants)
 	report := doctor.Report{Worst: doctor.Worst(checks), Checks: checks, Facts: facts}
-	if c.JSON {
-		enc := json.NewEncoder(to.out)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(report)
-	} else {
-		err = doctor.WriteTable(to.out, checks)
-	}
+	err = told(to.out, report, c.JSON, report.WriteTable)
 	if failed := report.Failed(); err == nil && len(failed) > 0 {
 		err = fmt.Errorf("doctor: a run would fail for %s", strings.Join(failed, ", "))
 	}

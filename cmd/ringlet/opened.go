@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"ringlet/ecs/journal"
@@ -76,8 +73,7 @@ func (s *control) close(err error) error {
 
 // single makes one run with a run control in this process, and prints what came of it.
 func (c *runFlags) single(ctx context.Context, to streams, s control, began func()) error {
-	// The first signal ends the run in good order, the second ends the process; its nodes die with it.
-	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
+	defer onceInGoodOrder(ctx)()
 	s.Log, s.Here = logger(to.err, c.Verbose), true
 	live := newLiveLine(to.err, !c.JSON && !c.Verbose)
 	var report *nodes.Report

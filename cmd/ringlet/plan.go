@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -26,16 +25,10 @@ func (c *planCmd) Run(to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	switch {
-	case c.Order || c.Seats:
+	if c.Order || c.Seats {
 		return c.proposal(to, p)
-	case c.JSON:
-		enc := json.NewEncoder(to.out)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(p)
-	default:
-		err = p.WriteText(to.out)
 	}
+	err = told(to.out, p, c.JSON, p.WriteText)
 	if err == nil && p.Given.Conflicts > 0 {
 		err = fmt.Errorf("plan: the order as given has conflicts in %d of %d phases", p.Given.Phases, p.Given.Places)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -48,7 +47,7 @@ func (c *verifyCmd) Run(ctx context.Context, to streams) error {
 	if c.Quick && c.Full {
 		return &exit{exitUsage, errors.New("quick reads no data, and full compares all of them: leave out one")}
 	}
-	line := &dataLine{benchLine: benchLine{w: to.err, on: !c.JSON && isTerminal(to.err)}}
+	line := &dataLine{ttyLine: newLine(to.err, !c.JSON)}
 	o := recording.VerifyOptions{
 		Quick:    c.Quick,
 		Progress: func(dir string, done, total int64) { line.show("verify "+dir, done, total) },
@@ -62,9 +61,7 @@ func (c *verifyCmd) Run(ctx context.Context, to streams) error {
 		return stopped(err, "nothing was changed")
 	}
 	if c.JSON {
-		e := json.NewEncoder(to.out)
-		e.SetIndent("", "  ")
-		err = e.Encode(v)
+		err = printJSON(to.out, v)
 	} else {
 		_, err = v.WriteTo(to.out)
 	}
@@ -83,7 +80,7 @@ type mergeCmd struct {
 
 // Run makes one file in event order.
 func (c *mergeCmd) Run(ctx context.Context, to streams) error {
-	line := &dataLine{benchLine: benchLine{w: to.err, on: isTerminal(to.err)}}
+	line := &dataLine{ttyLine: newLine(to.err, true)}
 	merged, err := recording.Merge(ctx, c.Dir, c.Out, recording.MergeOptions{
 		Remove:    !c.Keep,
 		Overwrite: c.Overwrite,
@@ -108,7 +105,7 @@ func stopped(err error, left string) error {
 
 // dataLine is a line of a terminal that tells how far a reading of data is.
 type dataLine struct {
-	benchLine
+	ttyLine
 	what    string
 	percent int64
 }
@@ -120,5 +117,5 @@ func (l *dataLine) show(what string, done, total int64) {
 		return
 	}
 	l.what, l.percent = what, percent
-	l.benchLine.show(what, int(percent), 100)
+	l.ttyLine.show(what, int(percent), 100)
 }

@@ -2,17 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -152,8 +149,7 @@ func (c *runCmd) first(ctx context.Context, to streams, s *service) error {
 		fmt.Fprintf(to.err, "ringlet: %v\n", err) // the page shows what can be done about it
 	}
 	<-ctx.Done()
-	// the second signal ends the process
-	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
+	defer onceInGoodOrder(ctx)()
 	report, err := s.partition.Rest()
 	if report == nil {
 		return err
@@ -163,13 +159,7 @@ func (c *runCmd) first(ctx context.Context, to streams, s *service) error {
 
 // show prints a report, and turns it into the way the program ends.
 func (c *runFlags) show(to streams, report *nodes.Report) (err error) {
-	if c.JSON {
-		enc := json.NewEncoder(to.out)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(report)
-	} else {
-		err = writeTable(to.out, report)
-	}
+	err = told(to.out, report, c.JSON, func(w io.Writer) error { return writeTable(w, report) })
 	if err != nil {
 		return err
 	}

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -20,6 +18,8 @@ import (
 	"ringlet/lab/bench"
 	"ringlet/lab/sweep"
 	"ringlet/lab/testbed"
+	"ringlet/lab/tool"
+	"ringlet/lab/trial"
 	"ringlet/shmem"
 )
 
@@ -46,6 +46,11 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
+	for _, name := range s.References {
+		if err := bench.Known(name); err != nil {
+			return &exit{exitUsage, fmt.Errorf("%s: %w", c.File, err)}
+		}
+	}
 	if slices.ContainsFunc(s.Cells, func(c sweep.Cell) bool { return c.Bed.Kind == sweep.Testbed }) {
 		if err := testbed.Possible(); err != nil {
 			return err
@@ -55,18 +60,21 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	// The first signal ends the sweep in good order, the second ends the process; its runs die with it.
-	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
+	defer onceInGoodOrder(ctx)()
 	dir := c.Out
 	if dir == "" {
 		dir = "sweep-" + strings.ReplaceAll(s.Name, " ", "-")
 	}
-	bar := &sweepBar{w: to.err, on: isTerminal(to.err)}
+	if len(s.References) > 0 {
+		tuneBench(bench.DefaultProcs(2)) // this process is the near end of them
+	}
+	bar := &sweepBar{newLine(to.err, true)}
 	sum, err := sweep.Run(ctx, s, sweep.Config{
 		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Progress: bar.show, Reference: reference,
-		Tell: func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
+		Measure: func(ctx context.Context, name string) (trial.Figures, error) { return raw(ctx, to, program, name) },
+		Tell:    func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
 		Spawn: func(ctx context.Context, t sweep.Turn) ([]byte, error) {
-			out, err := bench.RunWithin(ctx, runEnd, program, t.Cell.Args...)
+			out, err := tool.Command{Program: program, Args: t.Cell.Args, End: runEnd}.Run(ctx)
 			if ctx.Err() != nil {
 				_, _ = shmem.Sweep("ringlet-") // of a run that had to be killed all the same
 			}
@@ -83,6 +91,10 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	}
 	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.Runs, sum.Of, sum.Failed,
 		filepath.Join(dir, "report.html"))
+	if err := trial.Table(to.out, "Bounds, judged by medians", trial.VerdictHead,
+		trial.VerdictRows(sum.Verdicts())); err != nil {
+		return err
+	}
 	switch {
 	case sum.Interrupted:
 		again := []string{"ringlet bench sweep", inShell(c.File), "--out", inShell(dir), "--resume"}
@@ -94,6 +106,17 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 		return fmt.Errorf("bench: %d runs of the sweep failed; the file says why", sum.Failed)
 	}
 	return nil
+}
+
+// raw takes one raw measurement of this machine, as ringlet bench carriers takes it.
+func raw(ctx context.Context, to streams, program, name string) (trial.Figures, error) {
+	cfg := bench.Default()
+	cfg.Version, cfg.Program, cfg.Log = version, program, to.err
+	if err := (&benchCarriersCmd{Host: cfg.Host}).connect(ctx, to, &cfg); err != nil {
+		return nil, err
+	}
+	defer sweepBench()
+	return bench.Measure(ctx, cfg, name)
 }
 
 // plainWord is what a shell takes as it is.
@@ -192,11 +215,7 @@ func portReference(ctx context.Context, c *sweep.Cell) (_ []sweep.Measured, err 
 }
 
 // sweepBar is one line of a terminal that tells how a sweep stands; elsewhere it is a line for each run.
-type sweepBar struct {
-	w     io.Writer
-	on    bool
-	shown bool
-}
+type sweepBar struct{ ttyLine }
 
 const barWidth = 30
 
@@ -206,22 +225,10 @@ func (b *sweepBar) show(p sweep.Progress) {
 		fmt.Fprintf(b.w, "FAILED: %s\n", p.Failed)
 	}
 	left := p.Left.Round(time.Second)
-	if !b.on {
-		if p.What != "" {
-			fmt.Fprintf(b.w, "%d of %d, %v left: %s\n", p.Done+1, p.Of, left, p.What)
-		}
-		return
+	if !b.on && p.What != "" {
+		fmt.Fprintf(b.w, "%d of %d, %v left: %s\n", p.Done+1, p.Of, left, p.What)
 	}
 	full := barWidth * p.Done / max(p.Of, 1)
-	fmt.Fprintf(b.w, "\r\x1b[K%s%s %3d %%  %d of %d, %v left  %s", strings.Repeat("█", full),
-		strings.Repeat("░", barWidth-full),
+	b.print("%s%s %3d %%  %d of %d, %v left  %s", strings.Repeat("█", full), strings.Repeat("░", barWidth-full),
 		100*p.Done/max(p.Of, 1), p.Done, p.Of, left, p.What)
-	b.shown = true
-}
-
-func (b *sweepBar) end() {
-	if b.shown {
-		fmt.Fprint(b.w, "\r\x1b[K")
-		b.shown = false
-	}
 }

@@ -12,15 +12,11 @@ import (
 
 // liveLine is one line of a terminal that tells how a run stands.
 type liveLine struct {
-	w     io.Writer
-	on    bool
-	last  nodes.Progress
-	shown bool
+	ttyLine
+	last nodes.Progress
 }
 
-func newLiveLine(w io.Writer, wanted bool) *liveLine {
-	return &liveLine{w: w, on: wanted && isTerminal(w)}
-}
+func newLiveLine(w io.Writer, wanted bool) *liveLine { return &liveLine{ttyLine: newLine(w, wanted)} }
 
 // show rewrites the line; rates are those since it was shown last.
 func (l *liveLine) show(p nodes.Progress) {
@@ -32,21 +28,15 @@ func (l *liveLine) show(p nodes.Progress) {
 		return
 	}
 	if p.WaitsFor != "" {
-		fmt.Fprintf(l.w, "\r\x1b[K%6.1f s  stopping: waits for %s", p.Elapsed.Seconds(), p.WaitsFor)
-		l.last, l.shown = p, true
+		l.print("%6.1f s  stopping: waits for %s", p.Elapsed.Seconds(), p.WaitsFor)
+		l.last = p
 		return
 	}
-	fmt.Fprintf(l.w, "\r\x1b[K%6.1f s  %s  %8.3f MHz  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
+	l.print("%6.1f s  %s  %8.3f MHz  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
 		p.Elapsed.Seconds(), p.State, float64(p.Events-l.last.Events)/d/1e6,
 		float64(p.Bytes-min(p.Bytes, l.last.Bytes))*8/d/1e9,
 		p.InFlight, p.Incomplete, p.Resent)
-	l.last, l.shown = p, true
-}
-
-func (l *liveLine) end() {
-	if l.shown {
-		fmt.Fprint(l.w, "\r\x1b[K")
-	}
+	l.last = p
 }
 
 // writeTable prints a report for people; docs/report.md says what each line means.

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"strconv"
 	"syscall"
@@ -256,8 +255,7 @@ func conductIn(ctx context.Context, to streams, bed *testbed.Bed, at []testbed.D
 		return fmt.Errorf("segments of earlier runs: %w", err)
 	}
 	defer func() { _, _ = shmem.Sweep("ringlet-") }() // those of nodes that were killed
-	// The first signal ends the run in good order, the second ends the process; all others die with it.
-	defer context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })()
+	defer onceInGoodOrder(ctx)()
 	var printed bytes.Buffer
 	s.At, s.Out, s.Log, s.Tell = at, to.out, to.err, func(what string) { fmt.Fprintln(to.err, "test bed: "+what) }
 	if flags.JSON {
@@ -312,7 +310,7 @@ func sessionOf(bed *testbed.Bed, flags *runFlags, args []string) (*testbed.Sessi
 // be printed.
 func printBed(w io.Writer, r *testbed.Report, asJSON bool, object []byte) error {
 	if !asJSON {
-		return testbed.WriteTable(w, r)
+		return r.WriteTable(w)
 	}
 	object, whole := bytes.CutSuffix(object, []byte("\n}\n"))
 	if !whole {

@@ -31,7 +31,7 @@ func (s *Session) scan(ctx context.Context, st *Step) error {
 	if err != nil {
 		return &usageError{doScan, err.Error()}
 	}
-	list.ReferenceEvery = 0 // what the machines could do cannot be measured from here
+	list.ReferenceEvery, list.References = 0, nil // what the machines could do cannot be measured from here
 	if err := s.checkAll(ctx, list); err != nil {
 		return err
 	}

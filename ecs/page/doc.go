@@ -13,7 +13,7 @@
 //	logic.js      what can be decided without a browser: figures, words, histories (tested with node --test)
 //	dom.js        elements from data, as text only; lists that keep what has the focus
 //	api.js        requests, streams, and whether the control is there
-//	charts.js     curves, heat table, timeline of phases, histogram
+//	charts.js     curves, heat table, timeline of phases (drawn by internal/uplot), histogram
 //	commands.js   buttons and forms made of DescribeFSM, the plan before what is destructive
 //	view_*.js     a screen each
 //	main.js       which screen, which keys, which colours

@@ -55,6 +55,7 @@ func assets(counters counter.List) map[string]asset {
 	})
 	add("/uplot/uPlot.iife.min.js", uplot.Script)
 	add("/uplot/uPlot.min.css", uplot.Style)
+	add("/uplot/phases.js", uplot.Phases)
 	add("/uplot/LICENSE.txt", uplot.License)
 	described, _ := json.Marshal(counters) // of words: it cannot fail
 	add("/counters.json", string(described))

@@ -101,6 +101,11 @@ func TestNothingIsLoadedFromElsewhereOrMadeOfMarkup(t *testing.T) {
 				t.Errorf("%s imports %s, which is not there", name, m[1])
 			}
 		}
+		for _, m := range regexp.MustCompile(`from "\.\.([^"]+)"`).FindAllStringSubmatch(a.body, -1) {
+			if _, there := assets(described)[m[1]]; !there {
+				t.Errorf("%s imports %s, which is not there", name, m[1])
+			}
+		}
 	}
 	for _, m := range regexp.MustCompile(`(?:src|href)="(/[^"]*)"`).FindAllStringSubmatch(assets(described)["/"].body,
 		-1) {

@@ -1,9 +1,10 @@
 // Package uplot holds the one copy of uPlot, which draws curves in a browser: the
 // report of a sweep embeds it into its file, and the page of the run control serves
 // it. It stands for no seed; it is here so that both draw with the same, pinned
-// version.
+// version. Beside it stands what both draw alike: colours, axes and the timeline of
+// phases, in phases.js.
 //
-// The files are those of `npm pack uplot@1.6.32`, unchanged. To renew them, unpack
+// The other files are those of `npm pack uplot@1.6.32`, unchanged. To renew them, unpack
 // another version's dist/uPlot.iife.min.js, dist/uPlot.min.css and LICENSE into this
 // folder and say so in [Version]: the test compares it with what the script says.
 //
@@ -30,3 +31,8 @@ var Style string
 //
 //go:embed LICENSE
 var License string
+
+// Phases is an ECMAScript module of this project, which loads nothing: it draws the timeline of phases.
+//
+//go:embed phases.js
+var Phases string

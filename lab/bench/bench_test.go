@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/lab/trial"
 	"ringlet/node/certs"
 	"ringlet/node/config"
 	"ringlet/shmem"
@@ -200,8 +201,9 @@ func TestForeignPrograms(t *testing.T) {
 		}
 	}
 	s := &session{failed: map[string]bool{}}
-	broken := task{"openmpi-tcp", refMPITCP, func(context.Context, *round) error { return errors.New("it crashed") }}
-	if err := s.attempt(t.Context(), broken, newRound()); err != nil || len(s.report.Failed) > 0 ||
+	broken := task{refMPITCP, refMPITCP, refMPITCP,
+		func(context.Context) (trial.Figures, error) { return nil, errors.New("it crashed") }}
+	if err := s.attempt(t.Context(), &broken); err != nil || len(s.report.Failed) > 0 ||
 		len(s.report.LeftOut) != 1 {
 		t.Errorf("%v, %+v", err, s.report)
 	}
@@ -368,6 +370,28 @@ func TestHandlersAllocateNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+// TestMeasureOne: a sweep may name any raw measurement; one that cannot be taken is an error with the reason.
+func TestMeasureOne(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for name, figure := range map[string]string{
+		refCopy: "goodput_gbps", refUDP: "goodput_gbps", refTrip: "trip_us.p99", "express 64KiB": "write_us.p50",
+	} {
+		got, err := Measure(t.Context(), short(t), name)
+		if err != nil || got[figure] <= 0 {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	for name, says := range map[string]string{
+		refIPerf: "iperf3 not installed", refMPITCP: "mpicc, mpirun not installed", "pigeon": "neither one of",
+		"quic 1GiB": "is not between",
+	} {
+		if got, err := Measure(t.Context(), short(t), name); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	nothingMapped(t)
 }
 
 // TestEveryCarrier: each places what is sent, and its accounts close.

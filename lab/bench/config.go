@@ -41,13 +41,7 @@ type Config struct {
 	Log      io.Writer // where tools that fail say why
 }
 
-// A carrier that can be measured.
-type carrier struct {
-	transport.Row
-	against []string // references its throughput is compared with: the first that was measured
-}
-
-// against are the references of carriers that a connection over TCP is no measure of, by name.
+// against are the references that a carrier's throughput is compared with, by name: the first that was measured.
 var against = map[string][]string{
 	"quic":         {refQUIC},
 	"express":      {refIPerf, refTCP},
@@ -55,28 +49,41 @@ var against = map[string][]string{
 	"local":        {refCopy},
 }
 
-// carriers that can be measured, in the order of the report: all that there are.
-var carriers = func() (out []carrier) {
-	for _, r := range transport.Kinds {
-		c := carrier{Row: r, against: against[r.Name]}
-		if c.against == nil {
-			c.against = []string{refTCP}
-		}
-		out = append(out, c)
+// compared is which references a carrier is compared with at a size.
+func compared(c transport.Row, size int) []string {
+	if c.SameHost && size <= smallWrite {
+		return []string{refCopySmall}
 	}
-	return out
-}()
+	if others := against[c.Name]; others != nil {
+		return others
+	}
+	return []string{refTCP}
+}
 
 // open says that what is written is not encrypted on its way.
-func (c *carrier) open() bool { return c.SameHost || c.Open() }
+func open(c transport.Row) bool { return c.SameHost || c.Open() }
 
-func carrierOf(name string) (carrier, bool) {
-	c, err := kinds.Find("carrier", carriers, name)
+func carrierOf(name string) (transport.Row, bool) {
+	c, err := kinds.Find("carrier", transport.Kinds, name)
 	return c, err == nil
 }
 
 // carrierNames lists what Config.Carriers may name.
-func carrierNames() []string { return kinds.Names(carriers) }
+func carrierNames() []string { return kinds.Names(transport.Kinds) }
+
+// Default is the configuration of raw measurements that a sweep names.
+func Default() Config {
+	return Config{
+		Carriers: carrierNames(),
+		Sizes:    []config.Bytes{blockSize},
+		Duration: 500 * time.Millisecond,
+		Rounds:   1,
+		Spin:     time.Millisecond,
+		Procs:    DefaultProcs(2),
+		Memory:   256 << 20,
+		Host:     "127.0.0.1",
+	}
+}
 
 // Bounds of a measurement.
 const (

@@ -5,11 +5,14 @@
 // much of the machine and its neighbours as of the program. One process, the near one, writes; another, the far one,
 // exports memory and is written to. Both go through transport.Endpoint and shmem like any user's data. The references
 // (a copy, raw UDP, TCP, quic-go's datagrams, iperf3, OpenMPI) are run between the same two processes. Rounds go
-// through everything in an order that turns, and a ratio is always one of two figures of the same round.
+// through everything in an order of their own, and a ratio is always one of two figures of the same round. The whole
+// runs and the targets are a sweep file, targets.yaml.
 //
 // What the caller must do: make a Config, Validate it, and call Run, which needs a far process: Config.Start gives it a
 // connection to one. That process calls Serve on its end. Both ends of the connection must have proved who they are;
 // Accept and Dial do that with the certificates of node/certs.
+//
+// A sweep that names raw measurements as references takes each by Measure.
 //
 // Run gives a Report even where it was interrupted or a part failed; what is missing is named in it. It does not
 // promise figures of a busy machine to mean anything, and the far process is believed: whoever holds a certificate of

@@ -47,19 +47,11 @@ type far struct {
 	arena *shmem.Segment
 	end   *end
 	up    chan error // the link's
-	job   job        // far end of a reference
+	job   *job       // far end of a reference
 	refs  []shmem.Ref
 	seg   shmem.SegmentID
 	size  int
 	cpu   time.Duration // when the measurement began
-}
-
-// job is the far end of a reference.
-type job interface {
-	addr() string
-	// end waits until what is on its way is counted: bytes were sent.
-	end(bytes uint64) (answer, error)
-	close() error
 }
 
 // Serve answers a near process until it goes; that is its usual end and no error. What was made for it is removed.
@@ -94,7 +86,9 @@ func Serve(ctx context.Context, conn net.Conn, cfg FarConfig) (err error) {
 
 // gone says that the near process has left, which it may do at any time and without a word.
 func gone(err error) bool {
-	for _, how := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, unix.ECONNRESET, unix.EPIPE} {
+	for _, how := range []error{
+		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed, unix.ECONNRESET, unix.EPIPE,
+	} {
 		if errors.Is(err, how) {
 			return true
 		}
@@ -178,7 +172,7 @@ func (f *far) open(ctx context.Context, o openArgs) (answer, error) {
 		return answer{}, errors.Join(err, table.Close())
 	}
 	e, err := openEnd(linkConfig{
-		id: f.cfg.Identity, host: f.cfg.Host, spin: time.Duration(f.hello.SpinNs), carrier: c, view: o.View, rank: farRank,
+		id: f.cfg.Identity, host: f.cfg.Host, spin: f.spin(), carrier: c, view: o.View, rank: farRank,
 		members: [2]transport.Member{{Name: f.cfg.Near}, {Name: f.cfg.Identity.Name}},
 	}, table)
 	if err != nil {
@@ -254,16 +248,23 @@ func (f *far) check() (answer, error) {
 	return answer{Sums: sums}, nil
 }
 
+// spin is how long this process looks for data before it sleeps.
+func (f *far) spin() time.Duration { return time.Duration(f.hello.SpinNs) }
+
 func (f *far) begin(b beginArgs) (answer, error) {
 	if err := f.shut(); err != nil {
 		return answer{}, err
 	}
-	j, err := f.startJob(b.Reference)
+	r := referenceOf(b.Reference)
+	if r == nil || r.far == nil {
+		return answer{}, fmt.Errorf("reference %q is not known here", b.Reference)
+	}
+	j, err := r.far(f)
 	if err != nil {
 		return answer{}, err
 	}
 	f.job, f.cpu = j, cpuTime()
-	return answer{Addr: j.addr()}, nil
+	return answer{Addr: j.addr}, nil
 }
 
 func (f *far) finish(e endArgs) (answer, error) {

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
 	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/transport"
@@ -34,7 +36,7 @@ type linkConfig struct {
 	id      *certs.Identity
 	host    string
 	spin    time.Duration
-	carrier carrier
+	carrier transport.Row
 	view    uint64
 	members [2]transport.Member // by rank
 	rank    int
@@ -65,7 +67,7 @@ type end struct {
 }
 
 // newTable makes an export table, where the carrier needs it one that the other process can reach.
-func newTable(c carrier, windows int) (*shmem.Table, error) {
+func newTable(c transport.Row, windows int) (*shmem.Table, error) {
 	if c.SameHost {
 		return shmem.NewSharedTable(segmentName("table"), windows)
 	}
@@ -364,19 +366,19 @@ func (e *end) single(ctx context.Context, l *load, answered bool) error {
 
 // singles writes one at a time until over, and tells how long each took. A window is long free when its turn comes
 // again.
-func (e *end) singles(ctx context.Context, l *load, answered bool, over *atomic.Bool) (quantiles, error) {
+func (e *end) singles(ctx context.Context, l *load, answered bool, over *atomic.Bool) (*hdr.Histogram, error) {
 	h := newTimes()
 	for !over.Load() {
 		began := time.Now()
 		if err := e.single(ctx, l, answered); err != nil {
-			return quantiles{}, err
+			return nil, err
 		}
 		_ = h.RecordValue(int64(time.Since(began))) // longer than 10 s it cannot be: the link would be down
 	}
 	if err := e.await(ctx, e.spin, func() bool { return !e.busyAny() }); err != nil {
-		return quantiles{}, err
+		return nil, err
 	}
-	return quantilesOf(h), e.why()
+	return h, e.why()
 }
 
 func (e *end) busyAny() bool {

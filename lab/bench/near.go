@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ringlet/lab/trial"
 	"ringlet/node/hostlimits"
 	"ringlet/shmem"
 	"ringlet/transport"
@@ -41,33 +42,6 @@ func newSource(c *Config) []byte {
 	return b
 }
 
-// cellKey names a cell of the table.
-type cellKey struct {
-	carrier string
-	size    int
-}
-
-// cellResult is one round's figures of a cell.
-type cellResult struct {
-	Gbps       float64
-	Datagrams  float64 // per second
-	Resent     float64 // share of the datagrams
-	NearCPU    float64 // s/GB
-	FarCPU     float64
-	Write      quantiles // of one write with response
-	Answered   quantiles // of one write that the far end's handler has seen and answered
-	Pieces     float64   // of WriteMany, per second
-	Sent, Here uint64    // bytes: sent by the near end, in place at the far one
-}
-
-// each is how many bytes of what is written a datagram has taken along.
-func (c cellResult) each() float64 {
-	if c.Datagrams == 0 {
-		return 0
-	}
-	return c.Gbps * 1e9 / 8 / c.Datagrams
-}
-
 // smallWrite is up to which size the small things are measured as well: answers, and pieces where they take so much.
 const smallWrite = 1 << 10
 
@@ -77,11 +51,11 @@ type accountError struct{ What string }
 func (e *accountError) Error() string { return "accounts: " + e.What }
 
 // cell measures one carrier with writes of one size.
-func (n *near) cell(ctx context.Context, c carrier, size int) (res cellResult, err error) {
+func (n *near) cell(ctx context.Context, c transport.Row, size int) (res trial.Figures, err error) {
 	n.view++
 	a, err := ask(ctx, n.conn, request{Open: &openArgs{Carrier: c.Name, View: n.view}})
 	if err != nil {
-		return res, err
+		return nil, err
 	}
 	var closeEnd error
 	table, err := newTable(c, 1) // the near end grants nothing
@@ -94,7 +68,8 @@ func (n *near) cell(ctx context.Context, c carrier, size int) (res cellResult, e
 	}, table)
 	if err == nil {
 		if err = e.connect(ctx); err == nil {
-			res, err = n.through(ctx, e, size)
+			res = trial.Figures{}
+			err = n.through(ctx, e, size, res)
 		}
 		closeEnd = e.close()
 	}
@@ -103,46 +78,49 @@ func (n *near) cell(ctx context.Context, c carrier, size int) (res cellResult, e
 }
 
 // through measures on a link that is up.
-func (n *near) through(ctx context.Context, e *end, size int) (res cellResult, err error) {
+func (n *near) through(ctx context.Context, e *end, size int, res trial.Figures) error {
 	l, err := n.grant(ctx, size, false)
 	if err != nil {
-		return res, err
+		return err
 	}
 	// Pages are touched and windows grow before it counts.
 	if err := during(n.cfg.Duration/4, func(over *atomic.Bool) error { return e.bulk(ctx, l, over) }); err != nil {
-		return res, err
-	}
-	if err := n.goodput(ctx, e, l, &res); err != nil {
-		return res, err
-	}
-	err = during(n.cfg.Duration/4, func(over *atomic.Bool) (err error) {
-		res.Write, err = e.singles(ctx, l, false, over)
 		return err
-	})
-	if err != nil {
-		return res, err
+	}
+	if err := n.goodput(ctx, e, l, res); err != nil {
+		return err
+	}
+	if err := n.singles(ctx, e, l, false, "write_us", res); err != nil {
+		return err
 	}
 	if size <= link.MaxPiece {
 		before, began := l.sent, time.Now()
 		if err := during(n.cfg.Duration/2, func(over *atomic.Bool) error { return e.bulkMany(ctx, l, over) }); err != nil {
-			return res, err
+			return err
 		}
-		res.Pieces = float64(l.sent-before) / time.Since(began).Seconds()
+		res["pieces_per_s"] = float64(l.sent-before) / time.Since(began).Seconds()
 	}
-	if err := n.verify(ctx, l, &res); err != nil {
-		return res, err
+	if err := n.verify(ctx, l, res); err != nil {
+		return err
 	}
 	if size > smallWrite {
-		return res, nil
+		return nil
 	}
 	if l, err = n.grant(ctx, size, true); err != nil {
-		return res, err
+		return err
 	}
-	err = during(n.cfg.Duration/4, func(over *atomic.Bool) (err error) {
-		res.Answered, err = e.singles(ctx, l, true, over)
+	return n.singles(ctx, e, l, true, "answered_us", res)
+}
+
+// singles measures writes one at a time.
+func (n *near) singles(ctx context.Context, e *end, l *load, answered bool, figure string, res trial.Figures) error {
+	return during(n.cfg.Duration/4, func(over *atomic.Bool) error {
+		h, err := e.singles(ctx, l, answered, over)
+		if err == nil {
+			putTimes(res, figure, h)
+		}
 		return err
 	})
-	return res, err
 }
 
 // during gives work a flag that turns when the time is over.
@@ -171,7 +149,7 @@ func (n *near) grant(ctx context.Context, size int, answered bool) (*load, error
 }
 
 // goodput is the measurement of throughput.
-func (n *near) goodput(ctx context.Context, e *end, l *load, res *cellResult) error {
+func (n *near) goodput(ctx context.Context, e *end, l *load, res trial.Figures) error {
 	if _, err := ask(ctx, n.conn, request{Mark: &noArgs{}}); err != nil {
 		return err
 	}
@@ -185,27 +163,31 @@ func (n *near) goodput(ctx context.Context, e *end, l *load, res *cellResult) er
 		return err
 	}
 	bytes := (l.sent - sent) * uint64(l.size)
-	res.Gbps, res.NearCPU, res.FarCPU = gbps(bytes, took), perGB(used, bytes), perGB(time.Duration(a.CPUNs), bytes)
-	datagrams := after.DatagramsSent - before.DatagramsSent
-	res.Datagrams = float64(datagrams) / took.Seconds()
+	res["goodput_gbps"] = gbps(bytes, took)
+	res["near_cpu_s_per_gb"], res["far_cpu_s_per_gb"] = perGB(used, bytes), perGB(time.Duration(a.CPUNs), bytes)
+	datagrams := float64(after.DatagramsSent - before.DatagramsSent)
+	res["datagrams_per_s"], res["datagram_bytes"], res["resent_share"] = datagrams/took.Seconds(), 0, 0
 	if datagrams > 0 {
-		res.Resent = float64(after.DatagramsResent-before.DatagramsResent) / float64(datagrams)
+		res["datagram_bytes"] = float64(bytes) / datagrams
+		res["resent_share"] = float64(after.DatagramsResent-before.DatagramsResent) / datagrams
 	}
 	return nil
 }
 
 // verify closes the accounts: all that was sent is in place, once, and is what was sent last.
-func (n *near) verify(ctx context.Context, l *load, res *cellResult) error {
+func (n *near) verify(ctx context.Context, l *load, res trial.Figures) error {
 	a, err := ask(ctx, n.conn, request{Stop: &stopArgs{Writes: l.sent, Bytes: l.sent * uint64(l.size)}})
 	if err != nil {
 		return err
 	}
-	res.Sent, res.Here = l.sent*uint64(l.size), a.Bytes
+	sent := l.sent * uint64(l.size)
+	res["bytes_sent"], res["bytes_placed"] = float64(sent), float64(a.Bytes)
+	res["bytes_lost"] = float64(sent) - float64(a.Bytes)
 	// A write of more than 1024 datagrams is told as several placements.
-	if a.Writes < l.sent || res.Sent != res.Here || a.Refused > 0 {
+	if a.Writes < l.sent || sent != a.Bytes || a.Refused > 0 {
 		return &accountError{fmt.Sprintf(
 			"%d writes of %d bytes were sent, %d placements of %d bytes are here, %d were refused",
-			l.sent, res.Sent, a.Writes, a.Bytes, a.Refused)}
+			l.sent, sent, a.Writes, a.Bytes, a.Refused)}
 	}
 	if a, err = ask(ctx, n.conn, request{Check: &noArgs{}}); err != nil {
 		return err
@@ -237,67 +219,21 @@ func (l *load) check(sums []byte) error {
 }
 
 // reference measures one reference.
-func (n *near) reference(ctx context.Context, name string) (refResult, error) {
-	d := n.cfg.Duration
-	switch name {
-	case refCopy:
-		return n.copies.measure(blockSize, d), nil
-	case refCopySmall:
-		return n.copies.measure(tripSize, d), nil
-	case refMPIShm:
-		return n.mpi.run(ctx, d, memoryTransports...)
-	case refMPITCP:
-		return n.mpi.run(ctx, d, "tcp,self")
+func (n *near) reference(ctx context.Context, name string) (trial.Figures, error) {
+	r := referenceOf(name)
+	if r.far == nil {
+		return r.near(ctx, n, "")
 	}
 	a, err := ask(ctx, n.conn, request{Begin: &beginArgs{Reference: name}})
 	if err != nil {
-		return refResult{}, err
+		return nil, err
 	}
 	if _, err := ask(ctx, n.conn, request{Mark: &noArgs{}}); err != nil {
-		return refResult{}, err
+		return nil, err
 	}
-	res, err := n.against(ctx, name, a.Addr)
-	if err != nil {
-		_, other := ask(ctx, n.conn, request{Close: &noArgs{}})
-		return res, errors.Join(err, other)
-	}
-	return res, nil
-}
-
-// against runs the near end of a reference whose far end is at addr, and ends it.
-func (n *near) against(ctx context.Context, name, addr string) (res refResult, err error) {
-	var sent uint64
-	var took time.Duration
-	cpu, began := cpuTime(), time.Now()
-	switch name {
-	case refUDP:
-		sent, took, err = sendUDP(ctx, addr, n.mtu, n.source, n.cfg.Duration)
-	case refTCP:
-		sent, err = sendTCP(ctx, addr, n.source, n.cfg.Duration)
-	case refQUIC:
-		c := linkConfig{id: n.cfg.Identity, host: n.cfg.Host, spin: n.cfg.Spin}
-		sent, took, err = sendQUIC(ctx, c, n.cfg.Far, addr, n.source, n.cfg.Duration)
-	case refTrip:
-		res.Trip, err = tripsUDP(ctx, addr, 0, n.cfg.Duration/2)
-	case refTripSpin:
-		res.Trip, err = tripsUDP(ctx, addr, n.cfg.Spin, n.cfg.Duration/2)
-	case refIPerf:
-		res, err = runIPerf(ctx, addr, n.cfg.Duration)
-	}
-	if err != nil {
-		return res, err
-	}
-	used := cpuTime() - cpu
-	a, err := ask(ctx, n.conn, request{End: &endArgs{Bytes: sent}})
-	if err != nil || sent == 0 {
-		return res, err
-	}
-	if took == 0 {
-		took = time.Since(began) // until all is received
-	}
-	res.Gbps, res.Lost = gbps(a.Bytes, took), 1-float64(min(a.Bytes, sent))/float64(sent)
-	res.NearCPU, res.FarCPU = perGB(used, a.Bytes), perGB(time.Duration(a.CPUNs), a.Bytes)
-	return res, nil
+	res, err := r.near(ctx, n, a.Addr)
+	_, other := ask(ctx, n.conn, request{Close: &noArgs{}})
+	return res, errors.Join(err, other)
 }
 
 // wants is what a measurement would like to have of a machine on which so many of its processes run.

@@ -1,89 +1,156 @@
 package bench
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"ringlet/lab/trial"
 )
 
 // References, by the name they have in a report.
 const (
-	refCopy      = "copy"                // pieces of 1 MiB into a mapped file
-	refCopySmall = "copy-128"            // pieces of 128 bytes
-	refUDP       = "udp-gso"             // raw UDP with GSO and GRO
-	refTCP       = "tcp"                 // 1 MiB writes into a mapping
-	refQUIC      = "quic-datagrams"      // quic-go's datagrams, unpaced
-	refTrip      = "udp-trip"            // raw UDP round trip of 128 bytes, both ends asleep
-	refTripSpin  = "udp-trip-spin"       // the same, both ends looking again and again
-	refIPerf     = "iperf3"              // TCP
-	refMPIShm    = "openmpi-memory"      // linear shift among 4 ranks over shared memory
-	refMPITCP    = "openmpi-tcp"         // the same over TCP
-	blockSize    = 1 << 20               // of copies and TCP writes
-	tripSize     = 128                   // bytes
-	quietTime    = 20 * time.Millisecond // after which nothing more is believed to be on its way
-	quietMost    = 2 * time.Second       // for which things on their way are waited
-	jobPatience  = 10 * time.Second      // for the near process to connect
+	refCopy      = "copy"
+	refCopySmall = "copy-128"
+	refUDP       = "udp-gso"
+	refTCP       = "tcp"
+	refQUIC      = "quic-datagrams"
+	refTrip      = "udp-trip"
+	refTripSpin  = "udp-trip-spin"
+	refIPerf     = "iperf3"
+	refMPIShm    = "openmpi-memory"
+	refMPITCP    = "openmpi-tcp"
 )
 
-// what says what a reference is.
-var what = map[string]string{
-	refCopy:      "copy into a mapped file, pieces of 1 MiB, one process",
-	refCopySmall: "copy into a mapped file, pieces of 128 B, one process",
-	refUDP:       "raw UDP, GSO and GRO, full packets, received",
-	refTCP:       "TCP, 1 MiB writes into a mapping",
-	refQUIC:      "quic-go datagrams, unpaced, received",
-	refTrip:      "raw UDP round trip of 128 B, both ends sleep",
-	refTripSpin:  "raw UDP round trip of 128 B, both ends look again and again",
-	refIPerf:     "iperf3, TCP, cleartext",
-	refMPIShm:    "OpenMPI, linear shift of 1 MiB, 4 ranks, barrier per phase, shared memory, between ranks",
-	refMPITCP:    "OpenMPI, the same over TCP",
+const (
+	blockSize   = 1 << 20               // of copies and TCP writes
+	tripSize    = 128                   // bytes
+	quietTime   = 20 * time.Millisecond // after which nothing more is believed to be on its way
+	quietMost   = 2 * time.Second       // for which things on their way are waited
+	jobPatience = 10 * time.Second      // for the near process to connect
+)
+
+// reference is a row of the table of references.
+type reference struct {
+	name, what string
+	small      bool // it belongs to the smallest writes
+	foreign    bool // a program of others: that it is missing, or does not work, is no fault of what is measured
+	when       func(c *Config) bool
+	// near measures; addr is that of the far end, which far starts. Where far is nil, there is none.
+	near func(ctx context.Context, n *near, addr string) (trial.Figures, error)
+	far  func(f *far) (*job, error)
 }
 
-// refResult is one round's figure of a reference.
-type refResult struct {
-	Gbps         float64
-	Lost         float64 // share of what was sent; 0 where nothing can be
-	NearCPU      float64 // s/GB
-	FarCPU       float64
-	Trip         quantiles
-	BarrierShare float64
+func always(*Config) bool         { return true }
+func oneMachine(c *Config) bool   { return c.Peer == "" }
+func withMPI(c *Config) bool      { return c.MPI }
+func withIPerf(c *Config) bool    { return c.IPerf }
+func withSpinning(c *Config) bool { return c.Spin > 0 }
+
+// references in the order of a report.
+var references = []reference{
+	{refCopy, "copy into a mapped file, pieces of 1 MiB, one process", false, false, oneMachine, copying(blockSize), nil},
+	{refCopySmall, "copy into a mapped file, pieces of 128 B, one process", true, false, oneMachine,
+		copying(tripSize), nil},
+	{refUDP, "raw UDP, GSO and GRO, full packets, received", false, false, always, sendUDP, startUDPSink},
+	{refTCP, "TCP, 1 MiB writes into a mapping", false, false, always, sendTCPFor, startTCP},
+	{refQUIC, "quic-go datagrams, unpaced, received", false, false, always, sendQUIC, startQUICSink},
+	{refIPerf, "iperf3, TCP, cleartext", false, true, withIPerf, runIPerf, startIPerf},
+	{refMPIShm, "OpenMPI, linear shift of 1 MiB, 4 ranks, barrier per phase, shared memory, between ranks", false, true,
+		withMPI, shifting("vader,self", "sm,self"), nil}, // as version 4 of OpenMPI names the memory, and as version 5 does
+	{refMPITCP, "OpenMPI, the same over TCP", false, true, withMPI, shifting("tcp,self"), nil},
+	{refTrip, "raw UDP round trip of 128 B, both ends sleep", true, false, always, tripsUDP(false), startEcho(false)},
+	{refTripSpin, "raw UDP round trip of 128 B, both ends look again and again", true, false, withSpinning,
+		tripsUDP(true), startEcho(true)},
 }
 
-// startJob starts the far end of a reference.
-func (f *far) startJob(name string) (job, error) {
-	switch name {
-	case refUDP:
-		return startUDPSink(f.cfg.Host, time.Duration(f.hello.SpinNs))
-	case refTCP:
-		return startTCPSink(f.cfg.Host, f.arena.Bytes())
-	case refQUIC:
-		return startQUICSink(f)
-	case refTrip:
-		return startEcho(f.cfg.Host, 0)
-	case refTripSpin:
-		return startEcho(f.cfg.Host, time.Duration(f.hello.SpinNs))
-	case refIPerf:
-		return startIPerf(f.cfg.Host)
+// referenceOf finds a reference by its name, or nil.
+func referenceOf(name string) *reference {
+	for i := range references {
+		if references[i].name == name {
+			return &references[i]
+		}
 	}
-	return nil, fmt.Errorf("reference %q is not known here", name)
+	return nil
+}
+
+// job is the far end of a reference.
+type job struct {
+	addr  string
+	end   func(sent uint64) (answer, error) // waits until what is on its way is counted
+	close func() error
+}
+
+// nothingSent is the end of a job that has nothing to count.
+func nothingSent(uint64) (answer, error) { return answer{}, nil }
+
+// rate makes the figures of bytes that were sent, of which the far end says what arrived.
+func (n *near) rate(ctx context.Context, sent uint64, took, used time.Duration) (trial.Figures, error) {
+	a, err := ask(ctx, n.conn, request{End: &endArgs{Bytes: sent}})
+	if err != nil {
+		return nil, err
+	}
+	return trial.Figures{
+		"goodput_gbps":      gbps(a.Bytes, took),
+		"lost_share":        1 - float64(min(a.Bytes, sent))/float64(max(sent, 1)),
+		"near_cpu_s_per_gb": perGB(used, a.Bytes),
+		"far_cpu_s_per_gb":  perGB(time.Duration(a.CPUNs), a.Bytes),
+	}, nil
+}
+
+// working is a job with a goroutine, which ends when the socket is closed.
+func working(at net.Addr, hangUp func() error, end func(uint64) (answer, error), work func()) *job {
+	var wg sync.WaitGroup
+	wg.Go(work)
+	return &job{at.String(), end, func() error {
+		err := hangUp()
+		wg.Wait()
+		return err
+	}}
+}
+
+// flood sends pieces of the source one after the other for the duration.
+func (n *near) flood(ctx context.Context, piece int, send func([]byte) (int, error)) (
+	sent uint64, took, used time.Duration, err error) {
+	cpu, began := cpuTime(), time.Now()
+	err = during(n.cfg.Duration, func(over *atomic.Bool) error {
+		for at := 0; !over.Load() && ctx.Err() == nil; at += piece {
+			if at+piece > len(n.source) {
+				at = 0
+			}
+			k, err := send(n.source[at : at+piece])
+			if sent += uint64(k); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return sent, time.Since(began), cpuTime() - cpu, errors.Join(ctx.Err(), err)
 }
 
 // counted is a count of bytes by a goroutine that receives.
-type counted struct{ bytes, reads atomic.Uint64 }
+type counted struct{ atomic.Uint64 }
+
+// arrived counts what came of what was sent, where some may be lost.
+func (c *counted) arrived(sent uint64) (answer, error) {
+	return answer{Bytes: c.settle(sent, quietTime)}, nil
+}
 
 // settle waits until all that was sent is counted, or nothing more comes for a while.
 func (c *counted) settle(sent uint64, quiet time.Duration) uint64 {
-	last, since := c.bytes.Load(), time.Now()
+	last, since := c.Load(), time.Now()
 	for until := time.Now().Add(quietMost); time.Now().Before(until) &&
-		c.bytes.Load() < sent; time.Sleep(time.Millisecond) {
-		if n := c.bytes.Load(); n != last {
+		c.Load() < sent; time.Sleep(time.Millisecond) {
+		if n := c.Load(); n != last {
 			last, since = n, time.Now()
 		} else if time.Since(since) > quiet {
 			break
 		}
 	}
-	return c.bytes.Load()
+	return c.Load()
 }
 
 func listenUDP(host string) (*net.UDPConn, error) {

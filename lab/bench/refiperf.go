@@ -9,17 +9,15 @@ import (
 	"net"
 	"strconv"
 	"time"
+
+	"ringlet/lab/tool"
+	"ringlet/lab/trial"
 )
 
-// iperf is an iperf3 server for one test.
-type iperf struct {
-	tool *tool
-	at   string
-	stop context.CancelFunc
-}
-
-func startIPerf(host string) (job, error) {
-	if err := missing("iperf3"); err != nil {
+// startIPerf starts an iperf3 server for one test.
+func startIPerf(f *far) (*job, error) {
+	host := f.cfg.Host
+	if err := tool.Missing("iperf3"); err != nil {
 		return nil, err
 	}
 	port, err := freePort(host)
@@ -27,22 +25,19 @@ func startIPerf(host string) (job, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	t, err := startTool(ctx, toolEnd, "", "iperf3", "--server", "--one-off", "--bind", host, "--port", strconv.Itoa(port))
+	t, err := tool.Command{
+		Program: "iperf3",
+		Args:    []string{"--server", "--one-off", "--bind", host, "--port", strconv.Itoa(port)},
+	}.Start(ctx)
 	if err != nil {
 		stop()
 		return nil, err
 	}
-	return &iperf{t, net.JoinHostPort(host, strconv.Itoa(port)), stop}, nil
-}
-
-func (i *iperf) addr() string { return i.at }
-
-func (i *iperf) end(uint64) (answer, error) { return answer{}, nil }
-
-func (i *iperf) close() error {
-	i.tool.end()
-	i.stop()
-	return nil
+	return &job{net.JoinHostPort(host, strconv.Itoa(port)), nothingSent, func() error {
+		t.Stop()
+		stop()
+		return nil
+	}}, nil
 }
 
 // A server that was just started does not listen yet.
@@ -52,16 +47,20 @@ const (
 )
 
 // runIPerf runs the client for at least the duration; iperf3 counts in whole seconds.
-func runIPerf(ctx context.Context, addr string, d time.Duration) (refResult, error) {
+func runIPerf(ctx context.Context, n *near, addr string) (trial.Figures, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return refResult{}, err
+		return nil, err
 	}
-	seconds := strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
+	seconds := strconv.Itoa(max(1, int(math.Ceil(n.cfg.Duration.Seconds()))))
+	client := tool.Command{
+		Program: "iperf3",
+		Args:    []string{"--client", host, "--port", port, "--time", seconds, "--json"},
+	}
 	for try := 1; ; try++ {
-		out, err := runTool(ctx, "", "iperf3", "--client", host, "--port", port, "--time", seconds, "--json")
+		out, err := client.Run(ctx)
 		if err != nil && len(out) == 0 {
-			return refResult{}, err
+			return nil, err
 		}
 		res, why := parseIPerf(out) // with --json it says there what is wrong
 		if why == nil || try == iperfTries || ctx.Err() != nil {
@@ -72,7 +71,7 @@ func runIPerf(ctx context.Context, addr string, d time.Duration) (refResult, err
 }
 
 // parseIPerf reads what iperf3 --json prints.
-func parseIPerf(out []byte) (refResult, error) {
+func parseIPerf(out []byte) (trial.Figures, error) {
 	var r struct {
 		Error string `json:"error"`
 		End   struct {
@@ -82,10 +81,10 @@ func parseIPerf(out []byte) (refResult, error) {
 		} `json:"end"`
 	}
 	if err := json.Unmarshal(out, &r); err != nil {
-		return refResult{}, fmt.Errorf("iperf3 printed what is no JSON: %w", err)
+		return nil, fmt.Errorf("iperf3 printed what is no JSON: %w", err)
 	}
 	if r.Error != "" || r.End.Received.BitsPerSecond <= 0 {
-		return refResult{}, fmt.Errorf("iperf3 received nothing: %s", r.Error)
+		return nil, fmt.Errorf("iperf3 received nothing: %s", r.Error)
 	}
-	return refResult{Gbps: r.End.Received.BitsPerSecond / 1e9}, nil
+	return trial.Figures{"goodput_gbps": r.End.Received.BitsPerSecond / 1e9}, nil
 }

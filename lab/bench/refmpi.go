@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ringlet/lab/tool"
+	"ringlet/lab/trial"
 )
 
 //go:embed mpi/shift.c
@@ -22,7 +25,7 @@ type mpi struct{ dir string }
 
 // newMPI compiles the shift. The directory is removed by close.
 func newMPI(ctx context.Context) (*mpi, error) {
-	if err := missing("mpicc", "mpirun"); err != nil {
+	if err := tool.Missing("mpicc", "mpirun"); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "ringlet-bench-")
@@ -34,7 +37,8 @@ func newMPI(ctx context.Context) (*mpi, error) {
 		m.close()
 		return nil, err
 	}
-	if _, err := runTool(ctx, dir, "mpicc", "-O2", "-o", "shift", "shift.c"); err != nil {
+	compile := tool.Command{Program: "mpicc", Args: []string{"-O2", "-o", "shift", "shift.c"}, Dir: dir}
+	if _, err := compile.Run(ctx); err != nil {
 		m.close()
 		return nil, err
 	}
@@ -43,11 +47,15 @@ func newMPI(ctx context.Context) (*mpi, error) {
 
 func (m *mpi) close() { _ = os.RemoveAll(m.dir) }
 
-// memoryTransports of OpenMPI: as version 4 names it, and as version 5 does.
-var memoryTransports = []string{"vader,self", "sm,self"}
+// shifting is the reference over the transports named, the first set that works.
+func shifting(transports ...string) func(context.Context, *near, string) (trial.Figures, error) {
+	return func(ctx context.Context, n *near, _ string) (trial.Figures, error) {
+		return n.mpi.run(ctx, n.cfg.Duration, transports...)
+	}
+}
 
 // run shifts for the duration over the transports named, the first set that works.
-func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (refResult, error) {
+func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (trial.Figures, error) {
 	var err error
 	for _, t := range transports {
 		args := []string{"-n", strconv.Itoa(shiftRanks), "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
@@ -58,24 +66,25 @@ func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (r
 		args = append(args, filepath.Join(m.dir, "shift"), strconv.FormatFloat(d.Seconds(), 'f', 3, 64),
 			strconv.Itoa(blockSize))
 		var out []byte
-		if out, err = runTool(ctx, m.dir, "mpirun", args...); err == nil {
+		shift := tool.Command{Program: "mpirun", Args: args, Dir: m.dir}
+		if out, err = shift.Run(ctx); err == nil {
 			return parseShift(string(out))
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return refResult{}, err
+	return nil, err
 }
 
 // parseShift reads the shift's one line.
-func parseShift(out string) (refResult, error) {
+func parseShift(out string) (trial.Figures, error) {
 	var ranks int
 	var seconds, bytes, share float64
-	line := lastLine(out)
+	line := tool.LastLine([]byte(out))
 	if n, _ := fmt.Sscanf(line, "shift %d %g %g %g", &ranks, &seconds, &bytes, &share); n != 4 || ranks != shiftRanks ||
 		seconds <= 0 {
-		return refResult{}, fmt.Errorf("the shift printed %q", strings.TrimSpace(out))
+		return nil, fmt.Errorf("the shift printed %q", strings.TrimSpace(out))
 	}
-	return refResult{Gbps: bytes * 8 / seconds / 1e9, BarrierShare: share}, nil
+	return trial.Figures{"goodput_gbps": bytes * 8 / seconds / 1e9, "barrier_share": share}, nil
 }

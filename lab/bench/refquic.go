@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"ringlet/lab/trial"
 	"ringlet/node/certs"
 	"ringlet/transport"
 	"ringlet/transport/quic"
@@ -38,27 +37,20 @@ func upgraded(ctx context.Context, c transport.Conn, dialler bool) (transport.Co
 	return up, nil
 }
 
-// quicSink counts datagrams.
-type quicSink struct {
-	counted
-	network *quic.Network
-	stop    context.CancelFunc
-	wg      sync.WaitGroup
-}
-
-func startQUICSink(f *far) (job, error) {
-	n, err := listenQUIC(f.cfg.Identity, f.cfg.Host, time.Duration(f.hello.SpinNs))
+// startQUICSink counts datagrams.
+func startQUICSink(f *far) (*job, error) {
+	n, err := listenQUIC(f.cfg.Identity, f.cfg.Host, f.spin())
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithTimeout(context.Background(), jobPatience)
-	s := &quicSink{network: n, stop: stop}
-	s.wg.Go(func() { s.receive(ctx) })
-	return s, nil
+	var got counted
+	hangUp := func() error { stop(); return n.Close() }
+	return working(n.Addr(), hangUp, got.arrived, func() { receive(ctx, n, &got) }), nil
 }
 
-func (s *quicSink) receive(ctx context.Context) {
-	in, err := s.network.Accept(ctx)
+func receive(ctx context.Context, network *quic.Network, got *counted) {
+	in, err := network.Accept(ctx)
 	if err != nil {
 		return
 	}
@@ -79,59 +71,35 @@ func (s *quicSink) receive(ctx context.Context) {
 		for _, d := range batch[:n] {
 			size += len(d)
 		}
-		s.bytes.Add(uint64(size))
-		s.reads.Add(uint64(n))
+		got.Add(uint64(size))
 	}
-}
-
-func (s *quicSink) addr() string { return s.network.Addr().String() }
-
-func (s *quicSink) end(sent uint64) (answer, error) {
-	return answer{Bytes: s.settle(sent, quietTime)}, nil
-}
-
-func (s *quicSink) close() error {
-	s.stop()
-	err := s.network.Close()
-	s.wg.Wait()
-	return err
 }
 
 // sendQUIC sends full datagrams for the duration, as fast as they are taken.
-func sendQUIC(ctx context.Context, c linkConfig, far, addr string, source []byte, d time.Duration) (sent uint64,
-	took time.Duration, err error) {
-	n, err := listenQUIC(c.id, c.host, c.spin)
+func sendQUIC(ctx context.Context, n *near, addr string) (res trial.Figures, err error) {
+	network, err := listenQUIC(n.cfg.Identity, n.cfg.Host, n.cfg.Spin)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, n.Close()) }()
+	defer func() { err = errors.Join(err, network.Close()) }()
 	dial, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	conn, _, err := n.Dial(dial, far, addr, bare)
+	conn, _, err := network.Dial(dial, n.cfg.Far, addr, bare)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	if conn, err = upgraded(dial, conn, true); err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close("interrupted") })()
-	var over atomic.Bool
-	defer time.AfterFunc(d, func() { over.Store(true) }).Stop()
-	size, began := conn.MaxDatagram(), time.Now()
-	for at := 0; !over.Load(); at += size {
-		if at+size > len(source) {
-			at = 0
-		}
-		if err := conn.Send(source[at : at+size]); err != nil {
-			return 0, 0, errors.Join(ctx.Err(), err)
-		}
-		sent += uint64(size)
+	sent, took, used, err := n.flood(ctx, conn.MaxDatagram(), func(b []byte) (int, error) { return len(b), conn.Send(b) })
+	if err != nil {
+		return nil, err
 	}
-	took = time.Since(began)
 	// Closing throws away what quic-go still has in its queue of 32.
 	select {
 	case <-time.After(quietTime):
 	case <-ctx.Done():
 	}
-	return sent, took, ctx.Err()
+	return n.rate(ctx, sent, took, used)
 }

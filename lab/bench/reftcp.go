@@ -5,29 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"ringlet/lab/trial"
 	"ringlet/shmem"
 )
 
-// tcpSink reads one connection straight into mapped memory.
-type tcpSink struct {
-	counted
-	lis *net.TCPListener
-	wg  sync.WaitGroup
-}
+func startTCP(f *far) (*job, error) { return startTCPSink(f.cfg.Host, f.arena.Bytes()) }
 
-func startTCPSink(host string, mem []byte) (job, error) {
+// startTCPSink reads one connection straight into mapped memory.
+func startTCPSink(host string, mem []byte) (*job, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, err
 	}
-	s := &tcpSink{lis: l.(*net.TCPListener)}
-	_ = s.lis.SetDeadline(time.Now().Add(jobPatience))
-	s.wg.Go(func() {
-		c, err := s.lis.Accept()
+	_ = l.(*net.TCPListener).SetDeadline(time.Now().Add(jobPatience))
+	var got counted
+	end := func(sent uint64) (answer, error) {
+		if n := got.settle(sent, quietMost); n != sent {
+			return answer{}, fmt.Errorf("TCP: %d of %d bytes arrived", n, sent)
+		}
+		return answer{Bytes: sent}, nil
+	}
+	return working(l.Addr(), l.Close, end, func() {
+		c, err := l.Accept()
 		if err != nil {
 			return
 		}
@@ -38,53 +39,37 @@ func startTCPSink(host string, mem []byte) (job, error) {
 			if err != nil {
 				return
 			}
-			s.bytes.Add(uint64(n))
+			got.Add(uint64(n))
 			if at += n; at == len(mem) {
 				at = 0
 			}
 		}
-	})
-	return s, nil
+	}), nil
 }
 
-func (s *tcpSink) addr() string { return s.lis.Addr().String() }
-
-func (s *tcpSink) end(sent uint64) (answer, error) {
-	got := s.settle(sent, quietMost)
-	if got != sent {
-		return answer{}, fmt.Errorf("TCP: %d of %d bytes arrived", got, sent)
+// sendTCPFor is the near end of the reference: what TCP loses it repeats, so that the time is that until all is
+// received.
+func sendTCPFor(ctx context.Context, n *near, addr string) (trial.Figures, error) {
+	began := time.Now()
+	sent, used, err := n.sendTCP(ctx, addr)
+	if err != nil {
+		return nil, err
 	}
-	return answer{Bytes: got}, nil
-}
-
-func (s *tcpSink) close() error {
-	err := s.lis.Close()
-	s.wg.Wait()
-	return err
+	res, err := n.rate(ctx, sent, time.Since(began), used)
+	delete(res, "lost_share")
+	return res, err
 }
 
 // sendTCP writes 1 MiB at a time for the duration.
-func sendTCP(ctx context.Context, addr string, source []byte, d time.Duration) (uint64, error) {
+func (n *near) sendTCP(ctx context.Context, addr string) (sent uint64, used time.Duration, err error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer func() { _ = c.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })()
-	var over atomic.Bool
-	defer time.AfterFunc(d, func() { over.Store(true) }).Stop()
-	sent := uint64(0)
-	for at := 0; !over.Load(); at += blockSize {
-		if at+blockSize > len(source) {
-			at = 0
-		}
-		n, err := c.Write(source[at : at+blockSize])
-		sent += uint64(n)
-		if err != nil {
-			return sent, errors.Join(ctx.Err(), err)
-		}
-	}
-	return sent, ctx.Err()
+	sent, _, used, err = n.flood(ctx, blockSize, c.Write)
+	return sent, used, err
 }
 
 // TCP measures one connection between two ends in this process over the given address: what `ringlet bench carriers`
@@ -96,8 +81,9 @@ func TCP(ctx context.Context, host string, d time.Duration) (_ float64, err erro
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, sink.close()) }()
+	n := &near{cfg: Config{Duration: d}, source: make([]byte, 4*blockSize)}
 	began := time.Now()
-	sent, err := sendTCP(ctx, sink.addr(), make([]byte, 4*blockSize), d)
+	sent, _, err := n.sendTCP(ctx, sink.addr)
 	if err != nil {
 		return 0, err
 	}
@@ -146,11 +132,23 @@ func (c *copies) run(piece int, until time.Time, most uint64) uint64 {
 	return sent
 }
 
+// copying is the near end of the reference, which has no other.
+func copying(piece int) func(context.Context, *near, string) (trial.Figures, error) {
+	return func(_ context.Context, n *near, _ string) (_ trial.Figures, err error) {
+		if n.copies == nil {
+			if n.copies, err = newCopies(int(n.cfg.Memory), n.source); err != nil {
+				return nil, err
+			}
+		}
+		return n.copies.measure(piece, n.cfg.Duration), nil
+	}
+}
+
 // measure copies for the duration.
-func (c *copies) measure(piece int, d time.Duration) refResult {
+func (c *copies) measure(piece int, d time.Duration) trial.Figures {
 	cpu, began := cpuTime(), time.Now()
 	n := c.run(piece, began.Add(d), ^uint64(0))
-	return refResult{Gbps: gbps(n, time.Since(began)), NearCPU: perGB(cpuTime()-cpu, n)}
+	return trial.Figures{"goodput_gbps": gbps(n, time.Since(began)), "near_cpu_s_per_gb": perGB(cpuTime()-cpu, n)}
 }
 
 // freePort finds a TCP port that nobody listens on, for programs that cannot be told to find one.

@@ -7,13 +7,13 @@ import (
 	"net"
 	"os"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
+
+	"ringlet/lab/trial"
 )
 
 // Raw UDP: what the kernel gives when nothing is promised.
@@ -81,67 +81,47 @@ func (r *spinReader) read() ([]byte, error) {
 	return r.buf[:r.n], nil
 }
 
-// udpSink counts what arrives.
-type udpSink struct {
-	counted
-	conn *net.UDPConn
-	wg   sync.WaitGroup
-}
-
-func startUDPSink(host string, spin time.Duration) (job, error) {
-	c, err := listenUDP(host)
+// startUDPSink counts what arrives.
+func startUDPSink(f *far) (*job, error) {
+	c, err := listenUDP(f.cfg.Host)
 	if err != nil {
 		return nil, err
 	}
 	_ = c.SetReadBuffer(socketBuf) // what the kernel gives; hostlimits says when that is less
-	r, err := newSpinReader(c, spin, 1<<16)
+	r, err := newSpinReader(c, f.spin(), 1<<16)
 	if err != nil {
 		_ = c.Close()
 		return nil, err
 	}
 	// else one by one
 	_ = r.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) })
-	s := &udpSink{conn: c}
-	s.wg.Go(func() {
+	var got counted
+	return working(c.LocalAddr(), c.Close, got.arrived, func() {
 		for {
 			b, err := r.read()
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			s.bytes.Add(uint64(len(b)))
-			s.reads.Add(1)
+			got.Add(uint64(len(b)))
 		}
-	})
-	return s, nil
-}
-
-func (s *udpSink) addr() string { return s.conn.LocalAddr().String() }
-
-func (s *udpSink) end(sent uint64) (answer, error) {
-	return answer{Bytes: s.settle(sent, quietTime)}, nil
-}
-
-func (s *udpSink) close() error {
-	err := s.conn.Close()
-	s.wg.Wait()
-	return err
+	}), nil
 }
 
 // segments of one send: the kernel takes 64 at most, and 64 KiB.
 const segments = 44
 
-// sendUDP floods the far end with full packets for the duration, and returns how many bytes went.
-func sendUDP(ctx context.Context, addr string, mtu int, source []byte, d time.Duration) (uint64, time.Duration, error) {
+// sendUDP floods the far end with full packets for the duration.
+func sendUDP(ctx context.Context, n *near, addr string) (trial.Figures, error) {
 	c, err := dialUDP(addr)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	defer func() { _ = c.Close() }()
 	_ = c.SetWriteBuffer(socketBuf)
-	segment := packetSize(c.LocalAddr(), mtu)
+	segment := packetSize(c.LocalAddr(), n.mtu)
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
 	many := segments
 	if err := raw.Control(func(fd uintptr) {
@@ -149,22 +129,19 @@ func sendUDP(ctx context.Context, addr string, mtu int, source []byte, d time.Du
 			many = 1
 		}
 	}); err != nil {
-		return 0, 0, err
+		return nil, err
 	}
-	var over atomic.Bool
-	defer time.AfterFunc(d, func() { over.Store(true) }).Stop()
-	size, sent, began := many*segment, uint64(0), time.Now()
-	for at := 0; !over.Load() && ctx.Err() == nil; at += size {
-		if at+size > len(source) {
-			at = 0
-		}
-		n, err := c.Write(source[at : at+size])
+	sent, took, used, err := n.flood(ctx, many*segment, func(b []byte) (int, error) {
+		k, err := c.Write(b)
 		if err != nil && !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.ENOBUFS) {
-			return 0, 0, fmt.Errorf("raw UDP: %w", err)
+			return k, fmt.Errorf("raw UDP: %w", err)
 		}
-		sent += uint64(n)
+		return k, nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return sent, time.Since(began), ctx.Err()
+	return n.rate(ctx, sent, took, used)
 }
 
 // packetSize is the payload of a full packet: 1472 bytes, or what the interface bears where that is less.
@@ -179,61 +156,51 @@ func packetSize(local net.Addr, mtu int) int {
 	return min(1500, mtu) - headers
 }
 
-// echo sends back what comes.
-type echo struct {
-	conn *net.UDPConn
-	wg   sync.WaitGroup
+// startEcho sends back what comes.
+func startEcho(spinning bool) func(f *far) (*job, error) {
+	return func(f *far) (*job, error) {
+		c, err := listenUDP(f.cfg.Host)
+		if err != nil {
+			return nil, err
+		}
+		spin := time.Duration(0)
+		if spinning {
+			spin = f.spin()
+		}
+		return working(c.LocalAddr(), c.Close, nothingSent, func() { echo(c, spin) }), nil
+	}
 }
 
-func startEcho(host string, spin time.Duration) (job, error) {
-	c, err := listenUDP(host)
-	if err != nil {
-		return nil, err
-	}
+func echo(c *net.UDPConn, spin time.Duration) {
 	_ = c.SetReadDeadline(time.Now().Add(jobPatience))
 	first := make([]byte, tripSize)
-	e := &echo{conn: c}
-	e.wg.Go(func() {
-		n, from, err := c.ReadFromUDPAddrPort(first)
-		if err != nil {
+	n, from, err := c.ReadFromUDPAddrPort(first)
+	if err != nil {
+		return
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	r, err := newSpinReader(c, spin, tripSize)
+	if err != nil {
+		return
+	}
+	for b := first[:n]; ; {
+		if _, err := c.WriteToUDPAddrPort(b, from); err != nil {
 			return
 		}
-		_ = c.SetReadDeadline(time.Time{})
-		r, err := newSpinReader(c, spin, tripSize)
-		if err != nil {
+		if b, err = r.read(); err != nil {
 			return
 		}
-		for b := first[:n]; ; {
-			if _, err := c.WriteToUDPAddrPort(b, from); err != nil {
-				return
-			}
-			if b, err = r.read(); err != nil {
-				return
-			}
-		}
-	})
-	return e, nil
+	}
 }
-
-func (e *echo) addr() string { return e.conn.LocalAddr().String() }
-
-func (e *echo) end(uint64) (answer, error) { return answer{}, nil }
-
-func (e *echo) close() error {
-	err := e.conn.Close()
-	e.wg.Wait()
-	return err
-}
-
-// quantiles of a time, µs.
-type quantiles struct{ P50, P99, P999 float64 }
 
 // newTimes makes a histogram of times up to 10 s in ns.
 func newTimes() *hdr.Histogram { return hdr.New(1, int64(10*time.Second), 3) }
 
-func quantilesOf(h *hdr.Histogram) quantiles {
-	at := func(q float64) float64 { return float64(h.ValueAtQuantile(q)) / 1e3 }
-	return quantiles{at(50), at(99), at(99.9)}
+// putTimes adds the quantiles of a time, µs.
+func putTimes(res trial.Figures, figure string, h *hdr.Histogram) {
+	for name, q := range map[string]float64{".p50": 50, ".p99": 99, ".p999": 99.9} {
+		res[figure+name] = float64(h.ValueAtQuantile(q)) / 1e3
+	}
 }
 
 // A packet of a round trip may be lost on a network, and a process may stand still on a busy machine.
@@ -243,15 +210,25 @@ const (
 )
 
 // tripsUDP measures round trips one after the other.
-func tripsUDP(ctx context.Context, addr string, spin, d time.Duration) (quantiles, error) {
+func tripsUDP(spinning bool) func(context.Context, *near, string) (trial.Figures, error) {
+	return func(ctx context.Context, n *near, addr string) (trial.Figures, error) {
+		spin := time.Duration(0)
+		if spinning {
+			spin = n.cfg.Spin
+		}
+		return trips(ctx, addr, spin, n.cfg.Duration/2)
+	}
+}
+
+func trips(ctx context.Context, addr string, spin, d time.Duration) (trial.Figures, error) {
 	c, err := dialUDP(addr)
 	if err != nil {
-		return quantiles{}, err
+		return nil, err
 	}
 	defer func() { _ = c.Close() }()
 	r, err := newSpinReader(c, spin, tripSize)
 	if err != nil {
-		return quantiles{}, err
+		return nil, err
 	}
 	h, b := newTimes(), make([]byte, tripSize)
 	// one for all: setting it takes time that the carriers do not spend
@@ -263,11 +240,11 @@ func tripsUDP(ctx context.Context, addr string, spin, d time.Duration) (quantile
 			break
 		}
 		if _, err := c.Write(b); err != nil {
-			return quantiles{}, fmt.Errorf("raw UDP: %w", err)
+			return nil, fmt.Errorf("raw UDP: %w", err)
 		}
 		if _, err := r.read(); err != nil {
 			if lost++; lost == lostTrips || !errors.Is(err, os.ErrDeadlineExceeded) {
-				return quantiles{}, fmt.Errorf("raw UDP round trip: no answer: %w", err)
+				return nil, fmt.Errorf("raw UDP round trip: no answer: %w", err)
 			}
 			_ = c.SetReadDeadline(time.Now().Add(d + lostTrip))
 			continue
@@ -275,7 +252,9 @@ func tripsUDP(ctx context.Context, addr string, spin, d time.Duration) (quantile
 		_ = h.RecordValue(int64(time.Since(began))) // longer than 10 s it cannot be
 	}
 	if h.TotalCount() == 0 {
-		return quantiles{}, errors.New("raw UDP round trip: none was answered")
+		return nil, errors.New("raw UDP round trip: none was answered")
 	}
-	return quantilesOf(h), ctx.Err()
+	res := trial.Figures{}
+	putTimes(res, "trip_us", h)
+	return res, ctx.Err()
 }

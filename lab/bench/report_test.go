@@ -3,44 +3,65 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
+	"maps"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"ringlet/lab/trial"
+	"ringlet/node/config"
 	"ringlet/node/hostlimits"
 	"ringlet/testkit/transcript"
 )
 
+// timed are the quantiles of a time.
+func timed(figure string, p50, p99, p999 float64) trial.Figures {
+	return trial.Figures{figure + ".p50": p50, figure + ".p99": p99, figure + ".p999": p999}
+}
+
+// joined has the figures of all.
+func joined(all ...trial.Figures) trial.Figures {
+	out := trial.Figures{}
+	for _, f := range all {
+		maps.Copy(out, f)
+	}
+	return out
+}
+
 // sample is a report made of invented rounds.
 func sample() *Report {
-	var rounds []*round
+	var rounds trial.Rounds
 	for i := range 3 {
 		f := float64(i)
-		r := newRound()
-		q := quantiles{10 + f, 20 + f, 30 + f}
+		r := trial.Round{}
 		for name, speed := range map[string]float64{"quic": 3, "express": 18, "local": 64} {
-			r.cells[cellKey{name, 128}] = cellResult{Gbps: speed / 10, Datagrams: 1000, Write: q, Answered: q, Pieces: 2e6 + f,
-				Sent: 1280, Here: 1280}
+			gbps := speed / 10
+			r[name+" 128"] = joined(timed("write_us", 10+f, 20+f, 30+f), timed("answered_us", 10+f, 20+f, 30+f), trial.Figures{
+				"goodput_gbps": gbps, "datagrams_per_s": 1000, "datagram_bytes": gbps * 1e9 / 8 / 1000, "resent_share": 0,
+				"near_cpu_s_per_gb": 0, "far_cpu_s_per_gb": 0, "pieces_per_s": 2e6 + f, "bytes_sent": 1280, "bytes_placed": 1280,
+			})
 			if name != "express" || i > 0 { // its first one failed
-				r.cells[cellKey{name, 1 << 20}] = cellResult{
-					Gbps: speed + f, Datagrams: 2e5, Resent: 0.001, NearCPU: 2, FarCPU: 1, Write: quantiles{100, 200, 300},
-					Sent: 1 << 21, Here: 1 << 21,
-				}
+				gbps := speed + f
+				r[name+" 1MiB"] = joined(timed("write_us", 100, 200, 300), trial.Figures{
+					"goodput_gbps": gbps, "datagrams_per_s": 2e5, "datagram_bytes": gbps * 1e9 / 8 / 2e5, "resent_share": 0.001,
+					"near_cpu_s_per_gb": 2, "far_cpu_s_per_gb": 1, "bytes_sent": 1 << 21, "bytes_placed": 1 << 21, "bytes_lost": 0,
+				})
 			}
 		}
-		r.refs[refCopy] = refResult{Gbps: 80, NearCPU: 0.1}
-		r.refs[refCopySmall] = refResult{Gbps: 64}
-		r.refs[refQUIC] = refResult{Gbps: 4, Lost: 0.1, NearCPU: 1, FarCPU: 1}
-		r.refs[refTCP] = refResult{Gbps: 36}
-		r.refs[refIPerf] = refResult{Gbps: 20}
-		r.refs[refMPIShm] = refResult{Gbps: 100, BarrierShare: 0.29}
-		r.refs[refTrip] = refResult{Trip: quantiles{6, 90, 100}}
-		r.refs[refTripSpin] = refResult{Trip: quantiles{5, 8, 9}}
-		r.runs["pair quic"] = runResult{Gbps: 3, Events: 1e4, CPU: 4, Sent: 100, Resent: 1, Balance: true}
-		r.runs["folded quic"] = runResult{Gbps: 2.7 + f/10, Events: 1e4, CPU: 4, Sent: 100, Balance: true}
-		r.runs["folded local"] = runResult{Gbps: 120, Balance: true}
+		gbps := func(v float64) trial.Figures { return trial.Figures{"goodput_gbps": v} }
+		r[refCopy] = joined(gbps(80), trial.Figures{"near_cpu_s_per_gb": 0.1})
+		r[refCopySmall] = gbps(64)
+		r[refQUIC] = joined(gbps(4), trial.Figures{"lost_share": 0.1, "near_cpu_s_per_gb": 1, "far_cpu_s_per_gb": 1})
+		r[refTCP] = gbps(36)
+		r[refIPerf] = gbps(20)
+		r[refMPIShm] = joined(gbps(100), trial.Figures{"barrier_share": 0.29})
+		r[refTrip] = timed("trip_us", 6, 90, 100)
+		r[refTripSpin] = timed("trip_us", 5, 8, 9)
+		run := func(gbps, events, cpu, resent float64) trial.Figures {
+			return trial.Figures{"goodput_gbps": gbps, "event_rate_hz": events, "cpu_s_per_gb": cpu, "resent_share": resent}
+		}
+		r["pair transport=quic"] = run(3, 1e4, 4, 0.01)
+		r["folded transport=quic"] = run(2.7+f/10, 1e4, 4, 0)
+		r["folded transport=local"] = run(120, 0, 0, 0)
 		rounds = append(rounds, r)
 	}
 	r := &Report{
@@ -49,7 +70,8 @@ func sample() *Report {
 		LeftOut: []string{"iperf3: left out, iperf3 is not installed"}, Failed: []string{"express, 1MiB: the link broke"},
 		Limits: []HostLimit{{"near", hostlimits.Finding{Limit: "MTU", Wrong: "packets are small", Do: "Make them larger."}}},
 	}
-	r.summarize([]string{"quic", "express", "local"}, true, true, rounds)
+	r.summarize(&Config{Carriers: []string{"quic", "express", "local"}, Sizes: []config.Bytes{1 << 20, 128}, Runs: true},
+		rounds)
 	return r
 }
 
@@ -63,7 +85,7 @@ func TestReportAsJSON(t *testing.T) {
 
 func TestReportAsTable(t *testing.T) {
 	var b bytes.Buffer
-	if err := WriteTable(&b, sample()); err != nil {
+	if err := sample().WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
 	transcript.Expect(t, "testdata/report.txt", b.String())
@@ -72,9 +94,9 @@ func TestReportAsTable(t *testing.T) {
 // TestReportOfNothing: an early signal leaves a report without figures, not a fault.
 func TestReportOfNothing(t *testing.T) {
 	r := &Report{Rounds: 5, Interrupted: true}
-	r.summarize(carrierNames(), true, true, []*round{newRound()})
+	r.summarize(&Config{Carriers: carrierNames(), Sizes: []config.Bytes{128}, Runs: true}, trial.Rounds{{}})
 	var b bytes.Buffer
-	if err := WriteTable(&b, r); err != nil || !strings.Contains(b.String(), "INTERRUPTED") {
+	if err := r.WriteTable(&b); err != nil || !strings.Contains(b.String(), "INTERRUPTED") {
 		t.Errorf("%v\n%s", err, &b)
 	}
 	text, err := json.Marshal(r)
@@ -123,40 +145,6 @@ func TestTargetsOfTheTable(t *testing.T) {
 	for row := range verdicts {
 		if strings.Contains(row, "stream") || strings.Contains(row, "open") && !strings.Contains(row, "OpenMPI") {
 			t.Errorf("%s was not asked for", row)
-		}
-	}
-}
-
-func TestSpread(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		v := rapid.SliceOfN(rapid.Float64Range(0, 1e12), 1, 20).Draw(t, "figures")
-		s := spread(v)
-		below, above := 0, 0
-		for _, x := range v {
-			if x <= s.Median {
-				below++
-			}
-			if x >= s.Median {
-				above++
-			}
-		}
-		if s.Min != slices.Min(v) || s.Max != slices.Max(v) || 2*below < len(v) || 2*above < len(v) {
-			t.Fatalf("%v of %v", s, v)
-		}
-	})
-}
-
-// TestRoundsTurn: over as many rounds as there are things, each is measured once at each place.
-func TestRoundsTurn(t *testing.T) {
-	for n := 1; n < 8; n++ {
-		at := map[[2]int]int{}
-		for r := range n {
-			for place, thing := range turned(n, r) {
-				at[[2]int{place, thing}]++
-			}
-		}
-		if len(at) != n*n {
-			t.Errorf("%d things stand at %d places", n, len(at))
 		}
 	}
 }

@@ -10,33 +10,26 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/lab/tool"
+	"ringlet/lab/trial"
 	"ringlet/node/config"
 	"ringlet/node/hostlimits"
+	"ringlet/transport"
 )
-
-// round is what one round has measured.
-type round struct {
-	cells map[cellKey]cellResult
-	refs  map[string]refResult
-	runs  map[string]runResult
-}
-
-func newRound() *round {
-	return &round{map[cellKey]cellResult{}, map[string]refResult{}, map[string]runResult{}}
-}
 
 // task is one measurement of a round.
 type task struct {
-	name string // what is told to who waits
-	unit string // carrier, reference or run: one that failed is not tried again
-	run  func(ctx context.Context, r *round) error
+	name  string // what is told to who waits
+	unit  string // carrier, reference or run: one that failed is not tried again
+	thing string // whose figures it gives
+	run   func(ctx context.Context) (trial.Figures, error)
 }
 
 // session is a whole measurement under way.
 type session struct {
 	near
 	report Report
-	rounds []*round
+	rounds trial.Rounds
 	failed map[string]bool // units
 	limits []HostLimit
 }
@@ -48,38 +41,99 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Log == nil {
-		cfg.Log = io.Discard
-	}
 	started := time.Now()
 	cfg.progress("starting", 0, 1)
-	conn, stop, err := cfg.Start()
-	if err != nil {
-		return nil, err
+	s, end, err := begin(ctx, &cfg)
+	if s == nil || err != nil && ctx.Err() == nil {
+		return nil, err // nothing could be begun
 	}
-	defer stop()
-	defer func() { _ = conn.Close() }()
-	s := &session{near: near{cfg: cfg, conn: conn, source: newSource(&cfg)}, failed: map[string]bool{}}
+	defer end()
 	s.report = Report{
 		Version: cfg.Version, Started: started.UTC().Format(time.RFC3339), Peer: cfg.Peer, Rounds: cfg.Rounds,
-		DurationS: cfg.Duration.Seconds(),
-		SpinUs:    cfg.Spin.Microseconds(), Procs: runtime.GOMAXPROCS(0), Cores: runtime.NumCPU(), Memory: int64(cfg.Memory),
-	}
-	defer s.cleanUp()
-	if err = errors.Join(s.meet(ctx), ctx.Err()); err == nil {
-		err = s.prepare(ctx)
+		DurationS: cfg.Duration.Seconds(), SpinUs: cfg.Spin.Microseconds(), Procs: runtime.GOMAXPROCS(0),
+		Cores: runtime.NumCPU(), Memory: int64(cfg.Memory), LeftOut: s.report.LeftOut, Limits: s.limits,
 	}
 	if err == nil {
 		err = s.measure(ctx)
-	} else if ctx.Err() == nil {
-		return nil, err // nothing could be begun
 	}
 	if s.report.Interrupted = ctx.Err() != nil; s.report.Interrupted {
 		err = nil
 	}
-	s.report.Limits = s.limits
-	s.report.summarize(s.cfg.Carriers, s.cfg.Spin > 0, s.cfg.Runs, s.rounds)
+	s.report.summarize(&s.cfg, s.rounds)
 	return &s.report, err
+}
+
+// Measure takes one raw measurement, by the name that it has in reports: a reference, or a carrier and a size.
+func Measure(ctx context.Context, cfg Config, name string) (trial.Figures, error) {
+	if err := Known(name); err != nil {
+		return nil, err
+	}
+	cfg.IPerf, cfg.MPI = name == refIPerf, name == refMPIShm || name == refMPITCP
+	if c, size, ok := linkOf(name); ok {
+		cfg.Carriers, cfg.Sizes = []string{c.Name}, []config.Bytes{size}
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s, end, err := begin(ctx, &cfg)
+	if s != nil {
+		defer end()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c, size, ok := linkOf(name); ok {
+		return s.cell(ctx, c, int(size))
+	}
+	if !referenceOf(name).when(&s.cfg) {
+		return nil, errors.New(strings.Join(s.report.LeftOut, "; "))
+	}
+	return s.reference(ctx, name)
+}
+
+// linkName is what a carrier is called with writes of a size.
+func linkName(carrier string, size int) string { return carrier + " " + config.Bytes(size).String() }
+
+// linkOf reads the name of a carrier and a size.
+func linkOf(name string) (c transport.Row, size config.Bytes, ok bool) {
+	carrier, text, _ := strings.Cut(name, " ")
+	c, known := carrierOf(carrier)
+	size, err := config.ParseBytes(text)
+	return c, size, known && err == nil
+}
+
+// Known says what is wrong with the name of a raw measurement.
+func Known(name string) error {
+	if _, _, ok := linkOf(name); ok || referenceOf(name) != nil {
+		return nil
+	}
+	var names []string
+	for i := range references {
+		names = append(names, references[i].name)
+	}
+	return refuse("references", "%q is neither one of %s nor a carrier and a size, as \"express 1MiB\"", name,
+		strings.Join(names, ", "))
+}
+
+// begin starts the far process and makes what the references need. The session is nil where there is no far process;
+// else the caller ends it.
+func begin(ctx context.Context, cfg *Config) (*session, func(), error) {
+	if cfg.Log == nil {
+		cfg.Log = io.Discard
+	}
+	conn, stop, err := cfg.Start()
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &session{near: near{cfg: *cfg, conn: conn, source: newSource(cfg)}, failed: map[string]bool{}}
+	if err = errors.Join(s.meet(ctx), ctx.Err()); err == nil {
+		err = s.prepare(ctx)
+	}
+	return s, func() {
+		s.cleanUp()
+		_ = conn.Close() // the far process may be gone
+		stop()
+	}, err
 }
 
 // meet begins the session with the far process.
@@ -113,15 +167,11 @@ func (s *session) meet(ctx context.Context) error {
 }
 
 // prepare makes what the references need, and says what is left out.
-func (s *session) prepare(ctx context.Context) (err error) {
+func (s *session) prepare(ctx context.Context) error {
 	leave := func(what string, why any) {
 		s.report.LeftOut = append(s.report.LeftOut, fmt.Sprintf("%s: left out, %v", what, why))
 	}
-	if s.cfg.Peer == "" {
-		if s.copies, err = newCopies(int(s.cfg.Memory), s.source); err != nil {
-			return err
-		}
-	} else {
+	if s.cfg.Peer != "" {
 		leave("the copy into a mapped file", "it says nothing of two machines")
 		s.cfg.Carriers = slices.DeleteFunc(slices.Clone(s.cfg.Carriers), func(name string) bool {
 			c, _ := carrierOf(name)
@@ -135,7 +185,7 @@ func (s *session) prepare(ctx context.Context) (err error) {
 		leave("targets about whole runs", "--runs was not asked for")
 	}
 	if s.cfg.IPerf {
-		if why := missing("iperf3"); why != nil {
+		if why := tool.Missing("iperf3"); why != nil {
 			leave("iperf3", why)
 			s.cfg.IPerf = false
 		}
@@ -162,141 +212,93 @@ func (s *session) cleanUp() {
 	}
 }
 
-// references that are measured.
-func (s *session) references() []string {
-	out := []string{refUDP, refTCP, refQUIC}
-	if s.copies != nil {
-		out = append(out, refCopy)
-	}
-	if s.cfg.IPerf {
-		out = append(out, refIPerf)
-	}
-	if s.cfg.MPI {
-		out = append(out, refMPIShm, refMPITCP)
+// references that are measured beside the smallest writes, or beside the others.
+func (s *session) references(small bool) []string {
+	var out []string
+	for i := range references {
+		if r := &references[i]; r.small == small && r.when(&s.cfg) {
+			out = append(out, r.name)
+		}
 	}
 	return out
 }
 
-// smallReferences are those of the smallest writes.
-func (s *session) smallReferences() []string {
-	out := []string{refTrip}
-	if s.cfg.Spin > 0 {
-		out = append(out, refTripSpin)
-	}
-	if s.copies != nil {
-		out = append(out, refCopySmall)
-	}
-	return out
-}
-
-// plan divides a round into blocks: one for each size, with the references that belong to it, so that a ratio is of two
-// figures that are seconds apart.
-func (s *session) plan() [][]task {
+// plan lists the tasks of a round in blocks, and where each block ends: one for each size, with the references that
+// belong to it, so that a ratio is of two figures that are seconds apart.
+func (s *session) plan() (tasks []task, blocks []int) {
 	sizes := slices.Clone(s.cfg.Sizes)
 	slices.Sort(sizes)
 	big := sizes[len(sizes)-1]
 	if slices.Contains(sizes, blockSize) {
 		big = blockSize
 	}
-	var blocks [][]task
 	for _, size := range sizes {
-		var block []task
 		for _, name := range s.cfg.Carriers {
-			block = append(block, s.cellTask(name, int(size)))
+			c, _ := carrierOf(name)
+			tasks = append(tasks, task{name + ", " + size.String(), name, linkName(name, int(size)),
+				func(ctx context.Context) (trial.Figures, error) { return s.cell(ctx, c, int(size)) }})
 		}
+		var beside []string
 		if size == sizes[0] {
-			for _, name := range s.smallReferences() {
-				block = append(block, s.referenceTask(name))
-			}
+			beside = s.references(true)
 		}
 		if size == big {
-			for _, name := range s.references() {
-				block = append(block, s.referenceTask(name))
-			}
+			beside = append(beside, s.references(false)...)
 		}
-		blocks = append(blocks, block)
+		for _, name := range beside {
+			tasks = append(tasks, task{name, name, name,
+				func(ctx context.Context) (trial.Figures, error) { return s.reference(ctx, name) }})
+		}
+		blocks = append(blocks, len(tasks))
 	}
 	if s.cfg.Runs {
-		blocks = append(blocks, s.runTasks())
-	}
-	return blocks
-}
-
-func (s *session) cellTask(name string, size int) task {
-	c, _ := carrierOf(name)
-	return task{fmt.Sprintf("%s, %s", name, config.Bytes(size)), name, func(ctx context.Context, r *round) error {
-		res, err := s.cell(ctx, c, size)
-		if err == nil {
-			r.cells[cellKey{name, size}] = res
+		for _, c := range runs(s.cfg.Carriers) {
+			name := "run " + runName(c)
+			tasks = append(tasks, task{name, name, c.ID, func(ctx context.Context) (trial.Figures, error) {
+				return c.Measure(ctx, func(ctx context.Context) ([]byte, error) {
+					return tool.Command{Program: s.cfg.Program, Args: c.Args}.Run(ctx)
+				})
+			}})
 		}
-		return err
-	}}
-}
-
-func (s *session) referenceTask(name string) task {
-	return task{name, name, func(ctx context.Context, r *round) error {
-		res, err := s.reference(ctx, name)
-		if err == nil {
-			r.refs[name] = res
-		}
-		return err
-	}}
-}
-
-// turned is the order of n things in a round: it begins one later each time.
-func turned(n, round int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = (i + round) % n
+		blocks = append(blocks, len(tasks))
 	}
-	return out
+	return tasks, blocks
 }
 
 // measure goes through the rounds. A unit that fails is named and left out from then on; a lost far process ends it
 // all.
 func (s *session) measure(ctx context.Context) error {
-	blocks := s.plan()
-	total := 0
-	for _, b := range blocks {
-		total += len(b)
-	}
-	done := 0
-	for n := range s.cfg.Rounds {
-		r := newRound()
-		s.rounds = append(s.rounds, r)
-		for _, b := range turned(len(blocks), n) {
-			for _, t := range turned(len(blocks[b]), n) {
-				k := blocks[b][t]
-				s.cfg.progress(fmt.Sprintf("round %d of %d: %s", n+1, s.cfg.Rounds, k.name), done, total*s.cfg.Rounds)
-				done++
-				if s.failed[k.unit] {
-					continue
-				}
-				if err := s.attempt(ctx, k, r); err != nil {
-					return err
-				}
-			}
+	tasks, blocks := s.plan()
+	turns := trial.Order(len(tasks), s.cfg.Rounds, 1, blocks)
+	for done, t := range turns {
+		if t.Round == len(s.rounds) {
+			s.rounds, s.report.RoundsDone = append(s.rounds, trial.Round{}), t.Round
 		}
-		s.report.RoundsDone++
+		k := &tasks[t.Thing]
+		s.cfg.progress(fmt.Sprintf("round %d of %d: %s", t.Round+1, s.cfg.Rounds, k.name), done, len(turns))
+		if s.failed[k.unit] {
+			continue
+		}
+		if err := s.attempt(ctx, k); err != nil {
+			return err
+		}
 	}
+	s.report.RoundsDone = s.cfg.Rounds
 	return nil
 }
 
-// foreign are references by programs of others: that one is missing on the far machine, or does not work, is no fault
-// of what is measured.
-var foreign = []string{refIPerf, refMPIShm, refMPITCP}
-
 // attempt runs a task and gives the error that ends everything.
-func (s *session) attempt(ctx context.Context, k task, r *round) error {
-	err := k.run(ctx, r)
+func (s *session) attempt(ctx context.Context, k *task) error {
+	figures, err := k.run(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err == nil {
+		s.rounds[len(s.rounds)-1][k.thing] = figures
 		return nil
 	}
 	s.failed[k.unit] = true
-	if slices.Contains(foreign, k.unit) {
+	if r := referenceOf(k.unit); r != nil && r.foreign {
 		s.report.LeftOut = append(s.report.LeftOut, fmt.Sprintf("%s: left out, %v", k.unit, err))
 		return nil
 	}

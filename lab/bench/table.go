@@ -3,15 +3,14 @@ package bench
 import (
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 
+	"ringlet/lab/trial"
 	"ringlet/node/config"
 )
 
-// WriteTable prints a report for people: targets and ratios first, then what they are made of.
-func WriteTable(w io.Writer, r *Report) error {
+// WriteTable prints the report for people: figures and ratios first, then the targets and what stood in the way.
+func (r *Report) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "%d of %d rounds, %s each, %d cores, %d at a time per process, spin %s, memory %s\n", r.RoundsDone,
 		r.Rounds,
 		time.Duration(r.DurationS*float64(time.Second)), r.Cores, r.Procs, time.Duration(r.SpinUs)*time.Microsecond,
@@ -46,45 +45,25 @@ func list(w io.Writer, title string, n int, line func(int) string) {
 	}
 }
 
-// columns prints a table whose first line is the head.
-func columns(w io.Writer, title string, head []string, rows [][]string) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	fmt.Fprintf(w, "\n%s\n", title)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{head}, rows...) {
-		fmt.Fprintln(t, "  "+strings.Join(row, "\t"))
-	}
-	return t.Flush()
-}
-
-// none stands where there is no figure.
-const none = "–"
-
-func (s Spread) text(format string, scale float64) string {
-	one := func(v float64) string { return fmt.Sprintf(format, v*scale) }
-	if one(s.Min) == one(s.Max) {
-		return one(s.Median)
-	}
-	return fmt.Sprintf("%s (%s–%s)", one(s.Median), one(s.Min), one(s.Max))
-}
-
-func orNone(s *Spread, format string, scale float64) string {
+func orNone(s *trial.Spread, format string, scale float64) string {
 	if s == nil {
-		return none
+		return trial.None
 	}
-	return s.text(format, scale)
+	return s.Text(format, scale)
 }
 
-func ratioText(r *Ratio) string {
+func ratioText(r *trial.Ratio) string {
 	if r == nil {
-		return none
+		return trial.None
 	}
-	return r.text("%.2f", 1) + " × " + r.To
+	return r.Text("%.2f", 1) + " × " + r.To
 }
 
-func (t Times) text() string {
+// timesText writes quantiles; t may be nil.
+func timesText(t *trial.Times) string {
+	if t == nil {
+		return trial.None
+	}
 	return micros(t.P50.Median) + " / " + micros(t.P99.Median) + " / " + micros(t.P999.Median)
 }
 
@@ -103,18 +82,14 @@ func writeCarriers(w io.Writer, r *Report) error {
 		if !c.Encrypted {
 			name += " (open)"
 		}
-		answered := none
-		if c.Answered != nil {
-			answered = c.Answered.text()
-		}
 		rows = append(rows, []string{
-			ratioText(c.Ratio), name, config.Bytes(c.Size).String(), c.Goodput.text("%.2f", 1), c.Datagrams.text("%.0f", 1e-3),
-			fmt.Sprintf("%.0f", c.Each.Median), c.Resent.text("%.3g", 100),
-			c.NearCPU.text("%.2f", 1) + " + " + c.FarCPU.text("%.2f", 1), c.Write.text(), answered,
+			ratioText(c.Ratio), name, config.Bytes(c.Size).String(), c.Goodput.Text("%.2f", 1), c.Datagrams.Text("%.0f", 1e-3),
+			fmt.Sprintf("%.0f", c.Each.Median), c.Resent.Text("%.3g", 100),
+			c.NearCPU.Text("%.2f", 1) + " + " + c.FarCPU.Text("%.2f", 1), timesText(&c.Write), timesText(c.Answered),
 			orNone(c.Pieces, "%.2f", 1e-6),
 		})
 	}
-	return columns(w, "Carriers: median (least–most) of the rounds; times are p50 / p99 / p99.9 of one write when idle",
+	return trial.Table(w, "Carriers: median (least–most) of the rounds; times are p50 / p99 / p99.9 of one write when idle",
 		[]string{"ratio", "carrier", "size", "Gbit/s", "k datagrams/s", "B each", "re-sent %", "CPU s/GB near + far",
 			"write µs", "answered µs", "M pieces/s"}, rows)
 }
@@ -122,19 +97,16 @@ func writeCarriers(w io.Writer, r *Report) error {
 func writeReferences(w io.Writer, r *Report) error {
 	var rows [][]string
 	for _, f := range r.References {
-		trip := none
-		if f.Trip != nil {
-			trip = f.Trip.text()
-		}
 		cpu := orNone(f.NearCPU, "%.2f", 1)
 		if f.FarCPU != nil {
-			cpu += " + " + f.FarCPU.text("%.2f", 1)
+			cpu += " + " + f.FarCPU.Text("%.2f", 1)
 		}
 		rows = append(rows, []string{
-			f.Name, orNone(f.Goodput, "%.2f", 1), orNone(f.Lost, "%.3g", 100), cpu, trip, orNone(f.Barrier, "%.0f", 100), f.What,
+			f.Name, orNone(f.Goodput, "%.2f", 1), orNone(f.Lost, "%.3g", 100), cpu, timesText(f.Trip),
+			orNone(f.Barrier, "%.0f", 100), f.What,
 		})
 	}
-	return columns(w, "References, of the same rounds",
+	return trial.Table(w, "References, of the same rounds",
 		[]string{"reference", "Gbit/s", "lost %", "CPU s/GB near + far", "trip µs", "barrier %", "what it is"}, rows)
 }
 
@@ -142,30 +114,15 @@ func writeRuns(w io.Writer, r *Report) error {
 	var rows [][]string
 	for _, n := range r.Runs {
 		rows = append(rows, []string{
-			ratioText(n.Ratio), n.Name, n.Goodput.text("%.2f", 1), n.Events.text("%.3f", 1e-6), n.Resent.text("%.3g", 100),
-			n.CPU.text("%.2f", 1), n.What,
+			ratioText(n.Ratio), n.Name, n.Goodput.Text("%.2f", 1), n.Events.Text("%.3f", 1e-6), n.Resent.Text("%.3g", 100),
+			n.CPU.Text("%.2f", 1), n.What,
 		})
 	}
-	return columns(w, "Whole runs", []string{"ratio", "run", "Gbit/s", "M events/s", "re-sent %", "CPU s/GB",
+	return trial.Table(w, "Whole runs", []string{"ratio", "run", "Gbit/s", "M events/s", "re-sent %", "CPU s/GB",
 		"what it is"}, rows)
 }
 
 func writeTargets(w io.Writer, r *Report) error {
-	var rows [][]string
-	for _, t := range r.Targets {
-		verdict := "not reached"
-		switch {
-		case t.Measured == nil:
-			verdict = "not measured"
-		case t.Reached:
-			verdict = "reached"
-		}
-		format := "%.2f"
-		if t.Unit == "B" {
-			format = "%.0f"
-		}
-		rows = append(rows, []string{verdict, orNone(t.Measured, format, 1), t.Target, t.Path})
-	}
-	return columns(w, "Targets, set for a machine of 2 cores and judged by medians",
-		[]string{"verdict", "measured", "target", "path"}, rows)
+	return trial.Table(w, "Targets, set for a machine of 2 cores and judged by medians", trial.VerdictHead,
+		trial.VerdictRows(r.Targets))
 }

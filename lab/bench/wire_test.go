@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"strings"
@@ -104,6 +105,13 @@ func TestWhatToolsPrint(t *testing.T) {
 	}
 }
 
-func ofIPerf(s string) (float64, error) { r, err := parseIPerf([]byte(s)); return r.Gbps, err }
-func ofShift(s string) (float64, error) { r, err := parseShift(s); return r.Gbps, err }
-func ofRun(s string) (float64, error)   { r, err := parseRun([]byte(s)); return r.Gbps, err }
+func ofIPerf(s string) (float64, error) {
+	r, err := parseIPerf([]byte(s))
+	return r["goodput_gbps"], err
+}
+func ofShift(s string) (float64, error) { r, err := parseShift(s); return r["goodput_gbps"], err }
+func ofRun(s string) (float64, error) {
+	r, err := runs([]string{"quic"})[0].Measure(context.Background(),
+		func(context.Context) ([]byte, error) { return []byte(s), nil })
+	return r["goodput_gbps"], err
+}

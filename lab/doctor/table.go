@@ -25,15 +25,15 @@ func (r Report) Failed() []string {
 	return out
 }
 
-// WriteTable writes checks for people: a line each, and one more where there is something to do.
-func WriteTable(w io.Writer, checks []Check) error {
+// WriteTable writes the checks for people: a line each, and one more where there is something to do.
+func (r Report) WriteTable(w io.Writer) error {
 	width := 0
-	for _, c := range checks {
+	for _, c := range r.Checks {
 		width = max(width, utf8.RuneCountInString(c.Name))
 	}
 	var b strings.Builder
 	count := map[Level]int{}
-	for _, c := range checks {
+	for _, c := range r.Checks {
 		count[c.Level]++
 		level := string(c.Level)
 		if c.Level == Fail {

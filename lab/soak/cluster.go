@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -24,7 +23,7 @@ const controlName = "control"
 
 // A cluster is a control and its nodes, each on a host of its own where that can be had.
 type cluster struct {
-	env  Env
+	env  env
 	exe  string // ringlet
 	dir  string // of everything that the cluster has
 	bed  *testbed.Bed
@@ -45,7 +44,7 @@ const smallDisk = "size=192m"
 const endTime = 60 * time.Second
 
 // newCluster makes everything in a directory, which does not exist yet.
-func newCluster(env Env, exe, dir string, tell func(string)) (c *cluster, err error) {
+func newCluster(ctx context.Context, env env, exe, dir string, tell func(string)) (c *cluster, err error) {
 	c = &cluster{env: env, exe: exe, dir: dir, tell: tell, hosts: map[string]*host{}, all: map[string]*process{}}
 	c.storm = storm{c: c}
 	defer func() {
@@ -64,7 +63,7 @@ func newCluster(env Env, exe, dir string, tell func(string)) (c *cluster, err er
 	if err := c.settle(); err != nil {
 		return c, err
 	}
-	return c, c.processes()
+	return c, c.processes(ctx)
 }
 
 func (c *cluster) path(parts ...string) string {
@@ -73,7 +72,7 @@ func (c *cluster) path(parts ...string) string {
 
 // folders of the processes, and the disks that can be filled.
 func (c *cluster) folders() error {
-	for _, d := range []string{"logs", string(shared), string(own), string(Small)} {
+	for _, d := range []string{"logs", string(shared), string(own), string(small)} {
 		if err := os.MkdirAll(c.path(d), 0o755); err != nil {
 			return err
 		}
@@ -82,12 +81,12 @@ func (c *cluster) folders() error {
 		return nil
 	}
 	for _, n := range names(0, nodes) {
-		for _, p := range []Place{own, Small} {
+		for _, p := range []place{own, small} {
 			if err := os.MkdirAll(c.files(n, p), 0o755); err != nil {
 				return err
 			}
 		}
-		disk := c.files(n, Small)
+		disk := c.files(n, small)
 		if err := unix.Mount("soak", disk, "tmpfs", 0, smallDisk); err != nil {
 			return fmt.Errorf("no small disk at %s: %w", disk, err)
 		}
@@ -97,10 +96,10 @@ func (c *cluster) folders() error {
 }
 
 // files is where a node's own files of a place are, as this process sees them.
-func (c *cluster) files(node string, p Place) string { return c.path("hosts", node, string(p)) }
+func (c *cluster) files(node string, p place) string { return c.path("hosts", node, string(p)) }
 
 // outputs are the directories in which the output of a run at a place is, as this process sees them.
-func (c *cluster) outputs(p Place) []string {
+func (c *cluster) outputs(p place) []string {
 	if p == shared {
 		return []string{c.path(string(shared))}
 	}
@@ -135,7 +134,7 @@ func (c *cluster) settle() (err error) {
 			}
 		}
 		if c.env.Mounts && n != controlName {
-			for _, p := range []Place{own, Small} {
+			for _, p := range []place{own, small} {
 				binds = append(binds, bind{c.files(n, p), c.path(string(p))})
 			}
 		}
@@ -148,7 +147,7 @@ func (c *cluster) settle() (err error) {
 }
 
 // processes makes keys and starts the control and the nodes.
-func (c *cluster) processes() error {
+func (c *cluster) processes(ctx context.Context) error {
 	join, api := "7946", "7947"
 	if c.bed == nil {
 		ports, err := freePorts(2)
@@ -161,10 +160,8 @@ func (c *cluster) processes() error {
 	for _, h := range c.hosts {
 		keys = append(keys, "--host", h.addr)
 	}
-	cmd := exec.Command(c.exe, keys...)
-	cmd.Dir = c.dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("ringlet certs: %w: %s", err, out)
+	if _, err := c.ringlet(ctx, keys...); err != nil {
+		return err
 	}
 	id, err := certs.Load(c.path("keys"), user)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// A Trial is what became of a run of the plan. A fault can end a run and the policy begin another: then there are
+// A trial is what became of a run of the plan. A fault can end a run and the policy begin another: then there are
 // several.
-type Trial struct {
+type trial struct {
 	Runs     []*ecsv1.Run
-	Made     []Fault       // that struck
+	Made     []fault       // that struck
 	Steady   bool          // every fault struck while the run went on
 	Tries    int           // of load and configure, until both were done
 	Back     time.Duration // from rest to Ready
@@ -26,15 +26,15 @@ type Trial struct {
 	Problems []string
 }
 
-func (t *Trial) problem(format string, args ...any) {
+func (t *trial) problem(format string, args ...any) {
 	t.Problems = append(t.Problems, fmt.Sprintf(format, args...))
 }
 
 // drive makes one run of the plan, with its faults. An error ends the soak; what is wrong with the program is a
 // problem of the trial.
-func (c *cluster) drive(ctx context.Context, r Run) (t Trial) {
+func (c *cluster) drive(ctx context.Context, r planned) (t trial) {
 	o := c.operator
-	c.storm.said, c.storm.out = nil, nil
+	c.storm.said = nil
 	began := time.Now()
 	if err := c.prepare(ctx, r, &t); err != nil {
 		t.problem("before the run: %s", said(err))
@@ -57,7 +57,7 @@ func (c *cluster) drive(ctx context.Context, r Run) (t Trial) {
 }
 
 // prepare brings the partition to Ready with all nodes, and includes who was excluded.
-func (c *cluster) prepare(ctx context.Context, r Run, t *Trial) (err error) {
+func (c *cluster) prepare(ctx context.Context, r planned, t *trial) (err error) {
 	if err := c.operator.rest(ctx); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (c *cluster) prepare(ctx context.Context, r Run, t *Trial) (err error) {
 }
 
 // through is the run from start to stop, with its faults. Where the run ends before, what has not begun is left out.
-func (c *cluster) through(ctx context.Context, r Run, t *Trial) {
+func (c *cluster) through(ctx context.Context, r planned, t *trial) {
 	ctx, cancel := context.WithTimeout(ctx, startBound+endBound)
 	defer cancel()
 	began := time.Now()
@@ -136,7 +136,7 @@ func (c *cluster) await(ctx context.Context, at time.Time, running func() bool) 
 }
 
 // act begins or ends a fault.
-func (c *cluster) act(ctx context.Context, a action, t *Trial, steady bool) {
+func (c *cluster) act(ctx context.Context, a action, t *trial, steady bool) {
 	if a.Over {
 		if err := c.storm.end(ctx, a.What); err != nil && !errors.Is(err, errNotThere) {
 			t.problem("%s could not be ended: %v", a.What, err)
@@ -154,7 +154,7 @@ func (c *cluster) act(ctx context.Context, a action, t *Trial, steady bool) {
 }
 
 // conclude waits for the end of whatever runs there were, and until their records have what all nodes have written.
-func (c *cluster) conclude(ctx context.Context, before uint32, t *Trial) {
+func (c *cluster) conclude(ctx context.Context, before uint32, t *trial) {
 	o := c.operator
 	if err := o.rest(ctx); err != nil {
 		t.problem("after the run: %s", said(err))
@@ -180,7 +180,7 @@ func (c *cluster) conclude(ctx context.Context, before uint32, t *Trial) {
 }
 
 // verdicts of the runs, as a line of the log has them.
-func (t *Trial) verdicts() string {
+func (t *trial) verdicts() string {
 	var out []string
 	for _, r := range t.Runs {
 		line := fmt.Sprintf("%d %s, %d built", r.GetNumber(), verdict(r), r.GetEventsBuilt())

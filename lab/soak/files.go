@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
 	"ringlet/builderunit/recording"
+	"ringlet/lab/tool"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -116,7 +116,7 @@ func listsOf(c *recording.Contents) []*recording.Problems {
 
 // judgeFound holds what is in all directories of a run against what its record says, which was completed when all nodes
 // were back.
-func judgeFound(r Run, run *ecsv1.Run, f reading) (problems []string) {
+func judgeFound(r planned, run *ecsv1.Run, f reading) (problems []string) {
 	add := func(format string, args ...any) {
 		who := fmt.Sprintf("run %d (%s): ", run.GetNumber(), verdict(run))
 		problems = append(problems, who+fmt.Sprintf(format, args...))
@@ -128,7 +128,7 @@ func judgeFound(r Run, run *ecsv1.Run, f reading) (problems []string) {
 	case f.found < built && (good || r.Policy.Durability != "memory" || balanced(run)):
 		add("%d events are reported as built, only %d are in the output", built, f.found)
 	}
-	told := figuresOf(run)
+	told, _ := figuresOf(run) // judgeRecord complains
 	if f.found > told.Triggered {
 		add("%d events were triggered, %d are in the output", told.Triggered, f.found)
 	}
@@ -156,27 +156,25 @@ func balanced(run *ecsv1.Run) bool {
 
 // figures are some of a report.
 type figures struct {
-	Triggered uint64 `json:"events_triggered"`
-	Recorded  struct {
+	Triggered  uint64 `json:"events_triggered"`
+	Built      uint64 `json:"events_built"`
+	Incomplete uint64 `json:"events_incomplete"`
+	Discarded  uint64 `json:"events_discarded"`
+	Rejected   uint64 `json:"events_rejected"`
+	Abandoned  uint64 `json:"events_abandoned"`
+	Recorded   struct {
 		Events uint64 `json:"events"`
 	} `json:"recorded"`
 }
 
-func figuresOf(run *ecsv1.Run) (out figures) {
-	_ = json.Unmarshal([]byte(run.GetReportJson()), &out) // judgeRecord complains
-	return out
+func figuresOf(run *ecsv1.Run) (out figures, err error) {
+	err = json.Unmarshal([]byte(run.GetReportJson()), &out)
+	return out, err
 }
 
 // ringlet runs a command of the program to its end, and returns what it prints.
 func (c *cluster) ringlet(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readBound)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, c.exe, args...)
-	cmd.Dir = c.dir
-	var out, complaints bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &complaints
-	if err := cmd.Run(); err != nil {
-		return out.Bytes(), fmt.Errorf("%w: %s", err, bytes.TrimSpace(complaints.Bytes()))
-	}
-	return out.Bytes(), nil
+	return tool.Command{Program: c.exe, Args: args, Dir: c.dir, End: endTime}.Run(ctx)
 }

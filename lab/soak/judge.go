@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -27,15 +26,8 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 	if run.GetReportJson() == "" {
 		return problems
 	}
-	var r struct {
-		Triggered  uint64 `json:"events_triggered"`
-		Built      uint64 `json:"events_built"`
-		Incomplete uint64 `json:"events_incomplete"`
-		Discarded  uint64 `json:"events_discarded"`
-		Rejected   uint64 `json:"events_rejected"`
-		Abandoned  uint64 `json:"events_abandoned"`
-	}
-	if err := json.Unmarshal([]byte(run.GetReportJson()), &r); err != nil {
+	r, err := figuresOf(run)
+	if err != nil {
 		add("its report cannot be read: %v", err)
 	}
 	// Of a run whose scheduler was killed its last ledger is all that is known: it is short of outcomes, and its
@@ -50,7 +42,7 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 }
 
 // judgeTrial is what must have come of a run of the plan.
-func judgeTrial(r Run, t *Trial) (problems []string) {
+func judgeTrial(r planned, t *trial) (problems []string) {
 	for _, run := range t.Runs {
 		problems = append(problems, judgeRecord(run)...)
 	}

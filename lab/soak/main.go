@@ -93,8 +93,8 @@ func run(ctx context.Context) int {
 }
 
 // surroundings says what can be had here, and in words.
-func surroundings(f flags) (Env, string) {
-	env := Env{Short: f.short}
+func surroundings(f flags) (env, string) {
+	env := env{Short: f.short}
 	if f.loopback {
 		return env, "processes on loopback: no faults of network and disk, as was asked for"
 	}

@@ -11,49 +11,49 @@ import (
 // nodes of the cluster: n0 to n4.
 const nodes = 5
 
-// Env is what can be had here. A plan depends on it, so a run is repeated with the same.
-type Env struct {
+// env is what can be had here. A plan depends on it, so a run is repeated with the same.
+type env struct {
 	Network bool // hosts are network namespaces: links can be cut
 	Mounts  bool // each host has files of its own, and disks can be filled
 	Short   bool // runs are short, for a check of a minute
 }
 
-// A Kind of fault. Its text is what the summary counts it by.
-type Kind string
+// A kind of fault. Its text is what the summary counts it by.
+type kind string
 
 // Kinds of faults. What stands behind "kill", "stop" and "term" is the unit on the process that it strikes: SIGKILL,
 // SIGSTOP until SIGCONT, SIGTERM. What was killed or has ended is started anew at once.
 const (
-	killBuilder   Kind = "kill builder"
-	killReadout   Kind = "kill readout"
-	killScheduler Kind = "kill scheduler"
-	killControl   Kind = "kill control"
-	KillAll       Kind = "kill all"
-	stopBuilder   Kind = "stop builder"
-	stopReadout   Kind = "stop readout"
-	stopScheduler Kind = "stop scheduler"
-	stopControl   Kind = "stop control"
-	termBuilder   Kind = "term builder"
-	termReadout   Kind = "term readout"
-	termScheduler Kind = "term scheduler"
-	termControl   Kind = "term control"
-	exclude       Kind = "exclude" // and include afterwards
-	Cut           Kind = "cut"     // a host, both ways
-	cutIn         Kind = "cut in"  // what is sent to a host
-	cutOut        Kind = "cut out" // what a host sends
-	cutPair       Kind = "cut one way"
-	cutControl    Kind = "cut control" // the host of the control, both ways
-	loss          Kind = "loss"
-	reorder       Kind = "reorder"
-	shrink        Kind = "shrink" // full packets of UDP vanish
-	reset         Kind = "reset"  // every packet of TCP is answered with a reset
-	diskFull      Kind = "disk full"
+	killBuilder   kind = "kill builder"
+	killReadout   kind = "kill readout"
+	killScheduler kind = "kill scheduler"
+	killControl   kind = "kill control"
+	killEverybody kind = "kill all"
+	stopBuilder   kind = "stop builder"
+	stopReadout   kind = "stop readout"
+	stopScheduler kind = "stop scheduler"
+	stopControl   kind = "stop control"
+	termBuilder   kind = "term builder"
+	termReadout   kind = "term readout"
+	termScheduler kind = "term scheduler"
+	termControl   kind = "term control"
+	exclude       kind = "exclude" // and include afterwards
+	cut           kind = "cut"     // a host, both ways
+	cutIn         kind = "cut in"  // what is sent to a host
+	cutOut        kind = "cut out" // what a host sends
+	cutPair       kind = "cut one way"
+	cutControl    kind = "cut control" // the host of the control, both ways
+	loss          kind = "loss"
+	reorder       kind = "reorder"
+	shrink        kind = "shrink" // full packets of UDP vanish
+	reset         kind = "reset"  // every packet of TCP is answered with a reset
+	diskFull      kind = "disk full"
 )
 
-// A Fault strikes At after the start of a run was asked for, and is over For later; For is zero for what happens in a
+// A fault strikes At after the start of a run was asked for, and is over For later; For is zero for what happens in a
 // moment.
-type Fault struct {
-	Kind    Kind
+type fault struct {
+	Kind    kind
 	At, For time.Duration
 	Node    string // that it strikes; empty for the control, and for all
 	Other   string // with cutPair: whom Node cannot reach
@@ -61,7 +61,7 @@ type Fault struct {
 }
 
 // String is the fault as a line of the log has it.
-func (f Fault) String() string {
+func (f fault) String() string {
 	out := string(f.Kind)
 	if f.Node != "" {
 		out += " " + f.Node
@@ -81,14 +81,14 @@ func (f Fault) String() string {
 
 func short(d time.Duration) string { return d.Round(10 * time.Millisecond).String() }
 
-// A Run is one run of the plan.
-type Run struct {
+// planned is one run of the plan.
+type planned struct {
 	Index    int
 	Settings []string // name=value, as load takes them
-	Place    Place
+	Place    place
 	Policy   policy
 	Length   time.Duration // after which it is stopped
-	Faults   []Fault       // by time
+	Faults   []fault       // by time
 }
 
 // policy is what of the settings the judge must know.
@@ -98,20 +98,20 @@ type policy struct {
 	RoI        bool   // events may be rejected on purpose
 }
 
-// A Place of an output.
-type Place string
+// A place of an output.
+type place string
 
 // Places. Each is a directory of the same path on every host.
 const (
-	shared Place = "shared" // the same files on every host
-	own    Place = "own"    // files of its own on each host
-	Small  Place = "small"  // the same on a small disk, which can be filled
+	shared place = "shared" // the same files on every host
+	own    place = "own"    // files of its own on each host
+	small  place = "small"  // the same on a small disk, which can be filled
 )
 
 // planRun makes the run of this index. It depends on its arguments and on nothing else.
-func planRun(seed uint64, index int, env Env) Run {
+func planRun(seed uint64, index int, env env) planned {
 	d := &dice{rand.New(rand.NewPCG(seed, uint64(index)))}
-	r := Run{Index: index, Length: d.between(2500*time.Millisecond, 6500*time.Millisecond)}
+	r := planned{Index: index, Length: d.between(2500*time.Millisecond, 6500*time.Millisecond)}
 	if env.Short {
 		r.Length = d.between(1500*time.Millisecond, 3*time.Second)
 	}
@@ -122,17 +122,17 @@ func planRun(seed uint64, index int, env Env) Run {
 	for _, k := range kinds {
 		r.Faults = append(r.Faults, d.fault(k, shape, r.Length))
 	}
-	slices.SortStableFunc(r.Faults, func(a, b Fault) int { return int(a.At - b.At) })
+	slices.SortStableFunc(r.Faults, func(a, b fault) int { return int(a.At - b.At) })
 	return r
 }
 
 // gentle says whether nothing that happens excuses anything but a GOOD run.
-func (r Run) gentle() bool {
-	return !slices.ContainsFunc(r.Faults, func(f Fault) bool { return !f.gentle() })
+func (r planned) gentle() bool {
+	return !slices.ContainsFunc(r.Faults, func(f fault) bool { return !f.gentle() })
 }
 
 // gentle is a fault that the run must bear without any loss and without a trace in the verdict.
-func (f Fault) gentle() bool {
+func (f fault) gentle() bool {
 	switch f.Kind {
 	case killControl, termControl, reorder:
 		return true
@@ -140,7 +140,7 @@ func (f Fault) gentle() bool {
 		return f.For <= time.Second
 	case loss:
 		return f.Percent <= 5
-	case Cut, cutIn, cutOut, cutPair, reset:
+	case cut, cutIn, cutOut, cutPair, reset:
 		return f.For <= 300*time.Millisecond
 	case stopBuilder, stopReadout, stopScheduler:
 		return f.For <= 300*time.Millisecond
@@ -150,18 +150,18 @@ func (f Fault) gentle() bool {
 
 // weights of the kinds, for a run in which nothing else decides.
 var weights = []struct {
-	kind           Kind
+	kind           kind
 	weight         int
 	network, mount bool
 }{
 	{kind: killBuilder, weight: 8}, {kind: killReadout, weight: 4}, {kind: killScheduler, weight: 3},
-	{kind: killControl, weight: 5}, {kind: KillAll, weight: 1},
+	{kind: killControl, weight: 5}, {kind: killEverybody, weight: 1},
 	{kind: stopBuilder, weight: 4}, {kind: stopReadout, weight: 4},
 	{kind: stopScheduler, weight: 2}, {kind: stopControl, weight: 2},
 	{kind: termBuilder, weight: 4}, {kind: termReadout, weight: 2},
 	{kind: termScheduler, weight: 1}, {kind: termControl, weight: 2},
 	{kind: exclude, weight: 5},
-	{kind: Cut, weight: 4, network: true},
+	{kind: cut, weight: 4, network: true},
 	{kind: cutIn, weight: 3, network: true}, {kind: cutOut, weight: 3, network: true},
 	{kind: cutPair, weight: 4, network: true}, {kind: cutControl, weight: 2, network: true},
 	{kind: loss, weight: 4, network: true}, {kind: reorder, weight: 4, network: true},
@@ -183,28 +183,28 @@ func (d *dice) chance(percent int) bool { return d.IntN(100) < percent }
 const withoutFaults = 8
 
 // kinds draws up to four faults.
-func (d *dice) kinds(env Env, index int) []Kind {
+func (d *dice) kinds(env env, index int) []kind {
 	if index%withoutFaults == 0 {
 		return nil
 	}
-	var all []Kind
+	var all []kind
 	for _, w := range weights {
 		if w.network && !env.Network || w.mount && !env.Mounts {
 			continue
 		}
-		all = append(all, slices.Repeat([]Kind{w.kind}, w.weight)...)
+		all = append(all, slices.Repeat([]kind{w.kind}, w.weight)...)
 	}
-	out := make([]Kind, 1+d.IntN(4))
+	out := make([]kind, 1+d.IntN(4))
 	for i := range out {
 		out[i] = all[d.IntN(len(all))]
 	}
 	return out
 }
 
-func (d *dice) place(env Env, full bool) Place {
+func (d *dice) place(env env, full bool) place {
 	switch {
 	case full:
-		return Small
+		return small
 	case env.Mounts && d.chance(50):
 		return own
 	}
@@ -212,8 +212,8 @@ func (d *dice) place(env Env, full bool) Place {
 }
 
 // fault draws when and whom a fault strikes.
-func (d *dice) fault(k Kind, s shape, length time.Duration) Fault {
-	f := Fault{Kind: k, At: d.upTo(length + 300*time.Millisecond)}
+func (d *dice) fault(k kind, s shape, length time.Duration) fault {
+	f := fault{Kind: k, At: d.upTo(length + 300*time.Millisecond)}
 	_, role, _ := strings.Cut(string(k), " ")
 	switch role {
 	case "builder":
@@ -230,7 +230,7 @@ func (d *dice) fault(k Kind, s shape, length time.Duration) Fault {
 		f.Node, f.For = d.one(s.builders()...), d.between(200*time.Millisecond, 2*time.Second)
 	case diskFull:
 		f.Node, f.For = d.one(s.builders()...), d.between(300*time.Millisecond, 3*time.Second)
-	case Cut, cutIn, cutOut, cutPair, reset, shrink:
+	case cut, cutIn, cutOut, cutPair, reset, shrink:
 		f.Node, f.For = d.one(s.members()...), d.outage()
 	case loss, reorder:
 		f.Node, f.For, f.Percent = d.one(s.members()...), d.between(500*time.Millisecond, 3*time.Second), 1+d.IntN(5)

@@ -10,10 +10,10 @@ import (
 	"ringlet/node/config"
 )
 
-var everything = Env{Network: true, Mounts: true}
+var everything = env{Network: true, Mounts: true}
 
-// planned are runs of several seeds.
-func planned(env Env, visit func(seed uint64, r Run)) {
+// drawn are runs of several seeds.
+func drawn(env env, visit func(seed uint64, r planned)) {
 	for seed := range uint64(20) {
 		for i := range 100 {
 			visit(seed, planRun(seed, i, env))
@@ -21,10 +21,10 @@ func planned(env Env, visit func(seed uint64, r Run)) {
 	}
 }
 
-// TestPlanIsItsSeed: the same seed gives the same run, whatever was planned before, and another seed gives another.
+// TestPlanIsItsSeed: the same seed gives the same run, whatever was drawn before, and another seed gives another.
 func TestPlanIsItsSeed(t *testing.T) {
 	different := 0
-	planned(everything, func(seed uint64, r Run) {
+	drawn(everything, func(seed uint64, r planned) {
 		if again := planRun(seed, r.Index, everything); !reflect.DeepEqual(r, again) {
 			t.Fatalf("seed %d, run %d is %+v and %+v", seed, r.Index, r, again)
 		}
@@ -39,7 +39,7 @@ func TestPlanIsItsSeed(t *testing.T) {
 
 // TestPlansAreTaken: the program takes every planned configuration, and the units are where the faults look for them.
 func TestPlansAreTaken(t *testing.T) {
-	planned(everything, func(seed uint64, r Run) {
+	drawn(everything, func(seed uint64, r planned) {
 		cfg := config.Default()
 		if err := cfg.Apply(append(slices.Clone(r.Settings), "output=/there/")); err != nil {
 			t.Fatalf("seed %d, run %d: %v: %v", seed, r.Index, r.Settings, err)
@@ -66,15 +66,15 @@ func TestPlansAreTaken(t *testing.T) {
 
 // TestEveryKindIsPlanned where it can be made, and no other.
 func TestEveryKindIsPlanned(t *testing.T) {
-	for _, env := range []Env{{}, {Mounts: true}, everything} {
-		seen := map[Kind]int{}
-		planned(env, func(_ uint64, r Run) {
+	for _, env := range []env{{}, {Mounts: true}, everything} {
+		seen := map[kind]int{}
+		drawn(env, func(_ uint64, r planned) {
 			for _, f := range r.Faults {
 				seen[f.Kind]++
 				if f.Node == f.Other && f.Node != "" {
 					t.Errorf("%s: from a node to itself", f)
 				}
-				if f.Kind == diskFull && r.Place != Small {
+				if f.Kind == diskFull && r.Place != small {
 					t.Errorf("%s: the output is %s", f, r.Place)
 				}
 			}
@@ -82,7 +82,7 @@ func TestEveryKindIsPlanned(t *testing.T) {
 		for _, w := range weights {
 			possible := (!w.network || env.Network) && (!w.mount || env.Mounts)
 			if (seen[w.kind] > 0) != possible {
-				t.Errorf("%+v: %s is planned %d times, and is possible: %v", env, w.kind, seen[w.kind], possible)
+				t.Errorf("%+v: %s is drawn %d times, and is possible: %v", env, w.kind, seen[w.kind], possible)
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func TestEveryKindIsPlanned(t *testing.T) {
 // TestSomeRunsExcuseNothing: enough runs are there in which only a GOOD end will do.
 func TestSomeRunsExcuseNothing(t *testing.T) {
 	gentle, none := 0, 0
-	planned(everything, func(_ uint64, r Run) {
+	drawn(everything, func(_ uint64, r planned) {
 		if len(r.Faults) == 0 {
 			none++
 		}
@@ -105,10 +105,10 @@ func TestSomeRunsExcuseNothing(t *testing.T) {
 }
 
 func TestTimeline(t *testing.T) {
-	cut := Fault{Kind: Cut, Node: "n1", At: time.Second, For: 2 * time.Second}
-	kill := Fault{Kind: killBuilder, Node: "n2", At: 1500 * time.Millisecond}
-	stop := Fault{Kind: stopControl, At: 0, For: time.Second}
-	got := withStop(timeline([]Fault{stop, cut, kill}), 2*time.Second)
+	cut := fault{Kind: cut, Node: "n1", At: time.Second, For: 2 * time.Second}
+	kill := fault{Kind: killBuilder, Node: "n2", At: 1500 * time.Millisecond}
+	stop := fault{Kind: stopControl, At: 0, For: time.Second}
+	got := withStop(timeline([]fault{stop, cut, kill}), 2*time.Second)
 	want := []action{
 		{At: 0, What: stop},
 		{At: time.Second, What: stop, Over: true},
@@ -125,29 +125,29 @@ func TestTimeline(t *testing.T) {
 
 func TestNetRules(t *testing.T) {
 	for _, c := range []struct {
-		fault Fault
+		fault fault
 		want  string
 	}{
-		{Fault{Kind: Cut, Node: "n1"}, `iifname "n1" drop; oifname "n1" drop`},
-		{Fault{Kind: cutIn, Node: "n1"}, `oifname "n1" drop`},
-		{Fault{Kind: cutOut, Node: "n1"}, `iifname "n1" drop`},
-		{Fault{Kind: cutPair, Node: "n1", Other: "n3"}, `iifname "n1" oifname "n3" drop`},
-		{Fault{Kind: cutControl}, `iifname "control" drop; oifname "control" drop`},
+		{fault{Kind: cut, Node: "n1"}, `iifname "n1" drop; oifname "n1" drop`},
+		{fault{Kind: cutIn, Node: "n1"}, `oifname "n1" drop`},
+		{fault{Kind: cutOut, Node: "n1"}, `iifname "n1" drop`},
+		{fault{Kind: cutPair, Node: "n1", Other: "n3"}, `iifname "n1" oifname "n3" drop`},
+		{fault{Kind: cutControl}, `iifname "control" drop; oifname "control" drop`},
 		{
-			Fault{Kind: loss, Node: "n0", Percent: 2},
+			fault{Kind: loss, Node: "n0", Percent: 2},
 			`iifname "n0" numgen random mod 100 < 2 drop; oifname "n0" numgen random mod 100 < 2 drop`,
 		},
 		{
-			Fault{Kind: reorder, Node: "n0", Percent: 3},
+			fault{Kind: reorder, Node: "n0", Percent: 3},
 			`iifname "n0" numgen random mod 100 < 3 meta priority set 10:2; ` +
 				`oifname "n0" numgen random mod 100 < 3 meta priority set 10:2`,
 		},
 	} {
-		if got := strings.Join(netRules([]Fault{c.fault}, "10:2"), "; "); got != c.want {
+		if got := strings.Join(netRules([]fault{c.fault}, "10:2"), "; "); got != c.want {
 			t.Errorf("%s: %s, want %s", c.fault.Kind, got, c.want)
 		}
 	}
-	if got := netRules([]Fault{{Kind: cutIn, Node: "n1"}, {Kind: cutOut, Node: "n2"}}, "10:2"); len(got) != 2 {
+	if got := netRules([]fault{{Kind: cutIn, Node: "n1"}, {Kind: cutOut, Node: "n2"}}, "10:2"); len(got) != 2 {
 		t.Errorf("two faults at a time: %v", got)
 	}
 }

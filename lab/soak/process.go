@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"ringlet/lab/tool"
 )
 
 // restartDelay is what a service manager takes to start anew what has ended.
@@ -201,6 +202,5 @@ func lastLine(file string) string {
 	if err != nil {
 		return err.Error()
 	}
-	text = bytes.TrimSpace(text)
-	return string(text[bytes.LastIndexByte(text, '\n')+1:])
+	return tool.LastLine(text)
 }

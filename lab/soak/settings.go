@@ -46,7 +46,7 @@ func (d *dice) shape() shape {
 }
 
 // settings draws what a run is loaded with.
-func (d *dice) settings(s shape, env Env) (set []string, p policy) {
+func (d *dice) settings(s shape, env env) (set []string, p policy) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
 	add("nodes", s.nodes)
 	add("rus", s.rus)
@@ -112,7 +112,7 @@ func (d *dice) traffic(s shape, add func(string, any)) (p policy) {
 }
 
 // network: the carriers over a network mostly, since the others have no packets to lose.
-func (d *dice) network(env Env, add func(string, any)) {
+func (d *dice) network(env env, add func(string, any)) {
 	carriers := []string{
 		"quic", "quic", "quic", "express", "express", "express", "stream", "stream",
 		"express-open", "local", "auto", "local+express", "local+stream",
@@ -125,7 +125,7 @@ func (d *dice) network(env Env, add func(string, any)) {
 }
 
 // brief is what of the settings a line of the log has.
-func (r Run) brief() string {
+func (r planned) brief() string {
 	v := map[string]string{}
 	for _, s := range r.Settings {
 		name, value, _ := strings.Cut(s, "=")

@@ -14,10 +14,10 @@ import (
 // A soak makes one run of the plan after the other.
 type soak struct {
 	flags flags
-	env   Env
+	env   env
 	exe   string
 	dir   *workDir
-	tally *Tally
+	tally *tally
 
 	c        *cluster // nil between two
 	clusters int
@@ -62,7 +62,7 @@ func (s *soak) give(err error) error {
 
 // one is one run of the plan.
 func (s *soak) one(ctx context.Context, i int) error {
-	if err := s.ready(); err != nil {
+	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	plan := planRun(s.flags.seed, i, s.env)
@@ -85,7 +85,7 @@ func (s *soak) one(ctx context.Context, i int) error {
 }
 
 // look reads the outputs of a run back, and finds out whether those of earlier ones are as they were.
-func (s *soak) look(ctx context.Context, plan Run, t *Trial) (problems []string) {
+func (s *soak) look(ctx context.Context, plan planned, t *trial) (problems []string) {
 	dirs := s.c.outputs(plan.Place)
 	for _, run := range t.Runs {
 		f := s.c.read(ctx, run.GetNumber(), dirs)
@@ -112,13 +112,13 @@ func (s *soak) look(ctx context.Context, plan Run, t *Trial) (problems []string)
 }
 
 // ready makes a cluster where there is none.
-func (s *soak) ready() (err error) {
+func (s *soak) ready(ctx context.Context) (err error) {
 	if s.c != nil {
 		return nil
 	}
 	s.clusters++
 	dir := filepath.Join(s.dir.path, fmt.Sprintf("cluster-%02d", s.clusters))
-	s.c, err = newCluster(s.env, s.exe, dir, s.hear)
+	s.c, err = newCluster(ctx, s.env, s.exe, dir, s.hear)
 	if err != nil {
 		s.c = nil
 	}
@@ -140,7 +140,7 @@ func (s *soak) heard() []string {
 }
 
 // log says in a line or two what came of a run.
-func (s *soak) log(plan Run, t *Trial, problems int) {
+func (s *soak) log(plan planned, t *trial, problems int) {
 	var faults []string
 	for _, f := range t.Made {
 		faults = append(faults, f.String())
@@ -158,7 +158,7 @@ func (s *soak) log(plan Run, t *Trial, problems int) {
 
 // fail keeps what there is of a failure. After one that left the cluster in who knows what state, the stacks of all
 // processes are in their logs; the next run has a new cluster in any case.
-func (s *soak) fail(i int, plan Run, problems []string, stuck bool) {
+func (s *soak) fail(i int, plan planned, problems []string, stuck bool) {
 	for _, p := range problems {
 		fmt.Println("         FAILED:", p)
 	}

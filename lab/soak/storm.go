@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,10 +21,9 @@ import (
 // A storm makes faults in a cluster, and ends them.
 type storm struct {
 	c         *cluster
-	net       []Fault  // of the network, that last
+	net       []fault  // of the network, that last
 	full      []string // files that fill disks
 	resetting []string // hosts that answer with resets
-	out       []string // nodes that were excluded and not included since
 
 	orders sync.WaitGroup // commands that were given by the way
 	mu     sync.Mutex
@@ -31,23 +31,18 @@ type storm struct {
 }
 
 // begin makes a fault. An error says why it could not be made.
-func (s *storm) begin(ctx context.Context, f Fault) error {
+func (s *storm) begin(ctx context.Context, f fault) error {
 	verb, _, _ := strings.Cut(string(f.Kind), " ")
-	target := f.Node
-	if target == "" {
-		target = controlName
-	}
 	switch {
-	case f.Kind == KillAll:
+	case f.Kind == killEverybody:
 		return s.killAll()
 	case verb == "kill":
-		return s.c.all[target].signal(syscall.SIGKILL, true)
+		return s.struck(f).signal(syscall.SIGKILL, true)
 	case verb == "stop":
-		return s.c.all[target].signal(syscall.SIGSTOP, false)
+		return s.struck(f).signal(syscall.SIGSTOP, false)
 	case verb == "term":
-		return s.c.all[target].signal(syscall.SIGTERM, true)
+		return s.struck(f).signal(syscall.SIGTERM, true)
 	case f.Kind == exclude:
-		s.out = append(s.out, f.Node)
 		s.order(ctx, "exclude", f.Node)
 		return nil
 	case f.Kind == diskFull:
@@ -60,16 +55,15 @@ func (s *storm) begin(ctx context.Context, f Fault) error {
 	return s.rules()
 }
 
+// struck is the process that a fault strikes.
+func (s *storm) struck(f fault) *process { return s.c.all[cmp.Or(f.Node, controlName)] }
+
 // end ends a fault that lasts.
-func (s *storm) end(ctx context.Context, f Fault) error {
+func (s *storm) end(ctx context.Context, f fault) error {
 	verb, _, _ := strings.Cut(string(f.Kind), " ")
-	target := f.Node
-	if target == "" {
-		target = controlName
-	}
 	switch {
 	case verb == "stop":
-		s.c.all[target].proceed()
+		s.struck(f).proceed()
 		return nil
 	case f.Kind == exclude:
 		s.order(ctx, "include", f.Node)
@@ -79,7 +73,7 @@ func (s *storm) end(ctx context.Context, f Fault) error {
 	case f.Kind == reset:
 		return s.accept()
 	}
-	s.net = slices.DeleteFunc(s.net, func(g Fault) bool { return g == f })
+	s.net = slices.DeleteFunc(s.net, func(g fault) bool { return g == f })
 	return s.rules()
 }
 
@@ -120,7 +114,7 @@ const ballast = "ballast"
 
 // fill leaves no byte on the small disk of a node.
 func (s *storm) fill(node string) error {
-	name := filepath.Join(s.c.files(node, Small), ballast)
+	name := filepath.Join(s.c.files(node, small), ballast)
 	s.full = append(s.full, name)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// A Tally is what the summary says.
-type Tally struct {
+// A tally is what the summary says.
+type tally struct {
 	Seed         uint64
 	Where        string
 	Began        time.Time
 	Trials       int
-	Faults       map[Kind]int
+	Faults       map[kind]int
 	Verdicts     map[string]int
 	NoRun        int
 	Built, Found uint64 // events: reported as built; found in files, each once
@@ -39,12 +39,12 @@ type failure struct {
 	Repeat   string // command
 }
 
-func newTally(seed uint64, where string) *Tally {
-	return &Tally{Seed: seed, Where: where, Began: time.Now(), Faults: map[Kind]int{}, Verdicts: map[string]int{}}
+func newTally(seed uint64, where string) *tally {
+	return &tally{Seed: seed, Where: where, Began: time.Now(), Faults: map[kind]int{}, Verdicts: map[string]int{}}
 }
 
 // add counts a run of the plan.
-func (t *Tally) add(tr *Trial) {
+func (t *tally) add(tr *trial) {
 	t.Trials++
 	for _, f := range tr.Made {
 		t.Faults[f.Kind]++
@@ -65,25 +65,13 @@ func (t *Tally) add(tr *Trial) {
 }
 
 // write prints the summary.
-func (t *Tally) write(w io.Writer) {
+func (t *tally) write(w io.Writer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-11s "+format+"\n", append([]any{name}, args...)...)
 	}
 	line("soak", "seed %d, %v, %s", t.Seed, time.Since(t.Began).Round(time.Second), t.Where)
-	sum := 0
-	var kinds []string
-	for _, k := range slices.Sorted(maps.Keys(t.Faults)) {
-		sum += t.Faults[k]
-		kinds = append(kinds, fmt.Sprintf("%s %d", k, t.Faults[k]))
-	}
-	line("faults", "%d: %s", sum, strings.Join(kinds, ", "))
-	var verdicts []string
-	runs := 0
-	for _, v := range slices.Sorted(maps.Keys(t.Verdicts)) {
-		runs += t.Verdicts[v]
-		verdicts = append(verdicts, fmt.Sprintf("%s %d", v, t.Verdicts[v]))
-	}
-	line("runs", "%d: %s; %d times a fault struck before there was one", runs, strings.Join(verdicts, ", "), t.NoRun)
+	line("faults", "%s", summed(t.Faults))
+	line("runs", "%s; %d times a fault struck before there was one", summed(t.Verdicts), t.NoRun)
 	line("events", "%d reported as built, %d found", t.Built, t.Found)
 	line("segments", "looked at again later, and as they were: %d", t.Checked)
 	line("", "lines of what recover did: %d; records that were completed when nodes were back: %d",
@@ -103,6 +91,17 @@ func (t *Tally) write(w io.Writer) {
 	if len(t.Failures) == 0 {
 		line("all well", "%d of %d", t.Trials, t.Trials)
 	}
+}
+
+// summed is "5: GOOD 3, LOSSY 2".
+func summed[K ~string](counts map[K]int) string {
+	sum := 0
+	var each []string
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		sum += counts[k]
+		each = append(each, fmt.Sprintf("%s %d", k, counts[k]))
+	}
+	return fmt.Sprintf("%d: %s", sum, strings.Join(each, ", "))
 }
 
 // spread is median and maximum.

@@ -9,12 +9,12 @@ import (
 // An Action is a fault that begins, or is over.
 type action struct {
 	At   time.Duration // after the start was asked for
-	What Fault
+	What fault
 	Over bool
 }
 
 // timeline puts the beginnings and ends of faults in order.
-func timeline(faults []Fault) []action {
+func timeline(faults []fault) []action {
 	var out []action
 	for _, f := range faults {
 		out = append(out, action{At: f.At, What: f})
@@ -30,7 +30,7 @@ func timeline(faults []Fault) []action {
 const slowQueue = 20_000_000
 
 // netRules are the rules of the switch while these faults last. The class of the slow queue is the test bed's.
-func netRules(now []Fault, detour string) []string {
+func netRules(now []fault, detour string) []string {
 	var out []string
 	for _, f := range now {
 		host, verdict := f.Node, "drop"
@@ -52,7 +52,7 @@ func netRules(now []Fault, detour string) []string {
 			out = append(out, from)
 		case cutPair:
 			out = append(out, fmt.Sprintf("iifname %q oifname %q drop", f.Node, f.Other))
-		case Cut, cutControl, loss, reorder, shrink:
+		case cut, cutControl, loss, reorder, shrink:
 			out = append(out, from, to)
 		}
 	}

@@ -10,7 +10,7 @@
 //     before anything is created: *config.InvalidError names file and line;
 //  2. Run it. Each run is a process of the program, spawned as a user would, its report read from its standard output. The order is
 //     random within each round, so that what the machine does meanwhile does not look like an effect of a setting; references are measured
-//     in between;
+//     in between, and those that the file names once in each round, so that bounds can be judged by ratios of one round;
 //  3. find in the directory results.jsonl (a line a run, on the disk before the next begins), results.csv and report.html. The latter two
 //     are functions of the first: a sweep that was broken off and resumed ends with what it would have had at once.
 //

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"ringlet/lab/trial"
 	"ringlet/node/config"
 )
 
@@ -40,6 +41,7 @@ type Bed struct {
 // Cell is one combination: a run that is repeated.
 type Cell struct {
 	Series string
+	Says   string  // what the series is, in the words of the file
 	ID     string  // series and varied values; no two cells have the same
 	Varied []Value // in the order of the file
 	Fixed  []Value
@@ -111,7 +113,7 @@ func (r *reader) product(s *Sweep, b *block, chosen []leaf) {
 
 // cell completes one combination and asks the program about its command line.
 func (r *reader) cell(b *block, chosen []leaf) (Cell, bool) {
-	c := Cell{Series: b.name, Bed: Bed{Kind: b.bed}}
+	c := Cell{Series: b.name, Says: b.says, Bed: Bed{Kind: b.bed}}
 	base := config.Default()
 	var keys []string
 	lines := map[string]int{}
@@ -185,7 +187,8 @@ func (r *reader) complete(c *Cell, b *block, base config.Config, keys []string, 
 
 // asked asks the program about the cell's command line.
 func (r *reader) asked(c *Cell, b *block, base config.Config, keys []string, lines map[string]int) bool {
-	if given := func(f Value) bool { return f.Key == "hosts" || f.Key == "bed" || f.Key == "name" }; c.Bed.Kind == Testbed && !slices.ContainsFunc(c.Bed.Flags, given) {
+	given := func(f Value) bool { return f.Key == "hosts" || f.Key == "bed" || f.Key == "name" }
+	if c.Bed.Kind == Testbed && !slices.ContainsFunc(c.Bed.Flags, given) {
 		c.Bed.Flags = append(c.Bed.Flags, Value{"hosts", strconv.Itoa(c.Config.Nodes)}) // a port for each
 	}
 	c.Args = commandLine(c, base, keys)
@@ -303,22 +306,40 @@ func (r *reader) take(err error) {
 	}
 }
 
-// Turn is one run of a cell.
+// Turn is one run of a cell, or one measurement of a reference that the file names.
 type Turn struct {
-	Cell  *Cell
-	Round int // from 1
+	Cell      *Cell // nil of a reference
+	Reference string
+	Round     int // from 1
 }
 
-// order lists the runs of a sweep: every cell once in each round, in a random order of its own. What there is after an
-// interruption is then whole rounds and a part of one, and a machine that grows slower in an hour slows every cell
-// alike. The same seed gives the same order.
+// order lists the turns of a sweep.
 func (s *Sweep) order(rounds int) []Turn {
 	var out []Turn
-	for round := range rounds {
-		draw := rand.New(rand.NewPCG(s.Seed, uint64(round)))
-		for _, i := range draw.Perm(len(s.Cells)) {
-			out = append(out, Turn{&s.Cells[i], round + 1})
+	for _, t := range trial.Order(len(s.Cells)+len(s.References), rounds, s.Seed, nil) {
+		turn := Turn{Round: t.Round + 1}
+		if t.Thing < len(s.Cells) {
+			turn.Cell = &s.Cells[t.Thing]
+		} else {
+			turn.Reference = s.References[t.Thing-len(s.Cells)]
 		}
+		out = append(out, turn)
 	}
 	return out
+}
+
+// name of what is run or measured.
+func (t *Turn) name() string {
+	if t.Cell == nil {
+		return t.Reference
+	}
+	return t.Cell.ID
+}
+
+// lasts is how long a turn takes, if nothing is added.
+func (t *Turn) lasts() time.Duration {
+	if t.Cell == nil {
+		return time.Second
+	}
+	return t.Cell.Config.Duration
 }

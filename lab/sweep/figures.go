@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ringlet/lab/trial"
 	"ringlet/node/config"
 )
 
@@ -37,7 +38,7 @@ type curve struct {
 
 type point struct {
 	X float64 `json:"x"`
-	spread
+	trial.Spread
 }
 
 // section is what belongs to one x-axis.
@@ -49,58 +50,55 @@ type section struct {
 
 // metric is something measured that may be drawn over any axis.
 type metric struct {
-	title string
-	unit  string
-	note  string
-	log   bool
-	scale float64
-	get   func(*measured) (float64, bool)
+	title  string
+	unit   string
+	note   string
+	figure string // of a run
+	scale  float64
+	log    bool
+	shown  func(m *measured, v float64) bool // whether the run has it; nil = where it has the figure
 }
 
-func always(get func(*measured) float64) func(*measured) (float64, bool) {
-	return func(m *measured) (float64, bool) { return get(m), true }
+// of gives the figure of a run.
+func (x *metric) of(m *measured) (float64, bool) {
+	v, ok := m.figures[x.figure]
+	return v, ok && (x.shown == nil || x.shown(m, v))
 }
 
 // barriered has a figure only where something separates phases.
-func barriered(get func(*measured) float64) func(*measured) (float64, bool) {
-	return func(m *measured) (float64, bool) {
-		v := get(m)
-		return v, v > 0 && m.Setup.Barrier != config.NoBarrier
-	}
-}
+func barriered(m *measured, v float64) bool { return v > 0 && m.Setup.Barrier != config.NoBarrier }
+
+func positive(_ *measured, v float64) bool { return v > 0 }
+
+func sent(m *measured, _ float64) bool { return m.figures["chunks_sent"] > 0 }
 
 var metrics = []metric{
-	{"Event rate", "kHz", "Events built per second, over the whole system.", false, 1e-3,
-		always(func(m *measured) float64 { return m.out.EventRate })},
-	{"Throughput", "Gbit/s", "Bytes built, over the whole system, what nodes send to themselves included.", false, 1,
-		always(func(m *measured) float64 { return m.out.Gbps })},
+	{"Event rate", "kHz", "Events built per second, over the whole system.", "event_rate_hz", 1e-3, false, nil},
+	{"Throughput", "Gbit/s", "Bytes built, over the whole system, what nodes send to themselves included.",
+		"goodput_gbps", 1, false, nil},
 	{"Efficiency of a port", "% of its rate",
 		"What crossed the busiest host's port over the port's rate. What a node sends to itself crosses none, and is not " +
-			"counted.", false, 100,
-		func(m *measured) (float64, bool) { return m.efficiency(false), m.Setup.Port > 0 }},
-	{"Sent again", "% of chunks", "Chunks that were lost on the way, or taken for lost.", false, 100,
-		func(m *measured) (float64, bool) { return m.resentShare(), m.out.ChunksSent > 0 }},
-	{"Dropped by the switch", "% of packets", "Packets that found the queue of a port of the test bed full.", false, 100,
-		func(m *measured) (float64, bool) { return m.out.dropped() }},
+			"counted.", "efficiency", 100, false, nil},
+	{"Sent again", "% of chunks", "Chunks that were lost on the way, or taken for lost.", "resent_share", 100, false,
+		sent},
+	{"Dropped by the switch", "% of packets", "Packets that found the queue of a port of the test bed full.",
+		"switch_dropped_share", 100, false, nil},
 	{"Event rate of a builder unit", "kHz, median of the units",
-		"What a builder unit has that nobody disturbs: one that is stopped does not change the median.", false, 1e-3,
-		func(m *measured) (float64, bool) { b, ok := m.out.builders(); return b.Median, ok }},
-	{"Time per barrier", "µs, median", "From entering a barrier to leaving it, at a readout unit.", false, 1,
-		barriered(func(m *measured) float64 { return m.out.BarrierUs.P50 })},
-	{"Time in barriers", "% of the time", "Of the readout units' time between the first phase and the last.", false, 100,
-		barriered(func(m *measured) float64 { return m.out.BarrierShare })},
-	{"Skew of phases", "µs, median", "From the first that entered a barrier to the last.", false, 1,
-		barriered(func(m *measured) float64 { return m.out.Skew.P50 })},
-	{"Build latency", "ms, p99", "From a token's issue to its MEP being complete, by which 99 of 100 were.", true, 1e-3,
-		func(m *measured) (float64, bool) { return m.out.Latency.P99, m.out.Latency.P99 > 0 }},
-	{"Incomplete and discarded", "% of events", "Of the events that tokens were given for.", false, 100,
-		func(m *measured) (float64, bool) {
-			lost := m.out.Incomplete + m.out.Discarded
-			return float64(lost) / float64(max(m.out.Triggered, 1)), true
-		}},
+		"What a builder unit has that nobody disturbs: one that is stopped does not change the median.",
+		"builder_p50_hz", 1e-3, false, nil},
+	{"Time per barrier", "µs, median", "From entering a barrier to leaving it, at a readout unit.", "barrier_us.p50", 1,
+		false, barriered},
+	{"Time in barriers", "% of the time", "Of the readout units' time between the first phase and the last.",
+		"barrier_share", 100, false, barriered},
+	{"Skew of phases", "µs, median", "From the first that entered a barrier to the last.", "phase_skew_us.p50", 1, false,
+		barriered},
+	{"Build latency", "ms, p99", "From a token's issue to its MEP being complete, by which 99 of 100 were.",
+		"build_latency_us.p99", 1e-3, true, positive},
+	{"Incomplete and discarded", "% of events", "Of the events that tokens were given for.", "lost_share", 100, false,
+		nil},
 	{"Processor time", "s per GB built",
-		"Of all nodes, user and kernel. A node that looks for packets without sleeping counts.", false, 1,
-		always(func(m *measured) float64 { return m.out.CPU })},
+		"Of all nodes, user and kernel. A node that looks for packets without sleeping counts.", "cpu_s_per_gb", 1, false,
+		nil},
 }
 
 // sections decides which figures there are, by what varies.
@@ -218,11 +216,10 @@ func (p *plane) figure(m metric) (figure, bool) {
 		Bars: p.key == ""}
 	most := 0.0
 	for _, g := range p.groups {
-		s, ok := g.over(m.get)
+		s, ok := g.over(m)
 		if !ok {
 			continue
 		}
-		s.Median, s.Min, s.Max = s.Median*m.scale, s.Min*m.scale, s.Max*m.scale
 		most = max(most, s.Max)
 		name := m.title
 		if !f.Bars {
@@ -263,13 +260,7 @@ func addTo(all []curve, name string, p point) []curve {
 
 // latencies draws the quantiles of the build latency of each combination at the largest x.
 func (p *plane) latencies() (figure, bool) {
-	quantile := []struct {
-		name string
-		get  func(quantiles) float64
-	}{
-		{"p50", func(q quantiles) float64 { return q.P50 }}, {"p99", func(q quantiles) float64 { return q.P99 }},
-		{"p99.9", func(q quantiles) float64 { return q.P999 }}, {"max", func(q quantiles) float64 { return q.Max }},
-	}
+	quantile := []string{"p50", "p99", "p999", "max"}
 	f := figure{
 		Title: "Distribution of build latency",
 		Note: "From a token's issue to its MEP being complete: the median, what 99 and 999 of 1000 were below, and the " +
@@ -285,13 +276,12 @@ func (p *plane) latencies() (figure, bool) {
 			p.x.Ticks[len(p.x.Ticks)-1].Label)
 	}
 	for i, q := range quantile {
-		f.X.Ticks = append(f.X.Ticks, tick{float64(i), q.name})
+		f.X.Ticks = append(f.X.Ticks, tick{float64(i), strings.Replace(q, "p999", "p99.9", 1)})
 		for _, g := range p.groups {
 			if p.key != "" && p.at[g] != largest {
 				continue
 			}
-			s, ok := g.over(func(m *measured) (float64, bool) { v := q.get(m.out.Latency) / 1e3; return v, v > 0 })
-			if ok {
+			if s, ok := g.over(metric{figure: "build_latency_us." + q, scale: 1e-3, shown: positive}); ok {
 				f.Curves = addTo(f.Curves, label(g, p.key, p.named), point{float64(i), s})
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"ringlet/internal/regular"
 	"ringlet/lab/testbed"
+	"ringlet/lab/trial"
 	"ringlet/node/config"
 )
 
@@ -28,6 +29,8 @@ type Sweep struct {
 	Seed           uint64
 	ReferenceEvery int // runs from one reference to the next
 	Cells          []Cell
+	References     []string // raw measurements of the machine, each taken once in each round
+	Bounds         []trial.Bound
 }
 
 // Limits of a sweep file.
@@ -52,10 +55,13 @@ type written struct {
 	Fixed          settings        `yaml:"fixed"`
 	Vary           settings        `yaml:"vary"`
 	Series         []writtenSeries `yaml:"series"`
+	References     []string        `yaml:"references"`
+	Bounds         []trial.Bound   `yaml:"bounds"`
 }
 
 type writtenSeries struct {
 	Name     string       `yaml:"name"`
+	Says     string       `yaml:"says"`
 	Testbed  settings     `yaml:"testbed"`
 	Control  settings     `yaml:"control"`
 	PortRate testbed.Rate `yaml:"port-rate"`
@@ -73,7 +79,7 @@ func (s *settings) UnmarshalYAML(node *yaml.Node) error {
 }
 
 // goodName is a name that can be a file's and a curve's.
-var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._+-]{0,63}$`)
+var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._+%-]{0,63}$`)
 
 // leaf is one setting of the file: a value, or a list of them.
 type leaf struct {
@@ -85,6 +91,7 @@ type leaf struct {
 // block is a series as the file has it, or what the top says for all.
 type block struct {
 	name  string
+	says  string
 	line  int
 	bed   string  // "", Testbed or Control
 	flags []leaf  // of the bed
@@ -155,7 +162,7 @@ func Parse(path string, text []byte, check Check) (*Sweep, error) {
 	within("repeat", w.Repeat, 1, maxRepeat)
 	within("reference-every", w.ReferenceEvery, 0, maxCells)
 	if !goodName.MatchString(w.Name) {
-		doc.Add("name", "results are filed under it: give letters, digits, blanks and . _ + -, at most 64 of them")
+		doc.Add("name", "results are filed under it: give letters, digits, blanks and . _ + %% -, at most 64 of them")
 	}
 	r := reader{file: path, check: check, seen: map[string]bool{}}
 	blocks := r.blocks(doc, &w)
@@ -169,6 +176,13 @@ func Parse(path string, text []byte, check Check) (*Sweep, error) {
 	}
 	if r.err() == nil {
 		r.expand(s, blocks)
+	}
+	if r.err() == nil {
+		s.References = w.References
+		s.Bounds = boundsOf(doc, s, w.Bounds)
+		if err := doc.Err(); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.err(); err != nil {
 		return nil, err
@@ -198,7 +212,7 @@ func (r *reader) err() error {
 
 // blocks lists the series, each with what the top says for all.
 func (r *reader) blocks(doc *config.Document, w *written) []block {
-	all := r.block(doc, "", writtenSeries{w.Name, w.Testbed, w.Control, w.PortRate, w.Fixed, w.Vary})
+	all := r.block(doc, "", writtenSeries{w.Name, "", w.Testbed, w.Control, w.PortRate, w.Fixed, w.Vary})
 	if w.Series == nil {
 		return []block{all}
 	}
@@ -211,7 +225,7 @@ func (r *reader) blocks(doc *config.Document, w *written) []block {
 		at := fmt.Sprintf("series[%d]", i)
 		switch {
 		case !goodName.MatchString(one.Name):
-			doc.Add(at+".name", "a series is called by it: give letters, digits, blanks and . _ + -, at most 64 of them")
+			doc.Add(at+".name", "a series is called by it: give letters, digits, blanks and . _ + %% -, at most 64 of them")
 		case names[one.Name]:
 			doc.Add(at+".name", "another series is called %q too", one.Name)
 		}
@@ -223,7 +237,7 @@ func (r *reader) blocks(doc *config.Document, w *written) []block {
 
 // block reads the mappings of a series, or of the top.
 func (r *reader) block(doc *config.Document, at string, w writtenSeries) block {
-	b := block{name: w.Name, port: float64(w.PortRate)}
+	b := block{name: w.Name, says: w.Says, port: float64(w.PortRate)}
 	switch {
 	case w.Testbed.node != nil && w.Control.node != nil:
 		doc.Add(at+Control, "runs are in a test bed or on nodes that are there: give one of the two")

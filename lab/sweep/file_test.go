@@ -168,6 +168,13 @@ func TestBadFilesAreRefusedWithLineAndSentence(t *testing.T) {
 		{"name: x\nseries:\n  - name: a\n  - name: a\n", `s.yaml:4: series[1].name: another series is called "a" too`},
 		{"name: x\nvary: {nodes: &a [1], bus: *a}\n", "s.yaml:2: bus: has no value of its own"},
 		{"name: x\nvary: {packing: [" + strings.Repeat("1,", 5) + "1], nodes: [~]}\n", `nodes: has no value`},
+		{"name: x\nreferences: [tcp, tcp]\n", `s.yaml:2: references[1]: "tcp" is named twice`},
+		{"name: x\nbounds:\n  - {of: x}\n", "s.yaml:3: bounds[0]: give one of least and most"},
+		{"name: x\nbounds:\n  - {of: x, least: 1, most: 2}\n", "s.yaml:3: bounds[0]: give one of least and most"},
+		{"name: x\nbounds:\n  - {of: x, least: .nan}\n", "s.yaml:3: bounds[0]: NaN is no bound"},
+		{"name: x\nbounds:\n  - {of: y, least: 1}\n", `s.yaml:3: bounds[0].of: "y" is no run, no series and no reference`},
+		{"name: x\nbounds:\n  - {of: x, over: [tcp], least: 1}\n",
+			`s.yaml:3: bounds[0].over[0]: "tcp" has nothing to compare "x" with`},
 		{"name: x\nvary: {seed: [" + numbers(50) + "], packing: [" + numbers(50) + "]}\n",
 			"x: comes to more than 2000 combinations"},
 	} {

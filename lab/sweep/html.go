@@ -20,10 +20,11 @@ var pageTemplate = template.Must(template.New("report.html").Funcs(template.Func
 	"uplot": func() charts {
 		return charts{template.JS(uplot.Script), template.CSS(uplot.Style), uplot.License, uplot.Version}
 	},
-	"data":  func(d drawn) (template.JS, error) { b, err := json.Marshal(d); return template.JS(b), err },
-	"short": short,
-	"when":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-	"add":   func(a, b int) int { return a + b },
+	"phases": func() template.JS { return template.JS(uplot.Phases) },
+	"data":   func(d drawn) (template.JS, error) { b, err := json.Marshal(d); return template.JS(b), err },
+	"short":  short,
+	"when":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"add":    func(a, b int) int { return a + b },
 }).ParseFS(web, "web/report.html"))
 
 // charts is uPlot as the template wants it.
@@ -44,4 +45,4 @@ func embedded(file string) string {
 }
 
 // writeHTML writes the report.
-func writeHTML(w io.Writer, r *Results) error { return pageTemplate.Execute(w, pageOf(r)) }
+func writeHTML(w io.Writer, r *results) error { return pageTemplate.Execute(w, pageOf(r)) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"ringlet/lab/trial"
 	"ringlet/testkit/transcript"
 )
 
@@ -35,7 +37,7 @@ series:
 `
 
 // makePage runs the sweep with the fake program and returns its results and its page.
-func makePage(t *testing.T) (*Results, string) {
+func makePage(t *testing.T) (*results, string) {
 	t.Helper()
 	dir := t.TempDir()
 	runFake(t, parse(t, everything), Config{Dir: dir, Reference: func(context.Context, *Cell) ([]Measured,
@@ -145,10 +147,14 @@ func TestTimelinesOfWhatWasNotSent(t *testing.T) {
 func TestLossIsOfAllRepetitions(t *testing.T) {
 	g := &group{}
 	for _, lost := range []uint64{0, 20, 0, 0, 0} {
-		g.runs = append(g.runs, &measured{record: &record{}, out: outcome{Triggered: 1000, Incomplete: lost}})
+		m, ok := measure(&record{Report: fmt.Appendf(nil, `{"events_triggered":1000,"events_incomplete":%d}`, lost)})
+		if !ok {
+			t.Fatal("no result")
+		}
+		g.runs = append(g.runs, m)
 	}
 	for _, m := range metrics {
-		if s, ok := g.over(m.get); m.title == "Incomplete and discarded" && (!ok || s != spread{0, 0, 0.02, 5}) {
+		if s, ok := g.over(m); m.title == "Incomplete and discarded" && (!ok || s != trial.Spread{Max: 2, N: 5}) {
 			t.Errorf("%+v, %v", s, ok)
 		}
 	}
@@ -165,11 +171,11 @@ func TestCurvesSayWhatIsOn(t *testing.T) {
 // A page of nothing is a page.
 func TestEmptyResultsHaveAPage(t *testing.T) {
 	var b bytes.Buffer
-	if err := writeHTML(&b, &Results{}); err != nil || !strings.Contains(b.String(), "None were measured") {
+	if err := writeHTML(&b, &results{}); err != nil || !strings.Contains(b.String(), "None were measured") {
 		t.Error(err)
 	}
 	// the script takes no null
-	if text, _ := json.Marshal(pageOf(&Results{}).Drawn); string(text) != `{"sections":[],"timelines":[]}` {
+	if text, _ := json.Marshal(pageOf(&results{}).Drawn); string(text) != `{"sections":[],"timelines":[]}` {
 		t.Errorf("%s", text)
 	}
 	if text, _ := json.Marshal(sectionOf([]*group{{runs: []*measured{{record: &record{}}}}},

@@ -2,18 +2,21 @@ package sweep
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"ringlet/lab/trial"
 	"ringlet/node"
 	"ringlet/node/config"
 )
 
-// Setup is what a run was meant to be, as its completed configuration has it: with it the lines of a sweep explain
+// setup is what a run was meant to be, as its completed configuration has it: with it the lines of a sweep explain
 // themselves.
-type Setup struct {
+type setup struct {
 	Nodes         int     `json:"nodes"`
 	RUs           int     `json:"rus"`
 	BUs           int     `json:"bus"`
@@ -36,9 +39,9 @@ type Setup struct {
 	All           float64 `json:"all"`                // with what a node sends to itself
 }
 
-func (c *Cell) setup() Setup {
+func (c *Cell) setup() setup {
 	f := c.flows()
-	s := Setup{
+	s := setup{
 		Nodes: c.Config.Nodes, RUs: c.Config.RUs, BUs: c.Config.BUs, Hosts: c.hosts(), Streams: c.Config.Streams,
 		Packing: c.Config.Packing, Discipline: c.Config.Discipline, Slots: c.Config.Slots, Credits: c.Config.Credits(),
 		Barrier:   c.Config.Barrier().String(),
@@ -67,31 +70,10 @@ func (r *record) credits() int {
 	return c.Credits()
 }
 
-// outcome is what a sweep reads of a run's report, by the names that docs/report.md explains.
+// outcome is what a sweep reads of a run's report beside its figures, by the names that docs/report.md explains.
 type outcome struct {
-	DurationS  float64 `json:"duration_s"`
-	Triggered  uint64  `json:"events_triggered"`
-	Built      uint64  `json:"events_built"`
-	Incomplete uint64  `json:"events_incomplete"`
-	Discarded  uint64  `json:"events_discarded"`
-	Rejected   uint64  `json:"events_rejected"`
-	Gbps       float64 `json:"goodput_gbps"`
-	EventRate  float64 `json:"event_rate_hz"`
-
-	ChunksSent      uint64 `json:"chunks_sent"`
-	ChunksLate      uint64 `json:"chunks_late"`
-	ChunksDuplicate uint64 `json:"chunks_duplicate"`
-	ChunksResent    uint64 `json:"chunks_resent"`
-
-	Latency      quantiles `json:"build_latency_us"`
-	BarrierUs    quantiles `json:"barrier_us"`
-	BarrierShare float64   `json:"barrier_share"`
-	Skew         quantiles `json:"phase_skew_us"`
-
-	CPU      float64 `json:"cpu_s_per_gb"`
 	Accounts bool    `json:"accounting_ok"`
 	Timeline []phase `json:"timeline"`
-
 	Builders []struct {
 		Rate float64 `json:"rate_hz"`
 	} `json:"builders"`
@@ -104,14 +86,6 @@ type outcome struct {
 			Error string `json:"error"`
 		} `json:"disturbances"`
 	} `json:"testbed"`
-}
-
-// dropped is the share of packets that the switch of a test bed found no room for.
-func (o *outcome) dropped() (share float64, ok bool) {
-	if o.Testbed == nil {
-		return 0, false
-	}
-	return o.Testbed.DroppedShare, true
 }
 
 // undisturbed says of a run that was to be disturbed why it was not, or "".
@@ -135,26 +109,6 @@ func (o *outcome) counters() map[string]uint64 {
 	return sums
 }
 
-// builders are the spread of the builder units' event rates. Their median is what a unit has that nobody disturbs.
-func (o *outcome) builders() (spread, bool) {
-	var v []float64
-	for _, b := range o.Builders {
-		v = append(v, b.Rate)
-	}
-	if len(v) == 0 {
-		return spread{}, false
-	}
-	return spreadOf(v), true
-}
-
-// quantiles of a time in µs.
-type quantiles struct {
-	P50  float64 `json:"p50"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
-}
-
 // phase is one step of one readout unit.
 type phase struct {
 	RU       int     `json:"ru"`
@@ -172,26 +126,115 @@ func ReportFields() []string {
 	for f := range reflect.TypeFor[outcome]().Fields() {
 		out = append(out, f.Tag.Get("json"))
 	}
+	for _, figure := range reported() {
+		name, _, _ := strings.Cut(figure, ".")
+		out = append(out, name)
+	}
 	return out
 }
 
 // measured is a run with what came of it.
 type measured struct {
 	*record
-	out outcome
+	out     outcome
+	figures trial.Figures // of the report by their names there, of the set-up as "setup.nodes", and what follows from both
+}
+
+// measure reads a run's line. It says false where the run is no result: it has no figures but those of its set-up then.
+func measure(rec *record) (*measured, bool) {
+	m := &measured{record: rec, figures: trial.Figures{}}
+	text, _ := json.Marshal(&rec.Setup) // of numbers and words: it cannot fail
+	for name, v := range trial.Flatten(text) {
+		m.figures["setup."+name] = v
+	}
+	m.known("setup.fragment_mean", rec.Setup.FragmentMean)
+	m.known("setup.credits", float64(rec.Setup.Credits))
+	m.known("port_gbps", rec.Setup.Port/1e9)
+	m.known("offered_gbps", rec.Setup.Rate*rec.Setup.EventBits/1e9)
+	if rec.Error != "" || json.Unmarshal(rec.Report, &m.out) != nil {
+		return m, false
+	}
+	for _, name := range reported() {
+		m.figures[name] = 0 // what a report leaves out
+	}
+	maps.Copy(m.figures, trial.Flatten(rec.Report))
+	m.derive()
+	return m, true
+}
+
+// known keeps a figure that is zero only where it is not known or was not asked for.
+func (m *measured) known(name string, v float64) {
+	if m.figures[name] = v; v == 0 {
+		delete(m.figures, name)
+	}
+}
+
+// derive adds the figures that follow from those of the report.
+func (m *measured) derive() {
+	f := m.figures
+	gbps := f["goodput_gbps"]
+	f["port_built_gbps"] = gbps * m.Setup.Cross // what crossed the busiest port
+	if port := f["port_gbps"]; port > 0 {
+		f["efficiency"] = f["port_built_gbps"] / port
+		f["efficiency_all"] = gbps * m.Setup.All / port // with what a node sent to itself
+	}
+	f["resent_share"] = f["chunks_resent"] / max(f["chunks_sent"], 1)
+	f["lost_share"] = (f["events_incomplete"] + f["events_discarded"]) / max(f["events_triggered"], 1)
+	if m.out.Testbed != nil {
+		f["switch_dropped_share"] = m.out.Testbed.DroppedShare
+	}
+	var rates []float64
+	for _, b := range m.out.Builders {
+		rates = append(rates, b.Rate)
+	}
+	if s := trial.SpreadOf(rates); s.N > 0 { // the median is what a unit has that nobody disturbs
+		f["builder_min_hz"], f["builder_p50_hz"], f["builder_max_hz"] = s.Min, s.Median, s.Max
+	}
 }
 
 // read returns the runs that are results, and those that are not.
-func (r *Results) read() (good []*measured, failed []*record) {
+func (r *results) read() (good []*measured, failed []*record) {
 	for _, rec := range r.last() {
-		m := &measured{record: rec}
-		if rec.Error != "" || json.Unmarshal(rec.Report, &m.out) != nil {
+		if m, ok := measure(rec); ok {
+			good = append(good, m)
+		} else {
 			failed = append(failed, rec)
-			continue
 		}
-		good = append(good, m)
 	}
 	return good, failed
+}
+
+// rounds are the figures of all runs and references that belong to a round.
+func (r *results) rounds() trial.Rounds {
+	at := map[int]trial.Round{}
+	put := func(round int, thing string, f trial.Figures) {
+		if at[round] == nil {
+			at[round] = trial.Round{}
+		}
+		at[round][thing] = f
+	}
+	good, _ := r.read()
+	for _, m := range good {
+		put(m.Round, m.Cell, m.figures)
+	}
+	for _, ref := range r.References {
+		if ref.Round > 0 && ref.Error == "" {
+			put(ref.Round, ref.Name, ref.Figures)
+		}
+	}
+	var out trial.Rounds
+	for _, n := range slices.Sorted(maps.Keys(at)) {
+		out = append(out, at[n])
+	}
+	return out
+}
+
+// verdicts are what came of the bounds that the file sets.
+func (r *results) verdicts() []trial.Verdict {
+	if len(r.Starts) == 0 {
+		return nil
+	}
+	return trial.Judge(r.Starts[len(r.Starts)-1].Bounds, r.rounds())
 }
 
 // value of a setting that the file varies or fixes.
@@ -202,27 +245,4 @@ func (r *record) value(key string) string {
 		}
 	}
 	return ""
-}
-
-func (m *measured) offeredGbps() float64 { return m.Setup.Rate * m.Setup.EventBits / 1e9 }
-
-// portGbps is what crossed the busiest port.
-func (m *measured) portGbps() float64 { return m.out.Gbps * m.Setup.Cross }
-
-// efficiency is what crossed the busiest port over its rate; all counts what a node sent to itself as well.
-func (m *measured) efficiency(all bool) float64 {
-	switch {
-	case m.Setup.Port == 0:
-		return 0
-	case all:
-		return m.out.Gbps * m.Setup.All / (m.Setup.Port / 1e9)
-	}
-	return m.portGbps() / (m.Setup.Port / 1e9)
-}
-
-func (m *measured) resentShare() float64 {
-	if m.out.ChunksSent == 0 {
-		return 0
-	}
-	return float64(m.out.ChunksResent) / float64(m.out.ChunksSent)
 }

@@ -7,18 +7,21 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"ringlet/lab/trial"
 )
 
 // page is everything in report.html. The template writes its words and tables, the script draws its figures.
 type page struct {
 	Name       string
-	Starts     []Start
-	First      Start
+	Starts     []start
+	First      start
 	Ended      time.Time
 	Good, Of   int
 	Failures   []failure
 	Table      table
 	References []reference
+	Verdicts   []trial.Verdict
 	Drawn      drawn
 }
 
@@ -36,7 +39,7 @@ type failure struct {
 
 type reference struct {
 	Name  string
-	Gbps  spread
+	Gbps  trial.Spread
 	First time.Time
 	Last  time.Time
 	Fails []string
@@ -60,7 +63,7 @@ type timeline struct {
 	Span   float64      `json:"span"` // µs
 }
 
-func pageOf(r *Results) *page {
+func pageOf(r *results) *page {
 	p := &page{Starts: r.Starts}
 	if len(r.Starts) > 0 {
 		p.First = r.Starts[0]
@@ -81,6 +84,7 @@ func pageOf(r *Results) *page {
 	arrange(all, p.First.Cells)
 	p.Table = tableOf(all)
 	p.References = referencesOf(r.References)
+	p.Verdicts = r.verdicts()
 	p.Drawn = drawn{Sections: sections(slices.DeleteFunc(slices.Clone(all),
 		func(g *group) bool { return len(g.runs) == 0 })), Timelines: timelines(all)}
 	return p
@@ -120,11 +124,11 @@ func tableOf(all []*group) table {
 		}
 		return entry{Text: fmt.Sprint(len(g.runs))}
 	})
-	for _, m := range append(slices.Clone(metrics), metric{"Build latency", "ms, p50", "", false, 1e-3,
-		always(func(m *measured) float64 { return m.out.Latency.P50 })}) {
+	for _, m := range append(slices.Clone(metrics),
+		metric{title: "Build latency", unit: "ms, p50", figure: "build_latency_us.p50", scale: 1e-3}) {
 		most := 0.0
 		for _, g := range all {
-			if s, ok := g.over(m.get); ok {
+			if s, ok := g.over(m); ok {
 				most = max(most, s.Max)
 			}
 		}
@@ -132,13 +136,13 @@ func tableOf(all []*group) table {
 			continue
 		}
 		add(m.title+", "+m.unit, func(g *group) entry {
-			s, ok := g.over(m.get)
+			s, ok := g.over(m)
 			if !ok {
-				return entry{Text: "–"}
+				return entry{Text: trial.None}
 			}
-			e := entry{Text: short(s.Median * m.scale)}
+			e := entry{Text: short(s.Median)}
 			if s.Min < s.Max {
-				e.Spread = short(s.Min*m.scale) + "–" + short(s.Max*m.scale)
+				e.Spread = short(s.Min) + "–" + short(s.Max)
 			}
 			return e
 		})
@@ -155,7 +159,7 @@ func short(v float64) string {
 	return trimmed(v, min(max(digits, 0), 6))
 }
 
-func referencesOf(all []Reference) []reference {
+func referencesOf(all []referenceLine) []reference {
 	var out []reference
 	values := map[string][]float64{}
 	for _, r := range all {
@@ -172,9 +176,7 @@ func referencesOf(all []Reference) []reference {
 		values[r.Name] = append(values[r.Name], r.Gbps)
 	}
 	for i := range out {
-		if v := values[out[i].Name]; len(v) > 0 {
-			out[i].Gbps = spreadOf(v)
-		}
+		out[i].Gbps = trial.SpreadOf(values[out[i].Name])
 	}
 	return out
 }

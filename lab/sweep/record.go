@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/internal/regular"
+	"ringlet/lab/trial"
 )
 
 // Kinds of lines in results.jsonl.
@@ -21,18 +22,19 @@ const (
 	kindReference = "reference"
 )
 
-// Start is the line that a sweep writes when it begins or is resumed.
-type Start struct {
-	Kind    string    `json:"kind"`
-	Name    string    `json:"name"`
-	File    string    `json:"file"`
-	Hash    string    `json:"hash"`           // SHA-256 of the file
-	Beds    string    `json:"beds,omitempty"` // SHA-256 of the files of test beds that it names; "" where it names none
-	Text    string    `json:"text"`
-	Rounds  int       `json:"rounds"`
-	Cells   []string  `json:"cells"` // in the order of the file
-	Started time.Time `json:"started"`
-	Machine machine   `json:"machine"`
+// start is the line that a sweep writes when it begins or is resumed.
+type start struct {
+	Kind    string        `json:"kind"`
+	Name    string        `json:"name"`
+	File    string        `json:"file"`
+	Hash    string        `json:"hash"`           // SHA-256 of the file
+	Beds    string        `json:"beds,omitempty"` // SHA-256 of the files of test beds that it names, if any
+	Text    string        `json:"text"`
+	Rounds  int           `json:"rounds"`
+	Cells   []string      `json:"cells"` // in the order of the file
+	Started time.Time     `json:"started"`
+	Machine machine       `json:"machine"`
+	Bounds  []trial.Bound `json:"bounds,omitempty"`
 }
 
 // record is the line of one run.
@@ -43,7 +45,7 @@ type record struct {
 	Round    int             `json:"round"`
 	Varied   []Value         `json:"varied"`
 	Fixed    []Value         `json:"fixed"`
-	Setup    Setup           `json:"setup"`
+	Setup    setup           `json:"setup"`
 	Args     []string        `json:"args"`
 	Started  time.Time       `json:"started"`
 	WallS    float64         `json:"wall_s"` // of the process, from start to end
@@ -52,35 +54,40 @@ type record struct {
 	Report   json.RawMessage `json:"report,omitempty"`
 }
 
-// Reference is the line of a reference, measured between runs.
-type Reference struct {
-	Kind    string    `json:"kind"`
-	Name    string    `json:"name"`
-	Series  string    `json:"series,omitempty"` // whose bed it was measured in
-	Started time.Time `json:"started"`
-	Gbps    float64   `json:"gbps"`
-	Error   string    `json:"error,omitempty"`
+// referenceLine is the line of a reference, measured between runs.
+type referenceLine struct {
+	Kind    string        `json:"kind"`
+	Name    string        `json:"name"`
+	Series  string        `json:"series,omitempty"` // whose bed it was measured in
+	Started time.Time     `json:"started"`
+	Gbps    float64       `json:"gbps"`
+	Error   string        `json:"error,omitempty"`
+	Round   int           `json:"round,omitempty"`   // of one that the file names: it belongs to the runs of that round
+	Figures trial.Figures `json:"figures,omitempty"` // all of one that the file names
 }
 
-// Results is everything in a results.jsonl.
-type Results struct {
-	Starts     []Start
+// results is everything in a results.jsonl.
+type results struct {
+	Starts     []start
 	Runs       []record
-	References []Reference
+	References []referenceLine
 }
 
 // done says which runs have a result. One that failed is run again when its sweep is resumed.
-func (r *Results) done() map[turnKey]bool {
+func (r *results) done() map[turnKey]bool {
 	out := map[turnKey]bool{}
 	for i := range r.Runs {
 		one := &r.Runs[i]
 		out[turnKey{one.Cell, one.Round}] = one.Error == ""
 	}
+	for _, ref := range r.References {
+		out[turnKey{ref.Name, ref.Round}] = ref.Error == ""
+	}
 	return out
 }
 
 // last leaves of the runs that were repeated after a failure the latest.
-func (r *Results) last() []*record {
+func (r *results) last() []*record {
 	at := map[turnKey]int{}
 	var out []*record
 	for i := range r.Runs {
@@ -97,7 +104,7 @@ func (r *Results) last() []*record {
 }
 
 type turnKey struct {
-	cell  string
+	name  string // of a cell or of a reference
 	round int
 }
 
@@ -117,8 +124,8 @@ func (e *ResultsError) Error() string {
 
 // parseResults reads lines. The last may be torn, by a machine that went down while it was written: whole is how many
 // bytes are complete lines.
-func parseResults(file string, text []byte) (out *Results, whole int, err error) {
-	out = &Results{}
+func parseResults(file string, text []byte) (out *results, whole int, err error) {
+	out = &results{}
 	for n := 1; len(text) > 0; n++ {
 		line, rest, complete := bytes.Cut(text, []byte{'\n'})
 		if !complete {
@@ -132,7 +139,7 @@ func parseResults(file string, text []byte) (out *Results, whole int, err error)
 	return out, whole, nil
 }
 
-func (r *Results) line(text []byte) error {
+func (r *results) line(text []byte) error {
 	var kind struct{ Kind string }
 	if err := json.Unmarshal(text, &kind); err != nil {
 		return fmt.Errorf("this is no line of a sweep: %w", err)
@@ -168,7 +175,7 @@ type log struct{ file *os.File }
 
 // openLog creates the file for a sweep, or continues it. Nobody else can until it is closed: two at a time would write
 // over each other's lines and disturb each other's runs.
-func openLog(path string, of *Sweep, resume bool) (*log, *Results, error) {
+func openLog(path string, of *Sweep, resume bool) (*log, *results, error) {
 	how := os.O_RDWR | unix.O_NONBLOCK
 	if !resume {
 		how |= os.O_CREATE
@@ -191,7 +198,7 @@ func openLog(path string, of *Sweep, resume bool) (*log, *Results, error) {
 }
 
 // begin takes the file and reads what is in it. An empty one is that of a sweep that was killed before its first line.
-func (l *log) begin(path string, of *Sweep, resume bool) (*Results, error) {
+func (l *log) begin(path string, of *Sweep, resume bool) (*results, error) {
 	if err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, &ResultsError{File: path,
 			Why: "is being written by another sweep: wait for its end, or give another --out"}
@@ -203,7 +210,7 @@ func (l *log) begin(path string, of *Sweep, resume bool) (*Results, error) {
 	case err != nil:
 		return nil, err
 	case len(text) == 0:
-		return &Results{}, nil
+		return &results{}, nil
 	case !resume:
 		return nil, &ResultsError{File: path, Why: "is there already: continue it with --resume, or give another --out"}
 	}
@@ -222,7 +229,7 @@ func (l *log) begin(path string, of *Sweep, resume bool) (*Results, error) {
 }
 
 // continues says why these are no results of the sweep, or nil.
-func (r *Results) continues(path string, s *Sweep) error {
+func (r *results) continues(path string, s *Sweep) error {
 	if len(r.Starts) == 0 {
 		return &ResultsError{File: path, Why: "has no first line that says which sweep it is of"}
 	}

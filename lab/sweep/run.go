@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"ringlet/lab/trial"
 )
 
 // Config says how a sweep is run.
@@ -25,8 +27,10 @@ type Config struct {
 	Spawn func(ctx context.Context, t Turn) ([]byte, error)
 	// Reference measures what the place of a cell's runs can carry at most; nil = no references.
 	Reference func(ctx context.Context, c *Cell) ([]Measured, error)
-	Progress  func(Progress) // may be nil
-	Tell      func(string)   // of what whoever reads the results should know; may be nil
+	// Measure takes a reference that the file names; nil where the file may name none.
+	Measure  func(ctx context.Context, name string) (trial.Figures, error)
+	Progress func(Progress) // may be nil
+	Tell     func(string)   // of what whoever reads the results should know; may be nil
 }
 
 // Measured is one reference.
@@ -51,8 +55,11 @@ type Summary struct {
 	Of          int
 	Interrupted bool
 
-	results *Results
+	results *results
 }
+
+// Verdicts are what came of the bounds that the file sets.
+func (s *Summary) Verdicts() []trial.Verdict { return s.results.verdicts() }
 
 // Names of the files in the directory of a sweep.
 const (
@@ -76,7 +83,7 @@ type session struct {
 	cfg     Config
 	sweep   *Sweep
 	log     *log
-	results *Results
+	results *results
 	rounds  int
 	todo    []Turn
 	extra   time.Duration // of the runs so far, beside their durations
@@ -105,23 +112,23 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 	all := s.order(run.rounds)
 	done := run.results.done()
 	for _, t := range all {
-		if !done[turnKey{t.Cell.ID, t.Round}] {
+		if !done[turnKey{t.name(), t.Round}] {
 			run.todo = append(run.todo, t)
 		}
 	}
 	err = run.all(ctx)
 	err = errors.Join(err, run.log.close(), run.write())
 	good, failed := run.results.read()
-	of := max(len(all), len(good)+len(failed)) // fewer rounds may be asked for than there are
+	of := max(run.rounds*len(s.Cells), len(good)+len(failed)) // fewer rounds may be asked for than there are
 	return &Summary{cfg.Dir, len(good), len(failed), of, ctx.Err() != nil, run.results}, err
 }
 
 // start writes down what the runs that follow are of.
 func (s *session) start() error {
-	start := Start{
+	start := start{
 		Kind: kindSweep, Name: s.sweep.Name, File: s.sweep.File, Hash: s.sweep.Hash, Beds: s.sweep.Beds, Text: s.sweep.Text,
 		Rounds:  s.rounds,
-		Started: time.Now(), Machine: thisMachine(s.cfg.Version, s.sweep.processes()),
+		Started: time.Now(), Machine: thisMachine(s.cfg.Version, s.sweep.processes()), Bounds: s.sweep.Bounds,
 	}
 	for i := range s.sweep.Cells {
 		start.Cells = append(start.Cells, s.sweep.Cells[i].ID)
@@ -145,21 +152,25 @@ func (s *session) all(ctx context.Context) error {
 	if err := s.start(); err != nil {
 		return err
 	}
-	failed := ""
+	failed, runs := "", 0
 	for i, t := range s.todo {
-		if every := s.sweep.ReferenceEvery; every > 0 && i%every == 0 {
+		if every := s.sweep.ReferenceEvery; t.Cell != nil && every > 0 && runs%every == 0 {
 			if err := s.reference(ctx, t.Cell); err != nil {
 				return err
 			}
 		}
-		s.progress(i, t.Cell.ID, failed)
-		rec, ok := s.turn(ctx, t)
-		if !ok {
+		s.progress(i, t.name(), failed)
+		var line any
+		if t.Cell == nil {
+			failed, line = s.named(ctx, t)
+		} else {
+			runs++
+			failed, line = s.turn(ctx, t)
+		}
+		if line == nil {
 			return nil
 		}
-		failed = rec.Error
-		s.results.Runs = append(s.results.Runs, *rec)
-		if err := s.log.add(rec); err != nil {
+		if err := s.log.add(line); err != nil {
 			return err
 		}
 		if last := i+1 == len(s.todo); !last && s.todo[i+1].Round != t.Round {
@@ -191,15 +202,28 @@ func (s *session) progress(i int, what, failed string) {
 	}
 	var left time.Duration
 	for _, t := range s.todo[i:] {
-		left += t.Cell.Config.Duration + each
+		left += t.lasts() + each
 	}
-	all := len(s.sweep.Cells) * s.rounds
+	all := (len(s.sweep.Cells) + len(s.sweep.References)) * s.rounds
 	s.cfg.Progress(Progress{Done: all - len(s.todo) + i, Of: all, What: what, Failed: failed, Left: left})
 }
 
-// turn runs one run. It says false when ctx ended meanwhile: what such a run printed is no result.
-func (s *session) turn(ctx context.Context, t Turn) (*record, bool) {
-	c := t.Cell
+// turn runs one run, and gives its line with why it failed; no line where it was interrupted: what such a run printed
+// is no result.
+func (s *session) turn(ctx context.Context, t Turn) (failed string, line any) {
+	rec := t.Cell.attempt(ctx, func(ctx context.Context) ([]byte, error) { return s.cfg.Spawn(ctx, t) })
+	rec.Round = t.Round
+	took := time.Duration(rec.WallS * float64(time.Second))
+	s.extra, s.ran = s.extra+max(0, took-t.Cell.Config.Duration), s.ran+1
+	if ctx.Err() != nil {
+		return "", nil
+	}
+	s.results.Runs = append(s.results.Runs, *rec)
+	return rec.Error, rec
+}
+
+// attempt makes one run, within the time that it may take.
+func (c *Cell) attempt(ctx context.Context, spawn func(context.Context) ([]byte, error)) *record {
 	limit := c.Config.Duration + patience
 	if c.Config.Duration == 0 {
 		limit = unboundedLimit
@@ -207,16 +231,11 @@ func (s *session) turn(ctx context.Context, t Turn) (*record, bool) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	rec := &record{
-		Kind: kindRun, Series: c.Series, Cell: c.ID, Round: t.Round, Varied: c.Varied, Fixed: c.Fixed, Setup: c.setup(),
-		Args: c.Args, Started: time.Now(),
+		Kind: kindRun, Series: c.Series, Cell: c.ID, Varied: c.Varied, Fixed: c.Fixed, Setup: c.setup(), Args: c.Args,
+		Started: time.Now(),
 	}
-	out, err := s.cfg.Spawn(bounded, t)
-	if ctx.Err() != nil {
-		return nil, false
-	}
-	took := time.Since(rec.Started)
-	rec.WallS = took.Seconds()
-	s.extra, s.ran = s.extra+max(0, took-c.Config.Duration), s.ran+1
+	out, err := spawn(bounded)
+	rec.WallS = time.Since(rec.Started).Seconds()
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
 		rec.ExitCode = ended.ExitCode()
@@ -233,7 +252,17 @@ func (s *session) turn(ctx context.Context, t Turn) (*record, bool) {
 	case broken != nil:
 		rec.Error = broken.Error()
 	}
-	return rec, true
+	return rec
+}
+
+// Measure makes one run, as a sweep does, and gives its figures.
+func (c *Cell) Measure(ctx context.Context, spawn func(context.Context) ([]byte, error)) (trial.Figures, error) {
+	rec := c.attempt(ctx, spawn)
+	if rec.Error != "" {
+		return nil, errors.Join(ctx.Err(), fmt.Errorf("the run %s: %s", c.ID, rec.Error))
+	}
+	m, _ := measure(rec)
+	return m.figures, nil
 }
 
 // errNoBalance is a run that gave a report and is no result all the same.
@@ -290,7 +319,7 @@ func (s *session) reference(ctx context.Context, c *Cell) error {
 		all, why = []Measured{{Name: "TCP"}}, err.Error()
 	}
 	for _, m := range all {
-		ref := Reference{kindReference, m.Name, c.Series, began, m.Gbps, why}
+		ref := referenceLine{Kind: kindReference, Name: m.Name, Series: c.Series, Started: began, Gbps: m.Gbps, Error: why}
 		s.results.References = append(s.results.References, ref)
 		if err := s.log.add(ref); err != nil {
 			return err
@@ -299,10 +328,27 @@ func (s *session) reference(ctx context.Context, c *Cell) error {
 	return nil
 }
 
+// named is turn of a reference that the file names.
+func (s *session) named(ctx context.Context, t Turn) (failed string, line any) {
+	ref := referenceLine{Kind: kindReference, Name: t.Reference, Started: time.Now(), Round: t.Round}
+	err := errors.New("references that a file names cannot be measured from here")
+	if s.cfg.Measure != nil {
+		ref.Figures, err = s.cfg.Measure(ctx, t.Reference)
+	}
+	if ref.Gbps = ref.Figures["goodput_gbps"]; err != nil {
+		ref.Error = err.Error()
+	}
+	if ctx.Err() != nil {
+		return "", nil
+	}
+	s.results.References = append(s.results.References, ref)
+	return ref.Error, ref
+}
+
 // outputs are what is made of the results.
 var outputs = []struct {
 	name string
-	make func(io.Writer, *Results) error
+	make func(io.Writer, *results) error
 }{{fileCSV, writeCSV}, {fileHTML, writeHTML}}
 
 // write makes the outputs anew of all results.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"ringlet/lab/trial"
 	"ringlet/testkit/transcript"
 )
 
@@ -30,7 +31,7 @@ func runFakeBy(t *testing.T, s *Sweep, cfg Config, spawn func(context.Context, T
 	return sum
 }
 
-func load(t *testing.T, dir string) *Results {
+func load(t *testing.T, dir string) *results {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, fileResults))
 	if err != nil {
@@ -87,6 +88,60 @@ func TestASweepLeavesLinesAndATable(t *testing.T) {
 	}
 	transcript.Expect(t, "testdata/barriers.csv", regexp.MustCompile(`20\d\d-[0-9T:-]+Z`).ReplaceAllString(string(table),
 		"TIME"))
+}
+
+// A sweep judges its runs beside references and other runs of the same round, also after it was broken off.
+func TestBoundsAreJudged(t *testing.T) {
+	dir := t.TempDir()
+	s := parse(t, `name: judged
+repeat: 3
+references: [tcp, pigeon]
+fixed: {packing: 100}
+series:
+  - name: slow
+    vary: {phase-end: [none, central]}
+  - name: fast
+    fixed: {nodes: 8}
+    vary: {phase-end: [none, central]}
+bounds:
+  - {path: "fast, {phase-end}", of: fast, over: [slow], least: 1.5}
+  - {of: fast phase-end=none, over: [pigeon, tcp], most: 0.5, says: "of {over}"}
+  - {of: slow phase-end=central, figure: barrier_us.p99, unit: µs, most: 100}
+  - {of: tcp, unit: Gbit/s, least: 3}
+`)
+	n, last := 0, 0
+	measure := func(_ context.Context, name string) (trial.Figures, error) {
+		if n++; name == "pigeon" {
+			return nil, errors.New("it flew away")
+		}
+		return trial.Figures{"goodput_gbps": 4}, nil
+	}
+	sum := runFake(t, s, Config{Dir: dir, Measure: measure, Progress: func(p Progress) { last = p.Of }})
+	var b strings.Builder
+	if err := sum.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{ // 1.6 and 0.8 Gbit/s without a barrier; a central one is 20 µs for each node
+		"reached      2.00      ≥ 1.5 × slow phase-end=none     fast, none",
+		"not reached  1.38      ≥ 1.5 × slow phase-end=central  fast, central",
+		"reached      0.40      ≤ 0.5 × of tcp                  fast phase-end=none",
+		"not reached  160.00    ≤ 100 µs                        slow phase-end=central",
+		"reached      4.00      ≥ 3 Gbit/s                      tcp",
+	} {
+		if !strings.Contains(b.String(), line) {
+			t.Errorf("it does not say %q:\n%s", line, &b)
+		}
+	}
+	if n != 6 || last != 18 || sum.Runs != 12 || sum.Of != 12 || sum.Failed != 0 {
+		t.Errorf("%d references, %d turns, %+v", n, last, sum)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, fileHTML))
+	if err != nil || !strings.Contains(string(page), "<h2>Bounds</h2>") || !strings.Contains(string(page), "it flew away") {
+		t.Errorf("the page does not say it: %v", err)
+	}
+	if sum = runFake(t, s, Config{Dir: dir, Resume: true, Measure: measure}); n != 9 || len(sum.Verdicts()) != 5 {
+		t.Errorf("%d references: those that failed are measured again; %v", n, sum.Verdicts())
+	}
 }
 
 func TestNothingIsOverwritten(t *testing.T) {

@@ -8,28 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/lab/trial"
 	"ringlet/node/config"
 )
-
-// spread of figures, at least one.
-type spread struct {
-	Median float64 `json:"median"`
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
-	N      int     `json:"n"`
-}
-
-func spreadOf(v []float64) spread {
-	s := slices.Sorted(slices.Values(v))
-	n := len(s)
-	return spread{(s[(n-1)/2] + s[n/2]) / 2, s[0], s[n-1], n}
-}
 
 // group is all repetitions of one combination.
 type group struct {
 	series string
 	varied []Value
-	setup  Setup
+	setup  setup
 	runs   []*measured // in the order of their rounds; at least one
 	failed int
 }
@@ -87,18 +74,15 @@ func (g *group) value(key string) (string, bool) {
 	return "", false
 }
 
-// over is the spread of a figure over the repetitions that have it.
-func (g *group) over(get func(*measured) (float64, bool)) (spread, bool) {
+// over is the spread of a metric over the repetitions that have it, in its unit.
+func (g *group) over(x metric) (trial.Spread, bool) {
 	var v []float64
 	for _, m := range g.runs {
-		if f, ok := get(m); ok {
+		if f, ok := x.of(m); ok {
 			v = append(v, f)
 		}
 	}
-	if len(v) == 0 {
-		return spread{}, false
-	}
-	return spreadOf(v), true
+	return trial.SpreadOf(v).Scaled(x.scale), len(v) > 0
 }
 
 // numberOf reads a setting's text as a number on an axis, and says in what unit that is.

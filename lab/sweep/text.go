@@ -5,7 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
+
+	"ringlet/lab/trial"
 )
 
 // toldAtOnce are the heads of the figures that a terminal has room for; the page and the CSV have all.
@@ -29,8 +30,7 @@ func (t *table) narrow() {
 func (s *Summary) WriteText(w io.Writer) error {
 	p := pageOf(s.results)
 	p.Table.narrow()
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, strings.Join(p.Table.Heads, "\t"))
+	var rows [][]string
 	for _, row := range p.Table.Rows {
 		cells := make([]string, len(row))
 		for i, e := range row {
@@ -38,9 +38,12 @@ func (s *Summary) WriteText(w io.Writer) error {
 				cells[i] += " (" + e.Spread + ")"
 			}
 		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
+		rows = append(rows, cells)
 	}
-	if err := t.Flush(); err != nil {
+	if err := trial.Table(w, "", p.Table.Heads, rows); err != nil {
+		return err
+	}
+	if err := trial.Table(w, "Bounds", trial.VerdictHead, trial.VerdictRows(p.Verdicts)); err != nil {
 		return err
 	}
 	for _, f := range p.Failures {

@@ -3,18 +3,17 @@ package testbed
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
+	"ringlet/lab/trial"
 	"ringlet/node/config"
 )
 
-// WriteTable prints a report for people; docs/testbed.md says what the columns mean.
-func WriteTable(w io.Writer, r *Report) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "test bed\t%d hosts, ports of %v, queues of %v, bursts of %v, MTU %d\n", r.Hosts, Rate(r.RateBps),
-		config.Bytes(r.QueueBytes),
-		config.Bytes(r.BurstBytes), r.MTU)
-	fmt.Fprintf(t, "switch\t%d packets to hosts, %d dropped (%.3f %%)\n", r.Packets, r.Dropped, 100*r.DroppedShare)
+// WriteTable prints the report for people; docs/testbed.md says what the columns mean.
+func (r *Report) WriteTable(w io.Writer) error {
+	bed := fmt.Sprintf("%d hosts, ports of %v, queues of %v, bursts of %v, MTU %d", r.Hosts, Rate(r.RateBps),
+		config.Bytes(r.QueueBytes), config.Bytes(r.BurstBytes), r.MTU)
+	about := [][]string{{"switch", fmt.Sprintf("%d packets to hosts, %d dropped (%.3f %%)", r.Packets, r.Dropped,
+		100*r.DroppedShare)}}
 	for _, d := range r.Disturbances {
 		what := fmt.Sprintf("at %.3f s", d.AtS)
 		switch {
@@ -23,16 +22,19 @@ func WriteTable(w io.Writer, r *Report) error {
 		case !d.Done:
 			what = "not reached"
 		}
-		fmt.Fprintf(t, "%v\t%s\n", d.Disturbance, what)
+		about = append(about, []string{d.Disturbance.String(), what})
 	}
-	if err := t.Flush(); err != nil {
+	if err := trial.Table(w, "", []string{"test bed", bed}, about); err != nil {
 		return err
 	}
-	fmt.Fprintf(t, "port\trate\tto host: packets\tbytes\tdropped\tfrom host: packets\tbytes\tdropped\t\n")
+	var ports [][]string
 	for _, p := range r.Ports {
-		fmt.Fprintf(t, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t%d\t\n", p.Host, Rate(p.RateBps), p.ToHost.Packets, p.ToHost.Bytes,
-			p.ToHost.Dropped,
-			p.FromHost.Packets, p.FromHost.Bytes, p.FromHost.Dropped)
+		row := []string{p.Host, Rate(p.RateBps).String()}
+		for _, c := range []Count{p.ToHost, p.FromHost} {
+			row = append(row, fmt.Sprint(c.Packets), fmt.Sprint(c.Bytes), fmt.Sprint(c.Dropped))
+		}
+		ports = append(ports, row)
 	}
-	return t.Flush()
+	return trial.Table(w, "", []string{"port", "rate", "to host: packets", "bytes", "dropped",
+		"from host: packets", "bytes", "dropped"}, ports)
 }

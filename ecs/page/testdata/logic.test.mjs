@@ -3,8 +3,8 @@ import test from "node:test";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 // The modules are served as they are, without a package.json that would tell Node.js what they are.
-const source = readFileSync(new URL("../web/js/logic.js", import.meta.url), "utf8");
-const l = await import("data:text/javascript," + encodeURIComponent(source));
+const load = (path) => import("data:text/javascript," + encodeURIComponent(readFileSync(new URL(path, import.meta.url), "utf8")));
+const l = await load("../web/js/logic.js"), drawing = await load("../../../internal/uplot/phases.js");
 const plain = (s) => s.replaceAll("\u202f", " ");
 
 test("figures have three digits and the prefix that fits", () => {
@@ -137,8 +137,8 @@ test("who held a phase is who sent last", () => {
 });
 
 test("axes have round numbers", () => {
-  assert.deepEqual(l.ticks(950, 5), [0, 200, 400, 600, 800]);
-  assert.deepEqual(l.ticks(0, 5), [0]);
+  assert.deepEqual(drawing.ticks(950, 5), [0, 200, 400, 600, 800]);
+  assert.deepEqual(drawing.ticks(0, 5), [0]);
 });
 
 test("a report becomes a table of what is not 0", () => {
@@ -150,4 +150,21 @@ test("a report becomes a table of what is not 0", () => {
 test("the log is filtered", () => {
   const e = { kind: "log", severity: "SEVERITY_WARNING", component: "n2", text: "a link is down" };
   assert.deepEqual([l.match(e, { logs: true }), l.match(e, {}), l.match(e, { logs: true, severity: "error" }), l.match(e, { logs: true, text: "LINK" }), l.match(e, { logs: true, kind: "state" })], [true, false, false, true, false]);
+});
+
+test("the timeline is drawn in lanes, and the pointer finds its steps", () => {
+  const filled = [], marks = [];
+  const context = new Proxy({}, { get: (o, name) => o[name] ?? ((...a) => { if (name === "fillRect") filled.push([context.fillStyle, ...a.map(Math.round)]); if (name === "lineTo") marks.push(a); }), set: (o, name, v) => { o[name] = v; return true; } });
+  const canvas = { clientWidth: 154, style: { setProperty: (name, v) => { canvas.tall = v; } }, getContext: () => context, getBoundingClientRect: () => ({ left: 0, top: 0 }) };
+  Object.assign(globalThis, { devicePixelRatio: 1, document: { documentElement: { dataset: { theme: "dark" } } }, getComputedStyle: () => ({ getPropertyValue: (name) => name }) });
+  const steps = [{ ru: 3, bu: 0, begin: 0, sent: 40, released: 100 }, { ru: 7, bu: -1, begin: 0, sent: 0, released: 100 }];
+  const lanes = { rus: [3, 7], span: 100, steps };
+  drawing.drawPhases(canvas, lanes, (p) => p.ru === 3);
+  assert.equal(canvas.tall, "84px");
+  assert.deepEqual(filled, [["#4aa8e0", 86, 2, 60, 22], ["#4aa8e0", 46, 2, 40, 22], ["--soft", 46, 28, 100, 22]]);
+  assert.deepEqual(marks.slice(0, 2), [[90, 1], [86, 7]]);
+  assert.equal(drawing.phaseAt(canvas, lanes, { clientX: 60, clientY: 30 }), steps[1]);
+  assert.equal(drawing.phaseAt(canvas, lanes, { clientX: 10, clientY: 30 }), undefined);
+  drawing.drawPhases(canvas, { rus: [], steps: [], span: 0 });
+  assert.equal(canvas.tall, "0px");
 });

@@ -2,11 +2,6 @@
 // Draws the figures it is given: what there is to draw, and over what, was decided when the report was written.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const light = ["#0072b2", "#d55e00", "#009e73", "#c04a93", "#b58900", "#6d4fb0", "#19a5b5", "#6b6b6b"];
-  const dark = ["#4aa8e0", "#f08a4b", "#2fc79a", "#e583c1", "#e6b422", "#a98bf0", "#7fe0ea", "#b0b0b0"];
-  const night = matchMedia("(prefers-color-scheme: dark)");
-  const palette = () => (night.matches ? dark : light);
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const el = (tag, cls, text) => {
     const e = document.createElement(tag);
     if (cls) e.className = cls;
@@ -21,10 +16,10 @@
   };
   const told = (p) => short(p.median) + (p.min < p.max ? ` (${short(p.min)}–${short(p.max)})` : "");
   // A curve has the same colour in all figures of its section.
-  const colours = (names, name) => {
+  const look = (names, name) => {
     if (!names.includes(name)) names.push(name);
     const i = names.indexOf(name);
-    return { colour: palette()[i % light.length], dashed: i >= light.length };
+    return { colour: palette(i), dashed: i >= colours };
   };
   const redraw = []; // what depends on colours
 
@@ -43,7 +38,7 @@
       const tick = f.x.ticks.find((t) => t.at === p.x);
       const bar = el("div", "bar"), full = el("div"), spread = el("s"), value = el("div", "value", short(p.median));
       full.style.width = percent(p.median);
-      redraw.push(() => (full.style.background = palette()[0]));
+      redraw.push(() => (full.style.background = palette(0)));
       bar.append(full);
       if (p.min < p.max) {
         spread.style.left = percent(p.min);
@@ -94,14 +89,14 @@
 
   const lines = (fig, f, names) => {
     const xs = f.x.ticks.map((t) => t.at);
-    const at = (i) => colours(names, f.curves[i].name);
+    const at = (i) => look(names, f.curves[i].name);
     const rows = f.curves.map((c) => xs.map((x) => c.points.find((p) => p.x === x) || null));
     const all = f.curves.flatMap((c) => c.points);
     const room = (xs[xs.length - 1] - xs[0]) * 0.06 || 0.5;
     const least = Math.min(...all.map((p) => p.min)), most = Math.max(...all.map((p) => p.max));
     const plot = el("div"), legend = el("div", "legend");
     fig.append(plot, legend);
-    const axis = { stroke: () => css("--soft"), grid: { stroke: () => css("--grid"), width: 1 }, ticks: { stroke: () => css("--line"), width: 1 }, font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif", labelSize: 20 };
+    const looks = { ...axis(12), ticks: { stroke: () => css("--line"), width: 1 }, labelFont: "12px system-ui, sans-serif", labelSize: 20 };
     const entries = f.curves.map((c, i) => {
       const e = el("span"), mark = el("i", at(i).dashed ? "dash" : ""), value = el("b");
       redraw.push(() => (mark.style.borderColor = at(i).colour));
@@ -124,7 +119,7 @@
       },
       axes: [
         {
-          ...axis, label: f.x.label || undefined, size: 32,
+          ...looks, label: f.x.label || undefined, size: 32,
           // The values there are, as far as their names do not touch.
           splits: (u) => {
             let last = -1e9;
@@ -138,7 +133,7 @@
           values: (u, splits) => splits.map((s) => f.x.ticks[xs.indexOf(s)].label),
         },
         {
-          ...axis, label: f.y.label, size: 58,
+          ...looks, label: f.y.label, size: 58,
           ...(f.y.log && { splits: (u, i, lo, hi) => round(lo, hi), filter: (u, splits) => splits }),
           values: (u, splits) => splits.map(short),
         },
@@ -147,7 +142,7 @@
       plugins: [whiskers(f.curves, at)],
       hooks: { setCursor: [(u) => show(u.cursor.left >= 0 ? u.cursor.idx : null)] },
     }, [xs, ...rows.map((r) => r.map((p) => (p ? p.median : null)))], plot);
-    new ResizeObserver(() => { if (plot.clientWidth && plot.clientWidth !== u.width) u.setSize({ width: plot.clientWidth, height: 300 }); }).observe(plot);
+    follow(plot, () => u, 300);
     redraw.push(() => u.redraw());
   };
 
@@ -163,58 +158,17 @@
 
   // Phases: a row for each readout unit.
   const phases = (fig, t) => {
-    const canvas = el("canvas", "phases"), line = el("div", "legend");
-    const says = el("span", "at", "\u00a0");
+    const canvas = el("canvas", "phases"), line = el("div", "legend"), says = el("span", "at", "\u00a0");
     line.append(says);
     fig.append(canvas, line);
-    const row = Math.max(14, Math.min(26, 320 / t.rus)), left = 46, foot = 34;
-    const unit = t.span > 2000 ? { name: "ms", by: 1000 } : { name: "µs", by: 1 };
-    const draw = () => {
-      const px = devicePixelRatio, w = canvas.clientWidth, h = t.rus * row + foot, c = canvas.getContext("2d");
-      canvas.style.height = h + "px";
-      canvas.width = w * px;
-      canvas.height = h * px;
-      c.scale(px, px);
-      c.font = "12px system-ui, sans-serif";
-      c.textBaseline = "middle";
-      const x = (us) => left + (us / (t.span || 1)) * (w - left - 8);
-      c.fillStyle = css("--soft");
-      c.textAlign = "right";
-      for (let r = 0; r < t.rus; r++) if (row >= 14) c.fillText("RU " + r, left - 6, (r + 0.5) * row);
-      t.phases.forEach(([ru, begin, sent, end, bu]) => {
-        c.fillStyle = bu < 0 ? css("--soft") : palette()[bu % light.length];
-        c.globalAlpha = 0.25;
-        c.fillRect(x(sent), ru * row + 2, Math.max(0, x(end) - x(sent)), row - 4);
-        c.globalAlpha = 1;
-        c.fillRect(x(begin), ru * row + 2, Math.max(1, x(sent) - x(begin) - 0.5), row - 4);
-      });
-      c.strokeStyle = css("--line");
-      c.fillStyle = css("--soft");
-      c.textAlign = "center";
-      c.textBaseline = "top";
-      if (!(t.span > 0)) return; // no time that an axis could show
-      const steps = Math.max(2, Math.min(8, Math.floor(w / 110)));
-      const rough = t.span / steps, ten = 10 ** Math.floor(Math.log10(rough));
-      const step = [1, 2, 5, 10].map((k) => k * ten).find((s) => s >= rough);
-      for (let us = 0; us <= t.span; us += step) {
-        c.beginPath();
-        c.moveTo(x(us), t.rus * row);
-        c.lineTo(x(us), t.rus * row + 4);
-        c.stroke();
-        c.textAlign = x(us) > w - 30 ? "right" : "center"; // the last would not fit
-        c.fillText(short(us / unit.by), Math.min(x(us), w - 2), t.rus * row + 6);
-      }
-      c.textAlign = "right";
-      c.fillText(`time (${unit.name})`, w - 8, t.rus * row + 20);
-    };
+    const l = { span: t.span, rus: Array.from({ length: t.rus }, (_, i) => i), steps: t.phases.map(([ru, begin, sent, released, bu, mep]) => ({ ru, begin, sent, released, bu, mep })) };
+    const draw = () => drawPhases(canvas, l);
+    const lasted = (us) => (t.span > 2000 ? `${short(us / 1000)} ms` : `${short(us)} µs`);
     canvas.addEventListener("pointermove", (e) => {
-      const box = canvas.getBoundingClientRect();
-      const us = ((e.clientX - box.left - left) / (canvas.clientWidth - left - 8)) * t.span, ru = Math.floor((e.clientY - box.top) / row);
-      const p = t.phases.find((p) => p[0] === ru && p[1] <= us && us <= p[3]);
-      const lasted = (from, to) => `${short((to - from) / unit.by)} ${unit.name}`;
+      const p = phaseAt(canvas, l, e);
       if (!p) says.textContent = "\u00a0";
-      else if (p[4] < 0) says.textContent = `RU ${p[0]}, nothing to send: waited ${lasted(p[1], p[3])}`;
-      else says.textContent = `RU ${p[0]} to BU ${p[4]}, MEP ${p[5]}: sent in ${lasted(p[1], p[2])}, waited ${lasted(p[2], p[3])}`;
+      else if (p.bu < 0) says.textContent = `RU ${p.ru}, nothing to send: waited ${lasted(p.released - p.begin)}`;
+      else says.textContent = `RU ${p.ru} to BU ${p.bu}, MEP ${p.mep}: sent in ${lasted(p.sent - p.begin)}, waited ${lasted(p.released - p.sent)}`;
     });
     new ResizeObserver(draw).observe(fig);
     redraw.push(draw);
@@ -229,5 +183,5 @@
 
   const again = () => redraw.forEach((f) => f());
   again();
-  night.addEventListener("change", again);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 })();

@@ -1,13 +1,8 @@
 // Drawings of live figures: curves (uPlot), the heat table, the timeline of phases, the histogram.
-import { History, bits, brief, bytes, count, joined, lanes, matrix, micros, num, short, ticks } from "./logic.js";
+import { History, bits, brief, bytes, count, joined, lanes, matrix, micros, num, short } from "./logic.js";
 import { attr, h, keyed, s, text } from "./dom.js";
+import { axis as looks, css, drawPhases, follow, phaseAt } from "../uplot/phases.js";
 
-const light = ["#0072b2", "#d55e00", "#009e73", "#c04a93", "#b58900", "#6d4fb0", "#19a5b5", "#6b6b6b"];
-const dark = ["#4aa8e0", "#f08a4b", "#2fc79a", "#e583c1", "#e6b422", "#a98bf0", "#7fe0ea", "#b0b0b0"];
-
-export const night = () => document.documentElement.dataset.theme === "dark" || (!document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
-const palette = (i) => (night() ? dark : light)[i % light.length];
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const utc = (t) => new Date(t * 1000).toISOString().slice(11, 19);
 
 // curve is a card with the latest value, its curve, and a word on the sum. Move over one and all show that moment.
@@ -26,7 +21,7 @@ export function curve(o) {
     root.classList.toggle("past", at !== null);
   };
   const make = () => {
-    const axis = { stroke: () => css("--soft"), grid: { stroke: () => css("--grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    const axis = { ...looks(11), ticks: { show: false } };
     const colour = () => css(o.colour || "--accent");
     return new uPlot({
       width: plot.clientWidth || 300, height: o.height || 120, legend: { show: false }, padding: [8, 14, 0, 0],
@@ -43,10 +38,7 @@ export function curve(o) {
       hooks: { setCursor: [(u) => { at = u.cursor.left >= 0 && u.cursor.idx !== null ? u.cursor.idx : null; show(); }] },
     }, data, plot);
   };
-  const seen = new ResizeObserver(() => {
-    if (u && plot.clientWidth && plot.clientWidth !== u.width) u.setSize({ width: plot.clientWidth, height: o.height || 120 });
-  });
-  seen.observe(plot);
+  const unfollow = follow(plot, () => u, o.height || 120);
   return {
     root,
     update(history, words) {
@@ -59,7 +51,7 @@ export function curve(o) {
     },
     recolour: () => u && u.redraw(),
     end() {
-      seen.disconnect();
+      unfollow();
       if (u) u.destroy();
     },
   };
@@ -110,62 +102,12 @@ export function traffic() {
 // phases is the timeline: a lane for each readout unit.
 export function phases() {
   const canvas = h("canvas", { class: "phases", role: "img" }), says = h("p", { class: "note says" }), root = h("div", { class: "phasebox" }, canvas, says);
-  const left = 44, foot = 30;
-  let l = lanes([]), row = 20;
+  let l = lanes([]);
   const idle = () => (l.rus.length ? "Full colour: it sends, in the colour of its builder unit. Pale: it waits for the others. A mark: it was last, and held the phase." : "No phases now. The steps of the readout units are shown while a run goes on.");
-  const draw = () => {
-    const px = devicePixelRatio || 1, w = canvas.clientWidth, c = canvas.getContext("2d");
-    row = Math.max(12, Math.min(26, 260 / Math.max(1, l.rus.length)));
-    const height = Math.max(1, l.rus.length) * row + foot;
-    canvas.style.setProperty("height", (l.rus.length ? height : 0) + "px");
-    if (!w || !l.rus.length) return;
-    if (canvas.width !== Math.round(w * px) || canvas.height !== Math.round(height * px)) {
-      canvas.width = Math.round(w * px);
-      canvas.height = Math.round(height * px);
-    }
-    c.setTransform(px, 0, 0, px, 0, 0);
-    c.clearRect(0, 0, w, height);
-    c.font = "11px system-ui, sans-serif";
-    c.textBaseline = "middle";
-    const x = (us) => left + (us / (l.span || 1)) * (w - left - 8), y = (ru) => l.rus.indexOf(ru) * row;
-    const soft = css("--soft"), ink = css("--ink"), line = css("--line");
-    c.fillStyle = soft;
-    c.textAlign = "right";
-    for (const ru of l.rus) c.fillText(`RU ${ru}`, left - 6, y(ru) + row / 2);
-    for (const p of l.steps) {
-      c.fillStyle = p.bu < 0 ? soft : palette(p.bu);
-      c.globalAlpha = 0.22;
-      c.fillRect(x(p.sent), y(p.ru) + 2, Math.max(0, x(p.released) - x(p.sent)), row - 4);
-      c.globalAlpha = 1;
-      if (p.bu >= 0) c.fillRect(x(p.begin), y(p.ru) + 2, Math.max(1, x(p.sent) - x(p.begin) - 0.5), row - 4);
-      const holder = l.held.get(p.phase);
-      if (holder && holder.ru === p.ru && p.last) {
-        c.fillStyle = ink;
-        c.beginPath();
-        c.moveTo(x(p.sent) - 4, y(p.ru) + 1);
-        c.lineTo(x(p.sent) + 4, y(p.ru) + 1);
-        c.lineTo(x(p.sent), y(p.ru) + 7);
-        c.fill();
-      }
-    }
-    const big = l.span > 2000, by = big ? 1000 : 1, base = l.rus.length * row;
-    c.strokeStyle = line;
-    c.fillStyle = soft;
-    c.textBaseline = "top";
-    for (const us of ticks(l.span, Math.max(2, Math.floor(w / 90)))) {
-      c.beginPath();
-      c.moveTo(x(us), base);
-      c.lineTo(x(us), base + 4);
-      c.stroke();
-      c.textAlign = x(us) > w - 24 ? "right" : "center";
-      c.fillText(short(us / by).replace(/\.0+$/, ""), Math.min(x(us), w - 2), base + 6);
-    }
-    c.textAlign = "right";
-    c.fillText(`time in ${big ? "ms" : "µs"}`, w - 8, base + 18);
-  };
+  const holds = (p) => p.last && l.held.has(p.phase) && l.held.get(p.phase).ru === p.ru;
+  const draw = () => drawPhases(canvas, l, holds);
   canvas.addEventListener("pointermove", (e) => {
-    const box = canvas.getBoundingClientRect(), us = ((e.clientX - box.left - left) / (canvas.clientWidth - left - 8)) * l.span;
-    const ru = l.rus[Math.floor((e.clientY - box.top) / row)], p = l.steps.find((p) => p.ru === ru && p.begin <= us && us <= p.released);
+    const p = phaseAt(canvas, l, e);
     if (!p) return text(says, idle());
     const holder = l.held.get(p.phase), held = holder ? ` RU ${holder.ru} held this phase, by ${micros(holder.by)}.` : "";
     text(says, (p.bu < 0 ? `RU ${p.ru}, phase ${p.phase}: nothing to send, waited ${micros(p.released - p.begin)}.` : `RU ${p.ru} to BU ${p.bu}, phase ${p.phase}, MEP ${p.mep}: sent in ${micros(p.sent - p.begin)}, waited ${micros(p.released - p.sent)}.`) + held);

@@ -314,16 +314,6 @@ export function holders(list) {
   return list.map((h) => ({ ru: num(h.ru), share: num(h.epochs) / all, p50: num(h.byUsP50), p99: num(h.byUsP99) })).sort((a, b) => b.share - a.share);
 }
 
-// ticks are round numbers for an axis from 0, at most about so many.
-export function ticks(to, most) {
-  if (!(to > 0)) return [0];
-  const rough = to / Math.max(1, most), ten = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((k) => k * ten).find((s) => s >= rough * 0.999);
-  const out = [];
-  for (let v = 0; v <= to * 1.0001; v += step) out.push(v);
-  return out;
-}
-
 // ---- records
 
 // explained is what a counter means, by the list of all that there are.

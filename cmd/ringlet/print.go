@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// printJSON prints one object, for programs.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// told prints an object for programs, or a text for people.
+func told(w io.Writer, v any, asJSON bool, text func(io.Writer) error) error {
+	if asJSON {
+		return printJSON(w, v)
+	}
+	return text(w)
+}
+
+// onceInGoodOrder lets the first signal, which has ended ctx, end what is under way in good order, and the next the
+// process; all others die with it. The caller defers what it returns.
+func onceInGoodOrder(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })
+}
+
+// ttyLine is one line of a terminal that tells how something stands; elsewhere it is nothing.
+type ttyLine struct {
+	w     io.Writer
+	on    bool
+	shown bool
+}
+
+func newLine(w io.Writer, wanted bool) ttyLine { return ttyLine{w: w, on: wanted && isTerminal(w)} }
+
+// print rewrites the line.
+func (l *ttyLine) print(format string, args ...any) {
+	if l.on {
+		fmt.Fprintf(l.w, "\r\x1b[K"+format, args...)
+		l.shown = true
+	}
+}
+
+// show rewrites the line with how much is done.
+func (l *ttyLine) show(what string, done, of int) { l.print("%3d %%  %s", done*100/max(of, 1), what) }
+
+func (l *ttyLine) end() {
+	if l.shown {
+		fmt.Fprint(l.w, "\r\x1b[K")
+		l.shown = false
+	}
+}

@@ -1,0 +1,93 @@
+package sweep
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"ringlet/lab/trial"
+	"ringlet/node/config"
+)
+
+// boundsOf makes of each bound that the file sets one for each run that it is about. Where a bound names a series, it
+// is about each of the series' runs; where it compares that with another series, each run is compared with the one that
+// has the same varied values.
+func boundsOf(doc *config.Document, s *Sweep, written []trial.Bound) []trial.Bound {
+	for i, name := range s.References {
+		run := slices.ContainsFunc(s.Cells, func(c Cell) bool { return c.ID == name })
+		if run || slices.Contains(s.References[:i], name) {
+			doc.Add(fmt.Sprintf("references[%d]", i), "%q is named twice, or is the name of a run", name)
+		}
+	}
+	var out []trial.Bound
+	for i, b := range written {
+		at := fmt.Sprintf("bounds[%d]", i)
+		if (b.Least == nil) == (b.Most == nil) {
+			doc.Add(at, "give one of least and most")
+		}
+		for _, v := range []*float64{b.Least, b.Most, &b.Times} {
+			if v != nil && (math.IsNaN(*v) || math.IsInf(*v, 0)) {
+				doc.Add(at, "%g is no bound", *v)
+			}
+		}
+		b.Figure = cmp.Or(b.Figure, "goodput_gbps")
+		of := s.things(b.Of)
+		if len(of) == 0 {
+			doc.Add(at+".of", "%q is no run, no series and no reference of this file", b.Of)
+		}
+		for _, c := range of {
+			one := b
+			one.Of, one.Path = c.ID, placed(b.Path, c)
+			one.Over = nil
+			for j, other := range b.Over {
+				name, ok := s.beside(c, other)
+				if !ok {
+					doc.Add(fmt.Sprintf("%s.over[%d]", at, j), "%q has nothing to compare %q with", other, c.ID)
+				}
+				one.Over = append(one.Over, name)
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// things are what a name in a bound stands for: a reference, a run, or all runs of a series.
+func (s *Sweep) things(name string) []*Cell {
+	if slices.Contains(s.References, name) {
+		return []*Cell{{ID: name}}
+	}
+	var out []*Cell
+	for i := range s.Cells {
+		if c := &s.Cells[i]; c.ID == name || c.Series == name {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// beside finds what a run is compared with.
+func (s *Sweep) beside(c *Cell, name string) (string, bool) {
+	all := s.things(name)
+	same := func(other *Cell) bool {
+		return other.ID == name || !slices.ContainsFunc(c.Varied, func(v Value) bool {
+			text, has := other.Value(v.Key)
+			return has && text != v.Text
+		})
+	}
+	i := slices.IndexFunc(all, same)
+	if i < 0 {
+		return name, false
+	}
+	return all[i].ID, true
+}
+
+// placed puts a run's values into the name of its bound: "{transport}".
+func placed(path string, c *Cell) string {
+	for _, v := range c.Varied {
+		path = strings.ReplaceAll(path, "{"+v.Key+"}", v.Text)
+	}
+	return path
+}

@@ -1,0 +1,106 @@
+package trial
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// Bound is what the median of a figure must be, or that of its ratio to another thing's figure of the same round.
+type Bound struct {
+	Path       string   `yaml:"path" json:"path,omitempty"`               // what it is called; "" = Of
+	Of         string   `yaml:"of" json:"of"`                             // the thing
+	Figure     string   `yaml:"figure" json:"figure,omitempty"`           // of it
+	Over       []string `yaml:"over" json:"over,omitempty"`               // compared with the first that was measured
+	OverFigure string   `yaml:"over-figure" json:"over_figure,omitempty"` // of that; "" = Figure
+	Times      float64  `yaml:"times" json:"times,omitempty"`             // the figure is taken so many times; 0 = once
+	Unit       string   `yaml:"unit" json:"unit,omitempty"`               // "" = × of a ratio
+	Least      *float64 `yaml:"least" json:"least,omitempty"`
+	Most       *float64 `yaml:"most" json:"most,omitempty"` // one of the two is given
+	Says       string   `yaml:"says" json:"says,omitempty"` // in words; by default "{over}": the other
+}
+
+// Verdict is a bound, and what came of it.
+type Verdict struct {
+	Path     string  `json:"path"`
+	Target   string  `json:"target"`             // in words
+	Measured *Spread `json:"measured,omitempty"` // nil: not measured
+	Unit     string  `json:"unit"`               // of Measured; × is a ratio
+	Reached  bool    `json:"reached"`            // by the median
+}
+
+// Judge says what came of a bound. One for which nothing was measured has no figure.
+func (r Rounds) Judge(b Bound) Verdict {
+	values, over := r.Over(b.Of, b.Figure), ""
+	if len(b.Over) > 0 {
+		over = b.Over[0]
+		for i := len(b.Over) - 1; i >= 0; i-- {
+			if r.Has(b.Over[i]) {
+				over = b.Over[i]
+			}
+		}
+		values = r.Ratios(b.Of, b.Figure, over, cmp.Or(b.OverFigure, b.Figure))
+		b.Unit, b.Says = cmp.Or(b.Unit, "×"), cmp.Or(b.Says, "{over}")
+	}
+	var words string
+	switch {
+	case b.Least != nil:
+		words = fmt.Sprintf("≥ %g %s", *b.Least, b.Unit)
+	case b.Most != nil:
+		words = fmt.Sprintf("≤ %g %s", *b.Most, b.Unit)
+	}
+	if b.Says != "" && !strings.HasPrefix(b.Says, ",") {
+		words += " "
+	}
+	v := Verdict{
+		Path:   cmp.Or(b.Path, b.Of),
+		Target: words + strings.ReplaceAll(b.Says, "{over}", over),
+		Unit:   b.Unit,
+	}
+	if len(values) > 0 {
+		s := SpreadOf(values).Scaled(cmp.Or(b.Times, 1))
+		v.Measured = &s
+		v.Reached = (b.Least == nil || s.Median >= *b.Least) && (b.Most == nil || s.Median <= *b.Most)
+	}
+	return v
+}
+
+// Judge says what came of each bound.
+func Judge(bounds []Bound, r Rounds) []Verdict {
+	out := []Verdict{} // JSON: a list, not null
+	for _, b := range bounds {
+		out = append(out, r.Judge(b))
+	}
+	return out
+}
+
+// VerdictHead are the heads of a table of verdicts.
+var VerdictHead = []string{"verdict", "measured", "target", "path"}
+
+// Row is the verdict in a table.
+func (v Verdict) Row() []string {
+	verdict, measured := "not reached", None
+	switch {
+	case v.Measured == nil:
+		verdict = "not measured"
+	case v.Reached:
+		verdict = "reached"
+	}
+	if v.Measured != nil {
+		format := "%.2f"
+		if v.Unit == "B" {
+			format = "%.0f"
+		}
+		measured = v.Measured.Text(format, 1)
+	}
+	return []string{verdict, measured, v.Target, v.Path}
+}
+
+// VerdictRows are all of them.
+func VerdictRows(all []Verdict) [][]string {
+	var out [][]string
+	for i := range all {
+		out = append(out, all[i].Row())
+	}
+	return out
+}

@@ -1,0 +1,197 @@
+package trial
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Spread of a figure over the rounds that have it.
+type Spread struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+	N      int     `json:"n"`
+}
+
+// SpreadOf figures; that of none is zero.
+func SpreadOf(v []float64) Spread {
+	if len(v) == 0 {
+		return Spread{}
+	}
+	s := slices.Sorted(slices.Values(v))
+	n := len(s)
+	return Spread{
+		Median: (s[(n-1)/2] + s[n/2]) / 2,
+		Min:    s[0],
+		Max:    s[n-1],
+		N:      n,
+	}
+}
+
+// Scaled is the spread in another unit.
+func (s Spread) Scaled(by float64) Spread {
+	s.Median, s.Min, s.Max = s.Median*by, s.Min*by, s.Max*by
+	return s
+}
+
+// Times of one thing, µs. Each is the spread of that quantile.
+type Times struct {
+	P50  Spread `json:"p50"`
+	P99  Spread `json:"p99"`
+	P999 Spread `json:"p999"`
+}
+
+// Ratio is a figure over another of the same round.
+type Ratio struct {
+	To string `json:"to"` // name of the other thing
+	Spread
+}
+
+// Figures of one thing, by the names that they have in its report; those of an object inside are "object.name".
+type Figures map[string]float64
+
+// Flatten takes the numbers out of a JSON object. Lists are left out.
+func Flatten(text []byte) Figures {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(text, &object) != nil {
+		return nil
+	}
+	out := Figures{}
+	for name, value := range object {
+		var number float64
+		switch {
+		case len(value) == 0 || string(value) == "null":
+		case value[0] == '{':
+			for inner, v := range Flatten(value) {
+				out[name+"."+inner] = v
+			}
+		case json.Unmarshal(value, &number) == nil:
+			out[name] = number
+		}
+	}
+	return out
+}
+
+// Round is what one round has measured, by the name of the thing.
+type Round map[string]Figures
+
+// Rounds in their order.
+type Rounds []Round
+
+// Over collects a figure of the rounds that have it.
+func (r Rounds) Over(thing, figure string) []float64 {
+	var out []float64
+	for _, one := range r {
+		if v, ok := one[thing][figure]; ok {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// Ratios of two figures of the same round.
+func (r Rounds) Ratios(thing, figure, other, otherFigure string) []float64 {
+	var out []float64
+	for _, one := range r {
+		v, ok := one[thing][figure]
+		if by := one[other][otherFigure]; ok && by > 0 && !math.IsInf(v, 0) {
+			out = append(out, v/by)
+		}
+	}
+	return out
+}
+
+// Ratio to the first of the others that was measured beside the thing, or nil.
+func (r Rounds) Ratio(thing, figure string, others ...string) *Ratio {
+	for _, other := range others {
+		if v := r.Ratios(thing, figure, other, figure); v != nil {
+			return &Ratio{other, SpreadOf(v)}
+		}
+	}
+	return nil
+}
+
+// Has says whether any round has measured the thing.
+func (r Rounds) Has(thing string) bool {
+	return slices.ContainsFunc(r, func(one Round) bool { return one[thing] != nil })
+}
+
+// Fill sets the fields of a row that are spreads or times from the figures of a thing, each from the one that its JSON
+// name says. Pointers stay nil where no round has the figure.
+func (r Rounds) Fill(thing string, row any) {
+	v := reflect.ValueOf(row).Elem()
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		at := func(quantile string) Spread { return SpreadOf(r.Over(thing, name+quantile)) }
+		switch f := v.Field(i).Addr().Interface().(type) {
+		case *Spread:
+			*f = at("")
+		case **Spread:
+			if s := at(""); s.N > 0 {
+				*f = &s
+			}
+		case *Times:
+			*f = Times{at(".p50"), at(".p99"), at(".p999")}
+		case **Times:
+			if s := at(".p50"); s.N > 0 {
+				*f = &Times{s, at(".p99"), at(".p999")}
+			}
+		}
+	}
+}
+
+// Turn is one thing in one round.
+type Turn struct {
+	Round int // from 0
+	Thing int
+}
+
+// Order draws in which order n things are measured: every one once in each round, in a random order of its own. What
+// there is after an interruption is then whole rounds and a part of one, and a machine that grows slower in an hour
+// slows every thing alike. The same seed gives the same order.
+//
+// Blocks divide the things where some are to stay together, because they are compared: block i has the things up to
+// blocks[i]. Nil lets each stand for itself.
+func Order(n, rounds int, seed uint64, blocks []int) []Turn {
+	if blocks == nil {
+		for i := range n {
+			blocks = append(blocks, i+1)
+		}
+	}
+	var out []Turn
+	for round := range rounds {
+		draw := rand.New(rand.NewPCG(seed, uint64(round)))
+		for _, b := range draw.Perm(len(blocks)) {
+			first := 0
+			if b > 0 {
+				first = blocks[b-1]
+			}
+			for _, i := range within(draw, blocks[b]-first) {
+				out = append(out, Turn{round, first + i})
+			}
+		}
+	}
+	return out
+}
+
+// within permutes a block; one thing needs no draw.
+func within(draw *rand.Rand, n int) []int {
+	if n == 1 {
+		return []int{0}
+	}
+	return draw.Perm(n)
+}
+
+// Text writes the median, and in brackets the least and the most where they differ.
+func (s Spread) Text(format string, scale float64) string {
+	one := func(v float64) string { return fmt.Sprintf(format, v*scale) }
+	if one(s.Min) == one(s.Max) {
+		return one(s.Median)
+	}
+	return fmt.Sprintf("%s (%s–%s)", one(s.Median), one(s.Min), one(s.Max))
+}

@@ -1,0 +1,28 @@
+package trial
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// None stands where there is no figure.
+const None = "–"
+
+// Table prints a titled table, indented, with a line before it; without a title neither. One without rows is left out.
+func Table(w io.Writer, title string, head []string, rows [][]string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	indent := ""
+	if title != "" {
+		fmt.Fprintf(w, "\n%s\n", title)
+		indent = "  "
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{head}, rows...) {
+		fmt.Fprintln(t, indent+strings.Join(row, "\t"))
+	}
+	return t.Flush()
+}
