@@ -41,16 +41,11 @@ type BuilderContents struct {
 
 // SegmentContents is one segment as it was found. What it holds is said by its index, as far as its data reach.
 type SegmentContents struct {
-	ID         SegmentID `json:"-"`
-	Name       string    `json:"name"` // of the data file
-	Open       bool      `json:"open,omitempty"`
-	MEPs       uint64    `json:"meps"`
-	Events     uint64    `json:"events"`
-	FirstEvent uint64    `json:"first_event"` // the lowest event id in it
-	LastEvent  uint64    `json:"last_event"`
-	Bytes      int64     `json:"bytes"` // to the end of its last whole MEP
-	CRC        uint32    `json:"-"`     // CRC-32C of these
-	Problems   Problems  `json:"problems,omitzero"`
+	ID   SegmentID `json:"-"`
+	Name string    `json:"name"` // of the data file
+	Open bool      `json:"open,omitempty"`
+	Held
+	Problems Problems `json:"problems,omitzero"`
 
 	listed *Segment // in the manifest
 	data   bool     // the file of data is there

@@ -14,17 +14,14 @@ import (
 // examine finds out what is there of a segment.
 func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err error) {
 	f = facts{id: id, tail: -1, listed: r.manifest.listed(id)}
-	st, err := index.Stat()
-	if err != nil {
+	x, err := indexOf(index)
+	if err != nil && !errors.Is(err, errHeader) {
 		return f, p, err
 	}
-	f.indexSize = st.Size()
-	var h Header
-	if f.header, h, err = judge(index, id, r.about.Run, r.about.Key); err != nil {
-		return f, p, err
-	}
-	if r.anew && f.header == headerOurs && time.UnixMicro(h.Created).Before(r.about.Created) {
-		r.about.Created = time.UnixMicro(h.Created)
+	f.indexSize = x.size
+	f.header = judge(&x.header, err, id, r.about.Run, r.about.Key)
+	if at := time.UnixMicro(x.header.Created); r.anew && f.header == headerOurs && at.Before(r.about.Created) {
+		r.about.Created = at
 	}
 	if st, err := os.Lstat(r.path(tailName(id))); err == nil {
 		f.tail = st.Size()
@@ -41,13 +38,13 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 		return f, p, err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
-	if st, err = data.Stat(); err != nil {
+	st, err := data.Stat()
+	if err != nil {
 		return f, p, err
 	}
 	f.size = st.Size()
-	entries := io.NewSectionReader(index, HeaderBytes, max(0, f.indexSize-HeaderBytes))
-	p, err = prove(r.ctx, entries, data, f.size)
-	f.right, f.keep = p.right, p.about.Bytes
+	p, err = prove(r.ctx, x, data, f.size)
+	f.right, f.keep = p.right, p.held.Bytes
 	if err == nil && f.tail >= 0 && f.tail == f.size-f.keep {
 		f.copied, err = r.sameTail(data, f)
 	}

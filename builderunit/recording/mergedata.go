@@ -266,7 +266,7 @@ func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 	return &Merged{
 		Path:   m.dst,
 		Bytes:  m.plan.bytes,
-		CRC:    fmt.Sprintf("%08x", crc),
+		CRC:    crcText(crc),
 		MEPs:   m.c.Set.MEPs(),
 		Events: m.c.Set.Events(),
 		At:     time.Now().UTC(),

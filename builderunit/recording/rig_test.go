@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"ringlet/event"
 	"ringlet/event/pattern"
@@ -156,19 +157,11 @@ func (r *rig) closed(builder int, meps ...Entry) SegmentID {
 	data, index, entries := r.segment(id, meps...)
 	r.file(id.Name(), data)
 	r.file(id.Index(), index)
-	s := Segment{
-		Name:   id.Name(),
-		Number: id.Number,
-		MEPs:   uint64(len(entries)),
-		Bytes:  int64(len(data)),
-		CRC:    fmt.Sprintf("%08x", crc32.Checksum(data, Castagnoli)),
+	var s Segment
+	for _, e := range entries {
+		s.Add(e)
 	}
-	for i, e := range entries {
-		if s.Events += uint64(e.Events); i == 0 || e.FirstEvent < s.FirstEvent {
-			s.FirstEvent = e.FirstEvent
-		}
-		s.LastEvent = max(s.LastEvent, e.FirstEvent+uint64(e.Events)-1)
-	}
+	s.Close(id, time.Time{})
 	b.Segments = append(b.Segments, s)
 	return id
 }

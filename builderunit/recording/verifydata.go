@@ -129,7 +129,7 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 		if !ok || e.Offset < w.end || !d.usable(e, s) {
 			return nil // Read has named it
 		}
-		sound, err := d.entry(p, w, e)
+		sound, err := d.entry(ctx, p, w, e)
 		if err != nil {
 			return err
 		}
@@ -170,9 +170,9 @@ func (d *dataReader) add(batch []Entry, w *window) {
 }
 
 // entry checks the bytes of one MEP. An error is of reading.
-func (d *dataReader) entry(p *piece, w *window, e *Entry) (sound bool, err error) {
+func (d *dataReader) entry(ctx context.Context, p *piece, w *window, e *Entry) (sound bool, err error) {
 	whole := e.Offset == w.end
-	data, crc, err := w.read(e)
+	data, crc, err := w.read(ctx, e)
 	if err != nil {
 		return false, err
 	}
@@ -228,24 +228,34 @@ func (w *window) startBehind(ctx context.Context, x *indexFile, from int64, pack
 
 // read gives the bytes of e, good until the next call, and the CRC up to their end. What stands before them and is of
 // no MEP is taken into the CRC. The next entry goes on from the CRC in the index, so that damage is named once.
-func (w *window) read(e *Entry) (data []byte, crc uint32, err error) {
-	crc = w.crc
-	for w.end < e.Offset {
-		gap, err := w.bytes(w.end, min(e.Offset-w.end, windowBytes))
-		if err != nil {
-			return nil, 0, err
-		}
-		crc = crc32.Update(crc, Castagnoli, gap)
-		w.end += int64(len(gap))
+func (w *window) read(ctx context.Context, e *Entry) (data []byte, crc uint32, err error) {
+	if err := w.sumTo(ctx, e.Offset); err != nil {
+		return nil, 0, err
 	}
 	data, err = w.bytes(e.Offset, e.Length)
 	if err != nil {
 		return nil, 0, err
 	}
-	crc = crc32.Update(crc, Castagnoli, data)
+	crc = crc32.Update(w.crc, Castagnoli, data)
 	w.end, w.crc = e.End(), e.CRC
 	w.unsaid += e.Length
 	return data, crc, nil
+}
+
+// sumTo takes the bytes up to an offset into the CRC.
+func (w *window) sumTo(ctx context.Context, offset int64) error {
+	for w.end < offset {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := w.bytes(w.end, min(offset-w.end, windowBytes))
+		if err != nil {
+			return err
+		}
+		w.crc = crc32.Update(w.crc, Castagnoli, b)
+		w.end += int64(len(b))
+	}
+	return nil
 }
 
 // bytes gives n bytes at offset.

@@ -60,7 +60,6 @@ type segment struct {
 
 	// guarded by Segments.io
 	about    recording.Segment // of the MEPs that have an entry
-	crc      uint32            // of these MEPs
 	indexEnd int64             // of the last whole entry
 	dataEnd  int64             // up to which all data were written
 
@@ -120,7 +119,6 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 		data:      s.hook.storage(f),
 		index:     s.hook.storage(index),
 		created:   s.c.Now(),
-		about:     recording.Segment{Name: id.Name(), Number: id.Number},
 		indexEnd:  recording.HeaderBytes,
 	}
 	h := recording.Header{Segment: id, Run: s.c.Run, Key: s.c.Key, Created: g.created.UnixMicro()}
@@ -179,7 +177,6 @@ func (g *segment) tally(entries []byte, count *counters) {
 	var e recording.Entry
 	for b := entries; len(b) > 0 && e.Parse(b); b = b[recording.EntryBytes:] {
 		g.about.Add(e)
-		g.crc = e.CRC
 	}
 	g.indexEnd += int64(len(entries))
 	g.kept.Store(g.about.Bytes)
@@ -259,7 +256,7 @@ func (s *Segments) finish(g *segment) (err error) {
 	if err := recording.RenameNew(g.path, name); err != nil {
 		return &SinkError{Path: g.path, Op: "rename it to " + g.id.Name(), Cause: err}
 	}
-	g.about.CRC, g.about.Closed = recording.CRCText(g.crc), s.c.Now().UTC()
+	g.about.Close(g.id, s.c.Now())
 	err = recording.SyncDir(s.c.Dir)
 	if err == nil {
 		err = recording.Update(s.c.Dir, func(m *recording.Manifest) error {
