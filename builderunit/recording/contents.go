@@ -6,13 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-
-	"ringlet/internal/regular"
 )
 
 // Contents is what a reader finds in the directory of a run, by its manifest and the indexes: the data themselves are
@@ -250,16 +247,6 @@ func (c *Contents) builder(index int) *BuilderContents {
 	}
 	c.Builders = append(c.Builders, b)
 	return &c.Builders[len(c.Builders)-1]
-}
-
-// readSmall reads a file that a manifest may be, and no more of it than one may have.
-func readSmall(path string) ([]byte, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was read
-	return io.ReadAll(io.LimitReader(f, maxManifest+1))
 }
 
 // readManifest reads a manifest and refuses a run whose MEPs cannot be told by their numbers.

@@ -125,23 +125,16 @@ func (r *recovery) copyTail(data, tail string, offset int64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	temp := tail + ".tmp"
-	to, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if _, err = from.Seek(offset, io.SeekStart); err == nil {
+		err = writeFile(tail+tempSuffix, from)
+	}
 	if err != nil {
 		return err
-	}
-	if _, err = from.Seek(offset, io.SeekStart); err == nil {
-		if _, err = io.Copy(to, from); err == nil {
-			err = to.Sync()
-		}
-	}
-	if err = errors.Join(err, to.Close()); err != nil {
-		return errors.Join(err, os.Remove(temp))
 	}
 	if err := r.point("rename the copy of the tail"); err != nil {
 		return err
 	}
-	return r.rename(temp, tail)
+	return r.rename(tail+tempSuffix, tail)
 }
 
 func exists(path string) bool {

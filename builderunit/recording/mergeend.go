@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
 	"ringlet/internal/regular"
 )
 
@@ -31,7 +29,7 @@ func (m *merge) name(merged *Merged) error {
 	if err := m.step("index named"); err != nil {
 		return err
 	}
-	if err := m.replace(manifestSuffix, append(b, '\n')); err != nil {
+	if err := replaceFile(m.path(manifestSuffix), append(b, '\n')); err != nil {
 		return err
 	}
 	if err := m.step("manifest beside"); err != nil {
@@ -70,19 +68,11 @@ func (m *merge) rename(from, to string) error {
 	if to != "" || m.o.Overwrite {
 		return os.Rename(m.path(from), m.path(to))
 	}
-	err := unix.Renameat2(unix.AT_FDCWD, m.path(from), unix.AT_FDCWD, m.path(to), unix.RENAME_NOREPLACE)
-	switch {
-	case errors.Is(err, unix.EEXIST):
+	err := RenameNew(m.path(from), m.path(to))
+	if errors.Is(err, fs.ErrExist) {
 		return &takenError{Path: m.dst, What: " since a moment ago", Hint: "give another path, or --overwrite"}
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
-		if err = os.Link(m.path(from), m.path(to)); err == nil {
-			err = os.Remove(m.path(from))
-		}
 	}
-	if err != nil {
-		return fmt.Errorf("%s cannot be renamed to %s: %w", m.path(from), m.path(to), err)
-	}
-	return nil
+	return err
 }
 
 // remove removes the segments that the merged file holds, then the manifest if nothing else is left.
