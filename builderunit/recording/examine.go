@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"time"
 
@@ -66,8 +65,10 @@ func (r *recovery) sameTail(data io.ReaderAt, f facts) (same bool, err error) {
 		switch {
 		case errors.Is(errA, io.EOF) && errors.Is(errB, io.EOF):
 			return true, nil
+		case errors.Is(errA, io.EOF) || errors.Is(errB, io.EOF):
+			return false, nil
 		case errA != nil || errB != nil:
-			return false, ignoreEnd(errors.Join(errA, errB))
+			return false, errors.Join(errA, errB)
 		case a != b:
 			return false, nil
 		}
@@ -137,35 +138,8 @@ func (r *recovery) copyTail(data, tail string, offset int64) (err error) {
 	return r.rename(tail+tempSuffix, tail)
 }
 
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
 func sameFiles(a, b string) bool {
 	x, errX := os.Lstat(a)
 	y, errY := os.Lstat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
-}
-
-func ignoreEnd(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-func syncFile(path string) error {
-	f, err := regular.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

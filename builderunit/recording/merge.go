@@ -131,7 +131,7 @@ func newMerge(dir, dst string, o MergeOptions) (m *merge, err error) {
 	case len(runs) > 1:
 		return nil, fmt.Errorf("%s has %d runs, %s to %s: name one of them, each makes a file of its own", dir, len(runs),
 			filepath.Base(runs[0]), filepath.Base(runs[len(runs)-1]))
-	case runs[0] == dir && !isDirectory(dir):
+	case runs[0] == dir && isDir(dir) != nil:
 		return nil, fmt.Errorf("%s is a file, not the directory of a run", dir)
 	}
 	m.dir = runs[0]
@@ -149,17 +149,9 @@ func empty(dir string) bool {
 	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
-func isDirectory(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
-}
-
 func (m *merge) path(suffix string) string { return m.dst + suffix }
 
-func (m *merge) there(suffix string) bool {
-	_, err := os.Lstat(m.path(suffix))
-	return err == nil
-}
+func (m *merge) there(suffix string) bool { return exists(m.path(suffix)) }
 
 func (m *merge) syncDir() error { return SyncDir(filepath.Dir(m.dst)) }
 
@@ -286,9 +278,7 @@ func (m *merge) giveUp(err error) error {
 	}
 	m.released = true
 	for _, suffix := range []string{mergingSuffix, mergingSuffix + IndexSuffix, mergingSuffix + manifestSuffix} {
-		if rm := os.Remove(m.path(suffix)); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
-			err = errors.Join(err, rm)
-		}
+		err = errors.Join(err, removeFile(m.path(suffix)))
 	}
 	return err
 }

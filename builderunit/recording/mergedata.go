@@ -44,7 +44,7 @@ func (m *merge) data(ctx context.Context, began bool) (*Merged, error) {
 	if err := m.step("copied"); err != nil {
 		return nil, err
 	}
-	if err := syncData(m.path(mergingSuffix)); err != nil {
+	if err := syncFile(m.path(mergingSuffix)); err != nil {
 		return nil, err
 	}
 	if err := m.step("synchronised"); err != nil {
@@ -82,14 +82,6 @@ func (m *merge) share(s *SegmentContents) bool {
 func secondName(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) == nil && st.Nlink > 1
-}
-
-func syncData(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(unix.Fdatasync(int(f.Fd())), f.Close())
 }
 
 // copy writes the temporary file, or what lacks of it.

@@ -240,7 +240,7 @@ func (r *recovery) conclude() error {
 		if !exists(tempPath(r.dir)) {
 			return nil
 		}
-		return underLock(r.dir, func() error { return ignoreMissing(os.Remove(tempPath(r.dir))) })
+		return underLock(r.dir, func() error { return removeFile(tempPath(r.dir)) })
 	}
 	return underLock(r.dir, func() error {
 		m, err := Load(r.dir)

@@ -179,6 +179,28 @@ func writeFile(path string, data io.Reader) error {
 	return nil
 }
 
+// syncFile has the data of a file on the disk.
+func syncFile(path string) error {
+	f, err := regular.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// removeFile removes a file if it is there.
+func removeFile(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
 // SyncDir has the names in a directory on the disk: those that were made, renamed or removed.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)

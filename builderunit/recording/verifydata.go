@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"ringlet/event"
 	"ringlet/internal/regular"
@@ -66,7 +69,12 @@ func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions
 	if o.Parallel <= 0 {
 		o.Parallel = runtime.GOMAXPROCS(0)
 	}
-	err := parallel(ctx, min(o.Parallel, len(pieces)), pieces, d.read)
+	group, reading := errgroup.WithContext(ctx)
+	group.SetLimit(o.Parallel)
+	for _, p := range pieces {
+		group.Go(func() error { return d.read(reading, p) })
+	}
+	err := cmp.Or(group.Wait(), context.Cause(ctx))
 	for _, p := range pieces {
 		for _, problem := range p.problems.Listed {
 			p.s.Problems.add(problem.Kind, problem.File, problem.Events, "%s", problem.Text)
@@ -76,34 +84,11 @@ func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions
 	return d.sound, err
 }
 
-// parallel does work for each of items in n goroutines, until one fails or ctx ends.
-func parallel[T any](ctx context.Context, n int, items []T, work func(context.Context, T) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	next := make(chan T, len(items))
-	for _, it := range items {
-		next <- it
-	}
-	close(next)
-	var wg sync.WaitGroup
-	for range n {
-		wg.Go(func() {
-			for it := range next {
-				if ctx.Err() != nil {
-					return
-				}
-				if err := work(ctx, it); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return context.Cause(ctx)
-}
-
 // read goes through a piece.
 func (d *dataReader) read(ctx context.Context, p *piece) error {
+	if ctx.Err() != nil {
+		return ctx.Err() // another piece cannot be read
+	}
 	s := p.s
 	f, err := regular.Open(filepath.Join(d.c.Dir, s.Name))
 	if errors.Is(err, fs.ErrNotExist) && s.Open {
