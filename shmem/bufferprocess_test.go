@@ -116,7 +116,7 @@ func TestBufferBetweenProcesses(t *testing.T) {
 		c.line(t)
 		readers = append(readers, c)
 	}
-	if err := w.waitReaders(t.Context(), 2); err != nil {
+	if err := waitReaders(t.Context(), w, 2); err != nil {
 		t.Fatal(err)
 	}
 	want := feed(t, w, 3000)
@@ -126,8 +126,8 @@ func TestBufferBetweenProcesses(t *testing.T) {
 		}
 		c.finish(t)
 	}
-	if w.readers() != 0 || w.Lost() != 0 {
-		t.Errorf("%d readers, %d lost", w.readers(), w.Lost())
+	if attached(w) != 0 || w.core.ring.lost.Load() != 0 {
+		t.Errorf("%d readers, %d lost", attached(w), w.core.ring.lost.Load())
 	}
 }
 
@@ -142,8 +142,8 @@ func TestDeadReaderIsDetached(t *testing.T) {
 			defer func() { _ = w.Close() }()
 			c := startChild(t, "holder", "DIR="+dir, "NAME=ringlet-1-buf")
 			c.line(t)
-			put(t, w, 1, w.maxEntry())
-			put(t, w, 2, w.maxEntry())
+			put(t, w, 1, w.core.ring.maxEntry())
+			put(t, w, 2, w.core.ring.maxEntry())
 			c.line(t)
 			if dead, err := w.DetachDead(); err != nil || len(dead) != 0 {
 				t.Fatalf("the living was detached: %v, %v", dead, err)
@@ -156,8 +156,8 @@ func TestDeadReaderIsDetached(t *testing.T) {
 			if err != nil || len(dead) != 1 || dead[0].PID != c.cmd.Process.Pid || dead[0].Unacked != 1 {
 				t.Errorf("detached %+v, %v", dead, err)
 			}
-			if w.Lost() != 1 || w.readers() != 0 {
-				t.Errorf("lost %d, %d readers", w.Lost(), w.readers())
+			if w.core.ring.lost.Load() != 1 || attached(w) != 0 {
+				t.Errorf("lost %d, %d readers", w.core.ring.lost.Load(), attached(w))
 			}
 			if mode == Sharing {
 				put(t, w, 3, 8) // its claims are void
@@ -239,8 +239,8 @@ func TestCReader(t *testing.T) {
 				t.Errorf("C says: %s; want %s", got, want)
 			}
 			c.finish(t)
-			if err := w.Drain(t.Context()); err != nil || w.readers() != 0 {
-				t.Errorf("drain: %v; %d readers", err, w.readers())
+			if err := w.Drain(t.Context()); err != nil || attached(w) != 0 {
+				t.Errorf("drain: %v; %d readers", err, attached(w))
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+	"unsafe"
 )
 
 // patch overwrites words of a segment as another process could: records of a 16-bit offset, in
@@ -23,11 +24,15 @@ func patchOf(off int, value uint32) []byte {
 // FuzzReader gives a reader and a writer a ring in which another process wrote anything: they
 // answer with entries inside the ring or with a typed error, and come to an end.
 func FuzzReader(f *testing.F) {
-	f.Add(true, patchOf(offHead, 48), []byte{})
-	f.Add(false, patchOf(offNext, 16), patchOf(offNext, 8))
+	words := &bufferWords{}
+	head, next := int(unsafe.Offsetof(words.head)), int(unsafe.Offsetof(words.next))
+	tail := int(unsafe.Offsetof(words.readers) + unsafe.Offsetof(words.readers[0].tail))
+	third := tail + 3*int(unsafe.Sizeof(words.readers[0]))
+	f.Add(true, patchOf(head, 48), []byte{})
+	f.Add(false, patchOf(next, 16), patchOf(next, 8))
 	f.Add(true, patchOf(bufferHeader+8, 1<<31), []byte{})
 	f.Add(true, []byte{}, patchOf(bufferHeader, 1<<31))
-	f.Add(false, patchOf(offReader+offTail, 5), patchOf(offReader+3*readerStride+offTail, 1<<30))
+	f.Add(false, patchOf(tail, 5), patchOf(third, 1<<30))
 	f.Fuzz(func(t *testing.T, broadcast bool, before, between []byte) {
 		mode := Sharing
 		if broadcast {

@@ -58,7 +58,7 @@ func TestGrantRefusals(t *testing.T) {
 		{"segment beyond", peerA, seg + 1, 0, 1, AccessNwrite, errUnknownSegment},
 	} {
 		_, err := table.Grant(c.peer, c.seg, c.off, c.n, c.a)
-		var ge *grantError
+		var ge *opError
 		if !errors.Is(err, c.want) || c.want != nil && !errors.As(err, &ge) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.want)
 		}

@@ -42,6 +42,15 @@ func joined(t testing.TB, ring *ring, i int) *readerCore {
 	return r
 }
 
+// cancel leaves the place a pad.
+func (w *writerCore) cancel(p Place) error {
+	if !w.out.out(p.ticket, p.pos) {
+		return errNotOut
+	}
+	w.finish(p)
+	return nil
+}
+
 func TestRingWrapsAndFills(t *testing.T) {
 	w, rs := newCores(t, Broadcast, 1, 1)
 	r := rs[0]
@@ -213,7 +222,7 @@ func TestLateAndLeavingReaders(t *testing.T) {
 }
 
 func TestOpenRingRefusesNonsense(t *testing.T) {
-	for off := 0; off < offPID; off += 4 {
+	for off := 0; off < int(unsafe.Offsetof(bufferFormat{}.pid)); off += 4 {
 		mem := ringMemory(Broadcast, 1)
 		binary.LittleEndian.PutUint32(mem[off:], 0xDEADBEEF)
 		var ce *corruptError

@@ -47,8 +47,8 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 		{"take back one beyond", func() error { return s.TakeBack(70) }, errNoSlot, SlotFree},
 	} {
 		err := c.do()
-		var se *slotError
-		if !errors.Is(err, c.want) || c.want != nil && !errors.As(err, &se) {
+		var op *opError
+		if !errors.Is(err, c.want) || c.want != nil && !errors.As(err, &op) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.want)
 		}
 		if got := s.State(5); got != c.is {
