@@ -3,6 +3,7 @@ package sink
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func newBuffer(t *testing.T, capacity int) (*Buffer, *shmem.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := NewBuffer(w)
+	b := &Buffer{w: w, result: Result{Path: w.Name()}}
 	t.Cleanup(func() { _ = b.Abort() })
 	r, err := shmem.OpenReader("ringlet-1-n0-out", dir)
 	if err != nil {
@@ -25,6 +26,22 @@ func newBuffer(t *testing.T, capacity int) (*Buffer, *shmem.Reader) {
 	}
 	t.Cleanup(func() { _ = r.Close() })
 	return b, r
+}
+
+// markOf reads the mark at the end of an entry's data, and gives the MEP before it, as a consumer does.
+func markOf(data []byte) (m Meta, mep []byte, ok bool) {
+	at := len(data) - markBytes
+	if at < 0 {
+		return m, nil, false
+	}
+	le, b := binary.LittleEndian, data[at:]
+	return Meta{
+		MEP:        le.Uint64(b),
+		FirstEvent: le.Uint64(b[8:]),
+		Events:     int(le.Uint32(b[16:])),
+		Attempt:    le.Uint32(b[20:]),
+		Run:        le.Uint32(b[24:]),
+	}, data[:at], true
 }
 
 func TestBuffer(t *testing.T) {
@@ -40,8 +57,8 @@ func TestBuffer(t *testing.T) {
 				return
 			}
 			m, want := buildMEP(t, p, k, testPacking, int(k%5))
-			mark, mep, ok := MarkOf(e.Data)
-			if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || mark != markOf(m) {
+			mark, mep, ok := markOf(e.Data)
+			if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || mark != m {
 				errs <- errors.New("an entry is not the MEP that was written")
 				return
 			}
@@ -85,14 +102,14 @@ func TestSuperseded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mark, mep, ok := MarkOf(e.Data)
-	if e.Type != entrySuperseded || !ok || len(mep) > 0 || mark != markOf(m) {
+	mark, mep, ok := markOf(e.Data)
+	if e.Type != entrySuperseded || !ok || len(mep) > 0 || mark != m {
 		t.Errorf("type %#x, %+v, %d bytes", e.Type, mark, len(mep))
 	}
 	if got := b.Stats().Superseded; got != 1 {
 		t.Errorf("%d counted", got)
 	}
-	if _, _, ok := MarkOf(e.Data[:markBytes-1]); ok {
+	if _, _, ok := markOf(e.Data[:markBytes-1]); ok {
 		t.Error("a mark was read from too few bytes")
 	}
 	if _, err := b.Finish(); err != nil {

@@ -155,7 +155,7 @@ func TestFaultyDisk(t *testing.T) {
 
 // tails are the files .tail in a directory.
 func tails(t tb, dir string) (names []string) {
-	for _, n := range strings.Fields(left(t, dir)) {
+	for _, n := range strings.Fields(namesIn(t, dir)) {
 		if strings.HasSuffix(n, recording.TailSuffix) {
 			names = append(names, n)
 		}

@@ -92,8 +92,8 @@ func checkMDF(t tb, p *pattern.Pattern, data []byte) (ids []uint64) {
 	}
 }
 
-// left lists what is in a directory, for tests that nothing stays behind.
-func left(t tb, dir string) string {
+// namesIn lists what is in a directory, for tests that nothing stays behind.
+func namesIn(t tb, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -153,7 +153,7 @@ func (c *collector) spill() error {
 	return nil
 }
 
-func (c *collector) place(p []byte) error {
+func (c *collector) direct(p []byte) error {
 	c.all = append(c.all, p...)
 	return nil
 }
@@ -212,9 +212,9 @@ func (r *testRun) readBack(t tb, may ...string) map[mepAt][]byte {
 			r.readSegment(t, id, s, all)
 		}
 	}
-	for _, name := range strings.Fields(left(t, r.runDir)) {
+	for _, name := range strings.Fields(namesIn(t, r.runDir)) {
 		if !slices.Contains(known, name) {
-			t.Fatalf("%s is left in %s", name, left(t, r.runDir))
+			t.Fatalf("%s is left in %s", name, namesIn(t, r.runDir))
 		}
 	}
 	return all

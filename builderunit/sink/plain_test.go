@@ -42,8 +42,8 @@ func TestFile(t *testing.T) {
 		if err != nil || r.MEPs != 12 || r.Events != 12*testPacking || int(r.Bytes) != len(want) || r.Path != dst {
 			t.Fatal(err, r)
 		}
-		if err := f.Abort(); err != nil || !bytes.Equal(read(t, dst), want) || left(t, dir) != "out" {
-			t.Fatal(err, left(t, dir))
+		if err := f.Abort(); err != nil || !bytes.Equal(read(t, dst), want) || namesIn(t, dir) != "out" {
+			t.Fatal(err, namesIn(t, dir))
 		}
 	}
 }
@@ -65,8 +65,8 @@ func TestFileReplacesOnlyWhenTold(t *testing.T) {
 	if _, err := late.Finish(); !errors.Is(err, ErrExists) { // it came while this one was written
 		t.Error(err)
 	}
-	if err := late.Abort(); err != nil || left(t, dir) != "out.mdf" {
-		t.Error(err, left(t, dir))
+	if err := late.Abort(); err != nil || namesIn(t, dir) != "out.mdf" {
+		t.Error(err, namesIn(t, dir))
 	}
 	c.Overwrite = true
 	m, mep := buildMEP(t, p, 0, 2, 0)
@@ -81,8 +81,8 @@ func TestFileReplacesOnlyWhenTold(t *testing.T) {
 		t.Error(err)
 	}
 	f = newFile(t, c)
-	if _, err := f.Finish(); err != nil || len(read(t, dst)) != 0 || left(t, dir) != "out.mdf" {
-		t.Error(err, left(t, dir))
+	if _, err := f.Finish(); err != nil || len(read(t, dst)) != 0 || namesIn(t, dir) != "out.mdf" {
+		t.Error(err, namesIn(t, dir))
 	}
 }
 
@@ -134,7 +134,7 @@ func TestFileOnAFullDisk(t *testing.T) {
 	if !errors.As(err, &se) || !se.full() || !errors.Is(finErr, err) {
 		t.Fatal(err, finErr)
 	}
-	if err := f.Abort(); err != nil || left(t, dir) != "" {
-		t.Errorf("%v, left: %s", err, left(t, dir))
+	if err := f.Abort(); err != nil || namesIn(t, dir) != "" {
+		t.Errorf("%v, left: %s", err, namesIn(t, dir))
 	}
 }

@@ -148,7 +148,7 @@ func TestSegmentsInTime(t *testing.T) {
 			time.Sleep(c.SegmentTime)
 			synctest.Wait()
 			if got := r.readBack(t); !bytes.Equal(got[mepAt{0, 0}], mep) {
-				t.Fatalf("%v: the segment has not ended: %s", d, left(t, r.runDir))
+				t.Fatalf("%v: the segment has not ended: %s", d, namesIn(t, r.runDir))
 			}
 			time.Sleep(time.Hour) // nothing more comes of it
 			if res, err := s.Finish(); err != nil || res.Segments != 1 || res.MEPs != 1 {
@@ -179,7 +179,7 @@ func TestBackgroundWaitsForNobody(t *testing.T) {
 		time.Sleep(3 * c.SegmentTime)
 		synctest.Wait()
 		if got := r.readBack(t); len(got) != 1 {
-			t.Errorf("the segment that was due is not closed: %s", left(t, r.runDir))
+			t.Errorf("the segment that was due is not closed: %s", namesIn(t, r.runDir))
 		}
 	})
 }
@@ -318,7 +318,7 @@ func TestNamesAreNotUsedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := r.readBack(t, taken...); len(got) != 1 {
-		t.Errorf("%d MEPs in %s", len(got), left(t, r.runDir))
+		t.Errorf("%d MEPs in %s", len(got), namesIn(t, r.runDir))
 	}
 	for _, name := range taken {
 		if got := read(t, r.runDir, name); string(got) != name {
@@ -333,8 +333,8 @@ func TestNamesAreNotUsedAgain(t *testing.T) {
 	if err := s.Write(t.Context(), m, mep); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Finish(); err != nil || !slices.Contains(strings.Fields(left(t, r.runDir)), "bu0-00006.mep") {
-		t.Error(err, left(t, r.runDir))
+	if _, err := s.Finish(); err != nil || !slices.Contains(strings.Fields(namesIn(t, r.runDir)), "bu0-00006.mep") {
+		t.Error(err, namesIn(t, r.runDir))
 	}
 }
 
