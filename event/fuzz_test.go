@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ringlet/event"
+	"ringlet/testkit/must"
 )
 
 // Each target holds: no panic; every view inside the input; what is accepted,
@@ -19,9 +20,7 @@ func FuzzParseBank(f *testing.F) {
 			bank := c.Bank()
 			inside(t, b, bank)
 			built, err := event.AppendBank(nil, bank.Type(), bank.Version(), bank.SourceID(), bank.Data())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			sameBytes(t, "bank", built[:bank.Length()], bank)
 			if len(built) != len(c.Raw()) || c.Offset() != walked {
 				t.Fatalf("%d bytes built, %d stand there; offset %d, walked %d", len(built), len(c.Raw()), c.Offset(), walked)
@@ -46,19 +45,13 @@ func FuzzParseMFP(f *testing.F) {
 		w, err := event.StartMFP(dirty(len(p.Bytes())), event.MFPHeader{
 			N: p.N(), FirstEvent: p.FirstEvent(), Source: p.Source(), Align: p.Align(), Version: p.Version(),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for c := p.Cursor(); c.Next(); {
 			inside(t, b, c.Data())
-			if err := w.Append(c.Type(), c.Data()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.Append(c.Type(), c.Data()))
 		}
 		built, err := w.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		sameBytes(t, "packet", built, zeroMFPPadding(p))
 	})
 }
@@ -106,25 +99,19 @@ func FuzzParseRecord(f *testing.F) {
 			return
 		}
 		c, err := r.Banks()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for c.Next() {
 			inside(t, b, c.Bank())
 		}
 		if r.Version() == event.MDFVersion && r.HeaderSize() == event.MDFHeaderSize && r.StoredChecksum() != 0 {
 			built, err := event.AppendRecord(nil, r.Decoded(), r.Payload())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			sameBytes(t, "record", built, r)
 		}
 		if len(r) < event.MaxFragment {
 			fragments := split(t, r, func(i int, _ event.Bank) uint16 { return uint16(i % 3) }, 3)
 			rebuilt, err := new(event.Rebuilder).Append(nil, fragments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			sameBytes(t, "replayed", rebuilt, r)
 		}
 	})
@@ -136,9 +123,7 @@ func FuzzMDFReader(f *testing.F) {
 	f.Add(bytes.Repeat(record, 3))
 	f.Add(append(set(4, 1)(bytes.Clone(record)), record...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if err := agree(b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, agree(b))
 	})
 }
 

@@ -9,15 +9,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"ringlet/testkit/must"
 )
 
 func newTestWriter(t testing.TB, pages int, mode Mode) (*Writer, Option) {
 	t.Helper()
 	dir := WithDir(testDir(t))
 	w, err := CreateWriter("ringlet-1-buf", pages*PageSize, mode, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = w.Close() })
 	return w, dir
 }
@@ -25,9 +25,7 @@ func newTestWriter(t testing.TB, pages int, mode Mode) (*Writer, Option) {
 func newTestReader(t testing.TB, dir Option) *Reader {
 	t.Helper()
 	r, err := OpenReader("ringlet-1-buf", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -87,9 +85,7 @@ func TestBufferOverThreads(t *testing.T) {
 					}
 				})
 			}
-			if err := waitReaders(t.Context(), w, readers); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, waitReaders(t.Context(), w, readers))
 			for i := range entries {
 				put(t, w, uint32(i), (i*i*7)%(w.core.ring.maxEntry()/(1+i%20)))
 			}
@@ -200,9 +196,7 @@ func TestBufferEnds(t *testing.T) {
 	w, dir := newTestWriter(t, 1, Sharing)
 	r := newTestReader(t, dir)
 	p, err := w.Reserve(t.Context(), 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := w.End(); !errors.Is(err, errOutstanding) {
 		t.Errorf("end with a place out: %v", err)
 	}
@@ -262,9 +256,7 @@ func TestWriterLeavesWithoutEnd(t *testing.T) {
 	w, dir := newTestWriter(t, 1, Broadcast)
 	r := newTestReader(t, dir)
 	put(t, w, 1, 8)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	if id, err := take(r); id != 1 || err != nil {
 		t.Errorf("what was committed: %d, %v", id, err)
 	}
@@ -299,9 +291,7 @@ func TestBufferRefusals(t *testing.T) {
 		t.Errorf("name taken: %v", err)
 	}
 	s, err := Create("plain", 3*PageSize, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	var ce *corruptError
 	if _, err := OpenReader("plain", dir); !errors.As(err, &ce) || !strings.Contains(err.Error(), "not a Ringlet buffer") {
@@ -352,9 +342,7 @@ func BenchmarkBufferProcesses(b *testing.B) {
 	const size = 64 << 10
 	dir := testDir(b)
 	w, err := CreateWriter("ringlet-1-buf", 4<<20, Broadcast, WithDir(dir))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	defer func() { _ = w.Close() }()
 	c := startChild(b, "reader", "DIR="+dir, "NAME=ringlet-1-buf", "STEP=64")
 	c.line(b)
@@ -362,17 +350,11 @@ func BenchmarkBufferProcesses(b *testing.B) {
 	b.SetBytes(size)
 	for b.Loop() {
 		p, err := w.Reserve(ctx, size)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		copy(p.Data, src)
-		if err := w.Commit(p, size, 1); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, w.Commit(p, size, 1))
 	}
-	if err := errors.Join(w.Drain(ctx), w.End()); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, errors.Join(w.Drain(ctx), w.End()))
 	if got := c.line(b); !strings.HasPrefix(got, fmt.Sprintf("entries %d ", b.N)) {
 		b.Fatal(got)
 	}

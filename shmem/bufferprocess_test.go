@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"ringlet/testkit/must"
 )
 
 func init() {
@@ -106,9 +108,7 @@ func feed(t *testing.T, w *Writer, n int) string {
 func TestBufferBetweenProcesses(t *testing.T) {
 	dir := testDir(t)
 	w, err := CreateWriter("ringlet-1-buf", 2*PageSize, Broadcast, WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = w.Close() }()
 	var readers []*child
 	for range 2 {
@@ -116,9 +116,7 @@ func TestBufferBetweenProcesses(t *testing.T) {
 		c.line(t)
 		readers = append(readers, c)
 	}
-	if err := waitReaders(t.Context(), w, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, waitReaders(t.Context(), w, 2))
 	want := feed(t, w, 3000)
 	for _, c := range readers {
 		if got := c.line(t); got != want {
@@ -136,9 +134,7 @@ func TestDeadReaderIsDetached(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			dir := testDir(t)
 			w, err := CreateWriter("ringlet-1-buf", PageSize, mode, WithDir(dir))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer func() { _ = w.Close() }()
 			c := startChild(t, "holder", "DIR="+dir, "NAME=ringlet-1-buf")
 			c.line(t)
@@ -165,9 +161,7 @@ func TestDeadReaderIsDetached(t *testing.T) {
 			}
 			// Broadcast keeps what nobody acknowledged for whoever comes.
 			r, err := OpenReader("ringlet-1-buf", WithDir(dir))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer func() { _ = r.Close() }()
 			for _, want := range []uint32{1, 2} {
 				if id, err := take(r); id != want || err != nil {
@@ -184,9 +178,7 @@ func TestDeadWriterIsNoticed(t *testing.T) {
 	c := startChild(t, "writer", "DIR="+dir, "NAME=ringlet-1-buf")
 	c.line(t)
 	r, err := OpenReader("ringlet-1-buf", WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = r.Close() }()
 	c.kill()
 	for want := range uint32(3) {
@@ -218,19 +210,13 @@ func TestCReader(t *testing.T) {
 		t.Run(mode.String(), func(t *testing.T) {
 			dir := testDir(t)
 			w, err := CreateWriter("ringlet-1-buf", 2*PageSize, mode, WithDir(dir))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer func() { _ = w.Close() }()
 			cmd := exec.Command(exe, filepath.Join(dir, "ringlet-1-buf"))
 			cmd.Stderr = os.Stderr
 			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, cmd.Start())
 			c := &child{cmd: cmd, out: bufio.NewScanner(out), in: nopCloser{}}
 			t.Cleanup(c.kill)
 			c.line(t)

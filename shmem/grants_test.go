@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ringlet/testkit/must"
 )
 
 func TestGrantRefusals(t *testing.T) {
 	table := NewTable(3)
 	mem := make([]byte, 10*PageSize-1)
 	closed, err := table.Export(make([]byte, PageSize))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, err = table.Grant(peerA, closed, 0, 1, AccessNwrite)
 	const sentence = "grant segment 1 [0, +1) to peer 1 for nwrite: a page of the range is closed to this peer"
 	if !errors.Is(err, errPageDenied) || err.Error() != sentence {
@@ -24,9 +24,7 @@ func TestGrantRefusals(t *testing.T) {
 		PageRule{2, 2, AnyPeer, AccessNwrite},
 		PageRule{3, 2, peerA, accessAll},
 		PageRule{8, 2, peerA, AccessDmove})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const p = PageSize
 	for _, c := range []struct {
 		what   string
@@ -88,9 +86,7 @@ func TestExportAndWithdraw(t *testing.T) {
 		t.Errorf("rule without access: %v", err)
 	}
 	seg, err := table.Export(mem[:2*PageSize], PageRule{0, 1, peerA, accessAll})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := table.Export(mem[PageSize:]); !errors.Is(err, ErrOverlap) {
 		t.Errorf("memory exported twice: %v", err)
 	}
@@ -98,9 +94,7 @@ func TestExportAndWithdraw(t *testing.T) {
 		t.Errorf("neighbouring memory: %v", err)
 	}
 	r, err := table.Grant(peerA, seg, 0, 1, AccessDmove)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := table.Withdraw(seg); !errors.Is(err, errInUse) {
 		t.Errorf("withdraw with a live grant: %v", err)
 	}
@@ -126,17 +120,13 @@ func TestExportAndWithdraw(t *testing.T) {
 func TestGenerationWrapsPastZero(t *testing.T) {
 	table := NewTable(1, FirstGeneration(^uint32(0)))
 	seg, err := table.Export(make([]byte, PageSize), PageRule{0, 1, AnyPeer, accessAll})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, want := range []uint32{^uint32(0), 1, 2} {
 		r, err := table.Grant(peerA, seg, 0, 1, AccessNwrite)
 		if err != nil || r.Gen != want {
 			t.Fatalf("generation %d, %v; want %d", r.Gen, err, want)
 		}
-		if err := table.Revoke(r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, table.Revoke(r))
 	}
 	for _, g := range []uint32{0, ^uint32(0)} {
 		if _, v := table.Acquire(peerA, Ref{0, g}, 0, 1, AccessNwrite); v != StaleGen {
@@ -171,9 +161,7 @@ func TestTableAgreesWithModel(t *testing.T) {
 		for range 2 {
 			seg, err := m.table.Export(make([]byte, modelPages*PageSize), PageRule{0, modelPages, AnyPeer, AccessNwrite},
 				PageRule{0, 1, peerA, AccessDmove})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			m.segs = append(m.segs, seg)
 		}
 		t.Repeat(map[string]func(*rapid.T){

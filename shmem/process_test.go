@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/testkit/must"
 )
 
 // child is a process that plays a part with the test. It says a line when it is where the test
@@ -22,9 +24,7 @@ type child struct {
 func startChild(t testing.TB, part string, env ...string) *child {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := &child{cmd: exec.Command(exe)}
 	c.cmd.Env = append(append(os.Environ(), childEnv+"="+part, "GORACE=atexit_sleep_ms=0"), env...)
 	c.cmd.Stderr = os.Stderr
@@ -33,13 +33,9 @@ func startChild(t testing.TB, part string, env ...string) *child {
 		t.Fatal(err)
 	}
 	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c.out = bufio.NewScanner(out)
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.cmd.Start())
 	t.Cleanup(func() { c.kill() })
 	return c
 }
@@ -92,9 +88,7 @@ func TestSweepAfterSIGKILL(t *testing.T) {
 	dead.line(t)
 	live.line(t)
 	o, err := Open("ringlet-1-dead", WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = o.Close() }()
 
 	if removed, err := Sweep("ringlet-1-", WithDir(dir)); err != nil || len(removed) != 0 {

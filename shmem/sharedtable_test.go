@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"pgregory.net/rapid"
+
+	"ringlet/testkit/must"
 )
 
 // sharedPair is a shared table with one segment of its own, and an importer of it.
@@ -25,21 +27,15 @@ type sharedPair struct {
 func newSharedPair(t testing.TB, windows, pages int, opts ...TableOption) *sharedPair {
 	t.Helper()
 	p := &sharedPair{dir: testDir(t)}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	var err error
 	p.table, err = NewSharedTable("ringlet-t-table", windows, append(opts, TableDir(p.dir))...)
-	must(err)
+	must.OK(t, err)
 	p.seg, err = Create("ringlet-t-memory", pages*PageSize, WithDir(p.dir))
-	must(err)
+	must.OK(t, err)
 	p.id, err = p.table.ExportSegment(p.seg, PageRule{0, pages, AnyPeer, accessAll})
-	must(err)
+	must.OK(t, err)
 	p.im, err = OpenTable(p.table.Name(), p.table.ID(), peerA, WithDir(p.dir))
-	must(err)
+	must.OK(t, err)
 	t.Cleanup(func() {
 		for _, c := range []interface{ Close() error }{p.im, p.table, p.seg} {
 			if err := c.Close(); err != nil {
@@ -53,9 +49,7 @@ func newSharedPair(t testing.TB, windows, pages int, opts ...TableOption) *share
 func (p *sharedPair) grant(t testing.TB, peer Peer, off, n int, a Access) Ref {
 	t.Helper()
 	r, err := p.table.Grant(peer, p.id, off, n, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
@@ -65,16 +59,10 @@ func TestImportedAcquireChecks(t *testing.T) {
 	old := p.grant(t, peerA, 200, 50, AccessNwrite)
 	others := p.grant(t, peerB, 300, 50, AccessNwrite)
 	private, err := p.table.Export(make([]byte, PageSize), PageRule{0, 1, AnyPeer, accessAll})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	hidden, err := p.table.Grant(peerA, private, 0, 50, AccessNwrite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.table.Revoke(old); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, p.table.Revoke(old))
 	for _, c := range []struct {
 		what   string
 		ref    Ref
@@ -133,9 +121,7 @@ func TestTableGolden(t *testing.T) {
 	p := newSharedPair(t, 2, 1, FirstGeneration(7))
 	r := p.grant(t, peerA, 100, 50, AccessNwrite)
 	gone := p.grant(t, peerB, 2048, 8, accessAll)
-	if err := p.table.Revoke(gone); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.table.Revoke(gone))
 	if _, v := p.im.Acquire(r, 0, 1, AccessNwrite); v != 0 {
 		t.Fatal(v)
 	}
@@ -182,9 +168,7 @@ func TestOpenTableRefusals(t *testing.T) {
 func TestExportSegmentRefusals(t *testing.T) {
 	p := newSharedPair(t, 1, 1)
 	other, err := Create("ringlet-t-other", PageSize, WithDir(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = other.Close() }()
 	if _, err := p.table.ExportSegment(other); !errors.Is(err, errElsewhere) {
 		t.Errorf("a segment of another directory: %v", err)
@@ -192,9 +176,7 @@ func TestExportSegmentRefusals(t *testing.T) {
 	var ids []SegmentID
 	for i := range tableEntries {
 		s, err := Create(fmt.Sprintf("ringlet-t-%d", i), PageSize, WithDir(p.dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer func() { _ = s.Close() }()
 		id, err := p.table.ExportSegment(s)
 		if i == tableEntries-1 {
@@ -250,9 +232,7 @@ func TestExportedAgain(t *testing.T) {
 	}
 	write("last", p.seg.Bytes())
 	next, err := Create("ringlet-t-next", PageSize, WithDir(p.dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = next.Close() }()
 	if p.id, err = p.table.ExportSegment(next, PageRule{0, 1, AnyPeer, accessAll}); err != nil {
 		t.Fatal(err)
@@ -328,9 +308,7 @@ func TestSharedTableAgainstModel(t *testing.T) {
 			},
 		})
 		for r := range live {
-			if err := p.table.Revoke(r); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.table.Revoke(r))
 		}
 	})
 	if s := p.table.Stats(); s.Free != 8 || s.Unbalanced != 0 || p.im.unbalanced.Load() != 0 {
@@ -439,12 +417,8 @@ func TestImportedDoesNotAllocate(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(1000, func() {
 		r, err := p.table.Grant(peerA, p.id, 200, 100, AccessNwrite)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.table.Revoke(r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, p.table.Revoke(r))
 	}); n != 0 {
 		t.Errorf("grant and revoke: %v allocations", n)
 	}
@@ -464,7 +438,8 @@ func BenchmarkImportedAcquireRelease(b *testing.B) {
 // FuzzImported gives importer and owner a table in which another process wrote anything: no access leaves the mapped
 // memory, and the owner's own figures stay what they are.
 func FuzzImported(f *testing.F) {
-	row, entry := &rowWords{}, &entryWords{}
+	var row rowWords
+	var entry entryWords
 	where := tableRows + int(unsafe.Offsetof(row.where))
 	f.Add(patchOf(tableRows+int(unsafe.Offsetof(row.off)), 1<<31), uint32(0), uint32(8))
 	f.Add(patchOf(tableRows+int(unsafe.Offsetof(row.n))+4, 1<<31), uint32(4000), uint32(1<<31))

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"unsafe"
+
+	"ringlet/testkit/must"
 )
 
 const (
@@ -17,9 +19,7 @@ func newTestTable(t testing.TB, windows, pages int) (*Table, SegmentID, []byte) 
 	t.Helper()
 	table, mem := NewTable(windows), make([]byte, pages*PageSize)
 	seg, err := table.Export(mem, PageRule{0, pages, AnyPeer, accessAll})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return table, seg, mem
 }
 
@@ -32,16 +32,10 @@ func TestWindowIsOneCacheLine(t *testing.T) {
 func TestAcquireChecks(t *testing.T) {
 	table, seg, mem := newTestTable(t, 4, 2)
 	r, err := table.Grant(peerA, seg, 100, 50, AccessNwrite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	old, err := table.Grant(peerA, seg, 200, 50, AccessNwrite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := table.Revoke(old); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, table.Revoke(old))
 	for _, c := range []struct {
 		what   string
 		peer   Peer
@@ -159,13 +153,9 @@ func TestConcurrentLives(t *testing.T) {
 	for i := range 3000 {
 		k := i % 2
 		r, err := table.Grant(peerA, seg, k*64, 64, AccessNwrite)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		current[k].Store(uint64(r.Window)<<32 | uint64(r.Gen))
-		if err := table.Revoke(r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, table.Revoke(r))
 		mem[k*64]++ // ours again: a reader still inside would be a race
 	}
 	stop.Store(true)
@@ -188,12 +178,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(1000, func() {
 		r, err := table.Grant(peerA, seg, PageSize, PageSize, AccessNwrite)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := table.Revoke(r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, table.Revoke(r))
 	}); n != 0 {
 		t.Errorf("grant and revoke: %v allocations", n)
 	}
@@ -236,9 +222,7 @@ func BenchmarkGrantRevoke(b *testing.B) {
 	refs := make([]Ref, live)
 	grant := func(i int) {
 		r, err := table.Grant(peerA, seg, i*size, size, AccessNwrite)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		refs[i] = r
 	}
 	for i := range live {
@@ -246,9 +230,7 @@ func BenchmarkGrantRevoke(b *testing.B) {
 	}
 	i := 0
 	for b.Loop() {
-		if err := table.Revoke(refs[i]); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, table.Revoke(refs[i]))
 		grant(i)
 		i = (i + 1) % live
 	}

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ringlet/testkit/must"
 )
 
 func read(t testing.TB, dir string) *Contents {
 	t.Helper()
 	c, err := Read(context.Background(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 
@@ -43,9 +43,7 @@ func patch(t testing.TB, path string, change func([]byte) []byte) {
 	if err == nil {
 		err = os.WriteFile(path, change(b), 0o666)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 func flip(at int) func([]byte) []byte {
@@ -156,16 +154,12 @@ func patched(which int, change func([]byte) []byte) func(*testing.T, *rig, strin
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(path))
 }
 
 func rename(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Rename(path, path+OpenSuffix); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(path, path+OpenSuffix))
 }
 
 func unlist(r *rig) { r.m.Builders[0].Segments = []Segment{} }
@@ -177,9 +171,7 @@ func lock(t *testing.T, path string) {
 	if err == nil {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { f.Close() })
 }
 
@@ -189,9 +181,7 @@ func TestReadRefusesWhatIsNoRun(t *testing.T) {
 		t.Error(err)
 	}
 	for _, manifest := range []string{"", "{", `{"manifest_version":7}`} {
-		if err := os.WriteFile(filepath.Join(dir, ManifestName), []byte(manifest), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, ManifestName), []byte(manifest), 0o666))
 		if _, err := Read(context.Background(), dir); err == nil || !strings.Contains(err.Error(), ManifestName) {
 			t.Errorf("%q: %v", manifest, err)
 		}

@@ -12,10 +12,12 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ringlet/testkit/must"
 )
 
 // inEventOrder is what a merged file has to be.
-func inEventOrder(t fataler, f Format, meps ...uint64) []byte {
+func inEventOrder(t must.TB, f Format, meps ...uint64) []byte {
 	t.Helper()
 	slices.Sort(meps)
 	var b []byte
@@ -52,17 +54,13 @@ func TestMergeMakesOneFileInOrder(t *testing.T) {
 		for _, keep := range []bool{true, false} {
 			t.Run(fmt.Sprint(f, keep), func(t *testing.T) {
 				out := filepath.Join(memoryDir(t), "x.mdf.segments")
-				if err := os.Mkdir(out, 0o777); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.Mkdir(out, 0o777))
 				r := newRig(t, out, f)
 				r.scattered(rand.New(rand.NewPCG(3, 1)), 3, 400)
 				r.verdict(1600, 1600)
 				dir, dst := r.done(), filepath.Join(filepath.Dir(out), "x.mdf")
 				merged, err := Merge(context.Background(), out, dst, MergeOptions{Remove: !keep})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if merged.MEPs != 400 || merged.Events != 1600 || merged.Path != dst {
 					t.Fatalf("%+v", merged)
 				}
@@ -94,9 +92,7 @@ func TestMergeOfOneSegmentInOrder(t *testing.T) {
 		id := r.closed(0, mep(0, 1), mep(1, 2), mep(2, 1))
 		dir, dst := r.done(), filepath.Join(r.dir, "..", "x.mdf")
 		before, err := os.Stat(filepath.Join(dir, id.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: !keep}); err != nil {
 			t.Fatal(err)
 		}
@@ -114,9 +110,7 @@ func TestMergeOfAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
 		out := filepath.Join(base, fmt.Sprint(n))
-		if err := os.Mkdir(out, 0o777); err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, os.Mkdir(out, 0o777))
 		defer os.RemoveAll(out)
 		r := newRig(rt, out, MFP)
 		stride := rapid.SampledFrom([]uint64{1, 5_000, 70_000}).Draw(rt, "stride")
@@ -294,16 +288,12 @@ func TestMergeRefuses(t *testing.T) {
 
 func write(t *testing.T, path, data string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(data), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(data), 0o666))
 }
 
 func mkdir(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Mkdir(path, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(path, 0o777))
 }
 
 // tree lists files and their bytes, without the lock of merges.
@@ -316,9 +306,7 @@ func tree(t *testing.T, dir string) (list string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return list
 }
 
@@ -336,9 +324,7 @@ func TestMergeOverwrites(t *testing.T) {
 		}
 		return nil
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	isMerged(t, dst, inEventOrder(t, MEP, 0, 1))
 }
 

@@ -15,25 +15,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-)
 
-// testTB is what testing.TB and *rapid.T have in common.
-type testTB interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
+	"ringlet/testkit/must"
+)
 
 var testKey = Key{1, 2, 3}
 
 // openTestRun makes the directory of run 7.
-func openTestRun(t testTB, dir string) string {
+func openTestRun(t must.TB, dir string) string {
 	t.Helper()
 	about := About{Run: 7, Key: testKey, Format: MDF, Packing: 10, Created: time.UnixMicro(1_000_000)}
 	runDir, err := OpenRun(dir, about, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return runDir
 }
 
@@ -55,26 +48,20 @@ func fillSegment(id SegmentID, key Key, from uint64, n int) (data, index []byte)
 	return data, index
 }
 
-func putFile(t testTB, dir, name string, content []byte) {
+func putFile(t must.TB, dir, name string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 }
 
 // filesIn reads a directory. What differs by chance from time to time in a manifest is made equal.
-func filesIn(t testTB, dir string) map[string]string {
+func filesIn(t must.TB, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := map[string]string{}
 	for _, e := range entries {
 		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if e.Name() == ManifestName {
 			content = equalize(t, content)
 		}
@@ -83,7 +70,7 @@ func filesIn(t testTB, dir string) map[string]string {
 	return all
 }
 
-func equalize(t testTB, content []byte) []byte {
+func equalize(t must.TB, content []byte) []byte {
 	m, err := parseManifest(content)
 	if err != nil {
 		return content
@@ -95,88 +82,84 @@ func equalize(t testTB, content []byte) []byte {
 		}
 	}
 	content, err = json.MarshalIndent(m, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return content
 }
 
 // left is what a killed process leaves of one segment, and what is to come of it.
 type left struct {
 	what  string
-	leave func(t testTB, dir string, id SegmentID, data, index []byte)
+	leave func(t must.TB, dir string, id SegmentID, data, index []byte)
 	whole int    // of its MEPs, -1: all
 	found string // in the sentence
 	stays bool   // under the name that it has
 }
 
 var lefts = []left{
-	{"all written, open", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"all written, open", func(t must.TB, dir string, id SegmentID, data, index []byte) {
 		putFile(t, dir, id.Name()+OpenSuffix, data)
 		putFile(t, dir, id.Index(), index)
 	}, -1, "its writer was killed: 4 MEPs", false},
-	{"data behind", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"data behind", func(t must.TB, dir string, id SegmentID, data, index []byte) {
 		putFile(t, dir, id.Name()+OpenSuffix, append(data, "behind"...))
 		putFile(t, dir, id.Index(), index)
 	}, -1, "the 6 bytes behind them are in", false},
-	{"torn entry", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"torn entry", func(t must.TB, dir string, id SegmentID, data, index []byte) {
 		putFile(t, dir, id.Name()+OpenSuffix, data)
 		putFile(t, dir, id.Index(), index[:len(index)-5])
 	}, 3, "3 MEPs", false},
-	{"data cut in the last MEP", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"data cut in the last MEP", func(t must.TB, dir string, id SegmentID, data, index []byte) {
 		putFile(t, dir, id.Name()+OpenSuffix, data[:len(data)-1])
 		putFile(t, dir, id.Index(), index)
 	}, 3, "3 MEPs", false},
-	{"an entry that is zero", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"an entry that is zero", func(t must.TB, dir string, id SegmentID, data, index []byte) {
 		clear(index[HeaderBytes+2*EntryBytes : HeaderBytes+3*EntryBytes])
 		putFile(t, dir, id.Name()+OpenSuffix, data)
 		putFile(t, dir, id.Index(), index)
 	}, 2, "2 MEPs", false},
-	{"data that are zero", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"data that are zero", func(t must.TB, dir string, id SegmentID, data, index []byte) {
 		clear(data[len(leftMEP(0)) : len(leftMEP(0))+3])
 		putFile(t, dir, id.Name()+OpenSuffix, data)
 		putFile(t, dir, id.Index(), index)
 	}, 1, "1 MEPs", false},
-	{"header torn", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"header torn", func(t must.TB, dir string, id SegmentID, data, index []byte) {
 		clear(index[8:20])
 		putFile(t, dir, id.Name()+OpenSuffix, data)
 		putFile(t, dir, id.Index(), index)
 	}, -1, "4 MEPs", false},
-	{"index empty", func(t testTB, dir string, id SegmentID, data, _ []byte) {
+	{"index empty", func(t must.TB, dir string, id SegmentID, data, _ []byte) {
 		putFile(t, dir, id.Name()+OpenSuffix, data)
 		putFile(t, dir, id.Index(), nil)
 	}, 0, "no MEP in it is whole", false},
-	{"index missing", func(t testTB, dir string, id SegmentID, data, _ []byte) {
+	{"index missing", func(t must.TB, dir string, id SegmentID, data, _ []byte) {
 		putFile(t, dir, id.Name()+OpenSuffix, data)
 	}, 0, "no MEP in it is whole", false},
-	{"data empty", func(t testTB, dir string, id SegmentID, _, index []byte) {
+	{"data empty", func(t must.TB, dir string, id SegmentID, _, index []byte) {
 		putFile(t, dir, id.Name()+OpenSuffix, nil)
 		putFile(t, dir, id.Index(), index)
 	}, 0, "holds nothing", false},
-	{"both empty", func(t testTB, dir string, id SegmentID, _, _ []byte) {
+	{"both empty", func(t must.TB, dir string, id SegmentID, _, _ []byte) {
 		putFile(t, dir, id.Name()+OpenSuffix, nil)
 		putFile(t, dir, id.Index(), nil)
 	}, 0, "holds nothing", false},
-	{"index alone", func(t testTB, dir string, id SegmentID, _, index []byte) {
+	{"index alone", func(t must.TB, dir string, id SegmentID, _, index []byte) {
 		putFile(t, dir, id.Index(), index[:HeaderBytes])
 	}, 0, "holds nothing", false},
-	{"renamed, not listed", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"renamed, not listed", func(t must.TB, dir string, id SegmentID, data, index []byte) {
 		putFile(t, dir, id.Name(), data)
 		putFile(t, dir, id.Index(), index)
 	}, -1, "not yet in the manifest: 4 MEPs, now listed", false},
-	{"renamed by link, not listed", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"renamed by link, not listed", func(t must.TB, dir string, id SegmentID, data, index []byte) {
 		putFile(t, dir, id.Name(), data)
 		putFile(t, dir, id.Index(), index)
-		if err := os.Link(filepath.Join(dir, id.Name()), filepath.Join(dir, id.Name()+OpenSuffix)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Link(filepath.Join(dir, id.Name()), filepath.Join(dir, id.Name()+OpenSuffix)))
 	}, -1, "now listed", false},
-	{"of another run", func(t testTB, dir string, id SegmentID, _, _ []byte) {
+	{"of another run", func(t must.TB, dir string, id SegmentID, _, _ []byte) {
 		data, index := fillSegment(id, Key{9}, 0, 2)
 		putFile(t, dir, id.Name()+OpenSuffix, data)
 		putFile(t, dir, id.Index(), index)
 	}, 0, "that of another run", true},
-	{"closed, changed, not listed", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"closed, changed, not listed", func(t must.TB, dir string, id SegmentID, data, index []byte) {
 		data[len(data)-1] ^= 1
 		putFile(t, dir, id.Name(), data)
 		putFile(t, dir, id.Index(), index)
@@ -196,9 +179,7 @@ func TestRecover(t *testing.T) {
 				t.Fatal(err, found)
 			}
 			m, err := Load(runDir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			whole := l.whole
 			if whole < 0 {
 				whole = 4
@@ -233,9 +214,7 @@ func TestRecoverKilled(t *testing.T) {
 	defer os.RemoveAll(parent)
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(parent, "")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, err)
 		defer os.RemoveAll(dir)
 		a, b := openTestRun(rt, filepath.Join(dir, "a")), openTestRun(rt, filepath.Join(dir, "b"))
 		manifest := rapid.SampledFrom([]string{"whole", "whole", "missing", "damaged", "empty", "temp"}).Draw(rt, "manifest")
@@ -284,7 +263,7 @@ func TestRecoverKilled(t *testing.T) {
 
 // loosen forgets of a manifest what a kill may change: whether a segment that was found closed had been recovered
 // before.
-func loosen(t testTB, all map[string]string) {
+func loosen(t must.TB, all map[string]string) {
 	m, err := parseManifest([]byte(all[ManifestName]))
 	if err != nil {
 		return
@@ -296,14 +275,12 @@ func loosen(t testTB, all map[string]string) {
 		}
 	}
 	content, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all[ManifestName] = string(content)
 }
 
 // spoilManifest does something to a manifest.
-func spoilManifest(t testTB, runDir, how string) {
+func spoilManifest(t must.TB, runDir, how string) {
 	path := manifestPath(runDir)
 	switch how {
 	case "missing":
@@ -371,9 +348,7 @@ func TestRecoverLeavesTheLiving(t *testing.T) {
 	data, index := fillSegment(id, testKey, 0, 4)
 	putFile(t, runDir, id.Name()+OpenSuffix, append(data, "more"...))
 	f, err := CreateIndex(filepath.Join(runDir, id.Index()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := f.Write(index); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/testkit/must"
 )
 
 const (
@@ -33,7 +34,7 @@ var rigPattern = sync.OnceValue(func() *pattern.Pattern {
 })
 
 // mepBytes are the bytes of a MEP in a format.
-func mepBytes(t fataler, f Format, mep uint64, events int) []byte {
+func mepBytes(t must.TB, f Format, mep uint64, events int) []byte {
 	t.Helper()
 	p := rigPattern()
 	buf := make([]byte, event.MEPHeaderSize(rigSources))
@@ -43,9 +44,7 @@ func mepBytes(t fataler, f Format, mep uint64, events int) []byte {
 	for s := range uint16(rigSources) {
 		mfp := make([]byte, p.MaxMFP(s, events))
 		size, _, err := p.FillMFP(mfp, s, mep*rigPacking, events, false)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		must.OK(t, err)
 		sources, offsets, mfps = append(sources, s), append(offsets, uint32(len(buf)/4)), append(mfps, mfp[:size])
 		buf = append(buf, mfp[:size]...)
 	}
@@ -62,7 +61,7 @@ func mepBytes(t fataler, f Format, mep uint64, events int) []byte {
 	}
 }
 
-func records(t fataler, first uint64, events int) (b []byte) {
+func records(t must.TB, first uint64, events int) (b []byte) {
 	t.Helper()
 	p := rigPattern()
 	for i := range uint64(events) {
@@ -79,26 +78,22 @@ func records(t fataler, first uint64, events int) (b []byte) {
 		}
 		var err error
 		b, err = event.AppendRecordFromFragments(b, event.MDFHeader{Run: rigRun, Bunch: uint32(first + i)}, fragments)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		must.OK(t, err)
 	}
 	return b
 }
 
 // rig is a recording in the making.
 type rig struct {
-	t   fataler
+	t   must.TB
 	dir string
 	m   *Manifest
 }
 
-func newRig(t fataler, dir string, format Format) *rig {
+func newRig(t must.TB, dir string, format Format) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: filepath.Join(dir, fmt.Sprintf("run-%06d", rigRun))}
-	if err := os.Mkdir(r.dir, 0o777); err != nil {
-		t.Fatalf("%v", err)
-	}
+	must.OK(t, os.Mkdir(r.dir, 0o777))
 	r.m = &Manifest{
 		Version: manifestVersion,
 		Run:     rigRun,
@@ -178,17 +173,13 @@ func (r *rig) builder(index int) *Builder {
 
 func (r *rig) file(name string, data []byte) {
 	r.t.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, name), data, 0o666); err != nil {
-		r.t.Fatalf("%v", err)
-	}
+	must.OK(r.t, os.WriteFile(filepath.Join(r.dir, name), data, 0o666))
 }
 
 // done writes the manifest and gives the directory.
 func (r *rig) done() string {
 	r.t.Helper()
-	if err := store(r.dir, r.m); err != nil {
-		r.t.Fatalf("%v", err)
-	}
+	must.OK(r.t, store(r.dir, r.m))
 	return r.dir
 }
 

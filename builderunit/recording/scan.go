@@ -80,9 +80,9 @@ func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64
 			return err
 		}
 		n := min(to-from, scanEntries)
-		got, readErr := x.f.ReadAt(x.buf[:n*EntryBytes], HeaderBytes+from*EntryBytes)
-		if readErr != nil && !errors.Is(readErr, io.EOF) {
-			return readErr
+		got, err := x.f.ReadAt(x.buf[:n*EntryBytes], HeaderBytes+from*EntryBytes)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
 		}
 		for b := x.buf[:got-got%EntryBytes]; len(b) > 0; b, from = b[EntryBytes:], from+1 {
 			ok := e.Parse(b)
@@ -92,7 +92,7 @@ func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64
 				return err
 			}
 		}
-		if readErr != nil {
+		if int64(got) < n*EntryBytes {
 			return nil
 		}
 	}

@@ -10,14 +10,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ringlet/testkit/must"
 )
 
 func verified(t testing.TB, dir string, o VerifyOptions) *RunVerification {
 	t.Helper()
 	v, err := Verify(context.Background(), dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(v.Runs) != 1 || v.Closed() != v.Runs[0].IsGood {
 		t.Fatalf("%d runs, closed %v", len(v.Runs), v.Closed())
 	}
@@ -159,9 +159,7 @@ func TestVerifyNeedsARun(t *testing.T) {
 			t.Error(path)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, "run-000001"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(dir, "run-000001"), 0o777))
 	if _, err := Verify(context.Background(), dir, VerifyOptions{}); err == nil || !strings.Contains(err.Error(),
 		"run.json") {
 		t.Error(err)

@@ -9,21 +9,18 @@ import (
 	"time"
 
 	"ringlet/shmem"
+	"ringlet/testkit/must"
 )
 
 func newBuffer(t *testing.T, capacity int) (*Buffer, *shmem.Reader) {
 	t.Helper()
 	dir := shmem.WithDir(t.TempDir())
 	w, err := shmem.CreateWriter("ringlet-1-n0-out", capacity, shmem.Broadcast, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b := &Buffer{w: w, result: Result{Path: w.Name()}}
 	t.Cleanup(func() { _ = b.Abort() })
 	r, err := shmem.OpenReader("ringlet-1-n0-out", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return b, r
 }
@@ -72,9 +69,7 @@ func TestBuffer(t *testing.T) {
 	}()
 	for k := range uint64(n) {
 		m, mep := buildMEP(t, p, k, testPacking, int(k%5))
-		if err := b.Write(t.Context(), m, mep); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.Write(t.Context(), m, mep))
 	}
 	res, err := b.Finish()
 	if err != nil || res.MEPs != n || res.Events != n*testPacking || res.Path == "" {
@@ -95,13 +90,9 @@ func TestBuffer(t *testing.T) {
 func TestSuperseded(t *testing.T) {
 	b, r := newBuffer(t, 64<<10)
 	m := Meta{Run: 7, MEP: 1 << 40, FirstEvent: 5, Events: 3, Attempt: 2}
-	if err := b.Supersede(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Supersede(t.Context(), m))
 	e, err := r.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	mark, mep, ok := markOf(e.Data)
 	if e.Type != entrySuperseded || !ok || len(mep) > 0 || mark != m {
 		t.Errorf("type %#x, %+v, %d bytes", e.Type, mark, len(mep))

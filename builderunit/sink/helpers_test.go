@@ -16,30 +16,22 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tb is what testing.TB and *rapid.T have in common.
-type tb interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
-
 const testSources, testPacking = 3, 4
 
-func testPattern(t tb) *pattern.Pattern {
+func testPattern(t must.TB) *pattern.Pattern {
 	t.Helper()
 	p, err := pattern.New(pattern.Config{Seed: 1, Sources: testSources, FragmentSize: 50, Align: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
 // buildMEP makes MEP k of n events, with a gap of gap words before each MFP.
-func buildMEP(t tb, p *pattern.Pattern, k uint64, n, gap int) (Meta, []byte) {
+func buildMEP(t must.TB, p *pattern.Pattern, k uint64, n, gap int) (Meta, []byte) {
 	t.Helper()
 	first := k * testPacking
 	buf := make([]byte, event.MEPHeaderSize(testSources))
@@ -49,9 +41,7 @@ func buildMEP(t tb, p *pattern.Pattern, k uint64, n, gap int) (Meta, []byte) {
 		buf = append(buf, bytes.Repeat([]byte{0xEE}, 4*gap)...)
 		mfp := make([]byte, p.MaxMFP(s, n))
 		size, _, err := p.FillMFP(mfp, s, first, n, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		sources = append(sources, s)
 		offsets = append(offsets, uint32(len(buf)/4))
 		buf = append(buf, mfp[:size]...)
@@ -63,7 +53,7 @@ func buildMEP(t tb, p *pattern.Pattern, k uint64, n, gap int) (Meta, []byte) {
 }
 
 // checkMDF reads a generated MDF and returns the event ids in it, from orbit and bunch.
-func checkMDF(t tb, p *pattern.Pattern, data []byte) (ids []uint64) {
+func checkMDF(t must.TB, p *pattern.Pattern, data []byte) (ids []uint64) {
 	t.Helper()
 	c := event.NewMDFCursor(data, true)
 	for {
@@ -85,20 +75,16 @@ func checkMDF(t tb, p *pattern.Pattern, data []byte) (ids []uint64) {
 			if !banks.Next() || banks.Bank().SourceID() != int16(s) || banks.Bank().Type() != p.FragmentType(s) {
 				t.Fatalf("event %d: source %d: %v", id, s, banks.Err())
 			}
-			if err := p.CheckFragment(s, id, banks.Bank().Data()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.CheckFragment(s, id, banks.Bank().Data()))
 		}
 	}
 }
 
 // namesIn lists what is in a directory, for tests that nothing stays behind.
-func namesIn(t tb, dir string) string {
+func namesIn(t must.TB, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -120,24 +106,20 @@ func memoryDir(t testing.TB) string {
 	return dir
 }
 
-func read(t tb, elem ...string) []byte {
+func read(t must.TB, elem ...string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(elem...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }
 
 // encoded is what a MEP becomes in a format.
-func encoded(t tb, format recording.Format, m Meta, mep []byte) []byte {
+func encoded(t must.TB, format recording.Format, m Meta, mep []byte) []byte {
 	t.Helper()
 	c := &collector{}
 	c.stream = newStream("memory", c)
 	var e encoder
-	if err := e.write(&c.stream, format, m, mep); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.write(&c.stream, format, m, mep))
 	return append(c.all, c.stream.buf...)
 }
 
@@ -165,7 +147,7 @@ type testRun struct {
 	format      recording.Format
 }
 
-func newRun(t tb, dir string, format recording.Format) *testRun {
+func newRun(t must.TB, dir string, format recording.Format) *testRun {
 	t.Helper()
 	r := &testRun{dir: dir, key: recording.NewKey(), format: format}
 	var err error
@@ -197,12 +179,10 @@ type mepAt struct {
 
 // readBack reads the closed segments of a run as the manifest lists them, and checks everything that a reader can. It
 // gives the bytes of each MEP. Nothing else may be in the directory but what may names.
-func (r *testRun) readBack(t tb, may ...string) map[mepAt][]byte {
+func (r *testRun) readBack(t must.TB, may ...string) map[mepAt][]byte {
 	t.Helper()
 	m, err := recording.Load(r.runDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := map[mepAt][]byte{}
 	known := slices.Concat(may, []string{recording.ManifestName, recording.LockName})
 	for _, b := range m.Builders {
@@ -220,7 +200,7 @@ func (r *testRun) readBack(t tb, may ...string) map[mepAt][]byte {
 	return all
 }
 
-func (r *testRun) readSegment(t tb, id recording.SegmentID, s recording.Segment, all map[mepAt][]byte) {
+func (r *testRun) readSegment(t must.TB, id recording.SegmentID, s recording.Segment, all map[mepAt][]byte) {
 	t.Helper()
 	data, index := read(t, r.runDir, id.Name()), read(t, r.runDir, id.Index())
 	var h recording.Header
@@ -250,12 +230,10 @@ func (r *testRun) readSegment(t tb, id recording.SegmentID, s recording.Segment,
 }
 
 // state is that of a builder unit in the manifest.
-func (r *testRun) state(t tb, builder int) recording.State {
+func (r *testRun) state(t must.TB, builder int) recording.State {
 	t.Helper()
 	m, err := recording.Load(r.runDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return m.Builder(builder).State
 }
 
@@ -263,9 +241,7 @@ func (r *testRun) state(t tb, builder int) recording.State {
 func newTestSegments(t testing.TB, c SegmentsConfig, h hook) *Segments {
 	t.Helper()
 	s, err := newSegments(c, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = s.Abort() })
 	return s
 }

@@ -12,14 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/builderunit/recording"
+	"ringlet/testkit/must"
 )
 
 func newFile(t testing.TB, c FileConfig) *File {
 	t.Helper()
 	f, err := NewFile(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = f.Abort() })
 	return f
 }
@@ -33,9 +32,7 @@ func TestFile(t *testing.T) {
 		var want []byte
 		for k := range uint64(12) { // sizes around every threshold
 			m, mep := buildMEP(t, p, k, testPacking, int(k)*20_000)
-			if err := errors.Join(f.Write(t.Context(), m, mep), f.Flush()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(f.Write(t.Context(), m, mep), f.Flush()))
 			want = append(want, encoded(t, format, m, mep)...)
 		}
 		r, err := f.Finish()
@@ -56,9 +53,7 @@ func TestFileReplacesOnlyWhenTold(t *testing.T) {
 	dst := filepath.Join(dir, "out.mdf")
 	c := FileConfig{Path: dst, Format: recording.MDF}
 	late := newFile(t, c)
-	if err := os.WriteFile(dst, []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(dst, []byte("before"), 0o600))
 	if _, err := NewFile(c); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "or --overwrite") {
 		t.Error(err)
 	}

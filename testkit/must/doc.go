@@ -1,0 +1,20 @@
+// Package must ends a test at an error that the test does not expect.
+//
+// What the caller must do: call OK from the goroutine of the test only, as with Fatal. It is for tests alone; depguard
+// keeps it out of everything else.
+package must
+
+// TB is what testing.TB and *rapid.T have in common.
+type TB interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// OK ends the test unless err is nil.
+func OK(t TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
