@@ -1,6 +1,7 @@
 package shmem
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -141,6 +142,7 @@ func TestGenerationWrapsPastZero(t *testing.T) {
 // grantModel is what a Table must agree with: the live grants in a map.
 type grantModel struct {
 	table *Table
+	im    *Imported // of a shared table, by peer A; else nil
 	segs  []SegmentID
 	live  map[Ref]modelGrant
 	dead  []Ref
@@ -155,19 +157,45 @@ type modelGrant struct {
 
 const modelWindows, modelPages = 12, 2
 
+// TestTableAgreesWithModel drives a table, and one that is shared together with its importer.
 func TestTableAgreesWithModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := &grantModel{table: NewTable(modelWindows), live: map[Ref]modelGrant{}}
-		for range 2 {
-			seg, err := m.table.Export(make([]byte, modelPages*PageSize), PageRule{0, modelPages, AnyPeer, AccessNwrite},
-				PageRule{0, 1, peerA, AccessDmove})
-			must.OK(t, err)
-			m.segs = append(m.segs, seg)
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"grant": m.grant, "revoke": m.revoke, "acquire": m.acquire, "": m.check,
+	rules := []PageRule{{0, modelPages, AnyPeer, AccessNwrite}, {0, 1, peerA, AccessDmove}}
+	alone := &grantModel{table: NewTable(modelWindows)}
+	p := newSharedPair(t, modelWindows, modelPages)
+	must.OK(t, p.table.Withdraw(p.id))
+	other, err := Create("ringlet-t-other", modelPages*PageSize, WithDir(p.dir))
+	must.OK(t, err)
+	defer func() { _ = other.Close() }()
+	shared := &grantModel{table: p.table, im: p.im}
+	for _, seg := range []*Segment{p.seg, other} {
+		id, err := alone.table.Export(make([]byte, modelPages*PageSize), rules...)
+		must.OK(t, err)
+		alone.segs = append(alone.segs, id)
+		id, err = p.table.ExportSegment(seg, rules...)
+		must.OK(t, err)
+		shared.segs = append(shared.segs, id)
+	}
+	for name, m := range map[string]*grantModel{"alone": alone, "shared": shared} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				m.live, m.dead = map[Ref]modelGrant{}, nil
+				defer func() {
+					for r := range m.live {
+						must.OK(t, m.table.Revoke(r))
+					}
+				}()
+				t.Repeat(map[string]func(*rapid.T){
+					"grant": m.grant, "revoke": m.revoke, "acquire": m.acquire, "": m.check,
+				})
+			})
+			if s := m.table.Stats(); s.Free != modelWindows || s.Unbalanced != 0 {
+				t.Errorf("stats %+v", s)
+			}
 		})
-	})
+	}
+	if n := p.im.unbalanced.Load(); n != 0 {
+		t.Errorf("%d releases of the importer without an acquire", n)
+	}
 }
 
 func (m *grantModel) grant(t *rapid.T) {
@@ -220,6 +248,21 @@ func (m *grantModel) acquire(t *rapid.T) {
 	b, v := m.table.Acquire(peer, r, off, n, a)
 	if (v == 0) != want {
 		t.Fatalf("acquire %+v of %+v: %v; the model says %v", r, g, v, want)
+	}
+	if m.im != nil && peer == peerA {
+		theirs, w := m.im.Acquire(r, off, n, a)
+		if w != v && !(w == NoWindow && v == StaleGen) {
+			t.Fatalf("the importer says %v, the owner %v", w, v)
+		}
+		if w == 0 {
+			for i := range theirs {
+				theirs[i]++
+			}
+			if !bytes.Equal(b, theirs) {
+				t.Fatal("owner and importer do not mean the same bytes")
+			}
+			m.im.Release(r)
+		}
 	}
 	if v == 0 {
 		if len(b) != int(n) {

@@ -10,8 +10,6 @@ import (
 	"time"
 	"unsafe"
 
-	"pgregory.net/rapid"
-
 	"ringlet/testkit/must"
 )
 
@@ -63,44 +61,10 @@ func TestImportedAcquireChecks(t *testing.T) {
 	hidden, err := p.table.Grant(peerA, private, 0, 50, AccessNwrite)
 	must.OK(t, err)
 	must.OK(t, p.table.Revoke(old))
-	for _, c := range []struct {
-		what   string
-		ref    Ref
-		off, n uint32
-		a      Access
-		want   Violation
-	}{
-		{"all of it", r, 0, 50, AccessNwrite, 0},
-		{"the last byte", r, 49, 1, AccessNwrite, 0},
-		{"nothing at the end", r, 50, 0, AccessNwrite, 0},
-		{"window beyond the table", Ref{6, r.Gen}, 0, 1, AccessNwrite, NoWindow},
-		{"huge window", Ref{^uint32(0), r.Gen}, 0, 1, AccessNwrite, NoWindow},
-		{"window never granted", Ref{5, 1}, 0, 1, AccessNwrite, NoWindow},
-		{"other generation", Ref{r.Window, r.Gen + 1}, 0, 1, AccessNwrite, StaleGen},
-		{"revoked", old, 0, 1, AccessNwrite, StaleGen},
-		{"another's", others, 0, 1, AccessNwrite, WrongPeer},
-		{"one too many", r, 0, 51, AccessNwrite, OutOfRange},
-		{"wraps around", r, ^uint32(0), 2, AccessNwrite, OutOfRange},
-		{"dmove", r, 0, 1, AccessDmove, NoAccess},
-		{"no access", r, 0, 1, 0, NoAccess},
-		{"memory of the owner alone", hidden, 0, 1, AccessNwrite, NotShared},
-	} {
-		before := p.im.violations.of(c.want)
-		b, v := p.im.Acquire(c.ref, c.off, c.n, c.a)
-		if v != c.want {
-			t.Errorf("%s: %v, want %v", c.what, v, c.want)
-		}
-		if v != 0 {
-			if b != nil || p.im.violations.of(v) != before+1 {
-				t.Errorf("%s: bytes %v, counted %d after %d", c.what, b, p.im.violations.of(v), before)
-			}
-			continue
-		}
-		for i := range b {
-			b[i] = 7
-		}
-		p.im.Release(c.ref)
-	}
+	acquireAll(t, append(acquireCases(r, old, 6), acquireCase{"another's", peerA, others, 0, 1, AccessNwrite, WrongPeer},
+		acquireCase{"memory of the owner alone", peerA, hidden, 0, 1, AccessNwrite, NotShared}),
+		&p.im.violations, p.seg.Bytes()[100:150], p.im.Release,
+		func(c acquireCase) ([]byte, Violation) { return p.im.Acquire(c.ref, c.off, c.n, c.a) })
 	want := make([]byte, 2*PageSize)
 	copy(want[100:], bytes.Repeat([]byte{7}, 50))
 	if !bytes.Equal(p.seg.Bytes(), want) {
@@ -240,79 +204,6 @@ func TestExportedAgain(t *testing.T) {
 	write("next", next.Bytes())
 	if n := len(p.im.held); n != 2 {
 		t.Errorf("%d mappings of 2 segments", n)
-	}
-}
-
-// TestSharedTableAgainstModel drives owner and importer by random steps and holds them to a list of live grants.
-func TestSharedTableAgainstModel(t *testing.T) {
-	p := newSharedPair(t, 8, 4)
-	const size = 4 * PageSize
-	type life struct {
-		peer   Peer
-		off, n int
-		access Access
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		live, dead := map[Ref]life{}, []Ref{{}}
-		refs := func() []Ref {
-			out := append([]Ref(nil), dead...)
-			for r := range live {
-				out = append(out, r)
-			}
-			return out
-		}
-		pick := func() Ref { rs := refs(); return rs[rapid.IntRange(0, len(rs)-1).Draw(t, "ref")%len(rs)] }
-		t.Repeat(map[string]func(*rapid.T){
-			"grant": func(t *rapid.T) {
-				l := life{Peer(rapid.IntRange(1, 2).Draw(t, "peer")), rapid.IntRange(0, size-1).Draw(t, "off"),
-					rapid.IntRange(1, 3000).Draw(t, "n"),
-					Access(rapid.IntRange(1, 3).Draw(t, "access"))}
-				if r, err := p.table.Grant(l.peer, p.id, l.off, l.n, l.access); err == nil {
-					live[r] = l
-				}
-			},
-			"revoke": func(t *rapid.T) {
-				r := pick()
-				_, lives := live[r]
-				if err := p.table.Revoke(r); (err == nil) != lives {
-					t.Fatalf("revoke of %v, live %v: %v", r, lives, err)
-				}
-				if lives {
-					dead = append(dead, r)
-				}
-				delete(live, r)
-			},
-			"write": func(t *rapid.T) {
-				r, off, n := pick(), rapid.Uint32Range(0, 3000).Draw(t, "off"), rapid.Uint32Range(0, 3000).Draw(t, "n")
-				a := Access(rapid.IntRange(0, 3).Draw(t, "access"))
-				l, lives := live[r]
-				may := lives && l.peer == peerA && a != 0 && l.access&a == a && int(off)+int(n) <= l.n
-				b, v := p.im.Acquire(r, off, n, a)
-				if (v == 0) != may {
-					t.Fatalf("%v [%d, +%d) for %v: %v, model %v %+v", r, off, n, a, v, may, l)
-				}
-				own, w := p.table.Acquire(peerA, r, off, n, a)
-				if w != v && !(v == NoWindow && w == StaleGen) {
-					t.Fatalf("the importer says %v, the owner %v", v, w)
-				}
-				if v == 0 {
-					for i := range b {
-						b[i]++
-					}
-					if !bytes.Equal(own, b) || !bytes.Equal(b, p.seg.Bytes()[l.off+int(off):][:n]) {
-						t.Fatal("owner and importer do not mean the same bytes")
-					}
-					p.table.Release(r)
-					p.im.Release(r)
-				}
-			},
-		})
-		for r := range live {
-			must.OK(t, p.table.Revoke(r))
-		}
-	})
-	if s := p.table.Stats(); s.Free != 8 || s.Unbalanced != 0 || p.im.unbalanced.Load() != 0 {
-		t.Errorf("stats %+v", s)
 	}
 }
 
