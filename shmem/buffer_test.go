@@ -15,7 +15,7 @@ import (
 
 func newTestWriter(t testing.TB, pages int, mode Mode) (*Writer, Option) {
 	t.Helper()
-	dir := WithDir(testDir(t))
+	dir := WithDir(must.MemoryDir(t))
 	w, err := CreateWriter("ringlet-1-buf", pages*PageSize, mode, dir)
 	must.OK(t, err)
 	t.Cleanup(func() { _ = w.Close() })
@@ -340,7 +340,7 @@ func BenchmarkBufferSameThread(b *testing.B) {
 // byte of each cache line.
 func BenchmarkBufferProcesses(b *testing.B) {
 	const size = 64 << 10
-	dir := testDir(b)
+	dir := must.MemoryDir(b)
 	w, err := CreateWriter("ringlet-1-buf", 4<<20, Broadcast, WithDir(dir))
 	must.OK(b, err)
 	defer func() { _ = w.Close() }()

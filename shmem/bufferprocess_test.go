@@ -106,7 +106,7 @@ func feed(t *testing.T, w *Writer, n int) string {
 }
 
 func TestBufferBetweenProcesses(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	w, err := CreateWriter("ringlet-1-buf", 2*PageSize, Broadcast, WithDir(dir))
 	must.OK(t, err)
 	defer func() { _ = w.Close() }()
@@ -132,7 +132,7 @@ func TestBufferBetweenProcesses(t *testing.T) {
 func TestDeadReaderIsDetached(t *testing.T) {
 	for _, mode := range []Mode{Broadcast, Sharing} {
 		t.Run(mode.String(), func(t *testing.T) {
-			dir := testDir(t)
+			dir := must.MemoryDir(t)
 			w, err := CreateWriter("ringlet-1-buf", PageSize, mode, WithDir(dir))
 			must.OK(t, err)
 			defer func() { _ = w.Close() }()
@@ -174,7 +174,7 @@ func TestDeadReaderIsDetached(t *testing.T) {
 }
 
 func TestDeadWriterIsNoticed(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	c := startChild(t, "writer", "DIR="+dir, "NAME=ringlet-1-buf")
 	c.line(t)
 	r, err := OpenReader("ringlet-1-buf", WithDir(dir))
@@ -208,7 +208,7 @@ func TestCReader(t *testing.T) {
 	}
 	for _, mode := range []Mode{Broadcast, Sharing} {
 		t.Run(mode.String(), func(t *testing.T) {
-			dir := testDir(t)
+			dir := must.MemoryDir(t)
 			w, err := CreateWriter("ringlet-1-buf", 2*PageSize, mode, WithDir(dir))
 			must.OK(t, err)
 			defer func() { _ = w.Close() }()

@@ -15,7 +15,7 @@ import (
 // TestNobodyCutsASegmentShort: whatever is done to a segment's card or memory, both ends go on using every byte.
 // Before, the first use behind the cut killed the process with SIGBUS.
 func TestNobodyCutsASegmentShort(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	const size = 64 * PageSize
 	s, err := Create("s", size, WithDir(dir))
 	must.OK(t, err)
@@ -62,7 +62,7 @@ func TestNobodyCutsASegmentShort(t *testing.T) {
 // TestCardsThatLie: a card that speaks of something else is refused with a sentence, and nothing is opened that is no
 // segment's memory.
 func TestCardsThatLie(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	s, err := Create("s", PageSize, WithDir(dir))
 	must.OK(t, err)
 	defer func() { _ = s.Close() }()
@@ -128,7 +128,7 @@ func FuzzCard(f *testing.F) {
 
 // TestDeadCreatorsMemoryIsGone: a segment whose creator has ended is not found any more, and its card is swept.
 func TestDeadCreatorsMemoryIsGone(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	c := card{pid: 1 << 30, fd: 3, size: PageSize, dev: 1, inod: 1}
 	must.OK(t, os.WriteFile(filepath.Join(dir, "s"), []byte(c.String()), 0o600))
 	if _, err := Open("s", WithDir(dir)); !errors.Is(err, errNotFound) || !strings.Contains(err.Error(), "ended") {

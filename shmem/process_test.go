@@ -82,7 +82,7 @@ func init() {
 }
 
 func TestSweepAfterSIGKILL(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	dead := startChild(t, "segment", "DIR="+dir, "NAME=ringlet-1-dead")
 	live := startChild(t, "segment", "DIR="+dir, "NAME=ringlet-1-live")
 	dead.line(t)

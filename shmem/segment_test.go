@@ -12,17 +12,6 @@ import (
 	"ringlet/testkit/must"
 )
 
-// testDir is a directory on the shared memory file system where there is one.
-func testDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp(DefaultDir, "shmem-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -35,7 +24,7 @@ func files(t *testing.T, dir string) []string {
 }
 
 func TestSegmentIsSharedAndGoesAway(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	s, err := Create("ringlet-1-n0-a", 3*PageSize+5, WithDir(dir))
 	must.OK(t, err)
 	if got := len(s.Bytes()); got != 3*PageSize+5 {
@@ -70,7 +59,7 @@ func TestSegmentIsSharedAndGoesAway(t *testing.T) {
 }
 
 func TestSegmentRefusals(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	var fs unix.Statfs_t
 	must.OK(t, unix.Statfs(dir, &fs))
 	tooMuch := int(fs.Blocks)*int(fs.Bsize) + PageSize
@@ -144,7 +133,7 @@ func TestReserveOnFullFileSystem(t *testing.T) {
 }
 
 func TestSweepStaysAwayFromTheLiving(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	s, err := Create("ringlet-1-live", PageSize, WithDir(dir))
 	must.OK(t, err)
 	defer func() { _ = s.Close() }()
@@ -164,7 +153,7 @@ func TestSweepStaysAwayFromTheLiving(t *testing.T) {
 // TestCreateWhileSwept lets sweepers run over creators: every Create must succeed, and no
 // segment of this living process may vanish.
 func TestCreateWhileSwept(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	stop, done := make(chan struct{}), make(chan error, 2)
 	for range 2 {
 		go func() {

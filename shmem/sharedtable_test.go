@@ -24,7 +24,7 @@ type sharedPair struct {
 
 func newSharedPair(t testing.TB, windows, pages int, opts ...TableOption) *sharedPair {
 	t.Helper()
-	p := &sharedPair{dir: testDir(t)}
+	p := &sharedPair{dir: must.MemoryDir(t)}
 	var err error
 	p.table, err = NewSharedTable("ringlet-t-table", windows, append(opts, TableDir(p.dir))...)
 	must.OK(t, err)

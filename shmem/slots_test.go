@@ -13,7 +13,7 @@ import (
 
 func TestSlotsLayoutAndSteps(t *testing.T) {
 	const size = PageSize + 64 // lines, not pages
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	s, err := CreateSlots("ringlet-1-slots", 70, size-1, WithDir(dir))
 	must.OK(t, err)
 	defer func() { _ = s.Close() }()
@@ -67,7 +67,7 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 }
 
 func TestSlotsAreTakenBackFromWhoeverOwnsThem(t *testing.T) {
-	s, err := CreateSlots("s", 4, 64, WithDir(testDir(t)))
+	s, err := CreateSlots("s", 4, 64, WithDir(must.MemoryDir(t)))
 	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	must.OK(t, errors.Join(s.Offer(1), s.Offer(2), s.Fill(2), s.Offer(3), s.Fill(3), s.Build(3)))
@@ -82,7 +82,7 @@ func TestSlotsAreTakenBackFromWhoeverOwnsThem(t *testing.T) {
 }
 
 func TestCreateSlotsRefuses(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	for _, c := range [][2]int{{0, 1}, {1, 0}, {-1, 1}, {maxSlots + 1, 1}, {maxSlots, 1 << 60}} {
 		if _, err := CreateSlots("t", c[0], c[1], WithDir(dir)); !errors.Is(err, errBadSize) {
 			t.Errorf("%d slots of %d: %v", c[0], c[1], err)
@@ -92,7 +92,7 @@ func TestCreateSlotsRefuses(t *testing.T) {
 
 // TestOneOwner lets goroutines race for the same slots: each step is won by one.
 func TestOneOwner(t *testing.T) {
-	s, err := CreateSlots("s", 2, PageSize, WithDir(testDir(t)))
+	s, err := CreateSlots("s", 2, PageSize, WithDir(must.MemoryDir(t)))
 	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	var wg sync.WaitGroup
@@ -150,7 +150,7 @@ func BenchmarkTurn(b *testing.B) {
 }
 
 func TestTurnDoesNotAllocate(t *testing.T) {
-	s, err := CreateSlots("s", 4, 64, WithDir(testDir(t)))
+	s, err := CreateSlots("s", 4, 64, WithDir(must.MemoryDir(t)))
 	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	batch := []uint32{2, 0, 3}
@@ -165,7 +165,7 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 }
 
 func TestSlotsAgreeWithModel(t *testing.T) {
-	s, err := CreateSlots("s", 3, PageSize, WithDir(testDir(t)))
+	s, err := CreateSlots("s", 3, PageSize, WithDir(must.MemoryDir(t)))
 	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	steps := []struct {

@@ -20,7 +20,7 @@ func read(t testing.TB, dir string) *Contents {
 }
 
 func TestReadFindsEveryMEPOnce(t *testing.T) {
-	r := newRig(t, memoryDir(t), MEP)
+	r := newRig(t, must.MemoryDir(t), MEP)
 	r.scattered(rand.New(rand.NewPCG(1, 1)), 3, 500)
 	c := read(t, r.done())
 	if c.Set.MEPs() != 500 || c.Events() != 2000 || c.Count() != 0 {
@@ -126,7 +126,7 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 		}, LeftOpen, 28},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, memoryDir(t), MEP)
+			r := newRig(t, must.MemoryDir(t), MEP)
 			id := r.closed(0, mep(0, 1), mep(2, 1), mep(1, 1), mep(5, 1))
 			r.closed(1, mep(3, 1), mep(4, 1), mep(7, 1), mep(6, 1))
 			c.do(t, r, filepath.Join(r.dir, id.Name()), filepath.Join(r.dir, id.Index()))

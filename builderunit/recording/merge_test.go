@@ -53,7 +53,7 @@ func TestMergeMakesOneFileInOrder(t *testing.T) {
 	for _, f := range []Format{MEP, MDF, MFP} {
 		for _, keep := range []bool{true, false} {
 			t.Run(fmt.Sprint(f, keep), func(t *testing.T) {
-				out := filepath.Join(memoryDir(t), "x.mdf.segments")
+				out := filepath.Join(must.MemoryDir(t), "x.mdf.segments")
 				must.OK(t, os.Mkdir(out, 0o777))
 				r := newRig(t, out, f)
 				r.scattered(rand.New(rand.NewPCG(3, 1)), 3, 400)
@@ -88,7 +88,7 @@ func TestMergeMakesOneFileInOrder(t *testing.T) {
 // can.
 func TestMergeOfOneSegmentInOrder(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		r := newRig(t, memoryDir(t), MDF)
+		r := newRig(t, must.MemoryDir(t), MDF)
 		id := r.closed(0, mep(0, 1), mep(1, 2), mep(2, 1))
 		dir, dst := r.done(), filepath.Join(r.dir, "..", "x.mdf")
 		before, err := os.Stat(filepath.Join(dir, id.Name()))
@@ -105,7 +105,7 @@ func TestMergeOfOneSegmentInOrder(t *testing.T) {
 
 // MEPs of any order in any number of windows come out in order, with their highest attempts.
 func TestMergeOfAnyOrder(t *testing.T) {
-	base := memoryDir(t)
+	base := must.MemoryDir(t)
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
@@ -148,7 +148,7 @@ func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			steps := 1
 			for kill := 0; kill < steps; kill++ {
-				out := memoryDir(t)
+				out := must.MemoryDir(t)
 				r := newRig(t, out, MEP)
 				if c.one {
 					r.closed(0, mep(0, 1), mep(1, 1), mep(2, 1), mep(3, 1))
@@ -268,7 +268,7 @@ func TestMergeRefuses(t *testing.T) {
 		}, "by another process"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out := memoryDir(t)
+			out := must.MemoryDir(t)
 			p := &place{r: newRig(t, out, MEP)}
 			p.r.closed(0, mep(0, 1))
 			p.r.closed(1, mep(1, 1))
@@ -312,7 +312,7 @@ func tree(t *testing.T, dir string) (list string) {
 
 // With Overwrite the file is replaced, and only when the new one is whole.
 func TestMergeOverwrites(t *testing.T) {
-	out := memoryDir(t)
+	out := must.MemoryDir(t)
 	r := newRig(t, out, MEP)
 	r.closed(0, mep(1, 1), mep(0, 1))
 	dir, dst := r.done(), filepath.Join(out, "x.mep")
@@ -330,7 +330,7 @@ func TestMergeOverwrites(t *testing.T) {
 
 // What Recover cut off is in no merged file: it stays, and the manifest with it.
 func TestMergeLeavesTails(t *testing.T) {
-	out := memoryDir(t)
+	out := must.MemoryDir(t)
 	r := newRig(t, out, MEP)
 	id := r.closed(0, mep(1, 1), mep(0, 1))
 	r.file(id.Name()+TailSuffix, []byte("half a MEP"))

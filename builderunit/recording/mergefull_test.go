@@ -75,7 +75,7 @@ func TestMergeOnAFullDisk(t *testing.T) {
 // Others fill the disk while the file is made, on a file system that reserves no room.
 func TestMergeWhileTheDiskFills(t *testing.T) {
 	disk := smallDisk(t, 3<<20)
-	out := memoryDir(t)
+	out := must.MemoryDir(t)
 	r := newRig(t, out, MEP)
 	r.scattered(rand.New(rand.NewPCG(6, 1)), 2, 400)
 	r.verdict(1600, 1600)

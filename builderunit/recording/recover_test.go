@@ -86,83 +86,75 @@ func equalize(t must.TB, content []byte) []byte {
 	return content
 }
 
-// left is what a killed process leaves of one segment, and what is to come of it.
-type left struct {
+// remains is what a killed process leaves of one segment, and what is to come of it.
+type remains struct {
 	what  string
-	leave func(t must.TB, dir string, id SegmentID, data, index []byte)
-	whole int    // of its MEPs, -1: all
-	found string // in the sentence
-	stays bool   // under the name that it has
+	data  string                                                // what is put behind the name of the closed segment, for its data; "-": none
+	leave func(data, index []byte) (leftData, leftIndex []byte) // an index of nil: none
+	whole int                                                   // of its MEPs, -1: all
+	found string                                                // in the sentence
+	stays bool                                                  // under the name that it has
 }
 
-var lefts = []left{
-	{"all written, open", func(t must.TB, dir string, id SegmentID, data, index []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, data)
+// put puts what remains of a segment with 4 MEPs from a number on into the directory of a run.
+func (l *remains) put(t must.TB, dir string, id SegmentID, from uint64) {
+	t.Helper()
+	data, index := l.leave(fillSegment(id, testKey, from, 4))
+	if index != nil {
 		putFile(t, dir, id.Index(), index)
-	}, -1, "its writer was killed: 4 MEPs", false},
-	{"data behind", func(t must.TB, dir string, id SegmentID, data, index []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, append(data, "behind"...))
-		putFile(t, dir, id.Index(), index)
-	}, -1, "the 6 bytes behind them are in", false},
-	{"torn entry", func(t must.TB, dir string, id SegmentID, data, index []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-		putFile(t, dir, id.Index(), index[:len(index)-5])
-	}, 3, "3 MEPs", false},
-	{"data cut in the last MEP", func(t must.TB, dir string, id SegmentID, data, index []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, data[:len(data)-1])
-		putFile(t, dir, id.Index(), index)
-	}, 3, "3 MEPs", false},
-	{"an entry that is zero", func(t must.TB, dir string, id SegmentID, data, index []byte) {
-		clear(index[HeaderBytes+2*EntryBytes : HeaderBytes+3*EntryBytes])
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-		putFile(t, dir, id.Index(), index)
-	}, 2, "2 MEPs", false},
-	{"data that are zero", func(t must.TB, dir string, id SegmentID, data, index []byte) {
-		clear(data[len(leftMEP(0)) : len(leftMEP(0))+3])
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-		putFile(t, dir, id.Index(), index)
-	}, 1, "1 MEPs", false},
-	{"header torn", func(t must.TB, dir string, id SegmentID, data, index []byte) {
-		clear(index[8:20])
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-		putFile(t, dir, id.Index(), index)
-	}, -1, "4 MEPs", false},
-	{"index empty", func(t must.TB, dir string, id SegmentID, data, _ []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-		putFile(t, dir, id.Index(), nil)
-	}, 0, "no MEP in it is whole", false},
-	{"index missing", func(t must.TB, dir string, id SegmentID, data, _ []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-	}, 0, "no MEP in it is whole", false},
-	{"data empty", func(t must.TB, dir string, id SegmentID, _, index []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, nil)
-		putFile(t, dir, id.Index(), index)
-	}, 0, "holds nothing", false},
-	{"both empty", func(t must.TB, dir string, id SegmentID, _, _ []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, nil)
-		putFile(t, dir, id.Index(), nil)
-	}, 0, "holds nothing", false},
-	{"index alone", func(t must.TB, dir string, id SegmentID, _, index []byte) {
-		putFile(t, dir, id.Index(), index[:HeaderBytes])
-	}, 0, "holds nothing", false},
-	{"renamed, not listed", func(t must.TB, dir string, id SegmentID, data, index []byte) {
+	}
+	switch l.data {
+	case "-":
+	case "both":
 		putFile(t, dir, id.Name(), data)
-		putFile(t, dir, id.Index(), index)
-	}, -1, "not yet in the manifest: 4 MEPs, now listed", false},
-	{"renamed by link, not listed", func(t must.TB, dir string, id SegmentID, data, index []byte) {
-		putFile(t, dir, id.Name(), data)
-		putFile(t, dir, id.Index(), index)
 		must.OK(t, os.Link(filepath.Join(dir, id.Name()), filepath.Join(dir, id.Name()+OpenSuffix)))
-	}, -1, "now listed", false},
-	{"of another run", func(t must.TB, dir string, id SegmentID, _, _ []byte) {
-		data, index := fillSegment(id, Key{9}, 0, 2)
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-		putFile(t, dir, id.Index(), index)
+	default:
+		putFile(t, dir, id.Name()+l.data, data)
+	}
+}
+
+func asItIs(data, index []byte) ([]byte, []byte) { return data, index }
+
+var lefts = []remains{
+	{"all written, open", OpenSuffix, asItIs, -1, "its writer was killed: 4 MEPs", false},
+	{"data behind", OpenSuffix, func(data, index []byte) ([]byte, []byte) { return append(data, "behind"...), index },
+		-1, "the 6 bytes behind them are in", false},
+	{"torn entry", OpenSuffix, func(data, index []byte) ([]byte, []byte) { return data, index[:len(index)-5] },
+		3, "3 MEPs", false},
+	{"data cut in the last MEP", OpenSuffix, func(data, index []byte) ([]byte, []byte) {
+		return data[:len(data)-1], index
+	}, 3, "3 MEPs", false},
+	{"an entry that is zero", OpenSuffix, func(data, index []byte) ([]byte, []byte) {
+		clear(index[HeaderBytes+2*EntryBytes : HeaderBytes+3*EntryBytes])
+		return data, index
+	}, 2, "2 MEPs", false},
+	{"data that are zero", OpenSuffix, func(data, index []byte) ([]byte, []byte) {
+		clear(data[len(leftMEP(0)) : len(leftMEP(0))+3])
+		return data, index
+	}, 1, "1 MEPs", false},
+	{"header torn", OpenSuffix, func(data, index []byte) ([]byte, []byte) {
+		clear(index[8:20])
+		return data, index
+	}, -1, "4 MEPs", false},
+	{"index empty", OpenSuffix, func(data, _ []byte) ([]byte, []byte) { return data, []byte{} },
+		0, "no MEP in it is whole", false},
+	{"index missing", OpenSuffix, func(data, _ []byte) ([]byte, []byte) { return data, nil },
+		0, "no MEP in it is whole", false},
+	{"data empty", OpenSuffix, func(_, index []byte) ([]byte, []byte) { return nil, index }, 0, "holds nothing", false},
+	{"both empty", OpenSuffix, func(_, _ []byte) ([]byte, []byte) { return nil, []byte{} }, 0, "holds nothing", false},
+	{"index alone", "-", func(_, index []byte) ([]byte, []byte) { return nil, index[:HeaderBytes] },
+		0, "holds nothing", false},
+	{"renamed, not listed", "", asItIs, -1, "not yet in the manifest: 4 MEPs, now listed", false},
+	{"renamed by link, not listed", "both", asItIs, -1, "now listed", false},
+	{"of another run", OpenSuffix, func(data, index []byte) ([]byte, []byte) {
+		var h Header
+		_ = h.Parse(index)
+		h.Key = Key{9}
+		return data, append(h.Append(nil), index[HeaderBytes:]...)
 	}, 0, "that of another run", true},
-	{"closed, changed, not listed", func(t must.TB, dir string, id SegmentID, data, index []byte) {
+	{"closed, changed, not listed", "", func(data, index []byte) ([]byte, []byte) {
 		data[len(data)-1] ^= 1
-		putFile(t, dir, id.Name(), data)
-		putFile(t, dir, id.Index(), index)
+		return data, index
 	}, 0, "left as it is", true},
 }
 
@@ -172,8 +164,7 @@ func TestRecover(t *testing.T) {
 			dir := t.TempDir()
 			runDir := openTestRun(t, dir)
 			id := SegmentID{Builder: 2, Number: 1, Format: MDF}
-			data, index := fillSegment(id, testKey, 0, 4)
-			l.leave(t, runDir, id, data, index)
+			l.put(t, runDir, id, 0)
 			found, err := Recover(t.Context(), dir)
 			if err != nil || len(found) != 1 || found[0].Err != nil || !strings.Contains(found[0].String(), l.found) {
 				t.Fatal(err, found)
@@ -207,11 +198,7 @@ func TestRecover(t *testing.T) {
 // TestRecoverKilled leaves any states of several segments and of the manifest, kills Recover before any of its changes,
 // again and again, and expects in the end what comes of it without kills.
 func TestRecoverKilled(t *testing.T) {
-	parent, err := os.MkdirTemp("/dev/shm", "ringlet-recording-test-") // where synchronising costs nothing
-	if err != nil {
-		parent = t.TempDir()
-	}
-	defer os.RemoveAll(parent)
+	parent := must.MemoryDir(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(parent, "")
 		must.OK(rt, err)
@@ -222,8 +209,7 @@ func TestRecoverKilled(t *testing.T) {
 			l := lefts[rapid.IntRange(0, len(lefts)-1).Draw(rt, "left")]
 			id := SegmentID{Builder: n % 2, Number: 1 + n/2, Format: MDF}
 			for _, runDir := range []string{a, b} {
-				data, index := fillSegment(id, testKey, uint64(10*n), 4)
-				l.leave(rt, runDir, id, data, index)
+				l.put(rt, runDir, id, uint64(10*n))
 				spoilManifest(rt, runDir, manifest)
 			}
 		}
@@ -380,8 +366,7 @@ func TestRecoverTogether(t *testing.T) {
 		runDir := openTestRun(t, dir)
 		for n, l := range lefts {
 			id := SegmentID{Builder: n % 3, Number: 1 + n/3, Format: MDF}
-			data, index := fillSegment(id, testKey, uint64(10*n), 4)
-			l.leave(t, runDir, id, data, index)
+			l.put(t, runDir, id, uint64(10*n))
 		}
 	}
 	if _, err := Recover(t.Context(), alone); err != nil {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"testing"
 	"time"
 
 	"ringlet/event"
@@ -222,18 +221,4 @@ func (r *rig) scattered(rnd *rand.Rand, builders int, n uint64) {
 			meps = meps[k:]
 		}
 	}
-}
-
-// memoryDir is a directory where synchronising costs nothing.
-func memoryDir(t testing.TB) string {
-	dir, err := os.MkdirTemp("/dev/shm", "ringlet-recording-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }

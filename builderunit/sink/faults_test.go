@@ -97,7 +97,7 @@ func (f *faulty) Truncate(size int64) error {
 // there afterwards: at once, or when the run has been recovered.
 func TestFaultyDisk(t *testing.T) {
 	p := testPattern(t)
-	parent := memoryDir(t)
+	parent := must.MemoryDir(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(parent, "")
 		must.OK(rt, err)

@@ -92,20 +92,6 @@ func namesIn(t must.TB, dir string) string {
 	return strings.Join(names, " ")
 }
 
-// memoryDir is a directory where synchronising costs nothing, for properties that finish hundreds of files.
-func memoryDir(t testing.TB) string {
-	dir, err := os.MkdirTemp("/dev/shm", "ringlet-sink-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 func read(t must.TB, elem ...string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(elem...))

@@ -133,7 +133,7 @@ func apply(rt *rapid.T, content []byte, o op, fate string) []byte {
 // after Recover; at the others Recover finds a consistent whole all the same.
 func TestPowerCut(t *testing.T) {
 	p := testPattern(t)
-	parent := memoryDir(t)
+	parent := must.MemoryDir(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(parent, "")
 		must.OK(rt, err)

@@ -30,7 +30,7 @@ var durabilities = []recording.Durability{recording.Memory, recording.File, reco
 // them all back as the manifest lists them.
 func TestSegments(t *testing.T) {
 	p := testPattern(t)
-	parent := memoryDir(t)
+	parent := must.MemoryDir(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(parent, "")
 		must.OK(rt, err)
@@ -319,7 +319,7 @@ func TestNamesAreNotUsedAgain(t *testing.T) {
 func TestFlushBesideWrite(t *testing.T) {
 	p := testPattern(t)
 	for _, d := range durabilities {
-		r := newRun(t, memoryDir(t), recording.MEP)
+		r := newRun(t, must.MemoryDir(t), recording.MEP)
 		c := r.config(0, d)
 		c.SegmentBytes = 1 << 20
 		s := newTestSegments(t, c, hook{})

@@ -4,6 +4,11 @@
 // keeps it out of everything else.
 package must
 
+import (
+	"os"
+	"testing"
+)
+
 // TB is what testing.TB and *rapid.T have in common.
 type TB interface {
 	Helper()
@@ -17,4 +22,18 @@ func OK(t TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// MemoryDir is a directory in memory, where synchronising costs nothing, or any other where there is no such.
+func MemoryDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "ringlet-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
