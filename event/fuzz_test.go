@@ -2,6 +2,8 @@ package event_test
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"testing"
 
 	"ringlet/event"
@@ -117,13 +119,32 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-func FuzzMDFReader(f *testing.F) {
+func FuzzUnitReader(f *testing.F) {
 	record := hexFile(f, "mdf.hex")
 	f.Add(record)
 	f.Add(bytes.Repeat(record, 3))
+	f.Add(bytes.Repeat(hexFile(f, "mep.hex"), 3))
+	f.Add(append(hexFile(f, "mfp.hex"), set(4, 1)(hexFile(f, "mfp.hex"))...))
 	f.Add(append(set(4, 1)(bytes.Clone(record)), record...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		must.OK(t, agree(b))
+		for _, format := range []string{event.FormatMEP, event.FormatMFP} { // every byte is in a packet or left out
+			r, seen := event.NewUnitReader(bytes.NewReader(b), event.UnitReaderOptions{Format: format, MaxUnit: 1 << 31}), 0
+			for {
+				unit, err := r.Next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				skipped, skipErr := r.Skip() // nothing, where none was refused
+				must.OK(t, skipErr)
+				if seen += len(unit) + int(skipped); err != nil && skipped == 0 {
+					t.Fatalf("%s: no way past %v", format, err)
+				}
+			}
+			if seen != len(b) {
+				t.Fatalf("%s: %d of %d bytes", format, seen, len(b))
+			}
+		}
 	})
 }
 

@@ -201,8 +201,8 @@ func TestReaderAndCursorAgree(t *testing.T) {
 // agree walks file with a reader and a cursor to the end, skipping what is bad,
 // and says where they differ. Every byte must be in a record or be skipped.
 func agree(file []byte) error {
-	r := event.NewMDFReader(iotest.HalfReader(bytes.NewReader(file)),
-		event.MDFReaderOptions{MaxRecord: 1 << 31, Verify: true})
+	r := event.NewUnitReader(iotest.HalfReader(bytes.NewReader(file)),
+		event.UnitReaderOptions{MaxUnit: 1 << 31, Verify: true})
 	c := event.NewMDFCursor(file, true)
 	seen := 0
 	for {

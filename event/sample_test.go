@@ -39,11 +39,12 @@ func sample(t testing.TB) []byte {
 func TestSampleIsWhatItsReadmeSays(t *testing.T) {
 	b := sample(t)
 	f := bytes.NewReader(b)
-	r := event.NewMDFReader(f, event.MDFReaderOptions{Verify: true})
+	r := event.NewUnitReader(f, event.UnitReaderOptions{Verify: true})
 	c := event.NewMDFCursor(b, true)
 	records, types := 0, map[event.BankType]bool{}
 	for {
-		record, err := r.Next()
+		unit, err := r.Next()
+		record := event.Record(unit)
 		mapped, errMapped := c.Next()
 		if errors.Is(err, io.EOF) && errors.Is(errMapped, io.EOF) {
 			break
