@@ -13,7 +13,7 @@ import (
 	"ringlet/testkit/must"
 )
 
-// child is a process that plays a part with the test. It says a line when it is where the test
+// child is a process that plays a role with the test. It says a line when it is where the test
 // wants it, and goes on when its standard input ends.
 type child struct {
 	cmd *exec.Cmd
@@ -21,12 +21,12 @@ type child struct {
 	out *bufio.Scanner
 }
 
-func startChild(t testing.TB, part string, env ...string) *child {
+func startChild(t testing.TB, role string, env ...string) *child {
 	t.Helper()
 	exe, err := os.Executable()
 	must.OK(t, err)
 	c := &child{cmd: exec.Command(exe)}
-	c.cmd.Env = append(append(os.Environ(), childEnv+"="+part, "GORACE=atexit_sleep_ms=0"), env...)
+	c.cmd.Env = append(append(os.Environ(), childEnv+"="+role, "GORACE=atexit_sleep_ms=0"), env...)
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	if c.in, err = c.cmd.StdinPipe(); err != nil {

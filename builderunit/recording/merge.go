@@ -172,8 +172,8 @@ func (m *merge) progress(what string, done, total int64) {
 // earlier is the result of a merge that emptied the directory of its run.
 func (m *merge) earlier() (Merged, error) {
 	c, err := readMerged(context.Background(), m.dst)
-	if err == nil && c.Count() > 0 {
-		err = &unsoundError{Dir: m.dst, First: *c.first(), Count: c.Count()}
+	if err == nil {
+		err = c.unsound(m.dst)
 	}
 	if err != nil {
 		return Merged{}, err
@@ -188,25 +188,28 @@ func (m *merge) earlier() (Merged, error) {
 	return *c.Manifest.Merged, nil
 }
 
-// first is the problem to name where there is room for one.
-func (c *Contents) first() *Problem {
+// unsound is the error of a recording in dir with problems. It names that which Recover does not mend, if there is one.
+func (c *Contents) unsound(dir string) error {
 	var first *Problem
 	for p := range c.All {
 		if first == nil || first.Kind.curable() && !p.Kind.curable() {
 			first = p
 		}
 	}
-	return first
+	if first == nil {
+		return nil
+	}
+	return &unsoundError{Dir: dir, First: *first, Count: c.Count()}
 }
 
 // run goes through the steps. What an earlier merge did is found, and not done again.
 func (m *merge) run(ctx context.Context) (Merged, error) {
 	c, err := Read(ctx, m.dir)
+	if err == nil {
+		err = c.unsound(m.dir)
+	}
 	if err != nil {
 		return Merged{}, err
-	}
-	if c.Count() > 0 {
-		return Merged{}, &unsoundError{Dir: m.dir, First: *c.first(), Count: c.Count()}
 	}
 	if m.c = c; c.Merged != nil { // some segments are gone: that merge was at its last step
 		return m.removeRest(ctx)
