@@ -88,9 +88,8 @@ func TestSampleReplays(t *testing.T) {
 			}
 			must.OK(t, err)
 			fragments := split(t, record, func(i int, _ event.Bank) uint16 { return uint16(i * 7 % streams) }, streams)
-			if out, err = rb.Append(out, fragments); err != nil {
-				t.Fatal(err)
-			}
+			out, err = rb.Append(out, fragments)
+			must.OK(t, err)
 		}
 		if !bytes.Equal(out, b) {
 			t.Errorf("%d streams: the rebuilt file differs from the sample", streams)

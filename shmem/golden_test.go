@@ -75,9 +75,8 @@ func TestBufferGolden(t *testing.T) {
 	// And the other way: a reader of the hand-made image.
 	mem = ringMemory(Broadcast, 1)
 	copy(mem, want)
-	if ring, err = openRing("golden", mem); err != nil {
-		t.Fatal(err)
-	}
+	ring, err = openRing("golden", mem)
+	must.OK(t, err)
 	r := joined(t, ring, 0)
 	for _, c := range []struct {
 		kind uint32

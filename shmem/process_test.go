@@ -29,9 +29,8 @@ func startChild(t testing.TB, role string, env ...string) *child {
 	c.cmd.Env = append(append(os.Environ(), childEnv+"="+role, "GORACE=atexit_sleep_ms=0"), env...)
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
+	c.in, err = c.cmd.StdinPipe()
+	must.OK(t, err)
 	out, err := c.cmd.StdoutPipe()
 	must.OK(t, err)
 	c.out = bufio.NewScanner(out)

@@ -190,17 +190,15 @@ func TestExportedAgain(t *testing.T) {
 	for i := range 100 {
 		write(fmt.Sprintf("life %d", i), p.seg.Bytes())
 		var err error
-		if p.id, err = p.table.ExportSegment(p.seg, PageRule{0, 1, AnyPeer, accessAll}); err != nil {
-			t.Fatal(err)
-		}
+		p.id, err = p.table.ExportSegment(p.seg, PageRule{0, 1, AnyPeer, accessAll})
+		must.OK(t, err)
 	}
 	write("last", p.seg.Bytes())
 	next, err := Create("ringlet-t-next", PageSize, WithDir(p.dir))
 	must.OK(t, err)
 	defer func() { _ = next.Close() }()
-	if p.id, err = p.table.ExportSegment(next, PageRule{0, 1, AnyPeer, accessAll}); err != nil {
-		t.Fatal(err)
-	}
+	p.id, err = p.table.ExportSegment(next, PageRule{0, 1, AnyPeer, accessAll})
+	must.OK(t, err)
 	write("next", next.Bytes())
 	if n := len(p.im.held); n != 2 {
 		t.Errorf("%d mappings of 2 segments", n)

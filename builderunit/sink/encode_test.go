@@ -78,9 +78,8 @@ func oneByOne(t must.TB, m Meta, mep []byte) (out []byte) {
 			Orbit: uint32(id / event.BunchesPerOrbit),
 			Bunch: uint32(id % event.BunchesPerOrbit),
 		}
-		if out, err = event.AppendRecordFromFragments(out, h, fragments); err != nil {
-			t.Fatal(err)
-		}
+		out, err = event.AppendRecordFromFragments(out, h, fragments)
+		must.OK(t, err)
 	}
 	return out
 }
@@ -135,9 +134,8 @@ func TestEncodeLeavesReplayedChecksumsAlone(t *testing.T) {
 		}
 		must.OK(t, w.Append(kind, data))
 	}
-	if mfp, err = w.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	mfp, err = w.Finish()
+	must.OK(t, err)
 	mep := append(make([]byte, event.MEPHeaderSize(1)), mfp...)
 	mep = append(mep, make([]byte, -len(mep)&3)...)
 	if _, err := event.PutMEPHeader(mep, []uint16{0}, []uint32{uint32(event.MEPHeaderSize(1) / 4)},

@@ -138,9 +138,8 @@ func newRun(t must.TB, dir string, format recording.Format) *testRun {
 	r := &testRun{dir: dir, key: recording.NewKey(), format: format}
 	var err error
 	about := recording.About{Run: 9, Key: r.key, Format: format, Packing: testPacking, Program: "test"}
-	if r.runDir, err = recording.OpenRun(dir, about, false); err != nil {
-		t.Fatal(err)
-	}
+	r.runDir, err = recording.OpenRun(dir, about, false)
+	must.OK(t, err)
 	return r
 }
 

@@ -192,9 +192,8 @@ func (r *testRun) cutPower(rt *rapid.T, l *tape, cut int, dir string) *testRun {
 	after := &testRun{dir: dir, key: r.key, format: r.format}
 	var err error
 	about := recording.About{Run: 9, Key: r.key, Format: r.format}
-	if after.runDir, err = recording.OpenRun(dir, about, false); err != nil {
-		rt.Fatal(err)
-	}
+	after.runDir, err = recording.OpenRun(dir, about, false)
+	must.OK(rt, err)
 	whole, err := recording.Load(r.runDir)
 	must.OK(rt, err)
 	seen, closed := map[string]bool{}, map[string]bool{}

@@ -40,9 +40,8 @@ func TestSegments(t *testing.T) {
 		for bu := range outs {
 			c := r.config(bu, rapid.SampledFrom(durabilities).Draw(rt, "durability"))
 			c.SegmentBytes = rapid.SampledFrom([]int64{0, 1, 3000, 1 << 20}).Draw(rt, "segment bytes")
-			if outs[bu], err = NewSegments(c); err != nil {
-				rt.Fatal(err)
-			}
+			outs[bu], err = NewSegments(c)
+			must.OK(rt, err)
 			defer func() { _ = outs[bu].Abort() }()
 		}
 		want := map[mepAt][]byte{}
