@@ -88,10 +88,10 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestMDFReaderAllocatesOnlyItsBuffer: a thousand records cost what one does.
-func TestMDFReaderAllocatesOnlyItsBuffer(t *testing.T) {
+// TestUnitReaderAllocatesOnlyItsBuffer: a thousand records cost what one does.
+func TestUnitReaderAllocatesOnlyItsBuffer(t *testing.T) {
 	file := bytes.Repeat(hexFile(t, "mdf.hex"), 1000)
-	r := event.NewMDFReader(bytes.NewReader(file), event.MDFReaderOptions{Verify: true})
+	r := event.NewUnitReader(bytes.NewReader(file), event.UnitReaderOptions{Verify: true})
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ringlet/event"
+	"ringlet/testkit/must"
 )
 
 // benchMFP is a packet like the detector's: n fragments around 133 bytes
@@ -13,18 +14,14 @@ func benchMFP(b *testing.B, n int) []byte {
 	b.Helper()
 	buf := make([]byte, event.MaxMFPSize(n, 256, 3))
 	w, err := event.StartMFP(buf, event.MFPHeader{N: n, Align: 3})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	for i := range n {
 		if _, err := w.Next(9, 100+i*31%67); err != nil {
 			b.Fatal(err)
 		}
 	}
 	p, err := w.Finish()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	return p
 }
 
@@ -35,9 +32,7 @@ func BenchmarkParseMFP(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p, err := event.ParseMFP(mfp)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		sink += uint64(p.N())
 	}
 	perFragment(b, baselinePacking)
@@ -45,9 +40,7 @@ func BenchmarkParseMFP(b *testing.B) {
 
 func BenchmarkFragmentsCursor(b *testing.B) {
 	p, err := event.ParseMFP(benchMFP(b, baselinePacking))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		for c := p.Cursor(); c.Next(); {
@@ -59,9 +52,7 @@ func BenchmarkFragmentsCursor(b *testing.B) {
 
 func BenchmarkFragmentsAll(b *testing.B) {
 	p, err := event.ParseMFP(benchMFP(b, baselinePacking))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, data := range p.All() {
@@ -76,18 +67,14 @@ func BenchmarkMFPWriter(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w, err := event.StartMFP(buf, event.MFPHeader{N: baselinePacking, Align: 3})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		for i := range baselinePacking {
 			if _, err := w.Next(9, 100+i*31%67); err != nil {
 				b.Fatal(err)
 			}
 		}
 		p, err := w.Finish()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		sink += uint64(len(p))
 	}
 	perFragment(b, baselinePacking)
@@ -124,9 +111,7 @@ func BenchmarkPutMEPHeader(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n, err := event.PutMEPHeader(dst, sources, offsets, 1<<24)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		sink += uint64(n) + uint64(binary.LittleEndian.Uint32(dst[4:]))
 	}
 }
@@ -134,9 +119,7 @@ func BenchmarkPutMEPHeader(b *testing.B) {
 func BenchmarkRebuilder(b *testing.B) {
 	c := event.NewMDFCursor(sample(b), false)
 	r, err := c.Next()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	fragments := split(b, r, func(i int, _ event.Bank) uint16 { return uint16(i % 12) }, 12)
 	var rb event.Rebuilder
 	dst := make([]byte, 0, len(r))
@@ -144,9 +127,7 @@ func BenchmarkRebuilder(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		out, err := rb.Append(dst, fragments)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		sink += uint64(len(out))
 	}
 }

@@ -43,6 +43,6 @@
 // # What it does not promise
 //
 // It does not decompress records, does not decode what is inside a bank, and
-// does not repair: Skip of MDFReader and MDFCursor finds the next record, but
+// does not repair: Skip of UnitReader and MDFCursor finds the next record, but
 // what lay between is lost and reported as such.
 package event

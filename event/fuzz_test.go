@@ -2,9 +2,12 @@ package event_test
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"testing"
 
 	"ringlet/event"
+	"ringlet/testkit/must"
 )
 
 // Each target holds: no panic; every view inside the input; what is accepted,
@@ -19,9 +22,7 @@ func FuzzParseBank(f *testing.F) {
 			bank := c.Bank()
 			inside(t, b, bank)
 			built, err := event.AppendBank(nil, bank.Type(), bank.Version(), bank.SourceID(), bank.Data())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			sameBytes(t, "bank", built[:bank.Length()], bank)
 			if len(built) != len(c.Raw()) || c.Offset() != walked {
 				t.Fatalf("%d bytes built, %d stand there; offset %d, walked %d", len(built), len(c.Raw()), c.Offset(), walked)
@@ -46,19 +47,13 @@ func FuzzParseMFP(f *testing.F) {
 		w, err := event.StartMFP(dirty(len(p.Bytes())), event.MFPHeader{
 			N: p.N(), FirstEvent: p.FirstEvent(), Source: p.Source(), Align: p.Align(), Version: p.Version(),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for c := p.Cursor(); c.Next(); {
 			inside(t, b, c.Data())
-			if err := w.Append(c.Type(), c.Data()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.Append(c.Type(), c.Data()))
 		}
 		built, err := w.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		sameBytes(t, "packet", built, zeroMFPPadding(p))
 	})
 }
@@ -106,38 +101,49 @@ func FuzzParseRecord(f *testing.F) {
 			return
 		}
 		c, err := r.Banks()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for c.Next() {
 			inside(t, b, c.Bank())
 		}
 		if r.Version() == event.MDFVersion && r.HeaderSize() == event.MDFHeaderSize && r.StoredChecksum() != 0 {
 			built, err := event.AppendRecord(nil, r.Decoded(), r.Payload())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			sameBytes(t, "record", built, r)
 		}
 		if len(r) < event.MaxFragment {
 			fragments := split(t, r, func(i int, _ event.Bank) uint16 { return uint16(i % 3) }, 3)
 			rebuilt, err := new(event.Rebuilder).Append(nil, fragments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			sameBytes(t, "replayed", rebuilt, r)
 		}
 	})
 }
 
-func FuzzMDFReader(f *testing.F) {
+func FuzzUnitReader(f *testing.F) {
 	record := hexFile(f, "mdf.hex")
 	f.Add(record)
 	f.Add(bytes.Repeat(record, 3))
+	f.Add(bytes.Repeat(hexFile(f, "mep.hex"), 3))
+	f.Add(append(hexFile(f, "mfp.hex"), set(4, 1)(hexFile(f, "mfp.hex"))...))
 	f.Add(append(set(4, 1)(bytes.Clone(record)), record...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if err := agree(b); err != nil {
-			t.Fatal(err)
+		must.OK(t, agree(b))
+		for _, format := range []string{event.FormatMEP, event.FormatMFP} { // every byte is in a packet or left out
+			r, seen := event.NewUnitReader(bytes.NewReader(b), event.UnitReaderOptions{Format: format, MaxUnit: 1 << 31}), 0
+			for {
+				unit, err := r.Next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				skipped, skipErr := r.Skip() // nothing, where none was refused
+				must.OK(t, skipErr)
+				if seen += len(unit) + int(skipped); err != nil && skipped == 0 {
+					t.Fatalf("%s: no way past %v", format, err)
+				}
+			}
+			if seen != len(b) {
+				t.Fatalf("%s: %d of %d bytes", format, seen, len(b))
+			}
 		}
 	})
 }

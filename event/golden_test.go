@@ -4,14 +4,13 @@ import (
 	"testing"
 
 	"ringlet/event"
+	"ringlet/testkit/must"
 )
 
 func TestGoldenBank(t *testing.T) {
 	golden := hexFile(t, "bank.hex")
 	b, err := event.ParseBank(append(golden, 0xFF, 0xFF))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if b.Length() != 11 || b.PaddedSize() != 12 || b.Type() != 16 || b.Version() != 7 ||
 		b.SourceID() != -4091 {
 		t.Errorf("length %d, padded %d, type %v, version %d, source %d",
@@ -19,18 +18,14 @@ func TestGoldenBank(t *testing.T) {
 	}
 	sameBytes(t, "data", b.Data(), []byte{0xAA, 0xBB, 0xCC})
 	built, err := event.AppendBank(nil, 16, 7, -4091, []byte{0xAA, 0xBB, 0xCC})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sameBytes(t, "built", built, golden)
 }
 
 func TestGoldenMFP(t *testing.T) {
 	golden := hexFile(t, "mfp.hex")
 	p, err := event.ParseMFP(append(golden, 0xFF))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if p.N() != 3 || p.Size() != 48 || p.FirstEvent() != 1000 || p.Source() != 0x0102 ||
 		p.Align() != 3 || p.Version() != 5 || p.IsEndOfRun() {
 		t.Errorf("n %d, size %d, first %d, source %d, align %d, version %d",
@@ -56,18 +51,12 @@ func TestGoldenMFP(t *testing.T) {
 
 	buf := dirty(64)
 	w, err := event.StartMFP(buf, event.MFPHeader{N: 3, FirstEvent: 1000, Source: 0x0102, Align: 3, Version: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range fragments {
-		if err := w.Append(types[i], fragments[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Append(types[i], fragments[i]))
 	}
 	built, err := w.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sameBytes(t, "written in place", built, golden)
 }
 
@@ -86,9 +75,7 @@ func TestGoldenMFPByTables(t *testing.T) {
 func TestGoldenEndOfRun(t *testing.T) {
 	golden := hexFile(t, "mfp-end.hex")
 	p, err := event.ParseMFP(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if c := p.Cursor(); c.Next() || !p.IsEndOfRun() || p.N() != 0 || p.Source() != 7 {
 		t.Errorf("end of run %v, n %d, source %d", p.IsEndOfRun(), p.N(), p.Source())
 	}
@@ -100,9 +87,7 @@ func TestGoldenEndOfRun(t *testing.T) {
 func TestGoldenMEP(t *testing.T) {
 	golden := hexFile(t, "mep.hex")
 	p, err := event.ParseMEP(append(golden, 0xFF))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if p.N() != 3 || len(p.Bytes()) != 124 {
 		t.Errorf("n %d, %d bytes", p.N(), len(p.Bytes()))
 	}
@@ -112,9 +97,7 @@ func TestGoldenMEP(t *testing.T) {
 	sources, offsets := []uint16{3, 7, 256}, []uint32{7, 17, 24}
 	i := 0
 	for f, err := range p.MFPs() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if p.Source(i) != sources[i] || f.Source() != sources[i] || p.Offset(i) != 4*int(offsets[i]) || f.FirstEvent() != 9 {
 			t.Errorf("MFP %d: source %d, %d, offset %d, first event %d", i, p.Source(i), f.Source(), p.Offset(i), f.FirstEvent())
 		}
@@ -122,9 +105,7 @@ func TestGoldenMEP(t *testing.T) {
 	}
 	header := dirty(64)
 	n, err := event.PutMEPHeader(header, sources, offsets, 31)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sameBytes(t, "header", header[:n], golden[:28])
 	if n != event.MEPHeaderSize(3) {
 		t.Errorf("the header has %d bytes, MEPHeaderSize says %d", n, event.MEPHeaderSize(3))
@@ -134,9 +115,7 @@ func TestGoldenMEP(t *testing.T) {
 func TestGoldenMDF(t *testing.T) {
 	golden := hexFile(t, "mdf.hex")
 	r, err := event.ParseRecord(append(golden, 0xFF))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	want := event.MDFHeader{
 		Size: 88, Checksum: 0xE3DE8374, DataType: event.MDFBanks,
 		TriggerMask: [4]uint32{0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, 0xFFFFFFFC},
@@ -152,9 +131,7 @@ func TestGoldenMDF(t *testing.T) {
 		t.Error(err)
 	}
 	built, err := event.AppendRecord(nil, want, golden[48:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sameBytes(t, "built", built, golden)
 }
 
@@ -162,15 +139,11 @@ func TestGoldenReplay(t *testing.T) {
 	golden := hexFile(t, "mdf.hex")
 	fragments := [][]byte{hexFile(t, "replay-0.hex"), hexFile(t, "replay-1.hex")}
 	built, err := new(event.Rebuilder).Append([]byte{1, 2}, fragments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sameBytes(t, "rebuilt", built, append([]byte{1, 2}, golden...))
 
 	r, err := event.ParseRecord(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	cabling := []uint16{0, 1, 1, 0}
 	for i, f := range split(t, r, func(i int, _ event.Bank) uint16 { return cabling[i] }, 2) {
 		sameBytes(t, "split", f, fragments[i])
@@ -183,9 +156,7 @@ func TestGoldenGenerated(t *testing.T) {
 			{Type: 9, Version: 2, Source: 1, Data: []byte{1, 2, 3, 4, 5}},
 			{Type: 77, Source: 0xFFFE},
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	sameBytes(t, "built", built, hexFile(t, "generated.hex"))
 }
 
@@ -201,14 +172,10 @@ func dirty(n int) []byte {
 // TestWalksMayEndEarly: whoever has seen enough leaves a walk, and is not asked again.
 func TestWalksMayEndEarly(t *testing.T) {
 	p, err := event.ParseMEP(hexFile(t, "mep.hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	mfps, fragments, banks := 0, 0, 0
 	for m, err := range p.MFPs() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for range m.All() {
 			fragments++
 			break
@@ -217,9 +184,7 @@ func TestWalksMayEndEarly(t *testing.T) {
 		break
 	}
 	for _, err := range event.Banks(append(hexFile(t, "bank.hex"), hexFile(t, "bank.hex")...)) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		banks++
 		break
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ringlet/event"
+	"ringlet/testkit/must"
 )
 
 // hexFile reads a golden file: hex bytes, blanks ignored, '#' to the end of
@@ -17,9 +18,7 @@ import (
 func hexFile(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var b []byte
 	for i, line := range strings.Split(string(text), "\n") {
 		line, _, _ = strings.Cut(line, "#")

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event"
+	"ringlet/testkit/must"
 )
 
 // goldenSums are published values of the one-at-a-time hash.
@@ -36,10 +37,7 @@ func TestChecksumsOfGoldenVectors(t *testing.T) {
 }
 
 // compareSums computes the checksums of all pieces together.
-func compareSums(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, pieces [][]byte, want []uint32) {
+func compareSums(t must.TB, pieces [][]byte, want []uint32) {
 	t.Helper()
 	got := make([]uint32, len(pieces)+1)
 	for i := range got {
@@ -98,9 +96,7 @@ func records(t testing.TB, n int) (unsealed, sealed []byte) {
 		var errs [2]error
 		unsealed, errs[0] = event.AppendRecordUnsealed(unsealed, h, fragments)
 		sealed, errs[1] = event.AppendRecordFromFragments(sealed, h, fragments)
-		if err := errors.Join(errs[:]...); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(errs[:]...))
 	}
 	return unsealed, sealed
 }
@@ -111,9 +107,7 @@ func TestSealRecords(t *testing.T) {
 		if n > 0 && bytes.Equal(unsealed, want) {
 			t.Fatal("an unsealed record has a checksum")
 		}
-		if err := event.SealRecords(unsealed); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, event.SealRecords(unsealed))
 		sameBytes(t, fmt.Sprintf("%d records", n), unsealed, want)
 	}
 }
@@ -135,13 +129,9 @@ func TestAppendUnsealedOverDirtyMemory(t *testing.T) {
 	for size := range 9 {
 		f := []event.SourceFragment{{Type: 9, Data: bytes.Repeat([]byte{7}, size)}}
 		clean, err := event.AppendRecordUnsealed(nil, event.MDFHeader{}, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		over, err := event.AppendRecordUnsealed(dirty(200)[:0], event.MDFHeader{}, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		sameBytes(t, fmt.Sprintf("%d bytes of data", size), over, clean)
 	}
 }
@@ -214,14 +204,10 @@ func FuzzMDFChecksums(f *testing.F) {
 			var errs [2]error
 			unsealed, errs[0] = event.AppendRecordUnsealed(unsealed, event.MDFHeader{}, fragments)
 			sealed, errs[1] = event.AppendRecordFromFragments(sealed, event.MDFHeader{}, fragments)
-			if err := errors.Join(errs[:]...); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(errs[:]...))
 		}
 		compareSums(t, pieces, want)
-		if err := event.SealRecords(unsealed); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, event.SealRecords(unsealed))
 		sameBytes(t, "sealed together", unsealed, sealed)
 		_ = event.SealRecords(bytes.Clone(b)) // no panic
 	})

@@ -214,20 +214,14 @@ func (r Record) Verify() error {
 // size and checksum computed; h.Size and h.Checksum are ignored. A record
 // beyond 32 bits of size is refused with ErrRange.
 func AppendRecord(dst []byte, h MDFHeader, payload []byte) ([]byte, error) {
-	start := len(dst)
-	dst = append(dst, zeroHeader[:]...)
-	dst = append(dst, payload...)
-	return sealRecord(dst, start, h)
-}
-
-// sealRecord writes the header of the record that reaches from start to the
-// end of dst. A record that cannot be is cut off again.
-func sealRecord(dst []byte, start int, h MDFHeader) ([]byte, error) {
-	record := dst[start:]
-	if uint64(len(record)) > 1<<32-1 {
-		return dst[:start], tooLarge(uint64(len(record)))
+	size := uint64(MDFHeaderSize + len(payload))
+	if size > 1<<32-1 {
+		return dst, tooLarge(size)
 	}
-	h.Size, h.Checksum = uint32(len(record)), 0
+	start := len(dst)
+	dst = append(append(dst, make([]byte, MDFHeaderSize)...), payload...)
+	record := dst[start:]
+	h.Size, h.Checksum = uint32(size), 0
 	putMDFHeader(record, h)
 	binary.LittleEndian.PutUint32(record[12:], MDFChecksum(record[MDFChecksumFrom:]))
 	return dst, nil
@@ -237,5 +231,3 @@ func sealRecord(dst []byte, start int, h MDFHeader) ([]byte, error) {
 func tooLarge(size uint64) error {
 	return fail(ErrRange, FormatMDF, "record size", 0, "%d bytes are more than the 32 bits of the size field", size)
 }
-
-var zeroHeader [MDFHeaderSize]byte

@@ -128,7 +128,7 @@ func ParseMEP(b []byte) (MEP, error) {
 		if i > 0 && p.Source(i) <= p.Source(i-1) {
 			return MEP{}, sourceOrder(i, p.Source(i-1), p.Source(i))
 		}
-		end, err := p.place(i, low)
+		end, err := p.standing(i, low)
 		if err != nil {
 			return MEP{}, err
 		}
@@ -137,9 +137,9 @@ func ParseMEP(b []byte) (MEP, error) {
 	return p, nil
 }
 
-// place checks where MFP i stands, which must be at low or behind it, and
+// standing checks where MFP i stands, which must be at low or behind it, and
 // gives its end in bytes.
-func (p MEP) place(i, low int) (int, error) {
+func (p MEP) standing(i, low int) (int, error) {
 	at, field := p.Offset(i), mepOffsetsAt(p.m)+4*i
 	if at < low {
 		return 0, fail(ErrOrder, FormatMEP, "offset", field, "MFP %d of source %d at byte %d overlaps what ends at byte %d",

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event"
+	"ringlet/testkit/must"
 )
 
 // drawMFP draws a packet, by MFPWriter, with the fragments it holds.
@@ -20,19 +21,13 @@ func drawMFP(t *rapid.T, source uint16, first uint64, n int) ([]byte, [][]byte) 
 	fragments := make([][]byte, n)
 	buf := dirty(event.MaxMFPSize(n, 300, align))
 	w, err := event.StartMFP(buf, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range fragments {
 		fragments[i] = rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "fragment")
-		if err := w.Append(event.BankType(i%256), fragments[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Append(event.BankType(i%256), fragments[i]))
 	}
 	b, err := w.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b, fragments
 }
 
@@ -41,9 +36,7 @@ func TestMFPRoundTrip(t *testing.T) {
 		n := rapid.IntRange(0, 40).Draw(t, "n")
 		b, fragments := drawMFP(t, 5, 77, n)
 		p, err := event.ParseMFP(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		size, seen := event.MFPHeaderSize(n), 0
 		for i, data := range p.All() {
 			if !bytes.Equal(data, fragments[i]) || !bytes.Equal(p.Fragment(i), data) ||
@@ -107,17 +100,13 @@ func TestMEPWithGaps(t *testing.T) {
 			b = append(b, mfp...)
 		}
 		words, err := event.MEPWords(len(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		b = append(b, dirty(4*int(words)-len(b))...)
 		if _, err := event.PutMEPHeader(b, sources, offsets, words); err != nil {
 			t.Fatal(err)
 		}
 		p, err := event.ParseMEP(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := p.Verify(); err != nil || p.N() != m {
 			t.Fatalf("%d MFPs of %d, %v", p.N(), m, err)
 		}
@@ -160,14 +149,10 @@ func drawRecord(t *rapid.T) event.Record {
 	for range rapid.IntRange(0, 8).Draw(t, "banks") {
 		var err error
 		payload, err = event.AppendBank(payload, 9, 1, 2, rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "data"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	r, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFBanks, Run: 1}, payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return r
 }
 
@@ -179,18 +164,14 @@ func TestReplayGivesTheRecordBack(t *testing.T) {
 		fragments := make([][]byte, streams)
 		var cabling []uint16
 		c, err := r.Banks()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for c.Next() {
 			s := rapid.IntRange(0, streams-1).Draw(t, "stream")
 			cabling = append(cabling, uint16(s))
 			fragments[s] = append(fragments[s], c.Raw()...)
 		}
 		front, err := event.AppendRecordBank(nil, r.Header(), cabling)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		fragments[0] = append(front, fragments[0]...)
 		built, err := rb.Append(nil, fragments)
 		if err != nil || !bytes.Equal(built, r) {
@@ -213,17 +194,15 @@ func TestReaderAndCursorAgree(t *testing.T) {
 			}
 		}
 		file = file[:len(file)-rapid.IntRange(0, min(20, len(file))).Draw(t, "cut")]
-		if err := agree(file); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, agree(file))
 	})
 }
 
 // agree walks file with a reader and a cursor to the end, skipping what is bad,
 // and says where they differ. Every byte must be in a record or be skipped.
 func agree(file []byte) error {
-	r := event.NewMDFReader(iotest.HalfReader(bytes.NewReader(file)),
-		event.MDFReaderOptions{MaxRecord: 1 << 31, Verify: true})
+	r := event.NewUnitReader(iotest.HalfReader(bytes.NewReader(file)),
+		event.UnitReaderOptions{MaxUnit: 1 << 31, Verify: true})
 	c := event.NewMDFCursor(file, true)
 	seen := 0
 	for {

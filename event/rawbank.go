@@ -83,18 +83,14 @@ func putBank(dst []byte, t BankType, version uint8, source int16, data []byte) {
 	if len(dst) > BankHeaderSize {
 		binary.LittleEndian.PutUint32(dst[len(dst)-bankAlign:], 0) // the padding is in the last word
 	}
-	binary.LittleEndian.PutUint64(dst, uint64(bankMagic)|uint64(len(data)+BankHeaderSize)<<16|
-		uint64(t)<<32|uint64(version)<<40|uint64(uint16(source))<<48)
+	binary.LittleEndian.PutUint64(dst, bankHeader(t, version, source, len(data)))
 	copy(dst[BankHeaderSize:], data)
 }
 
-// appendBankHeader appends the header of a bank of n data bytes; n must not
-// exceed MaxBankData.
-func appendBankHeader(dst []byte, t BankType, version uint8, source int16, n int) []byte {
-	dst = binary.LittleEndian.AppendUint16(dst, bankMagic)
-	dst = binary.LittleEndian.AppendUint16(dst, uint16(n+BankHeaderSize))
-	dst = append(dst, uint8(t), version)
-	return binary.LittleEndian.AppendUint16(dst, uint16(source))
+// bankHeader is the header of a bank of n data bytes, as a little-endian word.
+func bankHeader(t BankType, version uint8, source int16, n int) uint64 {
+	return uint64(bankMagic) | uint64(n+BankHeaderSize)<<16 | uint64(t)<<32 | uint64(version)<<40 |
+		uint64(uint16(source))<<48
 }
 
 // BankCursor walks a sequence of banks without allocating:
@@ -162,11 +158,3 @@ func Banks(b []byte) iter.Seq2[Bank, error] {
 
 // padTo rounds n up to a multiple of align, a power of two.
 func padTo(n, align int) int { return (n + align - 1) &^ (align - 1) }
-
-// appendZeros appends n zero bytes.
-func appendZeros(dst []byte, n int) []byte {
-	for range n {
-		dst = append(dst, 0)
-	}
-	return dst
-}

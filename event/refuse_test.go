@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ringlet/event"
+	"ringlet/testkit/must"
 )
 
 // Each case spoils one thing in a golden file; the error must name it.
@@ -83,9 +84,7 @@ func TestRefuseToWriteMFP(t *testing.T) {
 	wantFormatError(t, start(event.MFPHeader{N: 1, FirstEvent: event.EndOfRun}), event.ErrRange, "first event id", 8)
 
 	w, err := event.StartMFP(room, event.MFPHeader{N: 2, Align: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := w.Finish(); !errors.Is(err, event.ErrRange) {
 		t.Errorf("a packet without its fragments is finished: %v", err)
 	}

@@ -36,12 +36,12 @@ func AppendRecordBank(dst, header []byte, streams []uint16) ([]byte, error) {
 			"%d banks do not fit the record bank, which lists at most %d",
 			len(streams), (MaxBankData-len(header))/2)
 	}
-	dst = appendBankHeader(dst, RecordBank, recordBankVersion, 0, n)
+	dst = binary.LittleEndian.AppendUint64(dst, bankHeader(RecordBank, recordBankVersion, 0, n))
 	dst = append(dst, header...)
 	for _, s := range streams {
 		dst = binary.LittleEndian.AppendUint16(dst, s)
 	}
-	return appendZeros(dst, padTo(n, bankAlign)-n), nil
+	return append(dst, make([]byte, padTo(n, bankAlign)-n)...), nil // the compiler makes no slice
 }
 
 // RecordInfo is a view of a record bank.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ringlet/event"
+	"ringlet/testkit/must"
 )
 
 // samplePath is the reference sample: RINGLET_MDF_SAMPLE, relative to the
@@ -31,20 +32,19 @@ func samplePath(t testing.TB) string {
 func sample(t testing.TB) []byte {
 	t.Helper()
 	b, err := os.ReadFile(samplePath(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }
 
 func TestSampleIsWhatItsReadmeSays(t *testing.T) {
 	b := sample(t)
 	f := bytes.NewReader(b)
-	r := event.NewMDFReader(f, event.MDFReaderOptions{Verify: true})
+	r := event.NewUnitReader(f, event.UnitReaderOptions{Verify: true})
 	c := event.NewMDFCursor(b, true)
 	records, types := 0, map[event.BankType]bool{}
 	for {
-		record, err := r.Next()
+		unit, err := r.Next()
+		record := event.Record(unit)
 		mapped, errMapped := c.Next()
 		if errors.Is(err, io.EOF) && errors.Is(errMapped, io.EOF) {
 			break
@@ -60,9 +60,7 @@ func TestSampleIsWhatItsReadmeSays(t *testing.T) {
 		}
 		banks := 0
 		for bank, err := range event.Banks(record.Payload()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			banks++
 			types[bank.Type()] = true
 		}
@@ -88,13 +86,10 @@ func TestSampleReplays(t *testing.T) {
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			fragments := split(t, record, func(i int, _ event.Bank) uint16 { return uint16(i * 7 % streams) }, streams)
-			if out, err = rb.Append(out, fragments); err != nil {
-				t.Fatal(err)
-			}
+			out, err = rb.Append(out, fragments)
+			must.OK(t, err)
 		}
 		if !bytes.Equal(out, b) {
 			t.Errorf("%d streams: the rebuilt file differs from the sample", streams)
@@ -109,9 +104,7 @@ func split(t testing.TB, record event.Record, cable func(int, event.Bank) uint16
 	fragments := make([][]byte, streams)
 	var cabling []uint16
 	banks, err := record.Banks()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := 0; banks.Next(); i++ {
 		s := cable(i, banks.Bank())
 		cabling = append(cabling, s)
@@ -121,9 +114,7 @@ func split(t testing.TB, record event.Record, cable func(int, event.Bank) uint16
 		t.Fatal(banks.Err())
 	}
 	front, err := event.AppendRecordBank(nil, record.Header(), cabling)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fragments[0] = append(front, fragments[0]...)
 	return fragments
 }

@@ -167,7 +167,7 @@ func TestDescribeNamesThoseWithoutSegments(t *testing.T) {
 		Builders: []recording.BuilderContents{{
 			Index:    1,
 			State:    recording.Finished,
-			Segments: []recording.SegmentContents{{MEPs: 2, Events: 14, Bytes: 900}},
+			Segments: []recording.SegmentContents{{Held: recording.Held{MEPs: 2, Events: 14, Bytes: 900}}},
 		}},
 	})
 	if len(to.Builders) != 2 {

@@ -89,7 +89,7 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 		},
 		Output:    output,
 		Overwrite: s.cfg.Overwrite,
-		Room:      config.BufferRoom * int(s.cfg.SlotSize),
+		Capacity:  config.BufferRoom * int(s.cfg.SlotSize),
 	})
 	if err == nil && kind.Files {
 		s.node.earlier.begin(output, run, s.node.log)

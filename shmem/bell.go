@@ -11,14 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bell wakes waiters in other processes: a futex word and a count of those who wait for it.
+// Bell wakes goroutines of other processes that sleep in the kernel until something in shared memory has changed: a
+// futex word and a count of those who wait for it, zero at first.
 //
-// Whoever changes something stores it and then rings; whoever waits announces itself, reads the
-// sequence, looks whether what it wants is there, and only then sleeps on that sequence. All
-// stores are sequentially consistent, so either the waiter sees the change or the ringer sees the
-// waiter. Without waiters a ring is one load. A waiter that dies leaves the count too high, which
-// costs the ringers a system call each and nothing else.
-type bell struct{ seq, waiters *atomic.Uint32 }
+// Whoever changes something stores it and then rings; whoever waits announces itself, which gives the sequence, looks
+// whether what it wants is there, sleeps on that sequence only if not, and retires in any case. All stores are
+// sequentially consistent, so either the waiter sees the change or the ringer sees the waiter. Without waiters a ring is
+// one load. A waiter that dies leaves the count too high, which costs the ringers a system call each and nothing else.
+type Bell struct{ seq, waiters atomic.Uint32 }
+
+// BellAt is the bell that lies at mem[off:off+8], aligned. The memory must stay mapped while the Bell is used.
+func BellAt(mem []byte, off int) *Bell {
+	return (*Bell)(unsafe.Pointer(unsafe.SliceData(mem[off : off+8])))
+}
+
+// Word64 is the aligned 64-bit word at mem[off:off+8], for memory that processes share.
+func Word64(mem []byte, off int) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(mem[off : off+8])))
+}
 
 // Operations of futex(2), without FUTEX_PRIVATE_FLAG: the waiters are other processes.
 const (
@@ -26,22 +36,35 @@ const (
 	futexWake = 1
 )
 
-func (b bell) ring() {
+// Ring wakes all who have announced that they wait. Nobody waiting, it makes no system call.
+func (b *Bell) Ring() {
 	if b.waiters.Load() != 0 {
-		b.ringAll()
+		b.RingAll()
 	}
 }
 
-func (b bell) ringAll() {
+// RingAll wakes all sleepers, and makes those that are about to sleep look again.
+func (b *Bell) RingAll() {
 	b.seq.Add(1)
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.seq)), futexWake, math.MaxInt32, 0, 0, 0)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&b.seq)), futexWake, math.MaxInt32, 0, 0, 0)
 }
 
-// sleep returns when the bell rang after seq was read, when patience is over, or for no reason.
-// It says whether patience was over.
-func (b bell) sleep(seq uint32, patience time.Duration) (late bool) {
+// Announce tells who rings that somebody waits.
+func (b *Bell) Announce() (seq uint32) {
+	b.waiters.Add(1)
+	return b.seq.Load()
+}
+
+// Retire takes back Announce.
+func (b *Bell) Retire() { b.waiters.Add(^uint32(0)) }
+
+// Sleep returns when the bell rang after Announce, when patience is over, or for no reason.
+func (b *Bell) Sleep(seq uint32, patience time.Duration) { b.sleep(seq, patience) }
+
+// sleep is Sleep, and says whether patience was over.
+func (b *Bell) sleep(seq uint32, patience time.Duration) (late bool) {
 	ts := unix.NsecToTimespec(int64(patience))
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.seq)), futexWait, uintptr(seq),
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&b.seq)), futexWait, uintptr(seq),
 		uintptr(unsafe.Pointer(&ts)), 0, 0)
 	return errors.Is(errno, unix.ETIMEDOUT)
 }
@@ -59,7 +82,7 @@ const (
 
 // await returns nil when poll says true, its error when it fails, ctx's when ctx is done, and alive's
 // when the peer turns out dead with nothing left to poll.
-func (b bell) await(ctx context.Context, poll func() (bool, error), alive func() error) error {
+func (b *Bell) await(ctx context.Context, poll func() (bool, error), alive func() error) error {
 	for range spinPolls {
 		if ok, err := poll(); ok || err != nil {
 			return err
@@ -68,8 +91,7 @@ func (b bell) await(ctx context.Context, poll func() (bool, error), alive func()
 	defer b.ringWhenDone(ctx)()
 	var dead error
 	for {
-		b.waiters.Add(1)
-		seq := b.seq.Load()
+		seq := b.Announce()
 		ok, err := poll()
 		if err == nil && !ok {
 			err = ctx.Err()
@@ -81,7 +103,7 @@ func (b bell) await(ctx context.Context, poll func() (bool, error), alive func()
 		if err == nil && !ok {
 			late = b.sleep(seq, patience)
 		}
-		b.waiters.Add(^uint32(0))
+		b.Retire()
 		if ok || err != nil {
 			return err
 		}
@@ -93,10 +115,10 @@ func (b bell) await(ctx context.Context, poll func() (bool, error), alive func()
 
 // ringWhenDone rings when ctx is done. The returned function undoes that; after it, the bell's
 // memory is not touched any more and may be unmapped.
-func (b bell) ringWhenDone(ctx context.Context) func() {
+func (b *Bell) ringWhenDone(ctx context.Context) func() {
 	rung := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		b.ringAll()
+		b.RingAll()
 		close(rung)
 	})
 	return func() {

@@ -9,15 +9,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"ringlet/testkit/must"
 )
 
 func newTestWriter(t testing.TB, pages int, mode Mode) (*Writer, Option) {
 	t.Helper()
-	dir := WithDir(testDir(t))
+	dir := WithDir(must.MemoryDir(t))
 	w, err := CreateWriter("ringlet-1-buf", pages*PageSize, mode, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = w.Close() })
 	return w, dir
 }
@@ -25,9 +25,7 @@ func newTestWriter(t testing.TB, pages int, mode Mode) (*Writer, Option) {
 func newTestReader(t testing.TB, dir Option) *Reader {
 	t.Helper()
 	r, err := OpenReader("ringlet-1-buf", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -87,11 +85,9 @@ func TestBufferOverThreads(t *testing.T) {
 					}
 				})
 			}
-			if err := w.waitReaders(t.Context(), readers); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, waitReaders(t.Context(), w, readers))
 			for i := range entries {
-				put(t, w, uint32(i), (i*i*7)%(w.maxEntry()/(1+i%20)))
+				put(t, w, uint32(i), (i*i*7)%(w.core.ring.maxEntry()/(1+i%20)))
 			}
 			if err := w.Drain(t.Context()); err != nil {
 				t.Error(err)
@@ -106,8 +102,8 @@ func TestBufferOverThreads(t *testing.T) {
 					t.Fatalf("entry %d was read %d times, want %d", i, n, want)
 				}
 			}
-			if w.Lost() != 0 || w.Stats().Entries != entries {
-				t.Errorf("lost %d, stats %+v", w.Lost(), w.Stats())
+			if w.core.ring.lost.Load() != 0 {
+				t.Errorf("lost %d", w.core.ring.lost.Load())
 			}
 		})
 	}
@@ -159,8 +155,8 @@ func TestReadersComeAndGo(t *testing.T) {
 		t.Error(err)
 	}
 	wg.Wait()
-	if w.Lost() != 0 || w.readers() != 0 {
-		t.Errorf("lost %d, %d readers", w.Lost(), w.readers())
+	if w.core.ring.lost.Load() != 0 || attached(w) != 0 {
+		t.Errorf("lost %d, %d readers", w.core.ring.lost.Load(), attached(w))
 	}
 }
 
@@ -187,29 +183,24 @@ func TestCancelWakesWaiters(t *testing.T) {
 	}
 	blocked("next", w.core.ring.entries.waiters.Load,
 		func(ctx context.Context) error { _, err := r.Next(ctx); return err })
-	put(t, w, 1, w.maxEntry())
-	put(t, w, 2, w.maxEntry())
+	put(t, w, 1, w.core.ring.maxEntry())
+	put(t, w, 2, w.core.ring.maxEntry())
 	blocked("reserve", w.core.ring.room.waiters.Load,
 		func(ctx context.Context) error { _, err := w.Reserve(ctx, 1); return err })
 	blocked("drain", w.core.ring.room.waiters.Load, w.Drain)
 	blocked("wait for readers", w.core.ring.room.waiters.Load,
-		func(ctx context.Context) error { return w.waitReaders(ctx, 2) })
-	if _, err := w.tryReserve(1); !errors.Is(err, ErrFull) {
-		t.Errorf("try to reserve: %v", err)
-	}
+		func(ctx context.Context) error { return waitReaders(ctx, w, 2) })
 }
 
 func TestBufferEnds(t *testing.T) {
 	w, dir := newTestWriter(t, 1, Sharing)
 	r := newTestReader(t, dir)
 	p, err := w.Reserve(t.Context(), 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := w.End(); !errors.Is(err, errOutstanding) {
 		t.Errorf("end with a place out: %v", err)
 	}
-	if err := w.cancel(p); err != nil {
+	if err := w.core.cancel(p); err != nil {
 		t.Error(err)
 	}
 	put(t, w, 5, 8)
@@ -234,13 +225,29 @@ func TestBufferEnds(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"next": second(r.Next(t.Context())), "ack": r.Ack(Entry{}), "reserve": second(w.Reserve(t.Context(), 1)),
-		"commit": w.Commit(p, 1, 1), "cancel": w.cancel(p), "end": w.End(), "drain": w.Drain(t.Context()),
-		"wait": w.waitReaders(t.Context(), 1), "detach": second(w.DetachDead()),
+		"commit": w.Commit(p, 1, 1), "end": w.End(), "drain": w.Drain(t.Context()),
+		"detach": second(w.DetachDead()),
 	} {
 		if !errors.Is(err, errClosed) {
 			t.Errorf("%s after close: %v", what, err)
 		}
 	}
+}
+
+// attached is the number of readers attached, dead ones included.
+func attached(w *Writer) (n int) {
+	for i := range w.core.ring.readers {
+		if w.core.ring.readers[i].state.Load() == readerActive {
+			n++
+		}
+	}
+	return n
+}
+
+// waitReaders waits until at least n readers are attached: those that are there before the first entry get every entry.
+func waitReaders(ctx context.Context, w *Writer, n int) error {
+	enough := func() (bool, error) { return attached(w) >= n, nil }
+	return w.core.ring.room.await(ctx, enough, func() error { return nil })
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -249,9 +256,7 @@ func TestWriterLeavesWithoutEnd(t *testing.T) {
 	w, dir := newTestWriter(t, 1, Broadcast)
 	r := newTestReader(t, dir)
 	put(t, w, 1, 8)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	if id, err := take(r); id != 1 || err != nil {
 		t.Errorf("what was committed: %d, %v", id, err)
 	}
@@ -265,7 +270,7 @@ func TestWriterLeavesWithoutEnd(t *testing.T) {
 
 func TestBufferRefusals(t *testing.T) {
 	w, dir := newTestWriter(t, 1, Broadcast)
-	for _, n := range []int{-1, w.maxEntry() + 1} {
+	for _, n := range []int{-1, w.core.ring.maxEntry() + 1} {
 		if _, err := w.Reserve(t.Context(), n); !errors.Is(err, ErrTooLarge) && !errors.Is(err, errBadEntry) {
 			t.Errorf("reserve %d: %v", n, err)
 		}
@@ -286,9 +291,7 @@ func TestBufferRefusals(t *testing.T) {
 		t.Errorf("name taken: %v", err)
 	}
 	s, err := Create("plain", 3*PageSize, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	var ce *corruptError
 	if _, err := OpenReader("plain", dir); !errors.As(err, &ce) || !strings.Contains(err.Error(), "not a Ringlet buffer") {
@@ -337,11 +340,9 @@ func BenchmarkBufferSameThread(b *testing.B) {
 // byte of each cache line.
 func BenchmarkBufferProcesses(b *testing.B) {
 	const size = 64 << 10
-	dir := testDir(b)
+	dir := must.MemoryDir(b)
 	w, err := CreateWriter("ringlet-1-buf", 4<<20, Broadcast, WithDir(dir))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	defer func() { _ = w.Close() }()
 	c := startChild(b, "reader", "DIR="+dir, "NAME=ringlet-1-buf", "STEP=64")
 	c.line(b)
@@ -349,17 +350,11 @@ func BenchmarkBufferProcesses(b *testing.B) {
 	b.SetBytes(size)
 	for b.Loop() {
 		p, err := w.Reserve(ctx, size)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		copy(p.Data, src)
-		if err := w.Commit(p, size, 1); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, w.Commit(p, size, 1))
 	}
-	if err := errors.Join(w.Drain(ctx), w.End()); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, errors.Join(w.Drain(ctx), w.End()))
 	if got := c.line(b); !strings.HasPrefix(got, fmt.Sprintf("entries %d ", b.N)) {
 		b.Fatal(got)
 	}

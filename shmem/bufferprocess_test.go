@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"ringlet/testkit/must"
 )
 
 func init() {
@@ -104,11 +106,9 @@ func feed(t *testing.T, w *Writer, n int) string {
 }
 
 func TestBufferBetweenProcesses(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	w, err := CreateWriter("ringlet-1-buf", 2*PageSize, Broadcast, WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = w.Close() }()
 	var readers []*child
 	for range 2 {
@@ -116,9 +116,7 @@ func TestBufferBetweenProcesses(t *testing.T) {
 		c.line(t)
 		readers = append(readers, c)
 	}
-	if err := w.waitReaders(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, waitReaders(t.Context(), w, 2))
 	want := feed(t, w, 3000)
 	for _, c := range readers {
 		if got := c.line(t); got != want {
@@ -126,24 +124,22 @@ func TestBufferBetweenProcesses(t *testing.T) {
 		}
 		c.finish(t)
 	}
-	if w.readers() != 0 || w.Lost() != 0 {
-		t.Errorf("%d readers, %d lost", w.readers(), w.Lost())
+	if attached(w) != 0 || w.core.ring.lost.Load() != 0 {
+		t.Errorf("%d readers, %d lost", attached(w), w.core.ring.lost.Load())
 	}
 }
 
 func TestDeadReaderIsDetached(t *testing.T) {
 	for _, mode := range []Mode{Broadcast, Sharing} {
 		t.Run(mode.String(), func(t *testing.T) {
-			dir := testDir(t)
+			dir := must.MemoryDir(t)
 			w, err := CreateWriter("ringlet-1-buf", PageSize, mode, WithDir(dir))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer func() { _ = w.Close() }()
 			c := startChild(t, "holder", "DIR="+dir, "NAME=ringlet-1-buf")
 			c.line(t)
-			put(t, w, 1, w.maxEntry())
-			put(t, w, 2, w.maxEntry())
+			put(t, w, 1, w.core.ring.maxEntry())
+			put(t, w, 2, w.core.ring.maxEntry())
 			c.line(t)
 			if dead, err := w.DetachDead(); err != nil || len(dead) != 0 {
 				t.Fatalf("the living was detached: %v, %v", dead, err)
@@ -156,8 +152,8 @@ func TestDeadReaderIsDetached(t *testing.T) {
 			if err != nil || len(dead) != 1 || dead[0].PID != c.cmd.Process.Pid || dead[0].Unacked != 1 {
 				t.Errorf("detached %+v, %v", dead, err)
 			}
-			if w.Lost() != 1 || w.readers() != 0 {
-				t.Errorf("lost %d, %d readers", w.Lost(), w.readers())
+			if w.core.ring.lost.Load() != 1 || attached(w) != 0 {
+				t.Errorf("lost %d, %d readers", w.core.ring.lost.Load(), attached(w))
 			}
 			if mode == Sharing {
 				put(t, w, 3, 8) // its claims are void
@@ -165,9 +161,7 @@ func TestDeadReaderIsDetached(t *testing.T) {
 			}
 			// Broadcast keeps what nobody acknowledged for whoever comes.
 			r, err := OpenReader("ringlet-1-buf", WithDir(dir))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer func() { _ = r.Close() }()
 			for _, want := range []uint32{1, 2} {
 				if id, err := take(r); id != want || err != nil {
@@ -180,13 +174,11 @@ func TestDeadReaderIsDetached(t *testing.T) {
 }
 
 func TestDeadWriterIsNoticed(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	c := startChild(t, "writer", "DIR="+dir, "NAME=ringlet-1-buf")
 	c.line(t)
 	r, err := OpenReader("ringlet-1-buf", WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = r.Close() }()
 	c.kill()
 	for want := range uint32(3) {
@@ -216,21 +208,15 @@ func TestCReader(t *testing.T) {
 	}
 	for _, mode := range []Mode{Broadcast, Sharing} {
 		t.Run(mode.String(), func(t *testing.T) {
-			dir := testDir(t)
+			dir := must.MemoryDir(t)
 			w, err := CreateWriter("ringlet-1-buf", 2*PageSize, mode, WithDir(dir))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer func() { _ = w.Close() }()
 			cmd := exec.Command(exe, filepath.Join(dir, "ringlet-1-buf"))
 			cmd.Stderr = os.Stderr
 			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, cmd.Start())
 			c := &child{cmd: cmd, out: bufio.NewScanner(out), in: nopCloser{}}
 			t.Cleanup(c.kill)
 			c.line(t)
@@ -239,8 +225,8 @@ func TestCReader(t *testing.T) {
 				t.Errorf("C says: %s; want %s", got, want)
 			}
 			c.finish(t)
-			if err := w.Drain(t.Context()); err != nil || w.readers() != 0 {
-				t.Errorf("drain: %v; %d readers", err, w.readers())
+			if err := w.Drain(t.Context()); err != nil || attached(w) != 0 {
+				t.Errorf("drain: %v; %d readers", err, attached(w))
 			}
 		})
 	}

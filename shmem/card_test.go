@@ -8,27 +8,23 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/testkit/must"
 )
 
 // TestNobodyCutsASegmentShort: whatever is done to a segment's card or memory, both ends go on using every byte.
 // Before, the first use behind the cut killed the process with SIGBUS.
 func TestNobodyCutsASegmentShort(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	const size = 64 * PageSize
 	s, err := Create("s", size, WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	o, err := Open("s", WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = o.Close() }()
 	memory, err := cardOf(s.file, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for what, do := range map[string]func() error{
 		"the memory by its path":      func() error { return os.Truncate(memory.path(), 0) },
 		"the memory, opened to write": func() error { return o.file.Truncate(PageSize) },
@@ -66,38 +62,26 @@ func TestNobodyCutsASegmentShort(t *testing.T) {
 // TestCardsThatLie: a card that speaks of something else is refused with a sentence, and nothing is opened that is no
 // segment's memory.
 func TestCardsThatLie(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	s, err := Create("s", PageSize, WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	good, err := cardOf(s.file, PageSize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plain, err := os.Create(filepath.Join(t.TempDir(), "plain"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer plain.Close()
 	open, err := newMemory("x") // without a seal
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer open.Close()
-	if err := open.Truncate(PageSize); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, open.Truncate(PageSize))
 	with := func(change func(*card)) string {
 		c := *good
 		change(&c)
 		return c.String()
 	}
 	unsealed, err := cardOf(open, PageSize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, tc := range map[string]struct {
 		text string
 		want error
@@ -118,9 +102,7 @@ func TestCardsThatLie(t *testing.T) {
 		"another inode":            {with(func(c *card) { c.inod++ }), errNotFound},
 		"a negative size":          {with(func(c *card) { c.size = -1 }), errForeign},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "c"), []byte(tc.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, "c"), []byte(tc.text), 0o600))
 		o, err := Open("c", WithDir(dir))
 		if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
@@ -146,11 +128,9 @@ func FuzzCard(f *testing.F) {
 
 // TestDeadCreatorsMemoryIsGone: a segment whose creator has ended is not found any more, and its card is swept.
 func TestDeadCreatorsMemoryIsGone(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	c := card{pid: 1 << 30, fd: 3, size: PageSize, dev: 1, inod: 1}
-	if err := os.WriteFile(filepath.Join(dir, "s"), []byte(c.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "s"), []byte(c.String()), 0o600))
 	if _, err := Open("s", WithDir(dir)); !errors.Is(err, errNotFound) || !strings.Contains(err.Error(), "ended") {
 		t.Errorf("%v", err)
 	}

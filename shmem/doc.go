@@ -27,13 +27,13 @@
 // Passing entries between processes:
 //
 //  1. One process calls CreateWriter, each of the others OpenReader. The writer that wants every
-//     reader to see every entry waits for them with waitReaders.
-//  2. Reserve a place, fill it, Commit it (or Cancel it). Next gives a place to read, Ack
+//     reader to see every entry waits for them first.
+//  2. Reserve a place, fill it, Commit it. Next gives an entry to read, Ack
 //     gives it back. Several places may be out at a time, and end in any order.
 //  3. End marks the end of the run; readers get ErrEndOfRun after the last entry. Drain waits until
 //     everything is acknowledged.
 //  4. On a reader's death DetachDead frees what it held; on the writer's death readers get
-//     ErrWriterDead once they have had every entry.
+//     ErrWriterGone once they have had every entry.
 //  5. Close, readers and writer in any order.
 //
 // Layouts that another language can read: docs/format/segment.md and docs/format/buffer.md.

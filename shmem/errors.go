@@ -44,9 +44,8 @@ var (
 	ErrWriterGone  = errors.New("the writer is gone without marking the end of the run")
 	ErrReaderDead  = errors.New("a reader died without acknowledging: DetachDead frees what it holds")
 	errDetached    = errors.New("the writer has detached this reader")
-	errNoReader    = errors.New("every reader's place of the buffer is taken")
+	errNoReader    = errors.New("every seat for a reader of the buffer is taken")
 	ErrTooLarge    = errors.New("the entry is larger than half of the buffer or 4 GiB")
-	ErrFull        = errors.New("the buffer is full: a reader has not acknowledged")
 	errOutstanding = errors.New("a reserved place is neither committed nor cancelled")
 	errNotOut      = errors.New("the place is not out: it was given back before, or never handed out")
 	errBadEntry    = errors.New("the length or the type is not that of an entry for this place")
@@ -71,70 +70,21 @@ func (e *SegmentError) Error() string {
 
 func (e *SegmentError) Unwrap() error { return e.Err }
 
-// grantError is an export, page rule or grant that the Table refused.
-type grantError struct {
-	Op      string
-	Segment SegmentID
-	Peer    Peer
-	Off, N  int // bytes; pages in a page rule
-	Access  Access
-	Err     error
+// opError is a step that was refused: what it was, and why.
+type opError struct {
+	step string // as a format
+	args []any
+	Err  error
 }
 
-func (e *grantError) Error() string {
-	return fmt.Sprintf("%s segment %d [%d, +%d) to peer %d for %v: %v", e.Op, e.Segment, e.Off, e.N, e.Peer, e.Access,
-		e.Err)
+// refused is the error of a step; args belong to the format of what was to be done.
+func refused(err error, step string, args ...any) error { return &opError{step, args, err} }
+
+func (e *opError) Error() string {
+	return fmt.Sprintf(e.step+": %v", append(e.args[:len(e.args):len(e.args)], e.Err)...)
 }
 
-func (e *grantError) Unwrap() error { return e.Err }
-
-// refError is a reference that does not name a live grant, or whose grant could not be ended. It is errStaleRef or
-// errPinned for errors.Is.
-type refError struct {
-	Ref       Ref
-	Violation Violation
-	Err       error // errPinned; nil otherwise
-}
-
-func (e *refError) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("revoke window %d generation %d: %v", e.Ref.Window, e.Ref.Gen, e.Err)
-	}
-	return fmt.Sprintf("revoke window %d generation %d: %v", e.Ref.Window, e.Ref.Gen, e.Violation)
-}
-
-// Is makes errors.Is(err, errStaleRef) true, unless Err says otherwise.
-func (e *refError) Is(target error) bool { return e.Err == nil && target == errStaleRef }
-
-func (e *refError) Unwrap() error { return e.Err }
-
-// slotError is a step of a slot that its state does not allow.
-type slotError struct {
-	Segment  string
-	Slot     int
-	From, To SlotState // the step asked for
-	State    SlotState // what the slot is in; meaningless for errNoSlot
-	Err      error
-}
-
-func (e *slotError) Error() string {
-	return fmt.Sprintf("segment %s slot %d: %v to %v while %v: %v", e.Segment, e.Slot, e.From, e.To, e.State, e.Err)
-}
-
-func (e *slotError) Unwrap() error { return e.Err }
-
-// bufferError is a failure of a step on a buffer.
-type bufferError struct {
-	Op      string
-	Segment string
-	Err     error
-}
-
-func (e *bufferError) Error() string {
-	return fmt.Sprintf("%s buffer %s: %v", e.Op, e.Segment, e.Err)
-}
-
-func (e *bufferError) Unwrap() error { return e.Err }
+func (e *opError) Unwrap() error { return e.Err }
 
 // corruptError is a value in shared memory that cannot be: another process wrote it, or it is
 // not what it is taken for. Nothing is done with the value.

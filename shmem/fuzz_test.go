@@ -4,6 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+	"unsafe"
+
+	"ringlet/testkit/must"
 )
 
 // patch overwrites words of a segment as another process could: records of a 16-bit offset, in
@@ -23,11 +26,15 @@ func patchOf(off int, value uint32) []byte {
 // FuzzReader gives a reader and a writer a ring in which another process wrote anything: they
 // answer with entries inside the ring or with a typed error, and come to an end.
 func FuzzReader(f *testing.F) {
-	f.Add(true, patchOf(offHead, 48), []byte{})
-	f.Add(false, patchOf(offNext, 16), patchOf(offNext, 8))
+	var words bufferWords
+	head, next := int(unsafe.Offsetof(words.head)), int(unsafe.Offsetof(words.next))
+	tail := int(unsafe.Offsetof(words.readers) + unsafe.Offsetof(words.readers[0].tail))
+	third := tail + 3*int(unsafe.Sizeof(words.readers[0]))
+	f.Add(true, patchOf(head, 48), []byte{})
+	f.Add(false, patchOf(next, 16), patchOf(next, 8))
 	f.Add(true, patchOf(bufferHeader+8, 1<<31), []byte{})
 	f.Add(true, []byte{}, patchOf(bufferHeader, 1<<31))
-	f.Add(false, patchOf(offReader+offTail, 5), patchOf(offReader+3*readerStride+offTail, 1<<30))
+	f.Add(false, patchOf(tail, 5), patchOf(third, 1<<30))
 	f.Fuzz(func(t *testing.T, broadcast bool, before, between []byte) {
 		mode := Sharing
 		if broadcast {
@@ -35,9 +42,7 @@ func FuzzReader(f *testing.F) {
 		}
 		mem := ringMemory(mode, 1)
 		clean, err := openRing("fuzz", mem)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		w := &writerCore{ring: clean, out: newLedger()}
 		for i := range 5 {
 			fuzzPut(t, w, 40*i)
@@ -73,9 +78,7 @@ func fuzzPut(t *testing.T, w *writerCore, n int) bool {
 	p, ok, err := w.reserve(n)
 	wantTyped(t, err)
 	if ok {
-		if err := w.commit(p, n, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.commit(p, n, 1))
 	}
 	return ok
 }
@@ -90,9 +93,7 @@ func fuzzTake(t *testing.T, r *readerCore, most int) {
 		if len(e.Data) > len(r.ring.data)-entryHeader {
 			t.Fatalf("entry of %d bytes", len(e.Data))
 		}
-		if err := r.ack(e); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.ack(e))
 	}
 }
 

@@ -7,15 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ringlet/testkit/must"
 )
 
 // golden reads a hand-made image: lines of an offset and bytes, in hex.
 func golden(t *testing.T, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var image []byte
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
@@ -24,13 +24,9 @@ func golden(t *testing.T, path string) []byte {
 			continue
 		}
 		off, err := strconv.ParseInt(f[0], 16, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		b, err := hex.DecodeString(strings.Join(f[1:], ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if need := int(off) + len(b); need > len(image) {
 			image = append(image, make([]byte, need-len(image))...)
 		}
@@ -54,9 +50,7 @@ func wantImage(t *testing.T, got, want []byte) {
 func TestBufferGolden(t *testing.T) {
 	mem := ringMemory(Broadcast, 1)
 	ring, err := openRing("test", mem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w := &writerCore{ring: ring, out: newLedger()}
 	for _, e := range []struct {
 		data   []byte
@@ -65,18 +59,14 @@ func TestBufferGolden(t *testing.T) {
 	}{{data: []byte("abc"), kind: 7}, {data: make([]byte, 5), cancel: true},
 		{data: bytes.Repeat([]byte{0x11}, 20), kind: 8}} {
 		p, _, err := w.reserve(len(e.data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		copy(p.Data, e.data)
 		if e.cancel {
 			err = w.cancel(p)
 		} else {
 			err = w.commit(p, len(e.data), e.kind)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	w.end(runEnded)
 	want := golden(t, "testdata/buffer.golden")
@@ -85,9 +75,8 @@ func TestBufferGolden(t *testing.T) {
 	// And the other way: a reader of the hand-made image.
 	mem = ringMemory(Broadcast, 1)
 	copy(mem, want)
-	if ring, err = openRing("golden", mem); err != nil {
-		t.Fatal(err)
-	}
+	ring, err = openRing("golden", mem)
+	must.OK(t, err)
 	r := joined(t, ring, 0)
 	for _, c := range []struct {
 		kind uint32

@@ -33,7 +33,7 @@ type Table struct {
 	shared  *sharedRows // what other processes see; nil for a table of this process alone
 
 	// atomic
-	violations [violationKinds]atomic.Uint64
+	violations violations
 	unbalanced atomic.Uint64
 
 	mu sync.Mutex
@@ -52,7 +52,7 @@ type Table struct {
 // export is one exported segment: its memory, its page table, its live grants.
 type export struct {
 	mem   []byte
-	dir   uint32 // place in the shared directory, or noEntry
+	dir   uint32 // entry of the shared directory, or noEntry
 	pages map[pageKey]pageSet
 	root  int32 // of the span tree over the live grants
 	live  int
@@ -113,11 +113,11 @@ func (t *Table) Export(seg []byte, rules ...PageRule) (SegmentID, error) {
 func (t *Table) enter(seg []byte, rules []PageRule) (*export, SegmentID, error) {
 	id := SegmentID(len(t.exports) + 1)
 	if len(seg) == 0 {
-		return nil, 0, &grantError{Op: "export", Segment: id, Err: errOutOfSegment}
+		return nil, 0, refused(errOutOfSegment, "export segment %d", id)
 	}
 	for _, e := range t.exports {
 		if e != nil && overlaps(e.mem, seg) {
-			return nil, 0, &grantError{Op: "export", Segment: id, N: len(seg), Err: ErrOverlap}
+			return nil, 0, refused(ErrOverlap, "export segment %d of %d bytes", id, len(seg))
 		}
 	}
 	e := &export{mem: seg, dir: noEntry, pages: make(map[pageKey]pageSet), root: noSpan}
@@ -142,10 +142,10 @@ func (t *Table) Withdraw(seg SegmentID) error {
 	defer t.mu.Unlock()
 	e := t.export(seg)
 	if e == nil {
-		return &grantError{Op: "withdraw", Segment: seg, Err: errUnknownSegment}
+		return refused(errUnknownSegment, "withdraw segment %d", seg)
 	}
 	if e.live > 0 {
-		return &grantError{Op: "withdraw", Segment: seg, Err: errInUse}
+		return refused(errInUse, "withdraw segment %d", seg)
 	}
 	t.exports[seg-1] = nil
 	if e.dir != noEntry {
@@ -156,8 +156,7 @@ func (t *Table) Withdraw(seg SegmentID) error {
 
 func (e *export) allow(seg SegmentID, r PageRule) error {
 	fail := func(err error) error {
-		return &grantError{Op: "allow pages of", Segment: seg, Peer: r.Peer, Off: r.FirstPage, N: r.Pages, Access: r.Access,
-			Err: err}
+		return refused(err, grantStep, "allow pages of", seg, r.FirstPage, r.Pages, r.Peer, r.Access)
 	}
 	pages := (len(e.mem) + PageSize - 1) / PageSize
 	if r.FirstPage < 0 || r.Pages <= 0 || r.FirstPage > pages-r.Pages {
@@ -201,9 +200,12 @@ func (t *Table) export(seg SegmentID) *export {
 	return t.exports[seg-1]
 }
 
+// grantStep is a grant, or a rule, as errors say it.
+const grantStep = "%s segment %d [%d, +%d) to peer %d for %v"
+
 // Grant lets peer write the n bytes at off of seg, by the accesses in a, until Revoke. The grant
-// is a fresh life of a window: no reference given out before matches it. It is refused with a
-// *grantError where the bytes lie outside the segment or reach into a live grant, where a page
+// is a fresh life of a window: no reference given out before matches it. It is refused
+// where the bytes lie outside the segment or reach into a live grant, where a page
 // is closed to the peer, or where all windows are taken. n counts up to 4 GiB - 1.
 //
 // It costs O(log live grants) under the table's mutex and allocates nothing when it succeeds.
@@ -217,7 +219,7 @@ func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, erro
 	}
 	if why != refusedNot {
 		t.refused[why]++
-		return Ref{}, &grantError{Op: "grant", Segment: seg, Peer: peer, Off: off, N: n, Access: a, Err: refusals[why].err}
+		return Ref{}, refused(refusals[why].err, grantStep, "grant", seg, off, n, peer, a)
 	}
 	i := t.free[t.first]
 	t.first = (t.first + 1) % len(t.free)
@@ -252,21 +254,21 @@ func (t *Table) mayGrant(e *export, peer Peer, off, n int, a Access) refusal {
 	return refusedNot
 }
 
+// revokeStep is the end of a grant, as errors say it.
+const revokeStep = "revoke window %d generation %d"
+
 // Revoke ends a grant. When it returns nil no writer is inside the window and none will be: the
 // bytes belong to the caller again, and the window to the free list. A reference that is not
-// live (revoked before, or never granted) gives a *refError.
+// live (revoked before, or never granted) gives errStaleRef.
 //
 // Of a shared table it waits also for the peer's process, until that is out of the window, dead, or
 // evicted. Where an evicted peer lives and is still inside, the error is errPinned: the bytes are not the caller's,
 // and the window stays taken.
 func (t *Table) Revoke(r Ref) error {
-	if uint64(r.Window) >= uint64(len(t.windows)) || r.Gen == 0 {
-		return &refError{Ref: r, Violation: NoWindow}
+	if uint64(r.Window) >= uint64(len(t.windows)) || r.Gen == 0 || !t.windows[r.Window].close(r.Gen) {
+		return refused(errStaleRef, revokeStep, r.Window, r.Gen)
 	}
 	w := &t.windows[r.Window]
-	if !w.close(r.Gen) {
-		return &refError{Ref: r, Violation: StaleGen}
-	}
 	if t.shared != nil {
 		if err := t.shared.close(r, w.peer); err != nil {
 			return err

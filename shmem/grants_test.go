@@ -1,19 +1,20 @@
 package shmem
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ringlet/testkit/must"
 )
 
 func TestGrantRefusals(t *testing.T) {
 	table := NewTable(3)
 	mem := make([]byte, 10*PageSize-1)
 	closed, err := table.Export(make([]byte, PageSize))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, err = table.Grant(peerA, closed, 0, 1, AccessNwrite)
 	const sentence = "grant segment 1 [0, +1) to peer 1 for nwrite: a page of the range is closed to this peer"
 	if !errors.Is(err, errPageDenied) || err.Error() != sentence {
@@ -24,9 +25,7 @@ func TestGrantRefusals(t *testing.T) {
 		PageRule{2, 2, AnyPeer, AccessNwrite},
 		PageRule{3, 2, peerA, accessAll},
 		PageRule{8, 2, peerA, AccessDmove})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const p = PageSize
 	for _, c := range []struct {
 		what   string
@@ -58,7 +57,7 @@ func TestGrantRefusals(t *testing.T) {
 		{"segment beyond", peerA, seg + 1, 0, 1, AccessNwrite, errUnknownSegment},
 	} {
 		_, err := table.Grant(c.peer, c.seg, c.off, c.n, c.a)
-		var ge *grantError
+		var ge *opError
 		if !errors.Is(err, c.want) || c.want != nil && !errors.As(err, &ge) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.want)
 		}
@@ -88,9 +87,7 @@ func TestExportAndWithdraw(t *testing.T) {
 		t.Errorf("rule without access: %v", err)
 	}
 	seg, err := table.Export(mem[:2*PageSize], PageRule{0, 1, peerA, accessAll})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := table.Export(mem[PageSize:]); !errors.Is(err, ErrOverlap) {
 		t.Errorf("memory exported twice: %v", err)
 	}
@@ -98,9 +95,7 @@ func TestExportAndWithdraw(t *testing.T) {
 		t.Errorf("neighbouring memory: %v", err)
 	}
 	r, err := table.Grant(peerA, seg, 0, 1, AccessDmove)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := table.Withdraw(seg); !errors.Is(err, errInUse) {
 		t.Errorf("withdraw with a live grant: %v", err)
 	}
@@ -126,17 +121,13 @@ func TestExportAndWithdraw(t *testing.T) {
 func TestGenerationWrapsPastZero(t *testing.T) {
 	table := NewTable(1, FirstGeneration(^uint32(0)))
 	seg, err := table.Export(make([]byte, PageSize), PageRule{0, 1, AnyPeer, accessAll})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, want := range []uint32{^uint32(0), 1, 2} {
 		r, err := table.Grant(peerA, seg, 0, 1, AccessNwrite)
 		if err != nil || r.Gen != want {
 			t.Fatalf("generation %d, %v; want %d", r.Gen, err, want)
 		}
-		if err := table.Revoke(r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, table.Revoke(r))
 	}
 	for _, g := range []uint32{0, ^uint32(0)} {
 		if _, v := table.Acquire(peerA, Ref{0, g}, 0, 1, AccessNwrite); v != StaleGen {
@@ -151,6 +142,7 @@ func TestGenerationWrapsPastZero(t *testing.T) {
 // grantModel is what a Table must agree with: the live grants in a map.
 type grantModel struct {
 	table *Table
+	im    *Imported // of a shared table, by peer A; else nil
 	segs  []SegmentID
 	live  map[Ref]modelGrant
 	dead  []Ref
@@ -165,21 +157,45 @@ type modelGrant struct {
 
 const modelWindows, modelPages = 12, 2
 
+// TestTableAgreesWithModel drives a table, and one that is shared together with its importer.
 func TestTableAgreesWithModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := &grantModel{table: NewTable(modelWindows), live: map[Ref]modelGrant{}}
-		for range 2 {
-			seg, err := m.table.Export(make([]byte, modelPages*PageSize), PageRule{0, modelPages, AnyPeer, AccessNwrite},
-				PageRule{0, 1, peerA, AccessDmove})
-			if err != nil {
-				t.Fatal(err)
+	rules := []PageRule{{0, modelPages, AnyPeer, AccessNwrite}, {0, 1, peerA, AccessDmove}}
+	alone := &grantModel{table: NewTable(modelWindows)}
+	p := newSharedPair(t, modelWindows, modelPages)
+	must.OK(t, p.table.Withdraw(p.id))
+	other, err := Create("ringlet-t-other", modelPages*PageSize, WithDir(p.dir))
+	must.OK(t, err)
+	defer func() { _ = other.Close() }()
+	shared := &grantModel{table: p.table, im: p.im}
+	for _, seg := range []*Segment{p.seg, other} {
+		id, err := alone.table.Export(make([]byte, modelPages*PageSize), rules...)
+		must.OK(t, err)
+		alone.segs = append(alone.segs, id)
+		id, err = p.table.ExportSegment(seg, rules...)
+		must.OK(t, err)
+		shared.segs = append(shared.segs, id)
+	}
+	for name, m := range map[string]*grantModel{"alone": alone, "shared": shared} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				m.live, m.dead = map[Ref]modelGrant{}, nil
+				defer func() {
+					for r := range m.live {
+						must.OK(t, m.table.Revoke(r))
+					}
+				}()
+				t.Repeat(map[string]func(*rapid.T){
+					"grant": m.grant, "revoke": m.revoke, "acquire": m.acquire, "": m.check,
+				})
+			})
+			if s := m.table.Stats(); s.Free != modelWindows || s.Unbalanced != 0 {
+				t.Errorf("stats %+v", s)
 			}
-			m.segs = append(m.segs, seg)
-		}
-		t.Repeat(map[string]func(*rapid.T){
-			"grant": m.grant, "revoke": m.revoke, "acquire": m.acquire, "": m.check,
 		})
-	})
+	}
+	if n := p.im.unbalanced.Load(); n != 0 {
+		t.Errorf("%d releases of the importer without an acquire", n)
+	}
 }
 
 func (m *grantModel) grant(t *rapid.T) {
@@ -232,6 +248,21 @@ func (m *grantModel) acquire(t *rapid.T) {
 	b, v := m.table.Acquire(peer, r, off, n, a)
 	if (v == 0) != want {
 		t.Fatalf("acquire %+v of %+v: %v; the model says %v", r, g, v, want)
+	}
+	if m.im != nil && peer == peerA {
+		theirs, w := m.im.Acquire(r, off, n, a)
+		if w != v && !(w == NoWindow && v == StaleGen) {
+			t.Fatalf("the importer says %v, the owner %v", w, v)
+		}
+		if w == 0 {
+			for i := range theirs {
+				theirs[i]++
+			}
+			if !bytes.Equal(b, theirs) {
+				t.Fatal("owner and importer do not mean the same bytes")
+			}
+			m.im.Release(r)
+		}
 	}
 	if v == 0 {
 		if len(b) != int(n) {

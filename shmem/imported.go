@@ -32,7 +32,7 @@ type Imported struct {
 
 	// atomic
 	maps       [tableEntries]atomic.Pointer[mapping] // by entry of the directory
-	violations [violationKinds]atomic.Uint64
+	violations violations
 	unbalanced atomic.Uint64
 
 	mu sync.Mutex
@@ -97,33 +97,23 @@ func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, err
 // to. It is Table.Acquire, done by the peer itself: Release is owed, soon, because the owner's Revoke waits for it.
 func (im *Imported) Acquire(r Ref, off, n uint32, a Access) ([]byte, Violation) {
 	if uint64(r.Window) >= uint64(len(im.rows)) {
-		return nil, im.violate(NoWindow)
+		return nil, im.violations.count(NoWindow)
 	}
 	w := &im.rows[r.Window]
-	want := stateOf(r.Gen, true)
-	for {
-		s := w.state.Load()
-		if s&^writersMask != want || s&writersMask == writersMask {
-			if s>>32 == 0 {
-				return nil, im.violate(NoWindow)
-			}
-			return nil, im.violate(StaleGen)
-		}
-		if w.state.CompareAndSwap(s, s+1) {
-			break
-		}
+	if v := w.state.enter(r.Gen); v != 0 {
+		return nil, im.violations.count(v)
 	}
 	// Each word is read once: what another process writes there later changes nothing that was checked.
-	b, v := im.look(w.off.Load(), w.n.Load(), w.place.Load(), w.access.Load(), uint64(off), uint64(n), a)
+	b, v := im.look(w.off.Load(), w.n.Load(), w.where.Load(), w.access.Load(), uint64(off), uint64(n), a)
 	if v != 0 {
 		im.Release(r)
-		return nil, im.violate(v)
+		return nil, im.violations.count(v)
 	}
 	return b, 0
 }
 
 // look checks a pinned window's row and finds the bytes.
-func (im *Imported) look(base, size, place, access, off, n uint64, a Access) ([]byte, Violation) {
+func (im *Imported) look(base, size, where, access, off, n uint64, a Access) ([]byte, Violation) {
 	switch {
 	case Peer(access>>32) != im.as:
 		return nil, WrongPeer
@@ -131,14 +121,14 @@ func (im *Imported) look(base, size, place, access, off, n uint64, a Access) ([]
 		return nil, NoAccess
 	case off+n > size:
 		return nil, OutOfRange
-	case uint32(place) == noEntry:
+	case uint32(where) == noEntry:
 		return nil, NotShared
-	case uint32(place) >= tableEntries:
+	case uint32(where) >= tableEntries:
 		return nil, BadSegment
 	}
-	m := im.maps[uint32(place)].Load()
-	if m == nil || m.serial != uint32(place>>32) {
-		if m = im.open(uint32(place), uint32(place>>32)); m == nil {
+	m := im.maps[uint32(where)].Load()
+	if m == nil || m.serial != uint32(where>>32) {
+		if m = im.open(uint32(where), uint32(where>>32)); m == nil {
 			return nil, BadSegment
 		}
 	}
@@ -150,32 +140,9 @@ func (im *Imported) look(base, size, place, access, off, n uint64, a Access) ([]
 
 // Release ends a write begun by Acquire.
 func (im *Imported) Release(r Ref) {
-	if uint64(r.Window) < uint64(len(im.rows)) {
-		state := &im.rows[r.Window].state
-		for {
-			s := state.Load()
-			if uint32(s>>32) != r.Gen || s&writersMask == 0 {
-				break
-			}
-			if state.CompareAndSwap(s, s-1) {
-				return
-			}
-		}
+	if uint64(r.Window) >= uint64(len(im.rows)) || !im.rows[r.Window].state.leave(r.Gen) {
+		im.unbalanced.Add(1)
 	}
-	im.unbalanced.Add(1)
-}
-
-func (im *Imported) violate(v Violation) Violation {
-	im.violations[v].Add(1)
-	return v
-}
-
-// Violations returns how many writes were refused for the given reason.
-func (im *Imported) Violations(v Violation) uint64 {
-	if v == 0 || v >= violationKinds {
-		return 0
-	}
-	return im.violations[v].Load()
 }
 
 // open maps the segment of a directory's entry, or finds the mapping of the same file. The window that asks is pinned,
@@ -186,7 +153,7 @@ func (im *Imported) open(i, serial uint32) *mapping {
 	if m := im.maps[i].Load(); m != nil && m.serial == serial {
 		return m // another writer was faster
 	}
-	e, ok := readEntry(entryAt(im.mem, i))
+	e, ok := directoryOf(im.mem)[i].read()
 	if !ok || e.serial != uint64(serial) {
 		return nil
 	}

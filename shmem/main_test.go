@@ -7,16 +7,16 @@ import (
 	"go.uber.org/goleak"
 )
 
-// childEnv names the part that a re-executed test binary plays in a test between processes.
+// childEnv names the role that a re-executed test binary plays in a test between processes.
 const childEnv = "SHMEM_TEST_CHILD"
 
-// children are the parts, by name.
+// children are the roles, by name.
 var children = map[string]func() error{}
 
 func TestMain(m *testing.M) {
-	if part := os.Getenv(childEnv); part != "" {
-		if err := children[part](); err != nil {
-			_, _ = os.Stderr.WriteString(part + ": " + err.Error() + "\n")
+	if role := os.Getenv(childEnv); role != "" {
+		if err := children[role](); err != nil {
+			_, _ = os.Stderr.WriteString(role + ": " + err.Error() + "\n")
 			os.Exit(1)
 		}
 		os.Exit(0)

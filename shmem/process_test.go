@@ -9,9 +9,11 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/testkit/must"
 )
 
-// child is a process that plays a part with the test. It says a line when it is where the test
+// child is a process that plays a role with the test. It says a line when it is where the test
 // wants it, and goes on when its standard input ends.
 type child struct {
 	cmd *exec.Cmd
@@ -19,27 +21,20 @@ type child struct {
 	out *bufio.Scanner
 }
 
-func startChild(t testing.TB, part string, env ...string) *child {
+func startChild(t testing.TB, role string, env ...string) *child {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := &child{cmd: exec.Command(exe)}
-	c.cmd.Env = append(append(os.Environ(), childEnv+"="+part, "GORACE=atexit_sleep_ms=0"), env...)
+	c.cmd.Env = append(append(os.Environ(), childEnv+"="+role, "GORACE=atexit_sleep_ms=0"), env...)
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
+	c.in, err = c.cmd.StdinPipe()
+	must.OK(t, err)
 	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c.out = bufio.NewScanner(out)
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.cmd.Start())
 	t.Cleanup(func() { c.kill() })
 	return c
 }
@@ -86,15 +81,13 @@ func init() {
 }
 
 func TestSweepAfterSIGKILL(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	dead := startChild(t, "segment", "DIR="+dir, "NAME=ringlet-1-dead")
 	live := startChild(t, "segment", "DIR="+dir, "NAME=ringlet-1-live")
 	dead.line(t)
 	live.line(t)
 	o, err := Open("ringlet-1-dead", WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = o.Close() }()
 
 	if removed, err := Sweep("ringlet-1-", WithDir(dir)); err != nil || len(removed) != 0 {

@@ -18,12 +18,8 @@ type Entry struct {
 // Reader is a reading end of a buffer. There can be maxReaders of them, in any processes. Its methods are
 // for one goroutine at a time.
 type Reader struct {
-	// immutable after OpenReader
-	seg *Segment
-
-	// owned by one goroutine
-	core   readerCore
-	closed bool
+	bufferEnd
+	core readerCore
 }
 
 // OpenReader attaches to the buffer dir/name. A reader of a broadcast buffer begins with the
@@ -32,7 +28,7 @@ type Reader struct {
 // Source: seed 002, row L8: "request the next element … acknowledge the read as completed".
 func OpenReader(name string, opts ...Option) (*Reader, error) {
 	if !hostFits() {
-		return nil, &bufferError{Op: "open", Segment: name, Err: errHost}
+		return nil, refused(errHost, "open buffer %s", name)
 	}
 	seg, err := Open(name, opts...)
 	if err != nil {
@@ -42,7 +38,7 @@ func OpenReader(name string, opts ...Option) (*Reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, seg.Close())
 	}
-	r := &Reader{seg: seg, core: readerCore{ring: ring, out: newLedger()}}
+	r := &Reader{bufferEnd{seg: seg}, readerCore{ring: ring, out: newLedger()}}
 	if err := r.attach(); err != nil {
 		return nil, errors.Join(err, seg.Close())
 	}
@@ -73,35 +69,20 @@ func (r *Reader) attach() error {
 // Next hands out the next entry and waits for it. Several entries may be out at a time. After
 // the last one it returns ErrEndOfRun, or ErrWriterGone where the writer closed or died before
 // it marked the end; while it waits, ctx's error when ctx is done. Other errors: errDetached,
-// errClosed, all in a *bufferError, and *corruptError.
+// errClosed, and *corruptError.
 func (r *Reader) Next(ctx context.Context) (Entry, error) {
-	if err := ctx.Err(); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return Entry{}, r.fail("read", err)
 	}
-	e, ok, err := r.TryNext()
-	if ok || err != nil {
-		return e, err
+	if e, ok, err := r.poll(); ok || err != nil {
+		return e, r.fail("read", err)
 	}
-	err = r.core.ring.entries.await(ctx, func() (bool, error) {
-		e, ok, err = r.poll()
+	var got Entry
+	err := r.core.ring.entries.await(ctx, func() (ok bool, err error) {
+		got, ok, err = r.poll()
 		return ok, err
 	}, r.writerLive)
-	if err != nil {
-		return Entry{}, r.fail("read", err)
-	}
-	return e, nil
-}
-
-// TryNext is Next without waiting: false when there is no entry at the moment.
-func (r *Reader) TryNext() (Entry, bool, error) {
-	if r.closed {
-		return Entry{}, false, r.fail("read", errClosed)
-	}
-	e, ok, err := r.poll()
-	if err != nil {
-		return Entry{}, false, r.fail("read", err)
-	}
-	return e, ok, nil
+	return got, r.fail("read", err)
 }
 
 // poll looks for an entry, and for the end where there is none.
@@ -136,10 +117,7 @@ func (r *Reader) Ack(e Entry) error {
 	if r.closed {
 		return r.fail("acknowledge to", errClosed)
 	}
-	if err := r.core.ack(e); err != nil {
-		return r.fail("acknowledge to", err)
-	}
-	return nil
+	return r.fail("acknowledge to", r.core.ack(e))
 }
 
 // Close detaches the reader. Entries it was given and has not acknowledged are counted as lost in the
@@ -153,12 +131,4 @@ func (r *Reader) Close() error {
 		r.core.ring.leave(r.core.index)
 	}
 	return r.seg.Close() // the lock of the place goes with the file
-}
-
-func (r *Reader) fail(op string, err error) error {
-	var corrupt *corruptError
-	if errors.As(err, &corrupt) {
-		return err
-	}
-	return &bufferError{Op: op, Segment: r.seg.Name(), Err: err}
 }

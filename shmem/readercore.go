@@ -31,7 +31,7 @@ func (c *readerCore) join(i int, pid uint32) error {
 	if r.mode == Sharing {
 		c.words.tail.Store(tailIdle)
 		c.words.state.Store(readerActive)
-		r.room.ring()
+		r.room.Ring()
 		return nil
 	}
 	c.words.state.Store(readerJoining)
@@ -46,7 +46,7 @@ func (c *readerCore) join(i int, pid uint32) error {
 			return err
 		}
 		c.words.state.Store(readerActive)
-		r.room.ring()
+		r.room.Ring()
 		return nil
 	}
 	c.words.state.Store(readerFree)
@@ -166,6 +166,6 @@ func (c *readerCore) free() {
 	}
 	if tail := c.out.front(idle); c.words.tail.Load() != tail {
 		c.words.tail.Store(tail)
-		c.ring.room.ring()
+		c.ring.room.Ring()
 	}
 }

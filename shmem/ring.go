@@ -32,37 +32,63 @@ func (m Mode) String() string {
 // maxReaders is how many readers a buffer can have at a time.
 const maxReaders = 16
 
-// The layout of a buffer's segment, drawn in docs/format/buffer.md. Words that different
-// processes write lie on different cache lines.
+// What the header of a buffer's segment says for good, see docs/format/buffer.md.
 const (
 	bufferMagic   = uint64(0x524655424C474E52) // "RNGLBUFR" in memory
 	bufferVersion = 1
 	bufferHeader  = PageSize
-
-	offMagic    = 0x000
-	offVersion  = 0x008 // u32
-	offMode     = 0x00C // u32
-	offData     = 0x010
-	offCapacity = 0x018
-	offReaders  = 0x020 // u32
-	offPID      = 0x024 // u32
-	offHead     = 0x040
-	offFloor    = 0x080
-	offEnded    = 0x0C0
-	offNext     = 0x100
-	offLost     = 0x140
-	offDataBell = 0x180 // u32 sequence, u32 waiters
-	offRoomBell = 0x1C0 // u32 sequence, u32 waiters
-	offLeft     = 0x200
-	offReader   = 0x400
-
-	readerStride = 0x80
-	offState     = 0x00 // u32
-	offReaderPID = 0x04 // u32
-	offTail      = 0x40
-	offGiven     = 0x48
-	offAcked     = 0x50
 )
+
+// bufferFormat is the part of a buffer's header that never changes.
+type bufferFormat struct {
+	magic    uint64
+	version  uint32
+	mode     Mode
+	data     uint64 // offset of the entries
+	capacity uint64 // bytes of entries
+	readers  uint32
+	pid      uint32 // of the writer
+}
+
+// lineRest is what a word leaves of a cache line: words that different processes write lie on different ones.
+type lineRest [64 - 8]byte
+
+// bufferWords is the header of a buffer's segment, as docs/format/buffer.md draws it.
+type bufferWords struct {
+	format bufferFormat
+	_      [64 - unsafe.Sizeof(bufferFormat{})]byte
+
+	head    atomic.Uint64 // written by the writer: bytes published since creation
+	_       lineRest
+	floor   atomic.Uint64 // written by the writer: bytes below may be overwritten
+	_       lineRest
+	ended   atomic.Uint64 // written by the writer
+	_       lineRest
+	next    atomic.Uint64 // sharing: claimed up to here; by all readers
+	_       lineRest
+	lost    atomic.Uint64 // entries given to a reader that never acknowledged them
+	_       lineRest
+	entries Bell // rung when head or ended changes
+	_       lineRest
+	room    Bell // rung when a tail, next or a reader's state changes
+	_       lineRest
+	gone    atomic.Uint64 // broadcast: highest tail of a reader that went away
+	_       [0x400 - 0x208]byte
+	readers [maxReaders]readerWords
+}
+
+// readerWords are the words of one reader.
+type readerWords struct {
+	state, pid         atomic.Uint32
+	_                  lineRest
+	tail, given, acked atomic.Uint64
+	_                  [64 - 3*8]byte
+}
+
+// wordsOf is the header at the start of a buffer's memory.
+func wordsOf(mem []byte) *bufferWords {
+	return (*bufferWords)(unsafe.Pointer(unsafe.SliceData(mem[:bufferHeader])))
+}
 
 // Values of a reader's state word.
 const (
@@ -94,36 +120,11 @@ const (
 // ring is a view of a buffer's shared memory. What it reads may have been written by another
 // process, and is checked before it is used.
 type ring struct {
+	*bufferWords
 	name     string
 	mode     Mode
 	capacity uint64 // bytes of data; equal to len(data)
 	data     []byte
-
-	head  *atomic.Uint64 // written by the writer: bytes published since creation
-	floor *atomic.Uint64 // written by the writer: bytes below may be overwritten
-	ended *atomic.Uint64 // written by the writer
-	next  *atomic.Uint64 // sharing: claimed up to here; by all readers
-	lost  *atomic.Uint64 // entries given to a reader that never acknowledged them
-	left  *atomic.Uint64 // broadcast: highest tail of a reader that went away
-
-	entries bell // rung when head or ended changes
-	room    bell // rung when a tail, next or a reader's state changes
-
-	readers [maxReaders]readerWords
-}
-
-// readerWords are the shared words of one reader.
-type readerWords struct {
-	state, pid         *atomic.Uint32
-	tail, given, acked *atomic.Uint64
-}
-
-func word64(mem []byte, off int) *atomic.Uint64 {
-	return (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(mem[off : off+8])))
-}
-
-func word32(mem []byte, off int) *atomic.Uint32 {
-	return (*atomic.Uint32)(unsafe.Pointer(unsafe.SliceData(mem[off : off+4])))
 }
 
 // hostFits says whether this machine's words are those of the layouts.
@@ -133,14 +134,15 @@ func hostFits() bool {
 
 // initRing writes the header of a new buffer into zeroed memory.
 func initRing(mem []byte, mode Mode, pid uint32) {
-	le := binary.LittleEndian
-	le.PutUint64(mem[offMagic:], bufferMagic)
-	le.PutUint32(mem[offVersion:], bufferVersion)
-	le.PutUint32(mem[offMode:], uint32(mode))
-	le.PutUint64(mem[offData:], bufferHeader)
-	le.PutUint64(mem[offCapacity:], uint64(len(mem)-bufferHeader))
-	le.PutUint32(mem[offReaders:], maxReaders)
-	le.PutUint32(mem[offPID:], pid)
+	wordsOf(mem).format = bufferFormat{
+		magic:    bufferMagic,
+		version:  bufferVersion,
+		mode:     mode,
+		data:     bufferHeader,
+		capacity: uint64(len(mem) - bufferHeader),
+		readers:  maxReaders,
+		pid:      pid,
+	}
 }
 
 // openRing checks the header of a buffer and returns its view. mem must be aligned to 8 bytes.
@@ -148,42 +150,31 @@ func openRing(name string, mem []byte) (*ring, error) {
 	if len(mem) < bufferHeader+PageSize {
 		return nil, &corruptError{Segment: name, What: "size", Value: uint64(len(mem)), Reason: "too small for a buffer"}
 	}
-	le := binary.LittleEndian
-	r := &ring{name: name, mode: Mode(le.Uint32(mem[offMode:])), data: mem[bufferHeader:]}
-	r.capacity = uint64(len(r.data))
+	r := &ring{bufferWords: wordsOf(mem), name: name, data: mem[bufferHeader:]}
+	f := r.format // read once
+	r.mode, r.capacity = f.mode, uint64(len(r.data))
 	for _, c := range []struct {
 		what   string
 		got    uint64
 		want   uint64
 		reason string
 	}{
-		{"magic", le.Uint64(mem[offMagic:]), bufferMagic, "not a Ringlet buffer"},
-		{"version", uint64(le.Uint32(mem[offVersion:])), bufferVersion, "another version of the layout"},
-		{"mode", uint64(r.mode), uint64(min(max(r.mode, Broadcast), Sharing)), "not a known mode"},
-		{"data offset", le.Uint64(mem[offData:]), bufferHeader, "not behind the header"},
-		{"capacity", le.Uint64(mem[offCapacity:]), r.capacity, "not what the segment holds"},
+		{"magic", f.magic, bufferMagic, "not a Ringlet buffer"},
+		{"version", uint64(f.version), bufferVersion, "another version of the layout"},
+		{"mode", uint64(f.mode), uint64(min(max(f.mode, Broadcast), Sharing)), "not a known mode"},
+		{"data offset", f.data, bufferHeader, "not behind the header"},
+		{"capacity", f.capacity, r.capacity, "not what the segment holds"},
 		{"capacity", r.capacity % PageSize, 0, "not whole pages"},
-		{"readers", uint64(le.Uint32(mem[offReaders:])), maxReaders, "not the number of this version"},
+		{"readers", uint64(f.readers), maxReaders, "not the number of this version"},
 	} {
 		if c.got != c.want {
 			return nil, &corruptError{Segment: name, What: c.what, Value: c.got, Reason: c.reason}
 		}
 	}
-	r.head, r.floor, r.ended = word64(mem, offHead), word64(mem, offFloor), word64(mem, offEnded)
-	r.next, r.lost, r.left = word64(mem, offNext), word64(mem, offLost), word64(mem, offLeft)
-	r.entries = bell{word32(mem, offDataBell), word32(mem, offDataBell+4)}
-	r.room = bell{word32(mem, offRoomBell), word32(mem, offRoomBell+4)}
-	for i := range r.readers {
-		at := offReader + i*readerStride
-		r.readers[i] = readerWords{
-			state: word32(mem, at+offState), pid: word32(mem, at+offReaderPID),
-			tail: word64(mem, at+offTail), given: word64(mem, at+offGiven), acked: word64(mem, at+offAcked),
-		}
-	}
 	return r, nil
 }
 
-// header of an entry, read once: the shared memory may change behind it.
+// header of an entry, as it stands before its data.
 type header struct {
 	length  uint32 // of the data, bytes
 	kind    uint32
@@ -191,22 +182,15 @@ type header struct {
 	ordinal uint32 // counts headers, pads included, modulo 2^32
 }
 
-func (r *ring) putHeader(pos uint64, h header) {
-	b := r.data[pos%r.capacity:][:entryHeader]
-	binary.LittleEndian.PutUint32(b[0:], h.length)
-	binary.LittleEndian.PutUint32(b[4:], h.kind)
-	binary.LittleEndian.PutUint32(b[8:], h.stride)
-	binary.LittleEndian.PutUint32(b[12:], h.ordinal)
+// headerAt is the place of the header at pos.
+func (r *ring) headerAt(pos uint64) *header {
+	return (*header)(unsafe.Pointer(unsafe.SliceData(r.data[pos%r.capacity:][:entryHeader])))
 }
 
 // header reads and checks the header at pos, where pos < head and both are checked.
 func (r *ring) header(pos, head uint64) (header, error) {
 	off := pos % r.capacity
-	b := r.data[off:][:entryHeader]
-	h := header{
-		length: binary.LittleEndian.Uint32(b[0:]), kind: binary.LittleEndian.Uint32(b[4:]),
-		stride: binary.LittleEndian.Uint32(b[8:]), ordinal: binary.LittleEndian.Uint32(b[12:]),
-	}
+	h := *r.headerAt(pos) // read once: the shared memory may change behind it
 	stride := uint64(h.stride)
 	switch {
 	case stride < entryHeader || stride%entryAlign != 0:

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"pgregory.net/rapid"
+
+	"ringlet/testkit/must"
 )
 
 // ringMemory is memory of a new buffer of this process only, aligned as a mapping is.
@@ -22,9 +24,7 @@ func ringMemory(mode Mode, pages int) []byte {
 func newCores(t testing.TB, mode Mode, pages, readers int) (*writerCore, []*readerCore) {
 	t.Helper()
 	ring, err := openRing("test", ringMemory(mode, pages))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w := &writerCore{ring: ring, out: newLedger()}
 	var rs []*readerCore
 	for i := range readers {
@@ -36,10 +36,17 @@ func newCores(t testing.TB, mode Mode, pages, readers int) (*writerCore, []*read
 func joined(t testing.TB, ring *ring, i int) *readerCore {
 	t.Helper()
 	r := &readerCore{ring: ring, out: newLedger()}
-	if err := r.join(i, uint32(i)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.join(i, uint32(i)))
 	return r
+}
+
+// cancel leaves the place a pad.
+func (w *writerCore) cancel(p Place) error {
+	if !w.out.out(p.ticket, p.pos) {
+		return errNotOut
+	}
+	w.finish(p)
+	return nil
 }
 
 func TestRingWrapsAndFills(t *testing.T) {
@@ -50,17 +57,13 @@ func TestRingWrapsAndFills(t *testing.T) {
 	}
 	put := func(n int) bool {
 		p, ok, err := w.reserve(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if ok {
 			if len(p.Data) != n || uintptr(unsafe.Pointer(unsafe.SliceData(p.Data)))%16 != uintptr(
 				unsafe.Pointer(&w.ring.data[0]))%16 {
 				t.Fatalf("place of %d bytes, misaligned", len(p.Data))
 			}
-			if err := w.commit(p, n, 3); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.commit(p, n, 3))
 		}
 		return ok
 	}
@@ -69,9 +72,7 @@ func TestRingWrapsAndFills(t *testing.T) {
 		if err != nil || !ok || len(e.Data) != n || e.Type != 3 {
 			t.Fatalf("entry of %d: got %d bytes, %v, %v", n, len(e.Data), ok, err)
 		}
-		if err := r.ack(e); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.ack(e))
 	}
 	const big = PageSize/2 - entryHeader
 	if !put(1024) || !put(big) || put(1024) {
@@ -112,9 +113,7 @@ func TestPlacesEndInAnyOrder(t *testing.T) {
 		}
 		for i := 39; i > 0; i-- {
 			if i%4 == 3 {
-				if err := w.cancel(places[i]); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, w.cancel(places[i]))
 			} else if err := w.commit(places[i], 10, uint32(i)); err != nil {
 				t.Fatal(err)
 			}
@@ -137,9 +136,7 @@ func TestPlacesEndInAnyOrder(t *testing.T) {
 		var got []Entry
 		for {
 			e, ok, err := r.next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if !ok {
 				break
 			}
@@ -177,16 +174,12 @@ func TestLateAndLeavingReaders(t *testing.T) {
 		if !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		if err := w.commit(p, 16, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.commit(p, 16, 1))
 	}
 	put()
 	put()
 	e, _, _ := rs[0].next()
-	if err := rs[0].ack(e); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rs[0].ack(e))
 	_, _, _ = rs[1].next()
 	if n := w.ring.leave(1); n != 1 || w.ring.lost.Load() != 1 {
 		t.Errorf("left with %d unacknowledged, %d lost; want 1", n, w.ring.lost.Load())
@@ -203,9 +196,7 @@ func TestLateAndLeavingReaders(t *testing.T) {
 	}
 	w.ring.leave(1)
 	e, _, _ = rs[0].next()
-	if err := rs[0].ack(e); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rs[0].ack(e))
 	w.ring.leave(0)
 	if ok, err := w.drained(); !ok || err != nil { // what the last one acknowledged stays so
 		t.Errorf("drained %v, %v", ok, err)
@@ -213,7 +204,7 @@ func TestLateAndLeavingReaders(t *testing.T) {
 }
 
 func TestOpenRingRefusesNonsense(t *testing.T) {
-	for off := 0; off < offPID; off += 4 {
+	for off := 0; off < int(unsafe.Offsetof(bufferFormat{}.pid)); off += 4 {
 		mem := ringMemory(Broadcast, 1)
 		binary.LittleEndian.PutUint32(mem[off:], 0xDEADBEEF)
 		var ce *corruptError
@@ -268,9 +259,7 @@ func TestRingAgreesWithModel(t *testing.T) {
 func (m *ringModel) reserve(t *rapid.T) {
 	n := rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(0, m.w.ring.maxEntry())).Draw(t, "n")
 	p, ok, err := m.w.reserve(n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !ok {
 		return
 	}
@@ -291,14 +280,10 @@ func (m *ringModel) finish(t *rapid.T) {
 	m.places, m.ids = slices.Delete(m.places, i, i+1), slices.Delete(m.ids, i, i+1)
 	if rapid.IntRange(0, 3).Draw(t, "cancel") == 0 {
 		m.order = slices.DeleteFunc(m.order, func(o uint32) bool { return o == id })
-		if err := m.w.cancel(p); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, m.w.cancel(p))
 		return
 	}
-	if err := m.w.commit(p, len(p.Data), id); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.w.commit(p, len(p.Data), id))
 	if m.done == nil {
 		m.done = map[uint32]bool{}
 	}
@@ -308,9 +293,7 @@ func (m *ringModel) finish(t *rapid.T) {
 func (m *ringModel) next(t *rapid.T) bool {
 	k := rapid.IntRange(0, len(m.rs)-1).Draw(t, "reader")
 	e, ok, err := m.rs[k].next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if !ok {
 		return false
 	}
@@ -335,9 +318,7 @@ func (m *ringModel) ack(t *rapid.T) {
 			t.Fatalf("entry %d was overwritten at byte %d", e.Type, j)
 		}
 	}
-	if err := m.rs[k].ack(e); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.rs[k].ack(e))
 	m.held[k] = slices.Delete(m.held[k], i, i+1)
 }
 
@@ -348,9 +329,7 @@ func (m *ringModel) drain(t *rapid.T) {
 	for k, r := range m.rs {
 		for {
 			e, ok, err := r.next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if !ok {
 				break
 			}
@@ -358,9 +337,7 @@ func (m *ringModel) drain(t *rapid.T) {
 			m.shared[e.Type]++
 		}
 		for _, e := range m.held[k] {
-			if err := r.ack(e); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.ack(e))
 		}
 		if m.w.ring.mode == Broadcast && !slices.Equal(m.want[k], m.order) {
 			t.Fatalf("reader %d got %v, want %v", k, m.want[k], m.order)

@@ -96,13 +96,7 @@ func create(name string, size int, init func(*Segment) error, opts []Option) (*S
 	}
 	_ = os.Remove(f.Name())
 	if err != nil {
-		if s.mem != nil {
-			_ = unix.Munmap(s.mem)
-		}
-		if s.file != nil {
-			_ = s.file.Close()
-		}
-		_ = f.Close()
+		_ = s.release() // it was not used
 		if errors.Is(err, fs.ErrExist) {
 			err = errExists
 		}
@@ -223,15 +217,24 @@ func (s *Segment) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, unix.Munmap(s.mem), s.file.Close())
-	if s.card != nil {
-		errs = append(errs, s.card.Close())
-	}
-	s.mem = nil
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(append(errs, s.release())...); err != nil {
 		return &SegmentError{Op: "close", Path: s.path, Err: err}
 	}
 	return nil
+}
+
+// release gives back what there is of the segment in this process.
+func (s *Segment) release() (err error) {
+	if s.mem != nil {
+		err = unix.Munmap(s.mem)
+		s.mem = nil
+	}
+	for _, f := range []*os.File{s.file, s.card} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return err
 }
 
 func checkName(name string) error {

@@ -8,25 +8,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-// testDir is a directory on the shared memory file system where there is one.
-func testDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp(DefaultDir, "shmem-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
+	"ringlet/testkit/must"
+)
 
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -35,11 +24,9 @@ func files(t *testing.T, dir string) []string {
 }
 
 func TestSegmentIsSharedAndGoesAway(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	s, err := Create("ringlet-1-n0-a", 3*PageSize+5, WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if got := len(s.Bytes()); got != 3*PageSize+5 {
 		t.Errorf("length %d", got)
 	}
@@ -47,9 +34,7 @@ func TestSegmentIsSharedAndGoesAway(t *testing.T) {
 		t.Errorf("mode %v, %v; want 0600", st.Mode(), err)
 	}
 	o, err := Open("ringlet-1-n0-a", WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.Bytes()[3*PageSize+4] = 7
 	if o.Bytes()[3*PageSize+4] != 7 {
 		t.Error("the second mapping does not see the store")
@@ -74,27 +59,15 @@ func TestSegmentIsSharedAndGoesAway(t *testing.T) {
 }
 
 func TestSegmentRefusals(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Statfs(dir, &fs))
 	tooMuch := int(fs.Blocks)*int(fs.Bsize) + PageSize
-	if err := os.WriteFile(filepath.Join(dir, "open-to-all"), []byte("x"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(dir, "open-to-all"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("empty", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "open-to-all"), []byte("x"), 0o644))
+	must.OK(t, os.Chmod(filepath.Join(dir, "open-to-all"), 0o644))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "empty"), nil, 0o600))
+	must.OK(t, os.Symlink("empty", filepath.Join(dir, "link")))
+	must.OK(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
 	before := len(files(t, dir))
 	create := func(name string, size int) func() error {
 		return func() error { _, err := Create(name, size, WithDir(dir)); return err }
@@ -144,9 +117,7 @@ func TestReserveOnFullFileSystem(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
 	a, err := Create("a", 512<<10, WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = a.Close() }()
 	if _, err := Create("b", 768<<10, WithDir(dir)); !errors.Is(err, ErrNoSpace) {
 		t.Errorf("second segment: %v, want ErrNoSpace", err)
@@ -162,17 +133,13 @@ func TestReserveOnFullFileSystem(t *testing.T) {
 }
 
 func TestSweepStaysAwayFromTheLiving(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	s, err := Create("ringlet-1-live", PageSize, WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	// A creator that died before and after it was done, and a file of another prefix.
 	for _, name := range []string{"ringlet-1-dead", "ringlet-1-dead" + tempMark + "00", "other"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	removed, err := Sweep("ringlet-1-", WithDir(dir))
 	if err != nil || len(removed) != 2 {
@@ -186,7 +153,7 @@ func TestSweepStaysAwayFromTheLiving(t *testing.T) {
 // TestCreateWhileSwept lets sweepers run over creators: every Create must succeed, and no
 // segment of this living process may vanish.
 func TestCreateWhileSwept(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	stop, done := make(chan struct{}), make(chan error, 2)
 	for range 2 {
 		go func() {

@@ -90,7 +90,7 @@ func (t *Table) ExportSegment(seg *Segment, rules ...PageRule) (SegmentID, error
 	}
 	if e.dir, err = t.shared.list(id, seg); err != nil {
 		t.exports = t.exports[:len(t.exports)-1]
-		return 0, &grantError{Op: "export", Segment: id, N: seg.size, Err: err}
+		return 0, refused(err, "export segment %d of %d bytes", id, seg.size)
 	}
 	return id, nil
 }
@@ -110,7 +110,7 @@ func (s *sharedRows) list(id SegmentID, seg *Segment) (uint32, error) {
 	for i, taken := range s.entries {
 		if !taken {
 			s.entries[i] = true
-			entry{serial: uint64(id), size: uint64(seg.size), name: seg.Name()}.put(entryAt(s.mem, uint32(i)))
+			directoryOf(s.mem)[i].put(entry{serial: uint64(id), size: uint64(seg.size), name: seg.Name()})
 			return uint32(i), nil
 		}
 	}
@@ -125,7 +125,7 @@ func (s *sharedRows) delist(i uint32) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	word64(entryAt(s.mem, i), offEntrySerial).Store(0)
+	directoryOf(s.mem)[i].serial.Store(0)
 	s.entries[i] = false
 }
 
@@ -193,7 +193,7 @@ func (s *sharedRows) close(r Ref, peer Peer) error {
 				since = time.Now()
 			}
 			if s.isEvicted(peer) && time.Since(since) > evictGrace {
-				return &refError{Ref: r, Err: errPinned}
+				return refused(errPinned, revokeStep, r.Window, r.Gen)
 			}
 			time.Sleep(sharedNap)
 		}

@@ -138,7 +138,7 @@ func (s *Slots) TakeBack(i int) error {
 
 // Turn takes offered slots through Filling, Built and Free to Offered again, all steps of a slot at once: for MEPs
 // that land by standing grants, and that the consumer is done with before anybody else could look. It stops at the
-// first slot that is not offered, with a *slotError; those before it are turned.
+// first slot that is not offered, with ErrSlotState or errNoSlot; those before it are turned.
 func (s *Slots) Turn(slots []uint32) error {
 	done, err := uint64(0), error(nil)
 	for _, i := range slots {
@@ -153,7 +153,7 @@ func (s *Slots) Turn(slots []uint32) error {
 	return err
 }
 
-// step moves slot i from one state to another and counts it, or says with a *slotError why not.
+// step moves slot i from one state to another and counts it, or says why not.
 func (s *Slots) step(i int, from, to SlotState, count *atomic.Uint64) error {
 	if i < 0 || i >= s.n || !s.states[i].CompareAndSwap(uint32(from), uint32(to)) {
 		return s.refuse(i, from, to)
@@ -166,11 +166,10 @@ func (s *Slots) step(i int, from, to SlotState, count *atomic.Uint64) error {
 
 // refuse says why a step was not taken.
 func (s *Slots) refuse(i int, from, to SlotState) error {
-	e := &slotError{Segment: s.seg.Name(), Slot: i, From: from, To: to, Err: errNoSlot}
-	if i >= 0 && i < s.n {
-		e.State, e.Err = s.State(i), ErrSlotState
+	if i < 0 || i >= s.n {
+		return refused(errNoSlot, "segment %s slot %d: %v to %v", s.seg.Name(), i, from, to)
 	}
-	return e
+	return refused(ErrSlotState, "segment %s slot %d: %v to %v while %v", s.seg.Name(), i, from, to, s.State(i))
 }
 
 // SlotStats is a reading of the slots and of their counters. Free + Offered + Filling + Built =

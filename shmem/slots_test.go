@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ringlet/testkit/must"
 )
 
 func TestSlotsLayoutAndSteps(t *testing.T) {
 	const size = PageSize + 64 // lines, not pages
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	s, err := CreateSlots("ringlet-1-slots", 70, size-1, WithDir(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	if s.Len() != 70 || s.SlotSize() != size || s.Offset(1) != size || s.Offset(70) != -1 || s.Bytes(-1) != nil {
 		t.Errorf("geometry: %d × %d, slot 1 at %d", s.Len(), s.SlotSize(), s.Offset(1))
@@ -47,8 +47,8 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 		{"take back one beyond", func() error { return s.TakeBack(70) }, errNoSlot, SlotFree},
 	} {
 		err := c.do()
-		var se *slotError
-		if !errors.Is(err, c.want) || c.want != nil && !errors.As(err, &se) {
+		var op *opError
+		if !errors.Is(err, c.want) || c.want != nil && !errors.As(err, &op) {
 			t.Errorf("%s: %v, want %v", c.what, err, c.want)
 		}
 		if got := s.State(5); got != c.is {
@@ -67,14 +67,10 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 }
 
 func TestSlotsAreTakenBackFromWhoeverOwnsThem(t *testing.T) {
-	s, err := CreateSlots("s", 4, 64, WithDir(testDir(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := CreateSlots("s", 4, 64, WithDir(must.MemoryDir(t)))
+	must.OK(t, err)
 	defer func() { _ = s.Close() }()
-	if err := errors.Join(s.Offer(1), s.Offer(2), s.Fill(2), s.Offer(3), s.Fill(3), s.Build(3)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(s.Offer(1), s.Offer(2), s.Fill(2), s.Offer(3), s.Fill(3), s.Build(3)))
 	for i := range s.Len() {
 		if err := s.TakeBack(i); err != nil {
 			t.Errorf("slot %d: %v", i, err)
@@ -86,7 +82,7 @@ func TestSlotsAreTakenBackFromWhoeverOwnsThem(t *testing.T) {
 }
 
 func TestCreateSlotsRefuses(t *testing.T) {
-	dir := testDir(t)
+	dir := must.MemoryDir(t)
 	for _, c := range [][2]int{{0, 1}, {1, 0}, {-1, 1}, {maxSlots + 1, 1}, {maxSlots, 1 << 60}} {
 		if _, err := CreateSlots("t", c[0], c[1], WithDir(dir)); !errors.Is(err, errBadSize) {
 			t.Errorf("%d slots of %d: %v", c[0], c[1], err)
@@ -96,10 +92,8 @@ func TestCreateSlotsRefuses(t *testing.T) {
 
 // TestOneOwner lets goroutines race for the same slots: each step is won by one.
 func TestOneOwner(t *testing.T) {
-	s, err := CreateSlots("s", 2, PageSize, WithDir(testDir(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := CreateSlots("s", 2, PageSize, WithDir(must.MemoryDir(t)))
+	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	var wg sync.WaitGroup
 	var won atomic.Int64
@@ -128,24 +122,18 @@ func TestOneOwner(t *testing.T) {
 // BenchmarkTurn compares a slot's turn with the steps it stands for.
 func BenchmarkTurn(b *testing.B) {
 	s, err := CreateSlots("s", 4096, 512, WithDir(b.TempDir()))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	defer func() { _ = s.Close() }()
 	batch := make([]uint32, s.Len())
 	for i := range batch {
 		batch[i] = uint32(i)
-		if err := s.Offer(i); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, s.Offer(i))
 	}
 	turn := func() error { return s.Turn(batch) }
 	perSlot := func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := turn(); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, turn())
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(batch)), "ns/slot")
 	}
@@ -162,31 +150,23 @@ func BenchmarkTurn(b *testing.B) {
 }
 
 func TestTurnDoesNotAllocate(t *testing.T) {
-	s, err := CreateSlots("s", 4, 64, WithDir(testDir(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := CreateSlots("s", 4, 64, WithDir(must.MemoryDir(t)))
+	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	batch := []uint32{2, 0, 3}
 	for _, i := range batch {
-		if err := s.Offer(int(i)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Offer(int(i)))
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		if err := s.Turn(batch); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Turn(batch))
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
 func TestSlotsAgreeWithModel(t *testing.T) {
-	s, err := CreateSlots("s", 3, PageSize, WithDir(testDir(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := CreateSlots("s", 3, PageSize, WithDir(must.MemoryDir(t)))
+	must.OK(t, err)
 	defer func() { _ = s.Close() }()
 	steps := []struct {
 		from, to SlotState

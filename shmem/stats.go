@@ -66,15 +66,10 @@ func (t *Table) Stats() TableStats {
 		s.Refused[refusals[k].name] = t.refused[k]
 	}
 	for v := NoWindow; v < violationKinds; v++ {
-		s.Violations[v.String()] = t.violations[v].Load()
+		s.Violations[v.String()] = t.violations.of(v)
 	}
 	return s
 }
 
 // Violations returns how many writes were refused for the given reason.
-func (t *Table) Violations(v Violation) uint64 {
-	if v == 0 || v >= violationKinds {
-		return 0
-	}
-	return t.violations[v].Load()
-}
+func (t *Table) Violations(v Violation) uint64 { return t.violations.of(v) }

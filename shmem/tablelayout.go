@@ -12,28 +12,11 @@ const (
 	tableMagicText = "RNGLTABL"
 	tableVersion   = 1
 
-	offTableWindows = 0x10
-	offTableRows    = 0x18
-	offTableEntries = 0x20
-	offTableID      = 0x28
-
 	tableDirectory = PageSize // where the directory begins
 	tableEntries   = 16       // segments exported at a time: one page of entries
 	entrySize      = PageSize / tableEntries
 	tableRows      = 2 * PageSize // where the rows begin
 	rowSize        = 64           // a cache line: writers of neighbouring windows do not disturb each other
-
-	offEntrySerial = 0x00 // SegmentID; 0: the entry is free
-	offEntrySize   = 0x08
-	offEntryName   = 0x10 // length, then the bytes
-	offEntryText   = 0x18
-
-	// A row, see rowWords.
-	offRowState  = 0x00 // as in windows.go
-	offRowOff    = 0x08
-	offRowLen    = 0x10
-	offRowPlace  = 0x18 // SegmentID<<32 | entry of the directory
-	offRowAccess = 0x20 // peer<<32 | access
 
 	noEntry = ^uint32(0) // of memory that other processes cannot map
 )
@@ -52,8 +35,11 @@ type row struct {
 
 // rowWords is a row in shared memory.
 type rowWords struct {
-	state, off, n, place, access atomic.Uint64
-	_                            [rowSize - 5*8]byte
+	state  pin
+	off, n atomic.Uint64 // bytes
+	where  atomic.Uint64 // SegmentID<<32 | entry of the directory
+	access atomic.Uint64 // peer<<32 | access
+	_      [rowSize - 5*8]byte
 }
 
 // rowsOf are the rows of a table's memory, which must have room for them.
@@ -65,18 +51,29 @@ func rowsOf(mem []byte, windows int) []rowWords {
 func (w *rowWords) put(r row) {
 	w.off.Store(r.off)
 	w.n.Store(r.n)
-	w.place.Store(uint64(r.seg)<<32 | uint64(r.dir))
+	w.where.Store(uint64(r.seg)<<32 | uint64(r.dir))
 	w.access.Store(uint64(r.peer)<<32 | uint64(r.access))
 }
 
+// tableHeader is the header at the start of a table.
+type tableHeader struct {
+	magic   [8]byte
+	version uint32
+	_       uint32
+	windows uint64
+	rows    uint64 // offset of the rows
+	entries uint64
+	id      TableID
+}
+
+func tableHeaderOf(mem []byte) *tableHeader {
+	return (*tableHeader)(unsafe.Pointer(unsafe.SliceData(mem[:tableDirectory])))
+}
+
 func putTableHeader(mem []byte, windows int, id TableID) {
-	le := binary.LittleEndian
-	copy(mem[offMagic:], tableMagicText)
-	le.PutUint32(mem[offVersion:], tableVersion)
-	le.PutUint64(mem[offTableWindows:], uint64(windows))
-	le.PutUint64(mem[offTableRows:], tableRows)
-	le.PutUint64(mem[offTableEntries:], tableEntries)
-	copy(mem[offTableID:], id[:])
+	h := tableHeader{version: tableVersion, windows: uint64(windows), rows: tableRows, entries: tableEntries, id: id}
+	copy(h.magic[:], tableMagicText)
+	*tableHeaderOf(mem) = h
 }
 
 // readTableHeader says how many windows the table has, once all of it makes sense.
@@ -87,22 +84,20 @@ func readTableHeader(name string, mem []byte) (windows int, id TableID, err erro
 	if len(mem) < tableRows {
 		return corrupt("size", uint64(len(mem)), "too small for a table")
 	}
-	le := binary.LittleEndian
-	n := le.Uint64(mem[offTableWindows:])
+	h := *tableHeaderOf(mem)
 	switch {
-	case string(mem[offMagic:offMagic+8]) != tableMagicText:
-		return corrupt("magic", le.Uint64(mem[offMagic:]), "not a shared table")
-	case le.Uint32(mem[offVersion:]) != tableVersion:
-		return corrupt("version", uint64(le.Uint32(mem[offVersion:])), "another version of the layout")
-	case le.Uint64(mem[offTableRows:]) != tableRows:
-		return corrupt("offset of the rows", le.Uint64(mem[offTableRows:]), "not behind the directory")
-	case le.Uint64(mem[offTableEntries:]) != tableEntries:
-		return corrupt("entries", le.Uint64(mem[offTableEntries:]), "not those of one page")
-	case n != uint64(len(mem)-tableRows)/rowSize:
-		return corrupt("windows", n, "not what the segment holds")
+	case string(h.magic[:]) != tableMagicText:
+		return corrupt("magic", binary.LittleEndian.Uint64(h.magic[:]), "not a shared table")
+	case h.version != tableVersion:
+		return corrupt("version", uint64(h.version), "another version of the layout")
+	case h.rows != tableRows:
+		return corrupt("offset of the rows", h.rows, "not behind the directory")
+	case h.entries != tableEntries:
+		return corrupt("entries", h.entries, "not those of one page")
+	case h.windows != uint64(len(mem)-tableRows)/rowSize:
+		return corrupt("windows", h.windows, "not what the segment holds")
 	}
-	copy(id[:], mem[offTableID:])
-	return int(n), id, nil
+	return int(h.windows), h.id, nil
 }
 
 // entry is one exported segment in the directory.
@@ -112,23 +107,31 @@ type entry struct {
 	name   string
 }
 
-func entryAt(mem []byte, i uint32) []byte {
-	return mem[tableDirectory+int(i)*entrySize:][:entrySize]
+// entryWords is an entry in shared memory.
+type entryWords struct {
+	serial atomic.Uint64 // SegmentID; 0: the entry is free
+	size   atomic.Uint64
+	length atomic.Uint64 // of text
+	text   [entrySize - 3*8]byte
 }
 
-func (e entry) put(b []byte) {
-	copy(b[offEntryText:], e.name)
-	word64(b, offEntryName).Store(uint64(len(e.name)))
-	word64(b, offEntrySize).Store(e.size)
-	word64(b, offEntrySerial).Store(e.serial)
+// directoryOf is the directory of a table's memory.
+func directoryOf(mem []byte) *[tableEntries]entryWords {
+	return (*[tableEntries]entryWords)(unsafe.Pointer(unsafe.SliceData(mem[tableDirectory:tableRows])))
 }
 
-// readEntry takes a copy of an entry; ok is false where its name is longer than a name can be.
-func readEntry(b []byte) (e entry, ok bool) {
-	n := word64(b, offEntryName).Load()
+func (w *entryWords) put(e entry) {
+	copy(w.text[:], e.name)
+	w.length.Store(uint64(len(e.name)))
+	w.size.Store(e.size)
+	w.serial.Store(e.serial)
+}
+
+// read takes a copy of an entry; ok is false where its name is longer than a name can be.
+func (w *entryWords) read() (e entry, ok bool) {
+	n := w.length.Load()
 	if n > maxName {
 		return e, false
 	}
-	return entry{word64(b, offEntrySerial).Load(), word64(b, offEntrySize).Load(),
-		string(b[offEntryText : offEntryText+n])}, true
+	return entry{w.serial.Load(), w.size.Load(), string(w.text[:n])}, true
 }

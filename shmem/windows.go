@@ -96,8 +96,10 @@ func (v Violation) String() string {
 	return fmt.Sprintf("violation(%d)", uint8(v))
 }
 
-// The state word of a window: generation<<32 | live | writers inside. One word, so that a
+// pin is the state word of a window: generation<<32 | live | writers inside. One word, so that a
 // single compare-and-swap proves the generation and pins the window.
+type pin struct{ atomic.Uint64 }
+
 const (
 	liveBit     = uint64(1) << 31
 	writersMask = liveBit - 1
@@ -111,11 +113,58 @@ func stateOf(gen uint32, live bool) uint64 {
 	return s
 }
 
+// enter counts a writer in, if the window is in the life gen.
+func (p *pin) enter(gen uint32) Violation {
+	want := stateOf(gen, true)
+	for {
+		s := p.Load()
+		if s&^writersMask != want || s&writersMask == writersMask {
+			if s>>32 == 0 {
+				return NoWindow
+			}
+			return StaleGen
+		}
+		if p.CompareAndSwap(s, s+1) {
+			return 0
+		}
+	}
+}
+
+// leave counts a writer out. The generation is compared as well, so that a stray Release cannot
+// take away the pin of a later life of the window: false says that no writer of gen is inside.
+func (p *pin) leave(gen uint32) bool {
+	for {
+		s := p.Load()
+		if uint32(s>>32) != gen || s&writersMask == 0 {
+			return false
+		}
+		if p.CompareAndSwap(s, s-1) {
+			return true
+		}
+	}
+}
+
+// violations counts the writes that were refused, by reason.
+type violations [violationKinds]atomic.Uint64
+
+func (c *violations) count(v Violation) Violation {
+	c[v].Add(1)
+	return v
+}
+
+// of is how many were refused for the given reason.
+func (c *violations) of(v Violation) uint64 {
+	if v == 0 || v >= violationKinds {
+		return 0
+	}
+	return c[v].Load()
+}
+
 // window is one row of the upstream table. It fills a cache line, so that goroutines that
 // write through neighbouring windows do not disturb each other.
 type window struct {
 	// atomic
-	state atomic.Uint64
+	state pin
 
 	// written under Table.mu while the window is not live and has no writer; read by
 	// whoever has pinned it through state.
@@ -136,24 +185,17 @@ type window struct {
 // translation and protection table, stage G of the incoming request.
 func (t *Table) Acquire(peer Peer, r Ref, off, n uint32, a Access) ([]byte, Violation) {
 	if uint64(r.Window) >= uint64(len(t.windows)) {
-		return nil, t.violate(NoWindow)
+		return nil, t.violations.count(NoWindow)
 	}
 	w := &t.windows[r.Window]
-	want := stateOf(r.Gen, true)
-	for {
-		s := w.state.Load()
-		if s&^writersMask != want {
-			return nil, t.violateState(s)
-		}
-		if w.state.CompareAndSwap(s, s+1) {
-			break
-		}
+	if v := w.state.enter(r.Gen); v != 0 {
+		return nil, t.violations.count(v)
 	}
 	end := uint64(off) + uint64(n)
 	if w.peer != peer || a == 0 || w.access&a != a || end > uint64(len(w.mem)) {
 		v := w.reason(peer, a)
-		t.unpin(w, r.Gen)
-		return nil, t.violate(v)
+		t.Release(r)
+		return nil, t.violations.count(v)
 	}
 	return w.mem[off:end:end], 0
 }
@@ -161,29 +203,15 @@ func (t *Table) Acquire(peer Peer, r Ref, off, n uint32, a Access) ([]byte, Viol
 // Release ends a write begun by Acquire. A Release that no Acquire is behind changes nothing
 // and is counted as unbalanced.
 func (t *Table) Release(r Ref) {
-	if uint64(r.Window) >= uint64(len(t.windows)) {
-		t.unbalanced.Add(1)
-		return
-	}
-	t.unpin(&t.windows[r.Window], r.Gen)
-}
-
-// unpin counts one writer out. The generation is compared as well, so that a stray Release
-// cannot take away the pin of a later life of the window.
-func (t *Table) unpin(w *window, gen uint32) {
-	for {
-		s := w.state.Load()
-		if uint32(s>>32) != gen || s&writersMask == 0 {
-			if invariants.Enabled {
-				invariants.Check(false, "release of generation %d without acquire: the window's state is %#x", gen, s)
-			}
-			t.unbalanced.Add(1)
+	if uint64(r.Window) < uint64(len(t.windows)) {
+		if w := &t.windows[r.Window]; w.state.leave(r.Gen) {
 			return
-		}
-		if w.state.CompareAndSwap(s, s-1) {
-			return
+		} else if invariants.Enabled {
+			invariants.Check(false, "release of generation %d without acquire: the window's state is %#x", r.Gen,
+				w.state.Load())
 		}
 	}
+	t.unbalanced.Add(1)
 }
 
 // reason orders the checks of a pinned window: who, how, where.
@@ -195,18 +223,6 @@ func (w *window) reason(peer Peer, a Access) Violation {
 		return NoAccess
 	}
 	return OutOfRange
-}
-
-func (t *Table) violateState(s uint64) Violation {
-	if s>>32 == 0 {
-		return t.violate(NoWindow)
-	}
-	return t.violate(StaleGen)
-}
-
-func (t *Table) violate(v Violation) Violation {
-	t.violations[v].Add(1)
-	return v
 }
 
 // revokeSpins bounds the busy part of the wait for writers. A writer inside a window opens

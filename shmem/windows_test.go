@@ -1,11 +1,14 @@
 package shmem
 
 import (
+	"bytes"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"unsafe"
+
+	"ringlet/testkit/must"
 )
 
 const (
@@ -17,9 +20,7 @@ func newTestTable(t testing.TB, windows, pages int) (*Table, SegmentID, []byte) 
 	t.Helper()
 	table, mem := NewTable(windows), make([]byte, pages*PageSize)
 	seg, err := table.Export(mem, PageRule{0, pages, AnyPeer, accessAll})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return table, seg, mem
 }
 
@@ -29,38 +30,27 @@ func TestWindowIsOneCacheLine(t *testing.T) {
 	}
 }
 
-func TestAcquireChecks(t *testing.T) {
-	table, seg, mem := newTestTable(t, 4, 2)
-	r, err := table.Grant(peerA, seg, 100, 50, AccessNwrite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, err := table.Grant(peerA, seg, 200, 50, AccessNwrite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := table.Revoke(old); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		what   string
-		peer   Peer
-		ref    Ref
-		off, n uint32
-		a      Access
-		want   Violation
-	}{
+type acquireCase struct {
+	what   string
+	peer   Peer
+	ref    Ref
+	off, n uint32
+	a      Access
+	want   Violation
+}
+
+// acquireCases are writes of peer A through a grant of 50 bytes to it for nwrite, in a table of windows of which the
+// last was never granted; old is a grant that was revoked.
+func acquireCases(r, old Ref, windows uint32) []acquireCase {
+	return []acquireCase{
 		{"all of it", peerA, r, 0, 50, AccessNwrite, 0},
 		{"the last byte", peerA, r, 49, 1, AccessNwrite, 0},
 		{"nothing at the end", peerA, r, 50, 0, AccessNwrite, 0},
-		{"window beyond the table", peerA, Ref{4, r.Gen}, 0, 1, AccessNwrite, NoWindow},
+		{"window beyond the table", peerA, Ref{windows, r.Gen}, 0, 1, AccessNwrite, NoWindow},
 		{"huge window", peerA, Ref{^uint32(0), r.Gen}, 0, 1, AccessNwrite, NoWindow},
-		{"window never granted", peerA, Ref{3, r.Gen}, 0, 1, AccessNwrite, NoWindow},
-		{"zero ref", peerA, Ref{}, 0, 1, AccessNwrite, StaleGen},
+		{"window never granted", peerA, Ref{windows - 1, r.Gen}, 0, 1, AccessNwrite, NoWindow},
 		{"other generation", peerA, Ref{r.Window, r.Gen + 1}, 0, 1, AccessNwrite, StaleGen},
 		{"revoked", peerA, old, 0, 1, AccessNwrite, StaleGen},
-		{"other peer", peerB, r, 0, 1, AccessNwrite, WrongPeer},
-		{"any peer", AnyPeer, r, 0, 1, AccessNwrite, WrongPeer},
 		{"one too many", peerA, r, 0, 51, AccessNwrite, OutOfRange},
 		{"begins behind", peerA, r, 51, 0, AccessNwrite, OutOfRange},
 		{"wraps around", peerA, r, ^uint32(0), 2, AccessNwrite, OutOfRange},
@@ -68,23 +58,47 @@ func TestAcquireChecks(t *testing.T) {
 		{"both", peerA, r, 0, 1, accessAll, NoAccess},
 		{"no access", peerA, r, 0, 1, 0, NoAccess},
 		{"unknown access", peerA, r, 0, 1, 0x80, NoAccess},
-	} {
-		before := table.Violations(c.want)
-		b, v := table.Acquire(c.peer, c.ref, c.off, c.n, c.a)
+	}
+}
+
+// acquireAll tries all cases; mem is the bytes of the grant, which are 7 where a write was allowed.
+func acquireAll(t *testing.T, cases []acquireCase, count *violations, mem []byte, release func(Ref),
+	acquire func(acquireCase) ([]byte, Violation)) {
+	t.Helper()
+	for _, c := range cases {
+		before := count.of(c.want)
+		b, v := acquire(c)
 		if v != c.want {
 			t.Errorf("%s: %v, want %v", c.what, v, c.want)
 		}
 		if v != 0 {
-			if b != nil || table.Violations(v) != before+1 {
-				t.Errorf("%s: bytes %v, counter %d after %d", c.what, b, table.Violations(v), before)
+			if b != nil || count.of(v) != before+1 {
+				t.Errorf("%s: bytes %v, counter %d after %d", c.what, b, count.of(v), before)
 			}
 			continue
 		}
-		if len(b) != int(c.n) || cap(b) != int(c.n) || c.n > 0 && &b[0] != &mem[100+c.off] {
+		for i := range b {
+			b[i] = 7
+		}
+		if len(b) != int(c.n) || cap(b) != int(c.n) || !bytes.Equal(b, mem[c.off:][:c.n]) {
 			t.Errorf("%s: wrong bytes: len %d cap %d", c.what, len(b), cap(b))
 		}
-		table.Release(r)
+		release(c.ref)
 	}
+}
+
+func TestAcquireChecks(t *testing.T) {
+	table, seg, mem := newTestTable(t, 4, 2)
+	r, err := table.Grant(peerA, seg, 100, 50, AccessNwrite)
+	must.OK(t, err)
+	old, err := table.Grant(peerA, seg, 200, 50, AccessNwrite)
+	must.OK(t, err)
+	must.OK(t, table.Revoke(old))
+	acquireAll(t, append(acquireCases(r, old, 4), acquireCase{"zero ref", peerA, Ref{}, 0, 1, AccessNwrite, StaleGen},
+		acquireCase{"other peer", peerB, r, 0, 1, AccessNwrite, WrongPeer},
+		acquireCase{"any peer", AnyPeer, r, 0, 1, AccessNwrite, WrongPeer}),
+		&table.violations, mem[100:150], table.Release,
+		func(c acquireCase) ([]byte, Violation) { return table.Acquire(c.peer, c.ref, c.off, c.n, c.a) })
 	if s := table.Stats(); s.Live != 1 || s.Free != 3 || s.Unbalanced != 0 {
 		t.Errorf("stats %+v", s)
 	}
@@ -159,13 +173,9 @@ func TestConcurrentLives(t *testing.T) {
 	for i := range 3000 {
 		k := i % 2
 		r, err := table.Grant(peerA, seg, k*64, 64, AccessNwrite)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		current[k].Store(uint64(r.Window)<<32 | uint64(r.Gen))
-		if err := table.Revoke(r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, table.Revoke(r))
 		mem[k*64]++ // ours again: a reader still inside would be a race
 	}
 	stop.Store(true)
@@ -188,12 +198,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(1000, func() {
 		r, err := table.Grant(peerA, seg, PageSize, PageSize, AccessNwrite)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := table.Revoke(r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
+		must.OK(t, table.Revoke(r))
 	}); n != 0 {
 		t.Errorf("grant and revoke: %v allocations", n)
 	}
@@ -236,9 +242,7 @@ func BenchmarkGrantRevoke(b *testing.B) {
 	refs := make([]Ref, live)
 	grant := func(i int) {
 		r, err := table.Grant(peerA, seg, i*size, size, AccessNwrite)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		refs[i] = r
 	}
 	for i := range live {
@@ -246,9 +250,7 @@ func BenchmarkGrantRevoke(b *testing.B) {
 	}
 	i := 0
 	for b.Loop() {
-		if err := table.Revoke(refs[i]); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, table.Revoke(refs[i]))
 		grant(i)
 		i = (i + 1) % live
 	}

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
-	"sync/atomic"
 )
 
-// Place is room in a buffer, handed out by a Writer. It ends by Commit or Cancel.
+// Place is room in a buffer, handed out by a Writer. It ends by Commit.
 type Place struct {
 	// Data is the room, as long as it was asked for, at an address that is a multiple of 16.
 	// Its content is arbitrary.
@@ -19,19 +18,37 @@ type Place struct {
 	ordinal uint32
 }
 
-// Writer is the writing end of a buffer, and its creator. There is one for each buffer. Except
-// Stats, its methods are for one goroutine at a time.
-type Writer struct {
-	// immutable after CreateWriter
-	seg     *Segment
-	errFull error // made once: a full buffer is no reason to allocate
-
-	// owned by one goroutine
-	core   writerCore
+// bufferEnd is what both ends of a buffer are.
+type bufferEnd struct {
+	seg    *Segment
 	closed bool
+}
 
-	// atomic
-	entries, bytes, cancelled, full, waits atomic.Uint64
+// fail is the error of a step: none if err is none, and a *corruptError as it is.
+func (e *bufferEnd) fail(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var corrupt *corruptError
+	if errors.As(err, &corrupt) {
+		return err
+	}
+	return refused(err, "%s buffer %s", step, e.seg.Name())
+}
+
+// ready says errClosed after Close, or that ctx is done.
+func (e *bufferEnd) ready(ctx context.Context) error {
+	if e.closed {
+		return errClosed
+	}
+	return ctx.Err()
+}
+
+// Writer is the writing end of a buffer, and its creator. There is one for each buffer. Its methods are for one
+// goroutine at a time.
+type Writer struct {
+	bufferEnd
+	core writerCore
 }
 
 // CreateWriter makes the buffer dir/name with room for capacity bytes (rounded up to pages) of
@@ -41,7 +58,7 @@ type Writer struct {
 // as completed".
 func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer, error) {
 	fail := func(err error) (*Writer, error) {
-		return nil, &bufferError{Op: "create", Segment: name, Err: err}
+		return nil, refused(err, "create buffer %s", name)
 	}
 	switch {
 	case !hostFits():
@@ -64,9 +81,7 @@ func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer
 	if err != nil {
 		return nil, errors.Join(err, seg.Close())
 	}
-	w := &Writer{seg: seg, core: writerCore{ring: r, out: newLedger()}}
-	w.errFull = w.fail("reserve in", ErrFull)
-	return w, nil
+	return &Writer{bufferEnd{seg: seg}, writerCore{ring: r, out: newLedger()}}, nil
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
@@ -74,48 +89,23 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 // Name is the buffer's name.
 func (w *Writer) Name() string { return w.seg.Name() }
 
-// maxEntry is the largest entry that Reserve gives a place for, bytes.
-func (w *Writer) maxEntry() int { return w.core.ring.maxEntry() }
-
 // Reserve hands out a place of n bytes and waits for it while the buffer is full. Several places
 // may be out at a time. While it waits it returns ctx's error when ctx is done, and ErrReaderDead
 // when a reader has died: DetachDead, then try again. Other errors: ErrTooLarge, errEnded,
-// errBadEntry, errClosed, all in a *bufferError, and *corruptError.
+// errBadEntry, errClosed, and *corruptError.
 func (w *Writer) Reserve(ctx context.Context, n int) (Place, error) {
-	if err := ctx.Err(); err != nil {
+	if err := w.ready(ctx); err != nil {
 		return Place{}, w.fail("reserve in", err)
 	}
-	p, err := w.tryReserve(n)
-	if !errors.Is(err, ErrFull) {
-		return p, err
+	if p, ok, err := w.core.reserve(n); ok || err != nil {
+		return p, w.fail("reserve in", err)
 	}
-	w.waits.Add(1)
 	var got Place
-	err = w.core.ring.room.await(ctx, func() (ok bool, err error) {
+	err := w.core.ring.room.await(ctx, func() (ok bool, err error) {
 		got, ok, err = w.core.reserve(n)
 		return ok, err
 	}, w.readersLive)
-	if err != nil {
-		return Place{}, w.fail("reserve in", err)
-	}
-	return got, nil
-}
-
-// tryReserve is Reserve without waiting: ErrFull when there is no room. It is for a writer that
-// discards what its readers are too slow for (seed 002, row L11).
-func (w *Writer) tryReserve(n int) (Place, error) {
-	if w.closed {
-		return Place{}, w.fail("reserve in", errClosed)
-	}
-	p, ok, err := w.core.reserve(n)
-	if err != nil {
-		return Place{}, w.fail("reserve in", err)
-	}
-	if !ok {
-		w.full.Add(1)
-		return Place{}, w.errFull
-	}
-	return p, nil
+	return got, w.fail("reserve in", err)
 }
 
 // Commit makes the first n bytes of the place an entry of the given type. Readers get entries in the
@@ -124,24 +114,7 @@ func (w *Writer) Commit(p Place, n int, entryType uint32) error {
 	if w.closed {
 		return w.fail("commit to", errClosed)
 	}
-	if err := w.core.commit(p, n, entryType); err != nil {
-		return w.fail("commit to", err)
-	}
-	w.entries.Add(1)
-	w.bytes.Add(uint64(n))
-	return nil
-}
-
-// cancel gives the place back without an entry.
-func (w *Writer) cancel(p Place) error {
-	if w.closed {
-		return w.fail("cancel in", errClosed)
-	}
-	if err := w.core.cancel(p); err != nil {
-		return w.fail("cancel in", err)
-	}
-	w.cancelled.Add(1)
-	return nil
+	return w.fail("commit to", w.core.commit(p, n, entryType))
 }
 
 // End marks the end of the run: readers get ErrEndOfRun after the last entry. It refuses with
@@ -160,40 +133,11 @@ func (w *Writer) End() error {
 // Drain waits until every entry committed is acknowledged. In a broadcast buffer that never had
 // a reader, and in a sharing buffer without one, that is when ctx is done. Errors as for Reserve.
 func (w *Writer) Drain(ctx context.Context) error {
-	if w.closed {
-		return w.fail("drain", errClosed)
+	err := w.ready(ctx)
+	if err == nil {
+		err = w.core.ring.room.await(ctx, w.core.drained, w.readersLive)
 	}
-	if err := w.core.ring.room.await(ctx, w.core.drained, w.readersLive); err != nil {
-		return w.fail("drain", err)
-	}
-	return nil
-}
-
-// waitReaders waits until at least n readers are attached: readers of a broadcast buffer that are there
-// before the first entry get every entry.
-func (w *Writer) waitReaders(ctx context.Context, n int) error {
-	if w.closed {
-		return w.fail("wait for readers of", errClosed)
-	}
-	enough := func() (bool, error) { return w.readers() >= n, nil }
-	if err := w.core.ring.room.await(ctx, enough, func() error { return nil }); err != nil {
-		return w.fail("wait for readers of", err)
-	}
-	return nil
-}
-
-// readers is the number of readers attached, dead ones included; 0 after Close.
-func (w *Writer) readers() int {
-	n := 0
-	if w.closed {
-		return n
-	}
-	for i := range w.core.ring.readers {
-		if w.core.ring.readers[i].state.Load() == readerActive {
-			n++
-		}
-	}
-	return n
+	return w.fail("drain", err)
 }
 
 // DeadReader is a reader whose process died.
@@ -247,32 +191,6 @@ func (w *Writer) readersLive() error {
 	return nil
 }
 
-// WriterStats is a reading of a Writer's counters.
-type WriterStats struct {
-	Entries   uint64 // committed
-	Bytes     uint64 // of their data
-	Cancelled uint64 // places given back without an entry
-	Full      uint64 // tryReserve without room, and Reserve that had to wait
-	Waits     uint64 // Reserve that had to wait
-}
-
-// Stats reads the counters, from any goroutine.
-func (w *Writer) Stats() WriterStats {
-	return WriterStats{
-		Entries: w.entries.Load(), Bytes: w.bytes.Load(), Cancelled: w.cancelled.Load(),
-		Full: w.full.Load(), Waits: w.waits.Load(),
-	}
-}
-
-// Lost is the number of entries given to readers that closed or died without acknowledging them;
-// 0 after Close.
-func (w *Writer) Lost() uint64 {
-	if w.closed {
-		return 0
-	}
-	return w.core.ring.lost.Load()
-}
-
 // Close takes the buffer away: its name is gone, readers that have it open can read what was committed,
 // then they get ErrEndOfRun, or ErrWriterGone where End was not called. A second Close does
 // nothing.
@@ -285,12 +203,4 @@ func (w *Writer) Close() error {
 		w.core.end(runLeft)
 	}
 	return w.seg.Close()
-}
-
-func (w *Writer) fail(op string, err error) error {
-	var corrupt *corruptError
-	if errors.As(err, &corrupt) {
-		return err
-	}
-	return &bufferError{Op: op, Segment: w.seg.Name(), Err: err}
 }

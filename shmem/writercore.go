@@ -51,16 +51,16 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 		}
 	}
 	if pad > 0 {
-		w.out.finish(w.place(pad))
+		w.out.finish(w.lay(pad))
 	}
 	p := Place{Data: r.dataAt(w.pos, uint64(n)), size: n, pos: w.pos, ordinal: w.ordinal}
-	p.ticket = w.place(stride)
+	p.ticket = w.lay(stride)
 	return p, true, nil
 }
 
-// place takes the next stride bytes of the ring, as a pad until an entry is committed there.
-func (w *writerCore) place(stride uint64) (ticket uint64) {
-	w.ring.putHeader(w.pos, header{kind: padType, stride: uint32(stride), ordinal: w.ordinal})
+// lay takes the next stride bytes of the ring, as a pad until an entry is committed there.
+func (w *writerCore) lay(stride uint64) (ticket uint64) {
+	*w.ring.headerAt(w.pos) = header{kind: padType, stride: uint32(stride), ordinal: w.ordinal}
 	w.ordinal++
 	ticket = w.out.push(w.pos)
 	w.pos += stride
@@ -75,16 +75,7 @@ func (w *writerCore) commit(p Place, n int, kind uint32) error {
 	if n < 0 || n > p.size || kind == padType {
 		return errBadEntry
 	}
-	w.ring.putHeader(p.pos, header{length: uint32(n), kind: kind, stride: uint32(strideOf(p.size)), ordinal: p.ordinal})
-	w.finish(p)
-	return nil
-}
-
-// cancel leaves the place a pad.
-func (w *writerCore) cancel(p Place) error {
-	if !w.out.out(p.ticket, p.pos) {
-		return errNotOut
-	}
+	*w.ring.headerAt(p.pos) = header{length: uint32(n), kind: kind, stride: uint32(strideOf(p.size)), ordinal: p.ordinal}
 	w.finish(p)
 	return nil
 }
@@ -95,7 +86,7 @@ func (w *writerCore) finish(p Place) {
 	if front := w.out.front(w.pos); front != w.head {
 		w.head = front
 		w.ring.head.Store(front)
-		w.ring.entries.ring()
+		w.ring.entries.Ring()
 	}
 }
 
@@ -159,7 +150,7 @@ func (w *writerCore) scan() (uint64, error) {
 	}
 	if r.mode == Broadcast && !present {
 		// Nobody is there: what those who left had acknowledged stays acknowledged.
-		limit = max(r.left.Load(), w.floor)
+		limit = max(r.gone.Load(), w.floor)
 		if err := w.within("left", limit); err != nil {
 			return 0, err
 		}
@@ -182,7 +173,7 @@ func (w *writerCore) corrupt(what string, value uint64, reason string) error {
 func (w *writerCore) end(how uint64) {
 	w.ended = true
 	w.ring.ended.Store(how)
-	w.ring.entries.ring()
+	w.ring.entries.Ring()
 }
 
 // drained says whether every published entry is acknowledged.
@@ -200,12 +191,12 @@ func (r *ring) leave(i int) (unacked uint64) {
 		r.lost.Add(unacked)
 	}
 	if r.mode == Broadcast && w.state.Load() == readerActive {
-		tail, left := w.tail.Load(), r.left.Load()
-		for left < tail && tail <= r.head.Load() && !r.left.CompareAndSwap(left, tail) {
-			left = r.left.Load()
+		tail, gone := w.tail.Load(), r.gone.Load()
+		for gone < tail && tail <= r.head.Load() && !r.gone.CompareAndSwap(gone, tail) {
+			gone = r.gone.Load()
 		}
 	}
 	w.state.Store(readerFree)
-	r.room.ring()
+	r.room.Ring()
 	return unacked
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ringlet/testkit/must"
 )
 
 // TestARunIsNeverSeenWithoutItsManifest looks while runs are being made: a process may be killed at any such moment.
@@ -48,17 +50,11 @@ func TestUnmadeRuns(t *testing.T) {
 	dir := t.TempDir()
 	old, fresh := filepath.Join(dir, "run-000007"+making+"0a"), filepath.Join(dir, "run-000008"+making+"0b")
 	for _, unmade := range []string{old, fresh} {
-		if err := os.Mkdir(unmade, 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(tempPath(unmade), []byte("{"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(unmade, 0o777))
+		must.OK(t, os.WriteFile(tempPath(unmade), []byte("{"), 0o666))
 	}
 	long := time.Now().Add(-2 * unmadeTime)
-	if err := os.Chtimes(old, long, long); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chtimes(old, long, long))
 	if last, err := LastRun(dir); err != nil || last != 0 {
 		t.Error("unmade runs count: ", last, err)
 	}

@@ -49,17 +49,23 @@ func CheckFile(path string, overwrite bool) error {
 
 // Room says, as a sentence, that less than need bytes are free where dir is or would be; empty if there is enough.
 func Room(dir string, need int64) (warning string) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		if err := unix.Statfs(filepath.Dir(filepath.Clean(dir)), &st); err != nil {
-			return ""
-		}
+	n, err := free(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		n, err = free(filepath.Dir(filepath.Clean(dir)))
 	}
-	free := int64(min(st.Bavail, 1<<40)) * st.Bsize
-	if free >= need {
+	if err != nil || n >= need {
 		return ""
 	}
-	return fmt.Sprintf("output %s: %d bytes are free there, less than the %d of one segment", dir, free, need)
+	return fmt.Sprintf("output %s: %d bytes are free there, less than the %d of one segment", dir, n, need)
+}
+
+// free is the bytes that are free in a directory.
+func free(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(min(st.Bavail, 1<<62/uint64(st.Bsize))) * st.Bsize, nil
 }
 
 // isDir says why path is not a directory.

@@ -6,13 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-
-	"ringlet/internal/regular"
 )
 
 // Contents is what a reader finds in the directory of a run, by its manifest and the indexes: the data themselves are
@@ -41,16 +38,11 @@ type BuilderContents struct {
 
 // SegmentContents is one segment as it was found. What it holds is said by its index, as far as its data reach.
 type SegmentContents struct {
-	ID         SegmentID `json:"-"`
-	Name       string    `json:"name"` // of the data file
-	Open       bool      `json:"open,omitempty"`
-	MEPs       uint64    `json:"meps"`
-	Events     uint64    `json:"events"`
-	FirstEvent uint64    `json:"first_event"` // the lowest event id in it
-	LastEvent  uint64    `json:"last_event"`
-	Bytes      int64     `json:"bytes"` // to the end of its last whole MEP
-	CRC        uint32    `json:"-"`     // CRC-32C of these
-	Problems   Problems  `json:"problems,omitzero"`
+	ID   SegmentID `json:"-"`
+	Name string    `json:"name"` // of the data file
+	Open bool      `json:"open,omitempty"`
+	Held
+	Problems Problems `json:"problems,omitzero"`
 
 	listed *Segment // in the manifest
 	data   bool     // the file of data is there
@@ -255,16 +247,6 @@ func (c *Contents) builder(index int) *BuilderContents {
 	}
 	c.Builders = append(c.Builders, b)
 	return &c.Builders[len(c.Builders)-1]
-}
-
-// readSmall reads a file that a manifest may be, and no more of it than one may have.
-func readSmall(path string) ([]byte, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was read
-	return io.ReadAll(io.LimitReader(f, maxManifest+1))
 }
 
 // readManifest reads a manifest and refuses a run whose MEPs cannot be told by their numbers.

@@ -8,19 +8,19 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ringlet/testkit/must"
 )
 
 func read(t testing.TB, dir string) *Contents {
 	t.Helper()
 	c, err := Read(context.Background(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return c
 }
 
 func TestReadFindsEveryMEPOnce(t *testing.T) {
-	r := newRig(t, memoryDir(t), MEP)
+	r := newRig(t, must.MemoryDir(t), MEP)
 	r.scattered(rand.New(rand.NewPCG(1, 1)), 3, 500)
 	c := read(t, r.done())
 	if c.Set.MEPs() != 500 || c.Events() != 2000 || c.Count() != 0 {
@@ -43,9 +43,7 @@ func patch(t testing.TB, path string, change func([]byte) []byte) {
 	if err == nil {
 		err = os.WriteFile(path, change(b), 0o666)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 }
 
 func flip(at int) func([]byte) []byte {
@@ -128,7 +126,7 @@ func TestReadNamesWhatIsWrong(t *testing.T) {
 		}, LeftOpen, 28},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, memoryDir(t), MEP)
+			r := newRig(t, must.MemoryDir(t), MEP)
 			id := r.closed(0, mep(0, 1), mep(2, 1), mep(1, 1), mep(5, 1))
 			r.closed(1, mep(3, 1), mep(4, 1), mep(7, 1), mep(6, 1))
 			c.do(t, r, filepath.Join(r.dir, id.Name()), filepath.Join(r.dir, id.Index()))
@@ -156,16 +154,12 @@ func patched(which int, change func([]byte) []byte) func(*testing.T, *rig, strin
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(path))
 }
 
 func rename(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Rename(path, path+OpenSuffix); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Rename(path, path+OpenSuffix))
 }
 
 func unlist(r *rig) { r.m.Builders[0].Segments = []Segment{} }
@@ -177,9 +171,7 @@ func lock(t *testing.T, path string) {
 	if err == nil {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { f.Close() })
 }
 
@@ -189,9 +181,7 @@ func TestReadRefusesWhatIsNoRun(t *testing.T) {
 		t.Error(err)
 	}
 	for _, manifest := range []string{"", "{", `{"manifest_version":7}`} {
-		if err := os.WriteFile(filepath.Join(dir, ManifestName), []byte(manifest), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, ManifestName), []byte(manifest), 0o666))
 		if _, err := Read(context.Background(), dir); err == nil || !strings.Contains(err.Error(), ManifestName) {
 			t.Errorf("%q: %v", manifest, err)
 		}

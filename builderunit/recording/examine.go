@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"time"
 
@@ -14,17 +13,14 @@ import (
 // examine finds out what is there of a segment.
 func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err error) {
 	f = facts{id: id, tail: -1, listed: r.manifest.listed(id)}
-	st, err := index.Stat()
-	if err != nil {
+	x, err := indexOf(index)
+	if err != nil && !errors.Is(err, errHeader) {
 		return f, p, err
 	}
-	f.indexSize = st.Size()
-	var h Header
-	if f.header, h, err = judge(index, id, r.about.Run, r.about.Key); err != nil {
-		return f, p, err
-	}
-	if r.anew && f.header == headerOurs && time.UnixMicro(h.Created).Before(r.about.Created) {
-		r.about.Created = time.UnixMicro(h.Created)
+	f.indexSize = x.size
+	f.header = judge(&x.header, err, id, r.about.Run, r.about.Key)
+	if at := time.UnixMicro(x.header.Created); r.anew && f.header == headerOurs && at.Before(r.about.Created) {
+		r.about.Created = at
 	}
 	if st, err := os.Lstat(r.path(tailName(id))); err == nil {
 		f.tail = st.Size()
@@ -41,13 +37,13 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 		return f, p, err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
-	if st, err = data.Stat(); err != nil {
+	st, err := data.Stat()
+	if err != nil {
 		return f, p, err
 	}
 	f.size = st.Size()
-	entries := io.NewSectionReader(index, HeaderBytes, max(0, f.indexSize-HeaderBytes))
-	p, err = prove(r.ctx, entries, data, f.size)
-	f.right, f.keep = p.right, p.about.Bytes
+	p, err = prove(r.ctx, x, data, f.size)
+	f.right, f.keep = p.right, p.held.Bytes
 	if err == nil && f.tail >= 0 && f.tail == f.size-f.keep {
 		f.copied, err = r.sameTail(data, f)
 	}
@@ -69,8 +65,10 @@ func (r *recovery) sameTail(data io.ReaderAt, f facts) (same bool, err error) {
 		switch {
 		case errors.Is(errA, io.EOF) && errors.Is(errB, io.EOF):
 			return true, nil
+		case errors.Is(errA, io.EOF) || errors.Is(errB, io.EOF):
+			return false, nil
 		case errA != nil || errB != nil:
-			return false, ignoreEnd(errors.Join(errA, errB))
+			return false, errors.Join(errA, errB)
 		case a != b:
 			return false, nil
 		}
@@ -128,54 +126,20 @@ func (r *recovery) copyTail(data, tail string, offset int64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	temp := tail + ".tmp"
-	to, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if _, err = from.Seek(offset, io.SeekStart); err == nil {
+		err = writeFile(tail+tempSuffix, from)
+	}
 	if err != nil {
 		return err
-	}
-	if _, err = from.Seek(offset, io.SeekStart); err == nil {
-		if _, err = io.Copy(to, from); err == nil {
-			err = to.Sync()
-		}
-	}
-	if err = errors.Join(err, to.Close()); err != nil {
-		return errors.Join(err, os.Remove(temp))
 	}
 	if err := r.point("rename the copy of the tail"); err != nil {
 		return err
 	}
-	return r.rename(temp, tail)
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
+	return r.rename(tail+tempSuffix, tail)
 }
 
 func sameFiles(a, b string) bool {
 	x, errX := os.Lstat(a)
 	y, errY := os.Lstat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
-}
-
-func ignoreEnd(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-func syncFile(path string) error {
-	f, err := regular.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

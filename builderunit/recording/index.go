@@ -2,6 +2,7 @@ package recording
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 )
@@ -56,6 +57,18 @@ func (h *Header) Append(b []byte) []byte {
 	b = le.AppendUint32(b, 0)
 	return le.AppendUint32(b, crc32.Checksum(b[from:], Castagnoli))
 }
+
+// errHeader is the class of errors of Header.Parse.
+var errHeader = errors.New("it is not the header of an index")
+
+// A versionError says that a file was written by another version of the program. It is an errHeader.
+type versionError struct{ Version, Known uint32 }
+
+func (e *versionError) Error() string {
+	return fmt.Sprintf("it is of version %d, this program knows version %d", e.Version, e.Known)
+}
+
+func (e *versionError) Is(class error) bool { return class == errHeader }
 
 // Parse reads a header. The error says what is wrong with it.
 func (h *Header) Parse(b []byte) error {

@@ -1,6 +1,10 @@
 package recording
 
-import "time"
+import (
+	"fmt"
+	"math"
+	"time"
+)
 
 // manifestVersion is that of run.json.
 const manifestVersion = 1
@@ -48,18 +52,55 @@ const (
 
 // Segment is a closed segment.
 type Segment struct {
-	Name       string    `json:"name"`
-	Number     int       `json:"number"`
-	MEPs       uint64    `json:"meps"`
-	Events     uint64    `json:"events"`
-	FirstEvent uint64    `json:"first_event"` // the lowest event id in it
-	LastEvent  uint64    `json:"last_event"`  // the highest; not all between are in it
-	Bytes      int64     `json:"bytes"`
-	CRC        string    `json:"crc32c"` // of all its bytes, 8 hexadecimal digits
-	Closed     time.Time `json:"closed"`
+	Name   string `json:"name"`
+	Number int    `json:"number"`
+	Held
+	CRC    string    `json:"crc32c"` // of all its bytes, 8 hexadecimal digits
+	Closed time.Time `json:"closed"`
 	// Recovered says that its writer was killed, TailBytes how much stood behind its last whole MEP (in a file .tail).
 	Recovered bool  `json:"recovered,omitempty"`
 	TailBytes int64 `json:"tail_bytes,omitempty"`
+}
+
+// Held is what MEPs hold that stand one behind another from the beginning of a segment.
+type Held struct {
+	MEPs       uint64 `json:"meps"`
+	Events     uint64 `json:"events"`
+	FirstEvent uint64 `json:"first_event"` // the lowest event id in them
+	LastEvent  uint64 `json:"last_event"`  // the highest; not all between are in them
+	Bytes      int64  `json:"bytes"`       // to the end of the last of them
+	Sum        uint32 `json:"-"`           // CRC-32C of these
+}
+
+// Add counts the MEP of the next entry of the segment.
+func (h *Held) Add(e Entry) {
+	last := e.FirstEvent + uint64(max(e.Events, 1)) - 1
+	if last < e.FirstEvent {
+		last = math.MaxUint64
+	}
+	if h.MEPs == 0 || e.FirstEvent < h.FirstEvent {
+		h.FirstEvent = e.FirstEvent
+	}
+	h.LastEvent = max(h.LastEvent, last)
+	h.MEPs++
+	h.Events += uint64(e.Events)
+	h.Bytes, h.Sum = e.End(), e.CRC
+}
+
+// span is the events between which those of the MEPs are; nil if they have none.
+func (h *Held) span() *Range {
+	if h.Events == 0 {
+		return nil
+	}
+	return &Range{From: h.FirstEvent, To: h.LastEvent}
+}
+
+// crcText is a checksum as the manifest writes it.
+func crcText(crc uint32) string { return fmt.Sprintf("%08x", crc) }
+
+// Close fills in what the manifest says of the segment beside what it holds.
+func (s *Segment) Close(id SegmentID, at time.Time) {
+	s.Name, s.Number, s.CRC, s.Closed = id.Name(), id.Number, crcText(s.Sum), at.UTC()
 }
 
 // Verdict is how the accounts of a run closed, as the control wrote it at the end.

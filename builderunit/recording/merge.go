@@ -131,7 +131,7 @@ func newMerge(dir, dst string, o MergeOptions) (m *merge, err error) {
 	case len(runs) > 1:
 		return nil, fmt.Errorf("%s has %d runs, %s to %s: name one of them, each makes a file of its own", dir, len(runs),
 			filepath.Base(runs[0]), filepath.Base(runs[len(runs)-1]))
-	case runs[0] == dir && !isDirectory(dir):
+	case runs[0] == dir && isDir(dir) != nil:
 		return nil, fmt.Errorf("%s is a file, not the directory of a run", dir)
 	}
 	m.dir = runs[0]
@@ -149,17 +149,9 @@ func empty(dir string) bool {
 	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
-func isDirectory(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
-}
-
 func (m *merge) path(suffix string) string { return m.dst + suffix }
 
-func (m *merge) there(suffix string) bool {
-	_, err := os.Lstat(m.path(suffix))
-	return err == nil
-}
+func (m *merge) there(suffix string) bool { return exists(m.path(suffix)) }
 
 func (m *merge) syncDir() error { return SyncDir(filepath.Dir(m.dst)) }
 
@@ -180,8 +172,8 @@ func (m *merge) progress(what string, done, total int64) {
 // earlier is the result of a merge that emptied the directory of its run.
 func (m *merge) earlier() (Merged, error) {
 	c, err := readMerged(context.Background(), m.dst)
-	if err == nil && c.Count() > 0 {
-		err = &unsoundError{Dir: m.dst, First: *c.first(), Count: c.Count()}
+	if err == nil {
+		err = c.unsound(m.dst)
 	}
 	if err != nil {
 		return Merged{}, err
@@ -196,25 +188,28 @@ func (m *merge) earlier() (Merged, error) {
 	return *c.Manifest.Merged, nil
 }
 
-// first is the problem to name where there is room for one.
-func (c *Contents) first() *Problem {
+// unsound is the error of a recording in dir with problems. It names that which Recover does not mend, if there is one.
+func (c *Contents) unsound(dir string) error {
 	var first *Problem
 	for p := range c.All {
 		if first == nil || first.Kind.curable() && !p.Kind.curable() {
 			first = p
 		}
 	}
-	return first
+	if first == nil {
+		return nil
+	}
+	return &unsoundError{Dir: dir, First: *first, Count: c.Count()}
 }
 
 // run goes through the steps. What an earlier merge did is found, and not done again.
 func (m *merge) run(ctx context.Context) (Merged, error) {
 	c, err := Read(ctx, m.dir)
+	if err == nil {
+		err = c.unsound(m.dir)
+	}
 	if err != nil {
 		return Merged{}, err
-	}
-	if c.Count() > 0 {
-		return Merged{}, &unsoundError{Dir: m.dir, First: *c.first(), Count: c.Count()}
 	}
 	if m.c = c; c.Merged != nil { // some segments are gone: that merge was at its last step
 		return m.removeRest(ctx)
@@ -286,9 +281,7 @@ func (m *merge) giveUp(err error) error {
 	}
 	m.released = true
 	for _, suffix := range []string{mergingSuffix, mergingSuffix + IndexSuffix, mergingSuffix + manifestSuffix} {
-		if rm := os.Remove(m.path(suffix)); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
-			err = errors.Join(err, rm)
-		}
+		err = errors.Join(err, removeFile(m.path(suffix)))
 	}
 	return err
 }

@@ -12,10 +12,12 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ringlet/testkit/must"
 )
 
 // inEventOrder is what a merged file has to be.
-func inEventOrder(t fataler, f Format, meps ...uint64) []byte {
+func inEventOrder(t must.TB, f Format, meps ...uint64) []byte {
 	t.Helper()
 	slices.Sort(meps)
 	var b []byte
@@ -51,18 +53,14 @@ func TestMergeMakesOneFileInOrder(t *testing.T) {
 	for _, f := range []Format{MEP, MDF, MFP} {
 		for _, keep := range []bool{true, false} {
 			t.Run(fmt.Sprint(f, keep), func(t *testing.T) {
-				out := filepath.Join(memoryDir(t), "x.mdf.segments")
-				if err := os.Mkdir(out, 0o777); err != nil {
-					t.Fatal(err)
-				}
+				out := filepath.Join(must.MemoryDir(t), "x.mdf.segments")
+				must.OK(t, os.Mkdir(out, 0o777))
 				r := newRig(t, out, f)
 				r.scattered(rand.New(rand.NewPCG(3, 1)), 3, 400)
 				r.verdict(1600, 1600)
 				dir, dst := r.done(), filepath.Join(filepath.Dir(out), "x.mdf")
 				merged, err := Merge(context.Background(), out, dst, MergeOptions{Remove: !keep})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				if merged.MEPs != 400 || merged.Events != 1600 || merged.Path != dst {
 					t.Fatalf("%+v", merged)
 				}
@@ -90,13 +88,11 @@ func TestMergeMakesOneFileInOrder(t *testing.T) {
 // can.
 func TestMergeOfOneSegmentInOrder(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		r := newRig(t, memoryDir(t), MDF)
+		r := newRig(t, must.MemoryDir(t), MDF)
 		id := r.closed(0, mep(0, 1), mep(1, 2), mep(2, 1))
 		dir, dst := r.done(), filepath.Join(r.dir, "..", "x.mdf")
 		before, err := os.Stat(filepath.Join(dir, id.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := Merge(context.Background(), dir, dst, MergeOptions{Remove: !keep}); err != nil {
 			t.Fatal(err)
 		}
@@ -109,14 +105,12 @@ func TestMergeOfOneSegmentInOrder(t *testing.T) {
 
 // MEPs of any order in any number of windows come out in order, with their highest attempts.
 func TestMergeOfAnyOrder(t *testing.T) {
-	base := memoryDir(t)
+	base := must.MemoryDir(t)
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
 		out := filepath.Join(base, fmt.Sprint(n))
-		if err := os.Mkdir(out, 0o777); err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, os.Mkdir(out, 0o777))
 		defer os.RemoveAll(out)
 		r := newRig(rt, out, MFP)
 		stride := rapid.SampledFrom([]uint64{1, 5_000, 70_000}).Draw(rt, "stride")
@@ -154,7 +148,7 @@ func TestMergeEndedAnywhereGoesOn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			steps := 1
 			for kill := 0; kill < steps; kill++ {
-				out := memoryDir(t)
+				out := must.MemoryDir(t)
 				r := newRig(t, out, MEP)
 				if c.one {
 					r.closed(0, mep(0, 1), mep(1, 1), mep(2, 1), mep(3, 1))
@@ -274,7 +268,7 @@ func TestMergeRefuses(t *testing.T) {
 		}, "by another process"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out := memoryDir(t)
+			out := must.MemoryDir(t)
 			p := &place{r: newRig(t, out, MEP)}
 			p.r.closed(0, mep(0, 1))
 			p.r.closed(1, mep(1, 1))
@@ -294,16 +288,12 @@ func TestMergeRefuses(t *testing.T) {
 
 func write(t *testing.T, path, data string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(data), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(data), 0o666))
 }
 
 func mkdir(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Mkdir(path, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(path, 0o777))
 }
 
 // tree lists files and their bytes, without the lock of merges.
@@ -316,35 +306,31 @@ func tree(t *testing.T, dir string) (list string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return list
 }
 
 // With Overwrite the file is replaced, and only when the new one is whole.
 func TestMergeOverwrites(t *testing.T) {
-	out := memoryDir(t)
+	out := must.MemoryDir(t)
 	r := newRig(t, out, MEP)
 	r.closed(0, mep(1, 1), mep(0, 1))
 	dir, dst := r.done(), filepath.Join(out, "x.mep")
 	write(t, dst, "old")
 	write(t, dst+manifestSuffix, "old")
 	_, err := Merge(context.Background(), dir, dst, MergeOptions{Overwrite: true, fault: func(step string) error {
-		if b, _ := os.ReadFile(dst); step != "named" && step != "in the manifest" && string(b) != "old" {
+		if b, _ := os.ReadFile(dst); step != "named" && step != "in the manifest" && step != "journal removed" && string(b) != "old" {
 			t.Errorf("at %q the old file is gone", step)
 		}
 		return nil
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	isMerged(t, dst, inEventOrder(t, MEP, 0, 1))
 }
 
 // What Recover cut off is in no merged file: it stays, and the manifest with it.
 func TestMergeLeavesTails(t *testing.T) {
-	out := memoryDir(t)
+	out := must.MemoryDir(t)
 	r := newRig(t, out, MEP)
 	id := r.closed(0, mep(1, 1), mep(0, 1))
 	r.file(id.Name()+TailSuffix, []byte("half a MEP"))

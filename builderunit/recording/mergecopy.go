@@ -1,10 +1,13 @@
 package recording
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -34,26 +37,26 @@ type copier struct {
 	dir     string
 	sources []*source
 	out     *os.File
-	at      int64 // bytes written
-	behind  int64 // of them, those that the disk was told to write
-	buf     []byte
+	at      int64         // bytes written: the offset of out
+	behind  int64         // of them, those that the disk was told to write
+	short   *bufio.Writer // onto Write
 	open    map[int]*window
 	recent  []int // keys of open, the oldest first
 	step    func(done int64) error
 }
 
-// each copies parts, which follow what was written.
-func (k *copier) copy(ctx context.Context, parts []part) error {
-	for len(parts) > 0 {
-		n, length := 1, parts[0].Length
-		for n < len(parts) && parts[n].source == parts[0].source && parts[n].Offset == parts[0].Offset+length {
-			length += parts[n].Length
+// copy copies MEPs, which follow what was written.
+func (k *copier) copy(ctx context.Context, meps []planned) error {
+	for len(meps) > 0 {
+		n, length := 1, meps[0].Length
+		for n < len(meps) && meps[n].source == meps[0].source && meps[n].Offset == meps[0].Offset+length {
+			length += meps[n].Length
 			n++
 		}
-		if err := k.stretch(ctx, parts[0].source, parts[0].Offset, length); err != nil {
+		if err := k.stretch(ctx, meps[0].source, meps[0].Offset, length); err != nil {
 			return err
 		}
-		parts = parts[n:]
+		meps = meps[n:]
 	}
 	return nil
 }
@@ -65,69 +68,47 @@ func (k *copier) stretch(ctx context.Context, source int, offset, length int64) 
 		return err
 	}
 	if length >= longStretch {
-		if err := k.flush(); err != nil {
-			return err
-		}
-		done, err := k.byKernel(ctx, w.f.(*os.File), offset, length)
-		if err != nil {
-			return err
-		}
-		offset, length = offset+done, length-done
+		return k.long(ctx, w.f.(*os.File), offset, length)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b, err := w.bytes(offset, length)
+	if err != nil {
+		return fmt.Errorf("%s: %w", k.sources[source].s.Name, err)
+	}
+	_, err = k.short.Write(b)
+	return err
+}
+
+// long has the kernel copy where it can: see os.File.ReadFrom.
+func (k *copier) long(ctx context.Context, from *os.File, offset, length int64) error {
+	if err := k.short.Flush(); err != nil {
+		return err
+	}
+	if _, err := from.Seek(offset, io.SeekStart); err != nil {
+		return err
 	}
 	for length > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b, err := w.bytes(offset, min(length, windowBytes))
-		if err != nil {
-			return fmt.Errorf("%s: %w", k.sources[source].s.Name, err)
+		n, err := io.CopyN(k.out, from, min(length, behindBytes))
+		if errors.Is(err, io.EOF) {
+			err = fmt.Errorf("%s has become shorter: %w", from.Name(), io.ErrUnexpectedEOF)
 		}
-		k.buf = append(k.buf, b...)
-		offset, length = offset+int64(len(b)), length-int64(len(b))
-		if len(k.buf) >= gatherBytes {
-			if err := k.flush(); err != nil {
-				return err
-			}
+		if err = cmp.Or(err, k.wrote(n)); err != nil {
+			return err
 		}
+		length -= n
 	}
 	return nil
 }
 
-// byKernel copies as much as the system does of itself: less than length where it cannot at all.
-func (k *copier) byKernel(ctx context.Context, from *os.File, offset, length int64) (done int64, err error) {
-	for done < length {
-		if err := ctx.Err(); err != nil {
-			return done, err
-		}
-		in, out := offset+done, k.at
-		n, err := unix.CopyFileRange(int(from.Fd()), &in, int(k.out.Fd()), &out, int(min(length-done, behindBytes)), 0)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err != nil && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) && !errors.Is(err, unix.EIO), n == 0:
-			return done, nil // reading and writing says what is wrong, or does it
-		case err != nil:
-			return done, &os.PathError{Op: "write", Path: k.out.Name(), Err: err}
-		}
-		done += int64(n)
-		if err := k.wrote(int64(n)); err != nil {
-			return done, err
-		}
-	}
-	return done, nil
-}
-
-// flush writes what was gathered.
-func (k *copier) flush() error {
-	if len(k.buf) == 0 {
-		return nil
-	}
-	n, err := k.out.WriteAt(k.buf, k.at)
-	k.buf = k.buf[:0]
-	if stepErr := k.wrote(int64(n)); err == nil {
-		err = stepErr
-	}
-	return err
+// Write writes what was gathered of short stretches.
+func (k *copier) Write(p []byte) (int, error) {
+	n, err := k.out.Write(p)
+	return n, cmp.Or(err, k.wrote(int64(n)))
 }
 
 // wrote counts bytes, and sends those behind to the disk.
@@ -167,4 +148,4 @@ func (k *copier) close() {
 }
 
 // agrees tells whether the bytes of a MEP in the merged file are those that its segment had.
-func (p *part) agrees(data []byte) bool { return crc32.Update(p.before, Castagnoli, data) == p.CRC }
+func (p *planned) agrees(data []byte) bool { return crc32.Update(p.before, Castagnoli, data) == p.CRC }

@@ -1,10 +1,13 @@
 package recording
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -41,7 +44,7 @@ func (m *merge) data(ctx context.Context, began bool) (*Merged, error) {
 	if err := m.step("copied"); err != nil {
 		return nil, err
 	}
-	if err := syncData(m.path(mergingSuffix)); err != nil {
+	if err := syncFile(m.path(mergingSuffix)); err != nil {
 		return nil, err
 	}
 	if err := m.step("synchronised"); err != nil {
@@ -81,14 +84,6 @@ func secondName(path string) bool {
 	return unix.Lstat(path, &st) == nil && st.Nlink > 1
 }
 
-func syncData(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(unix.Fdatasync(int(f.Fd())), f.Close())
-}
-
 // copy writes the temporary file, or what lacks of it.
 func (m *merge) copy(ctx context.Context) (err error) {
 	temp := m.path(mergingSuffix)
@@ -102,7 +97,7 @@ func (m *merge) copy(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	if err = m.room(out); err == nil {
+	if err = m.reserve(out); err == nil {
 		err = m.step("room")
 	}
 	if err != nil {
@@ -118,25 +113,31 @@ func (m *merge) copy(ctx context.Context) (err error) {
 			return m.step("write")
 		},
 	}
+	k.short = bufio.NewWriterSize(k, gatherBytes)
 	defer k.close()
 	there := &window{f: out}
 	agree := true
-	err = m.plan.each(ctx, func(parts []part) error {
-		for agree && len(parts) > 0 {
-			if agree, err = m.kept(ctx, there, &parts[0]); err != nil {
+	err = m.plan.each(ctx, func(meps []planned) error {
+		for agree && len(meps) > 0 {
+			if agree, err = m.kept(ctx, there, &meps[0]); err != nil {
 				return err
 			}
 			if agree {
-				k.at = parts[0].at + parts[0].Length
-				k.behind, parts = k.at, parts[1:]
-			} else if err := out.Truncate(k.at); err != nil {
+				k.at = meps[0].at + meps[0].Length
+				k.behind, meps = k.at, meps[1:]
+				continue
+			}
+			if _, err := out.Seek(k.at, io.SeekStart); err != nil {
+				return err
+			}
+			if err := out.Truncate(k.at); err != nil {
 				return err
 			}
 		}
-		return k.copy(ctx, parts)
+		return k.copy(ctx, meps)
 	})
 	if err == nil {
-		err = k.flush()
+		err = k.short.Flush()
 	}
 	if err == nil {
 		err = out.Truncate(m.plan.bytes) // an earlier merge may have had more
@@ -145,7 +146,7 @@ func (m *merge) copy(ctx context.Context) (err error) {
 }
 
 // kept tells whether a MEP is already in the temporary file.
-func (m *merge) kept(ctx context.Context, there *window, p *part) (bool, error) {
+func (m *merge) kept(ctx context.Context, there *window, p *planned) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -154,65 +155,52 @@ func (m *merge) kept(ctx context.Context, there *window, p *part) (bool, error) 
 	return err == nil && p.agrees(data), nil
 }
 
-// free is the bytes that are free where the merged file comes to be.
-func (m *merge) free() (int64, error) {
-	var st unix.Statfs_t
-	dir := filepath.Dir(m.dst)
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
-	}
-	return int64(min(st.Bavail, 1<<62/uint64(st.Bsize))) * st.Bsize, nil
-}
-
 // full says that there is no room on a disk, or none within a quota.
 func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// ranOut is the error of a disk that others have filled meanwhile.
-func (m *merge) ranOut() error {
-	free, err := m.free()
-	if err != nil {
-		return err
-	}
-	need := m.plan.bytes + int64(m.c.Set.MEPs())*EntryBytes
-	if st, err := os.Stat(m.path(mergingSuffix)); err == nil {
-		need -= min(st.Size(), m.plan.bytes)
-	}
+// room is what the merged file needs beyond the bytes of it that are there, and what is free.
+func (m *merge) room(there int64) (*roomError, error) {
+	n, err := free(filepath.Dir(m.dst))
+	// and the manifest, and what the file system needs to find the blocks
+	index := int64(m.c.Set.MEPs())*EntryBytes + 64<<10
 	return &roomError{
 		Path: m.dst,
 		Dir:  m.dir,
-		Need: need,
-		Free: free,
-	}
+		Need: m.plan.bytes + index - min(there, m.plan.bytes),
+		Free: n,
+	}, err
 }
 
-// room says a *roomError where the file does not fit, and reserves the room where the file system can.
-func (m *merge) room(out *os.File) error {
+// ranOut is the error of a disk that others have filled meanwhile.
+func (m *merge) ranOut() error {
+	there := int64(0)
+	if st, err := os.Stat(m.path(mergingSuffix)); err == nil {
+		there = st.Size()
+	}
+	room, err := m.room(there)
+	return cmp.Or(err, error(room))
+}
+
+// reserve says a *roomError where the file does not fit, and reserves the room where the file system can.
+func (m *merge) reserve(out *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(out.Fd()), &st); err != nil {
 		return err
 	}
-	free, err := m.free()
-	if err != nil {
+	room, err := m.room(st.Blocks * 512)
+	switch {
+	case err != nil:
 		return err
-	}
-	// and the manifest, and what the file system needs to find the blocks
-	index := int64(m.c.Set.MEPs())*EntryBytes + 64<<10
-	need := m.plan.bytes + index - min(st.Blocks*512, m.plan.bytes)
-	if m.o.noReserve && need <= free {
+	case room.Need > room.Free:
+		return room
+	case m.o.noReserve:
 		return nil
 	}
-	if need <= free {
-		err = unix.Fallocate(int(out.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, max(m.plan.bytes, 1))
-		if !full(err) {
-			return nil // reserved; or it cannot be, and writing will tell
-		}
+	err = unix.Fallocate(int(out.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, max(m.plan.bytes, 1))
+	if full(err) {
+		return room
 	}
-	return &roomError{
-		Path: m.dst,
-		Dir:  m.dir,
-		Need: need,
-		Free: free,
-	}
+	return nil // reserved; or it cannot be, and writing will tell
 }
 
 // compare reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index of
@@ -228,12 +216,16 @@ func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 		return nil, err
 	}
 	defer func() { _ = index.Close() }() // an error on the way is said already
-	x := &indexWriter{f: index, buf: m.header().Append(nil)}
+	x := bufio.NewWriterSize(index, scanEntries*EntryBytes)
+	entry := m.header().Append(nil)
+	if _, err := x.Write(entry); err != nil {
+		return nil, err
+	}
 	w := &window{f: f}
 	crc := uint32(0)
-	err = m.plan.each(ctx, func(parts []part) error {
-		for i := range parts {
-			p := &parts[i]
+	err = m.plan.each(ctx, func(meps []planned) error {
+		for i := range meps {
+			p := &meps[i]
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -247,7 +239,8 @@ func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 			crc = crc32.Update(crc, Castagnoli, data)
 			e := p.Entry
 			e.Offset, e.CRC = p.at, crc
-			if err := x.add(&e); err != nil {
+			entry = e.Append(entry[:0])
+			if _, err := x.Write(entry); err != nil {
 				return err
 			}
 			m.progress("compare", p.at+p.Length, m.plan.bytes)
@@ -255,7 +248,7 @@ func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 		return nil
 	})
 	if err == nil {
-		err = x.flush()
+		err = x.Flush()
 	}
 	if err == nil {
 		err = index.Sync()
@@ -266,7 +259,7 @@ func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 	return &Merged{
 		Path:   m.dst,
 		Bytes:  m.plan.bytes,
-		CRC:    fmt.Sprintf("%08x", crc),
+		CRC:    crcText(crc),
 		MEPs:   m.c.Set.MEPs(),
 		Events: m.c.Set.Events(),
 		At:     time.Now().UTC(),
@@ -274,7 +267,7 @@ func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 }
 
 // blame says whether a MEP differs because its segment is damaged, or because the copy is.
-func (m *merge) blame(p *part, path string) error {
+func (m *merge) blame(p *planned, path string) error {
 	s := m.plan.sources[p.source].s
 	damaged := &Problem{
 		Kind:   DamagedData,
@@ -308,24 +301,4 @@ func (m *merge) header() *Header {
 		Key:     key,
 		Created: time.Now().UnixMicro(),
 	}
-}
-
-// indexWriter writes an index.
-type indexWriter struct {
-	f   *os.File
-	buf []byte
-}
-
-func (x *indexWriter) add(e *Entry) error {
-	x.buf = e.Append(x.buf)
-	if len(x.buf) < scanEntries*EntryBytes {
-		return nil
-	}
-	return x.flush()
-}
-
-func (x *indexWriter) flush() error {
-	_, err := x.f.Write(x.buf)
-	x.buf = x.buf[:0]
-	return err
 }

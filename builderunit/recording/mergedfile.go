@@ -38,12 +38,9 @@ func readMerged(ctx context.Context, path string) (*Contents, error) {
 		index: path + IndexSuffix,
 		data:  true,
 		listed: &Segment{
-			Name:       filepath.Base(path),
-			MEPs:       m.Merged.MEPs,
-			Events:     m.Merged.Events,
-			Bytes:      m.Merged.Bytes,
-			CRC:        m.Merged.CRC,
-			FirstEvent: 0,
+			Name: filepath.Base(path),
+			Held: Held{MEPs: m.Merged.MEPs, Events: m.Merged.Events, Bytes: m.Merged.Bytes},
+			CRC:  m.Merged.CRC,
 		},
 	}
 	return c, c.readSegment(ctx, c.Merged, key)

@@ -1,21 +1,37 @@
 package recording
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
 	"ringlet/internal/regular"
 )
+
+// A mergeStep is one change that a merge makes.
+type mergeStep struct {
+	what string
+	do   func() error
+}
+
+// take takes steps in turn. Behind each is where tests end a merge.
+func (m *merge) take(steps ...mergeStep) error {
+	for _, s := range steps {
+		if err := s.do(); err != nil {
+			return err
+		}
+		if err := m.step(s.what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // name gives a compared file its name, and says in both manifests that it is there.
 func (m *merge) name(merged *Merged) error {
@@ -25,64 +41,36 @@ func (m *merge) name(merged *Merged) error {
 	if err != nil {
 		return err
 	}
-	if err := m.rename(mergingSuffix+IndexSuffix, IndexSuffix); err != nil {
-		return err
-	}
-	if err := m.step("index named"); err != nil {
-		return err
-	}
-	if err := m.replace(manifestSuffix, append(b, '\n')); err != nil {
-		return err
-	}
-	if err := m.step("manifest beside"); err != nil {
-		return err
-	}
-	if !m.named {
-		err = m.rename(mergingSuffix, "")
-	} else if err = os.Remove(m.path(mergingSuffix)); errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := m.step("named"); err != nil {
-		return err
-	}
-	if err := m.syncDir(); err != nil {
-		return err
-	}
-	err = Update(m.dir, func(in *Manifest) error { in.Merged = merged; return nil })
-	if err == nil {
-		err = m.step("in the manifest")
-	}
-	if err != nil {
-		return err
-	}
-	if err := os.Remove(m.path(mergingSuffix + manifestSuffix)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return m.syncDir()
+	return m.take(
+		mergeStep{"index named", func() error { return os.Rename(m.path(mergingSuffix+IndexSuffix), m.path(IndexSuffix)) }},
+		mergeStep{"manifest beside", func() error { return replaceFile(m.path(manifestSuffix), append(b, '\n')) }},
+		mergeStep{"named", m.giveName},
+		mergeStep{"in the manifest", func() error {
+			if err := m.syncDir(); err != nil {
+				return err
+			}
+			return Update(m.dir, func(in *Manifest) error { in.Merged = merged; return nil })
+		}},
+		mergeStep{"journal removed", func() error {
+			return cmp.Or(removeFile(m.path(mergingSuffix+manifestSuffix)), m.syncDir())
+		}},
+	)
 }
 
-// rename gives a file beside the merged one its name. What stands there is replaced if it is of this merge, or with
-// Overwrite; mayUse has looked, and the file itself is looked at again.
-func (m *merge) rename(from, to string) error {
-	if to != "" || m.o.Overwrite {
-		return os.Rename(m.path(from), m.path(to))
-	}
-	err := unix.Renameat2(unix.AT_FDCWD, m.path(from), unix.AT_FDCWD, m.path(to), unix.RENAME_NOREPLACE)
+// giveName renames the file, if an earlier merge has not. What stands there is replaced with Overwrite only: mayUse has
+// looked, and it is looked at again.
+func (m *merge) giveName() error {
 	switch {
-	case errors.Is(err, unix.EEXIST):
+	case m.named:
+		return removeFile(m.path(mergingSuffix))
+	case m.o.Overwrite:
+		return os.Rename(m.path(mergingSuffix), m.dst)
+	}
+	err := RenameNew(m.path(mergingSuffix), m.dst)
+	if errors.Is(err, fs.ErrExist) {
 		return &takenError{Path: m.dst, What: " since a moment ago", Hint: "give another path, or --overwrite"}
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
-		if err = os.Link(m.path(from), m.path(to)); err == nil {
-			err = os.Remove(m.path(from))
-		}
 	}
-	if err != nil {
-		return fmt.Errorf("%s cannot be renamed to %s: %w", m.path(from), m.path(to), err)
-	}
-	return nil
+	return err
 }
 
 // remove removes the segments that the merged file holds, then the manifest if nothing else is left.
@@ -97,7 +85,7 @@ func (m *merge) remove() error {
 				Format:  format,
 			}
 			for _, name := range []string{id.Name(), id.Index()} {
-				if err := os.Remove(filepath.Join(m.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				if err := removeFile(filepath.Join(m.dir, name)); err != nil {
 					return fmt.Errorf("%s is whole, but a segment of it cannot be removed: %w", m.dst, err)
 				}
 				if err := m.step("removed " + name); err != nil {
@@ -118,7 +106,7 @@ func (m *merge) remove() error {
 		}
 	}
 	for _, name := range []string{filepath.Base(tempPath(m.dir)), LockName, ManifestName} {
-		if err := os.Remove(filepath.Join(m.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeFile(filepath.Join(m.dir, name)); err != nil {
 			return err
 		}
 	}
@@ -138,23 +126,22 @@ func (m *merge) removeRest(ctx context.Context) (Merged, error) {
 		return Merged{}, err
 	}
 	defer func() { _ = f.Close() }() // it was read
-	crc, buf := uint32(0), make([]byte, windowBytes)
-	for at := int64(0); ; {
-		n, err := f.Read(buf)
-		crc = crc32.Update(crc, Castagnoli, buf[:n])
-		at += int64(n)
-		if m.progress("compare", at, merged.Bytes); errors.Is(err, io.EOF) {
-			break
-		}
-		if err = errors.Join(err, ctx.Err()); err != nil {
+	st, err := f.Stat()
+	if err != nil {
+		return Merged{}, err
+	}
+	w := &window{f: f}
+	for w.end < st.Size() {
+		if err := w.sumTo(ctx, min(w.end+windowBytes, st.Size())); err != nil {
 			return Merged{}, err
 		}
+		m.progress("compare", w.end, merged.Bytes)
 	}
-	if want, err := strconv.ParseUint(merged.CRC, 16, 32); err != nil || uint32(want) != crc {
+	if want, err := strconv.ParseUint(merged.CRC, 16, 32); err != nil || uint32(want) != w.crc {
 		return Merged{}, &Problem{
 			Kind: DamagedData,
 			File: m.dst,
-			Text: fmt.Sprintf("its CRC-32C is %08x, its manifest says %s; what is left of the segments in %s stays", crc,
+			Text: fmt.Sprintf("its CRC-32C is %08x, its manifest says %s; what is left of the segments in %s stays", w.crc,
 				merged.CRC, m.dir),
 		}
 	}

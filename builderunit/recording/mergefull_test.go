@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/testkit/must"
 )
 
 // smallDisk mounts a file system with room for so many bytes.
@@ -43,12 +45,8 @@ func TestMergeOnAFullDisk(t *testing.T) {
 	filler := func(leave int64) {
 		t.Helper()
 		var st unix.Statfs_t
-		if err := unix.Statfs(disk, &st); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(fill, make([]byte, int64(st.Bavail)*st.Bsize-leave), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, unix.Statfs(disk, &st))
+		must.OK(t, os.WriteFile(fill, make([]byte, int64(st.Bavail)*st.Bsize-leave), 0o666))
 	}
 	filler(64 << 10)
 	before := tree(t, dir)
@@ -77,7 +75,7 @@ func TestMergeOnAFullDisk(t *testing.T) {
 // Others fill the disk while the file is made, on a file system that reserves no room.
 func TestMergeWhileTheDiskFills(t *testing.T) {
 	disk := smallDisk(t, 3<<20)
-	out := memoryDir(t)
+	out := must.MemoryDir(t)
 	r := newRig(t, out, MEP)
 	r.scattered(rand.New(rand.NewPCG(6, 1)), 2, 400)
 	r.verdict(1600, 1600)
@@ -110,9 +108,7 @@ func TestMergeWhileTheDiskFills(t *testing.T) {
 // leaves no directory.
 func TestNoRunOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 1<<20)
-	if err := Check(filepath.Join(disk, "out")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Check(filepath.Join(disk, "out")))
 	err := os.WriteFile(filepath.Join(disk, "others"), make([]byte, 2<<20), 0o600)
 	if !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("the disk is not full: %v", err)

@@ -76,17 +76,5 @@ func (m *merge) claim() (began bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return false, m.replace(mergingSuffix+manifestSuffix, b)
-}
-
-// replace writes a small file beside the merged one, whole or not at all.
-func (m *merge) replace(suffix string, data []byte) error {
-	temp := m.path(suffix + ".tmp")
-	if err := writeSynced(temp, data); err != nil {
-		return err
-	}
-	if err := os.Rename(temp, m.path(suffix)); err != nil {
-		return err
-	}
-	return m.syncDir()
+	return false, replaceFile(m.path(mergingSuffix+manifestSuffix), b)
 }

@@ -24,8 +24,8 @@ type source struct {
 	stretches [][2]uint64 // lowest and highest MEP; the first above the second where there is none
 }
 
-// part is one MEP of the plan.
-type part struct {
+// planned is one MEP of the plan.
+type planned struct {
 	Entry         // in its segment
 	source int    // index in plan.sources
 	at     int64  // offset in the merged file
@@ -63,8 +63,8 @@ func newPlan(ctx context.Context, c *Contents, window uint64) (*plan, error) {
 	if n > 0 {
 		p.windows = append(p.windows, [2]uint64{from, math.MaxUint64})
 	}
-	return p, p.each(ctx, func(parts []part) error { // adds up the lengths
-		last := &parts[len(parts)-1]
+	return p, p.each(ctx, func(meps []planned) error { // adds up the lengths
+		last := &meps[len(meps)-1]
 		p.bytes = last.at + last.Length
 		return nil
 	})
@@ -91,12 +91,12 @@ func (p *plan) scan(ctx context.Context, src *source, from, to int64, visit func
 	})
 }
 
-// each gives the parts of the merged file in order, a window at a time.
-func (p *plan) each(ctx context.Context, take func([]part) error) error {
+// each gives the MEPs of the merged file in order, a window at a time.
+func (p *plan) each(ctx context.Context, take func([]planned) error) error {
 	at := int64(0)
-	var parts []part
+	var meps []planned
 	for _, w := range p.windows {
-		parts = parts[:0]
+		meps = meps[:0]
 		for i, src := range p.sources {
 			for k, r := range src.stretches {
 				if r[0] > w[1] || r[1] < w[0] {
@@ -108,7 +108,7 @@ func (p *plan) each(ctx context.Context, take func([]part) error) error {
 						return
 					}
 					if highest, _ := p.c.Set.attempt(e.MEP); e.Attempt == highest {
-						parts = append(parts, part{Entry: *e, source: i, before: before})
+						meps = append(meps, planned{Entry: *e, source: i, before: before})
 					}
 				})
 				if err != nil {
@@ -116,24 +116,24 @@ func (p *plan) each(ctx context.Context, take func([]part) error) error {
 				}
 			}
 		}
-		parts = inOrder(parts)
-		for i := range parts {
-			parts[i].at = at
-			at += parts[i].Length
+		meps = inOrder(meps)
+		for i := range meps {
+			meps[i].at = at
+			at += meps[i].Length
 		}
-		if err := take(parts); err != nil {
+		if err := take(meps); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// inOrder sorts parts by MEP. Of copies with the same attempt it leaves the one that comes first by segment.
-func inOrder(parts []part) []part {
-	slices.SortFunc(parts, func(a, b part) int {
+// inOrder sorts them by MEP. Of copies with the same attempt it leaves the one that comes first by segment.
+func inOrder(meps []planned) []planned {
+	slices.SortFunc(meps, func(a, b planned) int {
 		return cmp.Or(cmp.Compare(a.MEP, b.MEP), cmp.Compare(a.source, b.source), cmp.Compare(a.Offset, b.Offset))
 	})
-	return slices.CompactFunc(parts, func(a, b part) bool { return a.MEP == b.MEP })
+	return slices.CompactFunc(meps, func(a, b planned) bool { return a.MEP == b.MEP })
 }
 
 // whole tells the segment that is the merged file as it is, byte for byte; nil if there is none.
@@ -142,9 +142,9 @@ func (p *plan) whole(ctx context.Context) (*SegmentContents, error) {
 		return nil, ctx.Err()
 	}
 	straight := true
-	err := p.each(ctx, func(parts []part) error {
-		for i := range parts {
-			straight = straight && parts[i].at == parts[i].Offset
+	err := p.each(ctx, func(meps []planned) error {
+		for i := range meps {
+			straight = straight && meps[i].at == meps[i].Offset
 		}
 		return nil
 	})

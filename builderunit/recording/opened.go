@@ -31,8 +31,7 @@ func ReadOpened(ctx context.Context, path string) (o Opened, ok bool, err error)
 	index := filepath.Join(filepath.Dir(path), id.Index())
 	o.Live = inUse(index)
 	x, err := openIndex(index)
-	var head *headerError
-	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &head) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errHeader) {
 		return o, true, nil
 	}
 	if err != nil {
@@ -47,12 +46,6 @@ func ReadOpened(ctx context.Context, path string) (o Opened, ok bool, err error)
 		o.Bytes = e.End()
 		return nil
 	})
-	if errors.Is(err, errStop) {
-		err = nil
-	}
 	o.Behind = st.Size() - o.Bytes
 	return o, true, err
 }
-
-// errStop ends a scan early.
-var errStop = errors.New("the rest is not of use")

@@ -226,10 +226,9 @@ func (r *recovery) locked(id SegmentID, index *os.File, found *Found) error {
 	if !slices.Contains(steps, list) {
 		return nil
 	}
-	found.MEPs, found.Events, found.Bytes = p.about.MEPs, p.about.Events, p.about.Bytes
-	entry := p.about
-	entry.Name, entry.Number, entry.CRC, entry.Closed = id.Name(), id.Number, CRCText(p.crc), time.Now().UTC()
-	entry.Recovered, entry.TailBytes = !r.anew || f.open, found.TailBytes
+	found.MEPs, found.Events, found.Bytes = p.held.MEPs, p.held.Events, p.held.Bytes
+	entry := Segment{Held: p.held, Recovered: !r.anew || f.open, TailBytes: found.TailBytes}
+	entry.Close(id, time.Now())
 	r.closed = append(r.closed, closedSegment{id: id, entry: entry, found: len(r.found)})
 	r.about.Packing = max(r.about.Packing, int(p.events))
 	return nil
@@ -241,7 +240,7 @@ func (r *recovery) conclude() error {
 		if !exists(tempPath(r.dir)) {
 			return nil
 		}
-		return underLock(r.dir, func() error { return ignoreMissing(os.Remove(tempPath(r.dir))) })
+		return underLock(r.dir, func() error { return removeFile(tempPath(r.dir)) })
 	}
 	return underLock(r.dir, func() error {
 		m, err := Load(r.dir)

@@ -15,25 +15,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-)
 
-// testTB is what testing.TB and *rapid.T have in common.
-type testTB interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
+	"ringlet/testkit/must"
+)
 
 var testKey = Key{1, 2, 3}
 
 // openTestRun makes the directory of run 7.
-func openTestRun(t testTB, dir string) string {
+func openTestRun(t must.TB, dir string) string {
 	t.Helper()
 	about := About{Run: 7, Key: testKey, Format: MDF, Packing: 10, Created: time.UnixMicro(1_000_000)}
 	runDir, err := OpenRun(dir, about, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return runDir
 }
 
@@ -55,26 +48,20 @@ func fillSegment(id SegmentID, key Key, from uint64, n int) (data, index []byte)
 	return data, index
 }
 
-func putFile(t testTB, dir, name string, content []byte) {
+func putFile(t must.TB, dir, name string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 }
 
 // filesIn reads a directory. What differs by chance from time to time in a manifest is made equal.
-func filesIn(t testTB, dir string) map[string]string {
+func filesIn(t must.TB, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := map[string]string{}
 	for _, e := range entries {
 		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if e.Name() == ManifestName {
 			content = equalize(t, content)
 		}
@@ -83,7 +70,7 @@ func filesIn(t testTB, dir string) map[string]string {
 	return all
 }
 
-func equalize(t testTB, content []byte) []byte {
+func equalize(t must.TB, content []byte) []byte {
 	m, err := parseManifest(content)
 	if err != nil {
 		return content
@@ -95,91 +82,79 @@ func equalize(t testTB, content []byte) []byte {
 		}
 	}
 	content, err = json.MarshalIndent(m, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return content
 }
 
-// left is what a killed process leaves of one segment, and what is to come of it.
-type left struct {
+// remains is what a killed process leaves of one segment, and what is to come of it.
+type remains struct {
 	what  string
-	leave func(t testTB, dir string, id SegmentID, data, index []byte)
-	whole int    // of its MEPs, -1: all
-	found string // in the sentence
-	stays bool   // under the name that it has
+	data  string                                                // what is put behind the name of the closed segment, for its data; "-": none
+	leave func(data, index []byte) (leftData, leftIndex []byte) // an index of nil: none
+	whole int                                                   // of its MEPs, -1: all
+	found string                                                // in the sentence
+	stays bool                                                  // under the name that it has
 }
 
-var lefts = []left{
-	{"all written, open", func(t testTB, dir string, id SegmentID, data, index []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, data)
+// put puts what remains of a segment with 4 MEPs from a number on into the directory of a run.
+func (l *remains) put(t must.TB, dir string, id SegmentID, from uint64) {
+	t.Helper()
+	data, index := l.leave(fillSegment(id, testKey, from, 4))
+	if index != nil {
 		putFile(t, dir, id.Index(), index)
-	}, -1, "its writer was killed: 4 MEPs", false},
-	{"data behind", func(t testTB, dir string, id SegmentID, data, index []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, append(data, "behind"...))
-		putFile(t, dir, id.Index(), index)
-	}, -1, "the 6 bytes behind them are in", false},
-	{"torn entry", func(t testTB, dir string, id SegmentID, data, index []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-		putFile(t, dir, id.Index(), index[:len(index)-5])
+	}
+	switch l.data {
+	case "-":
+	case "both":
+		putFile(t, dir, id.Name(), data)
+		must.OK(t, os.Link(filepath.Join(dir, id.Name()), filepath.Join(dir, id.Name()+OpenSuffix)))
+	default:
+		putFile(t, dir, id.Name()+l.data, data)
+	}
+}
+
+func asItIs(data, index []byte) ([]byte, []byte) { return data, index }
+
+var lefts = []remains{
+	{"all written, open", OpenSuffix, asItIs, -1, "its writer was killed: 4 MEPs", false},
+	{"data behind", OpenSuffix, func(data, index []byte) ([]byte, []byte) { return append(data, "behind"...), index },
+		-1, "the 6 bytes behind them are in", false},
+	{"torn entry", OpenSuffix, func(data, index []byte) ([]byte, []byte) { return data, index[:len(index)-5] },
+		3, "3 MEPs", false},
+	{"data cut in the last MEP", OpenSuffix, func(data, index []byte) ([]byte, []byte) {
+		return data[:len(data)-1], index
 	}, 3, "3 MEPs", false},
-	{"data cut in the last MEP", func(t testTB, dir string, id SegmentID, data, index []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, data[:len(data)-1])
-		putFile(t, dir, id.Index(), index)
-	}, 3, "3 MEPs", false},
-	{"an entry that is zero", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"an entry that is zero", OpenSuffix, func(data, index []byte) ([]byte, []byte) {
 		clear(index[HeaderBytes+2*EntryBytes : HeaderBytes+3*EntryBytes])
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-		putFile(t, dir, id.Index(), index)
+		return data, index
 	}, 2, "2 MEPs", false},
-	{"data that are zero", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"data that are zero", OpenSuffix, func(data, index []byte) ([]byte, []byte) {
 		clear(data[len(leftMEP(0)) : len(leftMEP(0))+3])
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-		putFile(t, dir, id.Index(), index)
+		return data, index
 	}, 1, "1 MEPs", false},
-	{"header torn", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"header torn", OpenSuffix, func(data, index []byte) ([]byte, []byte) {
 		clear(index[8:20])
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-		putFile(t, dir, id.Index(), index)
+		return data, index
 	}, -1, "4 MEPs", false},
-	{"index empty", func(t testTB, dir string, id SegmentID, data, _ []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-		putFile(t, dir, id.Index(), nil)
-	}, 0, "no MEP in it is whole", false},
-	{"index missing", func(t testTB, dir string, id SegmentID, data, _ []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-	}, 0, "no MEP in it is whole", false},
-	{"data empty", func(t testTB, dir string, id SegmentID, _, index []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, nil)
-		putFile(t, dir, id.Index(), index)
-	}, 0, "holds nothing", false},
-	{"both empty", func(t testTB, dir string, id SegmentID, _, _ []byte) {
-		putFile(t, dir, id.Name()+OpenSuffix, nil)
-		putFile(t, dir, id.Index(), nil)
-	}, 0, "holds nothing", false},
-	{"index alone", func(t testTB, dir string, id SegmentID, _, index []byte) {
-		putFile(t, dir, id.Index(), index[:HeaderBytes])
-	}, 0, "holds nothing", false},
-	{"renamed, not listed", func(t testTB, dir string, id SegmentID, data, index []byte) {
-		putFile(t, dir, id.Name(), data)
-		putFile(t, dir, id.Index(), index)
-	}, -1, "not yet in the manifest: 4 MEPs, now listed", false},
-	{"renamed by link, not listed", func(t testTB, dir string, id SegmentID, data, index []byte) {
-		putFile(t, dir, id.Name(), data)
-		putFile(t, dir, id.Index(), index)
-		if err := os.Link(filepath.Join(dir, id.Name()), filepath.Join(dir, id.Name()+OpenSuffix)); err != nil {
-			t.Fatal(err)
-		}
-	}, -1, "now listed", false},
-	{"of another run", func(t testTB, dir string, id SegmentID, _, _ []byte) {
-		data, index := fillSegment(id, Key{9}, 0, 2)
-		putFile(t, dir, id.Name()+OpenSuffix, data)
-		putFile(t, dir, id.Index(), index)
+	{"index empty", OpenSuffix, func(data, _ []byte) ([]byte, []byte) { return data, []byte{} },
+		0, "no MEP in it is whole", false},
+	{"index missing", OpenSuffix, func(data, _ []byte) ([]byte, []byte) { return data, nil },
+		0, "no MEP in it is whole", false},
+	{"data empty", OpenSuffix, func(_, index []byte) ([]byte, []byte) { return nil, index }, 0, "holds nothing", false},
+	{"both empty", OpenSuffix, func(_, _ []byte) ([]byte, []byte) { return nil, []byte{} }, 0, "holds nothing", false},
+	{"index alone", "-", func(_, index []byte) ([]byte, []byte) { return nil, index[:HeaderBytes] },
+		0, "holds nothing", false},
+	{"renamed, not listed", "", asItIs, -1, "not yet in the manifest: 4 MEPs, now listed", false},
+	{"renamed by link, not listed", "both", asItIs, -1, "now listed", false},
+	{"of another run", OpenSuffix, func(data, index []byte) ([]byte, []byte) {
+		var h Header
+		_ = h.Parse(index)
+		h.Key = Key{9}
+		return data, append(h.Append(nil), index[HeaderBytes:]...)
 	}, 0, "that of another run", true},
-	{"closed, changed, not listed", func(t testTB, dir string, id SegmentID, data, index []byte) {
+	{"closed, changed, not listed", "", func(data, index []byte) ([]byte, []byte) {
 		data[len(data)-1] ^= 1
-		putFile(t, dir, id.Name(), data)
-		putFile(t, dir, id.Index(), index)
+		return data, index
 	}, 0, "left as it is", true},
 }
 
@@ -189,16 +164,13 @@ func TestRecover(t *testing.T) {
 			dir := t.TempDir()
 			runDir := openTestRun(t, dir)
 			id := SegmentID{Builder: 2, Number: 1, Format: MDF}
-			data, index := fillSegment(id, testKey, 0, 4)
-			l.leave(t, runDir, id, data, index)
+			l.put(t, runDir, id, 0)
 			found, err := Recover(t.Context(), dir)
 			if err != nil || len(found) != 1 || found[0].Err != nil || !strings.Contains(found[0].String(), l.found) {
 				t.Fatal(err, found)
 			}
 			m, err := Load(runDir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			whole := l.whole
 			if whole < 0 {
 				whole = 4
@@ -226,16 +198,10 @@ func TestRecover(t *testing.T) {
 // TestRecoverKilled leaves any states of several segments and of the manifest, kills Recover before any of its changes,
 // again and again, and expects in the end what comes of it without kills.
 func TestRecoverKilled(t *testing.T) {
-	parent, err := os.MkdirTemp("/dev/shm", "ringlet-recording-test-") // where synchronising costs nothing
-	if err != nil {
-		parent = t.TempDir()
-	}
-	defer os.RemoveAll(parent)
+	parent := must.MemoryDir(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(parent, "")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, err)
 		defer os.RemoveAll(dir)
 		a, b := openTestRun(rt, filepath.Join(dir, "a")), openTestRun(rt, filepath.Join(dir, "b"))
 		manifest := rapid.SampledFrom([]string{"whole", "whole", "missing", "damaged", "empty", "temp"}).Draw(rt, "manifest")
@@ -243,8 +209,7 @@ func TestRecoverKilled(t *testing.T) {
 			l := lefts[rapid.IntRange(0, len(lefts)-1).Draw(rt, "left")]
 			id := SegmentID{Builder: n % 2, Number: 1 + n/2, Format: MDF}
 			for _, runDir := range []string{a, b} {
-				data, index := fillSegment(id, testKey, uint64(10*n), 4)
-				l.leave(rt, runDir, id, data, index)
+				l.put(rt, runDir, id, uint64(10*n))
 				spoilManifest(rt, runDir, manifest)
 			}
 		}
@@ -284,7 +249,7 @@ func TestRecoverKilled(t *testing.T) {
 
 // loosen forgets of a manifest what a kill may change: whether a segment that was found closed had been recovered
 // before.
-func loosen(t testTB, all map[string]string) {
+func loosen(t must.TB, all map[string]string) {
 	m, err := parseManifest([]byte(all[ManifestName]))
 	if err != nil {
 		return
@@ -296,14 +261,12 @@ func loosen(t testTB, all map[string]string) {
 		}
 	}
 	content, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all[ManifestName] = string(content)
 }
 
 // spoilManifest does something to a manifest.
-func spoilManifest(t testTB, runDir, how string) {
+func spoilManifest(t must.TB, runDir, how string) {
 	path := manifestPath(runDir)
 	switch how {
 	case "missing":
@@ -371,9 +334,7 @@ func TestRecoverLeavesTheLiving(t *testing.T) {
 	data, index := fillSegment(id, testKey, 0, 4)
 	putFile(t, runDir, id.Name()+OpenSuffix, append(data, "more"...))
 	f, err := CreateIndex(filepath.Join(runDir, id.Index()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := f.Write(index); err != nil {
 		t.Fatal(err)
 	}
@@ -405,8 +366,7 @@ func TestRecoverTogether(t *testing.T) {
 		runDir := openTestRun(t, dir)
 		for n, l := range lefts {
 			id := SegmentID{Builder: n % 3, Number: 1 + n/3, Format: MDF}
-			data, index := fillSegment(id, testKey, uint64(10*n), 4)
-			l.leave(t, runDir, id, data, index)
+			l.put(t, runDir, id, uint64(10*n))
 		}
 	}
 	if _, err := Recover(t.Context(), alone); err != nil {

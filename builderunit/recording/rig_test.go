@@ -8,10 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"testing"
+	"time"
 
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/testkit/must"
 )
 
 const (
@@ -32,7 +33,7 @@ var rigPattern = sync.OnceValue(func() *pattern.Pattern {
 })
 
 // mepBytes are the bytes of a MEP in a format.
-func mepBytes(t fataler, f Format, mep uint64, events int) []byte {
+func mepBytes(t must.TB, f Format, mep uint64, events int) []byte {
 	t.Helper()
 	p := rigPattern()
 	buf := make([]byte, event.MEPHeaderSize(rigSources))
@@ -42,9 +43,7 @@ func mepBytes(t fataler, f Format, mep uint64, events int) []byte {
 	for s := range uint16(rigSources) {
 		mfp := make([]byte, p.MaxMFP(s, events))
 		size, _, err := p.FillMFP(mfp, s, mep*rigPacking, events, false)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		must.OK(t, err)
 		sources, offsets, mfps = append(sources, s), append(offsets, uint32(len(buf)/4)), append(mfps, mfp[:size])
 		buf = append(buf, mfp[:size]...)
 	}
@@ -61,7 +60,7 @@ func mepBytes(t fataler, f Format, mep uint64, events int) []byte {
 	}
 }
 
-func records(t fataler, first uint64, events int) (b []byte) {
+func records(t must.TB, first uint64, events int) (b []byte) {
 	t.Helper()
 	p := rigPattern()
 	for i := range uint64(events) {
@@ -78,26 +77,22 @@ func records(t fataler, first uint64, events int) (b []byte) {
 		}
 		var err error
 		b, err = event.AppendRecordFromFragments(b, event.MDFHeader{Run: rigRun, Bunch: uint32(first + i)}, fragments)
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
+		must.OK(t, err)
 	}
 	return b
 }
 
 // rig is a recording in the making.
 type rig struct {
-	t   fataler
+	t   must.TB
 	dir string
 	m   *Manifest
 }
 
-func newRig(t fataler, dir string, format Format) *rig {
+func newRig(t must.TB, dir string, format Format) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: filepath.Join(dir, fmt.Sprintf("run-%06d", rigRun))}
-	if err := os.Mkdir(r.dir, 0o777); err != nil {
-		t.Fatalf("%v", err)
-	}
+	must.OK(t, os.Mkdir(r.dir, 0o777))
 	r.m = &Manifest{
 		Version: manifestVersion,
 		Run:     rigRun,
@@ -156,19 +151,11 @@ func (r *rig) closed(builder int, meps ...Entry) SegmentID {
 	data, index, entries := r.segment(id, meps...)
 	r.file(id.Name(), data)
 	r.file(id.Index(), index)
-	s := Segment{
-		Name:   id.Name(),
-		Number: id.Number,
-		MEPs:   uint64(len(entries)),
-		Bytes:  int64(len(data)),
-		CRC:    fmt.Sprintf("%08x", crc32.Checksum(data, Castagnoli)),
+	var s Segment
+	for _, e := range entries {
+		s.Add(e)
 	}
-	for i, e := range entries {
-		if s.Events += uint64(e.Events); i == 0 || e.FirstEvent < s.FirstEvent {
-			s.FirstEvent = e.FirstEvent
-		}
-		s.LastEvent = max(s.LastEvent, e.FirstEvent+uint64(e.Events)-1)
-	}
+	s.Close(id, time.Time{})
 	b.Segments = append(b.Segments, s)
 	return id
 }
@@ -185,17 +172,13 @@ func (r *rig) builder(index int) *Builder {
 
 func (r *rig) file(name string, data []byte) {
 	r.t.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, name), data, 0o666); err != nil {
-		r.t.Fatalf("%v", err)
-	}
+	must.OK(r.t, os.WriteFile(filepath.Join(r.dir, name), data, 0o666))
 }
 
 // done writes the manifest and gives the directory.
 func (r *rig) done() string {
 	r.t.Helper()
-	if err := store(r.dir, r.m); err != nil {
-		r.t.Fatalf("%v", err)
-	}
+	must.OK(r.t, store(r.dir, r.m))
 	return r.dir
 }
 
@@ -238,18 +221,4 @@ func (r *rig) scattered(rnd *rand.Rand, builders int, n uint64) {
 			meps = meps[k:]
 		}
 	}
-}
-
-// memoryDir is a directory where synchronising costs nothing.
-func memoryDir(t testing.TB) string {
-	dir, err := os.MkdirTemp("/dev/shm", "ringlet-recording-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }

@@ -90,8 +90,10 @@ func openLocked(dir, runDir string, about About, overwrite bool) error {
 		if !overwrite || exists.Live {
 			return exists
 		}
-		if err := removeFiles(runDir, held); err != nil {
-			return fmt.Errorf("run %d in %s cannot be overwritten: %w", about.Run, dir, err)
+		for _, name := range held { // what Ringlet did not make stays
+			if err := removeFile(filepath.Join(runDir, name)); err != nil {
+				return fmt.Errorf("run %d in %s cannot be overwritten: %w", about.Run, dir, err)
+			}
 		}
 	}
 	return store(runDir, newManifest(about))
@@ -221,16 +223,6 @@ func anyInUse(runDir string, names []string) bool {
 		_, isIndex := parseIndex(n)
 		return isIndex && inUse(filepath.Join(runDir, n))
 	})
-}
-
-// removeFiles removes the files of segments for OpenRun with overwrite. What Ringlet did not make stays.
-func removeFiles(runDir string, names []string) error {
-	for _, name := range names {
-		if err := os.Remove(filepath.Join(runDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
 
 // Runs are the directories of the runs in dir, in order of number, or dir itself if it is one.

@@ -17,6 +17,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"ringlet/testkit/must"
 )
 
 func aboutRun(run uint32, key Key) About {
@@ -74,9 +76,7 @@ func TestOpenRunRefusesWhatItDoesNotKnow(t *testing.T) {
 		"a tail":           func(runDir string) { putFile(t, runDir, id.Name()+TailSuffix, []byte("data")) },
 	} {
 		dir := t.TempDir()
-		if err := os.Mkdir(RunDir(dir, 7), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(RunDir(dir, 7), 0o700))
 		leave(RunDir(dir, 7))
 		before := filesIn(t, RunDir(dir, 7))
 		var exists *ExistsError
@@ -106,9 +106,7 @@ func TestOverwrite(t *testing.T) {
 	putFile(t, runDir, id.Name()+TailSuffix, data)
 	putFile(t, runDir, "notes.txt", []byte("mine"))
 	f, err := CreateIndex(filepath.Join(runDir, id.Index()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := f.Write(index); err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +115,7 @@ func TestOverwrite(t *testing.T) {
 		!strings.Contains(err.Error(), "is being recorded in") {
 		t.Fatal("a run that is being written was overwritten: ", err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Close())
 	if _, err := OpenRun(dir, aboutRun(7, Key{9}), true); err != nil {
 		t.Fatal(err)
 	}
@@ -210,13 +206,9 @@ func TestLockIsWaitedForInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runDir := openTestRun(t, dir)
 		held, err := os.Create(lockPath(runDir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer held.Close()
-		if err := tryLock(held); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tryLock(held))
 		var late *lockError
 		err = Update(runDir, func(*Manifest) error { return nil })
 		if !errors.As(err, &late) || !errors.Is(err, errLocked) ||
@@ -228,9 +220,7 @@ func TestLockIsWaitedForInTime(t *testing.T) {
 
 func TestDamagedManifests(t *testing.T) {
 	good, err := json.Marshal(newManifest(aboutRun(3, testKey)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := parseManifest(good); err != nil {
 		t.Fatal(err)
 	}
@@ -257,9 +247,7 @@ func TestDamagedManifests(t *testing.T) {
 	if _, err := Load(dir); !errors.As(err, &damaged) || !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if err := unix.Mkfifo(manifestPath(dir), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Mkfifo(manifestPath(dir), 0o600))
 	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "a named pipe") { // and it does not wait
 		t.Error(err)
 	}
@@ -269,9 +257,7 @@ func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	file, fifo, locked := filepath.Join(dir, "file"), filepath.Join(dir, "fifo"), filepath.Join(dir, "locked")
 	putFile(t, dir, "file", nil)
-	if err := errors.Join(unix.Mkfifo(fifo, 0o600), os.Mkdir(locked, 0o500)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(unix.Mkfifo(fifo, 0o600), os.Mkdir(locked, 0o500)))
 	for _, tc := range []struct {
 		path string
 		want string
@@ -315,9 +301,7 @@ func TestCheck(t *testing.T) {
 
 func filesInNames(t *testing.T, dir string) (names []string) {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -333,9 +317,7 @@ func TestRuns(t *testing.T) {
 		t.Error(last, err)
 	}
 	for _, name := range []string{"run-000009", "run-000100", "run-1234567", "run-12", "run-x", "run-0000123", "other"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	want := []string{filepath.Join(dir, "run-000009"), filepath.Join(dir, "run-000100"), filepath.Join(dir, "run-1234567")}
 	if runs, err := Runs(dir); err != nil || !slices.Equal(runs, want) {
@@ -402,9 +384,7 @@ func FuzzManifest(f *testing.F) {
 	m := newManifest(aboutRun(3, testKey))
 	m.Builder(2).List(Segment{Name: "bu2-00001.mdf", Number: 1, CRC: "01020304"})
 	good, err := json.Marshal(m)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.OK(f, err)
 	f.Add(good)
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -413,9 +393,7 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		again, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := parseManifest(again); err != nil {
 			t.Fatalf("what was read is not what can be read: %v", err)
 		}

@@ -18,51 +18,62 @@ const scanEntries = 4096
 type indexFile struct {
 	f       *os.File
 	header  Header
+	size    int64
 	entries int64 // whole ones in the file
 	odd     int64 // bytes behind the last whole one
 	buf     []byte
 }
 
-// A headerError says that a file is not an index, or none that can be read.
-type headerError struct{ err error }
-
-func (e *headerError) Error() string { return e.err.Error() }
-func (e *headerError) Unwrap() error { return e.err }
-
-// openIndex opens an index and reads its header. The error is of the system, or a *headerError.
+// openIndex opens an index and reads its header. The error is of the system, or errHeader.
 func openIndex(path string) (*indexFile, error) {
 	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	x := &indexFile{f: f, buf: make([]byte, scanEntries*EntryBytes)}
-	st, err := f.Stat()
-	if err == nil {
-		var head [HeaderBytes]byte
-		var n int
-		if n, err = f.ReadAt(head[:], 0); errors.Is(err, io.EOF) {
-			err = nil
-		}
-		if err == nil {
-			if bad := x.header.Parse(head[:n]); bad != nil {
-				err = &headerError{bad}
-			}
-		}
-	}
+	x, err := indexOf(f)
 	if err != nil {
-		_ = f.Close()
+		_ = f.Close() // it was read
+		return nil, err
+	}
+	return x, nil
+}
+
+// indexOf reads the header of an index that is open. Where the error is errHeader, its entries can be read all the same.
+func indexOf(f *os.File) (*indexFile, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var head [HeaderBytes]byte
+	n, err := f.ReadAt(head[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	body := max(st.Size()-HeaderBytes, 0)
-	x.entries, x.odd = body/EntryBytes, body%EntryBytes
-	return x, nil
+	x := &indexFile{f: f, size: st.Size(), entries: body / EntryBytes, odd: body % EntryBytes}
+	return x, x.header.Parse(head[:n])
+}
+
+// readHeader reads the header of the index at path.
+func readHeader(path string) (Header, error) {
+	x, err := openIndex(path)
+	if err != nil {
+		return Header{}, err
+	}
+	return x.header, x.close()
 }
 
 func (x *indexFile) close() error { return x.f.Close() }
 
+// errStop is what visit ends a scan with.
+var errStop = errors.New("the rest is not of use")
+
 // scan shows the entries from one to before the other to visit; ok is false where the bytes are no entry. It ends
-// early, without an error, where the file has become shorter.
+// early, without an error, where visit says errStop or the file has become shorter.
 func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64, e *Entry, ok bool) error) error {
+	if x.buf == nil {
+		x.buf = make([]byte, scanEntries*EntryBytes)
+	}
 	var e Entry
 	for from < to {
 		if err := ctx.Err(); err != nil {
@@ -75,11 +86,13 @@ func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64
 		}
 		for b := x.buf[:got-got%EntryBytes]; len(b) > 0; b, from = b[EntryBytes:], from+1 {
 			ok := e.Parse(b)
-			if err := visit(from, &e, ok); err != nil {
+			if err := visit(from, &e, ok); errors.Is(err, errStop) {
+				return nil
+			} else if err != nil {
 				return err
 			}
 		}
-		if errors.Is(err, io.EOF) {
+		if int64(got) < n*EntryBytes {
 			return nil
 		}
 	}

@@ -70,17 +70,17 @@ func (c *Contents) measure(s *SegmentContents) bool {
 
 // noIndex says why there is no index to a segment.
 func (c *Contents) noIndex(s *SegmentContents, err error) {
-	var head *headerError
+	bad := errors.Is(err, errHeader)
 	live := s.Open && inUse(s.index)
 	switch {
-	case s.Open && (errors.Is(err, fs.ErrNotExist) || errors.As(err, &head)) && !live:
+	case s.Open && (errors.Is(err, fs.ErrNotExist) || bad) && !live:
 		s.Problems.add(LeftOpen, s.Name, nil, "it has no index yet: none of its %d bytes is proved to be of a MEP", s.size)
 	case live:
 		s.Problems.add(BeingWritten, s.Name, nil, "a live process writes it; its index has no MEP yet")
 	case errors.Is(err, fs.ErrNotExist):
 		s.Problems.add(MissingFile, s.indexName(), s.listed.events(),
 			"without it nobody can tell which bytes of %s are which MEP", s.Name)
-	case errors.As(err, &head):
+	case bad:
 		s.Problems.add(DamagedIndex, s.indexName(), s.listed.events(), "%v", err)
 	default:
 		s.Problems.add(Unreadable, s.indexName(), s.listed.events(), "%v", err)
@@ -129,26 +129,17 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 		return nil
 	})
 	switch {
-	case err == nil, errors.Is(err, errStop):
-		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case err != nil:
+		s.Problems.add(Unreadable, s.indexName(), nil, "%v", err)
 	}
-	s.Problems.add(Unreadable, s.indexName(), nil, "%v", err)
 	return nil
 }
 
 // take counts a MEP.
 func (c *Contents) take(s *SegmentContents, e *Entry) {
-	s.Bytes, s.CRC = e.End(), e.CRC
-	s.MEPs++
-	s.Events += uint64(e.Events)
-	if r := e.events(); r != nil {
-		if s.Events == uint64(e.Events) || r.From < s.FirstEvent {
-			s.FirstEvent = r.From
-		}
-		s.LastEvent = max(s.LastEvent, r.To)
-	}
+	s.Add(*e)
 	before, _ := c.Set.attempt(e.MEP)
 	if !c.Set.Add(*e) {
 		return
@@ -166,10 +157,10 @@ func (c *Contents) take(s *SegmentContents, e *Entry) {
 
 // events is what the manifest says of the events of a segment; nil if it has none, or does not list it.
 func (l *Segment) events() *Range {
-	if l == nil || l.Events == 0 {
+	if l == nil {
 		return nil
 	}
-	return &Range{From: l.FirstEvent, To: l.LastEvent}
+	return l.span()
 }
 
 // compare holds what was found of a closed segment against the manifest.
@@ -192,17 +183,9 @@ func (s *SegmentContents) compare() {
 		s.Problems.add(WrongCounts, s.indexName(), nil, "it has the events %d to %d, the manifest says %d to %d",
 			s.FirstEvent, s.LastEvent, l.FirstEvent, l.LastEvent)
 	}
-	if crc, err := strconv.ParseUint(l.CRC, 16, 32); err != nil || uint32(crc) != s.CRC {
-		s.Problems.add(WrongCounts, s.indexName(), nil, "it ends with the CRC-32C %08x, the manifest says %s", s.CRC, l.CRC)
+	if crc, err := strconv.ParseUint(l.CRC, 16, 32); err != nil || uint32(crc) != s.Sum {
+		s.Problems.add(WrongCounts, s.indexName(), nil, "it ends with the CRC-32C %08x, the manifest says %s", s.Sum, l.CRC)
 	}
 }
 
 func (s *SegmentContents) indexName() string { return filepath.Base(s.index) }
-
-// span is the events between which those of the segment are.
-func (s *SegmentContents) span() *Range {
-	if s.Events == 0 {
-		return nil
-	}
-	return &Range{From: s.FirstEvent, To: s.LastEvent}
-}

@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 )
@@ -121,12 +122,22 @@ func (s *Set) eventsOf(b *block) uint64 {
 }
 
 // each ranges over the MEPs of block n in order.
-func (s *Set) each(n uint64, b *block) func(yield func(uint64, oddity) bool) {
+func (s *Set) each(n uint64, b *block) iter.Seq2[uint64, oddity] {
 	return func(yield func(uint64, oddity) bool) {
-		for w, word := range b.bits {
-			for ; word != 0; word &= word - 1 {
-				at := uint16(w*64 + bits.TrailingZeros64(word))
-				if !yield(n<<blockShift|uint64(at), s.of(b, at)) {
+		for at := range b.in(0, blockWords) {
+			if !yield(n<<blockShift|uint64(at), s.of(b, uint16(at))) {
+				return
+			}
+		}
+	}
+}
+
+// in ranges over the bits that are set in the words from one to before the other.
+func (b *block) in(from, to int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for w := from; w < to; w++ {
+			for word := b.bits[w]; word != 0; word &= word - 1 {
+				if !yield(w*64 + bits.TrailingZeros64(word)) {
 					return
 				}
 			}
@@ -185,16 +196,15 @@ func (s *Set) ranges(yield func(from, to uint64) bool) {
 				to = first + 64*p
 				continue
 			}
-			for ; word != 0; word &= word - 1 {
-				at := bits.TrailingZeros64(word)
-				begin := first + uint64(at)*p
+			for at := range b.in(w, w+1) {
+				begin := (n<<blockShift + uint64(at)) * p
 				if begin != to || from == to {
 					if from < to && !yield(from, to) {
 						return
 					}
 					from = begin
 				}
-				to = begin + uint64(s.of(b, uint16(w*64+at)).events)
+				to = begin + uint64(s.of(b, uint16(at)).events)
 			}
 		}
 		if from < to && !yield(from, to) {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ringlet/testkit/must"
 )
 
 // model is a set as a map, which is slow and plain.
@@ -92,24 +94,15 @@ func TestSetIsWhatAMapIs(t *testing.T) {
 			if len(piece) > maxPiece {
 				t.Fatalf("a piece of %d bytes", len(piece))
 			}
-			if err := back.Add(piece); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, back.Add(piece))
 		}
 		read, err := back.Set()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		sameSet(t, read, m)
 	})
 }
 
-type fataler interface {
-	Helper()
-	Fatalf(string, ...any)
-}
-
-func sameSet(t fataler, s *Set, m model) {
+func sameSet(t must.TB, s *Set, m model) {
 	t.Helper()
 	if s.MEPs() != uint64(len(m)) || s.Events() != m.events() {
 		t.Fatalf("%d MEPs, %d events; want %d, %d", s.MEPs(), s.Events(), len(m), m.events())
@@ -121,7 +114,7 @@ func sameSet(t fataler, s *Set, m model) {
 	}
 }
 
-func gotGaps(t fataler, got, want Gaps) {
+func gotGaps(t must.TB, got, want Gaps) {
 	t.Helper()
 	if got.Events != want.Events || got.More != want.More || len(got.Ranges) != len(want.Ranges) {
 		t.Fatalf("missing %+v, want %+v", got, want)
@@ -145,9 +138,7 @@ func TestSetOfExceptionsTravelsInSmallPieces(t *testing.T) {
 		if len(piece) > maxPiece {
 			t.Fatalf("a piece of %d bytes", len(piece))
 		}
-		if err := r.Add(piece); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Add(piece))
 	}
 	back, err := r.Set()
 	if err != nil || back.MEPs() != s.MEPs() || back.Events() != s.Events() || pieces < 10 {
@@ -181,9 +172,7 @@ func TestSetReaderRefusesNonsense(t *testing.T) {
 		_, err := r.Set()
 		return err
 	}
-	if err := feed(3000, pieces...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, feed(3000, pieces...))
 	for name, err := range map[string]error{
 		"a limit":         feed(2970, pieces...),
 		"no end":          feed(3000, pieces[0]),

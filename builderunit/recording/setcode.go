@@ -55,10 +55,8 @@ func (b *block) fitting(from int) (to, odd int) {
 	room, any := maxPiece-pieceHead, false
 	for to = from; to < blockWords; to++ {
 		here := 0
-		for word := b.bits[to]; word != 0 && len(b.odd) > 0; word &= word - 1 {
-			if _, ok := b.odd[uint16(to*64+bits.TrailingZeros64(word))]; ok {
-				here++
-			}
+		for range b.exceptions(to, to+1) {
+			here++
 		}
 		if room -= 8 + here*oddBytes; room < 0 {
 			break
@@ -83,20 +81,27 @@ func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
 		buf = binary.LittleEndian.AppendUint64(buf, word)
 	}
 	last := from * 64
-	for w := from; w < to && odd > 0; w++ {
-		for word := b.bits[w]; word != 0; word &= word - 1 {
-			at := w*64 + bits.TrailingZeros64(word)
-			o, ok := b.odd[uint16(at)]
-			if !ok {
-				continue
-			}
-			buf = binary.AppendUvarint(buf, uint64(at-last))
-			buf = binary.AppendUvarint(buf, uint64(o.attempt))
-			buf = binary.AppendUvarint(buf, uint64(o.events))
-			last = at
-		}
+	for at, o := range b.exceptions(from, to) {
+		buf = binary.AppendUvarint(buf, uint64(at-last))
+		buf = binary.AppendUvarint(buf, uint64(o.attempt))
+		buf = binary.AppendUvarint(buf, uint64(o.events))
+		last = at
 	}
 	return buf
+}
+
+// exceptions ranges over those in the words from one to before the other.
+func (b *block) exceptions(from, to int) iter.Seq2[int, oddity] {
+	return func(yield func(int, oddity) bool) {
+		if len(b.odd) == 0 {
+			return // as in most blocks
+		}
+		for at := range b.in(from, to) {
+			if o, ok := b.odd[uint16(at)]; ok && !yield(at, o) {
+				return
+			}
+		}
+	}
 }
 
 // A pieceError says what is wrong with a piece of a set.

@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -37,16 +38,11 @@ func (e *damagedError) Unwrap() error { return e.Cause }
 // Load reads the manifest of a run. The error is a *damagedError where it is missing or no manifest.
 func Load(runDir string) (*Manifest, error) {
 	path := manifestPath(runDir)
-	f, err := regular.Open(path)
+	data, err := readSmall(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &damagedError{Path: path, What: "it does not exist", Cause: err}
 	case err != nil:
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
-	if err != nil {
 		return nil, err
 	}
 	m, err := parseManifest(data)
@@ -54,6 +50,16 @@ func Load(runDir string) (*Manifest, error) {
 		return nil, &damagedError{Path: path, What: err.Error(), Cause: err}
 	}
 	return m, nil
+}
+
+// readSmall reads a file that a manifest may be, and no more of it than one may have.
+func readSmall(path string) ([]byte, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was read
+	return io.ReadAll(io.LimitReader(f, maxManifest+1))
 }
 
 // parseManifest reads a manifest and checks that it can be worked with. The error says what is wrong with it.
@@ -138,28 +144,61 @@ func store(runDir string, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	temp := tempPath(runDir)
-	if err := writeSynced(temp, append(data, '\n')); err != nil {
-		return errors.Join(err, os.Remove(temp)) // a full disk has no room for half of one
-	}
-	if err := os.Rename(temp, manifestPath(runDir)); err != nil {
-		return err
-	}
-	return SyncDir(runDir)
+	return replaceFile(manifestPath(runDir), append(data, '\n'))
 }
 
-func tempPath(runDir string) string { return manifestPath(runDir) + ".tmp" }
+// tempSuffix is put behind the name of a file that is not whole yet, by the only process that makes it.
+const tempSuffix = ".tmp"
 
-func writeSynced(path string, data []byte) error {
+func tempPath(runDir string) string { return manifestPath(runDir) + tempSuffix }
+
+// replaceFile writes a small file, whole and on the disk, or not at all.
+func replaceFile(path string, data []byte) error {
+	err := writeFile(path+tempSuffix, bytes.NewReader(data))
+	if err == nil {
+		err = os.Rename(path+tempSuffix, path)
+	}
+	if err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// writeFile writes a file and synchronises it, or removes it: a full disk has no room for half of one.
+func writeFile(path string, data io.Reader) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err == nil {
+	if _, err = io.Copy(f, data); err == nil {
 		err = f.Sync()
 	}
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// syncFile has the data of a file on the disk.
+func syncFile(path string) error {
+	f, err := regular.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// removeFile removes a file if it is there.
+func removeFile(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // SyncDir has the names in a directory on the disk: those that were made, renamed or removed.

@@ -10,14 +10,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"ringlet/testkit/must"
 )
 
 func verified(t testing.TB, dir string, o VerifyOptions) *RunVerification {
 	t.Helper()
 	v, err := Verify(context.Background(), dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(v.Runs) != 1 || v.Closed() != v.Runs[0].IsGood {
 		t.Fatalf("%d runs, closed %v", len(v.Runs), v.Closed())
 	}
@@ -37,7 +37,7 @@ func TestVerifyClosesWholeRuns(t *testing.T) {
 	for _, f := range []Format{MEP, MDF, MFP} {
 		for _, quick := range []bool{false, true} {
 			t.Run(fmt.Sprint(f, quick), func(t *testing.T) {
-				out := memoryDir(t)
+				out := must.MemoryDir(t)
 				r := newRig(t, out, f)
 				r.scattered(rand.New(rand.NewPCG(2, 1)), 3, 300)
 				r.verdict(1200, 1200)
@@ -59,7 +59,7 @@ func TestVerifyClosesWholeRuns(t *testing.T) {
 func TestVerifyFindsAnyChangedByte(t *testing.T) {
 	for _, f := range []Format{MEP, MDF, MFP} {
 		t.Run(f.String(), func(t *testing.T) {
-			r := newRig(t, memoryDir(t), f)
+			r := newRig(t, must.MemoryDir(t), f)
 			id := r.closed(0, mep(0, 1), mep(1, 1), mep(3, 1))
 			r.closed(1, mep(2, 1))
 			r.verdict(16, 16)
@@ -92,7 +92,7 @@ func TestVerifyFindsAnyChangedByte(t *testing.T) {
 func TestVerifyParsesWhatTheChecksumsProve(t *testing.T) {
 	for _, f := range []Format{MEP, MDF, MFP} {
 		t.Run(f.String(), func(t *testing.T) {
-			r := newRig(t, memoryDir(t), f)
+			r := newRig(t, must.MemoryDir(t), f)
 			e := mep(1, 1)
 			e.Events = 3 // of the bytes
 			id := r.closed(0, mep(0, 1), e)
@@ -140,7 +140,7 @@ func TestVerifyHoldsFilesAgainstTheVerdict(t *testing.T) {
 		"no verdict":      {func(*rig) {}, false, "no verdict"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, memoryDir(t), MEP)
+			r := newRig(t, must.MemoryDir(t), MEP)
 			r.closed(0, mep(0, 1), mep(4, 1), mep(7, 1))
 			r.closed(1, mep(1, 1), mep(6, 1), mep(5, 1))
 			c.verdict(r)
@@ -159,9 +159,7 @@ func TestVerifyNeedsARun(t *testing.T) {
 			t.Error(path)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, "run-000001"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(dir, "run-000001"), 0o777))
 	if _, err := Verify(context.Background(), dir, VerifyOptions{}); err == nil || !strings.Contains(err.Error(),
 		"run.json") {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"ringlet/event"
 	"ringlet/internal/regular"
@@ -66,7 +69,12 @@ func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions
 	if o.Parallel <= 0 {
 		o.Parallel = runtime.GOMAXPROCS(0)
 	}
-	err := parallel(ctx, min(o.Parallel, len(pieces)), pieces, d.read)
+	group, reading := errgroup.WithContext(ctx)
+	group.SetLimit(o.Parallel)
+	for _, p := range pieces {
+		group.Go(func() error { return d.read(reading, p) })
+	}
+	err := cmp.Or(group.Wait(), context.Cause(ctx))
 	for _, p := range pieces {
 		for _, problem := range p.problems.Listed {
 			p.s.Problems.add(problem.Kind, problem.File, problem.Events, "%s", problem.Text)
@@ -76,34 +84,11 @@ func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions
 	return d.sound, err
 }
 
-// parallel does work for each of items in n goroutines, until one fails or ctx ends.
-func parallel[T any](ctx context.Context, n int, items []T, work func(context.Context, T) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	next := make(chan T, len(items))
-	for _, it := range items {
-		next <- it
-	}
-	close(next)
-	var wg sync.WaitGroup
-	for range n {
-		wg.Go(func() {
-			for it := range next {
-				if ctx.Err() != nil {
-					return
-				}
-				if err := work(ctx, it); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return context.Cause(ctx)
-}
-
 // read goes through a piece.
 func (d *dataReader) read(ctx context.Context, p *piece) error {
+	if ctx.Err() != nil {
+		return ctx.Err() // another piece cannot be read
+	}
 	s := p.s
 	f, err := regular.Open(filepath.Join(d.c.Dir, s.Name))
 	if errors.Is(err, fs.ErrNotExist) && s.Open {
@@ -129,7 +114,7 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 		if !ok || e.Offset < w.end || !d.usable(e, s) {
 			return nil // Read has named it
 		}
-		sound, err := d.entry(p, w, e)
+		sound, err := d.entry(ctx, p, w, e)
 		if err != nil {
 			return err
 		}
@@ -170,9 +155,9 @@ func (d *dataReader) add(batch []Entry, w *window) {
 }
 
 // entry checks the bytes of one MEP. An error is of reading.
-func (d *dataReader) entry(p *piece, w *window, e *Entry) (sound bool, err error) {
+func (d *dataReader) entry(ctx context.Context, p *piece, w *window, e *Entry) (sound bool, err error) {
 	whole := e.Offset == w.end
-	data, crc, err := w.read(e)
+	data, crc, err := w.read(ctx, e)
 	if err != nil {
 		return false, err
 	}
@@ -228,24 +213,34 @@ func (w *window) startBehind(ctx context.Context, x *indexFile, from int64, pack
 
 // read gives the bytes of e, good until the next call, and the CRC up to their end. What stands before them and is of
 // no MEP is taken into the CRC. The next entry goes on from the CRC in the index, so that damage is named once.
-func (w *window) read(e *Entry) (data []byte, crc uint32, err error) {
-	crc = w.crc
-	for w.end < e.Offset {
-		gap, err := w.bytes(w.end, min(e.Offset-w.end, windowBytes))
-		if err != nil {
-			return nil, 0, err
-		}
-		crc = crc32.Update(crc, Castagnoli, gap)
-		w.end += int64(len(gap))
+func (w *window) read(ctx context.Context, e *Entry) (data []byte, crc uint32, err error) {
+	if err := w.sumTo(ctx, e.Offset); err != nil {
+		return nil, 0, err
 	}
 	data, err = w.bytes(e.Offset, e.Length)
 	if err != nil {
 		return nil, 0, err
 	}
-	crc = crc32.Update(crc, Castagnoli, data)
+	crc = crc32.Update(w.crc, Castagnoli, data)
 	w.end, w.crc = e.End(), e.CRC
 	w.unsaid += e.Length
 	return data, crc, nil
+}
+
+// sumTo takes the bytes up to an offset into the CRC.
+func (w *window) sumTo(ctx context.Context, offset int64) error {
+	for w.end < offset {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := w.bytes(w.end, min(offset-w.end, windowBytes))
+		if err != nil {
+			return err
+		}
+		w.crc = crc32.Update(w.crc, Castagnoli, b)
+		w.end += int64(len(b))
+	}
+	return nil
 }
 
 // bytes gives n bytes at offset.

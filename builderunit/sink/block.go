@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"errors"
 	"hash/crc32"
 	"time"
 
@@ -81,9 +80,9 @@ func (s *Segments) handOver(last bool) error {
 	return nil
 }
 
-// place writes a large piece straight to its place, when all that stands before it is written: data have no gaps.
+// direct writes a large piece where it belongs, when all that stands before it is written: data have no gaps.
 // Entries are written behind it, since it is part of no MEP yet that has one.
-func (s *Segments) place(p []byte) error {
+func (s *Segments) direct(p []byte) error {
 	if len(s.cur.entries) > 0 || len(s.out.buf) > 0 {
 		if err := s.handOver(false); err != nil {
 			return err
@@ -176,12 +175,8 @@ func (s *Segments) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
-		s.err = err
-		var known *SinkError
-		if !errors.As(err, &known) {
-			s.err = &SinkError{Path: s.c.Dir, Op: "write", Cause: err}
-		}
-		s.room.Broadcast()
+		s.err = failed(s.c.Dir, "write", err)
+		s.changed.Broadcast()
 		s.nudge()
 	}
 }

@@ -14,7 +14,7 @@ import (
 // and counts the MEP as discarded when Write returns it. Readers that die are detached and counted, and writing goes
 // on.
 type Buffer struct {
-	// immutable after NewBuffer
+	// immutable; the sink closes it
 	w *shmem.Writer
 
 	// owned by the goroutine that uses the sink
@@ -25,48 +25,35 @@ type Buffer struct {
 	deadReaders, lost, superseded atomic.Uint64
 }
 
-// NewBuffer makes a sink of w and owns it: Finish and Abort close it.
-func NewBuffer(w *shmem.Writer) *Buffer {
-	return &Buffer{w: w, result: Result{Path: w.Name()}}
-}
-
 // Write copies the MEP into the buffer. A MEP larger than the buffer takes is a *SinkError around shmem.ErrTooLarge.
 func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
-	if b.closed {
-		return &SinkError{Path: b.w.Name(), Op: "write", Cause: errClosed}
+	err := b.commit(ctx, m, mep, entryMEP)
+	if err == nil {
+		b.result.add(m, len(mep))
 	}
-	if err := b.commit(ctx, markOf(m), mep, entryMEP); err != nil {
-		return err
-	}
-	b.result.MEPs++
-	b.result.Events += uint64(m.Events)
-	b.result.Bytes += uint64(len(mep))
-	return nil
+	return err
 }
 
 // Supersede tells readers that a MEP which was written here does not count: the builder unit was excluded before its
 // outcome was known, and another one delivers the MEP. It is called from the goroutine that writes.
 func (b *Buffer) Supersede(ctx context.Context, m Meta) error {
-	if b.closed {
-		return &SinkError{Path: b.w.Name(), Op: "mark a MEP as superseded", Cause: errClosed}
-	}
 	b.superseded.Add(1)
-	return b.commit(ctx, markOf(m), nil, entrySuperseded)
+	return b.commit(ctx, m, nil, entrySuperseded)
 }
 
 // commit writes an entry: a MEP, or nothing, and its mark.
-func (b *Buffer) commit(ctx context.Context, m Mark, mep []byte, kind uint32) error {
+func (b *Buffer) commit(ctx context.Context, m Meta, mep []byte, kind uint32) error {
+	if b.closed {
+		return failed(b.w.Name(), "write", errClosed)
+	}
 	n := len(mep) + markBytes
 	place, err := b.reserve(ctx, n)
 	if err != nil {
 		return err
 	}
 	copy(place.Data, mep)
-	m.put(place.Data[len(mep):n])
-	if err := b.w.Commit(place, n, kind); err != nil {
-		return &SinkError{Path: b.w.Name(), Op: "commit a MEP", Cause: err}
-	}
-	return nil
+	putMark(place.Data[len(mep):n], m)
+	return failed(b.w.Name(), "commit a MEP", b.w.Commit(place, n, kind))
 }
 
 func (b *Buffer) reserve(ctx context.Context, n int) (shmem.Place, error) {
@@ -78,7 +65,7 @@ func (b *Buffer) reserve(ctx context.Context, n int) (shmem.Place, error) {
 		case errors.Is(err, shmem.ErrReaderDead):
 			dead, err := b.w.DetachDead()
 			if err != nil {
-				return shmem.Place{}, &SinkError{Path: b.w.Name(), Op: "detach dead readers", Cause: err}
+				return shmem.Place{}, failed(b.w.Name(), "detach dead readers", err)
 			}
 			for _, d := range dead {
 				b.deadReaders.Add(1)
@@ -87,7 +74,7 @@ func (b *Buffer) reserve(ctx context.Context, n int) (shmem.Place, error) {
 		case ctx.Err() != nil:
 			return shmem.Place{}, ctx.Err()
 		default:
-			return shmem.Place{}, &SinkError{Path: b.w.Name(), Op: "reserve room for a MEP", Cause: err}
+			return shmem.Place{}, failed(b.w.Name(), "reserve room for a MEP", err)
 		}
 	}
 }
@@ -111,11 +98,11 @@ func (b *Buffer) Stats() BufferStats {
 // then shmem.ErrEndOfRun.
 func (b *Buffer) Finish() (Result, error) {
 	if b.closed {
-		return Result{}, &SinkError{Path: b.w.Name(), Op: "finish", Cause: errClosed}
+		return Result{}, failed(b.w.Name(), "finish", errClosed)
 	}
 	b.closed = true
 	if err := errors.Join(b.w.End(), b.w.Close()); err != nil {
-		return Result{}, &SinkError{Path: b.w.Name(), Op: "finish", Cause: err}
+		return Result{}, failed(b.w.Name(), "finish", err)
 	}
 	return b.result, nil
 }
@@ -126,8 +113,5 @@ func (b *Buffer) Abort() error {
 		return nil
 	}
 	b.closed = true
-	if err := b.w.Close(); err != nil {
-		return &SinkError{Path: b.w.Name(), Op: "close", Cause: err}
-	}
-	return nil
+	return failed(b.w.Name(), "close", b.w.Close())
 }

@@ -3,28 +3,42 @@ package sink
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"testing"
 	"time"
 
 	"ringlet/shmem"
+	"ringlet/testkit/must"
 )
 
 func newBuffer(t *testing.T, capacity int) (*Buffer, *shmem.Reader) {
 	t.Helper()
 	dir := shmem.WithDir(t.TempDir())
 	w, err := shmem.CreateWriter("ringlet-1-n0-out", capacity, shmem.Broadcast, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := NewBuffer(w)
+	must.OK(t, err)
+	b := &Buffer{w: w, result: Result{Path: w.Name()}}
 	t.Cleanup(func() { _ = b.Abort() })
 	r, err := shmem.OpenReader("ringlet-1-n0-out", dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return b, r
+}
+
+// markOf reads the mark at the end of an entry's data, and gives the MEP before it, as a consumer does.
+func markOf(data []byte) (m Meta, mep []byte, ok bool) {
+	at := len(data) - markBytes
+	if at < 0 {
+		return m, nil, false
+	}
+	le, b := binary.LittleEndian, data[at:]
+	return Meta{
+		MEP:        le.Uint64(b),
+		FirstEvent: le.Uint64(b[8:]),
+		Events:     int(le.Uint32(b[16:])),
+		Attempt:    le.Uint32(b[20:]),
+		Run:        le.Uint32(b[24:]),
+	}, data[:at], true
 }
 
 func TestBuffer(t *testing.T) {
@@ -40,8 +54,8 @@ func TestBuffer(t *testing.T) {
 				return
 			}
 			m, want := buildMEP(t, p, k, testPacking, int(k%5))
-			mark, mep, ok := MarkOf(e.Data)
-			if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || mark != markOf(m) {
+			mark, mep, ok := markOf(e.Data)
+			if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || mark != m {
 				errs <- errors.New("an entry is not the MEP that was written")
 				return
 			}
@@ -55,9 +69,7 @@ func TestBuffer(t *testing.T) {
 	}()
 	for k := range uint64(n) {
 		m, mep := buildMEP(t, p, k, testPacking, int(k%5))
-		if err := b.Write(t.Context(), m, mep); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.Write(t.Context(), m, mep))
 	}
 	res, err := b.Finish()
 	if err != nil || res.MEPs != n || res.Events != n*testPacking || res.Path == "" {
@@ -78,21 +90,17 @@ func TestBuffer(t *testing.T) {
 func TestSuperseded(t *testing.T) {
 	b, r := newBuffer(t, 64<<10)
 	m := Meta{Run: 7, MEP: 1 << 40, FirstEvent: 5, Events: 3, Attempt: 2}
-	if err := b.Supersede(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Supersede(t.Context(), m))
 	e, err := r.Next(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	mark, mep, ok := MarkOf(e.Data)
-	if e.Type != entrySuperseded || !ok || len(mep) > 0 || mark != markOf(m) {
+	must.OK(t, err)
+	mark, mep, ok := markOf(e.Data)
+	if e.Type != entrySuperseded || !ok || len(mep) > 0 || mark != m {
 		t.Errorf("type %#x, %+v, %d bytes", e.Type, mark, len(mep))
 	}
 	if got := b.Stats().Superseded; got != 1 {
 		t.Errorf("%d counted", got)
 	}
-	if _, _, ok := MarkOf(e.Data[:markBytes-1]); ok {
+	if _, _, ok := markOf(e.Data[:markBytes-1]); ok {
 		t.Error("a mark was read from too few bytes")
 	}
 	if _, err := b.Finish(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/testkit/must"
 )
 
 // forgetful is an outlet whose bytes go nowhere.
@@ -23,7 +24,7 @@ func (f *forgetful) spill() error {
 	return nil
 }
 
-func (f *forgetful) place(p []byte) error {
+func (f *forgetful) direct(p []byte) error {
 	f.taken += int64(len(p))
 	return nil
 }
@@ -36,21 +37,17 @@ func discarding() *forgetful {
 }
 
 // fragmentsMEP makes the first MEP of n events of sources with fragments of about size bytes.
-func fragmentsMEP(t tb, sources, size, n int) (Meta, []byte) {
+func fragmentsMEP(t must.TB, sources, size, n int) (Meta, []byte) {
 	t.Helper()
 	p, err := pattern.New(pattern.Config{Seed: 1, Sources: sources, FragmentSize: size, Align: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	buf := make([]byte, event.MEPHeaderSize(sources))
 	var ids []uint16
 	var offsets []uint32
 	for s := range uint16(sources) {
 		mfp := make([]byte, p.MaxMFP(s, n))
 		size, _, err := p.FillMFP(mfp, s, 0, n, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ids, offsets = append(ids, s), append(offsets, uint32(len(buf)/4))
 		buf = append(buf, mfp[:size]...)
 		buf = append(buf, make([]byte, -len(buf)&3)...)
@@ -62,19 +59,15 @@ func fragmentsMEP(t tb, sources, size, n int) (Meta, []byte) {
 }
 
 // oneByOne is what the records of a MEP of generated data are, each with a checksum of its own.
-func oneByOne(t tb, m Meta, mep []byte) (out []byte) {
+func oneByOne(t must.TB, m Meta, mep []byte) (out []byte) {
 	t.Helper()
 	packet, err := event.ParseMEP(mep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range m.Events {
 		var fragments []event.SourceFragment
 		for k := range packet.N() {
 			p, err := packet.MFP(k)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			fragments = append(fragments, event.SourceFragment{
 				Type: p.FragmentType(i), Version: p.Version(), Source: p.Source(), Data: p.Fragment(i),
 			})
@@ -85,9 +78,8 @@ func oneByOne(t tb, m Meta, mep []byte) (out []byte) {
 			Orbit: uint32(id / event.BunchesPerOrbit),
 			Bunch: uint32(id % event.BunchesPerOrbit),
 		}
-		if out, err = event.AppendRecordFromFragments(out, h, fragments); err != nil {
-			t.Fatal(err)
-		}
+		out, err = event.AppendRecordFromFragments(out, h, fragments)
+		must.OK(t, err)
 	}
 	return out
 }
@@ -104,13 +96,9 @@ func TestEncodeSealsEveryRecord(t *testing.T) {
 			out := &got.stream
 			var e encoder
 			for range 3 {
-				if err := e.write(out, recording.MDF, m, mep); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, e.write(out, recording.MDF, m, mep))
 			}
-			if err := out.flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, out.flush())
 			if !bytes.Equal(got.all, bytes.Repeat(want, 3)) {
 				t.Errorf("%d bytes, not the %d that three times the records have", len(got.all), 3*len(want))
 			}
@@ -122,26 +110,18 @@ func TestEncodeSealsEveryRecord(t *testing.T) {
 // generated ones: it comes out without.
 func TestEncodeLeavesReplayedChecksumsAlone(t *testing.T) {
 	bank, err := event.AppendBank(nil, 16, 0, 5, []byte("replayed"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	record, err := event.AppendRecord(nil, event.MDFHeader{DataType: event.MDFBanks}, bank)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	binary.LittleEndian.PutUint32(record[12:], 0)
 	fragment, err := event.AppendRecordBank(nil, event.Record(record).Header(), []uint16{0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fragment = append(fragment, bank...)
 
 	const events, replayed = 9, 4
 	mfp := make([]byte, event.MaxMFPSize(events, 100, 2))
 	w, err := event.StartMFP(mfp, event.MFPHeader{N: events, Align: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var want []byte
 	for i := range events {
 		kind, data := event.BankType(9), []byte{byte(i)}
@@ -152,13 +132,10 @@ func TestEncodeLeavesReplayedChecksumsAlone(t *testing.T) {
 			[]event.SourceFragment{{Type: kind, Data: data}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Append(kind, data); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Append(kind, data))
 	}
-	if mfp, err = w.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	mfp, err = w.Finish()
+	must.OK(t, err)
 	mep := append(make([]byte, event.MEPHeaderSize(1)), mfp...)
 	mep = append(mep, make([]byte, -len(mep)&3)...)
 	if _, err := event.PutMEPHeader(mep, []uint16{0}, []uint32{uint32(event.MEPHeaderSize(1) / 4)},
@@ -167,9 +144,7 @@ func TestEncodeLeavesReplayedChecksumsAlone(t *testing.T) {
 	}
 	out := &discarding().stream
 	var e encoder
-	if err := e.write(out, recording.MDF, Meta{Run: 9, Events: events}, mep); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.write(out, recording.MDF, Meta{Run: 9, Events: events}, mep))
 	if !bytes.Equal(out.buf, want) {
 		t.Errorf("%x\nwant\n%x", out.buf, want)
 	}
@@ -184,15 +159,11 @@ func BenchmarkEncode(b *testing.B) {
 			to := discarding()
 			out := &to.stream
 			var e encoder
-			if err := e.write(out, recording.MDF, m, mep); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, e.write(out, recording.MDF, m, mep))
 			b.SetBytes(to.taken + int64(len(out.buf)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := e.write(out, recording.MDF, m, mep); err != nil {
-					b.Fatal(err)
-				}
+				must.OK(b, e.write(out, recording.MDF, m, mep))
 			}
 		})
 	}

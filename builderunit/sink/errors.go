@@ -35,6 +35,15 @@ func (e *SinkError) Error() string {
 // Unwrap gives the cause.
 func (e *SinkError) Unwrap() error { return e.Cause }
 
+// failed is the *SinkError of what was being done: none if err is none, and one that is there already as it is.
+func failed(path, op string, err error) error {
+	var known *SinkError
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &SinkError{Path: path, Op: op, Cause: err}
+}
+
 // full says whether there was no room: a full disk, a used-up quota, a limit on the size of files.
 func (e *SinkError) full() bool {
 	return errors.Is(e.Cause, unix.ENOSPC) || errors.Is(e.Cause, unix.EDQUOT) || errors.Is(e.Cause, unix.EFBIG)

@@ -15,6 +15,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event/pattern"
+	"ringlet/testkit/must"
 )
 
 // faultyDisk fails at some point, for good.
@@ -96,12 +97,10 @@ func (f *faulty) Truncate(size int64) error {
 // there afterwards: at once, or when the run has been recovered.
 func TestFaultyDisk(t *testing.T) {
 	p := testPattern(t)
-	parent := memoryDir(t)
+	parent := must.MemoryDir(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(parent, "")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, err)
 		defer os.RemoveAll(dir)
 		r := newRun(rt, dir, rapid.SampledFrom(formats).Draw(rt, "format"))
 		d := &faultyDisk{
@@ -114,9 +113,7 @@ func TestFaultyDisk(t *testing.T) {
 		c := r.config(0, rapid.SampledFrom(durabilities).Draw(rt, "durability"))
 		c.SegmentBytes = rapid.SampledFrom([]int64{1, 3000, 300_000, 1 << 30}).Draw(rt, "segment bytes")
 		s, err := newSegments(c, d.hook())
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, err)
 		defer func() { _ = s.Abort() }()
 		want, flushed := map[mepAt][]byte{}, 0
 		for k := 0; err == nil && k < 40; k++ {
@@ -154,8 +151,8 @@ func TestFaultyDisk(t *testing.T) {
 }
 
 // tails are the files .tail in a directory.
-func tails(t tb, dir string) (names []string) {
-	for _, n := range strings.Fields(left(t, dir)) {
+func tails(t must.TB, dir string) (names []string) {
+	for _, n := range strings.Fields(namesIn(t, dir)) {
 		if strings.HasSuffix(n, recording.TailSuffix) {
 			names = append(names, n)
 		}

@@ -16,30 +16,22 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tb is what testing.TB and *rapid.T have in common.
-type tb interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
-
 const testSources, testPacking = 3, 4
 
-func testPattern(t tb) *pattern.Pattern {
+func testPattern(t must.TB) *pattern.Pattern {
 	t.Helper()
 	p, err := pattern.New(pattern.Config{Seed: 1, Sources: testSources, FragmentSize: 50, Align: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 
 // buildMEP makes MEP k of n events, with a gap of gap words before each MFP.
-func buildMEP(t tb, p *pattern.Pattern, k uint64, n, gap int) (Meta, []byte) {
+func buildMEP(t must.TB, p *pattern.Pattern, k uint64, n, gap int) (Meta, []byte) {
 	t.Helper()
 	first := k * testPacking
 	buf := make([]byte, event.MEPHeaderSize(testSources))
@@ -49,9 +41,7 @@ func buildMEP(t tb, p *pattern.Pattern, k uint64, n, gap int) (Meta, []byte) {
 		buf = append(buf, bytes.Repeat([]byte{0xEE}, 4*gap)...)
 		mfp := make([]byte, p.MaxMFP(s, n))
 		size, _, err := p.FillMFP(mfp, s, first, n, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		sources = append(sources, s)
 		offsets = append(offsets, uint32(len(buf)/4))
 		buf = append(buf, mfp[:size]...)
@@ -63,7 +53,7 @@ func buildMEP(t tb, p *pattern.Pattern, k uint64, n, gap int) (Meta, []byte) {
 }
 
 // checkMDF reads a generated MDF and returns the event ids in it, from orbit and bunch.
-func checkMDF(t tb, p *pattern.Pattern, data []byte) (ids []uint64) {
+func checkMDF(t must.TB, p *pattern.Pattern, data []byte) (ids []uint64) {
 	t.Helper()
 	c := event.NewMDFCursor(data, true)
 	for {
@@ -85,20 +75,16 @@ func checkMDF(t tb, p *pattern.Pattern, data []byte) (ids []uint64) {
 			if !banks.Next() || banks.Bank().SourceID() != int16(s) || banks.Bank().Type() != p.FragmentType(s) {
 				t.Fatalf("event %d: source %d: %v", id, s, banks.Err())
 			}
-			if err := p.CheckFragment(s, id, banks.Bank().Data()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.CheckFragment(s, id, banks.Bank().Data()))
 		}
 	}
 }
 
-// left lists what is in a directory, for tests that nothing stays behind.
-func left(t tb, dir string) string {
+// namesIn lists what is in a directory, for tests that nothing stays behind.
+func namesIn(t must.TB, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -106,38 +92,20 @@ func left(t tb, dir string) string {
 	return strings.Join(names, " ")
 }
 
-// memoryDir is a directory where synchronising costs nothing, for properties that finish hundreds of files.
-func memoryDir(t testing.TB) string {
-	dir, err := os.MkdirTemp("/dev/shm", "ringlet-sink-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
-func read(t tb, elem ...string) []byte {
+func read(t must.TB, elem ...string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(elem...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }
 
 // encoded is what a MEP becomes in a format.
-func encoded(t tb, format recording.Format, m Meta, mep []byte) []byte {
+func encoded(t must.TB, format recording.Format, m Meta, mep []byte) []byte {
 	t.Helper()
 	c := &collector{}
 	c.stream = newStream("memory", c)
 	var e encoder
-	if err := e.write(&c.stream, format, m, mep); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.write(&c.stream, format, m, mep))
 	return append(c.all, c.stream.buf...)
 }
 
@@ -153,7 +121,7 @@ func (c *collector) spill() error {
 	return nil
 }
 
-func (c *collector) place(p []byte) error {
+func (c *collector) direct(p []byte) error {
 	c.all = append(c.all, p...)
 	return nil
 }
@@ -165,14 +133,13 @@ type testRun struct {
 	format      recording.Format
 }
 
-func newRun(t tb, dir string, format recording.Format) *testRun {
+func newRun(t must.TB, dir string, format recording.Format) *testRun {
 	t.Helper()
 	r := &testRun{dir: dir, key: recording.NewKey(), format: format}
 	var err error
 	about := recording.About{Run: 9, Key: r.key, Format: format, Packing: testPacking, Program: "test"}
-	if r.runDir, err = recording.OpenRun(dir, about, false); err != nil {
-		t.Fatal(err)
-	}
+	r.runDir, err = recording.OpenRun(dir, about, false)
+	must.OK(t, err)
 	return r
 }
 
@@ -197,12 +164,10 @@ type mepAt struct {
 
 // readBack reads the closed segments of a run as the manifest lists them, and checks everything that a reader can. It
 // gives the bytes of each MEP. Nothing else may be in the directory but what may names.
-func (r *testRun) readBack(t tb, may ...string) map[mepAt][]byte {
+func (r *testRun) readBack(t must.TB, may ...string) map[mepAt][]byte {
 	t.Helper()
 	m, err := recording.Load(r.runDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	all := map[mepAt][]byte{}
 	known := slices.Concat(may, []string{recording.ManifestName, recording.LockName})
 	for _, b := range m.Builders {
@@ -212,23 +177,22 @@ func (r *testRun) readBack(t tb, may ...string) map[mepAt][]byte {
 			r.readSegment(t, id, s, all)
 		}
 	}
-	for _, name := range strings.Fields(left(t, r.runDir)) {
+	for _, name := range strings.Fields(namesIn(t, r.runDir)) {
 		if !slices.Contains(known, name) {
-			t.Fatalf("%s is left in %s", name, left(t, r.runDir))
+			t.Fatalf("%s is left in %s", name, namesIn(t, r.runDir))
 		}
 	}
 	return all
 }
 
-func (r *testRun) readSegment(t tb, id recording.SegmentID, s recording.Segment, all map[mepAt][]byte) {
+func (r *testRun) readSegment(t must.TB, id recording.SegmentID, s recording.Segment, all map[mepAt][]byte) {
 	t.Helper()
 	data, index := read(t, r.runDir, id.Name()), read(t, r.runDir, id.Index())
 	var h recording.Header
 	if err := h.Parse(index); err != nil || h.Key != r.key || h.Segment != id || h.Run != 9 {
 		t.Fatalf("%+v: %v", h, err)
 	}
-	got := recording.Segment{Name: s.Name, Number: id.Number, Closed: s.Closed, Recovered: s.Recovered,
-		TailBytes: s.TailBytes}
+	got := recording.Segment{Recovered: s.Recovered, TailBytes: s.TailBytes}
 	for index = index[recording.HeaderBytes:]; len(index) > 0; index = index[recording.EntryBytes:] {
 		var e recording.Entry
 		if !e.Parse(index) || e.Offset != got.Bytes || e.End() > int64(len(data)) {
@@ -238,24 +202,23 @@ func (r *testRun) readSegment(t tb, id recording.SegmentID, s recording.Segment,
 			t.Fatalf("%s: the checksum up to MEP %d is %x, not %x", id.Name(), e.MEP, crc, e.CRC)
 		}
 		got.Add(e)
-		got.CRC = recording.CRCText(e.CRC)
 		all[mepAt{e.MEP, e.Attempt}] = data[e.Offset:e.End()]
 	}
 	if got.MEPs == 0 || got.Bytes != int64(len(data)) {
 		t.Fatalf("%s has %d bytes, its index proves %+v", id.Name(), len(data), got)
 	}
+	got.Close(id, s.Closed)
+	got.Sum = 0 // the manifest has it as CRC
 	if diff := cmp.Diff(got, s); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
 // state is that of a builder unit in the manifest.
-func (r *testRun) state(t tb, builder int) recording.State {
+func (r *testRun) state(t must.TB, builder int) recording.State {
 	t.Helper()
 	m, err := recording.Load(r.runDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return m.Builder(builder).State
 }
 
@@ -263,9 +226,7 @@ func (r *testRun) state(t tb, builder int) recording.State {
 func newTestSegments(t testing.TB, c SegmentsConfig, h hook) *Segments {
 	t.Helper()
 	s, err := newSegments(c, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = s.Abort() })
 	return s
 }

@@ -15,6 +15,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event/pattern"
+	"ringlet/testkit/must"
 )
 
 // The child of TestKilled is this test binary again, told so by these variables.
@@ -35,9 +36,7 @@ func TestWriteUntilKilled(t *testing.T) {
 	d, errD := recording.ParseDurability(os.Getenv(childDurability))
 	format, errF := recording.ParseFormat(os.Getenv(childFormat))
 	key, errK := recording.ParseKey(os.Getenv(childKey))
-	if err := errors.Join(errD, errF, errK); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(errD, errF, errK))
 	s, err := NewSegments(SegmentsConfig{
 		Dir:          dir,
 		Run:          9,
@@ -46,25 +45,19 @@ func TestWriteUntilKilled(t *testing.T) {
 		SegmentBytes: 500_000,
 		Durability:   d,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for k := uint64(0); ; k++ {
 		m, mep := killedMEP(t, p, k)
-		if err := s.Write(t.Context(), m, mep); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Write(t.Context(), m, mep))
 		if k%3 == 0 {
-			if err := s.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Flush())
 			fmt.Printf("flushed %d\n", k)
 		}
 	}
 }
 
 // killedMEP is MEP k of the child; its size depends on k.
-func killedMEP(t tb, p *pattern.Pattern, k uint64) (Meta, []byte) {
+func killedMEP(t must.TB, p *pattern.Pattern, k uint64) (Meta, []byte) {
 	return buildMEP(t, p, k, testPacking, []int{0, 0, 50, 3000, 30_000}[k%5])
 }
 
@@ -81,9 +74,7 @@ func TestKilled(t *testing.T) {
 		r := newRun(t, t.TempDir(), formats[i%3])
 		last := r.kill(t, d, rand.IntN(150))
 		found, err := recording.Recover(t.Context(), r.dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, f := range found {
 			if f.Err != nil || f.Live {
 				t.Error(f.String())
@@ -112,13 +103,9 @@ func (r *testRun) kill(t *testing.T, d recording.Durability, reports int) (last 
 	child.Env = append(os.Environ(), childDir+"="+r.runDir, childKey+"="+r.key.String(), childDurability+"="+d.String(),
 		childFormat+"="+r.format.String())
 	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	child.Stderr = os.Stderr
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, child.Start())
 	last = -1
 	lines := bufio.NewScanner(out)
 	for n := 0; lines.Scan(); n++ {
@@ -129,9 +116,7 @@ func (r *testRun) kill(t *testing.T, d recording.Durability, reports int) (last 
 		}
 		last = k
 		if n == reports {
-			if err := child.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, child.Process.Kill())
 		}
 	}
 	_, _ = io.Copy(io.Discard, out)

@@ -12,7 +12,7 @@ type Settings struct {
 	About     recording.About // the run, for its manifest; the format is found here
 	Output    string          // the directory of all runs, the name of the shared-memory buffer, or what was configured
 	Overwrite bool
-	Room      int // of the buffer, bytes
+	Capacity  int // of the buffer, bytes
 }
 
 // Row is a kind of sink.
@@ -61,9 +61,9 @@ func segmentsOf(format recording.Format) func(Settings) (Sink, error) {
 }
 
 func openBuffer(s Settings) (Sink, error) {
-	w, err := shmem.CreateWriter(s.Output, s.Room, shmem.Broadcast)
+	w, err := shmem.CreateWriter(s.Output, s.Capacity, shmem.Broadcast)
 	if err != nil {
 		return nil, err
 	}
-	return NewBuffer(w), nil
+	return &Buffer{w: w, result: Result{Path: w.Name()}}, nil
 }

@@ -37,13 +37,13 @@ type File struct {
 // NewFile creates the temporary file of c.Path. The error is a *SinkError.
 func NewFile(c FileConfig) (*File, error) {
 	if !c.Format.Valid() {
-		return nil, &SinkError{Path: c.Path, Op: "create it", Cause: fmt.Errorf("%v is not a format of files", c.Format)}
+		return nil, failed(c.Path, "create it", fmt.Errorf("%v is not a format of files", c.Format))
 	}
 	switch st, err := os.Stat(c.Path); {
 	case err == nil && !st.Mode().IsRegular():
-		return nil, &SinkError{Path: c.Path, Op: "create it", Cause: errNotRegular}
+		return nil, failed(c.Path, "create it", errNotRegular)
 	case err == nil && !c.Overwrite:
-		return nil, &SinkError{Path: c.Path, Op: "create it", Cause: ErrExists}
+		return nil, failed(c.Path, "create it", ErrExists)
 	}
 	dir, base := filepath.Split(c.Path)
 	for {
@@ -53,7 +53,7 @@ func NewFile(c FileConfig) (*File, error) {
 			continue
 		}
 		if err != nil {
-			return nil, &SinkError{Path: c.Path, Op: "create it", Cause: err}
+			return nil, failed(c.Path, "create it", err)
 		}
 		w := &File{cfg: c, temp: name, f: f, sync: f.Sync, result: Result{Path: c.Path}}
 		w.out = newStream(c.Path, w)
@@ -67,7 +67,7 @@ func (w *File) Write(ctx context.Context, m Meta, mep []byte) error {
 		return err
 	}
 	if w.closed {
-		return &SinkError{Path: w.cfg.Path, Op: "write", Cause: errClosed}
+		return failed(w.cfg.Path, "write", errClosed)
 	}
 	if w.out.err != nil {
 		return w.out.err
@@ -75,18 +75,17 @@ func (w *File) Write(ctx context.Context, m Meta, mep []byte) error {
 	if err := w.enc.write(&w.out, w.cfg.Format, m, mep); err != nil {
 		return err
 	}
-	w.result.MEPs++
-	w.result.Events += uint64(m.Events)
+	w.result.add(m, 0) // bytes are counted as they are written
 	return nil
 }
 
 func (w *File) spill() error {
-	err := w.place(w.out.buf)
+	err := w.direct(w.out.buf)
 	w.out.buf = w.out.buf[:0]
 	return err
 }
 
-func (w *File) place(p []byte) error {
+func (w *File) direct(p []byte) error {
 	n, err := w.f.Write(p)
 	w.result.Bytes += uint64(n)
 	if err == nil && n < len(p) {
@@ -105,7 +104,7 @@ func (w *File) Flush() error { return nil }
 // rest.
 func (w *File) Finish() (Result, error) {
 	if w.closed {
-		return Result{}, &SinkError{Path: w.cfg.Path, Op: "finish", Cause: errClosed}
+		return Result{}, failed(w.cfg.Path, "finish", errClosed)
 	}
 	if err := w.out.flush(); err != nil {
 		return Result{}, err
@@ -123,7 +122,7 @@ func (w *File) Finish() (Result, error) {
 	}
 	w.temp, w.closed = "", true
 	if err := recording.SyncDir(filepath.Dir(w.cfg.Path)); err != nil {
-		return Result{}, &SinkError{Path: w.cfg.Path, Op: "synchronise its directory", Cause: err}
+		return Result{}, failed(w.cfg.Path, "synchronise its directory", err)
 	}
 	return w.result, nil
 }
@@ -153,8 +152,5 @@ func (w *File) Abort() error {
 	if rm := os.Remove(w.temp); !errors.Is(rm, fs.ErrNotExist) {
 		err = errors.Join(err, rm)
 	}
-	if err != nil {
-		return &SinkError{Path: w.cfg.Path, Op: "remove its temporary file", Cause: err}
-	}
-	return nil
+	return failed(w.cfg.Path, "remove its temporary file", err)
 }

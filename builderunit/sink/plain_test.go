@@ -12,14 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/builderunit/recording"
+	"ringlet/testkit/must"
 )
 
 func newFile(t testing.TB, c FileConfig) *File {
 	t.Helper()
 	f, err := NewFile(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = f.Abort() })
 	return f
 }
@@ -33,17 +32,15 @@ func TestFile(t *testing.T) {
 		var want []byte
 		for k := range uint64(12) { // sizes around every threshold
 			m, mep := buildMEP(t, p, k, testPacking, int(k)*20_000)
-			if err := errors.Join(f.Write(t.Context(), m, mep), f.Flush()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(f.Write(t.Context(), m, mep), f.Flush()))
 			want = append(want, encoded(t, format, m, mep)...)
 		}
 		r, err := f.Finish()
 		if err != nil || r.MEPs != 12 || r.Events != 12*testPacking || int(r.Bytes) != len(want) || r.Path != dst {
 			t.Fatal(err, r)
 		}
-		if err := f.Abort(); err != nil || !bytes.Equal(read(t, dst), want) || left(t, dir) != "out" {
-			t.Fatal(err, left(t, dir))
+		if err := f.Abort(); err != nil || !bytes.Equal(read(t, dst), want) || namesIn(t, dir) != "out" {
+			t.Fatal(err, namesIn(t, dir))
 		}
 	}
 }
@@ -56,17 +53,15 @@ func TestFileReplacesOnlyWhenTold(t *testing.T) {
 	dst := filepath.Join(dir, "out.mdf")
 	c := FileConfig{Path: dst, Format: recording.MDF}
 	late := newFile(t, c)
-	if err := os.WriteFile(dst, []byte("before"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(dst, []byte("before"), 0o600))
 	if _, err := NewFile(c); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "or --overwrite") {
 		t.Error(err)
 	}
 	if _, err := late.Finish(); !errors.Is(err, ErrExists) { // it came while this one was written
 		t.Error(err)
 	}
-	if err := late.Abort(); err != nil || left(t, dir) != "out.mdf" {
-		t.Error(err, left(t, dir))
+	if err := late.Abort(); err != nil || namesIn(t, dir) != "out.mdf" {
+		t.Error(err, namesIn(t, dir))
 	}
 	c.Overwrite = true
 	m, mep := buildMEP(t, p, 0, 2, 0)
@@ -81,8 +76,8 @@ func TestFileReplacesOnlyWhenTold(t *testing.T) {
 		t.Error(err)
 	}
 	f = newFile(t, c)
-	if _, err := f.Finish(); err != nil || len(read(t, dst)) != 0 || left(t, dir) != "out.mdf" {
-		t.Error(err, left(t, dir))
+	if _, err := f.Finish(); err != nil || len(read(t, dst)) != 0 || namesIn(t, dir) != "out.mdf" {
+		t.Error(err, namesIn(t, dir))
 	}
 }
 
@@ -134,7 +129,7 @@ func TestFileOnAFullDisk(t *testing.T) {
 	if !errors.As(err, &se) || !se.full() || !errors.Is(finErr, err) {
 		t.Fatal(err, finErr)
 	}
-	if err := f.Abort(); err != nil || left(t, dir) != "" {
-		t.Errorf("%v, left: %s", err, left(t, dir))
+	if err := f.Abort(); err != nil || namesIn(t, dir) != "" {
+		t.Errorf("%v, left: %s", err, namesIn(t, dir))
 	}
 }

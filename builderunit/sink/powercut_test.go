@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/builderunit/recording"
+	"ringlet/testkit/must"
 )
 
 // tape is what a sink did to its files, in order.
@@ -132,34 +133,26 @@ func apply(rt *rapid.T, content []byte, o op, fate string) []byte {
 // after Recover; at the others Recover finds a consistent whole all the same.
 func TestPowerCut(t *testing.T) {
 	p := testPattern(t)
-	parent := memoryDir(t)
+	parent := must.MemoryDir(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(parent, "")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, err)
 		defer os.RemoveAll(dir)
 		r := newRun(rt, filepath.Join(dir, "before"), rapid.SampledFrom(formats).Draw(rt, "format"))
 		c := r.config(0, rapid.SampledFrom([]recording.Durability{recording.Disk, recording.File}).Draw(rt, "durability"))
 		c.SegmentBytes = rapid.SampledFrom([]int64{1, 3000, 100_000, 1 << 30}).Draw(rt, "segment bytes")
 		l := &tape{}
 		s, err := newSegments(c, hook{wrap: func(f *os.File) storage { return &taped{file{f}, l} }})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, err)
 		defer func() { _ = s.Abort() }()
 		want := map[mepAt][]byte{}
 		flushed := []int{0} // of MEPs, at each length of the tape
 		for k := range rapid.IntRange(1, 12).Draw(rt, "MEPs") {
 			m, mep := buildMEP(rt, p, uint64(k), testPacking, rapid.SampledFrom([]int{0, 0, 500, 25_000}).Draw(rt, "gap"))
 			want[mepAt{m.MEP, 0}] = encoded(rt, r.format, m, mep)
-			if err := s.Write(rt.Context(), m, mep); err != nil {
-				rt.Fatal(err)
-			}
+			must.OK(rt, s.Write(rt.Context(), m, mep))
 			if rapid.Bool().Draw(rt, "flush") {
-				if err := s.Flush(); err != nil {
-					rt.Fatal(err)
-				}
+				must.OK(rt, s.Flush())
 				at := l.len()
 				for len(flushed) <= at {
 					flushed = append(flushed, flushed[len(flushed)-1])
@@ -173,9 +166,7 @@ func TestPowerCut(t *testing.T) {
 		cut := rapid.IntRange(0, len(l.ops)).Draw(rt, "power cut behind")
 		after := r.cutPower(rt, l, cut, filepath.Join(dir, "after"))
 		found, err := recording.Recover(rt.Context(), after.runDir)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, err)
 		for _, f := range found {
 			if f.Err != nil {
 				rt.Fatal(f.String())
@@ -201,13 +192,10 @@ func (r *testRun) cutPower(rt *rapid.T, l *tape, cut int, dir string) *testRun {
 	after := &testRun{dir: dir, key: r.key, format: r.format}
 	var err error
 	about := recording.About{Run: 9, Key: r.key, Format: r.format}
-	if after.runDir, err = recording.OpenRun(dir, about, false); err != nil {
-		rt.Fatal(err)
-	}
+	after.runDir, err = recording.OpenRun(dir, about, false)
+	must.OK(rt, err)
 	whole, err := recording.Load(r.runDir)
-	if err != nil {
-		rt.Fatal(err)
-	}
+	must.OK(rt, err)
 	seen, closed := map[string]bool{}, map[string]bool{}
 	for _, o := range l.ops[:cut] {
 		if seen[o.file] {
@@ -219,9 +207,7 @@ func (r *testRun) cutPower(rt *rapid.T, l *tape, cut int, dir string) *testRun {
 		if closed[name] = isClosed; !isClosed && !strings.HasSuffix(name, recording.IndexSuffix) {
 			name += recording.OpenSuffix
 		}
-		if err := os.WriteFile(filepath.Join(after.runDir, name), content, 0o600); err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, os.WriteFile(filepath.Join(after.runDir, name), content, 0o600))
 	}
 	err = recording.Update(after.runDir, func(m *recording.Manifest) error {
 		for _, b := range whole.Builders {
@@ -233,8 +219,6 @@ func (r *testRun) cutPower(rt *rapid.T, l *tape, cut int, dir string) *testRun {
 		}
 		return nil
 	})
-	if err != nil {
-		rt.Fatal(err)
-	}
+	must.OK(rt, err)
 	return after
 }

@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -60,7 +61,6 @@ type segment struct {
 
 	// guarded by Segments.io
 	about    recording.Segment // of the MEPs that have an entry
-	crc      uint32            // of these MEPs
 	indexEnd int64             // of the last whole entry
 	dataEnd  int64             // up to which all data were written
 
@@ -83,7 +83,7 @@ func (s *Segments) create() (*segment, error) {
 			continue // every number that was ever taken is below the one that will do
 		}
 		if err != nil {
-			return nil, &SinkError{Path: filepath.Join(s.c.Dir, id.Index()), Op: "create it", Cause: err}
+			return nil, failed(filepath.Join(s.c.Dir, id.Index()), "create it", err)
 		}
 		g, err := s.createData(id, index)
 		if errors.Is(err, fs.ErrExist) {
@@ -102,7 +102,7 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 		}
 		_ = os.Remove(index.Name()) // still empty
 		_ = index.Close()
-		return nil, &SinkError{Path: path, Op: "create it", Cause: err}
+		return nil, failed(path, "create it", err)
 	}
 	for _, taken := range []string{id.Name(), id.Name() + recording.TailSuffix} {
 		if _, err := os.Lstat(filepath.Join(s.c.Dir, taken)); err == nil {
@@ -120,7 +120,6 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 		data:      s.hook.storage(f),
 		index:     s.hook.storage(index),
 		created:   s.c.Now(),
-		about:     recording.Segment{Name: id.Name(), Number: id.Number},
 		indexEnd:  recording.HeaderBytes,
 	}
 	h := recording.Header{Segment: id, Run: s.c.Run, Key: s.c.Key, Created: g.created.UnixMicro()}
@@ -141,9 +140,7 @@ func (g *segment) put(at int64, data, entries []byte, count *counters) error {
 	n, err := g.data.WriteAt(data, at)
 	count.wrote(n, from)
 	g.reach(at, n)
-	if err != nil {
-		err = &SinkError{Path: g.path, Op: "write", Cause: err}
-	}
+	err = failed(g.path, "write", err)
 	entries = entriesUpTo(entries, g.dataEnd)
 	if len(entries) == 0 {
 		return err
@@ -151,10 +148,7 @@ func (g *segment) put(at int64, data, entries []byte, count *counters) error {
 	n, indexErr := g.index.WriteAt(entries, g.indexEnd)
 	whole := n / recording.EntryBytes * recording.EntryBytes
 	g.tally(entries[:whole], count)
-	if err == nil && indexErr != nil {
-		err = &SinkError{Path: g.indexPath, Op: "write", Cause: indexErr}
-	}
-	return err
+	return cmp.Or(err, failed(g.indexPath, "write", indexErr))
 }
 
 // reach notes that n bytes of data were written at an offset.
@@ -179,11 +173,10 @@ func (g *segment) tally(entries []byte, count *counters) {
 	var e recording.Entry
 	for b := entries; len(b) > 0 && e.Parse(b); b = b[recording.EntryBytes:] {
 		g.about.Add(e)
-		g.crc = e.CRC
 	}
 	g.indexEnd += int64(len(entries))
 	g.kept.Store(g.about.Bytes)
-	count.meps.Add(uint64(len(entries) / recording.EntryBytes))
+	count.add(func(s *SegmentsStats) { s.MEPs += uint64(len(entries) / recording.EntryBytes) })
 }
 
 // synchronise has on the disk what was written before it was called.
@@ -200,15 +193,13 @@ func (g *segment) synchronise(count *counters) error {
 // sync synchronises data and index. The caller holds syncing.
 func (g *segment) sync(count *counters) error {
 	from, upTo := time.Now(), g.kept.Load()
-	if err := g.data.Sync(); err != nil {
-		g.broken = &SinkError{Path: g.path, Op: "synchronise", Cause: err}
-	} else if err := g.index.Sync(); err != nil {
-		g.broken = &SinkError{Path: g.indexPath, Op: "synchronise", Cause: err}
-	} else {
+	if g.broken = failed(g.path, "synchronise", g.data.Sync()); g.broken == nil {
+		g.broken = failed(g.indexPath, "synchronise", g.index.Sync())
+	}
+	if g.broken == nil {
 		g.synced = upTo
 	}
-	count.syncs.Add(1)
-	count.syncing.Add(int64(time.Since(from)))
+	count.add(func(s *SegmentsStats) { s.Syncs, s.SyncTime = s.Syncs+1, s.SyncTime+time.Since(from) })
 	return g.broken
 }
 
@@ -225,7 +216,7 @@ func (s *Segments) closeWritten() {
 		_ = s.finish(g) // the error is kept
 		s.mu.Lock()
 		s.closing = slices.Delete(s.closing, 0, 1)
-		s.room.Broadcast()
+		s.changed.Broadcast()
 		s.mu.Unlock()
 	}
 }
@@ -240,10 +231,7 @@ func (s *Segments) finish(g *segment) (err error) {
 	}
 	g.closed = true
 	defer func() {
-		closeErr := errors.Join(g.data.Close(), g.index.Close())
-		if err == nil && closeErr != nil {
-			err = &SinkError{Path: g.path, Op: "close", Cause: closeErr}
-		}
+		err = cmp.Or(err, failed(g.path, "close", errors.Join(g.data.Close(), g.index.Close())))
 		if err != nil {
 			s.fail(err) // before it is forgotten: Flush must find the segment or the error
 		}
@@ -257,9 +245,9 @@ func (s *Segments) finish(g *segment) (err error) {
 	}
 	name := filepath.Join(s.c.Dir, g.id.Name())
 	if err := recording.RenameNew(g.path, name); err != nil {
-		return &SinkError{Path: g.path, Op: "rename it to " + g.id.Name(), Cause: err}
+		return failed(g.path, "rename it to "+g.id.Name(), err)
 	}
-	g.about.CRC, g.about.Closed = recording.CRCText(g.crc), s.c.Now().UTC()
+	g.about.Close(g.id, s.c.Now())
 	err = recording.SyncDir(s.c.Dir)
 	if err == nil {
 		err = recording.Update(s.c.Dir, func(m *recording.Manifest) error {
@@ -267,11 +255,10 @@ func (s *Segments) finish(g *segment) (err error) {
 			return nil
 		})
 	}
-	if err != nil {
-		return &SinkError{Path: name, Op: "list it in the manifest", Cause: err}
+	if err == nil {
+		s.add(g)
 	}
-	s.add(g)
-	return nil
+	return failed(name, "list it in the manifest", err)
 }
 
 // add counts a segment that was closed.
@@ -282,7 +269,7 @@ func (s *Segments) add(g *segment) {
 	s.result.MEPs += g.about.MEPs
 	s.result.Events += g.about.Events
 	s.result.Bytes += uint64(g.about.Bytes)
-	s.count.segments.Add(1)
+	s.count.add(func(s *SegmentsStats) { s.Segments++ })
 }
 
 func (s *Segments) forget(g *segment) {

@@ -75,7 +75,7 @@ type Segments struct {
 	io sync.Mutex
 
 	mu      sync.Mutex
-	room    *sync.Cond // on mu: closing has become shorter, or err is set
+	changed *sync.Cond // on mu: closing has become shorter, or err is set
 	cur     *block     // Write appends to it
 	full    *block     // waits to be written, or is being written
 	spare   *block     // nil while there is a full one
@@ -115,11 +115,11 @@ func newSegments(c SegmentsConfig, h hook) (*Segments, error) {
 		cur:   newBlock(),
 		spare: newBlock(),
 	}
-	s.room = sync.NewCond(&s.mu)
+	s.changed = sync.NewCond(&s.mu)
 	s.out = newStream(c.Dir, s)
 	s.result.Path = c.Dir
 	if err := s.enlist(); err != nil {
-		return nil, &SinkError{Path: c.Dir, Op: fmt.Sprintf("record builder unit %d", c.Builder), Cause: err}
+		return nil, failed(c.Dir, fmt.Sprintf("record builder unit %d", c.Builder), err)
 	}
 	go s.background()
 	return s, nil
@@ -161,7 +161,7 @@ func (s *Segments) Write(ctx context.Context, m Meta, mep []byte) error {
 	s.own.Lock()
 	defer s.own.Unlock()
 	if s.ended {
-		return &SinkError{Path: s.c.Dir, Op: "write", Cause: errClosed}
+		return failed(s.c.Dir, "write", errClosed)
 	}
 	err := s.failed()
 	if err == nil {
@@ -192,7 +192,7 @@ func (s *Segments) append(m Meta, mep []byte) error {
 	if err := s.retire(); err != nil {
 		return err
 	}
-	return s.waitForRoom()
+	return s.waitForClosing()
 }
 
 // end is the offset at which the next byte of the segment will stand.
@@ -228,12 +228,12 @@ func (s *Segments) retire() error {
 	return nil
 }
 
-// waitForRoom waits until few enough segments wait to be closed. Whoever closes them must not wait here.
-func (s *Segments) waitForRoom() error {
+// waitForClosing waits until few enough segments wait to be closed. Whoever closes them must not wait here.
+func (s *Segments) waitForClosing() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.closing) >= maxClosing && s.err == nil {
-		s.room.Wait()
+		s.changed.Wait()
 	}
 	return s.err
 }
@@ -243,7 +243,7 @@ func (s *Segments) Flush() error {
 	if s.c.Durability == recording.Memory {
 		return s.failed()
 	}
-	s.count.flushes.Add(1)
+	s.count.add(func(s *SegmentsStats) { s.Flushes++ })
 	if err := s.writeOut(true); err != nil || s.c.Durability != recording.Disk {
 		return err
 	}
@@ -340,9 +340,6 @@ func (s *Segments) close(state recording.State) (Result, error) {
 		s.entry(m, state)
 		return nil
 	})
-	if err != nil {
-		err = &SinkError{Path: s.c.Dir, Op: "write the manifest", Cause: err}
-	}
-	s.endErr = errors.Join(s.failed(), err)
+	s.endErr = errors.Join(s.failed(), failed(s.c.Dir, "write the manifest", err))
 	return s.result, s.endErr
 }

@@ -19,6 +19,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/testkit/must"
 )
 
 var formats = []recording.Format{recording.MEP, recording.MDF, recording.MFP}
@@ -29,21 +30,18 @@ var durabilities = []recording.Durability{recording.Memory, recording.File, reco
 // them all back as the manifest lists them.
 func TestSegments(t *testing.T) {
 	p := testPattern(t)
-	parent := memoryDir(t)
+	parent := must.MemoryDir(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(parent, "")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		must.OK(rt, err)
 		defer os.RemoveAll(dir)
 		r := newRun(rt, dir, rapid.SampledFrom(formats).Draw(rt, "format"))
 		outs := make([]*Segments, rapid.IntRange(1, 3).Draw(rt, "builders"))
 		for bu := range outs {
 			c := r.config(bu, rapid.SampledFrom(durabilities).Draw(rt, "durability"))
 			c.SegmentBytes = rapid.SampledFrom([]int64{0, 1, 3000, 1 << 20}).Draw(rt, "segment bytes")
-			if outs[bu], err = NewSegments(c); err != nil {
-				rt.Fatal(err)
-			}
+			outs[bu], err = NewSegments(c)
+			must.OK(rt, err)
 			defer func() { _ = outs[bu].Abort() }()
 		}
 		want := map[mepAt][]byte{}
@@ -52,14 +50,10 @@ func TestSegments(t *testing.T) {
 			m, mep := buildMEP(rt, p, uint64(k/2), testPacking, gap)
 			m.Attempt = uint32(k % 2)
 			out := rapid.SampledFrom(outs).Draw(rt, "builder")
-			if err := out.Write(rt.Context(), m, mep); err != nil {
-				rt.Fatal(err)
-			}
+			must.OK(rt, out.Write(rt.Context(), m, mep))
 			want[mepAt{m.MEP, m.Attempt}] = encoded(rt, r.format, m, mep)
 			if rapid.IntRange(0, 4).Draw(rt, "flush") == 0 {
-				if err := out.Flush(); err != nil {
-					rt.Fatal(err)
-				}
+				must.OK(rt, out.Flush())
 			}
 		}
 		var total Result
@@ -106,9 +100,7 @@ func TestOpenSegmentIsReadable(t *testing.T) {
 		var want []byte
 		for k := range uint64(20) {
 			m, mep := buildMEP(t, p, k, testPacking, int(k%5)*30_000)
-			if err := errors.Join(s.Write(t.Context(), m, mep), s.Flush()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(s.Write(t.Context(), m, mep), s.Flush()))
 			want = append(want, mep...)
 			data, index := read(t, r.runDir, "bu0-00001.mep.open"), read(t, r.runDir, "bu0-00001.idx")
 			var e recording.Entry
@@ -137,9 +129,7 @@ func TestSegmentsInTime(t *testing.T) {
 			c.SegmentTime = 10 * time.Second
 			s := newTestSegments(t, c, hook{})
 			m, mep := buildMEP(t, p, 0, testPacking, 0)
-			if err := s.Write(t.Context(), m, mep); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Write(t.Context(), m, mep))
 			time.Sleep(idleTime + time.Millisecond)
 			synctest.Wait()
 			if got := read(t, r.runDir, "bu0-00001.mep.open"); !bytes.Equal(got, mep) {
@@ -148,7 +138,7 @@ func TestSegmentsInTime(t *testing.T) {
 			time.Sleep(c.SegmentTime)
 			synctest.Wait()
 			if got := r.readBack(t); !bytes.Equal(got[mepAt{0, 0}], mep) {
-				t.Fatalf("%v: the segment has not ended: %s", d, left(t, r.runDir))
+				t.Fatalf("%v: the segment has not ended: %s", d, namesIn(t, r.runDir))
 			}
 			time.Sleep(time.Hour) // nothing more comes of it
 			if res, err := s.Finish(); err != nil || res.Segments != 1 || res.MEPs != 1 {
@@ -168,9 +158,7 @@ func TestBackgroundWaitsForNobody(t *testing.T) {
 		c.SegmentTime = time.Second
 		s := newTestSegments(t, c, hook{})
 		m, mep := buildMEP(t, p, 0, testPacking, 0)
-		if err := s.Write(t.Context(), m, mep); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Write(t.Context(), m, mep))
 		s.mu.Lock()
 		for range maxClosing { // as if Flush had just written them
 			s.closing = append(s.closing, &segment{closed: true})
@@ -179,7 +167,7 @@ func TestBackgroundWaitsForNobody(t *testing.T) {
 		time.Sleep(3 * c.SegmentTime)
 		synctest.Wait()
 		if got := r.readBack(t); len(got) != 1 {
-			t.Errorf("the segment that was due is not closed: %s", left(t, r.runDir))
+			t.Errorf("the segment that was due is not closed: %s", namesIn(t, r.runDir))
 		}
 	})
 }
@@ -191,9 +179,7 @@ func TestFailedSegmentIsNotForgotten(t *testing.T) {
 	d := &faultyDisk{room: 1 << 30}
 	s := newTestSegments(t, r.config(0, recording.Disk), d.hook())
 	m, mep := buildMEP(t, p, 0, testPacking, 0)
-	if err := s.Write(t.Context(), m, mep); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Write(t.Context(), m, mep))
 	if err := s.finish(s.open[0]); err == nil || s.failed() == nil || s.Flush() == nil {
 		t.Error("a segment that could not be synchronised was closed", err)
 	}
@@ -206,9 +192,7 @@ func TestAbortKeeps(t *testing.T) {
 		r := newRun(t, t.TempDir(), recording.MDF)
 		s := newTestSegments(t, r.config(3, d), hook{})
 		m, mep := buildMEP(t, p, 0, testPacking, 0)
-		if err := errors.Join(s.Write(t.Context(), m, mep), s.Abort(), s.Abort()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(s.Write(t.Context(), m, mep), s.Abort(), s.Abort()))
 		if got := r.readBack(t); len(got) != 1 || r.state(t, 3) != recording.GivenUp {
 			t.Errorf("%v: %d MEPs, %v", d, len(got), r.state(t, 3))
 		}
@@ -267,9 +251,7 @@ func TestBadMEPs(t *testing.T) {
 				s := newTestSegments(t, r.config(0, recording.File), hook{})
 				for k := range before {
 					m, mep := buildMEP(t, p, uint64(k), 2, 0)
-					if err := s.Write(t.Context(), m, mep); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, s.Write(t.Context(), m, mep))
 				}
 				m, mep := buildMEP(t, p, 77, 2, 0)
 				err := s.Write(t.Context(), m, bad(&m, mep))
@@ -305,20 +287,16 @@ func TestNamesAreNotUsedAgain(t *testing.T) {
 	r := newRun(t, t.TempDir(), recording.MEP)
 	taken := []string{"bu0-00001.mep", "bu0-00002.mep.open", "bu0-00003.mep.tail", "bu0-00004.idx"}
 	for _, name := range taken {
-		if err := os.WriteFile(filepath.Join(r.runDir, name), []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(r.runDir, name), []byte(name), 0o600))
 	}
 	s := newTestSegments(t, r.config(0, recording.File), hook{})
 	m, mep := buildMEP(t, p, 0, 2, 0)
-	if err := s.Write(t.Context(), m, mep); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Write(t.Context(), m, mep))
 	if _, err := s.Finish(); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.readBack(t, taken...); len(got) != 1 {
-		t.Errorf("%d MEPs in %s", len(got), left(t, r.runDir))
+		t.Errorf("%d MEPs in %s", len(got), namesIn(t, r.runDir))
 	}
 	for _, name := range taken {
 		if got := read(t, r.runDir, name); string(got) != name {
@@ -330,11 +308,9 @@ func TestNamesAreNotUsedAgain(t *testing.T) {
 	}
 	// A builder unit that comes back goes on behind its own segments.
 	s = newTestSegments(t, r.config(0, recording.File), hook{})
-	if err := s.Write(t.Context(), m, mep); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Finish(); err != nil || !slices.Contains(strings.Fields(left(t, r.runDir)), "bu0-00006.mep") {
-		t.Error(err, left(t, r.runDir))
+	must.OK(t, s.Write(t.Context(), m, mep))
+	if _, err := s.Finish(); err != nil || !slices.Contains(strings.Fields(namesIn(t, r.runDir)), "bu0-00006.mep") {
+		t.Error(err, namesIn(t, r.runDir))
 	}
 }
 
@@ -342,7 +318,7 @@ func TestNamesAreNotUsedAgain(t *testing.T) {
 func TestFlushBesideWrite(t *testing.T) {
 	p := testPattern(t)
 	for _, d := range durabilities {
-		r := newRun(t, memoryDir(t), recording.MEP)
+		r := newRun(t, must.MemoryDir(t), recording.MEP)
 		c := r.config(0, d)
 		c.SegmentBytes = 1 << 20
 		s := newTestSegments(t, c, hook{})
@@ -366,9 +342,7 @@ func TestFlushBesideWrite(t *testing.T) {
 		const n = 150
 		for k := range uint64(n) {
 			m, mep := buildMEP(t, p, k, testPacking, int(k%7)*15_000)
-			if err := s.Write(t.Context(), m, mep); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Write(t.Context(), m, mep))
 		}
 		close(stop)
 		wg.Wait()
@@ -428,19 +402,13 @@ func BenchmarkSegments(b *testing.B) {
 func benchmarkSegments(b *testing.B, s *Segments) {
 	m, mep := fragmentsMEP(b, 12, 133, 1000)
 	for b.Loop() {
-		if err := s.Write(b.Context(), m, mep); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, s.Write(b.Context(), m, mep))
 		if m.MEP++; m.MEP%4 == 0 {
-			if err := s.Flush(); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, s.Flush())
 		}
 	}
 	result, err := s.Finish()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	b.SetBytes(int64(result.Bytes) / int64(b.N))
 }
 

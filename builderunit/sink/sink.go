@@ -34,14 +34,19 @@ type Result struct {
 	Segments int    `count:"-"` // closed output segments; the SegmentsStats tell them
 }
 
+// add counts a MEP of so many bytes.
+func (r *Result) add(m Meta, bytes int) {
+	r.MEPs++
+	r.Events += uint64(m.Events)
+	r.Bytes += uint64(bytes)
+}
+
 // Discard is the sink that keeps nothing: it counts.
 type Discard struct{ result Result }
 
 // Write counts the MEP.
 func (d *Discard) Write(_ context.Context, m Meta, mep []byte) error {
-	d.result.MEPs++
-	d.result.Events += uint64(m.Events)
-	d.result.Bytes += uint64(len(mep))
+	d.result.add(m, len(mep))
 	return nil
 }
 

@@ -1,7 +1,7 @@
 package sink
 
 import (
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -16,28 +16,27 @@ type SegmentsStats struct {
 	SyncTime  time.Duration `count:"output_sync_us" help:"time synchronising"`
 }
 
+// counters are the SegmentsStats as they are counted.
 type counters struct {
-	bytes, meps, flushes, syncs, segments atomic.Uint64
-	writing, syncing                      atomic.Int64 // ns
+	mu  sync.Mutex
+	now SegmentsStats
+}
+
+func (c *counters) add(what func(*SegmentsStats)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	what(&c.now)
 }
 
 func (c *counters) wrote(n int, from time.Time) {
-	c.bytes.Add(uint64(n))
-	c.writing.Add(int64(time.Since(from)))
+	c.add(func(s *SegmentsStats) { s.Bytes, s.WriteTime = s.Bytes+uint64(n), s.WriteTime+time.Since(from) })
 }
 
 // Stats reads the counters, from any goroutine.
-func (s *Segments) Stats() SegmentsStats {
-	return SegmentsStats{
-		Bytes:     s.count.bytes.Load(),
-		MEPs:      s.count.meps.Load(),
-		Flushes:   s.count.flushes.Load(),
-		Syncs:     s.count.syncs.Load(),
-		Segments:  s.count.segments.Load(),
-		WriteTime: time.Duration(s.count.writing.Load()),
-		SyncTime:  time.Duration(s.count.syncing.Load()),
-	}
+func (s *Segments) Stats() (now SegmentsStats) {
+	s.count.add(func(in *SegmentsStats) { now = *in })
+	return now
 }
 
 // Written is how many bytes were written so far: while it grows, the output makes progress. Any goroutine may ask.
-func (s *Segments) Written() uint64 { return s.count.bytes.Load() }
+func (s *Segments) Written() uint64 { return s.Stats().Bytes }

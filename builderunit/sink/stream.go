@@ -19,8 +19,8 @@ type stream struct {
 type outlet interface {
 	// spill takes the stream's buffer, and leaves an empty one in its place.
 	spill() error
-	// place takes a large piece, behind all that spill took. The stream's buffer is empty.
-	place(p []byte) error
+	// direct takes a large piece, behind all that spill took. The stream's buffer is empty.
+	direct(p []byte) error
 }
 
 func newStream(path string, to outlet) stream {
@@ -30,7 +30,7 @@ func newStream(path string, to outlet) stream {
 // fail makes err final.
 func (t *stream) fail(op string, err error) error {
 	if t.err == nil {
-		t.err = &SinkError{Path: t.path, Op: op, Cause: err}
+		t.err = failed(t.path, op, err)
 	}
 	return t.err
 }
@@ -44,7 +44,7 @@ func (t *stream) write(p []byte) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	return t.to.place(p)
+	return t.to.direct(p)
 }
 
 // drain hands the buffer over when it has become large.

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event"
+	"ringlet/testkit/must"
 )
 
 // TestFillMFP builds MFPs of any shape and compares them with the parts: sizes, words, padding, CRC, bound.
@@ -31,18 +32,14 @@ func TestFillMFP(t *testing.T) {
 			}
 		}
 		p, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		source := uint16(rapid.IntRange(0, c.Sources-1).Draw(t, "source"))
 		n := rapid.IntRange(0, 700).Draw(t, "n")
 		first := rapid.Uint64Max(event.EndOfRun-1000).Draw(t, "first")
 		limit := p.MaxMFP(source, n)
 		dst := bytes.Repeat([]byte{0xEE}, limit+64)
 		size, crc, err := p.FillMFP(dst, source, first, n, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if size > limit {
 			t.Fatalf("%d bytes exceed the bound %d", size, limit)
 		}
@@ -55,9 +52,7 @@ func TestFillMFP(t *testing.T) {
 			t.Fatalf("CRC %08x, want %08x", crc, want)
 		}
 		m, err := event.ParseMFP(dst)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if int(m.Size()) != size || m.N() != n || m.FirstEvent() != first || m.Source() != source || m.Align() != c.Align {
 			t.Fatalf("header %v %v %v %v %v", m.Size(), m.N(), m.FirstEvent(), m.Source(), m.Align())
 		}
@@ -65,9 +60,7 @@ func TestFillMFP(t *testing.T) {
 		if !bytes.Equal(rebuilt, dst[:size]) {
 			t.Fatal("the MFP differs from the one built fragment by fragment")
 		}
-		if err := p.CheckMFP(m); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.CheckMFP(m))
 	})
 }
 
@@ -76,20 +69,14 @@ func rebuild(t *rapid.T, p *Pattern, m event.MFP) []byte {
 	buf := make([]byte, m.Size())
 	w, err := event.StartMFP(buf, event.MFPHeader{N: m.N(), FirstEvent: m.FirstEvent(), Source: m.Source(),
 		Align: m.Align(), Version: Version})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i := range m.N() {
 		place, err := w.Next(p.FragmentType(m.Source()), p.Size(m.Source(), m.FirstEvent()+uint64(i)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		p.Fill(place, m.Source(), m.FirstEvent()+uint64(i))
 	}
 	out, err := w.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return out
 }
 
@@ -98,9 +85,7 @@ func TestCheckMFPNamesTheDifference(t *testing.T) {
 	const source, first, n = 1, 5000, 10
 	whole := make([]byte, p.MaxMFP(source, n))
 	size, _, err := p.FillMFP(whole, source, first, n, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	at := event.MFPHeaderSize(n)
 	for i := range uint64(3) {
 		at += (p.Size(source, first+i) + 3) &^ 3
@@ -120,9 +105,7 @@ func TestCheckMFPNamesTheDifference(t *testing.T) {
 			b := bytes.Clone(whole[:size])
 			tc.change(b)
 			m, err := event.ParseMFP(b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			err = p.CheckMFP(m)
 			var ce *contentError
 			if !errors.As(err, &ce) || !strings.HasPrefix(err.Error(), tc.want) {
@@ -182,9 +165,7 @@ func benchmarkFill(b *testing.B, n int, crc bool) {
 	i := 0
 	for b.Loop() {
 		size, _, err := p.FillMFP(dst[i%3], uint16(i%3), uint64(i*n), n, crc)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		total += size
 		i++
 	}
@@ -201,17 +182,11 @@ func BenchmarkCheck2k(b *testing.B) {
 	p := mustNew(b, Config{Sources: 3, FragmentSize: defaultFragmentSize, Align: 2})
 	dst := make([]byte, p.MaxMFP(0, 2000))
 	size, _, err := p.FillMFP(dst, 0, 0, 2000, false)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	m, err := event.ParseMFP(dst[:size])
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	b.SetBytes(int64(size))
 	for b.Loop() {
-		if err := p.CheckMFP(m); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, p.CheckMFP(m))
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"ringlet/testkit/must"
 )
 
 func mustNew(t testing.TB, c Config) *Pattern {
 	t.Helper()
 	p, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 

@@ -183,7 +183,7 @@ func detect(in *bufio.Reader, path string) (Format, error) {
 }
 
 // walk shows the units of a file to v.
-func walk(ctx context.Context, in units, v visitor, limit int, c *counted) error {
+func walk(ctx context.Context, in *units, v visitor, limit int, c *counted) error {
 	for limit == 0 || c.units+c.badUnits < int64(limit) {
 		if err := ctx.Err(); err != nil {
 			return err

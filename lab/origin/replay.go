@@ -52,7 +52,7 @@ func replayed(ctx context.Context, m *recording.Manifest, c *config.Config) (rec
 
 // learn finds the records, up to the first bad one: the replay ended there.
 func (in *input) learn(ctx context.Context) error {
-	r := event.NewMDFReader(in.f, event.MDFReaderOptions{Verify: true})
+	r := event.NewUnitReader(in.f, event.UnitReaderOptions{Verify: true})
 	for {
 		record, err := r.Next()
 		var bad *event.FormatError

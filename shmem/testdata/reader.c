@@ -204,8 +204,8 @@ int main(int argc, char **argv) {
     }
 
     if (mode == BROADCAST) { /* what the last reader acknowledged stays acknowledged */
-        uint64_t left = atomic_load(w64(0x200));
-        while (left < pos && !atomic_compare_exchange_weak(w64(0x200), &left, pos))
+        uint64_t gone = atomic_load(w64(0x200));
+        while (gone < pos && !atomic_compare_exchange_weak(w64(0x200), &gone, pos))
             ;
     }
     atomic_store(w32(me), FREE);

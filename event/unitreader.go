@@ -1,0 +1,270 @@
+package event
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// defaultMaxUnit is the largest record or packet, in bytes, that a UnitReader
+// takes where its options name none: 64 MiB, two hundred times the largest
+// event of the reference sample (349,460 bytes).
+const defaultMaxUnit = 64 << 20
+
+// readChunk is the least a UnitReader asks of its source at once.
+const readChunk = 256 << 10
+
+// UnitReaderOptions are the options of NewUnitReader.
+type UnitReaderOptions struct {
+	// Format is FormatMDF, FormatMEP or FormatMFP. Empty means FormatMDF.
+	Format string
+	// MaxUnit is the largest record or packet accepted, in bytes. Zero means
+	// defaultMaxUnit.
+	MaxUnit int
+	// Verify makes Next check each record's banks and checksum too. False means
+	// only what ParseRecord checks.
+	Verify bool
+}
+
+// unitFormat is what a UnitReader needs to know of a format.
+type unitFormat struct {
+	head      int    // bytes that tell the size
+	sizeField string // where it stands
+	sizeAt    int
+	// claim is the size that the head of a unit claims, unless it is none that
+	// could be: then check says why.
+	claim func(b []byte) (size uint64, ok bool)
+	check func(b []byte, verify bool) ([]byte, error)
+	// extent makes out where a bad unit at the start of b ends, if it can be.
+	// probe is how many bytes it needs to see for that.
+	extent func(b []byte) (int, bool)
+	probe  func(b []byte) (int, bool)
+	// find looks for the next unit behind the first byte of b.
+	find func(b []byte) (int, bool)
+}
+
+var unitFormats = map[string]unitFormat{
+	FormatMDF: {
+		head:      12,
+		sizeField: "record size",
+		claim: func(b []byte) (uint64, bool) {
+			size, err := recordSize(b)
+			return size, err == nil
+		},
+		check:  func(b []byte, verify bool) ([]byte, error) { return checkedRecord(b, verify) },
+		extent: badExtent,
+		probe: func(b []byte) (int, bool) {
+			n, ok := majoritySize(b)
+			return n + mdfFixedSize, ok
+		},
+		find: findRecord,
+	},
+	FormatMEP: packets(MEPFixedSize, MEPMagic, MEPWord, func(b []byte, _ bool) ([]byte, error) {
+		p, err := ParseMEP(b)
+		return p.Bytes(), err
+	}),
+	FormatMFP: packets(MFPFixedSize, MFPMagic, 1, func(b []byte, _ bool) ([]byte, error) {
+		p, err := ParseMFP(b)
+		return p.Bytes(), err
+	}),
+}
+
+// packets is the format of packets that have magic and size in their first
+// MEPFixedSize bytes. Nothing in them marks a beginning beyond doubt.
+func packets(head int, magic uint16, word uint64, check func([]byte, bool) ([]byte, error)) unitFormat {
+	claim := func(b []byte) (uint64, bool) {
+		if len(b) < MEPFixedSize {
+			return 0, false
+		}
+		size := uint64(binary.LittleEndian.Uint32(b[4:])) * word
+		return size, binary.LittleEndian.Uint16(b) == magic && size >= MEPFixedSize
+	}
+	extent := func(b []byte) (int, bool) {
+		size, ok := claim(b)
+		return int(size), ok && size <= uint64(len(b))
+	}
+	return unitFormat{
+		head:      head,
+		sizeField: "packet size",
+		sizeAt:    4,
+		claim:     claim,
+		check:     check,
+		extent:    extent,
+		probe:     extent,
+		find:      func(b []byte) (int, bool) { return len(b), false },
+	}
+}
+
+// UnitReader reads records or packets from a stream. Its memory is bounded by
+// twice the largest unit seen, however large a unit claims to be. It is owned by
+// one goroutine.
+type UnitReader struct {
+	unitFormat
+	src    io.Reader
+	opts   UnitReaderOptions
+	buf    []byte
+	r, w   int   // buf[r:w] is read and not yet consumed
+	size   int   // of the unit last given, still at r
+	at     int64 // offset of buf[r] in the stream
+	index  int64 // of the unit at r
+	srcErr error // what ended the source
+	err    error // what Next refused the unit for
+}
+
+// NewUnitReader reads units from src, which it buffers.
+func NewUnitReader(src io.Reader, opts UnitReaderOptions) *UnitReader {
+	if opts.MaxUnit <= 0 {
+		opts.MaxUnit = defaultMaxUnit
+	}
+	if opts.Format == "" {
+		opts.Format = FormatMDF
+	}
+	return &UnitReader{unitFormat: unitFormats[opts.Format], src: src, opts: opts}
+}
+
+// Next reads the next unit, valid until the call after; io.EOF says that
+// there is none. Its bytes are a Record, or what ParseMEP or ParseMFP take. A
+// bad unit gives a *FormatError with the unit's index and the offset in the
+// stream, and Next gives it again until Skip. A failure of the source comes back
+// wrapped and is final.
+func (d *UnitReader) Next() ([]byte, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
+	if d.size > 0 {
+		d.step(d.size)
+	}
+	r, err := d.take()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, io.EOF
+		}
+		d.err = Located(err, d.index, d.at)
+		return nil, d.err
+	}
+	d.size = len(r)
+	return r, nil
+}
+
+// take gives the unit at r, without consuming it.
+func (d *UnitReader) take() ([]byte, error) {
+	if err := d.fill(d.head); err != nil {
+		return nil, err
+	}
+	if d.w == d.r {
+		return nil, io.EOF
+	}
+	if size, ok := d.claim(d.buf[d.r:d.w]); ok {
+		if size > uint64(d.opts.MaxUnit) {
+			return nil, fail(ErrSize, d.opts.Format, d.sizeField, d.sizeAt, "%d bytes are more than the %d that are accepted", size,
+				d.opts.MaxUnit)
+		}
+		if err := d.fill(int(size)); err != nil {
+			return nil, err
+		}
+	}
+	return d.check(d.buf[d.r:d.w], d.opts.Verify)
+}
+
+func (d *UnitReader) step(n int) {
+	d.r += n
+	d.at += int64(n)
+	d.size = 0
+	d.index++
+}
+
+// fill reads until n bytes are there or the source ends. Only failures of the
+// source other than its end are errors.
+func (d *UnitReader) fill(n int) error {
+	idle := 0
+	for d.w-d.r < n && d.srcErr == nil {
+		d.makeRoom()
+		k, err := d.src.Read(d.buf[d.w:])
+		d.w += k
+		d.srcErr = err
+		if k > 0 {
+			idle = 0
+		} else if idle++; idle == 100 && err == nil {
+			d.srcErr = io.ErrNoProgress
+		}
+	}
+	if d.srcErr != nil && !errors.Is(d.srcErr, io.EOF) && d.w-d.r < n {
+		return fmt.Errorf("%s record %d at offset %d: cannot read: %w", d.opts.Format, d.index, d.at, d.srcErr)
+	}
+	return nil
+}
+
+// makeRoom leaves space behind w. The buffer doubles only when it is full of
+// bytes that came, so that a size field alone costs nothing.
+func (d *UnitReader) makeRoom() {
+	if d.w < len(d.buf) {
+		return
+	}
+	if d.r > 0 {
+		copy(d.buf, d.buf[d.r:d.w])
+		d.w -= d.r
+		d.r = 0
+	}
+	if len(d.buf)-d.w < readChunk/2 {
+		grown := make([]byte, max(2*len(d.buf), readChunk))
+		copy(grown, d.buf[:d.w])
+		d.buf = grown
+	}
+}
+
+// Skip goes past the unit that Next refused, and gives the number of bytes
+// left out; MDFCursor.Skip says how far. A bad packet whose end its header does
+// not give is the last. Without a refused unit it does nothing. A failure of the source comes back and is final.
+func (d *UnitReader) Skip() (int64, error) {
+	var bad *FormatError
+	if d.err == nil {
+		return 0, nil
+	}
+	if !errors.As(d.err, &bad) {
+		return 0, d.err
+	}
+	n, err := d.skip()
+	d.index++
+	d.err = err
+	return n, err
+}
+
+// skip consumes the bad unit at r.
+func (d *UnitReader) skip() (int64, error) {
+	if n, ok := d.probe(d.buf[d.r:d.w]); ok && n-mdfFixedSize <= d.opts.MaxUnit {
+		if err := d.fill(n); err != nil {
+			return 0, err
+		}
+	}
+	if n, ok := d.extent(d.buf[d.r:d.w]); ok {
+		d.consume(n)
+		return int64(n), nil
+	}
+	var skipped int64
+	for {
+		n, found := d.find(d.buf[d.r:d.w])
+		if !found && d.srcErr == nil {
+			n = max(n-mdfFixedSize, 0) // a record may begin in what is kept
+		}
+		d.consume(n)
+		skipped += int64(n)
+		if found || d.r == d.w {
+			return skipped, nil
+		}
+		if err := d.fill(d.w - d.r + 1); err != nil {
+			return skipped, err
+		}
+	}
+}
+
+func (d *UnitReader) consume(n int) {
+	d.r += n
+	d.at += int64(n)
+}
+
+// Index is the index, from 0, of the unit last given or refused.
+func (d *UnitReader) Index() int64 { return d.index }
+
+// Offset is where that unit begins, in bytes from the start of the stream.
+func (d *UnitReader) Offset() int64 { return d.at }

@@ -1,0 +1,39 @@
+// Package must ends a test at an error that the test does not expect.
+//
+// What the caller must do: call OK from the goroutine of the test only, as with Fatal. It is for tests alone; depguard
+// keeps it out of everything else.
+package must
+
+import (
+	"os"
+	"testing"
+)
+
+// TB is what testing.TB and *rapid.T have in common.
+type TB interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// OK ends the test unless err is nil.
+func OK(t TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// MemoryDir is a directory in memory, where synchronising costs nothing, or any other where there is no such.
+func MemoryDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "ringlet-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
