@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-
-	"ringlet/internal/invariants"
 )
 
 // roundOf tells a congestion window of one round: n datagrams were sent, some of them lost.
@@ -256,8 +254,8 @@ func TestLinksShareABottleneck(t *testing.T) {
 		{room: 100, late: 300e6}, {room: 300, late: 300e6}, {room: 1000, late: 300e6},
 		{room: 256, late: 300e6, base: 1_000_000},
 	} {
-		if invariants.Enabled && i%4 != 0 {
-			continue // the race detector makes it ten times slower, and there is one goroutine
+		if i >= Fewer(10) {
+			break
 		}
 		t.Run(fmt.Sprintf("room %d, late %d ms, delay %d µs", tc.room, tc.late/1e6, tc.base/1000), func(t *testing.T) {
 			// 1 Gbit/s
@@ -285,25 +283,5 @@ func TestLinksShareABottleneck(t *testing.T) {
 				t.Errorf("the port carried %d in %d ticks", all, ticks)
 			}
 		})
-	}
-}
-
-// TestTimeoutRemembers: a round trip that was long of late keeps the time-out above it through many short ones, and not
-// for ever.
-func TestTimeoutRemembers(t *testing.T) {
-	var r rtt
-	r.init()
-	r.sample(40 * millisecond)
-	for range 100 {
-		r.sample(millisecond)
-	}
-	if got := r.timeout(); got < 25*millisecond {
-		t.Errorf("100 short trips after one of 40 ms the time-out is %d µs", got/1000)
-	}
-	for range 2000 {
-		r.sample(millisecond)
-	}
-	if got := r.timeout(); got > 2*millisecond {
-		t.Errorf("2000 short trips later it is %d µs", got/1000)
 	}
 }

@@ -243,7 +243,7 @@ func (r *outageRun) survive() (worst time.Duration, err error) {
 // each link moves again within movesWithin of virtual time, or movesWithinLossy, no owner is held by it, and everything
 // is placed once.
 func TestEveryLinkMovesAfterAnOutage(t *testing.T) {
-	n := fewer(*outages)
+	n := link.Fewer(*outages)
 	for name, shell := range map[string]simnet.Shell{"inline": simnet.Inline, "pumped": simnet.Pumped} {
 		t.Run(name, func(t *testing.T) {
 			var worst time.Duration

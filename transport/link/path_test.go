@@ -107,7 +107,7 @@ func narrow(size, sender int) func(int, []byte) bool {
 func TestPathThatShrinks(t *testing.T) {
 	for _, full := range []int{1415, 1440, 8940, 32768} {
 		for _, congestion := range []bool{false, true} {
-			for _, window := range []int{1, 8, 100} {
+			for _, window := range []int{8, 1, 100}[:Fewer(3)] {
 				t.Run(fmt.Sprint(full, congestion, window), func(t *testing.T) { shrinks(t, full, window, congestion) })
 			}
 		}
@@ -192,7 +192,7 @@ func once(t *testing.T, d *duo, rounds int) {
 func TestLossIsNoNarrowPath(t *testing.T) {
 	for _, loss := range []float64{0.02, 0.2, 0.5} {
 		shrunk := 0
-		for seed := range uint64(20) {
+		for seed := range uint64(Fewer(20)) {
 			rng := rand.New(rand.NewPCG(seed, 5))
 			d := newDuo(t, Config{MaxDatagram: 8940, Base: 1168, Congestion: true, Piggyback: true})
 			d.drop = func(int, []byte) bool { return rng.Float64() < loss }

@@ -17,14 +17,6 @@ import (
 
 var seeds = flag.Int("seeds", defaultSeeds(), "how many simulated runs the link's properties are tested on")
 
-// fewer is a tenth where tests shall be short: a core has no goroutines, so the race detector finds nothing in more.
-func fewer(n int) int {
-	if testing.Short() {
-		return max(1, n/10)
-	}
-	return n
-}
-
 // defaultSeeds keeps the test within ten seconds on a busy machine of two cores; the race detector makes it ten times
 // slower.
 func defaultSeeds() int {
@@ -221,7 +213,7 @@ func (tr *traffic) conserved(t *testing.T, e int) {
 }
 
 func TestEveryWriteIsPlacedOnceAtAnyLoss(t *testing.T) {
-	n := fewer(*seeds)
+	n := link.Fewer(*seeds)
 	if testing.Short() {
 		n /= 10
 	}
@@ -263,22 +255,6 @@ func TestEveryWriteIsPlacedOnceAtAnyLoss(t *testing.T) {
 		"probes, %d time-outs",
 		n, sum.DatagramsSent, sum.DatagramsResent, sum.DatagramsDuplicate, reordered, sum.ChunksPlaced, sum.ChunksResent,
 		sum.Probes, sum.Timeouts)
-}
-
-func TestPartitionHeals(t *testing.T) {
-	for seed := range uint64(20) {
-		tr := newTraffic(t, simnet.Faults{Loss: 0.05, Delay: time.Millisecond}, seed)
-		tr.pair.Run(5*time.Millisecond, tr.quiet)
-		tr.pair.Partition(true)
-		if tr.pair.Run(3*time.Second, tr.quiet) {
-			t.Fatal("finished although cut off")
-		}
-		tr.pair.Partition(false)
-		if !tr.pair.Run(time.Minute, tr.quiet) {
-			t.Fatalf("seed %d: stuck after the partition healed", seed)
-		}
-		tr.check(t)
-	}
 }
 
 // TestSameSeedSameRun holds what makes a failure worth reporting: it can be had again.
