@@ -24,7 +24,7 @@ import (
 )
 
 // Half-open handshakes. Each takes four goroutines and about 40 kB (quic-go v0.65.0, 2026-11-22) until it is made,
-// fails, or halfOpenTime is over.
+// fails, or Config.IdleTimeout is over.
 const (
 	// unprovedMost may be half-open without having proved their address: at 2.5 MB and 256 goroutines a listener may
 	// stay for ever.
@@ -33,8 +33,6 @@ const (
 	halfOpenMost = 1024
 	// halfOpenPerHost of one address: hundreds of nodes on one host dial again (redialEvery) if they meet this.
 	halfOpenPerHost = 256
-	// halfOpenTime is how long a handshake may stand still.
-	halfOpenTime = 5 * time.Second
 )
 
 // door bounds half-open handshakes and tells of those that failed.

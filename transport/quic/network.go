@@ -36,8 +36,6 @@ const (
 	// defaultIdle is how long a silent peer is believed to live: half of what a run may take to end after a node was
 	// killed.
 	defaultIdle = 5 * time.Second
-	// defaultHello is as long: a peer that has proved its name and then says nothing is as good as silent.
-	defaultHello = 5 * time.Second
 	// socketBuf is asked of the kernel for each direction: more than 5000 full packets, where 100 are in flight per peer.
 	socketBuf = 8 << 20
 	// streamBuf is the window of flow control of a stream: four times what the link's credits let be in flight there, so
@@ -63,11 +61,10 @@ type Config struct {
 	// Spread has each express link open its packets in a goroutine of its own. It is so anyway where the process has more
 	// than two processors.
 	Spread bool
-	// IdleTimeout is how long a silent peer is believed to live; silence is broken five times as often. Zero means 5 s.
+	// IdleTimeout is how long a silent peer is believed to live, in its handshake, before its hello and later; silence is
+	// broken five times as often. Zero means 5 s.
 	IdleTimeout time.Duration
-	// HelloTimeout is how long a peer that has connected may take to say hello. Zero means 5 s.
-	HelloTimeout time.Duration
-	Log          *slog.Logger // nil logs nothing
+	Log         *slog.Logger // nil logs nothing
 }
 
 // Network is one UDP socket with all the QUIC connections of a node.
@@ -126,9 +123,6 @@ func (n *Network) Stats() Stats {
 func (c *Config) defaults() {
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = defaultIdle
-	}
-	if c.HelloTimeout == 0 {
-		c.HelloTimeout = defaultHello
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -212,7 +206,7 @@ func mtuOf(ip net.IP) int {
 func (n *Network) quicConfig() *quicgo.Config {
 	return &quicgo.Config{
 		EnableDatagrams: true, InitialPacketSize: uint16(n.packet), DisablePathMTUDiscovery: true,
-		MaxIdleTimeout: n.cfg.IdleTimeout, KeepAlivePeriod: n.cfg.IdleTimeout / 5, HandshakeIdleTimeout: halfOpenTime,
+		MaxIdleTimeout: n.cfg.IdleTimeout, KeepAlivePeriod: n.cfg.IdleTimeout / 5, HandshakeIdleTimeout: n.cfg.IdleTimeout,
 		MaxIncomingStreams: 1, MaxIncomingUniStreams: streams,
 		InitialStreamReceiveWindow: streamBuf, MaxStreamReceiveWindow: streamBuf,
 		InitialConnectionReceiveWindow: 2 * streamBuf, MaxConnectionReceiveWindow: 2 * streamBuf,

@@ -89,25 +89,29 @@ func behindRelay(t *testing.T, carrier transport.Carrier, every uint64) ([2]*end
 // TestTheRelayedPathShrinks while the link is full, in both directions at once, and grows again.
 func TestTheRelayedPathShrinks(t *testing.T) {
 	t.Parallel()
-	for _, carrier := range []transport.Carrier{transport.CarrierQUIC, transport.CarrierStream} {
+	const rounds = 6
+	for _, carrier := range []transport.Carrier{transport.CarrierExpress, transport.CarrierQUIC, transport.CarrierStream} {
 		for _, every := range []uint64{0, 50} {
 			t.Run(fmt.Sprintf("%v, one of %d lost", carrier, every), func(t *testing.T) {
 				t.Parallel()
 				ends, r := behindRelay(t, carrier, every)
 				run := flood(t, ends)
-				run.moves(t, 16)
+				run.moves(t, rounds)
 				r.carry(1272) // of UDP payload, as an MTU of 1300 has
-				run.moves(t, 16)
+				run.moves(t, rounds)
 				for _, e := range ends {
-					if s := e.net.Stats().Way; s.Shrunk == 0 || s.HalvesSent == 0 || s.HalvesReceived == 0 {
-						t.Errorf("the path was not found narrow: %+v", s)
+					w, l := e.net.Stats().Way, e.ep.Stats()
+					if w.Shrunk+l.PathShrunk == 0 || w.HalvesSent+l.PartsSent == 0 || w.HalvesReceived+l.PartsReceived == 0 {
+						t.Errorf("the path was not found narrow: %+v, %+v", w, l)
 					}
 				}
 				r.carry(1 << 16)
 				for _, e := range ends {
-					eventually(t, "full packets to arrive again", func() bool { return e.net.Stats().Way.Grown > 0 })
+					eventually(t, "full packets to arrive again", func() bool {
+						return e.net.Stats().Way.Grown+e.ep.Stats().PathGrown > 0
+					})
 				}
-				run.moves(t, 16)
+				run.moves(t, rounds)
 				run.end(t)
 				for i, e := range ends {
 					if want := pattern(lastSeed); !bytes.Equal(e.mem, want) {
@@ -121,6 +125,9 @@ func TestTheRelayedPathShrinks(t *testing.T) {
 		}
 	}
 }
+
+// lastSeed is of the pattern that is written last.
+const lastSeed = 251
 
 // flooding is both ends of a link writing all of each other's memory again and again.
 type flooding struct {
