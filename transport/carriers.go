@@ -139,8 +139,6 @@ type Upgrade struct {
 	Carrier Carrier
 	Seal    Seal
 	Dialler bool // this end has dialled
-	// Window and Ring bound what the carrier may ask for. Zero: what suits it.
-	Window, Ring int
 }
 
 // An Upgrader is a connection fresh from its hellos. Both ends call Upgrade at the same time, after they have agreed on

@@ -73,10 +73,6 @@ type Config struct {
 	AutoNetwork Carrier
 	// Seal of the carrier express. Zero means SealAES. Both ends of a link must agree.
 	Seal Seal
-	// Window is the credit of a link in datagrams. Zero means what suits the carrier.
-	Window int
-	// Ring is how far repair may lag behind, in datagrams. Zero means what suits the carrier.
-	Ring int
 	// Spin is how long the receiver of a local link looks for something before it sleeps. Zero means 50 µs where this host
 	// has a processor for each member of the view, and none otherwise; negative means none.
 	Spin time.Duration

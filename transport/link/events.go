@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"reflect"
 
 	"ringlet/shmem"
 )
@@ -98,21 +99,8 @@ type Stats struct {
 
 // Add sums two sets of counters, over the links of a node.
 func (s *Stats) Add(o *Stats) {
-	for _, p := range [...][2]*uint64{
-		{&s.DatagramsSent, &o.DatagramsSent}, {&s.DatagramsReceived, &o.DatagramsReceived},
-		{&s.DatagramsResent, &o.DatagramsResent}, {&s.DatagramsDuplicate, &o.DatagramsDuplicate},
-		{&s.DatagramsBeyond, &o.DatagramsBeyond}, {&s.DatagramsStale, &o.DatagramsStale},
-		{&s.DatagramsMalformed, &o.DatagramsMalformed}, {&s.EchoesSent, &o.EchoesSent},
-		{&s.EchoesReceived, &o.EchoesReceived}, {&s.ChunksSent, &o.ChunksSent}, {&s.ChunksResent, &o.ChunksResent},
-		{&s.ChunksPlaced, &o.ChunksPlaced}, {&s.ChunksDuplicate, &o.ChunksDuplicate}, {&s.ChunksLate, &o.ChunksLate},
-		{&s.ChunksRefused, &o.ChunksRefused}, {&s.ChunksDead, &o.ChunksDead}, {&s.BytesSent, &o.BytesSent},
-		{&s.BytesPlaced, &o.BytesPlaced}, {&s.WritesCompleted, &o.WritesCompleted}, {&s.WritesRefused, &o.WritesRefused},
-		{&s.WritesExpired, &o.WritesExpired}, {&s.SignalsSent, &o.SignalsSent}, {&s.SignalsReceived, &o.SignalsReceived},
-		{&s.SignalsDuplicate, &o.SignalsDuplicate}, {&s.Probes, &o.Probes}, {&s.Timeouts, &o.Timeouts},
-		{&s.PartsSent, &o.PartsSent}, {&s.PartsReceived, &o.PartsReceived},
-		{&s.PathShrunk, &o.PathShrunk}, {&s.PathGrown, &o.PathGrown},
-		{&s.TxFree, &o.TxFree}, {&s.TxUsed, &o.TxUsed},
-	} {
-		*p[0] += *p[1]
+	sum, more := reflect.ValueOf(s).Elem(), reflect.ValueOf(o).Elem()
+	for i := range sum.NumField() {
+		sum.Field(i).SetUint(sum.Field(i).Uint() + more.Field(i).Uint())
 	}
 }

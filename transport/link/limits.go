@@ -36,7 +36,7 @@ const (
 	DefaultRing    = 512
 	minRing        = 64
 	maxRing        = 4096
-	MaxWindow      = maxRing / 2
+	maxWindow      = maxRing / 2
 )
 
 // DefaultEchoEvery suits a window of 100: six echoes per window keep the sender going when one is lost.
@@ -99,7 +99,7 @@ func (c Config) Check() error {
 	return nil
 }
 
-// RingFor is the ring that suits a window of at most MaxWindow datagrams: twice as much, so that repair of a whole
+// RingFor is the ring that suits a window of at most maxWindow datagrams: twice as much, so that repair of a whole
 // window holds up nothing.
 func RingFor(window int) int {
 	ring := minRing

@@ -24,7 +24,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("it does not hold that %s", name)
 		}
 	}
-	for window := 1; window <= MaxWindow; window++ {
+	for window := 1; window <= maxWindow; window++ {
 		if err := (Config{MaxDatagram: MinDatagram, Window: window, Ring: RingFor(window)}).Check(); err != nil {
 			t.Fatal(err)
 		}

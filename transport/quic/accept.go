@@ -88,7 +88,7 @@ func (n *Network) receive(qc *quicgo.Conn) {
 	in, err := n.greet(qc)
 	if err != nil {
 		if n.ctx.Err() == nil {
-			n.hellosRefused.Add(1)
+			tick(&n.door.count.HellosRefused)
 			if untold, yes := n.door.seldom.Tell("hello", time.Now()); yes {
 				n.log.Warn("a peer said no hello", "remote", qc.RemoteAddr(), "reason", err, "untold", untold)
 			}

@@ -36,7 +36,7 @@ func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn
 	case transport.CarrierExpress:
 		return c.express(ctx, u)
 	case transport.CarrierStream:
-		s, err := upgradeStream(ctx, c, u)
+		s, err := upgradeStream(ctx, c)
 		if err != nil {
 			return nil, err // and not a nil *streamConn
 		}

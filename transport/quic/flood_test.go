@@ -126,8 +126,8 @@ func TestOneHostTakesNotAllPlaces(t *testing.T) {
 	}
 	d.close()
 	n := strings.Count(log.String(), "\n")
-	if d.turnedAway.Load() != 1000 || n > 12 || !strings.Contains(log.String(), "untold=992") {
-		t.Errorf("%d turned away, %d lines:\n%s", d.turnedAway.Load(), n, log)
+	if d.count.HandshakesTurnedAway != 1000 || n > 12 || !strings.Contains(log.String(), "untold=992") {
+		t.Errorf("%d turned away, %d lines:\n%s", d.count.HandshakesTurnedAway, n, log)
 	}
 }
 

@@ -13,8 +13,9 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 	for mtu := leastPacket + 28; mtu <= 1<<16; mtu++ {
 		size := min(mtu-28, maxExpressPacket)
 		x := &expressConn{size: size, window: windowFor(size)}
-		window, ring := x.Window()
-		cfg := link.Config{MaxDatagram: x.MaxDatagram(), Base: x.BaseDatagram(), Window: window, Ring: ring}
+		ask := x.Sizes()
+		window, ring := ask.Window, ask.Ring
+		cfg := link.Config{MaxDatagram: x.MaxDatagram(), Base: ask.Base, Window: window, Ring: ring}
 		if err := cfg.Check(); err != nil {
 			t.Fatalf("express, MTU %d: %v", mtu, err)
 		}

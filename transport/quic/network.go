@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	quicgo "github.com/quic-go/quic-go"
 
@@ -81,9 +82,6 @@ type Network struct {
 	ctx     context.Context // over when the network is closed
 	stop    context.CancelCauseFunc
 
-	// atomic
-	hellosRefused, certificatesEnded atomic.Uint64
-
 	sessions sessions // express packets
 
 	mu    sync.Mutex // guards conns
@@ -97,28 +95,34 @@ type Network struct {
 // Stats counts what a Network did and whom it did not let in.
 type Stats struct {
 	SocketStats
-	HandshakesRefused    uint64       `help:"peers whose handshake failed: another authority, no certificate, junk"`
-	HandshakesTurnedAway uint64       `help:"handshakes that did not begin, because too many were half-open"`
-	AddressesAsked       uint64       `help:"packets answered by asking for a proof of the address (QUIC Retry)"`
-	HellosRefused        uint64       `help:"peers that proved who they are, and said no hello or one that is too long"`
-	CertificatesEnded    uint64       `help:"links that were ended because the peer's certificate had"`
-	Express              ExpressStats `count:"express_"`
-	Way                  WayStats     `count:"way_"`
+	DoorStats
+	Express ExpressStats `count:"express_"`
+	Way     WayStats     `count:"way_"`
 }
 
 // Stats returns the counters.
 func (n *Network) Stats() Stats {
 	return Stats{
-		SocketStats:          n.sock.stats(),
-		HandshakesRefused:    n.door.failedCount.Load(),
-		HandshakesTurnedAway: n.door.turnedAway.Load(),
-		AddressesAsked:       n.door.asked.Load(),
-		HellosRefused:        n.hellosRefused.Load(),
-		CertificatesEnded:    n.certificatesEnded.Load(),
-		Express:              n.sessions.stats(),
-		Way:                  n.sock.ways.stats(),
+		SocketStats: now(&n.sock.count),
+		DoorStats:   now(&n.door.count),
+		Express:     now(&n.sessions.count),
+		Way:         now(&n.sock.ways.count),
 	}
 }
+
+// now copies counters, each of which is added to atomically.
+func now[T SocketStats | DoorStats | ExpressStats | WayStats](count *T) (out T) {
+	n := unsafe.Sizeof(out) / unsafe.Sizeof(uint64(0))
+	from := unsafe.Slice((*uint64)(unsafe.Pointer(count)), n)
+	to := unsafe.Slice((*uint64)(unsafe.Pointer(&out)), n)
+	for i := range to {
+		to[i] = atomic.LoadUint64(&from[i])
+	}
+	return out
+}
+
+// tick counts one.
+func tick(counter *uint64) { atomic.AddUint64(counter, 1) }
 
 func (c *Config) defaults() {
 	if c.IdleTimeout == 0 {

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -132,8 +133,8 @@ func (o *sender) singly(b []byte, segment int) error {
 // judge tells errors that pass from those that do not.
 func (o *sender) judge(err error, packets int) error {
 	if err == nil {
-		o.sock.sentCalls.Add(1)
-		o.sock.sentPackets.Add(uint64(packets))
+		tick(&o.sock.count.SendCalls)
+		atomic.AddUint64(&o.sock.count.SentPackets, uint64(packets))
 		return nil
 	}
 	var e syscall.Errno
@@ -143,7 +144,7 @@ func (o *sender) judge(err error, packets int) error {
 	switch e {
 	case syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN,
 		syscall.EMSGSIZE: // the interface has become narrower: the link finds out, and sends smaller ones
-		o.sock.dropped.Add(uint64(packets))
+		atomic.AddUint64(&o.sock.count.NotTaken, uint64(packets))
 		return nil
 	}
 	return err

@@ -24,7 +24,6 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 
 	"ringlet/transport"
-	"ringlet/transport/link"
 )
 
 const (
@@ -68,12 +67,11 @@ func (e *streamError) Unwrap() error { return e.Cause }
 // streamConn is a connection whose datagrams travel on streams.
 type streamConn struct {
 	// immutable after upgradeStream
-	qc           *quicgo.Conn
-	name         string
-	window, ring int
-	out          [streams]streamOut
-	in           [streams]streamIn
-	over         chan struct{} // closed when nothing more can come
+	qc   *quicgo.Conn
+	name string
+	out  [streams]streamOut
+	in   [streams]streamIn
+	over chan struct{} // closed when nothing more can come
 
 	ending sync.Once
 	err    error // written before over is closed
@@ -96,21 +94,21 @@ type streamIn struct {
 	lent  [][]byte // owned by Recv's caller
 }
 
-// Streams begin with 12 bytes: magic, kind, 0, and what this end would have as window and as ring.
-const (
-	streamMagic    = 0x53474E52 // "RNGS"
-	streamPreamble = 12
-)
+const streamMagic = 0x53474E52 // "RNGS"
+
+// preambleOf is what a stream begins with: magic, kind, 0, and the window and the ring of the link, which both ends must
+// agree on.
+func preambleOf(kind int) (p [12]byte) {
+	binary.LittleEndian.PutUint32(p[:], streamMagic)
+	p[4] = uint8(kind)
+	binary.LittleEndian.PutUint16(p[6:], streamWindow)
+	binary.LittleEndian.PutUint16(p[8:], streamRing)
+	return p
+}
 
 // upgradeStream opens this end's streams and takes the peer's.
-func upgradeStream(ctx context.Context, c *conn, u transport.Upgrade) (*streamConn, error) {
-	s := &streamConn{qc: c.qc, name: c.name, over: make(chan struct{}), window: streamWindow, ring: streamRing}
-	if u.Window > 0 {
-		s.window = u.Window
-	}
-	if u.Ring > 0 {
-		s.ring = u.Ring
-	}
+func upgradeStream(ctx context.Context, c *conn) (*streamConn, error) {
+	s := &streamConn{qc: c.qc, name: c.name, over: make(chan struct{})}
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
@@ -128,17 +126,13 @@ func upgradeStream(ctx context.Context, c *conn, u transport.Upgrade) (*streamCo
 
 // open opens this end's streams and says which is which.
 func (s *streamConn) open(ctx context.Context) error {
-	var p [streamPreamble]byte
-	binary.LittleEndian.PutUint32(p[:], streamMagic)
-	binary.LittleEndian.PutUint16(p[6:], uint16(s.window))
-	binary.LittleEndian.PutUint16(p[8:], uint16(s.ring))
 	for kind, max := range [streams]int{quickDatagram, streamDatagram} {
 		st, err := s.qc.OpenUniStreamSync(ctx)
 		if err != nil {
 			return err
 		}
 		st.SetPriority(int8(2*kind), true) // the quick one goes first
-		p[4] = uint8(kind)
+		p := preambleOf(kind)
 		if _, err := st.Write(p[:]); err != nil { // is buffered
 			return err
 		}
@@ -161,7 +155,7 @@ func (s *streamConn) accept(ctx context.Context) error {
 			return err
 		}
 		stop := context.AfterFunc(ctx, func() { _ = st.SetReadDeadline(time.Now()) })
-		var p [streamPreamble]byte
+		p := preambleOf(0)
 		_, err = io.ReadFull(st, p[:])
 		if !stop() && err == nil {
 			err = ctx.Err()
@@ -169,26 +163,22 @@ func (s *streamConn) accept(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		kind := p[4]
-		if binary.LittleEndian.Uint32(p[:]) != streamMagic || kind >= streams || s.in[kind].st != nil {
+		kind := int(p[4])
+		if p != preambleOf(kind) || kind >= streams || s.in[kind].st != nil {
 			return fmt.Errorf("a stream of %s begins with % x, which is not what one begins with", s.name, p)
 		}
 		s.in[kind].st = st
-		s.window = min(s.window, int(binary.LittleEndian.Uint16(p[6:])))
-		s.ring = min(s.ring, int(binary.LittleEndian.Uint16(p[8:])))
-	}
-	if s.window == 0 || s.ring == 0 { // which stand for what suits this end, in a configuration
-		return fmt.Errorf("%s asks for a window of %d and a ring of %d, which cannot work", s.name, s.window, s.ring)
-	}
-	if err := (link.Config{MaxDatagram: streamDatagram, Window: s.window, Ring: s.ring}).Check(); err != nil {
-		return fmt.Errorf("what %s asks for: %w", s.name, err)
 	}
 	return nil
 }
 
-func (s *streamConn) Peer() string       { return s.name }
-func (s *streamConn) MaxDatagram() int   { return streamDatagram }
-func (s *streamConn) Window() (int, int) { return s.window, s.ring }
+func (s *streamConn) Peer() string     { return s.name }
+func (s *streamConn) MaxDatagram() int { return streamDatagram }
+
+// Sizes are the carrier's own.
+func (s *streamConn) Sizes() transport.Sizes {
+	return transport.Sizes{Window: streamWindow, Ring: streamRing}
+}
 
 // Send puts the datagram on the stream that suits its size.
 func (s *streamConn) Send(d []byte) error {

@@ -17,19 +17,19 @@ import (
 )
 
 // upgraded makes both ends of a connection carry streams.
-func upgraded(t testing.TB, a, b transport.Conn, ua, ub transport.Upgrade) (sa, sb *streamConn) {
+func upgraded(t testing.TB, a, b transport.Conn) (sa, sb *streamConn) {
 	t.Helper()
-	ua.Carrier, ub.Carrier, ua.Dialler = transport.CarrierStream, transport.CarrierStream, true
-	ctx := within(t)
+	ctx, u := within(t), transport.Upgrade{Carrier: transport.CarrierStream}
 	made := make(chan transport.Conn)
-	go func() {
-		c, err := b.(transport.Upgrader).Upgrade(ctx, ub)
+	go func(u transport.Upgrade) {
+		c, err := b.(transport.Upgrader).Upgrade(ctx, u)
 		if err != nil {
 			t.Error(err)
 		}
 		made <- c
-	}()
-	ca, err := a.(transport.Upgrader).Upgrade(ctx, ua)
+	}(u)
+	u.Dialler = true
+	ca, err := a.(transport.Upgrader).Upgrade(ctx, u)
 	cb := <-made
 	if err != nil || cb == nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func streamPair(t testing.TB) (*streamConn, *streamConn) {
 	t.Helper()
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
 	ca, cb := linked(t, a, b, "b")
-	return upgraded(t, ca, cb, transport.Upgrade{}, transport.Upgrade{})
+	return upgraded(t, ca, cb)
 }
 
 // datagram is recognizable by its size.
@@ -241,7 +241,7 @@ func TestDeadPeerEndsStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	ca, cb := linked(t, a, b, "b")
-	sa, _ := upgraded(t, ca, cb, transport.Upgrade{}, transport.Upgrade{})
+	sa, _ := upgraded(t, ca, cb)
 	_ = b.sock.Close() // all that b has left to say is lost
 	var idle *quicgo.IdleTimeoutError
 	for { // until the window of congestion is full
@@ -258,34 +258,19 @@ func TestDeadPeerEndsStreams(t *testing.T) {
 	_ = b.Close() // complains that its socket is closed
 }
 
-func TestStreamsTakeTheSmallerWindow(t *testing.T) {
-	a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
-	ca, cb := linked(t, a, b, "b")
-	sa, sb := upgraded(t, ca, cb, transport.Upgrade{Window: 10}, transport.Upgrade{Ring: 64, Window: 20})
-	for _, s := range []*streamConn{sa, sb} {
-		if window, ring := s.Window(); window != 10 || ring != 64 {
-			t.Errorf("window %d, ring %d", window, ring)
-		}
-	}
-}
-
 // TestStreamsThatBeginWrong: what the peer's streams begin with is not believed.
 func TestStreamsThatBeginWrong(t *testing.T) {
-	good := func(kind byte) []byte {
-		p := make([]byte, streamPreamble)
-		binary.LittleEndian.PutUint32(p, streamMagic)
-		p[4] = kind
-		binary.LittleEndian.PutUint16(p[6:], 10)
-		binary.LittleEndian.PutUint16(p[8:], 64)
-		return p
+	good := func(kind int) []byte {
+		p := preambleOf(kind)
+		return p[:]
 	}
-	none := good(0)
-	none[6] = 0
+	other := good(0)
+	other[6]--
 	for name, first := range map[string][2][]byte{
 		"garbage":          {[]byte("what is this"), good(1)},
 		"an unknown kind":  {good(0), good(2)},
 		"one kind twice":   {good(1), good(1)},
-		"no window":        {none, good(1)},
+		"another window":   {other, good(1)},
 		"too little of it": {good(0)[:5], good(1)},
 	} {
 		t.Run(name, func(t *testing.T) {

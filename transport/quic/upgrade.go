@@ -17,7 +17,6 @@ import (
 
 	"ringlet/transport"
 	"ringlet/transport/express"
-	"ringlet/transport/link"
 )
 
 // exporterLabel is what the keys are exported under; the context holds direction, use and epoch.
@@ -91,9 +90,6 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 	}
 	c.endProbing()
 	c.window = min(windowFor(c.size), max(16, min(theirs.room, c.net.sock.room())/c.size))
-	if u.Window != 0 {
-		c.window = min(u.Window, link.MaxWindow)
-	}
 	return c.st.Close()
 }
 

@@ -193,8 +193,8 @@ type conn struct {
 func (c *conn) Peer() string     { return c.peer }
 func (c *conn) MaxDatagram() int { return defaultDatagram }
 
-// BaseDatagram is what a path carries that has become narrow.
-func (c *conn) BaseDatagram() int { return baseDatagram }
+// Sizes has what a path carries that has become narrow.
+func (c *conn) Sizes() transport.Sizes { return transport.Sizes{Base: baseDatagram} }
 
 // Send never waits.
 func (c *conn) Send(d []byte) error {
