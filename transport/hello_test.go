@@ -2,34 +2,13 @@ package transport
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"os"
 	"reflect"
-	"strings"
 	"testing"
 
+	"ringlet/testkit/golden"
 	"ringlet/transport/link"
 )
-
-// goldenHello reads testdata/hello.hex, written by hand.
-func goldenHello(t testing.TB) []byte {
-	t.Helper()
-	text, err := os.ReadFile("testdata/hello.hex")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var digits strings.Builder
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		digits.WriteString(strings.Join(strings.Fields(line), ""))
-	}
-	b, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 func TestHelloGolden(t *testing.T) {
 	want := hello{
@@ -37,12 +16,12 @@ func TestHelloGolden(t *testing.T) {
 		seal:      SealAES,
 		extension: []byte{},
 	}
-	got, err := parseHello(goldenHello(t))
+	got, err := parseHello(golden.Hex(t, "hello"))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("parsed %+v, %v; want %+v", got, err, want)
 	}
-	if b := want.bytes(); !bytes.Equal(b, goldenHello(t)) {
-		t.Errorf("said %x, want %x", b, goldenHello(t))
+	if b := want.bytes(); !bytes.Equal(b, golden.Hex(t, "hello")) {
+		t.Errorf("said %x, want %x", b, golden.Hex(t, "hello"))
 	}
 }
 
@@ -74,8 +53,8 @@ func TestHelloThatCannotWork(t *testing.T) {
 
 // FuzzParseHello: whatever a stranger says is refused, or makes a link that can be built.
 func FuzzParseHello(f *testing.F) {
-	f.Add(goldenHello(f))
-	f.Add(goldenHello(f)[:5])
+	f.Add(golden.Hex(f, "hello"))
+	f.Add(golden.Hex(f, "hello")[:5])
 	ours := hello{version: link.Version, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC)}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := parseHello(in)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ringlet/shmem"
+	"ringlet/testkit/golden"
 )
 
 // A step of what is learnt of a path.
@@ -213,14 +214,14 @@ func TestLossIsNoNarrowPath(t *testing.T) {
 // TestPartsOfTheGoldenDatagram: whatever the order of the parts, they are the datagram; what comes twice is counted,
 // and does nothing.
 func TestPartsOfTheGoldenDatagram(t *testing.T) {
-	whole := golden(t, "write")
+	whole := golden.Hex(t, "write")
 	part := func(i int) []byte {
 		b := make([]byte, partHeader, 100)
 		putHeader(b, header{kind: kindPart, view: 0x0203, seq: goldenSeq})
 		putPartHeader(b[headerSize:], laneRequests, i, 3, len(whole))
 		return append(append(b, whole[17*i:17*(i+1)]...), make([]byte, 30)...) // as a carrier may fill it up
 	}
-	if got, want := part(1)[:partHeader+17], golden(t, "part"); !bytes.Equal(got, want) {
+	if got, want := part(1)[:partHeader+17], golden.Hex(t, "part"); !bytes.Equal(got, want) {
 		t.Errorf("got %x\nwant %x", got, want)
 	}
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 1, 0, 2}, {0, 1, 2, 0, 1, 2}} {

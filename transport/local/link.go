@@ -33,8 +33,7 @@ type Handler interface {
 	Completed(cookie uint64, err error)
 	// Refused tells that the peer was refused a write into this node's memory.
 	Refused(p link.Placement, err error)
-	// Down tells that the peer has closed its end (ErrPeerLeft), or has gone wrong (a *corruptError). Nothing comes after
-	// it.
+	// Down tells that the peer has closed its end (ErrPeerLeft), or has gone wrong. Nothing comes after it.
 	Down(err error)
 }
 
@@ -129,8 +128,8 @@ func (l *Link) Offer() []byte {
 	return offer{table: l.cfg.Table.Name(), id: l.cfg.Table.ID(), door: l.in.name, nonce: l.in.nonce}.bytes()
 }
 
-// Join maps the memory that the peer offers; Start is next. A *notHereError says that it is not to be had, an
-// *offerError that the offer cannot be read; Close is all that is left then. It is called once.
+// Join maps the memory that the peer offers; Start is next. Where it is not to be had, or the offer cannot be read, Close
+// is all that can follow. It is called once.
 func (l *Link) Join(theirs []byte) error {
 	o, err := parseOffer(theirs)
 	if err != nil {
@@ -138,12 +137,12 @@ func (l *Link) Join(theirs []byte) error {
 	}
 	table, err := shmem.OpenTable(o.table, o.id, l.cfg.Self, shmem.WithDir(l.cfg.Table.Dir()))
 	if err != nil {
-		return &notHereError{Peer: l.cfg.PeerName, Cause: err}
+		return notHere(l.cfg.PeerName, err)
 	}
 	d, err := openDoor(o.door, l.cfg.Table.Dir(), o.nonce)
 	if err != nil {
 		_ = table.Close()
-		return &notHereError{Peer: l.cfg.PeerName, Cause: err}
+		return notHere(l.cfg.PeerName, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -81,7 +81,7 @@ func (c *expressConn) take(r *reading, packets []byte, segment int) {
 	for len(packets) > 0 {
 		p := packets[:min(segment, len(packets))]
 		packets = packets[len(p):]
-		if r.header.Parse(p) == nil { // as it did when the session was found
+		if r.header.Parse(p) { // as it did when the session was found
 			c.packet(r, to, p)
 		}
 	}

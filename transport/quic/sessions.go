@@ -98,7 +98,7 @@ func (b *sessions) run(packets []byte, segment int) (c *expressConn, n int) {
 // session finds whose a packet says it is, or what counts those that are nobody's in this way.
 func (b *sessions) session(p []byte) (c *expressConn, refused *uint64) {
 	h := &b.own.header
-	if h.Parse(p) != nil {
+	if !h.Parse(p) {
 		return nil, &b.count.Malformed
 	}
 	c = b.byNumber[h.Session%maxSessions].Load()

@@ -49,21 +49,6 @@ const (
 
 var streamNames = [streams]string{"quick", "bulk"}
 
-// A streamError says that the peer has ended a stream or broken its rules.
-type streamError struct {
-	Peer   string
-	Stream string
-	Cause  error // io.EOF where it has ended the stream, *recordError, *quic.StreamError where it has reset it
-}
-
-func (e *streamError) Error() string {
-	if errors.Is(e.Cause, io.EOF) {
-		return fmt.Sprintf("%s has ended its %s stream", e.Peer, e.Stream)
-	}
-	return fmt.Sprintf("%s stream of %s: %v", e.Stream, e.Peer, e.Cause)
-}
-func (e *streamError) Unwrap() error { return e.Cause }
-
 // streamConn is a connection whose datagrams travel on streams.
 type streamConn struct {
 	// immutable after upgradeStream
@@ -222,9 +207,11 @@ func (s *streamConn) read(kind int) {
 // explain tells what the peer did to one stream from what befell the whole connection.
 func (s *streamConn) explain(kind int, err error) error {
 	var reset *quicgo.StreamError
-	var record *recordError
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &record) || errors.As(err, &reset) {
-		return &streamError{Peer: s.name, Stream: streamNames[kind], Cause: err}
+	switch {
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%s has ended its %s stream: %w", s.name, streamNames[kind], err)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errRecord), errors.As(err, &reset):
+		return fmt.Errorf("%s stream of %s: %w", streamNames[kind], s.name, err)
 	}
 	return err
 }

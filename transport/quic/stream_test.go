@@ -3,10 +3,7 @@ package quic
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"io"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -175,40 +172,27 @@ func TestBufferIsLent(t *testing.T) {
 	take(t, b, streamSlots-1)
 }
 
-func TestStreamErrorsAreTyped(t *testing.T) {
+// TestStreamErrorsNameTheStream: what the peer has done to a stream ends the link, and says which and what.
+func TestStreamErrorsNameTheStream(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(a *streamConn) error
-		want func(e *streamError) bool
 		says string
 	}{
-		"ended": {
-			func(a *streamConn) error { return a.out[streamBulk].st.Close() },
-			func(e *streamError) bool { return e.Stream == "bulk" && errors.Is(e.Cause, io.EOF) },
-			"a has ended its bulk stream",
-		},
+		"ended": {func(a *streamConn) error { return a.out[streamBulk].st.Close() }, "a has ended its bulk stream: EOF"},
 		"ended within a record": {
 			func(a *streamConn) error {
 				_, err := a.out[streamQuick].st.Write([]byte{9, 0, 0, 0, 'x'})
 				return errors.Join(err, a.out[streamQuick].st.Close())
 			},
-			func(e *streamError) bool { return e.Stream == "quick" && errors.Is(e.Cause, io.ErrUnexpectedEOF) },
 			"quick stream of a: unexpected EOF",
 		},
 		"reset": {
 			func(a *streamConn) error { a.out[streamQuick].st.CancelWrite(7); return nil },
-			func(e *streamError) bool {
-				var reset *quicgo.StreamError
-				return errors.As(e, &reset) && reset.ErrorCode == 7 && reset.Remote
-			},
-			"quick stream of a: ",
+			"quick stream of a: stream 2 canceled by remote with error code 7",
 		},
 		"garbage": {
 			func(a *streamConn) error { _, err := a.out[streamBulk].st.Write([]byte("garbage")); return err },
-			func(e *streamError) bool {
-				var record *recordError
-				return errors.As(e, &record) && record.Length == binary.LittleEndian.Uint32([]byte("garb"))
-			},
-			"bulk stream of a: a record of 1651663207 bytes, where 1 to 32812 may come",
+			"bulk stream of a: a record that cannot be: of 1651663207 bytes, where 1 to 32812 may come",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -216,13 +200,10 @@ func TestStreamErrorsAreTyped(t *testing.T) {
 			if err := c.do(a); err != nil {
 				t.Fatal(err)
 			}
-			_, err := b.Recv(make([][]byte, 1))
-			var e *streamError
-			if !errors.As(err, &e) || !c.want(e) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v", err)
-			}
-			if _, err := b.Recv(make([][]byte, 1)); !errors.As(err, &e) {
-				t.Errorf("asked again: %v", err)
+			for range 2 { // and says so again
+				if _, err := b.Recv(make([][]byte, 1)); err == nil || err.Error() != c.says {
+					t.Errorf("%v", err)
+				}
 			}
 		})
 	}
