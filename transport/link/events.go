@@ -41,6 +41,20 @@ type Event struct {
 	Many   []Placement
 }
 
+// Handler is told what has happened on a link to a peer.
+type Handler interface {
+	// Placed tells that a remote write into this node's memory is whole.
+	Placed(peer int, p Placement)
+	// PlacedMany tells the same of pieces of WriteMany.
+	PlacedMany(peer int, ps []Placement)
+	// Signal brings a peer's message.
+	Signal(peer int, payload []byte)
+	// Completed tells the outcome of one of this node's writes or fences; err is nil or a *RefusedError.
+	Completed(peer int, cookie uint64, err error)
+	// Refused tells that the export table has turned a peer's write away.
+	Refused(peer int, p Placement, err error)
+}
+
 // Reason says why a write was not placed. Zero means it was.
 type Reason uint8
 
