@@ -16,7 +16,6 @@ import (
 
 	"ringlet/transport"
 	"ringlet/transport/express"
-	"ringlet/transport/link"
 )
 
 var forged = flag.Int("forged", 20_000,
@@ -336,18 +335,14 @@ func TestForgedPacketsByTheMillion(t *testing.T) {
 // writeAndCheck writes a mebibyte in eight writes and looks at every byte of it.
 func writeAndCheck(t *testing.T, ends [2]*end, seed byte) {
 	t.Helper()
-	data := pattern(seed)
-	for off := 0; off < bulk; off += bulk / 8 {
-		if err := ends[0].ep.Write(1, link.Write{Ref: ends[1].ref, Offset: uint32(off),
-			Data: data[off : off+bulk/8]}); err != nil {
-			t.Fatal(err)
-		}
+	if err := ends[0].write(seed); err != nil {
+		t.Fatal(err)
 	}
 	ends[0].outcomes(t, 8)
 	for range 8 {
 		<-ends[1].placed
 	}
-	if !bytes.Equal(ends[1].mem, data) {
+	if !bytes.Equal(ends[1].mem, pattern(seed)) {
 		t.Fatal("what was placed differs from what was written")
 	}
 	// takes the link's lock: what comes next is placed after this look, which two processes need not be told

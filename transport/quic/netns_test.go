@@ -2,6 +2,7 @@ package quic
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,7 +13,6 @@ import (
 
 	"ringlet/internal/netns"
 	"ringlet/node/certs"
-	"ringlet/shmem"
 	"ringlet/transport"
 	"ringlet/transport/link"
 )
@@ -66,31 +66,12 @@ func beHost(t *testing.T, text string) {
 	}
 	cfg := configOf(id)
 	cfg.Addr, cfg.NoGRO = role.Addrs[role.Rank], role.NoGRO
-	e := &end{
-		net: listen(t, cfg), mem: make([]byte, bulk), placed: make(chan uint32, 4096), completed: make(chan error, 4096),
-		signals: make(chan string, 9), down: make(chan error, 9),
-	}
-	table := shmem.NewTable(1, shmem.FirstGeneration(1))
-	peer := 1 - role.Rank
-	seg, err := table.Export(e.mem, shmem.PageRule{Pages: bulk / shmem.PageSize, Peer: shmem.Peer(peer),
-		Access: shmem.AccessNwrite})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if e.ref, err = table.Grant(shmem.Peer(peer), seg, 0, bulk, shmem.AccessNwrite); err != nil {
-		t.Fatal(err)
-	}
-	view := transport.View{Number: 1, Members: []transport.Member{{Name: "n0", Addr: role.Addrs[0]},
-		{Name: "n1", Addr: role.Addrs[1]}}}
-	if role.Carrier == 0 {
-		role.Carrier = transport.CarrierExpress
-	}
-	e.ep = transport.New(transport.Config{
-		Network: e.net, Handler: e, Table: table, View: view, Rank: role.Rank, Carrier: role.Carrier, Seal: role.Seal,
+	e, peer := newEnd(t, cfg, role.Rank), 1-role.Rank
+	e.open(t, role.Addrs, func(c *transport.Config) {
+		c.Carrier, c.Seal = cmp.Or(role.Carrier, transport.CarrierExpress), role.Seal
 	})
-	t.Cleanup(func() { _ = e.ep.Close() })
-	if err := e.ep.Connect(within(t), []int{peer}); err != nil {
-		t.Fatal(err)
+	if e.connect(t); t.Failed() {
+		return
 	}
 	r := hostReport{Written: uint64(role.MiB * bulk)}
 	if role.writes() {
@@ -98,7 +79,9 @@ func beHost(t *testing.T, text string) {
 			if role.Narrows && i == role.MiB/2 {
 				role.awaitNarrow(t)
 			}
-			e.writeAll(t, peer, byte(i))
+			if err := e.write(byte(i)); err != nil {
+				t.Fatal(err)
+			}
 			e.outcomes(t, 8)
 		}
 	} else {
@@ -132,17 +115,6 @@ func beHost(t *testing.T, text string) {
 	}
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// writeAll writes the whole of the peer's memory in eight writes. Both tables are new, so the peer's grant is as ours.
-func (e *end) writeAll(t *testing.T, peer int, seed byte) {
-	t.Helper()
-	data := pattern(seed)
-	for off := 0; off < bulk; off += bulk / 8 {
-		if err := e.ep.Write(peer, link.Write{Ref: e.ref, Offset: uint32(off), Data: data[off : off+bulk/8]}); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
