@@ -155,7 +155,8 @@ func Listen(cfg Config) (*Network, error) {
 	n.sock = newSocket(udp, !cfg.NoGRO, cfg.Spin, n.sessions.take, n.sessions.dry)
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
 	if n.packet == 0 {
-		n.packet = packetSize(udp.LocalAddr().(*net.UDPAddr))
+		ip := udp.LocalAddr().(*net.UDPAddr).IP
+		n.packet = payload(min(1500, mtuOf(ip)), ip, maxPacket)
 	}
 	n.tr = &quicgo.Transport{
 		Conn: n.sock, ConnectionIDLength: connIDLen, ConnContext: n.watch, VerifySourceAddress: n.door.ask,
@@ -171,14 +172,14 @@ func Listen(cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// packetSize is the UDP payload that the interface of an address bears, at most maxPacket.
-func packetSize(a *net.UDPAddr) int {
-	mtu := min(1500, mtuOf(a.IP))
-	headers := 28 // IPv4 and UDP
-	if a.IP.To4() == nil {
+// payload is how much of a UDP packet an interface bears to or from an address, at most so much: its MTU, less the headers
+// of IPv4 or IPv6, and of UDP.
+func payload(mtu int, ip net.IP, most int) int {
+	headers := 28
+	if ip.To4() == nil {
 		headers = 48
 	}
-	return min(maxPacket, mtu-headers)
+	return min(most, mtu-headers)
 }
 
 // mtuOf is that of the interface with the given address; for the unspecified address, the smallest of all that are up.

@@ -58,7 +58,15 @@ func (b *sessions) number(x *expressConn) error {
 }
 
 func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
-	iface := c.net.largestPacket(c.qc.LocalAddr(), c.qc.RemoteAddr())
+	to, err := c.remote()
+	if err != nil {
+		return err
+	}
+	ip := to.IP // of the interface: this end's address, or that of the loopback
+	if from, ok := c.qc.LocalAddr().(*net.UDPAddr); ok && !ip.IsLoopback() {
+		ip = from.IP
+	}
+	iface := payload(mtuOf(ip), to.IP, maxExpressPacket)
 	theirs, err := c.introduce(iface)
 	if err != nil {
 		return err
@@ -162,9 +170,9 @@ func (c *expressConn) prepare(u transport.Upgrade, session uint32) error {
 	if err != nil {
 		return err
 	}
-	to, ok := c.qc.RemoteAddr().(*net.UDPAddr)
-	if !ok {
-		return fmt.Errorf("%s has the address %v, which is not of UDP", c.name, c.qc.RemoteAddr())
+	to, err := c.remote()
+	if err != nil {
+		return err
 	}
 	sealer, err := express.NewSealer(out, session)
 	if err != nil {
@@ -181,13 +189,8 @@ func (c *expressConn) prepare(u transport.Upgrade, session uint32) error {
 
 // suite is one direction: from the end that has dialled, or to it.
 func (c *expressConn) suite(u transport.Upgrade, fromDialler bool) (express.Suite, error) {
-	tls := c.qc.ConnectionState().TLS
 	export := func(use byte, epoch uint32, n int) ([]byte, error) {
-		way := byte(0)
-		if fromDialler {
-			way = 1
-		}
-		return tls.ExportKeyingMaterial(exporterLabel, binary.LittleEndian.AppendUint32([]byte{way, use}, epoch), n)
+		return c.export(exporterLabel, fromDialler, binary.LittleEndian.AppendUint32([]byte{use}, epoch), n)
 	}
 	s := express.Suite{
 		Open:   u.Seal == transport.SealNone,
@@ -195,7 +198,7 @@ func (c *expressConn) suite(u transport.Upgrade, fromDialler bool) (express.Suit
 	}
 	keyed, err := export(useKeyed, 0, 8)
 	if err != nil {
-		return s, fmt.Errorf("the TLS session with %s gives no keys: %w", c.name, err)
+		return s, err
 	}
 	s.Keyed = binary.LittleEndian.Uint64(keyed)
 	return s, nil
@@ -223,19 +226,3 @@ func candidates(most int) []int {
 // maxExpressPacket bounds packets where the interface bears any size. See docs/design/011-express.md for the
 // measurement.
 const maxExpressPacket = jumbo
-
-// largestPacket is the UDP payload that fits the interface of a connection, bytes.
-func (n *Network) largestPacket(local, remote net.Addr) int {
-	var ip net.IP
-	if a, ok := local.(*net.UDPAddr); ok {
-		ip = a.IP
-	}
-	if r, ok := remote.(*net.UDPAddr); ok && r.IP.IsLoopback() {
-		ip = r.IP
-	}
-	headers := 28 // IPv4 and UDP
-	if r, ok := remote.(*net.UDPAddr); ok && r.IP.To4() == nil {
-		headers = 48
-	}
-	return min(maxExpressPacket, mtuOf(ip)-headers)
-}

@@ -12,7 +12,6 @@ package quic
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"net/netip"
@@ -78,13 +77,12 @@ func (c *conn) watchWay(dialler bool) error {
 	if c.net.packet <= leastPacket {
 		return nil // any path carries those
 	}
-	to, ok := c.qc.RemoteAddr().(*net.UDPAddr)
-	if !ok {
-		return fmt.Errorf("%s has the address %v, which is not of UDP", c.name, c.qc.RemoteAddr())
+	to, err := c.remote()
+	if err != nil {
+		return err
 	}
 	ws := &c.net.sock.ways
 	w := &way{ways: ws, to: addrKey(to), size: c.net.packet, start: time.Now()}
-	var err error
 	if w.out, err = c.halfKey(dialler); err != nil {
 		return err
 	}
@@ -109,14 +107,9 @@ func (c *conn) watchWay(dialler bool) error {
 
 // halfKey is that of one direction: from the end that has dialled, or to it.
 func (c *conn) halfKey(fromDialler bool) (halfKey, error) {
-	direction := byte(0)
-	if fromDialler {
-		direction = 1
-	}
-	tls := c.qc.ConnectionState().TLS
-	b, err := tls.ExportKeyingMaterial(wayLabel, []byte{direction}, halfMaterial)
+	b, err := c.export(wayLabel, fromDialler, nil, halfMaterial)
 	if err != nil {
-		return halfKey{}, fmt.Errorf("the TLS session with %s gives no keys: %w", c.name, err)
+		return halfKey{}, err
 	}
 	return newHalfKey(b)
 }
