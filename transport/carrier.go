@@ -40,7 +40,7 @@ type directConn interface {
 // Sizes are what a connection asks of a link over it. Those that are zero are for the hellos to say.
 type Sizes struct {
 	Base         int // bytes of a datagram that every path carries, where the path may stop carrying full ones
-	Window, Ring int // datagrams: credit, and how far repair may lag behind
+	Credit, Ring int // datagrams: in flight, and how far repair may lag behind
 }
 
 // sized is a connection that asks for sizes of its own.

@@ -84,7 +84,7 @@ func (e *Endpoint) hello(max int) hello {
 		version:     link.Version,
 		view:        e.cfg.View.Number,
 		maxDatagram: max,
-		window:      link.DefaultWindow,
+		credit:      link.DefaultCredit,
 		ring:        link.DefaultRing,
 		carriers:    e.carriers(),
 		seal:        e.cfg.Seal,
@@ -187,7 +187,7 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	if s, ok := better.(sized); ok {
 		sizes = s.Sizes()
 	}
-	window, ring := cmp.Or(sizes.Window, h.window), cmp.Or(sizes.Ring, h.ring)
+	credit, ring := cmp.Or(sizes.Credit, h.credit), cmp.Or(sizes.Ring, h.ring)
 	direct, bulk := better.(directConn)
 	if !bulk {
 		direct = newPlain(better)
@@ -199,14 +199,14 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		View:        uint16(e.cfg.View.Number),
 		MaxDatagram: h.maxDatagram,
 		Base:        min(sizes.Base, h.maxDatagram),
-		Window:      window,
+		Credit:      credit,
 		Ring:        ring,
 		Pad:         h.carriers.only() != CarrierStream, // a stream is cut into full packets whatever is written to it
 		Peer:        shmem.Peer(rank),
 		Table:       e.cfg.Table,
 		Congestion:  bulk,
 		Piggyback:   bulk,
-		EchoEvery:   max(1, window/6), // six echoes per window keep the sender going when one is lost
+		EchoEvery:   max(1, credit/6), // six echoes per credit keep the sender going when one is lost
 	})
 	p := newPeer(rank, h.carriers.only(), e.cfg.View.Members[rank].Name, direct, e.cfg.Handler)
 	p.engine = newDatagrams(p, direct, core, !bulk)

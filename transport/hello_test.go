@@ -12,7 +12,7 @@ import (
 
 func TestHelloGolden(t *testing.T) {
 	want := hello{
-		version: 2, view: 0x0102030405060708, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC),
+		version: 2, view: 0x0102030405060708, maxDatagram: 1415, credit: 88, ring: 512, carriers: setOf(CarrierQUIC),
 		seal:      SealAES,
 		extension: []byte{},
 	}
@@ -26,15 +26,15 @@ func TestHelloGolden(t *testing.T) {
 }
 
 func TestHelloThatCannotWork(t *testing.T) {
-	ours := hello{version: link.Version, view: 1, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC),
+	ours := hello{version: link.Version, view: 1, maxDatagram: 1415, credit: 88, ring: 512, carriers: setOf(CarrierQUIC),
 		seal: SealAES}
 	for name, change := range map[string]func(*hello){
 		"small datagram": func(h *hello) { h.maxDatagram = link.MinDatagram - 1 },
-		"no window":      func(h *hello) { h.window = 0 },
+		"no credit":      func(h *hello) { h.credit = 0 },
 		"no ring":        func(h *hello) { h.ring = 0 },
-		"small ring":     func(h *hello) { h.ring, h.window = 32, 8 },
+		"small ring":     func(h *hello) { h.ring, h.credit = 32, 8 },
 		"odd ring":       func(h *hello) { h.ring = 100 },
-		"ring < window":  func(h *hello) { h.ring, h.window = 64, 64 },
+		"ring < credit":  func(h *hello) { h.ring, h.credit = 64, 64 },
 		"other carrier":  func(h *hello) { h.carriers = setOf(CarrierStream) },
 		"no carrier":     func(h *hello) { h.carriers = 0 },
 	} {
@@ -45,8 +45,8 @@ func TestHelloThatCannotWork(t *testing.T) {
 		}
 	}
 	theirs := ours
-	theirs.maxDatagram, theirs.window, theirs.ring = 1200, 1000, 1024
-	if a, err := ours.agree(theirs); err != nil || a.maxDatagram != 1200 || a.window != 88 || a.ring != 512 {
+	theirs.maxDatagram, theirs.credit, theirs.ring = 1200, 1000, 1024
+	if a, err := ours.agree(theirs); err != nil || a.maxDatagram != 1200 || a.credit != 88 || a.ring != 512 {
 		t.Errorf("agreed on %+v, %v", a, err)
 	}
 }
@@ -55,7 +55,7 @@ func TestHelloThatCannotWork(t *testing.T) {
 func FuzzParseHello(f *testing.F) {
 	f.Add(golden.Hex(f, "hello"))
 	f.Add(golden.Hex(f, "hello")[:5])
-	ours := hello{version: link.Version, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC)}
+	ours := hello{version: link.Version, maxDatagram: 1415, credit: 88, ring: 512, carriers: setOf(CarrierQUIC)}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := parseHello(in)
 		var version *link.VersionError
@@ -66,7 +66,7 @@ func FuzzParseHello(f *testing.F) {
 			return
 		}
 		if a, err := ours.agree(h); err == nil {
-			link.New(link.Config{MaxDatagram: a.maxDatagram, Window: a.window, Ring: a.ring})
+			link.New(link.Config{MaxDatagram: a.maxDatagram, Credit: a.credit, Ring: a.ring})
 		}
 	})
 }

@@ -80,9 +80,9 @@ func (c *Core) NextGather(now int64, buf []byte) (n int, body []byte) {
 	return n, body
 }
 
-// leave puts the head of a full chunk and leaves its bytes where they are. It reports false if the chunk is not one to
+// leaveBody puts the head of a full chunk and leaves its bytes where they are. It reports false if the chunk is not one to
 // be left.
-func (c *Core) leave(b []byte, t *outTx, chunk int) bool {
+func (c *Core) leaveBody(b []byte, t *outTx, chunk int) bool {
 	if !c.gather || t.pieces != nil || chunkLen(len(t.data), c.unit, chunk) != c.unit {
 		return false
 	}

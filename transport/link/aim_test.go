@@ -322,7 +322,7 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 	for name, change := range map[string]func([]byte){
 		"version": put(0, 1), "responses": put(1, laneResponses), "echo": put(1, kindEcho), "unknown kind": put(1, 9),
 		"another view": plus(2, 1), "number that has arrived": plus(4, ^uint32(0)), "number long past": plus(4, 1<<31),
-		"number beyond the credit": plus(4, goldenWindow+2), "pieces": put(8, frameScatter), "padding": put(8, framePad),
+		"number beyond the credit": plus(4, goldenCredit+2), "pieces": put(8, frameScatter), "padding": put(8, framePad),
 		"dmove":  put(9, flagDmove),
 		"length": put(10, 1, 0), "another use of the id": plus(12, maxTx), "another id": plus(12, 1),
 		"another window":     plus(16, 1),

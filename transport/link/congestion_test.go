@@ -116,19 +116,19 @@ func TestSilenceShrinksTheWindow(t *testing.T) {
 	if s := c.Stats(); s.Timeouts < 3 || c.jam.window != leastWindow {
 		t.Errorf("after a silence and %d time-outs the window is %d", s.Timeouts, c.jam.window)
 	}
-	if live, _ := c.InFlight(); live[laneRequests] > goldenWindow {
+	if live, _ := c.InFlight(); live[laneRequests] > goldenCredit {
 		t.Errorf("%d datagrams in flight", live[laneRequests])
 	}
 	silent = false
 	if !d.run(60 * second) {
 		t.Fatal("stuck after the silence")
 	}
-	for i := 0; i < 40 && c.jam.window < goldenWindow; i++ {
+	for i := 0; i < 40 && c.jam.window < goldenCredit; i++ {
 		d.write(0, 0, pattern(90*c.unit, byte(i)), uint64(i))
 		d.run(second)
 	}
-	if c.jam.window != goldenWindow {
-		t.Errorf("the window has grown back to %d of %d", c.jam.window, goldenWindow)
+	if c.jam.window != goldenCredit {
+		t.Errorf("the window has grown back to %d of %d", c.jam.window, goldenCredit)
 	}
 }
 
@@ -185,7 +185,7 @@ type flow struct {
 }
 
 func newFlow(t *testing.T, window int, born int64) *flow {
-	d := newDuo(t, Config{Congestion: true, Window: window, Ring: 4096, EchoEvery: window / 6})
+	d := newDuo(t, Config{Congestion: true, Credit: window, Ring: 4096, EchoEvery: window / 6})
 	return &flow{duo: d, born: born}
 }
 

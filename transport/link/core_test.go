@@ -139,7 +139,7 @@ func TestRefusalEndsALongWrite(t *testing.T) {
 		if s.TxUsed != 0 || s.WritesRefused != uint64(round+1) || s.WritesCompleted != uint64(round+1) {
 			t.Fatalf("round %d: %+v", round, s)
 		}
-		if s.ChunksSent > uint64((round+1)*(duoExport/unit+4*DefaultWindow)) {
+		if s.ChunksSent > uint64((round+1)*(duoExport/unit+4*DefaultCredit)) {
 			t.Errorf("round %d: %d chunks were sent although the first was refused early", round, s.ChunksSent)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // the window is open. What is due then is nothing: whoever sends for as long as something is would send for ever (issue
 // 11, row 1).
 func TestDueWithoutTransactions(t *testing.T) {
-	d := newDuo(t, Config{Window: 712, Ring: 2048, Piggyback: true, EchoEvery: 118})
+	d := newDuo(t, Config{Credit: 712, Ring: 2048, Piggyback: true, EchoEvery: 118})
 	d.drop = func(from int, b []byte) bool { return from == 1 && b[1]&^flagWaits == laneResponses }
 	c := d.core[0]
 	pieces := []Piece{{Ref: d.ref[0], Data: pattern(850, 1)}, {Ref: d.ref[0], Data: pattern(850, 2)}} // a datagram each
@@ -58,7 +58,7 @@ func TestDueMeansProgress(t *testing.T) {
 	for seed := range uint64(Fewer(100)) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		cfg := Config{
-			Window:      1 + rng.IntN(800),
+			Credit:      1 + rng.IntN(800),
 			Ring:        1024,
 			Piggyback:   seed%2 == 0,
 			Congestion:  seed%4 < 2,

@@ -86,13 +86,13 @@ type Stats struct {
 	DatagramsMalformed uint64 `help:"datagrams not understood; dropped"`
 	EchoesSent         uint64 `help:"echoes sent: they say what has arrived"`
 	EchoesReceived     uint64 `help:"echoes that came"`
-	ChunksSent         uint64 `help:"parts of writes put into datagrams, re-sent ones included"`
-	ChunksResent       uint64 `help:"parts of writes put into datagrams again"`
-	ChunksPlaced       uint64 `help:"parts of writes that arrived and were put into memory"`
-	ChunksDuplicate    uint64 `help:"parts of writes that arrived again"`
-	ChunksLate         uint64 `help:"parts of writes that are over"`
-	ChunksRefused      uint64 `help:"parts of writes that the export table does not allow"`
-	ChunksDead         uint64 `help:"parts of writes with a time of death that were lost or came after it"`
+	ChunksSent         uint64 `help:"chunks of writes put into datagrams, re-sent ones included"`
+	ChunksResent       uint64 `help:"chunks of writes put into datagrams again"`
+	ChunksPlaced       uint64 `help:"chunks of writes that arrived and were put into memory"`
+	ChunksDuplicate    uint64 `help:"chunks of writes that arrived again"`
+	ChunksLate         uint64 `help:"chunks of writes that are over"`
+	ChunksRefused      uint64 `help:"chunks of writes that the export table does not allow"`
+	ChunksDead         uint64 `help:"chunks of writes with a time of death that were lost or came after it"`
 	BytesSent          uint64 `unit:"bytes" help:"bytes of writes put into datagrams, re-sent ones included"`
 	BytesPlaced        uint64 `unit:"bytes" help:"bytes of writes put into memory"`
 	WritesCompleted    uint64 `help:"writes of this node that are whole at the peer"`

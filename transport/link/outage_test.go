@@ -42,14 +42,14 @@ var bearers = []link.Config{
 	{MaxDatagram: 1415, Base: 1159, Pad: true},
 	expressBearer(1440, 712),
 	expressBearer(8940, 116),
-	{MaxDatagram: 32812, Window: 64, Ring: 256, EchoEvery: 10},
+	{MaxDatagram: 32812, Credit: 64, Ring: 256, EchoEvery: 10},
 }
 
 func expressBearer(size, window int) link.Config {
 	return link.Config{
 		MaxDatagram: size,
 		Base:        1168,
-		Window:      window,
+		Credit:      window,
 		Ring:        link.RingFor(window),
 		Pad:         true,
 		Congestion:  true,

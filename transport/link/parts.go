@@ -20,7 +20,7 @@ type parting struct {
 	flags    uint8 // of its kind
 }
 
-func (p *parting) left() bool { return p.next < p.parts }
+func (p *parting) more() bool { return p.next < p.parts }
 
 // partsOf is how many parts of at most size bytes a datagram of n bytes has.
 func partsOf(n, size int) int { return (n + size - partHeader - 1) / (size - partHeader) }

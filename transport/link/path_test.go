@@ -117,7 +117,7 @@ func TestPathThatShrinks(t *testing.T) {
 
 func shrinks(t *testing.T, full, window int, congestion bool) {
 	const base = 1168
-	d := newDuo(t, Config{MaxDatagram: full, Base: base, Window: window, Congestion: congestion, Piggyback: congestion})
+	d := newDuo(t, Config{MaxDatagram: full, Base: base, Credit: window, Congestion: congestion, Piggyback: congestion})
 	data := pattern(180_000, 1)
 	pieces := []Piece{{Ref: d.ref[0], Data: data[:900]}, {Ref: d.ref[0], Data: data[:900]}}
 	round := func(n int) {

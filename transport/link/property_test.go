@@ -115,10 +115,10 @@ func (tr *traffic) load(e int, rng *rand.Rand) {
 
 // law holds what must be true of a core at any moment.
 func (tr *traffic) law(e int) {
-	live, window := tr.core[e].InFlight()
+	live, credit := tr.core[e].InFlight()
 	for l := range live {
-		if live[l] > window[l] {
-			tr.fail("end %d, lane %d: %d datagrams outstanding on a credit of %d", e, l, live[l], window[l])
+		if live[l] > credit[l] {
+			tr.fail("end %d, lane %d: %d datagrams outstanding on a credit of %d", e, l, live[l], credit[l])
 		}
 	}
 	if s := tr.core[e].Stats(); s.TxUsed > s.TxFree+s.TxUsed || s.TxFree > 1024 {

@@ -53,7 +53,7 @@ func (c *Core) numbered(h *header, d []byte) error {
 // count notes a datagram that is to be echoed.
 func (c *Core) count(h *header) {
 	c.unechoed[h.kind]++
-	if h.waits || c.unechoed[laneRequests] >= c.cfg.EchoEvery || c.unechoed[laneResponses] >= ResponseWindow/2 {
+	if h.waits || c.unechoed[laneRequests] >= c.cfg.EchoEvery || c.unechoed[laneResponses] >= ResponseCredit/2 {
 		c.echoDue = true
 	}
 }

@@ -60,7 +60,7 @@ func TestLongPartitionIsSurvivedQuietly(t *testing.T) {
 		t.Fatal("finished although cut off")
 	}
 	// One window of requests and one datagram of responses, then a burst of each direction per 500 ms at most.
-	if limit := DefaultWindow + 1 + 2*timeoutBurst*130; sent > limit {
+	if limit := DefaultCredit + 1 + 2*timeoutBurst*130; sent > limit {
 		t.Errorf("%d datagrams sent into a partition of 60 s, want at most %d", sent, limit)
 	}
 	d.drop = nil
@@ -102,7 +102,7 @@ func TestLostDmoveIsCountedNeverRepaired(t *testing.T) {
 		return n%3 == 0
 	}
 	// Ten windows: so many pass only when the credit of what was lost comes back.
-	const total = 10 * DefaultWindow
+	const total = 10 * DefaultCredit
 	dmoves(d, total, 0)
 	if !d.run(100 * second) {
 		t.Fatalf("stuck: %+v", d.core[0].Stats())

@@ -20,7 +20,7 @@ type expressConn struct {
 	*conn
 	session uint32 // as the peer names this session
 	size    int    // bytes of a full packet
-	window  int
+	credit  int
 	started atomic.Pointer[transport.Receiver]
 
 	// owned by who opens the session's packets: the socket's reader, or serve
@@ -40,18 +40,18 @@ type expressConn struct {
 
 func (c *expressConn) MaxDatagram() int { return c.size - express.Overhead }
 
-// windowBytes is how much a link may have in flight: a few reads' worth, and small enough to stay in the processor's
+// creditBytes is how much a link may have in flight: a few reads' worth, and small enough to stay in the processor's
 // cache.
-const windowBytes = 1 << 20
+const creditBytes = 1 << 20
 
 // Sizes are what suits the size of packets.
 func (c *expressConn) Sizes() transport.Sizes {
-	return transport.Sizes{Base: leastPacket - express.Overhead, Window: c.window, Ring: link.RingFor(c.window)}
+	return transport.Sizes{Base: leastPacket - express.Overhead, Credit: c.credit, Ring: link.RingFor(c.credit)}
 }
 
-// windowFor is the credit for packets of the given size. All that a link has in flight, in parts and sent again, is
+// creditFor is the credit for packets of the given size. All that a link has in flight, in parts and sent again, is
 // well within the replay window.
-func windowFor(size int) int { return min(2000, max(16, windowBytes/size)) }
+func creditFor(size int) int { return min(2000, max(16, creditBytes/size)) }
 
 // Send seals one datagram and sends it.
 func (c *expressConn) Send([]byte) error {

@@ -41,7 +41,7 @@ const (
 	socketBuf = 8 << 20
 	// streamBuf is the window of flow control of a stream: four times what the link's credits let be in flight there, so
 	// that only a peer which lives, but stands still for many time-outs, can make Send wait for it.
-	streamBuf = 4 * streamWindow * streamDatagram
+	streamBuf = 4 * streamCredit * streamDatagram
 )
 
 // Config of a Network.

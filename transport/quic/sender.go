@@ -116,17 +116,17 @@ func (o *sender) flush() error {
 // singly sends the packets of a batch one by one. If they leave, the kernel or the interface has no UDP_SEGMENT; if
 // they are too long, the interface has become narrower.
 func (o *sender) singly(b []byte, segment int) error {
-	left := false
+	went := false
 	for len(b) > 0 {
 		one := b[:min(segment, len(b))]
 		b = b[len(one):]
 		err := o.write(one, segment, 1)
-		left = left || err == nil && len(one) == segment
+		went = went || err == nil && len(one) == segment
 		if err := o.judge(err, 1); err != nil {
 			return err
 		}
 	}
-	o.gso = o.gso && !left
+	o.gso = o.gso && !went
 	return nil
 }
 

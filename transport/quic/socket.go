@@ -191,7 +191,7 @@ func (s *socket) room() int {
 }
 
 // poll looks for a packet again and again for the time to spin, letting other goroutines run in between. Falling asleep
-// and waking up takes tens of microseconds, which both ends of a link would otherwise pay in turn for every window.
+// and waking up takes tens of microseconds, which both ends of a link would otherwise pay in turn for each full credit.
 func (s *socket) poll() (bool, error) {
 	if s.spin == 0 {
 		return false, nil

@@ -27,13 +27,13 @@ import (
 )
 
 const (
-	// streamDatagram makes a full chunk 32 KiB. 16 and 60 KiB took as many CPU s per GB, as did windows of 16 to 128
+	// streamDatagram makes a full chunk 32 KiB. 16 and 60 KiB took as many CPU s per GB, as did credits of 16 to 128
 	// (2026-11-21, docs/design/014-stream.md).
 	streamDatagram = 32<<10 + 44
 	// quickDatagram is the longest that takes the quick stream: signals, responses, echoes, and small writes.
 	quickDatagram = 4 << 10
-	// streamWindow is the credit in datagrams, 2 MiB, and streamRing how far repair may lag behind.
-	streamWindow = 64
+	// streamCredit is the credit in datagrams, 2 MiB, and streamRing how far repair may lag behind.
+	streamCredit = 64
 	streamRing   = 256
 	// streamSlots is how many datagrams of a stream may wait for Recv or be lent by it: two of the bursts that the link
 	// takes, so that the reader goes on while one is placed.
@@ -81,12 +81,12 @@ type streamIn struct {
 
 const streamMagic = 0x53474E52 // "RNGS"
 
-// preambleOf is what a stream begins with: magic, kind, 0, and the window and the ring of the link, which both ends must
+// preambleOf is what a stream begins with: magic, kind, 0, and the credit and the ring of the link, which both ends must
 // agree on.
 func preambleOf(kind int) (p [12]byte) {
 	binary.LittleEndian.PutUint32(p[:], streamMagic)
 	p[4] = uint8(kind)
-	binary.LittleEndian.PutUint16(p[6:], streamWindow)
+	binary.LittleEndian.PutUint16(p[6:], streamCredit)
 	binary.LittleEndian.PutUint16(p[8:], streamRing)
 	return p
 }
@@ -162,7 +162,7 @@ func (s *streamConn) MaxDatagram() int { return streamDatagram }
 
 // Sizes are the carrier's own.
 func (s *streamConn) Sizes() transport.Sizes {
-	return transport.Sizes{Window: streamWindow, Ring: streamRing}
+	return transport.Sizes{Credit: streamCredit, Ring: streamRing}
 }
 
 // Send puts the datagram on the stream that suits its size.

@@ -136,7 +136,7 @@ func TestStreamsTakeManySendersAtOnce(t *testing.T) {
 // TestBulkHoldsNothingUp: as much as a window is sent while nobody calls Recv, and what is small arrives all the same.
 func TestBulkHoldsNothingUp(t *testing.T) {
 	a, b := streamPair(t)
-	for range 2 * streamWindow {
+	for range 2 * streamCredit {
 		if err := a.Send(datagram(streamDatagram)); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestBulkHoldsNothingUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the small one", func() bool { return len(b.in[streamQuick].ready) == 1 })
-	if got := take(t, b, 2*streamWindow+1); got[5] != 1 || got[streamDatagram] != 2*streamWindow {
+	if got := take(t, b, 2*streamCredit+1); got[5] != 1 || got[streamDatagram] != 2*streamCredit {
 		t.Errorf("%v", got)
 	}
 }

@@ -2,7 +2,7 @@ package quic
 
 // How a connection becomes an express one. Both ends go on with the stream of the hellos:
 //
-//	1 both say the number by which they know the session, the largest packet of their interface and the window they have room for
+//	1 both say the number by which they know the session, the largest packet of their interface and the room of their socket
 //	2 both derive keys from the TLS session (RFC 8446, section 7.5), a pair for each direction
 //	3 the dialler probes: packets of several sizes, answered in the same size
 //	4 the dialler says the size, the other that it has heard it, and both have a link
@@ -97,7 +97,7 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 		return err
 	}
 	c.endProbing()
-	c.window = min(windowFor(c.size), max(16, min(theirs.room, c.net.sock.room())/c.size))
+	c.credit = min(creditFor(c.size), max(16, min(theirs.room, c.net.sock.room())/c.size))
 	return c.st.Close()
 }
 
