@@ -115,19 +115,7 @@ func newOutageRun(t *testing.T, seed uint64, shell simnet.Shell) *outageRun {
 	r := &outageRun{rng: rand.New(rand.NewPCG(seed, 13))}
 	cfg := bearers[r.rng.IntN(len(bearers))]
 	r.base = cfg.Base
-	for e := range 2 {
-		table := shmem.NewTable(4)
-		rule := shmem.PageRule{Pages: len(outageMemory[e]) / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite}
-		seg, err := table.Export(outageMemory[e], rule)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.ref[1-e], err = table.Grant(1, seg, 0, len(outageMemory[e]), shmem.AccessNwrite); err != nil {
-			t.Fatal(err)
-		}
-		cfg.View, cfg.Peer, cfg.Table = 3, 1, table
-		r.core[e] = link.New(cfg)
-	}
+	r.core, r.ref = newCores(t, outageMemory, 0, cfg)
 	f := simnet.Faults{Delay: time.Duration(20+r.rng.IntN(1000)) * time.Microsecond}
 	if r.within = movesWithin; seed%3 == 0 {
 		r.within = movesWithinLossy

@@ -28,20 +28,9 @@ func newPaced(t *testing.T, loss float64, size int, way time.Duration, seed uint
 	t.Helper()
 	r := &paced{data: noise[:size]}
 	cfg := expressBearer(8940, 116)
-	for e := range 2 {
-		table := shmem.NewTable(4)
-		memory := make([]byte, 64*shmem.PageSize)
-		rule := shmem.PageRule{Pages: 64, Peer: 1, Access: shmem.AccessNwrite}
-		seg, err := table.Export(memory, rule)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.ref, err = table.Grant(1, seg, 0, len(memory), shmem.AccessNwrite); err != nil {
-			t.Fatal(err)
-		}
-		cfg.View, cfg.Peer, cfg.Table = 3, 1, table
-		r.core[e] = link.New(cfg)
-	}
+	var ref [2]shmem.Ref
+	r.core, ref = newCores(t, outageMemory, 0, cfg)
+	r.ref = ref[0]
 	r.pair = simnet.NewPair(r.core[0], r.core[1], cfg.MaxDatagram, simnet.Faults{Delay: way, Loss: loss}, seed)
 	r.pair.Shells(simnet.Inline, simnet.Inline)
 	r.pair.After = r.read

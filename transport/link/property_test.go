@@ -63,31 +63,38 @@ func newTraffic(t *testing.T, f simnet.Faults, seed uint64) *traffic {
 	tr := &traffic{}
 	rng := rand.New(rand.NewPCG(seed, 7))
 	for e := range 2 {
-		table := shmem.NewTable(8)
 		tr.memory[e] = make([]byte, exported)
-		seg, err := table.Export(tr.memory[e], shmem.PageRule{
-			Pages: exported / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite | shmem.AccessDmove,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The grant leaves a page free on either side, where nothing may ever be written.
-		ref, err := table.Grant(1, seg, shmem.PageSize, exported-2*shmem.PageSize, shmem.AccessNwrite)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tr.granted[1-e] = ref
-		tr.core[e] = link.New(link.Config{
-			View: 3, MaxDatagram: maxDatagram, Pad: true, Peer: 1, Table: table, Piggyback: seed%2 == 1, Congestion: seed%4 >= 2,
-		})
 		tr.done[e], tr.placed[e] = map[uint64]link.Reason{}, map[uint64]int{}
 	}
+	// The grants leave a page free on either side, where nothing may ever be written.
+	tr.core, tr.granted = newCores(t, tr.memory, shmem.PageSize, link.Config{
+		MaxDatagram: maxDatagram, Pad: true, Piggyback: seed%2 == 1, Congestion: seed%4 >= 2,
+	})
 	tr.pair = simnet.NewPair(tr.core[0], tr.core[1], maxDatagram, f, seed)
 	tr.pair.After = tr.read
 	for e := range 2 {
 		tr.load(e, rng)
 	}
 	return tr
+}
+
+// newCores makes both ends of a link. Each may write the other's memory but for a margin, bytes, at its beginning and end.
+func newCores(t *testing.T, memory [2][]byte, margin int, cfg link.Config) (core [2]*link.Core, granted [2]shmem.Ref) {
+	t.Helper()
+	for e, mem := range memory {
+		table := shmem.NewTable(4)
+		rule := shmem.PageRule{Pages: len(mem) / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite}
+		seg, err := table.Export(mem, rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if granted[1-e], err = table.Grant(1, seg, margin, len(mem)-2*margin, shmem.AccessNwrite); err != nil {
+			t.Fatal(err)
+		}
+		cfg.View, cfg.Peer, cfg.Table = 3, 1, table
+		core[e] = link.New(cfg)
+	}
+	return core, granted
 }
 
 // load queues writes that tile the peer's grant, and signals between them.
