@@ -5,7 +5,7 @@ package transport
 //	any caller  1 write, signal    (parallel)    queued in the core under mu
 //	driver      2 NextGather, Put  (sequential)  under mu: sealed straight from the writer's memory into the batch
 //	            3 Flush            (sequential)  outside mu: one system call
-//	receiver    4 Aim, Land        (sequential)  under mu, for a read's packets: opened straight into the exported segment
+//	receiver    4 Aim, Land        (sequential)  under mu, for a read's packets: opened straight into their place
 //	            5 Handler          (sequential)  events, outside mu
 //	            6 Dry              (sequential)  nothing more is at hand: the echo falls due
 //

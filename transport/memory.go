@@ -38,7 +38,13 @@ func newSelf(cfg *Config) *peer {
 	m.engine = m
 	self := shmem.Peer(cfg.Rank)
 	m.link = local.NewSelf(local.Config{
-		Table: cfg.Table, Self: self, Peer: self, PeerName: thisNode, Handler: cfg.Handler, Down: m.gone, Now: monotonic,
+		Table:    cfg.Table,
+		Self:     self,
+		Peer:     self,
+		PeerName: thisNode,
+		Handler:  cfg.Handler,
+		Down:     m.gone,
+		Now:      monotonic,
 	})
 	return m.peer
 }

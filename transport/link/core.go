@@ -4,8 +4,8 @@ package link
 //
 //	sending    1 Write / Signal / Fence   (caller)    queue the request; its data stays the caller's and must not change
 //	           2 Next                     (sequential) echo, repairs, responses, then requests → one datagram in buf
-//	receiving  3 Receive                  (sequential) number checked, frames parsed, data copied once, to its final place
-//	           4 EndBatch, Events         (sequential) an echo falls due; the caller reads what happened, outside the lock
+//	receiving  3 Receive                  (sequential) number checked, frames parsed, data copied once, to its place
+//	           4 EndBatch, Events         (sequential) an echo falls due; the caller reads what happened
 //	time       5 Tick                     (sequential) a probe, then repair by time
 
 import (

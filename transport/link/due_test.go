@@ -32,8 +32,8 @@ func TestDueWithoutTransactions(t *testing.T) {
 	}
 }
 
-// dueIsSent sends for as long as something is due, and fails when nothing comes of it, or when something is sent that was
-// not due.
+// dueIsSent sends for as long as something is due, and fails when nothing comes of it, or when something is sent that
+// was not due.
 func dueIsSent(t *testing.T, c *Core, now int64, sent func([]byte)) {
 	t.Helper()
 	buf := make([]byte, c.cfg.MaxDatagram)

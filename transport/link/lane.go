@@ -9,9 +9,9 @@ import (
 
 // A lane numbers its datagrams and repeats one that was lost under its own number, so the receiver's bitmap makes every
 // datagram take effect once, whatever the network does. Credits are cumulative, as in seed 004 (X2): the receiver
-// publishes "datagrams that have arrived, each counted once, plus the credit of the link"; the sender never numbers one beyond. A
-// lost credit is made good by the next, a lost datagram keeps its credit until it is repaired, and both counters may
-// wrap.
+// publishes "datagrams that have arrived, each counted once, plus the credit of the link"; the sender never numbers one
+// beyond. A lost credit is made good by the next, a lost datagram keeps its credit until it is repaired, and both
+// counters may wrap.
 
 // item is one thing in a datagram that must be sent again when the datagram is lost.
 type item struct {

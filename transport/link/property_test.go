@@ -78,7 +78,8 @@ func newTraffic(t *testing.T, f simnet.Faults, seed uint64) *traffic {
 	return tr
 }
 
-// newCores makes both ends of a link. Each may write the other's memory but for a margin, bytes, at its beginning and end.
+// newCores makes both ends of a link. Each may write the other's memory but for a margin, bytes, at its beginning and
+// its end.
 func newCores(t *testing.T, memory [2][]byte, margin int, cfg link.Config) (core [2]*link.Core, granted [2]shmem.Ref) {
 	t.Helper()
 	for e, mem := range memory {

@@ -114,8 +114,8 @@ func (l *Link) Offer() []byte {
 	return offer{table: l.cfg.Table.Name(), id: l.cfg.Table.ID(), door: l.in.name, nonce: l.in.nonce}.bytes()
 }
 
-// Join maps the memory that the peer offers; Start is next. Where it is not to be had, or the offer cannot be read, Close
-// is all that can follow. It is called once.
+// Join maps the memory that the peer offers; Start is next. Where it is not to be had, or the offer cannot be read,
+// Close is all that can follow. It is called once.
 func (l *Link) Join(theirs []byte) error {
 	o, err := parseOffer(theirs)
 	if err != nil {

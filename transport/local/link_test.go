@@ -378,7 +378,14 @@ func TestOffersThatCannotBeJoined(t *testing.T) {
 	defer func() { _ = o.close() }()
 	good := o.link.Offer()
 	change := func(at int) []byte { b := bytes.Clone(good); b[at] ^= 1; return b }
-	for name, b := range map[string][]byte{"nothing": nil, "version": change(0), "cut": good[:20], "names": change(4), "reserved": change(1), "long": make([]byte, 600)} {
+	for name, b := range map[string][]byte{
+		"nothing":  nil,
+		"version":  change(0),
+		"cut":      good[:20],
+		"names":    change(4),
+		"reserved": change(1),
+		"long":     make([]byte, 600),
+	} {
 		if name == "long" {
 			b[0] = offerVersion
 		}
@@ -386,7 +393,12 @@ func TestOffersThatCannotBeJoined(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, b := range map[string][]byte{"table's name": change(offerHeader), "table's number": change(8), "door's nonce": change(24), "door's name": change(len(good) - 1)} {
+	for name, b := range map[string][]byte{
+		"table's name":   change(offerHeader),
+		"table's number": change(8),
+		"door's nonce":   change(24),
+		"door's name":    change(len(good) - 1),
+	} {
 		if err := e.link.Join(b); err == nil || !strings.Contains(err.Error(), "the memory of the peer cannot be reached") {
 			t.Errorf("%s: %v", name, err)
 		}

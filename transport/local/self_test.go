@@ -23,7 +23,13 @@ func newSelfEnd(t *testing.T, ring int) (e *end, ref shmem.Ref, memory []byte) {
 		t.Fatal(err)
 	}
 	e.link = NewSelf(Config{
-		Table: e.table, Self: e.self, Peer: e.self, PeerName: "this node", Handler: e, Down: e.gone, Ring: ring,
+		Table:    e.table,
+		Self:     e.self,
+		Peer:     e.self,
+		PeerName: "this node",
+		Handler:  e,
+		Down:     e.gone,
+		Ring:     ring,
 	})
 	t.Cleanup(func() { _ = e.link.Close() })
 	return e, ref, memory

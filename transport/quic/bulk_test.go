@@ -96,7 +96,8 @@ func newEnd(t testing.TB, cfg Config, rank int) *end {
 
 // open makes the endpoint, of a view of two nodes.
 func (e *end) open(t testing.TB, addrs [2]string, carry func(*transport.Config)) {
-	view := transport.View{Number: 1, Members: []transport.Member{{Name: "n0", Addr: addrs[0]}, {Name: "n1", Addr: addrs[1]}}}
+	members := []transport.Member{{Name: "n0", Addr: addrs[0]}, {Name: "n1", Addr: addrs[1]}}
+	view := transport.View{Number: 1, Members: members}
 	cfg := transport.Config{Network: e.net, Handler: e, Table: e.table, View: view, Rank: e.rank}
 	carry(&cfg)
 	e.ep = transport.New(cfg)

@@ -56,8 +56,8 @@ func memory() uint64 {
 }
 
 // TestJunkInitialsTakeNothingAlong: 5,000 forged Initials, from one port and then from many, leave a listener with a
-// bounded number of goroutines, bytes and lines, and a peer comes in meanwhile. Before there was a bound they made 20,000
-// goroutines, 188 MB and 5,000 lines.
+// bounded number of goroutines, bytes and lines, and a peer comes in meanwhile. Before there was a bound they made
+// 20,000 goroutines, 188 MB and 5,000 lines.
 func TestJunkInitialsTakeNothingAlong(t *testing.T) {
 	log := &logged{}
 	cfg := configOf(issue(t, "b"))

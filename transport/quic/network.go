@@ -172,8 +172,8 @@ func Listen(cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// payload is how much of a UDP packet an interface bears to or from an address, at most so much: its MTU, less the headers
-// of IPv4 or IPv6, and of UDP.
+// payload is how much of a UDP packet an interface bears to or from an address, at most so much: its MTU, less the
+// headers of IPv4 or IPv6, and of UDP.
 func payload(mtu int, ip net.IP, most int) int {
 	headers := 28
 	if ip.To4() == nil {

@@ -3,8 +3,8 @@ package quic
 // The way of an express packet. Nothing here allocates.
 //
 //	1 take   (sequential: the socket's reader)  the session found, once per run of packets of one session
-//	2 spread (parallel: a goroutine a session)  where there are processors for it, the read goes to the session's own goroutine
-//	3 look                                      header parsed, number and key judged; what is refused costs a counter and nothing else
+//	2 spread (parallel: a goroutine a session)  where there are processors for it: the read, to that goroutine
+//	3 look                                      number and key judged; what is refused costs a counter and no more
 //	4 aim                                       the link says where the body belongs, or it is opened aside
 //	5 open                                      body → its place in the exported segment; not authentic: a counter
 //	6 dry                                       nothing more is at hand: echoes fall due

@@ -3,8 +3,8 @@ package quic
 // The socket under quic-go. Pipeline of a read:
 //
 //	1 recvmsg with UDP_GRO  (sequential, quic-go's reader)  up to 64 KiB of equal packets into the socket's own buffer
-//	2 express               (sequential)                    runs of express packets, by their first bits, to their session
-//	3 ReadBatch             (sequential)                    the others one each into quic-go's buffers; the rest waits here
+//	2 express               (sequential)                    runs of express packets, by their first bits, to a session
+//	3 ReadBatch             (sequential)                    the others into quic-go's buffers; the rest waits here
 //
 // One system call brings up to 45 packets instead of one. Without UDP_GRO in the kernel a read brings one packet, and
 // all else stays the same. Writes go through unchanged; they are counted, since quic-go does not tell whether GSO

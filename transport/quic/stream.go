@@ -4,8 +4,8 @@ package quic
 //
 //	Send    1 putRecord     (parallel per stream)        copied once, behind its length, into the stream's own buffer
 //	        2 Write         (sequential per stream)      quic-go cuts it into packets and returns when the last is cut
-//	reader  3 readRecord    (parallel, one per stream)   into a buffer of the stream's ring, which has as many as it has slots
-//	Recv    4 take          (sequential, the caller)     buffers are lent until the next call, which gives them back to the ring
+//	reader  3 readRecord    (parallel, one per stream)   into a buffer of the stream, which has as many as slots
+//	Recv    4 take          (sequential, the caller)     buffers are lent until the next call
 //
 // There are two streams each way, so that a signal or an echo does not wait behind bulk that was sent before it.
 // Nothing here allocates per datagram. The windows of flow control exceed what the link's credits let be in flight, so
@@ -81,8 +81,8 @@ type streamIn struct {
 
 const streamMagic = 0x53474E52 // "RNGS"
 
-// preambleOf is what a stream begins with: magic, kind, 0, and the credit and the ring of the link, which both ends must
-// agree on.
+// preambleOf is what a stream begins with: magic, kind, 0, and the credit and the ring of the link, which both ends
+// must agree on.
 func preambleOf(kind int) (p [12]byte) {
 	binary.LittleEndian.PutUint32(p[:], streamMagic)
 	p[4] = uint8(kind)

@@ -2,7 +2,7 @@ package quic
 
 // How a connection becomes an express one. Both ends go on with the stream of the hellos:
 //
-//	1 both say the number by which they know the session, the largest packet of their interface and the room of their socket
+//	1 both say their number of the session, the largest packet of their interface and the room of their socket
 //	2 both derive keys from the TLS session (RFC 8446, section 7.5), a pair for each direction
 //	3 the dialler probes: packets of several sizes, answered in the same size
 //	4 the dialler says the size, the other that it has heard it, and both have a link
