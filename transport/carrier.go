@@ -37,9 +37,14 @@ type directConn interface {
 	Start(r Receiver)
 }
 
-// A Narrowing is a connection whose path may stop carrying datagrams of full size while it is up. BaseDatagram is what
-// every path carries.
-type narrowing interface{ BaseDatagram() int }
+// Sizes are what a connection asks of a link over it. Those that are zero are for the hellos to say.
+type Sizes struct {
+	Base         int // bytes of a datagram that every path carries, where the path may stop carrying full ones
+	Credit, Ring int // datagrams: in flight, and how far repair may lag behind
+}
+
+// sized is a connection that asks for sizes of its own.
+type sized interface{ Sizes() Sizes }
 
 // A Receiver takes the datagrams of a directConn: Begin, then for each datagram either Aim and Land, Aim and Miss, or
 // Receive, then End; and Dry when nothing more is at hand.

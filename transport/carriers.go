@@ -31,14 +31,14 @@ const (
 	SealNone                 // a keyed session number and a CRC-32C: for networks that nobody else can reach
 )
 
-func (s Seal) String() string {
-	switch s {
-	case SealAES:
-		return "aes"
-	case SealNone:
-		return "none"
+func (s Seal) String() string { return nameOf("seal", s, "", "aes", "none") }
+
+// nameOf is the name of a value that stands in messages of peers, and may be one that this node does not know.
+func nameOf[V ~uint8 | ~uint64](what string, v V, names ...string) string {
+	if v > 0 && uint64(v) < uint64(len(names)) {
+		return names[v]
 	}
-	return fmt.Sprintf("seal(%d)", uint8(s))
+	return fmt.Sprintf("%s(%d)", what, uint64(v))
 }
 
 // Row is a kind of carrier: what a configuration may name.
@@ -139,8 +139,6 @@ type Upgrade struct {
 	Carrier Carrier
 	Seal    Seal
 	Dialler bool // this end has dialled
-	// Window and Ring bound what the carrier may ask for. Zero: what suits it.
-	Window, Ring int
 }
 
 // An Upgrader is a connection fresh from its hellos. Both ends call Upgrade at the same time, after they have agreed on

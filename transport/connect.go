@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,17 +80,15 @@ func (e *Endpoint) missing(ranks []int) string {
 }
 
 func (e *Endpoint) hello(max int) hello {
-	h := hello{
-		version: link.Version, view: e.cfg.View.Number, maxDatagram: max, window: e.cfg.Window, ring: e.cfg.Ring,
-		carriers: e.carriers(), seal: e.cfg.Seal,
+	return hello{
+		version:     link.Version,
+		view:        e.cfg.View.Number,
+		maxDatagram: max,
+		credit:      link.DefaultCredit,
+		ring:        link.DefaultRing,
+		carriers:    e.carriers(),
+		seal:        e.cfg.Seal,
 	}
-	if h.window == 0 {
-		h.window = link.DefaultWindow
-	}
-	if h.ring == 0 {
-		h.ring = link.DefaultRing
-	}
-	return h
 }
 
 // carriers are those that this node would use for some peer.
@@ -164,16 +163,12 @@ func (e *Endpoint) upgrade(ctx context.Context, conn Conn, h *hello, dialler boo
 	}
 	ctx, cancel := context.WithTimeout(ctx, upgradeTime)
 	defer cancel()
-	better, err := up.Upgrade(ctx, Upgrade{Carrier: c, Seal: e.cfg.Seal, Dialler: dialler, Window: e.cfg.Window,
-		Ring: e.cfg.Ring})
+	better, err := up.Upgrade(ctx, Upgrade{Carrier: c, Seal: e.cfg.Seal, Dialler: dialler})
 	if err != nil {
 		return nil, fmt.Errorf("making the connection to %s carry %v: %w", conn.Peer(), c, err)
 	}
 	if c != CarrierQUIC {
 		h.maxDatagram = better.MaxDatagram()
-	}
-	if w, ok := better.(interface{ Window() (window, ring int) }); ok {
-		h.window, h.ring = w.Window()
 	}
 	return better, nil
 }
@@ -188,10 +183,11 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		_ = conn.Close(err.Error())
 		return err
 	}
-	base := 0
-	if n, ok := better.(narrowing); ok {
-		base = min(n.BaseDatagram(), h.maxDatagram)
+	sizes := Sizes{}
+	if s, ok := better.(sized); ok {
+		sizes = s.Sizes()
 	}
+	credit, ring := cmp.Or(sizes.Credit, h.credit), cmp.Or(sizes.Ring, h.ring)
 	direct, bulk := better.(directConn)
 	if !bulk {
 		direct = newPlain(better)
@@ -200,10 +196,17 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		direct = newLossy(direct, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
 	}
 	core := link.New(link.Config{
-		View: uint16(e.cfg.View.Number), MaxDatagram: h.maxDatagram, Base: base, Window: h.window, Ring: h.ring,
-		Pad:  h.carriers.only() != CarrierStream, // a stream is cut into full packets whatever is written to it
-		Peer: shmem.Peer(rank), Table: e.cfg.Table,
-		Congestion: bulk, Piggyback: bulk, EchoEvery: echoEvery(h.window),
+		View:        uint16(e.cfg.View.Number),
+		MaxDatagram: h.maxDatagram,
+		Base:        min(sizes.Base, h.maxDatagram),
+		Credit:      credit,
+		Ring:        ring,
+		Pad:         h.carriers.only() != CarrierStream, // a stream is cut into full packets whatever is written to it
+		Peer:        shmem.Peer(rank),
+		Table:       e.cfg.Table,
+		Congestion:  bulk,
+		Piggyback:   bulk,
+		EchoEvery:   max(1, credit/6), // six echoes per credit keep the sender going when one is lost
 	})
 	p := newPeer(rank, h.carriers.only(), e.cfg.View.Members[rank].Name, direct, e.cfg.Handler)
 	p.engine = newDatagrams(p, direct, core, !bulk)
@@ -224,9 +227,6 @@ func (e *Endpoint) enter(p *peer) bool {
 	p.run()
 	return true
 }
-
-// echoEvery is how many datagrams one echo may tell of: six echoes per window keep the sender going when one is lost.
-func echoEvery(window int) int { return max(1, window/6) }
 
 // accept answers peers that dial, until the endpoint is closed.
 func (e *Endpoint) accept(ranks []int, up chan<- int) {

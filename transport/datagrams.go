@@ -5,7 +5,7 @@ package transport
 //	any caller  1 write, signal    (parallel)    queued in the core under mu
 //	driver      2 NextGather, Put  (sequential)  under mu: sealed straight from the writer's memory into the batch
 //	            3 Flush            (sequential)  outside mu: one system call
-//	receiver    4 Aim, Land        (sequential)  under mu, for a read's packets: opened straight into the exported segment
+//	receiver    4 Aim, Land        (sequential)  under mu, for a read's packets: opened straight into their place
 //	            5 Handler          (sequential)  events, outside mu
 //	            6 Dry              (sequential)  nothing more is at hand: the echo falls due
 //
@@ -137,9 +137,9 @@ func (l *datagrams) drive() {
 // turn sends up to turnBursts batches of what is due. It reports whether more is due, or something is to be told, that
 // nobody is at.
 func (l *datagrams) turn() (more bool) {
-	for left := turnBursts; l.sending.TryLock(); {
+	for budget := turnBursts; l.sending.TryLock(); {
 		full, err := true, error(nil)
-		for ; full && left > 0 && err == nil; left-- {
+		for ; full && budget > 0 && err == nil; budget-- {
 			full, err = l.burst()
 		}
 		l.sending.Unlock()
@@ -151,7 +151,7 @@ func (l *datagrams) turn() (more bool) {
 		l.mu.Lock()
 		due, untold := !l.over() && l.core.Due(), !l.over() && l.core.Untold()
 		l.mu.Unlock()
-		if !due || left <= 0 {
+		if !due || budget <= 0 {
 			return due || untold
 		}
 	}

@@ -31,16 +31,7 @@ type Placement = link.Placement
 // given is theirs until they return. Calls for one peer never overlap, but for Completed: a carrier that places at
 // once, and the link of a node to itself, call it from within Write, WriteMany and Fence.
 type Handler interface {
-	// Placed tells that a remote write into this node's memory is whole.
-	Placed(peer int, p Placement)
-	// PlacedMany tells the same of pieces of WriteMany.
-	PlacedMany(peer int, ps []Placement)
-	// Signal brings a peer's message.
-	Signal(peer int, payload []byte)
-	// Completed tells the outcome of one of this node's writes or fences; err is nil or a *link.RefusedError.
-	Completed(peer int, cookie uint64, err error)
-	// Refused tells that the export table has turned a peer's write away.
-	Refused(peer int, p Placement, err error)
+	link.Handler
 	// Malformed tells that a datagram did not parse or broke the protocol.
 	Malformed(peer int, err error)
 	// LinkDown tells that a link is over, other than by Close. Nothing more comes from that peer.
@@ -73,10 +64,6 @@ type Config struct {
 	AutoNetwork Carrier
 	// Seal of the carrier express. Zero means SealAES. Both ends of a link must agree.
 	Seal Seal
-	// Window is the credit of a link in datagrams. Zero means what suits the carrier.
-	Window int
-	// Ring is how far repair may lag behind, in datagrams. Zero means what suits the carrier.
-	Ring int
 	// Spin is how long the receiver of a local link looks for something before it sleeps. Zero means 50 µs where this host
 	// has a processor for each member of the view, and none otherwise; negative means none.
 	Spin time.Duration
@@ -132,9 +119,6 @@ func New(cfg Config) *Endpoint {
 	e.enter(newSelf(&cfg))
 	return e
 }
-
-// Now is the links' clock in ns, for link.Write.Deadline.
-func Now() int64 { return monotonic() }
 
 func (e *Endpoint) peer(rank int) (*peer, error) {
 	if rank < 0 || rank >= len(e.peers) {

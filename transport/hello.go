@@ -21,7 +21,7 @@ type hello struct {
 	version     uint8
 	view        uint64 // which set of nodes, in which order
 	maxDatagram int    // bytes
-	window      int    // datagrams in flight
+	credit      int    // datagrams in flight
 	ring        int    // how far repair may lag, datagrams
 	carriers    carrierSet
 	seal        Seal
@@ -68,7 +68,7 @@ func (h hello) bytes() []byte {
 	b[4], b[5], b[6] = h.version, uint8(h.carriers), uint8(h.seal)
 	binary.LittleEndian.PutUint64(b[8:], h.view)
 	binary.LittleEndian.PutUint16(b[16:], uint16(h.maxDatagram))
-	binary.LittleEndian.PutUint16(b[18:], uint16(h.window))
+	binary.LittleEndian.PutUint16(b[18:], uint16(h.credit))
 	binary.LittleEndian.PutUint16(b[20:], uint16(h.ring))
 	binary.LittleEndian.PutUint16(b[22:], uint16(len(h.extension)))
 	return append(b, h.extension...)
@@ -91,7 +91,7 @@ func parseHello(b []byte) (hello, error) {
 	h.extension = b[helloSize:]
 	h.view = binary.LittleEndian.Uint64(b[8:])
 	h.maxDatagram = int(binary.LittleEndian.Uint16(b[16:]))
-	h.window = int(binary.LittleEndian.Uint16(b[18:]))
+	h.credit = int(binary.LittleEndian.Uint16(b[18:]))
 	h.ring = int(binary.LittleEndian.Uint16(b[20:]))
 	return h, nil
 }
@@ -100,7 +100,7 @@ func parseHello(b []byte) (hello, error) {
 func (h hello) agree(peer hello) (hello, error) {
 	a := hello{
 		version: h.version, view: h.view, maxDatagram: min(h.maxDatagram, peer.maxDatagram),
-		window: min(h.window, peer.window), ring: min(h.ring, peer.ring), carriers: h.carriers & peer.carriers, seal: h.seal,
+		credit: min(h.credit, peer.credit), ring: min(h.ring, peer.ring), carriers: h.carriers & peer.carriers, seal: h.seal,
 	}
 	if a.carriers == 0 {
 		return a, fmt.Errorf("the peer would use the carrier %v, this node %v: give both the same transport", peer.carriers,
@@ -109,10 +109,10 @@ func (h hello) agree(peer hello) (hello, error) {
 	if a.carriers.has(CarrierExpress) && h.seal != peer.seal {
 		return a, fmt.Errorf("the peer would seal with %v, this node with %v: give both the same seal", peer.seal, h.seal)
 	}
-	if a.window == 0 || a.ring == 0 { // which stand for what suits this end, in a configuration
-		return a, fmt.Errorf("the hello asks for a window of %d and a ring of %d, which cannot work", a.window, a.ring)
+	if a.credit == 0 || a.ring == 0 { // which stand for what suits this end, in a configuration
+		return a, fmt.Errorf("the hello asks for a credit of %d and a ring of %d, which cannot work", a.credit, a.ring)
 	}
-	if err := (link.Config{MaxDatagram: a.maxDatagram, Window: a.window, Ring: a.ring}).Check(); err != nil {
+	if err := (link.Config{MaxDatagram: a.maxDatagram, Credit: a.credit, Ring: a.ring}).Check(); err != nil {
 		return a, fmt.Errorf("what the hello asks for cannot work: %w", err)
 	}
 	return a, nil
@@ -133,19 +133,7 @@ const (
 )
 
 func (c RefuseCode) String() string {
-	switch c {
-	case RefuseVersion:
-		return "version"
-	case RefuseView:
-		return "view"
-	case RefuseStranger:
-		return "stranger"
-	case RefuseHello:
-		return "hello"
-	case RefuseMemory:
-		return "memory"
-	}
-	return fmt.Sprintf("code %d", uint64(c))
+	return nameOf("code", c, "", "version", "view", "stranger", "hello", "memory")
 }
 
 // A PeerRefusedError says that a peer turned this node away.

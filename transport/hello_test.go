@@ -2,60 +2,39 @@ package transport
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"os"
 	"reflect"
-	"strings"
 	"testing"
 
+	"ringlet/testkit/golden"
 	"ringlet/transport/link"
 )
 
-// goldenHello reads testdata/hello.hex, written by hand.
-func goldenHello(t testing.TB) []byte {
-	t.Helper()
-	text, err := os.ReadFile("testdata/hello.hex")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var digits strings.Builder
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		digits.WriteString(strings.Join(strings.Fields(line), ""))
-	}
-	b, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 func TestHelloGolden(t *testing.T) {
 	want := hello{
-		version: 2, view: 0x0102030405060708, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC),
+		version: 2, view: 0x0102030405060708, maxDatagram: 1415, credit: 88, ring: 512, carriers: setOf(CarrierQUIC),
 		seal:      SealAES,
 		extension: []byte{},
 	}
-	got, err := parseHello(goldenHello(t))
+	got, err := parseHello(golden.Hex(t, "hello"))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("parsed %+v, %v; want %+v", got, err, want)
 	}
-	if b := want.bytes(); !bytes.Equal(b, goldenHello(t)) {
-		t.Errorf("said %x, want %x", b, goldenHello(t))
+	if b := want.bytes(); !bytes.Equal(b, golden.Hex(t, "hello")) {
+		t.Errorf("said %x, want %x", b, golden.Hex(t, "hello"))
 	}
 }
 
 func TestHelloThatCannotWork(t *testing.T) {
-	ours := hello{version: link.Version, view: 1, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC),
+	ours := hello{version: link.Version, view: 1, maxDatagram: 1415, credit: 88, ring: 512, carriers: setOf(CarrierQUIC),
 		seal: SealAES}
 	for name, change := range map[string]func(*hello){
 		"small datagram": func(h *hello) { h.maxDatagram = link.MinDatagram - 1 },
-		"no window":      func(h *hello) { h.window = 0 },
+		"no credit":      func(h *hello) { h.credit = 0 },
 		"no ring":        func(h *hello) { h.ring = 0 },
-		"small ring":     func(h *hello) { h.ring, h.window = 32, 8 },
+		"small ring":     func(h *hello) { h.ring, h.credit = 32, 8 },
 		"odd ring":       func(h *hello) { h.ring = 100 },
-		"ring < window":  func(h *hello) { h.ring, h.window = 64, 64 },
+		"ring < credit":  func(h *hello) { h.ring, h.credit = 64, 64 },
 		"other carrier":  func(h *hello) { h.carriers = setOf(CarrierStream) },
 		"no carrier":     func(h *hello) { h.carriers = 0 },
 	} {
@@ -66,17 +45,17 @@ func TestHelloThatCannotWork(t *testing.T) {
 		}
 	}
 	theirs := ours
-	theirs.maxDatagram, theirs.window, theirs.ring = 1200, 1000, 1024
-	if a, err := ours.agree(theirs); err != nil || a.maxDatagram != 1200 || a.window != 88 || a.ring != 512 {
+	theirs.maxDatagram, theirs.credit, theirs.ring = 1200, 1000, 1024
+	if a, err := ours.agree(theirs); err != nil || a.maxDatagram != 1200 || a.credit != 88 || a.ring != 512 {
 		t.Errorf("agreed on %+v, %v", a, err)
 	}
 }
 
 // FuzzParseHello: whatever a stranger says is refused, or makes a link that can be built.
 func FuzzParseHello(f *testing.F) {
-	f.Add(goldenHello(f))
-	f.Add(goldenHello(f)[:5])
-	ours := hello{version: link.Version, maxDatagram: 1415, window: 88, ring: 512, carriers: setOf(CarrierQUIC)}
+	f.Add(golden.Hex(f, "hello"))
+	f.Add(golden.Hex(f, "hello")[:5])
+	ours := hello{version: link.Version, maxDatagram: 1415, credit: 88, ring: 512, carriers: setOf(CarrierQUIC)}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := parseHello(in)
 		var version *link.VersionError
@@ -87,7 +66,7 @@ func FuzzParseHello(f *testing.F) {
 			return
 		}
 		if a, err := ours.agree(h); err == nil {
-			link.New(link.Config{MaxDatagram: a.maxDatagram, Window: a.window, Ring: a.ring})
+			link.New(link.Config{MaxDatagram: a.maxDatagram, Credit: a.credit, Ring: a.ring})
 		}
 	})
 }

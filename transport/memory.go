@@ -15,8 +15,7 @@ import (
 	"ringlet/transport/local"
 )
 
-// memory is one end of such a link. It has no connection before installLocal. It passes on what the link tells, with
-// the peer's rank.
+// memory is one end of such a link. It has no connection before installLocal.
 type memory struct {
 	*peer
 	table *shmem.Table
@@ -39,7 +38,13 @@ func newSelf(cfg *Config) *peer {
 	m.engine = m
 	self := shmem.Peer(cfg.Rank)
 	m.link = local.NewSelf(local.Config{
-		Table: cfg.Table, Self: self, Peer: self, PeerName: thisNode, Handler: m, Now: monotonic,
+		Table:    cfg.Table,
+		Self:     self,
+		Peer:     self,
+		PeerName: thisNode,
+		Handler:  cfg.Handler,
+		Down:     m.gone,
+		Now:      monotonic,
 	})
 	return m.peer
 }
@@ -62,7 +67,8 @@ func (e *Endpoint) newMemory(rank int) (*memory, error) {
 		Self:     shmem.Peer(e.cfg.Rank),
 		Peer:     shmem.Peer(rank),
 		PeerName: name,
-		Handler:  m,
+		Handler:  e.cfg.Handler,
+		Down:     m.gone,
 		Spin:     spin,
 		Now:      monotonic,
 	})
@@ -164,16 +170,8 @@ func (m *memory) stats() link.Stats {
 	return s
 }
 
-// What follows is local.Handler.
-
-func (m *memory) Placed(at link.Placement)             { m.handler.Placed(m.rank, at) }
-func (m *memory) PlacedMany(ps []link.Placement)       { m.handler.PlacedMany(m.rank, ps) }
-func (m *memory) Signal(b []byte)                      { m.handler.Signal(m.rank, b) }
-func (m *memory) Completed(cookie uint64, err error)   { m.handler.Completed(m.rank, cookie, err) }
-func (m *memory) Refused(at link.Placement, err error) { m.handler.Refused(m.rank, at, err) }
-
-// Down ends the link where the peer has gone wrong. Where it has only left, its connection says more in a moment.
-func (m *memory) Down(err error) {
+// gone ends the link where the peer has gone wrong. Where it has only left, its connection says more in a moment.
+func (m *memory) gone(err error) {
 	if !errors.Is(err, local.ErrPeerLeft) {
 		m.fail(err)
 	}

@@ -42,7 +42,7 @@ func TestWhoIsTurnedAway(t *testing.T) {
 		{"bad magic", "n1", change(0, 'X'), transport.RefuseHello, "no hello of Ringlet"},
 		{"cut", "n1", sayHello()[:23], transport.RefuseHello, "23 bytes long, which is not what it says"},
 		{"long", "n1", append(sayHello(), 0), transport.RefuseHello, "25 bytes long, which is not what it says"},
-		{"no window", "n1", change(18, 0), transport.RefuseHello, "cannot work"},
+		{"no credit", "n1", change(18, 0), transport.RefuseHello, "cannot work"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 4, simnet.Faults{}, nil)

@@ -2,7 +2,7 @@ package express
 
 // Pipeline of a packet:
 //
-//	1 Seal    (sequential: who holds the link's sending)   header and clear part, then the body straight from where it lies
+//	1 Seal    (sequential: who holds the link's sending)   header and clear part, then the body from where it lies
 //	2 Verdict (sequential: the socket's reader)            header, key and number looked at; nothing is written
 //	3 Open    (sequential: the socket's reader)            the body straight to where it belongs
 //

@@ -1,9 +1,6 @@
 package express
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "encoding/binary"
 
 // Version of the packets. It is part of their first byte, whose two highest bits are zero: those of a QUIC packet never
 // are both (RFC 9000, section 17; RFC 9443 keeps 0 to 63 for other protocols on the same port).
@@ -53,36 +50,16 @@ func (h *Header) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], h.Number)
 }
 
-// A formatError is a packet that does not parse.
-type formatError struct{ Reason string }
-
-func (e *formatError) Error() string { return "express packet is malformed: " + e.Reason }
-
-var (
-	errShort   = &formatError{fmt.Sprintf("shorter than the %d bytes of a header and a seal", Overhead)}
-	errVersion = &formatError{"of another version: run the same release on every node"}
-	errKind    = &formatError{"of an unknown kind"}
-	errHead    = &formatError{"its clear part is longer than it"}
-)
-
-// Parse reads a packet's header. It checks that what the header speaks of lies in the packet, and nothing else.
-func (h *Header) Parse(b []byte) error {
-	if len(b) < Overhead {
-		return errShort
-	}
-	if b[0]>>4 != Version {
-		return errVersion
+// Parse reads a packet's header. It reports false for a packet that is too short, of another version or of an unknown
+// kind, or does not hold what its header speaks of; it checks nothing else.
+func (h *Header) Parse(b []byte) bool {
+	if len(b) < Overhead || b[0]>>4 != Version {
+		return false
 	}
 	h.Kind = Kind(b[0] & 0xF)
 	h.Head = int(b[1])
 	h.Epoch = binary.LittleEndian.Uint16(b[2:])
 	h.Session = binary.LittleEndian.Uint32(b[4:])
 	h.Number = binary.LittleEndian.Uint64(b[8:])
-	if h.Kind >= kinds {
-		return errKind
-	}
-	if Overhead+h.Head > len(b) {
-		return errHead
-	}
-	return nil
+	return h.Kind < kinds && Overhead+h.Head <= len(b)
 }

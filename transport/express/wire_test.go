@@ -2,31 +2,10 @@ package express
 
 import (
 	"bytes"
-	"encoding/hex"
-	"errors"
-	"os"
-	"strings"
 	"testing"
-)
 
-// golden reads bytes written by hand: hex digits, with comments from # to the end of the line.
-func golden(t testing.TB, name string) []byte {
-	t.Helper()
-	text, err := os.ReadFile("testdata/" + name + ".hex")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var digits strings.Builder
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		digits.WriteString(strings.Join(strings.Fields(line), ""))
-	}
-	b, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return b
-}
+	"ringlet/testkit/golden"
+)
 
 const (
 	goldenSession = 0x0badcafe
@@ -50,7 +29,7 @@ func TestGoldenBytesAreWhatIsSealed(t *testing.T) {
 	for name, open := range seals {
 		x := newSealer(t, goldenSuite(open), goldenNumber)
 		got := seal(t, x, Datagram, []byte("in clear"), []byte("ringlet"))
-		if want := golden(t, name); !bytes.Equal(got, want) {
+		if want := golden.Hex(t, name); !bytes.Equal(got, want) {
 			t.Errorf("%s:\n got %x\nwant %x", name, got, want)
 		}
 	}
@@ -58,10 +37,10 @@ func TestGoldenBytesAreWhatIsSealed(t *testing.T) {
 
 func TestGoldenBytesAreUnderstood(t *testing.T) {
 	for name, open := range seals {
-		p := golden(t, name)
+		p := golden.Hex(t, name)
 		var h Header
-		if err := h.Parse(p); err != nil || h != (Header{Datagram, 8, 1, goldenSession, goldenNumber}) {
-			t.Fatalf("%s: %+v, %v", name, h, err)
+		if !h.Parse(p) || h != (Header{Datagram, 8, 1, goldenSession, goldenNumber}) {
+			t.Fatalf("%s: %+v", name, h)
 		}
 		body, v := take(t, newOpener(t, goldenSuite(open)), p)
 		if v != Fresh || string(body) != "ringlet" {
@@ -70,36 +49,28 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 	}
 }
 
-func TestMalformedPacketsAreNamed(t *testing.T) {
+func TestPacketsThatDoNotParse(t *testing.T) {
 	change := func(at int, b byte) []byte {
-		p := golden(t, "sealed")
+		p := golden.Hex(t, "sealed")
 		p[at] = b
 		return p
 	}
-	for name, tc := range map[string]struct {
-		p    []byte
-		want string
-	}{
-		"nothing":          {nil, "shorter than the 32 bytes"},
-		"a header":         {golden(t, "sealed")[:HeaderSize], "shorter than the 32 bytes"},
-		"no seal":          {golden(t, "sealed")[:Overhead-1], "shorter than the 32 bytes"},
-		"version 0":        {change(0, 0x00), "another version"},
-		"version 2":        {change(0, 0x20), "another version"},
-		"kind 3":           {change(0, 0x13), "unknown kind"},
-		"clear to the end": {change(1, 16), "clear part is longer"},
-		"all clear":        {change(1, 255), "clear part is longer"},
+	for name, p := range map[string][]byte{
+		"nothing":          nil,
+		"a header":         golden.Hex(t, "sealed")[:HeaderSize],
+		"no seal":          golden.Hex(t, "sealed")[:Overhead-1],
+		"version 0":        change(0, 0x00),
+		"version 2":        change(0, 0x20),
+		"kind 3":           change(0, 0x13),
+		"clear to the end": change(1, 16),
+		"all clear":        change(1, 255),
 	} {
-		var h Header
-		err := h.Parse(tc.p)
-		var format *formatError
-		if !errors.As(err, &format) || !strings.Contains(err.Error(), tc.want) ||
-			!strings.HasPrefix(err.Error(), "express packet is malformed: ") {
-			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		if h := (Header{}); h.Parse(p) {
+			t.Errorf("%s: parsed as %+v", name, h)
 		}
 	}
-	var h Header
-	if err := h.Parse(change(1, 15)); err != nil { // the body may be empty
-		t.Error(err)
+	if h := (Header{}); !h.Parse(change(1, 15)) { // the body may be empty
+		t.Error("a packet without a body does not parse")
 	}
 }
 
@@ -123,12 +94,12 @@ func TestPacketsAreNotTakenForQUIC(t *testing.T) {
 // FuzzParse: what is accepted is what put would write, and all that the header speaks of lies in the packet.
 func FuzzParse(f *testing.F) {
 	for name := range seals {
-		f.Add(golden(f, name))
+		f.Add(golden.Hex(f, name))
 	}
 	f.Add(make([]byte, Overhead))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var h Header
-		if h.Parse(in) != nil {
+		if !h.Parse(in) {
 			return
 		}
 		if n := BodySize(in, &h); n < 0 || HeaderSize+h.Head+n+trailer != len(in) {
@@ -146,10 +117,10 @@ func FuzzParse(f *testing.F) {
 // its place.
 func FuzzOpen(f *testing.F) {
 	for name := range seals {
-		f.Add(golden(f, name), false)
-		f.Add(golden(f, name), true)
+		f.Add(golden.Hex(f, name), false)
+		f.Add(golden.Hex(f, name), true)
 	}
-	f.Add(golden(f, "sealed")[:Overhead+9], false)
+	f.Add(golden.Hex(f, "sealed")[:Overhead+9], false)
 	f.Fuzz(func(t *testing.T, in []byte, open bool) {
 		name := "sealed"
 		if open {
@@ -157,7 +128,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		o := newOpener(t, goldenSuite(open))
 		var h Header
-		if h.Parse(in) != nil || o.Look(&h) != Fresh {
+		if !h.Parse(in) || o.Look(&h) != Fresh {
 			return
 		}
 		const room, mark = 64, 0xA5
@@ -175,7 +146,7 @@ func FuzzOpen(f *testing.F) {
 			t.Fatalf("verdict %d", v)
 		}
 		// An open packet may well be made by who knows the session's number, as the fuzzer does; a sealed one may not.
-		if v == Fresh && !open && !bytes.Equal(in, golden(t, name)) {
+		if v == Fresh && !open && !bytes.Equal(in, golden.Hex(t, name)) {
 			t.Fatalf("%x opened", in)
 		}
 		if again := o.Look(&h); v == Fresh && again != Replayed || v == Forged && again != Fresh {

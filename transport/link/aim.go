@@ -4,9 +4,9 @@ import "ringlet/shmem"
 
 // The way of a datagram that its carrier opens by itself (carrier express):
 //
-//	1 Aim      (sequential) the head, in clear but not yet believed, tells where the body may go; nothing changes but a pin
+//	1 Aim      (sequential) the head, in clear and not yet believed, tells where the body may go: a pin
 //	2 opening  (the carrier) the body is opened straight into its place
-//	3 Land     (sequential) it was authentic: number, chunk and credit are noted; or Miss: it was not, and nothing has happened
+//	3 Land     (sequential) it was authentic: number, chunk and credit are noted; or Miss: it was not
 //
 // What is not aimed is opened aside and goes to Receive. A place is given only for a chunk that is missing from an
 // nwrite which an authentic datagram has begun, so a forged one can spoil nothing that was placed: its bytes are
@@ -80,9 +80,9 @@ func (c *Core) NextGather(now int64, buf []byte) (n int, body []byte) {
 	return n, body
 }
 
-// leave puts the head of a full chunk and leaves its bytes where they are. It reports false if the chunk is not one to
-// be left.
-func (c *Core) leave(b []byte, t *outTx, chunk int) bool {
+// leaveBody puts the head of a full chunk and leaves its bytes where they are. It reports false if the chunk is not one
+// to be left.
+func (c *Core) leaveBody(b []byte, t *outTx, chunk int) bool {
 	if !c.gather || t.pieces != nil || chunkLen(len(t.data), c.unit, chunk) != c.unit {
 		return false
 	}

@@ -4,8 +4,8 @@ package link
 //
 //	sending    1 Write / Signal / Fence   (caller)    queue the request; its data stays the caller's and must not change
 //	           2 Next                     (sequential) echo, repairs, responses, then requests → one datagram in buf
-//	receiving  3 Receive                  (sequential) number checked, frames parsed, data copied once, to its final place
-//	           4 EndBatch, Events         (sequential) an echo falls due; the caller reads what happened, outside the lock
+//	receiving  3 Receive                  (sequential) number checked, frames parsed, data copied once, to its place
+//	           4 EndBatch, Events         (sequential) an echo falls due; the caller reads what happened
 //	time       5 Tick                     (sequential) a probe, then repair by time
 
 import (
@@ -171,11 +171,11 @@ func New(cfg Config) *Core {
 		sigOut:  make([]sigSlot, 16),
 	}
 	c.rtt.init()
-	c.send[laneRequests] = newSendLane(cfg.Ring, cfg.Window)
-	c.jam = newCongestion(cfg.Window)
-	c.recv[laneRequests] = newRecvLane(cfg.Ring, cfg.Window)
-	c.send[laneResponses] = newSendLane(DefaultRing, ResponseWindow)
-	c.recv[laneResponses] = newRecvLane(DefaultRing, ResponseWindow)
+	c.send[laneRequests] = newSendLane(cfg.Ring, cfg.Credit)
+	c.jam = newCongestion(cfg.Credit)
+	c.recv[laneRequests] = newRecvLane(cfg.Ring, cfg.Credit)
+	c.send[laneResponses] = newSendLane(DefaultRing, ResponseCredit)
+	c.recv[laneResponses] = newRecvLane(DefaultRing, ResponseCredit)
 	for i := maxTx - 1; i >= 0; i-- {
 		c.freeTx = append(c.freeTx, uint16(i))
 		c.tx[i].id = uint32(i)
@@ -294,7 +294,7 @@ func (c *Core) Stats() Stats {
 // Due reports whether Next would build a datagram; or, where the last requests are dmoves past their time of death, end
 // those.
 func (c *Core) Due() bool {
-	return c.parting.left() || c.twins[laneRequests].due() || c.twins[laneResponses].due() || c.echoDue ||
+	return c.parting.more() || c.twins[laneRequests].due() || c.twins[laneResponses].due() || c.echoDue ||
 		c.mayRepair(laneRequests) || c.mayRepair(laneResponses) ||
 		c.responsesPending() && c.send[laneResponses].open() || c.mayRequest() && c.mayCut()
 }

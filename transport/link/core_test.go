@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ringlet/shmem"
+	"ringlet/testkit/golden"
 )
 
 const second = int64(1e9)
@@ -138,7 +139,7 @@ func TestRefusalEndsALongWrite(t *testing.T) {
 		if s.TxUsed != 0 || s.WritesRefused != uint64(round+1) || s.WritesCompleted != uint64(round+1) {
 			t.Fatalf("round %d: %+v", round, s)
 		}
-		if s.ChunksSent > uint64((round+1)*(duoExport/unit+4*DefaultWindow)) {
+		if s.ChunksSent > uint64((round+1)*(duoExport/unit+4*DefaultCredit)) {
 			t.Errorf("round %d: %d chunks were sent although the first was refused early", round, s.ChunksSent)
 		}
 	}
@@ -201,7 +202,7 @@ func TestSignalsByTheThousandStayInOrder(t *testing.T) {
 // TestResponsesOfABadPeerAreBounded: a peer that starts ever new transactions and never takes an answer.
 func TestResponsesOfABadPeerAreBounded(t *testing.T) {
 	d := goldenDuo(t)
-	b := golden(t, "write")
+	b := golden.Hex(t, "write")
 	var errs int
 	for i := range uint32(3000) {
 		putHeader(b, header{view: 0x0203, seq: goldenSeq + i})

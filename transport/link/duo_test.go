@@ -25,8 +25,8 @@ const (
 	duoExport = 64 * shmem.PageSize
 	duoGrant  = duoExport - 2*shmem.PageSize // a page at either end stays closed
 
-	// goldenWindow stands in the golden echo as part of the credit; the default may change, that must not.
-	goldenWindow = 88
+	// goldenCredit stands in the golden echo as part of the credit; the default may change, that must not.
+	goldenCredit = 88
 )
 
 func newDuo(t testing.TB, cfg Config) *duo {
@@ -35,8 +35,8 @@ func newDuo(t testing.TB, cfg Config) *duo {
 	if cfg.MaxDatagram == 0 {
 		cfg.MaxDatagram = 1415
 	}
-	if cfg.Window == 0 {
-		cfg.Window = goldenWindow
+	if cfg.Credit == 0 {
+		cfg.Credit = goldenCredit
 	}
 	for e := range 2 {
 		d.memory[e] = make([]byte, duoExport)

@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"reflect"
 
 	"ringlet/shmem"
 )
@@ -40,6 +41,20 @@ type Event struct {
 	Many   []Placement
 }
 
+// Handler is told what has happened on a link to a peer.
+type Handler interface {
+	// Placed tells that a remote write into this node's memory is whole.
+	Placed(peer int, p Placement)
+	// PlacedMany tells the same of pieces of WriteMany.
+	PlacedMany(peer int, ps []Placement)
+	// Signal brings a peer's message.
+	Signal(peer int, payload []byte)
+	// Completed tells the outcome of one of this node's writes or fences; err is nil or a *RefusedError.
+	Completed(peer int, cookie uint64, err error)
+	// Refused tells that the export table has turned a peer's write away.
+	Refused(peer int, p Placement, err error)
+}
+
 // Reason says why a write was not placed. Zero means it was.
 type Reason uint8
 
@@ -71,13 +86,13 @@ type Stats struct {
 	DatagramsMalformed uint64 `help:"datagrams not understood; dropped"`
 	EchoesSent         uint64 `help:"echoes sent: they say what has arrived"`
 	EchoesReceived     uint64 `help:"echoes that came"`
-	ChunksSent         uint64 `help:"parts of writes put into datagrams, re-sent ones included"`
-	ChunksResent       uint64 `help:"parts of writes put into datagrams again"`
-	ChunksPlaced       uint64 `help:"parts of writes that arrived and were put into memory"`
-	ChunksDuplicate    uint64 `help:"parts of writes that arrived again"`
-	ChunksLate         uint64 `help:"parts of writes that are over"`
-	ChunksRefused      uint64 `help:"parts of writes that the export table does not allow"`
-	ChunksDead         uint64 `help:"parts of writes with a time of death that were lost or came after it"`
+	ChunksSent         uint64 `help:"chunks of writes put into datagrams, re-sent ones included"`
+	ChunksResent       uint64 `help:"chunks of writes put into datagrams again"`
+	ChunksPlaced       uint64 `help:"chunks of writes that arrived and were put into memory"`
+	ChunksDuplicate    uint64 `help:"chunks of writes that arrived again"`
+	ChunksLate         uint64 `help:"chunks of writes that are over"`
+	ChunksRefused      uint64 `help:"chunks of writes that the export table does not allow"`
+	ChunksDead         uint64 `help:"chunks of writes with a time of death that were lost or came after it"`
 	BytesSent          uint64 `unit:"bytes" help:"bytes of writes put into datagrams, re-sent ones included"`
 	BytesPlaced        uint64 `unit:"bytes" help:"bytes of writes put into memory"`
 	WritesCompleted    uint64 `help:"writes of this node that are whole at the peer"`
@@ -98,21 +113,8 @@ type Stats struct {
 
 // Add sums two sets of counters, over the links of a node.
 func (s *Stats) Add(o *Stats) {
-	for _, p := range [...][2]*uint64{
-		{&s.DatagramsSent, &o.DatagramsSent}, {&s.DatagramsReceived, &o.DatagramsReceived},
-		{&s.DatagramsResent, &o.DatagramsResent}, {&s.DatagramsDuplicate, &o.DatagramsDuplicate},
-		{&s.DatagramsBeyond, &o.DatagramsBeyond}, {&s.DatagramsStale, &o.DatagramsStale},
-		{&s.DatagramsMalformed, &o.DatagramsMalformed}, {&s.EchoesSent, &o.EchoesSent},
-		{&s.EchoesReceived, &o.EchoesReceived}, {&s.ChunksSent, &o.ChunksSent}, {&s.ChunksResent, &o.ChunksResent},
-		{&s.ChunksPlaced, &o.ChunksPlaced}, {&s.ChunksDuplicate, &o.ChunksDuplicate}, {&s.ChunksLate, &o.ChunksLate},
-		{&s.ChunksRefused, &o.ChunksRefused}, {&s.ChunksDead, &o.ChunksDead}, {&s.BytesSent, &o.BytesSent},
-		{&s.BytesPlaced, &o.BytesPlaced}, {&s.WritesCompleted, &o.WritesCompleted}, {&s.WritesRefused, &o.WritesRefused},
-		{&s.WritesExpired, &o.WritesExpired}, {&s.SignalsSent, &o.SignalsSent}, {&s.SignalsReceived, &o.SignalsReceived},
-		{&s.SignalsDuplicate, &o.SignalsDuplicate}, {&s.Probes, &o.Probes}, {&s.Timeouts, &o.Timeouts},
-		{&s.PartsSent, &o.PartsSent}, {&s.PartsReceived, &o.PartsReceived},
-		{&s.PathShrunk, &o.PathShrunk}, {&s.PathGrown, &o.PathGrown},
-		{&s.TxFree, &o.TxFree}, {&s.TxUsed, &o.TxUsed},
-	} {
-		*p[0] += *p[1]
+	sum, more := reflect.ValueOf(s).Elem(), reflect.ValueOf(o).Elem()
+	for i := range sum.NumField() {
+		sum.Field(i).SetUint(sum.Field(i).Uint() + more.Field(i).Uint())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ringlet/shmem"
+	"ringlet/testkit/golden"
 )
 
 // FuzzReceive gives a core that has requests of its own under way whatever datagrams the input holds, each after two
@@ -13,7 +14,7 @@ import (
 func FuzzReceive(f *testing.F) {
 	join := func(names ...string) (b []byte) {
 		for _, n := range names {
-			g := golden(f, n)
+			g := golden.Hex(f, n)
 			b = append(binary.LittleEndian.AppendUint16(b, uint16(len(g))), g...)
 		}
 		return b
@@ -92,8 +93,8 @@ func checkFuzzed(t *testing.T, c *Core, got uint64, mem []byte) {
 }
 
 func FuzzParseHeader(f *testing.F) {
-	f.Add(golden(f, "write"))
-	f.Add(golden(f, "echo"))
+	f.Add(golden.Hex(f, "write"))
+	f.Add(golden.Hex(f, "echo"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := parseHeader(in)
 		if err != nil {
@@ -108,8 +109,8 @@ func FuzzParseHeader(f *testing.F) {
 }
 
 func FuzzParseWrite(f *testing.F) {
-	f.Add(golden(f, "write")[headerSize:], uint16(1371))
-	f.Add(golden(f, "dmove")[headerSize:], uint16(7))
+	f.Add(golden.Hex(f, "write")[headerSize:], uint16(1371))
+	f.Add(golden.Hex(f, "dmove")[headerSize:], uint16(7))
 	f.Fuzz(func(t *testing.T, in []byte, unit uint16) {
 		u := max(int(unit), 1)
 		var w writeFrame
@@ -133,7 +134,7 @@ func FuzzParseWrite(f *testing.F) {
 }
 
 func FuzzParseEchoLane(f *testing.F) {
-	f.Add(golden(f, "echo")[headerSize:])
+	f.Add(golden.Hex(f, "echo")[headerSize:])
 	f.Fuzz(func(t *testing.T, in []byte) {
 		next, limit, bitmap, rest, ok := parseEchoLane(in)
 		if !ok {

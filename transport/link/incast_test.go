@@ -5,15 +5,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"ringlet/internal/invariants"
 )
 
 // TestIncast: seven links that write to one port of 200 Mbit/s with a queue of 32 kB, as with no discipline at all,
 // lose much, but the port stays busy and nobody starves.
 func TestIncast(t *testing.T) {
-	if invariants.Enabled {
-		t.Skip("the race detector makes it ten times slower, and there is one goroutine")
+	if testing.Short() {
+		t.Skip("SKIPPED: it is long, and there is one goroutine")
 	}
 	for _, tc := range []struct {
 		name         string

@@ -9,9 +9,9 @@ import (
 
 // A lane numbers its datagrams and repeats one that was lost under its own number, so the receiver's bitmap makes every
 // datagram take effect once, whatever the network does. Credits are cumulative, as in seed 004 (X2): the receiver
-// publishes "datagrams that have arrived, each counted once, plus the window"; the sender never numbers one beyond. A
-// lost credit is made good by the next, a lost datagram keeps its credit until it is repaired, and both counters may
-// wrap.
+// publishes "datagrams that have arrived, each counted once, plus the credit of the link"; the sender never numbers one
+// beyond. A lost credit is made good by the next, a lost datagram keeps its credit until it is repaired, and both
+// counters may wrap.
 
 // item is one thing in a datagram that must be sent again when the datagram is lost.
 type item struct {
@@ -41,11 +41,11 @@ type sendLane struct {
 	mask     uint32
 	next     uint32   // number of the next new datagram
 	low      uint32   // oldest number that may be live
-	limit    uint32   // credit
+	limit    uint32   // cumulative credit
 	live     int      // datagrams sent and not echoed
 	waiting  int      // of them, known to be lost and not sent again yet
 	trial    bool     // the next datagram that is sent again goes in parts if it is longer than the base size
-	urgent   int      // repairs that no window may hold back, because nothing has been heard for long
+	urgent   int      // repairs that no congestion window may hold back, because nothing has been heard for long
 	newest   uint64   // newest transmission known to have arrived
 	progress int64    // when something of the lane was last heard to have arrived, ns
 	believed int64    // of a datagram that was repeated later than this, ns, an earlier transmission has arrived
@@ -53,8 +53,8 @@ type sendLane struct {
 	repairAt int
 }
 
-func newSendLane(ring, window int) sendLane {
-	return sendLane{ring: make([]record, ring), mask: uint32(ring - 1), limit: uint32(window),
+func newSendLane(ring, credit int) sendLane {
+	return sendLane{ring: make([]record, ring), mask: uint32(ring - 1), limit: uint32(credit),
 		repair: make([]uint32, 0, ring)}
 }
 
@@ -195,13 +195,13 @@ type recvLane struct {
 	next     uint32 // all below have arrived
 	high     uint32 // one past the highest that has arrived
 	distinct uint32 // arrived, each counted once
-	window   uint32
+	credit   uint32
 	doubled  uint32 // arrived again
 	gap      bool   // something was overtaken since the last echo
 }
 
-func newRecvLane(ring, window int) recvLane {
-	return recvLane{bits: make([]uint64, ring/64), mask: uint32(ring - 1), window: uint32(window)}
+func newRecvLane(ring, credit int) recvLane {
+	return recvLane{bits: make([]uint64, ring/64), mask: uint32(ring - 1), credit: uint32(credit)}
 }
 
 type verdict uint8
@@ -256,7 +256,7 @@ func (r *recvLane) accept(seq uint32) verdict {
 func (r *recvLane) missed() bool { return r.gap && r.next != r.high }
 
 // limit is the cumulative credit.
-func (r *recvLane) limit() uint32 { return r.distinct + r.window }
+func (r *recvLane) limit() uint32 { return r.distinct + r.credit }
 
 // putEcho writes the lane's echo and returns its length.
 func (r *recvLane) putEcho(b []byte) int {

@@ -9,7 +9,7 @@ import (
 // What bounds what, in one place. Config.Check holds what follows from the sizes of a carrier; TestLimits holds the
 // constants against each other, and TestEveryCarrierAndMTU in package quic what each carrier asks for.
 //
-//	window ≤ ring / 2         a number that is being repaired holds up none of the window sent behind it
+//	credit ≤ ring / 2         a number that is being repaired holds up none of the credit sent behind it
 //	echo ≤ MinDatagram        the bitmaps of both lanes, maxRing and DefaultRing bits, in the smallest datagram
 //	piece, signal ≤ MinDatagram   so that each fits whatever a path may still carry
 //	parts ≤ maxParts          a full datagram in datagrams of the base size; the receiver notes them in one word
@@ -31,27 +31,27 @@ const (
 // below. 104 gave 1.1 × the throughput of 88 between two processes on 2 cores (medians of 5 in one run, 2026-11-21); 64
 // gave 0.8 ×.
 const (
-	DefaultWindow  = 100
-	ResponseWindow = 16
+	DefaultCredit  = 100
+	ResponseCredit = 16
 	DefaultRing    = 512
 	minRing        = 64
 	maxRing        = 4096
-	MaxWindow      = maxRing / 2
+	maxCredit      = maxRing / 2
 )
 
-// DefaultEchoEvery suits a window of 100: six echoes per window keep the sender going when one is lost.
+// DefaultEchoEvery suits a credit of 100: six echoes per credit keep the sender going when one is lost.
 const DefaultEchoEvery = 16
 
 // maxSize is the largest datagram: the lengths in it are of 16 bits.
 const maxSize = 1<<16 - 1
 
-// Config of a link. Both ends must agree on View, MaxDatagram and Window; the hello sees to that.
+// Config of a link. Both ends must agree on View, MaxDatagram and Credit; the hello sees to that.
 type Config struct {
 	View        uint16     // datagrams of another view are dropped and counted
 	MaxDatagram int        // bytes a carrier takes at once; at least MinDatagram
 	Base        int        // bytes that every path carries, see path.go. Zero means that the carrier sees to that
-	Window      int        // credit: request datagrams in flight. Zero means DefaultWindow
-	Ring        int        // power of two > Window: how far repair may lag behind. Zero means DefaultRing
+	Credit      int        // request datagrams in flight. Zero means DefaultCredit
+	Ring        int        // power of two > Credit: how far repair may lag behind. Zero means DefaultRing
 	Pad         bool       // fill up datagrams while more wait behind, so that equal sizes leave in one system call
 	Congestion  bool       // bound requests in flight by what the network bears, too; for carriers that do not
 	Piggyback   bool       // echoes travel with answers and small requests, and those of answers alone may wait
@@ -61,8 +61,8 @@ type Config struct {
 }
 
 func (c Config) complete() Config {
-	if c.Window == 0 {
-		c.Window = DefaultWindow
+	if c.Credit == 0 {
+		c.Credit = DefaultCredit
 	}
 	if c.Ring == 0 {
 		c.Ring = DefaultRing
@@ -92,18 +92,18 @@ func (c Config) Check() error {
 	case c.Ring < minRing || c.Ring > maxRing || c.Ring&(c.Ring-1) != 0:
 		return fmt.Errorf("a ring of %d datagrams cannot work: it is a power of two, %d to %d",
 			c.Ring, minRing, maxRing)
-	case c.Window < 1 || c.Window >= c.Ring:
-		return fmt.Errorf("a window of %d datagrams cannot work with a ring of %d, which must be larger",
-			c.Window, c.Ring)
+	case c.Credit < 1 || c.Credit >= c.Ring:
+		return fmt.Errorf("a credit of %d datagrams cannot work with a ring of %d, which must be larger",
+			c.Credit, c.Ring)
 	}
 	return nil
 }
 
-// RingFor is the ring that suits a window of at most MaxWindow datagrams: twice as much, so that repair of a whole
-// window holds up nothing.
-func RingFor(window int) int {
+// RingFor is the ring that suits a credit of at most maxCredit datagrams: twice as much, so that repair of a whole
+// credit holds up nothing.
+func RingFor(credit int) int {
 	ring := minRing
-	for ring < 2*window {
+	for ring < 2*credit {
 		ring *= 2
 	}
 	return ring

@@ -13,10 +13,10 @@ func TestLimits(t *testing.T) {
 		"a signal does":                                   headerSize+signalHeader+MaxSignal <= MinDatagram,
 		"a piece does":                                    headerSize+scatterHeader+pieceHeader+MaxPiece <= MinDatagram,
 		"a chunk's head and an echo do":                   headerSize+echoFrameSize+writeHeaderSize < MinDatagram,
-		"the responses' ring holds its window":            ResponseWindow < DefaultRing,
+		"the responses' ring holds its window":            ResponseCredit < DefaultRing,
 		"transactions suit the ids on the wire":           maxTx == 1<<10,
 		"chunks suit the receiver's bitmap":               maxChunks%64 == 0,
-		"signals and answers fill no window of responses": sigRing >= ResponseWindow,
+		"signals and answers fill no window of responses": sigRing >= ResponseCredit,
 		"parts suit their bitmap":                         maxParts <= 64,
 		"the largest datagram has its length in 16 bits":  maxSize < 1<<16,
 	} {
@@ -24,8 +24,8 @@ func TestLimits(t *testing.T) {
 			t.Errorf("it does not hold that %s", name)
 		}
 	}
-	for window := 1; window <= MaxWindow; window++ {
-		if err := (Config{MaxDatagram: MinDatagram, Window: window, Ring: RingFor(window)}).Check(); err != nil {
+	for window := 1; window <= maxCredit; window++ {
+		if err := (Config{MaxDatagram: MinDatagram, Credit: window, Ring: RingFor(window)}).Check(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,10 +42,10 @@ func TestImpossibleConfigurations(t *testing.T) {
 		{Config{MaxDatagram: 9000, Base: 9001}, "a base of 9001 bytes"},
 		{Config{MaxDatagram: 1<<16 - 1, Base: MinDatagram}, ""},
 		{Config{MaxDatagram: 9000, Ring: 100}, "a ring of 100"},
-		{Config{MaxDatagram: 9000, Ring: 32, Window: 1}, "a ring of 32"},
+		{Config{MaxDatagram: 9000, Ring: 32, Credit: 1}, "a ring of 32"},
 		{Config{MaxDatagram: 9000, Ring: 8192}, "a ring of 8192"},
-		{Config{MaxDatagram: 9000, Ring: 64, Window: 64}, "a window of 64"},
-		{Config{MaxDatagram: 9000, Window: -1}, "a window of -1"},
+		{Config{MaxDatagram: 9000, Ring: 64, Credit: 64}, "a credit of 64"},
+		{Config{MaxDatagram: 9000, Credit: -1}, "a credit of -1"},
 	} {
 		err := tc.cfg.Check()
 		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {

@@ -42,14 +42,14 @@ var bearers = []link.Config{
 	{MaxDatagram: 1415, Base: 1159, Pad: true},
 	expressBearer(1440, 712),
 	expressBearer(8940, 116),
-	{MaxDatagram: 32812, Window: 64, Ring: 256, EchoEvery: 10},
+	{MaxDatagram: 32812, Credit: 64, Ring: 256, EchoEvery: 10},
 }
 
 func expressBearer(size, window int) link.Config {
 	return link.Config{
 		MaxDatagram: size,
 		Base:        1168,
-		Window:      window,
+		Credit:      window,
 		Ring:        link.RingFor(window),
 		Pad:         true,
 		Congestion:  true,
@@ -115,19 +115,7 @@ func newOutageRun(t *testing.T, seed uint64, shell simnet.Shell) *outageRun {
 	r := &outageRun{rng: rand.New(rand.NewPCG(seed, 13))}
 	cfg := bearers[r.rng.IntN(len(bearers))]
 	r.base = cfg.Base
-	for e := range 2 {
-		table := shmem.NewTable(4)
-		rule := shmem.PageRule{Pages: len(outageMemory[e]) / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite}
-		seg, err := table.Export(outageMemory[e], rule)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.ref[1-e], err = table.Grant(1, seg, 0, len(outageMemory[e]), shmem.AccessNwrite); err != nil {
-			t.Fatal(err)
-		}
-		cfg.View, cfg.Peer, cfg.Table = 3, 1, table
-		r.core[e] = link.New(cfg)
-	}
+	r.core, r.ref = newCores(t, outageMemory, 0, cfg)
 	f := simnet.Faults{Delay: time.Duration(20+r.rng.IntN(1000)) * time.Microsecond}
 	if r.within = movesWithin; seed%3 == 0 {
 		r.within = movesWithinLossy
@@ -243,7 +231,7 @@ func (r *outageRun) survive() (worst time.Duration, err error) {
 // each link moves again within movesWithin of virtual time, or movesWithinLossy, no owner is held by it, and everything
 // is placed once.
 func TestEveryLinkMovesAfterAnOutage(t *testing.T) {
-	n := fewer(*outages)
+	n := link.Fewer(*outages)
 	for name, shell := range map[string]simnet.Shell{"inline": simnet.Inline, "pumped": simnet.Pumped} {
 		t.Run(name, func(t *testing.T) {
 			var worst time.Duration

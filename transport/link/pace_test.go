@@ -28,20 +28,9 @@ func newPaced(t *testing.T, loss float64, size int, way time.Duration, seed uint
 	t.Helper()
 	r := &paced{data: noise[:size]}
 	cfg := expressBearer(8940, 116)
-	for e := range 2 {
-		table := shmem.NewTable(4)
-		memory := make([]byte, 64*shmem.PageSize)
-		rule := shmem.PageRule{Pages: 64, Peer: 1, Access: shmem.AccessNwrite}
-		seg, err := table.Export(memory, rule)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.ref, err = table.Grant(1, seg, 0, len(memory), shmem.AccessNwrite); err != nil {
-			t.Fatal(err)
-		}
-		cfg.View, cfg.Peer, cfg.Table = 3, 1, table
-		r.core[e] = link.New(cfg)
-	}
+	var ref [2]shmem.Ref
+	r.core, ref = newCores(t, outageMemory, 0, cfg)
+	r.ref = ref[0]
 	r.pair = simnet.NewPair(r.core[0], r.core[1], cfg.MaxDatagram, simnet.Faults{Delay: way, Loss: loss}, seed)
 	r.pair.Shells(simnet.Inline, simnet.Inline)
 	r.pair.After = r.read
@@ -105,7 +94,8 @@ func pace(t *testing.T, loss float64, size, atOnce, writes int, seed uint64) tim
 // overflows.
 func TestPaceAtLoss(t *testing.T) {
 	const writes = 2000
-	for _, size := range []int{850, 8500, 25_000, 85_000, 250_000} {
+	sizes := []int{850, 8500, 25_000, 85_000, 250_000}
+	for _, size := range sizes[:link.Fewer(len(sizes))] {
 		for _, atOnce := range []int{1, 4, 16} {
 			clean := pace(t, 0, size, atOnce, writes, 1)
 			lossy, worse := pace(t, 0.02, size, atOnce, writes, 1), pace(t, 0.05, size, atOnce, writes, 1)
@@ -116,5 +106,19 @@ func TestPaceAtLoss(t *testing.T) {
 				t.Errorf("%d bytes, %d at once: at 2 %% of loss %.2f of the rate is left", size, atOnce, share)
 			}
 		}
+	}
+}
+
+// TestLossIsLearnedAtOnce: a link of small MEPs has few datagrams, so that it has to learn from its first loss how long
+// repair may wait. A hundred writes take twice as long as without loss at most.
+func TestLossIsLearnedAtOnce(t *testing.T) {
+	const writes, seeds = 100, 20
+	clean, lossy := pace(t, 0, 850, 1, writes, 0), time.Duration(0)
+	for seed := range uint64(seeds) {
+		lossy += pace(t, 0.02, 850, 1, writes, seed) / seeds
+	}
+	t.Logf("%d writes take %v, and %v at a loss of 0.02", writes, clean, lossy)
+	if lossy > 2*clean {
+		t.Errorf("%d writes take %v at a loss of 0.02, want at most %v", writes, lossy, 2*clean)
 	}
 }

@@ -20,7 +20,7 @@ type parting struct {
 	flags    uint8 // of its kind
 }
 
-func (p *parting) left() bool { return p.next < p.parts }
+func (p *parting) more() bool { return p.next < p.parts }
 
 // partsOf is how many parts of at most size bytes a datagram of n bytes has.
 func partsOf(n, size int) int { return (n + size - partHeader - 1) / (size - partHeader) }
@@ -78,13 +78,13 @@ func (c *Core) receivePart(h *header, d []byte) error {
 	f, why := parsePart(d, c.cfg.MaxDatagram)
 	if why != "" {
 		c.stats.DatagramsMalformed++
-		return &formatError{headerSize, why}
+		return malformed(headerSize, why)
 	}
 	r := &c.recv[f.lane]
 	if !r.fresh(h.seq) {
 		if int32(h.seq-r.limit()) >= 0 {
 			c.stats.DatagramsBeyond++
-			return &formatError{4, "numbered beyond the credit"}
+			return malformed(4, "numbered beyond the credit")
 		}
 		c.stats.DatagramsDuplicate++
 		r.doubled++
@@ -106,7 +106,7 @@ func (c *Core) receivePart(h *header, d []byte) error {
 	inner, err := parseHeader(whole)
 	if err != nil || inner.kind != f.lane || inner.seq != h.seq || inner.view != h.view {
 		c.stats.DatagramsMalformed++
-		return &formatError{headerSize, "the parts of a datagram make another"}
+		return malformed(headerSize, "the parts of a datagram make another")
 	}
 	inner.waits = inner.waits || h.waits
 	return c.numbered(&inner, whole)

@@ -109,7 +109,7 @@ func (c *Core) shrink() {
 			}
 		}
 	}
-	c.jam = newCongestion(c.cfg.Window)
+	c.jam = newCongestion(c.cfg.Credit)
 }
 
 // weigh draws the conclusions from an echo.

@@ -17,14 +17,6 @@ import (
 
 var seeds = flag.Int("seeds", defaultSeeds(), "how many simulated runs the link's properties are tested on")
 
-// fewer is a tenth where tests shall be short: a core has no goroutines, so the race detector finds nothing in more.
-func fewer(n int) int {
-	if testing.Short() {
-		return max(1, n/10)
-	}
-	return n
-}
-
 // defaultSeeds keeps the test within ten seconds on a busy machine of two cores; the race detector makes it ten times
 // slower.
 func defaultSeeds() int {
@@ -71,31 +63,39 @@ func newTraffic(t *testing.T, f simnet.Faults, seed uint64) *traffic {
 	tr := &traffic{}
 	rng := rand.New(rand.NewPCG(seed, 7))
 	for e := range 2 {
-		table := shmem.NewTable(8)
 		tr.memory[e] = make([]byte, exported)
-		seg, err := table.Export(tr.memory[e], shmem.PageRule{
-			Pages: exported / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite | shmem.AccessDmove,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		// The grant leaves a page free on either side, where nothing may ever be written.
-		ref, err := table.Grant(1, seg, shmem.PageSize, exported-2*shmem.PageSize, shmem.AccessNwrite)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tr.granted[1-e] = ref
-		tr.core[e] = link.New(link.Config{
-			View: 3, MaxDatagram: maxDatagram, Pad: true, Peer: 1, Table: table, Piggyback: seed%2 == 1, Congestion: seed%4 >= 2,
-		})
 		tr.done[e], tr.placed[e] = map[uint64]link.Reason{}, map[uint64]int{}
 	}
+	// The grants leave a page free on either side, where nothing may ever be written.
+	tr.core, tr.granted = newCores(t, tr.memory, shmem.PageSize, link.Config{
+		MaxDatagram: maxDatagram, Pad: true, Piggyback: seed%2 == 1, Congestion: seed%4 >= 2,
+	})
 	tr.pair = simnet.NewPair(tr.core[0], tr.core[1], maxDatagram, f, seed)
 	tr.pair.After = tr.read
 	for e := range 2 {
 		tr.load(e, rng)
 	}
 	return tr
+}
+
+// newCores makes both ends of a link. Each may write the other's memory but for a margin, bytes, at its beginning and
+// its end.
+func newCores(t *testing.T, memory [2][]byte, margin int, cfg link.Config) (core [2]*link.Core, granted [2]shmem.Ref) {
+	t.Helper()
+	for e, mem := range memory {
+		table := shmem.NewTable(4)
+		rule := shmem.PageRule{Pages: len(mem) / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite}
+		seg, err := table.Export(mem, rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if granted[1-e], err = table.Grant(1, seg, margin, len(mem)-2*margin, shmem.AccessNwrite); err != nil {
+			t.Fatal(err)
+		}
+		cfg.View, cfg.Peer, cfg.Table = 3, 1, table
+		core[e] = link.New(cfg)
+	}
+	return core, granted
 }
 
 // load queues writes that tile the peer's grant, and signals between them.
@@ -123,10 +123,10 @@ func (tr *traffic) load(e int, rng *rand.Rand) {
 
 // law holds what must be true of a core at any moment.
 func (tr *traffic) law(e int) {
-	live, window := tr.core[e].InFlight()
+	live, credit := tr.core[e].InFlight()
 	for l := range live {
-		if live[l] > window[l] {
-			tr.fail("end %d, lane %d: %d datagrams outstanding on a credit of %d", e, l, live[l], window[l])
+		if live[l] > credit[l] {
+			tr.fail("end %d, lane %d: %d datagrams outstanding on a credit of %d", e, l, live[l], credit[l])
 		}
 	}
 	if s := tr.core[e].Stats(); s.TxUsed > s.TxFree+s.TxUsed || s.TxFree > 1024 {
@@ -221,7 +221,7 @@ func (tr *traffic) conserved(t *testing.T, e int) {
 }
 
 func TestEveryWriteIsPlacedOnceAtAnyLoss(t *testing.T) {
-	n := fewer(*seeds)
+	n := link.Fewer(*seeds)
 	if testing.Short() {
 		n /= 10
 	}
@@ -263,22 +263,6 @@ func TestEveryWriteIsPlacedOnceAtAnyLoss(t *testing.T) {
 		"probes, %d time-outs",
 		n, sum.DatagramsSent, sum.DatagramsResent, sum.DatagramsDuplicate, reordered, sum.ChunksPlaced, sum.ChunksResent,
 		sum.Probes, sum.Timeouts)
-}
-
-func TestPartitionHeals(t *testing.T) {
-	for seed := range uint64(20) {
-		tr := newTraffic(t, simnet.Faults{Loss: 0.05, Delay: time.Millisecond}, seed)
-		tr.pair.Run(5*time.Millisecond, tr.quiet)
-		tr.pair.Partition(true)
-		if tr.pair.Run(3*time.Second, tr.quiet) {
-			t.Fatal("finished although cut off")
-		}
-		tr.pair.Partition(false)
-		if !tr.pair.Run(time.Minute, tr.quiet) {
-			t.Fatalf("seed %d: stuck after the partition healed", seed)
-		}
-		tr.check(t)
-	}
 }
 
 // TestSameSeedSameRun holds what makes a failure worth reporting: it can be had again.

@@ -44,7 +44,7 @@ func (c *Core) numbered(h *header, d []byte) error {
 		return nil
 	case beyond:
 		c.stats.DatagramsBeyond++
-		return &formatError{4, "numbered beyond the credit"}
+		return malformed(4, "numbered beyond the credit")
 	}
 	c.joins[h.kind].forget(h.seq)
 	return c.frames(h.kind, d)
@@ -53,7 +53,7 @@ func (c *Core) numbered(h *header, d []byte) error {
 // count notes a datagram that is to be echoed.
 func (c *Core) count(h *header) {
 	c.unechoed[h.kind]++
-	if h.waits || c.unechoed[laneRequests] >= c.cfg.EchoEvery || c.unechoed[laneResponses] >= ResponseWindow/2 {
+	if h.waits || c.unechoed[laneRequests] >= c.cfg.EchoEvery || c.unechoed[laneResponses] >= ResponseCredit/2 {
 		c.echoDue = true
 	}
 }
@@ -80,7 +80,7 @@ func (c *Core) frames(lane uint8, d []byte) error {
 		n, why := c.frame(lane, d[off:])
 		if why != "" {
 			c.stats.DatagramsMalformed++
-			return &formatError{off, why}
+			return malformed(off, why)
 		}
 		off += n
 	}
@@ -292,7 +292,7 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 		next, limit, bitmap, rest, ok := parseEchoLane(b)
 		if !ok || !c.send[l].echo(next, limit, bitmap, c.onAck[l]) {
 			c.stats.DatagramsMalformed++
-			return &formatError{at + whole - len(b), "an echo is cut off, or speaks of datagrams never sent"}
+			return malformed(at+whole-len(b), "an echo is cut off, or speaks of datagrams never sent")
 		}
 		c.loss.told(l, doubledIn(b))
 		b = rest

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"ringlet/internal/invariants"
 	"ringlet/shmem"
 )
 
@@ -114,6 +115,9 @@ func with0(b []byte, at int, v byte) []byte {
 }
 
 func TestPiecesAllocateNothing(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("SKIPPED: the race detector allocates")
+	}
 	d := newDuo(t, Config{Pad: true})
 	pieces, _ := scattered(t, d, 256)
 	s := &shuttle{core: d.core, buf: make([]byte, 1415), now: 1e9}

@@ -26,7 +26,7 @@ func (c *Core) nextDue(now int64, buf []byte) int {
 }
 
 func (c *Core) next(now int64, buf []byte) int {
-	if c.parting.left() {
+	if c.parting.more() {
 		return c.nextPart(buf)
 	}
 	c.built = nil
@@ -249,7 +249,7 @@ func (c *Core) buildRequests(now int64, buf []byte) int {
 			break
 		}
 		r.items = append(r.items, item{kind: frameWrite, id: t.id, chunk: t.next})
-		if n == headerSize && c.leave(buf[n:], t, int(t.next)) {
+		if n == headerSize && c.leaveBody(buf[n:], t, int(t.next)) {
 			n += writeHeaderSize
 		} else {
 			n += c.putChunk(buf[n:], t, int(t.next))
@@ -383,7 +383,7 @@ func (c *Core) rebuildChunk(b []byte, it item) int {
 		return 0
 	}
 	c.stats.ChunksResent++
-	if c.leave(b, t, int(it.chunk)) {
+	if c.leaveBody(b, t, int(it.chunk)) {
 		return writeHeaderSize
 	}
 	return c.putChunk(b, t, int(it.chunk))

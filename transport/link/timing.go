@@ -129,7 +129,7 @@ func (c *Core) Tick(now int64) {
 				shrunk = true
 			}
 			s.urgent = timeoutBurst
-			if l == laneRequests && c.cfg.Congestion { // signals and answers are few, and no window bounds them
+			if l == laneRequests && c.cfg.Congestion { // signals and answers are few, and no congestion window bounds them
 				s.urgent = min(s.urgent, c.jam.window)
 			}
 			s.overdue(now-c.rtt.smoothed, s.urgent)

@@ -59,14 +59,9 @@ const (
 	flagWaits = 1 << 7 // of a datagram's kind
 )
 
-// A formatError is a datagram that does not parse. Nothing of it after the offset was used.
-type formatError struct {
-	Offset int
-	Reason string
-}
-
-func (e *formatError) Error() string {
-	return fmt.Sprintf("link datagram is malformed at byte %d: %s", e.Offset, e.Reason)
+// malformed is a datagram that does not parse. Nothing of it after the offset was used.
+func malformed(at int, why string) error {
+	return fmt.Errorf("link datagram is malformed at byte %d: %s", at, why)
 }
 
 // header is the first 8 bytes of every datagram.
@@ -93,7 +88,7 @@ func Urgent(d []byte) bool { return d[1]&^flagWaits != laneRequests }
 
 func parseHeader(b []byte) (header, error) {
 	if len(b) < headerSize {
-		return header{}, &formatError{len(b), "shorter than a header"}
+		return header{}, malformed(len(b), "shorter than a header")
 	}
 	if b[0] != Version {
 		return header{}, &VersionError{Got: b[0]}
@@ -101,7 +96,7 @@ func parseHeader(b []byte) (header, error) {
 	h := header{kind: b[1] &^ flagWaits, waits: b[1]&flagWaits != 0, view: binary.LittleEndian.Uint16(b[2:]),
 		seq: binary.LittleEndian.Uint32(b[4:])}
 	if h.kind > kindPart {
-		return header{}, &formatError{1, "unknown kind of datagram"}
+		return header{}, malformed(1, "unknown kind of datagram")
 	}
 	return h, nil
 }

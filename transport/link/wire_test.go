@@ -2,32 +2,12 @@ package link
 
 import (
 	"bytes"
-	"encoding/hex"
-	"os"
 	"strings"
 	"testing"
 
 	"ringlet/shmem"
+	"ringlet/testkit/golden"
 )
-
-// golden reads bytes written by hand: hex digits, with comments from # to the end of the line.
-func golden(t testing.TB, name string) []byte {
-	t.Helper()
-	text, err := os.ReadFile("testdata/" + name + ".hex")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var digits strings.Builder
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		digits.WriteString(strings.Join(strings.Fields(line), ""))
-	}
-	b, err := hex.DecodeString(digits.String())
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return b
-}
 
 const goldenSeq = 0x0a0b0c0d
 
@@ -84,7 +64,7 @@ func TestGoldenBytesAreWhatIsSent(t *testing.T) {
 			return next(d.core[1])
 		},
 	} {
-		if got, want := build(goldenDuo(t)), golden(t, name); !bytes.Equal(got, want) {
+		if got, want := build(goldenDuo(t)), golden.Hex(t, name); !bytes.Equal(got, want) {
 			t.Errorf("%s:\n got %x\nwant %x", name, got, want)
 		}
 	}
@@ -93,7 +73,7 @@ func TestGoldenBytesAreWhatIsSent(t *testing.T) {
 func TestGoldenBytesAreUnderstood(t *testing.T) {
 	for _, name := range []string{"write", "dmove"} {
 		d := goldenDuo(t)
-		d.deliver(1, golden(t, name))
+		d.deliver(1, golden.Hex(t, name))
 		w := goldenWrite(false)
 		want := Event{Kind: Placed, Ref: w.Ref, Offset: w.Offset, Length: 7, Imm: w.Imm}
 		if got := d.events[1]; len(got) != 1 || !sameEvent(got[0], want) {
@@ -104,7 +84,7 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		}
 	}
 	d := goldenDuo(t)
-	d.deliver(0, golden(t, "signal"))
+	d.deliver(0, golden.Hex(t, "signal"))
 	if got := d.of(0, Signalled); len(got) != 2 || string(got[0].Data) != "hello" || len(got[1].Data) != 0 {
 		t.Errorf("signal: %+v", got)
 	}
@@ -112,7 +92,7 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		d := goldenDuo(t)
 		d.core[0].Write(goldenWrite(false))
 		next(d.core[0])
-		d.deliver(0, golden(t, name))
+		d.deliver(0, golden.Hex(t, name))
 		if got := d.events[0]; len(got) != 1 || !sameEvent(got[0],
 			Event{Kind: Completed, Reason: reason, Cookie: 5, Length: 7}) {
 			t.Errorf("%s: %+v", name, got)
@@ -123,7 +103,7 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		d.core[0].Write(goldenWrite(true))
 		next(d.core[0])
 	}
-	d.deliver(0, golden(t, "echo"))
+	d.deliver(0, golden.Hex(t, "echo"))
 	if s := &d.core[0].send[laneRequests]; s.live != 1 || s.low != goldenSeq+1 || s.limit != goldenSeq+90 {
 		t.Errorf("echo: %d live, low %#x, limit %#x", s.live, s.low, s.limit)
 	}
@@ -136,7 +116,7 @@ func sameEvent(a, b Event) bool {
 
 // with returns a golden datagram with bytes replaced from off on.
 func with(t *testing.T, name string, off int, b ...byte) []byte {
-	g := golden(t, name)
+	g := golden.Hex(t, name)
 	copy(g[off:], b)
 	return g
 }
@@ -148,27 +128,27 @@ func TestMalformedDatagramsAreNamed(t *testing.T) {
 		want string
 	}{
 		{"empty", nil, "malformed at byte 0: shorter than a header"},
-		{"short header", golden(t, "write")[:7], "malformed at byte 7: shorter than a header"},
+		{"short header", golden.Hex(t, "write")[:7], "malformed at byte 7: shorter than a header"},
 		{"version", with(t, "write", 0, 9), "version 9, this node speaks 2"},
 		{"kind", with(t, "write", 1, 4), "malformed at byte 1: unknown kind"},
 		{"frame type", with(t, "signal", 8, 77), "malformed at byte 8: unknown type"},
 		{"second frame", with(t, "signal", 21, 77), "malformed at byte 21: unknown type"},
-		{"write header cut", golden(t, "write")[:40], "a write's header is cut off"},
-		{"write data cut", golden(t, "write")[:50], "a write's data is cut off"},
+		{"write header cut", golden.Hex(t, "write")[:40], "a write's header is cut off"},
+		{"write data cut", golden.Hex(t, "write")[:50], "a write's data is cut off"},
 		{"write among responses", with(t, "write", 1, 1), "a write among the responses"},
 		{"signal among requests", with(t, "signal", 1, 0), "a response among the requests"},
 		{"chunk beyond", with(t, "write", 32, 1), "chunk lies beyond its transaction"},
 		{"chunk size", with(t, "write", 28, 8), "chunk 0 of a write of 8 bytes is 7 bytes, not 8"},
 		{"past 4 GiB", with(t, "write", 24, 0xfc, 0xff, 0xff, 0xff), "a write reaches past 4 GiB"},
 		{"too many chunks", with(t, "write", 28, 0xff, 0xff, 0xff, 0xff), "chunk lies beyond its transaction"},
-		{"response cut", golden(t, "done")[:12], "a response is cut off"},
-		{"signal cut", golden(t, "signal")[:20], "a signal is cut off or too long"},
+		{"response cut", golden.Hex(t, "done")[:12], "a response is cut off"},
+		{"signal cut", golden.Hex(t, "signal")[:20], "a signal is cut off or too long"},
 		{"signal far ahead", with(t, "signal", 12, 0, 1, 0, 0), "numbered too far ahead"},
-		{"done to nothing", golden(t, "done"), "a transaction that is not open"},
-		{"refused to nothing", golden(t, "refused"), "a transaction that is not open"},
+		{"done to nothing", golden.Hex(t, "done"), "a transaction that is not open"},
+		{"refused to nothing", golden.Hex(t, "refused"), "a transaction that is not open"},
 		{"refused without reason", with(t, "refused", 9, 0), "a refusal without a reason"},
-		{"part cut", golden(t, "part")[:16], "a part is cut off"},
-		{"part's data cut", golden(t, "part")[:20], "a part is cut off"},
+		{"part cut", golden.Hex(t, "part")[:16], "a part is cut off"},
+		{"part's data cut", golden.Hex(t, "part")[:20], "a part is cut off"},
 		{"part of no lane", with(t, "part", 8, 2), "a part that is of no datagram"},
 		{"part beyond the last", with(t, "part", 9, 3), "a part that is of no datagram"},
 		{"part of too many", with(t, "part", 10, 65), "a part that is of no datagram"},
@@ -176,8 +156,8 @@ func TestMalformedDatagramsAreNamed(t *testing.T) {
 		{"part of too much", with(t, "part", 12, 0xff, 0xff), "a part that is of no datagram"},
 		{"part beyond the credit", with(t, "part", 4, 0x65), "numbered beyond the credit"},
 		{"beyond the credit", with(t, "write", 4, 0x65), "numbered beyond the credit"},
-		{"echo cut", golden(t, "echo")[:30], "an echo is cut off"},
-		{"echo of nothing sent", golden(t, "echo"), "datagrams never sent"},
+		{"echo cut", golden.Hex(t, "echo")[:30], "an echo is cut off"},
+		{"echo of nothing sent", golden.Hex(t, "echo"), "datagrams never sent"},
 	} {
 		c := goldenDuo(t).core[0]
 		err := c.Receive(1, tc.d)

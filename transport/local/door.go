@@ -38,16 +38,10 @@ const (
 
 type nonce [16]byte
 
-// A corruptError is something in a door that cannot be: the process that writes there has gone wrong. The link is of no
-// use then.
-type corruptError struct {
-	Door  string
-	What  string
-	Value uint64
-}
-
-func (e *corruptError) Error() string {
-	return fmt.Sprintf("door %s: the %s cannot be %#x", e.Door, e.What, e.Value)
+// corrupt is something in a door that cannot be: the process that writes there has gone wrong. The link is of no use
+// then.
+func corrupt(door, what string, v uint64) error {
+	return fmt.Errorf("door %s: the %s cannot be %#x", door, what, v)
 }
 
 // door is one end of a ring between two processes.
@@ -97,21 +91,20 @@ func openDoor(name, dir string, want nonce) (*door, error) {
 }
 
 func checkDoor(name string, mem []byte) error {
-	corrupt := func(what string, v uint64) error { return &corruptError{Door: name, What: what, Value: v} }
 	if len(mem) < doorHeader+minRing {
-		return corrupt("size", uint64(len(mem)))
+		return corrupt(name, "size", uint64(len(mem)))
 	}
 	le := binary.LittleEndian
 	size := uint64(len(mem) - doorHeader)
 	switch {
 	case string(mem[:len(doorMagic)]) != doorMagic:
-		return corrupt("magic", le.Uint64(mem))
+		return corrupt(name, "magic", le.Uint64(mem))
 	case le.Uint32(mem[offVersion:]) != doorVersion:
-		return corrupt("version", uint64(le.Uint32(mem[offVersion:])))
+		return corrupt(name, "version", uint64(le.Uint32(mem[offVersion:])))
 	case le.Uint64(mem[offCapacity:]) != size || size > maxRing || size&(size-1) != 0:
-		return corrupt("capacity", le.Uint64(mem[offCapacity:]))
+		return corrupt(name, "capacity", le.Uint64(mem[offCapacity:]))
 	case le.Uint64(mem[offData:]) != doorHeader:
-		return corrupt("data offset", le.Uint64(mem[offData:]))
+		return corrupt(name, "data offset", le.Uint64(mem[offData:]))
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type end struct {
 	onSignal func([]byte)
 }
 
-func (e *end) Placed(p link.Placement) {
+func (e *end) Placed(_ int, p link.Placement) {
 	if e.onPlaced != nil {
 		e.onPlaced(p)
 		return
@@ -41,7 +41,7 @@ func (e *end) Placed(p link.Placement) {
 	e.note(func() { e.placed = append(e.placed, p) })
 }
 
-func (e *end) PlacedMany(ps []link.Placement) {
+func (e *end) PlacedMany(_ int, ps []link.Placement) {
 	if e.onMany != nil {
 		e.onMany(ps)
 		return
@@ -49,7 +49,7 @@ func (e *end) PlacedMany(ps []link.Placement) {
 	e.note(func() { e.placed = append(e.placed, ps...) })
 }
 
-func (e *end) Signal(p []byte) {
+func (e *end) Signal(_ int, p []byte) {
 	if e.onSignal != nil {
 		e.onSignal(p)
 		return
@@ -57,15 +57,15 @@ func (e *end) Signal(p []byte) {
 	e.note(func() { e.signals = append(e.signals, string(p)) })
 }
 
-func (e *end) Completed(cookie uint64, err error) {
+func (e *end) Completed(_ int, cookie uint64, err error) {
 	if e.onPlaced == nil { // who counts allocations or time wants no list of outcomes
 		e.note(func() { e.completed[cookie] = append(e.completed[cookie], err) })
 	}
 }
-func (e *end) Refused(_ link.Placement, err error) {
+func (e *end) Refused(_ int, _ link.Placement, err error) {
 	e.note(func() { e.refused = append(e.refused, err) })
 }
-func (e *end) Down(err error) { e.note(func() { e.down = err }) }
+func (e *end) gone(err error) { e.note(func() { e.down = err }) }
 
 func (e *end) note(f func()) {
 	e.mu.Lock()
@@ -104,7 +104,8 @@ func newEnd(dir, name string, self shmem.Peer, memory int, cfg Config) (e *end, 
 	if e.id, err = e.table.ExportSegment(e.mem, rule); err != nil {
 		return nil, err
 	}
-	cfg.Table, cfg.Self, cfg.Peer, cfg.PeerName, cfg.Handler = e.table, self, 1-self, "the peer", e
+	cfg.Table, cfg.Self, cfg.Peer, cfg.PeerName = e.table, self, 1-self, "the peer"
+	cfg.Handler, cfg.Down = e, e.gone
 	e.link, err = New(cfg)
 	return e, err
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -44,8 +46,7 @@ func FuzzDoor(f *testing.F) {
 		i.head.Store(at + written)
 		for n := 0; ; n++ {
 			r, err := i.next()
-			var corrupt *corruptError
-			if err != nil && !errors.As(err, &corrupt) {
+			if err != nil && !strings.Contains(err.Error(), "cannot be") {
 				t.Fatal(err)
 			}
 			if r == nil || err != nil {
@@ -139,8 +140,7 @@ func FuzzOffer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, err := parseOffer(b)
 		if err != nil {
-			var bad *offerError
-			if !errors.As(err, &bad) {
+			if !errors.Is(err, errOffer) {
 				t.Fatal(err)
 			}
 			return
@@ -163,8 +163,7 @@ func TestSenderBelievesNoTail(t *testing.T) {
 				t.Fatalf("tail %d: full at %d", tail, o.at)
 			}
 		}
-		var corrupt *corruptError
-		if !errors.As(err, &corrupt) || corrupt.Value != tail {
+		if want := fmt.Sprintf("the position read cannot be %#x", tail); !strings.Contains(err.Error(), want) {
 			t.Errorf("tail %d: %v", tail, err)
 		}
 	}
@@ -191,7 +190,8 @@ func TestDoorGolden(t *testing.T) {
 	copy(want[0x10:], "\x00\x20\x00\x00\x00\x00\x00\x00\x00\x10")
 	copy(want[0x20:], got[0x20:0x30])
 	want[0x40] = 32
-	copy(want[0x1000:], "\x20\x00\x00\x00\x03\x04\x01\x00\x14\x13\x12\x11\x24\x23\x22\x21\x34\x33\x32\x31\x44\x43\x42\x41\x58\x57\x56\x55\x54\x53\x52\x51")
+	copy(want[0x1000:], "\x20\x00\x00\x00\x03\x04\x01\x00"+
+		"\x14\x13\x12\x11\x24\x23\x22\x21\x34\x33\x32\x31\x44\x43\x42\x41\x58\x57\x56\x55\x54\x53\x52\x51")
 	if !bytes.Equal(got, want) {
 		t.Errorf("% x\n% x", got[:0x110], got[0x1000:0x1020])
 	}

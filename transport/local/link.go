@@ -19,32 +19,17 @@ var ErrClosed = errors.New("the local link is closed")
 // ErrPeerLeft is returned for what is asked of a link whose other end was closed.
 var ErrPeerLeft = errors.New("the peer has closed its end of the local link")
 
-// Handler is told what happens on a link. All methods but Completed are called by the link's receiver, one after the
-// other; Completed is called by whoever calls Write, WriteMany or Fence, before they return. None may call Close. What
-// they are given is valid until they return.
-type Handler interface {
-	// Placed tells that a remote write into this node's memory is whole.
-	Placed(p link.Placement)
-	// PlacedMany tells the same of pieces of WriteMany.
-	PlacedMany(ps []link.Placement)
-	// Signal brings the peer's message.
-	Signal(payload []byte)
-	// Completed tells the outcome of one of this node's writes or fences; err is nil or a *link.RefusedError.
-	Completed(cookie uint64, err error)
-	// Refused tells that the peer was refused a write into this node's memory.
-	Refused(p link.Placement, err error)
-	// Down tells that the peer has closed its end (ErrPeerLeft), or has gone wrong (a *corruptError). Nothing comes after
-	// it.
-	Down(err error)
-}
-
 // Config of a Link.
 type Config struct {
 	Table    *shmem.Table // what this node exports; made by shmem.NewSharedTable
 	Self     shmem.Peer   // this node, as the peer's table knows it
 	Peer     shmem.Peer   // the other end, as Table knows it
 	PeerName string       // for errors
-	Handler  Handler
+	// Handler's methods are called by the link's receiver, one after the other, but for Completed: whoever calls Write,
+	// WriteMany or Fence calls that, before they return. None may call Close.
+	Handler link.Handler
+	// Down tells that the peer has closed its end (ErrPeerLeft), or has gone wrong. The receiver calls it last.
+	Down func(err error)
 	// Spin is how long the receiver looks before it sleeps. Zero suits where no core is free for it.
 	Spin time.Duration
 	// Ring is the room for notifications and signals to this node, bytes, a power of two. Zero means defaultRing.
@@ -129,8 +114,8 @@ func (l *Link) Offer() []byte {
 	return offer{table: l.cfg.Table.Name(), id: l.cfg.Table.ID(), door: l.in.name, nonce: l.in.nonce}.bytes()
 }
 
-// Join maps the memory that the peer offers; Start is next. A *notHereError says that it is not to be had, an
-// *offerError that the offer cannot be read; Close is all that is left then. It is called once.
+// Join maps the memory that the peer offers; Start is next. Where it is not to be had, or the offer cannot be read,
+// Close is all that can follow. It is called once.
 func (l *Link) Join(theirs []byte) error {
 	o, err := parseOffer(theirs)
 	if err != nil {
@@ -138,12 +123,12 @@ func (l *Link) Join(theirs []byte) error {
 	}
 	table, err := shmem.OpenTable(o.table, o.id, l.cfg.Self, shmem.WithDir(l.cfg.Table.Dir()))
 	if err != nil {
-		return &notHereError{Peer: l.cfg.PeerName, Cause: err}
+		return notHere(l.cfg.PeerName, err)
 	}
 	d, err := openDoor(o.door, l.cfg.Table.Dir(), o.nonce)
 	if err != nil {
 		_ = table.Close()
-		return &notHereError{Peer: l.cfg.PeerName, Cause: err}
+		return notHere(l.cfg.PeerName, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

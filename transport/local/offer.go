@@ -2,6 +2,7 @@ package local
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"ringlet/shmem"
@@ -35,40 +36,31 @@ func (o offer) bytes() []byte {
 	return append(append(b, o.table...), o.door...)
 }
 
-// An offerError is an offer that cannot be read.
-type offerError struct{ Reason string }
-
-func (e *offerError) Error() string { return "the peer's offer of its memory " + e.Reason }
+// errOffer is of an offer that cannot be read.
+var errOffer = errors.New("the peer's offer of its memory")
 
 func parseOffer(b []byte) (o offer, err error) {
 	if len(b) == 0 {
-		return o, &offerError{"is empty: it does not offer any"}
+		return o, fmt.Errorf("%w is empty: it does not offer any", errOffer)
 	}
 	if b[0] != offerVersion {
-		return o, &offerError{fmt.Sprintf("is of version %d, this node reads %d", b[0], offerVersion)}
+		return o, fmt.Errorf("%w is of version %d, this node reads %d", errOffer, b[0], offerVersion)
 	}
 	if len(b) < offerHeader || len(b) > maxOffer {
-		return o, &offerError{fmt.Sprintf("is %d bytes long", len(b))}
+		return o, fmt.Errorf("%w is %d bytes long", errOffer, len(b))
 	}
 	n, m := int(binary.LittleEndian.Uint16(b[4:])), int(binary.LittleEndian.Uint16(b[6:]))
 	if n+m != len(b)-offerHeader || b[1]|b[2]|b[3] != 0 {
-		return o, &offerError{fmt.Sprintf("has names of %d and %d bytes in %d", n, m, len(b))}
+		return o, fmt.Errorf("%w has names of %d and %d bytes in %d", errOffer, n, m, len(b))
 	}
 	o.id, o.nonce = shmem.TableID(b[8:24]), nonce(b[24:40])
 	o.table, o.door = string(b[offerHeader:offerHeader+n]), string(b[offerHeader+n:])
 	return o, nil
 }
 
-// A notHereError says that a peer's memory cannot be reached from this process, so that the carrier local cannot be
-// used.
-type notHereError struct {
-	Peer  string
-	Cause error
+// notHere says that a peer's memory cannot be reached from this process, so that the carrier local cannot be used.
+func notHere(peer string, err error) error {
+	return fmt.Errorf("the memory of %s cannot be reached from this process, so the carrier local cannot be used "+
+		"(another host, another /dev/shm, as in another container, or another user; use auto or a network carrier): %w",
+		peer, err)
 }
-
-func (e *notHereError) Error() string {
-	return fmt.Sprintf("the memory of %s cannot be reached from this process, so the carrier local cannot be used "+
-		"(another host, another /dev/shm, as in another container, or another user; use auto or a network carrier): %v",
-		e.Peer, e.Cause)
-}
-func (e *notHereError) Unwrap() error { return e.Cause }

@@ -31,7 +31,7 @@ func (l *Link) receive() {
 		n, err := l.take()
 		if err != nil {
 			l.fail(err)
-			l.cfg.Handler.Down(err)
+			l.cfg.Down(err)
 			return
 		}
 		if n == 0 {
@@ -58,11 +58,12 @@ func (l *Link) take() (n int, err error) {
 
 // tell counts a record and passes it on, in this order: who hears of the last write of a run finds it counted.
 func (l *Link) tell(r *record) error {
+	h, peer := l.cfg.Handler, int(l.cfg.Peer)
 	switch r.kind {
 	case kindPlaced:
 		l.placed.Add(1)
 		l.bytes.Add(uint64(r.many[0].Length))
-		l.cfg.Handler.Placed(r.many[0])
+		h.Placed(peer, r.many[0])
 	case kindMany:
 		var n uint64
 		for i := range r.many {
@@ -70,16 +71,16 @@ func (l *Link) tell(r *record) error {
 		}
 		l.placed.Add(uint64(len(r.many)))
 		l.bytes.Add(n)
-		l.cfg.Handler.PlacedMany(r.many)
+		h.PlacedMany(peer, r.many)
 	case kindRefused:
 		l.refusals.Add(1)
 		if !l.self { // else the table has counted it by itself
 			l.cfg.Table.Refused(shmem.Violation(r.reason))
 		}
-		l.cfg.Handler.Refused(r.many[0], &link.RefusedError{Peer: "this node", Reason: link.Reason(r.reason)})
+		h.Refused(peer, r.many[0], &link.RefusedError{Peer: "this node", Reason: link.Reason(r.reason)})
 	case kindSignal:
 		l.signals.Add(1)
-		l.cfg.Handler.Signal(r.signal)
+		h.Signal(peer, r.signal)
 	case kindGoodbye:
 		return ErrPeerLeft
 	}

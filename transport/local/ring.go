@@ -49,7 +49,7 @@ func (o *out) place(k kind, reason uint8, count, n int) ([]byte, error) {
 	if o.at+uint64(need)-o.seen > uint64(len(o.data)) {
 		o.seen = o.tail.Load()
 		if o.at-o.seen > uint64(len(o.data)) {
-			return nil, &corruptError{Door: o.name, What: "position read", Value: o.seen}
+			return nil, corrupt(o.name, "position read", o.seen)
 		}
 		if o.at+uint64(need)-o.seen > uint64(len(o.data)) {
 			return nil, nil
@@ -118,7 +118,7 @@ func (i *in) next() (*record, error) {
 				return nil, nil
 			}
 			if have := i.end - i.at; have > uint64(len(i.data)) || have%8 != 0 {
-				return nil, &corruptError{Door: i.name, What: "position written", Value: i.end}
+				return nil, corrupt(i.name, "position written", i.end)
 			}
 		}
 		at := int(i.at & uint64(len(i.data)-1))
@@ -126,7 +126,7 @@ func (i *in) next() (*record, error) {
 		size, count := int(uint32(h)), int(h>>48)
 		content := size - recordHeader
 		if size < recordHeader || size%8 != 0 || uint64(size) > i.end-i.at || size > len(i.data)-at {
-			return nil, &corruptError{Door: i.name, What: "record's length", Value: h}
+			return nil, corrupt(i.name, "record's length", h)
 		}
 		r := &i.rec
 		*r = record{kind: kind(h >> 32), reason: uint8(h >> 40)}
@@ -151,7 +151,7 @@ func (i *in) next() (*record, error) {
 				return r, nil
 			}
 		}
-		return nil, &corruptError{Door: i.name, What: "record", Value: h}
+		return nil, corrupt(i.name, "record", h)
 	}
 }
 

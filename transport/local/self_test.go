@@ -22,7 +22,15 @@ func newSelfEnd(t *testing.T, ring int) (e *end, ref shmem.Ref, memory []byte) {
 	if ref, err = e.table.Grant(e.self, seg, 0, len(memory), shmem.AccessNwrite); err != nil {
 		t.Fatal(err)
 	}
-	e.link = NewSelf(Config{Table: e.table, Self: e.self, Peer: e.self, PeerName: "this node", Handler: e, Ring: ring})
+	e.link = NewSelf(Config{
+		Table:    e.table,
+		Self:     e.self,
+		Peer:     e.self,
+		PeerName: "this node",
+		Handler:  e,
+		Down:     e.gone,
+		Ring:     ring,
+	})
 	t.Cleanup(func() { _ = e.link.Close() })
 	return e, ref, memory
 }
@@ -121,7 +129,7 @@ func TestCloseReleasesWhoWritesToOneself(t *testing.T) {
 
 func TestSelfAllocatesNothing(t *testing.T) {
 	e, ref, _ := newSelfEnd(t, 0)
-	e.link.cfg.Handler = &quiet{}
+	e.onPlaced, e.onMany, e.onSignal = func(link.Placement) {}, func([]link.Placement) {}, func([]byte) {}
 	e.link.Start()
 	data, signal := make([]byte, 512), []byte("signal")
 	pieces := []link.Piece{{Ref: ref, Data: data[:64]}, {Ref: ref, Data: data[:64]}}
@@ -142,13 +150,3 @@ func TestSelfAllocatesNothing(t *testing.T) {
 		}
 	}
 }
-
-// quiet is a handler that does nothing.
-type quiet struct{}
-
-func (*quiet) Placed(link.Placement)         {}
-func (*quiet) PlacedMany([]link.Placement)   {}
-func (*quiet) Signal([]byte)                 {}
-func (*quiet) Completed(uint64, error)       {}
-func (*quiet) Refused(link.Placement, error) {}
-func (*quiet) Down(error)                    {}

@@ -39,10 +39,10 @@ func (l *Link) Write(w link.Write) error {
 // complete calls Completed with the error of a reason, which is nil for none.
 func (l *Link) complete(cookie uint64, r link.Reason) {
 	if r == 0 {
-		l.cfg.Handler.Completed(cookie, nil)
+		l.cfg.Handler.Completed(int(l.cfg.Peer), cookie, nil)
 		return
 	}
-	l.cfg.Handler.Completed(cookie, &l.refused[r])
+	l.cfg.Handler.Completed(int(l.cfg.Peer), cookie, &l.refused[r])
 }
 
 func (l *Link) write(w *link.Write) (link.Reason, error) {

@@ -88,7 +88,7 @@ func (n *Network) receive(qc *quicgo.Conn) {
 	in, err := n.greet(qc)
 	if err != nil {
 		if n.ctx.Err() == nil {
-			n.hellosRefused.Add(1)
+			tick(&n.door.count.HellosRefused)
 			if untold, yes := n.door.seldom.Tell("hello", time.Now()); yes {
 				n.log.Warn("a peer said no hello", "remote", qc.RemoteAddr(), "reason", err, "untold", untold)
 			}
@@ -122,13 +122,13 @@ func (n *Network) greet(qc *quicgo.Conn) (*incoming, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(n.ctx, n.cfg.HelloTimeout)
+	ctx, cancel := context.WithTimeout(n.ctx, n.cfg.IdleTimeout)
 	defer cancel()
 	st, err := qc.AcceptStream(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s said no hello: %w", name, err)
 	}
-	_ = st.SetReadDeadline(time.Now().Add(n.cfg.HelloTimeout))
+	_ = st.SetReadDeadline(time.Now().Add(n.cfg.IdleTimeout))
 	defer context.AfterFunc(n.ctx, func() { _ = st.SetReadDeadline(time.Now()) })()
 	hello, err := getMessage(st)
 	if err != nil {
@@ -151,7 +151,7 @@ func (in *incoming) Hello() []byte    { return in.hello }
 func (in *incoming) MaxDatagram() int { return in.net.packet - overhead }
 
 func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
-	_ = in.st.SetWriteDeadline(time.Now().Add(in.net.cfg.HelloTimeout))
+	_ = in.st.SetWriteDeadline(time.Now().Add(in.net.cfg.IdleTimeout))
 	if err := putMessage(in.st, hello); err != nil {
 		_ = in.qc.CloseWithError(0, "the answer could not be sent")
 		return nil, fmt.Errorf("answering %s: %w", in.name, err)

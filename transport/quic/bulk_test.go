@@ -19,7 +19,9 @@ const bulk = 1 << 20 // bytes exported to the peer
 // end is an endpoint with one exported segment.
 type end struct {
 	net       *Network
+	rank      int
 	ep        *transport.Endpoint
+	table     *shmem.Table
 	mem       []byte
 	ref       shmem.Ref   // what the peer may write here
 	placed    chan uint32 // bytes
@@ -46,46 +48,78 @@ func endpoints(t testing.TB, change func(*Config), drop float64) [2]*end {
 func endpointsBy(t testing.TB, change func(*Config), carry func(*transport.Config)) [2]*end {
 	t.Helper()
 	var ends [2]*end
-	view := transport.View{Number: 1}
+	var addrs [2]string
 	for i := range ends {
-		name := fmt.Sprintf("n%d", i)
-		cfg := configOf(issue(t, name))
+		cfg := configOf(issue(t, fmt.Sprintf("n%d", i)))
 		if change != nil {
 			change(&cfg)
 		}
-		ends[i] = &end{
-			net: listen(t, cfg), placed: make(chan uint32, 4096), completed: make(chan error, 4096),
-			signals: make(chan string, 4096), down: make(chan error, 9),
-		}
-		view.Members = append(view.Members, transport.Member{Name: name, Addr: ends[i].net.Addr().String()})
+		ends[i] = newEnd(t, cfg, i)
+		addrs[i] = ends[i].net.Addr().String()
 	}
 	var wg sync.WaitGroup
-	for i, e := range ends {
-		table := shmem.NewTable(1)
-		e.mem = make([]byte, bulk)
-		peer := shmem.Peer(1 - i)
-		seg, err := table.Export(e.mem, shmem.PageRule{Pages: bulk / shmem.PageSize, Peer: peer, Access: shmem.AccessNwrite})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.ref, err = table.Grant(peer, seg, 0, bulk, shmem.AccessNwrite); err != nil {
-			t.Fatal(err)
-		}
-		cfg := transport.Config{Network: e.net, Handler: e, Table: table, View: view, Rank: i}
-		carry(&cfg)
-		e.ep = transport.New(cfg)
-		t.Cleanup(func() { _ = e.ep.Close() })
-		wg.Go(func() {
-			if err := e.ep.Connect(within(t), []int{1 - i}); err != nil {
-				t.Error(err)
-			}
-		})
+	for _, e := range ends {
+		e.open(t, addrs, carry)
+		wg.Go(func() { e.connect(t) })
 	}
 	wg.Wait()
 	if t.Failed() {
 		t.FailNow()
 	}
 	return ends
+}
+
+// newEnd makes the end of a rank. Tables are new, so that what the peer is granted here is also what it grants.
+func newEnd(t testing.TB, cfg Config, rank int) *end {
+	t.Helper()
+	e := &end{
+		net:       listen(t, cfg),
+		rank:      rank,
+		mem:       make([]byte, bulk),
+		table:     shmem.NewTable(1, shmem.FirstGeneration(1)),
+		placed:    make(chan uint32, 4096),
+		completed: make(chan error, 4096),
+		signals:   make(chan string, 4096),
+		down:      make(chan error, 9),
+	}
+	peer := shmem.Peer(1 - rank)
+	rule := shmem.PageRule{Pages: bulk / shmem.PageSize, Peer: peer, Access: shmem.AccessNwrite}
+	seg, err := e.table.Export(e.mem, rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.ref, err = e.table.Grant(peer, seg, 0, bulk, shmem.AccessNwrite); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// open makes the endpoint, of a view of two nodes.
+func (e *end) open(t testing.TB, addrs [2]string, carry func(*transport.Config)) {
+	members := []transport.Member{{Name: "n0", Addr: addrs[0]}, {Name: "n1", Addr: addrs[1]}}
+	view := transport.View{Number: 1, Members: members}
+	cfg := transport.Config{Network: e.net, Handler: e, Table: e.table, View: view, Rank: e.rank}
+	carry(&cfg)
+	e.ep = transport.New(cfg)
+	t.Cleanup(func() { _ = e.ep.Close() })
+}
+
+func (e *end) connect(t testing.TB) {
+	if err := e.ep.Connect(within(t), []int{1 - e.rank}); err != nil {
+		t.Error(err)
+	}
+}
+
+// write writes a pattern to the whole of the peer's memory, in eight writes.
+func (e *end) write(seed byte) error {
+	data := pattern(seed)
+	for off := 0; off < bulk; off += bulk / 8 {
+		w := link.Write{Ref: e.ref, Offset: uint32(off), Data: data[off : off+bulk/8]}
+		if err := e.ep.Write(1-e.rank, w); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // outcomes waits for n completions.
@@ -139,12 +173,8 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 				func(c *transport.Config) { c.Drop, c.DropSeed, c.Carrier, c.Seal = tc.drop, 1, tc.by, tc.seal })
 			for i, e := range ends {
 				go func() {
-					data := pattern(byte(i))
-					for off := 0; off < bulk; off += bulk / 8 {
-						w := link.Write{Ref: ends[1-i].ref, Offset: uint32(off), Data: data[off : off+bulk/8]}
-						if err := e.ep.Write(1-i, w); err != nil {
-							t.Error(err)
-						}
+					if err := e.write(byte(i)); err != nil {
+						t.Error(err)
 					}
 					if err := e.ep.Signal(1-i, []byte("written")); err != nil {
 						t.Error(err)

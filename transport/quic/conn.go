@@ -3,6 +3,7 @@ package quic
 import (
 	"context"
 	"fmt"
+	"net"
 
 	quicgo "github.com/quic-go/quic-go"
 
@@ -36,13 +37,35 @@ func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn
 	case transport.CarrierExpress:
 		return c.express(ctx, u)
 	case transport.CarrierStream:
-		s, err := upgradeStream(ctx, c, u)
+		s, err := upgradeStream(ctx, c)
 		if err != nil {
 			return nil, err // and not a nil *streamConn
 		}
 		return s, nil
 	}
 	return nil, fmt.Errorf("the carrier %v does not run over QUIC", u.Carrier)
+}
+
+// remote is the peer's address.
+func (c *conn) remote() (*net.UDPAddr, error) {
+	if to, ok := c.qc.RemoteAddr().(*net.UDPAddr); ok {
+		return to, nil
+	}
+	return nil, fmt.Errorf("%s has the address %v, which is not of UDP", c.name, c.qc.RemoteAddr())
+}
+
+// export derives key material of one direction, from the end that has dialled or to it, from the TLS session.
+func (c *conn) export(label string, fromDialler bool, use []byte, n int) ([]byte, error) {
+	direction := byte(0)
+	if fromDialler {
+		direction = 1
+	}
+	tls := c.qc.ConnectionState().TLS
+	b, err := tls.ExportKeyingMaterial(label, append([]byte{direction}, use...), n)
+	if err != nil {
+		return nil, fmt.Errorf("the TLS session with %s gives no keys: %w", c.name, err)
+	}
+	return b, nil
 }
 
 func (c *conn) Peer() string     { return c.name }

@@ -24,7 +24,7 @@ import (
 )
 
 // Half-open handshakes. Each takes four goroutines and about 40 kB (quic-go v0.65.0, 2026-11-22) until it is made,
-// fails, or halfOpenTime is over.
+// fails, or Config.IdleTimeout is over.
 const (
 	// unprovedMost may be half-open without having proved their address: at 2.5 MB and 256 goroutines a listener may
 	// stay for ever.
@@ -33,8 +33,6 @@ const (
 	halfOpenMost = 1024
 	// halfOpenPerHost of one address: hundreds of nodes on one host dial again (redialEvery) if they meet this.
 	halfOpenPerHost = 256
-	// halfOpenTime is how long a handshake may stand still.
-	halfOpenTime = 5 * time.Second
 )
 
 // door bounds half-open handshakes and tells of those that failed.
@@ -44,8 +42,17 @@ type door struct {
 	seldom guard.Log
 
 	// atomic
-	unproved                       atomic.Int64
-	asked, turnedAway, failedCount atomic.Uint64
+	unproved atomic.Int64
+	count    DoorStats
+}
+
+// DoorStats counts peers that did not come in, and those that were put out with their certificate.
+type DoorStats struct {
+	HandshakesRefused    uint64 `help:"peers whose handshake failed: another authority, no certificate, junk"`
+	HandshakesTurnedAway uint64 `help:"handshakes that did not begin, because too many were half-open"`
+	AddressesAsked       uint64 `help:"packets answered by asking for a proof of the address (QUIC Retry)"`
+	HellosRefused        uint64 `help:"peers that proved who they are, and said no hello or one that is too long"`
+	CertificatesEnded    uint64 `help:"links that were ended because the peer's certificate had"`
 }
 
 func newDoor(log *slog.Logger) *door {
@@ -61,7 +68,7 @@ func (d *door) ask(net.Addr) bool {
 	if d.unproved.Load() < unprovedMost {
 		return false
 	}
-	d.asked.Add(1)
+	tick(&d.count.AddressesAsked)
 	if untold, yes := d.seldom.Tell("asked", time.Now()); yes {
 		d.log.Warn("many handshakes are half-open: whoever dials must prove its address first",
 			"half_open", unprovedMost, "untold", untold)
@@ -78,7 +85,7 @@ func (d *door) enter(from net.Addr, proved bool) (leave func(), err error) {
 	}
 	host := guard.HostOf(from)
 	if err := d.proved.Enter(host); err != nil {
-		d.turnedAway.Add(1)
+		tick(&d.count.HandshakesTurnedAway)
 		d.tell("turned away", host, "a handshake was refused", err)
 		return nil, err
 	}
@@ -87,7 +94,7 @@ func (d *door) enter(from net.Addr, proved bool) (leave func(), err error) {
 
 // failed counts a handshake that came to nothing.
 func (d *door) failed(from net.Addr, why error) {
-	d.failedCount.Add(1)
+	tick(&d.count.HandshakesRefused)
 	d.tell(kindOf(why), guard.HostOf(from), "a handshake failed", why, slog.Any("remote", from))
 }
 

@@ -20,7 +20,7 @@ type expressConn struct {
 	*conn
 	session uint32 // as the peer names this session
 	size    int    // bytes of a full packet
-	window  int
+	credit  int
 	started atomic.Pointer[transport.Receiver]
 
 	// owned by who opens the session's packets: the socket's reader, or serve
@@ -40,19 +40,18 @@ type expressConn struct {
 
 func (c *expressConn) MaxDatagram() int { return c.size - express.Overhead }
 
-// BaseDatagram is what every path carries.
-func (c *expressConn) BaseDatagram() int { return leastPacket - express.Overhead }
-
-// windowBytes is how much a link may have in flight: a few reads' worth, and small enough to stay in the processor's
+// creditBytes is how much a link may have in flight: a few reads' worth, and small enough to stay in the processor's
 // cache.
-const windowBytes = 1 << 20
+const creditBytes = 1 << 20
 
-// Window is what suits the carrier, in datagrams.
-func (c *expressConn) Window() (window, ring int) { return c.window, link.RingFor(c.window) }
+// Sizes are what suits the size of packets.
+func (c *expressConn) Sizes() transport.Sizes {
+	return transport.Sizes{Base: leastPacket - express.Overhead, Credit: c.credit, Ring: link.RingFor(c.credit)}
+}
 
-// windowFor is the credit for packets of the given size. All that a link has in flight, in parts and sent again, is
+// creditFor is the credit for packets of the given size. All that a link has in flight, in parts and sent again, is
 // well within the replay window.
-func windowFor(size int) int { return min(2000, max(16, windowBytes/size)) }
+func creditFor(size int) int { return min(2000, max(16, creditBytes/size)) }
 
 // Send seals one datagram and sends it.
 func (c *expressConn) Send([]byte) error {
@@ -82,7 +81,7 @@ func (c *expressConn) take(r *reading, packets []byte, segment int) {
 	for len(packets) > 0 {
 		p := packets[:min(segment, len(packets))]
 		packets = packets[len(p):]
-		if r.header.Parse(p) == nil { // as it did when the session was found
+		if r.header.Parse(p) { // as it did when the session was found
 			c.packet(r, to, p)
 		}
 	}
@@ -100,18 +99,18 @@ func (c *expressConn) dry() {
 
 // packet takes one packet of this session.
 func (c *expressConn) packet(r *reading, to transport.Receiver, p []byte) {
-	h, count := &r.header, &c.net.sessions
+	h, count := &r.header, &c.net.sessions.count
 	opener := c.opener.Load()
 	if opener == nil {
-		count.early.Add(1)
+		tick(&count.Early)
 		return
 	}
 	switch opener.Look(h) {
 	case express.Replayed:
-		count.replayed.Add(1)
+		tick(&count.Replayed)
 		return
 	case express.UnknownKey:
-		count.unknownKey.Add(1)
+		tick(&count.UnknownKey)
 		return
 	}
 	if to == nil {
@@ -123,7 +122,7 @@ func (c *expressConn) packet(r *reading, to transport.Receiver, p []byte) {
 		if dst := to.Aim(head, n); dst != nil {
 			if opener.Open(dst, p, h) != express.Fresh {
 				to.Miss()
-				count.forged.Add(1)
+				tick(&count.Forged)
 				return
 			}
 			to.Land()
@@ -132,11 +131,11 @@ func (c *expressConn) packet(r *reading, to transport.Receiver, p []byte) {
 	}
 	d := r.room(h.Head + n)
 	if opener.Open(d[h.Head:], p, h) != express.Fresh {
-		count.forged.Add(1)
+		tick(&count.Forged)
 		return
 	}
 	if h.Kind != express.Datagram {
-		count.probes.Add(1) // too late to mean anything
+		tick(&count.Probes) // too late to mean anything
 		return
 	}
 	copy(d, head)
@@ -145,19 +144,19 @@ func (c *expressConn) packet(r *reading, to transport.Receiver, p []byte) {
 
 // unstarted takes a packet of a link that is not up: probes, and their answers.
 func (c *expressConn) unstarted(r *reading, opener *express.Opener, p []byte) {
-	h, count := &r.header, &c.net.sessions
+	h, count := &r.header, &c.net.sessions.count
 	c.upgraded.Lock()
 	defer c.upgraded.Unlock()
 	if h.Kind == express.Datagram || !c.probing {
-		count.early.Add(1)
+		tick(&count.Early)
 		return
 	}
 	d := r.room(express.BodySize(p, h))
 	if h.Head != 0 || opener.Open(d, p, h) != express.Fresh {
-		count.forged.Add(1)
+		tick(&count.Forged)
 		return
 	}
-	count.probes.Add(1)
+	tick(&count.Probes)
 	if h.Kind == express.Probe {
 		_ = c.probe(express.ProbeAnswer, len(p)) // one that cannot be sent is one that is not answered
 		return

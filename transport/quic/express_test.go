@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/internal/invariants"
 	"ringlet/transport"
 	"ringlet/transport/link"
 )
@@ -108,6 +109,9 @@ func benchmarkUDP(b *testing.B, spin time.Duration) {
 
 // TestExpressMakesNoGarbage: what is allocated on the way is by write, not by datagram.
 func TestExpressMakesNoGarbage(t *testing.T) {
+	if invariants.Enabled {
+		t.Skip("SKIPPED: the race detector allocates")
+	}
 	ends := endpointsBy(t, nil, by(transport.CarrierExpress, transport.SealAES))
 	data := pattern(1)
 	round := func(n int) {

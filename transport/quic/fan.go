@@ -9,7 +9,7 @@ import "sync"
 // readSize is the most one read brings.
 const readSize = 1 << 16
 
-// poolSize bounds the reads under way: 4 MiB, as much as the link's windows of four peers.
+// poolSize bounds the reads under way: 4 MiB, as much as the credit of four links.
 const poolSize = 64
 
 // pool is where buffers of reads come from.

@@ -12,23 +12,24 @@ import (
 func TestEveryCarrierAndMTU(t *testing.T) {
 	for mtu := leastPacket + 28; mtu <= 1<<16; mtu++ {
 		size := min(mtu-28, maxExpressPacket)
-		x := &expressConn{size: size, window: windowFor(size)}
-		window, ring := x.Window()
-		cfg := link.Config{MaxDatagram: x.MaxDatagram(), Base: x.BaseDatagram(), Window: window, Ring: ring}
+		x := &expressConn{size: size, credit: creditFor(size)}
+		ask := x.Sizes()
+		credit, ring := ask.Credit, ask.Ring
+		cfg := link.Config{MaxDatagram: x.MaxDatagram(), Base: ask.Base, Credit: credit, Ring: ring}
 		if err := cfg.Check(); err != nil {
 			t.Fatalf("express, MTU %d: %v", mtu, err)
 		}
-		if ring < 2*window {
-			t.Errorf("express, MTU %d: a ring of %d for a window of %d", mtu, ring, window)
+		if ring < 2*credit {
+			t.Errorf("express, MTU %d: a ring of %d for a credit of %d", mtu, ring, credit)
 		}
 		// All that may be in flight, in parts, with as much again that was sent twice, must not look too old to the
 		// opener.
 		parts := (x.MaxDatagram() + leastPacket - 1) / (leastPacket - express.Overhead - 16)
-		if flying := 2 * (window + link.ResponseWindow) * max(1, parts); flying > express.Remembered {
+		if flying := 2 * (credit + link.ResponseCredit) * max(1, parts); flying > express.Remembered {
 			t.Errorf("express, MTU %d: %d packets may be in flight, and %d are remembered", mtu, flying, express.Remembered)
 		}
-		if window*size > windowBytes && window > 16 {
-			t.Errorf("express, MTU %d: a window of %d packets", mtu, window)
+		if credit*size > creditBytes && credit > 16 {
+			t.Errorf("express, MTU %d: a credit of %d packets", mtu, credit)
 		}
 	}
 	for mtu := leastPacket + 48; mtu <= 1500; mtu++ {
@@ -38,14 +39,14 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 		}
 	}
 	const queue = 128 // of received datagrams, in quic-go
-	if n := link.DefaultWindow + link.ResponseWindow + (link.DefaultWindow+
-		link.ResponseWindow)/link.DefaultEchoEvery; n > queue {
+	if n := link.DefaultCredit + link.ResponseCredit + (link.DefaultCredit+
+		link.ResponseCredit)/link.DefaultEchoEvery; n > queue {
 		t.Errorf("quic: %d datagrams may wait where %d have room", n, queue)
 	}
-	if err := (link.Config{MaxDatagram: streamDatagram, Window: streamWindow, Ring: streamRing}).Check(); err != nil {
+	if err := (link.Config{MaxDatagram: streamDatagram, Credit: streamCredit, Ring: streamRing}).Check(); err != nil {
 		t.Errorf("stream: %v", err)
 	}
-	if n := (streamWindow + link.ResponseWindow) * streamDatagram; n > streamBuf {
+	if n := (streamCredit + link.ResponseCredit) * streamDatagram; n > streamBuf {
 		t.Errorf("stream: %d bytes may be in flight, more than the %d of flow control", n, streamBuf)
 	}
 }

@@ -19,7 +19,7 @@ func (n *Network) untilEnd(qc *quicgo.Conn, name string) {
 	timer := time.AfterFunc(time.Until(end), func() {
 		why := fmt.Sprintf("the certificate of %s was good until %s: give %s a new one, and configure again",
 			name, end.Format(time.RFC3339), name)
-		n.certificatesEnded.Add(1)
+		tick(&n.door.count.CertificatesEnded)
 		if untold, yes := n.door.seldom.Tell("ended", time.Now()); yes {
 			n.log.Warn("a link is ended", "peer", name, "remote", qc.RemoteAddr(), "reason", why, "untold", untold)
 		}

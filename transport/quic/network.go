@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	quicgo "github.com/quic-go/quic-go"
 
@@ -36,13 +37,11 @@ const (
 	// defaultIdle is how long a silent peer is believed to live: half of what a run may take to end after a node was
 	// killed.
 	defaultIdle = 5 * time.Second
-	// defaultHello is as long: a peer that has proved its name and then says nothing is as good as silent.
-	defaultHello = 5 * time.Second
 	// socketBuf is asked of the kernel for each direction: more than 5000 full packets, where 100 are in flight per peer.
 	socketBuf = 8 << 20
 	// streamBuf is the window of flow control of a stream: four times what the link's credits let be in flight there, so
 	// that only a peer which lives, but stands still for many time-outs, can make Send wait for it.
-	streamBuf = 4 * streamWindow * streamDatagram
+	streamBuf = 4 * streamCredit * streamDatagram
 )
 
 // Config of a Network.
@@ -63,11 +62,10 @@ type Config struct {
 	// Spread has each express link open its packets in a goroutine of its own. It is so anyway where the process has more
 	// than two processors.
 	Spread bool
-	// IdleTimeout is how long a silent peer is believed to live; silence is broken five times as often. Zero means 5 s.
+	// IdleTimeout is how long a silent peer is believed to live, in its handshake, before its hello and later; silence is
+	// broken five times as often. Zero means 5 s.
 	IdleTimeout time.Duration
-	// HelloTimeout is how long a peer that has connected may take to say hello. Zero means 5 s.
-	HelloTimeout time.Duration
-	Log          *slog.Logger // nil logs nothing
+	Log         *slog.Logger // nil logs nothing
 }
 
 // Network is one UDP socket with all the QUIC connections of a node.
@@ -84,9 +82,6 @@ type Network struct {
 	ctx     context.Context // over when the network is closed
 	stop    context.CancelCauseFunc
 
-	// atomic
-	hellosRefused, certificatesEnded atomic.Uint64
-
 	sessions sessions // express packets
 
 	mu    sync.Mutex // guards conns
@@ -100,35 +95,38 @@ type Network struct {
 // Stats counts what a Network did and whom it did not let in.
 type Stats struct {
 	SocketStats
-	HandshakesRefused    uint64       `help:"peers whose handshake failed: another authority, no certificate, junk"`
-	HandshakesTurnedAway uint64       `help:"handshakes that did not begin, because too many were half-open"`
-	AddressesAsked       uint64       `help:"packets answered by asking for a proof of the address (QUIC Retry)"`
-	HellosRefused        uint64       `help:"peers that proved who they are, and said no hello or one that is too long"`
-	CertificatesEnded    uint64       `help:"links that were ended because the peer's certificate had"`
-	Express              ExpressStats `count:"express_"`
-	Way                  WayStats     `count:"way_"`
+	DoorStats
+	Express ExpressStats `count:"express_"`
+	Way     WayStats     `count:"way_"`
 }
 
 // Stats returns the counters.
 func (n *Network) Stats() Stats {
 	return Stats{
-		SocketStats:          n.sock.stats(),
-		HandshakesRefused:    n.door.failedCount.Load(),
-		HandshakesTurnedAway: n.door.turnedAway.Load(),
-		AddressesAsked:       n.door.asked.Load(),
-		HellosRefused:        n.hellosRefused.Load(),
-		CertificatesEnded:    n.certificatesEnded.Load(),
-		Express:              n.sessions.stats(),
-		Way:                  n.sock.ways.stats(),
+		SocketStats: now(&n.sock.count),
+		DoorStats:   now(&n.door.count),
+		Express:     now(&n.sessions.count),
+		Way:         now(&n.sock.ways.count),
 	}
 }
+
+// now copies counters, each of which is added to atomically.
+func now[T SocketStats | DoorStats | ExpressStats | WayStats](count *T) (out T) {
+	n := unsafe.Sizeof(out) / unsafe.Sizeof(uint64(0))
+	from := unsafe.Slice((*uint64)(unsafe.Pointer(count)), n)
+	to := unsafe.Slice((*uint64)(unsafe.Pointer(&out)), n)
+	for i := range to {
+		to[i] = atomic.LoadUint64(&from[i])
+	}
+	return out
+}
+
+// tick counts one.
+func tick(counter *uint64) { atomic.AddUint64(counter, 1) }
 
 func (c *Config) defaults() {
 	if c.IdleTimeout == 0 {
 		c.IdleTimeout = defaultIdle
-	}
-	if c.HelloTimeout == 0 {
-		c.HelloTimeout = defaultHello
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -157,7 +155,8 @@ func Listen(cfg Config) (*Network, error) {
 	n.sock = newSocket(udp, !cfg.NoGRO, cfg.Spin, n.sessions.take, n.sessions.dry)
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
 	if n.packet == 0 {
-		n.packet = packetSize(udp.LocalAddr().(*net.UDPAddr))
+		ip := udp.LocalAddr().(*net.UDPAddr).IP
+		n.packet = payload(min(1500, mtuOf(ip)), ip, maxPacket)
 	}
 	n.tr = &quicgo.Transport{
 		Conn: n.sock, ConnectionIDLength: connIDLen, ConnContext: n.watch, VerifySourceAddress: n.door.ask,
@@ -173,14 +172,14 @@ func Listen(cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// packetSize is the UDP payload that the interface of an address bears, at most maxPacket.
-func packetSize(a *net.UDPAddr) int {
-	mtu := min(1500, mtuOf(a.IP))
-	headers := 28 // IPv4 and UDP
-	if a.IP.To4() == nil {
+// payload is how much of a UDP packet an interface bears to or from an address, at most so much: its MTU, less the
+// headers of IPv4 or IPv6, and of UDP.
+func payload(mtu int, ip net.IP, most int) int {
+	headers := 28
+	if ip.To4() == nil {
 		headers = 48
 	}
-	return min(maxPacket, mtu-headers)
+	return min(most, mtu-headers)
 }
 
 // mtuOf is that of the interface with the given address; for the unspecified address, the smallest of all that are up.
@@ -212,7 +211,7 @@ func mtuOf(ip net.IP) int {
 func (n *Network) quicConfig() *quicgo.Config {
 	return &quicgo.Config{
 		EnableDatagrams: true, InitialPacketSize: uint16(n.packet), DisablePathMTUDiscovery: true,
-		MaxIdleTimeout: n.cfg.IdleTimeout, KeepAlivePeriod: n.cfg.IdleTimeout / 5, HandshakeIdleTimeout: halfOpenTime,
+		MaxIdleTimeout: n.cfg.IdleTimeout, KeepAlivePeriod: n.cfg.IdleTimeout / 5, HandshakeIdleTimeout: n.cfg.IdleTimeout,
 		MaxIncomingStreams: 1, MaxIncomingUniStreams: streams,
 		InitialStreamReceiveWindow: streamBuf, MaxStreamReceiveWindow: streamBuf,
 		InitialConnectionReceiveWindow: 2 * streamBuf, MaxConnectionReceiveWindow: 2 * streamBuf,

@@ -213,7 +213,7 @@ func TestLongHelloIsRefused(t *testing.T) {
 // once.
 func TestSilentPeersHoldUpNobody(t *testing.T) {
 	cfg := configOf(issue(t, "b"))
-	cfg.HelloTimeout = time.Hour // until the end of the test
+	cfg.IdleTimeout = time.Hour // until the end of the test
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, cfg)
 	for range greeters - 1 {
 		client := issue(t, "silent").Client("b")
@@ -229,7 +229,7 @@ func TestSilentPeersHoldUpNobody(t *testing.T) {
 
 func TestPeerThatNeverSaysHelloIsPutOut(t *testing.T) {
 	cfg := configOf(issue(t, "b"))
-	cfg.HelloTimeout = 50 * time.Millisecond
+	cfg.IdleTimeout = 500 * time.Millisecond
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, cfg)
 	client := issue(t, "silent").Client("b")
 	client.NextProtos = []string{protocolName}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -115,25 +116,25 @@ func (o *sender) flush() error {
 // singly sends the packets of a batch one by one. If they leave, the kernel or the interface has no UDP_SEGMENT; if
 // they are too long, the interface has become narrower.
 func (o *sender) singly(b []byte, segment int) error {
-	left := false
+	went := false
 	for len(b) > 0 {
 		one := b[:min(segment, len(b))]
 		b = b[len(one):]
 		err := o.write(one, segment, 1)
-		left = left || err == nil && len(one) == segment
+		went = went || err == nil && len(one) == segment
 		if err := o.judge(err, 1); err != nil {
 			return err
 		}
 	}
-	o.gso = o.gso && !left
+	o.gso = o.gso && !went
 	return nil
 }
 
 // judge tells errors that pass from those that do not.
 func (o *sender) judge(err error, packets int) error {
 	if err == nil {
-		o.sock.sentCalls.Add(1)
-		o.sock.sentPackets.Add(uint64(packets))
+		tick(&o.sock.count.SendCalls)
+		atomic.AddUint64(&o.sock.count.SentPackets, uint64(packets))
 		return nil
 	}
 	var e syscall.Errno
@@ -143,7 +144,7 @@ func (o *sender) judge(err error, packets int) error {
 	switch e {
 	case syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN,
 		syscall.EMSGSIZE: // the interface has become narrower: the link finds out, and sends smaller ones
-		o.sock.dropped.Add(uint64(packets))
+		atomic.AddUint64(&o.sock.count.NotTaken, uint64(packets))
 		return nil
 	}
 	return err

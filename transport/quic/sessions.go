@@ -3,8 +3,8 @@ package quic
 // The way of an express packet. Nothing here allocates.
 //
 //	1 take   (sequential: the socket's reader)  the session found, once per run of packets of one session
-//	2 spread (parallel: a goroutine a session)  where there are processors for it, the read goes to the session's own goroutine
-//	3 look                                      header parsed, number and key judged; what is refused costs a counter and nothing else
+//	2 spread (parallel: a goroutine a session)  where there are processors for it: the read, to that goroutine
+//	3 look                                      number and key judged; what is refused costs a counter and no more
 //	4 aim                                       the link says where the body belongs, or it is opened aside
 //	5 open                                      body → its place in the exported segment; not authentic: a counter
 //	6 dry                                       nothing more is at hand: echoes fall due
@@ -34,8 +34,7 @@ type ExpressStats struct {
 type sessions struct {
 	byNumber [maxSessions]atomic.Pointer[expressConn]
 
-	// atomic
-	packets, malformed, strangers, replayed, unknownKey, forged, early, probes atomic.Uint64
+	count ExpressStats // atomic
 
 	// owned by the socket's reader
 	own     reading
@@ -59,13 +58,6 @@ func (r *reading) room(n int) []byte {
 }
 
 func newReading() reading { return reading{aside: make([]byte, 1<<16)} }
-
-func (b *sessions) stats() ExpressStats {
-	return ExpressStats{
-		Packets: b.packets.Load(), Malformed: b.malformed.Load(), Strangers: b.strangers.Load(), Replayed: b.replayed.Load(),
-		UnknownKey: b.unknownKey.Load(), Forged: b.forged.Load(), Early: b.early.Load(), Probes: b.probes.Load(),
-	}
-}
 
 // take takes packets of segment bytes, the last maybe shorter, that one read has brought. If they are all of what lies
 // in buf, buf may change hands; take returns the buffer for the next read.
@@ -95,23 +87,23 @@ func (b *sessions) run(packets []byte, segment int) (c *expressConn, n int) {
 		n += len(p)
 		count++
 		if c == nil {
-			refused.Add(1)
+			tick(refused)
 			break
 		}
 	}
-	b.packets.Add(count)
+	atomic.AddUint64(&b.count.Packets, count)
 	return c, n
 }
 
 // session finds whose a packet says it is, or what counts those that are nobody's in this way.
-func (b *sessions) session(p []byte) (c *expressConn, refused *atomic.Uint64) {
+func (b *sessions) session(p []byte) (c *expressConn, refused *uint64) {
 	h := &b.own.header
-	if h.Parse(p) != nil {
-		return nil, &b.malformed
+	if !h.Parse(p) {
+		return nil, &b.count.Malformed
 	}
 	c = b.byNumber[h.Session%maxSessions].Load()
 	if c == nil || c.session != h.Session {
-		return nil, &b.strangers
+		return nil, &b.count.Strangers
 	}
 	return c, nil
 }

@@ -3,8 +3,8 @@ package quic
 // The socket under quic-go. Pipeline of a read:
 //
 //	1 recvmsg with UDP_GRO  (sequential, quic-go's reader)  up to 64 KiB of equal packets into the socket's own buffer
-//	2 express               (sequential)                    runs of express packets, by their first bits, to their session
-//	3 ReadBatch             (sequential)                    the others one each into quic-go's buffers; the rest waits here
+//	2 express               (sequential)                    runs of express packets, by their first bits, to a session
+//	3 ReadBatch             (sequential)                    the others into quic-go's buffers; the rest waits here
 //
 // One system call brings up to 45 packets instead of one. Without UDP_GRO in the kernel a read brings one packet, and
 // all else stays the same. Writes go through unchanged; they are counted, since quic-go does not tell whether GSO
@@ -58,10 +58,7 @@ type socket struct {
 	empty   bool // the last look found no packet
 	fed     bool // bulk was called since the last dry
 
-	// atomic
-	sentCalls, sentPackets atomic.Uint64
-	recvCalls, recvPackets atomic.Uint64
-	dropped                atomic.Uint64
+	count SocketStats // atomic
 }
 
 // SocketStats counts system calls and the packets they moved.
@@ -93,11 +90,6 @@ func newSocket(c *net.UDPConn, gro bool, spin time.Duration,
 	return s
 }
 
-func (s *socket) stats() SocketStats {
-	return SocketStats{s.sentCalls.Load(), s.sentPackets.Load(), s.recvCalls.Load(), s.recvPackets.Load(),
-		s.dropped.Load()}
-}
-
 // ReadBatch implements what quic-go looks for in a socket that reads in batches.
 func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 	n := 0
@@ -109,7 +101,7 @@ func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 		}
 		n = s.share(ms)
 	}
-	s.recvPackets.Add(uint64(n))
+	atomic.AddUint64(&s.count.RecvPackets, uint64(n))
 	return n, nil
 }
 
@@ -148,7 +140,7 @@ func (s *socket) express() {
 		end = min(end+s.segment, len(s.rest))
 		n++
 	}
-	s.recvPackets.Add(n)
+	atomic.AddUint64(&s.count.RecvPackets, n)
 	all := end == s.n
 	buf := s.bulk(s.buf, s.rest[:end], s.segment, all)
 	if s.rest, s.fed = s.rest[end:], true; all {
@@ -165,7 +157,7 @@ func (s *socket) fill() error {
 		if s.errno != 0 {
 			return &net.OpError{Op: "read", Net: "udp", Addr: s.LocalAddr(), Err: s.errno}
 		}
-		s.recvCalls.Add(1)
+		tick(&s.count.RecvCalls)
 		s.segment = max(s.n, 1)
 		s.parseControl()
 		s.parseFrom()
@@ -199,7 +191,7 @@ func (s *socket) room() int {
 }
 
 // poll looks for a packet again and again for the time to spin, letting other goroutines run in between. Falling asleep
-// and waking up takes tens of microseconds, which both ends of a link would otherwise pay in turn for every window.
+// and waking up takes tens of microseconds, which both ends of a link would otherwise pay in turn for each full credit.
 func (s *socket) poll() (bool, error) {
 	if s.spin == 0 {
 		return false, nil
@@ -292,8 +284,8 @@ func (s *socket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (int, int, error)
 		}
 		return len(b), len(oob), nil
 	}
-	s.sentCalls.Add(1)
-	s.sentPackets.Add(uint64((len(b) + segment - 1) / segment))
+	tick(&s.count.SendCalls)
+	atomic.AddUint64(&s.count.SentPackets, uint64((len(b)+segment-1)/segment))
 	n, m, err := s.UDPConn.WriteMsgUDP(b, oob, addr)
 	if err != nil && len(b) > segment && errors.Is(err, syscall.EINVAL) {
 		// Some kernels say so where the interface has become narrower than the segments of a batch. quic-go

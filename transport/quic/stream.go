@@ -4,8 +4,8 @@ package quic
 //
 //	Send    1 putRecord     (parallel per stream)        copied once, behind its length, into the stream's own buffer
 //	        2 Write         (sequential per stream)      quic-go cuts it into packets and returns when the last is cut
-//	reader  3 readRecord    (parallel, one per stream)   into a buffer of the stream's ring, which has as many as it has slots
-//	Recv    4 take          (sequential, the caller)     buffers are lent until the next call, which gives them back to the ring
+//	reader  3 readRecord    (parallel, one per stream)   into a buffer of the stream, which has as many as slots
+//	Recv    4 take          (sequential, the caller)     buffers are lent until the next call
 //
 // There are two streams each way, so that a signal or an echo does not wait behind bulk that was sent before it.
 // Nothing here allocates per datagram. The windows of flow control exceed what the link's credits let be in flight, so
@@ -24,17 +24,16 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 
 	"ringlet/transport"
-	"ringlet/transport/link"
 )
 
 const (
-	// streamDatagram makes a full chunk 32 KiB. 16 and 60 KiB took as many CPU s per GB, as did windows of 16 to 128
+	// streamDatagram makes a full chunk 32 KiB. 16 and 60 KiB took as many CPU s per GB, as did credits of 16 to 128
 	// (2026-11-21, docs/design/014-stream.md).
 	streamDatagram = 32<<10 + 44
 	// quickDatagram is the longest that takes the quick stream: signals, responses, echoes, and small writes.
 	quickDatagram = 4 << 10
-	// streamWindow is the credit in datagrams, 2 MiB, and streamRing how far repair may lag behind.
-	streamWindow = 64
+	// streamCredit is the credit in datagrams, 2 MiB, and streamRing how far repair may lag behind.
+	streamCredit = 64
 	streamRing   = 256
 	// streamSlots is how many datagrams of a stream may wait for Recv or be lent by it: two of the bursts that the link
 	// takes, so that the reader goes on while one is placed.
@@ -50,30 +49,14 @@ const (
 
 var streamNames = [streams]string{"quick", "bulk"}
 
-// A streamError says that the peer has ended a stream or broken its rules.
-type streamError struct {
-	Peer   string
-	Stream string
-	Cause  error // io.EOF where it has ended the stream, *recordError, *quic.StreamError where it has reset it
-}
-
-func (e *streamError) Error() string {
-	if errors.Is(e.Cause, io.EOF) {
-		return fmt.Sprintf("%s has ended its %s stream", e.Peer, e.Stream)
-	}
-	return fmt.Sprintf("%s stream of %s: %v", e.Stream, e.Peer, e.Cause)
-}
-func (e *streamError) Unwrap() error { return e.Cause }
-
 // streamConn is a connection whose datagrams travel on streams.
 type streamConn struct {
 	// immutable after upgradeStream
-	qc           *quicgo.Conn
-	name         string
-	window, ring int
-	out          [streams]streamOut
-	in           [streams]streamIn
-	over         chan struct{} // closed when nothing more can come
+	qc   *quicgo.Conn
+	name string
+	out  [streams]streamOut
+	in   [streams]streamIn
+	over chan struct{} // closed when nothing more can come
 
 	ending sync.Once
 	err    error // written before over is closed
@@ -96,21 +79,21 @@ type streamIn struct {
 	lent  [][]byte // owned by Recv's caller
 }
 
-// Streams begin with 12 bytes: magic, kind, 0, and what this end would have as window and as ring.
-const (
-	streamMagic    = 0x53474E52 // "RNGS"
-	streamPreamble = 12
-)
+const streamMagic = 0x53474E52 // "RNGS"
+
+// preambleOf is what a stream begins with: magic, kind, 0, and the credit and the ring of the link, which both ends
+// must agree on.
+func preambleOf(kind int) (p [12]byte) {
+	binary.LittleEndian.PutUint32(p[:], streamMagic)
+	p[4] = uint8(kind)
+	binary.LittleEndian.PutUint16(p[6:], streamCredit)
+	binary.LittleEndian.PutUint16(p[8:], streamRing)
+	return p
+}
 
 // upgradeStream opens this end's streams and takes the peer's.
-func upgradeStream(ctx context.Context, c *conn, u transport.Upgrade) (*streamConn, error) {
-	s := &streamConn{qc: c.qc, name: c.name, over: make(chan struct{}), window: streamWindow, ring: streamRing}
-	if u.Window > 0 {
-		s.window = u.Window
-	}
-	if u.Ring > 0 {
-		s.ring = u.Ring
-	}
+func upgradeStream(ctx context.Context, c *conn) (*streamConn, error) {
+	s := &streamConn{qc: c.qc, name: c.name, over: make(chan struct{})}
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
@@ -128,17 +111,13 @@ func upgradeStream(ctx context.Context, c *conn, u transport.Upgrade) (*streamCo
 
 // open opens this end's streams and says which is which.
 func (s *streamConn) open(ctx context.Context) error {
-	var p [streamPreamble]byte
-	binary.LittleEndian.PutUint32(p[:], streamMagic)
-	binary.LittleEndian.PutUint16(p[6:], uint16(s.window))
-	binary.LittleEndian.PutUint16(p[8:], uint16(s.ring))
 	for kind, max := range [streams]int{quickDatagram, streamDatagram} {
 		st, err := s.qc.OpenUniStreamSync(ctx)
 		if err != nil {
 			return err
 		}
 		st.SetPriority(int8(2*kind), true) // the quick one goes first
-		p[4] = uint8(kind)
+		p := preambleOf(kind)
 		if _, err := st.Write(p[:]); err != nil { // is buffered
 			return err
 		}
@@ -161,7 +140,7 @@ func (s *streamConn) accept(ctx context.Context) error {
 			return err
 		}
 		stop := context.AfterFunc(ctx, func() { _ = st.SetReadDeadline(time.Now()) })
-		var p [streamPreamble]byte
+		p := preambleOf(0)
 		_, err = io.ReadFull(st, p[:])
 		if !stop() && err == nil {
 			err = ctx.Err()
@@ -169,26 +148,22 @@ func (s *streamConn) accept(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		kind := p[4]
-		if binary.LittleEndian.Uint32(p[:]) != streamMagic || kind >= streams || s.in[kind].st != nil {
+		kind := int(p[4])
+		if p != preambleOf(kind) || kind >= streams || s.in[kind].st != nil {
 			return fmt.Errorf("a stream of %s begins with % x, which is not what one begins with", s.name, p)
 		}
 		s.in[kind].st = st
-		s.window = min(s.window, int(binary.LittleEndian.Uint16(p[6:])))
-		s.ring = min(s.ring, int(binary.LittleEndian.Uint16(p[8:])))
-	}
-	if s.window == 0 || s.ring == 0 { // which stand for what suits this end, in a configuration
-		return fmt.Errorf("%s asks for a window of %d and a ring of %d, which cannot work", s.name, s.window, s.ring)
-	}
-	if err := (link.Config{MaxDatagram: streamDatagram, Window: s.window, Ring: s.ring}).Check(); err != nil {
-		return fmt.Errorf("what %s asks for: %w", s.name, err)
 	}
 	return nil
 }
 
-func (s *streamConn) Peer() string       { return s.name }
-func (s *streamConn) MaxDatagram() int   { return streamDatagram }
-func (s *streamConn) Window() (int, int) { return s.window, s.ring }
+func (s *streamConn) Peer() string     { return s.name }
+func (s *streamConn) MaxDatagram() int { return streamDatagram }
+
+// Sizes are the carrier's own.
+func (s *streamConn) Sizes() transport.Sizes {
+	return transport.Sizes{Credit: streamCredit, Ring: streamRing}
+}
 
 // Send puts the datagram on the stream that suits its size.
 func (s *streamConn) Send(d []byte) error {
@@ -232,9 +207,11 @@ func (s *streamConn) read(kind int) {
 // explain tells what the peer did to one stream from what befell the whole connection.
 func (s *streamConn) explain(kind int, err error) error {
 	var reset *quicgo.StreamError
-	var record *recordError
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &record) || errors.As(err, &reset) {
-		return &streamError{Peer: s.name, Stream: streamNames[kind], Cause: err}
+	switch {
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%s has ended its %s stream: %w", s.name, streamNames[kind], err)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errRecord), errors.As(err, &reset):
+		return fmt.Errorf("%s stream of %s: %w", streamNames[kind], s.name, err)
 	}
 	return err
 }

@@ -3,10 +3,7 @@ package quic
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"io"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,19 +14,19 @@ import (
 )
 
 // upgraded makes both ends of a connection carry streams.
-func upgraded(t testing.TB, a, b transport.Conn, ua, ub transport.Upgrade) (sa, sb *streamConn) {
+func upgraded(t testing.TB, a, b transport.Conn) (sa, sb *streamConn) {
 	t.Helper()
-	ua.Carrier, ub.Carrier, ua.Dialler = transport.CarrierStream, transport.CarrierStream, true
-	ctx := within(t)
+	ctx, u := within(t), transport.Upgrade{Carrier: transport.CarrierStream}
 	made := make(chan transport.Conn)
-	go func() {
-		c, err := b.(transport.Upgrader).Upgrade(ctx, ub)
+	go func(u transport.Upgrade) {
+		c, err := b.(transport.Upgrader).Upgrade(ctx, u)
 		if err != nil {
 			t.Error(err)
 		}
 		made <- c
-	}()
-	ca, err := a.(transport.Upgrader).Upgrade(ctx, ua)
+	}(u)
+	u.Dialler = true
+	ca, err := a.(transport.Upgrader).Upgrade(ctx, u)
 	cb := <-made
 	if err != nil || cb == nil {
 		t.Fatal(err)
@@ -45,7 +42,7 @@ func streamPair(t testing.TB) (*streamConn, *streamConn) {
 	t.Helper()
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
 	ca, cb := linked(t, a, b, "b")
-	return upgraded(t, ca, cb, transport.Upgrade{}, transport.Upgrade{})
+	return upgraded(t, ca, cb)
 }
 
 // datagram is recognizable by its size.
@@ -139,7 +136,7 @@ func TestStreamsTakeManySendersAtOnce(t *testing.T) {
 // TestBulkHoldsNothingUp: as much as a window is sent while nobody calls Recv, and what is small arrives all the same.
 func TestBulkHoldsNothingUp(t *testing.T) {
 	a, b := streamPair(t)
-	for range 2 * streamWindow {
+	for range 2 * streamCredit {
 		if err := a.Send(datagram(streamDatagram)); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +145,7 @@ func TestBulkHoldsNothingUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the small one", func() bool { return len(b.in[streamQuick].ready) == 1 })
-	if got := take(t, b, 2*streamWindow+1); got[5] != 1 || got[streamDatagram] != 2*streamWindow {
+	if got := take(t, b, 2*streamCredit+1); got[5] != 1 || got[streamDatagram] != 2*streamCredit {
 		t.Errorf("%v", got)
 	}
 }
@@ -175,40 +172,27 @@ func TestBufferIsLent(t *testing.T) {
 	take(t, b, streamSlots-1)
 }
 
-func TestStreamErrorsAreTyped(t *testing.T) {
+// TestStreamErrorsNameTheStream: what the peer has done to a stream ends the link, and says which and what.
+func TestStreamErrorsNameTheStream(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(a *streamConn) error
-		want func(e *streamError) bool
 		says string
 	}{
-		"ended": {
-			func(a *streamConn) error { return a.out[streamBulk].st.Close() },
-			func(e *streamError) bool { return e.Stream == "bulk" && errors.Is(e.Cause, io.EOF) },
-			"a has ended its bulk stream",
-		},
+		"ended": {func(a *streamConn) error { return a.out[streamBulk].st.Close() }, "a has ended its bulk stream: EOF"},
 		"ended within a record": {
 			func(a *streamConn) error {
 				_, err := a.out[streamQuick].st.Write([]byte{9, 0, 0, 0, 'x'})
 				return errors.Join(err, a.out[streamQuick].st.Close())
 			},
-			func(e *streamError) bool { return e.Stream == "quick" && errors.Is(e.Cause, io.ErrUnexpectedEOF) },
 			"quick stream of a: unexpected EOF",
 		},
 		"reset": {
 			func(a *streamConn) error { a.out[streamQuick].st.CancelWrite(7); return nil },
-			func(e *streamError) bool {
-				var reset *quicgo.StreamError
-				return errors.As(e, &reset) && reset.ErrorCode == 7 && reset.Remote
-			},
-			"quick stream of a: ",
+			"quick stream of a: stream 2 canceled by remote with error code 7",
 		},
 		"garbage": {
 			func(a *streamConn) error { _, err := a.out[streamBulk].st.Write([]byte("garbage")); return err },
-			func(e *streamError) bool {
-				var record *recordError
-				return errors.As(e, &record) && record.Length == binary.LittleEndian.Uint32([]byte("garb"))
-			},
-			"bulk stream of a: a record of 1651663207 bytes, where 1 to 32812 may come",
+			"bulk stream of a: a record that cannot be: of 1651663207 bytes, where 1 to 32812 may come",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -216,13 +200,10 @@ func TestStreamErrorsAreTyped(t *testing.T) {
 			if err := c.do(a); err != nil {
 				t.Fatal(err)
 			}
-			_, err := b.Recv(make([][]byte, 1))
-			var e *streamError
-			if !errors.As(err, &e) || !c.want(e) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v", err)
-			}
-			if _, err := b.Recv(make([][]byte, 1)); !errors.As(err, &e) {
-				t.Errorf("asked again: %v", err)
+			for range 2 { // and says so again
+				if _, err := b.Recv(make([][]byte, 1)); err == nil || err.Error() != c.says {
+					t.Errorf("%v", err)
+				}
 			}
 		})
 	}
@@ -241,7 +222,7 @@ func TestDeadPeerEndsStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	ca, cb := linked(t, a, b, "b")
-	sa, _ := upgraded(t, ca, cb, transport.Upgrade{}, transport.Upgrade{})
+	sa, _ := upgraded(t, ca, cb)
 	_ = b.sock.Close() // all that b has left to say is lost
 	var idle *quicgo.IdleTimeoutError
 	for { // until the window of congestion is full
@@ -258,34 +239,19 @@ func TestDeadPeerEndsStreams(t *testing.T) {
 	_ = b.Close() // complains that its socket is closed
 }
 
-func TestStreamsTakeTheSmallerWindow(t *testing.T) {
-	a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
-	ca, cb := linked(t, a, b, "b")
-	sa, sb := upgraded(t, ca, cb, transport.Upgrade{Window: 10}, transport.Upgrade{Ring: 64, Window: 20})
-	for _, s := range []*streamConn{sa, sb} {
-		if window, ring := s.Window(); window != 10 || ring != 64 {
-			t.Errorf("window %d, ring %d", window, ring)
-		}
-	}
-}
-
 // TestStreamsThatBeginWrong: what the peer's streams begin with is not believed.
 func TestStreamsThatBeginWrong(t *testing.T) {
-	good := func(kind byte) []byte {
-		p := make([]byte, streamPreamble)
-		binary.LittleEndian.PutUint32(p, streamMagic)
-		p[4] = kind
-		binary.LittleEndian.PutUint16(p[6:], 10)
-		binary.LittleEndian.PutUint16(p[8:], 64)
-		return p
+	good := func(kind int) []byte {
+		p := preambleOf(kind)
+		return p[:]
 	}
-	none := good(0)
-	none[6] = 0
+	other := good(0)
+	other[6]--
 	for name, first := range map[string][2][]byte{
 		"garbage":          {[]byte("what is this"), good(1)},
 		"an unknown kind":  {good(0), good(2)},
 		"one kind twice":   {good(1), good(1)},
-		"no window":        {none, good(1)},
+		"another window":   {other, good(1)},
 		"too little of it": {good(0)[:5], good(1)},
 	} {
 		t.Run(name, func(t *testing.T) {

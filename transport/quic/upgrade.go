@@ -2,7 +2,7 @@ package quic
 
 // How a connection becomes an express one. Both ends go on with the stream of the hellos:
 //
-//	1 both say the number by which they know the session, the largest packet of their interface and the window they have room for
+//	1 both say their number of the session, the largest packet of their interface and the room of their socket
 //	2 both derive keys from the TLS session (RFC 8446, section 7.5), a pair for each direction
 //	3 the dialler probes: packets of several sizes, answered in the same size
 //	4 the dialler says the size, the other that it has heard it, and both have a link
@@ -17,7 +17,6 @@ import (
 
 	"ringlet/transport"
 	"ringlet/transport/express"
-	"ringlet/transport/link"
 )
 
 // exporterLabel is what the keys are exported under; the context holds direction, use and epoch.
@@ -59,7 +58,15 @@ func (b *sessions) number(x *expressConn) error {
 }
 
 func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
-	iface := c.net.largestPacket(c.qc.LocalAddr(), c.qc.RemoteAddr())
+	to, err := c.remote()
+	if err != nil {
+		return err
+	}
+	ip := to.IP // of the interface: this end's address, or that of the loopback
+	if from, ok := c.qc.LocalAddr().(*net.UDPAddr); ok && !ip.IsLoopback() {
+		ip = from.IP
+	}
+	iface := payload(mtuOf(ip), to.IP, maxExpressPacket)
 	theirs, err := c.introduce(iface)
 	if err != nil {
 		return err
@@ -90,10 +97,7 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 		return err
 	}
 	c.endProbing()
-	c.window = min(windowFor(c.size), max(16, min(theirs.room, c.net.sock.room())/c.size))
-	if u.Window != 0 {
-		c.window = min(u.Window, link.MaxWindow)
-	}
+	c.credit = min(creditFor(c.size), max(16, min(theirs.room, c.net.sock.room())/c.size))
 	return c.st.Close()
 }
 
@@ -166,9 +170,9 @@ func (c *expressConn) prepare(u transport.Upgrade, session uint32) error {
 	if err != nil {
 		return err
 	}
-	to, ok := c.qc.RemoteAddr().(*net.UDPAddr)
-	if !ok {
-		return fmt.Errorf("%s has the address %v, which is not of UDP", c.name, c.qc.RemoteAddr())
+	to, err := c.remote()
+	if err != nil {
+		return err
 	}
 	sealer, err := express.NewSealer(out, session)
 	if err != nil {
@@ -185,13 +189,8 @@ func (c *expressConn) prepare(u transport.Upgrade, session uint32) error {
 
 // suite is one direction: from the end that has dialled, or to it.
 func (c *expressConn) suite(u transport.Upgrade, fromDialler bool) (express.Suite, error) {
-	tls := c.qc.ConnectionState().TLS
 	export := func(use byte, epoch uint32, n int) ([]byte, error) {
-		way := byte(0)
-		if fromDialler {
-			way = 1
-		}
-		return tls.ExportKeyingMaterial(exporterLabel, binary.LittleEndian.AppendUint32([]byte{way, use}, epoch), n)
+		return c.export(exporterLabel, fromDialler, binary.LittleEndian.AppendUint32([]byte{use}, epoch), n)
 	}
 	s := express.Suite{
 		Open:   u.Seal == transport.SealNone,
@@ -199,7 +198,7 @@ func (c *expressConn) suite(u transport.Upgrade, fromDialler bool) (express.Suit
 	}
 	keyed, err := export(useKeyed, 0, 8)
 	if err != nil {
-		return s, fmt.Errorf("the TLS session with %s gives no keys: %w", c.name, err)
+		return s, err
 	}
 	s.Keyed = binary.LittleEndian.Uint64(keyed)
 	return s, nil
@@ -227,19 +226,3 @@ func candidates(most int) []int {
 // maxExpressPacket bounds packets where the interface bears any size. See docs/design/011-express.md for the
 // measurement.
 const maxExpressPacket = jumbo
-
-// largestPacket is the UDP payload that fits the interface of a connection, bytes.
-func (n *Network) largestPacket(local, remote net.Addr) int {
-	var ip net.IP
-	if a, ok := local.(*net.UDPAddr); ok {
-		ip = a.IP
-	}
-	if r, ok := remote.(*net.UDPAddr); ok && r.IP.IsLoopback() {
-		ip = r.IP
-	}
-	headers := 28 // IPv4 and UDP
-	if r, ok := remote.(*net.UDPAddr); ok && r.IP.To4() == nil {
-		headers = 48
-	}
-	return min(maxExpressPacket, mtuOf(ip)-headers)
-}

@@ -12,7 +12,6 @@ package quic
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"net/netip"
@@ -45,22 +44,7 @@ type ways struct {
 	mu      sync.Mutex // guards byToken and the making of narrow
 	byToken map[uint64]*way
 
-	// atomic
-	shrunk, grown, probes, sent, received, lost, malformed, strange, forged atomic.Uint64
-}
-
-func (ws *ways) stats() WayStats {
-	return WayStats{
-		Shrunk:          ws.shrunk.Load(),
-		Grown:           ws.grown.Load(),
-		ProbesSent:      ws.probes.Load(),
-		HalvesSent:      ws.sent.Load(),
-		HalvesReceived:  ws.received.Load(),
-		HalvesLost:      ws.lost.Load(),
-		HalvesMalformed: ws.malformed.Load(),
-		HalvesStrange:   ws.strange.Load(),
-		HalvesForged:    ws.forged.Load(),
-	}
+	count WayStats // atomic
 }
 
 // way is that of one connection.
@@ -93,13 +77,12 @@ func (c *conn) watchWay(dialler bool) error {
 	if c.net.packet <= leastPacket {
 		return nil // any path carries those
 	}
-	to, ok := c.qc.RemoteAddr().(*net.UDPAddr)
-	if !ok {
-		return fmt.Errorf("%s has the address %v, which is not of UDP", c.name, c.qc.RemoteAddr())
+	to, err := c.remote()
+	if err != nil {
+		return err
 	}
 	ws := &c.net.sock.ways
 	w := &way{ways: ws, to: addrKey(to), size: c.net.packet, start: time.Now()}
-	var err error
 	if w.out, err = c.halfKey(dialler); err != nil {
 		return err
 	}
@@ -124,14 +107,9 @@ func (c *conn) watchWay(dialler bool) error {
 
 // halfKey is that of one direction: from the end that has dialled, or to it.
 func (c *conn) halfKey(fromDialler bool) (halfKey, error) {
-	direction := byte(0)
-	if fromDialler {
-		direction = 1
-	}
-	tls := c.qc.ConnectionState().TLS
-	b, err := tls.ExportKeyingMaterial(wayLabel, []byte{direction}, halfMaterial)
+	b, err := c.export(wayLabel, fromDialler, nil, halfMaterial)
 	if err != nil {
-		return halfKey{}, fmt.Errorf("the TLS session with %s gives no keys: %w", c.name, err)
+		return halfKey{}, err
 	}
 	return newHalfKey(b)
 }
@@ -220,9 +198,9 @@ func (w *way) changed(was bool) {
 	}
 	w.ways.set(w, w.hole.narrow)
 	if w.hole.narrow {
-		w.ways.shrunk.Add(1)
+		tick(&w.ways.count.Shrunk)
 	} else {
-		w.ways.grown.Add(1)
+		tick(&w.ways.count.Grown)
 	}
 	w.tell(w.hole.narrow)
 }
@@ -237,7 +215,7 @@ func (w *way) probe(now int64) {
 			w.hole.unsent(now)
 			return
 		}
-		w.ways.probes.Add(1)
+		tick(&w.ways.count.ProbesSent)
 	}
 }
 
@@ -245,18 +223,18 @@ func (w *way) probe(now int64) {
 func (ws *ways) take(b []byte) []byte {
 	var h halfHeader
 	if !h.parse(b) {
-		ws.malformed.Add(1)
+		tick(&ws.count.HalvesMalformed)
 		return nil
 	}
 	ws.mu.Lock()
 	w := ws.byToken[h.token]
 	ws.mu.Unlock()
 	if w == nil {
-		ws.strange.Add(1)
+		tick(&ws.count.HalvesStrange)
 		return nil
 	}
 	if !w.in.authentic(b) {
-		ws.forged.Add(1)
+		tick(&ws.count.HalvesForged)
 		return nil
 	}
 	switch h.kind {
@@ -271,9 +249,9 @@ func (ws *ways) take(b []byte) []byte {
 		w.changed(was)
 		return nil
 	}
-	ws.received.Add(1)
+	tick(&ws.count.HalvesReceived)
 	whole, lost := joinHalf(&w.at, &h, b)
-	ws.lost.Add(uint64(lost))
+	atomic.AddUint64(&ws.count.HalvesLost, uint64(lost))
 	return whole
 }
 
@@ -303,7 +281,7 @@ func (w *way) write(b []byte, segment int) error {
 			continue
 		}
 		w.number++
-		w.ways.sent.Add(2)
+		atomic.AddUint64(&w.ways.count.HalvesSent, 2)
 		step := (len(p) + 1) / 2
 		for kind, half := range [...][]byte{p[:step], p[step:]} {
 			h := halfHeader{kind: kindFirst + byte(kind), length: len(p), number: w.number}

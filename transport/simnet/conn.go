@@ -10,7 +10,7 @@ import (
 	"ringlet/transport"
 )
 
-// queueLen is how many datagrams a pipe holds; what comes on top is dropped and counted. quic-go holds 128 received
+// queueLen is how many datagrams a pipe holds; what comes on top is dropped. quic-go holds 128 received
 // ones, and 32 and more are under way. The room for late ones is on top, as a wire has it.
 const queueLen = 512
 
@@ -26,8 +26,7 @@ type pipe struct {
 	order   uint64
 	fates   []time.Duration
 	free    [][]byte // buffers of datagrams that are over
-	counts  Counts
-	end     error // what the receiver finds at endAt
+	end     error    // what the receiver finds at endAt
 	endAt   time.Duration
 	pending error // the peer's closing words, held up by a partition
 	idleAt  time.Duration
@@ -49,17 +48,10 @@ func (p *pipe) launch(d []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.fabric.now()
-	p.counts.Sent++
 	p.fates = p.wire.fate(p.fates[:0])
-	if len(p.fates) == 0 {
-		p.counts.Lost++
-		return
-	}
-	p.counts.Duplicated += uint64(len(p.fates) - 1)
 	for _, way := range p.fates {
 		if len(p.queue) >= queueLen {
-			p.counts.Overflown++
-			continue
+			break
 		}
 		p.order++
 		heap.Push(&p.queue, flight{at: int64(now + way), order: p.order, data: append(p.buffer(), d...)})
@@ -88,7 +80,6 @@ func (p *pipe) take(batch, back [][]byte) (n int, wait time.Duration, err error)
 	}
 	for n < len(batch) && len(p.queue) > 0 && p.queue[0].at <= int64(now) {
 		batch[n] = heap.Pop(&p.queue).(flight).data
-		p.counts.Delivered++
 		n++
 	}
 	if n > 0 {
@@ -174,12 +165,6 @@ func (p *pipe) setCut(cut bool) {
 	p.stir()
 }
 
-func (p *pipe) counted() Counts {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.counts
-}
-
 // conn is one end of a connection.
 type conn struct {
 	// immutable
@@ -193,8 +178,8 @@ type conn struct {
 func (c *conn) Peer() string     { return c.peer }
 func (c *conn) MaxDatagram() int { return defaultDatagram }
 
-// BaseDatagram is what a path carries that has become narrow.
-func (c *conn) BaseDatagram() int { return baseDatagram }
+// Sizes has what a path carries that has become narrow.
+func (c *conn) Sizes() transport.Sizes { return transport.Sizes{Base: baseDatagram} }
 
 // Send never waits.
 func (c *conn) Send(d []byte) error {

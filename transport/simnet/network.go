@@ -49,19 +49,6 @@ type Fabric struct {
 	cuts  map[pair]bool
 	conns map[*conn]struct{}
 	made  uint64 // connections so far
-	gone  Counts // of connections that are over
-}
-
-// Counts says what became of the datagrams sent over a fabric. Sent + Duplicated = Delivered + Lost + Overflown + what
-// was under way when a connection ended or is so still.
-type Counts struct{ Sent, Duplicated, Delivered, Lost, Overflown uint64 }
-
-func (c *Counts) add(o Counts) {
-	c.Sent += o.Sent
-	c.Duplicated += o.Duplicated
-	c.Delivered += o.Delivered
-	c.Lost += o.Lost
-	c.Overflown += o.Overflown
 }
 
 // pair is two node names in order.
@@ -104,18 +91,7 @@ func (f *Fabric) Partition(a, b string, cut bool) {
 	}
 }
 
-// Counts sums what became of all datagrams.
-func (f *Fabric) Counts() Counts {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	sum := f.gone
-	for c := range f.conns {
-		sum.add(c.in.counted())
-	}
-	return sum
-}
-
-// connect joins two nodes; each end counts what comes in.
+// connect joins two nodes.
 func (f *Fabric) connect(a, b *Network) (atA, atB *conn, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,7 +115,6 @@ func (f *Fabric) forget(c *conn) bool {
 		return false
 	}
 	delete(f.conns, c)
-	f.gone.add(c.in.counted())
 	return true
 }
 
@@ -151,15 +126,8 @@ type Network struct {
 	closed chan struct{}
 }
 
-// Addr is a node's address: its name.
-type Addr string
-
-// Network is "simnet".
-func (Addr) Network() string  { return "simnet" }
-func (a Addr) String() string { return string(a) }
-
 // Addr is where peers dial.
-func (n *Network) Addr() net.Addr { return Addr(n.name) }
+func (n *Network) Addr() net.Addr { return &net.UnixAddr{Name: n.name, Net: "simnet"} }
 
 // Dial connects to the named node. Names cannot be forged here: a node that is dialled by another name refuses.
 func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (transport.Conn, []byte, error) {

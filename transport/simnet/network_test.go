@@ -83,46 +83,36 @@ func TestDatagramsArriveAfterTheirDelayInOrder(t *testing.T) {
 	})
 }
 
-func TestFaultsAreAsAskedForAndCounted(t *testing.T) {
+func TestFaultsAreAsAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fabric, _, c := joined(t, simnet.Faults{Loss: 0.2, Duplicate: 0.1})
-		const total = 10_000
+		_, _, c := joined(t, simnet.Faults{Loss: 0.2, Duplicate: 0.1})
 		got := 0
-		for range total / 100 {
+		for range 100 {
 			for range 100 {
 				_ = c[0].Send([]byte("x"))
 			}
-			batch := make([][]byte, 300)
-			n, err := c[1].Recv(batch)
+			n, err := c[1].Recv(make([][]byte, 300))
 			if err != nil {
 				t.Fatal(err)
 			}
 			got += n
 		}
-		s := fabric.Counts()
-		if s.Sent != total || s.Delivered != uint64(got) || s.Sent+s.Duplicated != s.Delivered+s.Lost {
-			t.Errorf("%d received, %+v", got, s)
-		}
-		if s.Lost < 1800 || s.Lost > 2200 || s.Duplicated < 700 || s.Duplicated > 900 {
-			t.Errorf("%+v", s)
-		}
-		_ = c[0].Close("done")
-		if after := fabric.Counts(); after != s {
-			t.Errorf("after Close %+v, before %+v", after, s)
+		if got < 8600 || got > 9000 { // 10,000 × 0.8 × 1.1
+			t.Errorf("%d received", got)
 		}
 	})
 }
 
-func TestFullQueueDropsAndCounts(t *testing.T) {
+func TestFullQueueDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fabric, _, c := joined(t, simnet.Faults{})
+		_, _, c := joined(t, simnet.Faults{})
 		for range 1000 {
 			if err := c[0].Send([]byte("x")); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if s := fabric.Counts(); s.Sent != 1000 || s.Overflown != 1000-512 {
-			t.Errorf("%+v", s)
+		if n, err := c[1].Recv(make([][]byte, 1000)); n != 512 || err != nil {
+			t.Errorf("%d received, %v", n, err)
 		}
 	})
 }
