@@ -41,9 +41,7 @@ func (b bell) ringAll() {
 // It says whether patience was over.
 func (b bell) sleep(seq uint32, patience time.Duration) (late bool) {
 	ts := unix.NsecToTimespec(int64(patience))
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.seq)), futexWait, uintptr(seq),
-		uintptr(unsafe.Pointer(&ts)), 0, 0)
-	return errors.Is(errno, unix.ETIMEDOUT)
+	return errors.Is(waitFutex(b.seq, seq, &ts), unix.ETIMEDOUT)
 }
 
 const (
