@@ -8,6 +8,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/event/placing"
+	"ringlet/internal/breath"
 	"ringlet/shmem"
 )
 
@@ -65,7 +66,9 @@ func (b *Builder) finisher() {
 				b.fail(err)
 				return
 			}
-			batch = batch[n:]
+			if batch = batch[n:]; n > 1 {
+				breath.Take()
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/event/placing"
+	"ringlet/internal/breath"
 	"ringlet/readoutunit/source"
 )
 
@@ -89,7 +90,9 @@ func (u *Unit) send(p *phase, n uint64) error {
 		return err
 	}
 	p.sent = true
-	return u.write(b)
+	err = u.write(b)
+	breath.Take()
+	return err
 }
 
 // fill makes the burst that is to be written now; nil says that there is none any more.

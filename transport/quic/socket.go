@@ -16,7 +16,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
+	"ringlet/internal/breath"
 	"ringlet/transport/express"
 )
 
@@ -198,7 +198,7 @@ func (s *socket) room() int {
 	return n / 2
 }
 
-// poll looks for a packet again and again for the time to spin, letting other goroutines run in between. Falling asleep
+// poll looks for a packet again and again for the time to spin, letting others run in between. Falling asleep
 // and waking up takes tens of microseconds, which both ends of a link would otherwise pay in turn for every window.
 func (s *socket) poll() (bool, error) {
 	if s.spin == 0 {
@@ -213,7 +213,7 @@ func (s *socket) poll() (bool, error) {
 			if !s.empty {
 				return true, nil
 			}
-			runtime.Gosched()
+			breath.Take()
 		}
 	}
 	return false, nil
