@@ -1,0 +1,42 @@
+// Package crc32c computes the CRC-32C of several small pieces of memory side by side.
+//
+// A processor has an instruction that takes 8 bytes into a CRC. It waits for the one before it, for three cycles, but a
+// new one can begin in each cycle. hash/crc32 makes use of that within a piece of 500 bytes or more. Of MFPs of small
+// events, which have 50 to 300 bytes, three at a time take little longer than one.
+//
+// What it does not promise: that it is faster than hash/crc32 where there is no such instruction, or where pieces are
+// large. It then is hash/crc32.
+package crc32c
+
+import "hash/crc32"
+
+var table = crc32.MakeTable(crc32.Castagnoli)
+
+// most is the size in bytes beyond which hash/crc32 is as fast: it then works at three places of one piece.
+const most = 1 << 10
+
+// Sums computes the CRC-32C of each piece into sums, which must be at least as long. It allocates nothing.
+func Sums(sums []uint32, pieces [][]byte) {
+	sums = sums[:len(pieces)]
+	for len(pieces) >= lanes {
+		a, b, c := pieces[0], pieces[1], pieces[2]
+		if max(len(a), len(b), len(c)) > most {
+			sums[0], sums[1], sums[2] = Sum(a), Sum(b), Sum(c)
+		} else {
+			sums[0], sums[1], sums[2] = three(a, b, c)
+		}
+		sums, pieces = sums[lanes:], pieces[lanes:]
+	}
+	for i, p := range pieces {
+		sums[i] = Sum(p)
+	}
+}
+
+// lanes is how many pieces are taken in side by side.
+const lanes = 3
+
+// Sum is the CRC-32C of a piece.
+func Sum(b []byte) uint32 { return crc32.Checksum(b, table) }
+
+// Add is the CRC-32C of what sum is that of, and of b behind it.
+func Add(sum uint32, b []byte) uint32 { return crc32.Update(sum, table, b) }
