@@ -118,12 +118,13 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 			*t = Transfer{}
 			continue
 		}
+		t.MEP, t.Slot, t.BU, t.Attempt = token.MEP, token.Slot, token.BU, token.Attempt
 		if s.onRequest {
 			if x := s.in(p, token.Slot); x != nil && x.Stage == Announced {
 				s.forgo(x) // check has let it pass
 			}
 		}
-		s.arrive(t, &token)
+		s.arrive(t)
 		s.latest[p][token.Slot] = s.end()
 		if s.Void(s.next-1, p) {
 			s.leave(t)
@@ -132,11 +133,11 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 	return nil
 }
 
-// arrive makes the transfer of a token that has just come.
-func (s *Transfers) arrive(t *Transfer, token *tagnet.Token) {
-	t.Token, t.Stage, t.Ref, t.Size = *token, Announced, shmem.Ref{}, 0
+// arrive begins the transfer of a token that has just come.
+func (s *Transfers) arrive(t *Transfer) {
+	t.Stage, t.Ref, t.Size = Announced, shmem.Ref{}, 0
 	if s.standing != nil {
-		if t.Ref = s.standing[token.BU][token.Slot]; t.Ref != (shmem.Ref{}) {
+		if t.Ref = s.standing[t.BU][t.Slot]; t.Ref != (shmem.Ref{}) {
 			t.Stage = Granted
 		}
 	}

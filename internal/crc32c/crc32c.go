@@ -18,17 +18,27 @@ const most = 1 << 10
 // Sums computes the CRC-32C of each piece into sums, which must be at least as long. It allocates nothing.
 func Sums(sums []uint32, pieces [][]byte) {
 	sums = sums[:len(pieces)]
-	for len(pieces) >= lanes {
-		a, b, c := pieces[0], pieces[1], pieces[2]
-		if max(len(a), len(b), len(c)) > most {
-			sums[0], sums[1], sums[2] = Sum(a), Sum(b), Sum(c)
-		} else {
-			sums[0], sums[1], sums[2] = three(a, b, c)
+	for len(pieces) > 1 {
+		a, b, c := pieces[0], pieces[1], pieces[1] // of two, the second twice: that takes no longer
+		n := min(len(pieces), lanes)
+		if n == lanes {
+			c = pieces[2]
 		}
-		sums, pieces = sums[lanes:], pieces[lanes:]
+		if max(len(a), len(b), len(c)) > most {
+			for i, p := range pieces[:n] {
+				sums[i] = Sum(p)
+			}
+		} else {
+			x, y, z := three(a, b, c)
+			sums[0], sums[1] = x, y
+			if n == lanes {
+				sums[2] = z
+			}
+		}
+		sums, pieces = sums[n:], pieces[n:]
 	}
-	for i, p := range pieces {
-		sums[i] = Sum(p)
+	if len(pieces) == 1 {
+		sums[0] = Sum(pieces[0])
 	}
 }
 
