@@ -1,11 +1,3 @@
-// Package breath lets others go on while a goroutine has much to do.
-//
-// runtime.Gosched lets only those go on that can run already. Who waits for the network is looked for when nobody else
-// can run, or every 10 ms: in a process with a single P a goroutine that generates data, and yields, holds up
-// everything that comes in. Take has the network looked at, too.
-//
-// What the caller must do: call Take at times, every 30 µs of work or so; it takes 1 µs. It holds no lock meanwhile
-// that others need.
 package breath
 
 import (
