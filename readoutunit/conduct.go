@@ -85,14 +85,15 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 // send writes this unit's parts for the transfer at a place and for those that may go along, if that is the turn still:
 // its builder unit may have been excluded since the conductor looked.
 func (u *Unit) send(p *phase, n uint64) error {
+	if p.sent { // not behind a burst: the others may wait at the barrier for this unit
+		breath.Take()
+	}
 	b, err := u.fill(n)
 	if b == nil || err != nil {
 		return err
 	}
 	p.sent = true
-	err = u.write(b)
-	breath.Take()
-	return err
+	return u.write(b)
 }
 
 // fill makes the burst that is to be written now; nil says that there is none any more.
