@@ -24,8 +24,6 @@ const (
 	// idleYields is how often a receiver that shall not spin yields before it sleeps, so that a sender on the same core
 	// goes on.
 	idleYields = 2
-	// others is how long a yield takes at least in which other goroutines had something to do: by itself it takes 1 µs.
-	others = 10 * time.Microsecond
 )
 
 func (l *Link) receive() {
@@ -94,7 +92,7 @@ func (l *Link) await() {
 		l.sleep()
 		return
 	}
-	var until, last time.Time
+	var until time.Time
 	for i := 0; ; i++ {
 		for range looks {
 			if l.in.waiting() {
@@ -105,17 +103,15 @@ func (l *Link) await() {
 		if l.closing.Load() {
 			return
 		}
-		if l.cfg.Spin > 0 {
-			// A receiver that has something to do beside this need not sleep: the time counts in which nobody had.
-			now := time.Now()
-			if until.IsZero() || now.Sub(last) > others {
-				until = now.Add(l.cfg.Spin)
-			}
-			if last = now; now.After(until) {
+		switch {
+		case l.cfg.Spin <= 0:
+			if i >= idleYields {
 				l.sleep()
 				return
 			}
-		} else if i >= idleYields {
+		case until.IsZero():
+			until = time.Now().Add(l.cfg.Spin)
+		case time.Now().After(until):
 			l.sleep()
 			return
 		}
