@@ -8,6 +8,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/event/placing"
+	"ringlet/internal/breath"
 	"ringlet/shmem"
 )
 
@@ -65,7 +66,9 @@ func (b *Builder) finisher() {
 				b.fail(err)
 				return
 			}
-			batch = batch[n:]
+			if batch = batch[n:]; n > 1 {
+				breath.Take()
+			}
 		}
 	}
 }
@@ -221,9 +224,9 @@ func (b *Builder) finish(slot int, at time.Time) error {
 		return err
 	}
 	f.slots = append(f.slots, uint32(slot))
-	f.results = append(f.results, Result{
-		Slot: slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: Built, Events: m.N(), Done: at,
-	})
+	f.results = f.results[:len(f.results)+1] // there is room for as many as are settled together
+	r := &f.results[len(f.results)-1]
+	r.Slot, r.MEP, r.Attempt, r.Outcome, r.Events, r.Done, r.Held = slot, mep.MEP, mep.Attempt, Built, m.N(), at, false
 	f.count += uint64(len(f.places))
 	for i := range f.places {
 		f.size += uint64(f.places[i].Size)

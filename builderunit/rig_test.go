@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"hash/crc32"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
+	"ringlet/internal/crc32c"
 	"ringlet/shmem"
 	"ringlet/transport"
 )
@@ -158,7 +158,7 @@ func (p *piece) recount() {
 	off := 0
 	for i := range p.entries {
 		e := &p.entries[i]
-		e.CRC = crc32.Checksum(p.data[off:off+int(e.Size)], castagnoli)
+		e.CRC = crc32c.Sum(p.data[off : off+int(e.Size)])
 		off += padded(e.Size)
 	}
 }

@@ -2,6 +2,7 @@ package readoutunit
 
 import (
 	"math"
+	"slices"
 
 	"ringlet/event/placing"
 	"ringlet/tagnet"
@@ -67,12 +68,25 @@ func (s *Bursts) Open(bu int) *Burst {
 func (b *Burst) Add(t *Transfer, part []byte) {
 	imm := placing.Immediate(t.MEP, t.Attempt, t.Slot)
 	if len(part) <= link.MaxPiece {
-		b.Pieces = append(b.Pieces, link.Piece{Ref: t.Ref, Imm: imm, Data: part})
+		var p *link.Piece
+		b.Pieces, p = oneMore(b.Pieces)
+		p.Ref, p.Imm, p.Data = t.Ref, imm, part
 	} else {
 		b.Large = append(b.Large, link.Write{Ref: t.Ref, Imm: imm, Data: part, Cookie: uint64(b.id)})
 	}
 	b.Bytes += uint64(len(part))
 	b.low = min(b.low, t.MEP)
+}
+
+// oneMore makes a list longer by an element, which holds anything, and gives that to be filled in where it is. What is
+// put together first and appended then is read right after it was written in smaller parts, for which a processor waits
+// 10 ns.
+func oneMore[T any](list []T) ([]T, *T) {
+	if len(list) == cap(list) {
+		list = slices.Grow(list, 1)
+	}
+	list = list[:len(list)+1]
+	return list, &list[len(list)-1]
 }
 
 // Send notes that an open burst, in which there is something, is about to be written, and returns the cookie that its

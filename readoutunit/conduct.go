@@ -7,6 +7,7 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/event/placing"
+	"ringlet/internal/breath"
 	"ringlet/readoutunit/source"
 )
 
@@ -84,6 +85,9 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 // send writes this unit's parts for the transfer at a place and for those that may go along, if that is the turn still:
 // its builder unit may have been excluded since the conductor looked.
 func (u *Unit) send(p *phase, n uint64) error {
+	if p.sent { // not behind a burst: the others may wait at the barrier for this unit
+		breath.Take()
+	}
 	b, err := u.fill(n)
 	if b == nil || err != nil {
 		return err

@@ -111,34 +111,37 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 	s.setAside()
 	s.compact(keep)
 	for p := range b.Places {
-		t, ok := b.Token(i, p)
+		var t *Transfer
+		s.places, t = oneMore(s.places)
+		token, ok := b.Token(i, p)
 		if !ok {
-			s.places = append(s.places, Transfer{})
+			*t = Transfer{}
 			continue
 		}
+		t.MEP, t.Slot, t.BU, t.Attempt = token.MEP, token.Slot, token.BU, token.Attempt
 		if s.onRequest {
-			if x := s.in(p, t.Slot); x != nil && x.Stage == Announced {
+			if x := s.in(p, token.Slot); x != nil && x.Stage == Announced {
 				s.forgo(x) // check has let it pass
 			}
 		}
-		s.places = append(s.places, s.arrived(&t))
-		s.open++
-		s.latest[p][t.Slot] = s.base + uint64(len(s.places))
+		s.arrive(t)
+		s.latest[p][token.Slot] = s.end()
 		if s.Void(s.next-1, p) {
-			s.leave(&s.places[len(s.places)-1])
+			s.leave(t)
 		}
 	}
 	return nil
 }
 
-// arrived is the transfer of a token that has just come.
-func (s *Transfers) arrived(t *tagnet.Token) Transfer {
+// arrive begins the transfer of a token that has just come.
+func (s *Transfers) arrive(t *Transfer) {
+	t.Stage, t.Ref, t.Size = Announced, shmem.Ref{}, 0
 	if s.standing != nil {
-		if ref := s.standing[t.BU][t.Slot]; ref != (shmem.Ref{}) {
-			return Transfer{Token: *t, Stage: Granted, Ref: ref}
+		if t.Ref = s.standing[t.BU][t.Slot]; t.Ref != (shmem.Ref{}) {
+			t.Stage = Granted
 		}
 	}
-	return Transfer{Token: *t, Stage: Announced}
+	s.open++
 }
 
 // check says what is wrong with a token.

@@ -64,9 +64,7 @@ func (b *Bell) Sleep(seq uint32, patience time.Duration) { b.sleep(seq, patience
 // sleep is Sleep, and says whether patience was over.
 func (b *Bell) sleep(seq uint32, patience time.Duration) (late bool) {
 	ts := unix.NsecToTimespec(int64(patience))
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&b.seq)), futexWait, uintptr(seq),
-		uintptr(unsafe.Pointer(&ts)), 0, 0)
-	return errors.Is(errno, unix.ETIMEDOUT)
+	return errors.Is(waitFutex(&b.seq, seq, &ts), unix.ETIMEDOUT)
 }
 
 const (

@@ -3,10 +3,10 @@ package pattern
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
-	"runtime"
 
 	"ringlet/event"
+	"ringlet/internal/breath"
+	"ringlet/internal/crc32c"
 )
 
 // The way of an MFP through this file, one goroutine per MFP:
@@ -23,9 +23,6 @@ const pieceBytes = 64 << 10
 
 // Version is the content version generated fragments carry. It changes when the rule does.
 const Version uint8 = 1
-
-// castagnoli is the CRC-32C that covers every MFP on its way (computed by an instruction on amd64 and arm64).
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // fragmentTypes are the bank types by group: one of each group's detectors, so that a generated MDF looks like one.
 var fragmentTypes = [groups]event.BankType{9 /* Rich */, 77 /* Calo */, 64 /* FTCluster */}
@@ -49,6 +46,13 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 	if limit := p.MaxMFP(source, n); len(dst) < limit {
 		return 0, 0, fmt.Errorf("the MFP of source %d for %d events needs room for %d bytes, there are %d", source, n, limit,
 			len(dst))
+	}
+	if n == 1 && !p.cfg.Large.has(source) {
+		size = p.fillOne(dst, source, first)
+		if withCRC {
+			crc = crc32c.Sum(dst[:size])
+		}
+		return size, crc, nil
 	}
 	types, sizes := event.MFPTables(dst, n)
 	key := p.key(source)
@@ -77,20 +81,41 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 			at = end
 		}
 		if withCRC {
-			crc = crc32.Update(crc, castagnoli, dst[done:at])
+			crc = crc32c.Add(crc, dst[done:at])
 		}
 		whole := at-done >= pieceBytes
 		done = at
 		// A process that shares its only processor with the network must let that go on: a block of some MB would hold it up
 		// for milliseconds. Where nobody waits, this costs 0.1 µs in 15. Who fills many small ones lets go by himself.
 		if whole {
-			runtime.Gosched()
+			breath.Take()
 		}
 	}
 	if withCRC {
-		crc = crc32.Update(crc, castagnoli, dst[done:])
+		crc = crc32c.Add(crc, dst[done:])
 	}
 	return size, crc, nil
+}
+
+// fillOne is FillMFP for one event: the fragment is hashed once, and what an MFP of one event has in its tables is two
+// words.
+func (p *Pattern) fillOne(dst []byte, source uint16, first uint64) (size int) {
+	h := mix(p.key(source) + first*stepEvent)
+	length := int(p.sizes[p.group(source)][h>>(64-tableBits)])
+	types, sizes := event.MFPTables(dst, 1)
+	binary.LittleEndian.PutUint32(types, uint32(p.FragmentType(source)))
+	binary.LittleEndian.PutUint32(sizes, uint32(length))
+	at := event.MFPHeaderSize(1)
+	round := 1<<p.cfg.Align - 1
+	size = at + (length+round)&^round
+	event.PutMFPHeader(dst, event.MFPHeader{
+		N: 1, Size: uint32(size), FirstEvent: first, Source: source, Align: p.cfg.Align, Version: Version,
+	})
+	fill(dst[at:size], length, h)
+	if at+length < size {
+		clear(dst[at+length : size])
+	}
+	return size
 }
 
 // tables writes the type and the size table and returns the size of the MFP.

@@ -45,6 +45,11 @@ func fill(dst []byte, size int, w uint64) {
 		binary.LittleEndian.PutUint64(tail[0:8], last)
 		return
 	}
+	if size >= 8 { // the end of the word before once more, and the last bytes behind it
+		left := 8 * uint(len(body))
+		binary.LittleEndian.PutUint64(dst[size-8:size], (w-stepWord)>>left|last<<(64-left))
+		return
+	}
 	for i := range body {
 		body[i] = byte(last >> (8 * i))
 	}

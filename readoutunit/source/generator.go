@@ -54,6 +54,7 @@ type Generator struct {
 	// owned by the goroutine that calls Next
 	mep    uint64
 	closed bool
+	sums   partSums
 
 	// atomic
 	counters counters
@@ -65,7 +66,7 @@ func NewGenerator(c GeneratorConfig) (*Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Generator{cfg: c, pattern: p}
+	g := &Generator{cfg: c, pattern: p, sums: newPartSums(c.Streams)}
 	largest := 0
 	for s := range c.Streams {
 		n := p.MaxMFP(g.source(s), c.Packing)

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime"
 
 	"ringlet/event/placing"
+	"ringlet/internal/breath"
+	"ringlet/internal/crc32c"
 )
 
 // A Strip is memory for the parts of consecutive blocks: rooms of Stride bytes, one behind the other. A part is a
@@ -62,9 +63,9 @@ func (o *oneByOne) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, 
 	return Run{MEP: b.MEP, Blocks: 1, Events: uint64(b.Events)}, nil
 }
 
-// breath is how many bytes are generated before others may run. A process that shares its only processor with the
+// stint is how many bytes are generated before others may run. A process that shares its only processor with the
 // network must let that go on; where nobody waits it costs 0.1 µs in 10 (see pattern.FillMFP).
-const breath = 64 << 10
+const stint = 64 << 10
 
 // span is what the next block covers; io.EOF when there is none.
 func (g *Generator) span() (first, n uint64, err error) {
@@ -104,9 +105,9 @@ func (g *Generator) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run,
 		g.mep++
 		run.Blocks++
 		run.Events += n
-		if since += size; since >= breath {
+		if since += size; since >= stint {
 			since = 0
-			runtime.Gosched()
+			breath.Take()
 		}
 	}
 	g.counters.add(run, &sum)
@@ -132,16 +133,48 @@ type tally struct{ mfps, bytes uint64 }
 
 // part generates the MFPs of n events from event first into a room, with their entries before them.
 func (g *Generator) part(room []byte, first uint64, n int, sum *tally) (int, error) {
+	together := g.cfg.CRC && g.maxBlock <= sumTogether
 	at := g.cfg.Streams * placing.EntrySize
 	for i := range g.cfg.Streams {
-		size, crc, err := g.pattern.FillMFP(room[at:], g.source(i), first, n, g.cfg.CRC)
+		size, crc, err := g.pattern.FillMFP(room[at:], g.source(i), first, n, g.cfg.CRC && !together)
 		if err != nil {
 			return 0, err
 		}
-		placing.PutEntry(room, i, placing.Entry{Size: uint32(size), CRC: crc})
+		g.sums.entry(room, i, at, placing.Entry{Size: uint32(size), CRC: crc})
 		sum.bytes += uint64(size)
 		at = closeWord(room, at+size)
 	}
+	if together {
+		g.sums.put(room)
+	}
 	sum.mfps += uint64(g.cfg.Streams)
 	return at, nil
+}
+
+// sumTogether is how large a block may be, in bytes, for its MFPs to have their CRCs side by side once all of them are
+// there: they are in the first-level cache still.
+const sumTogether = 8 << 10
+
+// partSums computes the CRCs of a part's MFPs side by side. It is scratch, for one part after the other.
+type partSums struct {
+	pieces [][]byte
+	sums   []uint32
+}
+
+func newPartSums(streams int) partSums {
+	return partSums{make([][]byte, streams), make([]uint32, streams)}
+}
+
+// entry writes entry i of a part whose MFP stands at that offset of its room.
+func (p *partSums) entry(room []byte, i, at int, e placing.Entry) {
+	placing.PutEntry(room, i, e)
+	p.pieces[i] = room[at : at+int(e.Size)]
+}
+
+// put writes the CRCs of all MFPs into their entries.
+func (p *partSums) put(room []byte) {
+	crc32c.Sums(p.sums, p.pieces)
+	for i, sum := range p.sums {
+		placing.PutEntry(room, i, placing.Entry{Size: uint32(len(p.pieces[i])), CRC: sum})
+	}
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
-	"runtime"
 
 	"ringlet/event/placing"
+	"ringlet/internal/breath"
+	"ringlet/internal/crc32c"
 )
 
 // Prepared reads the same generated blocks again and again, each time with its own event ids: what a detector's card
@@ -82,9 +82,13 @@ func (p *Prepared) Next(ctx context.Context, dst []byte, b *Block) error {
 	}
 	*b = Block{MEP: p.mep, FirstEvent: first, Events: n, MFPs: b.MFPs[:0]}
 	for s := range p.gen.cfg.Streams {
-		size, crc, err := p.mfp(dst[b.Size:], s, first, n, there)
+		size, err := p.mfp(dst[b.Size:], s, first, n, there)
 		if err != nil {
 			return fmt.Errorf("prepare MEP %d: %w", p.mep, err)
+		}
+		crc := uint32(0)
+		if p.gen.cfg.CRC {
+			crc = crc32c.Sum(dst[b.Size : b.Size+size])
 		}
 		b.MFPs = append(b.MFPs, MFPInfo{Source: p.gen.source(s), Offset: b.Size, Size: size, CRC: crc})
 		b.Size = closeWord(dst, b.Size+size)
@@ -95,17 +99,14 @@ func (p *Prepared) Next(ctx context.Context, dst []byte, b *Block) error {
 }
 
 // mfp makes the MFP of a stream, or gives the one that is there its event id.
-func (p *Prepared) mfp(dst []byte, stream int, first uint64, n int, there bool) (size int, crc uint32, err error) {
+func (p *Prepared) mfp(dst []byte, stream int, first uint64, n int, there bool) (size int, err error) {
 	if there {
 		size = int(binary.LittleEndian.Uint32(dst[mfpSizeAt:]))
 	} else if size, _, err = p.gen.pattern.FillMFP(dst, p.gen.source(stream), p.content(), n, false); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	binary.LittleEndian.PutUint64(dst[mfpFirstAt:], first)
-	if p.gen.cfg.CRC {
-		crc = crc32.Checksum(dst[:size], castagnoli)
-	}
-	return size, crc, nil
+	return size, nil
 }
 
 // Where an MFP's header has its size and its first event id, in bytes (docs/format/mfp.md).
@@ -139,9 +140,9 @@ func (p *Prepared) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, 
 		p.did(n == p.gen.cfg.Packing)
 		run.Blocks++
 		run.Events += uint64(n)
-		if since += size; since >= breath && !there {
+		if since += size; since >= stint && !there {
 			since = 0
-			runtime.Gosched()
+			breath.Take()
 		}
 	}
 	p.gen.counters.add(run, &sum)
@@ -151,13 +152,16 @@ func (p *Prepared) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, 
 func (p *Prepared) part(room []byte, first uint64, n int, there bool, sum *tally) (int, error) {
 	at := p.gen.cfg.Streams * placing.EntrySize
 	for i := range p.gen.cfg.Streams {
-		size, crc, err := p.mfp(room[at:], i, first, n, there)
+		size, err := p.mfp(room[at:], i, first, n, there)
 		if err != nil {
 			return 0, err
 		}
-		placing.PutEntry(room, i, placing.Entry{Size: uint32(size), CRC: crc})
+		p.gen.sums.entry(room, i, at, placing.Entry{Size: uint32(size)})
 		sum.bytes += uint64(size)
 		at = closeWord(room, at+size)
+	}
+	if p.gen.cfg.CRC {
+		p.gen.sums.put(room)
 	}
 	sum.mfps += uint64(p.gen.cfg.Streams)
 	return at, nil

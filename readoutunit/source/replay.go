@@ -3,11 +3,11 @@ package source
 import (
 	"context"
 	"encoding/binary"
-	"hash/crc32"
 	"io"
 	"runtime/debug"
 
 	"ringlet/event"
+	"ringlet/internal/crc32c"
 )
 
 // The way of a record through a replay, all in the goroutine that calls Next:
@@ -63,8 +63,6 @@ type Replay struct {
 	// atomic
 	counters counters
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Cabling says which stream carries which banks.
 func (r *Replay) Cabling() *Cabling { return r.cabling }
@@ -128,7 +126,7 @@ func (r *Replay) Next(ctx context.Context, dst []byte, b *Block) (err error) {
 	if r.cfg.CRC {
 		for i := range b.MFPs {
 			m := &b.MFPs[i]
-			m.CRC = crc32.Checksum(dst[m.Offset:m.Offset+m.Size], castagnoli)
+			m.CRC = crc32c.Sum(dst[m.Offset : m.Offset+m.Size])
 		}
 	}
 	r.mep++

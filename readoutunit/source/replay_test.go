@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event"
+	"ringlet/internal/crc32c"
 )
 
 // samplePath finds the real events of shared/data, or skips aloud.
@@ -75,7 +75,7 @@ func (s *system) next(out []byte) ([]byte, error) {
 			if err != nil {
 				return out, err
 			}
-			crc := crc32.Checksum(m.Bytes(), castagnoli)
+			crc := crc32c.Sum(m.Bytes())
 			if int(m.Source()) != len(mfps) || m.Source() != info.Source || int(m.Size()) != info.Size ||
 				m.FirstEvent() != b.FirstEvent || m.N() != b.Events || info.CRC != crc {
 				return out, fmt.Errorf("MFP of source %d does not agree with %+v", m.Source(), info)

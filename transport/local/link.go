@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"ringlet/internal/breath"
 	"ringlet/shmem"
 	"ringlet/transport/link"
 )
@@ -218,5 +218,5 @@ func (l *Link) Stats() link.Stats {
 	return s
 }
 
-// yield lets other goroutines, and on a busy machine other processes, go on.
-func yield() { runtime.Gosched() }
+// yield lets other goroutines go on, those that wait for the network too.
+func yield() { breath.Take() }

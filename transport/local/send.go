@@ -92,40 +92,57 @@ func (l *Link) writeMany(pieces []link.Piece) (first link.Reason, err error) {
 	if l.table == nil {
 		return 0, ErrClosed
 	}
-	var ps [maxMany]link.Placement
-	n := 0
-	for i := range pieces {
-		p := &pieces[i]
-		ps[n] = link.Placement{Ref: p.Ref, Length: uint32(len(p.Data)), Imm: p.Imm}
-		dst, v := l.table.Acquire(p.Ref, 0, ps[n].Length, shmem.AccessNwrite)
-		if v != 0 && l.out.left.Load() != 0 {
-			return 0, ErrPeerLeft
+	for len(pieces) > 0 && err == nil {
+		n := min(len(pieces), maxMany)
+		var refused link.Reason
+		if refused, err = l.writeSome(pieces[:n]); first == 0 {
+			first = refused
 		}
-		if v != 0 {
-			if first == 0 {
-				first = link.Reason(v)
-			}
-			if err := l.post(kindRefused, uint8(v), ps[n:n+1], 0); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		copy(dst, p.Data)
-		l.table.Release(p.Ref)
-		if n++; n == maxMany {
-			if err := l.post(kindMany, 0, ps[:n], 0); err != nil {
-				return 0, err
-			}
-			n = 0
-		}
-	}
-	if n > 0 {
-		err = l.post(kindMany, 0, ps[:n], 0)
+		pieces = pieces[n:]
 	}
 	if err == nil {
 		l.mu.Lock()
 		l.count(first == 0, 1)
 		l.mu.Unlock()
+	}
+	return first, err
+}
+
+// writeSome stores as many pieces as fit a record. It pins all windows, copies all pieces, and only then lets go of the
+// windows: a compare-and-swap waits until what was stored before it has reached the memory, which so is waited for
+// twice, and not twice for each piece.
+func (l *Link) writeSome(pieces []link.Piece) (first link.Reason, err error) {
+	var ps [maxMany]link.Placement
+	var to [maxMany][]byte
+	n := 0
+	for i := range pieces {
+		p := &pieces[i]
+		ps[n] = link.Placement{Ref: p.Ref, Length: uint32(len(p.Data)), Imm: p.Imm}
+		var v shmem.Violation
+		if to[i], v = l.table.Acquire(p.Ref, 0, ps[n].Length, shmem.AccessNwrite); v == 0 {
+			n++
+			continue
+		}
+		if first == 0 {
+			first = link.Reason(v)
+		}
+		if l.out.left.Load() != 0 {
+			err = ErrPeerLeft
+		} else {
+			err = l.post(kindRefused, uint8(v), ps[n:n+1], 0)
+		}
+		if err != nil {
+			break
+		}
+	}
+	for i, dst := range to[:len(pieces)] {
+		copy(dst, pieces[i].Data)
+	}
+	for i := range ps[:n] {
+		l.table.Release(ps[i].Ref)
+	}
+	if n > 0 && err == nil {
+		err = l.post(kindMany, 0, ps[:n], 0)
 	}
 	return first, err
 }

@@ -16,7 +16,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
+	"ringlet/internal/breath"
 	"ringlet/transport/express"
 )
 
@@ -205,7 +205,7 @@ func (s *socket) poll() (bool, error) {
 			if !s.empty {
 				return true, nil
 			}
-			runtime.Gosched()
+			breath.Take()
 		}
 	}
 	return false, nil

@@ -1,0 +1,44 @@
+package crc32c
+
+import "hash/crc32"
+
+var table = crc32.MakeTable(crc32.Castagnoli)
+
+// most is the size in bytes beyond which hash/crc32 is as fast: it then works at three places of one piece.
+const most = 1 << 10
+
+// Sums computes the CRC-32C of each piece into sums, which must be at least as long. It allocates nothing.
+func Sums(sums []uint32, pieces [][]byte) {
+	sums = sums[:len(pieces)]
+	for len(pieces) > 1 {
+		a, b, c := pieces[0], pieces[1], pieces[1] // of two, the second twice: that takes no longer
+		n := min(len(pieces), lanes)
+		if n == lanes {
+			c = pieces[2]
+		}
+		if max(len(a), len(b), len(c)) > most {
+			for i, p := range pieces[:n] {
+				sums[i] = Sum(p)
+			}
+		} else {
+			x, y, z := three(a, b, c)
+			sums[0], sums[1] = x, y
+			if n == lanes {
+				sums[2] = z
+			}
+		}
+		sums, pieces = sums[n:], pieces[n:]
+	}
+	if len(pieces) == 1 {
+		sums[0] = Sum(pieces[0])
+	}
+}
+
+// lanes is how many pieces are taken in side by side.
+const lanes = 3
+
+// Sum is the CRC-32C of a piece.
+func Sum(b []byte) uint32 { return crc32.Checksum(b, table) }
+
+// Add is the CRC-32C of what sum is that of, and of b behind it.
+func Add(sum uint32, b []byte) uint32 { return crc32.Update(sum, table, b) }

@@ -1,0 +1,16 @@
+package crc32c
+
+import "golang.org/x/sys/cpu"
+
+// three is the CRC-32C of three pieces.
+func three(a, b, c []byte) (x, y, z uint32) {
+	if !cpu.X86.HasSSE42 {
+		return Sum(a), Sum(b), Sum(c)
+	}
+	return sumThree(a, b, c)
+}
+
+// sumThree is three where the processor has the instruction.
+//
+//go:noescape
+func sumThree(a, b, c []byte) (x, y, z uint32)
