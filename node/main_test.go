@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -32,6 +33,8 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	// More than there are processors: these tests wait for links to be given up.
+	_ = flag.Set("test.parallel", "6")
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
 

@@ -20,6 +20,7 @@ const fixedNames = `version nodes rus bus transport barrier packing duration_s e
 	cpu_s_per_gb max_rss_mb accounting_ok end_cause`
 
 func TestReportHasTheFixedNames(t *testing.T) {
+	t.Parallel()
 	s := newSession(t)
 	p := s.start("run", "--nodes", "2", "--events", "4000", "--packing", "500", "--json", "--run-number", s.run)
 	p.ends(0)
