@@ -75,7 +75,7 @@ func (v *verifier) passed() {
 	}
 }
 
-func (v *verifier) check(mep uint64, memory []byte, places []Place) error {
+func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 	if v.kind == VerifyOff {
 		return nil
 	}

@@ -194,7 +194,7 @@ func TestCancelWakesWaiters(t *testing.T) {
 	blocked("drain", w.core.ring.room.waiters.Load, w.Drain)
 	blocked("wait for readers", w.core.ring.room.waiters.Load,
 		func(ctx context.Context) error { return w.waitReaders(ctx, 2) })
-	if _, err := w.tryReserve(1); !errors.Is(err, ErrFull) {
+	if _, err := w.tryReserve(1); !errors.Is(err, errBufferFull) {
 		t.Errorf("try to reserve: %v", err)
 	}
 }

@@ -65,7 +65,7 @@ func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer
 		return nil, errors.Join(err, seg.Close())
 	}
 	w := &Writer{seg: seg, core: writerCore{ring: r, out: newLedger()}}
-	w.errFull = w.fail("reserve in", ErrFull)
+	w.errFull = w.fail("reserve in", errBufferFull)
 	return w, nil
 }
 
@@ -86,7 +86,7 @@ func (w *Writer) Reserve(ctx context.Context, n int) (Place, error) {
 		return Place{}, w.fail("reserve in", err)
 	}
 	p, err := w.tryReserve(n)
-	if !errors.Is(err, ErrFull) {
+	if !errors.Is(err, errBufferFull) {
 		return p, err
 	}
 	w.waits.Add(1)

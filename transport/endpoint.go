@@ -133,8 +133,8 @@ func New(cfg Config) *Endpoint {
 	return e
 }
 
-// Now is the links' clock in ns, for link.Write.Deadline.
-func Now() int64 { return monotonic() }
+// now is the links' clock in ns, for link.Write.Deadline.
+func now() int64 { return monotonic() }
 
 func (e *Endpoint) peer(rank int) (*peer, error) {
 	if rank < 0 || rank >= len(e.peers) {

@@ -14,7 +14,7 @@ import (
 // and counts the MEP as discarded when Write returns it. Readers that die are detached and counted, and writing goes
 // on.
 type Buffer struct {
-	// immutable after NewBuffer
+	// immutable after bufferOn
 	w *shmem.Writer
 
 	// owned by the goroutine that uses the sink
@@ -25,8 +25,8 @@ type Buffer struct {
 	deadReaders, lost, superseded atomic.Uint64
 }
 
-// NewBuffer makes a sink of w and owns it: Finish and Abort close it.
-func NewBuffer(w *shmem.Writer) *Buffer {
+// bufferOn makes a sink of w and owns it: Finish and Abort close it.
+func bufferOn(w *shmem.Writer) *Buffer {
 	return &Buffer{w: w, result: Result{Path: w.Name()}}
 }
 
@@ -55,7 +55,7 @@ func (b *Buffer) Supersede(ctx context.Context, m Meta) error {
 }
 
 // commit writes an entry: a MEP, or nothing, and its mark.
-func (b *Buffer) commit(ctx context.Context, m Mark, mep []byte, kind uint32) error {
+func (b *Buffer) commit(ctx context.Context, m mark, mep []byte, kind uint32) error {
 	n := len(mep) + markBytes
 	place, err := b.reserve(ctx, n)
 	if err != nil {

@@ -17,7 +17,7 @@ func newBuffer(t *testing.T, capacity int) (*Buffer, *shmem.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := NewBuffer(w)
+	b := bufferOn(w)
 	t.Cleanup(func() { _ = b.Abort() })
 	r, err := shmem.OpenReader("ringlet-1-n0-out", dir)
 	if err != nil {
@@ -40,7 +40,7 @@ func TestBuffer(t *testing.T) {
 				return
 			}
 			m, want := buildMEP(t, p, k, testPacking, int(k%5))
-			mark, mep, ok := MarkOf(e.Data)
+			mark, mep, ok := readMark(e.Data)
 			if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || mark != markOf(m) {
 				errs <- errors.New("an entry is not the MEP that was written")
 				return
@@ -85,14 +85,14 @@ func TestSuperseded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mark, mep, ok := MarkOf(e.Data)
+	mark, mep, ok := readMark(e.Data)
 	if e.Type != entrySuperseded || !ok || len(mep) > 0 || mark != markOf(m) {
 		t.Errorf("type %#x, %+v, %d bytes", e.Type, mark, len(mep))
 	}
 	if got := b.Stats().Superseded; got != 1 {
 		t.Errorf("%d counted", got)
 	}
-	if _, _, ok := MarkOf(e.Data[:markBytes-1]); ok {
+	if _, _, ok := readMark(e.Data[:markBytes-1]); ok {
 		t.Error("a mark was read from too few bytes")
 	}
 	if _, err := b.Finish(); err != nil {

@@ -65,5 +65,5 @@ func openBuffer(s Settings) (Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewBuffer(w), nil
+	return bufferOn(w), nil
 }

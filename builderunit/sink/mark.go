@@ -8,24 +8,24 @@ import (
 
 // Entries that Buffer writes (docs/format/buffer.md draws them).
 const (
-	// entryMEP is one whole MEP (docs/format/mep.md) with a Mark behind it.
+	// entryMEP is one whole MEP (docs/format/mep.md) with a mark behind it.
 	entryMEP = uint32(event.MEPMagic)
-	// entrySuperseded is a Mark alone: the MEP that it names was handed out by this builder unit in that attempt, and
+	// entrySuperseded is a mark alone: the MEP that it names was handed out by this builder unit in that attempt, and
 	// another builder unit delivers it. Who has it must let it go.
 	entrySuperseded = uint32(0x50555352) // "RSUP" in memory
-	// markBytes is the size of a Mark.
+	// markBytes is the size of a mark.
 	markBytes = 32
 )
 
-// Mark says which MEP an entry is, so that a consumer of several builder units takes each MEP once: of several attempts
+// mark says which MEP an entry is, so that a consumer of several builder units takes each MEP once: of several attempts
 // the highest counts. Little-endian: u64 MEP, u64 first event, u32 events, u32 attempt, u32 run, u32 0.
-type Mark struct {
+type mark struct {
 	MEP, FirstEvent      uint64
 	Events, Attempt, Run uint32
 }
 
 // put writes the mark into markBytes bytes.
-func (m *Mark) put(b []byte) {
+func (m *mark) put(b []byte) {
 	le := binary.LittleEndian
 	le.PutUint64(b, m.MEP)
 	le.PutUint64(b[8:], m.FirstEvent)
@@ -35,14 +35,14 @@ func (m *Mark) put(b []byte) {
 	le.PutUint32(b[28:], 0)
 }
 
-// MarkOf reads the mark at the end of an entry's data, and gives the MEP before it, which is empty for entrySuperseded.
-func MarkOf(data []byte) (m Mark, mep []byte, ok bool) {
+// readMark reads the mark at the end of an entry's data, and gives the MEP before it, which is empty for entrySuperseded.
+func readMark(data []byte) (m mark, mep []byte, ok bool) {
 	at := len(data) - markBytes
 	if at < 0 {
-		return Mark{}, nil, false
+		return mark{}, nil, false
 	}
 	le, b := binary.LittleEndian, data[at:]
-	m = Mark{
+	m = mark{
 		MEP:        le.Uint64(b),
 		FirstEvent: le.Uint64(b[8:]),
 		Events:     le.Uint32(b[16:]),
@@ -52,8 +52,8 @@ func MarkOf(data []byte) (m Mark, mep []byte, ok bool) {
 	return m, data[:at], true
 }
 
-func markOf(m Meta) Mark {
-	return Mark{
+func markOf(m Meta) mark {
+	return mark{
 		MEP:        m.MEP,
 		FirstEvent: m.FirstEvent,
 		Events:     uint32(m.Events),

@@ -109,7 +109,7 @@ func Load(path string, check Check) (*Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := Parse(path, text, check)
+	s, err := parseList(path, text, check)
 	if err == nil {
 		s.Beds, err = hashBeds(s.Cells)
 	}
@@ -140,8 +140,8 @@ func hashBeds(cells []Cell) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Parse is Load of bytes; path stands for the file in errors.
-func Parse(path string, text []byte, check Check) (*Sweep, error) {
+// parseList is Load of bytes; path stands for the file in errors.
+func parseList(path string, text []byte, check Check) (*Sweep, error) {
 	w := written{Repeat: defaultRepeat, Seed: 1, ReferenceEvery: defaultEvery}
 	doc, err := config.Read(path, bytes.NewReader(text), &w)
 	if err != nil {

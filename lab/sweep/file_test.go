@@ -171,7 +171,7 @@ func TestBadFilesAreRefusedWithLineAndSentence(t *testing.T) {
 		{"name: x\nvary: {seed: [" + numbers(50) + "], packing: [" + numbers(50) + "]}\n",
 			"x: comes to more than 2000 combinations"},
 	} {
-		s, err := Parse("s.yaml", []byte(tc.text), nil)
+		s, err := parseList("s.yaml", []byte(tc.text), nil)
 		var invalid *config.InvalidError
 		if !errors.As(err, &invalid) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%q:\n got %v (%v)\nwant %s", tc.text, err, s != nil, tc.want)
@@ -191,7 +191,7 @@ func numbers(n int) string {
 func TestTheProgramIsAskedAboutEachCommandLine(t *testing.T) {
 	var asked []string
 	text := "name: x\ntestbed:\n  hots: 2\nvary: {nodes: [2, 3]}\n"
-	_, err := Parse("s.yaml", []byte(text), func(args []string) (Ground, error) {
+	_, err := parseList("s.yaml", []byte(text), func(args []string) (Ground, error) {
 		asked = append(asked, strings.Join(args, " "))
 		if len(asked) == 2 {
 			return Ground{}, errors.New("unknown flag --hots")
@@ -204,7 +204,7 @@ func TestTheProgramIsAskedAboutEachCommandLine(t *testing.T) {
 		t.Errorf("%v, asked %q", err, asked)
 	}
 	// What it says of the place decides what a share of a port is.
-	s, err := Parse("s.yaml", []byte("name: x\nfixed: {nodes: 4}\nvary: {load: [0.5]}\n"),
+	s, err := parseList("s.yaml", []byte("name: x\nfixed: {nodes: 4}\nvary: {load: [0.5]}\n"),
 		func([]string) (Ground, error) { return Ground{Hosts: 2, Port: 1e9}, nil })
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestRefusalsStandWhereTheFlagIs(t *testing.T) {
 		"unknown flag --hots, did you mean \"--hosts\"?":                  "s.yaml:3: testbed.hosts: unknown flag",
 		"the machine has no hosts, and --rates are none of its --matters": "s.yaml:3: x: the machine",
 	} {
-		_, err := Parse("s.yaml", []byte(text), func([]string) (Ground, error) { return Ground{}, errors.New(says) })
+		_, err := parseList("s.yaml", []byte(text), func([]string) (Ground, error) { return Ground{}, errors.New(says) })
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q:\n got %v\nwant %s", says, err, want)
 		}
@@ -269,7 +269,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("name: x\nvary: {nodes: &a [1], bus: *a}\n")
 	f.Add("{}")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := Parse("s.yaml", []byte(text), nil)
+		s, err := parseList("s.yaml", []byte(text), nil)
 		var invalid *config.InvalidError
 		switch {
 		case err != nil && !errors.As(err, &invalid):

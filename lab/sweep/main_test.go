@@ -81,7 +81,7 @@ func spawnFake(ctx context.Context, t Turn) ([]byte, error) {
 
 func parse(t *testing.T, text string) *Sweep {
 	t.Helper()
-	s, err := Parse("s.yaml", []byte(text), nil)
+	s, err := parseList("s.yaml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

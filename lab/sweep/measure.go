@@ -11,9 +11,9 @@ import (
 	"ringlet/node/config"
 )
 
-// Setup is what a run was meant to be, as its completed configuration has it: with it the lines of a sweep explain
+// setup is what a run was meant to be, as its completed configuration has it: with it the lines of a sweep explain
 // themselves.
-type Setup struct {
+type setup struct {
 	Nodes         int     `json:"nodes"`
 	RUs           int     `json:"rus"`
 	BUs           int     `json:"bus"`
@@ -36,9 +36,9 @@ type Setup struct {
 	All           float64 `json:"all"`                // with what a node sends to itself
 }
 
-func (c *Cell) setup() Setup {
+func (c *Cell) setup() setup {
 	f := c.flows()
-	s := Setup{
+	s := setup{
 		Nodes: c.Config.Nodes, RUs: c.Config.RUs, BUs: c.Config.BUs, Hosts: c.hosts(), Streams: c.Config.Streams,
 		Packing: c.Config.Packing, Discipline: c.Config.Discipline, Slots: c.Config.Slots, Credits: c.Config.Credits(),
 		Barrier:   c.Config.Barrier().String(),

@@ -43,7 +43,7 @@ type record struct {
 	Round    int             `json:"round"`
 	Varied   []Value         `json:"varied"`
 	Fixed    []Value         `json:"fixed"`
-	Setup    Setup           `json:"setup"`
+	Setup    setup           `json:"setup"`
 	Args     []string        `json:"args"`
 	Started  time.Time       `json:"started"`
 	WallS    float64         `json:"wall_s"` // of the process, from start to end

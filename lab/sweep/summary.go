@@ -29,7 +29,7 @@ func spreadOf(v []float64) spread {
 type group struct {
 	series string
 	varied []Value
-	setup  Setup
+	setup  setup
 	runs   []*measured // in the order of their rounds; at least one
 	failed int
 }

@@ -66,8 +66,8 @@ type Replay struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Cabling says which stream carries which banks.
-func (r *Replay) Cabling() *Cabling { return r.cabling }
+// cabled says which stream carries which banks.
+func (r *Replay) cabled() *Cabling { return r.cabling }
 
 // events is the number of events that Next will give, all blocks together; endless says that there is no such number.
 func (r *Replay) events() (n uint64, endless bool) {
