@@ -113,7 +113,9 @@ func TestBenchBetweenTwo(t *testing.T) {
 		if <-p.ended; p.cmd.ProcessState.ExitCode() != exitGood {
 			t.Fatalf("ended with code %d", p.cmd.ProcessState.ExitCode())
 		}
-		for _, part := range []string{"between this machine and " + peer, "the carrier local: left out", "the copy into a mapped file: left out", "tcp"} {
+		for _, part := range []string{
+			"between this machine and " + peer, "the carrier local: left out", "the copy into a mapped file: left out", "tcp",
+		} {
 			if !strings.Contains(p.out.String(), part) {
 				t.Errorf("it does not say %q", part)
 			}

@@ -30,7 +30,11 @@ func TestReportHasTheFixedNames(t *testing.T) {
 			t.Errorf("there is no %q", name)
 		}
 	}
-	for name, inner := range map[string][]string{"barrier_us": {"p50", "p99", "max"}, "phase_skew_us": {"p50", "p99", "max"}, "build_latency_us": {"p50", "p99", "p999", "max"}} {
+	for name, inner := range map[string][]string{
+		"barrier_us":       {"p50", "p99", "max"},
+		"phase_skew_us":    {"p50", "p99", "max"},
+		"build_latency_us": {"p50", "p99", "p999", "max"},
+	} {
 		fields, _ := object[name].(map[string]any)
 		for _, f := range inner {
 			if _, ok := fields[f].(float64); !ok {

@@ -87,7 +87,9 @@ func TestSweepInterrupted(t *testing.T) {
 }
 
 func TestWordsAreForAShell(t *testing.T) {
-	for word, want := range map[string]string{"out/a-1.yaml": "out/a-1.yaml", "my results": "'my results'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'"} {
+	for word, want := range map[string]string{
+		"out/a-1.yaml": "out/a-1.yaml", "my results": "'my results'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'",
+	} {
 		if got := inShell(word); got != want {
 			t.Errorf("%q: %s", word, got)
 		}
