@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"ringlet/internal/invariants"
 	"ringlet/node"
 	"ringlet/node/certs"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -33,8 +34,11 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	// More than there are processors: these tests wait for links to be given up.
-	_ = flag.Set("test.parallel", "6")
+	// More than there are processors, since these tests wait for links to be given up. Under the race detector they
+	// have enough to do.
+	if !invariants.Enabled {
+		_ = flag.Set("test.parallel", "4")
+	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
 

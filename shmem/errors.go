@@ -46,7 +46,7 @@ var (
 	errDetached    = errors.New("the writer has detached this reader")
 	errNoReader    = errors.New("every reader's place of the buffer is taken")
 	ErrTooLarge    = errors.New("the entry is larger than half of the buffer or 4 GiB")
-	errBufferFull        = errors.New("the buffer is full: a reader has not acknowledged")
+	errBufferFull  = errors.New("the buffer is full: a reader has not acknowledged")
 	errOutstanding = errors.New("a reserved place is neither committed nor cancelled")
 	errNotOut      = errors.New("the place is not out: it was given back before, or never handed out")
 	errBadEntry    = errors.New("the length or the type is not that of an entry for this place")

@@ -133,9 +133,6 @@ func New(cfg Config) *Endpoint {
 	return e
 }
 
-// now is the links' clock in ns, for link.Write.Deadline.
-func now() int64 { return monotonic() }
-
 func (e *Endpoint) peer(rank int) (*peer, error) {
 	if rank < 0 || rank >= len(e.peers) {
 		return nil, fmt.Errorf("view %d has no rank %d", e.cfg.View.Number, rank)
