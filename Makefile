@@ -42,9 +42,13 @@ run: build ## build, then run a whole system on this machine: make run ARGS='--n
 test: ## all tests; needs Go alone
 	go test ./...
 
+# $(call testing,Kind) is the packages with tests of a kind: the test binaries of the others need not be linked.
+testing = $$(git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^func $(1)' | xargs -n 1 dirname | sed 's|^|./|' | sort -u)
+
+# go test has vetted the tests before. Tests in which the detector finds what it finds in others are skipped: -short.
 .PHONY: race
-race: ## the same under the race detector, shuffled; simulations of pure cores a tenth as long
-	go test -race -short -shuffle=on -count=1 ./...
+race: ## the same under the race detector, shuffled; without what has one goroutine or waits for time-outs
+	go test -race -vet=off -short -shuffle=on -count=1 ./...
 
 .PHONY: lint
 lint: tool-golangci-lint tool-proto ## formatting, linters, import floors, proto rules, generated code up to date
@@ -57,7 +61,7 @@ lint: tool-golangci-lint tool-proto ## formatting, linters, import floors, proto
 # A target for each processor at a time, with one worker each.
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s) each: make fuzz FUZZTIME=5s
-	@list=$$(go test -list '^Fuzz' ./...); \
+	@list=$$(go test -vet=off -list '^Fuzz' $(call testing,Fuzz)); \
 	targets=$$(awk '/^Fuzz/ {names[n++] = $$1} $$1 == "ok" || $$1 == "?" {for (i = 0; i < n; i++) print $$2, names[i]; n = 0}' <<<"$$list"); \
 	xargs -P "$$(nproc)" -L 1 bash -c '$(MAKE) --no-print-directory fuzz-one PKG=$$0 NAME=$$1' <<<"$$targets"; \
 	echo "$$(wc -l <<<"$$targets") fuzz targets, $(FUZZTIME) each, no failure"
@@ -76,7 +80,7 @@ fuzz-one:
 
 .PHONY: bench
 bench: ## every benchmark once, so that none can rot (figures need more: go test -bench X -count 5 ./room)
-	go test -run '^$$' -bench . -benchtime 1x -benchmem ./...
+	go test -vet=off -run '^$$' -bench . -benchtime 1x -benchmem $(call testing,Benchmark)
 
 .PHONY: proto
 proto: tool-proto ## regenerate from proto/: messages, gRPC, HTTP, the OpenAPI document

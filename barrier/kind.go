@@ -1,10 +1,6 @@
 package barrier
 
-import (
-	"fmt"
-
-	"ringlet/internal/kinds"
-)
+import "ringlet/internal/kinds"
 
 // Kind says how the ranks of a view wait for each other (seed 002, III.D).
 type Kind uint8
@@ -35,20 +31,7 @@ var Kinds = []Row{
 }
 
 // String returns the name ParseKind takes.
-func (k Kind) String() string {
-	if int(k) < len(Kinds) {
-		return Kinds[k].Name
-	}
-	return fmt.Sprintf("kind %d", uint8(k))
-}
-
-// nameOf is the name of a number, or the number and what it is where it has none.
-func nameOf(n uint8, what string, names ...string) string {
-	if int(n) < len(names) && names[n] != "" {
-		return names[n]
-	}
-	return fmt.Sprintf("%s %d", what, n)
-}
+func (k Kind) String() string { return kinds.Word(k, "kind", kinds.Names(Kinds)...) }
 
 // ParseKind returns the kind of the given name; case matters, as it does for
 // every configuration value.

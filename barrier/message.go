@@ -3,6 +3,8 @@ package barrier
 import (
 	"encoding/binary"
 	"fmt"
+
+	"ringlet/internal/kinds"
 )
 
 // MessageSize is the size of every barrier message on the wire, in bytes.
@@ -29,7 +31,7 @@ const (
 
 // String returns the word used in transcripts and errors.
 func (k messageKind) String() string {
-	return nameOf(uint8(k), "message kind", "", "arrive", "release", "query", "reply")
+	return kinds.Word(k, "message kind", "", "arrive", "release", "query", "reply")
 }
 
 // standing is where a rank stands in the epoch it was asked about.
@@ -49,7 +51,7 @@ const (
 
 // String returns the word used in transcripts and errors.
 func (s standing) String() string {
-	return nameOf(uint8(s), "standing", "", "absent", "waiting", "left", "sent")
+	return kinds.Word(s, "standing", "", "absent", "waiting", "left", "sent")
 }
 
 // Message is one barrier message. Fields a kind does not use are zero.

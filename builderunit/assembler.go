@@ -364,20 +364,20 @@ func (a *Assembler) Slot(i int) MEP {
 	return m
 }
 
-// A Place is where one MFP lies in a slot, and what it should look like.
-type Place struct {
+// A mfpPlace is where one MFP lies in a slot, and what it should look like.
+type mfpPlace struct {
 	Source uint16
 	Offset int // from the slot's start, bytes
 	Size   int
 	CRC    uint32
 }
 
-// InPlace appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in. Sources
+// landed appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in. Sources
 // are numbered through the readout units. Where windows stand the entries tell that, which lie in the slot.
-func (a *Assembler) InPlace(i int, to []Place) []Place { return a.places(i, to, false) }
+func (a *Assembler) landed(i int, to []mfpPlace) []mfpPlace { return a.places(i, to, false) }
 
-// places is InPlace, or where each MFP will lie.
-func (a *Assembler) places(i int, to []Place, all bool) []Place {
+// places is landed, or where each MFP will lie.
+func (a *Assembler) places(i int, to []mfpPlace, all bool) []mfpPlace {
 	source := uint16(0)
 	for ru, p := range of(a, a.parts, i) {
 		if !all && !a.inPlace(i, ru) {
@@ -386,7 +386,7 @@ func (a *Assembler) places(i int, to []Place, all bool) []Place {
 		}
 		off := p.offset
 		for _, e := range p.entries {
-			to = append(to, Place{Source: source, Offset: off, Size: int(e.Size), CRC: e.CRC})
+			to = append(to, mfpPlace{Source: source, Offset: off, Size: int(e.Size), CRC: e.CRC})
 			off += padded(e.Size)
 			source++
 		}

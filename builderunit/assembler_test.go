@@ -137,7 +137,7 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 		for stream, size := range s.sizes[ru] {
 			p := places[0]
 			places = places[1:]
-			if want := (Place{uint16(sources - len(places) - 1), off, int(size), uint32(ru)<<16 + uint32(stream)}); p != want {
+			if want := (mfpPlace{uint16(sources - len(places) - 1), off, int(size), uint32(ru)<<16 + uint32(stream)}); p != want {
 				t.Fatalf("place %+v, not %+v", p, want)
 			}
 			off += padded(size)
@@ -404,7 +404,7 @@ type circuit struct {
 	m     []placing.Announce
 	mep   uint64
 	refs  []shmem.Ref
-	place []Place
+	place []mfpPlace
 	slot  [1]uint32
 }
 
@@ -435,7 +435,7 @@ func (c *circuit) turn() bool {
 		_, size := c.a.Part(slot, ru)
 		whole = placed(c.a, slot, ru, ref, uint32(size)) == Whole
 	}
-	c.place, c.refs = c.a.InPlace(slot, c.place[:0]), c.a.Refs(slot, c.refs[:0])
+	c.place, c.refs = c.a.landed(slot, c.place[:0]), c.a.Refs(slot, c.refs[:0])
 	c.slot[0] = uint32(slot)
 	c.a.Finish(c.slot[:], uint64(len(c.place)), 0)
 	c.mep++

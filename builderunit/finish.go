@@ -34,7 +34,7 @@ func (b *Builder) together() int {
 // finishing is the finisher's scratch.
 type finishing struct {
 	spare       []Landing // taken in turns with batch
-	places      []Place
+	places      []mfpPlace
 	refs        []shmem.Ref
 	mfps        [][]byte
 	tables      headerTables
@@ -141,7 +141,7 @@ func (b *Builder) take(slot int) (MEP, []byte, error) {
 	}
 	b.mu.Lock()
 	mep := b.asm.Slot(slot)
-	f.places, f.refs = b.asm.InPlace(slot, f.places[:0]), b.asm.Refs(slot, f.refs[:0])
+	f.places, f.refs = b.asm.landed(slot, f.places[:0]), b.asm.Refs(slot, f.refs[:0])
 	b.mu.Unlock()
 	return mep, b.cfg.Slots.Bytes(slot)[:mep.Size], b.revoke(mep.MEP, f.refs)
 }
@@ -290,7 +290,7 @@ func (b *Builder) findPlaces(slot int, mep uint64, memory []byte) error {
 				return &integrityError{MEP: mep, Source: uint16(source), Reason: fmt.Sprintf(
 					"its size is told as %d bytes, and %d are left of the part of readout unit %d", e.Size, length-at, ru)}
 			}
-			f.places = append(f.places, Place{Source: uint16(source), Offset: off + at, Size: int(e.Size), CRC: e.CRC})
+			f.places = append(f.places, mfpPlace{Source: uint16(source), Offset: off + at, Size: int(e.Size), CRC: e.CRC})
 			at += padded(e.Size)
 		}
 		if at != length {
@@ -322,7 +322,7 @@ type headerTables struct {
 	offsets []uint32
 }
 
-func (t *headerTables) put(memory []byte, places []Place) error {
+func (t *headerTables) put(memory []byte, places []mfpPlace) error {
 	t.sources, t.offsets = t.sources[:0], t.offsets[:0]
 	for _, p := range places {
 		t.sources = append(t.sources, p.Source)

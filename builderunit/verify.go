@@ -77,7 +77,7 @@ func (v *verifier) passed() {
 	}
 }
 
-func (v *verifier) check(mep uint64, memory []byte, places []Place) error {
+func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 	if v.kind == VerifyOff {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (v *verifier) check(mep uint64, memory []byte, places []Place) error {
 }
 
 // find finds the bytes of every MFP, and makes room for their CRCs.
-func (v *verifier) find(memory []byte, places []Place) {
+func (v *verifier) find(memory []byte, places []mfpPlace) {
 	v.pieces, v.sums = v.pieces[:0], v.sums[:0]
 	for i := range places {
 		p := &places[i]

@@ -12,10 +12,10 @@ import (
 func TestChecksOfAnySize(t *testing.T) {
 	for _, size := range []int{64, sumTogether / 4, sumTogether, 3 * sumTogether} {
 		memory := make([]byte, 4*size)
-		var places []Place
+		var places []mfpPlace
 		for i := range 4 {
 			memory[i*size] = byte(i)
-			places = append(places, Place{
+			places = append(places, mfpPlace{
 				Source: uint16(i), Offset: i * size, Size: size, CRC: crc32c.Sum(memory[i*size : (i+1)*size]),
 			})
 		}

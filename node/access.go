@@ -24,7 +24,7 @@ type refusals struct {
 
 // admit lets in the control whose term it is, and nobody else. What it returns is closed when a control with a higher
 // term is heard.
-func (n *Node) admit(ctx context.Context, method string, term *nodev1.Term) (risen <-chan struct{}, err error) {
+func (n *process) admit(ctx context.Context, method string, term *nodev1.Term) (risen <-chan struct{}, err error) {
 	if err := n.admitAnyTerm(ctx, method); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (n *Node) admit(ctx context.Context, method string, term *nodev1.Term) (ris
 }
 
 // admitAnyTerm lets the control in for what changes nothing.
-func (n *Node) admitAnyTerm(ctx context.Context, method string) error {
+func (n *process) admitAnyTerm(ctx context.Context, method string) error {
 	err := byControl(ctx)
 	if err == nil {
 		return nil
@@ -48,7 +48,7 @@ func (n *Node) admitAnyTerm(ctx context.Context, method string) error {
 	return status.Error(codes.PermissionDenied, err.Error())
 }
 
-func (n *Node) tellRefused(method string, why error) {
+func (n *process) tellRefused(method string, why error) {
 	if untold, yes := n.refusals.repeats.Tell(method, time.Now()); yes {
 		n.log.Warn("the node refused a call", "method", method, "why", why, "untold", untold)
 	}
@@ -56,7 +56,7 @@ func (n *Node) tellRefused(method string, why error) {
 
 // checkStart refuses to start for a view that this node is not configured for, or with a scheduler that has no place
 // in it.
-func (n *Node) checkStart(req *nodev1.CommandRequest) error {
+func (n *process) checkStart(req *nodev1.CommandRequest) error {
 	s, _ := n.current()
 	if s == nil {
 		return nil // the state machine says so
@@ -79,7 +79,7 @@ func (n *Node) checkStart(req *nodev1.CommandRequest) error {
 }
 
 // term adds the term that a node obeys, for its report.
-func (n *Node) term(r *nodev1.Report) {
+func (n *process) term(r *nodev1.Report) {
 	term, since := n.fence.Term()
 	if term.Number > 0 {
 		r.Term, r.TermSinceUs = &nodev1.Term{Number: term.Number, Holder: term.Holder}, since.UnixMicro()

@@ -154,7 +154,7 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c := (&Node{host: tagnet.NewHost(tagnet.Access{})}).countCalls(); c != (callCounters{}) {
+	if c := (&process{host: tagnet.NewHost(tagnet.Access{})}).countCalls(); c != (callCounters{}) {
 		t.Errorf("a node that has refused nobody counts %+v", c)
 	}
 }

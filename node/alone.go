@@ -50,7 +50,7 @@ func (p *presence) last(now time.Time) time.Time {
 const guardEvery = 100 * time.Millisecond
 
 // guard ends a run by itself when the control is lost. It returns when ctx ends.
-func (n *Node) guard(ctx context.Context) {
+func (n *process) guard(ctx context.Context) {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
 	var l lease
@@ -75,7 +75,7 @@ func (n *Node) guard(ctx context.Context) {
 }
 
 // sight is what the lease goes by.
-func (n *Node) sight(now time.Time) sight {
+func (n *process) sight(now time.Time) sight {
 	s, req := n.current()
 	if s == nil || req.GetTagnetName() == "" || !onAir(n.runner.Status().State) {
 		return sight{}
@@ -97,7 +97,7 @@ func onAir(s fsm.State) bool {
 }
 
 // drainAlone lets the scheduler drain, if it is here.
-func (n *Node) drainAlone() {
+func (n *process) drainAlone() {
 	s, req := n.current()
 	server := n.host.Server()
 	if s == nil || req.GetTagnetName() != n.cfg.Name || server == nil {
@@ -111,7 +111,7 @@ func (n *Node) drainAlone() {
 
 // excludeAlone excludes builder units that are lost, if the scheduler is here: the drain would wait for what they had.
 // A loss may be found only after the drain has begun.
-func (n *Node) excludeAlone() {
+func (n *process) excludeAlone() {
 	s, req := n.current()
 	server := n.host.Server()
 	if s == nil || req.GetTagnetName() != n.cfg.Name || server == nil {
@@ -150,7 +150,7 @@ func missed(bus []*tagnet.BURegister, cfg config.Config) []string {
 }
 
 // stopAlone stops as the control would: the output becomes whole and the figures are kept for when it comes back.
-func (n *Node) stopAlone(ctx context.Context) {
+func (n *process) stopAlone(ctx context.Context) {
 	n.blame()
 	if err := n.finish(ctx); err != nil {
 		n.log.Error("the run did not end in good order", "err", err)
@@ -158,7 +158,7 @@ func (n *Node) stopAlone(ctx context.Context) {
 }
 
 // finish stops this node's part in a run in good order.
-func (n *Node) finish(ctx context.Context) error {
+func (n *process) finish(ctx context.Context) error {
 	n.mu.Lock()
 	n.discard = false
 	n.mu.Unlock()
@@ -166,7 +166,7 @@ func (n *Node) finish(ctx context.Context) error {
 }
 
 // blame notes why this run ends, unless that is known.
-func (n *Node) blame() {
+func (n *process) blame() {
 	s, req := n.current()
 	if s == nil {
 		return

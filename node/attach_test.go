@@ -28,7 +28,7 @@ func TestABuilderIsInItsPlaceBeforeItAttaches(t *testing.T) {
 	}
 	defer slots.Close()
 	s := &session{
-		node: &Node{cfg: Config{Name: "n1"}, log: slog.New(slog.DiscardHandler)}, cfg: cfg, me: &nodev1.Member{Builder: true},
+		node: &process{cfg: Config{Name: "n1"}, log: slog.New(slog.DiscardHandler)}, cfg: cfg, me: &nodev1.Member{Builder: true},
 		table: shmem.NewTable(8), slots: slots, ruRanks: []int{0},
 	}
 	asked := false

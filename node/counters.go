@@ -135,7 +135,7 @@ func (s *session) countLasting() lasting {
 	return c
 }
 
-func (n *Node) countCalls() callCounters {
+func (n *process) countCalls() callCounters {
 	c := callCounters{CallsRefused: n.refusals.strangers.Load(), CallsFenced: n.refusals.fenced.Load()}
 	for why, times := range n.host.Refused() {
 		if why == tagnet.RefusedTerm {

@@ -32,45 +32,40 @@ func (h *handler) signal(peer int, payload []byte) error {
 	if len(payload) == 0 {
 		return placing.ErrMessage
 	}
-	switch placing.Kind(payload[0]) {
-	case placing.KindBarrier:
-		b := h.barrier.Load()
-		from, ok := h.ruByRank[peer]
-		if b == nil || !ok {
+	kind, ru, bu, bar := placing.Kind(payload[0]), h.ru.Load(), h.bu.Load(), h.barrier.Load()
+	from, readout := h.ruByRank[peer]
+	switch kind {
+	case placing.KindAnnounce, placing.KindAsk, placing.KindSettled:
+		if bu == nil {
 			return errNotHere
 		}
-		return b.Deliver(from, payload[1:])
-	case placing.KindAnnounce:
-		if bu := h.bu.Load(); bu != nil {
-			return bu.Announce(peer, payload)
+	case placing.KindGrant, placing.KindStanding:
+		if ru == nil {
+			return errNotHere
 		}
-		return errNotHere
-	case placing.KindAsk:
-		if bu := h.bu.Load(); bu != nil {
-			return bu.Ask(peer, payload)
-		}
-		return errNotHere
-	case placing.KindSettled:
-		if bu := h.bu.Load(); bu != nil {
-			return bu.Settled(peer, payload)
-		}
-		return errNotHere
-	case placing.KindGrant:
-		if ru := h.ru.Load(); ru != nil {
-			return ru.Grant(peer, payload)
-		}
-		return errNotHere
-	case placing.KindStanding:
-		if ru := h.ru.Load(); ru != nil {
-			return ru.Standing(peer, payload)
-		}
-		return errNotHere
 	case placing.KindTag:
-		ru := h.ru.Load()
-		from, ok := h.ruByRank[peer]
-		if ru == nil || !ok {
+		if ru == nil || !readout {
 			return errNotHere
 		}
+	case placing.KindBarrier:
+		if bar == nil || !readout {
+			return errNotHere
+		}
+	}
+	switch kind {
+	case placing.KindBarrier:
+		return bar.Deliver(from, payload[1:])
+	case placing.KindAnnounce:
+		return bu.Announce(peer, payload)
+	case placing.KindAsk:
+		return bu.Ask(peer, payload)
+	case placing.KindSettled:
+		return bu.Settled(peer, payload)
+	case placing.KindGrant:
+		return ru.Grant(peer, payload)
+	case placing.KindStanding:
+		return ru.Standing(peer, payload)
+	case placing.KindTag:
 		return ru.Tag(from, payload)
 	}
 	return placing.ErrMessage

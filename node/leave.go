@@ -93,7 +93,7 @@ func needed(state fsm.State, excluded bool) bool {
 }
 
 // leaveSight looks.
-func (n *Node) leaveSight(now time.Time) leaveSight {
+func (n *process) leaveSight(now time.Time) leaveSight {
 	s, _ := n.current()
 	state := n.runner.Status().State
 	out := leaveSight{collected: n.collected.Load(), parted: s == nil || n.parted.Load()}
@@ -113,7 +113,7 @@ func (n *Node) leaveSight(now time.Time) leaveSight {
 const leaveEvery = 50 * time.Millisecond
 
 // letGo asks the control, by the reports, to let this node go, and waits until it may, or until ctx ends.
-func (n *Node) letGo(ctx context.Context) {
+func (n *process) letGo(ctx context.Context) {
 	if now := time.Now(); n.cfg.Grace <= 0 || !n.leaveSight(now).needed && !n.leaveSight(now).excluded {
 		return
 	}
@@ -154,7 +154,7 @@ const settleTime = 8 * time.Second
 // finishExcluded makes the output whole where this node's builder unit has been excluded from a run that goes on:
 // what it had built counts. Links close last. A readout unit that does not settle the exclusion may still write, and
 // bears that the node is gone, as it has to, but not that it refuses: there the links go first.
-func (n *Node) finishExcluded(ctx context.Context) {
+func (n *process) finishExcluded(ctx context.Context) {
 	s, _ := n.current()
 	if s == nil {
 		return

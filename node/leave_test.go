@@ -143,7 +143,7 @@ func TestMonitor(t *testing.T) {
 }
 
 func TestMonitorOutsideOfTheCluster(t *testing.T) {
-	n := &Node{runner: fsm.New("n0", fsm.Actions{}, fsm.Options{})}
+	n := &process{runner: fsm.New("n0", fsm.Actions{}, fsm.Options{})}
 	defer n.runner.Close()
 	asked := n.process()
 	w := httptest.NewRecorder()

@@ -67,7 +67,7 @@ func announced(c *config.Config) {
 // begin takes all nodes to Running.
 func (p *pair) begin(c config.Config) *tagnet.Server {
 	p.t.Helper()
-	return p.begun(c, nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START)
+	return p.begun(c, upward...)
 }
 
 // begun gives all nodes these commands, with a scheduler of their own.

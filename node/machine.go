@@ -14,7 +14,7 @@ import (
 )
 
 // machine tells what the machine gives this process; s may be nil.
-func (n *Node) machine(s *session) *nodev1.Machine {
+func (n *process) machine(s *session) *nodev1.Machine {
 	m := &nodev1.Machine{
 		Processors:  uint32(runtime.GOMAXPROCS(0)),
 		RssBytes:    rss(),

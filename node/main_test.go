@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"ringlet/internal/invariants"
 	"ringlet/node"
 	"ringlet/node/certs"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -31,6 +33,11 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	// More than there are processors, since these tests wait for links to be given up. Under the race detector they
+	// have enough to do.
+	if !invariants.Enabled {
+		_ = flag.Set("test.parallel", "4")
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }

@@ -10,7 +10,7 @@ import (
 
 // tellManager tells the service manager that the node serves, and from then on that it is alive. What it returns ends
 // that.
-func (n *Node) tellManager(ctx context.Context, members *cluster.Cluster) (end func()) {
+func (n *process) tellManager(ctx context.Context, members *cluster.Cluster) (end func()) {
 	n.cfg.Notifier.Ready(fmt.Sprintf("in the cluster as %s, at %s", n.cfg.Name, members.Addr()))
 	ctx, cancel := context.WithCancel(ctx)
 	watched := make(chan struct{})
@@ -29,7 +29,7 @@ var errStuck = errors.New("the node does not answer itself: a lock is held that 
 
 // alive says whether state machine, session and, where there is one, membership answer. A node in Error is alive: it
 // waits to be told to recover.
-func (n *Node) alive(ctx context.Context, members *cluster.Cluster) error {
+func (n *process) alive(ctx context.Context, members *cluster.Cluster) error {
 	answered := make(chan struct{})
 	go func() { // stays behind where something is stuck: the service manager then ends the process
 		defer close(answered)

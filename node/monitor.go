@@ -12,14 +12,14 @@ import (
 )
 
 // monitor serves the state of this node to whoever watches over processes, if somebody may. What it returns ends that.
-func (n *Node) monitor() (end func()) {
+func (n *process) monitor() (end func()) {
 	if n.cfg.Monitor == nil {
 		return func() {}
 	}
 	return monitor.Serve(n.cfg.Monitor, n.process(), n.log)
 }
 
-func (n *Node) process() monitor.Process {
+func (n *process) process() monitor.Process {
 	p := monitor.Process{
 		Live: func(ctx context.Context) error { return n.alive(ctx, n.members.Load()) },
 		Ready: func() (string, error) {

@@ -58,8 +58,8 @@ type Config struct {
 // Ports of a node, for where they must be known beforehand. Zero means any.
 type Ports struct{ Data, Service, Gossip int }
 
-// Node is a running node process.
-type Node struct {
+// process is a running node process.
+type process struct {
 	// immutable after start
 	cfg     Config
 	log     *slog.Logger
@@ -101,7 +101,7 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.Log = slog.Default()
 	}
 	logged := new(atomic.Uint32)
-	n := &Node{
+	n := &process{
 		cfg: cfg, logged: logged, log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node",
 			cfg.Name), fence: tagnet.NewFence(),
 	}
@@ -135,7 +135,7 @@ func peerName(cs tls.ConnectionState) (string, error) {
 }
 
 // serve answers commands until ctx ends.
-func (n *Node) serve(ctx context.Context) error {
+func (n *process) serve(ctx context.Context) error {
 	lis, err := net.Listen("tcp", net.JoinHostPort(n.cfg.Host, strconv.Itoa(n.cfg.Ports.Service)))
 	if err != nil {
 		return fmt.Errorf("cannot bind the node service at %s: %w", n.cfg.Host, err)
@@ -177,7 +177,7 @@ func (n *Node) serve(ctx context.Context) error {
 }
 
 // join finds the cluster. It returns nothing at all where the node is told to end while it is still looking.
-func (n *Node) join(ctx context.Context, service net.Addr) (*cluster.Cluster, error) {
+func (n *process) join(ctx context.Context, service net.Addr) (*cluster.Cluster, error) {
 	if len(n.cfg.Join) > 0 {
 		n.log.Info("looking for the cluster", "join", n.cfg.Join)
 		n.cfg.Notifier.Status("looking for the cluster at " + strings.Join(n.cfg.Join, ", "))
@@ -198,7 +198,7 @@ func (n *Node) join(ctx context.Context, service net.Addr) (*cluster.Cluster, er
 }
 
 // close ends whatever the node is doing.
-func (n *Node) close() {
+func (n *process) close() {
 	defer n.earlier.close()
 	if s, _ := n.current(); s != nil {
 		_ = s.endpoint.Close() // nobody is to wait for a peer, or a peer for this node
@@ -213,7 +213,7 @@ func (n *Node) close() {
 }
 
 // take takes the session away from the node.
-func (n *Node) take() *session {
+func (n *process) take() *session {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := n.session
@@ -221,7 +221,7 @@ func (n *Node) take() *session {
 	return s
 }
 
-func (n *Node) current() (*session, *nodev1.CommandRequest) {
+func (n *process) current() (*session, *nodev1.CommandRequest) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.session, n.request
@@ -230,7 +230,7 @@ func (n *Node) current() (*session, *nodev1.CommandRequest) {
 func nothing(context.Context) error { return nil }
 
 // configure makes memory and links for a view.
-func (n *Node) configure(ctx context.Context) error {
+func (n *process) configure(ctx context.Context) error {
 	if s := n.take(); s != nil {
 		s.abort() // of a configuration that failed
 	}
@@ -249,7 +249,7 @@ func (n *Node) configure(ctx context.Context) error {
 }
 
 // start makes the units and attaches them to the scheduler.
-func (n *Node) start(ctx context.Context) error {
+func (n *process) start(ctx context.Context) error {
 	s, req := n.current()
 	if s == nil {
 		return n.cause("configuration", errDown)
@@ -268,7 +268,7 @@ func (n *Node) start(ctx context.Context) error {
 }
 
 // stop ends the units and completes the output; where the run has failed it gives everything up.
-func (n *Node) stop(ctx context.Context) error {
+func (n *process) stop(ctx context.Context) error {
 	s, _ := n.current()
 	if s == nil {
 		return nil
@@ -291,7 +291,7 @@ func (n *Node) stop(ctx context.Context) error {
 }
 
 // keep remembers the figures of a run that is over.
-func (n *Node) keep(s *session) {
+func (n *process) keep(s *session) {
 	r := s.report()
 	r.Final, r.Timeline, r.EndedAtUs = true, s.timeline(reportSteps), time.Now().UnixMicro()
 	n.mu.Lock()
@@ -302,23 +302,23 @@ func (n *Node) keep(s *session) {
 	}
 }
 
-func (n *Node) reset(context.Context) error {
+func (n *process) reset(context.Context) error {
 	if s := n.take(); s != nil {
 		s.abort()
 	}
 	return nil
 }
 
-func (n *Node) recover(ctx context.Context) error { return n.reset(ctx) }
+func (n *process) recover(ctx context.Context) error { return n.reset(ctx) }
 
 // abandon puts everything to rest after a fault. It may be called while a transition hangs.
-func (n *Node) abandon(_ fsm.State, why fsm.Cause) {
+func (n *process) abandon(_ fsm.State, why fsm.Cause) {
 	n.log.Warn("abandoning the run", "cause", why)
 	n.giveUp()
 }
 
 // giveUp ends units and links, and drops the output.
-func (n *Node) giveUp() {
+func (n *process) giveUp() {
 	if s := n.take(); s != nil {
 		_ = s.endpoint.Close() // first, so that nobody waits for a peer
 		s.halt()
@@ -329,7 +329,7 @@ func (n *Node) giveUp() {
 
 // fail reports that a part of the node broke. It matters while the node runs or is on its way there. The fault of
 // another is not this node's error: it is parked.
-func (n *Node) fail(part string, err error) {
+func (n *process) fail(part string, err error) {
 	why := n.cause(part, err)
 	switch st := n.runner.Status().State; st {
 	case fsm.Starting, fsm.Running, fsm.Pausing, fsm.Paused, fsm.Resuming:
@@ -353,14 +353,14 @@ func (n *Node) fail(part string, err error) {
 
 // givingUp says that the run is about to be dropped here: peers that are told so before this node look as if they
 // broke.
-func (n *Node) givingUp() bool {
+func (n *process) givingUp() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.discard
 }
 
 // park gives the run up for a fault elsewhere, and leaves the node Ready.
-func (n *Node) park(why fsm.Cause) {
+func (n *process) park(why fsm.Cause) {
 	n.mu.Lock()
 	first := n.parked.IsZero()
 	if first {
@@ -378,7 +378,7 @@ func (n *Node) park(why fsm.Cause) {
 
 // cause makes an error the typed cause of a transition's failure. Where a peer is at fault, it is named as the
 // component.
-func (n *Node) cause(part string, err error) fsm.Cause {
+func (n *process) cause(part string, err error) fsm.Cause {
 	component, kind := n.cfg.Name, fsm.CauseFailed
 	var down *transport.LinkError
 	var late *barrier.TimeoutError
@@ -399,7 +399,7 @@ func (n *Node) cause(part string, err error) fsm.Cause {
 }
 
 // readout is the name of the node that holds a readout unit in the present view; this node's where there is none.
-func (n *Node) readout(ru int) string {
+func (n *process) readout(ru int) string {
 	_, req := n.current()
 	for _, m := range req.GetView().GetMembers() {
 		if m.GetReadout() && int(m.GetRuIndex()) == ru {

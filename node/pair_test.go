@@ -287,18 +287,13 @@ func TestTwoRunsInARow(t *testing.T) {
 		out := t.TempDir() + "/"
 		c := testConfig(t, out)
 		sched, address := p.scheduler(c)
-		req := func(cmd nodev1.Command) *nodev1.CommandRequest {
-			return &nodev1.CommandRequest{Command: cmd, Configuration: c.Effective(), View: p.view, TagnetAddress: address}
-		}
-		p.must(req(nodev1.Command_COMMAND_LOAD))
-		p.must(req(nodev1.Command_COMMAND_CONFIGURE))
-		p.must(req(nodev1.Command_COMMAND_START))
+		p.up(&nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address})
 		select {
 		case <-sched.Drained():
 		case <-p.ctx.Done():
 			t.Fatal("the run does not end")
 		}
-		p.must(req(nodev1.Command_COMMAND_STOP))
+		p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP})
 		var built, written uint64
 		for i := range p.nodes {
 			r := p.report(i)
@@ -326,8 +321,8 @@ func TestTwoRunsInARow(t *testing.T) {
 		if built != 11 || written != 1050 {
 			t.Errorf("round %d: %d MEPs built, %d events written", round, built, written)
 		}
-		p.must(req(nodev1.Command_COMMAND_RESET))
-		p.must(req(nodev1.Command_COMMAND_UNLOAD))
+		p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_RESET})
+		p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_UNLOAD})
 	}
 }
 
@@ -339,10 +334,7 @@ func TestAbandonedRun(t *testing.T) {
 	c.Events = 0 // it would go on for ever
 	_, address := p.scheduler(c)
 	req := &nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address}
-	for _, cmd := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
-		req.Command = cmd
-		p.must(req)
-	}
+	p.up(req)
 	watch, err := p.nodes[0].Watch(p.ctx, &nodev1.WatchRequest{IntervalMs: 10, Timeline: 3})
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func (s *session) progress() uint64 {
 
 // linger asks the service manager for more time, where this node was told to end, and still has something to bring to
 // an end.
-func (n *Node) linger() {
+func (n *process) linger() {
 	now := time.Now().Unix()
 	if n.leaving.Load() && n.lingered.Swap(now) != now { // once a second
 		n.cfg.Notifier.Longer(stopTime + lingering)

@@ -51,7 +51,7 @@ func TestStopWaitsForTheOutput(t *testing.T) {
 				if tc.stuck {
 					out.stuck = make(chan struct{})
 				}
-				s := &session{sink: out, node: &Node{}}
+				s := &session{sink: out, node: &process{}}
 				s.endpoint = transport.New(transport.Config{
 					Handler: (*handler)(s), Table: shmem.NewTable(1), View: transport.View{Members: []transport.Member{{Name: "n0"}}},
 				})

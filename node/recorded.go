@@ -208,7 +208,7 @@ func Conclude(cfg config.Config, req *nodev1.ConcludeRequest) error {
 
 // closed waits until this node does not write to the output of a run any more. What it writes of another keeps nobody
 // from reading.
-func (n *Node) closed(ctx context.Context, run uint32) error {
+func (n *process) closed(ctx context.Context, run uint32) error {
 	n.mu.Lock()
 	writing, of := n.writing, n.writingRun
 	n.mu.Unlock()

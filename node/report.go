@@ -38,7 +38,7 @@ func (s *session) degrade(bad error) {
 
 // report tells everything the node knows of itself: of the present run, with so many of its last steps at most, or of
 // the last one when that is over.
-func (n *Node) report(steps int) *nodev1.Report {
+func (n *process) report(steps int) *nodev1.Report {
 	n.mu.Lock()
 	s, last, req, stopped, began := n.session, n.last, n.request, n.stopped, n.began
 	n.mu.Unlock()

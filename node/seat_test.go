@@ -43,10 +43,15 @@ func (p *pair) schedulerOf(c config.Config) tagnet.Config {
 	return out
 }
 
+// upward are the commands from Offline to Running.
+var upward = []nodev1.Command{
+	nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START,
+}
+
 // up takes both nodes to Running.
 func (p *pair) up(req *nodev1.CommandRequest) {
 	p.t.Helper()
-	for _, cmd := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
+	for _, cmd := range upward {
 		req.Command = cmd
 		p.must(req)
 	}

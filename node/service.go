@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -15,20 +16,15 @@ import (
 // Protocol is the version of the node service; control and nodes must speak the same.
 const Protocol = 2
 
-// commands of the node service, by those of the state machine.
-var commands = map[nodev1.Command]fsm.Command{
-	nodev1.Command_COMMAND_LOAD: fsm.Load, nodev1.Command_COMMAND_CONFIGURE: fsm.Configure,
-	nodev1.Command_COMMAND_START: fsm.Start,
-	nodev1.Command_COMMAND_PAUSE: fsm.Pause, nodev1.Command_COMMAND_RESUME: fsm.Resume,
-	nodev1.Command_COMMAND_STOP:  fsm.Stop,
-	nodev1.Command_COMMAND_RESET: fsm.Reset, nodev1.Command_COMMAND_UNLOAD: fsm.Unload,
-	nodev1.Command_COMMAND_RECOVER: fsm.Recover,
+// commandOf is the command of the state machine that has the name of one of the node service.
+func commandOf(c nodev1.Command) (fsm.Command, error) {
+	return fsm.ParseCommand(strings.ToLower(strings.TrimPrefix(c.String(), "COMMAND_")))
 }
 
 // service is the node service over gRPC.
 type service struct {
 	nodev1.UnimplementedNodeServer
-	node *Node
+	node *process
 }
 
 // Command takes the node through one transition.
@@ -42,8 +38,8 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 		return nil, err
 	}
 	defer s.node.control.during()()
-	c, ok := commands[req.GetCommand()]
-	if !ok {
+	c, err := commandOf(req.GetCommand())
+	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "%v is no command of a node", req.GetCommand())
 	}
 	if c == fsm.Start {
@@ -65,7 +61,7 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 	if c == fsm.Stop && req.GetAbandon() && s.node.runner.Status().State == fsm.Configuring {
 		s.node.fail("configuration", errGivenUp) // it may be waiting for links to a node that will never be ready
 	}
-	err := s.node.runner.Command(ctx, c)
+	err = s.node.runner.Command(ctx, c)
 	return &nodev1.CommandResponse{Status: s.node.status()}, wire(err)
 }
 
@@ -142,7 +138,7 @@ func (s *service) Watch(req *nodev1.WatchRequest, out nodev1.Node_WatchServer) e
 	}
 }
 
-func (n *Node) status() *nodev1.Status {
+func (n *process) status() *nodev1.Status {
 	st := n.runner.Status()
 	out := &nodev1.Status{State: st.State.String(), Degraded: !st.Degraded.IsZero()}
 	if st.State.InBetween() {

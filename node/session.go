@@ -31,7 +31,7 @@ import (
 // session is what a node is configured as: its memory, its links and, while running, its units.
 type session struct {
 	// immutable after newSession
-	node     *Node
+	node     *process
 	cfg      config.Config
 	view     *nodev1.View
 	hash     string // of the configuration as it was sent
@@ -77,7 +77,7 @@ type attached interface {
 }
 
 // newSession makes a node's memory and its end of the links, which connect then brings up.
-func newSession(n *Node, req *nodev1.CommandRequest) (*session, error) {
+func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 	cfg, err := config.Parse("the configuration sent by the control", req.GetConfiguration())
 	if err != nil {
 		return nil, err

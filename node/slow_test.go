@@ -45,9 +45,7 @@ func TestStoppedConsumer(t *testing.T) {
 				t.Fatal(err)
 			}
 			sched, address := p.scheduler(c)
-			for _, cmd := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
-				p.must(&nodev1.CommandRequest{Command: cmd, Configuration: c.Effective(), View: p.view, TagnetAddress: address})
-			}
+			p.up(&nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address})
 			taken := []<-chan error{p.taking(p.reader(bufferName(c, 0)))}
 			stopped := p.reader(bufferName(c, 1))
 			from := sched.Registers()

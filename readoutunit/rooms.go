@@ -162,8 +162,8 @@ func (r *Rooms) putAside(heldUp []uint64) {
 	}
 }
 
-// Aside is the part of a MEP that was put aside, or nil.
-func (r *Rooms) Aside(mep uint64) []byte {
+// setApart is the part of a MEP that was put aside, or nil.
+func (r *Rooms) setApart(mep uint64) []byte {
 	if at, is := r.find(mep); is {
 		return r.aside[at].part
 	}
@@ -182,7 +182,7 @@ func (r *Rooms) Find(s Span, mep uint64) ([]byte, error) {
 	if mep >= s.From && mep < s.To {
 		return r.part(mep), nil
 	}
-	if part := r.Aside(mep); part != nil {
+	if part := r.setApart(mep); part != nil {
 		return part, nil
 	}
 	return nil, fmt.Errorf("%w: MEP %d; those from %d up to %d are, and %d that are held up",

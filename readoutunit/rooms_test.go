@@ -147,11 +147,11 @@ func TestRoomsPutAside(t *testing.T) {
 	r.putAside([]uint64{3, 6})
 	r.free(7)
 	for mep, want := range map[uint64][]byte{0: nil, 1: nil, 3: {3}, 6: {6}, 7: nil} {
-		if got := r.Aside(mep); !bytes.Equal(got, want) {
+		if got := r.setApart(mep); !bytes.Equal(got, want) {
 			t.Errorf("aside of MEP %d there is %v, not %v", mep, got, want)
 		}
 	}
-	if r.putAside(nil); r.Aside(3) != nil || r.Aside(6) != nil {
+	if r.putAside(nil); r.setApart(3) != nil || r.setApart(6) != nil {
 		t.Error("what is not held up is still there")
 	}
 }

@@ -206,7 +206,7 @@ func (u *actor) holds() string {
 	var kept []string
 	span := u.rooms.span()
 	for mep := range span.From {
-		if u.rooms.Aside(mep) != nil {
+		if u.rooms.setApart(mep) != nil {
 			kept = append(kept, fmt.Sprint(mep))
 		}
 	}

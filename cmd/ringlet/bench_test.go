@@ -39,6 +39,7 @@ func startBench(t *testing.T) (*program, []process) {
 
 // TestBenchInterrupted: what was measured is printed, and nothing is left.
 func TestBenchInterrupted(t *testing.T) {
+	t.Parallel()
 	p, both := startBench(t)
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -57,8 +58,10 @@ func TestBenchInterrupted(t *testing.T) {
 // TestBenchKilled: either process may be killed, and the other leaves neither a process nor memory.
 func TestBenchKilled(t *testing.T) {
 	unlessShort(t)
+	t.Parallel()
 	for _, victim := range []string{"near", "far"} {
 		t.Run(victim, func(t *testing.T) {
+			t.Parallel()
 			p, both := startBench(t)
 			for _, one := range both {
 				if (one.pid == p.cmd.Process.Pid) == (victim == "near") {
@@ -86,6 +89,7 @@ func TestBenchKilled(t *testing.T) {
 
 // TestBenchBetweenTwo: a session over the port of bench serve; a stranger before it changes nothing.
 func TestBenchBetweenTwo(t *testing.T) {
+	t.Parallel()
 	s := newSession(t)
 	for dir, names := range map[string][]string{"keys": {"n0", "n1"}, "others": {"n0", "n1"}} {
 		p := s.start(append([]string{"certs", dir, "--host", "127.0.0.1"}, names...)...)
@@ -109,7 +113,9 @@ func TestBenchBetweenTwo(t *testing.T) {
 		if <-p.ended; p.cmd.ProcessState.ExitCode() != exitGood {
 			t.Fatalf("ended with code %d", p.cmd.ProcessState.ExitCode())
 		}
-		for _, part := range []string{"between this machine and " + peer, "the carrier local: left out", "the copy into a mapped file: left out", "tcp"} {
+		for _, part := range []string{
+			"between this machine and " + peer, "the carrier local: left out", "the copy into a mapped file: left out", "tcp",
+		} {
 			if !strings.Contains(p.out.String(), part) {
 				t.Errorf("it does not say %q", part)
 			}

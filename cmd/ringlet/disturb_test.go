@@ -20,6 +20,7 @@ const fixedNames = `version nodes rus bus transport barrier packing duration_s e
 	cpu_s_per_gb max_rss_mb accounting_ok end_cause`
 
 func TestReportHasTheFixedNames(t *testing.T) {
+	t.Parallel()
 	s := newSession(t)
 	p := s.start("run", "--nodes", "2", "--events", "4000", "--packing", "500", "--json", "--run-number", s.run)
 	p.ends(0)
@@ -29,7 +30,11 @@ func TestReportHasTheFixedNames(t *testing.T) {
 			t.Errorf("there is no %q", name)
 		}
 	}
-	for name, inner := range map[string][]string{"barrier_us": {"p50", "p99", "max"}, "phase_skew_us": {"p50", "p99", "max"}, "build_latency_us": {"p50", "p99", "p999", "max"}} {
+	for name, inner := range map[string][]string{
+		"barrier_us":       {"p50", "p99", "max"},
+		"phase_skew_us":    {"p50", "p99", "max"},
+		"build_latency_us": {"p50", "p99", "p999", "max"},
+	} {
 		fields, _ := object[name].(map[string]any)
 		for _, f := range inner {
 			if _, ok := fields[f].(float64); !ok {

@@ -27,6 +27,7 @@ func endless(t *testing.T, path string) {
 
 // TestTheFirstSignalEndsTheReadingOfAnInput interrupts a run that reads its input still.
 func TestTheFirstSignalEndsTheReadingOfAnInput(t *testing.T) {
+	t.Parallel()
 	s := newSession(t)
 	endless(t, filepath.Join(s.dir, "hole.mdf"))
 	p := s.start("run", "--input", "hole.mdf", "--on-bad-record", "skip", "--run-number", s.run)

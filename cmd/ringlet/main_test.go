@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,7 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"flag"
+	"ringlet/internal/invariants"
 	"ringlet/internal/netns"
 	"ringlet/lab/testbed"
 )
@@ -24,8 +25,13 @@ import (
 // The test binary is the program where it is called ringlet: scripts and the nodes that a run spawns get it from the
 // PATH.
 func TestMain(m *testing.M) {
-	// more than there are processors: sessions wait most of the time. A ringlet that a script starts has no such flag
-	_ = flag.Set("test.parallel", "4")
+	// More than there are processors, since sessions wait most of the time, but for those of the race detector, which
+	// makes every process five times as slow. A ringlet that a script starts has no such flag.
+	sessions := "6"
+	if invariants.Enabled {
+		sessions = "4"
+	}
+	_ = flag.Set("test.parallel", sessions)
 	testscript.Main(m, map[string]func(){"ringlet": main})
 }
 
@@ -41,6 +47,7 @@ func TestMain(m *testing.M) {
 // Each session has a run number of its own in $RUN, which names its shared memory, and the recorded sample, if it is
 // there, in $SAMPLE.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	sample := sampleFile(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
@@ -66,12 +73,12 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// unlessShort skips a test that waits for time-outs of the program. Under the race detector, where tests are short, it
-// would find what shorter ones find.
+// unlessShort skips a test in which the race detector, under which tests are short, would find what it finds in
+// others: one that waits for time-outs of the program, or has a single goroutine. Scripts say so themselves.
 func unlessShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("SKIPPED: it waits for time-outs, and tests shall be short")
+		t.Skip("SKIPPED: tests shall be short")
 	}
 }
 

@@ -65,6 +65,7 @@ func (h *twoHosts) in(s *session, i int, args ...string) *program {
 
 // TestBenchBetweenHosts: packets are as large as the path bears, and a far end without aggregation is only slower.
 func TestBenchBetweenHosts(t *testing.T) {
+	t.Parallel()
 	h, s := newTwoHosts(t), newSession(t)
 	s.start("certs", "keys", "n0", "n1", "--host", h.addr[0], "--host", h.addr[1]).ends(exitGood)
 	serve := h.in(s, 1, "bench", "serve", "--certs", "keys", "--host", h.addr[1], "--port", "0")

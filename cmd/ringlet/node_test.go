@@ -74,7 +74,9 @@ func TestNodeIsMonitored(t *testing.T) {
 			at = m[1]
 		}
 	}
-	for path, want := range map[string]int{"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/metrics": http.StatusOK} {
+	for path, want := range map[string]int{
+		"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/metrics": http.StatusOK,
+	} {
 		r, err := http.Get("http://" + at + path)
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 
 // TestSweepFilesAreSweeps: this program takes every run of the sweeps in bench, and the place of each is known.
 func TestSweepFilesAreSweeps(t *testing.T) {
+	unlessShort(t)
+	t.Parallel()
 	found, err := filepath.Glob("../../lab/sweeps/*.yaml")
 	if err != nil || len(found) == 0 {
 		t.Fatalf("%d files, %v", len(found), err)
@@ -67,6 +69,7 @@ func startSweep(t *testing.T) *program {
 
 // TestSweepInterrupted: what there is is written, and can be continued.
 func TestSweepInterrupted(t *testing.T) {
+	t.Parallel()
 	p := startSweep(t)
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -84,7 +87,9 @@ func TestSweepInterrupted(t *testing.T) {
 }
 
 func TestWordsAreForAShell(t *testing.T) {
-	for word, want := range map[string]string{"out/a-1.yaml": "out/a-1.yaml", "my results": "'my results'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'"} {
+	for word, want := range map[string]string{
+		"out/a-1.yaml": "out/a-1.yaml", "my results": "'my results'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'",
+	} {
 		if got := inShell(word); got != want {
 			t.Errorf("%q: %s", word, got)
 		}
@@ -102,6 +107,7 @@ func TestPortsOfTheirOwnBind(t *testing.T) {
 // TestSweepInABedThatIsUp: what a sweep reckons with is the bed of that name, and not what one would be by default.
 func TestSweepInABedThatIsUp(t *testing.T) {
 	needTestbed(t)
+	t.Parallel()
 	s := newSession(t)
 	name := "test-" + s.run
 	line := []string{"testbed", "run", "--name=" + name, "--at=1s:cut:n1", "--", "--nodes=2"}
@@ -123,6 +129,7 @@ func TestSweepInABedThatIsUp(t *testing.T) {
 
 // TestSweepKilled: its runs die with it.
 func TestSweepKilled(t *testing.T) {
+	t.Parallel()
 	p := startSweep(t)
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -133,6 +140,7 @@ func TestSweepKilled(t *testing.T) {
 
 // TestSweepInTheTestBed: a share of a port is offered, and the bed is gone afterwards.
 func TestSweepInTheTestBed(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("SKIPPED: a test bed needs root")
 	}

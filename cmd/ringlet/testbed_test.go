@@ -84,8 +84,10 @@ func (s *session) gone(networks map[string]bool) {
 // TestTestbedLeavesNothing: a run in a test bed is killed at any moment, and all that belongs to it ends with it.
 func TestTestbedLeavesNothing(t *testing.T) {
 	needTestbed(t)
+	t.Parallel()
 	for _, after := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 400 * time.Millisecond, 0} {
 		t.Run(after.String(), func(t *testing.T) {
+			t.Parallel()
 			s := newSession(t)
 			p := s.start("testbed", "run", "--hosts", "2", "--at", "1ms:slow:n1:10Mbit", "--", "--nodes", "3", "--duration",
 				"10m", "--run-number", s.run)
@@ -116,6 +118,7 @@ func TestTestbedLeavesNothing(t *testing.T) {
 // in a cluster.
 func TestTestbedEndsInGoodOrder(t *testing.T) {
 	needTestbed(t)
+	t.Parallel()
 	begin := func(t *testing.T) *program {
 		p := newSession(t).start("testbed", "run", "--hosts", "2", "--at", "1ms:slow:n1:10Mbit", "--", "--nodes", "2",
 			"--duration", "10m", "--packing", "20",
@@ -124,12 +127,14 @@ func TestTestbedEndsInGoodOrder(t *testing.T) {
 		return p
 	}
 	t.Run("interrupted", func(t *testing.T) {
+		t.Parallel()
 		p := begin(t)
 		p.signal(p.cmd.Process.Pid, syscall.SIGTERM)
 		p.ends(exitGood)
 		p.holds("end_cause=interrupted", "accounting_ok=true", "testbed.hosts=2")
 	})
 	t.Run("a node is killed", func(t *testing.T) {
+		t.Parallel()
 		p := begin(t)
 		p.signal(p.node("n1"), syscall.SIGKILL)
 		p.ends(exitError)
@@ -141,6 +146,7 @@ func TestTestbedEndsInGoodOrder(t *testing.T) {
 // TestTestbedUp: one process holds the bed, others run in it, disturb it, and take it down.
 func TestTestbedUp(t *testing.T) {
 	needTestbed(t)
+	t.Parallel()
 	s := newSession(t)
 	name := "test-" + s.run
 	up := s.start("testbed", "up", "--hosts", "2", "--rate", "20Mbit", "--name", name)

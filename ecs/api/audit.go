@@ -58,11 +58,11 @@ func (a *auditor) ready() error {
 	if !broken {
 		return nil
 	}
-	return a.write(Caller{Name: string(certs.RoleControl)}, "write the audit log again after entries were lost", nil)
+	return a.write(caller{Name: string(certs.RoleControl)}, "write the audit log again after entries were lost", nil)
 }
 
 // write puts an entry down. The answer is ok where err is nil.
-func (a *auditor) write(c Caller, action string, err error) error {
+func (a *auditor) write(c caller, action string, err error) error {
 	answer, obeyed := "ok", true
 	if err != nil {
 		answer, obeyed = status.Convert(asStatus(err)).Message(), !isRefusal(err)
@@ -84,7 +84,7 @@ func (a *auditor) write(c Caller, action string, err error) error {
 }
 
 // refusal writes that somebody was refused, unless that was too often of late.
-func (a *auditor) refusal(c Caller, action string, err error) error {
+func (a *auditor) refusal(c caller, action string, err error) error {
 	write, skipped := a.spend(identity{c.Name, c.Role})
 	if !write {
 		return nil

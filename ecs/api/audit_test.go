@@ -39,7 +39,7 @@ func TestWhatCountsAsObeyed(t *testing.T) {
 	} {
 		log := &auditLog{}
 		a := &auditor{records: log, log: quiet(), now: time.Now}
-		if err := a.write(Caller{Name: "alice"}, "command start", c.err); err != nil ||
+		if err := a.write(caller{Name: "alice"}, "command start", c.err); err != nil ||
 			log.entries[0].GetAllowed() != c.obeyed {
 			t.Errorf("%v: %v, %v", c.err, log.entries, err)
 		}
@@ -49,12 +49,12 @@ func TestWhatCountsAsObeyed(t *testing.T) {
 // Nobody can fill the audit log with what is refused: how many were left out is said, and what others do is still
 // written.
 func TestRefusalsAreBoundedInTheAuditLog(t *testing.T) {
-	viewer := Caller{Name: "alice", Role: ecsv1.Role_ROLE_VIEWER}
-	for _, c := range []Caller{{Name: unknown}, viewer} {
+	viewer := caller{Name: "alice", Role: ecsv1.Role_ROLE_VIEWER}
+	for _, c := range []caller{{Name: unknown}, viewer} {
 		log := &auditLog{}
 		now := time.Unix(0, 0)
 		a := &auditor{records: log, log: quiet(), now: func() time.Time { return now }}
-		try := func(c Caller) {
+		try := func(c caller) {
 			if err := a.refusal(c, "command start", &roleError{}); err != nil {
 				t.Error(err)
 			}
@@ -62,7 +62,7 @@ func TestRefusalsAreBoundedInTheAuditLog(t *testing.T) {
 		for range 1000 {
 			try(c)
 		}
-		try(Caller{Name: "alice", Role: ecsv1.Role_ROLE_OPERATOR})
+		try(caller{Name: "alice", Role: ecsv1.Role_ROLE_OPERATOR})
 		for range 20 {
 			if err := a.write(viewer, "release control", nil); err != nil {
 				t.Error(err)

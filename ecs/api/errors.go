@@ -94,7 +94,7 @@ func (e *FaultError) Error() string {
 
 // roleError refuses a caller for its role.
 type roleError struct {
-	Caller Caller
+	Caller caller
 	Action string     // what was asked for, e.g. "command" or "take control by force"
 	Needs  ecsv1.Role // the least role that may
 }

@@ -88,7 +88,7 @@ type callerStream struct {
 func (s *callerStream) Context() context.Context { return s.ctx }
 
 // written puts a call into the audit log where it belongs there.
-func (s *Server) written(c Caller, method string, req any, err error) {
+func (s *Server) written(c caller, method string, req any, err error) {
 	action := shortName(method)
 	switch r := req.(type) {
 	case *ecsv1.CommandRequest:

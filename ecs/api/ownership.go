@@ -24,7 +24,7 @@ func (o ownership) message() *ecsv1.Owner {
 }
 
 // take gives control to the caller. Who has it already keeps it since then.
-func (o ownership) take(c Caller, force bool, now time.Time) (ownership, error) {
+func (o ownership) take(c caller, force bool, now time.Time) (ownership, error) {
 	if force && c.Role < ecsv1.Role_ROLE_ADMIN {
 		return o, &roleError{Caller: c, Action: "take control by force", Needs: ecsv1.Role_ROLE_ADMIN}
 	}
@@ -38,7 +38,7 @@ func (o ownership) take(c Caller, force bool, now time.Time) (ownership, error) 
 }
 
 // release gives control back. Where nobody has it that is so already; only its holder gives it back.
-func (o ownership) release(c Caller) (ownership, error) {
+func (o ownership) release(c caller) (ownership, error) {
 	if o.name != "" && o.name != c.Name {
 		return o, &controlError{Owner: o.message()}
 	}
@@ -46,7 +46,7 @@ func (o ownership) release(c Caller) (ownership, error) {
 }
 
 // obey says whether a command of the caller is obeyed: where nobody has control everybody's are, that role permits.
-func (o ownership) obey(c Caller) error {
+func (o ownership) obey(c caller) error {
 	if o.name != "" && o.name != c.Name {
 		return &controlError{Owner: o.message()}
 	}

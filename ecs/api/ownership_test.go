@@ -21,20 +21,20 @@ import (
 
 func TestOwnership(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	alice, bob := Caller{Name: "alice", Role: ecsv1.Role_ROLE_OPERATOR},
-		Caller{Name: "bob", Role: ecsv1.Role_ROLE_OPERATOR}
-	ada := Caller{Name: "ada", Role: ecsv1.Role_ROLE_ADMIN}
+	alice, bob := caller{Name: "alice", Role: ecsv1.Role_ROLE_OPERATOR},
+		caller{Name: "bob", Role: ecsv1.Role_ROLE_OPERATOR}
+	ada := caller{Name: "ada", Role: ecsv1.Role_ROLE_ADMIN}
 	nobody, alices := ownership{}, ownership{"alice", ecsv1.Role_ROLE_OPERATOR, at}
 	later := at.Add(time.Hour)
-	take := func(force bool) func(ownership, Caller) (ownership, error) {
-		return func(o ownership, c Caller) (ownership, error) { return o.take(c, force, later) }
+	take := func(force bool) func(ownership, caller) (ownership, error) {
+		return func(o ownership, c caller) (ownership, error) { return o.take(c, force, later) }
 	}
-	obey := func(o ownership, c Caller) (ownership, error) { return o, o.obey(c) }
+	obey := func(o ownership, c caller) (ownership, error) { return o, o.obey(c) }
 	for _, c := range []struct {
 		name string
 		from ownership
-		who  Caller
-		step func(ownership, Caller) (ownership, error)
+		who  caller
+		step func(ownership, caller) (ownership, error)
 		to   ownership
 		err  string
 	}{
@@ -69,7 +69,7 @@ func TestOwnershipProperties(t *testing.T) {
 		var o ownership
 		now := time.Unix(0, 0)
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
-			c := Caller{Name: rapid.SampledFrom([]string{"alice", "bob", "ada"}).Draw(t, "who"), Role: ecsv1.Role_ROLE_OPERATOR}
+			c := caller{Name: rapid.SampledFrom([]string{"alice", "bob", "ada"}).Draw(t, "who"), Role: ecsv1.Role_ROLE_OPERATOR}
 			if c.Name == "ada" {
 				c.Role = ecsv1.Role_ROLE_ADMIN
 			}
@@ -87,7 +87,7 @@ func TestOwnershipProperties(t *testing.T) {
 				t.Fatalf("refused, and it went from %+v to %+v", o, next)
 			case next.name != o.name && o.name != "" && o.name != c.Name && (!force || c.Role != ecsv1.Role_ROLE_ADMIN):
 				t.Fatalf("%s took it from %s", c.Name, o.name)
-			case next.name != "" && next.obey(Caller{Name: "eve"}) == nil:
+			case next.name != "" && next.obey(caller{Name: "eve"}) == nil:
 				t.Fatal("a stranger is obeyed while somebody has control")
 			}
 			o = next

@@ -18,8 +18,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Caller is who asks.
-type Caller struct {
+// caller is who asks.
+type caller struct {
 	Name    string
 	Role    ecsv1.Role
 	Address string // host and port it asks from
@@ -32,7 +32,7 @@ const (
 )
 
 // roleName is the caller's role as its certificate spells it.
-func (c Caller) roleName() string { return RoleName(c.Role) }
+func (c caller) roleName() string { return RoleName(c.Role) }
 
 // RoleName is a role as certificates spell it.
 func RoleName(r ecsv1.Role) string {
@@ -100,7 +100,7 @@ func RolesMarkdown() string {
 }
 
 // permit says whether the caller may use the method.
-func permit(c Caller, method string) error {
+func permit(c caller, method string) error {
 	least, known := Roles[method]
 	if c.Role == ecsv1.Role_ROLE_UNSPECIFIED || c.Role < least {
 		return &roleError{Caller: c, Action: "call " + shortName(method), Needs: max(least, ecsv1.Role_ROLE_VIEWER)}
@@ -116,14 +116,14 @@ func shortName(method string) string { return method[strings.LastIndex(method, "
 type callerKey struct{}
 
 // withCaller says who asks, where it is known by other means than a certificate on a gRPC connection.
-func withCaller(ctx context.Context, c Caller) context.Context {
+func withCaller(ctx context.Context, c caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
 // callerOf is who asks: as withCaller said, else by the certificate of the connection. The zero Caller, with an error,
 // is somebody unknown.
-func callerOf(ctx context.Context) (Caller, error) {
-	if c, ok := ctx.Value(callerKey{}).(Caller); ok {
+func callerOf(ctx context.Context) (caller, error) {
+	if c, ok := ctx.Value(callerKey{}).(caller); ok {
 		if c.Name == unknown {
 			return c, &identityError{"nothing says who asks: open a session with the token that the control printed when it " +
 				"started"}
@@ -132,9 +132,9 @@ func callerOf(ctx context.Context) (Caller, error) {
 	}
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return Caller{Name: unknown}, &identityError{"nothing says who asks"}
+		return caller{Name: unknown}, &identityError{"nothing says who asks"}
 	}
-	c := Caller{Name: unknown, Address: p.Addr.String()}
+	c := caller{Name: unknown, Address: p.Addr.String()}
 	info, ok := p.AuthInfo.(credentials.TLSInfo)
 	if !ok {
 		return c, &identityError{"the connection is not sealed, so nothing says who asks"}
@@ -144,7 +144,7 @@ func callerOf(ctx context.Context) (Caller, error) {
 
 // certified fills in who the certificate of a connection speaks for. A connection may outlive its certificate, a call
 // may not.
-func certified(c Caller, state tls.ConnectionState) (Caller, error) {
+func certified(c caller, state tls.ConnectionState) (caller, error) {
 	who, err := certs.PeerIdentity(state)
 	if err != nil {
 		return c, &identityError{fmt.Sprintf("the certificate does not say who asks: %v", err)}

@@ -27,7 +27,7 @@ func TestAConnectionMayOutliveItsCertificateAndACallMayNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		chain := []*x509.Certificate{pair.Leaf}
-		c, err := certified(Caller{Name: unknown}, tls.ConnectionState{PeerCertificates: chain,
+		c, err := certified(caller{Name: unknown}, tls.ConnectionState{PeerCertificates: chain,
 			VerifiedChains: [][]*x509.Certificate{chain}})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("of a life of %v: %v", life, err)
@@ -36,13 +36,13 @@ func TestAConnectionMayOutliveItsCertificateAndACallMayNot(t *testing.T) {
 			t.Errorf("of a life of %v: %+v", life, c)
 		}
 	}
-	if _, err := certified(Caller{}, tls.ConnectionState{}); err == nil {
+	if _, err := certified(caller{}, tls.ConnectionState{}); err == nil {
 		t.Error("no certificate says who asks")
 	}
 }
 
 func TestWhatIsNotInTheTableIsRefused(t *testing.T) {
-	if err := permit(Caller{Name: "ada", Role: ecsv1.Role_ROLE_ADMIN}, "/ringlet.ecs.v1.RunControl/Explode"); err == nil {
+	if err := permit(caller{Name: "ada", Role: ecsv1.Role_ROLE_ADMIN}, "/ringlet.ecs.v1.RunControl/Explode"); err == nil {
 		t.Error("an admin may call what is not in the table")
 	}
 }

@@ -82,7 +82,7 @@ func (s *service) Command(ctx context.Context, req *ecsv1.CommandRequest) (*ecsv
 }
 
 func (s *service) TakeControl(ctx context.Context, req *ecsv1.TakeControlRequest) (*ecsv1.Owner, error) {
-	return s.hand(ctx, func(o ownership, c Caller) (ownership, error) { return o.take(c, req.GetForce(), s.now()) })
+	return s.hand(ctx, func(o ownership, c caller) (ownership, error) { return o.take(c, req.GetForce(), s.now()) })
 }
 
 func (s *service) ReleaseControl(ctx context.Context, _ *ecsv1.ReleaseControlRequest) (*ecsv1.Owner, error) {
@@ -90,7 +90,7 @@ func (s *service) ReleaseControl(ctx context.Context, _ *ecsv1.ReleaseControlReq
 }
 
 // hand takes a step of the ownership, and tells of it if it changed something.
-func (s *service) hand(ctx context.Context, step func(ownership, Caller) (ownership, error)) (*ecsv1.Owner, error) {
+func (s *service) hand(ctx context.Context, step func(ownership, caller) (ownership, error)) (*ecsv1.Owner, error) {
 	caller, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (s *service) owned() ownership {
 	return s.owner
 }
 
-func (s *service) tell(kind string, c Caller, severity ecsv1.Severity, text string) {
+func (s *service) tell(kind string, c caller, severity ecsv1.Severity, text string) {
 	s.journal.Add(&ecsv1.Event{
 		At: timestamppb.New(s.now()), Kind: kind, Component: "partition", Text: text, Severity: severity, User: c.Name,
 		Run: s.backend.Snapshot(0).GetRun(),

@@ -121,7 +121,7 @@ func (s *Server) bearer(r *http.Request) (word string, ambient bool) {
 
 // enter opens a session with a token. It is written to the audit log, whether it went well or not.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, token string) (string, error) {
-	c := Caller{Name: unknown, Address: r.RemoteAddr}
+	c := caller{Name: unknown, Address: r.RemoteAddr}
 	if s.sealed {
 		return "", &identityError{"tokens are for loopback only: here a client certificate says who asks"}
 	}

@@ -186,8 +186,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // identify says who asks, and whether a browser would say so on any page's behalf. Somebody without a session is
 // unknown, which is no error here: some of what is served is for everybody.
-func (s *Server) identify(r *http.Request) (c Caller, ambient bool, err error) {
-	c = Caller{Name: unknown, Address: r.RemoteAddr}
+func (s *Server) identify(r *http.Request) (c caller, ambient bool, err error) {
+	c = caller{Name: unknown, Address: r.RemoteAddr}
 	if s.sealed {
 		if r.TLS == nil {
 			return c, true, &identityError{"the connection is not sealed"}

@@ -141,7 +141,7 @@ func TestQuotedWordsAreSplitAsTheyWere(t *testing.T) {
 		words := rapid.SliceOf(rapid.String()).Draw(t, "words")
 		var quoted []string
 		for _, w := range words {
-			quoted = append(quoted, Quote(w))
+			quoted = append(quoted, quote(w))
 		}
 		got, err := Split(strings.Join(quoted, " "))
 		if err != nil || !slices.Equal(got, words) {

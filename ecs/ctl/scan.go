@@ -61,7 +61,7 @@ func (s *Session) scan(ctx context.Context, st *Step) error {
 	switch {
 	case sum.Interrupted:
 		return &Error{Command: doScan, Code: codeFault,
-			Why: fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", Quote(file), Quote(dir)),
+			Why: fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", quote(file), quote(dir)),
 			Err: context.Canceled}
 	case sum.Failed > 0:
 		return &Error{Command: doScan, Code: codeNotGood, Why: fmt.Sprintf("%d of %d runs have no result; why stands in %s",

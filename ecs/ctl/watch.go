@@ -29,29 +29,35 @@ func over(ctx context.Context, err error) bool {
 		code == codes.Canceled)
 }
 
-// events writes what happens, a line each.
-func (s *Session) events(ctx context.Context, st *Step, req *ecsv1.WatchRequest) error {
-	ctx, cancel := bounded(ctx, st)
-	defer cancel()
-	in, err := s.client.Watch(ctx, req)
+// follow writes what a command's stream brings, until that is enough. err is that of its opening.
+func follow[M any](
+	ctx context.Context, s *Session, command string, in interface{ Recv() (*M, error) }, err error, write func(*M) error,
+) error {
 	for err == nil {
-		var e *ecsv1.Event
-		if e, err = in.Recv(); err != nil {
-			break
-		}
-		if s.cfg.JSON {
-			err = s.emit(e)
-		} else {
-			err = writeEvent(s.cfg.Out, e)
-		}
-		if err != nil {
-			return err
+		var m *M
+		if m, err = in.Recv(); err == nil {
+			if err := write(m); err != nil {
+				return err
+			}
 		}
 	}
 	if over(ctx, err) {
 		return nil
 	}
-	return judge(st.Command.GetName(), s.cfg.Address, err)
+	return judge(command, s.cfg.Address, err)
+}
+
+// events writes what happens, a line each.
+func (s *Session) events(ctx context.Context, st *Step, req *ecsv1.WatchRequest) error {
+	ctx, cancel := bounded(ctx, st)
+	defer cancel()
+	in, err := s.client.Watch(ctx, req)
+	return follow(ctx, s, st.Command.GetName(), in, err, func(e *ecsv1.Event) error {
+		if s.cfg.JSON {
+			return s.emit(e)
+		}
+		return writeEvent(s.cfg.Out, e)
+	})
 }
 
 var severities = map[ecsv1.Severity]string{ecsv1.Severity_SEVERITY_WARNING: "WARNING ",
@@ -78,27 +84,17 @@ func (s *Session) figures(ctx context.Context, st *Step) error {
 	}
 	in, err := s.client.WatchSnapshots(ctx, &ecsv1.WatchSnapshotsRequest{IntervalMs: every})
 	known := map[string]bool{}
-	for err == nil {
-		var snap *ecsv1.Snapshot
-		if snap, err = in.Recv(); err != nil {
-			break
-		}
+	err = follow(ctx, s, doWatch, in, err, func(snap *ecsv1.Snapshot) (err error) {
 		if s.cfg.JSON {
-			err = s.emit(snap)
-		} else {
-			known, err = s.writeFigures(snap, known)
+			return s.emit(snap)
 		}
-		if err != nil {
-			return err
-		}
-	}
+		known, err = s.writeFigures(snap, known)
+		return err
+	})
 	if s.cfg.Live && !s.cfg.JSON {
 		fmt.Fprintln(s.cfg.Out)
 	}
-	if over(ctx, err) {
-		return nil
-	}
-	return judge(doWatch, s.cfg.Address, err)
+	return err
 }
 
 // writeFigures writes one snapshot, given the alarms that were on before.

@@ -63,8 +63,8 @@ func split(line string) (words []string, open bool, err error) {
 	return words, quote != 0, nil
 }
 
-// Quote writes a word so that Split reads it as one.
-func Quote(word string) string {
+// quote writes a word so that Split reads it as one.
+func quote(word string) string {
 	if word != "" && !strings.ContainsAny(word, " \t\r\n\\'\"#") {
 		return word
 	}

@@ -17,8 +17,8 @@ type Settings struct {
 	PhaseWindow time.Duration // length of a phase, where phases end by time; else 0
 }
 
-// Rest is how long a condition must not hold for its alarm to go off, unless a fault explains it.
-const Rest = 5 * time.Second
+// rest is how long a condition must not hold for its alarm to go off, unless a fault explains it.
+const rest = 5 * time.Second
 
 // window is over which time differences are taken: ten reports of a node.
 const window = 5 * time.Second
@@ -71,7 +71,7 @@ func (w *Watcher) Look(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Alarm
 			}
 		}
 	}
-	rest := Rest
+	rest := rest
 	if v.story().cause != nil {
 		rest = 0 // what went before is told by the cause
 	}

@@ -3,4 +3,6 @@
 // rows.
 //
 // A row may be added and no name may change: configurations and recorded runs hold names.
+//
+// Word is for what has numbers and no table: states, reasons, messages.
 package kinds

@@ -44,3 +44,12 @@ func Help[R Row](table []R) string {
 	}
 	return strings.Join(out, ", ")
 }
+
+// Word is the word of a number: the one at its place in words. A number without one is said with what it is of:
+// "state 9".
+func Word[N ~uint8 | ~uint64 | ~int](n N, of string, words ...string) string {
+	if at := uint64(n); at < uint64(len(words)) && words[at] != "" {
+		return words[at]
+	}
+	return fmt.Sprint(of, " ", int64(n))
+}

@@ -21,3 +21,12 @@ func TestTable(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestWord(t *testing.T) {
+	type color uint8
+	for n, want := range map[color]string{0: "color 0", 1: "red", 2: "green", 3: "color 3"} {
+		if got := Word(n, "color", "", "red", "green"); got != want {
+			t.Errorf("%d: %q, not %q", n, got, want)
+		}
+	}
+}

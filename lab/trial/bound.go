@@ -39,7 +39,7 @@ func (r Rounds) Judge(b Bound) Verdict {
 				over = b.Over[i]
 			}
 		}
-		values = r.Ratios(b.Of, b.Figure, over, cmp.Or(b.OverFigure, b.Figure))
+		values = r.ratios(b.Of, b.Figure, over, cmp.Or(b.OverFigure, b.Figure))
 		b.Unit, b.Says = cmp.Or(b.Unit, "×"), cmp.Or(b.Says, "{over}")
 	}
 	var words string

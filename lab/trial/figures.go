@@ -94,8 +94,8 @@ func (r Rounds) Over(thing, figure string) []float64 {
 	return out
 }
 
-// Ratios of two figures of the same round.
-func (r Rounds) Ratios(thing, figure, other, otherFigure string) []float64 {
+// ratios of two figures of the same round.
+func (r Rounds) ratios(thing, figure, other, otherFigure string) []float64 {
 	var out []float64
 	for _, one := range r {
 		v, ok := one[thing][figure]
@@ -109,7 +109,7 @@ func (r Rounds) Ratios(thing, figure, other, otherFigure string) []float64 {
 // Ratio to the first of the others that was measured beside the thing, or nil.
 func (r Rounds) Ratio(thing, figure string, others ...string) *Ratio {
 	for _, other := range others {
-		if v := r.Ratios(thing, figure, other, figure); v != nil {
+		if v := r.ratios(thing, figure, other, figure); v != nil {
 			return &Ratio{other, SpreadOf(v)}
 		}
 	}

@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -69,26 +70,16 @@ type CA struct {
 
 // NewCA makes an authority in memory that is valid for life from now; 0 means defaultCALife.
 func NewCA(life time.Duration) (*CA, error) {
-	if life == 0 {
-		life = defaultCALife
-	}
-	key, serial, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	template := &x509.Certificate{
+	serial := newSerial()
+	cert, key, err := certify(&x509.Certificate{
 		SerialNumber: serial,
 		// Each authority has a name of its own, so that a chain to another one fails by name before it fails by signature.
 		Subject:               pkix.Name{CommonName: fmt.Sprintf("ringlet development authority %x", serial.Bytes()[:4])},
-		NotBefore:             now.Add(-skew),
-		NotAfter:              now.Add(life),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 		MaxPathLenZero:        true,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}
-	cert, err := sign(template, template, key.Public(), key)
+	}, cmp.Or(life, defaultCALife), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -108,19 +99,9 @@ func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) 
 	if name == SessionName && role.User() {
 		return nil, fmt.Errorf("a user cannot be called %q: that is who comes in by the token of a control", name)
 	}
-	if life == 0 {
-		life = defaultLife
-	}
-	key, serial, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	now := time.Now()
 	template := &x509.Certificate{
-		SerialNumber: serial,
+		SerialNumber: newSerial(),
 		Subject:      pkix.Name{CommonName: name, OrganizationalUnit: []string{string(role)}},
-		NotBefore:    now.Add(-skew),
-		NotAfter:     now.Add(life),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		// A member listens and dials, a user dials.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -129,9 +110,6 @@ func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) 
 	}
 	if !role.User() {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
-	}
-	if template.NotAfter.After(ca.cert.NotAfter) {
-		template.NotAfter = ca.cert.NotAfter
 	}
 	for _, h := range hosts {
 		switch ip := net.ParseIP(h); {
@@ -143,31 +121,40 @@ func (ca *CA) Issue(name string, hosts []string, role Role, life time.Duration) 
 			template.DNSNames = append(template.DNSNames, h)
 		}
 	}
-	cert, err := sign(template, ca.cert, key.Public(), ca.key)
+	cert, key, err := certify(template, cmp.Or(life, defaultLife), ca)
 	if err != nil {
 		return nil, fmt.Errorf("certificate of %s: %w", name, err)
 	}
 	return newIdentity(cert, key, ca.cert)
 }
 
-// newKey returns a fresh key and serial number.
-func newKey() (*ecdsa.PrivateKey, *big.Int, error) {
+func newSerial() *big.Int {
+	raw := make([]byte, 16)
+	rand.Read(raw) // never fails (crypto/rand)
+	raw[0] = raw[0]&0x7f | 0x40
+	return new(big.Int).SetBytes(raw)
+}
+
+// certify makes a key and a certificate of it, valid for life from now: by an authority, and no longer than it is, or
+// by the key itself.
+func certify(template *x509.Certificate, life time.Duration, ca *CA) (*x509.Certificate, crypto.Signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a key: %w", err)
 	}
-	raw := make([]byte, 16)
-	rand.Read(raw) // never fails (crypto/rand)
-	raw[0] = raw[0]&0x7f | 0x40
-	return key, new(big.Int).SetBytes(raw), nil
-}
-
-func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
-	if err != nil {
-		return nil, fmt.Errorf("sign: %w", err)
+	now := time.Now()
+	template.NotBefore, template.NotAfter = now.Add(-skew), now.Add(life)
+	if ca == nil {
+		ca = &CA{template, key}
+	} else if template.NotAfter.After(ca.cert.NotAfter) {
+		template.NotAfter = ca.cert.NotAfter
 	}
-	return x509.ParseCertificate(der)
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, key.Public(), ca.key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("sign: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	return cert, key, err
 }
 
 // newIdentity puts together what a node needs to prove itself and to judge others, who may be of any of the

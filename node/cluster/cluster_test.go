@@ -137,18 +137,25 @@ func TestLeavingIsNotFailing(t *testing.T) {
 	}
 }
 
-func TestSilentMemberFailsAndMayComeBack(t *testing.T) {
+// killed is a cluster of n0 and of n1, which ends as if killed: nobody is told.
+func killed(t *testing.T) (n0, n1 *Cluster, ofN1 Config, events <-chan Event) {
+	t.Helper()
 	cfg := config("n0", nil)
 	cfg.Timing.Probe, cfg.Timing.ProbeTimeout = 20*time.Millisecond, 15*time.Millisecond
-	events := watch(&cfg)
-	n0 := open(t, cfg)
-	silent := config("n1", n0)
-	n1, err := Open(limit(t), silent)
+	events = watch(&cfg)
+	n0 = open(t, cfg)
+	ofN1 = config("n1", n0)
+	n1, err := Open(limit(t), ofN1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect(t, events, Joined, "n1")
-	n1.shutdown() // as if killed: nobody is told
+	n1.shutdown()
+	return n0, n1, ofN1, events
+}
+
+func TestSilentMemberFailsAndMayComeBack(t *testing.T) {
+	n0, _, silent, events := killed(t)
 	for e := range events {
 		// On a busy machine n1 may have been suspected, found failed and taken back before it fell silent.
 		if e.Kind == Failed && len(n0.Members()) == 1 {
@@ -168,19 +175,8 @@ func TestSilentMemberFailsAndMayComeBack(t *testing.T) {
 // A killed node that is started again at another address, as a pod is, gets its name back as soon as its former self is
 // missed.
 func TestTakenNameIsClaimed(t *testing.T) {
-	cfg := config("n0", nil)
-	cfg.Timing.Probe, cfg.Timing.ProbeTimeout = 20*time.Millisecond, 15*time.Millisecond
-	events := watch(&cfg)
-	n0 := open(t, cfg)
-	killed := config("n1", n0)
-	n1, err := Open(limit(t), killed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect(t, events, Joined, "n1")
+	n0, n1, again, _ := killed(t)
 	before := n1.Addr()
-	n1.shutdown() // as if killed: nobody is told
-	again := killed
 	again.Timing.Reclaim, again.Timing.Leave = time.Minute, 100*time.Millisecond
 	back := open(t, again)
 	for end := limit(t); end.Err() == nil; time.Sleep(time.Millisecond) {

@@ -1,6 +1,6 @@
 package cluster
 
-import "fmt"
+import "ringlet/internal/kinds"
 
 // Kind of an event.
 type Kind uint8
@@ -14,17 +14,7 @@ const (
 )
 
 func (k Kind) String() string {
-	switch k {
-	case Joined:
-		return "joined"
-	case Changed:
-		return "changed"
-	case Left:
-		return "left"
-	case Failed:
-		return "failed"
-	}
-	return fmt.Sprintf("kind %d", uint8(k))
+	return kinds.Word(k, "kind", "", "joined", "changed", "left", "failed")
 }
 
 // Event is a change of another member. It is a hint: see the package comment.

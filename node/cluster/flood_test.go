@@ -92,6 +92,7 @@ func TestWrongKeyFloodsNoLog(t *testing.T) {
 // TestSilentConnectionsAreBounded: strangers that connect and say nothing hold a bounded number of places for a bounded
 // time, and a member comes in beside them.
 func TestSilentConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
 	var log lines
 	cfg := config("n0", nil)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))

@@ -129,6 +129,9 @@ func probing() bool {
 // in the one of what it sends, and those nodes have missed few or none. They come back without the exchange of all
 // state that chance brings.
 func TestNodesOfAHealedHostComeBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: it waits for time-outs, and tests shall be short")
+	}
 	t.Parallel()
 	l := newLAN(t, 3)
 	// A probe that is under way at Close ends with its own time-out, longer after answers that did not come.

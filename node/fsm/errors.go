@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"ringlet/internal/kinds"
 )
 
 // errClosed says that the runner was closed.
@@ -27,19 +29,7 @@ const (
 
 // String returns a word for the kind.
 func (k CauseKind) String() string {
-	switch k {
-	case CauseNone:
-		return "none"
-	case CauseFailed:
-		return "failed"
-	case CauseTimeout:
-		return "timeout"
-	case CausePanic:
-		return "panic"
-	case CauseClosed:
-		return "closed"
-	}
-	return fmt.Sprintf("cause kind %d", uint8(k))
+	return kinds.Word(k, "cause kind", "none", "failed", "timeout", "panic", "closed")
 }
 
 // Cause says why a component is in Error, degraded, or was forced: who, what and

@@ -1,6 +1,10 @@
 package fsm
 
-import "fmt"
+import (
+	"fmt"
+
+	"ringlet/internal/kinds"
+)
 
 // State is where a component stands.
 type State uint8
@@ -34,12 +38,7 @@ var stateNames = [numStates]string{
 }
 
 // String returns the name of the state.
-func (s State) String() string {
-	if s < numStates {
-		return stateNames[s]
-	}
-	return fmt.Sprintf("state %d", uint8(s))
-}
+func (s State) String() string { return kinds.Word(s, "state", stateNames[:]...) }
 
 // InBetween reports whether a transition is under way.
 func (s State) InBetween() bool { return s > Error && s < numStates }
@@ -100,12 +99,7 @@ var commandNames = [numCommands]string{
 }
 
 // String returns the name of the command.
-func (c Command) String() string {
-	if c < numCommands {
-		return commandNames[c]
-	}
-	return fmt.Sprintf("command %d", uint8(c))
-}
+func (c Command) String() string { return kinds.Word(c, "command", commandNames[:]...) }
 
 // Commands returns all commands.
 func Commands() []Command {

@@ -14,86 +14,78 @@ import (
 
 // Metrics of the control, beside the scheduler's counters.
 var (
-	partitionInfo  = Metric{"ringlet_control_info", gauge, []string{"version"}, "1: the version of the control."}
-	partitionState = Metric{"ringlet_partition_state", gauge, []string{"state"},
-		"1 for the state the partition is in, 0 for the others."}
-	partitionChanging = Metric{"ringlet_partition_in_between", gauge, nil, "1 while a transition is under way."}
-	partitionDegraded = Metric{"ringlet_partition_degraded", gauge, nil,
-		"1 while it goes on with less than it should have."}
-	runNumber  = Metric{"ringlet_run_number", gauge, nil, "Number of the run that is being built; 0 outside of one."}
-	runElapsed = Metric{"ringlet_run_elapsed_seconds", gauge, nil, "Time since the run began."}
-	turnedAway = Metric{
-		"ringlet_connections_refused_total", counted, []string{"service"},
-		"Connections that were closed at once, since too many were open.",
-	}
-	runsEnded = Metric{"ringlet_runs", gauge, []string{"verdict"}, "Runs on record, by verdict."}
+	ofControl metrics
 
-	eventsBuilt      = Metric{"ringlet_events_built_total", counted, nil, "Events built since the run began."}
-	eventsIncomplete = Metric{"ringlet_events_incomplete_total", counted, nil, "Events without all their fragments."}
-	eventsDiscarded  = Metric{"ringlet_events_discarded_total", counted, nil,
-		"Events that were thrown away for want of time."}
-	eventsRejected = Metric{"ringlet_events_rejected_total", counted, nil, "Events that were rejected by the filter."}
-	mepsBuilt      = Metric{"ringlet_meps_built_total", counted, nil, "MEPs built since the run began."}
-	mepsInFlight   = Metric{"ringlet_meps_in_flight", gauge, nil, "MEPs that have a token and no outcome."}
-	bytesBuilt     = Metric{"ringlet_bytes_built_total", counted, nil, "Bytes of fragments in complete MEPs."}
-	chunksSent     = Metric{"ringlet_chunks_sent_total", counted, nil, "Chunks sent, repetitions included."}
-	chunksResent   = Metric{"ringlet_chunks_resent_total", counted, nil, "Chunks that were sent again."}
-	eventRate      = Metric{"ringlet_event_rate_hertz", gauge, nil, "Events built a second, over the last interval."}
-	throughput     = Metric{"ringlet_throughput_bytes_per_second", gauge, nil,
-		"Bytes of fragments in complete MEPs a second, over the last interval."}
-	buildLatency = Metric{"ringlet_build_latency_seconds", histogram, nil,
-		"Time from token to complete MEP. The sum is that of the middles of bars."}
-	phasesHeld = Metric{"ringlet_phases_held_total", counted, []string{"ru"}, "Phases that waited for a readout unit."}
-	alarm      = Metric{"ringlet_alarm", gauge, []string{"rule", "component", "severity"},
-		"1 for each alarm that is on; docs/diagnosis.md says what to do."}
-
-	schedulerState = Metric{"ringlet_scheduler_state", gauge, []string{"state"}, "1 for the state of the scheduler."}
-	schedulerWaits = Metric{"ringlet_scheduler_waiting", gauge, []string{"for"},
-		"1 for what the scheduler waits for when it is asked."}
-	schedulerSlots = Metric{"ringlet_builder_slots", gauge, []string{"bu"},
-		"Slots of a builder unit that tokens may be given for."}
-	schedulerUsed = Metric{"ringlet_builder_slots_used", gauge, []string{"bu"},
-		"Those that hold a MEP or wait for one."}
-	builderExcluded = Metric{"ringlet_builder_excluded", gauge, []string{"bu"},
-		"1 for a builder unit that takes no tokens."}
-	memberUp = Metric{"ringlet_member_up", gauge, []string{"node"},
-		"1 for a node that tells how it does, 0 for one that is silent."}
-	memberState = Metric{"ringlet_member_state", gauge, []string{"node", "state"},
-		"1 for the state a node is in, as the control sees it."}
-	memberSent = Metric{"ringlet_member_sent_bytes_per_second", gauge, []string{"node"},
-		"Bytes that its readout unit sends a second."}
-	memberBuilt = Metric{"ringlet_member_built_bytes_per_second", gauge, []string{"node"},
-		"Bytes of MEPs that its builder unit completes a second."}
-	memberProcessors = Metric{"ringlet_member_processors_used", gauge, []string{"node"}, "Processors in use."}
-	memberMemory     = Metric{"ringlet_member_resident_bytes", gauge, []string{"node"}, "Memory that it has now."}
-	memberAge        = Metric{"ringlet_member_report_age_seconds", gauge, []string{"node"}, "Time since it last reported."}
-	memberClock      = Metric{"ringlet_member_clock_offset_seconds", gauge, []string{"node"},
-		"How far its clock is before the control's."}
+	partitionInfo  = ofControl.add("ringlet_control_info", gauge, "1: the version of the control.", "version")
+	partitionState = ofControl.add("ringlet_partition_state", gauge,
+		"1 for the state the partition is in, 0 for the others.", "state")
+	partitionChanging = ofControl.add("ringlet_partition_in_between", gauge,
+		"1 while a transition is under way.")
+	partitionDegraded = ofControl.add("ringlet_partition_degraded", gauge,
+		"1 while it goes on with less than it should have.")
+	runNumber = ofControl.add("ringlet_run_number", gauge,
+		"Number of the run that is being built; 0 outside of one.")
+	runElapsed = ofControl.add("ringlet_run_elapsed_seconds", gauge, "Time since the run began.")
+	turnedAway = ofControl.add("ringlet_connections_refused_total", counted,
+		"Connections that were closed at once, since too many were open.", "service")
+	runsEnded        = ofControl.add("ringlet_runs", gauge, "Runs on record, by verdict.", "verdict")
+	eventsBuilt      = ofControl.add("ringlet_events_built_total", counted, "Events built since the run began.")
+	eventsIncomplete = ofControl.add("ringlet_events_incomplete_total", counted,
+		"Events without all their fragments.")
+	eventsDiscarded = ofControl.add("ringlet_events_discarded_total", counted,
+		"Events that were thrown away for want of time.")
+	eventsRejected = ofControl.add("ringlet_events_rejected_total", counted,
+		"Events that were rejected by the filter.")
+	mepsBuilt    = ofControl.add("ringlet_meps_built_total", counted, "MEPs built since the run began.")
+	mepsInFlight = ofControl.add("ringlet_meps_in_flight", gauge, "MEPs that have a token and no outcome.")
+	bytesBuilt   = ofControl.add("ringlet_bytes_built_total", counted, "Bytes of fragments in complete MEPs.")
+	chunksSent   = ofControl.add("ringlet_chunks_sent_total", counted, "Chunks sent, repetitions included.")
+	chunksResent = ofControl.add("ringlet_chunks_resent_total", counted, "Chunks that were sent again.")
+	eventRate    = ofControl.add("ringlet_event_rate_hertz", gauge,
+		"Events built a second, over the last interval.")
+	throughput = ofControl.add("ringlet_throughput_bytes_per_second", gauge,
+		"Bytes of fragments in complete MEPs a second, over the last interval.")
+	buildLatency = ofControl.add("ringlet_build_latency_seconds", histogram,
+		"Time from token to complete MEP. The sum is that of the middles of bars.")
+	phasesHeld = ofControl.add("ringlet_phases_held_total", counted,
+		"Phases that waited for a readout unit.", "ru")
+	alarm = ofControl.add("ringlet_alarm", gauge,
+		"1 for each alarm that is on; docs/diagnosis.md says what to do.", "rule", "component", "severity")
+	schedulerState = ofControl.add("ringlet_scheduler_state", gauge,
+		"1 for the state of the scheduler.", "state")
+	schedulerWaits = ofControl.add("ringlet_scheduler_waiting", gauge,
+		"1 for what the scheduler waits for when it is asked.", "for")
+	schedulerSlots = ofControl.add("ringlet_builder_slots", gauge,
+		"Slots of a builder unit that tokens may be given for.", "bu")
+	schedulerUsed = ofControl.add("ringlet_builder_slots_used", gauge,
+		"Those that hold a MEP or wait for one.", "bu")
+	builderExcluded = ofControl.add("ringlet_builder_excluded", gauge,
+		"1 for a builder unit that takes no tokens.", "bu")
+	memberUp = ofControl.add("ringlet_member_up", gauge,
+		"1 for a node that tells how it does, 0 for one that is silent.", "node")
+	memberState = ofControl.add("ringlet_member_state", gauge,
+		"1 for the state a node is in, as the control sees it.", "node", "state")
+	memberSent = ofControl.add("ringlet_member_sent_bytes_per_second", gauge,
+		"Bytes that its readout unit sends a second.", "node")
+	memberBuilt = ofControl.add("ringlet_member_built_bytes_per_second", gauge,
+		"Bytes of MEPs that its builder unit completes a second.", "node")
+	memberProcessors = ofControl.add("ringlet_member_processors_used", gauge, "Processors in use.", "node")
+	memberMemory     = ofControl.add("ringlet_member_resident_bytes", gauge, "Memory that it has now.", "node")
+	memberAge        = ofControl.add("ringlet_member_report_age_seconds", gauge,
+		"Time since it last reported.", "node")
+	memberClock = ofControl.add("ringlet_member_clock_offset_seconds", gauge,
+		"How far its clock is before the control's.", "node")
 )
 
 // ofScheduler is the metric of a counter of the scheduler.
-func ofScheduler(c counter.Counter) Metric {
-	c.Name = "scheduler." + c.Name
-	return ofCounter(&c)
+func ofScheduler(c *counter.Counter) Metric {
+	named := *c
+	named.Name = "scheduler." + c.Name
+	return ofCounter(&named)
 }
 
 // ControlMetrics are those of a control whose scheduler has these counters; what Go and the kernel tell comes on top.
-func ControlMetrics(scheduler counter.List) []Metric {
-	all := []Metric{
-		partitionInfo, partitionState, partitionChanging, partitionDegraded, runNumber, runElapsed, runsEnded,
-		turnedAway,
-		eventsBuilt, eventsIncomplete, eventsDiscarded, eventsRejected, mepsBuilt, mepsInFlight, bytesBuilt, chunksSent,
-		chunksResent, eventRate,
-		throughput, buildLatency, phasesHeld, alarm, schedulerState, schedulerWaits, schedulerSlots, schedulerUsed,
-		builderExcluded,
-		memberUp, memberState, memberSent, memberBuilt, memberProcessors, memberMemory, memberAge, memberClock,
-		certificateEnd,
-	}
-	for _, c := range scheduler {
-		all = append(all, ofScheduler(c))
-	}
-	return all
-}
+func ControlMetrics(scheduler counter.List) []Metric { return ofControl.with(scheduler, ofScheduler) }
 
 // Partition is what a control tells when it is asked.
 type Partition struct {
@@ -106,19 +98,10 @@ type Partition struct {
 // Control serves the metrics of a control whose scheduler has these counters: read tells how things stand, certified
 // until when its certificate is good.
 func Control(scheduler counter.List, read func() Partition, certified func() time.Time) http.Handler {
-	return handler(controlCollector{scheduler, read}, certificate(certified))
+	return handler(func(out chan<- prometheus.Metric) { tellPartition(out, scheduler, read()) }, certified)
 }
 
-type controlCollector struct {
-	scheduler counter.List
-	read      func() Partition
-}
-
-// Describe says nothing beforehand: which counters there are is for the scheduler to say.
-func (controlCollector) Describe(chan<- *prometheus.Desc) {}
-
-func (c controlCollector) Collect(out chan<- prometheus.Metric) {
-	p := c.read()
+func tellPartition(out chan<- prometheus.Metric, scheduler counter.List, p Partition) {
 	root, s := p.Status.GetRoot(), p.Snapshot
 	partitionInfo.tell(out, 1, p.Status.GetVersion())
 	for _, state := range states {
@@ -147,7 +130,7 @@ func (c controlCollector) Collect(out chan<- prometheus.Metric) {
 	for _, n := range s.GetNodes() {
 		tellMember(out, n)
 	}
-	c.tellScheduler(out, s.GetScheduler())
+	tellScheduler(out, scheduler, s.GetScheduler())
 	tellLatency(out, s.GetLatency())
 }
 
@@ -156,12 +139,12 @@ func tellTotal(out chan<- prometheus.Metric, t *ecsv1.Figures) {
 		of *Metric
 		v  float64
 	}{
-		{&eventsBuilt, float64(t.GetEventsBuilt())}, {&eventsIncomplete, float64(t.GetEventsIncomplete())},
-		{&eventsDiscarded, float64(t.GetEventsDiscarded())}, {&eventsRejected, float64(t.GetEventsRejected())},
-		{&mepsBuilt, float64(t.GetMepsBuilt())}, {&mepsInFlight, float64(t.GetMepsInFlight())},
-		{&bytesBuilt, float64(t.GetBytesBuilt())},
-		{&chunksSent, float64(t.GetChunksSent())}, {&chunksResent, float64(t.GetChunksResent())},
-		{&eventRate, t.GetEventRateHz()}, {&throughput, t.GetThroughputBytesPerS()},
+		{eventsBuilt, float64(t.GetEventsBuilt())}, {eventsIncomplete, float64(t.GetEventsIncomplete())},
+		{eventsDiscarded, float64(t.GetEventsDiscarded())}, {eventsRejected, float64(t.GetEventsRejected())},
+		{mepsBuilt, float64(t.GetMepsBuilt())}, {mepsInFlight, float64(t.GetMepsInFlight())},
+		{bytesBuilt, float64(t.GetBytesBuilt())},
+		{chunksSent, float64(t.GetChunksSent())}, {chunksResent, float64(t.GetChunksResent())},
+		{eventRate, t.GetEventRateHz()}, {throughput, t.GetThroughputBytesPerS()},
 	} {
 		x.of.tell(out, x.v)
 	}
@@ -181,7 +164,7 @@ func tellMember(out chan<- prometheus.Metric, n *ecsv1.NodeFigures) {
 	memberClock.tell(out, float64(n.GetClockOffsetUs())/1e6, name)
 }
 
-func (c controlCollector) tellScheduler(out chan<- prometheus.Metric, s *ecsv1.Scheduler) {
+func tellScheduler(out chan<- prometheus.Metric, counters counter.List, s *ecsv1.Scheduler) {
 	if s == nil {
 		return
 	}
@@ -189,9 +172,9 @@ func (c controlCollector) tellScheduler(out chan<- prometheus.Metric, s *ecsv1.S
 	if s.GetWaitingFor() != "" {
 		schedulerWaits.tell(out, 1, s.GetWaitingFor())
 	}
-	for _, described := range c.scheduler {
-		if v, told := s.GetCounters()[described.Name]; told {
-			m := ofScheduler(described)
+	for i := range counters {
+		if v, told := s.GetCounters()[counters[i].Name]; told {
+			m := ofScheduler(&counters[i])
 			m.tell(out, float64(v))
 		}
 	}

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -28,6 +29,24 @@ type Metric struct {
 	Kind   string
 	Labels []string
 	Help   string
+}
+
+// metrics are those of a process, each added where it is named.
+type metrics []Metric
+
+func (m *metrics) add(name, kind, help string, labels ...string) *Metric {
+	one := Metric{name, kind, labels, help}
+	*m = append(*m, one)
+	return &one
+}
+
+// with adds the counters of a list and what every process tells.
+func (m metrics) with(counters counter.List, of func(*counter.Counter) Metric) []Metric {
+	all := append(slices.Clone(m), *certificateEnd)
+	for i := range counters {
+		all = append(all, of(&counters[i]))
+	}
+	return all
 }
 
 // desc describes a metric to Prometheus.
@@ -89,28 +108,28 @@ func word(s string) string {
 }
 
 // certificateEnd is told by every process that has a certificate.
-var certificateEnd = Metric{
-	"ringlet_certificate_end_timestamp_seconds", gauge, nil,
-	"When the certificate of this process ends, in seconds since 1970. Warn a fortnight before.",
-}
+var certificateEnd = new(metrics).add("ringlet_certificate_end_timestamp_seconds", gauge,
+	"When the certificate of this process ends, in seconds since 1970. Warn a fortnight before.")
 
-// certificate tells until when a certificate is good. Nil: there is none.
-type certificate func() time.Time
+// collector tells metrics when it is asked.
+type collector func(out chan<- prometheus.Metric)
 
-// Describe says nothing beforehand, as the others.
-func (certificate) Describe(chan<- *prometheus.Desc) {}
+// Describe says nothing beforehand: which counters there are is for those to say who count.
+func (collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect tells it.
-func (c certificate) Collect(out chan<- prometheus.Metric) {
-	if c != nil {
-		certificateEnd.tell(out, float64(c().Unix()))
-	}
-}
+// Collect tells them.
+func (c collector) Collect(out chan<- prometheus.Metric) { c(out) }
 
-// handler serves collectors, and what Go and the kernel tell of this process.
-func handler(c ...prometheus.Collector) http.Handler {
+// handler serves what a collector tells, until when the certificate is good, and what Go and the kernel tell of this
+// process. certified is nil where there is no certificate.
+func handler(c collector, certified func() time.Time) http.Handler {
 	r := prometheus.NewRegistry()
-	r.MustRegister(c...)
+	r.MustRegister(collector(func(out chan<- prometheus.Metric) {
+		c(out)
+		if certified != nil {
+			certificateEnd.tell(out, float64(certified().Unix()))
+		}
+	}))
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: atATime})

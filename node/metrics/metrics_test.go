@@ -9,6 +9,7 @@ import (
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
@@ -56,16 +57,17 @@ var counters = counter.List{
 }
 
 func TestNode(t *testing.T) {
-	c := nodeCollector{counters, func() *nodev1.Report {
+	read := func() *nodev1.Report {
 		r := report(t)
 		r.Counters["an odd.näme"] = 1
 		return r
-	}}
+	}
+	c := collector(func(out chan<- prometheus.Metric) { tellNode(out, counters, read()) })
 	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
 	r := httptest.NewRecorder()
-	Node(counters, ends)(c.report).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
+	Node(counters, ends)(read).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
 	text, _ := io.ReadAll(r.Result().Body)
 	for _, want := range []string{
 		`ringlet_node_info{node="n1",version="v9"} 1`, `ringlet_node_state{state="Running"} 1`,
@@ -106,12 +108,14 @@ func TestControl(t *testing.T) {
 	}
 	issued := counter.List{{Name: "issued", Help: "MEPs", Kind: counter.Count},
 		{Name: "skips", Help: "skips", Kind: counter.Count}}
-	c := controlCollector{issued, func() Partition { return p }}
-	if problems, err := testutil.CollectAndLint(c); err != nil || len(problems) > 0 {
+	tells := func(p Partition) collector {
+		return func(out chan<- prometheus.Metric) { tellPartition(out, issued, p) }
+	}
+	if problems, err := testutil.CollectAndLint(tells(p)); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
 	r := httptest.NewRecorder()
-	Control(issued, c.read, ends).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
+	Control(issued, func() Partition { return p }, ends).ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
 	text, _ := io.ReadAll(r.Result().Body)
 	for _, want := range []string{
 		`ringlet_control_info{version="v9"} 1`, `ringlet_partition_state{state="Running"} 1`, "ringlet_partition_degraded 1",
@@ -130,8 +134,7 @@ func TestControl(t *testing.T) {
 			t.Errorf("the metrics lack %q", want)
 		}
 	}
-	if problems, err := testutil.CollectAndLint(controlCollector{issued,
-		func() Partition { return Partition{} }}); err != nil || len(problems) > 0 {
+	if problems, err := testutil.CollectAndLint(tells(Partition{})); err != nil || len(problems) > 0 {
 		t.Errorf("before there is anything to tell: %v, %v", problems, err)
 	}
 }

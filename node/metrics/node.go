@@ -14,46 +14,38 @@ import (
 
 // Metrics of a node, beside its counters.
 var (
-	nodeInfo = Metric{"ringlet_node_info", gauge, []string{"node", "version"},
-		"1: the node and the version of its program."}
-	nodeState = Metric{"ringlet_node_state", gauge, []string{"state"},
-		"1 for the state the node is in, 0 for the others."}
-	nodeChanging = Metric{"ringlet_node_in_between", gauge, nil, "1 while a transition is under way."}
-	nodeDegraded = Metric{"ringlet_node_degraded", gauge, nil, "1 while it works, but not as it should."}
-	nodeRun      = Metric{"ringlet_node_run_number", gauge, nil,
-		"Number of the run its counters belong to; 0 before the first."}
-	nodeProcs    = Metric{"ringlet_node_processors", gauge, nil, "Processors that the process may use at a time."}
-	nodeMemory   = Metric{"ringlet_node_memory_limit_bytes", gauge, nil, "Memory that the process may use."}
-	nodeDisk     = Metric{"ringlet_node_output_disk_bytes", gauge, nil, "Size of the file system of the output."}
-	nodeDiskFree = Metric{"ringlet_node_output_disk_free_bytes", gauge, nil,
-		"What is free of the file system of the output."}
-	nodeBarrier = Metric{"ringlet_ru_barrier_wait_seconds", summary, nil, "Time in the barrier, per epoch."}
-	nodeWritten = Metric{"ringlet_peer_bytes_written_total", counted, []string{"peer"},
-		"Bytes that the readout unit has written to the builder unit of a peer."}
-	nodeSent = Metric{"ringlet_peer_chunks_sent_total", counted, []string{"peer"},
-		"Chunks sent to a peer, repetitions included."}
-	nodeResent = Metric{"ringlet_peer_chunks_resent_total", counted, []string{"peer"}, "Chunks sent to a peer again."}
-	nodePlaced = Metric{"ringlet_peer_chunks_placed_total", counted, []string{"peer"},
-		"Chunks of a peer that were put in their place."}
-	nodeDuplicate = Metric{"ringlet_peer_chunks_duplicate_total", counted, []string{"peer"},
-		"Chunks of a peer that had been here before."}
+	ofNode metrics
+
+	nodeInfo = ofNode.add("ringlet_node_info", gauge,
+		"1: the node and the version of its program.", "node", "version")
+	nodeState = ofNode.add("ringlet_node_state", gauge,
+		"1 for the state the node is in, 0 for the others.", "state")
+	nodeChanging = ofNode.add("ringlet_node_in_between", gauge, "1 while a transition is under way.")
+	nodeDegraded = ofNode.add("ringlet_node_degraded", gauge, "1 while it works, but not as it should.")
+	nodeRun      = ofNode.add("ringlet_node_run_number", gauge,
+		"Number of the run its counters belong to; 0 before the first.")
+	nodeProcs    = ofNode.add("ringlet_node_processors", gauge, "Processors that the process may use at a time.")
+	nodeMemory   = ofNode.add("ringlet_node_memory_limit_bytes", gauge, "Memory that the process may use.")
+	nodeDisk     = ofNode.add("ringlet_node_output_disk_bytes", gauge, "Size of the file system of the output.")
+	nodeDiskFree = ofNode.add("ringlet_node_output_disk_free_bytes", gauge,
+		"What is free of the file system of the output.")
+	nodeBarrier = ofNode.add("ringlet_ru_barrier_wait_seconds", summary, "Time in the barrier, per epoch.")
+	nodeWritten = ofNode.add("ringlet_peer_bytes_written_total", counted,
+		"Bytes that the readout unit has written to the builder unit of a peer.", "peer")
+	nodeSent = ofNode.add("ringlet_peer_chunks_sent_total", counted,
+		"Chunks sent to a peer, repetitions included.", "peer")
+	nodeResent = ofNode.add("ringlet_peer_chunks_resent_total", counted, "Chunks sent to a peer again.", "peer")
+	nodePlaced = ofNode.add("ringlet_peer_chunks_placed_total", counted,
+		"Chunks of a peer that were put in their place.", "peer")
+	nodeDuplicate = ofNode.add("ringlet_peer_chunks_duplicate_total", counted,
+		"Chunks of a peer that had been here before.", "peer")
 )
 
 // histogramBarrier is the name of the histogram in a report.
 const histogramBarrier = "barrier_us"
 
 // NodeMetrics are those of a node with these counters; what Go and the kernel tell comes on top.
-func NodeMetrics(counters counter.List) []Metric {
-	all := []Metric{
-		nodeInfo, nodeState, nodeChanging, nodeDegraded, nodeRun, nodeProcs, nodeMemory, nodeDisk, nodeDiskFree, nodeBarrier,
-		nodeWritten, certificateEnd,
-		nodeSent, nodeResent, nodePlaced, nodeDuplicate,
-	}
-	for i := range counters {
-		all = append(all, ofCounter(&counters[i]))
-	}
-	return all
-}
+func NodeMetrics(counters counter.List) []Metric { return ofNode.with(counters, ofCounter) }
 
 // States of the component state machine that are stable.
 var states = []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Error"}
@@ -62,20 +54,11 @@ var states = []string{"Offline", "NotReady", "Ready", "Running", "Paused", "Erro
 // when its certificate is good.
 func Node(counters counter.List, certified func() time.Time) func(report func() *nodev1.Report) http.Handler {
 	return func(report func() *nodev1.Report) http.Handler {
-		return handler(nodeCollector{counters, report}, certificate(certified))
+		return handler(func(out chan<- prometheus.Metric) { tellNode(out, counters, report()) }, certified)
 	}
 }
 
-type nodeCollector struct {
-	counters counter.List
-	report   func() *nodev1.Report
-}
-
-// Describe says nothing beforehand: which counters there are is for the report to say.
-func (nodeCollector) Describe(chan<- *prometheus.Desc) {}
-
-func (c nodeCollector) Collect(out chan<- prometheus.Metric) {
-	r := c.report()
+func tellNode(out chan<- prometheus.Metric, counters counter.List, r *nodev1.Report) {
 	nodeInfo.tell(out, 1, r.GetName(), r.GetVersion())
 	for _, s := range states {
 		nodeState.tell(out, flag(s == r.GetStatus().GetState()), s)
@@ -90,17 +73,17 @@ func (c nodeCollector) Collect(out chan<- prometheus.Metric) {
 		nodeDisk.tell(out, float64(m.GetDiskBytes()))
 		nodeDiskFree.tell(out, float64(m.GetDiskFreeBytes()))
 	}
-	for i := range c.counters {
-		tellCounter(out, &c.counters[i], r.GetCounters())
+	for i := range counters {
+		tellCounter(out, &counters[i], r.GetCounters())
 	}
 	for _, l := range r.GetLinks() {
 		for _, x := range [...]struct {
 			of *Metric
 			v  uint64
 		}{
-			{&nodeWritten, l.GetBytesWritten()}, {&nodeSent, l.GetChunksSent()}, {&nodeResent, l.GetChunksResent()},
-			{&nodePlaced, l.GetChunksPlaced()},
-			{&nodeDuplicate, l.GetChunksDuplicate()},
+			{nodeWritten, l.GetBytesWritten()}, {nodeSent, l.GetChunksSent()}, {nodeResent, l.GetChunksResent()},
+			{nodePlaced, l.GetChunksPlaced()},
+			{nodeDuplicate, l.GetChunksDuplicate()},
 		} {
 			x.of.tell(out, float64(x.v), l.GetPeer())
 		}

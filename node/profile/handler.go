@@ -149,5 +149,5 @@ func index(w http.ResponseWriter, names []string) {
 		Seconds float64
 		Kinds   []string
 		Of      []of
-	}{Default.Seconds(), kinds(), all})
+	}{usual.Seconds(), kinds(), all})
 }

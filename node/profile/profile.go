@@ -26,8 +26,8 @@ func kinds() []string { return append([]string{cpu, Trace}, moments...) }
 // longest is how long a profile may take: whoever asks may go away, and the process goes on paying.
 const longest = 2 * time.Minute
 
-// Default is how long a profile takes where nobody says.
-const Default = 10 * time.Second
+// usual is how long a profile takes where nobody says.
+const usual = 10 * time.Second
 
 // A KindError asks for a profile that there is none of, or for too long.
 type KindError struct{ Why string }
@@ -46,13 +46,13 @@ func check(kind string, length time.Duration) error {
 }
 
 // Take writes a profile of this process. One of a moment takes no time, whatever is asked; of the others 0 means
-// Default. ctx ends one early: what there is of it is written.
+// usual. ctx ends one early: what there is of it is written.
 func Take(ctx context.Context, w io.Writer, kind string, length time.Duration) error {
 	if err := check(kind, length); err != nil {
 		return err
 	}
 	if length == 0 {
-		length = Default
+		length = usual
 	}
 	switch kind {
 	case cpu:

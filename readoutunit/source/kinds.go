@@ -28,9 +28,9 @@ type Row struct {
 	Measure func(ctx context.Context, f *os.File, s Settings) (Needs, error)
 }
 
-// Kinds is the table of sources. The setting input chooses: none is generated data, a name of this table with a colon
+// table is the table of sources. The setting input chooses: none is generated data, a name of this table with a colon
 // is that kind, anything else is a file.
-var Kinds = []Row{
+var table = []Row{
 	{
 		Kind: kinds.Kind{Name: "generated", Help: "detector-like data, made of the seed"},
 		Made: true,
@@ -47,15 +47,15 @@ var Kinds = []Row{
 // Of returns the kind that an input chooses, and what the input says to it.
 func Of(input string) (Row, string) {
 	if input == "" {
-		return Kinds[0], ""
+		return table[0], ""
 	}
 	name, rest, colon := strings.Cut(input, ":")
-	for _, r := range Kinds[1:] {
+	for _, r := range table[1:] {
 		if colon && r.Name == name {
 			return r, rest
 		}
 	}
-	return Kinds[1], input
+	return table[1], input
 }
 
 func openGenerated(_ context.Context, s Settings) (Source, error) {

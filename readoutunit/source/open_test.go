@@ -94,8 +94,8 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if needs.Streams != r.Cabling().Streams() || needs.Sources != r.Cabling().sources() || needs.MaxMEP != r.MaxMEP() {
-			t.Errorf("%+v: %+v, and a unit finds %d streams and %d bytes", c, needs, r.Cabling().Streams(), r.MaxMEP())
+		if needs.Streams != r.cabled().Streams() || needs.Sources != r.cabled().sources() || needs.MaxMEP != r.MaxMEP() {
+			t.Errorf("%+v: %+v, and a unit finds %d streams and %d bytes", c, needs, r.cabled().Streams(), r.MaxMEP())
 		}
 		r.Close()
 	}

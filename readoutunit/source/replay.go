@@ -64,8 +64,8 @@ type Replay struct {
 	counters counters
 }
 
-// Cabling says which stream carries which banks.
-func (r *Replay) Cabling() *Cabling { return r.cabling }
+// cabled says which stream carries which banks.
+func (r *Replay) cabled() *Cabling { return r.cabling }
 
 // events is the number of events that Next will give, all blocks together; endless says that there is no such number.
 func (r *Replay) events() (n uint64, endless bool) {

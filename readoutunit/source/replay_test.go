@@ -134,10 +134,10 @@ func TestReplaySample(t *testing.T) {
 				if st := r.Stats(); st.Events != 10 || st.Blocks != uint64((10+packing-1)/packing) {
 					t.Errorf("%+v", st)
 				}
-				if n := r.Cabling().Streams(); n < minStreams || rus*n > 20 {
+				if n := r.cabled().Streams(); n < minStreams || rus*n > 20 {
 					t.Errorf("%d streams per RU", n)
 				}
-				t.Logf("%d streams per RU, blocks ≤ %d, MEPs ≤ %d bytes", r.Cabling().Streams(), r.MaxBlock(), r.MaxMEP())
+				t.Logf("%d streams per RU, blocks ≤ %d, MEPs ≤ %d bytes", r.cabled().Streams(), r.MaxBlock(), r.MaxMEP())
 			})
 		}
 	}

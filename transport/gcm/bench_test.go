@@ -13,27 +13,27 @@ func BenchmarkGCM(b *testing.B) {
 		cold[i] = byte(i >> 9)
 	}
 	for _, n := range []int{85, 1424, 8972, 65536} {
-		for form := Wide; form <= Library; form++ {
-			if !form.possible() {
+		for f := wideForm; f <= libraryForm; f++ {
+			if !f.possible() {
 				continue
 			}
 			for _, memory := range []struct {
 				name  string
 				bytes []byte
 			}{{"hot", cold[:2*(n+Overhead)]}, {"cold", cold}} {
-				b.Run(fmt.Sprintf("seal/%d/%v/%s", n, form, memory.name), func(b *testing.B) {
-					benchmarkSeal(b, form, n, memory.bytes)
+				b.Run(fmt.Sprintf("seal/%d/%v/%s", n, f, memory.name), func(b *testing.B) {
+					benchmarkSeal(b, f, n, memory.bytes)
 				})
-				b.Run(fmt.Sprintf("open/%d/%v/%s", n, form, memory.name), func(b *testing.B) {
-					benchmarkOpen(b, form, n, memory.bytes)
+				b.Run(fmt.Sprintf("open/%d/%v/%s", n, f, memory.name), func(b *testing.B) {
+					benchmarkOpen(b, f, n, memory.bytes)
 				})
 			}
 		}
 	}
 }
 
-func benchmarkSeal(b *testing.B, form Form, n int, memory []byte) {
-	a := must(b, make([]byte, KeySize), form)
+func benchmarkSeal(b *testing.B, f form, n int, memory []byte) {
+	a := must(b, make([]byte, KeySize), f)
 	out, nonce := make([]byte, 0, n+Overhead), make([]byte, NonceSize)
 	b.SetBytes(int64(n))
 	at := 0
@@ -46,8 +46,8 @@ func benchmarkSeal(b *testing.B, form Form, n int, memory []byte) {
 }
 
 // benchmarkOpen opens messages that were sealed into the memory before.
-func benchmarkOpen(b *testing.B, form Form, n int, memory []byte) {
-	a := must(b, make([]byte, KeySize), form)
+func benchmarkOpen(b *testing.B, f form, n int, memory []byte) {
+	a := must(b, make([]byte, KeySize), f)
 	plain, nonce := make([]byte, n), make([]byte, NonceSize)
 	out := make([]byte, 0, n)
 	step := n + Overhead

@@ -20,34 +20,34 @@ const maxLength = (1<<32 - 2) * blockSize
 
 var errOpen = errors.New("gcm: the message is not authentic")
 
-// Form is a way to compute the cipher. All forms give the same bytes.
-type Form int
+// form is a way to compute the cipher. All forms give the same bytes.
+type form int
 
 // The forms, the best first.
 const (
-	Wide    Form = iota // VAES and VPCLMULQDQ on registers of 512 bits
-	Narrow              // the same on registers of 256 bits
-	Library             // crypto/cipher
+	wideForm    form = iota // VAES and VPCLMULQDQ on registers of 512 bits
+	narrowForm              // the same on registers of 256 bits
+	libraryForm             // crypto/cipher
 )
 
-func (f Form) String() string {
+func (f form) String() string {
 	return [...]string{"vaes-512", "vaes-256", "crypto/cipher"}[f]
 }
 
 // possible says whether this processor can compute the form.
-func (f Form) possible() bool {
+func (f form) possible() bool {
 	switch f {
-	case Wide:
+	case wideForm:
 		return hasWide
-	case Narrow:
+	case narrowForm:
 		return hasNarrow
 	}
-	return f == Library
+	return f == libraryForm
 }
 
-// Best is the first form that this processor can compute.
-func Best() Form {
-	f := Wide
+// best is the first form that this processor can compute.
+func best() form {
+	f := wideForm
 	for !f.possible() {
 		f++
 	}
@@ -55,11 +55,11 @@ func Best() Form {
 }
 
 // New is an AEAD with the key in the best form.
-func New(key []byte) (cipher.AEAD, error) { return NewForm(key, Best()) }
+func New(key []byte) (cipher.AEAD, error) { return newForm(key, best()) }
 
-// NewForm is an AEAD in one form, for comparisons. Errors: a key that has not KeySize bytes, a form that this processor
+// newForm is an AEAD in one form, for comparisons. Errors: a key that has not KeySize bytes, a form that this processor
 // lacks.
-func NewForm(key []byte, f Form) (cipher.AEAD, error) {
+func newForm(key []byte, f form) (cipher.AEAD, error) {
 	if len(key) != KeySize {
 		return nil, fmt.Errorf("gcm: a key of %d bytes; it must have %d", len(key), KeySize)
 	}
@@ -70,7 +70,7 @@ func NewForm(key []byte, f Form) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f == Library {
+	if f == libraryForm {
 		return cipher.NewGCM(block)
 	}
 	return assembled(key, block, f), nil

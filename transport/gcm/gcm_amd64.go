@@ -25,8 +25,8 @@ type aead struct {
 	wide bool
 }
 
-func assembled(key []byte, block cipher.Block, f Form) cipher.AEAD {
-	a := &aead{wide: f == Wide}
+func assembled(key []byte, block cipher.Block, f form) cipher.AEAD {
+	a := &aead{wide: f == wideForm}
 	a.expand(key, block)
 	return a
 }

@@ -25,8 +25,8 @@ func TestNothingBeyond(t *testing.T) {
 		return m[page : 3*page : 3*page]
 	}
 	in, out, extra := region(), region(), region()
-	each(t, func(t *testing.T, form Form) {
-		a := must(t, make([]byte, KeySize), form)
+	each(t, func(t *testing.T, f form) {
+		a := must(t, make([]byte, KeySize), f)
 		nonce := extra[:NonceSize]
 		for n := range 1200 {
 			for _, end := range []bool{true, false} {

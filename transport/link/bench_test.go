@@ -108,7 +108,7 @@ func BenchmarkLink(b *testing.B) {
 		s.settle()
 	}
 	chunks := s.core[1].Stats().ChunksPlaced
-	if chunks != uint64(b.N*chunksOf(len(data), Unit(1415))) || s.core[0].Stats().WritesCompleted != uint64(b.N) {
+	if chunks != uint64(b.N*chunksOf(len(data), unit(1415))) || s.core[0].Stats().WritesCompleted != uint64(b.N) {
 		b.Fatalf("%d chunks placed in %d writes", chunks, b.N)
 	}
 	b.ReportMetric(float64(b.Elapsed())/float64(time.Nanosecond)/float64(chunks), "ns/chunk")

@@ -162,7 +162,7 @@ func New(cfg Config) *Core {
 	}
 	c := &Core{
 		cfg:     cfg,
-		unit:    Unit(cfg.MaxDatagram),
+		unit:    unit(cfg.MaxDatagram),
 		path:    newPath(cfg.MaxDatagram, cfg.Base),
 		tx:      make([]outTx, maxTx),
 		freeTx:  make([]uint16, 0, maxTx),
@@ -184,8 +184,8 @@ func New(cfg Config) *Core {
 	return c
 }
 
-// Unit is the number of bytes in a full chunk, for a carrier with the given datagram size.
-func Unit(maxDatagram int) int { return maxDatagram - headerSize - writeHeaderSize }
+// unit is the number of bytes in a full chunk, for a carrier with the given datagram size.
+func unit(maxDatagram int) int { return maxDatagram - headerSize - writeHeaderSize }
 
 // Write queues a remote write. It reports false when the request queue is full; a completion will make room.
 func (c *Core) Write(w Write) bool { return c.push(op{Write: w}) }

@@ -120,7 +120,7 @@ func TestFullRequestQueueMakesRoom(t *testing.T) {
 // TestRefusalEndsALongWrite: a write of three transactions runs out of its grant in the first.
 func TestRefusalEndsALongWrite(t *testing.T) {
 	d := newDuo(t, Config{MaxDatagram: MinDatagram})
-	unit := Unit(MinDatagram)
+	unit := unit(MinDatagram)
 	for round := range 3 {
 		d.events = [2][]Event{}
 		d.write(0, 0, pattern(3*maxChunks*unit, 1), 7)

@@ -55,7 +55,7 @@ func TestAGapIsToldAtOnce(t *testing.T) {
 		}
 		return from == 0 && n == 5
 	}
-	d.write(0, 0, pattern(10*Unit(1415), 1), 1)
+	d.write(0, 0, pattern(10*unit(1415), 1), 1)
 	d.settle()
 	if d.drop = nil; n < 11 {
 		t.Errorf("%d datagrams were sent before any time has passed, want 10 and a repetition", n)

@@ -40,7 +40,7 @@ func TestLostTailOfABurstCostsOneProbe(t *testing.T) {
 		n++
 		return n > 10 && n <= 20
 	}
-	d.write(0, 0, pattern(20*Unit(1415), 1), 1)
+	d.write(0, 0, pattern(20*unit(1415), 1), 1)
 	if !d.run(second) {
 		t.Fatal("stuck")
 	}
@@ -78,7 +78,7 @@ func TestLongPartitionIsSurvivedQuietly(t *testing.T) {
 
 // dmoves queues n dmoves of one full chunk each.
 func dmoves(d *duo, n int, deadline int64) {
-	unit := Unit(1415)
+	unit := unit(1415)
 	for i := range n {
 		w := Write{
 			Ref: d.ref[0], Offset: uint32(i % 100 * unit), Data: pattern(unit, byte(i)), Dmove: true, Deadline: deadline,
