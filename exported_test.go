@@ -28,8 +28,12 @@ type names struct {
 // away sees so what was kept for it. A method counts as named where an interface has its name, or any selector of
 // another package; a type also in what another exported name is made of; a constant with its type and its group.
 func TestExportedNamesHaveACaller(t *testing.T) {
-	n := names{declared: map[string]token.Position{}, used: map[string]bool{}, asked: map[string]bool{},
-		selected: map[string][]string{}}
+	n := names{
+		declared: map[string]token.Position{},
+		used:     map[string]bool{},
+		asked:    map[string]bool{},
+		selected: map[string][]string{},
+	}
 	for _, name := range ofOthers {
 		n.asked["."+name] = true
 	}

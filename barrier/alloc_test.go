@@ -58,7 +58,12 @@ func (e *echo) Signal(to int, payload []byte) error {
 	if err != nil || m.Kind != Arrive {
 		return err
 	}
-	putMessage(e.buf[:], Message{Kind: Release, From: m.To, To: m.From, Epoch: m.Epoch})
+	putMessage(e.buf[:], Message{
+		Kind:  Release,
+		From:  m.To,
+		To:    m.From,
+		Epoch: m.Epoch,
+	})
 	return e.b.Deliver(to, e.buf[:])
 }
 

@@ -220,8 +220,11 @@ func (b *Barrier) conclude(epoch uint64, start time.Time) error {
 		return nil
 	}
 	return &TimeoutError{
-		Rank: b.rank, Epoch: epoch, After: time.Since(start),
-		Missing: b.core.missing(), WaitingFor: b.core.waitingFor(),
+		Rank:       b.rank,
+		Epoch:      epoch,
+		After:      time.Since(start),
+		Missing:    b.core.missing(),
+		WaitingFor: b.core.waitingFor(),
 	}
 }
 
@@ -242,8 +245,11 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 	case int(m.From) != from:
 		b.stats.Spoofed++
 		return &messageError{
-			Rank: b.rank, Epoch: b.core.Epoch(), Message: m, Reason: errWrongRank,
-			Detail: fmt.Sprintf("it came from rank %d", from),
+			Rank:    b.rank,
+			Epoch:   b.core.Epoch(),
+			Message: m,
+			Reason:  errWrongRank,
+			Detail:  fmt.Sprintf("it came from rank %d", from),
 		}
 	}
 	b.acts.Released = false

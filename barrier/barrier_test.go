@@ -343,7 +343,12 @@ func TestEndedContextDoesNotEnter(t *testing.T) {
 }
 
 func TestLongListsStayReadable(t *testing.T) {
-	err := &TimeoutError{Rank: 0, Epoch: 3, After: 1500 * time.Millisecond, Missing: upTo(40)}
+	err := &TimeoutError{
+		Rank:    0,
+		Epoch:   3,
+		After:   1500 * time.Millisecond,
+		Missing: upTo(40),
+	}
 	if !strings.HasSuffix(err.Error(), "14, 15 and 24 more missing") {
 		t.Error(err)
 	}

@@ -22,7 +22,12 @@ type bracket struct {
 
 func newBracket(kind Kind, n, rank int) *bracket {
 	t := tree{kind: kind, n: n}
-	b := &bracket{tree: t, rank: rank, up: t.parent(rank), down: t.children(rank)}
+	b := &bracket{
+		tree: t,
+		rank: rank,
+		up:   t.parent(rank),
+		down: t.children(rank),
+	}
 	b.arrived = make([]uint64, (b.down+63)/64)
 	return b
 }

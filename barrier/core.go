@@ -128,7 +128,12 @@ func (c *Core) Counters() Counters { return c.counters }
 // ended at once: there is nobody to wait for, or all others are waiting.
 func (c *Core) enter(epoch uint64, now int64, a *Actions) error {
 	if epoch != c.epoch || c.inside {
-		return &enterError{Rank: c.rank, Asked: epoch, Epoch: c.epoch, Inside: c.inside}
+		return &enterError{
+			Rank:   c.rank,
+			Asked:  epoch,
+			Epoch:  c.epoch,
+			Inside: c.inside,
+		}
 	}
 	c.inside = true
 	c.entered.merge(alone(c.rank, now, c.offer))
@@ -208,9 +213,20 @@ func (c *Core) refuse(m Message, reason error, detail string) error {
 	case errors.Is(reason, errAhead):
 		c.counters.Ahead++
 	}
-	return &messageError{Rank: c.rank, Epoch: c.epoch, Message: m, Reason: reason, Detail: detail}
+	return &messageError{
+		Rank:    c.rank,
+		Epoch:   c.epoch,
+		Message: m,
+		Reason:  reason,
+		Detail:  detail,
+	}
 }
 
 func (c *Core) message(kind messageKind, to int, epoch uint64) Message {
-	return Message{Kind: kind, From: uint16(c.rank), To: uint16(to), Epoch: epoch}
+	return Message{
+		Kind:  kind,
+		From:  uint16(c.rank),
+		To:    uint16(to),
+		Epoch: epoch,
+	}
 }

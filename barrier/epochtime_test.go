@@ -46,8 +46,12 @@ func (a *agenda) Pop() any {
 
 func newTimed(t testing.TB, kind Kind, n int, port, flight int64) *timed {
 	return &timed{
-		net: newNet(t, kind, n), port: port, flight: flight,
-		clocks: make([]int64, n), out: make([]int64, n), in: make([]int64, n),
+		net:    newNet(t, kind, n),
+		port:   port,
+		flight: flight,
+		clocks: make([]int64, n),
+		out:    make([]int64, n),
+		in:     make([]int64, n),
 	}
 }
 

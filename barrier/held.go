@@ -53,17 +53,35 @@ type part struct {
 
 // nobodyYet is the empty set.
 func nobodyYet() part {
-	return part{last: Nobody, at: math.MinInt64, second: math.MinInt64, first: math.MaxInt64, least: math.MaxUint32}
+	return part{
+		last:   Nobody,
+		at:     math.MinInt64,
+		second: math.MinInt64,
+		first:  math.MaxInt64,
+		least:  math.MaxUint32,
+	}
 }
 
 // alone is the set of one rank, with what it offers: the one before it is never.
 func alone(rank int, now int64, offer uint32) part {
-	return part{last: rank, at: now, second: now - never, first: now, least: offer}
+	return part{
+		last:   rank,
+		at:     now,
+		second: now - never,
+		first:  now,
+		least:  offer,
+	}
 }
 
 // heard is the set that a message speaks for.
 func (l Lag) heard(now int64) part {
-	return part{last: int(l.Last), at: now, second: now - int64(l.By), first: now - int64(l.Span), least: l.Least}
+	return part{
+		last:   int(l.Last),
+		at:     now,
+		second: now - int64(l.By),
+		first:  now - int64(l.Span),
+		least:  l.Least,
+	}
 }
 
 // merge adds a set. Where both have the same last rank it was seen over two ways,

@@ -13,7 +13,12 @@ import (
 var goldenMessages = map[string]Message{
 	"arrive": {Kind: Arrive, From: 3, To: 2, Epoch: 7, Lag: Lag{Last: 3, By: never, Least: 5}},
 	"release": {Kind: Release, From: 0, To: 4, Epoch: 0x0123456789abcdef,
-		Lag: Lag{Last: 0x1234, By: 1500, Span: 70000, Least: never}},
+		Lag: Lag{
+			Last:  0x1234,
+			By:    1500,
+			Span:  70000,
+			Least: never,
+		}},
 	"query":        {Kind: Query, From: 1, To: 0, Origin: 1, Epoch: 1<<32 - 1},
 	"query path":   {Kind: Query, From: 4, To: 0, Origin: 1, Epoch: 9, Path: 6},
 	"reply sent":   {Kind: Reply, From: 0, To: 4, Origin: 1, Epoch: 9, Rank: 0, Standing: Sent, Path: 0x8002},

@@ -170,7 +170,12 @@ func (e *slotTooSmallError) Error() string {
 func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	if reason := a.object(m); reason != "" {
 		a.stats.Refused++
-		return false, &announceError{RU: int(m.RU), Slot: m.Slot, MEP: m.MEP, Reason: reason}
+		return false, &announceError{
+			RU:     int(m.RU),
+			Slot:   m.Slot,
+			MEP:    m.MEP,
+			Reason: reason,
+		}
 	}
 	s := &a.slots[m.Slot]
 	if s.phase == idle {
@@ -386,7 +391,12 @@ func (a *Assembler) places(i int, to []mfpPlace, all bool) []mfpPlace {
 		}
 		off := p.offset
 		for _, e := range p.entries {
-			to = append(to, mfpPlace{Source: source, Offset: off, Size: int(e.Size), CRC: e.CRC})
+			to = append(to, mfpPlace{
+				Source: source,
+				Offset: off,
+				Size:   int(e.Size),
+				CRC:    e.CRC,
+			})
 			off += padded(e.Size)
 			source++
 		}

@@ -75,7 +75,11 @@ func cut(t *rapid.T, ru, slot int, s *modelSlot) []*placing.Announce {
 	for first := 0; first < len(sizes); {
 		n := min(len(sizes)-first, rapid.SampledFrom([]int{1, 2, placing.MaxEntries, placing.MaxEntries}).Draw(t, "entries"))
 		a := &placing.Announce{
-			RU: uint16(ru), Slot: uint32(slot), MEP: s.mep, Attempt: s.attempt, First: uint16(first),
+			RU:      uint16(ru),
+			Slot:    uint32(slot),
+			MEP:     s.mep,
+			Attempt: s.attempt,
+			First:   uint16(first),
 			Streams: uint16(len(sizes)),
 		}
 		for i, size := range sizes[first : first+n] {
@@ -235,7 +239,11 @@ func (m *assemblerModel) badAnnounce(t *rapid.T) {
 	ru := rapid.IntRange(0, m.rus-1).Draw(t, "ru")
 	s := &m.slots[i]
 	bad := placing.Announce{
-		RU: uint16(ru), Slot: uint32(i), MEP: s.mep, Attempt: s.attempt, Streams: uint16(len(s.sizes[ru])),
+		RU:      uint16(ru),
+		Slot:    uint32(i),
+		MEP:     s.mep,
+		Attempt: s.attempt,
+		Streams: uint16(len(s.sizes[ru])),
 		Entries: []placing.Entry{{Size: 40}},
 	}
 	if len(s.messages[ru]) > 0 {
@@ -371,8 +379,13 @@ func TestHugeSizes(t *testing.T) {
 	ready := false
 	for ru := range 2 {
 		for first := 0; first < each; first += placing.MaxEntries {
-			m := placing.Announce{RU: uint16(ru), Attempt: 1, First: uint16(first), Streams: each,
-				Entries: entries[:min(placing.MaxEntries, each-first)]}
+			m := placing.Announce{
+				RU:      uint16(ru),
+				Attempt: 1,
+				First:   uint16(first),
+				Streams: each,
+				Entries: entries[:min(placing.MaxEntries, each-first)],
+			}
 			if ready, err = a.Announce(&m); err != nil {
 				break
 			}
@@ -412,8 +425,12 @@ type circuit struct {
 func newCircuit(rus int) *circuit {
 	c := &circuit{a: NewAssembler(rus, 4, 4096, Pull{})}
 	for ru := range rus {
-		c.m = append(c.m, placing.Announce{RU: uint16(ru), Attempt: 1, Streams: 3,
-			Entries: slices.Repeat([]placing.Entry{{Size: 40}}, 3)})
+		c.m = append(c.m, placing.Announce{
+			RU:      uint16(ru),
+			Attempt: 1,
+			Streams: 3,
+			Entries: slices.Repeat([]placing.Entry{{Size: 40}}, 3),
+		})
 	}
 	return c
 }

@@ -180,8 +180,12 @@ func New(cfg Config) (*Builder, error) {
 	pages := (cfg.Slots.Len()*cfg.Slots.SlotSize() + shmem.PageSize - 1) / shmem.PageSize
 	for i, rank := range cfg.RURanks {
 		b.byRank[rank] = i
-		rules = append(rules, shmem.PageRule{FirstPage: first, Pages: pages, Peer: shmem.Peer(rank),
-			Access: shmem.AccessNwrite})
+		rules = append(rules, shmem.PageRule{
+			FirstPage: first,
+			Pages:     pages,
+			Peer:      shmem.Peer(rank),
+			Access:    shmem.AccessNwrite,
+		})
 	}
 	var err error
 	if b.segment, err = cfg.Table.ExportSegment(cfg.Slots.Segment(), rules...); err != nil {
@@ -277,7 +281,12 @@ func (b *Builder) grant(slot, ru int) error {
 	}
 	b.asm.Granted(slot, ru, ref)
 	g := placing.Grant{
-		Slot: uint32(slot), Attempt: mep.Attempt, MEP: mep.MEP, Window: ref.Window, Gen: ref.Gen, Length: uint32(size),
+		Slot:    uint32(slot),
+		Attempt: mep.Attempt,
+		MEP:     mep.MEP,
+		Window:  ref.Window,
+		Gen:     ref.Gen,
+		Length:  uint32(size),
 	}
 	b.message = g.Append(b.message[:0])
 	if err := b.cfg.Signaler.Signal(rank, b.message); err != nil {

@@ -42,7 +42,13 @@ func TestBuilds(t *testing.T) {
 				t.Errorf("done %v ago", age)
 			}
 			got.Done = time.Time{}
-			want := Result{Slot: slot, MEP: mep + uint64(slot), Attempt: 1, Outcome: Built, Events: rigPacking}
+			want := Result{
+				Slot:    slot,
+				MEP:     mep + uint64(slot),
+				Attempt: 1,
+				Outcome: Built,
+				Events:  rigPacking,
+			}
 			if got != want {
 				t.Errorf("%+v, not %+v", got, want)
 			}
@@ -50,8 +56,13 @@ func TestBuilds(t *testing.T) {
 	}
 	for i, b := range r.sink.meps {
 		checkMEP(t, b, uint64(i), len(r.ranks)*rigStreams)
-		if diff := cmp.Diff(sink.Meta{Run: 9, MEP: uint64(i), FirstEvent: uint64(i) * rigPacking, Events: rigPacking,
-			Attempt: 1}, r.sink.metas[i]); diff != "" {
+		if diff := cmp.Diff(sink.Meta{
+			Run:        9,
+			MEP:        uint64(i),
+			FirstEvent: uint64(i) * rigPacking,
+			Events:     rigPacking,
+			Attempt:    1,
+		}, r.sink.metas[i]); diff != "" {
 			t.Error(diff)
 		}
 	}

@@ -26,8 +26,15 @@ type BuilderStats struct {
 func (b *Builder) Stats() BuilderStats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := BuilderStats{Suspensions: b.suspensions, Suspended: b.suspended, InSink: b.inSink.Read(),
-		Flushing: b.flushing.Read(), Unsafe: b.commit.untold(), Rejected: b.rejected, Slots: b.final}
+	s := BuilderStats{
+		Suspensions: b.suspensions,
+		Suspended:   b.suspended,
+		InSink:      b.inSink.Read(),
+		Flushing:    b.flushing.Read(),
+		Unsafe:      b.commit.untold(),
+		Rejected:    b.rejected,
+		Slots:       b.final,
+	}
 	s.Stats = b.asm.Stats()
 	if !b.closed {
 		s.Slots = b.cfg.Slots.Stats()

@@ -207,14 +207,25 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	first := &f.places[0]
 	m, err := event.ParseMFP(read[first.Offset : first.Offset+first.Size])
 	if err != nil {
-		return &integrityError{MEP: mep.MEP, Source: first.Source, Reason: err.Error(), Cause: err}
+		return &integrityError{
+			MEP:    mep.MEP,
+			Source: first.Source,
+			Reason: err.Error(),
+			Cause:  err,
+		}
 	}
 	from := m.FirstEvent() // once
 	if want := mep.MEP * uint64(b.cfg.Packing); b.cfg.Packing > 0 && from != want {
 		why := fmt.Sprintf("the MFP has events from %d, the MEP from %d", from, want)
 		return &integrityError{MEP: mep.MEP, Reason: why}
 	}
-	meta := sink.Meta{Run: b.cfg.Run, MEP: mep.MEP, FirstEvent: from, Events: m.N(), Attempt: mep.Attempt}
+	meta := sink.Meta{
+		Run:        b.cfg.Run,
+		MEP:        mep.MEP,
+		FirstEvent: from,
+		Events:     m.N(),
+		Attempt:    mep.Attempt,
+	}
 	if b.stays() {
 		err = b.cfg.Sink.Write(b.ctx, meta, memory)
 	} else {
@@ -290,7 +301,12 @@ func (b *Builder) findPlaces(slot int, mep uint64, memory []byte) error {
 				return &integrityError{MEP: mep, Source: uint16(source), Reason: fmt.Sprintf(
 					"its size is told as %d bytes, and %d are left of the part of readout unit %d", e.Size, length-at, ru)}
 			}
-			f.places = append(f.places, mfpPlace{Source: uint16(source), Offset: off + at, Size: int(e.Size), CRC: e.CRC})
+			f.places = append(f.places, mfpPlace{
+				Source: uint16(source),
+				Offset: off + at,
+				Size:   int(e.Size),
+				CRC:    e.CRC,
+			})
 			at += padded(e.Size)
 		}
 		if at != length {

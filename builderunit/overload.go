@@ -66,7 +66,13 @@ func (b *Builder) discarder() {
 		results, refs = results[:0], refs[:0]
 		for _, i := range slots {
 			mep := b.asm.Slot(int(i))
-			results = append(results, Result{Slot: int(i), MEP: mep.MEP, Attempt: mep.Attempt, Outcome: Discarded, Done: at})
+			results = append(results, Result{
+				Slot:    int(i),
+				MEP:     mep.MEP,
+				Attempt: mep.Attempt,
+				Outcome: Discarded,
+				Done:    at,
+			})
 			refs = b.asm.Refs(int(i), refs)
 		}
 		b.mu.Unlock()

@@ -64,7 +64,12 @@ func TestDiscards(t *testing.T) {
 		for mep := uint64(2); mep < many; mep++ {
 			slot := int(mep)%2 + 2
 			o.build(slot, mep)
-			want := Result{Slot: slot, MEP: mep, Attempt: 1, Outcome: Discarded}
+			want := Result{
+				Slot:    slot,
+				MEP:     mep,
+				Attempt: 1,
+				Outcome: Discarded,
+			}
 			got := o.result()
 			if got.Done.IsZero() {
 				t.Error("nobody knows when it was there")
@@ -128,7 +133,12 @@ func TestSuspensionsTakeTurns(t *testing.T) {
 		of := rapid.IntRange(1, 5).Draw(t, "of")
 		over := time.Duration(0)
 		for i := range 20 {
-			s := Suspension{Every: every, For: last, Turn: i % of, Of: of}
+			s := Suspension{
+				Every: every,
+				For:   last,
+				Turn:  i % of,
+				Of:    of,
+			}
 			begin := s.begin(i / of)
 			if begin <= over && i > 0 || begin <= 0 || begin+last != time.Duration(i+1)*every {
 				t.Fatalf("suspension %d begins at %v, the one before was over at %v", i, begin, over)

@@ -85,7 +85,12 @@ func TestDecides(t *testing.T) {
 				t.Fatal(v)
 			}
 		}
-		want := Result{Slot: int(mep), MEP: mep, Attempt: 1, Outcome: Rejected}
+		want := Result{
+			Slot:    int(mep),
+			MEP:     mep,
+			Attempt: 1,
+			Outcome: Rejected,
+		}
 		if mep == 1 {
 			want.Outcome, want.Events = Built, rigPacking
 		}
@@ -206,14 +211,26 @@ func TestAcceptShare(t *testing.T) {
 // TestPullingDoesNotAllocate takes MEPs, every other rejected, through the core with a window.
 func TestPullingDoesNotAllocate(t *testing.T) {
 	const rus = 4
-	a := NewAssembler(rus, 4, 4096, Pull{Window: 2, From: 1, Interest: []int{2, 3}, Group: 2})
+	a := NewAssembler(rus, 4, 4096, Pull{
+		Window:   2,
+		From:     1,
+		Interest: []int{2, 3},
+		Group:    2,
+	})
 	var done [1]uint32
 	entries := []placing.Entry{{Size: 40}}
 	mep := uint64(0)
 	turn := func() {
 		slot := int(mep % 4)
 		for ru := range rus {
-			m := placing.Announce{RU: uint16(ru), Attempt: 1, Streams: 1, MEP: mep, Slot: uint32(slot), Entries: entries}
+			m := placing.Announce{
+				RU:      uint16(ru),
+				Attempt: 1,
+				Streams: 1,
+				MEP:     mep,
+				Slot:    uint32(slot),
+				Entries: entries,
+			}
 			if _, err := a.Announce(&m); err != nil {
 				t.Fatal(err)
 			}

@@ -43,8 +43,11 @@ type pull struct {
 
 func newPuller(p Pull, rus, slots int) puller {
 	q := puller{
-		window: p.Window, waiting: make([]pull, 0, slots), next: make([]int, slots), open: make([]int, slots),
-		order: make([]int, 0, rus),
+		window:  p.Window,
+		waiting: make([]pull, 0, slots),
+		next:    make([]int, slots),
+		open:    make([]int, slots),
+		order:   make([]int, 0, rus),
 	}
 	if q.window == 0 {
 		q.window = rus * slots

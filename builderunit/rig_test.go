@@ -44,8 +44,13 @@ func newRig(t *testing.T, change func(*rig, *Config)) *rig {
 func newRigOf(t *testing.T, slots int, change func(*rig, *Config)) *rig {
 	t.Helper()
 	r := &rig{
-		t: t, ranks: []int{3, 1, 4}, table: shmem.NewTable(max(16, 3*slots)), net: &fakeSignaler{}, sink: &catcher{},
-		results: make(chan Result, 1000), failed: make(chan error, 1),
+		t:       t,
+		ranks:   []int{3, 1, 4},
+		table:   shmem.NewTable(max(16, 3*slots)),
+		net:     &fakeSignaler{},
+		sink:    &catcher{},
+		results: make(chan Result, 1000),
+		failed:  make(chan error, 1),
 	}
 	var err error
 	if r.slots, err = shmem.CreateSlots("ringlet-test-slots", slots, shmem.PageSize,
@@ -71,8 +76,14 @@ func newRigOf(t *testing.T, slots int, change func(*rig, *Config)) *rig {
 
 func (r *rig) config(change func(*rig, *Config)) Config {
 	cfg := Config{
-		Slots: r.slots, Table: r.table, Signaler: r.net, RURanks: r.ranks, Run: 9, Verify: VerifyFull, Pattern: r.rule,
-		Sink: r.sink,
+		Slots:    r.slots,
+		Table:    r.table,
+		Signaler: r.net,
+		RURanks:  r.ranks,
+		Run:      9,
+		Verify:   VerifyFull,
+		Pattern:  r.rule,
+		Sink:     r.sink,
 		Feedback: func(results []Result) error {
 			for _, res := range results {
 				r.results <- res
@@ -165,7 +176,12 @@ func (p *piece) recount() {
 
 func (p *piece) announcement(slot int, mep uint64, attempt uint32) []byte {
 	a := placing.Announce{
-		RU: uint16(p.ru), Streams: uint16(len(p.entries)), Slot: uint32(slot), Attempt: attempt, MEP: mep, Entries: p.entries,
+		RU:      uint16(p.ru),
+		Streams: uint16(len(p.entries)),
+		Slot:    uint32(slot),
+		Attempt: attempt,
+		MEP:     mep,
+		Entries: p.entries,
 	}
 	return a.Append(nil)
 }
@@ -186,8 +202,12 @@ func (r *rig) write(p *piece, g placing.Grant, off, n int) shmem.Violation {
 	}
 	copy(dst, p.data[off:off+n])
 	r.table.Release(ref)
-	r.b.Placed(rank, transport.Placement{Ref: ref, Offset: uint32(off), Length: uint32(n),
-		Imm: placing.Immediate(g.MEP, uint8(g.Attempt), g.Slot)})
+	r.b.Placed(rank, transport.Placement{
+		Ref:    ref,
+		Offset: uint32(off),
+		Length: uint32(n),
+		Imm:    placing.Immediate(g.MEP, uint8(g.Attempt), g.Slot),
+	})
 	return 0
 }
 

@@ -40,15 +40,27 @@ func TestStandingBuilds(t *testing.T) {
 		}
 		for slot := range 2 {
 			got := r.result()
-			if want := (Result{Slot: slot, MEP: mep + uint64(slot), Attempt: 1, Outcome: Built, Events: rigPacking,
-				Done: got.Done}); got != want {
+			if want := (Result{
+				Slot:    slot,
+				MEP:     mep + uint64(slot),
+				Attempt: 1,
+				Outcome: Built,
+				Events:  rigPacking,
+				Done:    got.Done,
+			}); got != want {
 				t.Errorf("%+v, not %+v", got, want)
 			}
 		}
 	}
 	for i, b := range r.sink.meps {
 		checkMEP(t, b, uint64(i), len(r.ranks)*rigStreams)
-		want := sink.Meta{Run: 9, MEP: uint64(i), FirstEvent: uint64(i) * rigPacking, Events: rigPacking, Attempt: 1}
+		want := sink.Meta{
+			Run:        9,
+			MEP:        uint64(i),
+			FirstEvent: uint64(i) * rigPacking,
+			Events:     rigPacking,
+			Attempt:    1,
+		}
 		if diff := cmp.Diff(want, r.sink.metas[i]); diff != "" {
 			t.Error(diff)
 		}

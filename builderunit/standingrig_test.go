@@ -145,12 +145,18 @@ const (
 
 func newTorrent(tb testing.TB, verify Verify) *torrent {
 	tb.Helper()
-	rule, err := pattern.New(pattern.Config{Seed: 3, Sources: 2, FragmentSize: fragment, Model: pattern.Constant})
+	rule, err := pattern.New(pattern.Config{
+		Seed:         3,
+		Sources:      2,
+		FragmentSize: fragment,
+		Model:        pattern.Constant,
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	t := &torrent{
-		shares: &shares{refs: map[int][]shmem.Ref{}}, free: make(chan []uint32, torrentSlots),
+		shares:  &shares{refs: map[int][]shmem.Ref{}},
+		free:    make(chan []uint32, torrentSlots),
 		spare:   make(chan []uint32, torrentSlots),
 		batches: make([][]transport.Placement, 2),
 	}
@@ -163,8 +169,15 @@ func newTorrent(tb testing.TB, verify Verify) *torrent {
 		tb.Fatal(err)
 	}
 	t.b, err = New(Config{
-		Slots: t.slots, Table: shmem.NewTable(2 * torrentSlots), Signaler: t.shares, RURanks: []int{0, 1}, Verify: verify,
-		Layout: t.layout, Sink: &sink.Discard{}, Fail: func(err error) { tb.Error(err) }, Feedback: t.feedback,
+		Slots:    t.slots,
+		Table:    shmem.NewTable(2 * torrentSlots),
+		Signaler: t.shares,
+		RURanks:  []int{0, 1},
+		Verify:   verify,
+		Layout:   t.layout,
+		Sink:     &sink.Discard{},
+		Fail:     func(err error) { tb.Error(err) },
+		Feedback: t.feedback,
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -74,8 +74,11 @@ func (p *player) say(w []string) string {
 // they are not the obvious.
 func (p *player) announce(ru, slot int, w []string) string {
 	m := placing.Announce{
-		RU: uint16(ru), Slot: uint32(slot), MEP: uint64(p.after(w, "MEP", 0)), Attempt: uint32(p.after(w, "attempt", 1)),
-		First: uint16(p.after(w, "from", 0)),
+		RU:      uint16(ru),
+		Slot:    uint32(slot),
+		MEP:     uint64(p.after(w, "MEP", 0)),
+		Attempt: uint32(p.after(w, "attempt", 1)),
+		First:   uint16(p.after(w, "from", 0)),
 	}
 	colon := len(w)
 	for i := range w {

@@ -106,7 +106,12 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 				m.N(), m.FirstEvent(), places[0].Source, first.N(), first.FirstEvent())
 		}
 		if err != nil {
-			return &integrityError{MEP: mep, Source: p.Source, Reason: err.Error(), Cause: err}
+			return &integrityError{
+				MEP:    mep,
+				Source: p.Source,
+				Reason: err.Error(),
+				Cause:  err,
+			}
 		}
 		if i == 0 {
 			first = m

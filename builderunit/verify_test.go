@@ -16,7 +16,10 @@ func TestChecksOfAnySize(t *testing.T) {
 		for i := range 4 {
 			memory[i*size] = byte(i)
 			places = append(places, mfpPlace{
-				Source: uint16(i), Offset: i * size, Size: size, CRC: crc32c.Sum(memory[i*size : (i+1)*size]),
+				Source: uint16(i),
+				Offset: i * size,
+				Size:   size,
+				CRC:    crc32c.Sum(memory[i*size : (i+1)*size]),
 			})
 		}
 		v := verifier{kind: VerifyCRC}

@@ -90,8 +90,12 @@ func Located(err error, record, base int64) error {
 //go:noinline
 func fail(kind error, format, field string, offset int, reason string, args ...any) *FormatError {
 	return &FormatError{
-		Format: format, Field: field, Reason: fmt.Sprintf(reason, args...),
-		Record: NoRecord, Offset: int64(offset), Err: kind,
+		Format: format,
+		Field:  field,
+		Reason: fmt.Sprintf(reason, args...),
+		Record: NoRecord,
+		Offset: int64(offset),
+		Err:    kind,
 	}
 }
 

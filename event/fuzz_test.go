@@ -45,7 +45,11 @@ func FuzzParseMFP(f *testing.F) {
 			return // StartMFP has no business with it: PutMFPHeader makes it
 		}
 		w, err := event.StartMFP(dirty(len(p.Bytes())), event.MFPHeader{
-			N: p.N(), FirstEvent: p.FirstEvent(), Source: p.Source(), Align: p.Align(), Version: p.Version(),
+			N:          p.N(),
+			FirstEvent: p.FirstEvent(),
+			Source:     p.Source(),
+			Align:      p.Align(),
+			Version:    p.Version(),
 		})
 		must.OK(t, err)
 		for c := p.Cursor(); c.Next(); {

@@ -50,7 +50,13 @@ func TestGoldenMFP(t *testing.T) {
 	}
 
 	buf := dirty(64)
-	w, err := event.StartMFP(buf, event.MFPHeader{N: 3, FirstEvent: 1000, Source: 0x0102, Align: 3, Version: 5})
+	w, err := event.StartMFP(buf, event.MFPHeader{
+		N:          3,
+		FirstEvent: 1000,
+		Source:     0x0102,
+		Align:      3,
+		Version:    5,
+	})
 	must.OK(t, err)
 	for i := range fragments {
 		must.OK(t, w.Append(types[i], fragments[i]))
@@ -63,7 +69,14 @@ func TestGoldenMFP(t *testing.T) {
 func TestGoldenMFPByTables(t *testing.T) {
 	golden := hexFile(t, "mfp.hex")
 	buf := make([]byte, 48)
-	event.PutMFPHeader(buf, event.MFPHeader{N: 3, Size: 48, FirstEvent: 1000, Source: 0x0102, Align: 3, Version: 5})
+	event.PutMFPHeader(buf, event.MFPHeader{
+		N:          3,
+		Size:       48,
+		FirstEvent: 1000,
+		Source:     0x0102,
+		Align:      3,
+		Version:    5,
+	})
 	types, sizes := event.MFPTables(buf, 3)
 	copy(types, []byte{9, 77, 92})
 	copy(sizes, []byte{5, 0, 0, 0, 8, 0})
@@ -117,9 +130,13 @@ func TestGoldenMDF(t *testing.T) {
 	r, err := event.ParseRecord(append(golden, 0xFF))
 	must.OK(t, err)
 	want := event.MDFHeader{
-		Size: 88, Checksum: 0xE3DE8374, DataType: event.MDFBanks,
+		Size:        88,
+		Checksum:    0xE3DE8374,
+		DataType:    event.MDFBanks,
 		TriggerMask: [4]uint32{0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, 0xFFFFFFFC},
-		Run:         6718861, Orbit: 10, Bunch: 3562,
+		Run:         6718861,
+		Orbit:       10,
+		Bunch:       3562,
 	}
 	if got := r.Decoded(); got != want {
 		t.Errorf("header %+v, want %+v", got, want)
@@ -151,7 +168,12 @@ func TestGoldenReplay(t *testing.T) {
 }
 
 func TestGoldenGenerated(t *testing.T) {
-	built, err := event.AppendRecordFromFragments(nil, event.MDFHeader{Run: 42, Orbit: 7, Bunch: 5, Compression: 9},
+	built, err := event.AppendRecordFromFragments(nil, event.MDFHeader{
+		Run:         42,
+		Orbit:       7,
+		Bunch:       5,
+		Compression: 9,
+	},
 		[]event.SourceFragment{
 			{Type: 9, Version: 2, Source: 1, Data: []byte{1, 2, 3, 4, 5}},
 			{Type: 77, Source: 0xFFFE},

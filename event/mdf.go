@@ -137,8 +137,11 @@ func (r Record) Payload() []byte { return r[r.HeaderSize():] }
 // bunch) are known for version 3 only; they are zero for any other.
 func (r Record) Decoded() MDFHeader {
 	h := MDFHeader{
-		Size: uint32(len(r)), Checksum: r.StoredChecksum(),
-		Compression: r.compression(), DataType: r.dataType(), Spare: r[19],
+		Size:        uint32(len(r)),
+		Checksum:    r.StoredChecksum(),
+		Compression: r.compression(),
+		DataType:    r.dataType(),
+		Spare:       r[19],
 	}
 	if r.Version() != MDFVersion {
 		return h

@@ -79,7 +79,12 @@ func ParseMFP(b []byte) (MFP, error) {
 		return MFP{}, fail(ErrSize, FormatMFP, "packet size", 4,
 			"%d bytes, but the header and the %d fragments of the size table take %d", size, n, sum)
 	}
-	return MFP{b: b[:size:size], n: n, data: header, align: align}, nil
+	return MFP{
+		b:     b[:size:size],
+		n:     n,
+		data:  header,
+		align: align,
+	}, nil
 }
 
 // paddedSum adds up a table of u16 sizes, each rounded up to 2^align. It takes
@@ -182,7 +187,13 @@ func (p MFP) All() iter.Seq2[int, []byte] {
 // Cursor starts before the first fragment. Where index and data are all that is
 // wanted, All is some four times as fast.
 func (p MFP) Cursor() FragmentCursor {
-	return FragmentCursor{p: p, sizes: p.sizes(), at: p.data, round: 1<<p.align - 1, i: -1}
+	return FragmentCursor{
+		p:     p,
+		sizes: p.sizes(),
+		at:    p.data,
+		round: 1<<p.align - 1,
+		i:     -1,
+	}
 }
 
 // FragmentCursor walks the fragments of an MFP without allocating.

@@ -99,7 +99,13 @@ func StartMFP(dst []byte, h MFPHeader) (MFPWriter, error) {
 	types, sizes := MFPTables(dst, h.N)
 	clear(types[h.N:])
 	clear(sizes[2*h.N:])
-	return MFPWriter{dst: dst, types: types, sizes: sizes, h: h, at: header}, nil
+	return MFPWriter{
+		dst:   dst,
+		types: types,
+		sizes: sizes,
+		h:     h,
+		at:    header,
+	}, nil
 }
 
 // Next lays out the next fragment and gives the place for its size bytes of

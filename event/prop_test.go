@@ -17,7 +17,13 @@ import (
 // drawMFP draws a packet, by MFPWriter, with the fragments it holds.
 func drawMFP(t *rapid.T, source uint16, first uint64, n int) ([]byte, [][]byte) {
 	align := rapid.Uint8Range(0, 7).Draw(t, "align")
-	h := event.MFPHeader{N: n, FirstEvent: first, Source: source, Align: align, Version: rapid.Byte().Draw(t, "version")}
+	h := event.MFPHeader{
+		N:          n,
+		FirstEvent: first,
+		Source:     source,
+		Align:      align,
+		Version:    rapid.Byte().Draw(t, "version"),
+	}
 	fragments := make([][]byte, n)
 	buf := dirty(event.MaxMFPSize(n, 300, align))
 	w, err := event.StartMFP(buf, h)

@@ -34,7 +34,13 @@ func first(s receiver, m any, err error) error {
 // asks are all methods that a node or a control serves to other members. Each speaks for the name that it is given,
 // and is in order but for that.
 func (p *pair) asks(name string, scope tagnet.Scope) map[string]func(context.Context, *grpc.ClientConn) error {
-	sc := &tagnetv1.Scope{Protocol: 5, Run: scope.Run, View: scope.View, Name: name, Conversation: 7}
+	sc := &tagnetv1.Scope{
+		Protocol:     5,
+		Run:          scope.Run,
+		View:         scope.View,
+		Name:         name,
+		Conversation: 7,
+	}
 	return map[string]func(context.Context, *grpc.ClientConn) error{
 		"Command": func(ctx context.Context, c *grpc.ClientConn) error {
 			_, err := nodev1.NewNodeClient(c).Command(ctx, &nodev1.CommandRequest{Protocol: Protocol,
@@ -85,8 +91,12 @@ func (p *pair) asks(name string, scope tagnet.Scope) map[string]func(context.Con
 			return err
 		},
 		"End": func(ctx context.Context, c *grpc.ClientConn) error {
-			_, err := tagnetv1.NewTagNetClient(c).End(ctx, &tagnetv1.EndRequest{Scope: &tagnetv1.Scope{Protocol: 5, Run: 1,
-				View: 1, Name: name}})
+			_, err := tagnetv1.NewTagNetClient(c).End(ctx, &tagnetv1.EndRequest{Scope: &tagnetv1.Scope{
+				Protocol: 5,
+				Run:      1,
+				View:     1,
+				Name:     name,
+			}})
 			return err
 		},
 	}

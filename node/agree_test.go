@@ -71,7 +71,12 @@ type system struct {
 
 func newSystem(t *testing.T, kind barrier.Kind, pull *builderunit.Pull, standing bool, packing, rus, bus int) *system {
 	s := &system{
-		t: t, pull: pull, packing: packing, rus: rus, bus: bus, failed: make(chan error, rus+bus),
+		t:       t,
+		pull:    pull,
+		packing: packing,
+		rus:     rus,
+		bus:     bus,
+		failed:  make(chan error, rus+bus),
 		drained: make(chan struct{}),
 	}
 	if standing {
@@ -103,7 +108,14 @@ func newSystem(t *testing.T, kind barrier.Kind, pull *builderunit.Pull, standing
 
 func (s *system) generator(ru int) source.GeneratorConfig {
 	return source.GeneratorConfig{
-		RU: ru, RUs: s.rus, Streams: streams, Packing: s.packing, FragmentSize: 100, Events: events, CRC: true, Seed: 5,
+		RU:           ru,
+		RUs:          s.rus,
+		Streams:      streams,
+		Packing:      s.packing,
+		FragmentSize: 100,
+		Events:       events,
+		CRC:          true,
+		Seed:         5,
 	}
 }
 
@@ -154,9 +166,17 @@ func (s *system) addBuilder(bu int) {
 		pull.From = bu % s.rus
 	}
 	b, err := builderunit.New(builderunit.Config{
-		Slots: memory, Table: s.tables[bu], Signaler: network{s, s.rus + bu}, RURanks: ranks, Verify: builderunit.VerifyFull,
-		Layout: s.layout, Pattern: rule, Sink: s.sinks[bu], Fail: func(err error) { s.failed <- err },
-		Pull: pull, Decide: s.decide,
+		Slots:    memory,
+		Table:    s.tables[bu],
+		Signaler: network{s, s.rus + bu},
+		RURanks:  ranks,
+		Verify:   builderunit.VerifyFull,
+		Layout:   s.layout,
+		Pattern:  rule,
+		Sink:     s.sinks[bu],
+		Fail:     func(err error) { s.failed <- err },
+		Pull:     pull,
+		Decide:   s.decide,
 		Feedback: func(results []builderunit.Result) error {
 			if held = append(held, results...); results[len(results)-1].Held {
 				return nil
@@ -191,9 +211,17 @@ func (s *system) addReadout(ru int, kind barrier.Kind) {
 		ranks[j] = s.rus + j
 	}
 	cfg := readoutunit.Config{
-		RU: ru, RUs: s.rus, BURanks: ranks, Slots: slots, Source: src, Streams: streams, Network: network{s, ru},
+		RU:        ru,
+		RUs:       s.rus,
+		BURanks:   ranks,
+		Slots:     slots,
+		Source:    src,
+		Streams:   streams,
+		Network:   network{s, ru},
 		Scheduler: scheduler{s, ru},
-		Barrier:   s.barriers[ru], Free: kind == barrier.None, Fail: func(err error) { s.failed <- err },
+		Barrier:   s.barriers[ru],
+		Free:      kind == barrier.None,
+		Fail:      func(err error) { s.failed <- err },
 	}
 	room := placing.Room(streams, src.MaxBlock())
 	if cfg.Rooms, err = readoutunit.NewRooms(make([]byte, (2*slots*s.bus+2)*room), room); err != nil {
@@ -317,7 +345,11 @@ func (s *system) feedback(bu int, r builderunit.Result) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.core.Feedback(bu, tagnet.Feedback{
-		MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcomeOf(&r),
+		MEP:     r.MEP,
+		Slot:    uint32(r.Slot),
+		Events:  uint32(r.Events),
+		Attempt: uint8(r.Attempt),
+		Outcome: outcomeOf(&r),
 	})
 	if err == nil {
 		s.pump()
@@ -337,7 +369,12 @@ func (s *system) pump() {
 		for _, c := range s.tokens {
 			own := s.batch
 			own.MEPs, own.Slots = slices.Clone(own.MEPs), slices.Clone(own.Slots)
-			c <- tagnet.Tokens{Batch: own, Released: s.released, HeldUp: s.held, State: s.core.State()}
+			c <- tagnet.Tokens{
+				Batch:    own,
+				Released: s.released,
+				HeldUp:   s.held,
+				State:    s.core.State(),
+			}
 		}
 	}
 	if s.core.State() == tagnet.Drained {

@@ -80,7 +80,12 @@ func (n *process) sight(now time.Time) sight {
 	if s == nil || req.GetTagnetName() == "" || !onAir(n.runner.Status().State) {
 		return sight{}
 	}
-	out := sight{run: true, heard: n.control.last(now), bears: s.cfg.ControlLoss, drained: s.detached()}
+	out := sight{
+		run:     true,
+		heard:   n.control.last(now),
+		bears:   s.cfg.ControlLoss,
+		drained: s.detached(),
+	}
 	if now.Sub(out.heard) >= leastSilence {
 		out.moved = s.progress()
 	}
@@ -179,7 +184,9 @@ func (n *process) blame() {
 		return
 	}
 	n.stopped = &nodev1.Cause{
-		Component: ControlName, Code: codeControlLost, AtUs: now.UnixMicro(),
+		Component: ControlName,
+		Code:      codeControlLost,
+		AtUs:      now.UnixMicro(),
 		What: fmt.Sprintf("the control was silent for more than the %v of control-loss, so %s ended run %d by itself",
 			max(s.cfg.ControlLoss, leastSilence), n.cfg.Name, req.GetRun()),
 		Evidence: fmt.Sprintf("last heard by %s at %s", n.cfg.Name, heard.Format(time.RFC3339Nano)),

@@ -37,7 +37,11 @@ func (p *pair) controlProcess(c config.Config) (scope tagnet.Scope, req *nodev1.
 	p.view.Number = p.number
 	host := p.view.GetMembers()[0]
 	req = &nodev1.CommandRequest{
-		Protocol: Protocol, Run: p.run, Configuration: c.Effective(), View: p.view, TagnetName: host.GetName(),
+		Protocol:      Protocol,
+		Run:           p.run,
+		Configuration: c.Effective(),
+		View:          p.view,
+		TagnetName:    host.GetName(),
 		TagnetAddress: host.GetGrpcAddress(),
 		RunKey:        bytes.Repeat([]byte{byte(p.run)}, len(recording.Key{})),
 	}

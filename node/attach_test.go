@@ -28,8 +28,12 @@ func TestABuilderIsInItsPlaceBeforeItAttaches(t *testing.T) {
 	}
 	defer slots.Close()
 	s := &session{
-		node: &process{cfg: Config{Name: "n1"}, log: slog.New(slog.DiscardHandler)}, cfg: cfg, me: &nodev1.Member{Builder: true},
-		table: shmem.NewTable(8), slots: slots, ruRanks: []int{0},
+		node:    &process{cfg: Config{Name: "n1"}, log: slog.New(slog.DiscardHandler)},
+		cfg:     cfg,
+		me:      &nodev1.Member{Builder: true},
+		table:   shmem.NewTable(8),
+		slots:   slots,
+		ruRanks: []int{0},
 	}
 	asked := false
 	attach := func(name string) (tagnet.Scope, grpc.DialOption) {

@@ -36,9 +36,12 @@ func TestCountersAreDescribed(t *testing.T) {
 // themselves.
 func BenchmarkReadCounters(b *testing.B) {
 	c := counted{
-		Readout: &readoutunit.Stats{}, Barrier: &barrier.Stats{}, Builder: &builderunit.BuilderStats{},
+		Readout:  &readoutunit.Stats{},
+		Barrier:  &barrier.Stats{},
+		Builder:  &builderunit.BuilderStats{},
 		Feedback: &feedbackCounters{},
-		Output:   &sink.Result{}, Segments: &sink.SegmentsStats{},
+		Output:   &sink.Result{},
+		Segments: &sink.SegmentsStats{},
 	}
 	c.Node.sessionCounters = &sessionCounters{}
 	b.ReportAllocs()

@@ -22,7 +22,12 @@ import (
 func leftBehind(t *testing.T, dir string, run uint32) {
 	t.Helper()
 	at := t.TempDir()
-	about := recording.About{Run: run, Key: recording.Key{1, byte(run)}, Format: recording.MEP, Packing: 10}
+	about := recording.About{
+		Run:     run,
+		Key:     recording.Key{1, byte(run)},
+		Format:  recording.MEP,
+		Packing: 10,
+	}
 	runDir, err := recording.OpenRun(at, about, false)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +64,12 @@ func leftBehind(t *testing.T, dir string, run uint32) {
 // oneMEP is a MEP of ten events from one source.
 func oneMEP(t *testing.T) []byte {
 	t.Helper()
-	p, err := pattern.New(pattern.Config{Seed: 1, Sources: 1, FragmentSize: 50, Align: 2})
+	p, err := pattern.New(pattern.Config{
+		Seed:         1,
+		Sources:      1,
+		FragmentSize: 50,
+		Align:        2,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

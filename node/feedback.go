@@ -128,7 +128,11 @@ func (f *feedback) tell(results []builderunit.Result) error {
 		r := &results[i]
 		held = held && r.Held
 		f.entries = append(f.entries, tagnet.Feedback{
-			MEP: r.MEP, Slot: uint32(r.Slot), Events: uint32(r.Events), Attempt: uint8(r.Attempt), Outcome: outcome(r.Outcome),
+			MEP:     r.MEP,
+			Slot:    uint32(r.Slot),
+			Events:  uint32(r.Events),
+			Attempt: uint8(r.Attempt),
+			Outcome: outcome(r.Outcome),
 		})
 	}
 	tell := client.Feedback

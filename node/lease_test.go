@@ -44,8 +44,13 @@ func TestLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var l lease
 			for _, s := range steps {
-				if got := l.step(t0.Add(s.after), sight{run: !s.idle, heard: t0.Add(s.heard), bears: bears, drained: s.drained,
-					moved: s.moved}); got != s.want {
+				if got := l.step(t0.Add(s.after), sight{
+					run:     !s.idle,
+					heard:   t0.Add(s.heard),
+					bears:   bears,
+					drained: s.drained,
+					moved:   s.moved,
+				}); got != s.want {
 					t.Errorf("at %v: %d, want %d", s.after, got, s.want)
 				}
 			}
@@ -73,7 +78,12 @@ func TestLeaseAlwaysEnds(t *testing.T) {
 				heard = now
 			}
 			drained = drained || rapid.IntRange(0, 20).Draw(t, "drained") == 0
-			act := l.step(now, sight{run: true, heard: heard, bears: bears, drained: drained})
+			act := l.step(now, sight{
+				run:     true,
+				heard:   heard,
+				bears:   bears,
+				drained: drained,
+			})
 			silent := now.Sub(heard)
 			if act != leaseNothing && silent < bound {
 				t.Fatalf("act %d after a silence of %v, where %v is borne", act, silent, bound)

@@ -102,14 +102,20 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	logged := new(atomic.Uint32)
 	n := &process{
-		cfg: cfg, logged: logged, log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node",
-			cfg.Name), fence: tagnet.NewFence(),
+		cfg:    cfg,
+		logged: logged,
+		log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node",
+			cfg.Name),
+		fence: tagnet.NewFence(),
 	}
 	n.host = tagnet.NewHost(tagnet.Access{Identify: Identify, Fence: n.fence, Log: n.log})
 	network, err := quic.Listen(quic.Config{
-		Addr: net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)), Server: cfg.Identity.Server(),
+		Addr:   net.JoinHostPort(cmp.Or(cfg.DataHost, cfg.Host), strconv.Itoa(cfg.Ports.Data)),
+		Server: cfg.Identity.Server(),
 		Client: cfg.Identity.Client,
-		Name:   peerName, Spin: cfg.Spin, Log: n.log,
+		Name:   peerName,
+		Spin:   cfg.Spin,
+		Log:    n.log,
 	})
 	if err != nil {
 		return err
@@ -185,10 +191,18 @@ func (n *process) join(ctx context.Context, service net.Addr) (*cluster.Cluster,
 	ctx, cancel := untilLeave(ctx, n.cfg.Leave)
 	defer cancel()
 	members, err := cluster.Open(ctx, cluster.Config{
-		Name: n.cfg.Name, BindAddr: n.cfg.Host, BindPort: n.cfg.Ports.Gossip, Join: n.cfg.Join, Key: n.cfg.Key,
-		Timing: n.cfg.Timing, Logger: n.cfg.Log,
+		Name:     n.cfg.Name,
+		BindAddr: n.cfg.Host,
+		BindPort: n.cfg.Ports.Gossip,
+		Join:     n.cfg.Join,
+		Key:      n.cfg.Key,
+		Timing:   n.cfg.Timing,
+		Logger:   n.cfg.Log,
 		Meta: cluster.Meta{
-			Roles: n.cfg.Roles, GRPCAddr: service.String(), QUICAddr: n.network.Addr().String(), Version: n.cfg.Version,
+			Roles:    n.cfg.Roles,
+			GRPCAddr: service.String(),
+			QUICAddr: n.network.Addr().String(),
+			Version:  n.cfg.Version,
 		},
 	})
 	if err != nil && ctx.Err() != nil {
@@ -393,8 +407,11 @@ func (n *process) cause(part string, err error) fsm.Cause {
 		component = req.GetTagnetName()
 	}
 	return fsm.Cause{
-		Kind: kind, Component: component, Part: partOf(part, err), What: part + ": " + certs.Explain(err).Error(),
-		Evidence: fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
+		Kind:      kind,
+		Component: component,
+		Part:      partOf(part, err),
+		What:      part + ": " + certs.Explain(err).Error(),
+		Evidence:  fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
 	}
 }
 

@@ -79,16 +79,26 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 		}
 		return id
 	}
-	p := &pair{t: t, issue: issue, id: issue(ControlName, certs.RoleControl), other: issue("n7", certs.RoleNode),
-		run: 1<<31 | rand.Uint32()}
+	p := &pair{
+		t:     t,
+		issue: issue,
+		id:    issue(ControlName, certs.RoleControl),
+		other: issue("n7", certs.RoleNode),
+		run:   1<<31 | rand.Uint32(),
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	p.ctx = ctx
 	t.Cleanup(cancel)
 	key := certs.NewGossipKey()
 	timing := cluster.LocalTiming()
 	timing.Leave = 50 * time.Millisecond
-	seed, err := cluster.Open(ctx, cluster.Config{Name: ControlName, Key: key, Timing: timing,
-		Meta: cluster.Meta{Roles: cluster.Control}, Logger: slog.New(slog.DiscardHandler)})
+	seed, err := cluster.Open(ctx, cluster.Config{
+		Name:   ControlName,
+		Key:    key,
+		Timing: timing,
+		Meta:   cluster.Meta{Roles: cluster.Control},
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,8 +119,17 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 		go func() {
 			defer close(gone)
 			ended <- Run(own, Config{
-				Name: name, Host: "127.0.0.1", Join: []string{seed.Addr().String()}, Identity: id, Key: key, Timing: timing,
-				Roles: role, Log: slog.New(slog.DiscardHandler), Leave: leave, Grace: grace, Monitor: monitor,
+				Name:     name,
+				Host:     "127.0.0.1",
+				Join:     []string{seed.Addr().String()},
+				Identity: id,
+				Key:      key,
+				Timing:   timing,
+				Roles:    role,
+				Log:      slog.New(slog.DiscardHandler),
+				Leave:    leave,
+				Grace:    grace,
+				Monitor:  monitor,
 				Metrics: func(report func() *nodev1.Report) http.Handler {
 					p.inside.Store(rank, report)
 					return http.HandlerFunc(func(w http.ResponseWriter,
@@ -156,8 +175,14 @@ func (p *pair) meet(seed *cluster.Cluster) {
 		rank := uint32(len(p.nodes))
 		p.nodes, p.conns = append(p.nodes, nodev1.NewNodeClient(conn)), append(p.conns, conn)
 		p.view.Members = append(p.view.Members, &nodev1.Member{
-			Name: m.Name, Rank: rank, QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr,
-			Readout: m.Meta.Roles.Has(cluster.Readout), RuIndex: rus, Builder: m.Meta.Roles.Has(cluster.Builder), BuIndex: bus,
+			Name:        m.Name,
+			Rank:        rank,
+			QuicAddress: m.Meta.QUICAddr,
+			GrpcAddress: m.Meta.GRPCAddr,
+			Readout:     m.Meta.Roles.Has(cluster.Readout),
+			RuIndex:     rus,
+			Builder:     m.Meta.Roles.Has(cluster.Builder),
+			BuIndex:     bus,
 		})
 		if m.Meta.Roles.Has(cluster.Readout) {
 			rus++
@@ -385,7 +410,12 @@ func TestPeersGiveUp(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]func(*pair){
 		"a peer": func(p *pair) {
-			req := &nodev1.CommandRequest{Protocol: Protocol, Run: p.run, Command: nodev1.Command_COMMAND_STOP, Abandon: true}
+			req := &nodev1.CommandRequest{
+				Protocol: Protocol,
+				Run:      p.run,
+				Command:  nodev1.Command_COMMAND_STOP,
+				Abandon:  true,
+			}
 			if _, err := p.nodes[0].Command(p.ctx, req); err != nil {
 				p.t.Error(err)
 			}

@@ -139,8 +139,10 @@ func (p *pullPlayer) number(word string) int { return transcript.Number(p.t, wor
 func TestPullAtRandom(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := farmConfig{
-			rus: rapid.IntRange(1, 5).Draw(rt, "rus"), bus: rapid.IntRange(1, 4).Draw(rt, "bus"),
-			slots: rapid.IntRange(1, 4).Draw(rt, "slots"), meps: rapid.IntRange(0, 20).Draw(rt, "meps") + 1,
+			rus:   rapid.IntRange(1, 5).Draw(rt, "rus"),
+			bus:   rapid.IntRange(1, 4).Draw(rt, "bus"),
+			slots: rapid.IntRange(1, 4).Draw(rt, "slots"),
+			meps:  rapid.IntRange(0, 20).Draw(rt, "meps") + 1,
 		}
 		cfg.pull = builderunit.Pull{
 			Window: rapid.IntRange(0, 6).Draw(rt, "window"), Group: rapid.IntRange(0, cfg.slots).Draw(rt, "group"),
@@ -175,8 +177,12 @@ func TestPullAtRandom(t *testing.T) {
 func TestPullStoppedBuilder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := farmConfig{
-			rus: rapid.IntRange(1, 3).Draw(rt, "rus"), bus: 3, slots: rapid.IntRange(1, 4).Draw(rt, "slots"), meps: 100,
-			accept: func(mep uint64) bool { return mep%3 != 0 }, size: func(uint64, int) uint32 { return 20 },
+			rus:    rapid.IntRange(1, 3).Draw(rt, "rus"),
+			bus:    3,
+			slots:  rapid.IntRange(1, 4).Draw(rt, "slots"),
+			meps:   100,
+			accept: func(mep uint64) bool { return mep%3 != 0 },
+			size:   func(uint64, int) uint32 { return 20 },
 		}
 		cfg.pull = builderunit.Pull{Window: rapid.IntRange(1, 3).Draw(rt, "window"),
 			Group: rapid.IntRange(1, cfg.slots).Draw(rt, "group")}
@@ -222,9 +228,14 @@ func TestEveryPullInterleaving(t *testing.T) {
 	for _, window := range []int{1, 2} {
 		for slots, interest := range map[int][]int{1: {1}, 2: nil} {
 			cfg := farmConfig{
-				rus: 2, bus: 2, slots: slots, meps: 5 - slots, pull: builderunit.Pull{Window: window, Group: slots,
+				rus:   2,
+				bus:   2,
+				slots: slots,
+				meps:  5 - slots,
+				pull: builderunit.Pull{Window: window, Group: slots,
 					Interest: interest},
-				accept: func(mep uint64) bool { return mep == 1 }, size: func(uint64, int) uint32 { return 20 },
+				accept: func(mep uint64) bool { return mep == 1 },
+				size:   func(uint64, int) uint32 { return 20 },
 			}
 			t.Run(fmt.Sprintf("window %d, %d slots, interest %v", window, slots, interest),
 				func(t *testing.T) { everyWay(t, cfg) })

@@ -74,8 +74,12 @@ type farmMEP struct {
 func newFarm(t *testing.T, cfg farmConfig) *farm {
 	f := &farm{t: t, cfg: cfg, last: -1}
 	tc := tagnet.Config{
-		Slots: cfg.slots, Packing: 1, LookAhead: cfg.slots, Policy: tagnet.Skip, Loose: true,
-		Rules: tagnet.Rules{Next: tagnet.ByDemand},
+		Slots:     cfg.slots,
+		Packing:   1,
+		LookAhead: cfg.slots,
+		Policy:    tagnet.Skip,
+		Loose:     true,
+		Rules:     tagnet.Rules{Next: tagnet.ByDemand},
 	}
 	for i := range cfg.rus {
 		tc.RUs = append(tc.RUs, fmt.Sprint("ru", i))
@@ -178,7 +182,11 @@ func (f *farm) announce(ru int, t *tagnet.Token) {
 	m.parts[ru] = "announced"
 	m.sized++
 	ready, err := b.asm.Announce(&placing.Announce{
-		RU: uint16(ru), Streams: 1, Slot: t.Slot, Attempt: uint32(t.Attempt), MEP: t.MEP,
+		RU:      uint16(ru),
+		Streams: 1,
+		Slot:    t.Slot,
+		Attempt: uint32(t.Attempt),
+		MEP:     t.MEP,
 		Entries: []placing.Entry{{Size: f.cfg.size(t.MEP, ru)}},
 	})
 	f.must(err)
@@ -217,7 +225,12 @@ func (f *farm) ask(bu int) {
 		r := ref(mep, ru)
 		b.asm.Granted(slot, ru, r)
 		f.must(f.rus[ru].Grant(bu, &placing.Grant{
-			Slot: uint32(slot), Attempt: 1, MEP: mep, Window: r.Window, Gen: r.Gen, Length: uint32(size),
+			Slot:    uint32(slot),
+			Attempt: 1,
+			MEP:     mep,
+			Window:  r.Window,
+			Gen:     r.Gen,
+			Length:  uint32(size),
 		}))
 		f.rus[ru].asked = append(f.rus[ru].asked, mep)
 	}
@@ -284,7 +297,13 @@ func (f *farm) finish(bu int) {
 		b.asm.Reject(l.slot)
 		m.outcome = tagnet.Rejected
 	}
-	b.held = append(b.held, tagnet.Feedback{MEP: mep.MEP, Slot: uint32(l.slot), Events: 1, Attempt: 1, Outcome: m.outcome})
+	b.held = append(b.held, tagnet.Feedback{
+		MEP:     mep.MEP,
+		Slot:    uint32(l.slot),
+		Events:  1,
+		Attempt: 1,
+		Outcome: m.outcome,
+	})
 	if b.asm.Hold() {
 		return
 	}

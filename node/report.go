@@ -46,10 +46,17 @@ func (n *process) report(steps int) *nodev1.Report {
 	switch {
 	case last != nil:
 		r = &nodev1.Report{
-			Counters: last.GetCounters(), Histograms: last.GetHistograms(), Run: last.GetRun(), Final: true,
-			Timeline: last.GetTimeline(), Links: last.GetLinks(),
-			View: last.GetView(), Seat: last.GetSeat(), ConfigurationHash: last.GetConfigurationHash(),
-			LostPeers: last.GetLostPeers(), EndedAtUs: last.GetEndedAtUs(),
+			Counters:          last.GetCounters(),
+			Histograms:        last.GetHistograms(),
+			Run:               last.GetRun(),
+			Final:             true,
+			Timeline:          last.GetTimeline(),
+			Links:             last.GetLinks(),
+			View:              last.GetView(),
+			Seat:              last.GetSeat(),
+			ConfigurationHash: last.GetConfigurationHash(),
+			LostPeers:         last.GetLostPeers(),
+			EndedAtUs:         last.GetEndedAtUs(),
 		}
 	case s != nil:
 		r = s.report()
@@ -130,7 +137,10 @@ func (s *session) links(to []uint64) []*nodev1.Link {
 	for rank, m := range s.view.GetMembers() {
 		c := s.endpoint.LinkStats(rank)
 		out[rank] = &nodev1.Link{
-			Rank: uint32(rank), Peer: m.GetName(), ChunksSent: c.ChunksSent, ChunksResent: c.ChunksResent,
+			Rank:            uint32(rank),
+			Peer:            m.GetName(),
+			ChunksSent:      c.ChunksSent,
+			ChunksResent:    c.ChunksResent,
 			ChunksPlaced:    c.ChunksPlaced,
 			ChunksDuplicate: c.ChunksDuplicate,
 		}
@@ -159,7 +169,12 @@ func (s *session) timeline(most int) []*nodev1.Step {
 	steps := make([]*nodev1.Step, len(kept))
 	for i, k := range kept {
 		steps[i] = &nodev1.Step{
-			Phase: k.Phase, Builder: int32(k.BU), Mep: k.MEP, Meps: uint32(k.MEPs), BeginUs: k.Begin, SentUs: k.Sent,
+			Phase:      k.Phase,
+			Builder:    int32(k.BU),
+			Mep:        k.MEP,
+			Meps:       uint32(k.MEPs),
+			BeginUs:    k.Begin,
+			SentUs:     k.Sent,
 			ReleasedUs: k.Released,
 		}
 	}

@@ -26,7 +26,10 @@ func (p *pair) seated(c config.Config) (tagnet.Scope, *nodev1.CommandRequest) {
 	}
 	host := p.view.GetMembers()[0]
 	return scope, &nodev1.CommandRequest{
-		Configuration: c.Effective(), View: p.view, TagnetName: host.GetName(), TagnetAddress: host.GetGrpcAddress(),
+		Configuration: c.Effective(),
+		View:          p.view,
+		TagnetName:    host.GetName(),
+		TagnetAddress: host.GetGrpcAddress(),
 	}
 }
 

@@ -158,5 +158,11 @@ func (n *process) status() *nodev1.Status {
 }
 
 func causeMessage(c fsm.Cause) *nodev1.Cause {
-	return &nodev1.Cause{Component: c.Component, What: c.What, Evidence: c.Evidence, Code: c.Kind.String(), Part: c.Part}
+	return &nodev1.Cause{
+		Component: c.Component,
+		What:      c.What,
+		Evidence:  c.Evidence,
+		Code:      c.Kind.String(),
+		Part:      c.Part,
+	}
 }

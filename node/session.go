@@ -87,7 +87,13 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 	}
 	carriers := cfg.Carriers()
 	sum := sha256.Sum256(req.GetConfiguration())
-	s := &session{node: n, cfg: cfg, view: req.GetView(), hash: hex.EncodeToString(sum[:]), ruByRank: map[int]int{}}
+	s := &session{
+		node:     n,
+		cfg:      cfg,
+		view:     req.GetView(),
+		hash:     hex.EncodeToString(sum[:]),
+		ruByRank: map[int]int{},
+	}
 	if err := s.place(); err != nil {
 		return nil, err
 	}
@@ -97,9 +103,17 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		return nil, err
 	}
 	s.endpoint = transport.New(transport.Config{
-		Network: n.network, Handler: (*handler)(s), Table: s.table, View: s.members(), Rank: int(s.me.GetRank()),
-		Carrier: carriers.Carrier, AutoNetwork: carriers.Network.Carrier, Seal: carriers.Network.Seal,
-		Drop: cfg.Debug.Drop, DropSeed: cfg.Seed + uint64(s.me.GetRank())<<32, Log: n.log,
+		Network:     n.network,
+		Handler:     (*handler)(s),
+		Table:       s.table,
+		View:        s.members(),
+		Rank:        int(s.me.GetRank()),
+		Carrier:     carriers.Carrier,
+		AutoNetwork: carriers.Network.Carrier,
+		Seal:        carriers.Network.Seal,
+		Drop:        cfg.Debug.Drop,
+		DropSeed:    cfg.Seed + uint64(s.me.GetRank())<<32,
+		Log:         n.log,
 	})
 	return s, nil
 }

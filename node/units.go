@@ -48,12 +48,23 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	}
 	s.told.Store(told)
 	bu, err := builderunit.New(builderunit.Config{
-		Slots: s.slots, Table: s.table, Signaler: s.endpoint, RURanks: s.ruRanks, Run: req.GetRun(), Verify: verify,
-		Pattern: rule,
-		Sink:    out, Lasting: s.lasting(), Log: s.node.log, Fail: func(err error) { s.fail("builder unit", err) },
-		Feedback: told.tell, Layout: s.layout, Pull: s.pull(),
-		Decide:  builderunit.AcceptShare(accepted, s.cfg.Seed),
-		Backlog: s.cfg.Backlog(), Suspend: s.suspension(),
+		Slots:    s.slots,
+		Table:    s.table,
+		Signaler: s.endpoint,
+		RURanks:  s.ruRanks,
+		Run:      req.GetRun(),
+		Verify:   verify,
+		Pattern:  rule,
+		Sink:     out,
+		Lasting:  s.lasting(),
+		Log:      s.node.log,
+		Fail:     func(err error) { s.fail("builder unit", err) },
+		Feedback: told.tell,
+		Layout:   s.layout,
+		Pull:     s.pull(),
+		Decide:   builderunit.AcceptShare(accepted, s.cfg.Seed),
+		Backlog:  s.cfg.Backlog(),
+		Suspend:  s.suspension(),
 	})
 	if err != nil {
 		return err
@@ -79,7 +90,12 @@ func (s *session) suspension() builderunit.Suspension {
 	if turn < 0 {
 		return builderunit.Suspension{}
 	}
-	return builderunit.Suspension{Every: s.cfg.Debug.SuspendEvery, For: s.cfg.Debug.SuspendFor, Turn: turn, Of: len(bus)}
+	return builderunit.Suspension{
+		Every: s.cfg.Debug.SuspendEvery,
+		For:   s.cfg.Debug.SuspendFor,
+		Turn:  turn,
+		Of:    len(bus),
+	}
 }
 
 func (s *session) startReadout(ctx context.Context, address string, attach attacher) error {
@@ -101,11 +117,21 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	s.keep(client)
 	_, window := s.cfg.Phases()
 	cfg := readoutunit.Config{
-		RU: int(s.me.GetRuIndex()), RUs: s.cfg.RUs, BURanks: s.buRanks, Slots: s.cfg.Slots, Source: src,
-		Streams: s.cfg.Streams,
-		Network: s.endpoint, Scheduler: client, Barrier: bar, Window: window, Free: !s.cfg.Phased(),
-		Timeline: liveSteps, Log: s.node.log,
-		Fail: func(err error) { s.fail("readout unit", err) }, Expendable: s.expendables(),
+		RU:         int(s.me.GetRuIndex()),
+		RUs:        s.cfg.RUs,
+		BURanks:    s.buRanks,
+		Slots:      s.cfg.Slots,
+		Source:     src,
+		Streams:    s.cfg.Streams,
+		Network:    s.endpoint,
+		Scheduler:  client,
+		Barrier:    bar,
+		Window:     window,
+		Free:       !s.cfg.Phased(),
+		Timeline:   liveSteps,
+		Log:        s.node.log,
+		Fail:       func(err error) { s.fail("readout unit", err) },
+		Expendable: s.expendables(),
 	}
 	cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
 	if err := s.memory(&cfg); err != nil {

@@ -72,7 +72,12 @@ func (b *Burst) Add(t *Transfer, part []byte) {
 		b.Pieces, p = oneMore(b.Pieces)
 		p.Ref, p.Imm, p.Data = t.Ref, imm, part
 	} else {
-		b.Large = append(b.Large, link.Write{Ref: t.Ref, Imm: imm, Data: part, Cookie: uint64(b.id)})
+		b.Large = append(b.Large, link.Write{
+			Ref:    t.Ref,
+			Imm:    imm,
+			Data:   part,
+			Cookie: uint64(b.id),
+		})
 	}
 	b.Bytes += uint64(len(part))
 	b.low = min(b.low, t.MEP)

@@ -55,7 +55,12 @@ func (m *burstModel) send(t *rapid.T) {
 			u.pending++
 		}
 		slot := rapid.Uint32Range(0, 1).Draw(t, "slot")
-		token := tagnet.Token{MEP: mep, Slot: slot, BU: uint16(bu), Attempt: 3}
+		token := tagnet.Token{
+			MEP:     mep,
+			Slot:    slot,
+			BU:      uint16(bu),
+			Attempt: 3,
+		}
 		b.Add(&Transfer{Token: token, Ref: standingRef(bu, slot)}, part)
 		u.lowest = min(u.lowest, mep)
 	}

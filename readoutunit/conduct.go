@@ -294,12 +294,24 @@ func (u *Unit) Stats() Stats {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := Stats{
-		Source: u.cfg.Source.Stats(), MFPsRead: u.mfps.Load(), Tokens: u.tokens.Load(), Writes: u.written.Load(),
-		BytesWritten: u.bytesWritten.Load(), Refused: u.refused.Load(), Phases: u.phases.Load(), Dummies: u.dummies.Load(),
-		Overruns: u.overruns.Load(),
-		Retained: blocks, RetainedHigh: high, Open: u.order.Open(), ForGrants: u.grants, Waits: u.waits.copied(),
-		ForTokens: u.forTokens.Read(), ForSource: u.forSource.Read(), ForRoom: u.forRoom.Read(),
-		BytesTo: make([]uint64, len(u.bytesTo)),
+		Source:       u.cfg.Source.Stats(),
+		MFPsRead:     u.mfps.Load(),
+		Tokens:       u.tokens.Load(),
+		Writes:       u.written.Load(),
+		BytesWritten: u.bytesWritten.Load(),
+		Refused:      u.refused.Load(),
+		Phases:       u.phases.Load(),
+		Dummies:      u.dummies.Load(),
+		Overruns:     u.overruns.Load(),
+		Retained:     blocks,
+		RetainedHigh: high,
+		Open:         u.order.Open(),
+		ForGrants:    u.grants,
+		Waits:        u.waits.copied(),
+		ForTokens:    u.forTokens.Read(),
+		ForSource:    u.forSource.Read(),
+		ForRoom:      u.forRoom.Read(),
+		BytesTo:      make([]uint64, len(u.bytesTo)),
 	}
 	for bu := range u.bytesTo {
 		s.BytesTo[bu] = u.bytesTo[bu].Load()

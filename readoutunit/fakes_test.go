@@ -32,14 +32,27 @@ type rig struct {
 // newRig makes a unit with three builder units of two slots at ranks 5, 6 and 7. change may change the configuration.
 func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, net: newFakeNetwork(), sched: newFakeScheduler(), failed: make(chan error, 1)}
+	r := &rig{
+		t:      t,
+		net:    newFakeNetwork(),
+		sched:  newFakeScheduler(),
+		failed: make(chan error, 1),
+	}
 	core, err := barrier.NewCore(barrier.None, 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		RU: 0, RUs: 1, BURanks: []int{5, 6, 7}, Slots: 2, Source: src, Streams: 1, Network: r.net, Scheduler: r.sched,
-		Barrier: barrier.New(core, nil, barrier.Options{}), Fail: func(err error) { r.failed <- err },
+		RU:        0,
+		RUs:       1,
+		BURanks:   []int{5, 6, 7},
+		Slots:     2,
+		Source:    src,
+		Streams:   1,
+		Network:   r.net,
+		Scheduler: r.sched,
+		Barrier:   barrier.New(core, nil, barrier.Options{}),
+		Fail:      func(err error) { r.failed <- err },
 	}
 	if change != nil {
 		change(r, &cfg)
@@ -220,8 +233,14 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	if int(a.First)+len(a.Entries) < int(a.Streams) || n.mute {
 		return nil
 	}
-	g := placing.Grant{Slot: a.Slot, Attempt: a.Attempt, MEP: a.MEP, Window: uint32(rank), Gen: uint32(a.MEP) + 1,
-		Length: n.sizes[key]}
+	g := placing.Grant{
+		Slot:    a.Slot,
+		Attempt: a.Attempt,
+		MEP:     a.MEP,
+		Window:  uint32(rank),
+		Gen:     uint32(a.MEP) + 1,
+		Length:  n.sizes[key],
+	}
 	if n.length != nil {
 		g.Length = n.length(g.Length)
 	}
@@ -408,7 +427,13 @@ func (s *fakeScheduler) send(first, released uint64, cycles ...[]tagnet.Token) {
 func generator(t *testing.T, streams int) *source.Generator {
 	t.Helper()
 	g, err := source.NewGenerator(source.GeneratorConfig{
-		RUs: 1, Streams: streams, Packing: 2, FragmentSize: 21, Events: 10, CRC: true, Seed: 7,
+		RUs:          1,
+		Streams:      streams,
+		Packing:      2,
+		FragmentSize: 21,
+		Events:       10,
+		CRC:          true,
+		Seed:         7,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -451,7 +476,12 @@ func (s *scripted) Next(ctx context.Context, dst []byte, b *source.Block) error 
 	n := s.MaxBlock()
 	clear(dst[:n])
 	event.PutMFPHeader(dst, event.MFPHeader{N: 0, Size: uint32(n)})
-	*b = source.Block{MEP: s.mep, Events: 1, Size: n, MFPs: slices.Grow(b.MFPs[:0], 1)}
+	*b = source.Block{
+		MEP:    s.mep,
+		Events: 1,
+		Size:   n,
+		MFPs:   slices.Grow(b.MFPs[:0], 1),
+	}
 	b.MFPs = append(b.MFPs, source.MFPInfo{Size: n})
 	s.mep++
 	if s.skip {

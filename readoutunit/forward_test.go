@@ -50,7 +50,12 @@ func TestRunInARing(t *testing.T) {
 		t.Fatalf("%d MEPs were written without a tag", n)
 	}
 	for place, slot := range []uint32{2: 0, 0: 0, 1: 1} {
-		tag := tagnet.Tag{Place: uint64(place), MEP: uint64(place), Slot: slot, Attempt: 1}
+		tag := tagnet.Tag{
+			Place:   uint64(place),
+			MEP:     uint64(place),
+			Slot:    slot,
+			Attempt: 1,
+		}
 		tag.Served.Add(0)
 		if err := r.unit.Tag(0, tagOf(tag)); err != nil {
 			t.Fatal(err)
@@ -79,7 +84,8 @@ func TestLaunchedTags(t *testing.T) {
 	r := newRig(t, generator(t, 1), func(_ *rig, c *Config) { c.Order, c.Forward = newTagRing(0, 3, 2, false), on.take })
 	r.until("the end of the input", func() bool { return r.sched.last().End })
 	r.sched.tokens <- tagnet.Tokens{
-		Batch: *batch(0, []tagnet.Token{tok(0, 0), tok(1, 1), none}), State: tagnet.Running,
+		Batch:     *batch(0, []tagnet.Token{tok(0, 0), tok(1, 1), none}),
+		State:     tagnet.Running,
 		Tags:      []tagnet.Tag{{Place: 0, MEP: 0, Attempt: 1}, {Place: 1, MEP: 1, Slot: 1, Attempt: 1}},
 		Withdrawn: []tagnet.Withdrawal{{BU: 0, Before: 1}},
 	}
@@ -143,8 +149,13 @@ func TestTagNotPassedOn(t *testing.T) {
 // stopped is the only unit of a ring with three builder units, at ranks 5, 6 and 7, whose goroutines the test plays.
 func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
 	u := New(Config{
-		BURanks: []int{5, 6, 7}, Slots: 2, Rooms: newRooms(t, 1, 64, 1), Streams: 1, Network: newFakeNetwork(),
-		Order: newTagRing(0, 3, 2, true), Forward: forward,
+		BURanks: []int{5, 6, 7},
+		Slots:   2,
+		Rooms:   newRooms(t, 1, 64, 1),
+		Streams: 1,
+		Network: newFakeNetwork(),
+		Order:   newTagRing(0, 3, 2, true),
+		Forward: forward,
 	})
 	t.Cleanup(func() { u.cancel(errClosed) })
 	return u

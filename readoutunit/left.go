@@ -30,7 +30,12 @@ type Exclusion struct {
 }
 
 func newLeft(bus int) left {
-	return left{valid: make([]uint64, bus), lost: make([]bool, bus), writes: make([]int, bus), times: make([]uint32, bus)}
+	return left{
+		valid:  make([]uint64, bus),
+		lost:   make([]bool, bus),
+		writes: make([]int, bus),
+		times:  make([]uint32, bus),
+	}
 }
 
 // forever is the cycle before which all tokens for a lost builder unit are withdrawn.

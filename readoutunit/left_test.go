@@ -47,7 +47,12 @@ func TestExclusionsKeepTheAccounts(t *testing.T) {
 	for name, order := range orders {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				m := &leftModel{o: order(), slots: slots, known: map[[2]uint64]tagnet.Token{}, out: make([]bool, bus)}
+				m := &leftModel{
+					o:     order(),
+					slots: slots,
+					known: map[[2]uint64]tagnet.Token{},
+					out:   make([]bool, bus),
+				}
 				for range bus {
 					m.free = append(m.free, []uint32{0, 1})
 				}
@@ -66,7 +71,12 @@ func (m *leftModel) newCycle(t *rapid.T) {
 	for bu := range c {
 		c[bu] = none
 		if n := len(m.free[bu]); n > 0 && !m.out[bu] && rapid.Bool().Draw(t, "token") {
-			c[bu] = tagnet.Token{MEP: m.mep, Slot: m.free[bu][n-1], BU: uint16(bu), Attempt: 1}
+			c[bu] = tagnet.Token{
+				MEP:     m.mep,
+				Slot:    m.free[bu][n-1],
+				BU:      uint16(bu),
+				Attempt: 1,
+			}
 			m.free[bu] = m.free[bu][:n-1]
 			m.mep++
 			m.tokens++
@@ -94,7 +104,14 @@ func (m *leftModel) grant(t *rapid.T) {
 	k := rapid.SampledFrom(keys).Draw(t, "token")
 	tk := m.known[k]
 	delete(m.known, k)
-	g := placing.Grant{Slot: tk.Slot, Attempt: 1, MEP: tk.MEP, Window: 1, Gen: 1, Length: 4}
+	g := placing.Grant{
+		Slot:    tk.Slot,
+		Attempt: 1,
+		MEP:     tk.MEP,
+		Window:  1,
+		Gen:     1,
+		Length:  4,
+	}
 	if err := m.o.Grant(int(k[0]), &g); err != nil {
 		t.Fatal(err)
 	}

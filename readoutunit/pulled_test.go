@@ -19,8 +19,14 @@ func TestUndecidedIsSetAside(t *testing.T) {
 	}
 	serve := func(bu int, mep uint64, slot uint32) {
 		t.Helper()
-		if err := u.Grant(bu, &placing.Grant{MEP: mep, Slot: slot, Attempt: 1, Window: 1, Gen: uint32(mep) + 1,
-			Length: 4}); err != nil {
+		if err := u.Grant(bu, &placing.Grant{
+			MEP:     mep,
+			Slot:    slot,
+			Attempt: 1,
+			Window:  1,
+			Gen:     uint32(mep) + 1,
+			Length:  4,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		turn, n := u.Turn()

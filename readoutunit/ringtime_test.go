@@ -118,7 +118,11 @@ func TestBypassShortensTheTail(t *testing.T) {
 		var p99 [2]float64
 		for i, bypass := range []bool{false, true} {
 			cfg := tagnet.Config{
-				RUs: unitNames("ru", n.rus), BUs: unitNames("bu", n.bus), Slots: 8, LookAhead: 4, Bypass: bypass,
+				RUs:       unitNames("ru", n.rus),
+				BUs:       unitNames("bu", n.bus),
+				Slots:     8,
+				LookAhead: 4,
+				Bypass:    bypass,
 			}
 			c := ringClock{ringWorld: newRingWorld(t, cfg)}
 			c.size = largeNowAndThen(1, 150)
@@ -137,7 +141,13 @@ func TestBypassShortensTheTail(t *testing.T) {
 // bunch.
 func TestRingKeepsPortsBusy(t *testing.T) {
 	for _, bypass := range []bool{false, true} {
-		cfg := tagnet.Config{RUs: unitNames("ru", 8), BUs: unitNames("bu", 8), Slots: 8, LookAhead: 4, Bypass: bypass}
+		cfg := tagnet.Config{
+			RUs:       unitNames("ru", 8),
+			BUs:       unitNames("bu", 8),
+			Slots:     8,
+			LookAhead: 4,
+			Bypass:    bypass,
+		}
 		c := ringClock{ringWorld: newRingWorld(t, cfg)}
 		c.size = largeNowAndThen(0, 1<<40)
 		c.run(1000, 5, rand.New(rand.NewPCG(1, 2)))

@@ -69,9 +69,16 @@ func newRingWorld(t failer, cfg tagnet.Config) *ringWorld {
 	core.Start()
 	n := len(cfg.RUs)
 	w := &ringWorld{
-		t: t, cfg: cfg, core: core, tokens: make([][]tagnet.Tokens, n), passing: make([][]tagnet.Tag, n+1),
-		meps: map[uint64]*building{}, told: make([]int, n), running: map[int]uint64{}, lost: make([]bool, len(cfg.BUs)),
-		voided: map[uint64]bool{},
+		t:       t,
+		cfg:     cfg,
+		core:    core,
+		tokens:  make([][]tagnet.Tokens, n),
+		passing: make([][]tagnet.Tag, n+1),
+		meps:    map[uint64]*building{},
+		told:    make([]int, n),
+		running: map[int]uint64{},
+		lost:    make([]bool, len(cfg.BUs)),
+		voided:  map[uint64]bool{},
 	}
 	for ru := range n {
 		w.rus = append(w.rus, newTagRing(ru, len(cfg.BUs), cfg.Slots, cfg.Bypass))
@@ -134,8 +141,12 @@ func (w *ringWorld) turn() {
 	withdrawn := w.core.Withdrawn()
 	for ru := range w.rus {
 		m := tagnet.Tokens{
-			Batch: tagnet.Batch{First: w.batch.First, Places: w.batch.Places, MEPs: slices.Clone(w.batch.MEPs),
-				Slots: slices.Clone(w.batch.Slots)},
+			Batch: tagnet.Batch{
+				First:  w.batch.First,
+				Places: w.batch.Places,
+				MEPs:   slices.Clone(w.batch.MEPs),
+				Slots:  slices.Clone(w.batch.Slots),
+			},
 			Withdrawn: withdrawn[w.told[ru]:],
 		}
 		if ru == 0 {
@@ -184,9 +195,18 @@ func (w *ringWorld) announce(ru int, place uint64) {
 		return
 	}
 	for to := range w.rus {
-		w.grants = append(w.grants, grantTo{ru: to, bu: int(b.BU), place: place, grant: placing.Grant{
-			Slot: b.Slot, Attempt: uint32(b.Attempt), MEP: b.MEP, Window: b.Slot, Length: w.length(to, b.MEP),
-		}})
+		w.grants = append(w.grants, grantTo{
+			ru:    to,
+			bu:    int(b.BU),
+			place: place,
+			grant: placing.Grant{
+				Slot:    b.Slot,
+				Attempt: uint32(b.Attempt),
+				MEP:     b.MEP,
+				Window:  b.Slot,
+				Length:  w.length(to, b.MEP),
+			},
+		})
 	}
 }
 
@@ -281,8 +301,13 @@ func (w *ringWorld) tell(i int) {
 	w.whole = slices.Delete(w.whole, i, i+1)
 	b := w.meps[place]
 	w.history = append(w.history, fmt.Sprintf("built %d", place))
-	if err := w.core.Feedback(int(b.BU), tagnet.Feedback{MEP: b.MEP, Slot: b.Slot, Attempt: b.Attempt, Events: 1,
-		Outcome: tagnet.Built}); err != nil {
+	if err := w.core.Feedback(int(b.BU), tagnet.Feedback{
+		MEP:     b.MEP,
+		Slot:    b.Slot,
+		Attempt: b.Attempt,
+		Events:  1,
+		Outcome: tagnet.Built,
+	}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.turn()

@@ -69,7 +69,12 @@ func NewRooms(mem []byte, stride int) (*Rooms, error) {
 		return nil, &blockTooLargeError{Need: stride, Have: len(mem)}
 	}
 	n := len(mem) / stride
-	r := &Rooms{mem: mem, stride: stride, n: uint64(n), sizes: make([]uint32, n)}
+	r := &Rooms{
+		mem:    mem,
+		stride: stride,
+		n:      uint64(n),
+		sizes:  make([]uint32, n),
+	}
 	if n&(n-1) == 0 {
 		r.mask = r.n - 1
 	}

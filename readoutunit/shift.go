@@ -72,7 +72,13 @@ func (s Seats) visits(ru int) []int {
 // NewShift makes the order of readout unit ru, which has a seat, for bus builder units with the given number of slots
 // each. With a fence, a phase ends with the outcome of its write.
 func NewShift(ru int, seats Seats, bus, slots int, fence bool) *Shift {
-	return &Shift{Transfers: newTransfers(bus, slots), visits: seats.visits(ru), fence: fence, most: 1, cycles: 1}
+	return &Shift{
+		Transfers: newTransfers(bus, slots),
+		visits:    seats.visits(ru),
+		fence:     fence,
+		most:      1,
+		cycles:    1,
+	}
 }
 
 // Widen lets a round have up to so many cycles. It must be called before the first of them comes.

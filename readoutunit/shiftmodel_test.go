@@ -125,8 +125,14 @@ func (m *scheduleModel) refused(t *rapid.T, want any, f func() error) {
 func (m *scheduleModel) grantOf(n uint64) placing.Grant {
 	m.gen++
 	x := &m.places[n]
-	return placing.Grant{Slot: x.Slot, Attempt: uint32(x.Attempt), MEP: x.MEP, Window: uint32(n), Gen: m.gen,
-		Length: m.gen * 4}
+	return placing.Grant{
+		Slot:    x.Slot,
+		Attempt: uint32(x.Attempt),
+		MEP:     x.MEP,
+		Window:  uint32(n),
+		Gen:     m.gen,
+		Length:  m.gen * 4,
+	}
 }
 
 func (m *scheduleModel) grant(t *rapid.T) {
@@ -289,7 +295,13 @@ func TestShiftForgets(t *testing.T) {
 }
 
 func TestStageNames(t *testing.T) {
-	for s, want := range map[Stage]string{Empty: "empty", Announced: "announced", Granted: "granted", Sent: "sent", Done: "done"} {
+	for s, want := range map[Stage]string{
+		Empty:     "empty",
+		Announced: "announced",
+		Granted:   "granted",
+		Sent:      "sent",
+		Done:      "done",
+	} {
 		if s.String() != want {
 			t.Errorf("stage %d is called %s", s, s)
 		}
@@ -323,7 +335,14 @@ func (c *circuit) turn() error {
 		return err
 	}
 	for bu := range c.b.Places {
-		g := placing.Grant{Slot: slot, Attempt: 1, MEP: c.b.MEPs[bu], Window: 1, Gen: 2, Length: 128}
+		g := placing.Grant{
+			Slot:    slot,
+			Attempt: 1,
+			MEP:     c.b.MEPs[bu],
+			Window:  1,
+			Gen:     2,
+			Length:  128,
+		}
 		if err := c.s.Grant(bu, &g); err != nil {
 			return err
 		}

@@ -150,7 +150,13 @@ func TestFailuresStanding(t *testing.T) {
 // do not.
 func TestWindowsOfTheOtherKind(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 1, end: io.EOF}, standing(1, 2, 1, false))
-	g := placing.Grant{Slot: 0, Attempt: 1, Window: 5, Gen: 1, Length: 40}
+	g := placing.Grant{
+		Slot:    0,
+		Attempt: 1,
+		Window:  5,
+		Gen:     1,
+		Length:  40,
+	}
 	s := placing.Standing{Refs: []placing.Ref{{Window: 1, Gen: 1}}}
 	errs := []error{
 		r.unit.Grant(5, g.Append(nil)), r.unit.Standing(4, s.Append(nil)),
@@ -263,7 +269,13 @@ type loop struct {
 const loopCycles, loopBUs, loopSlots = 512, 2, 4096
 
 func newLoop(t testing.TB, prepared bool) *loop {
-	g := source.GeneratorConfig{RUs: 2, Streams: 1, Packing: 1, FragmentSize: 128, Model: pattern.Constant}
+	g := source.GeneratorConfig{
+		RUs:          2,
+		Streams:      1,
+		Packing:      1,
+		FragmentSize: 128,
+		Model:        pattern.Constant,
+	}
 	gen, err := source.NewGenerator(g)
 	if err != nil {
 		t.Fatal(err)
@@ -280,9 +292,16 @@ func newLoop(t testing.TB, prepared bool) *loop {
 	order.Widen(loopCycles)
 	order.Stand()
 	u := New(Config{
-		RUs: 2, BURanks: []int{1, 2}, Slots: loopSlots, Source: src, Streams: 1, Rooms: newRooms(t, 1, gen.MaxBlock(), rooms),
+		RUs:     2,
+		BURanks: []int{1, 2},
+		Slots:   loopSlots,
+		Source:  src,
+		Streams: 1,
+		Rooms:   newRooms(t, 1, gen.MaxBlock(), rooms),
 		Network: net,
-		Free:    true, Order: order, Fail: func(err error) { t.Error(err) },
+		Free:    true,
+		Order:   order,
+		Fail:    func(err error) { t.Error(err) },
 	})
 	net.unit = u
 	l := &loop{u: u}

@@ -26,8 +26,11 @@ func TestRing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rus, bus := rapid.IntRange(1, 5).Draw(rt, "rus"), rapid.IntRange(1, 6).Draw(rt, "bus")
 		cfg := tagnet.Config{
-			RUs: unitNames("ru", rus), BUs: unitNames("bu", bus), Slots: rapid.IntRange(1, 4).Draw(rt, "slots"),
-			Policy: tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "policy")), Bypass: rapid.Bool().Draw(rt, "bypass"),
+			RUs:         unitNames("ru", rus),
+			BUs:         unitNames("bu", bus),
+			Slots:       rapid.IntRange(1, 4).Draw(rt, "slots"),
+			Policy:      tagnet.Policy(rapid.IntRange(0, 1).Draw(rt, "policy")),
+			Bypass:      rapid.Bool().Draw(rt, "bypass"),
 			MaxAttempts: tagnet.MaxAttempt,
 		}
 		if rapid.Bool().Draw(rt, "groups") {
@@ -109,7 +112,11 @@ func TestEveryInterleavingOfARing(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			cfg := tagnet.Config{
-				RUs: unitNames("ru", 2), BUs: unitNames("bu", 2), Slots: tc.slots, Bypass: tc.bypass, Window: 4,
+				RUs:    unitNames("ru", 2),
+				BUs:    unitNames("bu", 2),
+				Slots:  tc.slots,
+				Bypass: tc.bypass,
+				Window: 4,
 				Policy: tagnet.Skip,
 			}
 			exploreRing(t, func() *ringWorld {
@@ -171,7 +178,12 @@ func TestTagRefused(t *testing.T) {
 	if err := r.Cycle(batch(0, []tagnet.Token{tok(0, 0), none}), 0); err != nil {
 		t.Fatal(err)
 	}
-	good := tagnet.Tag{Place: 0, MEP: 0, Slot: 0, Attempt: 1}
+	good := tagnet.Tag{
+		Place:   0,
+		MEP:     0,
+		Slot:    0,
+		Attempt: 1,
+	}
 	for name, bad := range map[string]tagnet.Tag{
 		"MEP":     {Place: 0, MEP: 1, Slot: 0, Attempt: 1},
 		"slot":    {Place: 0, MEP: 0, Slot: 1, Attempt: 1},
@@ -191,7 +203,12 @@ func TestTagRefused(t *testing.T) {
 		t.Errorf("%v, %d tags", err, len(r.held))
 	}
 	// A tag that comes before its token waits, and is checked when that comes.
-	if err := r.Tag(&tagnet.Tag{Place: 3, MEP: 9, Slot: 0, Attempt: 1}); err != nil {
+	if err := r.Tag(&tagnet.Tag{
+		Place:   3,
+		MEP:     9,
+		Slot:    0,
+		Attempt: 1,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Cycle(batch(1, []tagnet.Token{tok(2, 1), tok(3, 0)}), 0); !errors.As(err, &twice) {

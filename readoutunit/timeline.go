@@ -28,7 +28,13 @@ func (l *timeline) begin(phase uint64, bu int, mep uint64, meps int) {
 	if len(l.ring) == 0 {
 		return
 	}
-	s := Step{Phase: phase, BU: bu, MEP: mep, MEPs: meps, Begin: time.Now().UnixMicro()}
+	s := Step{
+		Phase: phase,
+		BU:    bu,
+		MEP:   mep,
+		MEPs:  meps,
+		Begin: time.Now().UnixMicro(),
+	}
 	if bu == Dummy {
 		s.Sent = s.Begin
 	}

@@ -85,8 +85,13 @@ func (p *player) view(w []string) string {
 		}
 	}
 	for ru := range rus {
-		u := &actor{seat: ru, Order: NewShift(ru, InOrder(rus, p.bus), p.bus, slots, false), ru: ru,
-			rooms: newRooms(p.t, 1, 8, 64), bursts: newBursts(p.bus)}
+		u := &actor{
+			seat:   ru,
+			Order:  NewShift(ru, InOrder(rus, p.bus), p.bus, slots, false),
+			ru:     ru,
+			rooms:  newRooms(p.t, 1, 8, 64),
+			bursts: newBursts(p.bus),
+		}
 		switch at := slices.Index(w, "seated"); {
 		case slices.Contains(w, "pulled"):
 			u.Order = NewPulled(p.bus, slots)
@@ -253,7 +258,12 @@ func (p *player) newCycle(u *actor, w []string) string {
 
 func (p *player) grant(u *actor, w []string) string {
 	p.gen++
-	g := placing.Grant{Window: 7, Gen: p.gen, Length: 4, Attempt: 1}
+	g := placing.Grant{
+		Window:  7,
+		Gen:     p.gen,
+		Length:  4,
+		Attempt: 1,
+	}
 	bu := p.number(w[2])
 	for i := 3; i+1 < len(w); i += 2 {
 		n := p.number(w[i+1])

@@ -97,7 +97,12 @@ func (e *cycleError) Error() string {
 // empty or done.
 func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 	if n := b.First + uint64(i); n != s.next || b.Places != s.width {
-		return &cycleError{Cycle: n, Want: s.next, Places: b.Places, Width: s.width}
+		return &cycleError{
+			Cycle:  n,
+			Want:   s.next,
+			Places: b.Places,
+			Width:  s.width,
+		}
 	}
 	from := i * b.Places
 	for p, mep := range b.MEPs[from : from+b.Places] {

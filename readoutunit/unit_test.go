@@ -180,7 +180,12 @@ func TestSchedulerGone(t *testing.T) {
 
 // TestBadRecord holds that input that turns bad ends the input and not the run.
 func TestBadRecord(t *testing.T) {
-	bad := &source.BadRecordError{File: "x.mdf", Record: 3, Offset: 400, Reason: "magic"}
+	bad := &source.BadRecordError{
+		File:   "x.mdf",
+		Record: 3,
+		Offset: 400,
+		Reason: "magic",
+	}
 	r := newRig(t, &scripted{blocks: 3, end: bad}, nil)
 	r.until("the end of the input", func() bool { return r.sched.last().End })
 	if u := r.sched.last(); u.Read != 3 || u.Events != 3 {
@@ -199,7 +204,14 @@ func TestGrantsThatMakeNoSense(t *testing.T) {
 	r.until("the end of the input", func() bool { return r.sched.last().End })
 	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 0), none})
 	r.until("the announcements", func() bool { return r.unit.Stats().Tokens == 2 })
-	good := placing.Grant{Slot: 0, Attempt: 1, MEP: 0, Window: 5, Gen: 1, Length: 40}
+	good := placing.Grant{
+		Slot:    0,
+		Attempt: 1,
+		MEP:     0,
+		Window:  5,
+		Gen:     1,
+		Length:  40,
+	}
 	other := good
 	other.MEP = 1
 	if err := r.unit.Grant(5, []byte{byte(placing.KindGrant)}); !errors.Is(err, placing.ErrMessage) {

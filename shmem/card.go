@@ -109,7 +109,13 @@ func cardOf(f *os.File, size int) (*card, error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return nil, err
 	}
-	return &card{pid: os.Getpid(), fd: int(f.Fd()), size: size, dev: st.Dev, inod: st.Ino}, nil
+	return &card{
+		pid:  os.Getpid(),
+		fd:   int(f.Fd()),
+		size: size,
+		dev:  st.Dev,
+		inod: st.Ino,
+	}, nil
 }
 
 // open opens the memory that a card speaks of, and makes sure that it is that: numbers of processes and descriptors

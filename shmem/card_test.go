@@ -129,7 +129,13 @@ func FuzzCard(f *testing.F) {
 // TestDeadCreatorsMemoryIsGone: a segment whose creator has ended is not found any more, and its card is swept.
 func TestDeadCreatorsMemoryIsGone(t *testing.T) {
 	dir := must.MemoryDir(t)
-	c := card{pid: 1 << 30, fd: 3, size: PageSize, dev: 1, inod: 1}
+	c := card{
+		pid:  1 << 30,
+		fd:   3,
+		size: PageSize,
+		dev:  1,
+		inod: 1,
+	}
 	must.OK(t, os.WriteFile(filepath.Join(dir, "s"), []byte(c.String()), 0o600))
 	if _, err := Open("s", WithDir(dir)); !errors.Is(err, errNotFound) || !strings.Contains(err.Error(), "ended") {
 		t.Errorf("%v", err)

@@ -120,7 +120,12 @@ func (t *Table) enter(seg []byte, rules []PageRule) (*export, SegmentID, error) 
 			return nil, 0, refused(ErrOverlap, "export segment %d of %d bytes", id, len(seg))
 		}
 	}
-	e := &export{mem: seg, dir: noEntry, pages: make(map[pageKey]pageSet), root: noSpan}
+	e := &export{
+		mem:   seg,
+		dir:   noEntry,
+		pages: make(map[pageKey]pageSet),
+		root:  noSpan,
+	}
 	for _, r := range rules {
 		if err := e.allow(id, r); err != nil {
 			return nil, 0, err
@@ -231,7 +236,14 @@ func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, erro
 	w.mem, w.off, w.peer, w.seg, w.access = e.mem[off:off+n:off+n], off, peer, seg, a
 	w.state.Store(stateOf(gen, true))
 	if t.shared != nil {
-		t.shared.open(i, gen, row{off: uint64(off), n: uint64(n), seg: seg, dir: e.dir, peer: peer, access: a})
+		t.shared.open(i, gen, row{
+			off:    uint64(off),
+			n:      uint64(n),
+			seg:    seg,
+			dir:    e.dir,
+			peer:   peer,
+			access: a,
+		})
 	}
 	return Ref{Window: i, Gen: gen}, nil
 }

@@ -71,7 +71,12 @@ func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, err
 	if err != nil {
 		return nil, err
 	}
-	im := &Imported{seg: seg, mem: seg.Bytes(), dir: filepath.Dir(seg.Path()), as: as}
+	im := &Imported{
+		seg: seg,
+		mem: seg.Bytes(),
+		dir: filepath.Dir(seg.Path()),
+		as:  as,
+	}
 	windows, found, err := readTableHeader(name, im.mem)
 	if err != nil {
 		_ = seg.Close()
@@ -175,7 +180,13 @@ func (im *Imported) mapSegment(e entry) (*mapping, error) {
 		_ = seg.Close()
 		return nil, errBadSize
 	}
-	m := &mapping{serial: uint32(e.serial), mem: seg.Bytes(), seg: seg, dev: st.Dev, ino: st.Ino}
+	m := &mapping{
+		serial: uint32(e.serial),
+		mem:    seg.Bytes(),
+		seg:    seg,
+		dev:    st.Dev,
+		ino:    st.Ino,
+	}
 	for _, h := range im.held {
 		if h.dev == m.dev && h.ino == m.ino && len(h.mem) == len(m.mem) {
 			m.mem, m.seg = h.mem, nil

@@ -14,7 +14,12 @@ import (
 const writerByte = maxReaders
 
 func byteLock(i int64) *unix.Flock_t {
-	return &unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET, Start: i, Len: 1}
+	return &unix.Flock_t{
+		Type:   unix.F_WRLCK,
+		Whence: unix.SEEK_SET,
+		Start:  i,
+		Len:    1,
+	}
 }
 
 // claim takes the lock of byte i, or reports that another has it.

@@ -97,7 +97,12 @@ func (r *Reader) poll() (Entry, bool, error) {
 		case runLeft:
 			err = ErrWriterGone
 		default:
-			err = &corruptError{Segment: r.seg.Name(), What: "ended", Value: ended, Reason: "unknown"}
+			err = &corruptError{
+				Segment: r.seg.Name(),
+				What:    "ended",
+				Value:   ended,
+				Reason:  "unknown",
+			}
 		}
 	}
 	return e, ok, err

@@ -50,7 +50,12 @@ func (c *readerCore) join(i int, pid uint32) error {
 		return nil
 	}
 	c.words.state.Store(readerFree)
-	return &corruptError{Segment: r.name, What: "floor", Value: c.pos, Reason: "it does not rest while a reader joins"}
+	return &corruptError{
+		Segment: r.name,
+		What:    "floor",
+		Value:   c.pos,
+		Reason:  "it does not rest while a reader joins",
+	}
 }
 
 // next returns the next entry, or false when there is none at the moment.
@@ -143,7 +148,12 @@ func (c *readerCore) outOfOrder(at uint64, h header) error {
 func (c *readerCore) give(at uint64, h header) Entry {
 	c.given++
 	c.words.given.Store(c.given)
-	return Entry{Type: h.kind, Data: c.ring.dataAt(at, uint64(h.length)), pos: at, ticket: c.out.push(at)}
+	return Entry{
+		Type:   h.kind,
+		Data:   c.ring.dataAt(at, uint64(h.length)),
+		pos:    at,
+		ticket: c.out.push(at),
+	}
 }
 
 // ack takes an entry back.

@@ -148,7 +148,12 @@ func initRing(mem []byte, mode Mode, pid uint32) {
 // openRing checks the header of a buffer and returns its view. mem must be aligned to 8 bytes.
 func openRing(name string, mem []byte) (*ring, error) {
 	if len(mem) < bufferHeader+PageSize {
-		return nil, &corruptError{Segment: name, What: "size", Value: uint64(len(mem)), Reason: "too small for a buffer"}
+		return nil, &corruptError{
+			Segment: name,
+			What:    "size",
+			Value:   uint64(len(mem)),
+			Reason:  "too small for a buffer",
+		}
 	}
 	r := &ring{bufferWords: wordsOf(mem), name: name, data: mem[bufferHeader:]}
 	f := r.format // read once
@@ -168,7 +173,12 @@ func openRing(name string, mem []byte) (*ring, error) {
 		{"readers", uint64(f.readers), maxReaders, "not the number of this version"},
 	} {
 		if c.got != c.want {
-			return nil, &corruptError{Segment: name, What: c.what, Value: c.got, Reason: c.reason}
+			return nil, &corruptError{
+				Segment: name,
+				What:    c.what,
+				Value:   c.got,
+				Reason:  c.reason,
+			}
 		}
 	}
 	return r, nil
@@ -214,13 +224,21 @@ func (r *ring) dataAt(pos uint64, length uint64) []byte {
 // span checks that [from, head) can be a published part of the ring.
 func (r *ring) span(from, head uint64) error {
 	if from%entryAlign != 0 || head%entryAlign != 0 || head < from || head-from > r.capacity {
-		return &corruptError{Segment: r.name, What: "head", Value: head,
-			Reason: fmt.Sprintf("it does not fit to position %d", from)}
+		return &corruptError{
+			Segment: r.name,
+			What:    "head",
+			Value:   head,
+			Reason:  fmt.Sprintf("it does not fit to position %d", from),
+		}
 	}
 	return nil
 }
 
 func (r *ring) corruptAt(pos uint64, what string, value uint64, reason string) error {
-	return &corruptError{Segment: r.name, What: fmt.Sprintf("%s of the entry at %d", what, pos), Value: value,
-		Reason: reason}
+	return &corruptError{
+		Segment: r.name,
+		What:    fmt.Sprintf("%s of the entry at %d", what, pos),
+		Value:   value,
+		Reason:  reason,
+	}
 }

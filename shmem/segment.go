@@ -72,9 +72,19 @@ func Create(name string, size int, opts ...Option) (*Segment, error) {
 // create is Create with init run on the segment before its name appears.
 func create(name string, size int, init func(*Segment) error, opts []Option) (*Segment, error) {
 	o := gather(opts)
-	s := &Segment{name: name, path: filepath.Join(o.dir, name), owner: true, size: size}
+	s := &Segment{
+		name:  name,
+		path:  filepath.Join(o.dir, name),
+		owner: true,
+		size:  size,
+	}
 	fail := func(err error) (*Segment, error) {
-		return nil, &SegmentError{Op: "create", Path: s.path, Size: max(size, 0), Err: err}
+		return nil, &SegmentError{
+			Op:   "create",
+			Path: s.path,
+			Size: max(size, 0),
+			Err:  err,
+		}
 	}
 	if err := checkName(name); err != nil {
 		return fail(err)

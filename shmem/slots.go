@@ -70,7 +70,13 @@ func CreateSlots(name string, n, size int, opts ...Option) (*Slots, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Slots{seg: seg, mem: seg.Bytes(), n: n, size: size, states: make([]atomic.Uint32, n)}, nil
+	return &Slots{
+		seg:    seg,
+		mem:    seg.Bytes(),
+		n:      n,
+		size:   size,
+		states: make([]atomic.Uint32, n),
+	}, nil
 }
 
 // Len is the number of slots.

@@ -60,7 +60,13 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 	if err := s.Fill(5); err == nil || err.Error() != sentence {
 		t.Errorf("%v, want %s", err, sentence)
 	}
-	want := SlotStats{Slots: 70, Free: 70, Offers: 3, Builds: 2, Withdraws: 1}
+	want := SlotStats{
+		Slots:     70,
+		Free:      70,
+		Offers:    3,
+		Builds:    2,
+		Withdraws: 1,
+	}
 	if st := s.Stats(); st != want {
 		t.Errorf("stats %+v, want %+v", st, want)
 	}

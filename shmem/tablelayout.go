@@ -71,7 +71,13 @@ func tableHeaderOf(mem []byte) *tableHeader {
 }
 
 func putTableHeader(mem []byte, windows int, id TableID) {
-	h := tableHeader{version: tableVersion, windows: uint64(windows), rows: tableRows, entries: tableEntries, id: id}
+	h := tableHeader{
+		version: tableVersion,
+		windows: uint64(windows),
+		rows:    tableRows,
+		entries: tableEntries,
+		id:      id,
+	}
 	copy(h.magic[:], tableMagicText)
 	*tableHeaderOf(mem) = h
 }
@@ -79,7 +85,12 @@ func putTableHeader(mem []byte, windows int, id TableID) {
 // readTableHeader says how many windows the table has, once all of it makes sense.
 func readTableHeader(name string, mem []byte) (windows int, id TableID, err error) {
 	corrupt := func(what string, value uint64, reason string) (int, TableID, error) {
-		return 0, id, &corruptError{Segment: name, What: what, Value: value, Reason: reason}
+		return 0, id, &corruptError{
+			Segment: name,
+			What:    what,
+			Value:   value,
+			Reason:  reason,
+		}
 	}
 	if len(mem) < tableRows {
 		return corrupt("size", uint64(len(mem)), "too small for a table")

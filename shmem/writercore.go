@@ -53,7 +53,12 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 	if pad > 0 {
 		w.out.finish(w.lay(pad))
 	}
-	p := Place{Data: r.dataAt(w.pos, uint64(n)), size: n, pos: w.pos, ordinal: w.ordinal}
+	p := Place{
+		Data:    r.dataAt(w.pos, uint64(n)),
+		size:    n,
+		pos:     w.pos,
+		ordinal: w.ordinal,
+	}
 	p.ticket = w.lay(stride)
 	return p, true, nil
 }
@@ -75,7 +80,12 @@ func (w *writerCore) commit(p Place, n int, kind uint32) error {
 	if n < 0 || n > p.size || kind == padType {
 		return errBadEntry
 	}
-	*w.ring.headerAt(p.pos) = header{length: uint32(n), kind: kind, stride: uint32(strideOf(p.size)), ordinal: p.ordinal}
+	*w.ring.headerAt(p.pos) = header{
+		length:  uint32(n),
+		kind:    kind,
+		stride:  uint32(strideOf(p.size)),
+		ordinal: p.ordinal,
+	}
 	w.finish(p)
 	return nil
 }
@@ -166,7 +176,12 @@ func (w *writerCore) within(what string, pos uint64) error {
 }
 
 func (w *writerCore) corrupt(what string, value uint64, reason string) error {
-	return &corruptError{Segment: w.ring.name, What: what, Value: value, Reason: reason}
+	return &corruptError{
+		Segment: w.ring.name,
+		What:    what,
+		Value:   value,
+		Reason:  reason,
+	}
 }
 
 // end marks the end of the run.

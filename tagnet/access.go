@@ -47,7 +47,12 @@ type gate struct {
 }
 
 func newGate(a Access, count func(Refusal)) *gate {
-	g := &gate{identify: a.Identify, fence: a.Fence, log: a.Log, count: count}
+	g := &gate{
+		identify: a.Identify,
+		fence:    a.Fence,
+		log:      a.Log,
+		count:    count,
+	}
 	if g.fence == nil {
 		g.fence = NewFence()
 	}

@@ -47,7 +47,12 @@ func (b *Batch) Token(i, place int) (Token, bool) {
 		return Token{}, false
 	}
 	word := b.Slots[at]
-	return Token{MEP: mep, Slot: word & slotMask, BU: uint16(place), Attempt: uint8(word >> attemptShift)}, true
+	return Token{
+		MEP:     mep,
+		Slot:    word & slotMask,
+		BU:      uint16(place),
+		Attempt: uint8(word >> attemptShift),
+	}, true
 }
 
 // Reset empties the batch, keeps its memory, and sets the number the next cycle will have.

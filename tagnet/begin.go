@@ -13,10 +13,21 @@ import (
 // the largest value.
 func beginMessage(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginRequest {
 	return &tagnetv1.BeginRequest{
-		Scope: scope.wire(), Rus: c.RUs, Bus: c.BUs, Slots: word32(c.Slots), Packing: word32(c.Packing),
-		LookAhead: word32(c.LookAhead),
-		Window:    word32(c.Window), Policy: policyMessage(c.Policy), Rules: rulesMessage(&c.Rules), Loose: c.Loose,
-		MaxAttempts: word32(c.MaxAttempts), Ring: c.Ring, Bypass: c.Bypass, First: c.First, End: c.End,
+		Scope:           scope.wire(),
+		Rus:             c.RUs,
+		Bus:             c.BUs,
+		Slots:           word32(c.Slots),
+		Packing:         word32(c.Packing),
+		LookAhead:       word32(c.LookAhead),
+		Window:          word32(c.Window),
+		Policy:          policyMessage(c.Policy),
+		Rules:           rulesMessage(&c.Rules),
+		Loose:           c.Loose,
+		MaxAttempts:     word32(c.MaxAttempts),
+		Ring:            c.Ring,
+		Bypass:          c.Bypass,
+		First:           c.First,
+		End:             c.End,
 		AttachTimeoutMs: word32(int(attach.Milliseconds())),
 	}
 }
@@ -52,11 +63,20 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 		return bad(err)
 	}
 	core := Config{
-		RUs: m.GetRus(), BUs: m.GetBus(), Slots: int(m.GetSlots()), Packing: int(m.GetPacking()),
-		LookAhead: int(m.GetLookAhead()),
-		Window:    int(m.GetWindow()), Policy: policyOf(m.GetPolicy()), Rules: rules, Loose: m.GetLoose(),
+		RUs:         m.GetRus(),
+		BUs:         m.GetBus(),
+		Slots:       int(m.GetSlots()),
+		Packing:     int(m.GetPacking()),
+		LookAhead:   int(m.GetLookAhead()),
+		Window:      int(m.GetWindow()),
+		Policy:      policyOf(m.GetPolicy()),
+		Rules:       rules,
+		Loose:       m.GetLoose(),
 		MaxAttempts: int(m.GetMaxAttempts()),
-		Ring:        m.GetRing(), Bypass: m.GetBypass(), First: m.GetFirst(), End: m.GetEnd(),
+		Ring:        m.GetRing(),
+		Bypass:      m.GetBypass(),
+		First:       m.GetFirst(),
+		End:         m.GetEnd(),
 	}
 	if err := core.check(); err != nil {
 		return bad(err)
@@ -68,7 +88,9 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 			len(core.BUs), most, maxHosted))
 	}
 	return serverConfig{
-		Core: core, Run: m.GetScope().GetRun(), View: m.GetScope().GetView(),
+		Core:          core,
+		Run:           m.GetScope().GetRun(),
+		View:          m.GetScope().GetView(),
 		AttachTimeout: time.Duration(m.GetAttachTimeoutMs()) * time.Millisecond,
 	}, nil
 }

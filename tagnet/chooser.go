@@ -81,8 +81,17 @@ func newChooser(cfg *Config, bus []buState, g *groups) *chooser {
 	r := &cfg.Rules
 	n := len(bus)
 	c := &chooser{
-		next: r.Next, empty: cfg.Policy, busy: r.BusyGroup, ratio: r.Ratio, partitions: max(1, len(r.Partitions)),
-		bus: bus, groups: g, groupOf: g.of, stands: make([]uint64, n), picks: make([]pick, 0, n), passed: make([]pass, 0, n),
+		next:       r.Next,
+		empty:      cfg.Policy,
+		busy:       r.BusyGroup,
+		ratio:      r.Ratio,
+		partitions: max(1, len(r.Partitions)),
+		bus:        bus,
+		groups:     g,
+		groupOf:    g.of,
+		stands:     make([]uint64, n),
+		picks:      make([]pick, 0, n),
+		passed:     make([]pass, 0, n),
 	}
 	c.partitionOf, _ = membersOf("partition", r.Partitions, n) // checked with the Config
 	for _, list := range r.Groups {

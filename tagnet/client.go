@@ -26,7 +26,12 @@ type Scope struct {
 
 func (s Scope) wire() *tagnetv1.Scope {
 	return &tagnetv1.Scope{
-		Protocol: protocolVersion, Run: s.Run, View: s.View, Name: s.Name, Term: s.Term.Number, Holder: s.Term.Holder,
+		Protocol: protocolVersion,
+		Run:      s.Run,
+		View:     s.View,
+		Name:     s.Name,
+		Term:     s.Term.Number,
+		Holder:   s.Term.Holder,
 	}
 }
 

@@ -189,7 +189,10 @@ func (c *BUClient) ask(sent uint64) bool {
 func (c *BUClient) message(entries []heldFeedback) *tagnetv1.FeedbackBatch {
 	n := len(entries)
 	m := &tagnetv1.FeedbackBatch{
-		Meps: make([]uint64, n), Slots: make([]uint32, n), Events: make([]uint32, n), HeldUs: make([]uint32, n),
+		Meps:     make([]uint64, n),
+		Slots:    make([]uint32, n),
+		Events:   make([]uint32, n),
+		HeldUs:   make([]uint32, n),
 		Outcomes: make([]byte, n),
 	}
 	now := time.Since(c.began)

@@ -154,7 +154,11 @@ func (c *RUClient) opening(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
 	l.returned.rewind()
 	l.settled.rewind()
 	return &tagnetv1.RUUpdate{
-		Scope: scope, Read: l.update.Read, Events: l.update.Events, End: l.update.End, Had: proto.CloneOf(&c.had),
+		Scope:  scope,
+		Read:   l.update.Read,
+		Events: l.update.Events,
+		End:    l.update.End,
+		Had:    proto.CloneOf(&c.had),
 	}
 }
 
@@ -233,7 +237,12 @@ func (c *RUClient) take(m *tagnetv1.TokenBatch) (t Tokens, what string) {
 
 func tokensOf(m *tagnetv1.TokenBatch) Tokens {
 	t := Tokens{
-		Batch:    Batch{First: m.GetFirstCycle(), Places: int(m.GetPlaces()), MEPs: m.GetMeps(), Slots: m.GetSlots()},
+		Batch: Batch{
+			First:  m.GetFirstCycle(),
+			Places: int(m.GetPlaces()),
+			MEPs:   m.GetMeps(),
+			Slots:  m.GetSlots(),
+		},
 		Released: m.GetReleased(),
 	}
 	if n := len(t.Slots); t.Places > 0 && len(t.MEPs) == t.Places && n > t.Places && n%t.Places == 0 {

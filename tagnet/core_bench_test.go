@@ -14,7 +14,12 @@ type driver struct {
 
 func newDriver(tb testing.TB, bus, slots int, change func(*Config)) *driver {
 	tb.Helper()
-	cfg := Config{RUs: names("ru", 4), BUs: names("bu", bus), Slots: slots, Packing: 10}
+	cfg := Config{
+		RUs:     names("ru", 4),
+		BUs:     names("bu", bus),
+		Slots:   slots,
+		Packing: 10,
+	}
 	change(&cfg)
 	core := newCore(tb, cfg)
 	core.Start()

@@ -17,8 +17,14 @@ func TestEveryInterleaving(t *testing.T) {
 			for _, busy := range []Policy{Wait, Skip} {
 				for next := RoundRobin; next <= ByDemand; next++ {
 					cfg := Config{
-						RUs: names("ru", 2), BUs: names("bu", 3), Slots: 2, Packing: 1, Window: 4, Policy: empty, Loose: loose,
-						Rules: Rules{Groups: [][]int{{0, 1}, {2}}, BusyGroup: busy, Next: next},
+						RUs:     names("ru", 2),
+						BUs:     names("bu", 3),
+						Slots:   2,
+						Packing: 1,
+						Window:  4,
+						Policy:  empty,
+						Loose:   loose,
+						Rules:   Rules{Groups: [][]int{{0, 1}, {2}}, BusyGroup: busy, Next: next},
 					}
 					if next == ByRatio {
 						cfg.Rules.Ratio = []int{2, 1, 1}
@@ -88,7 +94,13 @@ func (e explorable) steps(t *testing.T) (out []explorable) {
 	e.unfinished(func(k uint64, r *record) {
 		if r.state == inFlight {
 			do(func(n *explorable) {
-				must(t, n.Feedback(int(r.bu), Feedback{MEP: k, Slot: r.slot, Attempt: r.attempt, Events: 1, Outcome: Built}))
+				must(t, n.Feedback(int(r.bu), Feedback{
+					MEP:     k,
+					Slot:    r.slot,
+					Attempt: r.attempt,
+					Events:  1,
+					Outcome: Built,
+				}))
 			})
 		}
 	})

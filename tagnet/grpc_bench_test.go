@@ -20,7 +20,11 @@ import (
 func BenchmarkTokensOverGRPC(b *testing.B) {
 	const units, slots, retain, packing = 4, 4096, 1 << 16, 10
 	server, err := newServer(serverConfig{Core: Config{
-		RUs: names("ru", units), BUs: names("bu", units), Slots: slots, Packing: packing, Window: retain,
+		RUs:     names("ru", units),
+		BUs:     names("bu", units),
+		Slots:   slots,
+		Packing: packing,
+		Window:  retain,
 	}})
 	must(b, err)
 	g := grpc.NewServer(ServerOptions()...)
@@ -82,7 +86,11 @@ func benchUnit(b *testing.B, ru *RUClient, bu *BUClient, place int, total, retai
 		for i := range t.Len() {
 			if tok, ok := t.Token(i, place); ok {
 				out = append(out, Feedback{
-					MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Events: uint32(packing), Outcome: Built,
+					MEP:     tok.MEP,
+					Slot:    tok.Slot,
+					Attempt: tok.Attempt,
+					Events:  uint32(packing),
+					Outcome: Built,
 				})
 			}
 		}
@@ -95,7 +103,12 @@ func benchUnit(b *testing.B, ru *RUClient, bu *BUClient, place int, total, retai
 // BenchmarkRemoteStats reads all figures of a view of 32 readout and 32 builder units, as a control does once or twice
 // a second.
 func BenchmarkRemoteStats(b *testing.B) {
-	sys := serve(b, serverConfig{Core: Config{RUs: names("ru", 32), BUs: names("bu", 32), Slots: 32, Packing: 100}})
+	sys := serve(b, serverConfig{Core: Config{
+		RUs:     names("ru", 32),
+		BUs:     names("bu", 32),
+		Slots:   32,
+		Packing: 100,
+	}})
 	for us := range int64(1000) {
 		sys.server.do(func() { _ = sys.server.timing.latency.RecordValue(us * us) })
 	}

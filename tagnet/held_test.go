@@ -105,8 +105,14 @@ func TestReachFitsReadoutUnits(t *testing.T) {
 		{Wait, func(mep uint64, _ uint16) bool { return mep == 0 }},
 	} {
 		const slots, bus = 2, 3
-		core := newCore(t, Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, LookAhead: 100, Packing: 1,
-			Policy: tc.policy})
+		core := newCore(t, Config{
+			RUs:       names("ru", 1),
+			BUs:       names("bu", bus),
+			Slots:     slots,
+			LookAhead: 100,
+			Packing:   1,
+			Policy:    tc.policy,
+		})
 		core.Start()
 		for core.counters.Built < 1000 {
 			read := core.Released() + 2*slots*bus
@@ -119,7 +125,12 @@ func TestReachFitsReadoutUnits(t *testing.T) {
 			var done []Token
 			core.unfinished(func(mep uint64, r *record) {
 				if !tc.stuck(mep, r.bu) {
-					done = append(done, Token{MEP: mep, BU: r.bu, Slot: r.slot, Attempt: r.attempt})
+					done = append(done, Token{
+						MEP:     mep,
+						BU:      r.bu,
+						Slot:    r.slot,
+						Attempt: r.attempt,
+					})
 				}
 			})
 			for _, x := range done {

@@ -56,7 +56,12 @@ func host(t testing.TB, access Access) *hosted {
 }
 
 func twoByTwo() Config {
-	return Config{RUs: names("ru", 2), BUs: names("bu", 2), Slots: 4, Packing: 1}
+	return Config{
+		RUs:     names("ru", 2),
+		BUs:     names("bu", 2),
+		Slots:   4,
+		Packing: 1,
+	}
 }
 
 var seventh = Scope{Run: 7, View: 3, Name: "control"}

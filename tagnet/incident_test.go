@@ -15,7 +15,12 @@ import (
 )
 
 func small(rus, bus int) serverConfig {
-	return serverConfig{Core: Config{RUs: names("ru", rus), BUs: names("bu", bus), Slots: 2, Packing: 1},
+	return serverConfig{Core: Config{
+		RUs:     names("ru", rus),
+		BUs:     names("bu", bus),
+		Slots:   2,
+		Packing: 1,
+	},
 		ResumeTimeout: time.Millisecond}
 }
 

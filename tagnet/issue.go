@@ -201,5 +201,10 @@ func (c *Core) token(out *Batch, at int, cycle uint32, place int, b *buState) {
 		c.groups.begin(place)
 		return
 	}
-	c.ring.issued(c.nextCycle-1, Token{MEP: mep, Slot: slot, BU: uint16(place), Attempt: r.attempt})
+	c.ring.issued(c.nextCycle-1, Token{
+		MEP:     mep,
+		Slot:    slot,
+		BU:      uint16(place),
+		Attempt: r.attempt,
+	})
 }

@@ -50,7 +50,8 @@ type model struct {
 func newModel(t *rapid.T) *model {
 	rus, bus := rapid.IntRange(1, 5).Draw(t, "rus"), rapid.IntRange(1, 7).Draw(t, "bus")
 	cfg := Config{
-		RUs: names("ru", rus), BUs: names("bu", bus),
+		RUs:         names("ru", rus),
+		BUs:         names("bu", bus),
 		Slots:       rapid.IntRange(1, 4).Draw(t, "slots"),
 		Packing:     rapid.IntRange(1, 9).Draw(t, "packing"),
 		LookAhead:   rapid.IntRange(0, 5).Draw(t, "look-ahead"),
@@ -64,9 +65,16 @@ func newModel(t *rapid.T) *model {
 	core := newCore(t, cfg)
 	core.Start()
 	m := &model{
-		core: core, total: rapid.Uint64Range(0, 60).Draw(t, "total"), read: make([]uint64, rus), gone: make([]bool, rus),
-		out: make([]bool, bus), tokens: map[uint64]Token{}, owner: map[[2]uint32]uint64{}, done: map[uint64]Outcome{},
-		limit: NoMEP, low: cfg.First,
+		core:   core,
+		total:  rapid.Uint64Range(0, 60).Draw(t, "total"),
+		read:   make([]uint64, rus),
+		gone:   make([]bool, rus),
+		out:    make([]bool, bus),
+		tokens: map[uint64]Token{},
+		owner:  map[[2]uint32]uint64{},
+		done:   map[uint64]Outcome{},
+		limit:  NoMEP,
+		low:    cfg.First,
 	}
 	if m.total > 0 {
 		m.events = m.total*uint64(cfg.Packing) - rapid.Uint64Range(0, uint64(cfg.Packing)-1).Draw(t, "lacking")
@@ -156,7 +164,12 @@ func (m *model) feedback(t *rapid.T) {
 }
 
 func (m *model) answer(t *rapid.T, tok Token, o Outcome) {
-	f := Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Outcome: o}
+	f := Feedback{
+		MEP:     tok.MEP,
+		Slot:    tok.Slot,
+		Attempt: tok.Attempt,
+		Outcome: o,
+	}
 	k := tok.MEP - m.core.cfg.First
 	f.Events = uint32(min(m.events, (k+1)*uint64(m.core.cfg.Packing)) - k*uint64(m.core.cfg.Packing))
 	if err := m.core.Feedback(int(tok.BU), f); err != nil {
@@ -169,7 +182,12 @@ func (m *model) answer(t *rapid.T, tok Token, o Outcome) {
 // wrongFeedback changes something in an entry and expects it to be refused without effect.
 func (m *model) wrongFeedback(t *rapid.T) {
 	tok, _ := m.pick(t)
-	f := Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Outcome: Built}
+	f := Feedback{
+		MEP:     tok.MEP,
+		Slot:    tok.Slot,
+		Attempt: tok.Attempt,
+		Outcome: Built,
+	}
 	bu := int(tok.BU)
 	switch rapid.IntRange(0, 4).Draw(t, "what") {
 	case 0:

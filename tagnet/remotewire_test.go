@@ -50,14 +50,19 @@ func TestBeginTravelsWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bus := rapid.IntRange(1, 6).Draw(t, "builder units")
 		want := Config{
-			RUs: names("ru", rapid.IntRange(1, 5).Draw(t, "readout units")), BUs: names("bu", bus),
-			Slots: rapid.IntRange(1, 100).Draw(t, "slots"), Packing: rapid.IntRange(1, 65535).Draw(t, "packing"),
-			LookAhead: rapid.IntRange(0, 100).Draw(t, "look-ahead"), Window: rapid.IntRange(0, 1000).Draw(t, "window"),
-			Policy: rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "policy"), Rules: drawRules(t, bus),
+			RUs:         names("ru", rapid.IntRange(1, 5).Draw(t, "readout units")),
+			BUs:         names("bu", bus),
+			Slots:       rapid.IntRange(1, 100).Draw(t, "slots"),
+			Packing:     rapid.IntRange(1, 65535).Draw(t, "packing"),
+			LookAhead:   rapid.IntRange(0, 100).Draw(t, "look-ahead"),
+			Window:      rapid.IntRange(0, 1000).Draw(t, "window"),
+			Policy:      rapid.SampledFrom([]Policy{Wait, Skip}).Draw(t, "policy"),
+			Rules:       drawRules(t, bus),
 			Loose:       rapid.Bool().Draw(t, "loose"),
-			MaxAttempts: rapid.IntRange(0, MaxAttempt).Draw(t, "attempts"), Ring: rapid.Bool().Draw(t, "ring"),
-			Bypass: rapid.Bool().Draw(t, "bypass"),
-			First:  rapid.Uint64Range(0, 1<<63).Draw(t, "first"),
+			MaxAttempts: rapid.IntRange(0, MaxAttempt).Draw(t, "attempts"),
+			Ring:        rapid.Bool().Draw(t, "ring"),
+			Bypass:      rapid.Bool().Draw(t, "bypass"),
+			First:       rapid.Uint64Range(0, 1<<63).Draw(t, "first"),
 		}
 		if rapid.Bool().Draw(t, "end") {
 			want.End = want.First + 5

@@ -48,9 +48,13 @@ var errCut = status.Error(codes.Unavailable, "connection reset by peer")
 
 func newBroken(t *rapid.T) *broken {
 	cfg := Config{
-		RUs: names("ru", rapid.IntRange(1, 3).Draw(t, "readout units")), BUs: names("bu", rapid.IntRange(1, 3).Draw(t,
+		RUs: names("ru", rapid.IntRange(1, 3).Draw(t, "readout units")),
+		BUs: names("bu", rapid.IntRange(1, 3).Draw(t,
 			"builder units")),
-		Slots: rapid.IntRange(1, 4).Draw(t, "slots"), Packing: 1, Loose: true, Ring: rapid.Bool().Draw(t, "ring"),
+		Slots:   rapid.IntRange(1, 4).Draw(t, "slots"),
+		Packing: 1,
+		Loose:   true,
+		Ring:    rapid.Bool().Draw(t, "ring"),
 	}
 	cfg.Bypass = cfg.Ring && rapid.Bool().Draw(t, "by-pass")
 	s, err := newServer(serverConfig{Core: cfg, ResumeTimeout: testTimeout})

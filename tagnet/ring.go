@@ -55,10 +55,15 @@ const tagsPerRU = 2
 // newRing makes the ring of a view whose configuration has been checked.
 func newRing(cfg *Config, g *groups) *ring {
 	r := &ring{
-		rus: len(cfg.RUs), places: len(cfg.BUs), bypass: cfg.Bypass, most: tagsPerRU * len(cfg.RUs),
-		wait: g.of != nil && cfg.Rules.BusyGroup == Wait, group: g.of, groups: g,
-		under: make([]launched, max(len(g.running), len(cfg.BUs))),
-		count: &tagnetv1.TagCounters{Loops: make([]uint64, MaxLoops+1)},
+		rus:    len(cfg.RUs),
+		places: len(cfg.BUs),
+		bypass: cfg.Bypass,
+		most:   tagsPerRU * len(cfg.RUs),
+		wait:   g.of != nil && cfg.Rules.BusyGroup == Wait,
+		group:  g.of,
+		groups: g,
+		under:  make([]launched, max(len(g.running), len(cfg.BUs))),
+		count:  &tagnetv1.TagCounters{Loops: make([]uint64, MaxLoops+1)},
 	}
 	if g.of != nil {
 		r.under = r.under[:len(g.running)]
@@ -75,7 +80,11 @@ func newRing(cfg *Config, g *groups) *ring {
 // issued takes a token whose tag is to be launched.
 func (r *ring) issued(cycle uint64, t Token) {
 	r.waiting = append(r.waiting, waitingTag{
-		place: cycle*uint64(r.places) + uint64(t.BU), mep: t.MEP, slot: t.Slot, bu: t.BU, attempt: t.Attempt,
+		place:   cycle*uint64(r.places) + uint64(t.BU),
+		mep:     t.MEP,
+		slot:    t.Slot,
+		bu:      t.BU,
+		attempt: t.Attempt,
 	})
 }
 
@@ -97,7 +106,12 @@ func (r *ring) launch(out []Tag) []Tag {
 			kept++
 			continue
 		}
-		*l = launched{tag: Tag{Place: w.place, MEP: w.mep, Slot: w.slot, Attempt: w.attempt}, busy: true}
+		*l = launched{tag: Tag{
+			Place:   w.place,
+			MEP:     w.mep,
+			Slot:    w.slot,
+			Attempt: w.attempt,
+		}, busy: true}
 		r.fifo = append(r.fifo, r.group[w.bu])
 		r.groups.begin(int(w.bu))
 		r.count.Launched++

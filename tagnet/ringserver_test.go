@@ -163,7 +163,13 @@ func TestExclusionIsToldToTheRing(t *testing.T) {
 
 // TestLargeRing holds that a ring has no more readout units than its tags have bits.
 func TestLargeRing(t *testing.T) {
-	cfg := Config{RUs: names("ru", MaxRing+1), BUs: names("bu", 1), Slots: 1, Packing: 1, Ring: true}
+	cfg := Config{
+		RUs:     names("ru", MaxRing+1),
+		BUs:     names("bu", 1),
+		Slots:   1,
+		Packing: 1,
+		Ring:    true,
+	}
 	if _, err := NewCore(cfg); err == nil {
 		t.Error("it is taken")
 	}
@@ -185,7 +191,14 @@ func TestLargeRing(t *testing.T) {
 
 // TestAbandonedRing holds that tags under way are counted when the run is given up.
 func TestAbandonedRing(t *testing.T) {
-	core := newCore(t, Config{RUs: names("ru", 1), BUs: names("bu", 2), Slots: 2, Packing: 1, Ring: true, Loose: true})
+	core := newCore(t, Config{
+		RUs:     names("ru", 1),
+		BUs:     names("bu", 2),
+		Slots:   2,
+		Packing: 1,
+		Ring:    true,
+		Loose:   true,
+	})
 	core.Start()
 	must(t, core.Update(0, Update{Read: 4, Events: 4}))
 	var batch Batch

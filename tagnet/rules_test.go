@@ -93,8 +93,13 @@ func (m *model) stepBoth(t *rapid.T, twin *Core) {
 	case 2, 3:
 		if tok, ok := m.pick(t); ok {
 			m.answer(t, tok, Built)
-			f := Feedback{MEP: tok.MEP, Slot: tok.Slot, Attempt: tok.Attempt, Outcome: Built,
-				Events: uint32(twin.events(tok.MEP))}
+			f := Feedback{
+				MEP:     tok.MEP,
+				Slot:    tok.Slot,
+				Attempt: tok.Attempt,
+				Outcome: Built,
+				Events:  uint32(twin.events(tok.MEP)),
+			}
 			must(t, twin.Feedback(int(tok.BU), f))
 		}
 	}
@@ -211,8 +216,14 @@ type one struct {
 }
 
 func ruled(t *rapid.T, bus, slots int, r Rules) *one {
-	core := newCore(t, Config{RUs: names("ru", 1), BUs: names("bu", bus), Slots: slots, Packing: 1, Rules: r,
-		Loose: true})
+	core := newCore(t, Config{
+		RUs:     names("ru", 1),
+		BUs:     names("bu", bus),
+		Slots:   slots,
+		Packing: 1,
+		Rules:   r,
+		Loose:   true,
+	})
 	core.Start()
 	return &one{core: core}
 }

@@ -148,11 +148,19 @@ func newServer(cfg serverConfig) (*Server, error) {
 		cfg.ResumeTimeout = DefaultResume
 	}
 	s := &Server{
-		cfg: cfg, rus: indexOf(cfg.Core.RUs), bus: indexOf(cfg.Core.BUs), began: time.Now(),
-		log:   newTokenLog(len(cfg.Core.BUs), core.cyclesAhead(), step(core.room()), cfg.Core.First, core.mostTags()),
-		inbox: make(chan input, 256), state: Idle, quit: make(chan struct{}), stopped: make(chan struct{}),
-		drained: make(chan struct{}), notices: newNotices(),
-		core: core, issued: make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
+		cfg:     cfg,
+		rus:     indexOf(cfg.Core.RUs),
+		bus:     indexOf(cfg.Core.BUs),
+		began:   time.Now(),
+		log:     newTokenLog(len(cfg.Core.BUs), core.cyclesAhead(), step(core.room()), cfg.Core.First, core.mostTags()),
+		inbox:   make(chan input, 256),
+		state:   Idle,
+		quit:    make(chan struct{}),
+		stopped: make(chan struct{}),
+		drained: make(chan struct{}),
+		notices: newNotices(),
+		core:    core,
+		issued:  make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
 	}
 	s.timing.latency = hdrhistogram.New(1, maxLatencyUs, 3)
 	s.welcome = make([]welcome, len(cfg.Core.BUs))

@@ -183,7 +183,12 @@ func (s *Server) applyUpdate(st *stream, in *input) {
 	}
 	err := s.core.Update(st.unit, in.update)
 	if errors.Is(err, EndMismatch) { // the update stands, and so do the tags that came with it; run control decides
-		s.notices.peer(&PeerError{Role: Readout, Unit: st.name, Incident: Misbehaved, Err: err})
+		s.notices.peer(&PeerError{
+			Role:     Readout,
+			Unit:     st.name,
+			Incident: Misbehaved,
+			Err:      err,
+		})
 		err = nil
 	}
 	if err == nil {

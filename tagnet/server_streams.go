@@ -99,8 +99,12 @@ func (s *Server) updateOf(st *stream, m *tagnetv1.RUUpdate) (in input, err error
 			st.name)
 	}
 	return input{
-		stream: st, update: Update{Read: max(m.GetRead(), s.cfg.Core.First), Events: m.GetEvents(), End: m.GetEnd()},
-		returned: returned, returnedFirst: m.GetReturnedFirst(), settled: m.GetSettled(), settledFirst: m.GetSettledFirst(),
+		stream:        st,
+		update:        Update{Read: max(m.GetRead(), s.cfg.Core.First), Events: m.GetEvents(), End: m.GetEnd()},
+		returned:      returned,
+		returnedFirst: m.GetReturnedFirst(),
+		settled:       m.GetSettled(),
+		settledFirst:  m.GetSettledFirst(),
 	}, nil
 }
 

@@ -13,7 +13,12 @@ import (
 )
 
 func TestConfigRefused(t *testing.T) {
-	good := Config{RUs: []string{"a"}, BUs: []string{"a"}, Slots: 1, Packing: 1}
+	good := Config{
+		RUs:     []string{"a"},
+		BUs:     []string{"a"},
+		Slots:   1,
+		Packing: 1,
+	}
 	if _, err := NewCore(good); err != nil {
 		t.Fatal(err)
 	}
@@ -96,18 +101,31 @@ func TestGoldenMessages(t *testing.T) {
 	for want, m := range map[string]proto.Message{
 		"09 0500000000000000 11 0300000000000000 18 02 20 02" +
 			"2a 10 0700000000000000 ffffffffffffffff 32 08 02000001 00000000": &tagnetv1.TokenBatch{
-			FirstCycle: 5, Released: 3, State: tagnetv1.State(Running), Places: 2,
-			Meps: []uint64{7, NoMEP}, Slots: []uint32{packSlot(1, 2), 0},
+			FirstCycle: 5,
+			Released:   3,
+			State:      tagnetv1.State(Running),
+			Places:     2,
+			Meps:       []uint64{7, NoMEP},
+			Slots:      []uint32{packSlot(1, 2), 0},
 		},
 		"11 0900000000000000 18 02 20 02 3a 0a 0a 08 0700000000000000": &tagnetv1.TokenBatch{
-			Released: 9, State: tagnetv1.State(Running), Places: 2, HeldUp: &tagnetv1.HeldUp{Meps: []uint64{7}},
+			Released: 9,
+			State:    tagnetv1.State(Running),
+			Places:   2,
+			HeldUp:   &tagnetv1.HeldUp{Meps: []uint64{7}},
 		},
 		"1a 08 0700000000000000 22 04 02000001 2a 04 0a000000 32 04 e8030000 3a 01 01": &tagnetv1.FeedbackBatch{
-			Meps: []uint64{7}, Slots: []uint32{packSlot(1, 2)}, Events: []uint32{10}, HeldUs: []uint32{1000},
+			Meps:     []uint64{7},
+			Slots:    []uint32{packSlot(1, 2)},
+			Events:   []uint32{10},
+			HeldUs:   []uint32{1000},
 			Outcomes: []byte{byte(Built)},
 		},
 		"0a 0b 08 05 10 07 18 03 22 03 727530 11 0900000000000000 19 5a00000000000000 20 01": &tagnetv1.RUUpdate{
-			Scope: Scope{Run: 7, View: 3, Name: "ru0"}.wire(), Read: 9, Events: 90, End: true,
+			Scope:  Scope{Run: 7, View: 3, Name: "ru0"}.wire(),
+			Read:   9,
+			Events: 90,
+			End:    true,
 		},
 	} {
 		got, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
@@ -178,17 +196,26 @@ func TestFeedbackSaysOnceWhatIsTheSame(t *testing.T) {
 // FuzzTokens gives a readout unit's check whatever the network may bring; what passes can be read without panic.
 func FuzzTokens(f *testing.F) {
 	good, err := proto.Marshal(&tagnetv1.TokenBatch{
-		State: tagnetv1.State(Running), Places: 2, Meps: []uint64{7, NoMEP}, Slots: []uint32{packSlot(1, 2), 0},
+		State:  tagnetv1.State(Running),
+		Places: 2,
+		Meps:   []uint64{7, NoMEP},
+		Slots:  []uint32{packSlot(1, 2), 0},
 	})
 	must(f, err)
 	f.Add(good)
 	many, err := proto.Marshal(&tagnetv1.TokenBatch{
-		State: tagnetv1.State(Running), Places: 2, Meps: []uint64{7, 8}, Slots: []uint32{packSlot(1, 2), 0, 1, 1},
+		State:  tagnetv1.State(Running),
+		Places: 2,
+		Meps:   []uint64{7, 8},
+		Slots:  []uint32{packSlot(1, 2), 0, 1, 1},
 	})
 	must(f, err)
 	f.Add(many)
 	held, err := proto.Marshal(&tagnetv1.TokenBatch{
-		State: tagnetv1.State(Running), Places: 2, Released: 9, HeldUp: &tagnetv1.HeldUp{Meps: []uint64{3, 7}},
+		State:    tagnetv1.State(Running),
+		Places:   2,
+		Released: 9,
+		HeldUp:   &tagnetv1.HeldUp{Meps: []uint64{3, 7}},
 	})
 	must(f, err)
 	f.Add(held)
@@ -268,8 +295,14 @@ func TestCrowded(t *testing.T) {
 		{4096, 64, 2, 128, false},
 		{4096, 128, 2, 250, true},
 	} {
-		c := newCore(t, Config{RUs: names("ru", 1), BUs: names("bu", tt.bus), Slots: tt.slots, LookAhead: tt.ahead,
-			Packing: 1, Window: 1 << 14})
+		c := newCore(t, Config{
+			RUs:       names("ru", 1),
+			BUs:       names("bu", tt.bus),
+			Slots:     tt.slots,
+			LookAhead: tt.ahead,
+			Packing:   1,
+			Window:    1 << 14,
+		})
 		c.counters.Issued = uint64(tt.inFlight)
 		if got := c.crowded(); got != tt.want {
 			t.Errorf("%+v: %v", tt, got)
@@ -280,7 +313,13 @@ func TestCrowded(t *testing.T) {
 // TestFlushAsks holds that who flushes has an answer even where acknowledgements wait for more entries, and that a
 // unit which has tokens left is not waited for.
 func TestFlushAsks(t *testing.T) {
-	cfg := serverConfig{Core: Config{RUs: names("ru", 1), BUs: names("bu", 1), Slots: 4096, Packing: 1, Loose: true}}
+	cfg := serverConfig{Core: Config{
+		RUs:     names("ru", 1),
+		BUs:     names("bu", 1),
+		Slots:   4096,
+		Packing: 1,
+		Loose:   true,
+	}}
 	sys := serve(t, cfg)
 	rus, bus := sys.attachAll(t)
 	must(t, rus[0].Update(Update{Read: 100, Events: 100}))

@@ -42,7 +42,13 @@ func (sys *system) scope(name string) Scope { return Scope{Run: 7, View: 3, Name
 
 // built is the feedback for a token whose MEP is whole.
 func (t Token) built(events uint32) Feedback {
-	return Feedback{MEP: t.MEP, Slot: t.Slot, Attempt: t.Attempt, Events: events, Outcome: Built}
+	return Feedback{
+		MEP:     t.MEP,
+		Slot:    t.Slot,
+		Attempt: t.Attempt,
+		Events:  events,
+		Outcome: Built,
+	}
 }
 
 // fataler is a test of the package testing or of rapid.

@@ -99,8 +99,13 @@ func ParseTag(words []uint64) (t Tag, rest []uint64, ok bool) {
 	if w > tagMask || n > len(t.Served) || tagWords+n > len(words) || n > 0 && words[tagWords+n-1] == 0 {
 		return t, nil, false
 	}
-	t = Tag{Place: words[0], MEP: words[1], Slot: uint32(w & slotMask), Attempt: uint8(w >> attemptShift),
-		Loop: uint8(w >> loopShift)}
+	t = Tag{
+		Place:   words[0],
+		MEP:     words[1],
+		Slot:    uint32(w & slotMask),
+		Attempt: uint8(w >> attemptShift),
+		Loop:    uint8(w >> loopShift),
+	}
 	copy(t.Served[:], words[tagWords:tagWords+n])
 	return t, words[tagWords+n:], true
 }

@@ -12,9 +12,11 @@ import (
 
 func drawTag(t *rapid.T) Tag {
 	tag := Tag{
-		Place: rapid.Uint64().Draw(t, "place"), MEP: rapid.Uint64().Draw(t, "mep"),
+		Place:   rapid.Uint64().Draw(t, "place"),
+		MEP:     rapid.Uint64().Draw(t, "mep"),
 		Slot:    rapid.Uint32Range(0, slotMask).Draw(t, "slot"),
-		Attempt: rapid.Uint8().Draw(t, "attempt"), Loop: rapid.Uint8().Draw(t, "loop"),
+		Attempt: rapid.Uint8().Draw(t, "attempt"),
+		Loop:    rapid.Uint8().Draw(t, "loop"),
 	}
 	for _, ru := range rapid.SliceOfN(rapid.IntRange(0, MaxRing-1), 0, 5).Draw(t, "served") {
 		tag.Served.Add(ru)
@@ -69,7 +71,13 @@ func TestServed(t *testing.T) {
 
 // FuzzTags reads words from the network as both ends do.
 func FuzzTags(f *testing.F) {
-	tag := Tag{Place: 9, MEP: 0x42, Slot: 5, Attempt: 1, Loop: 2}
+	tag := Tag{
+		Place:   9,
+		MEP:     0x42,
+		Slot:    5,
+		Attempt: 1,
+		Loop:    2,
+	}
 	tag.Served.Add(0)
 	tag.Served.Add(70)
 	var seed []byte

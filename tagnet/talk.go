@@ -48,7 +48,13 @@ func (s *Server) attach(role Role, sc *tagnetv1.Scope, units map[string]int) (*s
 		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, 0, "a number", "%q has no number for its conversation",
 			sc.GetName())
 	}
-	st := &stream{role: role, name: sc.GetName(), unit: unit, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	st := &stream{
+		role: role,
+		name: sc.GetName(),
+		unit: unit,
+		wake: make(chan struct{}, 1),
+		over: make(chan struct{}),
+	}
 	var err error
 	s.do(func() { err = s.admit(st, sc.GetConversation()) })
 	return st, err
@@ -140,7 +146,12 @@ func (s *Server) lose(st *stream, err error) {
 	if status.Code(err) == codes.InvalidArgument {
 		incident = Misbehaved
 	}
-	s.notices.peer(&PeerError{Role: st.role, Unit: st.name, Incident: incident, Err: err})
+	s.notices.peer(&PeerError{
+		Role:     st.role,
+		Unit:     st.name,
+		Incident: incident,
+		Err:      err,
+	})
 }
 
 // attached tells that a unit takes part: its stream is open, or may still be resumed. The owner calls it.
@@ -153,6 +164,11 @@ func (st *stream) misbehaved() bool { return isClosed(st.over) }
 
 // cutFor ends the stream of a unit that has told what cannot be, and reports it. The owner calls it.
 func (s *Server) cutFor(st *stream, why Refusal, got, want any, err error) {
-	s.notices.peer(&PeerError{Role: st.role, Unit: st.name, Incident: Misbehaved, Err: err})
+	s.notices.peer(&PeerError{
+		Role:     st.role,
+		Unit:     st.name,
+		Incident: Misbehaved,
+		Err:      err,
+	})
 	st.close(s.refuse(codes.InvalidArgument, why, got, want, "%v", err))
 }

@@ -62,9 +62,16 @@ func newTokenLog(places, ahead, step int, first uint64, tags int) *tokenLog {
 		cycles <<= 1
 	}
 	return &tokenLog{
-		places: places, step: uint64(max(places, step)), mask: uint64(cycles - 1), meps: make([]uint64, cycles*places),
-		slots: make([]uint32, cycles*places),
-		mark:  mark{below: first}, told: first, state: Idle, idle: true, most: tags,
+		places: places,
+		step:   uint64(max(places, step)),
+		mask:   uint64(cycles - 1),
+		meps:   make([]uint64, cycles*places),
+		slots:  make([]uint32, cycles*places),
+		mark:   mark{below: first},
+		told:   first,
+		state:  Idle,
+		idle:   true,
+		most:   tags,
 	}
 }
 
@@ -133,8 +140,13 @@ type reader struct {
 func (l *tokenLog) from(had *tagnetv1.Position) (*reader, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := &reader{log: l, next: had.GetCycles(), tags: had.GetTags(), withdrawn: int(min(had.GetWithdrawn(),
-		math.MaxInt32))}
+	r := &reader{
+		log:  l,
+		next: had.GetCycles(),
+		tags: had.GetTags(),
+		withdrawn: int(min(had.GetWithdrawn(),
+			math.MaxInt32)),
+	}
 	return r, r.next <= l.next && r.tags <= l.launched && r.withdrawn <= len(l.withdrawn)
 }
 
@@ -160,7 +172,10 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 		cycles = min(cycles, uint64(max(1, maxTokensPerMessage/l.places)))
 	}
 	m := &tagnetv1.TokenBatch{
-		FirstCycle: r.next, Released: l.mark.below, State: tagnetv1.State(l.state), Places: uint32(l.places),
+		FirstCycle: r.next,
+		Released:   l.mark.below,
+		State:      tagnetv1.State(l.state),
+		Places:     uint32(l.places),
 	}
 	// The watermark and the state belong to the end of the log; with more to come the state is not told yet, so that
 	// "drained" is the last word.

@@ -167,7 +167,12 @@ func (p *player) update(w []string) Update {
 func (p *player) feedback(w []string) Feedback {
 	mep := uint64(p.number(w[1]))
 	t := p.tokens[mep]
-	f := Feedback{MEP: mep, Slot: t.Slot, Attempt: t.Attempt, Events: uint32(p.core.events(mep))}
+	f := Feedback{
+		MEP:     mep,
+		Slot:    t.Slot,
+		Attempt: t.Attempt,
+		Events:  uint32(p.core.events(mep)),
+	}
 	f.Outcome = map[string]Outcome{"built": Built, "incomplete": Incomplete, "discarded": Discarded,
 		"rejected": Rejected}[w[0]]
 	for i := 2; i+1 < len(w); i += 2 {

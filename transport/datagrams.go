@@ -284,7 +284,12 @@ func (l *datagrams) dispatch(events []link.Event) {
 		ev := &events[i]
 		switch ev.Kind {
 		case link.Placed:
-			l.handler.Placed(l.rank, Placement{Ref: ev.Ref, Offset: ev.Offset, Length: ev.Length, Imm: ev.Imm})
+			l.handler.Placed(l.rank, Placement{
+				Ref:    ev.Ref,
+				Offset: ev.Offset,
+				Length: ev.Length,
+				Imm:    ev.Imm,
+			})
 		case link.PlacedMany:
 			l.handler.PlacedMany(l.rank, ev.Many)
 		case link.Signalled:
@@ -298,7 +303,12 @@ func (l *datagrams) dispatch(events []link.Event) {
 		case link.Fenced:
 			l.handler.Completed(l.rank, ev.Cookie, nil)
 		case link.Refused:
-			l.handler.Refused(l.rank, Placement{Ref: ev.Ref, Offset: ev.Offset, Length: ev.Length, Imm: ev.Imm},
+			l.handler.Refused(l.rank, Placement{
+				Ref:    ev.Ref,
+				Offset: ev.Offset,
+				Length: ev.Length,
+				Imm:    ev.Imm,
+			},
 				&link.RefusedError{Peer: thisNode, Reason: ev.Reason})
 		}
 	}

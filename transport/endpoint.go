@@ -194,9 +194,11 @@ func (e *Endpoint) Drop(rank int, why error) {
 // Stats sums the counters of all links.
 func (e *Endpoint) Stats() Stats {
 	s := Stats{
-		RefusedVersion: e.refused[RefuseVersion].Load(), RefusedView: e.refused[RefuseView].Load(),
-		RefusedStranger: e.refused[RefuseStranger].Load(), RefusedHello: e.refused[RefuseHello].Load(),
-		RefusedMemory: e.refused[RefuseMemory].Load(),
+		RefusedVersion:  e.refused[RefuseVersion].Load(),
+		RefusedView:     e.refused[RefuseView].Load(),
+		RefusedStranger: e.refused[RefuseStranger].Load(),
+		RefusedHello:    e.refused[RefuseHello].Load(),
+		RefusedMemory:   e.refused[RefuseMemory].Load(),
 	}
 	s.PeersRefused = s.RefusedVersion + s.RefusedView + s.RefusedStranger + s.RefusedHello + s.RefusedMemory
 	for i := range e.peers {

@@ -99,8 +99,13 @@ func parseHello(b []byte) (hello, error) {
 // agree takes the smaller of what both ends can do.
 func (h hello) agree(peer hello) (hello, error) {
 	a := hello{
-		version: h.version, view: h.view, maxDatagram: min(h.maxDatagram, peer.maxDatagram),
-		credit: min(h.credit, peer.credit), ring: min(h.ring, peer.ring), carriers: h.carriers & peer.carriers, seal: h.seal,
+		version:     h.version,
+		view:        h.view,
+		maxDatagram: min(h.maxDatagram, peer.maxDatagram),
+		credit:      min(h.credit, peer.credit),
+		ring:        min(h.ring, peer.ring),
+		carriers:    h.carriers & peer.carriers,
+		seal:        h.seal,
 	}
 	if a.carriers == 0 {
 		return a, fmt.Errorf("the peer would use the carrier %v, this node %v: give both the same transport", peer.carriers,

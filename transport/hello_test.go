@@ -12,9 +12,14 @@ import (
 
 func TestHelloGolden(t *testing.T) {
 	want := hello{
-		version: 2, view: 0x0102030405060708, maxDatagram: 1415, credit: 88, ring: 512, carriers: setOf(CarrierQUIC),
-		seal:      SealAES,
-		extension: []byte{},
+		version:     2,
+		view:        0x0102030405060708,
+		maxDatagram: 1415,
+		credit:      88,
+		ring:        512,
+		carriers:    setOf(CarrierQUIC),
+		seal:        SealAES,
+		extension:   []byte{},
 	}
 	got, err := parseHello(golden.Hex(t, "hello"))
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -26,8 +31,15 @@ func TestHelloGolden(t *testing.T) {
 }
 
 func TestHelloThatCannotWork(t *testing.T) {
-	ours := hello{version: link.Version, view: 1, maxDatagram: 1415, credit: 88, ring: 512, carriers: setOf(CarrierQUIC),
-		seal: SealAES}
+	ours := hello{
+		version:     link.Version,
+		view:        1,
+		maxDatagram: 1415,
+		credit:      88,
+		ring:        512,
+		carriers:    setOf(CarrierQUIC),
+		seal:        SealAES,
+	}
 	for name, change := range map[string]func(*hello){
 		"small datagram": func(h *hello) { h.maxDatagram = link.MinDatagram - 1 },
 		"no credit":      func(h *hello) { h.credit = 0 },
@@ -55,7 +67,13 @@ func TestHelloThatCannotWork(t *testing.T) {
 func FuzzParseHello(f *testing.F) {
 	f.Add(golden.Hex(f, "hello"))
 	f.Add(golden.Hex(f, "hello")[:5])
-	ours := hello{version: link.Version, maxDatagram: 1415, credit: 88, ring: 512, carriers: setOf(CarrierQUIC)}
+	ours := hello{
+		version:     link.Version,
+		maxDatagram: 1415,
+		credit:      88,
+		ring:        512,
+		carriers:    setOf(CarrierQUIC),
+	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := parseHello(in)
 		var version *link.VersionError

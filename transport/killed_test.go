@@ -57,7 +57,10 @@ func newParty(id *certs.Identity, rank int, dir string) (p *party, err error) {
 		}
 	}()
 	p.net, err = quic.Listen(quic.Config{
-		Addr: "127.0.0.1:0", Server: id.Server(), Client: id.Client, IdleTimeout: victimIdle,
+		Addr:        "127.0.0.1:0",
+		Server:      id.Server(),
+		Client:      id.Client,
+		IdleTimeout: victimIdle,
 		Name: func(s tls.ConnectionState) (string, error) {
 			who, err := certs.PeerIdentity(s)
 			return who.Name, err
@@ -89,7 +92,13 @@ func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier, 
 	view := transport.View{Number: 7, Members: []transport.Member{{Name: "n0", Addr: addrs[0]},
 		{Name: "n1", Addr: addrs[1]}}}
 	p.ep = transport.New(transport.Config{
-		Network: p.net, Handler: p, Table: p.table, View: view, Rank: p.rank, Carrier: c, Seal: s,
+		Network: p.net,
+		Handler: p,
+		Table:   p.table,
+		View:    view,
+		Rank:    p.rank,
+		Carrier: c,
+		Seal:    s,
 	})
 	if err := p.ep.Connect(ctx, []int{peer}); err != nil {
 		return err

@@ -40,7 +40,13 @@ func (n *node) send(to *node, seed uint64) (l load) {
 		for j := range data {
 			data[j] = byte(rng.Uint32())
 		}
-		if err := n.ep.Write(to.rank, link.Write{Ref: ref, Offset: off, Data: data, Imm: i, Cookie: base | i}); err != nil {
+		if err := n.ep.Write(to.rank, link.Write{
+			Ref:    ref,
+			Offset: off,
+			Data:   data,
+			Imm:    i,
+			Cookie: base | i,
+		}); err != nil {
 			n.t.Error(err)
 		}
 		l.writes++
@@ -90,8 +96,11 @@ func TestMeshIsExactAtAnyLoss(t *testing.T) {
 	}
 	for seed := range rounds {
 		f := simnet.Faults{
-			Loss: 0.2 * float64(seed) / float64(rounds), Duplicate: 0.05, Reorder: 0.1,
-			Delay: time.Duration(seed%4) * 300 * time.Microsecond, Jitter: 100 * time.Microsecond,
+			Loss:      0.2 * float64(seed) / float64(rounds),
+			Duplicate: 0.05,
+			Reorder:   0.1,
+			Delay:     time.Duration(seed%4) * 300 * time.Microsecond,
+			Jitter:    100 * time.Microsecond,
 		}
 		nodes := 2 + int(seed%3)
 		inBubble(t, nodes, f, func(w *world) { mesh(w, seed) })

@@ -170,8 +170,13 @@ func (w *world) memory(n *node, peer int, rules ...shmem.PageRule) ([]byte, shme
 func (w *world) node(rank int, net *simnet.Network, change func(*transport.Config)) *node {
 	peers := len(w.view.Members)
 	n := &node{
-		t: w.t, rank: rank, net: net, table: shmem.NewTable(4 * peers), signals: map[int][]string{},
-		completed: map[uint64][]error{}, stirred: make(chan struct{}, 1),
+		t:         w.t,
+		rank:      rank,
+		net:       net,
+		table:     shmem.NewTable(4 * peers),
+		signals:   map[int][]string{},
+		completed: map[uint64][]error{},
+		stirred:   make(chan struct{}, 1),
 	}
 	if w.dir != nil {
 		var err error
@@ -183,7 +188,10 @@ func (w *world) node(rank int, net *simnet.Network, change func(*transport.Confi
 	}
 	for p := range peers {
 		mem, seg, err := w.memory(n, p, shmem.PageRule{
-			FirstPage: 1, Pages: exported/shmem.PageSize - 2, Peer: shmem.Peer(p), Access: shmem.AccessNwrite,
+			FirstPage: 1,
+			Pages:     exported/shmem.PageSize - 2,
+			Peer:      shmem.Peer(p),
+			Access:    shmem.AccessNwrite,
 		})
 		if err != nil {
 			w.t.Fatal(err)
@@ -195,7 +203,11 @@ func (w *world) node(rank int, net *simnet.Network, change func(*transport.Confi
 		n.mem, n.seg, n.ref = append(n.mem, mem), append(n.seg, seg), append(n.ref, ref)
 	}
 	cfg := transport.Config{
-		Network: net, Handler: n, Table: n.table, View: w.view, Rank: rank,
+		Network:    net,
+		Handler:    n,
+		Table:      n.table,
+		View:       w.view,
+		Rank:       rank,
 		TurnedAway: func(err *transport.TurnedAwayError) { n.tell(func() { n.away = append(n.away, err) }) },
 	}
 	if change != nil {

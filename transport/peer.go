@@ -54,7 +54,14 @@ type engine interface {
 }
 
 func newPeer(rank int, carrier Carrier, name string, conn Conn, h Handler) *peer {
-	p := &peer{rank: rank, carrier: carrier, name: name, conn: conn, handler: h, down: make(chan struct{})}
+	p := &peer{
+		rank:    rank,
+		carrier: carrier,
+		name:    name,
+		conn:    conn,
+		handler: h,
+		down:    make(chan struct{}),
+	}
 	p.room = sync.NewCond(&p.mu)
 	return p
 }

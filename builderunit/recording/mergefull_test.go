@@ -116,7 +116,12 @@ func TestNoRunOnAFullDisk(t *testing.T) {
 	if err := Check(disk); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("the check says %v", err)
 	}
-	about := About{Run: 3, Key: NewKey(), Format: MEP, Packing: 1}
+	about := About{
+		Run:     3,
+		Key:     NewKey(),
+		Format:  MEP,
+		Packing: 1,
+	}
 	if _, err := OpenRun(disk, about, false); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("opening says %v", err)
 	}

@@ -12,8 +12,16 @@ var testID = SegmentID{Builder: 0, Number: 2, Format: MDF}
 
 // sound is a segment that was being written: 3 MEPs in 300 bytes, with everything in order.
 func sound() facts {
-	return facts{id: testID, open: true, size: 300, tail: -1, header: headerOurs,
-		indexSize: HeaderBytes + 3*EntryBytes, right: 3, keep: 300}
+	return facts{
+		id:        testID,
+		open:      true,
+		size:      300,
+		tail:      -1,
+		header:    headerOurs,
+		indexSize: HeaderBytes + 3*EntryBytes,
+		right:     3,
+		keep:      300,
+	}
 }
 
 func TestDecide(t *testing.T) {

@@ -127,7 +127,12 @@ func (r *recovery) identify(names []string) bool {
 		}
 		h, err := readHeader(r.path(name))
 		if err == nil {
-			r.about = About{Run: h.Run, Key: h.Key, Format: h.Segment.Format, Created: time.UnixMicro(h.Created)}
+			r.about = About{
+				Run:     h.Run,
+				Key:     h.Key,
+				Format:  h.Segment.Format,
+				Created: time.UnixMicro(h.Created),
+			}
 			return true
 		}
 	}

@@ -24,7 +24,13 @@ var testKey = Key{1, 2, 3}
 // openTestRun makes the directory of run 7.
 func openTestRun(t must.TB, dir string) string {
 	t.Helper()
-	about := About{Run: 7, Key: testKey, Format: MDF, Packing: 10, Created: time.UnixMicro(1_000_000)}
+	about := About{
+		Run:     7,
+		Key:     testKey,
+		Format:  MDF,
+		Packing: 10,
+		Created: time.UnixMicro(1_000_000),
+	}
 	runDir, err := OpenRun(dir, about, false)
 	must.OK(t, err)
 	return runDir
@@ -37,10 +43,21 @@ func leftMEP(mep uint64) []byte {
 
 // fillSegment gives data and index of a segment with n MEPs from a number on, ten events each.
 func fillSegment(id SegmentID, key Key, from uint64, n int) (data, index []byte) {
-	h := Header{Segment: id, Run: 7, Key: key, Created: 5_000_000 + int64(id.Number)}
+	h := Header{
+		Segment: id,
+		Run:     7,
+		Key:     key,
+		Created: 5_000_000 + int64(id.Number),
+	}
 	index = h.Append(nil)
 	for k := from; k < from+uint64(n); k++ {
-		e := Entry{MEP: k, FirstEvent: 10 * k, Offset: int64(len(data)), Events: 10, Attempt: 1}
+		e := Entry{
+			MEP:        k,
+			FirstEvent: 10 * k,
+			Offset:     int64(len(data)),
+			Events:     10,
+			Attempt:    1,
+		}
 		data = append(data, leftMEP(k)...)
 		e.Length, e.CRC = int64(len(data))-e.Offset, crc32.Checksum(data, Castagnoli)
 		index = e.Append(index)

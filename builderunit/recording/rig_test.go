@@ -25,7 +25,12 @@ var rigKey = Key{1, 2, 3, 15: 16}
 
 // rigPattern is the rule of the data in test recordings.
 var rigPattern = sync.OnceValue(func() *pattern.Pattern {
-	p, err := pattern.New(pattern.Config{Seed: 1, Sources: rigSources, FragmentSize: 40, Align: 2})
+	p, err := pattern.New(pattern.Config{
+		Seed:         1,
+		Sources:      rigSources,
+		FragmentSize: 40,
+		Align:        2,
+	})
 	if err != nil {
 		panic(err)
 	}

@@ -22,7 +22,13 @@ import (
 )
 
 func aboutRun(run uint32, key Key) About {
-	return About{Run: run, Key: key, Format: MDF, Packing: 10, Program: "v"}
+	return About{
+		Run:     run,
+		Key:     key,
+		Format:  MDF,
+		Packing: 10,
+		Program: "v",
+	}
 }
 
 func TestOpenRun(t *testing.T) {

@@ -50,7 +50,12 @@ func indexOf(f *os.File) (*indexFile, error) {
 		return nil, err
 	}
 	body := max(st.Size()-HeaderBytes, 0)
-	x := &indexFile{f: f, size: st.Size(), entries: body / EntryBytes, odd: body % EntryBytes}
+	x := &indexFile{
+		f:       f,
+		size:    st.Size(),
+		entries: body / EntryBytes,
+		odd:     body % EntryBytes,
+	}
 	return x, x.header.Parse(head[:n])
 }
 

@@ -275,7 +275,12 @@ func RenameNew(from, to string) error {
 		return os.Remove(from)
 	}
 	if err != nil {
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+		return &os.LinkError{
+			Op:  "rename",
+			Old: from,
+			New: to,
+			Err: err,
+		}
 	}
 	return nil
 }

@@ -26,7 +26,12 @@ func newBlock() *block {
 
 // begin empties the block for the data of g at an offset.
 func (b *block) begin(g *segment, at int64) {
-	*b = block{seg: g, at: at, data: b.data[:0], entries: b.entries[:0]}
+	*b = block{
+		seg:     g,
+		at:      at,
+		data:    b.data[:0],
+		entries: b.entries[:0],
+	}
 }
 
 func (b *block) waiting() bool { return b.taken < len(b.safe) || b.entriesTaken < len(b.entries) }

@@ -89,7 +89,13 @@ func TestBuffer(t *testing.T) {
 // TestSuperseded holds that a reader is told which MEP does not count after all.
 func TestSuperseded(t *testing.T) {
 	b, r := newBuffer(t, 64<<10)
-	m := Meta{Run: 7, MEP: 1 << 40, FirstEvent: 5, Events: 3, Attempt: 2}
+	m := Meta{
+		Run:        7,
+		MEP:        1 << 40,
+		FirstEvent: 5,
+		Events:     3,
+		Attempt:    2,
+	}
 	must.OK(t, b.Supersede(t.Context(), m))
 	e, err := r.Next(t.Context())
 	must.OK(t, err)

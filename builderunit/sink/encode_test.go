@@ -39,7 +39,12 @@ func discarding() *forgetful {
 // fragmentsMEP makes the first MEP of n events of sources with fragments of about size bytes.
 func fragmentsMEP(t must.TB, sources, size, n int) (Meta, []byte) {
 	t.Helper()
-	p, err := pattern.New(pattern.Config{Seed: 1, Sources: sources, FragmentSize: size, Align: 2})
+	p, err := pattern.New(pattern.Config{
+		Seed:         1,
+		Sources:      sources,
+		FragmentSize: size,
+		Align:        2,
+	})
 	must.OK(t, err)
 	buf := make([]byte, event.MEPHeaderSize(sources))
 	var ids []uint16
@@ -69,7 +74,10 @@ func oneByOne(t must.TB, m Meta, mep []byte) (out []byte) {
 			p, err := packet.MFP(k)
 			must.OK(t, err)
 			fragments = append(fragments, event.SourceFragment{
-				Type: p.FragmentType(i), Version: p.Version(), Source: p.Source(), Data: p.Fragment(i),
+				Type:    p.FragmentType(i),
+				Version: p.Version(),
+				Source:  p.Source(),
+				Data:    p.Fragment(i),
 			})
 		}
 		id := m.FirstEvent + uint64(i)

@@ -60,7 +60,12 @@ func (f *faulty) WriteAt(p []byte, at int64) (int, error) {
 func TestEntryOfDataThatDidNotFit(t *testing.T) {
 	p := testPattern(t)
 	r := newRun(t, t.TempDir(), recording.MEP)
-	d := &faultyDisk{room: 1_000_000, syncs: 100, cuts: 100, cause: unix.ENOSPC}
+	d := &faultyDisk{
+		room:  1_000_000,
+		syncs: 100,
+		cuts:  100,
+		cause: unix.ENOSPC,
+	}
 	s := newTestSegments(t, r.config(0, recording.File), d.hook())
 	var err error
 	for k := uint64(0); err == nil && k < 5; k++ { // the fifth makes the buffer full

@@ -25,7 +25,12 @@ const testSources, testPacking = 3, 4
 
 func testPattern(t must.TB) *pattern.Pattern {
 	t.Helper()
-	p, err := pattern.New(pattern.Config{Seed: 1, Sources: testSources, FragmentSize: 50, Align: 2})
+	p, err := pattern.New(pattern.Config{
+		Seed:         1,
+		Sources:      testSources,
+		FragmentSize: 50,
+		Align:        2,
+	})
 	must.OK(t, err)
 	return p
 }
@@ -49,7 +54,12 @@ func buildMEP(t must.TB, p *pattern.Pattern, k uint64, n, gap int) (Meta, []byte
 	if _, err := event.PutMEPHeader(buf, sources, offsets, uint32(len(buf)/4)); err != nil {
 		t.Fatal(err)
 	}
-	return Meta{Run: 9, MEP: k, FirstEvent: first, Events: n}, buf
+	return Meta{
+		Run:        9,
+		MEP:        k,
+		FirstEvent: first,
+		Events:     n,
+	}, buf
 }
 
 // checkMDF reads a generated MDF and returns the event ids in it, from orbit and bunch.
@@ -137,7 +147,13 @@ func newRun(t must.TB, dir string, format recording.Format) *testRun {
 	t.Helper()
 	r := &testRun{dir: dir, key: recording.NewKey(), format: format}
 	var err error
-	about := recording.About{Run: 9, Key: r.key, Format: format, Packing: testPacking, Program: "test"}
+	about := recording.About{
+		Run:     9,
+		Key:     r.key,
+		Format:  format,
+		Packing: testPacking,
+		Program: "test",
+	}
 	r.runDir, err = recording.OpenRun(dir, about, false)
 	must.OK(t, err)
 	return r

@@ -55,7 +55,13 @@ func NewFile(c FileConfig) (*File, error) {
 		if err != nil {
 			return nil, failed(c.Path, "create it", err)
 		}
-		w := &File{cfg: c, temp: name, f: f, sync: f.Sync, result: Result{Path: c.Path}}
+		w := &File{
+			cfg:    c,
+			temp:   name,
+			f:      f,
+			sync:   f.Sync,
+			result: Result{Path: c.Path},
+		}
 		w.out = newStream(c.Path, w)
 		return w, nil
 	}

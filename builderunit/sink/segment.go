@@ -122,7 +122,12 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 		created:   s.c.Now(),
 		indexEnd:  recording.HeaderBytes,
 	}
-	h := recording.Header{Segment: id, Run: s.c.Run, Key: s.c.Key, Created: g.created.UnixMicro()}
+	h := recording.Header{
+		Segment: id,
+		Run:     s.c.Run,
+		Key:     s.c.Key,
+		Created: g.created.UnixMicro(),
+	}
 	_, err = g.index.WriteAt(h.Append(nil), 0)
 	if err == nil && s.c.Durability == recording.Disk {
 		err = recording.SyncDir(s.c.Dir)

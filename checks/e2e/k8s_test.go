@@ -157,7 +157,12 @@ func openKubernetes(t *testing.T) *kubernetes {
 	if os.Getenv("KUBECONFIG") == "" {
 		t.Skip("SKIPPED: KUBECONFIG names no cluster")
 	}
-	k := &kubernetes{t: t, kubectl: "kubectl", ringlet: repository(t, "bin/ringlet"), keys: t.TempDir()}
+	k := &kubernetes{
+		t:       t,
+		kubectl: "kubectl",
+		ringlet: repository(t, "bin/ringlet"),
+		keys:    t.TempDir(),
+	}
 	if lab := filepath.Join(filepath.Dir(filepath.Dir(os.Getenv("KUBECONFIG"))), "bin/kubectl"); exec.Command(lab,
 		"version", "--client").Run() == nil {
 		k.kubectl = lab // of the cluster's own version

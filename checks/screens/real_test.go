@@ -23,8 +23,14 @@ type partition struct {
 
 func newPartition(t *testing.T, nodes int, users ...string) *partition {
 	t.Helper()
-	p := &partition{program: program(t, "./cmd/ringlet"), nodes: nodes, keys: t.TempDir(), dir: t.TempDir(),
-		join: "127.0.0.1:0", page: "127.0.0.1:0"}
+	p := &partition{
+		program: program(t, "./cmd/ringlet"),
+		nodes:   nodes,
+		keys:    t.TempDir(),
+		dir:     t.TempDir(),
+		join:    "127.0.0.1:0",
+		page:    "127.0.0.1:0",
+	}
 	names := []string{"certs", p.keys, "--host", "127.0.0.1"}
 	for i := range nodes {
 		names = append(names, fmt.Sprint("n", i))

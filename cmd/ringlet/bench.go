@@ -58,11 +58,22 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 		}
 	}
 	cfg := bench.Config{
-		Version: version, Carriers: c.Carriers, Sizes: c.Sizes, Duration: c.Duration, Rounds: c.Rounds, Spin: c.Spin,
-		Procs:  c.Procs,
-		Memory: c.Memory, MPI: c.WithMPI, IPerf: c.WithIPerf3, Runs: c.Runs, Program: program, Host: c.Host, Peer: c.Peer,
-		Far: c.PeerName,
-		Log: to.err,
+		Version:  version,
+		Carriers: c.Carriers,
+		Sizes:    c.Sizes,
+		Duration: c.Duration,
+		Rounds:   c.Rounds,
+		Spin:     c.Spin,
+		Procs:    c.Procs,
+		Memory:   c.Memory,
+		MPI:      c.WithMPI,
+		IPerf:    c.WithIPerf3,
+		Runs:     c.Runs,
+		Program:  program,
+		Host:     c.Host,
+		Peer:     c.Peer,
+		Far:      c.PeerName,
+		Log:      to.err,
 	}
 	if err := cfg.Validate(); err != nil {
 		return &exit{exitUsage, err}
@@ -146,7 +157,8 @@ func spawnFar(ctx context.Context, to streams, cfg *bench.Config, id *certs.Iden
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	far := &spawn.Processes{
-		Path: cfg.Program, Log: to.err,
+		Path: cfg.Program,
+		Log:  to.err,
 		Keys: func(_ string, stdin io.Writer) error { return id.WriteBundle(stdin, certs.NewGossipKey()) },
 		Args: func(_, join string) []string { return []string{"bench", "far", "--join", join, "--host", cfg.Host} },
 	}

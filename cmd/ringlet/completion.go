@@ -208,7 +208,12 @@ func (c *ctlCmd) book(ctx context.Context) ctl.Book {
 	if err != nil {
 		return ctl.Book{}
 	}
-	s, err := ctl.Dial(ctl.Config{Address: c.Control, Identity: id, Out: io.Discard, Err: io.Discard})
+	s, err := ctl.Dial(ctl.Config{
+		Address:  c.Control,
+		Identity: id,
+		Out:      io.Discard,
+		Err:      io.Discard,
+	})
 	if err != nil {
 		return ctl.Book{}
 	}

@@ -50,8 +50,14 @@ func (c *ctlCmd) session(to streams) (*ctl.Session, error) {
 			Err: err}
 	}
 	return ctl.Dial(ctl.Config{
-		Address: c.Control, Identity: id, Version: version, In: os.Stdin, Out: to.out, Err: to.err, JSON: c.JSON,
-		Live: isTerminal(to.out),
+		Address:  c.Control,
+		Identity: id,
+		Version:  version,
+		In:       os.Stdin,
+		Out:      to.out,
+		Err:      to.err,
+		JSON:     c.JSON,
+		Live:     isTerminal(to.out),
 	})
 }
 
@@ -70,8 +76,10 @@ func (c *ctlCmd) converse(ctx context.Context, s *ctl.Session) error {
 	defer end()
 	fd := int(os.Stdin.Fd())
 	return s.Interactive(ctx, ctl.Terminal{
-		In: os.Stdin, Out: os.Stdout, Interrupts: interrupts,
-		Size: func() (int, int, error) { return term.GetSize(fd) },
+		In:         os.Stdin,
+		Out:        os.Stdout,
+		Interrupts: interrupts,
+		Size:       func() (int, int, error) { return term.GetSize(fd) },
 		Raw: func() (func(), error) {
 			was, err := term.MakeRaw(fd)
 			return func() { _ = term.Restore(fd, was) }, err

@@ -38,7 +38,12 @@ func TestCtlScripts(t *testing.T) {
 			}
 			fake := apitest.New(apitest.Options{Nodes: 2, Past: true})
 			server, err := api.New(api.Config{
-				Backend: fake, Records: fake, Journal: fake, Identity: id, API: loopback + ":0", Log: slog.New(slog.DiscardHandler),
+				Backend:  fake,
+				Records:  fake,
+				Journal:  fake,
+				Identity: id,
+				API:      loopback + ":0",
+				Log:      slog.New(slog.DiscardHandler),
 			})
 			if err != nil {
 				return err

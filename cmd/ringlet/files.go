@@ -29,7 +29,10 @@ type inspectCmd struct {
 // Run looks into a file.
 func (c *inspectCmd) Run(ctx context.Context, to streams) error {
 	err := inspect.Inspect(ctx, to.out, c.File, inspect.Options{
-		Format: inspect.Format(c.Format), Mode: inspect.Mode(c.Mode), Limit: c.Limit, JSON: c.JSON,
+		Format: inspect.Format(c.Format),
+		Mode:   inspect.Mode(c.Mode),
+		Limit:  c.Limit,
+		JSON:   c.JSON,
 	})
 	var bad *inspect.BadInputError
 	if errors.As(err, &bad) {
@@ -62,8 +65,16 @@ func (c *genCmd) Run(ctx context.Context, to streams) error {
 		return &exit{exitUsage, err}
 	}
 	r, err := gen.Generate(ctx, gen.Config{
-		Path: c.File, Format: format, Events: c.Events, Packing: c.Packing, Streams: c.Streams, FragmentSize: c.FragmentSize,
-		Model: model, Seed: c.Seed, Run: c.RunNumber, Overwrite: c.Overwrite,
+		Path:         c.File,
+		Format:       format,
+		Events:       c.Events,
+		Packing:      c.Packing,
+		Streams:      c.Streams,
+		FragmentSize: c.FragmentSize,
+		Model:        model,
+		Seed:         c.Seed,
+		Run:          c.RunNumber,
+		Overwrite:    c.Overwrite,
 	})
 	if err != nil {
 		return err

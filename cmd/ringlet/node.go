@@ -56,10 +56,18 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		node.Tune()
 	}
 	cfg := node.Config{
-		Name: c.Name, Host: c.Host, DataHost: c.DataHost, Join: c.Join, Identity: id, Key: key,
-		Roles:   cluster.Readout | cluster.Builder,
-		Version: version, Timing: cluster.TimingFor(c.Host, c.Join), Log: slog.Default(), Spin: c.Spin,
-		Ports: node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
+		Name:     c.Name,
+		Host:     c.Host,
+		DataHost: c.DataHost,
+		Join:     c.Join,
+		Identity: id,
+		Key:      key,
+		Roles:    cluster.Readout | cluster.Builder,
+		Version:  version,
+		Timing:   cluster.TimingFor(c.Host, c.Join),
+		Log:      slog.Default(),
+		Spin:     c.Spin,
+		Ports:    node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
 	}
 	if !c.WithParent {
 		if _, err := shmem.Sweep("ringlet-"); err != nil {

@@ -46,8 +46,12 @@ func (s *control) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.Members, err = cluster.Open(ctx, cluster.Config{
-		Name: nodes.Name, BindAddr: s.Host, BindPort: s.port, Key: s.key, Logger: s.Log,
-		Meta: cluster.Meta{Roles: cluster.Control, Version: version},
+		Name:     nodes.Name,
+		BindAddr: s.Host,
+		BindPort: s.port,
+		Key:      s.key,
+		Logger:   s.Log,
+		Meta:     cluster.Meta{Roles: cluster.Control, Version: version},
 	})
 	if err != nil {
 		return err

@@ -85,7 +85,8 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		return err
 	}
 	spawner := &spawn.Processes{
-		Path: program, Log: to.err,
+		Path: program,
+		Log:  to.err,
 		Keys: keys.write,
 		Args: func(name, join string) []string { return c.nodeArgs(name, loopback, join) },
 	}

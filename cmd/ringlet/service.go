@@ -35,8 +35,13 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 		return err
 	}
 	server, err := api.New(api.Config{
-		Backend: s.partition, Records: s.store, Journal: s.Journal, Identity: s.Identity, API: s.api, Page: s.page,
-		Log: s.Log,
+		Backend:  s.partition,
+		Records:  s.store,
+		Journal:  s.Journal,
+		Identity: s.Identity,
+		API:      s.api,
+		Page:     s.page,
+		Log:      s.Log,
 	})
 	if err != nil {
 		return err

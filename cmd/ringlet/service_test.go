@@ -253,7 +253,12 @@ func TestTokensAreGoodOnce(t *testing.T) {
 	if code := c.call("POST", "/v1/session", map[string]any{"token": token}, &answer); code != http.StatusUnauthorized {
 		t.Errorf("the token is good twice: %d %v", code, answer)
 	}
-	stranger := &served{program: c.program, base: c.base, client: c.client, bearer: url.QueryEscape("guess")}
+	stranger := &served{
+		program: c.program,
+		base:    c.base,
+		client:  c.client,
+		bearer:  url.QueryEscape("guess"),
+	}
 	if code := stranger.call("GET", "/v1/status", nil, &answer); code != http.StatusUnauthorized {
 		t.Errorf("a stranger sees the status: %d %v", code, answer)
 	}

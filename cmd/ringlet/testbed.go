@@ -47,7 +47,14 @@ func (f *bedFlags) spec() (s testbed.Spec, err error) {
 			return s, usage(err)
 		}
 	}
-	s.Override(testbed.Spec{Hosts: f.Hosts, Rate: f.Rate, Queue: f.Queue, Burst: f.Burst, MTU: f.MTU, Ports: f.Ports})
+	s.Override(testbed.Spec{
+		Hosts: f.Hosts,
+		Rate:  f.Rate,
+		Queue: f.Queue,
+		Burst: f.Burst,
+		MTU:   f.MTU,
+		Ports: f.Ports,
+	})
 	if err := s.Complete(); err != nil {
 		return s, usage(err)
 	}
@@ -284,7 +291,9 @@ func sessionOf(bed *testbed.Bed, flags *runFlags, args []string) (*testbed.Sessi
 		return nil, err
 	}
 	s := &testbed.Session{
-		Bed: bed, Program: program, Node: flags.nodeArgs,
+		Bed:     bed,
+		Program: program,
+		Node:    flags.nodeArgs,
 		Control: func(host string, port, began int) []string {
 			return append([]string{"control", "--once", "--host", host, "--port", strconv.Itoa(port), "--with-parent", "--began",
 				strconv.Itoa(began)}, args...)

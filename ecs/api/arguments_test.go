@@ -11,7 +11,12 @@ import (
 
 func machine() *ecsv1.FSM {
 	arg := func(name, kind string, required bool) *ecsv1.Argument {
-		return &ecsv1.Argument{Name: name, Type: kind, Help: "what it is", Required: required}
+		return &ecsv1.Argument{
+			Name:     name,
+			Type:     kind,
+			Help:     "what it is",
+			Required: required,
+		}
 	}
 	return &ecsv1.FSM{Commands: []*ecsv1.CommandDescription{
 		{Name: "load", Arguments: []*ecsv1.Argument{arg("configuration", "yaml", false), arg("settings", "settings", false)}},

@@ -68,8 +68,13 @@ func (a *auditor) write(c caller, action string, err error) error {
 		answer, obeyed = status.Convert(asStatus(err)).Message(), !isRefusal(err)
 	}
 	entry := &ecsv1.AuditEntry{
-		At: timestamppb.New(a.now()), User: c.Name, Role: c.Role, Address: c.Address, Action: action, Allowed: obeyed,
-		Answer: answer,
+		At:      timestamppb.New(a.now()),
+		User:    c.Name,
+		Role:    c.Role,
+		Address: c.Address,
+		Action:  action,
+		Allowed: obeyed,
+		Answer:  answer,
 	}
 	fail := a.records.Audit(entry)
 	a.mu.Lock()

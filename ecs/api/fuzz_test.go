@@ -26,8 +26,13 @@ func FuzzTheDoor(f *testing.F) {
 	}
 	fake := apitest.New(apitest.Options{Past: true})
 	server, err := api.New(api.Config{
-		Backend: fake, Records: fake, Journal: fake, Identity: id, API: "127.0.0.1:0", Page: "127.0.0.1:0",
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Backend:  fake,
+		Records:  fake,
+		Journal:  fake,
+		Identity: id,
+		API:      "127.0.0.1:0",
+		Page:     "127.0.0.1:0",
+		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	if err != nil {
 		f.Fatal(err)
@@ -52,8 +57,14 @@ func FuzzTheDoor(f *testing.F) {
 			return
 		}
 		req := &http.Request{
-			Method: method, URL: u, Host: host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, RemoteAddr: "127.0.0.1:1",
-			Body: io.NopCloser(strings.NewReader(body)),
+			Method:     method,
+			URL:        u,
+			Host:       host,
+			Proto:      "HTTP/1.1",
+			ProtoMajor: 1,
+			ProtoMinor: 1,
+			RemoteAddr: "127.0.0.1:1",
+			Body:       io.NopCloser(strings.NewReader(body)),
 			Header: http.Header{"Authorization": {authorization}, "Cookie": {cookie}, "Origin": {origin},
 				"Last-Event-Id": {body}},
 		}

@@ -14,7 +14,12 @@ import (
 func TestAQuietStreamIsKeptAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
-		e := &eventStream{ctx: t.Context(), w: w, rc: http.NewResponseController(w), req: &ecsv1.WatchRequest{}}
+		e := &eventStream{
+			ctx: t.Context(),
+			w:   w,
+			rc:  http.NewResponseController(w),
+			req: &ecsv1.WatchRequest{},
+		}
 		if err := e.SendHeader(nil); err != nil {
 			t.Fatal(err)
 		}

@@ -134,6 +134,11 @@ func (s *Server) caught(method string, err *error) {
 
 // alarm says that something is wrong with the run control itself.
 func (s *Server) alarm(text string) {
-	s.journal.Add(&ecsv1.Event{At: timestamppb.New(s.now()), Kind: "alarm", Component: "control", Text: text,
-		Severity: ecsv1.Severity_SEVERITY_ERROR})
+	s.journal.Add(&ecsv1.Event{
+		At:        timestamppb.New(s.now()),
+		Kind:      "alarm",
+		Component: "control",
+		Text:      text,
+		Severity:  ecsv1.Severity_SEVERITY_ERROR,
+	})
 }

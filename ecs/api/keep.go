@@ -26,7 +26,12 @@ func (s *Server) keep() {
 	s.keeping.Lock()
 	defer s.keeping.Unlock()
 	owner := s.service.owned()
-	text, err := json.Marshal(kept{Owner: owner.name, Role: owner.role, Since: owner.since, Sessions: s.sessions.list()})
+	text, err := json.Marshal(kept{
+		Owner:    owner.name,
+		Role:     owner.role,
+		Since:    owner.since,
+		Sessions: s.sessions.list(),
+	})
 	if err == nil {
 		err = s.records.Remember(keepKey, text)
 	}

@@ -40,9 +40,13 @@ func newHouse(t testing.TB, opt apitest.Options, prepare ...func(*api.Config, *a
 	}
 	h := &house{t: t, fake: apitest.New(opt), ca: ca}
 	cfg := api.Config{
-		Backend: h.fake, Records: h.fake, Journal: h.fake, Identity: h.issue("control", certs.RoleControl),
-		API: "127.0.0.1:0", Page: "127.0.0.1:0",
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Backend:  h.fake,
+		Records:  h.fake,
+		Journal:  h.fake,
+		Identity: h.issue("control", certs.RoleControl),
+		API:      "127.0.0.1:0",
+		Page:     "127.0.0.1:0",
+		Log:      slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	for _, p := range prepare {
 		p(&cfg, nil)

@@ -99,8 +99,12 @@ func TestEveryErrorHasItsReason(t *testing.T) {
 	for _, err := range []error{
 		&PreconditionError{State: "Ready", Command: "pause"}, &ArgumentError{Name: "command", Why: "it is none"},
 		&ConfigurationError{Problems: []string{"a", "b"}},
-		&FaultError{Cause: &ecsv1.Cause{Code: "process_lost", Component: "n2", What: "it is gone",
-			Evidence: "\xff no UTF-8"}}, &roleError{}, &controlError{},
+		&FaultError{Cause: &ecsv1.Cause{
+			Code:      "process_lost",
+			Component: "n2",
+			What:      "it is gone",
+			Evidence:  "\xff no UTF-8",
+		}}, &roleError{}, &controlError{},
 		&identityError{"who"}, &auditError{errors.New("full")}, &record.NoRunError{}, &record.DamagedError{},
 		errors.New("broken"), errors.New("\xff"),
 		&ArgumentError{Name: "request", Why: "\xff"}, context.Canceled, context.DeadlineExceeded,

@@ -76,14 +76,24 @@ const (
 // New makes a Server and binds its addresses. Whoever does not Serve it must Close it.
 func New(cfg Config) (*Server, error) {
 	s := &Server{
-		log: cfg.Log, now: time.Now, records: cfg.Records, journal: cfg.Journal, calls: http.NewServeMux(),
+		log:     cfg.Log,
+		now:     time.Now,
+		records: cfg.Records,
+		journal: cfg.Journal,
+		calls:   http.NewServeMux(),
 		mux:     http.NewServeMux(),
 		streams: make(chan struct{}, maxStreams),
 	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
-	s.service = &service{backend: cfg.Backend, records: cfg.Records, journal: cfg.Journal, now: s.now, handed: s.keep}
+	s.service = &service{
+		backend: cfg.Backend,
+		records: cfg.Records,
+		journal: cfg.Journal,
+		now:     s.now,
+		handed:  s.keep,
+	}
 	s.audit = &auditor{records: cfg.Records, log: s.log, now: s.now}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.grpc = grpc.NewServer(
@@ -122,9 +132,12 @@ func (s *Server) listen(cfg Config) (err error) {
 	at, ok := s.page.Addr().(*net.TCPAddr)
 	s.sealed = !ok || !at.IP.IsLoopback()
 	s.web = &http.Server{
-		Handler: s, ReadHeaderTimeout: handshakeTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		ErrorLog: slog.NewLogLogger(&watchedLog{s.log.Handler(), s.audit}, slog.LevelWarn),
+		Handler:           s,
+		ReadHeaderTimeout: handshakeTime,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ErrorLog:          slog.NewLogLogger(&watchedLog{s.log.Handler(), s.audit}, slog.LevelWarn),
 	}
 	if s.sealed {
 		s.web.TLSConfig = certs.WithProtocols(cfg.Identity.ServerForUsers(), "h2", "http/1.1")

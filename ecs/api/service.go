@@ -125,8 +125,13 @@ func (s *service) owned() ownership {
 
 func (s *service) tell(kind string, c caller, severity ecsv1.Severity, text string) {
 	s.journal.Add(&ecsv1.Event{
-		At: timestamppb.New(s.now()), Kind: kind, Component: "partition", Text: text, Severity: severity, User: c.Name,
-		Run: s.backend.Snapshot(0).GetRun(),
+		At:        timestamppb.New(s.now()),
+		Kind:      kind,
+		Component: "partition",
+		Text:      text,
+		Severity:  severity,
+		User:      c.Name,
+		Run:       s.backend.Snapshot(0).GetRun(),
 	})
 }
 

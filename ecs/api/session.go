@@ -138,8 +138,13 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, token string) (st
 		return "", err
 	}
 	s.keep()
-	http.SetCookie(w, &http.Cookie{Name: s.cookieName(), Value: word, Path: "/", HttpOnly: true,
-		SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{
+		Name:     s.cookieName(),
+		Value:    word,
+		Path:     "/",
+		HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+	})
 	return word, nil
 }
 

@@ -69,7 +69,12 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, method stri
 		if d.StreamName != shortName(method) {
 			continue
 		}
-		out := &eventStream{ctx: r.Context(), w: w, rc: http.NewResponseController(w), req: req}
+		out := &eventStream{
+			ctx: r.Context(),
+			w:   w,
+			rc:  http.NewResponseController(w),
+			req: req,
+		}
 		err := s.stream(s.service, out, &grpc.StreamServerInfo{FullMethod: method, IsServerStream: true}, d.Handler)
 		out.end(err)
 		return

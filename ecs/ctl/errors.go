@@ -65,7 +65,13 @@ func judge(command, address string, err error) error {
 		return nil
 	}
 	st, _ := status.FromError(err)
-	e := &Error{Command: command, Code: codeFault, Why: st.Message(), More: details(st), Err: err}
+	e := &Error{
+		Command: command,
+		Code:    codeFault,
+		Why:     st.Message(),
+		More:    details(st),
+		Err:     err,
+	}
 	switch st.Code() {
 	case codes.InvalidArgument:
 		e.Code = CodeUsage

@@ -45,9 +45,11 @@ func TestInteractive(t *testing.T) {
 	t.Cleanup(func() { _ = keys.Close() })
 	go func() {
 		ended <- s.Interactive(t.Context(), Terminal{
-			In: in, Out: sees, Interrupts: interrupts,
-			Raw:  func() (func(), error) { raw++; return func() { raw-- }, nil },
-			Size: func() (int, int, error) { return 400, 50, nil },
+			In:         in,
+			Out:        sees,
+			Interrupts: interrupts,
+			Raw:        func() (func(), error) { raw++; return func() { raw-- }, nil },
+			Size:       func() (int, int, error) { return 400, 50, nil },
 		})
 	}()
 	me := somebody{keys, sees, new(int)}

@@ -49,7 +49,12 @@ func (b Book) Parse(words []string) ([]Step, error) {
 			i++
 			continue
 		}
-		s := Step{Command: c, Steers: steers, Plan: plan, Args: map[string]string{}}
+		s := Step{
+			Command: c,
+			Steers:  steers,
+			Plan:    plan,
+			Args:    map[string]string{},
+		}
 		plan = false
 		for i++; i < len(words); i++ {
 			if other, _ := b.command(words[i]); other != nil && !(c.GetName() == doHelp && len(s.Args) == 0) {
@@ -152,9 +157,12 @@ func (b Book) give(s *Step, a *ecsv1.Argument, value string) error {
 
 // wants says what an argument of a type is to be.
 var wants = map[string]string{
-	typeBool: "true or false", typeDuration: "a time such as 10s or 1m30s",
-	typeUint:   "a whole number that is not negative",
-	typeMoment: "end or a state", typeCommand: "a command", typeNode: "a node's name",
+	typeBool:     "true or false",
+	typeDuration: "a time such as 10s or 1m30s",
+	typeUint:     "a whole number that is not negative",
+	typeMoment:   "end or a state",
+	typeCommand:  "a command",
+	typeNode:     "a node's name",
 }
 
 // fits says whether a value can be that of an argument. Types that are not known here are text.

@@ -44,9 +44,13 @@ func (s *Session) scan(ctx context.Context, st *Step) error {
 	}
 	of := scanning{s: s, name: list.Name}
 	sum, err := sweep.Run(ctx, list, sweep.Config{
-		Dir: dir, Resume: st.Args["resume"] == "true", Rounds: int(st.number("rounds")), Version: s.cfg.Version,
+		Dir:      dir,
+		Resume:   st.Args["resume"] == "true",
+		Rounds:   int(st.number("rounds")),
+		Version:  s.cfg.Version,
 		Spawn:    of.run,
-		Progress: s.progress, Tell: func(what string) { fmt.Fprintln(s.cfg.Err, "scan: "+what) },
+		Progress: s.progress,
+		Tell:     func(what string) { fmt.Fprintln(s.cfg.Err, "scan: "+what) },
 	})
 	var unusable *sweep.ResultsError
 	switch {
@@ -60,9 +64,12 @@ func (s *Session) scan(ctx context.Context, st *Step) error {
 	}
 	switch {
 	case sum.Interrupted:
-		return &Error{Command: doScan, Code: codeFault,
-			Why: fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", quote(file), quote(dir)),
-			Err: context.Canceled}
+		return &Error{
+			Command: doScan,
+			Code:    codeFault,
+			Why:     fmt.Sprintf("interrupted; scan %s out=%s resume=true continues it", quote(file), quote(dir)),
+			Err:     context.Canceled,
+		}
 	case sum.Failed > 0:
 		return &Error{Command: doScan, Code: codeNotGood, Why: fmt.Sprintf("%d of %d runs have no result; why stands in %s",
 			sum.Failed, sum.Of, filepath.Join(dir, "results.csv"))}
@@ -105,8 +112,12 @@ func (s *Session) checkAll(ctx context.Context, list *sweep.Sweep) error {
 			return judge(doScan, s.cfg.Address, err)
 		}
 		if !r.GetOk() {
-			return &Error{Command: doScan, Code: CodeUsage, Why: fmt.Sprintf("the control would not take %q", c.ID),
-				More: r.GetProblems()}
+			return &Error{
+				Command: doScan,
+				Code:    CodeUsage,
+				Why:     fmt.Sprintf("the control would not take %q", c.ID),
+				More:    r.GetProblems(),
+			}
 		}
 	}
 	return nil
@@ -215,14 +226,23 @@ func (s *Session) settled(ctx context.Context) (*ecsv1.PartitionStatus, fsm.Stat
 		state, err := fsm.ParseState(cmp.Or(st.GetRoot().GetInBetween(), st.GetRoot().GetState()))
 		switch {
 		case err != nil:
-			return nil, 0, &Error{Command: doScan, Code: codeFault, Why: err.Error(), Err: err}
+			return nil, 0, &Error{
+				Command: doScan,
+				Code:    codeFault,
+				Why:     err.Error(),
+				Err:     err,
+			}
 		case !state.InBetween():
 			return st, state, nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, 0, &Error{Command: doScan, Code: codeFault, Why: fmt.Sprintf("the partition stays in %v", state),
-				Err: ctx.Err()}
+			return nil, 0, &Error{
+				Command: doScan,
+				Code:    codeFault,
+				Why:     fmt.Sprintf("the partition stays in %v", state),
+				Err:     ctx.Err(),
+			}
 		case <-time.After(settle):
 		}
 	}

@@ -38,7 +38,12 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, fake: apitest.New(apitest.Options{Nodes: 2, Past: true}), ca: ca, addr: "127.0.0.1:0"}
+	h := &house{
+		t:    t,
+		fake: apitest.New(apitest.Options{Nodes: 2, Past: true}),
+		ca:   ca,
+		addr: "127.0.0.1:0",
+	}
 	h.id = h.issue("control", certs.RoleControl)
 	t.Cleanup(h.fake.Close)
 	h.serve()
@@ -49,7 +54,12 @@ func newHouse(t *testing.T) *house {
 func (h *house) serve() {
 	h.t.Helper()
 	server, err := api.New(api.Config{
-		Backend: h.fake, Records: h.fake, Journal: h.fake, Identity: h.id, API: h.addr, Log: slog.New(slog.DiscardHandler),
+		Backend:  h.fake,
+		Records:  h.fake,
+		Journal:  h.fake,
+		Identity: h.id,
+		API:      h.addr,
+		Log:      slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -83,8 +93,14 @@ var users = map[string]certs.Role{"vera": certs.RoleViewer, "alice": certs.RoleO
 // session of a user; out takes what it writes and what goes wrong.
 func (h *house) session(user string, out io.Writer, change ...func(*Config)) *Session {
 	h.t.Helper()
-	cfg := Config{Address: h.addr, Identity: h.issue(user, users[user]), Version: "test", In: strings.NewReader(""),
-		Out: out, Err: out}
+	cfg := Config{
+		Address:  h.addr,
+		Identity: h.issue(user, users[user]),
+		Version:  "test",
+		In:       strings.NewReader(""),
+		Out:      out,
+		Err:      out,
+	}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -11,11 +11,15 @@ import (
 // Who takes no part is excluded, or a spare.
 func TestWhoTakesPart(t *testing.T) {
 	var out bytes.Buffer
-	err := writeStatus(&out, &ecsv1.PartitionStatus{Root: &ecsv1.Component{Name: "partition", State: "Ready",
-		Included: true, Children: []*ecsv1.Component{
+	err := writeStatus(&out, &ecsv1.PartitionStatus{Root: &ecsv1.Component{
+		Name:     "partition",
+		State:    "Ready",
+		Included: true,
+		Children: []*ecsv1.Component{
 			{Name: "n0", State: "Ready", Included: true}, {Name: "n1", State: "Offline"},
 			{Name: "n2", State: "Offline", Spare: true},
-		}}})
+		},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,8 +30,12 @@ func (s *Session) wait(ctx context.Context, st *Step) error {
 	w := waiting{until: st.Args["until"]}
 	err := s.waitFor(ctx, w, st.duration("for"))
 	if errors.Is(err, context.Canceled) || ctx.Err() != nil {
-		return &Error{Command: doWait, Code: codeFault,
-			Why: "interrupted; what goes on at the control goes on, a run too (ringlet ctl stop ends it)", Err: context.Canceled}
+		return &Error{
+			Command: doWait,
+			Code:    codeFault,
+			Why:     "interrupted; what goes on at the control goes on, a run too (ringlet ctl stop ends it)",
+			Err:     context.Canceled,
+		}
 	}
 	return err
 }

@@ -91,12 +91,20 @@ func newFarm(t *testing.T, nodes int) *farm {
 		return id
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	f := &farm{t: t, ctx: ctx, id: issue(node.ControlName, certs.RoleControl), view: &nodev1.View{Number: 1},
-		base: config.Default()}
+	f := &farm{
+		t:    t,
+		ctx:  ctx,
+		id:   issue(node.ControlName, certs.RoleControl),
+		view: &nodev1.View{Number: 1},
+		base: config.Default(),
+	}
 	quiet := slog.New(slog.DiscardHandler)
 	key := certs.NewGossipKey()
 	seed, err := cluster.Open(ctx, cluster.Config{
-		Name: node.ControlName, Key: key, Timing: cluster.LocalTiming(), Meta: cluster.Meta{Roles: cluster.Control},
+		Name:   node.ControlName,
+		Key:    key,
+		Timing: cluster.LocalTiming(),
+		Meta:   cluster.Meta{Roles: cluster.Control},
 		Logger: quiet,
 	})
 	if err != nil {
@@ -112,9 +120,15 @@ func newFarm(t *testing.T, nodes int) *farm {
 		names = append(names, role.Name)
 		wg.Go(func() {
 			if err := node.Run(ctx, node.Config{
-				Name: role.Name, Host: "127.0.0.1", Join: []string{seed.Addr().String()},
-				Identity: issue(role.Name, certs.RoleNode), Key: key,
-				Timing: cluster.LocalTiming(), Roles: cluster.Readout | cluster.Builder, Version: recordedVersion, Log: quiet,
+				Name:     role.Name,
+				Host:     "127.0.0.1",
+				Join:     []string{seed.Addr().String()},
+				Identity: issue(role.Name, certs.RoleNode),
+				Key:      key,
+				Timing:   cluster.LocalTiming(),
+				Roles:    cluster.Readout | cluster.Builder,
+				Version:  recordedVersion,
+				Log:      quiet,
 			}); err != nil {
 				t.Error(err)
 			}
@@ -141,8 +155,14 @@ func (f *farm) meet(seed *cluster.Cluster) {
 		rank := uint32(len(f.nodes))
 		f.nodes = append(f.nodes, nodev1.NewNodeClient(conn))
 		f.view.Members = append(f.view.Members, &nodev1.Member{
-			Name: m.Name, Rank: rank, QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr, Readout: true, RuIndex: rank,
-			Builder: true, BuIndex: rank,
+			Name:        m.Name,
+			Rank:        rank,
+			QuicAddress: m.Meta.QUICAddr,
+			GrpcAddress: m.Meta.GRPCAddr,
+			Readout:     true,
+			RuIndex:     rank,
+			Builder:     true,
+			BuIndex:     rank,
 		})
 	}
 }
@@ -191,7 +211,11 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 			change(names[i], &c)
 			wg.Go(func() {
 				if _, err := n.Command(f.ctx, &nodev1.CommandRequest{
-					Protocol: node.Protocol, Command: command, Run: c.RunNumber, Configuration: c.Effective(), View: f.view,
+					Protocol:      node.Protocol,
+					Command:       command,
+					Run:           c.RunNumber,
+					Configuration: c.Effective(),
+					View:          f.view,
 					TagnetAddress: lis.Addr().String(),
 				}); err != nil {
 					t.Errorf("%s: %v: %v", names[i], command, err)
@@ -215,8 +239,14 @@ func (f *farm) film(length time.Duration) []byte {
 	defer every.Stop()
 	for time.Since(f.began) < length {
 		now := <-every.C
-		r := &figures.Reading{At: now, Run: f.base.RunNumber, State: "Running", Began: f.began,
-			Scheduler: &tagnet.Stats{Registers: f.sched.Registers()}, SchedulerNode: "n0"}
+		r := &figures.Reading{
+			At:            now,
+			Run:           f.base.RunNumber,
+			State:         "Running",
+			Began:         f.began,
+			Scheduler:     &tagnet.Stats{Registers: f.sched.Registers()},
+			SchedulerNode: "n0",
+		}
 		for i, n := range f.nodes {
 			rep, err := n.Report(f.ctx, &nodev1.ReportRequest{})
 			if err != nil {

@@ -115,18 +115,38 @@ func (s *scene) nodes(w []string) {
 		}
 	}
 	s.w = New(settings)
-	s.s = &ecsv1.Snapshot{At: timestamppb.New(epoch), Run: 1, State: "Running", Total: &ecsv1.Figures{},
-		Scheduler: &ecsv1.Scheduler{State: "running"}}
-	s.tree = &ecsv1.Component{Name: "partition", Kind: "partition", State: "Running", Included: true}
+	s.s = &ecsv1.Snapshot{
+		At:        timestamppb.New(epoch),
+		Run:       1,
+		State:     "Running",
+		Total:     &ecsv1.Figures{},
+		Scheduler: &ecsv1.Scheduler{State: "running"},
+	}
+	s.tree = &ecsv1.Component{
+		Name:     "partition",
+		Kind:     "partition",
+		State:    "Running",
+		Included: true,
+	}
 	s.rates["total events_built"] = 1000
 	for i := range uint32(s.float(w[0])) {
 		name := fmt.Sprintf("n%d", i)
 		s.s.Nodes = append(s.s.Nodes, &ecsv1.NodeFigures{
-			Name: name, State: "Running", Version: "v1", Readout: true, RuIndex: i, Builder: true, BuIndex: i,
+			Name:     name,
+			State:    "Running",
+			Version:  "v1",
+			Readout:  true,
+			RuIndex:  i,
+			Builder:  true,
+			BuIndex:  i,
 			Counters: map[string]uint64{},
 		})
-		s.tree.Children = append(s.tree.Children, &ecsv1.Component{Name: name, Kind: "node", State: "Running",
-			Included: true})
+		s.tree.Children = append(s.tree.Children, &ecsv1.Component{
+			Name:     name,
+			Kind:     "node",
+			State:    "Running",
+			Included: true,
+		})
 	}
 }
 

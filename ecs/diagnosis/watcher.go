@@ -55,7 +55,12 @@ func New(s Settings) *Watcher { return &Watcher{settings: s, rules: Rules(), see
 func (w *Watcher) Look(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Alarm, []Change) {
 	now := s.GetAt().AsTime()
 	w.remember(s, now)
-	v := &view{settings: w.settings, now: s, base: w.past[0], tree: tree}
+	v := &view{
+		settings: w.settings,
+		now:      s,
+		base:     w.past[0],
+		tree:     tree,
+	}
 	held := map[key]bool{}
 	var changes []Change
 	for i := range w.rules {

@@ -42,31 +42,45 @@ func TestAnythingCanBeLookedAt(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "snapshots") {
 			at = at.Add(time.Duration(rapid.Int64Range(-1000, 4000).Draw(t, "ms")) * time.Millisecond)
 			s := &ecsv1.Snapshot{
-				At: timestamppb.New(at), Run: rapid.Uint32Range(0, 2).Draw(t, "run"),
+				At:    timestamppb.New(at),
+				Run:   rapid.Uint32Range(0, 2).Draw(t, "run"),
 				State: rapid.SampledFrom([]string{"Running", "Ready", ""}).Draw(t, "state"),
 				Total: &ecsv1.Figures{
-					EventsBuilt: number.Draw(t, "built"), EventsIncomplete: number.Draw(t, "incomplete"),
-					EventsDiscarded: number.Draw(t, "discarded"),
-					ChunksSent:      number.Draw(t, "sent"), ChunksResent: number.Draw(t, "resent"),
+					EventsBuilt:      number.Draw(t, "built"),
+					EventsIncomplete: number.Draw(t, "incomplete"),
+					EventsDiscarded:  number.Draw(t, "discarded"),
+					ChunksSent:       number.Draw(t, "sent"),
+					ChunksResent:     number.Draw(t, "resent"),
 				},
 				Scheduler: &ecsv1.Scheduler{WaitingFor: rapid.SampledFrom([]string{"", "input", "slots", "start"}).Draw(t,
 					"waiting")},
 			}
 			for i := range uint32(rapid.IntRange(0, 3).Draw(t, "nodes")) {
 				n := &ecsv1.NodeFigures{
-					Name: fmt.Sprint("n", i), Readout: rapid.Bool().Draw(t, "readout"), RuIndex: i,
-					Builder: rapid.Bool().Draw(t, "builder"), BuIndex: i,
-					Counters: map[string]uint64{}, ReportAgeMs: number.Draw(t, "age"), Silent: rapid.Bool().Draw(t, "silent"),
+					Name:          fmt.Sprint("n", i),
+					Readout:       rapid.Bool().Draw(t, "readout"),
+					RuIndex:       i,
+					Builder:       rapid.Bool().Draw(t, "builder"),
+					BuIndex:       i,
+					Counters:      map[string]uint64{},
+					ReportAgeMs:   number.Draw(t, "age"),
+					Silent:        rapid.Bool().Draw(t, "silent"),
 					ClockOffsetUs: rapid.Int64().Draw(t, "clock"),
-					RssBytes:      number.Draw(t, "rss"), MemoryBytes: number.Draw(t, "memory"), DiskBytes: number.Draw(t, "disk"),
-					Version: "v1",
+					RssBytes:      number.Draw(t, "rss"),
+					MemoryBytes:   number.Draw(t, "memory"),
+					DiskBytes:     number.Draw(t, "disk"),
+					Version:       "v1",
 				}
 				for _, c := range counters {
 					n.Counters[c] = number.Draw(t, c)
 				}
 				s.Nodes = append(s.Nodes, n)
-				s.Traffic = append(s.Traffic, &ecsv1.Traffic{Ru: i, Bu: 0, ChunksSent: number.Draw(t, "way"),
-					ChunksResent: number.Draw(t, "again")})
+				s.Traffic = append(s.Traffic, &ecsv1.Traffic{
+					Ru:           i,
+					Bu:           0,
+					ChunksSent:   number.Draw(t, "way"),
+					ChunksResent: number.Draw(t, "again"),
+				})
 				s.Holders = append(s.Holders, &ecsv1.Holder{Ru: i, Epochs: number.Draw(t, "epochs"),
 					ByUsP50: rapid.Int64().Draw(t, "by")})
 				s.Scheduler.Slots = append(s.Scheduler.Slots, &ecsv1.SlotUse{Bu: i, Used: number.Draw(t, "used"),

@@ -53,7 +53,12 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 	if r.Run != b.run { // counters begin anew
 		b.run, b.meters = r.Run, map[meterKey]*meter{}
 	}
-	s := &ecsv1.Snapshot{At: timestamppb.New(r.At), Run: r.Run, State: r.State, Total: &ecsv1.Figures{}}
+	s := &ecsv1.Snapshot{
+		At:    timestamppb.New(r.At),
+		Run:   r.Run,
+		State: r.State,
+		Total: &ecsv1.Figures{},
+	}
 	if !r.Began.IsZero() {
 		s.ElapsedS = max(0, r.At.Sub(r.Began).Seconds())
 	}
@@ -81,7 +86,9 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 		func(a, b *ecsv1.PhaseStep) int { return cmp.Compare(a.GetBeginUs(), b.GetBeginUs()) })
 	for _, h := range Holders(reports) {
 		s.Holders = append(s.Holders, &ecsv1.Holder{
-			Ru: uint32(h.RU), Epochs: uint64(h.Late.TotalCount()), ByUsP50: h.Late.ValueAtQuantile(50),
+			Ru:      uint32(h.RU),
+			Epochs:  uint64(h.Late.TotalCount()),
+			ByUsP50: h.Late.ValueAtQuantile(50),
 			ByUsP99: h.Late.ValueAtQuantile(99),
 		})
 	}
@@ -98,8 +105,13 @@ func ofRun(rep *nodev1.Report, run uint32) *nodev1.Report {
 		return rep
 	}
 	return &nodev1.Report{
-		Name: rep.GetName(), Status: rep.GetStatus(), CpuSeconds: rep.GetCpuSeconds(), MaxRssBytes: rep.GetMaxRssBytes(),
-		AtUs: rep.GetAtUs(), Version: rep.GetVersion(), Machine: rep.GetMachine(),
+		Name:        rep.GetName(),
+		Status:      rep.GetStatus(),
+		CpuSeconds:  rep.GetCpuSeconds(),
+		MaxRssBytes: rep.GetMaxRssBytes(),
+		AtUs:        rep.GetAtUs(),
+		Version:     rep.GetVersion(),
+		Machine:     rep.GetMachine(),
 	}
 }
 
@@ -111,12 +123,20 @@ const Left = "left"
 func (b *Builder) node(r *Reading, n *Node) *ecsv1.NodeFigures {
 	rep, m := n.Report, n.Report.GetMachine()
 	f := &ecsv1.NodeFigures{
-		Name: n.Member.GetName(), State: cmp.Or(n.State, rep.GetStatus().GetState()), Readout: n.Member.GetReadout(),
-		RuIndex: n.Member.GetRuIndex(),
-		Builder: n.Member.GetBuilder(), BuIndex: n.Member.GetBuIndex(), MaxRssBytes: rep.GetMaxRssBytes(),
-		Counters: rep.GetCounters(),
-		Version:  rep.GetVersion(), Processors: m.GetProcessors(), RssBytes: m.GetRssBytes(), MemoryBytes: m.GetMemoryBytes(),
-		DiskBytes: m.GetDiskBytes(), DiskFreeBytes: m.GetDiskFreeBytes(),
+		Name:          n.Member.GetName(),
+		State:         cmp.Or(n.State, rep.GetStatus().GetState()),
+		Readout:       n.Member.GetReadout(),
+		RuIndex:       n.Member.GetRuIndex(),
+		Builder:       n.Member.GetBuilder(),
+		BuIndex:       n.Member.GetBuIndex(),
+		MaxRssBytes:   rep.GetMaxRssBytes(),
+		Counters:      rep.GetCounters(),
+		Version:       rep.GetVersion(),
+		Processors:    m.GetProcessors(),
+		RssBytes:      m.GetRssBytes(),
+		MemoryBytes:   m.GetMemoryBytes(),
+		DiskBytes:     m.GetDiskBytes(),
+		DiskFreeBytes: m.GetDiskFreeBytes(),
 	}
 	if rep == nil {
 		f.Silent = true
@@ -153,8 +173,11 @@ func (b *Builder) traffic(r *Reading, n *Node, builders map[string]uint32) (row 
 			continue
 		}
 		t := &ecsv1.Traffic{
-			Ru: n.Member.GetRuIndex(), Bu: bu, Bytes: l.GetBytesWritten(), ChunksResent: l.GetChunksResent(),
-			ChunksSent: l.GetChunksSent(),
+			Ru:           n.Member.GetRuIndex(),
+			Bu:           bu,
+			Bytes:        l.GetBytesWritten(),
+			ChunksResent: l.GetChunksResent(),
+			ChunksSent:   l.GetChunksSent(),
 		}
 		if rate := b.rate(n.Member.GetName(), l.GetPeer(), l.GetBytesWritten(), reportedAt(n)); !old {
 			t.BytesPerS = rate
@@ -168,7 +191,11 @@ func timeline(n *Node) []*ecsv1.PhaseStep {
 	var out []*ecsv1.PhaseStep
 	for _, s := range n.Report.GetTimeline() {
 		out = append(out, &ecsv1.PhaseStep{
-			Ru: n.Member.GetRuIndex(), Phase: s.GetPhase(), Bu: s.GetBuilder(), Mep: s.GetMep(), BeginUs: s.GetBeginUs(),
+			Ru:         n.Member.GetRuIndex(),
+			Phase:      s.GetPhase(),
+			Bu:         s.GetBuilder(),
+			Mep:        s.GetMep(),
+			BeginUs:    s.GetBeginUs(),
 			SentUs:     s.GetSentUs(),
 			ReleasedUs: s.GetReleasedUs(),
 		})
@@ -201,7 +228,10 @@ func (b *Builder) total(r *Reading, s *ecsv1.Snapshot, sums map[string]uint64) {
 	for i, u := range reg.GetBus() {
 		used := u.GetUsed()
 		s.Scheduler.Slots = append(s.Scheduler.Slots, &ecsv1.SlotUse{
-			Bu: uint32(i), Used: used.GetNow(), Slots: max(used.GetCapacity(), used.GetNow()), Excluded: u.GetExcluded(),
+			Bu:       uint32(i),
+			Used:     used.GetNow(),
+			Slots:    max(used.GetCapacity(), used.GetNow()),
+			Excluded: u.GetExcluded(),
 		})
 	}
 	s.Latency = latency(r.Scheduler.Latency)

@@ -44,9 +44,12 @@ func TestRatesAreNeverNegative(t *testing.T) {
 			at = at.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
 			n := rapid.Uint64().Draw(t, "count")
 			rep := &nodev1.Report{
-				Run: 1, AtUs: rapid.Int64().Draw(t, "clock"), Counters: map[string]uint64{"bu.bytes_built": n,
+				Run:  1,
+				AtUs: rapid.Int64().Draw(t, "clock"),
+				Counters: map[string]uint64{"bu.bytes_built": n,
 					"ru.bytes_written": n},
-				CpuSeconds: rapid.Float64Range(0, 1e9).Draw(t, "cpu"), Links: []*nodev1.Link{{Peer: "n0", BytesWritten: n},
+				CpuSeconds: rapid.Float64Range(0, 1e9).Draw(t, "cpu"),
+				Links: []*nodev1.Link{{Peer: "n0", BytesWritten: n},
 					{Peer: "nobody"}},
 			}
 			m := &nodev1.Member{Name: "n0", Readout: true, Builder: true}
@@ -86,7 +89,13 @@ func BenchmarkAdd(b *testing.B) {
 				for j := range nodes {
 					rep.Links = append(rep.Links, &nodev1.Link{Peer: fmt.Sprint("n", j)})
 				}
-				m := &nodev1.Member{Name: fmt.Sprint("n", i), Readout: true, RuIndex: uint32(i), Builder: true, BuIndex: uint32(i)}
+				m := &nodev1.Member{
+					Name:    fmt.Sprint("n", i),
+					Readout: true,
+					RuIndex: uint32(i),
+					Builder: true,
+					BuIndex: uint32(i),
+				}
 				r.Nodes = append(r.Nodes, Node{Member: m, Report: rep})
 			}
 			builder := New()

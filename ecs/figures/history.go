@@ -29,8 +29,13 @@ func (h *history) add(s *ecsv1.Snapshot, resent float64) {
 	}
 	t := s.GetTotal()
 	sample := &ecsv1.Sample{
-		At: s.GetAt(), Run: s.GetRun(), EventRateHz: t.GetEventRateHz(), ThroughputBytesPerS: t.GetThroughputBytesPerS(),
-		MepsInFlight: t.GetMepsInFlight(), EventsIncomplete: t.GetEventsIncomplete(), ResentChunksPerS: resent,
+		At:                  s.GetAt(),
+		Run:                 s.GetRun(),
+		EventRateHz:         t.GetEventRateHz(),
+		ThroughputBytesPerS: t.GetThroughputBytesPerS(),
+		MepsInFlight:        t.GetMepsInFlight(),
+		EventsIncomplete:    t.GetEventsIncomplete(),
+		ResentChunksPerS:    resent,
 	}
 	if len(h.ring) < Depth {
 		h.ring = append(h.ring, sample)

@@ -17,7 +17,10 @@ func latency(h *hdr.Histogram) *ecsv1.Latency {
 		return nil
 	}
 	out := &ecsv1.Latency{
-		P50Us: h.ValueAtQuantile(50), P99Us: h.ValueAtQuantile(99), P999Us: h.ValueAtQuantile(99.9), MaxUs: h.Max(),
+		P50Us:  h.ValueAtQuantile(50),
+		P99Us:  h.ValueAtQuantile(99),
+		P999Us: h.ValueAtQuantile(99.9),
+		MaxUs:  h.Max(),
 	}
 	last := -1
 	for _, bar := range h.Distribution() {

@@ -106,7 +106,10 @@ func (s *scene) times(text string) *hdr.Histogram {
 
 func (s *scene) report(name string, at time.Time, words []string) {
 	rep := &nodev1.Report{
-		Name: name, Run: s.r.Run, AtUs: at.UnixMicro(), Status: &nodev1.Status{State: "Running"},
+		Name:       name,
+		Run:        s.r.Run,
+		AtUs:       at.UnixMicro(),
+		Status:     &nodev1.Status{State: "Running"},
 		Counters:   map[string]uint64{},
 		Histograms: map[string][]byte{},
 	}
@@ -138,7 +141,12 @@ func (s *scene) report(name string, at time.Time, words []string) {
 				n[i] = int64(s.float(f))
 			}
 			rep.Timeline = append(rep.Timeline, &nodev1.Step{
-				Phase: uint64(n[0]), Builder: int32(n[1]), Mep: uint64(n[2]), BeginUs: n[3], SentUs: n[4], ReleasedUs: n[5],
+				Phase:      uint64(n[0]),
+				Builder:    int32(n[1]),
+				Mep:        uint64(n[2]),
+				BeginUs:    n[3],
+				SentUs:     n[4],
+				ReleasedUs: n[5],
 			})
 		default:
 			rep.Counters[key] = uint64(s.float(value))

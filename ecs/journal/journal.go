@@ -34,7 +34,12 @@ type Journal struct {
 // New makes a journal that remembers so many events, at least one. Its numbers follow the given one: 0, or one at least
 // as high as any that an earlier journal of the partition gave.
 func New(size int, after uint64) *Journal {
-	return &Journal{ring: make([]*ecsv1.Event, max(size, 1)), first: after + 1, last: after, more: make(chan struct{})}
+	return &Journal{
+		ring:  make([]*ecsv1.Event, max(size, 1)),
+		first: after + 1,
+		last:  after,
+		more:  make(chan struct{}),
+	}
 }
 
 // Add takes an event, gives it its number, and its time if it has none. It returns the number.
@@ -106,8 +111,12 @@ func (j *Journal) read(after uint64, limit int) ([]*ecsv1.Event, <-chan struct{}
 	var out []*ecsv1.Event
 	if text := j.gap(after, oldest); text != "" {
 		out = append(out, &ecsv1.Event{
-			Number: oldest - 1, At: timestamppb.Now(), Kind: kindGap, Component: "journal", Text: text,
-			Severity: ecsv1.Severity_SEVERITY_WARNING,
+			Number:    oldest - 1,
+			At:        timestamppb.Now(),
+			Kind:      kindGap,
+			Component: "journal",
+			Text:      text,
+			Severity:  ecsv1.Severity_SEVERITY_WARNING,
 		})
 		after = oldest - 1
 	}

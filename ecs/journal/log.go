@@ -46,8 +46,11 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 		line := *h // a copy collects the line's own attributes
 		r.Attrs(func(a slog.Attr) bool { line.add(line.prefix, a); return true })
 		e := &ecsv1.Event{
-			Kind: KindLog, Component: line.component, Run: line.run, Text: shortened(r.Message + line.attrs),
-			Severity: severity(r.Level),
+			Kind:      KindLog,
+			Component: line.component,
+			Run:       line.run,
+			Text:      shortened(r.Message + line.attrs),
+			Severity:  severity(r.Level),
 		}
 		if !r.Time.IsZero() {
 			e.At = timestamppb.New(r.Time)

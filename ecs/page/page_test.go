@@ -67,7 +67,14 @@ func TestFilesAreSentOnce(t *testing.T) {
 	if tag == "" || first.Header.Get("Cache-Control") != "no-cache" {
 		t.Fatalf("%q, %q", tag, first.Header.Get("Cache-Control"))
 	}
-	for header, want := range map[string]int{tag: 304, "W/" + tag: 304, `"other", ` + tag: 304, "*": 304, `"other"`: 200, "": 200} {
+	for header, want := range map[string]int{
+		tag:               304,
+		"W/" + tag:        304,
+		`"other", ` + tag: 304,
+		"*":               304,
+		`"other"`:         200,
+		"":                200,
+	} {
 		if r := get(t, "GET", "/app.css", "If-None-Match", header); r.StatusCode != want {
 			t.Errorf("If-None-Match %s: %d, not %d", header, r.StatusCode, want)
 		}

@@ -182,7 +182,12 @@ func (m *memory) read() (*loaded, config.Config, *nodev1.View, error) {
 	if err == nil && m.View != nil {
 		err = protojson.Unmarshal(m.View, view)
 	}
-	return &loaded{asked: asked, cfg: cfg, names: m.Names, absent: m.Absent}, taking, view, err
+	return &loaded{
+		asked:  asked,
+		cfg:    cfg,
+		names:  m.Names,
+		absent: m.Absent,
+	}, taking, view, err
 }
 
 // settle finds where nodes without a run are: all Ready, all NotReady, or to be put to rest.

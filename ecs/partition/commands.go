@@ -71,9 +71,14 @@ func (p *Partition) FSM() *ecsv1.FSM {
 	for _, t := range fsm.Transitions() {
 		d := described[t.Command.String()]
 		c := &ecsv1.CommandDescription{
-			Name: t.Command.String(), Help: d.help, Arguments: d.arguments, Destructive: d.destructive, Via: t.Via.String(),
-			To:      t.To.String(),
-			Timeout: durationpb.New(timeouts.Of(t.Command)), Forced: t.Forced,
+			Name:        t.Command.String(),
+			Help:        d.help,
+			Arguments:   d.arguments,
+			Destructive: d.destructive,
+			Via:         t.Via.String(),
+			To:          t.To.String(),
+			Timeout:     durationpb.New(timeouts.Of(t.Command)),
+			Forced:      t.Forced,
 		}
 		for _, s := range fsm.States() {
 			if fsm.EffectOf(s, t.Command) != fsm.Refused {
@@ -84,7 +89,12 @@ func (p *Partition) FSM() *ecsv1.FSM {
 	}
 	for _, name := range []string{exclude, include} {
 		d := described[name]
-		c := &ecsv1.CommandDescription{Name: name, Help: d.help, Arguments: d.arguments, Destructive: d.destructive}
+		c := &ecsv1.CommandDescription{
+			Name:        name,
+			Help:        d.help,
+			Arguments:   d.arguments,
+			Destructive: d.destructive,
+		}
 		for _, s := range beside {
 			c.AllowedIn = append(c.AllowedIn, s.String())
 		}
@@ -123,8 +133,13 @@ func allowed(s fsm.State) []string {
 func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse,
 	error) {
 	name, args := req.GetCommand(), req.GetArguments()
-	p.tell(&ecsv1.Event{Kind: "command", Component: Name, User: user, Severity: ecsv1.Severity_SEVERITY_INFO,
-		Text: user + " asked for " + spoken(name, args)})
+	p.tell(&ecsv1.Event{
+		Kind:      "command",
+		Component: Name,
+		User:      user,
+		Severity:  ecsv1.Severity_SEVERITY_INFO,
+		Text:      user + " asked for " + spoken(name, args),
+	})
 	if name == exclude || name == include {
 		return p.beside(ctx, user, name, args["node"])
 	}
@@ -243,7 +258,12 @@ func (p *Partition) mayMuster(ctx context.Context, c fsm.Command, state fsm.Stat
 
 // forbidden is a command that a state does not take, or that something else stands against, which why names.
 func forbidden(state fsm.State, command, why string) error {
-	return &api.PreconditionError{State: state.String(), Command: command, Why: why, Allowed: allowed(state)}
+	return &api.PreconditionError{
+		State:   state.String(),
+		Command: command,
+		Why:     why,
+		Allowed: allowed(state),
+	}
 }
 
 func (p *Partition) askLoad(user string, state fsm.State, cfg config.Config, until time.Time) error {
@@ -373,7 +393,13 @@ func (p *Partition) beside(ctx context.Context, user, name, node string) (*ecsv1
 		out.Message = p.outside(now, name, node)
 	}
 	p.remember()
-	p.tell(&ecsv1.Event{Kind: name + "d", Component: node, User: user, Text: out.Message, Severity: warning})
+	p.tell(&ecsv1.Event{
+		Kind:      name + "d",
+		Component: node,
+		User:      user,
+		Text:      out.Message,
+		Severity:  warning,
+	})
 	return out, nil
 }
 

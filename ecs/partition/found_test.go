@@ -229,7 +229,12 @@ func TestWhenItWasOver(t *testing.T) {
 
 // The part that failed goes from a node to the record and to who asks, by whichever way it is told.
 func TestThePartIsKept(t *testing.T) {
-	x := fault.Fault{Component: "n1", Part: "output", What: "disk full", Evidence: "seen"}
+	x := fault.Fault{
+		Component: "n1",
+		Part:      "output",
+		What:      "disk full",
+		Evidence:  "seen",
+	}
 	through := map[string]*ecsv1.Cause{
 		"the machine": (&Partition{}).message((&Partition{}).causeOf(&fault.Error{Fault: x})),
 		"a record":    inRecord(x, "loss", timestamppb.Now()),

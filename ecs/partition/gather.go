@@ -99,7 +99,12 @@ func (p *Partition) muster(ctx context.Context) error {
 		old.Release() // not before there is another: whoever interrupts this has somebody to speak with
 	}
 	p.set(func(s *standing) {
-		s.crew, s.loaded = crew, &loaded{asked: l.asked, cfg: l.cfg, names: l.names, absent: absent}
+		s.crew, s.loaded = crew, &loaded{
+			asked:  l.asked,
+			cfg:    l.cfg,
+			names:  l.names,
+			absent: absent,
+		}
 	})
 	cfg := crew.Configuration()
 	if err := cfg.Check(crew.Facts()); err != nil {

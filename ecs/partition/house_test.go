@@ -136,20 +136,31 @@ func (h *house) control() {
 	h.journal = journal.New(1000, uint64(time.Now().UnixMicro()))
 	id := h.identity(nodes.Name, certs.RoleControl)
 	h.members, err = cluster.Open(h.t.Context(), cluster.Config{
-		Name: nodes.Name, BindAddr: "127.0.0.1", BindPort: h.port, Key: h.key, Timing: cluster.LocalTiming(),
-		Logger: slog.New(slog.DiscardHandler),
-		Meta:   cluster.Meta{Roles: cluster.Control, Version: "test"},
+		Name:     nodes.Name,
+		BindAddr: "127.0.0.1",
+		BindPort: h.port,
+		Key:      h.key,
+		Timing:   cluster.LocalTiming(),
+		Logger:   slog.New(slog.DiscardHandler),
+		Meta:     cluster.Meta{Roles: cluster.Control, Version: "test"},
 	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.port = int(h.members.Addr().Port())
 	h.Partition = partition.New(partition.Config{
-		Default: h.cfg, Members: h.members, Store: &onDisk{h.store, &h.disk}, Journal: h.journal, Identity: id,
-		Host: "127.0.0.1", Version: "test",
-		Inputs: &regular.Places{Dirs: []string{h.inputs}}, Patience: 20 * time.Second, JoinTime: 2 * time.Second,
-		Spawner: h.spawner,
-		Log:     slog.New(slog.DiscardHandler),
+		Default:  h.cfg,
+		Members:  h.members,
+		Store:    &onDisk{h.store, &h.disk},
+		Journal:  h.journal,
+		Identity: id,
+		Host:     "127.0.0.1",
+		Version:  "test",
+		Inputs:   &regular.Places{Dirs: []string{h.inputs}},
+		Patience: 20 * time.Second,
+		JoinTime: 2 * time.Second,
+		Spawner:  h.spawner,
+		Log:      slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -182,10 +193,19 @@ func (h *house) node(name string) {
 	h.wg.Go(func() {
 		defer close(gone)
 		err := node.Run(ctx, node.Config{
-			Name: name, Host: "127.0.0.1", Join: []string{fmt.Sprintf("127.0.0.1:%d", h.port)}, Identity: id, Key: h.key,
-			Roles: cluster.Readout | cluster.Builder, Version: "test", Timing: cluster.LocalTiming(),
-			Log:   slog.New(slog.DiscardHandler),
-			Leave: leave, Grace: time.Minute, Monitor: monitor, Metrics: func(report func() *nodev1.Report) http.Handler {
+			Name:     name,
+			Host:     "127.0.0.1",
+			Join:     []string{fmt.Sprintf("127.0.0.1:%d", h.port)},
+			Identity: id,
+			Key:      h.key,
+			Roles:    cluster.Readout | cluster.Builder,
+			Version:  "test",
+			Timing:   cluster.LocalTiming(),
+			Log:      slog.New(slog.DiscardHandler),
+			Leave:    leave,
+			Grace:    time.Minute,
+			Monitor:  monitor,
+			Metrics: func(report func() *nodev1.Report) http.Handler {
 				h.mu.Lock()
 				defer h.mu.Unlock()
 				h.tell[name] = report

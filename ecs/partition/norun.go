@@ -46,7 +46,12 @@ func (p *Partition) whyMissed(err error) *ecsv1.Cause {
 	if errors.As(err, &fault) {
 		return p.message(fault)
 	}
-	return &ecsv1.Cause{Component: Name, What: err.Error(), Code: "refused", At: timestamppb.Now()}
+	return &ecsv1.Cause{
+		Component: Name,
+		What:      err.Error(),
+		Code:      "refused",
+		At:        timestamppb.Now(),
+	}
 }
 
 // whyNoRun is why the run that was asked for last has not come about. A step whose time is over, or that was

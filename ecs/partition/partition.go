@@ -146,7 +146,11 @@ func New(cfg Config) *Partition {
 		cfg.Patience = defaultPatience
 	}
 	p := &Partition{
-		cfg: cfg, log: cfg.Log, figures: figures.New(), unread: map[uint32]reading{}, reading: make(chan struct{}, 1),
+		cfg:      cfg,
+		log:      cfg.Log,
+		figures:  figures.New(),
+		unread:   map[uint32]reading{},
+		reading:  make(chan struct{}, 1),
 		standing: standing{closed: make(chan struct{})},
 		spawned:  spawned{running: map[string]bool{}, ended: map[string]string{}, news: make(chan struct{})},
 	}
@@ -217,8 +221,11 @@ func (p *Partition) attend() {
 	for st := range p.runner.Watch(p.ctx) {
 		if st.State != last.State && st.Change != 0 {
 			p.tell(&ecsv1.Event{
-				Kind: "state", Component: Name, State: st.State.String(), Text: "the partition is " + st.State.String() + why(st),
-				Severity: severity(st),
+				Kind:      "state",
+				Component: Name,
+				State:     st.State.String(),
+				Text:      "the partition is " + st.State.String() + why(st),
+				Severity:  severity(st),
 			})
 		}
 		last = st
@@ -260,7 +267,12 @@ func (p *Partition) tell(e *ecsv1.Event) {
 
 // say tells of the partition, or of a component of it.
 func (p *Partition) say(severity ecsv1.Severity, kind, component, format string, args ...any) {
-	p.tell(&ecsv1.Event{Kind: kind, Component: component, Severity: severity, Text: fmt.Sprintf(format, args...)})
+	p.tell(&ecsv1.Event{
+		Kind:      kind,
+		Component: component,
+		Severity:  severity,
+		Text:      fmt.Sprintf(format, args...),
+	})
 }
 
 // Severities, in short.
@@ -295,7 +307,13 @@ func (p *Partition) causeOf(err error) fsm.Cause {
 
 // inMachine makes the machine's cause of a fault.
 func inMachine(x fault.Fault) fsm.Cause {
-	return fsm.Cause{Kind: fsm.CauseFailed, Component: x.Component, Part: x.Part, What: x.What, Evidence: x.Evidence}
+	return fsm.Cause{
+		Kind:      fsm.CauseFailed,
+		Component: x.Component,
+		Part:      x.Part,
+		What:      x.What,
+		Evidence:  x.Evidence,
+	}
 }
 
 // faultOf is the fault behind a cause of the machine, with its story where that is known.
@@ -303,7 +321,12 @@ func (p *Partition) faultOf(c fsm.Cause) fault.Fault {
 	if s := p.story.Load(); s != nil && s.Component == c.Component && s.What == c.What {
 		return *s
 	}
-	return fault.Fault{Component: c.Component, Part: c.Part, What: c.What, Evidence: c.Evidence}
+	return fault.Fault{
+		Component: c.Component,
+		Part:      c.Part,
+		What:      c.What,
+		Evidence:  c.Evidence,
+	}
 }
 
 // inRecord makes a record's cause of a fault.

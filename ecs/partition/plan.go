@@ -19,7 +19,13 @@ import (
 func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.PlanResponse {
 	st := p.runner.Status()
 	name, args := req.GetCommand(), req.GetArguments()
-	plan := &planner{partition: p, out: &ecsv1.PlanResponse{}, state: st.State, args: args, standing: p.now()}
+	plan := &planner{
+		partition: p,
+		out:       &ecsv1.PlanResponse{},
+		state:     st.State,
+		args:      args,
+		standing:  p.now(),
+	}
 	if c, err := fsm.ParseCommand(name); err == nil {
 		switch fsm.EffectOf(st.State, c) {
 		case fsm.Refused:

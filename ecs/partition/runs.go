@@ -184,7 +184,12 @@ func fill(r *ecsv1.Run, report *nodes.Report, absent []Absent, now time.Time) {
 		}
 		r.Cause = inRecord(*c, "fault", seen)
 	} else if report.BadInput != "" {
-		r.Cause = &ecsv1.Cause{Component: "input", Part: "input", What: report.BadInput, Code: "bad_input"}
+		r.Cause = &ecsv1.Cause{
+			Component: "input",
+			Part:      "input",
+			What:      report.BadInput,
+			Code:      "bad_input",
+		}
 	} else if report.Unmerged {
 		problems := report.Recorded.Problems
 		r.Cause = &ecsv1.Cause{
@@ -210,7 +215,12 @@ func fill(r *ecsv1.Run, report *nodes.Report, absent []Absent, now time.Time) {
 func tell(r *ecsv1.Run, report *nodes.Report) {
 	r.EventsBuilt, r.Accounts, r.Unread = report.EventsBuilt, nil, nil
 	for _, a := range report.Accounts {
-		r.Accounts = append(r.Accounts, &ecsv1.Account{Name: a.Name, Left: a.Left, Right: a.Right, Ok: a.OK})
+		r.Accounts = append(r.Accounts, &ecsv1.Account{
+			Name:  a.Name,
+			Left:  a.Left,
+			Right: a.Right,
+			Ok:    a.OK,
+		})
 	}
 	if report.Recorded != nil {
 		r.Unread = report.Recorded.Unread
@@ -225,9 +235,11 @@ func tell(r *ecsv1.Run, report *nodes.Report) {
 func endedAlone(r *ecsv1.Run, told *nodev1.Cause, found time.Time) {
 	at := timestamppb.New(within(r.GetStartDone(), time.UnixMicro(told.GetAtUs()), found))
 	r.Cause = &ecsv1.Cause{
-		Component: nodes.Name, What: "the control was gone for longer than the nodes build on without it",
-		Code:     nodes.EndControlLost,
-		Evidence: told.GetWhat(), At: at,
+		Component: nodes.Name,
+		What:      "the control was gone for longer than the nodes build on without it",
+		Code:      nodes.EndControlLost,
+		Evidence:  told.GetWhat(),
+		At:        at,
 	}
 	if r.StopBegun == nil { // else it was being stopped already
 		r.StopBegun = at

@@ -21,8 +21,13 @@ func (p *Partition) Status() *ecsv1.PartitionStatus {
 	now := p.now()
 	l, crew, run := now.loaded, now.crew, now.run
 	out := &ecsv1.PartitionStatus{
-		Root: p.component(Name, Name, st), Run: p.lastRun(), Allowed: allowed(st.State), Version: p.cfg.Version,
-		Since: timestamppb.New(p.runner.Since()), Change: st.Change, NoRun: p.whyNoRun(now),
+		Root:    p.component(Name, Name, st),
+		Run:     p.lastRun(),
+		Allowed: allowed(st.State),
+		Version: p.cfg.Version,
+		Since:   timestamppb.New(p.runner.Since()),
+		Change:  st.Change,
+		NoRun:   p.whyNoRun(now),
 	}
 	out.Root.Included = true
 	if l != nil {
@@ -53,7 +58,11 @@ func (p *Partition) lastRun() uint32 {
 // component is a machine's status as one of the tree.
 func (p *Partition) component(name, kind string, st fsm.Status) *ecsv1.Component {
 	c := &ecsv1.Component{
-		Name: name, Kind: kind, State: st.State.String(), InError: st.State == fsm.Error, Included: st.Included,
+		Name:     name,
+		Kind:     kind,
+		State:    st.State.String(),
+		InError:  st.State == fsm.Error,
+		Included: st.Included,
 		Degraded: !st.Degraded.IsZero(),
 	}
 	if st.State.InBetween() {
@@ -70,8 +79,13 @@ func (p *Partition) component(name, kind string, st fsm.Status) *ecsv1.Component
 
 // tagnet is the scheduler.
 func (p *Partition) tagnet(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
-	c := &ecsv1.Component{Name: "tagnet", Kind: "tagnet", State: fsm.Offline.String(), Included: true,
-		Facts: map[string]string{}}
+	c := &ecsv1.Component{
+		Name:     "tagnet",
+		Kind:     "tagnet",
+		State:    fsm.Offline.String(),
+		Included: true,
+		Facts:    map[string]string{},
+	}
 	if crew != nil {
 		c.State = fsm.Ready.String()
 		if on := crew.TagnetNode(); on != "" {
@@ -93,9 +107,15 @@ func (p *Partition) tagnet(run *nodes.Run, crew *nodes.Crew) *ecsv1.Component {
 func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *nodes.Crew, run *nodes.Run) *ecsv1.Component {
 	st := rep.GetStatus()
 	c := &ecsv1.Component{
-		Name: name, Kind: "node", State: st.GetState(), InBetween: st.GetInBetween(),
-		InError:  st.GetState() == fsm.Error.String(),
-		Included: true, Degraded: st.GetDegraded(), Facts: crew.About(rank), Cause: causeOfNode(st.GetCause()),
+		Name:      name,
+		Kind:      "node",
+		State:     st.GetState(),
+		InBetween: st.GetInBetween(),
+		InError:   st.GetState() == fsm.Error.String(),
+		Included:  true,
+		Degraded:  st.GetDegraded(),
+		Facts:     crew.About(rank),
+		Cause:     causeOfNode(st.GetCause()),
 	}
 	if c.State == "" {
 		c.State = "unknown"
@@ -118,8 +138,14 @@ func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *nodes.
 	role := cfg.Roles()[rank]
 	unit := func(kind string, index int, loss config.Loss, in bool) {
 		c.Children = append(c.Children, &ecsv1.Component{
-			Name: fmt.Sprintf("%s unit %d", kind, index), Kind: kind, State: c.State, InBetween: c.InBetween, InError: c.InError,
-			Included: in, Degraded: c.Degraded, Loss: loss.String(),
+			Name:      fmt.Sprintf("%s unit %d", kind, index),
+			Kind:      kind,
+			State:     c.State,
+			InBetween: c.InBetween,
+			InError:   c.InError,
+			Included:  in,
+			Degraded:  c.Degraded,
+			Loss:      loss.String(),
 		})
 	}
 	if role.RU != config.None {
@@ -151,7 +177,9 @@ func (p *Partition) others(l *loaded, seen map[string]bool) []*ecsv1.Component {
 		for _, a := range l.absent {
 			seen[a.Name] = true
 			out = append(out, &ecsv1.Component{
-				Name: a.Name, Kind: "node", State: fsm.Offline.String(),
+				Name:  a.Name,
+				Kind:  "node",
+				State: fsm.Offline.String(),
 				Cause: &ecsv1.Cause{Component: a.Name, What: a.Why, Code: "absent"},
 			})
 		}
@@ -161,7 +189,10 @@ func (p *Partition) others(l *loaded, seen map[string]bool) []*ecsv1.Component {
 			continue
 		}
 		out = append(out, &ecsv1.Component{
-			Name: m.Name, Kind: "node", State: fsm.Offline.String(), Spare: true,
+			Name:  m.Name,
+			Kind:  "node",
+			State: fsm.Offline.String(),
+			Spare: true,
 			Facts: map[string]string{"address": m.Meta.GRPCAddr, "version": m.Meta.Version, "spare": l.spares(m.Name)},
 		})
 	}

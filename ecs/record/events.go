@@ -73,8 +73,12 @@ func (s *Store) events(tx *bbolt.Tx, r *ecsv1.Run) []*ecsv1.Event {
 	var out []*ecsv1.Event
 	note := func(at *timestamppb.Timestamp, format string, args ...any) {
 		out = append(out, &ecsv1.Event{
-			At: at, Kind: "gap", Component: "record", Severity: ecsv1.Severity_SEVERITY_WARNING, Run: r.GetNumber(),
-			Text: fmt.Sprintf(format, args...),
+			At:        at,
+			Kind:      "gap",
+			Component: "record",
+			Severity:  ecsv1.Severity_SEVERITY_WARNING,
+			Run:       r.GetNumber(),
+			Text:      fmt.Sprintf(format, args...),
 		})
 	}
 	seen, at := uint64(0), r.GetStartBegun()

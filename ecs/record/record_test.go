@@ -22,11 +22,20 @@ var day = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // sample is a record with something in every part of it.
 func sample(n uint32) *ecsv1.Run {
 	return &ecsv1.Run{
-		Number: n, StartedBy: "alice", StartBegun: timestamppb.New(day), StartDone: timestamppb.New(day.Add(time.Second)),
-		Configuration: "nodes: 4\n", ConfigurationHash: "ab12", Versions: map[string]string{"control": "1.0", "n0": "1.0"},
-		Nodes: []string{"n0", "n1"}, EventsBuilt: 1 << 60, Accounts: []*ecsv1.Account{{Name: "MFPs", Left: 7, Right: 7,
+		Number:            n,
+		StartedBy:         "alice",
+		StartBegun:        timestamppb.New(day),
+		StartDone:         timestamppb.New(day.Add(time.Second)),
+		Configuration:     "nodes: 4\n",
+		ConfigurationHash: "ab12",
+		Versions:          map[string]string{"control": "1.0", "n0": "1.0"},
+		Nodes:             []string{"n0", "n1"},
+		EventsBuilt:       1 << 60,
+		Accounts: []*ecsv1.Account{{Name: "MFPs", Left: 7, Right: 7,
 			Ok: true}},
-		ReportJson: `{"good":true}`, Remark: "first light", GoodputGbps: 12.5,
+		ReportJson:  `{"good":true}`,
+		Remark:      "first light",
+		GoodputGbps: 12.5,
 	}
 }
 

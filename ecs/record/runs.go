@@ -191,8 +191,10 @@ func (s *Store) list(before uint32, take func(*List, *ecsv1.Run) bool) (List, er
 func write(tx *bbolt.Tx, r *ecsv1.Run) error {
 	summary := proto.CloneOf(r)
 	details := &ecsv1.Run{
-		Configuration: summary.Configuration, Versions: summary.Versions, Accounts: summary.Accounts,
-		ReportJson: summary.ReportJson,
+		Configuration: summary.Configuration,
+		Versions:      summary.Versions,
+		Accounts:      summary.Accounts,
+		ReportJson:    summary.ReportJson,
 	}
 	summary.Configuration, summary.Versions, summary.Accounts, summary.ReportJson, summary.Events = "", nil, nil, "", nil
 

@@ -81,7 +81,12 @@ func Open(path string) (*Store, error) {
 	if err := suits(path); err != nil {
 		return nil, err
 	}
-	s := &Store{path: path, limits: defaultLimits, writing: newBounded(path, 1), reading: newBounded(path, readers)}
+	s := &Store{
+		path:    path,
+		limits:  defaultLimits,
+		writing: newBounded(path, 1),
+		reading: newBounded(path, readers),
+	}
 	s.log.Store(slog.Default())
 	if err := s.guard(s.openFile); err != nil {
 		return nil, err
@@ -99,7 +104,12 @@ func Open(path string) (*Store, error) {
 
 func openMemory() (*Store, error) {
 	const name = "ringlet-records"
-	s := &Store{path: name, limits: defaultLimits, writing: newBounded(name, 1), reading: newBounded(name, readers)}
+	s := &Store{
+		path:    name,
+		limits:  defaultLimits,
+		writing: newBounded(name, 1),
+		reading: newBounded(name, readers),
+	}
 	s.log.Store(slog.Default())
 	db, err := bbolt.Open(name, 0o600, &bbolt.Options{NoSync: true,
 		OpenFile: func(string, int, os.FileMode) (*os.File, error) {

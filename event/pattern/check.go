@@ -31,10 +31,23 @@ func (e *contentError) Error() string {
 func (p *Pattern) CheckFragment(source uint16, ev uint64, data []byte) error {
 	h := mix(p.key(source) + ev*stepEvent)
 	if want := p.sizeOf(source, ev, h); len(data) != want {
-		return &contentError{Source: source, Event: ev, What: "fragment size", Want: uint64(want), Got: uint64(len(data))}
+		return &contentError{
+			Source: source,
+			Event:  ev,
+			What:   "fragment size",
+			Want:   uint64(want),
+			Got:    uint64(len(data)),
+		}
 	}
 	if at, want, got := mismatch(data, h); at >= 0 {
-		return &contentError{Source: source, Event: ev, What: "byte", Offset: at, Want: uint64(want), Got: uint64(got)}
+		return &contentError{
+			Source: source,
+			Event:  ev,
+			What:   "byte",
+			Offset: at,
+			Want:   uint64(want),
+			Got:    uint64(got),
+		}
 	}
 	return nil
 }
@@ -45,12 +58,29 @@ func (p *Pattern) CheckMFP(m event.MFP) error {
 	source, first := m.Source(), m.FirstEvent()
 	switch {
 	case int(source) >= p.cfg.Sources:
-		return &contentError{Source: source, Event: first, What: "source id", Want: uint64(p.cfg.Sources - 1),
-			Got: uint64(source)}
+		return &contentError{
+			Source: source,
+			Event:  first,
+			What:   "source id",
+			Want:   uint64(p.cfg.Sources - 1),
+			Got:    uint64(source),
+		}
 	case m.Version() != Version:
-		return &contentError{Source: source, Event: first, What: "version", Want: uint64(Version), Got: uint64(m.Version())}
+		return &contentError{
+			Source: source,
+			Event:  first,
+			What:   "version",
+			Want:   uint64(Version),
+			Got:    uint64(m.Version()),
+		}
 	case m.Align() != p.cfg.Align:
-		return &contentError{Source: source, Event: first, What: "align", Want: uint64(p.cfg.Align), Got: uint64(m.Align())}
+		return &contentError{
+			Source: source,
+			Event:  first,
+			What:   "align",
+			Want:   uint64(p.cfg.Align),
+			Got:    uint64(m.Align()),
+		}
 	}
 	kind := p.FragmentType(source)
 	group, large := &p.sizes[p.group(source)], p.cfg.Large.has(source)
@@ -68,8 +98,13 @@ func (p *Pattern) CheckMFP(m event.MFP) error {
 			}
 		}
 		if c.Type() != kind {
-			return &contentError{Source: source, Event: c.Event(), What: "fragment type", Want: uint64(kind),
-				Got: uint64(c.Type())}
+			return &contentError{
+				Source: source,
+				Event:  c.Event(),
+				What:   "fragment type",
+				Want:   uint64(kind),
+				Got:    uint64(c.Type()),
+			}
 		}
 		return p.CheckFragment(source, c.Event(), data)
 	}

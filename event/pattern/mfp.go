@@ -61,7 +61,12 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 		return 0, 0, err
 	}
 	event.PutMFPHeader(dst, event.MFPHeader{
-		N: n, Size: uint32(size), FirstEvent: first, Source: source, Align: p.cfg.Align, Version: Version,
+		N:          n,
+		Size:       uint32(size),
+		FirstEvent: first,
+		Source:     source,
+		Align:      p.cfg.Align,
+		Version:    Version,
 	})
 	dst = dst[:size:size]
 	round := 1<<p.cfg.Align - 1
@@ -109,7 +114,12 @@ func (p *Pattern) fillOne(dst []byte, source uint16, first uint64) (size int) {
 	round := 1<<p.cfg.Align - 1
 	size = at + (length+round)&^round
 	event.PutMFPHeader(dst, event.MFPHeader{
-		N: 1, Size: uint32(size), FirstEvent: first, Source: source, Align: p.cfg.Align, Version: Version,
+		N:          1,
+		Size:       uint32(size),
+		FirstEvent: first,
+		Source:     source,
+		Align:      p.cfg.Align,
+		Version:    Version,
 	})
 	fill(dst[at:size], length, h)
 	if at+length < size {

@@ -27,8 +27,9 @@ func TestFillMFP(t *testing.T) {
 			c.Large = Large{
 				First:   rapid.IntRange(0, c.Sources-1).Draw(t, "first large"),
 				Sources: rapid.IntRange(0, 3).Draw(t, "large sources"),
-				Packing: rapid.IntRange(1, 100).Draw(t, "packing"), Every: rapid.Uint64Range(0, 4).Draw(t, "every"),
-				Factor: rapid.IntRange(1, 9).Draw(t, "factor"),
+				Packing: rapid.IntRange(1, 100).Draw(t, "packing"),
+				Every:   rapid.Uint64Range(0, 4).Draw(t, "every"),
+				Factor:  rapid.IntRange(1, 9).Draw(t, "factor"),
 			}
 		}
 		p, err := New(c)
@@ -67,8 +68,13 @@ func TestFillMFP(t *testing.T) {
 // rebuild lays the MFP out with event's writer and Fill, one fragment at a time.
 func rebuild(t *rapid.T, p *Pattern, m event.MFP) []byte {
 	buf := make([]byte, m.Size())
-	w, err := event.StartMFP(buf, event.MFPHeader{N: m.N(), FirstEvent: m.FirstEvent(), Source: m.Source(),
-		Align: m.Align(), Version: Version})
+	w, err := event.StartMFP(buf, event.MFPHeader{
+		N:          m.N(),
+		FirstEvent: m.FirstEvent(),
+		Source:     m.Source(),
+		Align:      m.Align(),
+		Version:    Version,
+	})
 	must.OK(t, err)
 	for i := range m.N() {
 		place, err := w.Next(p.FragmentType(m.Source()), p.Size(m.Source(), m.FirstEvent()+uint64(i)))
@@ -81,7 +87,12 @@ func rebuild(t *rapid.T, p *Pattern, m event.MFP) []byte {
 }
 
 func TestCheckMFPNamesTheDifference(t *testing.T) {
-	p := mustNew(t, Config{Seed: 1, Sources: 3, FragmentSize: 40, Align: 2})
+	p := mustNew(t, Config{
+		Seed:         1,
+		Sources:      3,
+		FragmentSize: 40,
+		Align:        2,
+	})
 	const source, first, n = 1, 5000, 10
 	whole := make([]byte, p.MaxMFP(source, n))
 	size, _, err := p.FillMFP(whole, source, first, n, false)

@@ -31,7 +31,12 @@ func TestWords(t *testing.T) {
 	seed, source, event := uint64(7), uint64(5), uint64(1000)
 	h := finalise(finalise(seed+source*c1) + event*c1)
 
-	p := mustNew(t, Config{Seed: 7, Sources: 6, FragmentSize: 45, Model: Constant})
+	p := mustNew(t, Config{
+		Seed:         7,
+		Sources:      6,
+		FragmentSize: 45,
+		Model:        Constant,
+	})
 	got := make([]byte, 45)
 	p.Fill(got, 5, 1000)
 	for i := range got {
@@ -153,7 +158,13 @@ func TestConfigRefused(t *testing.T) {
 		"model: 9":          {Sources: 3, Model: 9},
 		"align: 2^13":       {Sources: 3, Align: 13},
 		"take up to 85000": {Sources: 3, FragmentSize: 17000, Model: Constant,
-			Large: Large{First: 1, Sources: 1, Packing: 1, Every: 2, Factor: 5}},
+			Large: Large{
+				First:   1,
+				Sources: 1,
+				Packing: 1,
+				Every:   2,
+				Factor:  5,
+			}},
 		"0 times as large": {Sources: 3, Large: Large{Sources: 1, Packing: 1, Every: 2}},
 	} {
 		_, err := New(c)
@@ -207,7 +218,13 @@ func TestFillPads(t *testing.T) {
 func TestLarge(t *testing.T) {
 	c := Config{Seed: 3, Sources: 6, FragmentSize: defaultFragmentSize}
 	plain := mustNew(t, c)
-	c.Large = Large{First: 2, Sources: 2, Packing: 10, Every: 3, Factor: 5}
+	c.Large = Large{
+		First:   2,
+		Sources: 2,
+		Packing: 10,
+		Every:   3,
+		Factor:  5,
+	}
 	large := mustNew(t, c)
 	for source := range uint16(6) {
 		own, most := source == 2 || source == 3, plain.MaxSize(source)

@@ -69,9 +69,16 @@ func short(t testing.TB) Config {
 	issue := authority(t)
 	near, far := issue("near"), issue("far")
 	return Config{
-		Version: "test", Carriers: []string{"quic"}, Sizes: []config.Bytes{128, 64 << 10}, Duration: 40 * time.Millisecond,
-		Rounds: 1,
-		Memory: 4 << 20, Host: host, Identity: near, Far: far.Name, Start: farEnd(t, near, far),
+		Version:  "test",
+		Carriers: []string{"quic"},
+		Sizes:    []config.Bytes{128, 64 << 10},
+		Duration: 40 * time.Millisecond,
+		Rounds:   1,
+		Memory:   4 << 20,
+		Host:     host,
+		Identity: near,
+		Far:      far.Name,
+		Start:    farEnd(t, near, far),
 	}
 }
 
@@ -233,8 +240,13 @@ func TestUsage(t *testing.T) {
 		"a peer of no port": {func(c *Config) { c.Peer = "a" }, `peer: "a" is not HOST:PORT`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := Config{Carriers: []string{"quic"}, Sizes: []config.Bytes{128}, Duration: time.Second, Rounds: 1,
-				Memory: 4 << 20}
+			cfg := Config{
+				Carriers: []string{"quic"},
+				Sizes:    []config.Bytes{128},
+				Duration: time.Second,
+				Rounds:   1,
+				Memory:   4 << 20,
+			}
 			if err := cfg.Validate(); err != nil {
 				t.Fatal(err)
 			}
@@ -376,7 +388,10 @@ func TestHandlersAllocateNothing(t *testing.T) {
 func TestMeasureOne(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for name, figure := range map[string]string{
-		refCopy: "goodput_gbps", refUDP: "goodput_gbps", refTrip: "trip_us.p99", "express 64KiB": "write_us.p50",
+		refCopy:         "goodput_gbps",
+		refUDP:          "goodput_gbps",
+		refTrip:         "trip_us.p99",
+		"express 64KiB": "write_us.p50",
 	} {
 		got, err := Measure(t.Context(), short(t), name)
 		if err != nil || got[figure] <= 0 {
@@ -384,7 +399,9 @@ func TestMeasureOne(t *testing.T) {
 		}
 	}
 	for name, says := range map[string]string{
-		refIPerf: "iperf3 not installed", refMPITCP: "mpicc, mpirun not installed", "pigeon": "neither one of",
+		refIPerf:    "iperf3 not installed",
+		refMPITCP:   "mpicc, mpirun not installed",
+		"pigeon":    "neither one of",
 		"quic 1GiB": "is not between",
 	} {
 		if got, err := Measure(t.Context(), short(t), name); err == nil || !strings.Contains(err.Error(), says) {

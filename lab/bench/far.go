@@ -172,7 +172,12 @@ func (f *far) open(ctx context.Context, o openArgs) (answer, error) {
 		return answer{}, errors.Join(err, table.Close())
 	}
 	e, err := openEnd(linkConfig{
-		id: f.cfg.Identity, host: f.cfg.Host, spin: f.spin(), carrier: c, view: o.View, rank: farRank,
+		id:      f.cfg.Identity,
+		host:    f.cfg.Host,
+		spin:    f.spin(),
+		carrier: c,
+		view:    o.View,
+		rank:    farRank,
 		members: [2]transport.Member{{Name: f.cfg.Near}, {Name: f.cfg.Identity.Name}},
 	}, table)
 	if err != nil {
@@ -232,8 +237,12 @@ func (f *far) stop(s stopArgs) (answer, error) {
 			break
 		}
 	}
-	return answer{CPUNs: int64(cpu), Writes: f.end.placed.Load(), Bytes: f.end.bytes.Load(),
-		Refused: f.end.refused.Load()}, nil
+	return answer{
+		CPUNs:   int64(cpu),
+		Writes:  f.end.placed.Load(),
+		Bytes:   f.end.bytes.Load(),
+		Refused: f.end.refused.Load(),
+	}, nil
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

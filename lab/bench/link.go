@@ -87,17 +87,33 @@ func localSpin(spin time.Duration) time.Duration {
 // with it.
 func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 	n, err := quic.Listen(quic.Config{
-		Addr: net.JoinHostPort(c.host, "0"), Server: c.id.Server(), Client: c.id.Client, Name: peerName, Spin: c.spin,
+		Addr:   net.JoinHostPort(c.host, "0"),
+		Server: c.id.Server(),
+		Client: c.id.Client,
+		Name:   peerName,
+		Spin:   c.spin,
 	})
 	if err != nil {
 		return nil, errors.Join(err, table.Close())
 	}
-	e := &end{network: n, table: table, rank: c.rank, spin: c.spin, wake: make(chan struct{}, 1),
-		down: make(chan struct{})}
+	e := &end{
+		network: n,
+		table:   table,
+		rank:    c.rank,
+		spin:    c.spin,
+		wake:    make(chan struct{}, 1),
+		down:    make(chan struct{}),
+	}
 	c.members[c.rank].Addr = n.Addr().String()
 	e.endpoint = transport.New(transport.Config{
-		Network: n, Handler: e, Table: table, View: transport.View{Number: c.view, Members: c.members[:]}, Rank: c.rank,
-		Carrier: c.carrier.Carrier, Seal: c.carrier.Seal, Spin: localSpin(c.spin),
+		Network: n,
+		Handler: e,
+		Table:   table,
+		View:    transport.View{Number: c.view, Members: c.members[:]},
+		Rank:    c.rank,
+		Carrier: c.carrier.Carrier,
+		Seal:    c.carrier.Seal,
+		Spin:    localSpin(c.spin),
 	})
 	return e, nil
 }

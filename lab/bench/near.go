@@ -63,7 +63,12 @@ func (n *near) cell(ctx context.Context, c transport.Row, size int) (res trial.F
 		return res, err
 	}
 	e, err := openEnd(linkConfig{
-		id: n.cfg.Identity, host: n.cfg.Host, spin: n.cfg.Spin, carrier: c, view: n.view, rank: nearRank,
+		id:      n.cfg.Identity,
+		host:    n.cfg.Host,
+		spin:    n.cfg.Spin,
+		carrier: c,
+		view:    n.view,
+		rank:    nearRank,
 		members: [2]transport.Member{{Name: n.cfg.Identity.Name}, {Name: n.cfg.Far, Addr: a.Addr}},
 	}, table)
 	if err == nil {

@@ -17,7 +17,11 @@ import (
 
 func listenQUIC(id *certs.Identity, host string, spin time.Duration) (*quic.Network, error) {
 	return quic.Listen(quic.Config{
-		Addr: net.JoinHostPort(host, "0"), Server: id.Server(), Client: id.Client, Name: peerName, Spin: spin,
+		Addr:   net.JoinHostPort(host, "0"),
+		Server: id.Server(),
+		Client: id.Client,
+		Name:   peerName,
+		Spin:   spin,
 	})
 }
 

@@ -39,7 +39,12 @@ func newSpinReader(c *net.UDPConn, spin time.Duration, size int) (*spinReader, e
 	if err != nil {
 		return nil, err
 	}
-	r := &spinReader{conn: c, raw: raw, spin: spin, buf: make([]byte, size)}
+	r := &spinReader{
+		conn: c,
+		raw:  raw,
+		spin: spin,
+		buf:  make([]byte, size),
+	}
 	r.wait = func(fd uintptr) bool {
 		for {
 			r.n, r.err = unix.Read(int(fd), r.buf)

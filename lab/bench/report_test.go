@@ -65,10 +65,18 @@ func sample() *Report {
 		rounds = append(rounds, r)
 	}
 	r := &Report{
-		Version: "test", Started: "2026-11-21T12:00:00Z", Rounds: 3, RoundsDone: 3, DurationS: 0.5, SpinUs: 1000, Procs: 1,
-		Cores: 2, Memory: 256 << 20,
-		LeftOut: []string{"iperf3: left out, iperf3 is not installed"}, Failed: []string{"express, 1MiB: the link broke"},
-		Limits: []HostLimit{{"near", hostlimits.Finding{Limit: "MTU", Wrong: "packets are small", Do: "Make them larger."}}},
+		Version:    "test",
+		Started:    "2026-11-21T12:00:00Z",
+		Rounds:     3,
+		RoundsDone: 3,
+		DurationS:  0.5,
+		SpinUs:     1000,
+		Procs:      1,
+		Cores:      2,
+		Memory:     256 << 20,
+		LeftOut:    []string{"iperf3: left out, iperf3 is not installed"},
+		Failed:     []string{"express, 1MiB: the link broke"},
+		Limits:     []HostLimit{{"near", hostlimits.Finding{Limit: "MTU", Wrong: "packets are small", Do: "Make them larger."}}},
 	}
 	r.summarize(&Config{Carriers: []string{"quic", "express", "local"}, Sizes: []config.Bytes{1 << 20, 128}, Runs: true},
 		rounds)

@@ -49,9 +49,17 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	}
 	defer end()
 	s.report = Report{
-		Version: cfg.Version, Started: started.UTC().Format(time.RFC3339), Peer: cfg.Peer, Rounds: cfg.Rounds,
-		DurationS: cfg.Duration.Seconds(), SpinUs: cfg.Spin.Microseconds(), Procs: runtime.GOMAXPROCS(0),
-		Cores: runtime.NumCPU(), Memory: int64(cfg.Memory), LeftOut: s.report.LeftOut, Limits: s.limits,
+		Version:   cfg.Version,
+		Started:   started.UTC().Format(time.RFC3339),
+		Peer:      cfg.Peer,
+		Rounds:    cfg.Rounds,
+		DurationS: cfg.Duration.Seconds(),
+		SpinUs:    cfg.Spin.Microseconds(),
+		Procs:     runtime.GOMAXPROCS(0),
+		Cores:     runtime.NumCPU(),
+		Memory:    int64(cfg.Memory),
+		LeftOut:   s.report.LeftOut,
+		Limits:    s.limits,
 	}
 	if err == nil {
 		err = s.measure(ctx)
@@ -141,8 +149,11 @@ func (s *session) meet(ctx context.Context) error {
 	here := hostlimits.Read(s.cfg.Host) // before the memory is taken
 	s.mtu = here.MTU
 	a, err := ask(ctx, s.conn, request{Hello: &helloArgs{
-		Protocol: protocol, Memory: int64(s.cfg.Memory), SpinNs: s.cfg.Spin.Nanoseconds(), Procs: s.cfg.Procs,
-		Name: s.cfg.Identity.Name,
+		Protocol: protocol,
+		Memory:   int64(s.cfg.Memory),
+		SpinNs:   s.cfg.Spin.Nanoseconds(),
+		Procs:    s.cfg.Procs,
+		Name:     s.cfg.Identity.Name,
 	}})
 	if err != nil {
 		return err

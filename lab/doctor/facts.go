@@ -98,7 +98,12 @@ type Wants struct {
 // WantsOf says what the nodes of a completed configuration that live on one host need there. So many are on this one; 0
 // is all of them, or one where the members are named, which is a cluster.
 func WantsOf(c config.Config, nodes int) (Wants, error) {
-	w := Wants{Configured: true, Peers: c.Nodes, Output: c.Output, Unknown: !c.Generated()}
+	w := Wants{
+		Configured: true,
+		Peers:      c.Nodes,
+		Output:     c.Output,
+		Unknown:    !c.Generated(),
+	}
 	_, w.Window = c.Phases()
 	var needs []config.Memory
 	for _, r := range c.Roles() {

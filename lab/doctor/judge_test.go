@@ -18,20 +18,42 @@ import (
 func healthy() Facts {
 	return Facts{
 		Limits: hostlimits.Snapshot{
-			RmemMax: 8 << 20, WmemMax: 8 << 20, GSO: true, GRO: true, Governors: []string{"performance"}, Cores: 8,
-			ShmFree: 8 << 30, Memlock: -1,
+			RmemMax:   8 << 20,
+			WmemMax:   8 << 20,
+			GSO:       true,
+			GRO:       true,
+			Governors: []string{"performance"},
+			Cores:     8,
+			ShmFree:   8 << 30,
+			Memlock:   -1,
 		},
-		Interfaces: []Interface{{"lo", 65536, true}, {"eth0", 9000, false}}, Memory: 32 << 30, Available: 30 << 30,
-		OpenFiles: 4096,
-		Clock:     &Clock{true, 1500}, Remote: &Remote{URL: "http://c:1/livez", OffsetUS: 3000, UncertaintyUS: 4000},
-		Path:  &Path{Peer: "n1", Address: "10.0.0.2", Local: 9000, Largest: 9000, Answered: true},
+		Interfaces: []Interface{{"lo", 65536, true}, {"eth0", 9000, false}},
+		Memory:     32 << 30,
+		Available:  30 << 30,
+		OpenFiles:  4096,
+		Clock:      &Clock{true, 1500},
+		Remote:     &Remote{URL: "http://c:1/livez", OffsetUS: 3000, UncertaintyUS: 4000},
+		Path: &Path{
+			Peer:     "n1",
+			Address:  "10.0.0.2",
+			Local:    9000,
+			Largest:  9000,
+			Answered: true,
+		},
 		Certs: []Certificate{{Name: "control", Ends: time.Unix(2e9, 0), LeftS: 30 * 86400}},
-		Ports: []Port{{Name: "7946/tcp"}}, Places: []Place{{Use: useState, Path: "/var/lib/ringlet", Free: 100 << 30,
+		Ports: []Port{{Name: "7946/tcp"}},
+		Places: []Place{{Use: useState, Path: "/var/lib/ringlet", Free: 100 << 30,
 			Writable: true}},
 	}
 }
 
-var wanted = Wants{Configured: true, Nodes: 2, Shared: 1 << 30, Memory: 2 << 30, Peers: 4}
+var wanted = Wants{
+	Configured: true,
+	Nodes:      2,
+	Shared:     1 << 30,
+	Memory:     2 << 30,
+	Peers:      4,
+}
 
 func TestJudge(t *testing.T) {
 	for _, c := range Judge(healthy(), wanted) {

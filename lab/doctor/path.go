@@ -126,7 +126,13 @@ func newProber(c *net.UDPConn, to netip.Addr) (*prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &prober{conn: c, raw: raw, to: to.WithZone(""), six: to.Is6(), headers: 28}
+	p := &prober{
+		conn:    c,
+		raw:     raw,
+		to:      to.WithZone(""),
+		six:     to.Is6(),
+		headers: 28,
+	}
 	level, whole, do, who := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO, unix.IP_RECVERR
 	if p.six {
 		p.headers = 48

@@ -41,9 +41,13 @@ type Options struct {
 // Read looks at this host. What takes time, the way to a peer and another clock, is looked at together.
 func Read(ctx context.Context, o Options) (Facts, error) {
 	f := Facts{
-		Limits: hostlimits.Read(o.Host), Interfaces: interfaces(), Memory: hostlimits.Memory(),
-		Available: available("/proc/meminfo"),
-		OpenFiles: openFiles(), Clock: readClock(), Places: []Place{place(useState, o.State)},
+		Limits:     hostlimits.Read(o.Host),
+		Interfaces: interfaces(),
+		Memory:     hostlimits.Memory(),
+		Available:  available("/proc/meminfo"),
+		OpenFiles:  openFiles(),
+		Clock:      readClock(),
+		Places:     []Place{place(useState, o.State)},
 	}
 	f.Certs = certificates(o.Certs, time.Now())
 	if o.Output != "" {

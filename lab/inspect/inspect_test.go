@@ -45,7 +45,12 @@ func replayedMEP(t testing.TB) []byte {
 	var offsets []uint32
 	for source, name := range []string{"replay-0.hex", "replay-1.hex"} {
 		offsets = append(offsets, uint32(len(b)/4))
-		w, err := event.StartMFP(make([]byte, 256), event.MFPHeader{N: 1, FirstEvent: 5, Source: uint16(source), Align: 2})
+		w, err := event.StartMFP(make([]byte, 256), event.MFPHeader{
+			N:          1,
+			FirstEvent: 5,
+			Source:     uint16(source),
+			Align:      2,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -93,8 +93,10 @@ const maxRuns = 1000
 
 func newSummary(c *counted) *summary {
 	s := &summary{
-		counted: c, types: map[event.BankType]*typeSizes{},
-		sources: map[uint32]struct{}{}, runs: map[uint32]struct{}{},
+		counted: c,
+		types:   map[event.BankType]*typeSizes{},
+		sources: map[uint32]struct{}{},
+		runs:    map[uint32]struct{}{},
 	}
 	s.r = report{File: c.path, Format: c.format, pieceNames: "fragments"}
 	switch c.format {

@@ -51,8 +51,14 @@ func (v *verify) found(err error) {
 	f := finding{Record: event.NoRecord, Reason: err.Error(), text: err.Error()}
 	var fe *event.FormatError
 	if errors.As(err, &fe) {
-		f = finding{Format: fe.Format, Record: fe.Record, Offset: fe.Offset, Field: fe.Field, Reason: fe.Reason,
-			text: err.Error()}
+		f = finding{
+			Format: fe.Format,
+			Record: fe.Record,
+			Offset: fe.Offset,
+			Field:  fe.Field,
+			Reason: fe.Reason,
+			text:   err.Error(),
+		}
 	}
 	v.named = append(v.named, f)
 }
@@ -89,8 +95,12 @@ func (v *verify) order(u *unit) {
 			reason = fmt.Sprintf("source %d sends another packet after its end of run", source)
 		}
 		v.found(&event.FormatError{
-			Format: event.FormatMFP, Field: "first event id", Reason: reason,
-			Record: u.index, Offset: u.offset + 8, Err: event.ErrOrder,
+			Format: event.FormatMFP,
+			Field:  "first event id",
+			Reason: reason,
+			Record: u.index,
+			Offset: u.offset + 8,
+			Err:    event.ErrOrder,
 		})
 	}
 	v.expect[source] = first + uint64(f.N())
@@ -168,7 +178,11 @@ func (v *verify) event(u *unit) {
 	var fe *event.FormatError
 	if errors.As(err, &fe) {
 		v.found(&event.FormatError{
-			Format: event.FormatMEP, Field: "replayed record", Record: u.index, Offset: u.offset, Err: fe.Err,
+			Format: event.FormatMEP,
+			Field:  "replayed record",
+			Record: u.index,
+			Offset: u.offset,
+			Err:    fe.Err,
 			Reason: fmt.Sprintf("event %d cannot be put together: %v", v.cursors[0].Event(), err),
 		})
 	}
@@ -196,9 +210,17 @@ type verdict struct {
 func (v *verify) finish(out io.Writer, asJSON bool) error {
 	if asJSON {
 		return writeJSON(out, verdict{
-			File: v.path, Format: v.format, OK: v.problems == 0, Units: v.units, BadUnits: v.badUnits, Bytes: v.bytes,
-			Skipped: v.skippedIn, Unsigned: v.unsigned, Problems: v.problems, Named: append([]finding{}, v.named...),
-			Opened: v.opened,
+			File:     v.path,
+			Format:   v.format,
+			OK:       v.problems == 0,
+			Units:    v.units,
+			BadUnits: v.badUnits,
+			Bytes:    v.bytes,
+			Skipped:  v.skippedIn,
+			Unsigned: v.unsigned,
+			Problems: v.problems,
+			Named:    append([]finding{}, v.named...),
+			Opened:   v.opened,
 		})
 	}
 	for _, f := range v.named {

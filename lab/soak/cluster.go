@@ -45,7 +45,14 @@ const endTime = 60 * time.Second
 
 // newCluster makes everything in a directory, which does not exist yet.
 func newCluster(ctx context.Context, env env, exe, dir string, tell func(string)) (c *cluster, err error) {
-	c = &cluster{env: env, exe: exe, dir: dir, tell: tell, hosts: map[string]*host{}, all: map[string]*process{}}
+	c = &cluster{
+		env:   env,
+		exe:   exe,
+		dir:   dir,
+		tell:  tell,
+		hosts: map[string]*host{},
+		all:   map[string]*process{},
+	}
 	c.storm = storm{c: c}
 	defer func() {
 		if err != nil {

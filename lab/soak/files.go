@@ -176,5 +176,10 @@ func figuresOf(run *ecsv1.Run) (out figures, err error) {
 func (c *cluster) ringlet(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readBound)
 	defer cancel()
-	return tool.Command{Program: c.exe, Args: args, Dir: c.dir, End: endTime}.Run(ctx)
+	return tool.Command{
+		Program: c.exe,
+		Args:    args,
+		Dir:     c.dir,
+		End:     endTime,
+	}.Run(ctx)
 }

@@ -23,7 +23,12 @@ type bind struct{ from, at string }
 
 // newHost makes the thread. binds are only possible where the soak has its mounts for itself.
 func newHost(name, addr string, enter func() error, binds []bind) (*host, error) {
-	h := &host{name: name, addr: addr, enter: enter, jobs: make(chan func())}
+	h := &host{
+		name:  name,
+		addr:  addr,
+		enter: enter,
+		jobs:  make(chan func()),
+	}
 	made := make(chan error)
 	go func() {
 		runtime.LockOSThread() // for good: the thread ends with the goroutine

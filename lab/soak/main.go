@@ -73,7 +73,13 @@ func run(ctx context.Context) int {
 	if err != nil {
 		return complain(err)
 	}
-	s := &soak{flags: f, env: env, exe: exe, dir: dir, tally: newTally(f.seed, where)}
+	s := &soak{
+		flags: f,
+		env:   env,
+		exe:   exe,
+		dir:   dir,
+		tally: newTally(f.seed, where),
+	}
 	fmt.Printf("soak: seed %d, %s, in %s\n", f.seed, where, dir.path)
 	err = s.all(ctx)
 	s.tally.write(os.Stdout)

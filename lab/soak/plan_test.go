@@ -105,7 +105,12 @@ func TestSomeRunsExcuseNothing(t *testing.T) {
 }
 
 func TestTimeline(t *testing.T) {
-	cut := fault{Kind: cut, Node: "n1", At: time.Second, For: 2 * time.Second}
+	cut := fault{
+		Kind: cut,
+		Node: "n1",
+		At:   time.Second,
+		For:  2 * time.Second,
+	}
 	kill := fault{Kind: killBuilder, Node: "n2", At: 1500 * time.Millisecond}
 	stop := fault{Kind: stopControl, At: 0, For: time.Second}
 	got := withStop(timeline([]fault{stop, cut, kill}), 2*time.Second)

@@ -40,7 +40,13 @@ type failure struct {
 }
 
 func newTally(seed uint64, where string) *tally {
-	return &tally{Seed: seed, Where: where, Began: time.Now(), Faults: map[kind]int{}, Verdicts: map[string]int{}}
+	return &tally{
+		Seed:     seed,
+		Where:    where,
+		Began:    time.Now(),
+		Faults:   map[kind]int{},
+		Verdicts: map[string]int{},
+	}
 }
 
 // add counts a run of the plan.

@@ -212,8 +212,13 @@ func (p *plane) lay() {
 
 // figure draws a metric, if any run has it.
 func (p *plane) figure(m metric) (figure, bool) {
-	f := figure{Title: m.title, Note: m.note, X: p.x, Y: axis{Label: m.title + " (" + m.unit + ")", Log: m.log},
-		Bars: p.key == ""}
+	f := figure{
+		Title: m.title,
+		Note:  m.note,
+		X:     p.x,
+		Y:     axis{Label: m.title + " (" + m.unit + ")", Log: m.log},
+		Bars:  p.key == "",
+	}
 	most := 0.0
 	for _, g := range p.groups {
 		s, ok := g.over(m)

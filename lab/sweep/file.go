@@ -171,8 +171,13 @@ func Parse(path string, text []byte, check Check) (*Sweep, error) {
 	}
 	sum := sha256.Sum256(text)
 	s := &Sweep{
-		Name: w.Name, File: filepath.Base(path), Text: string(text), Hash: hex.EncodeToString(sum[:]),
-		Repeat: w.Repeat, Seed: w.Seed, ReferenceEvery: w.ReferenceEvery,
+		Name:           w.Name,
+		File:           filepath.Base(path),
+		Text:           string(text),
+		Hash:           hex.EncodeToString(sum[:]),
+		Repeat:         w.Repeat,
+		Seed:           w.Seed,
+		ReferenceEvery: w.ReferenceEvery,
 	}
 	if r.err() == nil {
 		r.expand(s, blocks)
@@ -199,8 +204,12 @@ type reader struct {
 }
 
 func (r *reader) add(line int, key, format string, args ...any) {
-	r.problems = append(r.problems, config.Problem{File: r.file, Line: line, Key: key,
-		Reason: fmt.Sprintf(format, args...)})
+	r.problems = append(r.problems, config.Problem{
+		File:   r.file,
+		Line:   line,
+		Key:    key,
+		Reason: fmt.Sprintf(format, args...),
+	})
 }
 
 func (r *reader) err() error {

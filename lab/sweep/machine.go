@@ -38,7 +38,13 @@ const socketBuffer = 8 << 20
 
 // thisMachine looks at where it runs. What cannot be found out stays empty.
 func thisMachine(version string, processes int) machine {
-	m := machine{Cores: runtime.NumCPU(), Go: runtime.Version(), Version: version, Processes: processes, CPU: cpuModel()}
+	m := machine{
+		Cores:     runtime.NumCPU(),
+		Go:        runtime.Version(),
+		Version:   version,
+		Processes: processes,
+		CPU:       cpuModel(),
+	}
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {
 		m.Kernel = unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:])

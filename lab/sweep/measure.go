@@ -42,11 +42,24 @@ type setup struct {
 func (c *Cell) setup() setup {
 	f := c.flows()
 	s := setup{
-		Nodes: c.Config.Nodes, RUs: c.Config.RUs, BUs: c.Config.BUs, Hosts: c.hosts(), Streams: c.Config.Streams,
-		Packing: c.Config.Packing, Discipline: c.Config.Discipline, Slots: c.Config.Slots, Credits: c.Config.Credits(),
-		Barrier:   c.Config.Barrier().String(),
-		Transport: c.Config.Transport, Loss: c.Config.Debug.Drop, Rate: c.Config.Rate, Load: c.Load, Port: c.Ground.Port,
-		EventBits: c.eventBits(), Cross: f.cross, All: f.all,
+		Nodes:      c.Config.Nodes,
+		RUs:        c.Config.RUs,
+		BUs:        c.Config.BUs,
+		Hosts:      c.hosts(),
+		Streams:    c.Config.Streams,
+		Packing:    c.Config.Packing,
+		Discipline: c.Config.Discipline,
+		Slots:      c.Config.Slots,
+		Credits:    c.Config.Credits(),
+		Barrier:    c.Config.Barrier().String(),
+		Transport:  c.Config.Transport,
+		Loss:       c.Config.Debug.Drop,
+		Rate:       c.Config.Rate,
+		Load:       c.Load,
+		Port:       c.Ground.Port,
+		EventBits:  c.eventBits(),
+		Cross:      f.cross,
+		All:        f.all,
 	}
 	s.FragmentMean, s.FragmentSigma, _ = c.Config.FragmentSpread()
 	return s

@@ -125,7 +125,12 @@ func tableOf(all []*group) table {
 		return entry{Text: fmt.Sprint(len(g.runs))}
 	})
 	for _, m := range append(slices.Clone(metrics),
-		metric{title: "Build latency", unit: "ms, p50", figure: "build_latency_us.p50", scale: 1e-3}) {
+		metric{
+			title:  "Build latency",
+			unit:   "ms, p50",
+			figure: "build_latency_us.p50",
+			scale:  1e-3,
+		}) {
 		most := 0.0
 		for _, g := range all {
 			if s, ok := g.over(m); ok {

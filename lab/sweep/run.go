@@ -126,9 +126,16 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 // start writes down what the runs that follow are of.
 func (s *session) start() error {
 	start := start{
-		Kind: kindSweep, Name: s.sweep.Name, File: s.sweep.File, Hash: s.sweep.Hash, Beds: s.sweep.Beds, Text: s.sweep.Text,
+		Kind:    kindSweep,
+		Name:    s.sweep.Name,
+		File:    s.sweep.File,
+		Hash:    s.sweep.Hash,
+		Beds:    s.sweep.Beds,
+		Text:    s.sweep.Text,
 		Rounds:  s.rounds,
-		Started: time.Now(), Machine: thisMachine(s.cfg.Version, s.sweep.processes()), Bounds: s.sweep.Bounds,
+		Started: time.Now(),
+		Machine: thisMachine(s.cfg.Version, s.sweep.processes()),
+		Bounds:  s.sweep.Bounds,
 	}
 	for i := range s.sweep.Cells {
 		start.Cells = append(start.Cells, s.sweep.Cells[i].ID)
@@ -205,7 +212,13 @@ func (s *session) progress(i int, what, failed string) {
 		left += t.lasts() + each
 	}
 	all := (len(s.sweep.Cells) + len(s.sweep.References)) * s.rounds
-	s.cfg.Progress(Progress{Done: all - len(s.todo) + i, Of: all, What: what, Failed: failed, Left: left})
+	s.cfg.Progress(Progress{
+		Done:   all - len(s.todo) + i,
+		Of:     all,
+		What:   what,
+		Failed: failed,
+		Left:   left,
+	})
 }
 
 // turn runs one run, and gives its line with why it failed; no line where it was interrupted: what such a run printed
@@ -231,7 +244,13 @@ func (c *Cell) attempt(ctx context.Context, spawn func(context.Context) ([]byte,
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	rec := &record{
-		Kind: kindRun, Series: c.Series, Cell: c.ID, Varied: c.Varied, Fixed: c.Fixed, Setup: c.setup(), Args: c.Args,
+		Kind:    kindRun,
+		Series:  c.Series,
+		Cell:    c.ID,
+		Varied:  c.Varied,
+		Fixed:   c.Fixed,
+		Setup:   c.setup(),
+		Args:    c.Args,
 		Started: time.Now(),
 	}
 	out, err := spawn(bounded)
@@ -319,7 +338,14 @@ func (s *session) reference(ctx context.Context, c *Cell) error {
 		all, why = []Measured{{Name: "TCP"}}, err.Error()
 	}
 	for _, m := range all {
-		ref := referenceLine{Kind: kindReference, Name: m.Name, Series: c.Series, Started: began, Gbps: m.Gbps, Error: why}
+		ref := referenceLine{
+			Kind:    kindReference,
+			Name:    m.Name,
+			Series:  c.Series,
+			Started: began,
+			Gbps:    m.Gbps,
+			Error:   why,
+		}
 		s.results.References = append(s.results.References, ref)
 		if err := s.log.add(ref); err != nil {
 			return err
@@ -330,7 +356,12 @@ func (s *session) reference(ctx context.Context, c *Cell) error {
 
 // named is turn of a reference that the file names.
 func (s *session) named(ctx context.Context, t Turn) (failed string, line any) {
-	ref := referenceLine{Kind: kindReference, Name: t.Reference, Started: time.Now(), Round: t.Round}
+	ref := referenceLine{
+		Kind:    kindReference,
+		Name:    t.Reference,
+		Started: time.Now(),
+		Round:   t.Round,
+	}
 	err := errors.New("references that a file names cannot be measured from here")
 	if s.cfg.Measure != nil {
 		ref.Figures, err = s.cfg.Measure(ctx, t.Reference)

@@ -55,7 +55,12 @@ func (b *Bed) ports() ([]Port, error) {
 			return nil, err
 		}
 		name := hostName(i)
-		out = append(out, Port{Host: name, RateBps: int64(b.spec.rate(i)), ToHost: in[name], FromHost: from["eth0"]})
+		out = append(out, Port{
+			Host:     name,
+			RateBps:  int64(b.spec.rate(i)),
+			ToHost:   in[name],
+			FromHost: from["eth0"],
+		})
 	}
 	return out, nil
 }

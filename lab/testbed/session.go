@@ -115,7 +115,10 @@ func (s *Session) Run(ctx context.Context) (code int, report *Report, err error)
 func (c *conducting) conductors(tell *os.File) *spawn.Processes {
 	const first = 3 // descriptor among those that a process is given beside the standard ones
 	return &spawn.Processes{
-		Path: c.Program, Log: c.Log, Keys: c.Keys, Env: c.Env,
+		Path:  c.Program,
+		Log:   c.Log,
+		Keys:  c.Keys,
+		Env:   c.Env,
 		Args:  func(string, string) []string { return c.Control(c.Bed.ControlAddress(), joinPort, first) },
 		Enter: func(string) error { return c.Bed.control.Enter() },
 		Prepare: func(_ string, cmd *exec.Cmd) {
@@ -131,7 +134,9 @@ func (c *conducting) workers() *spawn.Processes {
 		host[name] = c.HostOf(i)
 	}
 	return &spawn.Processes{
-		Path: c.Program, Log: c.Log, Keys: c.Keys,
+		Path:  c.Program,
+		Log:   c.Log,
+		Keys:  c.Keys,
 		Args:  func(name, join string) []string { return c.Node(name, c.Bed.Address(host[name]), join) },
 		Enter: func(name string) error { return c.Bed.hosts[host[name]].Enter() },
 	}
@@ -205,7 +210,11 @@ func (c *conducting) failed(r *Report) error {
 
 func newReport(s Spec, done []Done) *Report {
 	return &Report{
-		Hosts: s.Hosts, RateBps: int64(s.Rate), QueueBytes: int64(s.Queue), BurstBytes: s.burst(s.Rate), MTU: s.MTU,
+		Hosts:        s.Hosts,
+		RateBps:      int64(s.Rate),
+		QueueBytes:   int64(s.Queue),
+		BurstBytes:   s.burst(s.Rate),
+		MTU:          s.MTU,
 		Disturbances: done,
 	}
 }

@@ -151,7 +151,12 @@ func (p *parser) tree(f *treeFile) network {
 		!p.within(at+"links", f.Links, 1, 64) {
 		return nil
 	}
-	n := &tree{leaves: f.Leaves, spines: f.Spines, links: f.Links, fixed: f.Parallel == "fixed"}
+	n := &tree{
+		leaves: f.Leaves,
+		spines: f.Spines,
+		links:  f.Links,
+		fixed:  f.Parallel == "fixed",
+	}
 	if !p.Given(at + "ports") {
 		f.Ports = perLeaf{each: []int{min(f.Spines*f.Links, maxPorts)}, all: true} // as many down as up
 	}

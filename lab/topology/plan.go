@@ -84,9 +84,15 @@ func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
 	}
 	check := t.Check(t.Given, opt.Show)
 	p := &Plan{
-		File: file, Kind: t.net.kind(), Network: t.net.describe(), Nodes: len(t.Nodes), Folded: t.Folded,
-		RUs: units(t.Given.RUs), BUs: units(t.Given.BUs),
-		Notes: append([]string{}, t.net.notes(t)...), Given: t.judged(t.Given, check),
+		File:    file,
+		Kind:    t.net.kind(),
+		Network: t.net.describe(),
+		Nodes:   len(t.Nodes),
+		Folded:  t.Folded,
+		RUs:     units(t.Given.RUs),
+		BUs:     units(t.Given.BUs),
+		Notes:   append([]string{}, t.net.notes(t)...),
+		Given:   t.judged(t.Given, check),
 	}
 	if opt.Phase < 0 && !check.free() {
 		opt.Phase = check.First
@@ -109,9 +115,17 @@ func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
 
 func (t *Topology) judged(o Order, c Check) Judged {
 	return Judged{
-		Places: o.places(), Dummies: o.dummies(), Factor: o.factor(), Conflicts: c.Conflicts, Phases: c.Phases, Most: c.Most,
-		Shown: append([]Conflict{}, c.Shown...), RUs: t.names(o.RUs), BUs: t.names(o.BUs),
-		DummiesAfter: t.dummiesAfter(o.BUs), Seats: t.seats(o),
+		Places:       o.places(),
+		Dummies:      o.dummies(),
+		Factor:       o.factor(),
+		Conflicts:    c.Conflicts,
+		Phases:       c.Phases,
+		Most:         c.Most,
+		Shown:        append([]Conflict{}, c.Shown...),
+		RUs:          t.names(o.RUs),
+		BUs:          t.names(o.BUs),
+		DummiesAfter: t.dummiesAfter(o.BUs),
+		Seats:        t.seats(o),
 	}
 }
 

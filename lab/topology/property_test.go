@@ -12,7 +12,13 @@ import (
 
 // lhcb is document 002's tree with these nodes: for each leaf, which of its 20 ports are taken.
 func lhcb(taken [][]bool, fixed bool) *Topology {
-	n := &tree{leaves: len(taken), spines: 10, links: 2, fixed: fixed, ports: slices.Repeat([]int{20}, len(taken))}
+	n := &tree{
+		leaves: len(taken),
+		spines: 10,
+		links:  2,
+		fixed:  fixed,
+		ports:  slices.Repeat([]int{20}, len(taken)),
+	}
 	t := &Topology{Folded: true, net: n}
 	var all []int
 	for leaf, ports := range taken {
@@ -182,8 +188,11 @@ func anyTopology(t *rapid.T) *Topology {
 	top := &Topology{Folded: rapid.Bool().Draw(t, "folded")}
 	if rapid.Bool().Draw(t, "tree") {
 		top.net = &tree{
-			leaves: rows, spines: rapid.IntRange(1, 4).Draw(t, "spines"), links: rapid.IntRange(1, 3).Draw(t, "links"),
-			fixed: rapid.Bool().Draw(t, "fixed"), ports: slices.Repeat([]int{columns}, rows),
+			leaves: rows,
+			spines: rapid.IntRange(1, 4).Draw(t, "spines"),
+			links:  rapid.IntRange(1, 3).Draw(t, "links"),
+			fixed:  rapid.Bool().Draw(t, "fixed"),
+			ports:  slices.Repeat([]int{columns}, rows),
 		}
 	} else {
 		top.net = &torus{rows: rows, columns: columns, flows: rapid.IntRange(1, 2).Draw(t, "flows")}

@@ -139,8 +139,14 @@ func (n *torus) plan(t *Topology) *TorusPlan {
 		}
 	}
 	return &TorusPlan{
-		Sending: len(distinct(rows)), Building: len(distinct(columns)), Formula: n.longest(), Worst: n.worst(t),
-		RowRinglet: n.columns, ColRinglet: n.rows, RingletIdle: ringletIdle, RingletBusy: ringletBusy,
+		Sending:     len(distinct(rows)),
+		Building:    len(distinct(columns)),
+		Formula:     n.longest(),
+		Worst:       n.worst(t),
+		RowRinglet:  n.columns,
+		ColRinglet:  n.rows,
+		RingletIdle: ringletIdle,
+		RingletBusy: ringletBusy,
 	}
 }
 

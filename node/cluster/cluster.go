@@ -60,9 +60,16 @@ type Timing struct {
 // name is claimed for twice as long.
 func LocalTiming() Timing {
 	return Timing{
-		Gossip: 100 * time.Millisecond, Probe: 500 * time.Millisecond, ProbeTimeout: 250 * time.Millisecond, SuspicionMult: 4,
-		Stream: 2 * time.Second, Dial: 1500 * time.Millisecond, Exchange: 15 * time.Second,
-		JoinRetry: 200 * time.Millisecond, Reclaim: 15 * time.Second, Leave: 500 * time.Millisecond,
+		Gossip:        100 * time.Millisecond,
+		Probe:         500 * time.Millisecond,
+		ProbeTimeout:  250 * time.Millisecond,
+		SuspicionMult: 4,
+		Stream:        2 * time.Second,
+		Dial:          1500 * time.Millisecond,
+		Exchange:      15 * time.Second,
+		JoinRetry:     200 * time.Millisecond,
+		Reclaim:       15 * time.Second,
+		Leave:         500 * time.Millisecond,
 	}
 }
 
@@ -70,9 +77,16 @@ func LocalTiming() Timing {
 // LocalTiming to find a node failed.
 func lanTiming() Timing {
 	return Timing{
-		Gossip: 200 * time.Millisecond, Probe: time.Second, ProbeTimeout: 500 * time.Millisecond, SuspicionMult: 4,
-		Stream: 10 * time.Second, Dial: 1500 * time.Millisecond, Exchange: 15 * time.Second,
-		JoinRetry: time.Second, Reclaim: 30 * time.Second, Leave: 2 * time.Second,
+		Gossip:        200 * time.Millisecond,
+		Probe:         time.Second,
+		ProbeTimeout:  500 * time.Millisecond,
+		SuspicionMult: 4,
+		Stream:        10 * time.Second,
+		Dial:          1500 * time.Millisecond,
+		Exchange:      15 * time.Second,
+		JoinRetry:     time.Second,
+		Reclaim:       30 * time.Second,
+		Leave:         2 * time.Second,
 	}
 }
 
@@ -189,9 +203,15 @@ func newCluster(cfg Config) (*Cluster, error) {
 		return nil, fmt.Errorf("open membership of %s: %w", cfg.Name, err)
 	}
 	return &Cluster{
-		cfg: cfg, meta: meta, log: cfg.Logger.With("node", cfg.Name),
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),
-		members: map[string]Member{}, leaving: map[string]bool{}, changed: make(chan struct{}),
+		cfg:     cfg,
+		meta:    meta,
+		log:     cfg.Logger.With("node", cfg.Name),
+		wake:    make(chan struct{}, 1),
+		stop:    make(chan struct{}),
+		ended:   make(chan struct{}),
+		members: map[string]Member{},
+		leaving: map[string]bool{},
+		changed: make(chan struct{}),
 	}, nil
 }
 

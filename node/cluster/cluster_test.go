@@ -24,8 +24,13 @@ var testKey = bytes.Repeat([]byte{7}, keySize)
 // calm never suspects anybody within a test; gossip is fast all the same.
 func calm() Timing {
 	return Timing{
-		Gossip: 5 * time.Millisecond, Probe: time.Minute, ProbeTimeout: 30 * time.Second, SuspicionMult: 4,
-		Stream: 10 * time.Second, JoinRetry: 5 * time.Millisecond, Leave: 10 * time.Second,
+		Gossip:        5 * time.Millisecond,
+		Probe:         time.Minute,
+		ProbeTimeout:  30 * time.Second,
+		SuspicionMult: 4,
+		Stream:        10 * time.Second,
+		JoinRetry:     5 * time.Millisecond,
+		Leave:         10 * time.Second,
 	}
 }
 
@@ -37,8 +42,18 @@ func limit(t *testing.T) context.Context {
 }
 
 func config(name string, first *Cluster) Config {
-	c := Config{Name: name, Key: testKey, Timing: calm(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Meta: Meta{Roles: Readout | Builder, GRPCAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2", Version: "v-" + name}}
+	c := Config{
+		Name:   name,
+		Key:    testKey,
+		Timing: calm(),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Meta: Meta{
+			Roles:    Readout | Builder,
+			GRPCAddr: "127.0.0.1:1",
+			QUICAddr: "127.0.0.1:2",
+			Version:  "v-" + name,
+		},
+	}
 	if first != nil {
 		c.Join = []string{first.Addr().String()}
 	}
@@ -90,8 +105,13 @@ func TestMembersFindEachOther(t *testing.T) {
 		var names []string
 		for _, m := range c.Members() {
 			names = append(names, m.Name)
-			want := Meta{Protocol: protocol, Roles: Readout | Builder, GRPCAddr: "127.0.0.1:1", QUICAddr: "127.0.0.1:2",
-				Version: "v-" + m.Name}
+			want := Meta{
+				Protocol: protocol,
+				Roles:    Readout | Builder,
+				GRPCAddr: "127.0.0.1:1",
+				QUICAddr: "127.0.0.1:2",
+				Version:  "v-" + m.Name,
+			}
 			if d := cmp.Diff(want, m.Meta); d != "" {
 				t.Errorf("%s sees of %s: %s", c.Name(), m.Name, d)
 			}
@@ -344,7 +364,12 @@ func TestWhoIsLetIn(t *testing.T) {
 	} {
 		own.taken, own.confirmed = nil, false
 		for _, p := range tc.peers {
-			n := &memberlist.Node{Name: "n1", Addr: p.at.Addr().AsSlice(), Port: p.at.Port(), State: p.state}
+			n := &memberlist.Node{
+				Name:  "n1",
+				Addr:  p.at.Addr().AsSlice(),
+				Port:  p.at.Port(),
+				State: p.state,
+			}
 			if err := (*delegate)(own).NotifyMerge([]*memberlist.Node{n}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}

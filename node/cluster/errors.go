@@ -47,7 +47,12 @@ func (e *joinError) Unwrap() error { return e.Cause }
 
 // refusal judges the outcome of a try to join; nil means that the node is in. The caller holds mu.
 func (c *Cluster) refusal(err error) *joinError {
-	out := &joinError{Name: c.cfg.Name, Join: c.cfg.Join, Why: unreachable, Cause: err}
+	out := &joinError{
+		Name:  c.cfg.Name,
+		Join:  c.cfg.Join,
+		Why:   unreachable,
+		Cause: err,
+	}
 	switch {
 	case c.taken != nil:
 		out.Why, out.Cause = nameTaken, c.taken

@@ -18,7 +18,13 @@ import (
 var golden = []byte{'R', 1, 1, 0, 6, 3, 'a', ':', '1', 3, 'b', ':', '2', 2, 'v', '3'}
 
 func TestMetaGolden(t *testing.T) {
-	m := Meta{Protocol: 1, Roles: Readout | Builder, GRPCAddr: "a:1", QUICAddr: "b:2", Version: "v3"}
+	m := Meta{
+		Protocol: 1,
+		Roles:    Readout | Builder,
+		GRPCAddr: "a:1",
+		QUICAddr: "b:2",
+		Version:  "v3",
+	}
 	got, err := m.appendTo(nil)
 	if err != nil || !bytes.Equal(got, golden) {
 		t.Errorf("wrote % x, %v; want % x", got, err, golden)

@@ -269,7 +269,13 @@ func (c *Config) checkSlot(p *problems) {
 	}
 	// A MFP counts its bytes in 32 bits, a MEP its words.
 	const mostMFP, mostMEP = math.MaxUint32, 4 * math.MaxUint32
-	one := Config{RUs: 1, Streams: 1, Packing: c.Packing, FragmentSize: c.FragmentSize, FragmentModel: c.FragmentModel}
+	one := Config{
+		RUs:           1,
+		Streams:       1,
+		Packing:       c.Packing,
+		FragmentSize:  c.FragmentSize,
+		FragmentModel: c.FragmentModel,
+	}
 	if _, high := one.MEPSize(0); high > mostMFP {
 		p.add("packing", "%d fragments of %d bytes make an MFP of %s, more than the 4 GiB it can have: make packing or "+
 			"fragment-size smaller",

@@ -29,7 +29,12 @@ func appendFields(out []field, v reflect.Value, path, prefix string) []field {
 			out = appendFields(out, v.Field(i), path+key+".", prefix+p)
 			continue
 		}
-		f := field{key: path + key, flag: prefix + key, tag: tag, value: v.Field(i)}
+		f := field{
+			key:   path + key,
+			flag:  prefix + key,
+			tag:   tag,
+			value: v.Field(i),
+		}
 		if list, ok := tag.Lookup("enum"); ok {
 			f.enum = strings.Split(Expand(list), ",")
 		}

@@ -24,8 +24,12 @@ func (m Memory) All() int64 { return m.Shared() + m.Rooms + m.Process }
 
 // plus adds up two nodes of one machine.
 func (m Memory) plus(o Memory) Memory {
-	return Memory{Slots: m.Slots + o.Slots, Output: m.Output + o.Output, Rooms: m.Rooms + o.Rooms,
-		Process: m.Process + o.Process}
+	return Memory{
+		Slots:   m.Slots + o.Slots,
+		Output:  m.Output + o.Output,
+		Rooms:   m.Rooms + o.Rooms,
+		Process: m.Process + o.Process,
+	}
 }
 
 // String names the parts that there are.

@@ -30,7 +30,12 @@ func TestCheckAgainstNodes(t *testing.T) {
 	const gib = 1 << 30
 	n := func(names string, memory, shm int64, machine string) (out []NodeFacts) {
 		for name := range strings.FieldsSeq(names) {
-			out = append(out, NodeFacts{Name: name, Machine: machine, MemoryBytes: memory, ShmBytes: shm})
+			out = append(out, NodeFacts{
+				Name:        name,
+				Machine:     machine,
+				MemoryBytes: memory,
+				ShmBytes:    shm,
+			})
 		}
 		return out
 	}

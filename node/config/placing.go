@@ -51,8 +51,13 @@ func (c Config) Layout() (*placing.Layout, error) {
 // large is what --debug-large-every makes larger.
 func (c Config) large() pattern.Large {
 	d := &c.Debug
-	return pattern.Large{First: d.LargeRU * c.Streams, Sources: c.Streams, Packing: c.Packing, Every: uint64(d.LargeEvery),
-		Factor: d.LargeFactor}
+	return pattern.Large{
+		First:   d.LargeRU * c.Streams,
+		Sources: c.Streams,
+		Packing: c.Packing,
+		Every:   uint64(d.LargeEvery),
+		Factor:  d.LargeFactor,
+	}
 }
 
 // maxBlocks is the largest block that each readout unit's generator can make, in bytes.

@@ -22,7 +22,12 @@ func (c Config) Roles() []Role {
 	roles := make([]Role, c.Nodes)
 	names := c.MemberNames()
 	for rank := range roles {
-		r := Role{Rank: rank, Name: "n" + strconv.Itoa(rank), RU: None, BU: None}
+		r := Role{
+			Rank: rank,
+			Name: "n" + strconv.Itoa(rank),
+			RU:   None,
+			BU:   None,
+		}
 		if names != nil {
 			r.Name = names[rank]
 		}

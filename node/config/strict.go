@@ -67,7 +67,12 @@ func (d *Document) Add(path, format string, args ...any) {
 func (d *Document) Err() error { return d.problems.err() }
 
 func (d *Document) add(line int, key, format string, args ...any) {
-	d.problems = append(d.problems, Problem{File: d.file, Line: line, Key: key, Reason: fmt.Sprintf(format, args...)})
+	d.problems = append(d.problems, Problem{
+		File:   d.file,
+		Line:   line,
+		Key:    key,
+		Reason: fmt.Sprintf(format, args...),
+	})
 }
 
 // document returns the mapping at the top, or nil where the file is empty or is not one document.

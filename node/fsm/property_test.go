@@ -125,7 +125,13 @@ func TestNeverStuck(t *testing.T) {
 		if m.status.State.InBetween() {
 			rt.Fatalf("still in %s after an hour", m.status.State)
 		}
-		home := map[State]Command{Error: Recover, Running: Stop, Paused: Stop, Ready: Reset, NotReady: Unload}
+		home := map[State]Command{
+			Error:    Recover,
+			Running:  Stop,
+			Paused:   Stop,
+			Ready:    Reset,
+			NotReady: Unload,
+		}
 		for steps := 0; m.status.State != Offline; steps++ {
 			if steps > len(home) {
 				rt.Fatalf("no way home from %s", m.status.State)

@@ -192,7 +192,12 @@ func (m Machine) command(s Status, c Command) (Status, []action, error) {
 	case Accepted:
 		return s, nil, nil
 	case Refused:
-		return s, nil, &PreconditionError{Component: m.Component, State: s.State, Command: c, Allowed: Allowed(s.State)}
+		return s, nil, &PreconditionError{
+			Component: m.Component,
+			State:     s.State,
+			Command:   c,
+			Allowed:   Allowed(s.State),
+		}
 	case Begun:
 	}
 	t, _ := of(c)

@@ -69,9 +69,15 @@ func TestTransitions(t *testing.T) {
 		forced   bool
 	}
 	want := map[Command]row{
-		Load: {Offline, NotReady, false}, Configure: {NotReady, Ready, false}, Start: {Ready, Running, false},
-		Pause: {Running, Paused, false}, Resume: {Paused, Running, false}, Stop: {Running, Ready, true},
-		Reset: {Ready, NotReady, true}, Unload: {NotReady, Offline, false}, Recover: {Error, NotReady, false},
+		Load:      {Offline, NotReady, false},
+		Configure: {NotReady, Ready, false},
+		Start:     {Ready, Running, false},
+		Pause:     {Running, Paused, false},
+		Resume:    {Paused, Running, false},
+		Stop:      {Running, Ready, true},
+		Reset:     {Ready, NotReady, true},
+		Unload:    {NotReady, Offline, false},
+		Recover:   {Error, NotReady, false},
 	}
 	via := make(map[State]bool)
 	for i, r := range Transitions() {
@@ -100,8 +106,13 @@ func TestAnyStateFails(t *testing.T) {
 		if s == Error {
 			continue
 		}
-		if want := (Cause{Kind: CauseFailed, Component: "component", What: "fire", Evidence: "",
-			State: s}); after.Cause != want {
+		if want := (Cause{
+			Kind:      CauseFailed,
+			Component: "component",
+			What:      "fire",
+			Evidence:  "",
+			State:     s,
+		}); after.Cause != want {
 			t.Errorf("in %s: cause %+v", s, after.Cause)
 		}
 		if !slices.ContainsFunc(actions, func(a action) bool { return a.Kind == Abandon && a.From == s }) {
@@ -149,8 +160,13 @@ func TestErrorsSpeak(t *testing.T) {
 		"bu2: start was interrupted by stop":                                          &SupersededError{"bu2", Start, Stop},
 		"bu2: the function for stop does not return, though its context has ended":    &stuckError{"bu2", Stop},
 		"bu2: the function for abandon does not return, though its context has ended": &stuckError{"bu2", 0},
-		"bu2 in Running: disk full (write: ENOSPC)": Cause{Kind: CauseFailed,
-			Component: "bu2", What: "disk full", Evidence: "write: ENOSPC", State: Running},
+		"bu2 in Running: disk full (write: ENOSPC)": Cause{
+			Kind:      CauseFailed,
+			Component: "bu2",
+			What:      "disk full",
+			Evidence:  "write: ENOSPC",
+			State:     Running,
+		},
 		"no cause":                               Cause{},
 		"component in Loading: an unnamed fault": Cause{}.complete("component", Loading),
 	} {

@@ -12,11 +12,23 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestJudge(t *testing.T) {
 	good := Snapshot{
-		RmemMax: 8 << 20, WmemMax: 8 << 20, Interface: "eth0", MTU: 9000, GSO: true, GRO: true,
+		RmemMax:   8 << 20,
+		WmemMax:   8 << 20,
+		Interface: "eth0",
+		MTU:       9000,
+		GSO:       true,
+		GRO:       true,
 		Governors: []string{"performance"},
-		Cores:     8, ShmFree: 1 << 30, Memlock: -1,
+		Cores:     8,
+		ShmFree:   1 << 30,
+		Memlock:   -1,
 	}
-	wants := Wants{SocketBuffer: 8 << 20, Shm: 512 << 20, Processes: 2, Memlock: 1 << 20}
+	wants := Wants{
+		SocketBuffer: 8 << 20,
+		Shm:          512 << 20,
+		Processes:    2,
+		Memlock:      1 << 20,
+	}
 	for name, tc := range map[string]struct {
 		change func(*Snapshot)
 		want   []string // limits
@@ -42,7 +54,13 @@ func TestJudge(t *testing.T) {
 		"nothing is to be had": {func(s *Snapshot) { *s = Snapshot{Cores: 1} },
 			[]string{"/dev/shm", "UDP GSO", "UDP GRO", "cores", "memlock"}, ""},
 		"all that can be better": {func(s *Snapshot) {
-			*s = Snapshot{RmemMax: 1, WmemMax: 1, MTU: 1500, Governors: []string{"x"}, Cores: 1}
+			*s = Snapshot{
+				RmemMax:   1,
+				WmemMax:   1,
+				MTU:       1500,
+				Governors: []string{"x"},
+				Cores:     1,
+			}
 		}, []string{"/dev/shm", "UDP GSO", "UDP GRO", "cores", "net.core.rmem_max", "net.core.wmem_max", "MTU",
 			"CPU governor", "memlock"}, ""},
 	} {

@@ -15,8 +15,12 @@ import (
 // Read takes a snapshot of this machine as the given local address sees it. What cannot be found out stays zero.
 func Read(host string) Snapshot {
 	s := Snapshot{
-		RmemMax: number("/proc/sys/net/core/rmem_max"), WmemMax: number("/proc/sys/net/core/wmem_max"),
-		Cores: runtime.NumCPU(), Governors: governors(), Memlock: memlock(), Load: load(),
+		RmemMax:   number("/proc/sys/net/core/rmem_max"),
+		WmemMax:   number("/proc/sys/net/core/wmem_max"),
+		Cores:     runtime.NumCPU(),
+		Governors: governors(),
+		Memlock:   memlock(),
+		Load:      load(),
 	}
 	s.Interface, s.MTU = Facing(net.ParseIP(host))
 	s.GSO, s.GRO = offloads()

@@ -32,14 +32,18 @@ func report(t *testing.T) *nodev1.Report {
 		t.Fatal(err)
 	}
 	return &nodev1.Report{
-		Name: "n1", Version: "v9", Run: 3, Status: &nodev1.Status{State: "Running", InBetween: "Stopping"},
+		Name:    "n1",
+		Version: "v9",
+		Run:     3,
+		Status:  &nodev1.Status{State: "Running", InBetween: "Stopping"},
 		Counters: map[string]uint64{
 			"ru.bytes_written": 5, "ru.barrier_us": 2_500_000, "ru.open": 4, "bu.strays.of_another_attempt": 1,
 			"bu.strays.late-ish": 2,
 			"nonsense":           1,
 		},
-		Histograms: map[string][]byte{"barrier_us": b}, Links: []*nodev1.Link{{Peer: "n0", BytesWritten: 7, ChunksResent: 2}},
-		Machine: &nodev1.Machine{Processors: 2, MemoryBytes: 1 << 30},
+		Histograms: map[string][]byte{"barrier_us": b},
+		Links:      []*nodev1.Link{{Peer: "n0", BytesWritten: 7, ChunksResent: 2}},
+		Machine:    &nodev1.Machine{Processors: 2, MemoryBytes: 1 << 30},
 	}
 }
 
@@ -94,11 +98,17 @@ func TestControl(t *testing.T) {
 	p := Partition{
 		Status: &ecsv1.PartitionStatus{Version: "v9", Root: &ecsv1.Component{State: "Running", Degraded: true}},
 		Snapshot: &ecsv1.Snapshot{
-			Run: 12, ElapsedS: 1.5, Total: &ecsv1.Figures{EventsBuilt: 100, EventRateHz: 50},
-			Nodes:   []*ecsv1.NodeFigures{{Name: "n0", State: "Running", ReportAgeMs: 500}, {Name: "n1", Silent: true}},
-			Holders: []*ecsv1.Holder{{Ru: 3, Epochs: 7}},
-			Scheduler: &ecsv1.Scheduler{State: "running", WaitingFor: "slots", Counters: map[string]uint64{"issued": 9},
-				Slots: []*ecsv1.SlotUse{{Bu: 1, Used: 3, Slots: 4}}},
+			Run:      12,
+			ElapsedS: 1.5,
+			Total:    &ecsv1.Figures{EventsBuilt: 100, EventRateHz: 50},
+			Nodes:    []*ecsv1.NodeFigures{{Name: "n0", State: "Running", ReportAgeMs: 500}, {Name: "n1", Silent: true}},
+			Holders:  []*ecsv1.Holder{{Ru: 3, Epochs: 7}},
+			Scheduler: &ecsv1.Scheduler{
+				State:      "running",
+				WaitingFor: "slots",
+				Counters:   map[string]uint64{"issued": 9},
+				Slots:      []*ecsv1.SlotUse{{Bu: 1, Used: 3, Slots: 4}},
+			},
 			Latency: &ecsv1.Latency{Bars: []*ecsv1.Bar{{FromUs: 3, ToUs: 4, Count: 2}, {FromUs: 1000, ToUs: 1024, Count: 5}}},
 			Alarms: []*ecsv1.Alarm{{Rule: "slow-source", Component: "readout unit 3",
 				Severity: ecsv1.Severity_SEVERITY_WARNING}},

@@ -39,8 +39,12 @@ func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
 		return nil, err
 	}
 	return pattern.New(pattern.Config{
-		Seed: c.Seed, Sources: c.RUs * c.Streams, FragmentSize: c.FragmentSize, Model: c.Model, Align: c.Align,
-		Large: c.Large,
+		Seed:         c.Seed,
+		Sources:      c.RUs * c.Streams,
+		FragmentSize: c.FragmentSize,
+		Model:        c.Model,
+		Align:        c.Align,
+		Large:        c.Large,
 	})
 }
 
@@ -111,13 +115,23 @@ func (g *Generator) Next(ctx context.Context, dst []byte, b *Block) error {
 	if err != nil {
 		return err
 	}
-	*b = Block{MEP: g.mep, FirstEvent: first, Events: int(n), MFPs: b.MFPs[:0]}
+	*b = Block{
+		MEP:        g.mep,
+		FirstEvent: first,
+		Events:     int(n),
+		MFPs:       b.MFPs[:0],
+	}
 	for s := range g.cfg.Streams {
 		size, crc, err := g.pattern.FillMFP(dst[b.Size:], g.source(s), first, int(n), g.cfg.CRC)
 		if err != nil {
 			return fmt.Errorf("generate MEP %d: %w", g.mep, err)
 		}
-		b.MFPs = append(b.MFPs, MFPInfo{Source: g.source(s), Offset: b.Size, Size: size, CRC: crc})
+		b.MFPs = append(b.MFPs, MFPInfo{
+			Source: g.source(s),
+			Offset: b.Size,
+			Size:   size,
+			CRC:    crc,
+		})
 		b.Size = closeWord(dst, b.Size+size)
 	}
 	g.mep++

@@ -107,7 +107,12 @@ func checkBlock(t *rapid.T, c GeneratorConfig, k uint64, b Block, dst []byte) {
 }
 
 func TestGeneratorRefuses(t *testing.T) {
-	ok := GeneratorConfig{RUs: 2, Streams: 3, Packing: 100, FragmentSize: 133}
+	ok := GeneratorConfig{
+		RUs:          2,
+		Streams:      3,
+		Packing:      100,
+		FragmentSize: 133,
+	}
 	for want, change := range map[string]func(*GeneratorConfig){
 		"readout units: 0":               func(c *GeneratorConfig) { c.RUs = 0 },
 		"readout unit: number 2":         func(c *GeneratorConfig) { c.RU = 2 },
@@ -147,7 +152,14 @@ func TestGeneratorRefuses(t *testing.T) {
 }
 
 func TestGeneratorDoesNotAllocate(t *testing.T) {
-	g, err := NewGenerator(GeneratorConfig{RUs: 1, Streams: 3, Packing: 500, FragmentSize: 133, Align: 2, CRC: true})
+	g, err := NewGenerator(GeneratorConfig{
+		RUs:          1,
+		Streams:      3,
+		Packing:      500,
+		FragmentSize: 133,
+		Align:        2,
+		CRC:          true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +178,14 @@ func TestGeneratorDoesNotAllocate(t *testing.T) {
 func BenchmarkGenerator(b *testing.B) {
 	for name, crc := range map[string]bool{"plain": false, "crc": true} {
 		b.Run(name, func(b *testing.B) {
-			g, err := NewGenerator(GeneratorConfig{RUs: 1, Streams: 3, Packing: 2000, FragmentSize: 133, Align: 2, CRC: crc})
+			g, err := NewGenerator(GeneratorConfig{
+				RUs:          1,
+				Streams:      3,
+				Packing:      2000,
+				FragmentSize: 133,
+				Align:        2,
+				CRC:          crc,
+			})
 			if err != nil {
 				b.Fatal(err)
 			}

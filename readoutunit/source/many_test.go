@@ -21,10 +21,13 @@ import (
 // anyGenerator draws the shape of a small generator.
 func anyGenerator(t *rapid.T) GeneratorConfig {
 	c := GeneratorConfig{
-		RUs: rapid.IntRange(1, 3).Draw(t, "rus"), Streams: rapid.IntRange(1, 4).Draw(t, "streams"),
-		Packing: rapid.IntRange(1, 5).Draw(t, "packing"), FragmentSize: rapid.SampledFrom([]int{0, 5, 128}).Draw(t, "size"),
-		Model: pattern.Model(rapid.IntRange(0, 2).Draw(t, "model")), Events: rapid.Uint64Range(1, 60).Draw(t, "events"),
-		CRC: rapid.Bool().Draw(t, "crc"),
+		RUs:          rapid.IntRange(1, 3).Draw(t, "rus"),
+		Streams:      rapid.IntRange(1, 4).Draw(t, "streams"),
+		Packing:      rapid.IntRange(1, 5).Draw(t, "packing"),
+		FragmentSize: rapid.SampledFrom([]int{0, 5, 128}).Draw(t, "size"),
+		Model:        pattern.Model(rapid.IntRange(0, 2).Draw(t, "model")),
+		Events:       rapid.Uint64Range(1, 60).Draw(t, "events"),
+		CRC:          rapid.Bool().Draw(t, "crc"),
 	}
 	c.RU = rapid.IntRange(0, c.RUs-1).Draw(t, "ru")
 	return c
@@ -152,7 +155,13 @@ func TestPrepared(t *testing.T) {
 }
 
 func TestManyRefusesSmallRooms(t *testing.T) {
-	c := GeneratorConfig{RUs: 1, Streams: 1, Packing: 1, FragmentSize: 128, Model: pattern.Constant}
+	c := GeneratorConfig{
+		RUs:          1,
+		Streams:      1,
+		Packing:      1,
+		FragmentSize: 128,
+		Model:        pattern.Constant,
+	}
 	g, err := NewGenerator(c)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +192,14 @@ func TestManyRefusesSmallRooms(t *testing.T) {
 
 func BenchmarkMany(b *testing.B) {
 	for _, crc := range []bool{false, true} {
-		c := GeneratorConfig{RUs: 2, Streams: 1, Packing: 1, FragmentSize: 128, Model: pattern.Constant, CRC: crc}
+		c := GeneratorConfig{
+			RUs:          2,
+			Streams:      1,
+			Packing:      1,
+			FragmentSize: 128,
+			Model:        pattern.Constant,
+			CRC:          crc,
+		}
 		const rooms = 1024
 		g, err := NewGenerator(c)
 		if err != nil {
@@ -209,7 +225,13 @@ func BenchmarkMany(b *testing.B) {
 }
 
 func TestManyAllocatesNothing(t *testing.T) {
-	c := GeneratorConfig{RUs: 1, Streams: 2, Packing: 3, FragmentSize: 128, CRC: true}
+	c := GeneratorConfig{
+		RUs:          1,
+		Streams:      2,
+		Packing:      3,
+		FragmentSize: 128,
+		CRC:          true,
+	}
 	g, _ := NewGenerator(c)
 	p, _ := NewPrepared(c, 4, 8)
 	stride := placing.Room(2, g.MaxBlock())

@@ -55,7 +55,12 @@ func TestMemoryIsBoundedByTheFile(t *testing.T) {
 	const events = 10_000
 	records := bytes.Repeat(record(t, 5, 9), events)
 	path, _ := writeMDF(t, [][]byte{records})
-	c := ReplayConfig{Path: path, RUs: 1, Streams: maxSources, Packing: 10}
+	c := ReplayConfig{
+		Path:    path,
+		RUs:     1,
+		Streams: maxSources,
+		Packing: 10,
+	}
 	// Constants: rows of the table of keys, 256 KiB for each of two types; per stream some tens of bytes.
 	const bound = 8 << 20
 	var needs Needs

@@ -21,7 +21,12 @@ func (c *counted) Next(_ context.Context, _ []byte, b *Block) error {
 	if c.next >= c.blocks {
 		return io.EOF
 	}
-	*b = Block{MEP: uint64(c.next), FirstEvent: uint64(c.next * c.packing), Events: c.packing, MFPs: b.MFPs[:0]}
+	*b = Block{
+		MEP:        uint64(c.next),
+		FirstEvent: uint64(c.next * c.packing),
+		Events:     c.packing,
+		MFPs:       b.MFPs[:0],
+	}
 	c.next++
 	return nil
 }

@@ -80,7 +80,12 @@ func (p *Prepared) Next(ctx context.Context, dst []byte, b *Block) error {
 	if err != nil {
 		return err
 	}
-	*b = Block{MEP: p.mep, FirstEvent: first, Events: n, MFPs: b.MFPs[:0]}
+	*b = Block{
+		MEP:        p.mep,
+		FirstEvent: first,
+		Events:     n,
+		MFPs:       b.MFPs[:0],
+	}
 	for s := range p.gen.cfg.Streams {
 		size, err := p.mfp(dst[b.Size:], s, first, n, there)
 		if err != nil {
@@ -90,7 +95,12 @@ func (p *Prepared) Next(ctx context.Context, dst []byte, b *Block) error {
 		if p.gen.cfg.CRC {
 			crc = crc32c.Sum(dst[b.Size : b.Size+size])
 		}
-		b.MFPs = append(b.MFPs, MFPInfo{Source: p.gen.source(s), Offset: b.Size, Size: size, CRC: crc})
+		b.MFPs = append(b.MFPs, MFPInfo{
+			Source: p.gen.source(s),
+			Offset: b.Size,
+			Size:   size,
+			CRC:    crc,
+		})
 		b.Size = closeWord(dst, b.Size+size)
 	}
 	p.did(n == p.gen.cfg.Packing)

@@ -113,7 +113,12 @@ func TestReplayBadRecords(t *testing.T) {
 			records[3] = tc.damage(append([]byte(nil), records[3]...))
 			file, _ := writeMDF(t, records)
 
-			s := openSystem(t, ReplayConfig{Path: file, RUs: 2, Packing: 2, CRC: true})
+			s := openSystem(t, ReplayConfig{
+				Path:    file,
+				RUs:     2,
+				Packing: 2,
+				CRC:     true,
+			})
 			got, err := s.all()
 			var bad *BadRecordError
 			if !errors.As(err, &bad) || bad.Record != 3 || bad.Offset < int64(len(want)) ||
@@ -134,7 +139,13 @@ func TestReplayBadRecords(t *testing.T) {
 				t.Errorf("after the error: %v", err)
 			}
 
-			s = openSystem(t, ReplayConfig{Path: file, RUs: 2, Packing: 2, CRC: true, OnBadRecord: Skip})
+			s = openSystem(t, ReplayConfig{
+				Path:        file,
+				RUs:         2,
+				Packing:     2,
+				CRC:         true,
+				OnBadRecord: Skip,
+			})
 			got, err = s.all()
 			if !errors.Is(err, io.EOF) || string(got) != want+rest {
 				t.Fatalf("with skip: %v, %d bytes of %d", err, len(got), len(want)+len(rest))
@@ -229,7 +240,12 @@ func TestReplayFileChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file, _ := writeMDF(t, records)
-			s := openSystem(t, ReplayConfig{Path: file, RUs: 2, Packing: 1, CRC: true})
+			s := openSystem(t, ReplayConfig{
+				Path:    file,
+				RUs:     2,
+				Packing: 1,
+				CRC:     true,
+			})
 			if _, err := s.next(nil); err != nil {
 				t.Fatal(err)
 			}

@@ -117,7 +117,12 @@ func (r *Replay) Next(ctx context.Context, dst []byte, b *Block) (err error) {
 		}
 		return io.EOF
 	}
-	*b = Block{MEP: r.mep, FirstEvent: r.event, Events: len(r.batch), MFPs: b.MFPs[:0]}
+	*b = Block{
+		MEP:        r.mep,
+		FirstEvent: r.event,
+		Events:     len(r.batch),
+		MFPs:       b.MFPs[:0],
+	}
 	r.tables(dst, b)
 	if err := r.split(dst, b); err != nil {
 		r.ended = true
@@ -193,7 +198,11 @@ func (r *Replay) tables(dst []byte, b *Block) {
 		clear(sizes)
 		source := uint16(r.cfg.RU*streams + s)
 		event.PutMFPHeader(place, event.MFPHeader{
-			N: n, Size: uint32(size), FirstEvent: b.FirstEvent, Source: source, Align: containerAlign,
+			N:          n,
+			Size:       uint32(size),
+			FirstEvent: b.FirstEvent,
+			Source:     source,
+			Align:      containerAlign,
 		})
 		r.starts[s] = b.Size
 		r.ends[s] = b.Size + event.MFPHeaderSize(n)

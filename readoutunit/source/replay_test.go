@@ -122,7 +122,12 @@ func TestReplaySample(t *testing.T) {
 	for _, rus := range []int{1, 2, 3, 4} {
 		for _, packing := range []int{1, 4, 10, 100} {
 			t.Run(fmt.Sprintf("rus=%d/packing=%d", rus, packing), func(t *testing.T) {
-				s := openSystem(t, ReplayConfig{Path: path, RUs: rus, Packing: packing, CRC: true})
+				s := openSystem(t, ReplayConfig{
+					Path:    path,
+					RUs:     rus,
+					Packing: packing,
+					CRC:     true,
+				})
 				got, err := s.all()
 				if !errors.Is(err, io.EOF) || !bytes.Equal(got, want) {
 					t.Fatalf("%v; %d bytes rebuilt, the file has %d", err, len(got), len(want))
@@ -145,7 +150,12 @@ func TestReplaySample(t *testing.T) {
 
 func TestReplayTooFewStreams(t *testing.T) {
 	path := samplePath(t)
-	_, err := OpenReplay(context0, ReplayConfig{Path: path, RUs: 1, Streams: 2, Packing: 1})
+	_, err := OpenReplay(context0, ReplayConfig{
+		Path:    path,
+		RUs:     1,
+		Streams: 2,
+		Packing: 1,
+	})
 	var ce *ConfigError
 	if !errors.As(err, &ce) {
 		t.Fatal(err)
@@ -156,12 +166,22 @@ func TestReplayTooFewStreams(t *testing.T) {
 		&least); scanErr != nil {
 		t.Fatal(err)
 	}
-	r, err := OpenReplay(context0, ReplayConfig{Path: path, RUs: 1, Streams: least, Packing: 1})
+	r, err := OpenReplay(context0, ReplayConfig{
+		Path:    path,
+		RUs:     1,
+		Streams: least,
+		Packing: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if _, err := OpenReplay(context0, ReplayConfig{Path: path, RUs: 1, Streams: least - 1, Packing: 1}); !errors.As(err,
+	if _, err := OpenReplay(context0, ReplayConfig{
+		Path:    path,
+		RUs:     1,
+		Streams: least - 1,
+		Packing: 1,
+	}); !errors.As(err,
 		&ce) {
 		t.Errorf("one stream less is accepted: %v", err)
 	}
@@ -174,8 +194,14 @@ func TestReplayLoops(t *testing.T) {
 		events := rapid.IntRange(1, 40).Draw(rt, "events")
 		rus := rapid.IntRange(1, 3).Draw(rt, "rus")
 		file, parts := writeMDF(t, genRecords(rt, records))
-		s := openSystem(t, ReplayConfig{Path: file, RUs: rus, Packing: packing, Loop: true, Events: uint64(events),
-			CRC: true})
+		s := openSystem(t, ReplayConfig{
+			Path:    file,
+			RUs:     rus,
+			Packing: packing,
+			Loop:    true,
+			Events:  uint64(events),
+			CRC:     true,
+		})
 		got, err := s.all()
 		if !errors.Is(err, io.EOF) {
 			rt.Fatal(err)
@@ -200,7 +226,13 @@ func TestReplayLoops(t *testing.T) {
 }
 
 func TestReplayDoesNotAllocate(t *testing.T) {
-	r, err := OpenReplay(context0, ReplayConfig{Path: samplePath(t), RUs: 1, Packing: 4, Loop: true, CRC: true})
+	r, err := OpenReplay(context0, ReplayConfig{
+		Path:    samplePath(t),
+		RUs:     1,
+		Packing: 4,
+		Loop:    true,
+		CRC:     true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +249,12 @@ func TestReplayDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkReplay(b *testing.B) {
-	r, err := OpenReplay(context0, ReplayConfig{Path: samplePath(b), RUs: 1, Packing: 10, Loop: true})
+	r, err := OpenReplay(context0, ReplayConfig{
+		Path:    samplePath(b),
+		RUs:     1,
+		Packing: 10,
+		Loop:    true,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -127,8 +127,12 @@ func (c *catalog) add(r event.Record, offset int64) error {
 		return err
 	}
 	ref := recordRef{
-		offset: offset, size: uint32(len(r)), banks: uint16(banks), header: uint16(r.HeaderSize()),
-		bank: uint32(recordBankSize(r.HeaderSize(), banks)), skipped: c.tailRecords,
+		offset:  offset,
+		size:    uint32(len(r)),
+		banks:   uint16(banks),
+		header:  uint16(r.HeaderSize()),
+		bank:    uint32(recordBankSize(r.HeaderSize(), banks)),
+		skipped: c.tailRecords,
 	}
 	if c.tailRecords > 0 {
 		c.gaps = append(c.gaps, c.tailBytes)
@@ -203,8 +207,11 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 		t.sum[id] += uint32(len(c.Raw()))
 		if t.sum[id] > maxContainer && err == nil {
 			err = &event.FormatError{
-				Format: event.FormatMDF, Field: "bank", Record: event.NoRecord, Offset: int64(r.HeaderSize() + c.Offset()),
-				Err: event.ErrRange,
+				Format: event.FormatMDF,
+				Field:  "bank",
+				Record: event.NoRecord,
+				Offset: int64(r.HeaderSize() + c.Offset()),
+				Err:    event.ErrRange,
 				Reason: fmt.Sprintf("the banks of type %v and source %d have more than the %d bytes that a fragment can hold",
 					c.Bank().Type(), c.Bank().SourceID(), maxContainer),
 			}
@@ -215,7 +222,11 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 	}
 	if most := (event.MaxBankData - r.HeaderSize()) / 2; banks > most && err == nil {
 		err = &event.FormatError{
-			Format: event.FormatMDF, Field: "number of banks", Record: event.NoRecord, Offset: 0, Err: event.ErrRange,
+			Format: event.FormatMDF,
+			Field:  "number of banks",
+			Record: event.NoRecord,
+			Offset: 0,
+			Err:    event.ErrRange,
 			Reason: fmt.Sprintf("%d banks are more than the %d that a replayed record can have", banks, most),
 		}
 	}

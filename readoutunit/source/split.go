@@ -88,7 +88,10 @@ func (r *Replay) guard(former bool, err *error) {
 // shortened is the error of a fault in the mapping.
 func (r *Replay) shortened(fault any) error {
 	bad := &BadRecordError{
-		File: r.cfg.Path, Record: event.NoRecord, Offset: r.file.at(fault), Err: ErrChanged,
+		File:   r.cfg.Path,
+		Record: event.NoRecord,
+		Offset: r.file.at(fault),
+		Err:    ErrChanged,
 		Reason: ErrChanged.Error() + ": it became shorter",
 	}
 	if r.cat != nil {
@@ -104,7 +107,10 @@ func (r *Replay) shortened(fault any) error {
 // changed is the error of a record that is no longer what it was at open. index is that in the catalog.
 func (r *Replay) changed(ref recordRef, index int) error {
 	return &BadRecordError{
-		File: r.cfg.Path, Record: r.recordIndex(index), Offset: ref.offset, Err: ErrChanged,
+		File:   r.cfg.Path,
+		Record: r.recordIndex(index),
+		Offset: ref.offset,
+		Err:    ErrChanged,
 		Reason: ErrChanged.Error() + ": its banks are not those found at open",
 	}
 }

@@ -42,7 +42,12 @@ func (c *counters) add(r Run, sum *tally) {
 
 func (c *counters) stats() Stats {
 	return Stats{
-		Blocks: c.blocks.Load(), MFPs: c.mfps.Load(), Events: c.events.Load(), Bytes: c.bytes.Load(),
-		SkippedRecords: c.skippedRecords.Load(), SkippedBytes: c.skippedBytes.Load(), Loops: c.loops.Load(),
+		Blocks:         c.blocks.Load(),
+		MFPs:           c.mfps.Load(),
+		Events:         c.events.Load(),
+		Bytes:          c.bytes.Load(),
+		SkippedRecords: c.skippedRecords.Load(),
+		SkippedBytes:   c.skippedBytes.Load(),
+		Loops:          c.loops.Load(),
 	}
 }

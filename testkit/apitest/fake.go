@@ -61,8 +61,13 @@ func New(opt Options) *Fake {
 	if opt.Begin.IsZero() {
 		opt.Begin = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	}
-	f := &Fake{Journal: journal.New(1000, 0), opt: opt, since: opt.Begin, moved: make(chan struct{}),
-		excluded: map[string]bool{}}
+	f := &Fake{
+		Journal:  journal.New(1000, 0),
+		opt:      opt,
+		since:    opt.Begin,
+		moved:    make(chan struct{}),
+		excluded: map[string]bool{},
+	}
 	f.closing, f.close = context.WithCancel(context.Background())
 	if opt.Past {
 		f.runs = past(opt.Begin)
@@ -100,8 +105,13 @@ func (f *Fake) Tick() {
 		f.built++
 	}
 	if f.tick%50 == 0 {
-		f.tell(&ecsv1.Event{Kind: "log", Component: "control", Text: fmt.Sprintf("tick %d of a partition that is none",
-			f.tick), Severity: ecsv1.Severity_SEVERITY_INFO})
+		f.tell(&ecsv1.Event{
+			Kind:      "log",
+			Component: "control",
+			Text: fmt.Sprintf("tick %d of a partition that is none",
+				f.tick),
+			Severity: ecsv1.Severity_SEVERITY_INFO,
+		})
 	}
 }
 
@@ -128,8 +138,12 @@ func (f *Fake) FSM() *ecsv1.FSM {
 	node := []*ecsv1.Argument{{Name: "node", Type: "node", Help: "which node", Required: true}}
 	for _, t := range fsm.Transitions() {
 		d := &ecsv1.CommandDescription{
-			Name: t.Command.String(), Help: help[t.Command], Via: t.Via.String(), To: t.To.String(),
-			Timeout: durationpb.New(t.Timeout), Forced: t.Forced,
+			Name:        t.Command.String(),
+			Help:        help[t.Command],
+			Via:         t.Via.String(),
+			To:          t.To.String(),
+			Timeout:     durationpb.New(t.Timeout),
+			Forced:      t.Forced,
 			Destructive: t.Command == fsm.Stop || t.Command == fsm.Reset || t.Command == fsm.Unload,
 		}
 		for _, s := range fsm.States() {
@@ -155,11 +169,21 @@ func (f *Fake) FSM() *ecsv1.FSM {
 	}
 	running := []string{fsm.NotReady.String(), fsm.Ready.String(), fsm.Running.String(), fsm.Paused.String()}
 	return &ecsv1.FSM{States: out.States, Commands: append(out.Commands,
-		&ecsv1.CommandDescription{Name: "exclude",
-			Help: "Take a node out: its builder unit while running, all of it otherwise.", Arguments: node,
-			Timeout: durationpb.New(5 * time.Second), AllowedIn: running, Destructive: true},
-		&ecsv1.CommandDescription{Name: "include", Help: "Take an excluded node in again.", Arguments: node,
-			Timeout: durationpb.New(5 * time.Second), AllowedIn: running},
+		&ecsv1.CommandDescription{
+			Name:        "exclude",
+			Help:        "Take a node out: its builder unit while running, all of it otherwise.",
+			Arguments:   node,
+			Timeout:     durationpb.New(5 * time.Second),
+			AllowedIn:   running,
+			Destructive: true,
+		},
+		&ecsv1.CommandDescription{
+			Name:      "include",
+			Help:      "Take an excluded node in again.",
+			Arguments: node,
+			Timeout:   durationpb.New(5 * time.Second),
+			AllowedIn: running,
+		},
 	)}
 }
 
@@ -251,7 +275,12 @@ var broken = []string{`"nodse" is no setting, the nearest is "nodes"`,
 	"slot-size 1024 is too small for MEPs of 4000 events"}
 
 func (f *Fake) answer(message string, already bool) *ecsv1.CommandResponse {
-	return &ecsv1.CommandResponse{State: f.state.String(), Already: already, Run: f.run.GetNumber(), Message: message}
+	return &ecsv1.CommandResponse{
+		State:   f.state.String(),
+		Already: already,
+		Run:     f.run.GetNumber(),
+		Message: message,
+	}
 }
 
 // begin starts a transition; its end closes the channel. The caller holds mu.
@@ -305,8 +334,13 @@ func (f *Fake) enter(s fsm.State) {
 	f.state = s
 	f.change++
 	f.since = f.now()
-	f.tell(&ecsv1.Event{Kind: "state", Component: "partition", State: s.String(), Text: "the partition is " + s.String(),
-		Severity: ecsv1.Severity_SEVERITY_INFO})
+	f.tell(&ecsv1.Event{
+		Kind:      "state",
+		Component: "partition",
+		State:     s.String(),
+		Text:      "the partition is " + s.String(),
+		Severity:  ecsv1.Severity_SEVERITY_INFO,
+	})
 	close(f.moved)
 	f.moved = make(chan struct{})
 }
@@ -329,8 +363,13 @@ func (f *Fake) exclude(user string, req *ecsv1.CommandRequest) *ecsv1.CommandRes
 		delete(f.excluded, node)
 	}
 	f.change++
-	f.tell(&ecsv1.Event{Kind: req.GetCommand() + "d", Component: node, Text: node + " was " + req.GetCommand() + "d",
-		Severity: ecsv1.Severity_SEVERITY_WARNING, User: user})
+	f.tell(&ecsv1.Event{
+		Kind:      req.GetCommand() + "d",
+		Component: node,
+		Text:      node + " was " + req.GetCommand() + "d",
+		Severity:  ecsv1.Severity_SEVERITY_WARNING,
+		User:      user,
+	})
 	return f.answer(node+" is "+req.GetCommand()+"d", false)
 }
 
@@ -340,11 +379,19 @@ func (f *Fake) Lose(node string) {
 	defer f.mu.Unlock()
 	f.moving++
 	f.fault = &ecsv1.Cause{
-		Component: node, What: "its process is gone", Evidence: "no echo for 3s, 14 writes open", Code: "process_lost",
-		At: timestamppb.New(f.now()),
+		Component: node,
+		What:      "its process is gone",
+		Evidence:  "no echo for 3s, 14 writes open",
+		Code:      "process_lost",
+		At:        timestamppb.New(f.now()),
 	}
-	f.tell(&ecsv1.Event{Kind: "fault", Component: node, Text: node +
-		": its process is gone (no echo for 3s, 14 writes open)", Severity: ecsv1.Severity_SEVERITY_ERROR})
+	f.tell(&ecsv1.Event{
+		Kind:      "fault",
+		Component: node,
+		Text: node +
+			": its process is gone (no echo for 3s, 14 writes open)",
+		Severity: ecsv1.Severity_SEVERITY_ERROR,
+	})
 	if f.run != nil && f.run.GetVerdict() == ecsv1.Verdict_VERDICT_UNSPECIFIED {
 		f.run.StopBegun, f.run.Cause = timestamppb.New(f.now()), f.fault
 		f.endRun(ecsv1.Verdict_VERDICT_ABORTED, "fault")

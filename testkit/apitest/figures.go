@@ -34,19 +34,33 @@ func (f *Fake) building() bool {
 
 func (f *Fake) newRun(user string, req *ecsv1.CommandRequest) {
 	f.run = &ecsv1.Run{
-		Number: f.run.GetNumber() + 1, StartedBy: user, StartBegun: timestamppb.New(f.now()), Configuration: f.config,
+		Number:            f.run.GetNumber() + 1,
+		StartedBy:         user,
+		StartBegun:        timestamppb.New(f.now()),
+		Configuration:     f.config,
 		ConfigurationHash: hash(f.config),
-		Nodes:             f.Names(), Remark: req.GetArguments()["remark"], Scan: req.GetArguments()["scan"],
-		Versions: map[string]string{"control": "fake"},
+		Nodes:             f.Names(),
+		Remark:            req.GetArguments()["remark"],
+		Scan:              req.GetArguments()["scan"],
+		Versions:          map[string]string{"control": "fake"},
 	}
-	f.tell(&ecsv1.Event{Kind: "run", Component: "partition", Text: fmt.Sprintf("run %d begins", f.run.GetNumber()),
-		Severity: ecsv1.Severity_SEVERITY_INFO, User: user})
+	f.tell(&ecsv1.Event{
+		Kind:      "run",
+		Component: "partition",
+		Text:      fmt.Sprintf("run %d begins", f.run.GetNumber()),
+		Severity:  ecsv1.Severity_SEVERITY_INFO,
+		User:      user,
+	})
 	f.put(f.run)
 }
 
 func (f *Fake) endRun(v ecsv1.Verdict, end string) {
-	f.tell(&ecsv1.Event{Kind: "run", Component: "partition", Text: fmt.Sprintf("run %d ended: %s", f.run.GetNumber(), end),
-		Severity: ecsv1.Severity_SEVERITY_INFO})
+	f.tell(&ecsv1.Event{
+		Kind:      "run",
+		Component: "partition",
+		Text:      fmt.Sprintf("run %d ended: %s", f.run.GetNumber(), end),
+		Severity:  ecsv1.Severity_SEVERITY_INFO,
+	})
 	f.run.Verdict, f.run.End, f.run.StopDone = v, end, timestamppb.New(f.now())
 	total(f.run, f.built)
 	f.put(f.run)
@@ -83,29 +97,53 @@ func (f *Fake) Status() *ecsv1.PartitionStatus {
 			}
 		}
 	}
-	root := &ecsv1.Component{Name: "partition", Kind: "partition", State: stable, InBetween: between, Included: true,
-		Degraded: len(f.excluded) > 0,
-		InError:  f.state == fsm.Error, Cause: f.fault}
+	root := &ecsv1.Component{
+		Name:      "partition",
+		Kind:      "partition",
+		State:     stable,
+		InBetween: between,
+		Included:  true,
+		Degraded:  len(f.excluded) > 0,
+		InError:   f.state == fsm.Error,
+		Cause:     f.fault,
+	}
 	if f.state != fsm.Offline {
-		root.Children = append(root.Children, &ecsv1.Component{Name: "tagnet", Kind: "tagnet", State: stable,
-			InBetween: between, Included: true,
-			Loss: "essential", Facts: map[string]string{"node": "n0"}})
+		root.Children = append(root.Children, &ecsv1.Component{
+			Name:      "tagnet",
+			Kind:      "tagnet",
+			State:     stable,
+			InBetween: between,
+			Included:  true,
+			Loss:      "essential",
+			Facts:     map[string]string{"node": "n0"},
+		})
 		for i, n := range f.Names() {
 			root.Children = append(root.Children, f.node(i, n, stable, between))
 		}
 	}
 	return &ecsv1.PartitionStatus{
-		Root: root, Run: f.run.GetNumber(), Allowed: f.allowed(), Configuration: f.config, ConfigurationHash: hash(f.config),
-		Version: "fake",
-		Since:   timestamppb.New(f.since), Change: f.change,
+		Root:              root,
+		Run:               f.run.GetNumber(),
+		Allowed:           f.allowed(),
+		Configuration:     f.config,
+		ConfigurationHash: hash(f.config),
+		Version:           "fake",
+		Since:             timestamppb.New(f.since),
+		Change:            f.change,
 	}
 }
 
 func (f *Fake) node(i int, n, stable, between string) *ecsv1.Component {
-	c := &ecsv1.Component{Name: n, Kind: "node", State: stable, InBetween: between, Included: !f.excluded[n],
-		Loss: "at-least 3 of 4",
+	c := &ecsv1.Component{
+		Name:      n,
+		Kind:      "node",
+		State:     stable,
+		InBetween: between,
+		Included:  !f.excluded[n],
+		Loss:      "at-least 3 of 4",
 		Facts: map[string]string{"address": fmt.Sprintf("10.0.0.%d:7946", i+1), "version": "fake",
-			"host": fmt.Sprintf("host%d", i), "memory": "8.0 GiB"}}
+			"host": fmt.Sprintf("host%d", i), "memory": "8.0 GiB"},
+	}
 	if f.state == fsm.Error {
 		c.State, c.InBetween = fsm.Ready.String(), "" // healthy ones are parked
 		if f.fault.GetComponent() == n {
@@ -113,9 +151,14 @@ func (f *Fake) node(i int, n, stable, between string) *ecsv1.Component {
 		}
 	}
 	for _, kind := range []string{"readout", "builder"} {
-		c.Children = append(c.Children, &ecsv1.Component{Name: fmt.Sprintf("%s unit %d", kind, i), Kind: kind,
-			State: c.GetState(), InBetween: c.GetInBetween(),
-			InError: c.GetInError(), Included: c.GetIncluded() || kind == "readout" && f.state == fsm.Running})
+		c.Children = append(c.Children, &ecsv1.Component{
+			Name:      fmt.Sprintf("%s unit %d", kind, i),
+			Kind:      kind,
+			State:     c.GetState(),
+			InBetween: c.GetInBetween(),
+			InError:   c.GetInError(),
+			Included:  c.GetIncluded() || kind == "readout" && f.state == fsm.Running,
+		})
 	}
 	return c
 }
@@ -126,9 +169,11 @@ func (f *Fake) Snapshot(history int) *ecsv1.Snapshot {
 	const kept = 120 // samples: a minute in which nothing changed
 	for i := min(history, kept); i > 0; i-- {
 		s.History = append(s.History, &ecsv1.Sample{
-			At: timestamppb.New(s.GetAt().AsTime().Add(-time.Duration(i) * 500 * time.Millisecond)), Run: s.GetRun(),
-			EventRateHz: s.GetTotal().GetEventRateHz(), ThroughputBytesPerS: s.GetTotal().GetThroughputBytesPerS(),
-			MepsInFlight: s.GetTotal().GetMepsInFlight(),
+			At:                  timestamppb.New(s.GetAt().AsTime().Add(-time.Duration(i) * 500 * time.Millisecond)),
+			Run:                 s.GetRun(),
+			EventRateHz:         s.GetTotal().GetEventRateHz(),
+			ThroughputBytesPerS: s.GetTotal().GetThroughputBytesPerS(),
+			MepsInFlight:        s.GetTotal().GetMepsInFlight(),
 		})
 	}
 	return s
@@ -137,12 +182,26 @@ func (f *Fake) Snapshot(history int) *ecsv1.Snapshot {
 func (f *Fake) snapshot() *ecsv1.Snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := &ecsv1.Snapshot{At: timestamppb.New(f.now()), State: f.state.String(), Total: &ecsv1.Figures{},
-		Latency: &ecsv1.Latency{}, Scheduler: &ecsv1.Scheduler{State: "idle", Node: "n0"}}
+	s := &ecsv1.Snapshot{
+		At:        timestamppb.New(f.now()),
+		State:     f.state.String(),
+		Total:     &ecsv1.Figures{},
+		Latency:   &ecsv1.Latency{},
+		Scheduler: &ecsv1.Scheduler{State: "idle", Node: "n0"},
+	}
 	for i, n := range f.Names() {
-		s.Nodes = append(s.Nodes, &ecsv1.NodeFigures{Name: n, State: f.state.String(), Readout: true, RuIndex: uint32(i),
-			Builder: true, BuIndex: uint32(i),
-			MaxRssBytes: uint64(200+10*i) << 20, ReportAgeMs: uint64(50 + 40*i), ClockOffsetUs: int64(3*i - 4), Cpus: 0.02})
+		s.Nodes = append(s.Nodes, &ecsv1.NodeFigures{
+			Name:          n,
+			State:         f.state.String(),
+			Readout:       true,
+			RuIndex:       uint32(i),
+			Builder:       true,
+			BuIndex:       uint32(i),
+			MaxRssBytes:   uint64(200+10*i) << 20,
+			ReportAgeMs:   uint64(50 + 40*i),
+			ClockOffsetUs: int64(3*i - 4),
+			Cpus:          0.02,
+		})
 	}
 	if f.state == fsm.Offline {
 		s.Nodes = nil
@@ -164,9 +223,15 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 	}
 	rate := eventsPerTick / tickTime.Seconds() * wave
 	s.Total = &ecsv1.Figures{
-		EventRateHz: rate, ThroughputBytesPerS: rate * bytesPerEvent, EventsBuilt: built, EventsIncomplete: f.built / 100 * 3,
-		MepsInFlight: 6 + f.tick%5,
-		BytesBuilt:   built * bytesPerEvent, ChunksSent: built * 3, ChunksResent: f.built * 2, MepsBuilt: built / packing,
+		EventRateHz:         rate,
+		ThroughputBytesPerS: rate * bytesPerEvent,
+		EventsBuilt:         built,
+		EventsIncomplete:    f.built / 100 * 3,
+		MepsInFlight:        6 + f.tick%5,
+		BytesBuilt:          built * bytesPerEvent,
+		ChunksSent:          built * 3,
+		ChunksResent:        f.built * 2,
+		MepsBuilt:           built / packing,
 	}
 	for i, node := range s.GetNodes() {
 		node.SentBytesPerS, node.BuiltBytesPerS = rate*bytesPerEvent/float64(n), rate*bytesPerEvent/float64(n)
@@ -180,12 +245,20 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 		}
 		for j := range f.opt.Nodes {
 			share := (1 + 0.1*math.Sin(float64(3*i+5*j))) / float64(n*n)
-			s.Traffic = append(s.Traffic, &ecsv1.Traffic{Ru: uint32(i), Bu: uint32(j),
-				Bytes:     uint64(float64(built) * bytesPerEvent * share),
-				BytesPerS: rate * bytesPerEvent * share, ChunksResent: f.built * uint64(i*j) / 50})
+			s.Traffic = append(s.Traffic, &ecsv1.Traffic{
+				Ru:           uint32(i),
+				Bu:           uint32(j),
+				Bytes:        uint64(float64(built) * bytesPerEvent * share),
+				BytesPerS:    rate * bytesPerEvent * share,
+				ChunksResent: f.built * uint64(i*j) / 50,
+			})
 		}
-		s.Holders = append(s.Holders, &ecsv1.Holder{Ru: uint32(i), Epochs: f.built * uint64(i+1), ByUsP50: int64(20 + 15*i),
-			ByUsP99: int64(200 + 150*i)})
+		s.Holders = append(s.Holders, &ecsv1.Holder{
+			Ru:      uint32(i),
+			Epochs:  f.built * uint64(i+1),
+			ByUsP50: int64(20 + 15*i),
+			ByUsP99: int64(200 + 150*i),
+		})
 	}
 	f.steps(s)
 	for i, edge := 0, int64(250); i < 12; i, edge = i+1, edge*3/2 {
@@ -194,19 +267,30 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 		}
 	}
 	s.Latency.P50Us, s.Latency.P99Us, s.Latency.P999Us, s.Latency.MaxUs = 1400, 5200, 9800, 21_300
-	s.Scheduler = &ecsv1.Scheduler{State: "running", WaitingFor: "slots",
-		Counters: map[string]uint64{"tokens": built / packing, "cycles": f.built}, Node: "n0"}
+	s.Scheduler = &ecsv1.Scheduler{
+		State:      "running",
+		WaitingFor: "slots",
+		Counters:   map[string]uint64{"tokens": built / packing, "cycles": f.built},
+		Node:       "n0",
+	}
 	for i, name := range f.Names() {
-		s.Scheduler.Slots = append(s.Scheduler.Slots, &ecsv1.SlotUse{Bu: uint32(i), Used: (f.tick + uint64(i)) % 9, Slots: 8,
-			Excluded: f.excluded[name]})
+		s.Scheduler.Slots = append(s.Scheduler.Slots, &ecsv1.SlotUse{
+			Bu:       uint32(i),
+			Used:     (f.tick + uint64(i)) % 9,
+			Slots:    8,
+			Excluded: f.excluded[name],
+		})
 	}
 	if f.tick%200 >= 100 && f.opt.Nodes > 1 {
 		last := name(f.opt.Nodes - 1)
-		s.Alarms = append(s.Alarms, &ecsv1.Alarm{Rule: "slow-source", Component: last,
-			Severity: ecsv1.Severity_SEVERITY_WARNING,
-			What:     "readout unit " + last[1:] + " holds phases: its source gives 40 % of the rate of the others",
-			Advice:   "look at what feeds " + last + ", and at its processor",
-			Since:    timestamppb.New(f.opt.Begin.Add(tickTime * 100))})
+		s.Alarms = append(s.Alarms, &ecsv1.Alarm{
+			Rule:      "slow-source",
+			Component: last,
+			Severity:  ecsv1.Severity_SEVERITY_WARNING,
+			What:      "readout unit " + last[1:] + " holds phases: its source gives 40 % of the rate of the others",
+			Advice:    "look at what feeds " + last + ", and at its processor",
+			Since:     timestamppb.New(f.opt.Begin.Add(tickTime * 100)),
+		})
 	}
 }
 
@@ -222,9 +306,15 @@ func (f *Fake) steps(s *ecsv1.Snapshot) {
 		at := s.GetAt().AsTime().UnixMicro() - int64(back+1)*phase
 		for i := range n {
 			begin := at + int64(30*i)
-			s.Timeline = append(s.Timeline, &ecsv1.PhaseStep{Ru: uint32(i), Phase: p, Bu: int32((i + int(p)) % n),
-				Mep:     p / uint64(n),
-				BeginUs: begin, SentUs: begin + 1200 + int64((i*7+int(p)*3)%5)*100, ReleasedUs: at + 1900})
+			s.Timeline = append(s.Timeline, &ecsv1.PhaseStep{
+				Ru:         uint32(i),
+				Phase:      p,
+				Bu:         int32((i + int(p)) % n),
+				Mep:        p / uint64(n),
+				BeginUs:    begin,
+				SentUs:     begin + 1200 + int64((i*7+int(p)*3)%5)*100,
+				ReleasedUs: at + 1900,
+			})
 		}
 	}
 }

@@ -150,14 +150,21 @@ func past(begin time.Time) []*ecsv1.Run {
 	for i, k := range kinds {
 		at := begin.Add(time.Duration(i-len(kinds)) * 10 * time.Minute)
 		r := &ecsv1.Run{
-			Number: uint32(i + 1), Verdict: k.verdict, StartedBy: "alice", End: k.end, Cause: k.cause,
+			Number:     uint32(i + 1),
+			Verdict:    k.verdict,
+			StartedBy:  "alice",
+			End:        k.end,
+			Cause:      k.cause,
 			Nodes:      []string{"n0", "n1", "n2", "n3"},
-			StartBegun: timestamppb.New(at), StartDone: timestamppb.New(at.Add(400 * time.Millisecond)),
-			StopBegun: timestamppb.New(at.Add(5 * time.Minute)), StopDone: timestamppb.New(at.Add(5*time.Minute +
+			StartBegun: timestamppb.New(at),
+			StartDone:  timestamppb.New(at.Add(400 * time.Millisecond)),
+			StopBegun:  timestamppb.New(at.Add(5 * time.Minute)),
+			StopDone: timestamppb.New(at.Add(5*time.Minute +
 				300*time.Millisecond)),
-			Configuration: "nodes: 4\nduration: 5m\n", ConfigurationHash: hash("nodes: 4\nduration: 5m\n"),
-			Versions: map[string]string{"control": "fake", "n0": "fake", "n1": "fake", "n2": "fake", "n3": "fake"},
-			Remark:   "made up",
+			Configuration:     "nodes: 4\nduration: 5m\n",
+			ConfigurationHash: hash("nodes: 4\nduration: 5m\n"),
+			Versions:          map[string]string{"control": "fake", "n0": "fake", "n1": "fake", "n2": "fake", "n3": "fake"},
+			Remark:            "made up",
 		}
 		if k.end == "stopped" {
 			r.StoppedBy = "bob"

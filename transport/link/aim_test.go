@@ -179,7 +179,12 @@ func (w *wire) run() {
 
 func newWire(t testing.TB, seed uint64, direct bool, faults [3]int) *wire {
 	cfg := Config{Pad: true, Congestion: true, MaxDatagram: 1040 + int(seed%2000)}
-	w := &wire{duo: newDuo(t, cfg), direct: direct, rng: rand.New(rand.NewPCG(seed, 1)), faults: faults}
+	w := &wire{
+		duo:    newDuo(t, cfg),
+		direct: direct,
+		rng:    rand.New(rand.NewPCG(seed, 1)),
+		faults: faults,
+	}
 	if seed%2 == 0 {
 		StartLanes(^uint32(0)-uint32(seed%200), w.core[0], w.core[1])
 	}

@@ -185,7 +185,12 @@ type flow struct {
 }
 
 func newFlow(t *testing.T, window int, born int64) *flow {
-	d := newDuo(t, Config{Congestion: true, Credit: window, Ring: 4096, EchoEvery: window / 6})
+	d := newDuo(t, Config{
+		Congestion: true,
+		Credit:     window,
+		Ring:       4096,
+		EchoEvery:  window / 6,
+	})
 	return &flow{duo: d, born: born}
 }
 
@@ -259,8 +264,15 @@ func TestLinksShareABottleneck(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("room %d, late %d ms, delay %d µs", tc.room, tc.late/1e6, tc.base/1000), func(t *testing.T) {
 			// 1 Gbit/s
-			b := &bottleneck{rng: rand.New(rand.NewPCG(1, 1)), tick: 12_000, room: tc.room, delay: 20_000 + tc.base, now: 1e9,
-				lost: make([]int, 2), taken: make([]int, 2)}
+			b := &bottleneck{
+				rng:   rand.New(rand.NewPCG(1, 1)),
+				tick:  12_000,
+				room:  tc.room,
+				delay: 20_000 + tc.base,
+				now:   1e9,
+				lost:  make([]int, 2),
+				taken: make([]int, 2),
+			}
 			flows := []*flow{newFlow(t, window, 0), newFlow(t, window, 1e9+tc.late)}
 			b.run(flows, 1e9+tc.late+0.6e9) // to find their pace
 			b.lost, b.taken = make([]int, 2), make([]int, 2)

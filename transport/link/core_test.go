@@ -206,7 +206,12 @@ func TestResponsesOfABadPeerAreBounded(t *testing.T) {
 	var errs int
 	for i := range uint32(3000) {
 		putHeader(b, header{view: 0x0203, seq: goldenSeq + i})
-		f := writeFrame{tx: 1024 + i, window: 2, gen: 7, total: 7}
+		f := writeFrame{
+			tx:     1024 + i,
+			window: 2,
+			gen:    7,
+			total:  7,
+		}
 		putWriteHeader(b[headerSize:], &f, 7)
 		if d.core[1].Receive(1, b) != nil {
 			errs++

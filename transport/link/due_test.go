@@ -11,7 +11,12 @@ import (
 // the window is open. What is due then is nothing: whoever sends for as long as something is would send for ever (issue
 // 11, row 1).
 func TestDueWithoutTransactions(t *testing.T) {
-	d := newDuo(t, Config{Credit: 712, Ring: 2048, Piggyback: true, EchoEvery: 118})
+	d := newDuo(t, Config{
+		Credit:    712,
+		Ring:      2048,
+		Piggyback: true,
+		EchoEvery: 118,
+	})
 	d.drop = func(from int, b []byte) bool { return from == 1 && b[1]&^flagWaits == laneResponses }
 	c := d.core[0]
 	pieces := []Piece{{Ref: d.ref[0], Data: pattern(850, 1)}, {Ref: d.ref[0], Data: pattern(850, 2)}} // a datagram each

@@ -77,7 +77,13 @@ func exportTo(t testing.TB, mem []byte) (*shmem.Table, shmem.Ref) {
 
 func (d *duo) write(e int, off uint32, data []byte, cookie uint64) {
 	d.t.Helper()
-	if !d.core[e].Write(Write{Ref: d.ref[e], Offset: off, Data: data, Imm: cookie, Cookie: cookie}) {
+	if !d.core[e].Write(Write{
+		Ref:    d.ref[e],
+		Offset: off,
+		Data:   data,
+		Imm:    cookie,
+		Cookie: cookie,
+	}) {
 		d.t.Fatalf("the request queue is full at write %d", cookie)
 	}
 }

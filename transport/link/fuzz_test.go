@@ -29,10 +29,20 @@ func FuzzReceive(f *testing.F) {
 		const pages = 3
 		mem := bytes.Repeat([]byte{0xA5}, pages*shmem.PageSize)
 		table, ref := exportTo(t, mem)
-		c := New(Config{View: 0x0203, MaxDatagram: 1415, Peer: 1, Table: table})
+		c := New(Config{
+			View:        0x0203,
+			MaxDatagram: 1415,
+			Peer:        1,
+			Table:       table,
+		})
 		StartLanes(goldenSeq, c)
 		for i := range 4 {
-			c.Write(Write{Ref: ref, Data: make([]byte, 2000*i), Cookie: uint64(i), Dmove: i == 1})
+			c.Write(Write{
+				Ref:    ref,
+				Data:   make([]byte, 2000*i),
+				Cookie: uint64(i),
+				Dmove:  i == 1,
+			})
 			c.Signal([]byte{byte(i)})
 		}
 		c.Fence(9)

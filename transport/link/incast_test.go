@@ -20,8 +20,15 @@ func TestIncast(t *testing.T) {
 	}{{"1500", 60_000, 22, 700}, {"9000", 360_000, 4, 117}} {
 		t.Run(tc.name, func(t *testing.T) {
 			const n = 7
-			b := &bottleneck{rng: rand.New(rand.NewPCG(1, 1)), tick: tc.tick, room: tc.room, delay: 100_000, now: 1e9,
-				lost: make([]int, n), taken: make([]int, n)}
+			b := &bottleneck{
+				rng:   rand.New(rand.NewPCG(1, 1)),
+				tick:  tc.tick,
+				room:  tc.room,
+				delay: 100_000,
+				now:   1e9,
+				lost:  make([]int, n),
+				taken: make([]int, n),
+			}
 			var flows []*flow
 			for range n {
 				flows = append(flows, newFlow(t, tc.window, 0))

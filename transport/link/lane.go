@@ -54,8 +54,12 @@ type sendLane struct {
 }
 
 func newSendLane(ring, credit int) sendLane {
-	return sendLane{ring: make([]record, ring), mask: uint32(ring - 1), limit: uint32(credit),
-		repair: make([]uint32, 0, ring)}
+	return sendLane{
+		ring:   make([]record, ring),
+		mask:   uint32(ring - 1),
+		limit:  uint32(credit),
+		repair: make([]uint32, 0, ring),
+	}
 }
 
 // open reports whether one more new datagram may be sent: credit, and room in the peer's bitmap.

@@ -117,7 +117,13 @@ func TestPathThatShrinks(t *testing.T) {
 
 func shrinks(t *testing.T, full, window int, congestion bool) {
 	const base = 1168
-	d := newDuo(t, Config{MaxDatagram: full, Base: base, Credit: window, Congestion: congestion, Piggyback: congestion})
+	d := newDuo(t, Config{
+		MaxDatagram: full,
+		Base:        base,
+		Credit:      window,
+		Congestion:  congestion,
+		Piggyback:   congestion,
+	})
 	data := pattern(180_000, 1)
 	pieces := []Piece{{Ref: d.ref[0], Data: data[:900]}, {Ref: d.ref[0], Data: data[:900]}}
 	round := func(n int) {
@@ -195,7 +201,12 @@ func TestLossIsNoNarrowPath(t *testing.T) {
 		shrunk := 0
 		for seed := range uint64(Fewer(20)) {
 			rng := rand.New(rand.NewPCG(seed, 5))
-			d := newDuo(t, Config{MaxDatagram: 8940, Base: 1168, Congestion: true, Piggyback: true})
+			d := newDuo(t, Config{
+				MaxDatagram: 8940,
+				Base:        1168,
+				Congestion:  true,
+				Piggyback:   true,
+			})
 			d.drop = func(int, []byte) bool { return rng.Float64() < loss }
 			for i := range 20 {
 				d.write(0, 0, pattern(200_000, 1), uint64(i))

@@ -68,7 +68,10 @@ func newTraffic(t *testing.T, f simnet.Faults, seed uint64) *traffic {
 	}
 	// The grants leave a page free on either side, where nothing may ever be written.
 	tr.core, tr.granted = newCores(t, tr.memory, shmem.PageSize, link.Config{
-		MaxDatagram: maxDatagram, Pad: true, Piggyback: seed%2 == 1, Congestion: seed%4 >= 2,
+		MaxDatagram: maxDatagram,
+		Pad:         true,
+		Piggyback:   seed%2 == 1,
+		Congestion:  seed%4 >= 2,
 	})
 	tr.pair = simnet.NewPair(tr.core[0], tr.core[1], maxDatagram, f, seed)
 	tr.pair.After = tr.read
@@ -108,7 +111,13 @@ func (tr *traffic) load(e int, rng *rand.Rand) {
 		}
 		at := rng.IntN(len(noise) - int(n))
 		data := noise[at : at+int(n)]
-		w := link.Write{Ref: tr.granted[e], Offset: off, Data: data, Imm: cookie << 8, Cookie: cookie}
+		w := link.Write{
+			Ref:    tr.granted[e],
+			Offset: off,
+			Data:   data,
+			Imm:    cookie << 8,
+			Cookie: cookie,
+		}
 		tr.writes[e] = append(tr.writes[e], w)
 		tr.core[e].Write(w)
 		off += n
@@ -230,8 +239,11 @@ func TestEveryWriteIsPlacedOnceAtAnyLoss(t *testing.T) {
 	for seed := range n {
 		rng := rand.New(rand.NewPCG(uint64(seed), 1))
 		f := simnet.Faults{
-			Loss: 0.2 * rng.Float64(), Duplicate: 0.1 * rng.Float64(), Reorder: 0.3 * rng.Float64(),
-			Delay: time.Duration(rng.IntN(2000)) * time.Microsecond, Jitter: time.Duration(rng.IntN(500)) * time.Microsecond,
+			Loss:      0.2 * rng.Float64(),
+			Duplicate: 0.1 * rng.Float64(),
+			Reorder:   0.3 * rng.Float64(),
+			Delay:     time.Duration(rng.IntN(2000)) * time.Microsecond,
+			Jitter:    time.Duration(rng.IntN(500)) * time.Microsecond,
 		}
 		tr := newTraffic(t, f, uint64(seed))
 		tr.audit = seed%32 == 0
@@ -267,7 +279,13 @@ func TestEveryWriteIsPlacedOnceAtAnyLoss(t *testing.T) {
 
 // TestSameSeedSameRun holds what makes a failure worth reporting: it can be had again.
 func TestSameSeedSameRun(t *testing.T) {
-	f := simnet.Faults{Loss: 0.1, Duplicate: 0.1, Reorder: 0.3, Delay: time.Millisecond, Jitter: time.Millisecond}
+	f := simnet.Faults{
+		Loss:      0.1,
+		Duplicate: 0.1,
+		Reorder:   0.3,
+		Delay:     time.Millisecond,
+		Jitter:    time.Millisecond,
+	}
 	var runs [2]string
 	for i := range runs {
 		tr := newTraffic(t, f, 11)

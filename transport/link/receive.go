@@ -143,7 +143,11 @@ func (c *Core) place(f *writeFrame) string {
 			return "a write while every transaction id waits for an answer"
 		}
 		*t = inTx{
-			id: f.tx, used: true, total: f.total, base: f.base, ref: shmem.Ref{Window: f.window, Gen: f.gen},
+			id:    f.tx,
+			used:  true,
+			total: f.total,
+			base:  f.base,
+			ref:   shmem.Ref{Window: f.window, Gen: f.gen},
 			dmove: f.flags&flagDmove != 0,
 		}
 	}
@@ -181,7 +185,13 @@ func (c *Core) landed(t *inTx, f *writeFrame, n uint32) {
 		return
 	}
 	t.state = txPlaced
-	c.event(Event{Kind: Placed, Ref: t.ref, Offset: f.base, Length: f.total, Imm: f.imm})
+	c.event(Event{
+		Kind:   Placed,
+		Ref:    t.ref,
+		Offset: f.base,
+		Length: f.total,
+		Imm:    f.imm,
+	})
 	if !t.dmove {
 		c.respond(response{kind: frameDone, tx: f.tx})
 	}
@@ -191,7 +201,12 @@ func (c *Core) refuse(t *inTx, f *writeFrame, why Reason) {
 	t.state = txRefused
 	c.stats.ChunksRefused++
 	c.event(Event{
-		Kind: Refused, Reason: why, Ref: shmem.Ref{Window: f.window, Gen: f.gen}, Offset: f.base, Length: f.total, Imm: f.imm,
+		Kind:   Refused,
+		Reason: why,
+		Ref:    shmem.Ref{Window: f.window, Gen: f.gen},
+		Offset: f.base,
+		Length: f.total,
+		Imm:    f.imm,
 	})
 	if f.flags&flagDmove == 0 {
 		c.respond(response{kind: frameRefused, reason: why, tx: f.tx})

@@ -81,8 +81,12 @@ func dmoves(d *duo, n int, deadline int64) {
 	unit := unit(1415)
 	for i := range n {
 		w := Write{
-			Ref: d.ref[0], Offset: uint32(i % 100 * unit), Data: pattern(unit, byte(i)), Dmove: true, Deadline: deadline,
-			Cookie: uint64(i),
+			Ref:      d.ref[0],
+			Offset:   uint32(i % 100 * unit),
+			Data:     pattern(unit, byte(i)),
+			Dmove:    true,
+			Deadline: deadline,
+			Cookie:   uint64(i),
 		}
 		if !d.core[0].Write(w) {
 			d.t.Fatalf("no room for dmove %d", i)
@@ -147,7 +151,13 @@ func TestDmoveDiesAtItsTime(t *testing.T) {
 // TestRefusedDmoveIsToldToTheReceiverOnly: it has no response, so its writer learns nothing.
 func TestRefusedDmoveIsToldToTheReceiverOnly(t *testing.T) {
 	d := newDuo(t, Config{})
-	d.core[0].Write(Write{Ref: d.ref[0], Offset: duoGrant, Data: []byte("x"), Dmove: true, Cookie: 1})
+	d.core[0].Write(Write{
+		Ref:    d.ref[0],
+		Offset: duoGrant,
+		Data:   []byte("x"),
+		Dmove:  true,
+		Cookie: 1,
+	})
 	if !d.run(second) {
 		t.Fatal("stuck")
 	}

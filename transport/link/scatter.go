@@ -46,7 +46,13 @@ func (c *Core) placePieces(b []byte) (why Reason) {
 		n := uint32(len(p.Data))
 		dst, v := c.cfg.Table.Acquire(c.cfg.Peer, p.Ref, 0, n, shmem.AccessNwrite)
 		if v != 0 {
-			c.event(Event{Kind: Refused, Reason: Reason(v), Ref: p.Ref, Length: n, Imm: p.Imm})
+			c.event(Event{
+				Kind:   Refused,
+				Reason: Reason(v),
+				Ref:    p.Ref,
+				Length: n,
+				Imm:    p.Imm,
+			})
 			if why == 0 {
 				why = Reason(v)
 			}

@@ -188,8 +188,13 @@ func (c *Core) cut(o *op) {
 	}
 	n := min(len(o.Data)-o.cut, maxChunks*c.unit)
 	*t = outTx{
-		id: t.id + maxTx, live: true, dmove: o.Dmove, op: c.opCut,
-		data: o.Data[o.cut : o.cut+n], base: o.Offset + uint32(o.cut), chunks: uint16(chunksOf(n, c.unit)),
+		id:     t.id + maxTx,
+		live:   true,
+		dmove:  o.Dmove,
+		op:     c.opCut,
+		data:   o.Data[o.cut : o.cut+n],
+		base:   o.Offset + uint32(o.cut),
+		chunks: uint16(chunksOf(n, c.unit)),
 	}
 	o.cut += n
 	o.open++
@@ -207,7 +212,14 @@ func (c *Core) cutPieces(o *op, t *outTx) {
 		size += pieceHeader + len(o.pieces[n].Data)
 		n++
 	}
-	*t = outTx{id: t.id + maxTx, live: true, op: c.opCut, pieces: o.pieces[o.cut:n], size: size, chunks: 1}
+	*t = outTx{
+		id:     t.id + maxTx,
+		live:   true,
+		op:     c.opCut,
+		pieces: o.pieces[o.cut:n],
+		size:   size,
+		chunks: 1,
+	}
 	o.cut = n
 	o.open++
 	if n == len(o.pieces) {
@@ -287,8 +299,13 @@ func (c *Core) putChunk(b []byte, t *outTx, chunk int) int {
 func (c *Core) putChunkHead(b []byte, t *outTx, chunk, n int) {
 	o := &c.ops[t.op%maxOps]
 	f := writeFrame{
-		tx: t.id, window: o.Ref.Window, gen: o.Ref.Gen, base: t.base, total: uint32(len(t.data)), chunk: uint16(chunk),
-		imm: o.Imm,
+		tx:     t.id,
+		window: o.Ref.Window,
+		gen:    o.Ref.Gen,
+		base:   t.base,
+		total:  uint32(len(t.data)),
+		chunk:  uint16(chunk),
+		imm:    o.Imm,
 	}
 	if t.dmove {
 		f.flags = flagDmove
@@ -429,6 +446,11 @@ func (c *Core) finish(o *op) {
 	default:
 		c.stats.WritesRefused++
 	}
-	c.event(Event{Kind: Completed, Reason: o.reason, Cookie: o.Cookie, Length: uint32(min(len(o.Data), math.MaxUint32))})
+	c.event(Event{
+		Kind:   Completed,
+		Reason: o.reason,
+		Cookie: o.Cookie,
+		Length: uint32(min(len(o.Data), math.MaxUint32)),
+	})
 	c.retire()
 }

@@ -14,7 +14,13 @@ func TestWhatEndsUnheard(t *testing.T) {
 	if !c.Untold() || len(c.Events(nil)) != 1 || c.Untold() {
 		t.Error("a fence on an idle link is not told, or for ever")
 	}
-	c.Write(Write{Ref: d.ref[0], Data: []byte("x"), Dmove: true, Deadline: d.now - 1, Cookie: 2})
+	c.Write(Write{
+		Ref:      d.ref[0],
+		Data:     []byte("x"),
+		Dmove:    true,
+		Deadline: d.now - 1,
+		Cookie:   2,
+	})
 	if !c.Due() || c.Next(d.now, make([]byte, 1415)) != 0 || c.Due() || !c.Untold() {
 		t.Error("a dmove that has died is not told")
 	}

@@ -93,8 +93,12 @@ func parseHeader(b []byte) (header, error) {
 	if b[0] != Version {
 		return header{}, &VersionError{Got: b[0]}
 	}
-	h := header{kind: b[1] &^ flagWaits, waits: b[1]&flagWaits != 0, view: binary.LittleEndian.Uint16(b[2:]),
-		seq: binary.LittleEndian.Uint32(b[4:])}
+	h := header{
+		kind:  b[1] &^ flagWaits,
+		waits: b[1]&flagWaits != 0,
+		view:  binary.LittleEndian.Uint16(b[2:]),
+		seq:   binary.LittleEndian.Uint32(b[4:]),
+	}
 	if h.kind > kindPart {
 		return header{}, malformed(1, "unknown kind of datagram")
 	}

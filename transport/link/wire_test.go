@@ -14,7 +14,11 @@ const goldenSeq = 0x0a0b0c0d
 // goldenWrite is what write.hex and dmove.hex say.
 func goldenWrite(dmove bool) Write {
 	return Write{
-		Ref: shmem.Ref{Window: 2, Gen: 7}, Offset: 16, Data: []byte("ringlet"), Imm: 0x1122334455667788, Dmove: dmove,
+		Ref:    shmem.Ref{Window: 2, Gen: 7},
+		Offset: 16,
+		Data:   []byte("ringlet"),
+		Imm:    0x1122334455667788,
+		Dmove:  dmove,
 		Cookie: 5,
 	}
 }
@@ -75,7 +79,13 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		d := goldenDuo(t)
 		d.deliver(1, golden.Hex(t, name))
 		w := goldenWrite(false)
-		want := Event{Kind: Placed, Ref: w.Ref, Offset: w.Offset, Length: 7, Imm: w.Imm}
+		want := Event{
+			Kind:   Placed,
+			Ref:    w.Ref,
+			Offset: w.Offset,
+			Length: 7,
+			Imm:    w.Imm,
+		}
 		if got := d.events[1]; len(got) != 1 || !sameEvent(got[0], want) {
 			t.Errorf("%s: events %+v, want %+v", name, got, want)
 		}
@@ -94,7 +104,12 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		next(d.core[0])
 		d.deliver(0, golden.Hex(t, name))
 		if got := d.events[0]; len(got) != 1 || !sameEvent(got[0],
-			Event{Kind: Completed, Reason: reason, Cookie: 5, Length: 7}) {
+			Event{
+				Kind:   Completed,
+				Reason: reason,
+				Cookie: 5,
+				Length: 7,
+			}) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

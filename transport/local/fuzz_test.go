@@ -15,8 +15,14 @@ import (
 
 // ringOf is a ring in ordinary memory, with both of its cores.
 func ringOf(size int) (*out, *in) {
-	d := &door{name: "test", data: make([]byte, size), head: new(atomic.Uint64), tail: new(atomic.Uint64),
-		arrival: shmem.BellAt(make([]byte, 8), 0), room: shmem.BellAt(make([]byte, 8), 0)}
+	d := &door{
+		name:    "test",
+		data:    make([]byte, size),
+		head:    new(atomic.Uint64),
+		tail:    new(atomic.Uint64),
+		arrival: shmem.BellAt(make([]byte, 8), 0),
+		room:    shmem.BellAt(make([]byte, 8), 0),
+	}
 	return &out{door: d}, &in{door: d}
 }
 
@@ -134,8 +140,12 @@ func FuzzRing(f *testing.F) {
 }
 
 func FuzzOffer(f *testing.F) {
-	f.Add(offer{table: "ringlet-1-n0-table", id: shmem.TableID{1}, door: "ringlet-1-n0-table-door-1",
-		nonce: nonce{2}}.bytes())
+	f.Add(offer{
+		table: "ringlet-1-n0-table",
+		id:    shmem.TableID{1},
+		door:  "ringlet-1-n0-table-door-1",
+		nonce: nonce{2},
+	}.bytes())
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, err := parseOffer(b)
@@ -181,8 +191,12 @@ func TestDoorGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	putPlacement(b, &link.Placement{Ref: shmem.Ref{Window: 0x11121314, Gen: 0x21222324}, Offset: 0x31323334,
-		Length: 0x41424344, Imm: 0x5152535455565758})
+	putPlacement(b, &link.Placement{
+		Ref:    shmem.Ref{Window: 0x11121314, Gen: 0x21222324},
+		Offset: 0x31323334,
+		Length: 0x41424344,
+		Imm:    0x5152535455565758,
+	})
 	o.publish()
 	got := d.seg.Bytes()
 	want := make([]byte, doorHeader+minRing)

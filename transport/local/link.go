@@ -111,7 +111,12 @@ func newLink(cfg Config, d *door) *Link {
 
 // Offer says to the peer where this node's memory is. It is at most maxOffer bytes long.
 func (l *Link) Offer() []byte {
-	return offer{table: l.cfg.Table.Name(), id: l.cfg.Table.ID(), door: l.in.name, nonce: l.in.nonce}.bytes()
+	return offer{
+		table: l.cfg.Table.Name(),
+		id:    l.cfg.Table.ID(),
+		door:  l.in.name,
+		nonce: l.in.nonce,
+	}.bytes()
 }
 
 // Join maps the memory that the peer offers; Start is next. Where it is not to be had, or the offer cannot be read,

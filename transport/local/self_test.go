@@ -39,9 +39,20 @@ func TestWriteToOneself(t *testing.T) {
 	e, ref, memory := newSelfEnd(t, 0)
 	e.link.Start()
 	err := errors.Join(
-		e.link.Write(link.Write{Ref: ref, Offset: 5, Data: []byte("hello"), Imm: 9, Cookie: 1}),
+		e.link.Write(link.Write{
+			Ref:    ref,
+			Offset: 5,
+			Data:   []byte("hello"),
+			Imm:    9,
+			Cookie: 1,
+		}),
 		e.link.WriteMany([]link.Piece{{Ref: ref, Imm: 8, Data: []byte("abc")}}, 2),
-		e.link.Write(link.Write{Ref: ref, Offset: 1 << 20, Data: []byte("far"), Cookie: 3}),
+		e.link.Write(link.Write{
+			Ref:    ref,
+			Offset: 1 << 20,
+			Data:   []byte("far"),
+			Cookie: 3,
+		}),
 		e.link.Signal([]byte("ring")),
 		e.link.Fence(4))
 	if err != nil {

@@ -134,7 +134,13 @@ func (n *Network) greet(qc *quicgo.Conn) (*incoming, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hello of %s: %w", name, err)
 	}
-	return &incoming{net: n, qc: qc, st: st, name: name, hello: hello}, nil
+	return &incoming{
+		net:   n,
+		qc:    qc,
+		st:    st,
+		name:  name,
+		hello: hello,
+	}, nil
 }
 
 // incoming is a peer that waits for an answer.

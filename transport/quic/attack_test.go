@@ -184,10 +184,14 @@ func (a *attacker) shoot(p []byte, counter *uint64) {
 func (a *attacker) counted() ExpressStats {
 	s, b := a.victim.Stats().Express, a.before
 	return ExpressStats{
-		Packets: s.Packets - b.Packets, Malformed: s.Malformed - b.Malformed, Strangers: s.Strangers - b.Strangers,
+		Packets:    s.Packets - b.Packets,
+		Malformed:  s.Malformed - b.Malformed,
+		Strangers:  s.Strangers - b.Strangers,
 		Replayed:   s.Replayed - b.Replayed,
-		UnknownKey: s.UnknownKey - b.UnknownKey, Forged: s.Forged - b.Forged, Early: s.Early - b.Early,
-		Probes: s.Probes - b.Probes,
+		UnknownKey: s.UnknownKey - b.UnknownKey,
+		Forged:     s.Forged - b.Forged,
+		Early:      s.Early - b.Early,
+		Probes:     s.Probes - b.Probes,
 	}
 }
 
@@ -259,7 +263,12 @@ func newAttacker(t *testing.T, victim *Network, seal transport.Seal) *attacker {
 		t.Fatal(err)
 	}
 	return &attacker{
-		t: t, victim: victim, sock: sock, wrong: wrong, rng: rand.New(rand.NewPCG(6, 7)), before: victim.Stats().Express,
+		t:      t,
+		victim: victim,
+		sock:   sock,
+		wrong:  wrong,
+		rng:    rand.New(rand.NewPCG(6, 7)),
+		before: victim.Stats().Express,
 	}
 }
 

@@ -98,7 +98,13 @@ func newEnd(t testing.TB, cfg Config, rank int) *end {
 func (e *end) open(t testing.TB, addrs [2]string, carry func(*transport.Config)) {
 	members := []transport.Member{{Name: "n0", Addr: addrs[0]}, {Name: "n1", Addr: addrs[1]}}
 	view := transport.View{Number: 1, Members: members}
-	cfg := transport.Config{Network: e.net, Handler: e, Table: e.table, View: view, Rank: e.rank}
+	cfg := transport.Config{
+		Network: e.net,
+		Handler: e,
+		Table:   e.table,
+		View:    view,
+		Rank:    e.rank,
+	}
 	carry(&cfg)
 	e.ep = transport.New(cfg)
 	t.Cleanup(func() { _ = e.ep.Close() })

@@ -21,7 +21,14 @@ type conn struct {
 }
 
 func newConn(n *Network, qc *quicgo.Conn, st *quicgo.Stream, name string) *conn {
-	return &conn{qc: qc, name: name, max: n.packet - overhead, ctx: context.Background(), net: n, st: st}
+	return &conn{
+		qc:   qc,
+		name: name,
+		max:  n.packet - overhead,
+		ctx:  context.Background(),
+		net:  n,
+		st:   st,
+	}
 }
 
 // Upgrade makes the connection another carrier.

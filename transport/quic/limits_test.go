@@ -15,7 +15,12 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 		x := &expressConn{size: size, credit: creditFor(size)}
 		ask := x.Sizes()
 		credit, ring := ask.Credit, ask.Ring
-		cfg := link.Config{MaxDatagram: x.MaxDatagram(), Base: ask.Base, Credit: credit, Ring: ring}
+		cfg := link.Config{
+			MaxDatagram: x.MaxDatagram(),
+			Base:        ask.Base,
+			Credit:      credit,
+			Ring:        ring,
+		}
 		if err := cfg.Check(); err != nil {
 			t.Fatalf("express, MTU %d: %v", mtu, err)
 		}

@@ -145,8 +145,12 @@ func Listen(cfg Config) (*Network, error) {
 		return nil, fmt.Errorf("cannot bind data address %q: %w", cfg.Addr, err)
 	}
 	n := &Network{
-		cfg: cfg, log: cfg.Log, packet: cfg.PacketSize, greeted: make(chan *incoming),
-		conns: map[*quicgo.Conn]struct{}{}, door: newDoor(cfg.Log),
+		cfg:     cfg,
+		log:     cfg.Log,
+		packet:  cfg.PacketSize,
+		greeted: make(chan *incoming),
+		conns:   map[*quicgo.Conn]struct{}{},
+		door:    newDoor(cfg.Log),
 	}
 	n.sessions.own = newReading()
 	if cfg.Spread || runtime.GOMAXPROCS(0) > 2 {
@@ -159,7 +163,10 @@ func Listen(cfg Config) (*Network, error) {
 		n.packet = payload(min(1500, mtuOf(ip)), ip, maxPacket)
 	}
 	n.tr = &quicgo.Transport{
-		Conn: n.sock, ConnectionIDLength: connIDLen, ConnContext: n.watch, VerifySourceAddress: n.door.ask,
+		Conn:                n.sock,
+		ConnectionIDLength:  connIDLen,
+		ConnContext:         n.watch,
+		VerifySourceAddress: n.door.ask,
 	}
 	server := speaking(cfg.Server)
 	if n.ln, err = n.tr.Listen(server, n.quicConfig()); err != nil {
@@ -210,11 +217,18 @@ func mtuOf(ip net.IP) int {
 
 func (n *Network) quicConfig() *quicgo.Config {
 	return &quicgo.Config{
-		EnableDatagrams: true, InitialPacketSize: uint16(n.packet), DisablePathMTUDiscovery: true,
-		MaxIdleTimeout: n.cfg.IdleTimeout, KeepAlivePeriod: n.cfg.IdleTimeout / 5, HandshakeIdleTimeout: n.cfg.IdleTimeout,
-		MaxIncomingStreams: 1, MaxIncomingUniStreams: streams,
-		InitialStreamReceiveWindow: streamBuf, MaxStreamReceiveWindow: streamBuf,
-		InitialConnectionReceiveWindow: 2 * streamBuf, MaxConnectionReceiveWindow: 2 * streamBuf,
+		EnableDatagrams:                true,
+		InitialPacketSize:              uint16(n.packet),
+		DisablePathMTUDiscovery:        true,
+		MaxIdleTimeout:                 n.cfg.IdleTimeout,
+		KeepAlivePeriod:                n.cfg.IdleTimeout / 5,
+		HandshakeIdleTimeout:           n.cfg.IdleTimeout,
+		MaxIncomingStreams:             1,
+		MaxIncomingUniStreams:          streams,
+		InitialStreamReceiveWindow:     streamBuf,
+		MaxStreamReceiveWindow:         streamBuf,
+		InitialConnectionReceiveWindow: 2 * streamBuf,
+		MaxConnectionReceiveWindow:     2 * streamBuf,
 	}
 }
 

@@ -44,7 +44,12 @@ func peerName(s tls.ConnectionState) (string, error) {
 }
 
 func configOf(id *certs.Identity) Config {
-	return Config{Addr: "127.0.0.1:0", Server: id.Server(), Client: id.Client, Name: peerName}
+	return Config{
+		Addr:   "127.0.0.1:0",
+		Server: id.Server(),
+		Client: id.Client,
+		Name:   peerName,
+	}
 }
 
 func listen(t testing.TB, cfg Config) *Network {

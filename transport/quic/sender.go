@@ -54,7 +54,12 @@ const controlSize = unix.SizeofCmsghdr + 8
 const lowDelay = 0x10
 
 func newSender(s *socket, to *net.UDPAddr, room int) *sender {
-	o := &sender{sock: s, raw: s.raw, gso: true, buf: make([]byte, room)}
+	o := &sender{
+		sock: s,
+		raw:  s.raw,
+		gso:  true,
+		buf:  make([]byte, room),
+	}
 	o.putName(to)
 	mark := (*unix.Cmsghdr)(unsafe.Pointer(&o.control[0]))
 	mark.Level, mark.Type = unix.IPPROTO_IP, unix.IP_TOS

@@ -72,7 +72,14 @@ type SocketStats struct {
 
 func newSocket(c *net.UDPConn, gro bool, spin time.Duration,
 	bulk func(buf, packets []byte, segment int, all bool) []byte, dry func()) *socket {
-	s := &socket{UDPConn: c, spin: spin, bulk: bulk, dry: dry, buf: make([]byte, readSize), from: &net.UDPAddr{}}
+	s := &socket{
+		UDPConn: c,
+		spin:    spin,
+		bulk:    bulk,
+		dry:     dry,
+		buf:     make([]byte, readSize),
+		from:    &net.UDPAddr{},
+	}
 	// A smaller buffer than asked for (net.core.rmem_max) costs datagrams, which are repaired.
 	_ = c.SetReadBuffer(socketBuf)
 	_ = c.SetWriteBuffer(socketBuf)
@@ -155,7 +162,12 @@ func (s *socket) fill() error {
 			return err
 		}
 		if s.errno != 0 {
-			return &net.OpError{Op: "read", Net: "udp", Addr: s.LocalAddr(), Err: s.errno}
+			return &net.OpError{
+				Op:   "read",
+				Net:  "udp",
+				Addr: s.LocalAddr(),
+				Err:  s.errno,
+			}
 		}
 		tick(&s.count.RecvCalls)
 		s.segment = max(s.n, 1)

@@ -82,7 +82,12 @@ func (c *conn) watchWay(dialler bool) error {
 		return err
 	}
 	ws := &c.net.sock.ways
-	w := &way{ways: ws, to: addrKey(to), size: c.net.packet, start: time.Now()}
+	w := &way{
+		ways:  ws,
+		to:    addrKey(to),
+		size:  c.net.packet,
+		start: time.Now(),
+	}
 	if w.out, err = c.halfKey(dialler); err != nil {
 		return err
 	}

@@ -59,8 +59,12 @@ func pairOf(a, b string) pair { return pair{min(a, b), max(a, b)} }
 // NewFabric makes a fabric without nodes. Under testing/synctest it is made inside the bubble.
 func NewFabric(f Faults, seed uint64) *Fabric {
 	return &Fabric{
-		faults: f, seed: seed, start: time.Now(),
-		nodes: map[string]*Network{}, cuts: map[pair]bool{}, conns: map[*conn]struct{}{},
+		faults: f,
+		seed:   seed,
+		start:  time.Now(),
+		nodes:  map[string]*Network{},
+		cuts:   map[pair]bool{},
+		conns:  map[*conn]struct{}{},
 	}
 }
 
@@ -73,7 +77,12 @@ func (f *Fabric) Node(name string) (*Network, error) {
 	if f.nodes[name] != nil {
 		return nil, fmt.Errorf("the simulated network has a node %q already", name)
 	}
-	n := &Network{fabric: f, name: name, queue: make(chan *incoming, acceptQueue), closed: make(chan struct{})}
+	n := &Network{
+		fabric: f,
+		name:   name,
+		queue:  make(chan *incoming, acceptQueue),
+		closed: make(chan struct{}),
+	}
 	f.nodes[name] = n
 	return n, nil
 }
@@ -101,8 +110,20 @@ func (f *Fabric) connect(a, b *Network) (atA, atB *conn, err error) {
 	seed := f.seed + f.made<<32
 	f.made++
 	ab, ba := newPipe(f, 2*seed), newPipe(f, 2*seed+1)
-	atA = &conn{fabric: f, self: a.name, peer: b.name, in: ba, out: ab}
-	atB = &conn{fabric: f, self: b.name, peer: a.name, in: ab, out: ba}
+	atA = &conn{
+		fabric: f,
+		self:   a.name,
+		peer:   b.name,
+		in:     ba,
+		out:    ab,
+	}
+	atB = &conn{
+		fabric: f,
+		self:   b.name,
+		peer:   a.name,
+		in:     ab,
+		out:    ba,
+	}
 	f.conns[atA], f.conns[atB] = struct{}{}, struct{}{}
 	return atA, atB, nil
 }
@@ -140,7 +161,12 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 	if name != addr {
 		return nil, nil, &transport.HandshakeError{Peer: name, Addr: addr, Cause: fmt.Errorf("the node there is %q", addr)}
 	}
-	in := &incoming{from: n, to: to, hello: slices.Clone(hello), reply: make(chan reply, 1)}
+	in := &incoming{
+		from:  n,
+		to:    to,
+		hello: slices.Clone(hello),
+		reply: make(chan reply, 1),
+	}
 	select {
 	case to.queue <- in:
 	default:

@@ -116,7 +116,12 @@ func (p *Pair) launch(from int, d []byte) {
 			data, p.free = p.free[n-1][:0], p.free[:n-1]
 		}
 		p.order++
-		heap.Push(&p.queue, flight{at: p.now + int64(way), order: p.order, to: 1 - from, data: append(data, d...)})
+		heap.Push(&p.queue, flight{
+			at:    p.now + int64(way),
+			order: p.order,
+			to:    1 - from,
+			data:  append(data, d...),
+		})
 	}
 }
 

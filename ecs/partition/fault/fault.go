@@ -19,7 +19,12 @@ type Fault struct {
 
 // Seen is a fault of a part of a component, as the control has seen it.
 func Seen(component, part, what string) Fault {
-	return Fault{Component: component, Part: part, What: what, Evidence: "seen by the control"}
+	return Fault{
+		Component: component,
+		Part:      part,
+		What:      what,
+		Evidence:  "seen by the control",
+	}
 }
 
 // A Cause is a fault in the words of a message.
@@ -32,7 +37,12 @@ type Cause interface {
 
 // Told is the fault that a message tells.
 func Told(c Cause) Fault {
-	return Fault{Component: c.GetComponent(), Part: c.GetPart(), What: c.GetWhat(), Evidence: c.GetEvidence()}
+	return Fault{
+		Component: c.GetComponent(),
+		Part:      c.GetPart(),
+		What:      c.GetWhat(),
+		Evidence:  c.GetEvidence(),
+	}
 }
 
 // An Error is a fault that ends a run, or keeps one from beginning.

@@ -13,12 +13,28 @@ import (
 // by each.
 func balanced() (*Report, *tagnet.Registers, map[string]uint64) {
 	r := &Report{
-		RUs: 2, BUs: 2, Streams: 3, EventsTriggered: 1000, EventsBuilt: 1000, MFPsRead: 72, MFPsPlaced: 60,
-		ChunksSent: 501, ChunksResent: 1, ChunksPlaced: 500, ChunksLost: 1, Output: "x.mep", OutputEvents: 1000,
-		EndCause: EndDuration,
+		RUs:             2,
+		BUs:             2,
+		Streams:         3,
+		EventsTriggered: 1000,
+		EventsBuilt:     1000,
+		MFPsRead:        72,
+		MFPsPlaced:      60,
+		ChunksSent:      501,
+		ChunksResent:    1,
+		ChunksPlaced:    500,
+		ChunksLost:      1,
+		Output:          "x.mep",
+		OutputEvents:    1000,
+		EndCause:        EndDuration,
 	}
-	reg := &tagnet.Registers{Counters: &tagnet.Counters{Issued: 10, Built: 10, EventsIssued: 1000, EventsBuilt: 1000,
-		Refused: make([]uint64, 1+max(tagnet.NotNow, tagnet.WrongEvents))}}
+	reg := &tagnet.Registers{Counters: &tagnet.Counters{
+		Issued:       10,
+		Built:        10,
+		EventsIssued: 1000,
+		EventsBuilt:  1000,
+		Refused:      make([]uint64, 1+max(tagnet.NotNow, tagnet.WrongEvents)),
+	}}
 	sums := map[string]uint64{
 		"bu.meps_built": 10, "bu.mfps_placed": 60, "ru.retained": 4, "ru.tokens": 20, "ru.writes": 20,
 		"ru.bytes_written": 4096, "link.bytes_placed": 4096,
@@ -128,8 +144,12 @@ func withdrawn(lost bool) (*Report, *tagnet.Registers, map[string]uint64) {
 	reg.Counters.Reissued = 2
 	reg.Bus = []*tagnet.BURegister{
 		{Name: "n0", Counters: &tagnet.BUCounters{Tokens: 6, Built: 6}},
-		{Name: "n1", Excluded: true, Lost: lost, Counters: &tagnet.BUCounters{Tokens: 6, Built: 4, Withdrawn: 2,
-			Exclusions: 1}},
+		{Name: "n1", Excluded: true, Lost: lost, Counters: &tagnet.BUCounters{
+			Tokens:     6,
+			Built:      4,
+			Withdrawn:  2,
+			Exclusions: 1,
+		}},
 	}
 	r.Counters = []NodeCounters{
 		{Node: "n0", Counters: map[string]uint64{
@@ -205,12 +225,22 @@ func TestAccountsReachTheFiles(t *testing.T) {
 
 // Where the scheduler is lost the files say what was built.
 func TestFilesAreBelieved(t *testing.T) {
-	r := &Report{EventsTriggered: 1000, EventsBuilt: 500, MEPsBuilt: 5, EventsIncomplete: 100}
+	r := &Report{
+		EventsTriggered:  1000,
+		EventsBuilt:      500,
+		MEPsBuilt:        5,
+		EventsIncomplete: 100,
+	}
 	r.believe(9, 900, 1400)
 	if r.EventsTriggered != 1400 || r.EventsBuilt != 900 || r.MEPsBuilt != 9 || r.EventsAbandoned != 400 {
 		t.Errorf("%+v", r)
 	}
-	r = &Report{EventsTriggered: 1000, EventsBuilt: 900, MEPsBuilt: 9, EventsAbandoned: 100}
+	r = &Report{
+		EventsTriggered: 1000,
+		EventsBuilt:     900,
+		MEPsBuilt:       9,
+		EventsAbandoned: 100,
+	}
 	r.believe(8, 800, 900)
 	if r.EventsTriggered != 1000 || r.EventsBuilt != 900 || r.MEPsBuilt != 9 || r.EventsAbandoned != 100 {
 		t.Errorf("fewer in the files than were reported is not to be hidden: %+v", r)

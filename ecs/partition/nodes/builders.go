@@ -28,9 +28,16 @@ func (r *Run) builders(out *Report, bus []*tagnet.BURegister) {
 		}
 		c, told := bus[i].GetCounters(), n.latest().GetCounters()
 		b := BuilderShare{
-			BU: i, Node: n.name, MEPs: c.GetBuilt(), Events: c.GetEventsBuilt(), Bytes: told["bu.bytes_built"],
-			Discarded: c.GetDiscarded(),
-			Skips:     c.GetSkips(), LeftBehind: c.GetLeftBehind(), Suspensions: told["bu.suspensions"], SuspendedUs: told["bu.suspended_us"],
+			BU:          i,
+			Node:        n.name,
+			MEPs:        c.GetBuilt(),
+			Events:      c.GetEventsBuilt(),
+			Bytes:       told["bu.bytes_built"],
+			Discarded:   c.GetDiscarded(),
+			Skips:       c.GetSkips(),
+			LeftBehind:  c.GetLeftBehind(),
+			Suspensions: told["bu.suspensions"],
+			SuspendedUs: told["bu.suspended_us"],
 		}
 		if out.DurationS > 0 {
 			b.RateHz = float64(b.Events) / out.DurationS

@@ -21,7 +21,13 @@ func TestBuilderShares(t *testing.T) {
 	}}}
 	got := Report{DurationS: 2}
 	r.builders(&got, []*tagnet.BURegister{
-		{Counters: &tagnet.BUCounters{Built: 3, EventsBuilt: 30, Discarded: 1, Skips: 4, LeftBehind: 5}}, {},
+		{Counters: &tagnet.BUCounters{
+			Built:       3,
+			EventsBuilt: 30,
+			Discarded:   1,
+			Skips:       4,
+			LeftBehind:  5,
+		}}, {},
 	})
 	want := []BuilderShare{
 		{BU: 0, Node: "n1", MEPs: 3, Events: 30, Bytes: 999, RateHz: 15, Discarded: 1, Skips: 4, LeftBehind: 5,

@@ -70,7 +70,12 @@ func NewCrew(opts Options, cfg config.Config) *Crew {
 	if opts.Patience == 0 {
 		opts.Patience = 60 * time.Second
 	}
-	return &Crew{opts: opts, log: opts.Log, cfg: cfg, faults: newFaults(opts.Spawns)}
+	return &Crew{
+		opts:   opts,
+		log:    opts.Log,
+		cfg:    cfg,
+		faults: newFaults(opts.Spawns),
+	}
 }
 
 // Configuration is what the crew was made for.

@@ -77,7 +77,12 @@ func TestFaultOfCommands(t *testing.T) {
 		err        error
 		want, part string
 	}{
-		"by itself": {failed("n0", &nodev1.Cause{Component: "n0", Part: "memory", What: "no memory", Evidence: "seen"}),
+		"by itself": {failed("n0", &nodev1.Cause{
+			Component: "n0",
+			Part:      "memory",
+			What:      "no memory",
+			Evidence:  "seen",
+		}),
 			"n0: no memory (seen)", "memory"},
 		"the guilty one first": {errors.Join(nil, failed("n0", &nodev1.Cause{Component: "n1", Part: "transport",
 			What: "no link"}),

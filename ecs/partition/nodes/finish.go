@@ -133,8 +133,11 @@ type Progress struct {
 func (r *Run) Progress() Progress {
 	reg := r.Stats().Registers
 	p := Progress{
-		Elapsed: time.Since(r.StartedAt()), Events: reg.GetCounters().GetEventsBuilt(), InFlight: reg.GetInFlight(),
-		Incomplete: reg.GetCounters().GetEventsIncomplete(), State: tagnet.State(reg.GetState()).String(),
+		Elapsed:    time.Since(r.StartedAt()),
+		Events:     reg.GetCounters().GetEventsBuilt(),
+		InFlight:   reg.GetInFlight(),
+		Incomplete: reg.GetCounters().GetEventsIncomplete(),
+		State:      tagnet.State(reg.GetState()).String(),
 	}
 	if r.ending.Load() {
 		p.WaitsFor = r.WaitsFor()

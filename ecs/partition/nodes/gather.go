@@ -22,9 +22,14 @@ func (c *Crew) Meet(ctx context.Context, members []cluster.Member) error {
 	for rank, role := range c.cfg.Roles() {
 		m := members[rank]
 		err := c.dial(&nodev1.Member{
-			Name: m.Name, Rank: uint32(rank), QuicAddress: m.Meta.QUICAddr, GrpcAddress: m.Meta.GRPCAddr,
-			Readout: role.RU != config.None, RuIndex: uint32(max(0, role.RU)),
-			Builder: role.BU != config.None, BuIndex: uint32(max(0, role.BU)),
+			Name:        m.Name,
+			Rank:        uint32(rank),
+			QuicAddress: m.Meta.QUICAddr,
+			GrpcAddress: m.Meta.GRPCAddr,
+			Readout:     role.RU != config.None,
+			RuIndex:     uint32(max(0, role.RU)),
+			Builder:     role.BU != config.None,
+			BuIndex:     uint32(max(0, role.BU)),
 		})
 		if err != nil {
 			return err

@@ -126,7 +126,12 @@ func TestGivenUpWithMoreInTheFiles(t *testing.T) {
 			view := &nodev1.Member{Name: "n0", Builder: true}
 			var verdict []byte
 			client := written{packing: 100, meps: 8, verdict: &verdict}
-			crew.nodes = append(crew.nodes, &member{name: "n0", client: client, view: view, report: &nodev1.Report{}})
+			crew.nodes = append(crew.nodes, &member{
+				name:   "n0",
+				client: client,
+				view:   view,
+				report: &nodev1.Report{},
+			})
 			crew.view.Store(&nodev1.View{Members: []*nodev1.Member{view}})
 			r := crew.NewRun(7)
 			r.UseKey(NewKey())

@@ -91,8 +91,12 @@ func TestInclude(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				f := &fakeScheduler{
-					unit: "b1", excluded: true, settled: began.Add(c.settled), attached: began.Add(c.attached),
-					drained: make(chan struct{}), fails: c.fails,
+					unit:     "b1",
+					excluded: true,
+					settled:  began.Add(c.settled),
+					attached: began.Add(c.attached),
+					drained:  make(chan struct{}),
+					fails:    c.fails,
 				}
 				r := &Run{Crew: &Crew{faults: newFaults(false)}, sched: f}
 				stand(t, r, "at-least 1 of 3", "r1", "b1", "b2", "b3")

@@ -48,8 +48,12 @@ func (r *Run) phases(out *Report) {
 		}
 	}
 	for _, h := range figures.Holders(reports) {
-		out.Holders = append(out.Holders, Holder{RU: h.RU, Node: r.readoutNode(h.RU), Epochs: h.Late.TotalCount(),
-			ByUs: quantiles(h.Late)})
+		out.Holders = append(out.Holders, Holder{
+			RU:     h.RU,
+			Node:   r.readoutNode(h.RU),
+			Epochs: h.Late.TotalCount(),
+			ByUs:   quantiles(h.Late),
+		})
 	}
 }
 
@@ -62,8 +66,14 @@ func (r *Run) step(n *member, s *nodev1.Step) Step {
 		return us - start
 	}
 	return Step{
-		RU: int(n.view.GetRuIndex()), Epoch: s.GetPhase(), BU: int(s.GetBuilder()), MEP: s.GetMep(), MEPs: s.GetMeps(),
-		BeginUs: since(s.GetBeginUs()), SentUs: since(s.GetSentUs()), ReleasedUs: since(s.GetReleasedUs()),
+		RU:         int(n.view.GetRuIndex()),
+		Epoch:      s.GetPhase(),
+		BU:         int(s.GetBuilder()),
+		MEP:        s.GetMep(),
+		MEPs:       s.GetMeps(),
+		BeginUs:    since(s.GetBeginUs()),
+		SentUs:     since(s.GetSentUs()),
+		ReleasedUs: since(s.GetReleasedUs()),
 	}
 }
 

@@ -90,7 +90,12 @@ func (r *Run) readers(ctx context.Context) []answer {
 // where asks one reader.
 func (r *Run) where(ctx context.Context, name string, by reader) answer {
 	at, err := r.ask(ctx, by, true, nil)
-	return answer{by: by, name: name, at: at, err: err}
+	return answer{
+		by:   by,
+		name: name,
+		at:   at,
+		err:  err,
+	}
 }
 
 // again is a node that was lost in the run, where it is now: it may have been started anew, and has its disk still.

@@ -74,7 +74,12 @@ const (
 
 // NewRun makes the run of that number, which Begin begins: the crew has been configured.
 func (c *Crew) NewRun(number uint32) *Run {
-	r := &Run{Crew: c, log: c.log.With("run", number), cfg: c.cfg, endCause: endInput}
+	r := &Run{
+		Crew:     c,
+		log:      c.log.With("run", number),
+		cfg:      c.cfg,
+		endCause: endInput,
+	}
 	r.cfg.RunNumber = number
 	_, builder := r.cfg.OnLoss()
 	c.faults.tell(func(core *fault.Core) { core.Take(units(c.View()), c.opts.TagnetNode, builder) })
@@ -110,8 +115,12 @@ func (r *Run) Begin(ctx context.Context) error {
 	}
 	r.faults.begin(r.without)
 	req := &nodev1.CommandRequest{
-		Command: nodev1.Command_COMMAND_START, Run: r.cfg.RunNumber, View: r.View(), TagnetName: name, TagnetAddress: address,
-		RunKey: r.key[:],
+		Command:       nodev1.Command_COMMAND_START,
+		Run:           r.cfg.RunNumber,
+		View:          r.View(),
+		TagnetName:    name,
+		TagnetAddress: address,
+		RunKey:        r.key[:],
 	}
 	if err := r.together(ctx, req); err != nil {
 		return err

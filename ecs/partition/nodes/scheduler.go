@@ -69,7 +69,12 @@ func (r *Run) takeUp(n *member) {
 const endTime = 2 * time.Second
 
 func (r *Run) scope() tagnet.Scope {
-	return tagnet.Scope{Run: r.cfg.RunNumber, View: r.View().GetNumber(), Name: Name, Term: r.opts.Term}
+	return tagnet.Scope{
+		Run:  r.cfg.RunNumber,
+		View: r.View().GetNumber(),
+		Name: Name,
+		Term: r.opts.Term,
+	}
 }
 
 // Rejoin connects to the nodes of a view that an earlier control has made, and speaks with each; Unmet tells who does
@@ -205,8 +210,10 @@ func (c *Crew) Facts() []config.NodeFacts {
 	for i, rep := range c.Reports() {
 		m := rep.GetMachine()
 		facts[i] = config.NodeFacts{
-			Name: c.nodes[i].name, MemoryBytes: int64(m.GetMemoryBytes()), ShmBytes: int64(m.GetShmBytes()),
-			Machine: m.GetShares(),
+			Name:        c.nodes[i].name,
+			MemoryBytes: int64(m.GetMemoryBytes()),
+			ShmBytes:    int64(m.GetShmBytes()),
+			Machine:     m.GetShares(),
 		}
 	}
 	return facts

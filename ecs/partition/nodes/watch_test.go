@@ -137,7 +137,12 @@ func (w *watched) attend(t *testing.T, bears time.Duration) <-chan error {
 }
 
 func running(run uint32) *nodev1.Report {
-	return &nodev1.Report{Name: "n0", Run: run, View: 7, Status: &nodev1.Status{State: "Running"}}
+	return &nodev1.Report{
+		Name:   "n0",
+		Run:    run,
+		View:   7,
+		Status: &nodev1.Status{State: "Running"},
+	}
 }
 
 // A control that was cut off from a node for a while hears it again, and nothing has happened.

@@ -39,9 +39,21 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	fake := apitest.New(apitest.Options{Nodes: *nodes, Dwell: *dwell, Past: true, Begin: time.Now().UTC()})
+	fake := apitest.New(apitest.Options{
+		Nodes: *nodes,
+		Dwell: *dwell,
+		Past:  true,
+		Begin: time.Now().UTC(),
+	})
 	defer fake.Close()
-	server, err := api.New(api.Config{Backend: fake, Records: fake, Journal: fake, Identity: id, API: *rpc, Page: *page})
+	server, err := api.New(api.Config{
+		Backend:  fake,
+		Records:  fake,
+		Journal:  fake,
+		Identity: id,
+		API:      *rpc,
+		Page:     *page,
+	})
 	if err != nil {
 		return err
 	}
