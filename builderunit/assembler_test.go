@@ -344,16 +344,21 @@ func (m *assemblerModel) abandon(t *rapid.T) {
 }
 
 func (m *assemblerModel) check(t *rapid.T) {
-	if got := m.a.Stats(); got != m.want {
-		t.Fatalf("counted %+v, not %+v", got, m.want)
+	checkAssembler(t, m.a, m.want, len(m.slots), func(i int) bool { return m.slots[i].busy })
+}
+
+// checkAssembler compares an assembler with a model of it: what it counted, and which slots are busy.
+func checkAssembler(t *rapid.T, a *Assembler, want Stats, slots int, isBusy func(slot int) bool) {
+	if got := a.Stats(); got != want {
+		t.Fatalf("counted %+v, not %+v", got, want)
 	}
 	var busy []int
-	for i := range m.slots {
-		if m.slots[i].busy {
+	for i := range slots {
+		if isBusy(i) {
 			busy = append(busy, i)
 		}
 	}
-	if got := m.a.Unfinished(nil); !slices.Equal(got, busy) {
+	if got := a.Unfinished(nil); !slices.Equal(got, busy) {
 		t.Fatalf("unfinished %v, not %v", got, busy)
 	}
 }

@@ -272,18 +272,7 @@ func (m *standingModel) abandon(t *rapid.T) {
 }
 
 func (m *standingModel) check(t *rapid.T) {
-	if got := m.a.Stats(); got != m.want {
-		t.Fatalf("counted %+v, not %+v", got, m.want)
-	}
-	var busy []int
-	for i := range m.slots {
-		if m.slots[i].begun {
-			busy = append(busy, i)
-		}
-	}
-	if got := m.a.Unfinished(nil); !slices.Equal(got, busy) {
-		t.Fatalf("unfinished %v, not %v", got, busy)
-	}
+	checkAssembler(t, m.a, m.want, len(m.slots), func(i int) bool { return m.slots[i].begun })
 }
 
 func TestStandingModel(t *testing.T) {

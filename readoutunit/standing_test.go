@@ -35,18 +35,7 @@ func TestRunStanding(t *testing.T) {
 		for _, free := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d streams, free %v", streams, free), func(t *testing.T) {
 				r := newRig(t, generator(t, streams), standing(streams, 8, 1, free))
-				r.until("the end of the input", func() bool { return r.sched.last().End })
-				if diff := cmp.Diff(tagnet.Update{Read: 5, Events: 10, End: true}, r.sched.last()); diff != "" {
-					t.Error(diff)
-				}
-				r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 1), tok(2, 0)}, []tagnet.Token{tok(3, 1), none, tok(4, 1)})
-				r.until("all writes", func() bool { return r.unit.Stats().Writes == 5 })
-				r.sched.send(2, 5)
-				close(r.sched.tokens)
-				r.until("six phases and the release", func() bool {
-					s := r.unit.Stats()
-					return s.Phases == 6 && s.Retained == 0
-				})
+				r.fiveMEPs()
 				if err := r.unit.Drain(t.Context()); err != nil {
 					t.Error(err)
 				}

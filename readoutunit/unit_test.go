@@ -20,6 +20,23 @@ import (
 	"ringlet/tagnet"
 )
 
+// fiveMEPs takes the unit through a run of five MEPs to three builder units, in two cycles, until all are released.
+func (r *rig) fiveMEPs() {
+	r.t.Helper()
+	r.until("the end of the input", func() bool { return r.sched.last().End })
+	if diff := cmp.Diff(tagnet.Update{Read: 5, Events: 10, End: true}, r.sched.last()); diff != "" {
+		r.t.Error(diff)
+	}
+	r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 1), tok(2, 0)}, []tagnet.Token{tok(3, 1), none, tok(4, 1)})
+	r.until("all writes", func() bool { return r.unit.Stats().Writes == 5 })
+	r.sched.send(2, 5)
+	close(r.sched.tokens)
+	r.until("six phases and the release", func() bool {
+		s := r.unit.Stats()
+		return s.Phases == 6 && s.Retained == 0
+	})
+}
+
 // TestRun takes a unit alone through a whole run: five MEPs to three builder units, with more streams than one
 // announcement holds, with and without a fence.
 func TestRun(t *testing.T) {
@@ -27,18 +44,7 @@ func TestRun(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		t.Run(fmt.Sprintf("free %v", free), func(t *testing.T) {
 			r := newRig(t, generator(t, streams), func(_ *rig, c *Config) { c.Free, c.Streams = free, streams })
-			r.until("the end of the input", func() bool { return r.sched.last().End })
-			if diff := cmp.Diff(tagnet.Update{Read: 5, Events: 10, End: true}, r.sched.last()); diff != "" {
-				t.Error(diff)
-			}
-			r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 1), tok(2, 0)}, []tagnet.Token{tok(3, 1), none, tok(4, 1)})
-			r.until("all writes", func() bool { return r.unit.Stats().Writes == 5 })
-			r.sched.send(2, 5)
-			close(r.sched.tokens)
-			r.until("six phases and the release", func() bool {
-				s := r.unit.Stats()
-				return s.Phases == 6 && s.Retained == 0
-			})
+			r.fiveMEPs()
 			r.close()
 			want := []string{
 				"MEP 0 to rank 5, slot 0", "MEP 1 to rank 6, slot 1", "MEP 2 to rank 7, slot 0", "MEP 3 to rank 5, slot 1",

@@ -31,15 +31,7 @@ const (
 	SealNone                 // a keyed session number and a CRC-32C: for networks that nobody else can reach
 )
 
-func (s Seal) String() string { return nameOf("seal", s, "", "aes", "none") }
-
-// nameOf is the name of a value that stands in messages of peers, and may be one that this node does not know.
-func nameOf[V ~uint8 | ~uint64](what string, v V, names ...string) string {
-	if v > 0 && uint64(v) < uint64(len(names)) {
-		return names[v]
-	}
-	return fmt.Sprintf("%s(%d)", what, uint64(v))
-}
+func (s Seal) String() string { return kinds.Word(s, "seal", "", "aes", "none") }
 
 // Row is a kind of carrier: what a configuration may name.
 type Row struct {

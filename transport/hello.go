@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"ringlet/internal/kinds"
 	"ringlet/transport/link"
 )
 
@@ -138,7 +139,7 @@ const (
 )
 
 func (c RefuseCode) String() string {
-	return nameOf("code", c, "", "version", "view", "stranger", "hello", "memory")
+	return kinds.Word(c, "code", "", "version", "view", "stranger", "hello", "memory")
 }
 
 // A PeerRefusedError says that a peer turned this node away.
