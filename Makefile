@@ -86,6 +86,10 @@ bench: ## every benchmark once, so that none can rot (figures need more: go test
 proto: tool-proto ## regenerate from proto/: messages, gRPC, HTTP, the OpenAPI document
 	PATH="$(TOOLS):$$PATH" $(TOOLS)/buf generate
 
+.PHONY: assembly
+assembly: ## regenerate the assembly of transport/gcm
+	cd transport/gcm/gen && go run . -out ../gcm_amd64.s -stubs ../stub_amd64.go -pkg gcm
+
 # Regenerates into a temporary folder and compares both ways, so that it also works in a tree with other changes.
 .PHONY: proto-check
 proto-check: tool-proto
