@@ -4,7 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
+
+	"ringlet/internal/crc32c"
 )
 
 // The index of a segment: a header, then an entry for each MEP, in the order of the segment. Little-endian.
@@ -27,9 +28,6 @@ const (
 	HeaderBytes  = 64
 	EntryBytes   = 48
 )
-
-// Castagnoli is the polynomial of every checksum in this package.
-var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // A Key tells runs of the same number apart. The control draws one at random for each run.
 type Key [16]byte
@@ -55,7 +53,7 @@ func (h *Header) Append(b []byte) []byte {
 	b = append(b, h.Key[:]...)
 	b = le.AppendUint64(b, uint64(h.Created))
 	b = le.AppendUint32(b, 0)
-	return le.AppendUint32(b, crc32.Checksum(b[from:], Castagnoli))
+	return le.AppendUint32(b, crc32c.Sum(b[from:]))
 }
 
 // errHeader is the class of errors of Header.Parse.
@@ -78,7 +76,7 @@ func (h *Header) Parse(b []byte) error {
 		return fmt.Errorf("%w: it has %d of %d bytes", errHeader, len(b), HeaderBytes)
 	case le.Uint64(b) != indexMagic:
 		return fmt.Errorf("%w: it begins otherwise", errHeader)
-	case crc32.Checksum(b[:HeaderBytes-4], Castagnoli) != le.Uint32(b[HeaderBytes-4:]):
+	case crc32c.Sum(b[:HeaderBytes-4]) != le.Uint32(b[HeaderBytes-4:]):
 		return fmt.Errorf("%w: its checksum is wrong", errHeader)
 	case le.Uint32(b[8:]) != indexVersion:
 		return &versionError{Version: le.Uint32(b[8:]), Known: indexVersion}
@@ -102,7 +100,7 @@ type Entry struct {
 	Offset     int64
 	Length     int64
 	Events     uint32
-	Attempt    uint32 // how often the MEP was given to a builder unit before
+	Attempt    uint32 // how often the MEP was given to a builder unit, this time included
 	CRC        uint32 // CRC-32C of the segment from its beginning to the end of this MEP
 }
 
@@ -119,13 +117,13 @@ func (e *Entry) Append(b []byte) []byte {
 	b = le.AppendUint32(b, e.Events)
 	b = le.AppendUint32(b, e.Attempt)
 	b = le.AppendUint32(b, e.CRC)
-	return le.AppendUint32(b, crc32.Checksum(b[from:], Castagnoli))
+	return le.AppendUint32(b, crc32c.Sum(b[from:]))
 }
 
 // Parse reads an entry of EntryBytes bytes; false says that its checksum is wrong or that it cannot be an entry.
 func (e *Entry) Parse(b []byte) bool {
 	le := binary.LittleEndian
-	if len(b) < EntryBytes || crc32.Checksum(b[:EntryBytes-4], Castagnoli) != le.Uint32(b[EntryBytes-4:]) {
+	if len(b) < EntryBytes || crc32c.Sum(b[:EntryBytes-4]) != le.Uint32(b[EntryBytes-4:]) {
 		return false
 	}
 	*e = Entry{

@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
+	"ringlet/internal/crc32c"
 	"ringlet/internal/regular"
 )
 
@@ -148,4 +148,4 @@ func (k *copier) close() {
 }
 
 // agrees tells whether the bytes of a MEP in the merged file are those that its segment had.
-func (p *planned) agrees(data []byte) bool { return crc32.Update(p.before, Castagnoli, data) == p.CRC }
+func (p *planned) agrees(data []byte) bool { return crc32c.Add(p.before, data) == p.CRC }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ringlet/internal/crc32c"
 	"ringlet/internal/regular"
 )
 
@@ -236,7 +236,7 @@ func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 			if !p.agrees(data) {
 				return m.blame(p, path)
 			}
-			crc = crc32.Update(crc, Castagnoli, data)
+			crc = crc32c.Add(crc, data)
 			e := p.Entry
 			e.Offset, e.CRC = p.at, crc
 			entry = e.Append(entry[:0])

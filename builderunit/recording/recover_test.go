@@ -59,7 +59,7 @@ func fillSegment(id SegmentID, key Key, from uint64, n int) (data, index []byte)
 			Attempt:    1,
 		}
 		data = append(data, leftMEP(k)...)
-		e.Length, e.CRC = int64(len(data))-e.Offset, crc32.Checksum(data, Castagnoli)
+		e.Length, e.CRC = int64(len(data))-e.Offset, crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
 		index = e.Append(index)
 	}
 	return data, index

@@ -137,7 +137,7 @@ func (r *rig) segment(id SegmentID, meps ...Entry) (data, index []byte, entries 
 		e.Offset = int64(len(data))
 		data = append(data, mepBytes(r.t, id.Format, e.MEP, int(e.Events))...)
 		e.Length = int64(len(data)) - e.Offset
-		e.CRC = crc32.Checksum(data, Castagnoli)
+		e.CRC = crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
 		index = e.Append(index)
 		entries = append(entries, e)
 	}

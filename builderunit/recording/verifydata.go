@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ringlet/event"
+	"ringlet/internal/crc32c"
 	"ringlet/internal/regular"
 )
 
@@ -221,7 +221,7 @@ func (w *window) read(ctx context.Context, e *Entry) (data []byte, crc uint32, e
 	if err != nil {
 		return nil, 0, err
 	}
-	crc = crc32.Update(w.crc, Castagnoli, data)
+	crc = crc32c.Add(w.crc, data)
 	w.end, w.crc = e.End(), e.CRC
 	w.unsaid += e.Length
 	return data, crc, nil
@@ -237,7 +237,7 @@ func (w *window) sumTo(ctx context.Context, offset int64) error {
 		if err != nil {
 			return err
 		}
-		w.crc = crc32.Update(w.crc, Castagnoli, b)
+		w.crc = crc32c.Add(w.crc, b)
 		w.end += int64(len(b))
 	}
 	return nil

@@ -1,10 +1,10 @@
 package sink
 
 import (
-	"hash/crc32"
 	"time"
 
 	"ringlet/builderunit/recording"
+	"ringlet/internal/crc32c"
 )
 
 // block is a piece of a segment on its way to the disk, and the entries that become true when it is there. Write owns
@@ -38,7 +38,7 @@ func (b *block) waiting() bool { return b.taken < len(b.safe) || b.entriesTaken 
 
 // sum takes the new bytes of the buffer into the checksum.
 func (s *Segments) sum() {
-	s.crc = crc32.Update(s.crc, recording.Castagnoli, s.out.buf[s.crcAt:])
+	s.crc = crc32c.Add(s.crc, s.out.buf[s.crcAt:])
 	s.crcAt = len(s.out.buf)
 }
 
@@ -105,7 +105,7 @@ func (s *Segments) direct(p []byte) error {
 	if err != nil {
 		return s.out.fail("write", err)
 	}
-	s.crc = crc32.Update(s.crc, recording.Castagnoli, p)
+	s.crc = crc32c.Add(s.crc, p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cur.at += int64(len(p))

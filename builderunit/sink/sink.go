@@ -8,7 +8,7 @@ type Meta struct {
 	MEP        uint64 // number of the MEP, from 0
 	FirstEvent uint64 // event id of its first event
 	Events     int    // number of its events
-	Attempt    uint32 // how often it was given to a builder before; the highest attempt counts
+	Attempt    uint32 // how often it was given to a builder unit, this time included; the highest attempt counts
 }
 
 // Sink takes the MEPs of one builder. One goroutine writes; another may flush.

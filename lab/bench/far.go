@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"log/slog"
 	"net"
@@ -16,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ringlet/internal/crc32c"
 	"ringlet/node/certs"
 	"ringlet/node/hostlimits"
 	"ringlet/shmem"
@@ -245,14 +245,12 @@ func (f *far) stop(s stopArgs) (answer, error) {
 	}, nil
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // check sums each window. Writes with an outcome are over, so the memory stands still.
 func (f *far) check() (answer, error) {
 	var sums []byte
 	mem := f.arena.Bytes()
 	for i := range f.refs {
-		sums = binary.LittleEndian.AppendUint32(sums, crc32.Checksum(mem[i*f.size:(i+1)*f.size], castagnoli))
+		sums = binary.LittleEndian.AppendUint32(sums, crc32c.Sum(mem[i*f.size:(i+1)*f.size]))
 	}
 	return answer{Sums: sums}, nil
 }

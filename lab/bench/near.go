@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"net"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"ringlet/internal/crc32c"
 	"ringlet/lab/trial"
 	"ringlet/node/hostlimits"
 	"ringlet/shmem"
@@ -212,7 +212,7 @@ func (l *load) check(sums []byte) error {
 		}
 		sum, ok := want[piece]
 		if !ok {
-			sum = crc32.Checksum(l.pieces[piece], castagnoli)
+			sum = crc32c.Sum(l.pieces[piece])
 			want[piece] = sum
 		}
 		if got := binary.LittleEndian.Uint32(sums[4*w:]); got != sum {
