@@ -169,7 +169,7 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 		"express without GRO":  {by: transport.CarrierExpress, change: func(c *Config) { c.NoGRO = true }},
 		"express with losses":  {by: transport.CarrierExpress, drop: 0.02},
 		"stream":               {by: transport.CarrierStream},
-		"stream with losses":   {by: transport.CarrierStream, drop: 0.1},
+		"stream with losses":   {by: transport.CarrierStream, drop: 0.25}, // of few: 32 records carry all
 		"express open":         {by: transport.CarrierExpress, seal: transport.SealNone},
 		"express, spread":      {by: transport.CarrierExpress, change: func(c *Config) { c.Spread = true }, drop: 0.01},
 		"express open, losses": {by: transport.CarrierExpress, seal: transport.SealNone, drop: 0.02},
@@ -194,6 +194,7 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 					<-e.placed
 				}
 			}
+			var dropped, resent uint64 // by both: one end may have lost nothing but feedback, which nobody sends again
 			for i, e := range ends {
 				if !bytes.Equal(e.mem, pattern(byte(1-i))) {
 					t.Errorf("what %d received differs", i)
@@ -202,9 +203,10 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 				if s.DatagramsMalformed+s.DatagramsBeyond+s.ChunksRefused+s.TxUsed != 0 {
 					t.Errorf("end %d: %+v", i, s)
 				}
-				if tc.drop > 0 && (s.DatagramsDropped == 0 || s.DatagramsResent == 0) {
-					t.Errorf("end %d: %d dropped, %d sent again", i, s.DatagramsDropped, s.DatagramsResent)
-				}
+				dropped, resent = dropped+s.DatagramsDropped, resent+s.DatagramsResent
+			}
+			if tc.drop > 0 && (dropped == 0 || resent == 0) {
+				t.Errorf("%d dropped, %d sent again", dropped, resent)
 			}
 			if name == "without GRO" {
 				if s := ends[1].net.Stats(); s.RecvCalls < s.RecvPackets {
