@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ringlet/lab/trial"
 )
 
 // column is one of results.csv. docs/benchmarking.md says what each means.
@@ -83,7 +85,7 @@ func (c *column) get(m *measured) string {
 		return c.text(m)
 	}
 	if v, ok := m.figures[cmp.Or(c.figure, c.name)]; ok {
-		return trimmed(v, c.digits)
+		return trial.Trimmed(v, c.digits)
 	}
 	return ""
 }
@@ -107,15 +109,6 @@ func Columns() []string {
 		out = append(out, c.name)
 	}
 	return out
-}
-
-// trimmed writes a number with at most so many digits behind the point.
-func trimmed(v float64, digits int) string {
-	s := strconv.FormatFloat(v, 'f', digits, 64)
-	if strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	return s
 }
 
 // countersOf names the counters that were not 0 in some run.

@@ -6,46 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"ringlet/lab/page"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
 )
 
-// A figure is what the page draws, and all that it knows of it.
-type figure struct {
-	Title  string  `json:"title"`
-	Note   string  `json:"note,omitempty"`
-	X      axis    `json:"x"`
-	Y      axis    `json:"y"`
-	Bars   bool    `json:"bars,omitempty"` // one curve, a bar for each tick
-	Curves []curve `json:"curves"`
-}
-
-type axis struct {
-	Label string `json:"label"` // with the unit
-	Log   bool   `json:"log,omitempty"`
-	Ticks []tick `json:"ticks,omitempty"` // of x: the values there are, where they lie and what they are called
-}
-
-type tick struct {
-	At    float64 `json:"at"`
-	Label string  `json:"label"`
-}
-
-type curve struct {
-	Name   string  `json:"name"`
-	Points []point `json:"points"` // from left to right
-}
-
-type point struct {
-	X float64 `json:"x"`
-	trial.Spread
-}
-
 // section is what belongs to one x-axis.
 type section struct {
-	Title   string   `json:"title"`
-	Note    string   `json:"note,omitempty"`
-	Figures []figure `json:"figures"`
+	title   string
+	figures []page.Figure
 }
 
 // metric is something measured that may be drawn over any axis.
@@ -119,7 +88,7 @@ func sections(all []*group) []section {
 		}
 		byAxis[x] = append(byAxis[x], own...)
 	}
-	out := []section{}
+	var out []section
 	for _, x := range order {
 		out = append(out, sectionOf(byAxis[x], x))
 	}
@@ -133,14 +102,14 @@ func sectionOf(all []*group, x string) section {
 	}
 	p := plane{groups: all, key: x, named: len(names) > 1}
 	p.lay()
-	s := section{Title: p.title(), Figures: []figure{}}
+	s := section{title: p.title()}
 	for _, m := range metrics {
 		if f, ok := p.figure(m); ok {
-			s.Figures = append(s.Figures, f)
+			s.figures = append(s.figures, f)
 		}
 	}
 	if f, ok := p.latencies(); ok {
-		s.Figures = append(s.Figures, f)
+		s.figures = append(s.figures, f)
 	}
 	return s
 }
@@ -150,7 +119,7 @@ type plane struct {
 	groups []*group
 	key    string // "" = there is no number to lay them by: each has a place of its own
 	named  bool   // series are told apart by their names
-	x      axis
+	x      page.Axis
 	at     map[*group]float64
 }
 
@@ -184,7 +153,7 @@ func (p *plane) lay() {
 	if p.key == "" {
 		for i, g := range p.groups {
 			p.at[g] = float64(i)
-			p.x.Ticks = append(p.x.Ticks, tick{float64(i), label(g, "", p.named)})
+			p.x.Ticks = append(p.x.Ticks, page.Tick{At: float64(i), Label: label(g, "", p.named)})
 		}
 		return
 	}
@@ -203,20 +172,20 @@ func (p *plane) lay() {
 	for i, g := range p.groups {
 		at := position(values[i], values)
 		p.at[g] = at
-		if !slices.ContainsFunc(p.x.Ticks, func(t tick) bool { return t.At == at }) {
-			p.x.Ticks = append(p.x.Ticks, tick{at, trimmed(values[i], 4)})
+		if !slices.ContainsFunc(p.x.Ticks, func(t page.Tick) bool { return t.At == at }) {
+			p.x.Ticks = append(p.x.Ticks, page.Tick{At: at, Label: trial.Trimmed(values[i], 4)})
 		}
 	}
-	slices.SortFunc(p.x.Ticks, func(a, b tick) int { return cmp.Compare(a.At, b.At) })
+	slices.SortFunc(p.x.Ticks, func(a, b page.Tick) int { return cmp.Compare(a.At, b.At) })
 }
 
 // figure draws a metric, if any run has it.
-func (p *plane) figure(m metric) (figure, bool) {
-	f := figure{
+func (p *plane) figure(m metric) (page.Figure, bool) {
+	f := page.Figure{
 		Title: m.title,
 		Note:  m.note,
 		X:     p.x,
-		Y:     axis{Label: m.title + " (" + m.unit + ")", Log: m.log},
+		Y:     page.Axis{Label: m.title + " (" + m.unit + ")", Log: m.log},
 		Bars:  p.key == "",
 	}
 	most := 0.0
@@ -230,17 +199,17 @@ func (p *plane) figure(m metric) (figure, bool) {
 		if !f.Bars {
 			name = label(g, p.key, p.named)
 		}
-		f.Curves = addTo(f.Curves, name, point{p.at[g], s})
+		f.Curves = addTo(f.Curves, name, page.Point{X: p.at[g], Spread: s})
 	}
 	for _, c := range f.Curves {
-		slices.SortFunc(c.Points, func(a, b point) int { return cmp.Compare(a.X, b.X) })
+		slices.SortFunc(c.Points, func(a, b page.Point) int { return cmp.Compare(a.X, b.X) })
 	}
 	f.Y.Log = f.Y.Log && !f.Bars && most > 0 && farApart(f.Curves)
 	return f, most > 0
 }
 
 // farApart says whether a logarithmic axis shows more.
-func farApart(all []curve) bool {
+func farApart(all []page.Curve) bool {
 	var v []float64
 	for _, c := range all {
 		for _, p := range c.Points {
@@ -253,24 +222,24 @@ func farApart(all []curve) bool {
 	return wide(v)
 }
 
-func addTo(all []curve, name string, p point) []curve {
+func addTo(all []page.Curve, name string, p page.Point) []page.Curve {
 	for i := range all {
 		if all[i].Name == name {
 			all[i].Points = append(all[i].Points, p)
 			return all
 		}
 	}
-	return append(all, curve{name, []point{p}})
+	return append(all, page.Curve{Name: name, Points: []page.Point{p}})
 }
 
 // latencies draws the quantiles of the build latency of each combination at the largest x.
-func (p *plane) latencies() (figure, bool) {
+func (p *plane) latencies() (page.Figure, bool) {
 	quantile := []string{"p50", "p99", "p999", "max"}
-	f := figure{
+	f := page.Figure{
 		Title: "Distribution of build latency",
 		Note: "From a token's issue to its MEP being complete: the median, what 99 and 999 of 1000 were below, and the " +
 			"longest.",
-		Y: axis{Label: "Build latency (ms)", Log: true},
+		Y: page.Axis{Label: "Build latency (ms)", Log: true},
 	}
 	largest := p.at[p.groups[0]]
 	for _, g := range p.groups {
@@ -281,13 +250,13 @@ func (p *plane) latencies() (figure, bool) {
 			p.x.Ticks[len(p.x.Ticks)-1].Label)
 	}
 	for i, q := range quantile {
-		f.X.Ticks = append(f.X.Ticks, tick{float64(i), strings.Replace(q, "p999", "p99.9", 1)})
+		f.X.Ticks = append(f.X.Ticks, page.Tick{At: float64(i), Label: strings.Replace(q, "p999", "p99.9", 1)})
 		for _, g := range p.groups {
 			if p.key != "" && p.at[g] != largest {
 				continue
 			}
 			if s, ok := g.over(metric{figure: "build_latency_us." + q, scale: 1e-3, shown: positive}); ok {
-				f.Curves = addTo(f.Curves, label(g, p.key, p.named), point{float64(i), s})
+				f.Curves = addTo(f.Curves, label(g, p.key, p.named), page.Point{X: float64(i), Spread: s})
 			}
 		}
 	}

@@ -3,33 +3,14 @@ package sweep
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
+	"ringlet/lab/page"
 	"ringlet/lab/trial"
 )
-
-// page is everything in report.html. The template writes its words and tables, the script draws its figures.
-type page struct {
-	Name       string
-	Starts     []start
-	First      start
-	Ended      time.Time
-	Good, Of   int
-	Failures   []failure
-	Table      table
-	References []reference
-	Verdicts   []trial.Verdict
-	Drawn      drawn
-}
-
-// drawn is what the script gets.
-type drawn struct {
-	Sections  []section  `json:"sections"`
-	Timelines []timeline `json:"timelines"`
-}
 
 type failure struct {
 	Cell  string
@@ -37,61 +18,149 @@ type failure struct {
 	Why   string
 }
 
+// reference is what was measured of one between the runs.
 type reference struct {
-	Name  string
-	Gbps  trial.Spread
-	First time.Time
-	Last  time.Time
-	Fails []string
+	name        string
+	gbps        trial.Spread
+	first, last time.Time
+	fails       []string
 }
 
-// table has a row a combination.
-type table struct {
-	Heads []string
-	Rows  [][]entry
+// telling is what results come to, as page and table need it.
+type telling struct {
+	*results
+	good     int
+	of       int
+	failures []failure
+	groups   []*group
+	table    page.Table
 }
 
-// entry is a median with its spread, or a word.
-type entry struct{ Text, Spread string }
-
-// timeline shows what each readout unit did in the last phases of one run.
-type timeline struct {
-	Title string `json:"title"`
-	RUs   int    `json:"rus"`
-	// RU, begin, sent, released (µs from the left end), BU (-1 = nothing to send), MEP: there are many
-	Phases [][6]float64 `json:"phases"`
-	Span   float64      `json:"span"` // µs
-}
-
-func pageOf(r *results) *page {
-	p := &page{Starts: r.Starts}
-	if len(r.Starts) > 0 {
-		p.First = r.Starts[0]
-		last := r.Starts[len(r.Starts)-1]
-		p.Name, p.Of = p.First.Name, last.Rounds*len(last.Cells)
-	}
+func tellingOf(r *results) *telling {
 	good, failed := r.read()
-	p.Good, p.Of = len(good), max(p.Of, len(good)+len(failed)) // fewer rounds may be asked for than there are
+	o := &telling{results: r, good: len(good), of: len(good) + len(failed), groups: groups(good, failed)}
 	for _, rec := range failed {
-		p.Failures = append(p.Failures, failure{rec.Cell, rec.Round, rec.Error})
+		o.failures = append(o.failures, failure{rec.Cell, rec.Round, rec.Error})
 	}
-	for i := range r.Runs {
-		if end := r.Runs[i].Started.Add(time.Duration(r.Runs[i].WallS * float64(time.Second))); end.After(p.Ended) {
-			p.Ended = end
+	if n := len(r.Starts); n > 0 {
+		o.of = max(o.of, r.Starts[n-1].Rounds*len(r.Starts[n-1].Cells)) // fewer rounds may be asked for than there are
+		arrange(o.groups, r.Starts[0].Cells)
+	}
+	o.table = tableOf(o.groups)
+	return o
+}
+
+// writeHTML writes the report.
+func writeHTML(w io.Writer, r *results) error { return pageOf(tellingOf(r)).Write(w) }
+
+// pageOf lays everything in report.html.
+func pageOf(o *telling) *page.Page {
+	p := &page.Page{Kind: "Ringlet sweep", Lead: o.lead()}
+	drawn := slices.DeleteFunc(slices.Clone(o.groups), func(g *group) bool { return len(g.runs) == 0 })
+	for i, s := range sections(drawn) {
+		p.Parts = append(p.Parts, page.Part{
+			ID:      fmt.Sprintf("s%d", i),
+			Title:   s.title,
+			Note:    "Medians of the repetitions; whiskers reach from the least to the most.",
+			Figures: s.figures,
+		})
+	}
+	if t := timelines(o.groups); len(t) > 0 {
+		p.Parts = append(p.Parts, page.Part{ID: "phases", Title: "Phases", Note: aboutPhases, Timelines: t})
+	}
+	p.Parts = append(p.Parts, page.Part{
+		ID:    "table",
+		Title: "Table",
+		Note: "Medians; in small, the least and the most of the repetitions, and from six repetitions on, where the median " +
+			"of very many would lie (95 %, by order statistics). Each run is a line of results.csv.",
+		Table: o.table,
+	})
+	if v := o.verdicts(); len(v) > 0 {
+		p.Parts = append(p.Parts, page.Part{
+			ID:    "bounds",
+			Title: "Bounds",
+			Note:  "What the file demands, judged by medians. A ratio is always of two figures of the same round.",
+			Table: page.Text(trial.VerdictHead, trial.VerdictRows(v), len(trial.VerdictHead)-1),
+		})
+	}
+	if len(o.failures) > 0 {
+		var rows [][]string
+		for _, f := range o.failures {
+			rows = append(rows, []string{f.Cell, fmt.Sprint(f.Round), f.Why})
+		}
+		p.Parts = append(p.Parts, page.Part{
+			ID:    "failed",
+			Title: "Failed",
+			Note:  "Runs that are no result, and are in no figure.",
+			Table: page.Text([]string{"run", "round", "why"}, rows, 2),
+		})
+	}
+	p.Parts = append(p.Parts, o.referencePart())
+	ran := page.Part{ID: "machine", Title: "Machine"}
+	for i := range o.Starts {
+		ran.Ran = append(ran.Ran, page.Ran{Started: o.Starts[i].Started, Machine: o.Starts[i].Machine})
+	}
+	p.Parts = append(p.Parts, ran)
+	if len(o.Starts) > 0 {
+		first := &o.Starts[0]
+		p.Name = first.Name
+		p.Parts = append(p.Parts, page.Part{
+			ID:    "file",
+			Title: "The sweep file",
+			Note:  first.File + ", SHA-256 " + first.Hash,
+			Text:  first.Text,
+		})
+	}
+	return p
+}
+
+const aboutPhases = "The last phases of one run of each kind: a row for each readout unit. Full colour: it sends, in " +
+	"the colour of the builder unit it sends to. Pale: it has sent and waits for the others. Grey: it has nothing to " +
+	"send in that phase. Times are each node's own clock; on one machine that is the same. Touch a phase to read it."
+
+// lead says how much was measured, and when.
+func (o *telling) lead() string {
+	lead := fmt.Sprintf("%d of %d runs have a result", o.good, o.of)
+	if n := len(o.failures); n > 0 {
+		lead += fmt.Sprintf(", %d failed", n)
+	}
+	lead += fmt.Sprintf(". %d combinations in random order", len(o.groups))
+	n := len(o.Starts)
+	if n == 0 {
+		return lead + "."
+	}
+	var ended time.Time
+	for i := range o.Runs {
+		if end := o.Runs[i].Started.Add(time.Duration(o.Runs[i].WallS * float64(time.Second))); end.After(ended) {
+			ended = end
 		}
 	}
-	all := groups(good, failed)
-	arrange(all, p.First.Cells)
-	p.Table = tableOf(all)
-	p.References = referencesOf(r.References)
-	p.Verdicts = r.verdicts()
-	p.Drawn = drawn{Sections: sections(slices.DeleteFunc(slices.Clone(all),
-		func(g *group) bool { return len(g.runs) == 0 })), Timelines: timelines(all)}
+	return lead + fmt.Sprintf(", %d rounds. %s to %s.", o.Starts[n-1].Rounds, page.When(o.Starts[0].Started),
+		page.When(ended))
+}
+
+// referencePart lists what the place could do at most.
+func (o *telling) referencePart() page.Part {
+	p := page.Part{ID: "references", Title: "References", Note: "None were measured."}
+	all := referencesOf(o.References)
+	if len(all) > 0 {
+		p.Note = "What the same place could do at most, measured between the runs. Where they differ much, something " +
+			"else was at work."
+	}
+	p.Table.Heads = []string{"what", "Gbit/s", "times", "from", "to"}
+	for _, r := range all {
+		times := page.Cell{Text: fmt.Sprint(r.gbps.N)}
+		if len(r.fails) > 0 {
+			times.Small = fmt.Sprintf("%d failed: %s", len(r.fails), r.fails[0])
+		}
+		p.Table.Rows = append(p.Table.Rows, []page.Cell{{Text: r.name, Words: true}, page.Of(r.gbps), times,
+			{Text: page.When(r.first)}, {Text: page.When(r.last)}})
+	}
 	return p
 }
 
 // tableOf lists the medians. What no run has gets no column.
-func tableOf(all []*group) table {
+func tableOf(all []*group) page.Table {
 	var keys []string
 	series := map[string]bool{}
 	for _, g := range all {
@@ -102,27 +171,27 @@ func tableOf(all []*group) table {
 			}
 		}
 	}
-	t := table{Rows: make([][]entry, len(all))}
-	add := func(head string, of func(*group) entry) {
+	t := page.Table{Rows: make([][]page.Cell, len(all))}
+	add := func(head string, of func(*group) page.Cell) {
 		t.Heads = append(t.Heads, head)
 		for i, g := range all {
 			t.Rows[i] = append(t.Rows[i], of(g))
 		}
 	}
 	if len(series) > 1 {
-		add("series", func(g *group) entry { return entry{Text: g.series} })
+		add("series", func(g *group) page.Cell { return page.Cell{Text: g.series} })
 	}
 	for _, key := range keys {
-		add(key, func(g *group) entry { text, _ := g.value(key); return entry{Text: text} })
+		add(key, func(g *group) page.Cell { text, _ := g.value(key); return page.Cell{Text: text} })
 	}
 	if slices.ContainsFunc(all, func(g *group) bool { return g.setup.Credits > 0 }) {
-		add("credits", func(g *group) entry { return entry{Text: fmt.Sprint(g.setup.Credits)} })
+		add("credits", func(g *group) page.Cell { return page.Cell{Text: fmt.Sprint(g.setup.Credits)} })
 	}
-	add("runs", func(g *group) entry {
+	add("runs", func(g *group) page.Cell {
 		if g.failed > 0 {
-			return entry{Text: fmt.Sprint(len(g.runs)), Spread: fmt.Sprintf("%d failed", g.failed)}
+			return page.Cell{Text: fmt.Sprint(len(g.runs)), Small: fmt.Sprintf("%d failed", g.failed)}
 		}
-		return entry{Text: fmt.Sprint(len(g.runs))}
+		return page.Cell{Text: fmt.Sprint(len(g.runs))}
 	})
 	for _, m := range append(slices.Clone(metrics),
 		metric{
@@ -140,48 +209,32 @@ func tableOf(all []*group) table {
 		if most == 0 {
 			continue
 		}
-		add(m.title+", "+m.unit, func(g *group) entry {
-			s, ok := g.over(m)
-			if !ok {
-				return entry{Text: trial.None}
-			}
-			e := entry{Text: short(s.Median)}
-			if s.Min < s.Max {
-				e.Spread = short(s.Min) + "–" + short(s.Max)
-			}
-			return e
+		add(m.title+", "+m.unit, func(g *group) page.Cell {
+			s, _ := g.over(m)
+			return page.Of(s)
 		})
 	}
 	return t
-}
-
-// short writes a number with three digits that matter, or all before the point.
-func short(v float64) string {
-	if v == 0 {
-		return "0"
-	}
-	digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
-	return trimmed(v, min(max(digits, 0), 6))
 }
 
 func referencesOf(all []referenceLine) []reference {
 	var out []reference
 	values := map[string][]float64{}
 	for _, r := range all {
-		i := slices.IndexFunc(out, func(o reference) bool { return o.Name == r.Name })
+		i := slices.IndexFunc(out, func(o reference) bool { return o.name == r.Name })
 		if i < 0 {
 			i = len(out)
-			out = append(out, reference{Name: r.Name, First: r.Started})
+			out = append(out, reference{name: r.Name, first: r.Started})
 		}
-		out[i].Last = r.Started
+		out[i].last = r.Started
 		if r.Error != "" {
-			out[i].Fails = append(out[i].Fails, r.Error)
+			out[i].fails = append(out[i].fails, r.Error)
 			continue
 		}
 		values[r.Name] = append(values[r.Name], r.Gbps)
 	}
 	for i := range out {
-		out[i].Gbps = trial.SpreadOf(values[out[i].Name])
+		out[i].gbps = trial.SpreadOf(values[out[i].name])
 	}
 	return out
 }
@@ -196,7 +249,7 @@ const (
 )
 
 // timelines picks a run of each discipline with each barrier, of a size that can be looked at.
-func timelines(all []*group) []timeline {
+func timelines(all []*group) []page.Timeline {
 	type kind struct{ discipline, barrier string }
 	best := map[kind]*group{}
 	var order []kind
@@ -213,7 +266,7 @@ func timelines(all []*group) []timeline {
 			best[k] = g
 		}
 	}
-	out := []timeline{}
+	var out []page.Timeline
 	for _, k := range order[:min(len(order), mostTimelines)] {
 		g := best[k]
 		run := g.runs[len(g.runs)-1]
@@ -225,14 +278,14 @@ func timelines(all []*group) []timeline {
 func off(g *group) int { return max(g.setup.RUs-goodSize, goodSize-g.setup.RUs) }
 
 // timelineOf lays the phases from the moment from which all readout units have theirs.
-func timelineOf(title string, all []phase) timeline {
+func timelineOf(title string, all []phase) page.Timeline {
 	first := map[int]float64{}
 	for _, p := range all {
 		if b, ok := first[p.RU]; !ok || p.Begin < b {
 			first[p.RU] = p.Begin
 		}
 	}
-	t := timeline{Title: title, Phases: [][6]float64{}}
+	t := page.Timeline{Title: title, Phases: [][6]float64{}}
 	begin := slices.Max(slices.Collect(maps.Values(first)))
 	slices.SortStableFunc(all, func(a, b phase) int { return cmp.Compare(a.Begin, b.Begin) })
 	for _, p := range all {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/internal/regular"
+	"ringlet/lab/page"
 	"ringlet/lab/trial"
 )
 
@@ -33,7 +34,7 @@ type start struct {
 	Rounds  int           `json:"rounds"`
 	Cells   []string      `json:"cells"` // in the order of the file
 	Started time.Time     `json:"started"`
-	Machine machine       `json:"machine"`
+	Machine page.Machine  `json:"machine"`
 	Bounds  []trial.Bound `json:"bounds,omitempty"`
 }
 

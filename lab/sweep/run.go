@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"ringlet/lab/page"
 	"ringlet/lab/trial"
 )
 
@@ -134,14 +135,14 @@ func (s *session) start() error {
 		Text:    s.sweep.Text,
 		Rounds:  s.rounds,
 		Started: time.Now(),
-		Machine: thisMachine(s.cfg.Version, s.sweep.processes()),
+		Machine: page.This(s.cfg.Version, s.sweep.processes()),
 		Bounds:  s.sweep.Bounds,
 	}
 	for i := range s.sweep.Cells {
 		start.Cells = append(start.Cells, s.sweep.Cells[i].ID)
 	}
 	if n := len(s.results.Starts); n > 0 && s.cfg.Tell != nil {
-		if was, is := s.results.Starts[n-1].Machine.program(), start.Machine.program(); was != is {
+		if was, is := s.results.Starts[n-1].Machine.Program(), start.Machine.Program(); was != is {
 			s.cfg.Tell(fmt.Sprintf(
 				"the runs so far are of %s, those that follow of %s: the page names both, and compares them all the same", was, is))
 		}

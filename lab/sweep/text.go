@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ringlet/lab/page"
 	"ringlet/lab/trial"
 )
 
@@ -13,7 +14,7 @@ import (
 var toldAtOnce = []string{"Event rate, ", "Throughput, ", "Sent again, ", "Build latency, "}
 
 // narrow leaves of a table what tells combinations apart, and the first figures.
-func (t *table) narrow() {
+func narrow(t *page.Table) {
 	figure := slices.Index(t.Heads, "runs") + 1
 	for i := len(t.Heads) - 1; i >= figure; i-- {
 		if !slices.ContainsFunc(toldAtOnce, func(head string) bool { return strings.HasPrefix(t.Heads[i], head) }) {
@@ -28,25 +29,25 @@ func (t *table) narrow() {
 // WriteText writes what the page has in its table, for a terminal: a line for each combination, medians with the least
 // and the most of its runs, and behind it why runs failed.
 func (s *Summary) WriteText(w io.Writer) error {
-	p := pageOf(s.results)
-	p.Table.narrow()
+	o := tellingOf(s.results)
+	narrow(&o.table)
 	var rows [][]string
-	for _, row := range p.Table.Rows {
+	for _, row := range o.table.Rows {
 		cells := make([]string, len(row))
 		for i, e := range row {
-			if cells[i] = e.Text; e.Spread != "" {
-				cells[i] += " (" + e.Spread + ")"
+			if cells[i] = e.Text; e.Small != "" {
+				cells[i] += " (" + e.Small + ")"
 			}
 		}
 		rows = append(rows, cells)
 	}
-	if err := trial.Table(w, "", p.Table.Heads, rows); err != nil {
+	if err := trial.Table(w, "", o.table.Heads, rows); err != nil {
 		return err
 	}
-	if err := trial.Table(w, "Bounds", trial.VerdictHead, trial.VerdictRows(p.Verdicts)); err != nil {
+	if err := trial.Table(w, "Bounds", trial.VerdictHead, trial.VerdictRows(o.verdicts())); err != nil {
 		return err
 	}
-	for _, f := range p.Failures {
+	for _, f := range o.failures {
 		if _, err := fmt.Fprintf(w, "FAILED %s, round %d: %s\n", f.Cell, f.Round, f.Why); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +17,14 @@ type Spread struct {
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
 	N      int     `json:"n"`
+	// Within is where the median of very many rounds lies, with a confidence of 95 %; nil where they are too few.
+	Within *Interval `json:"ci95,omitempty"`
+}
+
+// Interval that a figure lies in.
+type Interval struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
 }
 
 // SpreadOf figures; that of none is zero.
@@ -25,17 +34,41 @@ func SpreadOf(v []float64) Spread {
 	}
 	s := slices.Sorted(slices.Values(v))
 	n := len(s)
-	return Spread{
+	out := Spread{
 		Median: (s[(n-1)/2] + s[n/2]) / 2,
 		Min:    s[0],
 		Max:    s[n-1],
 		N:      n,
 	}
+	if k := rank(n); k > 0 {
+		out.Within = &Interval{s[k-1], s[n-k]}
+	}
+	return out
+}
+
+// rank is which of n figures, from the least and from the greatest, bound the median with a confidence of 95 % at least;
+// 0 where even the least and the greatest do not: below six. Each figure is on either side of the true median with the
+// same chance, so how many are below it follows the binomial distribution, whatever the distribution of the figures:
+// this is the interval by order statistics, as in Conover, Practical Nonparametric Statistics, 3rd edition, Wiley 1999.
+func rank(n int) int {
+	const outside = 0.05
+	ways := func(n int) float64 { v, _ := math.Lgamma(float64(n) + 1); return v }
+	k, below := 0, 0.0
+	for ; 2*k < n; k++ {
+		below += math.Exp(ways(n) - ways(k) - ways(n-k) - float64(n)*math.Ln2) // k of n lie below the median
+		if 2*below > outside {
+			break
+		}
+	}
+	return k
 }
 
 // Scaled is the spread in another unit.
 func (s Spread) Scaled(by float64) Spread {
 	s.Median, s.Min, s.Max = s.Median*by, s.Min*by, s.Max*by
+	if s.Within != nil {
+		s.Within = &Interval{s.Within.Low * by, s.Within.High * by}
+	}
 	return s
 }
 
@@ -194,4 +227,30 @@ func (s Spread) Text(format string, scale float64) string {
 		return one(s.Median)
 	}
 	return fmt.Sprintf("%s (%s–%s)", one(s.Median), one(s.Min), one(s.Max))
+}
+
+// Text95 writes the interval of the median, if there is one.
+func (s Spread) Text95(format string, scale float64) string {
+	if s.Within == nil {
+		return None
+	}
+	return fmt.Sprintf(format+"–"+format, s.Within.Low*scale, s.Within.High*scale)
+}
+
+// Short writes a number with three digits that matter, or all before the point.
+func Short(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
+	return Trimmed(v, min(max(digits, 0), 6))
+}
+
+// Trimmed writes a number with at most so many digits behind the point.
+func Trimmed(v float64, digits int) string {
+	s := strconv.FormatFloat(v, 'f', digits, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
 }

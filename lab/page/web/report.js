@@ -32,17 +32,18 @@
   const bars = (fig, f) => {
     const grid = el("div", "bars");
     const points = f.curves[0].points;
-    const most = Math.max(...points.map((p) => p.max)) || 1;
-    const percent = (v) => (100 * v) / most + "%";
+    const most = Math.max(...points.map((p) => p.max)) || 1, least = Math.min(...points.map((p) => p.min)) / 2;
+    const percent = (v) => 100 * (f.y.log ? Math.log(v / least) / Math.log(most / least) : v / most) + "%";
     points.forEach((p) => {
       const tick = f.x.ticks.find((t) => t.at === p.x);
       const bar = el("div", "bar"), full = el("div"), spread = el("s"), value = el("div", "value", short(p.median));
       full.style.width = percent(p.median);
-      redraw.push(() => (full.style.background = palette(0)));
+      if (tick.elsewhere) full.className = "elsewhere";
+      else redraw.push(() => (full.style.background = palette(0)));
       bar.append(full);
       if (p.min < p.max) {
         spread.style.left = percent(p.min);
-        spread.style.width = percent(p.max - p.min);
+        spread.style.width = `calc(${percent(p.max)} - ${percent(p.min)})`;
         bar.append(spread);
         value.append(el("small", "", `${short(p.min)}–${short(p.max)}`));
       }
@@ -146,9 +147,9 @@
     redraw.push(() => u.redraw());
   };
 
-  document.querySelectorAll("[data-section]").forEach((box) => {
+  document.querySelectorAll("[data-figures]").forEach((box) => {
     const names = [];
-    data.sections[box.dataset.section].figures.forEach((f) => {
+    data[box.dataset.figures].figures.forEach((f) => {
       const fig = el("figure");
       box.append(fig);
       caption(fig, f);
@@ -173,12 +174,13 @@
     new ResizeObserver(draw).observe(fig);
     redraw.push(draw);
   };
-  const box = document.getElementById("timelines");
-  (data.timelines || []).forEach((t) => {
-    const fig = el("figure", "full");
-    box.append(fig);
-    caption(fig, { title: t.title });
-    phases(fig, t);
+  document.querySelectorAll("[data-timelines]").forEach((box) => {
+    data[box.dataset.timelines].timelines.forEach((t) => {
+      const fig = el("figure", "full");
+      box.append(fig);
+      caption(fig, { title: t.title });
+      phases(fig, t);
+    });
   });
 
   const again = () => redraw.forEach((f) => f());

@@ -1,10 +1,13 @@
-package sweep
+package page
 
 import (
 	"bufio"
+	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -12,9 +15,10 @@ import (
 	"ringlet/node/hostlimits"
 )
 
-// machine is what a sweep ran on.
-type machine struct {
+// Machine is what was measured on.
+type Machine struct {
 	CPU       string               `json:"cpu"`
+	Flags     []string             `json:"flags,omitempty"` // of those that decide how fast ciphers and copies are
 	Cores     int                  `json:"cores"`
 	MemoryGB  float64              `json:"memory_gb"`
 	Kernel    string               `json:"kernel"`
@@ -25,8 +29,8 @@ type machine struct {
 	Limits    []hostlimits.Finding `json:"limits"`    // what binds
 }
 
-// program is what ran there.
-func (m *machine) program() string {
+// Program is what ran there.
+func (m *Machine) Program() string {
 	if m.Commit == "" {
 		return m.Version
 	}
@@ -36,14 +40,23 @@ func (m *machine) program() string {
 // socketBuffer is what the carriers ask the kernel for, in each direction.
 const socketBuffer = 8 << 20
 
-// thisMachine looks at where it runs. What cannot be found out stays empty.
-func thisMachine(version string, processes int) machine {
-	m := machine{
+// String says on one line what figures depend on.
+func (m *Machine) String() string {
+	return fmt.Sprintf("%s (%s), %d cores, %s, %s", m.CPU, strings.Join(m.Flags, " "), m.Cores, m.Kernel, m.Go)
+}
+
+// This looks at where it runs: which machine it is, and what binds there a program of so many processes. What cannot be
+// found out stays empty.
+func This(version string, processes int) Machine {
+	m := Machine{
 		Cores:     runtime.NumCPU(),
 		Go:        runtime.Version(),
 		Version:   version,
 		Processes: processes,
-		CPU:       cpuModel(),
+	}
+	if f, err := os.Open("/proc/cpuinfo"); err == nil {
+		m.CPU, m.Flags = processor(f)
+		_ = f.Close()
 	}
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {
@@ -68,16 +81,21 @@ func thisMachine(version string, processes int) machine {
 	return m
 }
 
-func cpuModel() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
+// telling are the flags of a processor that decide how fast ciphers, checksums and copies are.
+var telling = []string{"aes", "pclmulqdq", "sse4_2", "avx2", "avx512f", "vaes", "vpclmulqdq"}
+
+// processor reads what the kernel says of the first one.
+func processor(cpuinfo io.Reader) (model string, flags []string) {
+	lines := bufio.NewScanner(cpuinfo)
+	for lines.Scan() && (model == "" || flags == nil) {
+		key, value, _ := strings.Cut(lines.Text(), ":")
+		switch strings.TrimSpace(key) {
+		case "model name":
+			model = strings.TrimSpace(value)
+		case "flags":
+			all := strings.Fields(value)
+			flags = slices.DeleteFunc(slices.Clone(telling), func(f string) bool { return !slices.Contains(all, f) })
 		}
 	}
-	return ""
+	return model, flags
 }

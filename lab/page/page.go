@@ -1,0 +1,167 @@
+package page
+
+import (
+	"embed"
+	"encoding/json"
+	"html/template"
+	"io"
+	"time"
+
+	"ringlet/internal/uplot"
+	"ringlet/lab/trial"
+)
+
+// A Page is everything in one file of HTML. The template writes its words and tables, the script draws its figures.
+type Page struct {
+	Kind  string // of what: "Ringlet sweep"
+	Name  string
+	Lead  string // what was measured and when, in a sentence or two
+	Parts []Part
+}
+
+// A Part of a page. What is empty in it is left out. The script gets what it draws.
+type Part struct {
+	ID        string     `json:"-"` // for links
+	Title     string     `json:"-"`
+	Note      string     `json:"-"`
+	Figures   []Figure   `json:"figures,omitempty"`
+	Timelines []Timeline `json:"timelines,omitempty"`
+	Table     Table      `json:"-"`
+	Ran       []Ran      `json:"-"`
+	Text      string     `json:"-"` // as it is, such as a file
+}
+
+// A Table has a row for each thing that was measured.
+type Table struct {
+	Heads []string
+	Rows  [][]Cell
+}
+
+// Cell is a median with what belongs to it in small, or words.
+type Cell struct {
+	Text  string
+	Small string
+	Words bool // it may be broken into lines
+}
+
+// Of writes a spread into a cell: the median, the least and the most where they differ, and where it has one, the
+// interval of the median.
+func Of(s trial.Spread) Cell {
+	if s.N == 0 {
+		return Cell{Text: trial.None}
+	}
+	c := Cell{Text: trial.Short(s.Median)}
+	if s.Min < s.Max {
+		c.Small = trial.Short(s.Min) + "–" + trial.Short(s.Max)
+		if s.Within != nil {
+			c.Small += "; 95 %: " + trial.Short(s.Within.Low) + "–" + trial.Short(s.Within.High)
+		}
+	}
+	return c
+}
+
+// Text makes a table of texts; those of the columns named are words.
+func Text(heads []string, rows [][]string, words ...int) Table {
+	t := Table{Heads: heads}
+	for _, row := range rows {
+		cells := make([]Cell, len(row))
+		for i, text := range row {
+			cells[i].Text = text
+		}
+		for _, i := range words {
+			cells[i].Words = true
+		}
+		t.Rows = append(t.Rows, cells)
+	}
+	return t
+}
+
+// Ran is a machine, and since when it measured.
+type Ran struct {
+	Started time.Time
+	Machine
+}
+
+// A Figure is what the page draws, and all that it knows of it.
+type Figure struct {
+	Title  string  `json:"title"`
+	Note   string  `json:"note,omitempty"`
+	X      Axis    `json:"x"`
+	Y      Axis    `json:"y"`
+	Bars   bool    `json:"bars,omitempty"` // one curve, a bar for each tick
+	Curves []Curve `json:"curves"`
+}
+
+// Axis of a figure.
+type Axis struct {
+	Label string `json:"label"` // with the unit
+	Log   bool   `json:"log,omitempty"`
+	Ticks []Tick `json:"ticks,omitempty"` // of x: the values there are, where they lie and what they are called
+}
+
+// Tick is a value on an axis.
+type Tick struct {
+	At        float64 `json:"at"`
+	Label     string  `json:"label"`
+	Elsewhere bool    `json:"elsewhere,omitempty"` // measured by others, on their machine: its bar has another look
+}
+
+// Curve or, in a figure of bars, all bars.
+type Curve struct {
+	Name   string  `json:"name"`
+	Points []Point `json:"points"` // from left to right
+}
+
+// Point of a curve.
+type Point struct {
+	X float64 `json:"x"`
+	trial.Spread
+}
+
+// Timeline shows what each readout unit did in the last phases of one run.
+type Timeline struct {
+	Title string `json:"title"`
+	RUs   int    `json:"rus"`
+	// RU, begin, sent, released (µs from the left end), BU (-1 = nothing to send), MEP: there are many
+	Phases [][6]float64 `json:"phases"`
+	Span   float64      `json:"span"` // µs
+}
+
+//go:embed web/report.html web/report.css web/report.js
+var web embed.FS
+
+// pageTemplate puts everything into one file, uPlot included. The page loads nothing: its policy forbids it.
+var pageTemplate = template.Must(template.New("report.html").Funcs(template.FuncMap{
+	"css": func(file string) template.CSS { return template.CSS(embedded(file)) },
+	"js":  func(file string) template.JS { return template.JS(embedded(file)) },
+	"uplot": func() charts {
+		return charts{template.JS(uplot.Script), template.CSS(uplot.Style), uplot.License, uplot.Version}
+	},
+	"phases": func() template.JS { return template.JS(uplot.Phases) },
+	"data":   func(p []Part) (template.JS, error) { b, err := json.Marshal(p); return template.JS(b), err },
+	"short":  trial.Short,
+	"when":   When,
+}).ParseFS(web, "web/report.html"))
+
+// charts is uPlot as the template wants it.
+type charts struct {
+	Script  template.JS
+	Style   template.CSS
+	License string
+	Version string
+}
+
+// embedded reads what the compiler has put into the program.
+func embedded(file string) string {
+	text, err := web.ReadFile("web/" + file)
+	if err != nil {
+		return "" // no file of another name is asked for: TestThePageIsWhole
+	}
+	return string(text)
+}
+
+// When writes a time as pages do.
+func When(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// Write writes the file.
+func (p *Page) Write(w io.Writer) error { return pageTemplate.Execute(w, p) }
