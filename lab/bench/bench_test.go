@@ -391,6 +391,7 @@ func TestMeasureOne(t *testing.T) {
 	for name, figure := range map[string]string{
 		refCopy:         "goodput_gbps",
 		refUDP:          "goodput_gbps",
+		refSeal:         "near_cpu_s_per_gb",
 		refTrip:         "trip_us.p99",
 		"express 64KiB": "write_us.p50",
 	} {

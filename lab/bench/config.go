@@ -18,6 +18,7 @@ import (
 // Config of a measurement.
 type Config struct {
 	Version  string
+	Command  string         // how to make it again, as a shell takes it
 	Carriers []string       // names of the table carriers
 	Sizes    []config.Bytes // of a remote write
 	Duration time.Duration  // of each measurement of throughput

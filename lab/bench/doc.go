@@ -8,6 +8,9 @@
 // through everything in an order of their own, and a ratio is always one of two figures of the same round. The whole
 // runs and the targets are a sweep file, targets.yaml.
 //
+// What was measured stands side by side with its limits (a copy, the cipher, the kernel), and with figures of others:
+// published.yaml, with their sources. A Report is printed (WriteTable) and written as a page (WritePage).
+//
 // What the caller must do: make a Config, Validate it, and call Run, which needs a far process: Config.Start gives it a
 // connection to one. That process calls Serve on its end. Both ends of the connection must have proved who they are;
 // Accept and Dial do that with the certificates of node/certs.

@@ -15,6 +15,7 @@ import (
 const (
 	refCopy      = "copy"
 	refCopySmall = "copy-128"
+	refSeal      = "seal"
 	refUDP       = "udp-gso"
 	refTCP       = "tcp"
 	refQUIC      = "quic-datagrams"
@@ -55,6 +56,8 @@ var references = []reference{
 	{refCopy, "copy into a mapped file, pieces of 1 MiB, one process", false, false, oneMachine, copying(blockSize), nil},
 	{refCopySmall, "copy into a mapped file, pieces of 128 B, one process", true, false, oneMachine,
 		copying(tripSize), nil},
+	{refSeal, "AES-128-GCM of packets of 8972 B, sealed one after the other, one process", false, false, always, sealing,
+		nil},
 	{refUDP, "raw UDP, GSO and GRO, full packets, received", false, false, always, sendUDP, startUDPSink},
 	{refTCP, "TCP, 1 MiB writes into a mapping", false, false, always, sendTCPFor, startTCP},
 	{refQUIC, "quic-go datagrams, unpaced, received", false, false, always, sendQUIC, startQUICSink},

@@ -76,8 +76,14 @@ func parseIPerf(out []byte) (trial.Figures, error) {
 		Error string `json:"error"`
 		End   struct {
 			Received struct {
+				Bytes         float64 `json:"bytes"`
+				Seconds       float64 `json:"seconds"`
 				BitsPerSecond float64 `json:"bits_per_second"`
 			} `json:"sum_received"`
+			CPU struct { // of the time, user and kernel
+				Host   float64 `json:"host_total"`
+				Remote float64 `json:"remote_total"`
+			} `json:"cpu_utilization_percent"`
 		} `json:"end"`
 	}
 	if err := json.Unmarshal(out, &r); err != nil {
@@ -86,5 +92,11 @@ func parseIPerf(out []byte) (trial.Figures, error) {
 	if r.Error != "" || r.End.Received.BitsPerSecond <= 0 {
 		return nil, fmt.Errorf("iperf3 received nothing: %s", r.Error)
 	}
-	return trial.Figures{"goodput_gbps": r.End.Received.BitsPerSecond / 1e9}, nil
+	figures := trial.Figures{"goodput_gbps": r.End.Received.BitsPerSecond / 1e9}
+	if got, cpu := r.End.Received, r.End.CPU; got.Bytes > 0 && cpu.Host > 0 {
+		gb := got.Bytes / 1e9
+		figures["near_cpu_s_per_gb"] = cpu.Host / 100 * got.Seconds / gb
+		figures["far_cpu_s_per_gb"] = cpu.Remote / 100 * got.Seconds / gb
+	}
+	return figures, nil
 }

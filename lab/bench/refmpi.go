@@ -80,11 +80,15 @@ func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (t
 // parseShift reads the shift's one line.
 func parseShift(out string) (trial.Figures, error) {
 	var ranks int
-	var seconds, bytes, share float64
+	var seconds, bytes, share, cpu float64
 	line := tool.LastLine([]byte(out))
-	if n, _ := fmt.Sscanf(line, "shift %d %g %g %g", &ranks, &seconds, &bytes, &share); n != 4 || ranks != shiftRanks ||
+	if n, _ := fmt.Sscanf(line, "shift %d %g %g %g %g", &ranks, &seconds, &bytes, &share, &cpu); n != 5 || ranks != shiftRanks ||
 		seconds <= 0 {
 		return nil, fmt.Errorf("the shift printed %q", strings.TrimSpace(out))
 	}
-	return trial.Figures{"goodput_gbps": bytes * 8 / seconds / 1e9, "barrier_share": share}, nil
+	return trial.Figures{
+		"goodput_gbps":  bytes * 8 / seconds / 1e9,
+		"barrier_share": share,
+		"cpu_s_per_gb":  cpu / max(bytes, 1) * 1e9,
+	}, nil
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"slices"
 
+	"ringlet/lab/page"
 	"ringlet/lab/sweep"
 	"ringlet/lab/trial"
 	"ringlet/node/hostlimits"
@@ -23,7 +24,11 @@ type Report struct {
 	Procs       int     `json:"procs"`
 	Cores       int     `json:"cores"`
 	Memory      int64   `json:"memory"` // bytes
+	Command     string  `json:"command,omitempty"`
 
+	Machine    page.Machine    `json:"machine"` // near
+	Side       []SideRow       `json:"side_by_side"`
+	Published  []Published     `json:"published"`
 	Targets    []trial.Verdict `json:"targets"`
 	Carriers   []CarrierRow    `json:"carriers"`
 	References []ReferenceRow  `json:"references"`
@@ -85,6 +90,7 @@ type HostLimit struct {
 
 // summarize fills the tables of a report from its rounds. It is a pure function of them.
 func (r *Report) summarize(cfg *Config, rounds trial.Rounds) {
+	r.sideRows(cfg, rounds)
 	r.carrierRows(cfg, rounds)
 	r.referenceRows(rounds)
 	r.Targets = trial.Judge(bounds(cfg), rounds)

@@ -3,10 +3,14 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"ringlet/lab/page"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
 	"ringlet/node/hostlimits"
@@ -50,6 +54,8 @@ func sample() *Report {
 		gbps := func(v float64) trial.Figures { return trial.Figures{"goodput_gbps": v} }
 		r[refCopy] = joined(gbps(80), trial.Figures{"near_cpu_s_per_gb": 0.1})
 		r[refCopySmall] = gbps(64)
+		r[refSeal] = joined(gbps(40), trial.Figures{"near_cpu_s_per_gb": 0.2})
+		r[refUDP] = gbps(50)
 		r[refQUIC] = joined(gbps(4), trial.Figures{"lost_share": 0.1, "near_cpu_s_per_gb": 1, "far_cpu_s_per_gb": 1})
 		r[refTCP] = gbps(36)
 		r[refIPerf] = gbps(20)
@@ -74,6 +80,8 @@ func sample() *Report {
 		Procs:      1,
 		Cores:      2,
 		Memory:     256 << 20,
+		Command:    "ringlet bench carriers --runs --out compared",
+		Machine:    page.Machine{CPU: "CPU", Flags: []string{"aes", "vaes"}, Cores: 2, Kernel: "Linux 6", Go: "go1.26"},
 		LeftOut:    []string{"iperf3: left out, iperf3 is not installed"},
 		Failed:     []string{"express, 1MiB: the link broke"},
 		Limits:     []HostLimit{{"near", hostlimits.Finding{Limit: "MTU", Wrong: "packets are small", Do: "Make them larger."}}},
@@ -97,6 +105,73 @@ func TestReportAsTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	transcript.Expect(t, "testdata/report.txt", b.String())
+}
+
+// TestReportAsPage: what is drawn and what stands in its tables; that a page is whole is lab/page's to test.
+func TestReportAsPage(t *testing.T) {
+	r := sample()
+	var b, out bytes.Buffer
+	if err := r.WritePage(&b); err != nil || !strings.Contains(b.String(), "<h1>Carriers and references</h1>") {
+		t.Fatal(err)
+	}
+	for _, part := range r.page().Parts {
+		fmt.Fprintf(&out, "\n# %s: %s\n", part.Title, part.Note)
+		for _, f := range part.Figures {
+			fmt.Fprintf(&out, "%s: %s\n", f.Title, f.Y.Label)
+			for _, c := range f.Curves {
+				fmt.Fprintf(&out, "  %s:", c.Name)
+				for _, p := range c.Points {
+					tick := f.X.Ticks[slices.IndexFunc(f.X.Ticks, func(t page.Tick) bool { return t.At == p.X })]
+					mark := map[bool]string{true: " elsewhere"}[tick.Elsewhere]
+					fmt.Fprintf(&out, " [%s%s] %s", tick.Label, mark, trial.Short(p.Median))
+				}
+				out.WriteString("\n")
+			}
+		}
+		if part.Text != "" {
+			out.WriteString(part.Text + "\n")
+		}
+		fmt.Fprintf(&out, "%d columns, %d rows\n", len(part.Table.Heads), len(part.Table.Rows))
+	}
+	transcript.Expect(t, "testdata/page.txt", out.String())
+}
+
+// TestPublishedFiguresCanBeLookedUp: each says who, on what and where; all are drawn on one axis.
+func TestPublishedFiguresCanBeLookedUp(t *testing.T) {
+	if len(published()) < 5 {
+		t.Errorf("%d figures", len(published()))
+	}
+	for _, p := range published() {
+		if p.Who == "" || p.What == "" || p.Machine == "" || p.Figure <= 0 || p.Unit != "Gbit/s" ||
+			!strings.Contains(p.Source, "https://") {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// TestSharesAreOfOneRound: what crosses is compared with the limit of the same round, and a limit not with itself.
+func TestSharesAreOfOneRound(t *testing.T) {
+	rows := map[string]SideRow{}
+	for _, s := range sample().Side {
+		rows[s.Name] = s
+	}
+	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+	folded, express, seal := rows["folded quic"], rows["express 1MiB"], rows[refSeal]
+	switch {
+	case !near(folded.Bus.Max, 2.9*0.75) || !near(folded.OfCipher.Max, 2.9*0.75/40) || folded.OfKernel.To != refUDP:
+		t.Errorf("%+v", folded)
+	case express.OfCipher == nil || express.CPU == nil || express.CPU.Median != 3 || express.OfCopy.Median != 19.5/80:
+		t.Errorf("%+v", express)
+	case seal.OfCipher != nil || seal.OfKernel != nil || rows[refCopy].OfCopy != nil || rows[refUDP].OfKernel != nil:
+		t.Errorf("%+v", seal)
+	case rows["local 1MiB"].OfKernel != nil || rows["folded local"].OfCipher != nil:
+		t.Errorf("%+v", rows["local 1MiB"])
+	}
+	for _, small := range []string{refCopySmall, refTrip} {
+		if _, ok := rows[small]; ok {
+			t.Errorf("%s says nothing of large writes", small)
+		}
+	}
 }
 
 // TestReportOfNothing: an early signal leaves a report without figures, not a fault.

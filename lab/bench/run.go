@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/lab/page"
 	"ringlet/lab/tool"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
@@ -58,6 +59,8 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		Procs:     runtime.GOMAXPROCS(0),
 		Cores:     runtime.NumCPU(),
 		Memory:    int64(cfg.Memory),
+		Command:   cfg.Command,
+		Machine:   page.This(cfg.Version, 2),
 		LeftOut:   s.report.LeftOut,
 		Limits:    s.limits,
 	}
@@ -237,12 +240,8 @@ func (s *session) references(small bool) []string {
 // plan lists the tasks of a round in blocks, and where each block ends: one for each size, with the references that
 // belong to it, so that a ratio is of two figures that are seconds apart.
 func (s *session) plan() (tasks []task, blocks []int) {
-	sizes := slices.Clone(s.cfg.Sizes)
-	slices.Sort(sizes)
-	big := sizes[len(sizes)-1]
-	if slices.Contains(sizes, blockSize) {
-		big = blockSize
-	}
+	sizes := slices.Sorted(slices.Values(s.cfg.Sizes))
+	big := largest(sizes)
 	for _, size := range sizes {
 		for _, name := range s.cfg.Carriers {
 			c, _ := carrierOf(name)

@@ -3,46 +3,117 @@ package bench
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"ringlet/lab/trial"
 	"ringlet/node/config"
 )
 
+// listing is a table of a report, for a terminal and for the page alike.
+type listing struct {
+	id, title string
+	head      []string
+	rows      [][]string
+	words     []int // columns that hold sentences
+}
+
 // WriteTable prints the report for people: figures and ratios first, then the targets and what stood in the way.
 func (r *Report) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "%d of %d rounds, %s each, %d cores, %d at a time per process, spin %s, memory %s\n", r.RoundsDone,
+	fmt.Fprintf(w, "%s\n%s\n", r.lead(), &r.Machine)
+	if r.Interrupted {
+		fmt.Fprintln(w, "INTERRUPTED: what follows is of the rounds so far")
+	}
+	for _, l := range r.listings() {
+		if err := trial.Table(w, l.title, l.head, l.rows); err != nil {
+			return err
+		}
+	}
+	for _, n := range r.notes() {
+		if len(n.lines) > 0 {
+			fmt.Fprintf(w, "\n%s\n  %s\n", n.title, strings.Join(n.lines, "\n  "))
+		}
+	}
+	return nil
+}
+
+// lead says how it was measured.
+func (r *Report) lead() string {
+	out := fmt.Sprintf("%d of %d rounds, %s each, %d cores, %d at a time per process, spin %s, memory %s", r.RoundsDone,
 		r.Rounds,
 		time.Duration(r.DurationS*float64(time.Second)), r.Cores, r.Procs, time.Duration(r.SpinUs)*time.Microsecond,
 		config.Bytes(r.Memory))
 	if r.Peer != "" {
-		fmt.Fprintf(w, "between this machine and %s\n", r.Peer)
+		out += fmt.Sprintf("; between this machine and %s", r.Peer)
 	}
-	if r.Interrupted {
-		fmt.Fprintln(w, "INTERRUPTED: what follows is of the rounds so far")
-	}
-	for _, part := range []func(io.Writer, *Report) error{writeCarriers, writeReferences, writeRuns, writeTargets} {
-		if err := part(w, r); err != nil {
-			return err
-		}
-	}
-	list(w, "What binds on this machine", len(r.Limits), func(i int) string {
-		l := r.Limits[i]
-		return fmt.Sprintf("%s (%s): %s. %s", l.Limit, l.Host, l.Wrong, l.Do)
-	})
-	list(w, "Left out", len(r.LeftOut), func(i int) string { return r.LeftOut[i] })
-	list(w, "FAILED", len(r.Failed), func(i int) string { return r.Failed[i] })
-	return nil
+	return out
 }
 
-func list(w io.Writer, title string, n int, line func(int) string) {
-	if n == 0 {
-		return
+// note is a list of sentences.
+type note struct {
+	id, title string
+	lines     []string
+}
+
+// notes say what stood in the way.
+func (r *Report) notes() []note {
+	var limits []string
+	for _, l := range r.Limits {
+		limits = append(limits, fmt.Sprintf("%s (%s): %s. %s", l.Limit, l.Host, l.Wrong, l.Do))
 	}
-	fmt.Fprintf(w, "\n%s\n", title)
-	for i := range n {
-		fmt.Fprintf(w, "  %s\n", line(i))
+	return []note{
+		{"limits", "What binds on this machine", limits},
+		{"left-out", "Left out", r.LeftOut},
+		{"failed", "FAILED", r.Failed},
 	}
+}
+
+// listings are all tables, in their order.
+func (r *Report) listings() []listing {
+	return []listing{r.side(), r.others(), r.carriers(), r.references(), r.wholeRuns(), {
+		"targets", "Targets, set for a machine of 2 cores and judged by medians", trial.VerdictHead,
+		trial.VerdictRows(r.Targets), []int{len(trial.VerdictHead) - 1},
+	}}
+}
+
+// side lists what was measured here by what it moves between processes and what that costs.
+func (r *Report) side() listing {
+	share := func(of *trial.Ratio) string {
+		if of == nil {
+			return trial.None
+		}
+		return fmt.Sprintf("%.0f", 100*of.Median)
+	}
+	l := listing{
+		id: "side",
+		title: "Side by side: Gbit/s built or written, with where the median lies (95 %), what goes between processes, " +
+			"and % of the machine's limits",
+		head: []string{"path", "Gbit/s", "95 %", "bus Gbit/s", "CPU s/GB", "% of copy", "% of cipher", "% of kernel",
+			"what it is"},
+		words: []int{8},
+	}
+	for i := range r.Side {
+		s := &r.Side[i]
+		l.rows = append(l.rows, []string{
+			s.Name, s.Goodput.Text("%.2f", 1), s.Goodput.Text95("%.2f", 1), fmt.Sprintf("%.2f", s.Bus.Median),
+			orNone(s.CPU, "%.2f", 1), share(s.OfCopy), share(s.OfCipher), share(s.OfKernel), s.What,
+		})
+	}
+	return l
+}
+
+// others lists what others have published.
+func (r *Report) others() listing {
+	l := listing{
+		id:    "published",
+		title: "Published by others, on their machines",
+		head:  []string{"who", "figure", "what", "machine", "source"},
+		words: []int{2, 3, 4},
+	}
+	for _, p := range r.Published {
+		l.rows = append(l.rows, []string{p.Who, trial.Short(p.Figure) + " " + p.Unit, p.What, p.Machine, p.Source})
+	}
+	return l
 }
 
 func orNone(s *trial.Spread, format string, scale float64) string {
@@ -75,54 +146,63 @@ func micros(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-func writeCarriers(w io.Writer, r *Report) error {
-	var rows [][]string
-	for _, c := range r.Carriers {
+func (r *Report) carriers() listing {
+	l := listing{
+		id:    "carriers",
+		title: "Carriers: median (least–most) of the rounds; times are p50 / p99 / p99.9 of one write when idle",
+		head: []string{"ratio", "carrier", "size", "Gbit/s", "k datagrams/s", "B each", "re-sent %", "CPU s/GB near + far",
+			"write µs", "answered µs", "M pieces/s"},
+	}
+	for i := range r.Carriers {
+		c := &r.Carriers[i]
 		name := c.Carrier
 		if !c.Encrypted {
 			name += " (open)"
 		}
-		rows = append(rows, []string{
+		l.rows = append(l.rows, []string{
 			ratioText(c.Ratio), name, config.Bytes(c.Size).String(), c.Goodput.Text("%.2f", 1), c.Datagrams.Text("%.0f", 1e-3),
 			fmt.Sprintf("%.0f", c.Each.Median), c.Resent.Text("%.3g", 100),
 			c.NearCPU.Text("%.2f", 1) + " + " + c.FarCPU.Text("%.2f", 1), timesText(&c.Write), timesText(c.Answered),
 			orNone(c.Pieces, "%.2f", 1e-6),
 		})
 	}
-	return trial.Table(w, "Carriers: median (least–most) of the rounds; times are p50 / p99 / p99.9 of one write when idle",
-		[]string{"ratio", "carrier", "size", "Gbit/s", "k datagrams/s", "B each", "re-sent %", "CPU s/GB near + far",
-			"write µs", "answered µs", "M pieces/s"}, rows)
+	return l
 }
 
-func writeReferences(w io.Writer, r *Report) error {
-	var rows [][]string
-	for _, f := range r.References {
+func (r *Report) references() listing {
+	l := listing{
+		id:    "references",
+		title: "References, of the same rounds",
+		head:  []string{"reference", "Gbit/s", "lost %", "CPU s/GB near + far", "trip µs", "barrier %", "what it is"},
+		words: []int{6},
+	}
+	for i := range r.References {
+		f := &r.References[i]
 		cpu := orNone(f.NearCPU, "%.2f", 1)
 		if f.FarCPU != nil {
 			cpu += " + " + f.FarCPU.Text("%.2f", 1)
 		}
-		rows = append(rows, []string{
+		l.rows = append(l.rows, []string{
 			f.Name, orNone(f.Goodput, "%.2f", 1), orNone(f.Lost, "%.3g", 100), cpu, timesText(f.Trip),
 			orNone(f.Barrier, "%.0f", 100), f.What,
 		})
 	}
-	return trial.Table(w, "References, of the same rounds",
-		[]string{"reference", "Gbit/s", "lost %", "CPU s/GB near + far", "trip µs", "barrier %", "what it is"}, rows)
+	return l
 }
 
-func writeRuns(w io.Writer, r *Report) error {
-	var rows [][]string
-	for _, n := range r.Runs {
-		rows = append(rows, []string{
+func (r *Report) wholeRuns() listing {
+	l := listing{
+		id:    "runs",
+		title: "Whole runs",
+		head:  []string{"ratio", "run", "Gbit/s", "M events/s", "re-sent %", "CPU s/GB", "what it is"},
+		words: []int{6},
+	}
+	for i := range r.Runs {
+		n := &r.Runs[i]
+		l.rows = append(l.rows, []string{
 			ratioText(n.Ratio), n.Name, n.Goodput.Text("%.2f", 1), n.Events.Text("%.3f", 1e-6), n.Resent.Text("%.3g", 100),
 			n.CPU.Text("%.2f", 1), n.What,
 		})
 	}
-	return trial.Table(w, "Whole runs", []string{"ratio", "run", "Gbit/s", "M events/s", "re-sent %", "CPU s/GB",
-		"what it is"}, rows)
-}
-
-func writeTargets(w io.Writer, r *Report) error {
-	return trial.Table(w, "Targets, set for a machine of 2 cores and judged by medians", trial.VerdictHead,
-		trial.VerdictRows(r.Targets))
+	return l
 }

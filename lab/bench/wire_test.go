@@ -87,10 +87,10 @@ func TestWhatToolsPrint(t *testing.T) {
 			2.5},
 		"iperf3, refused":  {ofIPerf, `{"end":{},"error":"unable to connect to server: Connection refused"}`, 0},
 		"iperf3, nothing":  {ofIPerf, ``, 0},
-		"shift":            {ofShift, "a warning of OpenMPI\nshift 4 2.000000 250000000 0.250000\n", 1},
+		"shift":            {ofShift, "a warning of OpenMPI\nshift 4 2.000000 250000000 0.250000 4.000000\n", 1},
 		"shift, too small": {ofShift, "shift 2 1.0 1000 0\n", 0},
 		"shift, cut":       {ofShift, "shift 4 1.0\n", 0},
-		"shift, no time":   {ofShift, "shift 4 0 1000 0\n", 0},
+		"shift, no time":   {ofShift, "shift 4 0 1000 0 0\n", 0},
 		"shift, nothing":   {ofShift, "", 0},
 		"run":              {ofRun, `{"goodput_gbps":3.5,"accounting_ok":true,"version":"x"}`, 3.5},
 		"run, unbalanced":  {ofRun, `{"goodput_gbps":3.5,"accounting_ok":false}`, 0},
@@ -102,6 +102,18 @@ func TestWhatToolsPrint(t *testing.T) {
 				t.Errorf("%v, %v, want %v", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// TestProcessorTimeOfTools: both ends of iperf3, and all ranks of the shift.
+func TestProcessorTimeOfTools(t *testing.T) {
+	r, err := parseIPerf([]byte(`{"end":{"sum_received":{"bytes":4e9,"seconds":2,"bits_per_second":16e9},
+		"cpu_utilization_percent":{"host_total":50,"remote_total":25}}}`))
+	if err != nil || r["near_cpu_s_per_gb"] != 0.25 || r["far_cpu_s_per_gb"] != 0.125 {
+		t.Errorf("%v, %v", r, err)
+	}
+	if r, err = parseShift("shift 4 2.0 2e9 0.25 3"); err != nil || r["cpu_s_per_gb"] != 1.5 {
+		t.Errorf("%v, %v", r, err)
 	}
 }
 

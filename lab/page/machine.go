@@ -25,8 +25,8 @@ type Machine struct {
 	Go        string               `json:"go"`
 	Version   string               `json:"version"`
 	Commit    string               `json:"commit,omitempty"`
-	Processes int                  `json:"processes"` // the most that a run has
-	Limits    []hostlimits.Finding `json:"limits"`    // what binds
+	Processes int                  `json:"processes"`        // the most that a run has
+	Limits    []hostlimits.Finding `json:"limits,omitempty"` // what binds
 }
 
 // Program is what ran there.

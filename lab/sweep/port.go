@@ -44,6 +44,13 @@ func (c *Cell) hosts() int {
 
 func (c *Cell) flows() flows { return portFlows(c.Config.Nodes, c.Config.RUs, c.Config.BUs, c.hosts()) }
 
+// Crosses is the share of what is built that goes from one process to another. A node with both units sends its own
+// builder unit one of n parts of one of m MEPs, so of n folded nodes it is (n-1)/n.
+func (c *Cell) Crosses() float64 {
+	n, m := c.Config.RUs, c.Config.BUs
+	return 1 - float64(max(0, n+m-c.Config.Nodes))/float64(n*m)
+}
+
 // eventBits is the mean size of an event with its share of a MEP's headers, or 0 where only an input knows.
 func (c *Cell) eventBits() float64 {
 	if c.Config.Input != "" {

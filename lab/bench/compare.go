@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"bytes"
+	_ "embed"
+	"maps"
+	"slices"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+
+	"ringlet/lab/trial"
+	"ringlet/node/config"
+	"ringlet/transport"
+)
+
+// SideRow is a path beside the others: what it moves, what that costs, and how much of the machine's limits it reaches.
+type SideRow struct {
+	Name     string        `json:"name"`
+	What     string        `json:"what"`
+	Goodput  trial.Spread  `json:"goodput_gbps"`
+	Bus      trial.Spread  `json:"bus_gbps"`               // of it, what goes from one process to another
+	CPU      *trial.Spread `json:"cpu_s_per_gb,omitempty"` // of all processes, per GB of goodput
+	OfCopy   *trial.Ratio  `json:"of_copy,omitempty"`      // of Bus, as the following
+	OfCipher *trial.Ratio  `json:"of_cipher,omitempty"`
+	OfKernel *trial.Ratio  `json:"of_kernel,omitempty"`
+}
+
+// Published is a figure of others. It is embedded with its source, and never measured here.
+type Published struct {
+	Who     string  `yaml:"who"     json:"who"`
+	What    string  `yaml:"what"    json:"what"`
+	Figure  float64 `yaml:"figure"  json:"figure"`
+	Unit    string  `yaml:"unit"    json:"unit"`
+	Machine string  `yaml:"machine" json:"machine"`
+	Source  string  `yaml:"source"  json:"source"`
+}
+
+//go:embed published.yaml
+var publishedText []byte
+
+// published reads the figures of others.
+var published = sync.OnceValue(func() []Published {
+	var out []Published
+	dec := yaml.NewDecoder(bytes.NewReader(publishedText))
+	dec.KnownFields(true)
+	if err := dec.Decode(&out); err != nil {
+		panic(err) // it is part of the program, and a test reads it
+	}
+	return out
+})
+
+// Limits of the machine, each by the references that measure it: the first that was measured counts.
+var (
+	copyLimit   = []string{refCopy}
+	cipherLimit = []string{refSeal}
+	kernelLimit = []string{refUDP, refIPerf, refTCP}
+)
+
+// path is what stands beside others.
+type path struct {
+	thing, name, what string
+	crosses           float64 // share of the goodput that goes from one process to another
+	cipher, kernel    bool    // whether it goes through the cipher, and through the kernel's network
+}
+
+// sealedReferences and networkReferences go through the cipher, and through the kernel's network.
+var (
+	sealedReferences  = []string{refQUIC}
+	networkReferences = []string{refUDP, refTCP, refQUIC, refIPerf, refMPITCP}
+)
+
+// paths lists what is compared: each carrier with large writes, the references beside it, and whole runs.
+func paths(cfg *Config) []path {
+	var out []path
+	size := largest(cfg.Sizes)
+	for _, c := range transport.Kinds {
+		if slices.Contains(cfg.Carriers, c.Name) {
+			name := linkName(c.Name, int(size))
+			out = append(out, path{name, name, "one end writes to the other", 1, !open(c), !c.SameHost})
+		}
+	}
+	for i := range references {
+		if r := &references[i]; !r.small {
+			out = append(out, path{r.name, r.name, r.what, 1, slices.Contains(sealedReferences, r.name),
+				slices.Contains(networkReferences, r.name)})
+		}
+	}
+	if cfg.Runs {
+		for _, cell := range runs(cfg.Carriers) {
+			c, _ := carrierOf(cell.Config.Transport)
+			out = append(out, path{cell.ID, runName(cell), cell.Says, cell.Crosses(), !open(c), !c.SameHost})
+		}
+	}
+	return out
+}
+
+// largest is the size of the writes that large references are compared with: theirs, or the largest there is.
+func largest(sizes []config.Bytes) config.Bytes {
+	if slices.Contains(sizes, blockSize) {
+		return blockSize
+	}
+	return slices.Max(sizes)
+}
+
+// sideRows puts all paths that were measured beside each other. Shares of a limit are ratios of one round.
+func (r *Report) sideRows(cfg *Config, rounds trial.Rounds) {
+	r.Side, r.Published = []SideRow{}, published()
+	all := paths(cfg)
+	rounds = derived(rounds, all)
+	for _, p := range all {
+		row := SideRow{Name: p.name, What: p.what}
+		if rounds.Fill(p.thing, &row); row.Goodput.N == 0 {
+			continue
+		}
+		of := func(limits []string) *trial.Ratio {
+			ratio := rounds.Ratio(p.thing, "bus_gbps", limits...)
+			if ratio == nil || ratio.To == p.thing {
+				return nil
+			}
+			return ratio
+		}
+		row.OfCopy = of(copyLimit)
+		if p.cipher {
+			row.OfCipher = of(cipherLimit)
+		}
+		if p.kernel {
+			row.OfKernel = of(kernelLimit)
+		}
+		r.Side = append(r.Side, row)
+	}
+}
+
+// derived adds to each round what follows from its figures: the bus bandwidth, as nccl-tests have it for an exchange of
+// all with all ((n-1)/n of what is built by n folded nodes), and the processor time of both ends.
+func derived(rounds trial.Rounds, all []path) trial.Rounds {
+	out := make(trial.Rounds, len(rounds))
+	for i, one := range rounds {
+		out[i] = trial.Round{}
+		for _, p := range all {
+			f := maps.Clone(one[p.thing])
+			if gbps, ok := f["goodput_gbps"]; ok {
+				f["bus_gbps"] = gbps * p.crosses
+			}
+			if cpu, ok := f["near_cpu_s_per_gb"]; ok {
+				f["cpu_s_per_gb"] = cpu + f["far_cpu_s_per_gb"]
+			}
+			if f != nil {
+				out[i][p.thing] = f
+			}
+		}
+	}
+	return out
+}

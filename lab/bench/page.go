@@ -1,0 +1,145 @@
+package bench
+
+import (
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"ringlet/lab/page"
+	"ringlet/lab/trial"
+	"ringlet/node/config"
+)
+
+// WritePage writes the report as one file of HTML: the comparison drawn, then the tables that a terminal gets.
+func (r *Report) WritePage(w io.Writer) error { return r.page().Write(w) }
+
+func (r *Report) page() *page.Page {
+	p := &page.Page{Kind: "Ringlet bench", Name: "Carriers and references", Lead: r.lead() + ". Began " + r.Started + "."}
+	drawn := page.Part{
+		ID:    "drawn",
+		Title: "The comparison",
+		Note: "Medians of the rounds; whiskers reach from the least to the most. Hatched: published by others, on other " +
+			"machines, for other work; the table below says which.",
+	}
+	if len(r.Side) > 0 {
+		drawn.Figures = append([]page.Figure{r.throughput()}, r.shares()...)
+	}
+	p.Parts = append(p.Parts, drawn)
+	if len(r.Carriers) > 0 {
+		p.Parts = append(p.Parts, page.Part{
+			ID:      "sizes",
+			Title:   "Over the size of a write",
+			Note:    "Medians of the rounds; whiskers reach from the least to the most.",
+			Figures: r.overSizes(),
+		})
+	}
+	for _, l := range r.listings() {
+		if len(l.rows) > 0 {
+			title, note, _ := strings.Cut(l.title, ": ")
+			p.Parts = append(p.Parts, page.Part{ID: l.id, Title: title, Note: note, Table: page.Text(l.head, l.rows, l.words...)})
+		}
+	}
+	for _, n := range r.notes() {
+		if len(n.lines) > 0 {
+			p.Parts = append(p.Parts, page.Part{ID: n.id, Title: n.title, Text: strings.Join(n.lines, "\n")})
+		}
+	}
+	started, _ := time.Parse(time.RFC3339, r.Started) // it is ours
+	p.Parts = append(p.Parts, page.Part{
+		ID:    "machine",
+		Title: "Machine",
+		Note:  "What makes it again is the command.",
+		Ran:   []page.Ran{{Started: started, Machine: r.Machine}},
+		Text:  r.Command,
+	})
+	return p
+}
+
+// bars is a figure of the paths that have something to draw.
+func (r *Report) bars(title, unit, note string, of func(*SideRow) *trial.Spread) page.Figure {
+	f := page.Figure{Title: title, Note: note, Y: page.Axis{Label: title + " (" + unit + ")"}, Bars: true}
+	var points []page.Point
+	for i := range r.Side {
+		if s := of(&r.Side[i]); s != nil && s.N > 0 {
+			at := float64(len(points))
+			f.X.Ticks = append(f.X.Ticks, page.Tick{At: at, Label: r.Side[i].Name})
+			points = append(points, page.Point{X: at, Spread: *s})
+		}
+	}
+	f.Curves = []page.Curve{{Name: title, Points: points}}
+	return f
+}
+
+// throughput draws what goes between processes, and what others have published.
+func (r *Report) throughput() page.Figure {
+	f := r.bars("Between processes", "Gbit/s, logarithmic", "What a folded node sends to itself is not counted.",
+		func(s *SideRow) *trial.Spread {
+			if s.Bus.Min <= 0 {
+				return nil // it has no place on a logarithmic axis
+			}
+			return &s.Bus
+		})
+	f.Y.Log = true
+	for _, p := range r.Published {
+		at := float64(len(f.X.Ticks))
+		f.X.Ticks = append(f.X.Ticks, page.Tick{At: at, Label: p.Who, Elsewhere: true})
+		f.Curves[0].Points = append(f.Curves[0].Points, page.Point{X: at, Spread: trial.SpreadOf([]float64{p.Figure})})
+	}
+	return f
+}
+
+// shares draws what a path costs, and how much of each limit it reaches.
+func (r *Report) shares() []page.Figure {
+	percent := func(ratio *trial.Ratio) *trial.Spread {
+		if ratio == nil {
+			return nil
+		}
+		s := ratio.Scaled(100)
+		return &s
+	}
+	all := []page.Figure{
+		r.bars("Processor time", "s per GB", "Of all processes, user and kernel.",
+			func(s *SideRow) *trial.Spread { return s.CPU }),
+		r.bars("Of a copy", "%", "Of what one process copies into mapped memory.",
+			func(s *SideRow) *trial.Spread { return percent(s.OfCopy) }),
+		r.bars("Of the cipher", "%", "Of what one process seals.",
+			func(s *SideRow) *trial.Spread { return percent(s.OfCipher) }),
+		r.bars("Of the kernel", "%", "Of raw UDP with GSO and GRO, or where that is not measured of TCP.",
+			func(s *SideRow) *trial.Spread { return percent(s.OfKernel) }),
+	}
+	return slices.DeleteFunc(all, func(f page.Figure) bool { return len(f.X.Ticks) == 0 })
+}
+
+// overSizes draws each carrier over the size of its writes.
+func (r *Report) overSizes() []page.Figure {
+	x := page.Axis{Label: "size of a write"}
+	at := func(size int) float64 { return math.Log2(float64(size)) }
+	for i := range r.Carriers {
+		size := r.Carriers[i].Size
+		if !slices.ContainsFunc(x.Ticks, func(t page.Tick) bool { return t.At == at(size) }) {
+			x.Ticks = append(x.Ticks, page.Tick{At: at(size), Label: config.Bytes(size).String()})
+		}
+	}
+	rate := page.Figure{Title: "Throughput", X: x, Y: page.Axis{Label: "Gbit/s", Log: true}}
+	idle := page.Figure{
+		Title: "One write with its response, when idle",
+		X:     x,
+		Y:     page.Axis{Label: "µs, p50", Log: true},
+	}
+	add := func(f *page.Figure, c *CarrierRow, s trial.Spread) {
+		if n := len(f.Curves); n == 0 || f.Curves[n-1].Name != c.Carrier {
+			f.Curves = append(f.Curves, page.Curve{Name: c.Carrier})
+		}
+		curve := &f.Curves[len(f.Curves)-1]
+		if s.Min > 0 { // on a logarithmic axis
+			curve.Points = append(curve.Points, page.Point{X: at(c.Size), Spread: s})
+		}
+	}
+	for i := range r.Carriers {
+		add(&rate, &r.Carriers[i], r.Carriers[i].Goodput)
+		add(&idle, &r.Carriers[i], r.Carriers[i].Write.P50)
+	}
+	return []page.Figure{rate, idle}
+}
