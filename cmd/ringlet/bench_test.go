@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -109,7 +110,7 @@ func TestBenchBetweenTwo(t *testing.T) {
 		}
 		p := s.start("bench", "carriers", "--peer", peer, "--certs", "keys", "--carriers", "quic,local", "--sizes", "1KiB",
 			"--rounds", "1",
-			"--duration", "30ms", "--memory", "4MiB")
+			"--duration", "30ms", "--memory", "4MiB", "--out", "comp ared")
 		if <-p.ended; p.cmd.ProcessState.ExitCode() != exitGood {
 			t.Fatalf("ended with code %d", p.cmd.ProcessState.ExitCode())
 		}
@@ -119,6 +120,12 @@ func TestBenchBetweenTwo(t *testing.T) {
 			if !strings.Contains(p.out.String(), part) {
 				t.Errorf("it does not say %q", part)
 			}
+		}
+	}
+	for file, part := range map[string]string{"report.html": "<td>quic 1KiB</td>", "report.json": "--out 'comp ared'"} {
+		if text, err := os.ReadFile(filepath.Join(s.dir, "comp ared", file)); err != nil ||
+			!strings.Contains(string(text), part) {
+			t.Errorf("%s has no %q: %v", file, part, err)
 		}
 	}
 	_ = serve.cmd.Process.Signal(syscall.SIGTERM)

@@ -125,7 +125,7 @@ func TestRun(t *testing.T) {
 	for _, f := range r.References {
 		names = append(names, f.Name)
 	}
-	if got, want := strings.Join(names, " "), "copy copy-128 udp-gso tcp quic-datagrams udp-trip"; got != want {
+	if got, want := strings.Join(names, " "), "copy copy-128 seal udp-gso tcp quic-datagrams udp-trip"; got != want {
 		t.Errorf("references %s, want %s", got, want)
 	}
 	if len(told) < 8 {

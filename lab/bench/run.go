@@ -60,7 +60,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		Cores:     runtime.NumCPU(),
 		Memory:    int64(cfg.Memory),
 		Command:   cfg.Command,
-		Machine:   page.This(cfg.Version, 2),
+		Machine:   page.This(cfg.Version),
 		LeftOut:   s.report.LeftOut,
 		Limits:    s.limits,
 	}

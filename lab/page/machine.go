@@ -25,8 +25,8 @@ type Machine struct {
 	Go        string               `json:"go"`
 	Version   string               `json:"version"`
 	Commit    string               `json:"commit,omitempty"`
-	Processes int                  `json:"processes"`        // the most that a run has
-	Limits    []hostlimits.Finding `json:"limits,omitempty"` // what binds
+	Processes int                  `json:"processes,omitempty"` // the most that a run has
+	Limits    []hostlimits.Finding `json:"limits,omitempty"`    // what binds
 }
 
 // Program is what ran there.
@@ -45,14 +45,20 @@ func (m *Machine) String() string {
 	return fmt.Sprintf("%s (%s), %d cores, %s, %s", m.CPU, strings.Join(m.Flags, " "), m.Cores, m.Kernel, m.Go)
 }
 
-// This looks at where it runs: which machine it is, and what binds there a program of so many processes. What cannot be
-// found out stays empty.
-func This(version string, processes int) Machine {
+// For adds what binds so many processes there.
+func (m Machine) For(processes int) Machine {
+	m.Processes = processes
+	m.Limits = hostlimits.Judge(hostlimits.Read("127.0.0.1"), hostlimits.Wants{SocketBuffer: socketBuffer,
+		Processes: processes})
+	return m
+}
+
+// This looks at where it runs. What cannot be found out stays empty.
+func This(version string) Machine {
 	m := Machine{
-		Cores:     runtime.NumCPU(),
-		Go:        runtime.Version(),
-		Version:   version,
-		Processes: processes,
+		Cores:   runtime.NumCPU(),
+		Go:      runtime.Version(),
+		Version: version,
 	}
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
 		m.CPU, m.Flags = processor(f)
@@ -76,8 +82,6 @@ func This(version string, processes int) Machine {
 			}
 		}
 	}
-	m.Limits = hostlimits.Judge(hostlimits.Read("127.0.0.1"), hostlimits.Wants{SocketBuffer: socketBuffer,
-		Processes: processes})
 	return m
 }
 

@@ -20,7 +20,7 @@ func TestThePageIsWhole(t *testing.T) {
 	})
 	p := Page{Kind: "Kind", Name: "<b>", Lead: "lead", Parts: []Part{
 		{ID: "one", Title: "One", Table: Text([]string{"a", "b"}, [][]string{{"x", "</script>"}}, 1)},
-		{ID: "two", Title: "Two", Text: "text", Ran: []Ran{{Machine: This("v1", 2)}, {}},
+		{ID: "two", Title: "Two", Text: "text", Ran: []Ran{{Machine: This("v1").For(2)}, {}},
 			Figures: []Figure{{Title: "</script>"}}},
 	}}
 	var b bytes.Buffer
@@ -28,7 +28,7 @@ func TestThePageIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, part := range []string{
-		"<title>&lt;b&gt; – Kind</title>", `<td class="words">&lt;/script&gt;</td>`, `data-figures="1"`, "<h3>Resumed",
+		"<title>&lt;b&gt; – Kind</title>", `<td class="words">&lt;/script&gt;</td>`, `data-figures="1"`, "<h3>Resumed", " cores for at most 2 nodes",
 		"uPlot=function", `[{},{"figures":[{"title":"\u003c/script\u003e"`, "<pre>text</pre>", "default-src 'none'",
 	} {
 		if !strings.Contains(b.String(), part) {
@@ -54,7 +54,7 @@ func TestProcessor(t *testing.T) {
 	if model != "A: B" || !slices.Equal(flags, []string{"aes", "vaes"}) {
 		t.Errorf("%q, %q", model, flags)
 	}
-	m := This("v1", 2)
+	m := This("v1")
 	m.CPU, m.Flags, m.Cores, m.Kernel, m.Go, m.Commit = "A", []string{"aes", "vaes"}, 2, "Linux 6", "go1", "abc"
 	if m.String() != "A (aes vaes), 2 cores, Linux 6, go1" || m.Program() != "v1, commit abc" {
 		t.Errorf("%s; %s", &m, m.Program())

@@ -135,7 +135,7 @@ func (s *session) start() error {
 		Text:    s.sweep.Text,
 		Rounds:  s.rounds,
 		Started: time.Now(),
-		Machine: page.This(s.cfg.Version, s.sweep.processes()),
+		Machine: page.This(s.cfg.Version).For(s.sweep.processes()),
 		Bounds:  s.sweep.Bounds,
 	}
 	for i := range s.sweep.Cells {
