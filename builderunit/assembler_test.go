@@ -173,7 +173,7 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 			}
 		}
 	}
-	m.want.WindowHigh = max(m.want.WindowHigh, open)
+	m.want.CreditHigh = max(m.want.CreditHigh, open)
 }
 
 func (m *assemblerModel) place(t *rapid.T) {

@@ -57,8 +57,8 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 	if change != nil {
 		change(r, &cfg)
 	}
-	if cfg.Rooms == nil {
-		cfg.Rooms = newRooms(t, cfg.Streams, src.MaxBlock(), 16)
+	if cfg.Retention == nil {
+		cfg.Retention = newRetention(t, cfg.Streams, src.MaxBlock(), 16)
 	}
 	if cfg.Order == nil {
 		cfg.Order = NewShift(cfg.RU, InOrder(cfg.RUs, len(cfg.BURanks)), len(cfg.BURanks), cfg.Slots, !cfg.Free)
@@ -71,11 +71,11 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 	return r
 }
 
-// newRooms makes rooms for so many blocks.
-func newRooms(t testing.TB, streams, block, n int) *Rooms {
+// newRetention makes buffers for so many blocks.
+func newRetention(t testing.TB, streams, block, n int) *Retention {
 	t.Helper()
-	stride := placing.Room(streams, block)
-	r, err := NewRooms(make([]byte, n*stride), stride)
+	stride := placing.PartSize(streams, block)
+	r, err := NewRetention(make([]byte, n*stride), stride)
 	if err != nil {
 		t.Fatal(err)
 	}

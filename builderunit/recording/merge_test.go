@@ -103,7 +103,7 @@ func TestMergeOfOneSegmentInOrder(t *testing.T) {
 	}
 }
 
-// MEPs of any order in any number of windows come out in order, with their highest attempts.
+// MEPs of any order in any number of spans come out in order, with their highest attempts.
 func TestMergeOfAnyOrder(t *testing.T) {
 	base := must.MemoryDir(t)
 	n := 0
@@ -127,7 +127,7 @@ func TestMergeOfAnyOrder(t *testing.T) {
 			}
 		}
 		dst := filepath.Join(out, "x.mfp")
-		o := MergeOptions{Remove: rnd.IntN(2) == 0, window: uint64(1 + rnd.IntN(40))}
+		o := MergeOptions{Remove: rnd.IntN(2) == 0, span: uint64(1 + rnd.IntN(40))}
 		if _, err := Merge(context.Background(), r.done(), dst, o); err != nil {
 			rt.Fatal(err)
 		}

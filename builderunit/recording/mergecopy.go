@@ -40,7 +40,7 @@ type copier struct {
 	at      int64         // bytes written: the offset of out
 	behind  int64         // of them, those that the disk was told to write
 	short   *bufio.Writer // onto Write
-	open    map[int]*window
+	open    map[int]*summed
 	recent  []int // keys of open, the oldest first
 	step    func(done int64) error
 }
@@ -63,7 +63,7 @@ func (k *copier) copy(ctx context.Context, meps []planned) error {
 
 // stretch copies bytes of a segment.
 func (k *copier) stretch(ctx context.Context, source int, offset, length int64) error {
-	w, err := k.window(source)
+	w, err := k.segment(source)
 	if err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func (k *copier) wrote(n int64) error {
 	return k.step(k.at)
 }
 
-// window opens a segment, and closes the one that was opened longest ago where too many are open.
-func (k *copier) window(source int) (*window, error) {
+// segment opens one, and closes the one that was opened longest ago where too many are open.
+func (k *copier) segment(source int) (*summed, error) {
 	if w := k.open[source]; w != nil {
 		return w, nil
 	}
@@ -136,7 +136,7 @@ func (k *copier) window(source int) (*window, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &window{f: f}
+	w := &summed{f: f}
 	k.open[source], k.recent = w, append(k.recent, source)
 	return w, nil
 }

@@ -38,7 +38,7 @@ const farOff = 100 * time.Millisecond
 
 func clocks(v *view) (out []finding) {
 	most, what := farOff, ""
-	if w := v.settings.PhaseWindow; w > 0 {
+	if w := v.settings.PhaseTime; w > 0 {
 		most, what = w/2, fmt.Sprintf(", and a phase is %v", w)
 	}
 	for _, n := range v.now.GetNodes() {

@@ -49,7 +49,7 @@ func ofNetwork() []Rule {
 	}
 }
 
-// enoughChunks is how many chunks must have been sent in a Window for a share of them to mean anything.
+// enoughChunks is how many chunks must have been sent in that time for a share of them to mean anything.
 const enoughChunks = 1000
 
 // way is one direction of a link.

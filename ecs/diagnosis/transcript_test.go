@@ -110,7 +110,7 @@ func (s *scene) nodes(w []string) {
 	settings := Settings{Version: "v1"}
 	if len(w) == 3 {
 		var err error
-		if settings.PhaseWindow, err = time.ParseDuration(w[2]); err != nil {
+		if settings.PhaseTime, err = time.ParseDuration(w[2]); err != nil {
 			s.t.Fatal(err)
 		}
 	}

@@ -25,7 +25,7 @@ func ofReadout() []Rule {
 		},
 		{
 			ID: "phases-overrun", Severity: warning, Hold: 2 * time.Second, look: overrun,
-			When:   "More than 1 % of a readout unit's phases outlast their window (`phase-end: 20ms`).",
+			When:   "More than 1 % of a readout unit's phases take longer than `phase-end` allows (such as 20ms).",
 			Advice: "Give phase-end a longer time, or look for what makes this unit slow.",
 		},
 	}
@@ -63,7 +63,7 @@ func slowSource(v *view) (out []finding) {
 	return out
 }
 
-// enoughPhases is how many phases must have been held in a Window for shares of them to mean anything.
+// enoughPhases is how many phases must have been held in that time for shares of them to mean anything.
 const enoughPhases = 50
 
 func holdsPhases(v *view) (out []finding) {
@@ -100,7 +100,7 @@ func overrun(v *view) (out []finding) {
 	for _, m := range v.readout() {
 		over, phases := m.grown("ru.overruns"), m.grown("ru.phases")
 		if v.running() && phases > 0 && over/phases > 0.01 {
-			out = append(out, finding{m.ru(), fmt.Sprintf("%s of the phases of %s outlast their window", percent(over/phases),
+			out = append(out, finding{m.ru(), fmt.Sprintf("%s of the phases of %s take too long", percent(over/phases),
 				m.ru())})
 		}
 	}

@@ -183,20 +183,20 @@ func TestNextRule(t *testing.T) {
 func TestPhases(t *testing.T) {
 	for text, want := range map[string]struct {
 		end    string
-		window time.Duration
+		length time.Duration
 		held   barrier.Kind
 	}{
 		"central": {PhaseEndBarrier, 0, barrier.Central},
 		"none":    {PhaseEndBarrier, 0, barrier.None},
 		"count":   {phaseEndCount, 0, barrier.None},
-		"20ms":    {phaseEndWindow, 20 * time.Millisecond, barrier.None},
+		"20ms":    {phaseEndTime, 20 * time.Millisecond, barrier.None},
 	} {
 		c := with(func(c *Config) { c.PhaseEnd = text })
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
 		}
-		if end, window := c.Phases(); end != want.end || window != want.window || c.Barrier() != want.held {
-			t.Errorf("%s: %s of %v, barrier %v", text, end, window, c.Barrier())
+		if end, length := c.Phases(); end != want.end || length != want.length || c.Barrier() != want.held {
+			t.Errorf("%s: %s of %v, barrier %v", text, end, length, c.Barrier())
 		}
 	}
 	if c := with(func(c *Config) { c.Discipline = "free" }); c.Complete() != nil || c.Barrier() != barrier.None {
