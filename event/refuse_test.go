@@ -36,6 +36,17 @@ func refuse(t *testing.T, golden string, parse func([]byte) error, cases []spoil
 	}
 }
 
+// verified parses and then verifies.
+func verified[P interface{ Verify() error }](parse func([]byte) (P, error)) func([]byte) error {
+	return func(b []byte) error {
+		p, err := parse(b)
+		if err != nil {
+			return err
+		}
+		return p.Verify()
+	}
+}
+
 func TestRefuseBank(t *testing.T) {
 	parse := func(b []byte) error { _, err := event.ParseBank(b); return err }
 	refuse(t, "bank.hex", parse, []spoiled{
@@ -99,13 +110,7 @@ func TestRefuseToWriteMFP(t *testing.T) {
 }
 
 func TestRefuseMEP(t *testing.T) {
-	parse := func(b []byte) error {
-		p, err := event.ParseMEP(b)
-		if err != nil {
-			return err
-		}
-		return p.Verify()
-	}
+	parse := verified(event.ParseMEP)
 	refuse(t, "mep.hex", parse, []spoiled{
 		{"nothing", cut(0), event.ErrTruncated, "header", 0},
 		{"magic", set(0, 0), event.ErrMagic, "magic", 0},
@@ -151,13 +156,7 @@ func TestRefuseToWriteMEP(t *testing.T) {
 }
 
 func TestRefuseRecord(t *testing.T) {
-	parse := func(b []byte) error {
-		r, err := event.ParseRecord(b)
-		if err != nil {
-			return err
-		}
-		return r.Verify()
-	}
+	parse := verified(event.ParseRecord)
 	refuse(t, "mdf.hex", parse, []spoiled{
 		{"nothing", cut(0), event.ErrTruncated, "header", 0},
 		{"sizes disagree", set(4, 89), event.ErrSize, "record size", 0},

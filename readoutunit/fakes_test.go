@@ -16,6 +16,7 @@ import (
 	"ringlet/readoutunit/source"
 	"ringlet/shmem"
 	"ringlet/tagnet"
+	"ringlet/testkit/must"
 	"ringlet/transport/link"
 )
 
@@ -92,19 +93,12 @@ func (r *rig) close() {
 	}
 }
 
-// patience is how long a test waits for what must come, before it says that it did not.
-const patience = 30 * time.Second
+const patience = must.Patience
 
 // failure waits for the unit's Fail.
 func (r *rig) failure() error {
 	r.t.Helper()
-	select {
-	case err := <-r.failed:
-		return err
-	case <-time.After(patience):
-		r.t.Fatal("the unit did not fail")
-		return nil
-	}
+	return must.Receive(r.t, r.failed, "the unit did not fail")
 }
 
 // until waits for a condition that the network's or the scheduler's progress brings about.
@@ -255,16 +249,28 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	return nil
 }
 
-func (n *fakeNetwork) Write(rank int, w link.Write) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// begin counts a write, which the test may refuse; complete is the outcome that the test gives it. mu is held.
+func (n *fakeNetwork) begin() (complete func() error, err error) {
 	n.writes++
 	number := n.writes
 	notify(n.progress)
 	if n.write != nil {
-		if err := n.write(number); err != nil {
-			return err
+		err = n.write(number)
+	}
+	return func() error {
+		if n.completion == nil {
+			return nil
 		}
+		return n.completion(number)
+	}, err
+}
+
+func (n *fakeNetwork) Write(rank int, w link.Write) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	complete, err := n.begin()
+	if err != nil {
+		return err
 	}
 	mep, err := n.take(rank, w.Ref, w.Imm)
 	if err != nil {
@@ -274,11 +280,7 @@ func (n *fakeNetwork) Write(rank int, w link.Write) error {
 		n.mu.Lock()
 		n.written[mep] = bytes.Clone(w.Data)
 		n.mu.Unlock()
-		var err error
-		if n.completion != nil {
-			err = n.completion(number)
-		}
-		n.unit.Completed(rank, w.Cookie, err)
+		n.unit.Completed(rank, w.Cookie, complete())
 	})
 	return nil
 }
@@ -287,13 +289,9 @@ func (n *fakeNetwork) Write(rank int, w link.Write) error {
 func (n *fakeNetwork) WriteMany(rank int, pieces []link.Piece, cookie uint64) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.writes++
-	number := n.writes
-	notify(n.progress)
-	if n.write != nil {
-		if err := n.write(number); err != nil {
-			return err
-		}
+	complete, err := n.begin()
+	if err != nil {
+		return err
 	}
 	for _, p := range pieces {
 		mep, err := n.take(rank, p.Ref, p.Imm)
@@ -302,13 +300,7 @@ func (n *fakeNetwork) WriteMany(rank int, pieces []link.Piece, cookie uint64) er
 		}
 		n.written[mep] = bytes.Clone(p.Data)
 	}
-	n.push(func() {
-		var err error
-		if n.completion != nil {
-			err = n.completion(number)
-		}
-		n.unit.Completed(rank, cookie, err)
-	})
+	n.push(func() { n.unit.Completed(rank, cookie, complete()) })
 	return nil
 }
 
