@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"ringlet/event"
-	"ringlet/testkit/must"
 )
 
 // Each case spoils one thing in a golden file; the error must name it.
@@ -83,30 +82,6 @@ func TestRefuseMFP(t *testing.T) {
 		{"align beyond 64 bits", set(18, 255), event.ErrRange, "align", 18},
 		{"into the end of run", set(8, 0xFD, 255, 255, 255, 255, 255, 255, 255), event.ErrRange, "first event id", 8},
 	})
-}
-
-func TestRefuseToWriteMFP(t *testing.T) {
-	room := make([]byte, 64)
-	start := func(h event.MFPHeader) error { _, err := event.StartMFP(room, h); return err }
-	wantFormatError(t, start(event.MFPHeader{N: -1}), event.ErrRange, "number of fragments", 2)
-	wantFormatError(t, start(event.MFPHeader{N: 65536}), event.ErrRange, "number of fragments", 2)
-	wantFormatError(t, start(event.MFPHeader{N: 1, Align: 17}), event.ErrRange, "align", 18)
-	wantFormatError(t, start(event.MFPHeader{N: 15}), event.ErrRange, "header", 0)
-	wantFormatError(t, start(event.MFPHeader{N: 1, FirstEvent: event.EndOfRun}), event.ErrRange, "first event id", 8)
-
-	w, err := event.StartMFP(room, event.MFPHeader{N: 2, Align: 4})
-	must.OK(t, err)
-	if _, err := w.Finish(); !errors.Is(err, event.ErrRange) {
-		t.Errorf("a packet without its fragments is finished: %v", err)
-	}
-	next := func(n int) error { _, err := w.Next(9, n); return err }
-	wantFormatError(t, next(-1), event.ErrRange, "fragment size", 20)
-	wantFormatError(t, next(65536), event.ErrRange, "fragment size", 20)
-	wantFormatError(t, next(33), event.ErrRange, "fragment", 28)
-	if err := errors.Join(next(32), next(0)); err != nil {
-		t.Error(err)
-	}
-	wantFormatError(t, next(0), event.ErrRange, "number of fragments", 2)
 }
 
 func TestRefuseMEP(t *testing.T) {

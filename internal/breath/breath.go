@@ -24,9 +24,9 @@ type breather struct {
 var breathers = sync.OnceValue(func() []*breather { return four(newBreather) })
 
 // four makes four or, where one cannot be made, none, and closes those that were.
-func four(make func() (*breather, error)) (all []*breather) {
+func four(create func() (*breather, error)) (all []*breather) {
 	for range 4 {
-		b, err := make()
+		b, err := create()
 		if err != nil {
 			for _, b := range all {
 				_ = b.file.Close()
