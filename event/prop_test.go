@@ -47,6 +47,9 @@ func TestMFPRoundTrip(t *testing.T) {
 			size += (len(data) + padding) &^ padding
 			seen++
 		}
+		if most := event.MaxMFPSize(n, 300, p.Align()); len(b) > most {
+			t.Fatalf("%d bytes, more than the most of %d", len(b), most)
+		}
 		if seen != n || size != len(b) || int(p.Size()) != len(b) {
 			t.Fatalf("%d fragments of %d, size %d of %d", seen, n, size, len(b))
 		}

@@ -56,6 +56,9 @@ func TestRefuseBank(t *testing.T) {
 		{"length beyond the input", set(2, 13), event.ErrTruncated, "length", 2},
 		{"padding missing", cut(11), event.ErrTruncated, "length", 2},
 	})
+	for _, err := range event.Banks(hexFile(t, "bank.hex")[:11]) {
+		wantFormatError(t, err, event.ErrTruncated, "length", 2)
+	}
 	long := make([]byte, event.MaxBankData+1)
 	_, err := event.AppendBank(nil, 9, 0, 1, long)
 	wantFormatError(t, err, event.ErrRange, "length", 2)
