@@ -70,7 +70,7 @@ func (b *Bell) sleep(seq uint32, patience time.Duration) (late bool) {
 const (
 	// spinPolls is how often a waiter looks before it sleeps: 2 µs for a reader (17 ns a look), 9 µs
 	// for a writer (70 ns: it looks at 16 readers), measured on a 2-core VM, 2026-11-21. A flag
-	// takes 0.3 µs between two running processes (limits.md) and a futex wake-up several µs, so this
+	// takes 0.3 µs between two running processes and a futex wake-up several µs, so this
 	// catches a peer that runs and costs little where there is no free core.
 	spinPolls = 128
 
