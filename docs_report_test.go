@@ -53,7 +53,10 @@ func mustName(t *testing.T, doc, what string, names []string) {
 func TestManualExplainsTheReport(t *testing.T) {
 	const doc = "docs/report.md"
 	var fields []string
-	for _, file := range []string{"ecs/partition/nodes/report.go", "ecs/partition/nodes/faults.go", "ecs/partition/nodes/accounts.go", "ecs/partition/nodes/builders.go"} {
+	for _, file := range []string{
+		"ecs/partition/nodes/report.go", "ecs/partition/nodes/faults.go", "ecs/partition/nodes/accounts.go",
+		"ecs/partition/nodes/builders.go",
+	} {
 		for _, tag := range literals(t, file, `^json:`) {
 			name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
 			fields = append(fields, name)

@@ -12,11 +12,11 @@ import (
 	"ringlet/readoutunit/source"
 )
 
-// A Retention keeps the parts that a readout unit has read until the scheduler says that their MEPs have an outcome: buffers of
-// one size in rotation, MEP k in buffer k mod N, so that neither a look-up nor a free list is needed. A buffer belongs to
-// the source between Reserve and Commit, and to the network from then on, until Free says that nothing below a MEP is
-// needed any more. What a builder unit holds up beyond that is put aside, or its buffer would stop all that come after
-// it.
+// A Retention keeps the parts that a readout unit has read until the scheduler says that their MEPs have an outcome:
+// buffers of one size in rotation, MEP k in buffer k mod N, so that neither a look-up nor a free list is needed. A
+// buffer belongs to the source between Reserve and Commit, and to the network from then on, until Free says that
+// nothing below a MEP is needed any more. What a builder unit holds up beyond that is put aside, or its buffer would
+// stop all that come after it.
 //
 // One goroutine reads: it calls Reserve and Commit. putAside and Find are called under a lock of the caller's. Any
 // goroutine may call Free.
@@ -211,8 +211,8 @@ func (r *Retention) free(below uint64) {
 	}
 }
 
-// held is how many parts are kept in buffers, and the bytes of the most buffers that ever were taken. What was put aside is
-// not among them.
+// held is how many parts are kept in buffers, and the bytes of the most buffers that ever were taken. What was put
+// aside is not among them.
 func (r *Retention) held() (parts, high int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -151,7 +151,9 @@ func TestWindowsOfTheOtherKind(t *testing.T) {
 		r.unit.Grant(5, g.Append(nil)), r.unit.Standing(4, s.Append(nil)),
 		r.unit.Standing(5, []byte{byte(placing.KindStanding)}),
 	}
-	for i, says := range []string{"where those granted before stand for all", "rank 4, which is no builder unit", "malformed"} {
+	for i, says := range []string{
+		"where those granted before stand for all", "rank 4, which is no builder unit", "malformed",
+	} {
 		if errs[i] == nil || !strings.Contains(errs[i].Error(), says) {
 			t.Errorf("%v, it should say %q", errs[i], says)
 		}

@@ -2,13 +2,17 @@ package readoutunit
 
 // Pipeline of an MFP:
 //
-//	1 read      (sequential: reader)       source → retention buffers, many MEPs at a time, every byte written once; the scheduler learns how far
-//	2 dispatch  (sequential: dispatcher)   tokens came; where windows are granted for each MEP, its sizes and CRCs to the builder unit
+//	1 read      (sequential: reader)       source → retention buffers, many MEPs at a time, every byte written once;
+//	                                       the scheduler learns how far
+//	2 dispatch  (sequential: dispatcher)   tokens came; where windows are granted for each MEP, its sizes and CRCs to
+//	                                       the builder unit
 //	3 Grant     (parallel: receivers)      the window to write to, under mu
-//	4 conduct   (sequential: conductor)    in its phase, a burst: one write of many small parts, or one for each large, from their buffers
+//	4 conduct   (sequential: conductor)    in its phase, a burst: one write of many small parts, or one for each large,
+//	                                       from their buffers
 //	5 Completed (parallel: receivers)      the burst has its outcome; fence and barrier go on
 //	6 release   (sequential: dispatcher)   MEPs have their outcome everywhere: their buffers are free
-//	7 forward   (sequential: forwarder)    in a ring: a tag that this unit is done with goes on to the next, or back to the scheduler
+//	7 forward   (sequential: forwarder)    in a ring: a tag that this unit is done with goes on to the next, or back to
+//	                                       the scheduler
 //
 // Where windows stand for all MEPs, the dispatcher asks for them once and there is no stage 3: nothing is done per MEP
 // but to take its token and to put its part into a burst.

@@ -16,8 +16,9 @@ import (
 //
 // Whoever changes something stores it and then rings; whoever waits announces itself, which gives the sequence, looks
 // whether what it wants is there, sleeps on that sequence only if not, and retires in any case. All stores are
-// sequentially consistent, so either the waiter sees the change or the ringer sees the waiter. Without waiters a ring is
-// one load. A waiter that dies leaves the count too high, which costs the ringers a system call each and nothing else.
+// sequentially consistent, so either the waiter sees the change or the ringer sees the waiter. Without waiters a ring
+// is one load. A waiter that dies leaves the count too high, which costs the ringers a system call each and nothing
+// else.
 type Bell struct{ seq, waiters atomic.Uint32 }
 
 // BellAt is the bell that lies at mem[off:off+8], aligned. The memory must stay mapped while the Bell is used.

@@ -319,7 +319,8 @@ func TestMergeOverwrites(t *testing.T) {
 	write(t, dst, "old")
 	write(t, dst+manifestSuffix, "old")
 	_, err := Merge(context.Background(), dir, dst, MergeOptions{Overwrite: true, fault: func(step string) error {
-		if b, _ := os.ReadFile(dst); step != "named" && step != "in the manifest" && step != "journal removed" && string(b) != "old" {
+		b, _ := os.ReadFile(dst)
+		if step != "named" && step != "in the manifest" && step != "journal removed" && string(b) != "old" {
 			t.Errorf("at %q the old file is gone", step)
 		}
 		return nil

@@ -19,8 +19,8 @@ import (
 // The way of data into a merged file, one goroutine:
 //
 //  1. what an earlier, broken merge left is read and held against the plan: what agrees is kept
-//  2. MEPs that stand one behind another in a segment are one stretch. A long one is copied by the kernel, which shares the
-//     blocks where the file system can; short ones are gathered and written together
+//  2. MEPs that stand one behind another in a segment are one stretch. A long one is copied by the kernel, which shares
+//     the blocks where the file system can; short ones are gathered and written together
 //  3. the disk is made to write behind, so that it is not idle until the end
 //  4. when all is on the disk the file is read back once, and each MEP held against the CRC of its index entry
 const (

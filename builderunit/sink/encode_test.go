@@ -96,7 +96,9 @@ func oneByOne(t must.TB, m Meta, mep []byte) (out []byte) {
 // TestEncodeSealsEveryRecord holds that records whose checksums are computed together are those computed one by one: in
 // a batch that is not full, in many, in one that grows for want of records, and over what the buffer holds already.
 func TestEncodeSealsEveryRecord(t *testing.T) {
-	for _, k := range []struct{ sources, size, events int }{{3, 50, 1}, {3, 50, 7}, {12, 50, 1000}, {40, 1000, 30}, {400, 1000, 9}} {
+	for _, k := range []struct{ sources, size, events int }{
+		{3, 50, 1}, {3, 50, 7}, {12, 50, 1000}, {40, 1000, 30}, {400, 1000, 9},
+	} {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
 			m, mep := fragmentsMEP(t, k.sources, k.size, k.events)
 			want := oneByOne(t, m, mep)

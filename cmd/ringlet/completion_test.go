@@ -105,7 +105,9 @@ func completionDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{os.WriteFile(filepath.Join(dir, "file.yaml"), nil, 0o600), os.Symlink(program, filepath.Join(dir, "ringlet"))} {
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(dir, "file.yaml"), nil, 0o600), os.Symlink(program, filepath.Join(dir, "ringlet")),
+	} {
 		if err != nil {
 			t.Fatal(err)
 		}

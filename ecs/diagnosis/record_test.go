@@ -195,7 +195,9 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 	}
 	f.sched = host.Server()
 	t.Cleanup(func() { _ = conn.Close(); host.Close(); server.Stop() })
-	for _, command := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
+	for _, command := range []nodev1.Command{
+		nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START,
+	} {
 		var wg sync.WaitGroup
 		for i, n := range f.nodes {
 			c := f.base

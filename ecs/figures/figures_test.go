@@ -57,7 +57,9 @@ func TestRatesAreNeverNegative(t *testing.T) {
 				At: at, Run: rapid.Uint32Range(1, 2).Draw(t, "run"), Nodes: []Node{{Member: m, Report: rep, Received: at}},
 			})
 			f := s.GetNodes()[0]
-			for _, rate := range []float64{f.GetSentBytesPerS(), f.GetBuiltBytesPerS(), f.GetCpus(), s.GetTotal().GetThroughputBytesPerS()} {
+			for _, rate := range []float64{
+				f.GetSentBytesPerS(), f.GetBuiltBytesPerS(), f.GetCpus(), s.GetTotal().GetThroughputBytesPerS(),
+			} {
 				if rate < 0 || math.IsNaN(rate) || math.IsInf(rate, 0) {
 					t.Fatalf("a rate of %v", rate)
 				}

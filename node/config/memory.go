@@ -51,10 +51,10 @@ func (m Memory) String() string {
 const BufferRoom = 4
 
 // What a process takes that is connected with its peers is more than this, so that nothing is refused that would fit.
-// Measured as private memory of all processes together, the highest of a run with the smallest slots and buffers: 68 MiB
-// of 2 nodes, 564 of 16, 933 of 24, and 256 of a readout unit with 23 builder units, which are not connected with each
-// other (`ringlet run --rate 100 --packing 8 --debug-look-ahead 1 --slots 2 --fragment-size 64`, 2 cores, 2026-11-21).
-// Counted are 18, 368, 744 and 238.
+// Measured as private memory of all processes together, the highest of a run with the smallest slots and buffers: 68
+// MiB of 2 nodes, 564 of 16, 933 of 24, and 256 of a readout unit with 23 builder units, which are not connected with
+// each other (`ringlet run --rate 100 --packing 8 --debug-look-ahead 1 --slots 2 --fragment-size 64`, 2 cores,
+// 2026-11-21). Counted are 18, 368, 744 and 238.
 const (
 	processAlone   = 8 << 20
 	processPerPeer = 1 << 20
@@ -92,9 +92,10 @@ func (c Config) Needs(r Role) (Memory, error) {
 	return m, nil
 }
 
-// Retention is how large the retention buffers of a readout unit are whose blocks have at most block bytes, and how many there are: a
-// look-ahead of cycles, one more that is being read, and at least 64 small ones. Of small MEPs twice what may be in
-// flight, so that what is read at a time can be an eighth and nobody waits for it. It holds after Complete.
+// Retention is how large the retention buffers of a readout unit are whose blocks have at most block bytes, and how
+// many there are: a look-ahead of cycles, one more that is being read, and at least 64 small ones. Of small MEPs twice
+// what may be in flight, so that what is read at a time can be an eighth and nobody waits for it. It holds after
+// Complete.
 func (c Config) Retention(block int) (size, n int) {
 	const small, leastBuffers = 1 << 20, 64
 	size = placing.PartSize(c.Streams, block)

@@ -10,8 +10,8 @@ import (
 	"ringlet/internal/crc32c"
 )
 
-// A Strip is memory for the parts of consecutive blocks: retention buffers of Stride bytes, one behind the other. A part is a
-// placing.Entry for each MFP and behind them the block, as it goes into a slot whose windows stand.
+// A Strip is memory for the parts of consecutive blocks: retention buffers of Stride bytes, one behind the other. A
+// part is a placing.Entry for each MFP and behind them the block, as it goes into a slot whose windows stand.
 type Strip struct {
 	Mem    []byte
 	Stride int // bytes of a buffer, at least placing.PartSize(streams, MaxBlock)

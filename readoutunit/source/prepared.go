@@ -11,9 +11,9 @@ import (
 )
 
 // Prepared reads the same generated blocks again and again, each time with its own event ids: what a detector's card
-// does that writes into memory by itself, as far as the processor is concerned. It keeps no copy: the buffers that it is
-// given in rotation are its memory. A block is generated when its buffer is used for the first time; later only the first
-// event id of each MFP is written, and its CRC if one is asked for.
+// does that writes into memory by itself, as far as the processor is concerned. It keeps no copy: the buffers that it
+// is given in rotation are its memory. A block is generated when its buffer is used for the first time; later only the
+// first event id of each MFP is written, and its CRC if one is asked for.
 type Prepared struct {
 	// immutable after NewPrepared
 	gen     *Generator
@@ -25,8 +25,8 @@ type Prepared struct {
 	mep    uint64 // next
 }
 
-// NewPrepared gives the blocks of c, of which there are blocks different ones, from buffers buffers in strict rotation: MEP
-// k must come to buffer k mod buffers, which nobody else writes to.
+// NewPrepared gives the blocks of c, of which there are blocks different ones, from buffers buffers in strict rotation:
+// MEP k must come to buffer k mod buffers, which nobody else writes to.
 func NewPrepared(c GeneratorConfig, blocks, buffers int) (*Prepared, error) {
 	if blocks < 1 || buffers < 1 {
 		return nil, &ConfigError{"prepared", fmt.Sprintf("%d blocks in %d buffers are none", blocks, buffers)}
