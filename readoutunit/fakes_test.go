@@ -187,6 +187,16 @@ func (n *fakeNetwork) close() {
 	n.wg.Wait()
 }
 
+// signalled counts a signal, which the test may refuse. mu is held.
+func (n *fakeNetwork) signalled() error {
+	n.signals++
+	notify(n.progress)
+	if n.signal == nil {
+		return nil
+	}
+	return n.signal(n.signals)
+}
+
 func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	if times, err := placing.ParseSettled(payload); err == nil {
 		n.mu.Lock()
@@ -197,15 +207,11 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	if placing.ParseAsk(payload) == nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.signals++
-		notify(n.progress)
-		if n.signal != nil {
-			if err := n.signal(n.signals); err != nil {
-				return err
-			}
+		err := n.signalled()
+		if err == nil {
+			n.stand(rank)
 		}
-		n.stand(rank)
-		return nil
+		return err
 	}
 	var a placing.Announce
 	if err := a.Parse(payload); err != nil {
@@ -213,12 +219,8 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.signals++
-	notify(n.progress)
-	if n.signal != nil {
-		if err := n.signal(n.signals); err != nil {
-			return err
-		}
+	if err := n.signalled(); err != nil {
+		return err
 	}
 	key := [2]uint64{uint64(rank), a.MEP}
 	for _, e := range a.Entries {
