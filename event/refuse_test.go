@@ -218,3 +218,16 @@ func TestFormatErrorIsASentence(t *testing.T) {
 		t.Error("Located changes errors that are not FormatErrors")
 	}
 }
+
+// TestBankOfARecordIsNamed holds that the error for a bank says in which record of the file it stands.
+func TestBankOfARecordIsNamed(t *testing.T) {
+	record := hexFile(t, "mdf.hex")
+	bad := set(60, 0)(bytes.Clone(record))
+	clear(bad[12:16]) // without a checksum, so that the bank is what is wrong
+	c := event.NewMDFCursor(append(record, bad...), true)
+	_, first := c.Next()
+	_, err := c.Next()
+	if first != nil || !errors.Is(err, event.ErrMagic) || !strings.HasPrefix(err.Error(), "raw bank in record 1 ") {
+		t.Errorf("%v, then %v", first, err)
+	}
+}
