@@ -26,7 +26,8 @@ func TestRolloutUsesNoPredictableName(t *testing.T) {
 			}
 			tool("ssh", `case "$2" in *dpkg*) TMPDIR=`+remote+` sh -c "$2" ;; *) cat >/dev/null ;; esac`)
 			tool("dpkg", `cp "${@: -1}" `+dir+`/installed; echo "${@: -1}" >`+dir+`/called; exit `+code)
-			tool("ringlet", `mkdir -p "$2"; for f in ca.crt gossip.key n0.crt n0.key control.crt control.key; do echo x >"$2/$f"; done`)
+			tool("ringlet", `mkdir -p "$2"; for f in ca.crt gossip.key n0.crt n0.key control.crt control.key; do echo x >"$2/$f"
+				done`)
 			tool("ringlet.deb", "a package\n")
 			inventory := filepath.Join(dir, "inventory")
 			if err := os.WriteFile(inventory, []byte("control root@host 10.0.0.1\nn0 root@host 10.0.0.1\n"), 0o600); err != nil {

@@ -53,7 +53,10 @@ func mustName(t *testing.T, doc, what string, names []string) {
 func TestManualExplainsTheReport(t *testing.T) {
 	const doc = "docs/report.md"
 	var fields []string
-	for _, file := range []string{"ecs/partition/nodes/report.go", "ecs/partition/nodes/faults.go", "ecs/partition/nodes/accounts.go", "ecs/partition/nodes/builders.go"} {
+	for _, file := range []string{
+		"ecs/partition/nodes/report.go", "ecs/partition/nodes/faults.go", "ecs/partition/nodes/accounts.go",
+		"ecs/partition/nodes/builders.go",
+	} {
 		for _, tag := range literals(t, file, `^json:`) {
 			name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
 			fields = append(fields, name)
@@ -78,14 +81,14 @@ func TestManualListsEveryCounter(t *testing.T) {
 	generated(t, "docs/operating.md", map[string]string{"counters": b.String()})
 }
 
-// Nobody asks for a counter that no room has, in the program, on the page or in a manual: a name that was changed is
+// Nobody asks for a counter that nobody counts, in the program, on the page or in a manual: a name that was changed is
 // changed everywhere.
 func TestCountersThatAreReadAreCounted(t *testing.T) {
 	all := node.Counters()
-	rooms := map[string]bool{}
+	owners := map[string]bool{}
 	for _, c := range all {
-		room, _, _ := strings.Cut(c.Name, ".")
-		rooms[room] = true
+		owner, _, _ := strings.Cut(c.Name, ".")
+		owners[owner] = true
 	}
 	quoted := regexp.MustCompile("[\"`]([a-z]+)\\.([a-z_]+)[\"`]")
 	found := 0
@@ -96,8 +99,8 @@ func TestCountersThatAreReadAreCounted(t *testing.T) {
 		}
 		for _, m := range quoted.FindAllStringSubmatch(string(read(t, file)), -1) {
 			name := m[1] + "." + m[2]
-			if _, ok := all.Find(name); rooms[m[1]] && !ok && name != node.CounterLinks && !isFile(m[2]) {
-				t.Errorf("%s reads the counter %s, which no room has", file, name)
+			if _, ok := all.Find(name); owners[m[1]] && !ok && name != node.CounterLinks && !isFile(m[2]) {
+				t.Errorf("%s reads the counter %s, which nobody counts", file, name)
 			}
 			found++
 		}

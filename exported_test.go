@@ -12,8 +12,8 @@ import (
 
 // ofOthers are methods that interfaces of other modules ask for: gRPC, Prometheus, memberlist, quic-go, encoders.
 var ofOthers = strings.Fields(`ClientHandshake Describe DialAddressTimeout GetBroadcasts Less LocalState MarshalText
-	MergeRemoteState NodeMeta NotifyAlive NotifyConflict NotifyJoin NotifyLeave NotifyMerge NotifyMsg NotifyUpdate ReadBatch
-	SendHeader StreamCh UnmarshalYAML WriteMsgUDP`)
+	MergeRemoteState NodeMeta NotifyAlive NotifyConflict NotifyJoin NotifyLeave NotifyMerge NotifyMsg NotifyUpdate
+	ReadBatch SendHeader StreamCh UnmarshalYAML WriteMsgUDP`)
 
 // names are the names of a repository: a package's as "folder Name", a method's as "folder .Name".
 type names struct {

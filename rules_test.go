@@ -100,7 +100,7 @@ func TestNoFolderWithoutADuty(t *testing.T) {
 		for _, part := range strings.Split(path.Dir(file), "/") {
 			switch part {
 			case "util", "utils", "common", "pkg", "types", "helpers", "misc":
-				t.Errorf("%s: a package is a room with one duty, named by the field's own word; %q names none", file, part)
+				t.Errorf("%s: a package has one duty, named by the field's own word; %q names none", file, part)
 			}
 		}
 	}

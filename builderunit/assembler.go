@@ -13,14 +13,14 @@ import (
 // I/O and takes no locks; its owner calls it under one, for many placements at a time.
 //
 // Windows are granted for each MEP, when all readout units have announced its sizes and a slot can be laid out for it;
-// or they stand for all MEPs, where a Layout gives each readout unit a room in every slot: then nothing is announced, a
-// part comes in one write, and the first that comes for a free slot says what it is to hold.
+// or they stand for all MEPs, where a Layout gives each readout unit a window in every slot: then nothing is announced,
+// a part comes in one write, and the first that comes for a free slot says what it is to hold.
 type Assembler struct {
 	// immutable after NewAssembler and newStanding
 	rus      int
 	slotSize int
-	rooms    []room // by readout unit; nil where windows are granted for each MEP
-	group    int    // slots given back together
+	owned    []owned // by readout unit; nil where windows are granted for each MEP
+	group    int     // slots given back together
 
 	slots  []slot
 	refs   []shmem.Ref // windows, at slot·rus+ru; zero for none
@@ -45,7 +45,7 @@ type Stats struct {
 	Bytes      uint64 `count:"bytes_built" unit:"bytes" help:"bytes of MFPs in complete MEPs"`
 	Incomplete uint64 `count:"meps_incomplete" help:"MEPs given up: incomplete, or no time left to write them"`
 
-	WindowHigh   uint64 `kind:"max" help:"most requests without an answer"`
+	CreditHigh   uint64 `count:"window_high" kind:"max" help:"most requests without an answer"`
 	RejectedMEPs uint64 `count:"meps_rejected" help:"MEPs rejected after their region of interest"`
 	RejectedMFPs uint64 `count:"mfps_rejected" help:"MFPs of rejected MEPs that were placed"`
 	UnaskedMFPs  uint64 `count:"mfps_unasked" help:"MFPs of rejected MEPs that were never asked for"`
@@ -63,7 +63,7 @@ type slotPhase uint8
 const (
 	idle     slotPhase = iota // nothing announced
 	sizing                    // some readout units have announced
-	filling                   // grants are out, or wait for the window
+	filling                   // grants are out, or wait for request credit
 	deciding                  // the region of interest is in place, and nobody has decided yet
 	whole                     // every byte is in place
 )
@@ -92,8 +92,8 @@ type part struct {
 	size    int
 }
 
-// room is what a readout unit owns of every slot, where windows stand.
-type room struct {
+// owned is what a readout unit owns of every slot, where windows stand.
+type owned struct {
 	offset      int // from the slot's start, bytes
 	least, size uint32
 }
@@ -122,13 +122,13 @@ func newStanding(l *placing.Layout, slots int) *Assembler {
 	for ru := range l.RUs() {
 		offset, size := l.Part(ru)
 		least := l.Entries() + l.Streams()*event.MFPFixedSize
-		a.rooms = append(a.rooms, room{offset, uint32(least), uint32(size)})
+		a.owned = append(a.owned, owned{offset, uint32(least), uint32(size)})
 	}
 	return a
 }
 
 // stands tells that windows stand for all MEPs.
-func (a *Assembler) stands() bool { return a.rooms != nil }
+func (a *Assembler) stands() bool { return a.owned != nil }
 
 // of is a slot's share of what is kept by slot and readout unit.
 func of[T any](a *Assembler, all []T, slot int) []T { return all[slot*a.rus : (slot+1)*a.rus] }
@@ -136,7 +136,7 @@ func of[T any](a *Assembler, all []T, slot int) []T { return all[slot*a.rus : (s
 // Stats returns a copy of the counters.
 func (a *Assembler) Stats() Stats {
 	s := a.stats
-	s.WindowHigh = uint64(a.pull.high)
+	s.CreditHigh = uint64(a.pull.high)
 	return s
 }
 
@@ -280,7 +280,7 @@ func (a *Assembler) Ask() (slot, ru int, ok bool) { return a.pull.ask() }
 // Part tells which bytes of a slot belong to a readout unit; where windows stand, those that are in place.
 func (a *Assembler) Part(slot, ru int) (offset, size int) {
 	if a.stands() {
-		return a.rooms[ru].offset, int(a.placed[slot*a.rus+ru])
+		return a.owned[ru].offset, int(a.placed[slot*a.rus+ru])
 	}
 	p := &of(a, a.parts, slot)[ru]
 	return p.offset, p.size
@@ -364,7 +364,7 @@ func (a *Assembler) Slot(i int) MEP {
 	s := &a.slots[i]
 	m := MEP{MEP: s.mep, Attempt: s.attempt, Size: s.size}
 	if last := a.rus - 1; a.stands() && s.phase == whole {
-		m.Size = a.rooms[last].offset + int(a.placed[i*a.rus+last])
+		m.Size = a.owned[last].offset + int(a.placed[i*a.rus+last])
 	}
 	return m
 }

@@ -141,7 +141,8 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 		for stream, size := range s.sizes[ru] {
 			p := places[0]
 			places = places[1:]
-			if want := (mfpPlace{uint16(sources - len(places) - 1), off, int(size), uint32(ru)<<16 + uint32(stream)}); p != want {
+			want := mfpPlace{uint16(sources - len(places) - 1), off, int(size), uint32(ru)<<16 + uint32(stream)}
+			if p != want {
 				t.Fatalf("place %+v, not %+v", p, want)
 			}
 			off += padded(size)
@@ -173,7 +174,7 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 			}
 		}
 	}
-	m.want.WindowHigh = max(m.want.WindowHigh, open)
+	m.want.CreditHigh = max(m.want.CreditHigh, open)
 }
 
 func (m *assemblerModel) place(t *rapid.T) {

@@ -3,10 +3,14 @@ package builderunit
 // Pipeline of a MEP:
 //
 //	1 Announce    (parallel: a link's receiver each)    sizes into the assembler, under mu
-//	2 ask         (the receiver that brought the last)  windows granted, told to the readout units, as many as Pull lets, under mu
-//	3 PlacedMany  (parallel: receivers)                 many notices a call under mu, the next parts asked for; what is whole joins the batch
-//	4 decide      (sequential: finisher)                of a region of interest: revoked, verified, Decide; on with 2, or 6
-//	5 finish      (sequential: finisher)                of each MEP of a batch: grants revoked, verified, header written, sink
+//	2 ask         (the receiver that brought the last)  windows granted, told to the readout units, as many as Pull
+//	                                                    lets, under mu
+//	3 PlacedMany  (parallel: receivers)                 many notices a call under mu, the next parts asked for; what is
+//	                                                    whole joins the batch
+//	4 decide      (sequential: finisher)                of a region of interest: revoked, verified, Decide; on with 2,
+//	                                                    or 6
+//	5 finish      (sequential: finisher)                of each MEP of a batch: grants revoked, verified, header
+//	                                                    written, sink
 //	6 settle      (sequential: finisher)                of the batch: slots free under mu, the scheduler told (commit.go)
 //
 // Where windows stand for all MEPs, a readout unit is told them once, by Ask, and there are neither 1, 2 and 4 nor

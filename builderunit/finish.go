@@ -107,8 +107,8 @@ const glance = 16
 func (b *Builder) lookAt(batch []Landing) {
 	for _, l := range batch {
 		memory := b.cfg.Slots.Bytes(int(l.Slot))
-		for ru := range b.asm.rooms {
-			b.f.seen += uint(memory[b.asm.rooms[ru].offset])
+		for ru := range b.asm.owned {
+			b.f.seen += uint(memory[b.asm.owned[ru].offset])
 		}
 	}
 }

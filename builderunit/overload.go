@@ -9,7 +9,8 @@ import (
 
 // Pipeline of a MEP that the sink has no time for (seed 002, L11):
 //
-//	1 PlacedMany  (parallel: receivers)     the MEP is whole, and as many as the backlog allows wait for the finisher: it is turned away, under mu
+//	1 PlacedMany  (parallel: receivers)     the MEP is whole, and as many as the backlog allows wait for the finisher:
+//	                                        it is turned away, under mu
 //	2 discard     (sequential: discarder)   grants revoked, the slot is free, the scheduler is told
 //
 // The discarder never touches the sink, so a sink that is stuck holds up what the backlog allows and nothing more.

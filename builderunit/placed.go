@@ -112,7 +112,7 @@ func (a *Assembler) fits(at, ru int, p *transport.Placement) bool {
 	if !a.stands() {
 		return p.Length > 0 && p.Length <= uint32(a.parts[at].size)-a.placed[at]
 	}
-	r := &a.rooms[ru]
+	r := &a.owned[ru]
 	return p.Offset == 0 && p.Length >= r.least && p.Length <= r.size && p.Length%event.MEPWord == 0
 }
 

@@ -15,7 +15,7 @@ import (
 
 // TestPullsWithinTheWindow holds that readout units are asked one after the other, from the one that Pull says.
 func TestPullsWithinTheWindow(t *testing.T) {
-	r := newRig(t, func(_ *rig, c *Config) { c.Pull = Pull{Window: 1, From: 1} })
+	r := newRig(t, func(_ *rig, c *Config) { c.Pull = Pull{Credit: 1, From: 1} })
 	pieces := []*piece{r.piece(0, 0), r.piece(1, 0), r.piece(2, 0)}
 	for _, p := range pieces {
 		r.announce(p, 0, 0)
@@ -37,7 +37,7 @@ func TestPullsWithinTheWindow(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	checkMEP(t, r.sink.meps[0], 0, len(r.ranks)*rigStreams)
-	if s := r.b.Stats(); s.WindowHigh != 1 || s.Granted != 3 {
+	if s := r.b.Stats(); s.CreditHigh != 1 || s.Granted != 3 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -208,11 +208,11 @@ func TestAcceptShare(t *testing.T) {
 	}
 }
 
-// TestPullingDoesNotAllocate takes MEPs, every other rejected, through the core with a window.
+// TestPullingDoesNotAllocate takes MEPs, every other rejected, through the core with a request credit.
 func TestPullingDoesNotAllocate(t *testing.T) {
 	const rus = 4
 	a := NewAssembler(rus, 4, 4096, Pull{
-		Window:   2,
+		Credit:   2,
 		From:     1,
 		Interest: []int{2, 3},
 		Group:    2,

@@ -5,9 +5,9 @@ import "slices"
 // Pull says how a builder unit asks readout units for their parts of a MEP. The zero value asks for all parts at once,
 // as soon as their sizes are known.
 type Pull struct {
-	// Window is how many requests may be without an answer, over all MEPs. Zero: any number. One is the collector of
+	// Credit is how many requests may be without an answer, over all MEPs. Zero: any number. One is the collector of
 	// ATLAS, which asks a source when it has the data of the one before.
-	Window int
+	Credit int
 	// From is the readout unit that is asked first; the others follow in the order of their indices, and round. Builder
 	// units that begin with different ones do not all ask the same.
 	From int
@@ -19,12 +19,12 @@ type Pull struct {
 }
 
 // A puller is the pure core that turns MEPs with known sizes into requests: the oldest MEP first, one readout unit
-// after the other, never more than the window at a time. It belongs to an Assembler.
+// after the other, never more than its credit at a time. It belongs to an Assembler.
 type puller struct {
 	// immutable after newPuller
 	order    []int // readout units as they are asked, those of the region of interest first
 	interest int   // how many of them are asked before a decision; all where there is none to make
-	window   int
+	credit   int
 
 	// MEPs of which a part is to be asked for, oldest first. With some tens of slots moving the rest costs less than any
 	// structure.
@@ -43,14 +43,14 @@ type pull struct {
 
 func newPuller(p Pull, rus, slots int) puller {
 	q := puller{
-		window:  p.Window,
+		credit:  p.Credit,
 		waiting: make([]pull, 0, slots),
 		next:    make([]int, slots),
 		open:    make([]int, slots),
 		order:   make([]int, 0, rus),
 	}
-	if q.window == 0 {
-		q.window = rus * slots
+	if q.credit == 0 {
+		q.credit = rus * slots
 	}
 	round := func(wanted bool) {
 		for i := range rus {
@@ -82,9 +82,9 @@ func (q *puller) queue(slot int, mep uint64) {
 	q.waiting = slices.Insert(q.waiting, i, pull{mep, slot})
 }
 
-// ask makes the next request; false says that the window is full, or that there is nothing to ask for.
+// ask makes the next request; false says that the credit is used up, or that there is nothing to ask for.
 func (q *puller) ask() (slot, ru int, ok bool) {
-	if q.asked >= q.window || len(q.waiting) == 0 {
+	if q.asked >= q.credit || len(q.waiting) == 0 {
 		return 0, 0, false
 	}
 	slot = q.waiting[0].slot

@@ -13,6 +13,7 @@ import (
 	"ringlet/event/placing"
 	"ringlet/internal/crc32c"
 	"ringlet/shmem"
+	"ringlet/testkit/must"
 	"ringlet/transport"
 )
 
@@ -112,8 +113,7 @@ func (r *rig) close() {
 	}
 }
 
-// patience is how long a test waits for what must come, before it says that it did not.
-const patience = 30 * time.Second
+const patience = must.Patience
 
 func (r *rig) result() Result {
 	r.t.Helper()
@@ -130,13 +130,7 @@ func (r *rig) result() Result {
 
 func (r *rig) failure() error {
 	r.t.Helper()
-	select {
-	case err := <-r.failed:
-		return err
-	case <-time.After(patience):
-		r.t.Fatal("the unit did not fail")
-		return nil
-	}
+	return must.Receive(r.t, r.failed, "the unit did not fail")
 }
 
 // piece is what one readout unit has for one MEP.

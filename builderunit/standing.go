@@ -29,9 +29,9 @@ func (b *Builder) shareOut() error {
 func (b *Builder) standingGrants() error {
 	for slot := range b.cfg.Slots.Len() {
 		for ru, rank := range b.cfg.RURanks {
-			off, room := b.cfg.Layout.Part(ru)
+			off, size := b.cfg.Layout.Part(ru)
 			from := b.cfg.Slots.Offset(slot) + off
-			ref, err := b.cfg.Table.Grant(shmem.Peer(rank), b.segment, from, room, shmem.AccessNwrite)
+			ref, err := b.cfg.Table.Grant(shmem.Peer(rank), b.segment, from, size, shmem.AccessNwrite)
 			if err != nil {
 				b.revokeAll()
 				return fmt.Errorf("sharing out slot %d: %w", slot, err)

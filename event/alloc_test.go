@@ -62,18 +62,7 @@ func TestNoAllocations(t *testing.T) {
 			return err
 		},
 		"PutMEPHeader": func() error { _, err := event.PutMEPHeader(buf, sources, offsets, 31); return err },
-		"MFPWriter": func() error {
-			w, err := event.StartMFP(buf, event.MFPHeader{N: 1, Align: 3})
-			if err != nil {
-				return err
-			}
-			if err := w.Append(9, mfp); err != nil {
-				return err
-			}
-			_, err = w.Finish()
-			return err
-		},
-		"Rebuilder": func() error { _, err := rb.Append(dst, fragments); return err },
+		"Rebuilder":    func() error { _, err := rb.Append(dst, fragments); return err },
 		"AppendRecordFromFragments": func() error {
 			_, err := event.AppendRecordFromFragments(dst, event.MDFHeader{}, generated)
 			return err

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ringlet/event"
+	"ringlet/testkit/mfp"
 	"ringlet/testkit/must"
 )
 
@@ -12,26 +13,20 @@ import (
 // (seeds.md, L7), padded to 8.
 func benchMFP(b *testing.B, n int) []byte {
 	b.Helper()
-	buf := make([]byte, event.MaxMFPSize(n, 256, 3))
-	w, err := event.StartMFP(buf, event.MFPHeader{N: n, Align: 3})
-	must.OK(b, err)
-	for i := range n {
-		if _, err := w.Next(9, 100+i*31%67); err != nil {
-			b.Fatal(err)
-		}
+	fragments := make([]mfp.Fragment, n)
+	for i := range fragments {
+		fragments[i] = mfp.Fragment{Type: 9, Data: make([]byte, 100+i*31%67)}
 	}
-	p, err := w.Finish()
-	must.OK(b, err)
-	return p
+	return mfp.Build(event.MFPHeader{Align: 3}, fragments...)
 }
 
 const baselinePacking = 30000 // seeds.md, L3
 
 func BenchmarkParseMFP(b *testing.B) {
-	mfp := benchMFP(b, baselinePacking)
+	packet := benchMFP(b, baselinePacking)
 	b.ReportAllocs()
 	for b.Loop() {
-		p, err := event.ParseMFP(mfp)
+		p, err := event.ParseMFP(packet)
 		must.OK(b, err)
 		sink += uint64(p.N())
 	}
@@ -58,24 +53,6 @@ func BenchmarkFragmentsAll(b *testing.B) {
 		for _, data := range p.All() {
 			sink += uint64(len(data))
 		}
-	}
-	perFragment(b, baselinePacking)
-}
-
-func BenchmarkMFPWriter(b *testing.B) {
-	buf := make([]byte, event.MaxMFPSize(baselinePacking, 256, 3))
-	b.ReportAllocs()
-	for b.Loop() {
-		w, err := event.StartMFP(buf, event.MFPHeader{N: baselinePacking, Align: 3})
-		must.OK(b, err)
-		for i := range baselinePacking {
-			if _, err := w.Next(9, 100+i*31%67); err != nil {
-				b.Fatal(err)
-			}
-		}
-		p, err := w.Finish()
-		must.OK(b, err)
-		sink += uint64(len(p))
 	}
 	perFragment(b, baselinePacking)
 }

@@ -29,9 +29,9 @@
 // # How to write
 //
 // Append functions grow a caller's slice; Put functions fill a caller's
-// memory in place and are what the hot path uses. MFPWriter lays out an MFP in
-// place, so that a generator touches each byte once. Padding is written as
-// zeros.
+// memory in place and are what the hot path uses. MFPTables and PutMFPHeader
+// write an MFP in place, so that a generator touches each byte once. Padding is
+// written as zeros.
 //
 // # Replay
 //

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ringlet/event"
+	"ringlet/testkit/mfp"
 	"ringlet/testkit/must"
 )
 
@@ -49,21 +50,16 @@ func TestGoldenMFP(t *testing.T) {
 		t.Error("the cursor goes on after the last fragment")
 	}
 
-	buf := dirty(64)
-	w, err := event.StartMFP(buf, event.MFPHeader{
-		N:          3,
+	whole := make([]mfp.Fragment, len(fragments))
+	for i := range fragments {
+		whole[i] = mfp.Fragment{Type: types[i], Data: fragments[i]}
+	}
+	sameBytes(t, "built", mfp.Build(event.MFPHeader{
 		FirstEvent: 1000,
 		Source:     0x0102,
 		Align:      3,
 		Version:    5,
-	})
-	must.OK(t, err)
-	for i := range fragments {
-		must.OK(t, w.Append(types[i], fragments[i]))
-	}
-	built, err := w.Finish()
-	must.OK(t, err)
-	sameBytes(t, "written in place", built, golden)
+	}, whole...), golden)
 }
 
 func TestGoldenMFPByTables(t *testing.T) {

@@ -135,9 +135,9 @@ func (c *MDFCursor) SkipSome(most int) (n int64, done bool) {
 		k, found = badExtent(rest)
 	}
 	if !found {
-		window := rest[:min(len(rest), max(most, 2*mdfFixedSize))]
-		if k, found = findRecord(window); !found && len(window) < len(rest) {
-			k = len(window) - mdfFixedSize // where it looked last: findRecord goes on behind the first byte
+		ahead := rest[:min(len(rest), max(most, 2*mdfFixedSize))]
+		if k, found = findRecord(ahead); !found && len(ahead) < len(rest) {
+			k = len(ahead) - mdfFixedSize // where it looked last: findRecord goes on behind the first byte
 			c.at += k
 			c.skipping = true
 			return int64(k), false

@@ -11,30 +11,24 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event"
+	"ringlet/testkit/mfp"
 	"ringlet/testkit/must"
 )
 
-// drawMFP draws a packet, by MFPWriter, with the fragments it holds.
+// drawMFP draws a packet, with the fragments it holds.
 func drawMFP(t *rapid.T, source uint16, first uint64, n int) ([]byte, [][]byte) {
-	align := rapid.Uint8Range(0, 7).Draw(t, "align")
 	h := event.MFPHeader{
-		N:          n,
 		FirstEvent: first,
 		Source:     source,
-		Align:      align,
+		Align:      rapid.Uint8Range(0, 7).Draw(t, "align"),
 		Version:    rapid.Byte().Draw(t, "version"),
 	}
-	fragments := make([][]byte, n)
-	buf := dirty(event.MaxMFPSize(n, 300, align))
-	w, err := event.StartMFP(buf, h)
-	must.OK(t, err)
-	for i := range fragments {
-		fragments[i] = rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "fragment")
-		must.OK(t, w.Append(event.BankType(i%256), fragments[i]))
+	data, fragments := make([][]byte, n), make([]mfp.Fragment, n)
+	for i := range data {
+		data[i] = rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "fragment")
+		fragments[i] = mfp.Fragment{Type: event.BankType(i % 256), Data: data[i]}
 	}
-	b, err := w.Finish()
-	must.OK(t, err)
-	return b, fragments
+	return mfp.Build(h, fragments...), data
 }
 
 func TestMFPRoundTrip(t *testing.T) {
@@ -52,6 +46,9 @@ func TestMFPRoundTrip(t *testing.T) {
 			padding := 1<<p.Align() - 1
 			size += (len(data) + padding) &^ padding
 			seen++
+		}
+		if most := event.MaxMFPSize(n, 300, p.Align()); len(b) > most {
+			t.Fatalf("%d bytes, more than the most of %d", len(b), most)
 		}
 		if seen != n || size != len(b) || int(p.Size()) != len(b) {
 			t.Fatalf("%d fragments of %d, size %d of %d", seen, n, size, len(b))

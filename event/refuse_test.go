@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"ringlet/event"
-	"ringlet/testkit/must"
 )
 
 // Each case spoils one thing in a golden file; the error must name it.
@@ -36,6 +35,17 @@ func refuse(t *testing.T, golden string, parse func([]byte) error, cases []spoil
 	}
 }
 
+// verified parses and then verifies.
+func verified[P interface{ Verify() error }](parse func([]byte) (P, error)) func([]byte) error {
+	return func(b []byte) error {
+		p, err := parse(b)
+		if err != nil {
+			return err
+		}
+		return p.Verify()
+	}
+}
+
 func TestRefuseBank(t *testing.T) {
 	parse := func(b []byte) error { _, err := event.ParseBank(b); return err }
 	refuse(t, "bank.hex", parse, []spoiled{
@@ -46,6 +56,9 @@ func TestRefuseBank(t *testing.T) {
 		{"length beyond the input", set(2, 13), event.ErrTruncated, "length", 2},
 		{"padding missing", cut(11), event.ErrTruncated, "length", 2},
 	})
+	for _, err := range event.Banks(hexFile(t, "bank.hex")[:11]) {
+		wantFormatError(t, err, event.ErrTruncated, "length", 2)
+	}
 	long := make([]byte, event.MaxBankData+1)
 	_, err := event.AppendBank(nil, 9, 0, 1, long)
 	wantFormatError(t, err, event.ErrRange, "length", 2)
@@ -74,38 +87,8 @@ func TestRefuseMFP(t *testing.T) {
 	})
 }
 
-func TestRefuseToWriteMFP(t *testing.T) {
-	room := make([]byte, 64)
-	start := func(h event.MFPHeader) error { _, err := event.StartMFP(room, h); return err }
-	wantFormatError(t, start(event.MFPHeader{N: -1}), event.ErrRange, "number of fragments", 2)
-	wantFormatError(t, start(event.MFPHeader{N: 65536}), event.ErrRange, "number of fragments", 2)
-	wantFormatError(t, start(event.MFPHeader{N: 1, Align: 17}), event.ErrRange, "align", 18)
-	wantFormatError(t, start(event.MFPHeader{N: 15}), event.ErrRange, "header", 0)
-	wantFormatError(t, start(event.MFPHeader{N: 1, FirstEvent: event.EndOfRun}), event.ErrRange, "first event id", 8)
-
-	w, err := event.StartMFP(room, event.MFPHeader{N: 2, Align: 4})
-	must.OK(t, err)
-	if _, err := w.Finish(); !errors.Is(err, event.ErrRange) {
-		t.Errorf("a packet without its fragments is finished: %v", err)
-	}
-	next := func(n int) error { _, err := w.Next(9, n); return err }
-	wantFormatError(t, next(-1), event.ErrRange, "fragment size", 20)
-	wantFormatError(t, next(65536), event.ErrRange, "fragment size", 20)
-	wantFormatError(t, next(33), event.ErrRange, "fragment", 28)
-	if err := errors.Join(next(32), next(0)); err != nil {
-		t.Error(err)
-	}
-	wantFormatError(t, next(0), event.ErrRange, "number of fragments", 2)
-}
-
 func TestRefuseMEP(t *testing.T) {
-	parse := func(b []byte) error {
-		p, err := event.ParseMEP(b)
-		if err != nil {
-			return err
-		}
-		return p.Verify()
-	}
+	parse := verified(event.ParseMEP)
 	refuse(t, "mep.hex", parse, []spoiled{
 		{"nothing", cut(0), event.ErrTruncated, "header", 0},
 		{"magic", set(0, 0), event.ErrMagic, "magic", 0},
@@ -151,13 +134,7 @@ func TestRefuseToWriteMEP(t *testing.T) {
 }
 
 func TestRefuseRecord(t *testing.T) {
-	parse := func(b []byte) error {
-		r, err := event.ParseRecord(b)
-		if err != nil {
-			return err
-		}
-		return r.Verify()
-	}
+	parse := verified(event.ParseRecord)
 	refuse(t, "mdf.hex", parse, []spoiled{
 		{"nothing", cut(0), event.ErrTruncated, "header", 0},
 		{"sizes disagree", set(4, 89), event.ErrSize, "record size", 0},
@@ -239,5 +216,18 @@ func TestFormatErrorIsASentence(t *testing.T) {
 	}
 	if event.Located(nil, 3, 1000) != nil || !errors.Is(event.Located(bytes.ErrTooLarge, 3, 0), bytes.ErrTooLarge) {
 		t.Error("Located changes errors that are not FormatErrors")
+	}
+}
+
+// TestBankOfARecordIsNamed holds that the error for a bank says in which record of the file it stands.
+func TestBankOfARecordIsNamed(t *testing.T) {
+	record := hexFile(t, "mdf.hex")
+	bad := set(60, 0)(bytes.Clone(record))
+	clear(bad[12:16]) // without a checksum, so that the bank is what is wrong
+	c := event.NewMDFCursor(append(record, bad...), true)
+	_, first := c.Next()
+	_, err := c.Next()
+	if first != nil || !errors.Is(err, event.ErrMagic) || !strings.HasPrefix(err.Error(), "raw bank in record 1 ") {
+		t.Errorf("%v, then %v", first, err)
 	}
 }

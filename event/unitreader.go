@@ -157,8 +157,8 @@ func (d *UnitReader) take() ([]byte, error) {
 	}
 	if size, ok := d.claim(d.buf[d.r:d.w]); ok {
 		if size > uint64(d.opts.MaxUnit) {
-			return nil, fail(ErrSize, d.opts.Format, d.sizeField, d.sizeAt, "%d bytes are more than the %d that are accepted", size,
-				d.opts.MaxUnit)
+			return nil, fail(ErrSize, d.opts.Format, d.sizeField, d.sizeAt,
+				"%d bytes are more than the %d that are accepted", size, d.opts.MaxUnit)
 		}
 		if err := d.fill(int(size)); err != nil {
 			return nil, err

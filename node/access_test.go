@@ -18,6 +18,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
+	"ringlet/testkit/issuer"
 )
 
 // receiver is what the calls below need of one.
@@ -218,19 +219,10 @@ func (p *pair) dialAs(id *certs.Identity, address, name string) *grpc.ClientConn
 
 // TestLinksAreBetweenNodes holds the certificates of links to the role.
 func TestLinksAreBetweenNodes(t *testing.T) {
-	ca, err := certs.NewCA(time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := ca.Issue("n1", []string{"127.0.0.1"}, certs.RoleNode, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	issue := issuer.New(t)
+	server := issue("n1", certs.RoleNode)
 	for _, role := range []certs.Role{certs.RoleNode, certs.RoleControl} {
-		id, err := ca.Issue("n0", []string{"127.0.0.1"}, role, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := issue("n0", role)
 		name, err := nameSeenBy(t, server, id)
 		if (err == nil) != (role == certs.RoleNode) || err == nil && name != "n0" {
 			t.Errorf("the certificate of a %s is taken for %q, %v", role, name, err)

@@ -135,8 +135,8 @@ func (s *system) layOut() *placing.Layout {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if _, room := l.Part(ru); room != placing.Room(streams, src.MaxBlock()) || c.Standing() == nil {
-			s.t.Errorf("readout unit %d has a room of %d bytes for blocks of %d, standing %v", ru, room, src.MaxBlock(),
+		if _, room := l.Part(ru); room != placing.PartSize(streams, src.MaxBlock()) || c.Standing() == nil {
+			s.t.Errorf("readout unit %d has a window of %d bytes for blocks of %d, standing %v", ru, room, src.MaxBlock(),
 				c.Standing() != nil)
 		}
 	}
@@ -223,8 +223,8 @@ func (s *system) addReadout(ru int, kind barrier.Kind) {
 		Free:      kind == barrier.None,
 		Fail:      func(err error) { s.failed <- err },
 	}
-	room := placing.Room(streams, src.MaxBlock())
-	if cfg.Rooms, err = readoutunit.NewRooms(make([]byte, (2*slots*s.bus+2)*room), room); err != nil {
+	room := placing.PartSize(streams, src.MaxBlock())
+	if cfg.Retention, err = readoutunit.NewRetention(make([]byte, (2*slots*s.bus+2)*room), room); err != nil {
 		s.t.Fatal(err)
 	}
 	shift := readoutunit.NewShift(ru, readoutunit.InOrder(s.rus, s.bus), s.bus, slots, !cfg.Free)

@@ -13,11 +13,11 @@ import (
 // interest.
 func TestUnitsThatPullAgree(t *testing.T) {
 	for _, interest := range [][]int{nil, {0}} {
-		for _, window := range []int{1, 3} {
+		for _, credit := range []int{1, 3} {
 			for _, rus := range []int{2, 5} {
 				for _, bus := range []int{1, 3} {
-					t.Run(fmt.Sprintf("interest %v/window %d/%d to %d", interest, window, rus, bus), func(t *testing.T) {
-						s := newSystem(t, barrier.None, &builderunit.Pull{Window: window, Group: slots, Interest: interest}, false, 4,
+					t.Run(fmt.Sprintf("interest %v/credit %d/%d to %d", interest, credit, rus, bus), func(t *testing.T) {
+						s := newSystem(t, barrier.None, &builderunit.Pull{Credit: credit, Group: slots, Interest: interest}, false, 4,
 							rus, bus)
 						s.run()
 						s.checkPulled()
@@ -62,7 +62,7 @@ func (s *system) checkPulled() {
 	for j, b := range s.builders {
 		st := b.Stats()
 		if st.Incomplete+st.Stats.Refused+st.Strays+st.Rejected != 0 || st.Slots.Free != slots ||
-			st.WindowHigh > uint64(s.pull.Window) {
+			st.CreditHigh > uint64(s.pull.Credit) {
 			t.Errorf("builder unit %d: %+v", j, st)
 		}
 		out, err := s.sinks[j].Finish()
@@ -70,7 +70,7 @@ func (s *system) checkPulled() {
 			t.Errorf("builder unit %d: its sink has %d MEPs (%v), not %d", j, out.MEPs, err, st.MEPs)
 		}
 		if x := s.tables[j].Stats(); x.Live != 0 || x.Granted != x.Revoked || x.Granted != st.Granted {
-			t.Errorf("builder unit %d: windows %+v, of %d", j, x, st.Granted)
+			t.Errorf("builder unit %d: credits %+v, of %d", j, x, st.Granted)
 		}
 		sum.MEPs, sum.MFPs, sum.RejectedMEPs = sum.MEPs+st.MEPs, sum.MFPs+st.MFPs, sum.RejectedMEPs+st.RejectedMEPs
 		sum.RejectedMFPs, sum.UnaskedMFPs = sum.RejectedMFPs+st.RejectedMFPs, sum.UnaskedMFPs+st.UnaskedMFPs

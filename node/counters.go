@@ -30,8 +30,8 @@ const (
 	CounterWritten = "bu.output_written"
 )
 
-// counted has the counters of every room of this process. A room describes its own, see internal/counter: what is added
-// to one of these structs is in the report, its sums, the metrics, the manual and the columns of a sweep.
+// counted has the counters of every package in this process. A package describes its own, see internal/counter: what is
+// added to one of these structs is in the report, its sums, the metrics, the manual and the columns of a sweep.
 type counted struct {
 	lasting
 	Calls    callCounters              `count:"node."`

@@ -12,7 +12,7 @@ import (
 	"ringlet/readoutunit"
 )
 
-// Each counter has one name, which begins with that of its room, and says what it counts in the words of a table.
+// Each counter has one name, which begins with its owner's, and says what it counts in the words of a table.
 func TestCountersAreDescribed(t *testing.T) {
 	seen := map[string]bool{}
 	name := regexp.MustCompile(`^[a-z]+\.[a-z_]+\.?$`)

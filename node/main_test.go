@@ -83,7 +83,9 @@ func beControl(what string) error {
 		}()
 		nodes = append(nodes, client)
 	}
-	for _, c := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
+	for _, c := range []nodev1.Command{
+		nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START,
+	} {
 		req.Command = c
 		g, ctx := errgroup.WithContext(ctx)
 		for _, n := range nodes {

@@ -26,6 +26,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/testkit/issuer"
 )
 
 // pair is two nodes or more in this process and a control that does what it is told.
@@ -68,17 +69,7 @@ func newFarm(t *testing.T, roles ...cluster.Roles) *pair {
 func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pair {
 	t.Helper()
 	t.TempDir() // temporary directories are removed when all nodes have ended, which may write to them until then
-	ca, err := certs.NewCA(time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	issue := func(name string, role certs.Role) *certs.Identity {
-		id, err := ca.Issue(name, []string{"127.0.0.1"}, role, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
+	issue := issuer.New(t)
 	p := &pair{
 		t:     t,
 		issue: issue,

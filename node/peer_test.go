@@ -18,6 +18,7 @@ import (
 	"ringlet/internal/guard"
 	"ringlet/node/certs"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/issuer"
 )
 
 // watching is a node service whose Watch lasts until the caller goes.
@@ -42,31 +43,21 @@ func (w *watching) Report(context.Context, *nodev1.ReportRequest) (*nodev1.Repor
 // TestNodeServiceHasBounds: on the conversations of a connection, on a message, on what stands before it, on the time
 // of a handshake.
 func TestNodeServiceHasBounds(t *testing.T) {
-	ca, err := certs.NewCA(time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	issue := func(name string) *certs.Identity {
-		id, err := ca.Issue(name, nil, certs.RoleNode, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
+	issue := issuer.New(t)
 	quiet := slog.New(slog.DiscardHandler)
 	raw, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	lis, w := guard.Listen(raw, serviceName, quiet), &watching{}
-	server := grpc.NewServer(ServiceOptions(issue("n0"), quiet)...)
+	server := grpc.NewServer(ServiceOptions(issue("n0", certs.RoleNode), quiet)...)
 	nodev1.RegisterNodeServer(server, w)
 	served := make(chan struct{})
 	go func() { defer close(served); _ = server.Serve(lis) }()
 	defer func() { <-served }()
 	defer server.Stop()
 	client := func() nodev1.NodeClient {
-		creds := grpc.WithTransportCredentials(issue("n1").ClientCredentials("n0", quiet))
+		creds := grpc.WithTransportCredentials(issue("n1", certs.RoleNode).ClientCredentials("n0", quiet))
 		conn, err := grpc.NewClient(raw.Addr().String(), creds)
 		if err != nil {
 			t.Fatal(err)

@@ -83,7 +83,7 @@ func (p *pullPlayer) settle() {
 	}
 }
 
-// farm reads "farm of 3 RUs and 3 BUs with 2 slots, window 1, groups of 2, interest ru0 ru2, accepting 0 3".
+// farm reads "farm of 3 RUs and 3 BUs with 2 slots, credit 1, groups of 2, interest ru0 ru2, accepting 0 3".
 func (p *pullPlayer) farm(w []string) {
 	cfg := farmConfig{size: func(uint64, int) uint32 { return 20 }}
 	var accepted []int
@@ -95,8 +95,8 @@ func (p *pullPlayer) farm(w []string) {
 			cfg.bus = p.number(w[i-1])
 		case "slots":
 			cfg.slots = p.number(w[i-1])
-		case "window":
-			cfg.pull.Window = p.number(w[i+1])
+		case "credit":
+			cfg.pull.Credit = p.number(w[i+1])
 		case "groups":
 			cfg.pull.Group = p.number(w[i+2])
 		case "interest":
@@ -125,7 +125,7 @@ func (p *pullPlayer) show() {
 		s := b.asm.Stats()
 		p.f.say("bu%d: %d requests, at most %d at a time; %d MEPs built, %d rejected with %d MFPs here and %d never asked "+
 			"for", j, s.Granted,
-			s.WindowHigh, s.MEPs, s.RejectedMEPs, s.RejectedMFPs, s.UnaskedMFPs)
+			s.CreditHigh, s.MEPs, s.RejectedMEPs, s.RejectedMFPs, s.UnaskedMFPs)
 	}
 	for i, u := range p.f.rus {
 		p.f.say("ru%d: %d transfers open, %d never asked for", i, u.Open(), u.Unasked())
@@ -135,7 +135,7 @@ func (p *pullPlayer) show() {
 func (p *pullPlayer) number(word string) int { return transcript.Number(p.t, word) }
 
 // TestPullAtRandom takes farms of all sizes through random orders of what can happen: never more requests than the
-// window, each part asked for at most once and in turn, every MEP one outcome, and an end.
+// credit, each part asked for at most once and in turn, every MEP one outcome, and an end.
 func TestPullAtRandom(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := farmConfig{
@@ -145,7 +145,7 @@ func TestPullAtRandom(t *testing.T) {
 			meps:  rapid.IntRange(0, 20).Draw(rt, "meps") + 1,
 		}
 		cfg.pull = builderunit.Pull{
-			Window: rapid.IntRange(0, 6).Draw(rt, "window"), Group: rapid.IntRange(0, cfg.slots).Draw(rt, "group"),
+			Credit: rapid.IntRange(0, 6).Draw(rt, "credit"), Group: rapid.IntRange(0, cfg.slots).Draw(rt, "group"),
 		}
 		for ru := range cfg.rus - 1 {
 			if rapid.Bool().Draw(rt, "of interest") {
@@ -184,7 +184,7 @@ func TestPullStoppedBuilder(t *testing.T) {
 			accept: func(mep uint64) bool { return mep%3 != 0 },
 			size:   func(uint64, int) uint32 { return 20 },
 		}
-		cfg.pull = builderunit.Pull{Window: rapid.IntRange(1, 3).Draw(rt, "window"),
+		cfg.pull = builderunit.Pull{Credit: rapid.IntRange(1, 3).Draw(rt, "credit"),
 			Group: rapid.IntRange(1, cfg.slots).Draw(rt, "group")}
 		if cfg.rus > 1 && rapid.Bool().Draw(rt, "with interest") {
 			cfg.pull.Interest = []int{1}
@@ -225,19 +225,19 @@ func (f *farm) atRandom(rt *rapid.T) {
 // a small farm can happen: with two slots, which are given back together, and with one that is used again after MEPs
 // that were rejected or accepted.
 func TestEveryPullInterleaving(t *testing.T) {
-	for _, window := range []int{1, 2} {
+	for _, credit := range []int{1, 2} {
 		for slots, interest := range map[int][]int{1: {1}, 2: nil} {
 			cfg := farmConfig{
 				rus:   2,
 				bus:   2,
 				slots: slots,
 				meps:  5 - slots,
-				pull: builderunit.Pull{Window: window, Group: slots,
+				pull: builderunit.Pull{Credit: credit, Group: slots,
 					Interest: interest},
 				accept: func(mep uint64) bool { return mep == 1 },
 				size:   func(uint64, int) uint32 { return 20 },
 			}
-			t.Run(fmt.Sprintf("window %d, %d slots, interest %v", window, slots, interest),
+			t.Run(fmt.Sprintf("credit %d, %d slots, interest %v", credit, slots, interest),
 				func(t *testing.T) { everyWay(t, cfg) })
 		}
 	}

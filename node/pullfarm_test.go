@@ -217,7 +217,7 @@ func (f *farm) ask(bu int) {
 		}
 		m.parts[ru] = "asked"
 		m.asked++
-		if b.open++; f.cfg.pull.Window > 0 && b.open > f.cfg.pull.Window {
+		if b.open++; f.cfg.pull.Credit > 0 && b.open > f.cfg.pull.Credit {
 			f.t.Fatalf("bu%d has %d requests out", bu, b.open)
 		}
 		f.say("bu%d asks ru%d for MEP %d", bu, ru, mep)

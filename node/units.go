@@ -115,7 +115,7 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 		return errors.Join(err, src.Close(), bar.Close())
 	}
 	s.keep(client)
-	_, window := s.cfg.Phases()
+	_, length := s.cfg.Phases()
 	cfg := readoutunit.Config{
 		RU:         int(s.me.GetRuIndex()),
 		RUs:        s.cfg.RUs,
@@ -126,7 +126,7 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 		Network:    s.endpoint,
 		Scheduler:  client,
 		Barrier:    bar,
-		Window:     window,
+		PhaseTime:  length,
 		Free:       !s.cfg.Phased(),
 		Timeline:   liveSteps,
 		Log:        s.node.log,
@@ -151,7 +151,7 @@ func (s *session) pull() builderunit.Pull {
 	}
 	interest, _ := s.cfg.Interest()
 	return builderunit.Pull{
-		Window:   s.cfg.Debug.PullWindow,
+		Credit:   s.cfg.Debug.PullWindow,
 		Group:    s.cfg.PullGroup(),
 		From:     int(s.me.GetBuIndex()) % s.cfg.RUs,
 		Interest: interest,
@@ -213,12 +213,12 @@ func (s *session) seats() readoutunit.Seats {
 // memory makes room for the blocks under way. It lies outside the garbage collector's heap, whose size decides how
 // often it collects. The links may repeat a write until they are closed, so it is abort that gives the memory back.
 func (s *session) memory(cfg *readoutunit.Config) error {
-	block, blocks := s.cfg.Rooms(cfg.Source.MaxBlock())
+	block, blocks := s.cfg.Retention(cfg.Source.MaxBlock())
 	arena, err := s.arenaOf(blocks * block)
 	if err != nil {
 		return fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)
 	}
-	cfg.Rooms, err = readoutunit.NewRooms(arena, block)
+	cfg.Retention, err = readoutunit.NewRetention(arena, block)
 	return err
 }
 

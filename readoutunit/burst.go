@@ -49,7 +49,7 @@ func newBursts(bus int) *Bursts { return &Bursts{limit: bus * burstsPerBU} }
 // room tells that a burst can be opened. Without, so many are under way that one must complete first.
 func (s *Bursts) room() bool { return len(s.free) > 0 || len(s.all) < s.limit }
 
-// Open gives an empty burst for a builder unit. There must be Room.
+// Open gives an empty burst for a builder unit. There must be room.
 func (s *Bursts) Open(bu int) *Burst {
 	var b *Burst
 	if n := len(s.free); n > 0 {

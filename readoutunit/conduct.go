@@ -104,11 +104,11 @@ func (u *Unit) fill(n uint64) (*Burst, error) {
 		return nil, nil
 	}
 	bu := int(u.order.At(n).BU)
-	held, b, stands := u.cfg.Rooms.span(), u.bursts.Open(bu), u.order.Stands()
+	held, b, stands := u.cfg.Retention.span(), u.bursts.Open(bu), u.order.Stands()
 	b.Places = u.order.Serve(n, maxBurst, b.Places)
 	for _, n := range b.Places {
 		t := u.order.At(n)
-		part, err := u.cfg.Rooms.Find(held, t.MEP)
+		part, err := u.cfg.Retention.Find(held, t.MEP)
 		if err != nil {
 			return nil, err
 		}
@@ -145,14 +145,14 @@ func (u *Unit) write(b *Burst) error {
 	return nil
 }
 
-// enter begins a phase; where phases have windows of time, in its own.
+// enter begins a phase; where phases end with time, when its time comes.
 func (u *Unit) enter(p *phase) error {
 	if !p.begun.IsZero() {
 		return nil
 	}
-	if u.cfg.Window > 0 {
+	if u.cfg.PhaseTime > 0 {
 		at, of := u.cfg.Order.(*Shift).Phase()
-		timer := time.NewTimer(untilPhase(time.Duration(time.Now().UnixNano()), u.cfg.Window, at, of))
+		timer := time.NewTimer(untilPhase(time.Duration(time.Now().UnixNano()), u.cfg.PhaseTime, at, of))
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -172,8 +172,8 @@ func (u *Unit) pass(p *phase) error {
 	}
 	cycles := u.ahead()
 	switch {
-	case u.cfg.Window > 0:
-		if time.Since(p.begun) > u.cfg.Window {
+	case u.cfg.PhaseTime > 0:
+		if time.Since(p.begun) > u.cfg.PhaseTime {
 			u.overruns.Add(1)
 		}
 	case !u.cfg.Free:
@@ -271,10 +271,10 @@ type Stats struct {
 	BadRecords   uint64       `count:"bad_input" kind:"level" help:"1: the input ended with a bad record"`
 	Phases       uint64       `help:"phases gone through"`
 	Dummies      uint64       `help:"phases with nothing to write"`
-	Overruns     uint64       `help:"phases that outlasted their window"`
+	Overruns     uint64       `help:"phases that took longer than phase-end allows"`
 	Bypassed     uint64       `help:"tags passed on unserved since the unit was busy; they come round again"`
 	Retained     int          `kind:"level" help:"blocks held now"`
-	RetainedHigh int          `count:"retained_bytes_high" unit:"bytes" kind:"max" help:"bytes of the most rooms that were ever taken"`
+	RetainedHigh int          `count:"retained_bytes_high" unit:"bytes" kind:"max" help:"bytes of the most retention buffers that were ever in use"`
 	Open         int          `kind:"level" help:"transfers without an outcome; 0 after a run"`
 	LeftWrites   int          `help:"writes under way to builder units that are excluded"`
 	BuildersLost int          `help:"builder units to which the link is down"`
@@ -290,7 +290,7 @@ type Stats struct {
 
 // Stats returns the counters so far.
 func (u *Unit) Stats() Stats {
-	blocks, high := u.cfg.Rooms.held()
+	blocks, high := u.cfg.Retention.held()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := Stats{

@@ -16,6 +16,7 @@ import (
 	"ringlet/readoutunit/source"
 	"ringlet/shmem"
 	"ringlet/tagnet"
+	"ringlet/testkit/must"
 	"ringlet/transport/link"
 )
 
@@ -57,8 +58,8 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 	if change != nil {
 		change(r, &cfg)
 	}
-	if cfg.Rooms == nil {
-		cfg.Rooms = newRooms(t, cfg.Streams, src.MaxBlock(), 16)
+	if cfg.Retention == nil {
+		cfg.Retention = newRetention(t, cfg.Streams, src.MaxBlock(), 16)
 	}
 	if cfg.Order == nil {
 		cfg.Order = NewShift(cfg.RU, InOrder(cfg.RUs, len(cfg.BURanks)), len(cfg.BURanks), cfg.Slots, !cfg.Free)
@@ -71,11 +72,11 @@ func newRig(t *testing.T, src source.Source, change func(*rig, *Config)) *rig {
 	return r
 }
 
-// newRooms makes rooms for so many blocks.
-func newRooms(t testing.TB, streams, block, n int) *Rooms {
+// newRetention makes buffers for so many blocks.
+func newRetention(t testing.TB, streams, block, n int) *Retention {
 	t.Helper()
-	stride := placing.Room(streams, block)
-	r, err := NewRooms(make([]byte, n*stride), stride)
+	stride := placing.PartSize(streams, block)
+	r, err := NewRetention(make([]byte, n*stride), stride)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,19 +93,12 @@ func (r *rig) close() {
 	}
 }
 
-// patience is how long a test waits for what must come, before it says that it did not.
-const patience = 30 * time.Second
+const patience = must.Patience
 
 // failure waits for the unit's Fail.
 func (r *rig) failure() error {
 	r.t.Helper()
-	select {
-	case err := <-r.failed:
-		return err
-	case <-time.After(patience):
-		r.t.Fatal("the unit did not fail")
-		return nil
-	}
+	return must.Receive(r.t, r.failed, "the unit did not fail")
 }
 
 // until waits for a condition that the network's or the scheduler's progress brings about.
@@ -193,6 +187,16 @@ func (n *fakeNetwork) close() {
 	n.wg.Wait()
 }
 
+// signalled counts a signal, which the test may refuse. mu is held.
+func (n *fakeNetwork) signalled() error {
+	n.signals++
+	notify(n.progress)
+	if n.signal == nil {
+		return nil
+	}
+	return n.signal(n.signals)
+}
+
 func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	if times, err := placing.ParseSettled(payload); err == nil {
 		n.mu.Lock()
@@ -203,15 +207,11 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	if placing.ParseAsk(payload) == nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.signals++
-		notify(n.progress)
-		if n.signal != nil {
-			if err := n.signal(n.signals); err != nil {
-				return err
-			}
+		err := n.signalled()
+		if err == nil {
+			n.stand(rank)
 		}
-		n.stand(rank)
-		return nil
+		return err
 	}
 	var a placing.Announce
 	if err := a.Parse(payload); err != nil {
@@ -219,12 +219,8 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.signals++
-	notify(n.progress)
-	if n.signal != nil {
-		if err := n.signal(n.signals); err != nil {
-			return err
-		}
+	if err := n.signalled(); err != nil {
+		return err
 	}
 	key := [2]uint64{uint64(rank), a.MEP}
 	for _, e := range a.Entries {
@@ -255,16 +251,28 @@ func (n *fakeNetwork) Signal(rank int, payload []byte) error {
 	return nil
 }
 
-func (n *fakeNetwork) Write(rank int, w link.Write) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// begin counts a write, which the test may refuse; complete is the outcome that the test gives it. mu is held.
+func (n *fakeNetwork) begin() (complete func() error, err error) {
 	n.writes++
 	number := n.writes
 	notify(n.progress)
 	if n.write != nil {
-		if err := n.write(number); err != nil {
-			return err
+		err = n.write(number)
+	}
+	return func() error {
+		if n.completion == nil {
+			return nil
 		}
+		return n.completion(number)
+	}, err
+}
+
+func (n *fakeNetwork) Write(rank int, w link.Write) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	complete, err := n.begin()
+	if err != nil {
+		return err
 	}
 	mep, err := n.take(rank, w.Ref, w.Imm)
 	if err != nil {
@@ -274,11 +282,7 @@ func (n *fakeNetwork) Write(rank int, w link.Write) error {
 		n.mu.Lock()
 		n.written[mep] = bytes.Clone(w.Data)
 		n.mu.Unlock()
-		var err error
-		if n.completion != nil {
-			err = n.completion(number)
-		}
-		n.unit.Completed(rank, w.Cookie, err)
+		n.unit.Completed(rank, w.Cookie, complete())
 	})
 	return nil
 }
@@ -287,13 +291,9 @@ func (n *fakeNetwork) Write(rank int, w link.Write) error {
 func (n *fakeNetwork) WriteMany(rank int, pieces []link.Piece, cookie uint64) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.writes++
-	number := n.writes
-	notify(n.progress)
-	if n.write != nil {
-		if err := n.write(number); err != nil {
-			return err
-		}
+	complete, err := n.begin()
+	if err != nil {
+		return err
 	}
 	for _, p := range pieces {
 		mep, err := n.take(rank, p.Ref, p.Imm)
@@ -302,13 +302,7 @@ func (n *fakeNetwork) WriteMany(rank int, pieces []link.Piece, cookie uint64) er
 		}
 		n.written[mep] = bytes.Clone(p.Data)
 	}
-	n.push(func() {
-		var err error
-		if n.completion != nil {
-			err = n.completion(number)
-		}
-		n.unit.Completed(rank, cookie, err)
-	})
+	n.push(func() { n.unit.Completed(rank, cookie, complete()) })
 	return nil
 }
 

@@ -149,13 +149,13 @@ func TestTagNotPassedOn(t *testing.T) {
 // stopped is the only unit of a ring with three builder units, at ranks 5, 6 and 7, whose goroutines the test plays.
 func stopped(t *testing.T, forward func(*tagnet.Tag) error) *Unit {
 	u := New(Config{
-		BURanks: []int{5, 6, 7},
-		Slots:   2,
-		Rooms:   newRooms(t, 1, 64, 1),
-		Streams: 1,
-		Network: newFakeNetwork(),
-		Order:   newTagRing(0, 3, 2, true),
-		Forward: forward,
+		BURanks:   []int{5, 6, 7},
+		Slots:     2,
+		Retention: newRetention(t, 1, 64, 1),
+		Streams:   1,
+		Network:   newFakeNetwork(),
+		Order:     newTagRing(0, 3, 2, true),
+		Forward:   forward,
 	})
 	t.Cleanup(func() { u.cancel(errClosed) })
 	return u

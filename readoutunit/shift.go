@@ -163,13 +163,13 @@ func (s *Shift) Passed(cycles int) {
 	}
 }
 
-// untilPhase is how long it takes, from a time since an epoch that all readout units share, to the next window of the
-// given length in which a phase has its turn: window w belongs to phase w mod phases. So phases of equal number
+// untilPhase is how long it takes, from a time since an epoch that all readout units share, to the next period of the
+// given length in which a phase has its turn: period k belongs to phase k mod phases. So phases of equal number
 // coincide everywhere, whichever cycle a unit is in, and no builder unit has two senders (seed 002, L4: "switch on a
 // time window").
-func untilPhase(now, window time.Duration, phase, phases int) time.Duration {
-	round := window * time.Duration(phases)
-	wait := (window*time.Duration(phase) - now%round) % round
+func untilPhase(now, length time.Duration, phase, phases int) time.Duration {
+	round := length * time.Duration(phases)
+	wait := (length*time.Duration(phase) - now%round) % round
 	if wait < 0 {
 		wait += round
 	}

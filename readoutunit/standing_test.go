@@ -19,12 +19,12 @@ import (
 )
 
 // standing makes a rig's windows stand, in rounds of up to so many cycles.
-func standing(streams, rooms, most int, free bool) func(*rig, *Config) {
+func standing(streams, buffers, most int, free bool) func(*rig, *Config) {
 	return func(r *rig, c *Config) {
 		s := NewShift(c.RU, InOrder(c.RUs, len(c.BURanks)), len(c.BURanks), c.Slots, !free)
 		s.Widen(most)
 		s.Stand()
-		c.Rooms, c.Streams, c.Free, c.Order = newRooms(r.t, streams, c.Source.MaxBlock(), rooms), streams, free, s
+		c.Retention, c.Streams, c.Free, c.Order = newRetention(r.t, streams, c.Source.MaxBlock(), buffers), streams, free, s
 	}
 }
 
@@ -151,7 +151,9 @@ func TestWindowsOfTheOtherKind(t *testing.T) {
 		r.unit.Grant(5, g.Append(nil)), r.unit.Standing(4, s.Append(nil)),
 		r.unit.Standing(5, []byte{byte(placing.KindStanding)}),
 	}
-	for i, says := range []string{"where those granted before stand for all", "rank 4, which is no builder unit", "malformed"} {
+	for i, says := range []string{
+		"where those granted before stand for all", "rank 4, which is no builder unit", "malformed",
+	} {
 		if errs[i] == nil || !strings.Contains(errs[i].Error(), says) {
 			t.Errorf("%v, it should say %q", errs[i], says)
 		}
@@ -269,10 +271,10 @@ func newLoop(t testing.TB, prepared bool) *loop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const rooms = 4 * loopCycles * loopBUs
+	const buffers = 4 * loopCycles * loopBUs
 	var src source.Source = gen
 	if prepared {
-		if src, err = source.NewPrepared(g, rooms, rooms); err != nil {
+		if src, err = source.NewPrepared(g, buffers, buffers); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -281,16 +283,16 @@ func newLoop(t testing.TB, prepared bool) *loop {
 	order.Widen(loopCycles)
 	order.Stand()
 	u := New(Config{
-		RUs:     2,
-		BURanks: []int{1, 2},
-		Slots:   loopSlots,
-		Source:  src,
-		Streams: 1,
-		Rooms:   newRooms(t, 1, gen.MaxBlock(), rooms),
-		Network: net,
-		Free:    true,
-		Order:   order,
-		Fail:    func(err error) { t.Error(err) },
+		RUs:       2,
+		BURanks:   []int{1, 2},
+		Slots:     loopSlots,
+		Source:    src,
+		Streams:   1,
+		Retention: newRetention(t, 1, gen.MaxBlock(), buffers),
+		Network:   net,
+		Free:      true,
+		Order:     order,
+		Fail:      func(err error) { t.Error(err) },
 	})
 	net.unit = u
 	l := &loop{u: u}
@@ -304,7 +306,7 @@ func newLoop(t testing.TB, prepared bool) *loop {
 func (l *loop) turn(t testing.TB) {
 	n := loopCycles * loopBUs
 	for left := n; left > 0; {
-		_, strip, sizes, err := l.u.cfg.Rooms.Reserve(t.Context(), left)
+		_, strip, sizes, err := l.u.cfg.Retention.Reserve(t.Context(), left)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +314,7 @@ func (l *loop) turn(t testing.TB) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.u.cfg.Rooms.commit(run.Blocks)
+		l.u.cfg.Retention.commit(run.Blocks)
 		left -= run.Blocks
 	}
 	l.batch.Released = l.mep

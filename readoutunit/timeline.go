@@ -17,15 +17,15 @@ type Step struct {
 
 // timeline keeps the last steps of a unit. Without room it keeps none, and looks at no clock.
 type timeline struct {
-	ring []Step // step n at n modulo its length; immutable length
+	kept []Step // step n at n modulo its length; immutable length
 	next uint64 // number of the step to come
 }
 
-func newTimeline(steps int) timeline { return timeline{ring: make([]Step, max(0, steps))} }
+func newTimeline(steps int) timeline { return timeline{kept: make([]Step, max(0, steps))} }
 
 // begin notes that a burst was given to the network.
 func (l *timeline) begin(phase uint64, bu int, mep uint64, meps int) {
-	if len(l.ring) == 0 {
+	if len(l.kept) == 0 {
 		return
 	}
 	s := Step{
@@ -38,20 +38,20 @@ func (l *timeline) begin(phase uint64, bu int, mep uint64, meps int) {
 	if bu == Dummy {
 		s.Sent = s.Begin
 	}
-	l.ring[l.next%uint64(len(l.ring))] = s
+	l.kept[l.next%uint64(len(l.kept))] = s
 	l.next++
 }
 
 // last tells the steps from the newest to the oldest that is kept, until more is false.
 func (l *timeline) last(more func(*Step) bool) {
-	size := uint64(len(l.ring))
-	for n := l.next; n > 0 && l.next-n < size && more(&l.ring[(n-1)%size]); n-- {
+	size := uint64(len(l.kept))
+	for n := l.next; n > 0 && l.next-n < size && more(&l.kept[(n-1)%size]); n-- {
 	}
 }
 
 // sent notes the outcome of a burst, known by its first MEP.
 func (l *timeline) sent(bu int, mep uint64) {
-	if len(l.ring) == 0 {
+	if len(l.kept) == 0 {
 		return
 	}
 	now := time.Now().UnixMicro()
@@ -69,7 +69,7 @@ func (l *timeline) sent(bu int, mep uint64) {
 
 // released notes that a phase was left.
 func (l *timeline) released(phase uint64) {
-	if len(l.ring) == 0 {
+	if len(l.kept) == 0 {
 		return
 	}
 	now := time.Now().UnixMicro()
@@ -83,10 +83,10 @@ func (l *timeline) released(phase uint64) {
 
 // steps returns a copy of what is kept, oldest first.
 func (l *timeline) steps() []Step {
-	size := uint64(len(l.ring))
+	size := uint64(len(l.kept))
 	kept := make([]Step, 0, min(size, l.next))
 	for n := l.next - min(size, l.next); n < l.next; n++ {
-		kept = append(kept, l.ring[n%size])
+		kept = append(kept, l.kept[n%size])
 	}
 	return kept
 }

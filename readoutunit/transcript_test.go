@@ -42,11 +42,11 @@ type player struct {
 // actor is one readout unit: its two cores, and the writes it has under way, in whatever discipline.
 type actor struct {
 	Order
-	ru     int
-	seat   int // in the shift
-	rooms  *Rooms
-	bursts *Bursts
-	sent   []*Burst
+	ru        int
+	seat      int // in the shift
+	retention *Retention
+	bursts    *Bursts
+	sent      []*Burst
 }
 
 // say gives one command to the units and tells their answer, each line ended.
@@ -86,11 +86,11 @@ func (p *player) view(w []string) string {
 	}
 	for ru := range rus {
 		u := &actor{
-			seat:   ru,
-			Order:  NewShift(ru, InOrder(rus, p.bus), p.bus, slots, false),
-			ru:     ru,
-			rooms:  newRooms(p.t, 1, 8, 64),
-			bursts: newBursts(p.bus),
+			seat:      ru,
+			Order:     NewShift(ru, InOrder(rus, p.bus), p.bus, slots, false),
+			ru:        ru,
+			retention: newRetention(p.t, 1, 8, 64),
+			bursts:    newBursts(p.bus),
 		}
 		switch at := slices.Index(w, "seated"); {
 		case slices.Contains(w, "pulled"):
@@ -170,10 +170,10 @@ func (p *player) tell(u *actor, w []string) string {
 		for _, mep := range w[min(3, len(w)):] {
 			t.HeldUp = append(t.HeldUp, uint64(p.number(mep)))
 		}
-		u.rooms.putAside(t.HeldUp)
+		u.retention.putAside(t.HeldUp)
 		u.Release(needed(&t))
 		u.bursts.Release(t.Released)
-		u.rooms.free(u.bursts.needed())
+		u.retention.free(u.bursts.needed())
 		return u.holds()
 	case "phase":
 		answer := u.sends()
@@ -196,22 +196,22 @@ func (u *actor) leftovers() string {
 }
 
 func (u *actor) read(to uint64) string {
-	for u.rooms.span().To < to {
-		_, _, sizes, err := u.rooms.Reserve(context.Background(), 1)
+	for u.retention.span().To < to {
+		_, _, sizes, err := u.retention.Reserve(context.Background(), 1)
 		if err != nil {
 			return err.Error()
 		}
 		sizes[0] = placing.EntrySize + 4
-		u.rooms.commit(1)
+		u.retention.commit(1)
 	}
 	return ""
 }
 
 func (u *actor) holds() string {
 	var kept []string
-	span := u.rooms.span()
+	span := u.retention.span()
 	for mep := range span.From {
-		if u.rooms.setApart(mep) != nil {
+		if u.retention.setApart(mep) != nil {
 			kept = append(kept, fmt.Sprint(mep))
 		}
 	}
@@ -303,7 +303,7 @@ func (u *actor) sends() string {
 	b.Places = u.Serve(n, maxBurst, b.Places)
 	for _, n := range b.Places {
 		t := u.At(n)
-		part, err := u.rooms.Find(u.rooms.span(), t.MEP)
+		part, err := u.retention.Find(u.retention.span(), t.MEP)
 		if err != nil {
 			return err.Error()
 		}
@@ -340,7 +340,7 @@ func (p *player) done(u *actor, w []string) string {
 			return err.Error()
 		}
 	}
-	u.rooms.free(u.bursts.needed())
+	u.retention.free(u.bursts.needed())
 	u.sent = append(u.sent[:from], u.sent[to:]...)
 	return fmt.Sprintf("has %d transfers open", u.Open())
 }

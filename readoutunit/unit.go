@@ -2,13 +2,17 @@ package readoutunit
 
 // Pipeline of an MFP:
 //
-//	1 read      (sequential: reader)       source → rooms, many MEPs at a time, every byte written once; the scheduler learns how far
-//	2 dispatch  (sequential: dispatcher)   tokens came; where windows are granted for each MEP, its sizes and CRCs to the builder unit
+//	1 read      (sequential: reader)       source → retention buffers, many MEPs at a time, every byte written once;
+//	                                       the scheduler learns how far
+//	2 dispatch  (sequential: dispatcher)   tokens came; where windows are granted for each MEP, its sizes and CRCs to
+//	                                       the builder unit
 //	3 Grant     (parallel: receivers)      the window to write to, under mu
-//	4 conduct   (sequential: conductor)    in its phase, a burst: one write of many small parts, or one for each large, from the rooms
+//	4 conduct   (sequential: conductor)    in its phase, a burst: one write of many small parts, or one for each large,
+//	                                       from their buffers
 //	5 Completed (parallel: receivers)      the burst has its outcome; fence and barrier go on
-//	6 release   (sequential: dispatcher)   MEPs have their outcome everywhere: their rooms are free
-//	7 forward   (sequential: forwarder)    in a ring: a tag that this unit is done with goes on to the next, or back to the scheduler
+//	6 release   (sequential: dispatcher)   MEPs have their outcome everywhere: their buffers are free
+//	7 forward   (sequential: forwarder)    in a ring: a tag that this unit is done with goes on to the next, or back to
+//	                                       the scheduler
 //
 // Where windows stand for all MEPs, the dispatcher asks for them once and there is no stage 3: nothing is done per MEP
 // but to take its token and to put its part into a burst.
@@ -52,12 +56,12 @@ type Scheduler interface {
 
 // Config of a Unit.
 type Config struct {
-	RU, RUs int
-	BURanks []int // rank of each builder unit, by index
-	Slots   int   // of each builder unit
-	Source  source.Source
-	Rooms   *Rooms
-	Streams int // MFPs in each block
+	RU, RUs   int
+	BURanks   []int // rank of each builder unit, by index
+	Slots     int   // of each builder unit
+	Source    source.Source
+	Retention *Retention
+	Streams   int // MFPs in each block
 	// Expendable says, by builder unit, whether the run bears the loss of the link to it. Nil: of none.
 	Expendable []bool
 	Network    Network
@@ -67,9 +71,9 @@ type Config struct {
 	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler; io.EOF
 	// says that nobody wants tags any more. Nil where Order is no Ring.
 	Forward func(t *tagnet.Tag) error
-	// Window is the length of a phase where phases end with time; Free, where they end unheld.
-	Window time.Duration
-	Free   bool
+	// PhaseTime is the length of a phase where phases end with time; Free, where they end unheld.
+	PhaseTime time.Duration
+	Free      bool
 	// Timeline is how many steps are kept for Unit.Timeline, the last ones. 0: none.
 	Timeline int
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
@@ -77,7 +81,7 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// Unit is a readout unit: a pure Order, Bursts, Rooms, and the goroutines of the pipeline above.
+// Unit is a readout unit: a pure Order, Bursts, Retention, and the goroutines of the pipeline above.
 type Unit struct {
 	// immutable after New
 	cfg    Config
@@ -170,15 +174,15 @@ func (u *Unit) Start() {
 	}
 }
 
-// read fills the rooms and tells the scheduler how far it has come. It waits until an eighth of the rooms is free: what
-// it reads at a time is what the scheduler is told at a time, and each telling costs a message.
+// read fills the retention buffers and tells the scheduler how far it has come. It waits until an eighth of them is
+// free: what it reads at a time is what the scheduler is told at a time, and each telling costs a message.
 func (u *Unit) read() error {
-	rooms := u.cfg.Rooms
-	least := max(1, rooms.Len()/8)
+	buffers := u.cfg.Retention
+	least := max(1, buffers.Len()/8)
 	var up tagnet.Update
 	for {
 		u.forRoom.Start()
-		first, strip, sizes, err := rooms.Reserve(u.ctx, least)
+		first, strip, sizes, err := buffers.Reserve(u.ctx, least)
 		u.forRoom.Stop()
 		if err != nil {
 			return err
@@ -190,7 +194,7 @@ func (u *Unit) read() error {
 			if run.MEP != first {
 				return fmt.Errorf("the source gave MEP %d where %d follows", run.MEP, first)
 			}
-			rooms.commit(run.Blocks)
+			buffers.commit(run.Blocks)
 			u.mfps.Add(uint64(run.Blocks * u.cfg.Streams))
 			up.Read, up.Events = run.MEP+uint64(run.Blocks), up.Events+run.Events
 		}
@@ -260,10 +264,10 @@ func (u *Unit) dispatch() error {
 func (u *Unit) take(t *tagnet.Tokens) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.cfg.Rooms.putAside(t.HeldUp)
+	u.cfg.Retention.putAside(t.HeldUp)
 	u.order.Release(needed(t))
 	u.bursts.Release(t.Released)
-	u.cfg.Rooms.free(u.bursts.needed())
+	u.cfg.Retention.free(u.bursts.needed())
 	for i := range t.Len() {
 		if err := u.order.Cycle(&t.Batch, i); err != nil {
 			return err
@@ -312,7 +316,7 @@ func (u *Unit) Completed(rank int, cookie uint64, err error) {
 		return
 	}
 	u.complete(b)
-	u.cfg.Rooms.free(u.bursts.needed())
+	u.cfg.Retention.free(u.bursts.needed())
 	u.changed.Broadcast()
 }
 
@@ -366,7 +370,7 @@ func (u *Unit) end() error {
 	u.closed = true
 	u.mu.Unlock()
 	u.cancel(errClosed)
-	u.cfg.Rooms.Close()
+	u.cfg.Retention.Close()
 	_ = u.cfg.Barrier.Close()
 	u.wg.Wait()
 	return u.cfg.Source.Close()

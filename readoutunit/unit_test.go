@@ -84,10 +84,10 @@ func TestRun(t *testing.T) {
 
 // TestReadsAheadAsFarAsItHasRoom holds that the source waits for the release of memory, and only for that.
 func TestReadsAheadAsFarAsItHasRoom(t *testing.T) {
-	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(_ *rig, c *Config) { c.Rooms = newRooms(t, 1, 40, 3) })
+	r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(_ *rig, c *Config) { c.Retention = newRetention(t, 1, 40, 3) })
 	for below := range uint64(7) {
 		r.until("three blocks", func() bool { return r.sched.last().Read == below+3 })
-		if n, _ := r.unit.cfg.Rooms.held(); n != 3 {
+		if n, _ := r.unit.cfg.Retention.held(); n != 3 {
 			t.Fatalf("%d blocks are held with all below %d released", n, below)
 		}
 		r.sched.send(0, below+1)

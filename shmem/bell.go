@@ -16,8 +16,9 @@ import (
 //
 // Whoever changes something stores it and then rings; whoever waits announces itself, which gives the sequence, looks
 // whether what it wants is there, sleeps on that sequence only if not, and retires in any case. All stores are
-// sequentially consistent, so either the waiter sees the change or the ringer sees the waiter. Without waiters a ring is
-// one load. A waiter that dies leaves the count too high, which costs the ringers a system call each and nothing else.
+// sequentially consistent, so either the waiter sees the change or the ringer sees the waiter. Without waiters a ring
+// is one load. A waiter that dies leaves the count too high, which costs the ringers a system call each and nothing
+// else.
 type Bell struct{ seq, waiters atomic.Uint32 }
 
 // BellAt is the bell that lies at mem[off:off+8], aligned. The memory must stay mapped while the Bell is used.
@@ -70,7 +71,7 @@ func (b *Bell) sleep(seq uint32, patience time.Duration) (late bool) {
 const (
 	// spinPolls is how often a waiter looks before it sleeps: 2 µs for a reader (17 ns a look), 9 µs
 	// for a writer (70 ns: it looks at 16 readers), measured on a 2-core VM, 2026-11-21. A flag
-	// takes 0.3 µs between two running processes (limits.md) and a futex wake-up several µs, so this
+	// takes 0.3 µs between two running processes and a futex wake-up several µs, so this
 	// catches a peer that runs and costs little where there is no free core.
 	spinPolls = 128
 

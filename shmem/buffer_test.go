@@ -87,7 +87,7 @@ func TestBufferOverThreads(t *testing.T) {
 			}
 			must.OK(t, waitReaders(t.Context(), w, readers))
 			for i := range entries {
-				put(t, w, uint32(i), (i*i*7)%(w.core.ring.maxEntry()/(1+i%20)))
+				put(t, w, uint32(i), (i*i*7)%(w.core.buffer.maxEntry()/(1+i%20)))
 			}
 			if err := w.Drain(t.Context()); err != nil {
 				t.Error(err)
@@ -102,8 +102,8 @@ func TestBufferOverThreads(t *testing.T) {
 					t.Fatalf("entry %d was read %d times, want %d", i, n, want)
 				}
 			}
-			if w.core.ring.lost.Load() != 0 {
-				t.Errorf("lost %d", w.core.ring.lost.Load())
+			if w.core.buffer.lost.Load() != 0 {
+				t.Errorf("lost %d", w.core.buffer.lost.Load())
 			}
 		})
 	}
@@ -155,8 +155,8 @@ func TestReadersComeAndGo(t *testing.T) {
 		t.Error(err)
 	}
 	wg.Wait()
-	if w.core.ring.lost.Load() != 0 || attached(w) != 0 {
-		t.Errorf("lost %d, %d readers", w.core.ring.lost.Load(), attached(w))
+	if w.core.buffer.lost.Load() != 0 || attached(w) != 0 {
+		t.Errorf("lost %d, %d readers", w.core.buffer.lost.Load(), attached(w))
 	}
 }
 
@@ -181,14 +181,14 @@ func TestCancelWakesWaiters(t *testing.T) {
 			t.Errorf("%s: %d waiters left", what, n)
 		}
 	}
-	blocked("next", w.core.ring.entries.waiters.Load,
+	blocked("next", w.core.buffer.entries.waiters.Load,
 		func(ctx context.Context) error { _, err := r.Next(ctx); return err })
-	put(t, w, 1, w.core.ring.maxEntry())
-	put(t, w, 2, w.core.ring.maxEntry())
-	blocked("reserve", w.core.ring.room.waiters.Load,
+	put(t, w, 1, w.core.buffer.maxEntry())
+	put(t, w, 2, w.core.buffer.maxEntry())
+	blocked("reserve", w.core.buffer.room.waiters.Load,
 		func(ctx context.Context) error { _, err := w.Reserve(ctx, 1); return err })
-	blocked("drain", w.core.ring.room.waiters.Load, w.Drain)
-	blocked("wait for readers", w.core.ring.room.waiters.Load,
+	blocked("drain", w.core.buffer.room.waiters.Load, w.Drain)
+	blocked("wait for readers", w.core.buffer.room.waiters.Load,
 		func(ctx context.Context) error { return waitReaders(ctx, w, 2) })
 }
 
@@ -236,8 +236,8 @@ func TestBufferEnds(t *testing.T) {
 
 // attached is the number of readers attached, dead ones included.
 func attached(w *Writer) (n int) {
-	for i := range w.core.ring.readers {
-		if w.core.ring.readers[i].state.Load() == readerActive {
+	for i := range w.core.buffer.readers {
+		if w.core.buffer.readers[i].state.Load() == readerActive {
 			n++
 		}
 	}
@@ -247,7 +247,7 @@ func attached(w *Writer) (n int) {
 // waitReaders waits until at least n readers are attached: those that are there before the first entry get every entry.
 func waitReaders(ctx context.Context, w *Writer, n int) error {
 	enough := func() (bool, error) { return attached(w) >= n, nil }
-	return w.core.ring.room.await(ctx, enough, func() error { return nil })
+	return w.core.buffer.room.await(ctx, enough, func() error { return nil })
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -270,7 +270,7 @@ func TestWriterLeavesWithoutEnd(t *testing.T) {
 
 func TestBufferRefusals(t *testing.T) {
 	w, dir := newTestWriter(t, 1, Broadcast)
-	for _, n := range []int{-1, w.core.ring.maxEntry() + 1} {
+	for _, n := range []int{-1, w.core.buffer.maxEntry() + 1} {
 		if _, err := w.Reserve(t.Context(), n); !errors.Is(err, ErrTooLarge) && !errors.Is(err, errBadEntry) {
 			t.Errorf("reserve %d: %v", n, err)
 		}

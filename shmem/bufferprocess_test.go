@@ -124,8 +124,8 @@ func TestBufferBetweenProcesses(t *testing.T) {
 		}
 		c.finish(t)
 	}
-	if attached(w) != 0 || w.core.ring.lost.Load() != 0 {
-		t.Errorf("%d readers, %d lost", attached(w), w.core.ring.lost.Load())
+	if attached(w) != 0 || w.core.buffer.lost.Load() != 0 {
+		t.Errorf("%d readers, %d lost", attached(w), w.core.buffer.lost.Load())
 	}
 }
 
@@ -138,8 +138,8 @@ func TestDeadReaderIsDetached(t *testing.T) {
 			defer func() { _ = w.Close() }()
 			c := startChild(t, "holder", "DIR="+dir, "NAME=ringlet-1-buf")
 			c.line(t)
-			put(t, w, 1, w.core.ring.maxEntry())
-			put(t, w, 2, w.core.ring.maxEntry())
+			put(t, w, 1, w.core.buffer.maxEntry())
+			put(t, w, 2, w.core.buffer.maxEntry())
 			c.line(t)
 			if dead, err := w.DetachDead(); err != nil || len(dead) != 0 {
 				t.Fatalf("the living was detached: %v, %v", dead, err)
@@ -152,8 +152,8 @@ func TestDeadReaderIsDetached(t *testing.T) {
 			if err != nil || len(dead) != 1 || dead[0].PID != c.cmd.Process.Pid || dead[0].Unacked != 1 {
 				t.Errorf("detached %+v, %v", dead, err)
 			}
-			if w.core.ring.lost.Load() != 1 || attached(w) != 0 {
-				t.Errorf("lost %d, %d readers", w.core.ring.lost.Load(), attached(w))
+			if w.core.buffer.lost.Load() != 1 || attached(w) != 0 {
+				t.Errorf("lost %d, %d readers", w.core.buffer.lost.Load(), attached(w))
 			}
 			if mode == Sharing {
 				put(t, w, 3, 8) // its claims are void

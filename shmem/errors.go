@@ -44,7 +44,7 @@ var (
 	ErrWriterGone  = errors.New("the writer is gone without marking the end of the run")
 	ErrReaderDead  = errors.New("a reader died without acknowledging: DetachDead frees what it holds")
 	errDetached    = errors.New("the writer has detached this reader")
-	errNoReader    = errors.New("every seat for a reader of the buffer is taken")
+	errNoReader    = errors.New("every place for a reader of the buffer is taken")
 	ErrTooLarge    = errors.New("the entry is larger than half of the buffer or 4 GiB")
 	errOutstanding = errors.New("a reserved place is neither committed nor cancelled")
 	errNotOut      = errors.New("the place is not out: it was given back before, or never handed out")

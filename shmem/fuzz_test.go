@@ -24,7 +24,7 @@ func patchOf(off int, value uint32) []byte {
 }
 
 // FuzzReader gives a reader and a writer a ring in which another process wrote anything: they
-// answer with entries inside the ring or with a typed error, and come to an end.
+// answer with entries inside the buffer or with a typed error, and come to an end.
 func FuzzReader(f *testing.F) {
 	var words bufferWords
 	head, next := int(unsafe.Offsetof(words.head)), int(unsafe.Offsetof(words.next))
@@ -41,19 +41,19 @@ func FuzzReader(f *testing.F) {
 			mode = Broadcast
 		}
 		mem := ringMemory(mode, 1)
-		clean, err := openRing("fuzz", mem)
+		clean, err := openBuffer("fuzz", mem)
 		must.OK(t, err)
-		w := &writerCore{ring: clean, out: newLedger()}
+		w := &writerCore{buffer: clean, out: newLedger()}
 		for i := range 5 {
 			fuzzPut(t, w, 40*i)
 		}
 		patch(mem, before)
-		ring, err := openRing("fuzz", mem)
+		ring, err := openBuffer("fuzz", mem)
 		if err != nil {
 			wantTyped(t, err)
 			return
 		}
-		r := &readerCore{ring: ring, out: newLedger()}
+		r := &readerCore{buffer: ring, out: newLedger()}
 		if err := r.join(3, 1); err != nil {
 			wantTyped(t, err)
 			return
@@ -90,7 +90,7 @@ func fuzzTake(t *testing.T, r *readerCore, most int) {
 		if !ok {
 			return
 		}
-		if len(e.Data) > len(r.ring.data)-entryHeader {
+		if len(e.Data) > len(r.buffer.data)-entryHeader {
 			t.Fatalf("entry of %d bytes", len(e.Data))
 		}
 		must.OK(t, r.ack(e))

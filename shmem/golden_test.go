@@ -49,9 +49,9 @@ func wantImage(t *testing.T, got, want []byte) {
 
 func TestBufferGolden(t *testing.T) {
 	mem := ringMemory(Broadcast, 1)
-	ring, err := openRing("test", mem)
+	ring, err := openBuffer("test", mem)
 	must.OK(t, err)
-	w := &writerCore{ring: ring, out: newLedger()}
+	w := &writerCore{buffer: ring, out: newLedger()}
 	for _, e := range []struct {
 		data   []byte
 		kind   uint32
@@ -75,7 +75,7 @@ func TestBufferGolden(t *testing.T) {
 	// And the other way: a reader of the hand-made image.
 	mem = ringMemory(Broadcast, 1)
 	copy(mem, want)
-	ring, err = openRing("golden", mem)
+	ring, err = openBuffer("golden", mem)
 	must.OK(t, err)
 	r := joined(t, ring, 0)
 	for _, c := range []struct {

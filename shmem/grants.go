@@ -40,7 +40,7 @@ type Table struct {
 	// guarded by mu
 	exports []*export // index SegmentID-1; nil once withdrawn
 	spans   spanTree  // links of the live grants, one node per window
-	free    []uint32  // ring of free windows, first in first out so that a generation ages slowly
+	free    []uint32  // ring buffer of free windows, first in first out so that a generation ages slowly
 	first   int       // index in free of the oldest free window
 	nfree   int
 	gen     []uint32 // next generation of each window

@@ -78,7 +78,10 @@ func TestExportAndWithdraw(t *testing.T) {
 	if _, err := table.Export(nil); !errors.Is(err, errOutOfSegment) {
 		t.Errorf("nothing exported: %v", err)
 	}
-	for _, r := range []PageRule{{0, 5, peerA, accessAll}, {-1, 2, peerA, accessAll}, {1, 0, peerA, accessAll}, {4, int(^uint(0) >> 1), peerA, accessAll}} {
+	for _, r := range []PageRule{
+		{0, 5, peerA, accessAll}, {-1, 2, peerA, accessAll}, {1, 0, peerA, accessAll},
+		{4, int(^uint(0) >> 1), peerA, accessAll},
+	} {
 		if _, err := table.Export(mem, r); !errors.Is(err, errOutOfSegment) {
 			t.Errorf("rule %+v: %v", r, err)
 		}

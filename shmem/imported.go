@@ -12,8 +12,8 @@ import (
 // The way of a write into another process's memory:
 //
 //  1. (parallel) Acquire pins the window's row in the owner's table: one compare-and-swap, as in windows.go.
-//  2. (parallel) what the row says is read once and checked: whose window, which access, which bytes of which segment. The segment is
-//     mapped at the first write to it.
+//  2. (parallel) what the row says is read once and checked: whose window, which access, which bytes of which segment.
+//     The segment is mapped at the first write to it.
 //  3. (parallel) the caller stores into the returned bytes, which are the owner's memory.
 //  4. (parallel) Release counts the writer out; only now may the owner be told.
 //

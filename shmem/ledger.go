@@ -3,8 +3,8 @@ package shmem
 // ledger keeps the places that are out at a process, in order of position. Places may be
 // finished in any order; the front moves over those that are.
 type ledger struct {
-	places      []place // a ring; its length is a power of two
-	first, last uint64  // tickets: [first, last) are in the ring
+	places      []place // a ring buffer; its length is a power of two
+	first, last uint64  // tickets: [first, last) are in it
 }
 
 type place struct {

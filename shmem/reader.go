@@ -34,11 +34,11 @@ func OpenReader(name string, opts ...Option) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	ring, err := openRing(name, seg.Bytes())
+	ring, err := openBuffer(name, seg.Bytes())
 	if err != nil {
 		return nil, errors.Join(err, seg.Close())
 	}
-	r := &Reader{bufferEnd{seg: seg}, readerCore{ring: ring, out: newLedger()}}
+	r := &Reader{bufferEnd{seg: seg}, readerCore{buffer: ring, out: newLedger()}}
 	if err := r.attach(); err != nil {
 		return nil, errors.Join(err, seg.Close())
 	}
@@ -47,7 +47,7 @@ func OpenReader(name string, opts ...Option) (*Reader, error) {
 
 // attach takes the first place whose lock can be had and whose last reader was detached.
 func (r *Reader) attach() error {
-	for i := range r.core.ring.readers {
+	for i := range r.core.buffer.readers {
 		ours, err := claim(r.seg.file, int64(i))
 		if err != nil {
 			return r.fail("open", err)
@@ -55,7 +55,7 @@ func (r *Reader) attach() error {
 		if !ours {
 			continue
 		}
-		if r.core.ring.readers[i].state.Load() == readerFree {
+		if r.core.buffer.readers[i].state.Load() == readerFree {
 			return r.core.join(i, uint32(os.Getpid()))
 		}
 		// The last one died here; DetachDead is the writer's to do.
@@ -78,7 +78,7 @@ func (r *Reader) Next(ctx context.Context) (Entry, error) {
 		return e, r.fail("read", err)
 	}
 	var got Entry
-	err := r.core.ring.entries.await(ctx, func() (ok bool, err error) {
+	err := r.core.buffer.entries.await(ctx, func() (ok bool, err error) {
 		got, ok, err = r.poll()
 		return ok, err
 	}, r.writerLive)
@@ -87,7 +87,7 @@ func (r *Reader) Next(ctx context.Context) (Entry, error) {
 
 // poll looks for an entry, and for the end where there is none.
 func (r *Reader) poll() (Entry, bool, error) {
-	ended := r.core.ring.ended.Load() // first: what was published before the end counts
+	ended := r.core.buffer.ended.Load() // first: what was published before the end counts
 	e, ok, err := r.core.next()
 	if !ok && err == nil {
 		switch ended {
@@ -133,7 +133,7 @@ func (r *Reader) Close() error {
 	}
 	r.closed = true
 	if r.core.words.state.Load() == readerActive {
-		r.core.ring.leave(r.core.index)
+		r.core.buffer.leave(r.core.index)
 	}
 	return r.seg.Close() // the lock of the place goes with the file
 }

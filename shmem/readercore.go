@@ -2,11 +2,11 @@ package shmem
 
 import "fmt"
 
-// readerCore finds the entries of a ring for one reader. It has no I/O.
+// readerCore finds the entries of a ring buffer for one reader. It has no I/O.
 type readerCore struct {
-	ring  *ring
-	words *readerWords
-	index int
+	buffer *ringBuffer
+	words  *readerWords
+	index  int
 
 	pos     uint64 // broadcast: the next header
 	ordinal uint32 // of the next header (broadcast); of the last one (sharing)
@@ -20,10 +20,10 @@ type readerCore struct {
 // reader it has seen, so one round is the rule and two the exception.
 const joinRounds = 1000
 
-// join takes the reader's place i of the ring. The caller holds the lock of the place, and
+// join takes the reader's place i of the buffer. The caller holds the lock of the place, and
 // its state is free.
 func (c *readerCore) join(i int, pid uint32) error {
-	r := c.ring
+	r := c.buffer
 	c.index, c.words = i, &r.readers[i]
 	c.words.pid.Store(pid)
 	c.words.given.Store(0)
@@ -63,18 +63,18 @@ func (c *readerCore) next() (Entry, bool, error) {
 	if s := c.words.state.Load(); s != readerActive {
 		return Entry{}, false, errDetached
 	}
-	if c.ring.mode == Sharing {
+	if c.buffer.mode == Sharing {
 		return c.nextShared()
 	}
 	for {
-		head := c.ring.head.Load()
-		if err := c.ring.span(c.pos, head); err != nil {
+		head := c.buffer.head.Load()
+		if err := c.buffer.span(c.pos, head); err != nil {
 			return Entry{}, false, err
 		}
 		if c.pos == head {
 			return Entry{}, false, nil
 		}
-		h, err := c.ring.header(c.pos, head)
+		h, err := c.buffer.header(c.pos, head)
 		if err != nil {
 			return Entry{}, false, err
 		}
@@ -94,7 +94,7 @@ func (c *readerCore) next() (Entry, bool, error) {
 // nextShared claims the next entry. Before next moves past an entry, the tail of who moves it
 // stands at it or below, so the writer, which reads next first, never takes it for free.
 func (c *readerCore) nextShared() (Entry, bool, error) {
-	r := c.ring
+	r := c.buffer
 	for {
 		at := r.next.Load()
 		head := r.head.Load()
@@ -130,10 +130,10 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 // counts one too many, never one too few.
 func (c *readerCore) claim(at uint64, h header) bool {
 	if h.kind == padType {
-		return c.ring.next.CompareAndSwap(at, at+uint64(h.stride))
+		return c.buffer.next.CompareAndSwap(at, at+uint64(h.stride))
 	}
 	c.words.given.Store(c.given + 1)
-	if c.ring.next.CompareAndSwap(at, at+uint64(h.stride)) {
+	if c.buffer.next.CompareAndSwap(at, at+uint64(h.stride)) {
 		return true
 	}
 	c.words.given.Store(c.given)
@@ -141,7 +141,7 @@ func (c *readerCore) claim(at uint64, h header) bool {
 }
 
 func (c *readerCore) outOfOrder(at uint64, h header) error {
-	return c.ring.corruptAt(at, "ordinal", uint64(h.ordinal), fmt.Sprintf("out of order at %d", c.ordinal))
+	return c.buffer.corruptAt(at, "ordinal", uint64(h.ordinal), fmt.Sprintf("out of order at %d", c.ordinal))
 }
 
 // give hands the entry out.
@@ -150,7 +150,7 @@ func (c *readerCore) give(at uint64, h header) Entry {
 	c.words.given.Store(c.given)
 	return Entry{
 		Type:   h.kind,
-		Data:   c.ring.dataAt(at, uint64(h.length)),
+		Data:   c.buffer.dataAt(at, uint64(h.length)),
 		pos:    at,
 		ticket: c.out.push(at),
 	}
@@ -171,11 +171,11 @@ func (c *readerCore) ack(e Entry) error {
 // free tells the writer what this reader still holds.
 func (c *readerCore) free() {
 	idle := c.pos
-	if c.ring.mode == Sharing {
+	if c.buffer.mode == Sharing {
 		idle = tailIdle
 	}
 	if tail := c.out.front(idle); c.words.tail.Load() != tail {
 		c.words.tail.Store(tail)
-		c.ring.room.Ring()
+		c.buffer.room.Ring()
 	}
 }

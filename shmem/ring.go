@@ -112,14 +112,14 @@ const (
 	entryHeader = 16
 	entryAlign  = 16
 
-	// padType marks a place without an entry: the rest of the ring before it wraps, or a place
+	// padType marks a place without an entry: the rest of the buffer before it wraps, or a place
 	// cancelled by the writer. It is no type for an entry.
 	padType = math.MaxUint32
 )
 
-// ring is a view of a buffer's shared memory. What it reads may have been written by another
+// ringBuffer is a view of a buffer's shared memory. What it reads may have been written by another
 // process, and is checked before it is used.
-type ring struct {
+type ringBuffer struct {
 	*bufferWords
 	name     string
 	mode     Mode
@@ -145,8 +145,8 @@ func initRing(mem []byte, mode Mode, pid uint32) {
 	}
 }
 
-// openRing checks the header of a buffer and returns its view. mem must be aligned to 8 bytes.
-func openRing(name string, mem []byte) (*ring, error) {
+// openBuffer checks the header of a buffer and returns its view. mem must be aligned to 8 bytes.
+func openBuffer(name string, mem []byte) (*ringBuffer, error) {
 	if len(mem) < bufferHeader+PageSize {
 		return nil, &corruptError{
 			Segment: name,
@@ -155,7 +155,7 @@ func openRing(name string, mem []byte) (*ring, error) {
 			Reason:  "too small for a buffer",
 		}
 	}
-	r := &ring{bufferWords: wordsOf(mem), name: name, data: mem[bufferHeader:]}
+	r := &ringBuffer{bufferWords: wordsOf(mem), name: name, data: mem[bufferHeader:]}
 	f := r.format // read once
 	r.mode, r.capacity = f.mode, uint64(len(r.data))
 	for _, c := range []struct {
@@ -193,12 +193,12 @@ type header struct {
 }
 
 // headerAt is the place of the header at pos.
-func (r *ring) headerAt(pos uint64) *header {
+func (r *ringBuffer) headerAt(pos uint64) *header {
 	return (*header)(unsafe.Pointer(unsafe.SliceData(r.data[pos%r.capacity:][:entryHeader])))
 }
 
 // header reads and checks the header at pos, where pos < head and both are checked.
-func (r *ring) header(pos, head uint64) (header, error) {
+func (r *ringBuffer) header(pos, head uint64) (header, error) {
 	off := pos % r.capacity
 	h := *r.headerAt(pos) // read once: the shared memory may change behind it
 	stride := uint64(h.stride)
@@ -208,7 +208,7 @@ func (r *ring) header(pos, head uint64) (header, error) {
 	case stride > head-pos:
 		return h, r.corruptAt(pos, "stride", stride, "leads past what is published")
 	case off+stride > r.capacity:
-		return h, r.corruptAt(pos, "stride", stride, "leads past the end of the ring")
+		return h, r.corruptAt(pos, "stride", stride, "leads past the end of the buffer")
 	case uint64(h.length) > stride-entryHeader:
 		return h, r.corruptAt(pos, "length", uint64(h.length), "more than the place holds")
 	}
@@ -216,13 +216,13 @@ func (r *ring) header(pos, head uint64) (header, error) {
 }
 
 // dataAt is the data of the entry whose checked header is at pos.
-func (r *ring) dataAt(pos uint64, length uint64) []byte {
+func (r *ringBuffer) dataAt(pos uint64, length uint64) []byte {
 	off := pos%r.capacity + entryHeader
 	return r.data[off : off+length : off+length]
 }
 
-// span checks that [from, head) can be a published part of the ring.
-func (r *ring) span(from, head uint64) error {
+// span checks that [from, head) can be a published part of the buffer.
+func (r *ringBuffer) span(from, head uint64) error {
 	if from%entryAlign != 0 || head%entryAlign != 0 || head < from || head-from > r.capacity {
 		return &corruptError{
 			Segment: r.name,
@@ -234,7 +234,7 @@ func (r *ring) span(from, head uint64) error {
 	return nil
 }
 
-func (r *ring) corruptAt(pos uint64, what string, value uint64, reason string) error {
+func (r *ringBuffer) corruptAt(pos uint64, what string, value uint64, reason string) error {
 	return &corruptError{
 		Segment: r.name,
 		What:    fmt.Sprintf("%s of the entry at %d", what, pos),

@@ -23,9 +23,9 @@ func ringMemory(mode Mode, pages int) []byte {
 
 func newCores(t testing.TB, mode Mode, pages, readers int) (*writerCore, []*readerCore) {
 	t.Helper()
-	ring, err := openRing("test", ringMemory(mode, pages))
+	ring, err := openBuffer("test", ringMemory(mode, pages))
 	must.OK(t, err)
-	w := &writerCore{ring: ring, out: newLedger()}
+	w := &writerCore{buffer: ring, out: newLedger()}
 	var rs []*readerCore
 	for i := range readers {
 		rs = append(rs, joined(t, ring, i))
@@ -33,9 +33,9 @@ func newCores(t testing.TB, mode Mode, pages, readers int) (*writerCore, []*read
 	return w, rs
 }
 
-func joined(t testing.TB, ring *ring, i int) *readerCore {
+func joined(t testing.TB, ring *ringBuffer, i int) *readerCore {
 	t.Helper()
-	r := &readerCore{ring: ring, out: newLedger()}
+	r := &readerCore{buffer: ring, out: newLedger()}
 	must.OK(t, r.join(i, uint32(i)))
 	return r
 }
@@ -52,15 +52,15 @@ func (w *writerCore) cancel(p Place) error {
 func TestRingWrapsAndFills(t *testing.T) {
 	w, rs := newCores(t, Broadcast, 1, 1)
 	r := rs[0]
-	if w.ring.maxEntry() != PageSize/2-entryHeader {
-		t.Errorf("max entry %d", w.ring.maxEntry())
+	if w.buffer.maxEntry() != PageSize/2-entryHeader {
+		t.Errorf("max entry %d", w.buffer.maxEntry())
 	}
 	put := func(n int) bool {
 		p, ok, err := w.reserve(n)
 		must.OK(t, err)
 		if ok {
 			if len(p.Data) != n || uintptr(unsafe.Pointer(unsafe.SliceData(p.Data)))%16 != uintptr(
-				unsafe.Pointer(&w.ring.data[0]))%16 {
+				unsafe.Pointer(&w.buffer.data[0]))%16 {
 				t.Fatalf("place of %d bytes, misaligned", len(p.Data))
 			}
 			must.OK(t, w.commit(p, n, 3))
@@ -76,7 +76,7 @@ func TestRingWrapsAndFills(t *testing.T) {
 	}
 	const big = PageSize/2 - entryHeader
 	if !put(1024) || !put(big) || put(1024) {
-		t.Fatal("the ring did not fill as it should")
+		t.Fatal("the buffer did not fill as it should")
 	}
 	take(1024)
 	if put(1025) { // 1008 are left at the end, 1040 are free at the front, 1056 are needed
@@ -181,8 +181,8 @@ func TestLateAndLeavingReaders(t *testing.T) {
 	e, _, _ := rs[0].next()
 	must.OK(t, rs[0].ack(e))
 	_, _, _ = rs[1].next()
-	if n := w.ring.leave(1); n != 1 || w.ring.lost.Load() != 1 {
-		t.Errorf("left with %d unacknowledged, %d lost; want 1", n, w.ring.lost.Load())
+	if n := w.buffer.leave(1); n != 1 || w.buffer.lost.Load() != 1 {
+		t.Errorf("left with %d unacknowledged, %d lost; want 1", n, w.buffer.lost.Load())
 	}
 	if _, _, err := rs[1].next(); !errors.Is(err, errDetached) {
 		t.Errorf("next after leaving: %v", err)
@@ -190,14 +190,14 @@ func TestLateAndLeavingReaders(t *testing.T) {
 	if _, err := w.drained(); err != nil || w.floor != 32 {
 		t.Errorf("floor %d, %v; want 32, where reader 0 is", w.floor, err)
 	}
-	late := joined(t, w.ring, 1)
+	late := joined(t, w.buffer, 1)
 	if late.pos != 32 {
 		t.Errorf("the late one begins at %d, want 32", late.pos)
 	}
-	w.ring.leave(1)
+	w.buffer.leave(1)
 	e, _, _ = rs[0].next()
 	must.OK(t, rs[0].ack(e))
-	w.ring.leave(0)
+	w.buffer.leave(0)
 	if ok, err := w.drained(); !ok || err != nil { // what the last one acknowledged stays so
 		t.Errorf("drained %v, %v", ok, err)
 	}
@@ -208,11 +208,11 @@ func TestOpenRingRefusesNonsense(t *testing.T) {
 		mem := ringMemory(Broadcast, 1)
 		binary.LittleEndian.PutUint32(mem[off:], 0xDEADBEEF)
 		var ce *corruptError
-		if _, err := openRing("test", mem); !errors.As(err, &ce) {
+		if _, err := openBuffer("test", mem); !errors.As(err, &ce) {
 			t.Errorf("nonsense at %#x: %v", off, err)
 		}
 	}
-	if _, err := openRing("test", ringMemory(Sharing, 1)[:bufferHeader+8]); err == nil {
+	if _, err := openBuffer("test", ringMemory(Sharing, 1)[:bufferHeader+8]); err == nil {
 		t.Error("a ring without room was opened")
 	}
 }
@@ -257,7 +257,7 @@ func TestRingAgreesWithModel(t *testing.T) {
 }
 
 func (m *ringModel) reserve(t *rapid.T) {
-	n := rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(0, m.w.ring.maxEntry())).Draw(t, "n")
+	n := rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(0, m.w.buffer.maxEntry())).Draw(t, "n")
 	p, ok, err := m.w.reserve(n)
 	must.OK(t, err)
 	if !ok {
@@ -339,12 +339,12 @@ func (m *ringModel) drain(t *rapid.T) {
 		for _, e := range m.held[k] {
 			must.OK(t, r.ack(e))
 		}
-		if m.w.ring.mode == Broadcast && !slices.Equal(m.want[k], m.order) {
+		if m.w.buffer.mode == Broadcast && !slices.Equal(m.want[k], m.order) {
 			t.Fatalf("reader %d got %v, want %v", k, m.want[k], m.order)
 		}
 	}
 	for _, id := range m.order {
-		if m.w.ring.mode == Sharing && m.shared[id] != 1 {
+		if m.w.buffer.mode == Sharing && m.shared[id] != 1 {
 			t.Fatalf("entry %d was given %d times", id, m.shared[id])
 		}
 	}

@@ -226,7 +226,7 @@ func (w *window) reason(peer Peer, a Access) Violation {
 }
 
 // revokeSpins bounds the busy part of the wait for writers. A writer inside a window opens
-// one chunk, about 0.3 µs for 1.4 kB at 43 Gbit/s (limits.md); 512 loads take 0.3 µs (2-core VM,
+// one chunk, about 0.3 µs for 1.4 kB at 43 Gbit/s; 512 loads take 0.3 µs (2-core VM,
 // 2026-11-21).
 const revokeSpins = 512
 

@@ -77,11 +77,11 @@ func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer
 	if err != nil {
 		return nil, err
 	}
-	r, err := openRing(name, seg.Bytes())
+	r, err := openBuffer(name, seg.Bytes())
 	if err != nil {
 		return nil, errors.Join(err, seg.Close())
 	}
-	return &Writer{bufferEnd{seg: seg}, writerCore{ring: r, out: newLedger()}}, nil
+	return &Writer{bufferEnd{seg: seg}, writerCore{buffer: r, out: newLedger()}}, nil
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
@@ -101,7 +101,7 @@ func (w *Writer) Reserve(ctx context.Context, n int) (Place, error) {
 		return p, w.fail("reserve in", err)
 	}
 	var got Place
-	err := w.core.ring.room.await(ctx, func() (ok bool, err error) {
+	err := w.core.buffer.room.await(ctx, func() (ok bool, err error) {
 		got, ok, err = w.core.reserve(n)
 		return ok, err
 	}, w.readersLive)
@@ -135,7 +135,7 @@ func (w *Writer) End() error {
 func (w *Writer) Drain(ctx context.Context) error {
 	err := w.ready(ctx)
 	if err == nil {
-		err = w.core.ring.room.await(ctx, w.core.drained, w.readersLive)
+		err = w.core.buffer.room.await(ctx, w.core.drained, w.readersLive)
 	}
 	return w.fail("drain", err)
 }
@@ -154,14 +154,14 @@ func (w *Writer) DetachDead() ([]DeadReader, error) {
 		return nil, w.fail("detach readers of", errClosed)
 	}
 	var dead []DeadReader
-	for i := range w.core.ring.readers {
+	for i := range w.core.buffer.readers {
 		gone, err := w.readerDead(i)
 		if err != nil {
 			return dead, w.fail("detach readers of", err)
 		}
 		if gone {
-			pid := int(w.core.ring.readers[i].pid.Load())
-			dead = append(dead, DeadReader{Index: i, PID: pid, Unacked: w.core.ring.leave(i)})
+			pid := int(w.core.buffer.readers[i].pid.Load())
+			dead = append(dead, DeadReader{Index: i, PID: pid, Unacked: w.core.buffer.leave(i)})
 		}
 	}
 	return dead, nil
@@ -172,7 +172,7 @@ func (w *Writer) DetachDead() ([]DeadReader, error) {
 // the next one takes the lock and then the place.
 func (w *Writer) readerDead(i int) (bool, error) {
 	for range 2 {
-		if w.core.ring.readers[i].state.Load() == readerFree {
+		if w.core.buffer.readers[i].state.Load() == readerFree {
 			return false, nil
 		}
 		if live, err := claimed(w.seg.file, int64(i)); live || err != nil {
@@ -183,7 +183,7 @@ func (w *Writer) readerDead(i int) (bool, error) {
 }
 
 func (w *Writer) readersLive() error {
-	for i := range w.core.ring.readers {
+	for i := range w.core.buffer.readers {
 		if dead, err := w.readerDead(i); err != nil || dead {
 			return errors.Join(err, ErrReaderDead)
 		}

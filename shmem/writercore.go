@@ -6,9 +6,9 @@ import (
 )
 
 // writerCore decides where entries go and what may be overwritten. It has no I/O: it works on
-// the ring and its own positions, and believes nothing of its own from shared memory.
+// the buffer and its own positions, and believes nothing of its own from shared memory.
 type writerCore struct {
-	ring    *ring
+	buffer  *ringBuffer
 	pos     uint64 // reserved up to here
 	head    uint64 // published up to here
 	floor   uint64 // free up to here: what no reader can still want
@@ -17,9 +17,9 @@ type writerCore struct {
 	ended   bool
 }
 
-// maxEntry is the largest entry's data, bytes: with its header at most half of the ring, so that it
-// fits even when the ring must wrap before it, and within the 32 bits of a stride.
-func (r *ring) maxEntry() int {
+// maxEntry is the largest entry's data, bytes: with its header at most half of the buffer, so that it
+// fits even when the buffer must wrap before it, and within the 32 bits of a stride.
+func (r *ringBuffer) maxEntry() int {
 	return int(min(r.capacity/2, math.MaxUint32)/entryAlign*entryAlign) - entryHeader
 }
 
@@ -29,7 +29,7 @@ func strideOf(n int) uint64 {
 
 // reserve hands out a place for n bytes of data, or says that there is no room.
 func (w *writerCore) reserve(n int) (Place, bool, error) {
-	r := w.ring
+	r := w.buffer
 	switch {
 	case w.ended:
 		return Place{}, false, errEnded
@@ -63,9 +63,9 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 	return p, true, nil
 }
 
-// lay takes the next stride bytes of the ring, as a pad until an entry is committed there.
+// lay takes the next stride bytes of the buffer, as a pad until an entry is committed there.
 func (w *writerCore) lay(stride uint64) (ticket uint64) {
-	*w.ring.headerAt(w.pos) = header{kind: padType, stride: uint32(stride), ordinal: w.ordinal}
+	*w.buffer.headerAt(w.pos) = header{kind: padType, stride: uint32(stride), ordinal: w.ordinal}
 	w.ordinal++
 	ticket = w.out.push(w.pos)
 	w.pos += stride
@@ -80,7 +80,7 @@ func (w *writerCore) commit(p Place, n int, kind uint32) error {
 	if n < 0 || n > p.size || kind == padType {
 		return errBadEntry
 	}
-	*w.ring.headerAt(p.pos) = header{
+	*w.buffer.headerAt(p.pos) = header{
 		length:  uint32(n),
 		kind:    kind,
 		stride:  uint32(strideOf(p.size)),
@@ -95,8 +95,8 @@ func (w *writerCore) finish(p Place) {
 	w.out.finish(p.ticket)
 	if front := w.out.front(w.pos); front != w.head {
 		w.head = front
-		w.ring.head.Store(front)
-		w.ring.entries.Ring()
+		w.buffer.head.Store(front)
+		w.buffer.entries.Ring()
 	}
 }
 
@@ -113,8 +113,8 @@ func (w *writerCore) refresh() error {
 		if err != nil || limit <= w.floor {
 			return err
 		}
-		w.ring.floor.Store(limit)
-		if w.ring.mode == Sharing { // whoever claims anew begins at next, which is not below
+		w.buffer.floor.Store(limit)
+		if w.buffer.mode == Sharing { // whoever claims anew begins at next, which is not below
 			w.floor = limit
 			return nil
 		}
@@ -123,7 +123,7 @@ func (w *writerCore) refresh() error {
 			w.floor = limit
 			return nil
 		}
-		w.ring.floor.Store(w.floor)
+		w.buffer.floor.Store(w.floor)
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (w *writerCore) refresh() error {
 
 // scan returns the position below which no reader wants anything.
 func (w *writerCore) scan() (uint64, error) {
-	r := w.ring
+	r := w.buffer
 	limit, present := w.head, false
 	if r.mode == Sharing {
 		// Before the tails: a reader sets its tail before it moves next past it.
@@ -177,7 +177,7 @@ func (w *writerCore) within(what string, pos uint64) error {
 
 func (w *writerCore) corrupt(what string, value uint64, reason string) error {
 	return &corruptError{
-		Segment: w.ring.name,
+		Segment: w.buffer.name,
 		What:    what,
 		Value:   value,
 		Reason:  reason,
@@ -187,8 +187,8 @@ func (w *writerCore) corrupt(what string, value uint64, reason string) error {
 // end marks the end of the run.
 func (w *writerCore) end(how uint64) {
 	w.ended = true
-	w.ring.ended.Store(how)
-	w.ring.entries.Ring()
+	w.buffer.ended.Store(how)
+	w.buffer.entries.Ring()
 }
 
 // drained says whether every published entry is acknowledged.
@@ -197,9 +197,9 @@ func (w *writerCore) drained() (bool, error) {
 	return err == nil && w.floor == w.head, err
 }
 
-// leave takes reader i out of the ring and returns how many entries it held unacknowledged. It
+// leave takes reader i out of the buffer and returns how many entries it held unacknowledged. It
 // is called by the reader itself, or by the writer when the reader is dead.
-func (r *ring) leave(i int) (unacked uint64) {
+func (r *ringBuffer) leave(i int) (unacked uint64) {
 	w := &r.readers[i]
 	if given, acked := w.given.Load(), w.acked.Load(); given > acked {
 		unacked = given - acked

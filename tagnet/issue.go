@@ -4,14 +4,16 @@ package tagnet
 //
 // The rule, in order (design note 005):
 //
-//  1. A MEP is issued once all included readout units hold it and only up to the limit; MEPs of an excluded builder unit come
-//     before new ones.
-//  2. There are never more cycles in flight than LookAhead, and never more MEPs past the released watermark than Window, which the watermark
-//     sees to by passing over those that are held up, unless a cycle is all the window holds. Under Skip, builder units that have all they
-//     can have while another has nothing are left behind: what they have counts no more.
+//  1. A MEP is issued once all included readout units hold it and only up to the limit; MEPs of an excluded builder
+//     unit come before new ones.
+//  2. There are never more cycles in flight than LookAhead, and never more MEPs past the released watermark than
+//     Window, which the watermark sees to by passing over those that are held up, unless a cycle is all the window
+//     holds. Under Skip, builder units that have all they can have while another has nothing are left behind: what they
+//     have counts no more.
 //  3. Under Wait every active builder unit must have a free slot; under Skip one that has none is left out.
-//  4. The cycle must be full: a MEP for every builder unit that takes part. A cycle with fewer is issued only when no cycle
-//     is in flight, so that a low rate is served at once and a high rate in full cycles; or when no more MEPs will come.
+//  4. The cycle must be full: a MEP for every builder unit that takes part. A cycle with fewer is issued only when no
+//     cycle is in flight, so that a low rate is served at once and a high rate in full cycles; or when no more MEPs
+//     will come.
 //
 // With Rules of its own the chooser fills the cycle in place of rule 3, and a cycle is full when it says no or a
 // builder unit would stand twice. Under Skip rule 4 then binds only while no builder unit is idle: since rules pass

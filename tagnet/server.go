@@ -80,8 +80,8 @@ type serverConfig struct {
 // Pipeline, with the goroutine that runs each stage:
 //
 //  1. receive: one goroutine per stream decodes updates or feedback; gRPC allocates the message. (parallel)
-//  2. own: one goroutine applies what has come in since its last turn to the Core, issues what can be issued, stamps the
-//     tokens with the time and appends them to the log. Nothing is allocated per token. (sequential)
+//  2. own: one goroutine applies what has come in since its last turn to the Core, issues what can be issued, stamps
+//     the tokens with the time and appends them to the log. Nothing is allocated per token. (sequential)
 //  3. send: one goroutine per stream takes everything between its position and the end of the log into one message of
 //     its own and hands it to gRPC, which owns it from then on. (parallel)
 type Server struct {

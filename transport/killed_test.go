@@ -21,6 +21,7 @@ import (
 	"ringlet/internal/kinds"
 	"ringlet/node/certs"
 	"ringlet/shmem"
+	"ringlet/testkit/issuer"
 	"ringlet/transport"
 	"ringlet/transport/link"
 	"ringlet/transport/quic"
@@ -235,17 +236,7 @@ func holdings(t *testing.T) (files, maps map[string]int) {
 }
 
 func TestPeerIsKilled(t *testing.T) {
-	ca, err := certs.NewCA(time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	issue := func(name string) *certs.Identity {
-		id, err := ca.Issue(name, []string{"127.0.0.1"}, certs.RoleNode, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
+	issue := issuer.New(t)
 	for _, name := range append(kinds.Names(transport.Kinds), "auto") {
 		t.Run(name, func(t *testing.T) {
 			dir := shmDir(t)
@@ -256,12 +247,12 @@ func TestPeerIsKilled(t *testing.T) {
 			})
 			goroutines := goleak.IgnoreCurrent()
 			files, maps := holdings(t)
-			p, err := newParty(issue("n0"), 0, dir)
+			p, err := newParty(issue("n0", certs.RoleNode), 0, dir)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = p.close() }()
-			killAndSee(t, p, issue("n1"), name, dir)
+			killAndSee(t, p, issue("n1", certs.RoleNode), name, dir)
 			if err := p.close(); err != nil {
 				t.Errorf("closing: %v", err)
 			}

@@ -15,7 +15,8 @@
 // # What holds at any moment
 //
 //   - Nothing that is closed is changed or removed, except by Merge with its Remove option, after it has compared.
-//   - The process that writes a segment holds a lock (flock) on the segment's index. Recover leaves locked segments alone.
+//   - The process that writes a segment holds a lock (flock) on the segment's index. Recover leaves locked segments
+//     alone.
 //   - run.json is replaced whole, under the lock of the file run.lock beside it, and synchronised before it is renamed.
 //   - Of several entries for one MEP the one with the highest attempt counts. The others are superseded copies.
 //

@@ -21,8 +21,8 @@ type MergeOptions struct {
 	// Progress is told what is done, and how many of how many bytes of it are.
 	Progress func(what string, done, total int64)
 
-	fault  func(step string) error // tests end a merge at a step as a kill would
-	window uint64                  // MEPs of a plan in memory; zero means windowMEPs
+	fault func(step string) error // tests end a merge at a step as a kill would
+	span  uint64                  // MEPs of a plan in memory; zero means spanMEPs
 	// noReserve is a file system that cannot reserve room.
 	noReserve bool
 }
@@ -109,8 +109,8 @@ type merge struct {
 
 // newMerge finds the run. Without one, but with a merged file, m.dir is empty.
 func newMerge(dir, dst string, o MergeOptions) (m *merge, err error) {
-	if o.window == 0 {
-		o.window = windowMEPs
+	if o.span == 0 {
+		o.span = spanMEPs
 	}
 	m = &merge{o: o}
 	if m.dst, err = filepath.Abs(dst); err != nil {
@@ -217,7 +217,7 @@ func (m *merge) run(ctx context.Context) (Merged, error) {
 	if err := m.mayUse(); err != nil {
 		return Merged{}, err
 	}
-	if m.plan, err = newPlan(ctx, c, m.o.window); err != nil {
+	if m.plan, err = newPlan(ctx, c, m.o.span); err != nil {
 		return Merged{}, err
 	}
 	began, err := m.claim()

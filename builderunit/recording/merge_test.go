@@ -103,7 +103,7 @@ func TestMergeOfOneSegmentInOrder(t *testing.T) {
 	}
 }
 
-// MEPs of any order in any number of windows come out in order, with their highest attempts.
+// MEPs of any order in any number of spans come out in order, with their highest attempts.
 func TestMergeOfAnyOrder(t *testing.T) {
 	base := must.MemoryDir(t)
 	n := 0
@@ -127,7 +127,7 @@ func TestMergeOfAnyOrder(t *testing.T) {
 			}
 		}
 		dst := filepath.Join(out, "x.mfp")
-		o := MergeOptions{Remove: rnd.IntN(2) == 0, window: uint64(1 + rnd.IntN(40))}
+		o := MergeOptions{Remove: rnd.IntN(2) == 0, span: uint64(1 + rnd.IntN(40))}
 		if _, err := Merge(context.Background(), r.done(), dst, o); err != nil {
 			rt.Fatal(err)
 		}
@@ -319,7 +319,8 @@ func TestMergeOverwrites(t *testing.T) {
 	write(t, dst, "old")
 	write(t, dst+manifestSuffix, "old")
 	_, err := Merge(context.Background(), dir, dst, MergeOptions{Overwrite: true, fault: func(step string) error {
-		if b, _ := os.ReadFile(dst); step != "named" && step != "in the manifest" && step != "journal removed" && string(b) != "old" {
+		b, _ := os.ReadFile(dst)
+		if step != "named" && step != "in the manifest" && step != "journal removed" && string(b) != "old" {
 			t.Errorf("at %q the old file is gone", step)
 		}
 		return nil

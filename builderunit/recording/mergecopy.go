@@ -19,8 +19,8 @@ import (
 // The way of data into a merged file, one goroutine:
 //
 //  1. what an earlier, broken merge left is read and held against the plan: what agrees is kept
-//  2. MEPs that stand one behind another in a segment are one stretch. A long one is copied by the kernel, which shares the
-//     blocks where the file system can; short ones are gathered and written together
+//  2. MEPs that stand one behind another in a segment are one stretch. A long one is copied by the kernel, which shares
+//     the blocks where the file system can; short ones are gathered and written together
 //  3. the disk is made to write behind, so that it is not idle until the end
 //  4. when all is on the disk the file is read back once, and each MEP held against the CRC of its index entry
 const (
@@ -40,7 +40,7 @@ type copier struct {
 	at      int64         // bytes written: the offset of out
 	behind  int64         // of them, those that the disk was told to write
 	short   *bufio.Writer // onto Write
-	open    map[int]*window
+	open    map[int]*summed
 	recent  []int // keys of open, the oldest first
 	step    func(done int64) error
 }
@@ -63,7 +63,7 @@ func (k *copier) copy(ctx context.Context, meps []planned) error {
 
 // stretch copies bytes of a segment.
 func (k *copier) stretch(ctx context.Context, source int, offset, length int64) error {
-	w, err := k.window(source)
+	w, err := k.segment(source)
 	if err != nil {
 		return err
 	}
@@ -122,8 +122,8 @@ func (k *copier) wrote(n int64) error {
 	return k.step(k.at)
 }
 
-// window opens a segment, and closes the one that was opened longest ago where too many are open.
-func (k *copier) window(source int) (*window, error) {
+// segment opens one, and closes the one that was opened longest ago where too many are open.
+func (k *copier) segment(source int) (*summed, error) {
 	if w := k.open[source]; w != nil {
 		return w, nil
 	}
@@ -136,7 +136,7 @@ func (k *copier) window(source int) (*window, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &window{f: f}
+	w := &summed{f: f}
 	k.open[source], k.recent = w, append(k.recent, source)
 	return w, nil
 }

@@ -107,7 +107,7 @@ func (m *merge) copy(ctx context.Context) (err error) {
 		dir:     m.dir,
 		sources: m.plan.sources,
 		out:     out,
-		open:    map[int]*window{},
+		open:    map[int]*summed{},
 		step: func(done int64) error {
 			m.progress("copy", done, m.plan.bytes)
 			return m.step("write")
@@ -115,7 +115,7 @@ func (m *merge) copy(ctx context.Context) (err error) {
 	}
 	k.short = bufio.NewWriterSize(k, gatherBytes)
 	defer k.close()
-	there := &window{f: out}
+	there := &summed{f: out}
 	agree := true
 	err = m.plan.each(ctx, func(meps []planned) error {
 		for agree && len(meps) > 0 {
@@ -146,7 +146,7 @@ func (m *merge) copy(ctx context.Context) (err error) {
 }
 
 // kept tells whether a MEP is already in the temporary file.
-func (m *merge) kept(ctx context.Context, there *window, p *planned) (bool, error) {
+func (m *merge) kept(ctx context.Context, there *summed, p *planned) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -221,7 +221,7 @@ func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
 	if _, err := x.Write(entry); err != nil {
 		return nil, err
 	}
-	w := &window{f: f}
+	w := &summed{f: f}
 	crc := uint32(0)
 	err = m.plan.each(ctx, func(meps []planned) error {
 		for i := range meps {
@@ -281,7 +281,7 @@ func (m *merge) blame(p *planned, path string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // it was read
-	data, err := (&window{f: f}).bytes(p.Offset, p.Length)
+	data, err := (&summed{f: f}).bytes(p.Offset, p.Length)
 	if err != nil || !p.agrees(data) {
 		return damaged
 	}

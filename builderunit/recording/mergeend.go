@@ -130,9 +130,9 @@ func (m *merge) removeRest(ctx context.Context) (Merged, error) {
 	if err != nil {
 		return Merged{}, err
 	}
-	w := &window{f: f}
+	w := &summed{f: f}
 	for w.end < st.Size() {
-		if err := w.sumTo(ctx, min(w.end+windowBytes, st.Size())); err != nil {
+		if err := w.sumTo(ctx, min(w.end+readBytes, st.Size())); err != nil {
 			return Merged{}, err
 		}
 		m.progress("compare", w.end, merged.Bytes)

@@ -8,14 +8,14 @@ import (
 )
 
 // A plan is which bytes of which segments make the merged file, in order. It is not held in memory: it is made again
-// from the indexes, a window of MEPs at a time, as often as it is asked for. Builder units finish MEPs nearly in order,
-// so each stretch of an index is read for one window or two. Where they do not, it is read for more of them, and the
+// from the indexes, a span of MEPs at a time, as often as it is asked for. Builder units finish MEPs nearly in order,
+// so each stretch of an index is read for one span or two. Where they do not, it is read for more of them, and the
 // plan is the same.
 type plan struct {
 	c       *Contents
 	sources []*source
 	bytes   int64 // of the merged file
-	windows [][2]uint64
+	spans   [][2]uint64
 }
 
 // source is a segment with what each stretch of scanEntries entries of its index holds.
@@ -32,11 +32,11 @@ type planned struct {
 	before uint32 // CRC-32C of its segment up to the MEP
 }
 
-// windowMEPs is how many MEPs of a plan are held in memory at once, or one block more: 80 bytes for each.
-const windowMEPs = 1 << 18
+// spanMEPs is how many MEPs of a plan are held in memory at once, or one block more: 80 bytes for each.
+const spanMEPs = 1 << 18
 
 // newPlan reads the indexes of a recording without problems.
-func newPlan(ctx context.Context, c *Contents, window uint64) (*plan, error) {
+func newPlan(ctx context.Context, c *Contents, span uint64) (*plan, error) {
 	p := &plan{c: c}
 	for _, s := range c.segments() {
 		src := &source{s: s}
@@ -55,13 +55,13 @@ func newPlan(ctx context.Context, c *Contents, window uint64) (*plan, error) {
 	}
 	from, n := uint64(0), uint64(0)
 	for _, b := range c.Set.order() {
-		if n += uint64(c.Set.blocks[b].n); n >= window {
-			p.windows = append(p.windows, [2]uint64{from, b<<blockShift | (blockMEPs - 1)})
+		if n += uint64(c.Set.blocks[b].n); n >= span {
+			p.spans = append(p.spans, [2]uint64{from, b<<blockShift | (blockMEPs - 1)})
 			from, n = (b+1)<<blockShift, 0
 		}
 	}
 	if n > 0 {
-		p.windows = append(p.windows, [2]uint64{from, math.MaxUint64})
+		p.spans = append(p.spans, [2]uint64{from, math.MaxUint64})
 	}
 	return p, p.each(ctx, func(meps []planned) error { // adds up the lengths
 		last := &meps[len(meps)-1]
@@ -91,11 +91,11 @@ func (p *plan) scan(ctx context.Context, src *source, from, to int64, visit func
 	})
 }
 
-// each gives the MEPs of the merged file in order, a window at a time.
+// each gives the MEPs of the merged file in order, a span at a time.
 func (p *plan) each(ctx context.Context, take func([]planned) error) error {
 	at := int64(0)
 	var meps []planned
-	for _, w := range p.windows {
+	for _, w := range p.spans {
 		meps = meps[:0]
 		for i, src := range p.sources {
 			for k, r := range src.stretches {

@@ -17,7 +17,7 @@ type proof struct {
 // one before it, beyond the data, or with another checksum. An error is one of reading, and says nothing of the
 // segment.
 func prove(ctx context.Context, x *indexFile, data io.ReaderAt, size int64) (p proof, err error) {
-	w := &window{f: data}
+	w := &summed{f: data}
 	err = x.scan(ctx, 0, x.entries, func(_ int64, e *Entry, ok bool) error {
 		if !ok || e.Offset != w.end || e.Length == 0 || e.End() > size {
 			return errStop

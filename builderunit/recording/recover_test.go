@@ -106,7 +106,7 @@ func equalize(t must.TB, content []byte) []byte {
 // remains is what a killed process leaves of one segment, and what is to come of it.
 type remains struct {
 	what  string
-	data  string                                                // what is put behind the name of the closed segment, for its data; "-": none
+	data  string                                                // put behind the closed segment's name; "-": no data
 	leave func(data, index []byte) (leftData, leftIndex []byte) // an index of nil: none
 	whole int                                                   // of its MEPs, -1: all
 	found string                                                // in the sentence

@@ -38,7 +38,8 @@ func openIndex(path string) (*indexFile, error) {
 	return x, nil
 }
 
-// indexOf reads the header of an index that is open. Where the error is errHeader, its entries can be read all the same.
+// indexOf reads the header of an index that is open. Where the error is errHeader, its entries can be read all the
+// same.
 func indexOf(f *os.File) (*indexFile, error) {
 	st, err := f.Stat()
 	if err != nil {

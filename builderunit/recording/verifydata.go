@@ -26,9 +26,9 @@ import (
 //  3. the bytes of each MEP are parsed where they lie
 //  4. sound MEPs go into one set, a batch at a time
 const (
-	pieceBytes  = 256 << 20
-	windowBytes = 256 << 10
-	batchMEPs   = 1024
+	pieceBytes = 256 << 20
+	readBytes  = 256 << 10
+	batchMEPs  = 1024
 )
 
 // piece is a stretch of a segment.
@@ -105,7 +105,7 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 		return nil
 	}
 	defer func() { _ = x.close() }()
-	w := &window{f: f}
+	w := &summed{f: f}
 	if err := w.startBehind(ctx, x, p.from, d.c.Manifest.Packing, s.size); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (d *dataReader) usable(e *Entry, s *SegmentContents) bool {
 }
 
 // add puts sound MEPs into the set, and tells how far the reading is.
-func (d *dataReader) add(batch []Entry, w *window) {
+func (d *dataReader) add(batch []Entry, w *summed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range batch {
@@ -155,7 +155,7 @@ func (d *dataReader) add(batch []Entry, w *window) {
 }
 
 // entry checks the bytes of one MEP. An error is of reading.
-func (d *dataReader) entry(ctx context.Context, p *piece, w *window, e *Entry) (sound bool, err error) {
+func (d *dataReader) entry(ctx context.Context, p *piece, w *summed, e *Entry) (sound bool, err error) {
 	whole := e.Offset == w.end
 	data, crc, err := w.read(ctx, e)
 	if err != nil {
@@ -184,8 +184,8 @@ func (d *dataReader) entry(ctx context.Context, p *piece, w *window, e *Entry) (
 	return true, nil
 }
 
-// window reads a file of data from front to back, with its running CRC.
-type window struct {
+// summed reads a file of data from front to back, with its running CRC.
+type summed struct {
 	f      io.ReaderAt
 	buf    []byte
 	at     int64 // offset of buf
@@ -195,7 +195,7 @@ type window struct {
 }
 
 // startBehind sets the CRC to that of everything before entry from.
-func (w *window) startBehind(ctx context.Context, x *indexFile, from int64, packing int, size int64) error {
+func (w *summed) startBehind(ctx context.Context, x *indexFile, from int64, packing int, size int64) error {
 	for i := from - 1; i >= 0; i-- {
 		found := false
 		err := x.scan(ctx, i, i+1, func(_ int64, e *Entry, ok bool) error {
@@ -213,7 +213,7 @@ func (w *window) startBehind(ctx context.Context, x *indexFile, from int64, pack
 
 // read gives the bytes of e, good until the next call, and the CRC up to their end. What stands before them and is of
 // no MEP is taken into the CRC. The next entry goes on from the CRC in the index, so that damage is named once.
-func (w *window) read(ctx context.Context, e *Entry) (data []byte, crc uint32, err error) {
+func (w *summed) read(ctx context.Context, e *Entry) (data []byte, crc uint32, err error) {
 	if err := w.sumTo(ctx, e.Offset); err != nil {
 		return nil, 0, err
 	}
@@ -228,12 +228,12 @@ func (w *window) read(ctx context.Context, e *Entry) (data []byte, crc uint32, e
 }
 
 // sumTo takes the bytes up to an offset into the CRC.
-func (w *window) sumTo(ctx context.Context, offset int64) error {
+func (w *summed) sumTo(ctx context.Context, offset int64) error {
 	for w.end < offset {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		b, err := w.bytes(w.end, min(offset-w.end, windowBytes))
+		b, err := w.bytes(w.end, min(offset-w.end, readBytes))
 		if err != nil {
 			return err
 		}
@@ -244,11 +244,11 @@ func (w *window) sumTo(ctx context.Context, offset int64) error {
 }
 
 // bytes gives n bytes at offset.
-func (w *window) bytes(offset, n int64) ([]byte, error) {
+func (w *summed) bytes(offset, n int64) ([]byte, error) {
 	if from := offset - w.at; from >= 0 && from+n <= int64(len(w.buf)) {
 		return w.buf[from : from+n], nil
 	}
-	size := max(n, windowBytes)
+	size := max(n, readBytes)
 	if int64(cap(w.buf)) < size {
 		w.buf = make([]byte, size)
 	}

@@ -11,9 +11,9 @@ import (
 //
 //  1. as MEP: written as it is, straight from the slot if it is large
 //  2. as MFP: each of its MFPs likewise
-//  3. as MDF: a cursor per MFP walks the events; each event's fragments are appended to the file's buffer as one record;
-//     the checksums of a batch of records are computed together, several at a time, before the buffer may be written.
-//     Replayed records come with theirs.
+//  3. as MDF: a cursor per MFP walks the events; each event's fragments are appended to the file's buffer as one
+//     record; the checksums of a batch of records are computed together, several at a time, before the buffer may be
+//     written. Replayed records come with theirs.
 //
 // The bytes stay the caller's. The cursors and slices below are kept from MEP to MEP.
 

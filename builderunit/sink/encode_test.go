@@ -9,6 +9,7 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/testkit/mfp"
 	"ringlet/testkit/must"
 )
 
@@ -95,7 +96,9 @@ func oneByOne(t must.TB, m Meta, mep []byte) (out []byte) {
 // TestEncodeSealsEveryRecord holds that records whose checksums are computed together are those computed one by one: in
 // a batch that is not full, in many, in one that grows for want of records, and over what the buffer holds already.
 func TestEncodeSealsEveryRecord(t *testing.T) {
-	for _, k := range []struct{ sources, size, events int }{{3, 50, 1}, {3, 50, 7}, {12, 50, 1000}, {40, 1000, 30}, {400, 1000, 9}} {
+	for _, k := range []struct{ sources, size, events int }{
+		{3, 50, 1}, {3, 50, 7}, {12, 50, 1000}, {40, 1000, 30}, {400, 1000, 9},
+	} {
 		t.Run(fmt.Sprint(k), func(t *testing.T) {
 			m, mep := fragmentsMEP(t, k.sources, k.size, k.events)
 			want := oneByOne(t, m, mep)
@@ -127,9 +130,7 @@ func TestEncodeLeavesReplayedChecksumsAlone(t *testing.T) {
 	fragment = append(fragment, bank...)
 
 	const events, replayed = 9, 4
-	mfp := make([]byte, event.MaxMFPSize(events, 100, 2))
-	w, err := event.StartMFP(mfp, event.MFPHeader{N: events, Align: 2})
-	must.OK(t, err)
+	var fragments []mfp.Fragment
 	var want []byte
 	for i := range events {
 		kind, data := event.BankType(9), []byte{byte(i)}
@@ -140,11 +141,9 @@ func TestEncodeLeavesReplayedChecksumsAlone(t *testing.T) {
 			[]event.SourceFragment{{Type: kind, Data: data}}); err != nil {
 			t.Fatal(err)
 		}
-		must.OK(t, w.Append(kind, data))
+		fragments = append(fragments, mfp.Fragment{Type: kind, Data: data})
 	}
-	mfp, err = w.Finish()
-	must.OK(t, err)
-	mep := append(make([]byte, event.MEPHeaderSize(1)), mfp...)
+	mep := append(make([]byte, event.MEPHeaderSize(1)), mfp.Build(event.MFPHeader{Align: 2}, fragments...)...)
 	mep = append(mep, make([]byte, -len(mep)&3)...)
 	if _, err := event.PutMEPHeader(mep, []uint16{0}, []uint32{uint32(event.MEPHeaderSize(1) / 4)},
 		uint32(len(mep)/4)); err != nil {

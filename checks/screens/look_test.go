@@ -51,7 +51,9 @@ func TestEveryScreenFitsAndCanBeRead(t *testing.T) {
 			b := open(t, as.size, as.dark)
 			look := func(screen string) {
 				t.Helper()
-				for what, script := range map[string]string{"too pale": tooPale, "without a name": nameless, "wider than the window": wider} {
+				for what, script := range map[string]string{
+					"too pale": tooPale, "without a name": nameless, "wider than the window": wider,
+				} {
 					if found := eval[string](b, script); found != "" {
 						t.Errorf("%s: %s:\n%s", screen, what, found)
 					}

@@ -76,7 +76,9 @@ func TestThePageWithCertificates(t *testing.T) {
 	b.press(".owner button")
 	b.sees(".owner", "You have control")
 	watcher.sees(".owner", "crew has control")
-	for _, step := range []struct{ command, state string }{{"load", "NotReady"}, {"configure", "Ready"}, {"start", "Running"}} {
+	for _, step := range []struct{ command, state string }{
+		{"load", "NotReady"}, {"configure", "Ready"}, {"start", "Running"},
+	} {
 		b.command(step.command)
 		if step.command != "configure" {
 			b.press("dialog button[type=submit]")

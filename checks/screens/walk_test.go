@@ -156,7 +156,9 @@ func TestByKeyboard(t *testing.T) {
 	b := open(t, desk, false)
 	b.do(chromedp.Navigate(at))
 	b.state("Offline")
-	for key, heading := range map[string]string{"n": "Nodes", "r": "Runs", "l": "Log and alarms", "c": "Configuration", "a": "Audit", "o": "Overview"} {
+	for key, heading := range map[string]string{
+		"n": "Nodes", "r": "Runs", "l": "Log and alarms", "c": "Configuration", "a": "Audit", "o": "Overview",
+	} {
 		b.do(chromedp.KeyEvent("g"), chromedp.KeyEvent(key))
 		b.wait("g "+key+" leads to "+heading,
 			`document.activeElement.tagName === "H1" && document.activeElement.textContent === `+quoted(heading))

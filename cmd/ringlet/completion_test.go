@@ -53,11 +53,17 @@ func TestProposals(t *testing.T) {
 
 // The shells are asked whether they read their scripts, and bash what it proposes; what fish and zsh propose see below.
 func TestCompletionScripts(t *testing.T) {
-	for shell, script := range map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript} {
+	for shell, c := range map[string]interface{ Run(to streams) error }{
+		"bash": bashCmd{}, "zsh": zshCmd{}, "fish": fishCmd{},
+	} {
 		t.Run(shell, func(t *testing.T) {
+			var script bytes.Buffer
+			if err := c.Run(streams{out: &script}); err != nil || !strings.Contains(script.String(), "ringlet") {
+				t.Fatalf("%v, %q", err, &script)
+			}
 			lookFor(t, shell)
 			cmd := exec.Command(shell, "-n")
-			cmd.Stdin = strings.NewReader(script)
+			cmd.Stdin = &script
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
@@ -105,7 +111,9 @@ func completionDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{os.WriteFile(filepath.Join(dir, "file.yaml"), nil, 0o600), os.Symlink(program, filepath.Join(dir, "ringlet"))} {
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(dir, "file.yaml"), nil, 0o600), os.Symlink(program, filepath.Join(dir, "ringlet")),
+	} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,9 @@ func TestCtlScripts(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			for name, role := range map[string]certs.Role{"alice": certs.RoleOperator, "vera": certs.RoleViewer, "ada": certs.RoleAdmin} {
+			for name, role := range map[string]certs.Role{
+				"alice": certs.RoleOperator, "vera": certs.RoleViewer, "ada": certs.RoleAdmin,
+			} {
 				id, err := ca.Issue(name, nil, role, 0)
 				if err == nil {
 					err = id.Save(keys)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ringlet/node/certs"
+	"ringlet/testkit/issuer"
 )
 
 func TestToldTwice(t *testing.T) {
@@ -39,15 +40,7 @@ func TestToldTwice(t *testing.T) {
 // TestNodeIsMonitored asks a node process that still looks for its cluster, and ends it.
 func TestNodeIsMonitored(t *testing.T) {
 	dir := t.TempDir()
-	ca, err := certs.NewCA(time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := ca.Issue("n0", []string{"127.0.0.1"}, certs.RoleNode, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := id.Save(dir); err != nil {
+	if err := issuer.New(t)("n0", certs.RoleNode).Save(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := certs.SaveGossipKey(dir, certs.NewGossipKey()); err != nil {

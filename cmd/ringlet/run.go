@@ -170,7 +170,8 @@ func (c *runFlags) show(to streams, report *nodes.Report) (err error) {
 // nodeArgs starts a node on this machine, together with all the others.
 func (c *runFlags) nodeArgs(name, host, join string) []string {
 	args := []string{"node", "--name", name, "--join", join, "--host", host, "--with-parent"}
-	// One P per process where processes outnumber cores: limits.md, 2.
+	// One P per process where processes outnumber cores, so that its goroutines hand over to each other without waking
+	// another P.
 	if c.Nodes > runtime.NumCPU()/2 {
 		args = append(args, "--procs", "1")
 	}

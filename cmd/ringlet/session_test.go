@@ -1,19 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"ringlet/builderunit/recording"
+	"ringlet/testkit/logged"
 )
 
 // session is a directory of its own, which every process started in it carries in its environment.
@@ -39,26 +38,8 @@ func newSession(t *testing.T) *session {
 type program struct {
 	*session
 	cmd      *exec.Cmd
-	out, err safeBuffer
+	out, err logged.Buffer
 	ended    chan struct{}
-}
-
-// safeBuffer may be read while a process writes to it.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // start starts ringlet in the session's directory.

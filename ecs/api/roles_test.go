@@ -51,7 +51,9 @@ func empty() proto.Message {
 }
 
 func TestEveryMethodForEveryRole(t *testing.T) {
-	for _, role := range []certs.Role{certs.RoleNode, certs.RoleViewer, certs.RoleOperator, certs.RoleAdmin, certs.RoleControl} {
+	for _, role := range []certs.Role{
+		certs.RoleNode, certs.RoleViewer, certs.RoleOperator, certs.RoleAdmin, certs.RoleControl,
+	} {
 		t.Run(string(role), func(t *testing.T) {
 			h := newHouse(t, apitest.Options{Past: true})
 			for range 2 {
@@ -140,7 +142,9 @@ func TestNobodyWithoutACertificateSeesAnything(t *testing.T) {
 func TestHealthAndReflection(t *testing.T) {
 	h := newHouse(t, apitest.Options{})
 	health := grpc_health_v1.NewHealthClient(h.dial("vera", certs.RoleViewer))
-	for _, want := range []grpc_health_v1.HealthCheckResponse_ServingStatus{grpc_health_v1.HealthCheckResponse_SERVING, grpc_health_v1.HealthCheckResponse_NOT_SERVING} {
+	for _, want := range []grpc_health_v1.HealthCheckResponse_ServingStatus{
+		grpc_health_v1.HealthCheckResponse_SERVING, grpc_health_v1.HealthCheckResponse_NOT_SERVING,
+	} {
 		h.SetServing(want == grpc_health_v1.HealthCheckResponse_SERVING)
 		if got, err := health.Check(t.Context(),
 			&grpc_health_v1.HealthCheckRequest{Service: "ringlet.ecs.v1.RunControl"}); err != nil || got.GetStatus() != want {
@@ -154,7 +158,9 @@ func TestHealthAndReflection(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		_ = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}})
+		_ = stream.Send(&grpc_reflection_v1.ServerReflectionRequest{
+			MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{},
+		})
 		return stream.Recv()
 	}
 	if got, err := ask(h.dial("vera", certs.RoleViewer)); err != nil ||

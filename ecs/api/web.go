@@ -282,7 +282,8 @@ func writeError(w http.ResponseWriter, err error) {
 func writeStatus(w http.ResponseWriter, code int, s *status.Status) {
 	text, err := jsonOut.Marshal(s.Proto())
 	if err != nil {
-		text = []byte(`{"code":13, "message":"the error cannot be written as JSON", "details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo", "reason":"INTERNAL", "domain":"ringlet"}]}`)
+		text = []byte(`{"code":13, "message":"the error cannot be written as JSON", ` +
+			`"details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo", "reason":"INTERNAL", "domain":"ringlet"}]}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if code == http.StatusUnauthorized {

@@ -125,7 +125,9 @@ const reasonEnding = "ENDING"
 
 // innermost takes what gRPC puts around the reason of a failed connection away.
 func innermost(s string) string {
-	for _, around := range []string{`desc = "`, "error reading server preface: ", "Error while dialing: ", "authentication handshake failed: "} {
+	for _, around := range []string{
+		`desc = "`, "error reading server preface: ", "Error while dialing: ", "authentication handshake failed: ",
+	} {
 		if i := strings.LastIndex(s, around); i >= 0 {
 			s = s[i+len(around):]
 		}

@@ -79,9 +79,10 @@ func TestParse(t *testing.T) {
 		"scan s.yaml resume rounds=2 out=d": `scan file="s.yaml" out="d" resume="true" rounds="2"`,
 		"check - packing=1":                 `check configuration="-" settings="packing=1"`,
 
-		"configur":                `there is no command "configur"; the nearest one is "configure"`,
-		"configure fast":          `configure: takes no-wait; "fast" is none of it, and no command`,
-		"configure starts":        `configure: takes no-wait; "starts" is none of it, and no command (the nearest one is "start")`,
+		"configur":       `there is no command "configur"; the nearest one is "configure"`,
+		"configure fast": `configure: takes no-wait; "fast" is none of it, and no command`,
+		"configure starts": `configure: takes no-wait; "starts" is none of it, and no command ` +
+			`(the nearest one is "start")`,
 		"exclude":                 "exclude: needs node: the node to take out",
 		"exclude stop":            "exclude: needs node: the node to take out",
 		"exclude n0 n1":           `exclude: takes node, no-wait; "n1" is none of it, and no command`,
@@ -202,7 +203,10 @@ func TestCompletedLines(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"configure start wait 30s stop", "load - a=b", `start remark="x y"`, "plan plan", "exclude \\", "# x", "wait end 1s", "help help"} {
+	for _, s := range []string{
+		"configure start wait 30s stop", "load - a=b", `start remark="x y"`, "plan plan", "exclude \\", "# x",
+		"wait end 1s", "help help",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

@@ -36,9 +36,9 @@ func ofMachine() []Rule {
 // farOff is by how much a clock may be off where only people compare times.
 const farOff = 100 * time.Millisecond
 
-func clocks(v *view) (out []finding) {
+func clocks(v *view) (out findings) {
 	most, what := farOff, ""
-	if w := v.settings.PhaseWindow; w > 0 {
+	if w := v.settings.PhaseTime; w > 0 {
 		most, what = w/2, fmt.Sprintf(", and a phase is %v", w)
 	}
 	for _, n := range v.now.GetNodes() {
@@ -50,36 +50,35 @@ func clocks(v *view) (out []finding) {
 		if off < 0 {
 			way = "behind"
 		}
-		out = append(out, finding{n.GetName(), fmt.Sprintf("the clock of %s is %v %s the control's%s", n.GetName(), off.Abs(),
-			way, what)})
+		out.add(n.GetName(), "the clock of %s is %v %s the control's%s", n.GetName(), off.Abs(), way, what)
 	}
 	return out
 }
 
-func memory(v *view) (out []finding) {
+func memory(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
 		if has, may := float64(n.GetRssBytes()), float64(n.GetMemoryBytes()); may > 0 && has > 0.9*may {
-			out = append(out, finding{n.GetName(), fmt.Sprintf("%s has %s of the %s of memory that it may use", n.GetName(),
-				amount(has), amount(may))})
+			out.add(n.GetName(), "%s has %s of the %s of memory that it may use", n.GetName(),
+				amount(has), amount(may))
 		}
 	}
 	return out
 }
 
-func disk(v *view) (out []finding) {
+func disk(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
 		if free, all := float64(n.GetDiskFreeBytes()), float64(n.GetDiskBytes()); all > 0 && free < 0.05*all {
 			name := unit("builder unit", n.GetBuIndex(), n.GetName())
-			out = append(out, finding{name, fmt.Sprintf("where %s writes, %s of %s are free", name, amount(free), amount(all))})
+			out.add(name, "where %s writes, %s of %s are free", name, amount(free), amount(all))
 		}
 	}
 	return out
 }
 
-func busy(v *view) (out []finding) {
+func busy(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
 		if p := float64(n.GetProcessors()); v.running() && p > 0 && n.GetCpus() > 0.95*p {
-			out = append(out, finding{n.GetName(), fmt.Sprintf("%s uses %.2f of %.0f processors", n.GetName(), n.GetCpus(), p)})
+			out.add(n.GetName(), "%s uses %.2f of %.0f processors", n.GetName(), n.GetCpus(), p)
 		}
 	}
 	return out

@@ -49,7 +49,7 @@ func ofNetwork() []Rule {
 	}
 }
 
-// enoughChunks is how many chunks must have been sent in a Window for a share of them to mean anything.
+// enoughChunks is how many chunks must have been sent in that time for a share of them to mean anything.
 const enoughChunks = 1000
 
 // way is one direction of a link.
@@ -94,7 +94,7 @@ func (v *view) ways() (out []way) {
 	return out
 }
 
-func sentAgain(v *view) []finding {
+func sentAgain(v *view) findings {
 	n, b := v.now.GetTotal(), v.base.GetTotal()
 	all := way{sent: grown(n.GetChunksSent(), b.GetChunksSent()), resent: grown(n.GetChunksResent(), b.GetChunksResent())}
 	if !v.running() || all.sent < enoughChunks || all.share() <= 0.01 {
@@ -110,10 +110,10 @@ func sentAgain(v *view) []finding {
 	if worst.resent > 0 {
 		what += fmt.Sprintf(", most from %s to %s: %s", worst.from, worst.to, percent(worst.share()))
 	}
-	return []finding{{"network", what}}
+	return findings{{"network", what}}
 }
 
-func oneWay(v *view) (out []finding) {
+func oneWay(v *view) (out findings) {
 	ways := v.ways()
 	for i := range ways {
 		there := &ways[i]
@@ -125,30 +125,29 @@ func oneWay(v *view) (out []finding) {
 			if v.running() && there.sent >= enoughChunks && back.sent >= enoughChunks && there.share() > 0.01 &&
 				back.share() < there.share()/10 {
 				name := there.from + " to " + there.to
-				out = append(out, finding{name, fmt.Sprintf("from %s, %s of the chunks are sent again, and %s on the way back",
-					name, percent(there.share()), percent(back.share()))})
+				out.add(name, "from %s, %s of the chunks are sent again, and %s on the way back",
+					name, percent(there.share()), percent(back.share()))
 			}
 		}
 	}
 	return out
 }
 
-func kernelDrops(v *view) (out []finding) {
+func kernelDrops(v *view) (out findings) {
 	for _, m := range v.members() {
 		if d := m.grown("socket.kernel_drops"); d > 0 {
-			out = append(out, finding{m.GetName(),
-				fmt.Sprintf("the kernel threw away %.0f packets that came for %s, %.0f a second", d, m.GetName(), d/m.s)})
+			out.add(m.GetName(), "the kernel threw away %.0f packets that came for %s, %.0f a second", d, m.GetName(), d/m.s)
 		}
 	}
 	return out
 }
 
-func notTaken(v *view) (out []finding) {
+func notTaken(v *view) (out findings) {
 	for _, m := range v.members() {
 		n, sent := m.grown("socket.not_taken"), m.grown("socket.sent_packets")
 		if n > 0 && n/(n+sent) > 0.01 {
-			out = append(out, finding{m.GetName(), fmt.Sprintf("the kernel of %s did not take %s of the packets it sends",
-				m.GetName(), percent(n/(n+sent)))})
+			out.add(m.GetName(), "the kernel of %s did not take %s of the packets it sends",
+				m.GetName(), percent(n/(n+sent)))
 		}
 	}
 	return out
@@ -162,18 +161,18 @@ var refusals = []struct{ counter, what string }{
 		"packets that were forged or damaged"},
 }
 
-func refused(v *view) (out []finding) {
+func refused(v *view) (out findings) {
 	for _, m := range v.members() {
 		for _, r := range refusals {
 			if n := m.grown(r.counter); n > 0 {
-				out = append(out, finding{m.GetName(), fmt.Sprintf("%s refused %.0f %s", m.GetName(), n, r.what)})
+				out.add(m.GetName(), "%s refused %.0f %s", m.GetName(), n, r.what)
 			}
 		}
 	}
 	return out
 }
 
-func dropped(v *view) []finding {
+func dropped(v *view) findings {
 	n := 0.0
 	for _, m := range v.members() {
 		n += m.grown("link.datagrams_dropped")
@@ -181,5 +180,5 @@ func dropped(v *view) []finding {
 	if n == 0 {
 		return nil
 	}
-	return []finding{{"network", fmt.Sprintf("%.0f datagrams a second are thrown away on purpose", n/v.span().Seconds())}}
+	return findings{{"network", fmt.Sprintf("%.0f datagrams a second are thrown away on purpose", n/v.span().Seconds())}}
 }

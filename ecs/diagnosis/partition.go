@@ -141,36 +141,36 @@ func sentence(c *ecsv1.Cause) string {
 	return f.Sentence()
 }
 
-func inError(v *view) (out []finding) {
+func inError(v *view) (out findings) {
 	s := v.story()
 	if c := s.cause; c != nil {
-		out = append(out, finding{c.GetComponent(), sentence(c)})
+		out.add(c.GetComponent(), "%s", sentence(c))
 	}
 	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
 		told := s.tells(c) || s.cause != nil && c.GetKind() == "partition"
 		if c.GetInError() && !told {
-			out = append(out, finding{name, name + " is in Error" + why(c)})
+			out.add(name, "%s is in Error%s", name, why(c))
 		}
 		return c.GetInError()
 	})
 	return out
 }
 
-func degraded(v *view) (out []finding) {
+func degraded(v *view) (out findings) {
 	s := v.story()
 	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
 		switch {
 		case s.lost[c.GetName()]:
-			out = append(out, finding{name, "the run goes on without " + name + why(c)})
+			out.add(name, "the run goes on without %s%s", name, why(c))
 		case c.GetDegraded() && !c.GetInError() && !s.tells(c):
-			out = append(out, finding{name, name + " is degraded" + why(c)})
+			out.add(name, "%s is degraded%s", name, why(c))
 		}
 		return c.GetDegraded() || s.lost[c.GetName()]
 	})
 	return out
 }
 
-func leftOut(v *view) (out []finding) {
+func leftOut(v *view) (out findings) {
 	s := v.story()
 	walk(v.tree, "", func(c *ecsv1.Component, name string) bool {
 		if c.GetInError() || c.GetKind() == "node" && s.tells(c) { // that is told already
@@ -182,62 +182,61 @@ func leftOut(v *view) (out []finding) {
 	return out
 }
 
-func excluded(c *ecsv1.Component, name string) []finding {
+func excluded(c *ecsv1.Component, name string) findings {
 	if c.GetIncluded() || c.GetSpare() || c.GetKind() == "partition" || c.GetKind() == "tagnet" {
 		return nil
 	}
-	return []finding{{name, name + " is excluded" + why(c)}}
+	return findings{{name, name + " is excluded" + why(c)}}
 }
 
-func silent(v *view) (out []finding) {
+func silent(v *view) (out findings) {
 	s := v.story()
 	for _, n := range v.now.GetNodes() {
 		switch {
 		case !n.GetSilent() || s.in[n.GetName()] || s.gone[n.GetName()]:
 		case n.GetReportAgeMs() == 0:
-			out = append(out, finding{n.GetName(), n.GetName() + " has told nothing yet"})
+			out.add(n.GetName(), "%s has told nothing yet", n.GetName())
 		default:
-			out = append(out, finding{n.GetName(), fmt.Sprintf("%s has told nothing for %d s", n.GetName(),
-				n.GetReportAgeMs()/1000)})
+			out.add(n.GetName(), "%s has told nothing for %d s", n.GetName(), n.GetReportAgeMs()/1000)
 		}
 	}
 	return out
 }
 
-func versions(v *view) (out []finding) {
+func versions(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
 		if n.GetVersion() != "" && v.settings.Version != "" && n.GetVersion() != v.settings.Version {
-			out = append(out, finding{n.GetName(), fmt.Sprintf("%s runs version %s, and the control %s", n.GetName(),
-				n.GetVersion(), v.settings.Version)})
+			out.add(n.GetName(), "%s runs version %s, and the control %s", n.GetName(),
+				n.GetVersion(), v.settings.Version)
 		}
 	}
 	return out
 }
 
-func incomplete(v *view) []finding {
+func incomplete(v *view) findings {
 	t := v.now.GetTotal()
 	if n := t.GetEventsIncomplete(); n > 0 && v.now.GetRun() != 0 {
-		return []finding{{"partition", fmt.Sprintf("%d events lack some of their fragments, %s of all", n,
+		return findings{{"partition", fmt.Sprintf("%d events lack some of their fragments, %s of all", n,
 			percent(float64(n)/(float64(n)+float64(t.GetEventsBuilt()))))}}
 	}
 	return nil
 }
 
-func discarded(v *view) []finding {
+func discarded(v *view) findings {
 	d := grown(v.now.GetTotal().GetEventsDiscarded(), v.base.GetTotal().GetEventsDiscarded())
 	built := grown(v.now.GetTotal().GetEventsBuilt(), v.base.GetTotal().GetEventsBuilt())
 	if !v.running() || d == 0 {
 		return nil
 	}
-	return []finding{{"partition", fmt.Sprintf("%s of the events are thrown away for want of time", percent(d/(d+built)))}}
+	return findings{{"partition", fmt.Sprintf("%s of the events are thrown away for want of time", percent(d/(d+built)))}}
 }
 
-func badInput(v *view) (out []finding) {
+func badInput(v *view) (out findings) {
 	for _, n := range v.now.GetNodes() {
 		if n.GetCounters()["ru.bad_input"] > 0 {
 			name := unit("readout unit", n.GetRuIndex(), n.GetName())
-			out = append(out, finding{name, fmt.Sprintf("the input of %s ended with a bad record after %d events", name,
-				n.GetCounters()["ru.events_read"])})
+			out.add(name, "the input of %s ended with a bad record after %d events", name,
+				n.GetCounters()["ru.events_read"])
 		}
 	}
 	return out
@@ -292,7 +291,7 @@ func (v *view) behind() string {
 		least.GetCounters()["ru.meps_read"])
 }
 
-func buildsNothing(v *view) []finding {
+func buildsNothing(v *view) findings {
 	n, b := v.now.GetTotal(), v.base.GetTotal()
 	moved := grown(n.GetEventsBuilt(), b.GetEventsBuilt()) + grown(n.GetEventsRejected(),
 		b.GetEventsRejected()) + grown(n.GetEventsDiscarded(), b.GetEventsDiscarded())
@@ -300,11 +299,11 @@ func buildsNothing(v *view) []finding {
 		v.now.GetScheduler().GetState() == "draining" {
 		return nil
 	}
-	return []finding{{"partition", fmt.Sprintf("nothing is built: %s; %d MEPs have a token and no outcome", v.waits(),
+	return findings{{"partition", fmt.Sprintf("nothing is built: %s; %d MEPs have a token and no outcome", v.waits(),
 		n.GetMepsInFlight())}}
 }
 
-func slotsFull(v *view) []finding {
+func slotsFull(v *view) findings {
 	var slots uint64
 	for _, u := range v.now.GetScheduler().GetSlots() {
 		if u.GetExcluded() {
@@ -319,5 +318,5 @@ func slotsFull(v *view) []finding {
 	if !v.running() || slots == 0 || waits != "slots" && waits != "look_ahead" {
 		return nil
 	}
-	return []finding{{"tagnet", fmt.Sprintf("all %d slots of the builder units are in use", slots)}}
+	return findings{{"tagnet", fmt.Sprintf("all %d slots of the builder units are in use", slots)}}
 }

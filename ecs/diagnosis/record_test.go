@@ -23,6 +23,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/testkit/issuer"
 )
 
 var record = flag.Bool("record", false, "make the recordings in testdata anew, with real runs on this machine")
@@ -79,17 +80,7 @@ type farm struct {
 
 func newFarm(t *testing.T, nodes int) *farm {
 	t.Helper()
-	ca, err := certs.NewCA(time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	issue := func(name string, role certs.Role) *certs.Identity {
-		id, err := ca.Issue(name, []string{"127.0.0.1"}, role, time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
+	issue := issuer.New(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	f := &farm{
 		t:    t,
@@ -204,7 +195,9 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 	}
 	f.sched = host.Server()
 	t.Cleanup(func() { _ = conn.Close(); host.Close(); server.Stop() })
-	for _, command := range []nodev1.Command{nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START} {
+	for _, command := range []nodev1.Command{
+		nodev1.Command_COMMAND_LOAD, nodev1.Command_COMMAND_CONFIGURE, nodev1.Command_COMMAND_START,
+	} {
 		var wg sync.WaitGroup
 		for i, n := range f.nodes {
 			c := f.base

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"fmt"
 	"time"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -14,7 +15,7 @@ type Rule struct {
 	Advice   string        // what to do, one sentence
 	Hold     time.Duration // how long the condition must hold
 
-	look   func(*view) []finding
+	look   func(*view) findings
 	advise func(v *view, component string) string // where more may be known than Advice; nil: never
 }
 
@@ -22,6 +23,13 @@ type Rule struct {
 type finding struct {
 	component string
 	what      string // one sentence
+}
+
+type findings []finding
+
+// add notes what is wrong with a component.
+func (f *findings) add(component, format string, args ...any) {
+	*f = append(*f, finding{component, fmt.Sprintf(format, args...)})
 }
 
 // Severities, in short.

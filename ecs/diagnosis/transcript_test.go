@@ -41,13 +41,15 @@ type scene struct {
 // TestTranscripts plays testdata/*.txt:
 //
 //	> nodes N [window DURATION]          N folded nodes, Running run 1, version v1; phases by time
-//	> rate NODE COUNTER N                the counter of a node (of all: *) grows by so many a second; "total" is the partition
+//	> rate NODE COUNTER N                the counter of a node (of all: *) grows by so many a second; "total" is the
+//	                                     partition
 //	> way RU BU SENT RESENT              chunks a second
 //	> held RU N P50 P99                  phases a second that waited for it
 //	> set NODE FIELD VALUE               a field of its figures, by its name in JSON; "total" and "snapshot" likewise
 //	> slots USED/SLOTS… [waiting WORD]   of the builder units
 //	> tree NODE error|degraded|excluded|lost|gone|well [[by NODE] WHY]
-//	> fault COMPONENT FOLLOWED WHAT      the partition is in Error; names with commas, "-" for nobody; well again: fault -
+//	> fault COMPONENT FOLLOWED WHAT      the partition is in Error; names with commas, "-" for nobody; well again:
+//	                                     fault -
 //	> for DURATION                       time passes: what went on and off is told
 //	> alarms                             those that are on
 //	> play FILE                          a recording: what went on and off
@@ -110,7 +112,7 @@ func (s *scene) nodes(w []string) {
 	settings := Settings{Version: "v1"}
 	if len(w) == 3 {
 		var err error
-		if settings.PhaseWindow, err = time.ParseDuration(w[2]); err != nil {
+		if settings.PhaseTime, err = time.ParseDuration(w[2]); err != nil {
 			s.t.Fatal(err)
 		}
 	}

@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -25,7 +24,7 @@ func ofReadout() []Rule {
 		},
 		{
 			ID: "phases-overrun", Severity: warning, Hold: 2 * time.Second, look: overrun,
-			When:   "More than 1 % of a readout unit's phases outlast their window (`phase-end: 20ms`).",
+			When:   "More than 1 % of a readout unit's phases take longer than `phase-end` allows (such as 20ms).",
 			Advice: "Give phase-end a longer time, or look for what makes this unit slow.",
 		},
 	}
@@ -33,7 +32,7 @@ func ofReadout() []Rule {
 
 // slowSource compares what sources give while they are asked: a source that is fast is asked seldom, since the unit
 // waits for room.
-func slowSource(v *view) (out []finding) {
+func slowSource(v *view) (out findings) {
 	units := v.readout()
 	gives := make([]float64, len(units)) // MEPs a second of being asked
 	for i := range units {
@@ -52,21 +51,20 @@ func slowSource(v *view) (out []finding) {
 		switch rate := median(others); {
 		case !v.running() || len(others) == 0 || units[i].share("ru.source_us") < 0.5 || gives[i] >= 0.8*rate:
 		case gives[i] == 0:
-			out = append(out, finding{name, name + " holds phases: its source gives nothing"})
+			out.add(name, "%s holds phases: its source gives nothing", name)
 		default:
-			out = append(out, finding{name,
-				fmt.Sprintf("%s holds phases: its source gives %s of the rate that those of the others can, %.0f MEPs a second, "+
-					"and takes %s of its time",
-					name, percent(gives[i]/rate), gives[i], percent(min(1, units[i].share("ru.source_us"))))})
+			out.add(name, "%s holds phases: its source gives %s of the rate that those of the others can, %.0f MEPs a second, "+
+				"and takes %s of its time",
+				name, percent(gives[i]/rate), gives[i], percent(min(1, units[i].share("ru.source_us"))))
 		}
 	}
 	return out
 }
 
-// enoughPhases is how many phases must have been held in a Window for shares of them to mean anything.
+// enoughPhases is how many phases must have been held in that time for shares of them to mean anything.
 const enoughPhases = 50
 
-func holdsPhases(v *view) (out []finding) {
+func holdsPhases(v *view) (out findings) {
 	was := map[uint32]uint64{}
 	for _, h := range v.base.GetHolders() {
 		was[h.GetRu()] = h.GetEpochs()
@@ -87,21 +85,19 @@ func holdsPhases(v *view) (out []finding) {
 		share := grown(h.GetEpochs(), was[h.GetRu()]) / all
 		if share > 0.5+0.5/float64(rus) && float64(h.GetByUsP50()) > phase/20 {
 			name := v.readoutName(h.GetRu())
-			out = append(out, finding{name,
-				fmt.Sprintf("%s is the last in %s of the phases, by %d µs in the middle and %d µs at the 99th percentile, of "+
-					"phases of %.0f µs",
-					name, percent(share), h.GetByUsP50(), h.GetByUsP99(), phase)})
+			out.add(name, "%s is the last in %s of the phases, by %d µs in the middle and %d µs at the 99th percentile, of "+
+				"phases of %.0f µs",
+				name, percent(share), h.GetByUsP50(), h.GetByUsP99(), phase)
 		}
 	}
 	return out
 }
 
-func overrun(v *view) (out []finding) {
+func overrun(v *view) (out findings) {
 	for _, m := range v.readout() {
 		over, phases := m.grown("ru.overruns"), m.grown("ru.phases")
 		if v.running() && phases > 0 && over/phases > 0.01 {
-			out = append(out, finding{m.ru(), fmt.Sprintf("%s of the phases of %s outlast their window", percent(over/phases),
-				m.ru())})
+			out.add(m.ru(), "%s of the phases of %s take too long", percent(over/phases), m.ru())
 		}
 	}
 	return out
@@ -131,11 +127,11 @@ func ofBuilder() []Rule {
 	}
 }
 
-func slowOutput(v *view) (out []finding) {
+func slowOutput(v *view) (out findings) {
 	for _, m := range v.builder() {
 		if share := m.share("bu.sink_us"); v.running() && share > 0.8 {
-			out = append(out, finding{m.bu(), fmt.Sprintf("the output of %s takes %s of its time, for %s a second", m.bu(),
-				percent(min(1, share)), amount(m.grown("bu.bytes_built")/m.s))})
+			out.add(m.bu(), "the output of %s takes %s of its time, for %s a second", m.bu(),
+				percent(min(1, share)), amount(m.grown("bu.bytes_built")/m.s))
 		}
 	}
 	return out
@@ -143,7 +139,7 @@ func slowOutput(v *view) (out []finding) {
 
 // slowBuilder knows a builder unit that holds the others up by what waits there: it holds MEPs when the others have
 // none left. Where the scheduler leaves places empty they have others to build, and only build more.
-func slowBuilder(v *view) (out []finding) {
+func slowBuilder(v *view) (out findings) {
 	rates := map[uint32]float64{} // MEPs a second
 	for _, m := range v.builder() {
 		rates[m.GetBuIndex()] = m.grown("bu.meps_built") / m.s
@@ -168,23 +164,20 @@ func slowBuilder(v *view) (out []finding) {
 		switch {
 		case len(others) == 0:
 		case held <= float64(u.GetUsed())/2 && (waits == "slots" || waits == "look_ahead"):
-			out = append(out, finding{name,
-				fmt.Sprintf("%s holds %d MEPs in its %d slots, and the others %.3g; the scheduler waits for %s",
-					name, u.GetUsed(), u.GetSlots(), held, waits)})
+			out.add(name, "%s holds %d MEPs in its %d slots, and the others %.3g; the scheduler waits for %s",
+				name, u.GetUsed(), u.GetSlots(), held, waits)
 		case told && own < median(theirs)/2 && float64(u.GetUsed()) >= held:
-			out = append(out, finding{name,
-				fmt.Sprintf("%s holds %d MEPs in its %d slots, and builds %.0f a second where the others build %.0f",
-					name, u.GetUsed(), u.GetSlots(), own, median(theirs))})
+			out.add(name, "%s holds %d MEPs in its %d slots, and builds %.0f a second where the others build %.0f",
+				name, u.GetUsed(), u.GetSlots(), own, median(theirs))
 		}
 	}
 	return out
 }
 
-func suspended(v *view) (out []finding) {
+func suspended(v *view) (out findings) {
 	for _, m := range v.builder() {
 		if m.grown("bu.suspensions") > 0 || m.grown("bu.suspended_us") > 0 {
-			out = append(out, finding{m.bu(), fmt.Sprintf("%s has been suspended on purpose %d times", m.bu(),
-				m.GetCounters()["bu.suspensions"])})
+			out.add(m.bu(), "%s has been suspended on purpose %d times", m.bu(), m.GetCounters()["bu.suspensions"])
 		}
 	}
 	return out

@@ -13,21 +13,21 @@ import (
 
 // Settings are what is known beforehand.
 type Settings struct {
-	Version     string        // of the control
-	PhaseWindow time.Duration // length of a phase, where phases end by time; else 0
+	Version   string        // of the control
+	PhaseTime time.Duration // length of a phase, where phases end by time; else 0
 }
 
 // rest is how long a condition must not hold for its alarm to go off, unless a fault explains it.
 const rest = 5 * time.Second
 
-// window is over which time differences are taken: ten reports of a node.
-const window = 5 * time.Second
+// lookBack is over which time differences are taken: ten reports of a node.
+const lookBack = 5 * time.Second
 
 // Watcher keeps what is on.
 type Watcher struct {
 	settings Settings
 	rules    []Rule
-	past     []*ecsv1.Snapshot // of the last Window, oldest first
+	past     []*ecsv1.Snapshot // of that time, oldest first
 	seen     map[key]*state
 }
 
@@ -84,7 +84,7 @@ func (w *Watcher) Look(s *ecsv1.Snapshot, tree *ecsv1.Component) ([]*ecsv1.Alarm
 	return w.alarms(), changes
 }
 
-// remember keeps the snapshots of a Window, all of one run and state, the newest included: a difference between others
+// remember keeps the snapshots of that time, all of one run and state, the newest included: a difference between others
 // says nothing.
 func (w *Watcher) remember(s *ecsv1.Snapshot, now time.Time) {
 	if n := len(w.past); n > 0 {
@@ -94,7 +94,7 @@ func (w *Watcher) remember(s *ecsv1.Snapshot, now time.Time) {
 		}
 	}
 	w.past = append(w.past, s)
-	for len(w.past) > 2 && now.Sub(w.past[1].GetAt().AsTime()) >= window {
+	for len(w.past) > 2 && now.Sub(w.past[1].GetAt().AsTime()) >= lookBack {
 		w.past = w.past[1:]
 	}
 }

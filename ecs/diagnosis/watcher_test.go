@@ -37,7 +37,7 @@ func TestAnythingCanBeLookedAt(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.OneOf(rapid.Uint64Range(0, 3), rapid.Uint64())
-		w, at := New(Settings{Version: "v1", PhaseWindow: time.Duration(rapid.IntRange(0, 1).Draw(t, "window"))}),
+		w, at := New(Settings{Version: "v1", PhaseTime: time.Duration(rapid.IntRange(0, 1).Draw(t, "window"))}),
 			time.Unix(0, 0)
 		for range rapid.IntRange(1, 8).Draw(t, "snapshots") {
 			at = at.Add(time.Duration(rapid.Int64Range(-1000, 4000).Draw(t, "ms")) * time.Millisecond)

@@ -10,9 +10,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
 
+	"ringlet/node"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/testkit/must"
 )
 
 func TestHistoryKeepsTheLast(t *testing.T) {
@@ -57,7 +59,9 @@ func TestRatesAreNeverNegative(t *testing.T) {
 				At: at, Run: rapid.Uint32Range(1, 2).Draw(t, "run"), Nodes: []Node{{Member: m, Report: rep, Received: at}},
 			})
 			f := s.GetNodes()[0]
-			for _, rate := range []float64{f.GetSentBytesPerS(), f.GetBuiltBytesPerS(), f.GetCpus(), s.GetTotal().GetThroughputBytesPerS()} {
+			for _, rate := range []float64{
+				f.GetSentBytesPerS(), f.GetBuiltBytesPerS(), f.GetCpus(), s.GetTotal().GetThroughputBytesPerS(),
+			} {
 				if rate < 0 || math.IsNaN(rate) || math.IsInf(rate, 0) {
 					t.Fatalf("a rate of %v", rate)
 				}
@@ -69,6 +73,36 @@ func TestRatesAreNeverNegative(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What a node of another release tells and cannot be read counts as not told.
+func TestHistogramsThatCannotBeRead(t *testing.T) {
+	h := hdr.New(1, 1000, 3)
+	empty, err := h.Encode(hdr.V2CompressedEncodingCookieBase)
+	must.OK(t, err)
+	must.OK(t, h.RecordValue(7))
+	one, err := h.Encode(hdr.V2CompressedEncodingCookieBase)
+	must.OK(t, err)
+	rep := &nodev1.Report{Histograms: map[string][]byte{
+		"good":                   one,
+		"nothing":                empty,
+		"broken":                 []byte("no histogram"),
+		node.HistogramHeld + "x": one,
+		node.HistogramHeld + "1": one[:len(one)-1],
+		node.HistogramHeld + "2": one,
+	}}
+	for name, readable := range map[string]bool{"good": true, "nothing": true, "broken": false, "absent": false} {
+		h := Histogram(rep, name)
+		if (h != nil) != readable {
+			t.Errorf("%s is read as %v", name, h)
+		}
+		if shown := latency(h) != nil; shown != (name == "good") {
+			t.Errorf("%s is shown: %v", name, shown)
+		}
+	}
+	if held := Holders([]*nodev1.Report{rep}); len(held) != 1 || held[0].RU != 2 {
+		t.Errorf("the holders are %+v", held)
+	}
 }
 
 // BenchmarkAdd is what a snapshot of folded nodes costs, each with the counters and links that it has.

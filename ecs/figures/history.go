@@ -14,7 +14,7 @@ const every = 500 * time.Millisecond
 
 // history keeps the main figures of the last snapshots.
 type history struct {
-	ring []*ecsv1.Sample // sample n at n modulo Depth
+	kept []*ecsv1.Sample // sample n at n modulo Depth
 	next int             // number of the sample to come
 	last time.Time
 }
@@ -37,10 +37,10 @@ func (h *history) add(s *ecsv1.Snapshot, resent float64) {
 		EventsIncomplete:    t.GetEventsIncomplete(),
 		ResentChunksPerS:    resent,
 	}
-	if len(h.ring) < Depth {
-		h.ring = append(h.ring, sample)
+	if len(h.kept) < Depth {
+		h.kept = append(h.kept, sample)
 	} else {
-		h.ring[h.next%Depth] = sample
+		h.kept[h.next%Depth] = sample
 	}
 	h.next, h.last = h.next+1, at
 }
@@ -48,10 +48,10 @@ func (h *history) add(s *ecsv1.Snapshot, resent float64) {
 // Samples are the last ones, oldest first, so many at most. They are not to be changed.
 func (b *Builder) Samples(most int) []*ecsv1.Sample {
 	h := &b.history
-	n := min(most, len(h.ring))
+	n := min(most, len(h.kept))
 	var out []*ecsv1.Sample
 	for i := h.next - n; i < h.next; i++ {
-		out = append(out, h.ring[i%Depth])
+		out = append(out, h.kept[i%Depth])
 	}
 	return out
 }

@@ -33,8 +33,8 @@ var epoch = time.UnixMicro(1_000_000_000)
 //
 //	> node NAME [ru N] [bu N]            it is in the view
 //	> run N at MS                        the partition runs it
-//	> report NAME at MS KEY=VALUE…       it came then; made=MS is the node's clock, run=N, final, to.PEER=bytes,resent, held.RU=µs×times,
-//	                                     step=phase,bu,mep,begin,sent,released; other keys are counters
+//	> report NAME at MS KEY=VALUE…       it came then; made=MS is the node's clock, run=N, final, to.PEER=bytes,resent,
+//	                                     held.RU=µs×times, step=phase,bu,mep,begin,sent,released; other keys are counters
 //	> scheduler [KEY=VALUE…]             built=, events=, in_flight=, waiting, slots=used/all,…, latency=µs×times
 //	> add at MS                          a snapshot is made
 //	> samples N                          the last ones

@@ -20,13 +20,13 @@ const KindLog = "log"
 // that is slow.
 const batch = 64
 
-// Journal is a ring of events. Methods may be called from any goroutine.
+// Journal keeps the last events. Methods may be called from any goroutine.
 type Journal struct {
 	// Immutable after New.
 	first uint64 // number of the first event
 
 	mu   sync.Mutex
-	ring []*ecsv1.Event // guarded by mu; event n lies at n modulo its size
+	kept []*ecsv1.Event // guarded by mu; event n lies at n modulo its size
 	last uint64         // guarded by mu; number of the newest event, first-1 before there is one
 	more chan struct{}  // guarded by mu; closed, and another one put in its place, when there is a new event
 }
@@ -35,7 +35,7 @@ type Journal struct {
 // as high as any that an earlier journal of the partition gave.
 func New(size int, after uint64) *Journal {
 	return &Journal{
-		ring:  make([]*ecsv1.Event, max(size, 1)),
+		kept:  make([]*ecsv1.Event, max(size, 1)),
 		first: after + 1,
 		last:  after,
 		more:  make(chan struct{}),
@@ -51,7 +51,7 @@ func (j *Journal) Add(e *ecsv1.Event) uint64 {
 	defer j.mu.Unlock()
 	j.last++
 	e.Number = j.last
-	j.ring[j.last%uint64(len(j.ring))] = e
+	j.kept[j.last%uint64(len(j.kept))] = e
 	close(j.more)
 	j.more = make(chan struct{})
 	return e.Number
@@ -66,7 +66,7 @@ func (j *Journal) Last() uint64 {
 
 // Since gives the events after a number, oldest first; after 0, all that are remembered.
 func (j *Journal) Since(after uint64) []*ecsv1.Event {
-	events, _ := j.read(after, len(j.ring)+1)
+	events, _ := j.read(after, len(j.kept)+1)
 	return events
 }
 
@@ -105,7 +105,7 @@ func (j *Journal) read(after uint64, limit int) ([]*ecsv1.Event, <-chan struct{}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	oldest := j.first
-	if size := uint64(len(j.ring)); j.last-j.first+1 > size {
+	if size := uint64(len(j.kept)); j.last-j.first+1 > size {
 		oldest = j.last - size + 1
 	}
 	var out []*ecsv1.Event
@@ -121,7 +121,7 @@ func (j *Journal) read(after uint64, limit int) ([]*ecsv1.Event, <-chan struct{}
 		after = oldest - 1
 	}
 	for n := max(after+1, oldest); n <= j.last && len(out) < limit; n++ {
-		out = append(out, j.ring[n%uint64(len(j.ring))])
+		out = append(out, j.kept[n%uint64(len(j.kept))])
 	}
 	return out, j.more
 }
@@ -135,7 +135,7 @@ func (j *Journal) gap(after, oldest uint64) string {
 			"events of this one", after, oldest-j.first)
 	case max(after, j.first-1) < oldest-1:
 		return fmt.Sprintf("%d events are no longer remembered: the journal holds %d", oldest-1-max(after, j.first-1),
-			len(j.ring))
+			len(j.kept))
 	}
 	return ""
 }

@@ -98,7 +98,10 @@ func TestNothingIsLoadedFromElsewhereOrMadeOfMarkup(t *testing.T) {
 				t.Errorf("%s: an external address: %s", name, at)
 			}
 		}
-		for _, word := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "@import", "url(", " style=\"", "onclick="} {
+		for _, word := range []string{
+			"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "@import", "url(",
+			" style=\"", "onclick=",
+		} {
 			if strings.Contains(a.body, word) {
 				t.Errorf("%s has %s", name, word)
 			}

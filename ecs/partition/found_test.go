@@ -25,9 +25,9 @@ import (
 //
 //	> RECORD[, given up]: TELLING…   what its record says, and what nodes and scheduler tell
 //
-// The record is open, begun, stopped, struck or closed. "going N" and "paused N" count nodes, "alone" is that nodes have
-// ended the run by themselves, "missing" that one of them or the scheduler cannot tell, "held" that the scheduler is
-// paused.
+// The record is open, begun, stopped, struck or closed. "going N" and "paused N" count nodes, "alone" is that nodes
+// have ended the run by themselves, "missing" that one of them or the scheduler cannot tell, "held" that the scheduler
+// is paused.
 func TestTranscripts(t *testing.T) {
 	now := timestamppb.Now()
 	records := map[string]*ecsv1.Run{

@@ -10,8 +10,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// A configuration that is not good is refused before anything happens, with all that is wrong: without a cluster, and in
-// the same sentences by a control that asks its nodes, by its check and by load.
+// A configuration that is not good is refused before anything happens, with all that is wrong: without a cluster, and
+// in the same sentences by a control that asks its nodes, by its check and by load.
 func TestOfflineAndOnlineSayTheSame(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 2, nil)

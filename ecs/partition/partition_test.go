@@ -136,9 +136,9 @@ func TestEveryCommandInEveryState(t *testing.T) {
 	home()
 }
 
-// The loss of a node that the policy does not bear, in the first run or in a later one with the same links, ends the run
-// and names it; the others are parked in Ready, and in no Error of theirs. So does that of the node with the scheduler;
-// where the policies bear it, the next run has the scheduler on another node.
+// The loss of a node that the policy does not bear, in the first run or in a later one with the same links, ends the
+// run and names it; the others are parked in Ready, and in no Error of theirs. So does that of the node with the
+// scheduler; where the policies bear it, the next run has the scheduler on another node.
 func TestNodeIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		run     uint32

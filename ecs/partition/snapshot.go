@@ -123,7 +123,7 @@ func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
 func (p *Partition) settings(crew *nodes.Crew) diagnosis.Settings {
 	known := diagnosis.Settings{Version: p.cfg.Version}
 	if crew != nil {
-		_, known.PhaseWindow = crew.Configuration().Phases()
+		_, known.PhaseTime = crew.Configuration().Phases()
 	}
 	return known
 }

@@ -7,8 +7,8 @@
 // The caller
 //
 //  1. opens the file of one partition with Open, which one process at a time can;
-//  2. takes a number with NextRun before it tells any node of the run, and from then on Puts the record as it grows: each Put replaces
-//     the one before. Events are given to AddEvent and to nothing else; Put leaves them as they are;
+//  2. takes a number with NextRun before it tells any node of the run, and from then on Puts the record as it grows:
+//     each Put replaces the one before. Events are given to AddEvent and to nothing else; Put leaves them as they are;
 //  3. closes the record by a Put with a verdict and stop_done. A closed record is never changed again, but for what it
 //     says itself that it misses: nodes whose output was not read, which Complete adds when they are;
 //  4. after a start looks with OpenRuns for runs that an earlier control left behind, and gives each its end;

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event"
+	"ringlet/testkit/mfp"
 	"ringlet/testkit/must"
 )
 
@@ -57,7 +58,7 @@ func TestFillMFP(t *testing.T) {
 		if int(m.Size()) != size || m.N() != n || m.FirstEvent() != first || m.Source() != source || m.Align() != c.Align {
 			t.Fatalf("header %v %v %v %v %v", m.Size(), m.N(), m.FirstEvent(), m.Source(), m.Align())
 		}
-		rebuilt := rebuild(t, p, m)
+		rebuilt := rebuild(p, m)
 		if !bytes.Equal(rebuilt, dst[:size]) {
 			t.Fatal("the MFP differs from the one built fragment by fragment")
 		}
@@ -65,25 +66,21 @@ func TestFillMFP(t *testing.T) {
 	})
 }
 
-// rebuild lays the MFP out with event's writer and Fill, one fragment at a time.
-func rebuild(t *rapid.T, p *Pattern, m event.MFP) []byte {
-	buf := make([]byte, m.Size())
-	w, err := event.StartMFP(buf, event.MFPHeader{
-		N:          m.N(),
+// rebuild makes the MFP anew from Fill, one fragment at a time.
+func rebuild(p *Pattern, m event.MFP) []byte {
+	fragments := make([]mfp.Fragment, m.N())
+	for i := range fragments {
+		ev := m.FirstEvent() + uint64(i)
+		data := make([]byte, p.Size(m.Source(), ev))
+		p.Fill(data, m.Source(), ev)
+		fragments[i] = mfp.Fragment{Type: p.FragmentType(m.Source()), Data: data}
+	}
+	return mfp.Build(event.MFPHeader{
 		FirstEvent: m.FirstEvent(),
 		Source:     m.Source(),
 		Align:      m.Align(),
 		Version:    Version,
-	})
-	must.OK(t, err)
-	for i := range m.N() {
-		place, err := w.Next(p.FragmentType(m.Source()), p.Size(m.Source(), m.FirstEvent()+uint64(i)))
-		must.OK(t, err)
-		p.Fill(place, m.Source(), m.FirstEvent()+uint64(i))
-	}
-	out, err := w.Finish()
-	must.OK(t, err)
-	return out
+	}, fragments...)
 }
 
 func TestCheckMFPNamesTheDifference(t *testing.T) {

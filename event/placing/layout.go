@@ -8,29 +8,30 @@ import (
 	"ringlet/event"
 )
 
-// roomAlign is what the parts of a slot are aligned to, in bytes.
-const roomAlign = 8
+// partAlign is what the parts of a slot are aligned to, in bytes.
+const partAlign = 8
 
 // EntrySize is the size in bytes of an Entry, in an Announce and in front of a part alike.
 const EntrySize = announceEntry
 
-// MaxRoom is the largest room that is granted once for all MEPs, in bytes. What is larger is moved in pieces of many
-// datagrams anyway, so that a round trip per MEP costs little, and room for the largest MEP in each slot costs much.
-const MaxRoom = 64 << 10
+// MaxPart is the largest part that has a standing window, in bytes. What is larger is moved in pieces of many
+// datagrams anyway, so that a round trip per MEP costs little, and memory for the largest MEP in each slot costs much.
+const MaxPart = 64 << 10
 
 // A Layout says where the readout units' parts stand in every slot of every builder unit, where windows are granted
-// once for all MEPs: the MEP's header at 0, then a room for each readout unit's part, in order, each as large as its
-// part can become. A part is an Entry per stream and behind them the block. It is immutable.
+// once for all MEPs: the MEP's header at 0, then a standing window for each readout unit's part, in order, each as
+// large as its part can become. A part is an Entry per stream and behind them the block. It is immutable.
 type Layout struct {
 	streams int
 	header  int   // bytes of the MEP's header
-	end     []int // by readout unit: where its room ends, in bytes from the slot's start
+	end     []int // by readout unit: where its window ends, in bytes from the slot's start
 }
 
-// Room is the room in bytes for the part of a readout unit of the given streams, whose blocks have at most block bytes.
-func Room(streams, block int) int { return alignUp(streams*EntrySize + block) }
+// PartSize is how many bytes the part of a readout unit takes that has so many streams, and blocks of at most block
+// bytes.
+func PartSize(streams, block int) int { return alignUp(streams*EntrySize + block) }
 
-func alignUp(n int) int { return (n + roomAlign - 1) &^ (roomAlign - 1) }
+func alignUp(n int) int { return (n + partAlign - 1) &^ (partAlign - 1) }
 
 // NewLayout lays a slot out for the readout units whose blocks have at most blocks[i] bytes, of the given streams each.
 // It refuses what no MEP can hold.
@@ -43,10 +44,10 @@ func NewLayout(streams int, blocks []int) (*Layout, error) {
 	l := &Layout{streams: streams, header: alignUp(event.MEPHeaderSize(int(sources))), end: make([]int, len(blocks))}
 	at := int64(l.header)
 	for i, block := range blocks {
-		if block < 0 || int64(block) > math.MaxUint32-int64(streams*EntrySize+roomAlign) {
+		if block < 0 || int64(block) > math.MaxUint32-int64(streams*EntrySize+partAlign) {
 			return nil, fmt.Errorf("blocks of %d bytes of readout unit %d do not fit the 4 GiB of a part", block, i)
 		}
-		at += int64(Room(streams, block))
+		at += int64(PartSize(streams, block))
 		if at > event.MEPWord*math.MaxUint32 {
 			return nil, fmt.Errorf("the parts of %d readout units take more than the 16 GiB of a MEP", i+1)
 		}
@@ -67,8 +68,8 @@ func (l *Layout) Header() int { return l.header }
 // Entries is the number of bytes of a part's entries: where its block begins.
 func (l *Layout) Entries() int { return l.streams * EntrySize }
 
-// Part is the room of a readout unit, in bytes: from the slot's start, and how many.
-func (l *Layout) Part(ru int) (offset, room int) {
+// Part is the window for the part of a readout unit, in bytes: from the slot's start, and how many.
+func (l *Layout) Part(ru int) (offset, size int) {
 	from := l.header
 	if ru > 0 {
 		from = l.end[ru-1]

@@ -18,11 +18,11 @@ func TestLayoutOfTwo(t *testing.T) {
 	if l.Header() != 24 || l.Entries() != 8 || l.RUs() != 2 || l.Streams() != 1 || l.Size() != 24+168+168 {
 		t.Errorf("%+v", l)
 	}
-	if off, room := l.Part(0); off != 24 || room != 168 {
-		t.Errorf("part 0 at %d, %d bytes", off, room)
+	if off, size := l.Part(0); off != 24 || size != 168 {
+		t.Errorf("part 0 at %d, %d bytes", off, size)
 	}
-	if off, room := l.Part(1); off != 192 || room != 168 {
-		t.Errorf("part 1 at %d, %d bytes", off, room)
+	if off, size := l.Part(1); off != 192 || size != 168 {
+		t.Errorf("part 1 at %d, %d bytes", off, size)
 	}
 }
 
@@ -41,11 +41,11 @@ func TestLayout(t *testing.T) {
 			t.Fatalf("a header of %d bytes", at)
 		}
 		for ru, block := range blocks {
-			off, room := l.Part(ru)
-			if off != at || off%roomAlign != 0 || room < l.Entries()+block || room != Room(streams, block) {
-				t.Fatalf("part %d at %d, room %d", ru, off, room)
+			off, size := l.Part(ru)
+			if off != at || off%partAlign != 0 || size < l.Entries()+block || size != PartSize(streams, block) {
+				t.Fatalf("part %d at %d, size %d", ru, off, size)
 			}
-			at += room
+			at += size
 		}
 		if at != l.Size() {
 			t.Fatalf("size %d, the parts end at %d", l.Size(), at)

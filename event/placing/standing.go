@@ -33,8 +33,8 @@ func ParseAsk(b []byte) error {
 // A Ref names a window of the builder unit's export table, and which of the window's lives; shmem.Ref is the same.
 type Ref struct{ Window, Gen uint32 }
 
-// A Standing gives a readout unit its room in the slots [First, First+len(Refs)) of a builder unit, for as long as the
-// units live.
+// A Standing gives a readout unit its windows in the slots [First, First+len(Refs)) of a builder unit, for as long as
+// the units live.
 type Standing struct {
 	First uint32
 	Refs  []Ref

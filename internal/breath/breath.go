@@ -14,23 +14,29 @@ import (
 // there before.
 type breather struct {
 	mu    sync.Mutex // held by whoever takes breath
+	file  *os.File
 	raw   syscall.RawConn
 	done  bool
 	first func(fd uintptr) bool // makes the descriptor ready, at the first call of each breath
 }
 
 // breathers are for so many goroutines at a time; who finds none yields. Where no descriptor is left there are none.
-var breathers = sync.OnceValue(func() []*breather {
-	var all []*breather
+var breathers = sync.OnceValue(func() []*breather { return four(newBreather) })
+
+// four makes four or, where one cannot be made, none, and closes those that were.
+func four(create func() (*breather, error)) (all []*breather) {
 	for range 4 {
-		b, err := newBreather()
+		b, err := create()
 		if err != nil {
+			for _, b := range all {
+				_ = b.file.Close()
+			}
 			return nil
 		}
 		all = append(all, b)
 	}
 	return all
-})
+}
 
 // one is what makes an event descriptor ready.
 var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
@@ -40,11 +46,13 @@ func newBreather() (*breather, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := os.NewFile(uintptr(fd), "breath").SyscallConn()
+	f := os.NewFile(uintptr(fd), "breath")
+	raw, err := f.SyscallConn()
 	if err != nil {
+		_ = f.Close()
 		return nil, err
 	}
-	b := &breather{raw: raw}
+	b := &breather{file: f, raw: raw}
 	b.first = func(fd uintptr) bool {
 		if b.done {
 			return true

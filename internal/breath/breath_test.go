@@ -1,9 +1,11 @@
 package breath
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -67,5 +69,28 @@ func TestMany(t *testing.T) {
 func BenchmarkTake(b *testing.B) {
 	for b.Loop() {
 		Take()
+	}
+}
+
+// TestNoDescriptorIsLeftBehind: where the fourth cannot be made, the three before it are closed.
+func TestNoDescriptorIsLeftBehind(t *testing.T) {
+	var made []*breather
+	got := four(func() (*breather, error) {
+		if len(made) == 3 {
+			return nil, syscall.EMFILE
+		}
+		b, err := newBreather()
+		if err == nil {
+			made = append(made, b)
+		}
+		return b, err
+	})
+	if got != nil || len(made) != 3 {
+		t.Errorf("%d of %d are kept", len(got), len(made))
+	}
+	for i, b := range made {
+		if err := b.file.Close(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("the descriptor of breather %d was open: %v", i, err)
+		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-const good = `{"accounting_ok":true,"events_triggered":8,"events_built":7,"events_incomplete":0,"events_discarded":1,"events_rejected":0,` +
-	`"events_abandoned":0,"end_cause":"duration","more":1}`
+const good = `{"accounting_ok":true,"events_triggered":8,"events_built":7,"events_incomplete":0,"events_discarded":1,` +
+	`"events_rejected":0,"events_abandoned":0,"end_cause":"duration","more":1}`
 
 func TestVerdict(t *testing.T) {
 	for _, c := range []struct {

@@ -25,7 +25,7 @@ const Micros = "µs"
 
 // Counter describes a counter, or the members of one kind each that begin with its name.
 type Counter struct {
-	Name   string `json:"name"`           // with a dot between the room and the rest
+	Name   string `json:"name"`           // with a dot between its owner and the rest
 	Unit   string `json:"unit,omitempty"` // Micros, "bytes", or empty: what the name says
 	Help   string `json:"help"`
 	Kind   Kind   `json:"kind"`
@@ -147,15 +147,15 @@ func walk(out []field, t reflect.Type, prefix string, path []int) []field {
 		f := t.Field(i)
 		name, named := f.Tag.Lookup("count")
 		at := slices.Concat(path, []int{i})
-		room := f.Type
-		if room.Kind() == reflect.Pointer {
-			room = room.Elem()
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
 		}
 		switch {
 		case name == "-":
-		case room.Kind() == reflect.Struct && room != atom:
+		case inner.Kind() == reflect.Struct && inner != atom:
 			if named || f.Anonymous {
-				out = walk(out, room, prefix+name, at)
+				out = walk(out, inner, prefix+name, at)
 			}
 		case counts(f.Type):
 			if !named {

@@ -22,11 +22,11 @@ type Log struct {
 	Burst int // lines of a kind in Every; 0 is 1. Immutable
 
 	mu   sync.Mutex
-	told map[string]*window // by kind
+	told map[string]*period // by kind
 }
 
-// window is the time in which a bounded number of lines of one kind is told.
-type window struct {
+// period is the time in which a bounded number of lines of one kind is told.
+type period struct {
 	began  time.Time
 	told   int
 	untold int
@@ -43,14 +43,14 @@ func (l *Log) Tell(kind string, now time.Time) (untold int, yes bool) {
 	w := l.told[kind]
 	if w == nil {
 		if l.told == nil {
-			l.told = map[string]*window{}
+			l.told = map[string]*period{}
 		}
-		w = &window{began: now}
+		w = &period{began: now}
 		l.told[kind] = w
 	}
 	if now.Sub(w.began) >= every {
 		untold = w.untold
-		*w = window{began: now}
+		*w = period{began: now}
 	}
 	if w.told >= max(l.Burst, 1) {
 		w.untold++

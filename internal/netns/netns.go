@@ -132,6 +132,16 @@ type Interface struct {
 	MTU  int    // zero: the kernel's, 1500
 }
 
+// Port is an interface with everything that it can have.
+func Port(in *Namespace, name, addr string, mtu int) Interface {
+	return Interface{
+		In:   in,
+		Name: name,
+		Addr: addr,
+		MTU:  mtu,
+	}
+}
+
 // Join makes a pair of interfaces and brings both up.
 func Join(a, b Interface) error {
 	if err := a.In.IP("link", "add", "name", a.Name, "type", "veth", "peer", "name", b.Name, "netns",

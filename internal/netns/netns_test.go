@@ -48,18 +48,7 @@ func interfaces(t *testing.T) string {
 func TestTwoHostsTalk(t *testing.T) {
 	ns := make2(t)
 	before := interfaces(t)
-	if err := Join(Interface{
-		In:   ns[0],
-		Name: "a",
-		Addr: "10.0.0.1/24",
-		MTU:  9000,
-	},
-		Interface{
-			In:   ns[1],
-			Name: "b",
-			Addr: "10.0.0.2/24",
-			MTU:  9000,
-		}); err != nil {
+	if err := Join(Port(ns[0], "a", "10.0.0.1/24", 9000), Port(ns[1], "b", "10.0.0.2/24", 9000)); err != nil {
 		t.Fatal(err)
 	}
 	var socks [2]*net.UDPConn

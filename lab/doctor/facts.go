@@ -90,7 +90,7 @@ type Wants struct {
 	Shared     int64         // bytes of /dev/shm
 	Memory     int64         // bytes, those of /dev/shm included
 	Peers      int           // nodes in all
-	Window     time.Duration // of a phase, where clocks end it
+	PhaseTime  time.Duration // of a phase, where clocks end it
 	Output     string        // that is written; "" is none
 	Unknown    bool          // memory depends on an input that was not read
 }
@@ -104,7 +104,7 @@ func WantsOf(c config.Config, nodes int) (Wants, error) {
 		Output:     c.Output,
 		Unknown:    !c.Generated(),
 	}
-	_, w.Window = c.Phases()
+	_, w.PhaseTime = c.Phases()
 	var needs []config.Memory
 	for _, r := range c.Roles() {
 		m, err := c.Needs(r)

@@ -262,14 +262,14 @@ func (v *verdicts) clock(c *Clock, w Wants) {
 	const name = "clock"
 	const do = "Run chronyd, or another NTP client: timedatectl set-ntp true"
 	level := Warn
-	if w.Window > 0 {
+	if w.PhaseTime > 0 {
 		level = Fail
 	}
 	switch {
 	case c == nil:
 		v.add(name, Skipped, "", "it could not be found out")
-	case !c.Synchronised && w.Window > 0:
-		v.add(name, level, do, "the kernel says that nobody sets the clock right, and phases of %v end by it", w.Window)
+	case !c.Synchronised && w.PhaseTime > 0:
+		v.add(name, level, do, "the kernel says that nobody sets the clock right, and phases of %v end by it", w.PhaseTime)
 	case !c.Synchronised:
 		v.add(name, level, do, "the kernel says that nobody sets the clock right: times of hosts cannot be compared")
 	default:
@@ -297,8 +297,8 @@ func (v *verdicts) remote(r *Remote, w Wants) {
 	switch {
 	case r.Err != "":
 		v.add(name, Skipped, "", "%s", r.Err)
-	case w.Window > 0 && surely > w.Window/10:
-		v.add(name, Fail, do, "%s, and phases of %v end by the clocks", said, w.Window)
+	case w.PhaseTime > 0 && surely > w.PhaseTime/10:
+		v.add(name, Fail, do, "%s, and phases of %v end by the clocks", said, w.PhaseTime)
 	case surely > apart:
 		v.add(name, Warn, do, "%s: times of logs and of the timeline cannot be compared", said)
 	default:

@@ -116,11 +116,12 @@ func TestJudge(t *testing.T) {
 		"path a tunnel": {func(f *Facts, _ *Wants) { f.Path.Largest = 1420 }, "path to n1", Fail, "without a word"},
 		"clock unknown": {func(f *Facts, _ *Wants) { f.Clock = nil }, "clock", Skipped, ""},
 		"clock free":    {func(f *Facts, _ *Wants) { f.Clock.Synchronised = false }, "clock", Warn, "chronyd"},
-		"clock free, window": {func(f *Facts, w *Wants) { f.Clock.Synchronised, w.Window = false, time.Millisecond }, "clock",
-			Fail, "phases of 1ms"},
+		"clock free, phases end by it": {func(f *Facts, w *Wants) {
+			f.Clock.Synchronised, w.PhaseTime = false, time.Millisecond
+		}, "clock", Fail, "phases of 1ms"},
 		"clocks apart": {func(f *Facts, _ *Wants) { f.Remote.OffsetUS = -2e6 }, "clock of http://c:1/livez", Warn,
 			"2s behind"},
-		"clocks apart a bit": {func(f *Facts, w *Wants) { f.Remote.OffsetUS, w.Window = 20e3, 50*time.Millisecond },
+		"clocks apart a bit": {func(f *Facts, w *Wants) { f.Remote.OffsetUS, w.PhaseTime = 20e3, 50*time.Millisecond },
 			"clock of http://c:1/livez", Fail, "20ms ahead of"},
 		"clock not asked": {func(f *Facts, _ *Wants) { f.Remote = nil }, "clock of the control", Skipped, "--clock"},
 		"clock not there": {func(f *Facts, _ *Wants) { f.Remote.Err = "refused" }, "clock of http://c:1/livez", Skipped,
@@ -209,12 +210,14 @@ func TestWantsOf(t *testing.T) {
 	}{
 		"all on one host": {[]string{"nodes=3"}, 0, 3,
 			func(w Wants) bool { return w.Shared > 0 && w.Memory > w.Shared && w.Peers == 3 }},
-		"a cluster":         {[]string{"nodes=3", "members=a,b,c"}, 0, 1, func(w Wants) bool { return w.Shared > 0 }},
-		"two of them":       {[]string{"nodes=3", "members=a,b,c"}, 2, 2, func(w Wants) bool { return w.Shared > 0 }},
-		"more than all":     {[]string{"nodes=3"}, 9, 3, func(w Wants) bool { return w.Shared > 0 }},
-		"an input":          {[]string{"input=x.mdf"}, 0, 4, func(w Wants) bool { return w.Unknown && w.Shared == 0 }},
-		"an output":         {[]string{"output=/data/"}, 1, 1, func(w Wants) bool { return w.Output == "/data/" }},
-		"clocks end phases": {[]string{"phase-end=5ms"}, 1, 1, func(w Wants) bool { return w.Window == 5*time.Millisecond }},
+		"a cluster":     {[]string{"nodes=3", "members=a,b,c"}, 0, 1, func(w Wants) bool { return w.Shared > 0 }},
+		"two of them":   {[]string{"nodes=3", "members=a,b,c"}, 2, 2, func(w Wants) bool { return w.Shared > 0 }},
+		"more than all": {[]string{"nodes=3"}, 9, 3, func(w Wants) bool { return w.Shared > 0 }},
+		"an input":      {[]string{"input=x.mdf"}, 0, 4, func(w Wants) bool { return w.Unknown && w.Shared == 0 }},
+		"an output":     {[]string{"output=/data/"}, 1, 1, func(w Wants) bool { return w.Output == "/data/" }},
+		"clocks end phases": {[]string{"phase-end=5ms"}, 1, 1, func(w Wants) bool {
+			return w.PhaseTime == 5*time.Millisecond
+		}},
 	} {
 		c, err := config.Compose("", nil, tc.settings)
 		if err != nil {

@@ -86,42 +86,9 @@ func threeHosts(t *testing.T) (ns [3]*netns.Namespace, run func(error)) {
 // TestPathThroughNetworks: two hosts and a router between them, whose second link is narrower than the first.
 func TestPathThroughNetworks(t *testing.T) {
 	ns, run := threeHosts(t)
-	run(netns.Join(netns.Interface{
-		In:   ns[0],
-		Name: "a",
-		Addr: "10.0.0.1/24",
-		MTU:  9000,
-	},
-		netns.Interface{
-			In:   ns[1],
-			Name: "b",
-			Addr: "10.0.0.2/24",
-			MTU:  9000,
-		}))
-	run(netns.Join(netns.Interface{
-		In:   ns[1],
-		Name: "c",
-		Addr: "10.0.1.2/24",
-		MTU:  1420,
-	},
-		netns.Interface{
-			In:   ns[2],
-			Name: "d",
-			Addr: "10.0.1.1/24",
-			MTU:  1420,
-		}))
-	run(netns.Join(netns.Interface{
-		In:   ns[0],
-		Name: "e",
-		Addr: "10.0.2.1/24",
-		MTU:  9000,
-	},
-		netns.Interface{
-			In:   ns[2],
-			Name: "f",
-			Addr: "10.0.2.2/24",
-			MTU:  1500,
-		}))
+	run(netns.Join(netns.Port(ns[0], "a", "10.0.0.1/24", 9000), netns.Port(ns[1], "b", "10.0.0.2/24", 9000)))
+	run(netns.Join(netns.Port(ns[1], "c", "10.0.1.2/24", 1420), netns.Port(ns[2], "d", "10.0.1.1/24", 1420)))
+	run(netns.Join(netns.Port(ns[0], "e", "10.0.2.1/24", 9000), netns.Port(ns[2], "f", "10.0.2.2/24", 1500)))
 	run(ns[1].Forward())
 	run(ns[0].IP("route", "add", "10.0.1.0/24", "via", "10.0.0.2"))
 	run(ns[2].IP("route", "add", "10.0.0.0/24", "via", "10.0.1.2"))
@@ -143,30 +110,8 @@ func TestPathThroughNetworks(t *testing.T) {
 // TestWhoRefuses: what the far host refuses has arrived there, and what the router refuses in its place has not.
 func TestWhoRefuses(t *testing.T) {
 	ns, run := threeHosts(t)
-	run(netns.Join(netns.Interface{
-		In:   ns[0],
-		Name: "a",
-		Addr: "10.0.0.1/24",
-		MTU:  1500,
-	},
-		netns.Interface{
-			In:   ns[1],
-			Name: "b",
-			Addr: "10.0.0.2/24",
-			MTU:  1500,
-		}))
-	run(netns.Join(netns.Interface{
-		In:   ns[1],
-		Name: "c",
-		Addr: "10.0.1.2/24",
-		MTU:  1500,
-	},
-		netns.Interface{
-			In:   ns[2],
-			Name: "d",
-			Addr: "10.0.1.1/24",
-			MTU:  1500,
-		}))
+	run(netns.Join(netns.Port(ns[0], "a", "10.0.0.1/24", 1500), netns.Port(ns[1], "b", "10.0.0.2/24", 1500)))
+	run(netns.Join(netns.Port(ns[1], "c", "10.0.1.2/24", 1500), netns.Port(ns[2], "d", "10.0.1.1/24", 1500)))
 	run(ns[1].Forward())
 	run(ns[0].IP("route", "add", "default", "via", "10.0.0.2"))
 	run(ns[2].IP("route", "add", "default", "via", "10.0.1.2"))

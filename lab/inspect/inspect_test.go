@@ -15,6 +15,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/lab/inspect"
+	"ringlet/testkit/mfp"
 )
 
 var update = flag.Bool("update", false, "write the golden outputs anew; review them as prose")
@@ -45,23 +46,11 @@ func replayedMEP(t testing.TB) []byte {
 	var offsets []uint32
 	for source, name := range []string{"replay-0.hex", "replay-1.hex"} {
 		offsets = append(offsets, uint32(len(b)/4))
-		w, err := event.StartMFP(make([]byte, 256), event.MFPHeader{
-			N:          1,
+		b = append(b, mfp.Build(event.MFPHeader{
 			FirstEvent: 5,
 			Source:     uint16(source),
 			Align:      2,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Append(event.FragmentContainer, handMade(t, name)); err != nil {
-			t.Fatal(err)
-		}
-		mfp, err := w.Finish()
-		if err != nil {
-			t.Fatal(err)
-		}
-		b = append(b, mfp...)
+		}, mfp.Fragment{Type: event.FragmentContainer, Data: handMade(t, name)})...)
 	}
 	if _, err := event.PutMEPHeader(b, []uint16{0, 1}, offsets, uint32(len(b)/4)); err != nil {
 		t.Fatal(err)

@@ -32,7 +32,8 @@ type units struct {
 }
 
 func newUnits(format Format, in io.Reader) *units {
-	return &units{r: event.NewUnitReader(in, event.UnitReaderOptions{Format: string(format), MaxUnit: maxUnit}), format: format}
+	opts := event.UnitReaderOptions{Format: string(format), MaxUnit: maxUnit}
+	return &units{r: event.NewUnitReader(in, opts), format: format}
 }
 
 // next gives the next unit. A *event.FormatError says that it is bad; skip then

@@ -136,7 +136,8 @@ bounds:
 		t.Errorf("%d references, %d turns, %+v", n, last, sum)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, fileHTML))
-	if err != nil || !strings.Contains(string(page), "<h2>Bounds</h2>") || !strings.Contains(string(page), "it flew away") {
+	if err != nil || !strings.Contains(string(page), "<h2>Bounds</h2>") ||
+		!strings.Contains(string(page), "it flew away") {
 		t.Errorf("the page does not say it: %v", err)
 	}
 	if sum = runFake(t, s, Config{Dir: dir, Resume: true, Measure: measure}); n != 9 || len(sum.Verdicts()) != 5 {
@@ -393,7 +394,8 @@ func TestResultsOfAnotherKindAreRefused(t *testing.T) {
 }
 
 func FuzzParseResults(f *testing.F) {
-	f.Add([]byte("{\"kind\":\"run\",\"cell\":\"a\",\"round\":1,\"report\":{\"goodput_gbps\":1,\"accounting_ok\":true}}\n{\"kind\":\"sweep\"}\n"))
+	f.Add([]byte(`{"kind":"run","cell":"a","round":1,"report":{"goodput_gbps":1,"accounting_ok":true}}` + "\n" +
+		`{"kind":"sweep"}` + "\n"))
 	f.Add([]byte("{\"kind\":\"reference\",\"gbps\":3}\n{\"ki"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		out, whole, err := parseResults("r", text)

@@ -91,8 +91,9 @@ func (n *tree) groups() (string, func(Node) int) { return "leaf", func(x Node) i
 // nodes at the places turned onto them. That is never more than there are links, however the nodes are spread over the
 // leaves,
 //
-//   - where each class stands in the pattern as often as any leaf has nodes of it, and no leaf has two nodes at one place of the
-//     pattern: they send to different places of it. With alike leaves this is the document's order, leaf after leaf;
+//   - where each class stands in the pattern as often as any leaf has nodes of it, and no leaf has two nodes at one
+//     place of the pattern: they send to different places of it. With alike leaves this is the document's order, leaf
+//     after leaf;
 //   - where each class stands in the pattern once: a leaf then sends to one class as many as it has of another.
 //
 // A dummy is needed where a class has run out of nodes. Which of the two needs fewer depends on how even the classes

@@ -1,7 +1,6 @@
 package certs
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,34 +9,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"ringlet/testkit/logged"
 )
-
-// lines is a log for many writers.
-type lines struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(b)
-}
-
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.all.String(), text)
-}
-
-func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // saved is a directory with the keys of two nodes.
 func saved(t *testing.T, ca *CA, life time.Duration, names ...string) string {
@@ -156,9 +135,9 @@ func TestBadKeysChangeNothing(t *testing.T) {
 		dir := saved(t, ca, time.Hour, "n0", "n1")
 		id := mustLoad(t, dir, "n0")
 		end := id.NotAfter()
-		log := &lines{}
+		log := &logged.Buffer{}
 		ctx, cancel := context.WithCancel(t.Context())
-		go id.Watch(ctx, log.logger())
+		go id.Watch(ctx, log.Logger())
 		synctest.Wait()
 		for name, damage := range map[string]func() error{
 			"half a file":     func() error { return os.WriteFile(filepath.Join(dir, "n0.crt"), []byte("-----BEGIN"), 0o600) },
@@ -167,14 +146,14 @@ func TestBadKeysChangeNothing(t *testing.T) {
 			"no authority":    func() error { return os.WriteFile(filepath.Join(dir, caCert), nil, 0o600) },
 			"other authority": func() error { return os.WriteFile(filepath.Join(dir, caCert), pemCert(mustCA(t).cert), 0o600) },
 		} {
-			told := log.count("cannot be used")
+			told := log.Count("cannot be used")
 			if err := damage(); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(2 * watchEvery)
 			synctest.Wait()
-			if !id.NotAfter().Equal(end) || log.count("cannot be used") <= told && name != "no file" {
-				t.Errorf("%s: good until %v, told %d times", name, id.NotAfter(), log.count("cannot be used")-told)
+			if !id.NotAfter().Equal(end) || log.Count("cannot be used") <= told && name != "no file" {
+				t.Errorf("%s: good until %v, told %d times", name, id.NotAfter(), log.Count("cannot be used")-told)
 			}
 			if err := os.WriteFile(filepath.Join(dir, caCert), pemCert(ca.cert), 0o600); err != nil {
 				t.Fatal(err)
@@ -212,8 +191,8 @@ func TestConnectionsEndWithTheCertificate(t *testing.T) {
 				dir := saved(t, ca, time.Hour, "n0", "n1")
 				save(t, dir, ca, short, 10*time.Minute)
 				n0, n1 := mustLoad(t, dir, "n0"), mustLoad(t, dir, "n1")
-				log := &lines{}
-				server, client := n1.ServerCredentials(log.logger()), n0.ClientCredentials("n1", log.logger())
+				log := &logged.Buffer{}
+				server, client := n1.ServerCredentials(log.Logger()), n0.ClientCredentials("n1", log.Logger())
 				atServer, atClient, err := meet(server, client)
 				if err != nil {
 					t.Fatal(err)
@@ -223,7 +202,7 @@ func TestConnectionsEndWithTheCertificate(t *testing.T) {
 					judge = atClient
 				}
 				time.Sleep(9 * time.Minute)
-				if log.count("ended") != 0 {
+				if log.Count("ended") != 0 {
 					t.Error("ended before its time")
 				}
 				failed := make(chan error, 1)
@@ -236,8 +215,8 @@ func TestConnectionsEndWithTheCertificate(t *testing.T) {
 				if err := <-failed; !errors.As(err, &ended) || ended.Peer != short {
 					t.Errorf("the connection ends with: %v", err)
 				}
-				if log.count("a connection was ended") != 1 {
-					t.Errorf("the log says %q", log.all.String())
+				if log.Count("a connection was ended") != 1 {
+					t.Errorf("the log says %q", log)
 				}
 				_, _ = atServer.Close(), atClient.Close()
 				if _, _, err := meet(server, client); err == nil {

@@ -6,10 +6,13 @@
 //
 // A caller does, in this order:
 //
-//  1. Open with a name, an address to bind and the cluster's gossip key. With Join it enters a cluster, without it begins one.
-//     Open fails with a *joinError that says why: key, protocol version, a name that is taken, nobody there;
-//  2. Wait until the names it needs are present, or take Members as they come. Ranks follow from names: n2 stands before n10;
-//  3. watch OnEvent, if it likes: joined, changed, left, failed, in order, from one goroutine, never while a lock is held;
+//  1. Open with a name, an address to bind and the cluster's gossip key. With Join it enters a cluster, without it
+//     begins one. Open fails with a *joinError that says why: key, protocol version, a name that is taken, nobody
+//     there;
+//  2. Wait until the names it needs are present, or take Members as they come. Ranks follow from names: n2 stands
+//     before n10;
+//  3. watch OnEvent, if it likes: joined, changed, left, failed, in order, from one goroutine, never while a lock is
+//     held;
 //  4. Close. The other members then see "left", not "failed".
 //
 // What travels is sealed with AES-256-GCM under the gossip key. Whoever holds the key is believed: the key keeps

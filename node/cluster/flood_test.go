@@ -7,39 +7,15 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"ringlet/testkit/logged"
 )
-
-// lines is a log for many writers.
-type lines struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(b)
-}
-
-// saying are the lines with a text.
-func (l *lines) saying(text string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.all.String()) {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
-}
 
 // A second node under a name tries until it gives up; neither its log nor those of the members are flooded meanwhile.
 func TestTakenNameFloodsNoLog(t *testing.T) {
-	var first, second lines
+	var first, second logged.Buffer
 	cfg := config("n0", nil)
 	cfg.Logger = slog.New(slog.NewTextHandler(&first, nil))
 	n0 := open(t, cfg)
@@ -59,18 +35,18 @@ func TestTakenNameFloodsNoLog(t *testing.T) {
 	if !errors.As(err, &refused) || refused.Why != nameTaken || n0.Counters().NameConflicts.Load() < 10 {
 		t.Fatalf("error %v, want a taken name; n0 met it %d times", err, n0.Counters().NameConflicts.Load())
 	}
-	for who, log := range map[string]*lines{"n0": &first, "the second n1": &second} {
-		if told, all := log.saying("two nodes under one name"), log.saying("n1"); told != 1 || all > 10 {
-			t.Errorf("%s tells of it %d times in %d lines:\n%s", who, told, all, &log.all)
+	for who, log := range map[string]*logged.Buffer{"n0": &first, "the second n1": &second} {
+		if told, all := log.Count("two nodes under one name"), log.Count("n1"); told != 1 || all > 10 {
+			t.Errorf("%s tells of it %d times in %d lines:\n%s", who, told, all, log)
 		}
 	}
-	if told := second.saying("the name is taken"); told != 1 {
-		t.Errorf("the second n1 says %d times why it goes on:\n%s", told, &second.all)
+	if told := second.Count("the name is taken"); told != 1 {
+		t.Errorf("the second n1 says %d times why it goes on:\n%s", told, &second)
 	}
 }
 
 func TestWrongKeyFloodsNoLog(t *testing.T) {
-	var log lines
+	var log logged.Buffer
 	cfg := config("n0", nil)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	n0 := open(t, cfg)
@@ -84,8 +60,8 @@ func TestWrongKeyFloodsNoLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if told := log.saying("Decrypt packet failed"); n0.Counters().WrongKey.Load() < 3 || told != 1 {
-		t.Errorf("%d packets were told %d times:\n%s", n0.Counters().WrongKey.Load(), told, &log.all)
+	if told := log.Count("Decrypt packet failed"); n0.Counters().WrongKey.Load() < 3 || told != 1 {
+		t.Errorf("%d packets were told %d times:\n%s", n0.Counters().WrongKey.Load(), told, &log)
 	}
 }
 
@@ -93,7 +69,7 @@ func TestWrongKeyFloodsNoLog(t *testing.T) {
 // time, and a member comes in beside them.
 func TestSilentConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	var log lines
+	var log logged.Buffer
 	cfg := config("n0", nil)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	n0 := open(t, cfg)
@@ -108,7 +84,7 @@ func TestSilentConnectionsAreBounded(t *testing.T) {
 	if n := n0.Counters().StreamsRefused.Load(); n < maxStreamsPerHost {
 		t.Errorf("%d connections were refused, want %d", n, maxStreamsPerHost)
 	}
-	if told := log.saying("too many are open"); told != 1 {
+	if told := log.Count("too many are open"); told != 1 {
 		t.Errorf("told %d times", told)
 	}
 }

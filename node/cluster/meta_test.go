@@ -143,7 +143,9 @@ func TestGossipLines(t *testing.T) {
 		l.Print(line)
 	}
 	got := out.String()
-	for _, want := range []string{`level=INFO msg="gossip: Marking n1`, `level=WARN msg="gossip: Decrypt`, `level=INFO msg="gossip: Err: no level`} {
+	for _, want := range []string{
+		`level=INFO msg="gossip: Marking n1`, `level=WARN msg="gossip: Decrypt`, `level=INFO msg="gossip: Err: no level`,
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
 		}

@@ -40,7 +40,7 @@ type Config struct {
 	Transport string `yaml:"transport" enum:"${transports}" default:"quic" group:"Network" help:"Carrier of remote writes: ${help_transports}."`
 
 	// Slots and schedule. Zero Slots, SlotSize: fitted to the data.
-	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each with room for one MEP; 0 = fitted to the data: 4, and more of MEPs below 4 MiB."`
+	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each the memory for one MEP; 0 = fitted to the data: 4, and more of MEPs below 4 MiB."`
 	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, such as 64MiB; 0 = fitted to the data."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip," default:"" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place stays empty (skip). Default wait, or skip with --discipline pull."`
 	Overload   string `yaml:"overload" enum:"hold,discard" default:"hold" group:"Schedule" help:"When a builder unit's output cannot keep up: its complete MEPs wait and hold their slots (hold), or those that find half of what it may have waiting are discarded (discard)."`
@@ -67,7 +67,7 @@ type Config struct {
 	// itself where it makes the nodes.
 	Members     string        `yaml:"members" default:"" placeholder:"NAMES" group:"Operation" help:"The nodes that take part, by name, in the order of ranks: n0,n1,n2. Default: the first by name of those that have joined."`
 	TagnetNode  string        `yaml:"tagnet-node" default:"" placeholder:"NAME" group:"Operation" help:"The node on which the scheduler lives. Default: the first member."`
-	NodeMemory  Bytes         `yaml:"node-memory" default:"0" group:"Operation" help:"What the slots and rooms of a node may take, such as 8GiB; 0 = what its host has."`
+	NodeMemory  Bytes         `yaml:"node-memory" default:"0" group:"Operation" help:"What the slots and retention buffers of a node may take, such as 8GiB; 0 = what its host has."`
 	ReadoutLoss string        `yaml:"readout-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"What the loss of readout units does: essential (no run without all of them), at-least N of M (a run ends, and the next may begin with N), or expendable (likewise, with one)."`
 	BuilderLoss string        `yaml:"builder-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"What the loss of builder units does: essential (the run ends), at-least N of M (the run goes on, degraded, while N are left), or expendable (while one is left)."`
 	ControlLoss time.Duration `yaml:"control-loss" default:"60s" group:"Operation" help:"How long the nodes go on building when the control is gone. After that they end the run in good order."`
@@ -119,7 +119,7 @@ const (
 const (
 	PhaseEndBarrier = "barrier"
 	phaseEndCount   = "count"
-	phaseEndWindow  = "window"
+	phaseEndTime    = "window" // the word of reports and metrics
 )
 
 // What becomes of MEPs that the output of a builder unit has no time for.

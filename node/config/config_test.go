@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"ringlet/barrier"
 	"ringlet/tagnet"
@@ -183,20 +182,20 @@ func TestNextRule(t *testing.T) {
 func TestPhases(t *testing.T) {
 	for text, want := range map[string]struct {
 		end    string
-		window time.Duration
+		length time.Duration
 		held   barrier.Kind
 	}{
 		"central": {PhaseEndBarrier, 0, barrier.Central},
 		"none":    {PhaseEndBarrier, 0, barrier.None},
 		"count":   {phaseEndCount, 0, barrier.None},
-		"20ms":    {phaseEndWindow, 20 * time.Millisecond, barrier.None},
+		"20ms":    {phaseEndTime, 20 * time.Millisecond, barrier.None},
 	} {
 		c := with(func(c *Config) { c.PhaseEnd = text })
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
 		}
-		if end, window := c.Phases(); end != want.end || window != want.window || c.Barrier() != want.held {
-			t.Errorf("%s: %s of %v, barrier %v", text, end, window, c.Barrier())
+		if end, length := c.Phases(); end != want.end || length != want.length || c.Barrier() != want.held {
+			t.Errorf("%s: %s of %v, barrier %v", text, end, length, c.Barrier())
 		}
 	}
 	if c := with(func(c *Config) { c.Discipline = "free" }); c.Complete() != nil || c.Barrier() != barrier.None {
@@ -302,6 +301,20 @@ func TestRefusals(t *testing.T) {
 		{"suspended nobody", func(c *Config) { c.Debug.SuspendFor = time.Second }, "debug.suspend-for: nobody is suspended"},
 		{"every nobody", func(c *Config) { c.Debug.SuspendEvery = time.Second }, "debug.suspend-every: nobody is suspended"},
 		{"slots", func(c *Config) { c.Slots = -1 }, "slots: -1"},
+		{"slot of less than nothing", func(c *Config) { c.SlotSize = -1 }, "slot-size: -1 is negative"},
+		{"more builder units than sources", func(c *Config) { c.RUs, c.BUs, c.Nodes = 1, 70000, 70001 },
+			"nodes: 70001 nodes are more than the 65536"},
+		{"MFPs too large", func(c *Config) { c.FragmentModel, c.FragmentSize, c.Packing = "constant", 65535, 65535 },
+			"packing: 65535 fragments of 65535 bytes make an MFP of"},
+		{"MEPs too large", func(c *Config) { c.FragmentModel, c.FragmentSize, c.Packing = "constant", 65535, 60000 },
+			"packing: a MEP of 12 sources with 60000 fragments each"},
+		{"small segments", func(c *Config) { c.SegmentSize = 1 }, "segment-size: 1 is less than 64KiB"},
+		{"short segments", func(c *Config) { c.SegmentTime = time.Millisecond }, "segment-time: 1ms is less than 1s"},
+		{"partition of strangers", func(c *Config) { c.Partitions = "0-1;2-x" }, "partitions: "},
+		{"memory", func(c *Config) { c.NodeMemory = -1 }, "node-memory: -1 is negative"},
+		{"loss of readout units", func(c *Config) { c.ReadoutLoss = "some" }, "readout-loss: "},
+		{"loss of builder units", func(c *Config) { c.BuilderLoss = "some" }, "builder-loss: "},
+		{"loss of the control", func(c *Config) { c.ControlLoss = -1 }, "control-loss: -1ns is negative"},
 		{"slot too small", func(c *Config) { c.SlotSize = 1 << 20 }, "slot-size: a MEP of 12 sources"},
 		{"slot, constant", func(c *Config) { c.FragmentModel, c.SlotSize = "constant", 6_500_000 },
 			"more than a slot of 6500000"},
@@ -337,72 +350,6 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	if !strings.HasPrefix(invalid.Error(), "4 problems with the configuration:\n  verify: ") {
 		t.Error(invalid)
 	}
-}
-
-func TestRoles(t *testing.T) {
-	for _, c := range []struct {
-		name            string
-		nodes, rus, bus int
-		want            string // per rank: RU index, BU index
-	}{
-		{"one", 1, 0, 0, "n0 0 0"},
-		{"folded", 3, 0, 0, "n0 0 0 | n1 1 1 | n2 2 2"},
-		{"unfolded", 0, 2, 3, "n0 0 - | n1 1 - | n2 - 0 | n3 - 1 | n4 - 2"},
-		{"partly", 4, 3, 2, "n0 0 - | n1 1 - | n2 2 0 | n3 - 1"},
-	} {
-		n := with(func(n *Config) { n.Nodes, n.RUs, n.BUs = c.nodes, c.rus, c.bus })
-		if err := n.Complete(); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		var got []string
-		for _, r := range n.Roles() {
-			got = append(got, r.Name+" "+index(r.RU)+" "+index(r.BU))
-		}
-		if d := cmp.Diff(c.want, strings.Join(got, " | ")); d != "" {
-			t.Errorf("%s: %s", c.name, d)
-		}
-	}
-}
-
-func index(i int) string {
-	if i == None {
-		return "-"
-	}
-	return string(rune('0' + i))
-}
-
-func TestRolesProperty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 40).Draw(t, "nodes")
-		rus := rapid.IntRange(1, n).Draw(t, "rus")
-		bus := rapid.IntRange(max(1, n-rus), n).Draw(t, "bus")
-		c := with(func(c *Config) { c.Nodes, c.RUs, c.BUs = n, rus, bus })
-		if err := c.Complete(); err != nil {
-			t.Fatal(err)
-		}
-		nextRU, nextBU := 0, 0
-		for rank, r := range c.Roles() {
-			if r.Rank != rank || r.RU == None && r.BU == None {
-				t.Fatalf("rank %d: %+v", rank, r)
-			}
-			if r.RU != None {
-				if r.RU != nextRU {
-					t.Fatalf("RU %d at rank %d, want %d", r.RU, rank, nextRU)
-				}
-				nextRU++
-			}
-			if r.BU != None {
-				if r.BU != nextBU {
-					t.Fatalf("BU %d at rank %d, want %d", r.BU, rank, nextBU)
-				}
-				nextBU++
-			}
-		}
-		if nextRU != rus || nextBU != bus {
-			t.Fatalf("%d RUs and %d BUs, want %d and %d", nextRU, nextBU, rus, bus)
-		}
-	})
 }
 
 func TestEffectiveReadsBack(t *testing.T) {

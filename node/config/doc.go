@@ -5,10 +5,10 @@
 //
 // A caller does, in this order:
 //
-//  1. obtain a Config: by kong from the command line (embed Config in the command's struct and give kong the Loader, see
-//     below), by Load from a file, or by Default in a test;
-//  2. Complete it: values left automatic are filled in, and the whole is checked. *InvalidError names every problem at once;
-//     Compose does both of a text and of settings that win over it;
+//  1. obtain a Config: by kong from the command line (embed Config in the command's struct and give kong the Loader,
+//     see below), by Load from a file, or by Default in a test;
+//  2. Complete it: values left automatic are filled in, and the whole is checked. *InvalidError names every problem at
+//     once; Compose does both of a text and of settings that win over it;
 //  3. where nodes are known, Check it against them;
 //  4. from then on treat it as frozen. Roles says which process is what, Effective prints it back, Hash names it.
 //

@@ -10,25 +10,25 @@ import (
 
 // Memory is what one node takes, in bytes.
 type Memory struct {
-	Slots   int64 // of its builder unit, in shared memory
-	Output  int64 // buffer of its builder unit's output, in shared memory
-	Rooms   int64 // of its readout unit
-	Process int64 // of the process itself, whatever its units hold
+	Slots     int64 // of its builder unit, in shared memory
+	Output    int64 // buffer of its builder unit's output, in shared memory
+	Retention int64 // buffers of its readout unit
+	Process   int64 // of the process itself, whatever its units hold
 }
 
 // Shared is what it takes of /dev/shm, which is memory too.
 func (m Memory) Shared() int64 { return m.Slots + m.Output }
 
 // All is the sum.
-func (m Memory) All() int64 { return m.Shared() + m.Rooms + m.Process }
+func (m Memory) All() int64 { return m.Shared() + m.Retention + m.Process }
 
 // plus adds up two nodes of one machine.
 func (m Memory) plus(o Memory) Memory {
 	return Memory{
-		Slots:   m.Slots + o.Slots,
-		Output:  m.Output + o.Output,
-		Rooms:   m.Rooms + o.Rooms,
-		Process: m.Process + o.Process,
+		Slots:     m.Slots + o.Slots,
+		Output:    m.Output + o.Output,
+		Retention: m.Retention + o.Retention,
+		Process:   m.Process + o.Process,
 	}
 }
 
@@ -42,7 +42,7 @@ func (m Memory) String() string {
 	}
 	add(m.Slots, "slots")
 	add(m.Output, "output buffer")
-	add(m.Rooms, "rooms of the readout unit")
+	add(m.Retention, "retention buffers")
 	add(m.Process, "the program itself")
 	return strings.Join(parts, ", ")
 }
@@ -51,10 +51,10 @@ func (m Memory) String() string {
 const BufferRoom = 4
 
 // What a process takes that is connected with its peers is more than this, so that nothing is refused that would fit.
-// Measured as private memory of all processes together, the highest of a run with the smallest slots and rooms: 68 MiB
-// of 2 nodes, 564 of 16, 933 of 24, and 256 of a readout unit with 23 builder units, which are not connected with each
-// other (`ringlet run --rate 100 --packing 8 --debug-look-ahead 1 --slots 2 --fragment-size 64`, 2 cores, 2026-11-21).
-// Counted are 18, 368, 744 and 238.
+// Measured as private memory of all processes together, the highest of a run with the smallest slots and buffers: 68
+// MiB of 2 nodes, 564 of 16, 933 of 24, and 256 of a readout unit with 23 builder units, which are not connected with
+// each other (`ringlet run --rate 100 --packing 8 --debug-look-ahead 1 --slots 2 --fragment-size 64`, 2 cores,
+// 2026-11-21). Counted are 18, 368, 744 and 238.
 const (
 	processAlone   = 8 << 20
 	processPerPeer = 1 << 20
@@ -62,7 +62,7 @@ const (
 )
 
 // Needs is the memory of a node with that role. It holds after Complete. What recorded data need only their reader
-// knows: of an input, slots count if their size is given, and rooms do not.
+// knows: of an input, slots count if their size is given, and retention buffers do not.
 func (c Config) Needs(r Role) (Memory, error) {
 	peers := c.Nodes - 1
 	if r.RU == None {
@@ -86,21 +86,22 @@ func (c Config) Needs(r Role) (Memory, error) {
 		}
 	}
 	if r.RU != None && blocks != nil {
-		size, n := c.Rooms(blocks[r.RU])
-		m.Rooms = int64(size) * int64(n)
+		size, n := c.Retention(blocks[r.RU])
+		m.Retention = int64(size) * int64(n)
 	}
 	return m, nil
 }
 
-// Rooms is how large the rooms of a readout unit are whose blocks have at most block bytes, and how many there are: a
-// look-ahead of cycles, one more that is being read, and at least 64 small ones. Of small MEPs twice what may be in
-// flight, so that what is read at a time can be an eighth and nobody waits for it. It holds after Complete.
-func (c Config) Rooms(block int) (size, n int) {
-	const small, leastRooms = 1 << 20, 64
-	size = placing.Room(c.Streams, block)
+// Retention is how large the retention buffers of a readout unit are whose blocks have at most block bytes, and how
+// many there are: a look-ahead of cycles, one more that is being read, and at least 64 small ones. Of small MEPs twice
+// what may be in flight, so that what is read at a time can be an eighth and nobody waits for it. It holds after
+// Complete.
+func (c Config) Retention(block int) (size, n int) {
+	const small, leastBuffers = 1 << 20, 64
+	size = placing.PartSize(c.Streams, block)
 	ahead := min(c.Debug.LookAhead, c.Slots) * c.BUs
 	if n = ahead + c.BUs + 2; c.Standing() != nil {
-		n = max(2*ahead, leastRooms)
+		n = max(2*ahead, leastBuffers)
 	}
 	return size, max(n, min(small/size, 4096), c.Prepared)
 }

@@ -39,7 +39,8 @@ func TestCheckAgainstNodes(t *testing.T) {
 		}
 		return out
 	}
-	large := []string{"nodes=2", "slots=4", "slot-size=256MiB"} // 1 GiB of slots on each node, and rooms of MBs
+	// 1 GiB of slots on each node, and retention buffers of MBs.
+	large := []string{"nodes=2", "slots=4", "slot-size=256MiB"}
 	for name, tc := range map[string]struct {
 		settings []string
 		facts    []NodeFacts
@@ -114,8 +115,8 @@ func TestNeedsGrowWithSlots(t *testing.T) {
 		for _, r := range c.Roles() {
 			a, errA := c.Needs(r)
 			b, errB := more.Needs(r)
-			if errA != nil || errB != nil || a.Slots <= 0 || a.Rooms <= 0 || b.Slots <= a.Slots || b.Rooms < a.Rooms ||
-				a.All() != a.Shared()+a.Rooms+a.Process {
+			if errA != nil || errB != nil || a.Slots <= 0 || a.Retention <= 0 || b.Slots <= a.Slots ||
+				b.Retention < a.Retention || a.All() != a.Shared()+a.Retention+a.Process {
 				t.Fatalf("%v %v, with a slot more %v %v", a, errA, b, errB)
 			}
 		}

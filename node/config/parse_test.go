@@ -88,7 +88,8 @@ func TestParseRefuses(t *testing.T) {
 			`run.yaml:2: fragment_size: there is no such setting; the nearest one is "fragment-size"`},
 		{"swapped letters", "pakcing: 1", `run.yaml:1: pakcing: there is no such setting; the nearest one is "packing"`},
 		{"gone", "nodes: 4\nplacing: quota\n",
-			`run.yaml:2: placing: there is no such setting any more: every run places its MEPs in the way that suits them: leave it out`},
+			`run.yaml:2: placing: there is no such setting any more: every run places its MEPs in the way that ` +
+				`suits them: leave it out`},
 		{"nested unknown", "debug:\n  dorp: 0.1\n",
 			`run.yaml:2: debug.dorp: there is no such setting; the nearest one is "debug.drop"`},
 		{"group as value", "debug: 0.1", "run.yaml:1: debug: expected settings"},
@@ -151,7 +152,10 @@ func TestBytes(t *testing.T) {
 			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "B", "MiB", "-1", "-0.5kB", "1e3", "0x10", "inf", "nan", "9e18GiB", "9223372036854775807KiB", "1.5.2kB", "4 stones", "99999999999999.5TB"} {
+	for _, text := range []string{
+		"", "B", "MiB", "-1", "-0.5kB", "1e3", "0x10", "inf", "nan", "9e18GiB", "9223372036854775807KiB", "1.5.2kB",
+		"4 stones", "99999999999999.5TB",
+	} {
 		if got, err := ParseBytes(text); err == nil {
 			t.Errorf("%q: accepted as %d", text, got)
 		}
@@ -178,7 +182,10 @@ func TestEditDistance(t *testing.T) {
 
 // FuzzParse holds that no text panics, and that what is accepted and complete prints back to itself.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"", "nodes: 4\n", "debug: {drop: 0.5}\n", "a: &a [*a]\n", "slot-size: 1.5GB\nrate: .inf\n", "? [nodes]\n: 4\n", "--- 1\n...\n"} {
+	for _, seed := range []string{
+		"", "nodes: 4\n", "debug: {drop: 0.5}\n", "a: &a [*a]\n", "slot-size: 1.5GB\nrate: .inf\n", "? [nodes]\n: 4\n",
+		"--- 1\n...\n",
+	} {
 		f.Add([]byte(seed))
 	}
 	c := Default()

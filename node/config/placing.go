@@ -86,7 +86,7 @@ func (c *Config) Standing() *placing.Layout {
 		return nil
 	}
 	for ru := range l.RUs() {
-		if _, room := l.Part(ru); room > placing.MaxRoom {
+		if _, room := l.Part(ru); room > placing.MaxPart {
 			return nil
 		}
 	}

@@ -26,7 +26,7 @@ func TestStanding(t *testing.T) {
 		{"four, 1 MiB", func(c *Config) { c.Nodes, c.Packing, c.Streams = 4, 2000, 1 }, false, 30, 30, 15, 0},
 		{"said slots", func(c *Config) { c.Packing, c.Slots = 1, 9 }, true, 9, 9, 4, 0},
 		{"said both", func(c *Config) { c.Packing, c.Slots, c.Debug.LookAhead = 1, 9, 3 }, true, 9, 3, 1, 0},
-		{"slots below the rooms", func(c *Config) { c.Packing, c.SlotSize = 1, 1800 }, false, 64, 64, 32, 1800},
+		{"slots below the windows", func(c *Config) { c.Packing, c.SlotSize = 1, 1800 }, false, 64, 64, 32, 1800},
 		{"input", func(c *Config) { c.Input, c.Packing = "x.mdf", 1 }, false, 4, 2, 1, 0},
 	} {
 		got := with(c.change)

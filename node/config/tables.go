@@ -63,8 +63,8 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 		Input:    input,
 		Loop:     c.Loop,
 		Prepared: c.Prepared,
-		Rooms: func(block int) int {
-			_, n := c.Rooms(block)
+		Buffers: func(block int) int {
+			_, n := c.Retention(block)
 			return n
 		},
 	}

@@ -12,13 +12,13 @@ import (
 // Silent is a seat of the shift without a node.
 const Silent = -1
 
-// Phases says what ends the phases: a barrier, count, or a window of that length. It holds after Complete.
-func (c Config) Phases() (end string, window time.Duration) {
+// Phases says what ends the phases: a barrier, count, or that time. It holds after Complete.
+func (c Config) Phases() (end string, length time.Duration) {
 	if c.PhaseEnd == phaseEndCount {
 		return phaseEndCount, 0
 	}
-	if window, err := time.ParseDuration(c.PhaseEnd); err == nil {
-		return phaseEndWindow, window
+	if length, err := time.ParseDuration(c.PhaseEnd); err == nil {
+		return phaseEndTime, length
 	}
 	return PhaseEndBarrier, 0
 }
@@ -29,7 +29,7 @@ func (c *Config) resolveTraffic(p *problems) {
 	if d.Name == "" {
 		return // said already
 	}
-	switch end, window := c.Phases(); {
+	switch end, length := c.Phases(); {
 	case end == PhaseEndBarrier:
 		if _, err := barrier.ParseKind(c.PhaseEnd); err != nil {
 			p.add("phase-end", "%q is neither a barrier (%s), nor count, nor a time such as 20ms", c.PhaseEnd,
@@ -37,8 +37,8 @@ func (c *Config) resolveTraffic(p *problems) {
 		}
 	case !d.Phases:
 		p.add("phase-end", "the discipline %s has no phases: leave out phase-end", c.Discipline)
-	case end == phaseEndWindow && window <= 0:
-		p.add("phase-end", "%v is not the length of a phase: give e.g. 20ms", window)
+	case end == phaseEndTime && length <= 0:
+		p.add("phase-end", "%v is not the length of a phase: give e.g. 20ms", length)
 	}
 	if d.MostRUs > 0 && c.RUs > d.MostRUs {
 		p.add("rus", "%d readout units cannot pass tags to one another, at most %d can: use another discipline",

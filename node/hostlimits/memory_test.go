@@ -34,7 +34,10 @@ func TestTasksAreNoMoreThanTheKernelNumbers(t *testing.T) {
 		t.Errorf("%d processes may be there, of %d numbers", may, most)
 	}
 	files := groupLimits("0::/a\n5:pids:/b\n", "pids", "pids.max", "pids.max")
-	if want := []string{"/sys/fs/cgroup/a/pids.max", "/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/b/pids.max", "/sys/fs/cgroup/pids/pids.max"}; !slices.Equal(files, want) {
+	if want := []string{
+		"/sys/fs/cgroup/a/pids.max", "/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/b/pids.max",
+		"/sys/fs/cgroup/pids/pids.max",
+	}; !slices.Equal(files, want) {
 		t.Errorf("limits are looked up in %q", files)
 	}
 }

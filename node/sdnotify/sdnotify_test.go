@@ -61,7 +61,10 @@ func TestSaysWhatIsSaid(t *testing.T) {
 		n.Status("run 7\nREADY=0")
 		n.Stopping("told to")
 		n.Longer(75 * time.Second)
-		for _, want := range []string{"READY=1\nSTATUS=in the cluster", "STATUS=run 7 READY=0", "STOPPING=1\nSTATUS=told to", "EXTEND_TIMEOUT_USEC=75000000"} {
+		for _, want := range []string{
+			"READY=1\nSTATUS=in the cluster", "STATUS=run 7 READY=0", "STOPPING=1\nSTATUS=told to",
+			"EXTEND_TIMEOUT_USEC=75000000",
+		} {
 			if got := next(t, conn); got != want {
 				t.Errorf("%s: got %q, want %q", name, got, want)
 			}
@@ -130,7 +133,9 @@ func TestNotWatched(t *testing.T) {
 func TestOpenNamesWhatIsWrong(t *testing.T) {
 	listen(t, filepath.Join(t.TempDir(), "notify"))
 	at := os.Getenv(socketVariable)
-	for variable, value := range map[string]string{socketVariable: "/nowhere/notify", watchdogVariable: "soon", watchedVariable: ""} {
+	for variable, value := range map[string]string{
+		socketVariable: "/nowhere/notify", watchdogVariable: "soon", watchedVariable: "",
+	} {
 		t.Setenv(socketVariable, at)
 		t.Setenv(watchdogVariable, "-5")
 		t.Setenv(variable, value)

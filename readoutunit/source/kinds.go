@@ -15,7 +15,7 @@ type Settings struct {
 	Loop        bool
 	OnBadRecord OnBadRecord
 	Prepared    int                 // blocks that are made once and come again; 0: each is made anew
-	Rooms       func(block int) int // how many rooms of the readout unit blocks of that size come to in turn
+	Buffers     func(block int) int // how many retention buffers of the readout unit blocks of that size come to in turn
 }
 
 // Row is a kind of source.
@@ -63,7 +63,7 @@ func openGenerated(_ context.Context, s Settings) (Source, error) {
 	if err != nil || s.Prepared == 0 {
 		return g, err
 	}
-	return NewPrepared(s.GeneratorConfig, s.Prepared, s.Rooms(g.MaxBlock()))
+	return NewPrepared(s.GeneratorConfig, s.Prepared, s.Buffers(g.MaxBlock()))
 }
 
 // replay is what a replay takes of the settings.

@@ -10,11 +10,11 @@ import (
 	"ringlet/internal/crc32c"
 )
 
-// A Strip is memory for the parts of consecutive blocks: rooms of Stride bytes, one behind the other. A part is a
-// placing.Entry for each MFP and behind them the block, as it goes into a slot whose windows stand.
+// A Strip is memory for the parts of consecutive blocks: retention buffers of Stride bytes, one behind the other. A
+// part is a placing.Entry for each MFP and behind them the block, as it goes into a slot whose windows stand.
 type Strip struct {
 	Mem    []byte
-	Stride int // bytes of a room, at least placing.Room(streams, MaxBlock)
+	Stride int // bytes of a buffer, at least placing.PartSize(streams, MaxBlock)
 }
 
 // A Run is a number of consecutive blocks.
@@ -27,7 +27,7 @@ type Run struct {
 // Many is a Source that gives many blocks in one call.
 type Many interface {
 	Source
-	// NextMany writes the next blocks, at least one and at most len(sizes), each to a room of its own as a part, and the
+	// NextMany writes the next blocks, at least one and at most len(sizes), each to a buffer of its own as a part, and the
 	// parts' sizes to sizes. Errors are those of Next; what came before one is in the Run all the same. It may give less
 	// than it was asked for.
 	NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, error)
@@ -118,7 +118,7 @@ func (g *Generator) checkStrip(ctx context.Context, s Strip, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	need := placing.Room(g.cfg.Streams, g.maxBlock)
+	need := placing.PartSize(g.cfg.Streams, g.maxBlock)
 	switch {
 	case s.Stride < need:
 		return &roomError{Have: s.Stride, Need: need}
@@ -131,21 +131,21 @@ func (g *Generator) checkStrip(ctx context.Context, s Strip, n int) error {
 // tally is what a Run adds to the counters.
 type tally struct{ mfps, bytes uint64 }
 
-// part generates the MFPs of n events from event first into a room, with their entries before them.
-func (g *Generator) part(room []byte, first uint64, n int, sum *tally) (int, error) {
+// part generates the MFPs of n events from event first into a buffer, with their entries before them.
+func (g *Generator) part(buffer []byte, first uint64, n int, sum *tally) (int, error) {
 	together := g.cfg.CRC && g.maxBlock <= sumTogether
 	at := g.cfg.Streams * placing.EntrySize
 	for i := range g.cfg.Streams {
-		size, crc, err := g.pattern.FillMFP(room[at:], g.source(i), first, n, g.cfg.CRC && !together)
+		size, crc, err := g.pattern.FillMFP(buffer[at:], g.source(i), first, n, g.cfg.CRC && !together)
 		if err != nil {
 			return 0, err
 		}
-		g.sums.entry(room, i, at, placing.Entry{Size: uint32(size), CRC: crc})
+		g.sums.entry(buffer, i, at, placing.Entry{Size: uint32(size), CRC: crc})
 		sum.bytes += uint64(size)
-		at = closeWord(room, at+size)
+		at = closeWord(buffer, at+size)
 	}
 	if together {
-		g.sums.put(room)
+		g.sums.put(buffer)
 	}
 	sum.mfps += uint64(g.cfg.Streams)
 	return at, nil
@@ -165,16 +165,16 @@ func newPartSums(streams int) partSums {
 	return partSums{make([][]byte, streams), make([]uint32, streams)}
 }
 
-// entry writes entry i of a part whose MFP stands at that offset of its room.
-func (p *partSums) entry(room []byte, i, at int, e placing.Entry) {
-	placing.PutEntry(room, i, e)
-	p.pieces[i] = room[at : at+int(e.Size)]
+// entry writes entry i of a part whose MFP stands at that offset of its buffer.
+func (p *partSums) entry(buffer []byte, i, at int, e placing.Entry) {
+	placing.PutEntry(buffer, i, e)
+	p.pieces[i] = buffer[at : at+int(e.Size)]
 }
 
 // put writes the CRCs of all MFPs into their entries.
-func (p *partSums) put(room []byte) {
+func (p *partSums) put(buffer []byte) {
 	crc32c.Sums(p.sums, p.pieces)
 	for i, sum := range p.sums {
-		placing.PutEntry(room, i, placing.Entry{Size: uint32(len(p.pieces[i])), CRC: sum})
+		placing.PutEntry(buffer, i, placing.Entry{Size: uint32(len(p.pieces[i])), CRC: sum})
 	}
 }

@@ -46,7 +46,7 @@ func TestManyIsTheSameAsOneByOne(t *testing.T) {
 		if rapid.Bool().Draw(t, "adapted") {
 			m = InMany(struct{ Source }{many}, c.Streams)
 		}
-		stride := placing.Room(c.Streams, many.MaxBlock())
+		stride := placing.PartSize(c.Streams, many.MaxBlock())
 		var b Block
 		block := make([]byte, single.MaxBlock())
 		for mep, end := uint64(0), false; !end; {
@@ -94,28 +94,28 @@ func TestManyIsTheSameAsOneByOne(t *testing.T) {
 func TestPrepared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyGenerator(t)
-		blocks, rooms := rapid.IntRange(1, 6).Draw(t, "blocks"), rapid.IntRange(1, 9).Draw(t, "rooms")
-		p, err := NewPrepared(c, blocks, rooms)
+		blocks, buffers := rapid.IntRange(1, 6).Draw(t, "blocks"), rapid.IntRange(1, 9).Draw(t, "buffers")
+		p, err := NewPrepared(c, blocks, buffers)
 		if err != nil {
 			t.Fatal(err)
 		}
-		stride := placing.Room(c.Streams, p.MaxBlock())
-		mem := make([]byte, rooms*stride)
+		stride := placing.PartSize(c.Streams, p.MaxBlock())
+		mem := make([]byte, buffers*stride)
 		contents := map[string]string{}
 		single := rapid.Bool().Draw(t, "one by one")
 		var b Block
 		for mep := uint64(0); ; mep++ {
-			room := mem[int(mep)%rooms*stride:][:stride]
+			buffer := mem[int(mep)%buffers*stride:][:stride]
 			sizes := make([]uint32, 1)
 			lead := c.Streams * placing.EntrySize
 			if single {
-				if err = p.Next(context.Background(), room[lead:], &b); err == nil {
+				if err = p.Next(context.Background(), buffer[lead:], &b); err == nil {
 					for i := range b.MFPs {
-						placing.PutEntry(room, i, placing.Entry{Size: uint32(b.MFPs[i].Size), CRC: b.MFPs[i].CRC})
+						placing.PutEntry(buffer, i, placing.Entry{Size: uint32(b.MFPs[i].Size), CRC: b.MFPs[i].CRC})
 					}
 				}
 			} else {
-				_, err = p.NextMany(context.Background(), Strip{room, stride}, sizes)
+				_, err = p.NextMany(context.Background(), Strip{buffer, stride}, sizes)
 			}
 			if errors.Is(err, io.EOF) {
 				break
@@ -124,8 +124,8 @@ func TestPrepared(t *testing.T) {
 			}
 			at := lead
 			for s := range c.Streams {
-				e := placing.EntryOf(room, s)
-				data := room[at:][:e.Size]
+				e := placing.EntryOf(buffer, s)
+				data := buffer[at:][:e.Size]
 				m, err := event.ParseMFP(data)
 				if err != nil || m.FirstEvent() != mep*uint64(c.Packing) || int(m.Source()) != c.RU*c.Streams+s {
 					t.Fatalf("MEP %d: %v, first event %d", mep, err, m.FirstEvent())
@@ -134,7 +134,7 @@ func TestPrepared(t *testing.T) {
 					t.Fatalf("MEP %d: CRC %08x", mep, e.CRC)
 				}
 				if m.N() == c.Packing {
-					key := fmt.Sprint(s, int(mep)%rooms%blocks)
+					key := fmt.Sprint(s, int(mep)%buffers%blocks)
 					was := bytes.Clone(data)
 					binary.LittleEndian.PutUint64(was[8:], 0)
 					if before, known := contents[key]; known && before != string(was) {
@@ -154,7 +154,7 @@ func TestPrepared(t *testing.T) {
 	})
 }
 
-func TestManyRefusesSmallRooms(t *testing.T) {
+func TestManyRefusesSmallBuffers(t *testing.T) {
 	c := GeneratorConfig{
 		RUs:          1,
 		Streams:      1,
@@ -173,7 +173,7 @@ func TestManyRefusesSmallRooms(t *testing.T) {
 	if _, err := NewPrepared(c, 0, 1); err == nil {
 		t.Error("no blocks are prepared")
 	}
-	stride := placing.Room(1, g.MaxBlock())
+	stride := placing.PartSize(1, g.MaxBlock())
 	for name, m := range map[string]Many{"generator": g, "prepared": p} {
 		for _, s := range []Strip{{make([]byte, 1000), stride - 1}, {make([]byte, 2*stride-1), stride}, {}} {
 			var room *roomError
@@ -200,22 +200,22 @@ func BenchmarkMany(b *testing.B) {
 			Model:        pattern.Constant,
 			CRC:          crc,
 		}
-		const rooms = 1024
+		const buffers = 1024
 		g, err := NewGenerator(c)
 		if err != nil {
 			b.Fatal(err)
 		}
-		p, err := NewPrepared(c, rooms, rooms)
+		p, err := NewPrepared(c, buffers, buffers)
 		if err != nil {
 			b.Fatal(err)
 		}
-		stride := placing.Room(1, g.MaxBlock())
-		mem, sizes := make([]byte, rooms*stride), make([]uint32, rooms)
+		stride := placing.PartSize(1, g.MaxBlock())
+		mem, sizes := make([]byte, buffers*stride), make([]uint32, buffers)
 		for name, m := range map[string]Many{"generated": g, "prepared": p} {
 			b.Run(fmt.Sprintf("%s, crc %v", name, crc), func(b *testing.B) {
 				b.ReportAllocs()
-				for n := 0; n < b.N; n += rooms {
-					if _, err := m.NextMany(context.Background(), Strip{mem, stride}, sizes[:min(rooms, b.N-n)]); err != nil {
+				for n := 0; n < b.N; n += buffers {
+					if _, err := m.NextMany(context.Background(), Strip{mem, stride}, sizes[:min(buffers, b.N-n)]); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -234,7 +234,7 @@ func TestManyAllocatesNothing(t *testing.T) {
 	}
 	g, _ := NewGenerator(c)
 	p, _ := NewPrepared(c, 4, 8)
-	stride := placing.Room(2, g.MaxBlock())
+	stride := placing.PartSize(2, g.MaxBlock())
 	mem, sizes := make([]byte, 8*stride), make([]uint32, 8)
 	for name, m := range map[string]Many{"generator": g, "prepared": p} {
 		if n := testing.AllocsPerRun(100, func() {

@@ -137,17 +137,17 @@ func (r *Replay) partsOf(record int) []part {
 // heaviest is the largest sum of packing consecutive weights, of n, that a block can have: blocks begin at multiples of
 // packing, or, in a loop, anywhere, and then go on from the last weight to the first.
 func heaviest(n int, weight func(int) int, packing int, loop bool) int {
-	most, window := 0, 0
+	most, sum := 0, 0
 	if n == 0 {
 		return 0
 	}
 	if !loop {
 		for i := range n {
 			if i%packing == 0 {
-				window = 0
+				sum = 0
 			}
-			window += weight(i)
-			most = max(most, window)
+			sum += weight(i)
+			most = max(most, sum)
 		}
 		return most
 	}
@@ -155,12 +155,12 @@ func heaviest(n int, weight func(int) int, packing int, loop bool) int {
 	for i := range n {
 		total += weight(i)
 		if i < packing%n {
-			window += weight(i)
+			sum += weight(i)
 		}
 	}
 	for i := range n {
-		most = max(most, window)
-		window += weight((i+packing%n)%n) - weight(i)
+		most = max(most, sum)
+		sum += weight((i+packing%n)%n) - weight(i)
 	}
 	return packing/n*total + most
 }

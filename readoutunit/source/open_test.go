@@ -89,7 +89,10 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 		records = append(records, record(t, 7*i, 900-30*i, 5))
 	}
 	path, _ := writeMDF(t, records)
-	for _, c := range []ReplayConfig{{Packing: 1}, {Packing: 4}, {Packing: 4, Loop: true}, {Packing: 50, Loop: true}, {Packing: 50, Streams: 9}, {Packing: 5, Events: 7}} {
+	for _, c := range []ReplayConfig{
+		{Packing: 1}, {Packing: 4}, {Packing: 4, Loop: true}, {Packing: 50, Loop: true}, {Packing: 50, Streams: 9},
+		{Packing: 5, Events: 7},
+	} {
 		c.Path, c.RUs = path, 2
 		needs, err := Measure(t.Context(), openFile(t, path), c)
 		if err != nil {

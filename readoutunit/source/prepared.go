@@ -11,31 +11,31 @@ import (
 )
 
 // Prepared reads the same generated blocks again and again, each time with its own event ids: what a detector's card
-// does that writes into memory by itself, as far as the processor is concerned. It keeps no copy: the rooms that it is
-// given in rotation are its memory. A block is generated when its room is used for the first time; later only the first
-// event id of each MFP is written, and its CRC if one is asked for.
+// does that writes into memory by itself, as far as the processor is concerned. It keeps no copy: the buffers that it
+// is given in rotation are its memory. A block is generated when its buffer is used for the first time; later only the
+// first event id of each MFP is written, and its CRC if one is asked for.
 type Prepared struct {
 	// immutable after NewPrepared
-	gen    *Generator
-	blocks int // different blocks
-	rooms  int // in the rotation
+	gen     *Generator
+	blocks  int // different blocks
+	buffers int // in the rotation
 
 	// owned by the goroutine that calls Next
-	filled int    // rooms that hold their block
+	filled int    // buffers that hold their block
 	mep    uint64 // next
 }
 
-// NewPrepared gives the blocks of c, of which there are blocks different ones, from rooms rooms in strict rotation: MEP
-// k must come to room k mod rooms, which nobody else writes to.
-func NewPrepared(c GeneratorConfig, blocks, rooms int) (*Prepared, error) {
-	if blocks < 1 || rooms < 1 {
-		return nil, &ConfigError{"prepared", fmt.Sprintf("%d blocks in %d rooms are none", blocks, rooms)}
+// NewPrepared gives the blocks of c, of which there are blocks different ones, from buffers buffers in strict rotation:
+// MEP k must come to buffer k mod buffers, which nobody else writes to.
+func NewPrepared(c GeneratorConfig, blocks, buffers int) (*Prepared, error) {
+	if blocks < 1 || buffers < 1 {
+		return nil, &ConfigError{"prepared", fmt.Sprintf("%d blocks in %d buffers are none", blocks, buffers)}
 	}
 	g, err := NewGenerator(c)
 	if err != nil {
 		return nil, err
 	}
-	return &Prepared{gen: g, blocks: blocks, rooms: rooms}, nil
+	return &Prepared{gen: g, blocks: blocks, buffers: buffers}, nil
 }
 
 // MaxBlock is that of the generator.
@@ -47,28 +47,28 @@ func (p *Prepared) Stats() Stats { return p.gen.counters.stats() }
 // Close ends the sequence.
 func (p *Prepared) Close() error { return p.gen.Close() }
 
-// next is what the next MEP covers, and whether its room holds a block of that shape already.
+// next is what the next MEP covers, and whether its buffer holds a block of that shape already.
 func (p *Prepared) next() (first uint64, n int, there bool, err error) {
 	p.gen.mep = p.mep
 	first, events, err := p.gen.span()
 	whole := events == uint64(p.gen.cfg.Packing)
-	return first, int(events), whole && p.mep%uint64(p.rooms) < uint64(p.filled), err
+	return first, int(events), whole && p.mep%uint64(p.buffers) < uint64(p.filled), err
 }
 
-// content is the first event whose bytes the MEP's room holds.
+// content is the first event whose bytes the MEP's buffer holds.
 func (p *Prepared) content() uint64 {
-	return p.mep % uint64(p.rooms) % uint64(p.blocks) * uint64(p.gen.cfg.Packing)
+	return p.mep % uint64(p.buffers) % uint64(p.blocks) * uint64(p.gen.cfg.Packing)
 }
 
-// did counts a room that was filled, and goes on to the next MEP.
+// did counts a buffer that was filled, and goes on to the next MEP.
 func (p *Prepared) did(whole bool) {
-	if room := int(p.mep % uint64(p.rooms)); whole && room == p.filled {
+	if buffer := int(p.mep % uint64(p.buffers)); whole && buffer == p.filled {
 		p.filled++
 	}
 	p.mep++
 }
 
-// Next gives the next block, in its room.
+// Next gives the next block, in its buffer.
 func (p *Prepared) Next(ctx context.Context, dst []byte, b *Block) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -125,7 +125,7 @@ const (
 	mfpFirstAt = 8
 )
 
-// NextMany gives the next blocks, each in its room.
+// NextMany gives the next blocks, each in its buffer.
 func (p *Prepared) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, error) {
 	if err := p.gen.checkStrip(ctx, s, len(sizes)); err != nil {
 		return Run{}, err
@@ -159,19 +159,19 @@ func (p *Prepared) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, 
 	return run, err
 }
 
-func (p *Prepared) part(room []byte, first uint64, n int, there bool, sum *tally) (int, error) {
+func (p *Prepared) part(buffer []byte, first uint64, n int, there bool, sum *tally) (int, error) {
 	at := p.gen.cfg.Streams * placing.EntrySize
 	for i := range p.gen.cfg.Streams {
-		size, err := p.mfp(room[at:], i, first, n, there)
+		size, err := p.mfp(buffer[at:], i, first, n, there)
 		if err != nil {
 			return 0, err
 		}
-		p.gen.sums.entry(room, i, at, placing.Entry{Size: uint32(size)})
+		p.gen.sums.entry(buffer, i, at, placing.Entry{Size: uint32(size)})
 		sum.bytes += uint64(size)
-		at = closeWord(room, at+size)
+		at = closeWord(buffer, at+size)
 	}
 	if p.gen.cfg.CRC {
-		p.gen.sums.put(room)
+		p.gen.sums.put(buffer)
 	}
 	sum.mfps += uint64(p.gen.cfg.Streams)
 	return at, nil

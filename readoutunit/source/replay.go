@@ -14,7 +14,8 @@ import (
 //
 //  1. pick (sequential): the next records of the catalog, up to the packing factor
 //  2. tables (sequential): headers and sizes of this RU's MFPs, from the sizes learnt at open
-//  3. split (sequential): each bank of this RU's streams is copied once, from the mapped file to its place in the caller's buffer
+//  3. split (sequential): each bank of this RU's streams is copied once, from the mapped file to its place in the
+//     caller's buffer
 //  4. CRC-32C of each MFP (if asked)
 //
 // The caller owns the buffer; the mapping is read only. Nothing is allocated.

@@ -81,7 +81,8 @@ func total(r *ecsv1.Run, ticks uint64) {
 		{Name: "chunks sent = placed + duplicate + late + lost", Left: r.EventsBuilt, Right: r.EventsBuilt, Ok: true},
 	}
 	r.ReportJson = fmt.Sprintf(
-		`{"events_built":%d,"accounting_ok":true,"counters":[{"node":"n0","counters":{"ru.mfps_read":%d,"bu.meps_built":%d}}]}`,
+		`{"events_built":%d,"accounting_ok":true,`+
+			`"counters":[{"node":"n0","counters":{"ru.mfps_read":%d,"bu.meps_built":%d}}]}`,
 		r.EventsBuilt, r.EventsBuilt/packing, r.EventsBuilt/packing/4)
 }
 

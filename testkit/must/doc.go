@@ -7,6 +7,7 @@ package must
 import (
 	"os"
 	"testing"
+	"time"
 )
 
 // TB is what testing.TB and *rapid.T have in common.
@@ -22,6 +23,20 @@ func OK(t TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Patience is how long a test waits for what must come, before it says that it did not.
+const Patience = 30 * time.Second
+
+// Receive takes the next value from a channel; without one it ends the test, which says what did not happen.
+func Receive[T any](t TB, from <-chan T, missing string) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(Patience):
+		t.Fatal(missing)
+	}
+	return v
 }
 
 // MemoryDir is a directory in memory, where synchronising costs nothing, or any other where there is no such.

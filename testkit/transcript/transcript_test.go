@@ -212,7 +212,9 @@ func longest(a, b []string) int {
 
 // TestCheck: what play would not know again as an answer is refused.
 func TestCheck(t *testing.T) {
-	for answer, bad := range map[string]bool{"": false, "a\n": false, "a\n b\n": false, ">a\n": false, "a": true, " \n": true} {
+	for answer, bad := range map[string]bool{
+		"": false, "a\n": false, "a\n b\n": false, ">a\n": false, "a": true, " \n": true,
+	} {
 		if err := check(answer); (err != nil) != bad {
 			t.Errorf("%q: %v", answer, err)
 		}

@@ -103,8 +103,8 @@ type Stats struct {
 	SignalsDuplicate   uint64 `help:"signals that arrived again; no effect"`
 	Probes             uint64 `help:"times nothing was heard for too long and the newest datagram was sent again"`
 	Timeouts           uint64 `help:"times that a probe did not help, and more of what was under way was sent again"`
-	PartsSent          uint64 `help:"parts of datagrams too long for the path that were sent; datagrams, too"`
-	PartsReceived      uint64 `help:"parts of datagrams that came; counted as datagrams, too"`
+	PartsSent          uint64 `help:"pieces sent of datagrams that were too long for the path; each counts as a datagram, too"`
+	PartsReceived      uint64 `help:"pieces of such datagrams that came; each counts as a datagram, too"`
 	PathShrunk         uint64 `help:"times that full packets were found to vanish while small ones passed: an MTU changed"`
 	PathGrown          uint64 `help:"times that full packets were found to pass again"`
 	TxFree             uint64 `kind:"level" help:"writes that could be under way beside those that are"`

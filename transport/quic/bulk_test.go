@@ -237,8 +237,7 @@ func udpOption(t *testing.T, opt, value int) bool {
 	return ok
 }
 
-// TestBulkLeavesManyPacketsToACall: on the machine of limits.md one system call per packet costs ten times the
-// throughput.
+// TestBulkLeavesManyPacketsToACall: on a VM of two cores one system call per packet costs ten times the throughput.
 func TestBulkLeavesManyPacketsToACall(t *testing.T) {
 	ends := endpoints(t, nil, 0)
 	data := pattern(1)

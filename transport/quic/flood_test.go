@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ringlet/testkit/logged"
 )
 
 // junk is a QUIC Initial by its header, of connection ids that nobody has used, and random in what should be sealed.
@@ -59,9 +61,9 @@ func memory() uint64 {
 // bounded number of goroutines, bytes and lines, and a peer comes in meanwhile. Before there was a bound they made
 // 20,000 goroutines, 188 MB and 5,000 lines.
 func TestJunkInitialsTakeNothingAlong(t *testing.T) {
-	log := &logged{}
+	log := &logged.Buffer{}
 	cfg := configOf(issue(t, "b"))
-	cfg.Log, cfg.IdleTimeout = log.logger(), 2*time.Second
+	cfg.Log, cfg.IdleTimeout = log.Logger(), 2*time.Second
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, cfg)
 	idle, mem := runtime.NumGoroutine(), memory()
 	const packets = 5000
@@ -99,8 +101,8 @@ func TestJunkInitialsTakeNothingAlong(t *testing.T) {
 // TestOneHostTakesNotAllPlaces: those who proved their address are bounded by host and in all; who is turned away is
 // counted and told seldom.
 func TestOneHostTakesNotAllPlaces(t *testing.T) {
-	log := &logged{}
-	d := newDoor(log.logger())
+	log := &logged.Buffer{}
+	d := newDoor(log.Logger())
 	enter := func(host byte, port int) (func(), error) {
 		return d.enter(&net.UDPAddr{IP: net.IPv4(10, 0, 0, host), Port: port}, true)
 	}
@@ -134,9 +136,9 @@ func TestOneHostTakesNotAllPlaces(t *testing.T) {
 // TestSilenceHidesNoRefusal: a flood of handshakes that stand still does not keep the log from naming a node with a
 // wrong certificate.
 func TestSilenceHidesNoRefusal(t *testing.T) {
-	log := &logged{}
+	log := &logged.Buffer{}
 	cfg := configOf(issue(t, "b"))
-	cfg.Log = log.logger()
+	cfg.Log = log.Logger()
 	b, a := listen(t, cfg), listen(t, configOf(issue(t, "a")))
 	flooded(t, b, 500, 4)
 	began := time.Now()

@@ -9,6 +9,7 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 
 	"ringlet/node/certs"
+	"ringlet/testkit/logged"
 	"ringlet/transport"
 )
 
@@ -31,12 +32,12 @@ func TestLinksEndWithTheCertificate(t *testing.T) {
 	type pair struct {
 		a, b   *Network
 		ca, cb transport.Conn
-		log    *logged
+		log    *logged.Buffer
 	}
 	made := func(idA, idB *certs.Identity) (p pair) {
-		p.log = &logged{}
+		p.log = &logged.Buffer{}
 		cfgA, cfgB := configOf(idA), configOf(idB)
-		cfgA.Log, cfgB.Log = p.log.logger(), p.log.logger()
+		cfgA.Log, cfgB.Log = p.log.Logger(), p.log.Logger()
 		p.a, p.b = listen(t, cfgA), listen(t, cfgB)
 		p.ca, p.cb = linked(t, p.a, p.b, "b")
 		return p

@@ -239,18 +239,7 @@ func TestBetweenHosts(t *testing.T) {
 	pair := func(mtu int) func(*testing.T) []*netns.Namespace {
 		return func(t *testing.T) []*netns.Namespace {
 			h := hosts(t, 2)
-			join(t, netns.Interface{
-				In:   h[0],
-				Name: "eth0",
-				Addr: "10.0.0.1/24",
-				MTU:  mtu,
-			},
-				netns.Interface{
-					In:   h[1],
-					Name: "eth0",
-					Addr: "10.0.0.2/24",
-					MTU:  mtu,
-				})
+			join(t, netns.Port(h[0], "eth0", "10.0.0.1/24", mtu), netns.Port(h[1], "eth0", "10.0.0.2/24", mtu))
 			return h
 		}
 	}
@@ -373,30 +362,8 @@ func segmented(t *testing.T) []*netns.Namespace {
 // routed has a router between two networks of jumbo frames, whose way to the second is narrow.
 func routed(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 3)
-	join(t, netns.Interface{
-		In:   h[0],
-		Name: "eth0",
-		Addr: "10.0.0.1/24",
-		MTU:  9000,
-	},
-		netns.Interface{
-			In:   h[1],
-			Name: "eth0",
-			Addr: "10.0.0.254/24",
-			MTU:  9000,
-		})
-	join(t, netns.Interface{
-		In:   h[1],
-		Name: "eth1",
-		Addr: "10.0.1.254/24",
-		MTU:  1500,
-	},
-		netns.Interface{
-			In:   h[2],
-			Name: "eth0",
-			Addr: "10.0.1.2/24",
-			MTU:  9000,
-		})
+	join(t, netns.Port(h[0], "eth0", "10.0.0.1/24", 9000), netns.Port(h[1], "eth0", "10.0.0.254/24", 9000))
+	join(t, netns.Port(h[1], "eth1", "10.0.1.254/24", 1500), netns.Port(h[2], "eth0", "10.0.1.2/24", 9000))
 	if err := h[1].Forward(); err != nil {
 		t.Fatal(err)
 	}
@@ -409,20 +376,10 @@ func routed(t *testing.T) []*netns.Namespace {
 func bridged(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 3)
 	do(t, h[1], "link", "add", "name", "br0", "type", "bridge")
-	join(t, netns.Interface{
-		In:   h[0],
-		Name: "eth0",
-		Addr: "10.0.0.1/24",
-		MTU:  9000,
-	},
+	join(t, netns.Port(h[0], "eth0", "10.0.0.1/24", 9000),
 		netns.Interface{In: h[1], Name: "eth0", MTU: 9000})
 	join(t, netns.Interface{In: h[1], Name: "eth1", MTU: 1500},
-		netns.Interface{
-			In:   h[2],
-			Name: "eth0",
-			Addr: "10.0.0.2/24",
-			MTU:  9000,
-		})
+		netns.Port(h[2], "eth0", "10.0.0.2/24", 9000))
 	for _, port := range [...]string{"eth0", "eth1"} {
 		do(t, h[1], "link", "set", "dev", port, "master", "br0")
 	}
@@ -433,17 +390,6 @@ func bridged(t *testing.T) []*netns.Namespace {
 // oneNarrow has an interface of jumbo frames at one end only.
 func oneNarrow(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 2)
-	join(t, netns.Interface{
-		In:   h[0],
-		Name: "eth0",
-		Addr: "10.0.0.1/24",
-		MTU:  9000,
-	},
-		netns.Interface{
-			In:   h[1],
-			Name: "eth0",
-			Addr: "10.0.0.2/24",
-			MTU:  1500,
-		})
+	join(t, netns.Port(h[0], "eth0", "10.0.0.1/24", 9000), netns.Port(h[1], "eth0", "10.0.0.2/24", 1500))
 	return h
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -284,8 +283,9 @@ func TestBadAddressesAreNamed(t *testing.T) {
 	}
 }
 
-// TestDeadPeerIsNoticed: a process that dies says nothing; its silence ends the connection.
-func TestDeadPeerIsNoticed(t *testing.T) {
+// dying are the ends of a connection whose second end can die as a process does: it says nothing any more.
+func dying(t *testing.T) (ca, cb transport.Conn, die func()) {
+	t.Helper()
 	short := func(name string) Config {
 		cfg := configOf(issue(t, name))
 		cfg.IdleTimeout = 500 * time.Millisecond
@@ -296,7 +296,14 @@ func TestDeadPeerIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, cb := linked(t, a, b, "b")
+	t.Cleanup(func() { _ = b.Close() }) // complains that its socket is closed
+	ca, cb = linked(t, a, b, "b")
+	return ca, cb, func() { _ = b.sock.Close() } // all that b has left to say is lost
+}
+
+// TestDeadPeerIsNoticed: a process that dies says nothing; its silence ends the connection.
+func TestDeadPeerIsNoticed(t *testing.T) {
+	ca, cb, die := dying(t)
 	time.Sleep(time.Second) // two time-outs without a datagram: the living are not taken for dead
 	if err := ca.Send([]byte("alive")); err != nil {
 		t.Fatal(err)
@@ -304,30 +311,9 @@ func TestDeadPeerIsNoticed(t *testing.T) {
 	if _, err := cb.Recv(make([][]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	_ = b.sock.Close() // all that b has left to say is lost
+	die()
 	var idle *quicgo.IdleTimeoutError
 	if _, err := ca.Recv(make([][]byte, 1)); !errors.As(err, &idle) {
 		t.Errorf("the peer's death shows as %v", err)
 	}
-	_ = b.Close() // complains that its socket is closed
 }
-
-// logged gathers what a Network logs.
-type logged struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }

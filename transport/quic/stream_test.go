@@ -211,19 +211,9 @@ func TestStreamErrorsNameTheStream(t *testing.T) {
 
 // TestDeadPeerEndsStreams: its silence ends waiting Recv and Send alike.
 func TestDeadPeerEndsStreams(t *testing.T) {
-	short := func(name string) Config {
-		cfg := configOf(issue(t, name))
-		cfg.IdleTimeout = 500 * time.Millisecond
-		return cfg
-	}
-	a := listen(t, short("a"))
-	b, err := Listen(short("b"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ca, cb := linked(t, a, b, "b")
+	ca, cb, die := dying(t)
 	sa, _ := upgraded(t, ca, cb)
-	_ = b.sock.Close() // all that b has left to say is lost
+	die()
 	var idle *quicgo.IdleTimeoutError
 	for { // until the window of congestion is full
 		if err := sa.Send(datagram(streamDatagram)); err != nil {
@@ -236,7 +226,6 @@ func TestDeadPeerEndsStreams(t *testing.T) {
 	if _, err := sa.Recv(make([][]byte, 1)); !errors.As(err, &idle) {
 		t.Errorf("the peer's death shows as %v", err)
 	}
-	_ = b.Close() // complains that its socket is closed
 }
 
 // TestStreamsThatBeginWrong: what the peer's streams begin with is not believed.

@@ -10,6 +10,7 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 
 	"ringlet/node/certs"
+	"ringlet/testkit/logged"
 	"ringlet/transport"
 )
 
@@ -53,9 +54,9 @@ func TestWhoIsNotTrusted(t *testing.T) {
 		{"wrong name", func() Config { return configOf(good) }, "c", certs.WrongName, "bad certificate"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			log := &logged{}
+			log := &logged.Buffer{}
 			cfg := configOf(issue(t, "b"))
-			cfg.Log = log.logger()
+			cfg.Log = log.Logger()
 			b, a := listen(t, cfg), listen(t, tc.dialer())
 			_, _, err := a.Dial(within(t), tc.to, b.Addr().String(), []byte("hello of a"))
 			var handshake *transport.HandshakeError

@@ -12,7 +12,7 @@ type BuilderShare struct {
 	RateHz float64 `json:"rate_hz"` // events built per second of the run
 
 	Discarded   uint64 `json:"meps_discarded"`
-	Skips       uint64 `json:"skips"`       // places left empty since it had no free slot
+	Skips       uint64 `json:"skips"`       // places of cycles that stayed empty since it had no free slot
 	LeftBehind  uint64 `json:"left_behind"` // times that the others went on without it
 	Suspensions uint64 `json:"suspensions"` // on purpose, by --debug-suspend-bus
 	SuspendedUs uint64 `json:"suspended_us"`

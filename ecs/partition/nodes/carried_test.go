@@ -30,7 +30,9 @@ func TestCarried(t *testing.T) {
 }
 
 func TestOnlySealNoneIsOpen(t *testing.T) {
-	for carrier, want := range map[string]bool{"quic": true, "express": true, "local+express": true, "express-open": false} {
+	for carrier, want := range map[string]bool{
+		"quic": true, "express": true, "local+express": true, "express-open": false,
+	} {
 		if got := sealed(&config.Config{Transport: carrier}); got != want {
 			t.Errorf("%s: sealed %v", carrier, got)
 		}

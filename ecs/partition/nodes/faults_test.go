@@ -114,8 +114,8 @@ func TestStuck(t *testing.T) {
 			"an output that nobody reads"},
 		"tags": {&tagnet.Registers{Tags: &tagnetv1.Depth{Now: 2}}, "the ring",
 			"2 tags have not come round and 0 MEPs have had no outcome for 30s"},
-		"tags, and what waits for them": {&tagnet.Registers{InFlight: 3, Bus: holding, Tags: &tagnetv1.Depth{Now: 1}}, "the ring",
-			"1 tags have not come round and 3 MEPs"},
+		"tags, and what waits for them": {&tagnet.Registers{InFlight: 3, Bus: holding, Tags: &tagnetv1.Depth{Now: 1}},
+			"the ring", "1 tags have not come round and 3 MEPs"},
 	} {
 		if f := stuck(tc.reg); f.Component != tc.who || !strings.Contains(f.What, tc.what) {
 			t.Errorf("%s: %s: %s", name, f.Component, f.What)

@@ -79,7 +79,8 @@ func (r *Run) welcome(ctx context.Context, node string) error {
 			if err != nil {
 				return err
 			}
-			if slices.ContainsFunc(st.GetBus(), func(b *tagnet.BURegister) bool { return b.GetName() == node && !b.GetExcluded() }) {
+			included := func(b *tagnet.BURegister) bool { return b.GetName() == node && !b.GetExcluded() }
+			if slices.ContainsFunc(st.GetBus(), included) {
 				return nil
 			}
 			why = fmt.Errorf("the builder unit of %s has not come back: it frees its slots when its sink has taken what is "+

@@ -82,7 +82,9 @@ func identity(dir string) (*certs.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, role := range map[string]certs.Role{"vera": certs.RoleViewer, "alice": certs.RoleOperator, "bob": certs.RoleOperator, "ada": certs.RoleAdmin} {
+	for name, role := range map[string]certs.Role{
+		"vera": certs.RoleViewer, "alice": certs.RoleOperator, "bob": certs.RoleOperator, "ada": certs.RoleAdmin,
+	} {
 		id, err := ca.Issue(name, nil, role, 0)
 		if err == nil && dir != "" {
 			err = id.Save(dir)

@@ -912,7 +912,7 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\x04free\x18\x04 \x01(\x04R\x04free\x12,\n" +
 	"\x04used\x18\x05 \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x04used\x12\x12\n" +
 	"\x04lost\x18\a \x01(\bR\x04lost\x129\n" +
-	"\bcounters\x18\b \x01(\v2\x1d.ringlet.tagnet.v1.BUCountersR\bcountersJ\x04\b\x06\x10\a\"\xce\r\n" +
+	"\bcounters\x18\b \x01(\v2\x1d.ringlet.tagnet.v1.BUCountersR\bcountersJ\x04\b\x06\x10\a\"\xdf\r\n" +
 	"\bCounters\x12)\n" +
 	"\x06cycles\x18\x01 \x01(\x04B\x11\x8a\xb5\x18\rcycles issuedR\x06cycles\x12]\n" +
 	"\x0epartial_cycles\x18\x02 \x01(\x04B6\x8a\xb5\x182cycles with fewer tokens than active builder unitsR\rpartialCycles\x128\n" +
@@ -932,8 +932,8 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\x11events_incomplete\x18\f \x01(\x04B\x1d\x8a\xb5\x18\x19events in incomplete MEPsR\x10eventsIncomplete\x12G\n" +
 	"\x10events_discarded\x18\r \x01(\x04B\x1c\x8a\xb5\x18\x18events in discarded MEPsR\x0feventsDiscarded\x12D\n" +
 	"\x0fevents_rejected\x18\x0e \x01(\x04B\x1b\x8a\xb5\x18\x17events in rejected MEPsR\x0eeventsRejected\x12G\n" +
-	"\x10events_abandoned\x18\x0f \x01(\x04B\x1c\x8a\xb5\x18\x18events in abandoned MEPsR\x0feventsAbandoned\x12S\n" +
-	"\x05skips\x18\x10 \x01(\x04B=\x8a\xb5\x189places left empty, or turns lost, for want of a free slotR\x05skips\x12U\n" +
+	"\x10events_abandoned\x18\x0f \x01(\x04B\x1c\x8a\xb5\x18\x18events in abandoned MEPsR\x0feventsAbandoned\x12d\n" +
+	"\x05skips\x18\x10 \x01(\x04BN\x8a\xb5\x18Jplaces of cycles that stayed empty, or turns lost, for want of a free slotR\x05skips\x12U\n" +
 	"\vgroup_skips\x18\x11 \x01(\x04B4\x8a\xb5\x180turns lost since the group had its running eventR\n" +
 	"groupSkips\x12I\n" +
 	"\twaits_for\x18\x12 \x03(\x04B,\x8a\xb5\x18(times the scheduler began to wait for itR\bwaitsFor\x12R\n" +
@@ -953,7 +953,7 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\x04void\x18\b \x01(\x04B@\x8a\xb5\x18<returned tags whose builder unit had been excluded meanwhileR\x04void\x12K\n" +
 	"\x05loops\x18\t \x03(\x04B5\x8a\xb5\x181returned tags that had come round so often beforeR\x05loops\x12@\n" +
 	"\awaiting\x18\n" +
-	" \x01(\x04B&\x8a\xb5\x18\"tokens whose tags have not set outR\awaiting\"\xcc\x05\n" +
+	" \x01(\x04B&\x8a\xb5\x18\"tokens whose tags have not set outR\awaiting\"\xdd\x05\n" +
 	"\n" +
 	"BUCounters\x12-\n" +
 	"\x06tokens\x18\x01 \x01(\x04B\x15\x8a\xb5\x18\x11tokens sent to itR\x06tokens\x12$\n" +
@@ -963,8 +963,8 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"incomplete\x18\x03 \x01(\x04B \x8a\xb5\x18\x1cMEPs without all their partsR\n" +
 	"incomplete\x12M\n" +
 	"\tdiscarded\x18\x04 \x01(\x04B/\x8a\xb5\x18+MEPs that were thrown away for want of timeR\tdiscarded\x12E\n" +
-	"\brejected\x18\x05 \x01(\x04B)\x8a\xb5\x18%MEPs that were rejected by the filterR\brejected\x12G\n" +
-	"\x05skips\x18\x06 \x01(\x04B1\x8a\xb5\x18-places left empty because it had no free slotR\x05skips\x12M\n" +
+	"\brejected\x18\x05 \x01(\x04B)\x8a\xb5\x18%MEPs that were rejected by the filterR\brejected\x12X\n" +
+	"\x05skips\x18\x06 \x01(\x04BB\x8a\xb5\x18>places of cycles that stayed empty because it had no free slotR\x05skips\x12M\n" +
 	"\vleft_behind\x18\a \x01(\x04B,\x8a\xb5\x18(times that the others went on without itR\n" +
 	"leftBehind\x126\n" +
 	"\arefused\x18\b \x01(\x04B\x1c\x8a\xb5\x18\x18feedback entries refusedR\arefused\x12I\n" +

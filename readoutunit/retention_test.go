@@ -16,7 +16,7 @@ func TestRoomsAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const stride = 8
 		n := rapid.IntRange(1, 40).Draw(t, "rooms")
-		r, err := NewRooms(make([]byte, n*stride+rapid.IntRange(0, stride-1).Draw(t, "rest")), stride)
+		r, err := NewRetention(make([]byte, n*stride+rapid.IntRange(0, stride-1).Draw(t, "rest")), stride)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestRoomsAgainstModel(t *testing.T) {
 
 func TestRoomsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, err := NewRooms(make([]byte, 4), 1)
+		r, err := NewRetention(make([]byte, 4), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestRoomsWait(t *testing.T) {
 			t.Error(err)
 		}
 		var large *blockTooLargeError
-		if _, err := NewRooms(make([]byte, 3), 4); !errors.As(err, &large) {
+		if _, err := NewRetention(make([]byte, 3), 4); !errors.As(err, &large) {
 			t.Error(err)
 		}
 	})
@@ -122,7 +122,7 @@ func TestRoomsWait(t *testing.T) {
 
 // What is put aside outlives its room, and goes when it is not held up any more.
 func TestRoomsPutAside(t *testing.T) {
-	r, err := NewRooms(make([]byte, 4*8), 8)
+	r, err := NewRetention(make([]byte, 4*8), 8)
 	if err != nil {
 		t.Fatal(err)
 	}

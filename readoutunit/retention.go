@@ -12,22 +12,22 @@ import (
 	"ringlet/readoutunit/source"
 )
 
-// Rooms keep the parts that a readout unit has read until the scheduler says that their MEPs have an outcome: rooms of
-// one size in rotation, MEP k in room k mod N, so that neither a look-up nor a free list is needed. A room belongs to
-// the source between Reserve and Commit, and to the network from then on, until Free says that nothing below a MEP is
-// needed any more. What a builder unit holds up beyond that is put aside, or its room would stop all that come after
-// it.
+// A Retention keeps the parts that a readout unit has read until the scheduler says that their MEPs have an outcome:
+// buffers of one size in rotation, MEP k in buffer k mod N, so that neither a look-up nor a free list is needed. A
+// buffer belongs to the source between Reserve and Commit, and to the network from then on, until Free says that
+// nothing below a MEP is needed any more. What a builder unit holds up beyond that is put aside, or its buffer would
+// stop all that come after it.
 //
 // One goroutine reads: it calls Reserve and Commit. putAside and Find are called under a lock of the caller's. Any
 // goroutine may call Free.
-type Rooms struct {
+type Retention struct {
 	// immutable
 	mem    []byte
-	stride int    // bytes of a room
-	n      uint64 // rooms
+	stride int    // bytes of a buffer
+	n      uint64 // buffers
 	mask   uint64 // n - 1 where n is a power of two, else 0
 
-	sizes []uint32 // of the part in each room; written before the MEP is committed, read after
+	sizes []uint32 // of the part in each buffer; written before the MEP is committed, read after
 
 	aside []asidePart // in order of MEP; guarded by the caller's lock
 
@@ -35,8 +35,8 @@ type Rooms struct {
 	freed  *sync.Cond
 	read   uint64 // MEPs below are there
 	below  uint64 // MEPs below are gone
-	need   uint64 // rooms that the reader waits for; 0 if it does not
-	high   uint64 // most rooms ever taken
+	need   uint64 // buffers that the reader waits for; 0 if it does not
+	high   uint64 // most buffers ever taken
 	closed bool
 }
 
@@ -62,14 +62,14 @@ func (e *blockTooLargeError) Error() string {
 		"the streams or the fragment size", e.Need, e.Have)
 }
 
-// NewRooms makes as many rooms of stride bytes as mem holds. The caller may take mem back when unit and links are
+// NewRetention makes as many buffers of stride bytes as mem holds. The caller may take mem back when unit and links are
 // closed.
-func NewRooms(mem []byte, stride int) (*Rooms, error) {
+func NewRetention(mem []byte, stride int) (*Retention, error) {
 	if stride < 1 || len(mem) < stride {
 		return nil, &blockTooLargeError{Need: stride, Have: len(mem)}
 	}
 	n := len(mem) / stride
-	r := &Rooms{
+	r := &Retention{
 		mem:    mem,
 		stride: stride,
 		n:      uint64(n),
@@ -82,9 +82,9 @@ func NewRooms(mem []byte, stride int) (*Rooms, error) {
 	return r, nil
 }
 
-// Reserve waits until least rooms are free, at most all of them, and gives those that lie one behind the other, which
+// Reserve waits until least buffers are free, at most all of them, and gives those that lie one behind the other, which
 // may be fewer. They are for the MEPs from the first on. It fails with ctx's cause or errClosed.
-func (r *Rooms) Reserve(ctx context.Context, least int) (first uint64, s source.Strip, sizes []uint32, err error) {
+func (r *Retention) Reserve(ctx context.Context, least int) (first uint64, s source.Strip, sizes []uint32, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	need := min(r.n, uint64(max(1, least)))
@@ -102,10 +102,10 @@ func (r *Rooms) Reserve(ctx context.Context, least int) (first uint64, s source.
 			return 0, s, nil, errClosed
 		}
 		if free := r.n - (r.read - r.below); free >= need {
-			room := r.room(r.read)
-			end := min(r.n, room+free)
-			s = source.Strip{Mem: r.mem[int(room)*r.stride : int(end)*r.stride], Stride: r.stride}
-			return r.read, s, r.sizes[room:end], nil
+			i := r.index(r.read)
+			end := min(r.n, i+free)
+			s = source.Strip{Mem: r.mem[int(i)*r.stride : int(end)*r.stride], Stride: r.stride}
+			return r.read, s, r.sizes[i:end], nil
 		}
 		if guard == nil {
 			guard = context.AfterFunc(ctx, r.wake)
@@ -115,14 +115,14 @@ func (r *Rooms) Reserve(ctx context.Context, least int) (first uint64, s source.
 	}
 }
 
-func (r *Rooms) wake() {
+func (r *Retention) wake() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.freed.Broadcast()
 }
 
 // commit keeps the next blocks that were written to what was reserved.
-func (r *Rooms) commit(blocks int) {
+func (r *Retention) commit(blocks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.read += uint64(blocks)
@@ -131,14 +131,14 @@ func (r *Rooms) commit(blocks int) {
 }
 
 // span is which MEPs are held, but for those put aside.
-func (r *Rooms) span() Span {
+func (r *Retention) span() Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Span{r.below, r.read}
 }
 
-// room is where a MEP's part lies. A division would take longer than all else that is done to find it.
-func (r *Rooms) room(mep uint64) uint64 {
+// index is which buffer a MEP has. A division would take longer than all else that is done to find it.
+func (r *Retention) index(mep uint64) uint64 {
 	if r.mask > 0 {
 		return mep & r.mask
 	}
@@ -146,16 +146,16 @@ func (r *Rooms) room(mep uint64) uint64 {
 }
 
 // part is the part of a MEP that is held.
-func (r *Rooms) part(mep uint64) []byte {
-	room := r.room(mep)
-	at := int(room) * r.stride
-	end := at + int(r.sizes[room])
+func (r *Retention) part(mep uint64) []byte {
+	i := r.index(mep)
+	at := int(i) * r.stride
+	end := at + int(r.sizes[i])
 	return r.mem[at:end:end]
 }
 
 // putAside keeps copies of the parts of the MEPs that are held up, which are in order, and lets go of those that were
-// and are not any more. Their rooms may then be given up. It allocates, and copies each part once.
-func (r *Rooms) putAside(heldUp []uint64) {
+// and are not any more. Their buffers may then be given up. It allocates, and copies each part once.
+func (r *Retention) putAside(heldUp []uint64) {
 	r.aside = slices.DeleteFunc(r.aside, func(p asidePart) bool {
 		_, is := slices.BinarySearch(heldUp, p.mep)
 		return !is
@@ -168,22 +168,22 @@ func (r *Rooms) putAside(heldUp []uint64) {
 }
 
 // setApart is the part of a MEP that was put aside, or nil.
-func (r *Rooms) setApart(mep uint64) []byte {
+func (r *Retention) setApart(mep uint64) []byte {
 	if at, is := r.find(mep); is {
 		return r.aside[at].part
 	}
 	return nil
 }
 
-func (r *Rooms) find(mep uint64) (int, bool) {
+func (r *Retention) find(mep uint64) (int, bool) {
 	return slices.BinarySearchFunc(r.aside, mep, func(p asidePart, mep uint64) int { return cmp.Compare(p.mep, mep) })
 }
 
-// A Span is which MEPs have their rooms: from the first up to, but not with, the second.
+// A Span is which MEPs are in their buffers: from the first up to, but not with, the second.
 type Span struct{ From, To uint64 }
 
-// Find is the part of a MEP that is held, in its room if that is in s, or aside.
-func (r *Rooms) Find(s Span, mep uint64) ([]byte, error) {
+// Find is the part of a MEP that is held, in its buffer if that is in s, or aside.
+func (r *Retention) Find(s Span, mep uint64) ([]byte, error) {
 	if mep >= s.From && mep < s.To {
 		return r.part(mep), nil
 	}
@@ -194,11 +194,11 @@ func (r *Rooms) Find(s Span, mep uint64) ([]byte, error) {
 		errRetention, mep, s.From, s.To, len(r.aside))
 }
 
-// Len is the number of rooms.
-func (r *Rooms) Len() int { return int(r.n) }
+// Len is the number of buffers.
+func (r *Retention) Len() int { return int(r.n) }
 
 // free gives up every MEP below the given one, of those that were read. A watermark that goes back changes nothing.
-func (r *Rooms) free(below uint64) {
+func (r *Retention) free(below uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if below = min(below, r.read); below <= r.below {
@@ -211,16 +211,16 @@ func (r *Rooms) free(below uint64) {
 	}
 }
 
-// held is how many parts are kept in rooms, and the bytes of the most rooms that ever were taken. What was put aside is
-// not among them.
-func (r *Rooms) held() (parts, high int) {
+// held is how many parts are kept in buffers, and the bytes of the most buffers that ever were taken. What was put
+// aside is not among them.
+func (r *Retention) held() (parts, high int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return int(r.read - r.below), int(r.high) * r.stride
 }
 
 // Close wakes and fails whoever waits.
-func (r *Rooms) Close() {
+func (r *Retention) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
