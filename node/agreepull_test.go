@@ -17,7 +17,7 @@ func TestUnitsThatPullAgree(t *testing.T) {
 			for _, rus := range []int{2, 5} {
 				for _, bus := range []int{1, 3} {
 					t.Run(fmt.Sprintf("interest %v/window %d/%d to %d", interest, window, rus, bus), func(t *testing.T) {
-						s := newSystem(t, barrier.None, &builderunit.Pull{Window: window, Group: slots, Interest: interest}, false, 4,
+						s := newSystem(t, barred{kind: barrier.None}, &builderunit.Pull{Window: window, Group: slots, Interest: interest}, false, 4,
 							rus, bus)
 						s.run()
 						s.checkPulled()

@@ -7,7 +7,12 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/internal/kinds"
+	"ringlet/readoutunit"
 )
+
+// maxSlack is the most phases that a unit may be ahead: more than anybody could want, and few enough to keep an epoch
+// of the barrier for each.
+const maxSlack = 16
 
 // Silent is a seat of the shift without a node.
 const Silent = -1
@@ -39,6 +44,9 @@ func (c *Config) resolveTraffic(p *problems) {
 		p.add("phase-end", "the discipline %s has no phases: leave out phase-end", c.Discipline)
 	case end == phaseEndWindow && window <= 0:
 		p.add("phase-end", "%v is not the length of a phase: give e.g. 20ms", window)
+	}
+	if end, _ := c.Phases(); c.PhaseSlack > 0 && (!d.Phases || end != PhaseEndBarrier) {
+		p.add("phase-slack", "no barrier holds the phases: leave it out")
 	}
 	if d.MostRUs > 0 && c.RUs > d.MostRUs {
 		p.add("rus", "%d readout units cannot pass tags to one another, at most %d can: use another discipline",
@@ -103,6 +111,16 @@ func (c Config) Seating() []int {
 		ranks = append(ranks, rank)
 	}
 	return ranks
+}
+
+// Slack is how many phases a readout unit may be ahead of the slowest one. It is less than a round has: how many cycles
+// the next round is of is agreed in an epoch of the present one. It holds after Complete.
+func (c Config) Slack() int {
+	phases := readoutunit.Phases(c.RUs, c.BUs)
+	if ranks := c.Seating(); ranks != nil {
+		phases = len(ranks)
+	}
+	return min(c.PhaseSlack, phases-1)
 }
 
 // Phased says whether phases wait for one another by a barrier.
