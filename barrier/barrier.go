@@ -280,13 +280,13 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 			Detail:  fmt.Sprintf("it came from rank %d", from),
 		}
 	}
-	waited := b.entering && !b.over()
+	b.acts.Released = false
 	if err := b.turns.receive(m, b.now(), &b.acts); err != nil {
 		return err
 	}
-	over := b.over()
+	released := b.acts.Released && m.Epoch == b.until // by others nobody need be woken
 	b.flush()
-	if waited && over { // only the release that Enter waits for wakes it
+	if released {
 		// Only now: what this rank sends in the next phase must not be queued before the release of others.
 		b.rouse()
 	}
