@@ -34,6 +34,7 @@ func TestCompleteFillsIn(t *testing.T) {
 	want.Nodes, want.RUs, want.BUs = 4, 4, 4
 	want.Duration, want.FragmentModel, want.Streams, want.Format = 10*time.Second, "lhcb", 3, "discard"
 	want.Slots, want.Debug.LookAhead, want.Next, want.EmptyPlace = 5, 4, nextRoundRobin, "wait"
+	want.PhaseSlack = 0
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error(d)
 	}
