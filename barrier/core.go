@@ -72,14 +72,14 @@ type Core struct {
 	step      uint64 // from one of its epochs to the next; above 1 where cores take epochs in turn
 
 	// Owned by the caller, one step at a time.
-	epoch    uint64   // the epoch to be entered next, or entered and not left
-	inside   bool     // epoch has been entered
-	entered  part     // this rank, and those its messages in epoch speak for
-	offer    uint32   // of this rank, for the epochs it enters from now on
-	held     Held     // who held the epoch before
-	asking   bool     // a time-out struck in epoch: replies are collected
-	reports  []Report // what the replies said
-	counters *Counters
+	epoch    uint64    // the epoch to be entered next, or entered and not left
+	inside   bool      // epoch has been entered
+	entered  part      // this rank, and those its messages in epoch speak for
+	offer    uint32    // of this rank, for the epochs it enters from now on
+	held     Held      // who held the epoch before
+	asking   bool      // a time-out struck in epoch: replies are collected
+	reports  []Report  // what the replies said
+	counters *Counters // of all cores of a barrier
 }
 
 // NewCore returns the core of the given rank of n, standing before epoch 0. It
@@ -94,13 +94,17 @@ func NewCore(kind Kind, n, rank int) (*Core, error) {
 	if rank < 0 || rank >= n {
 		return nil, fmt.Errorf("rank %d is not in a barrier of %d ranks", rank, n)
 	}
-	c := &Core{
-		kind: kind,
-		n:    n,
-		rank: rank,
-		step: 1,
-		held: Held{Rank: Nobody},
+	return newCore(kind, n, rank), nil
+}
 
+// newCore is NewCore of what is known to be right.
+func newCore(kind Kind, n, rank int) *Core {
+	c := &Core{
+		kind:     kind,
+		n:        n,
+		rank:     rank,
+		step:     1,
+		held:     Held{Rank: Nobody},
 		counters: &Counters{},
 	}
 	if kind == Dissemination {
@@ -109,7 +113,7 @@ func NewCore(kind Kind, n, rank int) (*Core, error) {
 		c.algorithm = newBracket(kind, n, rank)
 	}
 	c.stand(0)
-	return c, nil
+	return c
 }
 
 // stand begins an epoch that nobody has entered.

@@ -17,10 +17,7 @@ type turns struct {
 func newTurns(core *Core, slack int) turns {
 	t := turns{cores: []*Core{core}}
 	for len(t.cores) <= slack {
-		next, err := NewCore(core.kind, core.n, core.rank)
-		if err != nil {
-			panic(err) // it made the first
-		}
+		next := newCore(core.kind, core.n, core.rank)
 		next.counters = core.counters
 		t.cores = append(t.cores, next)
 	}

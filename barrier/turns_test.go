@@ -114,6 +114,10 @@ func TestMissingIsNamedWithSlack(t *testing.T) {
 					t.Errorf("%s: rank %d: %v", kind, r, err)
 				}
 			}
+			var late *TimeoutError
+			if err := h.barriers[2].Finish(t.Context()); !errors.As(err, &late) || late.Epoch != 0 {
+				t.Errorf("%s: rank 2 finishes: %v", kind, err)
+			}
 			for range 3 {
 				for r, err := range h.enterAll(t.Context(), []int{1}) {
 					if err != nil {
