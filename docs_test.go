@@ -35,14 +35,15 @@ var ranges = map[string][2]string{
 	"run-number":   {"0", "4294967295"},
 	"segment-size": {"64KiB", ""}, "segment-time": {"1s", ""},
 	"debug.barrier-timeout": {"1ns", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""},
-	"slots": {"0", "65535"}, "slot-size": {"0", ""}, "debug.look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
+	"phase-slack": {"-1", "16"},
+	"slots":       {"0", "65535"}, "slot-size": {"0", ""}, "debug.look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
 	"debug.pull-window": {"0", ""}, "debug.drop": {"0", "0.5"},
 	"debug.large-ru": {"0", ""}, "debug.large-every": {"0", ""}, "debug.large-factor": {"1", "65535"},
 }
 
 // beyond is what must be refused next to the end of a range.
 var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577",
-	"0.5": "0.51", "4294967295": "4294967296",
+	"0.5": "0.51", "16": "17", "-1": "-2", "4294967295": "4294967296",
 	"64KiB": "65535", "1s": "999ms"}
 
 type setting struct {

@@ -99,13 +99,15 @@ func TestShellAllocatesNothing(t *testing.T) {
 // TestWaitingAllocatesNothing: the path that really blocks, with two goroutines.
 func TestWaitingAllocatesNothing(t *testing.T) {
 	for _, kind := range allKinds[1:] {
-		t.Run(kind.String(), func(t *testing.T) { waitingAllocatesNothing(t, kind) })
+		for _, slack := range []int{0, 2} {
+			t.Run(fmt.Sprint(kind, slack), func(t *testing.T) { waitingAllocatesNothing(t, kind, slack) })
+		}
 	}
 }
 
-func waitingAllocatesNothing(t *testing.T, kind Kind) {
+func waitingAllocatesNothing(t *testing.T, kind Kind, slack int) {
 	const runs = 100
-	h := newHub(t, kind, 2, Options{Timeout: time.Minute})
+	h := newHub(t, kind, 2, Options{Timeout: time.Minute, Slack: slack})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error)

@@ -25,6 +25,9 @@ type Options struct {
 	// Timeout is how long Enter waits before it asks who is missing. Zero: it
 	// waits until its context ends, and never asks.
 	Timeout time.Duration
+	// Slack is how many epochs a rank may have entered that others have not, beyond the one it waits in: Enter of epoch
+	// e then blocks until every rank has entered e−Slack. All ranks must have the same.
+	Slack int
 	// Grace is how long the inquiry then collects answers. Zero: defaultGrace.
 	Grace time.Duration
 }
@@ -64,14 +67,15 @@ type Barrier struct {
 	wire [MessageSize]byte
 
 	mu       sync.Mutex
-	core     *Core   // guarded by mu
+	turns    turns   // guarded by mu
 	acts     Actions // guarded by mu; Send is the queue of messages to be sent
 	sent     int     // guarded by mu; how many of acts.Send are sent
 	sending  bool    // guarded by mu
 	entering bool    // guarded by mu
 	closed   bool    // guarded by mu
-	unmet    bool    // guarded by mu; an Enter gave up in epoch unmetIn
-	unmetIn  uint64  // guarded by mu
+	until    uint64  // guarded by mu; the epoch that Enter waits for, if open
+	open     bool    // guarded by mu; there is one
+	unmet    bool    // guarded by mu; an Enter gave up, waiting for until
 	broken   error   // guarded by mu; the first *sendError
 	stats    Stats   // guarded by mu; without the core's part
 }
@@ -90,36 +94,52 @@ func New(core *Core, signaler Signaler, opts Options) *Barrier {
 		wake:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		timer:    time.NewTimer(time.Hour),
-		core:     core,
+		turns:    newTurns(core, opts.Slack),
 	}
 	b.timer.Stop()
-	b.acts.Send = make([]Message, 0, core.algorithm.most())
+	b.acts.Send = make([]Message, 0, core.algorithm.most()*(1+opts.Slack))
 	return b
 }
 
-// Enter enters the next epoch and blocks until every rank has entered it. It
-// returns the epoch and how long it was blocked. For kind None, and for N = 1,
-// it returns at once.
+// Enter enters the next epoch, e, and blocks until every rank has entered it; with slack, until every rank has entered
+// e−Slack. It returns the epoch and how long it was blocked. For kind None, for N = 1, and in the first Slack epochs it
+// returns at once.
 //
 // Errors: the context's (wrapped, with its cause), *TimeoutError, *sendError,
 // errBusy, ErrClosed. After the context's or a *TimeoutError the rank is still
 // inside the epoch, and Enter called again goes on waiting there.
 func (b *Barrier) Enter(ctx context.Context) (epoch uint64, wait time.Duration, err error) {
+	return b.meet(ctx, false)
+}
+
+// Finish blocks until every rank has entered all epochs that this one has entered: with slack Enter leaves the last ones
+// open. It is called instead of a further Enter, and its errors are the same.
+func (b *Barrier) Finish(ctx context.Context) error {
+	for range b.turns.cores {
+		if _, _, err := b.meet(ctx, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meet enters the next epoch, unless all is to be finished, and waits for the one that is due then.
+func (b *Barrier) meet(ctx context.Context, finish bool) (epoch uint64, wait time.Duration, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, fmt.Errorf("rank %d does not enter the barrier: %w", b.rank, context.Cause(ctx))
 	}
-	epoch, released, err := b.begin()
-	if released || err != nil {
-		if errors.Is(err, errBusy) || errors.Is(err, ErrClosed) {
-			return 0, 0, err
-		}
-		b.end(epoch, err)
+	epoch, over, err := b.begin(finish)
+	if errors.Is(err, errBusy) || errors.Is(err, ErrClosed) {
+		return 0, 0, err
+	}
+	if over || err != nil {
+		b.end(err)
 		return epoch, 0, err
 	}
 	start := time.Now()
-	err = b.await(ctx, epoch, start)
+	err = b.await(ctx, start)
 	wait = time.Since(start)
-	b.end(epoch, err)
+	b.end(err)
 	return epoch, wait, err
 }
 
@@ -127,8 +147,9 @@ func (b *Barrier) Enter(ctx context.Context) (epoch uint64, wait time.Duration, 
 // step to step.
 func (b *Barrier) now() int64 { return time.Since(b.base).Microseconds() }
 
-// begin enters the core, unless an earlier Enter has done so, and sends.
-func (b *Barrier) begin() (epoch uint64, released bool, err error) {
+// begin enters an epoch, unless an earlier Enter has done so or all is to be finished, and sends. It reports whether
+// there is nothing to wait for.
+func (b *Barrier) begin(finish bool) (epoch uint64, over bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -138,33 +159,39 @@ func (b *Barrier) begin() (epoch uint64, released bool, err error) {
 		return 0, false, errBusy
 	}
 	b.entering = true
-	epoch = b.core.Epoch()
-	if b.broken != nil {
+	epoch = b.turns.epoch
+	switch {
+	case b.broken != nil:
 		return epoch, false, b.broken
+	case b.unmet:
+		return epoch - 1, b.over(), nil
+	case finish:
+		b.until, b.open = b.turns.oldest()
+		return epoch, b.over(), nil
 	}
-	if b.unmet {
-		epoch = b.unmetIn
-		return epoch, b.core.Epoch() != epoch, nil
-	}
-	if err := b.core.enter(epoch, b.now(), &b.acts); err != nil {
+	b.until, b.open, err = b.turns.enter(b.now(), &b.acts)
+	if err != nil {
 		return epoch, false, err
 	}
 	b.flush()
-	return epoch, b.core.Epoch() != epoch, b.broken
+	return epoch, b.over(), b.broken
 }
+
+// over reports whether Enter has nothing to wait for any more. mu is held.
+func (b *Barrier) over() bool { return !b.open || b.turns.left(b.until) }
 
 // end remembers an epoch that Enter has not met the end of: a release that
 // comes before the next Enter must not make that one enter the epoch after.
-func (b *Barrier) end(epoch uint64, err error) {
+func (b *Barrier) end(err error) {
 	b.timer.Stop()
 	b.mu.Lock()
 	b.entering = false
-	b.unmet, b.unmetIn = err != nil, epoch
+	b.unmet = err != nil
 	b.mu.Unlock()
 }
 
 // await blocks until the epoch was left or cannot be waited for any longer.
-func (b *Barrier) await(ctx context.Context, epoch uint64, start time.Time) error {
+func (b *Barrier) await(ctx context.Context, start time.Time) error {
 	if b.timeout > 0 {
 		b.timer.Reset(b.timeout)
 	}
@@ -174,21 +201,21 @@ func (b *Barrier) await(ctx context.Context, epoch uint64, start time.Time) erro
 		select {
 		case <-b.wake:
 		case <-ctx.Done():
-			over = fmt.Errorf("rank %d gave up in barrier epoch %d: %w", b.rank, epoch, context.Cause(ctx))
+			over = fmt.Errorf("rank %d gave up in barrier epoch %d: %w", b.rank, b.until, context.Cause(ctx))
 		case <-b.done:
 			over = ErrClosed
 		case <-b.timer.C:
 			expired = true
 		}
 		// A release that came with the rest is worth more than the rest.
-		if left, err := b.look(epoch); left || err != nil {
+		if left, err := b.look(); left || err != nil {
 			return err
 		}
 		switch {
 		case over != nil:
 			return over
 		case expired && asked:
-			return b.conclude(epoch, start)
+			return b.conclude(start)
 		case expired:
 			asked = true
 			b.ask()
@@ -197,10 +224,10 @@ func (b *Barrier) await(ctx context.Context, epoch uint64, start time.Time) erro
 	}
 }
 
-func (b *Barrier) look(epoch uint64) (left bool, err error) {
+func (b *Barrier) look() (left bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.core.Epoch() != epoch, b.broken
+	return b.over(), b.broken
 }
 
 // ask begins the inquiry.
@@ -208,23 +235,24 @@ func (b *Barrier) ask() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stats.Timeouts++
-	b.core.ask(&b.acts)
+	b.turns.of(b.until).ask(&b.acts)
 	b.flush()
 }
 
 // conclude ends it, unless the release came since await looked.
-func (b *Barrier) conclude(epoch uint64, start time.Time) error {
+func (b *Barrier) conclude(start time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.core.Epoch() != epoch {
+	if b.over() {
 		return nil
 	}
+	core := b.turns.of(b.until)
 	return &TimeoutError{
 		Rank:       b.rank,
-		Epoch:      epoch,
+		Epoch:      b.until,
 		After:      time.Since(start),
-		Missing:    b.core.missing(),
-		WaitingFor: b.core.waitingFor(),
+		Missing:    core.missing(),
+		WaitingFor: core.waitingFor(),
 	}
 }
 
@@ -246,17 +274,17 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 		b.stats.Spoofed++
 		return &messageError{
 			Rank:    b.rank,
-			Epoch:   b.core.Epoch(),
+			Epoch:   b.turns.of(m.Epoch).Epoch(),
 			Message: m,
 			Reason:  errWrongRank,
 			Detail:  fmt.Sprintf("it came from rank %d", from),
 		}
 	}
 	b.acts.Released = false
-	if err := b.core.Receive(m, b.now(), &b.acts); err != nil {
+	if err := b.turns.receive(m, b.now(), &b.acts); err != nil {
 		return err
 	}
-	released := b.acts.Released
+	released := b.acts.Released && m.Epoch == b.until // by others nobody need be woken
 	b.flush()
 	if released {
 		// Only now: what this rank sends in the next phase must not be queued before the release of others.
@@ -313,7 +341,7 @@ func (b *Barrier) rouse() {
 func (b *Barrier) Offer(n uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.core.Offer(n)
+	b.turns.offer(n)
 }
 
 // Held tells who held the epoch that was left last. Until the next Enter it speaks
@@ -321,7 +349,7 @@ func (b *Barrier) Offer(n uint32) {
 func (b *Barrier) Held() Held {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.core.Held()
+	return b.turns.held()
 }
 
 // Stats returns a copy of all counters.
@@ -329,7 +357,7 @@ func (b *Barrier) Stats() Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.stats
-	s.Counters = b.core.Counters()
+	s.Counters = *b.turns.cores[0].counters
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,27 +85,47 @@ func upTo(n int) []int {
 func TestShellsKeepStep(t *testing.T) {
 	for _, kind := range allKinds {
 		for _, n := range []int{1, 2, 3, 5, 8} {
-			t.Run(fmt.Sprintf("%s %d", kind, n), func(t *testing.T) {
-				const epochs = 200
-				h := newHub(t, kind, n, Options{})
-				var wg sync.WaitGroup
-				for r := range n {
-					wg.Go(func() {
-						for e := range uint64(epochs) {
-							got, _, err := h.barriers[r].Enter(t.Context())
-							if got != e || err != nil {
-								t.Errorf("rank %d left %d, %v, want %d", r, got, err, e)
-								return
-							}
-						}
-					})
+			for slack := range 4 {
+				t.Run(fmt.Sprintf("%s %d %d", kind, n, slack), func(t *testing.T) { keepStep(t, kind, n, slack) })
+			}
+		}
+	}
+}
+
+// keepStep takes ranks through many epochs, in which nobody gets further ahead than the slack, and finishes them.
+func keepStep(t *testing.T, kind Kind, n, slack int) {
+	const epochs = 200
+	h := newHub(t, kind, n, Options{Slack: slack})
+	entered := make([]atomic.Int64, n)
+	var wg sync.WaitGroup
+	for r := range n {
+		wg.Go(func() {
+			for e := range uint64(epochs) {
+				entered[r].Add(1)
+				got, _, err := h.barriers[r].Enter(t.Context())
+				if got != e || err != nil {
+					t.Errorf("rank %d left %d, %v, want %d", r, got, err, e)
+					return
 				}
-				wg.Wait()
-				want := messages(kind, n) * epochs
-				if h.signals != want || h.refused != nil {
-					t.Errorf("%d signals, want %d; refused: %v", h.signals, want, h.refused)
+				for other := range entered {
+					if in := entered[other].Load(); kind != None && in+int64(slack) <= int64(e) {
+						t.Errorf("rank %d left epoch %d, rank %d has entered %d", r, e, other, in)
+					}
 				}
-			})
+			}
+			if err := h.barriers[r].Finish(t.Context()); err != nil {
+				t.Errorf("rank %d does not finish: %v", r, err)
+			}
+		})
+	}
+	wg.Wait()
+	want := messages(kind, n) * epochs
+	if h.signals != want || h.refused != nil {
+		t.Errorf("%d signals, want %d; refused: %v", h.signals, want, h.refused)
+	}
+	for r, b := range h.barriers {
+		if left := b.Stats().Epochs; left != epochs {
+			t.Errorf("rank %d has left %d epochs", r, left)
 		}
 	}
 }
@@ -188,7 +209,7 @@ func TestEnterGoesOnAfterATimeout(t *testing.T) {
 			}
 		}
 		for r, err := range h.enterAll(t.Context(), upTo(3)) {
-			if report := h.barriers[r].core.Report(); err != nil || report.Entered != 2 {
+			if report := h.barriers[r].turns.cores[0].Report(); err != nil || report.Entered != 2 {
 				t.Errorf("rank %d: %v, %+v", r, err, report)
 			}
 		}
@@ -337,7 +358,7 @@ func TestEndedContextDoesNotEnter(t *testing.T) {
 	if _, _, err := h.barriers[1].Enter(ctx); !errors.Is(err, cause) {
 		t.Error(err)
 	}
-	if r := h.barriers[1].core.Report(); r.Entered != 0 || h.signals != 0 {
+	if r := h.barriers[1].turns.cores[0].Report(); r.Entered != 0 || h.signals != 0 {
 		t.Errorf("%+v after %d signals", r, h.signals)
 	}
 }
@@ -381,7 +402,7 @@ func TestReleaseGoesFirst(t *testing.T) {
 	}
 	e := &early{}
 	e.b = New(core, e, Options{})
-	if _, _, err := e.b.begin(); err != nil {
+	if _, _, err := e.b.begin(false); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range []Message{{Kind: Arrive, From: 3, To: 2}, {Kind: Release, From: 0, To: 2}} {

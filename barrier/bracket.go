@@ -34,7 +34,7 @@ func newBracket(kind Kind, n, rank int) *bracket {
 
 func (b *bracket) most() int { return 1 + b.down }
 
-func (b *bracket) stand(uint64) {
+func (b *bracket) stand(*Core) {
 	b.awaited = b.down
 	clear(b.arrived)
 }

@@ -37,8 +37,8 @@ type algorithm interface {
 	adjacent(a, b int) bool
 	// most is how many messages an epoch takes of this rank.
 	most() int
-	// stand begins an epoch that nobody has entered.
-	stand(epoch uint64)
+	// stand begins an epoch of the core that nobody has entered.
+	stand(c *Core)
 	// enter goes on now that this rank has entered.
 	enter(c *Core, a *Actions)
 	// place finds for an arrival or a release which child or round it is of, or what is wrong with it.
@@ -67,17 +67,19 @@ type algorithm interface {
 type Core struct {
 	// Immutable after NewCore.
 	algorithm algorithm
+	kind      Kind
 	n, rank   int
+	step      uint64 // from one of its epochs to the next; above 1 where cores take epochs in turn
 
 	// Owned by the caller, one step at a time.
-	epoch    uint64   // the epoch to be entered next, or entered and not left
-	inside   bool     // epoch has been entered
-	entered  part     // this rank, and those its messages in epoch speak for
-	offer    uint32   // of this rank, for the epochs it enters from now on
-	held     Held     // who held the epoch before
-	asking   bool     // a time-out struck in epoch: replies are collected
-	reports  []Report // what the replies said
-	counters Counters
+	epoch    uint64    // the epoch to be entered next, or entered and not left
+	inside   bool      // epoch has been entered
+	entered  part      // this rank, and those its messages in epoch speak for
+	offer    uint32    // of this rank, for the epochs it enters from now on
+	held     Held      // who held the epoch before
+	asking   bool      // a time-out struck in epoch: replies are collected
+	reports  []Report  // what the replies said
+	counters *Counters // of all cores of a barrier
 }
 
 // NewCore returns the core of the given rank of n, standing before epoch 0. It
@@ -92,21 +94,33 @@ func NewCore(kind Kind, n, rank int) (*Core, error) {
 	if rank < 0 || rank >= n {
 		return nil, fmt.Errorf("rank %d is not in a barrier of %d ranks", rank, n)
 	}
-	c := &Core{n: n, rank: rank, held: Held{Rank: Nobody}}
+	return newCore(kind, n, rank), nil
+}
+
+// newCore is NewCore of what is known to be right.
+func newCore(kind Kind, n, rank int) *Core {
+	c := &Core{
+		kind:     kind,
+		n:        n,
+		rank:     rank,
+		step:     1,
+		held:     Held{Rank: Nobody},
+		counters: &Counters{},
+	}
 	if kind == Dissemination {
 		c.algorithm = newDissemination(n, rank)
 	} else {
 		c.algorithm = newBracket(kind, n, rank)
 	}
 	c.stand(0)
-	return c, nil
+	return c
 }
 
 // stand begins an epoch that nobody has entered.
 func (c *Core) stand(epoch uint64) {
 	c.epoch = epoch
 	c.inside = false
-	c.algorithm.stand(epoch)
+	c.algorithm.stand(c)
 	c.entered = nobodyYet()
 	c.asking = false
 	c.reports = c.reports[:0]
@@ -122,7 +136,7 @@ func (c *Core) Inside() bool { return c.inside }
 func (c *Core) Held() Held { return c.held }
 
 // Counters returns a copy of the counters.
-func (c *Core) Counters() Counters { return c.counters }
+func (c *Core) Counters() Counters { return *c.counters }
 
 // enter enters the epoch this rank stands at. a.Released tells that the epoch
 // ended at once: there is nobody to wait for, or all others are waiting.
@@ -157,7 +171,7 @@ func (c *Core) tell(kind messageKind, to int, lag Lag, a *Actions) {
 func (c *Core) leave(held Held, a *Actions) {
 	c.held = held
 	c.counters.Epochs++
-	c.stand(c.epoch + 1)
+	c.stand(c.epoch + c.step)
 	a.Released = true
 }
 

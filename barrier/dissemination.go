@@ -65,10 +65,13 @@ func (d *dissemination) adjacent(a, b int) bool {
 
 func (d *dissemination) most() int { return d.rounds }
 
-func (d *dissemination) stand(epoch uint64) {
+func (d *dissemination) stand(c *Core) {
 	d.round = 0
-	d.heard[(epoch+1)&1].rounds = 0
+	d.of(c, c.epoch+c.step).rounds = 0
 }
+
+// of is what came of the core's present epoch, or of its next one.
+func (d *dissemination) of(c *Core, epoch uint64) *heard { return &d.heard[epoch/c.step&1] }
 
 func (d *dissemination) enter(c *Core, a *Actions) {
 	if d.rounds == 0 {
@@ -96,10 +99,10 @@ func (d *dissemination) place(m Message) (round int, wrong string) {
 }
 
 func (d *dissemination) take(c *Core, m Message, round int, now int64, a *Actions) error {
-	if m.Epoch > c.epoch && (m.Epoch != c.epoch+1 || !c.inside) {
+	if m.Epoch > c.epoch && (m.Epoch != c.epoch+c.step || !c.inside) {
 		return c.refuse(m, errAhead, "its sender cannot have left the epoch before")
 	}
-	h := &d.heard[m.Epoch&1]
+	h := d.of(c, m.Epoch)
 	if h.rounds&(1<<round) != 0 {
 		c.counters.Duplicate++
 		return nil
@@ -118,7 +121,7 @@ func (d *dissemination) take(c *Core, m Message, round int, now int64, a *Action
 // Parts are merged in this order, not as they come: what is told in a round then
 // speaks for exactly the ranks that its receiver counts on.
 func (d *dissemination) progress(c *Core, a *Actions) {
-	h := &d.heard[c.epoch&1]
+	h := d.of(c, c.epoch)
 	for h.rounds&(1<<d.round) != 0 {
 		c.entered.merge(h.parts[d.round])
 		d.round++

@@ -20,6 +20,12 @@
 //
 // Central and tournament send exactly 2(N−1) messages per epoch, for any N ≥ 1.
 //
+// # Slack
+//
+// With [Options].Slack a rank may be so many phases ahead of the slowest: Enter of epoch e waits until all have entered
+// e−Slack, and Held then speaks of that epoch. It takes no message more: there is one core for each epoch that a rank
+// may be in, and they take the epochs in turn (turns.go). [Barrier.Finish] waits for those that are open at the end.
+//
 // # Who held the phase
 //
 // Each arrival and signal says, of the ranks it speaks for, which one entered
@@ -50,7 +56,8 @@
 //     counted by the barrier: consecutive, the same on every rank.
 //  4. After an error of Enter, either call Enter again, which goes on waiting
 //     in the same epoch, or give the run up. A *sendError stays.
-//  5. Close, which wakes a blocked Enter. A new run takes a new barrier over new links, so that
+//  5. With slack, Finish after the last Enter, so that nothing comes after Close.
+//  6. Close, which wakes a blocked Enter. A new run takes a new barrier over new links, so that
 //     no straggling message of the old run can reach it.
 //
 // The Signaler must not block (it queues or fails), since Deliver sends from

@@ -99,7 +99,7 @@ func (c *Core) query(m Message, a *Actions) error {
 	}
 	// Origin has entered m.Epoch, so everybody has entered the epoch before: this
 	// rank stands there at most one behind, what ends it here being on the way.
-	if m.Epoch > c.epoch && (m.Epoch != c.epoch+1 || !c.inside) {
+	if m.Epoch > c.epoch && (m.Epoch != c.epoch+c.step || !c.inside) {
 		return c.refuse(m, errAhead, "nobody can be inside that epoch yet")
 	}
 	c.counters.Queries++

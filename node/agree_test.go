@@ -36,8 +36,10 @@ func TestUnitsAgree(t *testing.T) {
 			for _, packing := range []int{1, 4} {
 				for _, rus := range []int{1, 2, 3, 5} {
 					for _, bus := range []int{1, 2, 3, 5} {
-						t.Run(fmt.Sprintf("%s/standing %v/packing %d/%d to %d", kind, standing, packing, rus, bus), func(t *testing.T) {
-							s := newSystem(t, kind, nil, standing, packing, rus, bus)
+						slack := (rus + bus + packing) % readoutunit.Phases(rus, bus)
+						name := fmt.Sprintf("%s/standing %v/packing %d/%d to %d/slack %d", kind, standing, packing, rus, bus, slack)
+						t.Run(name, func(t *testing.T) {
+							s := newSystem(t, barred{kind, slack}, nil, standing, packing, rus, bus)
 							s.run()
 							s.check()
 						})
@@ -69,7 +71,13 @@ type system struct {
 	held               []uint64 // what was held up when tokens were last given
 }
 
-func newSystem(t *testing.T, kind barrier.Kind, pull *builderunit.Pull, standing bool, packing, rus, bus int) *system {
+// barred is what holds the phases.
+type barred struct {
+	kind  barrier.Kind
+	slack int
+}
+
+func newSystem(t *testing.T, by barred, pull *builderunit.Pull, standing bool, packing, rus, bus int) *system {
 	s := &system{
 		t:       t,
 		pull:    pull,
@@ -101,7 +109,7 @@ func newSystem(t *testing.T, kind barrier.Kind, pull *builderunit.Pull, standing
 		s.addBuilder(j)
 	}
 	for i := range rus {
-		s.addReadout(i, kind)
+		s.addReadout(i, by)
 	}
 	return s
 }
@@ -196,16 +204,16 @@ func (s *system) addBuilder(bu int) {
 	s.builders = append(s.builders, b)
 }
 
-func (s *system) addReadout(ru int, kind barrier.Kind) {
+func (s *system) addReadout(ru int, by barred) {
 	src, err := source.NewGenerator(s.generator(ru))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	core, err := barrier.NewCore(kind, s.rus, ru)
+	core, err := barrier.NewCore(by.kind, s.rus, ru)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.barriers = append(s.barriers, barrier.New(core, neighbours{s, ru}, barrier.Options{}))
+	s.barriers = append(s.barriers, barrier.New(core, neighbours{s, ru}, barrier.Options{Slack: by.slack}))
 	ranks := make([]int, s.bus)
 	for j := range ranks {
 		ranks[j] = s.rus + j
@@ -220,7 +228,7 @@ func (s *system) addReadout(ru int, kind barrier.Kind) {
 		Network:   network{s, ru},
 		Scheduler: scheduler{s, ru},
 		Barrier:   s.barriers[ru],
-		Free:      kind == barrier.None,
+		Free:      by.kind == barrier.None,
 		Fail:      func(err error) { s.failed <- err },
 	}
 	room := placing.PartSize(streams, src.MaxBlock())

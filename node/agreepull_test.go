@@ -17,7 +17,8 @@ func TestUnitsThatPullAgree(t *testing.T) {
 			for _, rus := range []int{2, 5} {
 				for _, bus := range []int{1, 3} {
 					t.Run(fmt.Sprintf("interest %v/credit %d/%d to %d", interest, credit, rus, bus), func(t *testing.T) {
-						s := newSystem(t, barrier.None, &builderunit.Pull{Credit: credit, Group: slots, Interest: interest}, false, 4,
+						s := newSystem(t, barred{kind: barrier.None},
+							&builderunit.Pull{Credit: credit, Group: slots, Interest: interest}, false, 4,
 							rus, bus)
 						s.run()
 						s.checkPulled()

@@ -107,7 +107,10 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	if err != nil {
 		return errors.Join(err, src.Close())
 	}
-	bar := barrier.New(core, &barrierSignaler{s: s}, barrier.Options{Timeout: s.cfg.Debug.BarrierTimeout})
+	bar := barrier.New(core, &barrierSignaler{s: s}, barrier.Options{
+		Timeout: s.cfg.Debug.BarrierTimeout,
+		Slack:   s.cfg.Slack(),
+	})
 	s.barrier.Store(bar)
 	scope, creds := attach(s.node.cfg.Name)
 	client, err := tagnet.DialRU(ctx, address, scope, s.gone, creds)

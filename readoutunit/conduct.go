@@ -20,7 +20,7 @@ func (u *Unit) conduct() error {
 		case err != nil:
 			return err
 		case turn == ForToken:
-			return nil
+			return u.part()
 		}
 		if err := u.enter(&phase); err != nil {
 			return err
@@ -216,6 +216,20 @@ func (u *Unit) hold(cycles int) (int, error) {
 	return cycles, u.waits.record(waited, held)
 }
 
+// part leaves the phases that others are still in, now that there will be no other one.
+func (u *Unit) part() error {
+	if !u.cfg.Free && u.cfg.PhaseTime == 0 {
+		if err := u.cfg.Barrier.Finish(u.ctx); err != nil {
+			return err
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.parted = true
+	u.changed.Broadcast()
+	return nil
+}
+
 // Drain waits until every token that came has been served and its write has its outcome, or until ctx ends.
 func (u *Unit) Drain(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
@@ -226,7 +240,7 @@ func (u *Unit) Drain(ctx context.Context) error {
 	defer stop()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for !u.ended || u.atWork() {
+	for !u.parted || u.atWork() {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%d writes of the readout unit have no outcome: %w", u.order.Open()+u.order.LeftWrites(),
 				context.Cause(ctx))

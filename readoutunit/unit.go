@@ -117,6 +117,7 @@ type Unit struct {
 	bursts   *Bursts
 	ring     Ring // the order, where it is one; else nil
 	ended    bool // no more cycles will come
+	parted   bool // and the conductor has left the last phase
 	failed   bool
 	closed   bool
 	waits    Waits

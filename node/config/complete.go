@@ -52,6 +52,7 @@ func (c *Config) checkValues(p *problems) {
 		p.add("rate", "%v is not a rate: give events per second, or 0 for no limit", c.Rate)
 	}
 	atLeast("streams", c.Streams, 0)
+	within("phase-slack", c.PhaseSlack, fittedSlack, maxSlack)
 	if c.Debug.BarrierTimeout <= 0 {
 		p.add("debug.barrier-timeout", "%v is not a time to wait", c.Debug.BarrierTimeout)
 	}

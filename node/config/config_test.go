@@ -33,6 +33,7 @@ func TestCompleteFillsIn(t *testing.T) {
 	want.Nodes, want.RUs, want.BUs = 4, 4, 4
 	want.Duration, want.FragmentModel, want.Streams, want.Format = 10*time.Second, "lhcb", 3, "discard"
 	want.Slots, want.Debug.LookAhead, want.Next, want.EmptyPlace = 5, 4, nextRoundRobin, "wait"
+	want.PhaseSlack = 0
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error(d)
 	}
@@ -257,6 +258,7 @@ func TestRefusals(t *testing.T) {
 			"rus: 513 readout units cannot pass tags"},
 		{"phases of free", func(c *Config) { c.Discipline, c.PhaseEnd = "free", "count" },
 			"phase-end: the discipline free has no phases"},
+		{"slack, no barrier", func(c *Config) { c.PhaseEnd, c.PhaseSlack = "20ms", 1 }, "phase-slack: no barrier holds"},
 		{"no window", func(c *Config) { c.PhaseEnd = "0s" }, "phase-end: 0s is not the length of a phase"},
 		{"seats of free", func(c *Config) { c.Discipline, c.Seats = "free", "0,1,2,3" }, "seats: the discipline free"},
 		{"seat of nobody", func(c *Config) { c.Seats = "0,1,2,4" }, "seats: there is no rank 4 among 4 nodes"},

@@ -119,6 +119,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 		c.Transport = "local+express-open"
 		c.Debug.LargeEvery = 0 // of generated data
 		c.PhaseEnd, c.Seats, c.RoI = "17ms", "", ""
+		c.PhaseSlack = 0 // where no barrier ends the phases
 		c.Groups, c.BusyGroup, c.Partitions = "0-7;8-14,16,15", "skip", "8-16;0-7"
 		c.Next = strings.Repeat("2, ", 16) + "1"
 		c.Debug.SuspendBUs, c.Debug.SuspendFor = "3,1", 5

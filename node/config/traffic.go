@@ -7,6 +7,16 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/internal/kinds"
+	"ringlet/readoutunit"
+	"ringlet/transport"
+)
+
+const (
+	// maxSlack is the most phases that a unit may be ahead: more than anybody could want, and few enough to keep an
+	// epoch of the barrier for each.
+	maxSlack = 16
+	// fittedSlack is what the carrier makes best: on a network, where units ahead of others meet them at a port, none.
+	fittedSlack = -1
 )
 
 // Silent is a seat of the shift without a node.
@@ -104,6 +114,34 @@ func (c Config) Seating() []int {
 	}
 	return ranks
 }
+
+// resolveSlack settles PhaseSlack.
+func (c *Config) resolveSlack(p *problems) {
+	end, _ := c.Phases()
+	held := c.Traffic().Phases && end == PhaseEndBarrier
+	switch {
+	case c.PhaseSlack > 0 && !held:
+		p.add("phase-slack", "no barrier holds the phases: leave it out")
+	case c.PhaseSlack == fittedSlack:
+		c.PhaseSlack = 0
+		if held && c.Carriers().Carrier == transport.CarrierLocal {
+			c.PhaseSlack = min(c.mostAhead(), maxSlack)
+		}
+	}
+}
+
+// mostAhead is the most slack that counts, one less than a round has phases: how many cycles the next round is of is
+// agreed in an epoch of the present one.
+func (c Config) mostAhead() int {
+	phases := readoutunit.Phases(c.RUs, c.BUs)
+	if ranks := c.Seating(); ranks != nil {
+		phases = len(ranks)
+	}
+	return max(0, phases-1)
+}
+
+// Slack is how many phases a readout unit may be ahead of the slowest one. It holds after Complete.
+func (c Config) Slack() int { return min(c.PhaseSlack, c.mostAhead()) }
 
 // Phased says whether phases wait for one another by a barrier.
 func (c Config) Phased() bool { return c.Barrier() != barrier.None && c.RUs > 1 }
