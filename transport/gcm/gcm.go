@@ -3,6 +3,7 @@ package gcm
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 )
@@ -17,6 +18,24 @@ const (
 
 // maxLength is how much one nonce may seal: 2^32 - 2 blocks (SP 800-38D, section 5.2.1.1).
 const maxLength = (1<<32 - 2) * blockSize
+
+// FirstSize is how much of a message may lie elsewhere than the rest, bytes.
+const FirstSize = 64
+
+// AEAD is the cipher with a key. Beside what crypto/cipher knows it takes messages that lie in two places: FirstSize
+// bytes, and the rest, which is sealed from where it lies and opened to where it belongs.
+type AEAD interface {
+	cipher.AEAD
+	// SealApart is Seal of first and rest, to dst, which has room for both and Overhead more, and overlaps neither.
+	SealApart(dst, nonce []byte, first *[FirstSize]byte, rest, aad []byte)
+	// Peek opens the first FirstSize bytes of a sealed message, and authenticates nothing. One goroutine at a time calls
+	// it.
+	Peek(first *[FirstSize]byte, nonce, sealed []byte)
+	// OpenApart is Open of all that is behind the first bytes, to rest, which has the length of that and does not overlap
+	// sealed. It authenticates the first bytes, too. Where the message is not authentic, rest is cleared. What sealed holds
+	// afterwards is undefined.
+	OpenApart(rest, nonce, sealed, aad []byte) error
+}
 
 var errOpen = errors.New("gcm: the message is not authentic")
 
@@ -55,11 +74,11 @@ func best() form {
 }
 
 // New is an AEAD with the key in the best form.
-func New(key []byte) (cipher.AEAD, error) { return newForm(key, best()) }
+func New(key []byte) (AEAD, error) { return newForm(key, best()) }
 
 // newForm is an AEAD in one form, for comparisons. Errors: a key that has not KeySize bytes, a form that this processor
 // lacks.
-func newForm(key []byte, f form) (cipher.AEAD, error) {
+func newForm(key []byte, f form) (AEAD, error) {
 	if len(key) != KeySize {
 		return nil, fmt.Errorf("gcm: a key of %d bytes; it must have %d", len(key), KeySize)
 	}
@@ -71,7 +90,48 @@ func newForm(key []byte, f form) (cipher.AEAD, error) {
 		return nil, err
 	}
 	if f == libraryForm {
-		return cipher.NewGCM(block)
+		of, err := cipher.NewGCM(block)
+		return &library{AEAD: of, block: block}, err
 	}
 	return assembled(key, block, f), nil
+}
+
+// library is the form of crypto/cipher. What lies apart it seals and opens in one place, and copies.
+type library struct {
+	cipher.AEAD
+	block cipher.Block
+	key   [FirstSize]byte // the key stream of Peek
+}
+
+func (l *library) SealApart(dst, nonce []byte, first *[FirstSize]byte, rest, aad []byte) {
+	n := copy(dst, first[:])
+	n += copy(dst[n:], rest)
+	l.Seal(dst[:0], nonce, dst[:n], aad)
+}
+
+func (l *library) Peek(to *[FirstSize]byte, nonce, sealed []byte) {
+	j0 := first(nonce)
+	for i := 0; i < FirstSize; i += blockSize {
+		j0[blockSize-1]++
+		copy(l.key[i:], j0[:])
+		l.block.Encrypt(l.key[i:], l.key[i:])
+	}
+	subtle.XORBytes(to[:], l.key[:], sealed[:FirstSize])
+}
+
+func (l *library) OpenApart(rest, nonce, sealed, aad []byte) error {
+	whole, err := l.Open(sealed[:0], nonce, sealed, aad)
+	if err != nil {
+		clear(rest)
+		return errOpen
+	}
+	copy(rest, whole[FirstSize:])
+	return nil
+}
+
+// first is the first counter block (SP 800-38D, section 7.1, step 2).
+func first(nonce []byte) (j0 [blockSize]byte) {
+	copy(j0[:], nonce)
+	j0[blockSize-1] = 1
+	return j0
 }

@@ -25,7 +25,7 @@ type aead struct {
 	wide bool
 }
 
-func assembled(key []byte, block cipher.Block, f form) cipher.AEAD {
+func assembled(key []byte, block cipher.Block, f form) AEAD {
 	a := &aead{wide: f == wideForm}
 	a.expand(key, block)
 	return a
@@ -46,15 +46,7 @@ func (a *aead) Seal(dst, nonce, plaintext, aad []byte) []byte {
 	if overlapsAtAll(out, aad) {
 		panic("gcm: the output overlaps the additional data")
 	}
-	j0 := first(nonce)
-	var tag [blockSize]byte
-	if a.wide {
-		seal512(&a.rounds[0][0][0], &j0[0], unsafe.SliceData(out), unsafe.SliceData(plaintext), len(plaintext),
-			unsafe.SliceData(aad), len(aad), &tag[0])
-	} else {
-		a.sealNarrow(&j0, out[:len(plaintext)], plaintext, aad, &tag)
-	}
-	copy(out[len(plaintext):], tag[:])
+	a.seal(out, nonce, nil, plaintext, aad)
 	return whole
 }
 
@@ -72,20 +64,82 @@ func (a *aead) Open(dst, nonce, sealed, aad []byte) ([]byte, error) {
 	if overlapsAtAll(out, aad) {
 		panic("gcm: the output overlaps the additional data")
 	}
-	j0 := first(nonce)
-	var tag, want [blockSize]byte
-	copy(want[:], sealed[n:])
-	if a.wide {
-		open512(&a.rounds[0][0][0], &j0[0], unsafe.SliceData(out), unsafe.SliceData(sealed), n, unsafe.SliceData(aad),
-			len(aad), &tag[0])
-	} else {
-		a.openNarrow(&j0, out, sealed[:n], aad, &tag)
-	}
-	if subtle.ConstantTimeCompare(tag[:], want[:]) != 1 {
+	if !a.open(out, nonce, sealed, false, aad) {
 		clear(out)
 		return nil, errOpen
 	}
 	return whole, nil
+}
+
+// SealApart is that of AEAD.
+func (a *aead) SealApart(dst, nonce []byte, first *[FirstSize]byte, rest, aad []byte) {
+	check(nonce, FirstSize+len(rest))
+	dst = dst[:FirstSize+len(rest)+Overhead]
+	if overlapsAtAll(dst, rest) || overlapsAtAll(dst, aad) {
+		panic("gcm: the output overlaps the plaintext or the additional data")
+	}
+	a.seal(dst, nonce, first, rest, aad)
+}
+
+// OpenApart is that of AEAD.
+func (a *aead) OpenApart(rest, nonce, sealed, aad []byte) error {
+	check(nonce, len(sealed))
+	if len(sealed) != FirstSize+len(rest)+Overhead {
+		return errOpen
+	}
+	if overlapsAtAll(rest, sealed) || overlapsAtAll(rest, aad) {
+		panic("gcm: the output overlaps the message or the additional data")
+	}
+	if !a.open(rest, nonce, sealed, true, aad) {
+		clear(rest)
+		return errOpen
+	}
+	return nil
+}
+
+// Peek is that of AEAD.
+func (a *aead) Peek(to *[FirstSize]byte, nonce, sealed []byte) {
+	check(nonce, FirstSize)
+	sealed = sealed[:FirstSize]
+	j0 := first(nonce)
+	if a.wide {
+		peek512(&a.rounds[0][0][0], &j0[0], &to[0], unsafe.SliceData(sealed))
+	} else {
+		a.peekNarrow(&j0, to, sealed)
+	}
+}
+
+// seal seals the first bytes, where there are such, and what is behind them.
+func (a *aead) seal(out, nonce []byte, apart *[FirstSize]byte, rest, aad []byte) {
+	j0 := first(nonce)
+	var tag [blockSize]byte
+	n := len(out) - Overhead
+	if a.wide {
+		seal512(&a.rounds[0][0][0], &j0[0], (*byte)(unsafe.Pointer(apart)), unsafe.SliceData(out), unsafe.SliceData(rest),
+			len(rest), unsafe.SliceData(aad), len(aad), &tag[0])
+	} else {
+		a.sealNarrow(&j0, out[:n], apart, rest, aad, &tag)
+	}
+	copy(out[n:], tag[:])
+}
+
+// open opens what is sealed, or what is behind its first bytes, and says whether it is authentic.
+func (a *aead) open(out, nonce, sealed []byte, apart bool, aad []byte) bool {
+	j0 := first(nonce)
+	var tag, want [blockSize]byte
+	n := len(sealed) - Overhead
+	copy(want[:], sealed[n:])
+	if a.wide {
+		var behind *byte
+		if apart {
+			behind = unsafe.SliceData(sealed)
+		}
+		open512(&a.rounds[0][0][0], &j0[0], behind, unsafe.SliceData(out), unsafe.SliceData(sealed), len(out),
+			unsafe.SliceData(aad), len(aad), &tag[0])
+	} else {
+		a.openNarrow(&j0, out, sealed[:n], apart, aad, &tag)
+	}
+	return subtle.ConstantTimeCompare(tag[:], want[:]) == 1
 }
 
 func check(nonce []byte, n int) {
@@ -95,11 +149,4 @@ func check(nonce []byte, n int) {
 	if n > maxLength {
 		panic("gcm: the message is too long for one nonce")
 	}
-}
-
-// first is the first counter block (SP 800-38D, section 7.1, step 2).
-func first(nonce []byte) (j0 [blockSize]byte) {
-	copy(j0[:], nonce)
-	j0[blockSize-1] = 1
-	return j0
 }

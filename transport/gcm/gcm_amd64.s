@@ -54,9 +54,9 @@ DATA poly<>+48(SB)/8, $0xc200000000000000
 DATA poly<>+56(SB)/8, $0xc200000000000000
 GLOBL poly<>(SB), RODATA|NOPTR, $64
 
-// func seal512(k *byte, j0 *byte, dst *byte, src *byte, n int, aad *byte, aadLen int, tag *byte)
+// func seal512(k *byte, j0 *byte, first *byte, dst *byte, src *byte, n int, aad *byte, aadLen int, tag *byte)
 // Requires: AES, AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, VAES, VPCLMULQDQ
-TEXT ·seal512(SB), NOSPLIT, $0-64
+TEXT ·seal512(SB), NOSPLIT, $0-72
 	MOVQ            k+0(FP), AX
 	MOVQ            j0+8(FP), CX
 	VBROADCASTI32X4 (AX), Z0
@@ -77,8 +77,8 @@ TEXT ·seal512(SB), NOSPLIT, $0-64
 	VPSHUFB         Z11, Z14, Z14
 	VPADDD          first<>+0(SB), Z14, Z14
 	VPXORQ          Z15, Z15, Z15
-	MOVQ            aad+40(FP), CX
-	MOVQ            aadLen+48(FP), DX
+	MOVQ            aad+48(FP), CX
+	MOVQ            aadLen+56(FP), DX
 
 seal512AAD:
 	TESTQ         DX, DX
@@ -122,10 +122,47 @@ seal512AAD:
 	JMP           seal512AAD
 
 seal512AADDone:
-	MOVQ dst+16(FP), CX
-	MOVQ src+24(FP), DX
-	MOVQ n+32(FP), BX
+	MOVQ          dst+24(FP), CX
+	MOVQ          src+32(FP), DX
+	MOVQ          n+40(FP), BX
+	MOVQ          first+16(FP), SI
+	TESTQ         SI, SI
+	JZ            seal512Rest
+	VPSHUFB       Z11, Z14, Z16
+	VPADDD        Z12, Z14, Z14
+	VPXORQ        Z0, Z16, Z16
+	VAESENC       Z1, Z16, Z16
+	VAESENC       Z2, Z16, Z16
+	VAESENC       Z3, Z16, Z16
+	VAESENC       Z4, Z16, Z16
+	VAESENC       Z5, Z16, Z16
+	VAESENC       Z6, Z16, Z16
+	VAESENC       Z7, Z16, Z16
+	VAESENC       Z8, Z16, Z16
+	VAESENC       Z9, Z16, Z16
+	VAESENCLAST   Z10, Z16, Z16
+	VPXORQ        (SI), Z16, Z16
+	VMOVDQU64     Z16, (CX)
+	VPSHUFB       Z11, Z16, Z19
+	ADDQ          $0x00000040, CX
+	VPXORQ        Z15, Z19, Z19
+	VPCLMULQDQ    $0x00, 800(AX), Z19, Z16
+	VPCLMULQDQ    $0x11, 800(AX), Z19, Z18
+	VPCLMULQDQ    $0x01, 800(AX), Z19, Z17
+	VPCLMULQDQ    $0x10, 800(AX), Z19, Z19
+	VPXORQ        Z19, Z17, Z17
+	VPCLMULQDQ    $0x00, Z13, Z16, Z19
+	VPSHUFD       $0x4e, Z16, Z16
+	VPTERNLOGQ    $0x96, Z16, Z19, Z17
+	VPCLMULQDQ    $0x00, Z13, Z17, Z19
+	VPSHUFD       $0x4e, Z17, Z16
+	VPTERNLOGQ    $0x96, Z16, Z19, Z18
+	VEXTRACTI64X4 $0x01, Z18, Y19
+	VPXORQ        Y19, Y18, Y16
+	VEXTRACTI32X4 $0x01, Y16, X19
+	VPXORQ        X19, X16, X15
 
+seal512Rest:
 seal512Loop:
 	CMPQ          BX, $0x00000200
 	JLT           seal512Tail
@@ -491,8 +528,12 @@ seal512Tail:
 	JMP           seal512Tail
 
 seal512Done:
-	MOVQ          n+32(FP), CX
-	MOVQ          aadLen+48(FP), DX
+	MOVQ          n+40(FP), CX
+	MOVQ          aadLen+56(FP), DX
+	LEAQ          64(CX), BX
+	MOVQ          first+16(FP), SI
+	TESTQ         SI, SI
+	CMOVQNE       BX, CX
 	SHLQ          $0x03, CX
 	SHLQ          $0x03, DX
 	VMOVQ         CX, X20
@@ -530,14 +571,14 @@ seal512Done:
 	VAESENCLAST   X10, X12, X12
 	VPSHUFB       X11, X15, X15
 	VPXORQ        X12, X15, X15
-	MOVQ          tag+56(FP), AX
+	MOVQ          tag+64(FP), AX
 	VMOVDQU64     X15, (AX)
 	VZEROUPPER
 	RET
 
-// func open512(k *byte, j0 *byte, dst *byte, src *byte, n int, aad *byte, aadLen int, tag *byte)
+// func open512(k *byte, j0 *byte, first *byte, dst *byte, src *byte, n int, aad *byte, aadLen int, tag *byte)
 // Requires: AES, AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, VAES, VPCLMULQDQ
-TEXT ·open512(SB), NOSPLIT, $0-64
+TEXT ·open512(SB), NOSPLIT, $0-72
 	MOVQ            k+0(FP), AX
 	MOVQ            j0+8(FP), CX
 	VBROADCASTI32X4 (AX), Z0
@@ -558,8 +599,8 @@ TEXT ·open512(SB), NOSPLIT, $0-64
 	VPSHUFB         Z11, Z14, Z14
 	VPADDD          first<>+0(SB), Z14, Z14
 	VPXORQ          Z15, Z15, Z15
-	MOVQ            aad+40(FP), CX
-	MOVQ            aadLen+48(FP), DX
+	MOVQ            aad+48(FP), CX
+	MOVQ            aadLen+56(FP), DX
 
 open512AAD:
 	TESTQ         DX, DX
@@ -603,10 +644,34 @@ open512AAD:
 	JMP           open512AAD
 
 open512AADDone:
-	MOVQ dst+16(FP), CX
-	MOVQ src+24(FP), DX
-	MOVQ n+32(FP), BX
+	MOVQ          dst+24(FP), CX
+	MOVQ          src+32(FP), DX
+	MOVQ          n+40(FP), BX
+	MOVQ          first+16(FP), SI
+	TESTQ         SI, SI
+	JZ            open512Rest
+	VPADDD        Z12, Z14, Z14
+	VMOVDQU64     (DX), Z19
+	VPSHUFB       Z11, Z19, Z19
+	ADDQ          $0x00000040, DX
+	VPXORQ        Z15, Z19, Z19
+	VPCLMULQDQ    $0x00, 800(AX), Z19, Z16
+	VPCLMULQDQ    $0x11, 800(AX), Z19, Z18
+	VPCLMULQDQ    $0x01, 800(AX), Z19, Z17
+	VPCLMULQDQ    $0x10, 800(AX), Z19, Z19
+	VPXORQ        Z19, Z17, Z17
+	VPCLMULQDQ    $0x00, Z13, Z16, Z19
+	VPSHUFD       $0x4e, Z16, Z16
+	VPTERNLOGQ    $0x96, Z16, Z19, Z17
+	VPCLMULQDQ    $0x00, Z13, Z17, Z19
+	VPSHUFD       $0x4e, Z17, Z16
+	VPTERNLOGQ    $0x96, Z16, Z19, Z18
+	VEXTRACTI64X4 $0x01, Z18, Y19
+	VPXORQ        Y19, Y18, Y16
+	VEXTRACTI32X4 $0x01, Y16, X19
+	VPXORQ        X19, X16, X15
 
+open512Rest:
 open512Loop:
 	CMPQ          BX, $0x00000200
 	JLT           open512Tail
@@ -976,8 +1041,12 @@ open512Tail:
 	JMP           open512Tail
 
 open512Done:
-	MOVQ          n+32(FP), CX
-	MOVQ          aadLen+48(FP), DX
+	MOVQ          n+40(FP), CX
+	MOVQ          aadLen+56(FP), DX
+	LEAQ          64(CX), BX
+	MOVQ          first+16(FP), SI
+	TESTQ         SI, SI
+	CMOVQNE       BX, CX
 	SHLQ          $0x03, CX
 	SHLQ          $0x03, DX
 	VMOVQ         CX, X20
@@ -1015,8 +1084,51 @@ open512Done:
 	VAESENCLAST   X10, X12, X12
 	VPSHUFB       X11, X15, X15
 	VPXORQ        X12, X15, X15
-	MOVQ          tag+56(FP), AX
+	MOVQ          tag+64(FP), AX
 	VMOVDQU64     X15, (AX)
+	VZEROUPPER
+	RET
+
+// func peek512(k *byte, j0 *byte, dst *byte, src *byte)
+// Requires: AVX, AVX512BW, AVX512F, VAES
+TEXT ·peek512(SB), NOSPLIT, $0-32
+	MOVQ            k+0(FP), AX
+	MOVQ            j0+8(FP), CX
+	VBROADCASTI32X4 (AX), Z0
+	VBROADCASTI32X4 32(AX), Z1
+	VBROADCASTI32X4 64(AX), Z2
+	VBROADCASTI32X4 96(AX), Z3
+	VBROADCASTI32X4 128(AX), Z4
+	VBROADCASTI32X4 160(AX), Z5
+	VBROADCASTI32X4 192(AX), Z6
+	VBROADCASTI32X4 224(AX), Z7
+	VBROADCASTI32X4 256(AX), Z8
+	VBROADCASTI32X4 288(AX), Z9
+	VBROADCASTI32X4 320(AX), Z10
+	VMOVDQU64       swap<>+0(SB), Z11
+	VMOVDQU64       next<>+0(SB), Z12
+	VMOVDQU64       poly<>+0(SB), Z13
+	VBROADCASTI32X4 (CX), Z13
+	VPSHUFB         Z11, Z13, Z13
+	VPADDD          first<>+0(SB), Z13, Z13
+	VPXORQ          Z14, Z14, Z14
+	MOVQ            dst+16(FP), AX
+	MOVQ            src+24(FP), CX
+	VPSHUFB         Z11, Z13, Z11
+	VPADDD          Z12, Z13, Z13
+	VPXORQ          Z0, Z11, Z11
+	VAESENC         Z1, Z11, Z11
+	VAESENC         Z2, Z11, Z11
+	VAESENC         Z3, Z11, Z11
+	VAESENC         Z4, Z11, Z11
+	VAESENC         Z5, Z11, Z11
+	VAESENC         Z6, Z11, Z11
+	VAESENC         Z7, Z11, Z11
+	VAESENC         Z8, Z11, Z11
+	VAESENC         Z9, Z11, Z11
+	VAESENCLAST     Z10, Z11, Z11
+	VPXORQ          (CX), Z11, Z11
+	VMOVDQU64       Z11, (AX)
 	VZEROUPPER
 	RET
 

@@ -25,7 +25,7 @@ func each(t *testing.T, test func(t *testing.T, f form)) {
 	}
 }
 
-func must(t testing.TB, key []byte, f form) cipher.AEAD {
+func must(t testing.TB, key []byte, f form) AEAD {
 	t.Helper()
 	a, err := newForm(key, f)
 	if err != nil {

@@ -26,8 +26,14 @@ func (r *running) from(j0 *[blockSize]byte, counter uint64) {
 
 func (r *running) bytes() *byte { return (*byte)(unsafe.Pointer(r)) }
 
-func (a *aead) sealNarrow(j0 *[blockSize]byte, out, in, aad []byte, tag *[blockSize]byte) {
-	r := a.authenticated(j0, aad)
+func (a *aead) sealNarrow(j0 *[blockSize]byte, out []byte, apart *[FirstSize]byte, in, aad []byte,
+	tag *[blockSize]byte) {
+	r, n := a.authenticated(j0, aad), len(out)
+	if apart != nil {
+		a.peekNarrow(j0, (*[FirstSize]byte)(out), apart[:])
+		a.behind(&r, j0, out)
+		out = out[FirstSize:]
+	}
 	whole := len(in) &^ (turn - 1)
 	seal256(&a.rounds[0][0][0], r.bytes(), unsafe.SliceData(out), unsafe.SliceData(in), whole)
 	if rest := in[whole:]; len(rest) > 0 {
@@ -40,11 +46,15 @@ func (a *aead) sealNarrow(j0 *[blockSize]byte, out, in, aad []byte, tag *[blockS
 		copy(out[whole:], b[:])
 		hash256(&a.rounds[0][0][0], r.bytes(), &b[0], len(rest))
 	}
-	a.finish(&r, j0, len(in), len(aad), tag)
+	a.finish(&r, j0, n, len(aad), tag)
 }
 
-func (a *aead) openNarrow(j0 *[blockSize]byte, out, in, aad []byte, tag *[blockSize]byte) {
-	r := a.authenticated(j0, aad)
+func (a *aead) openNarrow(j0 *[blockSize]byte, out, in []byte, apart bool, aad []byte, tag *[blockSize]byte) {
+	r, n := a.authenticated(j0, aad), len(in)
+	if apart {
+		a.behind(&r, j0, in)
+		in = in[FirstSize:]
+	}
 	whole := len(in) &^ (turn - 1)
 	open256(&a.rounds[0][0][0], r.bytes(), unsafe.SliceData(out), unsafe.SliceData(in), whole)
 	if rest := in[whole:]; len(rest) > 0 {
@@ -56,7 +66,25 @@ func (a *aead) openNarrow(j0 *[blockSize]byte, out, in, aad []byte, tag *[blockS
 		r.sum = sum
 		copy(out[whole:], b[:len(rest)])
 	}
-	a.finish(&r, j0, len(in), len(aad), tag)
+	a.finish(&r, j0, n, len(aad), tag)
+}
+
+// peekNarrow seals or opens the first bytes of a message, and authenticates nothing.
+func (a *aead) peekNarrow(j0 *[blockSize]byte, to *[FirstSize]byte, from []byte) {
+	var r running
+	var b [turn]byte
+	r.from(j0, 2)
+	copy(b[:], from[:FirstSize])
+	seal256(&a.rounds[0][0][0], r.bytes(), &b[0], &b[0], turn)
+	copy(to[:], b[:])
+}
+
+// behind authenticates the first bytes of what is sealed, and goes on behind them.
+func (a *aead) behind(r *running, j0 *[blockSize]byte, sealed []byte) {
+	var b [turn]byte
+	copy(b[:], sealed[:FirstSize])
+	hash256(&a.rounds[0][0][0], r.bytes(), &b[0], FirstSize)
+	r.from(j0, 2+FirstSize/blockSize)
 }
 
 // authenticated begins with the additional data.

@@ -5,14 +5,21 @@
 package gcm
 
 // seal512 seals or opens n bytes with registers of 512 bits, and computes the tag. j0 is the first counter block.
+// Where first is not nil, 64 bytes go before the n: they lie there, and go to dst.
 //
 //go:noescape
-func seal512(k *byte, j0 *byte, dst *byte, src *byte, n int, aad *byte, aadLen int, tag *byte)
+func seal512(k *byte, j0 *byte, first *byte, dst *byte, src *byte, n int, aad *byte, aadLen int, tag *byte)
 
 // open512 seals or opens n bytes with registers of 512 bits, and computes the tag. j0 is the first counter block.
+// Where first is not nil, 64 bytes go before the n: they are at src, and only authenticated; peek512 opens them.
 //
 //go:noescape
-func open512(k *byte, j0 *byte, dst *byte, src *byte, n int, aad *byte, aadLen int, tag *byte)
+func open512(k *byte, j0 *byte, first *byte, dst *byte, src *byte, n int, aad *byte, aadLen int, tag *byte)
+
+// peek512 opens the first 64 bytes of a message with a register of 512 bits, and authenticates nothing.
+//
+//go:noescape
+func peek512(k *byte, j0 *byte, dst *byte, src *byte)
 
 // seal256 takes n bytes, a multiple of 128, with registers of 256 bits. The state is two counters and GHASH's sum.
 //

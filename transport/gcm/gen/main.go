@@ -20,6 +20,7 @@ func main() {
 	makeConstants()
 	wide("seal512", true)
 	wide("open512", false)
+	peek("peek512")
 	narrowCrypt("seal256", true)
 	narrowCrypt("open256", false)
 	narrowHash("hash256")

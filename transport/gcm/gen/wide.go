@@ -19,17 +19,25 @@ type machine struct {
 	fresh            bool       // nothing is in lo, mid and hi yet
 }
 
+// firstSize is how much of a message may lie elsewhere than the rest: one register.
+const firstSize = 64
+
 // wide writes one function. It computes the tag of what it seals or opens; the caller compares it.
 func wide(name string, seal bool) {
-	TEXT(name, NOSPLIT, "func(k, j0, dst, src *byte, n int, aad *byte, aadLen int, tag *byte)")
+	TEXT(name, NOSPLIT, "func(k, j0, first, dst, src *byte, n int, aad *byte, aadLen int, tag *byte)")
 	Pragma("noescape")
-	Doc(name + " seals or opens n bytes with registers of 512 bits, and computes the tag. j0 is the first counter block.")
+	Doc(name+" seals or opens n bytes with registers of 512 bits, and computes the tag. j0 is the first counter block.",
+		"Where first is not nil, 64 bytes go before the n: "+map[bool]string{
+			true:  "they lie there, and go to dst.",
+			false: "they are at src, and only authenticated; peek512 opens them.",
+		}[seal])
 	m := &machine{seal: seal, key: Load(Param("k"), GP64())}
 	m.load(Load(Param("j0"), GP64()))
 	m.hashAAD(name, Load(Param("aad"), GP64()), Load(Param("aadLen"), GP64()))
 
 	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
 	n := Load(Param("n"), GP64())
+	m.first(name, Load(Param("first"), GP64()), dst, src)
 	m.mainLoop(name, dst, src, n)
 	m.tail(name, dst, src, n)
 	m.finish()
@@ -130,6 +138,45 @@ func (m *machine) hashAAD(name string, aad, n Register) {
 	SUBQ(now, n)
 	JMP(LabelRef(name + "AAD"))
 	Label(name + "AADDone")
+}
+
+// first takes the 64 bytes before the others, where there are such.
+func (m *machine) first(name string, first, dst, src Register) {
+	TESTQ(first, first)
+	JZ(LabelRef(name + "Rest"))
+	b := ZMM()
+	if m.seal {
+		c := m.keystream(1)[0]
+		VPXORQ(Mem{Base: first}, c, c)
+		VMOVDQU64(c, Mem{Base: dst})
+		VPSHUFB(m.swap, c, b)
+		ADDQ(U32(firstSize), dst)
+	} else {
+		VPADDD(m.next, m.counter, m.counter)
+		VMOVDQU64(Mem{Base: src}, b)
+		VPSHUFB(m.swap, b, b)
+		ADDQ(U32(firstSize), src)
+	}
+	VPXORQ(m.acc, b, b)
+	m.fresh = true
+	m.multiply(b, Mem{Base: m.key, Disp: powersEnd - firstSize})
+	m.reduce()
+	Label(name + "Rest")
+}
+
+// peek writes the function that opens the first 64 bytes and authenticates nothing.
+func peek(name string) {
+	TEXT(name, NOSPLIT, "func(k, j0, dst, src *byte)")
+	Pragma("noescape")
+	Doc(name + " opens the first 64 bytes of a message with a register of 512 bits, and authenticates nothing.")
+	m := &machine{key: Load(Param("k"), GP64())}
+	m.load(Load(Param("j0"), GP64()))
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	c := m.keystream(1)[0]
+	VPXORQ(Mem{Base: src}, c, c)
+	VMOVDQU64(c, Mem{Base: dst})
+	VZEROUPPER()
+	RET()
 }
 
 // atMost sets to to the lesser of n and most.
@@ -244,7 +291,11 @@ func (m *machine) tail(name string, dst, src, n Register) {
 
 // finish adds the block of lengths, and the encrypted first counter block: the tag.
 func (m *machine) finish() {
-	n, aadLen := Load(Param("n"), GP64()), Load(Param("aadLen"), GP64())
+	n, aadLen, more := Load(Param("n"), GP64()), Load(Param("aadLen"), GP64()), GP64()
+	LEAQ(Mem{Base: n, Disp: firstSize}, more)
+	first := Load(Param("first"), GP64())
+	TESTQ(first, first)
+	CMOVQNE(more, n)
 	SHLQ(U8(3), n)
 	SHLQ(U8(3), aadLen)
 	b, t := ZMM(), ZMM()
