@@ -11,7 +11,8 @@ import (
 )
 
 // ofOthers are methods that interfaces of other modules ask for: gRPC, Prometheus, memberlist, quic-go, encoders.
-var ofOthers = strings.Fields(`ClientHandshake Describe DialAddressTimeout GetBroadcasts Less LocalState MarshalText
+var ofOthers = strings.Fields(`ClientHandshake ConnectionIDLen Describe DialAddressTimeout GenerateConnectionID
+	GetBroadcasts Less LocalState MarshalText
 	MergeRemoteState NodeMeta NotifyAlive NotifyConflict NotifyJoin NotifyLeave NotifyMerge NotifyMsg NotifyUpdate
 	ReadBatch SendHeader StreamCh UnmarshalYAML WriteMsgUDP`)
 

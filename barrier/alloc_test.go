@@ -20,7 +20,7 @@ func runEpoch(cores []*Core, acts *Actions, queue []Message) ([]Message, int) {
 		acts.Send, acts.Released = acts.Send[:0], false
 	}
 	for _, c := range cores {
-		if c.enter(c.Epoch(), 0, acts) == nil {
+		if c.enter(c.next(), 0, acts) == nil {
 			take()
 		}
 	}

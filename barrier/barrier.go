@@ -16,7 +16,7 @@ type Signaler interface {
 }
 
 // defaultGrace is the grace where Options leave it zero: far above the round
-// trips of an inquiry (2⌈log₂N⌉ hops of about 0.1 ms each, limits.md), far below
+// trips of an inquiry (2⌈log₂N⌉ hops of about 0.1 ms each), far below
 // the time in which a run has to end after the loss of a node (10 s, issue 2).
 const defaultGrace = 500 * time.Millisecond
 
@@ -274,7 +274,7 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 		b.stats.Spoofed++
 		return &messageError{
 			Rank:    b.rank,
-			Epoch:   b.turns.of(m.Epoch).Epoch(),
+			Epoch:   b.turns.of(m.Epoch).next(),
 			Message: m,
 			Reason:  errWrongRank,
 			Detail:  fmt.Sprintf("it came from rank %d", from),

@@ -8,7 +8,7 @@ import (
 // Counters counts what a Core did and what it was sent, one counter for each
 // reason for which a message had no effect.
 type Counters struct {
-	Epochs       uint64 `help:"epochs left"`
+	Epochs       uint64 `help:"epochs ended"`
 	ArrivesSent  uint64 `help:"arrivals told"`
 	ReleasesSent uint64 `help:"releases told"`
 	Early        uint64 `help:"arrivals from a rank that entered before this one did"`
@@ -126,10 +126,10 @@ func (c *Core) stand(epoch uint64) {
 	c.reports = c.reports[:0]
 }
 
-// Epoch returns the epoch to be entered next or, if Inside, waited in.
-func (c *Core) Epoch() uint64 { return c.epoch }
+// next is the epoch to be entered next or, if Inside, waited in.
+func (c *Core) next() uint64 { return c.epoch }
 
-// Inside reports whether Epoch was entered and not yet left.
+// Inside reports whether that epoch was entered and not yet left.
 func (c *Core) Inside() bool { return c.inside }
 
 // Held tells who held the epoch that was left last.

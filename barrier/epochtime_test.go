@@ -70,7 +70,7 @@ func (w *timed) run(left func(rank int, now int64)) error {
 			rank = int(o.came.To)
 		}
 		w.now = o.at + w.clocks[rank]
-		before := w.cores[rank].Epoch()
+		before := w.cores[rank].next()
 		var err error
 		if o.rank == Nobody {
 			err = w.receive(o.came)
@@ -86,7 +86,7 @@ func (w *timed) run(left func(rank int, now int64)) error {
 			w.plan(occasion{at: w.in[m.To], rank: Nobody, came: m})
 		}
 		w.flying = w.flying[:0]
-		if w.cores[rank].Epoch() != before {
+		if w.cores[rank].next() != before {
 			left(rank, o.at)
 		}
 	}
@@ -103,7 +103,7 @@ func perEpoch(t testing.TB, kind Kind, n int, port, flight int64) float64 {
 	over := int64(0)
 	if err := w.run(func(rank int, now int64) {
 		over = max(over, now)
-		if w.cores[rank].Epoch() < epochs {
+		if w.cores[rank].next() < epochs {
 			w.plan(occasion{at: now, rank: rank})
 		}
 	}); err != nil {
@@ -173,7 +173,7 @@ func TestWhoHeldThePhase(t *testing.T) {
 				checkHeld(rt, rank, h, entered, bound)
 			}
 			// All enter the next epoch after all have left this one, so that entered is of one epoch.
-			if waiting--; waiting == 0 && w.cores[rank].Epoch() < epochs {
+			if waiting--; waiting == 0 && w.cores[rank].next() < epochs {
 				waiting = n
 				for r := range n {
 					begin(r, now)
@@ -183,8 +183,8 @@ func TestWhoHeldThePhase(t *testing.T) {
 		if err := w.run(check); err != nil {
 			rt.Fatal(err)
 		}
-		if w.cores[0].Epoch() != epochs {
-			rt.Fatalf("stuck at epoch %d", w.cores[0].Epoch())
+		if w.cores[0].next() != epochs {
+			rt.Fatalf("stuck at epoch %d", w.cores[0].next())
 		}
 	})
 }

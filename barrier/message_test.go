@@ -146,7 +146,7 @@ func FuzzReceive(f *testing.F) {
 			}
 		}
 		feed()
-		if a.Released || c.Epoch() != 0 {
+		if a.Released || c.next() != 0 {
 			t.Fatal("left an epoch that was never entered")
 		}
 		if err := c.enter(0, 0, &a); err != nil {
@@ -154,7 +154,7 @@ func FuzzReceive(f *testing.F) {
 		}
 		c.ask(&a)
 		feed()
-		if c.Epoch() > 1 {
+		if c.next() > 1 {
 			t.Fatal("left an epoch that was never entered")
 		}
 	})

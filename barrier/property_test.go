@@ -45,8 +45,8 @@ func offer(r int, epoch uint64) uint32 { return uint32((uint64(r)*7 + epoch*13) 
 
 func (w *net) enter(r int) error {
 	w.entered[r]++
-	w.cores[r].Offer(offer(r, w.cores[r].Epoch()))
-	return w.step(r, func(a *Actions) error { return w.cores[r].enter(w.cores[r].Epoch(), w.now, a) })
+	w.cores[r].Offer(offer(r, w.cores[r].next()))
+	return w.step(r, func(a *Actions) error { return w.cores[r].enter(w.cores[r].next(), w.now, a) })
 }
 
 func (w *net) receive(m Message) error {
@@ -57,14 +57,14 @@ func (w *net) step(r int, do func(*Actions) error) error {
 	c := w.cores[r]
 	a := &w.actions
 	a.Send, a.Released = a.Send[:0], false
-	before := c.Epoch()
+	before := c.next()
 	if err := do(a); err != nil {
 		return err
 	}
 	w.flying = append(w.flying, a.Send...)
 	w.history = append(w.history, a.Send...)
-	if a.Released != (c.Epoch() == before+1) {
-		return fmt.Errorf("rank %d: released %v, but went from epoch %d to %d", r, a.Released, before, c.Epoch())
+	if a.Released != (c.next() == before+1) {
+		return fmt.Errorf("rank %d: released %v, but went from epoch %d to %d", r, a.Released, before, c.next())
 	}
 	if a.Released && w.kind != None {
 		least := offer(0, before)
@@ -109,7 +109,7 @@ func TestNobodyLeavesEarly(t *testing.T) {
 		for {
 			var ready []int
 			for r, c := range w.cores {
-				if !c.Inside() && c.Epoch() < epochs {
+				if !c.Inside() && c.next() < epochs {
 					ready = append(ready, r)
 				}
 			}
@@ -146,8 +146,8 @@ func checkAccounts(t *rapid.T, w *net, epochs, duplicates uint64) {
 	var sum Counters
 	for r, c := range w.cores {
 		k := c.Counters()
-		if c.Epoch() != epochs || k.Epochs != epochs || w.entered[r] != epochs {
-			t.Fatalf("rank %d is stuck at epoch %d of %d", r, c.Epoch(), epochs)
+		if c.next() != epochs || k.Epochs != epochs || w.entered[r] != epochs {
+			t.Fatalf("rank %d is stuck at epoch %d of %d", r, c.next(), epochs)
 		}
 		sum.ArrivesSent += k.ArrivesSent
 		sum.ReleasesSent += k.ReleasesSent
@@ -178,7 +178,7 @@ func TestDepth(t *testing.T) {
 			}
 			outbox, inbox := make([][]Message, n), make([][]Message, n)
 			steps, arrived := 0, 0
-			for n > 1 && w.cores[n-1].Epoch()+w.cores[n/2].Epoch()+w.cores[1].Epoch() < 3 || len(w.flying) > 0 {
+			for n > 1 && w.cores[n-1].next()+w.cores[n/2].next()+w.cores[1].next() < 3 || len(w.flying) > 0 {
 				steps++
 				for _, m := range w.flying {
 					outbox[m.From] = append(outbox[m.From], m)
@@ -200,12 +200,12 @@ func TestDepth(t *testing.T) {
 						}
 					}
 				}
-				if arrived == 0 && w.cores[0].Epoch() == 1 {
+				if arrived == 0 && w.cores[0].next() == 1 {
 					arrived = steps
 				}
 			}
 			for r, c := range w.cores {
-				if c.Epoch() != 1 {
+				if c.next() != 1 {
 					t.Fatalf("%s n=%d: rank %d was not released", kind, n, r)
 				}
 			}
@@ -323,8 +323,8 @@ func TestEveryInterleaving(t *testing.T) {
 			if len(next) == 0 {
 				ends++
 				for r, core := range s.net.cores {
-					if core.Epoch() != c.epochs {
-						t.Fatalf("%s n=%d: rank %d is stuck at epoch %d in %s", c.kind, c.n, r, core.Epoch(), s.key())
+					if core.next() != c.epochs {
+						t.Fatalf("%s n=%d: rank %d is stuck at epoch %d in %s", c.kind, c.n, r, core.next(), s.key())
 					}
 				}
 			}
@@ -391,7 +391,7 @@ func (s *state) after(t *testing.T, copies int, do func(*net) error) *state {
 func (s *state) successors(t *testing.T, epochs uint64) []*state {
 	var next []*state
 	for r, c := range s.net.cores {
-		if !c.Inside() && c.Epoch() < epochs {
+		if !c.Inside() && c.next() < epochs {
 			next = append(next, s.after(t, s.copies, func(w *net) error { return w.enter(r) }))
 		}
 	}

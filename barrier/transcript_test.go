@@ -58,8 +58,8 @@ func (w *world) command(t *testing.T, line string) {
 		for field := range strings.FieldsSeq(rest) {
 			var r int
 			scan(t, field, "%d", &r)
-			w.step(r, fmt.Sprintf("rank %d enters epoch %d", r, w.cores[r].Epoch()), func(a *Actions) error {
-				return w.cores[r].enter(w.cores[r].Epoch(), w.now, a)
+			w.step(r, fmt.Sprintf("rank %d enters epoch %d", r, w.cores[r].next()), func(a *Actions) error {
+				return w.cores[r].enter(w.cores[r].next(), w.now, a)
 			})
 		}
 	case "deliver", "repeat", "lose":
@@ -125,7 +125,7 @@ func (w *world) deliver(m Message) {
 func (w *world) step(rank int, what string, do func(*Actions) error) {
 	w.say("%s", what)
 	var a Actions
-	epoch := w.cores[rank].Epoch()
+	epoch := w.cores[rank].next()
 	if err := do(&a); err != nil {
 		w.say("  refused: %v", err)
 	}

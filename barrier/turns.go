@@ -45,7 +45,7 @@ func (t *turns) enter(now int64, a *Actions) (until uint64, open bool, err error
 }
 
 // left reports whether an epoch that was entered was left.
-func (t *turns) left(epoch uint64) bool { return t.of(epoch).Epoch() != epoch }
+func (t *turns) left(epoch uint64) bool { return t.of(epoch).next() != epoch }
 
 // oldest is the first epoch that was entered and not left; open is false where there is none.
 func (t *turns) oldest() (epoch uint64, open bool) {

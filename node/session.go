@@ -110,7 +110,6 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		Rank:        int(s.me.GetRank()),
 		Carrier:     carriers.Carrier,
 		AutoNetwork: carriers.Network.Carrier,
-		Seal:        carriers.Network.Seal,
 		Drop:        cfg.Debug.Drop,
 		DropSeed:    cfg.Seed + uint64(s.me.GetRank())<<32,
 		Log:         n.log,

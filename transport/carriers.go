@@ -13,52 +13,28 @@ type Carrier uint8
 
 // Carriers. The numbers stand in hellos.
 const (
-	CarrierQUIC    Carrier = iota + 1 // DATAGRAM frames on QUIC (RFC 9221)
-	CarrierExpress                    // datagrams sealed with keys of the QUIC session, many in one system call
-	CarrierStream                     // QUIC streams
-	CarrierLocal                      // the memory of another process of this host
-	CarrierAuto                       // CarrierLocal on the same host, Config.AutoNetwork otherwise
+	CarrierQUICGo Carrier = iota + 1 // DATAGRAM frames by quic-go (RFC 9221)
+	CarrierQUIC                      // DATAGRAM frames in packets of our own, many in one system call
+	CarrierStream                    // QUIC streams
+	CarrierLocal                     // the memory of another process of this host
+	CarrierAuto                      // CarrierLocal on the same host, Config.AutoNetwork otherwise
 
 	carriers = iota + 1
 )
-
-// Seal is how the carrier express protects what it sends.
-type Seal uint8
-
-// Seals.
-const (
-	SealAES  Seal = iota + 1 // AES-128-GCM
-	SealNone                 // a keyed session number and a CRC-32C: for networks that nobody else can reach
-)
-
-func (s Seal) String() string { return kinds.Word(s, "seal", "", "aes", "none") }
 
 // Row is a kind of carrier: what a configuration may name.
 type Row struct {
 	kinds.Kind
 	Carrier  Carrier
-	Seal     Seal // zero where there is but one way
 	SameHost bool // it reaches processes of the same host only, and has no datagrams
 }
 
-// Open says that whoever is on the network can read what is sent.
-func (r Row) Open() bool { return r.Seal == SealNone }
-
-// Kinds is the table of carriers. A carrier goes by its first name.
+// Kinds is the table of carriers.
 var Kinds = []Row{
-	{Kind: kinds.Kind{Name: "quic", Help: "datagrams of QUIC"}, Carrier: CarrierQUIC},
+	{Kind: kinds.Kind{Name: "quic", Help: "datagrams of QUIC, many at a time"}, Carrier: CarrierQUIC},
 	{
-		Kind:    kinds.Kind{Name: "express", Help: "datagrams sealed with keys of the QUIC session, many at a time"},
-		Carrier: CarrierExpress,
-		Seal:    SealAES,
-	},
-	{
-		Kind: kinds.Kind{
-			Name: "express-open",
-			Help: "not encrypted: anyone on the network can read and, knowing enough, forge; for isolated networks",
-		},
-		Carrier: CarrierExpress,
-		Seal:    SealNone,
+		Kind:    kinds.Kind{Name: "quic-go", Help: "the same by the library quic-go alone, to compare with"},
+		Carrier: CarrierQUICGo,
 	},
 	{Kind: kinds.Kind{Name: "stream", Help: "QUIC streams"}, Carrier: CarrierStream},
 	{Kind: kinds.Kind{Name: "local", Help: "memory of the same host"}, Carrier: CarrierLocal, SameHost: true},
@@ -129,12 +105,11 @@ func Choose(name string) (Choice, error) {
 // Upgrade asks a connection to become another carrier.
 type Upgrade struct {
 	Carrier Carrier
-	Seal    Seal
 	Dialler bool // this end has dialled
 }
 
 // An Upgrader is a connection fresh from its hellos. Both ends call Upgrade at the same time, after they have agreed on
-// the carrier, and use what it returns in its place; for CarrierQUIC that is the connection itself. On error the
+// the carrier, and use what it returns in its place; for CarrierQUICGo that is the connection itself. On error the
 // connection is of no use.
 type Upgrader interface {
 	Upgrade(ctx context.Context, u Upgrade) (Conn, error)

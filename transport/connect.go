@@ -87,7 +87,6 @@ func (e *Endpoint) hello(max int) hello {
 		credit:      link.DefaultCredit,
 		ring:        link.DefaultRing,
 		carriers:    e.carriers(),
-		seal:        e.cfg.Seal,
 	}
 }
 
@@ -156,18 +155,18 @@ func (e *Endpoint) upgrade(ctx context.Context, conn Conn, h *hello, dialler boo
 	c := h.carriers.only()
 	up, ok := conn.(Upgrader)
 	if !ok {
-		if c == CarrierQUIC {
+		if c == CarrierQUICGo {
 			return conn, nil // the network's own datagrams
 		}
 		return nil, fmt.Errorf("the network cannot carry %v", c)
 	}
 	ctx, cancel := context.WithTimeout(ctx, upgradeTime)
 	defer cancel()
-	better, err := up.Upgrade(ctx, Upgrade{Carrier: c, Seal: e.cfg.Seal, Dialler: dialler})
+	better, err := up.Upgrade(ctx, Upgrade{Carrier: c, Dialler: dialler})
 	if err != nil {
 		return nil, fmt.Errorf("making the connection to %s carry %v: %w", conn.Peer(), c, err)
 	}
-	if c != CarrierQUIC {
+	if c != CarrierQUICGo {
 		h.maxDatagram = better.MaxDatagram()
 	}
 	return better, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,13 +58,11 @@ type Config struct {
 	Table   *shmem.Table // what this node exports, to whom
 	View    View
 	Rank    int // this node's place in the view
-	// Carrier of all links. Zero means CarrierQUIC. Both ends of a link must agree. CarrierLocal and CarrierAuto want a
+	// Carrier of all links. Zero means CarrierQUICGo. Both ends of a link must agree. CarrierLocal and CarrierAuto want a
 	// Table of shmem.NewSharedTable.
 	Carrier Carrier
-	// AutoNetwork is what CarrierAuto takes for a peer on another host. Zero means CarrierQUIC.
+	// AutoNetwork is what CarrierAuto takes for a peer on another host. Zero means CarrierQUICGo.
 	AutoNetwork Carrier
-	// Seal of the carrier express. Zero means SealAES. Both ends of a link must agree.
-	Seal Seal
 	// Spin is how long the receiver of a local link looks for something before it sleeps. Zero means 50 µs where this host
 	// has a processor for each member of the view, and none otherwise; negative means none.
 	Spin time.Duration
@@ -101,13 +100,10 @@ func New(cfg Config) *Endpoint {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Carrier == 0 {
-		cfg.Carrier = CarrierQUIC
+		cfg.Carrier = CarrierQUICGo
 	}
 	if cfg.AutoNetwork == 0 {
-		cfg.AutoNetwork = CarrierQUIC
-	}
-	if cfg.Seal == 0 {
-		cfg.Seal = SealAES
+		cfg.AutoNetwork = CarrierQUICGo
 	}
 	e := &Endpoint{
 		cfg:   cfg,
@@ -238,8 +234,8 @@ type byCarrier [carriers]uint64
 // Kinds names the carriers that a link may be of.
 func (byCarrier) Kinds() []string {
 	names := make([]string, carriers)
-	for c := CarrierQUIC; c < CarrierAuto; c++ {
-		names[c] = c.String()
+	for c := Carrier(1); c < CarrierAuto; c++ {
+		names[c] = strings.ReplaceAll(c.String(), "-", "_")
 	}
 	return names
 }

@@ -25,7 +25,6 @@ type hello struct {
 	credit      int    // datagrams in flight
 	ring        int    // how far repair may lag, datagrams
 	carriers    carrierSet
-	seal        Seal
 	extension   []byte // of the carrier local: where its memory is
 }
 
@@ -55,7 +54,7 @@ func (s carrierSet) only() Carrier {
 
 func (s carrierSet) String() string {
 	var names []string
-	for c := CarrierQUIC; c < CarrierAuto; c++ {
+	for c := Carrier(1); c < CarrierAuto; c++ {
 		if s.has(c) {
 			names = append(names, c.String())
 		}
@@ -66,7 +65,7 @@ func (s carrierSet) String() string {
 func (h hello) bytes() []byte {
 	b := make([]byte, helloSize, helloSize+len(h.extension))
 	binary.LittleEndian.PutUint32(b, helloMagic)
-	b[4], b[5], b[6] = h.version, uint8(h.carriers), uint8(h.seal)
+	b[4], b[5] = h.version, uint8(h.carriers)
 	binary.LittleEndian.PutUint64(b[8:], h.view)
 	binary.LittleEndian.PutUint16(b[16:], uint16(h.maxDatagram))
 	binary.LittleEndian.PutUint16(b[18:], uint16(h.credit))
@@ -88,7 +87,7 @@ func parseHello(b []byte) (hello, error) {
 		len(b)-helloSize != int(binary.LittleEndian.Uint16(b[22:])) {
 		return h, fmt.Errorf("the hello is %d bytes long, which is not what it says", len(b))
 	}
-	h.carriers, h.seal = carrierSet(b[5]), Seal(b[6])
+	h.carriers = carrierSet(b[5])
 	h.extension = b[helloSize:]
 	h.view = binary.LittleEndian.Uint64(b[8:])
 	h.maxDatagram = int(binary.LittleEndian.Uint16(b[16:]))
@@ -106,14 +105,10 @@ func (h hello) agree(peer hello) (hello, error) {
 		credit:      min(h.credit, peer.credit),
 		ring:        min(h.ring, peer.ring),
 		carriers:    h.carriers & peer.carriers,
-		seal:        h.seal,
 	}
 	if a.carriers == 0 {
 		return a, fmt.Errorf("the peer would use the carrier %v, this node %v: give both the same transport", peer.carriers,
 			h.carriers)
-	}
-	if a.carriers.has(CarrierExpress) && h.seal != peer.seal {
-		return a, fmt.Errorf("the peer would seal with %v, this node with %v: give both the same seal", peer.seal, h.seal)
 	}
 	if a.credit == 0 || a.ring == 0 { // which stand for what suits this end, in a configuration
 		return a, fmt.Errorf("the hello asks for a credit of %d and a ring of %d, which cannot work", a.credit, a.ring)

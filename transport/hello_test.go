@@ -17,8 +17,7 @@ func TestHelloGolden(t *testing.T) {
 		maxDatagram: 1415,
 		credit:      88,
 		ring:        512,
-		carriers:    setOf(CarrierQUIC),
-		seal:        SealAES,
+		carriers:    setOf(CarrierQUICGo),
 		extension:   []byte{},
 	}
 	got, err := parseHello(golden.Hex(t, "hello"))
@@ -37,8 +36,7 @@ func TestHelloThatCannotWork(t *testing.T) {
 		maxDatagram: 1415,
 		credit:      88,
 		ring:        512,
-		carriers:    setOf(CarrierQUIC),
-		seal:        SealAES,
+		carriers:    setOf(CarrierQUICGo),
 	}
 	for name, change := range map[string]func(*hello){
 		"small datagram": func(h *hello) { h.maxDatagram = link.MinDatagram - 1 },
@@ -72,7 +70,7 @@ func FuzzParseHello(f *testing.F) {
 		maxDatagram: 1415,
 		credit:      88,
 		ring:        512,
-		carriers:    setOf(CarrierQUIC),
+		carriers:    setOf(CarrierQUICGo),
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := parseHello(in)

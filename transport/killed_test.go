@@ -79,7 +79,7 @@ func newParty(id *certs.Identity, rank int, dir string) (p *party, err error) {
 }
 
 // join makes the link and tells the peer where it may write.
-func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier, s transport.Seal) error {
+func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier) error {
 	peer := 1 - p.rank
 	exported, err := p.table.ExportSegment(p.seg, shmem.PageRule{Pages: victimSize / shmem.PageSize,
 		Peer: shmem.Peer(peer), Access: shmem.AccessNwrite})
@@ -99,7 +99,6 @@ func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier, 
 		View:    view,
 		Rank:    p.rank,
 		Carrier: c,
-		Seal:    s,
 	})
 	if err := p.ep.Connect(ctx, []int{peer}); err != nil {
 		return err
@@ -165,7 +164,7 @@ func beVictim() error {
 	fmt.Println(p.net.Addr())
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := p.join(ctx, [2]string{}, by.Carrier, by.Network.Seal); err != nil {
+	if err := p.join(ctx, [2]string{}, by.Carrier); err != nil {
 		return err
 	}
 	return p.flood(<-p.theirs)
@@ -281,7 +280,7 @@ func killAndSee(t *testing.T, p *party, id *certs.Identity, name, dir string) {
 	victim, addr := startVictim(t, id, name+" "+dir)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := p.join(ctx, [2]string{p.net.Addr().String(), addr}, by.Carrier, by.Network.Seal); err != nil {
+	if err := p.join(ctx, [2]string{p.net.Addr().String(), addr}, by.Carrier); err != nil {
 		t.Fatal(err)
 	}
 	flooded := make(chan error, 1)

@@ -66,7 +66,7 @@ func TestAutoBetweenHosts(t *testing.T) {
 	mesh(w, 3)
 	for rank, want := range []uint64{0, 1, 1} {
 		if got := w.nodes[rank].ep.Stats().Links; got[transport.CarrierLocal] != want ||
-			got[transport.CarrierQUIC] != 2-want {
+			got[transport.CarrierQUICGo] != 2-want {
 			t.Errorf("node %d: links %v", rank, got)
 		}
 	}

@@ -29,7 +29,7 @@ type benchCmd struct {
 }
 
 type benchCarriersCmd struct {
-	Carriers   []string       `default:"quic,express,express-open,stream,local" help:"What to measure: quic, express, express-open, stream, local."`
+	Carriers   []string       `default:"quic,quic-go,stream,local" help:"What to measure: quic, quic-go, stream, local."`
 	Sizes      []config.Bytes `default:"128,1KiB,8KiB,64KiB,256KiB,1MiB,4MiB" help:"Sizes of a remote write."`
 	Duration   time.Duration  `default:"500ms" help:"Of each measurement of throughput."`
 	Rounds     int            `default:"6" help:"Rounds; what is reported is their median, and the spread. Six are the least that give the median an interval of 95 %."`

@@ -91,7 +91,7 @@ func TestKilledBuilderUnitIsBorne(t *testing.T) {
 	}{
 		"one file, over the network": {[]string{"--transport", "quic"}, "x.mdf", merged("x.mdf")},
 		"a directory, tags":          {[]string{"--discipline", "tagring"}, "out/", []string{"out"}},
-		"express, in phases": {[]string{"--transport", "express", "--phase-end", "tournament"}, "x.mep",
+		"quic-go, in phases": {[]string{"--transport", "quic-go", "--phase-end", "tournament"}, "x.mep",
 			merged("x.mep")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ func TestBuilderIsToldToEnd(t *testing.T) {
 		files  []string
 	}{
 		"a directory":   {[]string{"--transport", "quic"}, "out/", []string{"out"}},
-		"tags, express": {[]string{"--transport", "express", "--discipline", "tagring"}, "out/", []string{"out"}},
+		"tags, quic-go": {[]string{"--transport", "quic-go", "--discipline", "tagring"}, "out/", []string{"out"}},
 		"one file":      {nil, "x.mep", merged("x.mep")},
 	} {
 		t.Run(name, func(t *testing.T) {

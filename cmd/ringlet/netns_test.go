@@ -74,7 +74,7 @@ func TestBenchBetweenHosts(t *testing.T) {
 	peer := at.FindStringSubmatch(serve.err.String())[1]
 	measure := func() map[string]float64 {
 		p := h.in(s, 0, "bench", "carriers", "--peer", peer, "--certs", "keys", "--host", h.addr[0], "--carriers",
-			"quic,express,express-open,stream",
+			"quic,quic-go,stream",
 			"--sizes", "64KiB", "--rounds", "1", "--duration", "60ms", "--memory", "4MiB", "--json")
 		p.ends(exitGood)
 		var report struct {
@@ -100,13 +100,11 @@ func TestBenchBetweenHosts(t *testing.T) {
 	for _, tc := range []struct{ mtu, least, most float64 }{{1500, 1000, 1472}, {9000, 4000, 8972}} {
 		h.mtu(int(tc.mtu))
 		each := measure()
-		for _, name := range []string{"express", "express-open"} {
-			if e := each[name]; e < tc.least || e > tc.most {
-				t.Errorf("MTU %g: %s takes %g bytes along in a datagram", tc.mtu, name, e)
-			}
-		}
-		if e := each["quic"]; e < 1000 || e > 1452 {
+		if e := each["quic"]; e < tc.least || e > tc.most {
 			t.Errorf("MTU %g: quic takes %g bytes along in a datagram", tc.mtu, e)
+		}
+		if e := each["quic-go"]; e < 1000 || e > 1452 {
+			t.Errorf("MTU %g: quic-go takes %g bytes along in a datagram", tc.mtu, e)
 		}
 	}
 	if !h.ethernet {

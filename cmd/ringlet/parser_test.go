@@ -19,7 +19,7 @@ func TestHelpFitsTwoScreens(t *testing.T) {
 				t.Errorf("%s: %q is in the first help, or not in the whole", command, text)
 			}
 		}
-		for _, text := range []string{"--discipline", "tagring-wait", "express-open", "--help-all"} {
+		for _, text := range []string{"--discipline", "tagring-wait", "quic-go", "--help-all"} {
 			if !strings.Contains(short, text) {
 				t.Errorf("%s: %q is not in the first help:\n%s", command, text, short)
 			}

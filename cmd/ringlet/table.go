@@ -45,9 +45,6 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	row("run", "%d: %d nodes, %d readout and %d builder units, %s, %s, packing %d, %d streams each", r.Run, r.Nodes, r.RUs,
 		r.BUs, r.Carried(), r.Traffic(), r.Packing, r.Streams)
-	if !r.Sealed {
-		row("OPEN", "%s", strings.TrimPrefix(nodes.Open, "OPEN "))
-	}
 	if r.Started == "" {
 		row("end", "%s before it began", r.EndCause)
 	} else {

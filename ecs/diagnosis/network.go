@@ -157,7 +157,7 @@ func notTaken(v *view) (out findings) {
 var refusals = []struct{ counter, what string }{
 	{"node.writes_refused", "writes that the export table does not allow"},
 	{"node.bad_signals", "signals that no unit could use"},
-	{"node.malformed", "datagrams that were not understood"}, {"socket.express_forged",
+	{"node.malformed", "datagrams that were not understood"}, {"socket.quic_forged",
 		"packets that were forged or damaged"},
 }
 

@@ -32,9 +32,6 @@ func (p *Partition) Once(ctx context.Context, cfg config.Config, told Hooks) (*n
 		return nil, err
 	}
 	cfg.Recovery = config.Default().Recovery
-	if cfg.Carriers().Network.Open() {
-		p.log.Warn("this run is " + nodes.Open)
-	}
 	p.set(func(s *standing) { s.asked = asked{configuration: cfg, prepared: true, by: once} })
 	if err := p.runner.Command(ctx, fsm.Load); err != nil {
 		return p.neverBegan(ctx, err, "before the run began")

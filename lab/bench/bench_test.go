@@ -223,7 +223,7 @@ func TestUsage(t *testing.T) {
 	}{
 		"no carrier": {func(c *Config) { c.Carriers = nil }, "carriers: there is none"},
 		"another carrier": {func(c *Config) { c.Carriers = []string{"pigeon"} },
-			`"pigeon" is not one of quic, express, express-open, stream, local`},
+			`"pigeon" is not one of quic, quic-go, stream, local`},
 		"a carrier twice":  {func(c *Config) { c.Carriers = []string{"quic", "quic"} }, "quic is named twice"},
 		"no size":          {func(c *Config) { c.Sizes = nil }, "sizes: there is none"},
 		"size 0":           {func(c *Config) { c.Sizes = []config.Bytes{0} }, "not between 1 B and 64MiB"},
@@ -389,11 +389,11 @@ func TestHandlersAllocateNothing(t *testing.T) {
 func TestMeasureOne(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for name, figure := range map[string]string{
-		refCopy:         "goodput_gbps",
-		refUDP:          "goodput_gbps",
-		refSeal:         "near_cpu_s_per_gb",
-		refTrip:         "trip_us.p99",
-		"express 64KiB": "write_us.p50",
+		refCopy:      "goodput_gbps",
+		refUDP:       "goodput_gbps",
+		refSeal:      "near_cpu_s_per_gb",
+		refTrip:      "trip_us.p99",
+		"quic 64KiB": "write_us.p50",
 	} {
 		got, err := Measure(t.Context(), short(t), name)
 		if err != nil || got[figure] <= 0 {
@@ -422,8 +422,7 @@ func TestEveryCarrier(t *testing.T) {
 		t.Fatalf("%v: %+v", err, r)
 	}
 	for _, c := range r.Carriers {
-		if c.BytesSent == 0 || c.BytesSent != c.Placed || c.Encrypted == (c.Carrier == "express-open" ||
-			c.Carrier == "local") {
+		if c.BytesSent == 0 || c.BytesSent != c.Placed || c.Encrypted == (c.Carrier == "local") {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -77,7 +77,7 @@ func paths(cfg *Config) []path {
 	for _, c := range transport.Kinds {
 		if slices.Contains(cfg.Carriers, c.Name) {
 			name := linkName(c.Name, int(size))
-			out = append(out, path{name, name, "one end writes to the other", 1, !open(c), !c.SameHost})
+			out = append(out, path{name, name, "one end writes to the other", 1, !c.SameHost, !c.SameHost})
 		}
 	}
 	for i := range references {
@@ -89,7 +89,7 @@ func paths(cfg *Config) []path {
 	if cfg.Runs {
 		for _, cell := range runs(cfg.Carriers) {
 			c, _ := carrierOf(cell.Config.Transport)
-			out = append(out, path{cell.ID, runName(cell), cell.Says, cell.Crosses(), !open(c), !c.SameHost})
+			out = append(out, path{cell.ID, runName(cell), cell.Says, cell.Crosses(), !c.SameHost, !c.SameHost})
 		}
 	}
 	return out

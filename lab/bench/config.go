@@ -44,10 +44,9 @@ type Config struct {
 
 // against are the references that a carrier's throughput is compared with, by name: the first that was measured.
 var against = map[string][]string{
-	"quic":         {refQUIC},
-	"express":      {refIPerf, refTCP},
-	"express-open": {refIPerf, refTCP},
-	"local":        {refCopy},
+	"quic":    {refIPerf, refTCP},
+	"quic-go": {refQUIC},
+	"local":   {refCopy},
 }
 
 // compared is which references a carrier is compared with at a size.
@@ -60,9 +59,6 @@ func compared(c transport.Row, size int) []string {
 	}
 	return []string{refTCP}
 }
-
-// open says that what is written is not encrypted on its way.
-func open(c transport.Row) bool { return c.SameHost || c.Open() }
 
 func carrierOf(name string) (transport.Row, bool) {
 	c, err := kinds.Find("carrier", transport.Kinds, name)
@@ -160,7 +156,7 @@ func (c *Config) Validate() error {
 }
 
 // DefaultProcs is how many processors each of n processes should use at a time: one where there are not twice as many
-// cores (limits.md, 2).
+// cores.
 func DefaultProcs(n int) int {
 	if n > runtime.NumCPU()/2 {
 		return 1

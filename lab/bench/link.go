@@ -112,7 +112,6 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 		View:    transport.View{Number: c.view, Members: c.members[:]},
 		Rank:    c.rank,
 		Carrier: c.carrier.Carrier,
-		Seal:    c.carrier.Seal,
 		Spin:    localSpin(c.spin),
 	})
 	return e, nil

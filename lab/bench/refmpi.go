@@ -17,7 +17,7 @@ import (
 //go:embed mpi/shift.c
 var shiftSource []byte
 
-// shiftRanks is how many ranks the shift has, as in the founding documents' tables and limits.md.
+// shiftRanks is how many ranks the shift has, as in the founding documents' tables.
 const shiftRanks = 4
 
 // mpi is the reference OpenMPI: a directory with the program.

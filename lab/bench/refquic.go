@@ -34,7 +34,7 @@ func upgraded(ctx context.Context, c transport.Conn, dialler bool) (transport.Co
 	if !ok {
 		return c, nil
 	}
-	up, err := u.Upgrade(ctx, transport.Upgrade{Carrier: transport.CarrierQUIC, Dialler: dialler})
+	up, err := u.Upgrade(ctx, transport.Upgrade{Carrier: transport.CarrierQUICGo, Dialler: dialler})
 	if err != nil {
 		return nil, errors.Join(err, c.Close("no datagrams"))
 	}

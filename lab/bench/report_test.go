@@ -37,13 +37,13 @@ func sample() *Report {
 	for i := range 3 {
 		f := float64(i)
 		r := trial.Round{}
-		for name, speed := range map[string]float64{"quic": 3, "express": 18, "local": 64} {
+		for name, speed := range map[string]float64{"quic-go": 3, "quic": 18, "local": 64} {
 			gbps := speed / 10
 			r[name+" 128"] = joined(timed("write_us", 10+f, 20+f, 30+f), timed("answered_us", 10+f, 20+f, 30+f), trial.Figures{
 				"goodput_gbps": gbps, "datagrams_per_s": 1000, "datagram_bytes": gbps * 1e9 / 8 / 1000, "resent_share": 0,
 				"near_cpu_s_per_gb": 0, "far_cpu_s_per_gb": 0, "pieces_per_s": 2e6 + f, "bytes_sent": 1280, "bytes_placed": 1280,
 			})
-			if name != "express" || i > 0 { // its first one failed
+			if name != "quic" || i > 0 { // its first one failed
 				gbps := speed + f
 				r[name+" 1MiB"] = joined(timed("write_us", 100, 200, 300), trial.Figures{
 					"goodput_gbps": gbps, "datagrams_per_s": 2e5, "datagram_bytes": gbps * 1e9 / 8 / 2e5, "resent_share": 0.001,
@@ -65,8 +65,8 @@ func sample() *Report {
 		run := func(gbps, events, cpu, resent float64) trial.Figures {
 			return trial.Figures{"goodput_gbps": gbps, "event_rate_hz": events, "cpu_s_per_gb": cpu, "resent_share": resent}
 		}
-		r["pair transport=quic"] = run(3, 1e4, 4, 0.01)
-		r["folded transport=quic"] = run(2.7+f/10, 1e4, 4, 0)
+		r["pair transport=quic-go"] = run(3, 1e4, 4, 0.01)
+		r["folded transport=quic-go"] = run(2.7+f/10, 1e4, 4, 0)
 		r["folded transport=local"] = run(120, 0, 0, 0)
 		rounds = append(rounds, r)
 	}
@@ -83,10 +83,10 @@ func sample() *Report {
 		Command:    "ringlet bench carriers --runs --out compared",
 		Machine:    page.Machine{CPU: "CPU", Flags: []string{"aes", "vaes"}, Cores: 2, Kernel: "Linux 6", Go: "go1.26"},
 		LeftOut:    []string{"iperf3: left out, iperf3 is not installed"},
-		Failed:     []string{"express, 1MiB: the link broke"},
+		Failed:     []string{"quic, 1MiB: the link broke"},
 		Limits:     []HostLimit{{"near", hostlimits.Finding{Limit: "MTU", Wrong: "packets are small", Do: "Make them larger."}}},
 	}
-	r.summarize(&Config{Carriers: []string{"quic", "express", "local"}, Sizes: []config.Bytes{1 << 20, 128}, Runs: true},
+	r.summarize(&Config{Carriers: []string{"quic-go", "quic", "local"}, Sizes: []config.Bytes{1 << 20, 128}, Runs: true},
 		rounds)
 	return r
 }
@@ -156,12 +156,12 @@ func TestSharesAreOfOneRound(t *testing.T) {
 		rows[s.Name] = s
 	}
 	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
-	folded, express, seal := rows["folded quic"], rows["express 1MiB"], rows[refSeal]
+	folded, linked, seal := rows["folded quic-go"], rows["quic 1MiB"], rows[refSeal]
 	switch {
 	case !near(folded.Bus.Max, 2.9*0.75) || !near(folded.OfCipher.Max, 2.9*0.75/40) || folded.OfKernel.To != refUDP:
 		t.Errorf("%+v", folded)
-	case express.OfCipher == nil || express.CPU == nil || express.CPU.Median != 3 || express.OfCopy.Median != 19.5/80:
-		t.Errorf("%+v", express)
+	case linked.OfCipher == nil || linked.CPU == nil || linked.CPU.Median != 3 || linked.OfCopy.Median != 19.5/80:
+		t.Errorf("%+v", linked)
 	case seal.OfCipher != nil || seal.OfKernel != nil || rows[refCopy].OfCopy != nil || rows[refUDP].OfKernel != nil:
 		t.Errorf("%+v", seal)
 	case rows["local 1MiB"].OfKernel != nil || rows["folded local"].OfCipher != nil:
@@ -207,19 +207,19 @@ func TestTargetsOfTheTable(t *testing.T) {
 		verdicts[target.Path+" "+target.Target] = v
 	}
 	for row, want := range map[string]string{
-		"quic, 1 MiB ≥ 0.9 × unpaced quic-go datagrams":                           "reached",     // 4 / 4
-		"quic, 1 MiB ≤ 0 B lost":                                                  "reached",     //
-		"express sealed, 1 MiB ≥ 17 Gbit/s":                                       "reached",     // 19.5
-		"express sealed, 1 MiB ≥ 0.8 × iperf3":                                    "reached",     //
+		"quic-go, 1 MiB ≥ 0.9 × unpaced quic-go datagrams":                        "reached",     // 4 / 4
+		"quic-go, 1 MiB ≤ 0 B lost":                                               "reached",     //
+		"quic, 1 MiB ≥ 17 Gbit/s":                                                 "reached",     // 19.5
+		"quic, 1 MiB ≥ 1 × iperf3":                                                "not reached", //
 		"local, 1 MiB ≥ 0.8 × copy into a mapped file":                            "reached",     // 65 / 80
-		"express, 128 B, idle ≤ 1.3 × a raw UDP round trip (p50, udp-trip-spin)":  "not reached", // 11 / 5
+		"quic, 128 B, idle ≤ 1.3 × a raw UDP round trip (p50, udp-trip-spin)":     "not reached", // 11 / 5
 		"local, 128 B, idle ≤ 3 µs, seen and answered (p50)":                      "not reached", // 11
-		"4 folded nodes, quic ≥ 0.85 × its pair":                                  "reached",     // 2.8 / 3
+		"4 folded nodes, quic-go ≥ 0.85 × its pair":                               "reached",     // 2.8 / 3
 		"4 folded nodes, local ≥ 0.8 × OpenMPI over shared memory, between nodes": "reached",     // 90 / 100
-		"4 folded nodes, express ≥ 0.85 × its pair":                               "not measured",
-		"3 RUs to 26 BUs, 128 B, express ≥ 1.24 M events/s":                       "not measured",
-		"loss of 1 %, quic ≥ 0.6 × lossless":                                      "not measured",
-		"2 RUs, 128 B, packing 1, express ≥ 2.14 M events/s":                      "not measured",
+		"4 folded nodes, quic ≥ 0.85 × its pair":                                  "not measured",
+		"3 RUs to 26 BUs, 128 B, quic ≥ 1.24 M events/s":                          "not measured",
+		"loss of 1 %, quic-go ≥ 0.6 × lossless":                                   "not measured",
+		"2 RUs, 128 B, packing 1, quic ≥ 2.14 M events/s":                         "not measured",
 	} {
 		if verdicts[row] != want {
 			t.Errorf("%s: %q, want %q", row, verdicts[row], want)

@@ -122,7 +122,7 @@ func Known(name string) error {
 	for i := range references {
 		names = append(names, references[i].name)
 	}
-	return refuse("references", "%q is neither one of %s nor a carrier and a size, as \"express 1MiB\"", name,
+	return refuse("references", "%q is neither one of %s nor a carrier and a size, as \"quic 1MiB\"", name,
 		strings.Join(names, ", "))
 }
 

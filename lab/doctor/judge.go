@@ -31,10 +31,10 @@ type Check struct {
 const (
 	// socketBuffer is what the carriers ask the kernel for (transport/quic).
 	socketBuffer = 8 << 20
-	// ethernet is the packet up to which the carrier quic goes by the interface alone; with less on the path its packets
+	// ethernet is the packet up to which the carrier quic-go goes by the interface alone; with less on the path its packets
 	// are lost.
 	ethernet = 1500
-	// jumbo is the packet beyond which larger ones bring nothing (docs/design/011-express.md).
+	// jumbo is the packet beyond which larger ones bring nothing (docs/design/011-quic.md).
 	jumbo = 9000
 	// leastMTU is the smallest that QUIC works with, 1200 bytes of UDP and its headers.
 	leastMTU = 1280
@@ -212,7 +212,7 @@ func (v *verdicts) interfaces(all []Interface) {
 			v.add(name, Warn, fmt.Sprintf("Where the whole path bears it: ip link set %s mtu %d", i.Name, ethernet),
 				"packets hold at most %d bytes, fewer than the %d of Ethernet, so there are more of them", i.MTU, ethernet)
 		case i.MTU < jumbo:
-			v.add(name, OK, "", "packets hold up to %d bytes; express is faster with %d, where the whole path bears them", i.MTU,
+			v.add(name, OK, "", "packets hold up to %d bytes; quic is faster with %d, where the whole path bears them", i.MTU,
 				jumbo)
 		default:
 			v.add(name, OK, "", "packets hold up to %d bytes", i.MTU)

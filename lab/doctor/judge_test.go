@@ -100,7 +100,7 @@ func TestJudge(t *testing.T) {
 		"files":              {func(f *Facts, _ *Wants) { f.OpenFiles = 100 }, "open files", Fail, "104"},
 		"files, many":        {func(_ *Facts, w *Wants) { w.Peers = 500 }, "open files", Fail, "5064"},
 		"plain Ethernet": {func(f *Facts, _ *Wants) { f.Interfaces[1].MTU = 1500 }, "MTU of eth0", OK,
-			"express is faster"},
+			"quic is faster"},
 		"less than Ethernet": {func(f *Facts, _ *Wants) { f.Interfaces[1].MTU = 1400 }, "MTU of eth0", Warn, "1400"},
 		"too little":         {func(f *Facts, _ *Wants) { f.Interfaces[1].MTU = 1000 }, "MTU of eth0", Fail, "1280"},
 		"no peer":            {func(f *Facts, _ *Wants) { f.Path = nil }, "path", Skipped, "--peer"},

@@ -114,12 +114,12 @@ func (d *dice) traffic(s shape, add func(string, any)) (p policy) {
 // network: the carriers over a network mostly, since the others have no packets to lose.
 func (d *dice) network(env env, add func(string, any)) {
 	carriers := []string{
-		"quic", "quic", "quic", "express", "express", "express", "stream", "stream",
-		"express-open", "local", "auto", "local+express", "local+stream",
+		"quic", "quic", "quic", "quic", "quic-go", "quic-go", "stream", "stream",
+		"local", "auto", "local+quic-go", "local+stream",
 	}
 	t := carriers[d.IntN(len(carriers))]
 	add("transport", t)
-	if !env.Network && (t == "quic" || t == "express") && d.chance(30) {
+	if !env.Network && (t == "quic" || t == "quic-go") && d.chance(30) {
 		add("debug.drop", "0.02") // the only loss that there can be without a network of one's own
 	}
 }

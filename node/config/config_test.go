@@ -117,24 +117,19 @@ func TestCarriers(t *testing.T) {
 	for name, want := range map[string]struct {
 		carrier transport.Carrier
 		network string
-		open    bool
 	}{
-		"quic":         {transport.CarrierQUIC, "", false},
-		"stream":       {transport.CarrierStream, "", false},
-		"local":        {transport.CarrierLocal, "", false},
-		"express":      {transport.CarrierExpress, "", false},
-		"express-open": {transport.CarrierExpress, "", true},
-
-		"auto":               {transport.CarrierAuto, "quic", false},
-		"local+stream":       {transport.CarrierAuto, "stream", false},
-		"local+express":      {transport.CarrierAuto, "express", false},
-		"local+express-open": {transport.CarrierAuto, "express", true},
+		"quic":         {transport.CarrierQUIC, ""},
+		"quic-go":      {transport.CarrierQUICGo, ""},
+		"stream":       {transport.CarrierStream, ""},
+		"local":        {transport.CarrierLocal, ""},
+		"auto":         {transport.CarrierAuto, "quic"},
+		"local+stream": {transport.CarrierAuto, "stream"},
 	} {
 		c := with(func(c *Config) { c.Transport = name })
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
 		}
-		if by := c.Carriers(); by.Carrier != want.carrier || by.Network.Open() != want.open || c.Between() != want.network {
+		if by := c.Carriers(); by.Carrier != want.carrier || c.Between() != want.network {
 			t.Errorf("%s: %+v, %q between hosts", name, by, c.Between())
 		}
 	}
@@ -235,8 +230,8 @@ func TestRefusals(t *testing.T) {
 			"make it smaller, or use fragment-model constant"},
 		{"rate", func(c *Config) { c.Rate = math.NaN() }, "not a rate"},
 		{"transport", func(c *Config) { c.Transport = "pigeon" },
-			`"pigeon" is not one of quic, express, express-open, stream, local, auto`},
-		{"network local", func(c *Config) { c.Transport = "local+local" }, `"local+local" is not one of quic, express`},
+			`"pigeon" is not one of quic, quic-go, stream, local, auto`},
+		{"network local", func(c *Config) { c.Transport = "local+local" }, `"local+local" is not one of quic, quic-go`},
 		{"drop in memory", func(c *Config) { c.Transport, c.Debug.Drop = "local", 0.1 }, "debug.drop: the carrier local"},
 		{"barrier", func(c *Config) { c.PhaseEnd = "wall" },
 			`phase-end: "wall" is neither a barrier (none, central, tournament, dissemination)`},
@@ -360,7 +355,7 @@ func TestEffectiveReadsBack(t *testing.T) {
 		"replay":    func(c *Config) { c.Input, c.Loop, c.Output = "a b.mdf", true, "out/" },
 		"sizes":     func(c *Config) { c.SlotSize, c.Rate, c.Events = 1<<30, 1.25e6, 1<<63 },
 		"unfolded":  func(c *Config) { c.RUs, c.BUs, c.Debug.Drop = 3, 2, 0.01 },
-		"carriers":  func(c *Config) { c.Transport = "local+express-open" },
+		"carriers":  func(c *Config) { c.Transport = "local+quic-go" },
 		"odd names": func(c *Config) { c.Output = "yes: #.mep" },
 	} {
 		c := with(change)

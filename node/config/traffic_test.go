@@ -9,7 +9,7 @@ func TestSlackIsFittedToTheCarrier(t *testing.T) {
 		shown int // by Effective
 		slack int
 	}{
-		{"a network", func(c *Config) { c.Transport = "express" }, 0, 0},
+		{"a network", func(c *Config) { c.Transport = "quic" }, 0, 0},
 		{"the host, or a network", func(c *Config) { c.Transport = "auto" }, 0, 0},
 		{"the host", func(c *Config) { c.Transport = "local" }, 3, 3},
 		{"a node alone", func(c *Config) { c.Transport, c.Nodes = "local", 1 }, 0, 0},

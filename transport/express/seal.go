@@ -2,149 +2,75 @@ package express
 
 // Pipeline of a packet:
 //
-//	1 Seal    (sequential: who holds the link's sending)   header and clear part, then the body from where it lies
-//	2 Verdict (sequential: the socket's reader)            header, key and number looked at; nothing is written
-//	3 Open    (sequential: the socket's reader)            the body straight to where it belongs
+//	1 Seal    (sequential: who holds the link's sending)   header and first bytes, then the body from where it lies
+//	2 Look    (sequential: the socket's reader)            header, key and number looked at; nothing is believed
+//	3 Peek    (sequential: the socket's reader)            the first bytes of a datagram: where does its body belong?
+//	4 Open…   (sequential: the socket's reader)            the body straight to where it belongs, or all of it aside
 //
 // Nothing allocates but a change of keys, every 2²² packets.
 
 import (
-	"crypto/cipher"
-	"encoding/binary"
-	"fmt"
-	"hash/crc32"
+	"bytes"
 
 	"ringlet/transport/gcm"
 )
 
-// keyLife is how many packets are sealed with one key: half of what RFC 9001, section 6.6, allows QUIC for AES-128-GCM
-// with packets of up to 2¹⁶ bytes.
-const keyLife = 1 << 22
-
-// maxEpochs bounds the keys of a session: 2³⁸ packets. By then the link must be made anew.
-const maxEpochs = 1 << 16
-
-// Deriver makes the key material of one direction for an epoch: 28 bytes, key and nonce base.
-type Deriver func(epoch uint32) ([]byte, error)
-
-// MaterialSize is the length of what a Deriver gives, bytes.
-const MaterialSize = gcm.KeySize + gcm.NonceSize
-
-// Suite is one direction of one session.
-type Suite struct {
-	Derive Deriver
-	Open   bool   // no encryption: session number and checksum only
-	Keyed  uint64 // session number of an open session, which only the two ends know
-}
-
-// key of one epoch.
-type key struct {
-	aead cipher.AEAD
-	base [12]byte
-}
-
-func (s *Suite) key(epoch uint32) (key, error) {
-	if epoch >= maxEpochs {
-		return key{}, fmt.Errorf("the session has sealed %d packets and must be made anew", uint64(maxEpochs)*keyLife)
-	}
-	m, err := s.Derive(epoch)
-	if err != nil {
-		return key{}, fmt.Errorf("no key for epoch %d: %w", epoch, err)
-	}
-	if len(m) != MaterialSize {
-		return key{}, fmt.Errorf("key material for epoch %d is %d bytes long, not %d", epoch, len(m), MaterialSize)
-	}
-	k := key{base: [12]byte(m[gcm.KeySize:])}
-	k.aead, err = gcm.New(m[:gcm.KeySize])
-	return k, err
-}
-
-// nonce puts the nonce of a packet: the base, with the number added into its last eight bytes (as RFC 9001, section
-// 5.3).
-func (k *key) nonce(to *[12]byte, number uint64) {
-	*to = k.base
-	binary.BigEndian.PutUint64(to[4:], binary.BigEndian.Uint64(to[4:])^number)
-}
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Sealer seals the packets of one direction.
 type Sealer struct {
-	suite  Suite
-	header Header
+	header header
+	keys   ratchet
 	key    key
-	epoch  uint32
-	nonce  [12]byte
-
-	touched byte // keeps touch from being left out
+	mask   mask
+	nonce  [gcm.NonceSize]byte
+	first  [gcm.FirstSize]byte
 }
 
-// NewSealer makes a sealer for a session that the receiver has numbered.
-func NewSealer(s Suite, session uint32) (*Sealer, error) {
-	x := &Sealer{suite: s, header: Header{Session: session}}
-	if s.Open {
-		return x, nil
-	}
+// NewSealer makes a sealer for a session that the receiver has named by a connection ID, with the direction's first
+// traffic secret.
+func NewSealer(secret []byte, session uint64) (*Sealer, error) {
+	x := &Sealer{header: header{session: session}}
 	var err error
-	x.key, err = s.key(0)
+	if x.keys, err = newRatchet(secret); err != nil {
+		return nil, err
+	}
+	if x.mask, err = newMask(secret); err != nil {
+		return nil, err
+	}
+	x.key, err = x.keys.next()
 	return x, err
 }
 
 // Seal writes a packet to dst, which has room for it, and returns its length: Overhead more than head and body have.
-// The head, at most maxHead bytes, stays in clear; dst must not overlap the body.
+// dst must not overlap head or body.
 func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	h := &x.header
-	if e := uint32(h.Number / keyLife); e != x.epoch {
-		if err := x.turn(e); err != nil {
+	for h.number/keyLife >= uint64(x.keys.epoch) {
+		// Without a new key nothing changes, so that nothing is ever sealed with a key beyond its life.
+		k, err := x.keys.next()
+		if err != nil {
 			return 0, err
 		}
+		x.key, h.phase = k, h.phase^1
 	}
-	h.Kind, h.Head = kind, len(head)
+	n := Overhead + len(head) + len(body)
+	dst = dst[:n]
 	h.put(dst)
-	at := HeaderSize + copy(dst[HeaderSize:], head)
-	number := h.Number
-	h.Number++
-	if x.suite.Open {
-		x.touched += touch(body)
-		n := at + copy(dst[at:], body)
-		binary.LittleEndian.PutUint64(dst[n:], x.suite.Keyed)
-		binary.LittleEndian.PutUint32(dst[n+8:], 0)
-		binary.LittleEndian.PutUint32(dst[n+12:], checksum(dst[:at], dst[at:n], x.suite.Keyed))
-		return n + trailer, nil
+	x.key.nonce(&x.nonce, h.number)
+	h.number++
+	aad, sealed := dst[:headerSize], dst[headerSize:]
+	if n >= apart && len(head) < Peeked {
+		x.first[0] = byte(kind)
+		at := kindSize + copy(x.first[kindSize:], head)
+		at = copy(x.first[at:], body)
+		x.key.aead.SealApart(sealed, x.nonce[:], &x.first, body[at:], aad)
+	} else {
+		sealed[0] = byte(kind)
+		at := kindSize + copy(sealed[kindSize:], head)
+		at += copy(sealed[at:], body)
+		x.key.aead.Seal(sealed[:0], x.nonce[:], sealed[:at], aad)
 	}
-	x.key.nonce(&x.nonce, number)
-	x.key.aead.Seal(dst[at:at], x.nonce[:], body, dst[:at])
-	return at + len(body) + trailer, nil
-}
-
-// touch reads a byte of each cache line, which brings memory that is not in the cache there with as many loads under
-// way as the processor bears. A copy, and a checksum behind it, wait for it longer: 23.6 Gbit/s became 25.8 (medians of
-// 5 in turn, 2026-11-21). A cipher does not gain by it.
-func touch(b []byte) (sum byte) {
-	const line = 64
-	for i := 0; i < len(b); i += line {
-		sum += b[i]
-	}
-	return sum
-}
-
-// turn changes the key. Without the new one nothing changes, so that nothing is ever sealed with a key beyond its life.
-func (x *Sealer) turn(epoch uint32) error {
-	if !x.suite.Open {
-		k, err := x.suite.key(epoch)
-		if err != nil {
-			return err
-		}
-		x.key = k
-	}
-	x.epoch, x.header.Epoch = epoch, uint16(epoch)
-	return nil
-}
-
-// checksum of an open packet is a CRC-32C that begins with the session's number.
-func checksum(clear, body []byte, keyed uint64) uint32 {
-	c := crc32.Update(uint32(keyed), castagnoli, clear)
-	return crc32.Update(c, castagnoli, body) ^ uint32(keyed>>32)
+	x.mask.turn(dst)
+	return n, nil
 }
 
 // Verdict says what becomes of a packet, before anything of it is believed.
@@ -155,85 +81,130 @@ const (
 	Fresh      Verdict = iota // it may be opened
 	Replayed                  // its number has been seen, or is too old to know
 	UnknownKey                // sealed with a key that is not in use
+	Malformed                 // not what a peer seals
 	Forged                    // it does not open: not sealed by the peer, or damaged on the way
 )
 
 // Opener opens the packets of one direction.
 type Opener struct {
-	suite Suite
+	next  ratchet
 	keys  [3]key // of epochs from first on: the previous, the present, the next
 	first uint32
 	seen  replay
-	nonce [12]byte
+	mask  mask
+
+	// of the packet in hand
+	packet []byte
+	number uint64
+	key    *key
+	nonce  [gcm.NonceSize]byte
+	peeked [gcm.FirstSize]byte
 }
 
-// NewOpener makes an opener.
-func NewOpener(s Suite) (*Opener, error) {
-	o := &Opener{suite: s}
-	if s.Open {
-		return o, nil
+// NewOpener makes an opener with the direction's first traffic secret.
+func NewOpener(secret []byte) (*Opener, error) {
+	o := &Opener{}
+	var err error
+	if o.next, err = newRatchet(secret); err != nil {
+		return nil, err
+	}
+	if o.mask, err = newMask(secret); err != nil {
+		return nil, err
 	}
 	for i := range o.keys {
-		var err error
-		if o.keys[i], err = s.key(uint32(i)); err != nil {
+		if o.keys[i], err = o.next.next(); err != nil {
 			return nil, err
 		}
 	}
 	return o, nil
 }
 
-// Look judges a packet by its header. It changes nothing.
-func (o *Opener) Look(h *Header) Verdict {
-	if e := h.Number / keyLife; uint16(e) != h.Epoch || e < uint64(o.first) || e >= uint64(o.first)+uint64(len(o.keys)) {
-		if !o.seen.fresh(h.Number) {
-			return Replayed
-		}
-		return UnknownKey
+// Look takes a packet of at least Overhead bytes in hand, shows its header, and judges it. No packet may be looked at
+// twice.
+func (o *Opener) Look(packet []byte) Verdict {
+	o.mask.turn(packet)
+	var h [headerSize]byte
+	copy(h[:], packet)
+	if h[0]&mustBe != firstByte {
+		return Malformed
 	}
-	if !o.seen.fresh(h.Number) {
+	o.packet = packet
+	o.number = number(uint32(h[numberAt])<<24|uint32(h[numberAt+1])<<16|uint32(h[numberAt+2])<<8|uint32(h[numberAt+3]),
+		o.seen.next)
+	if !o.seen.fresh(o.number) {
 		return Replayed
 	}
+	e := o.number / keyLife
+	if e < uint64(o.first) || e >= uint64(o.first)+uint64(len(o.keys)) || byte(e)&1 != h[0]/phaseBit&1 {
+		return UnknownKey
+	}
+	o.key = &o.keys[e-uint64(o.first)]
+	o.key.nonce(&o.nonce, o.number)
 	return Fresh
 }
 
-// Open writes the body of a packet that Look found fresh to dst, which must have exactly its length, and says whether
-// the packet is the peer's. If it is not, what dst holds is undefined.
-func (o *Opener) Open(dst, packet []byte, h *Header) Verdict {
-	at := HeaderSize + h.Head
-	end := len(packet) - trailer
-	if o.suite.Open {
-		if binary.LittleEndian.Uint64(packet[end:]) != o.suite.Keyed || binary.LittleEndian.Uint32(packet[end+8:]) != 0 {
-			return Forged
-		}
-		copy(dst, packet[at:end])
-		if checksum(packet[:at], dst, o.suite.Keyed) != binary.LittleEndian.Uint32(packet[end+12:]) {
-			return Forged
-		}
-	} else {
-		k := &o.keys[uint32(h.Number/keyLife)-o.first]
-		k.nonce(&o.nonce, h.Number)
-		if _, err := k.aead.Open(dst[:0], o.nonce[:], packet[at:], packet[:at]); err != nil {
-			return Forged
-		}
+// Peek returns the first bytes of the datagram in the packet in hand, and how many follow them; none where the packet
+// holds something else, or a datagram that is too short to belong elsewhere. They are not known to be authentic.
+func (o *Opener) Peek() (first []byte, rest int) {
+	if len(o.packet) < apart {
+		return nil, 0
 	}
-	o.seen.see(h.Number)
-	if e := uint32(h.Number / keyLife); e == o.first+2 {
+	o.key.aead.Peek(&o.peeked, o.nonce[:], o.packet[headerSize:])
+	if Kind(o.peeked[0]) != Datagram {
+		return nil, 0
+	}
+	return o.peeked[kindSize:], len(o.packet) - apart
+}
+
+// OpenRest writes what follows the first bytes of the packet in hand, which has been peeked at, to dst, which must have
+// exactly that length. If the packet is not the peer's, what dst holds is undefined.
+func (o *Opener) OpenRest(dst []byte) Verdict {
+	if err := o.key.aead.OpenApart(dst, o.nonce[:], o.packet[headerSize:], o.packet[:headerSize]); err != nil {
+		return Forged
+	}
+	o.note()
+	return Fresh
+}
+
+// Size is the number of bytes that Open writes at most.
+func Size(packet []byte) int { return len(packet) - headerSize }
+
+// Open writes the packet in hand to dst, which has room for Size bytes, and returns its kind, and what a datagram
+// holds.
+func (o *Opener) Open(dst []byte) (Kind, []byte, Verdict) {
+	plain, err := o.key.aead.Open(dst[:0], o.nonce[:], o.packet[headerSize:], o.packet[:headerSize])
+	if err != nil {
+		return 0, nil, Forged
+	}
+	o.note()
+	k := Kind(plain[0])
+	if plain = plain[kindSize:]; k != Datagram && (k != Probe && k != ProbeAnswer || !padding(plain)) {
+		return 0, nil, Malformed
+	}
+	return k, plain, Fresh
+}
+
+// note notes that the packet in hand is authentic.
+func (o *Opener) note() {
+	o.seen.see(o.number)
+	if o.number/keyLife == uint64(o.first)+2 {
 		o.advance()
 	}
-	return Fresh
 }
 
 // advance forgets the oldest key and makes the one after the newest: the peer has begun to use that.
 func (o *Opener) advance() {
-	if !o.suite.Open {
-		next, err := o.suite.key(o.first + uint32(len(o.keys)))
-		if err != nil {
-			return // the session ends here: what comes with later keys is counted
-		}
-		o.keys = [3]key{o.keys[1], o.keys[2], next}
+	next, err := o.next.next()
+	if err != nil {
+		return // the session ends here: what comes with later keys is counted
 	}
+	o.keys = [3]key{o.keys[1], o.keys[2], next}
 	o.first++
 }
 
-// BodySize is the number of bytes that Open writes.
-func BodySize(packet []byte, h *Header) int { return len(packet) - Overhead - h.Head }
+// ProbeData is the size of what a probe says and its answer repeats, bytes. PADDING frames, which are zeros, follow it.
+const ProbeData = 8
+
+func padding(b []byte) bool {
+	return len(b) >= ProbeData && len(bytes.Trim(b[ProbeData:], "\x00")) == 0
+}

@@ -1,65 +1,93 @@
 package express
 
-import "encoding/binary"
+import (
+	"encoding/binary"
 
-// Version of the packets. It is part of their first byte, whose two highest bits are zero: those of a QUIC packet never
-// are both (RFC 9000, section 17; RFC 9443 keeps 0 to 63 for other protocols on the same port).
-const Version = 1
+	"ringlet/transport/gcm"
+)
 
-// Kind of a packet.
+// Kind of a packet: the type of its frame.
 type Kind uint8
 
 // Kinds of packets.
 const (
-	Datagram    Kind = 0 // one datagram of the link
-	Probe       Kind = 1 // does a packet of this size arrive?
-	ProbeAnswer Kind = 2 // it does, and here is one of the same size
-
-	kinds = 3
+	Datagram    Kind = 0x30 // one datagram of the link, to the end of the packet (RFC 9221, section 4)
+	Probe       Kind = 0x1a // PATH_CHALLENGE: does a packet of this size arrive? (RFC 9000, section 19.17)
+	ProbeAnswer Kind = 0x1b // PATH_RESPONSE: it does, and here is one of the same size
 )
 
-// Sizes in bytes. docs/format/express.md draws the packet.
+// Sizes in bytes. docs/format/quic.md draws the packet.
 const (
-	HeaderSize = 16
-	// Overhead is what a packet holds beside the datagram, with either seal: header, and tag or session number and
-	// checksum.
-	Overhead = HeaderSize + trailer
-	trailer  = 16
-	// maxHead is how much of a datagram may stay in clear.
-	maxHead = 255
+	idSize     = 8
+	numberSize = 4 // of the packet number: the longest that there is
+	numberAt   = 1 + idSize
+	headerSize = numberAt + numberSize
+	kindSize   = 1
+	// Overhead is what a packet holds beside the datagram: header, type of the frame, tag.
+	Overhead = headerSize + kindSize + gcm.Overhead
+	// Peeked is how much of a datagram is known before the packet is opened, if it has as much.
+	Peeked = gcm.FirstSize - kindSize
+	// apart is the size of packets which have a body that may lie, or belong, elsewhere.
+	apart = headerSize + gcm.FirstSize + gcm.Overhead
+
+	sampleSize = 16
+	sampleAt   = numberAt + 4 // RFC 9001, section 5.4.2: as if the number had 4 bytes, which it has
 )
 
-// Is reports whether a packet from a socket that QUIC uses too is one of ours, or pretends to be.
-func Is(b []byte) bool { return len(b) > 0 && b[0]&0xC0 == 0 }
+// First byte of a packet with a short header (RFC 9000, section 17.3.1): 0, 1, spin, two reserved, key phase, and the
+// number's length less one. What is behind the spin bit is protected.
+const (
+	firstByte      = 0x40 | numberSize - 1
+	phaseBit       = 0x04
+	protected      = 0x1f
+	mustBe         = 0xff &^ (phaseBit | spinBit)
+	spinBit        = 0x20
+	markOfSessions = 0x80 // of the first byte of a connection ID: a session of this package, and not of quic-go
+)
 
-// Header is the first 16 bytes of a packet.
-type Header struct {
-	Kind    Kind
-	Head    int    // bytes of the datagram that follow in clear
-	Epoch   uint16 // of the key: low bits
-	Session uint32 // as the receiver numbered it
-	Number  uint64 // of the packet
-}
+// Is reports whether a packet from a socket that quic-go uses too is one of a session, or pretends to be: a short
+// header, and a connection ID that begins with a bit that quic-go's never have here (Plain).
+func Is(b []byte) bool { return len(b) > 1 && b[0]&0xC0 == 0x40 && b[1]&markOfSessions != 0 }
 
-func (h *Header) put(b []byte) {
-	_ = b[HeaderSize-1]
-	b[0] = Version<<4 | byte(h.Kind)
-	b[1] = byte(h.Head)
-	binary.LittleEndian.PutUint16(b[2:], h.Epoch)
-	binary.LittleEndian.PutUint32(b[4:], h.Session)
-	binary.LittleEndian.PutUint64(b[8:], h.Number)
-}
+// ID makes the connection ID of a session out of 64 random bits.
+func ID(random uint64) uint64 { return random | markOfSessions<<56 }
 
-// Parse reads a packet's header. It reports false for a packet that is too short, of another version or of an unknown
-// kind, or does not hold what its header speaks of; it checks nothing else.
-func (h *Header) Parse(b []byte) bool {
-	if len(b) < Overhead || b[0]>>4 != Version {
-		return false
+// Plain makes a connection ID one that no session has.
+func Plain(id []byte) { id[0] &^= markOfSessions }
+
+// Session is the connection ID of a packet; false where the packet is too short.
+func Session(b []byte) (uint64, bool) {
+	if len(b) < Overhead {
+		return 0, false
 	}
-	h.Kind = Kind(b[0] & 0xF)
-	h.Head = int(b[1])
-	h.Epoch = binary.LittleEndian.Uint16(b[2:])
-	h.Session = binary.LittleEndian.Uint32(b[4:])
-	h.Number = binary.LittleEndian.Uint64(b[8:])
-	return h.Kind < kinds && Overhead+h.Head <= len(b)
+	return binary.BigEndian.Uint64(b[1:]), true
+}
+
+// header is what stands before what is sealed.
+type header struct {
+	phase   byte // 0 or 1
+	session uint64
+	number  uint64
+}
+
+// put writes a header without its protection.
+func (h *header) put(b []byte) {
+	_ = b[headerSize-1]
+	b[0] = firstByte | h.phase*phaseBit
+	binary.BigEndian.PutUint64(b[1:], h.session)
+	binary.BigEndian.PutUint32(b[numberAt:], uint32(h.number))
+}
+
+// number is that of which the packet has the lowest 32 bits: the one nearest to next, which is expected (RFC 9000,
+// appendix A.3).
+func number(low uint32, next uint64) uint64 {
+	const window, half = 1 << 32, 1 << 31
+	n := next&^(window-1) | uint64(low)
+	switch {
+	case n+half <= next && n < 1<<62-window:
+		return n + window
+	case n > next+half && n >= window:
+		return n - window
+	}
+	return n
 }

@@ -2,9 +2,9 @@ package link
 
 import "ringlet/shmem"
 
-// The way of a datagram that its carrier opens by itself (carrier express):
+// The way of a datagram that its carrier opens by itself (carrier quic):
 //
-//	1 Aim      (sequential) the head, in clear and not yet believed, tells where the body may go: a pin
+//	1 Aim      (sequential) the head, not yet believed, tells where the body may go: a pin
 //	2 opening  (the carrier) the body is opened straight into its place
 //	3 Land     (sequential) it was authentic: number, chunk and credit are noted; or Miss: it was not
 //
@@ -13,11 +13,8 @@ import "ringlet/shmem"
 // overwritten by the true ones. A dmove gets none: it is over although chunks of it are missing, and later writes may
 // have been placed there.
 
-// bulkHead is how much of a datagram that holds one full chunk stands before the chunk's bytes.
-const bulkHead = headerSize + writeHeaderSize
-
-// Head is how much of any other datagram a carrier may leave in clear.
-const Head = headerSize
+// BulkHead is how much of a datagram that holds one full chunk stands before the chunk's bytes.
+const BulkHead = headerSize + writeHeaderSize
 
 // aimed is a chunk between Aim and Land.
 type aimed struct {
@@ -27,10 +24,10 @@ type aimed struct {
 	n      uint32
 }
 
-// Aim says where the n bytes behind a head of bulkHead bytes belong, or nil when they are to be opened aside. Until
+// Aim says where the n bytes behind a head of BulkHead bytes belong, or nil when they are to be opened aside. Until
 // Land or Miss, one of which must follow a place that is not nil, the memory is pinned.
 func (c *Core) Aim(head []byte, n int) []byte {
-	if len(head) != bulkHead || n != c.unit || head[headerSize] != frameWrite {
+	if len(head) != BulkHead || n != c.unit || head[headerSize] != frameWrite {
 		return nil
 	}
 	h, err := parseHeader(head)
@@ -71,7 +68,7 @@ func (c *Core) Land(now int64) {
 }
 
 // NextGather is Next for a carrier that takes a datagram in two parts: when it returns a body, that lies where the
-// writer has it, stays valid as long as no other method is called, and follows the bulkHead bytes in buf.
+// writer has it, stays valid as long as no other method is called, and follows the BulkHead bytes in buf.
 func (c *Core) NextGather(now int64, buf []byte) (n int, body []byte) {
 	c.gather, c.body = true, nil
 	n = c.Next(now, buf)

@@ -41,7 +41,7 @@ func (w *wire) next(e int, buf []byte) packet {
 		return packet{data: bytes.Clone(buf[:n])}
 	}
 	n, body := w.core[e].NextGather(w.now, buf)
-	p := packet{data: append(bytes.Clone(buf[:n]), body...), head: Head}
+	p := packet{data: append(bytes.Clone(buf[:n]), body...), head: headerSize}
 	if body != nil {
 		p.head = n
 	}
@@ -305,10 +305,10 @@ func begun(t *testing.T, dmove bool) (*duo, [][]byte) {
 	buf := make([]byte, 1415)
 	for i := range 4 {
 		n, body := d.core[0].NextGather(1e9, buf)
-		if i < 3 && (n != bulkHead || len(body) != d.core[0].unit) || i == 3 && body != nil {
+		if i < 3 && (n != BulkHead || len(body) != d.core[0].unit) || i == 3 && body != nil {
 			t.Fatalf("chunk %d is %d bytes and a body of %d", i, n, len(body))
 		}
-		heads = append(heads, bytes.Clone(buf[:bulkHead]))
+		heads = append(heads, bytes.Clone(buf[:BulkHead]))
 		if i == 0 {
 			if d.core[1].Aim(heads[0], d.core[1].unit) != nil {
 				t.Fatal("a transaction that has not begun was given a place")
@@ -349,7 +349,7 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 			t.Errorf("a body of %d bytes was given a place", n)
 		}
 	}
-	for n := range bulkHead {
+	for n := range BulkHead {
 		if c.Aim(heads[1][:n], c.unit) != nil {
 			t.Errorf("a head of %d bytes was given a place", n)
 		}

@@ -2,6 +2,10 @@ package quic
 
 import (
 	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"encoding/binary"
 	"flag"
 	"math/rand/v2"
@@ -16,13 +20,19 @@ import (
 
 	"ringlet/transport"
 	"ringlet/transport/express"
+	"ringlet/transport/link"
 )
 
 var forged = flag.Int("forged", 20_000,
-	"packets that an attacker sends to each express link of TestForgedPacketsByTheMillion")
+	"packets that an attacker sends to each link of TestForgedPacketsByTheMillion")
 
-// epochLen is the life of a key in packets, as docs/format/express.md says.
-const epochLen = 1 << 22
+// Of docs/format/quic.md: the life of a key in packets; what stands before the sealed part of a packet, of it the
+// connection ID and the number.
+const (
+	epochLen  = 1 << 22
+	headerLen = 1 + 8 + 4
+	numberAt  = 1 + 8
+)
 
 // attacker sees what one end of a link sends, keeps some of it from the other, and sends that other what it has made of
 // it.
@@ -31,7 +41,8 @@ type attacker struct {
 	victim *Network
 	sock   *net.UDPConn
 	wrong  *express.Sealer // has another key
-	before ExpressStats
+	mask   cipher.Block    // of the header protection
+	before BulkStats
 
 	recording sync.Mutex
 	recorded  [64][]byte // packets that were let through; guarded by recording
@@ -41,13 +52,13 @@ type attacker struct {
 
 	sending sync.Mutex // guards what follows
 	rng     *rand.Rand
-	sent    ExpressStats // by what they must be counted as
-	fresh   uint64       // a number that no true packet will have
-	aimed   int          // forgeries of packets that were kept back: their heads lead to missing chunks
+	sent    BulkStats // by what they must be counted as
+	fresh   uint64    // a number that no true packet will have
+	aimed   int       // forgeries of packets that were kept back: their heads lead to missing chunks
 	over    atomic.Bool
 }
 
-// tap makes the attacker see the batches of the one express link that a network has.
+// tap makes the attacker see the batches of the one link that a network has.
 func (a *attacker) tap(n *Network) {
 	for i := range n.sessions.byNumber {
 		if c := n.sessions.byNumber[i].Load(); c != nil {
@@ -84,8 +95,9 @@ func (a *attacker) keep(batch []byte, segment int) bool {
 	defer a.sending.Unlock()
 	for at := 0; at < len(batch); at += segment {
 		p := bytes.Clone(batch[at:min(at+segment, len(batch))])
-		for range 3 { // in the body or the seal: the head leads to the place
-			bit := 8*(express.HeaderSize+int(p[1])) + a.rng.IntN(8*(len(p)-express.HeaderSize-int(p[1])))
+		for range 3 { // in the body or the tag: the head leads to the place
+			const body = headerLen + 1 + link.BulkHead
+			bit := 8*body + a.rng.IntN(8*(len(p)-body))
 			p[bit/8] ^= 1 << (bit % 8)
 			a.shoot(p, &a.sent.Forged)
 			a.aimed++
@@ -103,72 +115,85 @@ func (a *attacker) take() []byte {
 	return bytes.Clone(a.recorded[a.rng.IntN(len(a.recorded))])
 }
 
-// renumber gives a packet a number that was not seen.
-func (a *attacker) renumber(p []byte) []byte {
-	a.fresh++
-	epoch := a.fresh % 3
-	binary.LittleEndian.PutUint16(p[2:], uint16(epoch))
-	binary.LittleEndian.PutUint64(p[8:], epoch*epochLen+epochLen/2+a.fresh)
+// header takes the protection of a packet's header away, or puts it on: this attacker knows its key, as RFC 9001 (section
+// 9.5) does not promise that nobody will.
+func (a *attacker) header(p []byte) {
+	var mask [16]byte
+	a.mask.Encrypt(mask[:], p[numberAt+4:numberAt+20])
+	p[0] ^= mask[0] & 0x1f
+	for i := range 4 {
+		p[numberAt+i] ^= mask[1+i]
+	}
+}
+
+// altered has a packet changed, header and all, under its header protection.
+func (a *attacker) altered(p []byte, change func(p []byte) []byte) []byte {
+	a.header(p)
+	p = change(p)
+	a.header(p)
 	return p
+}
+
+// numbered gives a packet whose header is shown a number that was not seen, of one of the keys in use or not yet.
+func (a *attacker) numbered(p []byte, epoch uint64) []byte {
+	a.fresh++
+	binary.BigEndian.PutUint32(p[numberAt:], uint32(epoch*epochLen+epochLen/2+a.fresh))
+	p[0] = p[0]&^4 | byte(epoch&1)<<2
+	return p
+}
+
+// renumbered gives a packet a number that was not seen, and changes it.
+func (a *attacker) renumbered(p []byte, change func(p []byte) []byte) ([]byte, *uint64) {
+	return a.altered(p, func(p []byte) []byte { return change(a.numbered(p, a.fresh%3)) }), &a.sent.Forged
+}
+
+// flip changes a bit of n bytes.
+func (a *attacker) flip(p []byte) {
+	bit := a.rng.IntN(8 * len(p))
+	p[bit/8] ^= 1 << (bit % 8)
 }
 
 // kinds of packets that an attacker makes of a true one; each knows its counter.
 var forgeries = []func(a *attacker, p []byte) (packet []byte, counter *uint64){
 	func(a *attacker, p []byte) ([]byte, *uint64) { return p, &a.sent.Replayed },
 	func(a *attacker, p []byte) ([]byte, *uint64) { // what was seen cannot be altered either
-		bit := 8*express.HeaderSize + a.rng.IntN(8*(len(p)-express.HeaderSize))
-		p[bit/8] ^= 1 << (bit % 8)
-		return p, &a.sent.Replayed
+		return a.altered(p, func(p []byte) []byte { a.flip(p[headerLen:]); return p }), &a.sent.Replayed
 	},
 	func(a *attacker, p []byte) ([]byte, *uint64) {
-		return p[:1+a.rng.IntN(express.Overhead-1)], &a.sent.Malformed
+		return p[:2+a.rng.IntN(express.Overhead-2)], &a.sent.Malformed
+	},
+	func(a *attacker, p []byte) ([]byte, *uint64) { // reserved bits, and another length of the number
+		return a.altered(p, func(p []byte) []byte { p[0] ^= []byte{1, 2, 8, 16}[a.rng.IntN(4)]; return p }), &a.sent.Malformed
 	},
 	func(a *attacker, p []byte) ([]byte, *uint64) {
-		p[0] ^= 0x10 << a.rng.IntN(2)
-		return p, &a.sent.Malformed
-	},
-	func(a *attacker, p []byte) ([]byte, *uint64) {
-		p[0] = p[0]&0xf0 | byte(3+a.rng.IntN(13))
-		return p, &a.sent.Malformed
-	},
-	func(a *attacker, p []byte) ([]byte, *uint64) {
-		p[1] = 255
-		return p[:express.Overhead+254], &a.sent.Malformed
-	},
-	func(a *attacker, p []byte) ([]byte, *uint64) {
-		p[4+a.rng.IntN(4)] ^= 1 << a.rng.IntN(8)
+		a.flip(p[2:numberAt])
 		return p, &a.sent.Strangers
 	},
-	func(a *attacker, p []byte) ([]byte, *uint64) { a.renumber(p)[2]++; return p, &a.sent.UnknownKey },
+	func(a *attacker, p []byte) ([]byte, *uint64) { // the other key phase
+		return a.altered(p, func(p []byte) []byte { a.numbered(p, a.fresh%3)[0] ^= 4; return p }), &a.sent.UnknownKey
+	},
 	func(a *attacker, p []byte) ([]byte, *uint64) { // a key that is not yet
-		a.fresh++
-		binary.LittleEndian.PutUint16(p[2:], 3)
-		binary.LittleEndian.PutUint64(p[8:], 3*epochLen+a.fresh)
-		return p, &a.sent.UnknownKey
+		return a.altered(p, func(p []byte) []byte { return a.numbered(p, 3) }), &a.sent.UnknownKey
 	},
-	func(a *attacker, p []byte) ([]byte, *uint64) { return a.renumber(p), &a.sent.Forged },
+	func(a *attacker, p []byte) ([]byte, *uint64) { return a.renumbered(p, bytes.Clone) },
 	func(a *attacker, p []byte) ([]byte, *uint64) { // truncated
-		a.renumber(p)
-		least := express.Overhead + int(p[1])
-		return p[:least+a.rng.IntN(len(p)-least)], &a.sent.Forged
+		return a.renumbered(p, func(p []byte) []byte { return p[:express.Overhead+a.rng.IntN(len(p)-express.Overhead)] })
 	},
-	func(a *attacker, p []byte) ([]byte, *uint64) {
-		a.renumber(p)[0] ^= 1 << a.rng.IntN(2)
-		return p, &a.sent.Forged
-	}, // another kind
+	func(a *attacker, p []byte) ([]byte, *uint64) { // the spin bit is authenticated as well
+		return a.renumbered(p, func(p []byte) []byte { p[0] ^= 0x20; return p })
+	},
 	func(a *attacker, p []byte) ([]byte, *uint64) { // another head, perhaps of a chunk that is missing
-		bit := 8*express.HeaderSize + a.rng.IntN(8*int(p[1]))
-		a.renumber(p)[bit/8] ^= 1 << (bit % 8)
-		return p, &a.sent.Forged
+		return a.renumbered(p, func(p []byte) []byte { a.flip(p[headerLen:][:1+link.BulkHead]); return p })
 	},
 	func(a *attacker, p []byte) ([]byte, *uint64) { // sealed with another key, and otherwise as the true one
-		at := express.HeaderSize + int(p[1])
-		out := make([]byte, len(p))
-		if _, err := a.wrong.Seal(out, express.Datagram, p[express.HeaderSize:at], p[at:len(p)-16]); err != nil {
-			a.t.Error(err)
-		}
-		copy(out[4:8], p[4:8]) // associated data of the other seal: it is wrong in any case
-		return a.renumber(out), &a.sent.Forged
+		return a.renumbered(p, func(p []byte) []byte {
+			out := make([]byte, len(p))
+			if _, err := a.wrong.Seal(out, express.Datagram, nil, p[express.Overhead:]); err != nil {
+				a.t.Error(err)
+			}
+			copy(out[:headerLen], p)
+			return out
+		})
 	},
 }
 
@@ -181,9 +206,9 @@ func (a *attacker) shoot(p []byte, counter *uint64) {
 }
 
 // counted is what the victim has counted since the attack began.
-func (a *attacker) counted() ExpressStats {
-	s, b := a.victim.Stats().Express, a.before
-	return ExpressStats{
+func (a *attacker) counted() BulkStats {
+	s, b := a.victim.Stats().Bulk, a.before
+	return BulkStats{
 		Packets:    s.Packets - b.Packets,
 		Malformed:  s.Malformed - b.Malformed,
 		Strangers:  s.Strangers - b.Strangers,
@@ -195,7 +220,7 @@ func (a *attacker) counted() ExpressStats {
 	}
 }
 
-func refused(s ExpressStats) uint64 {
+func refused(s BulkStats) uint64 {
 	return s.Malformed + s.Strangers + s.Replayed + s.UnknownKey + s.Forged + s.Early
 }
 
@@ -245,7 +270,8 @@ func drops(n *Network) (dropped uint32) {
 	return dropped
 }
 
-func newAttacker(t *testing.T, victim *Network, seal transport.Seal) *attacker {
+// newAttacker is one between the writer and its victim.
+func newAttacker(t *testing.T, writer, victim *Network) *attacker {
 	t.Helper()
 	sock, err := net.DialUDP("udp", nil, victim.Addr().(*net.UDPAddr))
 	if err != nil {
@@ -255,10 +281,11 @@ func newAttacker(t *testing.T, victim *Network, seal transport.Seal) *attacker {
 	_ = victim.sock.raw.Control(func(fd uintptr) { // room for a volley beside a window, where root may ask for it
 		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20)
 	})
-	wrong, err := express.NewSealer(express.Suite{
-		Open: seal == transport.SealNone, Keyed: 0x0123456789abcdef,
-		Derive: func(uint32) ([]byte, error) { return bytes.Repeat([]byte{7}, express.MaterialSize), nil },
-	}, 1)
+	wrong, err := express.NewSealer(bytes.Repeat([]byte{7}, express.SecretSize), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask, err := aes.NewCipher(protection(t, writer))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,9 +294,33 @@ func newAttacker(t *testing.T, victim *Network, seal transport.Seal) *attacker {
 		victim: victim,
 		sock:   sock,
 		wrong:  wrong,
+		mask:   mask,
 		rng:    rand.New(rand.NewPCG(6, 7)),
-		before: victim.Stats().Express,
+		before: victim.Stats().Bulk,
 	}
+}
+
+// protection is the key of the header protection of what the one link of a network sends (RFC 9001, section 5.4). The
+// network has dialled.
+func protection(t *testing.T, n *Network) []byte {
+	t.Helper()
+	for i := range n.sessions.byNumber {
+		c := n.sessions.byNumber[i].Load()
+		if c == nil {
+			continue
+		}
+		secret, err := c.export(exporterLabel, true, nil, express.SecretSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := hkdf.Expand(sha256.New, secret, "\x00\x10\x0dtls13 quic hp\x00", 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	t.Fatal("the network has no link")
+	return nil
 }
 
 // TestForgedPacketsByTheMillion: while a node writes and the other checks every byte, an attacker on the path replays,
@@ -277,20 +328,19 @@ func newAttacker(t *testing.T, victim *Network, seal transport.Seal) *attacker {
 // of both nodes balance.
 func TestForgedPacketsByTheMillion(t *testing.T) {
 	for name, tc := range map[string]struct {
-		seal   transport.Seal
 		spread bool
 	}{
-		"aes": {seal: transport.SealAES}, "none": {seal: transport.SealNone},
-		"aes, a goroutine for each session": {transport.SealAES, true},
+		"in the socket's reader":       {},
+		"a goroutine for each session": {spread: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ends := endpointsBy(t, func(c *Config) { c.Spread = tc.spread }, by(transport.CarrierExpress, tc.seal))
+			ends := endpointsBy(t, func(c *Config) { c.Spread = tc.spread }, by(transport.CarrierQUIC))
 			for i, e := range ends {
-				if s := e.net.Stats().Express; s.Packets == 0 || refused(s)+s.Probes != s.Packets {
+				if s := e.net.Stats().Bulk; s.Packets == 0 || refused(s)+s.Probes != s.Packets {
 					t.Errorf("end %d: a new link has counted %+v", i, s)
 				}
 			}
-			a := newAttacker(t, ends[1].net, tc.seal)
+			a := newAttacker(t, ends[0].net, ends[1].net)
 			quiet := ends[1].ep.Stats()
 			a.tap(ends[0].net)
 			packets := *forged
@@ -367,28 +417,28 @@ func TestEachPacketIsCountedOnce(t *testing.T) {
 	if err := n.sessions.number(c); err != nil {
 		t.Fatal(err)
 	}
-	packet := func(version byte, session uint32) []byte {
+	packet := func(session uint64) []byte {
 		p := make([]byte, 100)
-		p[0] = version << 4
-		binary.LittleEndian.PutUint32(p[4:], session)
+		p[0] = 0x40
+		binary.BigEndian.PutUint64(p[1:], session)
 		return p
 	}
-	kinds := [][]byte{packet(express.Version, c.session), packet(0, c.session), packet(express.Version, c.session+1)}
+	kinds := [][]byte{packet(c.session), packet(c.session + 1), packet(c.session ^ 1<<40)}
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 100 {
-		before := n.Stats().Express
+		before := n.Stats().Bulk
 		var read []byte
-		var want [3]uint64
+		var want [2]uint64
 		for range rng.IntN(60) {
 			k := rng.IntN(len(kinds))
-			want[k]++
+			want[min(k, 1)]++
 			read = append(read, kinds[k]...)
 		}
 		n.sessions.take(read, read, 100, false)
-		s := n.Stats().Express
-		got := [3]uint64{s.Early - before.Early, s.Malformed - before.Malformed, s.Strangers - before.Strangers}
-		if got != want || s.Packets-before.Packets != want[0]+want[1]+want[2] {
-			t.Fatalf("%d early, malformed, of strangers, of %d, want %d", got, s.Packets-before.Packets, want)
+		s := n.Stats().Bulk
+		got := [2]uint64{s.Early - before.Early, s.Strangers - before.Strangers}
+		if got != want || s.Packets-before.Packets != want[0]+want[1] {
+			t.Fatalf("%d early and of strangers, of %d, want %d", got, s.Packets-before.Packets, want)
 		}
 	}
 	n.sessions.byNumber[c.session%maxSessions].Store(nil)

@@ -159,24 +159,21 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 		change func(*Config)
 		drop   float64
 		by     transport.Carrier
-		seal   transport.Seal
 	}{
-		"as it comes":          {},
-		"without GRO":          {change: func(c *Config) { c.NoGRO = true }},
-		"small packets":        {change: func(c *Config) { c.PacketSize = 1252 }},
-		"with losses":          {drop: 0.02},
-		"express":              {by: transport.CarrierExpress},
-		"express without GRO":  {by: transport.CarrierExpress, change: func(c *Config) { c.NoGRO = true }},
-		"express with losses":  {by: transport.CarrierExpress, drop: 0.02},
-		"stream":               {by: transport.CarrierStream},
-		"stream with losses":   {by: transport.CarrierStream, drop: 0.25}, // of few: 32 records carry all
-		"express open":         {by: transport.CarrierExpress, seal: transport.SealNone},
-		"express, spread":      {by: transport.CarrierExpress, change: func(c *Config) { c.Spread = true }, drop: 0.01},
-		"express open, losses": {by: transport.CarrierExpress, seal: transport.SealNone, drop: 0.02},
+		"as it comes":        {},
+		"without GRO":        {change: func(c *Config) { c.NoGRO = true }},
+		"small packets":      {change: func(c *Config) { c.PacketSize = 1252 }},
+		"with losses":        {drop: 0.02},
+		"quic":               {by: transport.CarrierQUIC},
+		"quic without GRO":   {by: transport.CarrierQUIC, change: func(c *Config) { c.NoGRO = true }},
+		"quic with losses":   {by: transport.CarrierQUIC, drop: 0.02},
+		"stream":             {by: transport.CarrierStream},
+		"stream with losses": {by: transport.CarrierStream, drop: 0.25}, // of few: 32 records carry all
+		"quic, spread":       {by: transport.CarrierQUIC, change: func(c *Config) { c.Spread = true }, drop: 0.01},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ends := endpointsBy(t, tc.change,
-				func(c *transport.Config) { c.Drop, c.DropSeed, c.Carrier, c.Seal = tc.drop, 1, tc.by, tc.seal })
+				func(c *transport.Config) { c.Drop, c.DropSeed, c.Carrier = tc.drop, 1, tc.by })
 			for i, e := range ends {
 				go func() {
 					if err := e.write(byte(i)); err != nil {

@@ -33,15 +33,15 @@ func newConn(n *Network, qc *quicgo.Conn, st *quicgo.Stream, name string) *conn 
 
 // Upgrade makes the connection another carrier.
 func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn, error) {
-	if u.Carrier == transport.CarrierQUIC || u.Carrier == transport.CarrierStream {
+	if u.Carrier == transport.CarrierQUICGo || u.Carrier == transport.CarrierStream {
 		if err := c.watchWay(u.Dialler); err != nil {
 			return nil, err
 		}
 	}
 	switch u.Carrier {
-	case transport.CarrierQUIC:
+	case transport.CarrierQUICGo:
 		return c, c.st.Close()
-	case transport.CarrierExpress:
+	case transport.CarrierQUIC:
 		return c.express(ctx, u)
 	case transport.CarrierStream:
 		s, err := upgradeStream(ctx, c)

@@ -2,8 +2,10 @@ package quic
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,12 +15,13 @@ import (
 	"ringlet/transport/link"
 )
 
-// expressConn is a connection whose datagrams go past QUIC, sealed with keys of its TLS session, on the same socket.
-// The QUIC connection says who the peer is, whether it lives, and when it is over.
+// expressConn is a connection whose datagrams go past quic-go: in packets of QUIC that package express seals with keys
+// of the TLS session, on the same socket, to connection IDs of their own. quic-go's connection says who the peer is,
+// whether it lives, and when it is over.
 type expressConn struct {
 	// immutable once the upgrade is over
 	*conn
-	session uint32 // as the peer names this session
+	session uint64 // the connection ID of packets that come
 	size    int    // bytes of a full packet
 	credit  int
 	started atomic.Pointer[transport.Receiver]
@@ -81,9 +84,7 @@ func (c *expressConn) take(r *reading, packets []byte, segment int) {
 	for len(packets) > 0 {
 		p := packets[:min(segment, len(packets))]
 		packets = packets[len(p):]
-		if r.header.Parse(p) { // as it did when the session was found
-			c.packet(r, to, p)
-		}
+		c.packet(r, to, p)
 	}
 	if to != nil {
 		to.End()
@@ -99,66 +100,80 @@ func (c *expressConn) dry() {
 
 // packet takes one packet of this session.
 func (c *expressConn) packet(r *reading, to transport.Receiver, p []byte) {
-	h, count := &r.header, &c.net.sessions.count
+	count := &c.net.sessions.count
 	opener := c.opener.Load()
 	if opener == nil {
 		tick(&count.Early)
 		return
 	}
-	switch opener.Look(h) {
-	case express.Replayed:
-		tick(&count.Replayed)
-		return
-	case express.UnknownKey:
-		tick(&count.UnknownKey)
+	if v := opener.Look(p); v != express.Fresh {
+		c.refuse(v)
 		return
 	}
 	if to == nil {
 		c.unstarted(r, opener, p)
 		return
 	}
-	head, n := p[express.HeaderSize:express.HeaderSize+h.Head], express.BodySize(p, h)
-	if h.Kind == express.Datagram {
-		if dst := to.Aim(head, n); dst != nil {
-			if opener.Open(dst, p, h) != express.Fresh {
+	if first, rest := opener.Peek(); first != nil {
+		if dst := to.Aim(first[:link.BulkHead], len(first)-link.BulkHead+rest); dst != nil {
+			at := len(first) - link.BulkHead
+			if v := opener.OpenRest(dst[at:]); v != express.Fresh {
 				to.Miss()
-				tick(&count.Forged)
+				c.refuse(v)
 				return
 			}
+			copy(dst, first[link.BulkHead:])
 			to.Land()
 			return
 		}
 	}
-	d := r.room(h.Head + n)
-	if opener.Open(d[h.Head:], p, h) != express.Fresh {
-		tick(&count.Forged)
-		return
-	}
-	if h.Kind != express.Datagram {
+	switch kind, d, v := opener.Open(r.room(express.Size(p))); {
+	case v != express.Fresh:
+		c.refuse(v)
+	case kind != express.Datagram:
 		tick(&count.Probes) // too late to mean anything
-		return
+	default:
+		to.Receive(d)
 	}
-	copy(d, head)
-	to.Receive(d)
+}
+
+// refuse counts a packet that is not used.
+func (c *expressConn) refuse(v express.Verdict) {
+	count := &c.net.sessions.count
+	switch v {
+	case express.Replayed:
+		tick(&count.Replayed)
+	case express.UnknownKey:
+		tick(&count.UnknownKey)
+	case express.Malformed:
+		tick(&count.Malformed)
+	default:
+		tick(&count.Forged)
+	}
 }
 
 // unstarted takes a packet of a link that is not up: probes, and their answers.
 func (c *expressConn) unstarted(r *reading, opener *express.Opener, p []byte) {
-	h, count := &r.header, &c.net.sessions.count
+	count := &c.net.sessions.count
 	c.upgraded.Lock()
 	defer c.upgraded.Unlock()
-	if h.Kind == express.Datagram || !c.probing {
+	if !c.probing {
 		tick(&count.Early)
 		return
 	}
-	d := r.room(express.BodySize(p, h))
-	if h.Head != 0 || opener.Open(d, p, h) != express.Fresh {
-		tick(&count.Forged)
+	kind, data, v := opener.Open(r.room(express.Size(p)))
+	switch {
+	case v != express.Fresh:
+		c.refuse(v)
+		return
+	case kind == express.Datagram:
+		tick(&count.Early)
 		return
 	}
 	tick(&count.Probes)
-	if h.Kind == express.Probe {
-		_ = c.probe(express.ProbeAnswer, len(p)) // one that cannot be sent is one that is not answered
+	if kind == express.Probe {
+		// An answer that cannot be sent is a probe that is not answered.
+		_ = c.probe(express.ProbeAnswer, len(p), data[:express.ProbeData])
 		return
 	}
 	select {
@@ -173,11 +188,9 @@ func (c *expressConn) Put(buf []byte, n int, body []byte) (bool, error) {
 	head := buf[:n]
 	urgent := link.Urgent(head)
 	if body == nil {
-		// The clear part is the link's header; small datagrams are brought to one size, so that they leave and arrive
-		// together.
-		size := max(n, min(smallDatagram, c.MaxDatagram()))
-		clear(buf[n:size])
-		head, body = buf[:link.Head], buf[link.Head:size]
+		// Small datagrams are brought to one size, so that they leave and arrive together.
+		head = buf[:max(n, min(smallDatagram, c.MaxDatagram()))]
+		clear(head[n:])
 	}
 	need := len(head) + len(body) + express.Overhead
 	if o.n > 0 && need > o.segment {
@@ -211,8 +224,8 @@ func (c *expressConn) Flush() error {
 }
 
 // probe sends one packet of the given size.
-func (c *expressConn) probe(kind express.Kind, size int) error {
-	n, err := c.sealer.Seal(c.out.buf, kind, nil, zeros[:size-express.Overhead])
+func (c *expressConn) probe(kind express.Kind, size int, data []byte) error {
+	n, err := c.sealer.Seal(c.out.buf, kind, data, zeros[:size-express.Overhead-len(data)])
 	if err != nil {
 		return err
 	}
@@ -237,7 +250,9 @@ const (
 func (c *expressConn) sendProbe(size int) error {
 	c.upgraded.Lock()
 	defer c.upgraded.Unlock()
-	return c.probe(express.Probe, size)
+	var data [express.ProbeData]byte
+	binary.BigEndian.PutUint64(data[:], rand.Uint64())
+	return c.probe(express.Probe, size, data[:])
 }
 
 // largest finds the largest of the given sizes, in falling order, that the way to the peer and back carries. send sends
@@ -272,8 +287,8 @@ func (c *expressConn) largest(ctx, over context.Context, sizes []int, send func(
 		return 0, fmt.Errorf("no packet of %v bytes can be sent to %s: %w", sizes, c.name, unsent)
 	}
 	return 0, fmt.Errorf(
-		"no packet of %v bytes came back from %s: something between the hosts drops UDP packets that are not QUIC", sizes,
-		c.name)
+		"no packet of %v bytes came back from %s, which answers other packets of QUIC: something between the hosts "+
+			"drops packets by their connection ID", sizes, c.name)
 }
 
 // awaitAnswers waits for answers to probes until that of the best size is here, or for a time; got becomes the largest

@@ -13,17 +13,16 @@ import (
 	"ringlet/transport/link"
 )
 
-func by(c transport.Carrier, s transport.Seal) func(*transport.Config) {
-	return func(cfg *transport.Config) { cfg.Carrier, cfg.Seal = c, s }
+func by(c transport.Carrier) func(*transport.Config) {
+	return func(cfg *transport.Config) { cfg.Carrier = c }
 }
 
 // BenchmarkWrites writes 1 MiB at a time, with 8 under way, between two endpoints of this process.
 func BenchmarkWrites(b *testing.B) {
 	for name, carry := range map[string]func(*transport.Config){
-		"quic":         by(transport.CarrierQUIC, 0),
-		"stream":       by(transport.CarrierStream, 0),
-		"express":      by(transport.CarrierExpress, transport.SealAES),
-		"express-open": by(transport.CarrierExpress, transport.SealNone),
+		"quic-go": by(transport.CarrierQUICGo),
+		"stream":  by(transport.CarrierStream),
+		"quic":    by(transport.CarrierQUIC),
 	} {
 		b.Run(fmt.Sprint(name), func(b *testing.B) {
 			ends := endpointsBy(b, nil, carry)
@@ -51,9 +50,9 @@ func BenchmarkIdleWrite(b *testing.B) {
 	for _, spin := range []time.Duration{0, time.Millisecond} {
 		b.Run(fmt.Sprintf("udp/spin=%v", spin), func(b *testing.B) { benchmarkUDP(b, spin) })
 		for name, carry := range map[string]func(*transport.Config){
-			"quic":    by(transport.CarrierQUIC, 0),
-			"stream":  by(transport.CarrierStream, 0),
-			"express": by(transport.CarrierExpress, transport.SealAES),
+			"quic-go": by(transport.CarrierQUICGo),
+			"stream":  by(transport.CarrierStream),
+			"quic":    by(transport.CarrierQUIC),
 		} {
 			b.Run(fmt.Sprintf("%s/spin=%v", name, spin), func(b *testing.B) {
 				ends := endpointsBy(b, func(c *Config) { c.Spin = spin }, carry)
@@ -107,12 +106,12 @@ func benchmarkUDP(b *testing.B, spin time.Duration) {
 	}
 }
 
-// TestExpressMakesNoGarbage: what is allocated on the way is by write, not by datagram.
-func TestExpressMakesNoGarbage(t *testing.T) {
+// TestQUICMakesNoGarbage: what is allocated on the way is by write, not by datagram.
+func TestQUICMakesNoGarbage(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("SKIPPED: the race detector allocates")
 	}
-	ends := endpointsBy(t, nil, by(transport.CarrierExpress, transport.SealAES))
+	ends := endpointsBy(t, nil, by(transport.CarrierQUIC))
 	data := pattern(1)
 	round := func(n int) {
 		for range n {

@@ -9,8 +9,7 @@ import (
 // What goes between two nodes beside the packets of a QUIC connection, on its socket. docs/format/wire.md draws it. A
 // packet that the path does not carry travels in halves, which the peer puts together before quic-go sees it.
 
-// Kinds, as the first byte of a packet. Like those of express the two highest bits are zero, which no packet of QUIC
-// has (RFC 9443); the next ones tell it from those.
+// Kinds, as the first byte of a packet. The two highest bits are zero, which no packet of QUIC has (RFC 9443).
 const (
 	kindFirst  = 0x20 // first half of a packet
 	kindSecond = 0x21 // second half
@@ -28,7 +27,7 @@ const (
 )
 
 // isHalf reports whether a packet is one of these, or pretends to be.
-func isHalf(b []byte) bool { return len(b) > 0 && b[0]&0xF0 == kindFirst }
+func isHalf(b []byte) bool { return len(b) > 0 && b[0]&0xC0 == 0 }
 
 // halfHeader is what they begin with.
 type halfHeader struct {

@@ -22,7 +22,7 @@ func TestLargest(t *testing.T) {
 		{name: "a narrow way", bears: 1500, leaves: 9000, want: 1472},
 		{name: "a narrow interface", bears: 9000, leaves: 1500, want: 1472},
 		{name: "a host that sends only later", bears: 9000, leaves: 9000, from: 3, want: 8972},
-		{name: "a way that drops all", leaves: 9000, says: "drops UDP packets"},
+		{name: "a way that drops all", leaves: 9000, says: "drops packets by"},
 		{name: "a host that sends none", bears: 9000, says: "can be sent to b: refused here"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // link.
 func TestEveryCarrierAndMTU(t *testing.T) {
 	for mtu := leastPacket + 28; mtu <= 1<<16; mtu++ {
-		size := min(mtu-28, maxExpressPacket)
+		size := min(mtu-28, maxBulkPacket)
 		x := &expressConn{size: size, credit: creditFor(size)}
 		ask := x.Sizes()
 		credit, ring := ask.Credit, ask.Ring
@@ -22,19 +22,19 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 			Ring:        ring,
 		}
 		if err := cfg.Check(); err != nil {
-			t.Fatalf("express, MTU %d: %v", mtu, err)
+			t.Fatalf("MTU %d: %v", mtu, err)
 		}
 		if ring < 2*credit {
-			t.Errorf("express, MTU %d: a ring of %d for a credit of %d", mtu, ring, credit)
+			t.Errorf("MTU %d: a ring of %d for a credit of %d", mtu, ring, credit)
 		}
 		// All that may be in flight, in parts, with as much again that was sent twice, must not look too old to the
 		// opener.
 		parts := (x.MaxDatagram() + leastPacket - 1) / (leastPacket - express.Overhead - 16)
 		if flying := 2 * (credit + link.ResponseCredit) * max(1, parts); flying > express.Remembered {
-			t.Errorf("express, MTU %d: %d packets may be in flight, and %d are remembered", mtu, flying, express.Remembered)
+			t.Errorf("MTU %d: %d packets may be in flight, and %d are remembered", mtu, flying, express.Remembered)
 		}
 		if credit*size > creditBytes && credit > 16 {
-			t.Errorf("express, MTU %d: a credit of %d packets", mtu, credit)
+			t.Errorf("MTU %d: a credit of %d packets", mtu, credit)
 		}
 	}
 	for mtu := leastPacket + 48; mtu <= 1500; mtu++ {

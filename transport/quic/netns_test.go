@@ -26,10 +26,9 @@ type hostRole struct {
 	Dir   string // of its certificate, and of the report
 	Addrs [2]string
 	NoGRO bool
-	Seal  transport.Seal
 	MiB   int
 
-	Carrier transport.Carrier // zero: express
+	Carrier transport.Carrier // zero: quic
 	Narrows bool              // the way becomes narrow when half is written
 	Back    bool              // rank 1 writes, not 0
 }
@@ -45,7 +44,7 @@ const (
 
 // hostReport is what it has seen.
 type hostReport struct {
-	Packet, Frame int // bytes of a full packet by express, and by QUIC
+	Packet, Frame int // bytes of a full packet of a link, and of quic-go
 	Stats         Stats
 	Written       uint64 // bytes
 	Placed        uint64
@@ -68,7 +67,7 @@ func beHost(t *testing.T, text string) {
 	cfg.Addr, cfg.NoGRO = role.Addrs[role.Rank], role.NoGRO
 	e, peer := newEnd(t, cfg, role.Rank), 1-role.Rank
 	e.open(t, role.Addrs, func(c *transport.Config) {
-		c.Carrier, c.Seal = cmp.Or(role.Carrier, transport.CarrierExpress), role.Seal
+		c.Carrier = cmp.Or(role.Carrier, transport.CarrierQUIC)
 	})
 	if e.connect(t); t.Failed() {
 		return
@@ -212,7 +211,7 @@ func play(t *testing.T, a, b *netns.Namespace, role hostRole, meanwhile ...func(
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := reports[i].Stats.Express; refused(s) != s.Early { // the first may come before the link is up
+		if s := reports[i].Stats.Bulk; refused(s) != s.Early { // the first may come before the link is up
 			t.Errorf("node %d refused packets: %+v", i, s)
 		}
 	}
@@ -226,7 +225,7 @@ func play(t *testing.T, a, b *netns.Namespace, role hostRole, meanwhile ...func(
 	return reports
 }
 
-// TestBetweenHosts: express between processes in network namespaces. Packets are as large as the whole way bears, which
+// TestBetweenHosts: links between processes in network namespaces. Packets are as large as the whole way bears, which
 // is found out by probes; a way without aggregation is only slower.
 func TestBetweenHosts(t *testing.T) {
 	if role := os.Getenv(hostEnv); role != "" {
@@ -252,7 +251,6 @@ func TestBetweenHosts(t *testing.T) {
 	}{
 		"MTU 1500":          {build: pair(1500), role: hostRole{Addrs: near}, packet: 1472},
 		"MTU 9000":          {build: pair(9000), role: hostRole{Addrs: near}, packet: 8972},
-		"MTU 9000, open":    {build: pair(9000), role: hostRole{Addrs: near, Seal: transport.SealNone}, packet: 8972},
 		"no GRO asked for":  {build: pair(1500), role: hostRole{Addrs: near, NoGRO: true}, packet: 1472, single: true},
 		"no GRO on the way": {build: segmented, role: hostRole{Addrs: near}, packet: 1472, single: true},
 		"a narrow router": {build: routed, role: hostRole{Addrs: [2]string{"10.0.0.1:7000", "10.0.1.2:7000"}},
@@ -287,7 +285,7 @@ func TestThePathShrinks(t *testing.T) {
 	if err := netns.Possible(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
-	for _, carrier := range []transport.Carrier{transport.CarrierExpress, transport.CarrierQUIC, transport.CarrierStream} {
+	for _, carrier := range []transport.Carrier{transport.CarrierQUIC, transport.CarrierQUICGo, transport.CarrierStream} {
 		for _, tc := range []struct {
 			of   string
 			back bool
@@ -320,7 +318,7 @@ func pathShrinks(t *testing.T, role hostRole, of string) {
 			t.Fatal(err)
 		}
 	})
-	if role.Carrier == transport.CarrierExpress {
+	if role.Carrier == transport.CarrierQUIC {
 		if s := reports[from].Link; s.PathShrunk == 0 || s.PartsSent == 0 || reports[to].Link.PartsReceived == 0 {
 			t.Errorf("the path was not found narrow: %+v", s)
 		}

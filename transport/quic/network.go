@@ -2,6 +2,7 @@ package quic
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -18,10 +19,11 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 
 	"ringlet/transport"
+	"ringlet/transport/express"
 )
 
 // protocolName is what both ends must name in the TLS handshake (ALPN).
-const protocolName = "ringlet/1"
+const protocolName = "ringlet/2"
 
 // Tuned values.
 const (
@@ -59,7 +61,7 @@ type Config struct {
 	// Spin is how long the reader looks for packets again and again before it sleeps. It is worth a processor of its own
 	// where there is one, and costs the others where there is none. Zero means that it sleeps at once.
 	Spin time.Duration
-	// Spread has each express link open its packets in a goroutine of its own. It is so anyway where the process has more
+	// Spread has each link of the carrier quic open its packets in a goroutine of its own. It is so anyway where the process has more
 	// than two processors.
 	Spread bool
 	// IdleTimeout is how long a silent peer is believed to live, in its handshake, before its hello and later; silence is
@@ -82,7 +84,7 @@ type Network struct {
 	ctx     context.Context // over when the network is closed
 	stop    context.CancelCauseFunc
 
-	sessions sessions // express packets
+	sessions sessions // of the carrier quic
 
 	mu    sync.Mutex // guards conns
 	conns map[*quicgo.Conn]struct{}
@@ -96,8 +98,8 @@ type Network struct {
 type Stats struct {
 	SocketStats
 	DoorStats
-	Express ExpressStats `count:"express_"`
-	Way     WayStats     `count:"way_"`
+	Bulk BulkStats `count:"quic_"`
+	Way  WayStats  `count:"way_"`
 }
 
 // Stats returns the counters.
@@ -105,13 +107,13 @@ func (n *Network) Stats() Stats {
 	return Stats{
 		SocketStats: now(&n.sock.count),
 		DoorStats:   now(&n.door.count),
-		Express:     now(&n.sessions.count),
+		Bulk:        now(&n.sessions.count),
 		Way:         now(&n.sock.ways.count),
 	}
 }
 
 // now copies counters, each of which is added to atomically.
-func now[T SocketStats | DoorStats | ExpressStats | WayStats](count *T) (out T) {
+func now[T SocketStats | DoorStats | BulkStats | WayStats](count *T) (out T) {
 	n := unsafe.Sizeof(out) / unsafe.Sizeof(uint64(0))
 	from := unsafe.Slice((*uint64)(unsafe.Pointer(count)), n)
 	to := unsafe.Slice((*uint64)(unsafe.Pointer(&out)), n)
@@ -163,10 +165,10 @@ func Listen(cfg Config) (*Network, error) {
 		n.packet = payload(min(1500, mtuOf(ip)), ip, maxPacket)
 	}
 	n.tr = &quicgo.Transport{
-		Conn:                n.sock,
-		ConnectionIDLength:  connIDLen,
-		ConnContext:         n.watch,
-		VerifySourceAddress: n.door.ask,
+		Conn:                  n.sock,
+		ConnectionIDGenerator: plainIDs{},
+		ConnContext:           n.watch,
+		VerifySourceAddress:   n.door.ask,
 	}
 	server := speaking(cfg.Server)
 	if n.ln, err = n.tr.Listen(server, n.quicConfig()); err != nil {
@@ -177,6 +179,20 @@ func Listen(cfg Config) (*Network, error) {
 	}
 	n.wg.Go(n.welcome)
 	return n, nil
+}
+
+// plainIDs makes connection IDs for quic-go, which no session of package express has.
+type plainIDs struct{}
+
+func (plainIDs) ConnectionIDLen() int { return connIDLen }
+
+func (plainIDs) GenerateConnectionID() (quicgo.ConnectionID, error) {
+	var id [connIDLen]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return quicgo.ConnectionID{}, err
+	}
+	express.Plain(id[:])
+	return quicgo.ConnectionIDFromBytes(id[:]), nil
 }
 
 // payload is how much of a UDP packet an interface bears to or from an address, at most so much: its MTU, less the

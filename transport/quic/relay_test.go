@@ -88,7 +88,7 @@ func behindRelay(t *testing.T, carrier transport.Carrier, every uint64) ([2]*end
 func TestTheRelayedPathShrinks(t *testing.T) {
 	t.Parallel()
 	const rounds = 4 // of which two may be on their way already
-	for _, carrier := range []transport.Carrier{transport.CarrierExpress, transport.CarrierQUIC, transport.CarrierStream} {
+	for _, carrier := range []transport.Carrier{transport.CarrierQUIC, transport.CarrierQUICGo, transport.CarrierStream} {
 		for _, every := range []uint64{0, 50} {
 			t.Run(fmt.Sprintf("%v, one of %d lost", carrier, every), func(t *testing.T) {
 				t.Parallel()
@@ -272,7 +272,7 @@ func TestHalvesOfStrangersAreRefused(t *testing.T) {
 		s := ends[0].net.Stats().Way
 		return s.HalvesStrange == 1 && s.HalvesForged == 1 && s.HalvesMalformed == 1
 	})
-	if s := ends[0].net.Stats(); s.Way.HalvesReceived != 0 || s.Express.Packets != 0 {
+	if s := ends[0].net.Stats(); s.Way.HalvesReceived != 0 || s.Bulk.Packets != 0 {
 		t.Errorf("%+v", s)
 	}
 	if err := ends[1].ep.Close(); err != nil {

@@ -1,13 +1,14 @@
 package quic
 
-// The way of an express packet. Nothing here allocates.
+// The way of a packet of a session. Nothing here allocates.
 //
 //	1 take   (sequential: the socket's reader)  the session found, once per run of packets of one session
 //	2 spread (parallel: a goroutine a session)  where there are processors for it: the read, to that goroutine
 //	3 look                                      number and key judged; what is refused costs a counter and no more
-//	4 aim                                       the link says where the body belongs, or it is opened aside
-//	5 open                                      body → its place in the exported segment; not authentic: a counter
-//	6 dry                                       nothing more is at hand: echoes fall due
+//	4 peek                                      the first bytes opened
+//	5 aim                                       the link says where the body belongs, or it is opened aside
+//	6 open                                      body → its place in the exported segment; not authentic: a counter
+//	7 dry                                       nothing more is at hand: echoes fall due
 
 import (
 	"sync/atomic"
@@ -15,13 +16,13 @@ import (
 	"ringlet/transport/express"
 )
 
-// maxSessions bounds the express links of a node; the low bits of a session's number are its place.
+// maxSessions bounds the sessions of a node; the low bits of a connection ID are its place.
 const maxSessions = 1 << 12
 
-// ExpressStats counts packets of the carrier express, and why some were not used.
-type ExpressStats struct {
-	Packets    uint64 `help:"packets of the carrier express that came, with those below"`
-	Malformed  uint64 `help:"packets not understood, or of another version; dropped"`
+// BulkStats counts packets of the carrier quic, but for those of quic-go, and why some were not used.
+type BulkStats struct {
+	Packets    uint64 `help:"packets of the carrier quic that came, with those below"`
+	Malformed  uint64 `help:"packets too short, or with frames or a header that no peer sends; dropped"`
 	Strangers  uint64 `help:"packets of no link that is open; dropped"`
 	Replayed   uint64 `help:"packets seen before, or too old to know; dropped"`
 	UnknownKey uint64 `help:"packets of a key that is not in use; dropped"`
@@ -30,11 +31,11 @@ type ExpressStats struct {
 	Probes     uint64 `help:"packets of the peer to find the size of packets, and its answers"`
 }
 
-// sessions gives express packets to their sessions.
+// sessions gives packets to their sessions.
 type sessions struct {
 	byNumber [maxSessions]atomic.Pointer[expressConn]
 
-	count ExpressStats // atomic
+	count BulkStats // atomic
 
 	// owned by the socket's reader
 	own     reading
@@ -45,9 +46,8 @@ type sessions struct {
 
 // reading is what one goroutine needs to take packets.
 type reading struct {
-	header express.Header
-	aside  []byte // where bodies without a place are opened: room for one read
-	used   int
+	aside []byte // where what has no place is opened: room for one read
+	used  int
 }
 
 // room is a piece of the memory aside, as long as the packets of one read may need.
@@ -97,12 +97,12 @@ func (b *sessions) run(packets []byte, segment int) (c *expressConn, n int) {
 
 // session finds whose a packet says it is, or what counts those that are nobody's in this way.
 func (b *sessions) session(p []byte) (c *expressConn, refused *uint64) {
-	h := &b.own.header
-	if !h.Parse(p) {
+	id, ok := express.Session(p)
+	if !ok {
 		return nil, &b.count.Malformed
 	}
-	c = b.byNumber[h.Session%maxSessions].Load()
-	if c == nil || c.session != h.Session {
+	c = b.byNumber[id%maxSessions].Load()
+	if c == nil || c.session != id {
 		return nil, &b.count.Strangers
 	}
 	return c, nil

@@ -3,7 +3,7 @@ package quic
 // The socket under quic-go. Pipeline of a read:
 //
 //	1 recvmsg with UDP_GRO  (sequential, quic-go's reader)  up to 64 KiB of equal packets into the socket's own buffer
-//	2 express               (sequential)                    runs of express packets, by their first bits, to a session
+//	2 bulk                  (sequential)                    runs of packets of sessions, by their connection IDs
 //	3 ReadBatch             (sequential)                    the others into quic-go's buffers; the rest waits here
 //
 // One system call brings up to 45 packets instead of one. Without UDP_GRO in the kernel a read brings one packet, and
@@ -37,7 +37,7 @@ type socket struct {
 	spin time.Duration
 	recv func(fd uintptr) bool                                   // recvmsg
 	try  func(fd uintptr) bool                                   // look
-	bulk func(buf, packets []byte, segment int, all bool) []byte // takes express packets
+	bulk func(buf, packets []byte, segment int, all bool) []byte // takes packets of sessions
 	// called before the reader waits, if bulk was called since
 	dry  func()
 	ways ways
@@ -112,16 +112,13 @@ func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 	return n, nil
 }
 
-// isExpress reports whether a packet is one of express's: of those that are not QUIC's, all but halves.
-func isExpress(b []byte) bool { return express.Is(b) && !isHalf(b) }
-
-// share gives express packets to their taker, halves to their way, and the others, as many as there is room for, to
+// share gives packets of sessions to their taker, halves to their way, and the others, as many as there is room for, to
 // quic-go.
 func (s *socket) share(ms []ipv4.Message) int {
 	n := 0
 	for n < len(ms) && len(s.rest) > 0 {
-		if isExpress(s.rest) {
-			s.express()
+		if express.Is(s.rest) {
+			s.sessions()
 			continue
 		}
 		p := s.rest[:min(s.segment, len(s.rest))]
@@ -140,10 +137,10 @@ func (s *socket) share(ms []ipv4.Message) int {
 	return n
 }
 
-// express hands on the run of express packets that the rest begins with.
-func (s *socket) express() {
+// sessions hands on the run of packets of sessions that the rest begins with.
+func (s *socket) sessions() {
 	end, n := 0, uint64(0)
-	for end < len(s.rest) && isExpress(s.rest[end:]) {
+	for end < len(s.rest) && express.Is(s.rest[end:]) {
 		end = min(end+s.segment, len(s.rest))
 		n++
 	}

@@ -1,8 +1,8 @@
 package quic
 
-// How a connection becomes an express one. Both ends go on with the stream of the hellos:
+// How a connection gets a session of package express. Both ends go on with the stream of the hellos:
 //
-//	1 both say their number of the session, the largest packet of their interface and the room of their socket
+//	1 both say their connection ID of the session, the largest packet of their interface and the room of their socket
 //	2 both derive keys from the TLS session (RFC 8446, section 7.5), a pair for each direction
 //	3 the dialler probes: packets of several sizes, answered in the same size
 //	4 the dialler says the size, the other that it has heard it, and both have a link
@@ -19,16 +19,10 @@ import (
 	"ringlet/transport/express"
 )
 
-// exporterLabel is what the keys are exported under; the context holds direction, use and epoch.
-const exporterLabel = "EXPORTER-ringlet-express-v1"
+// exporterLabel is what the first traffic secrets are exported under; the context holds the direction.
+const exporterLabel = "EXPORTER-ringlet-quic-v1"
 
-// Uses of key material.
-const (
-	useSeal  = 0 // key and nonce base of an epoch
-	useKeyed = 1 // number of an open session
-)
-
-// express makes the connection an express one.
+// express gives the connection a session of package express.
 func (c *conn) express(ctx context.Context, u transport.Upgrade) (transport.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.st.SetDeadline(time.Now()) })
 	defer stop()
@@ -49,12 +43,12 @@ func (c *conn) express(ctx context.Context, u transport.Upgrade) (transport.Conn
 // number finds a number for a session, of which nothing is known outside.
 func (b *sessions) number(x *expressConn) error {
 	for range 8 * maxSessions {
-		x.session = rand.Uint32()
+		x.session = express.ID(rand.Uint64())
 		if b.byNumber[x.session%maxSessions].CompareAndSwap(nil, x) {
 			return nil
 		}
 	}
-	return fmt.Errorf("all %d express sessions of this node are taken", maxSessions)
+	return fmt.Errorf("all %d sessions of this node are taken", maxSessions)
 }
 
 func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
@@ -66,7 +60,7 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 	if from, ok := c.qc.LocalAddr().(*net.UDPAddr); ok && !ip.IsLoopback() {
 		ip = from.IP
 	}
-	iface := payload(mtuOf(ip), to.IP, maxExpressPacket)
+	iface := payload(mtuOf(ip), to.IP, maxBulkPacket)
 	theirs, err := c.introduce(iface)
 	if err != nil {
 		return err
@@ -129,16 +123,16 @@ func (c *expressConn) agreedSize(most int) (int, error) {
 
 // introduction is what an end says of itself.
 type introduction struct {
-	session uint32
+	session uint64
 	largest int // packet, bytes
 	room    int // of the socket's receive buffer, bytes
 }
 
 func (c *expressConn) introduce(largest int) (introduction, error) {
-	var b [10]byte
-	binary.LittleEndian.PutUint32(b[0:], c.session)
-	binary.LittleEndian.PutUint16(b[4:], uint16(largest))
-	binary.LittleEndian.PutUint32(b[6:], uint32(c.net.sock.room()))
+	var b [14]byte
+	binary.BigEndian.PutUint64(b[0:], c.session) // as it stands in packets
+	binary.LittleEndian.PutUint16(b[8:], uint16(largest))
+	binary.LittleEndian.PutUint32(b[10:], uint32(c.net.sock.room()))
 	if err := putMessage(c.st, b[:]); err != nil {
 		return introduction{}, err
 	}
@@ -150,23 +144,24 @@ func (c *expressConn) introduce(largest int) (introduction, error) {
 		return introduction{}, fmt.Errorf("%s introduced itself in %d bytes, not %d", c.name, len(m), len(b))
 	}
 	i := introduction{
-		session: binary.LittleEndian.Uint32(m), largest: int(binary.LittleEndian.Uint16(m[4:])),
-		room: int(binary.LittleEndian.Uint32(m[6:])),
+		session: binary.BigEndian.Uint64(m),
+		largest: int(binary.LittleEndian.Uint16(m[8:])),
+		room:    int(binary.LittleEndian.Uint32(m[10:])),
 	}
 	if i.largest < leastPacket || largest < leastPacket {
-		return i, fmt.Errorf("the interface bears packets of %d bytes, that of %s %d; express needs %d", largest, c.name,
+		return i, fmt.Errorf("the interface bears packets of %d bytes, that of %s %d; the carrier quic needs %d", largest, c.name,
 			i.largest, leastPacket)
 	}
 	return i, nil
 }
 
 // prepare derives the keys and readies both directions; from here on probes are answered.
-func (c *expressConn) prepare(u transport.Upgrade, session uint32) error {
-	out, err := c.suite(u, u.Dialler)
+func (c *expressConn) prepare(u transport.Upgrade, session uint64) error {
+	out, err := c.export(exporterLabel, u.Dialler, nil, express.SecretSize)
 	if err != nil {
 		return err
 	}
-	in, err := c.suite(u, !u.Dialler)
+	in, err := c.export(exporterLabel, !u.Dialler, nil, express.SecretSize)
 	if err != nil {
 		return err
 	}
@@ -185,23 +180,6 @@ func (c *expressConn) prepare(u transport.Upgrade, session uint32) error {
 	c.sealer, c.out, c.probing = sealer, newSender(c.net.sock, to, 1<<16), true
 	c.opener.Store(opener)
 	return nil
-}
-
-// suite is one direction: from the end that has dialled, or to it.
-func (c *expressConn) suite(u transport.Upgrade, fromDialler bool) (express.Suite, error) {
-	export := func(use byte, epoch uint32, n int) ([]byte, error) {
-		return c.export(exporterLabel, fromDialler, binary.LittleEndian.AppendUint32([]byte{use}, epoch), n)
-	}
-	s := express.Suite{
-		Open:   u.Seal == transport.SealNone,
-		Derive: func(epoch uint32) ([]byte, error) { return export(useSeal, epoch, express.MaterialSize) },
-	}
-	keyed, err := export(useKeyed, 0, 8)
-	if err != nil {
-		return s, err
-	}
-	s.Keyed = binary.LittleEndian.Uint64(keyed)
-	return s, nil
 }
 
 const (
@@ -223,6 +201,6 @@ func candidates(most int) []int {
 	return sizes
 }
 
-// maxExpressPacket bounds packets where the interface bears any size. See docs/design/011-express.md for the
+// maxBulkPacket bounds packets where the interface bears any size. See docs/design/011-quic.md for the
 // measurement.
-const maxExpressPacket = jumbo
+const maxBulkPacket = jumbo

@@ -8,24 +8,18 @@ import (
 	"ringlet/node/config"
 )
 
-// sealed says whether what crosses the network is encrypted.
-func sealed(c *config.Config) bool { return !c.Carriers().Network.Open() }
-
-// Open is what everybody must be told of a run that is not sealed.
-const Open = "OPEN (not encrypted): whoever is on the network can read the events and, knowing enough, forge them"
-
 // links counts links by their carrier. Both ends of each have counted it; where a node is dead only one has told.
 func links(sums map[string]uint64) map[string]uint64 {
 	out := map[string]uint64{}
 	for name, ends := range sums {
 		if carrier, ok := strings.CutPrefix(name, node.CounterLinks); ok && ends > 0 {
-			out[carrier] = (ends + 1) / 2
+			out[strings.ReplaceAll(carrier, "_", "-")] = (ends + 1) / 2
 		}
 	}
 	return out
 }
 
-// Carried says which carriers brought the writes, for people: "quic", or "auto: 3 local, 0 express".
+// Carried says which carriers brought the writes, for people: "quic", or "auto: 3 local, 0 stream".
 func (r *Report) Carried() string {
 	if r.Network == "" {
 		return r.Transport

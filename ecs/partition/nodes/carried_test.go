@@ -3,8 +3,6 @@ package nodes
 import (
 	"maps"
 	"testing"
-
-	"ringlet/node/config"
 )
 
 func TestCarried(t *testing.T) {
@@ -14,8 +12,9 @@ func TestCarried(t *testing.T) {
 		want               string
 	}{
 		{"quic", "", map[string]uint64{"link.links_quic": 12}, "quic"},
-		{"auto", "express", map[string]uint64{"link.links_local": 6}, "auto: 3 local, 0 express"},
+		{"auto", "stream", map[string]uint64{"link.links_local": 6}, "auto: 3 local, 0 stream"},
 		{"auto", "quic", map[string]uint64{"link.links_local": 3, "link.links_quic": 8}, "auto: 2 local, 4 quic"},
+		{"local+quic-go", "quic-go", map[string]uint64{"link.links_quic_go": 2}, "local+quic-go: 0 local, 1 quic-go"},
 		{"auto", "stream", nil, "auto: 0 local, 0 stream"},
 	} {
 		r := Report{Transport: c.transport, Network: c.network, Links: links(c.sums)}
@@ -26,15 +25,5 @@ func TestCarried(t *testing.T) {
 	if got := links(map[string]uint64{"link.links_stream": 2, "link.links_local": 0}); !maps.Equal(got,
 		map[string]uint64{"stream": 1}) {
 		t.Errorf("links %v", got)
-	}
-}
-
-func TestOnlySealNoneIsOpen(t *testing.T) {
-	for carrier, want := range map[string]bool{
-		"quic": true, "express": true, "local+express": true, "express-open": false,
-	} {
-		if got := sealed(&config.Config{Transport: carrier}); got != want {
-			t.Errorf("%s: sealed %v", carrier, got)
-		}
 	}
 }

@@ -24,7 +24,6 @@ type Report struct {
 	BUs        int    `json:"bus"`
 	Transport  string `json:"transport"`
 	Network    string `json:"network,omitempty"` // between hosts, where links go by where the peer is
-	Sealed     bool   `json:"sealed"`            // false: what crossed the network was open to whoever is on it
 	Discipline string `json:"discipline"`
 	PhaseEnd   string `json:"phase_end"` // of the shift
 	Barrier    string `json:"barrier"`
@@ -144,7 +143,6 @@ func (r *Run) report(cause *fault.Error) *Report {
 		BUs:              c.BUs,
 		Transport:        c.Transport,
 		Network:          c.Between(),
-		Sealed:           sealed(c),
 		Discipline:       c.Discipline,
 		Barrier:          c.Barrier().String(),
 		Packing:          c.Packing,

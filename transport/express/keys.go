@@ -1,0 +1,105 @@
+package express
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+
+	"ringlet/transport/gcm"
+)
+
+// keyLife is how many packets are sealed with one key: half of what RFC 9001, section 6.6, allows for AES-128-GCM.
+const keyLife = 1 << 22
+
+// maxEpochs bounds the keys of a session: 2³⁸ packets. By then the link must be made anew.
+const maxEpochs = 1 << 16
+
+// SecretSize is that of a traffic secret, bytes.
+const SecretSize = sha256.Size
+
+// expand is HKDF-Expand-Label of TLS 1.3 without a context (RFC 8446, section 7.1).
+func expand(secret []byte, label string, n int) ([]byte, error) {
+	const prefix = "tls13 "
+	info := binary.BigEndian.AppendUint16(nil, uint16(n))
+	info = append(info, byte(len(prefix)+len(label)))
+	info = append(append(info, prefix+label...), 0)
+	return hkdf.Expand(sha256.New, secret, string(info), n)
+}
+
+// key of one epoch.
+type key struct {
+	aead gcm.AEAD
+	base [gcm.NonceSize]byte
+}
+
+// newKey makes the key of an epoch (RFC 9001, section 5.1).
+func newKey(secret []byte) (k key, err error) {
+	var material, base []byte
+	if material, err = expand(secret, "quic key", gcm.KeySize); err == nil {
+		if base, err = expand(secret, "quic iv", gcm.NonceSize); err == nil {
+			k.base = [gcm.NonceSize]byte(base)
+			k.aead, err = gcm.New(material)
+		}
+	}
+	return k, err
+}
+
+// nonce puts the nonce of a packet: the base, with the number added into its last eight bytes (RFC 9001, section 5.3).
+func (k *key) nonce(to *[gcm.NonceSize]byte, number uint64) {
+	*to = k.base
+	binary.BigEndian.PutUint64(to[4:], binary.BigEndian.Uint64(to[4:])^number)
+}
+
+// ratchet makes the keys of one direction, one after the other. From a later secret no earlier one follows.
+type ratchet struct {
+	secret []byte
+	epoch  uint32 // of the key that next makes
+}
+
+func newRatchet(secret []byte) (ratchet, error) {
+	if len(secret) != SecretSize {
+		return ratchet{}, fmt.Errorf("a traffic secret of %d bytes; it must have %d", len(secret), SecretSize)
+	}
+	return ratchet{secret: secret}, nil
+}
+
+// next makes the key of the next epoch (RFC 9001, section 6.1).
+func (r *ratchet) next() (key, error) {
+	if r.epoch >= maxEpochs {
+		return key{}, fmt.Errorf("the session has sealed %d packets and must be made anew", uint64(maxEpochs)*keyLife)
+	}
+	k, err := newKey(r.secret)
+	if err != nil {
+		return key{}, err
+	}
+	if r.secret, err = expand(r.secret, "quic ku", SecretSize); err != nil {
+		return key{}, err
+	}
+	r.epoch++
+	return k, nil
+}
+
+// mask hides the first byte and the number of a packet (RFC 9001, section 5.4.3). Its key is never changed.
+type mask struct {
+	block cipher.Block
+	bits  [aes.BlockSize]byte
+}
+
+func newMask(secret []byte) (m mask, err error) {
+	var k []byte
+	if k, err = expand(secret, "quic hp", gcm.KeySize); err == nil {
+		m.block, err = aes.NewCipher(k)
+	}
+	return m, err
+}
+
+// turn protects the header of a packet, or shows it.
+func (m *mask) turn(packet []byte) {
+	m.block.Encrypt(m.bits[:], packet[sampleAt:sampleAt+sampleSize])
+	packet[0] ^= m.bits[0] & protected
+	number := packet[numberAt:headerSize]
+	binary.BigEndian.PutUint32(number, binary.BigEndian.Uint32(number)^binary.BigEndian.Uint32(m.bits[1:]))
+}
