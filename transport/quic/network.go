@@ -64,8 +64,8 @@ type Config struct {
 	// Spread has each link of the carrier quic open its packets in a goroutine of its own. It is so anyway where the process has more
 	// than two processors.
 	Spread bool
-	// IdleTimeout is how long a silent peer is believed to live, in its handshake, before its hello and later; silence is
-	// broken five times as often. Zero means 5 s.
+	// IdleTimeout is how long a silent peer is believed to live at most, in its handshake, before its hello and later.
+	// Zero means 5 s.
 	IdleTimeout time.Duration
 	Log         *slog.Logger // nil logs nothing
 }
@@ -231,13 +231,17 @@ func mtuOf(ip net.IP) int {
 	return mtu
 }
 
+// quicConfig is what quic-go is told. It counts the idle time from the first packet that it sends after the last that
+// came (RFC 9000, section 10.1): where the bulk goes past it, that is the one which keeps the connection alive. Who is
+// silent must be lost within Config.IdleTimeout even so, since a barrier is given up soon after.
 func (n *Network) quicConfig() *quicgo.Config {
+	alive := n.cfg.IdleTimeout / 6
 	return &quicgo.Config{
 		EnableDatagrams:                true,
 		InitialPacketSize:              uint16(n.packet),
 		DisablePathMTUDiscovery:        true,
-		MaxIdleTimeout:                 n.cfg.IdleTimeout,
-		KeepAlivePeriod:                n.cfg.IdleTimeout / 5,
+		MaxIdleTimeout:                 n.cfg.IdleTimeout - alive,
+		KeepAlivePeriod:                alive,
 		HandshakeIdleTimeout:           n.cfg.IdleTimeout,
 		MaxIncomingStreams:             1,
 		MaxIncomingUniStreams:          streams,
