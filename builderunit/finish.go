@@ -98,7 +98,7 @@ func (b *Builder) finishMany(batch []Landing, at time.Time) error {
 }
 
 // glance is how many MEPs are looked at before the first of them is finished. Their entries are in another core's
-// cache, and a processor waits for sixteen of them hardly longer than for one: 65 ns per MEP became 40 (express, 2
+// cache, and a processor waits for sixteen of them hardly longer than for one: 65 ns per MEP became 40 (quic, 2
 // readout units, 128 B, 2-core VM, 2026-11-21). Where MEPs are verified nothing is gained: reading one brings in the
 // next.
 const glance = 16

@@ -47,7 +47,7 @@ func newKey(secret []byte) (k key, err error) {
 	return k, err
 }
 
-// nonce puts the nonce of a packet: the base, with the number added into its last eight bytes (RFC 9001, section 5.3).
+// nonce puts the nonce of a packet: the base, with the number xored into its last eight bytes (RFC 9001, section 5.3).
 func (k *key) nonce(to *[gcm.NonceSize]byte, number uint64) {
 	*to = k.base
 	binary.BigEndian.PutUint64(to[4:], binary.BigEndian.Uint64(to[4:])^number)

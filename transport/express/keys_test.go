@@ -146,9 +146,10 @@ func changeKeys(t *testing.T, way byte, epoch uint32) {
 	if epoch < 2 {
 		return
 	}
-	old := newSealer(t, way, uint64(epoch-1)*keyLife-1) // within reach of the window's newest, were it not so many back
-	if _, v := take(o, seal(t, old, Datagram, nil, nil), false); v == Fresh {
-		t.Errorf("epoch %d: a packet with a key long past opens", epoch)
+	before := newSealer(t, way, uint64(epoch-1)*keyLife)
+	seal(t, before, Datagram, nil, nil)
+	if o.keys[0].base != before.key.base {
+		t.Errorf("epoch %d: the oldest key that is kept is not that of the epoch before", epoch)
 	}
 }
 

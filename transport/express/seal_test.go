@@ -256,20 +256,19 @@ func TestNothingAllocates(t *testing.T) {
 	head, body, p := make([]byte, 44), make([]byte, 1396), make([]byte, 1472)
 	aside := make([]byte, len(p))
 	if n := testing.AllocsPerRun(1000, func() {
-		for _, rest := range []bool{true, false} {
+		for _, aimed := range [...]bool{true, false} {
 			n, err := x.Seal(p, Datagram, head, body)
 			if err != nil || o.Look(p[:n]) != Fresh {
-				t.Error("a packet does not open")
+				t.Error("a packet cannot be opened")
 			}
-			v := Fresh
-			if first, rest := o.Peek(); rest > 0 && len(first) > 0 {
+			first, rest := o.Peek()
+			v := Forged
+			if aimed && len(first) > 0 {
 				v = o.OpenRest(body[:rest])
-			}
-			if !rest {
-				o.seen.next = 0
+			} else if !aimed {
 				_, _, v = o.Open(aside)
 			}
-			if v != Fresh && rest {
+			if v != Fresh {
 				t.Errorf("verdict %d", v)
 			}
 		}

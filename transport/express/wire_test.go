@@ -26,6 +26,9 @@ func TestWhatIsASession(t *testing.T) {
 		t.Error("nothing is a session's")
 	}
 	id := binary.BigEndian.AppendUint64(nil, ID(1))
+	if id[0] != 0x80 {
+		t.Errorf("the ID of a session is %x", id)
+	}
 	if Plain(id); id[0] != 0 || id[7] != 1 {
 		t.Errorf("made plain, it is %x", id)
 	}

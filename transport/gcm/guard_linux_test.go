@@ -38,7 +38,23 @@ func TestNothingBeyond(t *testing.T) {
 				if _, err := a.Open(src[:0], nonce, sealed, aad); err != nil {
 					t.Fatal(n, err)
 				}
+				apart(t, a, src, dst, aad, nonce)
 			}
 		}
 	})
+}
+
+// apart seals and opens a message of which the first bytes lie elsewhere, and peeks at bytes that nothing follows.
+func apart(t *testing.T, a AEAD, src, dst, aad, nonce []byte) {
+	t.Helper()
+	if len(src) < FirstSize {
+		return
+	}
+	first, rest, sealed := (*[FirstSize]byte)(src), src[FirstSize:], dst[:len(src)+Overhead]
+	a.SealApart(sealed, nonce, first, rest, aad)
+	if err := a.OpenApart(rest, nonce, sealed, aad); err != nil {
+		t.Fatal(len(src), err)
+	}
+	var peeked [FirstSize]byte
+	a.Peek(&peeked, nonce, src[len(src)-FirstSize:])
 }

@@ -15,7 +15,7 @@ import (
 	"ringlet/shmem"
 )
 
-// packet is a datagram on its way: the first head bytes of it in clear.
+// packet is a datagram on its way: the first head bytes of it are known before it is opened.
 type packet struct {
 	data []byte
 	head int
@@ -67,7 +67,7 @@ func (w *wire) send(e int, p packet) {
 	}
 }
 
-// arrive does what express does with a packet.
+// arrive does what the carrier quic does with a packet.
 func (w *wire) arrive(e int, p packet) {
 	w.t.Helper()
 	if w.forged != nil {

@@ -67,7 +67,7 @@ func TestDueMeansProgress(t *testing.T) {
 			Ring:        1024,
 			Piggyback:   seed%2 == 0,
 			Congestion:  seed%4 < 2,
-			MaxDatagram: []int{1040, 1415, 1440, 8940}[rng.IntN(4)],
+			MaxDatagram: []int{1040, 1415, 1442, 8942}[rng.IntN(4)],
 			EchoEvery:   1 + rng.IntN(100),
 			Base:        MinDatagram,
 		}

@@ -37,18 +37,18 @@ const (
 	movesWithinLossy = 4 * time.Second
 )
 
-// bearers are the carriers' sizes: those of quic, of express with an MTU of 1500 and of jumbo frames, and of stream.
+// bearers are the carriers' sizes: those of quic-go, of quic with an MTU of 1500 and of jumbo frames, and of stream.
 var bearers = []link.Config{
 	{MaxDatagram: 1415, Base: 1159, Pad: true},
-	expressBearer(1440, 712),
-	expressBearer(8940, 116),
+	quicBearer(1442, 712),
+	quicBearer(8942, 116),
 	{MaxDatagram: 32812, Credit: 64, Ring: 256, EchoEvery: 10},
 }
 
-func expressBearer(size, window int) link.Config {
+func quicBearer(size, window int) link.Config {
 	return link.Config{
 		MaxDatagram: size,
-		Base:        1168,
+		Base:        1170,
 		Credit:      window,
 		Ring:        link.RingFor(window),
 		Pad:         true,

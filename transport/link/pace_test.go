@@ -27,7 +27,7 @@ type paced struct {
 func newPaced(t *testing.T, loss float64, size int, way time.Duration, seed uint64) *paced {
 	t.Helper()
 	r := &paced{data: noise[:size]}
-	cfg := expressBearer(8940, 116)
+	cfg := quicBearer(8942, 116)
 	var ref [2]shmem.Ref
 	r.core, ref = newCores(t, outageMemory, 0, cfg)
 	r.ref = ref[0]

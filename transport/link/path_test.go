@@ -106,7 +106,7 @@ func narrow(size, sender int) func(int, []byte) bool {
 // TestPathThatShrinks: full datagrams vanish from some moment on, and the link goes on with smaller ones; when they
 // pass again it goes back. What it wrote is placed once.
 func TestPathThatShrinks(t *testing.T) {
-	for _, full := range []int{1415, 1440, 8940, 32768} {
+	for _, full := range []int{1415, 1442, 8942, 32768} {
 		for _, congestion := range []bool{false, true} {
 			for _, window := range []int{8, 1, 100}[:Fewer(3)] {
 				t.Run(fmt.Sprint(full, congestion, window), func(t *testing.T) { shrinks(t, full, window, congestion) })

@@ -9,7 +9,7 @@ import (
 
 // Version is the link protocol's version. It is the first byte of every datagram and part of the hello; a peer of
 // another version is refused.
-const Version = 2
+const Version = 3
 
 // A datagram belongs to one of two lanes, or is an echo. The lanes have separate sequence numbers and credits, so that
 // requests can never starve the responses that would free them (seed 003, S4).

@@ -309,7 +309,7 @@ func protection(t *testing.T, n *Network) []byte {
 		if c == nil {
 			continue
 		}
-		secret, err := c.export(exporterLabel, true, nil, express.SecretSize)
+		secret, err := c.export(exporterLabel, true, express.SecretSize)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,6 +408,54 @@ func writeAndCheck(t *testing.T, ends [2]*end, seed byte) {
 	_ = ends[1].ep.Stats()
 }
 
+// TestEachDirectionHasItsKey: what one end seals does not open there, whatever its number and connection ID. Under one key
+// for both directions numbers, and so nonces, would come twice.
+func TestEachDirectionHasItsKey(t *testing.T) {
+	ends := endpointsBy(t, nil, by(transport.CarrierQUIC))
+	for i, e := range ends {
+		for at := range e.net.sessions.byNumber {
+			c := e.net.sessions.byNumber[at].Load()
+			if c == nil {
+				continue
+			}
+			own, err := c.export(exporterLabel, i == 0, express.SecretSize) // the end with the lower rank has dialled
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := express.NewSealer(own, c.session)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, n := make([]byte, 1000), 0
+			for range 5000 { // a number that was not seen
+				if n, err = x.Seal(p, express.Datagram, make([]byte, 900), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sock, err := net.DialUDP("udp", nil, e.net.Addr().(*net.UDPAddr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer sock.Close()
+			before := refused(e.net.Stats().Bulk)
+			if _, err := sock.Write(p[:n]); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the packet to be refused", func() bool { return refused(e.net.Stats().Bulk) == before+1 })
+		}
+	}
+}
+
+// TestPlainIDs: quic-go's connection IDs are those of no session.
+func TestPlainIDs(t *testing.T) {
+	for range 64 {
+		id, err := plainIDs{}.GenerateConnectionID()
+		if err != nil || id.Len() != connIDLen || express.Is(append([]byte{0x40}, id.Bytes()...)) {
+			t.Fatalf("%v, %v", id, err)
+		}
+	}
+}
+
 // TestEachPacketIsCountedOnce: a read may bring packets of one sender's address that belong to nobody, to somebody, and
 // in any order.
 func TestEachPacketIsCountedOnce(t *testing.T) {
@@ -428,17 +476,20 @@ func TestEachPacketIsCountedOnce(t *testing.T) {
 	for range 100 {
 		before := n.Stats().Bulk
 		var read []byte
-		var want [2]uint64
+		var want [3]uint64
 		for range rng.IntN(60) {
 			k := rng.IntN(len(kinds))
 			want[min(k, 1)]++
 			read = append(read, kinds[k]...)
 		}
+		if want[2] = uint64(rng.IntN(2)); want[2] > 0 {
+			read = append(read, kinds[0][:express.Overhead-1]...)
+		}
 		n.sessions.take(read, read, 100, false)
 		s := n.Stats().Bulk
-		got := [2]uint64{s.Early - before.Early, s.Strangers - before.Strangers}
-		if got != want || s.Packets-before.Packets != want[0]+want[1] {
-			t.Fatalf("%d early and of strangers, of %d, want %d", got, s.Packets-before.Packets, want)
+		got := [3]uint64{s.Early - before.Early, s.Strangers - before.Strangers, s.Malformed - before.Malformed}
+		if got != want || s.Packets-before.Packets != want[0]+want[1]+want[2] {
+			t.Fatalf("%d early, of strangers and malformed, of %d, want %d", got, s.Packets-before.Packets, want)
 		}
 	}
 	n.sessions.byNumber[c.session%maxSessions].Store(nil)

@@ -62,13 +62,13 @@ func (c *conn) remote() (*net.UDPAddr, error) {
 }
 
 // export derives key material of one direction, from the end that has dialled or to it, from the TLS session.
-func (c *conn) export(label string, fromDialler bool, use []byte, n int) ([]byte, error) {
+func (c *conn) export(label string, fromDialler bool, n int) ([]byte, error) {
 	direction := byte(0)
 	if fromDialler {
 		direction = 1
 	}
 	tls := c.qc.ConnectionState().TLS
-	b, err := tls.ExportKeyingMaterial(label, append([]byte{direction}, use...), n)
+	b, err := tls.ExportKeyingMaterial(label, []byte{direction}, n)
 	if err != nil {
 		return nil, fmt.Errorf("the TLS session with %s gives no keys: %w", c.name, err)
 	}

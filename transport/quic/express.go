@@ -2,10 +2,9 @@ package quic
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +35,8 @@ type expressConn struct {
 	out    *sender
 
 	// of the upgrade
-	answered chan int // sizes that the peer says have arrived
+	asked    [express.ProbeData]byte // what probes say, and answers must repeat
+	answered chan int                // sizes that the peer says have arrived
 	upgraded sync.Mutex
 	probing  bool // guarded by upgraded: the sender is the upgrade's
 }
@@ -58,7 +58,7 @@ func creditFor(size int) int { return min(2000, max(16, creditBytes/size)) }
 
 // Send seals one datagram and sends it.
 func (c *expressConn) Send([]byte) error {
-	return errors.New("an express connection sends by Put and Flush")
+	return errors.New("a connection of the carrier quic sends by Put and Flush")
 }
 
 // Recv waits until the connection is over and says why.
@@ -170,6 +170,10 @@ func (c *expressConn) unstarted(r *reading, opener *express.Opener, p []byte) {
 		tick(&count.Early)
 		return
 	}
+	if kind == express.ProbeAnswer && [express.ProbeData]byte(data) != c.asked {
+		tick(&count.Malformed)
+		return
+	}
 	tick(&count.Probes)
 	if kind == express.Probe {
 		// An answer that cannot be sent is a probe that is not answered.
@@ -250,9 +254,7 @@ const (
 func (c *expressConn) sendProbe(size int) error {
 	c.upgraded.Lock()
 	defer c.upgraded.Unlock()
-	var data [express.ProbeData]byte
-	binary.BigEndian.PutUint64(data[:], rand.Uint64())
-	return c.probe(express.Probe, size, data[:])
+	return c.probe(express.Probe, size, c.asked[:])
 }
 
 // largest finds the largest of the given sizes, in falling order, that the way to the peer and back carries. send sends
@@ -276,7 +278,7 @@ func (c *expressConn) largest(ctx, over context.Context, sizes []int, send func(
 			unsent = nil
 		}
 		// When nothing leaves, an answer to an earlier try, or better luck, is waited for as long.
-		if err := c.awaitAnswers(ctx, over, probeWait<<min(try, mostDoubled), &got, max(1, best)); err != nil {
+		if err := c.awaitAnswers(ctx, over, probeWait<<min(try, mostDoubled), &got, max(1, best), sizes); err != nil {
 			return 0, err
 		}
 		if got > 0 && (got >= best || try >= sureTries) {
@@ -292,14 +294,17 @@ func (c *expressConn) largest(ctx, over context.Context, sizes []int, send func(
 }
 
 // awaitAnswers waits for answers to probes until that of the best size is here, or for a time; got becomes the largest
-// that came.
-func (c *expressConn) awaitAnswers(ctx, over context.Context, wait time.Duration, got *int, best int) error {
+// that came. What was not tried is no answer.
+func (c *expressConn) awaitAnswers(ctx, over context.Context, wait time.Duration, got *int, best int,
+	sizes []int) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for *got < best {
 		select {
 		case s := <-c.answered:
-			*got = max(*got, s)
+			if slices.Contains(sizes, s) {
+				*got = max(*got, s)
+			}
 		case <-timer.C:
 			return nil
 		case <-ctx.Done():

@@ -23,7 +23,7 @@ import (
 )
 
 // protocolName is what both ends must name in the TLS handshake (ALPN).
-const protocolName = "ringlet/2"
+const protocolName = "ringlet/1"
 
 // Tuned values.
 const (

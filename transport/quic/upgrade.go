@@ -27,6 +27,7 @@ func (c *conn) express(ctx context.Context, u transport.Upgrade) (transport.Conn
 	stop := context.AfterFunc(ctx, func() { _ = c.st.SetDeadline(time.Now()) })
 	defer stop()
 	x := &expressConn{conn: c, answered: make(chan int, 16), inbox: inbox{parcels: make(chan parcel, poolSize)}}
+	binary.BigEndian.PutUint64(x.asked[:], rand.Uint64())
 	if err := c.net.sessions.number(x); err != nil {
 		return nil, err
 	}
@@ -157,11 +158,11 @@ func (c *expressConn) introduce(largest int) (introduction, error) {
 
 // prepare derives the keys and readies both directions; from here on probes are answered.
 func (c *expressConn) prepare(u transport.Upgrade, session uint64) error {
-	out, err := c.export(exporterLabel, u.Dialler, nil, express.SecretSize)
+	out, err := c.export(exporterLabel, u.Dialler, express.SecretSize)
 	if err != nil {
 		return err
 	}
-	in, err := c.export(exporterLabel, !u.Dialler, nil, express.SecretSize)
+	in, err := c.export(exporterLabel, !u.Dialler, express.SecretSize)
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func (c *conn) watchWay(dialler bool) error {
 
 // halfKey is that of one direction: from the end that has dialled, or to it.
 func (c *conn) halfKey(fromDialler bool) (halfKey, error) {
-	b, err := c.export(wayLabel, fromDialler, nil, halfMaterial)
+	b, err := c.export(wayLabel, fromDialler, halfMaterial)
 	if err != nil {
 		return halfKey{}, err
 	}
