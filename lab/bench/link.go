@@ -19,6 +19,7 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
+	"ringlet/internal/breath"
 	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/transport"
@@ -207,7 +208,7 @@ func (e *end) nudge() {
 }
 
 // looks is how often to look before the clock is asked.
-const looks = 64
+const looks = 8
 
 // await waits until is, first by looking again and again for the time to spin. It fails when the link or ctx is over.
 func (e *end) await(ctx context.Context, spin time.Duration, is func() bool) error {
@@ -216,6 +217,7 @@ func (e *end) await(ctx context.Context, spin time.Duration, is func() bool) err
 	}
 	if spin > 0 {
 		for until := time.Now().Add(spin); time.Now().Before(until); {
+			breath.Take() // whoever takes breath elsewhere is passed over while another does no more than yield
 			for range looks {
 				runtime.Gosched()
 				if is() {

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -206,7 +207,7 @@ func (s *socket) poll() (bool, error) {
 		return false, nil
 	}
 	const looks = 8 // per look at the clock
-	for end := time.Now().Add(s.spin); time.Now().Before(end); {
+	for end := time.Now().Add(s.spin); time.Now().Before(end); breath.Take() {
 		for range looks {
 			if err := s.raw.Read(s.try); err != nil {
 				return false, err
@@ -214,7 +215,7 @@ func (s *socket) poll() (bool, error) {
 			if !s.empty {
 				return true, nil
 			}
-			breath.Take()
+			runtime.Gosched()
 		}
 	}
 	return false, nil
