@@ -54,10 +54,8 @@ func networksOf(proc string) (out []string) {
 	return out
 }
 
-// gone checks that no process but this one lives in the namespaces or holds them: the kernel then takes them down with
-// all that is in them.
-func (s *session) gone(networks map[string]bool) {
-	s.t.Helper()
+// usedBy names a process but this one that lives in one of the namespaces or holds it, or is "".
+func usedBy(networks map[string]bool) string {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range all {
 		if proc == fmt.Sprint("/proc/", os.Getpid()) {
@@ -66,10 +64,18 @@ func (s *session) gone(networks map[string]bool) {
 		for _, path := range networksOf(proc) {
 			if link, _ := os.Readlink(path); networks[link] {
 				line, _ := os.ReadFile(proc + "/cmdline")
-				s.t.Errorf("%s is still used by %s %q", link, proc, line)
+				return fmt.Sprintf("%s is still used by %s %q", link, proc, line)
 			}
 		}
 	}
+	return ""
+}
+
+// gone checks that no process but this one lives in the namespaces or holds them: the kernel then takes them down with
+// all that is in them. A process that was killed has no command line any more, and still has its files for a moment.
+func (s *session) gone(networks map[string]bool) {
+	s.t.Helper()
+	eventually(s.t, "nobody uses the networks", func() bool { return usedBy(networks) == "" })
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		s.t.Fatal(err)
