@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"ringlet/internal/breath"
 	"ringlet/internal/kinds"
 	"ringlet/node/certs"
 	"ringlet/shmem"
@@ -245,6 +246,7 @@ func TestPeerIsKilled(t *testing.T) {
 				}
 			})
 			goroutines := goleak.IgnoreCurrent()
+			breath.Take() // whose descriptors stay
 			files, maps := holdings(t)
 			p, err := newParty(issue("n0", certs.RoleNode), 0, dir)
 			if err != nil {
