@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ringlet/lab/bench"
+	"ringlet/lab/page"
 	"ringlet/node"
 	"ringlet/node/certs"
 	"ringlet/node/config"
@@ -82,10 +83,8 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 	if err := cfg.Validate(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	if c.Out != "" { // now, and not after the measurement
-		if err := os.MkdirAll(c.Out, 0o777); err != nil {
-			return &exit{exitUsage, err}
-		}
+	if err := c.prepare(); err != nil { // now, and not after the measurement
+		return &exit{exitUsage, err}
 	}
 	defer onceInGoodOrder(ctx)()
 	if err := c.connect(ctx, to, &cfg); err != nil {
@@ -113,15 +112,37 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 	return nil
 }
 
+// Files of a report.
+const (
+	benchJSON = "report.json"
+	benchHTML = "report.html"
+)
+
+// prepare makes the directory that was asked for. A report that is there stays.
+func (c *benchCarriersCmd) prepare() error {
+	if c.Out == "" {
+		return nil
+	}
+	for _, name := range [...]string{benchJSON, benchHTML} {
+		path := filepath.Join(c.Out, name)
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s is there already: give another --out", path)
+		}
+	}
+	return os.MkdirAll(c.Out, 0o777)
+}
+
 // write writes the report into the directory that was asked for.
 func (c *benchCarriersCmd) write(r *bench.Report) error {
 	if c.Out == "" {
 		return nil
 	}
 	var text, html bytes.Buffer
-	return errors.Join(printJSON(&text, r), r.WritePage(&html),
-		os.WriteFile(filepath.Join(c.Out, "report.json"), text.Bytes(), 0o666),
-		os.WriteFile(filepath.Join(c.Out, "report.html"), html.Bytes(), 0o666))
+	if err := errors.Join(printJSON(&text, r), r.WritePage(&html)); err != nil {
+		return err
+	}
+	return errors.Join(page.Save(filepath.Join(c.Out, benchJSON), text.Bytes()),
+		page.Save(filepath.Join(c.Out, benchHTML), html.Bytes()))
 }
 
 // commandLine is how this program was started, as a shell takes it.

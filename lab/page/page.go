@@ -3,8 +3,10 @@ package page
 import (
 	"embed"
 	"encoding/json"
+	"errors"
 	"html/template"
 	"io"
+	"os"
 	"time"
 
 	"ringlet/internal/uplot"
@@ -165,3 +167,15 @@ func When(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC")
 
 // Write writes the file.
 func (p *Page) Write(w io.Writer) error { return pageTemplate.Execute(w, p) }
+
+// Unsaved ends the name of a file while Save writes it.
+const Unsaved = ".part"
+
+// Save writes a file so that whoever looks finds the old one, if there is one, or the new one, whole.
+func Save(path string, text []byte) error {
+	part := path + Unsaved
+	if err := os.WriteFile(part, text, 0o666); err != nil {
+		return errors.Join(err, os.Remove(part))
+	}
+	return os.Rename(part, path)
+}

@@ -108,7 +108,7 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 		return nil, err
 	}
 	for _, o := range outputs {
-		_ = os.Remove(part(filepath.Join(cfg.Dir, o.name))) // of a sweep that was killed; most left none
+		_ = os.Remove(filepath.Join(cfg.Dir, o.name) + page.Unsaved) // of a sweep that was killed; most left none
 	}
 	all := s.order(run.rounds)
 	done := run.results.done()
@@ -390,20 +390,9 @@ func (s *session) write() error {
 		if err := o.make(&b, s.results); err != nil {
 			return err
 		}
-		if err := replace(filepath.Join(s.cfg.Dir, o.name), b.Bytes()); err != nil {
+		if err := page.Save(filepath.Join(s.cfg.Dir, o.name), b.Bytes()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// replace writes a file so that whoever looks finds the old one or the new one, whole.
-func replace(path string, text []byte) error {
-	if err := os.WriteFile(part(path), text, 0o666); err != nil {
-		return errors.Join(err, os.Remove(part(path)))
-	}
-	return os.Rename(part(path), path)
-}
-
-// part is what a file is called while it is being written.
-func part(path string) string { return path + ".part" }
