@@ -112,8 +112,8 @@ func (b *Barrier) Enter(ctx context.Context) (epoch uint64, wait time.Duration, 
 	return b.meet(ctx, false)
 }
 
-// Finish blocks until every rank has entered all epochs that this one has entered: with slack Enter leaves the last ones
-// open. It is called instead of a further Enter, and its errors are the same.
+// Finish blocks until every rank has entered all epochs that this one has entered: with slack Enter leaves the last
+// ones open. It is called instead of a further Enter, and its errors are the same.
 func (b *Barrier) Finish(ctx context.Context) error {
 	for range b.turns.cores {
 		if _, _, err := b.meet(ctx, true); err != nil {

@@ -19,8 +19,8 @@ type ahead struct {
 
 func (a *ahead) waits() bool { return a.open && !a.left(a.until) }
 
-// TestNobodyIsFartherAhead: any N, any slack, any order of entering and delivery, any duplication. Whoever goes on finds
-// that everybody has entered the epoch that many before, and the least offer of it. All get through.
+// TestNobodyIsFartherAhead: any N, any slack, any order of entering and delivery, any duplication. Whoever goes on
+// finds that everybody has entered the epoch that many before, and the least offer of it. All get through.
 func TestNobodyIsFartherAhead(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		kind := rapid.SampledFrom(allKinds[1:]).Draw(rt, "kind")

@@ -31,8 +31,8 @@ type Check struct {
 const (
 	// socketBuffer is what the carriers ask the kernel for (transport/quic).
 	socketBuffer = 8 << 20
-	// ethernet is the packet up to which the carrier quic-go goes by the interface alone; with less on the path its packets
-	// are lost.
+	// ethernet is the packet up to which the carrier quic-go goes by the interface alone; with less on the path its
+	// packets are lost.
 	ethernet = 1500
 	// jumbo is the packet beyond which larger ones bring nothing (docs/design/011-quic.md).
 	jumbo = 9000

@@ -46,10 +46,11 @@ func SpreadOf(v []float64) Spread {
 	return out
 }
 
-// rank is which of n figures, from the least and from the greatest, bound the median with a confidence of 95 % at least;
-// 0 where even the least and the greatest do not: below six. Each figure is on either side of the true median with the
-// same chance, so how many are below it follows the binomial distribution, whatever the distribution of the figures:
-// this is the interval by order statistics, as in Conover, Practical Nonparametric Statistics, 3rd edition, Wiley 1999.
+// rank is which of n figures, from the least and from the greatest, bound the median with a confidence of 95 % at
+// least; 0 where even the least and the greatest do not: below six. Each figure is on either side of the true median
+// with the same chance, so how many are below it follows the binomial distribution, whatever the distribution of the
+// figures: this is the interval by order statistics, as in Conover, Practical Nonparametric Statistics, 3rd edition,
+// Wiley 1999.
 func rank(n int) int {
 	const outside = 0.05
 	ways := func(n int) float64 { v, _ := math.Lgamma(float64(n) + 1); return v }

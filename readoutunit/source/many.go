@@ -27,9 +27,9 @@ type Run struct {
 // Many is a Source that gives many blocks in one call.
 type Many interface {
 	Source
-	// NextMany writes the next blocks, at least one and at most len(sizes), each to a buffer of its own as a part, and the
-	// parts' sizes to sizes. Errors are those of Next; what came before one is in the Run all the same. It may give less
-	// than it was asked for.
+	// NextMany writes the next blocks, at least one and at most len(sizes), each to a buffer of its own as a part, and
+	// the parts' sizes to sizes. Errors are those of Next; what came before one is in the Run all the same. It may give
+	// less than it was asked for.
 	NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, error)
 }
 

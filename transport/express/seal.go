@@ -11,6 +11,7 @@ package express
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"ringlet/transport/gcm"
 )
@@ -123,19 +124,16 @@ func NewOpener(secret []byte) (*Opener, error) {
 // twice.
 func (o *Opener) Look(packet []byte) Verdict {
 	o.mask.turn(packet)
-	var h [headerSize]byte
-	copy(h[:], packet)
-	if h[0]&mustBe != firstByte {
+	if packet[0]&mustBe != firstByte {
 		return Malformed
 	}
 	o.packet = packet
-	o.number = number(uint32(h[numberAt])<<24|uint32(h[numberAt+1])<<16|uint32(h[numberAt+2])<<8|uint32(h[numberAt+3]),
-		o.seen.next)
+	o.number = number(binary.BigEndian.Uint32(packet[numberAt:]), o.seen.next)
 	if !o.seen.fresh(o.number) {
 		return Replayed
 	}
 	e := o.number / keyLife
-	if e < uint64(o.first) || e >= uint64(o.first)+uint64(len(o.keys)) || byte(e)&1 != h[0]/phaseBit&1 {
+	if e < uint64(o.first) || e >= uint64(o.first)+uint64(len(o.keys)) || byte(e)&1 != packet[0]/phaseBit&1 {
 		return UnknownKey
 	}
 	o.key = &o.keys[e-uint64(o.first)]

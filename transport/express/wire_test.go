@@ -109,8 +109,8 @@ func TestPacketsAreThoseOfTheBook(t *testing.T) {
 	}
 }
 
-// TestPacketsOpenElsewhere has an implementation in another language, over another cryptographic library (OpenSSL), open
-// packets: testdata/open.py.
+// TestPacketsOpenElsewhere has an implementation in another language, over another cryptographic library (OpenSSL),
+// open packets: testdata/open.py.
 func TestPacketsOpenElsewhere(t *testing.T) {
 	if out, err := exec.Command("python3", "-c", "import cryptography").CombinedOutput(); err != nil {
 		t.Skipf("SKIPPED: python3 with the package cryptography (Debian: python3-cryptography) is not installed: %v %s", err, out)

@@ -32,8 +32,8 @@ type AEAD interface {
 	// it.
 	Peek(first *[FirstSize]byte, nonce, sealed []byte)
 	// OpenApart is Open of all that is behind the first bytes, to rest, which has the length of that and does not overlap
-	// sealed. It authenticates the first bytes, too. Where the message is not authentic, rest is cleared. What sealed holds
-	// afterwards is undefined.
+	// sealed. It authenticates the first bytes, too. Where the message is not authentic, rest is cleared. What sealed
+	// holds afterwards is undefined.
 	OpenApart(rest, nonce, sealed, aad []byte) error
 }
 

@@ -115,8 +115,8 @@ func (a *attacker) take() []byte {
 	return bytes.Clone(a.recorded[a.rng.IntN(len(a.recorded))])
 }
 
-// header takes the protection of a packet's header away, or puts it on: this attacker knows its key, as RFC 9001 (section
-// 9.5) does not promise that nobody will.
+// header takes the protection of a packet's header away, or puts it on: this attacker knows its key, as RFC 9001
+// (section 9.5) does not promise that nobody will.
 func (a *attacker) header(p []byte) {
 	var mask [16]byte
 	a.mask.Encrypt(mask[:], p[numberAt+4:numberAt+20])
@@ -408,8 +408,8 @@ func writeAndCheck(t *testing.T, ends [2]*end, seed byte) {
 	_ = ends[1].ep.Stats()
 }
 
-// TestEachDirectionHasItsKey: what one end seals does not open there, whatever its number and connection ID. Under one key
-// for both directions numbers, and so nonces, would come twice.
+// TestEachDirectionHasItsKey: what one end seals does not open there, whatever its number and connection ID. Under one
+// key for both directions numbers, and so nonces, would come twice.
 func TestEachDirectionHasItsKey(t *testing.T) {
 	ends := endpointsBy(t, nil, by(transport.CarrierQUIC))
 	for i, e := range ends {

@@ -61,7 +61,8 @@ func TestSilenceEndsInTime(t *testing.T) {
 	cfg := Config{}
 	cfg.defaults()
 	c := (&Network{cfg: cfg}).quicConfig()
-	if longest := c.KeepAlivePeriod + c.MaxIdleTimeout; longest > cfg.IdleTimeout || c.KeepAlivePeriod > c.MaxIdleTimeout/2 {
+	longest := c.KeepAlivePeriod + c.MaxIdleTimeout
+	if longest > cfg.IdleTimeout || c.KeepAlivePeriod > c.MaxIdleTimeout/2 {
 		t.Errorf("who is silent is lost after %v, not %v; looked at every %v", longest, cfg.IdleTimeout, c.KeepAlivePeriod)
 	}
 }

@@ -61,8 +61,8 @@ type Config struct {
 	// Spin is how long the reader looks for packets again and again before it sleeps. It is worth a processor of its own
 	// where there is one, and costs the others where there is none. Zero means that it sleeps at once.
 	Spin time.Duration
-	// Spread has each link of the carrier quic open its packets in a goroutine of its own. It is so anyway where the process has more
-	// than two processors.
+	// Spread has each link of the carrier quic open its packets in a goroutine of its own. It is so anyway where the
+	// process has more than two processors.
 	Spread bool
 	// IdleTimeout is how long a silent peer is believed to live at most, in its handshake, before its hello and later.
 	// Zero means 5 s.

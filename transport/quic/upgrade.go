@@ -150,8 +150,8 @@ func (c *expressConn) introduce(largest int) (introduction, error) {
 		room:    int(binary.LittleEndian.Uint32(m[10:])),
 	}
 	if i.largest < leastPacket || largest < leastPacket {
-		return i, fmt.Errorf("the interface bears packets of %d bytes, that of %s %d; the carrier quic needs %d", largest, c.name,
-			i.largest, leastPacket)
+		return i, fmt.Errorf("the interface bears packets of %d bytes, that of %s %d; the carrier quic needs %d",
+			largest, c.name, i.largest, leastPacket)
 	}
 	return i, nil
 }
