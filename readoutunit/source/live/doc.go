@@ -1,0 +1,9 @@
+// Package live turns what front-ends send while a run goes on into the blocks of a readout unit.
+//
+// A Feed is one source: it receives fragments from a front-end by some carrier (a ring in shared memory, a stream, UDP
+// segments, a program's output) and hands them out in the order in which they came. It does not judge event numbers.
+// The core of this package does: it matches the fragments of all sources of a readout unit by their event numbers and
+// says what is there, what is missing, and what came twice or too late.
+//
+// It stands for the Reader and the Writer of seed 002 (L8): hand out a place in memory, take an acknowledgement.
+package live

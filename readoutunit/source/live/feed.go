@@ -1,0 +1,47 @@
+package live
+
+import (
+	"context"
+
+	"ringlet/event"
+)
+
+// Fragment is what one source has for one event.
+type Fragment struct {
+	Event uint64         // number of the event, from 0, counted by the front-end
+	Type  event.BankType // as in an MFP; what the front-end says in its hello, 51 (TestDet) if it says nothing
+	Data  []byte         // at most event.MaxFragment bytes, in the feed's memory: valid until Done
+}
+
+// Feed is the fragments of one source, as they come.
+//
+// One goroutine calls Next, Done, Safe and Close. Stats may be called by any.
+type Feed interface {
+	// Next waits until at least one fragment is there and writes those that are there to dst, at most len(dst) of them,
+	// in the order in which they came. A front-end that goes away and comes back is no error. io.EOF says that the
+	// front-end declared the end of its run; ctx's error, that ctx is over. Any other error says that this source
+	// cannot go on; it names the source and what to do.
+	Next(ctx context.Context, dst []Fragment) (int, error)
+	// Done tells that the next n fragments, of those that Next gave and Done was not told of, have been copied: the feed
+	// may use their memory again.
+	Done(n int)
+	// Safe tells that all events below this number have their outcome: a builder unit has what the durability of the run
+	// promises. A feed that acknowledges to its front-end acknowledges this.
+	Safe(event uint64)
+	// Stats returns the counters so far.
+	Stats() Stats
+	// Close lets go of what the feed holds, and wakes nobody: ctx of Next does. It may be called twice.
+	Close() error
+}
+
+// Stats are the counters of a Feed. What a carrier does not know stays 0.
+type Stats struct {
+	Fragments uint64 `help:"fragments received"`
+	Bytes     uint64 `unit:"bytes" help:"bytes of data in them"`
+	Dropped   uint64 `help:"fragments that the front-end says it has thrown away, since there was no room"`
+	Refused   uint64 `help:"messages, segments or fragments that break the format and were thrown away"`
+	Lost      uint64 `help:"fragments of which a part did not come in time"`
+	Repeated  uint64 `help:"fragments that came again, and were there already"`
+	Attached  uint64 `help:"times that a front-end attached"`
+	Gone      uint64 `help:"times that a front-end went away without saying that its run is over"`
+}
