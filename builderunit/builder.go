@@ -115,6 +115,7 @@ type Builder struct {
 	wakeSpill chan struct{} // of one place: there are MEPs to be discarded
 
 	discards bool                // the sink drops everything; immutable
+	lender   *sink.Buffer        // the sink, where readers get MEPs where they lie; immutable
 	inSink   stopwatch.Stopwatch // of the finisher
 
 	finished chan struct{}       // closed when the finisher has ended
@@ -169,6 +170,9 @@ func New(cfg Config) (*Builder, error) {
 		f:         finishing{spare: make([]Landing, 0, n), results: make([]Result, 0, settleMany)},
 	}
 	_, b.discards = cfg.Sink.(*sink.Discard)
+	if lender, ok := cfg.Sink.(*sink.Buffer); ok && lender.Lends() && cfg.Layout == nil {
+		b.lender = lender
+	}
 	switch {
 	case cfg.Layout != nil:
 		if err := b.shareOut(); err != nil {
@@ -180,15 +184,13 @@ func New(cfg Config) (*Builder, error) {
 		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
 	}
 	var rules []shmem.PageRule
-	first := cfg.Slots.Offset(0) / shmem.PageSize
-	pages := (cfg.Slots.Len()*cfg.Slots.SlotSize() + shmem.PageSize - 1) / shmem.PageSize
+	pages := (len(cfg.Slots.Segment().Bytes()) + shmem.PageSize - 1) / shmem.PageSize
 	for i, rank := range cfg.RURanks {
 		b.byRank[rank] = i
 		rules = append(rules, shmem.PageRule{
-			FirstPage: first,
-			Pages:     pages,
-			Peer:      shmem.Peer(rank),
-			Access:    shmem.AccessNwrite,
+			Pages:  pages,
+			Peer:   shmem.Peer(rank),
+			Access: shmem.AccessNwrite,
 		})
 	}
 	var err error

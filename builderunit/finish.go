@@ -263,7 +263,7 @@ func (b *Builder) hand(slot int, meta sink.Meta, read []byte) error {
 	if err := slots.Build(slot); err != nil {
 		return err
 	}
-	if err := b.output(meta, read); err != nil {
+	if err := b.output(slot, meta, read); err != nil {
 		return err
 	}
 	return errors.Join(slots.Free(slot), slots.Offer(slot))
@@ -271,10 +271,13 @@ func (b *Builder) hand(slot int, meta sink.Meta, read []byte) error {
 
 // output hands a MEP to the sink, and counts the time that takes. One that drops everything is not worth two readings
 // of the clock.
-func (b *Builder) output(meta sink.Meta, memory []byte) error {
+func (b *Builder) output(slot int, meta sink.Meta, memory []byte) error {
 	if !b.discards {
 		b.inSink.Start()
 		defer b.inSink.Stop()
+	}
+	if b.lender != nil {
+		return b.lender.Lend(b.ctx, meta, slot, len(memory))
 	}
 	return b.cfg.Sink.Write(b.ctx, meta, memory)
 }

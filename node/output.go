@@ -13,6 +13,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/shmem"
 )
 
 // OutputDir is the directory to which builder units write files: the output, or one beside it that is merged into it.
@@ -27,6 +28,36 @@ func OutputDir(cfg config.Config) string {
 // of the dead.
 func bufferName(cfg config.Config, bu int) string {
 	return "ringlet-" + cfg.Output + "-" + strconv.Itoa(bu)
+}
+
+// lends says whether readers of the output get MEPs where they lie. Where windows stand for all MEPs a slot stays where
+// the readout units know it, so those are copied.
+func (s *session) lends() bool { return s.cfg.Sink().Shared && s.layout == nil }
+
+// makeSlots makes the slots of the builder unit, and room for the MEPs that readers of the output hold.
+func (s *session) makeSlots(suffix string) error {
+	var opts []shmem.Option
+	if s.lends() {
+		opts = append(opts, shmem.WithSpare(config.BufferRoom, sink.LendMargin))
+	}
+	slots, err := shmem.CreateSlots(s.segments+suffix, s.cfg.Slots, int(s.cfg.SlotSize), opts...)
+	if err == nil {
+		s.slots = slots
+	}
+	return err
+}
+
+// freshSlots makes the slots anew where readers of the last run's output may still look at MEPs in them: these keep the
+// memory, the name goes. The caller holds changing.
+func (s *session) freshSlots() error {
+	if !s.lends() || s.slots.Spare() == config.BufferRoom {
+		return nil
+	}
+	if err := s.slots.Close(); err != nil { // first: there may not be room for both
+		return err
+	}
+	s.remade++
+	return s.makeSlots(fmt.Sprintf("-slots-%d", s.remade))
 }
 
 // openOutput opens the output of a run, and has whoever asks for it wait until it is closed.
@@ -67,7 +98,7 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 	case kind.Shared:
 		output = bufferName(s.cfg, builder)
 	}
-	out, err := kind.Open(sink.Settings{
+	settings := sink.Settings{
 		Segments: sink.SegmentsConfig{
 			Run:          run,
 			Key:          key,
@@ -90,7 +121,11 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 		Output:    output,
 		Overwrite: s.cfg.Overwrite,
 		Capacity:  config.BufferRoom * int(s.cfg.SlotSize),
-	})
+	}
+	if s.lends() {
+		settings.Lend, settings.Capacity = s.slots, sink.LendCapacity
+	}
+	out, err := kind.Open(settings)
 	if err == nil && kind.Files {
 		s.node.earlier.begin(output, run, s.node.log)
 	}

@@ -40,9 +40,9 @@ type session struct {
 	buRanks  []int
 	ruByRank map[int]int
 	table    *shmem.Table
-	slots    *shmem.Slots    // nil without a builder unit
 	layout   *placing.Layout // of every slot, where windows stand for all MEPs; else nil
 	endpoint *transport.Endpoint
+	segments string // how the names of its segments begin
 
 	// set by start, read by the links' receivers
 	ru      atomic.Pointer[readoutunit.Unit]
@@ -55,6 +55,9 @@ type session struct {
 	// changing is held while units are made and while the output is completed; abort waits for it before it takes their
 	// memory and the output away. Either may take long, so reports and the links' receivers never wait for it.
 	changing sync.Mutex
+
+	slots  *shmem.Slots // nil without a builder unit; guarded by changing after newSession
+	remade int          // how often the slots were made anew; guarded by changing
 
 	mu       sync.Mutex // guards what follows
 	scheds   []attached
@@ -98,8 +101,8 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		return nil, err
 	}
 	s.layout = cfg.Standing()
-	name := fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid())
-	if err := s.makeMemory(name, carriers.Local()); err != nil {
+	s.segments = fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid())
+	if err := s.makeMemory(carriers.Local()); err != nil {
 		return nil, err
 	}
 	s.endpoint = transport.New(transport.Config{
@@ -119,17 +122,17 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 
 // makeMemory makes the slots and the export table, which peers of the same host can reach where the carrier may be
 // local.
-func (s *session) makeMemory(name string, shared bool) (err error) {
+func (s *session) makeMemory(shared bool) (err error) {
 	// A builder grants one window per slot and readout unit; one more per unit is on its way out when a slot changes
 	// hands.
 	windows := (s.cfg.Slots + 1) * max(1, len(s.ruRanks))
 	if !shared {
 		s.table = shmem.NewTable(windows)
-	} else if s.table, err = shmem.NewSharedTable(name+"-table", windows); err != nil {
+	} else if s.table, err = shmem.NewSharedTable(s.segments+"-table", windows); err != nil {
 		return err
 	}
 	if s.me.GetBuilder() {
-		if s.slots, err = shmem.CreateSlots(name+"-slots", s.cfg.Slots, int(s.cfg.SlotSize)); err != nil {
+		if err := s.makeSlots("-slots"); err != nil {
 			return errors.Join(err, s.table.Close())
 		}
 	}

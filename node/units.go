@@ -29,6 +29,9 @@ const ControlName = "control"
 type attacher func(name string) (tagnet.Scope, grpc.DialOption)
 
 func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, attach attacher) error {
+	if err := s.freshSlots(); err != nil {
+		return err
+	}
 	out, err := s.openOutput(req)
 	if err != nil {
 		return err

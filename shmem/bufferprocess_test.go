@@ -195,8 +195,9 @@ func TestDeadWriterIsNoticed(t *testing.T) {
 	}
 }
 
-// TestCReader compiles the reader that docs/format/buffer.md describes and lets it read.
-func TestCReader(t *testing.T) {
+// cReader compiles the reader that docs/format/buffer.md describes.
+func cReader(t *testing.T) string {
+	t.Helper()
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		t.Skip("SKIPPED: no gcc, so the layout is not tested from C")
@@ -206,6 +207,12 @@ func TestCReader(t *testing.T) {
 		"testdata/reader.c").CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
+	return exe
+}
+
+// TestCReader lets it read.
+func TestCReader(t *testing.T) {
+	exe := cReader(t)
 	for _, mode := range []Mode{Broadcast, Sharing} {
 		t.Run(mode.String(), func(t *testing.T) {
 			dir := must.MemoryDir(t)

@@ -36,6 +36,7 @@ var (
 
 	// slots
 	errNoSlot    = errors.New("there is no slot of this number")
+	errNoSpare   = errors.New("every spare block is lent")
 	ErrSlotState = errors.New("the slot is not in the state this step begins from")
 
 	// buffers

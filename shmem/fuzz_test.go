@@ -35,6 +35,9 @@ func FuzzReader(f *testing.F) {
 	f.Add(true, patchOf(bufferHeader+8, 1<<31), []byte{})
 	f.Add(true, []byte{}, patchOf(bufferHeader, 1<<31))
 	f.Add(false, patchOf(tail, 5), patchOf(third, 1<<30))
+	lent := append(patchOf(bufferHeader, LentBytes), patchOf(bufferHeader+8, uint32(strideOf(LentBytes))|lentBit)...)
+	f.Add(true, append(lent, patchOf(bufferHeader+16, 1<<20)...), []byte{})
+	f.Add(true, append(lent, patchOf(bufferHeader+24, 1<<20)...), []byte{})
 	f.Fuzz(func(t *testing.T, broadcast bool, before, between []byte) {
 		mode := Sharing
 		if broadcast {
@@ -53,6 +56,7 @@ func FuzzReader(f *testing.F) {
 			wantTyped(t, err)
 			return
 		}
+		ring.annex = make([]byte, 64)
 		r := &readerCore{buffer: ring, out: newLedger()}
 		if err := r.join(3, 1); err != nil {
 			wantTyped(t, err)

@@ -48,9 +48,12 @@ func wantImage(t *testing.T, got, want []byte) {
 }
 
 func TestBufferGolden(t *testing.T) {
+	annex := &Segment{name: "ringlet-1-annex", size: 64, mem: []byte("01234abc" + strings.Repeat("-", 56))}
 	mem := ringMemory(Broadcast, 1)
+	initRing(mem, Broadcast, 1, annex)
 	ring, err := openBuffer("test", mem)
 	must.OK(t, err)
+	ring.annex = annex.mem
 	w := &writerCore{buffer: ring, out: newLedger()}
 	for _, e := range []struct {
 		data   []byte
@@ -68,6 +71,9 @@ func TestBufferGolden(t *testing.T) {
 		}
 		must.OK(t, err)
 	}
+	p, _, err := w.reserve(LentBytes)
+	must.OK(t, err)
+	must.OK(t, w.lend(p, 5, 3, 9))
 	w.end(runEnded)
 	want := golden(t, "testdata/buffer.golden")
 	wantImage(t, mem, want)
@@ -77,11 +83,15 @@ func TestBufferGolden(t *testing.T) {
 	copy(mem, want)
 	ring, err = openBuffer("golden", mem)
 	must.OK(t, err)
+	if name := ring.annexName(); name != annex.name {
+		t.Errorf("the annex is called %q", name)
+	}
+	ring.annex = annex.mem
 	r := joined(t, ring, 0)
 	for _, c := range []struct {
 		kind uint32
 		n    int
-	}{{7, 3}, {8, 20}} {
+	}{{7, 3}, {8, 20}, {9, 3}} {
 		if e, ok, err := r.next(); !ok || err != nil || e.Type != c.kind || len(e.Data) != c.n {
 			t.Errorf("type %d of %d bytes, %v, %v; want %+v", e.Type, len(e.Data), ok, err, c)
 		}

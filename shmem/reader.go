@@ -19,7 +19,8 @@ type Entry struct {
 // for one goroutine at a time.
 type Reader struct {
 	bufferEnd
-	core readerCore
+	core  readerCore
+	annex *Segment // nil where the buffer has none
 }
 
 // OpenReader attaches to the buffer dir/name. A reader of a broadcast buffer begins with the
@@ -38,9 +39,13 @@ func OpenReader(name string, opts ...Option) (*Reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, seg.Close())
 	}
-	r := &Reader{bufferEnd{seg: seg}, readerCore{buffer: ring, out: newLedger()}}
-	if err := r.attach(); err != nil {
+	annex, err := ring.openAnnex(opts)
+	if err != nil {
 		return nil, errors.Join(err, seg.Close())
+	}
+	r := &Reader{bufferEnd{seg: seg}, readerCore{buffer: ring, out: newLedger()}, annex}
+	if err := r.attach(); err != nil {
+		return nil, errors.Join(err, r.release())
 	}
 	return r, nil
 }
@@ -135,5 +140,14 @@ func (r *Reader) Close() error {
 	if r.core.words.state.Load() == readerActive {
 		r.core.buffer.leave(r.core.index)
 	}
-	return r.seg.Close() // the lock of the place goes with the file
+	return r.release() // the lock of the place goes with the file
+}
+
+// release unmaps what the reader has open.
+func (r *Reader) release() error {
+	err := r.seg.Close()
+	if r.annex != nil {
+		err = errors.Join(err, r.annex.Close())
+	}
+	return err
 }

@@ -82,10 +82,14 @@ func (c *readerCore) next() (Entry, bool, error) {
 			return Entry{}, false, c.outOfOrder(c.pos, h)
 		}
 		at := c.pos
-		c.pos += uint64(h.stride)
+		data, err := c.buffer.entryAt(at, h)
+		if err != nil {
+			return Entry{}, false, err
+		}
+		c.pos += h.step()
 		c.ordinal, c.synced = h.ordinal+1, true
 		if h.kind != padType {
-			return c.give(at, h), true, nil
+			return c.give(at, h, data), true, nil
 		}
 		c.free()
 	}
@@ -109,6 +113,10 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 		if err == nil && c.synced && int32(h.ordinal-c.ordinal) <= 0 {
 			err = c.outOfOrder(at, h)
 		}
+		var data []byte
+		if err == nil {
+			data, err = r.entryAt(at, h)
+		}
 		if r.next.Load() != at {
 			continue // another was faster; what was read may be stale
 		}
@@ -119,7 +127,7 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 		if c.claim(at, h) {
 			c.ordinal, c.synced = h.ordinal, true
 			if h.kind != padType {
-				return c.give(at, h), true, nil
+				return c.give(at, h, data), true, nil
 			}
 			c.free()
 		}
@@ -130,10 +138,10 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 // counts one too many, never one too few.
 func (c *readerCore) claim(at uint64, h header) bool {
 	if h.kind == padType {
-		return c.buffer.next.CompareAndSwap(at, at+uint64(h.stride))
+		return c.buffer.next.CompareAndSwap(at, at+h.step())
 	}
 	c.words.given.Store(c.given + 1)
-	if c.buffer.next.CompareAndSwap(at, at+uint64(h.stride)) {
+	if c.buffer.next.CompareAndSwap(at, at+h.step()) {
 		return true
 	}
 	c.words.given.Store(c.given)
@@ -145,12 +153,12 @@ func (c *readerCore) outOfOrder(at uint64, h header) error {
 }
 
 // give hands the entry out.
-func (c *readerCore) give(at uint64, h header) Entry {
+func (c *readerCore) give(at uint64, h header, data []byte) Entry {
 	c.given++
 	c.words.given.Store(c.given)
 	return Entry{
 		Type:   h.kind,
-		Data:   c.buffer.dataAt(at, uint64(h.length)),
+		Data:   data,
 		pos:    at,
 		ticket: c.out.push(at),
 	}

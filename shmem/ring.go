@@ -35,7 +35,7 @@ const maxReaders = 16
 // What the header of a buffer's segment says for good, see docs/format/buffer.md.
 const (
 	bufferMagic   = uint64(0x524655424C474E52) // "RNGLBUFR" in memory
-	bufferVersion = 1
+	bufferVersion = 2
 	bufferHeader  = PageSize
 )
 
@@ -48,6 +48,7 @@ type bufferFormat struct {
 	capacity uint64 // bytes of entries
 	readers  uint32
 	pid      uint32 // of the writer
+	annex    uint64 // bytes of the annex; 0: there is none
 }
 
 // lineRest is what a word leaves of a cache line: words that different processes write lie on different ones.
@@ -73,7 +74,9 @@ type bufferWords struct {
 	room    Bell // rung when a tail, next or a reader's state changes
 	_       lineRest
 	gone    atomic.Uint64 // broadcast: highest tail of a reader that went away
-	_       [0x400 - 0x208]byte
+	_       [0x240 - 0x208]byte
+	annex   [maxName]byte // name of the annex's segment, ended by a zero where it is shorter; fixed at creation
+	_       [0x400 - 0x240 - maxName]byte
 	readers [maxReaders]readerWords
 }
 
@@ -125,6 +128,7 @@ type ringBuffer struct {
 	mode     Mode
 	capacity uint64 // bytes of data; equal to len(data)
 	data     []byte
+	annex    []byte // what the writer may lend parts of; nil where there is none
 }
 
 // hostFits says whether this machine's words are those of the layouts.
@@ -133,8 +137,9 @@ func hostFits() bool {
 }
 
 // initRing writes the header of a new buffer into zeroed memory.
-func initRing(mem []byte, mode Mode, pid uint32) {
-	wordsOf(mem).format = bufferFormat{
+func initRing(mem []byte, mode Mode, pid uint32, annex *Segment) {
+	words := wordsOf(mem)
+	words.format = bufferFormat{
 		magic:    bufferMagic,
 		version:  bufferVersion,
 		mode:     mode,
@@ -142,6 +147,10 @@ func initRing(mem []byte, mode Mode, pid uint32) {
 		capacity: uint64(len(mem) - bufferHeader),
 		readers:  maxReaders,
 		pid:      pid,
+	}
+	if annex != nil {
+		words.format.annex = uint64(annex.size)
+		copy(words.annex[:], annex.name)
 	}
 }
 
@@ -201,7 +210,7 @@ func (r *ringBuffer) headerAt(pos uint64) *header {
 func (r *ringBuffer) header(pos, head uint64) (header, error) {
 	off := pos % r.capacity
 	h := *r.headerAt(pos) // read once: the shared memory may change behind it
-	stride := uint64(h.stride)
+	stride := h.step()
 	switch {
 	case stride < entryHeader || stride%entryAlign != 0:
 		return h, r.corruptAt(pos, "stride", stride, "not a multiple of 16, or zero")

@@ -17,7 +17,7 @@ import (
 func ringMemory(mode Mode, pages int) []byte {
 	words := make([]uint64, (bufferHeader+pages*PageSize)/8)
 	mem := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8)
-	initRing(mem, mode, 1)
+	initRing(mem, mode, 1, nil)
 	return mem
 }
 

@@ -25,7 +25,10 @@ const tempMark = ".making-"
 type Option func(*options)
 
 type options struct {
-	dir string
+	dir    string
+	annex  *Segment
+	spare  int
+	margin int
 }
 
 // WithDir puts the names of the segments into dir. Empty is DefaultDir. Their memory may be as much as is free in the

@@ -51,7 +51,12 @@ type Slots struct {
 	// immutable after CreateSlots
 	seg     *Segment
 	mem     []byte
-	n, size int
+	n, size int // slots, bytes of each
+	block   int // bytes of a block: a slot and its margin
+
+	// of whoever owns a slot, and of the one goroutine that lends
+	blocks []uint32 // the block that each slot lies in
+	spare  []uint32 // blocks that no slot lies in and that are not lent
 
 	// atomic
 	states                               []atomic.Uint32 // the SlotState of each slot
@@ -65,18 +70,32 @@ func CreateSlots(name string, n, size int, opts ...Option) (*Slots, error) {
 	if n <= 0 || n > maxSlots || size <= 0 || size > (math.MaxInt-1<<40)/n {
 		return nil, &SegmentError{Op: "create", Path: name, Err: errBadSize}
 	}
+	o := gather(opts)
+	if o.spare > maxSlots-n || o.margin > math.MaxInt32 {
+		return nil, &SegmentError{Op: "create", Path: name, Err: errBadSize}
+	}
 	size = roundUp(size, slotLine)
-	seg, err := Create(name, n*size, opts...)
+	block := roundUp(size+o.margin, slotLine)
+	seg, err := Create(name, (n+o.spare)*block, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return &Slots{
+	s := &Slots{
 		seg:    seg,
 		mem:    seg.Bytes(),
 		n:      n,
 		size:   size,
+		block:  block,
+		blocks: make([]uint32, n),
 		states: make([]atomic.Uint32, n),
-	}, nil
+	}
+	for i := range s.blocks {
+		s.blocks[i] = uint32(i)
+	}
+	for i := range o.spare {
+		s.spare = append(s.spare, uint32(n+i))
+	}
+	return s, nil
 }
 
 // Len is the number of slots.
@@ -93,7 +112,7 @@ func (s *Slots) Offset(i int) int {
 	if i < 0 || i >= s.n {
 		return -1
 	}
-	return i * s.size
+	return int(s.blocks[i]) * s.block
 }
 
 // Bytes is the memory of slot i; nil where there is no slot i. Whose they are, the state says.

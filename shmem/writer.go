@@ -68,9 +68,9 @@ func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer
 	case capacity <= 0 || capacity > 1<<62:
 		return fail(errBadSize)
 	}
-	size := bufferHeader + roundUp(capacity, PageSize)
+	size, annex := bufferHeader+roundUp(capacity, PageSize), gather(opts).annex
 	seg, err := create(name, size, func(s *Segment) error {
-		initRing(s.mem, mode, uint32(os.Getpid()))
+		initRing(s.mem, mode, uint32(os.Getpid()), annex)
 		_, err := claim(s.file, writerByte)
 		return err
 	}, opts)
@@ -80,6 +80,9 @@ func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer
 	r, err := openBuffer(name, seg.Bytes())
 	if err != nil {
 		return nil, errors.Join(err, seg.Close())
+	}
+	if annex != nil {
+		r.annex = annex.Bytes()
 	}
 	return &Writer{bufferEnd{seg: seg}, writerCore{buffer: r, out: newLedger()}}, nil
 }

@@ -14,6 +14,7 @@ type writerCore struct {
 	floor   uint64 // free up to here: what no reader can still want
 	ordinal uint32 // of the next header
 	out     ledger
+	lent    []lentEntry // published or about to be, and not returned
 	ended   bool
 }
 
@@ -138,8 +139,8 @@ func (w *writerCore) scan() (uint64, error) {
 	if r.mode == Sharing {
 		// Before the tails: a reader sets its tail before it moves next past it.
 		limit = r.next.Load()
-		if err := w.within("next", limit); err != nil {
-			return 0, err
+		if !w.between(limit) {
+			return 0, w.outside("next", limit)
 		}
 	}
 	for i := range r.readers {
@@ -151,8 +152,8 @@ func (w *writerCore) scan() (uint64, error) {
 			return 0, w.corrupt(fmt.Sprintf("state of reader %d", i), uint64(state), "unknown")
 		}
 		if tail >= w.floor || r.mode == Broadcast && state == readerActive {
-			if err := w.within(fmt.Sprintf("tail of reader %d", i), tail); err != nil {
-				return 0, err
+			if !w.between(tail) {
+				return 0, w.outside(fmt.Sprintf("tail of reader %d", i), tail)
 			}
 		}
 		// Lower are only readers that are about to join or to claim, and will look again.
@@ -161,18 +162,20 @@ func (w *writerCore) scan() (uint64, error) {
 	if r.mode == Broadcast && !present {
 		// Nobody is there: what those who left had acknowledged stays acknowledged.
 		limit = max(r.gone.Load(), w.floor)
-		if err := w.within("left", limit); err != nil {
-			return 0, err
+		if !w.between(limit) {
+			return 0, w.outside("left", limit)
 		}
 	}
 	return limit, nil
 }
 
-func (w *writerCore) within(what string, pos uint64) error {
-	if pos < w.floor || pos > w.head || pos%entryAlign != 0 {
-		return w.corrupt(what, pos, fmt.Sprintf("not a position in [%d, %d]", w.floor, w.head))
-	}
-	return nil
+// between says whether a reader's word can be a position that the writer has still to keep.
+func (w *writerCore) between(pos uint64) bool {
+	return pos >= w.floor && pos <= w.head && pos%entryAlign == 0
+}
+
+func (w *writerCore) outside(what string, pos uint64) error {
+	return w.corrupt(what, pos, fmt.Sprintf("not a position in [%d, %d]", w.floor, w.head))
 }
 
 func (w *writerCore) corrupt(what string, value uint64, reason string) error {

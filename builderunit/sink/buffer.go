@@ -8,18 +8,21 @@ import (
 	"ringlet/shmem"
 )
 
-// Buffer is the sink that hands MEPs to other processes through a shared-memory buffer (seed 002, L12).
+// Buffer is the sink that hands MEPs to other processes through a shared-memory buffer (seed 002, L12). It copies them
+// into the buffer (Write), or hands them out where they lie (Lend).
 //
 // Write waits while the buffer is full. A builder that would rather discard than wait (L11) gives a ctx with a deadline
 // and counts the MEP as discarded when Write returns it. Readers that die are detached and counted, and writing goes
 // on.
 type Buffer struct {
 	// immutable; the sink closes it
-	w *shmem.Writer
+	w     *shmem.Writer
+	slots *shmem.Slots // that it lends blocks of; nil: it copies
 
 	// owned by the goroutine that uses the sink
 	result Result
 	closed bool
+	back   []int // scratch
 
 	// atomic
 	deadReaders, lost, superseded atomic.Uint64
@@ -56,25 +59,83 @@ func (b *Buffer) commit(ctx context.Context, m Meta, mep []byte, kind uint32) er
 	return failed(b.w.Name(), "commit a MEP", b.w.Commit(place, n, kind))
 }
 
-func (b *Buffer) reserve(ctx context.Context, n int) (shmem.Place, error) {
+// LendMargin is how many bytes a slot needs behind it for its MEP to be lent: for the mark.
+const LendMargin = 32
+
+// LendCapacity is what a buffer that lends holds, bytes: entries of a few words.
+const LendCapacity = 1 << 16
+
+// Lends says that MEPs can be handed out where they lie.
+func (b *Buffer) Lends() bool { return b.slots != nil }
+
+// Lend hands a MEP of n bytes to the readers where it lies, in a slot that is built; the slot gets another block in
+// place of that. It waits while every spare block is lent. Errors as for Write.
+func (b *Buffer) Lend(ctx context.Context, m Meta, slot, n int) error {
+	if b.closed {
+		return failed(b.w.Name(), "write", errClosed)
+	}
+	for b.slots.Spare() == 0 {
+		if err := b.takeBack(ctx); err != nil {
+			return err
+		}
+	}
+	place, err := b.reserve(ctx, shmem.LentBytes)
+	if err != nil {
+		return err
+	}
+	room := b.slots.Room(slot)
+	putMark(room[n:n+markBytes], m)
+	offset, err := b.slots.Lend(slot)
+	if err == nil {
+		err = b.w.Lend(place, offset, n+markBytes, entryMEP)
+	}
+	if err != nil {
+		return failed(b.w.Name(), "lend a MEP", err)
+	}
+	b.result.add(m, n)
+	return nil
+}
+
+// takeBack waits until readers are done with a MEP that was lent, and makes blocks of such MEPs spare.
+func (b *Buffer) takeBack(ctx context.Context) error {
+	err := b.outliving(ctx, "wait for a MEP to come back", func() (err error) {
+		b.back, err = b.w.Returned(ctx, b.back[:0])
+		return err
+	})
+	for _, offset := range b.back {
+		b.slots.Return(offset)
+	}
+	return err
+}
+
+func (b *Buffer) reserve(ctx context.Context, n int) (place shmem.Place, err error) {
+	err = b.outliving(ctx, "reserve room for a MEP", func() (err error) {
+		place, err = b.w.Reserve(ctx, n)
+		return err
+	})
+	return place, err
+}
+
+// outliving does what waits for readers, and detaches those that die meanwhile.
+func (b *Buffer) outliving(ctx context.Context, step string, do func() error) error {
 	for {
-		place, err := b.w.Reserve(ctx, n)
+		err := do()
 		switch {
 		case err == nil:
-			return place, nil
+			return nil
 		case errors.Is(err, shmem.ErrReaderDead):
 			dead, err := b.w.DetachDead()
 			if err != nil {
-				return shmem.Place{}, failed(b.w.Name(), "detach dead readers", err)
+				return failed(b.w.Name(), "detach dead readers", err)
 			}
 			for _, d := range dead {
 				b.deadReaders.Add(1)
 				b.lost.Add(d.Unacked)
 			}
 		case ctx.Err() != nil:
-			return shmem.Place{}, ctx.Err()
+			return ctx.Err()
 		default:
-			return shmem.Place{}, failed(b.w.Name(), "reserve room for a MEP", err)
+			return failed(b.w.Name(), step, err)
 		}
 	}
 }

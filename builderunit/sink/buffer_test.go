@@ -163,3 +163,56 @@ func TestDiscard(t *testing.T) {
 }
 
 var _, _, _, _ Sink = (*Segments)(nil), (*File)(nil), (*Buffer)(nil), (*Discard)(nil)
+
+// TestLend hands MEPs out where they lie: the reader gets every byte, the slot is free at once, and a reader that holds
+// what it was given holds up the writer when no block is spare.
+func TestLend(t *testing.T) {
+	const n, spare = 200, 2
+	p := testPattern(t)
+	dir := shmem.WithDir(must.MemoryDir(t))
+	slots, err := shmem.CreateSlots("ringlet-1-slots", 1, 64<<10, dir, shmem.WithSpare(spare, LendMargin))
+	must.OK(t, err)
+	defer func() { _ = slots.Close() }()
+	w, err := shmem.CreateWriter("ringlet-1-n0-out", LendCapacity, shmem.Broadcast, dir,
+		shmem.WithAnnex(slots.Segment()))
+	must.OK(t, err)
+	b := &Buffer{w: w, slots: slots, result: Result{Path: w.Name()}}
+	defer func() { _ = b.Abort() }()
+	r, err := shmem.OpenReader("ringlet-1-n0-out", dir)
+	must.OK(t, err)
+	defer func() { _ = r.Close() }()
+	lend := func(ctx context.Context, k uint64) error {
+		m, mep := buildMEP(t, p, k, testPacking, int(k%5))
+		must.OK(t, errors.Join(slots.Offer(0), slots.Fill(0)))
+		copy(slots.Bytes(0), mep)
+		must.OK(t, slots.Build(0))
+		err := b.Lend(ctx, m, 0, len(mep))
+		must.OK(t, slots.Free(0))
+		return err
+	}
+	for k := range uint64(n) {
+		must.OK(t, lend(t.Context(), k))
+		e, err := r.Next(t.Context())
+		must.OK(t, err)
+		m, want := buildMEP(t, p, k, testPacking, int(k%5))
+		mark, mep, ok := markOf(e.Data)
+		if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || mark != m {
+			t.Fatalf("MEP %d is not the one that was lent", k)
+		}
+		must.OK(t, r.Ack(e))
+	}
+	for k := range uint64(spare) {
+		must.OK(t, lend(t.Context(), n+k))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := lend(ctx, n+spare); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("every block is lent: %v", err)
+	}
+	if res, err := b.Finish(); err != nil || res.MEPs != n+spare {
+		t.Error(err, res)
+	}
+	if err := b.Lend(t.Context(), Meta{}, 0, 0); !errors.Is(err, errClosed) {
+		t.Error(err)
+	}
+}

@@ -13,6 +13,8 @@ type Settings struct {
 	Output    string          // the directory of all runs, the name of the shared-memory buffer, or what was configured
 	Overwrite bool
 	Capacity  int // of the buffer, bytes
+	// Lend, if not nil, are the slots of the builder unit: the buffer hands MEPs out where they lie.
+	Lend *shmem.Slots
 }
 
 // Row is a kind of sink.
@@ -61,9 +63,13 @@ func segmentsOf(format recording.Format) func(Settings) (Sink, error) {
 }
 
 func openBuffer(s Settings) (Sink, error) {
-	w, err := shmem.CreateWriter(s.Output, s.Capacity, shmem.Broadcast)
+	var opts []shmem.Option
+	if s.Lend != nil {
+		opts = append(opts, shmem.WithAnnex(s.Lend.Segment()))
+	}
+	w, err := shmem.CreateWriter(s.Output, s.Capacity, shmem.Broadcast, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return &Buffer{w: w, result: Result{Path: w.Name()}}, nil
+	return &Buffer{w: w, slots: s.Lend, result: Result{Path: w.Name()}}, nil
 }

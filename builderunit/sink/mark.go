@@ -14,7 +14,7 @@ const (
 	// another builder unit delivers it. Who has it must let it go.
 	entrySuperseded = uint32(0x50555352) // "RSUP" in memory
 	// markBytes is the size of a mark.
-	markBytes = 32
+	markBytes = LendMargin
 )
 
 // putMark writes into markBytes bytes which MEP an entry is, so that a consumer of several builder units takes each MEP

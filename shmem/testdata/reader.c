@@ -27,15 +27,20 @@ enum { READERS = 16, WRITER_BYTE = 16 };
 #define PAD UINT32_MAX
 #define IDLE UINT64_MAX
 
-static unsigned char *mem;
-static uint64_t capacity;
+static unsigned char *mem, *annex;
+static uint64_t capacity, annex_size;
 
 static _Atomic uint64_t *w64(size_t off) { return (_Atomic uint64_t *)(mem + off); }
 static _Atomic uint32_t *w32(size_t off) { return (_Atomic uint32_t *)(mem + off); }
 static uint64_t get64(size_t off) { uint64_t v; memcpy(&v, mem + off, 8); return v; }
 static uint32_t get32(size_t off) { uint32_t v; memcpy(&v, mem + off, 4); return v; }
 
-struct entry { uint32_t length, type, stride, ordinal; };
+struct entry {
+    uint32_t length, type, stride, ordinal; /* as they stand before the data */
+    uint32_t lent;
+    uint64_t size;
+    const unsigned char *data;
+};
 
 static int lock_byte(int fd, int cmd, short type, int byte) {
     struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
@@ -71,10 +76,24 @@ static int look(uint64_t pos, struct entry *e) {
         corrupt("head");
     if (head == pos)
         return 0;
-    memcpy(e, mem + 4096 + pos % capacity, sizeof *e);
+    memcpy(e, mem + 4096 + pos % capacity, 16);
+    e->lent = e->stride & 1;
+    e->stride &= ~1u;
     if (e->stride < 16 || e->stride % 16 || e->stride > head - pos ||
         pos % capacity + e->stride > capacity || e->length > e->stride - 16)
         return -1;
+    e->data = mem + 4096 + pos % capacity + 16;
+    e->size = e->length;
+    if (e->type != PAD && e->lent) { /* the entry says where its data lie */
+        uint64_t where[2];
+        if (e->length != sizeof where)
+            return -1;
+        memcpy(where, e->data, sizeof where);
+        if (where[0] > annex_size || where[1] > annex_size - where[0])
+            return -1;
+        e->data = annex + where[0];
+        e->size = where[1];
+    }
     return 1;
 }
 
@@ -148,9 +167,23 @@ int main(int argc, char **argv) {
         return 2;
     uint32_t mode = get32(0x0C);
     capacity = get64(0x18);
-    if (memcmp(mem, "RNGLBUFR", 8) != 0 || get32(0x08) != 1 || get64(0x10) != 4096 ||
+    if (memcmp(mem, "RNGLBUFR", 8) != 0 || get32(0x08) != 2 || get64(0x10) != 4096 ||
         capacity + 4096 != (uint64_t)st.st_size || (mode != BROADCAST && mode != SHARING))
         return 2;
+    annex_size = get64(0x28);
+    if (annex_size > 0) { /* a segment of that name, beside this one */
+        char path[4096];
+        struct stat at;
+        const char *slash = strrchr(argv[1], '/');
+        int before = slash == NULL ? 0 : (int)(slash - argv[1]) + 1;
+        snprintf(path, sizeof path, "%.*s%.200s", before, argv[1], (const char *)mem + 0x240);
+        int afd = open_segment(path, &at);
+        if (afd < 0 || (uint64_t)at.st_size != annex_size)
+            return 2;
+        annex = mmap(NULL, (size_t)annex_size, PROT_READ, MAP_SHARED, afd, 0);
+        if (annex == MAP_FAILED)
+            return 2;
+    }
     uint64_t limit = argc > 2 ? strtoull(argv[2], NULL, 10) : UINT64_MAX;
     uint64_t pos = 0, entries = 0, bytes = 0, sum = 0;
     size_t me = join(fd, mode, &pos);
@@ -193,10 +226,9 @@ int main(int argc, char **argv) {
         if (e.type != PAD) {
             entries++;
             atomic_store(w64(me + 0x48), entries);
-            const unsigned char *data = mem + 4096 + pos % capacity + 16;
-            for (uint32_t i = 0; i < e.length; i++)
-                sum += data[i];
-            bytes += e.length;
+            for (uint64_t i = 0; i < e.size; i++)
+                sum += e.data[i];
+            bytes += e.size;
             atomic_store(w64(me + 0x50), entries);
         }
         pos += e.stride;

@@ -1,0 +1,163 @@
+package shmem
+
+import (
+	"context"
+	"encoding/binary"
+)
+
+// An annex is a second segment of a buffer: the writer lends parts of it to the readers, where they lie, in place of
+// copying them into the buffer. The entry then holds where its data are. docs/format/buffer.md draws it.
+
+// LentBytes is the size of the place of an entry whose data lie in the annex: u64 offset, u64 length.
+const LentBytes = 16
+
+// lentBit in the stride of a header says that the entry holds where its data are.
+const lentBit = 1
+
+// WithAnnex has CreateWriter make a buffer that may lend parts of another segment of this process. Readers open that
+// segment with the buffer, so its name must be there as long as the buffer's.
+func WithAnnex(s *Segment) Option { return func(o *options) { o.annex = s } }
+
+// step is the way from this header to the next, bytes.
+func (h header) step() uint64 { return uint64(h.stride &^ lentBit) }
+
+// lent says that the data of the entry lie in the annex.
+func (h header) lent() bool { return h.stride&lentBit != 0 }
+
+// lentEntry is what the writer knows of an entry that it lent.
+type lentEntry struct {
+	pos    uint64 // of its header
+	offset int    // of its data, in the annex
+}
+
+// Lend makes n bytes of the annex, from offset, an entry of the given type, whose place p has LentBytes. The bytes are
+// the readers' until Returned gives the offset back. Errors: errNotOut, errBadEntry, errClosed.
+func (w *Writer) Lend(p Place, offset, n int, entryType uint32) error {
+	if w.closed {
+		return w.fail("lend to", errClosed)
+	}
+	return w.fail("lend to", w.core.lend(p, offset, n, entryType))
+}
+
+// Returned appends the offsets of what was lent and no reader wants any more, each once, in the order of lending. It
+// waits for the first. Errors as for Reserve; errNotOut where nothing is lent.
+func (w *Writer) Returned(ctx context.Context, dst []int) ([]int, error) {
+	if err := w.ready(ctx); err != nil {
+		return dst, w.fail("take back from", err)
+	}
+	if len(w.core.lent) == 0 {
+		return dst, w.fail("take back from", errNotOut)
+	}
+	if back, err := w.core.takeBack(dst); err != nil || len(back) > len(dst) {
+		return back, w.fail("take back from", err)
+	}
+	back := dst
+	err := w.core.buffer.room.await(ctx, func() (ok bool, err error) {
+		back, err = w.core.takeBack(back)
+		return len(back) > len(dst), err
+	}, w.readersLive)
+	return back, w.fail("take back from", err)
+}
+
+// lend makes the place an entry whose data lie in the annex.
+func (w *writerCore) lend(p Place, offset, n int, kind uint32) error {
+	if !w.out.out(p.ticket, p.pos) {
+		return errNotOut
+	}
+	annex := len(w.buffer.annex)
+	if n < 0 || offset < 0 || offset > annex || n > annex-offset || p.size != LentBytes || kind == padType {
+		return errBadEntry
+	}
+	binary.LittleEndian.PutUint64(p.Data, uint64(offset))
+	binary.LittleEndian.PutUint64(p.Data[8:], uint64(n))
+	*w.buffer.headerAt(p.pos) = header{
+		length:  LentBytes,
+		kind:    kind,
+		stride:  uint32(strideOf(LentBytes)) | lentBit,
+		ordinal: p.ordinal,
+	}
+	w.lent = append(w.lent, lentEntry{pos: p.pos, offset: offset})
+	w.finish(p)
+	return nil
+}
+
+// takeBack appends the offsets of what is lent below the floor. Places may be committed in another order than they
+// were handed out, so it looks at all.
+func (w *writerCore) takeBack(dst []int) ([]int, error) {
+	if err := w.refresh(); err != nil {
+		return dst, err
+	}
+	kept := w.lent[:0]
+	for _, l := range w.lent {
+		if l.pos < w.floor {
+			dst = append(dst, l.offset)
+		} else {
+			kept = append(kept, l)
+		}
+	}
+	w.lent = kept
+	return dst, nil
+}
+
+// lentAt is the data of an entry that holds where they are. The entry is read once, and believed only so far as it lies
+// in the annex.
+func (r *ringBuffer) lentAt(pos uint64, h header) ([]byte, error) {
+	if h.length != LentBytes {
+		return nil, r.corruptAt(pos, "length", uint64(h.length), "an entry of the annex has 16 bytes")
+	}
+	place := r.dataAt(pos, LentBytes)
+	offset, n := binary.LittleEndian.Uint64(place), binary.LittleEndian.Uint64(place[8:])
+	annex := uint64(len(r.annex))
+	switch {
+	case offset > annex:
+		return nil, r.corruptAt(pos, "offset", offset, "beyond the annex")
+	case n > annex-offset:
+		return nil, r.corruptAt(pos, "size", n, "leads past the end of the annex")
+	}
+	return r.annex[offset : offset+n : offset+n], nil
+}
+
+// entryAt is the data of the entry whose checked header is at pos; nil for a pad.
+func (r *ringBuffer) entryAt(pos uint64, h header) ([]byte, error) {
+	switch {
+	case h.kind == padType:
+		return nil, nil
+	case h.lent():
+		return r.lentAt(pos, h)
+	}
+	return r.dataAt(pos, uint64(h.length)), nil
+}
+
+// annexName is the name of the annex, as the header has it; empty where there is none.
+func (r *ringBuffer) annexName() string {
+	name := r.bufferWords.annex // read once
+	for i, c := range name {
+		if c == 0 {
+			return string(name[:i])
+		}
+	}
+	return string(name[:])
+}
+
+// openAnnex maps the annex of a buffer that was opened, where there is one.
+func (r *ringBuffer) openAnnex(opts []Option) (*Segment, error) {
+	size := r.format.annex // read once
+	if size == 0 {
+		return nil, nil
+	}
+	seg, err := Open(r.annexName(), opts...)
+	if err != nil {
+		return nil, err
+	}
+	r.annex = seg.Bytes()
+	if uint64(len(r.annex)) != size {
+		_ = seg.Close()
+		return nil, &corruptError{
+			Segment: r.name,
+			What:    "size of the annex",
+			Value:   size,
+			Reason:  "not that of the segment of its name",
+		}
+	}
+	return seg, nil
+}
