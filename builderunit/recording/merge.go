@@ -217,7 +217,7 @@ func (m *merge) run(ctx context.Context) (Merged, error) {
 	if err := m.mayUse(); err != nil {
 		return Merged{}, err
 	}
-	if m.plan, err = newPlan(ctx, c, m.o.span); err != nil {
+	if m.plan, err = newPlan(ctx, c, m.o.span, false); err != nil {
 		return Merged{}, err
 	}
 	began, err := m.claim()

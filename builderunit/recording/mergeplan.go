@@ -16,6 +16,7 @@ type plan struct {
 	sources []*source
 	bytes   int64 // of the merged file
 	spans   [][2]uint64
+	lenient bool // entries that are spoiled are left out: the recording may have problems
 }
 
 // source is a segment with what each stretch of scanEntries entries of its index holds.
@@ -30,17 +31,22 @@ type planned struct {
 	source int    // index in plan.sources
 	at     int64  // offset in the merged file
 	before uint32 // CRC-32C of its segment up to the MEP
+	// unproved says that the entry before is spoiled, so that before is not known.
+	unproved bool
 }
 
 // spanMEPs is how many MEPs of a plan are held in memory at once, or one block more: 80 bytes for each.
 const spanMEPs = 1 << 18
 
-// newPlan reads the indexes of a recording without problems.
-func newPlan(ctx context.Context, c *Contents, span uint64) (*plan, error) {
-	p := &plan{c: c}
+// newPlan reads the indexes of a recording: without problems, or leniently.
+func newPlan(ctx context.Context, c *Contents, span uint64, lenient bool) (*plan, error) {
+	p := &plan{c: c, lenient: lenient}
 	for _, s := range c.segments() {
+		if s.count == 0 {
+			continue // nothing of it was found to be of use: there may be no index
+		}
 		src := &source{s: s}
-		err := p.scan(ctx, src, 0, s.count, func(i int64, e *Entry, _ uint32) {
+		err := p.scan(ctx, src, 0, s.count, func(i int64, e *Entry, _ uint32, _ bool) {
 			at := int(i / scanEntries)
 			for len(src.stretches) <= at {
 				src.stretches = append(src.stretches, [2]uint64{math.MaxUint64, 0})
@@ -70,23 +76,26 @@ func newPlan(ctx context.Context, c *Contents, span uint64) (*plan, error) {
 	})
 }
 
-// scan shows the entries of a stretch, with the CRC before each.
+// scan shows the entries of a stretch, with the CRC before each, unless it is not known.
 func (p *plan) scan(ctx context.Context, src *source, from, to int64, visit func(i int64, e *Entry,
-	before uint32)) error {
+	before uint32, known bool)) error {
 	x, err := openIndex(src.s.index)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = x.close() }()
-	before := uint32(0)
+	before, end := uint32(0), int64(0)
 	return x.scan(ctx, max(from-1, 0), to, func(i int64, e *Entry, ok bool) error {
+		good := ok && e.fits(p.c.Manifest.Packing) == nil && e.End() <= src.s.Bytes
 		switch {
-		case !ok || e.fits(p.c.Manifest.Packing) != nil || e.End() > src.s.Bytes:
+		case !good && p.lenient:
+			return nil
+		case !good:
 			return &Problem{Kind: DamagedIndex, File: src.s.indexName(), Text: "it has changed since it was looked at"}
 		case i >= from:
-			visit(i, e, before)
+			visit(i, e, before, end == e.Offset)
 		}
-		before = e.CRC
+		before, end = e.CRC, e.End()
 		return nil
 	})
 }
@@ -103,12 +112,18 @@ func (p *plan) each(ctx context.Context, take func([]planned) error) error {
 					continue
 				}
 				from := int64(k) * scanEntries
-				err := p.scan(ctx, src, from, min(from+scanEntries, src.s.count), func(_ int64, e *Entry, before uint32) {
+				err := p.scan(ctx, src, from, min(from+scanEntries, src.s.count), func(_ int64, e *Entry, before uint32,
+					known bool) {
 					if e.MEP < w[0] || e.MEP > w[1] {
 						return
 					}
 					if highest, _ := p.c.Set.attempt(e.MEP); e.Attempt == highest {
-						meps = append(meps, planned{Entry: *e, source: i, before: before})
+						meps = append(meps, planned{
+							Entry:    *e,
+							source:   i,
+							before:   before,
+							unproved: !known,
+						})
 					}
 				})
 				if err != nil {

@@ -99,7 +99,7 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 	in := bufio.NewReaderSize(whole, 64<<10)
 	format := opts.Format
 	if format == FormatAuto {
-		if format, err = detect(in, path); err != nil {
+		if format, err = Detect(in, path); err != nil {
 			return err
 		}
 	}
@@ -156,9 +156,9 @@ func (o Options) settled() (Options, error) {
 	return o, nil
 }
 
-// detect tells the format by the first bytes, and where they tell nothing (an
+// Detect tells the format by the first bytes, and where they tell nothing (an
 // empty or a spoiled file) by the extension.
-func detect(in *bufio.Reader, path string) (Format, error) {
+func Detect(in *bufio.Reader, path string) (Format, error) {
 	head, err := in.Peek(12)
 	if err != nil && err != io.EOF {
 		return "", fmt.Errorf("cannot read %s: %w", path, err)

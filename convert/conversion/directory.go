@@ -1,0 +1,233 @@
+package conversion
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/convert/input"
+)
+
+// journalName is the journal in a directory. Readers of data sets leave out names that begin with a dash below.
+const journalName = "_convert.json"
+
+const (
+	journalVersion = 1
+	badNamed       = 64 // of bad units, in the journal
+)
+
+// state is the journal.
+type state struct {
+	Version  int            `json:"version"`
+	Settings settings       `json:"settings"`
+	Next     input.Position `json:"next"` // where the input goes on
+	Part     int            `json:"part"` // number of the next
+	Result
+	BadFirst []string `json:"bad_first,omitempty"`
+	Files    []made   `json:"files"` // whole ones
+	Done     bool     `json:"done"`
+}
+
+// settings are what must be equal for a conversion to go on.
+type settings struct {
+	Inputs []string `json:"inputs"`
+	To     string   `json:"to"`
+	Banks  bool     `json:"banks"`
+	Run    uint32   `json:"run_number"`
+}
+
+// made is a file that is whole.
+type made struct {
+	Name  string `json:"name"`
+	Rows  uint64 `json:"rows"`
+	Bytes int64  `json:"bytes"`
+}
+
+// directory converts to a directory of parts.
+func (j *job) directory(ctx context.Context, in *input.Inputs) (r Result, err error) {
+	j.dir = j.o.Output + PartialSuffix
+	if err := os.Mkdir(j.dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return Result{}, err
+	}
+	lock, err := os.Open(j.dir)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { _ = lock.Close() }() // nothing was written through it
+	if err := seize(lock); err != nil {
+		return Result{}, err
+	}
+	if err := j.resume(); err != nil {
+		return Result{}, err
+	}
+	defer j.abandon()
+	if !j.state.Done {
+		if err := in.Each(ctx, j.state.Next, j); err != nil {
+			return j.state.Result, err
+		}
+		if err := j.end(); err != nil {
+			return j.state.Result, err
+		}
+	}
+	return j.state.Result, j.rename(j.dir)
+}
+
+// end closes the last parts. A conversion without rows has one table all the same, so that readers find the columns.
+func (j *job) end() error {
+	if j.state.Rows == 0 && !j.o.Banks {
+		if _, err := j.table(0); err != nil {
+			return err
+		}
+	}
+	if err := j.closeAll(); err != nil {
+		return err
+	}
+	j.state.Done = true
+	return j.save()
+}
+
+// resume takes up what an earlier conversion left, and removes what it had not finished.
+func (j *job) resume() error {
+	path := filepath.Join(j.dir, journalName)
+	b, err := os.ReadFile(path)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case err != nil && !fresh:
+		return err
+	case fresh:
+		if err := j.ours(); err != nil {
+			return err
+		}
+	case !j.o.Force:
+		var before state
+		if err := json.Unmarshal(b, &before); err != nil || before.Version != journalVersion {
+			return &TakenError{path, "is not a journal that this program wrote: remove it, or --force to begin anew"}
+		}
+		if !reflect.DeepEqual(before.Settings, j.state.Settings) {
+			return &TakenError{j.dir, "is of a conversion of other input, or with other settings: remove it, " +
+				"or --force to begin anew"}
+		}
+		j.state = before
+		j.state.Resumed = before.Read
+	}
+	j.state.Version = journalVersion
+	if err := j.clean(); err != nil {
+		return err
+	}
+	return j.save()
+}
+
+// ours refuses a directory without a journal that has something in it.
+func (j *job) ours() error {
+	names, err := os.ReadDir(j.dir)
+	if err == nil && len(names) > 0 && !(len(names) == 1 && names[0].Name() == journalName+".tmp") {
+		return &TakenError{j.dir, "is there, and was not made by a conversion: move it away"}
+	}
+	return err
+}
+
+// clean removes all but the files that are whole, which must be as they were.
+func (j *job) clean() error {
+	whole := map[string]bool{filepath.Join(j.dir, journalName): true}
+	for _, f := range j.state.Files {
+		path := filepath.Join(j.dir, f.Name)
+		st, err := os.Stat(path)
+		if err != nil || st.Size() != f.Bytes {
+			return &TakenError{path, "is not as the conversion left it: --force begins anew"}
+		}
+		whole[path] = true
+	}
+	return filepath.WalkDir(j.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || whole[path] {
+			return err
+		}
+		return os.Remove(path)
+	})
+}
+
+// save replaces the journal.
+func (j *job) save() (err error) {
+	slices.SortFunc(j.state.Files, func(a, b made) int { return cmp.Compare(a.Name, b.Name) })
+	b, err := json.MarshalIndent(&j.state, "", "\t")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(j.dir, journalName)
+	f, err := os.Create(path + ".tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(bytes.TrimSpace(b), '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	return syncDir(j.dir)
+}
+
+// seize takes the lock of an output.
+func seize(f *os.File) error {
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("another process converts to %s: wait for it", f.Name())
+	} else if err != nil {
+		return fmt.Errorf("cannot lock %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// place renames. Without force nothing is replaced; with it, what stood there is removed afterwards.
+func place(from, to string, force bool) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // a file system without it: look, then rename
+		if _, err := os.Lstat(to); err == nil {
+			return swap(from, to, force)
+		}
+		return os.Rename(from, to)
+	}
+	if errors.Is(err, unix.EEXIST) {
+		return swap(from, to, force)
+	}
+	return err
+}
+
+// swap replaces what stands there.
+func swap(from, to string, force bool) error {
+	if !force {
+		return fs.ErrExist
+	}
+	st, err := os.Lstat(to)
+	if err != nil || !st.IsDir() {
+		return os.Rename(from, to)
+	}
+	old := to + ".replaced"
+	if err := os.Rename(to, old); err != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return errors.Join(err, os.Rename(old, to))
+	}
+	return os.RemoveAll(old)
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

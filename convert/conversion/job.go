@@ -1,0 +1,190 @@
+package conversion
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"ringlet/convert/input"
+	"ringlet/convert/output"
+	"ringlet/event"
+)
+
+// bufferedMost bounds what the open tables of a conversion hold in memory together.
+const bufferedMost = 64 << 20
+
+// job is one conversion. It is the Taker of its input.
+type job struct {
+	o    Options
+	kind *output.Kind
+
+	state    state
+	dir      string            // OUT.partial
+	only     *table            // all rows go there
+	tables   map[string]*table // open ones, by folder
+	byType   [256]*table       // the same
+	buffered int
+	since    int64 // bytes read since the last part
+}
+
+// table is an open file.
+type table struct {
+	path     string
+	name     string // under the directory
+	out      output.File
+	buffered int
+	rows     uint64
+}
+
+// Row writes a row to its table.
+func (j *job) Row(r *input.Row) error {
+	t := j.only
+	if t == nil {
+		var err error
+		if t, err = j.table(r.Type); err != nil {
+			return err
+		}
+	}
+	if err := t.out.Write(r); err != nil {
+		return err
+	}
+	t.rows++
+	j.state.Rows++
+	j.state.Bytes += int64(len(r.Data))
+	if r.Missing() {
+		j.state.Missing++
+	}
+	return j.bound(t)
+}
+
+// bound keeps what all tables buffer within its limit: the largest is written.
+func (j *job) bound(t *table) error {
+	j.buffered += t.out.Buffered() - t.buffered
+	t.buffered = t.out.Buffered()
+	if j.buffered <= bufferedMost {
+		return nil
+	}
+	for _, other := range j.tables {
+		if other.buffered > t.buffered {
+			t = other
+		}
+	}
+	if err := t.out.Flush(); err != nil {
+		return err
+	}
+	j.buffered -= t.buffered
+	t.buffered = 0
+	return nil
+}
+
+// Bad counts a unit that cannot be read, or ends the conversion.
+func (j *job) Bad(err *input.BadError) error {
+	if !j.o.Skip {
+		return err
+	}
+	j.state.Bad++
+	if len(j.state.BadFirst) < badNamed {
+		j.state.BadFirst = append(j.state.BadFirst, err.Error())
+	}
+	if j.o.Bad != nil {
+		j.o.Bad(err)
+	}
+	return nil
+}
+
+// Done closes the parts when they are large enough.
+func (j *job) Done(next input.Position, bytes int64) error {
+	j.state.Next = next
+	j.state.Units++
+	j.state.Read += bytes
+	j.since += bytes
+	if j.o.Progress != nil {
+		j.o.Progress(j.state.Result)
+	}
+	if j.dir == "" || j.since < j.o.PartBytes {
+		return nil
+	}
+	return j.part()
+}
+
+// table is the open table of a type of bank.
+func (j *job) table(t event.BankType) (*table, error) {
+	folder, name := "", "fragments"
+	if j.o.Banks {
+		if folder = t.String(); folder == fmt.Sprint(uint8(t)) {
+			folder = "type-" + folder
+		}
+		name = folder
+	}
+	if j.byType[t] != nil {
+		return j.byType[t], nil
+	}
+	open := j.tables[folder]
+	if open == nil {
+		open = &table{name: filepath.Join(folder, fmt.Sprintf("%05d.%s", j.state.Part, j.kind.Name))}
+		open.path = filepath.Join(j.dir, open.name)
+		if err := os.MkdirAll(filepath.Dir(open.path), 0o777); err != nil {
+			return nil, err
+		}
+		var err error
+		if open.out, err = j.kind.Open(open.path, name); err != nil {
+			return nil, err
+		}
+		j.tables[folder] = open
+	}
+	j.byType[t] = open
+	return open, nil
+}
+
+// closeAll closes the open tables, and lists them.
+func (j *job) closeAll() error {
+	for folder, t := range j.tables {
+		if err := t.out.Close(); err != nil {
+			return fmt.Errorf("cannot end %s: %w", t.path, err)
+		}
+		delete(j.tables, folder)
+		st, err := os.Stat(t.path)
+		if err != nil {
+			return err
+		}
+		j.state.Files = append(j.state.Files, made{Name: t.name, Rows: t.rows, Bytes: st.Size()})
+		if err := syncDir(filepath.Dir(t.path)); err != nil {
+			return err
+		}
+	}
+	j.byType, j.buffered, j.since = [256]*table{}, 0, 0
+	return nil
+}
+
+// abandon closes the open tables as they are.
+func (j *job) abandon() {
+	for _, t := range j.tables {
+		t.out.Abandon()
+	}
+}
+
+// part ends a part: what it holds is kept, whatever comes.
+func (j *job) part() error {
+	if err := j.closeAll(); err != nil {
+		return err
+	}
+	j.state.Part++
+	if err := j.save(); err != nil {
+		return err
+	}
+	if j.o.Part != nil {
+		return j.o.Part(j.state.Result)
+	}
+	return nil
+}
+
+// rename gives what is whole its name.
+func (j *job) rename(temp string) error {
+	if err := place(temp, j.o.Output, j.o.Force); errors.Is(err, os.ErrExist) {
+		return &TakenError{j.o.Output, "has come into being meanwhile; what was converted is dropped or in " + temp}
+	} else if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(j.o.Output))
+}

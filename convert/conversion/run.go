@@ -1,0 +1,151 @@
+package conversion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"ringlet/convert/input"
+	"ringlet/convert/output"
+)
+
+// Options are those of Run.
+type Options struct {
+	Inputs []string
+	Output string
+	To     string // name of a kind; empty: by the extension of Output, parquet for a directory
+	Banks  bool   // unfold containers, and in a directory a table for each type
+	Skip   bool   // leave bad units out; otherwise the first ends it
+	Force  bool   // replace the output, and begin anew
+	Run    uint32 // number for data that have none
+
+	MaxUnit   int   // largest record or packet, bytes
+	PartBytes int64 // of input, after which the parts of a directory are closed
+
+	Progress func(Result)            // after each unit; may be nil
+	Bad      func(*input.BadError)   // for each unit that is left out; may be nil
+	Part     func(done Result) error // after each part that a killed conversion would keep; may be nil
+}
+
+// Result is what was converted.
+type Result struct {
+	Read    int64  `json:"read_bytes"`
+	Total   int64  `json:"total_bytes"`
+	Units   uint64 `json:"units"` // records, MEPs or MFPs
+	Rows    uint64 `json:"rows"`
+	Missing uint64 `json:"missing"` // of the rows, those of missing fragments
+	Bytes   int64  `json:"data_bytes"`
+	Bad     uint64 `json:"bad"` // units left out, and containers that were not unfolded
+
+	Resumed int64 `json:"-"` // bytes of input that an earlier conversion had done
+}
+
+// A TakenError is an output that stands there already.
+type TakenError struct{ Path, Why string }
+
+func (e *TakenError) Error() string { return e.Path + " " + e.Why }
+
+// PartialSuffix is behind the name of an output that is not whole.
+const PartialSuffix = ".partial"
+
+// Run converts. Errors: *TakenError, *input.BadError without Skip, *input.LiveError, ctx's, and those of the system.
+func Run(ctx context.Context, o Options) (Result, error) {
+	o.Output = filepath.Clean(o.Output)
+	kind, single, err := o.kind()
+	if err != nil {
+		return Result{}, err
+	}
+	if err := o.free(single); err != nil {
+		return Result{}, err
+	}
+	in, err := input.Open(ctx, o.Inputs, input.Options{Banks: o.Banks, Run: o.Run, MaxUnit: o.MaxUnit})
+	if err != nil {
+		return Result{}, err
+	}
+	j := &job{o: o, kind: kind, tables: map[string]*table{}}
+	j.state.Total = in.Bytes
+	j.state.Settings = settings{
+		Inputs: in.Print,
+		To:     kind.Name,
+		Banks:  o.Banks,
+		Run:    o.Run,
+	}
+	if single {
+		return j.file(ctx, in)
+	}
+	return j.directory(ctx, in)
+}
+
+// kind is what the output is.
+func (o *Options) kind() (k *output.Kind, single bool, err error) {
+	ext := strings.TrimPrefix(filepath.Ext(o.Output), ".")
+	k, err = output.KindOf(ext)
+	switch {
+	case err == nil && o.To != "" && o.To != k.Name:
+		return nil, false, fmt.Errorf("the output %s is named as %s, and %s is asked for: give it another name", o.Output, ext,
+			o.To)
+	case err == nil:
+		return k, true, nil
+	case o.To == "":
+		k, err = output.KindOf("parquet")
+	default:
+		k, err = output.KindOf(o.To)
+	}
+	return k, false, err
+}
+
+// free refuses an output that stands there and may not be replaced.
+func (o *Options) free(single bool) error {
+	st, err := os.Lstat(o.Output)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case single && !st.Mode().IsRegular():
+		return &TakenError{o.Output, "is not a file, so no file can replace it: give another name"}
+	case !o.Force:
+		return &TakenError{o.Output, "is there already: give another name, or --force to replace it"}
+	case single:
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(o.Output, journalName)); err != nil {
+		return &TakenError{o.Output, "was not made by a conversion, and --force replaces only what was: give another name"}
+	}
+	return nil
+}
+
+// file converts to one file.
+func (j *job) file(ctx context.Context, in *input.Inputs) (Result, error) {
+	temp := j.o.Output + PartialSuffix
+	lock, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { _ = lock.Close() }() // nothing was written through it
+	if err := seize(lock); err != nil {
+		return Result{}, err
+	}
+	t := &table{path: temp}
+	j.only = t
+	if t.out, err = j.kind.Open(temp, "fragments"); err == nil {
+		err = in.Each(ctx, input.Position{}, j)
+	}
+	switch {
+	case err == nil:
+		err = t.out.Close()
+	case t.out != nil:
+		t.out.Abandon()
+	}
+	if err == nil {
+		err = j.rename(temp)
+	}
+	if err != nil {
+		return j.state.Result, errors.Join(err, os.Remove(temp))
+	}
+	return j.state.Result, nil
+}

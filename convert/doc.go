@@ -1,0 +1,10 @@
+// Command ringlet-convert makes files for analysis from what Ringlet records: Parquet, ROOT and JSON lines from MDF
+// records, MEPs, MFPs and the directories of runs. It is the wiring of package conversion: flags, progress on the
+// terminal, exit codes. It stands in a module of its own, since the libraries of these formats are large.
+//
+//	ringlet-convert run-000123 --output rows              # a directory of Parquet files
+//	ringlet-convert --banks minbias.mdf --output x.root   # one file
+//
+// Exit codes: 0 done, 1 failed, 2 wrong usage, 3 damaged input. docs/analysis.md tells its use, docs/design/049-convert.md
+// the reasons.
+package main

@@ -1,0 +1,110 @@
+package input
+
+import (
+	"context"
+
+	"ringlet/builderunit/recording"
+	"ringlet/event"
+)
+
+// eachMEP goes through a recording.
+func (in *Inputs) eachMEP(ctx context.Context, from Position, u *unfolder) error {
+	c := in.contents
+	if from == (Position{}) {
+		if err := in.problems(u.to); err != nil {
+			return err
+		}
+	}
+	u.run = c.Manifest.Run
+	return c.InOrder(ctx, from.MEP, func(p *recording.Part) error {
+		u.file = p.File
+		err := p.Err
+		if err != nil {
+			err = u.to.Bad(&BadError{
+				File:   p.File,
+				Record: int64(p.MEP),
+				Offset: p.Offset,
+				Err:    err,
+			})
+		} else {
+			err = u.part(p)
+		}
+		if err != nil {
+			return err
+		}
+		return u.to.Done(Position{MEP: p.MEP + 1}, p.Length)
+	})
+}
+
+// problems reports what is wrong with files of a recording, but for what only its writer left undone.
+func (in *Inputs) problems(to Taker) error {
+	for p := range in.contents.All {
+		if p.Kind == recording.LeftOpen || p.Kind == recording.Unlisted {
+			continue
+		}
+		err := to.Bad(&BadError{
+			File:   in.contents.Dir,
+			Record: event.NoRecord,
+			Offset: -1,
+			Err:    p,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part gives the rows of one MEP of a recording.
+func (u *unfolder) part(p *recording.Part) error {
+	record := int64(p.MEP)
+	switch p.Format {
+	case recording.MEP:
+		m, err := event.ParseMEP(p.Data)
+		if err != nil {
+			return u.bad(err, record, p.Offset)
+		}
+		return u.mep(m, record, p.Offset)
+	case recording.MFP:
+		u.mfps = u.mfps[:0]
+		for at := 0; at < len(p.Data); {
+			f, err := event.ParseMFP(p.Data[at:])
+			if err != nil {
+				return u.bad(err, record, p.Offset+int64(at))
+			}
+			if len(u.mfps) > 0 && (f.N() != u.mfps[0].N() || f.FirstEvent() != u.mfps[0].FirstEvent()) {
+				return u.bad(&event.FormatError{
+					Format: event.FormatMFP,
+					Field:  "event range",
+					Reason: "it is not of the events of the first MFP of its MEP",
+					Err:    event.ErrOrder,
+				}, record, p.Offset+int64(at))
+			}
+			u.mfps = append(u.mfps, f)
+			at += len(f.Bytes())
+		}
+		return u.packets(record, p.Offset)
+	default:
+		return u.records(p)
+	}
+}
+
+// records gives the banks of the MDF records of a MEP. A bad record is left out; the others keep their event.
+func (u *unfolder) records(p *recording.Part) error {
+	records := event.NewMDFCursor(p.Data, true)
+	for at, n := int64(0), uint64(0); at < p.Length; n++ {
+		r, err := records.Next()
+		if err == nil {
+			if err := u.record(r, p.FirstEvent+n); err != nil {
+				return err
+			}
+			at += int64(len(r))
+			continue
+		}
+		if err := u.bad(err, int64(p.MEP), p.Offset); err != nil {
+			return err
+		}
+		at += records.Skip()
+	}
+	return nil
+}

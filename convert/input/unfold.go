@@ -1,0 +1,131 @@
+package input
+
+import (
+	"errors"
+
+	"ringlet/event"
+)
+
+// unfolder makes rows of units.
+type unfolder struct {
+	to    Taker
+	banks bool // containers are unfolded
+	file  string
+	run   uint32
+	row   Row
+
+	mfps    []event.MFP // reused
+	cursors []event.FragmentCursor
+}
+
+// bad places an error of a unit.
+func (u *unfolder) bad(err error, record, offset int64) error {
+	err = event.Located(err, record, offset)
+	at := offset
+	var fe *event.FormatError
+	if errors.As(err, &fe) {
+		at = fe.Offset
+	}
+	return u.to.Bad(&BadError{
+		File:   u.file,
+		Record: record,
+		Offset: at,
+		Err:    err,
+	})
+}
+
+// record gives the banks of a record that was verified.
+func (u *unfolder) record(r event.Record, number uint64) error {
+	h := r.Decoded()
+	run := h.Run
+	if run == 0 {
+		run = u.run
+	}
+	banks, err := r.Banks()
+	if err != nil {
+		return err
+	}
+	for banks.Next() {
+		b := banks.Bank()
+		u.row = Row{
+			Run:     run,
+			Event:   number,
+			Orbit:   h.Orbit,
+			Bunch:   h.Bunch,
+			Source:  uint16(b.SourceID()),
+			Type:    b.Type(),
+			Version: b.Version(),
+			Data:    b.Data(),
+		}
+		if err := u.to.Row(&u.row); err != nil {
+			return err
+		}
+	}
+	return banks.Err()
+}
+
+// mep gives the fragments of a MEP, event by event. Its record and offset are for errors.
+func (u *unfolder) mep(m event.MEP, record, offset int64) error {
+	if err := m.Verify(); err != nil {
+		return u.bad(err, record, offset)
+	}
+	u.mfps = u.mfps[:0]
+	for p, err := range m.MFPs() {
+		if err != nil {
+			return u.bad(err, record, offset)
+		}
+		u.mfps = append(u.mfps, p)
+	}
+	return u.packets(record, offset)
+}
+
+// packets gives the fragments of u.mfps, which hold the same events, event by event.
+func (u *unfolder) packets(record, offset int64) error {
+	u.cursors = u.cursors[:0]
+	for _, p := range u.mfps {
+		u.cursors = append(u.cursors, p.Cursor())
+	}
+	for n := 0; len(u.mfps) > 0 && n < u.mfps[0].N(); n++ {
+		for i := range u.cursors {
+			c, p := &u.cursors[i], &u.mfps[i]
+			c.Next()
+			u.row = Row{
+				Run:     u.run,
+				Event:   c.Event(),
+				Source:  p.Source(),
+				Type:    c.Type(),
+				Version: p.Version(),
+				Data:    c.Data(),
+			}
+			if err := u.fragment(record, offset); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fragment gives u.row, or the banks in it.
+func (u *unfolder) fragment(record, offset int64) error {
+	if !u.banks || u.row.Type != event.FragmentContainer {
+		return u.to.Row(&u.row)
+	}
+	whole := u.row
+	check := event.NewBankCursor(whole.Data)
+	for check.Next() {
+	}
+	if err := check.Err(); err != nil {
+		if err := u.bad(err, record, offset); err != nil {
+			return err
+		}
+		return u.to.Row(&u.row) // as it is: nothing of it is lost
+	}
+	for banks := event.NewBankCursor(whole.Data); banks.Next(); {
+		b := banks.Bank()
+		u.row.Source, u.row.Type, u.row.Version, u.row.Data = uint16(b.SourceID()), b.Type(), b.Version(), b.Data()
+		if err := u.to.Row(&u.row); err != nil {
+			return err
+		}
+	}
+	return nil
+}

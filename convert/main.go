@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"ringlet/convert/conversion"
+	"ringlet/convert/input"
+)
+
+const (
+	exitError = 1
+	exitUsage = 2
+	exitInput = 3
+)
+
+// version is set when the program is built.
+var version = "unknown"
+
+type cli struct {
+	Inputs []string `arg:"" name:"input" help:"Files of MDF records, MEPs or MFPs, or one directory of a run."`
+	Output string   `short:"o" required:"" placeholder:"PATH" help:"What to make: a file (x.parquet, x.root, x.jsonl), or a directory of parts, with which a killed conversion goes on."`
+
+	To          string           `placeholder:"KIND" help:"What a directory holds: parquet (the default), root or jsonl."`
+	Banks       bool             `help:"Take containers of replayed records apart into banks; in a directory, a table for each type of bank."`
+	OnBadRecord string           `enum:"stop,skip" default:"stop" help:"What to do about damaged input: ${enum}. skip counts and names what it leaves out."`
+	RunNumber   uint32           `help:"Number of the run, for files that do not say it."`
+	PartSize    int64            `default:"1024" help:"Parts of a directory hold about so much of the input, MiB."`
+	MaxRecord   int              `default:"256" help:"The largest record or packet that is taken, MiB: memory grows with it."`
+	Force       bool             `help:"Replace the output if it is there, and begin anew where a conversion was killed."`
+	Quiet       bool             `help:"Print nothing but errors."`
+	Version     kong.VersionFlag `help:"Print the version."`
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stderr, term.IsTerminal(int(os.Stderr.Fd())))) }
+
+// run is the program. Everything it says goes to stderr.
+func run(args []string, stderr io.Writer, terminal bool) int {
+	var c cli
+	left := -1 // what kong exits with
+	parser, err := kong.New(&c, kong.Name("ringlet-convert"), kong.Vars{"version": version},
+		kong.Description("Makes Parquet, ROOT and JSON lines of recorded data."), kong.Exit(func(code int) { left = code }))
+	if err != nil {
+		panic(err)
+	}
+	_, err = parser.Parse(args)
+	switch {
+	case left >= 0:
+		return left
+	case err == nil && (c.PartSize < 1 || c.MaxRecord < 1 || c.MaxRecord > 2047):
+		err = errors.New("--part-size is 1 or above, --max-record 1 to 2047")
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "ringlet-convert: %v\n", err)
+		return exitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	p := &progress{
+		to:       stderr,
+		terminal: terminal && !c.Quiet,
+		quiet:    c.Quiet,
+		began:    time.Now(),
+	}
+	r, err := conversion.Run(ctx, c.options(p))
+	p.clear()
+	if err == nil {
+		p.done(c.Output, r)
+		return 0
+	}
+	return say(stderr, err)
+}
+
+func (c *cli) options(p *progress) conversion.Options {
+	return conversion.Options{
+		Inputs:    c.Inputs,
+		Output:    c.Output,
+		To:        c.To,
+		Banks:     c.Banks,
+		Skip:      c.OnBadRecord == "skip",
+		Force:     c.Force,
+		Run:       c.RunNumber,
+		MaxUnit:   c.MaxRecord << 20,
+		PartBytes: c.PartSize << 20,
+		Progress:  p.show,
+		Bad:       p.bad,
+	}
+}
+
+// say prints what ended the conversion, and gives the exit code.
+func say(stderr io.Writer, err error) int {
+	var bad *input.BadError
+	var taken *conversion.TakenError
+	switch {
+	case errors.As(err, &bad):
+		fmt.Fprintf(stderr, "ringlet-convert: %v; --on-bad-record skip goes on behind it\n", err)
+		return exitInput
+	case errors.As(err, &taken):
+		fmt.Fprintf(stderr, "ringlet-convert: %v\n", err)
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "ringlet-convert: stopped; for a directory, the same command goes on behind the last part")
+	default:
+		fmt.Fprintf(stderr, "ringlet-convert: %v\n", err)
+	}
+	return exitError
+}

@@ -1,0 +1,46 @@
+package output
+
+import (
+	"fmt"
+	"strings"
+
+	"ringlet/convert/input"
+)
+
+// A File takes rows. Its errors name the file.
+type File interface {
+	Write(*input.Row) error
+	// Buffered is how many bytes of rows memory holds, and Flush writes them.
+	Buffered() int
+	Flush() error
+	// Close makes the file whole, and synchronises it. Without it, Abandon frees what the file holds.
+	Close() error
+	Abandon()
+}
+
+// A Kind is a format of files.
+type Kind struct {
+	Name string // and extension, without its dot
+	Help string
+	// Open makes a file. table names the rows, where the format has names.
+	Open func(path, table string) (File, error)
+}
+
+// Kinds are all kinds.
+var Kinds = []Kind{
+	{"parquet", "columns, for pandas, Polars, DuckDB and Spark", openParquet},
+	{"root", "a TTree, for ROOT and uproot", openROOT},
+	{"jsonl", "JSON lines; data in base64", openLines},
+}
+
+// KindOf finds the kind of a name.
+func KindOf(name string) (*Kind, error) {
+	var names []string
+	for i := range Kinds {
+		if Kinds[i].Name == name {
+			return &Kinds[i], nil
+		}
+		names = append(names, Kinds[i].Name)
+	}
+	return nil, fmt.Errorf("format %q is not one of %s", name, strings.Join(names, ", "))
+}

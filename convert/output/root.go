@@ -1,0 +1,107 @@
+package output
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"go-hep.org/x/hep/groot"
+	"go-hep.org/x/hep/groot/riofs"
+	"go-hep.org/x/hep/groot/rtree"
+
+	"ringlet/convert/input"
+)
+
+// basketBytes of each branch stay in memory.
+const basketBytes = 32 << 10
+
+// tree writes a TTree with a branch a column. data is an array of bytes whose length is in the branch size: the form
+// of groot that takes lengths from 0 to beyond a basket.
+type tree struct {
+	path string
+	f    *riofs.File
+	w    rtree.Writer
+
+	run, orbit, bunch uint32
+	event             uint64
+	source            uint16
+	kind, version     uint8
+	missing           bool
+	size              int32
+	data              []uint8
+}
+
+func openROOT(path, table string) (File, error) {
+	f, err := groot.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	t := &tree{path: path, f: f}
+	t.w, err = rtree.NewWriter(f, table, []rtree.WriteVar{
+		{Name: "run", Value: &t.run},
+		{Name: "event", Value: &t.event},
+		{Name: "orbit", Value: &t.orbit},
+		{Name: "bunch", Value: &t.bunch},
+		{Name: "source", Value: &t.source},
+		{Name: "type", Value: &t.kind},
+		{Name: "version", Value: &t.version},
+		{Name: "missing", Value: &t.missing},
+		{Name: "size", Value: &t.size},
+		{Name: "data", Value: &t.data, Count: "size"},
+	}, rtree.WithBasketSize(basketBytes))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
+	return t, nil
+}
+
+// guarded makes an error of a panic: groot has them for what it does not expect.
+func (t *tree) guarded(do func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: the library that writes ROOT files cannot go on: %v", t.path, p)
+		}
+	}()
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %w", t.path, err)
+	}
+	return nil
+}
+
+// Write adds an entry.
+func (t *tree) Write(r *input.Row) error {
+	t.run, t.event, t.orbit, t.bunch = r.Run, r.Event, r.Orbit, r.Bunch
+	t.source, t.kind, t.version, t.missing = r.Source, uint8(r.Type), r.Version, r.Missing()
+	t.size, t.data = int32(len(r.Data)), r.Data
+	return t.guarded(func() error {
+		_, err := t.w.Write()
+		return err
+	})
+}
+
+// Buffered is 0: baskets are small.
+func (t *tree) Buffered() int { return 0 }
+
+// Flush does nothing: groot writes a basket when it is full.
+func (t *tree) Flush() error { return nil }
+
+// Close writes the tree and the file's directory.
+func (t *tree) Close() error {
+	err := t.guarded(func() error {
+		if err := t.w.Close(); err != nil {
+			return err
+		}
+		return t.f.Close()
+	})
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(t.path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Abandon closes the file as it is.
+func (t *tree) Abandon() { _ = t.guarded(t.f.Close) }

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"ringlet/convert/conversion"
+	"ringlet/convert/input"
+)
+
+const (
+	showEvery = 200 * time.Millisecond
+	badShown  = 20 // lines; the journal of a directory has more, the summary the count
+)
+
+// progress tells how far the conversion is: one line on a terminal, nothing elsewhere.
+type progress struct {
+	to       io.Writer
+	terminal bool
+	quiet    bool
+	began    time.Time
+	last     time.Time
+	named    int
+}
+
+// show renews the line now and then.
+func (p *progress) show(r conversion.Result) {
+	now := time.Now()
+	if !p.terminal || now.Sub(p.last) < showEvery {
+		return
+	}
+	p.last = now
+	percent := 100.0
+	if r.Total > 0 {
+		percent = 100 * float64(r.Read) / float64(r.Total)
+	}
+	fmt.Fprintf(p.to, "\r\033[K%5.1f %% of %.1f MB, %d rows, %.1f MB/s", percent, float64(r.Total)/1e6, r.Rows, p.rate(r))
+}
+
+// rate is the speed of this conversion in MB of input a second.
+func (p *progress) rate(r conversion.Result) float64 {
+	return float64(r.Read-r.Resumed) / 1e6 / max(time.Since(p.began).Seconds(), 1e-3)
+}
+
+// clear removes the line.
+func (p *progress) clear() {
+	if p.terminal && !p.last.IsZero() {
+		fmt.Fprint(p.to, "\r\033[K")
+	}
+}
+
+// bad names what was left out.
+func (p *progress) bad(err *input.BadError) {
+	p.named++
+	switch {
+	case p.named <= badShown:
+		p.clear()
+		fmt.Fprintf(p.to, "ringlet-convert: left out: %v\n", err)
+	case p.named == badShown+1:
+		p.clear()
+		fmt.Fprintln(p.to, "ringlet-convert: more are left out; they are counted, not named")
+	}
+}
+
+// done is the summary.
+func (p *progress) done(path string, r conversion.Result) {
+	if p.quiet {
+		return
+	}
+	fmt.Fprintf(p.to, "%s: %d rows, %d bytes of data; %d missing fragments; %d damaged places; %.1f MB read in %.1f s\n",
+		path, r.Rows, r.Bytes, r.Missing, r.Bad, float64(r.Read-r.Resumed)/1e6, time.Since(p.began).Seconds())
+}
