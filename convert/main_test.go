@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What the program says, and its exit codes.
+func TestProgram(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, b := range map[string]string{"empty.mdf": "", "bad.mdf": "This is no record at all.", "unknown": "x"} {
+		if err := os.WriteFile(name, []byte(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"empty.mdf -o x.parquet", 0, "x.parquet: 0 rows, 0 bytes of data; 0 missing fragments; 0 damaged places"},
+		{"empty.mdf -o x.parquet", exitUsage, "x.parquet is there already: give another name, or --force"},
+		{"empty.mdf -o x.parquet --force --quiet", 0, ""},
+		{"empty.mdf", exitUsage, "missing flags: --output"},
+		{"empty.mdf -o y --to csv", exitError, `format "csv" is not one of parquet, root, jsonl`},
+		{"empty.mdf -o y --part-size 0", exitUsage, "--part-size is 1 or above"},
+		{"absent.mdf -o y", exitError, "absent.mdf: no such file"},
+		{"bad.mdf -o y.jsonl", exitInput, "bad.mdf: mdf record 0 at offset 0: record size: the three sizes"},
+		{"bad.mdf -o y.jsonl --on-bad-record skip", 0, "left out: bad.mdf: mdf record 0"},
+		{"unknown -o y", exitInput, "name the format"},
+		{". -o y", exitError, "run.json: it does not exist"},
+	} {
+		var out bytes.Buffer
+		code := run(strings.Fields(c.args), &out, false)
+		if code != c.code || !strings.Contains(out.String(), c.says) || c.says == "" && out.Len() > 0 {
+			t.Errorf("%s: code %d, want %d; it says\n%s", c.args, code, c.code, out.String())
+		}
+	}
+	if left, _ := filepath.Glob("*.partial"); left != nil {
+		t.Errorf("%v is left", left)
+	}
+}
+
+// On a terminal there is one line, which is gone at the end.
+func TestProgressIsOnTheTerminal(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("bad.mdf", []byte("This is no record at all."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if code := run(strings.Fields("bad.mdf -o y.jsonl --on-bad-record skip"), &out, true); code != 0 ||
+		!strings.Contains(out.String(), "\r\x1b[K100.0 % of 0.0 MB, 0 rows") {
+		t.Errorf("code %d; it says\n%q", code, out.String())
+	}
+}
