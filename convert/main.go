@@ -30,7 +30,8 @@ type cli struct {
 	Inputs []string `arg:"" name:"input" help:"Files of MDF records, MEPs or MFPs, or one directory of a run."`
 	Output string   `short:"o" required:"" placeholder:"PATH" help:"What to make: a file (x.parquet, x.root, x.jsonl), or a directory of parts, with which a killed conversion goes on."`
 
-	To          string           `placeholder:"KIND" help:"What a directory holds: parquet (the default), root or jsonl."`
+	Format      string           `default:"auto" enum:"auto,mdf,mep,mfp" help:"What the files hold: ${enum}."`
+	To          string           `placeholder:"KIND" default:"" enum:",parquet,root,jsonl" help:"What a directory holds: parquet (the default), root or jsonl."`
 	Banks       bool             `help:"Take containers of replayed records apart into banks; in a directory, a table for each type of bank."`
 	OnBadRecord string           `enum:"stop,skip" default:"stop" help:"What to do about damaged input: ${enum}. skip counts and names what it leaves out."`
 	RunNumber   uint32           `help:"Number of the run, for files that do not say it."`
@@ -84,6 +85,7 @@ func (c *cli) options(p *progress) conversion.Options {
 	return conversion.Options{
 		Inputs:    c.Inputs,
 		Output:    c.Output,
+		Format:    c.Format,
 		To:        c.To,
 		Banks:     c.Banks,
 		Skip:      c.OnBadRecord == "skip",
@@ -108,7 +110,7 @@ func say(stderr io.Writer, err error) int {
 		fmt.Fprintf(stderr, "ringlet-convert: %v\n", err)
 		return exitUsage
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "ringlet-convert: stopped; for a directory, the same command goes on behind the last part")
+		fmt.Fprintln(stderr, "ringlet-convert: stopped; for a directory with whole parts, the same command goes on behind them")
 	default:
 		fmt.Fprintf(stderr, "ringlet-convert: %v\n", err)
 	}

@@ -29,13 +29,14 @@ func TestProgram(t *testing.T) {
 		{"empty.mdf -o x.parquet", exitUsage, "x.parquet is there already: give another name, or --force"},
 		{"empty.mdf -o x.parquet --force --quiet", 0, ""},
 		{"empty.mdf", exitUsage, "missing flags: --output"},
-		{"empty.mdf -o y --to csv", exitError, `format "csv" is not one of parquet, root, jsonl`},
+		{"empty.mdf -o y --to csv", exitUsage, `--to must be one of`},
 		{"empty.mdf -o y --part-size 0", exitUsage, "--part-size is 1 or above"},
 		{"absent.mdf -o y", exitError, "absent.mdf: no such file"},
 		{"bad.mdf -o y.jsonl", exitInput, "bad.mdf: mdf record 0 at offset 0: record size: the three sizes"},
 		{"bad.mdf -o y.jsonl --on-bad-record skip", 0, "left out: bad.mdf: mdf record 0"},
 		{"unknown -o y", exitInput, "name the format"},
-		{". -o y", exitError, "run.json: it does not exist"},
+		{"unknown -o z --format mep", exitInput, "unknown: mep record 0 at offset 0: header: 1 bytes left"},
+		{". -o y", exitError, "run.json cannot be used: it does not exist"},
 	} {
 		var out bytes.Buffer
 		code := run(strings.Fields(c.args), &out, false)

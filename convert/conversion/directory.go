@@ -54,7 +54,7 @@ type made struct {
 }
 
 // directory converts to a directory of parts.
-func (j *job) directory(ctx context.Context, in *input.Inputs) (r Result, err error) {
+func (j *job) directory(ctx context.Context, in *input.Inputs) (Result, error) {
 	j.dir = j.o.Output + PartialSuffix
 	if err := os.Mkdir(j.dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return Result{}, err
@@ -70,16 +70,27 @@ func (j *job) directory(ctx context.Context, in *input.Inputs) (r Result, err er
 	if err := j.resume(); err != nil {
 		return Result{}, err
 	}
-	defer j.abandon()
 	if !j.state.Done {
-		if err := in.Each(ctx, j.state.Next, j); err != nil {
-			return j.state.Result, err
+		err := in.Each(ctx, j.state.Next, j)
+		if err == nil {
+			err = j.end()
 		}
-		if err := j.end(); err != nil {
-			return j.state.Result, err
+		if err != nil {
+			return j.state.Result, errors.Join(err, j.giveUp())
 		}
 	}
 	return j.state.Result, j.rename(j.dir)
+}
+
+// giveUp closes the open tables as they are. Without a whole part there is nothing to go on with: all of it goes.
+func (j *job) giveUp() error {
+	for _, t := range j.tables {
+		t.out.Abandon()
+	}
+	if j.state.Part > 0 {
+		return nil
+	}
+	return os.RemoveAll(j.dir)
 }
 
 // end closes the last parts. A conversion without rows has one table all the same, so that readers find the columns.

@@ -10,6 +10,8 @@
 // conversion that was killed goes on behind its last part when it is run again with the same input. At the end the
 // directory is renamed. A file grows under OUT.partial too, and is begun anew.
 //
+// A conversion that fails before its first part is whole leaves nothing.
+//
 // Until its end nothing stands under the name of the output. What stands there already is replaced with Force only, and
 // a directory only if a conversion made it.
 //

@@ -157,13 +157,6 @@ func (j *job) closeAll() error {
 	return nil
 }
 
-// abandon closes the open tables as they are.
-func (j *job) abandon() {
-	for _, t := range j.tables {
-		t.out.Abandon()
-	}
-}
-
 // part ends a part: what it holds is kept, whatever comes.
 func (j *job) part() error {
 	if err := j.closeAll(); err != nil {

@@ -11,11 +11,13 @@ import (
 
 	"ringlet/convert/input"
 	"ringlet/convert/output"
+	"ringlet/lab/inspect"
 )
 
 // Options are those of Run.
 type Options struct {
 	Inputs []string
+	Format string // of the inputs that are files: mdf, mep, mfp; empty or auto: by their first bytes
 	Output string
 	To     string // name of a kind; empty: by the extension of Output, parquet for a directory
 	Banks  bool   // unfold containers, and in a directory a table for each type
@@ -62,7 +64,12 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err := o.free(single); err != nil {
 		return Result{}, err
 	}
-	in, err := input.Open(ctx, o.Inputs, input.Options{Banks: o.Banks, Run: o.Run, MaxUnit: o.MaxUnit})
+	in, err := input.Open(ctx, o.Inputs, input.Options{
+		Format:  inspect.Format(o.Format),
+		Banks:   o.Banks,
+		Run:     o.Run,
+		MaxUnit: o.MaxUnit,
+	})
 	if err != nil {
 		return Result{}, err
 	}

@@ -18,9 +18,10 @@ import (
 
 // Options say how to read.
 type Options struct {
-	Banks   bool   // unfold containers into banks
-	Run     uint32 // number for data that have none
-	MaxUnit int    // largest record or packet, bytes
+	Format  inspect.Format // of files; zero means FormatAuto
+	Banks   bool           // unfold containers into banks
+	Run     uint32         // number for data that have none
+	MaxUnit int            // largest record or packet, bytes
 }
 
 // Inputs are what is to be converted: files, or one recording.
@@ -116,7 +117,10 @@ func (in *Inputs) openFile(ctx context.Context, path string, st fs.FileInfo) err
 	if open {
 		size = o.Bytes
 	}
-	format, err := inspect.Detect(bufio.NewReader(f), path)
+	format := in.opts.Format
+	if format == "" || format == inspect.FormatAuto {
+		format, err = inspect.Detect(bufio.NewReader(f), path)
+	}
 	var bad *inspect.BadInputError
 	if errors.As(err, &bad) {
 		return &BadError{
