@@ -55,6 +55,7 @@ lint: tool-golangci-lint tool-proto ## formatting, linters, import floors, proto
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | while read -r f; do [ -f "$$f" ] && echo "$$f"; done | xargs -r gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
 	$(TOOLS)/golangci-lint run ./...
+	cd convert && $(TOOLS)/golangci-lint run ./...
 	$(TOOLS)/buf lint
 	@$(MAKE) --no-print-directory proto-check
 
@@ -104,6 +105,16 @@ proto-check: tool-proto
 build: ## bin/ringlet, one static binary
 	@mkdir -p bin
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ringlet ./cmd/ringlet
+
+# The converter is a module of its own, which convert/go.work joins with this one.
+.PHONY: convert
+convert: ## bin/ringlet-convert: Parquet, ROOT and JSON lines of recorded data (docs/analysis.md)
+	@mkdir -p bin
+	cd convert && CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o ../bin/ringlet-convert .
+
+.PHONY: check-convert
+check-convert: convert ## the tests of the converter
+	cd convert && CGO_ENABLED=0 GOFLAGS=-trimpath go test -count=1 ./...
 
 # As root it has hosts on a switch, with faults of network and disk; otherwise processes on loopback.
 SOAK      ?= 10m
