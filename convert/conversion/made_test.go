@@ -111,8 +111,8 @@ func fragments(rnd *rand.Rand, first uint64, run uint32) (mep []byte, rows []row
 	return mep, rows
 }
 
-// file writes bytes to a new file.
-func file1(t testing.TB, name string, b []byte) string {
+// newFile writes bytes to a new file.
+func newFile(t testing.TB, name string, b []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	ok(t, os.WriteFile(path, b, 0o666))
@@ -128,7 +128,7 @@ func meps(t testing.TB, n int) (path string, rows []row) {
 		m, r := fragments(rnd, uint64(k*packing), 0)
 		b, rows = append(b, m...), append(rows, r...)
 	}
-	return file1(t, "x.mep", b), rows
+	return newFile(t, "x.mep", b), rows
 }
 
 // recorded is the directory of a run with n MEPs in a segment of each of two builder units, out of order, and its rows.
@@ -201,7 +201,8 @@ func as(t testing.TB, format recording.Format, mep []byte, rows []row) (b []byte
 	case recording.MFP:
 		p, err := event.ParseMEP(mep)
 		ok(t, err)
-		for f := range p.MFPs() {
+		for f, err := range p.MFPs() {
+			ok(t, err)
 			b = append(b, f.Bytes()...)
 		}
 		return b
@@ -251,5 +252,5 @@ func containers(t testing.TB, spoil bool) string {
 	}
 	_, err := event.PutMEPHeader(mep, []uint16{0, 1, 2}, offsets, uint32(len(mep)/4))
 	ok(t, err)
-	return file1(t, "x.mep", mep)
+	return newFile(t, "x.mep", mep)
 }

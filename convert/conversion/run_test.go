@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"ringlet/builderunit/recording"
@@ -62,7 +63,8 @@ func TestRecordsAreNumbered(t *testing.T) {
 	for i := range uint64(50) {
 		r, err := records.Next()
 		ok(t, err)
-		for bank := range event.Banks(r.Payload()) {
+		for bank, err := range event.Banks(r.Payload()) {
+			ok(t, err)
 			for copied := range 2 {
 				got := rows[at+150*copied]
 				if got.Event != i+50*uint64(copied) || got.Run != 7 || got.Bunch != r.Decoded().Bunch ||
@@ -196,8 +198,32 @@ func TestDamagedRecording(t *testing.T) {
 	}
 }
 
+// A segment that no index proves ends the conversion.
+func TestSegmentWithoutAnIndex(t *testing.T) {
+	dir, _ := recorded(t, recording.MEP, 4)
+	ok(t, os.Remove(filepath.Join(dir, "bu0-00001.idx")))
+	if _, err := run(filepath.Join(t.TempDir(), "x.root"), nil, dir); err == nil ||
+		!strings.Contains(err.Error(), "bu0-00001.idx: missing file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The directory of a run that a live process writes is refused.
+func TestLiveRunIsRefused(t *testing.T) {
+	dir, _ := recorded(t, recording.MEP, 4)
+	ok(t, os.WriteFile(filepath.Join(dir, "bu0-00002.mep.open"), nil, 0o666))
+	index, err := os.Create(filepath.Join(dir, "bu0-00002.idx"))
+	ok(t, err)
+	defer func() { ok(t, index.Close()) }()
+	ok(t, syscall.Flock(int(index.Fd()), syscall.LOCK_EX))
+	var live *input.LiveError
+	if _, err := run(filepath.Join(t.TempDir(), "x.root"), nil, dir); !errors.As(err, &live) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestEmptyInput(t *testing.T) {
-	path := file1(t, "x.mdf", nil)
+	path := newFile(t, "x.mdf", nil)
 	for _, k := range output.Kinds {
 		for _, name := range []string{"x." + k.Name, "rows"} {
 			out := filepath.Join(t.TempDir(), name)
@@ -211,7 +237,7 @@ func TestEmptyInput(t *testing.T) {
 
 // Nothing that stands there is touched without Force, and with it only what a conversion made.
 func TestOutputIsNotReplaced(t *testing.T) {
-	path := file1(t, "x.mdf", nil)
+	path := newFile(t, "x.mdf", nil)
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "mine")
 	ok(t, os.Mkdir(mine, 0o777))

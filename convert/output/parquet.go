@@ -107,7 +107,7 @@ func (c *columns) Flush() error {
 	if c.rows == 0 {
 		return nil
 	}
-	group := c.b.NewRecord()
+	group := c.b.NewRecordBatch()
 	defer group.Release()
 	c.rows, c.bytes = 0, 0
 	if err := c.w.Write(group); err != nil {
