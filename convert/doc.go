@@ -5,6 +5,6 @@
 //	ringlet-convert run-000123 --output rows              # a directory of Parquet files
 //	ringlet-convert --banks minbias.mdf --output x.root   # one file
 //
-// Exit codes: 0 done, 1 failed, 2 wrong usage, 3 damaged input. docs/analysis.md tells its use, docs/design/049-convert.md
-// the reasons.
+// Exit codes: 0 done, 1 failed, 2 wrong usage or the output is there, 3 damaged input. docs/analysis.md tells its use,
+// docs/design/049-convert.md the reasons.
 package main

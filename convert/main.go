@@ -110,7 +110,7 @@ func say(stderr io.Writer, err error) int {
 		fmt.Fprintf(stderr, "ringlet-convert: %v\n", err)
 		return exitUsage
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "ringlet-convert: stopped; for a directory with whole parts, the same command goes on behind them")
+		fmt.Fprintln(stderr, "ringlet-convert: stopped; the same command goes on behind the whole parts of a directory")
 	default:
 		fmt.Fprintf(stderr, "ringlet-convert: %v\n", err)
 	}

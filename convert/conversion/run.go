@@ -93,8 +93,8 @@ func (o *Options) kind() (k *output.Kind, single bool, err error) {
 	k, err = output.KindOf(ext)
 	switch {
 	case err == nil && o.To != "" && o.To != k.Name:
-		return nil, false, fmt.Errorf("the output %s is named as %s, and %s is asked for: give it another name", o.Output, ext,
-			o.To)
+		return nil, false, fmt.Errorf("the output %s is named as %s, and %s is asked for: give it another name",
+			o.Output, ext, o.To)
 	case err == nil:
 		return k, true, nil
 	case o.To == "":

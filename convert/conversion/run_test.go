@@ -45,6 +45,12 @@ func TestRecordingComesInOrder(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "x.parquet")
 		convert(t, out, nil, dir)
 		same(t, back(t, out), want)
+		convert(t, out, func(o *conversion.Options) { o.Force = true }, filepath.Dir(dir)) // with one run in it
+		same(t, back(t, out), want)
+		ok(t, os.Mkdir(recording.RunDir(filepath.Dir(dir), 124), 0o777))
+		if _, err := run(out, nil, filepath.Dir(dir)); err == nil {
+			t.Error("of two runs, one was taken")
+		}
 	}
 }
 
@@ -137,7 +143,8 @@ func TestDamagedInput(t *testing.T) {
 			ok(t, err)
 		}
 		at := units.Offset()
-		b[at+map[recording.Format]int64{recording.MDF: 48, recording.MEP: 28}[format]] ^= 0xFF // magic of the first bank or MFP
+		magic := map[recording.Format]int64{recording.MDF: 48, recording.MEP: 28}[format] // of the first bank or MFP
+		b[at+magic] ^= 0xFF
 		ok(t, os.WriteFile(path, b, 0o666))
 
 		out := filepath.Join(t.TempDir(), "x.jsonl")

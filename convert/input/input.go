@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
@@ -71,14 +70,18 @@ func Open(ctx context.Context, paths []string, opts Options) (*Inputs, error) {
 	return in, nil
 }
 
-// openRun reads manifest and indexes of a recording.
+// openRun reads manifest and indexes of a recording: the directory of a run, or of outputs with one run in it.
 func (in *Inputs) openRun(ctx context.Context, path string) error {
-	c, err := recording.Read(ctx, path)
-	if runs, _ := filepath.Glob(filepath.Join(path, recording.RunDir("", 0)[:4]+"*", recording.ManifestName)); err != nil &&
-		len(runs) > 0 {
-		return fmt.Errorf("%s is not the directory of a run, but it has %d of them: name one, as %s", path, len(runs),
-			filepath.Dir(runs[0]))
+	runs, err := recording.Runs(path)
+	switch {
+	case err != nil:
+		return err
+	case len(runs) > 1:
+		return fmt.Errorf("%s has %d runs: name one of them, as %s", path, len(runs), runs[0])
+	case len(runs) == 1:
+		path = runs[0]
 	}
+	c, err := recording.Read(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -97,8 +100,8 @@ func (in *Inputs) openRun(ctx context.Context, path string) error {
 			held(&c.Builders[b].Segments[s])
 		}
 	}
-	in.Print = []string{fmt.Sprintf("run %d %s: %d MEPs, %d events, %d bytes", c.Manifest.Run, c.Manifest.Key, c.Set.MEPs(),
-		c.Set.Events(), in.Bytes)}
+	in.Print = []string{fmt.Sprintf("run %d %s: %d MEPs, %d events, %d bytes", c.Manifest.Run, c.Manifest.Key,
+		c.Set.MEPs(), c.Set.Events(), in.Bytes)}
 	return nil
 }
 
