@@ -1,0 +1,170 @@
+package ejfat
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Sizes of the headers, bytes.
+const (
+	BalancerSize = 16
+	SegmentSize  = 20
+	SyncSize     = 28
+)
+
+// The constants of the headers.
+const (
+	balancerMagic   = 0x4C42 // "LB"
+	balancerVersion = 2
+	slotVersion     = 3 // has a slot where version 2 has a reserved field
+	nextSegment     = 1 // the protocol behind it: a segment
+	segmentPreamble = 0x1000
+	segmentVersion  = 1
+	syncMagic       = 0x4C43 // "LC"
+	syncVersion     = 1
+)
+
+// The kinds of failure. Each *Error wraps one of them.
+var (
+	ErrTruncated = errors.New("truncated")
+	ErrMagic     = errors.New("wrong magic")
+	ErrVersion   = errors.New("unknown version")
+	ErrSize      = errors.New("wrong size")
+	ErrDisagree  = errors.New("two fields disagree")
+)
+
+// Error says which field of a packet is wrong.
+type Error struct {
+	Field string // in the words of docs/format/ejfat.md
+	Value uint64
+	Err   error // the kind
+}
+
+// Error is a sentence that names the field and its value.
+func (e *Error) Error() string {
+	return fmt.Sprintf("ejfat packet: %s is %d (%#x): %v", e.Field, e.Value, e.Value, e.Err)
+}
+
+// Unwrap is the kind.
+func (e *Error) Unwrap() error { return e.Err }
+
+func wrong(err error, field string, value uint64) error {
+	return &Error{Field: field, Value: value, Err: err}
+}
+
+// Segment is a part of the buffer of one source for one event.
+type Segment struct {
+	DataID uint16 // of the source
+	Offset uint32 // of Data in the buffer, bytes
+	Length uint32 // of the whole buffer, bytes
+	Event  uint64 // number of the event
+	Data   []byte // at least one byte, or none of an empty buffer
+}
+
+// ParseSegment reads a packet: a segment, with a load balancer's header before it or without. Data lies in the packet.
+// It has checked that the data end within the buffer. The error is an *Error.
+func ParseSegment(packet []byte) (Segment, error) {
+	b, balanced, event := packet, false, uint64(0)
+	if len(b) >= 2 && binary.BigEndian.Uint16(b) == balancerMagic {
+		var err error
+		if event, err = parseBalancer(b); err != nil {
+			return Segment{}, err
+		}
+		b, balanced = b[BalancerSize:], true
+	}
+	if len(b) < SegmentSize {
+		return Segment{}, wrong(ErrTruncated, "length of the packet", uint64(len(packet)))
+	}
+	if v := b[0] >> 4; v != segmentVersion {
+		return Segment{}, wrong(ErrVersion, "version of the segment", uint64(v))
+	}
+	s := Segment{
+		DataID: binary.BigEndian.Uint16(b[2:]),
+		Offset: binary.BigEndian.Uint32(b[4:]),
+		Length: binary.BigEndian.Uint32(b[8:]),
+		Event:  binary.BigEndian.Uint64(b[12:]),
+		Data:   b[SegmentSize:],
+	}
+	switch {
+	case balanced && s.Event != event:
+		return Segment{}, wrong(ErrDisagree, "event number behind that of the load balancer", s.Event)
+	case s.Offset > s.Length || uint64(len(s.Data)) > uint64(s.Length-s.Offset):
+		return Segment{}, wrong(ErrSize, "offset", uint64(s.Offset))
+	case len(s.Data) == 0 && s.Length > 0:
+		return Segment{}, wrong(ErrSize, "length of the data", 0)
+	}
+	return s, nil
+}
+
+// parseBalancer checks a load balancer's header and returns its event number.
+func parseBalancer(b []byte) (uint64, error) {
+	if len(b) < BalancerSize {
+		return 0, wrong(ErrTruncated, "length of the packet", uint64(len(b)))
+	}
+	if v := b[2]; v != balancerVersion && v != slotVersion {
+		return 0, wrong(ErrVersion, "version of the load balancer's header", uint64(v))
+	}
+	if next := b[3]; next != nextSegment {
+		return 0, wrong(ErrVersion, "next protocol", uint64(next))
+	}
+	return binary.BigEndian.Uint64(b[8:]), nil
+}
+
+// AppendBalancer appends a load balancer's header of version 2. All segments of an event have the same entropy if one
+// receiving thread is to get all of them.
+func AppendBalancer(b []byte, event uint64, entropy uint16) []byte {
+	b = binary.BigEndian.AppendUint16(b, balancerMagic)
+	b = append(b, balancerVersion, nextSegment, 0, 0)
+	b = binary.BigEndian.AppendUint16(b, entropy)
+	return binary.BigEndian.AppendUint64(b, event)
+}
+
+// AppendSegment appends the header of a segment, and its data.
+func AppendSegment(b []byte, s Segment) []byte {
+	b = binary.BigEndian.AppendUint16(b, segmentPreamble)
+	b = binary.BigEndian.AppendUint16(b, s.DataID)
+	b = binary.BigEndian.AppendUint32(b, s.Offset)
+	b = binary.BigEndian.AppendUint32(b, s.Length)
+	b = binary.BigEndian.AppendUint64(b, s.Event)
+	return append(b, s.Data...)
+}
+
+// Sync is a synchronisation message: how far a source of events is, and how fast.
+type Sync struct {
+	Source uint32 // id of the source of events
+	Event  uint64 // number of the latest event
+	Rate   uint32 // events per second
+	Time   uint64 // nanoseconds since 1970
+}
+
+// IsSync says whether a packet begins as a synchronisation message does.
+func IsSync(b []byte) bool { return len(b) >= 2 && binary.BigEndian.Uint16(b) == syncMagic }
+
+// ParseSync reads a synchronisation message. The error is an *Error.
+func ParseSync(b []byte) (Sync, error) {
+	switch {
+	case len(b) != SyncSize:
+		return Sync{}, wrong(ErrTruncated, "length of the message", uint64(len(b)))
+	case !IsSync(b):
+		return Sync{}, wrong(ErrMagic, "magic", uint64(binary.BigEndian.Uint16(b)))
+	case b[2] != syncVersion:
+		return Sync{}, wrong(ErrVersion, "version of the message", uint64(b[2]))
+	}
+	return Sync{
+		Source: binary.BigEndian.Uint32(b[4:]),
+		Event:  binary.BigEndian.Uint64(b[8:]),
+		Rate:   binary.BigEndian.Uint32(b[16:]),
+		Time:   binary.BigEndian.Uint64(b[20:]),
+	}, nil
+}
+
+// AppendSync appends a synchronisation message.
+func AppendSync(b []byte, s Sync) []byte {
+	b = binary.BigEndian.AppendUint16(b, syncMagic)
+	b = append(b, syncVersion, 0)
+	b = binary.BigEndian.AppendUint32(b, s.Source)
+	b = binary.BigEndian.AppendUint64(b, s.Event)
+	b = binary.BigEndian.AppendUint32(b, s.Rate)
+	return binary.BigEndian.AppendUint64(b, s.Time)
+}
