@@ -1,0 +1,293 @@
+package ejfat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/event"
+	"ringlet/event/ejfat"
+	"ringlet/internal/guard"
+	"ringlet/readoutunit/source/live"
+)
+
+// testDet is the bank type of the fragments: EJFAT has no word for it.
+const testDet event.BankType = 51
+
+// readMany is how many datagrams are read before fragments are handed out: enough that a wake-up is worth it.
+const readMany = 256
+
+// socketRoom is what is asked of the kernel for datagrams in waiting, bytes.
+const socketRoom = 8 << 20
+
+// feed is a socket and the reassembly of what comes to it. It implements live.Feed.
+type feed struct {
+	// immutable
+	set    live.FeedSettings
+	socket *net.UDPConn
+	raw    syscall.RawConn
+	read   func(fd uintptr) bool // bound once: a closure a call would be garbage
+	datum  []byte                // room for the largest datagram
+
+	// owned by who calls Next
+	core    *reassembly
+	ids     identity
+	watched context.Context // whose end interrupts a wait
+	unwatch func() bool
+	fail    error // of the last read
+	seldom  guard.Log
+
+	mu    sync.Mutex // guards what follows
+	stats live.Stats
+}
+
+// identity is the data id of the segments that a feed takes.
+type identity struct {
+	id    uint16
+	known bool // configured, or that of the first segment
+}
+
+// AddressError says what is wrong with the address of an input.
+type AddressError struct{ Address, Reason string }
+
+func (e *AddressError) Error() string {
+	return fmt.Sprintf("input udp:%s: %s; say udp:ADDRESS:PORT, or udp:ADDRESS:PORT/ID for one data id", e.Address, e.Reason)
+}
+
+// parse takes an address apart: where to listen, and the data id if there is one.
+func parse(address string) (*net.UDPAddr, identity, error) {
+	where, id, named := strings.Cut(address, "/")
+	ids := identity{known: named}
+	if named {
+		n, err := strconv.ParseUint(id, 10, 16)
+		if err != nil {
+			return nil, ids, &AddressError{address, fmt.Sprintf("the data id %q is not a number from 0 to 65535", id)}
+		}
+		ids.id = uint16(n)
+	}
+	addr, err := net.ResolveUDPAddr("udp", where)
+	if err != nil {
+		return nil, ids, &AddressError{address, err.Error()}
+	}
+	return addr, ids, nil
+}
+
+// Open listens where the settings say. The feed never ends by itself: UDP has no end.
+func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
+	addr, ids, err := parse(set.Address)
+	if err != nil {
+		return nil, err
+	}
+	socket, err := net.ListenUDP("udp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("input %s: %w", set.Name, err)
+	}
+	_ = socket.SetReadBuffer(socketRoom) // as much as the kernel allows
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, socket.Close())
+	}
+	if set.Log == nil {
+		set.Log = slog.New(slog.DiscardHandler)
+	}
+	f := &feed{
+		set:    set,
+		socket: socket,
+		raw:    raw,
+		datum:  make([]byte, 1<<16),
+		core:   newReassembly(),
+		ids:    ids,
+		seldom: guard.Log{Burst: guard.Burst},
+	}
+	f.read = f.drain
+	set.Log.Info("a source listens", "input", set.Name, "address", socket.LocalAddr().String())
+	return f, nil
+}
+
+// Next implements live.Feed. It allocates nothing, but memory for fragments that are larger than those before.
+func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if n := f.give(dst); n > 0 || len(dst) == 0 {
+			return n, nil
+		}
+		f.watch(ctx)
+		if err := f.socket.SetReadDeadline(time.Now().Add(partTime)); err != nil {
+			return 0, f.broken(err)
+		}
+		if err := ctx.Err(); err != nil { // its end may have set the deadline before this did
+			return 0, err
+		}
+		f.fail = nil
+		err := f.raw.Read(f.read)
+		f.core.expire(time.Now())
+		f.count()
+		if err = errors.Join(err, f.fail); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return 0, f.broken(err)
+		}
+	}
+}
+
+// watch has the end of ctx interrupt a wait.
+func (f *feed) watch(ctx context.Context) {
+	if f.watched == ctx {
+		return
+	}
+	if f.unwatch != nil {
+		f.unwatch()
+	}
+	f.watched = ctx
+	f.unwatch = context.AfterFunc(ctx, func() { _ = f.socket.SetReadDeadline(time.Unix(1, 0)) })
+}
+
+func (f *feed) broken(err error) error {
+	return fmt.Errorf("input %s: the socket cannot be read: %w", f.set.Name, err)
+}
+
+// drain reads what is there. It says whether there was anything, or the socket is broken; where not, the caller waits.
+func (f *feed) drain(fd uintptr) bool {
+	now := time.Now()
+	for i := range readMany {
+		n, err := unix.Read(int(fd), f.datum)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return i > 0
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNREFUSED):
+		case err != nil:
+			f.fail = err
+			return true
+		default:
+			f.packet(f.datum[:n], now)
+		}
+	}
+	return true
+}
+
+// packet takes one datagram.
+func (f *feed) packet(b []byte, now time.Time) {
+	if ejfat.IsSync(b) {
+		if _, err := ejfat.ParseSync(b); err != nil {
+			f.refuse(err)
+		}
+		return // a load balancer's matter
+	}
+	s, err := ejfat.ParseSegment(b)
+	if err == nil && f.ids.known && s.DataID != f.ids.id {
+		err = &idError{got: s.DataID, want: f.ids.id}
+	}
+	if err != nil {
+		f.refuse(err)
+		return
+	}
+	if f.core.take(s, now) == refused {
+		f.tell(&segmentError{s.Event, s.Offset, s.Length, len(s.Data)})
+		return
+	}
+	if !f.ids.known {
+		f.ids = identity{id: s.DataID, known: true}
+		f.set.Log.Info("a source sends", "input", f.set.Name, "data id", s.DataID)
+		f.mu.Lock()
+		f.stats.Attached++
+		f.mu.Unlock()
+	}
+}
+
+// idError says that a segment is another source's.
+type idError struct{ got, want uint16 }
+
+func (e *idError) Error() string {
+	return fmt.Sprintf("a segment has data id %d, and this input is for %d", e.got, e.want)
+}
+
+// segmentError says that a segment does not fit to its fragment.
+type segmentError struct {
+	event          uint64
+	offset, length uint32
+	data           int
+}
+
+func (e *segmentError) Error() string {
+	if e.length > event.MaxFragment {
+		return fmt.Sprintf("event %d has a buffer of %d bytes, and a fragment may have %d", e.event, e.length,
+			event.MaxFragment)
+	}
+	return fmt.Sprintf("%d bytes at %d of %d of event %d contradict what came before, or leave too many gaps", e.data,
+		e.offset, e.length, e.event)
+}
+
+// refuse counts a packet that breaks the format, and tells of some.
+func (f *feed) refuse(err error) {
+	f.core.stats.refused++
+	f.tell(err)
+}
+
+func (f *feed) tell(err error) {
+	if untold, yes := f.seldom.Tell("packet", time.Now()); yes {
+		f.set.Log.Warn("a packet was refused", "input", f.set.Name, "err", err, "untold", untold)
+	}
+}
+
+// give hands out what is whole.
+func (f *feed) give(dst []live.Fragment) int {
+	n, size := 0, 0
+	for n < len(dst) {
+		p, ok := f.core.next()
+		if !ok {
+			break
+		}
+		dst[n] = live.Fragment{Event: p.event, Type: testDet, Data: p.data}
+		size += len(p.data)
+		n++
+	}
+	if n > 0 {
+		f.mu.Lock()
+		f.stats.Fragments += uint64(n)
+		f.stats.Bytes += uint64(size)
+		f.mu.Unlock()
+	}
+	return n
+}
+
+// count copies the counters of the reassembly to where any goroutine may read them.
+func (f *feed) count() {
+	c := &f.core.stats
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stats.Lost, f.stats.Refused, f.stats.Repeated = c.lost, c.refused, c.repeated
+}
+
+// Done implements live.Feed.
+func (f *feed) Done(n int) { f.core.done(n) }
+
+// Safe implements live.Feed. Nobody waits for it: UDP has no acknowledgement.
+func (f *feed) Safe(uint64) {}
+
+// Stats implements live.Feed.
+func (f *feed) Stats() live.Stats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stats
+}
+
+// Close implements live.Feed.
+func (f *feed) Close() error {
+	if f.unwatch != nil {
+		f.unwatch()
+	}
+	if err := f.socket.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
