@@ -42,6 +42,7 @@ type counted struct {
 	Output   *sink.Result              `count:"bu."`
 	Segments *sink.SegmentsStats       `count:"bu."`
 	Buffer   *sink.BufferStats         `count:"bu."`
+	Sent     *sink.DatagramStats       `count:"bu."`
 }
 
 // lasting has the counters of what stays from run to run. A report has what they counted since the run began.
@@ -113,6 +114,8 @@ func (s *session) countOutput(c *counted) {
 		c.Segments = new(out.Stats())
 	case *sink.Buffer:
 		c.Buffer = new(out.Stats())
+	case *sink.Datagrams:
+		c.Sent = new(out.Stats())
 	}
 }
 

@@ -80,13 +80,7 @@ const (
 
 // records appends one MDF record per event. On error the output ends behind a whole record that has its checksum.
 func (e *encoder) records(out *stream, m Meta) error {
-	e.cursors, e.fragments, e.sources = e.cursors[:0], e.fragments[:0], e.sources[:0]
-	for i := range e.mfps {
-		p := &e.mfps[i]
-		e.cursors = append(e.cursors, p.Cursor())
-		e.fragments = append(e.fragments, nil)
-		e.sources = append(e.sources, event.SourceFragment{Version: p.Version(), Source: p.Source()})
-	}
+	e.begin()
 	b := batch{from: len(out.buf)}
 	for i := range m.Events {
 		id, before := m.FirstEvent+uint64(i), len(out.buf)
@@ -113,6 +107,17 @@ func (e *encoder) records(out *stream, m Meta) error {
 		return err
 	}
 	return out.drain()
+}
+
+// begin puts a cursor before the first event of each MFP.
+func (e *encoder) begin() {
+	e.cursors, e.fragments, e.sources = e.cursors[:0], e.fragments[:0], e.sources[:0]
+	for i := range e.mfps {
+		p := &e.mfps[i]
+		e.cursors = append(e.cursors, p.Cursor())
+		e.fragments = append(e.fragments, nil)
+		e.sources = append(e.sources, event.SourceFragment{Version: p.Version(), Source: p.Source()})
+	}
 }
 
 // batch is the records at the end of a buffer that have no checksum yet.

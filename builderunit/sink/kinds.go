@@ -23,6 +23,7 @@ type Row struct {
 	Files  bool // it writes segments to a directory
 	Named  bool // the output is a name and no path
 	Shared bool // of shared memory, which the MEPs take
+	Remote bool // the output is the kind's name, a colon and an address
 	Open   func(s Settings) (Sink, error)
 }
 
@@ -43,6 +44,11 @@ var Kinds = []Row{
 		Named:  true,
 		Shared: true,
 		Open:   openBuffer,
+	},
+	{
+		Kind:   kinds.Kind{Name: "udp", Help: "events as EJFAT's segments to an address; what is lost on the way is lost"},
+		Remote: true,
+		Open:   openDatagrams,
 	},
 }
 

@@ -179,6 +179,11 @@ func (c *Config) checkCarriers(p *problems) {
 // resolveOutput settles Format, and ends the name of a directory with a slash so that nobody has to ask the file system
 // again.
 func (c *Config) resolveOutput(p *problems) {
+	if name, _, colon := strings.Cut(c.Output, ":"); colon && c.Format == formatAuto {
+		if row, err := kinds.Find("format", sink.Kinds, name); err == nil && row.Remote {
+			c.Format = name
+		}
+	}
 	kind, err := kinds.Find("format", sink.Kinds, c.Format)
 	named := err == nil
 	switch {
@@ -188,8 +193,13 @@ func (c *Config) resolveOutput(p *problems) {
 		c.Format = sink.Kinds[0].Name
 		return
 	case c.Output == "":
-		if kind.Files {
+		if kind.Files || kind.Remote {
 			p.add("format", "%s needs an output to write to", c.Format)
+		}
+		return
+	case kind.Remote:
+		if err := sink.CheckDestination(c.Output); err != nil {
+			p.add("output", "%v", err)
 		}
 		return
 	case kind.Named:

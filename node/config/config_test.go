@@ -80,6 +80,7 @@ func TestOutput(t *testing.T) {
 		{"existing directory", "", existing, "mdf", existing + "/", "mdf", false},
 		{"buffer", "", "events", "buffer", "events", "buffer", false},
 		{"buffer without a name", "", "", "buffer", "", "buffer", false},
+		{"address", "", "udp:h:19522", "auto", "udp:h:19522", "udp", false},
 	} {
 		got := with(func(n *Config) { n.Input, n.Output, n.Format = c.input, c.output, c.format })
 		if err := got.Complete(); err != nil {
@@ -219,6 +220,9 @@ func TestRefusals(t *testing.T) {
 		{"format alone", func(c *Config) { c.Format = "mdf" }, "needs an output"},
 		{"output of no kind", func(c *Config) { c.Output = "events" }, "end it with .mdf or .mep"},
 		{"output discarded", func(c *Config) { c.Output, c.Format = "x.mdf", "discard" }, "stay empty"},
+		{"udp path", func(c *Config) { c.Output, c.Format = "x.mdf", "udp" }, "missing port"},
+		{"udp alone", func(c *Config) { c.Format = "udp" }, "needs an output"},
+		{"udp port", func(c *Config) { c.Output = "udp:h" }, "missing port"},
 		{"buffer path", func(c *Config) { c.Output, c.Format = "a/b", "buffer" }, "slash"},
 		{"overwrite", func(c *Config) { c.Input, c.Output = "./x.mdf", "x.mdf" }, "overwritten"},
 		{"sources", func(c *Config) { c.Nodes, c.Streams = 300, 300 }, "65536 sources"},

@@ -1,0 +1,251 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/event"
+	"ringlet/event/ejfat"
+)
+
+// What an IP packet of a size has before a segment's data, bytes: IPv6, UDP, and EJFAT's two headers.
+const packetHeaders = 40 + 8 + ejfat.BalancerSize + ejfat.SegmentSize
+
+// Limits of the packets' size, bytes. The default is what every Ethernet carries.
+const (
+	defaultMTU = 1500
+	leastMTU   = 576
+	mostMTU    = 65535
+)
+
+// syncEvery is how often the load balancer is told how far the events are.
+const syncEvery = time.Second
+
+// Datagrams is the sink that sends each event as EJFAT's segments to an address (docs/format/ejfat.md): an MDF record is
+// a buffer, the builder unit is its source. UDP promises nothing: what the network or the receiver loses is lost, and
+// nobody here learns of it.
+type Datagrams struct {
+	// immutable
+	name    string
+	conn    net.Conn
+	sync    net.Conn // nil: nobody is told how far the events are
+	builder uint16
+	room    int // bytes of data in a segment
+
+	// owned by the goroutine that uses the sink
+	encoder encoder
+	record  stream // whose buf is the record
+	packet  []byte
+	result  Result
+	closed  bool
+	synced  time.Time // when the last synchronisation message was sent
+	since   uint64    // events since then
+
+	// atomic
+	sent, unheard, syncs atomic.Uint64
+}
+
+// DatagramStats are the counters of a Datagrams that no Result has.
+type DatagramStats struct {
+	Segments uint64 `count:"output_segments_sent" help:"segments sent to the address of the output"`
+	Unheard  uint64 `count:"output_unheard" help:"times that the host there said that nobody listens"`
+	Syncs    uint64 `count:"output_syncs" help:"synchronisation messages sent"`
+}
+
+// DestinationError says what is wrong with the address of an output.
+type DestinationError struct{ Output, Reason string }
+
+func (e *DestinationError) Error() string {
+	return fmt.Sprintf("output %s: %s; say udp:HOST:PORT, and behind it ?mtu=9000 or ?sync=HOST:PORT if wanted", e.Output,
+		e.Reason)
+}
+
+// destination is an output taken apart.
+type destination struct {
+	address, sync string
+	mtu           int
+}
+
+// parseDestination takes an output apart: udp:HOST:PORT?mtu=BYTES&sync=HOST:PORT.
+func parseDestination(output string) (d destination, err error) {
+	fail := func(format string, args ...any) (destination, error) {
+		return destination{}, &DestinationError{output, fmt.Sprintf(format, args...)}
+	}
+	rest := strings.TrimPrefix(output, "udp:")
+	address, query, _ := strings.Cut(rest, "?")
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fail("%v", err)
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return fail("%v", err)
+	}
+	d = destination{address: address, mtu: defaultMTU}
+	for key := range values {
+		value := values.Get(key)
+		switch key {
+		case "mtu":
+			if d.mtu, err = strconv.Atoi(value); err != nil || d.mtu < leastMTU || d.mtu > mostMTU {
+				return fail("mtu %q is not a number from %d to %d", value, leastMTU, mostMTU)
+			}
+		case "sync":
+			if _, _, err := net.SplitHostPort(value); err != nil {
+				return fail("sync: %v", err)
+			}
+			d.sync = value
+		default:
+			return fail("%q is unknown", key)
+		}
+	}
+	return d, nil
+}
+
+// CheckDestination says what is wrong with an output of the kind udp. The error is a *DestinationError.
+func CheckDestination(output string) error {
+	_, err := parseDestination(output)
+	return err
+}
+
+func openDatagrams(s Settings) (Sink, error) {
+	d, err := parseDestination(s.Output)
+	if err != nil {
+		return nil, err
+	}
+	out := &Datagrams{
+		name:    s.Output,
+		builder: uint16(s.Segments.Builder),
+		room:    d.mtu - packetHeaders,
+		packet:  make([]byte, 0, d.mtu),
+		result:  Result{Path: s.Output},
+	}
+	if out.conn, err = net.Dial("udp", d.address); err != nil {
+		return nil, failed(s.Output, "find the address", err)
+	}
+	if d.sync != "" {
+		if out.sync, err = net.Dial("udp", d.sync); err != nil {
+			return nil, errors.Join(failed(s.Output, "find the address of sync", err), out.conn.Close())
+		}
+	}
+	return out, nil
+}
+
+// Write sends every event of the MEP. That nobody listens is counted, and no error.
+func (d *Datagrams) Write(ctx context.Context, m Meta, mep []byte) error {
+	if d.closed {
+		return failed(d.name, "write", errClosed)
+	}
+	if err := d.encoder.parse(m, mep); err != nil {
+		return failed(d.name, fmt.Sprintf("send MEP %d", m.MEP), err)
+	}
+	d.encoder.begin()
+	for i := range m.Events {
+		id := m.FirstEvent + uint64(i)
+		d.record.buf = d.record.buf[:0]
+		sealed, err := d.encoder.record(&d.record, m, id)
+		if err == nil && !sealed {
+			err = event.SealRecords(d.record.buf)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = d.send(id, d.record.buf)
+		}
+		if err != nil {
+			return failed(d.name, fmt.Sprintf("send event %d", id), err)
+		}
+		d.result.Events++
+		d.result.Bytes += uint64(len(d.record.buf))
+	}
+	d.result.MEPs++
+	d.since += uint64(m.Events)
+	d.synchronise(m.FirstEvent + uint64(m.Events) - 1)
+	return nil
+}
+
+// send cuts a record into segments.
+func (d *Datagrams) send(id uint64, record []byte) error {
+	for at := 0; at < len(record); at += d.room {
+		b := ejfat.AppendBalancer(d.packet[:0], id, d.builder)
+		d.packet = ejfat.AppendSegment(b, ejfat.Segment{
+			DataID: d.builder,
+			Offset: uint32(at),
+			Length: uint32(len(record)),
+			Event:  id,
+			Data:   record[at:min(at+d.room, len(record))],
+		})
+		if _, err := d.conn.Write(d.packet); errors.Is(err, unix.ECONNREFUSED) {
+			d.unheard.Add(1) // it says so of an earlier one; this one was not sent
+			_, err = d.conn.Write(d.packet)
+			if err != nil && !errors.Is(err, unix.ECONNREFUSED) {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+		d.sent.Add(1)
+	}
+	return nil
+}
+
+// synchronise tells the load balancer how far the events are, and how fast they come. What does not arrive is said again
+// a second later.
+func (d *Datagrams) synchronise(last uint64) {
+	now := time.Now()
+	passed := now.Sub(d.synced)
+	if d.sync == nil || passed < syncEvery {
+		return
+	}
+	rate := uint64(0)
+	if !d.synced.IsZero() {
+		rate = uint64(float64(d.since) / passed.Seconds())
+	}
+	message := ejfat.AppendSync(d.packet[:0], ejfat.Sync{
+		Source: uint32(d.builder),
+		Event:  last,
+		Rate:   uint32(min(rate, 1<<32-1)),
+		Time:   uint64(now.UnixNano()),
+	})
+	if _, err := d.sync.Write(message); err == nil {
+		d.syncs.Add(1)
+	}
+	d.synced, d.since = now, 0
+}
+
+// Flush does nothing: what Write has returned for is on its way.
+func (d *Datagrams) Flush() error { return nil }
+
+// Stats reads the counters, from any goroutine.
+func (d *Datagrams) Stats() DatagramStats {
+	return DatagramStats{Segments: d.sent.Load(), Unheard: d.unheard.Load(), Syncs: d.syncs.Load()}
+}
+
+// Finish closes the socket. Bytes are those sent, without headers.
+func (d *Datagrams) Finish() (Result, error) {
+	if d.closed {
+		return Result{}, failed(d.name, "finish", errClosed)
+	}
+	return d.result, d.Abort()
+}
+
+// Abort closes the socket.
+func (d *Datagrams) Abort() error {
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	err := d.conn.Close()
+	if d.sync != nil {
+		err = errors.Join(err, d.sync.Close())
+	}
+	return failed(d.name, "close", err)
+}
