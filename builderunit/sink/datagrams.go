@@ -61,10 +61,10 @@ type DatagramStats struct {
 	Syncs    uint64 `count:"output_syncs" help:"synchronisation messages sent"`
 }
 
-// DestinationError says what is wrong with the address of an output.
-type DestinationError struct{ Output, Reason string }
+// destinationError says what is wrong with the address of an output.
+type destinationError struct{ Output, Reason string }
 
-func (e *DestinationError) Error() string {
+func (e *destinationError) Error() string {
 	return fmt.Sprintf("output %s: %s; say udp:HOST:PORT, and behind it ?mtu=9000 or ?sync=HOST:PORT if wanted", e.Output,
 		e.Reason)
 }
@@ -78,7 +78,7 @@ type destination struct {
 // parseDestination takes an output apart: udp:HOST:PORT?mtu=BYTES&sync=HOST:PORT.
 func parseDestination(output string) (d destination, err error) {
 	fail := func(format string, args ...any) (destination, error) {
-		return destination{}, &DestinationError{output, fmt.Sprintf(format, args...)}
+		return destination{}, &destinationError{output, fmt.Sprintf(format, args...)}
 	}
 	rest := strings.TrimPrefix(output, "udp:")
 	address, query, _ := strings.Cut(rest, "?")
@@ -109,7 +109,7 @@ func parseDestination(output string) (d destination, err error) {
 	return d, nil
 }
 
-// CheckDestination says what is wrong with an output of the kind udp. The error is a *DestinationError.
+// CheckDestination says what is wrong with an output of the kind udp. The error is a *destinationError.
 func CheckDestination(output string) error {
 	_, err := parseDestination(output)
 	return err

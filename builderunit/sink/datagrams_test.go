@@ -114,7 +114,7 @@ func TestDestinations(t *testing.T) {
 		"udp:h:1?mtu=1500;sync=x": "semicolon",
 	} {
 		err := CheckDestination(output)
-		var typed *DestinationError
+		var typed *destinationError
 		if !errors.As(err, &typed) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", output, err)
 		}

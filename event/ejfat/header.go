@@ -25,32 +25,32 @@ const (
 	syncVersion     = 1
 )
 
-// The kinds of failure. Each *Error wraps one of them.
+// The kinds of failure. Each *packetError wraps one of them.
 var (
-	ErrTruncated = errors.New("truncated")
-	ErrMagic     = errors.New("wrong magic")
-	ErrVersion   = errors.New("unknown version")
-	ErrSize      = errors.New("wrong size")
-	ErrDisagree  = errors.New("two fields disagree")
+	errTruncated = errors.New("truncated")
+	errMagic     = errors.New("wrong magic")
+	errVersion   = errors.New("unknown version")
+	errSize      = errors.New("wrong size")
+	errDisagree  = errors.New("two fields disagree")
 )
 
-// Error says which field of a packet is wrong.
-type Error struct {
+// packetError says which field of a packet is wrong.
+type packetError struct {
 	Field string // in the words of docs/format/ejfat.md
 	Value uint64
 	Err   error // the kind
 }
 
 // Error is a sentence that names the field and its value.
-func (e *Error) Error() string {
+func (e *packetError) Error() string {
 	return fmt.Sprintf("ejfat packet: %s is %d (%#x): %v", e.Field, e.Value, e.Value, e.Err)
 }
 
 // Unwrap is the kind.
-func (e *Error) Unwrap() error { return e.Err }
+func (e *packetError) Unwrap() error { return e.Err }
 
 func wrong(err error, field string, value uint64) error {
-	return &Error{Field: field, Value: value, Err: err}
+	return &packetError{Field: field, Value: value, Err: err}
 }
 
 // Segment is a part of the buffer of one source for one event.
@@ -63,7 +63,7 @@ type Segment struct {
 }
 
 // ParseSegment reads a packet: a segment, with a load balancer's header before it or without. Data lies in the packet.
-// It has checked that the data end within the buffer. The error is an *Error.
+// It has checked that the data end within the buffer. The error is an *packetError.
 func ParseSegment(packet []byte) (Segment, error) {
 	b, balanced, event := packet, false, uint64(0)
 	if len(b) >= 2 && binary.BigEndian.Uint16(b) == balancerMagic {
@@ -74,10 +74,10 @@ func ParseSegment(packet []byte) (Segment, error) {
 		b, balanced = b[BalancerSize:], true
 	}
 	if len(b) < SegmentSize {
-		return Segment{}, wrong(ErrTruncated, "length of the packet", uint64(len(packet)))
+		return Segment{}, wrong(errTruncated, "length of the packet", uint64(len(packet)))
 	}
 	if v := b[0] >> 4; v != segmentVersion {
-		return Segment{}, wrong(ErrVersion, "version of the segment", uint64(v))
+		return Segment{}, wrong(errVersion, "version of the segment", uint64(v))
 	}
 	s := Segment{
 		DataID: binary.BigEndian.Uint16(b[2:]),
@@ -88,11 +88,11 @@ func ParseSegment(packet []byte) (Segment, error) {
 	}
 	switch {
 	case balanced && s.Event != event:
-		return Segment{}, wrong(ErrDisagree, "event number behind that of the load balancer", s.Event)
+		return Segment{}, wrong(errDisagree, "event number behind that of the load balancer", s.Event)
 	case s.Offset > s.Length || uint64(len(s.Data)) > uint64(s.Length-s.Offset):
-		return Segment{}, wrong(ErrSize, "offset", uint64(s.Offset))
+		return Segment{}, wrong(errSize, "offset", uint64(s.Offset))
 	case len(s.Data) == 0 && s.Length > 0:
-		return Segment{}, wrong(ErrSize, "length of the data", 0)
+		return Segment{}, wrong(errSize, "length of the data", 0)
 	}
 	return s, nil
 }
@@ -100,13 +100,13 @@ func ParseSegment(packet []byte) (Segment, error) {
 // parseBalancer checks a load balancer's header and returns its event number.
 func parseBalancer(b []byte) (uint64, error) {
 	if len(b) < BalancerSize {
-		return 0, wrong(ErrTruncated, "length of the packet", uint64(len(b)))
+		return 0, wrong(errTruncated, "length of the packet", uint64(len(b)))
 	}
 	if v := b[2]; v != balancerVersion && v != slotVersion {
-		return 0, wrong(ErrVersion, "version of the load balancer's header", uint64(v))
+		return 0, wrong(errVersion, "version of the load balancer's header", uint64(v))
 	}
 	if next := b[3]; next != nextSegment {
-		return 0, wrong(ErrVersion, "next protocol", uint64(next))
+		return 0, wrong(errVersion, "next protocol", uint64(next))
 	}
 	return binary.BigEndian.Uint64(b[8:]), nil
 }
@@ -141,15 +141,15 @@ type Sync struct {
 // IsSync says whether a packet begins as a synchronisation message does.
 func IsSync(b []byte) bool { return len(b) >= 2 && binary.BigEndian.Uint16(b) == syncMagic }
 
-// ParseSync reads a synchronisation message. The error is an *Error.
+// ParseSync reads a synchronisation message. The error is an *packetError.
 func ParseSync(b []byte) (Sync, error) {
 	switch {
 	case len(b) != SyncSize:
-		return Sync{}, wrong(ErrTruncated, "length of the message", uint64(len(b)))
+		return Sync{}, wrong(errTruncated, "length of the message", uint64(len(b)))
 	case !IsSync(b):
-		return Sync{}, wrong(ErrMagic, "magic", uint64(binary.BigEndian.Uint16(b)))
+		return Sync{}, wrong(errMagic, "magic", uint64(binary.BigEndian.Uint16(b)))
 	case b[2] != syncVersion:
-		return Sync{}, wrong(ErrVersion, "version of the message", uint64(b[2]))
+		return Sync{}, wrong(errVersion, "version of the message", uint64(b[2]))
 	}
 	return Sync{
 		Source: binary.BigEndian.Uint32(b[4:]),

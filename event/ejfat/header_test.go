@@ -63,31 +63,31 @@ func TestGoldenPackets(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]error{
-		"":             ErrTruncated,
-		"10":           ErrTruncated,
-		"4C42 02":      ErrTruncated,
-		goldenBalancer: ErrTruncated,
-		goldenSync:     ErrVersion,
-		"4C42 04 01 0000 BEEF 1122334455667788" + goldenSegment: ErrVersion,
-		"4C42 02 02 0000 BEEF 1122334455667788" + goldenSegment: ErrVersion,
-		"4C42 03 01 0000 BEEF 0022334455667788" + goldenSegment: ErrDisagree,
-		"2000 0102 00000005 00000008 1122334455667788 616263":   ErrVersion,
-		"1000 0102 00000006 00000008 1122334455667788 616263":   ErrSize,
-		"1000 0102 00000009 00000008 1122334455667788":          ErrSize,
-		"1000 0102 00000005 00000008 1122334455667788":          ErrSize,
-		"1000 0102 FFFFFFFF 00000008 1122334455667788 61":       ErrSize,
+		"":             errTruncated,
+		"10":           errTruncated,
+		"4C42 02":      errTruncated,
+		goldenBalancer: errTruncated,
+		goldenSync:     errVersion,
+		"4C42 04 01 0000 BEEF 1122334455667788" + goldenSegment: errVersion,
+		"4C42 02 02 0000 BEEF 1122334455667788" + goldenSegment: errVersion,
+		"4C42 03 01 0000 BEEF 0022334455667788" + goldenSegment: errDisagree,
+		"2000 0102 00000005 00000008 1122334455667788 616263":   errVersion,
+		"1000 0102 00000006 00000008 1122334455667788 616263":   errSize,
+		"1000 0102 00000009 00000008 1122334455667788":          errSize,
+		"1000 0102 00000005 00000008 1122334455667788":          errSize,
+		"1000 0102 FFFFFFFF 00000008 1122334455667788 61":       errSize,
 	} {
 		_, err := ParseSegment(packet(t, text))
-		var typed *Error
+		var typed *packetError
 		if !errors.Is(err, want) || !errors.As(err, &typed) {
 			t.Errorf("%q: %v, want %v", text, err, want)
 		}
 	}
 	for text, want := range map[string]error{
-		"4C43":                     ErrTruncated,
-		goldenSync + "00":          ErrTruncated,
-		"4C42" + goldenSync[4:]:    ErrMagic,
-		"4C43 02" + goldenSync[7:]: ErrVersion,
+		"4C43":                     errTruncated,
+		goldenSync + "00":          errTruncated,
+		"4C42" + goldenSync[4:]:    errMagic,
+		"4C43 02" + goldenSync[7:]: errVersion,
 	} {
 		if _, err := ParseSync(packet(t, text)); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", text, err, want)
@@ -120,7 +120,7 @@ func FuzzParseSegment(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := ParseSegment(b)
 		if err != nil {
-			var typed *Error
+			var typed *packetError
 			if !errors.As(err, &typed) || typed.Error() == "" {
 				t.Fatalf("untyped: %v", err)
 			}

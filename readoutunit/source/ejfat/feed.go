@@ -57,10 +57,10 @@ type identity struct {
 	known bool // configured, or that of the first segment
 }
 
-// AddressError says what is wrong with the address of an input.
-type AddressError struct{ Address, Reason string }
+// addressError says what is wrong with the address of an input.
+type addressError struct{ Address, Reason string }
 
-func (e *AddressError) Error() string {
+func (e *addressError) Error() string {
 	return fmt.Sprintf("input udp:%s: %s; say udp:ADDRESS:PORT, or udp:ADDRESS:PORT/ID for one data id", e.Address, e.Reason)
 }
 
@@ -71,13 +71,13 @@ func parse(address string) (*net.UDPAddr, identity, error) {
 	if named {
 		n, err := strconv.ParseUint(id, 10, 16)
 		if err != nil {
-			return nil, ids, &AddressError{address, fmt.Sprintf("the data id %q is not a number from 0 to 65535", id)}
+			return nil, ids, &addressError{address, fmt.Sprintf("the data id %q is not a number from 0 to 65535", id)}
 		}
 		ids.id = uint16(n)
 	}
 	addr, err := net.ResolveUDPAddr("udp", where)
 	if err != nil {
-		return nil, ids, &AddressError{address, err.Error()}
+		return nil, ids, &addressError{address, err.Error()}
 	}
 	return addr, ids, nil
 }

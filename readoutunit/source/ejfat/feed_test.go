@@ -137,7 +137,7 @@ func TestAddresses(t *testing.T) {
 		"127.0.0.1:port":    "unknown port",
 	} {
 		_, err := Open(t.Context(), live.FeedSettings{Address: address, Name: "udp:" + address})
-		var typed *AddressError
+		var typed *addressError
 		if !errors.As(err, &typed) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", address, err)
 		}

@@ -1,0 +1,46 @@
+/* A front-end in C: one plane of the telescope, into a ring in shared memory.
+ *
+ *   plane RING PLANE EVENTS RATE
+ *
+ * It makes the fragment that telescope.py describes for each event and hands it to the readout unit whose input is
+ * shm:RING. RATE is in triggers a second. A front-end of real hardware reads its board where this one calls measure. */
+#include "ringlet.h"
+#include <stdlib.h>
+
+static uint64_t mix(uint64_t x) { /* splitmix64 */
+    x += 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+/* measure writes strips and charges, u16 each, and returns the bytes they take. */
+static size_t measure(uint64_t event, uint64_t plane, uint16_t *out) {
+    uint64_t track = mix(event), own = mix(event << 8 | plane);
+    uint16_t strip = (uint16_t)(64 + track % 128 + (track >> 8) % 9 * plane);
+    uint16_t charge = (uint16_t)(30 + own % 40 + (own >> 8 & 7 ? 0 : (own >> 16) % 150));
+    uint16_t pairs[3][2] = {
+        {strip, charge}, {(uint16_t)(strip + 1), charge / 3}, {(uint16_t)((own >> 32) % 256), 1 + (own >> 40) % 6}};
+    size_t size = own >> 48 & 1 ? sizeof pairs : sizeof pairs - sizeof pairs[0];
+    memcpy(out, pairs, size);
+    return size;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 5)
+        return fprintf(stderr, "usage: plane RING PLANE EVENTS RATE\n"), 2;
+    uint64_t plane = strtoull(argv[2], NULL, 10), events = strtoull(argv[3], NULL, 10);
+    double rate = strtod(argv[4], NULL);
+    ringlet_ring ring;
+    int error = ringlet_ring_open(&ring, argv[1], 30000);
+    for (uint64_t event = error ? events : ringlet_ring_next(&ring); !error && event < events; event++) {
+        uint16_t data[6];
+        struct timespec pause = {0, (long)(1e9 / rate)};
+        nanosleep(&pause, NULL);
+        error = ringlet_ring_put(&ring, event, data, measure(event, plane, data));
+    }
+    if (error)
+        return fprintf(stderr, "plane %s: %s\n", argv[2], ringlet_ring_error(error)), 1;
+    ringlet_ring_end(&ring);
+    return 0;
+}
