@@ -79,9 +79,13 @@ const (
 	patience = 100 * time.Millisecond
 )
 
-// await returns nil when poll says true, its error when it fails, ctx's when ctx is done, and alive's
-// when the peer turns out dead with nothing left to poll.
-func (b *Bell) await(ctx context.Context, poll func() (bool, error), alive func() error) error {
+// Await waits until poll says true. It sleeps for nap at most before it looks again by itself; 0 stands for 100 ms, which
+// does where the other side rings. It returns poll's error when that fails, ctx's when ctx is done, and alive's, which is
+// asked after each nap in vain, when there is nothing left to poll.
+func (b *Bell) Await(ctx context.Context, nap time.Duration, poll func() (bool, error), alive func() error) error {
+	if nap <= 0 {
+		nap = patience
+	}
 	for range spinPolls {
 		if ok, err := poll(); ok || err != nil {
 			return err
@@ -100,7 +104,7 @@ func (b *Bell) await(ctx context.Context, poll func() (bool, error), alive func(
 		}
 		late := false
 		if err == nil && !ok {
-			late = b.sleep(seq, patience)
+			late = b.sleep(seq, nap)
 		}
 		b.Retire()
 		if ok || err != nil {

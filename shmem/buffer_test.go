@@ -247,7 +247,7 @@ func attached(w *Writer) (n int) {
 // waitReaders waits until at least n readers are attached: those that are there before the first entry get every entry.
 func waitReaders(ctx context.Context, w *Writer, n int) error {
 	enough := func() (bool, error) { return attached(w) >= n, nil }
-	return w.core.buffer.room.await(ctx, enough, func() error { return nil })
+	return w.core.buffer.room.Await(ctx, 0, enough, func() error { return nil })
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -263,7 +263,7 @@ func TestWriterLeavesWithoutEnd(t *testing.T) {
 	if _, err := r.Next(t.Context()); !errors.Is(err, ErrWriterGone) {
 		t.Errorf("after it: %v", err)
 	}
-	if _, err := OpenReader("ringlet-1-buf", dir); !errors.Is(err, errNotFound) {
+	if _, err := OpenReader("ringlet-1-buf", dir); !errors.Is(err, ErrNotFound) {
 		t.Errorf("open after close: %v", err)
 	}
 }

@@ -151,7 +151,7 @@ func (c *card) open() (*os.File, error) {
 
 // elsewhere is the error of a card whose memory is not here.
 func (c *card) elsewhere() error {
-	return fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", errNotFound, c.pid)
+	return fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
 }
 
 // taken is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay there:

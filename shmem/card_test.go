@@ -94,12 +94,12 @@ func TestCardsThatLie(t *testing.T) {
 		"of another version":       {strings.Replace(good.String(), " 2 ", " 3 ", 1), errForeign},
 		"of an elder kind":         {"RNGLBUFR" + strings.Repeat("\x00", 4096), errForeign},
 		"a path of its own":        {strings.Replace(good.String(), "/proc/", "/tmp//", 1), errForeign},
-		"no process":               {with(func(c *card) { c.pid = 1 << 30 }), errNotFound},
-		"no descriptor":            {with(func(c *card) { c.fd = 1 << 20 }), errNotFound},
-		"a file that is no memory": {with(func(c *card) { c.fd = int(plain.Fd()) }), errNotFound},
+		"no process":               {with(func(c *card) { c.pid = 1 << 30 }), ErrNotFound},
+		"no descriptor":            {with(func(c *card) { c.fd = 1 << 20 }), ErrNotFound},
+		"a file that is no memory": {with(func(c *card) { c.fd = int(plain.Fd()) }), ErrNotFound},
 		"memory without a seal":    {unsealed.String(), errForeign},
-		"another size":             {with(func(c *card) { c.size *= 2 }), errNotFound},
-		"another inode":            {with(func(c *card) { c.inod++ }), errNotFound},
+		"another size":             {with(func(c *card) { c.size *= 2 }), ErrNotFound},
+		"another inode":            {with(func(c *card) { c.inod++ }), ErrNotFound},
 		"a negative size":          {with(func(c *card) { c.size = -1 }), errForeign},
 	} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, "c"), []byte(tc.text), 0o600))
@@ -137,7 +137,7 @@ func TestDeadCreatorsMemoryIsGone(t *testing.T) {
 		inod: 1,
 	}
 	must.OK(t, os.WriteFile(filepath.Join(dir, "s"), []byte(c.String()), 0o600))
-	if _, err := Open("s", WithDir(dir)); !errors.Is(err, errNotFound) || !strings.Contains(err.Error(), "ended") {
+	if _, err := Open("s", WithDir(dir)); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "ended") {
 		t.Errorf("%v", err)
 	}
 	if removed, err := Sweep("s", WithDir(dir)); err != nil || len(removed) != 1 {

@@ -12,7 +12,7 @@ var (
 	errBadName  = errors.New("the name is not usable as a segment's file name")
 	errBadSize  = errors.New("the size is not usable for a segment")
 	errExists   = errors.New("a segment of this name exists")
-	errNotFound = errors.New("there is no segment of this name")
+	ErrNotFound = errors.New("there is no segment of this name")
 	ErrNoSpace  = errors.New("there is not enough shared memory")
 	errForeign  = errors.New("the file is not a segment of this user")
 	errClosed   = errors.New("it is closed")

@@ -83,7 +83,7 @@ func (r *Reader) Next(ctx context.Context) (Entry, error) {
 		return e, r.fail("read", err)
 	}
 	var got Entry
-	err := r.core.buffer.entries.await(ctx, func() (ok bool, err error) {
+	err := r.core.buffer.entries.Await(ctx, 0, func() (ok bool, err error) {
 		got, ok, err = r.poll()
 		return ok, err
 	}, r.writerLive)

@@ -72,7 +72,13 @@ func Create(name string, size int, opts ...Option) (*Segment, error) {
 	return create(name, size, func(*Segment) error { return nil }, opts)
 }
 
-// create is Create with init run on the segment before its name appears.
+// CreateWith is Create, with init run on the segment before its name appears: whoever opens it finds what init wrote,
+// and the locks that init took. An error of init's is returned, and nothing stays.
+func CreateWith(name string, size int, init func(*Segment) error, opts ...Option) (*Segment, error) {
+	return create(name, size, init, opts)
+}
+
+// create is CreateWith, with the options gathered.
 func create(name string, size int, init func(*Segment) error, opts []Option) (*Segment, error) {
 	o := gather(opts)
 	s := &Segment{
@@ -154,7 +160,7 @@ func (s *Segment) fill(dir string) (err error) {
 // Open maps the whole segment dir/name that another process made. It refuses what is not a segment's card, a plain file
 // of this user with mode 0600, and finds only segments of processes that it can see in /proc.
 //
-// Errors are *SegmentError around errBadName, errNotFound, errForeign or the system's.
+// Errors are *SegmentError around errBadName, ErrNotFound, errForeign or the system's.
 func Open(name string, opts ...Option) (*Segment, error) {
 	o := gather(opts)
 	s := &Segment{name: name, path: filepath.Join(o.dir, name)}
@@ -167,7 +173,7 @@ func Open(name string, opts ...Option) (*Segment, error) {
 	named, err := os.OpenFile(s.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fail(errNotFound)
+		return fail(ErrNotFound)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR):
 		return fail(errForeign)
 	case err != nil:

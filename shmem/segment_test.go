@@ -90,7 +90,7 @@ func TestSegmentRefusals(t *testing.T) {
 		{"negative size", create("a", -1), errBadSize},
 		{"more than there is", create("a", tooMuch), ErrNoSpace},
 		{"name taken", create("empty", 1), errExists},
-		{"absent", open("absent"), errNotFound},
+		{"absent", open("absent"), ErrNotFound},
 		{"mode 0644", open("open-to-all"), errForeign},
 		{"an empty card", open("empty"), errForeign},
 		{"symbolic link", open("link"), errForeign},

@@ -118,7 +118,7 @@ func TestOpenTableRefusals(t *testing.T) {
 	if err := open(p.table.Name(), p.table.ID(), AnyPeer); !errors.Is(err, errBadPeer) {
 		t.Errorf("any peer: %v", err)
 	}
-	if err := open("ringlet-t-none", p.table.ID(), peerB); !errors.Is(err, errNotFound) {
+	if err := open("ringlet-t-none", p.table.ID(), peerB); !errors.Is(err, ErrNotFound) {
 		t.Errorf("no table: %v", err)
 	}
 	if err := open(p.seg.Name(), TableID{}, peerB); !errors.As(err, &corrupt) {

@@ -104,7 +104,7 @@ func (w *Writer) Reserve(ctx context.Context, n int) (Place, error) {
 		return p, w.fail("reserve in", err)
 	}
 	var got Place
-	err := w.core.buffer.room.await(ctx, func() (ok bool, err error) {
+	err := w.core.buffer.room.Await(ctx, 0, func() (ok bool, err error) {
 		got, ok, err = w.core.reserve(n)
 		return ok, err
 	}, w.readersLive)
@@ -138,7 +138,7 @@ func (w *Writer) End() error {
 func (w *Writer) Drain(ctx context.Context) error {
 	err := w.ready(ctx)
 	if err == nil {
-		err = w.core.buffer.room.await(ctx, w.core.drained, w.readersLive)
+		err = w.core.buffer.room.Await(ctx, 0, w.core.drained, w.readersLive)
 	}
 	return w.fail("drain", err)
 }

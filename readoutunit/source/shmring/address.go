@@ -1,0 +1,80 @@
+package shmring
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"ringlet/shmem"
+	"ringlet/shmem/fragring"
+)
+
+// defaultSize is the ring's where the address says nothing: 13 ms of 10 Gbit/s, and a hundred of them fit into 2 GiB.
+const defaultSize = 16 << 20
+
+// maxSize is more than any front-end needs to outlast a pause of its readout unit.
+const maxSize = 1 << 30
+
+// address is what stands behind `shm:`, as NAME, or /DIR/NAME, and ?size=64MiB behind it.
+type address struct {
+	dir, name string
+	size      int // of the records, bytes
+}
+
+// AddressError is an address that means no ring.
+type AddressError struct {
+	Source string // the input, word for word
+	Reason string
+}
+
+func (e *AddressError) Error() string {
+	return fmt.Sprintf("%s in input %s: write shm:NAME, shm:/DIR/NAME or shm:NAME?size=64MiB", e.Reason, e.Source)
+}
+
+func parseAddress(source, text string) (address, error) {
+	name, settings, has := strings.Cut(text, "?")
+	dir, name := filepath.Split(name)
+	if dir == "" {
+		dir = shmem.DefaultDir
+	}
+	a := address{
+		dir:  dir,
+		name: name,
+		size: defaultSize,
+	}
+	if name == "" {
+		return a, &AddressError{source, "there is no name of a ring"}
+	}
+	if !has {
+		return a, nil
+	}
+	size, is := strings.CutPrefix(settings, "size=")
+	if !is {
+		return a, &AddressError{source, fmt.Sprintf("%q is no setting of a ring", settings)}
+	}
+	var err error
+	if a.size, err = parseSize(size); err != nil {
+		return a, &AddressError{source, err.Error()}
+	}
+	return a, nil
+}
+
+// parseSize reads a number of MiB, KiB or GiB.
+func parseSize(text string) (int, error) {
+	unit := 0
+	for suffix, u := range map[string]int{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
+		if digits, is := strings.CutSuffix(text, suffix); is {
+			text, unit = digits, u
+		}
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil || unit == 0 {
+		return 0, fmt.Errorf("the size is no number of KiB, MiB or GiB")
+	}
+	size := int(n) * unit
+	if size < fragring.MinCapacity || size > maxSize || size%shmem.PageSize != 0 {
+		return 0, fmt.Errorf("the size is not in whole pages from 256KiB to 1GiB")
+	}
+	return size, nil
+}

@@ -1,0 +1,237 @@
+package shmring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"ringlet/event"
+	"ringlet/readoutunit/source/live"
+	"ringlet/shmem"
+	"ringlet/shmem/fragring"
+)
+
+// patience is how long a front-end that gives nothing is trusted to live before its lock is looked at.
+const patience = 100 * time.Millisecond
+
+// feed is a ring of this process that a front-end fills.
+type feed struct {
+	// immutable after Open
+	name string
+	log  *slog.Logger
+	seg  *shmem.Segment
+	// poll and alive are methods, kept so that a wait makes no new ones
+	poll  func() (bool, error)
+	alive func() error
+
+	// owned by the goroutine of Next
+	ring     *fragring.Consumer
+	watch    watch
+	dst      []live.Fragment // of the Next that runs
+	n        int             // of dst, filled
+	lastLook time.Time
+	broken   error
+	closed   bool
+
+	// atomic
+	fragments, bytes, dropped, refused, attached, gone atomic.Uint64
+}
+
+var errClosed = errors.New("the source is closed")
+
+// Open makes the ring that s.Address names, and waits for nobody: a front-end may attach from now on. A ring of that
+// name whose maker was killed makes room for it.
+//
+// Errors are *AddressError and those of shmem.Create, with the source's name.
+func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
+	a, err := parseAddress(s.Name, s.Address)
+	if err != nil {
+		return nil, err
+	}
+	f := &feed{name: s.Name, log: s.Log}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	f.poll, f.alive = f.take, f.look
+	if _, err := shmem.Sweep(a.name, shmem.WithDir(a.dir)); err != nil {
+		return nil, fmt.Errorf("source %s: %w", s.Name, err)
+	}
+	f.seg, err = shmem.CreateWith(a.name, fragring.HeaderSize+a.size, func(seg *shmem.Segment) error {
+		if _, err := seg.Claim(fragring.ConsumerByte); err != nil {
+			return err
+		}
+		return fragring.Make(seg.Bytes(), fragring.Settings{
+			Source: s.Source,
+			Run:    s.Run,
+			PID:    uint32(os.Getpid()),
+		})
+	}, shmem.WithDir(a.dir))
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %w", s.Name, err)
+	}
+	if f.ring, err = fragring.Consume(a.name, f.seg.Bytes()); err != nil {
+		return nil, errors.Join(fmt.Errorf("source %s: %w", s.Name, err), f.seg.Close())
+	}
+	return f, nil
+}
+
+// Next is live.Feed's.
+func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
+	if err := f.ready(ctx); err != nil || len(dst) == 0 {
+		return 0, err
+	}
+	f.dst, f.n = dst, 0
+	if ok, err := f.take(); ok || err != nil {
+		return f.n, err
+	}
+	var err error
+	for f.n == 0 && err == nil {
+		// What the front-end is decides how long a sleep may be, so each attachment begins a new one.
+		if err = f.ring.Wait(ctx, f.poll, f.alive); errors.Is(err, errLook) {
+			err = nil
+		}
+	}
+	return f.n, err
+}
+
+func (f *feed) ready(ctx context.Context) error {
+	switch {
+	case f.closed:
+		return fmt.Errorf("source %s: %w", f.name, errClosed)
+	case f.broken != nil:
+		return f.broken
+	}
+	return ctx.Err()
+}
+
+// take writes to dst what is there, and says whether that is anything.
+func (f *feed) take() (bool, error) {
+	state, attached := f.ring.Producer() // first: what was written before the end counts
+	f.see(f.watch.step(state, attached, true))
+	var bytes uint64
+	var err error
+	for f.n < len(f.dst) {
+		var r fragring.Fragment
+		var ok bool
+		if r, ok, err = f.ring.Next(); !ok {
+			break
+		}
+		f.dst[f.n] = live.Fragment{Event: r.Event, Type: event.BankType(r.Type), Data: r.Data}
+		f.n++
+		bytes += uint64(len(r.Data))
+	}
+	f.count(bytes)
+	switch {
+	case f.n > 0: // an error comes again
+		return true, nil
+	case err != nil:
+		return false, f.refuse(err)
+	case state == fragring.Ended:
+		return false, io.EOF
+	}
+	return false, nil
+}
+
+// count brings the counters up to date.
+func (f *feed) count(bytes uint64) {
+	f.fragments.Add(uint64(f.n))
+	f.bytes.Add(bytes)
+	f.dropped.Store(f.ring.Dropped())
+	if bad := f.ring.Refused() - f.refused.Load(); bad > 0 {
+		f.refused.Add(bad)
+		f.log.Warn("refused records of a front-end", "source", f.name, "records", bad)
+	}
+}
+
+// refuse ends the source: what stands in the ring cannot be.
+func (f *feed) refuse(err error) error {
+	f.refused.Add(1)
+	f.ring.Leave(true)
+	f.broken = fmt.Errorf("source %s: %w: the front-end has a fault, nothing behind this can be trusted; "+
+		"repair it and start a new run", f.name, err)
+	f.log.Error("refused a front-end", "source", f.name, "error", err)
+	return f.broken
+}
+
+// errLook makes Next wait anew.
+var errLook = errors.New("look again")
+
+// look finds whether the front-end that says it is there has died.
+func (f *feed) look() error {
+	now := time.Now()
+	if now.Sub(f.lastLook) < patience {
+		return nil
+	}
+	f.lastLook = now
+	locked, err := f.seg.Claimed(fragring.ProducerByte)
+	if err != nil {
+		return fmt.Errorf("source %s: whether the front-end lives: %w", f.name, err)
+	}
+	// After the lock: who says now that it is attached, and had no lock before, is dead or has just come. The one who
+	// came is seen by its number.
+	state, attached := f.ring.Producer()
+	f.see(f.watch.step(state, attached, locked))
+	return errLook
+}
+
+// see counts and tells what has become of the front-end.
+func (f *feed) see(came, went uint64) {
+	if came+went == 0 {
+		return
+	}
+	f.attached.Add(came)
+	f.gone.Add(went)
+	if went > 0 {
+		f.log.Warn("a front-end has gone without the end of its run", "source", f.name, "times", went)
+	}
+	if came > 0 {
+		f.log.Info("a front-end has attached", "source", f.name, "times", came)
+	}
+}
+
+// Done is live.Feed's.
+func (f *feed) Done(n int) {
+	if !f.closed {
+		f.ring.Done(n)
+	}
+}
+
+// Safe is live.Feed's.
+func (f *feed) Safe(event uint64) {
+	if !f.closed {
+		f.ring.Safe(event)
+	}
+}
+
+// Stats is live.Feed's.
+func (f *feed) Stats() live.Stats {
+	return live.Stats{
+		Fragments: f.fragments.Load(),
+		Bytes:     f.bytes.Load(),
+		Dropped:   f.dropped.Load(),
+		Refused:   f.refused.Load(),
+		Attached:  f.attached.Load(),
+		Gone:      f.gone.Load(),
+	}
+}
+
+// Close is live.Feed's.
+func (f *feed) Close() error {
+	if f.closed {
+		return nil
+	}
+	f.closed = true
+	f.dropped.Store(f.ring.Dropped())
+	if f.broken == nil {
+		f.ring.Leave(false)
+	}
+	if err := f.seg.Close(); err != nil {
+		return fmt.Errorf("source %s: %w", f.name, err)
+	}
+	return nil
+}

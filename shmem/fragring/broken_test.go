@@ -1,0 +1,157 @@
+package fragring
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"testing"
+
+	"ringlet/testkit/must"
+)
+
+// TestBrokenProducer: every value that a producer writes wrong is refused, for good or by itself.
+func TestBrokenProducer(t *testing.T) {
+	at := func(off int, v uint64) func([]byte) {
+		return func(mem []byte) { binary.LittleEndian.PutUint64(mem[off:], v) }
+	}
+	const written, first = 0x80, HeaderSize
+	for name, c := range map[string]struct {
+		harm    func(mem []byte)
+		broken  string // the field; empty: only the record is refused
+		refused uint64
+	}{
+		"written beyond the ring":       {harm: at(written, MinCapacity+16), broken: "written position"},
+		"written far beyond":            {harm: at(written, math.MaxUint64&^15), broken: "written position"},
+		"written not aligned":           {harm: at(written, 40), broken: "written position"},
+		"a size beyond what is written": {harm: at(first+8, 4096), broken: "size"},
+		"a size of 4 GiB":               {harm: at(first+8, math.MaxUint32), broken: "size"},
+		"a wrap at the beginning":       {harm: at(first+8, 1<<40|(MinCapacity-16)), broken: "wrap record's flags"},
+		"unknown flags":                 {harm: at(first+8, 2<<40|3), refused: 1},
+		"reserved bytes":                {harm: at(first+8, 1<<48|3), refused: 1},
+		"the event of no event":         {harm: at(first, math.MaxUint64), refused: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem, p, consumer := pair(t)
+			put(t, p, 1, 1, []byte("abc"))
+			put(t, p, 2, 1, []byte("def"))
+			c.harm(mem)
+			f, ok, err := consumer.Next()
+			if c.broken == "" {
+				if !ok || err != nil || f.Event != 2 || consumer.Refused() != c.refused {
+					t.Errorf("event %d, %v, %v, %d refused", f.Event, ok, err, consumer.Refused())
+				}
+				return
+			}
+			var broken *BrokenError
+			if ok || !errors.As(err, &broken) || broken.What != c.broken {
+				t.Errorf("%v, %v, want the %s refused", ok, err, c.broken)
+			}
+		})
+	}
+}
+
+func TestFragmentsThatAreTooLarge(t *testing.T) {
+	mem, p, c := pair(t)
+	for event := range uint64(2) {
+		put(t, p, event, 1, make([]byte, MaxFragment))
+	}
+	binary.LittleEndian.PutUint32(mem[HeaderSize+8:], MaxFragment+1) // 65552 bytes of record, as before
+	if f, ok, err := c.Next(); !ok || err != nil || f.Event != 1 || c.Refused() != 1 {
+		t.Errorf("event %d, %v, %v, %d refused", f.Event, ok, err, c.Refused())
+	}
+	c.Done(1)
+	if taken := c.words.taken.Load(); taken != p.position {
+		t.Errorf("taken %d of %d", taken, p.position)
+	}
+}
+
+func TestWrittenThatMovesBack(t *testing.T) {
+	_, p, c := pair(t)
+	put(t, p, 1, 1, []byte("abc"))
+	if _, ok, err := c.Next(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	p.words.written.Store(0)
+	var broken *BrokenError
+	if _, _, err := c.Next(); !errors.As(err, &broken) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestBrokenConsumer: a producer refuses, too.
+func TestBrokenConsumer(t *testing.T) {
+	for name, taken := range map[string]uint64{"ahead": 1 << 20, "odd": 8} {
+		mem, p, _ := pair(t)
+		for put(t, p, 1, 1, make([]byte, 60000)) {
+			continue
+		}
+		p.words.taken.Store(taken)
+		var broken *BrokenError
+		if _, _, err := p.Reserve(60000); !errors.As(err, &broken) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := Produce("again", mem, 1); !errors.As(err, &broken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	mem, p, _ := pair(t)
+	p.marks[0].position.Store(8)
+	p.marks[1].position.Store(8)
+	var broken *BrokenError
+	if _, err := Produce("again", mem, 1); !errors.As(err, &broken) || broken.What != "mark" {
+		t.Errorf("without marks: %v", err)
+	}
+}
+
+func TestBrokenHeader(t *testing.T) {
+	for _, off := range []int{0, 8, 0x10, 0x18, 0x28} {
+		mem := memory(t)
+		mem[off]++
+		var broken *BrokenError
+		if _, err := Consume("test", mem); !errors.As(err, &broken) {
+			t.Errorf("byte %#x: %v", off, err)
+		}
+	}
+	for _, size := range []int{0, HeaderSize, HeaderSize + MinCapacity + 8} {
+		if err := Make(make([]byte, size), Settings{}); err == nil {
+			t.Errorf("made a ring of %d bytes", size)
+		}
+		var broken *BrokenError
+		if _, err := Consume("test", make([]byte, size)); !errors.As(err, &broken) {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// FuzzConsumer: whatever a producer writes, the consumer gives slices of the ring or refuses.
+func FuzzConsumer(f *testing.F) {
+	f.Add(uint64(64), uint64(96), []byte{1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 51, 0, 0, 0})
+	f.Add(uint64(MinCapacity), uint64(MinCapacity), []byte{0, 0, 0, 0, 0, 0, 0, 0, 0xF0, 0xFF, 3, 0, 0, 1, 0, 0})
+	f.Add(uint64(1<<63), uint64(0), []byte{})
+	f.Fuzz(func(t *testing.T, first, second uint64, records []byte) {
+		mem := memory(t)
+		c, err := Consume("fuzz", mem)
+		must.OK(t, err)
+		copy(mem[HeaderSize:], records)
+		for _, written := range []uint64{first, second} {
+			c.words.written.Store(written)
+			for {
+				r, ok, err := c.Next()
+				var broken *BrokenError
+				if err != nil && !errors.As(err, &broken) {
+					t.Fatal(err)
+				}
+				if !ok {
+					break
+				}
+				if len(r.Data) > MaxFragment || cap(r.Data) != len(r.Data) {
+					t.Fatalf("%d bytes", len(r.Data))
+				}
+				c.Done(1)
+			}
+			if taken := c.words.taken.Load(); taken > written && taken > first {
+				t.Fatalf("taken %d of %d", taken, written)
+			}
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package fragring
+
+import (
+	"context"
+	"time"
+)
+
+// The way of a fragment out of the ring (sequential, one goroutine):
+//
+//  1. The position up to which the producer has written is loaded, and checked against what is known already.
+//  2. The header of the record is read once and checked: nothing in it leads out of [position, written).
+//  3. The data are handed out as a slice of the ring. The producer cannot overwrite them before
+//  4. Done moves the taken position past them, and rings where the producer waits for room.
+//
+// No allocation: the ends of what is out stand in a slice that grows to the most that was ever out.
+
+// Fragment is a record of a ring.
+type Fragment struct {
+	Event uint64
+	Type  uint8
+	Data  []byte // in the ring, until Done
+}
+
+// Consumer is the reading end of a ring. Its methods are for one goroutine.
+type Consumer struct {
+	ring
+	position uint64   // of the next record
+	taken    uint64   // what the producer was told
+	written  uint64   // last loaded, and checked
+	ends     []uint64 // of the fragments out: where the record after each begins
+	first    int      // of ends that Done was not told of
+	refused  uint64
+}
+
+// Consume opens the reading end of a ring that Make made. Errors are *BrokenError.
+func Consume(name string, mem []byte) (*Consumer, error) {
+	r, err := view(name, mem)
+	if err != nil {
+		return nil, err
+	}
+	return &Consumer{ring: r}, nil
+}
+
+// Next gives the next fragment, or false where there is none now. An error, *BrokenError, is for good: nothing behind
+// it can be trusted. A record that holds no fragment of the format is passed over and counted in Refused.
+func (c *Consumer) Next() (Fragment, bool, error) {
+	for {
+		if c.position == c.written {
+			if err := c.look(); err != nil || c.position == c.written {
+				return Fragment{}, false, err
+			}
+		}
+		h := *c.at(c.position) // read once: the shared memory may change behind it
+		length, err := c.check(&h)
+		if err != nil {
+			return Fragment{}, false, err
+		}
+		from := c.position%c.size + recordHeader
+		c.position += length
+		if h.flags == 0 && h.rest == 0 && h.size <= MaxFragment && h.event != noEvent {
+			c.push()
+			to := from + uint64(h.size)
+			return Fragment{h.event, h.kind, c.data[from:to:to]}, true, nil
+		}
+		if h.flags != flagWrap {
+			c.refused++
+		}
+		c.pass()
+	}
+}
+
+// look loads how far the producer has written.
+func (c *Consumer) look() error {
+	w := c.words.written.Load()
+	if w < c.written {
+		return c.broken("written position", w, "it has moved back")
+	}
+	if err := c.span("written position", w, c.taken, w); err != nil {
+		return err
+	}
+	c.written = w
+	return nil
+}
+
+// check says how long the record at the position is.
+func (c *Consumer) check(h *record) (uint64, error) {
+	at := c.position % c.size
+	if h.flags&flagWrap != 0 {
+		rest := c.size - at
+		switch {
+		case h.flags != flagWrap || h.event != 0 || h.kind != 0 || h.rest != 0 || at == 0:
+			return 0, c.broken("wrap record's flags", uint64(h.flags), "a wrap record holds nothing else")
+		case uint64(h.size) != rest-recordHeader || rest > c.written-c.position:
+			return 0, c.broken("wrap record's size", uint64(h.size), "it does not lead to the end of the ring")
+		}
+		return rest, nil
+	}
+	length := stride(uint64(h.size))
+	switch {
+	case length > c.written-c.position:
+		return 0, c.broken("size", uint64(h.size), "the record leads past what is written")
+	case length > c.size-at:
+		return 0, c.broken("size", uint64(h.size), "the record leads past the end of the ring")
+	}
+	return length, nil
+}
+
+func (c *Consumer) broken(what string, value uint64, reason string) error {
+	return &BrokenError{
+		Ring:   c.name,
+		What:   what,
+		At:     c.position,
+		Value:  value,
+		Reason: reason,
+	}
+}
+
+// push notes that the fragment before the position is out.
+func (c *Consumer) push() {
+	if len(c.ends) == cap(c.ends) && c.first > len(c.ends)/2 {
+		c.ends, c.first = c.ends[:copy(c.ends, c.ends[c.first:])], 0
+	}
+	c.ends = append(c.ends, c.position)
+}
+
+// pass gives back a record that nobody gets: with the last fragment before it, where that is out.
+func (c *Consumer) pass() {
+	if n := len(c.ends); n > c.first {
+		c.ends[n-1] = c.position
+		return
+	}
+	c.free(c.position)
+}
+
+// Done gives back the room of the first n fragments that are out. There must be so many.
+func (c *Consumer) Done(n int) {
+	if n <= 0 {
+		return
+	}
+	to := c.ends[c.first+n-1]
+	if c.first += n; c.first == len(c.ends) {
+		c.ends, c.first = c.ends[:0], 0
+	}
+	c.free(to)
+}
+
+func (c *Consumer) free(to uint64) {
+	c.taken = to
+	c.words.taken.Store(to)
+	c.room.Ring()
+}
+
+// Safe tells the producer that all events below this number are safe.
+func (c *Consumer) Safe(event uint64) { c.safe.Store(event) }
+
+// Refused is how many records held no fragment of the format.
+func (c *Consumer) Refused() uint64 { return c.refused }
+
+// Dropped is how many fragments the producers say they have thrown away.
+func (c *Consumer) Dropped() uint64 { return c.dropped.Load() }
+
+// Producer says what the producer says of itself, and how often one attached. Load it before Next: what was written
+// before the end of a run is then found before the end.
+func (c *Consumer) Producer() (s State, attached uint64) {
+	attached = c.attached.Load()
+	return State(c.state.Load()), attached
+}
+
+// silentNap bounds what a producer that rings no bell adds to the time a fragment takes.
+const silentNap = time.Millisecond
+
+// Wait sleeps until poll says true, as shmem.Bell.Await does; not longer than a millisecond at a time where the producer
+// does not ring.
+func (c *Consumer) Wait(ctx context.Context, poll func() (bool, error), alive func() error) error {
+	nap := time.Duration(0)
+	if c.silent.Load() != 0 {
+		nap = silentNap
+	}
+	return c.records.Await(ctx, nap, poll, alive)
+}
+
+// Leave tells the producer that nobody reads any more: broken says that it is the producer's fault.
+func (c *Consumer) Leave(broken bool) {
+	s := closed
+	if broken {
+		s = refused
+	}
+	c.consumer.Store(uint32(s))
+	c.room.RingAll()
+}

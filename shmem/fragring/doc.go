@@ -1,0 +1,22 @@
+// Package fragring is a ring of fragments in shared memory: one front-end's process fills it, one readout unit empties
+// it. The layout, which other languages write too, is docs/format/ring.md.
+//
+// It stands for the Reader and the Writer of seed 002 (L8): hand out a place in memory, take an acknowledgement. It has
+// no I/O: the memory is a shmem.Segment's, and the two shells (readoutunit/source/shmring, clients/frontend) make it,
+// take the locks and wait.
+//
+// # What the caller must do, in order
+//
+// The consumer makes the ring: Make on zeroed memory, with the lock of byte ConsumerByte held before anybody finds the
+// memory, then Consume. Next gives fragments, Done gives their room back, Safe tells the front-end what it may forget,
+// and Leave says that nobody reads any more.
+//
+// A producer takes the lock of byte ProducerByte, then calls Produce: there is one at a time, and after a death the next
+// one finds the number of the next event in Expected. Then Reserve and Commit, or Drop; Leave at the end.
+//
+// # What it does not promise
+//
+// Each side checks what the other one wrote before it uses it, and refuses with a *BrokenError what cannot be. It does
+// not check the data of fragments, nor the order of event numbers. A producer can change what it has committed until the
+// consumer has copied it.
+package fragring

@@ -1,0 +1,268 @@
+package fragring
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ringlet/testkit/must"
+)
+
+// memory is that of a ring of the smallest size.
+func memory(t must.TB) []byte {
+	t.Helper()
+	mem := make([]byte, HeaderSize+MinCapacity)
+	must.OK(t, Make(mem, Settings{Source: 0x0203, Run: 77, PID: 5}))
+	return mem
+}
+
+func pair(t must.TB) ([]byte, *Producer, *Consumer) {
+	t.Helper()
+	mem := memory(t)
+	c, err := Consume("test", mem)
+	must.OK(t, err)
+	p, err := Produce("test", mem, 9)
+	must.OK(t, err)
+	return mem, p, c
+}
+
+func put(t must.TB, p *Producer, event uint64, kind uint8, data []byte) bool {
+	t.Helper()
+	place, ok, err := p.Reserve(len(data))
+	must.OK(t, err)
+	if ok {
+		copy(place, data)
+		must.OK(t, p.Commit(event, kind, len(data)))
+	}
+	return ok
+}
+
+// image is what docs/format/ring.md says of a ring after one fragment of 3 bytes, one dropped, and one of 17.
+const image = `
+0000 52 4E 47 4C 52 49 4E 47  01 00 00 00  03 02 00 00   # magic, version 1, source 0x0203
+0010 00 10 00 00 00 00 00 00  00 00 04 00 00 00 00 00    # data offset, capacity 256 KiB
+0020 4D 00 00 00 00 00 00 00  FF FF 00 00                # run 77, largest fragment
+0040 01 00 00 00  09 00 00 00  01 00 00 00 00 00 00 00   # attached, pid 9, the first
+0080 50 00 00 00 00 00 00 00  01 00 00 00 00 00 00 00    # written 80, dropped 1
+0090 20 00 00 00 00 00 00 00  0C 00 00 00 00 00 00 00    # mark: at 32 comes event 12 (11 was dropped)
+00A0 50 00 00 00 00 00 00 00  0D 00 00 00 00 00 00 00    # mark: at 80 comes event 13
+00C0 20 00 00 00 00 00 00 00  0B 00 00 00 00 00 00 00    # taken 32, safe below 11
+0100 01 00 00 00  05 00 00 00                            # reading, pid 5
+1000 0A 00 00 00 00 00 00 00  03 00 00 00  33 00 00 00   # event 10, 3 bytes, type 51
+1010 61 62 63
+1020 0C 00 00 00 00 00 00 00  11 00 00 00  07 00 00 00   # event 12, 17 bytes, type 7
+1030 11 11 11 11 11 11 11 11  11 11 11 11 11 11 11 11 11
+`
+
+func TestGolden(t *testing.T) {
+	want := make([]byte, HeaderSize+MinCapacity)
+	for line := range strings.Lines(image) {
+		line, _, _ = strings.Cut(line, "#")
+		b, err := hex.DecodeString(strings.Join(strings.Fields(line), ""))
+		must.OK(t, err)
+		if len(b) > 2 {
+			copy(want[int(b[0])<<8|int(b[1]):], b[2:])
+		}
+	}
+	mem, p, c := pair(t)
+	put(t, p, 10, DefaultType, []byte("abc"))
+	must.OK(t, p.Drop(11))
+	put(t, p, 12, 7, bytes.Repeat([]byte{0x11}, 17))
+	if _, ok, err := c.Next(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	c.Done(1)
+	c.Safe(11)
+	for i := range want {
+		if mem[i] != want[i] {
+			t.Fatalf("byte %#x is %#x, the page says %#x", i, mem[i], want[i])
+		}
+	}
+	// And the other way: what was written by hand is read.
+	r, err := Consume("golden", want)
+	must.OK(t, err)
+	r.taken, r.position, r.written = 32, 32, 32
+	f, ok, err := r.Next()
+	if err != nil || !ok || f.Event != 12 || f.Type != 7 || len(f.Data) != 17 {
+		t.Fatalf("%+v, %v, %v", f, ok, err)
+	}
+}
+
+// TestModel: whatever producer and consumer do in whatever order, and wherever a producer dies, the fragments that were
+// committed come out once, in order, as they were put in; and the next producer knows the event that comes next.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		mem, p, c := pair(t)
+		var in, out []Fragment // committed and not read; read and not given back
+		var next, dropped uint64
+		sizes := rapid.OneOf(rapid.IntRange(0, 64), rapid.IntRange(0, MaxFragment), rapid.Just(MaxFragment))
+		reserve := func(t *rapid.T) []byte {
+			place, ok, err := p.Reserve(sizes.Draw(t, "size"))
+			must.OK(t, err)
+			if !ok && len(in)+len(out) == 0 {
+				t.Fatal("an empty ring is full")
+			}
+			return place
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"put": func(t *rapid.T) {
+				place := reserve(t)
+				if place == nil {
+					return
+				}
+				for i := range place {
+					place[i] = byte(next) + byte(i)
+				}
+				size := rapid.IntRange(0, len(place)).Draw(t, "used")
+				next += rapid.Uint64Range(0, 3).Draw(t, "gap")
+				must.OK(t, p.Commit(next, uint8(next), size))
+				in = append(in, Fragment{next, uint8(next), bytes.Clone(place[:size])})
+				next++
+			},
+			"cancel": func(t *rapid.T) {
+				if reserve(t) != nil {
+					p.Cancel()
+				}
+			},
+			"drop": func(t *rapid.T) {
+				must.OK(t, p.Drop(next))
+				next, dropped = next+1, dropped+1
+			},
+			"die": func(t *rapid.T) {
+				if place := reserve(t); place != nil && rapid.Bool().Draw(t, "while it writes") {
+					clear(place)
+				}
+				var err error
+				p, err = Produce("again", mem, 1)
+				must.OK(t, err)
+			},
+			"next": func(t *rapid.T) {
+				f, ok, err := c.Next()
+				must.OK(t, err)
+				if ok != (len(in) > 0) {
+					t.Fatalf("a fragment: %v, with %d in the ring", ok, len(in))
+				}
+				if ok {
+					if want := in[0]; f.Event != want.Event || f.Type != want.Type || !bytes.Equal(f.Data, want.Data) {
+						t.Fatalf("event %d of %d bytes, want %d of %d", f.Event, len(f.Data), want.Event, len(want.Data))
+					}
+					in, out = in[1:], append(out, f)
+				}
+			},
+			"done": func(t *rapid.T) {
+				n := rapid.IntRange(0, len(out)).Draw(t, "n")
+				c.Done(n)
+				out = out[n:]
+			},
+			"": func(t *rapid.T) {
+				if p.Expected() != next || c.Dropped() != dropped || c.Refused() != 0 {
+					t.Fatalf("expected %d, %d dropped; want %d and %d", p.Expected(), c.Dropped(), next, dropped)
+				}
+			},
+		})
+	})
+}
+
+// TestDeathBetweenTwoStores: a producer that dies while it tells which event comes next leaves the answer as it was.
+func TestDeathBetweenTwoStores(t *testing.T) {
+	for _, dropped := range []bool{false, true} {
+		for stores := range 3 {
+			mem, p, _ := pair(t)
+			put(t, p, 4, 1, []byte("x"))
+			want := uint64(5)
+			if dropped {
+				must.OK(t, p.Drop(5))
+				want = 6
+			}
+			other := &p.marks[p.mark^1]
+			if stores > 0 {
+				other.position.Store(p.position + 64)
+			}
+			if stores > 1 {
+				other.next.Store(9)
+			}
+			q, err := Produce("again", mem, 1)
+			must.OK(t, err)
+			if q.Expected() != want {
+				t.Errorf("dropped %v, %d stores: event %d comes next, want %d", dropped, stores, q.Expected(), want)
+			}
+		}
+	}
+}
+
+func TestStates(t *testing.T) {
+	mem, p, c := pair(t)
+	if s, n := c.Producer(); s != Attached || n != 1 {
+		t.Errorf("state %d, %d attached", s, n)
+	}
+	p.Leave(false)
+	p, err := Produce("again", mem, 1)
+	must.OK(t, err)
+	if s, n := c.Producer(); s != Attached || n != 2 {
+		t.Errorf("state %d, %d attached", s, n)
+	}
+	p.Leave(true)
+	if _, err := Produce("late", mem, 1); !errors.Is(err, ErrEnded) {
+		t.Errorf("after the end: %v", err)
+	}
+	for broken, want := range map[bool]error{false: ErrClosed, true: ErrRefused} {
+		mem, p, c := pair(t)
+		c.Leave(broken)
+		if _, _, err := p.Reserve(1); !errors.Is(err, want) {
+			t.Errorf("reserve: %v", err)
+		}
+		if _, err := Produce("late", mem, 1); !errors.Is(err, want) {
+			t.Errorf("attach: %v", err)
+		}
+	}
+}
+
+func TestRefusedSteps(t *testing.T) {
+	_, p, _ := pair(t)
+	step := func(what string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+	}
+	_, _, err := p.Reserve(MaxFragment + 1)
+	step("too large", err, ErrTooLarge)
+	_, _, err = p.Reserve(-1)
+	step("negative", err, ErrTooLarge)
+	step("commit of nothing", p.Commit(1, 1, 0), ErrPlace)
+	_, _, err = p.Reserve(8)
+	must.OK(t, err)
+	_, _, err = p.Reserve(8)
+	step("two places", err, ErrPlace)
+	step("more than the place", p.Commit(1, 1, 9), ErrPlace)
+	step("no event", p.Commit(math.MaxUint64, 1, 8), ErrEvent)
+	step("no event to drop", p.Drop(math.MaxUint64), ErrEvent)
+	must.OK(t, p.Commit(1, 1, 8))
+	step("twice", p.Commit(1, 1, 8), ErrPlace)
+}
+
+func TestNoAllocations(t *testing.T) {
+	_, p, c := pair(t)
+	data := make([]byte, 1000)
+	event := uint64(0)
+	if n := testing.AllocsPerRun(2000, func() {
+		for range 10 {
+			put(t, p, event, 1, data)
+			event++
+		}
+		for range 10 {
+			if _, ok, err := c.Next(); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		c.Done(4)
+		c.Done(6)
+	}); n != 0 {
+		t.Errorf("%v allocations for ten fragments", n)
+	}
+}
