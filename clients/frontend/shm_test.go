@@ -1,0 +1,333 @@
+package frontend_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/clients/frontend"
+	"ringlet/readoutunit/source/live"
+	"ringlet/readoutunit/source/shmring"
+	"ringlet/testkit/must"
+)
+
+// within is a context that ends a test which waits for what does not come.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), must.Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// opened is a feed, and the path of its ring.
+func opened(t testing.TB, settings string) (live.Feed, string) {
+	t.Helper()
+	path := filepath.Join(must.MemoryDir(t), "ring")
+	f, err := shmring.Open(within(t), live.FeedSettings{Address: path + settings, Name: "shm:ring"})
+	must.OK(t, err)
+	t.Cleanup(func() { must.OK(t, f.Close()) })
+	return f, path
+}
+
+// cc compiles a C program with the strictest settings; the test is skipped, aloud, where there is no compiler.
+func cc(t testing.TB, source string) []string {
+	t.Helper()
+	compiler, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("SKIPPED: there is no C compiler (cc)")
+	}
+	bin := filepath.Join(t.TempDir(), "producer")
+	out, err := exec.Command(compiler, "-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I../c", "-o", bin,
+		source).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	return []string{bin}
+}
+
+// python is how a Python program is started; the test is skipped, aloud, where there is none.
+func python(t testing.TB, source string) []string {
+	t.Helper()
+	interpreter, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("SKIPPED: there is no python3")
+	}
+	if exec.Command(interpreter, "-c", "import fcntl; fcntl.F_OFD_SETLK").Run() != nil {
+		t.Skip("SKIPPED: python3 is older than 3.9")
+	}
+	return []string{interpreter, "-B", source}
+}
+
+// producers are the ways to start testdata's producers.
+func producers(t testing.TB) map[string]func() []string {
+	return map[string]func() []string{
+		"C":      func() []string { return cc(t, "testdata/produce.c") },
+		"Python": func() []string { return python(t, "testdata/produce.py") },
+	}
+}
+
+// process is a producer that runs.
+type process struct {
+	*exec.Cmd
+	lines *bufio.Scanner
+}
+
+func start(t testing.TB, program []string, args ...string) *process {
+	t.Helper()
+	c := exec.Command(program[0], append(program[1:len(program):len(program)], args...)...)
+	c.Env = append(os.Environ(), "PYTHONPATH=../python")
+	c.Stderr = os.Stderr
+	c.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	out, err := c.StdoutPipe()
+	must.OK(t, err)
+	must.OK(t, c.Start())
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	return &process{c, bufio.NewScanner(out)}
+}
+
+func (p *process) line(t testing.TB) string {
+	t.Helper()
+	if !p.lines.Scan() {
+		t.Fatalf("the producer said nothing more: %v", p.lines.Err())
+	}
+	return p.lines.Text()
+}
+
+// checker looks at what produce.c and produce.py put in.
+type checker struct {
+	next    uint64
+	largest uint64
+	missing uint64
+}
+
+func (c *checker) see(t testing.TB, g live.Fragment) {
+	t.Helper()
+	size := 8 + g.Event*7919%(c.largest-7)
+	if g.Event < c.next || g.Type != 7 || uint64(len(g.Data)) != size || binary.LittleEndian.Uint64(g.Data) != g.Event {
+		t.Fatalf("event %d of %d bytes, type %d; want event %d", g.Event, len(g.Data), g.Type, c.next)
+	}
+	for _, b := range g.Data[8:] {
+		if b != byte(g.Event) {
+			t.Fatalf("event %d holds %#x", g.Event, b)
+		}
+	}
+	c.missing += g.Event - c.next
+	c.next = g.Event + 1
+}
+
+// drain reads to the end of the run, or n fragments.
+func drain(t testing.TB, f live.Feed, n uint64, see func(testing.TB, live.Fragment)) uint64 {
+	t.Helper()
+	dst := make([]live.Fragment, 64)
+	ctx := within(t)
+	for got := uint64(0); ; {
+		if got >= n {
+			return got
+		}
+		k, err := f.Next(ctx, dst[:min(n-got, 64)])
+		if errors.Is(err, io.EOF) {
+			return got
+		}
+		must.OK(t, err)
+		for _, g := range dst[:k] {
+			see(t, g)
+		}
+		f.Done(k)
+		got += uint64(k)
+	}
+}
+
+func TestOtherLanguages(t *testing.T) {
+	for language, program := range producers(t) {
+		t.Run(language, func(t *testing.T) {
+			f, path := opened(t, "?size=256KiB")
+			const events, largest = 30_000, 3000
+			p := start(t, program(), path, strconv.Itoa(events), strconv.Itoa(largest))
+			c := checker{largest: largest}
+			if n := drain(t, f, 1<<62, c.see); n != events || c.missing != 0 {
+				t.Errorf("%d fragments, %d missing", n, c.missing)
+			}
+			if first, last := p.line(t), p.line(t); first != "0" || last != "dropped 0 safe 0" {
+				t.Errorf("it said %q and %q", first, last)
+			}
+			must.OK(t, p.Wait())
+			if s := f.Stats(); s.Fragments != events || s.Attached != 1 || s.Gone != 0 || s.Refused != 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// TestOtherLanguagesDie: front-ends are killed wherever they are; each next one goes on, in whatever language, and each
+// event comes once.
+func TestOtherLanguagesDie(t *testing.T) {
+	var programs [][]string
+	for _, program := range producers(t) {
+		programs = append(programs, program())
+	}
+	f, path := opened(t, "?size=256KiB")
+	const largest, rounds = 2000, 12
+	c := checker{largest: largest}
+	for i := range rounds {
+		p := start(t, programs[i%len(programs)], path, "0", strconv.Itoa(largest))
+		drain(t, f, 1+rand.Uint64N(3000), c.see)
+		must.OK(t, p.Process.Kill())
+		_ = p.Wait() // it was killed
+	}
+	p := start(t, programs[0], path, strconv.FormatUint(c.next+1000, 10), strconv.Itoa(largest))
+	end := c.next + 1000
+	drain(t, f, 1<<62, c.see)
+	if begin, err := strconv.ParseUint(p.line(t), 10, 64); err != nil || begin > end {
+		t.Errorf("the last one began at %d, %v", begin, err)
+	}
+	if c.missing != 0 || c.next < end {
+		t.Errorf("%d missing, read up to %d of %d", c.missing, c.next, end)
+	}
+	if s := f.Stats(); s.Attached != rounds+1 || s.Gone != rounds || s.Fragments != c.next {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestOtherLanguagesDrop(t *testing.T) {
+	for language, program := range producers(t) {
+		t.Run(language, func(t *testing.T) {
+			f, path := opened(t, "?size=256KiB")
+			const events, largest = 2000, 2000 // 2 MB
+			p := start(t, program(), path, strconv.Itoa(events), strconv.Itoa(largest), "drop")
+			f.Safe(17)
+			p.line(t)
+			last := p.line(t) // nobody has read yet
+			must.OK(t, p.Wait())
+			c := checker{largest: largest}
+			n := drain(t, f, 1<<62, c.see)
+			s := f.Stats()
+			if s.Dropped == 0 || n+s.Dropped != events || last != "dropped "+strconv.FormatUint(s.Dropped, 10)+" safe 17" {
+				t.Errorf("%d fragments, %+v, it said %q", n, s, last)
+			}
+		})
+	}
+}
+
+// TestOtherLanguagesAreRefused: an open that cannot be says why, in the same words.
+func TestOtherLanguagesAreRefused(t *testing.T) {
+	const inC = `#include "ringlet.h"
+int main(int argc, char **argv) {
+    ringlet_ring r;
+    puts(ringlet_ring_error(ringlet_ring_open(&r, argv[argc - 1], 0)));
+}`
+	const inPython = `import sys
+from ringlet import shm
+try:
+    shm.Ring(sys.argv[1], timeout=0)
+except shm.RingError as error:
+    print(error)
+`
+	file := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	for language, program := range map[string]func(t *testing.T) []string{
+		"C":      func(t *testing.T) []string { return cc(t, file("open.c", inC)) },
+		"Python": func(t *testing.T) []string { return python(t, file("open.py", inPython)) },
+	} {
+		t.Run(language, func(t *testing.T) {
+			program := program(t)
+			_, path := opened(t, "")
+			if said := start(t, program, path+"-none").line(t); !strings.Contains(said, "no readout unit has made the ring") {
+				t.Errorf("without a ring: %q", said)
+			}
+			first := openRing(t, path)
+			if said := start(t, program, path).line(t); !strings.Contains(said, "another front-end fills the ring") {
+				t.Errorf("with another front-end: %q", said)
+			}
+			must.OK(t, first.End())
+			if said := start(t, program, path).line(t); !strings.Contains(said, "next run has a new") {
+				t.Errorf("after the end: %q", said)
+			}
+			must.OK(t, os.WriteFile(path+"-text", []byte("no card"), 0o600))
+			if said := start(t, program, path+"-text").line(t); !strings.Contains(said, "is not the ring of a process") {
+				t.Errorf("a text: %q", said)
+			}
+		})
+	}
+}
+
+// TestExamples: the programs in docs/clients.md do what that page says.
+func TestExamples(t *testing.T) {
+	page, err := os.ReadFile("../../docs/clients.md")
+	must.OK(t, err)
+	section, _, _ := strings.Cut(string(page), "What happens when")
+	blocks := regexp.MustCompile("(?ms)^```(c|python|go)\n(.*?)^```").FindAllStringSubmatch(section, -1)
+	seen := map[string]bool{}
+	for _, b := range blocks {
+		language, text := b[1], b[2]
+		if !strings.Contains(strings.ToLower(text), "ring(") && !strings.Contains(text, "ring_open") {
+			continue // of another carrier
+		}
+		seen[language] = true
+		t.Run(language, func(t *testing.T) {
+			if n := strings.Count(text, "\n"); n > 20 {
+				t.Errorf("%d lines", n)
+			}
+			f, path := opened(t, "?size=256KiB")
+			const events = 1000
+			p := start(t, example(t, language, text), path, strconv.Itoa(events))
+			next := uint64(0)
+			drain(t, f, 1<<62, func(t testing.TB, g live.Fragment) {
+				if g.Event != next || len(g.Data) != 1000 || g.Type != 51  {
+					t.Fatalf("event %d of %d bytes, want event %d", g.Event, len(g.Data), next)
+				}
+				next++
+			})
+			must.OK(t, p.Wait())
+			if next != events {
+				t.Errorf("%d events", next)
+			}
+		})
+	}
+	if len(seen) != 3 {
+		t.Errorf("examples in %v", seen)
+	}
+}
+
+// example is how a program of the page is started.
+func example(t *testing.T, language, text string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, map[string]string{"c": "producer.c", "python": "producer.py", "go": "main.go"}[language])
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
+	switch language {
+	case "c":
+		return cc(t, file)
+	case "python":
+		return python(t, file)
+	}
+	bin := filepath.Join(dir, "producer")
+	if out, err := exec.Command("go", "build", "-o", bin, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	return []string{bin}
+}
+
+func openRing(t testing.TB, path string) *frontend.Ring {
+	t.Helper()
+	r, err := frontend.OpenRing(within(t), path, frontend.RingSettings{})
+	must.OK(t, err)
+	t.Cleanup(func() { must.OK(t, r.Close()) })
+	return r
+}
