@@ -97,7 +97,7 @@ static inline const char *ringlet_ring_error(int error) {
 enum {
     RINGLET__STATE = 0x40, RINGLET__PID = 0x44, RINGLET__ATTACHMENTS = 0x48, RINGLET__SILENT = 0x50,
     RINGLET__WRITTEN = 0x80, RINGLET__DROPS = 0x88, RINGLET__MARKS = 0x90,
-    RINGLET__TAKEN = 0xC0, RINGLET__SAFE = 0xC8, RINGLET__CONSUMER = 0x100,
+    RINGLET__TAKEN = 0xC0, RINGLET__SAFE = 0xC8, RINGLET__WAKE = 0xD0, RINGLET__CONSUMER = 0x100,
     RINGLET__RECORDS = 0x140, RINGLET__ROOM = 0x180, RINGLET__DATA = 0x1000
 };
 
@@ -400,10 +400,13 @@ static inline int ringlet_ring_commit(ringlet_ring *r, uint64_t event, size_t si
     if (r->at != r->position)
         ringlet__header(r, r->position, 0, (uint32_t)(r->at - r->position - 16), 1 << 8);
     ringlet__header(r, r->at, event, (uint32_t)size, r->type);
+    uint64_t from = r->position;
     r->position = r->at + 16 + ((uint64_t)size + 15) / 16 * 16;
     ringlet__note(r, event + 1);
     atomic_store(ringlet__w64(r, RINGLET__WRITTEN), r->position); /* now it is the readout unit's */
-    ringlet__bell(r);
+    uint64_t wake = atomic_load(ringlet__w64(r, RINGLET__WAKE));
+    if (from < wake && wake <= r->position)
+        ringlet__bell(r);
     r->place = NULL;
     return RINGLET_OK;
 }

@@ -289,7 +289,7 @@ func TestExamples(t *testing.T) {
 			p := start(t, example(t, language, text), path, strconv.Itoa(events))
 			next := uint64(0)
 			drain(t, f, 1<<62, func(t testing.TB, g live.Fragment) {
-				if g.Event != next || len(g.Data) != 1000 || g.Type != 51  {
+				if g.Event != next || len(g.Data) != 1000 || g.Type != 51 {
 					t.Fatalf("event %d of %d bytes, want event %d", g.Event, len(g.Data), next)
 				}
 				next++

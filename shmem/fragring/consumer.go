@@ -30,6 +30,7 @@ type Consumer struct {
 	ends     []uint64 // of the fragments out: where the record after each begins
 	first    int      // of ends that Done was not told of
 	refused  uint64
+	asked    uint64 // the wake word
 }
 
 // Consume opens the reading end of a ring that Make made. Errors are *BrokenError.
@@ -72,6 +73,11 @@ func (c *Consumer) Next() (Fragment, bool, error) {
 // look loads how far the producer has written.
 func (c *Consumer) look() error {
 	w := c.words.written.Load()
+	if w == c.written && c.asked != w+1 { // nothing: whoever writes the next record is to ring, once
+		c.asked = w + 1
+		c.wake.Store(c.asked)
+		w = c.words.written.Load()
+	}
 	if w < c.written {
 		return c.broken("written position", w, "it has moved back")
 	}

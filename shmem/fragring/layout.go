@@ -88,7 +88,8 @@ type words struct {
 	// the consumer's
 	taken       atomic.Uint64
 	safe        atomic.Uint64
-	_           [64 - 2*8]byte
+	wake        atomic.Uint64 // ring when written comes to this
+	_           [64 - 3*8]byte
 	consumer    atomic.Uint32
 	consumerPID atomic.Uint32
 	_           lineRest

@@ -153,10 +153,14 @@ func (p *Producer) Commit(event uint64, kind uint8, size int) error {
 		*p.ring.at(p.position) = record{size: uint32(p.at - p.position - recordHeader), flags: flagWrap}
 	}
 	*p.ring.at(p.at) = record{event: event, size: uint32(size), kind: kind}
+	from := p.position
 	p.position = p.at + stride(uint64(size))
 	p.note(event + 1)
 	p.written.Store(p.position)
-	p.records.Ring()
+	// Once for each sleep: a consumer takes long to wake up, and meanwhile each ring would be a system call.
+	if w := p.wake.Load(); from < w && w <= p.position {
+		p.records.Ring()
+	}
 	p.out = false
 	return nil
 }
