@@ -52,7 +52,7 @@ func (w *Writer) Returned(ctx context.Context, dst []int) ([]int, error) {
 		return back, w.fail("take back from", err)
 	}
 	back := dst
-	err := w.core.buffer.room.await(ctx, func() (ok bool, err error) {
+	err := w.core.buffer.room.Await(ctx, 0, func() (ok bool, err error) {
 		back, err = w.core.takeBack(back)
 		return len(back) > len(dst), err
 	}, w.readersLive)

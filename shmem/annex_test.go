@@ -157,7 +157,7 @@ func TestAnnexIsGone(t *testing.T) {
 	dir := must.MemoryDir(t)
 	l := newLender(t, dir, Broadcast, 1)
 	must.OK(t, l.slots.Close())
-	if _, err := OpenReader("ringlet-1-buf", WithDir(dir)); !errors.Is(err, errNotFound) {
+	if _, err := OpenReader("ringlet-1-buf", WithDir(dir)); !errors.Is(err, ErrNotFound) {
 		t.Errorf("without it: %v", err)
 	}
 	other, err := Create("ringlet-1-slots", 64, WithDir(dir))

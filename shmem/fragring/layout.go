@@ -23,8 +23,9 @@ const (
 	// MaxFragment is the largest fragment, bytes: event.MaxFragment.
 	MaxFragment = math.MaxUint16
 
-	// ProducerByte and ConsumerByte are the bytes of the memory whose locks the two sides hold while they live.
+	// ProducerByte is the byte of the memory whose lock a producer holds while it lives.
 	ProducerByte = 0
+	// ConsumerByte is the byte whose lock the consumer holds while it lives.
 	ConsumerByte = 1
 
 	// DefaultType is the type of fragments whose front-end names none: TestDet.
