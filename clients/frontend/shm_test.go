@@ -331,3 +331,22 @@ func openRing(t testing.TB, path string) *frontend.Ring {
 	t.Cleanup(func() { must.OK(t, r.Close()) })
 	return r
 }
+
+// TestErrorsSayWhere: the step, the ring, the reason.
+func TestErrorsSayWhere(t *testing.T) {
+	_, path := opened(t, "")
+	r := openRing(t, path)
+	_, err := r.Reserve(within(t), 1<<16)
+	var failed *frontend.RingError
+	if !errors.As(err, &failed) || failed.Step != "reserve" || failed.Ring != path || !errors.Is(err, frontend.ErrTooLarge) {
+		t.Errorf("%v", err)
+	}
+	if err := r.Commit(1, 1); !errors.As(err, &failed) || failed.Step != "commit" {
+		t.Errorf("%v", err)
+	}
+	if place, err := r.Reserve(within(t), 5); err != nil || len(place) != 5 {
+		t.Errorf("%d, %v", len(place), err)
+	}
+	r.Cancel()
+	must.OK(t, r.Put(within(t), 1, []byte("12345")))
+}

@@ -11,8 +11,8 @@ var (
 	ErrClosed   = errors.New("the readout unit has closed the ring")
 	ErrRefused  = errors.New("the readout unit has refused what stood in the ring, and reads no more of it")
 	ErrTooLarge = errors.New("a fragment has 65535 bytes at most")
-	ErrPlace    = errors.New("commit what was reserved, once, and reserve one place at a time")
-	ErrEvent    = errors.New("the event number 2^64-1 is reserved")
+	errPlace    = errors.New("commit what was reserved, once, and reserve one place at a time")
+	errEvent    = errors.New("the event number 2^64-1 is reserved")
 	errHost     = errors.New("the layout is for 64-bit little-endian machines")
 )
 

@@ -112,14 +112,14 @@ func (p *Producer) Dropped() uint64 { return p.dropped.Load() }
 // the ring; 0 in a new one.
 func (p *Producer) Expected() uint64 { return p.next }
 
-// Reserve hands out a place of that size, or false where the ring is full. Errors are ErrTooLarge, ErrPlace, ErrClosed,
+// Reserve hands out a place of that size, or false where the ring is full. Errors are ErrTooLarge, errPlace, ErrClosed,
 // ErrRefused and *BrokenError.
 func (p *Producer) Reserve(size int) ([]byte, bool, error) {
 	switch {
 	case size < 0 || size > MaxFragment:
 		return nil, false, ErrTooLarge
 	case p.out:
-		return nil, false, ErrPlace
+		return nil, false, errPlace
 	}
 	if err := p.Open(); err != nil {
 		return nil, false, err
@@ -140,14 +140,14 @@ func (p *Producer) Reserve(size int) ([]byte, bool, error) {
 	return p.place, true, nil
 }
 
-// Commit makes the first size bytes of the reserved place the fragment of that event. Errors are ErrPlace and ErrEvent:
+// Commit makes the first size bytes of the reserved place the fragment of that event. Errors are errPlace and errEvent:
 // the place is then still reserved.
 func (p *Producer) Commit(event uint64, kind uint8, size int) error {
 	switch {
 	case !p.out || size < 0 || size > len(p.place):
-		return ErrPlace
+		return errPlace
 	case event == noEvent:
-		return ErrEvent
+		return errEvent
 	}
 	if p.at != p.position {
 		*p.ring.at(p.position) = record{size: uint32(p.at - p.position - recordHeader), flags: flagWrap}
@@ -177,10 +177,10 @@ func (p *Producer) note(next uint64) {
 // Cancel gives the reserved place back.
 func (p *Producer) Cancel() { p.out = false }
 
-// Drop counts the fragment of an event as thrown away. The error is ErrEvent.
+// Drop counts the fragment of an event as thrown away. The error is errEvent.
 func (p *Producer) Drop(event uint64) error {
 	if event == noEvent {
-		return ErrEvent
+		return errEvent
 	}
 	p.dropped.Add(1)
 	p.note(event + 1)

@@ -234,16 +234,16 @@ func TestRefusedSteps(t *testing.T) {
 	step("too large", err, ErrTooLarge)
 	_, _, err = p.Reserve(-1)
 	step("negative", err, ErrTooLarge)
-	step("commit of nothing", p.Commit(1, 1, 0), ErrPlace)
+	step("commit of nothing", p.Commit(1, 1, 0), errPlace)
 	_, _, err = p.Reserve(8)
 	must.OK(t, err)
 	_, _, err = p.Reserve(8)
-	step("two places", err, ErrPlace)
-	step("more than the place", p.Commit(1, 1, 9), ErrPlace)
-	step("no event", p.Commit(math.MaxUint64, 1, 8), ErrEvent)
-	step("no event to drop", p.Drop(math.MaxUint64), ErrEvent)
+	step("two places", err, errPlace)
+	step("more than the place", p.Commit(1, 1, 9), errPlace)
+	step("no event", p.Commit(math.MaxUint64, 1, 8), errEvent)
+	step("no event to drop", p.Drop(math.MaxUint64), errEvent)
 	must.OK(t, p.Commit(1, 1, 8))
-	step("twice", p.Commit(1, 1, 8), ErrPlace)
+	step("twice", p.Commit(1, 1, 8), errPlace)
 }
 
 func TestNoAllocations(t *testing.T) {

@@ -22,13 +22,13 @@ type address struct {
 	size      int // of the records, bytes
 }
 
-// AddressError is an address that means no ring.
-type AddressError struct {
+// addressError is an address that means no ring.
+type addressError struct {
 	Source string // the input, word for word
 	Reason string
 }
 
-func (e *AddressError) Error() string {
+func (e *addressError) Error() string {
 	return fmt.Sprintf("%s in input %s: write shm:NAME, shm:/DIR/NAME or shm:NAME?size=64MiB", e.Reason, e.Source)
 }
 
@@ -44,18 +44,18 @@ func parseAddress(source, text string) (address, error) {
 		size: defaultSize,
 	}
 	if name == "" {
-		return a, &AddressError{source, "there is no name of a ring"}
+		return a, &addressError{source, "there is no name of a ring"}
 	}
 	if !has {
 		return a, nil
 	}
 	size, is := strings.CutPrefix(settings, "size=")
 	if !is {
-		return a, &AddressError{source, fmt.Sprintf("%q is no setting of a ring", settings)}
+		return a, &addressError{source, fmt.Sprintf("%q is no setting of a ring", settings)}
 	}
 	var err error
 	if a.size, err = parseSize(size); err != nil {
-		return a, &AddressError{source, err.Error()}
+		return a, &addressError{source, err.Error()}
 	}
 	return a, nil
 }

@@ -47,7 +47,7 @@ var errClosed = errors.New("the source is closed")
 // Open makes the ring that s.Address names, and waits for nobody: a front-end may attach from now on. A ring of that
 // name whose maker was killed makes room for it.
 //
-// Errors are *AddressError and those of shmem.Create, with the source's name.
+// Errors are *addressError and those of shmem.Create, with the source's name.
 func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 	a, err := parseAddress(s.Name, s.Address)
 	if err != nil {

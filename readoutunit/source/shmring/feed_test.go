@@ -323,7 +323,7 @@ func TestAddresses(t *testing.T) {
 		"calo?size=64MiB&x=1": {},
 	} {
 		got, err := parseAddress("shm:"+text, text)
-		var wrong *AddressError
+		var wrong *addressError
 		if want.name == "" && !errors.As(err, &wrong) || want.name != "" && (err != nil || got != want) {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
