@@ -191,3 +191,34 @@ func TestCreateWhileSwept(t *testing.T) {
 		}
 	}
 }
+
+// TestReclaim: what a living process made stays, and what is no card, and what only begins with the name.
+func TestReclaim(t *testing.T) {
+	dir := must.MemoryDir(t)
+	dead := startChild(t, "segment", "DIR="+dir, "NAME=calo")
+	live := startChild(t, "segment", "DIR="+dir, "NAME=calo-2")
+	dead.line(t)
+	live.line(t)
+	must.OK(t, os.WriteFile(filepath.Join(dir, "notes"), []byte("mine"), 0o600))
+	want := func(name string, removed bool) {
+		t.Helper()
+		if got, err := Reclaim(name, WithDir(dir)); err != nil || got != removed {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	want("calo", false)
+	dead.kill()
+	want("notes", false)
+	want("none", false)
+	want("cal", false)
+	want("calo-2", false)
+	want("calo", true)
+	want("calo", false)
+	if _, err := Reclaim(".calo", WithDir(dir)); !errors.Is(err, errBadName) {
+		t.Error(err)
+	}
+	live.finish(t)
+	if left := files(t, dir); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}

@@ -117,3 +117,31 @@ func sweepOne(path string) (bool, error) {
 	}
 	return true, os.Remove(path)
 }
+
+// Reclaim removes the segment dir/name if its creator is dead, and says whether it did. Unlike Sweep it takes the name as
+// it is, and what is not a segment's card stays: it is for names that a user chose. A name that is free or in use is no
+// error. Errors are *SegmentError around errBadName or the system's.
+func Reclaim(name string, opts ...Option) (bool, error) {
+	path := filepath.Join(gather(opts).dir, name)
+	err := checkName(name)
+	if err == nil {
+		var gone bool
+		if gone, err = sweepCard(path); err == nil {
+			return gone, nil
+		}
+	}
+	return false, &SegmentError{Op: "sweep", Path: path, Err: err}
+}
+
+// sweepCard is sweepOne for a file that is a card.
+func sweepCard(path string) (bool, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false, nil //nolint:nilerr // nothing that could be a card: creating says what is in the way
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := readCard(f); err != nil {
+		return false, nil //nolint:nilerr // as above
+	}
+	return sweepOne(path)
+}

@@ -58,7 +58,7 @@ func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 		f.log = slog.New(slog.DiscardHandler)
 	}
 	f.poll, f.alive = f.take, f.look
-	if _, err := shmem.Sweep(a.name, shmem.WithDir(a.dir)); err != nil {
+	if _, err := shmem.Reclaim(a.name, shmem.WithDir(a.dir)); err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Name, err)
 	}
 	f.seg, err = shmem.CreateWith(a.name, fragring.HeaderSize+a.size, func(seg *shmem.Segment) error {

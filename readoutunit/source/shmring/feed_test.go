@@ -298,9 +298,22 @@ func TestCutShort(t *testing.T) {
 	if _, err := frontend.OpenRing(within(t), path, frontend.RingSettings{}); err == nil {
 		t.Error("opened a ring without its card")
 	}
-	dir, name := filepath.Split(path)
-	if _, err := shmem.Sweep(name, shmem.WithDir(dir)); err != nil {
-		t.Error(err)
+}
+
+// TestNamesThatAreTaken: another ring's, and a file of the user's, which stays.
+func TestNamesThatAreTaken(t *testing.T) {
+	_, path := opened(t, "")
+	var taken *shmem.SegmentError
+	if _, err := Open(within(t), live.FeedSettings{Address: path, Name: "shm:twice"}); !errors.As(err, &taken) {
+		t.Errorf("a ring of the same name: %v", err)
+	}
+	notes := filepath.Join(filepath.Dir(path), "notes")
+	must.OK(t, os.WriteFile(notes, []byte("mine"), 0o600))
+	if _, err := Open(within(t), live.FeedSettings{Address: notes, Name: "shm:notes"}); !errors.As(err, &taken) {
+		t.Errorf("a file: %v", err)
+	}
+	if text, err := os.ReadFile(notes); err != nil || string(text) != "mine" {
+		t.Errorf("the file: %q, %v", text, err)
 	}
 }
 
