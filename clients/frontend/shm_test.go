@@ -184,6 +184,7 @@ func TestOtherLanguagesDie(t *testing.T) {
 	c := checker{largest: largest}
 	for i := range rounds {
 		p := start(t, programs[i%len(programs)], path, "0", strconv.Itoa(largest))
+		p.line(t) // it is attached: what the one before left could be enough to read
 		drain(t, f, 1+rand.Uint64N(3000), c.see)
 		must.OK(t, p.Process.Kill())
 		_ = p.Wait() // it was killed
