@@ -27,6 +27,9 @@ func TestKindsOpen(t *testing.T) {
 			if k.Named {
 				s.Output = fmt.Sprintf("ringlet-test-%d-out", os.Getpid())
 			}
+			if k.Remote {
+				s.Output = "udp:" + listening(t).LocalAddr().String()
+			}
 			out, err := k.Open(s)
 			must.OK(t, err)
 			defer func() { must.OK(t, out.Abort()) }()
