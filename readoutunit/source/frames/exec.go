@@ -1,0 +1,194 @@
+package frames
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"ringlet/readoutunit/source/live"
+)
+
+const (
+	// A program that ends before the end of its run is started again after a pause, which doubles while it ends without
+	// having sent a fragment.
+	firstPause = time.Second
+	mostPause  = 30 * time.Second
+	// maxVain is how often a program may end in a row without a fragment, before the source cannot go on.
+	maxVain = 5
+	// killAfter is how long a program has to end when it is asked to, with SIGTERM.
+	killAfter = 2 * time.Second
+	// maxLines of its standard error are told in a minute; the rest is counted.
+	maxLines = 100
+	maxLine  = 4096 // bytes of a program's standard error that make one line of the log
+)
+
+// OpenExec runs set.Address with sh -c. Its standard output is the stream of a front-end, its standard input has the
+// answers, and each line of its standard error is a line of the log. It dies with the readout unit.
+func OpenExec(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
+	if strings.TrimSpace(set.Address) == "" {
+		return nil, fmt.Errorf("input %s has no command: it must be exec:command", set.Name)
+	}
+	if _, err := exec.LookPath("sh"); err != nil {
+		return nil, fmt.Errorf("%w: input %s runs its command with it: install a shell", err, set.Name)
+	}
+	f := newFeed(ctx, set)
+	f.again = firstPause
+	f.wg.Go(f.keepRunning)
+	return f, nil
+}
+
+// pipes are the standard output and input of a program.
+type pipes struct{ r, w *os.File }
+
+func (p *pipes) Read(b []byte) (int, error)         { return p.r.Read(b) }
+func (p *pipes) Write(b []byte) (int, error)        { return p.w.Write(b) }
+func (p *pipes) SetReadDeadline(t time.Time) error  { return p.r.SetReadDeadline(t) }
+func (p *pipes) SetWriteDeadline(t time.Time) error { return p.w.SetWriteDeadline(t) }
+func (p *pipes) CloseWrite() error                  { return p.w.Close() }
+func (p *pipes) Close() error                       { return errors.Join(p.r.Close(), p.w.Close()) }
+
+// keepRunning runs the program until the end of its run.
+func (f *feed) keepRunning() {
+	for vain := 0; ; {
+		got, how := f.runOnce()
+		if f.isOver() || f.ctx.Err() != nil {
+			return
+		}
+		if vain++; got > 0 {
+			vain = 0
+		}
+		if vain == maxVain {
+			f.fail(fmt.Errorf("%w, %d times in a row without a fragment: input %s cannot go on: run its command by hand "+
+				"and look at what it writes", how, vain, f.set.Name))
+			return
+		}
+		pause := min(f.again<<max(vain-1, 0), mostPause)
+		f.tell(slog.LevelWarn, "the program of a front-end is started again", "why", how, "after", pause)
+		if !f.pause(pause) {
+			return
+		}
+	}
+}
+
+// isOver says that the front-end has declared the end of its run.
+func (f *feed) isOver() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state.ended
+}
+
+// runOnce runs the program once, and says how many fragments came and why it is over.
+func (f *feed) runOnce() (uint64, error) {
+	p, cmd, ended, err := f.startProgram()
+	if err != nil {
+		return 0, fmt.Errorf("%w: the program could not be started", err)
+	}
+	got, err := f.serve(p, fmt.Sprintf("process %d", cmd.Process.Pid))
+	if err == nil { // it closed its standard output, or the feed is closed
+		unless := f.ctx.Done()
+		if f.isOver() { // it may read its last acknowledgement
+			unless = nil
+		}
+		select {
+		case how := <-ended:
+			return got, describe(how)
+		case <-time.After(lingerMost):
+		case <-unless:
+		}
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+	select {
+	case how := <-ended:
+		return got, errors.Join(err, describe(how))
+	case <-time.After(killAfter):
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	return got, errors.Join(err, describe(<-ended))
+}
+
+// describe says how the program ended.
+func describe(err error) error {
+	if err == nil {
+		return errors.New("the program ended without declaring the end of its run")
+	}
+	return fmt.Errorf("the program ended: %w", err)
+}
+
+// startProgram starts the program on a thread of its own: the kernel's death signal is tied to the thread that starts
+// it. The channel gets what Wait says.
+func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
+	r, out, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	in, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, r.Close(), out.Close())
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(f.ctx), "sh", "-c", f.set.Address)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &lines{say: f.says}
+	cmd.WaitDelay = killAfter // if its children keep standard error open
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	started, ended := make(chan error, 1), make(chan error, 1)
+	f.wg.Go(func() {
+		runtime.LockOSThread() // the thread ends with this goroutine
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			ended <- cmd.Wait()
+		}
+	})
+	err = errors.Join(<-started, in.Close(), out.Close())
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, r.Close(), w.Close())
+	}
+	return &pipes{r, w}, cmd, ended, nil
+}
+
+// says is a line of the program's standard error.
+func (f *feed) says(line string) {
+	if untold, yes := f.said.Tell("", time.Now()); yes {
+		f.set.Log.Info("the program of a front-end says", "line", line, "untold", untold)
+	}
+}
+
+// lines cuts what is written to it into lines. A long line is cut into several.
+type lines struct {
+	say func(string)
+
+	mu   sync.Mutex
+	rest []byte
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(b)
+	for len(b) > 0 {
+		i := bytes.IndexByte(b, '\n')
+		end := i >= 0
+		if !end {
+			i = len(b)
+		}
+		k := min(i, maxLine-len(l.rest))
+		l.rest = append(l.rest, b[:k]...)
+		b = b[k:]
+		if end && k == i {
+			b = b[1:]
+		} else if len(l.rest) < maxLine {
+			continue
+		}
+		l.say(string(l.rest))
+		l.rest = l.rest[:0]
+	}
+	return n, nil
+}

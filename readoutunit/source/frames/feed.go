@@ -1,0 +1,165 @@
+package frames
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringlet/event"
+	"ringlet/internal/guard"
+	"ringlet/readoutunit/source/live"
+)
+
+// testDet is the bank type of fragments of which the front-end says none.
+const testDet event.BankType = 51
+
+// feed is a live.Feed of which the front-end's bytes come from one connection at a time.
+type feed struct {
+	// immutable after open
+	set   live.FeedSettings
+	store *store
+	ctx   context.Context // over with Close
+	stop  context.CancelFunc
+	addr  string        // where it listens
+	again time.Duration // first pause before a program is started again
+
+	seldom guard.Log
+	said   guard.Log // of a program
+	stats  counters
+	wg     sync.WaitGroup // all goroutines
+
+	mu    sync.Mutex // guards the rest
+	state state
+	ack   chan struct{} // wakes the attached session; nil: there is none
+	err   error         // this source cannot go on
+}
+
+// counters are live.Stats while they are counted.
+type counters struct {
+	fragments, bytes, refused, repeated, attached, gone atomic.Uint64
+}
+
+// newFeed makes a feed that nobody fills yet. Where it is opened does not end it: Close does.
+func newFeed(ctx context.Context, set live.FeedSettings) *feed {
+	if set.Log == nil {
+		set.Log = slog.New(slog.DiscardHandler)
+	}
+	set.Log = set.Log.With("input", set.Name, "source", set.Source)
+	f := &feed{
+		set:    set,
+		store:  newStore(storeSize, maxQueued),
+		seldom: guard.Log{Burst: guard.Burst},
+		said:   guard.Log{Burst: maxLines},
+	}
+	f.ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
+	return f
+}
+
+// Next implements live.Feed. It allocates nothing.
+func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
+	if len(dst) == 0 {
+		return 0, nil
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if n := f.store.take(dst); n > 0 {
+			return n, nil
+		}
+		f.mu.Lock()
+		ended, err := f.state.ended, f.err
+		f.mu.Unlock()
+		if ended || err != nil {
+			if n := f.store.take(dst); n > 0 { // queued before the end was told
+				return n, nil
+			}
+			if ended {
+				return 0, io.EOF
+			}
+			return 0, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-f.ctx.Done():
+			return 0, &closedError{f.set.Name}
+		case <-f.store.filled:
+		}
+	}
+}
+
+// closedError says that Next was called after Close.
+type closedError struct{ name string }
+
+func (e *closedError) Error() string { return "input " + e.name + " is closed" }
+
+// Done implements live.Feed.
+func (f *feed) Done(n int) { f.store.free(n) }
+
+// Safe implements live.Feed.
+func (f *feed) Safe(event uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if event <= f.state.safe {
+		return
+	}
+	f.state.safe = event
+	if f.ack != nil {
+		wake(f.ack)
+	}
+}
+
+// Stats implements live.Feed.
+func (f *feed) Stats() live.Stats {
+	return live.Stats{
+		Fragments: f.stats.fragments.Load(),
+		Bytes:     f.stats.bytes.Load(),
+		Refused:   f.stats.refused.Load(),
+		Repeated:  f.stats.repeated.Load(),
+		Attached:  f.stats.attached.Load(),
+		Gone:      f.stats.gone.Load(),
+	}
+}
+
+// Close implements live.Feed. The front-end is told once more what is safe.
+func (f *feed) Close() error {
+	f.stop()
+	f.wg.Wait()
+	return nil
+}
+
+// Addr is where the feed listens: an address with its port, or a path. Empty if it does not.
+func (f *feed) Addr() string { return f.addr }
+
+// fail tells Next that this source cannot go on.
+func (f *feed) fail(err error) {
+	f.mu.Lock()
+	f.err = err
+	f.mu.Unlock()
+	wake(f.store.filled)
+}
+
+// tell writes what happened to the front-end to the log, but seldom if the like comes often.
+func (f *feed) tell(level slog.Level, what string, args ...any) {
+	if untold, yes := f.seldom.Tell(what, time.Now()); yes {
+		if untold > 0 {
+			args = append(args, "untold", untold)
+		}
+		f.set.Log.Log(f.ctx, level, what, args...)
+	}
+}
+
+// pause waits; false if the feed is closed before.
+func (f *feed) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-f.ctx.Done():
+		return false
+	}
+}

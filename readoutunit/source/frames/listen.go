@@ -1,0 +1,134 @@
+package frames
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"ringlet/readoutunit/source/live"
+)
+
+const (
+	// maxConns is how many connections a feed has at once: one that is attached, and those that say hello or read why
+	// they are refused. More are closed at once.
+	maxConns = 16
+	// acceptPause is how long a feed waits when a connection could not be accepted, for want of descriptors say.
+	acceptPause = 100 * time.Millisecond
+)
+
+// keepAlive finds a front-end's host that is gone without a word within 11 s. Until then it counts as attached.
+var keepAlive = net.KeepAliveConfig{
+	Enable:   true,
+	Idle:     5 * time.Second,
+	Interval: 2 * time.Second,
+	Count:    3,
+}
+
+// OpenTCP listens on set.Address, host:port, for a front-end.
+func OpenTCP(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
+	if _, _, err := net.SplitHostPort(set.Address); err != nil {
+		return nil, fmt.Errorf("%w: input %s must be tcp:host:port, as tcp:127.0.0.1:9000, or tcp::9000 for every "+
+			"network of this host", err, set.Name)
+	}
+	return listen(ctx, "tcp", set)
+}
+
+// OpenUnix listens on set.Address, the path of a Unix-domain socket, for a front-end. A socket that a process left
+// there when it died is replaced.
+func OpenUnix(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
+	if set.Address == "" {
+		return nil, fmt.Errorf("input %s has no path: it must be unix:path", set.Name)
+	}
+	if err := sweep(ctx, set.Address); err != nil {
+		return nil, fmt.Errorf("%w: input %s cannot listen there", err, set.Name)
+	}
+	return listen(ctx, "unix", set)
+}
+
+// sweep removes a socket at which nobody listens.
+func sweep(ctx context.Context, path string) error {
+	st, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if st.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%s exists and is no socket: remove it, or choose another path", path)
+	}
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", path)
+	if err == nil {
+		_ = c.Close()
+		return fmt.Errorf("a process listens at %s already: end it, or choose another path", path)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// listen opens a feed that accepts front-ends.
+func listen(ctx context.Context, network string, set live.FeedSettings) (live.Feed, error) {
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
+	lis, err := lc.Listen(ctx, network, set.Address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: input %s cannot listen there: choose an address of this host that is free", err,
+			set.Name)
+	}
+	f := newFeed(ctx, set)
+	f.addr = lis.Addr().String()
+	f.set.Log.Info("waits for a front-end", "address", network+":"+f.addr)
+	f.wg.Go(func() {
+		<-f.ctx.Done()
+		_ = lis.Close()
+	})
+	f.wg.Go(func() { f.accept(lis) })
+	return f, nil
+}
+
+// accept serves front-ends until the feed is closed.
+func (f *feed) accept(lis net.Listener) {
+	var open atomic.Int32
+	for n := 0; ; n++ {
+		c, err := lis.Accept()
+		switch {
+		case f.ctx.Err() != nil:
+			if err == nil {
+				_ = c.Close()
+			}
+			return
+		case errors.Is(err, net.ErrClosed):
+			f.fail(fmt.Errorf("%w: input %s cannot go on: start the readout unit again", err, f.set.Name))
+			return
+		case err != nil:
+			f.tell(slog.LevelWarn, "a connection could not be accepted", "err", err)
+			if !f.pause(acceptPause) {
+				return
+			}
+			continue
+		case open.Load() >= maxConns:
+			f.stats.refused.Add(1)
+			f.tell(slog.LevelWarn, "a connection is closed, since too many are open", "most", maxConns)
+			_ = c.Close()
+			continue
+		}
+		where := c.RemoteAddr().String()
+		if c.RemoteAddr().Network() == "unix" {
+			where = fmt.Sprintf("connection %d", n)
+		}
+		open.Add(1)
+		f.wg.Go(func() {
+			defer open.Add(-1)
+			_, _ = f.serve(c.(carrier), where) // told in the log, and counted
+		})
+	}
+}
