@@ -1,0 +1,254 @@
+package frontend_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ringlet/clients/frontend"
+	"ringlet/readoutunit/source/frames"
+	"ringlet/readoutunit/source/live"
+	"ringlet/testkit/must"
+)
+
+// openStream opens a feed at a socket in a directory of the test.
+func openStream(t testing.TB) (live.Feed, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "feed")
+	f, err := frames.OpenUnix(t.Context(), live.FeedSettings{
+		Address: path,
+		Source:  7,
+		Name:    "unix:" + path,
+		Run:     42,
+	})
+	must.OK(t, err)
+	t.Cleanup(func() { must.OK(t, f.Close()) })
+	return f, path
+}
+
+// patient ends what a test waits for in vain.
+func patient(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// fragment is what event e has.
+func fragment(e uint64) []byte { return bytes.Repeat([]byte(fmt.Sprintf("%d.", e)), int(e%100)) }
+
+// build takes all fragments of a run as a readout unit does, and tells what is safe, late.
+func build(ctx context.Context, f live.Feed, n uint64) error {
+	var dst [64]live.Fragment
+	var next uint64
+	for {
+		k, err := f.Next(ctx, dst[:])
+		if errors.Is(err, io.EOF) && next == n {
+			f.Safe(n)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, g := range dst[:k] {
+			if g.Event != next || !bytes.Equal(g.Data, fragment(next)) {
+				return fmt.Errorf("event %d has %d bytes, where event %d is due", g.Event, len(g.Data), next)
+			}
+			next++
+		}
+		f.Done(k)
+		if next > 1000 {
+			f.Safe(next - 1000)
+		}
+	}
+}
+
+// cutter passes connections on, and cuts each after a number of bytes that grows.
+func cutter(t *testing.T, to string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cutter")
+	lis, err := net.Listen("unix", path)
+	must.OK(t, err)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for most := int64(1000); ; most *= 2 {
+			c, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			d, err := net.Dial("unix", to)
+			if err != nil {
+				_ = c.Close()
+				continue
+			}
+			back := make(chan struct{})
+			go func() {
+				defer close(back)
+				_, _ = io.Copy(c, d)
+				_ = c.Close() // the readout unit has closed it
+			}()
+			_, _ = io.CopyN(d, c, most)
+			_, _ = c.Close(), d.Close()
+			<-back
+		}
+	}()
+	t.Cleanup(func() {
+		_ = lis.Close()
+		must.Receive(t, over, "the cutter goes on")
+	})
+	return "unix:" + path
+}
+
+// TestStreamOverBreaks: whatever breaks the connection, each fragment is there once, in order, and all are safe in the
+// end. The stream keeps far less than is sent.
+func TestStreamOverBreaks(t *testing.T) {
+	f, path := openStream(t)
+	const n = 50_000
+	ctx := patient(t)
+	built := make(chan error, 1)
+	go func() { built <- build(ctx, f, n) }()
+	s, err := frontend.Dial(ctx, cutter(t, path), frontend.StreamSettings{Name: "cut", Keep: 1 << 20})
+	must.OK(t, err)
+	for e := range uint64(n) {
+		must.OK(t, s.Send(ctx, e, fragment(e)))
+	}
+	must.OK(t, s.Close(ctx))
+	must.OK(t, must.Receive(t, built, "no end"))
+	if s.Acked() != n || f.Stats().Gone < 5 || f.Stats().Fragments != n {
+		t.Errorf("%d are safe, %+v", s.Acked(), f.Stats())
+	}
+	t.Logf("%+v", f.Stats())
+}
+
+// TestStreamToAnother: a readout unit that is started again knows nothing, and gets all that is not safe.
+func TestStreamToAnother(t *testing.T) {
+	f, path := openStream(t)
+	ctx := patient(t)
+	s, err := frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{Unchecked: true})
+	must.OK(t, err)
+	for e := range uint64(100) {
+		must.OK(t, s.Send(ctx, e, fragment(e)))
+	}
+	var dst [100]live.Fragment
+	for got := 0; got < 100; {
+		k, err := f.Next(ctx, dst[:])
+		must.OK(t, err)
+		got += k
+	}
+	f.Safe(60)
+	must.OK(t, f.Close())
+	set := live.FeedSettings{Address: path, Name: "again", Source: 7}
+	again, err := frames.OpenUnix(ctx, set)
+	must.OK(t, err)
+	defer again.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Close(ctx) }()
+	for e := uint64(60); e < 100; {
+		k, err := again.Next(ctx, dst[:])
+		must.OK(t, err)
+		for _, g := range dst[:k] {
+			if g.Event != e || !bytes.Equal(g.Data, fragment(e)) {
+				t.Fatalf("event %d, where %d is due", g.Event, e)
+			}
+			e++
+		}
+		again.Done(k)
+	}
+	again.Safe(100)
+	must.OK(t, must.Receive(t, ended, "the stream does not end"))
+	if s.Acked() != 100 {
+		t.Error(s.Acked())
+	}
+}
+
+// TestStreamRefused: a refusal that does not pass is told by Dial, and one that comes later by Send or Close.
+func TestStreamRefused(t *testing.T) {
+	f, path := openStream(t)
+	_, err := frontend.Dial(patient(t), "unix:"+path, frontend.StreamSettings{Source: 8})
+	var refused *frontend.StreamError
+	if !errors.As(err, &refused) || refused.Code != 3 || !strings.Contains(err.Error(), "source 8") {
+		t.Error(err)
+	}
+	s, err := frontend.Dial(patient(t), "unix:"+path, frontend.StreamSettings{Source: 7, Run: 42, Type: 9})
+	must.OK(t, err)
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := frontend.Dial(short, "unix:"+path, frontend.StreamSettings{}); !errors.As(err, &refused) ||
+		refused.Code != 5 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second front-end: %v", err)
+	}
+	must.OK(t, s.Send(patient(t), 5, nil))
+	if err := s.Send(patient(t), 5, nil); err == nil || !strings.Contains(err.Error(), "must grow") {
+		t.Error(err)
+	}
+	if err := s.Send(patient(t), 6, make([]byte, 1<<16)); err == nil {
+		t.Error("65,536 bytes are sent")
+	}
+	var dst [1]live.Fragment
+	if _, err := f.Next(patient(t), dst[:]); err != nil || dst[0].Event != 5 || dst[0].Type != 9 {
+		t.Errorf("%+v, %v", dst[0], err)
+	}
+	if err := s.Close(short); err == nil || !strings.Contains(err.Error(), "ends at event 6, and events from 0 on") {
+		t.Error(err)
+	}
+	if s.Next() != 0 {
+		t.Error(s.Next())
+	}
+}
+
+// TestStreamFull: Send waits when all that is kept is not safe, until its context is over.
+func TestStreamFull(t *testing.T) {
+	f, path := openStream(t)
+	s, err := frontend.Dial(patient(t), "unix:"+path, frontend.StreamSettings{Keep: 1 << 17})
+	must.OK(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	var e uint64
+	for ; err == nil && e < 10; e++ {
+		err = s.Send(ctx, e, make([]byte, 1<<15))
+	}
+	if e != 4 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("event %d: %v", e-1, err)
+	}
+	f.Safe(2)
+	must.OK(t, s.Send(patient(t), 7, make([]byte, 1<<15)))
+	f.Safe(8)
+	must.OK(t, s.Close(patient(t)))
+}
+
+// BenchmarkStream is a front-end's Send, to a readout unit that drops what comes.
+func BenchmarkStream(b *testing.B) {
+	f, path := openStream(b)
+	s, err := frontend.Dial(b.Context(), "unix:"+path, frontend.StreamSettings{})
+	must.OK(b, err)
+	over := make(chan error, 1)
+	b.SetBytes(1024)
+	b.ResetTimer()
+	go func() {
+		var dst [1024]live.Fragment
+		for {
+			n, err := f.Next(b.Context(), dst[:])
+			if err != nil {
+				over <- err
+				return
+			}
+			f.Done(n)
+			f.Safe(dst[n-1].Event + 1)
+		}
+	}()
+	data := make([]byte, 1024)
+	for e := range uint64(b.N) {
+		must.OK(b, s.Send(b.Context(), e, data))
+	}
+	must.OK(b, s.Close(b.Context()))
+	if err := <-over; !errors.Is(err, io.EOF) {
+		b.Error(err)
+	}
+}
