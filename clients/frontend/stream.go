@@ -46,6 +46,8 @@ type Stream struct {
 	stop             context.CancelFunc
 	stopped          chan struct{} // closed when all goroutines have ended
 
+	header [frameHeader]byte // Send's
+
 	more chan struct{} // there is something to send; one token
 	room chan struct{} // something is safe, or the stream has failed; one token
 
@@ -138,7 +140,7 @@ func (s *Stream) put(ctx context.Context, event uint64, flags uint8, data []byte
 	if s.set.Unchecked {
 		flags |= 1
 	}
-	var h [frameHeader]byte
+	h := &s.header
 	binary.LittleEndian.PutUint64(h[:], event)
 	binary.LittleEndian.PutUint32(h[8:], uint32(len(data)))
 	h[12] = flags
@@ -237,11 +239,16 @@ func (s *Stream) run(ctx context.Context, c net.Conn) {
 
 // connect tries until it is accepted.
 func (s *Stream) connect(ctx context.Context) (net.Conn, error) {
+	var why error // of the last time that ctx did not end
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		c, err := s.greet(ctx)
 		if err == nil {
 			return c, nil
 		}
+		if ctx.Err() != nil {
+			return nil, errors.Join(ctx.Err(), why)
+		}
+		why = err
 		var refused *StreamError
 		if errors.As(err, &refused) && refused.Code != 5 {
 			return nil, err
@@ -251,7 +258,7 @@ func (s *Stream) connect(ctx context.Context) (net.Conn, error) {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return nil, errors.Join(ctx.Err(), err)
+			return nil, errors.Join(ctx.Err(), why)
 		}
 	}
 }
