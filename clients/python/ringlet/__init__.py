@@ -1,1 +1,1 @@
-"""Front-ends of Ringlet in Python: shm fills a ring in shared memory."""
+"""Front-ends of Ringlet: ringlet.shm fills a ring in shared memory, ringlet.stream sends over a stream."""
