@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"net"
 	"strings"
 	"sync"
 	"time"
@@ -67,12 +66,16 @@ type StreamError struct {
 
 func (e *StreamError) Error() string { return "the readout unit refuses this front-end: " + e.Sentence }
 
+// errGone says that a program has lost the readout unit that runs it.
+var errGone = errors.New("the readout unit that runs this program is gone")
+
 // Dial connects to a readout unit, tcp:host:port or unix:path. It tries again until the readout unit is there, or ctx is
-// over. A refusal that does not pass is a *StreamError.
+// over. A refusal that does not pass is a *StreamError. The address exec: is for a program that a readout unit runs: the
+// stream takes its standard output and input, and ends when the readout unit does.
 func Dial(ctx context.Context, address string, set StreamSettings) (*Stream, error) {
 	network, at, _ := strings.Cut(address, ":")
-	if network != "tcp" && network != "unix" || at == "" {
-		return nil, fmt.Errorf("a stream cannot go to %q: give tcp:host:port or unix:path", address)
+	if address != "exec:" && (network != "tcp" && network != "unix" || at == "") {
+		return nil, fmt.Errorf("a stream cannot go to %q: give tcp:host:port, unix:path or exec:", address)
 	}
 	if len(set.Name) > 64 {
 		return nil, fmt.Errorf("the name of a front-end has %d bytes: 64 are the most", len(set.Name))
@@ -219,7 +222,7 @@ func (s *Stream) fail(err error) {
 }
 
 // run sends until the stream is closed or fails.
-func (s *Stream) run(ctx context.Context, c net.Conn) {
+func (s *Stream) run(ctx context.Context, c conn) {
 	defer close(s.stopped)
 	for {
 		s.converse(ctx, c)
@@ -229,8 +232,11 @@ func (s *Stream) run(ctx context.Context, c net.Conn) {
 		if ctx.Err() != nil || failed {
 			return
 		}
-		var err error
-		if c, err = s.connect(ctx); err != nil {
+		err := errGone
+		if s.network != "exec" {
+			c, err = s.connect(ctx)
+		}
+		if err != nil {
 			s.fail(err)
 			return
 		}
@@ -238,7 +244,7 @@ func (s *Stream) run(ctx context.Context, c net.Conn) {
 }
 
 // connect tries until it is accepted.
-func (s *Stream) connect(ctx context.Context) (net.Conn, error) {
+func (s *Stream) connect(ctx context.Context) (conn, error) {
 	var why error // of the last time that ctx did not end
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
 		c, err := s.greet(ctx)
@@ -250,7 +256,7 @@ func (s *Stream) connect(ctx context.Context) (net.Conn, error) {
 		}
 		why = err
 		var refused *StreamError
-		if errors.As(err, &refused) && refused.Code != 5 {
+		if errors.As(err, &refused) && refused.Code != 5 || s.network == "exec" {
 			return nil, err
 		}
 		t := time.NewTimer(pause)
@@ -264,9 +270,8 @@ func (s *Stream) connect(ctx context.Context) (net.Conn, error) {
 }
 
 // greet connects, says hello, and takes what is answered.
-func (s *Stream) greet(ctx context.Context) (net.Conn, error) {
-	d := net.Dialer{Timeout: 5 * time.Second}
-	c, err := d.DialContext(ctx, s.network, s.address)
+func (s *Stream) greet(ctx context.Context) (conn, error) {
+	c, err := s.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -323,7 +328,7 @@ func readAnswer(r io.Reader, b *[answerHeader]byte) (code byte, event uint64, er
 }
 
 // converse sends what is there, and takes acknowledgements, until the connection breaks.
-func (s *Stream) converse(ctx context.Context, c net.Conn) {
+func (s *Stream) converse(ctx context.Context, c conn) {
 	broken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()

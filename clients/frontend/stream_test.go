@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -284,5 +285,53 @@ func BenchmarkStream(b *testing.B) {
 	must.OK(b, s.Close(b.Context()))
 	if err := <-over; !errors.Is(err, io.EOF) {
 		b.Error(err)
+	}
+}
+
+// TestStreamTCP: as over a Unix-domain socket.
+func TestStreamTCP(t *testing.T) {
+	f, err := frames.OpenTCP(t.Context(), live.FeedSettings{Address: "127.0.0.1:0", Name: "tcp"})
+	must.OK(t, err)
+	defer f.Close()
+	ctx := patient(t)
+	built := make(chan error, 1)
+	go func() { built <- build(ctx, f, 1500) }()
+	s, err := frontend.Dial(ctx, "tcp:"+f.(interface{ Addr() string }).Addr(), frontend.StreamSettings{})
+	must.OK(t, err)
+	fill(ctx, t, s, 1500)
+	must.OK(t, must.Receive(t, built, "no end"))
+}
+
+// fill sends a whole run.
+func fill(ctx context.Context, t *testing.T, s *frontend.Stream, n uint64) {
+	for e := range n {
+		must.OK(t, s.Send(ctx, e, fragment(e)))
+	}
+	must.OK(t, s.Close(ctx))
+}
+
+// TestStreamProgram: a program that a readout unit runs, which is this test again. What it prints is no part of the
+// stream.
+func TestStreamProgram(t *testing.T) {
+	const variable, n = "RINGLET_TEST_PROGRAM", 1500
+	if os.Getenv(variable) != "" {
+		fmt.Fprintln(os.Stderr, "begins")
+		s, err := frontend.Dial(patient(t), "exec:", frontend.StreamSettings{})
+		must.OK(t, err)
+		fmt.Println("prints")
+		fill(patient(t), t, s, n)
+		return
+	}
+	self, err := os.Executable()
+	must.OK(t, err)
+	f, err := frames.OpenExec(t.Context(), live.FeedSettings{
+		Address: fmt.Sprintf("%s=1 exec '%s' -test.run '^TestStreamProgram$'", variable, self),
+		Name:    "exec",
+	})
+	must.OK(t, err)
+	defer f.Close()
+	must.OK(t, build(patient(t), f, n))
+	if s := f.Stats(); s.Attached != 1 || s.Refused != 0 {
+		t.Errorf("%+v", s)
 	}
 }
