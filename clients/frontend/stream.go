@@ -75,7 +75,7 @@ var errGone = errors.New("the readout unit that runs this program is gone")
 func Dial(ctx context.Context, address string, set StreamSettings) (*Stream, error) {
 	network, at, _ := strings.Cut(address, ":")
 	if address != "exec:" && (network != "tcp" && network != "unix" || at == "") {
-		return nil, fmt.Errorf("a stream cannot go to %q: give tcp:host:port, unix:path or exec:", address)
+		return nil, fmt.Errorf("a stream cannot go to %q: give tcp:host:port, unix:path, or exec: alone", address)
 	}
 	if len(set.Name) > 64 {
 		return nil, fmt.Errorf("the name of a front-end has %d bytes: 64 are the most", len(set.Name))

@@ -145,14 +145,12 @@ class Stream:
                 self._filled.notify()
 
     def _wait(self, until, sentence):
-        """Wait for a change, with the lock held."""
+        """Wait for a change, with the lock held. The caller looks first whether it came before an error."""
         if self._error is not None:
             raise self._error
         left = None if until is None else until - time.monotonic()
         if left is not None and left <= 0 or not self._changed.wait(left):
             raise TimeoutError(sentence)
-        if self._error is not None:
-            raise self._error
 
     def _seal(self):
         """Make a batch of what was put, with the lock held."""
@@ -326,6 +324,7 @@ class _Pipes:
     """Standard output and input. What the program prints from now on is in the log of the readout unit."""
 
     def __init__(self):
+        self._lock = threading.Lock()
         self._out = os.dup(1)
         os.dup2(2, 1)
 
@@ -347,6 +346,7 @@ class _Pipes:
         return got
 
     def close(self):
-        if self._out >= 0:
-            os.close(self._out)
-            self._out = -1
+        with self._lock:  # two threads may close
+            out, self._out = self._out, -1
+        if out >= 0:
+            os.close(out)

@@ -1,6 +1,7 @@
 package frames
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -95,7 +96,10 @@ func benchBare(b *testing.B, size int) {
 	buf := make([]byte, readMost)
 	for got := 0; ; {
 		n, err := in.Read(buf)
-		if got += n; err == io.EOF {
+		if got += n; err != nil {
+			if got < b.N*size || !errors.Is(err, io.EOF) {
+				b.Fatal(err)
+			}
 			break
 		}
 	}
