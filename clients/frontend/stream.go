@@ -69,9 +69,9 @@ func (e *StreamError) Error() string { return "the readout unit refuses this fro
 // errGone says that a program has lost the readout unit that runs it.
 var errGone = errors.New("the readout unit that runs this program is gone")
 
-// Dial connects to a readout unit, tcp:host:port or unix:path. It tries again until the readout unit is there, or ctx is
-// over. A refusal that does not pass is a *StreamError. The address exec: is for a program that a readout unit runs: the
-// stream takes its standard output and input, and ends when the readout unit does.
+// Dial connects to a readout unit, tcp:host:port or unix:path. It tries again until the readout unit is there, or ctx
+// is over. A refusal that does not pass is a *StreamError. The address exec: is for a program that a readout unit runs:
+// the stream takes its standard output and input, and ends when the readout unit does.
 func Dial(ctx context.Context, address string, set StreamSettings) (*Stream, error) {
 	network, at, _ := strings.Cut(address, ":")
 	if address != "exec:" && (network != "tcp" && network != "unix" || at == "") {
@@ -315,7 +315,8 @@ func readAnswer(r io.Reader, b *[answerHeader]byte) (code byte, event uint64, er
 		return 0, 0, err
 	}
 	if string(b[:5]) != "RLFA\x01" {
-		return 0, 0, &StreamError{Code: 2, Sentence: fmt.Sprintf("it answers with %q, which is no answer of version 1", b[:5])}
+		why := fmt.Sprintf("it answers with %q, which is no answer of version 1", b[:5])
+		return 0, 0, &StreamError{Code: 2, Sentence: why}
 	}
 	if b[5] > 1 {
 		sentence := make([]byte, min(binary.LittleEndian.Uint16(b[6:]), 512))

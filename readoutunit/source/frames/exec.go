@@ -100,7 +100,7 @@ func (f *feed) runOnce() (uint64, error) {
 		}
 		select {
 		case how := <-ended:
-			return got, describe(how)
+			return got, f.describe(how)
 		case <-time.After(lingerMost):
 		case <-unless:
 		}
@@ -108,17 +108,24 @@ func (f *feed) runOnce() (uint64, error) {
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 	select {
 	case how := <-ended:
-		return got, errors.Join(err, describe(how))
+		return got, errors.Join(err, f.describe(how))
 	case <-time.After(killAfter):
 	}
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	return got, errors.Join(err, describe(<-ended))
+	return got, errors.Join(err, f.describe(<-ended))
 }
 
-// describe says how the program ended.
-func describe(err error) error {
+// describe says how the program ended, and what it said last.
+func (f *feed) describe(err error) error {
+	f.mu.Lock()
+	last := f.lastLine
+	f.lastLine = ""
+	f.mu.Unlock()
 	if err == nil {
-		return errors.New("the program ended without declaring the end of its run")
+		err = errors.New("exit status 0, and the end of its run was not declared")
+	}
+	if last != "" {
+		return fmt.Errorf("the program ended: %w, and said last %q", err, last)
 	}
 	return fmt.Errorf("the program ended: %w", err)
 }
@@ -135,7 +142,8 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 		return nil, nil, nil, errors.Join(err, r.Close(), out.Close())
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(f.ctx), "sh", "-c", f.set.Address)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &lines{say: f.says}
+	said := &lines{say: f.says}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, said
 	cmd.WaitDelay = killAfter // if its children keep standard error open
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started, ended := make(chan error, 1), make(chan error, 1)
@@ -144,7 +152,9 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			ended <- cmd.Wait()
+			how := cmd.Wait()
+			said.flush()
+			ended <- how
 		}
 	})
 	err = errors.Join(<-started, in.Close(), out.Close())
@@ -156,6 +166,9 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 
 // says is a line of the program's standard error.
 func (f *feed) says(line string) {
+	f.mu.Lock()
+	f.lastLine = line
+	f.mu.Unlock()
 	if untold, yes := f.said.Tell("", time.Now()); yes {
 		f.set.Log.Info("the program of a front-end says", "line", line, "untold", untold)
 	}
@@ -191,4 +204,14 @@ func (l *lines) Write(b []byte) (int, error) {
 		l.rest = l.rest[:0]
 	}
 	return n, nil
+}
+
+// flush says what came behind the last line's end.
+func (l *lines) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.rest) > 0 {
+		l.say(string(l.rest))
+		l.rest = nil
+	}
 }

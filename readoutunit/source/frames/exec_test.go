@@ -125,7 +125,9 @@ func TestLines(t *testing.T) {
 			t.Errorf("%d of %d bytes", n, len(b))
 		}
 	}
-	if want := []string{"a", "bc", "", long, "y", long, ""}; !slices.Equal(got, want) {
+	l.flush()
+	l.flush()
+	if want := []string{"a", "bc", "", long, "y", long, "", "rest"}; !slices.Equal(got, want) {
 		t.Errorf("%.20q, want %.20q", got, want)
 	}
 }
@@ -169,14 +171,14 @@ func TestSlowHello(t *testing.T) {
 // TestExecInVain: a program that never sends a fragment ends its source in bounded time, with a sentence that says what
 // it was.
 func TestExecInVain(t *testing.T) {
-	f := newFeed(t.Context(), settings("false"))
+	f := newFeed(t.Context(), settings("printf 'no detector' >&2; exit 3"))
 	f.again = time.Millisecond
 	f.wg.Go(f.keepRunning)
 	t.Cleanup(func() { must.OK(t, f.Close()) })
 	ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
 	defer cancel()
 	_, err := f.Next(ctx, make([]live.Fragment, 1))
-	if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "5 times in a row") {
+	if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `exit status 3, and said last "no detector", 5 times in a row`) {
 		t.Error(err)
 	}
 }

@@ -35,6 +35,8 @@ type feed struct {
 	state state
 	ack   chan struct{} // wakes the attached session; nil: there is none
 	err   error         // this source cannot go on
+
+	lastLine string // of a program's standard error
 }
 
 // counters are live.Stats while they are counted.
