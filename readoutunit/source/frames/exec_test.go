@@ -178,7 +178,8 @@ func TestExecInVain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
 	defer cancel()
 	_, err := f.Next(ctx, make([]live.Fragment, 1))
-	if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `exit status 3, and said last "no detector", 5 times in a row`) {
+	want := `exit status 3, and said last "no detector", 5 times in a row`
+	if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 }
