@@ -1,0 +1,261 @@
+package live
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func rules() Rules {
+	return Rules{
+		Timeout:    time.Second,
+		FlushAfter: 500 * time.Millisecond,
+		Window:     64,
+		Room:       1 << 20,
+		Align:      2,
+	}
+}
+
+func matcher(r Rules, sources int) *Matcher {
+	return NewMatcher(r, []string{"a", "b", "c", "d"}[:sources], make([]bool, sources))
+}
+
+func offer(t *testing.T, m *Matcher, source int, at time.Duration, events ...uint64) {
+	t.Helper()
+	for _, e := range events {
+		if v, err := m.Offer(source, Piece{Event: e, Size: 100}, at); v != Kept || err != nil {
+			t.Fatalf("event %d of source %d: %v, %v", e, source, v, err)
+		}
+	}
+}
+
+func wantReach(t *testing.T, m *Matcher, at time.Duration, want Reach, again time.Duration) {
+	t.Helper()
+	if got, next := m.Step(at); got != want || next != again {
+		t.Fatalf("at %v: %+v, again at %v; want %+v, %v", at, got, next, want, again)
+	}
+}
+
+func TestMatcherFlushesWhatIsComplete(t *testing.T) {
+	m := matcher(rules(), 2)
+	offer(t, m, 0, 0, 0, 1)
+	wantReach(t, m, 0, Reach{}, time.Second)
+	offer(t, m, 1, 10*time.Millisecond, 0)
+	wantReach(t, m, 10*time.Millisecond, Reach{To: 1}, 500*time.Millisecond)
+	wantReach(t, m, 500*time.Millisecond, Reach{To: 1, Flush: 1}, time.Second)
+	c := Cut{0, 1}
+	m.Cut(c)
+	m.Expect(c, 501*time.Millisecond)
+	if !m.Ready(c) {
+		t.Fatal("a cut of decided events is not ready")
+	}
+	m.Take(c, 501*time.Millisecond)
+	if d := m.Dropped(); len(d) != 2 {
+		t.Fatalf("%d fragments came back, want 2", len(d))
+	}
+}
+
+func TestMatcherGivesUpASilentSource(t *testing.T) {
+	m := matcher(rules(), 2)
+	offer(t, m, 0, 0, 0)
+	offer(t, m, 0, 300*time.Millisecond, 1)
+	wantReach(t, m, time.Second, Reach{
+		To:      1,
+		Flush:   1,
+		Overdue: 1,
+	}, 1300*time.Millisecond)
+	_, err := m.Offer(1, Piece{Event: 0}, time.Second)
+	var late *FragmentError
+	if !errors.As(err, &late) || late.Fault != Late || late.Source != "b" {
+		t.Fatalf("a fragment of a decided event: %v", err)
+	}
+	m.Cut(Cut{0, 1})
+	m.Take(Cut{0, 1}, time.Second)
+	if c := m.Counts(1); c.Missing != 1 || c.Late != 1 {
+		t.Fatalf("%+v", c)
+	}
+}
+
+func TestMatcherWaits(t *testing.T) {
+	r := rules()
+	r.OnMissing = Wait
+	m := matcher(r, 2)
+	offer(t, m, 0, 0, 0)
+	wantReach(t, m, time.Hour, Reach{}, Never)
+	m.Over(1) // nothing can come any more
+	if got, _ := m.Step(time.Hour); got.To != 1 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestMatcherNamesWhatStopsTheRun(t *testing.T) {
+	m := matcher(rules(), 2)
+	offer(t, m, 0, 0, 0, 1)
+	offer(t, m, 1, 0, 0)
+	m.Step(time.Second)
+	var missing *MissingError
+	if err := m.Lacking(Cut{0, 2}); !errors.As(err, &missing) || *missing != (MissingError{"b", 1}) {
+		t.Fatalf("%v", err)
+	}
+}
+
+func TestMatcherDoesNotWaitForNumbersLeftOut(t *testing.T) {
+	m := matcher(rules(), 2)
+	offer(t, m, 0, 0, 0, 1, 2)
+	offer(t, m, 1, 0, 0)
+	_, err := m.Offer(1, Piece{Event: 2}, 0)
+	var gap *FragmentError
+	if !errors.As(err, &gap) || gap.Fault != Gap {
+		t.Fatalf("%v", err)
+	}
+	wantReach(t, m, 0, Reach{To: 3}, 500*time.Millisecond)
+}
+
+func TestMatcherBeginsWhereTheNumbersBegin(t *testing.T) {
+	for _, first := range []uint64{17, 1 << 40} {
+		m := matcher(rules(), 2)
+		offer(t, m, 0, 0, first)
+		offer(t, m, 1, 0, first)
+		wantReach(t, m, 0, Reach{From: first, To: first + 1}, 500*time.Millisecond)
+	}
+}
+
+func TestMatcherThrowsAwayASingleWildNumber(t *testing.T) {
+	m := matcher(rules(), 1)
+	offer(t, m, 0, 0, 0, 1<<50)
+	v, err := m.Offer(0, Piece{Event: 1}, 0)
+	var jump *FragmentError
+	if v != Kept || !errors.As(err, &jump) || jump.Fault != Jump || jump.Event != 1<<50 {
+		t.Fatalf("%v, %v", v, err)
+	}
+	if got, _ := m.Step(0); got.To != 2 || len(m.Dropped()) != 1 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestMatcherTakesNoMoreThanAMEPHasRoomFor(t *testing.T) {
+	r := rules()
+	r.Room = 250
+	m := matcher(r, 1)
+	offer(t, m, 0, 0, 0, 1, 2, 3)
+	wantReach(t, m, 0, Reach{To: 2, Flush: 2}, time.Second)
+	m.Cut(Cut{0, 2})
+	if got, _ := m.Step(0); got.To != 4 {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestMatcherDoesNotBlameASourceThatWeHoldUp(t *testing.T) {
+	m := matcher(rules(), 2)
+	offer(t, m, 0, 0, 0)
+	m.Stall(1, true, 0)
+	if got, again := m.Step(time.Minute); got.To != 0 || again != Never {
+		t.Fatalf("%+v, %v", got, again)
+	}
+	m.Stall(1, false, time.Minute)
+	wantReach(t, m, time.Minute, Reach{}, time.Minute+time.Second)
+}
+
+// TestMatcherAccounts lets sources interleave, drop, repeat and restart at will: each fragment ends in one account, and
+// the bytes of each are given back once.
+func TestMatcherAccounts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rules()
+		r.OnMissing = rapid.SampledFrom([]OnMissing{Mark, Stop}).Draw(t, "policy")
+		n := rapid.IntRange(1, 4).Draw(t, "sources")
+		unordered := make([]bool, n)
+		next, offered := make([]uint64, n), make([]uint64, n)
+		for i := range unordered {
+			unordered[i] = rapid.Bool().Draw(t, "unordered")
+		}
+		m := NewMatcher(r, []string{"a", "b", "c", "d"}[:n], unordered)
+		held, now, ref, end, built := map[uint64]bool{}, time.Duration(0), uint64(0), uint64(0), uint64(0)
+		take := func() {
+			reach, _ := m.Step(now)
+			if reach.To > end {
+				c := Cut{max(end, reach.From), 0}
+				c.Events = uint32(min(reach.To-c.First, 50))
+				if end = c.End(); c.Events > 0 {
+					m.Cut(c)
+					m.Expect(c, now)
+					m.Step(now)
+					if !m.Ready(c) {
+						t.Fatalf("%+v is not ready at %+v", c, reach)
+					}
+					m.Take(c, now)
+					built += uint64(c.Events)
+				}
+			}
+			for _, d := range m.Dropped() {
+				if !held[d.Ref] {
+					t.Fatalf("%+v came back twice", d)
+				}
+				delete(held, d.Ref)
+			}
+		}
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			s := rapid.IntRange(0, n-1).Draw(t, "source")
+			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			case 0:
+				now += time.Duration(rapid.IntRange(1, 3000).Draw(t, "ms")) * time.Millisecond
+			case 1:
+				next[s] += rapid.Uint64Range(1, 200).Draw(t, "left out")
+			case 2:
+				next[s] -= min(next[s], rapid.Uint64Range(1, 300).Draw(t, "again"))
+			case 3:
+				take()
+			default:
+				v, _ := m.Offer(s, Piece{Event: next[s], Ref: ref, Size: 10}, now)
+				if v == Ahead {
+					take()
+					break
+				}
+				offered[s]++
+				if v == Kept {
+					held[ref] = true
+				}
+				ref++
+				next[s]++
+			}
+		}
+		take()
+		for i := range n {
+			c := m.Counts(i)
+			if sum := c.Used + c.Repeats + c.Backwards + c.Late + c.Jumps + c.Held; sum != offered[i] {
+				t.Fatalf("source %d: %d fragments offered, %d in accounts: %+v", i, offered[i], sum, c)
+			}
+			if c.Used+c.Missing != built {
+				t.Fatalf("source %d: %d used and %d missing of %d", i, c.Used, c.Missing, built)
+			}
+		}
+		left := uint64(0)
+		for i := range n {
+			left += m.Counts(i).Held
+		}
+		if uint64(len(held)) != left {
+			t.Fatalf("%d fragments were not given back, %d are held", len(held), left)
+		}
+	})
+}
+
+func TestMatcherAllocatesNothing(t *testing.T) {
+	m := matcher(rules(), 2)
+	e := uint64(0)
+	if n := testing.AllocsPerRun(1000, func() {
+		for s := range 2 {
+			if v, _ := m.Offer(s, Piece{Event: e, Size: 10}, 0); v != Kept {
+				t.Fatal(v)
+			}
+		}
+		m.Step(0)
+		c := Cut{e, 1}
+		m.Cut(c)
+		m.Take(c, 0)
+		m.Dropped()
+		e++
+	}); n > 0 {
+		t.Fatalf("%v allocations for an event", n)
+	}
+}

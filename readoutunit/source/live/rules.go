@@ -1,0 +1,66 @@
+package live
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// OnMissing says what becomes of an event to which a source gave no fragment in time.
+type OnMissing uint8
+
+const (
+	// Mark builds the event; the fragment's place says that it is missing.
+	Mark OnMissing = iota
+	// Wait waits for the fragment for as long as it can still come.
+	Wait
+	// Stop ends the run.
+	Stop
+)
+
+var onMissingNames = [...]string{Mark: "mark", Wait: "wait", Stop: "stop"}
+
+func (o OnMissing) String() string {
+	if int(o) < len(onMissingNames) {
+		return onMissingNames[o]
+	}
+	return fmt.Sprintf("onmissing(%d)", uint8(o))
+}
+
+// ParseOnMissing returns the choice named s: mark, wait or stop.
+func ParseOnMissing(s string) (OnMissing, error) {
+	for i, n := range onMissingNames {
+		if s == n {
+			return OnMissing(i), nil
+		}
+	}
+	return 0, fmt.Errorf("what to do about a missing fragment is %s, not %q", strings.Join(onMissingNames[:], " or "), s)
+}
+
+// Rules say when a Matcher gives a fragment up, and when it wants what it has to be built.
+type Rules struct {
+	Timeout    time.Duration // how long an event waits for a fragment
+	FlushAfter time.Duration // how long an event waits for a MEP to be full
+	OnMissing  OnMissing
+	Window     int // events that are kept at a time, a power of two
+	Room       int // bytes of fragments, padding included, that a MEP of this readout unit may have
+	Align      uint8
+}
+
+// Reach is how far the data of a readout unit go. Numbers are of events; each only grows.
+type Reach struct {
+	From    uint64 // the first event behind the last cut that any source has a fragment of; To if there is none
+	To      uint64 // of every event below, each fragment is there or given up
+	Flush   uint64 // events below have waited long enough for a MEP to be full
+	Overdue uint64 // events below have waited as long as an event may, whatever others have of them
+	Over    bool   // no source will give anything beyond To
+}
+
+// Cut is which events a MEP has.
+type Cut struct {
+	First  uint64
+	Events uint32
+}
+
+// End is the number behind the last event.
+func (c Cut) End() uint64 { return c.First + uint64(c.Events) }
