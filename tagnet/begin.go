@@ -28,6 +28,8 @@ func beginMessage(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginR
 		Bypass:          c.Bypass,
 		First:           c.First,
 		End:             c.End,
+		Live:            c.Live,
+		Events:          c.Events,
 		AttachTimeoutMs: word32(int(attach.Milliseconds())),
 	}
 }
@@ -77,6 +79,8 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 		Bypass:      m.GetBypass(),
 		First:       m.GetFirst(),
 		End:         m.GetEnd(),
+		Live:        m.GetLive(),
+		Events:      m.GetEvents(),
 	}
 	if err := core.check(); err != nil {
 		return bad(err)

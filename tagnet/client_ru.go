@@ -22,6 +22,9 @@ type Tokens struct {
 
 	Tags      []Tag        // that set out on the ring; the first readout unit's alone
 	Withdrawn []Withdrawal // builder units that were excluded; they concern cycles of this batch, too
+
+	Cuts     []Cut // which events further MEPs have, where the data are live
+	CutsOver bool  // and no MEP comes behind those told so far
 }
 
 // RUClient is a readout unit's end of the token stream. A stream that breaks is resumed: Next goes on with the cycle
@@ -42,10 +45,12 @@ type RUClient struct {
 	had     tagnetv1.Position // what has been received
 	held    []uint64          // MEPs that are held up
 	drained bool
+	cutEnd  uint64 // of the last cut
 
 	latest struct {
 		mu       sync.Mutex // guards the rest
 		update   Update
+		reach    *Reach // replaced, never changed
 		returned outbox[Tag]
 		settled  outbox[uint64] // exclusions. They are few, and never acknowledged
 	}
@@ -88,6 +93,15 @@ func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 func (c *RUClient) Update(u Update) error {
 	c.latest.mu.Lock()
 	c.latest.update = u
+	c.latest.mu.Unlock()
+	poke(c.wake)
+	return c.Err()
+}
+
+// Reach tells how far live data go; otherwise it is as Update.
+func (c *RUClient) Reach(r Reach) error {
+	c.latest.mu.Lock()
+	c.latest.reach = &r
 	c.latest.mu.Unlock()
 	poke(c.wake)
 	return c.Err()
@@ -158,6 +172,7 @@ func (c *RUClient) opening(scope *tagnetv1.Scope) *tagnetv1.RUUpdate {
 		Read:   l.update.Read,
 		Events: l.update.Events,
 		End:    l.update.End,
+		Reach:  reachMessage(l.reach),
 		Had:    proto.CloneOf(&c.had),
 	}
 }
@@ -172,7 +187,12 @@ func (c *RUClient) message() *tagnetv1.RUUpdate {
 	l := &c.latest
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := &tagnetv1.RUUpdate{Read: l.update.Read, Events: l.update.Events, End: l.update.End}
+	m := &tagnetv1.RUUpdate{
+		Read:   l.update.Read,
+		Events: l.update.Events,
+		End:    l.update.End,
+		Reach:  reachMessage(l.reach),
+	}
 	var tags []Tag
 	m.ReturnedFirst, tags = l.returned.take(nil, math.MaxInt)
 	for i := range tags {
@@ -219,6 +239,9 @@ func (c *RUClient) take(m *tagnetv1.TokenBatch) (t Tokens, what string) {
 	if what = t.check(c.had.Cycles); what == "" {
 		what = t.ringOf(m)
 	}
+	if what == "" {
+		what = t.cutsOf(m, c.cutEnd)
+	}
 	if what != "" {
 		return t, what
 	}
@@ -231,6 +254,10 @@ func (c *RUClient) take(m *tagnetv1.TokenBatch) (t Tokens, what string) {
 	c.had.Cycles += uint64(t.Len())
 	c.had.Withdrawn += uint64(len(t.Withdrawn))
 	c.had.Tags += uint64(len(t.Tags))
+	c.had.Cuts += uint64(len(t.Cuts))
+	if n := len(t.Cuts); n > 0 {
+		c.cutEnd = t.Cuts[n-1].end()
+	}
 	c.drained = t.State == Drained
 	return t, ""
 }
@@ -298,5 +325,15 @@ func (t *Tokens) ringOf(m *tagnetv1.TokenBatch) string {
 	if t.Withdrawn, ok = withdrawalsOf(m.GetWithdrawn(), t.Places); !ok {
 		return fmt.Sprintf("%d words that withdraw nothing from any of %d builder units", len(m.GetWithdrawn()), t.Places)
 	}
+	return ""
+}
+
+// cutsOf reads which events further MEPs have, and tells what is wrong with it.
+func (t *Tokens) cutsOf(m *tagnetv1.TokenBatch, end uint64) string {
+	var ok bool
+	if t.Cuts, ok = cutsOf(m.GetCuts(), end); !ok {
+		return fmt.Sprintf("%d words that cut no events into MEPs behind event %d", len(m.GetCuts()), end)
+	}
+	t.CutsOver = m.GetCutsOver()
 	return ""
 }

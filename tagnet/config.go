@@ -67,6 +67,11 @@ type Config struct {
 	// Bypass lets a busy readout unit pass a tag on unserved; it then comes round again, at most MaxLoops times.
 	Bypass bool
 
+	// Live: readout units tell how far their data go, and the scheduler decides which events a MEP has: at most Packing.
+	Live bool
+	// Events is where a Live run ends; zero means no end is given.
+	Events uint64
+
 	First uint64 // number of the first MEP
 	End   uint64 // number of the first MEP that is not to be issued; zero means no end is given
 }

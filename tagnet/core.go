@@ -35,6 +35,8 @@ type Core struct {
 	short    uint64 // the MEP with fewer events than Packing; NoMEP while none is known
 	missing  uint32 // events the short MEP lacks
 
+	cuts *cutter // nil where every MEP but the last has Packing events
+
 	ledger []record // of MEP k at k & mask, for k in [released, next)
 	again  queue    // MEPs to be issued again
 	held   heldUp   // MEPs below released that have no outcome
@@ -151,6 +153,9 @@ func NewCore(cfg Config) (*Core, error) {
 			}
 			c.groups.running = append(c.groups.running, g)
 		}
+	}
+	if cfg.Live {
+		c.cuts = newCutter(&cfg)
 	}
 	turns, running := cfg, &c.groups
 	if cfg.Ring {
@@ -304,6 +309,9 @@ func (c *Core) done() bool {
 
 // events of MEP k, as the readout units told them. They have told before k could be issued.
 func (c *Core) events(k uint64) uint64 {
+	if c.cuts != nil {
+		return uint64(c.cuts.of(k, c.released).Events)
+	}
 	if k == c.short {
 		return uint64(c.cfg.Packing) - uint64(c.missing)
 	}

@@ -98,6 +98,9 @@ func (c *Core) release() {
 				return
 			}
 			c.held.add(c.released, *r)
+			if c.cuts != nil {
+				c.cuts.held[c.released] = c.cuts.cuts[c.released&c.mask]
+			}
 		}
 		r.state = unused
 		c.released++

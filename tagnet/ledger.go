@@ -26,6 +26,7 @@ func (c *Core) Feedback(bu int, f Feedback) error {
 		c.release()
 	case f.MEP < c.released:
 		c.held.drop(f.MEP)
+		c.dropCut(f.MEP)
 	}
 	if b.behind && b.used.Now <= uint64(c.cfg.credits()/2) {
 		b.behind = false

@@ -13,6 +13,7 @@ type input struct {
 	call     func()
 	stream   *stream
 	update   Update
+	reach    *Reach // nil: not told
 	returned []Tag
 	settled  []uint64                // exclusions
 	feedback *tagnetv1.FeedbackBatch // nil for an update
@@ -93,6 +94,7 @@ func (s *Server) apply(in input) {
 
 // turn issues what can be issued, stamps it and publishes it.
 func (s *Server) turn() {
+	s.core.cut()
 	s.batch.Reset(s.core.NextCycle(), s.core.Places())
 	if !s.gathering() && !s.core.crowded() && s.core.Issue(&s.batch) > 0 {
 		now := s.now()
@@ -115,6 +117,7 @@ func (s *Server) turn() {
 			}
 		}
 	}
+	s.tellCuts()
 	s.launch()
 	for _, st := range s.streams[Builder] {
 		if st != nil && (state == Drained || s.worthAck(st)) {
@@ -147,6 +150,18 @@ func (s *Server) launch() {
 		}
 	}
 	s.told = len(withdrawn)
+}
+
+// tellCuts tells the readout units which events further MEPs have.
+func (s *Server) tellCuts() {
+	if !s.log.takeCuts(s.core.cuts, s.core.released) {
+		return
+	}
+	for _, st := range s.streams[Readout] {
+		if st != nil {
+			poke(st.wake)
+		}
+	}
 }
 
 // firstWait is how long the first cycle waits to be full. When the units have attached their sources have just begun,
@@ -182,6 +197,9 @@ func (s *Server) applyUpdate(st *stream, in *input) {
 		return // cut or gone meanwhile; its watermark is of no use any more
 	}
 	err := s.core.Update(st.unit, in.update)
+	if err == nil && in.reach != nil {
+		err = s.core.Reach(st.unit, *in.reach)
+	}
 	if errors.Is(err, EndMismatch) { // the update stands, and so do the tags that came with it; run control decides
 		s.notices.peer(&PeerError{
 			Role:     Readout,

@@ -100,6 +100,7 @@ func (s *Server) updateOf(st *stream, m *tagnetv1.RUUpdate) (in input, err error
 	}
 	return input{
 		stream:        st,
+		reach:         reachOf(m.GetReach()),
 		update:        Update{Read: max(m.GetRead(), s.cfg.Core.First), Events: m.GetEvents(), End: m.GetEnd()},
 		returned:      returned,
 		returnedFirst: m.GetReturnedFirst(),

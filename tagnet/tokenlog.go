@@ -42,6 +42,7 @@ type tokenLog struct {
 	launched  uint64       // tags that ever set out
 	returned  uint64       // tags that the last readout unit has given back and that were taken
 	withdrawn []Withdrawal // since the beginning
+	cuts      cutLog
 }
 
 // mark is the released watermark with its exceptions.
@@ -114,6 +115,13 @@ func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal, returned uint64) {
 	l.withdrawn, l.returned = withdrawn, returned
 }
 
+// takeCuts tells whether there is anything about cuts to tell.
+func (l *tokenLog) takeCuts(c *cutter, released uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cuts.take(c, released)
+}
+
 func (l *tokenLog) now() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,6 +140,8 @@ type reader struct {
 	last      bool   // it belongs to the last one, which gives them back
 	tags      uint64 // as many were sent
 	withdrawn int    // as many exclusions were sent
+	cuts      uint64 // as many were sent
+	cutsOver  bool   // as last sent
 }
 
 // from is the reader of a stream that goes on where an earlier one of the same unit has broken; nil is the beginning.
@@ -144,10 +154,11 @@ func (l *tokenLog) from(had *tagnetv1.Position) (*reader, bool) {
 		log:  l,
 		next: had.GetCycles(),
 		tags: had.GetTags(),
+		cuts: had.GetCuts(),
 		withdrawn: int(min(had.GetWithdrawn(),
 			math.MaxInt32)),
 	}
-	return r, r.next <= l.next && r.tags <= l.launched && r.withdrawn <= len(l.withdrawn)
+	return r, r.next <= l.next && r.tags <= l.launched && r.withdrawn <= len(l.withdrawn) && r.cuts <= l.cuts.count
 }
 
 // take returns the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen
@@ -158,12 +169,12 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	behind := l.next - r.next
-	if behind > l.mask+1 || r.first && l.launched-r.tags > uint64(len(l.tags)) {
+	if behind > l.mask+1 || !l.cuts.has(r.cuts) || r.first && l.launched-r.tags > uint64(len(l.tags)) {
 		return nil, false
 	}
 	moved := l.mark.released() - r.released
 	if behind == 0 && l.state == r.state && moved < l.step && (moved == 0 || !l.idle) &&
-		r.withdrawn == len(l.withdrawn) && !(r.first && r.tags < l.launched) {
+		r.withdrawn == len(l.withdrawn) && !l.cuts.news(r) && !(r.first && r.tags < l.launched) {
 		return nil, true
 	}
 	cycles := min(behind, uint64(max(1, maxConsecutivePerMessage/l.places)))
@@ -204,6 +215,7 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 		from += run
 	}
 	r.takeRing(m, cycles == behind)
+	l.cuts.tell(r, m)
 	r.next += cycles
 	r.released, r.changes, r.state = l.mark.released(), l.mark.changes, State(m.State)
 	return m, true

@@ -47,6 +47,8 @@ func (p *player) say(w []string) string {
 		p.calls++
 		rose, err := p.fence.step(Term{Number: uint64(p.number(w[1])), Holder: w[3]}, time.Unix(int64(p.calls), 0).UTC())
 		return fmt.Sprintf("new %v, obeyed is %d of %s\n", rose, p.fence.term.Number, p.fence.term.Holder) + complaint(err)
+	case strings.HasPrefix(unit, "ru") && rest[0] == "goes":
+		return complaint(p.core.Reach(p.number(unit), p.reach(rest[1:])))
 	case strings.HasPrefix(unit, "ru"):
 		return complaint(p.core.Update(p.number(unit), p.update(rest)))
 	case strings.HasPrefix(unit, "bu"):
@@ -55,6 +57,8 @@ func (p *player) say(w []string) string {
 	switch strings.Join(w[:min(2, len(w))], " ") {
 	case "start":
 		p.core.Start()
+	case "cut":
+		return p.cut()
 	case "issue":
 		return p.issue()
 	case "show":
@@ -116,6 +120,10 @@ func (p *player) view(w []string) Config {
 			if w[i-1] == "policy" {
 				cfg.Policy = Skip
 			}
+		case "live":
+			cfg.Live = true
+		case "events":
+			cfg.Events = uint64(p.number(w[i-1]))
 		case "loose":
 			cfg.Loose = true
 		}
@@ -156,11 +164,49 @@ func (p *player) rule(r *Rules, w []string) {
 // update reads "has read 7", "has read 7 with 65 events", "ends at 7", "ends at 7 with 65 events".
 func (p *player) update(w []string) Update {
 	u := Update{Read: uint64(p.number(w[2])), End: w[0] == "ends"}
-	u.Events = (u.Read - p.core.cfg.First) * uint64(p.core.cfg.Packing)
+	if p.core.cuts != nil && u.Read <= p.core.cuts.next {
+		u.Events = p.core.cuts.below(u.Read)
+	} else {
+		u.Events = (u.Read - p.core.cfg.First) * uint64(p.core.cfg.Packing)
+	}
 	if i := slices.Index(w, "with"); i > 0 {
 		u.Events = uint64(p.number(w[i+1]))
 	}
 	return u
+}
+
+// reach reads "from 0 to 7 flush 5 overdue 3 over".
+func (p *player) reach(w []string) (r Reach) {
+	for i, s := range w {
+		switch s {
+		case "from":
+			r.From = uint64(p.number(w[i+1]))
+		case "to":
+			r.To = uint64(p.number(w[i+1]))
+		case "flush":
+			r.Flush = uint64(p.number(w[i+1]))
+		case "overdue":
+			r.Overdue = uint64(p.number(w[i+1]))
+		case "over":
+			r.Over = true
+		}
+	}
+	return r
+}
+
+func (p *player) cut() string {
+	c := p.core.cuts
+	from := c.next
+	p.core.cut()
+	var out strings.Builder
+	for k := from; k < c.next; k++ {
+		cut := c.of(k, p.core.released)
+		fmt.Fprintf(&out, "MEP %d: %d events from %d\n", k, cut.Events, cut.First)
+	}
+	if c.over {
+		out.WriteString("over\n")
+	}
+	return out.String()
 }
 
 // feedback reads "built 3", and "built 3 attempt 1 slot 2 events 9", what is not said being right.

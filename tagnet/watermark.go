@@ -34,6 +34,9 @@ func (c *Core) Update(ru int, u Update) error {
 // checkEvents holds the readout units to one account of events: every MEP has Packing, but the last may be short, and
 // then it is the same MEP with the same number for all of them.
 func (c *Core) checkEvents(ru int, u Update) error {
+	if c.cuts != nil {
+		return c.checkCuts(ru, u)
+	}
 	name := c.cfg.RUs[ru]
 	high, full := bits.Mul64(u.Read-c.cfg.First, uint64(c.cfg.Packing))
 	if high != 0 || u.Events > full || full-u.Events >= uint64(c.cfg.Packing) {

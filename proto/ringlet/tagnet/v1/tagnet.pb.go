@@ -279,7 +279,7 @@ func (x ControlRequest_Operation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ControlRequest_Operation.Descriptor instead.
 func (ControlRequest_Operation) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10, 0}
 }
 
 // Kind of unit.
@@ -332,7 +332,7 @@ func (x Incident_Role) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Role.Descriptor instead.
 func (Incident_Role) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17, 0}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18, 0}
 }
 
 // Kind of incident.
@@ -389,7 +389,7 @@ func (x Incident_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Incident_Kind.Descriptor instead.
 func (Incident_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17, 1}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18, 1}
 }
 
 // Scope says which conversation a message belongs to.
@@ -502,7 +502,9 @@ type Position struct {
 	// Exclusions of builder units, as TokenBatch.withdrawn told them.
 	Withdrawn uint64 `protobuf:"varint,2,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	// Tags, as TokenBatch.tags told them.
-	Tags          uint64 `protobuf:"varint,3,opt,name=tags,proto3" json:"tags,omitempty"`
+	Tags uint64 `protobuf:"varint,3,opt,name=tags,proto3" json:"tags,omitempty"`
+	// Cuts, as TokenBatch.cuts told them.
+	Cuts          uint64 `protobuf:"varint,4,opt,name=cuts,proto3" json:"cuts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,6 +560,13 @@ func (x *Position) GetTags() uint64 {
 	return 0
 }
 
+func (x *Position) GetCuts() uint64 {
+	if x != nil {
+		return x.Cuts
+	}
+	return 0
+}
+
 // RUUpdate is what a readout unit holds. The newest update replaces the ones before it.
 type RUUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -583,7 +592,9 @@ type RUUpdate struct {
 	// Sequence number of the first entry of settled, from 0 in the conversation.
 	SettledFirst uint64 `protobuf:"varint,8,opt,name=settled_first,json=settledFirst,proto3" json:"settled_first,omitempty"`
 	// What the unit has received so far; in the first message of a stream that resumes a conversation.
-	Had           *Position `protobuf:"bytes,9,opt,name=had,proto3" json:"had,omitempty"`
+	Had *Position `protobuf:"bytes,9,opt,name=had,proto3" json:"had,omitempty"`
+	// How far live data go; not told where the data are not live.
+	Reach         *Reach `protobuf:"bytes,10,opt,name=reach,proto3" json:"reach,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -681,6 +692,95 @@ func (x *RUUpdate) GetHad() *Position {
 	return nil
 }
 
+func (x *RUUpdate) GetReach() *Reach {
+	if x != nil {
+		return x.Reach
+	}
+	return nil
+}
+
+// Reach is how far the live data of a readout unit go, in numbers of events.
+type Reach struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First event that is in no MEP yet and of which there is any data; to, if there is none.
+	From uint64 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
+	// Of every event below, each fragment is there or given up.
+	To uint64 `protobuf:"fixed64,2,opt,name=to,proto3" json:"to,omitempty"`
+	// Events below have waited long enough for a MEP to be full.
+	Flush uint64 `protobuf:"fixed64,3,opt,name=flush,proto3" json:"flush,omitempty"`
+	// Events below have waited as long as any may: a readout unit that lacks fragments of them gives those up.
+	Overdue uint64 `protobuf:"fixed64,4,opt,name=overdue,proto3" json:"overdue,omitempty"`
+	// Nothing comes beyond to.
+	Over          bool `protobuf:"varint,5,opt,name=over,proto3" json:"over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reach) Reset() {
+	*x = Reach{}
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reach) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reach) ProtoMessage() {}
+
+func (x *Reach) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reach.ProtoReflect.Descriptor instead.
+func (*Reach) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Reach) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Reach) GetTo() uint64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *Reach) GetFlush() uint64 {
+	if x != nil {
+		return x.Flush
+	}
+	return 0
+}
+
+func (x *Reach) GetOverdue() uint64 {
+	if x != nil {
+		return x.Overdue
+	}
+	return 0
+}
+
+func (x *Reach) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
+}
+
 // TokenBatch carries whole cycles in order, the released watermark and the state.
 type TokenBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -706,14 +806,19 @@ type TokenBatch struct {
 	// token for it would be good again. What was to be sent to it by an earlier token is not.
 	Withdrawn []uint64 `protobuf:"fixed64,9,rep,packed,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	// Tags of RUUpdate.returned that the scheduler has taken in the conversation: a cumulative acknowledgement.
-	Returned      uint64 `protobuf:"varint,10,opt,name=returned,proto3" json:"returned,omitempty"`
+	Returned uint64 `protobuf:"varint,10,opt,name=returned,proto3" json:"returned,omitempty"`
+	// Which events further MEPs have, where the data are live, as pairs of words in the order of the MEPs, from the first
+	// MEP of the run on: the number of the first event, and how many there are.
+	Cuts []uint64 `protobuf:"fixed64,11,rep,packed,name=cuts,proto3" json:"cuts,omitempty"`
+	// All cuts have been told: no MEP comes behind them.
+	CutsOver      bool `protobuf:"varint,12,opt,name=cuts_over,json=cutsOver,proto3" json:"cuts_over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TokenBatch) Reset() {
 	*x = TokenBatch{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +830,7 @@ func (x *TokenBatch) String() string {
 func (*TokenBatch) ProtoMessage() {}
 
 func (x *TokenBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[3]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +843,7 @@ func (x *TokenBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenBatch.ProtoReflect.Descriptor instead.
 func (*TokenBatch) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{3}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TokenBatch) GetFirstCycle() uint64 {
@@ -811,6 +916,20 @@ func (x *TokenBatch) GetReturned() uint64 {
 	return 0
 }
 
+func (x *TokenBatch) GetCuts() []uint64 {
+	if x != nil {
+		return x.Cuts
+	}
+	return nil
+}
+
+func (x *TokenBatch) GetCutsOver() bool {
+	if x != nil {
+		return x.CutsOver
+	}
+	return false
+}
+
 // HeldUp names MEPs below the released watermark that have no outcome yet, since a builder unit has stopped or is slow.
 type HeldUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -822,7 +941,7 @@ type HeldUp struct {
 
 func (x *HeldUp) Reset() {
 	*x = HeldUp{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +953,7 @@ func (x *HeldUp) String() string {
 func (*HeldUp) ProtoMessage() {}
 
 func (x *HeldUp) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +966,7 @@ func (x *HeldUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldUp.ProtoReflect.Descriptor instead.
 func (*HeldUp) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{4}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HeldUp) GetMeps() []uint64 {
@@ -884,7 +1003,7 @@ type FeedbackBatch struct {
 
 func (x *FeedbackBatch) Reset() {
 	*x = FeedbackBatch{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +1015,7 @@ func (x *FeedbackBatch) String() string {
 func (*FeedbackBatch) ProtoMessage() {}
 
 func (x *FeedbackBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +1028,7 @@ func (x *FeedbackBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedbackBatch.ProtoReflect.Descriptor instead.
 func (*FeedbackBatch) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{5}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FeedbackBatch) GetScope() *Scope {
@@ -982,7 +1101,7 @@ type FeedbackAck struct {
 
 func (x *FeedbackAck) Reset() {
 	*x = FeedbackAck{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1113,7 @@ func (x *FeedbackAck) String() string {
 func (*FeedbackAck) ProtoMessage() {}
 
 func (x *FeedbackAck) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1126,7 @@ func (x *FeedbackAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedbackAck.ProtoReflect.Descriptor instead.
 func (*FeedbackAck) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{6}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FeedbackAck) GetDone() uint64 {
@@ -1035,7 +1154,7 @@ type RegistersRequest struct {
 
 func (x *RegistersRequest) Reset() {
 	*x = RegistersRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1047,7 +1166,7 @@ func (x *RegistersRequest) String() string {
 func (*RegistersRequest) ProtoMessage() {}
 
 func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[7]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1060,7 +1179,7 @@ func (x *RegistersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersRequest.ProtoReflect.Descriptor instead.
 func (*RegistersRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{7}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RegistersRequest) GetScope() *Scope {
@@ -1135,7 +1254,7 @@ type RegistersResponse struct {
 
 func (x *RegistersResponse) Reset() {
 	*x = RegistersResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1266,7 @@ func (x *RegistersResponse) String() string {
 func (*RegistersResponse) ProtoMessage() {}
 
 func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[8]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1279,7 @@ func (x *RegistersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistersResponse.ProtoReflect.Descriptor instead.
 func (*RegistersResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{8}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RegistersResponse) GetRun() uint32 {
@@ -1369,7 +1488,7 @@ type ControlRequest struct {
 
 func (x *ControlRequest) Reset() {
 	*x = ControlRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1500,7 @@ func (x *ControlRequest) String() string {
 func (*ControlRequest) ProtoMessage() {}
 
 func (x *ControlRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1513,7 @@ func (x *ControlRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlRequest.ProtoReflect.Descriptor instead.
 func (*ControlRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{9}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ControlRequest) GetScope() *Scope {
@@ -1438,7 +1557,7 @@ type ControlResponse struct {
 
 func (x *ControlResponse) Reset() {
 	*x = ControlResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1569,7 @@ func (x *ControlResponse) String() string {
 func (*ControlResponse) ProtoMessage() {}
 
 func (x *ControlResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1582,7 @@ func (x *ControlResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ControlResponse.ProtoReflect.Descriptor instead.
 func (*ControlResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ControlResponse) GetState() State {
@@ -1516,13 +1635,17 @@ type BeginRequest struct {
 	End uint64 `protobuf:"fixed64,15,opt,name=end,proto3" json:"end,omitempty"`
 	// Milliseconds that the units may take to attach before those missing are told; 0: for ever.
 	AttachTimeoutMs uint32 `protobuf:"varint,16,opt,name=attach_timeout_ms,json=attachTimeoutMs,proto3" json:"attach_timeout_ms,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The data are live: the scheduler decides which events a MEP has.
+	Live bool `protobuf:"varint,17,opt,name=live,proto3" json:"live,omitempty"`
+	// Number of events after which a live run ends; 0: no end is given.
+	Events        uint64 `protobuf:"fixed64,18,opt,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BeginRequest) Reset() {
 	*x = BeginRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1657,7 @@ func (x *BeginRequest) String() string {
 func (*BeginRequest) ProtoMessage() {}
 
 func (x *BeginRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[11]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1670,7 @@ func (x *BeginRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginRequest.ProtoReflect.Descriptor instead.
 func (*BeginRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BeginRequest) GetScope() *Scope {
@@ -1662,6 +1785,20 @@ func (x *BeginRequest) GetAttachTimeoutMs() uint32 {
 	return 0
 }
 
+func (x *BeginRequest) GetLive() bool {
+	if x != nil {
+		return x.Live
+	}
+	return false
+}
+
+func (x *BeginRequest) GetEvents() uint64 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
 // BeginResponse tells that the scheduler is there.
 type BeginResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1675,7 +1812,7 @@ type BeginResponse struct {
 
 func (x *BeginResponse) Reset() {
 	*x = BeginResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1824,7 @@ func (x *BeginResponse) String() string {
 func (*BeginResponse) ProtoMessage() {}
 
 func (x *BeginResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[12]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1837,7 @@ func (x *BeginResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginResponse.ProtoReflect.Descriptor instead.
 func (*BeginResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *BeginResponse) GetState() State {
@@ -1728,7 +1865,7 @@ type EndRequest struct {
 
 func (x *EndRequest) Reset() {
 	*x = EndRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1877,7 @@ func (x *EndRequest) String() string {
 func (*EndRequest) ProtoMessage() {}
 
 func (x *EndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[13]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1890,7 @@ func (x *EndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRequest.ProtoReflect.Descriptor instead.
 func (*EndRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EndRequest) GetScope() *Scope {
@@ -1774,7 +1911,7 @@ type EndResponse struct {
 
 func (x *EndResponse) Reset() {
 	*x = EndResponse{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1923,7 @@ func (x *EndResponse) String() string {
 func (*EndResponse) ProtoMessage() {}
 
 func (x *EndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[14]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1936,7 @@ func (x *EndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndResponse.ProtoReflect.Descriptor instead.
 func (*EndResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EndResponse) GetEnded() bool {
@@ -1822,7 +1959,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +1971,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[15]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +1984,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FollowRequest) GetScope() *Scope {
@@ -1881,7 +2018,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2030,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[16]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2043,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Notice) GetNumber() uint64 {
@@ -1954,7 +2091,7 @@ type Incident struct {
 
 func (x *Incident) Reset() {
 	*x = Incident{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +2103,7 @@ func (x *Incident) String() string {
 func (*Incident) ProtoMessage() {}
 
 func (x *Incident) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[17]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2116,7 @@ func (x *Incident) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Incident.ProtoReflect.Descriptor instead.
 func (*Incident) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Incident) GetRole() Incident_Role {
@@ -2029,7 +2166,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +2178,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[18]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +2191,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Rules) GetNext() string {
@@ -2103,7 +2240,7 @@ type UnitSet struct {
 
 func (x *UnitSet) Reset() {
 	*x = UnitSet{}
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2252,7 @@ func (x *UnitSet) String() string {
 func (*UnitSet) ProtoMessage() {}
 
 func (x *UnitSet) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[19]
+	mi := &file_ringlet_tagnet_v1_tagnet_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2265,7 @@ func (x *UnitSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnitSet.ProtoReflect.Descriptor instead.
 func (*UnitSet) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UnitSet) GetUnits() []uint32 {
@@ -2150,11 +2287,12 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\"\n" +
 	"\fconversation\x18\x05 \x01(\x06R\fconversation\x12\x12\n" +
 	"\x04term\x18\x06 \x01(\x04R\x04term\x12\x16\n" +
-	"\x06holder\x18\a \x01(\tR\x06holder\"T\n" +
+	"\x06holder\x18\a \x01(\tR\x06holder\"h\n" +
 	"\bPosition\x12\x16\n" +
 	"\x06cycles\x18\x01 \x01(\x04R\x06cycles\x12\x1c\n" +
 	"\twithdrawn\x18\x02 \x01(\x04R\twithdrawn\x12\x12\n" +
-	"\x04tags\x18\x03 \x01(\x04R\x04tags\"\xa9\x02\n" +
+	"\x04tags\x18\x03 \x01(\x04R\x04tags\x12\x12\n" +
+	"\x04cuts\x18\x04 \x01(\x04R\x04cuts\"\xd9\x02\n" +
 	"\bRUUpdate\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x06R\x04read\x12\x16\n" +
@@ -2164,7 +2302,15 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\asettled\x18\x06 \x03(\x06R\asettled\x12%\n" +
 	"\x0ereturned_first\x18\a \x01(\x04R\rreturnedFirst\x12#\n" +
 	"\rsettled_first\x18\b \x01(\x04R\fsettledFirst\x12-\n" +
-	"\x03had\x18\t \x01(\v2\x1b.ringlet.tagnet.v1.PositionR\x03had\"\xbd\x02\n" +
+	"\x03had\x18\t \x01(\v2\x1b.ringlet.tagnet.v1.PositionR\x03had\x12.\n" +
+	"\x05reach\x18\n" +
+	" \x01(\v2\x18.ringlet.tagnet.v1.ReachR\x05reach\"o\n" +
+	"\x05Reach\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x06R\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\x06R\x02to\x12\x14\n" +
+	"\x05flush\x18\x03 \x01(\x06R\x05flush\x12\x18\n" +
+	"\aoverdue\x18\x04 \x01(\x06R\aoverdue\x12\x12\n" +
+	"\x04over\x18\x05 \x01(\bR\x04over\"\xee\x02\n" +
 	"\n" +
 	"TokenBatch\x12\x1f\n" +
 	"\vfirst_cycle\x18\x01 \x01(\x06R\n" +
@@ -2178,7 +2324,9 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04tags\x18\b \x03(\x06R\x04tags\x12\x1c\n" +
 	"\twithdrawn\x18\t \x03(\x06R\twithdrawn\x12\x1a\n" +
 	"\breturned\x18\n" +
-	" \x01(\x04R\breturned\"\x1c\n" +
+	" \x01(\x04R\breturned\x12\x12\n" +
+	"\x04cuts\x18\v \x03(\x06R\x04cuts\x12\x1b\n" +
+	"\tcuts_over\x18\f \x01(\bR\bcutsOver\"\x1c\n" +
 	"\x06HeldUp\x12\x12\n" +
 	"\x04meps\x18\x01 \x03(\x06R\x04meps\"\xeb\x01\n" +
 	"\rFeedbackBatch\x12.\n" +
@@ -2248,7 +2396,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04_end\"]\n" +
 	"\x0fControlResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x1a\n" +
-	"\breissued\x18\x02 \x01(\x04R\breissued\"\xe5\x03\n" +
+	"\breissued\x18\x02 \x01(\x04R\breissued\"\x91\x04\n" +
 	"\fBeginRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x10\n" +
 	"\x03rus\x18\x02 \x03(\tR\x03rus\x12\x10\n" +
@@ -2267,7 +2415,9 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06bypass\x18\r \x01(\bR\x06bypass\x12\x14\n" +
 	"\x05first\x18\x0e \x01(\x06R\x05first\x12\x10\n" +
 	"\x03end\x18\x0f \x01(\x06R\x03end\x12*\n" +
-	"\x11attach_timeout_ms\x18\x10 \x01(\rR\x0fattachTimeoutMs\"Y\n" +
+	"\x11attach_timeout_ms\x18\x10 \x01(\rR\x0fattachTimeoutMs\x12\x12\n" +
+	"\x04live\x18\x11 \x01(\bR\x04live\x12\x16\n" +
+	"\x06events\x18\x12 \x01(\x06R\x06events\"Y\n" +
 	"\rBeginResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x18\n" +
 	"\aalready\x18\x02 \x01(\bR\aalready\"<\n" +
@@ -2349,7 +2499,7 @@ func file_ringlet_tagnet_v1_tagnet_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_tagnet_v1_tagnet_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_ringlet_tagnet_v1_tagnet_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(State)(0),                    // 0: ringlet.tagnet.v1.State
 	(Policy)(0),                   // 1: ringlet.tagnet.v1.Policy
@@ -2360,86 +2510,88 @@ var file_ringlet_tagnet_v1_tagnet_proto_goTypes = []any{
 	(*Scope)(nil),                 // 6: ringlet.tagnet.v1.Scope
 	(*Position)(nil),              // 7: ringlet.tagnet.v1.Position
 	(*RUUpdate)(nil),              // 8: ringlet.tagnet.v1.RUUpdate
-	(*TokenBatch)(nil),            // 9: ringlet.tagnet.v1.TokenBatch
-	(*HeldUp)(nil),                // 10: ringlet.tagnet.v1.HeldUp
-	(*FeedbackBatch)(nil),         // 11: ringlet.tagnet.v1.FeedbackBatch
-	(*FeedbackAck)(nil),           // 12: ringlet.tagnet.v1.FeedbackAck
-	(*RegistersRequest)(nil),      // 13: ringlet.tagnet.v1.RegistersRequest
-	(*RegistersResponse)(nil),     // 14: ringlet.tagnet.v1.RegistersResponse
-	(*ControlRequest)(nil),        // 15: ringlet.tagnet.v1.ControlRequest
-	(*ControlResponse)(nil),       // 16: ringlet.tagnet.v1.ControlResponse
-	(*BeginRequest)(nil),          // 17: ringlet.tagnet.v1.BeginRequest
-	(*BeginResponse)(nil),         // 18: ringlet.tagnet.v1.BeginResponse
-	(*EndRequest)(nil),            // 19: ringlet.tagnet.v1.EndRequest
-	(*EndResponse)(nil),           // 20: ringlet.tagnet.v1.EndResponse
-	(*FollowRequest)(nil),         // 21: ringlet.tagnet.v1.FollowRequest
-	(*Notice)(nil),                // 22: ringlet.tagnet.v1.Notice
-	(*Incident)(nil),              // 23: ringlet.tagnet.v1.Incident
-	(*Rules)(nil),                 // 24: ringlet.tagnet.v1.Rules
-	(*UnitSet)(nil),               // 25: ringlet.tagnet.v1.UnitSet
-	nil,                           // 26: ringlet.tagnet.v1.RegistersResponse.RefusedEntry
-	(*RURegister)(nil),            // 27: ringlet.tagnet.v1.RURegister
-	(*BURegister)(nil),            // 28: ringlet.tagnet.v1.BURegister
-	(*GroupRegister)(nil),         // 29: ringlet.tagnet.v1.GroupRegister
-	(*Counters)(nil),              // 30: ringlet.tagnet.v1.Counters
-	(*Depth)(nil),                 // 31: ringlet.tagnet.v1.Depth
+	(*Reach)(nil),                 // 9: ringlet.tagnet.v1.Reach
+	(*TokenBatch)(nil),            // 10: ringlet.tagnet.v1.TokenBatch
+	(*HeldUp)(nil),                // 11: ringlet.tagnet.v1.HeldUp
+	(*FeedbackBatch)(nil),         // 12: ringlet.tagnet.v1.FeedbackBatch
+	(*FeedbackAck)(nil),           // 13: ringlet.tagnet.v1.FeedbackAck
+	(*RegistersRequest)(nil),      // 14: ringlet.tagnet.v1.RegistersRequest
+	(*RegistersResponse)(nil),     // 15: ringlet.tagnet.v1.RegistersResponse
+	(*ControlRequest)(nil),        // 16: ringlet.tagnet.v1.ControlRequest
+	(*ControlResponse)(nil),       // 17: ringlet.tagnet.v1.ControlResponse
+	(*BeginRequest)(nil),          // 18: ringlet.tagnet.v1.BeginRequest
+	(*BeginResponse)(nil),         // 19: ringlet.tagnet.v1.BeginResponse
+	(*EndRequest)(nil),            // 20: ringlet.tagnet.v1.EndRequest
+	(*EndResponse)(nil),           // 21: ringlet.tagnet.v1.EndResponse
+	(*FollowRequest)(nil),         // 22: ringlet.tagnet.v1.FollowRequest
+	(*Notice)(nil),                // 23: ringlet.tagnet.v1.Notice
+	(*Incident)(nil),              // 24: ringlet.tagnet.v1.Incident
+	(*Rules)(nil),                 // 25: ringlet.tagnet.v1.Rules
+	(*UnitSet)(nil),               // 26: ringlet.tagnet.v1.UnitSet
+	nil,                           // 27: ringlet.tagnet.v1.RegistersResponse.RefusedEntry
+	(*RURegister)(nil),            // 28: ringlet.tagnet.v1.RURegister
+	(*BURegister)(nil),            // 29: ringlet.tagnet.v1.BURegister
+	(*GroupRegister)(nil),         // 30: ringlet.tagnet.v1.GroupRegister
+	(*Counters)(nil),              // 31: ringlet.tagnet.v1.Counters
+	(*Depth)(nil),                 // 32: ringlet.tagnet.v1.Depth
 }
 var file_ringlet_tagnet_v1_tagnet_proto_depIdxs = []int32{
 	6,  // 0: ringlet.tagnet.v1.RUUpdate.scope:type_name -> ringlet.tagnet.v1.Scope
 	7,  // 1: ringlet.tagnet.v1.RUUpdate.had:type_name -> ringlet.tagnet.v1.Position
-	0,  // 2: ringlet.tagnet.v1.TokenBatch.state:type_name -> ringlet.tagnet.v1.State
-	10, // 3: ringlet.tagnet.v1.TokenBatch.held_up:type_name -> ringlet.tagnet.v1.HeldUp
-	6,  // 4: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 5: ringlet.tagnet.v1.FeedbackAck.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 6: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 7: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
-	1,  // 8: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
-	27, // 9: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
-	28, // 10: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
-	29, // 11: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
-	24, // 12: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
-	30, // 13: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
-	26, // 14: ringlet.tagnet.v1.RegistersResponse.refused:type_name -> ringlet.tagnet.v1.RegistersResponse.RefusedEntry
-	31, // 15: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
-	31, // 16: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
-	31, // 17: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
-	31, // 18: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
-	31, // 19: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
-	6,  // 20: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	3,  // 21: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
-	0,  // 22: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 23: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	1,  // 24: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
-	24, // 25: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
-	0,  // 26: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
-	6,  // 27: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	6,  // 28: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
-	0,  // 29: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
-	23, // 30: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
-	4,  // 31: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
-	5,  // 32: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
-	1,  // 33: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
-	25, // 34: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
-	25, // 35: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
-	8,  // 36: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
-	11, // 37: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
-	13, // 38: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
-	15, // 39: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
-	17, // 40: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
-	19, // 41: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
-	21, // 42: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
-	9,  // 43: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
-	12, // 44: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
-	14, // 45: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
-	16, // 46: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
-	18, // 47: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
-	20, // 48: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
-	22, // 49: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
-	43, // [43:50] is the sub-list for method output_type
-	36, // [36:43] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	9,  // 2: ringlet.tagnet.v1.RUUpdate.reach:type_name -> ringlet.tagnet.v1.Reach
+	0,  // 3: ringlet.tagnet.v1.TokenBatch.state:type_name -> ringlet.tagnet.v1.State
+	11, // 4: ringlet.tagnet.v1.TokenBatch.held_up:type_name -> ringlet.tagnet.v1.HeldUp
+	6,  // 5: ringlet.tagnet.v1.FeedbackBatch.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 6: ringlet.tagnet.v1.FeedbackAck.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 7: ringlet.tagnet.v1.RegistersRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 8: ringlet.tagnet.v1.RegistersResponse.state:type_name -> ringlet.tagnet.v1.State
+	1,  // 9: ringlet.tagnet.v1.RegistersResponse.policy:type_name -> ringlet.tagnet.v1.Policy
+	28, // 10: ringlet.tagnet.v1.RegistersResponse.rus:type_name -> ringlet.tagnet.v1.RURegister
+	29, // 11: ringlet.tagnet.v1.RegistersResponse.bus:type_name -> ringlet.tagnet.v1.BURegister
+	30, // 12: ringlet.tagnet.v1.RegistersResponse.groups:type_name -> ringlet.tagnet.v1.GroupRegister
+	25, // 13: ringlet.tagnet.v1.RegistersResponse.rules:type_name -> ringlet.tagnet.v1.Rules
+	31, // 14: ringlet.tagnet.v1.RegistersResponse.counters:type_name -> ringlet.tagnet.v1.Counters
+	27, // 15: ringlet.tagnet.v1.RegistersResponse.refused:type_name -> ringlet.tagnet.v1.RegistersResponse.RefusedEntry
+	32, // 16: ringlet.tagnet.v1.RegistersResponse.ready:type_name -> ringlet.tagnet.v1.Depth
+	32, // 17: ringlet.tagnet.v1.RegistersResponse.cycles:type_name -> ringlet.tagnet.v1.Depth
+	32, // 18: ringlet.tagnet.v1.RegistersResponse.window:type_name -> ringlet.tagnet.v1.Depth
+	32, // 19: ringlet.tagnet.v1.RegistersResponse.again:type_name -> ringlet.tagnet.v1.Depth
+	32, // 20: ringlet.tagnet.v1.RegistersResponse.tags:type_name -> ringlet.tagnet.v1.Depth
+	6,  // 21: ringlet.tagnet.v1.ControlRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	3,  // 22: ringlet.tagnet.v1.ControlRequest.operation:type_name -> ringlet.tagnet.v1.ControlRequest.Operation
+	0,  // 23: ringlet.tagnet.v1.ControlResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 24: ringlet.tagnet.v1.BeginRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	1,  // 25: ringlet.tagnet.v1.BeginRequest.policy:type_name -> ringlet.tagnet.v1.Policy
+	25, // 26: ringlet.tagnet.v1.BeginRequest.rules:type_name -> ringlet.tagnet.v1.Rules
+	0,  // 27: ringlet.tagnet.v1.BeginResponse.state:type_name -> ringlet.tagnet.v1.State
+	6,  // 28: ringlet.tagnet.v1.EndRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	6,  // 29: ringlet.tagnet.v1.FollowRequest.scope:type_name -> ringlet.tagnet.v1.Scope
+	0,  // 30: ringlet.tagnet.v1.Notice.state:type_name -> ringlet.tagnet.v1.State
+	24, // 31: ringlet.tagnet.v1.Notice.incident:type_name -> ringlet.tagnet.v1.Incident
+	4,  // 32: ringlet.tagnet.v1.Incident.role:type_name -> ringlet.tagnet.v1.Incident.Role
+	5,  // 33: ringlet.tagnet.v1.Incident.kind:type_name -> ringlet.tagnet.v1.Incident.Kind
+	1,  // 34: ringlet.tagnet.v1.Rules.busy_group:type_name -> ringlet.tagnet.v1.Policy
+	26, // 35: ringlet.tagnet.v1.Rules.groups:type_name -> ringlet.tagnet.v1.UnitSet
+	26, // 36: ringlet.tagnet.v1.Rules.partitions:type_name -> ringlet.tagnet.v1.UnitSet
+	8,  // 37: ringlet.tagnet.v1.TagNet.Tokens:input_type -> ringlet.tagnet.v1.RUUpdate
+	12, // 38: ringlet.tagnet.v1.TagNet.Feedback:input_type -> ringlet.tagnet.v1.FeedbackBatch
+	14, // 39: ringlet.tagnet.v1.TagNet.Registers:input_type -> ringlet.tagnet.v1.RegistersRequest
+	16, // 40: ringlet.tagnet.v1.TagNet.Control:input_type -> ringlet.tagnet.v1.ControlRequest
+	18, // 41: ringlet.tagnet.v1.TagNet.Begin:input_type -> ringlet.tagnet.v1.BeginRequest
+	20, // 42: ringlet.tagnet.v1.TagNet.End:input_type -> ringlet.tagnet.v1.EndRequest
+	22, // 43: ringlet.tagnet.v1.TagNet.Follow:input_type -> ringlet.tagnet.v1.FollowRequest
+	10, // 44: ringlet.tagnet.v1.TagNet.Tokens:output_type -> ringlet.tagnet.v1.TokenBatch
+	13, // 45: ringlet.tagnet.v1.TagNet.Feedback:output_type -> ringlet.tagnet.v1.FeedbackAck
+	15, // 46: ringlet.tagnet.v1.TagNet.Registers:output_type -> ringlet.tagnet.v1.RegistersResponse
+	17, // 47: ringlet.tagnet.v1.TagNet.Control:output_type -> ringlet.tagnet.v1.ControlResponse
+	19, // 48: ringlet.tagnet.v1.TagNet.Begin:output_type -> ringlet.tagnet.v1.BeginResponse
+	21, // 49: ringlet.tagnet.v1.TagNet.End:output_type -> ringlet.tagnet.v1.EndResponse
+	23, // 50: ringlet.tagnet.v1.TagNet.Follow:output_type -> ringlet.tagnet.v1.Notice
+	44, // [44:51] is the sub-list for method output_type
+	37, // [37:44] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_tagnet_proto_init() }
@@ -2448,14 +2600,14 @@ func file_ringlet_tagnet_v1_tagnet_proto_init() {
 		return
 	}
 	file_ringlet_tagnet_v1_registers_proto_init()
-	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[9].OneofWrappers = []any{}
+	file_ringlet_tagnet_v1_tagnet_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_tagnet_proto_rawDesc), len(file_ringlet_tagnet_v1_tagnet_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
