@@ -91,6 +91,7 @@ type Unit struct {
 	wg     sync.WaitGroup
 
 	source source.Many
+	live   *source.Live // the source, where it is live; else nil
 
 	// owned by the dispatcher: scratch
 	announcement placing.Announce
@@ -147,6 +148,7 @@ func New(cfg Config) *Unit {
 		timeline: newTimeline(cfg.Timeline),
 	}
 	u.ring, _ = cfg.Order.(Ring)
+	u.live, _ = cfg.Source.(*source.Live)
 	for i, rank := range cfg.BURanks {
 		u.byRank[rank] = i
 	}
@@ -172,6 +174,9 @@ func (u *Unit) Start() {
 				u.fail(err)
 			}
 		})
+	}
+	if u.live != nil {
+		u.live.Begin(u.reach)
 	}
 }
 
@@ -246,6 +251,7 @@ func (u *Unit) dispatch() error {
 			return err
 		}
 		u.withdraw(t.Withdrawn)
+		u.cut(&t)
 		if err := u.take(&t); err != nil {
 			return err
 		}

@@ -2,10 +2,12 @@ package source
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 
 	"ringlet/internal/kinds"
+	"ringlet/readoutunit/source/live"
 )
 
 // Settings are what sources are opened with; each kind takes what concerns it.
@@ -16,6 +18,7 @@ type Settings struct {
 	OnBadRecord OnBadRecord
 	Prepared    int                 // blocks that are made once and come again; 0: each is made anew
 	Buffers     func(block int) int // how many retention buffers of the readout unit blocks of that size come to in turn
+	Live        LiveSettings
 }
 
 // Row is a kind of source.
@@ -23,9 +26,16 @@ type Row struct {
 	kinds.Kind
 	Made bool // from the seed: everybody knows sizes and bytes beforehand
 	File bool // Input is a regular file
+	Live bool // it comes while the run goes on, and the scheduler cuts it into MEPs
 	Open func(ctx context.Context, s Settings) (Source, error)
 	// Measure says what a run needs whose data are not made. f is the file, if it is one.
 	Measure func(ctx context.Context, f *os.File, s Settings) (Needs, error)
+
+	// Feed opens one live source, for as long as the run goes on; ctx bounds the opening. Rows that have it need nothing
+	// else: Ringlet matches, packs and counts what the feed gives. Unordered: its fragments may come out of order, so that
+	// a number left out may still come.
+	Feed      func(ctx context.Context, s live.FeedSettings) (live.Feed, error)
+	Unordered bool
 }
 
 // table is the table of sources. The setting input chooses: none is generated data, a name of this table with a colon
@@ -44,10 +54,73 @@ var table = []Row{
 	},
 }
 
+// liveRow stands for a list of inputs whose rows have feeds.
+var liveRow = Row{
+	Kind: kinds.Kind{Name: "live", Help: "what front-ends send while the run goes on"},
+	Live: true,
+	Open: openLive,
+	Measure: func(_ context.Context, _ *os.File, s Settings) (Needs, error) {
+		return measureLive(s)
+	},
+}
+
+// AddForTest adds a kind to the table, and takes it away again when the returned function is called. No run may be under
+// way meanwhile.
+func AddForTest(row Row) (remove func()) {
+	before := table
+	table = append(table[:len(table):len(table)], row)
+	return func() { table = before }
+}
+
+// Input is one live source.
+type Input struct {
+	Kind    Row
+	Address string // what stands behind the kind's name and a colon
+	Name    string // both
+}
+
+// Inputs are the live sources that an input lists, in the order of their ids. A comma separates two where the name of a
+// kind and a colon follow it; other commas are of the address before them. The error names what is no live source.
+func Inputs(input string) ([]Input, error) {
+	var list []Input
+	for part := range strings.SplitSeq(input, ",") {
+		name, rest, _ := strings.Cut(part, ":")
+		row, ok := feedRow(name, part)
+		switch {
+		case ok:
+			list = append(list, Input{row, rest, part})
+		case len(list) > 0:
+			last := &list[len(list)-1]
+			last.Address, last.Name = last.Address+","+part, last.Name+","+part
+		default:
+			return nil, &ConfigError{"input", fmt.Sprintf("%q is no live source: a run reads live sources, or one file, or "+
+				"generates its data", part)}
+		}
+	}
+	return list, nil
+}
+
+// feedRow is the kind of a live source.
+func feedRow(name, part string) (Row, bool) {
+	for _, r := range table {
+		if r.Feed != nil && r.Name == name && len(part) > len(name) {
+			return r, true
+		}
+	}
+	return Row{}, false
+}
+
 // Of returns the kind that an input chooses, and what the input says to it.
 func Of(input string) (Row, string) {
 	if input == "" {
 		return table[0], ""
+	}
+	for part := range strings.SplitSeq(input, ",") {
+		if name, _, _ := strings.Cut(part, ":"); len(part) > len(name) {
+			if _, ok := feedRow(name, part); ok {
+				return liveRow, input
+			}
+		}
 	}
 	name, rest, colon := strings.Cut(input, ":")
 	for _, r := range table[1:] {

@@ -492,6 +492,9 @@ func (m *Matcher) forget(e uint64, used bool) {
 	m.low++
 }
 
+// Low is the number below which no fragment is kept any more.
+func (m *Matcher) Low() uint64 { return m.low }
+
 // Dropped gives the fragments that the Matcher does not need any more; they are the caller's until the next call of any
 // other method.
 func (m *Matcher) Dropped() []Dropped {

@@ -1,0 +1,55 @@
+package readoutunit
+
+import (
+	"fmt"
+
+	"ringlet/readoutunit/source"
+	"ringlet/readoutunit/source/live"
+	"ringlet/tagnet"
+)
+
+// LiveScheduler is what a readout unit with live sources needs of TagNet besides: the scheduler decides which events a
+// MEP has.
+type LiveScheduler interface {
+	// Reach tells how far the live data go; it does not wait.
+	Reach(tagnet.Reach) error
+}
+
+// reach tells the scheduler how far the live data go. That a conversation is over its other methods tell.
+func (u *Unit) reach(r live.Reach) {
+	sched, ok := u.cfg.Scheduler.(LiveScheduler)
+	if !ok {
+		u.fail(fmt.Errorf("a live source needs a scheduler that cuts, and this one is a %T", u.cfg.Scheduler))
+		return
+	}
+	_ = sched.Reach(tagnet.Reach{
+		From:    r.From,
+		To:      r.To,
+		Flush:   r.Flush,
+		Overdue: r.Overdue,
+		Over:    r.Over,
+	})
+}
+
+// cut tells the source which events further MEPs have, and which have their outcome.
+func (u *Unit) cut(t *tagnet.Tokens) {
+	if u.live == nil {
+		return
+	}
+	if len(t.Cuts) > 0 || t.CutsOver {
+		cuts := make([]live.Cut, len(t.Cuts))
+		for i, c := range t.Cuts {
+			cuts[i] = live.Cut{First: c.First, Events: c.Events}
+		}
+		u.live.Cut(cuts, t.CutsOver)
+	}
+	u.live.Safe(needed(t))
+}
+
+// Live tells of each live source of the unit, in the order of their ids; nothing, if it has none.
+func (u *Unit) Live() []source.LiveStats {
+	if u.live == nil {
+		return nil
+	}
+	return u.live.Sources()
+}

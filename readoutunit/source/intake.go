@@ -1,0 +1,301 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"ringlet/event"
+	"ringlet/readoutunit/source/live"
+)
+
+// intake is one live source: its feed, and what of it waits to be built. A goroutine of its own uses the feed.
+type intake struct {
+	index int // in the readout unit
+	name  string
+	feed  live.Feed
+
+	// owned by its goroutine
+	closed error
+	logged time.Time // when a fault was logged last
+	quiet  uint64    // faults since then
+
+	// guarded by Live.mu; the bytes of a fragment belong to who has its reference
+	stage   stage
+	told    uint64 // events that the feed knows to be safe
+	waits   bool   // in Next of the feed
+	ctx     context.Context
+	wake    context.CancelFunc // ends Next of the feed, so that it hears what is safe
+	newest  time.Duration      // when the newest fragment came
+	any     bool
+	stalled bool
+	failed  bool
+}
+
+// batch is how many fragments are taken from a feed at a time, each time under one lock.
+const batch = 256
+
+// receive takes fragments from a feed until the source is closed.
+func (l *Live) receive(in *intake) {
+	defer func() { in.closed = in.feed.Close() }()
+	fragments := make([]live.Fragment, batch)
+	for l.ctx.Err() == nil {
+		l.enter(in)
+		n, err := in.feed.Next(in.ctx, fragments)
+		l.leave(in)
+		if n > 0 {
+			if wrong := l.take(in, fragments[:n]); wrong != nil {
+				err = wrong
+			}
+		}
+		switch {
+		case err == nil, l.ctx.Err() != nil, in.ctx.Err() != nil && errors.Is(err, in.ctx.Err()):
+			continue
+		case !errors.Is(err, io.EOF):
+			l.broke(in, err)
+		}
+		l.linger(in)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tellSafe(in)
+}
+
+// enter prepares for a call of the feed that waits, and tells what is safe.
+func (l *Live) enter(in *intake) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tellSafe(in)
+	if in.ctx == nil || in.ctx.Err() != nil {
+		in.ctx, in.wake = context.WithCancel(l.ctx)
+	}
+	in.waits = true
+}
+
+func (l *Live) leave(in *intake) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in.waits = false
+}
+
+// tellSafe tells a feed what is safe. mu is held, but while the feed is told.
+func (l *Live) tellSafe(in *intake) {
+	for in.told < l.safe {
+		safe := l.safe
+		in.told = safe
+		l.mu.Unlock()
+		in.feed.Safe(safe)
+		l.mu.Lock()
+	}
+}
+
+// linger tells the feed of a source that is over what is safe, until the end.
+func (l *Live) linger(in *intake) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.matcher.Over(in.index)
+	l.poke()
+	for !l.closed {
+		if l.tellSafe(in); !l.closed && in.told == l.safe {
+			l.changed.Wait()
+		}
+	}
+}
+
+// broke takes that a source cannot go on. Where missing fragments are borne its are, from now on; else the run ends.
+func (l *Live) broke(in *intake, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in.failed = true
+	if l.cfg.Live.OnMissing != live.Mark && l.failed == nil {
+		l.failed = fmt.Errorf("source %s cannot go on: %w", in.name, err)
+	}
+	l.cfg.Live.Log.Error("a source cannot go on; what it lacks is missing from now on", "source", in.name, "err", err)
+	l.changed.Broadcast()
+}
+
+// take copies fragments to the stage and gives them to the matcher. It waits for room. The error is of fragments that no
+// feed may give.
+func (l *Live) take(in *intake, fragments []live.Fragment) error {
+	var refs [batch]uint64
+	for len(fragments) > 0 {
+		n, err := l.reserve(in, fragments, &refs)
+		if n == 0 {
+			return err
+		}
+		for i := range n {
+			copy(in.stage.bytes(refs[i]), fragments[i].Data)
+		}
+		if !l.offer(in, fragments[:n], &refs) {
+			return nil
+		}
+		in.feed.Done(n)
+		fragments = fragments[n:]
+	}
+	return nil
+}
+
+// reserve waits until there is room for the first fragment, and takes it for as many as it can.
+func (l *Live) reserve(in *intake, fragments []live.Fragment, refs *[batch]uint64) (n int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.closed {
+		for n < len(fragments) {
+			size := len(fragments[n].Data)
+			if size > event.MaxFragment {
+				return n, fmt.Errorf("its feed gave a fragment of %d bytes, more than the %d that one can have", size,
+					event.MaxFragment)
+			}
+			ref, _, ok := in.stage.reserve(size)
+			if !ok {
+				break
+			}
+			refs[n] = ref
+			n++
+		}
+		if n > 0 {
+			l.goOn(in)
+			return n, nil
+		}
+		l.stall(in)
+	}
+	return 0, nil
+}
+
+// goOn notes that fragments are taken from the source again. mu is held.
+func (l *Live) goOn(in *intake) {
+	if in.stalled {
+		in.stalled = false
+		l.matcher.Stall(in.index, false, l.now())
+	}
+}
+
+// stall waits until something has changed, while nothing is taken from the source. mu is held.
+func (l *Live) stall(in *intake) {
+	if !in.stalled {
+		in.stalled = true
+		l.matcher.Stall(in.index, true, l.now())
+		l.poke()
+	}
+	l.changed.Wait()
+}
+
+// offer gives the matcher fragments that are in the stage. False: the source is closed.
+func (l *Live) offer(in *intake, fragments []live.Fragment, refs *[batch]uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.poke()
+	now := l.now()
+	in.newest, in.any = now, true
+	for i := range fragments {
+		f := &fragments[i]
+		p := live.Piece{
+			Event: f.Event,
+			Ref:   refs[i],
+			Size:  uint16(len(f.Data)),
+			Type:  f.Type,
+		}
+		v, err := l.matcher.Offer(in.index, p, now)
+		for v == live.Ahead {
+			if l.stall(in); l.closed {
+				return false
+			}
+			now = l.now()
+			v, err = l.matcher.Offer(in.index, p, now)
+		}
+		l.goOn(in)
+		if v == live.Thrown {
+			in.stage.free(p.Ref)
+		}
+		if err != nil {
+			l.log(in, err)
+			l.release()
+		}
+	}
+	return true
+}
+
+// log logs what is wrong with a fragment, once in a while. mu is held.
+func (l *Live) log(in *intake, err error) {
+	const often = time.Second
+	in.quiet++
+	if now := time.Now(); now.Sub(in.logged) >= often {
+		l.cfg.Live.Log.Warn("a fragment's number is wrong", "source", in.name, "err", err, "such", in.quiet)
+		in.logged, in.quiet = now, 0
+	}
+}
+
+// How often, at most, who waits for a front-end is woken to hear what is safe, and the scheduler hears of data for which
+// nobody waits.
+const tellEvery = 20 * time.Millisecond
+
+// clock decides what time decides, and tells how far the data go.
+func (l *Live) clock() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	woken := time.Duration(0)
+	for {
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-l.poked:
+		case <-timer.C:
+		}
+		reach, worth, again := l.step(&woken)
+		if worth {
+			l.tell(reach)
+		}
+		timer.Stop()
+		if again != live.Never {
+			timer.Reset(max(0, again-l.now()))
+		}
+	}
+}
+
+// step is one turn of the clock. It tells whether the scheduler is to hear how far the data go.
+func (l *Live) step(woken *time.Duration) (reach live.Reach, worth bool, again time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if len(l.cuts) > 0 {
+		l.matcher.Expect(l.cuts[0], now)
+	}
+	low := l.matcher.Low()
+	reach, again = l.matcher.Step(now)
+	if l.release(); l.matcher.Low() != low {
+		l.changed.Broadcast() // who is too far ahead may be so no more
+	}
+	if !l.ready && len(l.cuts) > 0 && l.matcher.Ready(l.cuts[0]) {
+		l.ready = true
+		l.changed.Broadcast()
+	}
+	again = min(again, l.wakeFeeds(now, woken))
+	said := l.said
+	worth = reach.Flush > said.Flush || reach.Overdue > said.Overdue || reach.Over != said.Over ||
+		reach.To-said.To >= uint64(max(1, l.cfg.Packing/8))
+	if worth {
+		l.said = reach
+	}
+	return reach, worth, again
+}
+
+// wakeFeeds lets feeds that wait for their front-end hear what is safe. mu is held.
+func (l *Live) wakeFeeds(now time.Duration, woken *time.Duration) (again time.Duration) {
+	if due := *woken + tellEvery; now < due {
+		for _, in := range l.feeds {
+			if in.waits && in.told < l.safe {
+				return due
+			}
+		}
+		return live.Never
+	}
+	for _, in := range l.feeds {
+		if in.waits && in.told < l.safe {
+			in.wake()
+			*woken = now
+		}
+	}
+	return live.Never
+}

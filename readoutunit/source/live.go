@@ -1,0 +1,430 @@
+package source
+
+// Pipeline of a live fragment:
+//
+//	1 receive (parallel: a goroutine for each feed)  feed's memory → stage of the source, many fragments at a time; the
+//	                                                 matcher judges their numbers, under mu; the feed has its memory back
+//	2 step    (sequential: clock)                    what time decides; the scheduler learns how far the data go
+//	3 Cut     (parallel: dispatcher)                 the scheduler says which events a MEP has
+//	4 Next    (sequential: reader)                   stage → block, every byte written once; no lock while it is copied
+//	5 Safe    (parallel: dispatcher; told by 1)      MEPs have their outcome: the feed may acknowledge
+//
+// A fragment is copied twice: a feed's memory is as large as its carrier likes, a MEP as large as the run likes.
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/bits"
+	"sync"
+	"time"
+
+	"ringlet/event"
+	"ringlet/internal/crc32c"
+	"ringlet/readoutunit/source/live"
+)
+
+// LiveSettings are what concerns live sources alone.
+type LiveSettings struct {
+	Timeout    time.Duration // how long an event waits for a fragment
+	FlushAfter time.Duration // how long it waits for a MEP to be full
+	OnMissing  live.OnMissing
+	Slot       int    // bytes of a builder unit's slot; 0: not known yet
+	Run        uint64 // number of the run
+	Log        *slog.Logger
+}
+
+// LiveAlign is log2 of what the data of live fragments begin at a multiple of.
+const LiveAlign = 2
+
+// Live gives what front-ends send while the run goes on. The scheduler says which events a MEP has: so Begin comes
+// before Next, and Cut may come at any time.
+type Live struct {
+	// immutable after openLive
+	cfg    Settings
+	feeds  []*intake
+	room   int // bytes of fragments in a block
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	began  time.Time
+	poked  chan struct{} // wakes the clock
+
+	// owned by the goroutine that calls Next
+	pieces []live.Piece // of the block that is made, source by source
+	mep    uint64
+
+	counters counters // atomic
+
+	mu       sync.Mutex // guards what follows
+	changed  *sync.Cond
+	begun    bool
+	closed   bool
+	failed   error
+	matcher  *live.Matcher
+	cuts     []live.Cut // not taken
+	ready    bool       // the first of them is
+	cutsOver bool
+	ends     []uint64 // of the cuts that were taken and are not safe
+	outcomes uint64   // MEPs below have their outcome
+	safe     uint64   // events below
+	said     live.Reach
+	tell     func(live.Reach)
+}
+
+// openLive opens the feeds of this readout unit's share of the inputs.
+func openLive(ctx context.Context, s Settings) (Source, error) {
+	inputs, err := Inputs(s.Input)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkShape(s.RU, s.RUs, s.Streams, s.Packing); err != nil {
+		return nil, err
+	}
+	if len(inputs) != s.RUs*s.Streams {
+		return nil, &ConfigError{"input", fmt.Sprintf("%d inputs are not %d for each of %d readout units", len(inputs),
+			s.Streams, s.RUs)}
+	}
+	if s.Live.Log == nil {
+		s.Live.Log = slog.New(slog.DiscardHandler)
+	}
+	room, err := liveRoom(&s)
+	if err != nil {
+		return nil, err
+	}
+	l := &Live{
+		cfg:   s,
+		room:  room,
+		began: time.Now(),
+		poked: make(chan struct{}, 1),
+	}
+	l.changed = sync.NewCond(&l.mu)
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	window := 1 << bits.Len(uint(max(4*s.Packing, leastWindow)-1))
+	names, unordered := make([]string, s.Streams), make([]bool, s.Streams)
+	for i := range s.Streams {
+		id := s.RU*s.Streams + i
+		in := inputs[id]
+		feed, err := in.Kind.Feed(ctx, live.FeedSettings{
+			Address: in.Address,
+			Source:  uint16(id),
+			Name:    in.Name,
+			Run:     s.Live.Run,
+			Align:   LiveAlign,
+			Log:     s.Live.Log,
+		})
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("input %s: %w", in.Name, err), l.Close())
+		}
+		names[i], unordered[i] = in.Name, in.Kind.Unordered
+		l.feeds = append(l.feeds, &intake{
+			index: i,
+			name:  in.Name,
+			feed:  feed,
+			stage: newStage(2*room/s.Streams+2*event.MaxFragment, window),
+		})
+	}
+	l.matcher = live.NewMatcher(live.Rules{
+		Timeout:    s.Live.Timeout,
+		FlushAfter: s.Live.FlushAfter,
+		OnMissing:  s.Live.OnMissing,
+		Window:     window,
+		Room:       room,
+		Align:      LiveAlign,
+	}, names, unordered)
+	l.pieces = make([]live.Piece, s.Streams*s.Packing)
+	return l, nil
+}
+
+// How large blocks of live data may become. Nobody knows the fragments' sizes: a MEP that would have more bytes is cut
+// before it has packing events.
+const (
+	leastWindow   = 4096                  // events that are matched at a time
+	leastRoom     = event.MaxFragment + 1 // of a source: its largest fragment with its padding
+	mostRoom      = 1 << 20               // of a source, unless slot-size says so: writes of that size reach the full rate
+	mostLiveBytes = 64 << 20              // of all sources in a MEP, likewise, while leastRoom allows it
+)
+
+// liveRoom is how many bytes the fragments of a block may have, padding included.
+func liveRoom(s *Settings) (int, error) {
+	sources := s.RUs * s.Streams
+	each := max(leastRoom, min(mostRoom, mostLiveBytes/sources))
+	if s.Live.Slot > 0 {
+		each = (s.Live.Slot-event.MEPHeaderSize(sources))/sources - event.MFPHeaderSize(s.Packing)
+		if each &^= wordBytes - 1; each < leastRoom {
+			return 0, &ConfigError{"slot-size", fmt.Sprintf("a slot of %d bytes has no room for a fragment of %d bytes of each "+
+				"of %d sources: make it %d at least", s.Live.Slot, event.MaxFragment, sources,
+				event.MEPHeaderSize(sources)+sources*(leastRoom+event.MFPHeaderSize(s.Packing)))}
+		}
+	}
+	return each * s.Streams, nil
+}
+
+func measureLive(s Settings) (Needs, error) {
+	room, err := liveRoom(&s)
+	if err != nil {
+		return Needs{}, err
+	}
+	sources := s.RUs * s.Streams
+	return Needs{
+		Streams: s.Streams,
+		Sources: sources,
+		MaxMEP:  s.RUs*room + sources*event.MFPHeaderSize(s.Packing),
+	}, nil
+}
+
+// MaxBlock is the most that a block can have.
+func (l *Live) MaxBlock() int { return l.room + l.cfg.Streams*event.MFPHeaderSize(l.cfg.Packing) }
+
+// Stats returns the counters so far.
+func (l *Live) Stats() Stats { return l.counters.stats() }
+
+// LiveStats tells of one live source.
+type LiveStats struct {
+	Name   string
+	Source uint16
+	live.Stats
+	live.Counts
+	Any    bool          // a fragment has come
+	Age    time.Duration // of the newest fragment
+	Failed bool          // it cannot go on
+}
+
+// Sources tells of each source.
+func (l *Live) Sources() []LiveStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]LiveStats, len(l.feeds))
+	for i, in := range l.feeds {
+		out[i] = LiveStats{
+			Name:   in.name,
+			Source: uint16(l.cfg.RU*l.cfg.Streams + i),
+			Stats:  in.feed.Stats(),
+			Counts: l.matcher.Counts(i),
+			Any:    in.any,
+			Failed: in.failed,
+		}
+		if in.any {
+			out[i].Age = l.now() - in.newest
+		}
+	}
+	return out
+}
+
+// Begin starts to receive. tell is called on one goroutine whenever the data go further; it must not wait.
+func (l *Live) Begin(tell func(live.Reach)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.begun || l.closed {
+		return
+	}
+	l.begun, l.tell = true, tell
+	for _, in := range l.feeds {
+		l.wg.Go(func() { l.receive(in) })
+	}
+	l.wg.Go(l.clock)
+}
+
+// Cut takes which events further MEPs have; over says that no MEP comes behind them.
+func (l *Live) Cut(cuts []live.Cut, over bool) {
+	if len(cuts) == 0 && !over {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range cuts {
+		l.matcher.Cut(c)
+	}
+	l.cuts, l.cutsOver = append(l.cuts, cuts...), over
+	l.changed.Broadcast()
+	l.poke()
+}
+
+// Safe takes that all MEPs below this one have their outcome.
+func (l *Live) Safe(mep uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := int(min(mep-min(mep, l.outcomes), uint64(len(l.ends))))
+	if n == 0 {
+		return
+	}
+	l.safe = l.ends[n-1]
+	l.outcomes += uint64(n)
+	l.ends = l.ends[:copy(l.ends, l.ends[n:])]
+	l.changed.Broadcast() // for feeds that are over
+	l.poke()
+}
+
+// Next waits for the next MEP's events and writes their fragments to dst.
+func (l *Live) Next(ctx context.Context, dst []byte, b *Block) error {
+	if len(dst) < l.MaxBlock() {
+		return &roomError{Have: len(dst), Need: l.MaxBlock()}
+	}
+	c, err := l.await(ctx)
+	if err != nil {
+		return err
+	}
+	*b = Block{
+		MEP:        l.mep,
+		FirstEvent: c.First,
+		Events:     int(c.Events),
+		MFPs:       b.MFPs[:0],
+	}
+	for i, in := range l.feeds {
+		size := l.mfp(dst[b.Size:], in, c, l.pieces[i*int(c.Events):][:c.Events])
+		crc := uint32(0)
+		if l.cfg.CRC {
+			crc = crc32c.Sum(dst[b.Size : b.Size+size])
+		}
+		b.MFPs = append(b.MFPs, MFPInfo{
+			Source: uint16(l.cfg.RU*l.cfg.Streams + i),
+			Offset: b.Size,
+			Size:   size,
+			CRC:    crc,
+		})
+		b.Size = closeWord(dst, b.Size+size)
+	}
+	l.mep++
+	l.counters.deliver(b)
+	l.taken(c)
+	return nil
+}
+
+// await waits for the next cut, and for its events to be decided, and notes its fragments.
+func (l *Live) await(ctx context.Context) (live.Cut, error) {
+	stop := context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.changed.Broadcast()
+	})
+	defer stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		switch {
+		case l.closed:
+			return live.Cut{}, io.EOF
+		case ctx.Err() != nil:
+			return live.Cut{}, ctx.Err()
+		case l.failed != nil:
+			return live.Cut{}, l.failed
+		case len(l.cuts) > 0 && l.matcher.Ready(l.cuts[0]):
+			return l.cuts[0], l.note(l.cuts[0])
+		case len(l.cuts) == 0 && l.cutsOver:
+			return live.Cut{}, io.EOF
+		}
+		l.changed.Wait()
+	}
+}
+
+// note notes the fragments of a cut. What has no room, which only those can that came when the cut was made without
+// them, came too late. mu is held.
+func (l *Live) note(c live.Cut) error {
+	if l.cfg.Live.OnMissing == live.Stop {
+		if err := l.matcher.Lacking(c); err != nil {
+			return err
+		}
+	}
+	room, n := l.room, int(c.Events)
+	for i := range l.feeds {
+		for j := range n {
+			p, ok := l.matcher.Piece(i, c.First+uint64(j))
+			if size := padded(int(p.Size)); ok && size <= room {
+				room -= size
+			} else if ok {
+				l.matcher.Throw(i, p.Event)
+				ok = false
+			}
+			if !ok {
+				p = live.Piece{Event: live.NoEvent, Type: event.FragmentMissing}
+			}
+			l.pieces[i*n+j] = p
+		}
+	}
+	return nil
+}
+
+func padded(size int) int { return (size + 1<<LiveAlign - 1) &^ (1<<LiveAlign - 1) }
+
+// mfp writes the MFP of a source.
+func (l *Live) mfp(dst []byte, in *intake, c live.Cut, pieces []live.Piece) int {
+	n := len(pieces)
+	types, sizes := event.MFPTables(dst, n)
+	clear(types[n:])
+	clear(sizes[2*n:])
+	at := event.MFPHeaderSize(n)
+	for j, p := range pieces {
+		types[j] = byte(p.Type)
+		binary.LittleEndian.PutUint16(sizes[2*j:], p.Size)
+		if p.Event != live.NoEvent {
+			end := at + copy(dst[at:], in.stage.bytes(p.Ref))
+			at += padded(int(p.Size))
+			clear(dst[end:at])
+		}
+	}
+	event.PutMFPHeader(dst, event.MFPHeader{
+		N:          n,
+		Size:       uint32(at),
+		FirstEvent: c.First,
+		Source:     uint16(l.cfg.RU*l.cfg.Streams + in.index),
+		Align:      LiveAlign,
+	})
+	return at
+}
+
+// taken lets go of the fragments of a cut.
+func (l *Live) taken(c live.Cut) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.matcher.Take(c, l.now())
+	l.ready = false
+	l.cuts = l.cuts[:copy(l.cuts, l.cuts[1:])]
+	l.ends = append(l.ends, c.End())
+	l.release()
+	l.poke()
+}
+
+// release frees what the matcher does not need any more. mu is held.
+func (l *Live) release() {
+	dropped := l.matcher.Dropped()
+	for _, d := range dropped {
+		l.feeds[d.Source].stage.free(d.Ref)
+	}
+	if len(dropped) > 0 {
+		l.changed.Broadcast() // who waits for room may have it
+	}
+}
+
+func (l *Live) now() time.Duration { return time.Since(l.began) }
+
+func (l *Live) poke() {
+	select {
+	case l.poked <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends the goroutines and closes the feeds.
+func (l *Live) Close() error {
+	l.mu.Lock()
+	begun, again := l.begun, l.closed
+	l.closed = true
+	l.changed.Broadcast()
+	l.mu.Unlock()
+	l.cancel()
+	l.wg.Wait()
+	if again {
+		return nil
+	}
+	var errs []error
+	for _, in := range l.feeds {
+		if !begun {
+			in.closed = in.feed.Close()
+		}
+		errs = append(errs, in.closed)
+	}
+	return errors.Join(errs...)
+}

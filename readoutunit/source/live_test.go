@@ -1,0 +1,210 @@
+package source_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ringlet/event"
+	"ringlet/readoutunit/source"
+	"ringlet/readoutunit/source/live"
+	"ringlet/testkit/livetest"
+	"ringlet/testkit/must"
+)
+
+// openLive opens one readout unit with the feeds a, b, … and starts it. What it reaches comes from the channel.
+func openLive(t *testing.T, policy live.OnMissing, feeds ...*livetest.Feed) (*source.Live, <-chan live.Reach) {
+	t.Helper()
+	byName, input := map[string]*livetest.Feed{}, ""
+	for i, f := range feeds {
+		name := string(rune('a' + i))
+		byName[name], input = f, input+",fake:"+name
+	}
+	defer source.AddForTest(livetest.Kind(byName))()
+	row, text := source.Of(input[1:])
+	src, err := row.Open(t.Context(), source.Settings{
+		GeneratorConfig: source.GeneratorConfig{
+			RUs:     1,
+			Streams: len(feeds),
+			Packing: 10,
+		},
+		Input: text,
+		Live: source.LiveSettings{
+			Timeout:    time.Second,
+			FlushAfter: 500 * time.Millisecond,
+			OnMissing:  policy,
+		},
+	})
+	must.OK(t, err)
+	l := src.(*source.Live)
+	reached := make(chan live.Reach, 1000)
+	l.Begin(func(r live.Reach) { reached <- r })
+	t.Cleanup(func() { must.OK(t, l.Close()) })
+	return l, reached
+}
+
+// block reads the next one and checks its MFPs. It returns the events of which each source has a fragment.
+func block(t *testing.T, l *source.Live, size int) (source.Block, [][]uint64) {
+	t.Helper()
+	var b source.Block
+	dst := bytes.Repeat([]byte{0xEE}, l.MaxBlock())
+	must.OK(t, l.Next(t.Context(), dst, &b))
+	there := make([][]uint64, len(b.MFPs))
+	for i, info := range b.MFPs {
+		m, err := event.ParseMFP(dst[info.Offset : info.Offset+info.Size])
+		must.OK(t, err)
+		if m.FirstEvent() != b.FirstEvent || m.N() != b.Events || m.Source() != info.Source {
+			t.Fatalf("MFP %d has %d events from %d", i, m.N(), m.FirstEvent())
+		}
+		for f := range m.N() {
+			e, data := b.FirstEvent+uint64(f), m.Fragment(f)
+			switch {
+			case m.FragmentType(f) == event.FragmentMissing && len(data) == 0:
+			case bytes.Equal(data, livetest.Data(info.Source, e, size)):
+				there[i] = append(there[i], e)
+			default:
+				t.Fatalf("source %d, event %d: type %v and %d bytes that were not sent", i, e, m.FragmentType(f), len(data))
+			}
+		}
+	}
+	return b, there
+}
+
+func TestLiveIsFlushedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := livetest.New()
+		l, reached := openLive(t, live.Mark, a)
+		began := time.Now()
+		a.Send(0, 30, 0, 1)
+		r := <-reached
+		if r.To < 2 {
+			r = <-reached
+		}
+		for r.Flush < 2 {
+			r = <-reached
+		}
+		if waited := time.Since(began); waited != 500*time.Millisecond {
+			t.Fatalf("flushed after %v", waited)
+		}
+		l.Cut([]live.Cut{{First: 0, Events: 2}}, true)
+		if b, there := block(t, l, 30); b.Events != 2 || len(there[0]) != 2 {
+			t.Fatalf("%+v", b)
+		}
+		l.Safe(1)
+		time.Sleep(time.Second) // of the bubble: who waits for the front-end is woken
+		if a.Acknowledged() != 2 {
+			t.Fatalf("safe up to %d", a.Acknowledged())
+		}
+		var b source.Block
+		if err := l.Next(t.Context(), make([]byte, l.MaxBlock()), &b); !errors.Is(err, io.EOF) {
+			t.Fatalf("behind the last cut: %v", err)
+		}
+	})
+}
+
+func TestLiveMarksWhatIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := livetest.New(), livetest.New()
+		l, reached := openLive(t, live.Mark, a, b)
+		a.Send(0, 30, 0, 1, 2)
+		b.Send(1, 30, 0)
+		for r := range reached {
+			if r.Overdue == 3 {
+				break
+			}
+		}
+		l.Cut([]live.Cut{{First: 0, Events: 3}}, false)
+		if _, there := block(t, l, 30); len(there[0]) != 3 || len(there[1]) != 1 {
+			t.Fatalf("%v", there)
+		}
+		if s := l.Sources(); s[1].Missing != 2 || s[0].Missing != 0 || s[1].Name != "fake:b" {
+			t.Fatalf("%+v", s)
+		}
+	})
+}
+
+// TestLiveTakesACutAsAWord: another readout unit has waited long enough, and this one heard of nothing.
+func TestLiveTakesACutAsAWord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := openLive(t, live.Mark, livetest.New())
+		l.Cut([]live.Cut{{First: 7, Events: 3}}, true)
+		if b, there := block(t, l, 30); b.FirstEvent != 7 || len(there[0]) != 0 {
+			t.Fatalf("%+v, %v", b, there)
+		}
+	})
+}
+
+func TestLiveStopsAtAMissingFragment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := livetest.New(), livetest.New()
+		l, _ := openLive(t, live.Stop, a, b)
+		a.Send(0, 30, 0)
+		time.Sleep(2 * time.Second)
+		l.Cut([]live.Cut{{First: 0, Events: 1}}, false)
+		var missing *live.MissingError
+		var into source.Block
+		err := l.Next(t.Context(), make([]byte, l.MaxBlock()), &into)
+		if !errors.As(err, &missing) || missing.Source != "fake:b" || missing.Event != 0 {
+			t.Fatalf("%v", err)
+		}
+	})
+}
+
+// TestLiveBackPressure: a feed gives more than there is room for. Nothing is lost, and nobody is blamed.
+func TestLiveBackPressure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const total, size = 400, 60_000
+		a, b := livetest.New(), livetest.New()
+		l, reached := openLive(t, live.Mark, a, b)
+		for e := range uint64(total) {
+			a.Send(0, size, e)
+			b.Send(1, size, e)
+		}
+		a.End()
+		b.End()
+		next, built := uint64(0), 0
+		for built < total {
+			for r := range reached {
+				if r.To > next {
+					n := min(r.To-next, 10)
+					l.Cut([]live.Cut{{First: next, Events: uint32(n)}}, false)
+					next += n
+					break
+				}
+			}
+			time.Sleep(10 * time.Second) // longer than any fragment is waited for
+			blk, there := block(t, l, size)
+			if len(there[0]) != blk.Events || len(there[1]) != blk.Events {
+				t.Fatalf("of %d events %d and %d fragments", blk.Events, len(there[0]), len(there[1]))
+			}
+			built += blk.Events
+		}
+	})
+}
+
+func TestLiveFeedBreaks(t *testing.T) {
+	for _, policy := range []live.OnMissing{live.Mark, live.Wait} {
+		synctest.Test(t, func(t *testing.T) {
+			a, b := livetest.New(), livetest.New()
+			l, reached := openLive(t, policy, a, b)
+			b.Fail(errors.New("no such device"))
+			a.Send(0, 30, 0)
+			if policy == live.Wait {
+				var into source.Block
+				if err := l.Next(context.Background(), make([]byte, l.MaxBlock()), &into); err == nil {
+					t.Fatal("a source that cannot go on was waited for")
+				}
+				return
+			}
+			for r := range reached {
+				if r.Flush == 1 {
+					return
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,59 @@
+package source
+
+// stage holds fragments of one live source between its feed and a block: a ring of bytes, and a ring of what is in it.
+// Fragments enter in the order in which they came and are freed in any.
+//
+//	mem     ──┤tail ─── bytes of fragments ───┤head ──   positions only grow; that of a byte is its index mod len(mem)
+//	entries ──┤first ──────────────────────── ┤last ──
+//
+// What was reserved is written by the goroutine that reserved it; everything else is guarded by the caller's lock.
+type stage struct {
+	mem         []byte
+	head, tail  uint64
+	entries     []stageEntry
+	first, last uint64
+}
+
+type stageEntry struct {
+	at, end uint64
+	freed   bool
+}
+
+// newStage makes room for so many bytes and fragments; entries is a power of two.
+func newStage(bytes, entries int) stage {
+	return stage{mem: make([]byte, bytes), entries: make([]stageEntry, entries)}
+}
+
+func (s *stage) entry(ref uint64) *stageEntry { return &s.entries[ref&uint64(len(s.entries)-1)] }
+
+// reserve makes room for a fragment. False: there is none now.
+func (s *stage) reserve(size int) (ref uint64, room []byte, ok bool) {
+	at, length := s.head, uint64(len(s.mem))
+	if off := at % length; off+uint64(size) > length {
+		at += length - off
+	}
+	if at+uint64(size)-s.tail > length || s.last-s.first == uint64(len(s.entries)) {
+		return 0, nil, false
+	}
+	ref = s.last
+	*s.entry(ref) = stageEntry{at: at, end: at + uint64(size)}
+	s.last++
+	s.head = at + uint64(size)
+	return ref, s.bytes(ref), true
+}
+
+// bytes are those of a fragment.
+func (s *stage) bytes(ref uint64) []byte {
+	e := s.entry(ref)
+	off := e.at % uint64(len(s.mem))
+	return s.mem[off : off+e.end-e.at]
+}
+
+// free gives the room of a fragment back.
+func (s *stage) free(ref uint64) {
+	s.entry(ref).freed = true
+	for s.first < s.last && s.entry(s.first).freed {
+		s.tail = s.entry(s.first).end
+		s.first++
+	}
+}

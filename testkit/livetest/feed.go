@@ -1,0 +1,132 @@
+package livetest
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"ringlet/event"
+	"ringlet/readoutunit/source/live"
+)
+
+// Feed is a live.Feed. Its methods Send, End and Fail play the front-end; they may be called from any goroutine, before
+// the feed is opened too.
+type Feed struct {
+	Settings live.FeedSettings // what it was opened with
+
+	safe   atomic.Uint64
+	closed atomic.Bool
+
+	mu    sync.Mutex // guards the rest
+	wait  []live.Fragment
+	out   []live.Fragment // given and not done
+	err   error
+	woken chan struct{} // closed when there is something to give
+	stats live.Stats
+}
+
+// New makes a feed that has nothing yet.
+func New() *Feed { return &Feed{woken: make(chan struct{})} }
+
+// Data is what fragments of an event hold, unless the test says otherwise: size bytes that depend on source and event.
+func Data(source uint16, e uint64, size int) []byte {
+	data := make([]byte, size)
+	for i := range data {
+		data[i] = byte(uint64(source)*31 + e*7 + uint64(i))
+	}
+	return data
+}
+
+// Send gives fragments of so many bytes with these event numbers. It does not wait.
+func (f *Feed) Send(source uint16, size int, events ...uint64) {
+	for _, e := range events {
+		f.give(live.Fragment{Event: e, Type: 51, Data: Data(source, e, size)})
+	}
+}
+
+func (f *Feed) give(fragment live.Fragment) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wait = append(f.wait, fragment)
+	f.stats.Fragments++
+	f.stats.Bytes += uint64(len(fragment.Data))
+	f.wake()
+}
+
+// End says that the front-end's run is over, behind what was sent.
+func (f *Feed) End() { f.Fail(io.EOF) }
+
+// Fail ends the feed with an error, behind what was sent.
+func (f *Feed) Fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+	f.wake()
+}
+
+func (f *Feed) wake() {
+	close(f.woken)
+	f.woken = make(chan struct{})
+}
+
+// Acknowledged is below which event everything is safe.
+func (f *Feed) Acknowledged() uint64 { return f.safe.Load() }
+
+// Closed tells whether the feed was closed.
+func (f *Feed) Closed() bool { return f.closed.Load() }
+
+// Next is live.Feed's.
+func (f *Feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
+	for {
+		f.mu.Lock()
+		n := copy(dst, f.wait)
+		f.wait, f.out = f.wait[n:], append(f.out, f.wait[:n]...)
+		err, woken := f.err, f.woken
+		f.mu.Unlock()
+		switch {
+		case n > 0:
+			return n, nil
+		case err != nil:
+			return 0, err
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// Done is live.Feed's. The memory is spoiled, so that whoever still reads it is found out.
+func (f *Feed) Done(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.out[:n] {
+		data := f.out[i].Data
+		for j := range data {
+			data[j] = 0xDD
+		}
+	}
+	f.out = f.out[n:]
+}
+
+// Safe is live.Feed's.
+func (f *Feed) Safe(e uint64) {
+	if before := f.safe.Swap(e); before > e || e == event.EndOfRun {
+		panic("what is safe goes back")
+	}
+}
+
+// Stats is live.Feed's.
+func (f *Feed) Stats() live.Stats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stats
+}
+
+// Close is live.Feed's.
+func (f *Feed) Close() error {
+	f.closed.Store(true)
+	return nil
+}

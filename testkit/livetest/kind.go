@@ -1,0 +1,28 @@
+package livetest
+
+import (
+	"context"
+	"fmt"
+
+	"ringlet/internal/kinds"
+	"ringlet/readoutunit/source"
+	"ringlet/readoutunit/source/live"
+)
+
+// Name is the name of the kind that Kind makes: an input is "fake:" and the name of a feed.
+const Name = "fake"
+
+// Kind is a kind of source whose inputs are the feeds of a test, by name.
+func Kind(feeds map[string]*Feed) source.Row {
+	return source.Row{
+		Kind: kinds.Kind{Name: Name, Help: "played by a test"},
+		Feed: func(_ context.Context, s live.FeedSettings) (live.Feed, error) {
+			f := feeds[s.Address]
+			if f == nil {
+				return nil, fmt.Errorf("the test plays no feed %q", s.Address)
+			}
+			f.Settings = s
+			return f, nil
+		},
+	}
+}
