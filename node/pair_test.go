@@ -201,6 +201,10 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 		Loose:     !c.Traffic().Phases,
 		Ring:      c.Traffic().Tags,
 		Bypass:    c.Traffic().Bypass,
+		Live:      c.Live(),
+	}
+	if c.Live() {
+		core.Events = c.Events
 	}
 	if core.Rules.Next, err = tagnet.ParseNext(c.Next); err != nil {
 		p.t.Fatal(err)

@@ -249,6 +249,7 @@ func (s *session) openSource(ctx context.Context) (source.Source, error) {
 	if err != nil {
 		return nil, err
 	}
+	settings.Live.Log, settings.Live.Run = s.node.log, uint64(s.runNumber())
 	kind, _ := s.cfg.Source()
 	src, err := kind.Open(ctx, settings)
 	if err != nil {

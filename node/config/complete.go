@@ -90,6 +90,9 @@ func (c *Config) resolveShape(p *problems) {
 	case c.RUs == 0 && c.BUs == 0:
 		if c.Nodes == 0 {
 			c.Nodes = defaultNodes
+			if c.Live() {
+				c.Nodes = c.liveNodes()
+			}
 		}
 		c.RUs, c.BUs = c.Nodes, c.Nodes
 	case c.RUs == 0 || c.BUs == 0:
@@ -144,6 +147,9 @@ func (c *Config) resolveData(p *problems) {
 		if c.Verify == VerifyFull {
 			p.add("verify", "full compares with the generator's bytes and cannot judge an input: use crc")
 		}
+	}
+	if c.Live() {
+		c.resolveLive(p)
 	}
 	if c.Debug.LargeEvery > 0 {
 		c.checkLarge(p)
@@ -225,7 +231,7 @@ func (c *Config) formatByName(p *problems) {
 	if strings.HasSuffix(c.Output, "/") {
 		// Recorded data goes back to the form it came in; generated fragments stay as they were built.
 		if c.Format == formatAuto {
-			if c.Format = "mep"; !c.Generated() {
+			if c.Format = "mep"; !c.Generated() && !c.Live() {
 				c.Format = "mdf"
 			}
 		}

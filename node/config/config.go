@@ -53,16 +53,19 @@ type Config struct {
 	Partitions Sets   `yaml:"partitions" default:"" placeholder:"SETS" group:"Schedule" help:"Partitions of the builder units, by index: 0-3;4-7. Successive MEPs go to one after the other. A group lies in one partition."`
 
 	// Input and output.
-	Input       string        `yaml:"input" default:"" placeholder:"FILE" group:"Input and output" help:"Replay this MDF file in place of generated data."`
-	Loop        bool          `yaml:"loop" group:"Input and output" help:"Replay the input again and again."`
-	OnBadRecord string        `yaml:"on-bad-record" enum:"stop,skip" default:"stop" group:"Input and output" help:"What a damaged record of the input does: ${enum} (skipped records are counted)."`
-	Output      string        `yaml:"output" default:"" placeholder:"PATH" group:"Input and output" help:"Write the events: dir/ is a directory to which each run adds one of its own, x.mdf or x.mep one file in event order. Nothing = discard."`
-	Format      string        `yaml:"format" enum:"auto,${formats}" default:"auto" group:"Input and output" help:"Format of the output: ${help_formats}, auto (by the name of the output)."`
-	SegmentSize Bytes         `yaml:"segment-size" default:"4GiB" group:"Input and output" help:"A builder unit closes a file of the output and begins the next one when it has this size."`
-	SegmentTime time.Duration `yaml:"segment-time" default:"10m" group:"Input and output" help:"It also does when the file is this old."`
-	Durability  string        `yaml:"durability" enum:"memory,file,disk" default:"file" group:"Input and output" help:"What a MEP has reached when it counts as built and the readout units let go of it: memory (of the builder unit's process), file (it survives the death of any process), disk (it survives a power cut)."`
-	Overwrite   bool          `yaml:"overwrite" group:"Input and output" help:"Replace an output of the same name, or a run of the same number in it. Without it nothing that is there is touched."`
-	Verify      string        `yaml:"verify" enum:"off,crc,full" default:"crc" group:"Input and output" help:"What a builder unit checks of a complete MEP: ${enum}. full compares each byte with what the generator made."`
+	Input           string        `yaml:"input" default:"" placeholder:"WHAT" group:"Input and output" help:"Replay this MDF file, or read live sources, in place of generated data. Live sources are a list, such as tcp:0.0.0.0:7000,shm:cam0, in the order of their source ids; each readout unit has an equal share of it."`
+	Loop            bool          `yaml:"loop" group:"Input and output" help:"Replay the input again and again."`
+	OnBadRecord     string        `yaml:"on-bad-record" enum:"stop,skip" default:"stop" group:"Input and output" help:"What a damaged record of the input does: ${enum} (skipped records are counted)."`
+	FragmentTimeout time.Duration `yaml:"fragment-timeout" default:"1s" group:"Input and output" help:"How long an event of live sources waits for a fragment, from its first one on, or that of a later event."`
+	OnMissing       string        `yaml:"on-missing" enum:"mark,wait,stop" default:"mark" group:"Input and output" help:"When a fragment has not come in that time: the event is built and the fragment marked as missing (mark), it is waited for as long as it can come (wait), or the run ends (stop)."`
+	FlushAfter      time.Duration `yaml:"flush-after" default:"500ms" group:"Input and output" help:"How long an event of live sources waits for its MFP to have as many as packing says."`
+	Output          string        `yaml:"output" default:"" placeholder:"PATH" group:"Input and output" help:"Write the events: dir/ is a directory to which each run adds one of its own, x.mdf or x.mep one file in event order. Nothing = discard."`
+	Format          string        `yaml:"format" enum:"auto,${formats}" default:"auto" group:"Input and output" help:"Format of the output: ${help_formats}, auto (by the name of the output)."`
+	SegmentSize     Bytes         `yaml:"segment-size" default:"4GiB" group:"Input and output" help:"A builder unit closes a file of the output and begins the next one when it has this size."`
+	SegmentTime     time.Duration `yaml:"segment-time" default:"10m" group:"Input and output" help:"It also does when the file is this old."`
+	Durability      string        `yaml:"durability" enum:"memory,file,disk" default:"file" group:"Input and output" help:"What a MEP has reached when it counts as built and the readout units let go of it: memory (of the builder unit's process), file (it survives the death of any process), disk (it survives a power cut)."`
+	Overwrite       bool          `yaml:"overwrite" group:"Input and output" help:"Replace an output of the same name, or a run of the same number in it. Without it nothing that is there is touched."`
+	Verify          string        `yaml:"verify" enum:"off,crc,full" default:"crc" group:"Input and output" help:"What a builder unit checks of a complete MEP: ${enum}. full compares each byte with what the generator made."`
 
 	// Operation. Empty Members: as many as the shape wants, by name. Empty TagnetNode: the first member, or the control
 	// itself where it makes the nodes.

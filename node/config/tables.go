@@ -68,9 +68,12 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 			return n
 		},
 	}
-	if c.Generated() {
+	switch {
+	case c.Live():
+		s.Live, err = c.liveSettings()
+	case c.Generated():
 		s.Model, err = pattern.ParseModel(c.FragmentModel)
-	} else {
+	default:
 		s.OnBadRecord, err = source.ParseOnBadRecord(c.OnBadRecord)
 	}
 	return s, err

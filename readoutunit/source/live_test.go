@@ -24,7 +24,7 @@ func openLive(t *testing.T, policy live.OnMissing, feeds ...*livetest.Feed) (*so
 		name := string(rune('a' + i))
 		byName[name], input = f, input+",fake:"+name
 	}
-	defer source.AddForTest(livetest.Kind(byName))()
+	defer source.AddForTest(livetest.Kind(func(name string) *livetest.Feed { return byName[name] }))()
 	row, text := source.Of(input[1:])
 	src, err := row.Open(t.Context(), source.Settings{
 		GeneratorConfig: source.GeneratorConfig{

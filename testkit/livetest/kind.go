@@ -12,12 +12,12 @@ import (
 // Name is the name of the kind that Kind makes: an input is "fake:" and the name of a feed.
 const Name = "fake"
 
-// Kind is a kind of source whose inputs are the feeds of a test, by name.
-func Kind(feeds map[string]*Feed) source.Row {
+// Kind is a kind of source whose inputs are the feeds of a test, which find knows by name.
+func Kind(find func(name string) *Feed) source.Row {
 	return source.Row{
 		Kind: kinds.Kind{Name: Name, Help: "played by a test"},
 		Feed: func(_ context.Context, s live.FeedSettings) (live.Feed, error) {
-			f := feeds[s.Address]
+			f := find(s.Address)
 			if f == nil {
 				return nil, fmt.Errorf("the test plays no feed %q", s.Address)
 			}

@@ -195,6 +195,9 @@ func (r *Run) core() (c tagnet.Config, err error) {
 		return c, err
 	}
 	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.Debug.LookAhead
+	if c.Live = r.cfg.Live(); c.Live {
+		c.Events = r.cfg.Events
+	}
 	by := r.cfg.Traffic()
 	c.Loose, c.Ring, c.Bypass = !by.Phases, by.Tags, by.Bypass
 	for _, n := range r.nodes {

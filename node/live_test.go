@@ -1,0 +1,176 @@
+package node
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/readoutunit/source"
+	"ringlet/tagnet"
+	"ringlet/testkit/livetest"
+)
+
+// played has the feeds of all tests, by name: tests run side by side, and the table of sources is one.
+var played sync.Map
+
+func init() {
+	source.AddForTest(livetest.Kind(func(name string) *livetest.Feed {
+		f, _ := played.Load(name)
+		feed, _ := f.(*livetest.Feed)
+		return feed
+	}))
+}
+
+// liveRun is a run of two folded nodes with a live source each, or more.
+type liveRun struct {
+	*pair
+	feeds []*livetest.Feed
+	sched *tagnet.Server
+	cfg   config.Config
+}
+
+func newLiveRun(t *testing.T, feeds int, change func(*config.Config)) *liveRun {
+	t.Helper()
+	r := &liveRun{pair: newPair(t)}
+	c := config.Default()
+	for i := range feeds {
+		f, name := livetest.New(), fmt.Sprintf("%s/%d", t.Name(), i)
+		r.feeds = append(r.feeds, f)
+		played.Store(name, f)
+		t.Cleanup(func() { played.Delete(name) })
+		if i > 0 {
+			c.Input += ","
+		}
+		c.Input += livetest.Name + ":" + name
+	}
+	c.Nodes, c.FlushAfter = 2, 100*time.Millisecond
+	if change != nil {
+		change(&c)
+	}
+	if err := c.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	settings, err := c.SourceSettings(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, _ := c.Source()
+	needs, err := kind.Measure(t.Context(), nil, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SlotSize = config.Bytes(needs.MaxMEP + 1<<10)
+	r.cfg = c
+	sched, address := r.scheduler(c)
+	r.sched = sched
+	r.up(&nodev1.CommandRequest{Configuration: c.Effective(), View: r.view, TagnetAddress: address})
+	return r
+}
+
+// over waits for the end of the run and stops the nodes.
+func (r *liveRun) over() *tagnet.Counters {
+	r.t.Helper()
+	select {
+	case <-r.sched.Drained():
+	case <-r.ctx.Done():
+		r.t.Fatalf("the run does not end: %+v", r.sched.Registers())
+	}
+	r.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, View: r.view})
+	r.balances(r.sched.Registers().Counters)
+	return r.sched.Registers().Counters
+}
+
+// built waits until so many events are built.
+func (r *liveRun) built(n uint64) {
+	r.t.Helper()
+	for r.sched.Registers().Counters.EventsBuilt < n {
+		select {
+		case <-r.ctx.Done():
+			r.t.Fatalf("%d events are not built: %+v", n, r.sched.Registers())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestLiveRun(t *testing.T) {
+	t.Parallel()
+	const events = 10_000
+	r := newLiveRun(t, 4, func(c *config.Config) { c.Packing = 300 })
+	for e := range uint64(events) {
+		for i, f := range r.feeds {
+			f.Send(uint16(i), 50+i, e)
+		}
+	}
+	for _, f := range r.feeds {
+		f.End()
+	}
+	c := r.over()
+	if c.EventsBuilt != events || c.EventsIssued != events {
+		t.Fatalf("%d events built of %d", c.EventsBuilt, c.EventsIssued)
+	}
+	for i, f := range r.feeds {
+		if f.Acknowledged() != events || !f.Closed() || f.Settings.Source != uint16(i) || f.Settings.Run != uint64(r.run) {
+			t.Errorf("source %d: safe up to %d, closed %v, opened with %+v", i, f.Acknowledged(), f.Closed(), f.Settings)
+		}
+	}
+}
+
+// TestLiveRunSlowly sends one event and then another: each is built soon, whatever the packing.
+func TestLiveRunSlowly(t *testing.T) {
+	t.Parallel()
+	r := newLiveRun(t, 2, nil)
+	for e := range uint64(3) {
+		began := time.Now()
+		r.feeds[0].Send(0, 50, e)
+		r.feeds[1].Send(1, 50, e)
+		r.built(e + 1)
+		t.Logf("event %d was built after %v", e, time.Since(began))
+	}
+	r.feeds[0].End()
+	r.feeds[1].End()
+	r.over()
+}
+
+// TestLiveRunWithASilentSource has a source on one readout unit that gives nothing, and one that begins late.
+func TestLiveRunWithASilentSource(t *testing.T) {
+	t.Parallel()
+	r := newLiveRun(t, 2, func(c *config.Config) { c.FragmentTimeout = 200 * time.Millisecond })
+	r.feeds[0].Send(0, 50, 0, 1, 2)
+	r.built(3)
+	r.feeds[1].Send(1, 50, 1, 3) // 1 is too late
+	r.feeds[0].Send(0, 50, 3, 4)
+	r.built(4)
+	r.feeds[0].End()
+	r.feeds[1].End()
+	r.over()
+	for i := range 2 {
+		if st := r.report(i).GetStatus(); st.GetState() != "Ready" {
+			t.Errorf("n%d: %v", i, st)
+		}
+	}
+}
+
+func TestLiveRunStops(t *testing.T) {
+	t.Parallel()
+	r := newLiveRun(t, 2, func(c *config.Config) {
+		c.FragmentTimeout, c.OnMissing = 100*time.Millisecond, "stop"
+	})
+	r.feeds[0].Send(0, 50, 0)
+	for r.report(1).GetStatus().GetState() != "Error" {
+		select {
+		case <-r.ctx.Done():
+			t.Fatalf("%v", r.report(1).GetStatus())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	want := "event 0 has no fragment of source fake:TestLiveRunStops/1"
+	if why := r.report(1).GetStatus().GetCause().GetWhat(); !strings.Contains(why, want) {
+		t.Errorf("the run stopped since %q, not since %q", why, want)
+	}
+	r.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true})
+	r.sched.Abandon()
+}
