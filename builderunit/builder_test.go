@@ -48,6 +48,7 @@ func TestBuilds(t *testing.T) {
 				Attempt: 1,
 				Outcome: Built,
 				Events:  rigPacking,
+				First:   (mep + uint64(slot)) * rigPacking,
 			}
 			if got != want {
 				t.Errorf("%+v, not %+v", got, want)

@@ -237,7 +237,15 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	f.slots = append(f.slots, uint32(slot))
 	f.results = f.results[:len(f.results)+1] // there is room for as many as are settled together
 	r := &f.results[len(f.results)-1]
-	r.Slot, r.MEP, r.Attempt, r.Outcome, r.Events, r.Done, r.Held = slot, mep.MEP, mep.Attempt, Built, m.N(), at, false
+	*r = Result{
+		Slot:    slot,
+		MEP:     mep.MEP,
+		Attempt: mep.Attempt,
+		Outcome: Built,
+		Events:  m.N(),
+		First:   from,
+		Done:    at,
+	}
 	f.count += uint64(len(f.places))
 	for i := range f.places {
 		f.size += uint64(f.places[i].Size)

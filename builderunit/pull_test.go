@@ -92,7 +92,7 @@ func TestDecides(t *testing.T) {
 			Outcome: Rejected,
 		}
 		if mep == 1 {
-			want.Outcome, want.Events = Built, rigPacking
+			want.Outcome, want.Events, want.First = Built, rigPacking, mep*rigPacking
 		}
 		got := r.result()
 		if got.Done = (time.Time{}); got != want {

@@ -46,6 +46,7 @@ func TestStandingBuilds(t *testing.T) {
 				Attempt: 1,
 				Outcome: Built,
 				Events:  rigPacking,
+				First:   (mep + uint64(slot)) * rigPacking,
 				Done:    got.Done,
 			}); got != want {
 				t.Errorf("%+v, not %+v", got, want)

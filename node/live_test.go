@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/builderunit/recording"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit/source"
@@ -116,6 +117,35 @@ func TestLiveRun(t *testing.T) {
 		if f.Acknowledged() != events || !f.Closed() || f.Settings.Source != uint16(i) || f.Settings.Run != uint64(r.run) {
 			t.Errorf("source %d: safe up to %d, closed %v, opened with %+v", i, f.Acknowledged(), f.Closed(), f.Settings)
 		}
+	}
+}
+
+// TestLiveRunRecords cuts MEPs of all sizes, and reads them from the files.
+func TestLiveRunRecords(t *testing.T) {
+	t.Parallel()
+	const events = 500
+	out := t.TempDir() + "/"
+	r := newLiveRun(t, 2, func(c *config.Config) { c.Packing, c.Output = 100, out })
+	for e := range uint64(events) {
+		if e%50 == 7 || e%97 == 3 {
+			r.built(e)
+		}
+		r.feeds[0].Send(0, 50, e+1000)
+		r.feeds[1].Send(1, 50, e+1000)
+	}
+	r.feeds[0].End()
+	r.feeds[1].End()
+	r.over()
+	got, err := recording.Read(t.Context(), recording.RunDir(out, r.run))
+	if err != nil || got.Count() > 0 || got.Set.Events() != events || !got.Manifest.Live {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if gaps := got.Set.Missing(events, 10); gaps.Events > 0 || got.Set.MEPs() <= events/100 {
+		t.Errorf("%d MEPs, missing %+v", got.Set.MEPs(), gaps)
+	}
+	v, err := recording.Verify(t.Context(), recording.RunDir(out, r.run), recording.VerifyOptions{})
+	if err != nil || len(v.Runs) != 1 || v.Runs[0].Count() > 0 || v.Runs[0].EventsFound != events {
+		t.Errorf("%+v, %v", v, err)
 	}
 }
 

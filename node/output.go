@@ -114,6 +114,7 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 			Run:               run,
 			Key:               key,
 			Packing:           s.cfg.Packing,
+			Live:              s.cfg.Live(),
 			Program:           s.node.cfg.Version,
 			Configuration:     string(s.cfg.Effective()),
 			ConfigurationHash: s.cfg.Hash(),
@@ -153,7 +154,7 @@ func (s *session) supersede(to *sink.Buffer, results []builderunit.Result) {
 		err := to.Supersede(ctx, sink.Meta{
 			Run:        s.runNumber(),
 			MEP:        r.MEP,
-			FirstEvent: r.MEP * uint64(s.cfg.Packing),
+			FirstEvent: r.First,
 			Events:     r.Events,
 			Attempt:    r.Attempt,
 		})

@@ -142,7 +142,7 @@ func readOnce(ctx context.Context, dir string) (c *Contents, manifest []byte, er
 	if err != nil {
 		return nil, nil, err
 	}
-	c = &Contents{Dir: dir, Manifest: m, Set: NewSet(m.Packing)}
+	c = &Contents{Dir: dir, Manifest: m, Set: m.newSet()}
 	c.found(names)
 	if m.Merged != nil && c.segmentsGone() {
 		merged, err := readMerged(ctx, m.Merged.Path)

@@ -13,10 +13,11 @@ const manifestVersion = 1
 type Manifest struct {
 	Version int    `json:"manifest_version"`
 	Run     uint32 `json:"run"`
-	Key     string `json:"key"`       // of the run, 32 hexadecimal digits
-	ID      string `json:"directory"` // drawn at random when the directory was made: equal on two hosts that share it
-	Format  string `json:"format"`    // of the segments: mep, mdf or mfp
-	Packing int    `json:"packing"`   // events in a MEP; the last MEP may have fewer
+	Key     string `json:"key"`            // of the run, 32 hexadecimal digits
+	ID      string `json:"directory"`      // drawn at random when the directory was made: equal on two hosts that share it
+	Format  string `json:"format"`         // of the segments: mep, mdf or mfp
+	Packing int    `json:"packing"`        // events in a MEP; the last MEP may have fewer
+	Live    bool   `json:"live,omitempty"` // the data were live: any MEP may have fewer
 
 	Program           string    `json:"program"` // version of the control's program
 	Configuration     string    `json:"configuration"`
@@ -26,6 +27,14 @@ type Manifest struct {
 	Builders []Builder `json:"builders"` // in order of index
 	Verdict  *Verdict  `json:"verdict,omitempty"`
 	Merged   *Merged   `json:"merged,omitempty"` // the segments are in that file, and may be gone
+}
+
+// newSet makes an empty set of the run's MEPs.
+func (m *Manifest) newSet() *Set {
+	if m.Live {
+		return NewLiveSet(m.Packing)
+	}
+	return NewSet(m.Packing)
 }
 
 // Builder is what one builder unit wrote, or writes.

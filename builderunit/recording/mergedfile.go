@@ -27,7 +27,7 @@ func readMerged(ctx context.Context, path string) (*Contents, error) {
 		return nil, fmt.Errorf("the manifest %s%s is of a run that was not merged", path, manifestSuffix)
 	}
 	format, _ := ParseFormat(m.Format)
-	c := &Contents{Dir: filepath.Dir(path), Manifest: m, Set: NewSet(m.Packing)}
+	c := &Contents{Dir: filepath.Dir(path), Manifest: m, Set: m.newSet()}
 	key, err := ParseKey(m.Key)
 	if err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func (p *plan) scan(ctx context.Context, src *source, from, to int64, visit func
 	defer func() { _ = x.close() }()
 	before, end := uint32(0), int64(0)
 	return x.scan(ctx, max(from-1, 0), to, func(i int64, e *Entry, ok bool) error {
-		good := ok && e.fits(p.c.Manifest.Packing) == nil && e.End() <= src.s.Bytes
+		good := ok && e.fits(p.c.Manifest) == nil && e.End() <= src.s.Bytes
 		switch {
 		case !good && p.lenient:
 			return nil

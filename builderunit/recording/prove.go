@@ -11,6 +11,8 @@ type proof struct {
 	right  int64  // entries, from the first
 	held   Held   // by the MEPs of these
 	events uint32 // the most that one of the MEPs has
+	even   uint64 // events that the MEPs before the last have, if they have equally many
+	live   bool   // they have not
 }
 
 // prove holds the entries of an index against the data, and ends at the first that is not right: torn, not behind the
@@ -31,9 +33,20 @@ func prove(ctx context.Context, x *indexFile, data io.ReaderAt, size int64) (p p
 		p.right++
 		p.events = max(p.events, e.Events)
 		p.held.Add(*e)
+		p.spread(e)
 		return nil
 	})
 	return p, err
+}
+
+// spread notes whether MEPs begin where they do if all before them have equally many events.
+func (p *proof) spread(e *Entry) {
+	each := uint64(0)
+	if e.MEP > 0 {
+		each = e.FirstEvent / e.MEP
+	}
+	p.live = p.live || e.FirstEvent != each*e.MEP || e.MEP > 0 && p.even > 0 && p.even != each
+	p.even = max(p.even, each)
 }
 
 // judge says what the header of an index, which was read with an error or none, is to a segment of the run with that

@@ -236,6 +236,7 @@ func (r *recovery) locked(id SegmentID, index *os.File, found *Found) error {
 	entry.Close(id, time.Now())
 	r.closed = append(r.closed, closedSegment{id: id, entry: entry, found: len(r.found)})
 	r.about.Packing = max(r.about.Packing, int(p.events))
+	r.about.Live = r.about.Live || p.live || p.even > uint64(r.about.Packing)
 	return nil
 }
 
@@ -259,7 +260,7 @@ func (r *recovery) conclude() error {
 			r.found[c.found].Listed = true
 		}
 		if m.Packing == 0 {
-			m.Packing, m.Created = r.about.Packing, r.about.Created.UTC()
+			m.Packing, m.Live, m.Created = r.about.Packing, r.about.Live, r.about.Created.UTC()
 		}
 		if err := r.recheck(); err != nil {
 			return err

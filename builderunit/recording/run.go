@@ -19,6 +19,7 @@ type About struct {
 	Key               Key
 	Format            Format
 	Packing           int
+	Live              bool   // any MEP may have fewer events than Packing
 	Program           string // version
 	Configuration     string
 	ConfigurationHash string
@@ -166,6 +167,7 @@ func newManifest(about About) *Manifest {
 		ID:                hex.EncodeToString(id[:]),
 		Format:            about.Format.String(),
 		Packing:           about.Packing,
+		Live:              about.Live,
 		Program:           about.Program,
 		Configuration:     about.Configuration,
 		ConfigurationHash: about.ConfigurationHash,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/bits"
 	"os"
 
@@ -105,8 +106,12 @@ func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64
 	return nil
 }
 
-// fits says what of an entry cannot be in a run whose MEPs have packing events; nothing if all can.
-func (e *Entry) fits(packing int) error {
+// fits says what of an entry cannot be in a run; nothing if all can.
+func (e *Entry) fits(m *Manifest) error {
+	packing := m.Packing
+	if m.Live {
+		return e.fitsLive(packing)
+	}
 	high, first := bits.Mul64(e.MEP, uint64(packing))
 	_, carry := bits.Add64(first, uint64(packing)<<blockShift, 0) // a Set goes on to the end of a block
 	switch {
@@ -117,6 +122,17 @@ func (e *Entry) fits(packing int) error {
 			e.MEP, e.FirstEvent, packing, first)
 	case uint64(e.Events) > uint64(packing):
 		return fmt.Errorf("MEP %d has %d events, a MEP of this run has %d at most", e.MEP, e.Events, packing)
+	}
+	return nil
+}
+
+// fitsLive is fits for live data, whose MEPs have any events, packing at most.
+func (e *Entry) fitsLive(packing int) error {
+	switch {
+	case e.MEP > math.MaxUint64-blockMEPs || e.FirstEvent > math.MaxUint64-uint64(e.Events):
+		return fmt.Errorf("MEP %d with %d events from %d is beyond what can be counted", e.MEP, e.Events, e.FirstEvent)
+	case e.Events < 1 || uint64(e.Events) > uint64(packing):
+		return fmt.Errorf("MEP %d has %d events, a MEP of this run has 1 to %d", e.MEP, e.Events, packing)
 	}
 	return nil
 }

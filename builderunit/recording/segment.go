@@ -108,7 +108,7 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 			damaged, s.count = true, i+1
 			return nil
 		}
-		bad := e.fits(c.Manifest.Packing)
+		bad := e.fits(c.Manifest)
 		switch {
 		case bad != nil:
 		case e.Offset != s.Bytes && (!damaged || e.Offset < s.Bytes):

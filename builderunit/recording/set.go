@@ -9,9 +9,11 @@ import (
 // A Set is which MEPs an output holds: a bit for each, and an exception for each that is no first attempt at a whole
 // MEP. MEP k has the events from k × packing on, so that a set of MEPs tells which events are there. A Set is not safe
 // for concurrent use. Its memory is 8 KiB for each 65,536 MEPs that it has any of, and some 40 bytes for each
-// exception.
+// exception. The MEPs of live data have as many events as came in time: a set of them knows the events of each, in 640
+// KiB for each 65,536.
 type Set struct {
 	packing uint32
+	live    bool
 	blocks  map[uint64]*block // by MEP / blockMEPs
 	meps    uint64
 	events  uint64
@@ -29,6 +31,9 @@ type block struct {
 	bits [blockWords]uint64
 	n    uint32            // bits that are set
 	odd  map[uint16]oddity // nil while there is none
+
+	first  []uint64 // of live data: the first event of each MEP that is set,
+	events []uint16 // and how many it has; else nil
 }
 
 // oddity is what sets a MEP apart from the first attempt at a whole one.
@@ -39,14 +44,31 @@ func NewSet(packing int) *Set {
 	return &Set{packing: uint32(packing), blocks: map[uint64]*block{}}
 }
 
+// NewLiveSet makes an empty set of MEPs that have any events, in the order of the MEPs, and at most packing each.
+func NewLiveSet(packing int) *Set {
+	s := NewSet(packing)
+	s.live = true
+	return s
+}
+
+func (s *Set) newBlock() *block {
+	b := &block{}
+	if s.live {
+		b.first, b.events = make([]uint64, blockMEPs), make([]uint16, blockMEPs)
+	}
+	return b
+}
+
 // Add puts e's MEP into the set. copied says that it was there before; of two copies the higher attempt counts, and of
 // equal ones the first.
-func (s *Set) Add(e Entry) (copied bool) { return s.add(e.MEP, oddity{e.Attempt, e.Events}) }
+func (s *Set) Add(e Entry) (copied bool) {
+	return s.add(e.MEP, oddity{e.Attempt, e.Events}, e.FirstEvent)
+}
 
-func (s *Set) add(mep uint64, o oddity) (copied bool) {
+func (s *Set) add(mep uint64, o oddity, first uint64) (copied bool) {
 	b, at := s.blocks[mep>>blockShift], uint16(mep)
 	if b == nil {
-		b = &block{}
+		b = s.newBlock()
 		s.blocks[mep>>blockShift] = b
 	}
 	word, bit := &b.bits[at/64], uint64(1)<<(at%64)
@@ -62,7 +84,10 @@ func (s *Set) add(mep uint64, o oddity) (copied bool) {
 		s.meps++
 	}
 	s.events += uint64(o.events)
-	if o == (oddity{firstAttempt, s.packing}) {
+	if s.live {
+		b.first[at], b.events[at] = first, uint16(o.events)
+	}
+	if o == s.even(b, at) {
 		delete(b.odd, at)
 		return copied
 	}
@@ -78,11 +103,19 @@ func (s *Set) of(b *block, at uint16) oddity {
 	if o, ok := b.odd[at]; ok {
 		return o
 	}
+	return s.even(b, at)
+}
+
+// even is what a MEP of b is that is no exception.
+func (s *Set) even(b *block, at uint16) oddity {
+	if s.live {
+		return oddity{firstAttempt, uint32(b.events[at])}
+	}
 	return oddity{firstAttempt, s.packing}
 }
 
 // Union adds what is in o, which it does not change, and tells how many MEPs were in both. Both sets need the same
-// packing.
+// packing, and both be of live data or neither.
 func (s *Set) Union(o *Set) (copies uint64) {
 	for n, from := range o.blocks {
 		to := s.blocks[n]
@@ -93,7 +126,7 @@ func (s *Set) Union(o *Set) (copies uint64) {
 			continue
 		}
 		for mep, odd := range o.each(n, from) {
-			if s.add(mep, odd) {
+			if s.add(mep, odd, from.firstOf(mep)) {
 				copies++
 			}
 		}
@@ -101,8 +134,21 @@ func (s *Set) Union(o *Set) (copies uint64) {
 	return copies
 }
 
+// firstOf is the first event of a MEP of live data; else 0.
+func (b *block) firstOf(mep uint64) uint64 {
+	if b.first == nil {
+		return 0
+	}
+	return b.first[uint16(mep)]
+}
+
 func (b *block) clone() *block {
-	c := &block{bits: b.bits, n: b.n}
+	c := &block{
+		bits:   b.bits,
+		n:      b.n,
+		first:  slices.Clone(b.first),
+		events: slices.Clone(b.events),
+	}
 	if len(b.odd) > 0 {
 		c.odd = make(map[uint16]oddity, len(b.odd))
 		for at, o := range b.odd {
@@ -114,6 +160,13 @@ func (b *block) clone() *block {
 
 // eventsOf adds up the events of a block.
 func (s *Set) eventsOf(b *block) uint64 {
+	if s.live {
+		sum := uint64(0)
+		for at := range b.in(0, blockWords) {
+			sum += uint64(b.events[at])
+		}
+		return sum
+	}
 	sum := uint64(b.n-uint32(len(b.odd))) * uint64(s.packing)
 	for _, o := range b.odd {
 		sum += uint64(o.events)
@@ -234,8 +287,12 @@ func (g *Gaps) add(from, to uint64, limit int) {
 	g.Ranges = append(g.Ranges, Range{From: from, To: to - 1})
 }
 
-// absent gives the stretches of the events 0 to before triggered that are not in the set, in order.
+// absent gives the stretches of the events 0 to before triggered that are not in the set, in order; of live data, of as
+// many events as were triggered.
 func (s *Set) absent(triggered uint64) func(yield func(from, to uint64) bool) {
+	if s.live {
+		return s.absentLive(triggered)
+	}
 	return func(yield func(from, to uint64) bool) {
 		next := uint64(0)
 		for from, to := range s.ranges {
@@ -262,8 +319,37 @@ func (s *Set) Missing(triggered uint64, limit int) Gaps {
 	return g
 }
 
-// End is the event id behind the last event of the set.
+// absentLive gives the stretches between MEPs that are in the set and are not neighbours. Numbers that front-ends left
+// out may be among them, but no more events than there can be; those behind the last MEP are only known by their number.
+func (s *Set) absentLive(triggered uint64) func(yield func(from, to uint64) bool) {
+	return func(yield func(from, to uint64) bool) {
+		mep, next, left := uint64(0), uint64(0), triggered-min(triggered, s.events)
+		for _, n := range s.order() {
+			b := s.blocks[n]
+			for at := range b.in(0, blockWords) {
+				k, first := n<<blockShift|uint64(at), b.first[at]
+				if k > mep && first > next && left > 0 {
+					from := first - min(left, first-next)
+					left -= first - from
+					if !yield(from, first) {
+						return
+					}
+				}
+				mep, next = k+1, first+uint64(b.events[at])
+			}
+		}
+		if left > 0 {
+			yield(next, next+left)
+		}
+	}
+}
+
+// End is the event id behind the last event of the set; of live data, whose ids begin and go on as they like, the number
+// of events in it.
 func (s *Set) End() (end uint64) {
+	if s.live {
+		return s.events
+	}
 	for _, to := range s.ranges {
 		end = max(end, to)
 	}
@@ -272,6 +358,9 @@ func (s *Set) End() (end uint64) {
 
 // beyond is how many events of the set are not below triggered.
 func (s *Set) beyond(triggered uint64) (n uint64) {
+	if s.live {
+		return s.events - min(s.events, triggered)
+	}
 	for from, to := range s.ranges {
 		if to > triggered {
 			n += to - max(from, triggered)

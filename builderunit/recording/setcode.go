@@ -10,7 +10,7 @@ import (
 
 // A set travels as pieces, each small enough for a message, in order of MEP:
 //
-//	u8       1, the version
+//	u8       1, the version; 2 for live data
 //	uvarint  MEP / 65,536: the block
 //	uvarint  first word of the block's 1024 words of 64 MEPs
 //	uvarint  number n of words
@@ -18,15 +18,21 @@ import (
 //	n × u64  the words, little-endian: a bit for each MEP
 //	x ×      uvarint MEPs from the exception before (or the first MEP of the piece) on, uvarint attempt, uvarint events
 //
+// of live data then, for each MEP in the words, in order:
+//
+//	uvarint  first event, counted from the end of the MEP before it in the piece, or from 0; uvarint events
+//
 // and at the end one piece of four numbers: u8 0, uvarint packing, uvarint MEPs, uvarint events.
 const (
 	pieceEnd     = 0
 	pieceVersion = 1
+	pieceLive    = 2
 	// maxPiece is the most bytes of a piece. A gRPC message may have 4 MiB; smaller ones let others through between.
 	maxPiece = 64 << 10
 	// pieceHead and oddBytes are the most bytes of what stands before the words, and of an exception.
 	pieceHead = 1 + 10 + 2 + 2 + 3
 	oddBytes  = 3 + 5 + 5
+	liveBytes = 10 + 3 // and of the events of a MEP of live data
 )
 
 // Pieces encodes the set: each piece has maxPiece bytes at most, and is the caller's until the next one.
@@ -58,7 +64,7 @@ func (b *block) fitting(from int) (to, odd int) {
 		for range b.exceptions(to, to+1) {
 			here++
 		}
-		if room -= 8 + here*oddBytes; room < 0 {
+		if room -= 8 + here*oddBytes + b.liveIn(to)*liveBytes; room < 0 {
 			break
 		}
 		odd += here
@@ -70,9 +76,21 @@ func (b *block) fitting(from int) (to, odd int) {
 	return to, odd
 }
 
+// liveIn is how many MEPs of live data a word has.
+func (b *block) liveIn(word int) int {
+	if b.first == nil {
+		return 0
+	}
+	return bits.OnesCount64(b.bits[word])
+}
+
 // appendPiece appends the words from one to before the other.
 func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
-	buf = append(buf, pieceVersion)
+	version := byte(pieceVersion)
+	if b.first != nil {
+		version = pieceLive
+	}
+	buf = append(buf, version)
 	buf = binary.AppendUvarint(buf, n)
 	buf = binary.AppendUvarint(buf, uint64(from))
 	buf = binary.AppendUvarint(buf, uint64(to-from))
@@ -86,6 +104,15 @@ func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
 		buf = binary.AppendUvarint(buf, uint64(o.attempt))
 		buf = binary.AppendUvarint(buf, uint64(o.events))
 		last = at
+	}
+	if b.first == nil {
+		return buf
+	}
+	end := uint64(0)
+	for at := range b.in(from, to) {
+		buf = binary.AppendUvarint(buf, b.first[at]-end) // modulo 2^64, in case that it is no larger
+		buf = binary.AppendUvarint(buf, uint64(b.events[at]))
+		end = b.first[at] + uint64(b.events[at])
 	}
 	return buf
 }
@@ -131,6 +158,13 @@ func NewSetReader(packing int, limit uint64) *SetReader {
 	return &SetReader{set: NewSet(packing), limit: min(limit, 1<<62)}
 }
 
+// NewLiveSetReader is NewSetReader for a set of live data; the limit is of the number of events, whatever their ids.
+func NewLiveSetReader(packing int, limit uint64) *SetReader {
+	r := NewSetReader(packing, limit)
+	r.set.live = true
+	return r
+}
+
 // Add takes the next piece. An error, a *pieceError, is final.
 func (r *SetReader) Add(piece []byte) error {
 	if r.err != nil {
@@ -171,8 +205,8 @@ func (r *SetReader) take(b []byte) (reason string) {
 		return fmt.Sprintf("it has %d bytes, 1 to %d are possible", len(b), maxPiece)
 	case b[0] == pieceEnd:
 		return r.end(b[1:])
-	case b[0] != pieceVersion:
-		return fmt.Sprintf("it is of version %d, this program knows version %d", b[0], pieceVersion)
+	case b[0] != r.version():
+		return fmt.Sprintf("it is of version %d, where version %d belongs", b[0], r.version())
 	}
 	var n, from, words, odd uint64
 	b = numbers(b[1:], &n, &from, &words, &odd)
@@ -194,8 +228,18 @@ func (r *SetReader) take(b []byte) (reason string) {
 	return r.words(n, int(from), b[:8*words], b[8*words:], odd)
 }
 
+func (r *SetReader) version() byte {
+	if r.set.live {
+		return pieceLive
+	}
+	return pieceVersion
+}
+
 // below says that the first event of a MEP is below the limit.
 func (r *SetReader) below(mep uint64) bool {
+	if r.set.live { // each has an event at least
+		return mep < r.limit
+	}
 	high, first := bits.Mul64(mep, uint64(r.set.packing))
 	return high == 0 && first < r.limit
 }
@@ -205,10 +249,10 @@ func (r *SetReader) words(n uint64, from int, words, odd []byte, count uint64) (
 	s := r.set
 	b := s.blocks[n]
 	if b == nil {
-		b = &block{}
+		b = s.newBlock()
 		s.blocks[n] = b
 	}
-	added := uint64(0)
+	added, to := uint64(0), len(words)/8
 	for w := from; len(words) > 0; w, words = w+1, words[8:] {
 		word := binary.LittleEndian.Uint64(words)
 		b.bits[w] = word
@@ -219,7 +263,9 @@ func (r *SetReader) words(n uint64, from int, words, odd []byte, count uint64) (
 	}
 	b.n += uint32(added)
 	s.meps += added
-	s.events += added * uint64(s.packing)
+	if !s.live {
+		s.events += added * uint64(s.packing)
+	}
 	last := uint64(from * 64)
 	for i := range count {
 		var step, attempt, events uint64
@@ -232,20 +278,48 @@ func (r *SetReader) words(n uint64, from int, words, odd []byte, count uint64) (
 			return "an exception is of no MEP in it"
 		case attempt > math.MaxUint32 || events > uint64(s.packing):
 			return fmt.Sprintf("MEP %d has %d events and attempt %d, which cannot be", n<<blockShift+at, events, attempt)
-		case attempt == firstAttempt && events == uint64(s.packing):
+		case attempt == firstAttempt && (s.live || events == uint64(s.packing)):
 			return fmt.Sprintf("MEP %d is no exception", n<<blockShift+at)
 		}
 		if b.odd == nil {
 			b.odd = map[uint16]oddity{}
 		}
 		b.odd[uint16(at)] = oddity{uint32(attempt), uint32(events)}
-		s.events -= uint64(s.packing) - events
+		if !s.live {
+			s.events -= uint64(s.packing) - events
+		}
 		last = at
+	}
+	if s.live {
+		if odd, reason = r.liveEvents(b, from, from+to, odd); reason != "" {
+			return reason
+		}
 	}
 	if len(odd) > 0 {
 		return fmt.Sprintf("%d bytes stand behind it", len(odd))
 	}
 	return ""
+}
+
+// liveEvents takes the events of the MEPs of live data in the words from one to before the other.
+func (r *SetReader) liveEvents(b *block, from, to int, rest []byte) (left []byte, reason string) {
+	end := uint64(0)
+	for at := range b.in(from, to) {
+		var step, events uint64
+		if rest = numbers(rest, &step, &events); rest == nil {
+			return nil, "it ends within the events of its MEPs"
+		}
+		first := end + step
+		if end = first + events; events < 1 || events > uint64(r.set.packing) || end < first {
+			return nil, fmt.Sprintf("a MEP has %d events from %d, which cannot be", events, first)
+		}
+		b.first[at], b.events[at] = first, uint16(events)
+		r.set.events += events
+		if o, ok := b.odd[uint16(at)]; ok && uint64(o.events) != events {
+			return nil, fmt.Sprintf("a MEP has %d events, and as an exception %d", events, o.events)
+		}
+	}
+	return rest, ""
 }
 
 // end holds the last piece against what came.

@@ -52,7 +52,7 @@ type dataReader struct {
 
 // readData reads the data of all segments, adds what is wrong to the problems of c, and gives the set of sound MEPs.
 func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions) (*Set, error) {
-	d := &dataReader{c: c, content: content, sound: NewSet(c.Manifest.Packing)}
+	d := &dataReader{c: c, content: content, sound: c.Manifest.newSet()}
 	if o.Progress != nil {
 		d.progress = func(done, total int64) { o.Progress(c.Dir, done, total) }
 	}
@@ -106,7 +106,7 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 	}
 	defer func() { _ = x.close() }()
 	w := &summed{f: f}
-	if err := w.startBehind(ctx, x, p.from, d.c.Manifest.Packing, s.size); err != nil {
+	if err := w.startBehind(ctx, x, p.from, d.c.Manifest, s.size); err != nil {
 		return err
 	}
 	batch := make([]Entry, 0, batchMEPs)
@@ -137,7 +137,7 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 
 // usable says that an entry can be of this run, and of this file.
 func (d *dataReader) usable(e *Entry, s *SegmentContents) bool {
-	return e.fits(d.c.Manifest.Packing) == nil && e.End() <= s.size
+	return e.fits(d.c.Manifest) == nil && e.End() <= s.size
 }
 
 // add puts sound MEPs into the set, and tells how far the reading is.
@@ -195,11 +195,11 @@ type summed struct {
 }
 
 // startBehind sets the CRC to that of everything before entry from.
-func (w *summed) startBehind(ctx context.Context, x *indexFile, from int64, packing int, size int64) error {
+func (w *summed) startBehind(ctx context.Context, x *indexFile, from int64, m *Manifest, size int64) error {
 	for i := from - 1; i >= 0; i-- {
 		found := false
 		err := x.scan(ctx, i, i+1, func(_ int64, e *Entry, ok bool) error {
-			if found = ok && e.fits(packing) == nil && e.End() <= size; found {
+			if found = ok && e.fits(m) == nil && e.End() <= size; found {
 				w.end, w.crc = e.End(), e.CRC
 			}
 			return nil

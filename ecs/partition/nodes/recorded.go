@@ -49,7 +49,7 @@ const closeTime = 5 * time.Minute
 func (r *Run) readBack(ctx context.Context, ask func(context.Context) []answer, wanted []wanted) *recorded {
 	ctx, cancel := context.WithTimeout(ctx, closeTime)
 	defer cancel()
-	out := &recorded{set: recording.NewSet(r.cfg.Packing), found: map[uint32]bool{}, silent: map[string]string{}}
+	out := &recorded{set: r.newSet(), found: map[uint32]bool{}, silent: map[string]string{}}
 	for _, d := range directories(ask(ctx), out) {
 		if err := r.readAny(ctx, d, out); err != nil {
 			out.say("the output on host %s at %s cannot be read: %s", d.host, d.path, status.Convert(err).Message())
@@ -68,6 +68,14 @@ func (r *Run) readBack(ctx context.Context, ask func(context.Context) []answer, 
 	}
 	out.miss(wanted, recording.RunDir(node.OutputDir(r.cfg), r.cfg.RunNumber))
 	return out
+}
+
+// newSet makes an empty set of the MEPs of the run.
+func (r *Run) newSet() *recording.Set {
+	if r.cfg.Live() {
+		return recording.NewLiveSet(r.cfg.Packing)
+	}
+	return recording.NewSet(r.cfg.Packing)
 }
 
 // readAny has a directory read by the first who can.
@@ -123,6 +131,9 @@ func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) er
 		limit = n + uint64(r.cfg.Packing)
 	}
 	set := recording.NewSetReader(r.cfg.Packing, limit)
+	if r.cfg.Live() {
+		set = recording.NewLiveSetReader(r.cfg.Packing, limit)
+	}
 	var problems, recovered []string
 	full, err := r.ask(ctx, d.by, false, func(m *nodev1.RecordedResponse) error {
 		problems, recovered = append(problems, m.GetProblems()...), append(recovered, m.GetRecovered()...)
