@@ -293,13 +293,14 @@ type Stats struct {
 	LeftWrites   int          `help:"writes under way to builder units that are excluded"`
 	BuildersLost int          `help:"builder units to which the link is down"`
 	Leftovers
-	BytesTo    []uint64      // BytesWritten by builder unit
-	ForGrants  time.Duration `count:"grant_us" help:"time waiting for grants"`
-	ForTokens  time.Duration `count:"token_us" help:"time with nothing to serve, waiting for tokens"`
-	ForSource  time.Duration `count:"source_us" help:"time the reader was in its source"`
-	ForRoom    time.Duration `count:"room_us" help:"time the reader waited until something it holds was released"`
-	Conducting time.Duration `help:"time from the first phase to the last"`
-	Waits                    // a copy
+	Live       map[string]source.LiveStats `count:"source."` // by source id
+	BytesTo    []uint64                    // BytesWritten by builder unit
+	ForGrants  time.Duration               `count:"grant_us" help:"time waiting for grants"`
+	ForTokens  time.Duration               `count:"token_us" help:"time with nothing to serve, waiting for tokens"`
+	ForSource  time.Duration               `count:"source_us" help:"time the reader was in its source"`
+	ForRoom    time.Duration               `count:"room_us" help:"time the reader waited until something it holds was released"`
+	Conducting time.Duration               `help:"time from the first phase to the last"`
+	Waits                                  // a copy
 }
 
 // Stats returns the counters so far.
@@ -343,6 +344,7 @@ func (u *Unit) Stats() Stats {
 	if u.ring != nil {
 		s.Bypassed = u.ring.Bypassed()
 	}
+	s.Live = u.liveStats()
 	if !u.over.IsZero() {
 		s.Conducting = u.over.Sub(u.began)
 	}

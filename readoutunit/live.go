@@ -2,6 +2,7 @@ package readoutunit
 
 import (
 	"fmt"
+	"strconv"
 
 	"ringlet/readoutunit/source"
 	"ringlet/readoutunit/source/live"
@@ -46,10 +47,14 @@ func (u *Unit) cut(t *tagnet.Tokens) {
 	u.live.Safe(needed(t))
 }
 
-// Live tells of each live source of the unit, in the order of their ids; nothing, if it has none.
-func (u *Unit) Live() []source.LiveStats {
+// liveStats are the figures of the live sources, by their ids; nil, if the unit has none.
+func (u *Unit) liveStats() map[string]source.LiveStats {
 	if u.live == nil {
 		return nil
 	}
-	return u.live.Sources()
+	stats := map[string]source.LiveStats{}
+	for _, s := range u.live.Sources() {
+		stats[strconv.Itoa(int(s.Source))] = s
+	}
+	return stats
 }

@@ -45,6 +45,7 @@ type field struct {
 	Counter
 	path    []int
 	members []string // of an array
+	inner   *field   // of a map of structs: where it lies in each of them
 }
 
 // Of reads the tags of a struct, whose values do not matter.
@@ -103,6 +104,14 @@ func (l List) Sum(sums, report map[string]uint64) {
 }
 
 func (f *field) read(to map[string]uint64, v reflect.Value) {
+	if f.inner != nil {
+		one := map[string]uint64{}
+		for key, member := range v.Seq2() {
+			f.inner.read(one, member.FieldByIndex(f.inner.path))
+			f.tell(to, word(key.String()), one[f.inner.Name])
+		}
+		return
+	}
 	switch v.Kind() {
 	case reflect.Array:
 		for i, member := range f.members {
@@ -153,6 +162,8 @@ func walk(out []field, t reflect.Type, prefix string, path []int) []field {
 		}
 		switch {
 		case name == "-":
+		case inner.Kind() == reflect.Map && inner.Elem().Kind() == reflect.Struct && named:
+			out = append(out, walkMembers(inner.Elem(), prefix+name, at)...)
 		case inner.Kind() == reflect.Struct && inner != atom:
 			if named || f.Anonymous {
 				out = walk(out, inner, prefix+name, at)
@@ -166,6 +177,16 @@ func walk(out []field, t reflect.Type, prefix string, path []int) []field {
 			}
 			out = append(out, describe(t, &f, prefix+name, at))
 		}
+	}
+	return out
+}
+
+// walkMembers describes the fields of the structs in a map, whose members a report names.
+func walkMembers(t reflect.Type, prefix string, path []int) (out []field) {
+	for _, inner := range walk(nil, t, prefix, nil) {
+		c := inner.Counter
+		c.Name, c.ByKind = c.Name+".", true
+		out = append(out, field{Counter: c, path: path, inner: &inner})
 	}
 	return out
 }

@@ -13,6 +13,7 @@
 //		Waiting time.Duration `help:"time waiting for grants"`                            // waiting_us, in µs
 //		Strays  byReason      `count:"strays." help:"placements that no grant explains"`  // strays.old_attempt, …
 //		Table   TableStats    `count:"table_"`                                            // table_free, …
+//		Sources map[string]S  `count:"source."`                                           // source.missing.3, …
 //		Rates   []float64     // nothing that is counted: it needs no tag
 //	}
 //
@@ -24,7 +25,9 @@
 //	kind   "level": how much there is now. "max": the most there ever was. Without it: how often something was
 //	unit   "bytes", where it is bytes. A time is told in µs, whatever the field is
 //
-// An array or a map has a counter for each member: the type of an array says what they are called (Kinds), the keys of
+// A map of structs has each counter of the struct for each of its members.
+//
+// An array or a map of numbers has a counter for each member: the type of an array says what they are called (Kinds), the keys of
 // a map are the names. Where the name ends with a dot, as it must of a map, those that are 0 are left out. A field that
 // is a struct or a pointer to one takes part if it is embedded, or if its tag count says what goes before the names in
 // it; behind a nil pointer there are no counters now.

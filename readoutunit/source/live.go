@@ -189,7 +189,7 @@ type LiveStats struct {
 	live.Stats
 	live.Counts
 	Any    bool          // a fragment has come
-	Age    time.Duration // of the newest fragment
+	Age    time.Duration `kind:"level" help:"time since the newest fragment came"`
 	Failed bool          // it cannot go on
 }
 

@@ -85,15 +85,15 @@ type matched struct {
 
 // Counts are the accounts of a source's fragments, by what became of them.
 type Counts struct {
-	Used      uint64 `help:"fragments in MEPs"`
+	Used      uint64 `help:"fragments of a live source in MEPs"`
 	Missing   uint64 `help:"fragments that were not there when their event was built"`
 	Gaps      uint64 `help:"times that numbers were left out"`
 	Repeats   uint64 `help:"fragments thrown away since their event had one"`
 	Backwards uint64 `help:"fragments thrown away since their number ran backwards"`
 	Late      uint64 `help:"fragments thrown away since their event was decided without them"`
 	Jumps     uint64 `help:"fragments thrown away since their number was far from those around it"`
-	Held      uint64 `kind:"level" help:"fragments that wait for their event to be built; after a run, those left over"`
-	Last      uint64 `kind:"level" help:"number of the event of the newest fragment"`
+	Held      uint64 `count:"waiting" kind:"level" help:"fragments that wait for their event to be built; after a run, those left over"`
+	Last      uint64 `count:"last_event" kind:"level" help:"number of the event of the newest fragment"`
 }
 
 // none marks a slot without a fragment.
