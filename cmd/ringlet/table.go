@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -32,8 +33,8 @@ func (l *liveLine) show(p nodes.Progress) {
 		l.last = p
 		return
 	}
-	l.print("%6.1f s  %s  %8.3f MHz  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
-		p.Elapsed.Seconds(), p.State, float64(p.Events-l.last.Events)/d/1e6,
+	l.print("%6.1f s  %s  %s  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
+		p.Elapsed.Seconds(), p.State, frequency(float64(p.Events-l.last.Events)/d),
 		float64(p.Bytes-min(p.Bytes, l.last.Bytes))*8/d/1e9,
 		p.InFlight, p.Incomplete, p.Resent)
 	l.last = p
@@ -71,7 +72,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	if r.Skipped > 0 {
 		row("bad records", "%d skipped", r.Skipped)
 	}
-	row("goodput", "%.3f Gbit/s, %.3f MHz", r.GoodputGbps, r.EventRateHz/1e6)
+	row("goodput", "%.3f Gbit/s, %s", r.GoodputGbps, strings.TrimSpace(frequency(r.EventRateHz)))
 	row("events", "%d triggered = %d built + %d incomplete + %d discarded%s + %d abandoned", r.EventsTriggered,
 		r.EventsBuilt,
 		r.EventsIncomplete, r.EventsDiscarded, some(" + %d rejected", r.EventsRejected), r.EventsAbandoned)
@@ -97,6 +98,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 			micros(r.PhaseSkewUs.Max))
 	}
 	row("nodes used", "%.2f CPU s (%.2f per GB), %.0f MB at most", r.CPUSeconds, r.CPUSecondsPerGB, r.MaxRSSMB)
+	sourceRows(row, r)
 	outputRows(row, r)
 	for _, c := range r.Accounts {
 		if !c.OK {
@@ -115,6 +117,27 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 		row("accounts", "DO NOT BALANCE")
 	}
 	return t.Flush()
+}
+
+// sourceRows tell of live sources.
+func sourceRows(row func(name, format string, args ...any), r *nodes.Report) {
+	for _, s := range r.Sources {
+		row("source "+strconv.Itoa(s.Source), "%s: %d fragments of %d bytes in all, %d used + %d thrown away + %d left over; "+
+			"%d missing, %d gaps; last event %d%s%s%s", s.Name, s.Fragments, s.Bytes, s.Used, s.Thrown, s.Left, s.Missing,
+			s.Gaps, s.LastEvent, some(", %d refused", s.Refused), some(", %d lost", s.Lost),
+			some(", %d dropped by the front-end", s.Dropped))
+	}
+}
+
+// frequency is a rate with a unit that suits it, as wide as any other.
+func frequency(hz float64) string {
+	switch {
+	case hz >= 1e5:
+		return fmt.Sprintf("%8.3f MHz", hz/1e6)
+	case hz >= 1e3:
+		return fmt.Sprintf("%8.3f kHz", hz/1e3)
+	}
+	return fmt.Sprintf("%8.1f Hz ", hz)
 }
 
 // outputRows say where the events are, as a reader of the files found them.

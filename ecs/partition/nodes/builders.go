@@ -39,8 +39,8 @@ func (r *Run) builders(out *Report, bus []*tagnet.BURegister) {
 			Suspensions: told["bu.suspensions"],
 			SuspendedUs: told["bu.suspended_us"],
 		}
-		if out.DurationS > 0 {
-			b.RateHz = float64(b.Events) / out.DurationS
+		if out.RateS > 0 {
+			b.RateHz = float64(b.Events) / out.RateS
 		}
 		out.Builders = append(out.Builders, b)
 	}

@@ -33,6 +33,7 @@ type Report struct {
 	Links map[string]uint64 `json:"links"` // by the carrier in effect
 
 	DurationS float64 `json:"duration_s"` // first token to last MEP
+	RateS     float64 `json:"rate_s"`     // what the rates are over: that, or the longer time that was meant
 
 	EventsTriggered  uint64 `json:"events_triggered"` // tokens were given for them
 	EventsBuilt      uint64 `json:"events_built"`
@@ -67,7 +68,8 @@ type Report struct {
 	Holders      []Holder   `json:"holders"`          // of the barrier, by how often
 	LatencyUs    Quantiles4 `json:"build_latency_us"` // token issued to MEP complete
 
-	Builders []BuilderShare `json:"builders"` // in the order of the view
+	Builders []BuilderShare `json:"builders"`          // in the order of the view
+	Sources  []SourceReport `json:"sources,omitempty"` // live ones, in the order of their ids
 
 	CPUSeconds      float64 `json:"cpu_s"` // of the nodes
 	CPUSecondsPerGB float64 `json:"cpu_s_per_gb"`
@@ -179,8 +181,10 @@ func (r *Run) report(cause *fault.Error) *Report {
 	}
 	sums := r.sum(out)
 	r.phases(out)
+	out.RateS = r.over(out)
 	r.builders(out, st.GetBus())
-	if d := out.DurationS; d > 0 {
+	r.sources(out)
+	if d := out.RateS; d > 0 {
 		out.GoodputGbps = float64(out.BytesBuilt) * 8 / d / 1e9
 		out.EventRateHz = float64(out.EventsBuilt) / d
 	}

@@ -49,14 +49,15 @@ type Run struct {
 	ending atomic.Bool // it is to end
 
 	// owned by the conducting goroutine
-	endCause string
-	badInput string
-	draining bool // the scheduler was told, or is to be
-	still    stopwatch.Still
-	gaveUp   bool      // the nodes dropped what they did
-	untold   bool      // not everybody could be asked how it ended
-	bookless bool      // the scheduler could not be told to give up: what it told last is stale
-	returned []*member // nodes that were lost and are back, while the output is read
+	endCause  string
+	badInput  string
+	draining  bool      // the scheduler was told, or is to be
+	drainedAt time.Time // when it began to
+	still     stopwatch.Still
+	gaveUp    bool      // the nodes dropped what they did
+	untold    bool      // not everybody could be asked how it ended
+	bookless  bool      // the scheduler could not be told to give up: what it told last is stale
+	returned  []*member // nodes that were lost and are back, while the output is read
 }
 
 // Causes of a run's end, as the report gives them.
@@ -300,7 +301,7 @@ func (r *Run) Resume(ctx context.Context) error {
 // scheduler which cannot be reached, it may be called again.
 func (r *Run) Drain(why string) error {
 	if !r.draining {
-		r.endCause, r.draining = why, true
+		r.endCause, r.draining, r.drainedAt = why, true, time.Now()
 		r.ending.Store(true)
 	}
 	return r.scheduler().Drain(0)

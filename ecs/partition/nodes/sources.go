@@ -1,0 +1,79 @@
+package nodes
+
+import (
+	"strconv"
+
+	"ringlet/readoutunit/source"
+)
+
+// SourceReport is what a live source has given, and what became of it.
+type SourceReport struct {
+	Source    int    `json:"source"` // id
+	Name      string `json:"name"`   // as the input says it
+	Node      string `json:"node"`   // of its readout unit
+	Fragments uint64 `json:"fragments"`
+	Bytes     uint64 `json:"bytes"`
+	Used      uint64 `json:"used"`    // in MEPs
+	Missing   uint64 `json:"missing"` // not there when their event was built
+	Gaps      uint64 `json:"gaps"`
+	Thrown    uint64 `json:"thrown"`  // repeats, too late, with a number that runs backwards or jumps
+	Refused   uint64 `json:"refused"` // by the carrier
+	Lost      uint64 `json:"lost"`    // likewise: of which a part did not come
+	Dropped   uint64 `json:"dropped"` // by the front-end
+	Left      uint64 `json:"left"`    // came, and were in no MEP when the run ended
+	LastEvent uint64 `json:"last_event"`
+	AgeUs     uint64 `json:"age_us"` // of the newest fragment
+}
+
+// sources tells of the live sources, in the order of their ids.
+func (r *Run) sources(out *Report) {
+	if !r.cfg.Live() || r.cfg.Streams < 1 {
+		return
+	}
+	inputs, err := source.Inputs(r.cfg.Input)
+	if err != nil {
+		return // Complete has looked
+	}
+	ofRU := map[int]NodeCounters{}
+	for i, n := range r.nodes {
+		if n.view.GetReadout() && i < len(out.Counters) {
+			ofRU[int(n.view.GetRuIndex())] = out.Counters[i]
+		}
+	}
+	for id, in := range inputs {
+		told := ofRU[id/r.cfg.Streams]
+		of := func(name string) uint64 { return told.Counters["ru.source."+name+"."+strconv.Itoa(id)] }
+		s := SourceReport{
+			Source:    id,
+			Name:      in.Name,
+			Node:      told.Node,
+			Fragments: of("fragments"),
+			Bytes:     of("bytes"),
+			Used:      of("used"),
+			Missing:   of("missing"),
+			Gaps:      of("gaps"),
+			Thrown:    of("repeats") + of("backwards") + of("late") + of("jumps"),
+			Refused:   of("refused"),
+			Lost:      of("lost"),
+			Dropped:   of("dropped"),
+			LastEvent: of("last_event"),
+			AgeUs:     of("age_us"),
+		}
+		s.Left = s.Fragments - min(s.Fragments, s.Used+s.Thrown)
+		out.Sources = append(out.Sources, s)
+	}
+}
+
+// over is the time in s that the rates of a report are over: from the first token to the last MEP, or longer. Who ends a
+// run after a time means that time, though the last MEP was earlier; a rate that was asked for stands for the time that
+// the events take at that rate, though a MEP of many was made at once.
+func (r *Run) over(out *Report) float64 {
+	d := out.DurationS
+	if !r.startedAt.IsZero() && r.drainedAt.After(r.startedAt) {
+		d = max(d, r.drainedAt.Sub(r.startedAt).Seconds())
+	}
+	if rate := r.cfg.Rate; rate > 0 {
+		d = max(d, float64(out.EventsTriggered)/rate)
+	}
+	return d
+}
