@@ -34,6 +34,7 @@ var ranges = map[string][2]string{
 	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "streams": {"0", ""}, "seed": {"0", ""},
 	"run-number":   {"0", "4294967295"},
 	"segment-size": {"64KiB", ""}, "segment-time": {"1s", ""},
+	"fragment-timeout": {"1ms", ""}, "flush-after": {"1ms", ""},
 	"debug.barrier-timeout": {"1ns", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""},
 	"phase-slack": {"-1", "16"},
 	"slots":       {"0", "65535"}, "slot-size": {"0", ""}, "debug.look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
@@ -44,7 +45,7 @@ var ranges = map[string][2]string{
 // beyond is what must be refused next to the end of a range.
 var beyond = map[string]string{"1ns": "0s", "0s": "-1ns", "0": "-1", "1": "0", "65535": "65536", "1048576": "1048577",
 	"0.5": "0.51", "16": "17", "-1": "-2", "4294967295": "4294967296",
-	"64KiB": "65535", "1s": "999ms"}
+	"64KiB": "65535", "1s": "999ms", "1ms": "999us"}
 
 type setting struct {
 	key, flag, group string

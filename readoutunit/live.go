@@ -9,16 +9,16 @@ import (
 	"ringlet/tagnet"
 )
 
-// LiveScheduler is what a readout unit with live sources needs of TagNet besides: the scheduler decides which events a
+// liveScheduler is what a readout unit with live sources needs of TagNet besides: the scheduler decides which events a
 // MEP has.
-type LiveScheduler interface {
+type liveScheduler interface {
 	// Reach tells how far the live data go; it does not wait.
 	Reach(tagnet.Reach) error
 }
 
 // reach tells the scheduler how far the live data go. That a conversation is over its other methods tell.
 func (u *Unit) reach(r live.Reach) {
-	sched, ok := u.cfg.Scheduler.(LiveScheduler)
+	sched, ok := u.cfg.Scheduler.(liveScheduler)
 	if !ok {
 		u.fail(fmt.Errorf("a live source needs a scheduler that cuts, and this one is a %T", u.cfg.Scheduler))
 		return

@@ -63,7 +63,7 @@ func cutsOf(words []uint64, end uint64) ([]Cut, bool) {
 	var cuts []Cut
 	for i := 0; i < len(words); i += 2 {
 		first, n := words[i], words[i+1]
-		if first < end || n < 1 || n > 1<<16-1 || first > NoEvent-n {
+		if first < end || n < 1 || n > 1<<16-1 || first > noEvent-n {
 			return nil, false
 		}
 		cuts = append(cuts, Cut{first, uint32(n)})

@@ -4,8 +4,8 @@ package tagnet
 // a MEP has, for all readout units alike: it cuts the stream of events when a MEP would be full, when what is there has
 // waited long enough for that, or when a readout unit has waited long enough for the others.
 
-// NoEvent is no number of an event.
-const NoEvent = NoMEP
+// noEvent is no number of an event.
+const noEvent = NoMEP
 
 // Reach is how far the live data of a readout unit go, in numbers of events. A later one replaces it; only From may go
 // back, when events were cut.
@@ -85,7 +85,7 @@ type view struct {
 }
 
 func (c *cutter) view(excluded func(ru int) bool) view {
-	v := view{first: NoEvent, low: NoEvent, over: true}
+	v := view{first: noEvent, low: noEvent, over: true}
 	for i := range c.reach {
 		if excluded(i) {
 			continue
@@ -109,7 +109,7 @@ func (c *cutter) view(excluded func(ru int) bool) view {
 // one is the next cut; none, if it has no events, and then whether there will ever be one.
 func (c *cutter) one(excluded func(ru int) bool) (cut Cut, over bool) {
 	v := c.view(excluded)
-	if v.first == NoEvent { // of what all have passed nobody has anything
+	if v.first == noEvent { // of what all have passed nobody has anything
 		return Cut{}, v.over
 	}
 	end := v.first + c.packing
@@ -167,7 +167,7 @@ func (c *Core) Reach(ru int, r Reach) error {
 		return c.refuse(WatermarkBack, c.cfg.RUs[ru], "live data go back from event %d to %d", had.To, r.To)
 	case had.Over && (!r.Over || r.To > had.To):
 		return c.refuse(AfterEnd, c.cfg.RUs[ru], "live data up to event %d after their end at %d", r.To, had.To)
-	case r.From > r.To || r.Flush > r.To || r.Overdue > r.To || r.To == NoEvent:
+	case r.From > r.To || r.Flush > r.To || r.Overdue > r.To || r.To == noEvent:
 		return c.refuse(EventsMismatch, c.cfg.RUs[ru], "live data from event %d up to %d, of which %d and %d are due",
 			r.From, r.To, r.Flush, r.Overdue)
 	}

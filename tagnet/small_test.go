@@ -114,6 +114,22 @@ func TestGoldenMessages(t *testing.T) {
 			Places:   2,
 			HeldUp:   &tagnetv1.HeldUp{Meps: []uint64{7}},
 		},
+		"11 0300000000000000 18 02 20 02 5a 20 0700000000000000 0300000000000000 0c00000000000000 0100000000000000 60 01": &tagnetv1.TokenBatch{
+			Released: 3,
+			State:    tagnetv1.State(Running),
+			Places:   2,
+			Cuts:     []uint64{7, 3, 12, 1},
+			CutsOver: true,
+		},
+		"52 26 09 0500000000000000 11 0900000000000000 19 0800000000000000 21 0700000000000000 28 01": &tagnetv1.RUUpdate{
+			Reach: reachMessage(&Reach{
+				From:    5,
+				To:      9,
+				Flush:   8,
+				Overdue: 7,
+				Over:    true,
+			}),
+		},
 		"1a 08 0700000000000000 22 04 02000001 2a 04 0a000000 32 04 e8030000 3a 01 01": &tagnetv1.FeedbackBatch{
 			Meps:     []uint64{7},
 			Slots:    []uint32{packSlot(1, 2)},

@@ -68,6 +68,7 @@ func (c *Config) checkValues(p *problems) {
 	if c.SegmentTime < time.Second {
 		p.add("segment-time", "%v is less than 1s", c.SegmentTime)
 	}
+	c.checkWaits(p)
 	within("debug.look-ahead", c.Debug.LookAhead, 0, math.MaxUint16)
 	within("prepared", c.Prepared, 0, maxPrepared)
 	atLeast("debug.large-ru", c.Debug.LargeRU, 0)

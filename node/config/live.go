@@ -1,9 +1,24 @@
 package config
 
 import (
+	"time"
+
 	"ringlet/readoutunit/source"
 	"ringlet/readoutunit/source/live"
 )
+
+// leastWait is the shortest fragment-timeout and flush-after: less is not worth a timer.
+const leastWait = time.Millisecond
+
+// checkWaits checks the times of live sources, whether there are any or not.
+func (c *Config) checkWaits(p *problems) {
+	if c.FragmentTimeout < leastWait {
+		p.add("fragment-timeout", "%v is less than %v", c.FragmentTimeout, leastWait)
+	}
+	if c.FlushAfter < leastWait {
+		p.add("flush-after", "%v is less than %v", c.FlushAfter, leastWait)
+	}
+}
 
 // Live says whether the data come while the run goes on.
 func (c Config) Live() bool {
@@ -53,12 +68,6 @@ func (c *Config) resolveLive(p *problems) {
 	}
 	if c.Rate > 0 {
 		p.add("rate", "the front-ends decide how fast their data come: leave out rate")
-	}
-	if c.FragmentTimeout <= 0 {
-		p.add("fragment-timeout", "%v is not a time to wait", c.FragmentTimeout)
-	}
-	if c.FlushAfter <= 0 {
-		p.add("flush-after", "%v is not a time to wait", c.FlushAfter)
 	}
 }
 

@@ -19,8 +19,6 @@ type intake struct {
 
 	// owned by its goroutine
 	closed error
-	logged time.Time // when a fault was logged last
-	quiet  uint64    // faults since then
 
 	// guarded by Live.mu; the bytes of a fragment belong to who has its reference
 	stage   stage
@@ -32,6 +30,13 @@ type intake struct {
 	any     bool
 	stalled bool
 	failed  bool
+	said    [live.Faults]saying // by fault
+}
+
+// saying is when a fault was logged last, and how often it was since.
+type saying struct {
+	at    time.Time
+	since uint64
 }
 
 // batch is how many fragments are taken from a feed at a time, each time under one lock.
@@ -110,7 +115,7 @@ func (l *Live) broke(in *intake, err error) {
 	defer l.mu.Unlock()
 	in.failed = true
 	if l.cfg.Live.OnMissing != live.Mark && l.failed == nil {
-		l.failed = fmt.Errorf("source %s cannot go on: %w", in.name, err)
+		l.failed = err // it names the source
 	}
 	l.cfg.Live.Log.Error("a source cannot go on; what it lacks is missing from now on", "source", in.name, "err", err)
 	l.changed.Broadcast()
@@ -217,13 +222,18 @@ func (l *Live) offer(in *intake, fragments []live.Fragment, refs *[batch]uint64)
 	return true
 }
 
-// log logs what is wrong with a fragment, once in a while. mu is held.
+// log logs what is wrong with a fragment, each fault once in a while. mu is held.
 func (l *Live) log(in *intake, err error) {
 	const often = time.Second
-	in.quiet++
-	if now := time.Now(); now.Sub(in.logged) >= often {
-		l.cfg.Live.Log.Warn("a fragment's number is wrong", "source", in.name, "err", err, "such", in.quiet)
-		in.logged, in.quiet = now, 0
+	var wrong *live.FragmentError
+	if !errors.As(err, &wrong) {
+		return // the matcher has no other
+	}
+	said := &in.said[wrong.Fault]
+	said.since++
+	if now := time.Now(); now.Sub(said.at) >= often {
+		l.cfg.Live.Log.Warn("a fragment's number is wrong", "source", in.name, "err", err, "such", said.since)
+		said.at, said.since = now, 0
 	}
 }
 

@@ -37,8 +37,8 @@ type LiveSettings struct {
 	Log        *slog.Logger
 }
 
-// LiveAlign is log2 of what the data of live fragments begin at a multiple of.
-const LiveAlign = 2
+// liveAlign is log2 of what the data of live fragments begin at a multiple of.
+const liveAlign = 2
 
 // Live gives what front-ends send while the run goes on. The scheduler says which events a MEP has: so Begin comes
 // before Next, and Cut may come at any time.
@@ -113,11 +113,11 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 			Source:  uint16(id),
 			Name:    in.Name,
 			Run:     s.Live.Run,
-			Align:   LiveAlign,
+			Align:   liveAlign,
 			Log:     s.Live.Log,
 		})
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("input %s: %w", in.Name, err), l.Close())
+			return nil, errors.Join(err, l.Close())
 		}
 		names[i], unordered[i] = in.Name, in.Kind.Unordered
 		l.feeds = append(l.feeds, &intake{
@@ -133,7 +133,7 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 		OnMissing:  s.Live.OnMissing,
 		Window:     window,
 		Room:       room,
-		Align:      LiveAlign,
+		Align:      liveAlign,
 	}, names, unordered)
 	l.pieces = make([]live.Piece, s.Streams*s.Packing)
 	return l, nil
@@ -347,7 +347,7 @@ func (l *Live) note(c live.Cut) error {
 	return nil
 }
 
-func padded(size int) int { return (size + 1<<LiveAlign - 1) &^ (1<<LiveAlign - 1) }
+func padded(size int) int { return (size + 1<<liveAlign - 1) &^ (1<<liveAlign - 1) }
 
 // mfp writes the MFP of a source.
 func (l *Live) mfp(dst []byte, in *intake, c live.Cut, pieces []live.Piece) int {
@@ -370,7 +370,7 @@ func (l *Live) mfp(dst []byte, in *intake, c live.Cut, pieces []live.Piece) int 
 		Size:       uint32(at),
 		FirstEvent: c.First,
 		Source:     uint16(l.cfg.RU*l.cfg.Streams + in.index),
-		Align:      LiveAlign,
+		Align:      liveAlign,
 	})
 	return at
 }

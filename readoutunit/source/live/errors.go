@@ -14,6 +14,9 @@ const (
 	Jump                       // a number far ahead, and then an ordinary one
 )
 
+// Faults is how many values a Fault may have.
+const Faults = int(Jump) + 1
+
 var faultWords = [...]string{
 	Gap:       "leaves out the numbers before it, up from",
 	Repeat:    "came again",

@@ -3,39 +3,7 @@ package live
 import (
 	"math"
 	"time"
-
-	"ringlet/event"
 )
-
-// NoEvent is no number of an event.
-const NoEvent = event.EndOfRun
-
-// Never is a time that does not come.
-const Never = time.Duration(math.MaxInt64)
-
-// Piece is a fragment as the Matcher knows it.
-type Piece struct {
-	Event uint64
-	Ref   uint64 // what the caller finds its bytes by
-	Size  uint16 // bytes
-	Type  event.BankType
-}
-
-// Verdict is what Offer makes of a fragment.
-type Verdict uint8
-
-// The verdicts.
-const (
-	Kept   Verdict = iota // it is the Matcher's, until Take or a Dropped gives it back
-	Thrown                // it is the caller's again: it is of no use, and counted
-	Ahead                 // it is too far ahead to be kept now: offer it again when events were taken
-)
-
-// Dropped is a fragment that the Matcher gives back without having used it.
-type Dropped struct {
-	Source int
-	Piece
-}
 
 // A Matcher puts the fragments of all sources of a readout unit together by the numbers of their events. It is a step
 // machine without clock: times are told, as what has passed since any beginning.
@@ -81,19 +49,6 @@ type matched struct {
 	since   time.Duration // of pending
 	slots   []Piece       // by event
 	count   Counts
-}
-
-// Counts are the accounts of a source's fragments, by what became of them.
-type Counts struct {
-	Used      uint64 `help:"fragments of a live source in MEPs"`
-	Missing   uint64 `help:"fragments that were not there when their event was built"`
-	Gaps      uint64 `help:"times that numbers were left out"`
-	Repeats   uint64 `help:"fragments thrown away since their event had one"`
-	Backwards uint64 `help:"fragments thrown away since their number ran backwards"`
-	Late      uint64 `help:"fragments thrown away since their event was decided without them"`
-	Jumps     uint64 `help:"fragments thrown away since their number was far from those around it"`
-	Held      uint64 `count:"waiting" kind:"level" help:"fragments that wait for their event to be built; after a run, those left over"`
-	Last      uint64 `count:"last_event" kind:"level" help:"number of the event of the newest fragment"`
 }
 
 // none marks a slot without a fragment.
