@@ -7,7 +7,10 @@ import (
 	"strings"
 
 	"ringlet/internal/kinds"
+	"ringlet/readoutunit/source/ejfat"
+	"ringlet/readoutunit/source/frames"
 	"ringlet/readoutunit/source/live"
+	"ringlet/readoutunit/source/shmring"
 )
 
 // Settings are what sources are opened with; each kind takes what concerns it.
@@ -51,6 +54,27 @@ var table = []Row{
 		File:    true,
 		Open:    openReplay,
 		Measure: measureReplay,
+	},
+	{
+		Kind: kinds.Kind{Name: "shm", Help: "a ring in shared memory, which a front-end's own process fills"},
+		Feed: shmring.Open,
+	},
+	{
+		Kind: kinds.Kind{Name: "tcp", Help: "frames over TCP"},
+		Feed: frames.OpenTCP,
+	},
+	{
+		Kind: kinds.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
+		Feed: frames.OpenUnix,
+	},
+	{
+		Kind: kinds.Kind{Name: "exec", Help: "frames that a program prints"},
+		Feed: frames.OpenExec,
+	},
+	{
+		Kind:      kinds.Kind{Name: "udp", Help: "EJFAT's segments over UDP"},
+		Feed:      ejfat.Open,
+		Unordered: true,
 	},
 }
 
