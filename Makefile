@@ -119,6 +119,10 @@ check-convert: convert ## the tests of the converter
 # As root it has hosts on a switch, with faults of network and disk; otherwise processes on loopback.
 SOAK      ?= 10m
 SOAK_ARGS ?=
+.PHONY: demo
+demo: build convert ## a test beam on this machine: four front-ends, a run with its page, its events converted (examples/testbeam)
+	examples/testbeam/demo.sh
+
 .PHONY: soak
 soak: build ## run after run while things break, and what was built is there (docs/soak.md): make soak SOAK=60m
 	go build -o bin/soak ./lab/soak

@@ -308,7 +308,11 @@ func (m *Matcher) due(s *matched, e uint64, first time.Duration) time.Duration {
 	case m.rules.OnMissing == Wait, s.stalled && s.next <= e:
 		return Never
 	}
-	return max(first, s.resumed) + m.rules.Timeout
+	wait := m.rules.Timeout
+	if !s.any {
+		wait = max(wait, m.rules.First)
+	}
+	return max(first, s.resumed) + wait
 }
 
 // over tells that all sources are, and have nothing beyond reach.

@@ -40,6 +40,7 @@ func ParseOnMissing(s string) (OnMissing, error) {
 // Rules say when a Matcher gives a fragment up, and when it wants what it has to be built.
 type Rules struct {
 	Timeout    time.Duration // how long an event waits for a fragment
+	First      time.Duration // the same for a source that has not given any yet; no less than Timeout
 	FlushAfter time.Duration // how long an event waits for a MEP to be full
 	OnMissing  OnMissing
 	Window     int // events that are kept at a time, a power of two
