@@ -37,6 +37,10 @@ type LiveSettings struct {
 	Log        *slog.Logger
 }
 
+// firstFactor is how many times longer than for a fragment events wait for the first fragment of a source: front-ends
+// are started one after the other, by people.
+const firstFactor = 30
+
 // liveAlign is log2 of what the data of live fragments begin at a multiple of.
 const liveAlign = 2
 
@@ -129,6 +133,7 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 	}
 	l.matcher = live.NewMatcher(live.Rules{
 		Timeout:    s.Live.Timeout,
+		First:      firstFactor * s.Live.Timeout,
 		FlushAfter: s.Live.FlushAfter,
 		OnMissing:  s.Live.OnMissing,
 		Window:     window,

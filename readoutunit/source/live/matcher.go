@@ -156,6 +156,9 @@ func (m *Matcher) keep(s *matched, p Piece, now time.Duration) (err error) {
 		s.count.Gaps++
 		err = &FragmentError{s.name, p.Event, Gap, s.next}
 	}
+	if !s.any {
+		s.resumed = now // for the events that waited for it to begin its time counts from here
+	}
 	s.any, s.next, s.count.Last = true, max(s.next, p.Event+1), p.Event
 	i := p.Event & m.mask
 	s.slots[i] = p

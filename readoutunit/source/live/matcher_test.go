@@ -259,3 +259,35 @@ func TestMatcherAllocatesNothing(t *testing.T) {
 		t.Fatalf("%v allocations for an event", n)
 	}
 }
+
+// TestFirstFragmentMayTakeLonger waits for a source that has not given anything, and not so long for one that has.
+func TestFirstFragmentMayTakeLonger(t *testing.T) {
+	rules := Rules{
+		Timeout: time.Second,
+		First:   time.Minute,
+		Window:  64,
+		Room:    1 << 20,
+	}
+	m := NewMatcher(rules, []string{"a", "b"}, []bool{false, true})
+	offer := func(source int, e uint64, now time.Duration) {
+		t.Helper()
+		if v, err := m.Offer(source, Piece{Event: e}, now); v != Kept || err != nil {
+			t.Fatalf("event %d of source %d: %v, %v", e, source, v, err)
+		}
+	}
+	to := func(now time.Duration, want uint64) {
+		t.Helper()
+		if r, _ := m.Step(now); r.To != want {
+			t.Errorf("after %v the data go to %d, not %d", now, r.To, want)
+		}
+	}
+	offer(0, 0, 0)
+	offer(0, 1, 0)
+	to(time.Minute-1, 0)
+	offer(1, 0, time.Minute-1)
+	to(time.Minute-1+rules.Timeout-1, 1) // source 1 has its time for event 1, from when it began
+	to(time.Minute-1+rules.Timeout, 2)
+	offer(0, 2, 2*time.Minute)
+	to(2*time.Minute+rules.Timeout-1, 2)
+	to(2*time.Minute+rules.Timeout, 3)
+}
