@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"ringlet/builderunit/sink"
+	"ringlet/builderunit/tap"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
 	"ringlet/internal/stopwatch"
@@ -86,6 +87,7 @@ type Config struct {
 	Verify  Verify
 	Pattern *pattern.Pattern // rule of the content; nil where there is none
 	Sink    sink.Sink
+	Tap     *tap.Tap // is offered the MEPs that are built, if somebody looks; nil: nobody does
 	// Lasting says that a MEP counts as built only when Sink.Flush has made it safe: the scheduler is told then, and not
 	// before.
 	Lasting bool

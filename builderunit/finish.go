@@ -194,8 +194,9 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	read := memory
-	if err = f.tables.put(memory, f.places); err == nil && b.asm.stands() && b.copies() {
+	read, shown := memory, b.cfg.Tap.Wanted()
+	if err = f.tables.put(memory, f.places); err == nil && b.asm.stands() && (b.copies() || shown) {
+		b.scratch()
 		read, err = f.pack(memory)
 	}
 	if err != nil {
@@ -225,6 +226,9 @@ func (b *Builder) finish(slot int, at time.Time) error {
 		FirstEvent: from,
 		Events:     m.N(),
 		Attempt:    mep.Attempt,
+	}
+	if shown {
+		b.show(at, meta, read)
 	}
 	if b.stays() {
 		err = b.cfg.Sink.Write(b.ctx, meta, memory)

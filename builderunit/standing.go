@@ -20,7 +20,7 @@ func (b *Builder) shareOut() error {
 	}
 	b.asm = newStanding(l, cfg.Slots.Len())
 	if b.copies() {
-		b.f.packed = make([]byte, l.Size())
+		b.scratch()
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"ringlet/node/cluster"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	tapv1 "ringlet/proto/ringlet/tap/v1"
 	"ringlet/tagnet"
 	"ringlet/testkit/issuer"
 )
@@ -58,6 +59,10 @@ func (p *pair) asks(name string, scope tagnet.Scope) map[string]func(context.Con
 		},
 		"Profile": func(ctx context.Context, c *grpc.ClientConn) error {
 			return ReadProfile(ctx, nodev1.NewNodeClient(c), io.Discard, "heap", 0)
+		},
+		"Tap": func(ctx context.Context, c *grpc.ClientConn) error {
+			s, err := nodev1.NewNodeClient(c).Tap(ctx, &nodev1.TapRequest{})
+			return first(s, new(tapv1.Samples), err)
 		},
 		"Tokens": func(ctx context.Context, c *grpc.ClientConn) error {
 			s, err := tagnetv1.NewTagNetClient(c).Tokens(ctx)
@@ -116,7 +121,8 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 	}
 	const refused, unserved = codes.PermissionDenied, codes.Unimplemented
 	type verdicts = map[string]codes.Code // OK stands for whatever does not refuse the caller
-	byControl := verdicts{"Command": codes.OK, "Watch": codes.OK, "Report": codes.OK, "Profile": codes.OK}
+	byControl := verdicts{"Command": codes.OK, "Watch": codes.OK, "Report": codes.OK, "Profile": codes.OK,
+		"Tap": codes.OK}
 	commands := verdicts{"Control": codes.OK, "Begin": codes.OK, "End": codes.OK, "Registers": codes.OK,
 		"Follow": codes.OK}
 	reading := verdicts{"Registers": codes.OK, "Follow": codes.OK}
@@ -151,7 +157,7 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 		conn := p.dialAs(ids[tt.who], address, ControlName)
 		p.ask(tt.who+" for "+tt.speaksFor+" at the control", conn, p.asks(tt.speaksFor, sc), func(method string) codes.Code {
 			switch method {
-			case "Command", "Watch", "Report", "Profile":
+			case "Command", "Watch", "Report", "Profile", "Tap":
 				return unserved
 			}
 			return verdict(method, refused, tt.may)
@@ -184,7 +190,7 @@ func (p *pair) ask(who string, conn *grpc.ClientConn, asks map[string]func(conte
 	want func(method string) codes.Code) {
 	p.t.Helper()
 	for _, method := range []string{
-		"Command", "Watch", "Report", "Profile", "Tokens", "Feedback", "Registers", "Follow", "Control", "Begin", "End",
+		"Command", "Watch", "Report", "Profile", "Tap", "Tokens", "Feedback", "Registers", "Follow", "Control", "Begin", "End",
 	} {
 		ctx, cancel := context.WithTimeout(p.ctx, 20*time.Second)
 		err := asks[method](ctx, conn)

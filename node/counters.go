@@ -9,6 +9,7 @@ import (
 	"ringlet/barrier"
 	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
+	"ringlet/builderunit/tap"
 	"ringlet/internal/counter"
 	"ringlet/node/cluster"
 	"ringlet/node/fsm"
@@ -53,6 +54,7 @@ type lasting struct {
 	Gossip *cluster.Counters `count:"gossip."`
 	Table  shmem.TableStats  `count:"table."`
 	States fsm.Stats         `count:"fsm."`
+	Tap    tap.Stats         `count:"tap."`
 }
 
 type socketCounters struct {
@@ -127,6 +129,7 @@ func (s *session) countLasting() lasting {
 		Node:   nodeCounters{sessionCounters: &s.counters, ConnectionsRefused: s.node.door.TurnedAway()},
 		Table:  s.table.Stats(),
 		States: s.node.runner.Stats(),
+		Tap:    s.node.tap.Stats(),
 	}
 	if addr, ok := s.node.network.Addr().(*net.UDPAddr); ok {
 		c.Socket.KernelDrops = kernelDrops(addr.Port)

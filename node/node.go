@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	"ringlet/barrier"
+	"ringlet/builderunit/tap"
 	"ringlet/internal/guard"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
@@ -69,6 +70,7 @@ type process struct {
 	host    *tagnet.Host  // of the scheduler, where the control gives it to this node
 	fence   *tagnet.Fence // says which control is obeyed, by the node service and by the host
 	door    *guard.Listener
+	tap     *tap.Tap // of its builder unit, run after run
 
 	// atomic, or with a lock of its own
 	control   presence
@@ -107,6 +109,7 @@ func Run(ctx context.Context, cfg Config) error {
 		log: slog.New(runLog{cfg.Log.Handler(), logged}).With("node",
 			cfg.Name),
 		fence: tagnet.NewFence(),
+		tap:   tap.New(),
 	}
 	n.host = tagnet.NewHost(tagnet.Access{Identify: Identify, Fence: n.fence, Log: n.log})
 	network, err := quic.Listen(quic.Config{

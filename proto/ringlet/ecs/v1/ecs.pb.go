@@ -14,6 +14,7 @@ import (
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
+	v1 "ringlet/proto/ringlet/tap/v1"
 	sync "sync"
 	unsafe "unsafe"
 )
@@ -3715,7 +3716,7 @@ var File_ringlet_ecs_v1_ecs_proto protoreflect.FileDescriptor
 
 const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\n" +
-	"\x18ringlet/ecs/v1/ecs.proto\x12\x0eringlet.ecs.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/duration.proto\"\xdd\x01\n" +
+	"\x18ringlet/ecs/v1/ecs.proto\x12\x0eringlet.ecs.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x18ringlet/tap/v1/tap.proto\"\xdd\x01\n" +
 	"\x05Cause\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x1a\n" +
@@ -4037,7 +4038,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\fVERDICT_GOOD\x10\x01\x12\x16\n" +
 	"\x12VERDICT_INCOMPLETE\x10\x02\x12\x14\n" +
 	"\x10VERDICT_DEGRADED\x10\x03\x12\x13\n" +
-	"\x0fVERDICT_ABORTED\x10\x042\xfe\a\n" +
+	"\x0fVERDICT_ABORTED\x10\x042\xbb\b\n" +
 	"\n" +
 	"RunControl\x12N\n" +
 	"\tGetStatus\x12 .ringlet.ecs.v1.GetStatusRequest\x1a\x1f.ringlet.ecs.v1.PartitionStatus\x12F\n" +
@@ -4052,7 +4053,8 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\bListRuns\x12\x1f.ringlet.ecs.v1.ListRunsRequest\x1a .ringlet.ecs.v1.ListRunsResponse\x12<\n" +
 	"\x06GetRun\x12\x1d.ringlet.ecs.v1.GetRunRequest\x1a\x13.ringlet.ecs.v1.Run\x12k\n" +
 	"\x12CheckConfiguration\x12).ringlet.ecs.v1.CheckConfigurationRequest\x1a*.ringlet.ecs.v1.CheckConfigurationResponse\x12P\n" +
-	"\tListAudit\x12 .ringlet.ecs.v1.ListAuditRequest\x1a!.ringlet.ecs.v1.ListAuditResponseB$Z\"ringlet/proto/ringlet/ecs/v1;ecsv1b\x06proto3"
+	"\tListAudit\x12 .ringlet.ecs.v1.ListAuditRequest\x1a!.ringlet.ecs.v1.ListAuditResponse\x12;\n" +
+	"\x03Tap\x12\x19.ringlet.tap.v1.Selection\x1a\x17.ringlet.tap.v1.Samples0\x01B$Z\"ringlet/proto/ringlet/ecs/v1;ecsv1b\x06proto3"
 
 var (
 	file_ringlet_ecs_v1_ecs_proto_rawDescOnce sync.Once
@@ -4120,6 +4122,8 @@ var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	nil,                                // 48: ringlet.ecs.v1.Run.VersionsEntry
 	(*timestamppb.Timestamp)(nil),      // 49: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),        // 50: google.protobuf.Duration
+	(*v1.Selection)(nil),               // 51: ringlet.tap.v1.Selection
+	(*v1.Samples)(nil),                 // 52: ringlet.tap.v1.Samples
 }
 var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
 	49, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
@@ -4184,21 +4188,23 @@ var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
 	38, // 59: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
 	39, // 60: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
 	41, // 61: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
-	7,  // 62: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
-	9,  // 63: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
-	14, // 64: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
-	13, // 65: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
-	5,  // 66: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
-	5,  // 67: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
-	19, // 68: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
-	22, // 69: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
-	22, // 70: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
-	35, // 71: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
-	36, // 72: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
-	40, // 73: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
-	42, // 74: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
-	62, // [62:75] is the sub-list for method output_type
-	49, // [49:62] is the sub-list for method input_type
+	51, // 62: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
+	7,  // 63: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
+	9,  // 64: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
+	14, // 65: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
+	13, // 66: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
+	5,  // 67: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
+	5,  // 68: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
+	19, // 69: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
+	22, // 70: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
+	22, // 71: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
+	35, // 72: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
+	36, // 73: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
+	40, // 74: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
+	42, // 75: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
+	52, // 76: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
+	63, // [63:77] is the sub-list for method output_type
+	49, // [49:63] is the sub-list for method input_type
 	49, // [49:49] is the sub-list for extension type_name
 	49, // [49:49] is the sub-list for extension extendee
 	0,  // [0:49] is the sub-list for field type_name

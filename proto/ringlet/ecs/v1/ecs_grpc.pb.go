@@ -13,6 +13,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	v1 "ringlet/proto/ringlet/tap/v1"
 )
 
 // This is a compile-time assertion to ensure that this generated file
@@ -34,6 +35,7 @@ const (
 	RunControl_GetRun_FullMethodName             = "/ringlet.ecs.v1.RunControl/GetRun"
 	RunControl_CheckConfiguration_FullMethodName = "/ringlet.ecs.v1.RunControl/CheckConfiguration"
 	RunControl_ListAudit_FullMethodName          = "/ringlet.ecs.v1.RunControl/ListAudit"
+	RunControl_Tap_FullMethodName                = "/ringlet.ecs.v1.RunControl/Tap"
 )
 
 // RunControlClient is the client API for RunControl service.
@@ -69,6 +71,8 @@ type RunControlClient interface {
 	CheckConfiguration(ctx context.Context, in *CheckConfigurationRequest, opts ...grpc.CallOption) (*CheckConfigurationResponse, error)
 	// ListAudit lists who asked for what and what was answered, newest first. Admin.
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
+	// Tap streams a sample of the built events of all builder units, run after run, until the caller leaves. Viewer.
+	Tap(ctx context.Context, in *v1.Selection, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.Samples], error)
 }
 
 type runControlClient struct {
@@ -227,6 +231,25 @@ func (c *runControlClient) ListAudit(ctx context.Context, in *ListAuditRequest, 
 	return out, nil
 }
 
+func (c *runControlClient) Tap(ctx context.Context, in *v1.Selection, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.Samples], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RunControl_ServiceDesc.Streams[2], RunControl_Tap_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[v1.Selection, v1.Samples]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunControl_TapClient = grpc.ServerStreamingClient[v1.Samples]
+
 // RunControlServer is the server API for RunControl service.
 // All implementations must embed UnimplementedRunControlServer
 // for forward compatibility.
@@ -260,6 +283,8 @@ type RunControlServer interface {
 	CheckConfiguration(context.Context, *CheckConfigurationRequest) (*CheckConfigurationResponse, error)
 	// ListAudit lists who asked for what and what was answered, newest first. Admin.
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
+	// Tap streams a sample of the built events of all builder units, run after run, until the caller leaves. Viewer.
+	Tap(*v1.Selection, grpc.ServerStreamingServer[v1.Samples]) error
 	mustEmbedUnimplementedRunControlServer()
 }
 
@@ -308,6 +333,9 @@ func (UnimplementedRunControlServer) CheckConfiguration(context.Context, *CheckC
 }
 func (UnimplementedRunControlServer) ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAudit not implemented")
+}
+func (UnimplementedRunControlServer) Tap(*v1.Selection, grpc.ServerStreamingServer[v1.Samples]) error {
+	return status.Error(codes.Unimplemented, "method Tap not implemented")
 }
 func (UnimplementedRunControlServer) mustEmbedUnimplementedRunControlServer() {}
 func (UnimplementedRunControlServer) testEmbeddedByValue()                    {}
@@ -550,6 +578,17 @@ func _RunControl_ListAudit_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RunControl_Tap_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(v1.Selection)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RunControlServer).Tap(m, &grpc.GenericServerStream[v1.Selection, v1.Samples]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunControl_TapServer = grpc.ServerStreamingServer[v1.Samples]
+
 // RunControl_ServiceDesc is the grpc.ServiceDesc for RunControl service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -611,6 +650,11 @@ var RunControl_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchSnapshots",
 			Handler:       _RunControl_WatchSnapshots_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Tap",
+			Handler:       _RunControl_Tap_Handler,
 			ServerStreams: true,
 		},
 	},

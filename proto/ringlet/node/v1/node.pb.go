@@ -12,6 +12,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
+	v1 "ringlet/proto/ringlet/tap/v1"
 	sync "sync"
 	unsafe "unsafe"
 )
@@ -2021,11 +2022,57 @@ func (*ConcludeResponse) Descriptor() ([]byte, []int) {
 	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
 }
 
+// TapRequest asks for a sample of events.
+type TapRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which events.
+	Selection     *v1.Selection `protobuf:"bytes,1,opt,name=selection,proto3" json:"selection,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TapRequest) Reset() {
+	*x = TapRequest{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TapRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TapRequest) ProtoMessage() {}
+
+func (x *TapRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TapRequest.ProtoReflect.Descriptor instead.
+func (*TapRequest) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *TapRequest) GetSelection() *v1.Selection {
+	if x != nil {
+		return x.Selection
+	}
+	return nil
+}
+
 var File_ringlet_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x1aringlet/node/v1/node.proto\x12\x0fringlet.node.v1\"\xe0\x01\n" +
+	"\x1aringlet/node/v1/node.proto\x12\x0fringlet.node.v1\x1a\x18ringlet/tap/v1/tap.proto\"\xe0\x01\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12!\n" +
@@ -2188,7 +2235,10 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\arun_key\x18\x03 \x01(\fR\x06runKey\x12\x18\n" +
 	"\averdict\x18\x04 \x01(\fR\averdict\x12)\n" +
 	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\x12\n" +
-	"\x10ConcludeResponse*\xd3\x01\n" +
+	"\x10ConcludeResponse\"E\n" +
+	"\n" +
+	"TapRequest\x127\n" +
+	"\tselection\x18\x01 \x01(\v2\x19.ringlet.tap.v1.SelectionR\tselection*\xd3\x01\n" +
 	"\aCommand\x12\x17\n" +
 	"\x13COMMAND_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCOMMAND_LOAD\x10\x01\x12\x15\n" +
@@ -2199,7 +2249,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\fCOMMAND_STOP\x10\x06\x12\x11\n" +
 	"\rCOMMAND_RESET\x10\a\x12\x12\n" +
 	"\x0eCOMMAND_UNLOAD\x10\b\x12\x13\n" +
-	"\x0fCOMMAND_RECOVER\x10\t2\xa8\x04\n" +
+	"\x0fCOMMAND_RECOVER\x10\t2\xe7\x04\n" +
 	"\x04Node\x12L\n" +
 	"\aCommand\x12\x1f.ringlet.node.v1.CommandRequest\x1a .ringlet.node.v1.CommandResponse\x12A\n" +
 	"\x05Watch\x12\x1d.ringlet.node.v1.WatchRequest\x1a\x17.ringlet.node.v1.Report0\x01\x12A\n" +
@@ -2207,7 +2257,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\aProfile\x12\x1f.ringlet.node.v1.ProfileRequest\x1a .ringlet.node.v1.ProfileResponse0\x01\x12X\n" +
 	"\vCheckOutput\x12#.ringlet.node.v1.CheckOutputRequest\x1a$.ringlet.node.v1.CheckOutputResponse\x12Q\n" +
 	"\bRecorded\x12 .ringlet.node.v1.RecordedRequest\x1a!.ringlet.node.v1.RecordedResponse0\x01\x12O\n" +
-	"\bConclude\x12 .ringlet.node.v1.ConcludeRequest\x1a!.ringlet.node.v1.ConcludeResponseB&Z$ringlet/proto/ringlet/node/v1;nodev1b\x06proto3"
+	"\bConclude\x12 .ringlet.node.v1.ConcludeRequest\x1a!.ringlet.node.v1.ConcludeResponse\x12=\n" +
+	"\x03Tap\x12\x1b.ringlet.node.v1.TapRequest\x1a\x17.ringlet.tap.v1.Samples0\x01B&Z$ringlet/proto/ringlet/node/v1;nodev1b\x06proto3"
 
 var (
 	file_ringlet_node_v1_node_proto_rawDescOnce sync.Once
@@ -2222,7 +2273,7 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),                // 0: ringlet.node.v1.Command
 	(*Member)(nil),              // 1: ringlet.node.v1.Member
@@ -2247,8 +2298,11 @@ var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(*RecordedBuilder)(nil),     // 20: ringlet.node.v1.RecordedBuilder
 	(*ConcludeRequest)(nil),     // 21: ringlet.node.v1.ConcludeRequest
 	(*ConcludeResponse)(nil),    // 22: ringlet.node.v1.ConcludeResponse
-	nil,                         // 23: ringlet.node.v1.Report.CountersEntry
-	nil,                         // 24: ringlet.node.v1.Report.HistogramsEntry
+	(*TapRequest)(nil),          // 23: ringlet.node.v1.TapRequest
+	nil,                         // 24: ringlet.node.v1.Report.CountersEntry
+	nil,                         // 25: ringlet.node.v1.Report.HistogramsEntry
+	(*v1.Selection)(nil),        // 26: ringlet.tap.v1.Selection
+	(*v1.Samples)(nil),          // 27: ringlet.tap.v1.Samples
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 0: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
@@ -2260,8 +2314,8 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	4,  // 6: ringlet.node.v1.WatchRequest.term:type_name -> ringlet.node.v1.Term
 	4,  // 7: ringlet.node.v1.ReportRequest.term:type_name -> ringlet.node.v1.Term
 	6,  // 8: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	23, // 9: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	24, // 10: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	24, // 9: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	25, // 10: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
 	13, // 11: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
 	11, // 12: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
 	12, // 13: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
@@ -2272,25 +2326,28 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	4,  // 18: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
 	20, // 19: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
 	4,  // 20: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
-	3,  // 21: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	8,  // 22: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	9,  // 23: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	14, // 24: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	16, // 25: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	18, // 26: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	21, // 27: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	5,  // 28: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	10, // 29: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	10, // 30: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	15, // 31: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	17, // 32: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	19, // 33: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	22, // 34: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	28, // [28:35] is the sub-list for method output_type
-	21, // [21:28] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	26, // 21: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
+	3,  // 22: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	8,  // 23: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	9,  // 24: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	14, // 25: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	16, // 26: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	18, // 27: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	21, // 28: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	23, // 29: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
+	5,  // 30: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	10, // 31: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	10, // 32: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	15, // 33: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	17, // 34: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	19, // 35: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	22, // 36: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	27, // 37: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	30, // [30:38] is the sub-list for method output_type
+	22, // [22:30] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -2304,7 +2361,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -13,6 +13,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	v1 "ringlet/proto/ringlet/tap/v1"
 )
 
 // This is a compile-time assertion to ensure that this generated file
@@ -28,6 +29,7 @@ const (
 	Node_CheckOutput_FullMethodName = "/ringlet.node.v1.Node/CheckOutput"
 	Node_Recorded_FullMethodName    = "/ringlet.node.v1.Node/Recorded"
 	Node_Conclude_FullMethodName    = "/ringlet.node.v1.Node/Conclude"
+	Node_Tap_FullMethodName         = "/ringlet.node.v1.Node/Tap"
 )
 
 // NodeClient is the client API for Node service.
@@ -52,6 +54,8 @@ type NodeClient interface {
 	Recorded(ctx context.Context, in *RecordedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RecordedResponse], error)
 	// Conclude writes the end of a run into the manifest of its directory on this host.
 	Conclude(ctx context.Context, in *ConcludeRequest, opts ...grpc.CallOption) (*ConcludeResponse, error)
+	// Tap streams a sample of the events that the node builds, run after run, until the caller leaves.
+	Tap(ctx context.Context, in *TapRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.Samples], error)
 }
 
 type nodeClient struct {
@@ -159,6 +163,25 @@ func (c *nodeClient) Conclude(ctx context.Context, in *ConcludeRequest, opts ...
 	return out, nil
 }
 
+func (c *nodeClient) Tap(ctx context.Context, in *TapRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.Samples], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[3], Node_Tap_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[TapRequest, v1.Samples]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_TapClient = grpc.ServerStreamingClient[v1.Samples]
+
 // NodeServer is the server API for Node service.
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
@@ -181,6 +204,8 @@ type NodeServer interface {
 	Recorded(*RecordedRequest, grpc.ServerStreamingServer[RecordedResponse]) error
 	// Conclude writes the end of a run into the manifest of its directory on this host.
 	Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error)
+	// Tap streams a sample of the events that the node builds, run after run, until the caller leaves.
+	Tap(*TapRequest, grpc.ServerStreamingServer[v1.Samples]) error
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -211,6 +236,9 @@ func (UnimplementedNodeServer) Recorded(*RecordedRequest, grpc.ServerStreamingSe
 }
 func (UnimplementedNodeServer) Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Conclude not implemented")
+}
+func (UnimplementedNodeServer) Tap(*TapRequest, grpc.ServerStreamingServer[v1.Samples]) error {
+	return status.Error(codes.Unimplemented, "method Tap not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
 func (UnimplementedNodeServer) testEmbeddedByValue()              {}
@@ -338,6 +366,17 @@ func _Node_Conclude_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_Tap_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(TapRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NodeServer).Tap(m, &grpc.GenericServerStream[TapRequest, v1.Samples]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_TapServer = grpc.ServerStreamingServer[v1.Samples]
+
 // Node_ServiceDesc is the grpc.ServiceDesc for Node service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -376,6 +415,11 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Recorded",
 			Handler:       _Node_Recorded_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Tap",
+			Handler:       _Node_Tap_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -1,0 +1,162 @@
+package tap
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringlet/event/selection"
+)
+
+// The way of an event to a viewer:
+//
+//	1 Offer (the builder unit's finisher)  views the MEP; each viewer's picker names events; each is copied once for all
+//	                                       viewers, and goes into the queues that have room
+//	2 Take  (a viewer's goroutine)         empties the queue
+//
+// The MEP is the builder unit's, and is not looked at after Offer. An event is nobody's to change once it is copied.
+
+// Bounds.
+const (
+	// maxViewers of one builder unit: what they cost together is bounded.
+	maxViewers = 256
+	// queueEvents and queueBytes are what waits for one viewer at most: more than a viewer that is asked ten times a
+	// second lets wait at selection.MaxRate.
+	queueEvents = 4096
+	queueBytes  = 16 << 20
+	// fragmentBytes is what a fragment takes in a queue beside its data, about.
+	fragmentBytes = 48
+)
+
+// Tap is where viewers look. A nil Tap has none, and never will.
+type Tap struct {
+	// atomic
+	viewers atomic.Pointer[[]*Viewer] // nil: nobody looks. What it points to is not changed
+	counters
+
+	offering sync.Mutex // guards what follows, and the pickers of viewers
+	packet   selection.Packet
+	copies   []copied // of the events of this MEP, for all viewers
+
+	mu sync.Mutex // held while viewers changes
+}
+
+// copied is an event of the MEP that is offered, by its index.
+type copied struct {
+	i     int
+	data  bool
+	event selection.Event
+}
+
+// counters are those of a Tap, and of one Viewer.
+type counters struct{ queued, dropped, unreadable atomic.Uint64 }
+
+// Stats are the counters of a Tap.
+type Stats struct {
+	Viewers    int    `kind:"level" help:"viewers that look at built events now"`
+	Events     uint64 `help:"built events that were shown to viewers, each to each"`
+	Dropped    uint64 `help:"built events that a viewer did not get since its queue was full"`
+	Unreadable uint64 `help:"MEPs that could not be read for viewers"`
+}
+
+// New makes a Tap at which nobody looks.
+func New() *Tap { return new(Tap) }
+
+// Wanted says whether somebody looks. It costs one atomic load.
+func (t *Tap) Wanted() bool { return t != nil && t.viewers.Load() != nil }
+
+// Offer shows a built MEP to the viewers at a time of now or before. It does not wait for them. The bytes are not
+// looked at after it; nobody may write them meanwhile.
+func (t *Tap) Offer(now time.Time, meta selection.Meta, mep []byte) {
+	if !t.Wanted() {
+		return
+	}
+	t.offering.Lock()
+	defer t.offering.Unlock()
+	viewers := t.viewers.Load()
+	if viewers == nil {
+		return
+	}
+	if err := t.packet.Parse(meta, mep); err != nil {
+		t.unreadable.Add(1)
+		for _, v := range *viewers {
+			v.unreadable.Add(1)
+		}
+		return
+	}
+	for _, v := range *viewers {
+		v.picker.Pick(now, &t.packet, func(i int) { t.show(v, i) })
+		v.picked.Store(new(v.picker.Counts()))
+	}
+	clear(t.copies) // the viewers' alone from now on
+	t.copies = t.copies[:0]
+}
+
+// show puts event i into a viewer's queue, or drops it.
+func (t *Tap) show(v *Viewer, i int) {
+	if len(v.queue) == cap(v.queue) || v.bytes.Load() >= queueBytes { // not worth the copy
+		t.drop(v)
+		return
+	}
+	e := v.selection.Cut(t.event(i, v.selection.NeedsData()))
+	size := weight(&e)
+	if v.bytes.Add(size) > queueBytes && size < v.bytes.Load() {
+		v.bytes.Add(-size)
+		t.drop(v)
+		return
+	}
+	select {
+	case v.queue <- e:
+		t.queued.Add(1)
+		v.queued.Add(1)
+	default:
+		v.bytes.Add(-size)
+		t.drop(v)
+	}
+}
+
+func (t *Tap) drop(v *Viewer) {
+	t.dropped.Add(1)
+	v.dropped.Add(1)
+}
+
+// event copies event i of the MEP, once for all who want it.
+func (t *Tap) event(i int, data bool) selection.Event {
+	k := slices.IndexFunc(t.copies, func(c copied) bool { return c.i == i && (c.data || !data) })
+	if k < 0 {
+		k = len(t.copies)
+		t.copies = append(t.copies, copied{i, data, t.packet.Event(i, data)})
+	}
+	return t.copies[k].event
+}
+
+// weight is what an event takes in a queue, in bytes.
+func weight(e *selection.Event) int64 {
+	n := len(e.Fragments) * fragmentBytes
+	for i := range e.Fragments {
+		n += len(e.Fragments[i].Data)
+	}
+	return int64(n)
+}
+
+// Stats are the counters so far. Those of a nil Tap are 0.
+func (t *Tap) Stats() Stats {
+	if t == nil {
+		return Stats{}
+	}
+	s := Stats{Events: t.queued.Load(), Dropped: t.dropped.Load(), Unreadable: t.unreadable.Load()}
+	if viewers := t.viewers.Load(); viewers != nil {
+		s.Viewers = len(*viewers)
+	}
+	return s
+}
+
+// FullError says that there are as many viewers as there may be.
+type FullError struct{ Viewers int }
+
+// Error is a sentence.
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%d viewers look at this builder unit, which is the most: end one of them", e.Viewers)
+}

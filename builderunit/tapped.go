@@ -1,0 +1,21 @@
+package builderunit
+
+import (
+	"time"
+
+	"ringlet/builderunit/sink"
+	"ringlet/event/selection"
+)
+
+// show offers a MEP that is built to those who look, before the sink has it: afterwards its slot is another's.
+func (b *Builder) show(at time.Time, m sink.Meta, read []byte) {
+	b.cfg.Tap.Offer(at, selection.Meta{Run: m.Run, MEP: m.MEP, Attempt: m.Attempt}, read)
+}
+
+// scratch makes the room in which MEPs without gaps are copied, where it is not there yet: where nothing is copied but
+// what somebody looks at, it is made for the first who does.
+func (b *Builder) scratch() {
+	if b.f.packed == nil {
+		b.f.packed = make([]byte, b.cfg.Layout.Size())
+	}
+}

@@ -1,0 +1,152 @@
+package selection
+
+import (
+	"fmt"
+	"iter"
+
+	"ringlet/event"
+)
+
+// Packet is a view of one MEP whose events can be taken out. Its zero value is ready for Parse, and may be used again
+// and again; it is for one goroutine at a time.
+type Packet struct {
+	Meta
+	mfps    []event.MFP
+	cursors []event.FragmentCursor
+}
+
+// Meta is what is known of a MEP beside its bytes.
+type Meta struct {
+	Run     uint32 // number of the run
+	MEP     uint64 // number of the MEP
+	Attempt uint32 // how often the MEP was given to a builder unit, from 1; 0: not told
+	Builder string // name of the node that built it; empty: not told
+}
+
+// Parse views a MEP, and checks that all its MFPs cover the same events. The bytes must stay as they are while the
+// packet is used. The error is that of event.ParseMEP, or of kind event.ErrOrder.
+func (p *Packet) Parse(meta Meta, mep []byte) error {
+	p.Meta, p.mfps = meta, p.mfps[:0]
+	packet, err := event.ParseMEP(mep)
+	if err != nil {
+		return err
+	}
+	for i := range packet.N() {
+		m, err := packet.MFP(i)
+		if err == nil && i > 0 && (m.FirstEvent() != p.mfps[0].FirstEvent() || m.N() != p.mfps[0].N()) {
+			err = fmt.Errorf("MEP %d: source %d has %d events from %d, source %d has %d from %d: %w", meta.MEP, m.Source(),
+				m.N(), m.FirstEvent(), p.mfps[0].Source(), p.mfps[0].N(), p.mfps[0].FirstEvent(), event.ErrOrder)
+		}
+		if err != nil {
+			p.mfps = p.mfps[:0]
+			return err
+		}
+		p.mfps = append(p.mfps, m)
+	}
+	return nil
+}
+
+// N is the number of events.
+func (p *Packet) N() int {
+	if len(p.mfps) == 0 {
+		return 0
+	}
+	return p.mfps[0].N()
+}
+
+// Event is a copy of event i, with or without the data of its fragments. It panics unless 0 ≤ i < N.
+func (p *Packet) Event(i int, data bool) Event {
+	e := p.head(i)
+	size := 0
+	for k := range p.mfps {
+		m := &p.mfps[k]
+		f := Fragment{Source: m.Source(), Type: m.FragmentType(i), Version: m.Version(), Size: m.FragmentSize(i)}
+		size += f.Size
+		e.Fragments = append(e.Fragments, f)
+	}
+	if !data {
+		return e
+	}
+	all := make([]byte, 0, size)
+	for k := range p.mfps {
+		from := len(all)
+		all = append(all, p.mfps[k].Fragment(i)...)
+		e.Fragments[k].Data = all[from:len(all):len(all)]
+	}
+	return e
+}
+
+// head is event i without fragments.
+func (p *Packet) head(i int) Event {
+	return Event{
+		Meta:      p.Meta,
+		Number:    p.mfps[0].FirstEvent() + uint64(i),
+		Fragments: make([]Fragment, 0, len(p.mfps)),
+	}
+}
+
+// Events ranges over all events in order, with their data. An event is a view of the MEP, good until the next one.
+func (p *Packet) Events() iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		if p.N() == 0 {
+			return
+		}
+		p.cursors = p.cursors[:0]
+		for k := range p.mfps {
+			p.cursors = append(p.cursors, p.mfps[k].Cursor())
+		}
+		e := p.head(0)
+		for range p.N() {
+			e.Fragments = e.Fragments[:0]
+			for k := range p.cursors {
+				c := &p.cursors[k]
+				c.Next()
+				e.Number = c.Event()
+				e.Fragments = append(e.Fragments, Fragment{
+					Source:  p.mfps[k].Source(),
+					Type:    c.Type(),
+					Version: p.mfps[k].Version(),
+					Size:    len(c.Data()),
+					Data:    c.Data(),
+				})
+			}
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// Event is one built event.
+type Event struct {
+	Meta
+	Number    uint64 // the event number
+	Fragments []Fragment
+}
+
+// Fragment is what one source sent for it.
+type Fragment struct {
+	Source  uint16
+	Type    event.BankType
+	Version uint8
+	Size    int    // bytes
+	Data    []byte // nil: not asked for
+}
+
+// Size is the bytes of all its fragments.
+func (e *Event) Size() (n int) {
+	for i := range e.Fragments {
+		n += e.Fragments[i].Size
+	}
+	return n
+}
+
+// hasData says whether a fragment comes with its bytes.
+func (e *Event) hasData() bool {
+	for i := range e.Fragments {
+		if e.Fragments[i].Data != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,216 @@
+package selection
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"ringlet/event"
+)
+
+// Limits of a Spec.
+const (
+	// DefaultRate is how many events a second are shown where neither a rate nor a share is asked for.
+	DefaultRate = 10
+	// MaxRate is the most events a second: what one viewer can cost is bounded.
+	MaxRate = 10_000
+	// maxWords bounds the lists of sources and of types.
+	maxWords = 1024
+)
+
+// Spec is a selection as flags and the API give it. The zero Spec asks for DefaultRate events a second of all kinds.
+type Spec struct {
+	Share   uint64   // one event in so many; 0 and 1: every event
+	Rate    float64  // events a second at most; 0: MaxRate with a share, else DefaultRate
+	Sources []string // numbers of sources, and ranges such as 0-15; none: all
+	Types   []string // names or numbers of bank types; none: all
+	MinSize uint64   // bytes of the event at least
+	MaxSize uint64   // bytes of the event at most; 0: any
+	Data    bool     // the bytes of the fragments too, not only their sizes
+}
+
+// FieldError says what is wrong with one field of a Spec.
+type FieldError struct {
+	Field string // share, rate, source, type, min-size or max-size
+	Value string // as it was given
+	Why   string // a clause: what it must be
+}
+
+// Error is a sentence.
+func (e *FieldError) Error() string { return fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Why) }
+
+// Selection is a Spec that was found in order. It is not changed any more, so any number of goroutines may share it.
+type Selection struct {
+	share            uint64
+	rate             float64
+	sources          *[1 << 16 / 64]uint64 // a bit each; nil: all
+	types            *[256 / 64]uint64     // likewise
+	minSize, maxSize uint64
+	data             bool
+}
+
+// Parse checks a Spec. The error is a *FieldError.
+func Parse(s Spec) (Selection, error) {
+	sel := Selection{
+		share:   max(1, s.Share),
+		rate:    s.Rate,
+		minSize: s.MinSize,
+		maxSize: s.MaxSize,
+		data:    s.Data,
+	}
+	if math.IsNaN(s.Rate) || s.Rate < 0 || s.Rate > MaxRate {
+		return Selection{}, &FieldError{"rate", strconv.FormatFloat(s.Rate, 'g', -1, 64),
+			fmt.Sprintf("give events a second, more than 0 and at most %d", MaxRate)}
+	}
+	if s.Rate == 0 {
+		sel.rate = DefaultRate
+		if s.Share > 0 {
+			sel.rate = MaxRate
+		}
+	}
+	if s.MaxSize == 0 {
+		sel.maxSize = math.MaxUint64
+	}
+	if sel.minSize > sel.maxSize {
+		return Selection{}, &FieldError{"min-size", strconv.FormatUint(s.MinSize, 10),
+			fmt.Sprintf("no event has at least so many bytes and at most %d", s.MaxSize)}
+	}
+	if err := sel.parseSources(s.Sources); err != nil {
+		return Selection{}, err
+	}
+	return sel, sel.parseTypes(s.Types)
+}
+
+func (s *Selection) parseSources(words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
+	if len(words) > maxWords {
+		return &FieldError{"source", words[0] + " …", fmt.Sprintf("%d words are the most: give ranges such as 0-15", maxWords)}
+	}
+	s.sources = new([1 << 16 / 64]uint64)
+	for _, word := range words {
+		first, last, isRange := strings.Cut(word, "-")
+		if !isRange {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 16)
+		to, err2 := strconv.ParseUint(last, 10, 16)
+		if err != nil || err2 != nil || from > to {
+			return &FieldError{"source", word, "give a number from 0 to 65535, or a range such as 0-15"}
+		}
+		for i := from; i <= to; i++ {
+			s.sources[i/64] |= 1 << (i % 64)
+		}
+	}
+	return nil
+}
+
+func (s *Selection) parseTypes(words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
+	if len(words) > maxWords {
+		return &FieldError{"type", words[0] + " …", fmt.Sprintf("%d words are the most", maxWords)}
+	}
+	s.types = new([256 / 64]uint64)
+	for _, word := range words {
+		t, err := parseType(word)
+		if err != nil {
+			return err
+		}
+		s.types[t/64] |= 1 << (t % 64)
+	}
+	return nil
+}
+
+// parseType reads a bank type: its number, or the name that event.BankType gives it, in letters of any size.
+func parseType(word string) (event.BankType, error) {
+	if n, err := strconv.ParseUint(word, 10, 8); err == nil {
+		return event.BankType(n), nil
+	}
+	for n := range 256 {
+		if t := event.BankType(n); strings.EqualFold(t.String(), word) {
+			return t, nil
+		}
+	}
+	return 0, &FieldError{"type", word, "give the name of a bank type, such as VP, or its number from 0 to 255"}
+}
+
+// Data says that the bytes of the fragments were asked for.
+func (s *Selection) Data() bool { return s.data }
+
+// Rate is how many events a second are shown at most.
+func (s *Selection) Rate() float64 { return s.rate }
+
+// WithRate is the same selection with another rate, which is more than 0.
+func (s Selection) WithRate(rate float64) Selection {
+	s.rate = rate
+	return s
+}
+
+// filters says whether an event must be looked at before it is known to be wanted.
+func (s *Selection) filters() bool {
+	return s.sources != nil || s.types != nil || s.minSize > 0 || s.maxSize < math.MaxUint64
+}
+
+func (s *Selection) hasSource(source uint16) bool {
+	return s.sources == nil || s.sources[source/64]&(1<<(source%64)) != 0
+}
+
+// hasType says whether a fragment is of a type that was asked for. One that holds whole raw banks is of the types of
+// all its banks too.
+func (s *Selection) hasType(t event.BankType, data func() []byte) bool {
+	if s.types == nil || s.typed(t) {
+		return true
+	}
+	if t != event.FragmentContainer {
+		return false
+	}
+	for c := event.NewBankCursor(data()); c.Next(); {
+		if s.typed(c.Bank().Type()) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Selection) typed(t event.BankType) bool { return s.types[t/64]&(1<<(t%64)) != 0 }
+
+// fits says whether event i of a MEP is wanted: it has a fragment that was asked for, and those have the size.
+func (s *Selection) fits(p *Packet, i int) bool {
+	var size uint64
+	some := false
+	for k := range p.mfps {
+		m := &p.mfps[k]
+		if s.hasSource(m.Source()) && s.hasType(m.FragmentType(i), func() []byte { return m.Fragment(i) }) {
+			some = true
+			size += uint64(m.FragmentSize(i))
+		}
+	}
+	return some && size >= s.minSize && size <= s.maxSize
+}
+
+// Cut is the event with the fragments that were asked for, and without data where none were. The event given is not
+// changed. One whose types are asked for must have its data.
+func (s *Selection) Cut(e Event) Event {
+	if s.sources == nil && s.types == nil && (s.data || !e.hasData()) {
+		return e
+	}
+	all := e.Fragments
+	e.Fragments = make([]Fragment, 0, len(all))
+	for _, f := range all {
+		if !s.hasSource(f.Source) || !s.hasType(f.Type, func() []byte { return f.Data }) {
+			continue
+		}
+		if !s.data {
+			f.Data = nil
+		}
+		e.Fragments = append(e.Fragments, f)
+	}
+	return e
+}
+
+// NeedsData says whether Cut has to be given the data of an event.
+func (s *Selection) NeedsData() bool { return s.data || s.types != nil }

@@ -1,0 +1,104 @@
+package node
+
+import (
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ringlet/builderunit/tap"
+	"ringlet/event/selection"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	tapv1 "ringlet/proto/ringlet/tap/v1"
+)
+
+const (
+	// tapEvery is how often the events for a viewer are sent, together: one message for many costs the processors of a
+	// run less, and people do not see the difference.
+	tapEvery = 100 * time.Millisecond
+	// tapBytes is what is sent in one message, about.
+	tapBytes = 1 << 20
+	// tapQuiet is after how long the counts are sent without an event.
+	tapQuiet = time.Second
+)
+
+// Tap streams a sample of the events that this node builds, for the control: it knows who may see what. The stream
+// stays while runs come and go.
+func (s *service) Tap(req *nodev1.TapRequest, out nodev1.Node_TapServer) error {
+	if err := s.node.admitAnyTerm(out.Context(), "Tap"); err != nil {
+		return err
+	}
+	sel, err := selection.Parse(specOf(req.GetSelection()))
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	v, err := s.node.tap.View(sel, time.Now())
+	if err != nil {
+		return status.Error(codes.ResourceExhausted, err.Error())
+	}
+	defer v.Close()
+	if err := out.SendHeader(nil); err != nil {
+		return err
+	}
+	tick := time.NewTicker(tapEvery)
+	defer tick.Stop()
+	var events []selection.Event
+	sent := time.Now()
+	for {
+		select {
+		case <-out.Context().Done():
+			return nil
+		case <-tick.C:
+		}
+		for {
+			events = v.Take(events[:0], tapBytes)
+			if len(events) == 0 && time.Since(sent) < tapQuiet {
+				break
+			}
+			sent = time.Now()
+			if err := out.Send(samples(s.node.cfg.Name, events, v.Counts())); err != nil {
+				return err
+			}
+			clear(events)
+		}
+	}
+}
+
+// specOf reads a selection off the wire.
+func specOf(m *tapv1.Selection) selection.Spec {
+	return selection.Spec{
+		Share:   m.GetShare(),
+		Rate:    m.GetRate(),
+		Sources: m.GetSources(),
+		Types:   m.GetTypes(),
+		MinSize: m.GetMinSize(),
+		MaxSize: m.GetMaxSize(),
+		Data:    m.GetData(),
+	}
+}
+
+// samples is the message of events that a node has built. It shares their data.
+func samples(builder string, events []selection.Event, counts tap.Counts) *tapv1.Samples {
+	m := &tapv1.Samples{
+		Built:      counts.Events,
+		Dropped:    counts.Dropped,
+		Passed:     counts.Passed,
+		Unreadable: counts.Unreadable,
+		Builders:   1,
+	}
+	for i := range events {
+		e := &events[i]
+		sample := &tapv1.Sample{Event: e.Number, Run: e.Run, Mep: e.MEP, Attempt: e.Attempt, Builder: builder}
+		for _, f := range e.Fragments {
+			sample.Fragments = append(sample.Fragments, &tapv1.Fragment{
+				Source:  uint32(f.Source),
+				Type:    uint32(f.Type),
+				Version: uint32(f.Version),
+				Size:    uint32(f.Size),
+				Data:    f.Data,
+			})
+		}
+		m.Events = append(m.Events, sample)
+	}
+	return m
+}
