@@ -28,7 +28,7 @@ func (s *service) Tap(req *nodev1.TapRequest, out nodev1.Node_TapServer) error {
 	if err := s.node.admitAnyTerm(out.Context(), "Tap"); err != nil {
 		return err
 	}
-	sel, err := selection.Parse(specOf(req.GetSelection()))
+	sel, err := selection.Parse(SpecOf(req.GetSelection()))
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
@@ -64,8 +64,8 @@ func (s *service) Tap(req *nodev1.TapRequest, out nodev1.Node_TapServer) error {
 	}
 }
 
-// specOf reads a selection off the wire.
-func specOf(m *tapv1.Selection) selection.Spec {
+// SpecOf reads a selection off the wire.
+func SpecOf(m *tapv1.Selection) selection.Spec {
 	return selection.Spec{
 		Share:   m.GetShare(),
 		Rate:    m.GetRate(),

@@ -5,6 +5,7 @@ import (
 
 	"ringlet/ecs/record"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	tapv1 "ringlet/proto/ringlet/tap/v1"
 )
 
 // Backend is the partition as the API sees it. Its methods may be called by several goroutines at once. What they
@@ -21,6 +22,9 @@ type Backend interface {
 	Command(ctx context.Context, user string, req *ecsv1.CommandRequest) (*ecsv1.CommandResponse, error)
 	// Check says whether a configuration would be taken.
 	Check(ctx context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse
+	// Tap sends a sample of what is built until ctx ends or send fails, and returns why. An *ArgumentError comes before
+	// the first message, which comes soon.
+	Tap(ctx context.Context, sel *tapv1.Selection, send func(*tapv1.Samples) error) error
 	// Snapshot is the live figures, with so many samples of what was before at most. It is not to be changed.
 	Snapshot(history int) *ecsv1.Snapshot
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	tapv1 "ringlet/proto/ringlet/tap/v1"
 )
 
 const (
@@ -53,6 +54,16 @@ func (s *Server) streamSnapshots(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.serveStream(w, r, ecsv1.RunControl_WatchSnapshots_FullMethodName, req)
+}
+
+// streamTap is GET /v1/tap: Tap.
+func (s *Server) streamTap(w http.ResponseWriter, r *http.Request) {
+	req := &tapv1.Selection{}
+	if err := fill(req, r.URL.Query()); err != nil {
+		writeError(w, err)
+		return
+	}
+	s.serveStream(w, r, ecsv1.RunControl_Tap_FullMethodName, req)
 }
 
 // fill makes a message of the words behind the question mark.

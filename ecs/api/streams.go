@@ -8,6 +8,7 @@ import (
 
 	"ringlet/ecs/journal"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	tapv1 "ringlet/proto/ringlet/tap/v1"
 )
 
 // Times between two snapshots of a stream, in milliseconds.
@@ -67,4 +68,18 @@ func (s *service) WatchSnapshots(req *ecsv1.WatchSnapshotsRequest,
 			return out.Context().Err()
 		}
 	}
+}
+
+// Tap streams a sample of what is built until the client goes or the server ends.
+func (s *service) Tap(req *tapv1.Selection, out grpc.ServerStreamingServer[tapv1.Samples]) error {
+	begun := false
+	return s.backend.Tap(out.Context(), req, func(m *tapv1.Samples) error {
+		if !begun { // and not before the question is known to be in order
+			begun = true
+			if err := out.SendHeader(nil); err != nil {
+				return err
+			}
+		}
+		return out.Send(m)
+	})
 }

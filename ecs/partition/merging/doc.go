@@ -1,0 +1,14 @@
+// Package merging makes one stream of samples of those of several builder units, for one viewer. It is a core: messages
+// and times go in, a message comes out.
+//
+// It stands for nothing in the founding documents; docs/design/048-tap.md says why the streams meet in the run control.
+// The partition has the connections and the clock.
+//
+// # What the caller must do, in order
+//
+//  1. New with the rate that the viewer asked for, and Rate for what each builder unit is to be asked for.
+//  2. Begin when the stream of a builder unit begins, Take for each of its messages, End when it ends, with the reason.
+//  3. Next once in a while, for the message that the viewer gets.
+//
+// It does not promise an order among builder units.
+package merging

@@ -1,0 +1,129 @@
+package merging
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"ringlet/event/selection"
+	tapv1 "ringlet/proto/ringlet/tap/v1"
+)
+
+// Bounds.
+const (
+	// mostBytes is what waits for the viewer between two messages, about.
+	mostBytes = 16 << 20
+	// quiet is after how long a message without events is sent.
+	quiet = time.Second
+)
+
+// Merge is the core. It is for one goroutine at a time.
+type Merge struct {
+	bucket   selection.Bucket
+	open     map[string]*tapv1.Samples // counts of the streams that are open, by node
+	over     tapv1.Samples             // counts of those that have ended
+	dropped  uint64                    // events that had no room here
+	problems map[string]string         // by node
+	pending  []*tapv1.Sample
+	bytes    int
+	sent     time.Time // of the last message; zero: there was none
+	changed  bool      // builder units came, went, or cannot be looked at
+}
+
+// New makes one for a viewer who is shown so many events a second at most.
+func New(rate float64, now time.Time) *Merge {
+	return &Merge{
+		bucket:   selection.NewBucket(rate, now),
+		open:     map[string]*tapv1.Samples{},
+		problems: map[string]string{},
+		changed:  true,
+	}
+}
+
+// Rate is what each of so many builder units is asked for: twice its part, since they do not build by turns exactly.
+func Rate(rate float64, builders int) float64 { return min(rate, 2*rate/float64(max(1, builders))) }
+
+// Begin takes that the stream of a node is asked for.
+func (m *Merge) Begin(node string) {
+	m.End(node, "")
+	m.open[node] = &tapv1.Samples{}
+	m.changed = true
+}
+
+// End takes that it has ended, and why; an empty reason is that it was not wanted any more.
+func (m *Merge) End(node, why string) {
+	if last, is := m.open[node]; is {
+		add(&m.over, last)
+		delete(m.open, node)
+		m.changed = true
+	}
+	if why == "" {
+		delete(m.problems, node)
+	} else if m.problems[node] != why {
+		m.problems[node], m.changed = why, true
+	}
+}
+
+// Lose counts events of a message that nobody had time to take.
+func (m *Merge) Lose(events int) { m.dropped += uint64(events) }
+
+// Take takes a message of a node. Events beyond the rate are let go.
+func (m *Merge) Take(now time.Time, node string, s *tapv1.Samples) {
+	if m.open[node] == nil {
+		return // of a stream that is over
+	}
+	if _, had := m.problems[node]; had {
+		delete(m.problems, node)
+		m.changed = true
+	}
+	m.open[node] = counts(s)
+	for i, e := range s.GetEvents() {
+		if !m.bucket.Has(now, 1) {
+			return
+		}
+		size := proto.Size(e)
+		if m.bytes > 0 && m.bytes+size > mostBytes {
+			m.dropped += uint64(len(s.GetEvents()) - i)
+			return
+		}
+		m.bucket.Take(now, 1)
+		m.pending, m.bytes = append(m.pending, e), m.bytes+size
+	}
+}
+
+// Next is the message for the viewer; nil if there is nothing to say yet.
+func (m *Merge) Next(now time.Time) *tapv1.Samples {
+	if len(m.pending) == 0 && !m.changed && now.Sub(m.sent) < quiet {
+		return nil
+	}
+	out := counts(&m.over)
+	for _, s := range m.open {
+		add(out, s)
+	}
+	out.Events, out.Dropped, out.Builders = m.pending, out.GetDropped()+m.dropped, uint32(len(m.open))
+	for _, node := range slices.Sorted(maps.Keys(m.problems)) {
+		out.Problems = append(out.Problems, node+": "+m.problems[node])
+	}
+	m.pending, m.bytes, m.sent, m.changed = nil, 0, now, false
+	return out
+}
+
+// counts is the counts of a message alone.
+func counts(s *tapv1.Samples) *tapv1.Samples {
+	return &tapv1.Samples{
+		Built:      s.GetBuilt(),
+		Dropped:    s.GetDropped(),
+		Passed:     s.GetPassed(),
+		Unreadable: s.GetUnreadable(),
+	}
+}
+
+// add adds counts.
+func add(to, s *tapv1.Samples) {
+	to.Built += s.GetBuilt()
+	to.Dropped += s.GetDropped()
+	to.Passed += s.GetPassed()
+	to.Unreadable += s.GetUnreadable()
+}
