@@ -14,16 +14,21 @@ import (
 )
 
 type ctlCmd struct {
-	Words   []string `arg:"" optional:"" name:"command" help:"Commands with their arguments, one after the other; help lists them. Without any: read them from the terminal, or from standard input."`
-	Control string   `default:"127.0.0.1:7947" env:"RINGLET_CONTROL" placeholder:"HOST:PORT" help:"Where the API of the control is."`
-	Certs   string   `env:"RINGLET_CERTS" placeholder:"DIR" help:"Directory with the user's certificate and the CA's: ringlet certs makes it."`
-	User    string   `env:"RINGLET_USER" placeholder:"NAME" help:"Who you are, as in the certificate."`
-	JSON    bool     `name:"json" help:"Print JSON, one object per line."`
+	Words []string `arg:"" optional:"" name:"command" help:"Commands with their arguments, one after the other; help lists them. Without any: read them from the terminal, or from standard input."`
+	visitor
+	JSON bool `name:"json" help:"Print JSON, one object per line."`
+}
+
+// visitor is who asks a control, and where it is.
+type visitor struct {
+	Control string `default:"127.0.0.1:7947" env:"RINGLET_CONTROL" placeholder:"HOST:PORT" help:"Where the API of the control is."`
+	Certs   string `env:"RINGLET_CERTS" placeholder:"DIR" help:"Directory with the user's certificate and the CA's: ringlet certs makes it."`
+	User    string `env:"RINGLET_USER" placeholder:"NAME" help:"Who you are, as in the certificate."`
 }
 
 // Run carries out commands of the run control.
 func (c *ctlCmd) Run(ctx context.Context, to streams) error {
-	s, err := c.session(to)
+	s, err := c.session(to, c.JSON)
 	if err != nil && ctl.AsksHelp(c.Words) {
 		return ctl.HelpWithout(to.out, to.err, err, c.Words)
 	}
@@ -38,7 +43,8 @@ func (c *ctlCmd) Run(ctx context.Context, to streams) error {
 	return &exit{code: ctl.Code(err)}
 }
 
-func (c *ctlCmd) session(to streams) (*ctl.Session, error) {
+// session speaks with the control. JSON is for the commands of ringlet ctl.
+func (c *visitor) session(to streams, json bool) (*ctl.Session, error) {
 	if c.Certs == "" || c.User == "" {
 		return nil, &ctl.Error{Code: ctl.CodeUsage,
 			Why: "who are you? Give --certs DIR and --user NAME, or RINGLET_CERTS and RINGLET_USER: ringlet certs makes keys " +
@@ -56,7 +62,7 @@ func (c *ctlCmd) session(to streams) (*ctl.Session, error) {
 		In:       os.Stdin,
 		Out:      to.out,
 		Err:      to.err,
-		JSON:     c.JSON,
+		JSON:     json,
 		Live:     isTerminal(to.out),
 	})
 }

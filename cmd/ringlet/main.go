@@ -21,6 +21,8 @@ type cli struct {
 	Control    controlCmd    `cmd:"" help:"Take nodes that join over the network through one run."`
 	Node       nodeCmd       `cmd:"" help:"Be a node: a readout unit, a builder unit or both, as the control decides."`
 	Ctl        ctlCmd        `cmd:"" help:"Operate a partition: give its control commands, watch it, look runs up."`
+	Tap        tapCmd        `cmd:"" help:"Look at events while they are built: a sample, as JSON lines, hex, or MDF to a pipe."`
+	Read       readCmd       `cmd:"" help:"Read the events that builder units on this host hand out in shared memory."`
 	Inspect    inspectCmd    `cmd:"" help:"Look into MDF, MEP and MFP files: summary, dump, verify."`
 	Recover    recoverCmd    `cmd:"" help:"Close what killed processes left of recordings."`
 	Verify     verifyCmd     `cmd:"" help:"Read recordings back: every MEP, and whether what was reported is there."`

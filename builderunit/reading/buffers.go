@@ -1,0 +1,136 @@
+package reading
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"sync"
+	"time"
+
+	"ringlet/shmem"
+)
+
+// findEvery is how often it is looked for buffers.
+const findEvery = 50 * time.Millisecond
+
+// NoOutputError says that there is no output of a name.
+type NoOutputError struct {
+	Name, Dir string
+	Waited    time.Duration
+}
+
+// Error is a sentence.
+func (e *NoOutputError) Error() string {
+	return fmt.Sprintf("no builder unit on this host hands events out as %q: no segment in %s was called ringlet-%s-0 or "+
+		"with another number within %v. Is a run with --output %s --format buffer under way here?", e.Name, e.Dir,
+		e.Name, e.Waited, e.Name)
+}
+
+// buffers reads all buffers of an output, each by a goroutine.
+type buffers struct {
+	name, dir string
+	each      func(buffer string, e Entry) error // one call at a time
+
+	mu   sync.Mutex // held while each is called
+	seen map[string]bool
+	wg   sync.WaitGroup
+}
+
+// read reads until every buffer that there was has ended, ctx ends, or each fails, which ends it with that error.
+func (b *buffers) read(ctx context.Context, wait time.Duration) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer b.wg.Wait()
+	pattern := regexp.MustCompile(`^ringlet-` + regexp.QuoteMeta(b.name) + `(-[0-9]+)+$`)
+	b.seen = map[string]bool{}
+	ended := make(chan error, 1)
+	begun, open := time.Now(), 0
+	look := time.NewTicker(findEvery)
+	defer look.Stop()
+	for {
+		names, err := b.find(pattern)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			open++
+			b.wg.Go(func() {
+				err := b.one(ctx, name)
+				if err != nil {
+					stop(err)
+				}
+				select {
+				case ended <- err:
+				case <-ctx.Done():
+				}
+			})
+		}
+		if open == 0 && len(b.seen) == 0 && time.Since(begun) >= wait {
+			return &NoOutputError{Name: b.name, Dir: cmp.Or(b.dir, shmem.DefaultDir), Waited: wait}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ended:
+			if open--; open == 0 {
+				return context.Cause(ctx)
+			}
+		case <-look.C:
+		}
+	}
+}
+
+// find returns the names of buffers that were not there before.
+func (b *buffers) find(pattern *regexp.Regexp) (fresh []string, err error) {
+	entries, err := os.ReadDir(cmp.Or(b.dir, shmem.DefaultDir))
+	if err != nil {
+		return nil, fmt.Errorf("cannot look for buffers: %w", err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); pattern.MatchString(name) && !b.seen[name] {
+			b.seen[name] = true
+			fresh = append(fresh, name)
+		}
+	}
+	return fresh, nil
+}
+
+// one reads one buffer to its end. Each entry is acknowledged when each has returned.
+func (b *buffers) one(ctx context.Context, name string) error {
+	r, err := shmem.OpenReader(name, shmem.WithDir(b.dir))
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", name, err)
+	}
+	defer func() { _ = r.Close() }() // everything that was given out is acknowledged
+	for {
+		e, err := r.Next(ctx)
+		switch {
+		case errors.Is(err, shmem.ErrEndOfRun):
+			return nil
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		err = b.take(name, e)
+		if ack := r.Ack(e); err == nil {
+			err = ack
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (b *buffers) take(name string, e shmem.Entry) error {
+	entry, err := Parse(e.Type, e.Data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.each(name, entry)
+}

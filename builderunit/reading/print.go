@@ -1,0 +1,128 @@
+package reading
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+
+	"ringlet/event/selection"
+)
+
+// Options of Print.
+type Options struct {
+	Name   string           // of the output, as the run has it
+	Dir    string           // of the segments; empty: shmem.DefaultDir
+	Wait   time.Duration    // how long to wait for the first buffer
+	Format selection.Format // of events
+	Data   bool             // with selection.JSON: the bytes of the fragments too
+	Events uint64           // end after so many; 0: at the end of the run
+}
+
+// errEnough ends the reading when so many events were printed as were asked for.
+var errEnough = errors.New("enough")
+
+// Print writes every event that the builder units of this host hand out under a name to out, until the run ends, there
+// were enough, or nobody reads out any more. In the end it tells errs what there was, in one line. Errors: a
+// *NoOutputError, an *EntryError, shmem.ErrWriterGone where a builder unit died, ctx's.
+func Print(ctx context.Context, out, errs io.Writer, opts Options) error {
+	p := &printer{opts: opts, out: bufio.NewWriterSize(out, 1<<16), errs: errs}
+	b := &buffers{name: opts.Name, dir: opts.Dir, each: p.print}
+	err := b.read(ctx, opts.Wait)
+	switch {
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
+		return nil
+	case errors.Is(err, errEnough):
+		err = nil
+	}
+	if missing := (*NoOutputError)(nil); errors.As(err, &missing) {
+		return err
+	}
+	text := fmt.Sprintf("%d events of %d MEPs", p.events, p.meps)
+	if p.superseded > 0 {
+		text += fmt.Sprintf("; %d MEPs superseded: they come again in a higher attempt", p.superseded)
+	}
+	if p.failed > 0 {
+		text += fmt.Sprintf("; %d events cannot be written in this format", p.failed)
+	}
+	fmt.Fprintln(errs, text)
+	return err
+}
+
+// printer writes entries.
+type printer struct {
+	opts     Options
+	out      *bufio.Writer
+	errs     io.Writer
+	packet   selection.Packet
+	renderer selection.Renderer
+	text     []byte
+
+	events, meps, superseded, failed uint64
+}
+
+// superseded is what JSON says of a MEP that does not count.
+type superseded struct {
+	Run        uint32 `json:"run"`
+	MEP        uint64 `json:"mep"`
+	Attempt    uint32 `json:"attempt"`
+	FirstEvent uint64 `json:"first_event"`
+	Events     uint32 `json:"events"`
+}
+
+func (p *printer) print(buffer string, e Entry) error {
+	if e.Superseded {
+		return p.supersede(e)
+	}
+	p.meps++
+	meta := selection.Meta{Run: e.Run, MEP: e.MEP, Attempt: e.Attempt, Builder: buffer}
+	if err := p.packet.Parse(meta, e.Packet); err != nil {
+		return fmt.Errorf("MEP %d in %s: %w", e.MEP, buffer, err)
+	}
+	for event := range p.packet.Events() {
+		if err := p.one(&event); err != nil {
+			return err
+		}
+		if p.events == p.opts.Events && p.opts.Events > 0 {
+			if err := p.out.Flush(); err != nil {
+				return err
+			}
+			return errEnough
+		}
+	}
+	return p.out.Flush()
+}
+
+func (p *printer) one(e *selection.Event) (err error) {
+	if p.opts.Format == selection.JSON && !p.opts.Data {
+		for i := range e.Fragments {
+			e.Fragments[i].Data = nil
+		}
+	}
+	if p.text, err = p.renderer.Append(p.text[:0], p.opts.Format, e); err != nil {
+		if p.failed++; p.failed == 1 {
+			fmt.Fprintf(p.errs, "ringlet: event %d of run %d is left out, and others of its kind: %v\n", e.Number, e.Run, err)
+		}
+		return nil
+	}
+	p.events++
+	_, err = p.out.Write(p.text)
+	return err
+}
+
+// supersede tells that a MEP does not count, where the format can say it.
+func (p *printer) supersede(e Entry) error {
+	p.superseded++
+	if p.opts.Format != selection.JSON {
+		return nil
+	}
+	line := map[string]superseded{"superseded": {e.Run, e.MEP, e.Attempt, e.FirstEvent, e.Events}}
+	if err := json.NewEncoder(p.out).Encode(line); err != nil {
+		return err
+	}
+	return p.out.Flush()
+}

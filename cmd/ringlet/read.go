@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"ringlet/builderunit/reading"
+	"ringlet/event/selection"
+)
+
+type readCmd struct {
+	Name string `arg:"" help:"Name of the output: what the run has as --output with --format buffer."`
+	rendering
+	Data bool          `help:"With --format json: the bytes of the fragments too, in hexadecimal digits."`
+	Wait time.Duration `default:"30s" placeholder:"TIME" help:"How long to wait for the run to begin."`
+}
+
+// Run prints the events that builder units hand out in shared memory, until the run ends.
+func (c *readCmd) Run(ctx context.Context, to streams) error {
+	signal.Ignore(syscall.SIGPIPE) // the write says it
+	err := reading.Print(ctx, to.out, to.err, reading.Options{
+		Name:   c.Name,
+		Wait:   c.Wait,
+		Format: selection.Format(c.Format),
+		Data:   c.Data,
+		Events: c.Events,
+	})
+	var damaged *reading.EntryError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return nil // somebody has seen enough
+	case errors.As(err, &damaged):
+		return &exit{exitInput, err}
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+package ctl
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+
+	"ringlet/event"
+	"ringlet/event/selection"
+	tapv1 "ringlet/proto/ringlet/tap/v1"
+)
+
+// TapOptions say what is shown of built events, and how.
+type TapOptions struct {
+	selection.Spec
+	Format selection.Format // those other than JSON ask for data, whatever Spec says
+	Events uint64           // end after so many; 0: go on
+	For    time.Duration    // end after so long; 0: go on
+}
+
+// doTap is what errors call it.
+const doTap = "tap"
+
+// Tap writes a sample of the events that the partition builds to Out, run after run, until that is enough or nobody
+// reads Out any more. In the end it tells Err what there was.
+func (s *Session) Tap(ctx context.Context, opts TapOptions) error {
+	opts.Data = opts.Data || opts.Format != selection.JSON
+	if _, err := selection.Parse(opts.Spec); err != nil {
+		return &Error{Command: doTap, Code: CodeUsage, Why: err.Error(), Err: err}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	if opts.For > 0 {
+		ctx, cancel = context.WithTimeout(ctx, opts.For)
+	}
+	defer cancel()
+	in, err := s.client.Tap(ctx, &tapv1.Selection{
+		Share:   opts.Share,
+		Rate:    opts.Rate,
+		Sources: opts.Sources,
+		Types:   opts.Types,
+		MinSize: opts.MinSize,
+		MaxSize: opts.MaxSize,
+		Data:    opts.Data,
+	})
+	t := tapped{opts: opts, out: bufio.NewWriterSize(s.cfg.Out, 1<<16), err: s.cfg.Err}
+	err = follow(ctx, s, doTap, in, err, t.write)
+	switch {
+	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
+		return nil
+	case errors.Is(err, errEnough):
+		err = nil
+	}
+	t.sum()
+	return err
+}
+
+// errEnough ends a stream of which as much was seen as was asked for.
+var errEnough = errors.New("enough")
+
+// tapped is what a tap has written.
+type tapped struct {
+	opts TapOptions
+	out  *bufio.Writer
+	err  io.Writer
+
+	last     *tapv1.Samples
+	shown    uint64
+	failed   uint64 // events that the format cannot say
+	problems string
+	renderer selection.Renderer
+	text     []byte
+}
+
+// write writes a message.
+func (t *tapped) write(m *tapv1.Samples) (err error) {
+	if t.last == nil && m.GetBuilders() == 0 && len(m.GetProblems()) == 0 {
+		fmt.Fprintln(t.err, "ringlet: no builder unit is there yet: waiting for one")
+	}
+	t.last = m
+	t.complain(m.GetProblems())
+	for _, sample := range m.GetEvents() {
+		e := eventOf(sample)
+		if t.text, err = t.renderer.Append(t.text[:0], t.opts.Format, &e); err != nil {
+			if t.failed++; t.failed == 1 {
+				fmt.Fprintf(t.err, "ringlet: event %d of run %d is left out, and others of its kind: %v\n", e.Number, e.Run, err)
+			}
+			continue
+		}
+		if _, err := t.out.Write(t.text); err != nil {
+			return err
+		}
+		if t.shown++; t.shown == t.opts.Events {
+			break
+		}
+	}
+	if err := t.out.Flush(); err != nil {
+		return err
+	}
+	if t.opts.Events > 0 && t.shown >= t.opts.Events {
+		return errEnough
+	}
+	return nil
+}
+
+// complain tells problems once.
+func (t *tapped) complain(problems []string) {
+	text := ""
+	for _, p := range problems {
+		text += "ringlet: " + plain(p) + "\n"
+	}
+	if text != t.problems {
+		t.problems = text
+		fmt.Fprint(t.err, text)
+	}
+}
+
+// sum tells what there was, in one line.
+func (t *tapped) sum() {
+	text := fmt.Sprintf("%d events shown of %d built", t.shown, t.last.GetBuilt())
+	for _, x := range []struct {
+		n    uint64
+		what string
+	}{
+		{t.last.GetDropped(), "dropped on the way, which was too slow"},
+		{t.last.GetPassed(), "passed over, since looking for what was asked for takes time"},
+		{t.last.GetUnreadable(), "MEPs could not be read"},
+		{t.failed, "cannot be written in this format"},
+	} {
+		if x.n > 0 {
+			text += fmt.Sprintf("; %d %s", x.n, x.what)
+		}
+	}
+	fmt.Fprintln(t.err, text)
+}
+
+// eventOf takes an event off the wire. It shares the data.
+func eventOf(m *tapv1.Sample) selection.Event {
+	e := selection.Event{
+		Meta: selection.Meta{
+			Run:     m.GetRun(),
+			MEP:     m.GetMep(),
+			Attempt: m.GetAttempt(),
+			Builder: m.GetBuilder(),
+		},
+		Number:    m.GetEvent(),
+		Fragments: make([]selection.Fragment, 0, len(m.GetFragments())),
+	}
+	for _, f := range m.GetFragments() {
+		e.Fragments = append(e.Fragments, selection.Fragment{
+			Source:  uint16(f.GetSource()),
+			Type:    event.BankType(f.GetType()),
+			Version: uint8(f.GetVersion()),
+			Size:    int(f.GetSize()),
+			Data:    f.Data,
+		})
+	}
+	return e
+}
