@@ -41,7 +41,7 @@ func (p *Partition) Tap(ctx context.Context, req *tapv1.Selection, send func(*ta
 		ctx:   ctx,
 		sel:   req,
 		rate:  sel.Rate(),
-		merge: merging.New(sel.Rate(), time.Now()),
+		merge: merging.New(sel, time.Now()),
 		in:    make(chan piece, tapWaiting),
 		stop:  func() {},
 	}

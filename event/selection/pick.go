@@ -26,7 +26,7 @@ type Counts struct {
 
 // NewPicker makes one that begins now.
 func NewPicker(sel Selection, now time.Time) Picker {
-	return Picker{sel: sel, rate: NewBucket(sel.rate, now), look: NewBucket(looks, now)}
+	return Picker{sel: sel, rate: sel.Bucket(now), look: Bucket{rate: looks, has: looks, at: now}}
 }
 
 // Counts so far.
@@ -81,16 +81,21 @@ func start(mep, drawn, may uint64) uint64 {
 	return min((mep+1)*0x9E3779B97F4A7C15>>32%drawn, drawn-may)
 }
 
-// Bucket is a token bucket: it holds the tokens of one second, and one at least.
+// Bucket is a token bucket: it holds the tokens of one second at most, and one at least. It begins with one, so that in n
+// seconds from the beginning there are n times the rate.
 type Bucket struct {
 	rate float64 // tokens a second
 	has  float64
 	at   time.Time
 }
 
-// NewBucket makes one that is full.
-func NewBucket(rate float64, now time.Time) Bucket {
-	return Bucket{rate: rate, has: max(1, rate), at: now}
+// Bucket holds the rate of a selection, for whoever merges events that several Pickers have picked.
+func (s *Selection) Bucket(now time.Time) Bucket {
+	b := Bucket{rate: s.rate, has: 1, at: now}
+	if s.rate == MaxRate { // nobody counts on that: it is a bound
+		b.has = MaxRate
+	}
+	return b
 }
 
 // Has says whether there are so many tokens now. A time before the last one is that one.

@@ -144,12 +144,6 @@ func (s *Selection) Data() bool { return s.data }
 // Rate is how many events a second are shown at most.
 func (s *Selection) Rate() float64 { return s.rate }
 
-// WithRate is the same selection with another rate, which is more than 0.
-func (s Selection) WithRate(rate float64) Selection {
-	s.rate = rate
-	return s
-}
-
 // filters says whether an event must be looked at before it is known to be wanted.
 func (s *Selection) filters() bool {
 	return s.sources != nil || s.types != nil || s.minSize > 0 || s.maxSize < math.MaxUint64

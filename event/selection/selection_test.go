@@ -172,7 +172,7 @@ func TestFilters(t *testing.T) {
 		{selection.Spec{Share: 3, Types: []string{"63"}}, "0:0 3:0 6:0 "},
 	} {
 		for _, data := range []bool{false, true} {
-			tt.spec.Data, tt.spec.Rate = data, 1000
+			tt.spec.Data, tt.spec.Rate = data, selection.MaxRate
 			sel := parse(t, tt.spec)
 			p := selection.NewPicker(sel, noon)
 			got := ""

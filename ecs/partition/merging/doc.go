@@ -6,7 +6,7 @@
 //
 // # What the caller must do, in order
 //
-//  1. New with the rate that the viewer asked for, and Rate for what each builder unit is to be asked for.
+//  1. New with what the viewer asked for, and Rate for what each builder unit is to be asked for.
 //  2. Begin when the stream of a builder unit begins, Take for each of its messages, End when it ends, with the reason.
 //  3. Next once in a while, for the message that the viewer gets.
 //

@@ -32,10 +32,10 @@ type Merge struct {
 	changed  bool      // builder units came, went, or cannot be looked at
 }
 
-// New makes one for a viewer who is shown so many events a second at most.
-func New(rate float64, now time.Time) *Merge {
+// New makes one for a viewer who asked for that.
+func New(sel selection.Selection, now time.Time) *Merge {
 	return &Merge{
-		bucket:   selection.NewBucket(rate, now),
+		bucket:   sel.Bucket(now),
 		open:     map[string]*tapv1.Samples{},
 		problems: map[string]string{},
 		changed:  true,
