@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	tapv1 "ringlet/proto/ringlet/tap/v1"
 	"ringlet/testkit/apitest"
 )
 
@@ -122,5 +124,45 @@ func TestSnapshotsComeUntilTheServerEnds(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+func TestTap(t *testing.T) {
+	h := newHouse(t, apitest.Options{})
+	bearer := h.session()
+	next, end := h.stream("/v1/tap?rate=5&data=true", "Authorization", bearer)
+	defer end()
+	for n := 1; n < 4; n++ {
+		want := fmt.Sprintf(`"events":[{"event":"%d","run":7,"mep":"0","attempt":1,"builder":"n1"`, n)
+		if _, data := next(); !strings.Contains(strings.ReplaceAll(data, " ", ""), want) ||
+			!strings.Contains(data, `"AQID"`) {
+			t.Errorf("a sample is %s, want %s", data, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	vera := h.client("vera", certs.RoleViewer)
+	for sel, want := range map[*tapv1.Selection]codes.Code{{}: codes.OK, {Share: 13}: codes.InvalidArgument} {
+		in, err := vera.Tap(ctx, sel)
+		if err == nil {
+			_, err = in.Recv()
+		}
+		if status.Code(err) != want {
+			t.Errorf("%v gives %v", sel, err)
+		}
+	}
+	in, err := h.client("n1", certs.RoleNode).Tap(ctx, &tapv1.Selection{})
+	if err == nil {
+		_, err = in.Recv()
+	}
+	if status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a node gives %v", err)
+	}
+	if got := h.web("GET", "/v1/tap?share=13", "", "Authorization", bearer); got.code != http.StatusBadRequest ||
+		!strings.Contains(got.body, "13 is not liked") {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	if got := h.web("GET", "/v1/tap", ""); got.code != http.StatusUnauthorized {
+		t.Errorf("%d %s", got.code, got.body)
 	}
 }
