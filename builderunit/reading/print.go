@@ -75,7 +75,10 @@ type superseded struct {
 }
 
 func (p *printer) print(buffer string, e Entry) error {
-	if e.Superseded {
+	switch {
+	case p.enough(): // another buffer's reader has had the last one
+		return errEnough
+	case e.Superseded:
 		return p.supersede(e)
 	}
 	p.meps++
@@ -87,15 +90,18 @@ func (p *printer) print(buffer string, e Entry) error {
 		if err := p.one(&event); err != nil {
 			return err
 		}
-		if p.events == p.opts.Events && p.opts.Events > 0 {
-			if err := p.out.Flush(); err != nil {
-				return err
-			}
-			return errEnough
+		if p.enough() {
+			break
 		}
 	}
-	return p.out.Flush()
+	if err := p.out.Flush(); err != nil || !p.enough() {
+		return err
+	}
+	return errEnough
 }
+
+// enough says that so many events were printed as were asked for.
+func (p *printer) enough() bool { return p.opts.Events > 0 && p.events >= p.opts.Events }
 
 func (p *printer) one(e *selection.Event) (err error) {
 	if p.opts.Format == selection.JSON && !p.opts.Data {

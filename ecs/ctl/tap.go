@@ -54,7 +54,9 @@ func (s *Session) Tap(ctx context.Context, opts TapOptions) error {
 	case errors.Is(err, errEnough):
 		err = nil
 	}
-	t.sum()
+	if t.last != nil {
+		t.sum()
+	}
 	return err
 }
 
