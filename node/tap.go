@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// tapEvery is how often the events for a viewer are sent, together: one message for many costs the processors of a
-	// run less, and people do not see the difference.
-	tapEvery = 100 * time.Millisecond
+	// tapEvery is how often the events for a viewer are sent, together: a message costs the processors of a run more than
+	// the events in it. With as much in the run control, an event is seen within a second.
+	tapEvery = 250 * time.Millisecond
 	// tapBytes is what is sent in one message, about.
 	tapBytes = 1 << 20
 	// tapQuiet is after how long the counts are sent without an event.

@@ -21,7 +21,7 @@ import (
 
 const (
 	// tapEvery is how often a viewer is sent what has come.
-	tapEvery = 100 * time.Millisecond
+	tapEvery = 250 * time.Millisecond
 	// tapLook is how often it is looked which builder units there are, and those asked again that could not be.
 	tapLook = 500 * time.Millisecond
 	// tapWaiting is how many messages of builder units wait for one viewer.

@@ -42,8 +42,9 @@ func New(sel selection.Selection, now time.Time) *Merge {
 	}
 }
 
-// Rate is what each of so many builder units is asked for: twice its part, since they do not build by turns exactly.
-func Rate(rate float64, builders int) float64 { return min(rate, 2*rate/float64(max(1, builders))) }
+// Rate is what each of so many builder units is asked for: a quarter more than its part, since they do not build by
+// turns exactly.
+func Rate(rate float64, builders int) float64 { return min(rate, 1.25*rate/float64(max(1, builders))) }
 
 // Begin takes that the stream of a node is asked for.
 func (m *Merge) Begin(node string) {
