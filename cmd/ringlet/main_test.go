@@ -32,11 +32,12 @@ func TestMain(m *testing.M) {
 		sessions = "4"
 	}
 	_ = flag.Set("test.parallel", sessions)
-	testscript.Main(m, map[string]func(){"ringlet": main})
+	testscript.Main(m, map[string]func(){"ringlet": main, "frontend": runFrontend})
 }
 
 // TestScripts plays testdata/script: sessions as a user has them. What they may use beside testscript's own commands:
 //
+//	frontend EVENTS RATE SIZE [LEFT-OUT]  is a front-end, for the input exec:
 //	ends CODE ARGS...           runs ringlet, which must end with that code
 //	holds FILE NAME=VALUE...    a JSON object has these values; >, >= and < compare numbers
 //	damage IN OUT HOW RECORD    damages one record of an MDF file

@@ -72,7 +72,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	if r.Skipped > 0 {
 		row("bad records", "%d skipped", r.Skipped)
 	}
-	row("goodput", "%.3f Gbit/s, %s", r.GoodputGbps, strings.TrimSpace(frequency(r.EventRateHz)))
+	row("goodput", "%s, %s", throughput(r.GoodputGbps), strings.TrimSpace(frequency(r.EventRateHz)))
 	row("events", "%d triggered = %d built + %d incomplete + %d discarded%s + %d abandoned", r.EventsTriggered,
 		r.EventsBuilt,
 		r.EventsIncomplete, r.EventsDiscarded, some(" + %d rejected", r.EventsRejected), r.EventsAbandoned)
@@ -138,6 +138,17 @@ func frequency(hz float64) string {
 		return fmt.Sprintf("%8.3f kHz", hz/1e3)
 	}
 	return fmt.Sprintf("%8.1f Hz ", hz)
+}
+
+// throughput is a rate of data with a unit that suits it.
+func throughput(gbps float64) string {
+	switch {
+	case gbps >= 0.01 || gbps == 0:
+		return fmt.Sprintf("%.3f Gbit/s", gbps)
+	case gbps >= 1e-5:
+		return fmt.Sprintf("%.3f Mbit/s", gbps*1e3)
+	}
+	return fmt.Sprintf("%.3f kbit/s", gbps*1e6)
 }
 
 // outputRows say where the events are, as a reader of the files found them.

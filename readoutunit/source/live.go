@@ -136,6 +136,7 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 		First:      firstFactor * s.Live.Timeout,
 		FlushAfter: s.Live.FlushAfter,
 		OnMissing:  s.Live.OnMissing,
+		Packing:    s.Packing,
 		Window:     window,
 		Room:       room,
 		Align:      liveAlign,
@@ -241,7 +242,7 @@ func (l *Live) Cut(cuts []live.Cut, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range cuts {
-		l.matcher.Cut(c)
+		l.matcher.Cut(c, l.now())
 	}
 	l.cuts, l.cutsOver = append(l.cuts, cuts...), over
 	l.changed.Broadcast()

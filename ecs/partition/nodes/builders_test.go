@@ -19,7 +19,7 @@ func TestBuilderShares(t *testing.T) {
 		}}},
 		{name: "n2", view: &nodev1.Member{Builder: true, BuIndex: 1}},
 	}}}
-	got := Report{DurationS: 2}
+	got := Report{RateS: 2}
 	r.builders(&got, []*tagnet.BURegister{
 		{Counters: &tagnet.BUCounters{
 			Built:       3,

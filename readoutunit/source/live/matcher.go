@@ -22,10 +22,11 @@ type Matcher struct {
 	end     uint64 // of the last cut
 	reach   uint64 // events below fit into the next MEP, and are decided
 	decided uint64
-	seen    uint64 // events below are known to be
-	from    uint64 // the first of [end, decided) with a fragment
-	placed  int    // fragments in places
-	room    int    // bytes left for the next MEP, at reach
+	seen    uint64        // events below are known to be
+	from    uint64        // the first of [end, decided) with a fragment
+	placed  int           // fragments in places
+	room    int           // bytes left for the next MEP, at reach
+	cutAt   time.Duration // when the last cut came
 	said    Reach
 
 	first   []time.Duration // by event: when it, or a later one, was first heard of
@@ -206,8 +207,9 @@ func (m *Matcher) Expect(c Cut, now time.Duration) {
 func (m *Matcher) Ready(c Cut) bool { return m.decided >= c.End() }
 
 // Cut tells which events the next MEP has.
-func (m *Matcher) Cut(c Cut) {
+func (m *Matcher) Cut(c Cut, now time.Duration) {
 	end := c.End()
+	m.cutAt = now
 	for e := m.end; e < min(end, m.reach); e++ {
 		if e >= m.low {
 			m.room += int(m.bytes[e&m.mask])
@@ -240,30 +242,31 @@ func (m *Matcher) Step(now time.Duration) (Reach, time.Duration) {
 	return *r, min(again, m.wishes(now))
 }
 
-// wishes notes what is due, unless MEPs wait to be taken: then there is enough to do.
+// wishes notes what is due, unless MEPs wait to be taken: then there is enough to do. It counts from the last cut, if
+// that was later than the event, so that who lags behind, or gives nothing, does not make a MEP of each event.
 func (m *Matcher) wishes(now time.Duration) (again time.Duration) {
 	r := &m.said
 	if m.from >= m.reach || m.low < m.end {
 		return Never
 	}
 	again = Never
-	since := m.first[m.from&m.mask]
-	if due := since + m.rules.FlushAfter; now >= due || m.full() {
+	due := max(m.first[m.from&m.mask], m.cutAt) + m.rules.FlushAfter
+	ripe := now >= due || m.full()
+	if ripe {
 		r.Flush = max(r.Flush, m.reach)
 	} else {
 		again = due
 	}
-	if m.rules.OnMissing == Wait {
+	if m.rules.OnMissing == Wait || !ripe && m.reach-m.from < uint64(m.rules.Packing) {
 		return again
-	}
-	if due := since + m.rules.Timeout; now < due {
-		return min(again, due)
 	}
 	e := max(m.from, r.Overdue)
 	for e < m.reach && now >= m.first[e&m.mask]+m.rules.Timeout {
 		e++
 	}
-	r.Overdue = max(r.Overdue, e)
+	if ripe || e-m.from >= uint64(m.rules.Packing) {
+		r.Overdue = max(r.Overdue, e)
+	}
 	if e < m.reach {
 		again = min(again, m.first[e&m.mask]+m.rules.Timeout)
 	}
@@ -333,7 +336,7 @@ func (m *Matcher) leap(now time.Duration) time.Duration {
 	if m.low < m.end || m.placed > 0 {
 		return Never
 	}
-	least, since := uint64(NoEvent), Never
+	least, since := NoEvent, Never
 	for i := range m.sources {
 		if s := &m.sources[i]; s.waits {
 			least, since = min(least, s.pending.Event), min(since, s.since)

@@ -12,6 +12,7 @@ func rules() Rules {
 	return Rules{
 		Timeout:    time.Second,
 		FlushAfter: 500 * time.Millisecond,
+		Packing:    16,
 		Window:     64,
 		Room:       1 << 20,
 		Align:      2,
@@ -46,7 +47,7 @@ func TestMatcherFlushesWhatIsComplete(t *testing.T) {
 	wantReach(t, m, 10*time.Millisecond, Reach{To: 1}, 500*time.Millisecond)
 	wantReach(t, m, 500*time.Millisecond, Reach{To: 1, Flush: 1}, time.Second)
 	c := Cut{0, 1}
-	m.Cut(c)
+	m.Cut(c, 500*time.Millisecond)
 	m.Expect(c, 501*time.Millisecond)
 	if !m.Ready(c) {
 		t.Fatal("a cut of decided events is not ready")
@@ -71,10 +72,45 @@ func TestMatcherGivesUpASilentSource(t *testing.T) {
 	if !errors.As(err, &late) || late.Fault != Late || late.Source != "b" {
 		t.Fatalf("a fragment of a decided event: %v", err)
 	}
-	m.Cut(Cut{0, 1})
+	m.Cut(Cut{0, 1}, time.Second)
 	m.Take(Cut{0, 1}, time.Second)
 	if c := m.Counts(1); c.Missing != 1 || c.Late != 1 {
 		t.Fatalf("%+v", c)
+	}
+}
+
+// TestMatcherMakesNoMEPOfEachEvent: a source that lags behind the others for longer than flush-after, or gives nothing,
+// must not make MEPs small for good.
+func TestMatcherMakesNoMEPOfEachEvent(t *testing.T) {
+	for name, lags := range map[string]bool{"a source lags": true, "another readout unit gives nothing": false} {
+		m := matcher(rules(), 2)
+		cuts := 0
+		cut := func(now time.Duration) {
+			r, _ := m.Step(now)
+			to := r.Flush
+			if !lags {
+				to = r.Overdue
+			}
+			if to > m.end {
+				c := Cut{m.end, uint32(to - m.end)}
+				m.Cut(c, now)
+				m.Take(c, now)
+				cuts++
+			}
+		}
+		for e := range uint64(10_000) {
+			now := time.Duration(e) * 100 * time.Millisecond
+			offer(t, m, 0, now, e)
+			if lags && e >= 9 {
+				offer(t, m, 1, now, e-9)
+			} else if !lags {
+				offer(t, m, 1, now, e)
+			}
+			cut(now)
+		}
+		if cuts < 1000 || cuts > 2000 {
+			t.Errorf("%s: %d MEPs of 10,000 events at 10 Hz", name, cuts)
+		}
 	}
 }
 
@@ -141,7 +177,7 @@ func TestMatcherTakesNoMoreThanAMEPHasRoomFor(t *testing.T) {
 	m := matcher(r, 1)
 	offer(t, m, 0, 0, 0, 1, 2, 3)
 	wantReach(t, m, 0, Reach{To: 2, Flush: 2}, time.Second)
-	m.Cut(Cut{0, 2})
+	m.Cut(Cut{0, 2}, 0)
 	if got, _ := m.Step(0); got.To != 4 {
 		t.Fatalf("%+v", got)
 	}
@@ -178,7 +214,7 @@ func TestMatcherAccounts(t *testing.T) {
 				c := Cut{max(end, reach.From), 0}
 				c.Events = uint32(min(reach.To-c.First, 50))
 				if end = c.End(); c.Events > 0 {
-					m.Cut(c)
+					m.Cut(c, now)
 					m.Expect(c, now)
 					m.Step(now)
 					if !m.Ready(c) {
@@ -251,7 +287,7 @@ func TestMatcherAllocatesNothing(t *testing.T) {
 		}
 		m.Step(0)
 		c := Cut{e, 1}
-		m.Cut(c)
+		m.Cut(c, 0)
 		m.Take(c, 0)
 		m.Dropped()
 		e++

@@ -43,6 +43,7 @@ type Rules struct {
 	First      time.Duration // the same for a source that has not given any yet; no less than Timeout
 	FlushAfter time.Duration // how long an event waits for a MEP to be full
 	OnMissing  OnMissing
+	Packing    int // the most events of a MEP
 	Window     int // events that are kept at a time, a power of two
 	Room       int // bytes of fragments, padding included, that a MEP of this readout unit may have
 	Align      uint8

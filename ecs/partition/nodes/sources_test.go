@@ -1,0 +1,48 @@
+package nodes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// Each live source is told of by the node of its readout unit, under its id.
+func TestSources(t *testing.T) {
+	r := &Run{Crew: &Crew{nodes: []*member{
+		{name: "n0", view: &nodev1.Member{Readout: true}},
+		{name: "n1", view: &nodev1.Member{Readout: true, RuIndex: 1}},
+	}}, cfg: config.Config{Input: "tcp:h:1,tcp:h:2", Streams: 1}}
+	got := Report{Counters: []NodeCounters{
+		{Node: "n0", Counters: map[string]uint64{"ru.source.fragments.0": 10, "ru.source.used.0": 7, "ru.source.late.0": 2}},
+		{Node: "n1", Counters: map[string]uint64{"ru.source.missing.1": 9}},
+	}}
+	r.sources(&got)
+	want := []SourceReport{
+		{Name: "tcp:h:1", Node: "n0", Fragments: 10, Used: 7, Thrown: 2, Left: 1},
+		{Source: 1, Name: "tcp:h:2", Node: "n1", Missing: 9},
+	}
+	if d := cmp.Diff(want, got.Sources); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+// Rates are over the time that was meant, where the events took less.
+func TestRatesAreOverTheTimeMeant(t *testing.T) {
+	began := time.Now()
+	for name, c := range map[string]struct {
+		r    *Run
+		want float64
+	}{
+		"as long as it took": {&Run{}, 0.028},
+		"until it was told":  {&Run{startedAt: began, drainedAt: began.Add(6 * time.Second)}, 6},
+		"at the rate asked":  {&Run{startedAt: began, cfg: config.Config{Rate: 10}}, 400},
+	} {
+		if got := c.r.over(&Report{DurationS: 0.028, EventsTriggered: 4000}); got != c.want {
+			t.Errorf("%s: %v s, want %v", name, got, c.want)
+		}
+	}
+}
