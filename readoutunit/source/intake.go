@@ -23,6 +23,7 @@ type intake struct {
 	// guarded by Live.mu; the bytes of a fragment belong to who has its reference
 	stage   stage
 	told    uint64 // events that the feed knows to be safe
+	upTo    uint64 // behind the highest event that came
 	waits   bool   // in Next of the feed
 	ctx     context.Context
 	wake    context.CancelFunc // ends Next of the feed, so that it hears what is safe
@@ -85,10 +86,13 @@ func (l *Live) leave(in *intake) {
 	in.waits = false
 }
 
+// due is what the feed may hear of the events below safe that have their outcome: no more than have come, or a front-end
+// that lags behind what was given up would take for safe what it has not sent.
+func (in *intake) due(safe uint64) uint64 { return min(safe, in.upTo) }
+
 // tellSafe tells a feed what is safe. mu is held, but while the feed is told.
 func (l *Live) tellSafe(in *intake) {
-	for in.told < l.safe {
-		safe := l.safe
+	for safe := in.due(l.safe); in.told < safe; safe = in.due(l.safe) {
 		in.told = safe
 		l.mu.Unlock()
 		in.feed.Safe(safe)
@@ -103,7 +107,7 @@ func (l *Live) linger(in *intake) {
 	l.matcher.Over(in.index)
 	l.poke()
 	for !l.closed {
-		if l.tellSafe(in); !l.closed && in.told == l.safe {
+		if l.tellSafe(in); !l.closed && in.told == in.due(l.safe) {
 			l.changed.Wait()
 		}
 	}
@@ -211,6 +215,7 @@ func (l *Live) offer(in *intake, fragments []live.Fragment, refs *[batch]uint64)
 			v, err = l.matcher.Offer(in.index, p, now)
 		}
 		l.goOn(in)
+		in.upTo = max(in.upTo, p.Event+1)
 		if v == live.Thrown {
 			in.stage.free(p.Ref)
 		}
@@ -295,14 +300,14 @@ func (l *Live) step(woken *time.Duration) (reach live.Reach, worth bool, again t
 func (l *Live) wakeFeeds(now time.Duration, woken *time.Duration) (again time.Duration) {
 	if due := *woken + tellEvery; now < due {
 		for _, in := range l.feeds {
-			if in.waits && in.told < l.safe {
+			if in.waits && in.told < in.due(l.safe) {
 				return due
 			}
 		}
 		return live.Never
 	}
 	for _, in := range l.feeds {
-		if in.waits && in.told < l.safe {
+		if in.waits && in.told < in.due(l.safe) {
 			in.wake()
 			*woken = now
 		}

@@ -121,6 +121,16 @@ func TestLiveMarksWhatIsMissing(t *testing.T) {
 		if _, there := block(t, l, 30); len(there[0]) != 3 || len(there[1]) != 1 {
 			t.Fatalf("%v", there)
 		}
+		l.Safe(1)
+		time.Sleep(time.Second)
+		if a.Acknowledged() != 3 || b.Acknowledged() != 1 {
+			t.Fatalf("%d and %d are safe", a.Acknowledged(), b.Acknowledged())
+		}
+		b.Send(1, 30, 1) // too late: but that is what becomes of it
+		time.Sleep(time.Second)
+		if b.Acknowledged() != 2 {
+			t.Fatalf("%d is safe", b.Acknowledged())
+		}
 		if s := l.Sources(); s[1].Missing != 2 || s[0].Missing != 0 || s[1].Name != "fake:b" {
 			t.Fatalf("%+v", s)
 		}
