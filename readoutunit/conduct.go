@@ -293,7 +293,7 @@ type Stats struct {
 	LeftWrites   int          `help:"writes under way to builder units that are excluded"`
 	BuildersLost int          `help:"builder units to which the link is down"`
 	Leftovers
-	Live       map[string]source.LiveStats `count:"source."` // by source id
+	Live       map[string]source.LiveStats `count:"input_"` // by source id
 	BytesTo    []uint64                    // BytesWritten by builder unit
 	ForGrants  time.Duration               `count:"grant_us" help:"time waiting for grants"`
 	ForTokens  time.Duration               `count:"token_us" help:"time with nothing to serve, waiting for tokens"`

@@ -72,16 +72,24 @@ func flag(yes bool) float64 {
 	return 0
 }
 
+// perSource begins the names of the counters of live sources.
+const perSource = "ru.input_"
+
 // ofCounter is the metric of a counter of a node: ru.bytes_written is ringlet_ru_bytes_written_total. Of counters by
-// kind the rest of the name is the label. Times are in seconds.
+// kind the rest of the name is the label: of live sources, their id. Times are in seconds.
 func ofCounter(c *counter.Counter) Metric {
 	name, m := c.Name, Metric{Kind: counted, Help: sentence(c.Help)}
-	if c.ByKind {
-		name, m.Labels = strings.TrimRight(name, "._")+"_by_kind", []string{"kind"}
+	by := ""
+	switch {
+	case strings.HasPrefix(name, perSource):
+		name, m.Labels = strings.TrimSuffix(name, "."), []string{"source"}
+	case c.ByKind:
+		name, by, m.Labels = strings.TrimRight(name, "._"), "_by_kind", []string{"kind"}
 	}
 	if time, ok := strings.CutSuffix(name, "_us"); ok {
 		name = time + "_seconds"
 	}
+	name += by
 	m.Name = "ringlet_" + word(name)
 	if c.Kind == counter.Count {
 		m.Name += "_total"

@@ -42,7 +42,7 @@ func (r *Run) sources(out *Report) {
 	}
 	for id, in := range inputs {
 		told := ofRU[id/r.cfg.Streams]
-		of := func(name string) uint64 { return told.Counters["ru.source."+name+"."+strconv.Itoa(id)] }
+		of := func(name string) uint64 { return told.Counters["ru.input_"+name+"."+strconv.Itoa(id)] }
 		s := SourceReport{
 			Source:    id,
 			Name:      in.Name,

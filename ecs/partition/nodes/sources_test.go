@@ -17,8 +17,8 @@ func TestSources(t *testing.T) {
 		{name: "n1", view: &nodev1.Member{Readout: true, RuIndex: 1}},
 	}}, cfg: config.Config{Input: "tcp:h:1,tcp:h:2", Streams: 1}}
 	got := Report{Counters: []NodeCounters{
-		{Node: "n0", Counters: map[string]uint64{"ru.source.fragments.0": 10, "ru.source.used.0": 7, "ru.source.late.0": 2}},
-		{Node: "n1", Counters: map[string]uint64{"ru.source.missing.1": 9}},
+		{Node: "n0", Counters: map[string]uint64{"ru.input_fragments.0": 10, "ru.input_used.0": 7, "ru.input_late.0": 2}},
+		{Node: "n1", Counters: map[string]uint64{"ru.input_missing.1": 9}},
 	}}
 	r.sources(&got)
 	want := []SourceReport{
