@@ -56,9 +56,9 @@ type Datagrams struct {
 
 // DatagramStats are the counters of a Datagrams that no Result has.
 type DatagramStats struct {
-	Segments uint64 `count:"output_segments_sent" help:"segments sent to the address of the output"`
-	Unheard  uint64 `count:"output_unheard" help:"times that the host there said that nobody listens"`
-	Syncs    uint64 `count:"output_syncs" help:"synchronisation messages sent"`
+	Segments uint64 `count:"output_udp_segments" help:"segments sent to the address of the output"`
+	Unheard  uint64 `count:"output_udp_unheard" help:"times that the host there said that nobody listens"`
+	Syncs    uint64 `count:"output_udp_syncs" help:"synchronisation messages sent"`
 }
 
 // destinationError says what is wrong with the address of an output.
