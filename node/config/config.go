@@ -27,8 +27,8 @@ type Config struct {
 	Rate          float64 `yaml:"rate" default:"0" group:"Data" help:"Events per second; 0 = as fast as it goes."`
 	Streams       int     `yaml:"streams" default:"0" group:"Data" help:"Sources per readout unit; 0 = 3, or what the input needs."`
 	Seed          uint64  `yaml:"seed" default:"1" group:"Data" help:"Seed of the generator: the same seed gives the same bytes."`
-	Prepared      int     `yaml:"prepared" default:"0" group:"Data" help:"Blocks that a readout unit makes once and reads again and again; 0 = each is made anew. They come again with event ids of their own."`
-	RunNumber     uint32  `yaml:"run-number" default:"0" group:"Data" help:"Run number in the events; 0 = the one after the last run that the output holds, or 1. The run control gives numbers of its own."`
+	Prepared      int     `yaml:"prepared" default:"0" group:"Data" help:"Blocks that are made once and read again and again; 0 = each is made anew. They come again with event ids of their own."`
+	RunNumber     uint32  `yaml:"run-number" default:"0" group:"Data" help:"Run number in the events; 0 = the one after the last run in the output, or 1. The run control gives numbers of its own."`
 
 	// Traffic. Seats "" is the order of ranks, RoI "" no region of interest.
 	Discipline string `yaml:"discipline" enum:"${disciplines}" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: ${help_disciplines}."`
@@ -44,11 +44,11 @@ type Config struct {
 	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each the memory for one MEP; 0 = fitted to the data: 4, and more of MEPs below 4 MiB."`
 	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, such as 64MiB; 0 = fitted to the data."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip," default:"" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place stays empty (skip). Default wait, or skip with --discipline pull."`
-	Overload   string `yaml:"overload" enum:"hold,discard" default:"hold" group:"Schedule" help:"When a builder unit's output cannot keep up: its complete MEPs wait and hold their slots (hold), or those that find half of what it may have waiting are discarded (discard)."`
+	Overload   string `yaml:"overload" enum:"hold,discard" default:"hold" group:"Schedule" help:"When a builder unit's output cannot keep up: complete MEPs hold their slots, or are discarded."`
 
 	// Whose turn it is. BusyGroup stays "" where there are no groups, so that giving it there can be refused.
 	Next       string `yaml:"next" default:"" placeholder:"RULE" group:"Schedule" help:"Which builder unit gets the next MEP: round-robin, demand, or the weight of each, such as 2,1,1. round-robin: group after group, in a group one after the other. demand: the group with the largest share of its slots free, in it the builder unit with most. Weights are 1 to 100; 2,1,1 gives the first one half of the MEPs. Default round-robin, or demand with --discipline pull."`
-	Groups     Sets   `yaml:"groups" default:"" placeholder:"SETS" group:"Schedule" help:"Groups of builder units that share a bottleneck, a leaf switch or a torus column, by index: 0-3;4-7. A group never has two running events: MEPs that have a token and no outcome."`
+	Groups     Sets   `yaml:"groups" default:"" placeholder:"SETS" group:"Schedule" help:"Groups of builder units that share a bottleneck, such as a leaf switch: 0-3;4-7. A group never has two running events: MEPs that have a token and no outcome."`
 	BusyGroup  string `yaml:"busy-group" enum:"wait,skip," default:"" group:"Schedule" help:"When the group whose turn it is has its running event: wait for it, or let it lose the turn (skip). Default wait."`
 	Partitions Sets   `yaml:"partitions" default:"" placeholder:"SETS" group:"Schedule" help:"Partitions of the builder units, by index: 0-3;4-7. Successive MEPs go to one after the other. A group lies in one partition."`
 
@@ -56,9 +56,9 @@ type Config struct {
 	Input           string        `yaml:"input" default:"" placeholder:"WHAT" group:"Input and output" help:"Replay this MDF file, or read live sources, in place of generated data. Live sources are a list, such as tcp:0.0.0.0:7000,shm:cam0, in the order of their source ids; each readout unit has an equal share of it."`
 	Loop            bool          `yaml:"loop" group:"Input and output" help:"Replay the input again and again."`
 	OnBadRecord     string        `yaml:"on-bad-record" enum:"stop,skip" default:"stop" group:"Input and output" help:"What a damaged record of the input does: ${enum} (skipped records are counted)."`
-	FragmentTimeout time.Duration `yaml:"fragment-timeout" default:"1s" group:"Input and output" help:"How long an event of live sources waits for a fragment, from its first one on, or that of a later event."`
-	OnMissing       string        `yaml:"on-missing" enum:"mark,wait,stop" default:"mark" group:"Input and output" help:"When a fragment has not come in that time: the event is built and the fragment marked as missing (mark), it is waited for as long as it can come (wait), or the run ends (stop)."`
-	FlushAfter      time.Duration `yaml:"flush-after" default:"500ms" group:"Input and output" help:"How long an event of live sources waits for its MFP to have as many as packing says."`
+	FragmentTimeout time.Duration `yaml:"fragment-timeout" default:"1s" group:"Input and output" help:"How long an event of live sources waits for a fragment."`
+	OnMissing       string        `yaml:"on-missing" enum:"mark,wait,stop" default:"mark" group:"Input and output" help:"When it has not come in that time: it is marked as missing, waited for as long as it can come, or ends the run."`
+	FlushAfter      time.Duration `yaml:"flush-after" default:"500ms" group:"Input and output" help:"How long it waits for its MFP to be full."`
 	Output          string        `yaml:"output" default:"" placeholder:"PATH" group:"Input and output" help:"Write the events: dir/ is a directory to which each run adds one of its own, x.mdf or x.mep one file in event order. Nothing = discard."`
 	Format          string        `yaml:"format" enum:"auto,${formats}" default:"auto" group:"Input and output" help:"Format of the output: ${help_formats}, auto (by the name of the output)."`
 	SegmentSize     Bytes         `yaml:"segment-size" default:"4GiB" group:"Input and output" help:"A builder unit closes a file of the output and begins the next one when it has this size."`
