@@ -28,7 +28,7 @@ type Config struct {
 	Streams       int     `yaml:"streams" default:"0" group:"Data" help:"Sources per readout unit; 0 = 3, or what the input needs."`
 	Seed          uint64  `yaml:"seed" default:"1" group:"Data" help:"Seed of the generator: the same seed gives the same bytes."`
 	Prepared      int     `yaml:"prepared" default:"0" group:"Data" help:"Blocks that are made once and read again and again; 0 = each is made anew. They come again with event ids of their own."`
-	RunNumber     uint32  `yaml:"run-number" default:"0" group:"Data" help:"Run number in the events; 0 = the one after the last run in the output, or 1. The run control gives numbers of its own."`
+	RunNumber     uint32  `yaml:"run-number" default:"0" group:"Data" help:"Run number in the events; 0 = one after the last in the output, or 1. The run control gives numbers of its own."`
 
 	// Traffic. Seats "" is the order of ranks, RoI "" no region of interest.
 	Discipline string `yaml:"discipline" enum:"${disciplines}" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: ${help_disciplines}."`
@@ -43,12 +43,12 @@ type Config struct {
 	// Slots and schedule. Zero Slots, SlotSize: fitted to the data.
 	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each the memory for one MEP; 0 = fitted to the data: 4, and more of MEPs below 4 MiB."`
 	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, such as 64MiB; 0 = fitted to the data."`
-	EmptyPlace string `yaml:"empty-place" enum:"wait,skip," default:"" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place stays empty (skip). Default wait, or skip with --discipline pull."`
+	EmptyPlace string `yaml:"empty-place" enum:"wait,skip," default:"" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place is empty (skip). Default wait, or skip with --discipline pull."`
 	Overload   string `yaml:"overload" enum:"hold,discard" default:"hold" group:"Schedule" help:"When a builder unit's output cannot keep up: complete MEPs hold their slots, or are discarded."`
 
 	// Whose turn it is. BusyGroup stays "" where there are no groups, so that giving it there can be refused.
 	Next       string `yaml:"next" default:"" placeholder:"RULE" group:"Schedule" help:"Which builder unit gets the next MEP: round-robin, demand, or the weight of each, such as 2,1,1. round-robin: group after group, in a group one after the other. demand: the group with the largest share of its slots free, in it the builder unit with most. Weights are 1 to 100; 2,1,1 gives the first one half of the MEPs. Default round-robin, or demand with --discipline pull."`
-	Groups     Sets   `yaml:"groups" default:"" placeholder:"SETS" group:"Schedule" help:"Groups of builder units that share a bottleneck, such as a leaf switch: 0-3;4-7. A group never has two running events: MEPs that have a token and no outcome."`
+	Groups     Sets   `yaml:"groups" default:"" placeholder:"SETS" group:"Schedule" help:"Groups of builder units that share a bottleneck, such as a switch: 0-3;4-7. A group never has two running events: MEPs that have a token and no outcome."`
 	BusyGroup  string `yaml:"busy-group" enum:"wait,skip," default:"" group:"Schedule" help:"When the group whose turn it is has its running event: wait for it, or let it lose the turn (skip). Default wait."`
 	Partitions Sets   `yaml:"partitions" default:"" placeholder:"SETS" group:"Schedule" help:"Partitions of the builder units, by index: 0-3;4-7. Successive MEPs go to one after the other. A group lies in one partition."`
 
