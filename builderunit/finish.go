@@ -194,7 +194,8 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	read, shown := memory, b.cfg.Tap.Wanted()
+	read, looked := memory, b.cfg.Tap.Wanted()
+	shown := looked && b.cfg.Tap.Due(at)
 	if err = f.tables.put(memory, f.places); err == nil && b.asm.stands() && (b.copies() || shown) {
 		b.scratch()
 		read, err = f.pack(memory)
@@ -227,8 +228,8 @@ func (b *Builder) finish(slot int, at time.Time) error {
 		Events:     m.N(),
 		Attempt:    mep.Attempt,
 	}
-	if shown {
-		b.show(at, meta, read)
+	if looked {
+		b.show(shown, at, meta, read)
 	}
 	if b.stays() {
 		err = b.cfg.Sink.Write(b.ctx, meta, memory)

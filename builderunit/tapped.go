@@ -7,8 +7,13 @@ import (
 	"ringlet/event/selection"
 )
 
-// show offers a MEP that is built to those who look, before the sink has it: afterwards its slot is another's.
-func (b *Builder) show(at time.Time, m sink.Meta, read []byte) {
+// show offers a MEP that is built to those who look, if it is time for one of them, before the sink has it: afterwards
+// its slot is another's.
+func (b *Builder) show(due bool, at time.Time, m sink.Meta, read []byte) {
+	if !due {
+		b.cfg.Tap.Skip(m.Events)
+		return
+	}
 	b.cfg.Tap.Offer(at, selection.Meta{Run: m.Run, MEP: m.MEP, Attempt: m.Attempt}, read)
 }
 

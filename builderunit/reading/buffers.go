@@ -73,9 +73,9 @@ func (b *buffers) read(ctx context.Context, wait time.Duration) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-ended:
-			if open--; open == 0 {
-				return context.Cause(ctx)
+		case err := <-ended:
+			if open--; open == 0 || err != nil {
+				return err
 			}
 		case <-look.C:
 		}

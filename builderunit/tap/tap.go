@@ -2,6 +2,7 @@ package tap
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,9 +13,10 @@ import (
 
 // The way of an event to a viewer:
 //
-//	1 Offer (the builder unit's finisher)  views the MEP; each viewer's picker names events; each is copied once for all
+//	1 Due   (the builder unit's finisher)  no viewer may be shown anything before a time: Skip
+//	2 Offer (the builder unit's finisher)  views the MEP; each viewer's picker names events; each is copied once for all
 //	                                       viewers, and goes into the queues that have room
-//	2 Take  (a viewer's goroutine)         empties the queue
+//	3 Take  (a viewer's goroutine)         empties the queue
 //
 // The MEP is the builder unit's, and is not looked at after Offer. An event is nobody's to change once it is copied.
 
@@ -35,12 +37,14 @@ type Tap struct {
 	// atomic
 	viewers atomic.Pointer[[]*Viewer] // nil: nobody looks. What it points to is not changed
 	counters
+	built atomic.Uint64 // events that were built while somebody looked
+	due   atomic.Int64  // ns since began: no viewer may be shown an event before
 
-	offering sync.Mutex // guards what follows, and the pickers of viewers
+	began time.Time // immutable
+
+	offering sync.Mutex // guards what follows, the pickers of viewers, and changes of viewers
 	packet   selection.Packet
 	copies   []copied // of the events of this MEP, for all viewers
-
-	mu sync.Mutex // held while viewers changes
 }
 
 // copied is an event of the MEP that is offered, by its index.
@@ -62,10 +66,17 @@ type Stats struct {
 }
 
 // New makes a Tap at which nobody looks.
-func New() *Tap { return new(Tap) }
+func New() *Tap { return &Tap{began: time.Now()} }
 
 // Wanted says whether somebody looks. It costs one atomic load.
 func (t *Tap) Wanted() bool { return t != nil && t.viewers.Load() != nil }
+
+// Due says whether a viewer may be shown an event at a time. If none may, the MEP need not be offered, but counted with
+// Skip. It costs one atomic load too.
+func (t *Tap) Due(now time.Time) bool { return int64(now.Sub(t.began)) >= t.due.Load() }
+
+// Skip counts the events of a MEP that is not offered.
+func (t *Tap) Skip(events int) { t.built.Add(uint64(events)) }
 
 // Offer shows a built MEP to the viewers at a time of now or before. It does not wait for them. The bytes are not
 // looked at after it; nobody may write them meanwhile.
@@ -86,10 +97,19 @@ func (t *Tap) Offer(now time.Time, meta selection.Meta, mep []byte) {
 		}
 		return
 	}
+	at := t.built.Load()
+	t.built.Add(uint64(t.packet.N()))
+	due := time.Duration(math.MaxInt64)
 	for _, v := range *viewers {
-		v.picker.Pick(now, &t.packet, func(i int) { t.show(v, i) })
-		v.picked.Store(new(v.picker.Counts()))
+		before := v.picker.Counts()
+		v.picker.Pick(now, &t.packet, at, func(i int) { t.show(v, i) })
+		if c := v.picker.Counts(); c != before {
+			v.picked.Store(c.Picked)
+			v.passed.Store(c.Passed)
+		}
+		due = min(due, v.picker.Due().Sub(t.began))
 	}
+	t.due.Store(int64(due))
 	clear(t.copies) // the viewers' alone from now on
 	t.copies = t.copies[:0]
 }

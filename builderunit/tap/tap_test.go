@@ -187,6 +187,36 @@ func TestNobodyLooks(t *testing.T) {
 	}
 }
 
+// TestDue holds that MEPs need not be offered while no rate allows another event, and count all the same.
+func TestDue(t *testing.T) {
+	tp, now := tap.New(), time.Now()
+	slow := view(t, tp, selection.Spec{Rate: 2}, now)
+	if !tp.Due(now) {
+		t.Error("nothing is due for a viewer who has just come")
+	}
+	mep := mepOf(t, 10, 6, 0)
+	tp.Offer(now, selection.Meta{}, mep)
+	if tp.Due(now.Add(499*time.Millisecond)) || !tp.Due(now.Add(501*time.Millisecond)) {
+		t.Error("the second event of two a second is not due after half a second")
+	}
+	tp.Skip(10)
+	if c := slow.Counts(); c.Events != 20 || c.Picked != 1 {
+		t.Errorf("%+v", c)
+	}
+	fast := view(t, tp, selection.Spec{Share: 5}, now)
+	if !tp.Due(now) {
+		t.Error("nothing is due for another viewer")
+	}
+	tp.Skip(3)
+	tp.Offer(now, selection.Meta{}, mep)
+	if got := fast.Take(nil, 1000); len(got) != 2 || got[0].Number != 2 || got[1].Number != 7 {
+		t.Errorf("one in five of 3 that were skipped and 10: %+v", got)
+	}
+	if c := fast.Counts(); c.Events != 13 {
+		t.Errorf("%+v", c)
+	}
+}
+
 func BenchmarkWanted(b *testing.B) {
 	tp, n := tap.New(), 0
 	for b.Loop() {

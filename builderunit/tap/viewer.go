@@ -14,29 +14,30 @@ type Viewer struct {
 	// immutable after View
 	tap       *Tap
 	selection selection.Selection
+	since     uint64 // events that had been built when it came
 	queue     chan selection.Event
 
 	picker selection.Picker // guarded by tap.offering
 
 	// atomic
 	counters
-	picked atomic.Pointer[selection.Counts]
-	bytes  atomic.Int64 // of the queue
+	picked, passed atomic.Uint64
+	bytes          atomic.Int64 // of the queue
 
 	closing sync.Once
 }
 
 // View begins to look. The error is a *FullError.
 func (t *Tap) View(sel selection.Selection, now time.Time) (*Viewer, error) {
+	t.offering.Lock()
+	defer t.offering.Unlock()
 	v := &Viewer{
 		tap:       t,
 		selection: sel,
+		since:     t.built.Load(),
 		queue:     make(chan selection.Event, queueEvents),
-		picker:    selection.NewPicker(sel, now),
+		picker:    selection.NewPicker(sel, now, t.built.Load()),
 	}
-	v.picked.Store(new(selection.Counts))
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	var all []*Viewer
 	if was := t.viewers.Load(); was != nil {
 		all = slices.Clone(*was)
@@ -46,6 +47,7 @@ func (t *Tap) View(sel selection.Selection, now time.Time) (*Viewer, error) {
 	}
 	all = append(all, v)
 	t.viewers.Store(&all)
+	t.due.Store(0)
 	return v, nil
 }
 
@@ -53,8 +55,8 @@ func (t *Tap) View(sel selection.Selection, now time.Time) (*Viewer, error) {
 func (v *Viewer) Close() {
 	v.closing.Do(func() {
 		t := v.tap
-		t.mu.Lock()
-		defer t.mu.Unlock()
+		t.offering.Lock()
+		defer t.offering.Unlock()
 		all := slices.DeleteFunc(slices.Clone(*t.viewers.Load()), func(w *Viewer) bool { return w == v })
 		if len(all) == 0 {
 			t.viewers.Store(nil)
@@ -84,11 +86,17 @@ func (v *Viewer) Take(into []selection.Event, bytes int) []selection.Event {
 // Counts are what became of events for one viewer, since it came.
 type Counts struct {
 	selection.Counts
+	Events     uint64 // that were built
 	Dropped    uint64 // events that were picked and had no room in the queue
 	Unreadable uint64 // MEPs that could not be read
 }
 
 // Counts so far.
 func (v *Viewer) Counts() Counts {
-	return Counts{Counts: *v.picked.Load(), Dropped: v.dropped.Load(), Unreadable: v.unreadable.Load()}
+	return Counts{
+		Counts:     selection.Counts{Picked: v.picked.Load(), Passed: v.passed.Load()},
+		Events:     v.tap.built.Load() - v.since,
+		Dropped:    v.dropped.Load(),
+		Unreadable: v.unreadable.Load(),
+	}
 }

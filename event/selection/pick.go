@@ -12,38 +12,51 @@ type Picker struct {
 	sel  Selection
 	rate Bucket
 	look Bucket
-	skip uint64 // events to let go by before the next that the share draws
+	next uint64 // position of the next event that the share draws, in the stream
 
 	counts Counts
 }
 
 // Counts are cumulative.
 type Counts struct {
-	Events uint64 // of the MEPs that were seen
 	Picked uint64
 	Passed uint64 // drawn by the share, and let go by since there was no time to look at them
 }
 
-// NewPicker makes one that begins now.
-func NewPicker(sel Selection, now time.Time) Picker {
-	return Picker{sel: sel, rate: sel.Bucket(now), look: Bucket{rate: looks, has: looks, at: now}}
+// NewPicker makes one that begins now, with the event at a position of the stream.
+func NewPicker(sel Selection, now time.Time, at uint64) Picker {
+	return Picker{
+		sel:  sel,
+		rate: sel.Bucket(now),
+		look: Bucket{rate: looks, has: looks, at: now},
+		next: at,
+	}
 }
 
 // Counts so far.
 func (p *Picker) Counts() Counts { return p.counts }
 
-// Pick calls take with the index of each event of a MEP that is to be shown, in rising order.
-func (p *Picker) Pick(now time.Time, m *Packet, take func(i int)) {
-	n := uint64(m.N())
-	p.counts.Events += n
-	if p.skip >= n {
-		p.skip -= n
+// Due is from when on it may pick another event. MEPs before need not be shown to it.
+func (p *Picker) Due() time.Time {
+	if p.rate.has >= 1 {
+		return p.rate.at
+	}
+	return p.rate.at.Add(time.Duration((1 - p.rate.has) / p.rate.rate * float64(time.Second)))
+}
+
+// Pick calls take with the index of each event of a MEP that is to be shown, in rising order. The position is that of
+// the MEP's first event in the stream: MEPs may have been left out before.
+func (p *Picker) Pick(now time.Time, m *Packet, at uint64, take func(i int)) {
+	share, n := p.sel.share, uint64(m.N())
+	if p.next < at {
+		p.next += (at - p.next + share - 1) / share * share
+	}
+	if p.next >= at+n {
 		return
 	}
-	share := p.sel.share
-	drawn := (n-p.skip-1)/share + 1
-	first := p.skip
-	p.skip = first + drawn*share - n // of what follows this MEP; at most share - 1
+	first := p.next - at
+	drawn := (n-first-1)/share + 1
+	p.next += drawn * share
 	if !p.rate.Has(now, 1) {
 		return
 	}
