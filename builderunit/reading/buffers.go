@@ -46,7 +46,7 @@ func (b *buffers) read(ctx context.Context, wait time.Duration) error {
 	defer b.wg.Wait()
 	pattern := regexp.MustCompile(`^ringlet-` + regexp.QuoteMeta(b.name) + `(-[0-9]+)+$`)
 	b.seen = map[string]bool{}
-	ended := make(chan struct{}, 1)
+	ended := make(chan error, 1)
 	begun, open := time.Now(), 0
 	look := time.NewTicker(findEvery)
 	defer look.Stop()
@@ -58,11 +58,12 @@ func (b *buffers) read(ctx context.Context, wait time.Duration) error {
 		for _, name := range names {
 			open++
 			b.wg.Go(func() {
-				if err := b.one(ctx, name); err != nil {
+				err := b.one(ctx, name)
+				if err != nil {
 					stop(err)
 				}
 				select {
-				case ended <- struct{}{}:
+				case ended <- err:
 				case <-ctx.Done():
 				}
 			})

@@ -31,7 +31,7 @@ jobs=
 stop() { for job in $jobs; do kill "$job" 2>/dev/null || true; done; }
 trap stop EXIT INT TERM
 ./plane "$ring" 0 "$events" "$rate" & jobs="$jobs $!"
-python3 "$here/plane.py" "$tcp" 1 "$events" "$rate" & jobs="$jobs $!"
+python3 "$here/plane.py" "tcp:$tcp" 1 "$events" "$rate" & jobs="$jobs $!"
 
 echo "3. start the run: page http://$page/"
 "$top/bin/ringlet" run --nodes 1 --events "$events" --fragment-timeout 5s --output out/ \

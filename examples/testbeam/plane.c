@@ -3,7 +3,7 @@
  *   plane RING PLANE EVENTS RATE
  *
  * It makes the fragment that telescope.py describes for each event and hands it to the readout unit whose input is
- * shm:RING. RATE is in triggers a second. A front-end of real hardware reads its board where this one calls measure. */
+ * shm:RING. RATE is in triggers a second, 0: as fast as it goes. A front-end of real hardware reads its board where this one calls measure. */
 #include "ringlet.h"
 #include <stdlib.h>
 
@@ -35,8 +35,9 @@ int main(int argc, char **argv) {
     int error = ringlet_ring_open(&ring, argv[1], 30000);
     for (uint64_t event = error ? events : ringlet_ring_next(&ring); !error && event < events; event++) {
         uint16_t data[6];
-        struct timespec pause = {0, (long)(1e9 / rate)};
-        nanosleep(&pause, NULL);
+        struct timespec pause = {0, rate > 0 ? (long)(1e9 / rate) : 0};
+        if (rate > 0)
+            nanosleep(&pause, NULL);
         error = ringlet_ring_put(&ring, event, data, measure(event, plane, data));
     }
     if (error)

@@ -1,8 +1,8 @@
-"""A front-end in Python: one plane of the telescope, over a TCP connection.
+"""A front-end in Python: one plane of the telescope, over a stream.
 
-    python3 plane.py HOST:PORT PLANE EVENTS RATE
+    python3 plane.py ADDRESS PLANE EVENTS RATE
 
-PYTHONPATH has clients/python. The client keeps what is not safe yet and sends it again after a break.
+ADDRESS is tcp:HOST:PORT, unix:PATH, or exec: where Ringlet runs it. RATE 0 is as fast as it goes. PYTHONPATH has clients/python. The client keeps what is not safe yet and sends it again after a break.
 """
 
 import sys
@@ -12,7 +12,8 @@ from ringlet.stream import Stream
 from telescope import fragment
 
 address, plane, events, rate = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-with Stream("tcp:" + address, name="plane %d" % plane, timeout=30) as stream:
+with Stream(address, name="plane %d" % plane, timeout=30) as stream:
     for event in range(stream.next, events):
-        time.sleep(1 / rate)
+        if rate > 0:
+            time.sleep(1 / rate)
         stream.send(event, fragment(event, plane))

@@ -16,6 +16,7 @@ address, plane, events, rate = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), 
 host, port = address.rsplit(":", 1)
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for event in range(events):
-    time.sleep(1 / rate)
+    if rate > 0:
+        time.sleep(1 / rate)
     data = fragment(event, plane)
     sock.sendto(struct.pack(">HHIIQ", 0x1000, plane, 0, len(data), event) + data, (host, int(port)))
