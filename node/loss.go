@@ -1,6 +1,10 @@
 package node
 
-import "errors"
+import (
+	"errors"
+
+	"ringlet/tagnet"
+)
 
 // expendable says whether a run bears that the link to a rank is down: it holds a builder unit and nothing else, and so
 // many builder units are left as the policy wants. How many are lost in all is for the control to judge, which sees
@@ -41,8 +45,11 @@ func (s *session) linkDown(rank int, err error) {
 
 // gone ends the link to a builder unit that the scheduler says is lost, so that what is under way to it is over now and
 // not when the link finds out.
-func (s *session) gone(bu int) {
-	if rank := s.buRanks[bu]; s.expendable(rank) {
+func (s *session) gone(role tagnet.Role, unit int) {
+	if role != tagnet.Builder {
+		return
+	}
+	if rank := s.buRanks[unit]; s.expendable(rank) {
 		s.endpoint.Drop(rank, errGone)
 	}
 }

@@ -78,7 +78,7 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	s.bu.Store(bu)
 	scope, creds := attach(s.node.cfg.Name)
 	err = told.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
-		return tagnet.DialBU(ctx, req.GetTagnetAddress(), scope, s.cfg.Slots, creds)
+		return tagnet.DialBU(ctx, req.GetTagnetAddress(), scope, s.cfg.Slots, nil, creds)
 	}, bu.Reset)
 	if err != nil {
 		return err

@@ -24,9 +24,12 @@ type BUClient struct {
 	stream  tagnetv1.TagNet_FeedbackClient
 	slots   int
 	began   time.Time
+	absent  func([]Absence)
 
 	scratch []heldFeedback // of the sender
 	drained bool           // the receiver has heard so
+	seen    int            // absences on the present stream, by the receiver
+	heard   int            // absences that absent was told
 
 	queue struct {
 		mu      sync.Mutex // guards the rest
@@ -34,6 +37,8 @@ type BUClient struct {
 		moved   chan struct{} // closed when more is acknowledged; nil if nobody waits
 		flushes int           // calls of Flush that wait
 		asked   uint64        // entries whose acknowledgement was asked for on the present stream
+		knows   uint64        // absences that the unit goes by
+		told    uint64        // those of them that the scheduler was told of on the present stream
 	}
 }
 
@@ -42,11 +47,13 @@ type heldFeedback struct {
 	since time.Duration // from BUClient.began
 }
 
-// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. Otherwise it is
-// like DialRU.
-func DialBU(ctx context.Context, target string, scope Scope, slots int, opts ...grpc.DialOption) (*BUClient, error) {
+// DialBU connects to the scheduler and attaches as a builder unit with a number of slots, all free. absent is told,
+// on the receiving goroutine, which readout units have gone or come back, each change once in a conversation; when it
+// has returned the builder unit goes by that. Nil: it does not matter to the builder unit. Otherwise it is like DialRU.
+func DialBU(ctx context.Context, target string, scope Scope, slots int, absent func([]Absence),
+	opts ...grpc.DialOption) (*BUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*BUClient, error) {
-		c, err := newBUClient(ctx, conn, scope, slots)
+		c, err := newBUClient(ctx, conn, scope, slots, absent)
 		if err == nil {
 			c.owned = conn
 		}
@@ -55,9 +62,14 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, opts ...
 }
 
 // newBUClient is DialBU over a connection that stays the caller's.
-func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int) (*BUClient,
-	error) {
-	c := &BUClient{service: tagnetv1.NewTagNetClient(conn), slots: slots, began: time.Now()}
+func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
+	absent func([]Absence)) (*BUClient, error) {
+	c := &BUClient{
+		service: tagnetv1.NewTagNetClient(conn),
+		slots:   slots,
+		began:   time.Now(),
+		absent:  absent,
+	}
 	if err := c.attach(ctx, scope, c); err != nil {
 		return nil, err
 	}
@@ -145,7 +157,7 @@ func (c *BUClient) opening(scope *tagnetv1.Scope) *tagnetv1.FeedbackBatch {
 	c.queue.mu.Lock()
 	defer c.queue.mu.Unlock()
 	c.queue.out.rewind()
-	c.queue.asked = 0
+	c.queue.asked, c.queue.told = 0, 0
 	return &tagnetv1.FeedbackBatch{Scope: scope, SlotCount: uint32(c.slots)}
 }
 
@@ -154,11 +166,15 @@ func (c *BUClient) over() {}
 func (c *BUClient) send() error {
 	for {
 		first, entries := c.take()
-		if len(entries) == 0 && !c.ask(first) {
+		knows, news := c.knows()
+		if len(entries) == 0 && !news && !c.ask(first) {
 			return nil
 		}
-		m := c.message(entries) // without entries it asks for an acknowledgement
+		m := c.message(entries) // without entries or news it asks for an acknowledgement
 		m.First = first
+		if news {
+			m.Absent = knows
+		}
 		if err := c.stream.Send(m); err != nil {
 			return err
 		}
@@ -171,6 +187,16 @@ func (c *BUClient) take() (first uint64, entries []heldFeedback) {
 	defer c.queue.mu.Unlock()
 	first, c.scratch = c.queue.out.take(c.scratch, maxEntriesPerMessage)
 	return first, c.scratch
+}
+
+// knows is how many absences the unit goes by, and whether the scheduler is to be told.
+func (c *BUClient) knows() (n uint64, news bool) {
+	q := &c.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	news = q.knows > q.told
+	q.told = q.knows
+	return q.knows, news
 }
 
 // ask tells whether to ask for an acknowledgement of the entries sent, which may else wait for more of them.
@@ -232,7 +258,31 @@ func fits(m *tagnetv1.FeedbackBatch) bool {
 	return len(m.Slots) == n && one(len(m.Events)) && one(len(m.HeldUs)) && one(len(m.Outcomes))
 }
 
+// goBy takes absences, of which those that an earlier stream has told are known; false if they cannot be.
+func (c *BUClient) goBy(m *tagnetv1.FeedbackAck) bool {
+	all, ok := absencesOf(m.GetAbsent())
+	if !ok || len(all) == 0 {
+		return ok
+	}
+	before := c.seen
+	c.seen += len(all)
+	if c.seen <= c.heard {
+		return true
+	}
+	all = all[max(0, c.heard-before):]
+	c.heard = c.seen
+	if c.absent != nil {
+		c.absent(all)
+	}
+	c.queue.mu.Lock()
+	c.queue.knows = uint64(c.heard)
+	c.queue.mu.Unlock()
+	poke(c.wake)
+	return true
+}
+
 func (c *BUClient) receive(heard func()) error {
+	c.seen = 0
 	for {
 		m, err := c.stream.Recv()
 		if err != nil {
@@ -243,6 +293,10 @@ func (c *BUClient) receive(heard func()) error {
 			return &protocolError{Unit: c.unit,
 				What: fmt.Sprintf("an acknowledgement of %d entries of feedback, which is not what it was told",
 					m.GetDone())}
+		}
+		if !c.goBy(m) {
+			return &protocolError{Unit: c.unit,
+				What: fmt.Sprintf("%d words that are no absences of readout units", len(m.GetAbsent()))}
 		}
 		if heard != nil {
 			heard()

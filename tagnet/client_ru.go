@@ -23,8 +23,9 @@ type Tokens struct {
 	Tags      []Tag        // that set out on the ring; the first readout unit's alone
 	Withdrawn []Withdrawal // builder units that were excluded; they concern cycles of this batch, too
 
-	Cuts     []Cut // which events further MEPs have, where the data are live
-	CutsOver bool  // and no MEP comes behind those told so far
+	Cuts     []Cut     // which events further MEPs have, where the data are live
+	CutsOver bool      // and no MEP comes behind those told so far
+	Absent   []Absence // readout units that have gone or come back, likewise
 }
 
 // RUClient is a readout unit's end of the token stream. A stream that breaks is resumed: Next goes on with the cycle
@@ -37,7 +38,7 @@ type RUClient struct {
 
 	service tagnetv1.TagNetClient
 	stream  tagnetv1.TagNet_TokensClient
-	onGone  func(bu int)
+	onGone  func(role Role, unit int)
 	batches chan Tokens
 
 	// Owned by the main goroutine.
@@ -62,11 +63,12 @@ type RUClient struct {
 const batchesAhead = 64
 
 // DialRU connects to the scheduler and attaches as a readout unit. onGone is told of every builder unit that is lost
-// for good, on the receiving goroutine and before Next tells; nil: nobody wants to know so early. Credentials are among
+// for good, and of every readout unit that is excluded, on the receiving goroutine and before Next tells; nil: nobody
+// wants to know so early. Credentials are among
 // opts. ctx bounds the attaching, not the stream. The error is a *RemoteError if the scheduler refuses, a *GoneError if
 // it does not answer.
-func DialRU(ctx context.Context, target string, scope Scope, onGone func(bu int), opts ...grpc.DialOption) (*RUClient,
-	error) {
+func DialRU(ctx context.Context, target string, scope Scope, onGone func(role Role, unit int),
+	opts ...grpc.DialOption) (*RUClient, error) {
 	return dial(target, opts, func(conn *grpc.ClientConn) (*RUClient, error) {
 		c, err := newRUClient(ctx, conn, scope, onGone)
 		if err == nil {
@@ -78,7 +80,7 @@ func DialRU(ctx context.Context, target string, scope Scope, onGone func(bu int)
 
 // newRUClient is DialRU over a connection that stays the caller's.
 func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope,
-	onGone func(bu int),
+	onGone func(role Role, unit int),
 ) (*RUClient, error) {
 	c := &RUClient{service: tagnetv1.NewTagNetClient(conn), onGone: onGone, batches: make(chan Tokens, batchesAhead)}
 	if err := c.attach(ctx, scope, c); err != nil {
@@ -214,7 +216,12 @@ func (c *RUClient) receive(heard func()) error {
 		}
 		for _, w := range t.Withdrawn {
 			if w.Gone && c.onGone != nil {
-				c.onGone(int(w.BU))
+				c.onGone(Builder, int(w.BU))
+			}
+		}
+		for _, a := range t.Absent {
+			if !a.Back && c.onGone != nil {
+				c.onGone(Readout, int(a.RU))
 			}
 		}
 		if heard != nil {
@@ -258,6 +265,7 @@ func (c *RUClient) take(m *tagnetv1.TokenBatch) (t Tokens, what string) {
 	if n := len(t.Cuts); n > 0 {
 		c.cutEnd = t.Cuts[n-1].end()
 	}
+	c.had.Absent += uint64(len(t.Absent))
 	c.drained = t.State == Drained
 	return t, ""
 }
@@ -324,6 +332,9 @@ func (t *Tokens) ringOf(m *tagnetv1.TokenBatch) string {
 	}
 	if t.Withdrawn, ok = withdrawalsOf(m.GetWithdrawn(), t.Places); !ok {
 		return fmt.Sprintf("%d words that withdraw nothing from any of %d builder units", len(m.GetWithdrawn()), t.Places)
+	}
+	if t.Absent, ok = absencesOf(m.GetAbsent()); !ok {
+		return fmt.Sprintf("%d words that are no absences of readout units", len(m.GetAbsent()))
 	}
 	return ""
 }

@@ -53,6 +53,8 @@ type Core struct {
 	ring      *ring // nil without a ring
 	withdrawn []Withdrawal
 	settled   [][]bool // by exclusion and readout unit: nothing of it is under way there
+	absences  []Absence
+	returned  int // absences that every builder unit must go by before a new MEP is issued; 0: there is no such
 
 	rus     []ruState
 	bus     []buState
@@ -85,7 +87,8 @@ const (
 
 type ruState struct {
 	Update
-	excluded bool
+	excluded   bool
+	exclusions uint64
 }
 
 type buState struct {
@@ -93,6 +96,7 @@ type buState struct {
 	used     Depth
 	excluded bool
 	lost     bool // excluded for good
+	knows    int  // of the absences
 	behind   bool // the others do not wait for it; see leaveBehind
 	count    *BUCounters
 }
@@ -293,7 +297,7 @@ func step(room int) int {
 
 // fresh is the number of MEPs that could be issued for the first time.
 func (c *Core) fresh() uint64 {
-	if to := min(c.read, c.limit); to > c.next {
+	if to := min(c.read, c.limit); to > c.next && !c.unknown() {
 		return to - c.next
 	}
 	return 0

@@ -210,7 +210,7 @@ func TestRemoteOperates(t *testing.T) {
 	if e := <-peers; e.Incident != Lost || e.Unit != "bu0" || e.Err == nil {
 		t.Errorf("told %v", e)
 	}
-	for name, err := range map[string]error{"pause": r.Pause(), "resume": r.Resume(), "readout unit": r.excludeRU("ru1")} {
+	for name, err := range map[string]error{"pause": r.Pause(), "resume": r.Resume(), "readout unit": r.ExcludeRU("ru1")} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -78,7 +78,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s was counted %d times", tt.want, n)
 		}
 	}
-	_, err := newBUClient(ctx, sys.conn, sys.scope("bu0"), 3)
+	_, err := newBUClient(ctx, sys.conn, sys.scope("bu0"), 3, nil)
 	var remote *RemoteError
 	if !errors.As(err, &remote) || remote.Refusal != RefusedSlots || !strings.Contains(remote.Message, "says 2") {
 		t.Errorf("wrong number of slots: got %v", err)
@@ -125,12 +125,12 @@ func TestReadoutUnitLost(t *testing.T) {
 		t.Errorf("got %+v, want ru1 lost", e)
 	}
 	// Run control decides to go on without it.
-	must(t, sys.server.excludeRU("ru1"))
+	must(t, sys.server.ExcludeRU("ru1"))
 	must(t, rus[0].Update(Update{Read: 1, Events: 1}))
 	if tok := nextToken(t, rus[0], 0); tok.MEP != 0 {
 		t.Errorf("got %+v, want MEP 0", tok)
 	}
-	if err := sys.server.excludeRU("bu0"); !errors.Is(err, errUnknownUnit) {
+	if err := sys.server.ExcludeRU("bu0"); !errors.Is(err, errUnknownUnit) {
 		t.Errorf("excluding a builder unit as readout unit: %v", err)
 	}
 }
@@ -187,7 +187,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	<-bus[1].Done()
 	refused := func(want Refusal) {
 		t.Helper()
-		c, err := newBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots)
+		c, err := newBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots, nil)
 		if err == nil {
 			_ = c.Close()
 		}

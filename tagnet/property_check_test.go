@@ -110,6 +110,10 @@ func (m *model) finish(t *rapid.T) {
 			m.tell(t, ru, m.total)
 		}
 	}
+	for bu := range m.out {
+		must(t, m.core.Know(bu, uint64(len(m.core.Absences()))))
+		m.knows[bu] = len(m.core.Absences())
+	}
 	for step := 0; m.core.State() != Drained; step++ {
 		if step > 1000 {
 			t.Fatalf("does not drain: %+v", m.core.Registers())

@@ -24,6 +24,8 @@ func TestScheduling(t *testing.T) {
 			"exclude bu": m.excludeBU,
 			"include bu": m.includeBU,
 			"exclude ru": m.excludeRU,
+			"include ru": m.includeRU,
+			"know":       m.know,
 			"pause":      func(*rapid.T) { _ = m.core.Pause() },
 			"resume":     func(*rapid.T) { _ = m.core.Resume() },
 			"drain":      m.drain,
@@ -40,6 +42,7 @@ type model struct {
 	read   []uint64
 	gone   []bool // RUs
 	out    []bool // BUs
+	knows  []int  // by BU: absences that it goes by
 	tokens map[uint64]Token
 	owner  map[[2]uint32]uint64 // MEP in a slot
 	done   map[uint64]Outcome
@@ -70,6 +73,7 @@ func newModel(t *rapid.T) *model {
 		read:   make([]uint64, rus),
 		gone:   make([]bool, rus),
 		out:    make([]bool, bus),
+		knows:  make([]int, bus),
 		tokens: map[uint64]Token{},
 		owner:  map[[2]uint32]uint64{},
 		done:   map[uint64]Outcome{},
@@ -140,6 +144,7 @@ func (m *model) checkToken(t *rapid.T, tok Token, place int) {
 	if tok.MEP >= m.limit {
 		t.Fatalf("token %+v beyond the limit %d", tok, m.limit)
 	}
+	m.checkKnown(t, tok)
 	m.tokens[tok.MEP] = tok
 	m.owner[[2]uint32{uint32(tok.BU), tok.Slot}] = tok.MEP
 }
@@ -246,8 +251,38 @@ func (m *model) includeBU(t *rapid.T) {
 func (m *model) excludeRU(t *rapid.T) {
 	ru := rapid.IntRange(0, 3*len(m.read)).Draw(t, "ru") // seldom
 	if ru < len(m.read) {
-		must(t, m.core.excludeRU(ru))
+		must(t, m.core.ExcludeRU(ru))
 		m.gone[ru] = true
+	}
+}
+
+// includeRU takes a readout unit in again, which has read nothing yet of what is to be issued.
+func (m *model) includeRU(t *rapid.T) {
+	ru := rapid.IntRange(0, len(m.read)-1).Draw(t, "ru")
+	if m.gone[ru] && m.core.IncludeRU(ru) == nil {
+		m.gone[ru], m.read[ru] = false, m.core.next-m.core.cfg.First
+	}
+}
+
+// know lets a builder unit know of all absences.
+func (m *model) know(t *rapid.T) {
+	bu := rapid.IntRange(0, len(m.out)-1).Draw(t, "bu")
+	must(t, m.core.Know(bu, uint64(len(m.core.Absences()))))
+	m.knows[bu] = len(m.core.Absences())
+}
+
+// checkKnown holds that every builder unit goes by the returns of readout units before a new MEP is issued, which has
+// their parts.
+func (m *model) checkKnown(t *rapid.T, tok Token) {
+	for i, a := range m.core.Absences() {
+		for bu, knows := range m.knows {
+			if a.Back && tok.Attempt == 1 && !m.out[bu] && knows <= i {
+				t.Fatalf("token %+v, and bu%d does not know that ru%d is back", tok, bu, a.RU)
+			}
+		}
+		if a.MEP <= tok.MEP && tok.Attempt == 1 && m.batch.First < a.Cycle {
+			t.Fatalf("token %+v in cycle %d or later: %+v is wrong", tok, m.batch.First, a)
+		}
 	}
 }
 

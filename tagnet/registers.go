@@ -144,6 +144,8 @@ func (c *Core) Registers() *Registers {
 			Read:     u.Read,
 			Events:   u.Events,
 			Ended:    u.End,
+
+			Exclusions: u.exclusions,
 		})
 	}
 	for j, b := range c.bus {

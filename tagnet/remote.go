@@ -205,8 +205,8 @@ func (r *Remote) IncludeBU(name string) error {
 	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_BU, Target: name})
 }
 
-// excludeRU lets a readout unit's watermark no longer count.
-func (r *Remote) excludeRU(name string) error {
+// ExcludeRU goes on without a readout unit.
+func (r *Remote) ExcludeRU(name string) error {
 	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, Target: name})
 }
 

@@ -153,7 +153,7 @@ func TestExclusionIsToldToTheRing(t *testing.T) {
 			break
 		}
 	}
-	if err := sys.server.excludeRU("ru0"); !errors.Is(err, NotNow) {
+	if err := sys.server.ExcludeRU("ru0"); !errors.Is(err, NotNow) {
 		t.Errorf("%v", err)
 	}
 	if r := sys.server.Registers(); r.Rus[0].Excluded || !r.Rus[0].Attached {

@@ -68,14 +68,14 @@ func (s *Server) Abandon() (meps int) {
 	return meps
 }
 
-// excludeRU lets a readout unit's watermark no longer count and cuts its stream, unless Core.ExcludeRU refuses.
-func (s *Server) excludeRU(name string) (err error) {
+// ExcludeRU goes on without a readout unit and cuts its stream, unless Core.ExcludeRU refuses.
+func (s *Server) ExcludeRU(name string) (err error) {
 	unit, ok := s.rus[name]
 	if !ok {
 		return errUnknownUnit
 	}
 	s.do(func() {
-		if err = s.core.excludeRU(unit); err == nil {
+		if err = s.core.ExcludeRU(unit); err == nil {
 			s.cut(Readout, unit)
 		}
 	})

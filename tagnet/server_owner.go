@@ -137,19 +137,27 @@ func (s *Server) turn() {
 // launch sends tags to the first readout unit, and tells all of exclusions.
 func (s *Server) launch() {
 	s.tags = s.core.Launch(s.tags[:0])
-	withdrawn := s.core.Withdrawn()
+	withdrawn, absent := s.core.Withdrawn(), s.core.Absences()
+	exclusions := len(withdrawn) + len(absent)
 	returned := s.talks[Readout][len(s.cfg.Core.RUs)-1].returned
-	if len(s.tags) == 0 && len(withdrawn) == s.told && returned == s.acked {
+	if len(s.tags) == 0 && exclusions == s.told && returned == s.acked {
 		return
 	}
 	s.acked = returned
-	s.log.launch(s.tags, withdrawn, returned)
+	s.log.launch(s.tags, withdrawn, absent, returned)
 	for unit, st := range s.streams[Readout] {
-		if st != nil && (unit == 0 || len(withdrawn) > s.told) {
+		if st != nil && (unit == 0 || exclusions > s.told) {
 			poke(st.wake)
 		}
 	}
-	s.told = len(withdrawn)
+	if exclusions > s.told {
+		for _, st := range s.streams[Builder] {
+			if st != nil {
+				poke(st.wake)
+			}
+		}
+	}
+	s.told = exclusions
 }
 
 // tellCuts tells the readout units which events further MEPs have.
@@ -276,8 +284,12 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 		}
 	}
 	s.record(run)
+	if err := s.core.Know(st.unit, m.GetAbsent()); err != nil {
+		s.cutFor(st, RefusedInput, m.GetAbsent(), "", err)
+		return
+	}
 	st.unsaid += len(m.GetMeps())
-	st.asks = st.asks || len(m.GetMeps()) == 0
+	st.asks = st.asks || len(m.GetMeps()) == 0 && m.GetAbsent() == 0
 	st.done.Add(uint64(len(m.GetMeps()) - skip))
 }
 

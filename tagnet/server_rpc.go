@@ -78,7 +78,7 @@ func (s *Server) operate(m *tagnetv1.ControlRequest) (reissued int, err error) {
 	case tagnetv1.ControlRequest_OPERATION_LOSE_BU:
 		return s.LoseBU(m.GetTarget())
 	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU:
-		return 0, s.excludeRU(m.GetTarget())
+		return 0, s.ExcludeRU(m.GetTarget())
 	}
 	return 0, errUnknownOperation
 }

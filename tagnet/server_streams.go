@@ -146,12 +146,14 @@ func (s *Server) serveFeedback(srv tagnetv1.TagNet_FeedbackServer) error {
 		}
 	}
 	send := func() error {
-		said := &tagnetv1.FeedbackAck{} // state unspecified: the first is always sent
+		said, absent := &tagnetv1.FeedbackAck{}, 0 // state unspecified: the first is always sent
 		return s.sendUntilDrained(srv.Context(), st, func() (bool, error) {
 			m := st.ack(s.log.now())
-			if m.Done == said.Done && m.State == said.State {
+			m.Absent = wordsOf(s.log.absentFrom(absent))
+			if m.Done == said.Done && m.State == said.State && len(m.Absent) == 0 {
 				return false, nil
 			}
+			absent += len(m.Absent) / absenceWords
 			said = m
 			return true, srv.Send(m)
 		}, func() bool { return State(said.State) == Drained })

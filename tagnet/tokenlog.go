@@ -43,6 +43,7 @@ type tokenLog struct {
 	returned  uint64       // tags that the last readout unit has given back and that were taken
 	withdrawn []Withdrawal // since the beginning
 	cuts      cutLog
+	absent    []Absence // likewise
 }
 
 // mark is the released watermark with its exceptions.
@@ -101,10 +102,10 @@ func (l *tokenLog) publish(b *Batch, m mark, state State, idle bool) bool {
 	return changed
 }
 
-// launch adds tags for the first readout unit, the exclusions so far for all, and how many tags have come back. The
+// launch adds tags for the first readout unit, the exclusions so far for all, builder units' and readout units', and how many tags have come back. The
 // cycles of the tokens of the tags have been published. A tag that has not been received is under way, and so are all
 // that set out after it: no more are kept.
-func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal, returned uint64) {
+func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal, absent []Absence, returned uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tags = append(l.tags, tags...)
@@ -112,7 +113,7 @@ func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal, returned uint64) {
 		l.tags = l.tags[:copy(l.tags, l.tags[n:])]
 	}
 	l.launched += uint64(len(tags))
-	l.withdrawn, l.returned = withdrawn, returned
+	l.withdrawn, l.absent, l.returned = withdrawn, absent, returned
 }
 
 // takeCuts tells whether there is anything about cuts to tell.
@@ -126,6 +127,13 @@ func (l *tokenLog) now() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state
+}
+
+// absentFrom are the absences behind the first n.
+func (l *tokenLog) absentFrom(n int) []Absence {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.absent[n:]
 }
 
 // reader is the position of one stream in the log. One goroutine owns it.
@@ -142,6 +150,7 @@ type reader struct {
 	withdrawn int    // as many exclusions were sent
 	cuts      uint64 // as many were sent
 	cutsOver  bool   // as last sent
+	absent    int    // as many absences were sent
 }
 
 // from is the reader of a stream that goes on where an earlier one of the same unit has broken; nil is the beginning.
@@ -157,8 +166,10 @@ func (l *tokenLog) from(had *tagnetv1.Position) (*reader, bool) {
 		cuts: had.GetCuts(),
 		withdrawn: int(min(had.GetWithdrawn(),
 			math.MaxInt32)),
+		absent: int(min(had.GetAbsent(), math.MaxInt32)),
 	}
-	return r, r.next <= l.next && r.tags <= l.launched && r.withdrawn <= len(l.withdrawn) && r.cuts <= l.cuts.count
+	return r, r.next <= l.next && r.tags <= l.launched && r.withdrawn <= len(l.withdrawn) && r.cuts <= l.cuts.count &&
+		r.absent <= len(l.absent)
 }
 
 // take returns the next message for the stream, nil if there is nothing worth one, and false if the stream has fallen
@@ -174,7 +185,8 @@ func (r *reader) take() (*tagnetv1.TokenBatch, bool) {
 	}
 	moved := l.mark.released() - r.released
 	if behind == 0 && l.state == r.state && moved < l.step && (moved == 0 || !l.idle) &&
-		r.withdrawn == len(l.withdrawn) && !l.cuts.news(r) && !(r.first && r.tags < l.launched) {
+		r.withdrawn == len(l.withdrawn) && r.absent == len(l.absent) && !l.cuts.news(r) &&
+		!(r.first && r.tags < l.launched) {
 		return nil, true
 	}
 	cycles := min(behind, uint64(max(1, maxConsecutivePerMessage/l.places)))
@@ -249,6 +261,7 @@ func (r *reader) takeRing(m *tagnetv1.TokenBatch, last bool) {
 		m.Withdrawn = l.withdrawn[r.withdrawn+i].appendWords(m.Withdrawn)
 	}
 	r.withdrawn = len(l.withdrawn)
+	m.Absent, r.absent = wordsOf(l.absent[r.absent:]), len(l.absent)
 	if r.first && last {
 		for i := len(l.tags) - int(l.launched-r.tags); i < len(l.tags); i++ {
 			m.Tags = l.tags[i].AppendWords(m.Tags)

@@ -87,7 +87,18 @@ func (p *player) membership(w []string) string {
 		n, err := p.core.ExcludeBU(p.number(w[1]))
 		return complaint(err) + fmt.Sprintf("%d to be issued again\n", n)
 	case w[0] == "exclude":
-		return complaint(p.core.excludeRU(p.number(w[1])))
+		return complaint(p.core.ExcludeRU(p.number(w[1])))
+	case w[0] == "include" && strings.HasPrefix(w[1], "ru"):
+		return complaint(p.core.IncludeRU(p.number(w[1])))
+	case w[0] == "absences":
+		var out strings.Builder
+		for _, a := range p.core.Absences() {
+			fmt.Fprintf(&out, "ru%d %s: from cycle %d, MEP %d\n", a.RU,
+				map[bool]string{false: "gone", true: "back"}[a.Back], a.Cycle, a.MEP)
+		}
+		return out.String()
+	case w[0] == "knows":
+		return complaint(p.core.Know(p.number(w[1]), uint64(p.number(w[2]))))
 	case w[0] == "include":
 		return complaint(p.core.IncludeBU(p.number(w[1])))
 	}

@@ -100,23 +100,3 @@ func (c *Core) lowest() {
 	}
 	c.read, c.ended = low, ended
 }
-
-// excludeRU lets the watermark of readout unit ru no longer count. MEPs issued from now on lack its MFPs. With the last
-// unit excluded the input has ended. Excluding it twice does nothing. It is refused with NotNow where the units form a
-// ring.
-func (c *Core) excludeRU(ru int) error {
-	if ru < 0 || ru >= len(c.rus) {
-		return c.refuse(UnknownUnit, "scheduler", "exclusion of readout unit %d of %d", ru, len(c.rus))
-	}
-	if c.ring != nil {
-		return c.refuse(NotNow, c.cfg.RUs[ru], "cannot be excluded: tags pass through every readout unit of the ring")
-	}
-	if !c.rus[ru].excluded {
-		if c.done() {
-			c.limit = c.next // drained is for good, even if the unit that had ended is the one excluded
-		}
-		c.rus[ru].excluded = true
-		c.lowest()
-	}
-	return nil
-}

@@ -211,7 +211,9 @@ type RURegister struct {
 	// Its input has ended.
 	Ended bool `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
 	// Events in the MEPs below read.
-	Events        uint64 `protobuf:"fixed64,6,opt,name=events,proto3" json:"events,omitempty"`
+	Events uint64 `protobuf:"fixed64,6,opt,name=events,proto3" json:"events,omitempty"`
+	// Times it was excluded.
+	Exclusions    uint64 `protobuf:"varint,7,opt,name=exclusions,proto3" json:"exclusions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -284,6 +286,13 @@ func (x *RURegister) GetEnded() bool {
 func (x *RURegister) GetEvents() uint64 {
 	if x != nil {
 		return x.Events
+	}
+	return 0
+}
+
+func (x *RURegister) GetExclusions() uint64 {
+	if x != nil {
+		return x.Exclusions
 	}
 	return 0
 }
@@ -895,7 +904,7 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\bcapacity\x18\x04 \x01(\x04R\bcapacity\x12\x18\n" +
 	"\acrossed\x18\x05 \x03(\x04R\acrossed\x12\x12\n" +
 	"\x04full\x18\x06 \x01(\x04R\x04full\x12\x14\n" +
-	"\x05usage\x18\a \x01(\rR\x05usageJ\x04\b\x01\x10\x02\"\x9a\x01\n" +
+	"\x05usage\x18\a \x01(\rR\x05usageJ\x04\b\x01\x10\x02\"\xba\x01\n" +
 	"\n" +
 	"RURegister\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
@@ -903,7 +912,10 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\bexcluded\x18\x03 \x01(\bR\bexcluded\x12\x12\n" +
 	"\x04read\x18\x04 \x01(\x06R\x04read\x12\x14\n" +
 	"\x05ended\x18\x05 \x01(\bR\x05ended\x12\x16\n" +
-	"\x06events\x18\x06 \x01(\x06R\x06events\"\xef\x01\n" +
+	"\x06events\x18\x06 \x01(\x06R\x06events\x12\x1e\n" +
+	"\n" +
+	"exclusions\x18\a \x01(\x04R\n" +
+	"exclusions\"\xef\x01\n" +
 	"\n" +
 	"BURegister\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +

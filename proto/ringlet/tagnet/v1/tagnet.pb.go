@@ -223,7 +223,7 @@ const (
 	// Let the target builder unit attach again, and give it tokens when it has. Refused while a readout unit has not
 	// settled its exclusion, and for one that is lost.
 	ControlRequest_OPERATION_INCLUDE_BU ControlRequest_Operation = 6
-	// Let the target readout unit's watermark no longer count.
+	// Go on without the target readout unit: its watermark no longer counts, and builder units take its MFPs for missing.
 	ControlRequest_OPERATION_EXCLUDE_RU ControlRequest_Operation = 7
 	// Exclude the target builder unit for good: its process or its host is gone.
 	ControlRequest_OPERATION_LOSE_BU ControlRequest_Operation = 8
@@ -504,7 +504,9 @@ type Position struct {
 	// Tags, as TokenBatch.tags told them.
 	Tags uint64 `protobuf:"varint,3,opt,name=tags,proto3" json:"tags,omitempty"`
 	// Cuts, as TokenBatch.cuts told them.
-	Cuts          uint64 `protobuf:"varint,4,opt,name=cuts,proto3" json:"cuts,omitempty"`
+	Cuts uint64 `protobuf:"varint,4,opt,name=cuts,proto3" json:"cuts,omitempty"`
+	// Absences of readout units, as TokenBatch.absent told them.
+	Absent        uint64 `protobuf:"varint,5,opt,name=absent,proto3" json:"absent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -563,6 +565,13 @@ func (x *Position) GetTags() uint64 {
 func (x *Position) GetCuts() uint64 {
 	if x != nil {
 		return x.Cuts
+	}
+	return 0
+}
+
+func (x *Position) GetAbsent() uint64 {
+	if x != nil {
+		return x.Absent
 	}
 	return 0
 }
@@ -811,7 +820,9 @@ type TokenBatch struct {
 	// MEP of the run on: the number of the first event, and how many there are.
 	Cuts []uint64 `protobuf:"fixed64,11,rep,packed,name=cuts,proto3" json:"cuts,omitempty"`
 	// All cuts have been told: no MEP comes behind them.
-	CutsOver      bool `protobuf:"varint,12,opt,name=cuts_over,json=cutsOver,proto3" json:"cuts_over,omitempty"`
+	CutsOver bool `protobuf:"varint,12,opt,name=cuts_over,json=cutsOver,proto3" json:"cuts_over,omitempty"`
+	// Readout units that have gone or come back since the last message, in the words of docs/format/tagnet.md.
+	Absent        []uint64 `protobuf:"fixed64,13,rep,packed,name=absent,proto3" json:"absent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -930,6 +941,13 @@ func (x *TokenBatch) GetCutsOver() bool {
 	return false
 }
 
+func (x *TokenBatch) GetAbsent() []uint64 {
+	if x != nil {
+		return x.Absent
+	}
+	return nil
+}
+
 // HeldUp names MEPs below the released watermark that have no outcome yet, since a builder unit has stopped or is slow.
 type HeldUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -996,7 +1014,9 @@ type FeedbackBatch struct {
 	Outcomes []byte `protobuf:"bytes,7,opt,name=outcomes,proto3" json:"outcomes,omitempty"`
 	// Sequence number of the first entry, from 0 in the conversation. Entries that the scheduler has already count as
 	// done.
-	First         uint64 `protobuf:"varint,8,opt,name=first,proto3" json:"first,omitempty"`
+	First uint64 `protobuf:"varint,8,opt,name=first,proto3" json:"first,omitempty"`
+	// Absences of readout units that FeedbackAck.absent has told, and by which the builder unit goes from now on.
+	Absent        uint64 `protobuf:"varint,9,opt,name=absent,proto3" json:"absent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1087,6 +1107,13 @@ func (x *FeedbackBatch) GetFirst() uint64 {
 	return 0
 }
 
+func (x *FeedbackBatch) GetAbsent() uint64 {
+	if x != nil {
+		return x.Absent
+	}
+	return 0
+}
+
 // FeedbackAck tells a builder unit how far its entries have come.
 type FeedbackAck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1094,7 +1121,10 @@ type FeedbackAck struct {
 	// refused: they are counted in the registers by their reason, and change nothing.
 	Done uint64 `protobuf:"varint,1,opt,name=done,proto3" json:"done,omitempty"`
 	// State of the scheduler.
-	State         State `protobuf:"varint,4,opt,name=state,proto3,enum=ringlet.tagnet.v1.State" json:"state,omitempty"`
+	State State `protobuf:"varint,4,opt,name=state,proto3,enum=ringlet.tagnet.v1.State" json:"state,omitempty"`
+	// Readout units that have gone or come back since the last message of the stream, in the words of
+	// docs/format/tagnet.md; in its first message, since the beginning.
+	Absent        []uint64 `protobuf:"fixed64,5,rep,packed,name=absent,proto3" json:"absent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1141,6 +1171,13 @@ func (x *FeedbackAck) GetState() State {
 		return x.State
 	}
 	return State_STATE_UNSPECIFIED
+}
+
+func (x *FeedbackAck) GetAbsent() []uint64 {
+	if x != nil {
+		return x.Absent
+	}
+	return nil
 }
 
 // RegistersRequest asks for the registers.
@@ -2287,12 +2324,13 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\"\n" +
 	"\fconversation\x18\x05 \x01(\x06R\fconversation\x12\x12\n" +
 	"\x04term\x18\x06 \x01(\x04R\x04term\x12\x16\n" +
-	"\x06holder\x18\a \x01(\tR\x06holder\"h\n" +
+	"\x06holder\x18\a \x01(\tR\x06holder\"\x80\x01\n" +
 	"\bPosition\x12\x16\n" +
 	"\x06cycles\x18\x01 \x01(\x04R\x06cycles\x12\x1c\n" +
 	"\twithdrawn\x18\x02 \x01(\x04R\twithdrawn\x12\x12\n" +
 	"\x04tags\x18\x03 \x01(\x04R\x04tags\x12\x12\n" +
-	"\x04cuts\x18\x04 \x01(\x04R\x04cuts\"\xd9\x02\n" +
+	"\x04cuts\x18\x04 \x01(\x04R\x04cuts\x12\x16\n" +
+	"\x06absent\x18\x05 \x01(\x04R\x06absent\"\xd9\x02\n" +
 	"\bRUUpdate\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x12\n" +
 	"\x04read\x18\x02 \x01(\x06R\x04read\x12\x16\n" +
@@ -2310,7 +2348,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x02to\x18\x02 \x01(\x06R\x02to\x12\x14\n" +
 	"\x05flush\x18\x03 \x01(\x06R\x05flush\x12\x18\n" +
 	"\aoverdue\x18\x04 \x01(\x06R\aoverdue\x12\x12\n" +
-	"\x04over\x18\x05 \x01(\bR\x04over\"\xee\x02\n" +
+	"\x04over\x18\x05 \x01(\bR\x04over\"\x86\x03\n" +
 	"\n" +
 	"TokenBatch\x12\x1f\n" +
 	"\vfirst_cycle\x18\x01 \x01(\x06R\n" +
@@ -2326,9 +2364,10 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\breturned\x18\n" +
 	" \x01(\x04R\breturned\x12\x12\n" +
 	"\x04cuts\x18\v \x03(\x06R\x04cuts\x12\x1b\n" +
-	"\tcuts_over\x18\f \x01(\bR\bcutsOver\"\x1c\n" +
+	"\tcuts_over\x18\f \x01(\bR\bcutsOver\x12\x16\n" +
+	"\x06absent\x18\r \x03(\x06R\x06absent\"\x1c\n" +
 	"\x06HeldUp\x12\x12\n" +
-	"\x04meps\x18\x01 \x03(\x06R\x04meps\"\xeb\x01\n" +
+	"\x04meps\x18\x01 \x03(\x06R\x04meps\"\x83\x02\n" +
 	"\rFeedbackBatch\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x1d\n" +
 	"\n" +
@@ -2338,10 +2377,12 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x06events\x18\x05 \x03(\aR\x06events\x12\x17\n" +
 	"\aheld_us\x18\x06 \x03(\aR\x06heldUs\x12\x1a\n" +
 	"\boutcomes\x18\a \x01(\fR\boutcomes\x12\x14\n" +
-	"\x05first\x18\b \x01(\x04R\x05first\"]\n" +
+	"\x05first\x18\b \x01(\x04R\x05first\x12\x16\n" +
+	"\x06absent\x18\t \x01(\x04R\x06absent\"u\n" +
 	"\vFeedbackAck\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\x04R\x04done\x12.\n" +
-	"\x05state\x18\x04 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05stateJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04\"B\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x16\n" +
+	"\x06absent\x18\x05 \x03(\x06R\x06absentJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04\"B\n" +
 	"\x10RegistersRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\"\x94\t\n" +
 	"\x11RegistersResponse\x12\x10\n" +

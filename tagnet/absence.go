@@ -1,0 +1,154 @@
+package tagnet
+
+// An Absence is one change of who among the readout units takes part: one has gone, or is back. Who goes by them knows,
+// of each MEP, which parts to expect:
+//
+//   - once a unit is gone, whatever has not come from it will not come: for the MEPs under way, and for all later ones
+//     up to the first that a return names;
+//   - once it is back it has every MEP from that one on, and none before it, whatever attempt.
+//
+// Cycles before Cycle were issued under what held before. Readout units that keep phases end them first, as they can,
+// and have new phases from Cycle on.
+type Absence struct {
+	RU    uint16
+	Back  bool   // it takes part again
+	Cycle uint64 // the first that was issued after the change
+	MEP   uint64 // the first that was not issued before the change
+}
+
+// absenceBack is the bit of an absence's first word that says Back.
+const absenceBack = 1 << 63
+
+// absenceWords is how many words an absence has.
+const absenceWords = 3
+
+// appendWords writes the absence as it travels.
+func (a *Absence) appendWords(dst []uint64) []uint64 {
+	first := uint64(a.RU)
+	if a.Back {
+		first |= absenceBack
+	}
+	return append(dst, first, a.Cycle, a.MEP)
+}
+
+// wordsOf writes absences as they travel.
+func wordsOf(all []Absence) (words []uint64) {
+	for i := range all {
+		words = all[i].appendWords(words)
+	}
+	return words
+}
+
+// absencesOf reads absences that stand one behind the other; false if they are none.
+func absencesOf(words []uint64) (all []Absence, ok bool) {
+	if len(words)%absenceWords != 0 {
+		return nil, false
+	}
+	for ; len(words) > 0; words = words[absenceWords:] {
+		ru := words[0] &^ absenceBack
+		if ru > 1<<16-1 {
+			return nil, false
+		}
+		all = append(all, Absence{
+			RU:    uint16(ru),
+			Back:  words[0] != ru,
+			Cycle: words[1],
+			MEP:   words[2],
+		})
+	}
+	return all, true
+}
+
+// Absences are the changes so far of who takes part among the readout units. The list only grows.
+func (c *Core) Absences() []Absence { return c.absences }
+
+// ExcludeRU goes on without readout unit ru: its watermark no longer counts, and builder units take what has not come
+// from it for missing. With the last unit excluded the input has ended. Excluding it twice does nothing. It is refused
+// with NotNow where the units form a ring.
+func (c *Core) ExcludeRU(ru int) error {
+	if ru < 0 || ru >= len(c.rus) {
+		return c.refuse(UnknownUnit, "scheduler", "exclusion of readout unit %d of %d", ru, len(c.rus))
+	}
+	if c.ring != nil {
+		return c.refuse(NotNow, c.cfg.RUs[ru], "cannot be excluded: tags pass through every readout unit of the ring")
+	}
+	s := &c.rus[ru]
+	if s.excluded {
+		return nil
+	}
+	if c.done() {
+		c.limit = c.next // drained is for good, even if the unit that had ended is the one excluded
+	}
+	s.excluded = true
+	s.exclusions++
+	c.change(ru, false)
+	c.lowest()
+	return nil
+}
+
+// change notes that a readout unit has gone or is back.
+func (c *Core) change(ru int, back bool) {
+	c.absences = append(c.absences, Absence{
+		RU:    uint16(ru),
+		Back:  back,
+		Cycle: c.nextCycle,
+		MEP:   c.next,
+	})
+}
+
+// IncludeRU takes an excluded readout unit in again, which has every MEP from the next new one on, and tells what it
+// holds of them by Update. No new MEP is issued before every builder unit that is not excluded has said by Know that it
+// goes by the return: it would else take the unit's parts for missing. It is refused with NotNow when drained, and where
+// the unit's input had ended. Including it twice does nothing.
+func (c *Core) IncludeRU(ru int) error {
+	if ru < 0 || ru >= len(c.rus) {
+		return c.refuse(UnknownUnit, "scheduler", "inclusion of readout unit %d of %d", ru, len(c.rus))
+	}
+	s := &c.rus[ru]
+	switch {
+	case !s.excluded:
+		return nil
+	case c.done() || c.ended || c.draining:
+		return c.notNow("include a readout unit")
+	}
+	s.excluded = false
+	s.Update = Update{Read: c.next, Events: (c.next - c.cfg.First) * uint64(c.cfg.Packing)}
+	if c.cuts != nil {
+		s.Update.Events = c.cuts.below(c.next)
+	}
+	c.change(ru, true)
+	for x := range c.settled {
+		c.settled[x][ru] = true // whatever was under way from it went with its process
+	}
+	c.returned = len(c.absences)
+	c.lowest()
+	return nil
+}
+
+// Know takes from builder unit bu by how many of the Absences it goes.
+func (c *Core) Know(bu int, absences uint64) error {
+	if bu < 0 || bu >= len(c.bus) {
+		return c.refuse(UnknownUnit, "scheduler", "absences known to builder unit %d of %d", bu, len(c.bus))
+	}
+	b := &c.bus[bu]
+	if absences > uint64(len(c.absences)) {
+		return c.refuse(Unsettled, c.cfg.BUs[bu], "%d changes of the readout units are known there, there were %d",
+			absences, len(c.absences))
+	}
+	b.knows = max(b.knows, int(absences))
+	return nil
+}
+
+// unknown tells that a builder unit may not go by the last return of a readout unit yet.
+func (c *Core) unknown() bool {
+	if c.returned == 0 {
+		return false
+	}
+	for j := range c.bus {
+		if b := &c.bus[j]; !b.excluded && b.knows < c.returned {
+			return true
+		}
+	}
+	c.returned = 0
+	return false
+}
