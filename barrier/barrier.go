@@ -56,6 +56,8 @@ type Barrier struct {
 	timeout  time.Duration
 	grace    time.Duration
 	rank     int
+	ranks    int // in the beginning
+	kind     Kind
 	base     time.Time     // where the core's clock begins
 	wake     chan struct{} // capacity 1: a hint to look at the state again
 	done     chan struct{} // closed by Close
@@ -78,6 +80,16 @@ type Barrier struct {
 	unmet    bool    // guarded by mu; an Enter gave up, waiting for until
 	broken   error   // guarded by mu; the first *sendError
 	stats    Stats   // guarded by mu; without the core's part
+	offered  uint32  // guarded by mu
+
+	// who takes part: see generations.go; guarded by mu
+	generation uint64 // number of the present one
+	seats      []int  // rank at each seat; nil: every rank has that of its number
+	dissolved  bool   // nobody waits in it any more
+	changes    uint64 // so many changes are known
+	coming     []generation
+	early      []earlyMessage
+	addressed  int // messages in the queue that have ranks for seats
 }
 
 // New returns the shell around core, which it owns from now on.
@@ -90,6 +102,8 @@ func New(core *Core, signaler Signaler, opts Options) *Barrier {
 		timeout:  opts.Timeout,
 		grace:    opts.Grace,
 		rank:     core.rank,
+		ranks:    core.n,
+		kind:     core.kind,
 		base:     time.Now(),
 		wake:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
@@ -161,6 +175,8 @@ func (b *Barrier) begin(finish bool) (epoch uint64, over bool, err error) {
 	b.entering = true
 	epoch = b.turns.epoch
 	switch {
+	case b.dissolved:
+		return epoch, true, nil
 	case b.broken != nil:
 		return epoch, false, b.broken
 	case b.unmet:
@@ -251,8 +267,8 @@ func (b *Barrier) conclude(start time.Time) error {
 		Rank:       b.rank,
 		Epoch:      b.until,
 		After:      time.Since(start),
-		Missing:    core.missing(),
-		WaitingFor: core.waitingFor(),
+		Missing:    b.ranksOf(core.missing()),
+		WaitingFor: b.ranksOf(core.waitingFor()),
 	}
 }
 
@@ -280,6 +296,19 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 			Detail:  fmt.Sprintf("it came from rank %d", from),
 		}
 	}
+	number := m.Epoch >> generationShift
+	m.Epoch &= epochMask
+	switch {
+	case number > b.generation && b.keep(number, m):
+		return nil
+	case number > b.generation:
+		return b.turns.cores[0].refuse(m, errAhead, "its generation has not begun here, and too much of it is kept already")
+	case number < b.generation, b.dissolved:
+		b.turns.cores[0].counters.Late++
+		return nil
+	case !b.seat(&m):
+		return b.turns.cores[0].refuse(m, errWrongRank, "it takes no part in this generation")
+	}
 	b.acts.Released = false
 	if err := b.turns.receive(m, b.now(), &b.acts); err != nil {
 		return err
@@ -296,6 +325,7 @@ func (b *Barrier) Deliver(from int, payload []byte) error {
 // flush sends the queue. The caller holds mu and holds it again afterwards; it
 // is free while the Signaler runs.
 func (b *Barrier) flush() {
+	b.address()
 	if b.sending {
 		return
 	}
@@ -312,7 +342,7 @@ func (b *Barrier) flush() {
 		}
 	}
 	b.acts.Send = b.acts.Send[:0]
-	b.sent = 0
+	b.sent, b.addressed = 0, 0
 	b.sending = false
 }
 
@@ -320,7 +350,7 @@ func (b *Barrier) flush() {
 // is as good as a rank that does not answer, which the inquiry knows.
 func (b *Barrier) sendFailed(m Message, err error) {
 	b.stats.SendFailed++
-	if m.Kind != Arrive && m.Kind != Release || b.broken != nil {
+	if m.Kind != Arrive && m.Kind != Release || b.broken != nil || m.Epoch>>generationShift != b.generation {
 		return
 	}
 	b.broken = &sendError{Message: m, Err: err}
@@ -341,6 +371,7 @@ func (b *Barrier) rouse() {
 func (b *Barrier) Offer(n uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.offered = n
 	b.turns.offer(n)
 }
 
@@ -349,7 +380,12 @@ func (b *Barrier) Offer(n uint32) {
 func (b *Barrier) Held() Held {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.turns.held()
+	if b.dissolved {
+		return Held{Rank: Nobody}
+	}
+	held := b.turns.held()
+	held.Rank = b.rankOf(held.Rank)
+	return held
 }
 
 // Stats returns a copy of all counters.

@@ -26,6 +26,12 @@
 // e−Slack, and Held then speaks of that epoch. It takes no message more: there is one core for each epoch that a rank
 // may be in, and they take the epochs in turn (turns.go). [Barrier.Finish] waits for those that are open at the end.
 //
+// # Who takes part
+//
+// Ranks may go and come back while the barrier is in use: [Barrier.Change] says from which round of phases on who takes
+// part, and [Barrier.Round] that a round begins. For each change there is a barrier of its own, a generation
+// (generations.go). When a rank has gone, nobody waits any more in what was begun with it.
+//
 // # Who held the phase
 //
 // Each arrival and signal says, of the ranks it speaks for, which one entered
