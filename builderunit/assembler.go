@@ -30,32 +30,8 @@ type Assembler struct {
 	newest uint64 // highest MEP that was whole
 	busy   int    // slots with a MEP, where windows are granted for each
 	held   int    // outcomes that are not told yet
+	absent absent
 	stats  Stats
-}
-
-// Stats counts what an Assembler has seen.
-type Stats struct {
-	Announced  uint64 `help:"announcements taken: sizes that came"`
-	Refused    uint64 `count:"announce_refused" help:"announcements that made no sense"`
-	Granted    uint64 `count:"requests" help:"windows granted, each a request for a part with --discipline pull"`
-	Parts      uint64 `help:"parts in place"`
-	Strays     uint64 `help:"placements that no grant explains, or that contradict what a slot holds"`
-	MEPs       uint64 `count:"meps_built" help:"complete MEPs"`
-	MFPs       uint64 `count:"mfps_placed" help:"MFPs in complete MEPs"`
-	Bytes      uint64 `count:"bytes_built" unit:"bytes" help:"bytes of MFPs in complete MEPs"`
-	Incomplete uint64 `count:"meps_incomplete" help:"MEPs given up: incomplete, or no time left to write them"`
-
-	CreditHigh   uint64 `count:"window_high" kind:"max" help:"most requests without an answer"`
-	RejectedMEPs uint64 `count:"meps_rejected" help:"MEPs rejected after their region of interest"`
-	RejectedMFPs uint64 `count:"mfps_rejected" help:"MFPs of rejected MEPs that were placed"`
-	UnaskedMFPs  uint64 `count:"mfps_unasked" help:"MFPs of rejected MEPs that were never asked for"`
-	UnaskedParts uint64 `count:"unasked" help:"parts of rejected MEPs that were never asked for"`
-
-	Withdrawn uint64 `count:"meps_withdrawn" help:"MEPs not whole when the unit was excluded, and given to others"`
-
-	DiscardedMEPs uint64 `count:"meps_discarded" help:"complete MEPs let go since the output could not keep up"`
-
-	ByKind strayCounts `count:"strays." help:"strays by reason"`
 }
 
 type slotPhase uint8
@@ -82,6 +58,7 @@ type slot struct {
 	announce uint16 // readout units that have announced all
 	done     uint16 // readout units whose bytes are all in
 	phase    slotPhase
+	marked   bool // it is whole without parts that are missing
 }
 
 // part is one readout unit's share of a slot, as announced.
@@ -104,6 +81,7 @@ func newAssembler(rus, slots int) *Assembler {
 		slots:  make([]slot, slots),
 		refs:   make([]shmem.Ref, slots*rus),
 		placed: make([]uint32, slots*rus),
+		absent: absent{from: make([]uint64, rus)},
 	}
 }
 
@@ -245,6 +223,9 @@ func (a *Assembler) begin(i int, mep uint64, attempt uint32) {
 	a.busy++
 	for ru, p := range of(a, a.parts, i) {
 		of(a, a.parts, i)[ru] = part{entries: p.entries[:0]}
+		if a.lacks(ru, mep) {
+			a.announceMissing(i, ru)
+		}
 	}
 }
 
@@ -375,6 +356,7 @@ type mfpPlace struct {
 	Offset int // from the slot's start, bytes
 	Size   int
 	CRC    uint32
+	Made   bool // here, of missing fragments
 }
 
 // landed appends where each MFP of a slot lies, in order of source id, of those parts whose bytes are all in. Sources
@@ -472,7 +454,7 @@ func (a *Assembler) Withdraw(each func(slot int)) (left int) {
 
 func (a *Assembler) free(i int) {
 	s := &a.slots[i]
-	s.phase, s.done = idle, 0
+	s.phase, s.done, s.marked = idle, 0, false
 	clear(of(a, a.placed, i))
 	if !a.stands() {
 		a.busy--

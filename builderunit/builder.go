@@ -29,6 +29,7 @@ import (
 
 	"ringlet/builderunit/sink"
 	"ringlet/builderunit/tap"
+	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
 	"ringlet/internal/stopwatch"
@@ -80,6 +81,9 @@ type Config struct {
 	// MFPs that are here, in order of source id, valid until it returns. The finisher calls it, so it is one at a time.
 	// Needed where Pull has an Interest.
 	Decide func(mep uint64, mfps [][]byte) bool
+	// Streams of each readout unit, and the most events of a MEP: what is to be made for a readout unit that is gone. Zero:
+	// none may be.
+	Streams, MostEvents int
 	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP proves its number where
 	// windows stand: the first event id is the number times that. Zero: the ids are not checked.
 	Packing int
@@ -149,6 +153,8 @@ type Builder struct {
 	rejected uint64
 	final    shmem.SlotStats // once closed: the slots may be gone
 
+	missing []Missing // by readout unit
+
 	suspensions uint64
 	suspended   time.Duration
 }
@@ -166,11 +172,16 @@ func New(cfg Config) (*Builder, error) {
 		byRank:    map[int]int{},
 		backlog:   backlog{most: cfg.Backlog},
 		settled:   make([]uint32, len(cfg.RURanks)),
+		missing:   make([]Missing, len(cfg.RURanks)),
 		finished:  make(chan struct{}),
 		wake:      make(chan struct{}, 1),
 		wakeSpill: make(chan struct{}, 1),
 		batch:     make([]Landing, 0, n),
-		f:         finishing{spare: make([]Landing, 0, n), results: make([]Result, 0, settleMany)},
+		f: finishing{
+			spare:   make([]Landing, 0, n),
+			results: make([]Result, 0, settleMany),
+			lost:    make([]bool, len(cfg.RURanks)),
+		},
 	}
 	_, b.discards = cfg.Sink.(*sink.Discard)
 	if lender, ok := cfg.Sink.(*sink.Buffer); ok && lender.Lends() && cfg.Layout == nil {
@@ -186,6 +197,7 @@ func New(cfg Config) (*Builder, error) {
 	default:
 		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
 	}
+	b.asm.absent.streams, b.asm.absent.size = cfg.Streams, uint32(event.MFPHeaderSize(cfg.MostEvents))
 	var rules []shmem.PageRule
 	pages := (len(cfg.Slots.Segment().Bytes()) + shmem.PageSize - 1) / shmem.PageSize
 	for i, rank := range cfg.RURanks {
@@ -250,6 +262,10 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 		b.rejected++
 		return fmt.Errorf("rank %d announced MEP %d in the name of readout unit %d", rank, m.MEP, m.RU)
 	}
+	if b.asm.lacks(int(m.RU), m.MEP) {
+		b.asm.stats.LateParts++
+		return nil
+	}
 	ready, err := b.asm.Announce(m)
 	if err != nil {
 		var refused *announceError
@@ -266,13 +282,19 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 		b.failLocked(err)
 		return nil
 	}
+	before := len(b.batch)
 	b.askLocked()
+	b.landedLocked(before)
 	return nil
 }
 
 // askLocked asks for parts, until nothing is to be asked for now.
 func (b *Builder) askLocked() {
 	for slot, ru, ok := b.asm.Ask(); ok; slot, ru, ok = b.asm.Ask() {
+		if b.asm.lacks(ru, b.asm.slots[slot].mep) {
+			b.batch = b.asm.unasked(slot, b.batch)
+			continue
+		}
 		if err := b.grant(slot, ru); err != nil {
 			b.failLocked(err)
 			return
@@ -319,12 +341,9 @@ func (b *Builder) PlacedMany(rank int, ps []transport.Placement) {
 		return
 	}
 	before := len(b.batch)
-	if b.batch = b.asm.Placed(ru, ps, b.batch); len(b.batch) > before {
-		b.at = time.Now()
-		b.turnAway(before)
-		poke(b.wake)
-	}
+	b.batch = b.asm.Placed(ru, ps, b.batch)
 	b.askLocked()
+	b.landedLocked(before)
 }
 
 func (b *Builder) fail(err error) {

@@ -43,6 +43,10 @@ type finishing struct {
 	results     []Result
 	count, size uint64 // MFPs and their bytes, in results
 	seen        uint   // means nothing: it makes lookAt look
+
+	// of the MEP in hand, if it is marked
+	lost  []bool // by readout unit: its part was made here
+	lacks int    // MFPs that were
 }
 
 // finisher decides on MEPs and completes them, a batch after the other.
@@ -134,16 +138,26 @@ func (b *Builder) settle() error {
 // take closes to the network what is in place of a slot, and returns what lies there.
 func (b *Builder) take(slot int) (MEP, []byte, error) {
 	f := &b.f
+	f.lacks = 0
 	if b.asm.stands() {
 		mep := b.asm.Slot(slot)
+		if b.asm.marked(slot) {
+			if err := b.complete(slot, &mep, b.cfg.Slots.Bytes(slot)); err != nil {
+				return mep, nil, err
+			}
+		}
 		memory := b.cfg.Slots.Bytes(slot)[:mep.Size]
 		return mep, memory, b.findPlaces(slot, mep.MEP, memory)
 	}
 	b.mu.Lock()
-	mep := b.asm.Slot(slot)
+	mep, marked := b.asm.Slot(slot), b.asm.marked(slot)
 	f.places, f.refs = b.asm.landed(slot, f.places[:0]), b.asm.Refs(slot, f.refs[:0])
 	b.mu.Unlock()
-	return mep, b.cfg.Slots.Bytes(slot)[:mep.Size], b.revoke(mep.MEP, f.refs)
+	if err := b.revoke(mep.MEP, f.refs); err != nil || !marked {
+		return mep, b.cfg.Slots.Bytes(slot)[:mep.Size], err
+	}
+	err := b.complete(slot, &mep, b.cfg.Slots.Bytes(slot))
+	return mep, b.cfg.Slots.Bytes(slot)[:mep.Size], err
 }
 
 // revoke ends what was granted for a MEP.
@@ -174,7 +188,9 @@ func (b *Builder) decide(slot int, at time.Time) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.asm.Accept(slot)
+		before := len(b.batch)
 		b.askLocked()
+		b.landedLocked(before)
 		return nil
 	}
 	if err := errors.Join(b.cfg.Slots.Abandon(slot), b.cfg.Slots.Offer(slot)); err != nil {
@@ -251,7 +267,7 @@ func (b *Builder) finish(slot int, at time.Time) error {
 		First:   from,
 		Done:    at,
 	}
-	f.count += uint64(len(f.places))
+	f.count += uint64(len(f.places) - f.lacks)
 	for i := range f.places {
 		f.size += uint64(f.places[i].Size)
 	}
@@ -322,6 +338,7 @@ func (b *Builder) findPlaces(slot int, mep uint64, memory []byte) error {
 				Offset: off + at,
 				Size:   int(e.Size),
 				CRC:    e.CRC,
+				Made:   f.lacks > 0 && f.lost[ru],
 			})
 			at += padded(e.Size)
 		}

@@ -68,6 +68,10 @@ func (a *Assembler) Placed(ru int, ps []transport.Placement, to []Landing) []Lan
 	for i := range ps {
 		mep, attempt, slot := placing.ParseImmediate(ps[i].Imm)
 		landed, why := a.place(ru, &ps[i], mep, attempt, slot)
+		if why == otherWindow && a.absent.ever && a.absent.from[ru] > 0 {
+			a.stats.LateParts++ // of a window that was revoked when it was gone
+			continue
+		}
 		if why != noStray {
 			a.stats.Strays++
 			a.stats.ByKind[why]++
@@ -145,7 +149,7 @@ func (a *Assembler) beginWith(s *slot, low uint32, attempt uint8) stray {
 	if mep == s.mep && uint32(attempt) <= s.attempt {
 		return builtBefore
 	}
-	s.mep, s.attempt, s.phase = mep, uint32(attempt), filling
+	s.mep, s.attempt, s.phase, s.done = mep, uint32(attempt), filling, a.lacking(mep)
 	return noStray
 }
 
@@ -157,7 +161,7 @@ func (a *Assembler) partDone(i int) Landed {
 	interest := !a.stands() && a.pull.answered(i)
 	switch {
 	case int(s.done) == a.rus:
-		s.phase = whole
+		s.phase, s.marked = whole, a.absent.ever && a.lacksAny(i)
 		a.newest = max(a.newest, s.mep)
 		return Whole
 	case interest:

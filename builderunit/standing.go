@@ -27,17 +27,25 @@ func (b *Builder) shareOut() error {
 
 // standingGrants opens its part of every slot to each readout unit, until Close.
 func (b *Builder) standingGrants() error {
-	for slot := range b.cfg.Slots.Len() {
-		for ru, rank := range b.cfg.RURanks {
-			off, size := b.cfg.Layout.Part(ru)
-			from := b.cfg.Slots.Offset(slot) + off
-			ref, err := b.cfg.Table.Grant(shmem.Peer(rank), b.segment, from, size, shmem.AccessNwrite)
-			if err != nil {
-				b.revokeAll()
-				return fmt.Errorf("sharing out slot %d: %w", slot, err)
-			}
-			b.asm.Granted(slot, ru, ref)
+	for ru := range b.cfg.RURanks {
+		if err := b.grantStanding(ru); err != nil {
+			b.revokeAll()
+			return err
 		}
+	}
+	return nil
+}
+
+// grantStanding opens its part of every slot to a readout unit.
+func (b *Builder) grantStanding(ru int) error {
+	off, size := b.cfg.Layout.Part(ru)
+	for slot := range b.cfg.Slots.Len() {
+		ref, err := b.cfg.Table.Grant(shmem.Peer(b.cfg.RURanks[ru]), b.segment, b.cfg.Slots.Offset(slot)+off, size,
+			shmem.AccessNwrite)
+		if err != nil {
+			return fmt.Errorf("sharing out slot %d: %w", slot, err)
+		}
+		b.asm.Granted(slot, ru, ref)
 	}
 	return nil
 }

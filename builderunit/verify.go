@@ -87,6 +87,7 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 		crc32c.Sums(v.sums, v.pieces)
 	}
 	var first event.MFP
+	known := false // first is
 	for i := range places {
 		p := &places[i]
 		if !together {
@@ -97,11 +98,11 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 				p.CRC)}
 		}
 		v.passed()
-		if v.kind != VerifyFull {
+		if v.kind != VerifyFull || p.Made {
 			continue
 		}
 		m, err := v.content(p.Source, v.pieces[i])
-		if err == nil && i > 0 && (m.FirstEvent() != first.FirstEvent() || m.N() != first.N()) {
+		if err == nil && known && (m.FirstEvent() != first.FirstEvent() || m.N() != first.N()) {
 			err = fmt.Errorf("the MFP has %d events from %d, that of source %d has %d from %d",
 				m.N(), m.FirstEvent(), places[0].Source, first.N(), first.FirstEvent())
 		}
@@ -113,8 +114,8 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 				Cause:  err,
 			}
 		}
-		if i == 0 {
-			first = m
+		if !known {
+			first, known = m, true
 		}
 	}
 	return nil

@@ -46,3 +46,19 @@ func MFPTables(dst []byte, n int) (types, sizes []byte) {
 	at, end := MFPFixedSize+padTo(n, mfpAlign), MFPHeaderSize(n)
 	return dst[MFPFixedSize:at:at], dst[at:end:end]
 }
+
+// PutMissingMFP writes a packet of n fragments of events from the first on, all of type FragmentMissing and without a
+// byte, for a source that has given nothing of them. dst must hold the MFPHeaderSize(n) bytes that it takes, which are
+// returned.
+func PutMissingMFP(dst []byte, source uint16, first uint64, n int) []byte {
+	size := MFPHeaderSize(n)
+	dst = dst[:size]
+	PutMFPHeader(dst, MFPHeader{N: n, Size: uint32(size), FirstEvent: first, Source: source})
+	types, sizes := MFPTables(dst, n)
+	clear(types)
+	clear(sizes)
+	for i := range n {
+		types[i] = byte(FragmentMissing)
+	}
+	return dst
+}

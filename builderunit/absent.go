@@ -1,0 +1,324 @@
+package builderunit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"ringlet/event"
+	"ringlet/event/placing"
+	"ringlet/shmem"
+)
+
+// What follows is how a builder unit goes on without a readout unit. It takes what has not come from that for missing:
+// the part is made here, of fragments that say so, and the MEP is built. When the unit is back, it has every MEP from a
+// number on, and none before, so one number for each readout unit says of each MEP whether to wait for its part.
+//
+//	Gone ─► its windows are revoked; parts that are not in place count as missing, of MEPs under way and of later ones
+//	Back ─► MEPs from a number on have its part again; where windows stand it has new ones
+//
+// The finisher makes the missing parts, when all the others are in place.
+
+// everyMEP is the MEP below which a readout unit lacks all that is not in place, while it is gone.
+const everyMEP = math.MaxUint64
+
+// Missing counts what a readout unit was taken to lack in MEPs that were built.
+type Missing struct {
+	MEPs, Events uint64
+	First, Last  uint64 // MEP numbers; of any attempt, and in any order
+}
+
+func (m *Missing) add(mep uint64, events int) {
+	if m.MEPs == 0 {
+		m.First, m.Last = mep, mep
+	}
+	m.First, m.Last = min(m.First, mep), max(m.Last, mep)
+	m.MEPs++
+	m.Events += uint64(events)
+}
+
+// absent is what an Assembler knows of readout units that are gone, or were.
+type absent struct {
+	from    []uint64 // by readout unit: it lacks what is not in place of MEPs below
+	ever    bool     // any was ever gone
+	streams int      // of every readout unit
+	size    uint32   // most bytes of an MFP without data
+}
+
+// lacks tells that a part of a MEP will not come, unless it is in place.
+func (a *Assembler) lacks(ru int, mep uint64) bool { return a.absent.ever && mep < a.absent.from[ru] }
+
+// lacking is how many readout units lack a MEP of which nothing is in place.
+func (a *Assembler) lacking(mep uint64) (n uint16) {
+	if !a.absent.ever {
+		return 0
+	}
+	for _, from := range a.absent.from {
+		if mep < from {
+			n++
+		}
+	}
+	return n
+}
+
+// gone takes that a readout unit is gone. It appends the slots in which that makes something complete, and the windows
+// that are to be revoked.
+func (a *Assembler) gone(ru int, to []Landing, refs []shmem.Ref) ([]Landing, []shmem.Ref) {
+	if a.absent.from[ru] == everyMEP {
+		return to, refs
+	}
+	a.absent.ever, a.absent.from[ru] = true, everyMEP
+	for i := range a.slots {
+		s, at := &a.slots[i], i*a.rus+ru
+		ref := a.refs[at]
+		switch {
+		case a.stands():
+			a.refs[at] = shmem.Ref{}
+			refs = appendSet(refs, []shmem.Ref{ref})
+			if s.phase != filling || a.placed[at] != 0 {
+				continue
+			}
+		case s.phase == sizing:
+			a.announceMissing(i, ru)
+			continue
+		case s.phase != filling || ref == shmem.Ref{} || a.inPlace(i, ru):
+			continue // it is not asked for yet: see ask
+		default:
+			a.refs[at] = shmem.Ref{}
+			refs = appendSet(refs, []shmem.Ref{ref})
+		}
+		if landed := a.partDone(i); landed >= Interest {
+			to = append(to, Landing{uint32(i), landed})
+		}
+		a.stats.Parts-- // it is none
+	}
+	return to, refs
+}
+
+// unasked takes that a part which was to be asked for is missing. It appends the slot if that makes something complete.
+func (a *Assembler) unasked(i int, to []Landing) []Landing {
+	landed := a.partDone(i)
+	a.stats.Parts-- // it is none
+	if landed >= Interest {
+		to = append(to, Landing{uint32(i), landed})
+	}
+	return to
+}
+
+// announceMissing announces parts without data in the name of a readout unit that has not announced its own.
+func (a *Assembler) announceMissing(i, ru int) {
+	s, p := &a.slots[i], &of(a, a.parts, i)[ru]
+	if p.streams > 0 && len(p.entries) == p.streams {
+		return
+	}
+	if p.streams == 0 {
+		p.streams = a.absent.streams
+		s.sources += uint32(p.streams)
+	}
+	p.entries = p.entries[:0]
+	for range p.streams {
+		p.entries = append(p.entries, placing.Entry{Size: a.absent.size})
+	}
+	s.announce++
+}
+
+// sized appends the slots whose sizes are all known, and that wait for nothing but to be laid out.
+func (a *Assembler) sized(to []int) []int {
+	for i := range a.slots {
+		if s := &a.slots[i]; s.phase == sizing && int(s.announce) == a.rus {
+			to = append(to, i)
+		}
+	}
+	return to
+}
+
+// back takes that a readout unit has every MEP from that one on.
+func (a *Assembler) back(ru int, from uint64) { a.absent.from[ru] = from }
+
+// missing tells which parts of a whole MEP are missing.
+func (a *Assembler) missing(slot, ru int) bool {
+	if a.stands() {
+		return a.placed[slot*a.rus+ru] == 0
+	}
+	return !a.inPlace(slot, ru)
+}
+
+// lacksAny tells whether one is.
+func (a *Assembler) lacksAny(slot int) bool {
+	for ru := range a.rus {
+		if a.missing(slot, ru) {
+			return true
+		}
+	}
+	return false
+}
+
+// marked tells whether one is: Slot is whole without it.
+func (a *Assembler) marked(slot int) bool { return a.slots[slot].marked }
+
+// errNotBorne says that a builder unit was not made to go on without readout units.
+var errNotBorne = errors.New("the builder unit is not told what a readout unit has, so it cannot go on without one")
+
+// Gone takes that nothing comes any more from a readout unit, by its index. Nothing of it is under way to memory when it
+// returns. Twice is once.
+func (b *Builder) Gone(ru int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed:
+		return errClosed
+	case ru < 0 || ru >= len(b.cfg.RURanks):
+		return fmt.Errorf("there is no readout unit %d that could be gone", ru)
+	case b.cfg.Streams == 0 || b.cfg.MostEvents == 0:
+		return errNotBorne
+	}
+	before := len(b.batch)
+	var refs []shmem.Ref
+	b.batch, refs = b.asm.gone(ru, b.batch, nil)
+	for _, ref := range refs {
+		if err := b.cfg.Table.Revoke(ref); err != nil {
+			return fmt.Errorf("readout unit %d is gone: %w", ru, err)
+		}
+	}
+	for _, slot := range b.asm.sized(nil) {
+		if err := errors.Join(b.asm.layOut(slot), b.cfg.Slots.Fill(slot)); err != nil {
+			return err
+		}
+	}
+	b.askLocked()
+	b.landedLocked(before)
+	return nil
+}
+
+// Back takes that a readout unit that was gone has every MEP from that one on. Where windows stand it may then ask for
+// its own.
+func (b *Builder) Back(ru int, from uint64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return errClosed
+	}
+	if ru < 0 || ru >= len(b.cfg.RURanks) {
+		return fmt.Errorf("there is no readout unit %d that could be back", ru)
+	}
+	b.asm.back(ru, from)
+	if b.asm.stands() {
+		return b.grantStanding(ru)
+	}
+	return nil
+}
+
+// landedLocked hands what was appended to the batch, from an index on, to the finisher.
+func (b *Builder) landedLocked(from int) {
+	if len(b.batch) > from {
+		b.at = time.Now()
+		b.turnAway(from)
+		poke(b.wake)
+	}
+}
+
+// Missing is what each readout unit was taken to lack so far, by index.
+func (b *Builder) Missing() []Missing {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]Missing(nil), b.missing...)
+}
+
+// shape is which events a whole MEP has, as the first part that is in place tells.
+func (b *Builder) shape(slot int, memory []byte) (first uint64, n int, err error) {
+	for ru := range b.cfg.RURanks {
+		if b.asm.missing(slot, ru) {
+			continue
+		}
+		off, size := b.asm.Part(slot, ru)
+		length := uint32(0)
+		if b.asm.stands() {
+			length = placing.EntryOf(memory[off:off+size], 0).Size
+			off, size = off+b.cfg.Layout.Entries(), size-b.cfg.Layout.Entries()
+		} else {
+			length = of(b.asm, b.asm.parts, slot)[ru].entries[0].Size
+		}
+		if int64(length) > int64(size) {
+			return 0, 0, fmt.Errorf("the first MFP of readout unit %d has %d bytes, of %d in its part", ru, length, size)
+		}
+		m, err := event.ParseMFP(memory[off : off+int(length)])
+		if err == nil && m.N() > b.cfg.MostEvents {
+			err = fmt.Errorf("readout unit %d has %d events, a MEP has %d at most", ru, m.N(), b.cfg.MostEvents)
+		}
+		return m.FirstEvent(), m.N(), err
+	}
+	return 0, 0, errors.New("no readout unit has any part of it")
+}
+
+// complete makes the missing parts of a whole MEP, which is the finisher's. Where windows are granted for each MEP the
+// others move up to them, so that no gap is left; f.places tells where all lie then.
+func (b *Builder) complete(slot int, mep *MEP, memory []byte) error {
+	first, n, err := b.shape(slot, memory)
+	if err != nil {
+		return &integrityError{MEP: mep.MEP, Reason: err.Error(), Cause: err}
+	}
+	if b.asm.stands() {
+		b.completeStanding(slot, first, n, memory)
+		*mep = b.asm.Slot(slot)
+	} else {
+		mep.Size = b.completeSized(slot, first, n, memory)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &b.asm.stats
+	s.Marked++
+	s.MarkedEvents += uint64(n)
+	for ru, lost := range b.f.lost {
+		if lost {
+			b.missing[ru].add(mep.MEP, n)
+			s.MissingMFPs += uint64(b.cfg.Streams)
+			s.MissingFragments += uint64(b.cfg.Streams * n)
+			b.f.lacks += b.cfg.Streams
+		}
+	}
+	return nil
+}
+
+// completeStanding puts each missing part where it would stand.
+func (b *Builder) completeStanding(slot int, first uint64, n int, memory []byte) {
+	l := b.cfg.Layout
+	for ru := range l.RUs() {
+		if b.f.lost[ru] = b.asm.missing(slot, ru); !b.f.lost[ru] {
+			continue
+		}
+		off, _ := l.Part(ru)
+		part, at := memory[off:], l.Entries()
+		for i := range l.Streams() {
+			mfp := event.PutMissingMFP(part[at:], uint16(ru*l.Streams()+i), first, n)
+			placing.PutEntry(part, i, placing.Entry{Size: uint32(len(mfp)), CRC: checksum(mfp)})
+			at += padded(uint32(len(mfp)))
+		}
+		b.asm.placed[slot*b.asm.rus+ru] = uint32(at)
+	}
+}
+
+// completeSized writes the missing MFPs and moves the others, and returns how many bytes the MEP has then.
+func (b *Builder) completeSized(slot int, first uint64, n int, memory []byte) int {
+	f := &b.f
+	f.places = b.asm.places(slot, f.places[:0], true)
+	at, place := event.MEPHeaderSize(len(f.places)), 0
+	for ru, p := range of(b.asm, b.asm.parts, slot) {
+		f.lost[ru] = b.asm.missing(slot, ru)
+		for range p.entries {
+			q := &f.places[place]
+			if place++; f.lost[ru] {
+				q.Made = true
+				q.Size = len(event.PutMissingMFP(memory[at:], q.Source, first, n))
+				q.CRC = checksum(memory[at : at+q.Size])
+			} else {
+				copy(memory[at:], memory[q.Offset:q.Offset+q.Size])
+			}
+			q.Offset = at
+			end := at + padded(uint32(q.Size))
+			clear(memory[at+q.Size : end])
+			at = end
+		}
+	}
+	return at
+}

@@ -1,0 +1,242 @@
+package builderunit
+
+import (
+	"testing"
+
+	"ringlet/event"
+	"ringlet/event/placing"
+	"ringlet/testkit/must"
+)
+
+// bearing makes a builder unit that goes on without readout units.
+func bearing(_ *rig, c *Config) { c.Streams, c.MostEvents = rigStreams, rigPacking }
+
+// lackingOf reads which sources of a MEP that the sink has have nothing but missing fragments, and holds that the others
+// have their data.
+func (r *rig) lackingOf(i int) (sources []uint16) {
+	r.t.Helper()
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	m, err := event.ParseMEP(r.sink.meps[i])
+	must.OK(r.t, err)
+	if n := len(r.ranks) * rigStreams; m.N() != n {
+		r.t.Fatalf("%d MFPs, want %d", m.N(), n)
+	}
+	for k := range m.N() {
+		mfp, err := m.MFP(k)
+		must.OK(r.t, err)
+		if int(mfp.Source()) != k || mfp.N() != r.sink.metas[i].Events || mfp.FirstEvent() != r.sink.metas[i].FirstEvent {
+			r.t.Errorf("MFP %d: source %d, %d events from %d; the MEP has %+v", k, mfp.Source(), mfp.N(), mfp.FirstEvent(),
+				r.sink.metas[i])
+		}
+		if mfp.FragmentType(0) == event.FragmentMissing {
+			sources = append(sources, mfp.Source())
+			continue
+		}
+		must.OK(r.t, r.rule.CheckMFP(mfp))
+	}
+	return sources
+}
+
+func (r *rig) wantLacking(i int, want ...uint16) {
+	r.t.Helper()
+	got := r.lackingOf(i)
+	if len(got) != len(want) || len(got) > 0 && (got[0] != want[0] || got[len(got)-1] != want[len(want)-1]) {
+		r.t.Errorf("MEP %d lacks the sources %v, want %v", i, got, want)
+	}
+}
+
+// TestGone takes a readout unit away while MEPs are at each stage, and gives it back.
+func TestGone(t *testing.T) {
+	for lost := range 3 {
+		r := newRigOf(t, 5, bearing)
+		of := func(mep uint64) (all []*piece) {
+			for ru := range r.ranks {
+				all = append(all, r.piece(ru, mep*rigPacking))
+			}
+			return all
+		}
+		place := func(p *piece, mep uint64) {
+			t.Helper()
+			if v := r.write(p, r.net.grant(r.ranks[p.ru], mep), 0, len(p.data)); v != 0 {
+				t.Fatal(v)
+			}
+		}
+		others := []int{(lost + 1) % 3, (lost + 2) % 3}
+		// In slot 0 the lost one's part is in place; in 1 it is granted; in 2 it has announced; in 3 it has not.
+		for mep := range uint64(4) {
+			for ru, p := range of(mep) {
+				if mep < 2 || mep == 2 && ru != others[0] || mep == 3 && ru == others[1] {
+					r.announce(p, int(mep), mep)
+				}
+			}
+		}
+		place(of(0)[lost], 0)
+		late := r.net.grant(r.ranks[lost], 1)
+		place(of(1)[others[0]], 1)
+		must.OK(t, r.b.Gone(lost))
+		must.OK(t, r.b.Gone(lost))
+		if v := r.write(of(1)[lost], late, 0, len(of(1)[lost].data)); v == 0 {
+			t.Error("a late write was let in")
+		}
+		must.OK(t, r.b.Announce(r.ranks[lost], of(3)[lost].announcement(3, 3, 1))) // late, too
+		place(of(1)[others[1]], 1)
+		for _, ru := range others {
+			place(of(0)[ru], 0)
+		}
+		r.announce(of(2)[others[0]], 2, 2)
+		r.announce(of(3)[others[0]], 3, 3)
+		for mep := uint64(2); mep < 4; mep++ {
+			for _, ru := range others {
+				place(of(mep)[ru], mep)
+			}
+		}
+		for _, ru := range others { // and one of which it is known from the beginning
+			r.announce(of(4)[ru], 4, 4)
+		}
+		for _, ru := range others {
+			place(of(4)[ru], 4)
+		}
+		byMEP := map[uint64]int{}
+		for i := range 5 {
+			res := r.result()
+			if res.Outcome != Built || res.Events != rigPacking {
+				t.Errorf("%+v", res)
+			}
+			byMEP[res.MEP] = i
+		}
+		a, b := uint16(lost*rigStreams), uint16(lost*rigStreams+1)
+		r.wantLacking(byMEP[0])
+		for mep := uint64(1); mep < 5; mep++ {
+			r.wantLacking(byMEP[mep], a, b)
+		}
+		must.OK(t, r.b.Back(lost, 9))
+		r.build(of(9), 0, 9)
+		r.announce(of(8)[others[0]], 1, 8) // one from before, given again
+		r.announce(of(8)[others[1]], 1, 8)
+		place(of(8)[others[0]], 8)
+		place(of(8)[others[1]], 8)
+		r.result()
+		r.result()
+		r.wantLacking(5)
+		r.wantLacking(6, a, b)
+		st := r.b.Stats()
+		want := Missing{
+			MEPs:   5,
+			Events: 5 * rigPacking,
+			First:  1,
+			Last:   8,
+		}
+		if got := r.b.Missing()[lost]; got != want || st.Marked != 5 || st.MissingMFPs != 5*rigStreams ||
+			st.MFPs+st.MissingMFPs != st.MEPs*3*rigStreams || st.MissingFragments != 5*rigStreams*rigPacking ||
+			st.Strays != 0 || st.LateParts == 0 {
+			t.Errorf("%+v, want %+v; %+v", got, want, st)
+		}
+		r.close()
+	}
+}
+
+// TestGoneStanding is TestGone where windows stand for all MEPs.
+func TestGoneStanding(t *testing.T) {
+	for lost := range 3 {
+		r := newStandingRig(t, 4, bearing)
+		others := []int{(lost + 1) % 3, (lost + 2) % 3}
+		place := func(ru, slot int, mep uint64) {
+			t.Helper()
+			r.b.Placed(r.ranks[ru], r.put(r.part(ru, mep), slot, mep, 1))
+		}
+		place(lost, 0, 0)
+		place(others[0], 1, 1)
+		place(others[0], 2, 2)
+		place(others[1], 2, 2)
+		late := r.put(r.part(lost, 1), 1, 1, 1)
+		must.OK(t, r.b.Gone(lost))
+		must.OK(t, r.b.Gone(lost))
+		r.b.Placed(r.ranks[lost], late)
+		place(others[1], 1, 1)
+		place(others[1], 3, 3)
+		place(others[0], 3, 3)
+		place(others[0], 0, 0)
+		place(others[1], 0, 0)
+		byMEP := map[uint64]int{}
+		for i := range 4 {
+			byMEP[r.result().MEP] = i
+		}
+		a, b := uint16(lost*rigStreams), uint16(lost*rigStreams+1)
+		r.wantLacking(byMEP[0])
+		for mep := uint64(1); mep < 4; mep++ {
+			r.wantLacking(byMEP[mep], a, b)
+		}
+		must.OK(t, r.b.Back(lost, 9))
+		r.shares.mu.Lock()
+		delete(r.shares.refs, r.ranks[lost])
+		r.shares.mu.Unlock()
+		r.ask(r.ranks[lost])
+		r.buildStanding(0, 9)
+		place(others[0], 1, 8)
+		place(others[1], 1, 8)
+		r.result()
+		r.result()
+		r.wantLacking(4)
+		r.wantLacking(5, a, b)
+		if st := r.b.Stats(); st.Strays != 0 || st.LateParts != 1 || st.Marked != 4 || r.b.Missing()[lost].Last != 8 {
+			t.Errorf("%+v, %+v", st, r.b.Missing())
+		}
+		r.close()
+	}
+}
+
+// TestGoneAsked has parts asked for one after the other, of a region of interest and then of the rest.
+func TestGoneAsked(t *testing.T) {
+	for lost := range 3 {
+		r := newRig(t, func(r *rig, c *Config) {
+			bearing(r, c)
+			c.Pull = Pull{Credit: 1, Interest: []int{1, 2}}
+			c.Decide = func(uint64, [][]byte) bool { return true }
+		})
+		grants := map[int]chan placing.Grant{}
+		for _, rank := range r.ranks {
+			grants[rank] = make(chan placing.Grant, 10)
+		}
+		r.net.to = grants
+		for ru := range r.ranks {
+			r.announce(r.piece(ru, rigPacking), 0, 1)
+		}
+		must.OK(t, r.b.Gone(lost))
+		for range 2 {
+			for ru, rank := range r.ranks {
+				if ru == lost {
+					continue
+				}
+				select {
+				case g := <-grants[rank]:
+					p := r.piece(ru, rigPacking)
+					if v := r.write(p, g, 0, len(p.data)); v != 0 {
+						t.Fatal(v)
+					}
+				default:
+				}
+			}
+		}
+		if lost != 0 { // the rest is asked for when it has been decided on
+			g := must.Receive(t, grants[r.ranks[0]], "the rest was not asked for")
+			p := r.piece(0, rigPacking)
+			if v := r.write(p, g, 0, len(p.data)); v != 0 {
+				t.Fatal(v)
+			}
+		}
+		if res := r.result(); res.Outcome != Built {
+			t.Errorf("%+v", res)
+		}
+		r.wantLacking(0, uint16(lost*rigStreams), uint16(lost*rigStreams+1))
+		r.close()
+	}
+}
+
+// TestGoneNotBorne holds that a builder unit which does not know what readout units have does not go on without one.
+func TestGoneNotBorne(t *testing.T) {
+	r := newRig(t, nil)
+	if err := r.b.Gone(0); err == nil {
+		t.Error("it goes on")
+	}
+}

@@ -1,0 +1,32 @@
+package builderunit
+
+// Stats counts what an Assembler has seen.
+type Stats struct {
+	Announced  uint64 `help:"announcements taken: sizes that came"`
+	Refused    uint64 `count:"announce_refused" help:"announcements that made no sense"`
+	Granted    uint64 `count:"requests" help:"windows granted, each a request for a part with --discipline pull"`
+	Parts      uint64 `help:"parts in place"`
+	Strays     uint64 `help:"placements that no grant explains, or that contradict what a slot holds"`
+	MEPs       uint64 `count:"meps_built" help:"complete MEPs"`
+	MFPs       uint64 `count:"mfps_placed" help:"MFPs in complete MEPs"`
+	Bytes      uint64 `count:"bytes_built" unit:"bytes" help:"bytes of MFPs in complete MEPs"`
+	Incomplete uint64 `count:"meps_incomplete" help:"MEPs given up: incomplete, or no time left to write them"`
+
+	CreditHigh   uint64 `count:"window_high" kind:"max" help:"most requests without an answer"`
+	RejectedMEPs uint64 `count:"meps_rejected" help:"MEPs rejected after their region of interest"`
+	RejectedMFPs uint64 `count:"mfps_rejected" help:"MFPs of rejected MEPs that were placed"`
+	UnaskedMFPs  uint64 `count:"mfps_unasked" help:"MFPs of rejected MEPs that were never asked for"`
+	UnaskedParts uint64 `count:"unasked" help:"parts of rejected MEPs that were never asked for"`
+
+	Withdrawn uint64 `count:"meps_withdrawn" help:"MEPs not whole when the unit was excluded, and given to others"`
+
+	Marked           uint64 `count:"meps_marked" help:"complete MEPs that lack what readout units that were gone had"`
+	MarkedEvents     uint64 `count:"events_marked" help:"events in them"`
+	MissingMFPs      uint64 `count:"mfps_missing" help:"MFPs made here of missing fragments, for readout units that were gone"`
+	MissingFragments uint64 `count:"fragments_missing" help:"fragments in them"`
+	LateParts        uint64 `count:"parts_late" help:"sizes and placements of readout units that were taken for gone"`
+
+	DiscardedMEPs uint64 `count:"meps_discarded" help:"complete MEPs let go since the output could not keep up"`
+
+	ByKind strayCounts `count:"strays." help:"strays by reason"`
+}
