@@ -202,8 +202,11 @@ func (u *Unit) ahead() int {
 // hold enters the barrier, and counts the time in it and who held it. It returns how many cycles the next round can
 // have: as many as the readout unit that has the fewest tokens.
 func (u *Unit) hold(cycles int) (int, error) {
+	if err := u.cfg.Barrier.Round(u.ctx, u.round()); err != nil {
+		return 0, err
+	}
 	u.cfg.Barrier.Offer(uint32(cycles))
-	_, waited, err := u.cfg.Barrier.Enter(u.ctx)
+	waited, err := u.meet()
 	if err != nil {
 		return 0, err
 	}

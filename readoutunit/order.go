@@ -56,6 +56,10 @@ type Order interface {
 	Serve(n uint64, most int, places []uint64) []uint64
 	// Ahead is how many cycles could make the next round of phases, if the others have them too.
 	Ahead() int
+	// Bound says that no round of phases is to go beyond the cycle of that number, which has not come yet.
+	Bound(cycle uint64)
+	// Round is the number of the first cycle of the current round; 0 where there are no phases.
+	Round() uint64
 	// Passed notes that the phase that Turn said is over was left. After the last of a round the next round is of so
 	// many cycles, at least one and at most Ahead: readout units that hold phases by a barrier must all say the same.
 	Passed(cycles int)

@@ -24,6 +24,8 @@ type Shift struct {
 	cycles int    // of the current round
 	phase  int    // of the current round
 	at     int    // cycles of the round of which the place of this phase was served
+
+	bounds []uint64 // cycles that rounds begin with, in order
 }
 
 // Dummy stands for a unit at a seat that has none.
@@ -147,11 +149,24 @@ func (s *Shift) Serve(n uint64, most int, places []uint64) []uint64 {
 
 // Ahead implements Order.
 func (s *Shift) Ahead() int {
-	if next := s.first + uint64(s.cycles*s.width); next < s.end() {
-		return min(s.most, int(s.end()-next)/s.width)
+	next := s.first + uint64(s.cycles*s.width)
+	if next >= s.end() {
+		return 0
 	}
-	return 0
+	n := min(s.most, int(s.end()-next)/s.width)
+	for _, bound := range s.bounds {
+		if at := next / uint64(s.width); bound > at && bound-at < uint64(n) {
+			n = int(bound - at)
+		}
+	}
+	return n
 }
+
+// Bound implements Order.
+func (s *Shift) Bound(cycle uint64) { s.bounds = append(s.bounds, cycle) }
+
+// Round implements Order.
+func (s *Shift) Round() uint64 { return s.first / uint64(s.width) }
 
 // Passed ends the current phase and, with the last, the round.
 func (s *Shift) Passed(cycles int) {
@@ -160,6 +175,9 @@ func (s *Shift) Passed(cycles int) {
 		s.phase = 0
 		s.first += uint64(s.cycles * s.width)
 		s.cycles = max(1, cycles)
+		for len(s.bounds) > 0 && s.bounds[0] <= s.Round() {
+			s.bounds = s.bounds[1:]
+		}
 	}
 }
 

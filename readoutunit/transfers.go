@@ -308,6 +308,12 @@ func (s *Transfers) write(n uint64) {
 // Ahead is 0 where there are no phases.
 func (s *Transfers) Ahead() int { return 0 }
 
+// Bound does nothing where there are no phases.
+func (s *Transfers) Bound(uint64) {}
+
+// Round is 0 where there are no phases.
+func (s *Transfers) Round() uint64 { return 0 }
+
 // noPlace stands for the place of a grant that came too late to matter.
 const noPlace = math.MaxUint64
 

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,10 +65,13 @@ type Config struct {
 	Streams   int // MFPs in each block
 	// Expendable says, by builder unit, whether the run bears the loss of the link to it. Nil: of none.
 	Expendable []bool
-	Network    Network
-	Scheduler  Scheduler
-	Barrier    *barrier.Barrier
-	Order      Order // the discipline
+	// BearsReadout says that the run may go on without readout units: one that does not come to the barrier is waited for
+	// until the scheduler says that it is gone.
+	BearsReadout bool
+	Network      Network
+	Scheduler    Scheduler
+	Barrier      *barrier.Barrier
+	Order        Order // the discipline
 	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler; io.EOF
 	// says that nobody wants tags any more. Nil where Order is no Ring.
 	Forward func(t *tagnet.Tag) error
@@ -96,7 +100,8 @@ type Unit struct {
 	// owned by the dispatcher: scratch
 	announcement placing.Announce
 	message      []byte
-	asked        bool // for the windows that stand
+	asked        bool   // for the windows that stand
+	present      []bool // by readout unit: it takes part, as far as it is known here
 
 	// atomic
 	mfps, tokens, phases, dummies  atomic.Uint64
@@ -146,6 +151,7 @@ func New(cfg Config) *Unit {
 		bursts:   newBursts(len(cfg.BURanks)),
 		waits:    newWaits(cfg.RU, cfg.RUs),
 		timeline: newTimeline(cfg.Timeline),
+		present:  slices.Repeat([]bool{true}, cfg.RUs),
 	}
 	u.ring, _ = cfg.Order.(Ring)
 	u.live, _ = cfg.Source.(*source.Live)
@@ -252,6 +258,9 @@ func (u *Unit) dispatch() error {
 		}
 		u.withdraw(t.Withdrawn)
 		u.cut(&t)
+		if err := u.change(t.Absent); err != nil {
+			return err
+		}
 		if err := u.take(&t); err != nil {
 			return err
 		}

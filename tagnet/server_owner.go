@@ -110,6 +110,7 @@ func (s *Server) turn() {
 		}
 	}
 	state := s.core.State()
+	s.log.goBy(s.core.Absences()) // before the cycles that they concern
 	if s.log.publish(&s.batch, s.core.mark(), state, s.core.quiet()) {
 		for _, st := range s.streams[Readout] {
 			if st != nil {
@@ -137,14 +138,14 @@ func (s *Server) turn() {
 // launch sends tags to the first readout unit, and tells all of exclusions.
 func (s *Server) launch() {
 	s.tags = s.core.Launch(s.tags[:0])
-	withdrawn, absent := s.core.Withdrawn(), s.core.Absences()
-	exclusions := len(withdrawn) + len(absent)
+	withdrawn := s.core.Withdrawn()
+	exclusions := len(withdrawn) + len(s.core.Absences())
 	returned := s.talks[Readout][len(s.cfg.Core.RUs)-1].returned
 	if len(s.tags) == 0 && exclusions == s.told && returned == s.acked {
 		return
 	}
 	s.acked = returned
-	s.log.launch(s.tags, withdrawn, absent, returned)
+	s.log.launch(s.tags, withdrawn, returned)
 	for unit, st := range s.streams[Readout] {
 		if st != nil && (unit == 0 || exclusions > s.told) {
 			poke(st.wake)

@@ -102,10 +102,10 @@ func (l *tokenLog) publish(b *Batch, m mark, state State, idle bool) bool {
 	return changed
 }
 
-// launch adds tags for the first readout unit, the exclusions so far for all, builder units' and readout units', and how many tags have come back. The
+// launch adds tags for the first readout unit, the exclusions so far for all, and how many tags have come back. The
 // cycles of the tokens of the tags have been published. A tag that has not been received is under way, and so are all
 // that set out after it: no more are kept.
-func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal, absent []Absence, returned uint64) {
+func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal, returned uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tags = append(l.tags, tags...)
@@ -113,7 +113,7 @@ func (l *tokenLog) launch(tags []Tag, withdrawn []Withdrawal, absent []Absence, 
 		l.tags = l.tags[:copy(l.tags, l.tags[n:])]
 	}
 	l.launched += uint64(len(tags))
-	l.withdrawn, l.absent, l.returned = withdrawn, absent, returned
+	l.withdrawn, l.returned = withdrawn, returned
 }
 
 // takeCuts tells whether there is anything about cuts to tell.
@@ -127,6 +127,13 @@ func (l *tokenLog) now() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state
+}
+
+// goBy sets the absences so far. Cycles that they concern are published after it.
+func (l *tokenLog) goBy(absent []Absence) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.absent = absent
 }
 
 // absentFrom are the absences behind the first n.
