@@ -209,6 +209,13 @@ func (b *Builder) Back(ru int, from uint64) error {
 	return nil
 }
 
+// Lacks says whether a readout unit is taken for gone now.
+func (b *Builder) Lacks(ru int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return ru < len(b.asm.absent.from) && b.asm.absent.from[ru] == everyMEP
+}
+
 // landedLocked hands what was appended to the batch, from an index on, to the finisher.
 func (b *Builder) landedLocked(from int) {
 	if len(b.batch) > from {

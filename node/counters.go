@@ -72,6 +72,7 @@ type nodeCounters struct {
 type sessionCounters struct {
 	BadSignals    atomic.Uint64 `help:"signals that no unit here could use"`
 	WritesRefused atomic.Uint64 `help:"writes of peers that the export table does not allow"`
+	WritesLate    atomic.Uint64 `help:"writes of readout units that had been taken for gone"`
 	Malformed     atomic.Uint64 `help:"datagrams that were not understood, as logged"`
 	LinksDown     atomic.Uint64 `help:"links that failed or were closed by the peer"`
 }

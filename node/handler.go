@@ -78,6 +78,10 @@ func (h *handler) Completed(peer int, cookie uint64, err error) {
 }
 
 func (h *handler) Refused(peer int, p transport.Placement, err error) {
+	if ru, readout := h.ruByRank[peer]; readout && (*session)(h).lacks(ru) {
+		h.counters.WritesLate.Add(1) // of a readout unit that was taken for gone before it was
+		return
+	}
 	h.counters.WritesRefused.Add(1)
 	h.node.log.Warn("refused a peer's write", "peer", h.view.GetMembers()[peer].GetName(), "window", p.Ref.Window,
 		"offset", p.Offset, "length", p.Length, "err", err)
@@ -99,5 +103,5 @@ type barrierSignaler struct{ s *session }
 func (b *barrierSignaler) Signal(ru int, payload []byte) error {
 	var message [1 + barrier.MessageSize]byte
 	message[0] = byte(placing.KindBarrier)
-	return b.s.endpoint.Signal(b.s.ruRanks[ru], message[:1+copy(message[1:], payload)])
+	return bearing(*b).Signal(b.s.ruRanks[ru], message[:1+copy(message[1:], payload)])
 }

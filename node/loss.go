@@ -2,17 +2,25 @@ package node
 
 import (
 	"errors"
+	"slices"
 
+	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
 
-// expendable says whether a run bears that the link to a rank is down: it holds a builder unit and nothing else, and so
-// many builder units are left as the policy wants. How many are lost in all is for the control to judge, which sees
-// every node.
+// expendable says whether a run bears that the link to a rank is down: it holds one unit and nothing else, and so many
+// of that role are left as the policy wants. How many are lost in all is for the control to judge, which sees every
+// node.
 func (s *session) expendable(rank int) bool {
 	m := s.view.GetMembers()[rank]
-	_, builder := s.cfg.OnLoss()
-	return m.GetBuilder() && !m.GetReadout() && builder.Bears(s.cfg.BUs-1)
+	readout, builder := s.cfg.OnLossInRun()
+	switch {
+	case m.GetReadout() && m.GetBuilder():
+		return false
+	case m.GetReadout():
+		return readout.Bears(s.cfg.RUs - 1)
+	}
+	return m.GetBuilder() && builder.Bears(s.cfg.BUs-1)
 }
 
 // expendables is the same by builder unit.
@@ -24,10 +32,14 @@ func (s *session) expendables() []bool {
 	return out
 }
 
-// linkDown takes the end of a link. That to a builder unit without which the run goes on is noted: the readout unit
-// gives up what it had under way to it, and the scheduler what that had. Any other is a fault.
+// bearsReadout says whether a run bears that the link to any other readout unit is down.
+func (s *session) bearsReadout() bool { return slices.ContainsFunc(s.ruRanks, s.expendable) }
+
+// linkDown takes the end of a link. That to a node without which the run goes on is noted: the readout unit gives up
+// what it had under way to a builder unit, and the scheduler what that had; of a readout unit the scheduler tells. Any
+// other is a fault.
 func (s *session) linkDown(rank int, err error) {
-	if !s.me.GetReadout() || !s.expendable(rank) {
+	if !s.expendable(rank) {
 		s.fail("transport", err)
 		return
 	}
@@ -43,18 +55,70 @@ func (s *session) linkDown(rank int, err error) {
 	}
 }
 
-// gone ends the link to a builder unit that the scheduler says is lost, so that what is under way to it is over now and
-// not when the link finds out.
+// gone ends the link to a unit that the scheduler says is lost, so that what is under way to it is over now and not
+// when the link finds out.
 func (s *session) gone(role tagnet.Role, unit int) {
-	if role != tagnet.Builder {
+	ranks := s.buRanks
+	if role == tagnet.Readout {
+		ranks = s.ruRanks
+	}
+	if unit >= len(ranks) {
 		return
 	}
-	if rank := s.buRanks[unit]; s.expendable(rank) {
+	if rank := ranks[unit]; rank != int(s.me.GetRank()) && s.expendable(rank) {
 		s.endpoint.Drop(rank, errGone)
 	}
 }
 
-var errGone = errors.New("its builder unit is lost to the scheduler")
+var errGone = errors.New("its unit is lost to the scheduler")
+
+// absent takes which readout units have gone, for the builder unit.
+func (s *session) absent(all []tagnet.Absence) {
+	for _, a := range all {
+		if !a.Back {
+			s.gone(tagnet.Readout, int(a.RU))
+		}
+		bu := s.bu.Load()
+		if bu == nil {
+			continue
+		}
+		var err error
+		if a.Back {
+			err = bu.Back(int(a.RU), a.MEP)
+		} else {
+			err = bu.Gone(int(a.RU))
+		}
+		if err != nil {
+			s.fail("builder unit", err)
+		}
+	}
+}
+
+// lacks says whether the builder unit here takes a readout unit for gone now.
+func (s *session) lacks(ru int) bool {
+	bu := s.bu.Load()
+	return bu != nil && bu.Lacks(ru)
+}
+
+// missing tells what readout units were taken to lack in what is built here.
+func (s *session) missing() (out []*nodev1.Missing) {
+	bu := s.bu.Load()
+	if bu == nil {
+		return nil
+	}
+	for ru, m := range bu.Missing() {
+		if m.MEPs > 0 {
+			out = append(out, &nodev1.Missing{
+				RuIndex:  uint32(ru),
+				Meps:     m.MEPs,
+				Events:   m.Events,
+				FirstMep: m.First,
+				LastMep:  m.Last,
+			})
+		}
+	}
+	return out
+}
 
 // degradeBy tells that the node goes on without a peer.
 func (s *session) degradeBy(err error) {
@@ -63,7 +127,7 @@ func (s *session) degradeBy(err error) {
 	}
 }
 
-// lostPeers names the builder units to which the link is down.
+// lostPeers names the nodes to which the link is down, and without which the run goes on.
 func (s *session) lostPeers() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,4 +145,16 @@ func (s *session) tellLost() {
 	for _, rank := range lost {
 		s.ru.Load().Lost(rank)
 	}
+}
+
+// bearing signals to ranks. What does not reach one without which the run goes on is lost with it: the scheduler tells
+// the units that it is gone.
+type bearing struct{ s *session }
+
+func (b bearing) Signal(rank int, payload []byte) error {
+	err := b.s.endpoint.Signal(rank, payload)
+	if err != nil && b.s.view.GetMembers()[rank].GetReadout() && b.s.expendable(rank) {
+		return nil
+	}
+	return err
 }

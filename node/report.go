@@ -56,6 +56,7 @@ func (n *process) report(steps int) *nodev1.Report {
 			Seat:              last.GetSeat(),
 			ConfigurationHash: last.GetConfigurationHash(),
 			LostPeers:         last.GetLostPeers(),
+			Missing:           last.GetMissing(),
 			EndedAtUs:         last.GetEndedAtUs(),
 		}
 	case s != nil:
@@ -95,6 +96,7 @@ func (s *session) report() *nodev1.Report {
 		Seat:              s.me,
 		ConfigurationHash: s.hash,
 		LostPeers:         s.lostPeers(),
+		Missing:           s.missing(),
 		Counters:          map[string]uint64{},
 		Histograms:        map[string][]byte{},
 	}

@@ -70,7 +70,7 @@ type session struct {
 	hanging  error             // writes of the last run are under way still: their memory cannot be used again
 	before   map[string]uint64 // counters of the links when the run began
 	badInput bool              // told to the state machine
-	lost     []int             // ranks of builder units to which the link is down, and without which the run goes on
+	lost     []int             // ranks to which the link is down, and without which the run goes on
 }
 
 // attached is a unit's end of its stream to the scheduler.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ringlet/builderunit/sink"
+	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
 // slowSink takes its time to finish, as a large file on a slow disk does.
@@ -23,7 +24,8 @@ func (s *slowSink) Finish() (sink.Result, error) {
 // completed.
 func TestLinksDoNotWaitForTheOutput(t *testing.T) {
 	out := &slowSink{begun: make(chan struct{}), end: make(chan struct{})}
-	s := &session{sink: out, dead: true} // dead: nobody is to be told
+	view := &nodev1.View{Members: []*nodev1.Member{{}, {}}}
+	s := &session{view: view, sink: out, dead: true} // dead: nobody is to be told
 	completed := make(chan error)
 	go func() { completed <- s.complete() }()
 	<-out.begun

@@ -53,8 +53,9 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	bu, err := builderunit.New(builderunit.Config{
 		Slots:    s.slots,
 		Table:    s.table,
-		Signaler: s.endpoint,
+		Signaler: bearing{s},
 		RURanks:  s.ruRanks,
+		Streams:  s.cfg.Streams,
 		Run:      req.GetRun(),
 		Verify:   verify,
 		Pattern:  rule,
@@ -69,6 +70,8 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 		Decide:   builderunit.AcceptShare(accepted, s.cfg.Seed),
 		Backlog:  s.cfg.Backlog(),
 		Suspend:  s.suspension(),
+
+		MostEvents: s.cfg.Packing,
 	})
 	if err != nil {
 		return err
@@ -78,7 +81,7 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	s.bu.Store(bu)
 	scope, creds := attach(s.node.cfg.Name)
 	err = told.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
-		return tagnet.DialBU(ctx, req.GetTagnetAddress(), scope, s.cfg.Slots, nil, creds)
+		return tagnet.DialBU(ctx, req.GetTagnetAddress(), scope, s.cfg.Slots, s.absent, creds)
 	}, bu.Reset)
 	if err != nil {
 		return err
@@ -139,6 +142,8 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 		Log:        s.node.log,
 		Fail:       func(err error) { s.fail("readout unit", err) },
 		Expendable: s.expendables(),
+
+		BearsReadout: s.bearsReadout(),
 	}
 	cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
 	if err := s.memory(&cfg); err != nil {

@@ -93,6 +93,16 @@ func (c Config) OnLoss() (readout, builder Loss) {
 	return readout, builder
 }
 
+// OnLossInRun are the policies for a run that goes on. Where tags pass through every readout unit no run does without
+// one, whatever the policy for the next. They hold after Complete.
+func (c Config) OnLossInRun() (readout, builder Loss) {
+	readout, builder = c.OnLoss()
+	if c.Traffic().Tags {
+		readout.Least = c.RUs
+	}
+	return readout, builder
+}
+
 // Recovering is the bound of automatic recovery. It holds after Complete.
 func (c Config) Recovering() Recover {
 	r, _ := parseRecovery(c.Recovery)

@@ -851,8 +851,11 @@ type Report struct {
 	EndedAtUs int64 `protobuf:"varint,38,opt,name=ended_at_us,json=endedAtUs,proto3" json:"ended_at_us,omitempty"`
 	// Key of the run, as it was told.
 	RunKey []byte `protobuf:"bytes,50,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
-	// Nodes of builder units to which its link is down, and without which the run goes on.
+	// Nodes to which its link is down, and without which the run goes on.
 	LostPeers []string `protobuf:"bytes,40,rep,name=lost_peers,json=lostPeers,proto3" json:"lost_peers,omitempty"`
+	// What readout units that were gone are missing in, of what its builder unit has built, by readout unit; those that miss nothing
+	// are left out.
+	Missing []*Missing `protobuf:"bytes,41,rep,name=missing,proto3" json:"missing,omitempty"`
 	// Highest term of a control that the node has heard since its process began; absent if none.
 	Term *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	// When it first heard it, by its clock, in µs since the Unix epoch.
@@ -1059,6 +1062,13 @@ func (x *Report) GetLostPeers() []string {
 	return nil
 }
 
+func (x *Report) GetMissing() []*Missing {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
 func (x *Report) GetTerm() *Term {
 	if x != nil {
 		return x.Term
@@ -1069,6 +1079,88 @@ func (x *Report) GetTerm() *Term {
 func (x *Report) GetTermSinceUs() int64 {
 	if x != nil {
 		return x.TermSinceUs
+	}
+	return 0
+}
+
+// Missing is what a readout unit that was gone is missing in: MEPs that were built with missing fragments for its sources.
+type Missing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Index of the readout unit.
+	RuIndex uint32 `protobuf:"varint,1,opt,name=ru_index,json=ruIndex,proto3" json:"ru_index,omitempty"`
+	// MEPs.
+	Meps uint64 `protobuf:"varint,2,opt,name=meps,proto3" json:"meps,omitempty"`
+	// Events in them.
+	Events uint64 `protobuf:"varint,3,opt,name=events,proto3" json:"events,omitempty"`
+	// The lowest number of such a MEP.
+	FirstMep uint64 `protobuf:"varint,4,opt,name=first_mep,json=firstMep,proto3" json:"first_mep,omitempty"`
+	// The highest.
+	LastMep       uint64 `protobuf:"varint,5,opt,name=last_mep,json=lastMep,proto3" json:"last_mep,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Missing) Reset() {
+	*x = Missing{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Missing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Missing) ProtoMessage() {}
+
+func (x *Missing) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Missing.ProtoReflect.Descriptor instead.
+func (*Missing) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Missing) GetRuIndex() uint32 {
+	if x != nil {
+		return x.RuIndex
+	}
+	return 0
+}
+
+func (x *Missing) GetMeps() uint64 {
+	if x != nil {
+		return x.Meps
+	}
+	return 0
+}
+
+func (x *Missing) GetEvents() uint64 {
+	if x != nil {
+		return x.Events
+	}
+	return 0
+}
+
+func (x *Missing) GetFirstMep() uint64 {
+	if x != nil {
+		return x.FirstMep
+	}
+	return 0
+}
+
+func (x *Missing) GetLastMep() uint64 {
+	if x != nil {
+		return x.LastMep
 	}
 	return 0
 }
@@ -1096,7 +1188,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1200,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1213,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Link) GetRank() uint32 {
@@ -1200,7 +1292,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1304,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1317,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Machine) GetProcessors() uint32 {
@@ -1315,7 +1407,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1419,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1432,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Step) GetPhase() uint64 {
@@ -1405,7 +1497,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1417,7 +1509,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,7 +1522,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ProfileRequest) GetKind() string {
@@ -1458,7 +1550,7 @@ type ProfileResponse struct {
 
 func (x *ProfileResponse) Reset() {
 	*x = ProfileResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1562,7 @@ func (x *ProfileResponse) String() string {
 func (*ProfileResponse) ProtoMessage() {}
 
 func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1575,7 @@ func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
 func (*ProfileResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ProfileResponse) GetData() []byte {
@@ -1508,7 +1600,7 @@ type CheckOutputRequest struct {
 
 func (x *CheckOutputRequest) Reset() {
 	*x = CheckOutputRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1612,7 @@ func (x *CheckOutputRequest) String() string {
 func (*CheckOutputRequest) ProtoMessage() {}
 
 func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1625,7 @@ func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputRequest.ProtoReflect.Descriptor instead.
 func (*CheckOutputRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CheckOutputRequest) GetConfiguration() []byte {
@@ -1572,7 +1664,7 @@ type CheckOutputResponse struct {
 
 func (x *CheckOutputResponse) Reset() {
 	*x = CheckOutputResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1676,7 @@ func (x *CheckOutputResponse) String() string {
 func (*CheckOutputResponse) ProtoMessage() {}
 
 func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1689,7 @@ func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputResponse.ProtoReflect.Descriptor instead.
 func (*CheckOutputResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CheckOutputResponse) GetProblem() string {
@@ -1640,7 +1732,7 @@ type RecordedRequest struct {
 
 func (x *RecordedRequest) Reset() {
 	*x = RecordedRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +1744,7 @@ func (x *RecordedRequest) String() string {
 func (*RecordedRequest) ProtoMessage() {}
 
 func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +1757,7 @@ func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedRequest.ProtoReflect.Descriptor instead.
 func (*RecordedRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RecordedRequest) GetConfiguration() []byte {
@@ -1726,7 +1818,7 @@ type RecordedResponse struct {
 
 func (x *RecordedResponse) Reset() {
 	*x = RecordedResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1830,7 @@ func (x *RecordedResponse) String() string {
 func (*RecordedResponse) ProtoMessage() {}
 
 func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1843,7 @@ func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedResponse.ProtoReflect.Descriptor instead.
 func (*RecordedResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RecordedResponse) GetDirectory() string {
@@ -1826,7 +1918,7 @@ type RecordedBuilder struct {
 
 func (x *RecordedBuilder) Reset() {
 	*x = RecordedBuilder{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1838,7 +1930,7 @@ func (x *RecordedBuilder) String() string {
 func (*RecordedBuilder) ProtoMessage() {}
 
 func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1851,7 +1943,7 @@ func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedBuilder.ProtoReflect.Descriptor instead.
 func (*RecordedBuilder) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RecordedBuilder) GetIndex() uint32 {
@@ -1922,7 +2014,7 @@ type ConcludeRequest struct {
 
 func (x *ConcludeRequest) Reset() {
 	*x = ConcludeRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2026,7 @@ func (x *ConcludeRequest) String() string {
 func (*ConcludeRequest) ProtoMessage() {}
 
 func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2039,7 @@ func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeRequest.ProtoReflect.Descriptor instead.
 func (*ConcludeRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ConcludeRequest) GetConfiguration() []byte {
@@ -1994,7 +2086,7 @@ type ConcludeResponse struct {
 
 func (x *ConcludeResponse) Reset() {
 	*x = ConcludeResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2098,7 @@ func (x *ConcludeResponse) String() string {
 func (*ConcludeResponse) ProtoMessage() {}
 
 func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2111,7 @@ func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeResponse.ProtoReflect.Descriptor instead.
 func (*ConcludeResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
 }
 
 // TapRequest asks for a sample of events.
@@ -2033,7 +2125,7 @@ type TapRequest struct {
 
 func (x *TapRequest) Reset() {
 	*x = TapRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2137,7 @@ func (x *TapRequest) String() string {
 func (*TapRequest) ProtoMessage() {}
 
 func (x *TapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2150,7 @@ func (x *TapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TapRequest.ProtoReflect.Descriptor instead.
 func (*TapRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TapRequest) GetSelection() *v1.Selection {
@@ -2124,7 +2216,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\rReportRequest\x12\x15\n" +
 	"\x06let_go\x18F \x01(\bR\x05letGo\x12\x12\n" +
 	"\x04done\x18G \x01(\bR\x04done\x12)\n" +
-	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xd4\b\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\x88\t\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -2154,7 +2246,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\vended_at_us\x18& \x01(\x03R\tendedAtUs\x12\x17\n" +
 	"\arun_key\x182 \x01(\fR\x06runKey\x12\x1d\n" +
 	"\n" +
-	"lost_peers\x18( \x03(\tR\tlostPeers\x12)\n" +
+	"lost_peers\x18( \x03(\tR\tlostPeers\x122\n" +
+	"\amissing\x18) \x03(\v2\x18.ringlet.node.v1.MissingR\amissing\x12)\n" +
 	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\x12\"\n" +
 	"\rterm_since_us\x18= \x01(\x03R\vtermSinceUs\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
@@ -2162,7 +2255,13 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a=\n" +
 	"\x0fHistogramsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xe9\x01\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x88\x01\n" +
+	"\aMissing\x12\x19\n" +
+	"\bru_index\x18\x01 \x01(\rR\aruIndex\x12\x12\n" +
+	"\x04meps\x18\x02 \x01(\x04R\x04meps\x12\x16\n" +
+	"\x06events\x18\x03 \x01(\x04R\x06events\x12\x1b\n" +
+	"\tfirst_mep\x18\x04 \x01(\x04R\bfirstMep\x12\x19\n" +
+	"\blast_mep\x18\x05 \x01(\x04R\alastMep\"\xe9\x01\n" +
 	"\x04Link\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12#\n" +
@@ -2273,7 +2372,7 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),                // 0: ringlet.node.v1.Command
 	(*Member)(nil),              // 1: ringlet.node.v1.Member
@@ -2286,23 +2385,24 @@ var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(*WatchRequest)(nil),        // 8: ringlet.node.v1.WatchRequest
 	(*ReportRequest)(nil),       // 9: ringlet.node.v1.ReportRequest
 	(*Report)(nil),              // 10: ringlet.node.v1.Report
-	(*Link)(nil),                // 11: ringlet.node.v1.Link
-	(*Machine)(nil),             // 12: ringlet.node.v1.Machine
-	(*Step)(nil),                // 13: ringlet.node.v1.Step
-	(*ProfileRequest)(nil),      // 14: ringlet.node.v1.ProfileRequest
-	(*ProfileResponse)(nil),     // 15: ringlet.node.v1.ProfileResponse
-	(*CheckOutputRequest)(nil),  // 16: ringlet.node.v1.CheckOutputRequest
-	(*CheckOutputResponse)(nil), // 17: ringlet.node.v1.CheckOutputResponse
-	(*RecordedRequest)(nil),     // 18: ringlet.node.v1.RecordedRequest
-	(*RecordedResponse)(nil),    // 19: ringlet.node.v1.RecordedResponse
-	(*RecordedBuilder)(nil),     // 20: ringlet.node.v1.RecordedBuilder
-	(*ConcludeRequest)(nil),     // 21: ringlet.node.v1.ConcludeRequest
-	(*ConcludeResponse)(nil),    // 22: ringlet.node.v1.ConcludeResponse
-	(*TapRequest)(nil),          // 23: ringlet.node.v1.TapRequest
-	nil,                         // 24: ringlet.node.v1.Report.CountersEntry
-	nil,                         // 25: ringlet.node.v1.Report.HistogramsEntry
-	(*v1.Selection)(nil),        // 26: ringlet.tap.v1.Selection
-	(*v1.Samples)(nil),          // 27: ringlet.tap.v1.Samples
+	(*Missing)(nil),             // 11: ringlet.node.v1.Missing
+	(*Link)(nil),                // 12: ringlet.node.v1.Link
+	(*Machine)(nil),             // 13: ringlet.node.v1.Machine
+	(*Step)(nil),                // 14: ringlet.node.v1.Step
+	(*ProfileRequest)(nil),      // 15: ringlet.node.v1.ProfileRequest
+	(*ProfileResponse)(nil),     // 16: ringlet.node.v1.ProfileResponse
+	(*CheckOutputRequest)(nil),  // 17: ringlet.node.v1.CheckOutputRequest
+	(*CheckOutputResponse)(nil), // 18: ringlet.node.v1.CheckOutputResponse
+	(*RecordedRequest)(nil),     // 19: ringlet.node.v1.RecordedRequest
+	(*RecordedResponse)(nil),    // 20: ringlet.node.v1.RecordedResponse
+	(*RecordedBuilder)(nil),     // 21: ringlet.node.v1.RecordedBuilder
+	(*ConcludeRequest)(nil),     // 22: ringlet.node.v1.ConcludeRequest
+	(*ConcludeResponse)(nil),    // 23: ringlet.node.v1.ConcludeResponse
+	(*TapRequest)(nil),          // 24: ringlet.node.v1.TapRequest
+	nil,                         // 25: ringlet.node.v1.Report.CountersEntry
+	nil,                         // 26: ringlet.node.v1.Report.HistogramsEntry
+	(*v1.Selection)(nil),        // 27: ringlet.tap.v1.Selection
+	(*v1.Samples)(nil),          // 28: ringlet.tap.v1.Samples
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 0: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
@@ -2314,40 +2414,41 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	4,  // 6: ringlet.node.v1.WatchRequest.term:type_name -> ringlet.node.v1.Term
 	4,  // 7: ringlet.node.v1.ReportRequest.term:type_name -> ringlet.node.v1.Term
 	6,  // 8: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	24, // 9: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	25, // 10: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
-	13, // 11: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
-	11, // 12: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
-	12, // 13: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
+	25, // 9: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	26, // 10: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	14, // 11: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
+	12, // 12: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
+	13, // 13: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
 	1,  // 14: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
 	7,  // 15: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
-	4,  // 16: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
-	4,  // 17: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
-	4,  // 18: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
-	20, // 19: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
-	4,  // 20: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
-	26, // 21: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
-	3,  // 22: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	8,  // 23: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	9,  // 24: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	14, // 25: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	16, // 26: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	18, // 27: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	21, // 28: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	23, // 29: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
-	5,  // 30: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	10, // 31: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	10, // 32: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	15, // 33: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	17, // 34: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	19, // 35: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	22, // 36: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	27, // 37: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
-	30, // [30:38] is the sub-list for method output_type
-	22, // [22:30] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	11, // 16: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
+	4,  // 17: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
+	4,  // 18: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
+	4,  // 19: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
+	21, // 20: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
+	4,  // 21: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
+	27, // 22: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
+	3,  // 23: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	8,  // 24: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	9,  // 25: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	15, // 26: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	17, // 27: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	19, // 28: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	22, // 29: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	24, // 30: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
+	5,  // 31: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	10, // 32: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	10, // 33: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	16, // 34: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	18, // 35: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	20, // 36: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	23, // 37: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	28, // 38: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	31, // [31:39] is the sub-list for method output_type
+	23, // [23:31] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -2361,7 +2462,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
