@@ -9,6 +9,7 @@ import (
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
 )
 
@@ -114,7 +115,7 @@ func (n *process) drainAlone() {
 	server.Drain(0)
 }
 
-// excludeAlone excludes builder units that are lost, if the scheduler is here: the drain would wait for what they had.
+// excludeAlone excludes units that are lost, if the scheduler is here: the drain would wait for what they had.
 // A loss may be found only after the drain has begun.
 func (n *process) excludeAlone() {
 	s, req := n.current()
@@ -126,12 +127,40 @@ func (n *process) excludeAlone() {
 	if tagnet.State(reg.GetState()) == tagnet.Drained {
 		return // units have gone because it is over
 	}
+	for _, name := range unread(reg.GetRus(), s) {
+		n.log.Warn("a readout unit is lost, and the run bears it: what it has is missing", "readout", name)
+		if err := server.ExcludeRU(name); err != nil {
+			n.log.Error("a lost readout unit is waited for", "readout", name, "err", err)
+		}
+	}
 	for _, name := range missed(reg.GetBus(), s.cfg) {
 		n.log.Warn("a builder unit is lost, and the run bears it: its MEPs go to others", "builder", name)
 		if _, err := server.ExcludeBU(name); err != nil {
 			n.log.Error("a lost builder unit stays in the schedule", "builder", name, "err", err)
 		}
 	}
+}
+
+// unread are the readout units that were lost while nobody was there to exclude them. Where the policy does not bear
+// it there are none.
+func unread(rus []*tagnetv1.RURegister, s *session) []string {
+	var names []string
+	left := 0
+	for ru, u := range rus {
+		switch {
+		case u.GetExcluded():
+		case u.GetAttached():
+			left++
+		case !s.expendable(s.ruRanks[ru]):
+			return nil
+		default:
+			names = append(names, u.GetName())
+		}
+	}
+	if readout, _ := s.cfg.OnLossInRun(); !readout.Bears(left) {
+		return nil
+	}
+	return names
 }
 
 // missed are the builder units that were lost while nobody was there to exclude them. Where the policy does not bear it

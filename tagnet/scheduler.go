@@ -10,6 +10,8 @@ type Scheduler interface {
 	ExcludeBU(name string) (reissued int, err error)
 	// LoseBU is ExcludeBU for a unit that is known to be gone: what readout units have under way to it is over at once.
 	LoseBU(name string) (reissued int, err error)
+	// ExcludeRU goes on without a readout unit: what has not come from it is missing.
+	ExcludeRU(name string) error
 	// IncludeBU lets an excluded unit come back; until it has, the registers say that it is excluded.
 	IncludeBU(name string) error
 	Stats() (Stats, error)

@@ -124,6 +124,20 @@ type Verdict struct {
 	Missing         []Range   `json:"missing"`                // events that were triggered and are in no directory
 	MissingMore     uint64    `json:"missing_more,omitempty"` // ranges beyond those listed
 	Concluded       time.Time `json:"concluded"`
+	Lacking         []Lacking `json:"lacking,omitempty"` // readout units that were gone for a part of the run
+}
+
+// Lacking is a readout unit that was gone, and what is missing for that: events that are built with missing fragments
+// for its sources. They are among those of MEPs from the first to the last.
+type Lacking struct {
+	Node        string `json:"node"`
+	ReadoutUnit int    `json:"readout_unit"`
+	FirstSource int    `json:"first_source"`
+	LastSource  int    `json:"last_source"`
+	MEPs        uint64 `json:"meps"`
+	Events      uint64 `json:"events"`
+	FirstMEP    uint64 `json:"first_mep"`
+	LastMEP     uint64 `json:"last_mep"`
 }
 
 // Range is events From to To, both included.

@@ -76,6 +76,10 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	row("events", "%d triggered = %d built + %d incomplete + %d discarded%s + %d abandoned", r.EventsTriggered,
 		r.EventsBuilt,
 		r.EventsIncomplete, r.EventsDiscarded, some(" + %d rejected", r.EventsRejected), r.EventsAbandoned)
+	for _, l := range r.Lacking {
+		row("MISSING", "%d events lack readout unit %d of %s, sources %d to %d: it was gone; they are in %d MEPs from %d to %d",
+			l.Events, l.ReadoutUnit, l.Node, l.FirstSource, l.LastSource, l.MEPs, l.FirstMEP, l.LastMEP)
+	}
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
 	row("MFPs", "%d read = %d placed%s%s + %d abandoned", r.MFPsRead, r.MFPsPlaced,
 		some(" + %d of rejected MEPs", r.MFPsRejected),

@@ -45,6 +45,12 @@ func ofPartition() []Rule {
 				"are wanted all the same.",
 		},
 		{
+			ID: "events-marked", Severity: warning, look: marked,
+			When: "Events of this run were built without the fragments of a readout unit that was gone (`readout-loss`).",
+			Advice: "Whoever reads the output finds them marked as missing, event by event; start the readout unit's process " +
+				"again.",
+		},
+		{
 			ID: "events-discarded", Severity: warning, Hold: time.Second, look: discarded,
 			When:   "Builder units throw away whole events since their outputs have no time (`overload: discard`).",
 			Advice: "See slow-output for who; make the outputs faster, add builder units, or lower the rate.",
@@ -220,6 +226,15 @@ func incomplete(v *view) findings {
 			percent(float64(n)/(float64(n)+float64(t.GetEventsBuilt()))))}}
 	}
 	return nil
+}
+
+func marked(v *view) (out findings) {
+	for _, m := range v.now.GetMissing() {
+		name := v.readoutName(m.GetRu())
+		out.add(name, "%d events lack the fragments of %s, which was gone: they are in %d MEPs from %d to %d",
+			m.GetEvents(), name, m.GetMeps(), m.GetFirstMep(), m.GetLastMep())
+	}
+	return out
 }
 
 func discarded(v *view) findings {

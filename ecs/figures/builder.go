@@ -92,6 +92,15 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 			ByUsP99: h.Late.ValueAtQuantile(99),
 		})
 	}
+	for _, m := range Missing(reports) {
+		s.Missing = append(s.Missing, &ecsv1.MissingReadout{
+			Ru:       m.GetRuIndex(),
+			Meps:     m.GetMeps(),
+			Events:   m.GetEvents(),
+			FirstMep: m.GetFirstMep(),
+			LastMep:  m.GetLastMep(),
+		})
+	}
 	b.total(r, s, Sum(reports))
 	b.history.add(s, resent)
 	return s

@@ -54,6 +54,27 @@ func Holders(reports []*nodev1.Report) []Holder {
 	return out
 }
 
+// Missing adds up what readout units that were gone are missing in, as builder units tell, in the order of their index.
+func Missing(reports []*nodev1.Report) (all []*nodev1.Missing) {
+	for _, rep := range reports {
+		for _, m := range rep.GetMissing() {
+			i, found := slices.BinarySearchFunc(all, m.GetRuIndex(), func(a *nodev1.Missing, ru uint32) int {
+				return cmp.Compare(a.GetRuIndex(), ru)
+			})
+			if !found {
+				all = slices.Insert(all, i, &nodev1.Missing{
+					RuIndex:  m.GetRuIndex(),
+					FirstMep: m.GetFirstMep(),
+				})
+			}
+			sum := all[i]
+			sum.Meps, sum.Events = sum.GetMeps()+m.GetMeps(), sum.GetEvents()+m.GetEvents()
+			sum.FirstMep, sum.LastMep = min(sum.GetFirstMep(), m.GetFirstMep()), max(sum.GetLastMep(), m.GetLastMep())
+		}
+	}
+	return all
+}
+
 // SchedulerCounters describes the counters that a snapshot may have of the scheduler.
 func SchedulerCounters() counter.List { return tagnet.Described() }
 

@@ -291,7 +291,7 @@ func (p *Partition) goOn(what found, run *nodes.Run, rec *ecsv1.Run, alone *node
 	}
 	if run.Degraded() {
 		_ = p.runner.Degrade(fsm.Cause{Component: strings.Join(run.Out(), ", "),
-			What: "a builder unit was lost or excluded in this run"})
+			What: "a unit was lost or excluded in this run"})
 	}
 	p.say(info, "run", Name, "run %d goes on", run.Number())
 	p.wg.Go(func() { p.watch(run) })

@@ -13,16 +13,17 @@ type Core struct {
 	nodes map[string]*node
 	names []string // of nodes, in the order in which they became known
 
-	scheduler string // the node on which it lives; empty: in the control
-	loss      config.Loss
-	own       bool // the control starts the processes of nodes by itself
+	scheduler string      // the node on which it lives; empty: in the control
+	reading   config.Loss // of readout units
+	loss      config.Loss // of builder units
+	own       bool        // the control starts the processes of nodes by itself
 
 	running   bool    // a run goes on, which bears losses
 	silenced  bool    // nodes are being ended on purpose
 	listening bool    // to what nodes say of themselves: before they are loaded they may still speak of an earlier run
 	seen      []Sight // that nobody bears, each once
 	losses    []Sight // that the policy bears, each once
-	ever      bool    // a builder unit was lost or excluded in the run
+	ever      bool    // a unit was lost or excluded in the run
 }
 
 // node is what is known of one.
@@ -47,7 +48,7 @@ type Act uint8
 const (
 	Nothing Act = iota
 	Strike      // the run ends, or does not begin
-	Lose        // its builder unit is to be taken out of the schedule: the run goes on without it
+	Lose        // its unit is to be taken out of the schedule: the run goes on without it
 
 	Exclude // likewise, of a node that leaves
 	Promise // tell it that the run ends
@@ -92,8 +93,8 @@ type Unit struct {
 }
 
 // Take takes the units of a view for a run that is to begin.
-func (c *Core) Take(view []Unit, scheduler string, loss config.Loss) {
-	c.scheduler, c.loss, c.ever, c.losses, c.running = scheduler, loss, false, nil, false
+func (c *Core) Take(view []Unit, scheduler string, readout, builder config.Loss) {
+	c.scheduler, c.reading, c.loss, c.ever, c.losses, c.running = scheduler, readout, builder, false, nil, false
 	for _, n := range c.nodes {
 		n.readout, n.builder, n.in, n.lost, n.stage = false, false, false, false, staying
 	}
@@ -223,8 +224,11 @@ func (c *Core) bears(n *node, x Sight) bool {
 	if x.Kind == Blamed || x.Component == c.scheduler {
 		return false
 	}
-	if n.lost {
+	switch {
+	case n.lost:
 		return true
+	case n.readout && !n.builder:
+		return c.reading.Bears(c.readers() - 1)
 	}
 	return n.builder && !n.readout && (!n.in || c.loss.Bears(c.takers()-1))
 }

@@ -15,6 +15,16 @@ func (c *Core) takers() (takers int) {
 	return takers
 }
 
+// readers is how many readout units take part.
+func (c *Core) readers() (readers int) {
+	for _, n := range c.nodes {
+		if n.readout && !n.lost {
+			readers++
+		}
+	}
+	return readers
+}
+
 // MayExclude says why a node's builder unit cannot be taken out of the run; nil if it can.
 func (c *Core) MayExclude(name string) error {
 	n := c.nodes[name]
@@ -70,7 +80,7 @@ func (c *Core) Lost(name string) bool {
 	return n != nil && n.lost
 }
 
-// Adopt takes over what a scheduler tells of a builder unit in a run that an earlier control has begun.
+// Adopt takes over what a scheduler tells of a unit in a run that an earlier control has begun.
 func (c *Core) Adopt(name string, lost, excluded bool) {
 	n := c.node(name)
 	n.lost = n.lost || lost

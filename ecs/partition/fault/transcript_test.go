@@ -14,7 +14,7 @@ import (
 // TestTranscripts plays testdata/*.txt, each of several disturbances:
 //
 //	> nodes N [on HOST…] [tagnet NODE] [spawned]   folded nodes n0 and so on; processes 1000 and so on
-//	> units RUS BUS loss POLICY [on HOST…]       nodes of one unit each, readout units first
+//	> units RUS BUS [reading POLICY] loss POLICY [on HOST…]  nodes of one unit each, readout units first
 //	> begin                                      a run goes on, and every node is heard
 //	> at SECONDS                                 so late it is since then
 //	> heard NODE…                                they report
@@ -48,6 +48,7 @@ type player struct {
 	now   time.Time
 
 	scheduler string
+	reading   config.Loss
 	ends      bool // the run is to
 }
 
@@ -61,7 +62,7 @@ func (p *player) say(line string, w []string) string {
 	case "nodes", "units":
 		p.make(w)
 	case "begin":
-		p.core.Take(p.units, p.scheduler, p.loss)
+		p.core.Take(p.units, p.scheduler, p.reading, p.loss)
 		p.core.Begin()
 		p.ends = false
 		p.heard(p.core.names)
@@ -139,6 +140,13 @@ func (p *player) make(w []string) {
 		policy = strings.Join(w[slices.Index(w, "loss")+1:on], " ")
 	}
 	var err error
+	reading := "essential"
+	if i := slices.Index(w, "reading"); i > 0 {
+		reading = strings.Join(w[i+1:slices.Index(w, "loss")], " ")
+	}
+	if p.reading, err = config.ParseLoss(reading, rus); err != nil {
+		p.t.Fatal(err)
+	}
 	if p.loss, err = config.ParseLoss(policy, max(rus, bus)); err != nil {
 		p.t.Fatal(err)
 	}

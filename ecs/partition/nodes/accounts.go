@@ -63,28 +63,27 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 	b := newBooks(r, reg, sums)
 	r.NotChecked = b.notChecked()
 	here := b.here // what the nodes tell that are not lost
+	reading := uint64(r.RUs - len(b.gone))
 	out := []Check{
 		eq("MEPs built, by the scheduler = by the builder units", b.ledger.GetBuilt(), b.there["bu.meps_built"]),
 		eq("MEPs discarded, by the scheduler = by the builder units", b.ledger.GetDiscarded(), b.there["bu.meps_discarded"]),
-		eq("MFPs read = placed + in other MEPs + read ahead", r.MFPsRead,
-			b.there["bu.mfps_placed"]+(c.GetBuilt()-b.ledger.GetBuilt()+c.GetIncomplete()+c.GetDiscarded()+
-				c.GetRejected()+c.GetAbandoned())*sources+ahead),
+		b.mfps(c, sources, ahead),
 		eq("MFPs of rejected MEPs = placed + never asked for", b.ledger.GetRejected()*sources,
 			b.there["bu.mfps_rejected"]+b.there["bu.mfps_unasked"]),
-		eq("tokens that came = MEPs issued, to every readout unit", sums["ru.tokens"],
-			(c.GetIssued()+c.GetReissued())*uint64(r.RUs)),
+		eq("tokens that came = MEPs issued, to every readout unit", b.reading["ru.tokens"],
+			(c.GetIssued()+c.GetReissued())*reading),
 		eq("writes completed + never asked for + withdrawn = tokens",
-			sums["ru.writes"]+sums["ru.unasked"]+sums["ru.withdrawn"], sums["ru.tokens"]),
+			b.reading["ru.writes"]+b.reading["ru.unasked"]+b.reading["ru.withdrawn"], b.reading["ru.tokens"]),
 		eq("open transactions and transfers", here["link.tx_used"]+here["ru.open"]+here["ru.left_writes"], 0),
 		eq("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+
 			here["node.malformed"]+
 			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+refusals(c), 0),
 	}
-	if len(b.out) == 0 {
+	if len(b.out) == 0 && len(b.gone) == 0 {
 		out = append(out, eq("tokens never asked for, by the readout units = by the builder units", sums["ru.unasked"],
 			sums["bu.unasked"]))
 	}
-	if len(b.lost) == 0 {
+	if len(b.lost) == 0 && len(b.gone) == 0 {
 		out = append(out,
 			eq("bytes written = bytes placed", sums["ru.bytes_written"], sums["link.bytes_placed"]),
 			eq("distinct chunks sent = chunks placed", r.ChunksSent-r.ChunksResent, r.ChunksPlaced))

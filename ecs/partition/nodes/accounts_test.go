@@ -203,6 +203,38 @@ func TestAccountsWithoutABuilder(t *testing.T) {
 	}
 }
 
+// Where a readout unit was gone what it counted is not checked, and that is said; what is missing for that is.
+func TestAccountsWithoutAReadoutUnit(t *testing.T) {
+	gone := func() (*Report, *tagnet.Registers, map[string]uint64) {
+		r, reg, sums := balanced()
+		reg.Rus = []*tagnetv1.RURegister{{Name: "n0"}, {Name: "n1", Excluded: true, Exclusions: 1}}
+		r.Counters = []NodeCounters{
+			{Node: "n0", Counters: map[string]uint64{
+				"bu.meps_built": 10, "bu.mfps_placed": 48, "bu.mfps_missing": 12, "ru.tokens": 10, "ru.writes": 10,
+			}},
+			{Node: "n1", Counters: map[string]uint64{"ru.tokens": 3, "ru.writes": 2, "ru.open": 1, "link.tx_used": 1}},
+		}
+		return r, reg, sums
+	}
+	r, reg, sums := gone()
+	all := checks(r, reg, sums)
+	if bad := failing(all); bad != nil || len(r.NotChecked) != 1 || !strings.Contains(r.NotChecked[0], "n1") {
+		t.Errorf("%v do not balance of %d; %q", bad, len(all), r.NotChecked)
+	}
+	for name, off := range map[string]func(){
+		"an MFP that nobody has made": func() { r.Counters[0].Counters["bu.mfps_missing"]-- },
+		"a token that did not come":   func() { r.Counters[0].Counters["ru.tokens"]-- },
+		"a write without an outcome":  func() { r.Counters[0].Counters["ru.writes"]-- },
+		"an open transfer":            func() { r.Counters[0].Counters["ru.open"]++ },
+	} {
+		r, reg, sums = gone()
+		off()
+		if bad := failing(checks(r, reg, sums)); bad == nil {
+			t.Errorf("%s is not found", name)
+		}
+	}
+}
+
 // What was reported as built is in the files. More than that is there only where somebody was not told in time.
 func TestAccountsReachTheFiles(t *testing.T) {
 	for _, c := range []struct {

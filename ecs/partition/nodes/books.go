@@ -17,11 +17,19 @@ type books struct {
 	ledger *tagnet.BUCounters // of the scheduler, on the others
 	there  map[string]uint64  // what the nodes of the others tell of their builder units
 	here   map[string]uint64  // what all nodes tell that are not lost
+
+	gone    []string          // readout units that were ever excluded, by node
+	reading map[string]uint64 // what the nodes of the others tell
 }
 
 // newBooks sorts figures. Where no builder unit was ever excluded there is nothing to sort.
 func newBooks(r *Report, reg *tagnet.Registers, sums map[string]uint64) *books {
-	b := &books{r: r, there: sums, here: sums}
+	b := &books{
+		r:       r,
+		there:   sums,
+		here:    sums,
+		reading: sums,
+	}
 	c := reg.GetCounters()
 	b.ledger = &tagnet.BUCounters{Built: c.GetBuilt(), Discarded: c.GetDiscarded(), Rejected: c.GetRejected()}
 	out, lost := map[string]bool{}, map[string]bool{}
@@ -37,10 +45,19 @@ func newBooks(r *Report, reg *tagnet.Registers, sums map[string]uint64) *books {
 			b.lost, lost[u.GetName()] = append(b.lost, u.GetName()), true
 		}
 	}
-	if len(b.out) == 0 {
+	gone := map[string]bool{}
+	for _, u := range reg.GetRus() {
+		if u.GetExclusions() > 0 {
+			b.gone, gone[u.GetName()], lost[u.GetName()] = append(b.gone, u.GetName()), true, true
+		}
+	}
+	if len(b.out) == 0 && len(b.gone) == 0 {
 		return b
 	}
 	b.there, b.here = map[string]uint64{}, map[string]uint64{}
+	if len(b.gone) > 0 {
+		b.reading = map[string]uint64{}
+	}
 	for _, n := range r.Counters {
 		for name, v := range n.Counters {
 			if !out[n.Node] {
@@ -49,9 +66,25 @@ func newBooks(r *Report, reg *tagnet.Registers, sums map[string]uint64) *books {
 			if !lost[n.Node] {
 				b.here[name] += v
 			}
+			if len(b.gone) > 0 && !gone[n.Node] {
+				b.reading[name] += v
+			}
 		}
 	}
 	return b
+}
+
+// mfps is the check of MFPs. What a readout unit has read that was lost is lost with it: then those of the MEPs that
+// were built are checked alone.
+func (b *books) mfps(c *tagnet.Counters, sources, ahead uint64) Check {
+	placed := b.there["bu.mfps_placed"]
+	if len(b.gone) > 0 {
+		return eq("MFPs of MEPs that were built = placed + missing", b.ledger.GetBuilt()*sources,
+			placed+b.there["bu.mfps_missing"])
+	}
+	return eq("MFPs read = placed + in other MEPs + read ahead", b.r.MFPsRead,
+		placed+(c.GetBuilt()-b.ledger.GetBuilt()+c.GetIncomplete()+c.GetDiscarded()+c.GetRejected()+c.GetAbandoned())*
+			sources+ahead)
 }
 
 // buffered tells whether a shared-memory output can be compared with the ledger. Files are read back instead.
@@ -71,6 +104,10 @@ func (b *books) notChecked() (said []string) {
 	if len(b.lost) > 0 {
 		who := strings.Join(b.lost, ", ")
 		say("bytes and chunks that were placed at %s, which are lost, and their last figures with them", who)
+	}
+	if len(b.gone) > 0 {
+		say("MFPs that %s read, and bytes and chunks that were sent there: what was counted there was lost with it",
+			strings.Join(b.gone, ", "))
 	}
 	if b.r.Output != "" && b.r.Recorded == nil && !b.buffered() {
 		say("events in the output: %s may have handed out MEPs whose outcome came too late, and that others handed out again",

@@ -12,10 +12,10 @@ import (
 	"ringlet/tagnet"
 )
 
-// without takes a lost node's builder unit out of the schedule.
+// without takes a lost node's unit out of the schedule.
 func (r *Run) without(x fault.Fault) {
 	r.log.Warn("the run goes on without a node", "node", x.Component, "why", x.What)
-	if _, err := r.scheduler().LoseBU(x.Component); err != nil {
+	if err := r.lose(x.Component); err != nil {
 		r.faults.see(fault.Sight{Kind: fault.Blamed, Fault: fault.Fault{
 			Component: x.Component,
 			Part:      fault.PartScheduler,
@@ -27,6 +27,21 @@ func (r *Run) without(x fault.Fault) {
 	if r.opts.Lost != nil {
 		r.opts.Lost(x)
 	}
+}
+
+// lose has the scheduler go on without the units of a node.
+func (r *Run) lose(node string) error {
+	var err error
+	for _, u := range units(r.View()) {
+		if u.Node == node && u.Readout {
+			err = r.scheduler().ExcludeRU(node)
+		}
+		if u.Node == node && u.Builder {
+			_, lost := r.scheduler().LoseBU(node)
+			err = errors.Join(err, lost)
+		}
+	}
+	return err
 }
 
 // Exclude takes a node's builder unit out of the schedule; a readout unit of the same node goes on sending.

@@ -135,6 +135,7 @@ func (r *Report) verdictFor(d *directory) recording.Verdict {
 		Missing:         r.Recorded.Missing,
 		MissingMore:     r.Recorded.MissingMore,
 		Concluded:       time.Now(),
+		Lacking:         r.Lacking,
 	}
 	if r.Cause != nil {
 		v.Cause = r.Cause.Component + ": " + r.Cause.What

@@ -82,8 +82,8 @@ func (c *Crew) NewRun(number uint32) *Run {
 		endCause: endInput,
 	}
 	r.cfg.RunNumber = number
-	_, builder := r.cfg.OnLoss()
-	c.faults.tell(func(core *fault.Core) { core.Take(units(c.View()), c.opts.TagnetNode, builder) })
+	readout, builder := r.cfg.OnLossInRun()
+	c.faults.tell(func(core *fault.Core) { core.Take(units(c.View()), c.opts.TagnetNode, readout, builder) })
 	if r.cfg.Events > 0 {
 		r.endCause = EndEvents
 	}

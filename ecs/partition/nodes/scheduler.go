@@ -123,6 +123,9 @@ func (c *Crew) Adopt(number uint32, key []byte, began time.Time) (*Run, error) {
 	for _, u := range r.Stats().GetBus() {
 		c.faults.tell(func(core *fault.Core) { core.Adopt(u.GetName(), u.GetLost(), u.GetExcluded()) })
 	}
+	for _, u := range r.Stats().GetRus() {
+		c.faults.tell(func(core *fault.Core) { core.Adopt(u.GetName(), u.GetExcluded(), false) })
+	}
 	c.faults.begin(r.without)
 	c.Attend()
 	return r, nil
