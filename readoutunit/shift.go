@@ -155,7 +155,10 @@ func (s *Shift) Ahead() int {
 	}
 	n := min(s.most, int(s.end()-next)/s.width)
 	for _, bound := range s.bounds {
-		if at := next / uint64(s.width); bound > at && bound-at < uint64(n) {
+		switch at := next / uint64(s.width); {
+		case bound == at:
+			n = 1 // who goes on from there has not agreed on more
+		case bound > at && bound-at < uint64(n):
 			n = int(bound - at)
 		}
 	}
