@@ -59,8 +59,8 @@ func absencesOf(words []uint64) (all []Absence, ok bool) {
 	return all, true
 }
 
-// Absences are the changes so far of who takes part among the readout units. The list only grows.
-func (c *Core) Absences() []Absence { return c.absences }
+// changes are the changes so far of who takes part among the readout units. The list only grows.
+func (c *Core) changes() []Absence { return c.absences }
 
 // ExcludeRU goes on without readout unit ru: its watermark no longer counts, and builder units take what has not come
 // from it for missing. With the last unit excluded the input has ended. Excluding it twice does nothing. It is refused
@@ -96,11 +96,11 @@ func (c *Core) change(ru int, back bool) {
 	})
 }
 
-// IncludeRU takes an excluded readout unit in again, which has every MEP from the next new one on, and tells what it
+// includeRU takes an excluded readout unit in again, which has every MEP from the next new one on, and tells what it
 // holds of them by Update. No new MEP is issued before every builder unit that is not excluded has said by Know that it
 // goes by the return: it would else take the unit's parts for missing. It is refused with NotNow when drained, and where
 // the unit's input had ended. Including it twice does nothing.
-func (c *Core) IncludeRU(ru int) error {
+func (c *Core) includeRU(ru int) error {
 	if ru < 0 || ru >= len(c.rus) {
 		return c.refuse(UnknownUnit, "scheduler", "inclusion of readout unit %d of %d", ru, len(c.rus))
 	}
@@ -125,7 +125,7 @@ func (c *Core) IncludeRU(ru int) error {
 	return nil
 }
 
-// Know takes from builder unit bu by how many of the Absences it goes.
+// Know takes from builder unit bu by how many of the changes it goes.
 func (c *Core) Know(bu int, absences uint64) error {
 	if bu < 0 || bu >= len(c.bus) {
 		return c.refuse(UnknownUnit, "scheduler", "absences known to builder unit %d of %d", bu, len(c.bus))

@@ -111,8 +111,8 @@ func (m *model) finish(t *rapid.T) {
 		}
 	}
 	for bu := range m.out {
-		must(t, m.core.Know(bu, uint64(len(m.core.Absences()))))
-		m.knows[bu] = len(m.core.Absences())
+		must(t, m.core.Know(bu, uint64(len(m.core.changes()))))
+		m.knows[bu] = len(m.core.changes())
 	}
 	for step := 0; m.core.State() != Drained; step++ {
 		if step > 1000 {

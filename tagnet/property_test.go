@@ -259,7 +259,7 @@ func (m *model) excludeRU(t *rapid.T) {
 // includeRU takes a readout unit in again, which has read nothing yet of what is to be issued.
 func (m *model) includeRU(t *rapid.T) {
 	ru := rapid.IntRange(0, len(m.read)-1).Draw(t, "ru")
-	if m.gone[ru] && m.core.IncludeRU(ru) == nil {
+	if m.gone[ru] && m.core.includeRU(ru) == nil {
 		m.gone[ru], m.read[ru] = false, m.core.next-m.core.cfg.First
 	}
 }
@@ -267,14 +267,14 @@ func (m *model) includeRU(t *rapid.T) {
 // know lets a builder unit know of all absences.
 func (m *model) know(t *rapid.T) {
 	bu := rapid.IntRange(0, len(m.out)-1).Draw(t, "bu")
-	must(t, m.core.Know(bu, uint64(len(m.core.Absences()))))
-	m.knows[bu] = len(m.core.Absences())
+	must(t, m.core.Know(bu, uint64(len(m.core.changes()))))
+	m.knows[bu] = len(m.core.changes())
 }
 
 // checkKnown holds that every builder unit goes by the returns of readout units before a new MEP is issued, which has
 // their parts.
 func (m *model) checkKnown(t *rapid.T, tok Token) {
-	for i, a := range m.core.Absences() {
+	for i, a := range m.core.changes() {
 		for bu, knows := range m.knows {
 			if a.Back && tok.Attempt == 1 && !m.out[bu] && knows <= i {
 				t.Fatalf("token %+v, and bu%d does not know that ru%d is back", tok, bu, a.RU)

@@ -110,7 +110,7 @@ func (s *Server) turn() {
 		}
 	}
 	state := s.core.State()
-	s.log.goBy(s.core.Absences()) // before the cycles that they concern
+	s.log.goBy(s.core.changes()) // before the cycles that they concern
 	if s.log.publish(&s.batch, s.core.mark(), state, s.core.quiet()) {
 		for _, st := range s.streams[Readout] {
 			if st != nil {
@@ -139,7 +139,7 @@ func (s *Server) turn() {
 func (s *Server) launch() {
 	s.tags = s.core.Launch(s.tags[:0])
 	withdrawn := s.core.Withdrawn()
-	exclusions := len(withdrawn) + len(s.core.Absences())
+	exclusions := len(withdrawn) + len(s.core.changes())
 	returned := s.talks[Readout][len(s.cfg.Core.RUs)-1].returned
 	if len(s.tags) == 0 && exclusions == s.told && returned == s.acked {
 		return

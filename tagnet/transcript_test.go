@@ -89,10 +89,10 @@ func (p *player) membership(w []string) string {
 	case w[0] == "exclude":
 		return complaint(p.core.ExcludeRU(p.number(w[1])))
 	case w[0] == "include" && strings.HasPrefix(w[1], "ru"):
-		return complaint(p.core.IncludeRU(p.number(w[1])))
+		return complaint(p.core.includeRU(p.number(w[1])))
 	case w[0] == "absences":
 		var out strings.Builder
-		for _, a := range p.core.Absences() {
+		for _, a := range p.core.changes() {
 			fmt.Fprintf(&out, "ru%d %s: from cycle %d, MEP %d\n", a.RU,
 				map[bool]string{false: "gone", true: "back"}[a.Back], a.Cycle, a.MEP)
 		}
