@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"ringlet/testkit/must"
 )
 
 // The rounds of TestGenerations: a rank dies in round diedIn, the others are told that they go on without it from round
@@ -73,21 +71,21 @@ func generationsKeepStep(t *testing.T, kind Kind, n, slack, died int) {
 	_ = c.hub.barriers[died].Close()
 	left := slices.DeleteFunc(upTo(n), func(r int) bool { return r == died })
 	for i, r := range left { // one learns it after the other, while those who know go on
-		must.OK(t, c.hub.barriers[r].Change(goneFrom, left, true))
+		must(t, c.hub.barriers[r].Change(goneFrom, left, true))
 		if i%2 == 0 {
 			synctest.Wait()
 		}
 	}
 	synctest.Wait()
 	core, err := NewCore(kind, n, died)
-	must.OK(t, err)
+	must(t, err)
 	back := New(core, port{c.hub, died}, Options{Slack: slack, Timeout: time.Minute})
 	c.hub.barriers[died] = back
 	for _, r := range upTo(n) {
 		if r == died {
-			must.OK(t, back.Change(goneFrom, left, true))
+			must(t, back.Change(goneFrom, left, true))
 		}
-		must.OK(t, c.hub.barriers[r].Change(backFrom, upTo(n), false))
+		must(t, c.hub.barriers[r].Change(backFrom, upTo(n), false))
 	}
 	c.wg.Go(func() { c.advance(t.Context(), died, backFrom, rounds) })
 	c.wg.Wait()
@@ -98,7 +96,7 @@ func generationsKeepStep(t *testing.T, kind Kind, n, slack, died int) {
 		if c.hub.refused != nil {
 			t.Error(c.hub.refused)
 		}
-		must.OK(t, c.hub.barriers[r].Close())
+		must(t, c.hub.barriers[r].Close())
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"ringlet/testkit/must"
 )
 
 // net is a set of cores and an unordered, duplicating network, watched by the
@@ -239,7 +237,7 @@ func TestMissingIsNamed(t *testing.T) {
 		w := newNet(t, kind, n)
 		for _, r := range rng.Perm(n) {
 			if !slices.Contains(missing, r) {
-				must.OK(rt, w.enter(r))
+				must(rt, w.enter(r))
 			}
 		}
 		settle(rt, w, rng, dead)
@@ -253,7 +251,7 @@ func TestMissingIsNamed(t *testing.T) {
 			}
 			reports = append(reports, c.Report())
 			before := len(w.history)
-			must.OK(rt, w.step(r, func(a *Actions) error { c.ask(a); return nil }))
+			must(rt, w.step(r, func(a *Actions) error { c.ask(a); return nil }))
 			settle(rt, w, rng, dead)
 			checkNames(rt, fmt.Sprintf("rank %d", r), c.missing(), missing)
 			if queries := count(w.history[before:], Query); queries > n-1 {
@@ -285,8 +283,14 @@ func checkNames(t *rapid.T, who string, named, missing []int) {
 func settle(t *rapid.T, w *net, rng *rand.Rand, dead map[int]bool) {
 	for len(w.flying) > 0 {
 		if m := w.drop(rng.IntN(len(w.flying))); !dead[int(m.To)] {
-			must.OK(t, w.receive(m))
+			must(t, w.receive(m))
 		}
+	}
+}
+
+func must(t interface{ Fatal(args ...any) }, err error) {
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -414,11 +418,11 @@ func TestALostMessageAccusesNobody(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		w := newNet(t, kind, n)
 		for _, r := range rng.Perm(n) {
-			must.OK(rt, w.enter(r))
+			must(rt, w.enter(r))
 		}
 		for sent := 0; len(w.flying) > 0; sent++ {
 			if m := w.drop(rng.IntN(len(w.flying))); sent != lost {
-				must.OK(rt, w.receive(m))
+				must(rt, w.receive(m))
 			}
 		}
 		waiting := 0
@@ -427,7 +431,7 @@ func TestALostMessageAccusesNobody(t *testing.T) {
 				continue
 			}
 			waiting++
-			must.OK(rt, w.step(r, func(a *Actions) error { c.ask(a); return nil }))
+			must(rt, w.step(r, func(a *Actions) error { c.ask(a); return nil }))
 			settle(rt, w, rng, nil)
 			if named := c.missing(); len(named) > 0 {
 				rt.Fatalf("rank %d names %v", r, named)

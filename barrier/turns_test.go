@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"ringlet/testkit/must"
 )
 
 // ahead is a rank of a barrier with slack: it enters an epoch when what it waits for in the one before was left.
@@ -51,19 +49,19 @@ func TestNobodyIsFartherAhead(t *testing.T) {
 			switch pick := rng.IntN(len(ready) + len(flying)); {
 			case len(history) > 0 && rng.IntN(100) < copies:
 				m := history[rng.IntN(len(history))]
-				must.OK(rt, ranks[m.To].receive(m, 0, &acts))
+				must(rt, ranks[m.To].receive(m, 0, &acts))
 			case pick < len(ready):
 				a := &ranks[ready[pick]]
 				checkAhead(rt, ranks, a, slack)
 				a.offer(offer(ready[pick], a.epoch))
 				var err error
 				a.until, a.open, err = a.enter(0, &acts)
-				must.OK(rt, err)
+				must(rt, err)
 			default:
 				m := flying[pick-len(ready)]
 				flying[pick-len(ready)] = flying[len(flying)-1]
 				flying = flying[:len(flying)-1]
-				must.OK(rt, ranks[m.To].receive(m, 0, &acts))
+				must(rt, ranks[m.To].receive(m, 0, &acts))
 			}
 			flying, history = append(flying, acts.Send...), append(history, acts.Send...)
 		}

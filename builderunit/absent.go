@@ -239,7 +239,7 @@ func (b *Builder) shape(slot int, memory []byte) (first uint64, n int, err error
 			continue
 		}
 		off, size := b.asm.Part(slot, ru)
-		length := uint32(0)
+		var length uint32
 		if b.asm.stands() {
 			length = placing.EntryOf(memory[off:off+size], 0).Size
 			off, size = off+b.cfg.Layout.Entries(), size-b.cfg.Layout.Entries()
