@@ -81,9 +81,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 			l.Events, l.ReadoutUnit, l.Node, l.FirstSource, l.LastSource, l.MEPs, l.FirstMEP, l.LastMEP)
 	}
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
-	row("MFPs", "%d read = %d placed%s%s + %d abandoned", r.MFPsRead, r.MFPsPlaced,
-		some(" + %d of rejected MEPs", r.MFPsRejected),
-		some(" + %d never asked for", r.MFPsUnasked), r.MFPsAbandoned)
+	mfpRow(row, r)
 	row("chunks", "%d sent = %d placed + %d duplicate + %d late + %d refused + %d lost; %d were re-sent", r.ChunksSent,
 		r.ChunksPlaced,
 		r.ChunksDuplicate, r.ChunksLate, r.ChunksRefused, r.ChunksLost, r.ChunksResent)
@@ -153,6 +151,21 @@ func throughput(gbps float64) string {
 		return fmt.Sprintf("%.3f Mbit/s", gbps*1e3)
 	}
 	return fmt.Sprintf("%.3f kbit/s", gbps*1e6)
+}
+
+// mfpRow says what became of the MFPs. What a readout unit had read that was gone is not known, but what of it is missing.
+func mfpRow(row func(name, format string, args ...any), r *nodes.Report) {
+	var missing uint64
+	for _, l := range r.Lacking {
+		missing += l.MEPs * uint64(r.Streams)
+	}
+	if missing > 0 {
+		row("MFPs", "%d placed + %d missing", r.MFPsPlaced, missing)
+		return
+	}
+	row("MFPs", "%d read = %d placed%s%s + %d abandoned", r.MFPsRead, r.MFPsPlaced,
+		some(" + %d of rejected MEPs", r.MFPsRejected),
+		some(" + %d never asked for", r.MFPsUnasked), r.MFPsAbandoned)
 }
 
 // outputRows say where the events are, as a reader of the files found them.
