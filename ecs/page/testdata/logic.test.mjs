@@ -3,7 +3,11 @@ import test from "node:test";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 // The modules are served as they are, without a package.json that would tell Node.js what they are.
-const load = (path) => import("data:text/javascript," + encodeURIComponent(readFileSync(new URL(path, import.meta.url), "utf8")));
+// A module that takes from another one gets that in its place.
+const files = { "./logic.js": "../web/js/logic.js", "../uplot/phases.js": "../../../internal/uplot/phases.js" };
+const address = (path) => "data:text/javascript," + encodeURIComponent(readFileSync(new URL(path, import.meta.url), "utf8").replace(/from "([^"]+)"/g, (_, from) => `from "${address(files[from])}"`));
+const load = (path) => import(address(path));
+const q = await load("../web/js/quality.js"), heat = await load("../web/js/heat.js");
 const l = await load("../web/js/logic.js"), drawing = await load("../../../internal/uplot/phases.js");
 const plain = (s) => s.replaceAll("\u202f", " ");
 
@@ -167,4 +171,88 @@ test("the timeline is drawn in lanes, and the pointer finds its steps", () => {
   assert.equal(drawing.phaseAt(canvas, lanes, { clientX: 10, clientY: 30 }), undefined);
   drawing.drawPhases(canvas, { rus: [], steps: [], span: 0 });
   assert.equal(canvas.tall, "0px");
+});
+
+const told = (s, sources, run = 1) => ({ at: new Date(1.7e12 + s * 1000).toISOString(), run, sources });
+
+test("the heat map has what grew in each column, and holes stay holes", () => {
+  const m = new q.Heat(4, 5), [by, lack, size, age] = q.measures;
+  assert.deepEqual(m.grid(by), { ids: [], rows: [], from: -15, step: 5, most: 0 });
+  const x = (source, fragments, over) => ({ source, fragments: String(fragments), bytes: String(fragments * 10), used: String(fragments), missing: "0", ageUs: "500", ...over });
+  m.add(told(0, [x(0, 100), x(1, 7)]));
+  m.add(told(2, [x(0, 300), x(1, 7, { missing: "20", ageUs: "2000000" })]));
+  m.add(told(2, [x(0, 999), x(1, 7)])); // the same moment again
+  m.add(told(6, [x(0, 300), x(1, 7, { silent: true })])); // source 0 gave nothing
+  m.add(told(15, [x(0, 800), x(1, 7)])); // after a gap
+  m.add(told(17, [x(0, 900), x(1, 3)])); // source 1 counts anew
+  const g = m.grid(by);
+  assert.deepEqual([g.ids, g.from, g.most], [[0, 1], 1.7e9, 100]);
+  assert.deepEqual(g.rows, [[100, 0, null, 50], [0, null, null, null]]);
+  assert.deepEqual(m.grid(lack).rows, [[0, 0, null, 0], [1, null, null, null]]);
+  assert.deepEqual(m.grid(size).rows[0], [10, null, null, 10]);
+  assert.equal(m.grid(age).rows[1][0], 2e6);
+  m.add(told(18, [x(0, 0)], 2)); // another run
+  assert.deepEqual(m.grid(by).ids, [0]);
+  for (const k of [[by, 50, 100, 0.5, "50.0 Hz"], [lack, 0.25, 1, 0.6, "25.0 % missing"], [size, 5, 10, 0.5, "5.00 B each"], [age, 1e7, 1e7, 1, "10.0 s old at most"]]) assert.deepEqual([Number(k[0].shade(k[1], k[2]).toFixed(6)), plain(k[0].write(k[1]))], [k[3], k[4]]);
+  assert.deepEqual([lack.shade(0, 0), by.shade(0, 0), age.shade(500, 500)], [0, 0, 0]);
+});
+
+test("a source has a word and a mark", () => {
+  const of = (x, alarms) => { const c = q.condition({ source: 1, fragments: "5", fragmentsPerS: 2, attached: "1", ...x }, alarms); return `${c.text}/${c.mark}`; };
+  assert.deepEqual([of({}), of({ fragmentsPerS: 0 }), of({ fragments: "0" }), of({ gone: "1" }), of({ gone: "1", attached: "2" }), of({ silent: true })], ["gives/play", "quiet/ring", "nothing yet/ring", "gone/cross", "gives/play", "not told/dash"]);
+  const behind = [{ rule: "source-behind", component: "source 1 (tcp:h:7)" }];
+  assert.deepEqual([of({}, behind), of({ source: 11 }, behind)], ["behind/warn", "gives/play"]);
+  assert.deepEqual([q.lacking({ missing: "0", used: "0" }), plain(q.lacking({ missing: "1", used: "3" }))], ["", "25.0 %"]);
+});
+
+test("the heat map is drawn in rows, and the pointer finds its cells", () => {
+  const filled = [];
+  const context = new Proxy({}, { get: (o, name) => o[name] ?? ((...a) => { if (name === "fillRect") filled.push([context.fillStyle, typeof context.globalAlpha === "number" ? Number(context.globalAlpha.toFixed(2)) : 1, ...a.map(Math.round)]); }), set: (o, name, v) => { o[name] = v; return true; } });
+  const canvas = { clientWidth: 94, style: { setProperty: (name, v) => { canvas.tall = v; } }, getContext: () => context, getBoundingClientRect: () => ({ left: 0, top: 0 }) };
+  Object.assign(globalThis, { devicePixelRatio: 1, document: { documentElement: { dataset: { theme: "dark" } } }, getComputedStyle: () => ({ getPropertyValue: (name) => name }) });
+  const g = { ids: [3, 7], rows: [[1, 0], [null, 0.5]], from: 1000, step: 5, most: 1 };
+  heat.drawHeat(canvas, g, q.measures[0]);
+  assert.equal(canvas.tall, "64px");
+  assert.deepEqual(filled, [["--grid", 1, 46, 1, 20, 21], ["--accent", 1, 46, 1, 20, 21], ["--grid", 1, 66, 1, 20, 21], ["--grid", 1, 66, 23, 20, 21], ["--accent", 0.54, 66, 23, 20, 21]]);
+  assert.deepEqual(heat.heatAt(canvas, g, { clientX: 70, clientY: 30 }), { id: 7, at: 1005, v: 0.5 });
+  assert.equal(heat.heatAt(canvas, g, { clientX: 50, clientY: 30 }), null);
+  assert.equal(heat.heatAt(canvas, g, { clientX: 10, clientY: 5 }), null);
+  heat.drawHeat(canvas, { ids: [], rows: [] }, q.measures[0]);
+  assert.equal(canvas.tall, "0px");
+});
+
+const hex = (text) => Uint8Array.from(text.match(/[0-9a-f]{2}/gi) || [], (d) => parseInt(d, 16));
+
+test("raw banks are read as the format has them", () => {
+  const golden = readFileSync(new URL("../../../event/testdata/bank.hex", import.meta.url), "utf8").replace(/#.*/g, ""), one = hex(golden);
+  assert.deepEqual(q.banks(one), { banks: [{ at: 0, type: 16, version: 7, source: -4091, size: 3 }], fault: "" });
+  const two = Uint8Array.from([...one, ...hex("cbcb 0800 3f 01 0200")]);
+  assert.deepEqual(q.banks(two).banks.map((b) => [b.at, b.type, b.size]), [[0, 16, 3], [12, 63, 0]]);
+  assert.deepEqual(q.banks(two.subarray(12)), { banks: [{ at: 0, type: 63, version: 1, source: 2, size: 0 }], fault: "" });
+  for (const [bytes, fault] of [["00", "no bank at byte 0"], ["cbcb 0700 10 00 0000", "the bank at byte 0 says it has 7 bytes"], ["cbcb 0900 10 00 0000 aa", "the bank at byte 0 says it has 9 bytes"]]) assert.deepEqual(q.banks(hex(bytes)), { banks: [], fault });
+  assert.deepEqual(q.banks(new Uint8Array()), { banks: [], fault: "" });
+  let seed = 1;
+  const random = () => (seed = (seed * 48271) % 2147483647);
+  for (let i = 0; i < 3000; i++) { // whatever comes, the walk ends and stays within
+    const x = Uint8Array.from({ length: random() % 60 }, () => random());
+    for (let at = 0; at + 4 < x.length; at += 4 * (1 + (random() % 3))) x.set([0xcb, 0xcb, random() % 24, 0], at);
+    for (const b of q.banks(x).banks) assert.ok(b.at + 8 + b.size <= x.length);
+  }
+});
+
+test("bytes are written as hexdump does", () => {
+  const x = Uint8Array.from({ length: 20 }, (_, i) => 60 + i);
+  assert.equal(q.dump(x), "00000000  3c 3d 3e 3f 40 41 42 43  44 45 46 47 48 49 4a 4b  |<=>?@ABCDEFGHIJK|\n00000010  4c 4d 4e 4f                                       |LMNO|");
+  assert.equal(q.dump(x, 16).split("\n")[1], "… 4 bytes more");
+  assert.equal(q.dump(new Uint8Array()), "");
+});
+
+test("an event of the tap is made ready", () => {
+  const names = { 63: "VP", 240: "Container" }, bank = Buffer.from(hex("cbcb 0800 3f 01 0200")).toString("base64");
+  const e = q.sample({ event: "18446744073709551615", run: 7, mep: "3", attempt: 2, builder: "n1", fragments: [{ source: 0, type: 63, version: 1, size: 3, data: "AQID" }, { source: 1, type: 92, size: 0, data: "" }, { source: 2, type: 240, size: 8, data: bank }, { source: 3, type: 200, size: 9 }] }, names);
+  assert.deepEqual([e.event, e.size, e.missing, e.largest, e.attempt], ["18446744073709551615", 20, 1, 9, 2]);
+  assert.deepEqual(e.fragments.map((f) => [f.name, f.missing, f.data && f.data.length, f.banks.map((b) => b.name)]), [["VP", false, 3, []], ["missing", true, 0, []], ["Container", false, 8, ["VP"]], ["type 200", false, null, []]]);
+  assert.deepEqual(q.sample({}, {}).fragments, []);
+  assert.equal(q.wanted({ sources: "0-3, 7", types: "", maxSize: 9 }), "/v1/tap?rate=1&data=true&sources=0-3&sources=7&maxSize=9");
+  assert.equal(q.wanted({ types: "VP 63" }), "/v1/tap?rate=1&data=true&types=VP&types=63");
 });
