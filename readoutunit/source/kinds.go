@@ -50,7 +50,7 @@ var table = []Row{
 		Open: openGenerated,
 	},
 	{
-		Kind:    kinds.Kind{Name: "mdf", Help: "a file of recorded events"},
+		Kind:    kinds.Kind{Name: "file", Help: "a file of recorded events: MDF, MEP or MFP"},
 		File:    true,
 		Open:    openReplay,
 		Measure: measureReplay,
@@ -179,13 +179,9 @@ func (s *Settings) replay() ReplayConfig {
 }
 
 func openReplay(ctx context.Context, s Settings) (Source, error) {
-	r, err := OpenReplay(ctx, s.replay())
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return OpenFile(ctx, s.replay())
 }
 
 func measureReplay(ctx context.Context, f *os.File, s Settings) (Needs, error) {
-	return Measure(ctx, f, s.replay())
+	return measureFile(ctx, f, s.replay())
 }
