@@ -232,7 +232,7 @@ func (c *Config) formatByName(p *problems) {
 	if strings.HasSuffix(c.Output, "/") {
 		// Recorded data goes back to the form it came in; generated fragments stay as they were built.
 		if c.Format == formatAuto {
-			if c.Format = "mep"; !c.Generated() && !c.Live() {
+			if c.Format = "mep"; c.InputFile() != "" && !namesPackets(c.InputFile()) {
 				c.Format = "mdf"
 			}
 		}
@@ -247,6 +247,12 @@ func (c *Config) formatByName(p *problems) {
 	case c.Format != byName.Name:
 		p.add("format", "%s does not go with the output %s", c.Format, c.Output)
 	}
+}
+
+// namesPackets says whether a file is one of MEPs or MFPs by its name: what is in it, its reader finds out later.
+func namesPackets(path string) bool {
+	ext := strings.ToLower(filepath.Ext(path))
+	return ext == ".mep" || ext == ".mfp"
 }
 
 // sameFile says whether two paths are one file, however they are spelled. A file that is not there is only what it is

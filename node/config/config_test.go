@@ -76,6 +76,7 @@ func TestOutput(t *testing.T) {
 		{"mep file said", "", "x.mep", "mep", "x.mep", "mep", true},
 		{"new directory", "", "out/", "auto", "out/", "mep", false},
 		{"new directory of a replay", "in.mdf", "out/", "auto", "out/", "mdf", false},
+		{"new directory of a replay of MEPs", "in.mep", "out/", "auto", "out/", "mep", false},
 		{"directory, format said", "in.mdf", "out/", "mep", "out/", "mep", false},
 		{"existing directory", "", existing, "mdf", existing + "/", "mdf", false},
 		{"buffer", "", "events", "buffer", "events", "buffer", false},

@@ -67,8 +67,8 @@ func learnPackets(ctx context.Context, f *os.File, c ReplayConfig) (*Packets, er
 func (r *Packets) learn(ctx context.Context) (is bool, err error) {
 	defer r.guard(debug.SetPanicOnFault(true), &err)
 	c := r.cfg
-	format := packetFormat(r.file.data)
-	if format == event.FormatMDF {
+	format := event.FormatOf(r.file.data)
+	if format != event.FormatMEP && format != event.FormatMFP { // what tells nothing is judged as MDF
 		return false, nil
 	}
 	cat, err := scanPackets(ctx, r.file.data, format, c)

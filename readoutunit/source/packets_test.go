@@ -106,7 +106,7 @@ func writeFile(t testing.TB, data []byte) string {
 // replayed is what all readout units together make of data: a file of the same format again, and the counters of the
 // first, with the error that ended it.
 func replayed(t must, data []byte, c ReplayConfig) ([]byte, Stats, error) {
-	format := packetFormat(data)
+	format := event.FormatOf(data)
 	var rus []*Packets
 	var dst [][]byte
 	for ru := range c.RUs {
@@ -285,7 +285,7 @@ func TestOpenFile(t *testing.T) {
 		{"mep", mep, 3, "*source.Packets"},
 		{"mfp", mfpOf(0, 0, 2, 4), 1, "*source.Packets"},
 		{"empty", nil, 1, "*source.Replay"},
-		{"short", mep[:7], 1, "*source.Replay"},
+		{"short", mep[:7], 1, "*source.Packets"},
 		{"shares", mep, 2, "the 3 sources of"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -366,7 +366,7 @@ func FuzzPackets(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, rus, packing uint8) {
-		if packetFormat(data) == event.FormatMDF {
+		if f := event.FormatOf(data); f != event.FormatMEP && f != event.FormatMFP {
 			return
 		}
 		for _, mode := range []OnBadRecord{Stop, Skip} {

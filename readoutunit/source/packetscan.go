@@ -11,24 +11,6 @@ import (
 	"ringlet/event"
 )
 
-// packetFormat is the format of a file, by its first bytes: event.FormatMEP, FormatMFP, or FormatMDF where it has the
-// magic number of neither.
-func packetFormat(data []byte) string {
-	if len(data) < 12 {
-		return event.FormatMDF
-	}
-	word := func(at int) uint32 { return binary.LittleEndian.Uint32(data[at:]) }
-	switch magic := uint16(word(0)); {
-	case word(0) == word(4) && word(0) == word(8): // the three sizes of a record, which may look like a magic number
-		return event.FormatMDF
-	case magic == event.MEPMagic:
-		return event.FormatMEP
-	case magic == event.MFPMagic:
-		return event.FormatMFP
-	}
-	return event.FormatMDF
-}
-
 // packetRow is where the MFPs of all sources stand for the same events.
 type packetRow struct {
 	offset  int64  // bytes from the start of the file: of the MEP, or of the first MFP
@@ -322,22 +304,11 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 func shareOf(sources int, c ReplayConfig) (int, error) {
 	switch {
 	case sources%c.RUs != 0:
-		return 0, &ConfigError{"readout units", fmt.Sprintf("the %d sources of %s cannot be dealt out evenly over %d of "+
-			"them: have%s", sources, c.Path, c.RUs, divisors(sources))}
+		return 0, &ConfigError{"readout units", fmt.Sprintf("the %d sources of %s cannot be dealt out evenly over %d: give "+
+			"a number of nodes, or of readout units, that divides %d", sources, c.Path, c.RUs, sources)}
 	case c.Streams != 0 && c.Streams != sources/c.RUs:
 		return 0, &ConfigError{"streams", fmt.Sprintf("the %d sources of %s are %d for each of %d readout units, and not "+
 			"%d: leave out streams", sources, c.Path, sources/c.RUs, c.RUs, c.Streams)}
 	}
 	return sources / c.RUs, nil
-}
-
-// divisors lists numbers of readout units that so many sources can be dealt out over, the up to 16.
-func divisors(sources int) string {
-	list := " 1"
-	for n := 2; n <= 16; n++ {
-		if sources%n == 0 {
-			list += fmt.Sprintf(", %d", n)
-		}
-	}
-	return list + " …"
 }
