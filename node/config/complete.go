@@ -152,6 +152,12 @@ func (c *Config) resolveData(p *problems) {
 	if c.Live() {
 		c.resolveLive(p)
 	}
+	switch {
+	case c.AsTaken && c.InputFile() == "":
+		p.add("as-taken", "only the events of a file were taken before the run: leave out as-taken, or give a file as input")
+	case c.AsTaken && c.Rate > 0:
+		p.add("as-taken", "the times that the events were taken with are a rate already: leave out as-taken or rate")
+	}
 	if c.Debug.LargeEvery > 0 {
 		c.checkLarge(p)
 	}

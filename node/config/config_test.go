@@ -218,6 +218,8 @@ func TestRefusals(t *testing.T) {
 		{"full and input", func(c *Config) { c.Input, c.Verify = "x.mdf", "full" }, "cannot judge an input"},
 		{"format", func(c *Config) { c.Output, c.Format = "x.mdf", "mep" }, "mep does not go with the output x.mdf"},
 		{"format the other way", func(c *Config) { c.Output, c.Format = "x.mep", "mdf" }, "mdf does not go"},
+		{"as taken without a file", func(c *Config) { c.AsTaken = true }, "leave out as-taken, or give a file"},
+		{"as taken at a rate", func(c *Config) { c.AsTaken, c.Rate, c.Input = true, 5, "x.mdf" }, "leave out as-taken or rate"},
 		{"format alone", func(c *Config) { c.Format = "mdf" }, "needs an output"},
 		{"output of no kind", func(c *Config) { c.Output = "events" }, "end it with .mdf or .mep"},
 		{"output discarded", func(c *Config) { c.Output, c.Format = "x.mdf", "discard" }, "stay empty"},

@@ -19,6 +19,7 @@ type Settings struct {
 	Input       string // a file, or what the configuration says behind the kind's name and a colon
 	Loop        bool
 	OnBadRecord OnBadRecord
+	AsTaken     bool
 	Prepared    int                 // blocks that are made once and come again; 0: each is made anew
 	Buffers     func(block int) int // how many retention buffers of the readout unit blocks of that size come to in turn
 	Live        LiveSettings
@@ -175,6 +176,7 @@ func (s *Settings) replay() ReplayConfig {
 		OnBadRecord: s.OnBadRecord,
 		Events:      s.Events,
 		CRC:         s.CRC,
+		AsTaken:     s.AsTaken,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"ringlet/event"
 	"ringlet/internal/regular"
@@ -30,6 +31,9 @@ func OpenFile(ctx context.Context, c ReplayConfig) (Source, error) {
 	r, err := OpenReplay(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	if c.AsTaken {
+		return asTaken(r), nil
 	}
 	return r, nil
 }
@@ -70,6 +74,9 @@ func (r *Packets) learn(ctx context.Context) (is bool, err error) {
 	format := event.FormatOf(r.file.data)
 	if format != event.FormatMEP && format != event.FormatMFP { // what tells nothing is judged as MDF
 		return false, nil
+	}
+	if c.AsTaken {
+		return false, noTimes(c.Path, strings.ToUpper(format)+"s")
 	}
 	cat, err := scanPackets(ctx, r.file.data, format, c)
 	if err != nil {
