@@ -13,6 +13,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/event/eudaq"
 	"ringlet/node/config"
 )
 
@@ -63,6 +64,9 @@ func isMDF(f *os.File) error {
 	}
 	if format := event.FormatOf(head[:n]); format == event.FormatMEP || format == event.FormatMFP {
 		return fmt.Errorf("%s is a file of %ss, and only replays of MDF are compared", f.Name(), strings.ToUpper(format))
+	}
+	if eudaq.Is(head[:n]) {
+		return fmt.Errorf("%s is a file of EUDAQ, and only replays of MDF are compared", f.Name())
 	}
 	return nil
 }

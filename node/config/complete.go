@@ -255,10 +255,10 @@ func (c *Config) formatByName(p *problems) {
 	}
 }
 
-// namesPackets says whether a file is one of MEPs or MFPs by its name: what is in it, its reader finds out later.
+// namesPackets says whether a file is one of MEPs, MFPs or EUDAQ's events by its name: what is in it, its reader finds out later.
 func namesPackets(path string) bool {
 	ext := strings.ToLower(filepath.Ext(path))
-	return ext == ".mep" || ext == ".mfp"
+	return ext == ".mep" || ext == ".mfp" || ext == ".raw"
 }
 
 // sameFile says whether two paths are one file, however they are spelled. A file that is not there is only what it is

@@ -51,7 +51,7 @@ var table = []Row{
 		Open: openGenerated,
 	},
 	{
-		Kind:    kinds.Kind{Name: "file", Help: "a file of recorded events: MDF, MEP or MFP"},
+		Kind:    kinds.Kind{Name: "file", Help: "a file of recorded events: MDF, MEP, MFP or EUDAQ"},
 		File:    true,
 		Open:    openReplay,
 		Measure: measureReplay,

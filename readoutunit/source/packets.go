@@ -30,6 +30,7 @@ type Packets struct {
 	streams  int
 	maxBlock int
 	maxMEP   int
+	isEudaq  bool // there are no packets in the file
 
 	// owned by the goroutine that calls Next
 	mep    uint64
@@ -287,13 +288,18 @@ func (r *Packets) guard(former bool, err *error) {
 		if !r.file.faulted(fault) {
 			panic(fault)
 		}
-		*err = &BadRecordError{
-			File:   r.cfg.Path,
-			Record: event.NoRecord,
-			Offset: r.file.at(fault),
-			Err:    ErrChanged,
-			Reason: ErrChanged.Error() + ": it became shorter",
-		}
+		*err = shortenedAt(r.cfg.Path, r.file.at(fault))
 		r.ended = true
+	}
+}
+
+// shortenedAt is the error of a fault in the mapping of a file, when nothing tells in which record.
+func shortenedAt(path string, offset int64) error {
+	return &BadRecordError{
+		File:   path,
+		Record: event.NoRecord,
+		Offset: offset,
+		Err:    ErrChanged,
+		Reason: ErrChanged.Error() + ": it became shorter",
 	}
 }

@@ -271,8 +271,8 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 		return &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in mind: "+
 			"give events, or a part of the file", cfg.Path, maxRecords)}
 	}
-	if first := w.mfps[0].FirstEvent(); first > c.next {
-		c.tailRecords++ // a gap, however long, which Skip bears
+	if first := w.mfps[0].FirstEvent(); first > c.next && c.tailRecords == 0 {
+		c.tailRecords = 1 // a gap, however long, which Skip bears
 	}
 	row := packetRow{
 		offset:  int64(w.at),

@@ -65,7 +65,7 @@ func (r *Replay) due() time.Duration {
 
 // noTimes refuses as-taken for a file of packets.
 func noTimes(path, format string) error {
-	return &ConfigError{"as-taken", fmt.Sprintf("%s is a file of %s: packets do not tell when their events were taken; "+
+	return &ConfigError{"as-taken", fmt.Sprintf("%s is a file of %s, which does not tell when its events were taken: "+
 		"leave out as-taken, or give a rate", path, format)}
 }
 
