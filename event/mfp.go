@@ -167,6 +167,30 @@ func (p MFP) Fragment(i int) []byte {
 	return p.b[at : at+n : at+n]
 }
 
+// CopyPart copies fragments from to from+n-1 as they stand: their types and their sizes (u16 each) to the beginnings of
+// two tables, such as those of MFPTables, and their data with its padding to the beginning of dst. It gives the bytes
+// of the data, or false where dst has no room for them. What it has copied agrees with the sizes that it has copied,
+// or it gives false: also while somebody else writes to the packet. It panics unless 0 ≤ from and from+n ≤ N.
+func (p MFP) CopyPart(types, sizes, dst []byte, from, n int) (int, bool) {
+	copy(types[:n], p.types()[from:from+n])
+	own := sizes[:2*n]
+	copy(own, p.sizes()[2*from:2*(from+n)])
+	at := uint64(p.data) + paddedSum(p.sizes()[:2*from], p.align)
+	size := paddedSum(own, p.align)
+	if size > uint64(len(dst)) || at+size > uint64(len(p.b)) {
+		return 0, false
+	}
+	return copy(dst, p.b[at:at+size]), true
+}
+
+// DataSizes adds the room that each fragment takes, padding included, to the sum of its place.
+func (p MFP) DataSizes(sums []uint32) {
+	sizes := p.sizes()
+	for i := range p.n {
+		sums[i] += uint32(padSize(uint64(binary.LittleEndian.Uint16(sizes[2*i:])), p.align))
+	}
+}
+
 // All ranges over the fragments in order: index and data without padding.
 func (p MFP) All() iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {

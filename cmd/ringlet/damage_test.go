@@ -7,8 +7,11 @@ import (
 	"ringlet/event"
 )
 
-// damage returns an MDF file with one record damaged.
+// damage returns an MDF file with one record damaged, or half of any file.
 func damage(file []byte, how string, record int) ([]byte, error) {
+	if how == "half" {
+		return file[:len(file)/2], nil
+	}
 	at := 0
 	for range record {
 		if at+event.MDFHeaderSize > len(file) {

@@ -2,9 +2,7 @@ package inspect
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -163,16 +161,8 @@ func Detect(in *bufio.Reader, path string) (Format, error) {
 	if err != nil && err != io.EOF {
 		return "", fmt.Errorf("cannot read %s: %w", path, err)
 	}
-	if len(head) == 12 && bytes.Equal(head[:4], head[4:8]) && bytes.Equal(head[:4], head[8:]) {
-		return FormatMDF, nil
-	}
-	if len(head) >= 2 {
-		switch binary.LittleEndian.Uint16(head) {
-		case event.MEPMagic:
-			return FormatMEP, nil
-		case event.MFPMagic:
-			return FormatMFP, nil
-		}
+	if f := event.FormatOf(head); f != "" {
+		return Format(f), nil
 	}
 	switch f := Format(strings.ToLower(strings.TrimPrefix(filepath.Ext(extension(path)), "."))); f {
 	case FormatMDF, FormatMEP, FormatMFP:

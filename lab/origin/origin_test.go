@@ -3,6 +3,7 @@ package origin
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -110,7 +111,12 @@ func TestReplayedDataAreThoseOfTheInput(t *testing.T) {
 
 func TestOfRefusesWhatCannotBeCompared(t *testing.T) {
 	dir := t.TempDir()
+	mfp := filepath.Join(dir, "mfp")
+	if err := os.WriteFile(mfp, []byte{0xCE, 0x40}, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct{ text, says string }{
+		"packets":        {"input: file:" + mfp + "\n", "mfp is a file of MFPs, and only replays of MDF are compared"},
 		"prepared":       {"prepared: 3\n", "prepared"},
 		"skipped":        {"input: x.mdf\non-bad-record: skip\n", "could skip records"},
 		"no input":       {"input: " + filepath.Join(dir, "x.mdf") + "\n", "no such file"},

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/event/eudaq"
 	"ringlet/node/config"
 )
 
@@ -32,15 +34,18 @@ func replayed(ctx context.Context, m *recording.Manifest, c *config.Config) (rec
 				"is which record of %s", m.Run, c.Input)
 	}
 	// A pipe must not hold this up.
-	f, err := os.OpenFile(c.Input, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(c.InputFile(), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("run %d cannot be compared with its input: %w", m.Run, err)
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", c.Input)
+		err = fmt.Errorf("%s is not a regular file", c.InputFile())
 	}
 	in := &input{path: c.Input, f: f, loop: c.Loop}
+	if err == nil {
+		err = isMDF(f)
+	}
 	if err == nil {
 		err = in.learn(ctx)
 	}
@@ -48,6 +53,22 @@ func replayed(ctx context.Context, m *recording.Manifest, c *config.Config) (rec
 		return nil, errors.Join(fmt.Errorf("run %d cannot be compared with its input: %w", m.Run, err), f.Close())
 	}
 	return in, nil
+}
+
+// isMDF refuses a file of packets: nothing here finds the fragments of an event in it.
+func isMDF(f *os.File) error {
+	head := make([]byte, 12)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if format := event.FormatOf(head[:n]); format == event.FormatMEP || format == event.FormatMFP {
+		return fmt.Errorf("%s is a file of %ss, and only replays of MDF are compared", f.Name(), strings.ToUpper(format))
+	}
+	if eudaq.Is(head[:n]) {
+		return fmt.Errorf("%s is a file of EUDAQ, and only replays of MDF are compared", f.Name())
+	}
+	return nil
 }
 
 // learn finds the records, up to the first bad one: the replay ended there.

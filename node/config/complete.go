@@ -152,6 +152,12 @@ func (c *Config) resolveData(p *problems) {
 	if c.Live() {
 		c.resolveLive(p)
 	}
+	switch {
+	case c.AsTaken && c.InputFile() == "":
+		p.add("as-taken", "only the events of a file were taken before the run: leave out as-taken, or give a file as input")
+	case c.AsTaken && c.Rate > 0:
+		p.add("as-taken", "the times that the events were taken with are a rate already: leave out as-taken or rate")
+	}
 	if c.Debug.LargeEvery > 0 {
 		c.checkLarge(p)
 	}
@@ -232,7 +238,7 @@ func (c *Config) formatByName(p *problems) {
 	if strings.HasSuffix(c.Output, "/") {
 		// Recorded data goes back to the form it came in; generated fragments stay as they were built.
 		if c.Format == formatAuto {
-			if c.Format = "mep"; !c.Generated() && !c.Live() {
+			if c.Format = "mep"; c.InputFile() != "" && !namesPackets(c.InputFile()) {
 				c.Format = "mdf"
 			}
 		}
@@ -247,6 +253,12 @@ func (c *Config) formatByName(p *problems) {
 	case c.Format != byName.Name:
 		p.add("format", "%s does not go with the output %s", c.Format, c.Output)
 	}
+}
+
+// namesPackets says whether a file is one of MEPs, MFPs or EUDAQ's events by its name: what is in it, its reader finds out later.
+func namesPackets(path string) bool {
+	ext := strings.ToLower(filepath.Ext(path))
+	return ext == ".mep" || ext == ".mfp" || ext == ".raw"
 }
 
 // sameFile says whether two paths are one file, however they are spelled. A file that is not there is only what it is

@@ -116,6 +116,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 			}
 		}
 		c.Output, c.Format, c.FragmentModel, c.Prepared = "x.mdf", "mdf", "", 0
+		c.AsTaken = false // beside a rate
 		c.Transport = "local+quic-go"
 		c.Debug.LargeEvery = 0 // of generated data
 		c.PhaseEnd, c.Seats, c.RoI = "17ms", "", ""

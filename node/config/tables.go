@@ -62,6 +62,7 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 		},
 		Input:    input,
 		Loop:     c.Loop,
+		AsTaken:  c.AsTaken,
 		Prepared: c.Prepared,
 		Buffers: func(block int) int {
 			_, n := c.Retention(block)

@@ -42,6 +42,12 @@
 // not raw banks), if one key has more bytes in it than a fragment can hold, or if it has more banks than a record bank
 // can list.
 //
+// # Other files
+//
+// OpenFile opens a file by its first bytes. Of MEPs and MFPs (Packets) and of EUDAQ's events each readout unit gives its
+// share of the file's sources: there is no cabling, and the number of sources must be a multiple of that of readout
+// units. What is bad, and in what order things stand, all readout units judge alike, as above.
+//
 // # What it does not promise
 //
 // A file that is changed while it is replayed is noticed where it matters (nothing is ever written outside a fragment,

@@ -19,6 +19,7 @@ type Settings struct {
 	Input       string // a file, or what the configuration says behind the kind's name and a colon
 	Loop        bool
 	OnBadRecord OnBadRecord
+	AsTaken     bool
 	Prepared    int                 // blocks that are made once and come again; 0: each is made anew
 	Buffers     func(block int) int // how many retention buffers of the readout unit blocks of that size come to in turn
 	Live        LiveSettings
@@ -50,7 +51,7 @@ var table = []Row{
 		Open: openGenerated,
 	},
 	{
-		Kind:    kinds.Kind{Name: "mdf", Help: "a file of recorded events"},
+		Kind:    kinds.Kind{Name: "file", Help: "a file of recorded events: MDF, MEP, MFP or EUDAQ"},
 		File:    true,
 		Open:    openReplay,
 		Measure: measureReplay,
@@ -175,17 +176,14 @@ func (s *Settings) replay() ReplayConfig {
 		OnBadRecord: s.OnBadRecord,
 		Events:      s.Events,
 		CRC:         s.CRC,
+		AsTaken:     s.AsTaken,
 	}
 }
 
 func openReplay(ctx context.Context, s Settings) (Source, error) {
-	r, err := OpenReplay(ctx, s.replay())
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return OpenFile(ctx, s.replay())
 }
 
 func measureReplay(ctx context.Context, f *os.File, s Settings) (Needs, error) {
-	return Measure(ctx, f, s.replay())
+	return measureFile(ctx, f, s.replay())
 }

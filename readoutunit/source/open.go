@@ -82,6 +82,11 @@ func (r *Replay) read(ctx context.Context) (err error) {
 	if r.cabling, err = newCabling(ctx, cat, r.file.data, c.RUs, c.Streams); err != nil {
 		return err
 	}
+	if c.AsTaken {
+		if err := r.learnTaken(); err != nil {
+			return err
+		}
+	}
 	all := func(i int) int { return cat.records[i].fragments() } // all banks are in some stream
 	r.maxMEP = r.cabling.sources()*event.MFPHeaderSize(c.Packing) + heaviest(len(cat.records), all, c.Packing, c.Loop)
 	return nil

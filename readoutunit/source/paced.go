@@ -19,8 +19,9 @@ const (
 type paced struct {
 	// immutable after Paced
 	src     Source
-	rate    float64       // events per second
-	backlog time.Duration // most it may catch up
+	rate    float64                           // events per second; 0 where due goes by something else
+	due     func(events uint64) time.Duration // when the next block may come, after the first one
+	backlog time.Duration                     // most it may catch up
 
 	// owned by the goroutine that calls Next
 	timer  *time.Timer
@@ -44,7 +45,9 @@ func Paced(src Source, rate float64, packing int) Source {
 	blocks := float64(backlogBlocks*packing) / rate * float64(time.Second)
 	// A rate of one event per century has a backlog of centuries: keep it within what a Duration holds.
 	backlog := time.Duration(min(blocks, float64(math.MaxInt64/4)))
-	return &paced{src: src, rate: rate, backlog: max(backlogTime, backlog)}
+	p := &paced{src: src, rate: rate, backlog: max(backlogTime, backlog)}
+	p.due = p.after
+	return p
 }
 
 // Next waits until the next block is due and then reads it. ctx ends the wait.
@@ -64,7 +67,7 @@ func (p *paced) wait(ctx context.Context) error {
 	if !p.begun {
 		p.begun, p.start = true, now
 	}
-	due := p.start.Add(p.after(p.events))
+	due := p.start.Add(p.due(p.events))
 	early := due.Sub(now)
 	if early <= 0 {
 		if late := -early; late > p.backlog {

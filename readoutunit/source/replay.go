@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"runtime/debug"
+	"time"
 
 	"ringlet/event"
 	"ringlet/internal/crc32c"
@@ -33,6 +34,7 @@ type ReplayConfig struct {
 	OnBadRecord OnBadRecord
 	Events      uint64 // events in all; zero is all of the file, or endless with Loop
 	CRC         bool   // fill MFPInfo.CRC
+	AsTaken     bool   // OpenFile: with the times between the events that their records say
 }
 
 // Replay gives the events of an MDF file as container fragments (docs/format/mdf.md, "Replay"), so that a builder can
@@ -47,14 +49,16 @@ type Replay struct {
 	partsEnd []int  // by record: where its parts end
 	maxBlock int
 	maxMEP   int
+	taken    []time.Duration // by record: when it is due after the first; nil where nobody asks
 
 	// owned by the goroutine that calls Next
 	mep     uint64
-	event   uint64 // id of the next event
-	at      int    // record of the next event
-	gap     int    // gaps before at
-	passed  bool   // what is left out behind the last record was counted in this pass
-	ended   bool   // the error of the bad record was given, or Close was called
+	event   uint64        // id of the next event
+	at      int           // record of the next event
+	gap     int           // gaps before at
+	before  time.Duration // that the passes before this one took, where times were asked for
+	passed  bool          // what is left out behind the last record was counted in this pass
+	ended   bool          // the error of the bad record was given, or Close was called
 	batch   []int32
 	ends    []int    // by stream: where the next bank goes
 	stops   []int    // by stream: where the fragment of the event at hand ends
@@ -174,6 +178,7 @@ func (r *Replay) rewind() bool {
 	if !r.cfg.Loop || r.cat.bad != nil || len(r.cat.records) == 0 {
 		return false
 	}
+	r.before = r.due()
 	r.at, r.gap, r.passed = 0, 0, false
 	r.counters.loops.Add(1)
 	return true

@@ -1,0 +1,140 @@
+package eudaq
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ringlet/event"
+)
+
+const (
+	// rawEvent is the type of all events that producers and data collectors make: cstr2hash("RawEvent").
+	rawEvent uint32 = 0x8026656D
+	// version is that of the serialisation.
+	version = 2
+	// fixedSize is where the description begins.
+	fixedSize = 48
+	// maxDepth is how deep sub-events may be nested. Data collectors make one level.
+	maxDepth = 8
+	// format is what errors call an event.
+	format = "eudaq"
+)
+
+// Event is a view of one event. Docs: docs/format/eudaq.md.
+type Event struct {
+	Bytes       []byte // all of it, sub-events included
+	Description []byte // name of the producer's kind of data
+	Flags       uint32 // 1 begin of run, 2 end of run, 4 fake, 8 packet, 16 has a trigger number, 32 has a time
+	Stream      uint32 // number of the device
+	Run         uint32
+	Number      uint32 // of the event
+	Trigger     uint32
+	Begin, End  uint64 // time, in units of the device
+}
+
+// Is says whether a file that begins with head, at least 8 bytes, may hold events.
+func Is(head []byte) bool {
+	return len(head) >= 8 && binary.LittleEndian.Uint32(head) == rawEvent &&
+		binary.LittleEndian.Uint32(head[4:]) == version
+}
+
+// Parse views the first event in b; bytes after it are ignored. It appends the event's own sub-events to subs[:0], so
+// that nothing is allocated where there is room. The error is a *event.FormatError of kind ErrTruncated,
+// ErrUnsupported (another class or version) or ErrRange (sub-events in sub-events, nine deep), with its offset from the
+// start of b.
+func Parse(b []byte, subs []Event) (Event, []Event, error) {
+	p := parser{b: b, subs: subs[:0]}
+	e := p.event(0)
+	if p.err != nil {
+		return Event{}, subs[:0], p.err
+	}
+	return e, p.subs, nil
+}
+
+// parser walks through an event. After an error it stands still.
+type parser struct {
+	b    []byte
+	at   int
+	subs []Event
+	err  error
+}
+
+func (p *parser) fail(kind error, field string, at int, reason string, args ...any) {
+	if p.err != nil {
+		return
+	}
+	p.err = &event.FormatError{
+		Format: format,
+		Field:  field,
+		Reason: fmt.Sprintf(reason, args...),
+		Record: event.NoRecord,
+		Offset: int64(at),
+		Err:    kind,
+	}
+}
+
+// take gives the next n bytes, or nil.
+func (p *parser) take(n uint64, field string) []byte {
+	if p.err != nil {
+		return nil
+	}
+	if left := len(p.b) - p.at; n > uint64(left) {
+		p.fail(event.ErrTruncated, field, p.at, "it takes %d bytes, %d are left", n, left)
+		return nil
+	}
+	p.at += int(n)
+	return p.b[p.at-int(n) : p.at : p.at]
+}
+
+func (p *parser) u32(field string) uint32 {
+	if b := p.take(4, field); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+// text gives the bytes behind their number.
+func (p *parser) text(field string) []byte { return p.take(uint64(p.u32(field)), field) }
+
+// event goes through an event; deep says in how many others it is.
+func (p *parser) event(deep int) Event {
+	from := p.at
+	h := p.take(fixedSize, "header")
+	if h == nil {
+		return Event{}
+	}
+	word := func(at int) uint32 { return binary.LittleEndian.Uint32(h[at:]) }
+	switch {
+	case word(0) != rawEvent:
+		p.fail(event.ErrUnsupported, "type", from, "class 0x%08X is not RawEvent, 0x%08X", word(0), rawEvent)
+	case word(4) != version:
+		p.fail(event.ErrUnsupported, "version", from+4, "version %d, only %d is known", word(4), version)
+	case deep > maxDepth:
+		p.fail(event.ErrRange, "sub-events", from, "they are more than %d deep", maxDepth)
+	}
+	e := Event{
+		Flags:       word(8),
+		Stream:      word(12),
+		Run:         word(16),
+		Number:      word(20),
+		Trigger:     word(24),
+		Begin:       binary.LittleEndian.Uint64(h[32:]),
+		End:         binary.LittleEndian.Uint64(h[40:]),
+		Description: p.text("description"),
+	}
+	for n := p.u32("number of tags"); n > 0 && p.err == nil; n-- {
+		p.text("name of a tag")
+		p.text("value of a tag")
+	}
+	for n := p.u32("number of blocks"); n > 0 && p.err == nil; n-- {
+		p.u32("number of a block")
+		p.text("block")
+	}
+	for n := p.u32("number of sub-events"); n > 0 && p.err == nil; n-- {
+		if sub := p.event(deep + 1); deep == 0 && p.err == nil {
+			p.subs = append(p.subs, sub)
+		}
+	}
+	e.Bytes = p.b[from:p.at:p.at]
+	return e
+}

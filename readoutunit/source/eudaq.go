@@ -1,0 +1,253 @@
+package source
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"runtime/debug"
+
+	"ringlet/event"
+	"ringlet/event/eudaq"
+	"ringlet/internal/crc32c"
+)
+
+// The way of an event of EUDAQ through a replay, all in the goroutine that calls Next:
+//
+//  1. pick (sequential): the next events of the catalog, up to the packing factor
+//  2. lay (sequential): each is parsed; headers and tables of the MFPs of this RU
+//  3. fill (sequential): each is parsed again, and the sub-events of this RU's sources are copied
+//  4. CRC-32C of each MFP (if asked)
+//
+// The caller owns the buffer; the mapping is read only. Nothing is allocated.
+
+// eudaqFile gives the events of a file of EUDAQ: each sub-event, as it is serialised, is a fragment. A source is what
+// has one name and one device; what it has not is a missing fragment.
+type eudaqFile struct {
+	// immutable after it was opened
+	cfg      ReplayConfig
+	file     *mapping
+	cat      *eudaqCatalog
+	streams  int
+	maxBlock int
+	maxMEP   int
+
+	// owned by the goroutine that calls Next
+	mep    uint64
+	event  uint64 // id of the next event
+	at     int    // row of the next event
+	gap    int    // gaps before at
+	passed bool   // what is left out behind the last row was counted in this pass
+	ended  bool
+	batch  []int32
+	ends   []int // by stream: where its next fragment goes
+	stops  []int // by stream: where its MFP ends
+	starts []int // by stream: where it begins; before that is known, the bytes of its fragments
+
+	// atomic
+	counters counters
+}
+
+// testDet is the type of the fragments: what live sources have too.
+const testDet event.BankType = 51
+
+// MaxBlock is the size of the largest block of this RU, in bytes.
+func (r *eudaqFile) MaxBlock() int { return r.maxBlock }
+
+// Stats returns the counters so far.
+func (r *eudaqFile) Stats() Stats { return r.counters.stats() }
+
+// Close unmaps the file.
+func (r *eudaqFile) Close() error {
+	r.ended = true
+	return r.file.close()
+}
+
+// Next gives the next block; see Source.
+func (r *eudaqFile) Next(ctx context.Context, dst []byte, b *Block) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if r.ended {
+		return io.EOF
+	}
+	if len(dst) < r.maxBlock {
+		return &roomError{Have: len(dst), Need: r.maxBlock}
+	}
+	defer r.guard(debug.SetPanicOnFault(true), &err)
+	r.pick()
+	if len(r.batch) == 0 {
+		r.ended = true
+		if r.cat.bad != nil && (r.cfg.Events == 0 || r.event < r.cfg.Events) {
+			return r.cat.bad
+		}
+		return io.EOF
+	}
+	*b = Block{
+		MEP:        r.mep,
+		FirstEvent: r.event,
+		Events:     len(r.batch),
+		MFPs:       b.MFPs[:0],
+	}
+	if err = r.lay(dst[:r.maxBlock], b); err == nil {
+		err = r.fill(dst, b)
+	}
+	if err != nil {
+		r.ended = true
+		return err
+	}
+	r.mep++
+	r.event += uint64(len(r.batch))
+	r.counters.deliver(b)
+	return nil
+}
+
+// pick fills batch with the rows of the next block.
+func (r *eudaqFile) pick() {
+	r.batch = r.batch[:0]
+	n := uint64(r.cfg.Packing)
+	if r.cfg.Events > 0 {
+		n = min(n, r.cfg.Events-r.event)
+	}
+	n = min(n, event.EndOfRun-r.event)
+	for uint64(len(r.batch)) < n {
+		if r.at == len(r.cat.rows) && !r.rewind() {
+			return
+		}
+		if skipped := r.cat.rows[r.at].skipped; skipped > 0 {
+			r.counters.skippedRecords.Add(uint64(skipped))
+			r.counters.skippedBytes.Add(uint64(r.cat.gaps[r.gap]))
+			r.gap++
+		}
+		r.batch = append(r.batch, int32(r.at))
+		r.at++
+	}
+}
+
+// rewind goes back to the beginning, if the replay is to do so.
+func (r *eudaqFile) rewind() bool {
+	if !r.passed {
+		r.passed = true
+		r.counters.skippedRecords.Add(uint64(r.cat.tailRecords))
+		r.counters.skippedBytes.Add(uint64(r.cat.tailBytes))
+	}
+	if !r.cfg.Loop || r.cat.bad != nil || len(r.cat.rows) == 0 {
+		return false
+	}
+	r.at, r.gap, r.passed = 0, 0, false
+	r.counters.loops.Add(1)
+	return true
+}
+
+// lay writes headers and tables of the MFPs, in which all fragments are missing, and makes room for the fragments.
+func (r *eudaqFile) lay(dst []byte, b *Block) error {
+	n := len(r.batch)
+	clear(r.starts)
+	for _, row := range r.batch {
+		parts, ok := r.partsOf(row)
+		if !ok {
+			return r.changed(row)
+		}
+		for i := range parts {
+			if s, ok := r.stream(&parts[i]); ok {
+				r.starts[s] += roundUp(len(parts[i].Bytes))
+			}
+		}
+	}
+	for s := range r.streams {
+		size := event.MFPHeaderSize(n) + r.starts[s]
+		if size > len(dst)-b.Size {
+			return r.changed(r.batch[0])
+		}
+		place := dst[b.Size:]
+		types, sizes := event.MFPTables(place, n)
+		for i := range n {
+			types[i] = uint8(event.FragmentMissing)
+		}
+		clear(types[n:])
+		clear(sizes)
+		source := uint16(r.cfg.RU*r.streams + s)
+		event.PutMFPHeader(place, event.MFPHeader{
+			N:          n,
+			Size:       uint32(size),
+			FirstEvent: b.FirstEvent,
+			Source:     source,
+			Align:      containerAlign,
+		})
+		r.starts[s], r.ends[s] = b.Size, b.Size+event.MFPHeaderSize(n)
+		b.MFPs = append(b.MFPs, MFPInfo{Source: source, Offset: b.Size, Size: size})
+		b.Size += size // all fragments are padded to words
+		r.stops[s] = b.Size
+	}
+	return nil
+}
+
+// fill copies the fragments to their places.
+func (r *eudaqFile) fill(dst []byte, b *Block) error {
+	n := len(r.batch)
+	for i, row := range r.batch {
+		parts, ok := r.partsOf(row)
+		if !ok {
+			return r.changed(row)
+		}
+		for k := range parts {
+			s, own := r.stream(&parts[k])
+			if !own {
+				continue
+			}
+			data := parts[k].Bytes
+			if roundUp(len(data)) > r.stops[s]-r.ends[s] || len(data) > event.MaxFragment {
+				return r.changed(row)
+			}
+			types, sizes := event.MFPTables(dst[r.starts[s]:], n)
+			types[i] = uint8(testDet)
+			binary.LittleEndian.PutUint16(sizes[2*i:], uint16(len(data)))
+			end := r.ends[s] + copy(dst[r.ends[s]:], data)
+			r.ends[s] = closeWord(dst, end)
+		}
+	}
+	for s := range r.streams {
+		if r.ends[s] != r.stops[s] {
+			return r.changed(r.batch[0])
+		}
+		if m := &b.MFPs[s]; r.cfg.CRC {
+			m.CRC = crc32c.Sum(dst[m.Offset : m.Offset+m.Size])
+		}
+	}
+	return nil
+}
+
+// partsOf are the sub-events of a row. False: they are no event any more.
+func (r *eudaqFile) partsOf(row int32) ([]eudaq.Event, bool) {
+	parts, err := r.cat.parts(r.file.data[r.cat.rows[row].offset:])
+	return parts, err == nil
+}
+
+// stream is the stream of a sub-event, if it is one of this RU.
+func (r *eudaqFile) stream(part *eudaq.Event) (int, bool) {
+	source, known := r.cat.source(part)
+	s := source - r.cfg.RU*r.streams
+	return s, known && s >= 0 && s < r.streams
+}
+
+// changed is the error of a row that is no longer what it was at open.
+func (r *eudaqFile) changed(row int32) error {
+	return &BadRecordError{
+		File:   r.cfg.Path,
+		Record: r.cat.rows[row].record,
+		Offset: r.cat.rows[row].offset,
+		Err:    ErrChanged,
+		Reason: ErrChanged.Error() + ": its sub-events are not those found at open",
+	}
+}
+
+// guard is that of Replay, for this file.
+func (r *eudaqFile) guard(former bool, err *error) {
+	debug.SetPanicOnFault(former)
+	if fault := recover(); fault != nil {
+		if !r.file.faulted(fault) {
+			panic(fault)
+		}
+		*err = shortenedAt(r.cfg.Path, r.file.at(fault))
+		r.ended = true
+	}
+}

@@ -1,0 +1,204 @@
+package source
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"runtime/debug"
+
+	"ringlet/event"
+	"ringlet/event/eudaq"
+)
+
+// eudaqRow is where an event stands.
+type eudaqRow struct {
+	offset  int64
+	record  int64  // index in the file
+	skipped uint32 // records left out directly before it
+}
+
+// eudaqCatalog is what one walk over a file of EUDAQ tells: it is the same in every RU that reads the same file.
+type eudaqCatalog struct {
+	rows    []eudaqRow
+	sources map[string]int // by key, in the order in which they come first
+	bad     *BadRecordError
+	gaps    []int64 // as in catalog
+
+	tailRecords uint32
+	tailBytes   int64
+
+	next uint64 // number of the next event
+
+	// scratch
+	subs []eudaq.Event
+	one  [1]eudaq.Event
+	key  []byte
+	size int
+	seen map[int]struct{}    // sources of an event
+	new  map[string]struct{} // keys of an event that no event before it has
+}
+
+// parts are the sub-events of the event at the beginning of b; where it has none, it is its own only one. The next call
+// uses the slice again.
+func (c *eudaqCatalog) parts(b []byte) ([]eudaq.Event, error) {
+	e, subs, err := eudaq.Parse(b, c.subs)
+	if c.subs = subs; err != nil {
+		return nil, err
+	}
+	c.one[0], c.size = e, len(e.Bytes)
+	if len(subs) == 0 {
+		return c.one[:], nil
+	}
+	return subs, nil
+}
+
+// source is the number of a sub-event's source.
+func (c *eudaqCatalog) source(part *eudaq.Event) (int, bool) {
+	c.key = binary.LittleEndian.AppendUint32(append(c.key[:0], part.Description...), part.Stream)
+	s, ok := c.sources[string(c.key)]
+	return s, ok
+}
+
+// scanEudaq walks the events of data. It ends at the end of the data, after limit events (if limit > 0), at the first
+// bad one in mode Stop, or with ctx, whose error is then the outcome. Behind a damaged event nothing tells where the
+// next one begins.
+func scanEudaq(ctx context.Context, data []byte, c ReplayConfig) (*eudaqCatalog, error) {
+	cat := &eudaqCatalog{sources: map[string]int{}, seen: map[int]struct{}{}, new: map[string]struct{}{}}
+	look := attention{ctx: ctx}
+	record := int64(0)
+	for at := 0; at < len(data) && (c.Events == 0 || uint64(len(cat.rows)) < c.Events); record++ {
+		cat.size = len(data) - at
+		parts, err := cat.parts(data[at:])
+		if err == nil {
+			err = cat.judge(parts, c.OnBadRecord)
+		}
+		if err != nil && c.OnBadRecord == Stop {
+			cat.bad = badRecord(c.Path, event.Located(err, record, int64(at)))
+			break
+		}
+		switch {
+		case err != nil:
+			cat.tailRecords++
+			cat.tailBytes += int64(cat.size)
+		case len(cat.rows) == maxRecords:
+			return nil, &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in "+
+				"mind: give events, or a part of the file", c.Path, maxRecords)}
+		default:
+			cat.add(parts, int64(at), record)
+		}
+		at += cat.size
+		if over := look.after(cat.size); over != nil {
+			return nil, over
+		}
+	}
+	return cat, nil
+}
+
+// judge says why an event cannot be replayed. Offsets count from its beginning.
+func (c *eudaqCatalog) judge(parts []eudaq.Event, mode OnBadRecord) error {
+	refuse := func(kind error, field, reason string, args ...any) error {
+		return &event.FormatError{
+			Format: "eudaq",
+			Field:  field,
+			Record: event.NoRecord,
+			Err:    kind,
+			Reason: fmt.Sprintf(reason, args...),
+		}
+	}
+	clear(c.seen)
+	clear(c.new)
+	for i := range parts {
+		part := &parts[i]
+		if len(part.Bytes) > event.MaxFragment {
+			return refuse(event.ErrRange, "sub-event", "%q, device %d, has %d bytes, and a fragment %d at most",
+				part.Description, part.Stream, len(part.Bytes), event.MaxFragment)
+		}
+		s, known := c.source(part)
+		_, twice := c.seen[s]
+		if known {
+			c.seen[s] = struct{}{}
+		} else {
+			_, twice = c.new[string(c.key)]
+			c.new[string(c.key)] = struct{}{}
+		}
+		if twice {
+			return refuse(event.ErrOrder, "sub-event", "%q, device %d, is in it twice", part.Description, part.Stream)
+		}
+	}
+	if len(c.sources)+len(c.new) > maxSources {
+		return refuse(event.ErrRange, "sub-events", "they are of more than %d sources", maxSources)
+	}
+	switch number := uint64(c.one[0].Number); {
+	case len(c.rows) > 0 && number < c.next:
+		return refuse(event.ErrOrder, "event number", "event %d again: the file is past event %d", number, c.next-1)
+	case len(c.rows) > 0 && number > c.next && mode == Stop:
+		return refuse(event.ErrOrder, "event number", "events %d to %d are not in the file", c.next, number-1)
+	}
+	return nil
+}
+
+// add takes in an event.
+func (c *eudaqCatalog) add(parts []eudaq.Event, at, record int64) {
+	for i := range parts {
+		if _, known := c.source(&parts[i]); !known {
+			c.sources[string(c.key)] = len(c.sources)
+		}
+	}
+	number := uint64(c.one[0].Number)
+	if len(c.rows) > 0 && number > c.next && c.tailRecords == 0 {
+		c.tailRecords = 1 // a gap, however long, which Skip bears
+	}
+	if c.tailRecords > 0 {
+		c.gaps = append(c.gaps, c.tailBytes)
+	}
+	c.rows = append(c.rows, eudaqRow{at, record, c.tailRecords})
+	c.tailRecords, c.tailBytes = 0, 0
+	c.next = number + 1
+}
+
+// learn learns what the mapped file holds.
+func (r *eudaqFile) learn(ctx context.Context) (err error) {
+	defer r.guard(debug.SetPanicOnFault(true), &err)
+	c := r.cfg
+	if c.AsTaken {
+		return noTimes(c.Path, "EUDAQ")
+	}
+	if r.cat, err = scanEudaq(ctx, r.file.data, c); err != nil {
+		return err
+	}
+	if c.Loop && len(r.cat.rows) == 0 && r.cat.bad == nil {
+		return &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
+	}
+	r.streams = max(c.Streams, 1) // of a file without a sound event
+	if n := len(r.cat.sources); n > 0 {
+		if r.streams, err = shareOf(n, c); err != nil {
+			return err
+		}
+	}
+	if err := checkShape(c.RU, c.RUs, r.streams, c.Packing); err != nil {
+		return err
+	}
+	own, all := make([]uint32, len(r.cat.rows)), make([]uint32, len(r.cat.rows))
+	look := attention{ctx: ctx}
+	for i := range r.cat.rows {
+		parts, ok := r.partsOf(int32(i))
+		if !ok {
+			return r.changed(int32(i))
+		}
+		for k := range parts {
+			size := uint32(roundUp(len(parts[k].Bytes)))
+			all[i] += size
+			if _, mine := r.stream(&parts[k]); mine {
+				own[i] += size
+			}
+		}
+		if err := look.after(r.cat.size); err != nil {
+			return err
+		}
+	}
+	r.maxBlock = room(r.streams, own, c)
+	r.maxMEP = room(c.RUs*r.streams, all, c)
+	r.ends, r.stops, r.starts = make([]int, r.streams), make([]int, r.streams), make([]int, r.streams)
+	r.batch = make([]int32, 0, c.Packing)
+	return blockFits(r.maxBlock, c)
+}

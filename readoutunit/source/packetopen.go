@@ -1,0 +1,137 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"ringlet/event"
+	"ringlet/event/eudaq"
+	"ringlet/internal/regular"
+)
+
+// replaying is a replay of any format but MDF.
+type replaying interface {
+	Source
+	needs() Needs
+}
+
+func (r *Packets) needs() Needs   { return Needs{r.streams, r.cfg.RUs * r.streams, r.maxMEP} }
+func (r *eudaqFile) needs() Needs { return Needs{r.streams, r.cfg.RUs * r.streams, r.maxMEP} }
+
+// OpenFile opens a file of recorded events, whatever its format is: see OpenReplay for MDF. Of a file of MEPs or MFPs
+// it checks all headers and tables, of one of EUDAQ all lengths.
+func OpenFile(ctx context.Context, c ReplayConfig) (Source, error) {
+	f, err := regular.Open(c.Path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot replay: %w", err)
+	}
+	defer func() { _ = f.Close() }() // the mapping stays
+	p, err := learnOther(ctx, f, c)
+	switch {
+	case err != nil:
+		return nil, err
+	case p != nil:
+		return p, nil
+	}
+	r, err := OpenReplay(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if c.AsTaken {
+		return asTaken(r), nil
+	}
+	return r, nil
+}
+
+// measureFile is Measure for a file of any format.
+func measureFile(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error) {
+	p, err := learnOther(ctx, f, c)
+	switch {
+	case err != nil:
+		return Needs{}, err
+	case p == nil:
+		return Measure(ctx, f, c)
+	}
+	return p.needs(), p.Close()
+}
+
+// learnOther maps a file and learns what it holds; nil without an error where its first bytes do not say that it is of
+// another format than MDF.
+func learnOther(ctx context.Context, f *os.File, c ReplayConfig) (replaying, error) {
+	if err := checkShape(c.RU, c.RUs, max(c.Streams, 1), c.Packing); err != nil {
+		return nil, err
+	}
+	m, err := mapFile(f, c.Path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot replay: %w", err)
+	}
+	p := &Packets{cfg: c, file: m}
+	is, err := p.learn(ctx)
+	if err == nil && is {
+		return p, nil
+	}
+	if err == nil && p.isEudaq {
+		e := &eudaqFile{cfg: c, file: m}
+		if err = e.learn(ctx); err == nil {
+			return e, nil
+		}
+	}
+	return nil, errors.Join(err, m.close())
+}
+
+// learn learns what the mapped file holds; false where it is no file of packets.
+func (r *Packets) learn(ctx context.Context) (is bool, err error) {
+	defer r.guard(debug.SetPanicOnFault(true), &err)
+	c := r.cfg
+	format := event.FormatOf(r.file.data)
+	if format != event.FormatMEP && format != event.FormatMFP { // what tells nothing is judged as MDF
+		r.isEudaq = eudaq.Is(r.file.data)
+		return false, nil
+	}
+	if c.AsTaken {
+		return false, noTimes(c.Path, strings.ToUpper(format)+"s")
+	}
+	cat, err := scanPackets(ctx, r.file.data, format, c)
+	if err != nil {
+		return false, err
+	}
+	r.cat = cat
+	if c.Loop && len(cat.rows) == 0 && cat.bad == nil {
+		return false, &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
+	}
+	if r.streams = len(cat.shapes) / c.RUs; r.streams == 0 { // nothing that could be replayed
+		r.streams = max(c.Streams, 1)
+	}
+	if err := checkShape(c.RU, c.RUs, r.streams, c.Packing); err != nil {
+		return false, err
+	}
+	r.maxBlock = room(r.streams, cat.own, c)
+	r.maxMEP = room(c.RUs*r.streams, cat.all, c)
+	if err := blockFits(r.maxBlock, c); err != nil {
+		return false, err
+	}
+	cat.own, cat.all = nil, nil
+	r.batch = make([]stretch, 0, c.Packing)
+	return true, nil
+}
+
+// room is a bound of what the MFPs of so many sources take in a block, of the bytes that their fragments take by event.
+func room(sources int, weights []uint32, c ReplayConfig) int {
+	weight := func(i int) int { return int(weights[i]) }
+	// Each MFP begins at a multiple of 4.
+	return roundUp(sources*(event.MFPHeaderSize(c.Packing)+3) + heaviest(len(weights), weight, c.Packing, c.Loop))
+}
+
+// blockFits refuses blocks in which an MFP may have more bytes than its header can say.
+func blockFits(size int, c ReplayConfig) error {
+	if size > math.MaxUint32 {
+		return &ConfigError{"packing", fmt.Sprintf("%d events of %s take %d bytes in a readout unit: lower packing",
+			c.Packing, c.Path, size)}
+	}
+	return nil
+}

@@ -1,0 +1,305 @@
+package source
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"math"
+	"runtime/debug"
+
+	"ringlet/event"
+	"ringlet/internal/crc32c"
+)
+
+// The way of an MFP through a replay of packets, all in the goroutine that calls Next:
+//
+//  1. pick (sequential): the stretches of rows that have the next events, up to the packing factor
+//  2. pass (sequential), where a row has exactly the events of the block: each MFP of this RU's sources is copied as
+//     it stands, and given its new number of source and event
+//     pack (sequential), everywhere else: fragments are copied, from stretch to stretch, into MFPs of the run's packing
+//  3. CRC-32C of each MFP (if asked)
+//
+// The caller owns the buffer; the mapping is read only. Nothing is allocated.
+
+// Packets gives the MFPs of a file of MEPs or of MFPs, each readout unit those of its share of the sources.
+type Packets struct {
+	// immutable after it was opened
+	cfg      ReplayConfig
+	file     *mapping
+	cat      *packetCatalog
+	streams  int
+	maxBlock int
+	maxMEP   int
+	isEudaq  bool // there are no packets in the file
+
+	// owned by the goroutine that calls Next
+	mep    uint64
+	event  uint64 // id of the next event
+	at     int    // row of the next event
+	within int    // its place in that row
+	gap    int    // gaps before at
+	passed bool   // what is left out behind the last row was counted in this pass
+	ended  bool   // the error of the bad record was given, or Close was called
+	batch  []stretch
+
+	// atomic
+	counters counters
+}
+
+// stretch is a number of events of a row.
+type stretch struct {
+	row     int32
+	from, n uint16
+}
+
+// MaxBlock is a bound of the size of the blocks of this RU, in bytes.
+func (r *Packets) MaxBlock() int { return r.maxBlock }
+
+// Stats returns the counters so far.
+func (r *Packets) Stats() Stats { return r.counters.stats() }
+
+// Close unmaps the file.
+func (r *Packets) Close() error {
+	r.ended = true
+	return r.file.close()
+}
+
+// Next gives the next block; see Source.
+func (r *Packets) Next(ctx context.Context, dst []byte, b *Block) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if r.ended {
+		return io.EOF
+	}
+	if len(dst) < r.maxBlock {
+		return &roomError{Have: len(dst), Need: r.maxBlock}
+	}
+	defer r.guard(debug.SetPanicOnFault(true), &err)
+	n := r.pick()
+	if n == 0 {
+		r.ended = true
+		if r.cat.bad != nil && (r.cfg.Events == 0 || r.event < r.cfg.Events) {
+			return r.cat.bad
+		}
+		return io.EOF
+	}
+	*b = Block{
+		MEP:        r.mep,
+		FirstEvent: r.event,
+		Events:     n,
+		MFPs:       b.MFPs[:0],
+	}
+	if err := r.fill(dst[:r.maxBlock], b); err != nil {
+		r.ended = true
+		return err
+	}
+	r.mep++
+	r.event += uint64(n)
+	r.counters.deliver(b)
+	return nil
+}
+
+// pick fills batch with the stretches of the next block, and gives the number of their events.
+func (r *Packets) pick() int {
+	r.batch = r.batch[:0]
+	n := uint64(r.cfg.Packing)
+	if r.cfg.Events > 0 {
+		n = min(n, r.cfg.Events-r.event)
+	}
+	n = min(n, event.EndOfRun-r.event)
+	left := int(n)
+	for left > 0 {
+		if r.at == len(r.cat.rows) && !r.rewind() {
+			break
+		}
+		row := &r.cat.rows[r.at]
+		if r.within == 0 && row.skipped > 0 {
+			r.counters.skippedRecords.Add(uint64(row.skipped))
+			r.counters.skippedBytes.Add(uint64(r.cat.gaps[r.gap]))
+			r.gap++
+		}
+		take := min(left, int(row.n)-r.within)
+		r.batch = append(r.batch, stretch{int32(r.at), uint16(r.within), uint16(take)})
+		left -= take
+		if r.within += take; r.within == int(row.n) {
+			r.at, r.within = r.at+1, 0
+		}
+	}
+	return int(n) - left
+}
+
+// rewind goes back to the beginning, if the replay is to do so.
+func (r *Packets) rewind() bool {
+	if !r.passed {
+		r.passed = true
+		r.counters.skippedRecords.Add(uint64(r.cat.tailRecords))
+		r.counters.skippedBytes.Add(uint64(r.cat.tailBytes))
+	}
+	if !r.cfg.Loop || r.cat.bad != nil || len(r.cat.rows) == 0 {
+		return false
+	}
+	r.at, r.gap, r.passed = 0, 0, false
+	r.counters.loops.Add(1)
+	return true
+}
+
+// fill makes the MFPs of a block.
+func (r *Packets) fill(dst []byte, b *Block) error {
+	first := r.batch[0]
+	whole := len(r.batch) == 1 && first.n == r.cat.rows[first.row].n
+	for s := range r.streams {
+		var size int
+		var ok bool
+		if whole {
+			size, ok = r.pass(dst[b.Size:], first.row, s)
+		} else {
+			size, ok = r.pack(dst[b.Size:], b.Events, s)
+		}
+		if !ok {
+			return r.changed(first.row)
+		}
+		source := uint16(r.cfg.RU*r.streams + s)
+		mfp := dst[b.Size : b.Size+size]
+		binary.LittleEndian.PutUint64(mfp[mfpFirstAt:], b.FirstEvent)
+		binary.LittleEndian.PutUint16(mfp[mfpSourceAt:], source)
+		crc := uint32(0)
+		if r.cfg.CRC {
+			crc = crc32c.Sum(mfp)
+		}
+		b.MFPs = append(b.MFPs, MFPInfo{
+			Source: source,
+			Offset: b.Size,
+			Size:   size,
+			CRC:    crc,
+		})
+		b.Size = closeWord(dst, b.Size+size)
+	}
+	return nil
+}
+
+// mfpSourceAt is where an MFP's header has its source id, in bytes (docs/format/mfp.md).
+const mfpSourceAt = 16
+
+// pass copies the MFP of stream s of a row as it stands. False: it is not what it was at open.
+func (r *Packets) pass(dst []byte, row int32, s int) (int, bool) {
+	b, ok := r.mfp(row, s)
+	if !ok || len(b) > len(dst) {
+		return 0, false
+	}
+	// What is judged is the copy: nobody else writes to it.
+	m, err := event.ParseMFP(dst[:copy(dst, b)])
+	ok = err == nil && int(m.Size()) == len(b) && m.N() == int(r.cat.rows[row].n) && r.isOf(m, s)
+	return len(b), ok
+}
+
+// pack makes the MFP of stream s, with n events, of the stretches of the batch. False: one of them is not what it was
+// at open.
+func (r *Packets) pack(dst []byte, n, s int) (int, bool) {
+	size := event.MFPHeaderSize(n)
+	if size > len(dst) {
+		return 0, false
+	}
+	types, sizes := event.MFPTables(dst, n)
+	clear(types[n:])
+	clear(sizes[2*n:])
+	done := 0
+	for _, at := range r.batch {
+		b, ok := r.mfp(at.row, s)
+		if !ok {
+			return 0, false
+		}
+		m, err := event.ParseMFP(b)
+		if err != nil || m.N() != int(r.cat.rows[at.row].n) || !r.isOf(m, s) {
+			return 0, false
+		}
+		bytes, ok := m.CopyPart(types[done:], sizes[2*done:], dst[size:], int(at.from), int(at.n))
+		if !ok {
+			return 0, false
+		}
+		size += bytes
+		done += int(at.n)
+	}
+	if size > math.MaxUint32 {
+		return 0, false
+	}
+	shape := r.cat.shapes[r.cfg.RU*r.streams+s]
+	event.PutMFPHeader(dst, event.MFPHeader{
+		N:       n,
+		Size:    uint32(size),
+		Align:   shape.align,
+		Version: shape.version,
+	})
+	return size, true
+}
+
+// isOf says whether an MFP is of stream s.
+func (r *Packets) isOf(m event.MFP, s int) bool {
+	return shapeOf(m) == r.cat.shapes[r.cfg.RU*r.streams+s]
+}
+
+// mfp is where the MFP of stream s of a row stands. False: that is not in the file any more.
+func (r *Packets) mfp(row int32, s int) ([]byte, bool) {
+	rest := r.file.data[r.cat.rows[row].offset:]
+	if r.cat.format == event.FormatMEP {
+		m, i := len(r.cat.shapes), r.cfg.RU*r.streams+s
+		at := event.MEPHeaderSize(m) - 4*(m-i) // of the table of offsets, which stands last
+		offset := uint64(binary.LittleEndian.Uint32(rest[at:])) * event.MEPWord
+		return sized(rest[min(offset, uint64(len(rest))):])
+	}
+	rest = rest[r.cat.rows[row].own:]
+	for range s {
+		b, ok := sized(rest)
+		if !ok {
+			return nil, false
+		}
+		rest = rest[len(b):]
+	}
+	return sized(rest)
+}
+
+// sized is the MFP at the beginning of b, as long as it says.
+func sized(b []byte) ([]byte, bool) {
+	if len(b) < event.MFPFixedSize {
+		return nil, false
+	}
+	size := binary.LittleEndian.Uint32(b[mfpSizeAt:])
+	if size < event.MFPFixedSize || uint64(size) > uint64(len(b)) {
+		return nil, false
+	}
+	return b[:size:size], true
+}
+
+// changed is the error of a row that is no longer what it was at open.
+func (r *Packets) changed(row int32) error {
+	return &BadRecordError{
+		File:   r.cfg.Path,
+		Record: r.cat.rows[row].record,
+		Offset: r.cat.rows[row].offset,
+		Err:    ErrChanged,
+		Reason: ErrChanged.Error() + ": its MFPs are not those found at open",
+	}
+}
+
+// guard is that of Replay, for this file.
+func (r *Packets) guard(former bool, err *error) {
+	debug.SetPanicOnFault(former)
+	if fault := recover(); fault != nil {
+		if !r.file.faulted(fault) {
+			panic(fault)
+		}
+		*err = shortenedAt(r.cfg.Path, r.file.at(fault))
+		r.ended = true
+	}
+}
+
+// shortenedAt is the error of a fault in the mapping of a file, when nothing tells in which record.
+func shortenedAt(path string, offset int64) error {
+	return &BadRecordError{
+		File:   path,
+		Record: event.NoRecord,
+		Offset: offset,
+		Err:    ErrChanged,
+		Reason: ErrChanged.Error() + ": it became shorter",
+	}
+}

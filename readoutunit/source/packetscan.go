@@ -1,0 +1,314 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"ringlet/event"
+)
+
+// packetRow is where the MFPs of all sources stand for the same events.
+type packetRow struct {
+	offset  int64  // bytes from the start of the file: of the MEP, or of the first MFP
+	own     int64  // bytes from there to the first MFP of this RU, in a file of MFPs
+	record  int64  // index in the file
+	skipped uint32 // records left out directly before it
+	n       uint16 // events
+}
+
+// shape is what all MFPs of a source have in common.
+type shape struct {
+	source         uint16 // id in the file
+	align, version uint8
+}
+
+func shapeOf(m event.MFP) shape { return shape{m.Source(), m.Align(), m.Version()} }
+
+// packetCatalog is what one walk over a file of packets tells: all but the weights of own sources is the same in every
+// RU that reads the same file.
+type packetCatalog struct {
+	format string
+	rows   []packetRow
+	shapes []shape // of the sources, in order of id
+	own    []uint32
+	all    []uint32 // by event: bytes of fragments of this RU, and of all
+	bad    *BadRecordError
+	gaps   []int64 // as in catalog
+
+	tailRecords uint32
+	tailBytes   int64
+
+	next   uint64 // event id, as the file says it, that the next row begins with
+	events uint64
+}
+
+// packetWalk goes from row to row. In a file of MEPs a row is a MEP; in a file of MFPs it is the MFPs that follow one
+// another with the same events, in order of source.
+type packetWalk struct {
+	data    []byte
+	format  string
+	at      int         // where the row begins
+	size    int         // bytes of it, or of what is to be left out
+	index   int64       // of its first record
+	records int64       // in it
+	mfps    []event.MFP // of it
+}
+
+// step goes to the next row. The error is io.EOF, or that of package event with its place in the file; then mfps holds
+// what was sound before it.
+func (w *packetWalk) step() error {
+	w.at += w.size
+	w.index += w.records
+	w.size, w.records, w.mfps = 0, 0, w.mfps[:0]
+	switch {
+	case w.at == len(w.data):
+		return io.EOF
+	case w.format == event.FormatMEP:
+		return w.mep()
+	}
+	for w.at+w.size < len(w.data) {
+		m, err := event.ParseMFP(w.data[w.at+w.size:])
+		if err != nil {
+			err = event.Located(err, w.index+w.records, int64(w.at+w.size))
+			w.records++
+			w.size += w.extent(w.data[w.at+w.size:])
+			return err
+		}
+		if len(w.mfps) > 0 && !follows(w.mfps[len(w.mfps)-1], m) {
+			return nil
+		}
+		w.mfps = append(w.mfps, m)
+		w.records++
+		w.size += len(m.Bytes())
+	}
+	return nil
+}
+
+// follows says whether m has the events of before, of a later source.
+func follows(before, m event.MFP) bool {
+	return m.FirstEvent() == before.FirstEvent() && m.N() == before.N() && m.Source() > before.Source()
+}
+
+func (w *packetWalk) mep() error {
+	w.records = 1
+	p, err := event.ParseMEP(w.data[w.at:])
+	if err != nil {
+		w.size = w.extent(w.data[w.at:])
+		return event.Located(err, w.index, int64(w.at))
+	}
+	w.size = len(p.Bytes())
+	for m, err := range p.MFPs() {
+		if err != nil {
+			return event.Located(err, w.index, int64(w.at))
+		}
+		w.mfps = append(w.mfps, m)
+	}
+	return nil
+}
+
+// extent is how far the bad packet at the beginning of b reaches: as far as it says, if another one or the end of the
+// file follows, else to the next place that looks like a packet.
+func (w *packetWalk) extent(b []byte) int {
+	if n, ok := w.claim(b); ok {
+		return n
+	}
+	magic := w.magic()
+	for at := 1; ; at++ {
+		n := bytes.Index(b[at:], magic[:])
+		if n < 0 {
+			return len(b)
+		}
+		at += n
+		if _, ok := w.claim(b[at:]); ok {
+			return at
+		}
+	}
+}
+
+// claim is the size that a packet at the beginning of b says it has, if a packet may have it and may end there.
+func (w *packetWalk) claim(b []byte) (int, bool) {
+	magic := w.magic()
+	if len(b) < event.MEPFixedSize || !bytes.HasPrefix(b, magic[:]) {
+		return 0, false
+	}
+	n, size := int(binary.LittleEndian.Uint16(b[2:])), uint64(binary.LittleEndian.Uint32(b[4:]))
+	least := event.MFPHeaderSize(n)
+	if w.format == event.FormatMEP {
+		least, size = event.MEPHeaderSize(n), size*event.MEPWord
+	}
+	if size < uint64(least) || size > uint64(len(b)) {
+		return 0, false
+	}
+	rest := b[size:]
+	return int(size), len(rest) == 0 || bytes.HasPrefix(rest, magic[:])
+}
+
+// magic is what a packet begins with.
+func (w *packetWalk) magic() [2]byte {
+	number := event.MFPMagic
+	if w.format == event.FormatMEP {
+		number = event.MEPMagic
+	}
+	return [2]byte{byte(number), byte(number >> 8)}
+}
+
+// scanPackets walks the rows of data and checks the headers and tables of all MFPs. It ends at the end of the data,
+// with the limit of c's events, at the first bad record in mode Stop, or with ctx, whose error is then the outcome.
+func scanPackets(ctx context.Context, data []byte, format string, c ReplayConfig) (*packetCatalog, error) {
+	cat := &packetCatalog{format: format}
+	walk := packetWalk{data: data, format: format}
+	look := attention{ctx: ctx}
+	for c.Events == 0 || cat.events < c.Events {
+		err := walk.step()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && len(walk.mfps) > 0 && walk.mfps[0].IsEndOfRun() {
+			continue
+		}
+		if err == nil {
+			err = cat.judge(&walk, c.OnBadRecord)
+		}
+		if err != nil && c.OnBadRecord == Stop {
+			cat.bad = badRecord(c.Path, err)
+			break
+		}
+		if err != nil {
+			cat.tailRecords += uint32(walk.records)
+			cat.tailBytes += int64(walk.size)
+		} else if err := cat.add(&walk, c); err != nil {
+			return nil, err
+		}
+		if over := look.after(walk.size); over != nil {
+			return nil, over
+		}
+	}
+	return cat, nil
+}
+
+// judge says why a row cannot be replayed.
+func (c *packetCatalog) judge(w *packetWalk, mode OnBadRecord) error {
+	refuse := func(kind error, field string, at int, reason string, args ...any) error {
+		return &event.FormatError{
+			Format: c.format,
+			Field:  field,
+			Record: w.index,
+			Offset: int64(w.at + at),
+			Err:    kind,
+			Reason: fmt.Sprintf(reason, args...),
+		}
+	}
+	if len(w.mfps) == 0 {
+		return refuse(event.ErrRange, "number of MFPs", 2, "the MEP has none")
+	}
+	first, n := w.mfps[0].FirstEvent(), w.mfps[0].N()
+	if n == 0 {
+		return refuse(event.ErrRange, "number of fragments", 2, "an MFP without events, and no mark of the end of a run")
+	}
+	for _, m := range w.mfps {
+		if m.FirstEvent() != first || m.N() != n {
+			return refuse(event.ErrOrder, "event range", 0, "source %d has %d events from %d, source %d has %d from %d",
+				m.Source(), m.N(), m.FirstEvent(), w.mfps[0].Source(), n, first)
+		}
+	}
+	if len(c.shapes) == 0 {
+		if c.format == event.FormatMFP && c.tailRecords > 0 {
+			return refuse(event.ErrOrder, "source id", 0, "what stands before it is damaged, so that nothing tells whether "+
+				"the events from %d have more sources", first)
+		}
+		c.next = first
+	} else if err := c.sameSources(w, refuse); err != nil {
+		return err
+	}
+	switch {
+	case first < c.next:
+		return refuse(event.ErrOrder, "first event id", 8, "event %d again: the file is past event %d", first, c.next-1)
+	case first > c.next && mode == Stop:
+		return refuse(event.ErrOrder, "first event id", 8, "events %d to %d are not in the file", c.next, first-1)
+	}
+	return nil
+}
+
+// sameSources refuses a row that has not the sources of the rows before, or not in their form.
+func (c *packetCatalog) sameSources(w *packetWalk, refuse func(error, string, int, string, ...any) error) error {
+	for i, m := range w.mfps {
+		switch {
+		case i >= len(c.shapes) || m.Source() < c.shapes[i].source:
+			return refuse(event.ErrOrder, "source id", 0, "the events from %d have a source %d, which the file does not "+
+				"begin with", m.FirstEvent(), m.Source())
+		case m.Source() > c.shapes[i].source:
+			return refuse(event.ErrOrder, "source id", 0, "the events from %d lack the MFP of source %d", m.FirstEvent(),
+				c.shapes[i].source)
+		case shapeOf(m) != c.shapes[i]:
+			return refuse(event.ErrRange, "align", 0, "source %d has align %d and version %d, and began with %d and %d",
+				m.Source(), m.Align(), m.Version(), c.shapes[i].align, c.shapes[i].version)
+		}
+	}
+	if len(w.mfps) < len(c.shapes) {
+		return refuse(event.ErrOrder, "source id", 0, "the events from %d lack the MFP of source %d",
+			w.mfps[0].FirstEvent(), c.shapes[len(w.mfps)].source)
+	}
+	return nil
+}
+
+// add takes in a row.
+func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
+	if len(c.shapes) == 0 {
+		for _, m := range w.mfps {
+			c.shapes = append(c.shapes, shapeOf(m))
+		}
+	}
+	streams, err := shareOf(len(c.shapes), cfg)
+	if err != nil {
+		return err
+	}
+	n := w.mfps[0].N()
+	if c.events+uint64(n) > maxRecords {
+		return &ConfigError{"input", fmt.Sprintf("%s holds more than the %d events that a readout unit can keep in mind: "+
+			"give events, or a part of the file", cfg.Path, maxRecords)}
+	}
+	if first := w.mfps[0].FirstEvent(); first > c.next && c.tailRecords == 0 {
+		c.tailRecords = 1 // a gap, however long, which Skip bears
+	}
+	row := packetRow{
+		offset:  int64(w.at),
+		record:  w.index,
+		skipped: c.tailRecords,
+		n:       uint16(n),
+	}
+	if c.tailRecords > 0 {
+		c.gaps = append(c.gaps, c.tailBytes)
+	}
+	c.tailRecords, c.tailBytes = 0, 0
+	c.own, c.all = append(c.own, make([]uint32, n)...), append(c.all, make([]uint32, n)...)
+	for i, m := range w.mfps {
+		m.DataSizes(c.all[c.events:])
+		switch {
+		case i < cfg.RU*streams:
+			row.own += int64(len(m.Bytes()))
+		case i < (cfg.RU+1)*streams:
+			m.DataSizes(c.own[c.events:])
+		}
+	}
+	c.rows = append(c.rows, row)
+	c.next = w.mfps[0].FirstEvent() + uint64(n)
+	c.events += uint64(n)
+	return nil
+}
+
+// shareOf is how many of the sources of a file each readout unit has.
+func shareOf(sources int, c ReplayConfig) (int, error) {
+	switch {
+	case sources%c.RUs != 0:
+		return 0, &ConfigError{"readout units", fmt.Sprintf("the %d sources of %s cannot be dealt out evenly over %d: give "+
+			"a number of nodes, or of readout units, that divides %d", sources, c.Path, c.RUs, sources)}
+	case c.Streams != 0 && c.Streams != sources/c.RUs:
+		return 0, &ConfigError{"streams", fmt.Sprintf("the %d sources of %s are %d for each of %d readout units, and not "+
+			"%d: leave out streams", sources, c.Path, sources/c.RUs, c.RUs, c.Streams)}
+	}
+	return sources / c.RUs, nil
+}
