@@ -139,7 +139,8 @@ func (c *Core) Know(bu int, absences uint64) error {
 	return nil
 }
 
-// unknown tells that a builder unit may not go by the last return of a readout unit yet.
+// unknown tells that a builder unit may not go by the last return of a readout unit yet. One that was excluded then may
+// be included later, and not know.
 func (c *Core) unknown() bool {
 	if c.returned == 0 {
 		return false
@@ -149,6 +150,5 @@ func (c *Core) unknown() bool {
 			return true
 		}
 	}
-	c.returned = 0
 	return false
 }
