@@ -44,9 +44,9 @@
 //
 // # Other files
 //
-// OpenFile opens a file by its first bytes. Of MEPs and MFPs (Packets) and of EUDAQ's events each readout unit gives its
-// share of the file's sources: there is no cabling, and the number of sources must be a multiple of that of readout
-// units. What is bad, and in what order things stand, all readout units judge alike, as above.
+// The row file of the table of kinds opens a file by its first bytes. Of MEPs and MFPs and of EUDAQ's events each
+// readout unit gives its share of the file's sources: there is no cabling, and the number of sources must be a multiple
+// of that of readout units. What is bad, and in what order things stand, all readout units judge alike, as above.
 //
 // # What it does not promise
 //

@@ -175,7 +175,7 @@ func TestEudaqDoesNotAllocate(t *testing.T) {
 	for n := range uint32(10) {
 		file = append(file, eudaqEvent("C", 0, n, nil, eudaqEvent("A", 0, n, []byte("ab")), eudaqEvent("B", 0, n, nil))...)
 	}
-	s, err := OpenFile(context0, ReplayConfig{
+	s, err := openRecorded(context0, ReplayConfig{
 		Path:    writeFile(t, file),
 		RUs:     1,
 		Packing: 3,

@@ -181,7 +181,7 @@ func (s *Settings) replay() ReplayConfig {
 }
 
 func openReplay(ctx context.Context, s Settings) (Source, error) {
-	return OpenFile(ctx, s.replay())
+	return openRecorded(ctx, s.replay())
 }
 
 func measureReplay(ctx context.Context, f *os.File, s Settings) (Needs, error) {

@@ -20,12 +20,12 @@ type replaying interface {
 	needs() Needs
 }
 
-func (r *Packets) needs() Needs   { return Needs{r.streams, r.cfg.RUs * r.streams, r.maxMEP} }
-func (r *eudaqFile) needs() Needs { return Needs{r.streams, r.cfg.RUs * r.streams, r.maxMEP} }
+func (r *packetFile) needs() Needs { return Needs{r.streams, r.cfg.RUs * r.streams, r.maxMEP} }
+func (r *eudaqFile) needs() Needs  { return Needs{r.streams, r.cfg.RUs * r.streams, r.maxMEP} }
 
-// OpenFile opens a file of recorded events, whatever its format is: see OpenReplay for MDF. Of a file of MEPs or MFPs
-// it checks all headers and tables, of one of EUDAQ all lengths.
-func OpenFile(ctx context.Context, c ReplayConfig) (Source, error) {
+// openRecorded opens a file of recorded events, whatever its format is: see OpenReplay for MDF. Of a file of MEPs or
+// MFPs it checks all headers and tables, of one of EUDAQ all lengths.
+func openRecorded(ctx context.Context, c ReplayConfig) (Source, error) {
 	f, err := regular.Open(c.Path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot replay: %w", err)
@@ -70,7 +70,7 @@ func learnOther(ctx context.Context, f *os.File, c ReplayConfig) (replaying, err
 	if err != nil {
 		return nil, fmt.Errorf("cannot replay: %w", err)
 	}
-	p := &Packets{cfg: c, file: m}
+	p := &packetFile{cfg: c, file: m}
 	is, err := p.learn(ctx)
 	if err == nil && is {
 		return p, nil
@@ -85,7 +85,7 @@ func learnOther(ctx context.Context, f *os.File, c ReplayConfig) (replaying, err
 }
 
 // learn learns what the mapped file holds; false where it is no file of packets.
-func (r *Packets) learn(ctx context.Context) (is bool, err error) {
+func (r *packetFile) learn(ctx context.Context) (is bool, err error) {
 	defer r.guard(debug.SetPanicOnFault(true), &err)
 	c := r.cfg
 	format := event.FormatOf(r.file.data)

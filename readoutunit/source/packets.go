@@ -21,8 +21,8 @@ import (
 //
 // The caller owns the buffer; the mapping is read only. Nothing is allocated.
 
-// Packets gives the MFPs of a file of MEPs or of MFPs, each readout unit those of its share of the sources.
-type Packets struct {
+// packetFile gives the MFPs of a file of MEPs or of MFPs, each readout unit those of its share of the sources.
+type packetFile struct {
 	// immutable after it was opened
 	cfg      ReplayConfig
 	file     *mapping
@@ -53,19 +53,19 @@ type stretch struct {
 }
 
 // MaxBlock is a bound of the size of the blocks of this RU, in bytes.
-func (r *Packets) MaxBlock() int { return r.maxBlock }
+func (r *packetFile) MaxBlock() int { return r.maxBlock }
 
 // Stats returns the counters so far.
-func (r *Packets) Stats() Stats { return r.counters.stats() }
+func (r *packetFile) Stats() Stats { return r.counters.stats() }
 
 // Close unmaps the file.
-func (r *Packets) Close() error {
+func (r *packetFile) Close() error {
 	r.ended = true
 	return r.file.close()
 }
 
 // Next gives the next block; see Source.
-func (r *Packets) Next(ctx context.Context, dst []byte, b *Block) (err error) {
+func (r *packetFile) Next(ctx context.Context, dst []byte, b *Block) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (r *Packets) Next(ctx context.Context, dst []byte, b *Block) (err error) {
 }
 
 // pick fills batch with the stretches of the next block, and gives the number of their events.
-func (r *Packets) pick() int {
+func (r *packetFile) pick() int {
 	r.batch = r.batch[:0]
 	n := uint64(r.cfg.Packing)
 	if r.cfg.Events > 0 {
@@ -130,7 +130,7 @@ func (r *Packets) pick() int {
 }
 
 // rewind goes back to the beginning, if the replay is to do so.
-func (r *Packets) rewind() bool {
+func (r *packetFile) rewind() bool {
 	if !r.passed {
 		r.passed = true
 		r.counters.skippedRecords.Add(uint64(r.cat.tailRecords))
@@ -145,7 +145,7 @@ func (r *Packets) rewind() bool {
 }
 
 // fill makes the MFPs of a block.
-func (r *Packets) fill(dst []byte, b *Block) error {
+func (r *packetFile) fill(dst []byte, b *Block) error {
 	first := r.batch[0]
 	whole := len(r.batch) == 1 && first.n == r.cat.rows[first.row].n
 	for s := range r.streams {
@@ -182,7 +182,7 @@ func (r *Packets) fill(dst []byte, b *Block) error {
 const mfpSourceAt = 16
 
 // pass copies the MFP of stream s of a row as it stands. False: it is not what it was at open.
-func (r *Packets) pass(dst []byte, row int32, s int) (int, bool) {
+func (r *packetFile) pass(dst []byte, row int32, s int) (int, bool) {
 	b, ok := r.mfp(row, s)
 	if !ok || len(b) > len(dst) {
 		return 0, false
@@ -195,7 +195,7 @@ func (r *Packets) pass(dst []byte, row int32, s int) (int, bool) {
 
 // pack makes the MFP of stream s, with n events, of the stretches of the batch. False: one of them is not what it was
 // at open.
-func (r *Packets) pack(dst []byte, n, s int) (int, bool) {
+func (r *packetFile) pack(dst []byte, n, s int) (int, bool) {
 	size := event.MFPHeaderSize(n)
 	if size > len(dst) {
 		return 0, false
@@ -234,12 +234,12 @@ func (r *Packets) pack(dst []byte, n, s int) (int, bool) {
 }
 
 // isOf says whether an MFP is of stream s.
-func (r *Packets) isOf(m event.MFP, s int) bool {
+func (r *packetFile) isOf(m event.MFP, s int) bool {
 	return shapeOf(m) == r.cat.shapes[r.cfg.RU*r.streams+s]
 }
 
 // mfp is where the MFP of stream s of a row stands. False: that is not in the file any more.
-func (r *Packets) mfp(row int32, s int) ([]byte, bool) {
+func (r *packetFile) mfp(row int32, s int) ([]byte, bool) {
 	rest := r.file.data[r.cat.rows[row].offset:]
 	if r.cat.format == event.FormatMEP {
 		m, i := len(r.cat.shapes), r.cfg.RU*r.streams+s
@@ -271,7 +271,7 @@ func sized(b []byte) ([]byte, bool) {
 }
 
 // changed is the error of a row that is no longer what it was at open.
-func (r *Packets) changed(row int32) error {
+func (r *packetFile) changed(row int32) error {
 	return &BadRecordError{
 		File:   r.cfg.Path,
 		Record: r.cat.rows[row].record,
@@ -282,7 +282,7 @@ func (r *Packets) changed(row int32) error {
 }
 
 // guard is that of Replay, for this file.
-func (r *Packets) guard(former bool, err *error) {
+func (r *packetFile) guard(former bool, err *error) {
 	debug.SetPanicOnFault(former)
 	if fault := recover(); fault != nil {
 		if !r.file.faulted(fault) {

@@ -107,11 +107,11 @@ func writeFile(t testing.TB, data []byte) string {
 // first, with the error that ended it.
 func replayed(t must, data []byte, c ReplayConfig) ([]byte, Stats, error) {
 	format := event.FormatOf(data)
-	var rus []*Packets
+	var rus []*packetFile
 	var dst [][]byte
 	for ru := range c.RUs {
 		c.RU = ru
-		r := &Packets{cfg: c, file: &mapping{data: data}}
+		r := &packetFile{cfg: c, file: &mapping{data: data}}
 		if is, err := r.learn(context0); err != nil || !is {
 			return nil, Stats{}, fmt.Errorf("RU %d does not open it: %v, %w", ru, is, err)
 		}
@@ -282,14 +282,14 @@ func TestOpenFile(t *testing.T) {
 		want string // kind, or what the error says
 	}{
 		{"mdf", record(t, 5), 1, "*source.Replay"},
-		{"mep", mep, 3, "*source.Packets"},
-		{"mfp", mfpOf(0, 0, 2, 4), 1, "*source.Packets"},
+		{"mep", mep, 3, "*source.packetFile"},
+		{"mfp", mfpOf(0, 0, 2, 4), 1, "*source.packetFile"},
 		{"empty", nil, 1, "*source.Replay"},
-		{"short", mep[:7], 1, "*source.Packets"},
+		{"short", mep[:7], 1, "*source.packetFile"},
 		{"shares", mep, 2, "the 3 sources of"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s, err := OpenFile(context0, ReplayConfig{Path: writeFile(t, tc.data), RUs: tc.rus, Packing: 1})
+			s, err := openRecorded(context0, ReplayConfig{Path: writeFile(t, tc.data), RUs: tc.rus, Packing: 1})
 			if got := fmt.Sprintf("%T %v", s, err); !strings.Contains(got, tc.want) {
 				t.Fatal(got)
 			}
@@ -304,7 +304,7 @@ func TestOpenFile(t *testing.T) {
 func TestPacketsDoNotAllocate(t *testing.T) {
 	path := writeFile(t, generated(t, 4, 50, 200, event.FormatMFP))
 	for _, packing := range []int{50, 30} {
-		s, err := OpenFile(context0, ReplayConfig{
+		s, err := openRecorded(context0, ReplayConfig{
 			Path:    path,
 			RU:      1,
 			RUs:     2,
@@ -332,7 +332,7 @@ func TestPacketsDoNotAllocate(t *testing.T) {
 func TestPacketsOfAChangedFile(t *testing.T) {
 	for at := range 40 {
 		data := generated(t, 2, 5, 20, event.FormatMEP)
-		r := &Packets{cfg: ReplayConfig{Path: "x", RUs: 1, Packing: 3}, file: &mapping{data: data}}
+		r := &packetFile{cfg: ReplayConfig{Path: "x", RUs: 1, Packing: 3}, file: &mapping{data: data}}
 		if _, err := r.learn(context0); err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ type ReplayConfig struct {
 	OnBadRecord OnBadRecord
 	Events      uint64 // events in all; zero is all of the file, or endless with Loop
 	CRC         bool   // fill MFPInfo.CRC
-	AsTaken     bool   // OpenFile: with the times between the events that their records say
+	AsTaken     bool   // openRecorded: with the times between the events that their records say
 }
 
 // Replay gives the events of an MDF file as container fragments (docs/format/mdf.md, "Replay"), so that a builder can

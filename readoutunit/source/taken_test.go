@@ -37,7 +37,7 @@ func TestAsTaken(t *testing.T) {
 		[2]uint32{2 * second, 5 + 3563})
 	want := []float64{0, 1, 1, 3, 3 + 3563./3564/second, 3 + 3563./3564/second, 4}
 	synctest.Test(t, func(t *testing.T) {
-		src, err := OpenFile(t.Context(), ReplayConfig{
+		src, err := openRecorded(t.Context(), ReplayConfig{
 			Path:    path,
 			RUs:     1,
 			Packing: 1,
@@ -81,7 +81,7 @@ func TestNoTimes(t *testing.T) {
 		"MFPs":       writeFile(t, mfpOf(0, 0, 2, 4)),
 	} {
 		var refused *ConfigError
-		_, err := OpenFile(t.Context(), ReplayConfig{
+		_, err := openRecorded(t.Context(), ReplayConfig{
 			Path:    path,
 			RUs:     1,
 			Packing: 1,
