@@ -26,6 +26,7 @@ const momentEnd = "end"
 // Names of commands that are carried out here.
 const (
 	doStatus  = "status"
+	doSources = "sources"
 	doPlan    = "plan"
 	doRuns    = "runs"
 	doShowRun = "show-run"
@@ -58,6 +59,7 @@ func otherwise(a *ecsv1.Argument, value string) *ecsv1.Argument {
 // them, so a more particular type stands before a more general one.
 var own = []*ecsv1.CommandDescription{
 	{Name: doStatus, Help: "Show the state of everything, who has control, and what may be done now."},
+	{Name: doSources, Help: "Show what each live source gives, and what is missing of it."},
 	{Name: doPlan, Help: "Say who would do what if the command that follows were given now, and what stands against " +
 		"it. Nothing is done."},
 	{Name: doWait, Help: "Wait for a time, for the end of the run, or for a state, at most so long.",

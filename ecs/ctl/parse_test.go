@@ -152,7 +152,7 @@ func TestQuotedWordsAreSplitAsTheyWere(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
-	const every = "load configure start stop exclude status plan wait watch logs runs show-run take-control " +
+	const every = "load configure start stop exclude status sources plan wait watch logs runs show-run take-control " +
 		"release-control check scan audit help"
 	for line, want := range map[string]string{
 		"sta":               "start status",

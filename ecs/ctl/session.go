@@ -239,6 +239,9 @@ func (s *Session) ask(ctx context.Context, st *Step) (msg proto.Message, write f
 	case doStatus:
 		r, err := s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
 		return r, func(w io.Writer) error { return writeStatus(w, r) }, err
+	case doSources:
+		r, err := s.client.GetSnapshot(ctx, &ecsv1.GetSnapshotRequest{})
+		return r, func(w io.Writer) error { return writeSources(w, r) }, err
 	case doRuns:
 		r, err := s.client.ListRuns(ctx, &ecsv1.ListRunsRequest{Limit: st.number("limit"), Before: st.number("before")})
 		return r, func(w io.Writer) error { return writeRuns(w, r) }, err

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/must"
 )
 
 // Who takes no part is excluded, or a spare.
@@ -24,6 +25,40 @@ func TestWhoTakesPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`n0 +Ready +yes`, `n1 +Offline +excluded`, `n2 +Offline +spare`} {
+		if !regexp.MustCompile(want).Match(out.Bytes()) {
+			t.Errorf("no line matches %q in\n%s", want, &out)
+		}
+	}
+}
+
+// A source that has given nothing has no newest event; one that was asked for in vain says how often.
+func TestWhatSourcesGive(t *testing.T) {
+	var out bytes.Buffer
+	must.OK(t, writeSources(&out, &ecsv1.Snapshot{}))
+	must.OK(t, writeSources(&out, &ecsv1.Snapshot{Sources: []*ecsv1.SourceFigures{
+		{Name: "tcp:h:7", Node: "n0", Silent: true},
+		{
+			Source:        1,
+			Name:          "udp:h:8",
+			Node:          "n1",
+			FragmentsPerS: 298.7,
+			BytesPerS:     29_870,
+			MeanSize:      100,
+			Fragments:     1500,
+			Used:          1490,
+			Missing:       10,
+			Thrown:        4,
+			Lost:          2,
+			Refused:       1,
+			LastEvent:     1511,
+			AgeUs:         3_400,
+		},
+	}}))
+	for _, want := range []string{
+		`(?m)^no live sources: `,
+		`(?m)^0 +tcp:h:7 +n0, silent +0\.0 Hz +0 bit/s +0 B +0 +0 +0 +0 +– +–$`,
+		`(?m)^1 +udp:h:8 +n1 +298\.7 Hz +239 kbit/s +100 B +1500 +10 \(0\.67 %\) +4 +3 +1511 +3ms ago$`,
+	} {
 		if !regexp.MustCompile(want).Match(out.Bytes()) {
 			t.Errorf("no line matches %q in\n%s", want, &out)
 		}

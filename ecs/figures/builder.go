@@ -19,6 +19,8 @@ type Reading struct {
 	State string // of the partition
 	Began time.Time
 	Nodes []Node
+	// Sources are the live ones, in the order of their ids.
+	Sources []Source
 	// Scheduler is what TagNet tells, nil while it is not to be asked; SchedulerNode is where it lives.
 	Scheduler     *tagnet.Stats
 	SchedulerNode string
@@ -39,19 +41,20 @@ const silent = 3 * time.Second
 type Builder struct {
 	run     uint32
 	meters  map[meterKey]*meter
+	flows   map[meterKey]*flow
 	clocks  map[string]*clock
 	history history
 }
 
 // New makes a Builder.
 func New() *Builder {
-	return &Builder{meters: map[meterKey]*meter{}, clocks: map[string]*clock{}}
+	return &Builder{meters: map[meterKey]*meter{}, flows: map[meterKey]*flow{}, clocks: map[string]*clock{}}
 }
 
 // Add takes a reading and makes the snapshot of that moment, without alarms and history.
 func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 	if r.Run != b.run { // counters begin anew
-		b.run, b.meters = r.Run, map[meterKey]*meter{}
+		b.run, b.meters, b.flows = r.Run, map[meterKey]*meter{}, map[meterKey]*flow{}
 	}
 	s := &ecsv1.Snapshot{
 		At:    timestamppb.New(r.At),
@@ -63,6 +66,7 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 		s.ElapsedS = max(0, r.At.Sub(r.Began).Seconds())
 	}
 	var reports []*nodev1.Report
+	s.Sources = b.sources(r)
 	builders := map[string]uint32{}
 	for i := range r.Nodes {
 		if m := r.Nodes[i].Member; m.GetBuilder() {

@@ -39,6 +39,36 @@ func (b *Builder) rate(node, counter string, value uint64, at int64) float64 {
 	return m.see(value, at)
 }
 
+// flowKept is how many readings the rate of a live source is of: two seconds of them, since front-ends give as few as
+// one fragment in several reports.
+const flowKept = 5
+
+// flow makes a rate of a cumulative counter over its last readings.
+type flow struct{ seen []reading }
+
+type reading struct {
+	value uint64
+	at    int64 // µs
+}
+
+// see takes a reading and tells the rate per second, 0 until there are two.
+func (f *flow) see(value uint64, at int64) float64 {
+	now := reading{value, at}
+	last := len(f.seen) - 1
+	switch {
+	case last < 0 || value < f.seen[last].value || at < f.seen[last].at: // it begins, or begins anew
+		f.seen = append(f.seen[:0], now)
+	case at-f.seen[last].at >= shortest.Microseconds():
+		f.seen = append(f.seen, now)
+		f.seen = f.seen[max(0, len(f.seen)-flowKept):]
+	}
+	first, newest := f.seen[0], f.seen[len(f.seen)-1]
+	if newest.at == first.at {
+		return 0
+	}
+	return float64(newest.value-first.value) / (float64(newest.at-first.at) / 1e6)
+}
+
 // clocksKept is how many reports a clock offset is taken from: the one that was fastest on its way says most.
 const clocksKept = 16
 

@@ -32,6 +32,7 @@ var epoch = time.UnixMicro(1_000_000_000)
 // TestTranscripts plays testdata/*.txt. Times are ms since an epoch.
 //
 //	> node NAME [ru N] [bu N]            it is in the view
+//	> source ID NAME ru N                a live one
 //	> run N at MS                        the partition runs it
 //	> report NAME at MS KEY=VALUE…       it came then; made=MS is the node's clock, run=N, final, to.PEER=bytes,resent,
 //	                                     held.RU=µs×times, step=phase,bu,mep,begin,sent,released; other keys are counters
@@ -59,6 +60,10 @@ func (s *scene) answer(line string) string {
 			}
 		}
 		s.r.Nodes = append(s.r.Nodes, Node{Member: m})
+	case "source":
+		s.r.Sources = append(s.r.Sources, Source{
+			ID: transcript.Number(s.t, w[1]), Name: w[2], RU: transcript.Number(s.t, w[4]),
+		})
 	case "run":
 		s.r.Run, s.r.State, s.r.Began = uint32(transcript.Number(s.t, w[1])), "Running", s.at(w[3])
 	case "report":
@@ -200,6 +205,16 @@ func show(s *ecsv1.Snapshot) string {
 			n.GetState(), n.GetSentBytesPerS(),
 			n.GetBuiltBytesPerS(), n.GetCpus(), n.GetReportAgeMs(), n.GetClockOffsetUs())
 		if n.GetSilent() {
+			b.WriteString(", silent")
+		}
+		b.WriteString("\n")
+	}
+	for _, x := range s.GetSources() {
+		fmt.Fprintf(&b, "source %d, %s of ru%d on %q: %.0f fragments/s, %.0f B/s of %.0f B each, %.1f missing/s; %d fragments, "+
+			"%d missing, %d thrown away, event %d, %d ms old",
+			x.GetSource(), x.GetName(), x.GetRuIndex(), x.GetNode(), x.GetFragmentsPerS(), x.GetBytesPerS(), x.GetMeanSize(),
+			x.GetMissingPerS(), x.GetFragments(), x.GetMissing(), x.GetThrown(), x.GetLastEvent(), x.GetAgeUs()/1000)
+		if x.GetSilent() {
 			b.WriteString(", silent")
 		}
 		b.WriteString("\n")

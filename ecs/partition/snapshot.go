@@ -53,7 +53,7 @@ func (p *Partition) picture(now time.Time) *ecsv1.Snapshot {
 			}
 			r.Nodes = append(r.Nodes, one)
 		}
-		r.SchedulerNode = crew.TagnetNode()
+		r.SchedulerNode, r.Sources = crew.TagnetNode(), nodes.LiveSources(crew.Configuration())
 	}
 	if run != nil && !run.StartedAt().IsZero() {
 		st := run.Stats()

@@ -262,6 +262,7 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 		})
 	}
 	f.steps(s)
+	f.sources(s, rate)
 	for i, edge := 0, int64(250); i < 12; i, edge = i+1, edge*3/2 {
 		if c := uint64(float64(f.built) * 40 * math.Exp(-math.Pow(float64(i)-4, 2)/6)); c > 0 {
 			s.Latency.Bars = append(s.Latency.Bars, &ecsv1.Bar{FromUs: edge, ToUs: edge * 3 / 2, Count: c})

@@ -3,8 +3,25 @@ package nodes
 import (
 	"strconv"
 
+	"ringlet/ecs/figures"
+	"ringlet/node/config"
 	"ringlet/readoutunit/source"
 )
+
+// LiveSources are those of a configuration in effect, in the order of their ids; none, if its data are not live.
+func LiveSources(cfg config.Config) (out []figures.Source) {
+	if !cfg.Live() || cfg.Streams < 1 {
+		return nil
+	}
+	inputs, err := source.Inputs(cfg.Input)
+	if err != nil {
+		return nil // Complete has looked
+	}
+	for id, in := range inputs {
+		out = append(out, figures.Source{ID: id, Name: in.Name, RU: id / cfg.Streams})
+	}
+	return out
+}
 
 // SourceReport is what a live source has given, and what became of it.
 type SourceReport struct {
@@ -27,12 +44,9 @@ type SourceReport struct {
 
 // sources tells of the live sources, in the order of their ids.
 func (r *Run) sources(out *Report) {
-	if !r.cfg.Live() || r.cfg.Streams < 1 {
+	sources := LiveSources(r.cfg)
+	if len(sources) == 0 {
 		return
-	}
-	inputs, err := source.Inputs(r.cfg.Input)
-	if err != nil {
-		return // Complete has looked
 	}
 	ofRU := map[int]NodeCounters{}
 	for i, n := range r.nodes {
@@ -40,12 +54,12 @@ func (r *Run) sources(out *Report) {
 			ofRU[int(n.view.GetRuIndex())] = out.Counters[i]
 		}
 	}
-	for id, in := range inputs {
-		told := ofRU[id/r.cfg.Streams]
+	for _, src := range sources {
+		id, told := src.ID, ofRU[src.RU]
 		of := func(name string) uint64 { return told.Counters["ru.input_"+name+"."+strconv.Itoa(id)] }
 		s := SourceReport{
 			Source:    id,
-			Name:      in.Name,
+			Name:      src.Name,
 			Node:      told.Node,
 			Fragments: of("fragments"),
 			Bytes:     of("bytes"),

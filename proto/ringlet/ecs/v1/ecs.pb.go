@@ -1619,7 +1619,9 @@ type Snapshot struct {
 	// What is wrong now, with advice.
 	Alarms []*Alarm `protobuf:"bytes,12,rep,name=alarms,proto3" json:"alarms,omitempty"`
 	// How it did before, oldest first, as far as it was asked for.
-	History       []*Sample `protobuf:"bytes,13,rep,name=history,proto3" json:"history,omitempty"`
+	History []*Sample `protobuf:"bytes,13,rep,name=history,proto3" json:"history,omitempty"`
+	// Each live source, in the order of their ids; none, if the data are generated or replayed.
+	Sources       []*SourceFigures `protobuf:"bytes,14,rep,name=sources,proto3" json:"sources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1745,6 +1747,257 @@ func (x *Snapshot) GetHistory() []*Sample {
 	return nil
 }
 
+func (x *Snapshot) GetSources() []*SourceFigures {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+// SourceFigures of one live source: sums since the run began, rates over the last two seconds.
+type SourceFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id.
+	Source uint32 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
+	// As the input says it, e.g. "tcp:0.0.0.0:7000".
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Index of its readout unit.
+	RuIndex uint32 `protobuf:"varint,3,opt,name=ru_index,json=ruIndex,proto3" json:"ru_index,omitempty"`
+	// Node of that unit; empty while there is none.
+	Node string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	// Fragments received a second.
+	FragmentsPerS float64 `protobuf:"fixed64,5,opt,name=fragments_per_s,json=fragmentsPerS,proto3" json:"fragments_per_s,omitempty"`
+	// Bytes of data in them a second.
+	BytesPerS float64 `protobuf:"fixed64,6,opt,name=bytes_per_s,json=bytesPerS,proto3" json:"bytes_per_s,omitempty"`
+	// Mean size of a fragment in bytes: over the last two seconds, or since the run began if none came in them.
+	MeanSize float64 `protobuf:"fixed64,7,opt,name=mean_size,json=meanSize,proto3" json:"mean_size,omitempty"`
+	// Missing fragments a second.
+	MissingPerS float64 `protobuf:"fixed64,8,opt,name=missing_per_s,json=missingPerS,proto3" json:"missing_per_s,omitempty"`
+	// Fragments received.
+	Fragments uint64 `protobuf:"varint,9,opt,name=fragments,proto3" json:"fragments,omitempty"`
+	// Bytes of data in them.
+	Bytes uint64 `protobuf:"varint,10,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Fragments in MEPs.
+	Used uint64 `protobuf:"varint,11,opt,name=used,proto3" json:"used,omitempty"`
+	// Fragments that were not there when their event was built.
+	Missing uint64 `protobuf:"varint,12,opt,name=missing,proto3" json:"missing,omitempty"`
+	// Times that event numbers were left out.
+	Gaps uint64 `protobuf:"varint,13,opt,name=gaps,proto3" json:"gaps,omitempty"`
+	// Fragments thrown away: repeats, too late, with a number that runs backwards or jumps.
+	Thrown uint64 `protobuf:"varint,14,opt,name=thrown,proto3" json:"thrown,omitempty"`
+	// Messages, segments or fragments that break the format and were thrown away.
+	Refused uint64 `protobuf:"varint,15,opt,name=refused,proto3" json:"refused,omitempty"`
+	// Fragments of which a part did not come in time.
+	Lost uint64 `protobuf:"varint,16,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Fragments that the front-end says it has thrown away.
+	Dropped uint64 `protobuf:"varint,17,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// Fragments that wait for their event to be built.
+	Waiting uint64 `protobuf:"varint,18,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// Event number of the newest fragment; meaningless while there are no fragments.
+	LastEvent uint64 `protobuf:"varint,19,opt,name=last_event,json=lastEvent,proto3" json:"last_event,omitempty"`
+	// Time since the newest fragment came, in µs; meaningless while there are no fragments. When the run is over it is that of its end.
+	AgeUs uint64 `protobuf:"varint,20,opt,name=age_us,json=ageUs,proto3" json:"age_us,omitempty"`
+	// Times that a front-end attached.
+	Attached uint64 `protobuf:"varint,21,opt,name=attached,proto3" json:"attached,omitempty"`
+	// Times that a front-end went away without saying that its run is over.
+	Gone uint64 `protobuf:"varint,22,opt,name=gone,proto3" json:"gone,omitempty"`
+	// Its node has told nothing for a while, or nothing yet: the figures are old.
+	Silent        bool `protobuf:"varint,23,opt,name=silent,proto3" json:"silent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SourceFigures) Reset() {
+	*x = SourceFigures{}
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SourceFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SourceFigures) ProtoMessage() {}
+
+func (x *SourceFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SourceFigures.ProtoReflect.Descriptor instead.
+func (*SourceFigures) Descriptor() ([]byte, []int) {
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *SourceFigures) GetSource() uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SourceFigures) GetRuIndex() uint32 {
+	if x != nil {
+		return x.RuIndex
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *SourceFigures) GetFragmentsPerS() float64 {
+	if x != nil {
+		return x.FragmentsPerS
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetBytesPerS() float64 {
+	if x != nil {
+		return x.BytesPerS
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetMeanSize() float64 {
+	if x != nil {
+		return x.MeanSize
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetMissingPerS() float64 {
+	if x != nil {
+		return x.MissingPerS
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetFragments() uint64 {
+	if x != nil {
+		return x.Fragments
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetUsed() uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetMissing() uint64 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetGaps() uint64 {
+	if x != nil {
+		return x.Gaps
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetThrown() uint64 {
+	if x != nil {
+		return x.Thrown
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetWaiting() uint64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetLastEvent() uint64 {
+	if x != nil {
+		return x.LastEvent
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetAgeUs() uint64 {
+	if x != nil {
+		return x.AgeUs
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetAttached() uint64 {
+	if x != nil {
+		return x.Attached
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetGone() uint64 {
+	if x != nil {
+		return x.Gone
+	}
+	return 0
+}
+
+func (x *SourceFigures) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
+}
+
 // Sample is how the partition did at one moment.
 type Sample struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1768,7 +2021,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +2033,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +2046,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Sample) GetAt() *timestamppb.Timestamp {
@@ -1876,7 +2129,7 @@ type Figures struct {
 
 func (x *Figures) Reset() {
 	*x = Figures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1888,7 +2141,7 @@ func (x *Figures) String() string {
 func (*Figures) ProtoMessage() {}
 
 func (x *Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1901,7 +2154,7 @@ func (x *Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Figures.ProtoReflect.Descriptor instead.
 func (*Figures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Figures) GetEventRateHz() float64 {
@@ -2030,7 +2283,7 @@ type NodeFigures struct {
 
 func (x *NodeFigures) Reset() {
 	*x = NodeFigures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2295,7 @@ func (x *NodeFigures) String() string {
 func (*NodeFigures) ProtoMessage() {}
 
 func (x *NodeFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2308,7 @@ func (x *NodeFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFigures.ProtoReflect.Descriptor instead.
 func (*NodeFigures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *NodeFigures) GetName() string {
@@ -2219,7 +2472,7 @@ type Traffic struct {
 
 func (x *Traffic) Reset() {
 	*x = Traffic{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2484,7 @@ func (x *Traffic) String() string {
 func (*Traffic) ProtoMessage() {}
 
 func (x *Traffic) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2497,7 @@ func (x *Traffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traffic.ProtoReflect.Descriptor instead.
 func (*Traffic) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Traffic) GetRu() uint32 {
@@ -2313,7 +2566,7 @@ type PhaseStep struct {
 
 func (x *PhaseStep) Reset() {
 	*x = PhaseStep{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2325,7 +2578,7 @@ func (x *PhaseStep) String() string {
 func (*PhaseStep) ProtoMessage() {}
 
 func (x *PhaseStep) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2338,7 +2591,7 @@ func (x *PhaseStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseStep.ProtoReflect.Descriptor instead.
 func (*PhaseStep) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{24}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PhaseStep) GetRu() uint32 {
@@ -2407,7 +2660,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2419,7 +2672,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2432,7 +2685,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{25}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Holder) GetRu() uint32 {
@@ -2482,7 +2735,7 @@ type Latency struct {
 
 func (x *Latency) Reset() {
 	*x = Latency{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2494,7 +2747,7 @@ func (x *Latency) String() string {
 func (*Latency) ProtoMessage() {}
 
 func (x *Latency) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +2760,7 @@ func (x *Latency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latency.ProtoReflect.Descriptor instead.
 func (*Latency) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{26}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Latency) GetP50Us() int64 {
@@ -2560,7 +2813,7 @@ type Bar struct {
 
 func (x *Bar) Reset() {
 	*x = Bar{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2825,7 @@ func (x *Bar) String() string {
 func (*Bar) ProtoMessage() {}
 
 func (x *Bar) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2838,7 @@ func (x *Bar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bar.ProtoReflect.Descriptor instead.
 func (*Bar) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{27}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Bar) GetFromUs() int64 {
@@ -2628,7 +2881,7 @@ type Scheduler struct {
 
 func (x *Scheduler) Reset() {
 	*x = Scheduler{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2640,7 +2893,7 @@ func (x *Scheduler) String() string {
 func (*Scheduler) ProtoMessage() {}
 
 func (x *Scheduler) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2653,7 +2906,7 @@ func (x *Scheduler) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scheduler.ProtoReflect.Descriptor instead.
 func (*Scheduler) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{28}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Scheduler) GetState() string {
@@ -2708,7 +2961,7 @@ type SlotUse struct {
 
 func (x *SlotUse) Reset() {
 	*x = SlotUse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +2973,7 @@ func (x *SlotUse) String() string {
 func (*SlotUse) ProtoMessage() {}
 
 func (x *SlotUse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +2986,7 @@ func (x *SlotUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotUse.ProtoReflect.Descriptor instead.
 func (*SlotUse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{29}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SlotUse) GetBu() uint32 {
@@ -2785,7 +3038,7 @@ type Alarm struct {
 
 func (x *Alarm) Reset() {
 	*x = Alarm{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +3050,7 @@ func (x *Alarm) String() string {
 func (*Alarm) ProtoMessage() {}
 
 func (x *Alarm) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +3063,7 @@ func (x *Alarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alarm.ProtoReflect.Descriptor instead.
 func (*Alarm) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{30}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Alarm) GetRule() string {
@@ -2868,7 +3121,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +3133,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +3146,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{31}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -2923,7 +3176,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2935,7 +3188,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2948,7 +3201,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -3033,7 +3286,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3045,7 +3298,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3058,7 +3311,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Run) GetNumber() uint32 {
@@ -3281,7 +3534,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3293,7 +3546,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3306,7 +3559,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Account) GetName() string {
@@ -3348,7 +3601,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3360,7 +3613,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3373,7 +3626,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetRunRequest) GetNumber() uint32 {
@@ -3396,7 +3649,7 @@ type CheckConfigurationRequest struct {
 
 func (x *CheckConfigurationRequest) Reset() {
 	*x = CheckConfigurationRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3408,7 +3661,7 @@ func (x *CheckConfigurationRequest) String() string {
 func (*CheckConfigurationRequest) ProtoMessage() {}
 
 func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3421,7 +3674,7 @@ func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CheckConfigurationRequest) GetConfiguration() string {
@@ -3455,7 +3708,7 @@ type CheckConfigurationResponse struct {
 
 func (x *CheckConfigurationResponse) Reset() {
 	*x = CheckConfigurationResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3467,7 +3720,7 @@ func (x *CheckConfigurationResponse) String() string {
 func (*CheckConfigurationResponse) ProtoMessage() {}
 
 func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3480,7 +3733,7 @@ func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CheckConfigurationResponse) GetOk() bool {
@@ -3522,7 +3775,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3534,7 +3787,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3547,7 +3800,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListAuditRequest) GetLimit() uint32 {
@@ -3568,7 +3821,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3580,7 +3833,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3593,7 +3846,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListAuditResponse) GetEntries() []*AuditEntry {
@@ -3628,7 +3881,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3640,7 +3893,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3653,7 +3906,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AuditEntry) GetNumber() uint64 {
@@ -3823,7 +4076,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\ahistory\x18\x01 \x01(\rR\ahistory\"8\n" +
 	"\x15WatchSnapshotsRequest\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
-	"intervalMs\"\xc6\x04\n" +
+	"intervalMs\"\xff\x04\n" +
 	"\bSnapshot\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x14\n" +
@@ -3838,7 +4091,34 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	" \x01(\v2\x17.ringlet.ecs.v1.LatencyR\alatency\x127\n" +
 	"\tscheduler\x18\v \x01(\v2\x19.ringlet.ecs.v1.SchedulerR\tscheduler\x12-\n" +
 	"\x06alarms\x18\f \x03(\v2\x15.ringlet.ecs.v1.AlarmR\x06alarms\x120\n" +
-	"\ahistory\x18\r \x03(\v2\x16.ringlet.ecs.v1.SampleR\ahistory\"\xa1\x02\n" +
+	"\ahistory\x18\r \x03(\v2\x16.ringlet.ecs.v1.SampleR\ahistory\x127\n" +
+	"\asources\x18\x0e \x03(\v2\x1d.ringlet.ecs.v1.SourceFiguresR\asources\"\xe1\x04\n" +
+	"\rSourceFigures\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x19\n" +
+	"\bru_index\x18\x03 \x01(\rR\aruIndex\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x12&\n" +
+	"\x0ffragments_per_s\x18\x05 \x01(\x01R\rfragmentsPerS\x12\x1e\n" +
+	"\vbytes_per_s\x18\x06 \x01(\x01R\tbytesPerS\x12\x1b\n" +
+	"\tmean_size\x18\a \x01(\x01R\bmeanSize\x12\"\n" +
+	"\rmissing_per_s\x18\b \x01(\x01R\vmissingPerS\x12\x1c\n" +
+	"\tfragments\x18\t \x01(\x04R\tfragments\x12\x14\n" +
+	"\x05bytes\x18\n" +
+	" \x01(\x04R\x05bytes\x12\x12\n" +
+	"\x04used\x18\v \x01(\x04R\x04used\x12\x18\n" +
+	"\amissing\x18\f \x01(\x04R\amissing\x12\x12\n" +
+	"\x04gaps\x18\r \x01(\x04R\x04gaps\x12\x16\n" +
+	"\x06thrown\x18\x0e \x01(\x04R\x06thrown\x12\x18\n" +
+	"\arefused\x18\x0f \x01(\x04R\arefused\x12\x12\n" +
+	"\x04lost\x18\x10 \x01(\x04R\x04lost\x12\x18\n" +
+	"\adropped\x18\x11 \x01(\x04R\adropped\x12\x18\n" +
+	"\awaiting\x18\x12 \x01(\x04R\awaiting\x12\x1d\n" +
+	"\n" +
+	"last_event\x18\x13 \x01(\x04R\tlastEvent\x12\x15\n" +
+	"\x06age_us\x18\x14 \x01(\x04R\x05ageUs\x12\x1a\n" +
+	"\battached\x18\x15 \x01(\x04R\battached\x12\x12\n" +
+	"\x04gone\x18\x16 \x01(\x04R\x04gone\x12\x16\n" +
+	"\x06silent\x18\x17 \x01(\bR\x06silent\"\xa1\x02\n" +
 	"\x06Sample\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\"\n" +
@@ -4069,7 +4349,7 @@ func file_ringlet_ecs_v1_ecs_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_ecs_v1_ecs_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(Role)(0),                          // 0: ringlet.ecs.v1.Role
 	(Severity)(0),                      // 1: ringlet.ecs.v1.Severity
@@ -4094,120 +4374,122 @@ var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(*GetSnapshotRequest)(nil),         // 20: ringlet.ecs.v1.GetSnapshotRequest
 	(*WatchSnapshotsRequest)(nil),      // 21: ringlet.ecs.v1.WatchSnapshotsRequest
 	(*Snapshot)(nil),                   // 22: ringlet.ecs.v1.Snapshot
-	(*Sample)(nil),                     // 23: ringlet.ecs.v1.Sample
-	(*Figures)(nil),                    // 24: ringlet.ecs.v1.Figures
-	(*NodeFigures)(nil),                // 25: ringlet.ecs.v1.NodeFigures
-	(*Traffic)(nil),                    // 26: ringlet.ecs.v1.Traffic
-	(*PhaseStep)(nil),                  // 27: ringlet.ecs.v1.PhaseStep
-	(*Holder)(nil),                     // 28: ringlet.ecs.v1.Holder
-	(*Latency)(nil),                    // 29: ringlet.ecs.v1.Latency
-	(*Bar)(nil),                        // 30: ringlet.ecs.v1.Bar
-	(*Scheduler)(nil),                  // 31: ringlet.ecs.v1.Scheduler
-	(*SlotUse)(nil),                    // 32: ringlet.ecs.v1.SlotUse
-	(*Alarm)(nil),                      // 33: ringlet.ecs.v1.Alarm
-	(*ListRunsRequest)(nil),            // 34: ringlet.ecs.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),           // 35: ringlet.ecs.v1.ListRunsResponse
-	(*Run)(nil),                        // 36: ringlet.ecs.v1.Run
-	(*Account)(nil),                    // 37: ringlet.ecs.v1.Account
-	(*GetRunRequest)(nil),              // 38: ringlet.ecs.v1.GetRunRequest
-	(*CheckConfigurationRequest)(nil),  // 39: ringlet.ecs.v1.CheckConfigurationRequest
-	(*CheckConfigurationResponse)(nil), // 40: ringlet.ecs.v1.CheckConfigurationResponse
-	(*ListAuditRequest)(nil),           // 41: ringlet.ecs.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 42: ringlet.ecs.v1.ListAuditResponse
-	(*AuditEntry)(nil),                 // 43: ringlet.ecs.v1.AuditEntry
-	nil,                                // 44: ringlet.ecs.v1.Component.FactsEntry
-	nil,                                // 45: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
-	nil,                                // 46: ringlet.ecs.v1.NodeFigures.CountersEntry
-	nil,                                // 47: ringlet.ecs.v1.Scheduler.CountersEntry
-	nil,                                // 48: ringlet.ecs.v1.Run.VersionsEntry
-	(*timestamppb.Timestamp)(nil),      // 49: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 50: google.protobuf.Duration
-	(*v1.Selection)(nil),               // 51: ringlet.tap.v1.Selection
-	(*v1.Samples)(nil),                 // 52: ringlet.tap.v1.Samples
+	(*SourceFigures)(nil),              // 23: ringlet.ecs.v1.SourceFigures
+	(*Sample)(nil),                     // 24: ringlet.ecs.v1.Sample
+	(*Figures)(nil),                    // 25: ringlet.ecs.v1.Figures
+	(*NodeFigures)(nil),                // 26: ringlet.ecs.v1.NodeFigures
+	(*Traffic)(nil),                    // 27: ringlet.ecs.v1.Traffic
+	(*PhaseStep)(nil),                  // 28: ringlet.ecs.v1.PhaseStep
+	(*Holder)(nil),                     // 29: ringlet.ecs.v1.Holder
+	(*Latency)(nil),                    // 30: ringlet.ecs.v1.Latency
+	(*Bar)(nil),                        // 31: ringlet.ecs.v1.Bar
+	(*Scheduler)(nil),                  // 32: ringlet.ecs.v1.Scheduler
+	(*SlotUse)(nil),                    // 33: ringlet.ecs.v1.SlotUse
+	(*Alarm)(nil),                      // 34: ringlet.ecs.v1.Alarm
+	(*ListRunsRequest)(nil),            // 35: ringlet.ecs.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),           // 36: ringlet.ecs.v1.ListRunsResponse
+	(*Run)(nil),                        // 37: ringlet.ecs.v1.Run
+	(*Account)(nil),                    // 38: ringlet.ecs.v1.Account
+	(*GetRunRequest)(nil),              // 39: ringlet.ecs.v1.GetRunRequest
+	(*CheckConfigurationRequest)(nil),  // 40: ringlet.ecs.v1.CheckConfigurationRequest
+	(*CheckConfigurationResponse)(nil), // 41: ringlet.ecs.v1.CheckConfigurationResponse
+	(*ListAuditRequest)(nil),           // 42: ringlet.ecs.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 43: ringlet.ecs.v1.ListAuditResponse
+	(*AuditEntry)(nil),                 // 44: ringlet.ecs.v1.AuditEntry
+	nil,                                // 45: ringlet.ecs.v1.Component.FactsEntry
+	nil,                                // 46: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	nil,                                // 47: ringlet.ecs.v1.NodeFigures.CountersEntry
+	nil,                                // 48: ringlet.ecs.v1.Scheduler.CountersEntry
+	nil,                                // 49: ringlet.ecs.v1.Run.VersionsEntry
+	(*timestamppb.Timestamp)(nil),      // 50: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 51: google.protobuf.Duration
+	(*v1.Selection)(nil),               // 52: ringlet.tap.v1.Selection
+	(*v1.Samples)(nil),                 // 53: ringlet.tap.v1.Samples
 }
 var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
-	49, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
+	50, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
 	3,  // 1: ringlet.ecs.v1.Component.cause:type_name -> ringlet.ecs.v1.Cause
 	4,  // 2: ringlet.ecs.v1.Component.children:type_name -> ringlet.ecs.v1.Component
-	44, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
+	45, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
 	0,  // 4: ringlet.ecs.v1.Owner.role:type_name -> ringlet.ecs.v1.Role
-	49, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
+	50, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
 	4,  // 6: ringlet.ecs.v1.PartitionStatus.root:type_name -> ringlet.ecs.v1.Component
 	5,  // 7: ringlet.ecs.v1.PartitionStatus.owner:type_name -> ringlet.ecs.v1.Owner
-	49, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
+	50, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
 	5,  // 9: ringlet.ecs.v1.PartitionStatus.you:type_name -> ringlet.ecs.v1.Owner
 	3,  // 10: ringlet.ecs.v1.PartitionStatus.no_run:type_name -> ringlet.ecs.v1.Cause
 	10, // 11: ringlet.ecs.v1.FSM.commands:type_name -> ringlet.ecs.v1.CommandDescription
 	11, // 12: ringlet.ecs.v1.CommandDescription.arguments:type_name -> ringlet.ecs.v1.Argument
-	50, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
-	45, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	51, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
+	46, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
 	15, // 15: ringlet.ecs.v1.PlanResponse.steps:type_name -> ringlet.ecs.v1.PlanStep
-	49, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
+	50, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
 	1,  // 17: ringlet.ecs.v1.Event.severity:type_name -> ringlet.ecs.v1.Severity
-	49, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
-	24, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
-	25, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
-	26, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
-	27, // 22: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
-	28, // 23: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
-	29, // 24: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
-	31, // 25: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
-	33, // 26: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
-	23, // 27: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
-	49, // 28: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
-	46, // 29: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
-	30, // 30: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
-	47, // 31: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
-	32, // 32: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
-	1,  // 33: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
-	49, // 34: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
-	36, // 35: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
-	2,  // 36: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
-	49, // 37: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
-	49, // 38: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
-	49, // 39: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
-	49, // 40: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
-	3,  // 41: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
-	48, // 42: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
-	37, // 43: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
-	19, // 44: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
-	49, // 45: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
-	43, // 46: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
-	49, // 47: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	0,  // 48: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
-	6,  // 49: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
-	8,  // 50: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
-	12, // 51: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
-	12, // 52: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
-	16, // 53: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
-	17, // 54: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
-	18, // 55: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
-	20, // 56: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
-	21, // 57: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
-	34, // 58: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
-	38, // 59: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
-	39, // 60: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
-	41, // 61: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
-	51, // 62: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
-	7,  // 63: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
-	9,  // 64: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
-	14, // 65: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
-	13, // 66: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
-	5,  // 67: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
-	5,  // 68: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
-	19, // 69: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
-	22, // 70: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
-	22, // 71: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
-	35, // 72: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
-	36, // 73: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
-	40, // 74: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
-	42, // 75: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
-	52, // 76: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
-	63, // [63:77] is the sub-list for method output_type
-	49, // [49:63] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	50, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	25, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
+	26, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
+	27, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
+	28, // 22: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
+	29, // 23: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
+	30, // 24: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
+	32, // 25: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
+	34, // 26: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
+	24, // 27: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
+	23, // 28: ringlet.ecs.v1.Snapshot.sources:type_name -> ringlet.ecs.v1.SourceFigures
+	50, // 29: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
+	47, // 30: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
+	31, // 31: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
+	48, // 32: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
+	33, // 33: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
+	1,  // 34: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
+	50, // 35: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	37, // 36: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
+	2,  // 37: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
+	50, // 38: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
+	50, // 39: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
+	50, // 40: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
+	50, // 41: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
+	3,  // 42: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
+	49, // 43: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
+	38, // 44: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
+	19, // 45: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
+	50, // 46: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
+	44, // 47: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
+	50, // 48: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	0,  // 49: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
+	6,  // 50: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
+	8,  // 51: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
+	12, // 52: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
+	12, // 53: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
+	16, // 54: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
+	17, // 55: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
+	18, // 56: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
+	20, // 57: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
+	21, // 58: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
+	35, // 59: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
+	39, // 60: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
+	40, // 61: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
+	42, // 62: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
+	52, // 63: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
+	7,  // 64: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
+	9,  // 65: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
+	14, // 66: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
+	13, // 67: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
+	5,  // 68: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
+	5,  // 69: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
+	19, // 70: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
+	22, // 71: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
+	22, // 72: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
+	36, // 73: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
+	37, // 74: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
+	41, // 75: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
+	43, // 76: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
+	53, // 77: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
+	64, // [64:78] is the sub-list for method output_type
+	50, // [50:64] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_ecs_v1_ecs_proto_init() }
@@ -4221,7 +4503,7 @@ func file_ringlet_ecs_v1_ecs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_ecs_v1_ecs_proto_rawDesc), len(file_ringlet_ecs_v1_ecs_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   46,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,64 @@
+package ctl
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"time"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// writeSources writes what each live source gives.
+func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
+	if len(s.GetSources()) == 0 {
+		_, err := fmt.Fprintln(w, "no live sources: the data are generated or replayed, or no configuration is loaded")
+		return err
+	}
+	t := newTable(w)
+	t.row("source", "input", "node", "rate", "data", "size", "fragments", "missing", "thrown", "lost", "last event", "newest")
+	for _, x := range s.GetSources() {
+		last, age := "–", "–"
+		if x.GetFragments() > 0 {
+			last, age = fmt.Sprint(x.GetLastEvent()), since(x.GetAgeUs())
+		}
+		name := cmp.Or(x.GetNode(), "–")
+		if x.GetSilent() {
+			name += ", silent"
+		}
+		t.row(fmt.Sprint(x.GetSource()), x.GetName(), name, frequency(x.GetFragmentsPerS()), bitRate(x.GetBytesPerS()),
+			fmt.Sprintf("%.0f B", x.GetMeanSize()), fmt.Sprint(x.GetFragments()), missing(x), fmt.Sprint(x.GetThrown()),
+			fmt.Sprint(x.GetLost()+x.GetRefused()+x.GetDropped()), last, age)
+	}
+	return t.end()
+}
+
+// missing is how many fragments of a source were not there, and which part of its events that is.
+func missing(x *ecsv1.SourceFigures) string {
+	n, of := x.GetMissing(), x.GetMissing()+x.GetUsed()
+	if n == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d (%.2g %%)", n, 100*float64(n)/float64(of))
+}
+
+// since writes how long ago something was, given µs.
+func since(us uint64) string {
+	d := time.Duration(us) * time.Microsecond
+	if d < time.Second {
+		return d.Round(time.Millisecond).String() + " ago"
+	}
+	return d.Round(100*time.Millisecond).String() + " ago"
+}
+
+// bitRate writes bytes a second as bits.
+func bitRate(bytesPerS float64) string {
+	bits := bytesPerS * 8
+	for _, unit := range []string{"bit/s", "kbit/s", "Mbit/s"} {
+		if bits < 1000 {
+			return fmt.Sprintf("%.3g %s", bits, unit)
+		}
+		bits /= 1000
+	}
+	return fmt.Sprintf("%.3g Gbit/s", bits)
+}

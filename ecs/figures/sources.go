@@ -1,0 +1,92 @@
+package figures
+
+import (
+	"strconv"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// Source is a live source, as the configuration in effect has it.
+type Source struct {
+	ID   int
+	Name string // as the input says it
+	RU   int    // index of its readout unit
+}
+
+// perSource begins the names of the counters of live sources; their ids end them.
+const perSource = "ru.input_"
+
+// sources makes the figures of the live sources.
+func (b *Builder) sources(r *Reading) (out []*ecsv1.SourceFigures) {
+	if len(r.Sources) == 0 {
+		return nil
+	}
+	readout := map[int]*Node{}
+	for i := range r.Nodes {
+		if m := r.Nodes[i].Member; m.GetReadout() {
+			readout[int(m.GetRuIndex())] = &r.Nodes[i]
+		}
+	}
+	for _, src := range r.Sources {
+		out = append(out, b.source(r, src, readout[src.RU]))
+	}
+	return out
+}
+
+// source makes the figures of one, given the node of its readout unit, which may be nil.
+func (b *Builder) source(r *Reading, src Source, n *Node) *ecsv1.SourceFigures {
+	f := &ecsv1.SourceFigures{
+		Source:  uint32(src.ID),
+		Name:    src.Name,
+		RuIndex: uint32(src.RU),
+		Silent:  true,
+	}
+	if n == nil {
+		return f
+	}
+	f.Node = n.Member.GetName()
+	rep := ofRun(n.Report, r.Run)
+	if rep == nil {
+		return f
+	}
+	age := max(0, r.At.Sub(n.Received))
+	f.Silent = age >= silent && n.State != Left
+	count(f, rep.GetCounters(), "."+strconv.Itoa(src.ID))
+	if f.GetFragments() > 0 {
+		f.MeanSize = float64(f.GetBytes()) / float64(f.GetFragments())
+		if !rep.GetFinal() {
+			f.AgeUs += uint64(age.Microseconds())
+		}
+	}
+	at := reportedAt(n)
+	fragments := b.flow(f, "fragments", f.GetFragments(), at)
+	bytes := b.flow(f, "bytes", f.GetBytes(), at)
+	missing := b.flow(f, "missing", f.GetMissing(), at)
+	if f.GetSilent() || rep.GetFinal() {
+		return f
+	}
+	f.FragmentsPerS, f.BytesPerS, f.MissingPerS = fragments, bytes, missing
+	if fragments > 0 {
+		f.MeanSize = bytes / fragments
+	}
+	return f
+}
+
+// count fills in what a report counted of a source, given the end of the counters' names.
+func count(f *ecsv1.SourceFigures, counters map[string]uint64, id string) {
+	of := func(name string) uint64 { return counters[perSource+name+id] }
+	f.Fragments, f.Bytes, f.Used, f.Missing, f.Gaps = of("fragments"), of("bytes"), of("used"), of("missing"), of("gaps")
+	f.Thrown = of("repeats") + of("backwards") + of("late") + of("jumps")
+	f.Refused, f.Lost, f.Dropped, f.Waiting = of("refused"), of("lost"), of("dropped"), of("waiting")
+	f.LastEvent, f.AgeUs = of("last_event"), of("age_us")
+	f.Attached, f.Gone = of("attached"), of("gone")
+}
+
+// flow sees a counter of a source.
+func (b *Builder) flow(f *ecsv1.SourceFigures, counter string, value uint64, at int64) float64 {
+	key := meterKey{f.GetNode(), counter + "." + strconv.Itoa(int(f.GetSource()))}
+	if b.flows[key] == nil {
+		b.flows[key] = &flow{}
+	}
+	return b.flows[key].see(value, at)
+}

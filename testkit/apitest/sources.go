@@ -1,0 +1,39 @@
+package apitest
+
+import (
+	"fmt"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// sources adds a live source for each node, given the event rate: fragments of the last one are missing now and then,
+// and it is an event or more behind. The caller holds mu.
+func (f *Fake) sources(s *ecsv1.Snapshot, rate float64) {
+	built := f.built * eventsPerTick
+	for i := range f.opt.Nodes {
+		size := 400 + 100*uint64(i)
+		x := &ecsv1.SourceFigures{
+			Source:        uint32(i),
+			Name:          fmt.Sprintf("tcp:10.0.0.%d:7000", i+1),
+			RuIndex:       uint32(i),
+			Node:          name(i),
+			FragmentsPerS: rate,
+			BytesPerS:     rate * float64(size),
+			MeanSize:      float64(size),
+			Fragments:     built,
+			Bytes:         built * size,
+			Used:          built,
+			LastEvent:     built - min(1, built),
+			AgeUs:         300,
+			Attached:      1,
+		}
+		if i > 0 && i == f.opt.Nodes-1 {
+			lack := f.built / 50 * 100
+			x.Missing, x.Gaps = lack, f.built/50
+			x.Fragments, x.Used = built-lack, built-lack
+			x.MissingPerS, x.AgeUs = 20, 41_000
+			x.LastEvent -= min(x.LastEvent, 700)
+		}
+		s.Sources = append(s.Sources, x)
+	}
+}
