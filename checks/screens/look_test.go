@@ -86,6 +86,8 @@ func TestEveryScreenFitsAndCanBeRead(t *testing.T) {
 			b.screen("#/nodes", `document.querySelector("main tbody tr button")`)
 			b.press("main tbody tr button.toggle")
 			look("nodes")
+			b.screen("#/sources", heatDrawn)
+			look("sources")
 			b.screen("#/log", `document.querySelector(".events time")`)
 			look("log")
 			b.screen("#/config", `document.querySelector("#cfg-text")`)

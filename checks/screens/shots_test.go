@@ -59,6 +59,9 @@ func (b *browser) screen(hash, has string) {
 	b.wait("screen "+hash, has)
 }
 
+// heatDrawn is so when the screen of sources has its table and its map.
+const heatDrawn = `document.querySelector("main tbody tr") && document.querySelector("canvas.heatmap").height > 50`
+
 func TestShots(t *testing.T) {
 	if *shots == "" {
 		t.Skip("no pictures were asked for: -shots FOLDER, or make screenshots")
@@ -120,6 +123,8 @@ func everyScreen(t *testing.T, as string, s size, dark bool) {
 	b.screen("#/nodes", `document.querySelectorAll("main tbody tr").length >= 4`)
 	b.press("main tbody tr:nth-child(2) button.toggle")
 	b.shot(as + "-nodes")
+	b.screen("#/sources", heatDrawn)
+	b.shot(as + "-sources")
 	b.screen("#/log", `document.querySelector(".events li time")`)
 	b.shot(as + "-log")
 	b.screen("#/", `document.querySelector(".heat td")`)

@@ -11,9 +11,11 @@
 // The modules in web/js, from the bottom up:
 //
 //	logic.js      what can be decided without a browser: figures, words, histories (tested with node --test)
+//	quality.js    likewise of sources: what the heat map has, in which condition a source is
 //	dom.js        elements from data, as text only; lists that keep what has the focus
 //	api.js        requests, streams, and whether the control is there
 //	charts.js     curves, heat table, timeline of phases (drawn by internal/uplot), histogram
+//	heat.js       the heat map of sources by time
 //	commands.js   buttons and forms made of DescribeFSM, the plan before what is destructive
 //	view_*.js     a screen each
 //	main.js       which screen, which keys, which colours

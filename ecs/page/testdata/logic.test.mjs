@@ -3,7 +3,11 @@ import test from "node:test";
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 // The modules are served as they are, without a package.json that would tell Node.js what they are.
-const load = (path) => import("data:text/javascript," + encodeURIComponent(readFileSync(new URL(path, import.meta.url), "utf8")));
+// A module that takes from another one gets that in its place.
+const files = { "./logic.js": "../web/js/logic.js", "../uplot/phases.js": "../../../internal/uplot/phases.js" };
+const address = (path) => "data:text/javascript," + encodeURIComponent(readFileSync(new URL(path, import.meta.url), "utf8").replace(/from "([^"]+)"/g, (_, from) => `from "${address(files[from])}"`));
+const load = (path) => import(address(path));
+const q = await load("../web/js/quality.js"), heat = await load("../web/js/heat.js");
 const l = await load("../web/js/logic.js"), drawing = await load("../../../internal/uplot/phases.js");
 const plain = (s) => s.replaceAll("\u202f", " ");
 
@@ -166,5 +170,53 @@ test("the timeline is drawn in lanes, and the pointer finds its steps", () => {
   assert.equal(drawing.phaseAt(canvas, lanes, { clientX: 60, clientY: 30 }), steps[1]);
   assert.equal(drawing.phaseAt(canvas, lanes, { clientX: 10, clientY: 30 }), undefined);
   drawing.drawPhases(canvas, { rus: [], steps: [], span: 0 });
+  assert.equal(canvas.tall, "0px");
+});
+
+const told = (s, sources, run = 1) => ({ at: new Date(1.7e12 + s * 1000).toISOString(), run, sources });
+
+test("the heat map has what grew in each column, and holes stay holes", () => {
+  const m = new q.Heat(4, 5), [by, lack, size, age] = q.measures;
+  assert.deepEqual(m.grid(by), { ids: [], rows: [], from: -15, step: 5, most: 0 });
+  const x = (source, fragments, over) => ({ source, fragments: String(fragments), bytes: String(fragments * 10), used: String(fragments), missing: "0", ageUs: "500", ...over });
+  m.add(told(0, [x(0, 100), x(1, 7)]));
+  m.add(told(2, [x(0, 300), x(1, 7, { missing: "20", ageUs: "2000000" })]));
+  m.add(told(2, [x(0, 999), x(1, 7)])); // the same moment again
+  m.add(told(6, [x(0, 300), x(1, 7, { silent: true })])); // source 0 gave nothing
+  m.add(told(15, [x(0, 800), x(1, 7)])); // after a gap
+  m.add(told(17, [x(0, 900), x(1, 3)])); // source 1 counts anew
+  const g = m.grid(by);
+  assert.deepEqual([g.ids, g.from, g.most], [[0, 1], 1.7e9, 100]);
+  assert.deepEqual(g.rows, [[100, 0, null, 50], [0, null, null, null]]);
+  assert.deepEqual(m.grid(lack).rows, [[0, 0, null, 0], [1, null, null, null]]);
+  assert.deepEqual(m.grid(size).rows[0], [10, null, null, 10]);
+  assert.equal(m.grid(age).rows[1][0], 2e6);
+  m.add(told(18, [x(0, 0)], 2)); // another run
+  assert.deepEqual(m.grid(by).ids, [0]);
+  for (const k of [[by, 50, 100, 0.5, "50.0 Hz"], [lack, 0.25, 1, 0.6, "25.0 % missing"], [size, 5, 10, 0.5, "5.00 B each"], [age, 1e7, 1e7, 1, "10.0 s old at most"]]) assert.deepEqual([Number(k[0].shade(k[1], k[2]).toFixed(6)), plain(k[0].write(k[1]))], [k[3], k[4]]);
+  assert.deepEqual([lack.shade(0, 0), by.shade(0, 0), age.shade(500, 500)], [0, 0, 0]);
+});
+
+test("a source has a word and a mark", () => {
+  const of = (x, alarms) => { const c = q.condition({ source: 1, fragments: "5", fragmentsPerS: 2, attached: "1", ...x }, alarms); return `${c.text}/${c.mark}`; };
+  assert.deepEqual([of({}), of({ fragmentsPerS: 0 }), of({ fragments: "0" }), of({ gone: "1" }), of({ gone: "1", attached: "2" }), of({ silent: true })], ["gives/play", "quiet/ring", "nothing yet/ring", "gone/cross", "gives/play", "not told/dash"]);
+  const behind = [{ rule: "source-behind", component: "source 1 (tcp:h:7)" }];
+  assert.deepEqual([of({}, behind), of({ source: 11 }, behind)], ["behind/warn", "gives/play"]);
+  assert.deepEqual([q.lacking({ missing: "0", used: "0" }), plain(q.lacking({ missing: "1", used: "3" }))], ["", "25.0 %"]);
+});
+
+test("the heat map is drawn in rows, and the pointer finds its cells", () => {
+  const filled = [];
+  const context = new Proxy({}, { get: (o, name) => o[name] ?? ((...a) => { if (name === "fillRect") filled.push([context.fillStyle, typeof context.globalAlpha === "number" ? Number(context.globalAlpha.toFixed(2)) : 1, ...a.map(Math.round)]); }), set: (o, name, v) => { o[name] = v; return true; } });
+  const canvas = { clientWidth: 94, style: { setProperty: (name, v) => { canvas.tall = v; } }, getContext: () => context, getBoundingClientRect: () => ({ left: 0, top: 0 }) };
+  Object.assign(globalThis, { devicePixelRatio: 1, document: { documentElement: { dataset: { theme: "dark" } } }, getComputedStyle: () => ({ getPropertyValue: (name) => name }) });
+  const g = { ids: [3, 7], rows: [[1, 0], [null, 0.5]], from: 1000, step: 5, most: 1 };
+  heat.drawHeat(canvas, g, q.measures[0]);
+  assert.equal(canvas.tall, "64px");
+  assert.deepEqual(filled, [["--grid", 1, 46, 1, 20, 21], ["--accent", 1, 46, 1, 20, 21], ["--grid", 1, 66, 1, 20, 21], ["--grid", 1, 66, 23, 20, 21], ["--accent", 0.54, 66, 23, 20, 21]]);
+  assert.deepEqual(heat.heatAt(canvas, g, { clientX: 70, clientY: 30 }), { id: 7, at: 1005, v: 0.5 });
+  assert.equal(heat.heatAt(canvas, g, { clientX: 50, clientY: 30 }), null);
+  assert.equal(heat.heatAt(canvas, g, { clientX: 10, clientY: 5 }), null);
+  heat.drawHeat(canvas, { ids: [], rows: [] }, q.measures[0]);
   assert.equal(canvas.tall, "0px");
 });

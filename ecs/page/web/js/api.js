@@ -1,5 +1,6 @@
 // What is asked of the control, and whether it is there. One store for all screens: they are told by topics when it changes.
 import { History, Log, failure, length, word } from "./logic.js";
+import { Heat } from "./quality.js";
 
 export class APIError extends Error {
   constructor(status, body) {
@@ -40,6 +41,7 @@ class Store {
   snapshot = null;
   counters = []; // those there are, with what they mean
   history = new History();
+  heat = new Heat();
   log = new Log();
   // connection: "joining", "live", "lost" (no answer, since), "locked" (it asks who we are, and we have no session), "refused".
   connection = { state: "joining", since: Date.now(), was: false };
@@ -152,6 +154,7 @@ class Store {
       this.snapshot = s;
       this.heard = Date.now();
       this.history.add(s);
+      this.heat.add(s);
       this.tell("snapshot");
     });
     // From the first that is remembered, or after the last that was seen.

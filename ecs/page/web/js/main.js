@@ -5,6 +5,7 @@ import { bar, hurt, owner, told } from "./commands.js";
 import { store } from "./api.js";
 import { overview } from "./view_overview.js";
 import { nodes } from "./view_nodes.js";
+import { sources } from "./view_sources.js";
 import { run, runs } from "./view_runs.js";
 import { log } from "./view_log.js";
 import { config } from "./view_config.js";
@@ -17,6 +18,7 @@ const $ = (id) => document.getElementById(id);
 const screens = [
   { name: "Overview", hash: "#/", key: "o", show: overview, id: "overview" },
   { name: "Nodes", hash: "#/nodes", key: "n", show: nodes, id: "nodes" },
+  { name: "Sources", hash: "#/sources", key: "s", show: sources, id: "sources" },
   { name: "Runs", hash: "#/runs", key: "r", show: runs, id: "runs" },
   { name: "Log", hash: "#/log", key: "l", show: log, id: "log" },
   { name: "Configuration", hash: "#/config", key: "c", show: config, id: "config" },
@@ -27,7 +29,7 @@ let leave = null, here = null;
 
 function go() {
   const hash = location.hash || "#/", one = /^#\/runs\/(\d+)$/.exec(hash);
-  const screen = one ? screens[2] : screens.find((s) => s.hash === hash) || screens[0];
+  const screen = one ? screens.find((s) => s.id === "runs") : screens.find((s) => s.hash === hash) || screens[0];
   if (leave) leave();
   const first = here === null;
   here = screen;

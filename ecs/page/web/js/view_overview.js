@@ -5,13 +5,13 @@ import { curve, histogram, phases, traffic } from "./charts.js";
 import { acts } from "./commands.js";
 import { store } from "./api.js";
 
-// alarms lists what is wrong, with what to do about it.
-export function alarms() {
+// alarms lists what is wrong, with what to do about it; all of it, or what is of some kind.
+export function alarms(of = () => true) {
   const list = h("ul", { class: "alarms" }), root = h("section", { class: "alarmbox", "aria-label": "Alarms" }, list);
   return {
     root,
     update() {
-      const all = (store.snapshot && store.snapshot.alarms) || [];
+      const all = ((store.snapshot && store.snapshot.alarms) || []).filter(of);
       root.hidden = !all.length;
       keyed(list, all, (a) => `${a.rule} ${a.component}`, () => {
         const e = h("li", { class: "alarm" }), c = chip(severity("SEVERITY_WARNING"));
