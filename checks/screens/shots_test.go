@@ -125,6 +125,8 @@ func everyScreen(t *testing.T, as string, s size, dark bool) {
 	b.shot(as + "-nodes")
 	b.screen("#/sources", heatDrawn)
 	b.shot(as + "-sources")
+	b.screen("#/events", `document.querySelector("main tbody tr button")`)
+	b.shot(as + "-events")
 	b.screen("#/log", `document.querySelector(".events li time")`)
 	b.shot(as + "-log")
 	b.screen("#/", `document.querySelector(".heat td")`)

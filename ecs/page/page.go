@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ringlet/event"
 	"ringlet/internal/counter"
 	"ringlet/internal/uplot"
 )
@@ -59,8 +60,21 @@ func assets(counters counter.List) map[string]asset {
 	add("/uplot/LICENSE.txt", uplot.License)
 	described, _ := json.Marshal(counters) // of words: it cannot fail
 	add("/counters.json", string(described))
+	types, _ := json.Marshal(bankTypes()) // likewise
+	add("/banktypes.json", string(types))
 	out["/"] = out["/index.html"]
 	return out
+}
+
+// bankTypes are the names of those that have one, by their numbers.
+func bankTypes() map[int]string {
+	names := map[int]string{}
+	for n := range 256 {
+		if name := event.BankType(n).String(); name != strconv.Itoa(n) {
+			names[n] = name
+		}
+	}
+	return names
 }
 
 // Handler serves the page, which explains these counters. It answers GET and HEAD; what it does not have is not found.

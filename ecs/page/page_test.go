@@ -42,6 +42,7 @@ func TestWhatIsServed(t *testing.T) {
 		{"GET", "/js/main.js", 200, "text/javascript; charset=utf-8"},
 		{"GET", "/icon.svg", 200, "image/svg+xml"},
 		{"GET", "/counters.json", 200, "application/json"},
+		{"GET", "/banktypes.json", 200, "application/json"},
 		{"GET", "/uplot/uPlot.iife.min.js", 200, "text/javascript; charset=utf-8"},
 		{"GET", "/uplot/LICENSE.txt", 200, "text/plain; charset=utf-8"},
 		{"GET", "/js/", 404, "text/plain; charset=utf-8"},

@@ -220,3 +220,39 @@ test("the heat map is drawn in rows, and the pointer finds its cells", () => {
   heat.drawHeat(canvas, { ids: [], rows: [] }, q.measures[0]);
   assert.equal(canvas.tall, "0px");
 });
+
+const hex = (text) => Uint8Array.from(text.match(/[0-9a-f]{2}/gi) || [], (d) => parseInt(d, 16));
+
+test("raw banks are read as the format has them", () => {
+  const golden = readFileSync(new URL("../../../event/testdata/bank.hex", import.meta.url), "utf8").replace(/#.*/g, ""), one = hex(golden);
+  assert.deepEqual(q.banks(one), { banks: [{ at: 0, type: 16, version: 7, source: -4091, size: 3 }], fault: "" });
+  const two = Uint8Array.from([...one, ...hex("cbcb 0800 3f 01 0200")]);
+  assert.deepEqual(q.banks(two).banks.map((b) => [b.at, b.type, b.size]), [[0, 16, 3], [12, 63, 0]]);
+  assert.deepEqual(q.banks(two.subarray(12)), { banks: [{ at: 0, type: 63, version: 1, source: 2, size: 0 }], fault: "" });
+  for (const [bytes, fault] of [["00", "no bank at byte 0"], ["cbcb 0700 10 00 0000", "the bank at byte 0 says it has 7 bytes"], ["cbcb 0900 10 00 0000 aa", "the bank at byte 0 says it has 9 bytes"]]) assert.deepEqual(q.banks(hex(bytes)), { banks: [], fault });
+  assert.deepEqual(q.banks(new Uint8Array()), { banks: [], fault: "" });
+  let seed = 1;
+  const random = () => (seed = (seed * 48271) % 2147483647);
+  for (let i = 0; i < 3000; i++) { // whatever comes, the walk ends and stays within
+    const x = Uint8Array.from({ length: random() % 60 }, () => random());
+    for (let at = 0; at + 4 < x.length; at += 4 * (1 + (random() % 3))) x.set([0xcb, 0xcb, random() % 24, 0], at);
+    for (const b of q.banks(x).banks) assert.ok(b.at + 8 + b.size <= x.length);
+  }
+});
+
+test("bytes are written as hexdump does", () => {
+  const x = Uint8Array.from({ length: 20 }, (_, i) => 60 + i);
+  assert.equal(q.dump(x), "00000000  3c 3d 3e 3f 40 41 42 43  44 45 46 47 48 49 4a 4b  |<=>?@ABCDEFGHIJK|\n00000010  4c 4d 4e 4f                                       |LMNO|");
+  assert.equal(q.dump(x, 16).split("\n")[1], "… 4 bytes more");
+  assert.equal(q.dump(new Uint8Array()), "");
+});
+
+test("an event of the tap is made ready", () => {
+  const names = { 63: "VP", 240: "Container" }, bank = Buffer.from(hex("cbcb 0800 3f 01 0200")).toString("base64");
+  const e = q.sample({ event: "18446744073709551615", run: 7, mep: "3", attempt: 2, builder: "n1", fragments: [{ source: 0, type: 63, version: 1, size: 3, data: "AQID" }, { source: 1, type: 92, size: 0, data: "" }, { source: 2, type: 240, size: 8, data: bank }, { source: 3, type: 200, size: 9 }] }, names);
+  assert.deepEqual([e.event, e.size, e.missing, e.largest, e.attempt], ["18446744073709551615", 20, 1, 9, 2]);
+  assert.deepEqual(e.fragments.map((f) => [f.name, f.missing, f.data && f.data.length, f.banks.map((b) => b.name)]), [["VP", false, 3, []], ["missing", true, 0, []], ["Container", false, 8, ["VP"]], ["type 200", false, null, []]]);
+  assert.deepEqual(q.sample({}, {}).fragments, []);
+  assert.equal(q.wanted({ sources: "0-3, 7", types: "", maxSize: 9 }), "/v1/tap?rate=1&data=true&sources=0-3&sources=7&maxSize=9");
+  assert.equal(q.wanted({ types: "VP 63" }), "/v1/tap?rate=1&data=true&types=VP&types=63");
+});

@@ -1,4 +1,4 @@
-// What can be decided of sources and events without a browser: the heat map's cells, raw banks, dumps. No DOM, no clock.
+// What can be decided of sources and events without a browser: cells of the heat map, raw banks, dumps. No DOM, no clock.
 import { bytes, joined, micros, num, rate, short } from "./logic.js";
 
 // ---- sources
@@ -71,4 +71,58 @@ export function condition(x, alarms) {
 export function lacking(x) {
   const n = num(x.missing), of = n + num(x.used);
   return n ? short((100 * n) / of) + "\u202f%" : "";
+}
+
+// ---- events
+
+const missingType = 92, containerType = 240; // docs/format/rawbank.md
+
+// unpacked reads base64 into bytes.
+export const unpacked = (text) => Uint8Array.from(atob(text || ""), (c) => c.charCodeAt(0));
+
+// named is a bank type as people know it: its name, or its number.
+export const named = (names, type) => (names && names[num(type)]) || `type ${num(type)}`;
+
+// banks walks the raw banks of a container (docs/format/rawbank.md). What is no bank ends the walk, and is told.
+export function banks(data) {
+  const out = [], view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  let at = 0;
+  while (at < data.length) {
+    if (data.length - at < 8 || view.getUint16(at, true) !== 0xcbcb) return { banks: out, fault: `no bank at byte ${at}` };
+    const size = view.getUint16(at + 2, true), padded = (size + 3) & ~3;
+    if (size < 8 || padded > data.length - at) return { banks: out, fault: `the bank at byte ${at} says it has ${size} bytes` };
+    out.push({ at, type: data[at + 4], version: data[at + 5], source: view.getInt16(at + 6, true), size: size - 8 });
+    at += padded;
+  }
+  return { banks: out, fault: "" };
+}
+
+// dump writes bytes as hexdump -C has them, the first ones at most.
+export function dump(data, most = 1024) {
+  const lines = [], hex = (v, n) => v.toString(16).padStart(n, "0");
+  for (let at = 0; at < Math.min(data.length, most); at += 16) {
+    const row = [...data.subarray(at, Math.min(at + 16, data.length, most))];
+    const digits = row.map((b, i) => hex(b, 2) + (i === 7 ? " " : "")).join(" ").padEnd(48);
+    lines.push(`${hex(at, 8)}  ${digits}  |${row.map((b) => (b >= 32 && b < 127 ? String.fromCharCode(b) : ".")).join("")}|`);
+  }
+  if (data.length > most) lines.push(`… ${data.length - most} bytes more`);
+  return lines.join("\n");
+}
+
+// sample makes an event of the tap ready to be shown, given the names of bank types.
+export function sample(e, names) {
+  const fragments = (e.fragments || []).map((f) => {
+    const type = num(f.type), data = f.data === undefined || f.data === null ? null : unpacked(f.data);
+    const held = type === containerType && data ? banks(data) : { banks: [], fault: "" };
+    return { source: num(f.source), type, name: type === missingType ? "missing" : named(names, type), version: num(f.version), size: num(f.size), missing: type === missingType, data, banks: held.banks.map((b) => ({ ...b, name: named(names, b.type) })), fault: held.fault };
+  });
+  return { event: String(e.event || 0), run: num(e.run), mep: String(e.mep || 0), attempt: num(e.attempt), builder: e.builder || "", size: fragments.reduce((n, f) => n + f.size, 0), missing: fragments.filter((f) => f.missing).length, largest: Math.max(0, ...fragments.map((f) => f.size)), fragments };
+}
+
+// wanted makes the address of a stream of samples; what is empty is left out.
+export function wanted(filter) {
+  const q = new URLSearchParams({ rate: "1", data: "true" });
+  for (const [name, list] of [["sources", filter.sources], ["types", filter.types]]) for (const v of String(list || "").split(/[\s,]+/).filter(Boolean)) q.append(name, v);
+  if (filter.maxSize) q.set("maxSize", String(filter.maxSize));
+  return "/v1/tap?" + q;
 }

@@ -1,0 +1,151 @@
+// Built events, one a second of them: their sources, sizes, banks and bytes. The samples come from the tap (docs/tap.md).
+import { bytes, count, failure, joined } from "./logic.js";
+import { dump, sample, wanted } from "./quality.js";
+import { attr, button, cell, h, keyed, table, text } from "./dom.js";
+import { call, store } from "./api.js";
+
+const columns = [
+  { title: "Source", class: "n" }, { title: "Input", class: "words" }, { title: "Type" }, { title: "Version", class: "n" }, { title: "Size", class: "n" }, { title: "Banks", class: "words" },
+];
+
+// Events beyond this are left out, a second of the API's stream being one event: fewer sources make them smaller.
+const maxSize = 4 << 20;
+
+const kept = 20; // events that can be gone back to
+const filter = { sources: "", types: "" }; // as it was left
+
+export function events(root) {
+  const sum = h("p", { class: "note" }), state = h("p", { class: "note", role: "status" }), facts = h("dl", { class: "facts" }), t = table(columns, "Fragments of the event"), empty = h("p", { class: "empty-state" });
+  const from = h("input", { id: "tap-sources", placeholder: "0-3, 7", autocomplete: "off" }), types = h("input", { id: "tap-types", placeholder: "VP, 63", autocomplete: "off" }), earlier = h("select", { id: "tap-event" });
+  const open = new Set();
+  let names = {}, gone = false, seen = [], shown = null, held = false, stream = null, last = null, again = 0;
+  const hold = button("Hold still", () => still(!held), { "aria-pressed": "false" });
+  const f = h("form", { class: "filters", on: { submit: (e) => { e.preventDefault(); look(); } } }, h("label", { for: "tap-sources" }, "Sources"), from, h("label", { for: "tap-types" }, "Bank types"), types, h("button", { type: "submit" }, "Look"), h("label", { for: "tap-event" }, "Event"), earlier, hold);
+  const card = h("section", { class: "card full eventbox" }, facts, t.wide);
+  root.append(h("div", { class: "title" }, h("h1", { tabindex: "-1" }, "Events"), sum), f, state, card, empty);
+  from.value = filter.sources;
+  types.value = filter.types;
+  const pair = (k, v) => h("div", {}, h("dt", {}, k), h("dd", {}, v));
+  const key = (e) => `${e.run} ${e.event} ${e.attempt}`;
+  const still = (on) => {
+    held = on;
+    text(hold, held ? "Go on" : "Hold still");
+    hold.setAttribute("aria-pressed", String(held));
+    if (!held && seen.length) shown = seen[0];
+    draw();
+  };
+  const row = (r) => {
+    if (r.more) return h("tr", { class: "more" }, h("td", { colspan: columns.length }, h("pre", { class: "dump", tabindex: "0", "aria-label": `Bytes of source ${r.f.source}` })));
+    const tr = h("tr", {}, columns.map((c) => cell(c)));
+    tr.toggle = button("", () => {
+      if (!open.delete(tr.source)) open.add(tr.source);
+      draw();
+    }, { class: "toggle", "aria-expanded": "false" });
+    tr.children[0].append(tr.toggle);
+    return tr;
+  };
+  const fill = (tr, { f, more }) => {
+    if (more) return text(tr.firstChild.firstChild, f.data === null ? "The bytes were not sent." : f.data.length ? dump(f.data) : "No bytes.");
+    const td = tr.children, input = ((store.snapshot && store.snapshot.sources) || []).find((x) => x.source === f.source);
+    tr.source = f.source;
+    text(tr.toggle, String(f.source));
+    attr(tr.toggle, "aria-expanded", String(open.has(f.source)));
+    attr(tr.toggle, "aria-label", `Source ${f.source}, its bytes`);
+    text(td[1], input ? input.name : "–");
+    text(td[2], f.missing ? "missing" : `${f.name} (${f.type})`);
+    td[2].classList.toggle("odd", f.missing);
+    text(td[3], String(f.version));
+    text(td[4], count(f.size) + "\u202fB");
+    td[4].style.setProperty("--share", (shown.largest ? f.size / shown.largest : 0).toFixed(3));
+    td[4].classList.add("share");
+    text(td[5], f.banks.map((b) => `${b.name} ${b.size}\u202fB`).slice(0, 12).join(", ") + (f.banks.length > 12 ? ` and ${f.banks.length - 12} more` : "") + (f.fault ? ` – ${f.fault}` : "") || "–");
+  };
+  const draw = () => {
+    const e = shown, on = store.status && store.status.root && store.status.root.state === "Running";
+    card.hidden = !e;
+    empty.hidden = Boolean(e);
+    text(empty, !on ? "No run is on. Built events appear here while one goes on." : last && !last.builders ? "No builder unit can be looked at yet." : "Waiting for an event that has what was asked for. Events above 4 MiB are left out: ask for fewer sources then.");
+    text(sum, last ? `${count(last.built)} built since you look${Number(last.dropped) ? `; ${count(last.dropped)} dropped on the way` : ""}${Number(last.unreadable) ? `; ${count(last.unreadable)} MEPs could not be read` : ""}. One a second is shown.` : "");
+    text(state, ((last && last.problems) || []).join(" "));
+    keyed(earlier, seen, key, (x) => h("option", { value: key(x) }, `${x.event} of run ${x.run}`));
+    if (e) earlier.value = key(e);
+    if (!e) return;
+    if (facts.shownEvent !== e) facts.replaceChildren(pair("Event", count(e.event)), pair("Run", String(e.run)), pair("Size", joined(bytes(e.size))), pair("Fragments", `${e.fragments.length}${e.missing ? `, ${e.missing} missing` : ""}`), pair("Built by", e.builder || "–"), pair("MEP", count(e.mep) + (e.attempt > 1 ? `, attempt ${e.attempt}` : "")));
+    facts.shownEvent = e; // a selection lives until the next one
+    keyed(t.body, e.fragments.flatMap((f) => (open.has(f.source) ? [{ f }, { f, more: true }] : [{ f }])), (r) => `${r.f.source}${r.more ? " bytes" : ""}`, row, fill);
+  };
+  const take = (m) => {
+    last = m;
+    text(state, "");
+    for (const e of m.events || []) seen.unshift(sample(e, names));
+    seen.splice(kept);
+    if (held && shown && !seen.some((e) => key(e) === key(shown))) seen[kept - 1] = shown; // what is held can be chosen
+    if (!held && seen.length) shown = seen[0];
+    draw();
+  };
+  const close = () => {
+    clearTimeout(again);
+    if (stream) stream.close();
+    stream = null;
+  };
+  // look opens the stream. It is open while this screen is there, and the tab can be seen: a browser has few connections.
+  const look = () => {
+    close();
+    filter.sources = from.value.trim();
+    filter.types = types.value.trim();
+    if (gone || document.hidden || !store.live) return;
+    const mine = new EventSource(wanted({ ...filter, maxSize }));
+    stream = mine;
+    let any = false;
+    mine.onmessage = (m) => {
+      any = true;
+      try {
+        const o = JSON.parse(m.data);
+        take(o.result || o);
+      } catch {
+        // a torn line: the next one is whole
+      }
+    };
+    mine.onerror = async () => {
+      if (stream !== mine) return;
+      close();
+      // A stream that never spoke was refused, and does not say why: what is wrong with the words is asked for.
+      if (!any) {
+        const why = await refusal(wanted({ ...filter, maxSize }));
+        if (gone || stream) return;
+        if (why) return text(state, why);
+      }
+      again = setTimeout(look, 2000);
+    };
+  };
+  const visible = () => (document.hidden ? close() : look());
+  earlier.addEventListener("change", () => {
+    shown = seen.find((e) => key(e) === earlier.value) || shown;
+    still(true);
+  });
+  document.addEventListener("visibilitychange", visible);
+  const off = [store.on("status", draw), store.on("connection", () => (store.live ? look() : close()))];
+  call("GET", "/banktypes.json").then((list) => (names = list), () => {}).then(look); // without it, types are numbers
+  draw();
+  return () => {
+    gone = true;
+    document.removeEventListener("visibilitychange", visible);
+    off.forEach((f) => f());
+    close();
+  };
+}
+
+// refusal asks why a stream was refused; nothing if it is not any more.
+async function refusal(address) {
+  const stop = new AbortController();
+  try {
+    const answer = await fetch(address, { credentials: "same-origin", cache: "no-store", signal: stop.signal });
+    if (answer.ok) return "";
+    const body = await answer.json();
+    return failure(body.error && body.error.message ? body.error : body, answer.status).join(" ");
+  } catch {
+    return "";
+  } finally {
+    stop.abort();
+  }
+}
