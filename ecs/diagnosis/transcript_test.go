@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -46,6 +47,9 @@ type scene struct {
 //	> way RU BU SENT RESENT              chunks a second
 //	> held RU N P50 P99                  phases a second that waited for it
 //	> set NODE FIELD VALUE               a field of its figures, by its name in JSON; "total" and "snapshot" likewise
+//	> source ID INPUT                    a live source of n0, which gives nothing yet
+//	> gives ID|* FRAGMENTS [EVENTS [MISSING]]
+//	                                     a second: its newest event goes on by so many, or by its fragments
 //	> slots USED/SLOTS… [waiting WORD]   of the builder units
 //	> tree NODE error|degraded|excluded|lost|gone|well [[by NODE] WHY]
 //	> fault COMPONENT FOLLOWED WHAT      the partition is in Error; names with commas, "-" for nobody; well again:
@@ -78,6 +82,12 @@ func (s *scene) answer(line string) string {
 		h.ByUsP50, h.ByUsP99 = int64(s.float(w[3])), int64(s.float(w[4]))
 	case "set":
 		s.set(w[1], w[2], w[3])
+	case "source":
+		s.s.Sources = append(s.s.Sources, &ecsv1.SourceFigures{
+			Source: uint32(s.float(w[1])), Name: w[2], Node: "n0",
+		})
+	case "gives":
+		s.gives(w[1:])
 	case "slots":
 		s.slots(w[1:])
 	case "tree":
@@ -116,6 +126,7 @@ func (s *scene) nodes(w []string) {
 			s.t.Fatal(err)
 		}
 	}
+	maps.DeleteFunc(s.counts, func(what string, _ float64) bool { return strings.HasPrefix(what, "source ") })
 	s.w = New(settings)
 	s.s = &ecsv1.Snapshot{
 		At:        timestamppb.New(epoch),
@@ -210,6 +221,21 @@ func (s *scene) set(of, field, value string) {
 	proto.Merge(to, one)
 }
 
+// gives sets what a source does each second.
+func (s *scene) gives(w []string) {
+	for _, x := range s.s.GetSources() {
+		if key := fmt.Sprint("source ", x.GetSource(), " "); w[0] == "*" || w[0] == fmt.Sprint(x.GetSource()) {
+			s.rates[key+"fragments"], s.rates[key+"event"], s.rates[key+"missing"] = s.float(w[1]), s.float(w[1]), 0
+			if len(w) > 2 {
+				s.rates[key+"event"] = s.float(w[2])
+			}
+			if len(w) > 3 {
+				s.rates[key+"missing"] = s.float(w[3])
+			}
+		}
+	}
+}
+
 func (s *scene) slots(w []string) {
 	c := s.s.GetScheduler()
 	c.Slots, c.WaitingFor = nil, ""
@@ -287,6 +313,11 @@ func (s *scene) grow() {
 	for _, h := range s.s.GetHolders() {
 		h.Epochs = uint64(s.counts[fmt.Sprintf("held %d", h.GetRu())])
 	}
+	for _, x := range s.s.GetSources() {
+		of := func(what string) uint64 { return uint64(s.counts[fmt.Sprint("source ", x.GetSource(), " ", what)]) }
+		x.Fragments, x.Used, x.Missing, x.LastEvent = of("fragments"), of("fragments"), of("missing"), of("event")
+	}
+	s.s.ElapsedS += tick.Seconds()
 	t := s.s.GetTotal()
 	t.EventsBuilt, t.EventsDiscarded = uint64(s.counts["total events_built"]), uint64(s.counts["total events_discarded"])
 	t.EventsIncomplete = uint64(s.counts["total events_incomplete"])

@@ -1,0 +1,145 @@
+package diagnosis
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// ofSources are the rules about live sources.
+func ofSources() []Rule {
+	return []Rule{
+		{
+			ID: "source-behind", Severity: warning, Hold: 2 * time.Second, look: sourceBehind,
+			When: "The newest event of a live source is older than those of the others, by what they give in two seconds; or, " +
+				"while they give nothing either, in a twentieth of a second.",
+			Advice: "Look at its front-end and at the way to it; events wait for its fragments as long as " +
+				"`fragment-timeout` says, and with `on-missing: wait` for ever.",
+		},
+		{
+			ID: "source-missing", Severity: warning, Hold: 2 * time.Second, look: sourceMissing,
+			When: "More than 1 % of the fragments of a live source are missing in events, and it is not behind.",
+			Advice: "See on the screen of sources whether they are lost, dropped or too late: give udp larger buffers, the " +
+				"front-end more time, or `fragment-timeout` a longer one.",
+		},
+	}
+}
+
+// Bounds of the rules about live sources.
+const (
+	behindAtMost   = 2.0  // seconds of the others' pace: reports of two nodes are half a second apart or more
+	standsAtMost   = 0.05 // the same where nobody gives anything: one lost fragment at 20 Hz
+	missingAtMost  = 0.01
+	enoughMissings = 5 // so many say something about a share
+)
+
+// stream is a live source in both snapshots.
+type stream struct {
+	*ecsv1.SourceFigures
+	base *ecsv1.SourceFigures
+}
+
+// streams are the live sources of which there are differences.
+func (v *view) streams() (out []stream) {
+	for _, x := range v.now.GetSources() {
+		i := slices.IndexFunc(v.base.GetSources(),
+			func(b *ecsv1.SourceFigures) bool { return b.GetSource() == x.GetSource() })
+		if i >= 0 && !x.GetSilent() {
+			out = append(out, stream{x, v.base.GetSources()[i]})
+		}
+	}
+	return out
+}
+
+// name is its id and its input.
+func (s *stream) name() string { return fmt.Sprintf("source %d (%s)", s.GetSource(), s.GetName()) }
+
+// perSecond is by how much a counter grew.
+func (v *view) perSecond(now, base uint64) float64 { return grown(now, base) / v.span().Seconds() }
+
+// lag is how far one source is behind the others.
+type lag struct {
+	events  float64 // by which its newest is older than the median of theirs
+	seconds float64 // in which the others give so many
+	most    float64 // seconds that are no matter
+	newest  float64 // event of the others
+	pace    float64 // fragments a second of the others
+}
+
+// lagOf compares a source with the others that have given something.
+func (v *view) lagOf(all []stream, of int) (l lag) {
+	var newest, given, pace []float64
+	for i := range all {
+		if i != of && all[i].GetFragments() > 0 {
+			newest = append(newest, float64(all[i].GetLastEvent()))
+			given = append(given, float64(all[i].GetFragments()))
+			pace = append(pace, v.perSecond(all[i].GetFragments(), all[i].base.GetFragments()))
+		}
+	}
+	l.newest, l.pace, l.most = median(newest), median(pace), behindAtMost
+	l.events = l.newest - float64(all[of].GetLastEvent())
+	if all[of].GetFragments() == 0 {
+		l.events = median(given)
+	}
+	each := l.pace
+	if each == 0 { // nobody goes on: as they did since the run began
+		each, l.most = median(given)/max(v.now.GetElapsedS(), shortest.Seconds()), standsAtMost
+	}
+	if l.events > 0 && each > 0 {
+		l.seconds = l.events / each
+	}
+	return l
+}
+
+// late are the sources that are behind, by their places in the list.
+func (v *view) late(all []stream) map[int]lag {
+	out := map[int]lag{}
+	for i := range all {
+		if l := v.lagOf(all, i); v.running() && v.span() >= shortest && l.seconds > l.most {
+			out[i] = l
+		}
+	}
+	return out
+}
+
+func sourceBehind(v *view) (out findings) {
+	all := v.streams()
+	behind := v.late(all)
+	for i := range all {
+		l, is := behind[i]
+		if !is {
+			continue
+		}
+		x := &all[i]
+		at := unit("readout unit", x.GetRuIndex(), x.GetNode())
+		switch own := v.perSecond(x.GetFragments(), x.base.GetFragments()); {
+		case x.GetFragments() == 0:
+			out.add(x.name(), "%s of %s has given nothing yet, and the others have given %.0f fragments", x.name(), at, l.events)
+		case own == 0:
+			out.add(x.name(), "%s of %s gives nothing any more: its newest event is %d, %.0f before that of the others", x.name(),
+				at, x.GetLastEvent(), l.events)
+		default:
+			out.add(x.name(), "%s of %s is %.1f s behind the others: its newest event is %d, theirs %.0f; it gives %.3g "+
+				"fragments a second, they %.3g", x.name(), at, l.seconds, x.GetLastEvent(), l.newest, own, l.pace)
+		}
+	}
+	return out
+}
+
+func sourceMissing(v *view) (out findings) {
+	all := v.streams()
+	behind := v.late(all)
+	for i := range all {
+		x := &all[i]
+		missing, used := grown(x.GetMissing(), x.base.GetMissing()), grown(x.GetUsed(), x.base.GetUsed())
+		_, is := behind[i]
+		if is || !v.running() || missing < enoughMissings || missing/(missing+used) <= missingAtMost {
+			continue
+		}
+		out.add(x.name(), "%s of the events have no fragment of %s of %s", percent(missing/(missing+used)), x.name(),
+			unit("readout unit", x.GetRuIndex(), x.GetNode()))
+	}
+	return out
+}
