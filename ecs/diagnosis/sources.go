@@ -135,7 +135,7 @@ func sourceMissing(v *view) (out findings) {
 		x := &all[i]
 		missing, used := grown(x.GetMissing(), x.base.GetMissing()), grown(x.GetUsed(), x.base.GetUsed())
 		_, is := behind[i]
-		if is || !v.running() || missing < enoughMissings || missing/(missing+used) <= missingAtMost {
+		if is || !v.running() || x.GetMissingPerS() == 0 || missing < enoughMissings || missing/(missing+used) <= missingAtMost {
 			continue
 		}
 		out.add(x.name(), "%s of the events have no fragment of %s of %s", percent(missing/(missing+used)), x.name(),

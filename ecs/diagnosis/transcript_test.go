@@ -316,6 +316,7 @@ func (s *scene) grow() {
 	for _, x := range s.s.GetSources() {
 		of := func(what string) uint64 { return uint64(s.counts[fmt.Sprint("source ", x.GetSource(), " ", what)]) }
 		x.Fragments, x.Used, x.Missing, x.LastEvent = of("fragments"), of("fragments"), of("missing"), of("event")
+		x.MissingPerS = s.rates[fmt.Sprint("source ", x.GetSource(), " missing")]
 	}
 	s.s.ElapsedS += tick.Seconds()
 	t := s.s.GetTotal()

@@ -54,7 +54,7 @@ func (b *Builder) source(r *Reading, src Source, n *Node) *ecsv1.SourceFigures {
 	count(f, rep.GetCounters(), "."+strconv.Itoa(src.ID))
 	if f.GetFragments() > 0 {
 		f.MeanSize = float64(f.GetBytes()) / float64(f.GetFragments())
-		if !rep.GetFinal() {
+		if f.GetSilent() && !rep.GetFinal() { // else it is as old as the node told, within half a second
 			f.AgeUs += uint64(age.Microseconds())
 		}
 	}

@@ -1795,7 +1795,8 @@ type SourceFigures struct {
 	Waiting uint64 `protobuf:"varint,18,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// Event number of the newest fragment; meaningless while there are no fragments.
 	LastEvent uint64 `protobuf:"varint,19,opt,name=last_event,json=lastEvent,proto3" json:"last_event,omitempty"`
-	// Time since the newest fragment came, in µs; meaningless while there are no fragments. When the run is over it is that of its end.
+	// Time since the newest fragment came, in µs, when its node reported; meaningless while there are no fragments. It grows
+	// while the node is silent, and not after the run.
 	AgeUs uint64 `protobuf:"varint,20,opt,name=age_us,json=ageUs,proto3" json:"age_us,omitempty"`
 	// Times that a front-end attached.
 	Attached uint64 `protobuf:"varint,21,opt,name=attached,proto3" json:"attached,omitempty"`
