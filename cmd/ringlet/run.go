@@ -57,7 +57,7 @@ type runCmd struct {
 	runFlags
 	Page     string   `placeholder:"HOST:PORT" help:"Serve the page and the API there while the run goes on and afterwards, until interrupted: further runs can be made. The address is on loopback, and the link with its one-time token is printed."`
 	InputDir []string `name:"input-dir" sep:"none" default:"." placeholder:"DIR" help:"With --page: directory below which further runs may read inputs, beside the file of --input; may be given more than once."`
-	State    string   `placeholder:"DIR" help:"With --page: keep the records of the runs in this directory. Default: they are forgotten."`
+	State    string   `placeholder:"DIR" help:"With --page: keep the records of the runs here, or forget them."`
 }
 
 // life of the certificates that run makes for itself: longer than any run, since links end with them. Their keys are in
