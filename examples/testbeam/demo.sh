@@ -34,7 +34,7 @@ python3 "$here/record.py" plane3.frames 3 "$events"
 echo "== A control and a node start, with certificates of their own; the page is at the address that follows"
 ringlet certs keys n0 --user shifter:operator > certs.txt
 "$top/bin/ringlet" control --certs keys --state records --nodes 1 --port "$1" --api "$api" --page "$page" \
-	--input "shm:$ring,tcp:$tcp,udp:$udp,exec:cat plane3.frames" --events "$events" --fragment-timeout 5s --output out/ 2> control.log &
+	--input "shm:$ring,tcp:$tcp,udp:$udp,exec:exec python3 '$here/play.py' plane3.frames $rate" --events "$events" --fragment-timeout 5s --output out/ 2> control.log &
 jobs="$jobs $!"
 "$top/bin/ringlet" node --name n0 --certs keys --join "$join" 2> node.log &
 jobs="$jobs $!"

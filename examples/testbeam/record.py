@@ -1,4 +1,4 @@
-"""Writes a file of frames (docs/format/frames.md): what a plane measured another day, to be played as exec:cat FILE.
+"""Writes a file of frames (docs/format/frames.md): what a plane measured another day, to be played by play.py.
 
     python3 record.py FILE PLANE EVENTS
 """
