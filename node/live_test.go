@@ -204,3 +204,33 @@ func TestLiveRunStops(t *testing.T) {
 	r.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true})
 	r.sched.Abandon()
 }
+
+// TestLiveRunIsStopped: what was taken is built when somebody stops the run, and each front-end hears what is safe of it.
+func TestLiveRunIsStopped(t *testing.T) {
+	t.Parallel()
+	r := newLiveRun(t, 4, func(c *config.Config) { c.FlushAfter, c.FragmentTimeout = time.Hour, time.Hour })
+	had := []uint64{700, 650, 700, 0}
+	for i, f := range r.feeds {
+		for e := range had[i] {
+			f.Send(uint16(i), 50, e)
+		}
+	}
+	for i, f := range r.feeds {
+		for f.Taken() < had[i] {
+			select {
+			case <-r.ctx.Done():
+				t.Fatalf("source %d: %d fragments are taken", i, f.Taken())
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	r.sched.Drain(0)
+	if c := r.over(); c.EventsBuilt != 700 || c.EventsIssued != 700 {
+		t.Fatalf("%d events built of %d", c.EventsBuilt, c.EventsIssued)
+	}
+	for i, f := range r.feeds {
+		if f.Acknowledged() != had[i] || !f.Closed() {
+			t.Errorf("source %d: safe up to %d of %d, closed %v", i, f.Acknowledged(), had[i], f.Closed())
+		}
+	}
+}

@@ -45,6 +45,9 @@ func (u *Unit) cut(t *tagnet.Tokens) {
 		u.live.Cut(cuts, t.CutsOver)
 	}
 	u.live.Safe(needed(t))
+	if t.State >= tagnet.Draining {
+		u.live.End()
+	}
 }
 
 // liveStats are the figures of the live sources, by their ids; nil, if the unit has none.

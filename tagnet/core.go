@@ -207,9 +207,15 @@ func (c *Core) Resume() error {
 
 // Drain issues no MEP from end on that has not been issued already; 0 means none at all any more. MEPs of an excluded
 // builder unit are still issued again. A pause ends, for a stop must always finish.
+//
+// Live data that were taken are not thrown away: with 0 the state tells the readout units to take no more, what they
+// have is cut and issued, and their end is that of the run.
 func (c *Core) Drain(end uint64) {
-	c.limit = min(c.limit, max(end, c.next))
 	c.draining, c.paused = true, false
+	if end == 0 && c.cuts != nil && c.started {
+		return
+	}
+	c.limit = min(c.limit, max(end, c.next))
 }
 
 // Abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the

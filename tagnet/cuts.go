@@ -175,9 +175,9 @@ func (c *Core) Reach(ru int, r Reach) error {
 	return nil
 }
 
-// cut cuts what can be cut.
+// cut cuts what can be cut, and may still be issued.
 func (c *Core) cut() {
-	if c.cuts != nil && !c.draining {
+	if c.cuts != nil && c.cuts.next < c.limit {
 		c.cuts.step(c.released, func(ru int) bool { return c.rus[ru].excluded })
 	}
 }

@@ -43,12 +43,11 @@ type saying struct {
 // batch is how many fragments are taken from a feed at a time, each time under one lock.
 const batch = 256
 
-// receive takes fragments from a feed until the source is closed.
+// receive takes fragments from a feed until the run ends or the source is closed.
 func (l *Live) receive(in *intake) {
 	defer func() { in.closed = in.feed.Close() }()
 	fragments := make([]live.Fragment, batch)
-	for l.ctx.Err() == nil {
-		l.enter(in)
+	for l.enter(in) {
 		n, err := in.feed.Next(in.ctx, fragments)
 		l.leave(in)
 		if n > 0 {
@@ -62,23 +61,25 @@ func (l *Live) receive(in *intake) {
 		case !errors.Is(err, io.EOF):
 			l.broke(in, err)
 		}
-		l.linger(in)
+		break
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tellSafe(in)
+	l.linger(in)
 }
 
-// enter prepares for a call of the feed that waits, and tells what is safe.
-func (l *Live) enter(in *intake) {
+// enter prepares for a call of the feed that waits, and tells what is safe. False: nothing more is to be taken from it.
+func (l *Live) enter(in *intake) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tellSafe(in)
 	if in.ctx == nil || in.ctx.Err() != nil {
 		in.ctx, in.wake = context.WithCancel(l.ctx)
 	}
-	in.waits = true
+	in.waits = !l.over()
+	return in.waits
 }
+
+// over tells that nothing more is taken from feeds. mu is held.
+func (l *Live) over() bool { return l.ending || l.closed }
 
 func (l *Live) leave(in *intake) {
 	l.mu.Lock()
@@ -111,6 +112,7 @@ func (l *Live) linger(in *intake) {
 			l.changed.Wait()
 		}
 	}
+	l.tellSafe(in)
 }
 
 // broke takes that a source cannot go on. Where missing fragments are borne its are, from now on; else the run ends.
@@ -125,19 +127,21 @@ func (l *Live) broke(in *intake, err error) {
 	l.changed.Broadcast()
 }
 
-// take copies fragments to the stage and gives them to the matcher. It waits for room. The error is of fragments that no
-// feed may give.
+// take copies fragments to the stage and gives them to the matcher. It waits for room, unless the run ends: what finds
+// none then is left over, and not safe. The error is of fragments that no feed may give.
 func (l *Live) take(in *intake, fragments []live.Fragment) error {
 	var refs [batch]uint64
 	for len(fragments) > 0 {
 		n, err := l.reserve(in, fragments, &refs)
 		if n == 0 {
+			l.leaveOver(in, len(fragments))
 			return err
 		}
 		for i := range n {
 			copy(in.stage.bytes(refs[i]), fragments[i].Data)
 		}
-		if !l.offer(in, fragments[:n], &refs) {
+		if taken := l.offer(in, fragments[:n], &refs); taken < n {
+			l.leaveOver(in, len(fragments)-taken)
 			return nil
 		}
 		in.feed.Done(n)
@@ -150,7 +154,7 @@ func (l *Live) take(in *intake, fragments []live.Fragment) error {
 func (l *Live) reserve(in *intake, fragments []live.Fragment, refs *[batch]uint64) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for !l.closed {
+	for {
 		for n < len(fragments) {
 			size := len(fragments[n].Data)
 			if size > event.MaxFragment {
@@ -168,9 +172,11 @@ func (l *Live) reserve(in *intake, fragments []live.Fragment, refs *[batch]uint6
 			l.goOn(in)
 			return n, nil
 		}
+		if l.over() {
+			return 0, nil
+		}
 		l.stall(in)
 	}
-	return 0, nil
 }
 
 // goOn notes that fragments are taken from the source again. mu is held.
@@ -191,8 +197,8 @@ func (l *Live) stall(in *intake) {
 	l.changed.Wait()
 }
 
-// offer gives the matcher fragments that are in the stage. False: the source is closed.
-func (l *Live) offer(in *intake, fragments []live.Fragment, refs *[batch]uint64) bool {
+// offer gives the matcher fragments that are in the stage. It takes fewer than all if the run ends and there is no room.
+func (l *Live) offer(in *intake, fragments []live.Fragment, refs *[batch]uint64) (taken int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.poke()
@@ -208,9 +214,10 @@ func (l *Live) offer(in *intake, fragments []live.Fragment, refs *[batch]uint64)
 		}
 		v, err := l.matcher.Offer(in.index, p, now)
 		for v == live.Ahead {
-			if l.stall(in); l.closed {
-				return false
+			if l.over() {
+				return i
 			}
+			l.stall(in)
 			now = l.now()
 			v, err = l.matcher.Offer(in.index, p, now)
 		}
@@ -224,7 +231,14 @@ func (l *Live) offer(in *intake, fragments []live.Fragment, refs *[batch]uint64)
 			l.release()
 		}
 	}
-	return true
+	return len(fragments)
+}
+
+// leaveOver counts fragments that the feed gave and that nobody takes.
+func (l *Live) leaveOver(in *intake, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.matcher.Leave(in.index, n)
 }
 
 // log logs what is wrong with a fragment, each fault once in a while. mu is held.

@@ -66,6 +66,7 @@ type Live struct {
 	mu       sync.Mutex // guards what follows
 	changed  *sync.Cond
 	begun    bool
+	ending   bool // nothing more is taken from the feeds
 	closed   bool
 	failed   error
 	matcher  *live.Matcher
@@ -247,6 +248,23 @@ func (l *Live) Cut(cuts []live.Cut, over bool) {
 	l.cuts, l.cutsOver = append(l.cuts, cuts...), over
 	l.changed.Broadcast()
 	l.poke()
+}
+
+// End takes that the run ends: nothing more is taken from the feeds. What was taken is still to be built, and what it
+// lacks is missing at once. Front-ends hear what is safe until Close. It may be called again, and does not wait.
+func (l *Live) End() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ending {
+		return
+	}
+	l.ending = true
+	for _, in := range l.feeds {
+		if in.waits {
+			in.wake()
+		}
+	}
+	l.changed.Broadcast() // who waits for room gives up
 }
 
 // Safe takes that all MEPs below this one have their outcome.

@@ -218,3 +218,69 @@ func TestLiveFeedBreaks(t *testing.T) {
 		})
 	}
 }
+
+// TestLiveEnds: nothing more is taken, what one source lacks is missing at once, and each front-end hears what of its
+// own is safe before its feed is closed.
+func TestLiveEnds(t *testing.T) {
+	for _, policy := range []live.OnMissing{live.Mark, live.Wait} {
+		synctest.Test(t, func(t *testing.T) {
+			a, b, silent := livetest.New(), livetest.New(), livetest.New()
+			l, reached := openLive(t, policy, a, b, silent)
+			a.Send(0, 30, 0, 1, 2)
+			b.Send(1, 30, 0)
+			synctest.Wait()
+			began := time.Now()
+			l.End()
+			for r := range reached {
+				if r.Over {
+					break
+				}
+			}
+			if waited := time.Since(began); waited > 0 {
+				t.Errorf("%v: what is missing was given up after %v", policy, waited)
+			}
+			a.Send(0, 30, 3) // the next run's
+			time.Sleep(time.Second)
+			l.Cut([]live.Cut{{First: 0, Events: 3}}, true)
+			if _, there := block(t, l, 30); len(there[0]) != 3 || len(there[1]) != 1 || len(there[2]) != 0 {
+				t.Errorf("%v: %v", policy, there)
+			}
+			l.Safe(1)
+			synctest.Wait()
+			if a.Acknowledged() != 3 || b.Acknowledged() != 1 || silent.Acknowledged() != 0 || a.Closed() {
+				t.Errorf("%v: %d, %d and %d are safe", policy, a.Acknowledged(), b.Acknowledged(), silent.Acknowledged())
+			}
+		})
+	}
+}
+
+// TestLiveEndsWhileItIsFull: what finds no room when the run ends stays with the front-end, is not safe, and is counted.
+func TestLiveEndsWhileItIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const total, size = 400, 60_000
+		a := livetest.New()
+		l, reached := openLive(t, live.Mark, a)
+		for e := range uint64(total) {
+			a.Send(0, size, e)
+		}
+		synctest.Wait()
+		l.End()
+		next := uint64(0)
+		for r := range reached {
+			for n := min(r.To-next, 10); n > 0; n = min(r.To-next, 10) {
+				l.Cut([]live.Cut{{First: next, Events: uint32(n)}}, false)
+				block(t, l, size)
+				next += n
+			}
+			if r.Over {
+				break
+			}
+		}
+		l.Safe(total)
+		synctest.Wait()
+		s := l.Sources()[0]
+		if a.Acknowledged() != next || next == 0 || next == total || s.Used != next || s.Held == 0 || s.Held > 256 {
+			t.Errorf("%d events were built and %d are safe: %+v", next, a.Acknowledged(), s.Counts)
+		}
+	})
+}

@@ -16,6 +16,7 @@ type Feed struct {
 	Settings live.FeedSettings // what it was opened with
 
 	safe   atomic.Uint64
+	taken  atomic.Uint64
 	closed atomic.Bool
 
 	mu    sync.Mutex // guards the rest
@@ -73,6 +74,9 @@ func (f *Feed) wake() {
 // Acknowledged is below which event everything is safe.
 func (f *Feed) Acknowledged() uint64 { return f.safe.Load() }
 
+// Taken is how many fragments were taken, whatever became of them.
+func (f *Feed) Taken() uint64 { return f.taken.Load() }
+
 // Closed tells whether the feed was closed.
 func (f *Feed) Closed() bool { return f.closed.Load() }
 
@@ -109,6 +113,7 @@ func (f *Feed) Done(n int) {
 		}
 	}
 	f.out = f.out[n:]
+	f.taken.Add(uint64(n))
 }
 
 // Safe is live.Feed's.

@@ -160,6 +160,20 @@ class Stream:
             self._unsent.append(batch)
             self._parts, self._size = [], 0
 
+    def _rest(self, event):
+        """What is kept of events from one on, with the lock held. A new run has nothing, and wants no more than this."""
+        rest = collections.deque(b for b in self._kept if b[0] > event)
+        if rest:
+            last, data = rest.popleft()
+            at = 0
+            while at < len(data):
+                number, size, _, _, _, _ = _FRAME.unpack_from(data, at)
+                if number >= event:
+                    break
+                at += _FRAME.size + size
+            rest.appendleft((last, data[at:]))
+        return rest
+
     def _run(self, conn):
         """Send until the stream is closed or fails."""
         try:
@@ -241,7 +255,7 @@ class Stream:
                     self.next = event
                     self._broken = False
                     self._conn = conn
-                    self._unsent = collections.deque(b for b in self._kept if b[0] > event)
+                    self._unsent = self._rest(max(event, self.acked))
                 return conn
             except Refused as error:
                 conn.close()

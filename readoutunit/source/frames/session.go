@@ -77,6 +77,10 @@ func (f *feed) serve(c carrier, where string) (uint64, error) {
 	s.detach(err)
 	close(over)
 	<-acked
+	if f.ctx.Err() != nil {
+		s.part()
+		return s.got, nil
+	}
 	var broken *formatError
 	if errors.As(err, &broken) {
 		s.refuse(answer{Code: badFormat, Event: s.state.resume(), Sentence: err.Error()})
@@ -173,11 +177,15 @@ func (s *session) refuse(a answer) {
 		return
 	}
 	_ = s.c.SetWriteDeadline(time.Now().Add(lingerMost))
-	_ = s.c.SetReadDeadline(time.Now().Add(lingerMost))
-	if _, err := s.c.Write(appendAnswer(nil, a)); err != nil {
-		return
+	if _, err := s.c.Write(appendAnswer(nil, a)); err == nil {
+		s.part()
 	}
-	// A connection that is closed with bytes unread resets, and takes the sentence along.
+}
+
+// part waits until the front-end has read the last answer and closes, for a while: a connection that is closed with
+// bytes unread resets, and takes the answer along.
+func (s *session) part() {
+	_ = s.c.SetReadDeadline(time.Now().Add(lingerMost))
 	if err := s.c.CloseWrite(); err == nil {
 		_, _ = io.Copy(io.Discard, s.c)
 	}

@@ -195,6 +195,9 @@ func (m *Matcher) Stall(source int, stalled bool, now time.Duration) {
 // Over tells that a source will give nothing more.
 func (m *Matcher) Over(source int) { m.sources[source].over = true }
 
+// Leave tells of fragments that will not be offered, since the run ends and there is no room: they are left over.
+func (m *Matcher) Leave(source, n int) { m.sources[source].count.Held += uint64(n) }
+
 // Expect tells that the events of a cut are, and that they have waited as long as an event may. It is the next one to be
 // taken.
 func (m *Matcher) Expect(c Cut, now time.Duration) {
