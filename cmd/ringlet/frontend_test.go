@@ -7,11 +7,15 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
 	"ringlet/clients/frontend"
+	"ringlet/event"
 )
 
-// runFrontend is a front-end of scripts, which the input exec: runs: frontend EVENTS RATE SIZE [LEFT-OUT]. It sends
-// events from 0 on, at most so many a second (0: as fast as it goes), but for one event.
+// runFrontend is a front-end of scripts, which the input exec: runs: frontend EVENTS RATE SIZE [LEFT-OUT [ADDRESS]]. It
+// sends events from 0 on, at most so many a second (0: as fast as it goes), but for one event. With an address it goes
+// on through runs, until all are safe.
 func runFrontend() {
 	if err := feed(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -20,7 +24,10 @@ func runFrontend() {
 }
 
 func feed(args []string) error {
-	numbers := [4]uint64{3: 1 << 62}
+	numbers, address := [4]uint64{3: 1 << 62}, "exec:"
+	if len(args) > len(numbers) {
+		args, address = args[:len(numbers)], args[len(numbers)]
+	}
 	for i, a := range args {
 		var err error
 		if numbers[i], err = strconv.ParseUint(a, 10, 64); err != nil {
@@ -29,7 +36,7 @@ func feed(args []string) error {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	s, err := frontend.Dial(ctx, "exec:", frontend.StreamSettings{Name: "script"})
+	s, err := frontend.Dial(ctx, address, frontend.StreamSettings{Name: "script"})
 	if err != nil {
 		return err
 	}
@@ -45,4 +52,43 @@ func feed(args []string) error {
 		}
 	}
 	return s.Close(ctx)
+}
+
+// cmdOnce holds that MEP files have the fragments of each source and event once.
+func cmdOnce(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: once SOURCES EVENTS FILE...")
+	}
+	sources, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	events, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	times := make([][]int, sources)
+	for i := range times {
+		times[i] = make([]int, events)
+	}
+	for _, name := range args[2:] {
+		data := []byte(ts.ReadFile(name))
+		for len(data) > 0 {
+			mep, err := event.ParseMEP(data)
+			ts.Check(err)
+			for i := range mep.N() {
+				mfp, err := mep.MFP(i)
+				ts.Check(err)
+				for j := range mfp.N() {
+					if mfp.FragmentType(j) != event.FragmentMissing {
+						times[mfp.Source()][mfp.FirstEvent()+uint64(j)]++
+					}
+				}
+			}
+			data = data[len(mep.Bytes()):]
+		}
+	}
+	for i, of := range times {
+		for e, n := range of {
+			if n != 1 {
+				ts.Fatalf("the fragment of source %d and event %d is there %d times", i, e, n)
+			}
+		}
+	}
 }

@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 
 // TestScripts plays testdata/script: sessions as a user has them. What they may use beside testscript's own commands:
 //
-//	frontend EVENTS RATE SIZE [LEFT-OUT]  is a front-end, for the input exec:
+//	frontend EVENTS RATE SIZE [LEFT-OUT [ADDRESS]]  is a front-end, for the input exec: or at an address
+//	once SOURCES EVENTS FILE...  MEP files have each source's fragment of each event once
 //	ends CODE ARGS...           runs ringlet, which must end with that code
 //	holds FILE NAME=VALUE...    a JSON object has these values; >, >= and < compare numbers
 //	damage IN OUT HOW RECORD    damages one record of an MDF file
@@ -69,7 +70,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"ends": cmdEnds, "holds": cmdHolds, "damage": cmdDamage, "nothingleft": cmdNothingLeft,
-			"record": cmdRecord, "flip": cmdFlip,
+			"record": cmdRecord, "flip": cmdFlip, "once": cmdOnce,
 		},
 	})
 }

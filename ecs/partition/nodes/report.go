@@ -33,7 +33,7 @@ type Report struct {
 
 	Links map[string]uint64 `json:"links"` // by the carrier in effect
 
-	DurationS float64 `json:"duration_s"` // first token to last MEP
+	DurationS float64 `json:"duration_s"` // first token to last MEP; of live sources: of the run
 	RateS     float64 `json:"rate_s"`     // what the rates are over: that, or the longer time that was meant
 
 	EventsTriggered  uint64 `json:"events_triggered"` // tokens were given for them
@@ -181,6 +181,9 @@ func (r *Run) report(cause *fault.Error) *Report {
 	}
 	if first, last := st.GetFirstTokenNs(), st.GetLastMepNs(); first > 0 && last > first {
 		out.DurationS = time.Duration(last - first).Seconds()
+	}
+	if c.Live() {
+		out.DurationS = r.lasted(time.Unix(0, st.GetLastMepNs()), time.Now())
 	}
 	sums := r.sum(out)
 	r.phases(out)

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"strconv"
+	"time"
 
 	"ringlet/ecs/figures"
 	"ringlet/node/config"
@@ -76,6 +77,22 @@ func (r *Run) sources(out *Report) {
 		s.Left = s.Fragments - min(s.Fragments, s.Used+s.Thrown)
 		out.Sources = append(out.Sources, s)
 	}
+}
+
+// lasted is how long a run with live sources was on, in s: from its start until somebody ended it, or to its last MEP, if
+// that was later or nobody did. Without either it is on until now.
+func (r *Run) lasted(last, now time.Time) float64 {
+	if r.startedAt.IsZero() {
+		return 0
+	}
+	end := r.drainedAt
+	if last.After(end) {
+		end = last
+	}
+	if !end.After(r.startedAt) {
+		end = now
+	}
+	return end.Sub(r.startedAt).Seconds()
 }
 
 // over is the time in s that the rates of a report are over: from the first token to the last MEP, or longer. Who ends a

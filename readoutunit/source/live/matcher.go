@@ -240,8 +240,10 @@ func (m *Matcher) Step(now time.Duration) (Reach, time.Duration) {
 		m.from++
 	}
 	r := &m.said
-	r.From, r.To = m.from, max(r.To, m.reach)
-	r.Over = m.over()
+	if !r.Over { // else others have cut further
+		r.To, r.Over = max(r.To, m.reach), m.over()
+	}
+	r.From = min(m.from, r.To)
 	return *r, min(again, m.wishes(now))
 }
 

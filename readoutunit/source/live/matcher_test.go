@@ -327,3 +327,32 @@ func TestFirstFragmentMayTakeLonger(t *testing.T) {
 	to(2*time.Minute+rules.Timeout-1, 2)
 	to(2*time.Minute+rules.Timeout, 3)
 }
+
+// TestOverIsTheLastWord: others have more events than a readout unit whose sources are over; what is cut of them does not
+// move its own end.
+func TestOverIsTheLastWord(t *testing.T) {
+	m := NewMatcher(Rules{
+		Timeout:    time.Second,
+		First:      time.Second,
+		FlushAfter: time.Second,
+		Packing:    10,
+		Window:     64,
+		Room:       1 << 20,
+	}, []string{"a"}, []bool{false})
+	for e := range uint64(7) {
+		if v, err := m.Offer(0, Piece{Event: e}, 0); v != Kept || err != nil {
+			t.Fatal(v, err)
+		}
+	}
+	m.Over(0)
+	first, _ := m.Step(0)
+	for _, c := range []Cut{{0, 10}, {10, 10}} {
+		m.Cut(c, 0)
+		m.Expect(c, 0)
+		m.Step(0)
+		m.Take(c, 0)
+	}
+	if last, _ := m.Step(0); !first.Over || first.To != 7 || last != (Reach{From: 7, To: 7, Flush: first.Flush, Over: true}) {
+		t.Errorf("%+v, and then %+v", first, last)
+	}
+}
