@@ -26,6 +26,10 @@ const (
 	CounterLinks = "link.links_"
 	// CounterBadInput says that a readout unit's input ended with a bad record; the status says which.
 	CounterBadInput = "ru.bad_input"
+	// CounterBroken is how many live sources of a readout unit cannot go on, and CounterLetDown says that its input ended
+	// for that, or for want of a fragment; the status says why.
+	CounterBroken  = "ru.sources_broken"
+	CounterLetDown = "ru.let_down"
 	// CounterWritten says how many bytes an output has given to its file so far, those that it wrote once more included:
 	// while a run ends it tells a builder unit that still writes from one that is stuck.
 	CounterWritten = "bu.output_written"

@@ -85,6 +85,18 @@ func (r *liveRun) over() *tagnet.Counters {
 	return r.sched.Registers().Counters
 }
 
+// taken waits until so many fragments of a source are.
+func (r *liveRun) taken(source int, n uint64) {
+	r.t.Helper()
+	for f := r.feeds[source]; f.Taken() < n; {
+		select {
+		case <-r.ctx.Done():
+			r.t.Fatalf("source %d: %d fragments are taken", source, f.Taken())
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
 // built waits until so many events are built.
 func (r *liveRun) built(n uint64) {
 	r.t.Helper()
@@ -184,25 +196,55 @@ func TestLiveRunWithASilentSource(t *testing.T) {
 	}
 }
 
+// TestLiveRunStops: the events before the one that lacks a fragment are built, and nothing behind it is safe.
 func TestLiveRunStops(t *testing.T) {
 	t.Parallel()
-	r := newLiveRun(t, 2, func(c *config.Config) {
+	r := newLiveRun(t, 4, func(c *config.Config) {
 		c.FragmentTimeout, c.OnMissing = 100*time.Millisecond, "stop"
 	})
-	r.feeds[0].Send(0, 50, 0)
-	for r.report(1).GetStatus().GetState() != "Error" {
-		select {
-		case <-r.ctx.Done():
-			t.Fatalf("%v", r.report(1).GetStatus())
-		case <-time.After(10 * time.Millisecond):
+	for i, f := range r.feeds {
+		f.Send(uint16(i), 50, 0, 1, 2, 3)
+		if i != 2 {
+			f.Send(uint16(i), 50, 4)
+		}
+		f.Send(uint16(i), 50, 5, 6)
+	}
+	if c := r.over(); c.EventsBuilt != 4 || c.EventsIssued != 4 {
+		t.Errorf("%d events built of %d", c.EventsBuilt, c.EventsIssued)
+	}
+	for i, f := range r.feeds {
+		if f.Acknowledged() != 4 {
+			t.Errorf("source %d: safe up to %d", i, f.Acknowledged())
 		}
 	}
-	want := "event 0 has no fragment of source fake:TestLiveRunStops/1"
-	if why := r.report(1).GetStatus().GetCause().GetWhat(); !strings.Contains(why, want) {
+	rep := r.report(1)
+	want := "event 4 has no fragment of source fake:TestLiveRunStops/2"
+	if why := rep.GetStatus().GetCause().GetWhat(); !strings.Contains(why, want) || rep.GetCounters()[CounterLetDown] != 1 {
 		t.Errorf("the run stopped since %q, not since %q", why, want)
 	}
-	r.command(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true})
-	r.sched.Abandon()
+}
+
+// TestLiveRunThatMayNotLackIsStopped: whole events are built when somebody stops the run, and no others.
+func TestLiveRunThatMayNotLackIsStopped(t *testing.T) {
+	t.Parallel()
+	r := newLiveRun(t, 4, func(c *config.Config) {
+		c.FlushAfter, c.FragmentTimeout, c.OnMissing = time.Hour, time.Hour, "stop"
+	})
+	for i, n := range []uint64{50, 30, 40, 70} {
+		for e := range n {
+			r.feeds[i].Send(uint16(i), 50, e)
+		}
+		r.taken(i, n)
+	}
+	r.sched.Drain(0)
+	if c := r.over(); c.EventsBuilt != 30 || c.EventsIssued != 30 {
+		t.Errorf("%d events built of %d", c.EventsBuilt, c.EventsIssued)
+	}
+	for i, f := range r.feeds {
+		if f.Acknowledged() != 30 || r.report(i / 2).GetStatus().GetDegraded() {
+			t.Errorf("source %d: safe up to %d; %v", i, f.Acknowledged(), r.report(i/2).GetStatus())
+		}
+	}
 }
 
 // TestLiveRunIsStopped: what was taken is built when somebody stops the run, and each front-end hears what is safe of it.
@@ -215,14 +257,8 @@ func TestLiveRunIsStopped(t *testing.T) {
 			f.Send(uint16(i), 50, e)
 		}
 	}
-	for i, f := range r.feeds {
-		for f.Taken() < had[i] {
-			select {
-			case <-r.ctx.Done():
-				t.Fatalf("source %d: %d fragments are taken", i, f.Taken())
-			case <-time.After(time.Millisecond):
-			}
-		}
+	for i := range r.feeds {
+		r.taken(i, had[i])
 	}
 	r.sched.Drain(0)
 	if c := r.over(); c.EventsBuilt != 700 || c.EventsIssued != 700 {

@@ -202,6 +202,7 @@ func (p *pair) scheduler(c config.Config) (*tagnet.Server, string) {
 		Ring:      c.Traffic().Tags,
 		Bypass:    c.Traffic().Bypass,
 		Live:      c.Live(),
+		Whole:     c.EventsWhole(),
 	}
 	if c.Live() {
 		core.Events = c.Events

@@ -113,6 +113,9 @@ func (s *session) report() *nodev1.Report {
 
 // histograms adds those of the readout unit, and tells of a bad input.
 func (s *session) histograms(r *nodev1.Report, w *readoutunit.Waits) {
+	if why := s.ru.Load().LetDown(); why != nil {
+		s.degrade(why)
+	}
 	if bad := s.ru.Load().BadRecord(); bad != nil {
 		s.degrade(bad)
 	}

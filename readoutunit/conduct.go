@@ -286,6 +286,8 @@ type Stats struct {
 	Unasked      uint64       `help:"tokens whose part nobody asked for (--roi)"`
 	Refused      uint64       `help:"grants that made no sense"`
 	BadRecords   uint64       `count:"bad_input" kind:"level" help:"1: the input ended with a bad record"`
+	Broken       int          `count:"sources_broken" kind:"level" help:"live sources that cannot go on"`
+	LetDown      uint64       `count:"let_down" kind:"level" help:"1: the input ended since a live source cannot go on, or lacks what the run needs"`
 	Phases       uint64       `help:"phases gone through"`
 	Dummies      uint64       `help:"phases with nothing to write"`
 	Overruns     uint64       `help:"phases that took longer than phase-end allows"`
@@ -348,6 +350,14 @@ func (u *Unit) Stats() Stats {
 		s.Bypassed = u.ring.Bypassed()
 	}
 	s.Live = u.liveStats()
+	for _, in := range s.Live {
+		if in.Failed {
+			s.Broken++
+		}
+	}
+	if u.letDown.Load() != nil {
+		s.LetDown = 1
+	}
 	if !u.over.IsZero() {
 		s.Conducting = u.over.Sub(u.began)
 	}

@@ -61,3 +61,14 @@ func (u *Unit) liveStats() map[string]source.LiveStats {
 	}
 	return stats
 }
+
+// LetDown is why a live source cannot go on, or lacks what the run cannot do without; nil if none does.
+func (u *Unit) LetDown() error {
+	if down := u.letDown.Load(); down != nil {
+		return down.Err
+	}
+	if u.live == nil {
+		return nil
+	}
+	return u.live.Broken()
+}

@@ -32,6 +32,7 @@ import (
 	"ringlet/event/placing"
 	"ringlet/internal/stopwatch"
 	"ringlet/readoutunit/source"
+	"ringlet/readoutunit/source/live"
 	"ringlet/tagnet"
 	"ringlet/transport/link"
 )
@@ -109,6 +110,7 @@ type Unit struct {
 	leftFailed                     atomic.Uint64 // writes that nobody waited for, and that were refused
 	written, bytesWritten, refused atomic.Uint64
 	badSource                      atomic.Pointer[source.BadRecordError]
+	letDown                        atomic.Pointer[live.EndError]
 	bytesTo                        []atomic.Uint64 // by builder unit
 
 	closing  sync.Once
@@ -223,7 +225,11 @@ func (u *Unit) read() error {
 // returned.
 func (u *Unit) inputOver(up tagnet.Update, err error) error {
 	var bad *source.BadRecordError
+	var down *live.EndError
 	switch {
+	case errors.As(err, &down):
+		u.letDown.Store(down)
+		u.cfg.Log.Error("a live source lets the run down, what came before is built", "err", down)
 	case errors.As(err, &bad):
 		// What was read before it is still to be built; the run learns of it from BadRecord.
 		u.badSource.Store(bad)

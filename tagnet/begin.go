@@ -30,6 +30,7 @@ func beginMessage(scope Scope, c *Config, attach time.Duration) *tagnetv1.BeginR
 		End:             c.End,
 		Live:            c.Live,
 		Events:          c.Events,
+		Whole:           c.Whole,
 		AttachTimeoutMs: word32(int(attach.Milliseconds())),
 	}
 }
@@ -81,6 +82,7 @@ func serverConfigOf(m *tagnetv1.BeginRequest) (serverConfig, error) {
 		End:         m.GetEnd(),
 		Live:        m.GetLive(),
 		Events:      m.GetEvents(),
+		Whole:       m.GetWhole(),
 	}
 	if err := core.check(); err != nil {
 		return bad(err)

@@ -71,6 +71,9 @@ type Config struct {
 	Live bool
 	// Events is where a Live run ends; zero means no end is given.
 	Events uint64
+	// Whole: of live data only those events are cut that every readout unit has whole. One that lacks a fragment is asked
+	// for a single event, so that it ends its input there, and what is before it is built.
+	Whole bool
 
 	First uint64 // number of the first MEP
 	End   uint64 // number of the first MEP that is not to be issued; zero means no end is given

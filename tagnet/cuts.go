@@ -34,6 +34,7 @@ type cutter struct {
 	packing uint64
 	most    uint64 // events in all; 0: no limit
 	mask    uint64
+	whole   bool // events are cut only when all have all of them
 
 	reach []Reach // by readout unit
 	cuts  []Cut   // of MEP k at k & mask
@@ -53,6 +54,7 @@ func newCutter(cfg *Config) *cutter {
 		packing: uint64(cfg.Packing),
 		most:    cfg.Events,
 		mask:    uint64(cfg.Window) - 1,
+		whole:   cfg.Whole,
 		reach:   make([]Reach, len(cfg.RUs)),
 		cuts:    make([]Cut, cfg.Window),
 		sums:    make([]uint64, cfg.Window),
@@ -62,10 +64,10 @@ func newCutter(cfg *Config) *cutter {
 	}
 }
 
-// step cuts all that can be cut. excluded tells which readout units do not count.
-func (c *cutter) step(released uint64, excluded func(ru int) bool) {
+// step cuts all that can be cut. ending tells that no unit takes more; excluded, which readout units do not count.
+func (c *cutter) step(released uint64, ending bool, excluded func(ru int) bool) {
 	for !c.over && c.next-released < c.mask {
-		cut, over := c.one(excluded)
+		cut, over := c.one(ending, c.next == released, excluded)
 		if cut.Events == 0 {
 			c.over = over
 			return
@@ -80,18 +82,20 @@ func (c *cutter) step(released uint64, excluded func(ru int) bool) {
 
 // view is what the readout units say together.
 type view struct {
-	first, low, top, flush, overdue uint64
-	over                            bool
+	first, flush, overdue uint64
+	low                   uint64 // of events below all that go on have everything; top where none does
+	least, top            uint64 // of events below all, or any, have everything
+	over                  bool
 }
 
 func (c *cutter) view(excluded func(ru int) bool) view {
-	v := view{first: noEvent, low: noEvent, over: true}
+	v := view{first: noEvent, low: noEvent, least: noEvent, over: true}
 	for i := range c.reach {
 		if excluded(i) {
 			continue
 		}
 		r := &c.reach[i]
-		v.top = max(v.top, r.To)
+		v.least, v.top = min(v.least, r.To), max(v.top, r.To)
 		v.flush, v.overdue = max(v.flush, r.Flush), max(v.overdue, r.Overdue)
 		if !r.Over {
 			v.over, v.low = false, min(v.low, r.To)
@@ -107,25 +111,41 @@ func (c *cutter) view(excluded func(ru int) bool) view {
 }
 
 // one is the next cut; none, if it has no events, and then whether there will ever be one.
-func (c *cutter) one(excluded func(ru int) bool) (cut Cut, over bool) {
+// idle tells that all that was cut has its outcome.
+func (c *cutter) one(ending, idle bool, excluded func(ru int) bool) (cut Cut, over bool) {
 	v := c.view(excluded)
 	if v.first == noEvent { // of what all have passed nobody has anything
 		return Cut{}, v.over
 	}
-	end := v.first + c.packing
-	switch {
-	case v.low >= end:
-	case v.low > v.first && (v.flush > v.first || v.over):
-		end = v.low
-	case v.overdue > v.first:
-		end = min(end, v.overdue)
-	default:
-		return Cut{}, false
+	end := c.upTo(&v, idle && !ending)
+	if end == v.first {
+		return Cut{}, v.over && ending
 	}
 	if c.most > 0 {
 		end = min(end, v.first+c.most-c.sum)
 	}
 	return Cut{v.first, uint32(end - v.first)}, false
+}
+
+// upTo is the end of the next cut; the first event, if there is none. Where events must be whole, a unit that holds the
+// others up is asked for a single one: it has it by now, or says what it lacks. What is asked for is awaited.
+func (c *cutter) upTo(v *view, mayAsk bool) uint64 {
+	low := v.low
+	if c.whole {
+		low = v.least
+	}
+	full, due := v.first+c.packing, v.overdue > v.first
+	switch {
+	case low >= full:
+		return full
+	case low > v.first && (v.flush > v.first || v.over || c.whole && due):
+		return low
+	case !c.whole && due:
+		return min(full, v.overdue)
+	case c.whole && mayAsk && (due || v.over):
+		return v.first + 1
+	}
+	return v.first
 }
 
 // of is the cut of a MEP that was issued.
@@ -178,7 +198,7 @@ func (c *Core) Reach(ru int, r Reach) error {
 // cut cuts what can be cut, and may still be issued.
 func (c *Core) cut() {
 	if c.cuts != nil && c.cuts.next < c.limit {
-		c.cuts.step(c.released, func(ru int) bool { return c.rus[ru].excluded })
+		c.cuts.step(c.released, c.draining || c.ended, func(ru int) bool { return c.rus[ru].excluded })
 	}
 }
 

@@ -107,7 +107,7 @@ const (
 
 const (
 	refusalDomain          = "tagnet.ringlet" // of the status detail
-	protocolVersion uint32 = 5
+	protocolVersion uint32 = 6
 )
 
 // RemoteError is a refusal by the server, as a client sees it.

@@ -133,6 +133,8 @@ func (p *player) view(w []string) Config {
 			}
 		case "live":
 			cfg.Live = true
+		case "whole":
+			cfg.Whole = true
 		case "events":
 			cfg.Events = uint64(p.number(w[i-1]))
 		case "loose":

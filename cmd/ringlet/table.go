@@ -69,6 +69,9 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	if r.BadInput != "" {
 		row("bad input", "%s", r.BadInput)
 	}
+	if r.Broken != "" {
+		row("DEGRADED", "%s", r.Broken)
+	}
 	if r.Skipped > 0 {
 		row("bad records", "%d skipped", r.Skipped)
 	}

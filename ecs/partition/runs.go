@@ -190,6 +190,13 @@ func fill(r *ecsv1.Run, report *nodes.Report, absent []Absent, now time.Time) {
 			What:      report.BadInput,
 			Code:      "bad_input",
 		}
+	} else if report.Broken != "" && r.Cause == nil {
+		r.Cause = &ecsv1.Cause{
+			Component: "input",
+			Part:      "input",
+			What:      report.Broken,
+			Code:      "broken_source",
+		}
 	} else if report.Unmerged {
 		problems := report.Recorded.Problems
 		r.Cause = &ecsv1.Cause{

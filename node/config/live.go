@@ -46,6 +46,9 @@ func (c *Config) liveNodes() int {
 	return 1
 }
 
+// EventsWhole says whether a run with live sources builds no event that lacks a fragment.
+func (c Config) EventsWhole() bool { return c.Live() && c.OnMissing == live.Stop.String() }
+
 // resolveLive deals the sources out to the readout units and refuses what live data cannot be.
 func (c *Config) resolveLive(p *problems) {
 	list, err := source.Inputs(c.Input)

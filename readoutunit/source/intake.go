@@ -47,7 +47,8 @@ const batch = 256
 func (l *Live) receive(in *intake) {
 	defer func() { in.closed = in.feed.Close() }()
 	fragments := make([]live.Fragment, batch)
-	for l.enter(in) {
+	over := false
+	for !over && l.enter(in) {
 		n, err := in.feed.Next(in.ctx, fragments)
 		l.leave(in)
 		if n > 0 {
@@ -61,9 +62,9 @@ func (l *Live) receive(in *intake) {
 		case !errors.Is(err, io.EOF):
 			l.broke(in, err)
 		}
-		break
+		over = true
 	}
-	l.linger(in)
+	l.linger(in, over)
 }
 
 // enter prepares for a call of the feed that waits, and tells what is safe. False: nothing more is to be taken from it.
@@ -101,11 +102,15 @@ func (l *Live) tellSafe(in *intake) {
 	}
 }
 
-// linger tells the feed of a source that is over what is safe, until the end.
-func (l *Live) linger(in *intake) {
+// linger tells the feed of a source from which nothing more is taken what is safe, until the end.
+func (l *Live) linger(in *intake, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.matcher.Over(in.index)
+	if over {
+		l.matcher.Over(in.index)
+	} else {
+		l.matcher.Cease(in.index)
+	}
 	l.poke()
 	for !l.closed {
 		if l.tellSafe(in); !l.closed && in.told == in.due(l.safe) {
@@ -115,13 +120,15 @@ func (l *Live) linger(in *intake) {
 	l.tellSafe(in)
 }
 
-// broke takes that a source cannot go on. Where missing fragments are borne its are, from now on; else the run ends.
+// broke takes that a source cannot go on. Where missing fragments are borne its are, from now on; else the input ends
+// behind what has been cut.
 func (l *Live) broke(in *intake, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	in.failed = true
-	if l.cfg.Live.OnMissing != live.Mark && l.failed == nil {
-		l.failed = err // it names the source
+	if l.broken == nil {
+		l.broken = err // it names the source
+		l.ended, l.last = l.cfg.Live.OnMissing != live.Mark, len(l.cuts)
 	}
 	l.cfg.Live.Log.Error("a source cannot go on; what it lacks is missing from now on", "source", in.name, "err", err)
 	l.changed.Broadcast()

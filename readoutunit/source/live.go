@@ -68,7 +68,9 @@ type Live struct {
 	begun    bool
 	ending   bool // nothing more is taken from the feeds
 	closed   bool
-	failed   error
+	broken   error // why the first source that cannot go on cannot
+	last     int   // cuts that are taken still, once the input has ended with broken
+	ended    bool  // so it has
 	matcher  *live.Matcher
 	cuts     []live.Cut // not taken
 	ready    bool       // the first of them is
@@ -221,6 +223,13 @@ func (l *Live) Sources() []LiveStats {
 	return out
 }
 
+// Broken is why a source cannot go on, that of the first one; nil, if all can.
+func (l *Live) Broken() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.broken
+}
+
 // Begin starts to receive. tell is called on one goroutine whenever the data go further; it must not wait.
 func (l *Live) Begin(tell func(live.Reach)) {
 	l.mu.Lock()
@@ -282,7 +291,8 @@ func (l *Live) Safe(mep uint64) {
 	l.poke()
 }
 
-// Next waits for the next MEP's events and writes their fragments to dst.
+// Next waits for the next MEP's events and writes their fragments to dst. A *live.EndError says that the input ends since
+// a source has let it down.
 func (l *Live) Next(ctx context.Context, dst []byte, b *Block) error {
 	if len(dst) < l.MaxBlock() {
 		return &roomError{Have: len(dst), Need: l.MaxBlock()}
@@ -333,8 +343,8 @@ func (l *Live) await(ctx context.Context) (live.Cut, error) {
 			return live.Cut{}, io.EOF
 		case ctx.Err() != nil:
 			return live.Cut{}, ctx.Err()
-		case l.failed != nil:
-			return live.Cut{}, l.failed
+		case l.ended && l.last == 0:
+			return live.Cut{}, &live.EndError{Err: l.broken}
 		case len(l.cuts) > 0 && l.matcher.Ready(l.cuts[0]):
 			return l.cuts[0], l.note(l.cuts[0])
 		case len(l.cuts) == 0 && l.cutsOver:
@@ -349,7 +359,10 @@ func (l *Live) await(ctx context.Context) (live.Cut, error) {
 func (l *Live) note(c live.Cut) error {
 	if l.cfg.Live.OnMissing == live.Stop {
 		if err := l.matcher.Lacking(c); err != nil {
-			return err
+			if l.ended { // that is why
+				err = l.broken
+			}
+			return &live.EndError{Err: err}
 		}
 	}
 	room, n := l.room, int(c.Events)
@@ -404,7 +417,7 @@ func (l *Live) taken(c live.Cut) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.matcher.Take(c, l.now())
-	l.ready = false
+	l.ready, l.last = false, max(0, l.last-1)
 	l.cuts = l.cuts[:copy(l.cuts, l.cuts[1:])]
 	l.ends = append(l.ends, c.End())
 	l.release()

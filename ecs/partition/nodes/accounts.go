@@ -123,7 +123,7 @@ const (
 // Verdict says how the program should end.
 func (r *Report) Verdict() Verdict {
 	switch {
-	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged:
+	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged || r.Cause != nil:
 		return Failed // worse than bad input, which is accounted for
 	case r.EndCause == endBadInput:
 		return BadInput
@@ -134,11 +134,11 @@ func (r *Report) Verdict() Verdict {
 // Word is what a run was worth, as records and manifests have it: GOOD, DEGRADED, INCOMPLETE or ABORTED.
 func (r *Report) Word() string {
 	switch {
-	case r.Cause != nil || r.GivenUp:
+	case r.GivenUp:
 		return "ABORTED"
-	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged || r.EndCause == endBadInput:
+	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged || r.EndCause == endBadInput || r.Cause != nil:
 		return "INCOMPLETE"
-	case r.Degraded:
+	case r.Degraded || r.Broken != "":
 		return "DEGRADED"
 	}
 	return "GOOD"

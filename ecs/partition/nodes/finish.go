@@ -39,7 +39,12 @@ func (r *Run) Finish() (*Report, error) {
 			break
 		}
 	}
-	return r.report(nil), nil
+	down, broken := r.letDown()
+	r.broken = broken
+	if down != nil {
+		r.endCause = EndFault
+	}
+	return r.report(down), nil
 }
 
 // stopTime is how long nodes may go without any progress while they stop, see Run.Moved: a little more than a node

@@ -117,7 +117,7 @@ func (r *Report) judgeOutput() {
 		exact := !r.GivenUp && !r.Degraded && r.EventsAbandoned == 0
 		r.Accounts = append(r.Accounts, outputChecks(r, exact)...)
 	}
-	r.AccountingOK = r.Cause == nil && !r.Untold
+	r.AccountingOK = (r.Cause == nil || !r.GivenUp) && !r.Untold
 	for _, ch := range r.Accounts {
 		r.AccountingOK = r.AccountingOK && ch.OK
 	}

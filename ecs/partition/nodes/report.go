@@ -91,6 +91,7 @@ type Report struct {
 	EndCause     string              `json:"end_cause"`
 	Cause        *fault.Fault        `json:"cause,omitempty"`
 	BadInput     string              `json:"bad_input,omitempty"`
+	Broken       string              `json:"broken_source,omitempty"` // why a live source could not go on, which the run bore
 	Skipped      uint64              `json:"records_skipped"`
 	Output       string              `json:"output,omitempty"`
 	OutputEvents uint64              `json:"output_events,omitempty"` // as a reader of the output finds them
@@ -161,6 +162,7 @@ func (r *Run) report(cause *fault.Error) *Report {
 		MEPsBuilt:        ev.GetBuilt(),
 		EndCause:         r.endCause,
 		BadInput:         r.badInput,
+		Broken:           r.broken,
 		LatencyUs: Quantiles4{
 			st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
 		},

@@ -51,6 +51,7 @@ type Run struct {
 	// owned by the conducting goroutine
 	endCause  string
 	badInput  string
+	broken    string
 	draining  bool      // the scheduler was told, or is to be
 	drainedAt time.Time // when it began to
 	still     stopwatch.Still
@@ -197,7 +198,7 @@ func (r *Run) core() (c tagnet.Config, err error) {
 	}
 	c.Slots, c.Packing, c.LookAhead = r.cfg.Slots, r.cfg.Packing, r.cfg.Debug.LookAhead
 	if c.Live = r.cfg.Live(); c.Live {
-		c.Events = r.cfg.Events
+		c.Events, c.Whole = r.cfg.Events, r.cfg.EventsWhole()
 	}
 	by := r.cfg.Traffic()
 	c.Loose, c.Ring, c.Bypass = !by.Phases, by.Tags, by.Bypass

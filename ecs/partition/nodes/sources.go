@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"ringlet/ecs/figures"
+	"ringlet/ecs/partition/fault"
+	"ringlet/node"
 	"ringlet/node/config"
 	"ringlet/readoutunit/source"
 )
@@ -77,6 +79,42 @@ func (r *Run) sources(out *Report) {
 		s.Left = s.Fragments - min(s.Fragments, s.Used+s.Thrown)
 		out.Sources = append(out.Sources, s)
 	}
+}
+
+// letDown tells whether live sources have let the run down: it has ended for that, or all of them have, and nothing more
+// could come. What was cut before is built, so nothing is given up. broken is why one cannot go on that the run bore.
+func (r *Run) letDown() (down *fault.Error, broken string) {
+	var first *fault.Fault
+	var gone uint64
+	for _, n := range r.nodes {
+		rep := n.latest()
+		c := rep.GetCounters()
+		gone += c[node.CounterBroken]
+		if c[node.CounterBroken]+c[node.CounterLetDown] == 0 {
+			continue
+		}
+		why := rep.GetStatus().GetCause()
+		f := &fault.Fault{
+			Component: n.name,
+			Part:      why.GetPart(),
+			What:      why.GetWhat(),
+			Evidence:  why.GetEvidence(),
+			Advice:    "See to the front-end of that source, and start a run again.",
+		}
+		if c[node.CounterLetDown] > 0 {
+			return &fault.Error{Fault: *f}, ""
+		}
+		if first == nil {
+			first = f
+		}
+	}
+	switch {
+	case first == nil:
+		return nil, ""
+	case gone >= uint64(r.cfg.RUs*r.cfg.Streams) && r.endCause == endInput:
+		return &fault.Error{Fault: *first}, ""
+	}
+	return nil, first.What
 }
 
 // lasted is how long a run with live sources was on, in s: from its start until somebody ended it, or to its last MEP, if

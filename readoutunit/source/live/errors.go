@@ -54,3 +54,12 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("event %d has no fragment of source %s, and on-missing is stop: see to the front-end, "+
 		"or let on-missing be mark", e.Event, e.Source)
 }
+
+// EndError ends the input of a readout unit: what was cut before is still to be built, and what was not is left with the
+// front-ends. Err is a *MissingError, or why a source cannot go on.
+type EndError struct{ Err error }
+
+func (e *EndError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the reason.
+func (e *EndError) Unwrap() error { return e.Err }

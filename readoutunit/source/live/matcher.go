@@ -28,6 +28,8 @@ type Matcher struct {
 	room    int           // bytes left for the next MEP, at reach
 	cutAt   time.Duration // when the last cut came
 	said    Reach
+	held    bool // at decided: of what is cut before it nothing may lack anything
+	stuck   bool // at decided: it lacks what will not be taken any more
 
 	first   []time.Duration // by event: when it, or a later one, was first heard of
 	have    []uint16        // by event: sources that have it
@@ -42,6 +44,7 @@ type matched struct {
 	ordered bool
 	any     bool          // a fragment was kept
 	over    bool          // nothing more will come
+	ceased  bool          // nothing more is taken from it, though it may have more
 	stalled bool          // nothing is taken from it: the readout unit has no room
 	waits   bool          // pending is a fragment too far ahead
 	resumed time.Duration // when it was stalled last
@@ -192,9 +195,6 @@ func (m *Matcher) Stall(source int, stalled bool, now time.Duration) {
 	s.stalled = stalled
 }
 
-// Over tells that a source will give nothing more.
-func (m *Matcher) Over(source int) { m.sources[source].over = true }
-
 // Leave tells of fragments that will not be offered, since the run ends and there is no room: they are left over.
 func (m *Matcher) Leave(source, n int) { m.sources[source].count.Held += uint64(n) }
 
@@ -280,7 +280,7 @@ func (m *Matcher) wishes(now time.Duration) (again time.Duration) {
 
 // full tells that no larger MEP is possible.
 func (m *Matcher) full() bool {
-	if m.reach < m.decided {
+	if m.reach < m.decided || m.held {
 		return true
 	}
 	for i := range m.sources {
@@ -293,6 +293,7 @@ func (m *Matcher) full() bool {
 
 // decide moves on over events of which every fragment is there or given up.
 func (m *Matcher) decide(now time.Duration) (again time.Duration) {
+	m.held, m.stuck = false, false
 	for m.decided = max(m.decided, m.low); m.decided < m.seen; m.decided++ {
 		i := m.decided & m.mask
 		if int(m.have[i]) == len(m.sources) {
@@ -304,11 +305,24 @@ func (m *Matcher) decide(now time.Duration) (again time.Duration) {
 				due = max(due, m.due(s, m.decided, m.first[i]))
 			}
 		}
+		m.stuck = due == Never && m.ceased()
 		if now < due {
 			return due
 		}
+		if m.rules.OnMissing == Stop && m.uncut() {
+			m.held = true
+			return Never
+		}
 	}
 	return Never
+}
+
+// uncut tells that there are fragments of events that are decided and not cut.
+func (m *Matcher) uncut() bool {
+	for m.from = max(m.from, m.low); m.from < m.decided && m.have[m.from&m.mask] == 0; {
+		m.from++
+	}
+	return m.from < m.decided
 }
 
 // due is when a source is given up that has no fragment of an event.
@@ -316,7 +330,7 @@ func (m *Matcher) due(s *matched, e uint64, first time.Duration) time.Duration {
 	switch {
 	case s.over, s.ordered && (s.any && s.next > e || s.waits && s.pending.Event > e):
 		return math.MinInt64
-	case m.rules.OnMissing == Wait, s.stalled && s.next <= e:
+	case m.rules.OnMissing == Wait, s.ceased, s.stalled && s.next <= e:
 		return Never
 	}
 	wait := m.rules.Timeout
@@ -324,16 +338,6 @@ func (m *Matcher) due(s *matched, e uint64, first time.Duration) time.Duration {
 		wait = max(wait, m.rules.First)
 	}
 	return max(first, s.resumed) + wait
-}
-
-// over tells that all sources are, and have nothing beyond reach.
-func (m *Matcher) over() bool {
-	for i := range m.sources {
-		if s := &m.sources[i]; !s.over || s.waits {
-			return false
-		}
-	}
-	return m.reach >= m.seen
 }
 
 // leap goes on to numbers far ahead, if there is nothing before them. It returns when to look again.
@@ -354,7 +358,7 @@ func (m *Matcher) leap(now time.Duration) time.Duration {
 		s := &m.sources[i]
 		switch {
 		case s.waits, s.over:
-		case m.rules.OnMissing == Wait:
+		case m.rules.OnMissing == Wait, s.ceased:
 			return Never
 		case now < max(since, s.resumed)+m.rules.Timeout:
 			return max(since, s.resumed) + m.rules.Timeout

@@ -356,3 +356,73 @@ func TestOverIsTheLastWord(t *testing.T) {
 		t.Errorf("%+v, and then %+v", first, last)
 	}
 }
+
+// TestStopIsWhole: where no event may lack a fragment, what comes before one that does can be cut by itself, and so can
+// what comes before numbers that nobody has. At the end that somebody wants what is not whole is not told of.
+func TestStopIsWhole(t *testing.T) {
+	m := NewMatcher(Rules{
+		Timeout:    time.Second,
+		First:      time.Second,
+		FlushAfter: time.Hour,
+		OnMissing:  Stop,
+		Packing:    10,
+		Window:     64,
+		Room:       1 << 20,
+	}, []string{"a", "b"}, []bool{false, false})
+	sent := [][]uint64{{20, 21, 24, 25, 26}, {20, 21, 24, 26}}
+	for i, events := range sent {
+		for _, e := range events {
+			if v, _ := m.Offer(i, Piece{Event: e}, 0); v != Kept {
+				t.Fatal(v)
+			}
+		}
+	}
+	for _, want := range []struct {
+		to, first uint64
+		n         uint32
+	}{{22, 20, 2}, {25, 24, 1}} {
+		r, _ := m.Step(0)
+		if r.To != want.to || r.Flush != want.to || r.Over {
+			t.Fatalf("%+v, and not up to %d", r, want.to)
+		}
+		c := Cut{want.first, want.n}
+		m.Cut(c, 0)
+		m.Step(0)
+		if err := m.Lacking(c); err != nil || !m.Ready(c) {
+			t.Fatal(err)
+		}
+		m.Take(c, 0)
+	}
+	r, _ := m.Step(0)
+	c := Cut{25, 1}
+	m.Cut(c, 0)
+	m.Step(0)
+	var missing *MissingError
+	if err := m.Lacking(c); r.To < 26 || !m.Ready(c) || !errors.As(err, &missing) || *missing != (MissingError{"b", 25}) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}
+
+func TestStopCeases(t *testing.T) {
+	m := NewMatcher(Rules{
+		Timeout:    time.Second,
+		First:      time.Second,
+		FlushAfter: time.Hour,
+		OnMissing:  Stop,
+		Packing:    10,
+		Window:     64,
+		Room:       1 << 20,
+	}, []string{"a", "b", "c"}, []bool{false, false, false})
+	for i, n := range []uint64{7, 5, 6} {
+		for e := range n {
+			_, _ = m.Offer(i, Piece{Event: e}, 0)
+		}
+		if r, _ := m.Step(0); r.Over {
+			t.Fatalf("%+v", r)
+		}
+		m.Cease(i)
+	}
+	if r, _ := m.Step(time.Hour); r.To != 5 || !r.Over {
+		t.Fatalf("%+v", r)
+	}
+}

@@ -1675,7 +1675,10 @@ type BeginRequest struct {
 	// The data are live: the scheduler decides which events a MEP has.
 	Live bool `protobuf:"varint,17,opt,name=live,proto3" json:"live,omitempty"`
 	// Number of events after which a live run ends; 0: no end is given.
-	Events        uint64 `protobuf:"fixed64,18,opt,name=events,proto3" json:"events,omitempty"`
+	Events uint64 `protobuf:"fixed64,18,opt,name=events,proto3" json:"events,omitempty"`
+	// Live events are cut only when every readout unit has them whole; one that has not is asked for a single event, so
+	// that it can say what it lacks.
+	Whole         bool `protobuf:"varint,19,opt,name=whole,proto3" json:"whole,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1834,6 +1837,13 @@ func (x *BeginRequest) GetEvents() uint64 {
 		return x.Events
 	}
 	return 0
+}
+
+func (x *BeginRequest) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
 }
 
 // BeginResponse tells that the scheduler is there.
@@ -2437,7 +2447,7 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x04_end\"]\n" +
 	"\x0fControlResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x1a\n" +
-	"\breissued\x18\x02 \x01(\x04R\breissued\"\x91\x04\n" +
+	"\breissued\x18\x02 \x01(\x04R\breissued\"\xa7\x04\n" +
 	"\fBeginRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12\x10\n" +
 	"\x03rus\x18\x02 \x03(\tR\x03rus\x12\x10\n" +
@@ -2458,7 +2468,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x03end\x18\x0f \x01(\x06R\x03end\x12*\n" +
 	"\x11attach_timeout_ms\x18\x10 \x01(\rR\x0fattachTimeoutMs\x12\x12\n" +
 	"\x04live\x18\x11 \x01(\bR\x04live\x12\x16\n" +
-	"\x06events\x18\x12 \x01(\x06R\x06events\"Y\n" +
+	"\x06events\x18\x12 \x01(\x06R\x06events\x12\x14\n" +
+	"\x05whole\x18\x13 \x01(\bR\x05whole\"Y\n" +
 	"\rBeginResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x18\n" +
 	"\aalready\x18\x02 \x01(\bR\aalready\"<\n" +
