@@ -241,7 +241,7 @@ func TestLiveRunThatMayNotLackIsStopped(t *testing.T) {
 		t.Errorf("%d events built of %d", c.EventsBuilt, c.EventsIssued)
 	}
 	for i, f := range r.feeds {
-		if f.Acknowledged() != 30 || r.report(i / 2).GetStatus().GetDegraded() {
+		if f.Acknowledged() != 30 || r.report(i/2).GetStatus().GetDegraded() {
 			t.Errorf("source %d: safe up to %d; %v", i, f.Acknowledged(), r.report(i/2).GetStatus())
 		}
 	}

@@ -117,7 +117,7 @@ func TestStuck(t *testing.T) {
 		"tags, and what waits for them": {&tagnet.Registers{InFlight: 3, Bus: holding, Tags: &tagnetv1.Depth{Now: 1}},
 			"the ring", "1 tags have not come round and 3 MEPs"},
 	} {
-		if f := stuck(tc.reg); f.Component != tc.who || !strings.Contains(f.What, tc.what) {
+		if f := stuck(tc.reg, nil); f.Component != tc.who || !strings.Contains(f.What, tc.what) {
 			t.Errorf("%s: %s: %s", name, f.Component, f.What)
 		}
 	}

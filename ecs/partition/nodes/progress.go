@@ -56,6 +56,9 @@ func (r *Run) WaitsFor() string {
 		}
 		return fmt.Sprintf("%d MEPs%s that have no outcome yet", reg.GetInFlight(), who)
 	}
+	if names := r.giving(told.Registers); len(names) > 0 {
+		return "the last data of " + strings.Join(names, ", ")
+	}
 	var busy []string
 	for _, n := range r.nodes {
 		rep := n.latest()
@@ -72,6 +75,19 @@ func (r *Run) WaitsFor() string {
 		return "the accounts"
 	}
 	return strings.Join(busy, "; ")
+}
+
+// giving are the readout units with live sources that have not told yet where their data end.
+func (r *Run) giving(reg *tagnet.Registers) (names []string) {
+	if !r.cfg.Live() || tagnet.State(reg.GetState()) != tagnet.Draining {
+		return nil
+	}
+	for _, u := range reg.GetRus() {
+		if !u.GetEnded() && !u.GetExcluded() {
+			names = append(names, u.GetName())
+		}
+	}
+	return names
 }
 
 // holders are the builder units that have MEPs without an outcome.

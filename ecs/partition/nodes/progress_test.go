@@ -41,6 +41,23 @@ func TestDrainWaitsWhileItMoves(t *testing.T) {
 	}
 }
 
+// A run with live sources that is to end, and of which nothing is in flight, waits for readout units that have not told
+// where their data end.
+func TestDrainNamesWhoseDataDoNotEnd(t *testing.T) {
+	r, _, _ := departRun(t)
+	r.draining, r.cfg.Input = true, "tcp:0.0.0.0:7000"
+	stand(t, r, "essential", "r0", "r1", "b2", "b3", "b4")
+	r.told = tagnet.Stats{Registers: &tagnet.Registers{State: tagnetv1.State(tagnet.Draining),
+		Rus: []*tagnetv1.RURegister{{Name: "r0", Ended: true}, {Name: "r1"}}}}
+	r.sched = deafScheduler{}
+	began := time.Unix(1000, 0)
+	r.LookForStall(began)
+	r.LookForStall(began.Add(stopPatience))
+	if c := r.faults.cause(); c == nil || c.Component != "r1" || r.WaitsFor() != "the last data of r1" {
+		t.Errorf("the fault is %v, and the run waits for %s", c, r.WaitsFor())
+	}
+}
+
 // deafScheduler tells nothing new.
 type deafScheduler struct{ tagnet.Scheduler }
 

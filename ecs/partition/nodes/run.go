@@ -319,13 +319,18 @@ func (r *Run) LookForStall(now time.Time) {
 	}
 	reg := r.Stats().Registers
 	if r.still.Look(now, r.Moved()) >= stopPatience {
-		r.faults.see(fault.Sight{Kind: fault.Own, Fault: stuck(reg)})
+		r.faults.see(fault.Sight{Kind: fault.Own, Fault: stuck(reg, r.giving(reg))})
 	}
 }
 
-// stuck names what a run that drains waits for.
-func stuck(reg *tagnet.Registers) fault.Fault {
+// stuck names what a run that drains waits for. giving are readout units with live sources that have not ended.
+func stuck(reg *tagnet.Registers, giving []string) fault.Fault {
 	f := fault.Fault{Evidence: "seen by the scheduler"}
+	if reg.GetInFlight() == 0 && reg.GetTags().GetNow() == 0 && len(giving) > 0 {
+		f.Component, f.Part = strings.Join(giving, ", "), "input"
+		f.What = fmt.Sprintf("the readout unit has not told for %v where its data end, while the run was to end", stopPatience)
+		return f
+	}
 	if reg.GetTags().GetNow() > 0 { // a tag that has its window waits for no output
 		f.Component = "the ring"
 		f.What = fmt.Sprintf(

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ringlet/node"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -43,6 +44,49 @@ func TestRatesAreOverTheTimeMeant(t *testing.T) {
 	} {
 		if got := c.r.over(&Report{DurationS: 0.028, EventsTriggered: 4000}); got != c.want {
 			t.Errorf("%s: %v s, want %v", name, got, c.want)
+		}
+	}
+}
+
+// Live sources that cannot go on make a run DEGRADED; one that ended for them, or to which none is left, has a cause.
+func TestLetDown(t *testing.T) {
+	for name, want := range map[string]struct {
+		counters map[string]uint64
+		streams  int
+		down     bool
+		broken   string
+	}{
+		"none":       {nil, 1, false, ""},
+		"one of two": {map[string]uint64{node.CounterBroken: 1}, 2, false, "no such device"},
+		"all":        {map[string]uint64{node.CounterBroken: 1}, 1, true, ""},
+		"ended":      {map[string]uint64{node.CounterLetDown: 1}, 2, true, ""},
+	} {
+		n := &member{name: "n0", report: &nodev1.Report{
+			Counters: want.counters,
+			Status:   &nodev1.Status{Cause: &nodev1.Cause{What: "no such device", Part: "input"}},
+		}}
+		r := &Run{endCause: endInput, Crew: &Crew{nodes: []*member{n}}}
+		r.cfg.RUs, r.cfg.Streams = 1, want.streams
+		down, broken := r.letDown()
+		if (down != nil) != want.down || broken != want.broken || down != nil && down.What != "no such device" {
+			t.Errorf("%s: %v, %q", name, down, broken)
+		}
+	}
+}
+
+// A run with live sources takes as long as it is on, whenever MEPs were built.
+func TestLasted(t *testing.T) {
+	began := time.Unix(1000, 0)
+	at := func(s int) time.Time { return began.Add(time.Duration(s) * time.Second) }
+	for _, c := range []struct {
+		drained, last time.Time
+		want          float64
+	}{
+		{at(10), at(3), 10}, {at(10), at(11), 11}, {time.Time{}, at(3), 3}, {time.Time{}, time.Unix(0, 0), 20},
+	} {
+		r := &Run{startedAt: began, drainedAt: c.drained}
+		if got := r.lasted(c.last, at(20)); got != c.want {
+			t.Errorf("%v s, and not %v", got, c.want)
 		}
 	}
 }
