@@ -195,7 +195,7 @@ func reportOf(rec *ecsv1.Run) (*nodes.Report, error) {
 	report.FromFiles, report.Untold = true, true
 	if rec.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED {
 		c := fault.Told(rec.GetCause())
-		report.Cause = &c
+		report.Cause, report.GivenUp = &c, true
 	}
 	return report, nil
 }
