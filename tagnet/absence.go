@@ -115,6 +115,7 @@ func (c *Core) includeRU(ru int) error {
 	s.Update = Update{Read: c.next, Events: (c.next - c.cfg.First) * uint64(c.cfg.Packing)}
 	if c.cuts != nil {
 		s.Update.Events = c.cuts.below(c.next)
+		c.cuts.reach[ru] = Reach{} // that of another process
 	}
 	c.change(ru, true)
 	for x := range c.settled {
