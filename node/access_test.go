@@ -37,7 +37,7 @@ func first(s receiver, m any, err error) error {
 // and is in order but for that.
 func (p *pair) asks(name string, scope tagnet.Scope) map[string]func(context.Context, *grpc.ClientConn) error {
 	sc := &tagnetv1.Scope{
-		Protocol:     5,
+		Protocol:     6,
 		Run:          scope.Run,
 		View:         scope.View,
 		Name:         name,
@@ -98,7 +98,7 @@ func (p *pair) asks(name string, scope tagnet.Scope) map[string]func(context.Con
 		},
 		"End": func(ctx context.Context, c *grpc.ClientConn) error {
 			_, err := tagnetv1.NewTagNetClient(c).End(ctx, &tagnetv1.EndRequest{Scope: &tagnetv1.Scope{
-				Protocol: 5,
+				Protocol: 6,
 				Run:      1,
 				View:     1,
 				Name:     name,
