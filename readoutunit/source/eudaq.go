@@ -3,7 +3,6 @@ package source
 import (
 	"context"
 	"encoding/binary"
-	"io"
 	"runtime/debug"
 
 	"ringlet/event"
@@ -15,7 +14,7 @@ import (
 //
 //  1. pick (sequential): the next events of the catalog, up to the packing factor
 //  2. lay (sequential): each is parsed; headers and tables of the MFPs of this RU
-//  3. fill (sequential): each is parsed again, and the sub-events of this RU's sources are copied
+//  3. place (sequential): each is parsed again, and the sub-events of this RU's sources are copied
 //  4. CRC-32C of each MFP (if asked)
 //
 // The caller owns the buffer; the mapping is read only. Nothing is allocated.
@@ -23,119 +22,47 @@ import (
 // eudaqFile gives the events of a file of EUDAQ: each sub-event, as it is serialised, is a fragment. A source is what
 // has one name and one device; what it has not is a missing fragment.
 type eudaqFile struct {
+	passes
+
 	// immutable after it was opened
-	cfg      ReplayConfig
-	file     *mapping
-	cat      *eudaqCatalog
-	streams  int
-	maxBlock int
-	maxMEP   int
+	cat     *eudaqCatalog
+	streams int
 
 	// owned by the goroutine that calls Next
-	mep    uint64
-	event  uint64 // id of the next event
-	at     int    // row of the next event
-	gap    int    // gaps before at
-	passed bool   // what is left out behind the last row was counted in this pass
-	ended  bool
 	batch  []int32
 	ends   []int // by stream: where its next fragment goes
 	stops  []int // by stream: where its MFP ends
 	starts []int // by stream: where it begins; before that is known, the bytes of its fragments
-
-	// atomic
-	counters counters
 }
 
 // testDet is the type of the fragments: what live sources have too.
 const testDet event.BankType = 51
 
-// MaxBlock is the size of the largest block of this RU, in bytes.
-func (r *eudaqFile) MaxBlock() int { return r.maxBlock }
-
-// Stats returns the counters so far.
-func (r *eudaqFile) Stats() Stats { return r.counters.stats() }
-
-// Close unmaps the file.
-func (r *eudaqFile) Close() error {
-	r.ended = true
-	return r.file.close()
-}
-
 // Next gives the next block; see Source.
 func (r *eudaqFile) Next(ctx context.Context, dst []byte, b *Block) (err error) {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if r.ended {
-		return io.EOF
-	}
-	if len(dst) < r.maxBlock {
-		return &roomError{Have: len(dst), Need: r.maxBlock}
-	}
 	defer r.guard(debug.SetPanicOnFault(true), &err)
-	r.pick()
-	if len(r.batch) == 0 {
-		r.ended = true
-		if r.cat.bad != nil && (r.cfg.Events == 0 || r.event < r.cfg.Events) {
-			return r.cat.bad
-		}
-		return io.EOF
-	}
-	*b = Block{
-		MEP:        r.mep,
-		FirstEvent: r.event,
-		Events:     len(r.batch),
-		MFPs:       b.MFPs[:0],
-	}
-	if err = r.lay(dst[:r.maxBlock], b); err == nil {
-		err = r.fill(dst, b)
-	}
-	if err != nil {
-		r.ended = true
-		return err
-	}
-	r.mep++
-	r.event += uint64(len(r.batch))
-	r.counters.deliver(b)
-	return nil
+	return r.next(ctx, dst, b, &r.cat.omitted, r)
 }
 
 // pick fills batch with the rows of the next block.
-func (r *eudaqFile) pick() {
+func (r *eudaqFile) pick() int {
 	r.batch = r.batch[:0]
-	n := uint64(r.cfg.Packing)
-	if r.cfg.Events > 0 {
-		n = min(n, r.cfg.Events-r.event)
-	}
-	n = min(n, event.EndOfRun-r.event)
-	for uint64(len(r.batch)) < n {
-		if r.at == len(r.cat.rows) && !r.rewind() {
-			return
+	for n := r.most(); len(r.batch) < n; r.at++ {
+		if r.at == len(r.cat.rows) && !r.again(len(r.cat.rows), &r.cat.omitted) {
+			break
 		}
-		if skipped := r.cat.rows[r.at].skipped; skipped > 0 {
-			r.counters.skippedRecords.Add(uint64(skipped))
-			r.counters.skippedBytes.Add(uint64(r.cat.gaps[r.gap]))
-			r.gap++
-		}
+		r.skip(r.cat.rows[r.at].skipped, &r.cat.omitted)
 		r.batch = append(r.batch, int32(r.at))
-		r.at++
 	}
+	return len(r.batch)
 }
 
-// rewind goes back to the beginning, if the replay is to do so.
-func (r *eudaqFile) rewind() bool {
-	if !r.passed {
-		r.passed = true
-		r.counters.skippedRecords.Add(uint64(r.cat.tailRecords))
-		r.counters.skippedBytes.Add(uint64(r.cat.tailBytes))
+// fill makes the MFPs of a block.
+func (r *eudaqFile) fill(dst []byte, b *Block) error {
+	if err := r.lay(dst, b); err != nil {
+		return err
 	}
-	if !r.cfg.Loop || r.cat.bad != nil || len(r.cat.rows) == 0 {
-		return false
-	}
-	r.at, r.gap, r.passed = 0, 0, false
-	r.counters.loops.Add(1)
-	return true
+	return r.place(dst, b)
 }
 
 // lay writes headers and tables of the MFPs, in which all fragments are missing, and makes room for the fragments.
@@ -181,8 +108,8 @@ func (r *eudaqFile) lay(dst []byte, b *Block) error {
 	return nil
 }
 
-// fill copies the fragments to their places.
-func (r *eudaqFile) fill(dst []byte, b *Block) error {
+// place copies the fragments to their places.
+func (r *eudaqFile) place(dst []byte, b *Block) error {
 	n := len(r.batch)
 	for i, row := range r.batch {
 		parts, ok := r.partsOf(row)
@@ -237,17 +164,5 @@ func (r *eudaqFile) changed(row int32) error {
 		Offset: r.cat.rows[row].offset,
 		Err:    ErrChanged,
 		Reason: ErrChanged.Error() + ": its sub-events are not those found at open",
-	}
-}
-
-// guard is that of Replay, for this file.
-func (r *eudaqFile) guard(former bool, err *error) {
-	debug.SetPanicOnFault(former)
-	if fault := recover(); fault != nil {
-		if !r.file.faulted(fault) {
-			panic(fault)
-		}
-		*err = shortenedAt(r.cfg.Path, r.file.at(fault))
-		r.ended = true
 	}
 }

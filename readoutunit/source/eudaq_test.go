@@ -35,7 +35,7 @@ func openEudaq(data []byte, c ReplayConfig) ([]*eudaqFile, error) {
 	var rus []*eudaqFile
 	for ru := range c.RUs {
 		c.RU = ru
-		r := &eudaqFile{cfg: c, file: &mapping{data: data}}
+		r := &eudaqFile{passes: passes{cfg: c, file: &mapping{data: data}}}
 		if err := r.learn(context0); err != nil {
 			return nil, err
 		}

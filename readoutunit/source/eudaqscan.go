@@ -21,11 +21,7 @@ type eudaqRow struct {
 type eudaqCatalog struct {
 	rows    []eudaqRow
 	sources map[string]int // by key, in the order in which they come first
-	bad     *BadRecordError
-	gaps    []int64 // as in catalog
-
-	tailRecords uint32
-	tailBytes   int64
+	omitted
 
 	next uint64 // number of the next event
 

@@ -29,14 +29,14 @@ func FuzzReplay(f *testing.F) {
 		for _, mode := range []OnBadRecord{Stop, Skip} {
 			s := &system{}
 			for ru := range int(rus%3) + 1 {
-				r := &Replay{cfg: ReplayConfig{
+				r := &Replay{passes: passes{cfg: ReplayConfig{
 					Path:        "fuzz",
 					RU:          ru,
 					RUs:         int(rus%3) + 1,
 					Packing:     int(packing%7) + 1,
 					OnBadRecord: mode,
 					CRC:         true,
-				}, file: &mapping{data: data}}
+				}, file: &mapping{data: data}}}
 				if err := r.read(context0); err != nil {
 					t.Fatal(err)
 				}

@@ -60,7 +60,7 @@ func learn(ctx context.Context, f *os.File, c ReplayConfig) (*Replay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot replay: %w", err)
 	}
-	r := &Replay{cfg: c, file: m}
+	r := &Replay{passes: passes{cfg: c, file: m}}
 	if err := r.read(ctx); err != nil {
 		return nil, errors.Join(err, m.close())
 	}

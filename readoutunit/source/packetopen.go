@@ -70,13 +70,13 @@ func learnOther(ctx context.Context, f *os.File, c ReplayConfig) (replaying, err
 	if err != nil {
 		return nil, fmt.Errorf("cannot replay: %w", err)
 	}
-	p := &packetFile{cfg: c, file: m}
+	p := &packetFile{passes: passes{cfg: c, file: m}}
 	is, err := p.learn(ctx)
 	if err == nil && is {
 		return p, nil
 	}
 	if err == nil && p.isEudaq {
-		e := &eudaqFile{cfg: c, file: m}
+		e := &eudaqFile{passes: passes{cfg: c, file: m}}
 		if err = e.learn(ctx); err == nil {
 			return e, nil
 		}

@@ -3,7 +3,6 @@ package source
 import (
 	"context"
 	"encoding/binary"
-	"io"
 	"math"
 	"runtime/debug"
 
@@ -23,27 +22,16 @@ import (
 
 // packetFile gives the MFPs of a file of MEPs or of MFPs, each readout unit those of its share of the sources.
 type packetFile struct {
+	passes
+
 	// immutable after it was opened
-	cfg      ReplayConfig
-	file     *mapping
-	cat      *packetCatalog
-	streams  int
-	maxBlock int
-	maxMEP   int
-	isEudaq  bool // there are no packets in the file
+	cat     *packetCatalog
+	streams int
+	isEudaq bool // there are no packets in the file
 
 	// owned by the goroutine that calls Next
-	mep    uint64
-	event  uint64 // id of the next event
-	at     int    // row of the next event
-	within int    // its place in that row
-	gap    int    // gaps before at
-	passed bool   // what is left out behind the last row was counted in this pass
-	ended  bool   // the error of the bad record was given, or Close was called
+	within int // place of the next event in its row
 	batch  []stretch
-
-	// atomic
-	counters counters
 }
 
 // stretch is a number of events of a row.
@@ -52,72 +40,24 @@ type stretch struct {
 	from, n uint16
 }
 
-// MaxBlock is a bound of the size of the blocks of this RU, in bytes.
-func (r *packetFile) MaxBlock() int { return r.maxBlock }
-
-// Stats returns the counters so far.
-func (r *packetFile) Stats() Stats { return r.counters.stats() }
-
-// Close unmaps the file.
-func (r *packetFile) Close() error {
-	r.ended = true
-	return r.file.close()
-}
-
 // Next gives the next block; see Source.
 func (r *packetFile) Next(ctx context.Context, dst []byte, b *Block) (err error) {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if r.ended {
-		return io.EOF
-	}
-	if len(dst) < r.maxBlock {
-		return &roomError{Have: len(dst), Need: r.maxBlock}
-	}
 	defer r.guard(debug.SetPanicOnFault(true), &err)
-	n := r.pick()
-	if n == 0 {
-		r.ended = true
-		if r.cat.bad != nil && (r.cfg.Events == 0 || r.event < r.cfg.Events) {
-			return r.cat.bad
-		}
-		return io.EOF
-	}
-	*b = Block{
-		MEP:        r.mep,
-		FirstEvent: r.event,
-		Events:     n,
-		MFPs:       b.MFPs[:0],
-	}
-	if err := r.fill(dst[:r.maxBlock], b); err != nil {
-		r.ended = true
-		return err
-	}
-	r.mep++
-	r.event += uint64(n)
-	r.counters.deliver(b)
-	return nil
+	return r.next(ctx, dst, b, &r.cat.omitted, r)
 }
 
 // pick fills batch with the stretches of the next block, and gives the number of their events.
 func (r *packetFile) pick() int {
 	r.batch = r.batch[:0]
-	n := uint64(r.cfg.Packing)
-	if r.cfg.Events > 0 {
-		n = min(n, r.cfg.Events-r.event)
-	}
-	n = min(n, event.EndOfRun-r.event)
-	left := int(n)
+	n := r.most()
+	left := n
 	for left > 0 {
-		if r.at == len(r.cat.rows) && !r.rewind() {
+		if r.at == len(r.cat.rows) && !r.again(len(r.cat.rows), &r.cat.omitted) {
 			break
 		}
 		row := &r.cat.rows[r.at]
-		if r.within == 0 && row.skipped > 0 {
-			r.counters.skippedRecords.Add(uint64(row.skipped))
-			r.counters.skippedBytes.Add(uint64(r.cat.gaps[r.gap]))
-			r.gap++
+		if r.within == 0 {
+			r.skip(row.skipped, &r.cat.omitted)
 		}
 		take := min(left, int(row.n)-r.within)
 		r.batch = append(r.batch, stretch{int32(r.at), uint16(r.within), uint16(take)})
@@ -126,22 +66,7 @@ func (r *packetFile) pick() int {
 			r.at, r.within = r.at+1, 0
 		}
 	}
-	return int(n) - left
-}
-
-// rewind goes back to the beginning, if the replay is to do so.
-func (r *packetFile) rewind() bool {
-	if !r.passed {
-		r.passed = true
-		r.counters.skippedRecords.Add(uint64(r.cat.tailRecords))
-		r.counters.skippedBytes.Add(uint64(r.cat.tailBytes))
-	}
-	if !r.cfg.Loop || r.cat.bad != nil || len(r.cat.rows) == 0 {
-		return false
-	}
-	r.at, r.gap, r.passed = 0, 0, false
-	r.counters.loops.Add(1)
-	return true
+	return n - left
 }
 
 // fill makes the MFPs of a block.
@@ -278,28 +203,5 @@ func (r *packetFile) changed(row int32) error {
 		Offset: r.cat.rows[row].offset,
 		Err:    ErrChanged,
 		Reason: ErrChanged.Error() + ": its MFPs are not those found at open",
-	}
-}
-
-// guard is that of Replay, for this file.
-func (r *packetFile) guard(former bool, err *error) {
-	debug.SetPanicOnFault(former)
-	if fault := recover(); fault != nil {
-		if !r.file.faulted(fault) {
-			panic(fault)
-		}
-		*err = shortenedAt(r.cfg.Path, r.file.at(fault))
-		r.ended = true
-	}
-}
-
-// shortenedAt is the error of a fault in the mapping of a file, when nothing tells in which record.
-func shortenedAt(path string, offset int64) error {
-	return &BadRecordError{
-		File:   path,
-		Record: event.NoRecord,
-		Offset: offset,
-		Err:    ErrChanged,
-		Reason: ErrChanged.Error() + ": it became shorter",
 	}
 }

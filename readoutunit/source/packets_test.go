@@ -111,7 +111,7 @@ func replayed(t must, data []byte, c ReplayConfig) ([]byte, Stats, error) {
 	var dst [][]byte
 	for ru := range c.RUs {
 		c.RU = ru
-		r := &packetFile{cfg: c, file: &mapping{data: data}}
+		r := &packetFile{passes: passes{cfg: c, file: &mapping{data: data}}}
 		if is, err := r.learn(context0); err != nil || !is {
 			return nil, Stats{}, fmt.Errorf("RU %d does not open it: %v, %w", ru, is, err)
 		}
@@ -332,7 +332,7 @@ func TestPacketsDoNotAllocate(t *testing.T) {
 func TestPacketsOfAChangedFile(t *testing.T) {
 	for at := range 40 {
 		data := generated(t, 2, 5, 20, event.FormatMEP)
-		r := &packetFile{cfg: ReplayConfig{Path: "x", RUs: 1, Packing: 3}, file: &mapping{data: data}}
+		r := &packetFile{passes: passes{cfg: ReplayConfig{Path: "x", RUs: 1, Packing: 3}, file: &mapping{data: data}}}
 		if _, err := r.learn(context0); err != nil {
 			t.Fatal(err)
 		}

@@ -36,11 +36,7 @@ type packetCatalog struct {
 	shapes []shape // of the sources, in order of id
 	own    []uint32
 	all    []uint32 // by event: bytes of fragments of this RU, and of all
-	bad    *BadRecordError
-	gaps   []int64 // as in catalog
-
-	tailRecords uint32
-	tailBytes   int64
+	omitted
 
 	next   uint64 // event id, as the file says it, that the next row begins with
 	events uint64

@@ -3,7 +3,6 @@ package source
 import (
 	"context"
 	"encoding/binary"
-	"io"
 	"runtime/debug"
 	"time"
 
@@ -40,33 +39,22 @@ type ReplayConfig struct {
 // Replay gives the events of an MDF file as container fragments (docs/format/mdf.md, "Replay"), so that a builder can
 // put each record together again byte for byte.
 type Replay struct {
+	passes
+
 	// immutable after OpenReplay
-	cfg      ReplayConfig
-	file     *mapping
 	cat      *catalog
 	cabling  *Cabling
-	parts    []part // this RU's fragments that are not empty: by record
-	partsEnd []int  // by record: where its parts end
-	maxBlock int
-	maxMEP   int
+	parts    []part          // this RU's fragments that are not empty: by record
+	partsEnd []int           // by record: where its parts end
 	taken    []time.Duration // by record: when it is due after the first; nil where nobody asks
 
 	// owned by the goroutine that calls Next
-	mep     uint64
-	event   uint64        // id of the next event
-	at      int           // record of the next event
-	gap     int           // gaps before at
 	before  time.Duration // that the passes before this one took, where times were asked for
-	passed  bool          // what is left out behind the last record was counted in this pass
-	ended   bool          // the error of the bad record was given, or Close was called
 	batch   []int32
 	ends    []int    // by stream: where the next bank goes
 	stops   []int    // by stream: where the fragment of the event at hand ends
 	starts  []int    // by stream: where its MFP begins; before that is known, the bytes of its fragments
 	streams []uint16 // of the banks of one record, for the record bank
-
-	// atomic
-	counters counters
 }
 
 // cabled says which stream carries which banks.
@@ -87,50 +75,42 @@ func (r *Replay) events() (n uint64, endless bool) {
 // bad is the record that will end the replay, or nil. It is known from the beginning.
 func (r *Replay) bad() *BadRecordError { return r.cat.bad }
 
-// MaxBlock is the size of the largest block of this RU, in bytes; with Loop, of the largest that can arise.
-func (r *Replay) MaxBlock() int { return r.maxBlock }
-
-// MaxMEP is the same for the blocks of all RUs together: what the MFPs of the largest MEP take, without its header.
+// MaxMEP is the size of the largest blocks of all RUs together, in bytes: what the MFPs of the largest MEP take, without its header.
 func (r *Replay) MaxMEP() int { return r.maxMEP }
-
-// Stats returns the counters so far.
-func (r *Replay) Stats() Stats { return r.counters.stats() }
-
-// Close unmaps the file.
-func (r *Replay) Close() error {
-	r.ended = true
-	return r.file.close()
-}
 
 // Next gives the next block; see Source.
 func (r *Replay) Next(ctx context.Context, dst []byte, b *Block) (err error) {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if r.ended {
-		return io.EOF
-	}
-	if len(dst) < r.maxBlock {
-		return &roomError{Have: len(dst), Need: r.maxBlock}
-	}
 	defer r.guard(debug.SetPanicOnFault(true), &err)
-	r.pick()
-	if len(r.batch) == 0 {
-		r.ended = true
-		if r.cat.bad != nil && (r.cfg.Events == 0 || r.event < r.cfg.Events) {
-			return r.cat.bad
+	return r.next(ctx, dst, b, &r.cat.omitted, r)
+}
+
+// pick fills batch with the records of the next block.
+func (r *Replay) pick() int {
+	r.batch = r.batch[:0]
+	for n := r.most(); len(r.batch) < n; r.at++ {
+		if r.at == len(r.cat.records) && !r.rewind() {
+			break
 		}
-		return io.EOF
+		r.skip(r.cat.records[r.at].skipped, &r.cat.omitted)
+		r.batch = append(r.batch, int32(r.at))
 	}
-	*b = Block{
-		MEP:        r.mep,
-		FirstEvent: r.event,
-		Events:     len(r.batch),
-		MFPs:       b.MFPs[:0],
+	return len(r.batch)
+}
+
+// rewind goes back to the beginning, if the replay is to do so. Times go on where this pass ends.
+func (r *Replay) rewind() bool {
+	before := r.due()
+	if !r.again(len(r.cat.records), &r.cat.omitted) {
+		return false
 	}
+	r.before = before
+	return true
+}
+
+// fill makes the MFPs of a block.
+func (r *Replay) fill(dst []byte, b *Block) error {
 	r.tables(dst, b)
 	if err := r.split(dst, b); err != nil {
-		r.ended = true
 		return err
 	}
 	if r.cfg.CRC {
@@ -139,49 +119,7 @@ func (r *Replay) Next(ctx context.Context, dst []byte, b *Block) (err error) {
 			m.CRC = crc32c.Sum(dst[m.Offset : m.Offset+m.Size])
 		}
 	}
-	r.mep++
-	r.event += uint64(len(r.batch))
-	r.counters.deliver(b)
 	return nil
-}
-
-// pick fills batch with the records of the next block.
-func (r *Replay) pick() {
-	r.batch = r.batch[:0]
-	n := uint64(r.cfg.Packing)
-	if r.cfg.Events > 0 {
-		n = min(n, r.cfg.Events-r.event)
-	}
-	n = min(n, event.EndOfRun-r.event)
-	for uint64(len(r.batch)) < n {
-		if r.at == len(r.cat.records) && !r.rewind() {
-			return
-		}
-		ref := r.cat.records[r.at]
-		if ref.skipped > 0 {
-			r.counters.skippedRecords.Add(uint64(ref.skipped))
-			r.counters.skippedBytes.Add(uint64(r.cat.gaps[r.gap]))
-			r.gap++
-		}
-		r.batch = append(r.batch, int32(r.at))
-		r.at++
-	}
-}
-
-// rewind goes back to the beginning, if the replay is to do so.
-func (r *Replay) rewind() bool {
-	if !r.passed {
-		r.passed = true
-		r.counters.skippedRecords.Add(uint64(r.cat.tailRecords))
-		r.counters.skippedBytes.Add(uint64(r.cat.tailBytes))
-	}
-	if !r.cfg.Loop || r.cat.bad != nil || len(r.cat.records) == 0 {
-		return false
-	}
-	r.before = r.due()
-	r.at, r.gap, r.passed = 0, 0, false
-	r.counters.loops.Add(1)
-	return true
 }
 
 // tables writes the headers and tables of the MFPs and lays the block out.

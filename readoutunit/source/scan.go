@@ -29,12 +29,7 @@ func (r recordRef) fragments() int { return int(r.size) - int(r.header) + int(r.
 type catalog struct {
 	records []recordRef
 	keys    keyTable
-	bad     *BadRecordError // where the walk ended early; nil in mode Skip
-	// bytes left out directly before each record with skipped > 0, in order
-	gaps []int64
-	// left out behind the last record
-	tailRecords uint32
-	tailBytes   int64
+	omitted
 
 	payload  int // bytes of fragments of the largest event: its banks and its record bank
 	bankSize int // bytes of the largest record bank

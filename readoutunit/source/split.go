@@ -87,13 +87,7 @@ func (r *Replay) guard(former bool, err *error) {
 
 // shortened is the error of a fault in the mapping.
 func (r *Replay) shortened(fault any) error {
-	bad := &BadRecordError{
-		File:   r.cfg.Path,
-		Record: event.NoRecord,
-		Offset: r.file.at(fault),
-		Err:    ErrChanged,
-		Reason: ErrChanged.Error() + ": it became shorter",
-	}
+	bad := shortenedAt(r.cfg.Path, r.file.at(fault))
 	if r.cat != nil {
 		n := 0
 		for n < len(r.cat.records) && r.cat.records[n].offset <= bad.Offset {
