@@ -17,6 +17,8 @@ const (
 	FragmentTruncated         BankType = 93 // larger than the read-out allows
 	FragmentIdleBXIDCorrupted BankType = 94 // idle, with a corrupted bunch id
 
+	// TestDet is LHCb's type for the data of a test detector, and that of fragments of which nobody says another.
+	TestDet BankType = 51
 	// FragmentContainer is the fragment type of replayed data: whole raw banks
 	// one after another (docs/format/mdf.md, "Replay").
 	FragmentContainer BankType = 240

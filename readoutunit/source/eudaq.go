@@ -35,9 +35,6 @@ type eudaqFile struct {
 	starts []int // by stream: where it begins; before that is known, the bytes of its fragments
 }
 
-// testDet is the type of the fragments: what live sources have too.
-const testDet event.BankType = 51
-
 // Next gives the next block; see Source.
 func (r *eudaqFile) Next(ctx context.Context, dst []byte, b *Block) (err error) {
 	defer r.guard(debug.SetPanicOnFault(true), &err)
@@ -126,7 +123,7 @@ func (r *eudaqFile) place(dst []byte, b *Block) error {
 				return r.changed(row)
 			}
 			types, sizes := event.MFPTables(dst[r.starts[s]:], n)
-			types[i] = uint8(testDet)
+			types[i] = uint8(event.TestDet)
 			binary.LittleEndian.PutUint16(sizes[2*i:], uint16(len(data)))
 			end := r.ends[s] + copy(dst[r.ends[s]:], data)
 			r.ends[s] = closeWord(dst, end)

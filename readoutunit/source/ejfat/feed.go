@@ -21,9 +21,6 @@ import (
 	"ringlet/readoutunit/source/live"
 )
 
-// testDet is the bank type of the fragments: EJFAT has no word for it.
-const testDet event.BankType = 51
-
 // readMany is how many datagrams are read before fragments are handed out: enough that a wake-up is worth it.
 const readMany = 256
 
@@ -247,7 +244,7 @@ func (f *feed) give(dst []live.Fragment) int {
 		if !ok {
 			break
 		}
-		dst[n] = live.Fragment{Event: p.event, Type: testDet, Data: p.data}
+		dst[n] = live.Fragment{Event: p.event, Type: event.TestDet, Data: p.data}
 		size += len(p.data)
 		n++
 	}

@@ -8,13 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ringlet/event"
 	"ringlet/internal/guard"
 	"ringlet/readoutunit/source/live"
 )
-
-// testDet is the bank type of fragments of which the front-end says none.
-const testDet event.BankType = 51
 
 // feed is a live.Feed of which the front-end's bytes come from one connection at a time.
 type feed struct {

@@ -122,7 +122,7 @@ func collect(t testing.TB, f live.Feed, from, to uint64) {
 		n, err := f.Next(ctx, dst[:min(uint64(len(dst)), to-from)])
 		must.OK(t, err)
 		for _, g := range dst[:n] {
-			if g.Event != from || !bytes.Equal(g.Data, data(from)) || g.Type != testDet {
+			if g.Event != from || !bytes.Equal(g.Data, data(from)) || g.Type != event.TestDet {
 				t.Fatalf("event %d of type %v has %q; want event %d", g.Event, g.Type, g.Data, from)
 			}
 			from++

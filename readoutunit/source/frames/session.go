@@ -139,7 +139,7 @@ func (s *session) attach(h hello) *answer {
 	f.stats.attached.Add(1)
 	s.from, s.typ = a.Event, event.BankType(h.Type)
 	if h.Type == noType {
-		s.typ = testDet
+		s.typ = event.TestDet
 	}
 	f.tell(slog.LevelInfo, "a front-end is attached", "frontend", s.who, "next", s.from)
 	// A connection that has just said hello has room for an answer; if it is broken, receive says so.
