@@ -1,0 +1,63 @@
+// Package sim is a discrete-event engine: it plays a model of a cluster forward in integer time, one event after the
+// other, and gives the same bytes for the same seed. What models are made of (buses, rings, switches, processors)
+// stands in sim/part; whole models of the documents in sim/model.
+//
+// It stands for the simulations of 000 and 001 (chapter V, "Simulation of the 3-D torus") and for the clusters that one
+// does not have yet (002 at 320 nodes).
+//
+// # How to write a model, in one page
+//
+// A model is a struct with a *Sim. It schedules events, and each event comes back as one call of a [Handler] with two
+// integers of the model's choice. There are no goroutines and no closures; a model is a state machine.
+//
+//	type Server struct {
+//		s       *sim.Sim
+//		rng     *sim.Stream
+//		queue   []sim.Time    // when each customer came
+//		waiting sim.Level     // how many wait: mean over time
+//		wait    sim.Histogram // how long each waited
+//	}
+//
+//	// A handler for each kind of event: the same pointer under another type. It costs no allocation.
+//	type arrival Server
+//	type service Server
+//
+//	func (m *arrival) Handle(customer, _ int64) { … m.s.After(m.rng.Exp(mean), m, customer+1, 0) }
+//	func (m *service) Handle(customer, _ int64) { … }
+//
+//	s := sim.New(seed)
+//	m := &Server{s: s, rng: s.Stream("server")}
+//	s.At(0, (*arrival)(m), 1, 0)
+//	end := s.Run(ctx, sim.Limits{Until: sim.Second})
+//
+// What a caller does, in order:
+//
+//  1. [New] with a seed; one [Sim.Stream] of random numbers for each component, by name. Streams are independent: a
+//     component more does not change what the others draw.
+//  2. Make the components and connect them. First events by [Sim.At] or [Sim.After]; both return an [ID] for
+//     [Sim.Cancel].
+//  3. Optionally [Sim.Watch] levels that a report shows over time, and hand components a [Trace].
+//  4. [Sim.Run] until the time, the number of events, the end of all events, [Sim.Stop] or the end of the context. It
+//     says which, and may be called again to go on.
+//  5. Read the statistics: [Level] (mean over time), [Histogram] (each value counted), [Series] (a curve).
+//
+// # Time and order
+//
+// A [Time] is in picoseconds, so a symbol of 3 ns, a clock of 15 ns and a byte at 200 Gbit/s (40 ps) are exact; int64
+// holds 106 days. Events of one time run in the order in which they were scheduled, also those that events of that time
+// schedule. To put something after all of its kind, schedule it for the same time from its last cause. A series samples
+// an instant after all events of it.
+//
+// # Driving a core of the product
+//
+// A core with step functions is called from a handler; each action it returns becomes an event (a message: After the
+// time it flies) and each timer an event whose ID is cancelled with the timer. Where a core takes a time.Time, hand it
+// [Time.Wall]; where it takes durations, [Time.Duration] and [Of]. Its messages wait in a slice of the model, and the
+// event carries their index.
+//
+// # What it does not promise
+//
+// It is sequential: one Sim on one core; run several seeds or points in several goroutines, each with a Sim of its own.
+// Random times go through float64: the same bytes hold on one architecture. A model that schedules into the past is
+// wrong, and At panics with both times.
+package sim

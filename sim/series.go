@@ -1,0 +1,46 @@
+package sim
+
+// maxPoints of a series: enough for a curve across a page.
+const maxPoints = 1024
+
+// Series is a curve of a value over the whole run. It keeps at most 1024 points: when they are full, it drops every
+// second one and samples half as often from there on.
+type Series struct {
+	Name   string
+	Every  Time    // between two points
+	Values []int64 // point i is the value at (i+1) × Every, after all events of that instant
+	read   func() int64
+	due    Time
+}
+
+// Watch samples a value from now on, at first at every multiple of every. Sampling is no event: it keeps no run alive.
+func (s *Sim) Watch(name string, every Time, read func() int64) *Series {
+	w := &Series{
+		Name:  name,
+		Every: every,
+		read:  read,
+		due:   (s.now/every + 1) * every,
+	}
+	for range s.now / every {
+		w.keep(0)
+	}
+	s.watched = append(s.watched, w)
+	s.sample = min(s.sample, w.due)
+	return w
+}
+
+func (w *Series) take(at Time) {
+	w.keep(w.read())
+	w.due = at/w.Every*w.Every + w.Every
+}
+
+// keep adds a point. Of a full series the points at even multiples of Every stay: those at multiples of its double.
+func (w *Series) keep(v int64) {
+	if w.Values = append(w.Values, v); len(w.Values) < maxPoints {
+		return
+	}
+	for i := range maxPoints / 2 {
+		w.Values[i] = w.Values[2*i+1]
+	}
+	w.Values, w.Every = w.Values[:maxPoints/2], 2*w.Every
+}

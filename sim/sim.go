@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+)
+
+// A Handler is called at the time of an event, with the two integers it was scheduled with.
+type Handler interface {
+	Handle(a, b int64)
+}
+
+// Func makes a handler of a function. Make it once, not per event: a function that captures allocates.
+type Func func(a, b int64)
+
+// Handle calls the function.
+func (f Func) Handle(a, b int64) { f(a, b) }
+
+// An ID names a pending event for Cancel. The zero ID names none.
+type ID uint64
+
+// An End says why Run returned.
+type End int
+
+// The ends of a Run.
+const (
+	Idle        End = iota // no event is pending
+	AtTime                 // the next event is later than Limits.Until
+	AtEvents               // Limits.Events have run
+	Stopped                // a handler called Stop
+	Interrupted            // the context ended
+)
+
+func (e End) String() string {
+	return [...]string{"no event is pending", "time reached", "events reached", "stopped by the model", "interrupted"}[e]
+}
+
+// Limits end a Run. The zero value runs until no event is pending.
+type Limits struct {
+	Until    Time                            // events up to this time run; 0: no limit
+	Events   uint64                          // at most so many in this Run; 0: no limit
+	Progress func(now Time, executed uint64) // called every CheckEvery events; may be nil
+}
+
+// CheckEvery is after how many events Run looks at its context and tells its progress: some 10 ms, so that Ctrl-C is
+// obeyed at once and the check costs nothing.
+const CheckEvery = 1 << 16
+
+// slot holds what a pending event will call. A free slot keeps its generation, so that old IDs name nothing.
+type slot struct {
+	h          Handler
+	a, b       int64
+	generation uint32
+	cancelled  bool
+}
+
+// Sim is a simulation: the clock, the pending events and the seed. It belongs to one goroutine.
+type Sim struct {
+	seed     uint64
+	now      Time
+	seq      uint64
+	executed uint64
+	pending  heap
+	slots    []slot
+	free     []uint32
+	dead     int // cancelled entries still in the heap
+	stop     bool
+	watched  []*Series
+	sample   Time // when the next sample is due
+}
+
+// New makes an empty simulation at time 0.
+func New(seed uint64) *Sim { return &Sim{seed: seed, sample: Forever} }
+
+// Now is the time of the event that is running, or at which Run ended.
+func (s *Sim) Now() Time { return s.now }
+
+// Executed is the number of events that have run.
+func (s *Sim) Executed() uint64 { return s.executed }
+
+// Pending is the number of events that are scheduled.
+func (s *Sim) Pending() int { return len(s.pending) - s.dead }
+
+// Stop ends the Run after the event that is running.
+func (s *Sim) Stop() { s.stop = true }
+
+// After schedules h for d from now.
+func (s *Sim) After(d Time, h Handler, a, b int64) ID { return s.At(s.now+d, h, a, b) }
+
+// At schedules h for time t, after all events that have been scheduled for t. It panics if t has passed.
+func (s *Sim) At(t Time, h Handler, a, b int64) ID {
+	if t < s.now {
+		panic(fmt.Sprintf("sim: %T is scheduled for %v, which is before now, %v", h, t, s.now))
+	}
+	var i uint32
+	if n := len(s.free); n > 0 {
+		i, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		i = uint32(len(s.slots))
+		s.slots = append(s.slots, slot{generation: 1})
+	}
+	e := &s.slots[i]
+	e.h, e.a, e.b = h, a, b
+	if s.seq++; i>>slotBits != 0 || s.seq>>(64-slotBits) != 0 {
+		panic(fmt.Sprintf("sim: event %d, with %d pending, is more than the engine can name", s.seq, i))
+	}
+	s.pending.push(entry{at: t, key: s.seq<<slotBits | uint64(i)})
+	return ID(e.generation)<<32 | ID(i)
+}
+
+// Cancel takes a pending event away, and reports whether it was pending.
+func (s *Sim) Cancel(id ID) bool {
+	i := uint32(id)
+	if int(i) >= len(s.slots) || s.slots[i].generation != uint32(id>>32) || s.slots[i].cancelled {
+		return false
+	}
+	s.slots[i].h, s.slots[i].cancelled = nil, true
+	s.dead++
+	if s.dead > 64 && s.dead > len(s.pending)/2 {
+		s.sweep()
+	}
+	return true
+}
+
+// sweep takes the cancelled entries out of the heap, so that memory stays in proportion to what is pending.
+func (s *Sim) sweep() {
+	alive := s.pending[:0]
+	for _, e := range s.pending {
+		if s.slots[e.slot()].cancelled {
+			s.release(e.slot())
+		} else {
+			alive = append(alive, e)
+		}
+	}
+	s.pending, s.dead = alive, 0
+	s.pending.build()
+}
+
+// release frees a slot. IDs of the event that it held name nothing from here on.
+func (s *Sim) release(i uint32) {
+	e := &s.slots[i]
+	e.h, e.cancelled = nil, false
+	if e.generation++; e.generation == 0 {
+		e.generation = 1
+	}
+	s.free = append(s.free, i)
+}
+
+// Run runs events in their order until a limit, and says which. At AtTime the clock stands at Limits.Until.
+func (s *Sim) Run(ctx context.Context, l Limits) End {
+	until, last := l.Until, s.executed+l.Events
+	if until == 0 {
+		until = Forever
+	}
+	s.stop = false
+	for check := s.executed; ; {
+		if s.executed >= check {
+			if check = s.executed + CheckEvery; l.Progress != nil {
+				l.Progress(s.now, s.executed)
+			}
+			if ctx.Err() != nil {
+				return Interrupted
+			}
+		}
+		switch {
+		case s.stop:
+			return Stopped
+		case l.Events > 0 && s.executed >= last:
+			return AtEvents
+		case s.Pending() == 0:
+			return Idle
+		case s.pending[0].at > until:
+			s.advance(until + 1)
+			s.now = max(s.now, until)
+			return AtTime
+		}
+		s.step()
+	}
+}
+
+// step takes the next entry and runs its event, if nobody has cancelled it.
+func (s *Sim) step() {
+	e := s.pending.pop()
+	ev := &s.slots[e.slot()]
+	h, a, b, cancelled := ev.h, ev.a, ev.b, ev.cancelled
+	s.release(e.slot())
+	if cancelled {
+		s.dead--
+		return
+	}
+	s.advance(e.at)
+	s.now = e.at
+	s.executed++
+	h.Handle(a, b)
+}
+
+// advance takes the samples that are due before time t.
+func (s *Sim) advance(t Time) {
+	for s.sample < t {
+		at := s.sample
+		s.sample = Forever
+		for _, w := range s.watched {
+			if w.due == at {
+				w.take(at)
+			}
+			s.sample = min(s.sample, w.due)
+		}
+	}
+}

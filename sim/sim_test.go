@@ -1,0 +1,165 @@
+package sim_test
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ringlet/sim"
+)
+
+// TestOrder: whatever is scheduled and cancelled in whatever order, events run by time, and those of one time as they
+// were scheduled.
+func TestOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type event struct{ at, n int64 }
+		var want, got []event
+		var ids []sim.ID
+		s := sim.New(1)
+		log := sim.Func(func(at, n int64) { got = append(got, event{at, n}) })
+		for n, at := range rapid.SliceOfN(rapid.Int64Range(0, 20), 0, 400).Draw(t, "times") {
+			ids = append(ids, s.At(sim.Time(at), log, at, int64(n)))
+			want = append(want, event{at, int64(n)})
+		}
+		for _, n := range rapid.SliceOfN(rapid.IntRange(0, max(0, len(ids)-1)), 0, len(ids)).Draw(t, "cancelled") {
+			i := slices.IndexFunc(want, func(e event) bool { return e.n == int64(n) })
+			if s.Cancel(ids[n]) != (i >= 0) {
+				t.Fatalf("Cancel of event %d: it was pending: %v", n, i >= 0)
+			}
+			if i >= 0 {
+				want = slices.Delete(want, i, i+1)
+			}
+		}
+		if s.Pending() != len(want) {
+			t.Fatalf("%d events pending, want %d", s.Pending(), len(want))
+		}
+		slices.SortStableFunc(want, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+		if end := s.Run(context.Background(), sim.Limits{}); end != sim.Idle {
+			t.Fatal(end)
+		}
+		if !slices.Equal(want, got) {
+			t.Fatalf("events ran as %v, want %v", got, want)
+		}
+		if len(ids) > 0 && s.Cancel(ids[0]) {
+			t.Fatal("an event that ran was cancelled")
+		}
+	})
+}
+
+// TestEnds: each limit ends a run, and the next run goes on from there.
+func TestEnds(t *testing.T) {
+	s := sim.New(1)
+	var tick sim.Func
+	tick = func(n, _ int64) {
+		if n == 30 {
+			s.Stop()
+		}
+		s.After(sim.Nanosecond, tick, n+1, 0)
+	}
+	s.At(0, tick, 0, 0)
+	ctx, cancel := context.WithCancel(context.Background())
+	check := func(ctx context.Context, l sim.Limits, end sim.End, now sim.Time, executed uint64) {
+		t.Helper()
+		if got := s.Run(ctx, l); got != end || s.Now() != now || s.Executed() != executed {
+			t.Fatalf("%v at %v after %d events, want %v at %v after %d", got, s.Now(), s.Executed(), end, now, executed)
+		}
+	}
+	check(ctx, sim.Limits{Events: 10}, sim.AtEvents, 9*sim.Nanosecond, 10)
+	check(ctx, sim.Limits{Until: 19500}, sim.AtTime, 19500, 20)
+	check(ctx, sim.Limits{}, sim.Stopped, 30*sim.Nanosecond, 31)
+	told := 0
+	progress := func(sim.Time, uint64) {
+		if told++; told == 3 {
+			cancel()
+		}
+	}
+	check(ctx, sim.Limits{Progress: progress}, sim.Interrupted, sim.Time(30+2*sim.CheckEvery)*sim.Nanosecond,
+		31+2*sim.CheckEvery)
+}
+
+func TestThePastIsRefused(t *testing.T) {
+	s := sim.New(1)
+	s.At(sim.Second, sim.Func(func(int64, int64) {}), 0, 0)
+	s.Run(context.Background(), sim.Limits{})
+	defer func() {
+		if recover() == nil {
+			t.Fatal("an event was scheduled before now")
+		}
+	}()
+	s.At(sim.Second-1, sim.Func(func(int64, int64) {}), 0, 0)
+}
+
+// TestStreams: a stream follows from seed and name alone.
+func TestStreams(t *testing.T) {
+	first := sim.New(1).Stream("a").Uint64()
+	other := sim.New(1)
+	other.Stream("new component").Uint64()
+	if other.Stream("a").Uint64() != first {
+		t.Error("a component more changed the numbers of another")
+	}
+	if sim.New(2).Stream("a").Uint64() == first || sim.New(1).Stream("b").Uint64() == first {
+		t.Error("another seed or another name gave the same numbers")
+	}
+	rng := other.Stream("poisson")
+	for _, mean := range []float64{0.5, 3, 25, 200} {
+		var sum, square float64
+		const n = 100_000
+		for range n {
+			x := float64(rng.Poisson(mean))
+			sum, square = sum+x, square+x*x
+		}
+		if m := sum / n; math.Abs(m/mean-1) > 0.02 || math.Abs((square/n-m*m)/mean-1) > 0.03 {
+			t.Errorf("Poisson(%v): mean %v, variance %v", mean, m, square/n-m*m)
+		}
+	}
+}
+
+// hold schedules itself again and again: the classical hold model of pending-event sets.
+type hold struct {
+	s   *sim.Sim
+	rng *sim.Stream
+}
+
+func (h *hold) Handle(a, b int64) { h.s.After(h.rng.Exp(sim.Microsecond), h, a+1, b) }
+
+func holding(pending int) *sim.Sim {
+	s := sim.New(1)
+	h := &hold{s: s, rng: s.Stream("hold")}
+	for range pending {
+		h.Handle(0, 0)
+	}
+	return s
+}
+
+func TestNoAllocationPerEvent(t *testing.T) {
+	s := holding(1000)
+	ctx := context.Background()
+	never := sim.Func(func(int64, int64) { t.Error("a cancelled event ran") })
+	turn := func() {
+		for range 1000 {
+			id := s.After(sim.Second, never, 0, 0)
+			s.Run(ctx, sim.Limits{Events: 10})
+			s.Cancel(id)
+		}
+	}
+	turn() // the heap grows to what is pending, and as many cancelled ones again
+	if n := testing.AllocsPerRun(10, turn); n > 0 {
+		t.Errorf("%v allocations in 10,000 events", n)
+	}
+}
+
+func BenchmarkEvents(b *testing.B) {
+	for _, pending := range []int{1000, 100_000} {
+		b.Run("pending="+map[int]string{1000: "1k", 100_000: "100k"}[pending], func(b *testing.B) {
+			s := holding(pending)
+			b.ReportAllocs()
+			b.ResetTimer()
+			s.Run(context.Background(), sim.Limits{Events: uint64(b.N)})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mevents/s")
+		})
+	}
+}

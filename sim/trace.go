@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Trace writes what happens as Chrome trace events, a JSON array that Perfetto (ui.perfetto.dev) and chrome://tracing
+// open. Each component has a track. It writes at most so many events, and counts those it leaves out.
+//
+// A nil *Trace writes nothing: models call it without asking.
+//
+// Format: "Trace Event Format", JSON Array Format; ph X (complete), i (instant), C (counter), M (metadata); ts and dur
+// in microseconds.
+type Trace struct {
+	w       *bufio.Writer
+	left    int
+	leftOut uint64
+	tracks  int
+	err     error
+}
+
+// Track is a line of the trace.
+type Track int
+
+// NewTrace writes to w, at most limit events.
+func NewTrace(w io.Writer, limit int) *Trace {
+	t := &Trace{w: bufio.NewWriter(w), left: limit}
+	t.print("[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"ringlet sim\"}}")
+	return t
+}
+
+// Track makes a line of that name.
+func (t *Trace) Track(name string) Track {
+	if t == nil {
+		return 0
+	}
+	t.tracks++
+	t.print(",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":%s}}", t.tracks, quote(name))
+	return Track(t.tracks)
+}
+
+// Span is something that lasts from one time to another; arg says which (an event, a packet).
+func (t *Trace) Span(on Track, name string, from, to Time, arg int64) {
+	if t.room() {
+		t.print(",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"name\":%s,\"ts\":%s,\"dur\":%s,\"args\":{\"id\":%d}}",
+			on, quote(name), micros(from), micros(to-from), arg)
+	}
+}
+
+// Instant is something that happens at once.
+func (t *Trace) Instant(on Track, name string, at Time, arg int64) {
+	if t.room() {
+		t.print(",\n{\"ph\":\"i\",\"s\":\"t\",\"pid\":1,\"tid\":%d,\"name\":%s,\"ts\":%s,\"args\":{\"id\":%d}}",
+			on, quote(name), micros(at), arg)
+	}
+}
+
+// Count is a level at a time; Perfetto draws it as a curve of that name.
+func (t *Trace) Count(name string, at Time, value int64) {
+	if t.room() {
+		t.print(",\n{\"ph\":\"C\",\"pid\":1,\"name\":%s,\"ts\":%s,\"args\":{\"value\":%d}}", quote(name), micros(at), value)
+	}
+}
+
+// Close ends the array and returns how many events were left out, and the first error of the writer.
+func (t *Trace) Close() (leftOut uint64, err error) {
+	if t == nil {
+		return 0, nil
+	}
+	t.print("\n]\n")
+	if err := t.w.Flush(); t.err == nil {
+		t.err = err
+	}
+	return t.leftOut, t.err
+}
+
+func (t *Trace) room() bool {
+	if t == nil {
+		return false
+	}
+	if t.left == 0 {
+		t.leftOut++
+		return false
+	}
+	t.left--
+	return true
+}
+
+func (t *Trace) print(format string, args ...any) {
+	if _, err := fmt.Fprintf(t.w, format, args...); err != nil && t.err == nil {
+		t.err = fmt.Errorf("writing the trace: %w", err)
+	}
+}
+
+// micros writes a time in microseconds without rounding.
+func micros(t Time) string {
+	sign := ""
+	if t < 0 {
+		sign, t = "-", -t
+	}
+	return fmt.Sprintf("%s%d.%06d", sign, t/Microsecond, t%Microsecond)
+}
+
+func quote(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
