@@ -34,6 +34,7 @@ type cli struct {
 	Config     configCmd     `cmd:"" help:"Look at configurations: check files, show what is in effect."`
 	Doctor     doctorCmd     `cmd:"" help:"Say what on this host would hold a run up, and what to do about it."`
 	Plan       planCmd       `cmd:"" help:"Check which links of a network a shift overloads, and propose an order of nodes that overloads none."`
+	Sim        simCmd        `cmd:"" help:"Simulate clusters that one does not have, and the figures of the founding documents."`
 	Completion completionCmd `cmd:"" help:"Print a script that completes what is typed, for a shell."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }

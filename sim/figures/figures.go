@@ -1,0 +1,146 @@
+package figures
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"ringlet/sim/study"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// All are the figures, in the order of their ids. Only the tests of this room can see an error.
+func All() ([]*study.Study, error) {
+	names, err := fs.Glob(files, "F*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	var all []*study.Study
+	for _, name := range names {
+		s, err := study.Parse(files, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// Pick keeps those of the ids, and of the headline only where asked, and leaves out the slow ones where quick.
+func Pick(all []*study.Study, ids []string, headline, quick bool) ([]*study.Study, error) {
+	for _, id := range ids {
+		if !slices.ContainsFunc(all, func(s *study.Study) bool { return s.ID == id }) {
+			return nil, fmt.Errorf("there is no figure %q; they are %s to %s", id, all[0].ID, all[len(all)-1].ID)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(s *study.Study) bool {
+		return len(ids) > 0 && !slices.Contains(ids, s.ID) || headline && s.Headline == 0 || quick && s.Slow
+	}), nil
+}
+
+// Verdicts on a figure, from the best to the worst; the last are those without a simulation.
+const (
+	Holds   = study.Holds   // each of its expectations
+	Partly  = "partly"      // not each
+	Differs = study.Differs // none of them
+	Failed  = "failed"      // the model could not answer
+	Unasked = "interrupted" // its turn did not come
+	Unknown = "not given"   // the document lacks a parameter
+	ByReal  = "real system" // only a running system can answer
+)
+
+// An Answer to a figure.
+type Answer struct {
+	Study   *study.Study
+	Outcome study.Outcome
+	Judged  []study.Judged
+	Verdict string
+	Err     error
+}
+
+// Run asks the models, so many at a time. It tells each answer as it comes. An interrupted run gives what there is.
+func Run(ctx context.Context, ask []*study.Study, models []study.Model, workers int, tell func(*Answer)) []Answer {
+	answers := make([]Answer, len(ask))
+	told := make(chan *Answer, len(ask))
+	var g errgroup.Group
+	g.SetLimit(max(1, workers))
+	for i, s := range ask {
+		answers[i] = Answer{Study: s, Verdict: Unasked}
+		g.Go(func() error {
+			if ctx.Err() == nil {
+				answers[i].run(ctx, models)
+			}
+			told <- &answers[i]
+			return nil
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range ask {
+			tell(<-told)
+		}
+	}()
+	_ = g.Wait() // no worker returns an error: it is in the answer
+	<-done
+	return answers
+}
+
+// run lets the model answer, and judges it.
+func (a *Answer) run(ctx context.Context, models []study.Model) {
+	if a.Study.Model == "" {
+		a.Verdict = Unknown
+		if a.Study.Kind == study.Real {
+			a.Verdict = ByReal
+		}
+		return
+	}
+	a.Outcome, a.Err = a.Study.Run(ctx, models, study.Env{})
+	switch {
+	case a.Err != nil && errors.Is(a.Err, context.Canceled):
+		return
+	case a.Err != nil:
+		a.Verdict = Failed
+		return
+	}
+	a.Judged = a.Study.Judge(a.Outcome)
+	hold := 0
+	for _, j := range a.Judged {
+		if j.Verdict == study.Holds {
+			hold++
+		}
+	}
+	switch hold {
+	case len(a.Judged):
+		a.Verdict = Holds
+	case 0:
+		a.Verdict = Differs
+	default:
+		a.Verdict = Partly
+	}
+}
+
+// Count says how many answers have each verdict, in the order of the verdicts.
+func Count(answers []Answer) string {
+	text := ""
+	for _, v := range []string{Holds, Partly, Differs, Failed, Unasked, Unknown, ByReal} {
+		n := 0
+		for i := range answers {
+			if answers[i].Verdict == v {
+				n++
+			}
+		}
+		if n > 0 {
+			text += fmt.Sprintf(", %d %s", n, v)
+		}
+	}
+	return fmt.Sprintf("%d figures", len(answers)) + text
+}

@@ -1,0 +1,226 @@
+package figures
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"ringlet/lab/page"
+	"ringlet/lab/trial"
+	"ringlet/sim/study"
+)
+
+var heads = []string{"id", "place", "what", "document", "simulated", "deviation", "verdict", "real system"}
+
+// rows are those of the table: one for each expectation, and one for a figure without.
+func rows(answers []Answer) [][]string {
+	var all [][]string
+	for _, a := range answers {
+		real := measured(a.Study)
+		if len(a.Judged) == 0 {
+			all = append(all, []string{a.Study.ID, a.Study.Place, a.Study.Title, "", a.why(), "", a.Verdict, real})
+			continue
+		}
+		for i, j := range a.Judged {
+			row := []string{a.Study.ID, a.Study.Place, j.Name, j.Expected, j.Simulated, j.Deviation, j.Verdict, ""}
+			if i == 0 {
+				row[7] = real
+			}
+			all = append(all, row)
+		}
+	}
+	return all
+}
+
+// why there is no simulated value.
+func (a *Answer) why() string {
+	switch {
+	case a.Err != nil:
+		return a.Err.Error()
+	case a.Study.Missing != "":
+		return a.Study.Missing
+	}
+	return ""
+}
+
+// measured is what the real system does.
+func measured(s *study.Study) string {
+	var all []string
+	for _, m := range s.Measured {
+		all = append(all, strings.TrimSpace(strings.Join([]string{m.What, m.Is, "(" + m.Verdict + ")"}, " ")))
+	}
+	return strings.Join(all, "; ")
+}
+
+// WriteText writes the table for a terminal.
+func WriteText(w io.Writer, answers []Answer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(cells []string) {
+		fmt.Fprintln(t, strings.Join([]string{cells[0], cells[2], cells[3], cells[4], cells[5], cells[6], cells[7]}, "\t"))
+	}
+	line(heads)
+	for _, row := range rows(answers) {
+		line(row)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, Count(answers))
+	return err
+}
+
+// jsonFigure is an answer as it is written.
+type jsonFigure struct {
+	ID       string       `json:"id"`
+	Place    string       `json:"place"`
+	Title    string       `json:"title"`
+	Kind     string       `json:"kind"`
+	Headline int          `json:"headline,omitempty"`
+	Model    string       `json:"model,omitempty"`
+	Verdict  string       `json:"verdict"`
+	Why      string       `json:"why,omitempty"`
+	Judged   []jsonJudged `json:"expected,omitempty"`
+	Results  []jsonResult `json:"results,omitempty"`
+	Notes    []string     `json:"notes,omitempty"`
+	Events   uint64       `json:"simulated_events,omitempty"`
+	Measured []jsonReal   `json:"measured,omitempty"`
+}
+
+type jsonJudged struct {
+	Name      string `json:"name"`
+	Expected  string `json:"document"`
+	Simulated string `json:"simulated"`
+	Deviation string `json:"deviation,omitempty"`
+	Verdict   string `json:"verdict"`
+	From      string `json:"from,omitempty"`
+}
+
+type jsonResult struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit,omitempty"`
+}
+
+type jsonReal struct {
+	What    string `json:"what"`
+	Is      string `json:"is"`
+	Verdict string `json:"verdict"`
+	Why     string `json:"why,omitempty"`
+	By      string `json:"by"`
+	On      string `json:"on"`
+}
+
+// WriteJSON writes one array; the same answers give the same bytes.
+func WriteJSON(w io.Writer, answers []Answer) error {
+	all := []jsonFigure{}
+	for _, a := range answers {
+		f := jsonFigure{
+			ID:       a.Study.ID,
+			Place:    a.Study.Place,
+			Title:    a.Study.Title,
+			Kind:     a.Study.Kind,
+			Headline: a.Study.Headline,
+			Model:    a.Study.Model,
+			Verdict:  a.Verdict,
+			Why:      a.why(),
+			Notes:    a.Outcome.Notes,
+			Events:   a.Outcome.Events,
+		}
+		f.Judged, f.Results = expected(a.Judged), results(a.Outcome)
+		for _, m := range a.Study.Measured {
+			f.Measured = append(f.Measured, jsonReal(m))
+		}
+		all = append(all, f)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(all)
+}
+
+// WritePage writes one file of HTML: the table, what was fitted and chosen, and the documents' plots drawn again.
+func WritePage(w io.Writer, answers []Answer) error {
+	p := page.Page{
+		Kind: "Ringlet simulator",
+		Name: "figures of the founding documents",
+		Lead: Count(answers) + ".",
+		Parts: []page.Part{
+			{ID: "figures", Title: "Figures", Table: page.Text(heads, rows(answers), 1, 2, 4, 7)},
+			{
+				ID:    "parameters",
+				Title: "What was fitted, and what was chosen",
+				Note: "No parameter is fitted to the figure it is judged by. All others come from the documents; " +
+					"the files of the figures name the lines.",
+				Table: page.Text([]string{"figure", "parameter", "is", "fitted to", "chosen, because"}, ours(answers), 4),
+			},
+		},
+	}
+	for _, a := range answers {
+		if part := drawn(a); len(part.Figures) > 0 || part.Note != "" {
+			p.Parts = append(p.Parts, part)
+		}
+	}
+	return p.Write(w)
+}
+
+// ours are the parameters that come from no document.
+func ours(answers []Answer) [][]string {
+	var all [][]string
+	for _, a := range answers {
+		for _, p := range a.Study.Params {
+			if p.From == "" {
+				all = append(all, []string{a.Study.ID, p.Name, p.Is, p.Fitted, p.Chosen})
+			}
+		}
+	}
+	return all
+}
+
+// drawn is the part of a figure: its plots with the document's points, and how its text was read.
+func drawn(a Answer) page.Part {
+	part := page.Part{
+		ID:    a.Study.ID,
+		Title: a.Study.ID + ": " + a.Study.Title,
+		Note:  strings.TrimSpace(a.Study.Reading + " " + a.Study.Missing + " " + strings.Join(a.Outcome.Notes, " ")),
+	}
+	for _, plot := range a.Outcome.Plots {
+		f := page.Figure{
+			Title: plot.Name,
+			X:     page.Axis{Label: plot.X, Log: plot.LogX},
+			Y:     page.Axis{Label: plot.Y, Log: plot.LogY},
+		}
+		for _, c := range append(plot.Curves, points(a.Study, plot)...) {
+			curve := page.Curve{Name: c.Name}
+			for _, at := range c.Points {
+				curve.Points = append(curve.Points, page.Point{X: at[0], Spread: trial.Spread{
+					Median: at[1],
+					Min:    at[1],
+					Max:    at[1],
+					N:      1,
+				}})
+			}
+			f.Curves = append(f.Curves, curve)
+		}
+		part.Figures = append(part.Figures, f)
+	}
+	return part
+}
+
+// points are those that the document gives for a plot, in the plot's own unit.
+func points(s *study.Study, plot study.Plot) []study.Curve {
+	c := study.Curve{Name: "document " + document(s.Place)}
+	for _, e := range s.Expected {
+		if e.Plot == plot.Name && e.Is != nil {
+			c.Points = append(c.Points, [2]float64{e.X, e.Is.Number()})
+		}
+	}
+	if len(c.Points) == 0 {
+		return nil
+	}
+	return []study.Curve{c}
+}
+
+// document is its number: "000" of "000 §5.1".
+func document(place string) string { name, _, _ := strings.Cut(place, " "); return name }

@@ -1,0 +1,219 @@
+package model
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"ringlet/sim"
+	"ringlet/sim/study"
+)
+
+// The stages of a remote write through the PCI-SCI bridge, document 003 fig. 7. B, C and G are only in the figure; the
+// text gives their sum. A, B, C are the sender's, D is the link, E to J are the receiver's.
+var bridgeStages = []string{"A", "BCG", "D", "E", "F", "H", "I", "J"}
+
+// bridgeWrite follows one word through the bridge.
+var bridgeWrite = study.Model{
+	Name: "bridge-write",
+	Help: "One remote write through the PCI-SCI bridge of document 003, stage by stage.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		cycle, software := p.Time("cycle"), p.Time("software")
+		var cycles []int
+		for _, name := range bridgeStages {
+			cycles = append(cycles, p.Int("stage-"+name, 0, 1000))
+		}
+		var saved []int
+		for _, name := range []string{"without-bridge", "one-fpga-least", "one-fpga-most"} {
+			saved = append(saved, p.Int(name, 0, 100))
+		}
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		s := sim.New(env.Seed)
+		w := &word{
+			s:      s,
+			cycles: cycles,
+			cycle:  cycle,
+			trace:  env.Trace,
+			track:  env.Trace.Track("one remote write"),
+		}
+		s.At(0, w, 0, 0)
+		s.Run(ctx, env.Limits(0))
+		all := int(s.Now() / cycle)
+		out := study.Outcome{Events: s.Executed()}
+		out.Say("cycles", study.Q(float64(all), study.Count))
+		out.Say("latency", study.Q(s.Now().Seconds(), study.Time))
+		out.Say("latency-cpu-to-cpu", study.Q((s.Now()+software).Seconds(), study.Time))
+		for i, name := range bridgeStages {
+			out.Say("stage-"+name, study.Q(float64(cycles[i]), study.Count))
+		}
+		bridge := cycles[slices.Index(bridgeStages, "A")] + cycles[slices.Index(bridgeStages, "I")]
+		out.Say("bridge-chip", study.Q(float64(bridge), study.Count))
+		for i, name := range []string{"without-bridge", "one-fpga-least", "one-fpga-most"} {
+			out.Say(name, study.Q(float64(all-saved[i]), study.Count))
+		}
+		return out, nil
+	},
+}
+
+// word is the write on its way: an event at the begin of each stage.
+type word struct {
+	s      *sim.Sim
+	cycles []int
+	cycle  sim.Time
+	trace  *sim.Trace
+	track  sim.Track
+}
+
+// Handle enters a stage.
+func (w *word) Handle(stage, _ int64) {
+	if int(stage) == len(w.cycles) {
+		return
+	}
+	d := sim.Time(w.cycles[stage]) * w.cycle
+	w.trace.Span(w.track, strings.Join(strings.Split(bridgeStages[stage], ""), "+"), w.s.Now(), w.s.Now()+d, 0)
+	w.s.After(d, w, stage+1, 0)
+}
+
+// bridgeStream writes blocks: packets of 64 bytes, one behind the other, through the longest stage of the sender, the
+// latency, the receiver's buffers and the longest stage of the receiver.
+var bridgeStream = study.Model{
+	Name: "bridge-stream",
+	Help: "Blocks written through the PCI-SCI bridge of document 003: bandwidth against size.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		g := bridge{
+			cycle:    p.Time("cycle"),
+			latency:  sim.Time(p.Int("latency-cycles", 1, 10_000)),
+			fixed:    p.Time("software"),
+			packet:   p.Size("packet", 1, 4096),
+			buffers:  p.Int("receiver-buffers", 1, 1<<16),
+			inFlight: p.Int("outstanding", 1, 1<<16),
+		}
+		g.sender, g.receiver = p.Number("sender-cycles"), p.Number("receiver-cycles")
+		sizes := p.Sizes("blocks", 8, 64<<20)
+		if g.cycle <= 0 || !(g.sender > 0) || !(g.receiver > 0) {
+			p.Wrong("cycle", "a cycle and the longest stages take time")
+		}
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		return g.sweep(ctx, sizes, env), nil
+	},
+}
+
+// bridge is what bridgeStream plays with. The times of stages are in cycles.
+type bridge struct {
+	cycle, latency, fixed     sim.Time
+	sender, receiver          float64
+	packet, buffers, inFlight int
+}
+
+// sweep writes each size, one way and back again.
+func (g bridge) sweep(ctx context.Context, sizes []int, env study.Env) study.Outcome {
+	out := study.Outcome{}
+	plot := study.Plot{
+		Name: "bandwidth",
+		X:    "block (B)",
+		Y:    "MiB/s",
+		LogX: true,
+	}
+	oneWay, back := study.Curve{Name: "write-only"}, study.Curve{Name: "ping-pong"}
+	var best, bestPong, last float64
+	held, flying := 0, 0
+	for _, size := range sizes {
+		run := g.write(ctx, size, env)
+		out.Events += run.s.Executed()
+		// The sender's clock stops when the last packet has left its host; a ping-pong waits for the data to arrive.
+		w := float64(size) / run.left.Seconds()
+		pp := float64(size) / (run.arrived + g.fixed).Seconds()
+		oneWay.Points = append(oneWay.Points, [2]float64{float64(size), w / (1 << 20)})
+		back.Points = append(back.Points, [2]float64{float64(size), pp / (1 << 20)})
+		best, bestPong, last = max(best, w), max(bestPong, pp), w
+		held, flying = max(held, run.most), max(flying, run.mostFlying)
+	}
+	out.Say("most-held", study.Q(float64(held), study.Count))
+	out.Say("most-in-flight", study.Q(float64(flying), study.Count))
+	plot.Curves = []study.Curve{oneWay, back}
+	out.Plots = []study.Plot{plot}
+	out.Say("bound", study.Q(float64(g.packet)/(max(g.sender, g.receiver)*g.cycle.Seconds()), study.Bandwidth))
+	out.Say("best-write-only", study.Q(best, study.Bandwidth))
+	out.Say("best-ping-pong", study.Q(bestPong, study.Bandwidth))
+	out.Say("endless-write-only", study.Q(last, study.Bandwidth))
+	return out
+}
+
+// stream is one block on its way.
+type stream struct {
+	s             *sim.Sim
+	g             bridge
+	left, arrived sim.Time // when the last packet left the sending host, and was in the memory of the other
+	toSend        int      // packets
+	flying        int      // sent, and not in a buffer of the receiver
+	held          int      // in buffers of the receiver
+	sending       bool
+	most          int
+	mostFlying    int
+}
+
+type (
+	sent   stream // the sender's longest stage has done with a packet
+	landed stream // a packet is in a buffer of the receiver
+	placed stream // the receiver's longest stage has done with a packet
+)
+
+func (g bridge) write(ctx context.Context, size int, env study.Env) *stream {
+	r := &stream{
+		s:      sim.New(env.Seed),
+		g:      g,
+		toSend: (size + g.packet - 1) / g.packet,
+	}
+	r.send()
+	r.s.Run(ctx, env.Limits(0))
+	return r
+}
+
+// cycles is a time of so many.
+func (r *stream) cycles(n float64) sim.Time { return sim.Time(n * float64(r.g.cycle)) }
+
+// send begins with the next packet, where the receiver has a buffer for it: what is refused there is sent again, and
+// takes the link meanwhile; the model lets the sender wait instead.
+func (r *stream) send() {
+	if r.sending || r.toSend == 0 || r.flying+r.held >= r.g.buffers || r.flying >= r.g.inFlight {
+		return
+	}
+	r.sending = true
+	r.toSend--
+	r.flying++
+	r.mostFlying = max(r.mostFlying, r.flying)
+	r.s.After(r.cycles(r.g.sender), (*sent)(r), 0, 0)
+}
+
+func (r *sent) Handle(_, _ int64) {
+	m := (*stream)(r)
+	m.sending = false
+	if m.toSend == 0 {
+		m.left = m.s.Now()
+	}
+	m.s.After(m.g.latency*m.g.cycle-m.cycles(m.g.sender), (*landed)(r), 0, 0)
+	m.send()
+}
+
+func (r *landed) Handle(_, _ int64) {
+	m := (*stream)(r)
+	m.flying--
+	if m.held++; m.held == 1 {
+		m.s.After(m.cycles(m.g.receiver), (*placed)(r), 0, 0)
+	}
+	m.most = max(m.most, m.held)
+	m.send()
+}
+
+func (r *placed) Handle(_, _ int64) {
+	m := (*stream)(r)
+	m.arrived = m.s.Now()
+	if m.held--; m.held > 0 {
+		m.s.After(m.cycles(m.g.receiver), (*placed)(r), 0, 0)
+	}
+	m.send()
+}

@@ -1,0 +1,161 @@
+package study
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"ringlet/internal/regular"
+	"ringlet/node/config"
+)
+
+// Kinds of a figure: who has to answer it.
+const (
+	Sim  = "sim"  // the simulator, within the bounds that the file gives
+	Real = "real" // the running system alone
+	Both = "both" // either
+)
+
+// A Study is a question to a model, or a figure of a document that only the running system answers.
+type Study struct {
+	ID       string        `yaml:"id"`
+	Title    string        `yaml:"title"`
+	Place    string        `yaml:"place"` // document, section, figure or table
+	Kind     string        `yaml:"kind" enum:"sim,real,both"`
+	Headline int           `yaml:"headline"` // its place among the headline figures; 0 = it is none of them
+	Model    string        `yaml:"model"`
+	Seed     uint64        `yaml:"seed"`
+	Slow     bool          `yaml:"slow"` // it takes more than some seconds: left out where a quick look is asked for
+	Includes []string      `yaml:"includes"`
+	Params   []Parameter   `yaml:"parameters"`
+	Expected []Expectation `yaml:"expected"`
+	Reading  string        `yaml:"reading"` // how a doubtful text is read, and why
+	Missing  string        `yaml:"missing"` // what no model can give, and which parameter the document lacks
+	Measured []Measurement `yaml:"measured"`
+
+	doc *config.Document
+}
+
+// A Parameter of a model, and where its value comes from: a line of a document, a fit to another figure, or a choice
+// of ours with its reason. One of the three is given.
+type Parameter struct {
+	Name   string `yaml:"name"`
+	Is     string `yaml:"is"` // a quantity, a word, or several with commas
+	From   string `yaml:"from"`
+	Fitted string `yaml:"fitted"` // the figure that it was fitted to, never the one it is judged by
+	Chosen string `yaml:"chosen"`
+
+	path string // where it stands
+	used bool
+}
+
+// An Expectation is a result that a document gives, and how near the model must come: exactly one of Is, AtLeast,
+// AtMost, Above and Below is given.
+type Expectation struct {
+	Name    string    `yaml:"name"` // of the model's result
+	Is      *Quantity `yaml:"is"`
+	Within  *Quantity `yaml:"within"` // a share of Is, or points; nil = 10 %
+	AtLeast *Quantity `yaml:"at-least"`
+	AtMost  *Quantity `yaml:"at-most"`
+	Above   string    `yaml:"above"` // another result
+	Below   string    `yaml:"below"`
+	From    string    `yaml:"from"`
+	Plot    string    `yaml:"plot"` // the plot of the model in which it is a point, at X
+	X       float64   `yaml:"x"`
+}
+
+// A Measurement is what the running system does, by a command that anybody can run.
+type Measurement struct {
+	What    string `yaml:"what"`
+	Is      string `yaml:"is"`
+	Verdict string `yaml:"verdict" enum:"beaten,matched,not reached,cannot"`
+	Why     string `yaml:"why"`
+	By      string `yaml:"by"` // the command
+	On      string `yaml:"on"` // machine and day
+}
+
+// Load reads a file, with the files that it includes from its directory. What is wrong with one is a
+// *config.InvalidError that names the line and the key; a file that cannot be read is an *fs.PathError.
+func Load(path string) (*Study, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return parse(path, f, os.DirFS(filepath.Dir(path)))
+}
+
+// Parse reads a file of a file system, with the files that it includes from there.
+func Parse(from fs.FS, name string) (*Study, error) {
+	f, err := from.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return parse(name, f, from)
+}
+
+func parse(name string, in io.Reader, from fs.FS) (*Study, error) {
+	s := &Study{Seed: 1, Kind: Sim}
+	d, err := config.Read(name, in, s)
+	if err != nil {
+		return nil, err
+	}
+	s.doc = d
+	if d.Err() == nil {
+		s.check()
+	}
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	return s, s.include(from)
+}
+
+// check notes what no struct tag can say.
+func (s *Study) check() {
+	if s.Model == "" && s.Kind != Real && s.Missing == "" {
+		s.doc.Add("model", "is missing: name the model that answers, or say under missing what none can give")
+	}
+	names := map[string]bool{}
+	for i := range s.Params {
+		p := &s.Params[i]
+		p.path = element("parameters", i)
+		if p.Name == "" || p.Is == "" {
+			s.doc.Add(p.path, "needs a name and what it is")
+		}
+		if given(p.From != "", p.Fitted != "", p.Chosen != "") != 1 {
+			s.doc.Add(p.path, "says where its value comes from by one of from, fitted and chosen")
+		}
+		if p.Fitted != "" && s.ID != "" && strings.Contains(p.Fitted, s.ID) {
+			s.doc.Add(p.path+".fitted", "is %s, the figure it is judged by", s.ID)
+		}
+		if names[p.Name] {
+			s.doc.Add(p.path+".name", "%q is given twice", p.Name)
+		}
+		names[p.Name] = true
+	}
+	for i, e := range s.Expected {
+		at := element("expected", i)
+		if e.Name == "" {
+			s.doc.Add(at, "needs the name of a result")
+		}
+		if given(e.Is != nil, e.AtLeast != nil, e.AtMost != nil, e.Above != "", e.Below != "") != 1 {
+			s.doc.Add(at, "gives one of is, at-least, at-most, above and below")
+		}
+		if e.Within != nil && (e.Is == nil || e.Within.Value <= 0 || e.Within.Of != Count && e.Within.Of != Points) {
+			s.doc.Add(at+".within", "is a share such as 10 %%, or points, of what stands under is")
+		}
+	}
+}
+
+// given counts what is.
+func given(each ...bool) (n int) {
+	for _, is := range each {
+		if is {
+			n++
+		}
+	}
+	return n
+}

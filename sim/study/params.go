@@ -1,0 +1,210 @@
+package study
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ringlet/node/config"
+	"ringlet/sim"
+)
+
+// common is a file that several figures include: the parameters that they have in common.
+type common struct {
+	Params []Parameter `yaml:"parameters"`
+}
+
+// element is the path of an element of a list.
+func element(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
+
+// include adds the parameters of the files it names; those that the study gives itself stay as they are. What nobody
+// asks for of an included file is no problem: it serves several figures.
+func (s *Study) include(from fs.FS) error {
+	for i, name := range s.Includes {
+		f, err := from.Open(name)
+		if err != nil {
+			s.doc.Add(element("includes", i), "%v", err)
+			return s.doc.Err()
+		}
+		var c common
+		d, err := config.Read(name, f, &c)
+		if err = errors.Join(err, f.Close()); err == nil {
+			err = d.Err()
+		}
+		if err != nil {
+			return err
+		}
+		for _, p := range c.Params {
+			if !slices.ContainsFunc(s.Params, func(q Parameter) bool { return q.Name == p.Name }) {
+				s.Params = append(s.Params, p)
+			}
+		}
+	}
+	return nil
+}
+
+// Params are the parameters of a study as a model asks for them.
+type Params struct {
+	s *Study
+}
+
+// Err is a *config.InvalidError with all that was wrong with the parameters asked for, or nil. A model looks at it
+// before it begins.
+func (p *Params) Err() error { return p.s.doc.Err() }
+
+// Wrong notes that the value of a parameter cannot be.
+func (p *Params) Wrong(name, format string, args ...any) {
+	path := "parameters"
+	if i := p.index(name); i >= 0 && p.s.Params[i].path != "" {
+		path = p.s.Params[i].path
+	}
+	p.s.doc.Add(path, name+": "+format, args...)
+}
+
+func (p *Params) index(name string) int {
+	return slices.IndexFunc(p.s.Params, func(q Parameter) bool { return q.Name == name })
+}
+
+// texts are the values of a parameter as written, one or several.
+func (p *Params) texts(name string) []string {
+	i := p.index(name)
+	if i < 0 {
+		p.s.doc.Add("parameters", "%s is missing: the model %s needs it", name, p.s.Model)
+		return nil
+	}
+	p.s.Params[i].used = true
+	all := strings.Split(p.s.Params[i].Is, ",")
+	for i := range all {
+		all[i] = strings.TrimSpace(all[i])
+	}
+	return all
+}
+
+// Quantities are the values of a parameter of a dimension.
+func (p *Params) Quantities(name string, of Dimension) []float64 {
+	var all []float64
+	for _, text := range p.texts(name) {
+		var q Quantity
+		switch err := q.UnmarshalText([]byte(text)); {
+		case err != nil:
+			p.Wrong(name, "%v", err)
+		case q.Of != of:
+			p.Wrong(name, "%s is not in %s", text, orNumber(of))
+		}
+		all = append(all, q.Value)
+	}
+	return all
+}
+
+func orNumber(of Dimension) string {
+	if of == Count {
+		return "a plain number"
+	}
+	return string(of)
+}
+
+// Quantity is the one value of a parameter of a dimension.
+func (p *Params) Quantity(name string, of Dimension) float64 {
+	all := p.Quantities(name, of)
+	if len(all) > 1 {
+		p.Wrong(name, "has %d values where the model %s takes one", len(all), p.s.Model)
+	}
+	if len(all) == 0 {
+		return math.NaN()
+	}
+	return all[0]
+}
+
+// Time is a parameter in the time of the simulator, to the nearest picosecond. It is not negative.
+func (p *Params) Time(name string) sim.Time {
+	s := p.Quantity(name, Time)
+	if s < 0 {
+		p.Wrong(name, "is negative")
+	}
+	if !(s >= 0 && s < 1e6) {
+		return 0
+	}
+	return sim.Time(math.Round(s * float64(sim.Second)))
+}
+
+// Int is a whole number between two.
+func (p *Params) Int(name string, least, most int) int {
+	return p.whole(name, p.Quantity(name, Count), least, most)
+}
+
+// Ints are several.
+func (p *Params) Ints(name string, least, most int) []int {
+	var all []int
+	for _, v := range p.Quantities(name, Count) {
+		all = append(all, p.whole(name, v, least, most))
+	}
+	return all
+}
+
+// Size is a number of bytes between two.
+func (p *Params) Size(name string, least, most int) int {
+	return p.whole(name, p.Quantity(name, Bytes), least, most)
+}
+
+// Sizes are several.
+func (p *Params) Sizes(name string, least, most int) []int {
+	var all []int
+	for _, v := range p.Quantities(name, Bytes) {
+		all = append(all, p.whole(name, v, least, most))
+	}
+	return all
+}
+
+func (p *Params) whole(name string, v float64, least, most int) int {
+	if math.IsNaN(v) { // said already
+		return least
+	}
+	if v != math.Trunc(v) || v < float64(least) || v > float64(most) {
+		p.Wrong(name, "%v is no whole number between %d and %d", v, least, most)
+		return least
+	}
+	return int(v)
+}
+
+// Number is a plain number or a share.
+func (p *Params) Number(name string) float64 { return p.Quantity(name, Count) }
+
+// Word is one of those allowed.
+func (p *Params) Word(name string, allowed ...string) string {
+	all := p.Words(name, allowed...)
+	if len(all) > 1 {
+		p.Wrong(name, "has %d values where the model %s takes one", len(all), p.s.Model)
+	}
+	if len(all) == 0 {
+		return allowed[0]
+	}
+	return all[0]
+}
+
+// Words are several of those allowed.
+func (p *Params) Words(name string, allowed ...string) []string {
+	all := p.texts(name)
+	for _, w := range all {
+		if !slices.Contains(allowed, w) {
+			p.Wrong(name, "%q is none of %s", w, strings.Join(allowed, ", "))
+		}
+	}
+	return all
+}
+
+// unread notes what a study gives and its model never asked for.
+func (s *Study) unread() error {
+	for _, p := range s.Params {
+		if !p.used && p.path != "" {
+			s.doc.Add(p.path, "%s: the model %s does not read it", p.Name, s.Model)
+		}
+	}
+	if err := s.doc.Err(); err != nil {
+		return fmt.Errorf("after the run: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package study
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"ringlet/sim"
+)
+
+// A Model is a kind of answer: it reads its parameters, plays, and gives results by name.
+type Model struct {
+	Name string
+	Help string // in a sentence
+	Run  func(ctx context.Context, p *Params, env Env) (Outcome, error)
+}
+
+// Env is what a model has from its caller.
+type Env struct {
+	Seed     uint64
+	Trace    *sim.Trace // nil where none is wanted
+	Progress func(now sim.Time, executed uint64)
+}
+
+// Limits are those of a run that ends at a time, with the caller's progress.
+func (e Env) Limits(until sim.Time) sim.Limits { return sim.Limits{Until: until, Progress: e.Progress} }
+
+// A Result of a model.
+type Result struct {
+	Name string
+	Quantity
+}
+
+// A Plot of a model: curves over the points that a document gives.
+type Plot struct {
+	Name   string
+	X, Y   string // with their units
+	LogX   bool
+	LogY   bool
+	Curves []Curve
+}
+
+// A Curve of a plot, from left to right.
+type Curve struct {
+	Name   string       `json:"name"`
+	Points [][2]float64 `json:"points"`
+}
+
+// An Outcome is all that a model says.
+type Outcome struct {
+	Results []Result
+	Plots   []Plot
+	Notes   []string // what a reader must know of this run: it was interrupted, a queue never ended
+	Events  uint64   // of the simulation
+}
+
+// Say adds a result.
+func (o *Outcome) Say(name string, q Quantity) {
+	o.Results = append(o.Results, Result{Name: name, Quantity: q})
+}
+
+// find gives the result of a name.
+func (o *Outcome) find(name string) (Quantity, bool) {
+	for _, r := range o.Results {
+		if r.Name == name {
+			return r.Quantity, true
+		}
+	}
+	return Quantity{}, false
+}
+
+// Run lets the model of a study answer. An error is of the file (a *config.InvalidError), or of the model.
+func (s *Study) Run(ctx context.Context, models []Model, env Env) (Outcome, error) {
+	i := slices.IndexFunc(models, func(m Model) bool { return m.Name == s.Model })
+	if i < 0 {
+		var names []string
+		for _, m := range models {
+			names = append(names, m.Name)
+		}
+		s.doc.Add("model", "%q is none of the models: %s", s.Model, strings.Join(names, ", "))
+		return Outcome{}, s.doc.Err()
+	}
+	if env.Seed == 0 {
+		env.Seed = s.Seed
+	}
+	p := &Params{s}
+	out, err := models[i].Run(ctx, p, env)
+	if err == nil {
+		err = p.Err()
+	}
+	if err != nil {
+		return out, err
+	}
+	return out, s.unread()
+}
+
+// Verdicts on an expectation.
+const (
+	Holds    = "holds"
+	Differs  = "differs"
+	NoResult = "no result" // the model does not give it
+)
+
+// A Judged expectation.
+type Judged struct {
+	Name      string
+	Expected  string
+	Simulated string
+	Deviation string // "" where there is nothing to compare
+	Verdict   string
+	From      string
+}
+
+// defaultWithin is how near a model must come where a file does not say.
+const defaultWithin = 0.10
+
+// Judge holds an outcome against what the study expects.
+func (s *Study) Judge(out Outcome) []Judged {
+	var all []Judged
+	for _, e := range s.Expected {
+		all = append(all, e.judge(&out))
+	}
+	return all
+}
+
+func (e *Expectation) judge(out *Outcome) Judged {
+	j := Judged{
+		Name:    e.Name,
+		From:    e.From,
+		Verdict: NoResult,
+	}
+	got, is := out.find(e.Name)
+	bound, says := e.bound(out)
+	j.Expected = says
+	if !is || bound == nil {
+		return j
+	}
+	j.Simulated = got.in(bound.unit)
+	if got.Of != bound.Of {
+		j.Verdict = Differs
+		return j
+	}
+	off := got.Value - bound.Value
+	if bound.Value != 0 {
+		j.Deviation = fmt.Sprintf("%+.1f %%", 100*off/math.Abs(bound.Value))
+	}
+	holds := false
+	switch {
+	case e.Is != nil && e.Within != nil && e.Within.Of == Points:
+		j.Deviation = fmt.Sprintf("%+.1f points", 100*off)
+		holds = math.Abs(off) <= e.Within.Value && (got.Value < 0) == (bound.Value < 0)
+	case e.Is != nil:
+		holds = math.Abs(off) <= e.within()*math.Abs(bound.Value)
+	case e.AtLeast != nil:
+		holds = off >= 0
+	case e.AtMost != nil:
+		holds = off <= 0
+	case e.Above != "":
+		holds = off > 0
+	default:
+		holds = off < 0
+	}
+	j.Verdict = Differs
+	if holds {
+		j.Verdict = Holds
+	}
+	return j
+}
+
+func (e *Expectation) within() float64 {
+	if e.Within == nil {
+		return defaultWithin
+	}
+	return e.Within.Value
+}
+
+// bound is what the result is held against, and how a reader is told.
+func (e *Expectation) bound(out *Outcome) (*Quantity, string) {
+	switch {
+	case e.Is != nil && e.Within != nil:
+		return e.Is, e.Is.String() + " ± " + e.Within.String()
+	case e.Is != nil:
+		return e.Is, e.Is.String()
+	case e.AtLeast != nil:
+		return e.AtLeast, "≥ " + e.AtLeast.String()
+	case e.AtMost != nil:
+		return e.AtMost, "≤ " + e.AtMost.String()
+	}
+	other, sign := e.Above, "> "
+	if e.Below != "" {
+		other, sign = e.Below, "< "
+	}
+	q, is := out.find(other)
+	if !is {
+		return nil, sign + other
+	}
+	return &q, sign + other
+}
