@@ -123,6 +123,11 @@ SOAK_ARGS ?=
 demo: build convert ## a test beam on this machine: four front-ends, a run with its page, its events converted (examples/testbeam)
 	examples/testbeam/demo.sh
 
+.PHONY: figures
+figures: build ## play the figures of the founding documents, and write sim/results
+	bin/ringlet sim figures --json --page sim/results/figures.html > sim/results/figures.json.part
+	mv sim/results/figures.json.part sim/results/figures.json
+
 .PHONY: soak
 soak: build ## run after run while things break, and what was built is there (docs/soak.md): make soak SOAK=60m
 	go build -o bin/soak ./lab/soak

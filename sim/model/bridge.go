@@ -213,7 +213,7 @@ func (r *placed) Handle(_, _ int64) {
 	m := (*stream)(r)
 	m.arrived = m.s.Now()
 	if m.held--; m.held > 0 {
-		m.s.After(m.cycles(m.g.receiver), (*placed)(r), 0, 0)
+		m.s.After(m.cycles(m.g.receiver), r, 0, 0)
 	}
 	m.send()
 }

@@ -103,8 +103,9 @@ func (q Quantity) in(name string) string {
 		case u.of != q.Of || u.name == "us" || u.name == "h" && name != "h":
 		case name == u.name:
 			return digits(q.Value/u.is) + " " + u.name
-		case name == "" && u.of != Count && !strings.Contains(u.name, "i") && u.name != "/s" &&
-			(!found || math.Abs(q.Value) >= u.is*0.9995):
+		case name == "" && u.of != Count && !strings.Contains(u.name, "i") && // nor bits
+			u.name != "/s" &&
+			(!found || math.Abs(q.Value) >= u.is):
 			best, found = u, true
 		}
 	}

@@ -146,7 +146,7 @@ func (e *Expectation) judge(out *Outcome) Judged {
 	if bound.Value != 0 {
 		j.Deviation = fmt.Sprintf("%+.1f %%", 100*off/math.Abs(bound.Value))
 	}
-	holds := false
+	var holds bool
 	switch {
 	case e.Is != nil && e.Within != nil && e.Within.Of == Points:
 		j.Deviation = fmt.Sprintf("%+.1f points", 100*off)

@@ -1,0 +1,162 @@
+package figures_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ringlet/sim/figures"
+	"ringlet/sim/model"
+	"ringlet/sim/study"
+	"ringlet/testkit/must"
+)
+
+// results is what a release says of all figures: sim/results/figures.json, made by `make figures`.
+const results = "../results/figures.json"
+
+func all(t *testing.T) []*study.Study {
+	t.Helper()
+	all, err := figures.All()
+	must.OK(t, err)
+	return all
+}
+
+// TestEachFigureIsWhole: a file has the id in its name, a title and a place, and each expectation the line it is from.
+func TestEachFigureIsWhole(t *testing.T) {
+	names, err := os.ReadDir(".")
+	must.OK(t, err)
+	files := 0
+	for _, n := range names {
+		if strings.HasPrefix(n.Name(), "F") && strings.HasSuffix(n.Name(), ".yaml") {
+			files++
+		}
+	}
+	known := map[string]bool{}
+	for _, s := range all(t) {
+		if known[s.ID] = true; s.ID == "" || s.Title == "" || s.Place == "" {
+			t.Errorf("%s %q lacks an id, a title or a place", s.ID, s.Title)
+		}
+		if _, err := os.Stat(s.ID + ".yaml"); err != nil {
+			t.Errorf("%s: %v", s.ID, err)
+		}
+		for _, e := range s.Expected {
+			if e.From == "" {
+				t.Errorf("%s: %s does not say from which line it is", s.ID, e.Name)
+			}
+		}
+	}
+	if len(known) != files {
+		t.Errorf("%d ids in %d files", len(known), files)
+	}
+}
+
+// TestResultsAreOfTheCode: what is committed is what the quick figures give now, byte for byte.
+func TestResultsAreOfTheCode(t *testing.T) {
+	ask, err := figures.Pick(all(t), nil, false, true)
+	must.OK(t, err)
+	text, err := os.ReadFile(results)
+	must.OK(t, err)
+	var committed []map[string]any
+	must.OK(t, json.Unmarshal(text, &committed))
+	of := map[string]map[string]any{}
+	for _, f := range committed {
+		of[f["id"].(string)] = f
+	}
+	if len(of) != len(all(t)) {
+		t.Errorf("%d figures are in %s, of %d: run `make figures`", len(of), results, len(all(t)))
+	}
+	var now bytes.Buffer
+	must.OK(t, figures.WriteJSON(&now, figures.Run(t.Context(), ask, model.All(), 2, func(*figures.Answer) {})))
+	var each []map[string]any
+	must.OK(t, json.Unmarshal(now.Bytes(), &each))
+	for _, f := range each {
+		if diff := cmp.Diff(of[f["id"].(string)], f); diff != "" {
+			t.Errorf("%s is not what %s says: run `make figures` and look at the difference\n%s", f["id"], results, diff)
+		}
+	}
+}
+
+// answers are one of each verdict.
+func answers(ctx context.Context, t *testing.T) []figures.Answer {
+	t.Helper()
+	ten := study.Model{Name: "ten", Run: func(context.Context, *study.Params, study.Env) (study.Outcome, error) {
+		out := study.Outcome{Plots: []study.Plot{{Name: "p", Curves: []study.Curve{{Points: [][2]float64{{1, 10}}}}}}}
+		out.Say("n", study.Q(10, study.Count))
+		return out, nil
+	}}
+	broken := study.Model{Name: "broken", Run: func(context.Context, *study.Params, study.Env) (study.Outcome, error) {
+		return study.Outcome{}, errors.New("it <broke>")
+	}}
+	var ask []*study.Study
+	for _, text := range []string{
+		"{id: a, model: ten, expected: [{name: n, is: 10.5, plot: p, x: 1}]}",
+		"{id: b, model: ten, expected: [{name: n, is: 10}, {name: n, is: 20}]}",
+		"{id: c, model: ten, expected: [{name: n, is: 20}]}",
+		"{id: d, model: broken}",
+		"{id: e, missing: the size of the buffers}",
+		"{id: f, kind: real, measured: [{what: rate, is: 3 MHz, verdict: beaten, by: make it, on: mine}]}",
+	} {
+		s, err := study.Parse(fstest.MapFS{"s": {Data: []byte(text)}}, "s")
+		must.OK(t, err)
+		ask = append(ask, s)
+	}
+	return figures.Run(ctx, ask, []study.Model{ten, broken}, 2, func(*figures.Answer) {})
+}
+
+func TestVerdicts(t *testing.T) {
+	got := answers(t.Context(), t)
+	var verdicts []string
+	for _, a := range got {
+		verdicts = append(verdicts, a.Verdict)
+	}
+	want := []string{
+		figures.Holds, figures.Partly, figures.Differs, figures.Failed, figures.Unknown, figures.ByReal,
+	}
+	if diff := cmp.Diff(want, verdicts); diff != "" {
+		t.Error(diff)
+	}
+	if said := figures.Count(got); said != "6 figures, 1 holds, 1 partly, 1 differs, 1 failed, 1 not given, 1 real system" {
+		t.Error(said)
+	}
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, a := range answers(interrupted, t) {
+		if a.Verdict != figures.Unasked {
+			t.Errorf("%s %s after an interrupt", a.Study.ID, a.Verdict)
+		}
+	}
+}
+
+func TestWritten(t *testing.T) {
+	a := answers(t.Context(), t)
+	var text, page bytes.Buffer
+	must.OK(t, figures.WriteText(&text, a))
+	must.OK(t, figures.WritePage(&page, a))
+	for _, line := range []string{"a   n     10.5", "-4.8 %", "it <broke>", "the size of the buffers", "rate 3 MHz (beaten)"} {
+		if !strings.Contains(text.String(), line) {
+			t.Errorf("%q is not in the table\n%s", line, text.String())
+		}
+	}
+	for _, part := range []string{"it &lt;broke&gt;", "document", "10.5"} {
+		if !strings.Contains(page.String(), part) {
+			t.Errorf("%q is not on the page", part)
+		}
+	}
+}
+
+func TestPick(t *testing.T) {
+	if _, err := figures.Pick(all(t), []string{"F999"}, false, false); err == nil {
+		t.Error("F999 was found")
+	}
+	one, err := figures.Pick(all(t), []string{"F70"}, true, true)
+	if err != nil || len(one) != 1 {
+		t.Errorf("%v, %v", one, err)
+	}
+}

@@ -1,0 +1,190 @@
+package study_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ringlet/sim"
+	"ringlet/sim/study"
+	"ringlet/testkit/must"
+)
+
+// echo gives back what it was asked for.
+var echo = study.Model{Name: "echo", Run: func(_ context.Context, p *study.Params, _ study.Env) (study.Outcome, error) {
+	var out study.Outcome
+	delay, nodes, rate := p.Time("delay"), p.Int("nodes", 1, 100), p.Quantity("rate", study.Rate)
+	sizes, kind := p.Sizes("sizes", 1, 1<<20), p.Word("kind", "ring", "torus")
+	if err := p.Err(); err != nil {
+		return out, err
+	}
+	out.Say("delay", study.Q(delay.Seconds(), study.Time))
+	out.Say("nodes", study.Q(float64(nodes), study.Count))
+	out.Say("rate", study.Q(rate, study.Rate))
+	out.Say("all", study.Q(float64(sizes[0]+sizes[1]), study.Bytes))
+	out.Say("loss", study.Share(-0.06))
+	if kind == "torus" {
+		out.Notes = append(out.Notes, kind)
+	}
+	return out, nil
+}}
+
+const good = `
+id: F01
+model: echo
+includes: [common.yaml]
+parameters:
+  - {name: delay, is: 1.4 µs, from: "000:1303"}
+  - {name: nodes, is: "30", chosen: a small farm}
+  - {name: sizes, is: "1 KiB, 24 B", from: "000:1"}
+  - {name: kind, is: torus, from: "000:2"}
+`
+
+const common = `
+parameters:
+  - {name: rate, is: 1.38 MHz, fitted: F02}
+  - {name: delay, is: 9 s, from: "000:9"}
+  - {name: nobody-asks, is: "1", from: "000:9"}
+`
+
+// parsed reads a study with the common file beside it.
+func parsed(t *testing.T, text string) (*study.Study, error) {
+	t.Helper()
+	files := fstest.MapFS{"s.yaml": {Data: []byte(text)}, "common.yaml": {Data: []byte(common)}}
+	return study.Parse(files, "s.yaml")
+}
+
+// run lets echo answer.
+func run(t *testing.T, text string) (*study.Study, study.Outcome, error) {
+	t.Helper()
+	s, err := parsed(t, text)
+	if err != nil {
+		return nil, study.Outcome{}, err
+	}
+	out, err := s.Run(t.Context(), []study.Model{echo}, study.Env{})
+	return s, out, err
+}
+
+func TestAModelIsAsked(t *testing.T) {
+	_, out, err := run(t, good)
+	must.OK(t, err)
+	said := map[string]string{}
+	for _, r := range out.Results {
+		said[r.Name] = r.Quantity.String()
+	}
+	want := map[string]string{
+		"delay": "1.4 µs",
+		"nodes": "30",
+		"rate":  "1.38 MHz",
+		"all":   "1.048 kB",
+		"loss":  "-6 %",
+	}
+	if diff := cmp.Diff(want, said); diff != "" {
+		t.Error(diff)
+	}
+	if len(out.Notes) != 1 {
+		t.Errorf("notes %q", out.Notes)
+	}
+}
+
+func TestExpectationsAreJudged(t *testing.T) {
+	for expected, verdict := range map[string]string{
+		"name: rate, is: 1.3 MHz":                    "holds +6.2 %",
+		"name: rate, is: 1.2 MHz":                    "differs +15.0 %",
+		"name: rate, is: 1.2 MHz, within: 20 %":      "holds +15.0 %",
+		"name: rate, at-least: 1.38 MHz":             "holds +0.0 %",
+		"name: rate, at-most: 1 kHz":                 "differs +137900.0 %",
+		"name: loss, is: -7 %, within: 2 points":     "holds +1.0 points",
+		"name: loss, is: -9 %, within: 2 points":     "differs +3.0 points",
+		"name: loss, is: 1 %, within: 10 points":     "differs -7.0 points", // the other sign
+		"name: nodes, above: loss":                   "holds +50100.0 %",
+		"name: loss, above: nodes":                   "differs -100.2 %",
+		"name: nodes, below: rate":                   "differs ", // not of one kind
+		"name: speed, is: 3 m, from: nobody says it": "",
+		"name: speed, is: 3 B/s":                     "no result ",
+		"name: rate, above: speed":                   "no result ",
+	} {
+		s, out, err := run(t, good+"expected:\n  - {"+expected+"}\n")
+		if verdict == "" {
+			if err == nil {
+				t.Errorf("%s: taken", expected)
+			}
+			continue
+		}
+		must.OK(t, err)
+		j := s.Judge(out)
+		if len(j) != 1 || j[0].Verdict+" "+j[0].Deviation != verdict {
+			t.Errorf("%s: %+v, expected %q", expected, j, verdict)
+		}
+	}
+}
+
+func TestWhatIsWrongWithAFileIsSaid(t *testing.T) {
+	replaced := func(old, by string) string { return strings.Replace(good, old, by, 1) }
+	for text, sentence := range map[string]string{
+		replaced("model: echo\n", ""):                        "s.yaml:1: model: is missing: name the model that answers",
+		replaced("echo", "ecco"):                             `s.yaml:3: model: "ecco" is none of the models: echo`,
+		replaced("name: delay", "name: dealy"):               "dealy: the model echo does not read it",
+		replaced("1.4 µs", "1.4 MHz"):                        "s.yaml:6: parameters[0]: delay: 1.4 MHz is not in s",
+		replaced("1.4 µs", "-1 s"):                           "delay: is negative",
+		replaced("1.4 µs", "1 fortnight"):                    `"1 fortnight" has the unit "fortnight"`,
+		replaced("1.4 µs", "soon"):                           `"soon" is no number with a unit`,
+		replaced("1.4 µs", "\"1 s, 2 s\""):                   "delay: has 2 values where the model echo takes one",
+		replaced(`"30"`, `"30.5"`):                           "nodes: 30.5 is no whole number between 1 and 100",
+		replaced(`"30"`, `"101"`):                            "nodes: 101 is no whole number between 1 and 100",
+		replaced("is: torus", "is: tours"):                   `kind: "tours" is none of ring, torus`,
+		replaced("common.yaml", "none.yaml"):                 "includes[0]: open none.yaml: file does not exist",
+		replaced("includes: [common.yaml]", ""):              "rate is missing: the model echo needs it",
+		replaced(", chosen: a small farm", ""):               "parameters[1]: says where its value comes from by one of",
+		replaced("chosen: a small farm", "fitted: F01"):      "is F01, the figure it is judged by",
+		replaced("name: nodes", "name: delay"):               `"delay" is given twice`,
+		good + "kind: dream\n":                               "kind: ",
+		good + "expected: [{name: rate}]\n":                  "gives one of is, at-least, at-most, above and below",
+		good + "expected: [{is: 3 s}]\n":                     "needs the name of a result",
+		good + "expected: [{name: a, is: 3, within: 2 s}]\n": "within: is a share such as 10 %",
+		good + "surprise: 1\n":                               "there is no such setting",
+	} {
+		if _, _, err := run(t, text); err == nil || !strings.Contains(err.Error(), sentence) {
+			t.Errorf("%v\n expected %q", err, sentence)
+		}
+	}
+}
+
+func TestQuantities(t *testing.T) {
+	for text, want := range map[string]string{
+		"60 ns": "60 ns", "0.06 µs": "0.06 µs", "2.15MHz": "2.15 MHz", "1e3 Hz": "1000 Hz", "26": "26", "-6 %": "-6 %",
+		"287 MiB/s": "287 MiB/s", "1.5e-9 s": "1.5e-09 s", "32 Tbit/s": "32 Tbit/s", "324 /s": "324 /s",
+	} {
+		var q study.Quantity
+		must.OK(t, q.UnmarshalText([]byte(text)))
+		if q.String() != want {
+			t.Errorf("%q is written %q, expected %q", text, q, want)
+		}
+	}
+	for q, want := range map[study.Quantity]string{
+		study.Q(2.67e-6, study.Time):         "2.67 µs",
+		study.Q(9999e-10, study.Time):        "999.9 ns",
+		study.Q(0, study.Time):               "0 ps",
+		study.Q(31e6, study.Rate):            "31 MHz",
+		study.Q(4e12, study.Bandwidth):       "4000 GB/s",
+		study.Q(float64(12345), study.Count): "12345",
+		study.Q(sim.Second.Seconds(), "s"):   "1 s",
+	} {
+		if q.String() != want {
+			t.Errorf("%v is written %q, expected %q", q.Value, q, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(good)
+	f.Add(good + "expected: [{name: rate, is: 3 Hz, within: 3 %}]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, out, err := run(t, text); err == nil {
+			s.Judge(out)
+		}
+	})
+}
