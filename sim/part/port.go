@@ -1,0 +1,187 @@
+package part
+
+import "ringlet/sim"
+
+// Packet is a piece of data on its way. Models set the fields, and give packets back to a Pool.
+type Packet struct {
+	Src, Dst int32
+	Size     int32    // bytes on the wire
+	Hop      int32    // how many ports it has left behind
+	Path     []*Port  // the ports still to pass, from Hop on; shared by all packets of a route
+	To       Taker    // who takes it at the end of the path
+	Born     sim.Time // when its first byte was ready
+	ID       int64    // the model's: an event, a message
+	Part     int64    // the model's: a chunk of it
+	Last     bool     // the model's: the last of a message
+}
+
+// A Taker takes packets.
+type Taker interface{ Take(p *Packet) }
+
+// Pool keeps packets that are used again, so that a steady model allocates none.
+type Pool struct{ free []*Packet }
+
+// Get gives an empty packet.
+func (p *Pool) Get() *Packet {
+	if n := len(p.free); n > 0 {
+		packet := p.free[n-1]
+		p.free = p.free[:n-1]
+		*packet = Packet{}
+		return packet
+	}
+	return new(Packet)
+}
+
+// Put takes back a packet that nobody uses any more.
+func (p *Pool) Put(packet *Packet) { p.free = append(p.free, packet) }
+
+// PortConfig says what a port is.
+type PortConfig struct {
+	PerByte    sim.Time // picoseconds a byte: 40 at 200 Gbit/s
+	Latency    sim.Time // from the end of a packet on this side to its end on the other: cable and switch
+	Buffer     int64    // bytes that wait or are sent; 0: no limit
+	CutThrough bool     // a packet may go on when its first byte has come (the next port must not be faster); else when
+	//                     its last has
+	Drop bool // a packet that finds the next port's buffer full is dropped; else it waits here
+}
+
+// Port is an output: a queue in a finite buffer, and the wire behind it. A packet that leaves it goes to the next port of
+// its path, or to its taker. Unless ports drop, one sends only what the next has room for: the packet at the head waits,
+// and all behind it with it (head-of-line blocking). That is how congestion spreads in networks without loss.
+type Port struct {
+	s       *sim.Sim
+	cfg     PortConfig
+	queue   *Queue[*Packet]
+	wire    *Queue[*Packet] // sent, not yet arrived
+	room    *Queue[*Port]   // who waits for room here, in the order of asking
+	sending bool
+	asked   bool // this port stands in the next one's room queue
+	blocked sim.Time
+	since   sim.Time
+
+	Held    sim.Level // bytes in the buffer
+	Busy    sim.Level // 1 while it sends
+	Sent    uint64    // packets
+	Bytes   uint64
+	Dropped uint64
+	Freed   sim.Handler   // told when a packet has left the buffer: a source injects its next; may be nil
+	Dead    func(*Packet) // told of dropped packets; may be nil
+}
+
+// NewPort makes an idle port.
+func NewPort(s *sim.Sim, cfg PortConfig) *Port {
+	return &Port{
+		s:     s,
+		cfg:   cfg,
+		queue: NewQueue[*Packet](s, 0),
+		wire:  NewQueue[*Packet](s, 0),
+		room:  NewQueue[*Port](s, 0),
+	}
+}
+
+// Blocked is how long the port has had a packet that the next port had no room for.
+func (p *Port) Blocked() sim.Time { return p.blocked }
+
+// Room reports whether a packet of that size fits into the buffer now. One packet always fits into an empty buffer.
+func (p *Port) Room(size int32) bool {
+	return p.cfg.Buffer == 0 || p.Held.Value() == 0 || p.Held.Value()+int64(size) <= p.cfg.Buffer
+}
+
+// Inject begins a packet's way at the first port of its path, and reports whether that had room.
+func Inject(packet *Packet) bool {
+	first := packet.Path[0]
+	if !first.Room(packet.Size) {
+		return false
+	}
+	first.hold(packet)
+	first.Take(packet)
+	return true
+}
+
+// Take queues a packet for which hold took the room.
+func (p *Port) Take(packet *Packet) {
+	p.queue.Put(packet)
+	p.Kick()
+}
+
+func (p *Port) hold(packet *Packet) { p.Held.Add(p.s.Now(), int64(packet.Size)) }
+
+// Kick sends the first packet, if the wire is idle and the next port has room.
+func (p *Port) Kick() {
+	if p.sending || p.asked || p.queue.Len() == 0 {
+		return
+	}
+	packet := p.queue.First()
+	next := packet.next()
+	if next != nil && !p.cfg.Drop {
+		if !next.Room(packet.Size) {
+			p.asked, p.since = true, p.s.Now()
+			next.room.Put(p)
+			return
+		}
+		next.hold(packet)
+	}
+	p.queue.Get()
+	p.sending = true
+	p.Busy.Set(p.s.Now(), 1)
+	p.wire.Put(packet)
+	time := sim.Time(packet.Size) * p.cfg.PerByte
+	p.s.After(time, (*portSent)(p), int64(packet.Size), 0)
+	if p.cfg.CutThrough && next != nil {
+		time = 0
+	}
+	p.s.After(time+p.cfg.Latency, (*portArrived)(p), 0, 0)
+}
+
+// next is the port behind this one on the packet's path; nil if the taker is.
+func (packet *Packet) next() *Port {
+	if int(packet.Hop)+1 < len(packet.Path) {
+		return packet.Path[packet.Hop+1]
+	}
+	return nil
+}
+
+type portSent Port
+
+// Handle: the last byte is out, so its place in the buffer is free.
+func (e *portSent) Handle(size, _ int64) {
+	p := (*Port)(e)
+	p.sending = false
+	p.Busy.Set(p.s.Now(), 0)
+	p.Sent++
+	p.Bytes += uint64(size)
+	p.Held.Add(p.s.Now(), -size)
+	for p.room.Len() > 0 && p.Room(p.room.First().queue.First().Size) {
+		waiting := p.room.Get()
+		waiting.asked = false
+		waiting.blocked += p.s.Now() - waiting.since
+		waiting.Kick()
+	}
+	p.Kick()
+	if p.Freed != nil {
+		p.Freed.Handle(size, 0)
+	}
+}
+
+type portArrived Port
+
+func (e *portArrived) Handle(int64, int64) {
+	p := (*Port)(e)
+	packet := p.wire.Get()
+	next := packet.next()
+	packet.Hop++
+	switch {
+	case next == nil:
+		packet.To.Take(packet)
+	case !p.cfg.Drop:
+		next.Take(packet)
+	case next.Room(packet.Size):
+		next.hold(packet)
+		next.Take(packet)
+	default:
+		next.Dropped++
+		if next.Dead != nil {
+			next.Dead(packet)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package part
+
+import "ringlet/sim"
+
+// Queue is a FIFO with a limit. The zero limit is no limit. It reuses its memory.
+type Queue[T any] struct {
+	s       *sim.Sim
+	limit   int
+	ring    []T
+	head, n int
+	Length  sim.Level
+	Refused uint64 // that found it full
+}
+
+// NewQueue makes a queue of at most limit.
+func NewQueue[T any](s *sim.Sim, limit int) *Queue[T] { return &Queue[T]{s: s, limit: limit} }
+
+// Len is the number inside.
+func (q *Queue[T]) Len() int { return q.n }
+
+// Full reports whether Put would refuse.
+func (q *Queue[T]) Full() bool { return q.limit > 0 && q.n >= q.limit }
+
+// Put appends x, or refuses it.
+func (q *Queue[T]) Put(x T) bool {
+	if q.Full() {
+		q.Refused++
+		return false
+	}
+	if q.n == len(q.ring) {
+		bigger := make([]T, max(8, 2*q.n))
+		for i := range q.n {
+			bigger[i] = *q.at(i)
+		}
+		q.ring, q.head = bigger, 0
+	}
+	q.n++
+	*q.at(q.n - 1) = x
+	q.Length.Set(q.s.Now(), int64(q.n))
+	return true
+}
+
+// First is the one that Get would take. The queue must not be empty.
+func (q *Queue[T]) First() T { return *q.at(0) }
+
+// Get takes the first. The queue must not be empty.
+func (q *Queue[T]) Get() T {
+	var none T
+	first := q.at(0)
+	x := *first
+	*first = none
+	q.head, q.n = (q.head+1)&(len(q.ring)-1), q.n-1
+	q.Length.Set(q.s.Now(), int64(q.n))
+	return x
+}
+
+// at is place i: the ring's length is a power of two.
+func (q *Queue[T]) at(i int) *T { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
