@@ -1,0 +1,94 @@
+package sci
+
+import "ringlet/sim"
+
+// Config is what a network is made of. Times are those of 000 unless it says otherwise.
+type Config struct {
+	Symbol   sim.Time // on the link: 16 bits
+	Header   int      // symbols of a packet besides its data: header and CRC
+	Echo     int      // symbols of an echo
+	Idle     int      // symbols between packets, at least
+	Bypass   sim.Time // from a symbol into a node to the same symbol out of it
+	Settle   sim.Time // how long no request must have by-passed a node before it begins a packet of its own
+	Routing  sim.Time // what changing rings adds to the way of a packet of MaxData
+	PCIToPCI sim.Time // first data word on one bus to first data word on the bus of a neighbour, with MaxData
+	MaxData  int      // bytes of data in a packet
+
+	Queue    int      // packets of a kind (requests, responses) in a send or a receive queue
+	Total    int      // packets of both kinds
+	Streams  int      // packets of a card on their way, until their response
+	Incoming int      // packets between B-Link and PCI bus in a receiving card
+	Response bool     // requests are answered; else a stream is free when its packet is in the send queue
+	Starving sim.Time // a node whose packet has waited so long for the link clears the go bits; 0: never
+
+	BLinkClock sim.Time // 64 bits each
+	BLinkExtra int      // bytes that the B-Link adds to a packet
+	BLinkTurn  int      // clocks between two transfers: turn-around and arbitration
+
+	PCIClock sim.Time // 64 bits each
+	PCIHead  int      // clocks of a received burst before its first data word: address
+	PCIGap   int      // idle clocks after it, at least
+}
+
+// Dolphin is the hardware of 000: LC3 link chips at 3 ns, PSB66 cards, PCI with 64 bits and 66 MHz. The documents do not
+// say four of the values:
+//
+//   - Settle is fitted to F62: with 75 ns a second sender of 239 MByte/s is just refused now and then, as 000:2032 has it;
+//     with 60 ns it is not.
+//   - BLinkTurn: one clock is the turn-around (000:2090); two are fitted to F65, where 453 MByte/s is just more than a
+//     B-Link carries (000:2088).
+//   - Starving is a choice. From 2 µs up to "never", the sender upstream keeps its rate in F61.
+//   - Incoming is taken to be the card's number of streams.
+func Dolphin() Config {
+	return Config{
+		Symbol:     3 * sim.Nanosecond,  // 000:1315
+		Header:     8,                   // 000:1017
+		Echo:       4,                   // 000:1028
+		Idle:       1,                   // 000:1037
+		Bypass:     60 * sim.Nanosecond, // 000:1303
+		Settle:     75 * sim.Nanosecond,
+		Routing:    570 * sim.Nanosecond,  // 000:1304
+		PCIToPCI:   1400 * sim.Nanosecond, // 000:1305
+		MaxData:    128,                   // 000:1110
+		Queue:      7,                     // 000:1063
+		Total:      8,                     // 000:1063
+		Streams:    16,                    // 000:1110
+		Incoming:   16,
+		Starving:   2 * sim.Microsecond,
+		Response:   true,                   // 000:956
+		BLinkClock: 12500 * sim.Picosecond, // 000:1130
+		BLinkExtra: 8,                      // 003:43
+		BLinkTurn:  3,
+		PCIClock:   15 * sim.Nanosecond, // 000:1342, 001:3525
+		PCIHead:    1,                   // 000:1972
+		PCIGap:     9,                   // 000:1216
+	}
+}
+
+// symbols of a packet with that much data.
+func (c *Config) symbols(bytes int) int { return c.Header + (bytes+1)/2 }
+
+// link is the time of so many symbols on the link.
+func (c *Config) link(symbols int) sim.Time { return sim.Time(symbols) * c.Symbol }
+
+// blink is how long a packet holds the B-Link.
+func (c *Config) blink(bytes int) sim.Time {
+	words := (2*c.symbols(bytes) + c.BLinkExtra + 7) / 8
+	return sim.Time(words+c.BLinkTurn) * c.BLinkClock
+}
+
+// clocks is a time on the PCI bus.
+func (c *Config) clocks(n int) sim.Time { return sim.Time(n) * c.PCIClock }
+
+// store is from a packet's first symbol at the node that takes it off to its last but those of the echo, when the node
+// has it.
+func (c *Config) store(bytes int) sim.Time { return c.link(c.symbols(bytes) - c.Echo) }
+
+// route is what is left of Routing for the link chips, when the times that are modelled are taken off.
+func (c *Config) route() sim.Time { return c.Routing - c.store(c.MaxData) - c.blink(c.MaxData) }
+
+// card is the same of PCIToPCI for each of the two cards.
+func (c *Config) card() sim.Time {
+	data := c.clocks(c.MaxData / 8)
+	return (c.PCIToPCI - data - 2*c.blink(c.MaxData) - c.store(c.MaxData) - c.clocks(c.PCIHead)) / 2
+}

@@ -1,0 +1,34 @@
+// Package sci models networks of SCI rings, packet by packet with the times of symbols: a ring, a torus of two or three
+// dimensions, and the cards between rings and PCI buses.
+//
+// It stands for the hardware of 000 (Dolphin's link chip LC3, its bus B-Link, the PCI card; chapters 4 and 5) and the
+// torus of 001. Parameters and their places are in [Config] and [Dolphin].
+//
+// # The way of a packet
+//
+//  1. A program calls [Node.Send] when the first data word of a burst stands on its PCI bus. The packet takes one of
+//     the card's streams, or is refused: a retry on the bus.
+//  2. The filled stream crosses the card and the B-Link into a slot of the send queue of the ring in the packet's first
+//     dimension. It stays there until the echo of this ring.
+//  3. The link sends it when nothing by-passes and the go bits allow it. Each node between delays it by the by-pass
+//     time, and longer while that node's own packet is on the link.
+//  4. The node that takes it off the ring answers with an echo: done, or busy if its receive queue is full. After busy
+//     the sender's slot sends again.
+//  5. Where the dimension changes, the packet crosses the B-Link to the send queue of the next ring: X, then vertical,
+//     then Z.
+//  6. At its destination it crosses the B-Link and the card, waits for the PCI bus and is handed to [Node.To] at its first
+//     data word there. A response goes the way back by the same rules, and frees the stream.
+//
+// # What is modelled
+//
+// Cut-through in by-passing nodes and store-and-forward in routing ones; slots and queues with separate room for requests
+// and responses; by-pass before own packets: a node sends only when its by-pass FIFO is empty, and a packet is in it from
+// its first symbol in to its last symbol out (000:1090); go bits as "stop" from a node that starves to all others, with
+// the delay of the ring.
+//
+// The by-pass FIFO needs no limit: while a node sends its own packet, at most one packet's symbols can arrive.
+//
+// # What is not
+//
+// Reads, locks, coherence, CRC errors, partial streams that wait for a time-out, and the ageing of retried packets.
+package sci

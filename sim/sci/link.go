@@ -1,0 +1,245 @@
+package sci
+
+import (
+	"ringlet/sim"
+	"ringlet/sim/part"
+)
+
+// kind of a packet. Each has room of its own in every queue, so responses get through where requests are stuck.
+type kind int
+
+const (
+	request kind = iota
+	response
+	kinds
+)
+
+// unit is what travels on a ring: a packet or an echo.
+type unit struct {
+	p    *Packet
+	echo bool
+	ok   bool // of an echo: the packet was taken
+	to   *link
+	from *slot    // the sender's place for the packet
+	out  sim.Time // when its first symbol may leave the by-pass FIFO
+}
+
+// slot is a place in a send queue.
+type slot struct {
+	l *link
+	p *Packet
+	k kind
+}
+
+// link is a node's link chip on one ring: what comes in by-passes, or is taken off; what is sent waits for it.
+type link struct {
+	s    *sim.Sim
+	cfg  *Config
+	node *Node
+	next *link // down the ring
+	dim  int
+
+	sending  bool
+	bypass   *part.Queue[unit]
+	arriving *part.Queue[unit]  // packets that are being taken off
+	waiting  *part.Queue[*slot] // of the send queue: to be sent, or again
+	echoes   *part.Queue[unit]  // that are being taken off
+	free     []*slot
+	used     [kinds]int // slots of the send queue
+	taking   [kinds]int // packets of the receive queue, also those that still arrive
+	received [kinds]*part.Queue[*Packet]
+
+	clear  sim.Time // from when on an own packet may begin, as far as by-passing ones go
+	woken  sim.Time // until when a kick is scheduled for that
+	hungry sim.Time // since when the first of waiting waits
+	stops  int      // nodes that starve, as far as their cleared go bits have come
+	starve bool
+
+	Sent    uint64    // packets, also again
+	Retried uint64    // busy echoes
+	Busy    sim.Level // 1 while the output is in use
+}
+
+func newLink(n *Node, dim int) *link {
+	s := n.net.s
+	l := &link{
+		s:        s,
+		cfg:      &n.net.cfg,
+		node:     n,
+		dim:      dim,
+		bypass:   part.NewQueue[unit](s, 0),
+		arriving: part.NewQueue[unit](s, 0),
+		waiting:  part.NewQueue[*slot](s, 0),
+		echoes:   part.NewQueue[unit](s, 0),
+	}
+	for k := range l.received {
+		l.received[k] = part.NewQueue[*Packet](s, 0)
+	}
+	for range l.cfg.Total {
+		l.free = append(l.free, &slot{l: l})
+	}
+	return l
+}
+
+// room reports whether the send queue can take a packet of the kind.
+func (l *link) room(k kind) bool { return len(l.free) > 0 && l.used[k] < l.cfg.Queue }
+
+// reserve takes a slot of the send queue.
+func (l *link) reserve(p *Packet) *slot {
+	n := len(l.free) - 1
+	o := l.free[n]
+	l.free = l.free[:n]
+	o.p, o.k = p, p.kind()
+	l.used[o.k]++
+	return o
+}
+
+// send queues the packet of a slot.
+func (l *link) send(o *slot) {
+	if l.waiting.Put(o); l.waiting.Len() == 1 {
+		l.hungry = l.s.Now()
+	}
+	l.kick()
+}
+
+// kick begins what the output may send now: by-passing units first.
+func (l *link) kick() {
+	switch now := l.s.Now(); {
+	case l.sending:
+	case l.bypass.Len() > 0:
+		if l.bypass.First().out <= now {
+			u := l.bypass.Get()
+			if done := l.transmit(u); !u.echo && u.p.kind() == request {
+				l.clear = done + l.cfg.Settle
+			}
+		}
+		l.starving()
+	case l.waiting.Len() == 0:
+	case now < l.clear:
+		if l.woken < l.clear {
+			l.woken = l.clear
+			l.s.At(l.clear, (*mayPass)(l), 0, 0)
+		}
+	case l.stops == 0 || l.starve:
+		o := l.waiting.Get()
+		l.hungry = now
+		l.Sent++
+		l.transmit(unit{p: o.p, to: o.l.node.exit(o.p, l.dim), from: o})
+		l.fed()
+	}
+}
+
+// transmit puts a unit on the wire. Its first symbol is at the next node at once: the wire's time is in the by-pass time.
+// It returns when the output is free again.
+func (l *link) transmit(u unit) sim.Time {
+	symbols := l.cfg.Echo
+	if !u.echo {
+		symbols = l.cfg.symbols(u.p.wire())
+	}
+	l.sending = true
+	l.Busy.Set(l.s.Now(), 1)
+	done := l.s.Now() + l.cfg.link(symbols+l.cfg.Idle)
+	l.s.At(done, (*outputFree)(l), 0, 0)
+	l.next.head(u)
+	return done
+}
+
+type outputFree link
+
+func (e *outputFree) Handle(int64, int64) {
+	l := (*link)(e)
+	l.sending = false
+	l.Busy.Set(l.s.Now(), 0)
+	l.kick()
+}
+
+// head is the first symbol of a unit at the node.
+func (l *link) head(u unit) {
+	switch {
+	case u.to != l:
+		l.pass(u)
+	case u.echo:
+		l.echoes.Put(u)
+		l.s.After(l.cfg.link(l.cfg.Echo), (*echoHere)(l), 0, 0)
+	default:
+		k := u.p.kind()
+		if u.ok = l.taking[k] < l.cfg.Queue && l.taking[request]+l.taking[response] < l.cfg.Total; u.ok {
+			l.taking[k]++
+		}
+		l.arriving.Put(u)
+		l.s.After(l.cfg.store(u.p.wire()), (*packetHere)(l), 0, 0)
+	}
+}
+
+// pass puts a unit into the by-pass FIFO.
+func (l *link) pass(u unit) {
+	u.out = l.s.Now() + l.cfg.Bypass
+	l.bypass.Put(u)
+	l.s.At(u.out, (*mayPass)(l), 0, 0)
+}
+
+type mayPass link
+
+func (e *mayPass) Handle(int64, int64) { (*link)(e).kick() }
+
+type packetHere link
+
+// Handle: the packet is in the receive queue, or was refused; an echo takes the place of its last symbols.
+func (e *packetHere) Handle(int64, int64) {
+	l := (*link)(e)
+	u := l.arriving.Get()
+	l.pass(unit{echo: true, ok: u.ok, to: u.from.l, from: u.from})
+	if u.ok {
+		l.received[u.p.kind()].Put(u.p)
+		l.node.BLink.Kick()
+	}
+}
+
+type echoHere link
+
+// Handle: the packet of a slot has been taken, or is sent again.
+func (e *echoHere) Handle(int64, int64) {
+	l := (*link)(e)
+	u := l.echoes.Get()
+	if !u.ok {
+		l.Retried++
+		l.send(u.from)
+		return
+	}
+	l.used[u.from.k]--
+	u.from.p = nil
+	l.free = append(l.free, u.from)
+	l.node.BLink.Kick()
+}
+
+// starving clears the go bits if the first packet has waited too long.
+func (l *link) starving() {
+	if l.cfg.Starving > 0 && !l.starve && l.waiting.Len() > 0 && l.s.Now()-l.hungry >= l.cfg.Starving {
+		l.starve = true
+		l.tell(1)
+	}
+}
+
+// fed sets them again.
+func (l *link) fed() {
+	if l.starve {
+		l.starve = false
+		l.tell(-1)
+	}
+}
+
+// tell sends the go bits round the ring.
+func (l *link) tell(d int64) {
+	at := l.s.Now()
+	for other := l.next; other != l; other = other.next {
+		at += l.cfg.Bypass
+		l.s.At(at, (*goBit)(other), d, 0)
+	}
+}
+
+type goBit link
+
+func (e *goBit) Handle(d, _ int64) {
+	e.stops += int(d)
+	(*link)(e).kick()
+}

@@ -1,0 +1,121 @@
+package sci
+
+import (
+	"ringlet/sim"
+	"ringlet/sim/part"
+)
+
+// Net is a torus of any number of dimensions: a ring along each line of nodes. One dimension is a ring.
+type Net struct {
+	s        *sim.Sim
+	cfg      Config
+	size     []int
+	nodes    []*Node
+	free     []*Packet
+	crossing *part.Queue[*slot] // from ring to ring
+}
+
+// New makes a torus: New(s, cfg, 10, 3) has three rings of ten nodes along X, and ten rings of three. Node x + 10 y has
+// the coordinates x, y.
+func New(s *sim.Sim, cfg Config, size ...int) *Net {
+	n := &Net{
+		s:        s,
+		cfg:      cfg,
+		size:     size,
+		crossing: part.NewQueue[*slot](s, 0),
+	}
+	count := 1
+	for _, c := range size {
+		count *= c
+	}
+	for i := range count {
+		n.nodes = append(n.nodes, n.newNode(i))
+	}
+	for _, node := range n.nodes {
+		for dim, l := range node.links {
+			if l != nil {
+				at := append([]int(nil), node.at...)
+				at[dim] = (at[dim] + 1) % size[dim]
+				l.next = n.nodes[n.index(at)].links[dim]
+			}
+		}
+	}
+	return n
+}
+
+func (n *Net) newNode(i int) *Node {
+	node := &Node{
+		net:      n,
+		PCI:      part.NewBus(n.s, 0),
+		BLink:    part.NewBus(n.s, 0),
+		filling:  part.NewQueue[*Packet](n.s, 0),
+		landing:  part.NewQueue[*Packet](n.s, 0),
+		incoming: part.NewQueue[*Packet](n.s, 0),
+	}
+	for _, c := range n.size {
+		node.at = append(node.at, i%c)
+		i /= c
+	}
+	for k := range kinds {
+		node.outgoing[k] = part.NewQueue[*Packet](n.s, 0)
+		node.BLink.Attach(&crossing{n: node, from: node.outgoing[k], k: k})
+	}
+	for dim, c := range n.size {
+		node.links = append(node.links, nil)
+		if c < 2 {
+			continue
+		}
+		l := newLink(node, dim)
+		node.links[dim] = l
+		for k := range kinds {
+			node.BLink.Attach(&crossing{n: node, from: l.received[k], l: l, k: k})
+		}
+	}
+	node.PCI.Attach((*writing)(node))
+	return node
+}
+
+// Node is node i.
+func (n *Net) Node(i int) *Node { return n.nodes[i] }
+
+// At is the number of the node at those coordinates.
+func (n *Net) At(at ...int) int { return n.index(at) }
+
+// index is the number of the node at those coordinates.
+func (n *Net) index(at []int) int {
+	i := 0
+	for dim := len(at) - 1; dim >= 0; dim-- {
+		i = i*n.size[dim] + at[dim]
+	}
+	return i
+}
+
+// Retried is the number of busy echoes in the whole network.
+func (n *Net) Retried() (sum uint64) {
+	n.each(func(l *link) { sum += l.Retried })
+	return sum
+}
+
+// Use is the share of the time in which a node's output in a dimension was busy.
+func (n *Net) Use(node, dim int) float64 { return n.nodes[node].links[dim].Busy.Mean(n.s.Now()) }
+
+func (n *Net) each(do func(*link)) {
+	for _, node := range n.nodes {
+		for _, l := range node.links {
+			if l != nil {
+				do(l)
+			}
+		}
+	}
+}
+
+// packet is one that was used before, if there is any.
+func (n *Net) packet() *Packet {
+	if i := len(n.free) - 1; i >= 0 {
+		p := n.free[i]
+		n.free = n.free[:i]
+		*p = Packet{}
+		return p
+	}
+	return new(Packet)
+}

@@ -1,0 +1,215 @@
+package sci
+
+import (
+	"ringlet/sim"
+	"ringlet/sim/part"
+)
+
+// Packet is a write of at most MaxData bytes from a node to another one.
+type Packet struct {
+	Src, Dst int      // nodes
+	Size     int      // bytes of data
+	ID, Part int64    // the model's
+	Born     sim.Time // when Send took it: its first data word on the sender's bus
+	answer   bool
+}
+
+// kind of the packet.
+func (p *Packet) kind() kind {
+	if p.answer {
+		return response
+	}
+	return request
+}
+
+// wire is the data in the packet on the ring: a response to a write carries none.
+func (p *Packet) wire() int {
+	if p.answer {
+		return 0
+	}
+	return p.Size
+}
+
+// A Taker is what packets are written to. The packet is the network's again when Take returns.
+type Taker interface{ Take(p *Packet) }
+
+// Node is a host with its card and a link chip for each dimension.
+type Node struct {
+	net   *Net
+	at    []int   // coordinates
+	links []*link // by dimension; nil where the torus has one node
+	PCI   *part.Bus
+	BLink *part.Bus
+	To    Taker       // who takes packets; may be nil
+	Freed sim.Handler // told when a stream is free again; may be nil
+
+	streams  int // in use
+	filling  *part.Queue[*Packet]
+	outgoing [kinds]*part.Queue[*Packet] // ready for the B-Link
+	landing  *part.Queue[*Packet]        // crossing the card
+	incoming *part.Queue[*Packet]        // ready for the PCI bus
+	coming   int                         // places of the incoming card that are taken
+	Refused  uint64                      // Sends that found no stream
+	Taken    uint64                      // packets written
+}
+
+// Send takes a packet of so many bytes for dst, whose first data word is on the bus now. It reports false if all streams
+// are in use: the bus is told to try again.
+func (n *Node) Send(dst, size int, id, piece int64) bool {
+	if n.streams >= n.net.cfg.Streams {
+		n.Refused++
+		return false
+	}
+	n.streams++
+	p := n.net.packet()
+	p.Src, p.Dst, p.Size, p.ID, p.Part, p.Born = n.net.index(n.at), dst, size, id, piece, n.net.s.Now()
+	n.filling.Put(p)
+	n.net.s.After(n.net.cfg.clocks((size+7)/8)+n.net.cfg.card(), (*streamFull)(n), 0, 0)
+	return true
+}
+
+type streamFull Node
+
+func (e *streamFull) Handle(int64, int64) {
+	e.outgoing[request].Put(e.filling.Get())
+	e.BLink.Kick()
+}
+
+// exit is where a packet leaves the ring of a dimension: at the node with the coordinate of its destination.
+func (n *Node) exit(p *Packet, dim int) *link {
+	l := n.links[dim]
+	for want := n.net.nodes[p.Dst].at[dim]; l.node.at[dim] != want; {
+		l = l.next
+	}
+	return l
+}
+
+// onward is the link by which a packet leaves the node; nil if it has arrived.
+func (n *Node) onward(p *Packet) *link {
+	for dim, c := range n.net.nodes[p.Dst].at {
+		if n.at[dim] != c {
+			return n.links[dim]
+		}
+	}
+	return nil
+}
+
+// crossing is a client of the B-Link: a queue of packets that go to a link, or to the card.
+type crossing struct {
+	n    *Node
+	from *part.Queue[*Packet]
+	l    *link // whose receive queue it is; nil of the card's own packets
+	k    kind
+	slot *slot // taken at Begin; nil: the card
+}
+
+// Offer is the time of the first packet, if there is room for it where it goes.
+func (c *crossing) Offer() (sim.Time, bool) {
+	if c.from.Len() == 0 {
+		return 0, false
+	}
+	p := c.from.First()
+	if out := c.n.onward(p); out != nil && !out.room(c.k) ||
+		out == nil && c.k == request && c.n.coming >= c.n.net.cfg.Incoming {
+		return 0, false
+	}
+	return c.n.net.cfg.blink(p.wire()), true
+}
+
+// Begin takes the room.
+func (c *crossing) Begin() {
+	p := c.from.First()
+	if out := c.n.onward(p); out != nil {
+		c.slot = out.reserve(p)
+	} else if c.slot = nil; c.k == request {
+		c.n.coming++
+	}
+}
+
+// End: the packet has left its queue.
+func (c *crossing) End() {
+	p := c.from.Get()
+	if c.l != nil {
+		c.l.taking[c.k]--
+	}
+	switch {
+	case c.slot != nil && c.l != nil: // from ring to ring
+		c.slot.l.node.cross(c.slot)
+	case c.slot != nil:
+		c.slot.l.send(c.slot)
+		if c.k == request && !c.n.net.cfg.Response {
+			c.n.release()
+		}
+	case c.k == response:
+		c.n.net.free = append(c.n.net.free, p)
+		c.n.release()
+	default:
+		c.n.landing.Put(p)
+		c.n.net.s.After(c.n.net.cfg.card(), (*cardCrossed)(c.n), 0, 0)
+	}
+}
+
+// cross takes a packet from one ring's link chip to another's.
+func (n *Node) cross(o *slot) {
+	n.net.crossing.Put(o)
+	n.net.s.After(n.net.cfg.route(), (*ringCrossed)(n.net), 0, 0)
+}
+
+type ringCrossed Net
+
+func (e *ringCrossed) Handle(int64, int64) {
+	o := e.crossing.Get() // all take the same time, so they come in the order of going
+	o.l.send(o)
+}
+
+// release frees a stream.
+func (n *Node) release() {
+	n.streams--
+	if n.Freed != nil {
+		n.Freed.Handle(0, 0)
+	}
+}
+
+type cardCrossed Node
+
+func (e *cardCrossed) Handle(int64, int64) {
+	e.incoming.Put(e.landing.Get())
+	e.PCI.Kick()
+}
+
+// writing is the card as a client of its PCI bus.
+type writing Node
+
+// Offer is the time of a burst and the idle clocks behind it.
+func (w *writing) Offer() (sim.Time, bool) {
+	if w.incoming.Len() == 0 {
+		return 0, false
+	}
+	c := &w.net.cfg
+	return c.clocks(c.PCIHead + (w.incoming.First().Size+7)/8 + c.PCIGap), true
+}
+
+// Begin: the first data word comes after the address.
+func (w *writing) Begin() { w.net.s.After(w.net.cfg.clocks(w.net.cfg.PCIHead), (*firstWord)(w), 0, 0) }
+
+// End: the card has room again, and answers.
+func (w *writing) End() {
+	p := w.incoming.Get()
+	w.coming--
+	if w.net.cfg.Response {
+		p.Src, p.Dst, p.answer = p.Dst, p.Src, true
+		w.outgoing[response].Put(p)
+	} else {
+		w.net.free = append(w.net.free, p)
+	}
+	w.BLink.Kick()
+}
+
+type firstWord Node
+
+func (e *firstWord) Handle(int64, int64) {
+	e.Taken++
+	if e.To != nil {
+		e.To.Take(e.incoming.First())
+	}
+}

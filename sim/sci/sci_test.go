@@ -1,0 +1,176 @@
+package sci_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"ringlet/sim"
+	"ringlet/sim/sci"
+)
+
+// meter notes what a node gets.
+type meter struct {
+	s     *sim.Sim
+	n     int
+	bytes int
+	sum   int64
+	delay sim.Histogram
+}
+
+func (m *meter) Take(p *sci.Packet) {
+	m.n++
+	m.bytes += p.Size
+	m.sum += p.ID
+	m.delay.Add(int64(m.s.Now() - p.Born))
+}
+
+// sender writes packets of 128 B to its targets in turn, each a period after the last; what a card refuses it tries
+// again after 19 clocks.
+type sender struct {
+	s       *sim.Sim
+	node    *sci.Node
+	targets []int
+	period  sim.Time
+	left    int
+	sent    int
+}
+
+func (e *sender) Handle(int64, int64) {
+	if e.left == 0 {
+		return
+	}
+	if !e.node.Send(e.targets[e.sent%len(e.targets)], 128, int64(e.sent), 0) {
+		e.s.After(19*15*sim.Nanosecond, e, 0, 0)
+		return
+	}
+	e.sent++
+	e.left--
+	e.s.After(e.period, e, 0, 0)
+}
+
+// TestLatency (F45, F46): without other traffic a packet takes what the parameters say, over any path of any torus.
+func TestLatency(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.SliceOfN(rapid.IntRange(1, 7), 1, 3).Draw(t, "size")
+		count := 1
+		for _, n := range size {
+			count *= n
+		}
+		from, to := rapid.IntRange(0, count-1).Draw(t, "from"), rapid.IntRange(0, count-1).Draw(t, "to")
+		if from == to {
+			t.Skip()
+		}
+		s := sim.New(1)
+		cfg := sci.Dolphin()
+		net := sci.New(s, cfg, size...)
+		m := &meter{s: s}
+		net.Node(to).To = m
+		net.Node(from).Send(to, 128, 7, 0)
+		s.Run(context.Background(), sim.Limits{})
+		want, rings := cfg.PCIToPCI, 0
+		for at, rest, dest, dim := from, 1, to, 0; dim < len(size); dim++ {
+			if hops := (dest%size[dim] - at%size[dim] + size[dim]) % size[dim]; hops > 0 {
+				want += sim.Time(hops-1) * cfg.Bypass
+				rings++
+			}
+			at, dest, rest = at/size[dim], dest/size[dim], rest*size[dim]
+		}
+		want += sim.Time(rings-1) * cfg.Routing
+		if m.n != 1 || m.sum != 7 || sim.Time(m.delay.Max()) != want {
+			t.Fatalf("%d packets after %v, want one after %v", m.n, sim.Time(m.delay.Max()), want)
+		}
+	})
+}
+
+// TestConservation: whatever is sent arrives once, however small the queues are, and the network is empty afterwards.
+func TestConservation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := sim.New(1)
+		cfg := sci.Dolphin()
+		cfg.Queue = rapid.IntRange(1, 3).Draw(t, "queue")
+		cfg.Total = 2 * cfg.Queue
+		cfg.Incoming = rapid.IntRange(1, 2).Draw(t, "incoming")
+		cfg.Response = rapid.Bool().Draw(t, "response")
+		if rapid.Bool().Draw(t, "go bits") {
+			cfg.Starving = sim.Microsecond
+		}
+		net := sci.New(s, cfg, 4, 3)
+		var meters []*meter
+		for i := range 12 {
+			meters = append(meters, &meter{s: s})
+			net.Node(i).To = meters[i]
+		}
+		want, sent := make([]int, 12), 0
+		for i := range 12 {
+			to := rapid.IntRange(0, 2).Draw(t, "target")
+			if to == i {
+				continue
+			}
+			e := &sender{s: s, node: net.Node(i), targets: []int{to}, period: 510 * sim.Nanosecond}
+			e.left = rapid.IntRange(0, 40).Draw(t, "packets")
+			want[to] += e.left
+			sent += e.left
+			s.At(sim.Time(rapid.IntRange(0, 500).Draw(t, "phase"))*sim.Nanosecond, e, 0, 0)
+		}
+		if end := s.Run(context.Background(), sim.Limits{Events: 2_000_000}); end != sim.Idle {
+			t.Fatalf("%v at %v", end, s.Now())
+		}
+		for i, m := range meters {
+			if m.n != want[i] || m.bytes != 128*want[i] {
+				t.Fatalf("node %d got %d packets, want %d", i, m.n, want[i])
+			}
+		}
+	})
+}
+
+// ring runs n senders that stand side by side at the beginning of a ring, each with a receiver of its own at its end, and
+// with a clock of its own (100 ppm).
+func ring(cfg sci.Config, nodes, n int, period sim.Time) (*sci.Net, []*sender, float64) {
+	s := sim.New(1)
+	net := sci.New(s, cfg, nodes)
+	var all []*sender
+	for i := range n {
+		e := &sender{s: s, node: net.Node(i), targets: []int{nodes - n + i}, period: period + sim.Time(i)*50, left: math.MaxInt}
+		all = append(all, e)
+		s.At(sim.Time(i)*77*sim.Nanosecond, e, 0, 0)
+	}
+	const until = 2 * sim.Millisecond
+	s.Run(context.Background(), sim.Limits{Until: until})
+	return net, all, until.Seconds()
+}
+
+// TestGoBits: the sender that stands upstream keeps its rate. Go bits share the rest between those downstream; without
+// them the last gets next to nothing.
+func TestGoBits(t *testing.T) {
+	const period = 34 * 15 * sim.Nanosecond
+	for _, starving := range []sim.Time{0, 2 * sim.Microsecond} {
+		cfg := sci.Dolphin()
+		cfg.Starving = starving
+		_, e, secs := ring(cfg, 6, 3, period)
+		share := func(i int) float64 { return float64(e[i].sent) * period.Seconds() / secs }
+		if share(0) < 0.99 || share(0) < share(1) || share(1) < share(2) {
+			t.Errorf("starving %v: shares %.3f, %.3f, %.3f", starving, share(0), share(1), share(2))
+		}
+		if last := share(2); starving == 0 && last > 0.05 || starving > 0 && last < 0.3 {
+			t.Errorf("starving %v: the last gets %.3f of its rate", starving, last)
+		}
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	s := sim.New(1)
+	net := sci.New(s, sci.Dolphin(), 4, 3)
+	for i := range 6 {
+		e := &sender{s: s, node: net.Node(i), targets: []int{7, 11, 9}, period: sim.Microsecond, left: math.MaxInt}
+		s.At(0, e, 0, 0)
+	}
+	ctx := context.Background()
+	turn := func() { s.Run(ctx, sim.Limits{Events: 100_000}) }
+	turn()
+	if n := testing.AllocsPerRun(5, turn); n > 0 {
+		t.Errorf("%v allocations in 100,000 events", n)
+	}
+}
