@@ -22,8 +22,8 @@
 // # What is modelled
 //
 // Cut-through in by-passing nodes and store-and-forward in routing ones; slots and queues with separate room for requests
-// and responses; by-pass before own packets: a node sends only when its by-pass FIFO is empty, and a packet is in it from
-// its first symbol in to its last symbol out (000:1090); go bits as "stop" from a node that starves to all others, with
+// and responses; by-pass before own packets: a node sends only when its by-pass FIFO is empty (000:1090) and some time has
+// passed since a request left it; go bits as "stop" from a node that starves to all others, with
 // the delay of the ring.
 //
 // The by-pass FIFO needs no limit: while a node sends its own packet, at most one packet's symbols can arrive.

@@ -106,12 +106,10 @@ func (l *link) send(o *slot) {
 func (l *link) kick() {
 	switch now := l.s.Now(); {
 	case l.sending:
-	case l.bypass.Len() > 0:
-		if l.bypass.First().out <= now {
-			u := l.bypass.Get()
-			if done := l.transmit(u); !u.echo && u.p.kind() == request {
-				l.clear = done + l.cfg.Settle
-			}
+	case l.bypass.Len() > 0 && l.bypass.First().out <= now:
+		u := l.bypass.Get()
+		if done := l.transmit(u); !u.echo && u.p.kind() == request {
+			l.clear = done + l.cfg.Settle
 		}
 		l.starving()
 	case l.waiting.Len() == 0:

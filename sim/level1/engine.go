@@ -1,0 +1,116 @@
+package level1
+
+import (
+	"ringlet/sim"
+	"ringlet/sim/sci"
+)
+
+// Clocks of a readout unit's PCI bus, 000:1972.
+const (
+	clock     = 15 * sim.Nanosecond
+	setUp     = 1 + 7    // address, and the card's wait clocks
+	idle      = 10       // between bursts
+	refused   = 1 + idle // after the wait clocks of a burst that the card refuses: FRAME# for 9 clocks in all, 000:2042
+	tagClocks = 14       // that the TagNet adds to a transfer, 000:1991
+	piece     = 128      // bytes that the card takes in a burst, 000:1352
+	mebibyte  = 1 << 20  // bytes of a MByte, 000:2100
+	quartz    = 50       // ppm by which each node's clock is faster than the one before: no two are the same
+)
+
+// engine writes blocks by its own DMA, each cut into pieces of 128 B. It is given a block at a time, or is free and goes
+// on with the next as soon as it can.
+type engine struct {
+	s     *sim.Sim
+	node  *sci.Node
+	clock sim.Time
+	block int               // bytes
+	extra int               // clocks added to each block
+	dst   func(n int64) int // node that block n goes to
+	done  func(n int64)     // after the last burst of block n and its idle clocks; may be nil
+
+	n       int64 // block
+	left    int   // bytes of it
+	blocks  int64 // that are done
+	retries uint64
+}
+
+func newEngine(s *sim.Sim, net *sci.Net, node, block int, dst func(n int64) int) *engine {
+	return &engine{
+		s:     s,
+		node:  net.Node(node),
+		clock: clock + clock*quartz*sim.Time(node)/1e6,
+		block: block,
+		dst:   dst,
+	}
+}
+
+// free lets the engine send blocks for ever, one after the other.
+func (e *engine) free() {
+	e.done = func(n int64) { e.start(n + 1) }
+	e.start(0)
+}
+
+// start sends block n.
+func (e *engine) start(n int64) {
+	e.n, e.left = n, e.block
+	e.after(e.extra+setUp, (*firstWord)(e))
+}
+
+func (e *engine) after(clocks int, h sim.Handler) { e.s.After(sim.Time(clocks)*e.clock, h, 0, 0) }
+
+type firstWord engine
+
+// Handle: the card takes the burst, or refuses it and the engine tries again.
+func (f *firstWord) Handle(int64, int64) {
+	e := (*engine)(f)
+	size := min(e.left, piece)
+	if !e.node.Send(e.dst(e.n), size, e.n, 0) {
+		e.retries++
+		e.after(refused+setUp, f)
+		return
+	}
+	e.left -= size
+	e.after(size/8+idle, (*burstOver)(e))
+}
+
+type burstOver engine
+
+func (b *burstOver) Handle(int64, int64) {
+	e := (*engine)(b)
+	if e.left > 0 {
+		e.after(setUp, (*firstWord)(e))
+		return
+	}
+	e.blocks++
+	if e.done != nil {
+		e.done(e.n)
+	}
+}
+
+// meter counts what a node gets.
+type meter struct {
+	s     *sim.Sim
+	n     uint64
+	bytes uint64
+	last  sim.Time
+	gaps  sim.Histogram // between two packets
+	delay sim.Histogram // from bus to bus
+}
+
+func watch(s *sim.Sim, node *sci.Node) *meter {
+	m := &meter{s: s}
+	node.To = m
+	return m
+}
+
+// Take counts a packet.
+func (m *meter) Take(p *sci.Packet) {
+	if m.n > 0 {
+		m.gaps.Add(int64(m.s.Now() - m.last))
+	}
+	m.n, m.bytes, m.last = m.n+1, m.bytes+uint64(p.Size), m.s.Now()
+	m.delay.Add(int64(m.s.Now() - p.Born))
+}
+
+// mbytes is a rate in MByte/s.
+func mbytes(bytes uint64, in sim.Time) float64 { return sim.PerSecond(bytes, in) / mebibyte }
