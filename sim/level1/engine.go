@@ -8,13 +8,13 @@ import (
 // Clocks of a readout unit's PCI bus, 000:1972.
 const (
 	clock     = 15 * sim.Nanosecond
-	setUp     = 1 + 7    // address, and the card's wait clocks
-	idle      = 10       // between bursts
-	refused   = 1 + idle // after the wait clocks of a burst that the card refuses: FRAME# for 9 clocks in all, 000:2042
-	tagClocks = 14       // that the TagNet adds to a transfer, 000:1991
-	piece     = 128      // bytes that the card takes in a burst, 000:1352
-	mebibyte  = 1 << 20  // bytes of a MByte, 000:2100
-	quartz    = 50       // ppm by which each node's clock is faster than the one before: no two are the same
+	setUp     = 1 + 7              // address, and the card's wait clocks
+	idle      = 10                 // between bursts
+	refused   = 1 + idle           // after the wait clocks of a burst that the card refuses: FRAME# for 9 clocks in all, 000:2042
+	tagClocks = 14                 // that the TagNet adds to a transfer, 000:1991
+	piece     = 128                // bytes that the card takes in a burst, 000:1352
+	mebibyte  = 1 << 20            // bytes of a MByte, 000:2100
+	quartz    = 1 * sim.Picosecond // by which each node's clock is slower than the one before, 67 ppm: no two are the same
 )
 
 // engine writes blocks by its own DMA, each cut into pieces of 128 B. It is given a block at a time, or is free and goes
@@ -38,7 +38,7 @@ func newEngine(s *sim.Sim, net *sci.Net, node, block int, dst func(n int64) int)
 	return &engine{
 		s:     s,
 		node:  net.Node(node),
-		clock: clock + clock*quartz*sim.Time(node)/1e6,
+		clock: clock + quartz*sim.Time(node),
 		block: block,
 		dst:   dst,
 	}

@@ -8,8 +8,9 @@ var Figures = []figure.Figure{
 		ID:    "F42",
 		Place: "000 §5.1.2 Fig. 5.3",
 		Title: "many senders, one receiver, one ring",
-		Note:  "the summary of 000 says 15 MByte/s less with five sources; its values say 17",
-		Run:   manyToOne,
+		Note: "with five sources 000 loses 17 MByte/s (its summary says 15). The model does not: the receiver's bus " +
+			"is the limit in both cases, and busy echoes cost it nothing",
+		Run: manyToOne,
 	},
 	{
 		ID:    "F45",
@@ -59,8 +60,9 @@ var Figures = []figure.Figure{
 		ID:    "F61",
 		Place: "000 §7.9.1 Figs. 7.23–7.25",
 		Title: "three senders side by side, not in step",
-		Note:  "each has a receiver of its own",
-		Run:   threeUnits,
+		Note: "each has a receiver of its own. With two senders it says the same as F62, to which Settle is fitted; " +
+			"with three it is a prediction",
+		Run: threeUnits,
 	},
 	{
 		ID:    "F62",

@@ -53,7 +53,7 @@ func Dolphin() Config {
 		Queue:      7,                     // 000:1063
 		Total:      8,                     // 000:1063
 		Streams:    16,                    // 000:1110
-		Incoming:   16,
+		Incoming:   16,                    // not said
 		Starving:   2 * sim.Microsecond,
 		Response:   true,                   // 000:956
 		BLinkClock: 12500 * sim.Picosecond, // 000:1130
