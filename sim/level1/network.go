@@ -89,16 +89,18 @@ func heldUp(ctx context.Context) (worst sim.Time, err error) {
 	path := []int{1, 2, 3, 4, 5, 6, 7, 8 + 9}
 	begins := make([]sim.Time, len(path))
 	for i := range path {
-		for at := firstSend; at < firstSend+4*sim.Microsecond; at += 3 * sim.Nanosecond {
-			tried := append(begins[:i:i], at)
-			d, err := withOthers(ctx, path[:i+1], tried)
+		var worstBegin sim.Time
+		last := firstSend + sim.Time(i+1)*280*sim.Nanosecond + sim.Time(i/7)*570*sim.Nanosecond
+		for begins[i] = firstSend; begins[i] < last; begins[i] += 6 * sim.Nanosecond {
+			d, err := withOthers(ctx, path[:i+1], begins)
 			if err != nil {
 				return 0, err
 			}
 			if d > worst {
-				worst, begins[i] = d, at
+				worst, worstBegin = d, begins[i]
 			}
 		}
+		begins[i] = worstBegin
 	}
 	return worst, nil
 }
