@@ -186,3 +186,17 @@ func TestPortAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations in 10,000 events", n)
 	}
 }
+
+// BenchmarkPort: packets over three ports, two events a port.
+func BenchmarkPort(b *testing.B) {
+	s := sim.New(1)
+	cfg := part.PortConfig{PerByte: 40, Latency: 500, Buffer: 8000}
+	k := newSink(s)
+	f := &feed{to: k, size: 1000, left: 1e12}
+	f.path = []*part.Port{part.NewPort(s, cfg), part.NewPort(s, cfg), part.NewPort(s, cfg)}
+	f.path[0].Freed = f
+	f.Handle(0, 0)
+	b.ResetTimer()
+	s.Run(context.Background(), sim.Limits{Events: uint64(b.N)})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mevents/s")
+}

@@ -16,12 +16,26 @@ const (
 
 // unit is what travels on a ring: a packet or an echo.
 type unit struct {
-	p    *Packet
+	p    *Packet // nil of an echo
+	id   int64   // of the packet
 	echo bool
 	ok   bool // of an echo: the packet was taken
 	to   *link
 	from *slot    // the sender's place for the packet
 	out  sim.Time // when its first symbol may leave the by-pass FIFO
+}
+
+// name is what a trace calls the unit on the output of a link.
+func (u unit) name(l *link) string {
+	switch {
+	case u.echo:
+		return "echo"
+	case u.from.l != l:
+		return "by-pass"
+	case u.p.answer:
+		return "response"
+	}
+	return "request"
 }
 
 // slot is a place in a send queue.
@@ -54,6 +68,9 @@ type link struct {
 	hungry sim.Time // since when the first of waiting waits
 	stops  int      // nodes that starve, as far as their cleared go bits have come
 	starve bool
+
+	trace *sim.Trace
+	track sim.Track
 
 	Sent    uint64    // packets, also again
 	Retried uint64    // busy echoes
@@ -122,7 +139,12 @@ func (l *link) kick() {
 		o := l.waiting.Get()
 		l.hungry = now
 		l.Sent++
-		l.transmit(unit{p: o.p, to: o.l.node.exit(o.p, l.dim), from: o})
+		l.transmit(unit{
+			p:    o.p,
+			id:   o.p.ID,
+			to:   l.node.exit(o.p, l.dim),
+			from: o,
+		})
 		l.fed()
 	}
 }
@@ -137,6 +159,9 @@ func (l *link) transmit(u unit) sim.Time {
 	l.sending = true
 	l.Busy.Set(l.s.Now(), 1)
 	done := l.s.Now() + l.cfg.link(symbols+l.cfg.Idle)
+	if l.trace != nil {
+		l.trace.Span(l.track, u.name(l), l.s.Now(), done, u.id)
+	}
 	l.s.At(done, (*outputFree)(l), 0, 0)
 	l.next.head(u)
 	return done
@@ -186,7 +211,13 @@ type packetHere link
 func (e *packetHere) Handle(int64, int64) {
 	l := (*link)(e)
 	u := l.arriving.Get()
-	l.pass(unit{echo: true, ok: u.ok, to: u.from.l, from: u.from})
+	l.pass(unit{
+		id:   u.id,
+		echo: true,
+		ok:   u.ok,
+		to:   u.from.l,
+		from: u.from,
+	})
 	if u.ok {
 		l.received[u.p.kind()].Put(u.p)
 		l.node.BLink.Kick()

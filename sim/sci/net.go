@@ -1,6 +1,8 @@
 package sci
 
 import (
+	"fmt"
+
 	"ringlet/sim"
 	"ringlet/sim/part"
 )
@@ -13,6 +15,7 @@ type Net struct {
 	nodes    []*Node
 	free     []*Packet
 	crossing *part.Queue[*slot] // from ring to ring
+	trace    *sim.Trace
 }
 
 // New makes a torus: New(s, cfg, 10, 3) has three rings of ten nodes along X, and ten rings of three. Node x + 10 y has
@@ -73,6 +76,19 @@ func (n *Net) newNode(i int) *Node {
 	}
 	node.PCI.Attach((*writing)(node))
 	return node
+}
+
+// Trace writes what happens into t: a track for each node's bus, and for each of its outputs.
+func (n *Net) Trace(t *sim.Trace) {
+	n.trace = t
+	for i, node := range n.nodes {
+		node.track = t.Track(fmt.Sprintf("node %d bus", i))
+		for dim, l := range node.links {
+			if l != nil {
+				l.trace, l.track = t, t.Track(fmt.Sprintf("node %d ring %d", i, dim))
+			}
+		}
+	}
 }
 
 // Node is node i.

@@ -43,6 +43,7 @@ type Node struct {
 	To    Taker       // who takes packets; may be nil
 	Freed sim.Handler // told when a stream is free again; may be nil
 
+	track    sim.Track
 	streams  int // in use
 	filling  *part.Queue[*Packet]
 	outgoing [kinds]*part.Queue[*Packet] // ready for the B-Link
@@ -64,6 +65,7 @@ func (n *Node) Send(dst, size int, id, piece int64) bool {
 	p := n.net.packet()
 	p.Src, p.Dst, p.Size, p.ID, p.Part, p.Born = n.net.index(n.at), dst, size, id, piece, n.net.s.Now()
 	n.filling.Put(p)
+	n.net.trace.Instant(n.track, "sent", n.net.s.Now(), id)
 	n.net.s.After(n.net.cfg.clocks((size+7)/8)+n.net.cfg.card(), (*streamFull)(n), 0, 0)
 	return true
 }
@@ -209,6 +211,7 @@ type firstWord Node
 
 func (e *firstWord) Handle(int64, int64) {
 	e.Taken++
+	e.net.trace.Instant(e.track, "first word", e.net.s.Now(), e.incoming.First().ID)
 	if e.To != nil {
 		e.To.Take(e.incoming.First())
 	}

@@ -3,6 +3,7 @@ package sci_test
 import (
 	"context"
 	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -158,6 +159,44 @@ func TestGoBits(t *testing.T) {
 			t.Errorf("starving %v: the last gets %.3f of its rate", starving, last)
 		}
 	}
+}
+
+// TestTrace is the way of one packet over a route node, as a trace shows it.
+func TestTrace(t *testing.T) {
+	var out strings.Builder
+	s := sim.New(1)
+	net := sci.New(s, sci.Dolphin(), 3, 2)
+	trace := sim.NewTrace(&out, 100)
+	net.Trace(trace)
+	net.Node(0).Send(5, 128, 9, 0)
+	s.Run(context.Background(), sim.Limits{})
+	if left, err := trace.Close(); left > 0 || err != nil {
+		t.Fatal(left, err)
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		if _, name, ok := strings.Cut(line, `"name":"`); ok && !strings.Contains(line, `"ph":"M"`) {
+			got = append(got, name[:strings.Index(name, `"`)])
+		}
+	}
+	// The first echo of the response passes node 4.
+	want := "sent request by-pass echo request echo first word response echo echo response echo"
+	if strings.Join(got, " ") != want {
+		t.Errorf("the trace has: %s\nwant: %s", strings.Join(got, " "), want)
+	}
+}
+
+// BenchmarkTorus: events of a busy torus.
+func BenchmarkTorus(b *testing.B) {
+	s := sim.New(1)
+	net := sci.New(s, sci.Dolphin(), 10, 3)
+	for i := range 15 {
+		e := &sender{s: s, node: net.Node(i), targets: []int{7, 29, 13}, period: sim.Microsecond, left: math.MaxInt}
+		s.At(0, e, 0, 0)
+	}
+	b.ResetTimer()
+	s.Run(context.Background(), sim.Limits{Events: uint64(b.N)})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mevents/s")
 }
 
 func TestNoAllocation(t *testing.T) {
