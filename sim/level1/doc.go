@@ -1,14 +1,16 @@
 // Package level1 models the level-1 farm of 000: readout units whose hardware writes fragments over a torus of SCI rings
 // into the memory of computing nodes, one after the other as the TagNet says.
 //
-// It stands for 000, chapters 5 (the network) and 7 (the prototype). [Figures] are its figures of group W; each says what
-// it takes from the document. What belongs to all of them (symbols, clocks, queues) is sci.Dolphin.
+// It stands for 000, chapters 5 (the network) and 7 (the prototype).
 //
+//   - params.go: what the models read from a study about rings, cards and engines (sim/figures/common-sci.yaml).
 //   - engine.go: the DMA engine of a readout unit, free, paced, or in the TagNet's chain.
-//   - network.go: latencies, rates of a bus, the largest ring, many senders to one receiver.
-//   - prototype.go: the TagNet's maximum and normal rate, senders side by side, a route node.
+//   - latency.go: packets alone, and held up by others; the largest ring.
+//   - rates.go: engines alone, two on one bus, many to one receiver.
+//   - chain.go: the TagNet at its maximum and at its normal rate.
+//   - side.go: senders side by side on a ring, and a route node.
 //
-// A MByte is 2^20 bytes, as in the document.
+// What the caller must do: hand Models to study.Study.Run.
 //
 // What it does not promise: curves of which the document shows only a plot, and software (PIO, interrupts).
 package level1

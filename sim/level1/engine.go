@@ -5,28 +5,16 @@ import (
 	"ringlet/sim/sci"
 )
 
-// Clocks of a readout unit's PCI bus, 000:1972.
-const (
-	clock     = 15 * sim.Nanosecond
-	setUp     = 1 + 7              // address, and the card's wait clocks
-	idle      = 10                 // between bursts
-	refused   = 1 + idle           // after the wait clocks of a burst that the card refuses: FRAME# for 9 clocks in all, 000:2042
-	tagClocks = 14                 // that the TagNet adds to a transfer, 000:1991
-	piece     = 128                // bytes that the card takes in a burst, 000:1352
-	mebibyte  = 1 << 20            // bytes of a MByte, 000:2100
-	quartz    = 1 * sim.Picosecond // by which each node's clock is slower than the one before, 67 ppm: no two are the same
-)
-
-// engine writes blocks by its own DMA, each cut into pieces of 128 B. It is given a block at a time, or is free and goes
-// on with the next as soon as it can.
+// engine writes blocks by its own DMA, each cut into pieces. It is given a block at a time, or is free and goes on with
+// the next as soon as it can.
 type engine struct {
+	dma
 	s     *sim.Sim
 	node  *sci.Node
-	clock sim.Time
 	block int               // bytes
 	extra int               // clocks added to each block
 	dst   func(n int64) int // node that block n goes to
-	done  func(n int64)     // after the last burst of block n and its idle clocks; may be nil
+	done  func(n int64)     // after the last burst of block n and its idle clocks
 
 	n       int64 // block
 	left    int   // bytes of it
@@ -34,11 +22,12 @@ type engine struct {
 	retries uint64
 }
 
-func newEngine(s *sim.Sim, net *sci.Net, node, block int, dst func(n int64) int) *engine {
+func (d dma) engine(s *sim.Sim, net *sci.Net, node, block int, dst func(n int64) int) *engine {
+	d.clock += sim.Time(node) * d.quartz
 	return &engine{
+		dma:   d,
 		s:     s,
 		node:  net.Node(node),
-		clock: clock + quartz*sim.Time(node),
 		block: block,
 		dst:   dst,
 	}
@@ -53,7 +42,7 @@ func (e *engine) free() {
 // start sends block n.
 func (e *engine) start(n int64) {
 	e.n, e.left = n, e.block
-	e.after(e.extra+setUp, (*firstWord)(e))
+	e.after(e.extra+e.setUp, (*firstWord)(e))
 }
 
 func (e *engine) after(clocks int, h sim.Handler) { e.s.After(sim.Time(clocks)*e.clock, h, 0, 0) }
@@ -63,14 +52,14 @@ type firstWord engine
 // Handle: the card takes the burst, or refuses it and the engine tries again.
 func (f *firstWord) Handle(int64, int64) {
 	e := (*engine)(f)
-	size := min(e.left, piece)
+	size := min(e.left, e.piece)
 	if !e.node.Send(e.dst(e.n), size, e.n, 0) {
 		e.retries++
-		e.after(refused+setUp, f)
+		e.after(e.refused+e.setUp, f)
 		return
 	}
 	e.left -= size
-	e.after(size/8+idle, (*burstOver)(e))
+	e.after(size/8+e.idle, (*burstOver)(e))
 }
 
 type burstOver engine
@@ -78,13 +67,11 @@ type burstOver engine
 func (b *burstOver) Handle(int64, int64) {
 	e := (*engine)(b)
 	if e.left > 0 {
-		e.after(setUp, (*firstWord)(e))
+		e.after(e.setUp, (*firstWord)(e))
 		return
 	}
 	e.blocks++
-	if e.done != nil {
-		e.done(e.n)
-	}
+	e.done(e.n)
 }
 
 // meter counts what a node gets.
@@ -111,6 +98,3 @@ func (m *meter) Take(p *sci.Packet) {
 	m.n, m.bytes, m.last = m.n+1, m.bytes+uint64(p.Size), m.s.Now()
 	m.delay.Add(int64(m.s.Now() - p.Born))
 }
-
-// mbytes is a rate in MByte/s.
-func mbytes(bytes uint64, in sim.Time) float64 { return sim.PerSecond(bytes, in) / mebibyte }

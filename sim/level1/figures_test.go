@@ -1,26 +1,64 @@
-package level1_test
+package level1
 
 import (
 	"context"
+	"os"
 	"testing"
 
-	"ringlet/sim/level1"
+	"github.com/google/go-cmp/cmp"
+
+	"ringlet/sim/sci"
+	"ringlet/sim/study"
+	"ringlet/testkit/must"
 )
 
-// TestFigures: every point of every figure holds.
+// dir has the figures: F42.yaml and so on.
+const dir = "../figures"
+
+// TestFigures: the models of this room give what the document says.
 func TestFigures(t *testing.T) {
-	for _, f := range level1.Figures {
-		t.Run(f.ID, func(t *testing.T) {
-			points, err := f.Run(context.Background(), 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, p := range points {
-				t.Logf("%-45s %8.4g, document %8.4g %-7s (%v)", p.What, p.Model, p.Document, p.Unit, p.Rule)
-				if !p.Holds() {
-					t.Errorf("%s: %.4g %s, the document says %.4g (%v)", p.What, p.Model, p.Unit, p.Document, p.Rule)
+	for _, id := range []string{"F42", "F45", "F46", "F47", "F48", "F49", "F56", "F57", "F61", "F62", "F66"} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			s, err := study.Parse(os.DirFS(dir), id+".yaml")
+			must.OK(t, err)
+			out, err := s.Run(t.Context(), Models(), study.Env{})
+			must.OK(t, err)
+			for _, j := range s.Judge(out) {
+				if j.Verdict != study.Holds {
+					t.Errorf("%s is %s, the document says %s (%s)", j.Name, j.Simulated, j.Expected, j.From)
 				}
 			}
 		})
+	}
+}
+
+// TestNetwork: the parameters of the figures are those of sci.Dolphin, with which the tests of rings are made.
+func TestNetwork(t *testing.T) {
+	var got sci.Config
+	look := study.Model{Name: "sci-longest-path"}
+	look.Run = func(_ context.Context, p *study.Params, _ study.Env) (study.Outcome, error) {
+		got = network(p)
+		p.Int("columns", 0, 100)
+		p.Int("rows", 0, 100)
+		return study.Outcome{}, p.Err()
+	}
+	s, err := study.Parse(os.DirFS(dir), "F46.yaml")
+	must.OK(t, err)
+	_, err = s.Run(t.Context(), []study.Model{look}, study.Env{})
+	must.OK(t, err)
+	if diff := cmp.Diff(sci.Dolphin(), got); diff != "" {
+		t.Errorf("common-sci.yaml (+) is not sci.Dolphin (-):\n%s", diff)
+	}
+}
+
+// TestInterrupt: a model that is interrupted says so.
+func TestInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s, err := study.Parse(os.DirFS(dir), "F61.yaml")
+	must.OK(t, err)
+	if _, err := s.Run(ctx, Models(), study.Env{}); err == nil {
+		t.Error("an interrupted model gave results")
 	}
 }

@@ -1,4 +1,4 @@
-package level1_test
+package level1
 
 import (
 	"testing"

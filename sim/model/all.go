@@ -1,10 +1,16 @@
 package model
 
-import "ringlet/sim/study"
+import (
+	"slices"
+
+	"ringlet/sim/level1"
+	"ringlet/sim/study"
+)
 
 // All are the models, by the documents they stand for.
 func All() []study.Model {
-	return []study.Model{
-		bridgeWrite, bridgeStream, // 003
-	}
+	return slices.Concat(
+		level1.Models(),                          // 000
+		[]study.Model{bridgeWrite, bridgeStream}, // 003
+	)
 }

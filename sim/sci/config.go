@@ -1,6 +1,11 @@
 package sci
 
-import "ringlet/sim"
+import (
+	"errors"
+	"fmt"
+
+	"ringlet/sim"
+)
 
 // Config is what a network is made of. Times are those of 000 unless it says otherwise.
 type Config struct {
@@ -30,39 +35,48 @@ type Config struct {
 	PCIGap   int      // idle clocks after it, at least
 }
 
-// Dolphin is the hardware of 000: LC3 link chips at 3 ns, PSB66 cards, PCI with 64 bits and 66 MHz. The documents do not
-// say four of the values:
-//
-//   - Settle is fitted to F62: with 75 ns a second sender of 239 MByte/s is just refused now and then, as 000:2032 has it;
-//     with 60 ns it is not.
-//   - BLinkTurn: one clock is the turn-around (000:2090); two are fitted to F65, where 453 MByte/s is just more than a
-//     B-Link carries (000:2088).
-//   - Starving is a choice. From 2 µs up to "never", the sender upstream keeps its rate in F61.
-//   - Incoming is taken to be the card's number of streams.
+// Dolphin is the hardware of 000: LC3 link chips at 3 ns, PSB66 cards, PCI with 64 bits and 66 MHz. The places in the
+// documents, and the reasons of what no document says, stand in sim/figures/common-sci.yaml.
 func Dolphin() Config {
 	return Config{
-		Symbol:     3 * sim.Nanosecond,  // 000:1315
-		Header:     8,                   // 000:1017
-		Echo:       4,                   // 000:1028
-		Idle:       1,                   // 000:1037
-		Bypass:     60 * sim.Nanosecond, // 000:1303
+		Symbol:     3 * sim.Nanosecond,
+		Header:     8,
+		Echo:       4,
+		Idle:       1,
+		Bypass:     60 * sim.Nanosecond,
 		Settle:     75 * sim.Nanosecond,
-		Routing:    570 * sim.Nanosecond,  // 000:1304
-		PCIToPCI:   1400 * sim.Nanosecond, // 000:1305
-		MaxData:    128,                   // 000:1110
-		Queue:      7,                     // 000:1063
-		Total:      8,                     // 000:1063
-		Streams:    16,                    // 000:1110
-		Incoming:   16,                    // not said
+		Routing:    570 * sim.Nanosecond,
+		PCIToPCI:   1400 * sim.Nanosecond,
+		MaxData:    128,
+		Queue:      7,
+		Total:      8,
+		Streams:    16,
+		Incoming:   16,
 		Starving:   2 * sim.Microsecond,
-		Response:   true,                   // 000:956
-		BLinkClock: 12500 * sim.Picosecond, // 000:1130
-		BLinkExtra: 8,                      // 003:43
+		Response:   true,
+		BLinkClock: 12500 * sim.Picosecond,
+		BLinkExtra: 8,
 		BLinkTurn:  3,
-		PCIClock:   15 * sim.Nanosecond, // 000:1342, 001:3525
-		PCIHead:    1,                   // 000:1972
-		PCIGap:     9,                   // 000:1216
+		PCIClock:   15 * sim.Nanosecond,
+		PCIHead:    1,
+		PCIGap:     9,
 	}
+}
+
+// Check says what a network cannot be made of.
+func (c *Config) Check() error {
+	switch {
+	case c.Symbol <= 0 || c.BLinkClock <= 0 || c.PCIClock <= 0:
+		return errors.New("a symbol, a clock of the B-Link and one of the PCI bus take time")
+	case c.Header <= c.Echo:
+		return fmt.Errorf("an echo of %d symbols is not shorter than the header of a packet, %d", c.Echo, c.Header)
+	case c.route() < 0:
+		return fmt.Errorf("routing in %v is faster than the ring and the B-Link in it, %v", c.Routing, c.Routing-c.route())
+	case c.card() < 0:
+		return fmt.Errorf("PCI to PCI in %v is faster than the buses and the ring in it, %v", c.PCIToPCI,
+			c.PCIToPCI-2*c.card())
+	}
+	return nil
 }
 
 // symbols of a packet with that much data.

@@ -161,6 +161,25 @@ func TestGoBits(t *testing.T) {
 	}
 }
 
+// TestCheck: a network that cannot be is refused before it is made.
+func TestCheck(t *testing.T) {
+	cfg := sci.Dolphin()
+	if err := cfg.Check(); err != nil {
+		t.Error(err)
+	}
+	for name, spoil := range map[string]func(*sci.Config){
+		"no symbol":     func(c *sci.Config) { c.Symbol = 0 },
+		"long echo":     func(c *sci.Config) { c.Echo = c.Header },
+		"quick routing": func(c *sci.Config) { c.Routing = sim.Nanosecond },
+		"quick cards":   func(c *sci.Config) { c.PCIToPCI = sim.Nanosecond },
+	} {
+		bad := cfg
+		if spoil(&bad); bad.Check() == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}
+
 // TestTrace is the way of one packet over a route node, as a trace shows it.
 func TestTrace(t *testing.T) {
 	var out strings.Builder

@@ -1,0 +1,163 @@
+package level1
+
+import (
+	"context"
+
+	"ringlet/sim"
+	"ringlet/sim/sci"
+	"ringlet/sim/study"
+)
+
+// tagnetChain plays the prototype: the first node of each row is a readout unit, the last of all the decision unit, and
+// all others compute.
+var tagnetChain = study.Model{
+	Name: "tagnet-chain",
+	Help: "Readout units in the TagNet's chain that write to the computing nodes of a torus, one after the other.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		t := torus{
+			cfg:     network(p),
+			dma:     engines(p),
+			columns: p.Int("columns", 2, 100),
+			rows:    p.Int("rows", 2, 100),
+			extra:   p.Int("tag-clocks", 0, 1000),
+			period:  p.Time("period"),
+		}
+		t.dma.quartz = 0 // the tag makes the time of all
+		sizes, until, buffers := p.Sizes("blocks", 8, 1<<20), length(p), p.Int("buffers", 1, 64)
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		g := &game{env: env}
+		plot := study.Curve{Name: "TagNet"}
+		for _, size := range sizes {
+			s := sim.New(env.Seed)
+			net := sci.New(s, t.cfg, t.columns, t.rows)
+			m := watch(s, net.Node(1))
+			c := t.chain(s, net, size)
+			if err := g.play(ctx, s, until); err != nil {
+				return g.out, err
+			}
+			blocks := uint64(c.units[t.rows-1].blocks)
+			rate := sim.PerSecond(blocks, until)
+			pieces := (size + t.piece - 1) / t.piece
+			hit := until.Seconds() * float64(t.rows*pieces) / float64(m.n)
+			burst := float64(pieces*(t.setUp+t.idle) + size/8)
+			g.say(rate, study.Rate, "rate-%d", size)
+			g.say(rate*float64(size), study.Bandwidth, "throughput-%d", size)
+			g.say(1/(burst*t.clock.Seconds())-rate, study.Rate, "below-an-engine-alone-%d", size)
+			g.say(1/(rate*t.clock.Seconds())-burst+float64(t.idle), study.Count, "idle-clocks-%d", size)
+			g.say(hit, study.Time, "node-hit-every-%d", size)
+			g.say(hit*float64(buffers), study.Time, "buffer-hit-every-%d", size)
+			g.say(float64(c.lost), study.Count, "lost-tags-%d", size)
+			g.say(float64(c.retries()+net.Retried()), study.Count, "retries-%d", size)
+			plot.Points = append(plot.Points, [2]float64{float64(size), rate / 1e6})
+		}
+		g.out.Plots = []study.Plot{{Name: "rate", X: "block (B)", Y: "MHz", LogX: true, Curves: []study.Curve{plot}}}
+		return g.out, nil
+	},
+}
+
+// torus is what the prototype is made of.
+type torus struct {
+	dma
+	cfg           sci.Config
+	columns, rows int
+	extra         int      // clocks that a tag adds to a transfer
+	period        sim.Time // of tags at the first unit; 0: as fast as it takes them
+}
+
+// target is the computing node of event n: row by row.
+func (t *torus) target(n int64) int {
+	i := int(n % int64(t.columns*t.rows-t.rows-1))
+	return i + i/(t.columns-1) + 1
+}
+
+// chain is the TagNet: a unit sends when it has a tag, and hands the tag on when its transfer is done and the next unit
+// has room for it: one tag may wait there.
+type chain struct {
+	units []unit
+	free  bool // the first unit makes its tags itself
+	lost  int  // tags that the first unit had no room for
+}
+
+// unit is a readout unit. A tag is the number of an event; none is -1.
+type unit struct {
+	*engine
+	busy    bool
+	waiting int64 // the tag behind the one in work
+	held    int64 // the tag that it could not hand on
+}
+
+func (t *torus) chain(s *sim.Sim, net *sci.Net, block int) *chain {
+	c := &chain{free: t.period == 0}
+	for row := range t.rows {
+		e := t.engine(s, net, row*t.columns, block, t.target)
+		e.extra = t.extra
+		e.done = func(n int64) { c.over(row, n) }
+		c.units = append(c.units, unit{engine: e, waiting: -1, held: -1})
+	}
+	if c.free {
+		c.give(0, 0)
+		return c
+	}
+	var tick sim.Func
+	tick = func(n, _ int64) {
+		if !c.give(0, n) {
+			c.lost++
+		}
+		s.After(t.period, tick, n+1, 0)
+	}
+	s.At(0, tick, 0, 0)
+	return c
+}
+
+// give hands a tag to a unit, and reports whether it had room.
+func (c *chain) give(i int, tag int64) bool {
+	u := &c.units[i]
+	if !u.busy {
+		u.busy = true
+		u.start(tag)
+		return true
+	}
+	if u.waiting >= 0 {
+		return false
+	}
+	u.waiting = tag
+	return true
+}
+
+// over: a unit's transfer is done.
+func (c *chain) over(i int, tag int64) {
+	if i+1 < len(c.units) && !c.give(i+1, tag) {
+		c.units[i].held = tag // it waits with its next transfer until the tag has gone
+		return
+	}
+	c.next(i, tag)
+}
+
+// next lets a unit go on, and the one before it hand on its tag.
+func (c *chain) next(i int, tag int64) {
+	u := &c.units[i]
+	u.busy = false
+	if waiting := u.waiting; waiting >= 0 {
+		u.waiting = -1
+		c.give(i, waiting)
+	} else if i == 0 && c.free {
+		c.give(0, tag+1)
+	}
+	if i == 0 || c.units[i-1].held < 0 {
+		return
+	}
+	held := c.units[i-1].held
+	c.units[i-1].held = -1
+	c.give(i, held)
+	c.next(i-1, held)
+}
+
+// retries of all units on their buses.
+func (c *chain) retries() (sum uint64) {
+	for _, u := range c.units {
+		sum += u.engine.retries
+	}
+	return sum
+}
