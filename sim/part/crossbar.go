@@ -22,7 +22,8 @@ type Crossbar struct {
 	s      *sim.Sim
 	cfg    CrossbarConfig
 	inputs []*input
-	links  []*Bus // the output links
+	links  []*Bus   // the output links
+	last   []*point // that each output served
 }
 
 // input is the sender at a port: a FIFO of packets, and the credits it has for each output.
@@ -51,7 +52,7 @@ type point struct {
 
 // NewCrossbar makes an empty one. The destination of a packet is the output, its Src the input.
 func NewCrossbar(s *sim.Sim, cfg CrossbarConfig) *Crossbar {
-	x := &Crossbar{s: s, cfg: cfg}
+	x := &Crossbar{s: s, cfg: cfg, last: make([]*point, cfg.Ports)}
 	for range cfg.Ports {
 		x.links = append(x.links, NewBus(s, 0))
 	}
@@ -139,11 +140,15 @@ func (p *point) Offer() (sim.Time, bool) {
 		return 0, false
 	}
 	c := &p.in.x.cfg
-	return sim.Time(c.Start+p.queue.First().Size)*c.PerByte + c.Gap, true
+	hold := sim.Time(c.Start+p.queue.First().Size) * c.PerByte
+	if last := p.in.x.last[p.out]; last != nil && last != p {
+		hold += c.Gap
+	}
+	return hold, true
 }
 
-// Begin does nothing: the packet leaves the buffer at its end.
-func (p *point) Begin() {}
+// Begin notes whose turn it was: the packet leaves the buffer at its end.
+func (p *point) Begin() { p.in.x.last[p.out] = p }
 
 // End hands the packet over, and owes its sender the room.
 func (p *point) End() {
