@@ -61,11 +61,21 @@ func WriteText(w io.Writer, answers []Answer) error {
 		fmt.Fprintln(t, strings.Join([]string{cells[0], cells[2], cells[3], cells[4], cells[5], cells[6], cells[7]}, "\t"))
 	}
 	line(heads)
+	var why []string // below the table: sentences would make its columns wide
 	for _, row := range rows(answers) {
+		if row[6] == Failed || row[6] == Unknown {
+			why = append(why, row[0]+": "+row[4])
+			row[4] = ""
+		}
 		line(row)
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	for _, sentence := range why {
+		if _, err := fmt.Fprintln(w, sentence); err != nil {
+			return err
+		}
 	}
 	_, err := fmt.Fprintln(w, Count(answers))
 	return err

@@ -10,7 +10,8 @@ import (
 // All are the models, by the documents they stand for.
 func All() []study.Model {
 	return slices.Concat(
-		level1.Models(),                          // 000
-		[]study.Model{bridgeWrite, bridgeStream}, // 003
+		level1.Models(),                                // 000
+		[]study.Model{bridgeWrite, bridgeStream},       // 003
+		[]study.Model{crossbar, roundTrip, cumulative}, // 004
 	)
 }

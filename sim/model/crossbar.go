@@ -1,0 +1,241 @@
+package model
+
+import (
+	"context"
+
+	"ringlet/sim"
+	"ringlet/sim/part"
+	"ringlet/sim/study"
+)
+
+// crossbar plays flows through the switch of document 004: 8 × 8 with a buffer at each crossing.
+var crossbar = study.Model{
+	Name: "crossbar",
+	Help: "Flows through the buffered crossbar of document 004: one way, to itself, several to one.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		word := p.Time("cycle")
+		cfg := part.CrossbarConfig{
+			Ports:      p.Int("ports", 2, 64),
+			Buffer:     int32(p.Size("cross-point", 64, 1<<20)),
+			PerByte:    word / 4,
+			Start:      int32(p.Size("start-of-packet", 0, 64)),
+			Gap:        word * sim.Time(p.Int("gap-cycles", 0, 100)),
+			Latency:    word * sim.Time(p.Int("latency-cycles", 0, 1000)),
+			CreditUnit: int32(p.Size("credit-unit", 4, 4096)),
+			CreditSize: int32(p.Size("credit-size", 2, 64)),
+			CreditLate: word * sim.Time(p.Int("credit-late-cycles", 0, 1000)),
+		}
+		payload := p.Size("payload", 8, 4096)
+		packet := payload + p.Size("header", 0, 64)
+		pattern := p.Word("pattern", "one-way", "to-self", "three-to-one", "all-to-all")
+		length := p.Time("length")
+		if word <= 0 || length <= 0 || packet > int(cfg.Buffer) {
+			p.Wrong("length", "a cycle and the run take time, and a cross-point holds a packet")
+		}
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		return playCrossbar(ctx, cfg, pattern, int32(packet), int32(payload), length, env), nil
+	},
+}
+
+// sender keeps a port busy: as many packets as its host has ready, to one output or to each in turn.
+type sender struct {
+	x       *part.Crossbar
+	from    int32
+	to      []int32
+	turn    int
+	size    int32
+	sent    uint64
+	taken   uint64
+	first   sim.Time // from the first packet's begin to its last byte out
+	s       *sim.Sim
+	started bool
+}
+
+// hostReady is how many packets a host has ready: more than a cross-point holds.
+const hostReady = 12
+
+func (f *sender) send() {
+	f.sent++
+	f.x.Take(&part.Packet{Src: f.from, Dst: f.to[f.turn], Size: f.size, To: f})
+	f.turn = (f.turn + 1) % len(f.to)
+}
+
+// Take is the output's end of the packet.
+func (f *sender) Take(*part.Packet) {
+	if f.taken++; f.taken == 1 {
+		f.first = f.s.Now()
+	}
+	f.send()
+}
+
+// senders are those of a pattern.
+func senders(s *sim.Sim, x *part.Crossbar, pattern string, size int32) []*sender {
+	var all []*sender
+	add := func(from int32, to ...int32) {
+		all = append(all, &sender{
+			x:    x,
+			from: from,
+			to:   to,
+			size: size,
+			s:    s,
+		})
+	}
+	switch pattern {
+	case "one-way":
+		add(0, 1)
+	case "to-self":
+		add(0, 0)
+	case "three-to-one":
+		for from := range int32(3) {
+			add(from, 3)
+		}
+	default: // four initiators, each to every output that is used, its own too
+		for from := range int32(4) {
+			add(from, 0, 1, 2, 3)
+		}
+	}
+	return all
+}
+
+func playCrossbar(ctx context.Context, cfg part.CrossbarConfig, pattern string, size, payload int32, length sim.Time,
+	env study.Env) study.Outcome {
+	s := sim.New(env.Seed)
+	x := part.NewCrossbar(s, cfg)
+	all := senders(s, x, pattern, size)
+	for range hostReady {
+		for _, f := range all {
+			f.send()
+		}
+	}
+	s.Run(ctx, env.Limits(length))
+	out := study.Outcome{Events: s.Executed()}
+	var sum, least, most float64
+	var waited sim.Time
+	var peak int64
+	lost := -float64(len(all) * hostReady) // those are on their way
+	for i, f := range all {
+		rate := sim.PerSecond(f.taken*uint64(payload), s.Now())
+		if sum += rate; i == 0 || rate < least {
+			least = rate
+		}
+		most = max(most, rate)
+		waited += x.Waited(int(f.from))
+		lost += float64(f.sent - f.taken)
+		for _, to := range f.to {
+			peak = max(peak, x.Peak(int(f.from), int(to)))
+		}
+	}
+	out.Say("throughput", study.Q(sum, study.Bandwidth))
+	out.Say("least-of-a-sender", study.Q(least, study.Bandwidth))
+	out.Say("most-of-a-sender", study.Q(most, study.Bandwidth))
+	out.Say("waited-for-credits", study.Q(waited.Seconds(), study.Time))
+	out.Say("fullest-cross-point", study.Q(float64(peak), study.Bytes))
+	out.Say("lost", study.Q(lost, study.Count))
+	wire := sim.Time(cfg.Start+size) * cfg.PerByte
+	out.Say("through-in-cycles", study.Q(float64((all[0].first-wire)/(cfg.PerByte*4)), study.Count))
+	return out
+}
+
+// roundTrip adds up the way of a credit, as document 004 does (004:483 to 487).
+var roundTrip = study.Model{
+	Name: "credit-round-trip",
+	Help: "From the start of a packet to the credit for it, on the links of document 004.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		word := p.Time("cycle")
+		size, share := p.Size("packet", 4, 1<<16), p.Int("delivery-begins-after-one-of", 1, 100)
+		var stages []sim.Time
+		for _, name := range []string{"transceivers", "credit-granularity", "to-the-bus", "rest"} {
+			stages = append(stages, word*sim.Time(p.Int(name, 0, 1000)))
+		}
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		stages = append(stages, word*sim.Time(size/4/share))
+		s := sim.New(env.Seed)
+		var step sim.Func
+		step = func(i, _ int64) {
+			if i < int64(len(stages)) {
+				s.After(stages[i], step, i+1, 0)
+			}
+		}
+		s.At(0, step, 0, 0)
+		s.Run(ctx, env.Limits(0))
+		out := study.Outcome{Events: s.Executed()}
+		out.Say("cycles", study.Q(float64(s.Now()/max(word, 1)), study.Count))
+		out.Say("round-trip", study.Q(s.Now().Seconds(), study.Time))
+		return out, nil
+	},
+}
+
+// The counters of document 004 (3.3.1): 12 bits, of which a credit carries the upper 7.
+const (
+	counterBits = 12
+	dropped     = 5
+)
+
+// cumulative plays one link with cumulative credits of which many are lost or damaged.
+var cumulative = study.Model{
+	Name: "cumulative-credits",
+	Help: "Credits that count all that was ever taken, some of them lost or damaged (document 004).",
+	Run: func(_ context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		buffer := p.Int("buffer-words", 64, 1<<(counterBits-1))
+		packet := p.Int("packet-words", 1, 1<<dropped*4)
+		words := p.Int("words", 1, 1<<30)
+		lost, damaged := p.Number("credits-lost"), p.Number("credits-damaged")
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		l := creditLink{
+			rng:    sim.New(env.Seed).Stream("credits"),
+			buffer: buffer,
+			packet: packet,
+		}
+		for l.sent < words && l.stalled < maxStall {
+			l.step(lost, damaged)
+		}
+		out := study.Outcome{Events: uint64(l.steps)}
+		out.Say("words-sent", study.Q(float64(l.sent), study.Count))
+		out.Say("words-given", study.Q(float64(words), study.Count))
+		out.Say("most-held", study.Q(float64(l.most), study.Count))
+		out.Say("buffer", study.Q(float64(buffer), study.Count))
+		out.Say("credits-lost", study.Q(float64(l.lost), study.Count))
+		return out, nil
+	},
+}
+
+// maxStall is how many steps without a word sent mean that the link stands still.
+const maxStall = 100_000
+
+// creditLink is a sender and a receiver with a buffer.
+type creditLink struct {
+	rng            *sim.Stream
+	buffer, packet int
+	sent, taken    int // words, since power up
+	known          int // of taken, as the sender knows it: the counter's upper bits, unwrapped
+	held, most     int
+	stalled, steps int
+	lost           int
+}
+
+// step sends a packet if the sender sees room, takes some words out at the receiver, and sends a credit.
+func (l *creditLink) step(lost, damaged float64) {
+	l.steps++
+	l.stalled++
+	if l.sent-l.known+l.packet <= l.buffer {
+		l.sent += l.packet
+		l.held += l.packet
+		l.most = max(l.most, l.held)
+		l.stalled = 0
+	}
+	n := min(l.held, l.rng.IntN(2*l.packet))
+	l.held -= n
+	l.taken += n
+	if u := l.rng.Float64(); u < lost+damaged { // a wrong parity is a lost credit (004:552)
+		l.lost++
+		return
+	}
+	value := l.taken >> dropped & (1<<(counterBits-dropped) - 1)
+	l.known += (value<<dropped - l.known) & (1<<counterBits - 1)
+}
