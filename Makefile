@@ -32,7 +32,7 @@ endef
 .PHONY: help
 help: ## list the targets
 	@echo "Ringlet, a distributed event builder. Targets:"
-	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: build ## build, then run a whole system on this machine: make run ARGS='--nodes 8 --duration 3s'
@@ -116,18 +116,23 @@ convert: ## bin/ringlet-convert: Parquet, ROOT and JSON lines of recorded data (
 check-convert: convert ## the tests of the converter
 	cd convert && CGO_ENABLED=0 GOFLAGS=-trimpath go test -count=1 ./...
 
-# As root it has hosts on a switch, with faults of network and disk; otherwise processes on loopback.
-SOAK      ?= 10m
-SOAK_ARGS ?=
 .PHONY: demo
 demo: build convert ## a test beam on this machine: four front-ends, a run with its page, its events converted (examples/testbeam)
 	examples/testbeam/demo.sh
+
+# Ten million fragments: some minutes, and some GB below the temporary directory.
+.PHONY: check-testbeam
+check-testbeam: build convert ## the same, its front-ends killed at random: EVENTS (2500000), RATE, SEED, EVERY seconds; each fragment once
+	examples/testbeam/kills.sh
 
 .PHONY: figures
 figures: build ## play the figures of the founding documents, and write sim/results
 	bin/ringlet sim figures --json --page sim/results/figures.html > sim/results/figures.json.part
 	mv sim/results/figures.json.part sim/results/figures.json
 
+# As root it has hosts on a switch, with faults of network and disk; otherwise processes on loopback.
+SOAK      ?= 10m
+SOAK_ARGS ?=
 .PHONY: soak
 soak: build ## run after run while things break, and what was built is there (docs/soak.md): make soak SOAK=60m
 	go build -o bin/soak ./lab/soak

@@ -1,8 +1,12 @@
 """Holds the converted events against what the planes measured, byte for byte, and draws the spectrum of the charges.
 
-    python3 check.py EVENTS.jsonl NUMBER
+    python3 check.py EVENTS.jsonl NUMBER [--lossy PLANE] [--tap TAP.jsonl]
+
+Each of NUMBER events has one fragment of each of the four planes; of the lossy one they may be missing. What the tap
+showed (ringlet tap --data) must be what the file has of the same event.
 """
 
+import argparse
 import base64
 import collections
 import json
@@ -11,25 +15,54 @@ import sys
 
 from telescope import fragment
 
-number = int(sys.argv[2])
-there, missing, charges = set(), 0, collections.Counter()
-for line in open(sys.argv[1]):
+PLANES = 4
+parser = argparse.ArgumentParser()
+parser.add_argument("rows")
+parser.add_argument("events", type=int)
+parser.add_argument("--lossy", type=int)
+parser.add_argument("--tap")
+args = parser.parse_args()
+
+shown, again = {}, 0  # the fragments of an event as the tap had them, in one string: one of each plane in order
+for line in open(args.tap) if args.tap else ():
     row = json.loads(line)
-    key = row["event"], row["source"]
-    if key in there:
+    if [f["source"] for f in row["sources"]] != list(range(PLANES)):
+        sys.exit("the tap showed event %d with other sources than the planes: %s" % (row["event"], line))
+    again += row["event"] in shown
+    shown[row["event"]] = ",".join("missing" if "missing" in f else f["data"] for f in row["sources"])
+
+there, fragments, missing, compared = bytearray(PLANES * args.events), 0, 0, 0
+charges = collections.Counter()
+for line in open(args.rows):
+    row = json.loads(line)
+    event, plane = key = row["event"], row["source"]
+    if event >= args.events or plane >= PLANES:
+        sys.exit("event %d of plane %d is there, and nobody measured it" % key)
+    if there[PLANES * event + plane]:
         sys.exit("event %d of plane %d is there twice" % key)
-    there.add(key)
+    there[PLANES * event + plane] = 1
+    fragments += 1
+    data = base64.b64decode(row["data"])
+    if event in shown:
+        if shown[event].split(",")[plane] != ("missing" if row["missing"] else data.hex()):
+            sys.exit("the tap showed other bytes of event %d of plane %d than the file has" % key)
+        compared += 1
     if row["missing"]:
-        if row["source"] != 2:  # UDP may lose
+        if plane != args.lossy:
             sys.exit("event %d of plane %d is missing" % key)
         missing += 1
         continue
-    data = base64.b64decode(row["data"])
     if data != fragment(*key):
         sys.exit("event %d of plane %d is not what was measured" % key)
     charges[struct.unpack_from("<2H", data)[1] // 10 * 10] += 1
-if len(there) != 4 * number:
-    sys.exit("%d fragments are there, and %d were measured" % (len(there), 4 * number))
-print("%d events of 4 planes are there, %d fragments missing; charges of the first cluster:" % (number, missing))
+if fragments != len(there):
+    sys.exit("%d fragments are there, and %d were measured" % (fragments, len(there)))
+if args.tap and (not shown or compared != PLANES * len(shown)):
+    sys.exit("the tap showed %d events, and %d of their fragments are in the file" % (len(shown), compared))
+print("%d events of %d planes are there, each fragment once; %d fragments missing, all others as they were made" %
+      (args.events, PLANES, missing))
+if args.tap:
+    print("the tap showed %d of the events (%d again after a loss): the same bytes" % (len(shown), again))
+print("charges of the first cluster:")
 for charge, n in sorted(charges.items()):
     print("%5d %7d %s" % (charge, n, "#" * (60 * n // max(charges.values()))))
