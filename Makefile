@@ -45,6 +45,10 @@ test: ## all tests; needs Go alone
 # $(call testing,Kind) is the packages with tests of a kind: the test binaries of the others need not be linked.
 testing = $$(git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^func $(1)' | xargs -n 1 dirname | sed 's|^|./|' | sort -u)
 
+.PHONY: check-forged
+check-forged: ## a million forged packets to each link of quic, and to a feed of EJFAT's segments
+	go test -count=1 -timeout 30m ./transport/quic ./readoutunit/source/ejfat -run TestForgedPackets -forged 1000000
+
 # go test has vetted the tests before. Tests in which the detector finds what it finds in others are skipped: -short.
 .PHONY: race
 race: ## the same under the race detector, shuffled; without what has one goroutine or waits for time-outs

@@ -105,16 +105,22 @@ func TestFirstDataID(t *testing.T) {
 func TestRestThatDoesNotCome(t *testing.T) {
 	f, conn := opened(t, "")
 	send(t, conn, ejfat.AppendSegment(nil, cut(0, content(0, 20), 10)[0]))
-	ctx, cancel := context.WithCancel(t.Context())
+	f.untilLost(t.Context(), t, 1)
+}
+
+// untilLost has the feed go on, and give nothing out, until so many fragments are lost.
+func (f *feed) untilLost(ctx context.Context, t *testing.T, lost uint64) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		for f.Stats().Lost == 0 && ctx.Err() == nil {
+		for f.Stats().Lost < lost && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
 	}()
 	if n, err := f.Next(ctx, make([]live.Fragment, 1)); n > 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("%d fragments, %v", n, err)
+		t.Errorf("%d fragments, %v; %d of %d are lost", n, err, f.Stats().Lost, lost)
 	}
 }
 
