@@ -24,7 +24,7 @@ type service struct {
 	api     string
 	page    string // empty: nowhere
 	monitor string // empty: nowhere
-	ctl     bool   // somebody has keys to come in with
+	ctl     bool   // somebody has keys to come in with; where nobody has, a link is told for each who comes
 }
 
 // run serves until the work is done or ctx ends, and leaves the nodes as they are. The work begins when everything can
@@ -34,7 +34,7 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	server, err := api.New(api.Config{
+	cfg := api.Config{
 		Backend:  s.partition,
 		Records:  s.store,
 		Journal:  s.Journal,
@@ -42,7 +42,11 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 		API:      s.api,
 		Page:     s.page,
 		Log:      s.Log,
-	})
+	}
+	if !s.ctl {
+		cfg.Entered = func(link string) { fmt.Fprintf(to.out, "the next link is %s\n", link) }
+	}
+	server, err := api.New(cfg)
 	if err != nil {
 		return err
 	}

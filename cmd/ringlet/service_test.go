@@ -161,6 +161,8 @@ func TestRunWithPage(t *testing.T) {
 	c := s.enter(s.start("run", "--nodes", "2", "--packing", "500", "--duration", "10m", "--run-number", s.run, "--page",
 		"127.0.0.1:0", "--json"), dials(nil))
 	eventually(t, "events are built", func() bool { return c.built() > 0 })
+	_, link, _ := strings.Cut(c.out.String(), "the next link is ")
+	s.start("tap", "--page", strings.TrimSpace(link), "--events", "3").ends(0)
 	s.signal(c.cmd.Process.Pid, syscall.SIGINT)
 	c.ends(0)
 	c.holds("accounting_ok=true")

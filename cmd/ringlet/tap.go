@@ -19,6 +19,7 @@ type rendering struct {
 type tapCmd struct {
 	visitor
 	rendering
+	Page    string        `placeholder:"LINK" help:"Look at ringlet run --page: the link that it printed last, instead of --control, --certs and --user."`
 	Share   uint64        `default:"0" placeholder:"N" help:"Take one event in so many. 0 = all."`
 	Rate    float64       `default:"0" placeholder:"N" help:"Take so many events a second at most, up to 10000. 0 = 10000 with --share, else 10."`
 	Source  []string      `placeholder:"N" help:"Show fragments of these sources only: numbers, and ranges such as 0-15."`
@@ -32,27 +33,37 @@ type tapCmd struct {
 // Run shows a sample of what a partition builds.
 func (c *tapCmd) Run(ctx context.Context, to streams) error {
 	signal.Ignore(syscall.SIGPIPE) // the write says it
-	s, err := c.session(to, false)
-	if err == nil {
-		defer func() { _ = s.Close() }()
-		err = s.Tap(ctx, ctl.TapOptions{
-			Spec: selection.Spec{
-				Share:   c.Share,
-				Rate:    c.Rate,
-				Sources: c.Source,
-				Types:   c.Type,
-				MinSize: c.MinSize,
-				MaxSize: c.MaxSize,
-				Data:    c.Data,
-			},
-			Format: selection.Format(c.Format),
-			Events: c.Events,
-			For:    c.For,
-		})
+	opts := ctl.TapOptions{
+		Spec: selection.Spec{
+			Share:   c.Share,
+			Rate:    c.Rate,
+			Sources: c.Source,
+			Types:   c.Type,
+			MinSize: c.MinSize,
+			MaxSize: c.MaxSize,
+			Data:    c.Data,
+		},
+		Format: selection.Format(c.Format),
+		Events: c.Events,
+		For:    c.For,
 	}
+	err := c.look(ctx, to, opts)
 	if err == nil {
 		return nil
 	}
 	ctl.Complain(to.err, false, err)
 	return &exit{code: ctl.Code(err)}
+}
+
+// look shows events to whoever has a certificate, or the link of a page.
+func (c *tapCmd) look(ctx context.Context, to streams, opts ctl.TapOptions) error {
+	if c.Page != "" {
+		return ctl.TapPage(ctx, ctl.Config{Out: to.out, Err: to.err}, c.Page, opts)
+	}
+	s, err := c.session(to, false)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }()
+	return s.Tap(ctx, opts)
 }

@@ -34,6 +34,9 @@ type Config struct {
 	// Page is the address of HTTP. Empty means none. On loopback it is plain HTTP, entered with a one-time token;
 	// elsewhere HTTPS, entered with a client certificate.
 	Page string
+	// Entered is called when a token was used, with the address for the next session, and a new token in it. Nil means that
+	// an admin must ask for it.
+	Entered func(entrance string)
 	// Log is told what happens. Nil means slog.Default.
 	Log *slog.Logger
 }
@@ -43,6 +46,7 @@ type Server struct {
 	// immutable
 	log     *slog.Logger
 	now     func() time.Time
+	entered func(entrance string) // or nil
 	records Records
 	journal Journal
 	service *service
@@ -78,6 +82,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		log:     cfg.Log,
 		now:     time.Now,
+		entered: cfg.Entered,
 		records: cfg.Records,
 		journal: cfg.Journal,
 		calls:   http.NewServeMux(),

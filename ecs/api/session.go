@@ -138,6 +138,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, token string) (st
 		return "", err
 	}
 	s.keep()
+	if s.entered != nil {
+		s.entered(s.entrance(s.sessions.renew()))
+	}
 	http.SetCookie(w, &http.Cookie{
 		Name:     s.cookieName(),
 		Value:    word,

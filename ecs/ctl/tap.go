@@ -25,9 +25,37 @@ type TapOptions struct {
 // doTap is what errors call it.
 const doTap = "tap"
 
+// samples is a stream of them.
+type samples interface {
+	Recv() (*tapv1.Samples, error)
+}
+
 // Tap writes a sample of the events that the partition builds to Out, run after run, until that is enough or nobody
 // reads Out any more. In the end it tells Err what there was.
 func (s *Session) Tap(ctx context.Context, opts TapOptions) error {
+	return s.tap(ctx, opts, func(ctx context.Context, sel *tapv1.Selection) (samples, error) {
+		return s.client.Tap(ctx, sel)
+	})
+}
+
+// TapPage does the same with the link of a page, whose token it uses up, instead of a certificate. Of the Config it
+// needs Out and Err alone.
+func TapPage(ctx context.Context, cfg Config, link string, opts TapOptions) error {
+	s := &Session{cfg: cfg}
+	return s.tap(ctx, opts, func(ctx context.Context, sel *tapv1.Selection) (samples, error) {
+		v, err := enter(ctx, link)
+		if err != nil {
+			return nil, err
+		}
+		s.cfg.Address = v.host
+		return v.tap(ctx, sel)
+	})
+}
+
+// tap writes what the stream shows that open opens.
+func (s *Session) tap(
+	ctx context.Context, opts TapOptions, open func(context.Context, *tapv1.Selection) (samples, error),
+) error {
 	opts.Data = opts.Data || opts.Format != selection.JSON
 	if _, err := selection.Parse(opts.Spec); err != nil {
 		return &Error{Command: doTap, Code: CodeUsage, Why: err.Error(), Err: err}
@@ -37,7 +65,7 @@ func (s *Session) Tap(ctx context.Context, opts TapOptions) error {
 		ctx, cancel = context.WithTimeout(ctx, opts.For)
 	}
 	defer cancel()
-	in, err := s.client.Tap(ctx, &tapv1.Selection{
+	in, err := open(ctx, &tapv1.Selection{
 		Share:   opts.Share,
 		Rate:    opts.Rate,
 		Sources: opts.Sources,
@@ -46,6 +74,10 @@ func (s *Session) Tap(ctx context.Context, opts TapOptions) error {
 		MaxSize: opts.MaxSize,
 		Data:    opts.Data,
 	})
+	var refused *Error // it is judged
+	if errors.As(err, &refused) {
+		return err
+	}
 	t := tapped{opts: opts, out: bufio.NewWriterSize(s.cfg.Out, 1<<16), err: s.cfg.Err}
 	err = follow(ctx, s, doTap, in, err, t.write)
 	switch {

@@ -1,0 +1,178 @@
+package ctl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	tapv1 "ringlet/proto/ringlet/tap/v1"
+)
+
+// maxSamples bounds a line of a stream over HTTP: a message of samples in JSON.
+const maxSamples = 2 * maxAnswer
+
+// linkError says what is wrong with the link of a page.
+type linkError struct{ Reason string }
+
+func (e *linkError) Error() string {
+	return "this is no link of a page: " + e.Reason + "; give the address that ringlet run --page printed last, with its token"
+}
+
+// visit is a session that was opened with the link of a page.
+type visit struct {
+	host string // HOST:PORT
+	word string // of the session
+}
+
+// web asks over HTTP. A connection is for one question.
+var web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// enter opens a session with a page's link. The token in it is used up then.
+func enter(ctx context.Context, link string) (visit, error) {
+	at, err := url.Parse(link)
+	if err != nil {
+		at = &url.URL{}
+	}
+	token := at.Query().Get("token")
+	switch err = nil; {
+	case at.Scheme != "http" || at.Host == "":
+		err = &linkError{"it does not begin with http:// and the address of a host"}
+	case token == "":
+		err = &linkError{"it has no token"}
+	}
+	if err != nil {
+		return visit{}, &Error{Command: doTap, Code: CodeUsage, Why: err.Error(), Err: err}
+	}
+	v := visit{host: at.Host}
+	text, _ := json.Marshal(map[string]string{"token": token}) // of words: it cannot fail
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	answer, err := v.ask(ctx, http.MethodPost, "/v1/session", bytes.NewReader(text))
+	if err != nil {
+		return v, judge(doTap, at.Host, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var opened struct{ Session string }
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxConfiguration)).Decode(&opened); err != nil {
+		return v, &Error{
+			Command: doTap,
+			Code:    codeFault,
+			Why:     fmt.Sprintf("%s answers with no session: %v", at.Host, err),
+			Err:     err,
+		}
+	}
+	v.word = opened.Session
+	return v, nil
+}
+
+// ask calls the API over HTTP. Its errors are those of gRPC. The caller closes the body.
+func (v visit) ask(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+v.host+path, body)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	if v.word != "" {
+		req.Header.Set("Authorization", "Bearer "+v.word)
+	}
+	answer, err := web.Do(req)
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	if answer.StatusCode == http.StatusOK {
+		return answer, nil
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxConfiguration))
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	return nil, said(text)
+}
+
+// unanswered says that a control did not answer, as gRPC says it.
+func unanswered(err error) error {
+	var around *url.Error
+	if errors.As(err, &around) {
+		err = around.Err
+	}
+	return status.Error(codes.Unavailable, "Error while dialing: "+err.Error())
+}
+
+// said is the error that a control wrote as JSON.
+func said(text []byte) error {
+	var why spb.Status
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, &why); err != nil {
+		return status.Error(codes.Unknown, "this is no control: it answers with something else than the API does")
+	}
+	return status.ErrorProto(&why)
+}
+
+// tap opens a stream of samples.
+func (v visit) tap(ctx context.Context, sel *tapv1.Selection) (*pageTap, error) {
+	query := url.Values{
+		"share":   {strconv.FormatUint(sel.GetShare(), 10)},
+		"rate":    {strconv.FormatFloat(sel.GetRate(), 'g', -1, 64)},
+		"sources": sel.GetSources(),
+		"types":   sel.GetTypes(),
+		"minSize": {strconv.FormatUint(sel.GetMinSize(), 10)},
+		"maxSize": {strconv.FormatUint(sel.GetMaxSize(), 10)},
+		"data":    {strconv.FormatBool(sel.GetData())},
+	}
+	answer, err := v.ask(ctx, http.MethodGet, "/v1/tap?"+query.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return readTap(answer.Body), nil
+}
+
+// readTap reads a stream from the body of an answer.
+func readTap(body io.ReadCloser) *pageTap {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxSamples)
+	return &pageTap{body: body, lines: lines}
+}
+
+// pageTap reads samples as server-sent events (docs/api.md).
+type pageTap struct {
+	body  io.Closer
+	lines *bufio.Scanner
+	end   bool // the next data say why the stream ends
+}
+
+// Recv waits for the next message. The body is closed behind the last one.
+func (p *pageTap) Recv() (*tapv1.Samples, error) {
+	for p.lines.Scan() {
+		field, value, _ := strings.Cut(p.lines.Text(), ": ")
+		switch {
+		case field == "event" && value == "end":
+			p.end = true
+		case field == "data" && p.end:
+			return nil, errors.Join(said([]byte(value)), p.body.Close())
+		case field == "data":
+			m := &tapv1.Samples{}
+			if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal([]byte(value), m); err != nil {
+				return nil, errors.Join(status.Errorf(codes.DataLoss, "a message cannot be read: %v", err), p.body.Close())
+			}
+			return m, nil
+		}
+	}
+	err := p.lines.Err()
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	_ = p.body.Close() // the reading has failed already
+	return nil, status.Error(codes.Unavailable, "the stream ended: "+err.Error())
+}
