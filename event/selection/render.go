@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"ringlet/event"
@@ -36,80 +37,85 @@ func (r *Renderer) Append(dst []byte, f Format, e *Event) ([]byte, error) {
 	case Hex:
 		return appendHex(dst, e), nil
 	default:
-		return appendJSON(dst, e)
+		return appendJSON(dst, e), nil
 	}
 }
 
-// jsonEvent is an event in JSON; docs/tap.md describes it.
-type jsonEvent struct {
-	Event   uint64         `json:"event"`
-	Run     uint32         `json:"run"`
-	MEP     uint64         `json:"mep"`
-	Attempt uint32         `json:"attempt,omitempty"`
-	Builder string         `json:"builder,omitempty"`
-	Size    int            `json:"size"`
-	Missing int            `json:"missing"`
-	Sources []jsonFragment `json:"sources"`
-}
-
-type jsonFragment struct {
-	Source  uint16     `json:"source"`
-	Type    string     `json:"type"`
-	TypeID  uint8      `json:"type_id"`
-	Version uint8      `json:"version"`
-	Size    int        `json:"size"`
-	Missing bool       `json:"missing,omitempty"`
-	Data    *string    `json:"data,omitempty"` // nil: not asked for; empty: there is none
-	Banks   []jsonBank `json:"banks,omitempty"`
-}
-
-type jsonBank struct {
-	Type    string `json:"type"`
-	TypeID  uint8  `json:"type_id"`
-	Version uint8  `json:"version"`
-	Source  int16  `json:"source"`
-	Size    int    `json:"size"`
-}
-
-// appendJSON appends a line.
-func appendJSON(dst []byte, e *Event) ([]byte, error) {
-	out := jsonEvent{
-		Event:   e.Number,
-		Run:     e.Run,
-		MEP:     e.MEP,
-		Attempt: e.Attempt,
-		Builder: e.Builder,
-		Size:    e.Size(),
-		Sources: make([]jsonFragment, 0, len(e.Fragments)),
-	}
+// appendJSON appends a line, which docs/tap.md describes.
+func appendJSON(dst []byte, e *Event) []byte {
+	missing := 0
 	for i := range e.Fragments {
-		f := &e.Fragments[i]
-		j := jsonFragment{
-			Source:  f.Source,
-			Type:    f.Type.String(),
-			TypeID:  uint8(f.Type),
-			Version: f.Version,
-			Size:    f.Size,
-			Missing: f.Type == event.FragmentMissing,
+		if e.Fragments[i].Type == event.FragmentMissing {
+			missing++
 		}
-		if j.Missing {
-			out.Missing++
-		}
-		if f.Data != nil {
-			digits := hex.EncodeToString(f.Data)
-			j.Data = &digits
-		}
-		for c := banksOf(f); c.Next(); {
-			b := c.Bank()
-			j.Banks = append(j.Banks, jsonBank{b.Type().String(), uint8(b.Type()), b.Version(), b.SourceID(), len(b.Data())})
-		}
-		out.Sources = append(out.Sources, j)
 	}
-	line, err := json.Marshal(&out)
-	if err != nil {
-		return dst, err // of numbers and strings: not reached
+	dst = appendNumber(dst, `{"event":`, e.Number)
+	dst = appendNumber(dst, `,"run":`, uint64(e.Run))
+	dst = appendNumber(dst, `,"mep":`, e.MEP)
+	if e.Attempt != 0 {
+		dst = appendNumber(dst, `,"attempt":`, uint64(e.Attempt))
 	}
-	return append(append(dst, line...), '\n'), nil
+	if e.Builder != "" {
+		dst = appendWord(append(dst, `,"builder":`...), e.Builder)
+	}
+	dst = appendNumber(dst, `,"size":`, uint64(e.Size()))
+	dst = appendNumber(dst, `,"missing":`, uint64(missing))
+	dst = append(dst, `,"sources":[`...)
+	for i := range e.Fragments {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendJSONFragment(dst, &e.Fragments[i])
+	}
+	return append(dst, "]}\n"...)
+}
+
+// appendJSONFragment appends the object of a fragment. Data that were not asked for are absent, those of an empty
+// fragment are an empty word.
+func appendJSONFragment(dst []byte, f *Fragment) []byte {
+	dst = appendNumber(dst, `{"source":`, uint64(f.Source))
+	dst = appendJSONType(append(dst, ','), f.Type, f.Version)
+	dst = appendNumber(dst, `,"size":`, uint64(f.Size))
+	if f.Type == event.FragmentMissing {
+		dst = append(dst, `,"missing":true`...)
+	}
+	if f.Data != nil {
+		dst = append(hex.AppendEncode(append(dst, `,"data":"`...), f.Data), '"')
+	}
+	n := 0
+	for c := banksOf(f); c.Next(); n++ {
+		b := c.Bank()
+		dst = append(dst, map[bool]string{true: `,"banks":[{`, false: `,{`}[n == 0]...)
+		dst = appendJSONType(dst, b.Type(), b.Version())
+		dst = strconv.AppendInt(append(dst, `,"source":`...), int64(b.SourceID()), 10)
+		dst = append(appendNumber(dst, `,"size":`, uint64(len(b.Data()))), '}')
+	}
+	if n > 0 {
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// appendJSONType appends the three fields that say what a fragment or a bank is.
+func appendJSONType(dst []byte, t event.BankType, version uint8) []byte {
+	dst = appendWord(append(dst, `"type":`...), t.String())
+	dst = appendNumber(dst, `,"type_id":`, uint64(t))
+	return appendNumber(dst, `,"version":`, uint64(version))
+}
+
+func appendNumber(dst []byte, name string, n uint64) []byte {
+	return strconv.AppendUint(append(dst, name...), n, 10)
+}
+
+// appendWord appends a string of JSON. Names are plain, as a rule.
+func appendWord(dst []byte, s string) []byte {
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '-' && c != '_' && c != '.' {
+			word, _ := json.Marshal(s) // of a string: it cannot fail
+			return append(dst, word...)
+		}
+	}
+	return append(append(append(dst, '"'), s...), '"')
 }
 
 // banksOf walks the raw banks of a fragment that holds such, and nothing of any other.

@@ -2,11 +2,13 @@ package selection_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"ringlet/event"
 	"ringlet/event/selection"
@@ -88,5 +90,110 @@ func TestTooLargeForARecord(t *testing.T) {
 	if out, err := new(selection.Renderer).Append([]byte("x"), selection.MDF, &e); !errors.Is(err, event.ErrRange) ||
 		string(out) != "x" {
 		t.Errorf("%v, %d bytes", err, len(out))
+	}
+}
+
+// inWords is an event as encoding/json writes it.
+type inWords struct {
+	Event   uint64            `json:"event"`
+	Run     uint32            `json:"run"`
+	MEP     uint64            `json:"mep"`
+	Attempt uint32            `json:"attempt,omitempty"`
+	Builder string            `json:"builder,omitempty"`
+	Size    int               `json:"size"`
+	Missing int               `json:"missing"`
+	Sources []fragmentInWords `json:"sources"`
+}
+
+type fragmentInWords struct {
+	Source  uint16        `json:"source"`
+	Type    string        `json:"type"`
+	TypeID  uint8         `json:"type_id"`
+	Version uint8         `json:"version"`
+	Size    int           `json:"size"`
+	Missing bool          `json:"missing,omitempty"`
+	Data    *string       `json:"data,omitempty"`
+	Banks   []bankInWords `json:"banks,omitempty"`
+}
+
+type bankInWords struct {
+	Type    string `json:"type"`
+	TypeID  uint8  `json:"type_id"`
+	Version uint8  `json:"version"`
+	Source  int16  `json:"source"`
+	Size    int    `json:"size"`
+}
+
+// TestJSONIsJSON compares lines with those of encoding/json, byte for byte.
+func TestJSONIsJSON(t *testing.T) {
+	replayed := handMade(t, "replay-0")
+	rapid.Check(t, func(t *rapid.T) {
+		e := selection.Event{
+			Meta: selection.Meta{
+				Run:     rapid.Uint32().Draw(t, "run"),
+				MEP:     rapid.Uint64().Draw(t, "mep"),
+				Attempt: rapid.Uint32Range(0, 3).Draw(t, "attempt"),
+				Builder: rapid.OneOf(rapid.StringMatching(`[a-z0-9.-]{0,9}`), rapid.String()).Draw(t, "builder"),
+			},
+			Number: rapid.Uint64().Draw(t, "event"),
+		}
+		want := inWords{
+			Event:   e.Number,
+			Run:     e.Run,
+			MEP:     e.MEP,
+			Attempt: e.Attempt,
+			Builder: e.Builder,
+			Sources: []fragmentInWords{},
+		}
+		for range rapid.IntRange(0, 4).Draw(t, "fragments") {
+			f := selection.Fragment{
+				Source:  rapid.Uint16().Draw(t, "source"),
+				Type:    event.BankType(rapid.Uint8().Draw(t, "type")),
+				Version: rapid.Uint8().Draw(t, "version"),
+				Data:    rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "data"),
+			}
+			w := fragmentInWords{Source: f.Source, Version: f.Version}
+			if rapid.Bool().Draw(t, "replayed") {
+				f.Type, f.Data = event.FragmentContainer, replayed
+				for c := event.NewBankCursor(replayed); c.Next(); {
+					b := c.Bank()
+					w.Banks = append(w.Banks, bankInWords{b.Type().String(), uint8(b.Type()), b.Version(), b.SourceID(), len(b.Data())})
+				}
+			} else if f.Type == event.FragmentContainer {
+				f.Type = event.TestDet
+			}
+			f.Size = len(f.Data)
+			w.Type, w.TypeID, w.Size, w.Missing = f.Type.String(), uint8(f.Type), f.Size, f.Type == event.FragmentMissing
+			if w.Missing {
+				want.Missing++
+			}
+			if rapid.Bool().Draw(t, "no data") && f.Type != event.FragmentContainer {
+				f.Data = nil
+			} else {
+				digits := hex.EncodeToString(f.Data)
+				w.Data = &digits
+			}
+			want.Size += f.Size
+			want.Sources = append(want.Sources, w)
+			e.Fragments = append(e.Fragments, f)
+		}
+		line, err := json.Marshal(want)
+		must.OK(t, err)
+		got, err := new(selection.Renderer).Append(nil, selection.JSON, &e)
+		must.OK(t, err)
+		if diff := cmp.Diff(string(line)+"\n", string(got)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func TestJSONAllocatesNothing(t *testing.T) {
+	p := parsed(t, selection.Meta{Run: 4, MEP: 2, Attempt: 1, Builder: "n-1"}, mepOf(t, 6, 3, 9, plain))
+	e := p.Event(1, true)
+	var r selection.Renderer
+	line, err := r.Append(nil, selection.JSON, &e)
+	must.OK(t, err)
+	if n := testing.AllocsPerRun(100, func() { line, _ = r.Append(line[:0], selection.JSON, &e) }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
