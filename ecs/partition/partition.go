@@ -68,6 +68,7 @@ type Partition struct {
 	watcher *diagnosis.Watcher
 	watched *nodes.Crew // that the watcher was made for
 
+	taps      taps          // what viewers are shown; it has locks of its own
 	unwritten unwritten     // what the store has not taken; it has a lock of its own
 	reading   chan struct{} // of one place: taken by whoever reads an input to check it
 
