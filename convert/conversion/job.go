@@ -141,7 +141,7 @@ func (j *job) table(t event.BankType) (*table, error) {
 func (j *job) closeAll() error {
 	for folder, t := range j.tables {
 		if err := t.out.Close(); err != nil {
-			return fmt.Errorf("cannot end %s: %w", t.path, err)
+			return err
 		}
 		delete(j.tables, folder)
 		st, err := os.Stat(t.path)

@@ -47,14 +47,14 @@ func (l *lines) Write(r *input.Row) error {
 	b = append(b, "\"}\n"...)
 	l.buf = b
 	_, err := l.w.Write(b)
-	return err
+	return written(l.f.Name(), err)
 }
 
 // Buffered is 0: the buffer is small.
 func (l *lines) Buffered() int { return 0 }
 
 // Flush writes what is buffered.
-func (l *lines) Flush() error { return l.w.Flush() }
+func (l *lines) Flush() error { return written(l.f.Name(), l.w.Flush()) }
 
 // Close ends the file.
 func (l *lines) Close() error {
@@ -62,7 +62,7 @@ func (l *lines) Close() error {
 	if err == nil {
 		err = l.f.Sync()
 	}
-	return errors.Join(err, l.f.Close())
+	return written(l.f.Name(), errors.Join(err, l.f.Close()))
 }
 
 // Abandon closes the file as it is.

@@ -1,7 +1,11 @@
 package output
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"ringlet/convert/input"
@@ -36,5 +40,28 @@ func TestRowsAreNotAllocated(t *testing.T) {
 	}
 	if _, err := KindOf("csv"); err == nil {
 		t.Error("csv is a kind")
+	}
+}
+
+// TestFullDisk writes to a device that has no room: whatever library writes, the cause stands first, and what to do. The
+// name is that of a link: groot removes a file that it could not begin.
+func TestFullDisk(t *testing.T) {
+	for i := range Kinds {
+		k := &Kinds[i]
+		link := filepath.Join(t.TempDir(), "x")
+		if err := os.Symlink("/dev/full", link); err != nil {
+			t.Fatal(err)
+		}
+		f, err := k.Open(link, "t")
+		for n := 0; err == nil && n < 100_000; n++ {
+			err = f.Write(&input.Row{Data: make([]byte, 1000)})
+		}
+		if f != nil {
+			f.Abandon()
+		}
+		if !errors.Is(err, syscall.ENOSPC) ||
+			!strings.HasPrefix(err.Error(), "no space left on device: "+link+" could not be written: make room there") {
+			t.Errorf("%s: %v", k.Name, err)
+		}
 	}
 }

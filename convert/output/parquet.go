@@ -60,10 +60,9 @@ func openParquet(path, _ string) (File, error) {
 	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd),
 		parquet.WithMaxRowGroupLength(groupRows), parquet.WithDictionaryFor("data", false),
 		parquet.WithStatsFor("data", false))
-	// The writer would close its file itself, before it could be synchronised.
-	w, err := pqarrow.NewFileWriter(schema, keptOpen{f}, props, pqarrow.DefaultWriterProps())
+	w, err := begun(f, props)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+		return nil, errors.Join(written(path, err), f.Close())
 	}
 	c := &columns{f: f, w: w, b: array.NewRecordBuilder(memory.DefaultAllocator, schema)}
 	c.run, c.event = c.b.Field(0).(*array.Uint32Builder), c.b.Field(1).(*array.Uint64Builder)
@@ -74,10 +73,30 @@ func openParquet(path, _ string) (File, error) {
 	return c, nil
 }
 
-// keptOpen is a file without its Close.
-type keptOpen struct{ f *os.File }
+// begun begins a file. The library panics where it cannot write the first bytes.
+func begun(f *os.File, props *parquet.WriterProperties) (w *pqarrow.FileWriter, err error) {
+	kept := &keptOpen{f: f}
+	defer func() {
+		if p := recover(); p != nil {
+			err = errors.Join(kept.failed, fmt.Errorf("the library that writes Parquet cannot begin: %v", p))
+		}
+	}()
+	return pqarrow.NewFileWriter(schema, kept, props, pqarrow.DefaultWriterProps())
+}
 
-func (k keptOpen) Write(p []byte) (int, error) { return k.f.Write(p) }
+// keptOpen is a file without its Close: the writer would close it itself, before it could be synchronised.
+type keptOpen struct {
+	f      *os.File
+	failed error // the last write that did
+}
+
+func (k *keptOpen) Write(p []byte) (int, error) {
+	n, err := k.f.Write(p)
+	if err != nil {
+		k.failed = err
+	}
+	return n, err
+}
 
 // Write adds a row, and writes a row group when one is full.
 func (c *columns) Write(r *input.Row) error {
@@ -110,20 +129,17 @@ func (c *columns) Flush() error {
 	group := c.b.NewRecordBatch()
 	defer group.Release()
 	c.rows, c.bytes = 0, 0
-	if err := c.w.Write(group); err != nil {
-		return fmt.Errorf("%s: %w", c.f.Name(), err)
-	}
-	return nil
+	return written(c.f.Name(), c.w.Write(group))
 }
 
 // Close writes the rest and the footer.
 func (c *columns) Close() error {
 	err := c.Flush()
 	if err == nil {
-		err = c.w.Close()
+		err = written(c.f.Name(), c.w.Close())
 	}
 	if err == nil {
-		err = c.f.Sync()
+		err = written(c.f.Name(), c.f.Sync())
 	}
 	c.b.Release()
 	return errors.Join(err, c.f.Close())

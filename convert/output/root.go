@@ -34,7 +34,7 @@ type tree struct {
 func openROOT(path, table string) (File, error) {
 	f, err := groot.Create(path)
 	if err != nil {
-		return nil, err
+		return nil, written(path, err)
 	}
 	t := &tree{path: path, f: f}
 	t.w, err = rtree.NewWriter(f, table, []rtree.WriteVar{
@@ -50,7 +50,7 @@ func openROOT(path, table string) (File, error) {
 		{Name: "data", Value: &t.data, Count: "size"},
 	}, rtree.WithBasketSize(basketBytes))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+		return nil, errors.Join(written(path, err), f.Close())
 	}
 	return t, nil
 }
@@ -62,10 +62,7 @@ func (t *tree) guarded(do func() error) (err error) {
 			err = fmt.Errorf("%s: the library that writes ROOT files cannot go on: %v", t.path, p)
 		}
 	}()
-	if err := do(); err != nil {
-		return fmt.Errorf("%s: %w", t.path, err)
-	}
-	return nil
+	return written(t.path, do())
 }
 
 // Write adds an entry.
@@ -100,7 +97,7 @@ func (t *tree) Close() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return written(t.path, errors.Join(f.Sync(), f.Close()))
 }
 
 // Abandon closes the file as it is.
