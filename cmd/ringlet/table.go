@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"ringlet/ecs/ctl"
 	"ringlet/ecs/partition/nodes"
 )
 
@@ -33,8 +34,8 @@ func (l *liveLine) show(p nodes.Progress) {
 		l.last = p
 		return
 	}
-	l.print("%6.1f s  %s  %s  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
-		p.Elapsed.Seconds(), p.State, frequency(float64(p.Events-l.last.Events)/d),
+	l.print("%6.1f s  %s  %12s  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
+		p.Elapsed.Seconds(), p.State, ctl.Frequency(float64(p.Events-l.last.Events)/d),
 		float64(p.Bytes-min(p.Bytes, l.last.Bytes))*8/d/1e9,
 		p.InFlight, p.Incomplete, p.Resent)
 	l.last = p
@@ -75,7 +76,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	if r.Skipped > 0 {
 		row("bad records", "%d skipped", r.Skipped)
 	}
-	row("goodput", "%s, %s", throughput(r.GoodputGbps), strings.TrimSpace(frequency(r.EventRateHz)))
+	row("goodput", "%s, %s", ctl.Throughput(r.GoodputGbps), ctl.Frequency(r.EventRateHz))
 	row("events", "%d triggered = %d built + %d incomplete + %d discarded%s + %d abandoned", r.EventsTriggered,
 		r.EventsBuilt,
 		r.EventsIncomplete, r.EventsDiscarded, some(" + %d rejected", r.EventsRejected), r.EventsAbandoned)
@@ -132,28 +133,6 @@ func sourceRows(row func(name, format string, args ...any), r *nodes.Report) {
 			s.Gaps, s.LastEvent, some(", %d refused", s.Refused), some(", %d lost", s.Lost),
 			some(", %d dropped by the front-end", s.Dropped))
 	}
-}
-
-// frequency is a rate with a unit that suits it, as wide as any other.
-func frequency(hz float64) string {
-	switch {
-	case hz >= 1e5:
-		return fmt.Sprintf("%8.3f MHz", hz/1e6)
-	case hz >= 1e3:
-		return fmt.Sprintf("%8.3f kHz", hz/1e3)
-	}
-	return fmt.Sprintf("%8.1f Hz ", hz)
-}
-
-// throughput is a rate of data with a unit that suits it.
-func throughput(gbps float64) string {
-	switch {
-	case gbps >= 0.01 || gbps == 0:
-		return fmt.Sprintf("%.3f Gbit/s", gbps)
-	case gbps >= 1e-5:
-		return fmt.Sprintf("%.3f Mbit/s", gbps*1e3)
-	}
-	return fmt.Sprintf("%.3f kbit/s", gbps*1e6)
 }
 
 // mfpRow says what became of the MFPs. What a readout unit had read that was gone is not known, but what of it is missing.

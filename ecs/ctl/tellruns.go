@@ -25,17 +25,6 @@ func seconds(s float64) string {
 	return (time.Duration(s*1e3) * time.Millisecond).String()
 }
 
-// frequency writes a rate of events.
-func frequency(hz float64) string {
-	switch {
-	case hz >= 1e6:
-		return fmt.Sprintf("%.3f MHz", hz/1e6)
-	case hz >= 1e3:
-		return fmt.Sprintf("%.1f kHz", hz/1e3)
-	}
-	return fmt.Sprintf("%.1f Hz", hz)
-}
-
 func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 	if len(r.GetRuns()) == 0 {
 		_, err := fmt.Fprintln(w, "no run is on record")
@@ -50,8 +39,8 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 		}
 		t.row(fmt.Sprint(one.GetNumber()), verdict(one), at(one.GetStartBegun()), seconds(one.GetDurationS()),
 			fmt.Sprint(one.GetEventsBuilt()),
-			fmt.Sprint(one.GetEventsIncomplete()), frequency(one.GetEventRateHz()),
-			fmt.Sprintf("%.3f Gbit/s", one.GetGoodputGbps()),
+			fmt.Sprint(one.GetEventsIncomplete()), Frequency(one.GetEventRateHz()),
+			Throughput(one.GetGoodputGbps()),
 			one.GetEnd(), one.GetStartedBy(), remark)
 	}
 	if err := t.end(); err != nil || !r.GetMore() {
@@ -63,9 +52,9 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 
 // verdictLine is a run in one line.
 func verdictLine(r *ecsv1.Run) string {
-	s := fmt.Sprintf("run %d: %s, %s after %s, %d events built, %d incomplete, %.3f Gbit/s", r.GetNumber(), verdict(r),
+	s := fmt.Sprintf("run %d: %s, %s after %s, %d events built, %d incomplete, %s", r.GetNumber(), verdict(r),
 		r.GetEnd(), seconds(r.GetDurationS()),
-		r.GetEventsBuilt(), r.GetEventsIncomplete(), r.GetGoodputGbps())
+		r.GetEventsBuilt(), r.GetEventsIncomplete(), Throughput(r.GetGoodputGbps()))
 	if r.GetCause() != nil {
 		s += "; " + because(r.GetCause())
 	}
@@ -101,7 +90,7 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 	optional("end", r.GetEnd())
 	t.row("built", fmt.Sprintf("%d events, %d incomplete, %d bytes in %s", r.GetEventsBuilt(), r.GetEventsIncomplete(),
 		r.GetBytesBuilt(), seconds(r.GetDurationS())))
-	t.row("rate", fmt.Sprintf("%s, %.3f Gbit/s", frequency(r.GetEventRateHz()), r.GetGoodputGbps()))
+	t.row("rate", Frequency(r.GetEventRateHz())+", "+Throughput(r.GetGoodputGbps()))
 	t.row("nodes", strings.Join(r.GetNodes(), " "))
 	for _, name := range slices.Sorted(maps.Keys(r.GetVersions())) {
 		t.row("version of "+name, r.GetVersions()[name])

@@ -26,7 +26,7 @@ func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 		if x.GetSilent() {
 			name += ", silent"
 		}
-		t.row(fmt.Sprint(x.GetSource()), x.GetName(), name, frequency(x.GetFragmentsPerS()), bitRate(x.GetBytesPerS()),
+		t.row(fmt.Sprint(x.GetSource()), x.GetName(), name, Frequency(x.GetFragmentsPerS()), bitRate(x.GetBytesPerS()),
 			fmt.Sprintf("%.0f B", x.GetMeanSize()), fmt.Sprint(x.GetFragments()), missing(x), fmt.Sprint(x.GetThrown()),
 			fmt.Sprint(x.GetLost()+x.GetRefused()+x.GetDropped()), last, age)
 	}

@@ -125,6 +125,6 @@ func figuresLine(s *ecsv1.Snapshot) string {
 	}
 	return fmt.Sprintf("%7.1f s  %s%s  %s  %.3f Gbit/s  in flight %d  incomplete %d  re-sent %d", s.GetElapsedS(),
 		plain(s.GetState()), run,
-		frequency(f.GetEventRateHz()), f.GetThroughputBytesPerS()*8/1e9, f.GetMepsInFlight(), f.GetEventsIncomplete(),
+		Frequency(f.GetEventRateHz()), f.GetThroughputBytesPerS()*8/1e9, f.GetMepsInFlight(), f.GetEventsIncomplete(),
 		f.GetChunksResent())
 }

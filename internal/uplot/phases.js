@@ -32,17 +32,12 @@ export function ticks(to, most) {
   return out;
 }
 
-const left = 46, foot = 32;
-const rowOf = (l) => Math.max(12, Math.min(26, 300 / Math.max(1, l.rus.length)));
-const scale = (canvas, l) => (canvas.clientWidth - left - 8) / (l.span || 1);
-
-// drawPhases draws l: rus, their names in the order of the lanes; steps of {ru, bu, begin, sent, released} in µs from 0,
-// bu below 0 where there is nothing to send; span in µs; and marks(step) of those that held their phase.
-export function drawPhases(canvas, l, marks = () => false) {
-  const px = devicePixelRatio || 1, w = canvas.clientWidth, c = canvas.getContext("2d"), row = rowOf(l);
-  const base = l.rus.length * row, height = base + foot;
-  canvas.style.setProperty("height", (l.rus.length ? height : 0) + "px");
-  if (!w || !l.rus.length) return;
+// blank makes a canvas as wide as its box and so high, in pixels of the page, sharp on any screen and empty. It returns
+// what draws there, or null where there is nothing to draw on.
+export function blank(canvas, height) {
+  const px = devicePixelRatio || 1, w = canvas.clientWidth, c = canvas.getContext("2d");
+  canvas.style.setProperty("height", height + "px");
+  if (!w || !height) return null;
   if (canvas.width !== Math.round(w * px) || canvas.height !== Math.round(height * px)) {
     canvas.width = Math.round(w * px);
     canvas.height = Math.round(height * px);
@@ -51,6 +46,18 @@ export function drawPhases(canvas, l, marks = () => false) {
   c.clearRect(0, 0, w, height);
   c.font = "11px system-ui, sans-serif";
   c.textBaseline = "middle";
+  return c;
+}
+
+const left = 46, foot = 32;
+const rowOf = (l) => Math.max(12, Math.min(26, 300 / Math.max(1, l.rus.length)));
+const scale = (canvas, l) => (canvas.clientWidth - left - 8) / (l.span || 1);
+
+// drawPhases draws l: rus, their names in the order of the lanes; steps of {ru, bu, begin, sent, released} in µs from 0,
+// bu below 0 where there is nothing to send; span in µs; and marks(step) of those that held their phase.
+export function drawPhases(canvas, l, marks = () => false) {
+  const w = canvas.clientWidth, row = rowOf(l), base = l.rus.length * row, c = blank(canvas, l.rus.length ? base + foot : 0);
+  if (!c) return;
   const by = scale(canvas, l), x = (us) => left + us * by;
   const lane = new Map(l.rus.map((ru, i) => [ru, i * row])), soft = css("--soft");
   c.fillStyle = soft;

@@ -1,23 +1,13 @@
 // The heat map of sources by time, on a canvas: hundreds of sources by sixty columns would be too many elements.
-import { css, ticks } from "../uplot/phases.js";
+import { blank, css, ticks } from "../uplot/phases.js";
 
 const left = 46, foot = 20;
 const rowOf = (g) => Math.max(6, Math.min(22, 400 / Math.max(1, g.ids.length)));
 
 // drawHeat draws a grid of Heat, given its measure. A cell without a value stays as the ground; one of 0 has a line.
 export function drawHeat(canvas, g, measure) {
-  const px = devicePixelRatio || 1, w = canvas.clientWidth, c = canvas.getContext("2d"), row = rowOf(g);
-  const base = g.ids.length * row, height = base + foot;
-  canvas.style.setProperty("height", (g.ids.length ? height : 0) + "px");
-  if (!w || !g.ids.length) return;
-  if (canvas.width !== Math.round(w * px) || canvas.height !== Math.round(height * px)) {
-    canvas.width = Math.round(w * px);
-    canvas.height = Math.round(height * px);
-  }
-  c.setTransform(px, 0, 0, px, 0, 0);
-  c.clearRect(0, 0, w, height);
-  c.font = "11px system-ui, sans-serif";
-  c.textBaseline = "middle";
+  const w = canvas.clientWidth, row = rowOf(g), base = g.ids.length * row, c = blank(canvas, g.ids.length ? base + foot : 0);
+  if (!c) return;
   c.textAlign = "right";
   const columns = g.rows[0].length, by = (w - left - 8) / columns, soft = css("--soft"), full = css(measure.colour), ground = css("--grid");
   const every = Math.ceil(13 / row); // as many names as there is room for

@@ -1,15 +1,15 @@
-package main
+package ctl
 
 import "testing"
 
 func TestUnitsFit(t *testing.T) {
 	for hz, want := range map[float64]string{
-		10:     "    10.0 Hz ",
-		1234.5: "   1.234 kHz",
-		145e3:  "   0.145 MHz",
-		2.1e6:  "   2.100 MHz",
+		10:     "10.0 Hz",
+		1234.5: "1.234 kHz",
+		145e3:  "0.145 MHz",
+		2.1e6:  "2.100 MHz",
 	} {
-		if got := frequency(hz); got != want {
+		if got := Frequency(hz); got != want {
 			t.Errorf("%v Hz is %q, want %q", hz, got, want)
 		}
 	}
@@ -19,7 +19,7 @@ func TestUnitsFit(t *testing.T) {
 		0.0015: "1.500 Mbit/s",
 		2e-6:   "2.000 kbit/s",
 	} {
-		if got := throughput(gbps); got != want {
+		if got := Throughput(gbps); got != want {
 			t.Errorf("%v Gbit/s is %q, want %q", gbps, got, want)
 		}
 	}

@@ -1,0 +1,25 @@
+package ctl
+
+import "fmt"
+
+// Frequency is a rate, in Hz, with a unit that suits it.
+func Frequency(hz float64) string {
+	switch {
+	case hz >= 1e5:
+		return fmt.Sprintf("%.3f MHz", hz/1e6)
+	case hz >= 1e3:
+		return fmt.Sprintf("%.3f kHz", hz/1e3)
+	}
+	return fmt.Sprintf("%.1f Hz", hz)
+}
+
+// Throughput is a rate of data, in Gbit/s, with a unit that suits it.
+func Throughput(gbps float64) string {
+	switch {
+	case gbps >= 0.01 || gbps == 0:
+		return fmt.Sprintf("%.3f Gbit/s", gbps)
+	case gbps >= 1e-5:
+		return fmt.Sprintf("%.3f Mbit/s", gbps*1e3)
+	}
+	return fmt.Sprintf("%.3f kbit/s", gbps*1e6)
+}
