@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -98,5 +99,11 @@ func fitSlots(c *config.Config, need int) error {
 // An InputError is an input that cannot be replayed at all.
 type InputError struct{ Err error }
 
-func (e *InputError) Error() string { return "the input cannot be read: " + e.Err.Error() }
+func (e *InputError) Error() string {
+	s := "the input cannot be read: " + e.Err.Error()
+	if not := (*regular.NotRegularError)(nil); errors.As(e.Err, &not) && not.Mode.IsDir() {
+		s += "; ringlet merge --keep makes a file of the directory of a run"
+	}
+	return s
+}
 func (e *InputError) Unwrap() error { return e.Err }
