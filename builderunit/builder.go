@@ -122,7 +122,7 @@ type Builder struct {
 	wakeSpill chan struct{} // of one place: there are MEPs to be discarded
 
 	discards bool                // the sink drops everything; immutable
-	lender   *sink.Buffer        // the sink, where readers get MEPs where they lie; immutable
+	lender   sink.Lender         // the sink, where readers get MEPs where they lie; immutable
 	inSink   stopwatch.Stopwatch // of the finisher
 
 	finished chan struct{}       // closed when the finisher has ended
@@ -184,7 +184,7 @@ func New(cfg Config) (*Builder, error) {
 		},
 	}
 	_, b.discards = cfg.Sink.(*sink.Discard)
-	if lender, ok := cfg.Sink.(*sink.Buffer); ok && lender.Lends() && cfg.Layout == nil {
+	if lender, ok := cfg.Sink.(sink.Lender); ok && lender.Lends() && cfg.Layout == nil {
 		b.lender = lender
 	}
 	switch {

@@ -306,7 +306,7 @@ func (b *Builder) output(slot int, meta sink.Meta, memory []byte) error {
 		defer b.inSink.Stop()
 	}
 	if b.lender != nil {
-		return b.lender.Lend(b.ctx, meta, slot, len(memory))
+		return b.lender.Lend(b.ctx, meta, slot, memory)
 	}
 	return b.cfg.Sink.Write(b.ctx, meta, memory)
 }

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"encoding/binary"
 	"iter"
 )
@@ -152,6 +153,9 @@ func (p MFP) sizes() []byte {
 // FragmentType is the type of fragment i. It panics unless 0 ≤ i < N, like an
 // index.
 func (p MFP) FragmentType(i int) BankType { return BankType(p.types()[i]) }
+
+// HasType tells whether a fragment is of that type.
+func (p MFP) HasType(t BankType) bool { return bytes.IndexByte(p.types(), byte(t)) >= 0 }
 
 // FragmentSize is the size in bytes of fragment i, without padding. It panics
 // unless 0 ≤ i < N.

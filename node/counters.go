@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"strings"
@@ -48,6 +49,7 @@ type counted struct {
 	Segments *sink.SegmentsStats       `count:"bu."`
 	Buffer   *sink.BufferStats         `count:"bu."`
 	Sent     *sink.DatagramStats       `count:"bu."`
+	Streams  *sink.StreamStats         `count:"bu."`
 }
 
 // lasting has the counters of what stays from run to run. A report has what they counted since the run began.
@@ -116,13 +118,20 @@ func (s *session) countOutput(c *counted) {
 	result, out := s.output, s.sink
 	s.mu.Unlock()
 	c.Output, c.Segments = &result, &sink.SegmentsStats{}
-	switch out := out.(type) {
-	case *sink.Segments:
-		c.Segments = new(out.Stats())
-	case *sink.Buffer:
-		c.Buffer = new(out.Stats())
-	case *sink.Datagrams:
-		c.Sent = new(out.Stats())
+	if several, ok := out.(*sink.Streams); ok {
+		c.Streams = new(several.Stats())
+	}
+	for _, one := range sinksOf(out) {
+		switch one := one.(type) {
+		case *sink.Segments:
+			c.Segments.Add(one.Stats())
+		case *sink.Buffer:
+			c.Buffer = cmp.Or(c.Buffer, &sink.BufferStats{})
+			c.Buffer.Add(one.Stats())
+		case *sink.Datagrams:
+			c.Sent = cmp.Or(c.Sent, &sink.DatagramStats{})
+			c.Sent.Add(one.Stats())
+		}
 	}
 }
 

@@ -19,8 +19,8 @@ type earlier struct {
 	ended bool
 }
 
-// begin has a passage over the runs in dir but one, unless one is at work already.
-func (e *earlier) begin(dir string, but uint32, log *slog.Logger) {
+// begin has a passage over the runs in directories but one, unless one is at work already.
+func (e *earlier) begin(dirs []string, but uint32, log *slog.Logger) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ended || e.atWork() {
@@ -32,7 +32,9 @@ func (e *earlier) begin(dir string, but uint32, log *slog.Logger) {
 	go func() {
 		defer close(done)
 		defer cancel()
-		recoverRuns(ctx, dir, but, log)
+		for _, dir := range dirs {
+			recoverRuns(ctx, dir, but, log)
+		}
 	}()
 }
 

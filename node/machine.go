@@ -27,10 +27,15 @@ func (n *process) machine(s *session) *nodev1.Machine {
 	if s == nil || !s.cfg.WritesFiles() || !s.me.GetBuilder() {
 		return m
 	}
-	var fs unix.Statfs_t
-	dir := OutputDir(s.cfg)
-	if unix.Statfs(dir, &fs) == nil || unix.Statfs(filepath.Dir(dir), &fs) == nil {
-		m.DiskBytes, m.DiskFreeBytes = fs.Blocks*uint64(fs.Bsize), fs.Bavail*uint64(fs.Bsize)
+	for _, out := range s.cfg.FileOutputs() { // of several, the one with the least room
+		var fs unix.Statfs_t
+		dir := OutputDir(out)
+		if unix.Statfs(dir, &fs) != nil && unix.Statfs(filepath.Dir(dir), &fs) != nil {
+			continue
+		}
+		if free := fs.Bavail * uint64(fs.Bsize); m.DiskBytes == 0 || free < m.DiskFreeBytes {
+			m.DiskBytes, m.DiskFreeBytes = fs.Blocks*uint64(fs.Bsize), free
+		}
 	}
 	return m
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -16,7 +17,7 @@ import (
 	"ringlet/shmem"
 )
 
-// OutputDir is the directory to which builder units write files: the output, or one beside it that is merged into it.
+// OutputDir is the directory to which builder units write files of an output that stands alone (config.Outputs): it, or one beside it that is merged into it.
 func OutputDir(cfg config.Config) string {
 	if cfg.SingleFile() {
 		return cfg.Output + recording.SegmentsSuffix
@@ -30,15 +31,31 @@ func bufferName(cfg config.Config, bu int) string {
 	return "ringlet-" + cfg.Output + "-" + strconv.Itoa(bu)
 }
 
-// lends says whether readers of the output get MEPs where they lie. Where windows stand for all MEPs a slot stays where
-// the readout units know it, so those are copied.
-func (s *session) lends() bool { return s.cfg.Sink().Shared && s.layout == nil }
+// lenders are the outputs whose readers get MEPs where they lie. Where windows stand for all MEPs a slot stays where the
+// readout units know it, so those are copied; and of outputs that all get a MEP one alone can have it lent.
+func (s *session) lenders() (which []bool, n int) {
+	outputs, all := s.cfg.Outputs(), s.cfg.Route().All
+	which = make([]bool, len(outputs))
+	for i := range outputs {
+		if s.layout == nil && outputs[i].Sink().Shared && (n == 0 || !all) {
+			which[i] = true
+			n++
+		}
+	}
+	return which, n
+}
+
+// spareBlocks is how many MEPs readers of the outputs may hold where they lie.
+func (s *session) spareBlocks() int {
+	_, n := s.lenders()
+	return n * config.BufferRoom
+}
 
 // makeSlots makes the slots of the builder unit, and room for the MEPs that readers of the output hold.
 func (s *session) makeSlots(suffix string) error {
 	var opts []shmem.Option
-	if s.lends() {
-		opts = append(opts, shmem.WithSpare(config.BufferRoom, sink.LendMargin))
+	if n := s.spareBlocks(); n > 0 {
+		opts = append(opts, shmem.WithSpare(n, sink.LendMargin))
 	}
 	slots, err := shmem.CreateSlots(s.segments+suffix, s.cfg.Slots, int(s.cfg.SlotSize), opts...)
 	if err == nil {
@@ -50,7 +67,7 @@ func (s *session) makeSlots(suffix string) error {
 // freshSlots makes the slots anew where readers of the last run's output may still look at MEPs in them: these keep the
 // memory, the name goes. The caller holds changing.
 func (s *session) freshSlots() error {
-	if !s.lends() || s.slots.Spare() == config.BufferRoom {
+	if n := s.spareBlocks(); n == 0 || s.slots.Spare() == n {
 		return nil
 	}
 	if err := s.slots.Close(); err != nil { // first: there may not be room for both
@@ -82,27 +99,66 @@ func (s *session) openOutput(req *nodev1.CommandRequest) (sink.Sink, error) {
 
 // openSink opens what the builder unit writes to.
 func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
-	durability, err := recording.ParseDurability(s.cfg.Durability)
+	settings, err := s.sinkSettings(run, key)
 	if err != nil {
 		return nil, err
+	}
+	outputs := s.cfg.Outputs()
+	lends, _ := s.lenders()
+	var sinks []sink.Sink
+	var dirs []string
+	for i := range outputs {
+		out, err := s.openOne(&outputs[i], settings, lends[i])
+		if err != nil {
+			for _, opened := range sinks {
+				err = errors.Join(err, opened.Abort())
+			}
+			return nil, err
+		}
+		if sinks = append(sinks, out); outputs[i].Sink().Files {
+			dirs = append(dirs, OutputDir(outputs[i]))
+		}
+	}
+	if dirs != nil {
+		s.node.earlier.begin(dirs, run, s.node.log)
+	}
+	if len(sinks) == 1 {
+		return sinks[0], nil
+	}
+	return sink.NewStreams(s.cfg.Route(), sinks), nil
+}
+
+// openOne opens one output, which is said in cfg.
+func (s *session) openOne(cfg *config.Config, settings sink.Settings, lends bool) (sink.Sink, error) {
+	kind := cfg.Sink()
+	settings.Output, settings.Capacity = cfg.Output, config.BufferRoom*int(s.cfg.SlotSize)
+	switch {
+	case kind.Files:
+		settings.Output = OutputDir(*cfg)
+	case kind.Shared:
+		settings.Output = bufferName(*cfg, settings.Segments.Builder)
+	}
+	if lends {
+		settings.Lend, settings.LendMost, settings.Capacity = s.slots, config.BufferRoom, sink.LendCapacity
+	}
+	return kind.Open(settings)
+}
+
+// sinkSettings are those that the outputs have in common.
+func (s *session) sinkSettings(run uint32, key recording.Key) (sink.Settings, error) {
+	durability, err := recording.ParseDurability(s.cfg.Durability)
+	if err != nil {
+		return sink.Settings{}, err
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	kind, builder := s.cfg.Sink(), int(s.me.GetBuIndex())
-	output := s.cfg.Output
-	switch {
-	case kind.Files:
-		output = OutputDir(s.cfg)
-	case kind.Shared:
-		output = bufferName(s.cfg, builder)
-	}
-	settings := sink.Settings{
+	return sink.Settings{
 		Segments: sink.SegmentsConfig{
 			Run:          run,
 			Key:          key,
-			Builder:      builder,
+			Builder:      int(s.me.GetBuIndex()),
 			Node:         s.node.cfg.Name,
 			Host:         host,
 			Program:      s.node.cfg.Version,
@@ -119,18 +175,16 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 			Configuration:     string(s.cfg.Effective()),
 			ConfigurationHash: s.cfg.Hash(),
 		},
-		Output:    output,
 		Overwrite: s.cfg.Overwrite,
-		Capacity:  config.BufferRoom * int(s.cfg.SlotSize),
+	}, nil
+}
+
+// sinksOf are the outputs of a builder unit, one or several.
+func sinksOf(out sink.Sink) []sink.Sink {
+	if several, ok := out.(*sink.Streams); ok {
+		return several.Sinks()
 	}
-	if s.lends() {
-		settings.Lend, settings.Capacity = s.slots, sink.LendCapacity
-	}
-	out, err := kind.Open(settings)
-	if err == nil && kind.Files {
-		s.node.earlier.begin(output, run, s.node.log)
-	}
-	return out, err
+	return []sink.Sink{out}
 }
 
 // lasting says whether the scheduler is to hear of a MEP only when it is safe.
@@ -141,8 +195,26 @@ func (s *session) lasting() bool {
 // supersededTime bounds how long the marks of MEPs that do not count wait for a reader that does not read.
 const supersededTime = 5 * time.Second
 
+// superseder tells the readers of every shared-memory output what does not count; nil: there is none.
+func (s *session) superseder(out sink.Sink) func([]builderunit.Result) {
+	var to []*sink.Buffer
+	for _, one := range sinksOf(out) {
+		if b, ok := one.(*sink.Buffer); ok {
+			to = append(to, b)
+		}
+	}
+	if to == nil {
+		return nil
+	}
+	return func(results []builderunit.Result) {
+		for _, b := range to {
+			s.supersede(b, results)
+		}
+	}
+}
+
 // supersede tells the readers of a shared-memory output that MEPs do not count, since the scheduler did not take their
-// outcome.
+// outcome. Where there are several, those of others are told, too, and have nothing to drop.
 func (s *session) supersede(to *sink.Buffer, results []builderunit.Result) {
 	ctx, cancel := context.WithTimeout(context.Background(), supersededTime)
 	defer cancel()

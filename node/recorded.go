@@ -25,9 +25,22 @@ func (s *service) CheckOutput(
 		return nil, err
 	}
 	out := &nodev1.CheckOutputResponse{}
-	if !cfg.WritesFiles() {
-		return out, nil
+	for _, one := range cfg.FileOutputs() {
+		last, err := checkFiles(one, req.GetRun())
+		if err != nil {
+			out.Problem = err.Error()
+			return out, nil
+		}
+		out.LastRun = max(out.LastRun, last)
+		if room := recording.Room(OutputDir(one), int64(cfg.SegmentSize)); out.Warning == "" {
+			out.Warning = room
+		}
 	}
+	return out, nil
+}
+
+// checkFiles says why an output of files cannot be written here, and the highest number of a run that is there.
+func checkFiles(cfg config.Config, run uint32) (last uint32, err error) {
 	dir := OutputDir(cfg)
 	if cfg.SingleFile() {
 		err = recording.CheckFile(cfg.Output, cfg.Overwrite)
@@ -35,19 +48,14 @@ func (s *service) CheckOutput(
 		err = recording.Check(dir)
 	}
 	if err == nil {
-		out.LastRun, err = recording.LastRun(dir)
+		last, err = recording.LastRun(dir)
 	}
-	if err == nil && req.GetRun() != 0 && !cfg.Overwrite {
-		if _, missing := os.Stat(recording.RunDir(dir, req.GetRun())); missing == nil {
-			err = &recording.ExistsError{Dir: dir, Run: req.GetRun()}
+	if err == nil && run != 0 && !cfg.Overwrite {
+		if _, missing := os.Stat(recording.RunDir(dir, run)); missing == nil {
+			err = &recording.ExistsError{Dir: dir, Run: run}
 		}
 	}
-	if err != nil {
-		out.Problem = err.Error()
-		return out, nil
-	}
-	out.Warning = recording.Room(dir, int64(cfg.SegmentSize))
-	return out, nil
+	return last, err
 }
 
 // aboutOutput is a call about an output.

@@ -11,7 +11,6 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/builderunit"
-	"ringlet/builderunit/sink"
 	"ringlet/event/placing"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -46,9 +45,7 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	}
 	_, accepted := s.cfg.Interest()
 	told := newFeedback()
-	if buffer, ok := out.(*sink.Buffer); ok {
-		told.superseded = func(results []builderunit.Result) { s.supersede(buffer, results) }
-	}
+	told.superseded = s.superseder(out)
 	s.told.Store(told)
 	bu, err := builderunit.New(builderunit.Config{
 		Slots:    s.slots,

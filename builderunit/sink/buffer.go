@@ -18,10 +18,12 @@ type Buffer struct {
 	// immutable; the sink closes it
 	w     *shmem.Writer
 	slots *shmem.Slots // that it lends blocks of; nil: it copies
+	most  int          // blocks that it lends at a time; others may lend of the same slots
 
 	// owned by the goroutine that uses the sink
 	result Result
 	closed bool
+	lent   int   // blocks that are lent
 	back   []int // scratch
 
 	// atomic
@@ -68,13 +70,14 @@ const LendCapacity = 1 << 16
 // Lends says that MEPs can be handed out where they lie.
 func (b *Buffer) Lends() bool { return b.slots != nil }
 
-// Lend hands a MEP of n bytes to the readers where it lies, in a slot that is built; the slot gets another block in
-// place of that. It waits while every spare block is lent. Errors as for Write.
-func (b *Buffer) Lend(ctx context.Context, m Meta, slot, n int) error {
+// Lend hands a MEP to the readers where it lies, at the beginning of a slot that is built; the slot gets another block
+// in place of that. It waits while as many blocks are lent as may be. Errors as for Write.
+func (b *Buffer) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
 	if b.closed {
 		return failed(b.w.Name(), "write", errClosed)
 	}
-	for b.slots.Spare() == 0 {
+	n := len(mep)
+	for b.lent == b.most {
 		if err := b.takeBack(ctx); err != nil {
 			return err
 		}
@@ -92,6 +95,7 @@ func (b *Buffer) Lend(ctx context.Context, m Meta, slot, n int) error {
 	if err != nil {
 		return failed(b.w.Name(), "lend a MEP", err)
 	}
+	b.lent++
 	b.result.add(m, n)
 	return nil
 }
@@ -104,6 +108,7 @@ func (b *Buffer) takeBack(ctx context.Context) error {
 	})
 	for _, offset := range b.back {
 		b.slots.Return(offset)
+		b.lent--
 	}
 	return err
 }

@@ -176,7 +176,12 @@ func TestLend(t *testing.T) {
 	w, err := shmem.CreateWriter("ringlet-1-n0-out", LendCapacity, shmem.Broadcast, dir,
 		shmem.WithAnnex(slots.Segment()))
 	must.OK(t, err)
-	b := &Buffer{w: w, slots: slots, result: Result{Path: w.Name()}}
+	b := &Buffer{
+		w:      w,
+		slots:  slots,
+		most:   spare,
+		result: Result{Path: w.Name()},
+	}
 	defer func() { _ = b.Abort() }()
 	r, err := shmem.OpenReader("ringlet-1-n0-out", dir)
 	must.OK(t, err)
@@ -186,7 +191,7 @@ func TestLend(t *testing.T) {
 		must.OK(t, errors.Join(slots.Offer(0), slots.Fill(0)))
 		copy(slots.Bytes(0), mep)
 		must.OK(t, slots.Build(0))
-		err := b.Lend(ctx, m, 0, len(mep))
+		err := b.Lend(ctx, m, 0, slots.Bytes(0)[:len(mep)])
 		must.OK(t, slots.Free(0))
 		return err
 	}
@@ -212,7 +217,7 @@ func TestLend(t *testing.T) {
 	if res, err := b.Finish(); err != nil || res.MEPs != n+spare {
 		t.Error(err, res)
 	}
-	if err := b.Lend(t.Context(), Meta{}, 0, 0); !errors.Is(err, errClosed) {
+	if err := b.Lend(t.Context(), Meta{}, 0, nil); !errors.Is(err, errClosed) {
 		t.Error(err)
 	}
 }

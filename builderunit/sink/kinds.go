@@ -13,8 +13,10 @@ type Settings struct {
 	Output    string          // the directory of all runs, the name of the shared-memory buffer, or what was configured
 	Overwrite bool
 	Capacity  int // of the buffer, bytes
-	// Lend, if not nil, are the slots of the builder unit: the buffer hands MEPs out where they lie.
-	Lend *shmem.Slots
+	// Lend, if not nil, are the slots of the builder unit: the buffer hands MEPs out where they lie, at most LendMost of
+	// them at a time.
+	Lend     *shmem.Slots
+	LendMost int
 }
 
 // Row is a kind of sink.
@@ -77,5 +79,10 @@ func openBuffer(s Settings) (Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Buffer{w: w, slots: s.Lend, result: Result{Path: w.Name()}}, nil
+	return &Buffer{
+		w:      w,
+		slots:  s.Lend,
+		most:   s.LendMost,
+		result: Result{Path: w.Name()},
+	}, nil
 }

@@ -25,6 +25,15 @@ type Sink interface {
 	Abort() error
 }
 
+// Lender is a sink that may hand MEPs out where they lie.
+type Lender interface {
+	Sink
+	// Lends tells whether it does for this run.
+	Lends() bool
+	// Lend takes in place of Write a MEP at the beginning of a slot that is built.
+	Lend(ctx context.Context, m Meta, slot int, mep []byte) error
+}
+
 // Result is what an output holds in the end.
 type Result struct {
 	Path     string // where it is; empty if it is nowhere

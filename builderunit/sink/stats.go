@@ -40,3 +40,19 @@ func (s *Segments) Stats() (now SegmentsStats) {
 
 // Written is how many bytes were written so far: while it grows, the output makes progress. Any goroutine may ask.
 func (s *Segments) Written() uint64 { return s.Stats().Bytes }
+
+// Add adds the counters of another output.
+func (s *SegmentsStats) Add(o SegmentsStats) {
+	s.Bytes, s.MEPs, s.Flushes, s.Syncs = s.Bytes+o.Bytes, s.MEPs+o.MEPs, s.Flushes+o.Flushes, s.Syncs+o.Syncs
+	s.Segments, s.WriteTime, s.SyncTime = s.Segments+o.Segments, s.WriteTime+o.WriteTime, s.SyncTime+o.SyncTime
+}
+
+// Add adds the counters of another output.
+func (s *BufferStats) Add(o BufferStats) {
+	s.DeadReaders, s.LostMEPs, s.Superseded = s.DeadReaders+o.DeadReaders, s.LostMEPs+o.LostMEPs, s.Superseded+o.Superseded
+}
+
+// Add adds the counters of another output.
+func (s *DatagramStats) Add(o DatagramStats) {
+	s.Segments, s.Unheard, s.Syncs = s.Segments+o.Segments, s.Unheard+o.Unheard, s.Syncs+o.Syncs
+}

@@ -3,14 +3,9 @@ package config
 import (
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
-	"ringlet/builderunit/sink"
 	"ringlet/event/pattern"
-	"ringlet/internal/kinds"
 	"ringlet/transport"
 )
 
@@ -187,94 +182,6 @@ func (c *Config) checkCarriers(p *problems) {
 		p.add("debug.drop", "the carrier %s has no datagrams that could be thrown away: leave out debug.drop "+
 			"or give another transport", by.Network.Name)
 	}
-}
-
-// resolveOutput settles Format, and ends the name of a directory with a slash so that nobody has to ask the file system
-// again.
-func (c *Config) resolveOutput(p *problems) {
-	if name, _, colon := strings.Cut(c.Output, ":"); colon && c.Format == formatAuto {
-		if row, err := kinds.Find("format", sink.Kinds, name); err == nil && row.Remote {
-			c.Format = name
-		}
-	}
-	kind, err := kinds.Find("format", sink.Kinds, c.Format)
-	named := err == nil
-	switch {
-	case !named && c.Format != formatAuto:
-		return // said already
-	case c.Output == "" && !named:
-		c.Format = sink.Kinds[0].Name
-		return
-	case c.Output == "":
-		if kind.Files || kind.Remote {
-			p.add("format", "%s needs an output to write to", c.Format)
-		}
-		return
-	case kind.Remote:
-		if err := sink.CheckDestination(c.Output); err != nil {
-			p.add("output", "%v", err)
-		}
-		return
-	case kind.Named:
-		if strings.Contains(c.Output, "/") {
-			p.add("output", "%q has a slash: with format %s it is a name, and no path", c.Output, c.Format)
-		}
-		return
-	case named && !kind.Files:
-		p.add("output", "%s would stay empty with format %s", c.Output, c.Format)
-		return
-	}
-	if !strings.HasSuffix(c.Output, "/") && isDir(c.Output) {
-		c.Output += "/"
-	}
-	if c.Input != "" && sameFile(c.InputFile(), c.Output) {
-		p.add("output", "%s is the input: it would be overwritten", c.Output)
-	}
-	c.formatByName(p)
-}
-
-// formatByName settles the format of an output that is a path.
-func (c *Config) formatByName(p *problems) {
-	if strings.HasSuffix(c.Output, "/") {
-		// Recorded data goes back to the form it came in; generated fragments stay as they were built.
-		if c.Format == formatAuto {
-			if c.Format = "mep"; c.InputFile() != "" && !namesPackets(c.InputFile()) {
-				c.Format = "mdf"
-			}
-		}
-		return
-	}
-	byName, err := kinds.Find("format", sink.Kinds, strings.TrimPrefix(filepath.Ext(c.Output), "."))
-	switch {
-	case err != nil || !byName.Files:
-		p.add("output", "%q is neither: end it with .mdf or .mep for one file, or with / for a directory", c.Output)
-	case c.Format == formatAuto:
-		c.Format = byName.Name
-	case c.Format != byName.Name:
-		p.add("format", "%s does not go with the output %s", c.Format, c.Output)
-	}
-}
-
-// namesPackets says whether a file is one of MEPs, MFPs or EUDAQ's events by its name: what is in it, its reader finds out later.
-func namesPackets(path string) bool {
-	ext := strings.ToLower(filepath.Ext(path))
-	return ext == ".mep" || ext == ".mfp" || ext == ".raw"
-}
-
-// sameFile says whether two paths are one file, however they are spelled. A file that is not there is only what it is
-// called.
-func sameFile(a, b string) bool {
-	one, errA := os.Stat(a)
-	two, errB := os.Stat(b)
-	if errA != nil || errB != nil {
-		return filepath.Clean(a) == filepath.Clean(b)
-	}
-	return os.SameFile(one, two)
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // checkFragments refuses sizes that the generator cannot make: with a mean near the largest size many fragments would

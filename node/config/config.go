@@ -60,7 +60,8 @@ type Config struct {
 	FragmentTimeout time.Duration `yaml:"fragment-timeout" default:"1s" group:"Input and output" help:"How long an event of live sources waits for a fragment."`
 	OnMissing       string        `yaml:"on-missing" enum:"mark,wait,stop" default:"mark" group:"Input and output" help:"When it has not come in that time: it is marked as missing, waited for as long as it can come, or ends the run."`
 	FlushAfter      time.Duration `yaml:"flush-after" default:"500ms" group:"Input and output" help:"How long it waits for its MFP to be full."`
-	Output          string        `yaml:"output" default:"" placeholder:"PATH" group:"Input and output" help:"Write the events: dir/ is a directory to which each run adds one of its own, x.mdf or x.mep one file in event order. Nothing = discard."`
+	Output          string        `yaml:"output" default:"" placeholder:"PATH" group:"Input and output" help:"Write the events: dir/ is a directory to which each run adds one of its own, x.mdf or x.mep one file in event order. Several with commas between them are output streams of each builder unit; the format may stand before each: mdf:dir/,buffer:NAME,udp:HOST:PORT,discard:. Nothing = discard."`
+	OutputBy        string        `yaml:"output-by" enum:"${routes}" default:"turns" group:"Input and output" help:"Which of several output streams gets a MEP: ${help_routes}."`
 	Format          string        `yaml:"format" enum:"auto,${formats}" default:"auto" group:"Input and output" help:"Format of the output: ${help_formats}, auto (by the name of the output)."`
 	SegmentSize     Bytes         `yaml:"segment-size" default:"4GiB" group:"Input and output" help:"A builder unit closes a file of the output and begins the next one when it has this size."`
 	SegmentTime     time.Duration `yaml:"segment-time" default:"10m" group:"Input and output" help:"It also does when the file is this old."`
@@ -110,7 +111,7 @@ const (
 	modelConstant = "constant"
 )
 
-// formatAuto is the output format that does not survive Complete.
+// formatAuto is the output format that survives Complete only where there are several outputs, which name their own.
 const formatAuto = "auto"
 
 // What a MEP has reached when it counts as built.

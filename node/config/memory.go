@@ -81,8 +81,10 @@ func (c Config) Needs(r Role) (Memory, error) {
 	}
 	if r.BU != None {
 		m.Slots = int64(c.Slots) * padTo(int64(c.SlotSize), slotAlign)
-		if c.Sink().Shared {
-			m.Output = BufferRoom * int64(c.SlotSize)
+		for _, one := range c.Outputs() {
+			if one.Sink().Shared {
+				m.Output += BufferRoom * int64(c.SlotSize)
+			}
 		}
 	}
 	if r.RU != None && blocks != nil {

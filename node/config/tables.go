@@ -24,6 +24,8 @@ var Vars = kong.Vars{
 	"help_disciplines": kinds.Help(readoutunit.Disciplines),
 	"formats":          strings.Join(kinds.Names(sink.Kinds), ","),
 	"help_formats":     kinds.Help(sink.Kinds),
+	"routes":           strings.Join(kinds.Names(sink.Routes), ","),
+	"help_routes":      kinds.Help(sink.Routes),
 	"transports":       strings.Join(transport.Choices(), ","),
 	"help_transports":  transport.HelpChoices(),
 }
@@ -106,19 +108,19 @@ func (c Config) InputFile() string {
 	return ""
 }
 
-// Sink is the kind of the output. It holds after Complete.
+// Sink is the kind of the output, where there is one: see Outputs. It holds after Complete.
 func (c Config) Sink() sink.Row {
 	row, _ := kinds.Find("format", sink.Kinds, c.Format) // Complete has looked
 	return row
 }
 
-// WritesFiles says whether the output is files: a directory, or one file that is made of a directory. It holds after
+// WritesFiles says whether an output is files: a directory, or one file that is made of a directory. It holds after
 // Complete.
-func (c Config) WritesFiles() bool { return c.Sink().Files }
+func (c Config) WritesFiles() bool { return len(c.FileOutputs()) > 0 }
 
-// SingleFile says whether the output is one file in event order; otherwise it is a directory, a buffer, or nothing. It
-// holds after Complete.
-func (c Config) SingleFile() bool { return c.WritesFiles() && !strings.HasSuffix(c.Output, "/") }
+// SingleFile says whether the output, where there is one, is one file in event order; otherwise it is a directory, a
+// buffer, or nothing. It holds after Complete.
+func (c Config) SingleFile() bool { return c.Sink().Files && !strings.HasSuffix(c.Output, "/") }
 
 // Traffic is the discipline. It holds after Complete.
 func (c Config) Traffic() readoutunit.Discipline {

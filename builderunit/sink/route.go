@@ -1,0 +1,61 @@
+package sink
+
+import (
+	"ringlet/event"
+	"ringlet/internal/kinds"
+)
+
+// Route is a rule that says to which of several output streams a MEP goes.
+type Route struct {
+	kinds.Kind
+	All bool // every stream gets every MEP
+	// pick returns the index of the stream, of n, that gets a MEP. turn counts the MEPs of the builder unit from 0.
+	pick func(n int, turn uint64, m Meta, mep []byte) int
+}
+
+// Routes is the table of rules.
+var Routes = []Route{
+	{Kind: kinds.Kind{Name: "turns", Help: "one MEP to each in turn"}, pick: byTurns},
+	{Kind: kinds.Kind{Name: "number", Help: "by the number of the MEP"}, pick: byNumber},
+	{Kind: kinds.Kind{Name: "missing", Help: "MEPs with missing fragments to the last"}, pick: byMissing},
+	{Kind: kinds.Kind{Name: "all", Help: "each MEP to all"}, All: true},
+}
+
+func byTurns(n int, turn uint64, _ Meta, _ []byte) int { return int(turn % uint64(n)) }
+
+// byNumber depends on nothing but the MEP: one that is built twice, by whichever builder unit, goes to the same stream.
+// The numbers that a builder unit gets may be those of every second MEP or so, so they are spread.
+func byNumber(n int, _ uint64, m Meta, _ []byte) int { return int(spread(m.MEP) % uint64(n)) }
+
+// spread is the finalizer of SplitMix64: it maps numbers that follow each other to numbers that do not.
+func spread(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// byMissing gives whole MEPs to the other streams in turn.
+func byMissing(n int, turn uint64, m Meta, mep []byte) int {
+	if hasMissing(mep) {
+		return n - 1
+	}
+	return byTurns(n-1, turn, m, mep)
+}
+
+// hasMissing tells whether a fragment of a MEP is missing. What does not parse as a MEP has none.
+func hasMissing(b []byte) bool {
+	mep, err := event.ParseMEP(b)
+	if err != nil {
+		return false
+	}
+	for i := range mep.N() {
+		mfp, err := mep.MFP(i)
+		if err != nil {
+			return false
+		}
+		if mfp.HasType(event.FragmentMissing) {
+			return true
+		}
+	}
+	return false
+}

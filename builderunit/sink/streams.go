@@ -1,0 +1,186 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"ringlet/internal/stopwatch"
+)
+
+// Pipeline of a MEP where a builder unit has several output streams (seed 002, L12):
+//
+//	1 pick    (sequential: whoever writes)  the rule says which stream gets it, or all do
+//	2 write   (sequential: whoever writes)  one after the other; the stream that lends the slot is the last
+//	3 flush   (parallel: another goroutine) each stream after the other
+//
+// A stream that waits, for a disk or a reader, holds up the others: no stream loses a MEP since another one is slow. The
+// first error of a stream ends the output, and all streams are closed with what they have.
+
+// MostStreams is how many output streams a builder unit may have.
+const MostStreams = 8
+
+// Streams is the sink that shares MEPs out among others, its streams.
+type Streams struct {
+	// immutable
+	route   Route
+	streams []*branch
+	last    int // of ToAll: the stream that lends; else -1
+
+	turn uint64 // MEPs that were written; owned by the goroutine that writes
+}
+
+// branch is a stream.
+type branch struct {
+	to     Sink
+	lender Lender // nil: it does not lend
+	where  string // for errors
+	in     stopwatch.Stopwatch
+
+	// atomic
+	meps, events, bytes atomic.Uint64
+}
+
+// NewStreams shares MEPs out among sinks, which are its own from now on: at least two.
+func NewStreams(route Route, sinks []Sink) *Streams {
+	s := &Streams{route: route, last: -1}
+	for i, to := range sinks {
+		b := &branch{to: to, where: fmt.Sprintf("output stream %d of %d", i, len(sinks))}
+		if lender, ok := to.(Lender); ok && lender.Lends() {
+			b.lender = lender
+			s.last = i
+		}
+		s.streams = append(s.streams, b)
+	}
+	return s
+}
+
+// Sinks are the streams, in order.
+func (s *Streams) Sinks() (list []Sink) {
+	for _, b := range s.streams {
+		list = append(list, b.to)
+	}
+	return list
+}
+
+// Write gives the MEP to the stream that the rule says, or to all.
+func (s *Streams) Write(ctx context.Context, m Meta, mep []byte) error { return s.put(ctx, m, -1, mep) }
+
+// Lends tells whether a stream does.
+func (s *Streams) Lends() bool { return s.last >= 0 }
+
+// Lend is Write of a MEP that lies in a slot. Streams that do not lend are given a copy.
+func (s *Streams) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
+	return s.put(ctx, m, slot, mep)
+}
+
+// put gives a MEP to its streams. slot is -1 if it lies in none.
+func (s *Streams) put(ctx context.Context, m Meta, slot int, mep []byte) error {
+	turn := s.turn
+	s.turn++
+	if !s.route.All {
+		return s.streams[s.route.pick(len(s.streams), turn, m, mep)].put(ctx, m, slot, mep)
+	}
+	for i, b := range s.streams {
+		if i == s.last {
+			continue
+		}
+		if err := b.put(ctx, m, -1, mep); err != nil {
+			return err
+		}
+	}
+	if s.last < 0 {
+		return nil
+	}
+	return s.streams[s.last].put(ctx, m, slot, mep)
+}
+
+func (b *branch) put(ctx context.Context, m Meta, slot int, mep []byte) (err error) {
+	b.in.Start()
+	if slot >= 0 && b.lender != nil {
+		err = b.lender.Lend(ctx, m, slot, mep)
+	} else {
+		err = b.to.Write(ctx, m, mep)
+	}
+	b.in.Stop()
+	if err != nil {
+		return fmt.Errorf("%s: %w", b.where, err)
+	}
+	b.meps.Add(1)
+	b.events.Add(uint64(m.Events))
+	b.bytes.Add(uint64(len(mep)))
+	return nil
+}
+
+// Flush flushes every stream.
+func (s *Streams) Flush() error {
+	return s.each(func(b *branch) error { return b.to.Flush() })
+}
+
+// each does something to every stream, whatever becomes of the others.
+func (s *Streams) each(do func(*branch) error) error {
+	var errs []error
+	for _, b := range s.streams {
+		if err := do(b); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", b.where, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Finish makes every stream whole. The result is their sum.
+func (s *Streams) Finish() (sum Result, err error) {
+	err = s.each(func(b *branch) error {
+		r, err := b.to.Finish()
+		sum.MEPs, sum.Events, sum.Bytes = sum.MEPs+r.MEPs, sum.Events+r.Events, sum.Bytes+r.Bytes
+		sum.Segments += r.Segments
+		return err
+	})
+	return sum, err
+}
+
+// Abort gives every stream up.
+func (s *Streams) Abort() error {
+	return s.each(func(b *branch) error { return b.to.Abort() })
+}
+
+// Written is how many bytes the streams have taken so far.
+func (s *Streams) Written() (n uint64) {
+	for _, b := range s.streams {
+		n += b.bytes.Load()
+		if w, ok := b.to.(interface{ Written() uint64 }); ok {
+			n += w.Written()
+		}
+	}
+	return n
+}
+
+// StreamStats are the counters of the streams, by number, where there are several.
+type StreamStats struct {
+	Streams map[string]StreamCounters `count:"output_stream_"`
+}
+
+// StreamCounters are the counters of one stream.
+type StreamCounters struct {
+	MEPs   uint64        `count:"meps" help:"MEPs given to an output stream, by its number"`
+	Events uint64        `count:"events" help:"events given to it"`
+	Bytes  uint64        `count:"bytes" unit:"bytes" help:"bytes of those MEPs"`
+	Time   time.Duration `count:"us" help:"time in it"`
+}
+
+// Stats reads the counters, from any goroutine.
+func (s *Streams) Stats() StreamStats {
+	all := map[string]StreamCounters{}
+	for i, b := range s.streams {
+		all[strconv.Itoa(i)] = StreamCounters{
+			MEPs:   b.meps.Load(),
+			Events: b.events.Load(),
+			Bytes:  b.bytes.Load(),
+			Time:   b.in.Read(),
+		}
+	}
+	return StreamStats{Streams: all}
+}

@@ -1,0 +1,204 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"ringlet/builderunit/sink"
+	"ringlet/internal/kinds"
+)
+
+// outputComma stands between the output streams of a builder unit.
+const outputComma = ","
+
+// Outputs are the outputs of a builder unit: the configuration itself, or where there are several one for each, which
+// differs from it in Output and Format. They hold after Complete.
+func (c Config) Outputs() []Config {
+	parts := strings.Split(c.Output, outputComma)
+	if len(parts) == 1 {
+		return []Config{c}
+	}
+	var out []Config
+	for _, part := range parts {
+		out = append(out, c.onlyOutput(part))
+	}
+	return out
+}
+
+// FileOutputs are those that are files.
+func (c Config) FileOutputs() (files []Config) {
+	for _, one := range c.Outputs() {
+		if one.Sink().Files {
+			files = append(files, one)
+		}
+	}
+	return files
+}
+
+// onlyOutput is the configuration with one output, which may begin with its format.
+func (c Config) onlyOutput(output string) Config {
+	c.Output, c.Format, c.OutputBy = output, formatAuto, sink.Routes[0].Name
+	c.formatBefore()
+	return c
+}
+
+// formatBefore takes the format from before the output: mdf:dir/ is dir/ of MDF.
+func (c *Config) formatBefore() {
+	name, rest, colon := strings.Cut(c.Output, ":")
+	row, err := kinds.Find("format", sink.Kinds, name)
+	if !colon || err != nil || c.Format != formatAuto && c.Format != name {
+		return
+	}
+	if c.Format = name; !row.Remote {
+		c.Output = rest
+	}
+}
+
+// withFormat is an output as formatBefore takes it apart.
+func (c *Config) withFormat() string {
+	if c.Sink().Remote {
+		return c.Output
+	}
+	return c.Format + ":" + c.Output
+}
+
+// Route is the rule by which MEPs go to several outputs. It holds after Complete.
+func (c Config) Route() sink.Route {
+	row, _ := kinds.Find("output-by", sink.Routes, c.OutputBy) // Complete has looked
+	return row
+}
+
+// resolveOutput settles the format of each output.
+func (c *Config) resolveOutput(p *problems) {
+	parts := strings.Split(c.Output, outputComma)
+	if len(parts) == 1 {
+		if c.OutputBy != sink.Routes[0].Name {
+			p.add("output-by", "there is one output stream: leave out output-by, or give several outputs with commas between them")
+		}
+		c.resolveOne(p)
+		return
+	}
+	if len(parts) > sink.MostStreams {
+		p.add("output", "%d output streams are more than %d", len(parts), sink.MostStreams)
+		return
+	}
+	if c.Format != formatAuto {
+		p.add("format", "there are several outputs: give the format of each before it, as in mdf:dir/,buffer:NAME")
+		return
+	}
+	var done []Config
+	for i, part := range parts {
+		one := c.onlyOutput(part)
+		if part == "" {
+			p.add("output", "output stream %d of %s is empty: write discard: for one that keeps nothing", i, c.Output)
+			return
+		}
+		before := len(*p)
+		if one.resolveOne(p); len(*p) > before {
+			return
+		}
+		for k := range done {
+			if done[k].sameOutput(&one) {
+				p.add("output", "output streams %d and %d are both %s", k, i, part)
+			}
+		}
+		done, parts[i] = append(done, one), one.withFormat()
+	}
+	c.Output = strings.Join(parts, outputComma)
+}
+
+// sameOutput tells whether two outputs would be one.
+func (c *Config) sameOutput(o *Config) bool {
+	switch kind := c.Sink(); {
+	case kind.Name == sink.Kinds[0].Name || kind.Files != o.Sink().Files:
+		return false
+	case kind.Files:
+		return sameFile(c.Output, o.Output)
+	}
+	return c.withFormat() == o.withFormat()
+}
+
+// resolveOne settles Format where there is one output, and ends the name of a directory with a slash so that nobody has
+// to ask the file system again.
+func (c *Config) resolveOne(p *problems) {
+	c.formatBefore()
+	kind, err := kinds.Find("format", sink.Kinds, c.Format)
+	named := err == nil
+	switch {
+	case !named && c.Format != formatAuto:
+		return // said already
+	case c.Output == "" && !named:
+		c.Format = sink.Kinds[0].Name
+		return
+	case c.Output == "":
+		if kind.Files || kind.Remote {
+			p.add("format", "%s needs an output to write to", c.Format)
+		}
+		return
+	case kind.Remote:
+		if err := sink.CheckDestination(c.Output); err != nil {
+			p.add("output", "%v", err)
+		}
+		return
+	case kind.Named:
+		if strings.Contains(c.Output, "/") {
+			p.add("output", "%q has a slash: with format %s it is a name, and no path", c.Output, c.Format)
+		}
+		return
+	case named && !kind.Files:
+		p.add("output", "%s would stay empty with format %s", c.Output, c.Format)
+		return
+	}
+	if !strings.HasSuffix(c.Output, "/") && isDir(c.Output) {
+		c.Output += "/"
+	}
+	if c.Input != "" && sameFile(c.InputFile(), c.Output) {
+		p.add("output", "%s is the input: it would be overwritten", c.Output)
+	}
+	c.formatByName(p)
+}
+
+// formatByName settles the format of an output that is a path.
+func (c *Config) formatByName(p *problems) {
+	if strings.HasSuffix(c.Output, "/") {
+		// Recorded data goes back to the form it came in; generated fragments stay as they were built.
+		if c.Format == formatAuto {
+			if c.Format = "mep"; c.InputFile() != "" && !namesPackets(c.InputFile()) {
+				c.Format = "mdf"
+			}
+		}
+		return
+	}
+	byName, err := kinds.Find("format", sink.Kinds, strings.TrimPrefix(filepath.Ext(c.Output), "."))
+	switch {
+	case err != nil || !byName.Files:
+		p.add("output", "%q is neither: end it with .mdf or .mep for one file, or with / for a directory", c.Output)
+	case c.Format == formatAuto:
+		c.Format = byName.Name
+	case c.Format != byName.Name:
+		p.add("format", "%s does not go with the output %s", c.Format, c.Output)
+	}
+}
+
+// namesPackets says whether a file is one of MEPs, MFPs or EUDAQ's events by its name: what is in it, its reader finds out later.
+func namesPackets(path string) bool {
+	ext := strings.ToLower(filepath.Ext(path))
+	return ext == ".mep" || ext == ".mfp" || ext == ".raw"
+}
+
+// sameFile says whether two paths are one file, however they are spelled. A file that is not there is only what it is
+// called.
+func sameFile(a, b string) bool {
+	one, errA := os.Stat(a)
+	two, errB := os.Stat(b)
+	if errA != nil || errB != nil {
+		return filepath.Clean(a) == filepath.Clean(b)
+	}
+	return os.SameFile(one, two)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
