@@ -107,7 +107,7 @@ func TestEarlierRunsAreRecovered(t *testing.T) {
 	}
 	var said bytes.Buffer
 	var e earlier
-	e.begin(dir, 3, slog.New(slog.NewTextHandler(&said, nil)))
+	e.begin([]string{dir}, 3, slog.New(slog.NewTextHandler(&said, nil)))
 	<-e.done
 	e.close()
 	for _, run := range []uint32{1, 2} {
@@ -127,7 +127,7 @@ func TestEarlierRunsAreRecovered(t *testing.T) {
 	if n := strings.Count(said.String(), "level=WARN"); n != 2 || strings.Contains(said.String(), "level=ERROR") {
 		t.Errorf("said %d times:\n%s", n, &said)
 	}
-	e.begin(dir, 4, slog.New(slog.DiscardHandler)) // the node has ended: nothing begins
+	e.begin([]string{dir}, 4, slog.New(slog.DiscardHandler)) // the node has ended: nothing begins
 	if open := openSegments(t, dir, 3); len(open) != 1 {
 		t.Errorf("after the end %v are open", open)
 	}

@@ -108,6 +108,9 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 	var sinks []sink.Sink
 	var dirs []string
 	for i := range outputs {
+		if len(outputs) > 1 {
+			settings.About.Stream = &recording.Stream{Number: i, Of: len(outputs), By: s.cfg.OutputBy}
+		}
 		out, err := s.openOne(&outputs[i], settings, lends[i])
 		if err != nil {
 			for _, opened := range sinks {

@@ -11,13 +11,14 @@ const manifestVersion = 1
 
 // Manifest is run.json: what a run was, and what of it is in its directory. Docs: docs/outputs.md.
 type Manifest struct {
-	Version int    `json:"manifest_version"`
-	Run     uint32 `json:"run"`
-	Key     string `json:"key"`            // of the run, 32 hexadecimal digits
-	ID      string `json:"directory"`      // drawn at random when the directory was made: equal on two hosts that share it
-	Format  string `json:"format"`         // of the segments: mep, mdf or mfp
-	Packing int    `json:"packing"`        // events in a MEP; the last MEP may have fewer
-	Live    bool   `json:"live,omitempty"` // the data were live: any MEP may have fewer
+	Version int     `json:"manifest_version"`
+	Run     uint32  `json:"run"`
+	Key     string  `json:"key"`              // of the run, 32 hexadecimal digits
+	ID      string  `json:"directory"`        // drawn at random when the directory was made: equal on two hosts that share it
+	Format  string  `json:"format"`           // of the segments: mep, mdf or mfp
+	Packing int     `json:"packing"`          // events in a MEP; the last MEP may have fewer
+	Live    bool    `json:"live,omitempty"`   // the data were live: any MEP may have fewer
+	Stream  *Stream `json:"stream,omitempty"` // which of several outputs this is
 
 	Program           string    `json:"program"` // version of the control's program
 	Configuration     string    `json:"configuration"`
@@ -27,6 +28,13 @@ type Manifest struct {
 	Builders []Builder `json:"builders"` // in order of index
 	Verdict  *Verdict  `json:"verdict,omitempty"`
 	Merged   *Merged   `json:"merged,omitempty"` // the segments are in that file, and may be gone
+}
+
+// Stream is one of several output streams of each builder unit.
+type Stream struct {
+	Number int    `json:"number"` // from 0
+	Of     int    `json:"of"`
+	By     string `json:"by"` // the rule by which MEPs go to them
 }
 
 // newSet makes an empty set of the run's MEPs.

@@ -19,8 +19,9 @@ type About struct {
 	Key               Key
 	Format            Format
 	Packing           int
-	Live              bool   // any MEP may have fewer events than Packing
-	Program           string // version
+	Live              bool    // any MEP may have fewer events than Packing
+	Stream            *Stream // nil: builder units have one output
+	Program           string  // version
 	Configuration     string
 	ConfigurationHash string
 	Created           time.Time // zero: now
@@ -168,6 +169,7 @@ func newManifest(about About) *Manifest {
 		Format:            about.Format.String(),
 		Packing:           about.Packing,
 		Live:              about.Live,
+		Stream:            about.Stream,
 		Program:           about.Program,
 		Configuration:     about.Configuration,
 		ConfigurationHash: about.ConfigurationHash,

@@ -28,7 +28,7 @@ type Streams struct {
 	// immutable
 	route   Route
 	streams []*branch
-	last    int // of ToAll: the stream that lends; else -1
+	last    int // the last stream that lends, where all get a MEP the only one; -1: there is none
 
 	turn uint64 // MEPs that were written; owned by the goroutine that writes
 }
@@ -131,12 +131,18 @@ func (s *Streams) each(do func(*branch) error) error {
 	return errors.Join(errs...)
 }
 
-// Finish makes every stream whole. The result is their sum.
+// Finish makes every stream whole. The result is their sum; a MEP that all streams got counts once, and its bytes do for
+// each.
 func (s *Streams) Finish() (sum Result, err error) {
+	first := true
 	err = s.each(func(b *branch) error {
 		r, err := b.to.Finish()
-		sum.MEPs, sum.Events, sum.Bytes = sum.MEPs+r.MEPs, sum.Events+r.Events, sum.Bytes+r.Bytes
-		sum.Segments += r.Segments
+		if sum.Bytes, sum.Segments = sum.Bytes+r.Bytes, sum.Segments+r.Segments; !s.route.All {
+			r.MEPs, r.Events = sum.MEPs+r.MEPs, sum.Events+r.Events
+		} else if !first {
+			r.MEPs, r.Events = min(sum.MEPs, r.MEPs), min(sum.Events, r.Events)
+		}
+		first, sum.MEPs, sum.Events = false, r.MEPs, r.Events
 		return err
 	})
 	return sum, err

@@ -33,13 +33,13 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 		c.Ports = nil
 	}
 	facts, err := doctor.Read(ctx, doctor.Options{
-		Host:   c.Host,
-		Ports:  c.Ports,
-		Peer:   c.Peer,
-		Clock:  c.Clock,
-		State:  c.State,
-		Output: wants.Output,
-		Certs:  c.Certs,
+		Host:    c.Host,
+		Ports:   c.Ports,
+		Peer:    c.Peer,
+		Clock:   c.Clock,
+		State:   c.State,
+		Outputs: wants.Outputs,
+		Certs:   c.Certs,
 	})
 	if err != nil {
 		return &exit{exitUsage, err}

@@ -153,26 +153,44 @@ func mfpRow(row func(name, format string, args ...any), r *nodes.Report) {
 // outputRows say where the events are, as a reader of the files found them.
 func outputRows(row func(name, format string, args ...any), r *nodes.Report) {
 	o := r.Recorded
+	for i := range r.OutputStreams {
+		streamRow(row, i, &r.OutputStreams[i])
+	}
 	switch {
 	case r.Output == "":
 		return
-	case o == nil:
-		row("output", "%s, %d events", r.Output, r.OutputEvents)
-		return
-	case o.Merged != nil:
+	case r.OutputStreams != nil:
+		row("output", "%d events, to %d streams by %s", r.OutputEvents, len(r.OutputStreams), r.OutputBy)
+	case o == nil || o.Merged != nil:
 		row("output", "%s, %d events", r.Output, r.OutputEvents)
 	default:
 		row("output", "%s, %d events in %d files", o.Directory, o.Events, o.Segments)
 	}
-	if r.EventsBuilt > o.Events {
+	if o == nil {
+		return
+	}
+	if r.EventsBuilt > r.OutputEvents {
 		row("NOT FOUND", "%d events were reported as built and are not in the output; events that are not there: %s",
-			r.EventsBuilt-o.Events, ranges(o))
+			r.EventsBuilt-r.OutputEvents, ranges(o))
 	}
 	for _, what := range o.Recovered {
 		row("recovered", "%s", what)
 	}
 	for _, what := range o.Problems {
 		row("OUTPUT", "%s", what)
+	}
+}
+
+// streamRow is one of several outputs.
+func streamRow(row func(name, format string, args ...any), i int, s *nodes.Stream) {
+	name := fmt.Sprintf("stream %d", i)
+	switch {
+	case s.Merged != nil:
+		row(name, "%s, %d events", s.Output, s.Merged.Events)
+	case s.Directory != "":
+		row(name, "%s, %d events in %d files", s.Directory, s.Events, s.Segments)
+	default:
+		row(name, "%s, %d events", strings.TrimSpace(s.Format+" "+s.Output), s.GivenEvents)
 	}
 }
 

@@ -91,7 +91,7 @@ type Wants struct {
 	Memory     int64         // bytes, those of /dev/shm included
 	Peers      int           // nodes in all
 	PhaseTime  time.Duration // of a phase, where clocks end it
-	Output     string        // that is written; "" is none
+	Outputs    []string      // files and directories that are written
 	Unknown    bool          // memory depends on an input that was not read
 }
 
@@ -101,8 +101,10 @@ func WantsOf(c config.Config, nodes int) (Wants, error) {
 	w := Wants{
 		Configured: true,
 		Peers:      c.Nodes,
-		Output:     c.Output,
 		Unknown:    !c.Generated(),
+	}
+	for _, out := range c.FileOutputs() {
+		w.Outputs = append(w.Outputs, out.Output)
 	}
 	_, w.PhaseTime = c.Phases()
 	var needs []config.Memory

@@ -29,13 +29,13 @@ const (
 
 // Options say where to look.
 type Options struct {
-	Host   string   // address that services bind
-	Ports  []string // NUMBER or NUMBER/udp
-	Peer   string   // host whose way to look at; "" is none
-	Clock  string   // URL of the host whose clock to compare; "" is none
-	State  string   // directory of the control's records; "" is none
-	Output string   // file or directory that events are written to; "" is none
-	Certs  string   // directory of certificates; "" is none
+	Host    string   // address that services bind
+	Ports   []string // NUMBER or NUMBER/udp
+	Peer    string   // host whose way to look at; "" is none
+	Clock   string   // URL of the host whose clock to compare; "" is none
+	State   string   // directory of the control's records; "" is none
+	Outputs []string // files and directories that events are written to
+	Certs   string   // directory of certificates; "" is none
 }
 
 // Read looks at this host. What takes time, the way to a peer and another clock, is looked at together.
@@ -50,8 +50,8 @@ func Read(ctx context.Context, o Options) (Facts, error) {
 		Places:     []Place{place(useState, o.State)},
 	}
 	f.Certs = certificates(o.Certs, time.Now())
-	if o.Output != "" {
-		f.Places = append(f.Places, place(useOutput, dirOf(o.Output)))
+	for _, out := range o.Outputs {
+		f.Places = append(f.Places, place(useOutput, dirOf(out)))
 	}
 	for _, p := range o.Ports {
 		port, err := tryPort(ctx, o.Host, p)

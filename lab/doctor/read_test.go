@@ -267,7 +267,7 @@ func TestPlaces(t *testing.T) {
 }
 
 func TestReadFindsThisHost(t *testing.T) {
-	f, err := Read(t.Context(), Options{Host: "127.0.0.1", State: t.TempDir(), Output: "x.mdf"})
+	f, err := Read(t.Context(), Options{Host: "127.0.0.1", State: t.TempDir(), Outputs: []string{"x.mdf"}})
 	if err != nil || f.Memory == 0 || f.Available == 0 || f.OpenFiles == 0 || len(f.Interfaces) == 0 ||
 		len(f.Places) != 2 {
 		t.Errorf("%+v, %v", f, err)

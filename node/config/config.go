@@ -55,7 +55,7 @@ type Config struct {
 	// Input and output.
 	Input           string        `yaml:"input" default:"" placeholder:"WHAT" group:"Input and output" help:"Replay this file of MDF, MEPs, MFPs or EUDAQ, or read live sources, in place of generated data. Live sources are a list, such as tcp:0.0.0.0:7000,shm:cam0, in the order of their source ids; each readout unit has an equal share of it."`
 	Loop            bool          `yaml:"loop" group:"Input and output" help:"Replay the input again and again."`
-	AsTaken         bool          `yaml:"as-taken" group:"Input and output" help:"Replay an MDF file with the times between the events that they were taken with."`
+	AsTaken         bool          `yaml:"as-taken" group:"Input and output" help:"Replay an MDF file with the times that its events were taken at."`
 	OnBadRecord     string        `yaml:"on-bad-record" enum:"stop,skip" default:"stop" group:"Input and output" help:"What a damaged record of the input does: ${enum} (skipped records are counted)."`
 	FragmentTimeout time.Duration `yaml:"fragment-timeout" default:"1s" group:"Input and output" help:"How long an event of live sources waits for a fragment."`
 	OnMissing       string        `yaml:"on-missing" enum:"mark,wait,stop" default:"mark" group:"Input and output" help:"When it has not come in that time: it is marked as missing, waited for as long as it can come, or ends the run."`

@@ -82,6 +82,12 @@ func TestOutput(t *testing.T) {
 		{"buffer", "", "events", "buffer", "events", "buffer", false},
 		{"buffer without a name", "", "", "buffer", "", "buffer", false},
 		{"address", "", "udp:h:19522", "auto", "udp:h:19522", "udp", false},
+		{"a comma in a path", "", "/a,b/out/", "auto", "/a,b/out/", "mep", false},
+		{"buffer, format before", "", "buffer:events", "auto", "events", "buffer", false},
+		{"directory, format before", "", "mdf:out/", "mdf", "out/", "mdf", false},
+		{"discard", "", "discard:", "auto", "", "discard", false},
+		{"several", "in.mdf", "out/,x.mep,buffer:b,udp:h:1?mtu=900,discard:", "auto",
+			"mdf:out/,mep:x.mep,buffer:b,udp:h:1?mtu=900,discard:", "auto", false},
 	} {
 		got := with(func(n *Config) { n.Input, n.Output, n.Format = c.input, c.output, c.format })
 		if err := got.Complete(); err != nil {
@@ -91,6 +97,40 @@ func TestOutput(t *testing.T) {
 		if got.Output != c.wantOutput || got.Format != c.want || got.SingleFile() != c.single {
 			t.Errorf("%s: output %q format %q single %v", c.name, got.Output, got.Format, got.SingleFile())
 		}
+	}
+}
+
+// TestOutputs holds that several outputs are taken apart as each alone would be, also when they are completed again.
+func TestOutputs(t *testing.T) {
+	c := with(func(n *Config) { n.Output, n.OutputBy = "out/,buffer:b,x.mdf,udp:h:1,discard:", "all" })
+	for range 2 {
+		if err := c.Complete(); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, one := range c.Outputs() {
+			if err := one.Complete(); err != nil || len(one.Outputs()) != 1 {
+				t.Errorf("%s alone: %v", one.Output, err)
+			}
+			got = append(got, one.Format+" "+one.Output)
+		}
+		want := []string{"mep out/", "buffer b", "mdf x.mdf", "udp udp:h:1", "discard "}
+		if !slices.Equal(got, want) || len(c.FileOutputs()) != 2 || !c.WritesFiles() || !c.Route().All {
+			t.Errorf("%q of %s", got, c.Output)
+		}
+	}
+	err := c.EachPath(func(path string) (string, error) { return "/data/" + path, nil })
+	if want := "mep:/data/out/,buffer:b,mdf:/data/x.mdf,udp:h:1,discard:"; err != nil || c.Output != want {
+		t.Errorf("%v, %s", err, c.Output)
+	}
+	err = c.EachPath(func(path string) (string, error) { return "/a,b/" + path, nil })
+	if err == nil || !strings.Contains(err.Error(), "there is a comma in the path") {
+		t.Errorf("a comma that would take the path apart: %v", err)
+	}
+	c = with(func(n *Config) { n.Output = "x.mdf" })
+	err = errors.Join(c.Complete(), c.EachPath(func(path string) (string, error) { return "/" + path, nil }), c.Complete())
+	if err != nil || c.Output != "/x.mdf" {
+		t.Errorf("%v, %s", err, c.Output)
 	}
 }
 
@@ -227,6 +267,14 @@ func TestRefusals(t *testing.T) {
 		{"udp alone", func(c *Config) { c.Format = "udp" }, "needs an output"},
 		{"udp port", func(c *Config) { c.Output = "udp:h" }, "missing port"},
 		{"buffer path", func(c *Config) { c.Output, c.Format = "a/b", "buffer" }, "slash"},
+		{"two formats", func(c *Config) { c.Output, c.Format = "a/,b/", "mdf" }, "give the format of each before it"},
+		{"twice the same", func(c *Config) { c.Output = "a/,b.mdf,mep:a/" }, "streams 0 and 2 are both"},
+		{"twice the same directory", func(c *Config) { c.Output = "mdf:a/,mep:a/" }, "streams 0 and 1 are both mep:a/"},
+		{"twice the same name", func(c *Config) { c.Output = "buffer:a,discard:,buffer:a" }, "streams 0 and 2 are both"},
+		{"nine", func(c *Config) { c.Output = "discard:" + strings.Repeat(",discard:", 8) }, "9 output streams are more than 8"},
+		{"a stream of no kind", func(c *Config) { c.Output = "discard:,mdf:events" }, "end it with .mdf or .mep"},
+		{"an empty stream", func(c *Config) { c.Output = "a/," }, "is neither"},
+		{"rule of one stream", func(c *Config) { c.OutputBy = "all" }, "leave out output-by"},
 		{"overwrite", func(c *Config) { c.Input, c.Output = "./x.mdf", "x.mdf" }, "overwritten"},
 		{"sources", func(c *Config) { c.Nodes, c.Streams = 300, 300 }, "65536 sources"},
 		{"packing", func(c *Config) { c.Packing = 65536 }, "between 1 and 65535"},

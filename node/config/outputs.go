@@ -12,10 +12,25 @@ import (
 // outputComma stands between the output streams of a builder unit.
 const outputComma = ","
 
+// splitOutputs takes several outputs apart. A comma is between two of them only where each part looks like an output:
+// there are paths with commas.
+func splitOutputs(output string) []string {
+	parts := strings.Split(output, outputComma)
+	for _, part := range parts {
+		name, _, colon := strings.Cut(part, ":")
+		_, err := kinds.Find("format", sink.Kinds, name)
+		byName := strings.HasSuffix(part, "/") || strings.HasSuffix(part, ".mdf") || strings.HasSuffix(part, ".mep")
+		if !byName && (!colon || err != nil) {
+			return []string{output}
+		}
+	}
+	return parts
+}
+
 // Outputs are the outputs of a builder unit: the configuration itself, or where there are several one for each, which
 // differs from it in Output and Format. They hold after Complete.
 func (c Config) Outputs() []Config {
-	parts := strings.Split(c.Output, outputComma)
+	parts := splitOutputs(c.Output)
 	if len(parts) == 1 {
 		return []Config{c}
 	}
@@ -34,6 +49,36 @@ func (c Config) FileOutputs() (files []Config) {
 		}
 	}
 	return files
+}
+
+// EachPath replaces the path of each output that is files. It holds after Complete.
+func (c *Config) EachPath(by func(path string) (string, error)) error {
+	outputs := c.Outputs()
+	texts := make([]string, len(outputs))
+	for i := range outputs {
+		one := &outputs[i]
+		if one.Sink().Files {
+			var err error
+			if one.Output, err = by(one.Output); err != nil {
+				return err
+			}
+			if len(outputs) > 1 && strings.Contains(one.Output, outputComma) {
+				return &commaError{one.Output}
+			}
+		}
+		if texts[i] = one.withFormat(); len(outputs) == 1 {
+			texts[i] = one.Output
+		}
+	}
+	c.Output = strings.Join(texts, outputComma)
+	return nil
+}
+
+// commaError is a path that cannot be one of several outputs.
+type commaError struct{ path string }
+
+func (e *commaError) Error() string {
+	return "output " + e.path + ": there is a comma in the path, which is what separates several outputs: take another path"
 }
 
 // onlyOutput is the configuration with one output, which may begin with its format.
@@ -71,7 +116,7 @@ func (c Config) Route() sink.Route {
 
 // resolveOutput settles the format of each output.
 func (c *Config) resolveOutput(p *problems) {
-	parts := strings.Split(c.Output, outputComma)
+	parts := splitOutputs(c.Output)
 	if len(parts) == 1 {
 		if c.OutputBy != sink.Routes[0].Name {
 			p.add("output-by", "there is one output stream: leave out output-by, or give several outputs with commas between them")
@@ -90,10 +135,6 @@ func (c *Config) resolveOutput(p *problems) {
 	var done []Config
 	for i, part := range parts {
 		one := c.onlyOutput(part)
-		if part == "" {
-			p.add("output", "output stream %d of %s is empty: write discard: for one that keeps nothing", i, c.Output)
-			return
-		}
 		before := len(*p)
 		if one.resolveOne(p); len(*p) > before {
 			return

@@ -94,7 +94,8 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 			eq("tags launched = MEPs issued, for every attempt", g.GetLaunched()+g.GetDropped(), c.GetIssued()+c.GetReissued()))
 	}
 	if b.buffered() {
-		out = append(out, eq("events built = events in the output", r.EventsBuilt, r.OutputEvents))
+		out = append(out, eq(exactCheck, r.EventsBuilt, r.OutputEvents))
+		out = append(out, r.streamChecks()...)
 	}
 	return out
 }

@@ -139,11 +139,13 @@ const lateTime = 15 * time.Second
 func (r *Run) lateReaders(ctx context.Context, names []string) []answer {
 	ctx, cancel := context.WithTimeout(ctx, lateTime)
 	defer cancel()
-	list := gather(r.nodes, func(n *member) answer { return r.where(ctx, n.name, n) })
+	list := slices.Concat(gather(r.nodes, func(n *member) []answer { return r.where(ctx, n.name, n) })...)
 	for _, name := range names {
 		if !slices.ContainsFunc(list, func(a answer) bool { return a.name == name }) {
-			list = append(list, answer{name: name, err: errors.New("it has not joined")})
+			for i := range r.cfg.FileOutputs() {
+				list = append(list, answer{output: i, name: name, err: errors.New("it has not joined")})
+			}
 		}
 	}
-	return append(list, r.where(ctx, "", here{}))
+	return append(list, r.where(ctx, "", here{})...)
 }

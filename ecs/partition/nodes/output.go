@@ -29,6 +29,8 @@ type Output struct {
 	Problems    []string          `json:"problems,omitempty"`
 	Unread      []string          `json:"unread,omitempty"` // nodes of which there may be more
 	Merged      *recording.Merged `json:"merged,omitempty"`
+
+	merging bool // a single file was made of one of several outputs
 }
 
 // mostRanges is how many ranges of missing events a report lists.
@@ -65,25 +67,29 @@ func (r *Report) takeOutput(cfg *config.Config, rec *recorded) {
 		}
 	}
 	r.FromFiles = r.FromFiles || r.EventsTriggered == 0 && o.Events > 0
+	r.takeStreams(rec)
+	meps, events := r.handed()
 	if r.FromFiles {
-		r.believe(o.MEPs, o.Events, rec.set.End())
+		r.believe(o.MEPs+meps, o.Events+events, rec.set.End())
 	}
-	gaps := rec.set.Missing(r.EventsTriggered, mostRanges)
-	o.Missing, o.MissingMore = gaps.Ranges, gaps.More
-	r.Output, r.OutputEvents, r.Recorded = cfg.Output, o.Events, o
+	if o.Missing = []recording.Range{}; events == 0 { // which events other programs have is not known
+		gaps := rec.set.Missing(r.EventsTriggered, mostRanges)
+		o.Missing, o.MissingMore = gaps.Ranges, gaps.More
+	}
+	r.Output, r.OutputEvents, r.Recorded = cfg.Output, o.Events+events, o
 }
 
 // Short says that not all of the files could be read. What is in the single file is known, and its segments are gone.
-func (o *Output) Short() bool { return o != nil && o.Merged == nil && len(o.Problems) > 0 }
+func (o *Output) Short() bool {
+	return o != nil && o.Merged == nil && !o.merging && len(o.Problems) > 0
+}
 
 // CloseAlone reads the output once more where not all of it could be read, when all nodes have ended and this process
 // can read what they wrote: one that stood still had its files open before.
 func (r *Run) CloseAlone(out *Report) {
 	r.Crew.faults.tell((*fault.Core).Silence)
 	out.Unmerged = false
-	r.judge(out, r.closeOutput(out, func(ctx context.Context) []answer {
-		return []answer{r.where(ctx, "", here{})}
-	}))
+	r.judge(out, r.closeOutput(out, func(ctx context.Context) []answer { return r.where(ctx, "", here{}) }))
 }
 
 // believe corrects figures of a scheduler that was lost by what is in the files: meps with so many events, of which the
@@ -106,7 +112,7 @@ func (r *Report) believe(meps, events, end uint64) {
 // judgeOutput closes the accounts with what was read back, for the first time or again.
 func (r *Report) judgeOutput() {
 	r.Accounts = slices.DeleteFunc(r.Accounts, func(c Check) bool {
-		return c.Name == exactCheck || c.Name == someCheck
+		return c.Name == exactCheck || c.Name == someCheck || strings.Contains(c.Name, ofStream)
 	})
 	for i := range r.Accounts {
 		if r.Accounts[i].Name == outcomesCheck {
@@ -116,6 +122,9 @@ func (r *Report) judgeOutput() {
 	if r.Recorded != nil {
 		exact := !r.GivenUp && !r.Degraded && r.EventsAbandoned == 0
 		r.Accounts = append(r.Accounts, outputChecks(r, exact)...)
+		if !exact && r.handsOut() && !slices.Contains(r.NotChecked, handedOut) {
+			r.NotChecked = append(r.NotChecked, handedOut)
+		}
 	}
 	r.AccountingOK = (r.Cause == nil || !r.GivenUp) && !r.Untold
 	for _, ch := range r.Accounts {
@@ -131,7 +140,7 @@ func (r *Report) verdictFor(d *directory) recording.Verdict {
 		EventsTriggered: r.EventsTriggered,
 		EventsBuilt:     r.EventsBuilt,
 		EventsHere:      d.set.Events(),
-		EventsOutput:    r.Recorded.Events,
+		EventsOutput:    r.OutputEvents,
 		Missing:         r.Recorded.Missing,
 		MissingMore:     r.Recorded.MissingMore,
 		Concluded:       time.Now(),
@@ -149,47 +158,66 @@ const (
 	someCheck  = "events built, and of them in the output"
 )
 
+// handedOut says what is left out of the accounts where the files have some of the MEPs and other programs the rest.
+const handedOut = "not checked: events in the output: what units had handed to other programs that did not end in good " +
+	"order is not known"
+
 // outputChecks holds the scheduler's books against the files. Where MEPs were given up, or given to a second builder
 // unit, files may hold what nobody told of in time; they never hold less than what was told.
 func outputChecks(r *Report, exact bool) []Check {
-	if exact {
-		return []Check{eq(exactCheck, r.EventsBuilt, r.OutputEvents)}
+	switch {
+	case exact:
+		return append([]Check{eq(exactCheck, r.EventsBuilt, r.OutputEvents)}, r.streamChecks()...)
+	case r.handsOut():
+		return nil // what builder units had handed out that are gone is not known
 	}
 	return []Check{eq(someCheck, r.EventsBuilt, min(r.EventsBuilt, r.OutputEvents))}
 }
 
-// merge makes the single file of a run's segments, where this process can read them. That it cannot is said, and harms
-// nothing.
+// merge makes the single file of a run's segments, of each output that is one.
 func (r *Run) merge(out *Report, rec *recorded) {
-	if rec == nil || !r.cfg.SingleFile() || out.OutputEvents == 0 {
-		return
+	switch {
+	case rec == nil || out.OutputEvents == 0:
+	case rec.streams == nil:
+		if merged := r.mergeOne(out, r.cfg, rec, out.Recorded.Directory); merged != nil {
+			out.Recorded.Merged, out.OutputEvents = merged, merged.Events
+		}
+	default:
+		for _, one := range rec.streams {
+			s := out.part(&one.cfg)
+			if s.Merged = r.mergeOne(out, one.cfg, one, s.Directory); s.Merged != nil {
+				out.Recorded.merging = true
+			}
+		}
 	}
-	later := fmt.Sprintf("the events are safe in %s; make the file later: ringlet merge %s %s",
-		out.Recorded.Directory, out.Recorded.Directory, r.cfg.Output)
-	if m, err := recording.Load(out.Recorded.Directory); err != nil || len(rec.directories) != 1 ||
-		m.ID != rec.directories[0].id {
-		out.Recorded.Problems = append(out.Recorded.Problems, fmt.Sprintf(
-			"%s was not made, since this process cannot read all segments: they are on %d hosts in %s; bring them into one "+
-				"directory, then run ringlet merge", r.cfg.Output, len(rec.directories), out.Recorded.Directory))
+}
+
+// mergeOne makes a single file of what is in a directory, where this process can read it. That it cannot is said, and
+// harms nothing.
+func (r *Run) mergeOne(out *Report, cfg config.Config, rec *recorded, dir string) *recording.Merged {
+	if !cfg.SingleFile() || out.OutputEvents == 0 {
+		return nil
+	}
+	failed := func(format string, args ...any) *recording.Merged {
+		out.Recorded.Problems = append(out.Recorded.Problems, cfg.Output+" was not made"+fmt.Sprintf(format, args...))
 		out.Unmerged = true
-		return
+		return nil
+	}
+	later := fmt.Sprintf("the events are safe in %s; make the file later: ringlet merge %s %s", dir, dir, cfg.Output)
+	if m, err := recording.Load(dir); err != nil || len(rec.directories) != 1 || m.ID != rec.directories[0].id {
+		return failed(", since this process cannot read all segments: they are on %d hosts in %s; bring them into one "+
+			"directory, then run ringlet merge", len(rec.directories), dir)
 	}
 	if len(rec.lacking) > 0 {
-		out.Recorded.Problems = append(out.Recorded.Problems, fmt.Sprintf(
-			"%s was not made, since segments of %s could not be read; %s, when they are there",
-			r.cfg.Output, strings.Join(rec.lacking, ", "), later))
-		out.Unmerged = true
-		return
+		return failed(", since segments of %s could not be read; %s, when they are there",
+			strings.Join(rec.lacking, ", "), later)
 	}
-	merged, err := recording.Merge(context.Background(), out.Recorded.Directory, r.cfg.Output, recording.MergeOptions{
+	merged, err := recording.Merge(context.Background(), dir, cfg.Output, recording.MergeOptions{
 		Remove:    true,
 		Overwrite: r.cfg.Overwrite,
 	})
 	if err != nil {
-		out.Recorded.Problems = append(out.Recorded.Problems,
-			fmt.Sprintf("%s was not made: %v; %s", r.cfg.Output, err, later))
-		out.Unmerged = true
-		return
+		return failed(": %v; %s", err, later)
 	}
-	out.Recorded.Merged, out.OutputEvents = &merged, merged.Events
+	return &merged
 }

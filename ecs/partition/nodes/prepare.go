@@ -25,20 +25,15 @@ func Prepare(ctx context.Context, c *config.Config, inputs *regular.Places) erro
 	return prepareInput(ctx, c, inputs)
 }
 
-// prepareOutput makes the path of the output absolute. Whether it can be written the nodes say, on their hosts.
+// prepareOutput makes the paths of outputs absolute. Whether they can be written the nodes say, on their hosts.
 func prepareOutput(c *config.Config) error {
-	if !c.WritesFiles() {
-		return nil
-	}
-	path, err := filepath.Abs(c.Output)
-	if err != nil {
-		return err
-	}
-	if strings.HasSuffix(c.Output, "/") {
-		path += "/"
-	}
-	c.Output = path
-	return nil
+	return c.EachPath(func(path string) (string, error) {
+		whole, err := filepath.Abs(path)
+		if err == nil && strings.HasSuffix(path, "/") {
+			whole += "/"
+		}
+		return whole, err
+	})
 }
 
 // CheckInput says why the input of a configuration cannot be replayed, if it has one. It reads it as Prepare does.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/status"
@@ -56,12 +57,13 @@ func (here) conclude(_ context.Context, cfg config.Config, q *nodev1.ConcludeReq
 	return node.Conclude(cfg, q)
 }
 
-// answer is what a reader says of where its host has the output.
+// answer is what a reader says of where its host has an output.
 type answer struct {
-	by   reader
-	name string // of its node; empty for this process
-	at   *directory
-	err  error
+	output int // among those that are files
+	by     reader
+	name   string // of its node; empty for this process
+	at     *directory
+	err    error
 }
 
 // goneTime bounds how long a node is asked that was lost in the run: it may be back, or stand still.
@@ -76,7 +78,7 @@ func (r *Run) readers(ctx context.Context) []answer {
 			gone[there[i]] = true
 		}
 	}
-	list := gather(there, func(n *member) answer {
+	list := gather(there, func(n *member) []answer {
 		ctx, cancel := ctx, func() {}
 		if gone[n] {
 			ctx, cancel = context.WithTimeout(ctx, goneTime)
@@ -84,18 +86,22 @@ func (r *Run) readers(ctx context.Context) []answer {
 		defer cancel()
 		return r.where(ctx, n.name, n)
 	})
-	return append(list, r.where(ctx, "", here{}))
+	return slices.Concat(append(list, r.where(ctx, "", here{}))...)
 }
 
-// where asks one reader.
-func (r *Run) where(ctx context.Context, name string, by reader) answer {
-	at, err := r.ask(ctx, by, true, nil)
-	return answer{
-		by:   by,
-		name: name,
-		at:   at,
-		err:  err,
+// where asks one reader, for each output.
+func (r *Run) where(ctx context.Context, name string, by reader) (list []answer) {
+	for i, cfg := range r.cfg.FileOutputs() {
+		at, err := r.ask(ctx, by, cfg, true, nil)
+		list = append(list, answer{
+			output: i,
+			by:     by,
+			name:   name,
+			at:     at,
+			err:    err,
+		})
 	}
+	return list
 }
 
 // again is a node that was lost in the run, where it is now: it may have been started anew, and has its disk still.

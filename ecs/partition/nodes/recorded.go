@@ -12,6 +12,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/node"
+	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
@@ -26,13 +27,17 @@ type recorded struct {
 	lacking     []string          // those of them that have told of MEPs
 	problems    []string          // sentences
 	recovered   []string
+
+	cfg     config.Config // with the output alone
+	streams []*recorded   // each output of files, where a builder unit has several outputs; this is then their sum
 }
 
 // directory is one directory of a run, which nodes may share.
 type directory struct {
-	by       reader   // who reads it
-	others   []reader // who could, too
-	nodes    []string // who has it
+	cfg      config.Config // with the output alone
+	by       reader        // who reads it
+	others   []reader      // who could, too
+	nodes    []string      // who has it
 	id       string
 	host     string
 	path     string
@@ -49,8 +54,27 @@ const closeTime = 5 * time.Minute
 func (r *Run) readBack(ctx context.Context, ask func(context.Context) []answer, wanted []wanted) *recorded {
 	ctx, cancel := context.WithTimeout(ctx, closeTime)
 	defer cancel()
-	out := &recorded{set: r.newSet(), found: map[uint32]bool{}, silent: map[string]string{}}
-	for _, d := range directories(ask(ctx), out) {
+	answers, files := ask(ctx), r.cfg.FileOutputs()
+	if len(r.cfg.Outputs()) == 1 {
+		return r.readOutput(ctx, r.cfg, answers, wanted)
+	}
+	sum := &recorded{set: r.newSet()}
+	for i, cfg := range files {
+		of := slices.DeleteFunc(slices.Clone(answers), func(a answer) bool { return a.output != i })
+		sum.join(r.readOutput(ctx, cfg, of, wanted))
+	}
+	return sum
+}
+
+// readOutput reads one output.
+func (r *Run) readOutput(ctx context.Context, cfg config.Config, answers []answer, wanted []wanted) *recorded {
+	out := &recorded{
+		cfg:    cfg,
+		set:    r.newSet(),
+		found:  map[uint32]bool{},
+		silent: map[string]string{},
+	}
+	for _, d := range directories(answers, out) {
 		if err := r.readAny(ctx, d, out); err != nil {
 			out.say("the output on host %s at %s cannot be read: %s", d.host, d.path, status.Convert(err).Message())
 			for _, name := range d.nodes {
@@ -66,8 +90,28 @@ func (r *Run) readBack(ctx context.Context, ask func(context.Context) []answer, 
 			}
 		}
 	}
-	out.miss(wanted, recording.RunDir(node.OutputDir(r.cfg), r.cfg.RunNumber))
+	out.miss(wanted, recording.RunDir(node.OutputDir(cfg), cfg.RunNumber))
 	return out
+}
+
+// join adds one of several outputs. A MEP that is in two of them is no copy.
+func (o *recorded) join(one *recorded) {
+	o.streams = append(o.streams, one)
+	o.directories = append(o.directories, one.directories...)
+	o.set.Union(one.set)
+	o.copies += one.copies
+	o.problems, o.recovered = append(o.problems, one.problems...), append(o.recovered, one.recovered...)
+	o.unread, o.lacking = joined(o.unread, one.unread), joined(o.lacking, one.lacking)
+}
+
+// joined appends names that are not there yet.
+func joined(names, more []string) []string {
+	for _, n := range more {
+		if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
 }
 
 // newSet makes an empty set of the MEPs of the run.
@@ -103,12 +147,13 @@ func (o *recorded) say(format string, args ...any) {
 
 // ask asks what is recorded on a host. The first answer makes the directory, each goes to take.
 func (r *Run) ask(
-	ctx context.Context, by reader, only bool, take func(*nodev1.RecordedResponse) error,
+	ctx context.Context, by reader, cfg config.Config, only bool, take func(*nodev1.RecordedResponse) error,
 ) (d *directory, err error) {
 	q := &nodev1.RecordedRequest{Run: r.cfg.RunNumber, RunKey: r.key[:], DirectoryOnly: only}
-	err = by.readBack(ctx, r.cfg, q, func(m *nodev1.RecordedResponse) error {
+	err = by.readBack(ctx, cfg, q, func(m *nodev1.RecordedResponse) error {
 		if d == nil {
 			d = &directory{
+				cfg:      cfg,
 				by:       by,
 				id:       m.GetDirectory(),
 				host:     m.GetHost(),
@@ -135,7 +180,7 @@ func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) er
 		set = recording.NewLiveSetReader(r.cfg.Packing, limit)
 	}
 	var problems, recovered []string
-	full, err := r.ask(ctx, d.by, false, func(m *nodev1.RecordedResponse) error {
+	full, err := r.ask(ctx, d.by, d.cfg, false, func(m *nodev1.RecordedResponse) error {
 		problems, recovered = append(problems, m.GetProblems()...), append(recovered, m.GetRecovered()...)
 		if len(m.GetSet()) == 0 {
 			return nil
@@ -205,7 +250,7 @@ func (r *Run) conclude(ctx context.Context, out *recorded, report *Report) {
 		text, err := json.Marshal(v)
 		if err == nil {
 			q := &nodev1.ConcludeRequest{Run: r.cfg.RunNumber, RunKey: r.key[:], Verdict: text}
-			err = d.by.conclude(ctx, r.cfg, q)
+			err = d.by.conclude(ctx, d.cfg, q)
 		}
 		if err != nil {
 			r.log.Error("the end of the run is not in its manifest", "host", d.host, "path", d.path,

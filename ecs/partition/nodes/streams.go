@@ -1,0 +1,116 @@
+package nodes
+
+import (
+	"fmt"
+	"slices"
+
+	"ringlet/builderunit/recording"
+	"ringlet/node"
+	"ringlet/node/config"
+)
+
+// Stream is one of several outputs of all builder units.
+type Stream struct {
+	Output string `json:"output"` // as configured, without its format
+	Format string `json:"format"`
+	// What builder units have given to it, as far as they have told; bytes are those of MEPs.
+	GivenMEPs   uint64 `json:"given_meps"`
+	GivenEvents uint64 `json:"given_events"`
+	GivenBytes  uint64 `json:"given_bytes"`
+	// What a reader of its files found.
+	Directory string            `json:"directory,omitempty"` // of this run
+	Segments  uint64            `json:"segments,omitempty"`
+	MEPs      uint64            `json:"meps,omitempty"`   // each once
+	Events    uint64            `json:"events,omitempty"` // each once
+	Bytes     uint64            `json:"bytes,omitempty"`  // of all segments
+	Copies    uint64            `json:"copies,omitempty"` // MEPs that are there more than once
+	Merged    *recording.Merged `json:"merged,omitempty"`
+}
+
+// Files tells whether it is of files, which were read back.
+func (s *Stream) Files() bool { return config.Config{Format: s.Format}.Sink().Files }
+
+// countStreams fills in what the builder units have told of several outputs.
+func (r *Report) countStreams(cfg *config.Config, sums map[string]uint64) {
+	outputs := cfg.Outputs()
+	if len(outputs) == 1 {
+		return
+	}
+	r.OutputBy = cfg.OutputBy
+	for i, one := range outputs {
+		of := func(what string) uint64 { return sums[fmt.Sprintf("bu.output_stream_%s.%d", what, i)] }
+		r.OutputStreams = append(r.OutputStreams, Stream{
+			Output:      one.Output,
+			Format:      one.Format,
+			GivenMEPs:   of("meps"),
+			GivenEvents: of("events"),
+			GivenBytes:  of("bytes"),
+		})
+	}
+}
+
+// takeStreams fills in what was found of several outputs.
+func (r *Report) takeStreams(rec *recorded) {
+	for _, one := range rec.streams {
+		s := r.part(&one.cfg)
+		s.Directory = recording.RunDir(node.OutputDir(one.cfg), one.cfg.RunNumber)
+		s.MEPs, s.Events, s.Copies = one.set.MEPs(), one.set.Events(), one.copies
+		s.Segments, s.Bytes = 0, 0
+		for _, d := range one.directories {
+			for _, b := range d.builders {
+				s.Segments += b.GetSegments()
+				s.Bytes += b.GetBytes()
+			}
+		}
+	}
+}
+
+// part finds the stream of an output of files.
+func (r *Report) part(cfg *config.Config) *Stream {
+	i := slices.IndexFunc(r.OutputStreams, func(s Stream) bool { return s.Format == cfg.Format && s.Output == cfg.Output })
+	if i < 0 { // the record was written by another version
+		r.OutputStreams = append(r.OutputStreams, Stream{Output: cfg.Output, Format: cfg.Format})
+		i = len(r.OutputStreams) - 1
+	}
+	return &r.OutputStreams[i]
+}
+
+// toAll tells whether every stream gets every MEP.
+func (r *Report) toAll() bool { return config.Config{OutputBy: r.OutputBy}.Route().All }
+
+// handsOut tells whether some MEPs go to other programs, and to no file.
+func (r *Report) handsOut() bool {
+	return !r.toAll() && slices.ContainsFunc(r.OutputStreams, func(s Stream) bool { return !s.Files() })
+}
+
+// handed is what went to other programs, and to no file.
+func (r *Report) handed() (meps, events uint64) {
+	if !r.handsOut() {
+		return 0, 0
+	}
+	for i := range r.OutputStreams {
+		if s := &r.OutputStreams[i]; !s.Files() {
+			meps, events = meps+s.GivenMEPs, events+s.GivenEvents
+		}
+	}
+	return meps, events
+}
+
+// ofStream is in the names of all checks of one of several outputs.
+const ofStream = "output stream "
+
+// streamChecks holds several outputs against what they were given, and those that get every MEP against the scheduler's
+// books. They hold where no MEP was built twice.
+func (r *Report) streamChecks() (list []Check) {
+	for i := range r.OutputStreams {
+		s := &r.OutputStreams[i]
+		name := fmt.Sprintf(ofStream+"%d", i)
+		if s.Files() {
+			list = append(list, eq("events given to "+name+" = found in its files", s.GivenEvents, s.Events))
+		}
+		if r.toAll() {
+			list = append(list, eq("events built = given to "+name, r.EventsBuilt, s.GivenEvents))
+		}
+	}
+	return list
+}

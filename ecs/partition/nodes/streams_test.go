@@ -1,0 +1,97 @@
+package nodes
+
+import (
+	"slices"
+	"testing"
+
+	"ringlet/builderunit/recording"
+	"ringlet/node/config"
+)
+
+// inStreams is a run of 1000 events, of which a file has 600 and the readers of a buffer 400.
+func inStreams(t *testing.T, by string) (*config.Config, *Report, *recorded) {
+	t.Helper()
+	c := config.Default()
+	c.Output, c.OutputBy, c.Packing, c.RunNumber = "mdf:/data/out/,buffer:b", by, 100, 7
+	if err := c.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	r := &Report{EventsTriggered: 1000, EventsBuilt: 1000}
+	r.countStreams(&c, map[string]uint64{
+		"bu.output_stream_meps.0":   6,
+		"bu.output_stream_events.0": 600,
+		"bu.output_stream_bytes.0":  6000,
+		"bu.output_stream_meps.1":   4,
+		"bu.output_stream_events.1": 400,
+	})
+	set := recording.NewSet(100)
+	for mep := range uint64(6) {
+		set.Add(recording.Entry{MEP: mep, FirstEvent: mep * 100, Events: 100, Attempt: 1})
+	}
+	one := &recorded{cfg: c.FileOutputs()[0], set: set, copies: 1}
+	sum := &recorded{set: recording.NewSet(100)}
+	sum.join(one)
+	return &c, r, sum
+}
+
+func TestStreamsBalance(t *testing.T) {
+	c, r, rec := inStreams(t, "turns")
+	r.takeOutput(c, rec)
+	if r.OutputEvents != 1000 || r.Recorded.Events != 600 || len(r.Recorded.Missing) > 0 || r.Recorded.Copies != 1 {
+		t.Errorf("%d events, %+v", r.OutputEvents, r.Recorded)
+	}
+	if s := r.OutputStreams[0]; s.Directory != "/data/out/run-000007" || s.Events != 600 || s.GivenBytes != 6000 {
+		t.Errorf("%+v", s)
+	}
+	for range 2 { // again, as a run that is completed later is
+		r.judgeOutput()
+		if len(r.Accounts) != 2 || !r.AccountingOK {
+			t.Errorf("%v", r.Accounts)
+		}
+	}
+	v := r.verdictFor(&directory{set: rec.set})
+	if v.EventsHere != 600 || v.EventsOutput != 1000 {
+		t.Errorf("%+v", v)
+	}
+	for name, off := range map[string]func(*Report){
+		exactCheck: func(r *Report) { r.OutputEvents-- },
+		"events given to output stream 0 = found in its files": func(r *Report) { r.OutputStreams[0].Events-- },
+	} {
+		_, r, rec := inStreams(t, "turns")
+		r.takeOutput(c, rec)
+		off(r)
+		if bad := failing(outputChecks(r, true)); !slices.Equal(bad, []string{name}) {
+			t.Errorf("%q is found by %v", name, bad)
+		}
+	}
+}
+
+// TestStreamsLeftOut holds that what cannot be known is not claimed: units that were lost may have handed out more.
+func TestStreamsLeftOut(t *testing.T) {
+	c, r, rec := inStreams(t, "turns")
+	r.Degraded = true
+	r.takeOutput(c, rec)
+	r.judgeOutput()
+	r.judgeOutput()
+	if len(r.Accounts) != 0 || !slices.Equal(r.NotChecked, []string{handedOut}) || !r.AccountingOK {
+		t.Errorf("%v, %q", r.Accounts, r.NotChecked)
+	}
+}
+
+// TestStreamsToAll holds that a run whose streams all get every MEP counts each event once, and checks each stream.
+func TestStreamsToAll(t *testing.T) {
+	c, r, rec := inStreams(t, "all")
+	r.EventsTriggered, r.EventsBuilt = 600, 600
+	r.takeOutput(c, rec)
+	r.judgeOutput()
+	if r.OutputEvents != 600 || r.AccountingOK {
+		t.Errorf("%d events, and the buffer was given 400: %v", r.OutputEvents, r.Accounts)
+	}
+	r.OutputStreams[1].GivenEvents = 600
+	if r.judgeOutput(); !r.AccountingOK || len(r.Accounts) != 4 {
+		t.Errorf("%v", r.Accounts)
+	}
+	if r.Recorded.Missing == nil {
+		t.Error("ranges are null in JSON")
+	}
+}
