@@ -84,7 +84,13 @@ func (w *writerCore) lend(p Place, offset, n int, kind uint32) error {
 // takeBack appends the offsets of what is lent below the floor. Places may be committed in another order than they
 // were handed out, so it looks at all.
 func (w *writerCore) takeBack(dst []int) ([]int, error) {
-	if err := w.refresh(); err != nil {
+	need := uint64(0) // over the first that was lent
+	for i, l := range w.lent {
+		if i == 0 || l.pos < need {
+			need = l.pos + 1
+		}
+	}
+	if err := w.refresh(need); err != nil {
 		return dst, err
 	}
 	kept := w.lent[:0]

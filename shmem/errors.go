@@ -50,6 +50,7 @@ var (
 	errOutstanding = errors.New("a reserved place is neither committed nor cancelled")
 	errNotOut      = errors.New("the place is not out: it was given back before, or never handed out")
 	errBadEntry    = errors.New("the length or the type is not that of an entry for this place")
+	errMayLose     = errors.New("a reader that shares entries with others may not lose any")
 	errBadMode     = errors.New("the mode is neither broadcast nor sharing")
 	errHost        = errors.New("the layouts are for 64-bit little-endian machines")
 )

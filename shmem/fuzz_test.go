@@ -62,8 +62,14 @@ func FuzzReader(f *testing.F) {
 			wantTyped(t, err)
 			return
 		}
+		loser := &readerCore{buffer: ring, out: newLedger(), losing: losing{mayLose: broadcast}}
+		if err := loser.join(4, 1); err != nil {
+			wantTyped(t, err)
+			return
+		}
 		for range 3 {
 			fuzzTake(t, r, 2)
+			fuzzTake(t, loser, 2)
 			patch(mem, between)
 			for range 10 {
 				if !fuzzPut(t, w, 1000) {
@@ -72,8 +78,10 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 		fuzzTake(t, r, 2*PageSize)
+		fuzzTake(t, loser, 2*PageSize)
 		_, err = w.drained()
 		wantTyped(t, err)
+		ring.leave(4)
 		ring.leave(3)
 	})
 }
@@ -104,7 +112,8 @@ func fuzzTake(t *testing.T, r *readerCore, most int) {
 func wantTyped(t *testing.T, err error) {
 	t.Helper()
 	var ce *corruptError
-	if err != nil && !errors.As(err, &ce) && !errors.Is(err, errDetached) {
+	var lost *OverwrittenError
+	if err != nil && !errors.As(err, &ce) && !errors.As(err, &lost) && !errors.Is(err, errDetached) {
 		t.Fatalf("untyped error: %v", err)
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"os"
 )
 
-// Entry is what a Reader hands out. Data is valid until Ack, and must not be written to.
+// Entry is what a Reader hands out. Data is valid until Ack, and must not be written to; that of a reader that may lose
+// is valid until the next call of Next.
 type Entry struct {
 	Type uint32
 	Data []byte
@@ -24,7 +25,7 @@ type Reader struct {
 }
 
 // OpenReader attaches to the buffer dir/name. A reader of a broadcast buffer begins with the
-// oldest entry that is still there. The errors are those of Open, or errNoReader, errHost, *corruptError.
+// oldest entry that is still there. The errors are those of Open, or errNoReader, errHost, errMayLose, *corruptError.
 //
 // Source: seed 002, row L8: "request the next element … acknowledge the read as completed".
 func OpenReader(name string, opts ...Option) (*Reader, error) {
@@ -44,6 +45,7 @@ func OpenReader(name string, opts ...Option) (*Reader, error) {
 		return nil, errors.Join(err, seg.Close())
 	}
 	r := &Reader{bufferEnd{seg: seg}, readerCore{buffer: ring, out: newLedger()}, annex}
+	r.core.mayLose = gather(opts).mayLose
 	if err := r.attach(); err != nil {
 		return nil, errors.Join(err, r.release())
 	}
@@ -74,7 +76,7 @@ func (r *Reader) attach() error {
 // Next hands out the next entry and waits for it. Several entries may be out at a time. After
 // the last one it returns ErrEndOfRun, or ErrWriterGone where the writer closed or died before
 // it marked the end; while it waits, ctx's error when ctx is done. Other errors: errDetached,
-// errClosed, and *corruptError.
+// errClosed, and *corruptError; of a reader that may lose also *OverwrittenError, after which it goes on.
 func (r *Reader) Next(ctx context.Context) (Entry, error) {
 	if err := r.ready(ctx); err != nil {
 		return Entry{}, r.fail("read", err)
@@ -94,6 +96,9 @@ func (r *Reader) Next(ctx context.Context) (Entry, error) {
 func (r *Reader) poll() (Entry, bool, error) {
 	ended := r.core.buffer.ended.Load() // first: what was published before the end counts
 	e, ok, err := r.core.next()
+	if !ok && err == nil && ended != running {
+		err = r.core.missedEnd()
+	}
 	if !ok && err == nil {
 		switch ended {
 		case running:
@@ -137,7 +142,7 @@ func (r *Reader) Close() error {
 		return nil
 	}
 	r.closed = true
-	if r.core.words.state.Load() == readerActive {
+	if s := r.core.words.state.Load(); s == readerActive || s == readerMayLose {
 		r.core.buffer.leave(r.core.index)
 	}
 	return r.release() // the lock of the place goes with the file

@@ -9,11 +9,14 @@ type readerCore struct {
 	index  int
 
 	pos     uint64 // broadcast: the next header
-	ordinal uint32 // of the next header (broadcast); of the last one (sharing)
+	ordinal uint32 // of the next entry (broadcast); of the last one (sharing)
 	synced  bool   // ordinal is known
+	padded  bool   // broadcast: the last header was a pad, which may have been a cancelled place
 	out     ledger
 	given   uint64
 	acked   uint64
+
+	losing // of a reader that may lose
 }
 
 // joinRounds bounds how often a joining reader runs after the floor. The writer yields to a
@@ -28,6 +31,10 @@ func (c *readerCore) join(i int, pid uint32) error {
 	c.words.pid.Store(pid)
 	c.words.given.Store(0)
 	c.words.acked.Store(0)
+	c.words.missed.Store(0)
+	if c.mayLose {
+		return c.joinLosing()
+	}
 	if r.mode == Sharing {
 		c.words.tail.Store(tailIdle)
 		c.words.state.Store(readerActive)
@@ -60,8 +67,11 @@ func (c *readerCore) join(i int, pid uint32) error {
 
 // next returns the next entry, or false when there is none at the moment.
 func (c *readerCore) next() (Entry, bool, error) {
-	if s := c.words.state.Load(); s != readerActive {
+	if s := c.words.state.Load(); s != readerActive && (s != readerMayLose || !c.mayLose) {
 		return Entry{}, false, errDetached
+	}
+	if c.mayLose {
+		return c.nextLosing()
 	}
 	if c.buffer.mode == Sharing {
 		return c.nextShared()
@@ -78,7 +88,7 @@ func (c *readerCore) next() (Entry, bool, error) {
 		if err != nil {
 			return Entry{}, false, err
 		}
-		if c.synced && h.ordinal != c.ordinal {
+		if !c.follows(h) {
 			return Entry{}, false, c.outOfOrder(c.pos, h)
 		}
 		at := c.pos
@@ -86,12 +96,25 @@ func (c *readerCore) next() (Entry, bool, error) {
 		if err != nil {
 			return Entry{}, false, err
 		}
-		c.pos += h.step()
-		c.ordinal, c.synced = h.ordinal+1, true
+		c.pass(h)
 		if h.kind != padType {
 			return c.give(at, h, data), true, nil
 		}
 		c.free()
+	}
+}
+
+// follows tells whether a header has the number of the one that comes next.
+func (c *readerCore) follows(h header) bool {
+	return !c.synced || h.ordinal == c.ordinal || c.padded && h.ordinal == c.ordinal+1
+}
+
+// pass goes to the next header.
+func (c *readerCore) pass(h header) {
+	c.pos += h.step()
+	c.ordinal, c.synced, c.padded = h.ordinal, true, h.kind == padType
+	if !c.padded {
+		c.ordinal++
 	}
 }
 
@@ -102,7 +125,11 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 	for {
 		at := r.next.Load()
 		head := r.head.Load()
-		if err := r.span(at, head); err != nil || at == head {
+		err := r.span(at, head)
+		if err != nil && r.next.Load() != at {
+			continue // others have claimed it, and the writer has gone on, before head was loaded
+		}
+		if err != nil || at == head {
 			c.free()
 			return Entry{}, false, err
 		}
@@ -126,6 +153,9 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 		}
 		if c.claim(at, h) {
 			c.ordinal, c.synced = h.ordinal, true
+			if h.kind == padType {
+				c.ordinal-- // the entry behind it has the same
+			}
 			if h.kind != padType {
 				return c.give(at, h, data), true, nil
 			}
@@ -178,6 +208,9 @@ func (c *readerCore) ack(e Entry) error {
 
 // free tells the writer what this reader still holds.
 func (c *readerCore) free() {
+	if c.mayLose {
+		return // nobody asks
+	}
 	idle := c.pos
 	if c.buffer.mode == Sharing {
 		idle = tailIdle

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strconv"
 	"sync/atomic"
 	"unsafe"
 )
@@ -35,7 +36,7 @@ const maxReaders = 16
 // What the header of a buffer's segment says for good, see docs/format/buffer.md.
 const (
 	bufferMagic   = uint64(0x524655424C474E52) // "RNGLBUFR" in memory
-	bufferVersion = 2
+	bufferVersion = 3
 	bufferHeader  = PageSize
 )
 
@@ -64,7 +65,8 @@ type bufferWords struct {
 	floor   atomic.Uint64 // written by the writer: bytes below may be overwritten
 	_       lineRest
 	ended   atomic.Uint64 // written by the writer
-	_       lineRest
+	entered atomic.Uint64 // entries that there were, modulo 2^32; written by the writer before ended
+	_       [64 - 2*8]byte
 	next    atomic.Uint64 // sharing: claimed up to here; by all readers
 	_       lineRest
 	lost    atomic.Uint64 // entries given to a reader that never acknowledged them
@@ -74,7 +76,8 @@ type bufferWords struct {
 	room    Bell // rung when a tail, next or a reader's state changes
 	_       lineRest
 	gone    atomic.Uint64 // broadcast: highest tail of a reader that went away
-	_       [0x240 - 0x208]byte
+	missed  atomic.Uint64 // entries that were overwritten before readers that may lose had read them; by these
+	_       [0x240 - 0x210]byte
 	annex   [maxName]byte // name of the annex's segment, ended by a zero where it is shorter; fixed at creation
 	_       [0x400 - 0x240 - maxName]byte
 	readers [maxReaders]readerWords
@@ -82,10 +85,10 @@ type bufferWords struct {
 
 // readerWords are the words of one reader.
 type readerWords struct {
-	state, pid         atomic.Uint32
-	_                  lineRest
-	tail, given, acked atomic.Uint64
-	_                  [64 - 3*8]byte
+	state, pid                 atomic.Uint32
+	_                          lineRest
+	tail, given, acked, missed atomic.Uint64
+	_                          [64 - 4*8]byte
 }
 
 // wordsOf is the header at the start of a buffer's memory.
@@ -98,6 +101,7 @@ const (
 	readerFree    = 0
 	readerJoining = 1
 	readerActive  = 2
+	readerMayLose = 3 // broadcast: active, and nobody waits for it
 )
 
 // Values of the ended word.
@@ -174,7 +178,8 @@ func openBuffer(name string, mem []byte) (*ringBuffer, error) {
 		reason string
 	}{
 		{"magic", f.magic, bufferMagic, "not a Ringlet buffer"},
-		{"version", uint64(f.version), bufferVersion, "another version of the layout"},
+		{"version", uint64(f.version), bufferVersion, "this program knows version " + strconv.Itoa(bufferVersion) +
+			" of the layout: take programs of one release"},
 		{"mode", uint64(f.mode), uint64(min(max(f.mode, Broadcast), Sharing)), "not a known mode"},
 		{"data offset", f.data, bufferHeader, "not behind the header"},
 		{"capacity", f.capacity, r.capacity, "not what the segment holds"},
@@ -198,7 +203,7 @@ type header struct {
 	length  uint32 // of the data, bytes
 	kind    uint32
 	stride  uint32 // from this header to the next, bytes
-	ordinal uint32 // counts headers, pads included, modulo 2^32
+	ordinal uint32 // number of the entry, modulo 2^32; a pad has that of the entry behind it, a cancelled place its own
 }
 
 // headerAt is the place of the header at pos.

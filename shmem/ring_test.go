@@ -21,7 +21,7 @@ func ringMemory(mode Mode, pages int) []byte {
 	return mem
 }
 
-func newCores(t testing.TB, mode Mode, pages, readers int) (*writerCore, []*readerCore) {
+func newCores(t must.TB, mode Mode, pages, readers int) (*writerCore, []*readerCore) {
 	t.Helper()
 	ring, err := openBuffer("test", ringMemory(mode, pages))
 	must.OK(t, err)
@@ -33,7 +33,7 @@ func newCores(t testing.TB, mode Mode, pages, readers int) (*writerCore, []*read
 	return w, rs
 }
 
-func joined(t testing.TB, ring *ringBuffer, i int) *readerCore {
+func joined(t must.TB, ring *ringBuffer, i int) *readerCore {
 	t.Helper()
 	r := &readerCore{buffer: ring, out: newLedger()}
 	must.OK(t, r.join(i, uint32(i)))

@@ -29,6 +29,8 @@ type options struct {
 	annex  *Segment
 	spare  int
 	margin int
+
+	mayLose bool // a reader: the writer does not wait for it
 }
 
 // WithDir puts the names of the segments into dir. Empty is DefaultDir. Their memory may be as much as is free in the

@@ -24,13 +24,14 @@ type bufferEnd struct {
 	closed bool
 }
 
-// fail is the error of a step: none if err is none, and a *corruptError as it is.
+// fail is the error of a step: none if err is none, and one that says the segment as it is.
 func (e *bufferEnd) fail(step string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var corrupt *corruptError
-	if errors.As(err, &corrupt) {
+	var lost *OverwrittenError
+	if errors.As(err, &corrupt) || errors.As(err, &lost) {
 		return err
 	}
 	return refused(err, "%s buffer %s", step, e.seg.Name())

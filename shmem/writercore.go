@@ -16,6 +16,7 @@ type writerCore struct {
 	out     ledger
 	lent    []lentEntry // published or about to be, and not returned
 	ended   bool
+	losers  bool // the last scan saw readers that may lose
 }
 
 // maxEntry is the largest entry's data, bytes: with its header at most half of the buffer, so that it
@@ -44,7 +45,7 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 		pad = r.capacity - off
 	}
 	if w.pos+pad+stride-w.floor > r.capacity {
-		if err := w.refresh(); err != nil {
+		if err := w.refresh(w.pos + pad + stride - r.capacity); err != nil {
 			return Place{}, false, err
 		}
 		if w.pos+pad+stride-w.floor > r.capacity {
@@ -53,6 +54,7 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 	}
 	if pad > 0 {
 		w.out.finish(w.lay(pad))
+		w.ordinal-- // it is none
 	}
 	p := Place{
 		Data:    r.dataAt(w.pos, uint64(n)),
@@ -104,17 +106,23 @@ func (w *writerCore) finish(p Place) {
 // refreshRounds bounds the tries of refresh to be of one mind with readers that are joining.
 const refreshRounds = 4
 
-// refresh moves the floor up to what every reader is done with. In broadcast mode a reader may
+// refresh moves the floor up to what every reader is done with that may not lose; where there are readers that may, not
+// further than the first entry from need on, so that they have as long as possible. In broadcast mode a reader may
 // be joining at the old floor meanwhile. So the new floor is announced first, and holds only
 // if no reader is seen below it afterwards: either the joiner sees the announcement and takes the
 // new floor, or this scan sees the joiner and takes the announcement back.
-func (w *writerCore) refresh() error {
+func (w *writerCore) refresh(need uint64) error {
 	for range refreshRounds {
 		limit, err := w.scan()
+		if err == nil && w.losers {
+			limit, err = w.upTo(need, limit)
+		}
 		if err != nil || limit <= w.floor {
 			return err
 		}
-		w.buffer.floor.Store(limit)
+		// The new floor is there before anything is written below it: an exchange orders the stores on every processor,
+		// and who may lose looks at the floor after copying.
+		w.buffer.floor.Swap(limit)
 		if w.buffer.mode == Sharing { // whoever claims anew begins at next, which is not below
 			w.floor = limit
 			return nil
@@ -136,6 +144,7 @@ func (w *writerCore) refresh() error {
 func (w *writerCore) scan() (uint64, error) {
 	r := w.buffer
 	limit, present := w.head, false
+	w.losers = false
 	if r.mode == Sharing {
 		// Before the tails: a reader sets its tail before it moves next past it.
 		limit = r.next.Load()
@@ -146,6 +155,10 @@ func (w *writerCore) scan() (uint64, error) {
 	for i := range r.readers {
 		state, tail := r.readers[i].state.Load(), r.readers[i].tail.Load()
 		if state == readerFree || r.mode == Sharing && tail == tailIdle {
+			continue
+		}
+		if state == readerMayLose && r.mode == Broadcast {
+			w.losers = true
 			continue
 		}
 		if state > readerActive {
@@ -159,7 +172,7 @@ func (w *writerCore) scan() (uint64, error) {
 		// Lower are only readers that are about to join or to claim, and will look again.
 		limit, present = min(limit, max(tail, w.floor)), true
 	}
-	if r.mode == Broadcast && !present {
+	if r.mode == Broadcast && !present && !w.losers {
 		// Nobody is there: what those who left had acknowledged stays acknowledged.
 		limit = max(r.gone.Load(), w.floor)
 		if !w.between(limit) {
@@ -167,6 +180,20 @@ func (w *writerCore) scan() (uint64, error) {
 		}
 	}
 	return limit, nil
+}
+
+// upTo is the position of the first header from need on, or limit if that comes first. Headers stand in shared memory:
+// they are checked, and lead nowhere but to another limit.
+func (w *writerCore) upTo(need, limit uint64) (uint64, error) {
+	at := w.floor
+	for at < need && at < limit {
+		h, err := w.buffer.header(at, w.head)
+		if err != nil {
+			return 0, err
+		}
+		at += h.step()
+	}
+	return min(at, limit), nil
 }
 
 // between says whether a reader's word can be a position that the writer has still to keep.
@@ -190,21 +217,26 @@ func (w *writerCore) corrupt(what string, value uint64, reason string) error {
 // end marks the end of the run.
 func (w *writerCore) end(how uint64) {
 	w.ended = true
+	w.buffer.entered.Store(uint64(w.ordinal))
 	w.buffer.ended.Store(how)
 	w.buffer.entries.Ring()
 }
 
-// drained says whether every published entry is acknowledged.
+// drained says whether every published entry is acknowledged by all who may not lose.
 func (w *writerCore) drained() (bool, error) {
-	err := w.refresh()
-	return err == nil && w.floor == w.head, err
+	limit, err := w.scan()
+	if err == nil && !w.losers { // else what they have not read would be gone
+		err = w.refresh(w.head)
+		limit = w.floor
+	}
+	return err == nil && limit == w.head, err
 }
 
 // leave takes reader i out of the buffer and returns how many entries it held unacknowledged. It
 // is called by the reader itself, or by the writer when the reader is dead.
 func (r *ringBuffer) leave(i int) (unacked uint64) {
 	w := &r.readers[i]
-	if given, acked := w.given.Load(), w.acked.Load(); given > acked {
+	if given, acked := w.given.Load(), w.acked.Load(); given > acked && w.state.Load() != readerMayLose {
 		unacked = given - acked
 		r.lost.Add(unacked)
 	}

@@ -32,7 +32,9 @@ func (e *NoOutputError) Error() string {
 // buffers reads all buffers of an output, each by a goroutine.
 type buffers struct {
 	name, dir string
+	mayLose   bool
 	each      func(buffer string, e Entry) error // one call at a time
+	lost      func(buffer string, n uint64) error
 
 	mu   sync.Mutex // held while each is called
 	seen map[string]bool
@@ -100,13 +102,24 @@ func (b *buffers) find(pattern *regexp.Regexp) (fresh []string, err error) {
 
 // one reads one buffer to its end. Each entry is acknowledged when each has returned.
 func (b *buffers) one(ctx context.Context, name string) error {
-	r, err := shmem.OpenReader(name, shmem.WithDir(b.dir))
+	opts := []shmem.Option{shmem.WithDir(b.dir)}
+	if b.mayLose {
+		opts = append(opts, shmem.WithMayLose())
+	}
+	r, err := shmem.OpenReader(name, opts...)
 	if err != nil {
 		return fmt.Errorf("cannot read %s: %w", name, err)
 	}
 	defer func() { _ = r.Close() }() // everything that was given out is acknowledged
 	for {
 		e, err := r.Next(ctx)
+		var lost *shmem.OverwrittenError
+		if errors.As(err, &lost) {
+			if err := b.tell(name, lost.Entries); err != nil {
+				return err
+			}
+			continue
+		}
 		switch {
 		case errors.Is(err, shmem.ErrEndOfRun):
 			return nil
@@ -123,6 +136,12 @@ func (b *buffers) one(ctx context.Context, name string) error {
 			return err
 		}
 	}
+}
+
+func (b *buffers) tell(name string, lost uint64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lost(name, lost)
 }
 
 func (b *buffers) take(name string, e shmem.Entry) error {

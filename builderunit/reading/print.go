@@ -21,6 +21,8 @@ type Options struct {
 	Format selection.Format // of events
 	Data   bool             // with selection.JSON: the bytes of the fragments too
 	Events uint64           // end after so many; 0: at the end of the run
+	// MayLose: builder units do not wait for the reader. What they overwrite before it is read is told and counted.
+	MayLose bool
 }
 
 // errEnough ends the reading when so many events were printed as were asked for.
@@ -31,7 +33,13 @@ var errEnough = errors.New("enough")
 // *NoOutputError, an *EntryError, shmem.ErrWriterGone where a builder unit died, ctx's.
 func Print(ctx context.Context, out, errs io.Writer, opts Options) error {
 	p := &printer{opts: opts, out: bufio.NewWriterSize(out, 1<<16), errs: errs}
-	b := &buffers{name: opts.Name, dir: opts.Dir, each: p.print}
+	b := &buffers{
+		name:    opts.Name,
+		dir:     opts.Dir,
+		mayLose: opts.MayLose,
+		each:    p.print,
+		lost:    p.lose,
+	}
 	err := b.read(ctx, opts.Wait)
 	switch {
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe):
@@ -45,6 +53,9 @@ func Print(ctx context.Context, out, errs io.Writer, opts Options) error {
 	text := fmt.Sprintf("%d events of %d MEPs", p.events, p.meps)
 	if p.superseded > 0 {
 		text += fmt.Sprintf("; %d MEPs superseded: they come again in a higher attempt", p.superseded)
+	}
+	if p.lost > 0 {
+		text += fmt.Sprintf("; %d MEPs were overwritten before they were read", p.lost)
 	}
 	if p.failed > 0 {
 		text += fmt.Sprintf("; %d events cannot be written in this format", p.failed)
@@ -62,7 +73,7 @@ type printer struct {
 	renderer selection.Renderer
 	text     []byte
 
-	events, meps, superseded, failed uint64
+	events, meps, superseded, lost, failed uint64
 }
 
 // superseded is what JSON says of a MEP that does not count.
@@ -118,6 +129,27 @@ func (p *printer) one(e *selection.Event) (err error) {
 	p.events++
 	_, err = p.out.Write(p.text)
 	return err
+}
+
+// overwritten is what JSON says of MEPs that a reader which may lose has not seen.
+type overwritten struct {
+	Builder string `json:"builder"`
+	MEPs    uint64 `json:"meps"`
+}
+
+// lose tells that MEPs were overwritten, where the format can say it.
+func (p *printer) lose(buffer string, n uint64) error {
+	if p.enough() {
+		return errEnough
+	}
+	p.lost += n
+	if p.opts.Format != selection.JSON {
+		return nil
+	}
+	if err := json.NewEncoder(p.out).Encode(map[string]overwritten{"overwritten": {buffer, n}}); err != nil {
+		return err
+	}
+	return p.out.Flush()
 }
 
 // supersede tells that a MEP does not count, where the format can say it.

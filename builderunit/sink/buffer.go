@@ -27,7 +27,7 @@ type Buffer struct {
 	back   []int // scratch
 
 	// atomic
-	deadReaders, lost, superseded atomic.Uint64
+	deadReaders, lost, superseded, missed atomic.Uint64
 }
 
 // Write copies the MEP into the buffer. A MEP larger than the buffer takes is a *SinkError around shmem.ErrTooLarge.
@@ -56,6 +56,7 @@ func (b *Buffer) commit(ctx context.Context, m Meta, mep []byte, kind uint32) er
 	if err != nil {
 		return err
 	}
+	b.missed.Store(b.w.Missed())
 	copy(place.Data, mep)
 	putMark(place.Data[len(mep):n], m)
 	return failed(b.w.Name(), "commit a MEP", b.w.Commit(place, n, kind))
@@ -86,6 +87,7 @@ func (b *Buffer) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
 	if err != nil {
 		return err
 	}
+	b.missed.Store(b.w.Missed())
 	room := b.slots.Room(slot)
 	putMark(room[n:n+markBytes], m)
 	offset, err := b.slots.Lend(slot)
@@ -153,11 +155,17 @@ type BufferStats struct {
 	DeadReaders uint64 `count:"output_readers_dead" help:"readers whose process died and that were detached"`
 	LostMEPs    uint64 `count:"output_meps_lost" help:"MEPs that they had been given and had not acknowledged"`
 	Superseded  uint64 `count:"output_meps_superseded" help:"MEPs that were marked as superseded"`
+	Missed      uint64 `count:"output_meps_missed" help:"MEPs overwritten before a reader that may lose had read them"`
 }
 
 // Stats reads the counters, from any goroutine.
 func (b *Buffer) Stats() BufferStats {
-	return BufferStats{DeadReaders: b.deadReaders.Load(), LostMEPs: b.lost.Load(), Superseded: b.superseded.Load()}
+	return BufferStats{
+		DeadReaders: b.deadReaders.Load(),
+		LostMEPs:    b.lost.Load(),
+		Superseded:  b.superseded.Load(),
+		Missed:      b.missed.Load(),
+	}
 }
 
 // Finish marks the end of the run and closes the writing end. Readers that have the buffer open get every MEP written,
@@ -167,6 +175,7 @@ func (b *Buffer) Finish() (Result, error) {
 		return Result{}, failed(b.w.Name(), "finish", errClosed)
 	}
 	b.closed = true
+	b.missed.Store(b.w.Missed())
 	if err := errors.Join(b.w.End(), b.w.Close()); err != nil {
 		return Result{}, failed(b.w.Name(), "finish", err)
 	}

@@ -49,7 +49,8 @@ func (s *SegmentsStats) Add(o SegmentsStats) {
 
 // Add adds the counters of another output.
 func (s *BufferStats) Add(o BufferStats) {
-	s.DeadReaders, s.LostMEPs, s.Superseded = s.DeadReaders+o.DeadReaders, s.LostMEPs+o.LostMEPs, s.Superseded+o.Superseded
+	s.DeadReaders, s.LostMEPs = s.DeadReaders+o.DeadReaders, s.LostMEPs+o.LostMEPs
+	s.Superseded, s.Missed = s.Superseded+o.Superseded, s.Missed+o.Missed
 }
 
 // Add adds the counters of another output.

@@ -16,6 +16,8 @@ type readCmd struct {
 	rendering
 	Data bool          `help:"With --format json: the bytes of the fragments too, in hexadecimal digits."`
 	Wait time.Duration `default:"30s" placeholder:"TIME" help:"How long to wait for the run to begin."`
+
+	MayLose bool `help:"Builder units do not wait for this reader: what it is too slow for is overwritten, and counted."`
 }
 
 // Run prints the events that builder units hand out in shared memory, until the run ends.
@@ -27,6 +29,8 @@ func (c *readCmd) Run(ctx context.Context, to streams) error {
 		Format: selection.Format(c.Format),
 		Data:   c.Data,
 		Events: c.Events,
+
+		MayLose: c.MayLose,
 	})
 	var damaged *reading.EntryError
 	switch {

@@ -167,7 +167,7 @@ int main(int argc, char **argv) {
         return 2;
     uint32_t mode = get32(0x0C);
     capacity = get64(0x18);
-    if (memcmp(mem, "RNGLBUFR", 8) != 0 || get32(0x08) != 2 || get64(0x10) != 4096 ||
+    if (memcmp(mem, "RNGLBUFR", 8) != 0 || get32(0x08) != 3 || get64(0x10) != 4096 ||
         capacity + 4096 != (uint64_t)st.st_size || (mode != BROADCAST && mode != SHARING))
         return 2;
     annex_size = get64(0x28);
