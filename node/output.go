@@ -28,7 +28,8 @@ func OutputDir(cfg config.Config) string {
 // bufferName is the name of a builder unit's shared-memory output: its prefix is one by which shmem.Sweep finds those
 // of the dead.
 func bufferName(cfg config.Config, bu int) string {
-	return "ringlet-" + cfg.Output + "-" + strconv.Itoa(bu)
+	name, _, _ := sink.BufferName(cfg.Output) // Complete has looked
+	return "ringlet-" + name + "-" + strconv.Itoa(bu)
 }
 
 // lenders are the outputs whose readers get MEPs where they lie. Where windows stand for all MEPs a slot stays where the
@@ -139,6 +140,7 @@ func (s *session) openOne(cfg *config.Config, settings sink.Settings, lends bool
 	case kind.Files:
 		settings.Output = OutputDir(*cfg)
 	case kind.Shared:
+		_, settings.Share, _ = sink.BufferName(cfg.Output) // Complete has looked
 		settings.Output = bufferName(*cfg, settings.Segments.Builder)
 	}
 	if lends {

@@ -1,6 +1,9 @@
 package sink
 
 import (
+	"fmt"
+	"strings"
+
 	"ringlet/builderunit/recording"
 	"ringlet/internal/kinds"
 	"ringlet/shmem"
@@ -12,7 +15,8 @@ type Settings struct {
 	About     recording.About // the run, for its manifest; the format is found here
 	Output    string          // the directory of all runs, the name of the shared-memory buffer, or what was configured
 	Overwrite bool
-	Capacity  int // of the buffer, bytes
+	Capacity  int  // of the buffer, bytes
+	Share     bool // each entry of the buffer goes to one reader, not to all
 	// Lend, if not nil, are the slots of the builder unit: the buffer hands MEPs out where they lie, at most LendMost of
 	// them at a time.
 	Lend     *shmem.Slots
@@ -54,6 +58,25 @@ var Kinds = []Row{
 	},
 }
 
+// bufferNameError says what is wrong with the name of a buffer.
+type bufferNameError struct{ Output, Reason string }
+
+func (e *bufferNameError) Error() string {
+	return fmt.Sprintf("%q %s: it is a name, and behind it ?share if its readers share the MEPs", e.Output, e.Reason)
+}
+
+// BufferName takes the output of a buffer apart: NAME, or NAME?share where each MEP goes to one reader.
+func BufferName(output string) (name string, share bool, err error) {
+	name, query, asked := strings.Cut(output, "?")
+	switch {
+	case strings.Contains(name, "/"):
+		return "", false, &bufferNameError{output, "has a slash"}
+	case asked && query != "share":
+		return "", false, &bufferNameError{output, "asks for something unknown"}
+	}
+	return name, asked, nil
+}
+
 // segmentsOf opens the directory of a run, whose segments have that format.
 func segmentsOf(format recording.Format) func(Settings) (Sink, error) {
 	return func(s Settings) (Sink, error) {
@@ -75,7 +98,11 @@ func openBuffer(s Settings) (Sink, error) {
 	if s.Lend != nil {
 		opts = append(opts, shmem.WithAnnex(s.Lend.Segment()))
 	}
-	w, err := shmem.CreateWriter(s.Output, s.Capacity, shmem.Broadcast, opts...)
+	mode := shmem.Broadcast
+	if s.Share {
+		mode = shmem.Sharing
+	}
+	w, err := shmem.CreateWriter(s.Output, s.Capacity, mode, opts...)
 	if err != nil {
 		return nil, err
 	}

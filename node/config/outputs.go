@@ -157,7 +157,9 @@ func (c *Config) sameOutput(o *Config) bool {
 	case kind.Files:
 		return sameFile(c.Output, o.Output)
 	}
-	return c.withFormat() == o.withFormat()
+	a, _, _ := strings.Cut(c.withFormat(), "?")
+	b, _, _ := strings.Cut(o.withFormat(), "?")
+	return a == b
 }
 
 // resolveOne settles Format where there is one output, and ends the name of a directory with a slash so that nobody has
@@ -183,8 +185,8 @@ func (c *Config) resolveOne(p *problems) {
 		}
 		return
 	case kind.Named:
-		if strings.Contains(c.Output, "/") {
-			p.add("output", "%q has a slash: with format %s it is a name, and no path", c.Output, c.Format)
+		if _, _, err := sink.BufferName(c.Output); err != nil {
+			p.add("output", "%v", err)
 		}
 		return
 	case named && !kind.Files:
