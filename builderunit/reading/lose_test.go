@@ -18,7 +18,7 @@ import (
 // overwrites is told, and counted on both sides.
 func TestMayLose(t *testing.T) {
 	name := fmt.Sprint("lose-", time.Now().UnixNano())
-	out, err := sink.Kinds[3].Open(sink.Settings{Output: "ringlet-" + name + "-0", Capacity: shmem.PageSize})
+	out, err := rowOf(t).Open(sink.Settings{Output: "ringlet-" + name + "-0", Capacity: shmem.PageSize})
 	must.OK(t, err)
 	w := out.(*sink.Buffer)
 	defer func() { _ = w.Abort() }()
