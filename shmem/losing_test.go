@@ -115,7 +115,9 @@ func TestMayLoseKeepsUp(t *testing.T) {
 			t.Fatalf("no room for entry %d", id)
 		}
 		e, ok, err := others[0].next()
-		must.OK(t, err)
+		if err != nil || !ok {
+			t.Fatalf("entry %d is not there: %v", id, err)
+		}
 		must.OK(t, others[0].ack(e))
 		if id < 3 {
 			continue // it is three entries behind
