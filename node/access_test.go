@@ -192,7 +192,7 @@ func (p *pair) ask(who string, conn *grpc.ClientConn, asks map[string]func(conte
 	for _, method := range []string{
 		"Command", "Watch", "Report", "Profile", "Tap", "Tokens", "Feedback", "Registers", "Follow", "Control", "Begin", "End",
 	} {
-		ctx, cancel := context.WithTimeout(p.ctx, 20*time.Second)
+		ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 		err := asks[method](ctx, conn)
 		cancel()
 		got, want := status.Code(err), want(method)

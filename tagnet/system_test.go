@@ -26,7 +26,7 @@ type system struct {
 	cfg    serverConfig
 }
 
-const testTimeout = 30 * time.Second // far more than any test needs; only for a test that hangs
+const testTimeout = time.Minute // far more than any test needs; only for a test that hangs
 
 func serve(tb testing.TB, cfg serverConfig) *system {
 	tb.Helper()

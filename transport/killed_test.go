@@ -35,7 +35,7 @@ const (
 	victimEnv  = "RINGLET_TEST_VICTIM" // set in the process that is to be killed: carrier and directory
 	victimIdle = time.Second           // how long the silent are believed to live
 	victimSize = 1 << 20               // of a write, bytes
-	patience   = 20 * time.Second      // with what must come
+	patience   = time.Minute           // with what must come
 )
 
 // party is one process's end of the link between n0, the test, and n1, its victim.

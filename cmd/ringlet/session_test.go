@@ -121,7 +121,7 @@ func (p *program) ends(code int) {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(time.Minute):
+	case <-time.After(2 * time.Minute):
 		p.t.Fatal("it does not end")
 	}
 	if got := p.cmd.ProcessState.ExitCode(); got != code {

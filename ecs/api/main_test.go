@@ -160,7 +160,7 @@ func (h *house) web(method, path, body string, headers ...string) answer {
 // refusedAtTheDoor waits for the entry of a refused handshake: the peer learns of its refusal before that is written.
 func (h *house) refusedAtTheDoor(why string) {
 	h.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, e := range h.audited() {
 			if e.GetUser() == "unknown" && !e.GetAllowed() && e.GetAction() == "connect" &&
 				strings.Contains(e.GetAnswer(), why) && e.GetAddress() != "" {

@@ -22,7 +22,7 @@ func (s somebody) types(t *testing.T, keys, sees string) {
 	if _, err := io.WriteString(s.keys, keys); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		all := s.sees.String()
 		if i := strings.Index(all[*s.until:], sees); i >= 0 {
 			*s.until += i + len(sees)

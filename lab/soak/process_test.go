@@ -59,7 +59,7 @@ func shell(t *testing.T, x *told, script string) *process {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}
@@ -97,7 +97,7 @@ func TestRetire(t *testing.T) {
 	if err := p.signal(syscall.SIGSTOP, false); err != nil {
 		t.Fatal(err)
 	}
-	if problem := p.retire(30 * time.Second); problem != "" {
+	if problem := p.retire(time.Minute); problem != "" {
 		t.Error(problem)
 	}
 	deaf := shell(t, x, "trap '' TERM QUIT; echo deaf; exec sleep 1000")

@@ -49,7 +49,7 @@ func shake(t *testing.T, server, client *tls.Config) (s, c result) {
 			_, _ = io.Copy(io.Discard, conn.NetConn())
 			conn.Close()
 		}()
-		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil { // only against hanging
+		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil { // only against hanging
 			return result{err: err}
 		}
 		if err := conn.Handshake(); err != nil {

@@ -36,7 +36,7 @@ func calm() Timing {
 
 // limit bounds what would otherwise hang; no test waits for it.
 func limit(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -29,7 +29,7 @@ func listen(t *testing.T, name string) *net.UnixConn {
 
 func next(t *testing.T, conn *net.UnixConn) string {
 	t.Helper()
-	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil { // only against hanging
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil { // only against hanging
 		t.Fatal(err)
 	}
 	b := make([]byte, 1000)

@@ -75,7 +75,7 @@ func (e *end) note(f func()) {
 
 func (e *end) await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Microsecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Microsecond) {
 		e.mu.Lock()
 		done := ok()
 		e.mu.Unlock()

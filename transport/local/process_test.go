@@ -227,7 +227,7 @@ func TestTwoProcesses(t *testing.T) {
 			if err := e.link.Write(link.Write{Ref: ref, Data: data, Imm: i + 1}); err != nil {
 				t.Fatal(err)
 			}
-			for end := time.Now().Add(20 * time.Second); last.Load() != i+1; yield() {
+			for end := time.Now().Add(time.Minute); last.Load() != i+1; yield() {
 				if time.Now().After(end) {
 					t.Fatalf("no answer to write %d", i)
 				}

@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 var authority = sync.OnceValues(func() (*certs.CA, error) { return certs.NewCA(time.Hour) })
 
