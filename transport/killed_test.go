@@ -33,7 +33,6 @@ import (
 
 const (
 	victimEnv  = "RINGLET_TEST_VICTIM" // set in the process that is to be killed: carrier and directory
-	victimIdle = time.Second           // how long the silent are believed to live
 	victimSize = 1 << 20               // of a write, bytes
 	patience   = time.Minute           // with what must come
 )
@@ -59,10 +58,9 @@ func newParty(id *certs.Identity, rank int, dir string) (p *party, err error) {
 		}
 	}()
 	p.net, err = quic.Listen(quic.Config{
-		Addr:        "127.0.0.1:0",
-		Server:      id.Server(),
-		Client:      id.Client,
-		IdleTimeout: victimIdle,
+		Addr:   "127.0.0.1:0",
+		Server: id.Server(),
+		Client: id.Client,
 		Name: func(s tls.ConnectionState) (string, error) {
 			who, err := certs.PeerIdentity(s)
 			return who.Name, err
@@ -235,45 +233,53 @@ func holdings(t *testing.T) (files, maps map[string]int) {
 	return files, maps
 }
 
+// TestPeerIsKilled kills a peer over each carrier, and then waits for all links to be given up at the same time: that
+// takes as long as the silent are believed to live.
 func TestPeerIsKilled(t *testing.T) {
 	issue := issuer.New(t)
+	goroutines := goleak.IgnoreCurrent()
+	breath.Take() // whose descriptors stay
+	files, maps := holdings(t)
+	var left []*bereaved
 	for _, name := range append(kinds.Names(transport.Kinds), "auto") {
-		t.Run(name, func(t *testing.T) {
-			dir := shmDir(t)
-			t.Cleanup(func() {
-				if _, err := shmem.Sweep("ringlet-t-", shmem.WithDir(dir)); err != nil {
-					t.Error(err)
-				}
-			})
-			goroutines := goleak.IgnoreCurrent()
-			breath.Take() // whose descriptors stay
-			files, maps := holdings(t)
-			p, err := newParty(issue("n0", certs.RoleNode), 0, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = p.close() }()
-			killAndSee(t, p, issue("n1", certs.RoleNode), name, dir)
-			if err := p.close(); err != nil {
-				t.Errorf("closing: %v", err)
-			}
-			if err := goleak.Find(goroutines); err != nil {
+		dir := shmDir(t)
+		t.Cleanup(func() {
+			if _, err := shmem.Sweep("ringlet-t-", shmem.WithDir(dir)); err != nil {
 				t.Error(err)
 			}
-			filesAfter, mapsAfter := holdings(t)
-			if d := cmp.Diff(files, filesAfter); d != "" {
-				t.Errorf("files:\n%s", d)
-			}
-			if d := cmp.Diff(maps, mapsAfter); d != "" {
-				t.Errorf("mappings:\n%s", d)
-			}
 		})
+		p, err := newParty(issue("n0", certs.RoleNode), 0, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = p.close() }()
+		left = append(left, kill(t, p, issue("n1", certs.RoleNode), name, dir))
+	}
+	for _, b := range left {
+		t.Run(b.carrier, b.learns)
+	}
+	if err := goleak.Find(goroutines); err != nil {
+		t.Error(err)
+	}
+	filesAfter, mapsAfter := holdings(t)
+	if d := cmp.Diff(files, filesAfter); d != "" {
+		t.Errorf("files:\n%s", d)
+	}
+	if d := cmp.Diff(maps, mapsAfter); d != "" {
+		t.Errorf("mappings:\n%s", d)
 	}
 }
 
-// killAndSee kills the peer when both sides are writing, and holds that both this side's writes and its handler learn
-// it in time.
-func killAndSee(t *testing.T, p *party, id *certs.Identity, name, dir string) {
+// bereaved is a party whose peer was killed while both were writing.
+type bereaved struct {
+	*party
+	carrier string
+	flooded chan error // how its own writes end
+	since   time.Time
+}
+
+// kill kills the peer when both sides are writing.
+func kill(t *testing.T, p *party, id *certs.Identity, name, dir string) *bereaved {
 	t.Helper()
 	by, err := transport.Choose(name)
 	if err != nil {
@@ -283,37 +289,45 @@ func killAndSee(t *testing.T, p *party, id *certs.Identity, name, dir string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := p.join(ctx, [2]string{p.net.Addr().String(), addr}, by.Carrier); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", name, err)
 	}
-	flooded := make(chan error, 1)
+	b := &bereaved{party: p, carrier: name, flooded: make(chan error, 1)}
 	ref := <-p.theirs
-	go func() { flooded <- p.flood(ref) }()
+	go func() { b.flooded <- p.flood(ref) }()
 	for p.placed.Load() < 20 {
 		select {
 		case err := <-p.down:
-			t.Fatalf("the link is down while all live: %v", err)
-		case err := <-flooded:
-			t.Fatalf("writes fail while all live: %v", err)
+			t.Fatalf("%s: the link is down while all live: %v", name, err)
+		case err := <-b.flooded:
+			t.Fatalf("%s: writes fail while all live: %v", name, err)
 		case <-ctx.Done():
-			t.Fatalf("the victim has written %d times", p.placed.Load())
+			t.Fatalf("%s: the victim has written %d times", name, p.placed.Load())
 		case <-time.After(time.Millisecond):
 		}
 	}
 	if err := victim.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	killed := time.Now()
+	b.since = time.Now()
 	_ = victim.Wait()
-	for what, told := range map[string]<-chan error{"its writes": flooded, "its handler": p.down} {
+	return b
+}
+
+// learns holds that both this side's writes and its handler learn that the peer is gone.
+func (b *bereaved) learns(t *testing.T) {
+	for what, told := range map[string]<-chan error{"its writes": b.flooded, "its handler": b.down} {
 		select {
 		case err := <-told:
 			var down *transport.LinkError
 			if !errors.As(err, &down) || down.Peer != "n1" || down.Rank != 1 {
 				t.Errorf("%s: %v", what, err)
 			}
-			t.Logf("%s: %v, after %v", what, err, time.Since(killed).Round(time.Millisecond))
+			t.Logf("%s: %v, after %v", what, err, time.Since(b.since).Round(time.Millisecond))
 		case <-time.After(patience):
 			t.Fatalf("%s heard nothing", what)
 		}
+	}
+	if err := b.close(); err != nil {
+		t.Errorf("closing: %v", err)
 	}
 }
