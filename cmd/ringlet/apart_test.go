@@ -4,31 +4,22 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-)
 
-// freePort is a port that was free a moment ago, for gossip needs one that can be told to nodes beforehand.
-func freePort(t *testing.T) string {
-	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lis.Close()
-	_, port, err := net.SplitHostPort(lis.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
+	"ringlet/testkit/ports"
+)
 
 func (s *session) certs(dir string, names ...string) {
 	s.t.Helper()
 	p := s.start(append([]string{"certs", dir}, names...)...)
 	p.ends(0)
 }
+
+// port is one for the gossip of the session's control.
+func (s *session) port() string { return strconv.Itoa(ports.Of(s.t)) }
 
 func (s *session) startNode(name, dir, port string) *program {
 	s.t.Helper()
@@ -39,7 +30,7 @@ func TestControlAndNodesApart(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
 	s.certs("keys", "west", "east")
-	port := freePort(t)
+	port := s.port()
 	west := s.startNode("west", "keys", port) // before the control is there
 	control := func(events int, output string) *program {
 		return s.start("control", "--once", "--certs", "keys", "--port", port, "--nodes", "2", "--events", fmt.Sprint(events),
@@ -76,7 +67,7 @@ func TestNodeOfAnotherAuthority(t *testing.T) {
 	s.certs("others", "a", "b")
 	gossip := filepath.Join(s.dir, "keys", "gossip.key")
 	copyFile(t, gossip, filepath.Join(s.dir, "others", "gossip.key"))
-	port := freePort(t)
+	port := s.port()
 	c := s.start("control", "--once", "--certs", "keys", "--port", port, "--nodes", "2", "--events", "100", "--patience",
 		"5s", "--json", "--run-number", s.run)
 	a, b := s.startNode("a", "keys", port), s.startNode("b", "others", port)
@@ -98,7 +89,7 @@ func TestNodeWithAnotherGossipKey(t *testing.T) {
 	s := newSession(t)
 	s.certs("keys", "a")
 	s.certs("others", "b") // its own authority and gossip key
-	port := freePort(t)
+	port := s.port()
 	c := s.start("control", "--once", "--certs", "keys", "--port", port, "--nodes", "2", "--events", "100", "--patience",
 		"3s", "--json", "--run-number", s.run)
 	a := s.startNode("a", "keys", port)

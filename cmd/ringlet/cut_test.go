@@ -206,7 +206,7 @@ func TestLongPause(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
 	s.certs("keys", "n0", "n1", "n2")
-	port := freePort(t)
+	port := s.port()
 	c := s.serve(port, "--nodes", "3", "--packing", "500", "--rate", "20000", "--transport", "quic")
 	var nodes []*program
 	for _, name := range []string{"n0", "n1", "n2"} {

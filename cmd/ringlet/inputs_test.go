@@ -56,7 +56,7 @@ func TestAControlReadsInputsWhereItMay(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
+	port := s.port()
 	c := s.serve(port, "--input-dir", dir, "--nodes", "1")
 	n := s.startNode("n0", "keys", port)
 	eventually(t, "the node is there", func() bool { return strings.Contains(n.err.String(), "waiting for the control") })

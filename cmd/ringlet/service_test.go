@@ -175,7 +175,7 @@ func TestControlIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
 	s.certs("keys", "n0", "n1", "n2")
-	port := freePort(t)
+	port := s.port()
 	var nodes []*program
 	c := s.serve(port, "--nodes", "3", "--packing", "500", "--rate", "20000")
 	for _, name := range []string{"n0", "n1", "n2"} {
@@ -249,7 +249,7 @@ func TestTokensAreGoodOnce(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
 	s.certs("keys", "n0")
-	c := s.serve(freePort(t))
+	c := s.serve(s.port())
 	token := entrance.FindStringSubmatch(c.out.String())[2]
 	var answer map[string]any
 	if code := c.call("POST", "/v1/session", map[string]any{"token": token}, &answer); code != http.StatusUnauthorized {

@@ -17,7 +17,7 @@ func TestTapOverRuns(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
 	s.certs("keys", "n0", "n1", "--user", "vera:viewer")
-	port, api := freePort(t), net.JoinHostPort(loopback, freePort(t))
+	port, api := s.port(), net.JoinHostPort(loopback, s.port())
 	c := s.serve(port, "--api", api, "--nodes", "2", "--packing", "100", "--rate", "20000")
 	for _, name := range []string{"n0", "n1"} {
 		n := s.startNode(name, "keys", port)

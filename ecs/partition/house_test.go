@@ -28,6 +28,7 @@ import (
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/ports"
 )
 
 // A probe that memberlist has under way when it is shut down waits for its answer as long as it would have otherwise.
@@ -91,6 +92,7 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 		nodes:  map[string]context.CancelFunc{},
 		leaves: map[string]chan struct{}{},
 		gone:   map[string]chan struct{}{},
+		port:   ports.Of(t),
 		tell:   map[string]func() *nodev1.Report{},
 	}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
@@ -147,7 +149,6 @@ func (h *house) control() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.port = int(h.members.Addr().Port())
 	h.Partition = partition.New(partition.Config{
 		Default:  h.cfg,
 		Members:  h.members,

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/memberlist"
 	"go.uber.org/goleak"
+
+	"ringlet/testkit/ports"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -272,16 +275,8 @@ func TestTakenNameIsRefused(t *testing.T) {
 }
 
 func TestJoinGoesOnUntilSomebodyAnswers(t *testing.T) {
-	// A port that nobody listens on: bound, then given up. Should another process take it, the join is refused by key
-	// instead.
-	probe, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := probe.Addr().String()
-	probe.Close()
 	cfg := config("n1", nil)
-	cfg.Join = []string{addr}
+	cfg.Join = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Of(t)))} // nobody listens there
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
 	defer cancel()
 	var refused *joinError
@@ -325,17 +320,17 @@ var long = strings.Repeat("x", 200)
 
 // A control comes and goes between runs, at the same address; its nodes stay and find it again.
 func TestNodesFindAControlThatComesBack(t *testing.T) {
-	first := open(t, config("control", nil))
-	addr := first.Addr()
+	control := config("control", nil)
+	control.BindPort = ports.Of(t)
+	first := open(t, control)
 	stays := config("n0", first)
 	stays.Timing.Leave = 100 * time.Millisecond // in the end there may be nobody to take note
 	open(t, stays)
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	back := config("control", nil)
-	back.BindPort, back.Timing.Leave = int(addr.Port()), stays.Timing.Leave
-	if err := open(t, back).Wait(limit(t), "n0"); err != nil {
+	control.Timing.Leave = stays.Timing.Leave
+	if err := open(t, control).Wait(limit(t), "n0"); err != nil {
 		t.Fatal(err)
 	}
 }
