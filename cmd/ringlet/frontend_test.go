@@ -13,9 +13,12 @@ import (
 	"ringlet/event"
 )
 
-// runFrontend is a front-end of scripts, which the input exec: runs: frontend EVENTS RATE SIZE [LEFT-OUT [ADDRESS]]. It
-// sends events from 0 on, at most so many a second (0: as fast as it goes), but for one event. With an address it goes
-// on through runs, until all are safe.
+// runFrontend is a front-end of scripts, which the input exec: runs:
+//
+//	frontend EVENTS RATE SIZE [LEFT-OUT [ADDRESS FILE]]
+//
+// It sends events from 0 on, at most so many a second (0: as fast as it goes), but for one event. With an address it
+// goes on through runs, until all are safe; the second half of its events it sends when the file is there.
 func runFrontend() {
 	if err := feed(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -24,9 +27,9 @@ func runFrontend() {
 }
 
 func feed(args []string) error {
-	numbers, address := [4]uint64{3: 1 << 62}, "exec:"
-	if len(args) > len(numbers) {
-		args, address = args[:len(numbers)], args[len(numbers)]
+	numbers, address, file := [4]uint64{3: 1 << 62}, "exec:", "."
+	if more := args[min(len(args), len(numbers)):]; len(more) == 2 {
+		args, address, file = args[:len(numbers)], more[0], more[1]
 	}
 	for i, a := range args {
 		var err error
@@ -34,13 +37,19 @@ func feed(args []string) error {
 			return err
 		}
 	}
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer stop()
 	s, err := frontend.Dial(ctx, address, frontend.StreamSettings{Name: "script"})
 	if err != nil {
 		return err
 	}
 	for e := s.Next(); e < numbers[0]; e++ {
+		for e == numbers[0]/2 && ctx.Err() == nil {
+			if _, err := os.Stat(file); err == nil {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
 		if numbers[1] > 0 {
 			time.Sleep(time.Second / time.Duration(numbers[1]))
 		}

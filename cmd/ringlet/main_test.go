@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts plays testdata/script: sessions as a user has them. What they may use beside testscript's own commands:
 //
-//	frontend EVENTS RATE SIZE [LEFT-OUT [ADDRESS]]  is a front-end, for the input exec: or at an address
+//	frontend EVENTS RATE SIZE [LEFT-OUT [ADDRESS FILE]]  is a front-end, for the input exec: or at an address
 //	once SOURCES EVENTS FILE...  MEP files have each source's fragment of each event once
 //	ends CODE ARGS...           runs ringlet, which must end with that code
 //	holds FILE NAME=VALUE...    a JSON object has these values; >, >= and < compare numbers
