@@ -265,6 +265,7 @@ func TestLiveEndsWhileItIsFull(t *testing.T) {
 		}
 		synctest.Wait()
 		l.End()
+		synctest.Wait() // who waits for room has heard of the end before there is some
 		next := uint64(0)
 		for r := range reached {
 			for n := min(r.To-next, 10); n > 0; n = min(r.To-next, 10) {
