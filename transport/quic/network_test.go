@@ -232,8 +232,9 @@ func TestSilentPeersHoldUpNobody(t *testing.T) {
 }
 
 func TestPeerThatNeverSaysHelloIsPutOut(t *testing.T) {
+	t.Parallel()
 	cfg := configOf(issue(t, "b"))
-	cfg.IdleTimeout = 500 * time.Millisecond
+	cfg.IdleTimeout = briefIdle
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, cfg)
 	client := issue(t, "silent").Client("b")
 	client.NextProtos = []string{protocolName}
@@ -283,12 +284,16 @@ func TestBadAddressesAreNamed(t *testing.T) {
 	}
 }
 
+// briefIdle is a short time for which the silent are believed to live. In a sixth of it somebody who lives is heard of,
+// and that must be so where both cores are busy.
+const briefIdle = 2 * time.Second
+
 // dying are the ends of a connection whose second end can die as a process does: it says nothing any more.
 func dying(t *testing.T) (ca, cb transport.Conn, die func()) {
 	t.Helper()
 	short := func(name string) Config {
 		cfg := configOf(issue(t, name))
-		cfg.IdleTimeout = 500 * time.Millisecond
+		cfg.IdleTimeout = briefIdle
 		return cfg
 	}
 	a := listen(t, short("a"))
@@ -303,8 +308,9 @@ func dying(t *testing.T) (ca, cb transport.Conn, die func()) {
 
 // TestDeadPeerIsNoticed: a process that dies says nothing; its silence ends the connection.
 func TestDeadPeerIsNoticed(t *testing.T) {
+	t.Parallel()
 	ca, cb, die := dying(t)
-	time.Sleep(time.Second) // two time-outs without a datagram: the living are not taken for dead
+	time.Sleep(5 * briefIdle / 4) // more than the time-out without a datagram: the living are not taken for dead
 	if err := ca.Send([]byte("alive")); err != nil {
 		t.Fatal(err)
 	}

@@ -211,6 +211,7 @@ func TestStreamErrorsNameTheStream(t *testing.T) {
 
 // TestDeadPeerEndsStreams: its silence ends waiting Recv and Send alike.
 func TestDeadPeerEndsStreams(t *testing.T) {
+	t.Parallel()
 	ca, cb, die := dying(t)
 	sa, _ := upgraded(t, ca, cb)
 	die()
