@@ -196,7 +196,7 @@ func TestControlKilledForGood(t *testing.T) {
 func TestBuilderLostWithTheControl(t *testing.T) {
 	t.Parallel()
 	p := newFarm(t, cluster.Readout, cluster.Readout, cluster.Readout, cluster.Builder, cluster.Builder, cluster.Builder)
-	scope, req := p.seated(lossConfig(t, func(c *config.Config) { c.Rate, c.ControlLoss = 10_000, leastSilence }))
+	scope, req := p.seated(lossConfig(t, func(c *config.Config) { c.Rate, c.ControlLoss = 10_000, 3*leastSilence }))
 	p.up(req)
 	p.until(5, "building", func(r *nodev1.Report) bool { return r.GetCounters()["bu.meps_built"] > 3 })
 	p.kill[5]()

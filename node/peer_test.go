@@ -43,6 +43,7 @@ func (w *watching) Report(context.Context, *nodev1.ReportRequest) (*nodev1.Repor
 // TestNodeServiceHasBounds: on the conversations of a connection, on a message, on what stands before it, on the time
 // of a handshake.
 func TestNodeServiceHasBounds(t *testing.T) {
+	t.Parallel()
 	issue := issuer.New(t)
 	quiet := slog.New(slog.DiscardHandler)
 	raw, err := net.Listen("tcp", "127.0.0.1:0")

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -42,7 +41,7 @@ func TestControlComesBackToAFinishedRun(t *testing.T) {
 // that ended the run.
 func TestControlComesBackToNodesThatCannotTell(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 3, func(c *config.Config) { c.ControlLoss = time.Second })
+	h := newHouse(t, 3, func(c *config.Config) { c.ControlLoss = silence })
 	h.must("load", "configure", "start")
 	h.built(0)
 	h.leave()

@@ -72,6 +72,10 @@ type house struct {
 // houses counts them.
 var houses atomic.Uint32
 
+// silence of a control is borne so long where nodes are to end a run by themselves. A control that is there is heard
+// within it, however busy the machine is.
+const silence = 3 * time.Second
+
 // life of the certificates: no test lives longer.
 const life = time.Hour
 

@@ -37,7 +37,7 @@ func TestRecoversByItself(t *testing.T) {
 // with the times at which they did.
 func TestControlComesTooLate(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 3, func(c *config.Config) { c.ControlLoss = time.Second })
+	h := newHouse(t, 3, func(c *config.Config) { c.ControlLoss = silence })
 	h.must("load", "configure", "start")
 	h.built(0)
 	left := time.Now() // the nodes count from somewhere in what follows
