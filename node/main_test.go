@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	// More than there are processors, since these tests wait for links to be given up. Under the race detector they
 	// have enough to do.
 	if !invariants.Enabled {
-		_ = flag.Set("test.parallel", "4")
+		_ = flag.Set("test.parallel", "8")
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
