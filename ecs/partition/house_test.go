@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 // beside lets more tests run beside each other than there are processors: they wait for time-outs most of the time.
 func beside() {
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err) // it is a flag of every test binary
 	}
 }
