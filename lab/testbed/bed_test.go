@@ -178,6 +178,9 @@ func TestPortsObey(t *testing.T) {
 	measure := func(most float64, f Flow) {
 		t.Helper()
 		got, err := b.Goodput(t.Context(), d, f)
+		for n := 0; err == nil && got[0] == 0 && n < 20; n++ { // nobody had a processor in that time
+			got, err = b.Goodput(t.Context(), d, f)
+		}
 		// what the buckets hold is on top
 		if err != nil || got[0] <= 0 || got[0] > most*1.1+8*float64(2*b.spec.burst(Rate(most)))/d.Seconds() {
 			t.Errorf("%v: %v, %v where %v are the most", f, got, err, most)
