@@ -14,7 +14,7 @@ events=${EVENTS:-2500000} rate=${RATE:-0} seed=${SEED:-1} every=${EVERY:-3} tap=
 dir=${1:-$(mktemp -d "${TMPDIR:-/tmp}/kills-XXXXXX")}
 . "$here/beam.sh"
 compile
-mortal() { python3 "$here/mortal.py" "$seed" "$every" "$@"; }
+mortal() { exec python3 "$here/mortal.py" "$seed" "$every" "$@"; } # in the background: its process is the job
 
 echo "== A control and two nodes start; a run waits for its front-ends"
 begin 2 --input "shm:$ring,tcp:$tcp,unix:$(pwd)/plane2,exec:exec python3 '$here/mortal.py' --once $seed $every kills3 python3 '$here/plane.py' exec: 3 $events $rate" \
@@ -27,8 +27,10 @@ mortal kills0 ./plane "$ring" 0 "$events" "$rate" & zero=$!
 mortal kills1 python3 "$here/plane.py" "tcp:$tcp" 1 "$events" "$rate" & one=$!
 mortal kills2 python3 "$here/plane.py" "unix:$(pwd)/plane2" 2 "$events" "$rate" & two=$!
 jobs="$jobs $viewer $zero $one $two"
-ringlet ctl wait end 1h
-wait $zero $one $two
+ringlet ctl wait end 20m
+# One that was killed before it heard that all is safe has no run any more to ask.
+kill $zero $one $two 2> /dev/null || true
+wait $zero $one $two || true
 sleep 1 # the tap and the figures of sources are told of a few times a second
 kill $viewer
 wait $viewer || true

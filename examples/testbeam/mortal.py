@@ -7,9 +7,11 @@ EVERY is the mean time to the next kill -9, seconds. Each kill is a line of LOG,
 """
 
 import random
+import signal
 import subprocess
 import sys
 
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which takes the front-end along
 args = sys.argv[1:]
 once = args[0] == "--once"
 seed, every, log = args[once], float(args[once + 1]), args[once + 2]
