@@ -59,6 +59,15 @@ func absencesOf(words []uint64) (all []Absence, ok bool) {
 	return all, true
 }
 
+// latest is which readout units are back, and which gone, after some absences.
+func latest(all []Absence) map[uint16]bool {
+	back := map[uint16]bool{}
+	for _, a := range all {
+		back[a.RU] = a.Back
+	}
+	return back
+}
+
 // changes are the changes so far of who takes part among the readout units. The list only grows.
 func (c *Core) changes() []Absence { return c.absences }
 
@@ -105,11 +114,11 @@ func (c *Core) includeRU(ru int) error {
 		return c.refuse(UnknownUnit, "scheduler", "inclusion of readout unit %d of %d", ru, len(c.rus))
 	}
 	s := &c.rus[ru]
-	switch {
-	case !s.excluded:
+	if !s.excluded {
 		return nil
-	case c.done() || c.ended || c.draining:
-		return c.notNow("include a readout unit")
+	}
+	if err := c.mayIncludeRU(); err != nil {
+		return err
 	}
 	s.excluded = false
 	s.Update = Update{Read: c.next, Events: (c.next - c.cfg.First) * uint64(c.cfg.Packing)}
@@ -119,10 +128,18 @@ func (c *Core) includeRU(ru int) error {
 	}
 	c.change(ru, true)
 	for x := range c.settled {
-		c.settled[x][ru] = true // whatever was under way from it went with its process
+		c.settled[x][ru] = false // it is told of all of them, and has nothing under way
 	}
 	c.returned = len(c.absences)
 	c.lowest()
+	return nil
+}
+
+// mayIncludeRU says why no readout unit can be taken in now; nil if it can.
+func (c *Core) mayIncludeRU() error {
+	if c.done() || c.ended || c.draining {
+		return c.notNow("include a readout unit")
+	}
 	return nil
 }
 

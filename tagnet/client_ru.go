@@ -47,6 +47,9 @@ type RUClient struct {
 	held    []uint64          // MEPs that are held up
 	drained bool
 	cutEnd  uint64 // of the last cut
+	begun   bool   // the first batch is here
+
+	back Absence // written before the conversation is answered; zero unless the unit has come back
 
 	latest struct {
 		mu       sync.Mutex // guards the rest
@@ -88,6 +91,10 @@ func newRUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope
 	}
 	return c, nil
 }
+
+// Back is the return with which the unit takes part again: it has every MEP from that of the return on, the first cycle
+// that comes is that of the return, and Update counts events from there on. Zero: it takes part from the beginning.
+func (c *RUClient) Back() Absence { return c.back }
 
 // Update tells what the unit holds. Updates are sent as fast as the stream takes them; one that has not been sent is
 // replaced by the next. It does not block and does not allocate. The error is the cause of the conversation's end;
@@ -219,9 +226,9 @@ func (c *RUClient) receive(heard func()) error {
 				c.onGone(Builder, int(w.BU))
 			}
 		}
-		for _, a := range t.Absent {
-			if !a.Back && c.onGone != nil {
-				c.onGone(Readout, int(a.RU))
+		for ru, back := range latest(t.Absent) {
+			if !back && c.onGone != nil {
+				c.onGone(Readout, int(ru))
 			}
 		}
 		if heard != nil {
@@ -243,6 +250,7 @@ func (c *RUClient) take(m *tagnetv1.TokenBatch) (t Tokens, what string) {
 		c.held = m.GetHeldUp().GetMeps()
 	}
 	t.HeldUp = c.held
+	c.begin(m)
 	if what = t.check(c.had.Cycles); what == "" {
 		what = t.ringOf(m)
 	}
@@ -268,6 +276,20 @@ func (c *RUClient) take(m *tagnetv1.TokenBatch) (t Tokens, what string) {
 	c.had.Absent += uint64(len(t.Absent))
 	c.drained = t.State == Drained
 	return t, ""
+}
+
+// begin finds in the first batch with which return the conversation begins, if with any.
+func (c *RUClient) begin(m *tagnetv1.TokenBatch) {
+	if c.begun {
+		return
+	}
+	c.begun = true
+	all, _ := absencesOf(m.GetAbsent()) // what is wrong with them is found with the rest
+	for _, a := range all {
+		if a.Back && a.Cycle == m.GetFirstCycle() {
+			c.back, c.had.Cycles = a, a.Cycle
+		}
+	}
 }
 
 func tokensOf(m *tagnetv1.TokenBatch) Tokens {

@@ -15,6 +15,7 @@ type cutLog struct {
 	kept  []Cut  // the last ones
 	count uint64 // how many there ever were
 	over  bool
+	live  bool // there are cuts at all
 }
 
 // take adds the cuts that are new, and forgets those of MEPs that every readout unit has had. It tells whether there is

@@ -210,6 +210,11 @@ func (r *Remote) ExcludeRU(name string) error {
 	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU, Target: name})
 }
 
+// IncludeRU lets an excluded readout unit attach again.
+func (r *Remote) IncludeRU(name string) error {
+	return r.plain(&tagnetv1.ControlRequest{Operation: tagnetv1.ControlRequest_OPERATION_INCLUDE_RU, Target: name})
+}
+
 // Stats reads all figures at once.
 func (r *Remote) Stats() (Stats, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, callTimeout)

@@ -12,6 +12,8 @@ type Scheduler interface {
 	LoseBU(name string) (reissued int, err error)
 	// ExcludeRU goes on without a readout unit: what has not come from it is missing.
 	ExcludeRU(name string) error
+	// IncludeRU lets an excluded readout unit attach again with a new conversation, and take part from then on.
+	IncludeRU(name string) error
 	// IncludeBU lets an excluded unit come back; until it has, the registers say that it is excluded.
 	IncludeBU(name string) error
 	Stats() (Stats, error)

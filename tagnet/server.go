@@ -111,10 +111,13 @@ type Server struct {
 	acked   uint64       // returned tags that the log knows
 	state   State        // that has been reported last
 	welcome []welcome    // by builder unit
+	awaited []bool       // by readout unit: it is excluded, and may attach again
 	streams [2][]*stream // by Role and index; nil if not attached
 	talks   [2][]talk    // likewise
 	issued  []int64      // ns when the token for slot s of builder unit j was issued, at j·Slots + s
 	timing  timing
+
+	changedAt []int64 // ns since the Unix epoch, of each change of the readout units
 
 	refused struct {
 		mu sync.Mutex
@@ -163,7 +166,8 @@ func newServer(cfg serverConfig) (*Server, error) {
 		issued:  make([]int64, len(cfg.Core.BUs)*cfg.Core.Slots),
 	}
 	s.timing.latency = hdrhistogram.New(1, maxLatencyUs, 3)
-	s.welcome = make([]welcome, len(cfg.Core.BUs))
+	s.welcome, s.awaited = make([]welcome, len(cfg.Core.BUs)), make([]bool, len(cfg.Core.RUs))
+	s.log.cuts.live = cfg.Core.Live
 	s.refused.by = make(map[Refusal]uint64)
 	s.gate = newGate(cfg.Access, s.countRefused)
 	for role, n := range [2]int{len(cfg.Core.RUs), len(cfg.Core.BUs)} {

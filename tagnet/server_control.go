@@ -76,6 +76,7 @@ func (s *Server) ExcludeRU(name string) (err error) {
 	}
 	s.do(func() {
 		if err = s.core.ExcludeRU(unit); err == nil {
+			s.awaited[unit] = false
 			s.cut(Readout, unit)
 		}
 	})
@@ -97,7 +98,7 @@ func (s *Server) Registers() (r *Registers) {
 	s.do(func() {
 		r = s.core.Registers()
 		for i, u := range r.GetRus() {
-			u.Attached = s.attached(Readout, i)
+			u.Attached, u.Gone = s.attached(Readout, i), s.gone(i)
 		}
 		for j, u := range r.GetBus() {
 			u.Attached = s.attached(Builder, j)

@@ -111,6 +111,7 @@ func (s *Server) turn() {
 	}
 	state := s.core.State()
 	s.log.goBy(s.core.changes()) // before the cycles that they concern
+	s.noteChanges()
 	if s.log.publish(&s.batch, s.core.mark(), state, s.core.quiet()) {
 		for _, st := range s.streams[Readout] {
 			if st != nil {

@@ -79,6 +79,8 @@ func (s *Server) operate(m *tagnetv1.ControlRequest) (reissued int, err error) {
 		return s.LoseBU(m.GetTarget())
 	case tagnetv1.ControlRequest_OPERATION_EXCLUDE_RU:
 		return 0, s.ExcludeRU(m.GetTarget())
+	case tagnetv1.ControlRequest_OPERATION_INCLUDE_RU:
+		return 0, s.IncludeRU(m.GetTarget())
 	}
 	return 0, errUnknownOperation
 }

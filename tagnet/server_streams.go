@@ -28,6 +28,8 @@ type stream struct {
 	unsaid int  // entries of feedback that have been applied since its sender was woken
 	asks   bool // who sent them asks for an acknowledgement
 
+	back comeback // written by attach
+
 	done atomic.Uint64 // entries of feedback that have been applied in the conversation
 
 	once sync.Once
@@ -101,7 +103,7 @@ func (s *Server) updateOf(st *stream, m *tagnetv1.RUUpdate) (in input, err error
 	return input{
 		stream:        st,
 		reach:         reachOf(m.GetReach()),
-		update:        Update{Read: max(m.GetRead(), s.cfg.Core.First), Events: m.GetEvents(), End: m.GetEnd()},
+		update:        s.updateFrom(st, m),
 		returned:      returned,
 		returnedFirst: m.GetReturnedFirst(),
 		settled:       m.GetSettled(),
@@ -109,9 +111,18 @@ func (s *Server) updateOf(st *stream, m *tagnetv1.RUUpdate) (in input, err error
 	}, nil
 }
 
+// updateFrom is what a readout unit holds. One that came back counts events from its return on.
+func (s *Server) updateFrom(st *stream, m *tagnetv1.RUUpdate) Update {
+	return Update{
+		Read:   max(m.GetRead(), s.cfg.Core.First, st.back.absence.MEP),
+		Events: st.back.events + m.GetEvents(),
+		End:    m.GetEnd(),
+	}
+}
+
 // readerOf is the position in the log from which a readout unit goes on.
 func (s *Server) readerOf(st *stream, had *tagnetv1.Position) (*reader, error) {
-	r, ok := s.log.from(had)
+	r, ok := s.log.from(had, st.back)
 	if !ok {
 		return nil, s.refuse(codes.InvalidArgument, RefusedMessage, had, "", "%s says it has had what was never sent to it",
 			st.name)

@@ -33,6 +33,8 @@ type talk struct {
 	lost   bool    // it cannot be resumed any more
 
 	returned, settled uint64 // tags and settled exclusions that a readout unit has told of
+
+	back comeback // of a readout unit that was excluded before
 }
 
 var errSuperseded = status.Error(codes.Aborted, "tagnet: the conversation has gone on over another stream")
@@ -66,7 +68,9 @@ func (s *Server) admit(st *stream, number uint64) error {
 	t := &s.talks[role][unit]
 	switch {
 	case role == Readout && s.core.rus[unit].excluded:
-		return s.refuse(codes.FailedPrecondition, RefusedExcluded, st.name, "", "%s %s is excluded", role, st.name)
+		if err := s.comeBack(st, number); err != nil {
+			return err
+		}
 	case role == Builder && s.core.bus[unit].excluded:
 		if err := s.readmit(unit, number); err != nil {
 			return err
@@ -83,7 +87,7 @@ func (s *Server) admit(st *stream, number uint64) error {
 	default:
 		s.resume(t, st)
 	}
-	t.last, t.away = st, false
+	t.last, t.away, st.back = st, false, t.back
 	s.streams[role][unit] = st
 	s.startIfComplete()
 	return nil

@@ -162,18 +162,21 @@ type reader struct {
 
 // from is the reader of a stream that goes on where an earlier one of the same unit has broken; nil is the beginning.
 // False: what the unit says it has had was never sent. One that lacks what is not kept any more finds that out with
-// its first take.
-func (l *tokenLog) from(had *tagnetv1.Position) (*reader, bool) {
+// its first take. A unit that came back has nothing from before its return.
+func (l *tokenLog) from(had *tagnetv1.Position, back comeback) (*reader, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := &reader{
 		log:  l,
-		next: had.GetCycles(),
+		next: max(had.GetCycles(), back.absence.Cycle),
 		tags: had.GetTags(),
 		cuts: had.GetCuts(),
 		withdrawn: int(min(had.GetWithdrawn(),
 			math.MaxInt32)),
 		absent: int(min(had.GetAbsent(), math.MaxInt32)),
+	}
+	if l.cuts.live {
+		r.cuts += back.cuts
 	}
 	return r, r.next <= l.next && r.tags <= l.launched && r.withdrawn <= len(l.withdrawn) && r.cuts <= l.cuts.count &&
 		r.absent <= len(l.absent)

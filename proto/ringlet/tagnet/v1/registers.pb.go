@@ -213,7 +213,9 @@ type RURegister struct {
 	// Events in the MEPs below read.
 	Events uint64 `protobuf:"fixed64,6,opt,name=events,proto3" json:"events,omitempty"`
 	// Times it was excluded.
-	Exclusions    uint64 `protobuf:"varint,7,opt,name=exclusions,proto3" json:"exclusions,omitempty"`
+	Exclusions uint64 `protobuf:"varint,7,opt,name=exclusions,proto3" json:"exclusions,omitempty"`
+	// The parts of the run that it was gone for, in order.
+	Gone          []*Gone `protobuf:"bytes,8,rep,name=gone,proto3" json:"gone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -297,6 +299,94 @@ func (x *RURegister) GetExclusions() uint64 {
 	return 0
 }
 
+func (x *RURegister) GetGone() []*Gone {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
+// Gone is a part of a run that a readout unit was gone for.
+type Gone struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First MEP that was not issued before it was excluded. Of those before, what had not come from it is missing, too.
+	FromMep uint64 `protobuf:"fixed64,1,opt,name=from_mep,json=fromMep,proto3" json:"from_mep,omitempty"`
+	// It is back, from back_mep on.
+	Back bool `protobuf:"varint,2,opt,name=back,proto3" json:"back,omitempty"`
+	// First MEP that it has a part in again.
+	BackMep uint64 `protobuf:"fixed64,3,opt,name=back_mep,json=backMep,proto3" json:"back_mep,omitempty"`
+	// Nanoseconds since the Unix epoch when it was excluded, and when it was included again; 0: not yet.
+	AtNs          int64 `protobuf:"varint,4,opt,name=at_ns,json=atNs,proto3" json:"at_ns,omitempty"`
+	BackAtNs      int64 `protobuf:"varint,5,opt,name=back_at_ns,json=backAtNs,proto3" json:"back_at_ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gone) Reset() {
+	*x = Gone{}
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gone) ProtoMessage() {}
+
+func (x *Gone) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gone.ProtoReflect.Descriptor instead.
+func (*Gone) Descriptor() ([]byte, []int) {
+	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Gone) GetFromMep() uint64 {
+	if x != nil {
+		return x.FromMep
+	}
+	return 0
+}
+
+func (x *Gone) GetBack() bool {
+	if x != nil {
+		return x.Back
+	}
+	return false
+}
+
+func (x *Gone) GetBackMep() uint64 {
+	if x != nil {
+		return x.BackMep
+	}
+	return 0
+}
+
+func (x *Gone) GetAtNs() int64 {
+	if x != nil {
+		return x.AtNs
+	}
+	return 0
+}
+
+func (x *Gone) GetBackAtNs() int64 {
+	if x != nil {
+		return x.BackAtNs
+	}
+	return 0
+}
+
 // BURegister is what the scheduler knows of a builder unit.
 type BURegister struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -320,7 +410,7 @@ type BURegister struct {
 
 func (x *BURegister) Reset() {
 	*x = BURegister{}
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[3]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -332,7 +422,7 @@ func (x *BURegister) String() string {
 func (*BURegister) ProtoMessage() {}
 
 func (x *BURegister) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[3]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -345,7 +435,7 @@ func (x *BURegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BURegister.ProtoReflect.Descriptor instead.
 func (*BURegister) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{3}
+	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BURegister) GetName() string {
@@ -434,7 +524,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -446,7 +536,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[4]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +549,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{4}
+	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Counters) GetCycles() uint64 {
@@ -645,7 +735,7 @@ type TagCounters struct {
 
 func (x *TagCounters) Reset() {
 	*x = TagCounters{}
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +747,7 @@ func (x *TagCounters) String() string {
 func (*TagCounters) ProtoMessage() {}
 
 func (x *TagCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[5]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +760,7 @@ func (x *TagCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TagCounters.ProtoReflect.Descriptor instead.
 func (*TagCounters) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{5}
+	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TagCounters) GetLaunched() uint64 {
@@ -763,7 +853,7 @@ type BUCounters struct {
 
 func (x *BUCounters) Reset() {
 	*x = BUCounters{}
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -775,7 +865,7 @@ func (x *BUCounters) String() string {
 func (*BUCounters) ProtoMessage() {}
 
 func (x *BUCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[6]
+	mi := &file_ringlet_tagnet_v1_registers_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -788,7 +878,7 @@ func (x *BUCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BUCounters.ProtoReflect.Descriptor instead.
 func (*BUCounters) Descriptor() ([]byte, []int) {
-	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{6}
+	return file_ringlet_tagnet_v1_registers_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *BUCounters) GetTokens() uint64 {
@@ -904,7 +994,7 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\bcapacity\x18\x04 \x01(\x04R\bcapacity\x12\x18\n" +
 	"\acrossed\x18\x05 \x03(\x04R\acrossed\x12\x12\n" +
 	"\x04full\x18\x06 \x01(\x04R\x04full\x12\x14\n" +
-	"\x05usage\x18\a \x01(\rR\x05usageJ\x04\b\x01\x10\x02\"\xba\x01\n" +
+	"\x05usage\x18\a \x01(\rR\x05usageJ\x04\b\x01\x10\x02\"\xe7\x01\n" +
 	"\n" +
 	"RURegister\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
@@ -915,7 +1005,15 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\x06events\x18\x06 \x01(\x06R\x06events\x12\x1e\n" +
 	"\n" +
 	"exclusions\x18\a \x01(\x04R\n" +
-	"exclusions\"\xef\x01\n" +
+	"exclusions\x12+\n" +
+	"\x04gone\x18\b \x03(\v2\x17.ringlet.tagnet.v1.GoneR\x04gone\"\x83\x01\n" +
+	"\x04Gone\x12\x19\n" +
+	"\bfrom_mep\x18\x01 \x01(\x06R\afromMep\x12\x12\n" +
+	"\x04back\x18\x02 \x01(\bR\x04back\x12\x19\n" +
+	"\bback_mep\x18\x03 \x01(\x06R\abackMep\x12\x13\n" +
+	"\x05at_ns\x18\x04 \x01(\x03R\x04atNs\x12\x1c\n" +
+	"\n" +
+	"back_at_ns\x18\x05 \x01(\x03R\bbackAtNs\"\xef\x01\n" +
 	"\n" +
 	"BURegister\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
@@ -1000,27 +1098,29 @@ func file_ringlet_tagnet_v1_registers_proto_rawDescGZIP() []byte {
 	return file_ringlet_tagnet_v1_registers_proto_rawDescData
 }
 
-var file_ringlet_tagnet_v1_registers_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_ringlet_tagnet_v1_registers_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_ringlet_tagnet_v1_registers_proto_goTypes = []any{
 	(*GroupRegister)(nil),             // 0: ringlet.tagnet.v1.GroupRegister
 	(*Depth)(nil),                     // 1: ringlet.tagnet.v1.Depth
 	(*RURegister)(nil),                // 2: ringlet.tagnet.v1.RURegister
-	(*BURegister)(nil),                // 3: ringlet.tagnet.v1.BURegister
-	(*Counters)(nil),                  // 4: ringlet.tagnet.v1.Counters
-	(*TagCounters)(nil),               // 5: ringlet.tagnet.v1.TagCounters
-	(*BUCounters)(nil),                // 6: ringlet.tagnet.v1.BUCounters
-	(*descriptorpb.FieldOptions)(nil), // 7: google.protobuf.FieldOptions
+	(*Gone)(nil),                      // 3: ringlet.tagnet.v1.Gone
+	(*BURegister)(nil),                // 4: ringlet.tagnet.v1.BURegister
+	(*Counters)(nil),                  // 5: ringlet.tagnet.v1.Counters
+	(*TagCounters)(nil),               // 6: ringlet.tagnet.v1.TagCounters
+	(*BUCounters)(nil),                // 7: ringlet.tagnet.v1.BUCounters
+	(*descriptorpb.FieldOptions)(nil), // 8: google.protobuf.FieldOptions
 }
 var file_ringlet_tagnet_v1_registers_proto_depIdxs = []int32{
-	1, // 0: ringlet.tagnet.v1.BURegister.used:type_name -> ringlet.tagnet.v1.Depth
-	6, // 1: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BUCounters
-	5, // 2: ringlet.tagnet.v1.Counters.tags:type_name -> ringlet.tagnet.v1.TagCounters
-	7, // 3: ringlet.tagnet.v1.help:extendee -> google.protobuf.FieldOptions
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	3, // [3:4] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	3, // 0: ringlet.tagnet.v1.RURegister.gone:type_name -> ringlet.tagnet.v1.Gone
+	1, // 1: ringlet.tagnet.v1.BURegister.used:type_name -> ringlet.tagnet.v1.Depth
+	7, // 2: ringlet.tagnet.v1.BURegister.counters:type_name -> ringlet.tagnet.v1.BUCounters
+	6, // 3: ringlet.tagnet.v1.Counters.tags:type_name -> ringlet.tagnet.v1.TagCounters
+	8, // 4: ringlet.tagnet.v1.help:extendee -> google.protobuf.FieldOptions
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	4, // [4:5] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_tagnet_v1_registers_proto_init() }
@@ -1034,7 +1134,7 @@ func file_ringlet_tagnet_v1_registers_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_tagnet_v1_registers_proto_rawDesc), len(file_ringlet_tagnet_v1_registers_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 1,
 			NumServices:   0,
 		},

@@ -227,6 +227,8 @@ const (
 	ControlRequest_OPERATION_EXCLUDE_RU ControlRequest_Operation = 7
 	// Exclude the target builder unit for good: its process or its host is gone.
 	ControlRequest_OPERATION_LOSE_BU ControlRequest_Operation = 8
+	// Let the target readout unit, which was excluded, attach with a new conversation, and take part again when it has.
+	ControlRequest_OPERATION_INCLUDE_RU ControlRequest_Operation = 9
 )
 
 // Enum value maps for ControlRequest_Operation.
@@ -241,6 +243,7 @@ var (
 		6: "OPERATION_INCLUDE_BU",
 		7: "OPERATION_EXCLUDE_RU",
 		8: "OPERATION_LOSE_BU",
+		9: "OPERATION_INCLUDE_RU",
 	}
 	ControlRequest_Operation_value = map[string]int32{
 		"OPERATION_UNSPECIFIED": 0,
@@ -252,6 +255,7 @@ var (
 		"OPERATION_INCLUDE_BU":  6,
 		"OPERATION_EXCLUDE_RU":  7,
 		"OPERATION_LOSE_BU":     8,
+		"OPERATION_INCLUDE_RU":  9,
 	}
 )
 
@@ -503,7 +507,7 @@ type Position struct {
 	Withdrawn uint64 `protobuf:"varint,2,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	// Tags, as TokenBatch.tags told them.
 	Tags uint64 `protobuf:"varint,3,opt,name=tags,proto3" json:"tags,omitempty"`
-	// Cuts, as TokenBatch.cuts told them.
+	// Cuts, as TokenBatch.cuts told them in the conversation.
 	Cuts uint64 `protobuf:"varint,4,opt,name=cuts,proto3" json:"cuts,omitempty"`
 	// Absences of readout units, as TokenBatch.absent told them.
 	Absent        uint64 `protobuf:"varint,5,opt,name=absent,proto3" json:"absent,omitempty"`
@@ -583,7 +587,8 @@ type RUUpdate struct {
 	Scope *Scope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
 	// Every MFP of a MEP below this number has been read from every source of the unit.
 	Read uint64 `protobuf:"fixed64,2,opt,name=read,proto3" json:"read,omitempty"`
-	// Events in the MEPs below read, counted from the run's first MEP.
+	// Events in the MEPs below read, counted from the run's first MEP; where the unit came back, from the MEP of its
+	// return.
 	Events uint64 `protobuf:"fixed64,3,opt,name=events,proto3" json:"events,omitempty"`
 	// The input has ended: read is final.
 	End bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
@@ -793,7 +798,8 @@ func (x *Reach) GetOver() bool {
 // TokenBatch carries whole cycles in order, the released watermark and the state.
 type TokenBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of the first cycle of the batch; the others follow without gap.
+	// Number of the first cycle of the batch; the others follow without gap. A conversation begins with cycle 0, that of a
+	// readout unit that came back with the cycle of its return, which is the last in absent that has this number.
 	FirstCycle uint64 `protobuf:"fixed64,1,opt,name=first_cycle,json=firstCycle,proto3" json:"first_cycle,omitempty"`
 	// Every MEP below this number has its final outcome, but those that are held up: its MFPs may be freed.
 	Released uint64 `protobuf:"fixed64,2,opt,name=released,proto3" json:"released,omitempty"`
@@ -817,7 +823,7 @@ type TokenBatch struct {
 	// Tags of RUUpdate.returned that the scheduler has taken in the conversation: a cumulative acknowledgement.
 	Returned uint64 `protobuf:"varint,10,opt,name=returned,proto3" json:"returned,omitempty"`
 	// Which events further MEPs have, where the data are live, as pairs of words in the order of the MEPs, from the first
-	// MEP of the run on: the number of the first event, and how many there are.
+	// MEP of the run on, or from that of the unit's return: the number of the first event, and how many there are.
 	Cuts []uint64 `protobuf:"fixed64,11,rep,packed,name=cuts,proto3" json:"cuts,omitempty"`
 	// All cuts have been told: no MEP comes behind them.
 	CutsOver bool `protobuf:"varint,12,opt,name=cuts_over,json=cutsOver,proto3" json:"cuts_over,omitempty"`
@@ -2428,12 +2434,12 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01J\x04\b\n" +
-	"\x10\vJ\x04\b\v\x10\fJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11\"\xa7\x03\n" +
+	"\x10\vJ\x04\b\v\x10\fJ\x04\b\x0f\x10\x10J\x04\b\x10\x10\x11\"\xc1\x03\n" +
 	"\x0eControlRequest\x12.\n" +
 	"\x05scope\x18\x01 \x01(\v2\x18.ringlet.tagnet.v1.ScopeR\x05scope\x12I\n" +
 	"\toperation\x18\x02 \x01(\x0e2+.ringlet.tagnet.v1.ControlRequest.OperationR\toperation\x12\x16\n" +
 	"\x06target\x18\x03 \x01(\tR\x06target\x12\x15\n" +
-	"\x03end\x18\x04 \x01(\x06H\x00R\x03end\x88\x01\x01\"\xe2\x01\n" +
+	"\x03end\x18\x04 \x01(\x06H\x00R\x03end\x88\x01\x01\"\xfc\x01\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fOPERATION_PAUSE\x10\x01\x12\x14\n" +
@@ -2443,7 +2449,8 @@ const file_ringlet_tagnet_v1_tagnet_proto_rawDesc = "" +
 	"\x14OPERATION_EXCLUDE_BU\x10\x05\x12\x18\n" +
 	"\x14OPERATION_INCLUDE_BU\x10\x06\x12\x18\n" +
 	"\x14OPERATION_EXCLUDE_RU\x10\a\x12\x15\n" +
-	"\x11OPERATION_LOSE_BU\x10\bB\x06\n" +
+	"\x11OPERATION_LOSE_BU\x10\b\x12\x18\n" +
+	"\x14OPERATION_INCLUDE_RU\x10\tB\x06\n" +
 	"\x04_end\"]\n" +
 	"\x0fControlResponse\x12.\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x18.ringlet.tagnet.v1.StateR\x05state\x12\x1a\n" +

@@ -1,0 +1,100 @@
+package tagnet
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+)
+
+// TestReadoutUnitComesBack holds how an excluded readout unit takes part again as another process: only when it is
+// awaited, from the cycle and the MEP of its return on, and with the return told to all.
+func TestReadoutUnitComesBack(t *testing.T) {
+	sys := serve(t, small(2, 1))
+	there, lost := sys.ru(t, "ru0"), sys.ru(t, "ru1")
+	told := make(chan []Absence, 8)
+	bu, err := newBUClient(testContext(t), sys.conn, sys.scope("bu0"), sys.cfg.Core.Slots,
+		func(all []Absence) { told <- all })
+	must(t, err)
+	defer bu.Close()
+	must(t, there.Update(Update{Read: 8, Events: 8}))
+	must(t, lost.Update(Update{Read: 1, Events: 1}))
+	build := func(upTo uint64) (absences []Absence) {
+		t.Helper()
+		for next := uint64(0); next < upTo; {
+			tokens := nextBatch(t, there)
+			absences = append(absences, tokens.Absent...)
+			for i := range tokens.Len() {
+				if tok, ok := tokens.Token(i, 0); ok {
+					must(t, bu.Feedback(tok.built(1)))
+					next = tok.MEP + 1
+				}
+			}
+		}
+		return absences
+	}
+	build(1)
+	must(t, sys.server.ExcludeRU("ru1"))
+	gone := []Absence{{RU: 1, Cycle: 1, MEP: 1}}
+	if got := build(8); !slices.Equal(got, gone) {
+		t.Errorf("%+v was told, want %+v", got, gone)
+	}
+	_, err = newRUClient(testContext(t), sys.conn, sys.scope("ru1"), nil)
+	if why, code := refusedAs(t, err); why != RefusedExcluded || code != codes.FailedPrecondition {
+		t.Errorf("a readout unit that nobody awaits attached, or was refused as %v: %v", why, err)
+	}
+	must(t, sys.server.IncludeRU("ru1"))
+	must(t, sys.server.IncludeRU("ru1"))
+	var dropped []int
+	again, err := newRUClient(testContext(t), sys.conn, sys.scope("ru1"), func(_ Role, unit int) {
+		dropped = append(dropped, unit)
+	})
+	must(t, err)
+	defer again.Close()
+	back := Absence{
+		RU:    1,
+		Back:  true,
+		Cycle: 8,
+		MEP:   8,
+	}
+	if got := again.Back(); got != back {
+		t.Errorf("the unit is back with %+v, want %+v", got, back)
+	}
+	if len(dropped) > 0 {
+		t.Errorf("units %v were told to be gone, and they are back", dropped)
+	}
+	first := nextBatch(t, again)
+	if want := []Absence{gone[0], back}; first.First != 8 || first.Len() != 0 || !slices.Equal(first.Absent, want) {
+		t.Errorf("its first batch is %+v, want cycle 8 and %+v", first, want)
+	}
+	for _, want := range [][]Absence{gone, {back}} {
+		if got := <-told; !slices.Equal(got, want) {
+			t.Errorf("the builder unit was told %+v, want %+v", got, want)
+		}
+	}
+	must(t, there.Update(Update{Read: 10, Events: 10}))
+	must(t, again.Update(Update{Read: 9, Events: 1})) // it counts from its return on
+	if tokens := nextBatch(t, again); tokens.First != 8 || tokens.Len() != 1 || tokens.MEPs[0] != 8 {
+		t.Errorf("its first tokens are %+v, want MEP 8 in cycle 8", tokens)
+	}
+	r := sys.server.Registers().Rus[1]
+	if len(r.Gone) != 1 || r.Gone[0].FromMep != 1 || !r.Gone[0].Back || r.Gone[0].BackMep != 8 || r.Gone[0].AtNs == 0 ||
+		r.Gone[0].BackAtNs < r.Gone[0].AtNs || r.Events != 9 || r.Excluded {
+		t.Errorf("the registers say %+v", r)
+	}
+}
+
+// TestIncludingTooLate holds that nobody is awaited when nothing will be issued any more.
+func TestIncludingTooLate(t *testing.T) {
+	sys := serve(t, small(2, 1))
+	sys.attachAll(t)
+	must(t, sys.server.ExcludeRU("ru1"))
+	sys.server.Drain(0)
+	if err := sys.server.IncludeRU("ru1"); !errors.Is(err, NotNow) {
+		t.Errorf("included while draining: %v", err)
+	}
+	if err := sys.server.IncludeRU("rux"); !errors.Is(err, errUnknownUnit) {
+		t.Errorf("a unit that there is not was included: %v", err)
+	}
+}
