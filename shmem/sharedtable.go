@@ -207,12 +207,17 @@ func (s *sharedRows) isEvicted(peer Peer) bool {
 }
 
 // Evict tells a shared table that the link to a peer is over: Revoke does not wait for it any longer than it takes to
-// see that it is dead, or that it lives and stays. It lasts as long as the table. Of a table that is not shared it does
-// nothing.
-func (t *Table) Evict(peer Peer) {
+// see that it is dead, or that it lives and stays. It lasts until Readmit. Of a table that is not shared it does nothing.
+func (t *Table) Evict(peer Peer) { t.evict(peer, true) }
+
+// Readmit takes an Evict back: another process is the peer now. Nothing of the process before it may be granted any
+// more.
+func (t *Table) Readmit(peer Peer) { t.evict(peer, false) }
+
+func (t *Table) evict(peer Peer, is bool) {
 	if s := t.shared; s != nil {
 		s.mu.Lock()
-		s.evicted[peer] = true
+		s.evicted[peer] = is
 		s.mu.Unlock()
 	}
 }

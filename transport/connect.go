@@ -17,11 +17,22 @@ import (
 // redialEvery is how long to wait before dialling a peer again that is not there yet.
 const redialEvery = 50 * time.Millisecond
 
-// Connect makes the links to the given ranks: this node dials those above its own and awaits the others. It returns
+// Connect makes the links to the given ranks: this node dials those above its own and awaits the others. Reconnect is
+// the same for a process that takes the place of one which the others had links to: it dials all of them. Both return
 // when all are up, or with an error that names those that are not. While the endpoint is open, strangers are turned
 // away and counted. A peer that is not there yet, or is still in another view, is dialled again until ctx is done; one
-// that refuses this node for another reason ends the call at once. It is called once.
+// that refuses this node for another reason ends the call at once. One of the two is called, once.
 func (e *Endpoint) Connect(ctx context.Context, ranks []int) error {
+	return e.connect(ctx, ranks, func(rank int) bool { return rank > e.cfg.Rank })
+}
+
+// Reconnect is Connect for a node that comes back. Whoever does not know yet that the process before it is gone is
+// dialled again.
+func (e *Endpoint) Reconnect(ctx context.Context, ranks []int) error {
+	return e.connect(ctx, ranks, func(int) bool { return true })
+}
+
+func (e *Endpoint) connect(ctx context.Context, ranks []int, dials func(rank int) bool) error {
 	for _, r := range ranks {
 		if r < 0 || r >= len(e.peers) || r == e.cfg.Rank {
 			return fmt.Errorf("rank %d cannot link to rank %d in view %d of %d members", e.cfg.Rank, r, e.cfg.View.Number,
@@ -44,7 +55,7 @@ func (e *Endpoint) Connect(ctx context.Context, ranks []int) error {
 	defer wg.Wait()
 	defer cancel()
 	for _, r := range ranks {
-		if r > e.cfg.Rank {
+		if dials(r) {
 			wg.Go(func() {
 				if err := e.dial(dialled, r); err != nil {
 					failed <- err
@@ -216,16 +227,35 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	return nil
 }
 
-// enter starts a link, unless the endpoint is closed or the peer has one.
+// enter starts a link, unless the endpoint is closed or the peer has one. One that is over gives way.
 func (e *Endpoint) enter(p *peer) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed || !e.peers[p.rank].CompareAndSwap(nil, p) {
+	before := e.peers[p.rank].Load()
+	if e.closed || before != nil && !e.gaveWay(before) {
 		return false
 	}
+	if before != nil {
+		before.addStats(&e.former[p.rank])
+		e.former[p.rank].TxFree = 0
+	}
+	if e.returns(p.rank) {
+		e.cfg.Table.Readmit(shmem.Peer(p.rank))
+		if e.cfg.Returned != nil {
+			e.cfg.Returned(p.rank)
+		}
+	}
+	e.peers[p.rank].Store(p)
 	p.run()
 	return true
 }
+
+// gaveWay says that another process may take the place of a peer, whose link is over.
+func (e *Endpoint) gaveWay(p *peer) bool {
+	return p.conn != nil && p.reason() != nil && e.returns(p.rank)
+}
+
+func (e *Endpoint) returns(rank int) bool { return e.cfg.Returns != nil && e.cfg.Returns(rank) }
 
 // accept answers peers that dial, until the endpoint is closed.
 func (e *Endpoint) accept(ranks []int, up chan<- int) {
@@ -271,12 +301,23 @@ func (e *Endpoint) admit(in Incoming, ranks []int) (int, bool) {
 			e.cfg.View.Number))
 	}
 	rank := slices.IndexFunc(e.cfg.View.Members, func(m Member) bool { return m.Name == in.Peer() })
-	if rank < 0 || rank >= e.cfg.Rank || !slices.Contains(ranks, rank) {
+	var before *peer
+	awaited := rank >= 0 && rank < e.cfg.Rank && slices.Contains(ranks, rank)
+	if rank >= 0 && rank != e.cfg.Rank {
+		before = e.peers[rank].Load()
+		awaited = awaited || e.returns(rank) || before != nil && e.cfg.Returns != nil
+	}
+	switch {
+	case !awaited:
 		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is not to link to this node in view %d", in.Peer(),
 			e.cfg.View.Number))
-	}
-	if e.peers[rank].Load() != nil {
+	case before != nil && e.cfg.Returns == nil:
 		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is linked already", in.Peer()))
+	case before != nil && !e.gaveWay(before):
+		return e.turnAway(in, RefuseView, fmt.Errorf("%q of view %d is another process, as far as this node knows", in.Peer(),
+			e.cfg.View.Number)) // it will know soon
+	case before != nil:
+		before.wait() // nothing of it is told after anything of its successor
 	}
 	return e.welcome(in, rank, theirs)
 }

@@ -69,6 +69,10 @@ type Config struct {
 	// Drop is the share of received datagrams thrown away on purpose, to show repair at work. Zero means none.
 	Drop     float64
 	DropSeed uint64
+	// Returns says whether another process may take the place of a peer whose link is over. Nil: none may.
+	Returns func(rank int) bool
+	// Returned is told of the link to such a process, before anything comes over it. It must not block. It may be nil.
+	Returned func(rank int)
 	// TurnedAway is told of each peer that this node refuses to link to, by the goroutine that accepts. It may be nil.
 	TurnedAway func(*TurnedAwayError)
 	Log        *slog.Logger
@@ -83,12 +87,13 @@ type Endpoint struct {
 	stop context.CancelFunc
 
 	// atomic
-	peers   []atomic.Pointer[peer]     // by rank; set once, in New for this node and in Connect for others
+	peers   []atomic.Pointer[peer]     // by rank; set in New for this node and in Connect for others, then by returns
 	refused [refuseCodes]atomic.Uint64 // peers turned away
 
 	mu         sync.Mutex // guards what follows
 	connecting bool
 	closed     bool
+	former     []Stats // by rank: of links to processes whose place others have taken
 
 	wg    sync.WaitGroup
 	ended chan struct{} // closed at the end of Close
@@ -110,6 +115,8 @@ func New(cfg Config) *Endpoint {
 		log:   cfg.Log,
 		ended: make(chan struct{}),
 		peers: make([]atomic.Pointer[peer], len(cfg.View.Members)),
+
+		former: make([]Stats, len(cfg.View.Members)),
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	e.enter(newSelf(&cfg))
@@ -197,19 +204,28 @@ func (e *Endpoint) Stats() Stats {
 		RefusedMemory:   e.refused[RefuseMemory].Load(),
 	}
 	s.PeersRefused = s.RefusedVersion + s.RefusedView + s.RefusedStranger + s.RefusedHello + s.RefusedMemory
-	for i := range e.peers {
-		if p := e.peers[i].Load(); p != nil {
-			p.addStats(&s)
-		}
+	for rank := range e.peers {
+		e.linkStats(rank, &s)
 	}
 	return s
 }
 
+// linkStats adds those of all links to a rank.
+func (e *Endpoint) linkStats(rank int, s *Stats) {
+	e.mu.Lock()
+	former, p := e.former[rank], e.peers[rank].Load()
+	e.mu.Unlock()
+	s.add(&former)
+	if p != nil {
+		p.addStats(s)
+	}
+}
+
 // LinkStats are the counters of the link to a rank, to this node itself included; zero where there is none.
 func (e *Endpoint) LinkStats(rank int) (s link.Stats) {
-	if p, err := e.peer(rank); err == nil {
+	if rank >= 0 && rank < len(e.peers) {
 		var all Stats
-		p.addStats(&all)
+		e.linkStats(rank, &all)
 		s = all.Stats
 	}
 	return s
@@ -227,6 +243,16 @@ type Stats struct {
 	RefusedHello     uint64    `help:"connections with a hello that makes no sense"`
 	RefusedMemory    uint64    `help:"processes whose memory cannot be reached: another host, container or user"`
 	DatagramsDropped uint64    `help:"datagrams thrown away on purpose as they arrived"`
+}
+
+// add adds what is counted by link.
+func (s *Stats) add(o *Stats) {
+	s.Stats.Add(&o.Stats)
+	s.TxLost += o.TxLost
+	s.DatagramsDropped += o.DatagramsDropped
+	for c := range o.Links {
+		s.Links[c] += o.Links[c]
+	}
 }
 
 type byCarrier [carriers]uint64

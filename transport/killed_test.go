@@ -47,11 +47,16 @@ type party struct {
 
 	theirs chan shmem.Ref // what the peer grants us
 	down   chan error
+	back   chan struct{} // another process has taken the peer's place
 	placed atomic.Uint64
+	gone   atomic.Bool // another process may take the peer's place
+
+	exported shmem.SegmentID
 }
 
 func newParty(id *certs.Identity, rank int, dir string) (p *party, err error) {
-	p = &party{rank: rank, theirs: make(chan shmem.Ref, 1), down: make(chan error, 1)}
+	p = &party{rank: rank, theirs: make(chan shmem.Ref, 1), down: make(chan error, 1),
+		back: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -80,15 +85,25 @@ func newParty(id *certs.Identity, rank int, dir string) (p *party, err error) {
 // join makes the link and tells the peer where it may write.
 func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier) error {
 	peer := 1 - p.rank
+	connect, err := p.open(addrs, c)
+	if err != nil {
+		return err
+	}
+	if err := connect(ctx, []int{peer}); err != nil {
+		return err
+	}
+	return p.grant()
+}
+
+// open makes the endpoint, and says how it connects: a process that comes back is the one that knows where the other is.
+func (p *party) open(addrs [2]string, c transport.Carrier) (func(context.Context, []int) error, error) {
+	peer := 1 - p.rank
 	exported, err := p.table.ExportSegment(p.seg, shmem.PageRule{Pages: victimSize / shmem.PageSize,
 		Peer: shmem.Peer(peer), Access: shmem.AccessNwrite})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ref, err := p.table.Grant(shmem.Peer(peer), exported, 0, victimSize, shmem.AccessNwrite)
-	if err != nil {
-		return err
-	}
+	p.exported = exported
 	view := transport.View{Number: 7, Members: []transport.Member{{Name: "n0", Addr: addrs[0]},
 		{Name: "n1", Addr: addrs[1]}}}
 	p.ep = transport.New(transport.Config{
@@ -98,8 +113,23 @@ func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier) 
 		View:    view,
 		Rank:    p.rank,
 		Carrier: c,
+		Returns: func(int) bool { return p.gone.Load() },
+		Returned: func(int) {
+			p.gone.Store(false)
+			p.back <- struct{}{}
+		},
 	})
-	if err := p.ep.Connect(ctx, []int{peer}); err != nil {
+	if p.rank == 1 && addrs[0] != "" {
+		return p.ep.Reconnect, nil
+	}
+	return p.ep.Connect, nil
+}
+
+// grant tells the peer where it may write.
+func (p *party) grant() error {
+	peer := 1 - p.rank
+	ref, err := p.table.Grant(shmem.Peer(peer), p.exported, 0, victimSize, shmem.AccessNwrite)
+	if err != nil {
 		return err
 	}
 	return p.ep.Signal(peer, binary.LittleEndian.AppendUint64(nil, uint64(ref.Window)<<32|uint64(ref.Gen)))
@@ -151,7 +181,7 @@ func beVictim() error {
 	if err != nil {
 		return err
 	}
-	args := strings.Split(os.Getenv(victimEnv), " ") // carrier, directory
+	args := strings.Split(os.Getenv(victimEnv)+" ", " ") // carrier, directory, and where n0 is for one that comes back
 	by, err := transport.Choose(args[0])
 	if err != nil {
 		return err
@@ -163,7 +193,7 @@ func beVictim() error {
 	fmt.Println(p.net.Addr())
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := p.join(ctx, [2]string{}, by.Carrier); err != nil {
+	if err := p.join(ctx, [2]string{args[2]}, by.Carrier); err != nil {
 		return err
 	}
 	return p.flood(<-p.theirs)

@@ -1,0 +1,85 @@
+package transport_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"ringlet/internal/kinds"
+	"ringlet/node/certs"
+	"ringlet/shmem"
+	"ringlet/testkit/issuer"
+	"ringlet/transport"
+)
+
+// TestKilledPeerComesBack holds that another process takes the place of one that was killed, in the same view: not
+// before it is allowed to, and then both write to each other again.
+func TestKilledPeerComesBack(t *testing.T) {
+	issue := issuer.New(t)
+	for _, name := range append(kinds.Names(transport.Kinds), "auto") {
+		t.Run(name, func(t *testing.T) {
+			dir := shmDir(t)
+			t.Cleanup(func() {
+				if _, err := shmem.Sweep("ringlet-t-", shmem.WithDir(dir)); err != nil {
+					t.Error(err)
+				}
+			})
+			p, err := newParty(issue("n0", certs.RoleNode), 0, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := p.close(); err != nil {
+					t.Errorf("closing: %v", err)
+				}
+			}()
+			id := issue("n1", certs.RoleNode)
+			killAndSee(t, p, id, name, dir)
+			p.table.RevokePeer(1)
+			before := p.ep.Stats()
+			startVictim(t, id, name+" "+dir+" "+p.net.Addr().String())
+			for p.ep.Stats().RefusedView == before.RefusedView { // it dials until it may come back
+				time.Sleep(time.Millisecond)
+			}
+			p.gone.Store(true)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			select {
+			case <-p.back:
+			case <-ctx.Done():
+				t.Fatal("the peer does not come back")
+			}
+			flooded := make(chan error, 1)
+			go func() { flooded <- p.flood(<-p.theirs) }()
+			if err := p.grantWhenLinked(ctx); err != nil {
+				t.Fatal(err)
+			}
+			placed := p.placed.Load()
+			for p.placed.Load() < placed+20 || p.ep.Stats().WritesCompleted < before.WritesCompleted+20 {
+				select {
+				case err := <-p.down:
+					t.Fatalf("the link is down again: %v", err)
+				case err := <-flooded:
+					t.Fatalf("writes fail: %v", err)
+				case <-ctx.Done():
+					t.Fatalf("the peer has written %d times since it is back", p.placed.Load()-placed)
+				case <-time.After(time.Millisecond):
+				}
+			}
+			if after := p.ep.Stats(); after.BytesPlaced < before.BytesPlaced || after.TxLost < before.TxLost {
+				t.Errorf("what was counted of the link before is lost: %+v, then %+v", before, after)
+			}
+		})
+	}
+}
+
+// grantWhenLinked grants when the link is there, which Returned tells just before.
+func (p *party) grantWhenLinked(ctx context.Context) (err error) {
+	for ctx.Err() == nil {
+		if err = p.grant(); err == nil {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return err
+}
