@@ -10,6 +10,9 @@ import (
 //
 //	Cycle, Grant, Complete ─► Turn ─► what the unit does now ─► Serve or Passed ─► Turn …
 type Order interface {
+	// Begin says that the unit takes part from a cycle on, and has no MEP below the given one: it came back in the run. It
+	// must be called before the first cycle comes.
+	Begin(cycle, mep uint64)
 	// Cycle takes the next cycle of a batch. An error says what is wrong with it, and the unit cannot go on; it then had
 	// no effect, but that of a *tagError is found when the tokens are there.
 	Cycle(b *tagnet.Batch, i int) error

@@ -29,6 +29,8 @@ type Retention struct {
 
 	sizes []uint32 // of the part in each buffer; written before the MEP is committed, read after
 
+	first uint64 // MEPs below are none of the unit's; 0 unless it came back in the run
+
 	aside []asidePart // in order of MEP; guarded by the caller's lock
 
 	mu     sync.Mutex // guards what follows
@@ -81,6 +83,9 @@ func NewRetention(mem []byte, stride int) (*Retention, error) {
 	r.freed = sync.NewCond(&r.mu)
 	return r, nil
 }
+
+// begin has the MEPs from the given one on read. It is called before anything else.
+func (r *Retention) begin(mep uint64) { r.first, r.read, r.below = mep, mep, mep }
 
 // Reserve waits until least buffers are free, at most all of them, and gives those that lie one behind the other, which
 // may be fewer. They are for the MEPs from the first on. It fails with ctx's cause or errClosed.
@@ -161,6 +166,9 @@ func (r *Retention) putAside(heldUp []uint64) {
 		return !is
 	})
 	for _, mep := range heldUp {
+		if mep < r.first {
+			continue
+		}
 		if at, is := r.find(mep); !is {
 			r.aside = slices.Insert(r.aside, at, asidePart{mep, bytes.Clone(r.part(mep))})
 		}

@@ -83,6 +83,12 @@ func NewShift(ru int, seats Seats, bus, slots int, fence bool) *Shift {
 	}
 }
 
+// Begin implements Order.
+func (s *Shift) Begin(cycle, mep uint64) {
+	s.Transfers.Begin(cycle, mep)
+	s.first = s.base
+}
+
 // Widen lets a round have up to so many cycles. It must be called before the first of them comes.
 func (s *Shift) Widen(most int) { s.most = max(1, most) }
 

@@ -21,6 +21,7 @@ type Transfers struct {
 	places []Transfer
 	base   uint64
 	over   int    // leading places known to be empty or done
+	from   uint64 // the unit has no MEP below
 	next   uint64 // cycle to come
 	open   int    // transfers that are not done
 
@@ -119,8 +120,8 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 		var t *Transfer
 		s.places, t = oneMore(s.places)
 		token, ok := b.Token(i, p)
-		if !ok {
-			*t = Transfer{}
+		if !ok || token.MEP < s.from {
+			*t = Transfer{} // nothing is to be sent
 			continue
 		}
 		t.MEP, t.Slot, t.BU, t.Attempt = token.MEP, token.Slot, token.BU, token.Attempt
@@ -136,6 +137,11 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 		}
 	}
 	return nil
+}
+
+// Begin implements Order.
+func (s *Transfers) Begin(cycle, mep uint64) {
+	s.next, s.base, s.from = cycle, cycle*uint64(s.width), mep
 }
 
 // arrive begins the transfer of a token that has just come.

@@ -69,10 +69,13 @@ type Config struct {
 	// BearsReadout says that the run may go on without readout units: one that does not come to the barrier is waited for
 	// until the scheduler says that it is gone.
 	BearsReadout bool
-	Network      Network
-	Scheduler    Scheduler
-	Barrier      *barrier.Barrier
-	Order        Order // the discipline
+	// Back is the return with which the unit takes part, where it came back in the run: Source gives the MEPs from that of
+	// the return on. Zero: it was there from the beginning.
+	Back      tagnet.Absence
+	Network   Network
+	Scheduler Scheduler
+	Barrier   *barrier.Barrier
+	Order     Order // the discipline
 	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler; io.EOF
 	// says that nobody wants tags any more. Nil where Order is no Ring.
 	Forward func(t *tagnet.Tag) error
@@ -154,6 +157,10 @@ func New(cfg Config) *Unit {
 		waits:    newWaits(cfg.RU, cfg.RUs),
 		timeline: newTimeline(cfg.Timeline),
 		present:  slices.Repeat([]bool{true}, cfg.RUs),
+	}
+	if cfg.Back.Back {
+		cfg.Order.Begin(cfg.Back.Cycle, cfg.Back.MEP)
+		cfg.Retention.begin(cfg.Back.MEP)
 	}
 	u.ring, _ = cfg.Order.(Ring)
 	u.live, _ = cfg.Source.(*source.Live)
@@ -271,7 +278,7 @@ func (u *Unit) dispatch() error {
 			return err
 		}
 		u.tokens.Add(tokensIn(&t.Batch))
-		if t.Len() > 0 {
+		if u.has(&t.Batch) {
 			if err := u.prepare(&t.Batch); err != nil {
 				return err
 			}
@@ -280,6 +287,19 @@ func (u *Unit) dispatch() error {
 			return err
 		}
 	}
+}
+
+// has tells whether a batch has tokens of MEPs that the unit has. Builder units take it for gone before such came.
+func (u *Unit) has(b *tagnet.Batch) bool {
+	if !u.cfg.Back.Back {
+		return b.Len() > 0
+	}
+	for _, mep := range b.MEPs {
+		if mep != tagnet.NoMEP && mep >= u.cfg.Back.MEP {
+			return true
+		}
+	}
+	return false
 }
 
 // take gives the cycles of a batch to the order, and frees what is released.

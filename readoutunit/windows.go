@@ -50,7 +50,7 @@ func (u *Unit) announce(b *tagnet.Batch, cycle int) error {
 			continue
 		}
 		t, ok := b.Token(cycle, at)
-		if !ok {
+		if !ok || t.MEP < u.cfg.Back.MEP {
 			continue
 		}
 		if u.void(b.First+uint64(cycle), at) {

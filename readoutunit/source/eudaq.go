@@ -41,6 +41,8 @@ func (r *eudaqFile) Next(ctx context.Context, dst []byte, b *Block) (err error) 
 	return r.next(ctx, dst, b, &r.cat.omitted, r)
 }
 
+func (r *eudaqFile) beginAt(ctx context.Context, mep uint64) error { return r.passOver(ctx, mep, r) }
+
 // pick fills batch with the rows of the next block.
 func (r *eudaqFile) pick() int {
 	r.batch = r.batch[:0]

@@ -85,6 +85,11 @@ func NewGenerator(c GeneratorConfig) (*Generator, error) {
 	return g, nil
 }
 
+func (g *Generator) beginAt(_ context.Context, mep uint64) error {
+	g.mep = mep
+	return nil
+}
+
 // Pattern is the rule the data obeys.
 func (g *Generator) Pattern() *pattern.Pattern { return g.pattern }
 

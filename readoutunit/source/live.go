@@ -244,6 +244,14 @@ func (l *Live) Begin(tell func(live.Reach)) {
 	l.wg.Go(l.clock)
 }
 
+func (l *Live) beginAt(_ context.Context, mep uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mep, l.outcomes = mep, mep
+	l.matcher.Hurry()
+	return nil
+}
+
 // Cut takes which events further MEPs have; over says that no MEP comes behind them.
 func (l *Live) Cut(cuts []live.Cut, over bool) {
 	if len(cuts) == 0 && !over {

@@ -65,7 +65,7 @@ func (p *paced) Next(ctx context.Context, dst []byte, b *Block) error {
 func (p *paced) wait(ctx context.Context) error {
 	now := time.Now()
 	if !p.begun {
-		p.begun, p.start = true, now
+		p.begun, p.start = true, now.Add(-p.due(p.events))
 	}
 	due := p.start.Add(p.due(p.events))
 	early := due.Sub(now)

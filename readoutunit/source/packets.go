@@ -46,6 +46,8 @@ func (r *packetFile) Next(ctx context.Context, dst []byte, b *Block) (err error)
 	return r.next(ctx, dst, b, &r.cat.omitted, r)
 }
 
+func (r *packetFile) beginAt(ctx context.Context, mep uint64) error { return r.passOver(ctx, mep, r) }
+
 // pick fills batch with the stretches of the next block, and gives the number of their events.
 func (r *packetFile) pick() int {
 	r.batch = r.batch[:0]

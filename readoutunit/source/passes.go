@@ -94,6 +94,23 @@ func (p *passes) next(ctx context.Context, dst []byte, b *Block, left *omitted, 
 	return nil
 }
 
+// passOver passes over the blocks before a MEP.
+func (p *passes) passOver(ctx context.Context, mep uint64, of blocks) (err error) {
+	defer p.guard(debug.SetPanicOnFault(true), &err)
+	for p.mep < mep {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := of.pick()
+		if n == 0 {
+			return io.EOF
+		}
+		p.mep++
+		p.event += uint64(n)
+	}
+	return nil
+}
+
 // most is how many events the next block may have.
 func (p *passes) most() int {
 	n := uint64(p.cfg.Packing)

@@ -47,6 +47,11 @@ func (p *Prepared) Stats() Stats { return p.gen.counters.stats() }
 // Close ends the sequence.
 func (p *Prepared) Close() error { return p.gen.Close() }
 
+func (p *Prepared) beginAt(_ context.Context, mep uint64) error {
+	p.mep = mep
+	return nil
+}
+
 // next is what the next MEP covers, and whether its buffer holds a block of that shape already.
 func (p *Prepared) next() (first uint64, n int, there bool, err error) {
 	p.gen.mep = p.mep

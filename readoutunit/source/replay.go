@@ -84,6 +84,8 @@ func (r *Replay) Next(ctx context.Context, dst []byte, b *Block) (err error) {
 	return r.next(ctx, dst, b, &r.cat.omitted, r)
 }
 
+func (r *Replay) beginAt(ctx context.Context, mep uint64) error { return r.passOver(ctx, mep, r) }
+
 // pick fills batch with the records of the next block.
 func (r *Replay) pick() int {
 	r.batch = r.batch[:0]

@@ -14,7 +14,7 @@ import (
 // Each fragment that is offered and not Ahead ends in one account of its source: used, repeats, backwards, late, jumps,
 // or left over. One goroutine at a time calls its methods. None allocates, but for errors and growing lists.
 type Matcher struct {
-	// immutable
+	// immutable but for Hurry
 	rules Rules
 	mask  uint64
 
@@ -194,6 +194,9 @@ func (m *Matcher) Stall(source int, stalled bool, now time.Duration) {
 	}
 	s.stalled = stalled
 }
+
+// Hurry has nobody wait longer for the first fragment of a source than for any other: the run goes on already.
+func (m *Matcher) Hurry() { m.rules.First = 0 }
 
 // Leave tells of fragments that will not be offered, since the run ends and there is no room: they are left over.
 func (m *Matcher) Leave(source, n int) { m.sources[source].count.Held += uint64(n) }
