@@ -55,9 +55,9 @@ func (s *session) linkDown(rank int, err error) {
 	}
 }
 
-// gone ends the link to a unit that the scheduler says is lost, so that what is under way to it is over now and not
+// dropUnit ends the link to a unit that the scheduler says is lost, so that what is under way to it is over now and not
 // when the link finds out.
-func (s *session) gone(role tagnet.Role, unit int) {
+func (s *session) dropUnit(role tagnet.Role, unit int) {
 	ranks := s.buRanks
 	if role == tagnet.Readout {
 		ranks = s.ruRanks
@@ -65,32 +65,51 @@ func (s *session) gone(role tagnet.Role, unit int) {
 	if unit >= len(ranks) {
 		return
 	}
-	if rank := ranks[unit]; rank != int(s.me.GetRank()) && s.expendable(rank) {
-		s.endpoint.Drop(rank, errGone)
+	rank := ranks[unit]
+	if rank == int(s.me.GetRank()) || !s.expendable(rank) {
+		return
+	}
+	s.endpoint.Drop(rank, errGone)
+	if role == tagnet.Readout && !s.me.GetBuilder() {
+		s.vacate(rank)
 	}
 }
 
 var errGone = errors.New("its unit is lost to the scheduler")
 
-// absent takes which readout units have gone, for the builder unit.
-func (s *session) absent(all []tagnet.Absence) {
-	for _, a := range all {
-		if !a.Back {
-			s.gone(tagnet.Readout, int(a.RU))
+// absences takes, for the builder unit, which readout units have gone and which are back, as a conversation with the
+// scheduler tells it from the beginning on.
+func (s *session) absences() func([]tagnet.Absence) {
+	had := 0
+	return func(all []tagnet.Absence) {
+		s.mu.Lock()
+		known := min(max(0, s.changes-had), len(all)) // by an earlier conversation
+		had += len(all)
+		s.changes = max(s.changes, had)
+		s.mu.Unlock()
+		for _, a := range all[known:] {
+			s.absent(a)
 		}
-		bu := s.bu.Load()
-		if bu == nil {
-			continue
+	}
+}
+
+// absent takes one of them.
+func (s *session) absent(a tagnet.Absence) {
+	bu := s.bu.Load()
+	if bu == nil {
+		return
+	}
+	var err error
+	if a.Back {
+		err = bu.Back(int(a.RU), a.MEP)
+	} else {
+		s.dropUnit(tagnet.Readout, int(a.RU))
+		if err = bu.Gone(int(a.RU)); err == nil {
+			s.vacate(s.ruRanks[a.RU])
 		}
-		var err error
-		if a.Back {
-			err = bu.Back(int(a.RU), a.MEP)
-		} else {
-			err = bu.Gone(int(a.RU))
-		}
-		if err != nil {
-			s.fail("builder unit", err)
-		}
+	}
+	if err != nil {
+		s.fail("builder unit", err)
 	}
 }
 

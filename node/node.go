@@ -259,7 +259,7 @@ func (n *process) configure(ctx context.Context) error {
 	n.mu.Lock()
 	n.session = s
 	n.mu.Unlock()
-	if err := s.connect(ctx); err != nil {
+	if err := s.connect(ctx, req); err != nil {
 		return n.cause("transport", err)
 	}
 	return nil

@@ -47,6 +47,10 @@ type pair struct {
 	gone     []chan struct{} // closed when it has
 	monitors []string        // where it is monitored
 
+	seed   *cluster.Cluster
+	launch func(rank int, role cluster.Roles) // starts the process of a node
+	ended  []chan error                       // of each process
+
 	inside sync.Map // by rank: reads its report without a call
 	issue  func(name string, role certs.Role) *certs.Identity
 	proxy  func(address string) string // what nodes are told instead of the scheduler's address; nil: that
@@ -93,47 +97,17 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, len(roles))
 	var names []string
+	p.launch = func(rank int, role cluster.Roles) { p.started(p.process(ctx, seed, key, timing, grace, rank, role)) }
 	for rank, role := range roles {
-		name := fmt.Sprint("n", rank)
-		names = append(names, name)
-		id := issue(name, certs.RoleNode)
-		own, kill := context.WithCancel(ctx)
-		leave, gone := make(chan struct{}), make(chan struct{})
-		monitor, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.kill, p.leave, p.gone, p.monitors = append(p.kill, kill), append(p.leave, leave), append(p.gone, gone),
-			append(p.monitors, monitor.Addr().String())
-		go func() {
-			defer close(gone)
-			ended <- Run(own, Config{
-				Name:     name,
-				Host:     "127.0.0.1",
-				Join:     []string{seed.Addr().String()},
-				Identity: id,
-				Key:      key,
-				Timing:   timing,
-				Roles:    role,
-				Log:      slog.New(slog.DiscardHandler),
-				Leave:    leave,
-				Grace:    grace,
-				Monitor:  monitor,
-				Metrics: func(report func() *nodev1.Report) http.Handler {
-					p.inside.Store(rank, report)
-					return http.HandlerFunc(func(w http.ResponseWriter,
-						_ *http.Request) {
-						_, _ = fmt.Fprintln(w, report().GetName())
-					})
-				},
-			})
-		}()
+		p.kill, p.leave, p.gone, p.monitors = append(p.kill, nil), append(p.leave, nil), append(p.gone, nil),
+			append(p.monitors, "")
+		names = append(names, fmt.Sprint("n", rank))
+		p.launch(rank, role)
 	}
 	t.Cleanup(func() {
 		cancel()
-		for range roles {
+		for _, ended := range p.ended {
 			if err := <-ended; err != nil {
 				t.Errorf("a node ended with %v", err)
 			}
@@ -146,8 +120,50 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 	if err := seed.Wait(ctx, names...); err != nil {
 		t.Fatal(err)
 	}
+	p.seed = seed
 	p.meet(seed)
 	return p
+}
+
+func (p *pair) started(ended chan error) { p.ended = append(p.ended, ended) }
+
+// process starts a node, and returns where it tells how it has ended.
+func (p *pair) process(ctx context.Context, seed *cluster.Cluster, key []byte, timing cluster.Timing,
+	grace time.Duration, rank int, role cluster.Roles) chan error {
+	p.t.Helper()
+	name, ended := fmt.Sprint("n", rank), make(chan error, 1)
+	id := p.issue(name, certs.RoleNode)
+	own, kill := context.WithCancel(ctx)
+	leave, gone := make(chan struct{}), make(chan struct{})
+	monitor, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.kill[rank], p.leave[rank], p.gone[rank], p.monitors[rank] = kill, leave, gone, monitor.Addr().String()
+	go func() {
+		defer close(gone)
+		ended <- Run(own, Config{
+			Name:     name,
+			Host:     "127.0.0.1",
+			Join:     []string{seed.Addr().String()},
+			Identity: id,
+			Key:      key,
+			Timing:   timing,
+			Roles:    role,
+			Log:      slog.New(slog.DiscardHandler),
+			Leave:    leave,
+			Grace:    grace,
+			Monitor:  monitor,
+			Metrics: func(report func() *nodev1.Report) http.Handler {
+				p.inside.Store(rank, report)
+				return http.HandlerFunc(func(w http.ResponseWriter,
+					_ *http.Request) {
+					_, _ = fmt.Fprintln(w, report().GetName())
+				})
+			},
+		})
+	}()
+	return ended
 }
 
 func (p *pair) meet(seed *cluster.Cluster) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,6 +72,8 @@ type session struct {
 	before   map[string]uint64 // counters of the links when the run began
 	badInput bool              // told to the state machine
 	lost     []int             // ranks to which the link is down, and without which the run goes on
+	gone     map[int]bool      // ranks of readout units that the scheduler said are gone: others may take their places
+	changes  int               // of the readout units, by which the builder unit goes
 }
 
 // attached is a unit's end of its stream to the scheduler.
@@ -96,6 +99,7 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		view:     req.GetView(),
 		hash:     hex.EncodeToString(sum[:]),
 		ruByRank: map[int]int{},
+		gone:     map[int]bool{},
 	}
 	if err := s.place(); err != nil {
 		return nil, err
@@ -115,6 +119,8 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		AutoNetwork: carriers.Network.Carrier,
 		Drop:        cfg.Debug.Drop,
 		DropSeed:    cfg.Seed + uint64(s.me.GetRank())<<32,
+		Returns:     s.returns(),
+		Returned:    s.linkedAgain,
 		Log:         n.log,
 	})
 	return s, nil
@@ -179,14 +185,24 @@ func (s *session) members() transport.View {
 }
 
 // connect links this node to those it has something to tell: builder units do not speak with each other.
-func (s *session) connect(ctx context.Context) error {
+// A node that comes back in a run does without those that are lost to that.
+func (s *session) connect(ctx context.Context, req *nodev1.CommandRequest) error {
 	var ranks []int
 	for rank, m := range s.view.GetMembers() {
 		if rank != int(s.me.GetRank()) && (s.me.GetReadout() || m.GetReadout()) {
 			ranks = append(ranks, rank)
 		}
 	}
-	return s.endpoint.Connect(ctx, ranks)
+	if !req.GetBack() {
+		return s.endpoint.Connect(ctx, ranks)
+	}
+	s.mu.Lock()
+	for _, rank := range req.GetWithout() {
+		s.lost = append(s.lost, int(rank))
+	}
+	lost := s.lost
+	s.mu.Unlock()
+	return s.endpoint.Reconnect(ctx, slices.DeleteFunc(ranks, func(rank int) bool { return slices.Contains(lost, rank) }))
 }
 
 // start makes the units and attaches them to the scheduler. Tokens come when every unit of the view has attached.
@@ -196,6 +212,8 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	s.mu.Lock()
 	dead, hanging := s.dead, s.hanging
 	s.finished, s.output, s.badInput = false, sink.Result{}, false
+	s.changes = 0
+	clear(s.gone)
 	s.mu.Unlock()
 	switch {
 	case dead:
@@ -216,7 +234,7 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 		}
 	}
 	if s.me.GetReadout() {
-		return s.startReadout(ctx, address, attach)
+		return s.startReadout(ctx, address, req.GetBack(), attach)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	s.bu.Store(bu)
 	scope, creds := attach(s.node.cfg.Name)
 	err = told.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
-		return tagnet.DialBU(ctx, req.GetTagnetAddress(), scope, s.cfg.Slots, s.absent, creds)
+		return tagnet.DialBU(ctx, req.GetTagnetAddress(), scope, s.cfg.Slots, s.absences(), creds)
 	}, bu.Reset)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *session) suspension() builderunit.Suspension {
 	}
 }
 
-func (s *session) startReadout(ctx context.Context, address string, attach attacher) error {
+func (s *session) startReadout(ctx context.Context, address string, back bool, attach attacher) error {
 	src, err := s.openSource(ctx)
 	if err != nil {
 		return &partError{partInput, err}
@@ -117,11 +117,14 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 	})
 	s.barrier.Store(bar)
 	scope, creds := attach(s.node.cfg.Name)
-	client, err := tagnet.DialRU(ctx, address, scope, s.gone, creds)
+	client, err := tagnet.DialRU(ctx, address, scope, s.dropUnit, creds)
 	if err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
 	}
 	s.keep(client)
+	if err := s.resume(ctx, src, client, back); err != nil {
+		return errors.Join(err, src.Close(), bar.Close())
+	}
 	_, length := s.cfg.Phases()
 	cfg := readoutunit.Config{
 		RU:         int(s.me.GetRuIndex()),
@@ -141,6 +144,9 @@ func (s *session) startReadout(ctx context.Context, address string, attach attac
 		Expendable: s.expendables(),
 
 		BearsReadout: s.bearsReadout(),
+	}
+	if back {
+		cfg.Back = client.Back()
 	}
 	cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
 	if err := s.memory(&cfg); err != nil {

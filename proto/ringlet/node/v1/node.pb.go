@@ -289,6 +289,11 @@ type CommandRequest struct {
 	// Name in whose certificate the scheduler answers; with configure and start. Empty: the control itself has it, and its loss is
 	// the scheduler's.
 	TagnetName string `protobuf:"bytes,8,opt,name=tagnet_name,json=tagnetName,proto3" json:"tagnet_name,omitempty"`
+	// The node comes back in a run that goes on: its process takes the place of one that the others had links to; with
+	// configure and start.
+	Back bool `protobuf:"varint,9,opt,name=back,proto3" json:"back,omitempty"`
+	// Ranks that are lost to that run: there is nothing to link to; with configure.
+	Without []uint32 `protobuf:"varint,10,rep,packed,name=without,proto3" json:"without,omitempty"`
 	// Key of the run, 16 bytes drawn at random: what is recorded carries it; with start.
 	RunKey []byte `protobuf:"bytes,50,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
 	// Term of the control that commands. A node refuses a term lower than the highest that it has heard.
@@ -381,6 +386,20 @@ func (x *CommandRequest) GetTagnetName() string {
 		return x.TagnetName
 	}
 	return ""
+}
+
+func (x *CommandRequest) GetBack() bool {
+	if x != nil {
+		return x.Back
+	}
+	return false
+}
+
+func (x *CommandRequest) GetWithout() []uint32 {
+	if x != nil {
+		return x.Without
+	}
+	return nil
 }
 
 func (x *CommandRequest) GetRunKey() []byte {
@@ -2176,7 +2195,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\bbu_index\x18\b \x01(\rR\abuIndex\"Q\n" +
 	"\x04View\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
-	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xe9\x02\n" +
+	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\x97\x03\n" +
 	"\x0eCommandRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x122\n" +
 	"\acommand\x18\x02 \x01(\x0e2\x18.ringlet.node.v1.CommandR\acommand\x12\x10\n" +
@@ -2186,7 +2205,10 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x0etagnet_address\x18\x06 \x01(\tR\rtagnetAddress\x12\x18\n" +
 	"\aabandon\x18\a \x01(\bR\aabandon\x12\x1f\n" +
 	"\vtagnet_name\x18\b \x01(\tR\n" +
-	"tagnetName\x12\x17\n" +
+	"tagnetName\x12\x12\n" +
+	"\x04back\x18\t \x01(\bR\x04back\x12\x18\n" +
+	"\awithout\x18\n" +
+	" \x03(\rR\awithout\x12\x17\n" +
 	"\arun_key\x182 \x01(\fR\x06runKey\x12)\n" +
 	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"6\n" +
 	"\x04Term\x12\x16\n" +
