@@ -146,6 +146,16 @@ type Lacking struct {
 	Events      uint64 `json:"events"`
 	FirstMEP    uint64 `json:"first_mep"`
 	LastMEP     uint64 `json:"last_mep"`
+	Gone        []Gone `json:"gone,omitempty"` // when, in order
+}
+
+// Gone is a part of a run that a readout unit was gone for. Its events are marked from the MEP that was issued next, but
+// parts that were under way are missing in earlier ones, too; they are whole from the MEP of its return on.
+type Gone struct {
+	FromMEP uint64    `json:"from_mep"`
+	At      time.Time `json:"at"`
+	BackMEP *uint64   `json:"back_mep,omitempty"` // nil: it was not back when the run ended
+	BackAt  time.Time `json:"back_at,omitzero"`
 }
 
 // Range is events From to To, both included.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -86,7 +87,7 @@ func (s *session) lacks(p *program, node string) {
 			s.t.Fatal(err)
 		}
 		if m.Verdict == nil || m.Verdict.Verdict != "DEGRADED" || len(m.Verdict.Lacking) != 1 ||
-			m.Verdict.Lacking[0] != r.Lacking[0] {
+			!reflect.DeepEqual(m.Verdict.Lacking[0], r.Lacking[0]) {
 			s.t.Errorf("the manifest says %+v, the report %+v", m.Verdict, r.Lacking)
 		}
 	}

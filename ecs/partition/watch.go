@@ -2,6 +2,7 @@ package partition
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -26,6 +27,10 @@ func (p *Partition) watch(run *nodes.Run) {
 	}
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
+	ctx, cancel := context.WithCancel(p.ctx)
+	back := p.comebacks(run)
+	defer back.wait()
+	defer cancel()
 	for {
 		select {
 		case <-run.Drained():
@@ -37,10 +42,11 @@ func (p *Partition) watch(run *nodes.Run) {
 		case <-limit:
 			p.end(run, nodes.EndDuration)
 			return
-		case <-tick.C:
+		case now := <-tick.C:
 			if p.now().run != run {
 				return
 			}
+			back.look(ctx, now)
 			if p.departures(run) {
 				return
 			}

@@ -23,6 +23,7 @@ type Core struct {
 	listening bool    // to what nodes say of themselves: before they are loaded they may still speak of an earlier run
 	seen      []Sight // that nobody bears, each once
 	losses    []Sight // that the policy bears, each once
+	mended    []Sight // losses of nodes that are back
 	ever      bool    // a unit was lost or excluded in the run
 }
 
@@ -94,7 +95,8 @@ type Unit struct {
 
 // Take takes the units of a view for a run that is to begin.
 func (c *Core) Take(view []Unit, scheduler string, readout, builder config.Loss) {
-	c.scheduler, c.reading, c.loss, c.ever, c.losses, c.running = scheduler, readout, builder, false, nil, false
+	c.scheduler, c.reading, c.loss, c.ever, c.running = scheduler, readout, builder, false, false
+	c.losses, c.mended = nil, nil
 	for _, n := range c.nodes {
 		n.readout, n.builder, n.in, n.lost, n.stage = false, false, false, false, staying
 	}

@@ -54,11 +54,13 @@ func (c *Core) Cause(now time.Time) *Fault {
 }
 
 // Losses are what the run goes on without, one fault of each node, as the closest to its cause told it.
-func (c *Core) Losses() (all []Fault) {
+func (c *Core) Losses() (all []Fault) { return c.lossesIn(c.losses) }
+
+func (c *Core) lossesIn(losses []Sight) (all []Fault) {
 	for _, name := range c.names {
 		var best *Sight
-		for i := range c.losses {
-			if x := &c.losses[i]; x.Component == name && (best == nil || x.Kind < best.Kind) {
+		for i := range losses {
+			if x := &losses[i]; x.Component == name && (best == nil || x.Kind < best.Kind) {
 				best = x
 			}
 		}
@@ -67,7 +69,7 @@ func (c *Core) Losses() (all []Fault) {
 		}
 		f := c.told(*best)
 		if best.Kind == Cut && best.By != "" {
-			f.What = "it stands still or cannot be reached: " + list(witnesses(c.losses, name)) +
+			f.What = "it stands still or cannot be reached: " + list(witnesses(losses, name)) +
 				" can send it nothing any more" + c.where(name)
 		}
 		all = append(all, f)
@@ -75,14 +77,12 @@ func (c *Core) Losses() (all []Fault) {
 	return all
 }
 
-// FirstLoss is the first loss that the policy bore; nil if there was none.
+// FirstLoss is the first loss that the policy bore, of a node that is back perhaps; nil if there was none.
 func (c *Core) FirstLoss() *Fault {
-	if len(c.losses) == 0 {
-		return nil
-	}
-	for _, f := range c.Losses() {
-		if f.Component == c.losses[0].Component {
-			f.At = c.losses[0].At
+	ever := append(slices.Clone(c.mended), c.losses...)
+	for _, f := range c.lossesIn(ever) {
+		if f.Component == ever[0].Component {
+			f.At = ever[0].At
 			return &f
 		}
 	}

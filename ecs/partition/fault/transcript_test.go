@@ -27,6 +27,7 @@ import (
 //	> scheduler lost NODE PART WHAT
 //	> control fault PART WHAT
 //	> exclude|include NODE
+//	> back NODE                                another process has its place
 //	> NODE asks|tells MOVED|is done            it was told to end; so much has moved; it tells its final report
 //	> undo NODE                                what its departure wants could not be done
 //	> ends                                     the run is to end
@@ -82,6 +83,8 @@ func (p *player) say(line string, w []string) string {
 		return complaint(p.core.Exclude(w[1]))
 	case "include":
 		return complaint(p.core.Include(w[1]))
+	case "back":
+		return complaint(p.core.ComeBack(w[1]))
 	case "ends":
 		p.ends = true
 	case "undo":

@@ -113,7 +113,7 @@ func (c *Crew) Told() []Told {
 	told := make([]Told, len(c.nodes))
 	for i, n := range c.nodes {
 		n.mu.Lock()
-		told[i] = Told{Member: n.view, Report: n.report, Received: n.received}
+		told[i] = Told{Member: n.seat(), Report: n.report, Received: n.received}
 		n.mu.Unlock()
 		told[i].Lost, told[i].Left = c.Lost(n.name), c.Left(n.name) != ""
 	}
@@ -136,7 +136,7 @@ func (c *Crew) View() *nodev1.View { return c.view.Load() }
 // Ended says that the process of a node at that address is known to have ended, and that nobody answers there now.
 func (c *Crew) Ended(node, address string) bool {
 	n, err := c.member(node)
-	if err != nil || n.view.GetGrpcAddress() != address ||
+	if err != nil || n.seat().GetGrpcAddress() != address ||
 		!ask(c.faults, func(core *fault.Core) bool { return core.Dead(node) }) {
 		return false
 	}
@@ -189,7 +189,7 @@ func (c *Crew) Configure(ctx context.Context, run uint32) error {
 	cfg.RunNumber = run
 	view := &nodev1.View{Number: uint64(time.Now().UnixNano())}
 	for _, n := range c.nodes {
-		view.Members = append(view.Members, n.view)
+		view.Members = append(view.Members, n.seat())
 	}
 	c.view.Store(view)
 	err := c.together(ctx, &nodev1.CommandRequest{
@@ -211,7 +211,7 @@ func (c *Crew) Unlink() { c.linked.Store(false) }
 // AtRest asks whether every node is NotReady, as Load and Clear leave it, and is where the cluster says that it is now.
 func (c *Crew) AtRest(ctx context.Context) bool {
 	return c.Whole() && c.every(func(n *member) error {
-		moved := c.opts.Where != nil && c.opts.Where(n.name) != n.view.GetGrpcAddress()
+		moved := c.opts.Where != nil && c.opts.Where(n.name) != n.seat().GetGrpcAddress()
 		if moved || !n.last(ctx) || n.latest().GetStatus().GetState() != fsm.NotReady.String() {
 			return errNotAtRest
 		}

@@ -70,11 +70,11 @@ func (c *Crew) dial(m *nodev1.Member) error {
 
 // connect connects to the service of a node.
 func (c *Crew) connect(m *nodev1.Member) (*member, error) {
-	conn, err := grpc.NewClient(m.GetGrpcAddress(),
-		append(lasting(), grpc.WithTransportCredentials(c.opts.Identity.ClientCredentials(m.GetName(), c.opts.Log)))...)
+	to, err := c.call(m)
 	if err != nil {
-		return nil, fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)
+		return nil, err
 	}
+	conn := roadTo(to)
 	return &member{
 		name:   m.GetName(),
 		conn:   conn,
@@ -83,6 +83,16 @@ func (c *Crew) connect(m *nodev1.Member) (*member, error) {
 		term:   termMessage(c.opts.Term),
 		faults: c.faults,
 	}, nil
+}
+
+// call makes a connection to the service of a node.
+func (c *Crew) call(m *nodev1.Member) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient(m.GetGrpcAddress(),
+		append(lasting(), grpc.WithTransportCredentials(c.opts.Identity.ClientCredentials(m.GetName(), c.opts.Log)))...)
+	if err != nil {
+		return nil, fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)
+	}
+	return conn, nil
 }
 
 // greet speaks with every node for the first time, so that one that must not be spoken with is found and named at once.
@@ -118,5 +128,5 @@ func (m *member) greet(ctx context.Context) error {
 
 func (m *member) unreachable(why string) error {
 	return &fault.Error{Fault: fault.Seen(m.name, fault.PartService,
-		"its node service at "+m.view.GetGrpcAddress()+why)}
+		"its node service at "+m.seat().GetGrpcAddress()+why)}
 }

@@ -1,13 +1,16 @@
 package nodes
 
 import (
+	"time"
+
 	"ringlet/builderunit/recording"
 	"ringlet/ecs/figures"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/tagnet"
 )
 
 // lacking says which readout units were gone for a part of the run, and what is missing for that.
-func (r *Run) lacking(reports []*nodev1.Report) (all []recording.Lacking) {
+func (r *Run) lacking(reports []*nodev1.Report, reg *tagnet.Registers) (all []recording.Lacking) {
 	nodes := map[int]string{}
 	for _, m := range r.View().GetMembers() {
 		if m.GetReadout() {
@@ -25,7 +28,25 @@ func (r *Run) lacking(reports []*nodev1.Report) (all []recording.Lacking) {
 			Events:      m.GetEvents(),
 			FirstMEP:    m.GetFirstMep(),
 			LastMEP:     m.GetLastMep(),
+			Gone:        gone(reg, nodes[ru]),
 		})
+	}
+	return all
+}
+
+// gone says when a readout unit was, as the scheduler knows it.
+func gone(reg *tagnet.Registers, node string) (all []recording.Gone) {
+	for _, u := range reg.GetRus() {
+		if u.GetName() != node {
+			continue
+		}
+		for _, g := range u.GetGone() {
+			one := recording.Gone{FromMEP: g.GetFromMep(), At: time.Unix(0, g.GetAtNs()).UTC()}
+			if g.GetBack() {
+				one.BackMEP, one.BackAt = new(g.GetBackMep()), time.Unix(0, g.GetBackAtNs()).UTC()
+			}
+			all = append(all, one)
+		}
 	}
 	return all
 }

@@ -21,17 +21,29 @@ import (
 type member struct {
 	// immutable
 	name   string
-	conn   *grpc.ClientConn
+	conn   *road
 	client nodev1.NodeClient
-	view   *nodev1.Member
-	term   *nodev1.Term // of this control
-	faults *faults      // hears what the node tells; nil: nobody does
+	view   *nodev1.Member // as it was when the node was met; see seat
+	term   *nodev1.Term   // of this control
+	faults *faults        // hears what the node tells; nil: nobody does
+
+	moved atomic.Pointer[nodev1.Member] // where it is since another process has its place; nil: none has
 
 	silent atomic.Bool // it did not answer, or not in time: nobody waits for it again
 
 	mu       sync.Mutex // guards what follows
 	report   *nodev1.Report
 	received time.Time
+	released bool   // nobody is to watch it any more
+	unwatch  func() // ends the watch of this node, and waits; nil: it is not watched
+}
+
+// seat is the place of the node in the view, and where it is now.
+func (m *member) seat() *nodev1.Member {
+	if at := m.moved.Load(); at != nil {
+		return at
+	}
+	return m.view
 }
 
 func (m *member) latest() *nodev1.Report {

@@ -110,7 +110,7 @@ func (r *Run) again(n *member) *member {
 		return n
 	}
 	addr := r.opts.Where(n.name)
-	if addr == "" || addr == n.view.GetGrpcAddress() {
+	if addr == "" || addr == n.seat().GetGrpcAddress() {
 		return n
 	}
 	fresh, err := r.connect(&nodev1.Member{Name: n.name, GrpcAddress: addr})

@@ -247,7 +247,7 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 		out.Skipped = max(out.Skipped, rep.GetCounters()["ru.records_skipped"])
 	}
 	sums := figures.Sum(reports)
-	out.EventsMarked, out.Lacking = sums["bu.events_marked"], r.lacking(reports)
+	out.EventsMarked, out.Lacking = sums["bu.events_marked"], r.lacking(reports, r.LastStats().Registers)
 	out.MFPsRead, out.MFPsPlaced, out.BytesBuilt = sums["ru.mfps_read"], sums["bu.mfps_placed"], sums["bu.bytes_built"]
 	out.MFPsRejected, out.MFPsUnasked = sums["bu.mfps_rejected"], sums["bu.mfps_unasked"]
 	out.MFPsAbandoned = out.MFPsRead - min(out.MFPsRead, out.MFPsPlaced+out.MFPsRejected+out.MFPsUnasked)

@@ -35,15 +35,17 @@ type Run struct {
 	cfg config.Config // likewise
 
 	// set when it begins
-	mu           sync.Mutex       // guards all but key: Stats is for everybody
-	sched        tagnet.Scheduler // nil until it is made
-	own          *member          // this process as a host of the scheduler; nil where that lives on a node
-	unhouse      func()           // ends that host; nil there, too
-	door         *guard.Listener  // of that host; nil there, too
-	endScheduler func()           // ends the scheduler on its host; nil before it is made
-	startedAt    time.Time        // zero if it never began
-	key          recording.Key    // tells this run from others of its number; zero before it begins
-	told         tagnet.Stats     // what the scheduler told last
+	mu            sync.Mutex       // guards all but key: Stats is for everybody
+	sched         tagnet.Scheduler // nil until it is made
+	own           *member          // this process as a host of the scheduler; nil where that lives on a node
+	unhouse       func()           // ends that host; nil there, too
+	door          *guard.Listener  // of that host; nil there, too
+	endScheduler  func()           // ends the scheduler on its host; nil before it is made
+	startedAt     time.Time        // zero if it never began
+	tagnetName    string           // of the node with the scheduler; empty: this process has it
+	tagnetAddress string           // of that scheduler
+	key           recording.Key    // tells this run from others of its number; zero before it begins
+	told          tagnet.Stats     // what the scheduler told last
 
 	// atomic
 	ending atomic.Bool // it is to end
@@ -115,16 +117,11 @@ func (r *Run) Begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.mu.Lock()
+	r.tagnetName, r.tagnetAddress = name, address
+	r.mu.Unlock()
 	r.faults.begin(r.without)
-	req := &nodev1.CommandRequest{
-		Command:       nodev1.Command_COMMAND_START,
-		Run:           r.cfg.RunNumber,
-		View:          r.View(),
-		TagnetName:    name,
-		TagnetAddress: address,
-		RunKey:        r.key[:],
-	}
-	if err := r.together(ctx, req); err != nil {
+	if err := r.together(ctx, r.startOf(&nodev1.CommandRequest{})); err != nil {
 		return err
 	}
 	r.mu.Lock()

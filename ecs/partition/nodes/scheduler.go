@@ -118,13 +118,14 @@ func (c *Crew) Adopt(number uint32, key []byte, began time.Time) (*Run, error) {
 		return nil, err
 	}
 	r.startedAt, r.key = began, c.keyOf(number)
+	r.tagnetName, r.tagnetAddress = n.name, n.seat().GetGrpcAddress()
 	r.UseKey(key)
 	r.takeUp(n)
 	for _, u := range r.Stats().GetBus() {
 		c.faults.tell(func(core *fault.Core) { core.Adopt(u.GetName(), u.GetLost(), u.GetExcluded()) })
 	}
 	for _, u := range r.Stats().GetRus() {
-		c.faults.tell(func(core *fault.Core) { core.Adopt(u.GetName(), u.GetExcluded(), false) })
+		c.faults.tell(func(core *fault.Core) { core.Adopt(u.GetName(), u.GetExcluded(), u.GetExclusions() > 0) })
 	}
 	c.faults.begin(r.without)
 	c.Attend()
@@ -245,7 +246,7 @@ func AskFacts(ctx context.Context, id *certs.Identity, term tagnet.Term, members
 func (c *Crew) About(rank int) map[string]string {
 	n := c.nodes[rank]
 	rep := n.latest()
-	about := map[string]string{"address": n.view.GetGrpcAddress(), "data": n.view.GetQuicAddress()}
+	about := map[string]string{"address": n.seat().GetGrpcAddress(), "data": n.seat().GetQuicAddress()}
 	for key, v := range map[string]string{"version": rep.GetVersion(), "host": rep.GetMachine().GetHost()} {
 		if v != "" {
 			about[key] = v

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -48,26 +47,56 @@ func lasting() []grpc.DialOption {
 
 // watch follows every node's reports; a node in Error, or one that falls silent, is a fault.
 func (c *Crew) watch() {
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
 	for _, n := range c.nodes {
-		wg.Go(func() {
-			err := c.attend(ctx, n, bears)
-			if fenced := tagnet.Fenced(err); fenced != nil {
-				c.faults.see(fencedOff(n.name, fenced))
-				return
-			}
-			lost := c.lostSight(n, err)
-			switch {
-			case ctx.Err() != nil:
-			case n.latest().GetFinal(): // it had done what it has to, and may have been told to end since
-				c.faults.tell(func(core *fault.Core) { core.Over(n.name, lost.What) })
-			default:
-				c.faults.see(lost)
-			}
-		})
+		c.watchOne(n)
 	}
-	c.unwatch = func() { cancel(); wg.Wait() }
+	c.unwatch = func() {
+		for _, n := range c.nodes {
+			n.mu.Lock()
+			n.released = true
+			n.mu.Unlock()
+			n.watched(nil)
+		}
+	}
+}
+
+// watchOne follows one node, in place of who followed it before.
+func (c *Crew) watchOne(n *member) {
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	n.watched(func() { cancel(); <-over })
+	go func() {
+		defer close(over)
+		err := c.attend(ctx, n, bears)
+		if fenced := tagnet.Fenced(err); fenced != nil {
+			c.faults.see(fencedOff(n.name, fenced))
+			return
+		}
+		lost := c.lostSight(n, err)
+		switch {
+		case ctx.Err() != nil:
+		case n.latest().GetFinal(): // it had done what it has to, and may have been told to end since
+			c.faults.tell(func(core *fault.Core) { core.Over(n.name, lost.What) })
+		default:
+			c.faults.see(lost)
+		}
+	}()
+}
+
+// watched notes how the watch of a node ends, and ends the one before.
+func (m *member) watched(end func()) {
+	m.mu.Lock()
+	before, released := m.unwatch, m.released
+	if m.unwatch = end; released {
+		m.unwatch = nil
+	}
+	m.mu.Unlock()
+	if before != nil {
+		before()
+	}
+	if released && end != nil {
+		end()
+	}
 }
 
 // lostSight is what the end of a watch tells of a node.
@@ -82,7 +111,7 @@ func (c *Crew) lostSight(n *member, err error) fault.Sight {
 		x.Kind, x.Part, x.What = fault.Vanished, fault.PartProcess, "its process has ended, and "+errAnew.Error()
 	case refused(err):
 		x.Kind, x.Part, x.What = fault.Vanished, fault.PartProcess,
-			"its process has ended: nobody listens at "+n.view.GetGrpcAddress()+" any more"
+			"its process has ended: nobody listens at "+n.seat().GetGrpcAddress()+" any more"
 	}
 	return x
 }

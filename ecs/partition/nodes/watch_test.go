@@ -51,7 +51,7 @@ func newWatched(t *testing.T) *watched {
 		t.Fatal(err)
 	}
 	w.crew = NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, config.Config{})
-	w.crew.nodes = []*member{{name: "n0", conn: conn, client: nodev1.NewNodeClient(conn)}}
+	w.crew.nodes = []*member{{name: "n0", conn: roadTo(conn), client: nodev1.NewNodeClient(conn)}}
 	w.crew.view.Store(&nodev1.View{Number: 7})
 	t.Cleanup(func() {
 		_ = conn.Close()

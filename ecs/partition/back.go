@@ -1,0 +1,87 @@
+package partition
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"ringlet/ecs/partition/nodes"
+	"ringlet/node/cluster"
+	"ringlet/node/fsm"
+)
+
+// comeback looks for nodes that were lost in a run and are back in the cluster, and takes them into it, one at a time.
+type comeback struct {
+	p     *Partition
+	run   *nodes.Run
+	tries map[string]time.Time // when each was tried last
+	under chan struct{}        // of the one under way, closed when it is over; nil: there is none
+}
+
+// backAgain is how long a node waits that could not come back, before it is tried again. A process that has just been
+// killed may be a member of the cluster still.
+const backAgain = 2 * time.Second
+
+func (p *Partition) comebacks(run *nodes.Run) *comeback {
+	return &comeback{p: p, run: run, tries: map[string]time.Time{}}
+}
+
+// look begins with the next one, if there is any. ctx ends with the run.
+func (c *comeback) look(ctx context.Context, now time.Time) {
+	if c.under != nil {
+		select {
+		case <-c.under:
+			c.under = nil
+		default:
+			return
+		}
+	}
+	if c.p.runner.Status().State != fsm.Running {
+		return
+	}
+	members := c.p.cfg.Members.ByName()
+	for _, name := range c.run.Names() {
+		m, there := members[name]
+		if !there || c.run.MayComeBack(name) != nil || now.Sub(c.tries[name]) < backAgain {
+			continue
+		}
+		c.tries[name] = now
+		under := make(chan struct{})
+		c.under = under
+		c.p.wg.Go(func() {
+			defer close(under)
+			c.take(ctx, m)
+		})
+		return
+	}
+}
+
+// take takes a node into the run.
+func (c *comeback) take(ctx context.Context, m cluster.Member) {
+	p := c.p
+	if err := c.run.MeetAgain(ctx, m); err != nil {
+		p.log.Debug("a node that was lost is not there", "node", m.Name, "err", err)
+		return
+	}
+	p.orders.Lock()
+	defer p.orders.Unlock()
+	mep, err := c.run.ComeBack(ctx, m.Name)
+	if err != nil {
+		p.log.Info("a node that was lost does not come back in this run yet", "node", m.Name, "err", err)
+		return
+	}
+	text := fmt.Sprintf("%s was lost in this run, and is back: events are whole again from MEP %d on", m.Name, mep)
+	p.log.Info("a node is back in the run", "node", m.Name, "whole_from_mep", mep)
+	p.say(info, "back", m.Name, "%s", text)
+	if len(c.run.Losses()) == 0 && len(c.run.Out()) == 0 { // everybody takes part again
+		_ = p.restore()
+	}
+	p.remember()
+}
+
+// wait waits until nothing is under way.
+func (c *comeback) wait() {
+	if c.under != nil {
+		<-c.under
+	}
+}

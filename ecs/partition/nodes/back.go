@@ -1,0 +1,182 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"ringlet/ecs/partition/fault"
+	"ringlet/node/cluster"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// What follows takes a node into a run that goes on, which was lost in it and had a readout unit alone. Its process is
+// another one, or the same that was cut off and is brought to rest first:
+//
+//	it answers ─► load, configure: it dials all others, which let it in when they know that the one before is gone
+//	every other node has told that it lost its link no more ─► the fault core forgets the loss
+//	start: it attaches, and the scheduler lets it take part from a cycle and a MEP on
+//
+// Whatever goes wrong before leaves it lost, and afterwards makes it lost once more.
+
+// How long a node may take to come back in all, to answer at first, and how often that its links are there is looked at.
+const (
+	backTime   = 60 * time.Second
+	answerTime = 2 * time.Second
+	linkedEach = 50 * time.Millisecond
+)
+
+// MayComeBack says why a node that was lost cannot come back in this run; nil if it can.
+func (r *Run) MayComeBack(node string) error {
+	if r.ending.Load() {
+		return errEnds
+	}
+	return ask(r.faults, func(c *fault.Core) error { return c.MayComeBack(node) })
+}
+
+var errEnds = errors.New("the run ends: nobody comes back in it")
+
+// MeetAgain speaks with the process that has the place of a node now which may come back, where the cluster says that it
+// is. ComeBack is next.
+func (r *Run) MeetAgain(ctx context.Context, at cluster.Member) error {
+	if err := r.MayComeBack(at.Name); err != nil {
+		return err
+	}
+	n, err := r.member(at.Name)
+	if err != nil {
+		return err
+	}
+	return r.meetAgain(ctx, n, at)
+}
+
+// ComeBack takes a node into the run again that was met again. It returns from which MEP on the events are whole.
+func (r *Run) ComeBack(ctx context.Context, node string) (mep uint64, err error) {
+	if err := r.MayComeBack(node); err != nil {
+		return 0, err
+	}
+	n, err := r.member(node)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, backTime)
+	defer cancel()
+	if err := r.relink(ctx, n); err != nil {
+		return 0, err
+	}
+	if err := r.scheduler().IncludeRU(n.name); err != nil {
+		return 0, err
+	}
+	if err := ask(r.faults, func(c *fault.Core) error { return c.ComeBack(n.name) }); err != nil {
+		return 0, errors.Join(err, r.scheduler().ExcludeRU(n.name)) // the run ends
+	}
+	if err := n.command(ctx, r.startOf(&nodev1.CommandRequest{Back: true})); err != nil {
+		r.faults.see(fault.Sight{Kind: fault.Missing, Fault: fault.Seen(n.name, fault.PartService,
+			"it was to come back, and did not start: "+err.Error())})
+		return 0, err
+	}
+	r.watchOne(n)
+	return r.wholeFrom(n.name)
+}
+
+func (r *Run) meetAgain(ctx context.Context, n *member, at cluster.Member) error {
+	seat := proto.CloneOf(n.seat())
+	seat.GrpcAddress, seat.QuicAddress = at.Meta.GRPCAddr, at.Meta.QUICAddr
+	conn, err := r.call(seat)
+	if err != nil {
+		return err
+	}
+	n.watched(nil)
+	n.moved.Store(seat)
+	n.conn.turn(conn)
+	soon, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	err = n.greet(soon)
+	n.silent.Store(err != nil)
+	return err
+}
+
+// relink gives a node its memory and its links to all that take part, and waits until they have told so.
+func (r *Run) relink(ctx context.Context, n *member) error {
+	if err := n.rest(ctx, true); err != nil {
+		return err
+	}
+	view := proto.CloneOf(r.View())
+	var without []uint32
+	for i, m := range view.GetMembers() {
+		switch {
+		case m.GetName() == n.name:
+			view.Members[i] = n.seat()
+		case r.lost(m.GetName()) || r.Left(m.GetName()) != "":
+			without = append(without, m.GetRank())
+		}
+	}
+	r.view.Store(view)
+	for _, req := range []*nodev1.CommandRequest{
+		{Command: nodev1.Command_COMMAND_LOAD},
+		{
+			Command:       nodev1.Command_COMMAND_CONFIGURE,
+			Run:           r.cfg.RunNumber,
+			Configuration: r.cfg.Effective(),
+			View:          view,
+			Back:          true,
+			Without:       without,
+		},
+	} {
+		if err := n.command(ctx, req); err != nil {
+			return err
+		}
+	}
+	return errors.Join(gather(slices.DeleteFunc(slices.Clone(r.nodes), func(m *member) bool {
+		return m == n || r.passed(m)
+	}), func(m *member) error { return m.tells(ctx, n.name) })...)
+}
+
+// tells waits until a node has told that its link to another is there again. What it told before, and what comes late,
+// would make that lost once more; so it is asked, and the reports that it gives unasked have to come after.
+func (m *member) tells(ctx context.Context, other string) error {
+	tick := time.NewTicker(linkedEach)
+	defer tick.Stop()
+	var asked int64 // µs, by the node's clock, of its answer; 0: none has been good
+	for {
+		if asked == 0 {
+			rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
+			if err == nil && !slices.Contains(rep.GetLostPeers(), other) {
+				asked = rep.GetAtUs()
+			}
+		} else if rep := m.latest(); rep.GetAtUs() > asked && !slices.Contains(rep.GetLostPeers(), other) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s has no link to %s yet: %w", m.name, other, ctx.Err())
+		}
+	}
+}
+
+// startOf makes a command the one to start.
+func (r *Run) startOf(req *nodev1.CommandRequest) *nodev1.CommandRequest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	req.Command, req.Run, req.View = nodev1.Command_COMMAND_START, r.cfg.RunNumber, r.View()
+	req.TagnetName, req.TagnetAddress, req.RunKey = r.tagnetName, r.tagnetAddress, r.key[:]
+	return req
+}
+
+// wholeFrom is the MEP from which on the parts of a node are there again.
+func (r *Run) wholeFrom(node string) (uint64, error) {
+	st, err := r.scheduler().Stats()
+	if err != nil {
+		return 0, err
+	}
+	for _, u := range st.GetRus() {
+		if n := len(u.GetGone()); u.GetName() == node && n > 0 && u.GetGone()[n-1].GetBack() {
+			return u.GetGone()[n-1].GetBackMep(), nil
+		}
+	}
+	return 0, fmt.Errorf("the scheduler does not say that %s is back", node)
+}
