@@ -71,7 +71,7 @@ func (c *comeback) take(ctx context.Context, m cluster.Member) {
 		return
 	}
 	text := fmt.Sprintf("%s was lost in this run, and is back: events are whole again from MEP %d on", m.Name, mep)
-	p.log.Info("a node is back in the run", "node", m.Name, "whole_from_mep", mep)
+	p.log.Warn("a node is back in the run", "node", m.Name, "whole_from_mep", mep)
 	p.say(info, "back", m.Name, "%s", text)
 	if len(c.run.Losses()) == 0 && len(c.run.Out()) == 0 { // everybody takes part again
 		_ = p.restore()
