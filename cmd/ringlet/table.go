@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"ringlet/builderunit/recording"
 	"ringlet/ecs/ctl"
 	"ringlet/ecs/partition/nodes"
 )
@@ -83,6 +84,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	for _, l := range r.Lacking {
 		row("MISSING", "%d events lack readout unit %d of %s, sources %d to %d: it was gone; they are in %d MEPs from %d to %d",
 			l.Events, l.ReadoutUnit, l.Node, l.FirstSource, l.LastSource, l.MEPs, l.FirstMEP, l.LastMEP)
+		goneRows(row, l)
 	}
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
 	mfpRow(row, r)
@@ -124,6 +126,21 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	}
 	return t.Flush()
 }
+
+// goneRows say when a readout unit was gone, and from where on events are whole again.
+func goneRows(row func(name, format string, args ...any), l recording.Lacking) {
+	for _, g := range l.Gone {
+		if g.BackMEP == nil {
+			row("lost", "%s at %s, before MEP %d: it did not come back", l.Node, clock(g.At), g.FromMEP)
+			continue
+		}
+		row("lost", "%s at %s, before MEP %d; back at %s: events are whole again from MEP %d on", l.Node, clock(g.At),
+			g.FromMEP, clock(g.BackAt), *g.BackMEP)
+	}
+}
+
+// clock is the time of the day, for people on this host.
+func clock(at time.Time) string { return at.Local().Format(time.TimeOnly) }
 
 // sourceRows tell of live sources.
 func sourceRows(row func(name, format string, args ...any), r *nodes.Report) {

@@ -2,7 +2,6 @@ package partition
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"ringlet/ecs/partition/nodes"
@@ -65,14 +64,15 @@ func (c *comeback) take(ctx context.Context, m cluster.Member) {
 	}
 	p.orders.Lock()
 	defer p.orders.Unlock()
-	mep, err := c.run.ComeBack(ctx, m.Name)
+	gone, err := c.run.ComeBack(ctx, m.Name)
 	if err != nil {
 		p.log.Info("a node that was lost does not come back in this run yet", "node", m.Name, "err", err)
 		return
 	}
-	text := fmt.Sprintf("%s was lost in this run, and is back: events are whole again from MEP %d on", m.Name, mep)
-	p.log.Warn("a node is back in the run", "node", m.Name, "whole_from_mep", mep)
-	p.say(info, "back", m.Name, "%s", text)
+	p.log.Warn("a node is back in the run", "node", m.Name, "marked_from_mep", gone.GetFromMep(), "whole_from_mep",
+		gone.GetBackMep())
+	p.say(info, "back", m.Name, "%s was lost at %s and is back: events are marked from MEP %d on, and whole again from MEP "+
+		"%d on", m.Name, time.Unix(0, gone.GetAtNs()).UTC().Format("15:04:05.000Z"), gone.GetFromMep(), gone.GetBackMep())
 	if len(c.run.Losses()) == 0 && len(c.run.Out()) == 0 { // everybody takes part again
 		_ = p.restore()
 	}

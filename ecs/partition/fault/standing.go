@@ -57,6 +57,9 @@ func (c *Core) MayInclude(name string) error {
 	switch {
 	case n != nil && n.stage == leaving:
 		return fmt.Errorf("%s was told to end, and leaves this run", name)
+	case n != nil && n.lost && !n.builder:
+		return fmt.Errorf("%s was lost in this run: it takes part again by itself when its process has joined the cluster",
+			name)
 	case n != nil && n.lost:
 		return fmt.Errorf("%s was lost in this run: its links come back with the next configure", name)
 	case n == nil || !n.builder:

@@ -12,6 +12,7 @@ import (
 	"ringlet/ecs/partition/fault"
 	"ringlet/node/cluster"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
 // What follows takes a node into a run that goes on, which was lost in it and had a readout unit alone. Its process is
@@ -53,33 +54,33 @@ func (r *Run) MeetAgain(ctx context.Context, at cluster.Member) error {
 	return r.meetAgain(ctx, n, at)
 }
 
-// ComeBack takes a node into the run again that was met again. It returns from which MEP on the events are whole.
-func (r *Run) ComeBack(ctx context.Context, node string) (mep uint64, err error) {
+// ComeBack takes a node into the run again that was met again. It returns which part of the run it was gone for.
+func (r *Run) ComeBack(ctx context.Context, node string) (g *tagnetv1.Gone, err error) {
 	if err := r.MayComeBack(node); err != nil {
-		return 0, err
+		return nil, err
 	}
 	n, err := r.member(node)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, backTime)
 	defer cancel()
 	if err := r.relink(ctx, n); err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := r.scheduler().IncludeRU(n.name); err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := ask(r.faults, func(c *fault.Core) error { return c.ComeBack(n.name) }); err != nil {
-		return 0, errors.Join(err, r.scheduler().ExcludeRU(n.name)) // the run ends
+		return nil, errors.Join(err, r.scheduler().ExcludeRU(n.name)) // the run ends
 	}
 	if err := n.command(ctx, r.startOf(&nodev1.CommandRequest{Back: true})); err != nil {
 		r.faults.see(fault.Sight{Kind: fault.Missing, Fault: fault.Seen(n.name, fault.PartService,
 			"it was to come back, and did not start: "+err.Error())})
-		return 0, err
+		return nil, err
 	}
 	r.watchOne(n)
-	return r.wholeFrom(n.name)
+	return r.lastGone(n.name)
 }
 
 func (r *Run) meetAgain(ctx context.Context, n *member, at cluster.Member) error {
@@ -167,16 +168,16 @@ func (r *Run) startOf(req *nodev1.CommandRequest) *nodev1.CommandRequest {
 	return req
 }
 
-// wholeFrom is the MEP from which on the parts of a node are there again.
-func (r *Run) wholeFrom(node string) (uint64, error) {
+// lastGone is the part of the run that a node which is back was gone for last.
+func (r *Run) lastGone(node string) (*tagnetv1.Gone, error) {
 	st, err := r.scheduler().Stats()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, u := range st.GetRus() {
 		if n := len(u.GetGone()); u.GetName() == node && n > 0 && u.GetGone()[n-1].GetBack() {
-			return u.GetGone()[n-1].GetBackMep(), nil
+			return u.GetGone()[n-1], nil
 		}
 	}
-	return 0, fmt.Errorf("the scheduler does not say that %s is back", node)
+	return nil, fmt.Errorf("the scheduler does not say that %s is back", node)
 }
