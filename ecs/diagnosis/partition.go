@@ -231,8 +231,12 @@ func incomplete(v *view) findings {
 func marked(v *view) (out findings) {
 	for _, m := range v.now.GetMissing() {
 		name := v.readoutName(m.GetRu())
-		out.add(name, "%d events lack the fragments of %s, which was gone: they are in %d MEPs from %d to %d",
-			m.GetEvents(), name, m.GetMeps(), m.GetFirstMep(), m.GetLastMep())
+		since := ""
+		if m.WholeFromMep != nil {
+			since = fmt.Sprintf("; it is back, and events are whole again from MEP %d on", m.GetWholeFromMep())
+		}
+		out.add(name, "%d events lack the fragments of %s, which was gone: they are in %d MEPs from %d to %d%s",
+			m.GetEvents(), name, m.GetMeps(), m.GetFirstMep(), m.GetLastMep(), since)
 	}
 	return out
 }

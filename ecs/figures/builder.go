@@ -103,11 +103,25 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 			Events:   m.GetEvents(),
 			FirstMep: m.GetFirstMep(),
 			LastMep:  m.GetLastMep(),
+
+			WholeFromMep: wholeFrom(r.Scheduler, int(m.GetRuIndex())),
 		})
 	}
 	b.total(r, s, Sum(reports))
 	b.history.add(s, resent)
 	return s
+}
+
+// wholeFrom is the MEP from which on nothing is missing of a readout unit that was gone; nil while it is.
+func wholeFrom(st *tagnet.Stats, ru int) *uint64 {
+	if st == nil || ru >= len(st.GetRus()) {
+		return nil
+	}
+	gone := st.GetRus()[ru].GetGone()
+	if n := len(gone); n > 0 && gone[n-1].GetBack() {
+		return new(gone[n-1].GetBackMep())
+	}
+	return nil
 }
 
 const counterResent = "link.chunks_resent"

@@ -1776,7 +1776,9 @@ type MissingReadout struct {
 	// The lowest number of such a MEP.
 	FirstMep uint64 `protobuf:"varint,4,opt,name=first_mep,json=firstMep,proto3" json:"first_mep,omitempty"`
 	// The highest.
-	LastMep       uint64 `protobuf:"varint,5,opt,name=last_mep,json=lastMep,proto3" json:"last_mep,omitempty"`
+	LastMep uint64 `protobuf:"varint,5,opt,name=last_mep,json=lastMep,proto3" json:"last_mep,omitempty"`
+	// The unit is back, and nothing of it is missing from this MEP on; absent while it is gone.
+	WholeFromMep  *uint64 `protobuf:"varint,6,opt,name=whole_from_mep,json=wholeFromMep,proto3,oneof" json:"whole_from_mep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1842,6 +1844,13 @@ func (x *MissingReadout) GetFirstMep() uint64 {
 func (x *MissingReadout) GetLastMep() uint64 {
 	if x != nil {
 		return x.LastMep
+	}
+	return 0
+}
+
+func (x *MissingReadout) GetWholeFromMep() uint64 {
+	if x != nil && x.WholeFromMep != nil {
+		return *x.WholeFromMep
 	}
 	return 0
 }
@@ -4186,13 +4195,15 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x06alarms\x18\f \x03(\v2\x15.ringlet.ecs.v1.AlarmR\x06alarms\x120\n" +
 	"\ahistory\x18\r \x03(\v2\x16.ringlet.ecs.v1.SampleR\ahistory\x128\n" +
 	"\amissing\x18\x0e \x03(\v2\x1e.ringlet.ecs.v1.MissingReadoutR\amissing\x127\n" +
-	"\asources\x18\x0f \x03(\v2\x1d.ringlet.ecs.v1.SourceFiguresR\asources\"\x84\x01\n" +
+	"\asources\x18\x0f \x03(\v2\x1d.ringlet.ecs.v1.SourceFiguresR\asources\"\xc2\x01\n" +
 	"\x0eMissingReadout\x12\x0e\n" +
 	"\x02ru\x18\x01 \x01(\rR\x02ru\x12\x12\n" +
 	"\x04meps\x18\x02 \x01(\x04R\x04meps\x12\x16\n" +
 	"\x06events\x18\x03 \x01(\x04R\x06events\x12\x1b\n" +
 	"\tfirst_mep\x18\x04 \x01(\x04R\bfirstMep\x12\x19\n" +
-	"\blast_mep\x18\x05 \x01(\x04R\alastMep\"\xe1\x04\n" +
+	"\blast_mep\x18\x05 \x01(\x04R\alastMep\x12)\n" +
+	"\x0ewhole_from_mep\x18\x06 \x01(\x04H\x00R\fwholeFromMep\x88\x01\x01B\x11\n" +
+	"\x0f_whole_from_mep\"\xe1\x04\n" +
 	"\rSourceFigures\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x19\n" +
@@ -4599,6 +4610,7 @@ func file_ringlet_ecs_v1_ecs_proto_init() {
 	if File_ringlet_ecs_v1_ecs_proto != nil {
 		return
 	}
+	file_ringlet_ecs_v1_ecs_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
