@@ -48,7 +48,7 @@ func ofPartition() []Rule {
 			ID: "events-marked", Severity: warning, look: marked,
 			When: "Events of this run were built without the fragments of a readout unit that was gone (`readout-loss`).",
 			Advice: "Whoever reads the output finds them marked as missing, event by event; start the readout unit's process " +
-				"again.",
+				"again: it takes part in the same run.",
 		},
 		{
 			ID: "events-discarded", Severity: warning, Hold: time.Second, look: discarded,
