@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/stopwatch"
 	"ringlet/node/cluster"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
@@ -65,6 +66,7 @@ func (r *Run) ComeBack(ctx context.Context, node string) (g *tagnetv1.Gone, err 
 	}
 	ctx, cancel := context.WithTimeout(ctx, backTime)
 	defer cancel()
+	defer r.whileAsMany(cancel)()
 	if err := r.relink(ctx, n); err != nil {
 		return nil, err
 	}
@@ -81,6 +83,16 @@ func (r *Run) ComeBack(ctx context.Context, node string) (g *tagnetv1.Gone, err 
 	}
 	r.watchOne(n)
 	return r.lastGone(n.name)
+}
+
+// whileAsMany gives up when another node is lost meanwhile: the one that comes back would wait for a link to it.
+func (r *Run) whileAsMany(giveUp func()) (end func()) {
+	lost := len(r.Losses())
+	return stopwatch.Every(linkedEach, func() {
+		if len(r.Losses()) > lost {
+			giveUp()
+		}
+	})
 }
 
 func (r *Run) meetAgain(ctx context.Context, n *member, at cluster.Member) error {
