@@ -74,12 +74,14 @@ func TestKilledPeerComesBack(t *testing.T) {
 }
 
 // grantWhenLinked grants when the link is there, which Returned tells just before.
-func (p *party) grantWhenLinked(ctx context.Context) (err error) {
-	for ctx.Err() == nil {
-		if err = p.grant(); err == nil {
-			return nil
+func (p *party) grantWhenLinked(ctx context.Context) error {
+	tell, err := p.grant()
+	for err == nil && tell() != nil {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			err = ctx.Err()
 		}
-		time.Sleep(time.Millisecond)
 	}
 	return err
 }

@@ -239,13 +239,13 @@ func (e *Endpoint) enter(p *peer) bool {
 		before.addStats(&e.former[p.rank])
 		e.former[p.rank].TxFree = 0
 	}
+	e.peers[p.rank].Store(p)
 	if e.returns(p.rank) {
 		e.cfg.Table.Readmit(shmem.Peer(p.rank))
 		if e.cfg.Returned != nil {
 			e.cfg.Returned(p.rank)
 		}
 	}
-	e.peers[p.rank].Store(p)
 	p.run()
 	return true
 }

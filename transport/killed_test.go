@@ -92,7 +92,11 @@ func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier) 
 	if err := connect(ctx, []int{peer}); err != nil {
 		return err
 	}
-	return p.grant()
+	tell, err := p.grant()
+	if err != nil {
+		return err
+	}
+	return tell()
 }
 
 // open makes the endpoint, and says how it connects: a process that comes back is the one that knows where the other is.
@@ -125,14 +129,16 @@ func (p *party) open(addrs [2]string, c transport.Carrier) (func(context.Context
 	return p.ep.Connect, nil
 }
 
-// grant tells the peer where it may write.
-func (p *party) grant() error {
+// grant makes a window for the peer. It returns what tells the peer.
+func (p *party) grant() (tell func() error, err error) {
 	peer := 1 - p.rank
 	ref, err := p.table.Grant(shmem.Peer(peer), p.exported, 0, victimSize, shmem.AccessNwrite)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return p.ep.Signal(peer, binary.LittleEndian.AppendUint64(nil, uint64(ref.Window)<<32|uint64(ref.Gen)))
+	return func() error {
+		return p.ep.Signal(peer, binary.LittleEndian.AppendUint64(nil, uint64(ref.Window)<<32|uint64(ref.Gen)))
+	}, nil
 }
 
 // flood writes to the peer until that fails. It does not wait for completions, so a write waits in the endpoint when
