@@ -34,7 +34,7 @@ func TestKilledPeerComesBack(t *testing.T) {
 				}
 			}()
 			id := issue("n1", certs.RoleNode)
-			killAndSee(t, p, id, name, dir)
+			kill(t, p, id, name, dir).learns(t)
 			p.table.RevokePeer(1)
 			before := p.ep.Stats()
 			startVictim(t, id, name+" "+dir+" "+p.net.Addr().String())

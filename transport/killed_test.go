@@ -292,7 +292,12 @@ func TestPeerIsKilled(t *testing.T) {
 		left = append(left, kill(t, p, issue("n1", certs.RoleNode), name, dir))
 	}
 	for _, b := range left {
-		t.Run(b.carrier, b.learns)
+		t.Run(b.carrier, func(t *testing.T) {
+			b.learns(t)
+			if err := b.close(); err != nil {
+				t.Errorf("closing: %v", err)
+			}
+		})
 	}
 	if err := goleak.Find(goroutines); err != nil {
 		t.Error(err)
@@ -362,8 +367,5 @@ func (b *bereaved) learns(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatalf("%s heard nothing", what)
 		}
-	}
-	if err := b.close(); err != nil {
-		t.Errorf("closing: %v", err)
 	}
 }

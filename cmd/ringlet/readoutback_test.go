@@ -26,7 +26,7 @@ func TestKilledReadoutUnitComesBack(t *testing.T) {
 			s := newSession(t)
 			names := []string{"n0", "n1", "n2", "n3", "n4"}
 			s.certs("keys", names...)
-			port := freePort(t)
+			port := s.port()
 			there := map[string]*program{}
 			for _, n := range names {
 				there[n] = s.startNode(n, "keys", port)
