@@ -5,12 +5,14 @@ import (
 
 	"ringlet/sim/level1"
 	"ringlet/sim/study"
+	"ringlet/sim/tagfarm"
 )
 
 // All are the models, by the documents they stand for.
 func All() []study.Model {
 	return slices.Concat(
 		level1.Models(),                                // 000
+		tagfarm.Models(),                               // 001
 		[]study.Model{bridgeWrite, bridgeStream},       // 003
 		[]study.Model{crossbar, roundTrip, cumulative}, // 004
 	)

@@ -1,0 +1,145 @@
+package tagfarm
+
+import (
+	"fmt"
+
+	"ringlet/sim"
+	"ringlet/sim/part"
+	"ringlet/sim/sci"
+)
+
+// computer is a computing node: buffers, which the core keeps account of, and processors.
+type computer struct {
+	f      *farm
+	index  int
+	node   *sci.Node
+	rng    *sim.Stream
+	ready  *part.Queue[int64]
+	busy   int
+	victim bool // the next event lets it sleep
+
+	events, bytes uint64
+}
+
+type (
+	inMemory computer // a packet is
+	worked   computer // a processor has done with an event
+	feedback computer
+)
+
+func newComputer(f *farm, i int, node *sci.Node) *computer {
+	c := &computer{
+		f:     f,
+		index: i,
+		node:  node,
+		rng:   f.s.Stream(fmt.Sprint("computing node ", i)),
+		ready: part.NewQueue[int64](f.s, 0),
+	}
+	node.To = c
+	return c
+}
+
+// Take: the first word of a packet is on the bus; the last one follows.
+func (c *computer) Take(p *sci.Packet) {
+	clocks := sim.Time((p.Size+7)/8) * c.f.cfg.net.PCIClock
+	c.bytes += uint64(p.Size)
+	c.f.s.After(clocks, (*inMemory)(c), p.ID, p.Part)
+}
+
+func (m *inMemory) Handle(at, from int64) {
+	c := (*computer)(m)
+	e := &c.f.events[at]
+	if int(from) < e.last {
+		c.f.disorder++
+	}
+	e.last = int(from)
+	if e.missing--; e.missing == 0 {
+		c.built(at)
+	}
+}
+
+// built: all packets are there.
+func (c *computer) built(at int64) {
+	f, now := c.f, c.f.s.Now()
+	e := &f.events[at]
+	latency := int64(now - e.began)
+	switch {
+	case e.second:
+		f.long.Add(latency)
+		f.tail.Add(latency)
+	case f.cfg.again > 0 && c.rng.Float64() < f.cfg.again:
+		f.building.Add(latency)
+		e.second = true
+		e.missing, e.last = f.pieces(e), -1
+		f.s.After(f.cfg.compute.feedback, (*askAgain)(f.sched), at, 0)
+		return
+	default:
+		f.building.Add(latency)
+		f.full.Add(latency)
+		f.tail.Add(latency)
+	}
+	f.built++
+	c.events++
+	c.ready.Put(at)
+	c.work()
+}
+
+// work lets a processor take the next event.
+func (c *computer) work() {
+	p := &c.f.cfg.compute
+	if c.busy >= p.processors || c.ready.Len() == 0 {
+		return
+	}
+	c.busy++
+	c.f.busy.Add(c.f.s.Now(), 1)
+	d := p.least
+	if p.mean > 0 {
+		d += c.rng.Exp(p.mean)
+	}
+	asleep := int64(0)
+	if c.victim {
+		c.victim, asleep = false, 1
+		d += p.suspend
+	}
+	c.f.s.After(d, (*worked)(c), c.ready.Get(), asleep)
+}
+
+func (w *worked) Handle(at, asleep int64) {
+	c := (*computer)(w)
+	c.busy--
+	c.f.busy.Add(c.f.s.Now(), -1)
+	if asleep > 0 {
+		c.f.next(c.index)
+	}
+	(*feedback)(c).Handle(at, 0)
+	c.work()
+}
+
+// Handle sends a feedback, or tries again if the card is full.
+func (b *feedback) Handle(at, _ int64) {
+	c := (*computer)(b)
+	switch {
+	case c.f.cfg.scheduler < 0:
+		c.f.s.After(c.f.cfg.compute.feedback, c.f.sched, at, 0)
+	case !c.node.Send(c.f.cfg.scheduler, c.f.cfg.compute.size, at, 0):
+		c.f.s.After(c.f.clocks(c.f.cfg.bus.refused), b, at, 0)
+	}
+}
+
+// next lets a node in the next column sleep; in a column the nodes take turns.
+func (f *farm) next(index int) {
+	columns := f.cfg.columns
+	for c, members := range columns {
+		for row, bu := range members {
+			if bu != index {
+				continue
+			}
+			if c++; c == len(columns) {
+				c, row = 0, row+1
+			}
+			members = columns[c]
+			f.cns[members[row%len(members)]].victim = true
+			return
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package tagfarm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"ringlet/sim"
+	"ringlet/sim/sci"
+	"ringlet/sim/study"
+	"ringlet/tagnet"
+)
+
+// Models are the models of document 001.
+func Models() []study.Model {
+	return []study.Model{prototypeRate, prototypeLatency, prototypeSuspension, prototypeRetries}
+}
+
+// prototype reads what all figures of the prototype have in common. The places of the nodes are those of 001:3891-3908:
+// rows FN1 CN1 CN2 passive CN3 to CN6, and FN2 CN7 CN8 scheduler CN9 to CN12.
+func prototype(p *study.Params) config {
+	c := config{
+		bus:       readBus(p),
+		net:       sci.Dolphin(),
+		size:      []int{8, 2},
+		feeders:   []int{0, 8},
+		computers: []int{1, 2, 4, 5, 6, 7, 9, 10, 12, 13, 14, 15},
+		scheduler: 11,
+		watch:     -1,
+		driver: driver{
+			every:  sim.Period(p.Quantity("driver-rate", study.Rate)),
+			gap:    p.Time("driver-gap"),
+			clocks: p.Int("driver-clocks", 0, 1000),
+		},
+		ring: controlRing{
+			words:      p.Int("message-words", 1, 64),
+			strobe:     sim.Period(p.Quantity("strobe", study.Rate)),
+			wire:       p.Time("wire"),
+			processing: p.Time("processing"),
+		},
+		order: order{
+			clock:     sim.Period(p.Quantity("scheduler-clock", study.Rate)),
+			latency:   p.Int("scheduler-latency", 0, 1000),
+			selection: p.Int("scheduler-selection", 0, 1000),
+			slots:     p.Int("buffers", 1, 1000),
+			policy:    tagnet.Skip,
+		},
+		compute: compute{
+			processors: 1,
+			least:      p.Time("feedback-after"),
+			size:       p.Size("feedback", 1, 128),
+		},
+	}
+	for x := range 6 {
+		c.columns = append(c.columns, []int{x, x + 6})
+	}
+	size := p.Size("part", 1, 1<<16)
+	parts := []int{size, size}
+	c.bytes = func(*sim.Stream) []int { return parts }
+	return c
+}
+
+func readBus(p *study.Params) bus {
+	return bus{
+		clock:   p.Time("clock"),
+		grant:   p.Int("grant", 0, 1000),
+		address: p.Int("address", 0, 1000),
+		setup:   p.Int("setup", 0, 1000),
+		refused: p.Int("refused", 0, 1000),
+		piece:   p.Size("burst", 8, 128),
+	}
+}
+
+// input reads at which rate events come, and for how long.
+func (c *config) input(p *study.Params) {
+	c.period = sim.Period(p.Quantity("rate", study.Rate))
+	c.until = p.Time("duration")
+	c.warm = c.until / 10
+}
+
+func (c *config) at(rate float64) config {
+	d := *c
+	d.period = sim.Period(rate)
+	return d
+}
+
+// play makes a farm of a config and runs it.
+func play(ctx context.Context, c config, env study.Env, out *study.Outcome) *farm {
+	f := newFarm(env.Seed, c, env.Trace)
+	if !f.run(ctx, env.Progress) {
+		out.Notes = append(out.Notes, "interrupted at "+f.s.Now().String())
+	}
+	out.Events += f.s.Executed()
+	if f.sched.refused > 0 {
+		out.Notes = append(out.Notes, "the scheduler's core refused what the model told it")
+	}
+	return f
+}
+
+// per is a rate since the warm-up.
+func (f *farm) per(n uint64) study.Quantity {
+	return study.Q(sim.PerSecond(n, f.measured()), study.Rate)
+}
+
+func (f *farm) mean(h *sim.Histogram) study.Quantity {
+	return study.Q(h.Mean()/float64(sim.Second), study.Time)
+}
+
+func count(n uint64) study.Quantity { return study.Q(float64(n), study.Count) }
+
+var prototypeRate = study.Model{
+	Name: "tagfarm-rate",
+	Help: "The prototype of document 001 at one rate: rates, the feeding nodes' bus, the scheduler's clocks.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		c := prototype(p)
+		c.input(p)
+		basic := p.Quantity("basic-rate", study.Rate)
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		var out study.Outcome
+		f := play(ctx, c, env, &out)
+		fn := f.fns[len(f.fns)-1]
+		out.Say("peak-rate", study.Q(1/f.fns[0].least.Seconds(), study.Rate))
+		out.Say("mean-rate", f.per(f.fns[0].transfers))
+		out.Say("mean-rate-last", f.per(fn.transfers))
+		out.Say("built-rate", f.per(f.built))
+		out.Say("data-rate", study.Q(sim.PerSecond(fn.bytes, f.measured()), study.Bandwidth))
+		out.Say("bus-idle", study.Share(1-fn.use()))
+		data := f.clocks(int(fn.data)).Seconds() / f.measured().Seconds()
+		out.Say("bus-data", study.Share(data))
+		out.Say("bus-overhead", study.Share(fn.use()-data))
+		rate := sim.PerSecond(fn.transfers, f.measured())
+		out.Say("gain", study.Share(rate/basic-1))
+		out.Say("retries", f.per(fn.retries))
+		out.Say("driver-accesses", f.per(fn.accesses))
+		out.Say("scheduler-latency", study.Q(float64(f.sched.latency.Quantile(0.5)), study.Count))
+		out.Say("scheduler-selection", study.Q(float64(c.order.selection), study.Count))
+		out.Say("clocks-between-events", study.Q(1/rate/c.order.clock.Seconds(), study.Count))
+		out.Say("same-column-again", count(f.sched.sameAgain))
+		out.Say("out-of-order", count(f.disorder))
+		out.Say("system-latency", f.mean(&f.system))
+		out.Say("node-traffic", study.Q(sim.PerSecond(f.cns[6].bytes, f.s.Now()), study.Bandwidth))
+		return out, f.idle(ctx, env, &out)
+	},
+}
+
+// idle says what is left of a feeding node's bus without load, with and without the driver.
+func (f *farm) idle(ctx context.Context, env study.Env, out *study.Outcome) error {
+	for _, with := range []struct {
+		name  string
+		every sim.Time
+	}{{"bus-idle-before-driver", 0}, {"bus-idle-without-load", f.cfg.driver.every}} {
+		c := f.cfg
+		c.driver.every = with.every
+		c.period, c.warm, c.until = sim.Second, sim.Millisecond, sim.Second/10
+		quiet := play(ctx, c, study.Env{Seed: env.Seed}, out)
+		out.Say(with.name, study.Share(1-quiet.fns[len(quiet.fns)-1].use()))
+	}
+	return nil
+}
+
+var prototypeLatency = study.Model{
+	Name: "tagfarm-latency",
+	Help: "The prototype of document 001: latency on the control ring against the rate, and there and back.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		c := prototype(p)
+		c.until = p.Time("duration")
+		c.warm = c.until / 10
+		rates := p.Quantities("rates", study.Rate)
+		sleeps := p.Quantities("suspensions", study.Time)
+		c.watch = p.Int("node", 1, 12) - 1
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		var out study.Outcome
+		out.Plots = append(out.Plots, c.latencies(ctx, rates, env, &out))
+		for _, sleep := range sleeps {
+			d := c.at(rates[0])
+			d.compute.least += sim.Time(sleep * float64(sim.Second))
+			f := play(ctx, d, study.Env{Seed: env.Seed}, &out)
+			out.Say("system-"+squeeze(study.Q(sleep, study.Time).String()), f.mean(&f.system))
+		}
+		return out, nil
+	},
+}
+
+// latencies runs each rate, with and without the SCI driver's gaps.
+func (c *config) latencies(ctx context.Context, rates []float64, env study.Env, out *study.Outcome) study.Plot {
+	plot := study.Plot{Name: "latency", X: "event rate (kHz)", Y: "µs"}
+	for _, driven := range []string{"", "-with-driver"} {
+		curves := []study.Curve{{Name: "to FN1" + driven}, {Name: "to FN2" + driven}}
+		var first float64
+		for i, r := range rates {
+			d := c.at(r)
+			if driven == "" {
+				d.driver.every = 0
+			}
+			f := play(ctx, d, env, out)
+			env.Trace = nil
+			at := squeeze(study.Q(r, study.Rate).String()) + driven
+			for j, h := range f.latency {
+				curves[j].Points = append(curves[j].Points, [2]float64{r / 1e3, h.Mean() / float64(sim.Microsecond)})
+				name := fmt.Sprintf("fn%d-%s", j+1, at)
+				out.Say(name, f.mean(h))
+				out.Say(name+"-deviation", study.Q(h.Deviation()/float64(sim.Second), study.Time))
+			}
+			last := f.latency[len(f.latency)-1].Mean()
+			if i == 0 {
+				first = last
+			}
+			out.Say("change-"+at, study.Share(last/first-1))
+		}
+		plot.Curves = append(plot.Curves, curves...)
+	}
+	return plot
+}
+
+// squeeze makes a name of a quantity: "1 ms" is 1ms.
+func squeeze(s string) string { return strings.ReplaceAll(s, " ", "") }
+
+var prototypeSuspension = study.Model{
+	Name: "tagfarm-suspension",
+	Help: "The prototype of document 001: the maximum rate while one computing node at a time sleeps.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		c := prototype(p)
+		c.input(p)
+		sleeps := p.Quantities("suspensions", study.Time)
+		policies := p.Words("policies", tagnet.Skip.String(), tagnet.Wait.String())
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		var out study.Outcome
+		plot := study.Plot{
+			Name: "rate",
+			X:    "suspension (µs)",
+			Y:    "MHz",
+			LogX: true,
+		}
+		for _, name := range policies {
+			curve := study.Curve{Name: name}
+			d := c
+			d.order.policy, _ = tagnet.ParsePolicy(name) // one of its words
+			for _, sleep := range sleeps {
+				d.compute.suspend = sim.Time(sleep * float64(sim.Second))
+				f := play(ctx, d, env, &out)
+				curve.Points = append(curve.Points, [2]float64{sleep * 1e6, sim.PerSecond(f.built, f.measured()) / 1e6})
+				at := squeeze(study.Q(sleep, study.Time).String())
+				out.Say(name+"-"+at, f.per(f.built))
+			}
+			plot.Curves = append(plot.Curves, curve)
+		}
+		out.Plots = append(out.Plots, plot)
+		return out, nil
+	},
+}
+
+var prototypeRetries = study.Model{
+	Name: "tagfarm-retries",
+	Help: "The prototype of document 001: PCI retries at the last feeding node, with the rules and without them.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		c := prototype(p)
+		c.input(p)
+		broken := c.at(p.Quantity("uncontrolled-rate", study.Rate))
+		broken.order.inARow = p.Int("in-a-row", 1, 1000)
+		broken.ring.atOnce = true
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		var out study.Outcome
+		last := len(c.feeders) - 1
+		ok := play(ctx, c, env, &out)
+		with := sim.PerSecond(ok.fns[last].retries, ok.measured())
+		out.Say("controlled", study.Q(with, study.Rate))
+		out.Say("controlled-busy-echoes", count(ok.net.Retried()))
+		out.Say("controlled-rate", ok.per(ok.fns[last].transfers))
+		bad := play(ctx, broken, study.Env{Seed: env.Seed}, &out)
+		without := sim.PerSecond(bad.fns[last].retries, bad.measured())
+		out.Say("uncontrolled", study.Q(without, study.Rate))
+		out.Say("uncontrolled-rate", bad.per(bad.fns[last].transfers))
+		out.Say("uncontrolled-busy-echoes", bad.per(bad.net.Retried()))
+		out.Say("ratio", study.Q(without/max(1, with), study.Count))
+		return out, nil
+	},
+}
