@@ -84,8 +84,8 @@ func (p *Params) texts(name string) []string {
 	return all
 }
 
-// quantities are the values of a parameter of a dimension.
-func (p *Params) quantities(name string, of Dimension) []float64 {
+// Quantities are the values of a parameter of a dimension.
+func (p *Params) Quantities(name string, of Dimension) []float64 {
 	var all []float64
 	for _, text := range p.texts(name) {
 		var q Quantity
@@ -109,7 +109,7 @@ func orNumber(of Dimension) string {
 
 // Quantity is the one value of a parameter of a dimension.
 func (p *Params) Quantity(name string, of Dimension) float64 {
-	all := p.quantities(name, of)
+	all := p.Quantities(name, of)
 	if len(all) > 1 {
 		p.Wrong(name, "has %d values where the model %s takes one", len(all), p.s.Model)
 	}
@@ -136,6 +136,15 @@ func (p *Params) Int(name string, least, most int) int {
 	return p.whole(name, p.Quantity(name, Count), least, most)
 }
 
+// Ints are several.
+func (p *Params) Ints(name string, least, most int) []int {
+	var all []int
+	for _, v := range p.Quantities(name, Count) {
+		all = append(all, p.whole(name, v, least, most))
+	}
+	return all
+}
+
 // Size is a number of bytes between two.
 func (p *Params) Size(name string, least, most int) int {
 	return p.whole(name, p.Quantity(name, Bytes), least, most)
@@ -144,7 +153,7 @@ func (p *Params) Size(name string, least, most int) int {
 // Sizes are several.
 func (p *Params) Sizes(name string, least, most int) []int {
 	var all []int
-	for _, v := range p.quantities(name, Bytes) {
+	for _, v := range p.Quantities(name, Bytes) {
 		all = append(all, p.whole(name, v, least, most))
 	}
 	return all

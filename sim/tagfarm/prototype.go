@@ -75,7 +75,7 @@ func readBus(p *study.Params) bus {
 func (c *config) input(p *study.Params) {
 	c.period = sim.Period(p.Quantity("rate", study.Rate))
 	c.until = p.Time("duration")
-	c.warm = c.until / 10
+	c.warm = c.until / 4
 }
 
 func (c *config) at(rate float64) config {
@@ -166,7 +166,7 @@ var prototypeLatency = study.Model{
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := prototype(p)
 		c.until = p.Time("duration")
-		c.warm = c.until / 10
+		c.warm = c.until / 4
 		rates := p.Quantities("rates", study.Rate)
 		sleeps := p.Quantities("suspensions", study.Time)
 		c.watch = p.Int("node", 1, 12) - 1
@@ -262,8 +262,9 @@ var prototypeRetries = study.Model{
 		c := prototype(p)
 		c.input(p)
 		broken := c.at(p.Quantity("uncontrolled-rate", study.Rate))
-		broken.order.inARow = p.Int("in-a-row", 1, 1000)
+		rows := p.Ints("in-a-row", 1, 1000)
 		broken.ring.atOnce = true
+		broken.net.PCIGap = p.Int("receiver-gap", 0, 1000)
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
@@ -274,12 +275,27 @@ var prototypeRetries = study.Model{
 		out.Say("controlled", study.Q(with, study.Rate))
 		out.Say("controlled-busy-echoes", count(ok.net.Retried()))
 		out.Say("controlled-rate", ok.per(ok.fns[last].transfers))
-		bad := play(ctx, broken, study.Env{Seed: env.Seed}, &out)
-		without := sim.PerSecond(bad.fns[last].retries, bad.measured())
-		out.Say("uncontrolled", study.Q(without, study.Rate))
-		out.Say("uncontrolled-rate", bad.per(bad.fns[last].transfers))
-		out.Say("uncontrolled-busy-echoes", bad.per(bad.net.Retried()))
-		out.Say("ratio", study.Q(without/max(1, with), study.Count))
+		curve := study.Curve{Name: "without the rules"}
+		for i, row := range rows {
+			broken.order.inARow = row
+			bad := play(ctx, broken, study.Env{Seed: env.Seed}, &out)
+			without := sim.PerSecond(bad.fns[last].retries, bad.measured())
+			curve.Points = append(curve.Points, [2]float64{float64(row), without / 1e3})
+			name := "uncontrolled"
+			if i > 0 {
+				name = fmt.Sprint(name, "-", row)
+			} else {
+				out.Say("ratio", study.Q(without/max(1, with), study.Count))
+			}
+			out.Say(name, study.Q(without, study.Rate))
+			out.Say(name+"-busy-echoes", bad.per(bad.net.Retried()))
+		}
+		out.Plots = []study.Plot{{
+			Name:   "retries",
+			X:      "successive events to a column",
+			Y:      "kHz",
+			Curves: []study.Curve{curve},
+		}}
 		return out, nil
 	},
 }

@@ -151,11 +151,13 @@ func (s *scheduler) launch() {
 	}
 }
 
-// turn is the broken order of 001:3198: so many events to a column, whatever it has free.
+// turn is the broken order of 001:3198: so many events to a column, whatever it has free. Each column's queue holds all
+// buffers of its first node, then all of the next, as the nodes announce them, and is never empty.
 func (s *scheduler) turn() {
-	n, columns := int(s.issued), s.f.cfg.columns
-	members := columns[n/s.f.cfg.order.inARow%len(columns)]
-	bu := members[n%len(members)]
+	n, columns, row := int(s.issued), s.f.cfg.columns, s.f.cfg.order.inARow
+	members := columns[n/row%len(columns)]
+	taken := n/(row*len(columns))*row + n%row // of this column's queue
+	bu := members[taken/s.f.cfg.order.slots%len(members)]
 	s.count(bu)
 	s.send(s.f.open(uint64(n), bu, 0, 1), s.waiting.Get())
 }
