@@ -68,13 +68,13 @@ func (c *computer) built(at int64) {
 		f.long.Add(latency)
 		f.tail.Add(latency)
 	case f.cfg.again > 0 && c.rng.Float64() < f.cfg.again:
-		f.building.Add(latency)
+		f.first(e, latency)
 		e.second = true
 		e.missing, e.last = f.pieces(e), -1
 		f.s.After(f.cfg.compute.feedback, (*askAgain)(f.sched), at, 0)
 		return
 	default:
-		f.building.Add(latency)
+		f.first(e, latency)
 		f.full.Add(latency)
 		f.tail.Add(latency)
 	}
@@ -84,6 +84,22 @@ func (c *computer) built(at int64) {
 	c.work()
 }
 
+// first notes that the first part of an event is there.
+func (f *farm) first(e *event, latency int64) {
+	f.building.Add(latency)
+	f.triggered.Add(int64(f.s.Now() - e.came))
+}
+
+// use notes that one processor more or less works.
+func (f *farm) use(d int64) {
+	f.busy.Add(f.s.Now(), d)
+	all := int64(0)
+	if f.busy.Value() == int64(len(f.cns)*f.cfg.compute.processors) {
+		all = 1
+	}
+	f.allBusy.Set(f.s.Now(), all)
+}
+
 // work lets a processor take the next event.
 func (c *computer) work() {
 	p := &c.f.cfg.compute
@@ -91,7 +107,7 @@ func (c *computer) work() {
 		return
 	}
 	c.busy++
-	c.f.busy.Add(c.f.s.Now(), 1)
+	c.f.use(1)
 	d := p.least
 	if p.mean > 0 {
 		d += c.rng.Exp(p.mean)
@@ -107,7 +123,7 @@ func (c *computer) work() {
 func (w *worked) Handle(at, asleep int64) {
 	c := (*computer)(w)
 	c.busy--
-	c.f.busy.Add(c.f.s.Now(), -1)
+	c.f.use(-1)
 	if asleep > 0 {
 		c.f.next(c.index)
 	}

@@ -97,9 +97,9 @@ type event struct {
 	missing int // packets that are not in memory
 	last    int // feeding node whose packet came last
 	holders int // the ring, and the computing node
+	came    sim.Time
 	sent    sim.Time
 	began   sim.Time // the first feeding node's burst; 0: not yet
-	asked   sim.Time
 }
 
 // farm is a farm at work.
@@ -114,18 +114,20 @@ type farm struct {
 	free   []int64
 	hops   []*hop // hop i goes to feeding node i; the last one to the scheduler
 
-	latency  []*sim.Histogram // from the scheduler's transmit FIFO to that of each feeding node
-	building sim.Histogram    // the first part, from the start of the first feeding node's burst
-	full     sim.Histogram    // all of an event without a second part
-	long     sim.Histogram    // all of an event with one
-	tail     sim.Histogram    // both
-	system   sim.Histogram    // from the scheduler's transmit FIFO to the feedback
-	busy     sim.Level        // processors
-	inside   sim.Level        // events issued, without feedback
-	disorder uint64           // packets that came before one of a feeding node that sends earlier
-	built    uint64
-	returned uint64
-	trace    *sim.Trace
+	latency   []*sim.Histogram // from the scheduler's transmit FIFO to that of each feeding node
+	triggered sim.Histogram    // the first part, from the trigger
+	allBusy   sim.Level        // 1 while every processor is
+	building  sim.Histogram    // the first part, from the start of the first feeding node's burst
+	full      sim.Histogram    // all of an event without a second part
+	long      sim.Histogram    // all of an event with one
+	tail      sim.Histogram    // both
+	system    sim.Histogram    // from the scheduler's transmit FIFO to the feedback
+	busy      sim.Level        // processors
+	inside    sim.Level        // events issued, without feedback
+	disorder  uint64           // packets that came before one of a feeding node that sends earlier
+	built     uint64
+	returned  uint64
+	trace     *sim.Trace
 }
 
 func newFarm(seed uint64, cfg config, trace *sim.Trace) *farm {
@@ -178,12 +180,13 @@ func (f *farm) restart() {
 		*f.latency[i] = sim.Histogram{}
 		f.fns[i].restart()
 	}
-	for _, h := range []*sim.Histogram{&f.building, &f.full, &f.long, &f.tail, &f.system} {
+	for _, h := range []*sim.Histogram{&f.building, &f.triggered, &f.full, &f.long, &f.tail, &f.system} {
 		*h = sim.Histogram{}
 	}
 	f.busy.Restart(f.s.Now())
+	f.allBusy.Restart(f.s.Now())
 	f.inside.Restart(f.s.Now())
-	f.built = 0
+	f.built, f.returned = 0, 0
 }
 
 // measured is the time since the warm-up.

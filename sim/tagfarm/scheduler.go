@@ -181,6 +181,9 @@ func (s *scheduler) send(at int64, came sim.Time) {
 	if came == now && o.clock > 0 {
 		s.latency.Add(int64((t - edge(now, o.clock)) / o.clock))
 	}
+	if e := &s.f.events[at]; e.tag.Loop == 0 && !e.second {
+		e.came = came
+	}
 	s.outgoing.Put(at)
 	s.f.s.At(t, (*dispatch)(s), 0, 0)
 }

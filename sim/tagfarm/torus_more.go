@@ -1,0 +1,173 @@
+package tagfarm
+
+import (
+	"context"
+	"fmt"
+
+	"ringlet/sim"
+	"ringlet/sim/sci"
+	"ringlet/sim/study"
+)
+
+var torusBypass = study.Model{
+	Name: "torus-bypass",
+	Help: "The 3-D torus of document 001 with some large events: busy feeding nodes by-passed, or waited for.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		c := torus(p)
+		d := readSizes(p)
+		d.large, d.factor = p.Number("large-share"), p.Number("large-factor")
+		c.bus.whole = p.Word("bursts", "whole", "as-long-as-data") == "whole"
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		var out study.Outcome
+		plot := study.Plot{
+			Name: "distribution",
+			X:    "building latency (µs)",
+			Y:    "share of events",
+			LogY: true,
+		}
+		for _, mode := range []struct {
+			name   string
+			bypass bool
+		}{{"waiting", false}, {"by-pass", true}} {
+			run := c.drawn(d)
+			run.order.bypass = mode.bypass
+			f := play(ctx, run, env, &out)
+			env.Trace = nil
+			out.Say("latency-"+mode.name, f.mean(&f.building))
+			out.Say("latency-p99-"+mode.name, quantile(&f.building, 0.99))
+			out.Say("latency-p999-"+mode.name, quantile(&f.building, 0.999))
+			out.Say("carried-"+mode.name, study.Share(sim.PerSecond(f.built, f.measured())*c.period.Seconds()))
+			var passed uint64
+			for _, n := range f.fns {
+				passed += n.passed
+			}
+			out.Say("passed-"+mode.name, count(passed))
+			out.Say("pci-retries-"+mode.name, count(f.retries()))
+			plot.Curves = append(plot.Curves, distribution(mode.name, &f.building))
+		}
+		out.Plots = append(out.Plots, plot)
+		return out, nil
+	},
+}
+
+var torusSize = study.Model{
+	Name: "torus-size",
+	Help: "The 3-D torus of document 001 with more columns and cover layers: building latency, and the longest path.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		c := torus(p)
+		h := shape{rows: p.Int("rows", 1, 32), core: p.Int("core-layers", 1, 8)}
+		columns, layers := p.Ints("more-columns", 1, 32), p.Ints("more-layers", 1, 32)
+		part := p.Size("part", 1, 1<<16)
+		if len(columns) != len(layers) {
+			p.Wrong("more-layers", "are %d, and %d more-columns", len(layers), len(columns))
+		}
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		var out study.Outcome
+		curve := study.Curve{Name: "mean"}
+		var path, mean []float64
+		var nodes []int
+		for i := range columns {
+			h.columns, h.layers = columns[i], layers[i]
+			h.computers = h.columns * h.rows * h.layers
+			c.shape(h)
+			f := play(ctx, c.fixed(part), env, &out)
+			env.Trace = nil
+			longest := c.longest(ctx, part, &out)
+			name := fmt.Sprintf("%dx%dx%d", h.columns, h.rows, h.layers)
+			out.Say("latency-"+name, f.mean(&f.building))
+			out.Say("longest-"+name, study.Q(longest.Seconds(), study.Time))
+			processors := float64(h.computers * c.compute.processors)
+			curve.Points = append(curve.Points, [2]float64{processors, micros(&f.building)})
+			path, mean, nodes = append(path, longest.Seconds()), append(mean, f.building.Mean()), append(nodes, h.computers)
+		}
+		last := len(path) - 1
+		out.Say("longest-grows", study.Q(path[last]-path[0], study.Time))
+		out.Say("latency-grows", study.Share(mean[last]/mean[0]-1))
+		out.Say("nodes-grow", study.Share(float64(nodes[last])/float64(nodes[0])-1))
+		out.Plots = append(out.Plots, study.Plot{
+			Name:   "latency",
+			X:      "processors",
+			Y:      "µs",
+			Curves: []study.Curve{curve},
+		})
+		return out, nil
+	},
+}
+
+// longest is the latency of a packet over the longest path of an empty torus: first word to first word.
+func (c *config) longest(ctx context.Context, bytes int, out *study.Outcome) sim.Time {
+	s := sim.New(1)
+	net := sci.New(s, c.net, c.size...)
+	m := &longestPath{s: s}
+	for _, to := range c.computers {
+		net.Node(to).To = m
+	}
+	const apart = 20 * sim.Microsecond // longer than any path
+	n := sim.Time(0)
+	for _, from := range c.feeders {
+		for _, to := range c.computers {
+			s.At(n*apart, sim.Func(func(int64, int64) { net.Node(from).Send(to, bytes, 0, 0) }), 0, 0)
+			n++
+		}
+	}
+	s.Run(ctx, sim.Limits{})
+	out.Events += s.Executed()
+	return m.most
+}
+
+type longestPath struct {
+	s    *sim.Sim
+	most sim.Time
+}
+
+func (m *longestPath) Take(p *sci.Packet) { m.most = max(m.most, m.s.Now()-p.Born) }
+
+var torusProcessors = study.Model{
+	Name: "torus-processors",
+	Help: "The 3-D torus of document 001: how many of its processors are in use.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		c := torus(p)
+		part := p.Size("part", 1, 1<<16)
+		c.compute.mean = p.Time("work")
+		control := p.Time("control")
+		event := p.Quantity("whole-event", study.Bytes)
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		var out study.Outcome
+		f := newFarm(env.Seed, c.fixed(part), env.Trace)
+		series := f.s.Watch("processors in use", c.until/512, f.busy.Value)
+		if !f.run(ctx, env.Progress) {
+			out.Notes = append(out.Notes, "interrupted at "+f.s.Now().String())
+		}
+		out.Events = f.s.Executed()
+		rate := 1 / c.period.Seconds()
+		all := float64(len(c.computers) * c.compute.processors)
+		out.Say("processors", study.Q(all, study.Count))
+		out.Say("busy", study.Q(f.busy.Mean(f.s.Now()), study.Count))
+		out.Say("busy-peak", study.Q(float64(f.busy.Peak()), study.Count))
+		out.Say("all-busy", study.Share(f.allBusy.Mean(f.s.Now())))
+		out.Say("events-inside", study.Q(f.inside.Mean(f.s.Now()), study.Count))
+		out.Say("carried", study.Share(sim.PerSecond(f.returned, f.measured())/rate))
+		perNode := (c.compute.mean + control).Seconds() * rate / float64(c.compute.processors)
+		out.Say("computing-nodes-needed", study.Q(perNode, study.Count))
+		burst := f.clocks(c.bus.grant + c.bus.address + c.bus.setup + c.bus.piece/8)
+		out.Say("feeding-nodes-needed", study.Q(event*rate/(float64(c.bus.piece)/burst.Seconds()), study.Count))
+		curve := study.Curve{Name: "in use"}
+		for i, v := range series.Values {
+			at := sim.Time(i+1) * series.Every
+			curve.Points = append(curve.Points, [2]float64{at.Seconds() * 1e3, float64(v)})
+		}
+		out.Plots = append(out.Plots, study.Plot{
+			Name:   "processors",
+			X:      "ms",
+			Y:      "in use",
+			Curves: []study.Curve{curve},
+		})
+		return out, nil
+	},
+}
