@@ -157,6 +157,7 @@ var torusRates = study.Model{
 		building, whole := study.Curve{Name: "from the first burst"}, study.Curve{Name: "from the trigger"}
 		c = c.fixed(part)
 		var retries, echoes, again, highest uint64
+		var first float64
 		for _, r := range rates {
 			f := play(ctx, c.at(r), env, &out)
 			env.Trace = nil
@@ -165,10 +166,16 @@ var torusRates = study.Model{
 			out.Say("latency-p1-"+at, quantile(&f.building, 0.01))
 			out.Say("latency-p99-"+at, quantile(&f.building, 0.99))
 			out.Say("deviation-"+at, study.Q(f.building.Deviation()/float64(sim.Second), study.Time))
+			if first == 0 {
+				first = f.building.Mean()
+			}
+			out.Say("growth-"+at, study.Share(f.building.Mean()/first-1))
 			out.Say("from-trigger-"+at, f.mean(&f.triggered))
 			out.Say("rate-"+at, f.per(f.built))
 			building.Points = append(building.Points, [2]float64{r / 1e6, micros(&f.building)})
 			whole.Points = append(whole.Points, [2]float64{r / 1e6, micros(&f.triggered)})
+			out.Say("pci-retries-"+at, count(f.retries()))
+			out.Say("busy-echoes-"+at, count(f.net.Retried()))
 			retries += f.retries()
 			echoes += f.net.Retried()
 			again += f.sched.sameAgain
@@ -251,6 +258,7 @@ var torusData = study.Model{
 			out.Say("backlog-"+at, study.Q(float64(f.backlog()), study.Count))
 			out.Say("bursts-per-part-"+at, study.Q(f.burstsPerPart(), study.Count))
 			out.Say("pci-retries-"+at, count(f.retries()))
+			out.Say("busy-echoes-"+at, count(f.net.Retried()))
 			if c.again > 0 {
 				out.Say("short", f.mean(&f.full))
 				out.Say("long", f.mean(&f.long))
