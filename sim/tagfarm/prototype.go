@@ -14,7 +14,8 @@ import (
 // Models are the models of document 001.
 func Models() []study.Model {
 	return []study.Model{prototypeRate, prototypeLatency, prototypeSuspension, prototypeRetries,
-		torusRates, torusData, torusBypass, torusSize, torusProcessors}
+		torusRates, torusData, torusBypass, torusSize, torusProcessors,
+		switchUnshaped, pullBuilder}
 }
 
 // prototype reads what all figures of the prototype have in common. The places of the nodes are those of 001:3891-3908:

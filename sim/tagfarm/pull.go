@@ -1,0 +1,326 @@
+package tagfarm
+
+import (
+	"context"
+	"fmt"
+
+	"ringlet/sim"
+	"ringlet/sim/part"
+	"ringlet/sim/study"
+)
+
+// unshaped is the first stage of the CMS builder (001 §II.G): a switch of as many inputs as outputs. Every input has a
+// fragment of each event; all of an event go to one output, event after event to the next. Nobody shapes the traffic:
+// an input sends its fragments in order, and waits where the output is taken.
+type unshaped struct {
+	s       *sim.Sim
+	rng     *sim.Stream
+	mean    float64 // bytes
+	spread  string
+	rate    float64 // B/s of a port
+	inputs  []*input
+	outputs []*part.Bus
+	bytes   float64
+}
+
+// input is one of the switch, as a client of the output that its next fragment goes to.
+type input struct {
+	u     *unshaped
+	event int     // of the next fragment
+	size  float64 // of it
+	busy  bool
+}
+
+func newUnshaped(seed uint64, ports int, mean, rate float64, spread string) *unshaped {
+	s := sim.New(seed)
+	u := &unshaped{
+		s:      s,
+		rng:    s.Stream("sizes"),
+		mean:   mean,
+		spread: spread,
+		rate:   rate,
+	}
+	for range ports {
+		u.outputs = append(u.outputs, part.NewBus(s, 0))
+		n := &input{u: u}
+		n.draw()
+		u.inputs = append(u.inputs, n)
+	}
+	for o, b := range u.outputs {
+		for _, n := range u.inputs {
+			b.Attach(&towards{n, o})
+		}
+	}
+	return u
+}
+
+// draw makes the size of the next fragment.
+func (n *input) draw() {
+	n.size = n.u.mean
+	if n.u.spread == "exponential" {
+		n.size *= n.u.rng.ExpFloat64()
+	}
+}
+
+// towards is an input as an output sees it.
+type towards struct {
+	*input
+	output int
+}
+
+func (t *towards) Offer() (sim.Time, bool) {
+	if t.busy || t.event%len(t.u.outputs) != t.output {
+		return 0, false
+	}
+	return sim.Time(t.size / t.u.rate * float64(sim.Second)), true
+}
+
+func (t *towards) Begin() { t.busy = true }
+
+func (t *towards) End() {
+	t.u.bytes += t.size
+	t.busy = false
+	t.event++
+	t.draw()
+	if next := t.event % len(t.u.outputs); next != t.output {
+		t.u.outputs[next].Kick()
+	}
+}
+
+// use is the share of the ports' bandwidth that carries data when the inputs have always more.
+func (u *unshaped) use(ctx context.Context, env study.Env, until sim.Time, out *study.Outcome) float64 {
+	for _, b := range u.outputs {
+		u.s.At(0, sim.Func(func(int64, int64) { b.Kick() }), 0, 0)
+	}
+	u.s.Run(ctx, env.Limits(until))
+	out.Events += u.s.Executed()
+	return u.bytes / (u.rate * float64(len(u.outputs)) * u.s.Now().Seconds())
+}
+
+var switchUnshaped = study.Model{
+	Name: "switch-unshaped",
+	Help: "A switch through which events are built without traffic shaping: how much of it is used.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		ports := p.Int("ports", 1, 1024)
+		mean, rate := p.Quantity("fragment", study.Bytes), p.Quantity("port-rate", study.Bandwidth)
+		spreads := p.Words("sizes", "fixed", "exponential")
+		until := p.Time("duration")
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		var out study.Outcome
+		for _, spread := range spreads {
+			use := newUnshaped(env.Seed, ports, mean, rate, spread).use(ctx, env, until, &out)
+			out.Say("use-"+spread, study.Share(use))
+			out.Say("port-rate-needed-"+spread, study.Q(rate/use, study.Bandwidth))
+		}
+		return out, nil
+	},
+}
+
+// pulled is the ATLAS builder (001 §II.H): receivers ask one source after the other for a fragment, or, to compare, all
+// at once.
+type pulled struct {
+	s        *sim.Sim
+	sources  int
+	fragment int
+	trip     sim.Time // a request, and the head of an answer: each way
+	wire     sim.Time // a fragment on a port
+	push     bool
+
+	outputs   []*port // of the sources
+	receivers []*receiver
+	waiting   *part.Queue[sim.Time] // events without a receiver
+	period    sim.Time
+	until     sim.Time
+	built     uint64
+	latency   sim.Histogram
+	peak      int64 // fragments at a receiver's port
+	bytes     uint64
+}
+
+// port sends fragments one after the other. Each is a receiver and one of its places.
+type port struct {
+	p     *pulled
+	queue *part.Queue[request]
+	then  func(request)
+	busy  bool
+}
+
+type request struct {
+	receiver, place int
+}
+
+// receiver builds some events at a time.
+type receiver struct {
+	places []place
+	port   *port
+}
+
+type place struct {
+	busy  bool
+	since sim.Time
+	at    int // the next source, counted from the first
+	first int // source
+	left  int // fragments that have not come
+}
+
+func (o *port) put(r request) {
+	o.queue.Put(r)
+	o.kick()
+}
+
+func (o *port) kick() {
+	if o.busy || o.queue.Len() == 0 {
+		return
+	}
+	o.busy = true
+	o.p.s.After(o.p.wire, o, 0, 0)
+}
+
+// Handle: a fragment has been sent.
+func (o *port) Handle(int64, int64) {
+	o.busy = false
+	o.then(o.queue.Get())
+	o.kick()
+}
+
+func newPulled(seed uint64, sources, receivers, places int) *pulled {
+	s := sim.New(seed)
+	p := &pulled{s: s, sources: sources, waiting: part.NewQueue[sim.Time](s, 0)}
+	for range sources {
+		o := &port{p: p, queue: part.NewQueue[request](s, 0)}
+		o.then = func(r request) { s.After(p.trip, (*arriving)(p), int64(r.receiver), int64(r.place)) }
+		p.outputs = append(p.outputs, o)
+	}
+	for range receivers {
+		o := &port{p: p, queue: part.NewQueue[request](s, 0), then: p.came}
+		p.receivers = append(p.receivers, &receiver{places: make([]place, places), port: o})
+	}
+	return p
+}
+
+type (
+	accepted pulled // an event
+	arriving pulled // a fragment at a receiver's port
+	asking   pulled // a request at a source
+)
+
+func (a *accepted) Handle(n, _ int64) {
+	p := (*pulled)(a)
+	if p.s.Now()+p.period <= p.until {
+		p.s.After(p.period, a, n+1, 0)
+	}
+	p.waiting.Put(p.s.Now())
+	p.assign(int(n))
+}
+
+// assign gives the first waiting event to the receiver with most free places after the one served last.
+func (p *pulled) assign(n int) {
+	for i := range p.receivers {
+		r := (n + i) % len(p.receivers)
+		for k := range p.receivers[r].places {
+			if e := &p.receivers[r].places[k]; !e.busy && p.waiting.Len() > 0 {
+				*e = place{
+					busy:  true,
+					since: p.waiting.Get(),
+					first: n % p.sources,
+					left:  p.sources,
+				}
+				for range p.ahead() {
+					p.ask(r, k)
+				}
+				return
+			}
+		}
+	}
+}
+
+// ahead is how many fragments a receiver asks for before the first has come.
+func (p *pulled) ahead() int {
+	if p.push {
+		return p.sources
+	}
+	return 1
+}
+
+// ask asks the next source.
+func (p *pulled) ask(r, k int) {
+	e := &p.receivers[r].places[k]
+	source := (e.first + e.at) % p.sources
+	e.at++
+	p.s.After(p.trip, (*asking)(p), int64(source), int64(r<<16|k))
+}
+
+func (a *asking) Handle(source, who int64) {
+	a.outputs[source].put(request{int(who >> 16), int(who & 0xffff)})
+}
+
+func (a *arriving) Handle(r, k int64) {
+	o := a.receivers[r].port
+	o.put(request{int(r), int(k)})
+	a.peak = max(a.peak, int64(o.queue.Len()))
+}
+
+// came: a fragment is in the receiver.
+func (p *pulled) came(q request) {
+	e := &p.receivers[q.receiver].places[q.place]
+	p.bytes += uint64(p.fragment)
+	if e.left--; e.left == 0 {
+		p.built++
+		p.latency.Add(int64(p.s.Now() - e.since))
+		e.busy = false
+		p.assign(q.receiver)
+		return
+	}
+	if e.at < p.sources {
+		p.ask(q.receiver, q.place)
+	}
+}
+
+var pullBuilder = study.Model{
+	Name: "pull-builder",
+	Help: "Receivers that ask one source after the other for a fragment, and receivers to which all send at once.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		sources, receivers := p.Int("sources", 1, 1<<16), p.Int("receivers", 1, 1<<12)
+		places := p.Int("events-at-a-time", 1, 1024)
+		event, rate := p.Quantity("event", study.Bytes), p.Quantity("rate", study.Rate)
+		portRate, trip := p.Quantity("port-rate", study.Bandwidth), p.Time("trip")
+		until := p.Time("duration")
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		var out study.Outcome
+		for _, name := range []string{"pull", "push"} {
+			b := newPulled(env.Seed, sources, receivers, places)
+			b.fragment = int(event) / sources
+			b.trip, b.wire = trip, sim.Time(float64(b.fragment)/portRate*float64(sim.Second))
+			b.period, b.until, b.push = sim.Period(rate), until, name == "push"
+			b.s.At(0, (*accepted)(b), 0, 0)
+			var early uint64 // bytes of the first half, in which the builders fill
+			b.s.At(until/2, sim.Func(func(int64, int64) { early = b.bytes }), 0, 0)
+			b.s.Run(ctx, env.Limits(until))
+			out.Events += b.s.Executed()
+			out.Say("input-peak-"+name, study.Q(float64(b.peak), study.Count))
+			out.Say("rate-"+name, study.Q(sim.PerSecond(b.bytes-early, until-until/2)/event, study.Rate))
+			out.Say("latency-"+name, study.Q(b.latency.Mean()/float64(sim.Second), study.Time))
+			out.Say("waiting-"+name, study.Q(float64(b.waiting.Len()), study.Count))
+			if b.bytes != uint64(b.fragment)*(b.built*uint64(sources)+b.under()) {
+				return out, fmt.Errorf("%s: %d bytes came, which are not those of %d events", name, b.bytes, b.built)
+			}
+		}
+		return out, nil
+	},
+}
+
+// under is the number of fragments that came of events that are not complete.
+func (p *pulled) under() (n uint64) {
+	for _, r := range p.receivers {
+		for _, e := range r.places {
+			if e.busy {
+				n += uint64(p.sources - e.left)
+			}
+		}
+	}
+	return n
+}
