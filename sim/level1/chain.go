@@ -15,7 +15,7 @@ var tagnetChain = study.Model{
 	Help: "Readout units in the TagNet's chain that write to the computing nodes of a torus, one after the other.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		t := torus{
-			cfg:     network(p),
+			cfg:     Network(p),
 			dma:     engines(p),
 			columns: p.Int("columns", 2, 100),
 			rows:    p.Int("rows", 2, 100),

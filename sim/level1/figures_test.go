@@ -38,7 +38,7 @@ func TestNetwork(t *testing.T) {
 	var got sci.Config
 	look := study.Model{Name: "sci-longest-path"}
 	look.Run = func(_ context.Context, p *study.Params, _ study.Env) (study.Outcome, error) {
-		got = network(p)
+		got = Network(p)
 		p.Int("columns", 0, 100)
 		p.Int("rows", 0, 100)
 		return study.Outcome{}, p.Err()

@@ -14,7 +14,7 @@ var packetLatency = study.Model{
 	Name: "sci-latency",
 	Help: "One packet over a torus of SCI rings, alone: latency from bus to bus against the nodes between.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		cfg, columns, rows := network(p), p.Int("columns", 3, 1000), p.Int("rows", 2, 1000)
+		cfg, columns, rows := Network(p), p.Int("columns", 3, 1000), p.Int("rows", 2, 1000)
 		most := p.Int("most-between", 0, columns-2)
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -55,7 +55,7 @@ var longestPath = study.Model{
 	Name: "sci-longest-path",
 	Help: "One packet over the longest path of a torus of SCI rings: alone, and held up by every node on the way.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		w := way{cfg: network(p), columns: p.Int("columns", 2, 100), rows: p.Int("rows", 2, 100)}
+		w := way{cfg: Network(p), columns: p.Int("columns", 2, 100), rows: p.Int("rows", 2, 100)}
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
@@ -127,7 +127,7 @@ var largestRing = study.Model{
 	Name: "sci-largest-ring",
 	Help: "The largest SCI ring on which the echoes come before the sender's queue is full.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		cfg, period, wait := network(p), p.Time("period"), p.Time("wait")
+		cfg, period, wait := Network(p), p.Time("period"), p.Time("wait")
 		packets := p.Int("packets", 100, 1_000_000)
 		if period <= 0 {
 			p.Wrong("period", "is not positive")

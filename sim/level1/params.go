@@ -19,8 +19,8 @@ func Models() []study.Model {
 	}
 }
 
-// network reads what rings and cards are made of.
-func network(p *study.Params) sci.Config {
+// Network reads what rings and cards are made of.
+func Network(p *study.Params) sci.Config {
 	c := sci.Config{
 		Symbol:     p.Time("symbol"),
 		Header:     p.Int("header-symbols", 1, 100),

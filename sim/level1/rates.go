@@ -14,7 +14,7 @@ var engineAlone = study.Model{
 	Name: "dma-alone",
 	Help: "A DMA engine that writes blocks to its neighbour on an SCI ring, as fast as its bus goes.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		cfg, d, until := network(p), engines(p), length(p)
+		cfg, d, until := Network(p), engines(p), length(p)
 		sizes := p.Sizes("blocks", 8, 1<<20)
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
@@ -93,7 +93,7 @@ var manyToOne = study.Model{
 	Name: "sci-many-to-one",
 	Help: "One to several senders on an SCI ring that write to one receiver, each as fast as its software goes.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		cfg, d, until := network(p), engines(p), length(p)
+		cfg, d, until := Network(p), engines(p), length(p)
 		nodes, most := p.Int("nodes", 2, 1000), p.Int("senders", 1, 999)
 		rate := p.Quantity("rate-of-a-sender", study.Bandwidth)
 		bursts := float64(d.setUp + d.piece/8 + d.idle)

@@ -13,7 +13,7 @@ var sideBySide = study.Model{
 	Name: "sci-side-by-side",
 	Help: "Unsynchronised senders side by side on an SCI ring, each with receivers of its own downstream.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		cfg, d, until := network(p), engines(p), length(p)
+		cfg, d, until := Network(p), engines(p), length(p)
 		nodes, senders := p.Int("nodes", 2, 1000), p.Int("senders", 1, 100)
 		each := p.Int("receivers-each", 1, 100)
 		if senders*(each+1) > nodes {
@@ -73,7 +73,7 @@ var routeNode = study.Model{
 	Name: "sci-route-node",
 	Help: "Two senders of an SCI torus with a receiver each: all on one ring, and all over one route node.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		cfg, d, until := network(p), engines(p), length(p)
+		cfg, d, until := Network(p), engines(p), length(p)
 		columns, rows := p.Int("columns", 5, 1000), p.Int("rows", 3, 1000)
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err

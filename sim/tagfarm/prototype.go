@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"ringlet/sim"
-	"ringlet/sim/sci"
+	"ringlet/sim/level1"
 	"ringlet/sim/study"
 	"ringlet/tagnet"
 )
@@ -23,7 +23,7 @@ func Models() []study.Model {
 func prototype(p *study.Params) config {
 	c := config{
 		bus:       readBus(p),
-		net:       sci.Dolphin(),
+		net:       level1.Network(p),
 		size:      []int{8, 2},
 		feeders:   []int{0, 8},
 		computers: []int{1, 2, 4, 5, 6, 7, 9, 10, 12, 13, 14, 15},
@@ -266,7 +266,6 @@ var prototypeRetries = study.Model{
 		broken := c.at(p.Quantity("uncontrolled-rate", study.Rate))
 		rows := p.Ints("in-a-row", 1, 1000)
 		broken.ring.atOnce = true
-		broken.net.PCIGap = p.Int("receiver-gap", 0, 1000)
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"ringlet/sim"
-	"ringlet/sim/sci"
+	"ringlet/sim/level1"
 	"ringlet/sim/study"
 	"ringlet/tagnet"
 )
@@ -57,7 +57,7 @@ func torus(p *study.Params) config {
 	}
 	c := config{
 		bus:       readBus(p),
-		net:       sci.Dolphin(),
+		net:       level1.Network(p),
 		scheduler: -1,
 		watch:     -1,
 		ring:      controlRing{processing: p.Time("hop")},
