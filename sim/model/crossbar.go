@@ -41,16 +41,15 @@ var crossbar = study.Model{
 
 // sender keeps a port busy: as many packets as its host has ready, to one output or to each in turn.
 type sender struct {
-	x       *part.Crossbar
-	from    int32
-	to      []int32
-	turn    int
-	size    int32
-	sent    uint64
-	taken   uint64
-	first   sim.Time // from the first packet's begin to its last byte out
-	s       *sim.Sim
-	started bool
+	x     *part.Crossbar
+	from  int32
+	to    []int32
+	turn  int
+	size  int32
+	sent  uint64
+	taken uint64
+	first sim.Time // from the first packet's begin to its last byte out
+	s     *sim.Sim
 }
 
 // hostReady is how many packets a host has ready: more than a cross-point holds.
