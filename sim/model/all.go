@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"ringlet/sim/level1"
+	"ringlet/sim/lhcb"
 	"ringlet/sim/study"
 	"ringlet/sim/tagfarm"
 )
@@ -13,6 +14,7 @@ func All() []study.Model {
 	return slices.Concat(
 		level1.Models(),                                // 000
 		tagfarm.Models(),                               // 001
+		lhcb.Models(),                                  // 002
 		[]study.Model{bridgeWrite, bridgeStream},       // 003
 		[]study.Model{crossbar, roundTrip, cumulative}, // 004
 	)

@@ -1,0 +1,257 @@
+package lhcb
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"ringlet/barrier"
+	"ringlet/event/placing"
+	"ringlet/readoutunit"
+	"ringlet/sim"
+	"ringlet/sim/part"
+	"ringlet/sim/study"
+	"ringlet/tagnet"
+)
+
+// world is one run.
+type world struct {
+	c     *setup
+	s     *sim.Sim
+	tree  *tree
+	pool  part.Pool
+	nodes []*node
+	seat  []int // of a node: where it is in the tree, and in the shift
+
+	tagnet  *tagnet.Core
+	batches []*tagnet.Batch // on their way to the readout units
+
+	letters []barrier.Message // on their way
+	blanks  []int64           // free places there
+
+	sent, placed uint64 // bytes of data
+	parts        uint64 // placed whole
+	messages     uint64 // of the barrier
+	from, to     mark
+	err          error
+	places       []uint64 // scratch
+}
+
+// mark is how far a run was at a time.
+type mark struct {
+	at     sim.Time
+	parts  uint64
+	placed uint64
+	spent  [numberOfDoings]sim.Time // by all nodes
+}
+
+// must keeps the first error of a core: the model has broken its rules.
+func (w *world) must(err error) {
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("the model broke a rule of the product at %v: %w", w.s.Now(), err)
+		w.s.Stop()
+	}
+}
+
+// micros is the time as the barrier's core knows it.
+func (w *world) micros() int64 { return int64(w.s.Now() / sim.Microsecond) }
+
+// keep gives a message on its way a place.
+func (w *world) keep(m barrier.Message) int64 {
+	if n := len(w.blanks); n > 0 {
+		at := w.blanks[n-1]
+		w.blanks = w.blanks[:n-1]
+		w.letters[at] = m
+		return at
+	}
+	w.letters = append(w.letters, m)
+	return int64(len(w.letters) - 1)
+}
+
+// fetch takes a message from its place.
+func (w *world) fetch(at int64) barrier.Message {
+	w.blanks = append(w.blanks, at)
+	return w.letters[at]
+}
+
+func newWorld(c *setup, seed uint64) (*world, error) {
+	s := sim.New(seed)
+	seats := c.nodes + c.dummies
+	w := &world{
+		c:    c,
+		s:    s,
+		tree: newTree(seats, c.perLeaf, c.spines, c.links),
+	}
+	w.tree.connect(s, seats, part.PortConfig{
+		PerByte:    c.perByte,
+		Latency:    c.hop,
+		Buffer:     int64(c.buffer),
+		CutThrough: true,
+	})
+	if err := w.open(seats); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// open makes the scheduler and the nodes.
+func (w *world) open(seats int) error {
+	c := w.c
+	cfg := tagnet.Config{
+		Slots:   c.slots,
+		Packing: c.packing,
+	}
+	order := readoutunit.Seats{RUs: make([]int, seats), BUs: make([]int, seats)}
+	for x := range seats {
+		order.RUs[x], order.BUs[x] = readoutunit.Dummy, readoutunit.Dummy
+		if x < c.nodes {
+			order.RUs[x], order.BUs[x] = x, x
+			w.seat = append(w.seat, x)
+			cfg.RUs = append(cfg.RUs, "ru"+strconv.Itoa(x))
+			cfg.BUs = append(cfg.BUs, "bu"+strconv.Itoa(x))
+		}
+	}
+	var err error
+	if w.tagnet, err = tagnet.NewCore(cfg); err != nil {
+		return err
+	}
+	for i := range c.nodes {
+		n := &node{
+			w:     w,
+			index: i,
+			order: readoutunit.NewShift(i, order, c.nodes, c.slots, true),
+			draw:  w.s.Stream("sizes of node " + strconv.Itoa(i)),
+			delay: w.s.Stream("jitter of node " + strconv.Itoa(i)),
+			sizes: map[uint64]int{},
+			got:   make([]int, c.slots),
+		}
+		if c.barrier != barrier.None {
+			if n.gate, err = barrier.NewCore(c.barrier, c.nodes, i); err != nil {
+				return err
+			}
+		}
+		w.nodes = append(w.nodes, n)
+		w.tree.card[w.seat[i]].Freed = (*left)(n)
+	}
+	return nil
+}
+
+// play runs it until it has counted enough.
+func (w *world) play(ctx context.Context, env study.Env) error {
+	w.tagnet.Start()
+	for _, n := range w.nodes {
+		w.s.At(0, (*held)(n), 0, 0)
+	}
+	w.s.Run(ctx, env.Limits(0))
+	return w.err
+}
+
+// rounds is how many rounds a readout unit reads ahead of the one that it sends.
+const rounds = 2
+
+// read tells the scheduler how far a readout unit has read: so many rounds ahead.
+func (w *world) read(n *node) { w.s.After(w.c.flight, (*held)(n), int64(n.cycles), 0) }
+
+type held node
+
+// Handle: the scheduler knows how far the readout unit has read.
+func (e *held) Handle(cycles, _ int64) {
+	n := (*node)(e)
+	w := n.w
+	mep := uint64(cycles+rounds) * uint64(w.tagnet.Places())
+	w.must(w.tagnet.Update(n.index, tagnet.Update{Read: mep, Events: mep * uint64(w.c.packing)}))
+	w.issue()
+}
+
+// issue sends the tokens that may go to all readout units.
+func (w *world) issue() {
+	b := &tagnet.Batch{}
+	b.Reset(w.tagnet.NextCycle(), w.tagnet.Places())
+	if w.tagnet.Issue(b) > 0 {
+		w.batches = append(w.batches, b)
+		w.s.After(w.c.flight, (*tokens)(w), 0, 0)
+	}
+}
+
+type tokens world
+
+// Handle: tokens are at all readout units, which read the MEPs and announce their sizes.
+func (e *tokens) Handle(_, _ int64) {
+	w := (*world)(e)
+	b := w.batches[0]
+	for _, n := range w.nodes {
+		for i := range b.Len() {
+			w.must(n.order.Cycle(b, i))
+		}
+		for _, mep := range b.MEPs {
+			if mep != tagnet.NoMEP {
+				n.sizes[mep] = w.c.part(n.index, n.draw)
+			}
+		}
+	}
+	w.s.After(2*w.c.flight, (*windows)(w), 0, 0)
+}
+
+type windows world
+
+// Handle: the builder units have had all sizes, and their windows are at the readout units.
+func (e *windows) Handle(_, _ int64) {
+	w := (*world)(e)
+	b := w.batches[0]
+	w.batches = w.batches[1:]
+	for _, n := range w.nodes {
+		for i := range b.Len() {
+			for p := range b.Places {
+				t, ok := b.Token(i, p)
+				if !ok {
+					continue
+				}
+				w.must(n.order.Grant(p, &placing.Grant{
+					Slot:    t.Slot,
+					Attempt: uint32(t.Attempt),
+					MEP:     t.MEP,
+					Window:  1,
+					Gen:     1,
+					Length:  uint32(n.sizes[t.MEP]),
+				}))
+			}
+		}
+		n.step()
+	}
+}
+
+// complete has all parts of a MEP in a slot of the builder unit.
+func (n *node) complete(t tagnet.Token) {
+	f := tagnet.Feedback{
+		MEP:     t.MEP,
+		Slot:    t.Slot,
+		Events:  uint32(n.w.c.packing),
+		Attempt: t.Attempt,
+		Outcome: tagnet.Built,
+	}
+	n.w.must(n.w.tagnet.Feedback(n.index, f))
+	n.w.issue()
+}
+
+// count ends the run when it has counted enough: parts of so many phases.
+func (w *world) count() {
+	n := uint64(len(w.nodes))
+	switch w.parts {
+	case n * uint64(w.c.warm):
+		w.from = w.mark()
+	case n * uint64(w.c.warm+w.c.phases):
+		w.to = w.mark()
+		w.s.Stop()
+	}
+}
+
+func (w *world) mark() mark {
+	m := mark{at: w.s.Now(), parts: w.parts, placed: w.placed}
+	for _, n := range w.nodes {
+		n.begin(n.doing)
+		for d, t := range n.spent {
+			m.spent[d] += t
+		}
+	}
+	return m
+}
