@@ -3,36 +3,83 @@ package lhcb
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"ringlet/barrier"
 	"ringlet/sim/study"
 )
 
 // Models are the models of this room.
-func Models() []study.Model { return []study.Model{builder} }
+func Models() []study.Model { return []study.Model{builder, barrierTime, treeLinks} }
 
 // builder runs the event builder at several scales, with several barriers and sizes.
 var builder = study.Model{
 	Name: "event-builder",
 	Help: "LHCb's event builder of document 002: nodes in phases over a fat tree, with each barrier, scale and size.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		c := read(p)
-		scales := p.Ints("nodes", 2, 4096)
-		perLeaf := p.Ints("per-leaf", 1, 4096)
-		if len(perLeaf) != len(scales) {
-			p.Wrong("per-leaf", "has %d values for %d of nodes", len(perLeaf), len(scales))
-		}
-		barriers := p.Words("barriers", "none", "central", "tournament", "dissemination")
-		sizes := p.Words("sizes", realistic, grouped, largest, maximal)
+		g, c := readGrid(p), read(p)
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		out := study.Outcome{}
-		for _, size := range sizes {
-			for i, nodes := range scales {
-				for _, name := range barriers {
+		return g.play(ctx, c, env)
+	},
+}
+
+// grid is which runs a study wants: each barrier with each scale, size and number of slow outputs.
+type grid struct {
+	nodes, perLeaf, dummies, slow []int
+	barriers, sizes               []string
+}
+
+func readGrid(p *study.Params) grid {
+	g := grid{
+		nodes:    p.Ints("nodes", 2, 4096),
+		perLeaf:  p.Ints("per-leaf", 1, 4096),
+		dummies:  p.Ints("dummies", 0, 4096),
+		slow:     p.Ints("slow-outputs", 0, 4096),
+		barriers: p.Words("barriers", "none", "central", "tournament", "dissemination"),
+		sizes:    p.Words("sizes", realistic, grouped, largest, maximal),
+	}
+	for _, name := range []string{"per-leaf", "dummies"} {
+		if n := len(map[string][]int{"per-leaf": g.perLeaf, "dummies": g.dummies}[name]); n != len(g.nodes) {
+			p.Wrong(name, "has %d values for %d of nodes", n, len(g.nodes))
+		}
+	}
+	return g
+}
+
+// result is what a run of the grid came to.
+type result struct {
+	barrier, size string
+	nodes, slow   int
+	rate          float64
+}
+
+func (r *result) name() string {
+	name := fmt.Sprintf("%s-%d-%s", r.barrier, r.nodes, r.size)
+	if r.slow > 0 {
+		name += fmt.Sprintf("-slow-%d", r.slow)
+	}
+	return name
+}
+
+// play makes the runs one after the other. An interrupted one gives the results of those that were over.
+func (g *grid) play(ctx context.Context, c setup, env study.Env) (study.Outcome, error) {
+	var out study.Outcome
+	var all []result
+	for _, size := range g.sizes {
+		for _, slow := range g.slow {
+			for i := range g.nodes {
+				for _, name := range g.barriers {
+					r := result{
+						barrier: name,
+						size:    size,
+						nodes:   g.nodes[i],
+						slow:    slow,
+					}
 					one := c
-					one.nodes, one.perLeaf, one.sizes = nodes, perLeaf[i], size
+					one.nodes, one.perLeaf, one.dummies = g.nodes[i], g.perLeaf[i], g.dummies[i]
+					one.sizes, one.slow = size, slow
 					one.barrier, _ = barrier.ParseKind(name)
 					w, err := newWorld(&one, env.Seed)
 					if err == nil {
@@ -41,24 +88,86 @@ var builder = study.Model{
 					if err != nil {
 						return out, err
 					}
-					w.say(&out, fmt.Sprintf("%s-%d-%s", name, nodes, size))
+					if out.Events += w.s.Executed(); ctx.Err() != nil {
+						return out, nil
+					}
+					r.rate = w.say(&out, r.name())
+					all = append(all, r)
 				}
 			}
 		}
-		return out, nil
-	},
+	}
+	compare(&out, all)
+	out.Plots = g.plots(all)
+	return out, nil
 }
 
-// say adds the results of a run.
-func (w *world) say(out *study.Outcome, name string) {
+// say adds the results of a run, and returns its rate.
+func (w *world) say(out *study.Outcome, name string) float64 {
 	took := (w.to.at - w.from.at).Seconds()
 	parts, bytes := float64(w.to.parts-w.from.parts), float64(w.to.placed-w.from.placed)
 	n := float64(len(w.nodes))
-	out.Events += w.s.Executed()
-	out.Say("rate-"+name, study.Q(parts/n*float64(w.c.packing)/took, study.Rate))
-	out.Say("throughput-"+name, study.Q(bytes/took, study.Bandwidth))
+	rate := parts / n * float64(w.c.packing) / took
+	out.Say("rate-"+name, study.Q(rate, study.Rate))
+	throughput := study.Q(bytes/took, study.Bandwidth)
+	out.Say("throughput-"+name, throughput)
+	out.Say("event-"+name, study.Q(bytes/(parts/n*float64(w.c.packing)), study.Bytes))
+	out.Say("phases-"+name, study.Q(parts/n/took, study.Rate))
 	for d, what := range []string{"idle", "software", "transfer", "barrier"} {
 		spent := (w.to.spent[d] - w.from.spent[d]).Seconds()
 		out.Say("share-"+what+"-"+name, study.Share(spent/n/took))
 	}
+	if w.c.slow > 0 {
+		out.Say("discarded-"+name, study.Q(float64(w.gone), study.Count))
+	}
+	return rate
+}
+
+// compare says how much lower the rate of a run is than that of another one that differs in one thing.
+func compare(out *study.Outcome, all []result) {
+	for _, r := range all {
+		for _, than := range all {
+			what := ""
+			switch {
+			case r.size == than.size && r.nodes == than.nodes && r.slow == than.slow && r.barrier != than.barrier:
+				what = than.barrier
+			case r.size != than.size && r.nodes == than.nodes && r.slow == than.slow && r.barrier == than.barrier:
+				what = than.size
+			case r.size == than.size && r.nodes != than.nodes && r.slow == than.slow && r.barrier == than.barrier:
+				what = fmt.Sprint(than.nodes)
+			case r.size == than.size && r.nodes == than.nodes && r.slow > than.slow && r.barrier == than.barrier:
+				what = fmt.Sprintf("slow-%d", than.slow)
+			default:
+				continue
+			}
+			out.Say("lower-"+r.name()+"-than-"+what, study.Share(1-r.rate/than.rate))
+		}
+	}
+}
+
+// plots are the document's: rate against scale, with each barrier.
+func (g *grid) plots(all []result) []study.Plot {
+	var plots []study.Plot
+	if len(g.nodes) < 2 {
+		return nil
+	}
+	for _, size := range g.sizes {
+		p := study.Plot{
+			Name: "rate-" + size,
+			X:    "nodes",
+			Y:    "rate / MHz",
+		}
+		for _, name := range g.barriers {
+			curve := study.Curve{Name: name}
+			for _, r := range all {
+				if r.size == size && r.barrier == name && r.slow == 0 {
+					curve.Points = append(curve.Points, [2]float64{float64(r.nodes), r.rate / 1e6})
+				}
+			}
+			slices.SortFunc(curve.Points, func(a, b [2]float64) int { return int(a[0] - b[0]) })
+			p.Curves = append(p.Curves, curve)
+		}
+		plots = append(plots, p)
+	}
+	return plots
 }

@@ -5,6 +5,7 @@ import (
 	"ringlet/readoutunit"
 	"ringlet/sim"
 	"ringlet/sim/part"
+	"ringlet/tagnet"
 )
 
 // Pipeline of a part, all sequential:
@@ -42,11 +43,11 @@ type node struct {
 
 	sizes map[uint64]int // of the parts that were read, by MEP
 
+	alone bool // there is a barrier and nothing else
+
 	// the builder unit
-	got  []int // parts of the MEP in a slot
-	kept int   // MEPs that wait for the output
-	gone int   // MEPs that were discarded
-	out  sim.Time
+	got  []int             // parts of the MEP in a slot
+	kept []tagnet.Feedback // MEPs that the output has, or will have
 }
 
 // flow is a write under way.
@@ -77,7 +78,7 @@ func (n *node) begin(d doing) {
 
 // step takes turn after turn as the order says, until something has to happen first.
 func (n *node) step() {
-	for n.doing == idle || n.doing == sending {
+	for (n.doing == idle || n.doing == sending) && !n.w.ending {
 		turn, place := n.order.Turn()
 		switch turn {
 		case readoutunit.Send:
@@ -111,17 +112,21 @@ func (e *prepared) Handle(_, _ int64) {
 	n.w.places = n.order.Serve(n.sends, 1, n.w.places[:0])
 	for _, place := range n.w.places {
 		t := n.order.At(place)
-		f := flow{
+		n.w.send(n, flow{
 			place: place,
 			to:    int(t.BU),
 			left:  n.sizes[t.MEP],
-			path:  n.w.tree.path(nil, n.w.seat[n.index], n.w.seat[t.BU]),
-		}
-		n.w.sent += uint64(f.left)
-		n.flows = append(n.flows, f)
+		})
 	}
-	n.inject()
 	n.step()
+}
+
+// send begins a write.
+func (w *world) send(n *node, f flow) {
+	f.path = w.tree.path(nil, w.seat[n.index], w.seat[f.to])
+	w.sent += uint64(f.left)
+	n.flows = append(n.flows, f)
+	n.inject()
 }
 
 // ahead is how many segments of a node may be in its card's port.
@@ -172,6 +177,11 @@ func (n *node) Take(p *part.Packet) {
 		return
 	}
 	w.parts++
+	w.landed(from, place, n)
+}
+
+// whole has a whole part at its builder unit.
+func (w *world) whole(from *node, place int64, n *node) {
 	t := from.order.At(uint64(place))
 	delete(from.sizes, t.MEP)
 	if n.got[t.Slot]++; n.got[t.Slot] == len(w.nodes) {
@@ -239,6 +249,10 @@ type released node
 // Handle: the barrier is over for this node.
 func (e *released) Handle(_, _ int64) {
 	n := (*node)(e)
+	if n.alone {
+		n.phases++
+		return
+	}
 	n.pass()
 	n.step()
 }

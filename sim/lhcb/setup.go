@@ -30,8 +30,9 @@ type setup struct {
 	jitter       sim.Time
 	slots        int
 
-	slow    int      // builder units whose output is slow
+	slow    int      // builder units whose output is slow: the first ones
 	consume sim.Time // of a MEP by a slow output
+	output  int      // MEPs that an output holds; a builder unit discards the next one
 
 	warm, phases int // left out; counted
 }
@@ -44,19 +45,16 @@ const (
 	maximal   = "maximal"   // the largest that there are
 )
 
-// shared reads what all models of this room have in common.
-func shared(p *study.Params) setup {
-	return setup{
-		spines: p.Int("spines", 1, 100),
-		links:  p.Int("links", 1, 10),
-		flight: p.Time("message-flight"),
-		cost:   p.Time("message-cost"),
-	}
-}
-
 // read reads what the runs of a study have in common.
 func read(p *study.Params) setup {
-	c := shared(p)
+	c := setup{
+		spines:  p.Int("spines", 1, 100),
+		links:   p.Int("links", 1, 10),
+		flight:  p.Time("message-flight"),
+		cost:    p.Time("message-cost"),
+		consume: p.Time("slow-output"),
+		output:  p.Int("output", 1, 64),
+	}
 	c.discipline = p.Word("discipline", "shift", "free", "pull", "tagring")
 	c.drawnByMFP = p.Word("drawn", "mfp", "fragment") == "mfp"
 	c.packing = p.Int("packing", 1, 65535)

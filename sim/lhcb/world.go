@@ -32,9 +32,13 @@ type world struct {
 	sent, placed uint64 // bytes of data
 	parts        uint64 // placed whole
 	messages     uint64 // of the barrier
+	gone         int    // MEPs that were discarded
 	from, to     mark
 	err          error
-	places       []uint64 // scratch
+	ending       bool // nobody begins anything any more
+
+	landed func(from *node, place int64, to *node) // a whole part is at its builder unit
+	places []uint64                                // scratch
 }
 
 // mark is how far a run was at a time.
@@ -82,6 +86,7 @@ func newWorld(c *setup, seed uint64) (*world, error) {
 		s:    s,
 		tree: newTree(seats, c.perLeaf, c.spines, c.links),
 	}
+	w.landed = w.whole
 	w.tree.connect(s, seats, part.PortConfig{
 		PerByte:    c.perByte,
 		Latency:    c.hop,
@@ -220,7 +225,8 @@ func (e *windows) Handle(_, _ int64) {
 	}
 }
 
-// complete has all parts of a MEP in a slot of the builder unit.
+// complete has all parts of a MEP in a slot of the builder unit. One that its output has no room for is discarded at
+// once (002:217).
 func (n *node) complete(t tagnet.Token) {
 	f := tagnet.Feedback{
 		MEP:     t.MEP,
@@ -229,8 +235,35 @@ func (n *node) complete(t tagnet.Token) {
 		Attempt: t.Attempt,
 		Outcome: tagnet.Built,
 	}
-	n.w.must(n.w.tagnet.Feedback(n.index, f))
-	n.w.issue()
+	switch c := n.w.c; {
+	case n.index >= c.slow:
+		n.w.feedback(n, f)
+	case len(n.kept) == c.output:
+		f.Outcome = tagnet.Discarded
+		n.w.gone++
+		n.w.feedback(n, f)
+	default:
+		if n.kept = append(n.kept, f); len(n.kept) == 1 {
+			n.w.s.After(c.consume, (*taken)(n), 0, 0)
+		}
+	}
+}
+
+type taken node
+
+// Handle: the output has a MEP.
+func (e *taken) Handle(_, _ int64) {
+	n := (*node)(e)
+	n.w.feedback(n, n.kept[0])
+	if n.kept = n.kept[1:]; len(n.kept) > 0 {
+		n.w.s.After(n.w.c.consume, (*taken)(n), 0, 0)
+	}
+}
+
+// feedback tells the scheduler the outcome of a MEP.
+func (w *world) feedback(n *node, f tagnet.Feedback) {
+	w.must(w.tagnet.Feedback(n.index, f))
+	w.issue()
 }
 
 // count ends the run when it has counted enough: parts of so many phases.
