@@ -36,6 +36,7 @@ func small() setup {
 		cost:     sim.Microsecond / 2,
 		software: 10 * sim.Microsecond,
 		slots:    2,
+		writes:   1,
 		output:   1,
 		warm:     8,
 		phases:   16,
@@ -177,6 +178,7 @@ func TestEveryRunConserves(t *testing.T) {
 		c.drawnByMFP = rapid.Bool().Draw(t, "drawn by MFP")
 		c.jitter = sim.Time(rapid.IntRange(0, 50).Draw(t, "jitter")) * sim.Microsecond
 		c.slots = rapid.IntRange(1, 3).Draw(t, "slots")
+		c.writes = rapid.IntRange(1, 3).Draw(t, "writes")
 		c.buffer = rapid.IntRange(1, 6).Draw(t, "buffer") * c.segment / 2
 		c.slow = rapid.IntRange(0, 1).Draw(t, "slow") * min(1, c.slots-1)
 		c.consume = 5 * sim.Millisecond

@@ -27,12 +27,14 @@ type node struct {
 	delay *sim.Stream // jitter
 
 	// what the conductor does
-	doing  doing
-	since  sim.Time
-	spent  [numberOfDoings]sim.Time
-	sends  uint64 // place that is prepared
-	phases int
-	cycles int // of tokens, that are over
+	doing    doing
+	since    sim.Time
+	spent    [numberOfDoings]sim.Time
+	sends    uint64 // place that is prepared
+	ready    bool   // it is, and waits for a write before it
+	underWay int    // writes without an acknowledgement
+	phases   int
+	cycles   int // of tokens, that are over
 
 	flows   []flow // under way, in turns
 	turn    int
@@ -78,7 +80,7 @@ func (n *node) begin(d doing) {
 
 // step takes turn after turn as the order says, until something has to happen first.
 func (n *node) step() {
-	for (n.doing == idle || n.doing == sending) && !n.w.ending {
+	for !n.ready && (n.doing == idle || n.doing == sending) && !n.w.ending {
 		turn, place := n.order.Turn()
 		switch turn {
 		case readoutunit.Send:
@@ -109,14 +111,27 @@ type prepared node
 func (e *prepared) Handle(_, _ int64) {
 	n := (*node)(e)
 	n.begin(sending)
-	n.w.places = n.order.Serve(n.sends, 1, n.w.places[:0])
-	for _, place := range n.w.places {
-		t := n.order.At(place)
-		n.w.send(n, flow{
-			place: place,
-			to:    int(t.BU),
-			left:  n.sizes[t.MEP],
-		})
+	n.ready = true
+	n.serve()
+}
+
+// serve writes what is prepared, if the node may have another write under way, and goes on.
+func (n *node) serve() {
+	if n.ready {
+		if n.underWay >= n.w.c.writes {
+			return
+		}
+		n.ready = false
+		n.w.places = n.order.Serve(n.sends, 1, n.w.places[:0])
+		for _, place := range n.w.places {
+			t := n.order.At(place)
+			n.underWay++
+			n.w.send(n, flow{
+				place: place,
+				to:    int(t.BU),
+				left:  n.sizes[t.MEP],
+			})
+		}
 	}
 	n.step()
 }
@@ -197,8 +212,9 @@ type done node
 // Handle: a write is acknowledged.
 func (e *done) Handle(place, _ int64) {
 	n := (*node)(e)
+	n.underWay--
 	n.w.must(n.order.Complete([]uint64{uint64(place)}))
-	n.step()
+	n.serve()
 }
 
 // enter is at the end of a phase.

@@ -29,6 +29,7 @@ type setup struct {
 	software     sim.Time
 	jitter       sim.Time
 	slots        int
+	writes       int // without an acknowledgement that a node may have, where no barrier ends its phases
 
 	slow    int      // builder units whose output is slow: the first ones
 	consume sim.Time // of a MEP by a slow output
@@ -73,6 +74,7 @@ func read(p *study.Params) setup {
 	c.software = p.Time("software")
 	c.jitter = p.Time("jitter")
 	c.slots = p.Int("slots", 1, 64)
+	c.writes = p.Int("writes", 1, 64)
 	c.warm = p.Int("warm", 1, 10000)
 	c.phases = p.Int("phases", 1, 10000)
 	return c

@@ -124,7 +124,7 @@ func (w *world) open(seats int) error {
 		n := &node{
 			w:     w,
 			index: i,
-			order: readoutunit.NewShift(i, order, c.nodes, c.slots, true),
+			order: readoutunit.NewShift(i, order, c.nodes, c.slots, c.barrier != barrier.None),
 			draw:  w.s.Stream("sizes of node " + strconv.Itoa(i)),
 			delay: w.s.Stream("jitter of node " + strconv.Itoa(i)),
 			sizes: map[uint64]int{},
