@@ -80,7 +80,9 @@ func (g *grid) play(ctx context.Context, c setup, env study.Env) (study.Outcome,
 					one := c
 					one.nodes, one.perLeaf, one.dummies = g.nodes[i], g.perLeaf[i], g.dummies[i]
 					one.sizes, one.slow = size, slow
-					one.barrier, _ = barrier.ParseKind(name)
+					if one.barrier, _ = barrier.ParseKind(name); one.barrier == barrier.None {
+						one.warm, one.phases = c.looseWarm, c.loosePhases
+					}
 					w, err := newWorld(&one, env.Seed)
 					if err == nil {
 						err = w.play(ctx, env)
@@ -113,6 +115,7 @@ func (w *world) say(out *study.Outcome, name string) float64 {
 	out.Say("throughput-"+name, throughput)
 	out.Say("event-"+name, study.Q(bytes/(parts/n*float64(w.c.packing)), study.Bytes))
 	out.Say("phases-"+name, study.Q(parts/n/took, study.Rate))
+	out.Say("events-per-phase-"+name, study.Q(rate/(parts/n/took), study.Count))
 	for d, what := range []string{"idle", "software", "transfer", "barrier"} {
 		spent := (w.to.spent[d] - w.from.spent[d]).Seconds()
 		out.Say("share-"+what+"-"+name, study.Share(spent/n/took))

@@ -13,7 +13,6 @@ type setup struct {
 	nodes, perLeaf, spines, links int
 	dummies                       int // seats without a node, the last ports of the last leaf
 	barrier                       barrier.Kind
-	discipline                    string
 	sizes                         string // realistic, grouped, largest, maximal
 	drawnByMFP                    bool   // one draw for all fragments of an MFP, else one for each
 	packing, streams              int
@@ -35,7 +34,8 @@ type setup struct {
 	consume sim.Time // of a MEP by a slow output
 	output  int      // MEPs that an output holds; a builder unit discards the next one
 
-	warm, phases int // left out; counted
+	warm, phases           int // left out; counted
+	looseWarm, loosePhases int // the same without a barrier, where nodes drift apart for long
 }
 
 // The sizes of fragments that a run may have.
@@ -56,7 +56,6 @@ func read(p *study.Params) setup {
 		consume: p.Time("slow-output"),
 		output:  p.Int("output", 1, 64),
 	}
-	c.discipline = p.Word("discipline", "shift", "free", "pull", "tagring")
 	c.drawnByMFP = p.Word("drawn", "mfp", "fragment") == "mfp"
 	c.packing = p.Int("packing", 1, 65535)
 	c.streams = p.Int("streams", 1, 64)
@@ -77,6 +76,8 @@ func read(p *study.Params) setup {
 	c.writes = p.Int("writes", 1, 64)
 	c.warm = p.Int("warm", 1, 10000)
 	c.phases = p.Int("phases", 1, 10000)
+	c.looseWarm = p.Int("loose-warm", 1, 100000)
+	c.loosePhases = p.Int("loose-phases", 1, 100000)
 	return c
 }
 
