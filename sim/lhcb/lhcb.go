@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"ringlet/barrier"
 	"ringlet/sim/study"
 )
 
@@ -37,7 +36,7 @@ func readGrid(p *study.Params) grid {
 		perLeaf:  p.Ints("per-leaf", 1, 4096),
 		dummies:  p.Ints("dummies", 0, 4096),
 		slow:     p.Ints("slow-outputs", 0, 4096),
-		barriers: p.Words("barriers", "none", "central", "tournament", "dissemination"),
+		barriers: p.Words("barriers", "none", "central", "tournament", "dissemination", pull, free),
 		sizes:    p.Words("sizes", realistic, grouped, largest, maximal),
 	}
 	for _, name := range []string{"per-leaf", "dummies"} {
@@ -80,9 +79,7 @@ func (g *grid) play(ctx context.Context, c setup, env study.Env) (study.Outcome,
 					one := c
 					one.nodes, one.perLeaf, one.dummies = g.nodes[i], g.perLeaf[i], g.dummies[i]
 					one.sizes, one.slow = size, slow
-					if one.barrier, _ = barrier.ParseKind(name); one.barrier == barrier.None {
-						one.warm, one.phases = c.looseWarm, c.loosePhases
-					}
+					one.under(name)
 					w, err := newWorld(&one, env.Seed)
 					if err == nil {
 						err = w.play(ctx, env)

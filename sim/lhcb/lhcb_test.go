@@ -37,9 +37,12 @@ func small() setup {
 		software: 10 * sim.Microsecond,
 		slots:    2,
 		writes:   1,
-		output:   1,
-		warm:     8,
-		phases:   16,
+		credit:   2,
+
+		discipline: shift,
+		output:     1,
+		warm:       8,
+		phases:     16,
 	}
 }
 
@@ -173,7 +176,9 @@ func TestEveryRunConserves(t *testing.T) {
 		c.perLeaf = rapid.IntRange(1, 5).Draw(t, "per leaf")
 		c.spines = rapid.IntRange(1, 3).Draw(t, "spines")
 		c.links = rapid.IntRange(1, 2).Draw(t, "links")
-		c.barrier = barrier.Kinds[rapid.IntRange(0, 3).Draw(t, "barrier")].Is
+		c.looseWarm, c.loosePhases = c.warm, c.phases
+		c.credit = rapid.IntRange(1, 3).Draw(t, "credit")
+		c.under(rapid.SampledFrom([]string{"none", "central", "tournament", "dissemination", pull, free}).Draw(t, "under"))
 		c.sizes = rapid.SampledFrom([]string{realistic, grouped, largest, maximal}).Draw(t, "sizes")
 		c.drawnByMFP = rapid.Bool().Draw(t, "drawn by MFP")
 		c.jitter = sim.Time(rapid.IntRange(0, 50).Draw(t, "jitter")) * sim.Microsecond

@@ -35,6 +35,7 @@ type node struct {
 	underWay int    // writes without an acknowledgement
 	phases   int
 	cycles   int // of tokens, that are over
+	over     int // writes
 
 	flows   []flow // under way, in turns
 	turn    int
@@ -48,8 +49,10 @@ type node struct {
 	alone bool // there is a barrier and nothing else
 
 	// the builder unit
-	got  []int             // parts of the MEP in a slot
-	kept []tagnet.Feedback // MEPs that the output has, or will have
+	got    []int             // parts of the MEP in a slot
+	wishes []wish            // MEPs that it asks parts of
+	asking int               // parts that were asked for
+	kept   []tagnet.Feedback // MEPs that the output has, or will have
 }
 
 // flow is a write under way.
@@ -204,6 +207,10 @@ func (w *world) whole(from *node, place int64, n *node) {
 		n.complete(t.Token)
 	}
 	w.s.After(w.c.hop, (*done)(from), place, 0)
+	if w.c.discipline == pull {
+		n.asking--
+		n.ask()
+	}
 	w.count()
 }
 
@@ -213,6 +220,10 @@ type done node
 func (e *done) Handle(place, _ int64) {
 	n := (*node)(e)
 	n.underWay--
+	if n.over++; n.w.c.discipline != shift && n.over%len(n.w.nodes) == 0 { // there is no round that ends
+		n.cycles++
+		n.w.read(n)
+	}
 	n.w.must(n.order.Complete([]uint64{uint64(place)}))
 	n.serve()
 }
@@ -234,7 +245,7 @@ func (n *node) signal(from sim.Time) {
 	for _, m := range n.acts.Send {
 		n.free += n.w.c.cost
 		n.w.messages++
-		n.w.s.At(n.free+n.w.c.flight, (*arrived)(n.w.nodes[m.To]), n.w.keep(m), 0)
+		n.w.s.At(n.free+n.w.c.flight, (*arrived)(n.w.nodes[m.To]), n.w.letters.put(m), 0)
 	}
 	if n.acts.Released {
 		n.w.s.At(n.free, (*released)(n), 0, 0)
@@ -256,7 +267,7 @@ type handled node
 func (e *handled) Handle(message, _ int64) {
 	n := (*node)(e)
 	n.acts.Send, n.acts.Released = n.acts.Send[:0], false
-	n.w.must(n.gate.Receive(n.w.fetch(message), n.w.micros(), &n.acts))
+	n.w.must(n.gate.Receive(n.w.letters.get(message), n.w.micros(), &n.acts))
 	n.signal(n.w.s.Now())
 }
 

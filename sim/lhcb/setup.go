@@ -13,6 +13,8 @@ type setup struct {
 	nodes, perLeaf, spines, links int
 	dummies                       int // seats without a node, the last ports of the last leaf
 	barrier                       barrier.Kind
+	discipline                    string // shift, pull or free
+	credit                        int    // parts that a builder unit asks for at a time, with pull
 	sizes                         string // realistic, grouped, largest, maximal
 	drawnByMFP                    bool   // one draw for all fragments of an MFP, else one for each
 	packing, streams              int
@@ -46,6 +48,26 @@ const (
 	maximal   = "maximal"   // the largest that there are
 )
 
+// The disciplines. A word of a study is one of them without phases, or the barrier that ends the phases of the shift.
+const (
+	shift = "shift"
+	pull  = "pull"
+	free  = "free"
+)
+
+// under sets what a word of a study stands for.
+func (c *setup) under(word string) {
+	c.discipline = shift
+	switch word {
+	case pull, free:
+		c.discipline, word = word, "none"
+	}
+	c.barrier, _ = barrier.ParseKind(word) // the study allows no other
+	if c.barrier == barrier.None {
+		c.warm, c.phases = c.looseWarm, c.loosePhases
+	}
+}
+
 // read reads what the runs of a study have in common.
 func read(p *study.Params) setup {
 	c := setup{
@@ -76,6 +98,7 @@ func read(p *study.Params) setup {
 	c.writes = p.Int("writes", 1, 64)
 	c.warm = p.Int("warm", 1, 10000)
 	c.phases = p.Int("phases", 1, 10000)
+	c.credit = p.Int("credit", 1, 4096)
 	c.looseWarm = p.Int("loose-warm", 1, 100000)
 	c.loosePhases = p.Int("loose-phases", 1, 100000)
 	return c

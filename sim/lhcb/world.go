@@ -3,6 +3,7 @@ package lhcb
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"ringlet/barrier"
@@ -26,8 +27,8 @@ type world struct {
 	tagnet  *tagnet.Core
 	batches []*tagnet.Batch // on their way to the readout units
 
-	letters []barrier.Message // on their way
-	blanks  []int64           // free places there
+	letters  mail[barrier.Message]
+	requests mail[tagnet.Token]
 
 	sent, placed uint64 // bytes of data
 	parts        uint64 // placed whole
@@ -60,22 +61,28 @@ func (w *world) must(err error) {
 // micros is the time as the barrier's core knows it.
 func (w *world) micros() int64 { return int64(w.s.Now() / sim.Microsecond) }
 
-// keep gives a message on its way a place.
-func (w *world) keep(m barrier.Message) int64 {
-	if n := len(w.blanks); n > 0 {
-		at := w.blanks[n-1]
-		w.blanks = w.blanks[:n-1]
-		w.letters[at] = m
-		return at
-	}
-	w.letters = append(w.letters, m)
-	return int64(len(w.letters) - 1)
+// mail is what is on its way: an event carries its place.
+type mail[T any] struct {
+	things []T
+	free   []int64
 }
 
-// fetch takes a message from its place.
-func (w *world) fetch(at int64) barrier.Message {
-	w.blanks = append(w.blanks, at)
-	return w.letters[at]
+// put gives a thing a place.
+func (m *mail[T]) put(x T) int64 {
+	if n := len(m.free); n > 0 {
+		at := m.free[n-1]
+		m.free = m.free[:n-1]
+		m.things[at] = x
+		return at
+	}
+	m.things = append(m.things, x)
+	return int64(len(m.things) - 1)
+}
+
+// get takes a thing from its place.
+func (m *mail[T]) get(at int64) T {
+	m.free = append(m.free, at)
+	return m.things[at]
 }
 
 func newWorld(c *setup, seed uint64) (*world, error) {
@@ -124,7 +131,7 @@ func (w *world) open(seats int) error {
 		n := &node{
 			w:     w,
 			index: i,
-			order: readoutunit.NewShift(i, order, c.nodes, c.slots, c.barrier != barrier.None),
+			order: w.order(i, order),
 			draw:  w.s.Stream("sizes of node " + strconv.Itoa(i)),
 			delay: w.s.Stream("jitter of node " + strconv.Itoa(i)),
 			sizes: map[uint64]int{},
@@ -139,6 +146,20 @@ func (w *world) open(seats int) error {
 		w.tree.card[w.seat[i]].Freed = (*left)(n)
 	}
 	return nil
+}
+
+// order is the discipline at a readout unit. A barrier that holds nothing needs no fence before it.
+func (w *world) order(ru int, seats readoutunit.Seats) readoutunit.Order {
+	name := w.c.discipline
+	i := slices.IndexFunc(readoutunit.Disciplines, func(d readoutunit.Discipline) bool { return d.Name == name })
+	return readoutunit.Disciplines[i].Open(readoutunit.Traffic{
+		RU:    ru,
+		BUs:   w.c.nodes,
+		Slots: w.c.slots,
+		Seats: seats,
+		Fence: w.c.barrier != barrier.None,
+		Round: 1,
+	})
 }
 
 // play runs it until it has counted enough.
@@ -199,30 +220,77 @@ func (e *tokens) Handle(_, _ int64) {
 
 type windows world
 
-// Handle: the builder units have had all sizes, and their windows are at the readout units.
+// Handle: the builder units have had all sizes, and their windows are at the readout units: all of them, or those that
+// they ask for at first.
 func (e *windows) Handle(_, _ int64) {
 	w := (*world)(e)
 	b := w.batches[0]
 	w.batches = w.batches[1:]
-	for _, n := range w.nodes {
-		for i := range b.Len() {
-			for p := range b.Places {
-				t, ok := b.Token(i, p)
-				if !ok {
-					continue
-				}
-				w.must(n.order.Grant(p, &placing.Grant{
-					Slot:    t.Slot,
-					Attempt: uint32(t.Attempt),
-					MEP:     t.MEP,
-					Window:  1,
-					Gen:     1,
-					Length:  uint32(n.sizes[t.MEP]),
-				}))
+	for i := range b.Len() {
+		for p := range b.Places {
+			t, ok := b.Token(i, p)
+			if !ok {
+				continue
+			}
+			if w.c.discipline == pull {
+				w.nodes[p].wants(t)
+				continue
+			}
+			for _, n := range w.nodes {
+				n.grant(&t)
 			}
 		}
+	}
+	for _, n := range w.nodes {
 		n.step()
 	}
+}
+
+// grant gives a readout unit the window for its part.
+func (n *node) grant(t *tagnet.Token) {
+	n.w.must(n.order.Grant(int(t.BU), &placing.Grant{
+		Slot:    t.Slot,
+		Attempt: uint32(t.Attempt),
+		MEP:     t.MEP,
+		Window:  1,
+		Gen:     1,
+		Length:  uint32(n.sizes[t.MEP]),
+	}))
+}
+
+// wish is a MEP of which a builder unit has asked for some parts.
+type wish struct {
+	tagnet.Token
+	asked int // readout units, the one with its own index first
+}
+
+// wants has a builder unit ask for the parts of one more MEP.
+func (n *node) wants(t tagnet.Token) {
+	n.wishes = append(n.wishes, wish{Token: t})
+	n.ask()
+}
+
+// ask asks for parts of the oldest MEP, one after the other and as many at a time as there is credit.
+func (n *node) ask() {
+	for len(n.wishes) > 0 && n.asking < n.w.c.credit {
+		x := &n.wishes[0]
+		n.asking++
+		ru := (n.index + x.asked) % len(n.w.nodes)
+		n.w.s.After(n.w.c.flight, (*asked)(n.w.nodes[ru]), n.w.requests.put(x.Token), 0)
+		if x.asked++; x.asked == len(n.w.nodes) {
+			n.wishes = n.wishes[1:]
+		}
+	}
+}
+
+type asked node
+
+// Handle: a builder unit asks this readout unit for a part.
+func (e *asked) Handle(token, _ int64) {
+	n := (*node)(e)
+	t := n.w.requests.get(token)
+	n.grant(&t)
+	n.step()
 }
 
 // complete has all parts of a MEP in a slot of the builder unit. One that its output has no room for is discarded at
