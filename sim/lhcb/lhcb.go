@@ -62,39 +62,48 @@ func (r *result) name() string {
 	return name
 }
 
+// runs are all of them, without their rates.
+func (g *grid) runs() (all []result) {
+	for _, size := range g.sizes {
+		for _, slow := range g.slow {
+			for _, nodes := range g.nodes {
+				for _, name := range g.barriers {
+					all = append(all, result{
+						barrier: name,
+						size:    size,
+						nodes:   nodes,
+						slow:    slow,
+					})
+				}
+			}
+		}
+	}
+	return all
+}
+
 // play makes the runs one after the other. An interrupted one gives the results of those that were over.
 func (g *grid) play(ctx context.Context, c setup, env study.Env) (study.Outcome, error) {
 	var out study.Outcome
 	var all []result
-	for _, size := range g.sizes {
-		for _, slow := range g.slow {
-			for i := range g.nodes {
-				for _, name := range g.barriers {
-					r := result{
-						barrier: name,
-						size:    size,
-						nodes:   g.nodes[i],
-						slow:    slow,
-					}
-					one := c
-					one.nodes, one.perLeaf, one.dummies = g.nodes[i], g.perLeaf[i], g.dummies[i]
-					one.sizes, one.slow = size, slow
-					one.under(name)
-					w, err := newWorld(&one, env.Seed)
-					if err == nil {
-						err = w.play(ctx, env)
-					}
-					if err != nil {
-						return out, err
-					}
-					if out.Events += w.s.Executed(); ctx.Err() != nil {
-						return out, nil
-					}
-					r.rate = w.say(&out, r.name())
-					all = append(all, r)
-				}
-			}
+	for _, r := range g.runs() {
+		one := c
+		at := slices.Index(g.nodes, r.nodes)
+		one.nodes, one.perLeaf, one.dummies = r.nodes, g.perLeaf[at], g.dummies[at]
+		one.sizes, one.slow = r.size, r.slow
+		one.under(r.barrier)
+		w, err := newWorld(&one, env)
+		if err == nil {
+			err = w.play(ctx, env)
 		}
+		if err != nil {
+			return out, err
+		}
+		out.Events += w.s.Executed()
+		if w.to.at == 0 { // interrupted
+			break
+		}
+		r.rate = w.say(&out, r.name())
+		all = append(all, r)
 	}
 	compare(&out, all)
 	out.Plots = g.plots(all)
@@ -113,7 +122,7 @@ func (w *world) say(out *study.Outcome, name string) float64 {
 	out.Say("event-"+name, study.Q(bytes/(parts/n*float64(w.c.packing)), study.Bytes))
 	out.Say("phases-"+name, study.Q(parts/n/took, study.Rate))
 	out.Say("events-per-phase-"+name, study.Q(rate/(parts/n/took), study.Count))
-	for d, what := range []string{"idle", "software", "transfer", "barrier"} {
+	for d, what := range doings {
 		spent := (w.to.spent[d] - w.from.spent[d]).Seconds()
 		out.Say("share-"+what+"-"+name, study.Share(spent/n/took))
 	}
@@ -127,22 +136,31 @@ func (w *world) say(out *study.Outcome, name string) float64 {
 func compare(out *study.Outcome, all []result) {
 	for _, r := range all {
 		for _, than := range all {
-			what := ""
-			switch {
-			case r.size == than.size && r.nodes == than.nodes && r.slow == than.slow && r.barrier != than.barrier:
-				what = than.barrier
-			case r.size != than.size && r.nodes == than.nodes && r.slow == than.slow && r.barrier == than.barrier:
-				what = than.size
-			case r.size == than.size && r.nodes != than.nodes && r.slow == than.slow && r.barrier == than.barrier:
-				what = fmt.Sprint(than.nodes)
-			case r.size == than.size && r.nodes == than.nodes && r.slow > than.slow && r.barrier == than.barrier:
-				what = fmt.Sprintf("slow-%d", than.slow)
-			default:
-				continue
+			if what, one := r.differs(&than); one {
+				out.Say("lower-"+r.name()+"-than-"+what, study.Share(1-r.rate/than.rate))
 			}
-			out.Say("lower-"+r.name()+"-than-"+what, study.Share(1-r.rate/than.rate))
 		}
 	}
+}
+
+// differs says in what another run differs, if that is one thing.
+func (r *result) differs(than *result) (what string, one bool) {
+	n := 0
+	for _, d := range []struct {
+		differs bool
+		what    string
+	}{
+		{r.barrier != than.barrier, than.barrier},
+		{r.size != than.size, than.size},
+		{r.nodes != than.nodes, fmt.Sprint(than.nodes)},
+		{r.slow != than.slow, fmt.Sprintf("slow-%d", than.slow)},
+	} {
+		if d.differs {
+			n++
+			what = d.what
+		}
+	}
+	return what, n == 1
 }
 
 // plots are the document's: rate against scale, with each barrier.

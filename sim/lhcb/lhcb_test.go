@@ -60,7 +60,7 @@ func run(t must.TB, c setup, seed uint64) *world {
 
 func made(t must.TB, c *setup, seed uint64) *world {
 	t.Helper()
-	w, err := newWorld(c, seed)
+	w, err := newWorld(c, study.Env{Seed: seed})
 	must.OK(t, err)
 	return w
 }
@@ -201,7 +201,7 @@ func TestSameSeedSameRun(t *testing.T) {
 		w.say(&out, "x")
 		return fmt.Sprint(out, w.s.Executed())
 	}
-	if of(7) != of(7) {
+	if first, second := of(7), of(7); first != second {
 		t.Error("two runs of one seed differ")
 	}
 	if of(7) == of(8) {

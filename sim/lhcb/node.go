@@ -21,6 +21,7 @@ import (
 type node struct {
 	w     *world
 	index int
+	track sim.Track
 	order readoutunit.Order
 	gate  *barrier.Core
 	draw  *sim.Stream // sizes
@@ -37,12 +38,11 @@ type node struct {
 	cycles   int // of tokens, that are over
 	over     int // writes
 
-	flows   []flow // under way, in turns
-	turn    int
-	moving  int // segments of this node in the network
-	free    sim.Time
-	pending []barrier.Message // to be handled here, in the order they came
-	acts    barrier.Actions
+	flows  []flow // under way, in turns
+	turn   int
+	moving int // segments of this node in the network
+	free   sim.Time
+	acts   barrier.Actions
 
 	sizes map[uint64]int // of the parts that were read, by MEP
 
@@ -74,9 +74,15 @@ const (
 	numberOfDoings
 )
 
+// doings are their names in results and traces.
+var doings = [numberOfDoings]string{"idle", "software", "transfer", "barrier"}
+
 // begin changes what the node does.
 func (n *node) begin(d doing) {
 	now := n.w.s.Now()
+	if now > n.since {
+		n.w.trace.Span(n.track, doings[n.doing], n.since, now, int64(n.phases))
+	}
 	n.spent[n.doing] += now - n.since
 	n.doing, n.since = d, now
 }

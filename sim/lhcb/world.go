@@ -19,6 +19,7 @@ import (
 type world struct {
 	c     *setup
 	s     *sim.Sim
+	trace *sim.Trace
 	tree  *tree
 	pool  part.Pool
 	nodes []*node
@@ -85,13 +86,14 @@ func (m *mail[T]) get(at int64) T {
 	return m.things[at]
 }
 
-func newWorld(c *setup, seed uint64) (*world, error) {
-	s := sim.New(seed)
+func newWorld(c *setup, env study.Env) (*world, error) {
+	s := sim.New(env.Seed)
 	seats := c.nodes + c.dummies
 	w := &world{
-		c:    c,
-		s:    s,
-		tree: newTree(seats, c.perLeaf, c.spines, c.links),
+		c:     c,
+		s:     s,
+		trace: env.Trace,
+		tree:  newTree(seats, c.perLeaf, c.spines, c.links),
 	}
 	w.landed = w.whole
 	w.tree.connect(s, seats, part.PortConfig{
@@ -131,6 +133,7 @@ func (w *world) open(seats int) error {
 		n := &node{
 			w:     w,
 			index: i,
+			track: w.trace.Track("node " + strconv.Itoa(i)),
 			order: w.order(i, order),
 			draw:  w.s.Stream("sizes of node " + strconv.Itoa(i)),
 			delay: w.s.Stream("jitter of node " + strconv.Itoa(i)),
