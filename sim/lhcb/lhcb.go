@@ -36,7 +36,7 @@ func readGrid(p *study.Params) grid {
 		perLeaf:  p.Ints("per-leaf", 1, 4096),
 		dummies:  p.Ints("dummies", 0, 4096),
 		slow:     p.Ints("slow-outputs", 0, 4096),
-		barriers: p.Words("barriers", "none", "central", "tournament", "dissemination", pull, free),
+		barriers: p.Words("barriers", "none", "central", "tournament", "dissemination", pull, free, tagring),
 		sizes:    p.Words("sizes", realistic, grouped, largest, maximal),
 	}
 	for _, name := range []string{"per-leaf", "dummies"} {

@@ -178,7 +178,8 @@ func TestEveryRunConserves(t *testing.T) {
 		c.links = rapid.IntRange(1, 2).Draw(t, "links")
 		c.looseWarm, c.loosePhases = c.warm, c.phases
 		c.credit = rapid.IntRange(1, 3).Draw(t, "credit")
-		c.under(rapid.SampledFrom([]string{"none", "central", "tournament", "dissemination", pull, free}).Draw(t, "under"))
+		words := []string{"none", "central", "tournament", "dissemination", pull, free, tagring}
+		c.under(rapid.SampledFrom(words).Draw(t, "under"))
 		c.sizes = rapid.SampledFrom([]string{realistic, grouped, largest, maximal}).Draw(t, "sizes")
 		c.drawnByMFP = rapid.Bool().Draw(t, "drawn by MFP")
 		c.jitter = sim.Time(rapid.IntRange(0, 50).Draw(t, "jitter")) * sim.Microsecond

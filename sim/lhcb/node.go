@@ -23,6 +23,7 @@ type node struct {
 	index int
 	track sim.Track
 	order readoutunit.Order
+	ring  readoutunit.Ring // the order, where it is one
 	gate  *barrier.Core
 	draw  *sim.Stream // sizes
 	delay *sim.Stream // jitter
@@ -232,6 +233,7 @@ func (e *done) Handle(place, _ int64) {
 	}
 	n.w.must(n.order.Complete([]uint64{uint64(place)}))
 	n.serve()
+	n.forward()
 }
 
 // enter is at the end of a phase.

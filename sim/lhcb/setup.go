@@ -13,7 +13,7 @@ type setup struct {
 	nodes, perLeaf, spines, links int
 	dummies                       int // seats without a node, the last ports of the last leaf
 	barrier                       barrier.Kind
-	discipline                    string // shift, pull or free
+	discipline                    string // shift, pull, free or tagring
 	credit                        int    // parts that a builder unit asks for at a time, with pull
 	sizes                         string // realistic, grouped, largest, maximal
 	drawnByMFP                    bool   // one draw for all fragments of an MFP, else one for each
@@ -50,16 +50,17 @@ const (
 
 // The disciplines. A word of a study is one of them without phases, or the barrier that ends the phases of the shift.
 const (
-	shift = "shift"
-	pull  = "pull"
-	free  = "free"
+	shift   = "shift"
+	pull    = "pull"
+	free    = "free"
+	tagring = "tagring"
 )
 
 // under sets what a word of a study stands for.
 func (c *setup) under(word string) {
 	c.discipline = shift
 	switch word {
-	case pull, free:
+	case pull, free, tagring:
 		c.discipline, word = word, "none"
 	}
 	c.barrier, _ = barrier.ParseKind(word) // the study allows no other

@@ -30,6 +30,7 @@ type world struct {
 
 	letters  mail[barrier.Message]
 	requests mail[tagnet.Token]
+	onRing   mail[tagnet.Tag]
 
 	sent, placed uint64 // bytes of data
 	parts        uint64 // placed whole
@@ -41,6 +42,7 @@ type world struct {
 
 	landed func(from *node, place int64, to *node) // a whole part is at its builder unit
 	places []uint64                                // scratch
+	tags   []tagnet.Tag                            // scratch
 }
 
 // mark is how far a run was at a time.
@@ -125,6 +127,9 @@ func (w *world) open(seats int) error {
 			cfg.BUs = append(cfg.BUs, "bu"+strconv.Itoa(x))
 		}
 	}
+	if c.discipline == tagring {
+		cfg.Ring, cfg.Bypass = true, true
+	}
 	var err error
 	if w.tagnet, err = tagnet.NewCore(cfg); err != nil {
 		return err
@@ -145,6 +150,7 @@ func (w *world) open(seats int) error {
 				return err
 			}
 		}
+		n.ring, _ = n.order.(readoutunit.Ring)
 		w.nodes = append(w.nodes, n)
 		w.tree.card[w.seat[i]].Freed = (*left)(n)
 	}
@@ -199,6 +205,7 @@ func (w *world) issue() {
 	if w.tagnet.Issue(b) > 0 {
 		w.batches = append(w.batches, b)
 		w.s.After(w.c.flight, (*tokens)(w), 0, 0)
+		w.launch()
 	}
 }
 
@@ -246,6 +253,7 @@ func (e *windows) Handle(_, _ int64) {
 	}
 	for _, n := range w.nodes {
 		n.step()
+		n.forward()
 	}
 }
 
