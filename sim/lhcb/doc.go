@@ -12,10 +12,10 @@
 //
 // # What is modelled, in one page
 //
-//   - A node has one port. The part of a MEP that it sends in a phase is cut into segments, which stand for many packets
-//     each; they go through the ports of the switches on their way (part.Port): finite buffers, cut-through, and a
-//     segment that the next port has no room for holds up all that are behind it. So two senders to one port share it,
-//     and who shares a link with them waits too.
+//   - A node has one port. The part of a MEP that it sends in a phase is cut into segments, which stand for many
+//     packets each; they go through the ports of the switches on their way (part.Port): finite buffers, cut-through, and
+//     a segment that the next port has no room for holds up all that are behind it. So two senders to one port share
+//     it, and who shares a link with them waits too.
 //   - The way is that of the document: up by link p mod (spines × links), where p is the port of the destination on its
 //     leaf, and down from there. A node's part for itself passes through its own card.
 //   - Sizes go ahead of a round, and the windows come back; that takes two messages' time and nothing of the links.
@@ -23,9 +23,12 @@
 //     a while. It does not meet data.
 //   - Before it sends, a node's software takes a time, to which an exponential one is added: the jitter of an operating
 //     system. Without any, nodes that never wait for each other would stay in step for ever.
+//   - With a barrier a phase ends with the acknowledgement of its write, as in the product. Without one, the node gets
+//     the next write ready meanwhile, and has so many under way at most.
 //
 // # What it does not promise
 //
-// Nothing of the memory, the PCIe bus and the filter processes of a node. Packets within a segment do not mix with those
-// of others; docs/simulator.md says what that changes.
+// Nothing of the memory, the PCIe bus and the filter processes of a node. Packets within a segment do not mix with
+// those of others; sim/figures/common-lhcb.yaml says what that changes. Builder units that ask (pull) go by a simple
+// rule of this room, not by the product's: parts of the oldest MEP, from the node of their own number on.
 package lhcb

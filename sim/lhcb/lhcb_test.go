@@ -92,9 +92,9 @@ func TestPhaseAgainstHandCalculation(t *testing.T) {
 	c := small()
 	c.barrier = barrier.Tournament
 	w := run(t, c, 1)
-	// 1,000 events × 2 streams × 160 B at 40 ps, through 4 ports with a hop each, and one back; 3 rounds of the tournament up
-	// and 3 down, of 2.0 µs and twice 0.5 µs each. The winner of all answers three losers one after the other, and the one
-	// that hears it first has two more to answer: so down takes no more than 3 rounds.
+	// 1,000 events × 2 streams × 160 B at 40 ps, through 4 ports with a hop each, and one back; 3 rounds of the
+	// tournament up and 3 down, of 2 µs and twice 0.5 µs each. The winner of all answers three losers one after the
+	// other, and the one that hears it first has two more to answer: so down takes no more than 3 rounds.
 	transfer := 320_000*40*sim.Picosecond + 4*c.hop + c.hop
 	want := c.software + transfer + 6*(c.flight+2*c.cost)
 	got := (w.to.at - w.from.at) / sim.Time(c.phases)
