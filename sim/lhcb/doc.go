@@ -13,11 +13,11 @@
 // # What is modelled, in one page
 //
 //   - A node has one port. The part of a MEP that it sends in a phase is cut into segments, which stand for many
-//     packets each; they go through the ports of the switches on their way (part.Port): finite buffers, cut-through, and
-//     a segment that the next port has no room for holds up all that are behind it. So two senders to one port share
-//     it, and who shares a link with them waits too.
-//   - The way is that of the document: up by link p mod (spines × links), where p is the port of the destination on its
-//     leaf, and down from there. A node's part for itself passes through its own card.
+//     packets each; they go through the ports of the switches on their way (part.Port): finite buffers, cut-through,
+//     and a segment that the next port has no room for holds up all that are behind it. So two senders to one port
+//     share it, and who shares a link with them waits too.
+//   - The way is that of the document: up by link p mod (spines × links), where p is the port of the destination on
+//     its leaf, and down from there. A node's part for itself passes through its own card.
 //   - Sizes go ahead of a round, and the windows come back; that takes two messages' time and nothing of the links.
 //   - A message of the barrier takes processor time at its sender and its receiver, one after the other, and flies for
 //     a while. It does not meet data.

@@ -8,20 +8,24 @@ import (
 	"ringlet/sim/study"
 )
 
-// Models are the models of this room.
-func Models() []study.Model { return []study.Model{builder, barrierTime, treeLinks} }
+// Models are the models of this room. What they have in common is played once.
+func Models() []study.Model {
+	return []study.Model{builder(&memory{outcomes: map[string]*played{}}), barrierTime, treeLinks}
+}
 
 // builder runs the event builder at several scales, with several barriers and sizes.
-var builder = study.Model{
-	Name: "event-builder",
-	Help: "LHCb's event builder of document 002: nodes in phases over a fat tree, with each barrier, scale and size.",
-	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
-		g, c := readGrid(p), read(p)
-		if err := p.Err(); err != nil {
-			return study.Outcome{}, err
-		}
-		return g.play(ctx, c, env)
-	},
+func builder(m *memory) study.Model {
+	return study.Model{
+		Name: "event-builder",
+		Help: "LHCb's event builder of document 002: nodes in phases over a fat tree, with each barrier, scale and size.",
+		Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+			g, c := readGrid(p), read(p)
+			if err := p.Err(); err != nil {
+				return study.Outcome{}, err
+			}
+			return g.play(ctx, c, env, m)
+		},
+	}
 }
 
 // grid is which runs a study wants: each barrier with each scale, size and number of slow outputs.
@@ -82,7 +86,7 @@ func (g *grid) runs() (all []result) {
 }
 
 // play makes the runs one after the other. An interrupted one gives the results of those that were over.
-func (g *grid) play(ctx context.Context, c setup, env study.Env) (study.Outcome, error) {
+func (g *grid) play(ctx context.Context, c setup, env study.Env, m *memory) (study.Outcome, error) {
 	var out study.Outcome
 	var all []result
 	for _, r := range g.runs() {
@@ -91,45 +95,20 @@ func (g *grid) play(ctx context.Context, c setup, env study.Env) (study.Outcome,
 		one.nodes, one.perLeaf, one.dummies = r.nodes, g.perLeaf[at], g.dummies[at]
 		one.sizes, one.slow = r.size, r.slow
 		one.under(r.barrier)
-		w, err := newWorld(&one, env)
-		if err == nil {
-			err = w.play(ctx, env)
-		}
+		o, err := m.play(ctx, &one, env)
 		if err != nil {
 			return out, err
 		}
-		out.Events += w.s.Executed()
-		if w.to.at == 0 { // interrupted
+		out.Events += o.events
+		if o.to.at == 0 { // interrupted
 			break
 		}
-		r.rate = w.say(&out, r.name())
+		r.rate = o.say(&out, &one, r.name())
 		all = append(all, r)
 	}
 	compare(&out, all)
 	out.Plots = g.plots(all)
 	return out, nil
-}
-
-// say adds the results of a run, and returns its rate.
-func (w *world) say(out *study.Outcome, name string) float64 {
-	took := (w.to.at - w.from.at).Seconds()
-	parts, bytes := float64(w.to.parts-w.from.parts), float64(w.to.placed-w.from.placed)
-	n := float64(len(w.nodes))
-	rate := parts / n * float64(w.c.packing) / took
-	out.Say("rate-"+name, study.Q(rate, study.Rate))
-	throughput := study.Q(bytes/took, study.Bandwidth)
-	out.Say("throughput-"+name, throughput)
-	out.Say("event-"+name, study.Q(bytes/(parts/n*float64(w.c.packing)), study.Bytes))
-	out.Say("phases-"+name, study.Q(parts/n/took, study.Rate))
-	out.Say("events-per-phase-"+name, study.Q(rate/(parts/n/took), study.Count))
-	for d, what := range doings {
-		spent := (w.to.spent[d] - w.from.spent[d]).Seconds()
-		out.Say("share-"+what+"-"+name, study.Share(spent/n/took))
-	}
-	if w.c.slow > 0 {
-		out.Say("discarded-"+name, study.Q(float64(w.gone), study.Count))
-	}
-	return rate
 }
 
 // compare says how much lower the rate of a run is than that of another one that differs in one thing.

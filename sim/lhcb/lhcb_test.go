@@ -199,7 +199,8 @@ func TestSameSeedSameRun(t *testing.T) {
 	of := func(seed uint64) string {
 		var out study.Outcome
 		w := run(t, c, seed)
-		w.say(&out, "x")
+		o := w.outcome()
+		o.say(&out, &c, "x")
 		return fmt.Sprint(out, w.s.Executed())
 	}
 	if first, second := of(7), of(7); first != second {

@@ -1,0 +1,94 @@
+package lhcb
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"ringlet/sim/study"
+)
+
+// memory keeps what runs came to, since several figures are of the same runs: what is played once is the same each
+// time.
+type memory struct {
+	mu       sync.Mutex
+	outcomes map[string]*played
+}
+
+// played is a run that is played by whoever comes first.
+type played struct {
+	mu   sync.Mutex
+	over bool
+	outcome
+}
+
+// outcome is what is kept of a run.
+type outcome struct {
+	from, to mark
+	gone     int
+	events   uint64
+}
+
+// play gives the outcome of a run. One that was interrupted, or is traced, is not kept.
+func (m *memory) play(ctx context.Context, c *setup, env study.Env) (outcome, error) {
+	if env.Trace != nil {
+		return play(ctx, c, env)
+	}
+	key := fmt.Sprintf("%d %+v", env.Seed, *c)
+	m.mu.Lock()
+	p := m.outcomes[key]
+	if p == nil {
+		p = new(played)
+		m.outcomes[key] = p
+	}
+	m.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over {
+		return p.outcome, nil
+	}
+	o, err := play(ctx, c, env)
+	p.outcome, p.over = o, err == nil && o.to.at > 0
+	return o, err
+}
+
+// play makes a run.
+func play(ctx context.Context, c *setup, env study.Env) (outcome, error) {
+	w, err := newWorld(c, env)
+	if err != nil {
+		return outcome{}, err
+	}
+	err = w.play(ctx, env)
+	return w.outcome(), err
+}
+
+func (w *world) outcome() outcome {
+	return outcome{
+		from:   w.from,
+		to:     w.to,
+		gone:   w.gone,
+		events: w.s.Executed(),
+	}
+}
+
+// say adds the results of a run, and returns its rate.
+func (o *outcome) say(out *study.Outcome, c *setup, name string) float64 {
+	took := (o.to.at - o.from.at).Seconds()
+	parts, bytes := float64(o.to.parts-o.from.parts), float64(o.to.placed-o.from.placed)
+	n := float64(c.nodes)
+	rate := parts / n * float64(c.packing) / took
+	out.Say("rate-"+name, study.Q(rate, study.Rate))
+	throughput := study.Q(bytes/took, study.Bandwidth)
+	out.Say("throughput-"+name, throughput)
+	out.Say("event-"+name, study.Q(bytes/(parts/n*float64(c.packing)), study.Bytes))
+	out.Say("phases-"+name, study.Q(parts/n/took, study.Rate))
+	out.Say("events-per-phase-"+name, study.Q(rate/(parts/n/took), study.Count))
+	for d, what := range doings {
+		spent := (o.to.spent[d] - o.from.spent[d]).Seconds()
+		out.Say("share-"+what+"-"+name, study.Share(spent/n/took))
+	}
+	if c.slow > 0 {
+		out.Say("discarded-"+name, study.Q(float64(o.gone), study.Count))
+	}
+	return rate
+}
