@@ -150,7 +150,7 @@ func (e *Expectation) judge(out *Outcome) Judged {
 	switch {
 	case e.Is != nil && e.Within != nil && e.Within.Of == Points:
 		j.Deviation = fmt.Sprintf("%+.1f points", 100*off)
-		holds = math.Abs(off) <= e.Within.Value && (got.Value < 0) == (bound.Value < 0)
+		holds = math.Abs(off) <= e.Within.Value && (bound.Value == 0 || (got.Value < 0) == (bound.Value < 0))
 	case e.Is != nil:
 		holds = math.Abs(off) <= e.within()*math.Abs(bound.Value)
 	case e.AtLeast != nil:

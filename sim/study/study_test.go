@@ -95,6 +95,7 @@ func TestExpectationsAreJudged(t *testing.T) {
 		"name: rate, is: 1.3 MHz":                    "holds +6.2 %",
 		"name: rate, is: 1.2 MHz":                    "differs +15.0 %",
 		"name: rate, is: 1.2 MHz, within: 20 %":      "holds +15.0 %",
+		"name: loss, is: 0 %, within: 7 points":      "holds -6.0 points",
 		"name: rate, at-least: 1.38 MHz":             "holds +0.0 %",
 		"name: rate, at-most: 1 kHz":                 "differs +137900.0 %",
 		"name: loss, is: -7 %, within: 2 points":     "holds +1.0 points",
