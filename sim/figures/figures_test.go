@@ -59,6 +59,9 @@ func TestEachFigureIsWhole(t *testing.T) {
 
 // TestResultsAreOfTheCode: what is committed is what the quick figures give now, byte for byte.
 func TestResultsAreOfTheCode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the models have one goroutine each, and their own tests")
+	}
 	ask, err := figures.Pick(all(t), nil, false, true)
 	must.OK(t, err)
 	text, err := os.ReadFile(results)

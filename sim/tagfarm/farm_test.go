@@ -116,6 +116,9 @@ func draw(t *rapid.T) config {
 // TestConservation: whatever the farm, each trigger is an event at every feeding node, in one computing node's memory
 // and in the core's account, once; nothing is left under way.
 func TestConservation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a farm has one goroutine")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		c := draw(t)
 		f := newFarm(1, c, nil)
