@@ -154,6 +154,9 @@ func TestConservation(t *testing.T) {
 
 // TestLittle: the mean number of messages that wait at a feeding node is their rate times their mean wait.
 func TestLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a farm has one goroutine")
+	}
 	c := small(470*sim.Nanosecond, 20*sim.Millisecond)
 	c.driver = driver{every: sim.Millisecond, gap: 50 * sim.Microsecond, clocks: 4}
 	f := newFarm(1, c, nil)
@@ -203,6 +206,9 @@ func TestBypass(t *testing.T) {
 
 // TestSameSeedSameOutcome: all that a farm counts is the same for a seed, and differs for another.
 func TestSameSeedSameOutcome(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a farm has one goroutine")
+	}
 	play := func(seed uint64) string {
 		c := cube(600*sim.Nanosecond, sim.Millisecond).drawn(sizes{mean: 800, order: 2})
 		c.compute.mean = 5 * sim.Microsecond
