@@ -1,0 +1,219 @@
+package predict
+
+import (
+	"io"
+	"math"
+	"time"
+
+	"ringlet/barrier"
+	"ringlet/internal/regular"
+	"ringlet/node/config"
+	"ringlet/readoutunit"
+	"ringlet/sim/study"
+)
+
+// File is a cluster and a configuration of Ringlet on it.
+type File struct {
+	Title  string  `yaml:"title"`
+	Hosts  Cluster `yaml:"cluster"`
+	Setup  Setup   `yaml:"configuration"`
+	Seed   uint64  `yaml:"seed"`
+	source *config.Document
+}
+
+// Cluster is what stands in the hall.
+type Cluster struct {
+	Hosts    int             `yaml:"hosts"`    // 0: one for each node
+	Cores    int             `yaml:"cores"`    // of a host
+	Shared   bool            `yaml:"shared"`   // all hosts are namespaces of one machine and share its cores
+	Port     *study.Quantity `yaml:"port"`     // of a host, each way
+	Latency  *study.Quantity `yaml:"latency"`  // of a switch and the cable to it; nil: 1 µs
+	Queue    *study.Quantity `yaml:"queue"`    // of a port of a switch; nil: 1 MB
+	MTU      *study.Quantity `yaml:"mtu"`      // nil: 1500 B
+	Memory   *study.Quantity `yaml:"memory"`   // of a host; nil: no limit
+	Lossless bool            `yaml:"lossless"` // a full port holds up those before it; else senders find their rate
+	Tree     *Tree           `yaml:"tree"`     // nil: one switch
+}
+
+// Tree is a fat tree of two layers.
+type Tree struct {
+	PerLeaf int `yaml:"per-leaf"` // hosts of a leaf
+	Spines  int `yaml:"spines"`
+	Links   int `yaml:"links"` // between a leaf and a spine
+}
+
+// Setup is Ringlet's configuration, by the names of its settings.
+type Setup struct {
+	Nodes        int     `yaml:"nodes"`
+	RUs          int     `yaml:"rus"`
+	BUs          int     `yaml:"bus"`
+	Discipline   string  `yaml:"discipline" enum:"shift,tagring,tagring-wait,pull,free"`
+	PhaseEnd     string  `yaml:"phase-end" enum:"none,central,tournament,dissemination"`
+	Packing      int     `yaml:"packing"`
+	FragmentSize int     `yaml:"fragment-size"`
+	Model        string  `yaml:"fragment-model" enum:"lhcb,poisson,constant"`
+	Streams      int     `yaml:"streams"`
+	Slots        int     `yaml:"slots"`
+	Transport    string  `yaml:"transport" enum:"quic,quic-go,stream"`
+	Rate         float64 `yaml:"rate"` // events per second; 0: as many as it takes
+	PullWindow   int     `yaml:"pull-window"`
+
+	SuspendEvery time.Duration `yaml:"suspend-every"`
+	SuspendFor   time.Duration `yaml:"suspend-for"`
+	LargeEvery   int           `yaml:"large-every"`
+	LargeFactor  int           `yaml:"large-factor"`
+	LargeRU      int           `yaml:"large-ru"`
+	Duration     time.Duration `yaml:"duration"` // of a run with suspensions
+}
+
+// MostNodes is how many a prediction may have.
+const MostNodes = 1000
+
+// Load reads a file. What is wrong with it is a *config.InvalidError that names the line and the key.
+func Load(path string) (*File, error) {
+	in, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return Parse(path, in)
+}
+
+// Parse reads a file's text.
+func Parse(name string, in io.Reader) (*File, error) {
+	f := &File{Seed: 1, Setup: defaults()}
+	f.Hosts.Cores = 1
+	d, err := config.Read(name, in, f)
+	if err != nil {
+		return nil, err
+	}
+	f.source = d
+	if d.Err() == nil {
+		f.check()
+	}
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	f.Setup.complete()
+	return f, nil
+}
+
+// defaults are those of Ringlet's settings.
+func defaults() Setup {
+	return Setup{
+		Discipline:   "shift",
+		PhaseEnd:     "tournament",
+		Packing:      4000,
+		FragmentSize: defaultFragment,
+		Model:        "lhcb",
+		Streams:      3,
+		Slots:        5,
+		Transport:    "quic",
+		Duration:     5 * time.Second,
+		LargeFactor:  5,
+	}
+}
+
+// complete gives nodes their units: as many of each, where nobody says otherwise.
+func (c *Setup) complete() {
+	if c.RUs == 0 {
+		c.RUs, c.BUs = c.Nodes, c.Nodes
+	}
+	if c.Nodes == 0 {
+		c.Nodes = c.RUs + c.BUs
+	}
+	if c.PullWindow == 0 {
+		c.PullWindow = c.RUs * c.Slots
+	}
+}
+
+// ofNodes is the configuration with another number of folded nodes.
+func (c Setup) ofNodes(n int) Setup {
+	c.Nodes, c.RUs, c.BUs, c.PullWindow = n, n, n, 0
+	c.complete()
+	return c
+}
+
+// check notes what no struct tag can say.
+func (f *File) check() {
+	h, c, d := &f.Hosts, &f.Setup, f.source
+	within := func(path string, v, least, most int) {
+		if v < least || v > most {
+			d.Add(path, "%d is not between %d and %d", v, least, most)
+		}
+	}
+	within("cluster.hosts", h.Hosts, 0, MostNodes)
+	within("cluster.cores", h.Cores, 1, 1024)
+	of := func(path string, q *study.Quantity, of study.Dimension, least, most float64) {
+		if q != nil && (q.Of != of || q.Value < least || q.Value > most) {
+			d.Add(path, "%v is not between %v and %v", q, study.Q(least, of), study.Q(most, of))
+		}
+	}
+	of("cluster.port", h.Port, study.Bandwidth, 1e4, 1e12)
+	of("cluster.latency", h.Latency, study.Time, 0, 1)
+	of("cluster.queue", h.Queue, study.Bytes, 1<<10, 1<<40)
+	of("cluster.mtu", h.MTU, study.Bytes, 576, 1<<16)
+	of("cluster.memory", h.Memory, study.Bytes, 1<<20, 1<<50)
+	if h.Port == nil {
+		d.Add("cluster", "port is missing: give the rate of a host's port, such as 200 Gbit/s")
+	}
+	if t := h.Tree; t != nil {
+		within("cluster.tree.per-leaf", t.PerLeaf, 1, MostNodes)
+		within("cluster.tree.spines", t.Spines, 1, MostNodes)
+		within("cluster.tree.links", t.Links, 1, 64)
+	}
+	if (c.RUs == 0) != (c.BUs == 0) || c.RUs == 0 && c.Nodes == 0 {
+		d.Add("configuration", "give nodes, or rus and bus")
+	}
+	within("configuration.nodes", c.Nodes, 0, MostNodes)
+	within("configuration.rus", c.RUs, 0, MostNodes)
+	within("configuration.bus", c.BUs, 0, MostNodes)
+	within("configuration.packing", c.Packing, 1, math.MaxUint16)
+	within("configuration.fragment-size", c.FragmentSize, 0, math.MaxUint16)
+	within("configuration.streams", c.Streams, 1, 1024)
+	within("configuration.slots", c.Slots, 1, 4096)
+	within("configuration.pull-window", c.PullWindow, 0, 1<<20)
+	if !(c.Rate >= 0 && c.Rate <= 1e12) {
+		d.Add("configuration.rate", "%v is not between 0 and 1e12", c.Rate)
+	}
+	f.checkDebug(within)
+	if _, err := barrier.ParseKind(c.PhaseEnd); err != nil {
+		d.Add("configuration.phase-end", "%v", err)
+	}
+}
+
+// checkDebug looks at what is made to go wrong on purpose.
+func (f *File) checkDebug(within func(path string, v, least, most int)) {
+	c := &f.Setup
+	if c.SuspendFor < 0 || c.SuspendEvery < 0 || c.SuspendFor > 0 && c.SuspendEvery <= c.SuspendFor {
+		f.source.Add("configuration", "suspend-for is less than suspend-every, and neither is negative")
+	}
+	if c.Duration <= 0 || c.Duration > time.Hour {
+		f.source.Add("configuration.duration", "%v is not between 0 and 1h", c.Duration)
+	}
+	within("configuration.large-every", c.LargeEvery, 0, 1<<20)
+	within("configuration.large-factor", c.LargeFactor, 1, 1000)
+	within("configuration.large-ru", c.LargeRU, 0, MostNodes)
+}
+
+// discipline is the row of the product's table.
+func (c *Setup) discipline() *readoutunit.Discipline {
+	for i := range readoutunit.Disciplines {
+		if d := &readoutunit.Disciplines[i]; d.Name == c.Discipline {
+			return d
+		}
+	}
+	return nil // the file's enum allows no other
+}
+
+// barrier ends the phases, where there are any.
+func (c *Setup) barrier() barrier.Kind {
+	if !c.discipline().Phases {
+		return barrier.None
+	}
+	k, _ := barrier.ParseKind(c.PhaseEnd)
+	return k
+}
+
+// defaultFragment is that of Ringlet's setting, the detector's of document 002.
+const defaultFragment = 133

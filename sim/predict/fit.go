@@ -1,0 +1,188 @@
+package predict
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+)
+
+// begin is where a fit begins: orders of magnitude, from which it goes to what was measured.
+var begin = Costs{
+	Part:     300e-6,
+	Packet:   10e-6,
+	Byte:     1e-9,
+	Message:  50e-6,
+	Flight:   100e-6,
+	Header:   100,
+	Patience: 20e-3,
+}
+
+// numbers are the costs as a list.
+func (c *Costs) numbers() []*float64 {
+	return []*float64{&c.Part, &c.Packet, &c.Byte, &c.Message, &c.Flight, &c.Header, &c.Patience}
+}
+
+// at are costs whose logarithms are given.
+func at(logs []float64) Costs {
+	var c Costs
+	for i, x := range c.numbers() {
+		*x = math.Exp(logs[i])
+	}
+	return c
+}
+
+// Rates predicts the rate of every point, as many at a time as there are cores.
+func Rates(ctx context.Context, points []Point, costs Costs) ([]float64, error) {
+	rates, errs := make([]float64, len(points)), make([]error, len(points))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range min(len(points), runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := range next {
+				f := &points[i].File
+				p, err := one(ctx, f, f.Setup, costs)
+				if errs[i] = err; err == nil {
+					rates[i] = p.Rate
+				}
+			}
+		})
+	}
+	for i := range points {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return rates, errors.Join(errs...)
+}
+
+// mostSteps of a fit: it has come to its end after five to ten.
+const mostSteps = 20
+
+// Calibrate fits the costs to the points that are chosen for it: least squares on the logarithm of the rate, by the
+// method of Levenberg and Marquardt over the logarithms of the costs. tell is told of each step, and may be nil.
+func Calibrate(ctx context.Context, points []Point, tell func(step int, rms float64)) (Costs, error) {
+	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !p.Fit })
+	if len(points) < len(begin.numbers()) {
+		return Costs{}, &fewError{Have: len(points), Need: len(begin.numbers())}
+	}
+	f := fit{ctx: ctx, points: points}
+	start := begin
+	for _, x := range start.numbers() {
+		f.at = append(f.at, math.Log(*x))
+	}
+	f.low = slices.Clone(f.at)
+	off := f.off(f.at)
+	damping := 0.1
+	for step := 1; step <= mostSteps && f.err == nil && damping < 1e3; step++ {
+		if tell != nil {
+			tell(step, math.Sqrt(squares(off)/float64(len(off))))
+		}
+		slopes := f.slopes(off)
+		for ; damping < 1e3 && f.err == nil; damping *= 4 {
+			to := f.step(slopes, off, damping)
+			if there := f.off(to); f.err == nil && squares(there) < squares(off)*(1-1e-4) {
+				f.at, off = to, there
+				damping /= 10
+				break
+			}
+		}
+	}
+	return at(f.at), f.err
+}
+
+type fit struct {
+	ctx    context.Context
+	points []Point
+	at     []float64 // logarithms of the costs
+	low    []float64 // where it began
+	err    error
+}
+
+// off is how far the points are off: logarithms of predicted over measured.
+func (f *fit) off(logs []float64) []float64 {
+	off := make([]float64, len(f.points))
+	rates, err := Rates(f.ctx, f.points, at(logs))
+	if err != nil {
+		f.err = err
+		return off
+	}
+	for i, p := range f.points {
+		off[i] = math.Log(rates[i] / p.Rate)
+	}
+	return off
+}
+
+// difference is by how much a logarithm changes where slopes are taken: enough that the events of a run do not only
+// change places.
+const difference = 0.2
+
+// slopes is how much each point changes with each logarithm.
+func (f *fit) slopes(off []float64) [][]float64 {
+	all := make([][]float64, len(f.at))
+	for k := range f.at {
+		to := slices.Clone(f.at)
+		to[k] += difference
+		all[k] = f.off(to)
+		for i := range all[k] {
+			all[k][i] = (all[k][i] - off[i]) / difference
+		}
+	}
+	return all
+}
+
+// widest is the factor by which a cost may leave where the fit began.
+const widest = 1000
+
+// step solves the damped normal equations. A cost that no point depends on stays.
+func (f *fit) step(slopes [][]float64, off []float64, damping float64) []float64 {
+	n := len(f.at)
+	m := make([][]float64, n)
+	for a := range n {
+		m[a] = make([]float64, n+1)
+		for b := range n {
+			m[a][b] = dot(slopes[a], slopes[b])
+		}
+		m[a][a] += damping * (m[a][a] + 1e-3)
+		m[a][n] = -dot(slopes[a], off)
+	}
+	to := slices.Clone(f.at)
+	for k, d := range solve(m) {
+		to[k] = f.at[k] + max(-1.5, min(1.5, d))
+		to[k] = max(f.low[k]-math.Log(widest), min(f.low[k]+math.Log(widest), to[k]))
+	}
+	return to
+}
+
+// solve is Gauss's elimination of a positive definite system; the last column is the right side.
+func solve(m [][]float64) []float64 {
+	n := len(m)
+	for k := range n {
+		for i := k + 1; i < n; i++ {
+			by := m[i][k] / m[k][k]
+			for j := k; j <= n; j++ {
+				m[i][j] -= by * m[k][j]
+			}
+		}
+	}
+	x := make([]float64, n)
+	for i := n - 1; i >= 0; i-- {
+		x[i] = m[i][n]
+		for j := i + 1; j < n; j++ {
+			x[i] -= m[i][j] * x[j]
+		}
+		x[i] /= m[i][i]
+	}
+	return x
+}
+
+func dot(a, b []float64) (sum float64) {
+	for i := range a {
+		sum += a[i] * b[i]
+	}
+	return sum
+}
+
+func squares(a []float64) float64 { return dot(a, a) }

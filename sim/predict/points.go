@@ -1,0 +1,259 @@
+package predict
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ringlet/node/config"
+)
+
+// Study names what was measured, and where: results of sweeps, each with the cluster that it ran on.
+type Study struct {
+	Seed     uint64    `yaml:"seed"` // of the choice of the points that costs are fitted to
+	Measured []Results `yaml:"measured"`
+}
+
+// Results are those of one sweep, and what its lines do not say.
+type Results struct {
+	Name   string   `yaml:"name"`
+	File   string   `yaml:"results"` // results.csv of ringlet bench sweep
+	Hosts  Cluster  `yaml:"cluster"`
+	Series []Series `yaml:"series"`
+
+	SuspendEvery time.Duration `yaml:"suspend-every"`
+	LargeEvery   int           `yaml:"large-every"`
+	LargeFactor  int           `yaml:"large-factor"`
+	LargeRU      int           `yaml:"large-ru"`
+}
+
+// Series is what no column says of one series of a sweep.
+type Series struct {
+	Name       string `yaml:"name"`
+	Discipline string `yaml:"discipline" enum:"shift,tagring,tagring-wait,pull,free,"` // where the column is coarser
+	PullWindow int    `yaml:"pull-window"`
+}
+
+// Point is a measured configuration: the median of its runs.
+type Point struct {
+	Sweep string
+	Name  string
+	Rate  float64 // events per second
+	File  File
+	Fit   bool // costs are fitted to it
+
+	rates []float64
+}
+
+// ParseStudy reads which results there are. What is wrong is a *config.InvalidError.
+func ParseStudy(name string, in io.Reader) (*Study, error) {
+	s := &Study{Seed: 1}
+	d, err := config.Read(name, in, s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range s.Measured {
+		m := &s.Measured[i]
+		at := fmt.Sprintf("measured[%d]", i)
+		if m.Name == "" || m.File == "" {
+			d.Add(at, "needs a name and results")
+		}
+		h := &m.Hosts
+		if h.Cores == 0 {
+			h.Cores = 1
+		}
+		if h.Port == nil || h.Port.Of != "B/s" || h.Port.Value < 1e4 {
+			d.Add(at+".cluster", "needs the rate of a host's port, such as 20 Mbit/s")
+		}
+	}
+	return s, d.Err()
+}
+
+// Points reads all results, and chooses a third of each for the fit.
+func (s *Study) Points(from fs.FS) ([]Point, error) {
+	random := rand.New(rand.NewPCG(s.Seed, 0))
+	var all []Point
+	for i := range s.Measured {
+		m := &s.Measured[i]
+		in, err := from.Open(m.File)
+		if err != nil {
+			return nil, err
+		}
+		points, err := m.points(in)
+		in.Close()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.File, err)
+		}
+		for _, k := range random.Perm(len(points))[:(len(points)+2)/3] {
+			points[k].Fit = true
+		}
+		all = append(all, points...)
+	}
+	return all, nil
+}
+
+// points reads the lines of one results.csv. Runs of one configuration are one point.
+func (m *Results) points(in io.Reader) ([]Point, error) {
+	r := csv.NewReader(in)
+	head, err := r.Read()
+	if err != nil {
+		return nil, fmt.Errorf("no results: %w", err)
+	}
+	var all []*Point
+	for {
+		cells, err := r.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		row := line{cells: map[string]string{}}
+		for i, name := range head {
+			row.cells[name] = cells[i]
+		}
+		if row.cells["exit_code"] != "0" || row.cells["error"] != "" {
+			continue // a run that failed has measured nothing
+		}
+		p, rate := m.point(&row)
+		if row.err != nil {
+			at, _ := r.FieldPos(0)
+			return nil, fmt.Errorf("line %d: %w", at, row.err)
+		}
+		i := slices.IndexFunc(all, func(q *Point) bool { return q.Name == p.Name })
+		if i < 0 {
+			i = len(all)
+			all = append(all, p)
+		}
+		all[i].rates = append(all[i].rates, rate)
+	}
+	slices.SortFunc(all, func(a, b *Point) int {
+		return cmp.Or(cmp.Compare(a.File.Setup.Nodes, b.File.Setup.Nodes), strings.Compare(a.Name, b.Name))
+	})
+	var points []Point
+	for _, p := range all {
+		slices.Sort(p.rates)
+		n := len(p.rates)
+		p.Rate = (p.rates[(n-1)/2] + p.rates[n/2]) / 2
+		points = append(points, *p)
+	}
+	return points, nil
+}
+
+// line is a line of results.
+type line struct {
+	cells map[string]string
+	err   error
+}
+
+func (l *line) number(name string) float64 {
+	v, err := strconv.ParseFloat(l.cells[name], 64)
+	if (err != nil || math.IsNaN(v) || v < 0 || v > 1e15) && l.err == nil {
+		l.err = fmt.Errorf("%s is %q: is this results.csv of ringlet bench sweep?", name, l.cells[name])
+	}
+	return v
+}
+
+func (l *line) whole(name string, most int) int {
+	v := l.number(name)
+	if l.err == nil && (v != math.Trunc(v) || v > float64(most)) {
+		l.err = fmt.Errorf("%s is %v, no whole number up to %d", name, v, most)
+	}
+	if l.err != nil {
+		return 1
+	}
+	return int(v)
+}
+
+// point is the configuration of a run, and the rate it had.
+func (m *Results) point(l *line) (p *Point, rate float64) {
+	rate = l.number("event_rate_hz")
+	if l.err == nil && rate == 0 {
+		l.err = fmt.Errorf("event_rate_hz is 0")
+	}
+	c := defaults()
+	c.RUs, c.BUs = l.whole("n_ru", MostNodes), l.whole("n_bu", MostNodes)
+	c.Nodes = l.whole("nodes", MostNodes)
+	c.Streams, c.Slots = l.whole("streams", 1024), l.whole("slots", 4096)
+	c.Packing = l.whole("packing", math.MaxUint16)
+	mean, sigma := l.number("fragment_mean_b"), l.number("fragment_sigma_b")
+	c.FragmentSize = int(math.Round(mean))
+	switch {
+	case sigma == 0:
+		c.Model = "constant"
+	case math.Abs(sigma*sigma-mean) < 0.05*mean:
+		c.Model = "poisson"
+	}
+	c.Discipline, c.PhaseEnd = l.cells["discipline"], l.cells["barrier"]
+	c.Transport = l.cells["transport"]
+	if c.Transport == oldName {
+		c.Transport = "quic"
+	} else if c.Transport == "quic" {
+		c.Transport = "quic-go"
+	}
+	if l.cells["bypass"] == "off" {
+		c.Discipline = "tagring-wait"
+	}
+	if l.cells["offered_gbps"] != "" {
+		c.Rate = l.number("offered_gbps") / l.number("built_gbps") * rate // both of the same bits for an event
+	}
+	c.SuspendEvery, c.LargeEvery, c.LargeFactor, c.LargeRU = m.SuspendEvery, m.LargeEvery, m.LargeFactor, m.LargeRU
+	if text := l.cells["debug.suspend-for"]; text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil && l.err == nil {
+			l.err = err
+		}
+		c.SuspendFor = d
+	}
+	for _, s := range m.Series {
+		if s.Name == l.cells["series"] {
+			c.PullWindow = s.PullWindow
+			if s.Discipline != "" {
+				c.Discipline = s.Discipline
+			}
+		}
+	}
+	if c.discipline() == nil && l.err == nil {
+		l.err = fmt.Errorf("discipline %q is not known", c.Discipline)
+	}
+	if l.err == nil && (c.RUs < 1 || c.BUs < 1 || c.Packing < 1 || c.Streams < 1 || c.Slots < 1) {
+		l.err = fmt.Errorf("a run without units, events or slots")
+	}
+	c.complete()
+	p = &Point{
+		Sweep: m.Name,
+		Name:  m.name(l, &c),
+		File:  File{Hosts: m.Hosts, Setup: c, Seed: 1},
+	}
+	p.File.Hosts.Hosts = l.whole("hosts", MostNodes)
+	return p, rate
+}
+
+// oldName is what the transport quic was called in results until 2026-11-21; quic was then what is quic-go today.
+const oldName = "express"
+
+// name tells a configuration from the others of its sweep.
+func (m *Results) name(l *line, c *Setup) string {
+	name := fmt.Sprintf("%d nodes, %s", c.Nodes, c.Discipline)
+	if c.discipline() != nil && c.discipline().Phases {
+		name += " + " + c.PhaseEnd
+	}
+	if c.discipline() != nil && c.discipline().Pull {
+		name += fmt.Sprintf(" %d at a time", c.PullWindow)
+	}
+	if c.SuspendFor > 0 {
+		name += fmt.Sprintf(", %d slots, suspended for %v", c.Slots, c.SuspendFor)
+	}
+	if c.Transport != "quic" {
+		name += ", " + c.Transport
+	}
+	return name
+}
