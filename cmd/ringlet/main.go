@@ -35,6 +35,7 @@ type cli struct {
 	Doctor     doctorCmd     `cmd:"" help:"Say what on this host would hold a run up, and what to do about it."`
 	Plan       planCmd       `cmd:"" help:"Check which links of a network a shift overloads, and propose an order of nodes that overloads none."`
 	Sim        simCmd        `cmd:"" help:"Simulate clusters that one does not have, and the figures of the founding documents."`
+	Predict    predictCmd    `cmd:"" help:"Say what a cluster will do before one has it: rate, latency, and what binds."`
 	Completion completionCmd `cmd:"" help:"Print a script that completes what is typed, for a shell."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }

@@ -1,9 +1,13 @@
 package predict
 
 import (
+	"bytes"
+	_ "embed" // the published calibration
+	"fmt"
 	"io"
 	"math"
 
+	"ringlet/internal/regular"
 	"ringlet/node/config"
 	"ringlet/sim"
 	"ringlet/sim/study"
@@ -23,11 +27,7 @@ type Costs struct {
 
 // costsFile is a calibration as it is written.
 type costsFile struct {
-	From   string       `yaml:"from"` // which measurements, and how they were chosen
-	Seed   uint64       `yaml:"seed"`
-	Points int          `yaml:"points"`
-	Error  string       `yaml:"error"` // median and worst of the points that it was fitted to
-	Is     costsWritten `yaml:"costs"`
+	Is costsWritten `yaml:"costs"`
 }
 
 type costsWritten struct {
@@ -73,6 +73,40 @@ func ParseCosts(name string, in io.Reader) (Costs, error) {
 		*x.into = x.q.Value
 	}
 	return c, d.Err()
+}
+
+// published is what ringlet predict assumes where nobody has measured: the calibration of study.yaml.
+//
+//go:embed published/costs.yaml
+var published []byte
+
+// Published are the costs of the published calibration, on a machine with two cores.
+func Published() (Costs, error) {
+	return ParseCosts("published/costs.yaml", bytes.NewReader(published))
+}
+
+// LoadCosts reads a calibration's file.
+func LoadCosts(path string) (Costs, error) {
+	in, err := regular.Open(path)
+	if err != nil {
+		return Costs{}, err
+	}
+	defer in.Close()
+	return ParseCosts(path, in)
+}
+
+// Write writes a calibration: the costs, and how far the points are off that they were fitted to, and the others.
+func (c Costs) Write(out io.Writer, all []Judged) error {
+	for _, fit := range []bool{true, false} {
+		if err := writeSummary(out, "# ", all, fit); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(out, "costs:\n  part: %v\n  packet: %v\n  byte: %v\n  message: %v\n  flight: %v\n"+
+		"  header: %v\n  patience: %v\n", study.Q(c.Part, study.Time), study.Q(c.Packet, study.Time),
+		study.Q(c.Byte, study.Time), study.Q(c.Message, study.Time), study.Q(c.Flight, study.Time),
+		study.Q(c.Header, study.Bytes), study.Q(c.Patience, study.Time))
+	return err
 }
 
 // ticks is a time of the simulator, to the nearest picosecond.

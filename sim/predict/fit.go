@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 )
 
@@ -59,7 +60,7 @@ func Rates(ctx context.Context, points []Point, costs Costs) ([]float64, error) 
 }
 
 // mostSteps of a fit: it has come to its end after five to ten.
-const mostSteps = 20
+const mostSteps = 12
 
 // Calibrate fits the costs to the points that are chosen for it: least squares on the logarithm of the rate, by the
 // method of Levenberg and Marquardt over the logarithms of the costs. tell is told of each step, and may be nil.
@@ -68,18 +69,48 @@ func Calibrate(ctx context.Context, points []Point, tell func(step int, rms floa
 	if len(points) < len(begin.numbers()) {
 		return Costs{}, &fewError{Have: len(points), Need: len(begin.numbers())}
 	}
-	f := fit{ctx: ctx, points: points}
-	start := begin
-	for _, x := range start.numbers() {
+	best, least := Costs{}, math.Inf(1)
+	for i, by := range starts {
+		from := begin
+		from.Patience *= by
+		f := fit{ctx: ctx, points: points}
+		off := f.descend(from, func(step int, rms float64) {
+			if tell != nil {
+				tell(i*mostSteps+step, rms)
+			}
+		})
+		if f.err != nil {
+			return Costs{}, f.err
+		}
+		if s := squares(off); s < least {
+			best, least = at(f.at), s
+		}
+	}
+	return best.rounded(), nil
+}
+
+// rounded costs are those that a file of them says: four digits.
+func (c Costs) rounded() Costs {
+	for _, x := range c.numbers() {
+		*x, _ = strconv.ParseFloat(strconv.FormatFloat(*x, 'g', 4, 64), 64)
+	}
+	return c
+}
+
+// starts are where fits begin, as factors of the cost that has several least squares: what waiting leads to depends on
+// whether a sender's patience lasts. The best of them counts.
+var starts = []float64{1, 0.25, 4}
+
+// descend goes down from some costs to the least squares near them, and says how far the points are off there.
+func (f *fit) descend(from Costs, tell func(step int, rms float64)) []float64 {
+	for _, x := range from.numbers() {
 		f.at = append(f.at, math.Log(*x))
 	}
 	f.low = slices.Clone(f.at)
 	off := f.off(f.at)
 	damping := 0.1
 	for step := 1; step <= mostSteps && f.err == nil && damping < 1e3; step++ {
-		if tell != nil {
-			tell(step, math.Sqrt(squares(off)/float64(len(off))))
-		}
+		tell(step, math.Sqrt(squares(off)/float64(len(off))))
 		slopes := f.slopes(off)
 		for ; damping < 1e3 && f.err == nil; damping *= 4 {
 			to := f.step(slopes, off, damping)
@@ -90,7 +121,7 @@ func Calibrate(ctx context.Context, points []Point, tell func(step int, rms floa
 			}
 		}
 	}
-	return at(f.at), f.err
+	return off
 }
 
 type fit struct {

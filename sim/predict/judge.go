@@ -69,15 +69,20 @@ func WriteErrors(out io.Writer, all []Judged) error {
 		return err
 	}
 	for _, fit := range []bool{true, false} {
-		median, worst, n := Errors(all, fit)
-		what := "judged"
-		if fit {
-			what = "calibrated on"
-		}
-		if _, err := fmt.Fprintf(out, "%d points %s: median error %.1f %%, worst %.1f %%\n", n, what, 100*median,
-			100*worst); err != nil {
+		if err := writeSummary(out, "", all, fit); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func writeSummary(out io.Writer, before string, all []Judged, fit bool) error {
+	median, worst, n := Errors(all, fit)
+	what := "judged"
+	if fit {
+		what = "calibrated on"
+	}
+	_, err := fmt.Fprintf(out, "%s%d points %s: median error %.1f %%, worst %.1f %%\n", before, n, what, 100*median,
+		100*worst)
+	return err
 }

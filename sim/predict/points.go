@@ -5,14 +5,15 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"ringlet/internal/regular"
 	"ringlet/node/config"
 )
 
@@ -53,6 +54,25 @@ type Point struct {
 	rates []float64
 }
 
+// LoadStudy reads a file that says which results there are; theirs stand relative to it.
+func LoadStudy(path string) (*Study, error) {
+	in, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return ParseStudy(path, in)
+}
+
+// Of is the study of results that were measured on the cluster of a file.
+func (f *File) Of(results []string) *Study {
+	s := &Study{Seed: f.Seed}
+	for _, name := range results {
+		s.Measured = append(s.Measured, Results{Name: name, File: name, Hosts: f.Hosts})
+	}
+	return s
+}
+
 // ParseStudy reads which results there are. What is wrong is a *config.InvalidError.
 func ParseStudy(name string, in io.Reader) (*Study, error) {
 	s := &Study{Seed: 1}
@@ -77,20 +97,14 @@ func ParseStudy(name string, in io.Reader) (*Study, error) {
 	return s, d.Err()
 }
 
-// Points reads all results, and chooses a third of each for the fit.
-func (s *Study) Points(from fs.FS) ([]Point, error) {
+// Points reads all results, whose files stand relative to dir, and chooses a third of each for the fit.
+func (s *Study) Points(dir string) ([]Point, error) {
 	random := rand.New(rand.NewPCG(s.Seed, 0))
 	var all []Point
 	for i := range s.Measured {
-		m := &s.Measured[i]
-		in, err := from.Open(m.File)
+		points, err := s.Measured[i].open(dir)
 		if err != nil {
 			return nil, err
-		}
-		points, err := m.points(in)
-		in.Close()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", m.File, err)
 		}
 		for _, k := range random.Perm(len(points))[:(len(points)+2)/3] {
 			points[k].Fit = true
@@ -98,6 +112,23 @@ func (s *Study) Points(from fs.FS) ([]Point, error) {
 		all = append(all, points...)
 	}
 	return all, nil
+}
+
+func (m *Results) open(dir string) ([]Point, error) {
+	path := m.File
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	in, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	points, err := m.points(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return points, nil
 }
 
 // points reads the lines of one results.csv. Runs of one configuration are one point.
@@ -211,7 +242,7 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 		if err != nil && l.err == nil {
 			l.err = err
 		}
-		c.SuspendFor = d
+		c.SuspendFor, c.Duration = d, time.Duration(l.number("duration_s")*float64(time.Second))
 	}
 	for _, s := range m.Series {
 		if s.Name == l.cells["series"] {

@@ -3,7 +3,9 @@ package predict
 import (
 	"context"
 
+	"ringlet/barrier"
 	"ringlet/sim"
+	"ringlet/sim/study"
 )
 
 // Prediction is what a configuration on a cluster comes to.
@@ -26,6 +28,70 @@ type Prediction struct {
 type Gain struct {
 	Of   string  `json:"of"`
 	Rate float64 `json:"rate"` // as a share
+}
+
+// what there may be twice as much of.
+var resources = []struct {
+	name  string
+	twice func(f *File, c *Setup, costs *Costs)
+}{
+	{"port", func(f *File, _ *Setup, _ *Costs) { f.Hosts.Port = twice(f.Hosts.Port, 2) }},
+	{"processor", func(_ *File, _ *Setup, x *Costs) { x.Part, x.Packet, x.Byte = x.Part/2, x.Packet/2, x.Byte/2 }},
+	{"barrier", func(_ *File, c *Setup, x *Costs) {
+		if c.barrier() != barrier.None {
+			x.Message, x.Flight = x.Message/2, x.Flight/2
+		}
+	}},
+	{"slots", func(_ *File, c *Setup, _ *Costs) { c.Slots *= 2 }},
+	{"memory", func(f *File, _ *Setup, _ *Costs) { f.Hosts.Memory = twice(f.Hosts.Memory, 2) }},
+}
+
+func twice(q *study.Quantity, by float64) *study.Quantity {
+	if q == nil {
+		return nil
+	}
+	x := study.Q(by*q.Value, q.Of)
+	return &x
+}
+
+const (
+	offered = 0.97 // a rate that is that near to the one that is offered is bound by it
+	binding = 0.02 // what gives less when there is twice as much of it binds nothing
+)
+
+// Predict says what the file's configuration comes to, with so many folded nodes if nodes is not 0, and plays it again
+// with twice as much of everything to say what binds.
+func (f *File) Predict(ctx context.Context, costs Costs, nodes int) (*Prediction, error) {
+	c := f.Setup
+	if nodes > 0 {
+		c = c.ofNodes(nodes)
+	}
+	p, err := one(ctx, f, c, costs)
+	if err != nil {
+		return nil, err
+	}
+	p.Binds = "nothing alone"
+	if c.Rate > 0 && p.Rate >= offered*c.Rate {
+		p.Binds = "rate offered"
+		return p, nil
+	}
+	most := binding
+	for _, r := range resources {
+		g, d, x := *f, c, costs
+		r.twice(&g, &d, &x)
+		if g == *f && d == c && x == costs || r.name == "slots" && p.Slots < c.Slots {
+			continue
+		}
+		q, err := one(ctx, &g, d, x)
+		if err != nil {
+			return nil, err
+		}
+		gain := Gain{Of: r.name, Rate: q.Rate/p.Rate - 1}
+		if p.Gains = append(p.Gains, gain); gain.Rate > most {
+			most, p.Binds = gain.Rate, r.name
+		}
+	}
+	return p, nil
 }
 
 // one plays one run.

@@ -137,9 +137,9 @@ func (e *worked) Handle(bytes, _ int64) {
 	}
 	r.working = false
 	if f.path != nil {
-		again := w.again(f, int(bytes))
-		f.to.host.room -= again * int64(p.Size)
-		p.Size += int32(again) * p.Size
+		again := w.again(f, int(bytes), p.Size)
+		f.to.host.room -= again
+		p.Size += int32(again)
 		f.since = w.s.Now()
 		part.Inject(p)
 	} else {
@@ -149,15 +149,15 @@ func (e *worked) Handle(bytes, _ int64) {
 	r.inject()
 }
 
-// again is how often the packets of a segment are sent once more, since their sender has waited for too long: each time
-// it waits for twice as long. Packets of several senders to a port take turns, so each of a segment waits for its share
-// of the time. Where switches lose nothing, senders wait for them.
-func (w *world) again(f *flow, data int) int64 {
+// again is how many bytes are sent once more, since packets of a segment have waited for too long: after a time, after
+// twice as long, and so on. Packets of several senders to a port take turns, so each of a segment waits for its share of
+// the time. Where switches lose nothing, senders wait for them.
+func (w *world) again(f *flow, data int, size int32) int64 {
 	waited := (w.s.Now() - f.since).Seconds() / float64(w.packets(data))
 	if w.f.Hosts.Lossless || waited < w.costs.Patience {
 		return 0
 	}
-	return int64(math.Log2(waited/w.costs.Patience + 1))
+	return int64(math.Log2(waited/w.costs.Patience+1)) * int64(size)
 }
 
 type left host
