@@ -54,6 +54,7 @@ type Setup struct {
 	Model        string  `yaml:"fragment-model" enum:"lhcb,poisson,constant"`
 	Streams      int     `yaml:"streams"`
 	Slots        int     `yaml:"slots"`
+	LookAhead    int     `yaml:"look-ahead"` // cycles that are issued and not complete; 0: half the slots, at least two; with pull, all
 	Transport    string  `yaml:"transport" enum:"quic,quic-go,stream"`
 	Rate         float64 `yaml:"rate"` // events per second; 0: as many as it takes
 	PullWindow   int     `yaml:"pull-window"`
@@ -122,6 +123,12 @@ func (c *Setup) complete() {
 	if c.Nodes == 0 {
 		c.Nodes = c.RUs + c.BUs
 	}
+	if c.LookAhead == 0 {
+		c.LookAhead = max(2, c.Slots/2)
+		if d := c.discipline(); d != nil && d.Pull {
+			c.LookAhead = c.Slots
+		}
+	}
 	if c.PullWindow == 0 {
 		c.PullWindow = c.RUs * c.Slots
 	}
@@ -172,6 +179,7 @@ func (f *File) check() {
 	within("configuration.fragment-size", c.FragmentSize, 0, math.MaxUint16)
 	within("configuration.streams", c.Streams, 1, 1024)
 	within("configuration.slots", c.Slots, 1, 4096)
+	within("configuration.look-ahead", c.LookAhead, 0, 4096)
 	within("configuration.pull-window", c.PullWindow, 0, 1<<20)
 	if !(c.Rate >= 0 && c.Rate <= 1e12) {
 		d.Add("configuration.rate", "%v is not between 0 and 1e12", c.Rate)

@@ -214,6 +214,7 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 	c.RUs, c.BUs = l.whole("n_ru", MostNodes), l.whole("n_bu", MostNodes)
 	c.Nodes = l.whole("nodes", MostNodes)
 	c.Streams, c.Slots = l.whole("streams", 1024), l.whole("slots", 4096)
+	c.LookAhead = l.whole("credits", 4096)
 	c.Packing = l.whole("packing", math.MaxUint16)
 	mean, sigma := l.number("fragment_mean_b"), l.number("fragment_sigma_b")
 	c.FragmentSize = int(math.Round(mean))
@@ -225,9 +226,10 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 	}
 	c.Discipline, c.PhaseEnd = l.cells["discipline"], l.cells["barrier"]
 	c.Transport = l.cells["transport"]
-	if c.Transport == oldName {
+	switch c.Transport {
+	case oldName:
 		c.Transport = "quic"
-	} else if c.Transport == "quic" {
+	case "quic":
 		c.Transport = "quic-go"
 	}
 	if l.cells["bypass"] == "off" {

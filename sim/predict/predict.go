@@ -42,7 +42,7 @@ var resources = []struct {
 			x.Message, x.Flight = x.Message/2, x.Flight/2
 		}
 	}},
-	{"slots", func(_ *File, c *Setup, _ *Costs) { c.Slots *= 2 }},
+	{"slots", func(_ *File, c *Setup, _ *Costs) { c.Slots, c.LookAhead = 2*c.Slots, 2*c.LookAhead }},
 	{"memory", func(f *File, _ *Setup, _ *Costs) { f.Hosts.Memory = twice(f.Hosts.Memory, 2) }},
 }
 

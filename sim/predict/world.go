@@ -193,10 +193,11 @@ func (w *world) wire(data int) int32 {
 func (w *world) open() error {
 	c, d := &w.c, w.c.discipline()
 	cfg := tagnet.Config{
-		Slots:   w.slots,
-		Packing: c.Packing,
-		Ring:    d.Tags,
-		Bypass:  d.Bypass,
+		Slots:     w.slots,
+		LookAhead: min(c.LookAhead, w.slots),
+		Packing:   c.Packing,
+		Ring:      d.Tags,
+		Bypass:    d.Bypass,
 	}
 	kind := c.barrier()
 	for i, r := range w.rus {
