@@ -40,8 +40,8 @@ type costsWritten struct {
 	Patience study.Quantity `yaml:"patience"`
 }
 
-// ParseCosts reads a calibration. What is wrong with it is a *config.InvalidError.
-func ParseCosts(name string, in io.Reader) (Costs, error) {
+// parseCosts reads a calibration. What is wrong with it is a *config.InvalidError.
+func parseCosts(name string, in io.Reader) (Costs, error) {
 	var f costsFile
 	d, err := config.Read(name, in, &f)
 	if err != nil {
@@ -82,7 +82,7 @@ var published []byte
 
 // Published are the costs of the published calibration, on a machine with two cores.
 func Published() (Costs, error) {
-	return ParseCosts("published/costs.yaml", bytes.NewReader(published))
+	return parseCosts("published/costs.yaml", bytes.NewReader(published))
 }
 
 // LoadCosts reads a calibration's file.
@@ -92,7 +92,7 @@ func LoadCosts(path string) (Costs, error) {
 		return Costs{}, err
 	}
 	defer in.Close()
-	return ParseCosts(path, in)
+	return parseCosts(path, in)
 }
 
 // Write writes a calibration: the costs, and how far the points are off that they were fitted to, and the others.

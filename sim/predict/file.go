@@ -77,11 +77,11 @@ func Load(path string) (*File, error) {
 		return nil, err
 	}
 	defer in.Close()
-	return Parse(path, in)
+	return parse(path, in)
 }
 
-// Parse reads a file's text.
-func Parse(name string, in io.Reader) (*File, error) {
+// parse reads a file's text.
+func parse(name string, in io.Reader) (*File, error) {
 	f := &File{Seed: 1, Setup: defaults()}
 	f.Hosts.Cores = 1
 	d, err := config.Read(name, in, f)

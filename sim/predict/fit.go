@@ -35,8 +35,8 @@ func at(logs []float64) Costs {
 	return c
 }
 
-// Rates predicts the rate of every point, as many at a time as there are cores.
-func Rates(ctx context.Context, points []Point, costs Costs) ([]float64, error) {
+// ratesOf predicts the rate of every point, as many at a time as there are cores.
+func ratesOf(ctx context.Context, points []Point, costs Costs) ([]float64, error) {
 	rates, errs := make([]float64, len(points)), make([]error, len(points))
 	next := make(chan int)
 	var wg sync.WaitGroup
@@ -135,7 +135,7 @@ type fit struct {
 // off is how far the points are off: logarithms of predicted over measured.
 func (f *fit) off(logs []float64) []float64 {
 	off := make([]float64, len(f.points))
-	rates, err := Rates(f.ctx, f.points, at(logs))
+	rates, err := ratesOf(f.ctx, f.points, at(logs))
 	if err != nil {
 		f.err = err
 		return off

@@ -27,7 +27,7 @@ func (j *Judged) Off() float64 { return j.Predicted/j.Rate - 1 }
 
 // Judge predicts all points.
 func Judge(ctx context.Context, points []Point, costs Costs) ([]Judged, error) {
-	rates, err := Rates(ctx, points, costs)
+	rates, err := ratesOf(ctx, points, costs)
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +38,8 @@ func Judge(ctx context.Context, points []Point, costs Costs) ([]Judged, error) {
 	return all, nil
 }
 
-// Errors are the median and the worst error of the points that costs were fitted to, or of the others.
-func Errors(all []Judged, fit bool) (median, worst float64, n int) {
+// errorsOf are the median and the worst error of the points that costs were fitted to, or of the others.
+func errorsOf(all []Judged, fit bool) (median, worst float64, n int) {
 	var off []float64
 	for i := range all {
 		if all[i].Fit == fit {
@@ -77,7 +77,7 @@ func WriteErrors(out io.Writer, all []Judged) error {
 }
 
 func writeSummary(out io.Writer, before string, all []Judged, fit bool) error {
-	median, worst, n := Errors(all, fit)
+	median, worst, n := errorsOf(all, fit)
 	what := "judged"
 	if fit {
 		what = "calibrated on"

@@ -61,7 +61,7 @@ func LoadStudy(path string) (*Study, error) {
 		return nil, err
 	}
 	defer in.Close()
-	return ParseStudy(path, in)
+	return parseStudy(path, in)
 }
 
 // Of is the study of results that were measured on the cluster of a file.
@@ -73,8 +73,8 @@ func (f *File) Of(results []string) *Study {
 	return s
 }
 
-// ParseStudy reads which results there are. What is wrong is a *config.InvalidError.
-func ParseStudy(name string, in io.Reader) (*Study, error) {
+// parseStudy reads which results there are. What is wrong is a *config.InvalidError.
+func parseStudy(name string, in io.Reader) (*Study, error) {
 	s := &Study{Seed: 1}
 	d, err := config.Read(name, in, s)
 	if err != nil {

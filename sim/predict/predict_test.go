@@ -62,7 +62,7 @@ func TestPublishedErrors(t *testing.T) {
 	if fit > len(judged)/3+4 { // a third of each sweep, rounded up
 		t.Errorf("%d of %d points are calibrated on", fit, len(judged))
 	}
-	if median, _, n := Errors(judged, false); n < 20 || median > 0.15 {
+	if median, _, n := errorsOf(judged, false); n < 20 || median > 0.15 {
 		t.Errorf("%d points judged, with a median error of %.3f", n, median)
 	}
 }
@@ -79,7 +79,7 @@ func TestFitFindsCosts(t *testing.T) {
 		Header:   150,
 		Patience: 20e-3,
 	}
-	rates, err := Rates(t.Context(), all, truth)
+	rates, err := ratesOf(t.Context(), all, truth)
 	must.OK(t, err)
 	for i := range all {
 		all[i].Rate, all[i].Fit = rates[i], i%4 != 2 // without those that have no barrier
@@ -88,7 +88,7 @@ func TestFitFindsCosts(t *testing.T) {
 	must.OK(t, err)
 	judged, err := Judge(t.Context(), all, got)
 	must.OK(t, err)
-	if median, worst, _ := Errors(judged, true); median > 0.01 || worst > 0.05 {
+	if median, worst, _ := errorsOf(judged, true); median > 0.01 || worst > 0.05 {
 		t.Errorf("median %.4f, worst %.4f with %+v", median, worst, got)
 	}
 	if _, err := Calibrate(t.Context(), all[:2], nil); err == nil || !strings.Contains(err.Error(), "too few") {
@@ -105,7 +105,7 @@ configuration: {nodes: 8, phase-end: tournament, packing: 1000, fragment-model: 
 // parsed reads a file's text.
 func parsed(t *testing.T, text string) *File {
 	t.Helper()
-	f, err := Parse("f.yaml", strings.NewReader(text))
+	f, err := parse("f.yaml", strings.NewReader(text))
 	must.OK(t, err)
 	return f
 }
@@ -177,12 +177,12 @@ func TestWhatIsWrongWithAFileIsSaid(t *testing.T) {
 		{"title", "titel", "titel"},
 		{"per-leaf: 4", "per-leaf: 0", "cluster.tree.per-leaf"},
 	} {
-		_, err := Parse("f.yaml", strings.NewReader(strings.Replace(good, x.old, x.by, 1)))
+		_, err := parse("f.yaml", strings.NewReader(strings.Replace(good, x.old, x.by, 1)))
 		if err == nil || !strings.Contains(err.Error(), x.sentence) {
 			t.Errorf("%s: %v, expected %q", x.by, err, x.sentence)
 		}
 	}
-	_, err := ParseCosts("c.yaml", strings.NewReader("costs: {part: 1 ms}"))
+	_, err := parseCosts("c.yaml", strings.NewReader("costs: {part: 1 ms}"))
 	if err == nil || !strings.Contains(err.Error(), "packet is missing") {
 		t.Error(err)
 	}
@@ -215,5 +215,5 @@ func FuzzResults(f *testing.F) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(good)
-	f.Fuzz(func(_ *testing.T, text string) { _, _ = Parse("f.yaml", strings.NewReader(text)) })
+	f.Fuzz(func(_ *testing.T, text string) { _, _ = parse("f.yaml", strings.NewReader(text)) })
 }
