@@ -33,7 +33,7 @@ var tagnetChain = study.Model{
 			s := sim.New(env.Seed)
 			net := sci.New(s, t.cfg, t.columns, t.rows)
 			m := watch(s, net.Node(1))
-			c := t.chain(s, net, size)
+			c := t.chain(s, net, size, t.firsts(), t.target)
 			if err := g.play(ctx, s, until); err != nil {
 				return g.out, err
 			}
@@ -88,12 +88,21 @@ type unit struct {
 	held    int64 // the tag that it could not hand on
 }
 
-func (t *torus) chain(s *sim.Sim, net *sci.Net, block int) *chain {
-	c := &chain{free: t.period == 0}
+// firsts are the first nodes of the rows.
+func (t *torus) firsts() (nodes []int) {
 	for row := range t.rows {
-		e := t.engine(s, net, row*t.columns, block, t.target)
+		nodes = append(nodes, row*t.columns)
+	}
+	return nodes
+}
+
+// chain is a TagNet of units at those nodes, in this order, that all write event n to the node of target(n).
+func (t *torus) chain(s *sim.Sim, net *sci.Net, block int, nodes []int, target func(n int64) int) *chain {
+	c := &chain{free: t.period == 0}
+	for i, node := range nodes {
+		e := t.engine(s, net, node, block, target)
 		e.extra = t.extra
-		e.done = func(n int64) { c.over(row, n) }
+		e.done = func(n int64) { c.over(i, n) }
 		c.units = append(c.units, unit{engine: e, waiting: -1, held: -1})
 	}
 	if c.free {

@@ -15,7 +15,7 @@ func Models() []study.Model {
 		packetLatency, longestPath, largestRing,
 		engineAlone, interleaved, manyToOne,
 		tagnetChain,
-		sideBySide, routeNode,
+		sideBySide, routeNode, rowPair,
 	}
 }
 
