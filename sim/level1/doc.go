@@ -8,6 +8,7 @@
 //   - latency.go: packets alone, and held up by others; the largest ring.
 //   - rates.go: engines alone, two on one bus, many to one receiver.
 //   - chain.go: the TagNet at its maximum and at its normal rate.
+//   - farm.go: the farm of 17 rows, its tags, events and results.
 //   - rows.go: two units in a row under the TagNet, side by side or displaced.
 //   - side.go: senders side by side on a ring, and a route node.
 //

@@ -1,0 +1,254 @@
+package level1
+
+import (
+	"context"
+
+	"ringlet/sim"
+	"ringlet/sim/sci"
+	"ringlet/sim/study"
+)
+
+// farmModel plays the farm that 000 plans: its tags go down the rows of units, and each event goes to a node of its own.
+var farmModel = study.Model{
+	Name: "level1-farm",
+	Help: "The planned level-1 farm: a torus with two readout units a row, an event to each node in turn, results back.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		f := readFarm(p)
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		g := &game{env: env}
+		plot := study.Curve{Name: "mean wait"}
+		s := sim.New(env.Seed)
+		net := sci.New(s, f.cfg, f.columns, f.rows)
+		r := f.build(s, net)
+		if err := g.play(ctx, s, 0); err != nil {
+			return g.out, err
+		}
+		g.say(sim.Time(r.transport.Max()).Seconds(), study.Time, "transport-longest")
+		g.say(r.transport.Mean()*sim.Picosecond.Seconds(), study.Time, "transport-mean")
+		g.say(sim.Time(r.back.Max()).Seconds(), study.Time, "message-back-longest")
+		for i, u := range r.units {
+			plot.Points = append(plot.Points, [2]float64{float64(i + 1), sim.Time(u.wait.Mean()).Micros()})
+		}
+		g.say(r.units[0].wait.Mean()*sim.Picosecond.Seconds(), study.Time, "wait-first")
+		g.say(r.units[len(r.units)-1].wait.Mean()*sim.Picosecond.Seconds(), study.Time, "wait-last")
+		g.say(float64(r.refused), study.Count, "retries")
+		g.say(float64(net.Retried()), study.Count, "busy-echoes")
+		g.say(float64(int64(f.events)-r.finished), study.Count, "events-lost")
+		r.loads(g)
+		g.out.Plots = []study.Plot{{Name: "wait", X: "place in the chain", Y: "µs", Curves: []study.Curve{plot}}}
+		return g.out, nil
+	},
+}
+
+// farm is what the farm is made of.
+type farm struct {
+	cfg           sci.Config
+	columns, rows int
+	displaced     int      // column of the second unit of a row; the first stands at column 0
+	chains        int      // of tags: one through all units, or one for each column of units
+	period        sim.Time // of events
+	ode, first    sim.Time // until an event is in all units, and from there until its tag is
+	tag, data     sim.Time // to read a tag and set up the engine, and to hand the data to the card
+	setUp         int      // clocks from a burst's address to its data
+	again         int      // clocks until a refused burst is tried again
+	fragment      int      // bytes
+	message       int      // bytes of the result
+	events        int
+}
+
+func readFarm(p *study.Params) farm {
+	d := engines(p)
+	f := farm{
+		cfg:       Network(p),
+		columns:   p.Int("columns", 4, 100),
+		rows:      p.Int("rows", 2, 100),
+		displaced: p.Int("second-unit", 1, 98),
+		chains:    p.Int("chains", 1, 2),
+		period:    p.Time("period"),
+		ode:       p.Time("front-end"),
+		first:     p.Time("first-unit"),
+		tag:       p.Time("tag"),
+		data:      p.Time("unit-data"),
+		setUp:     d.setUp,
+		again:     d.refused + d.setUp,
+		fragment:  p.Size("fragment", 8, 128),
+		message:   p.Size("message", 8, 128),
+		events:    p.Int("events", 1, 100_000),
+	}
+	if f.displaced >= f.columns {
+		p.Wrong("second-unit", "stands outside of the torus")
+	}
+	return f
+}
+
+// target is the node of event n: the next column and the next row, so that successive events go to different ones. All of
+// a row's nodes in turn would be wrong: their responses, to all units, are more than the row's ring carries.
+func (f *farm) target(n int64) int {
+	i, columns := int(n), f.columns-2
+	x, y := i%columns+1, i%f.rows
+	if x >= f.displaced {
+		x++
+	}
+	return x + f.columns*((y+i/lcm(columns, f.rows))%f.rows)
+}
+
+// lcm is the least common multiple.
+func lcm(a, b int) int {
+	n := a
+	for n%b != 0 {
+		n += a
+	}
+	return n
+}
+
+// running is the farm that is being played.
+type running struct {
+	*farm
+	s         *sim.Sim
+	net       *sci.Net
+	units     []*feeder
+	sink      int           // node of the decision unit
+	landed    map[int64]int // fragments of an event
+	finished  int64         // events of which the result has come
+	refused   uint64
+	transport sim.Histogram // from an event to the last word of its last fragment
+	back      sim.Histogram // of results, from bus to bus
+	routed    map[[2]int]uint64
+	got       map[int]uint64
+	sent      []uint64 // bytes of each row
+}
+
+// feeder is a readout unit. It takes a tag as soon as its engine is free, and hands it on when the data are in the card.
+type feeder struct {
+	r    *running
+	node int
+	next *feeder
+	free sim.Time      // when its engine is
+	wait sim.Histogram // of events, from being in the unit to the tag's coming
+}
+
+func (f *farm) build(s *sim.Sim, net *sci.Net) *running {
+	r := &running{
+		farm:   f,
+		s:      s,
+		net:    net,
+		sink:   f.columns*f.rows - 1,
+		landed: map[int64]int{},
+		routed: map[[2]int]uint64{},
+		got:    map[int]uint64{},
+		sent:   make([]uint64, f.rows),
+	}
+	for i := range f.columns * f.rows {
+		net.Node(i).To = (*receiving)(r)
+	}
+	var heads []*feeder
+	for _, column := range []int{f.displaced, 0} {
+		var last *feeder
+		if f.chains == 1 && len(r.units) > 0 {
+			last = r.units[len(r.units)-1]
+		}
+		for row := range f.rows {
+			u := &feeder{r: r, node: column + row*f.columns}
+			if last == nil {
+				heads = append(heads, u)
+			} else {
+				last.next = u
+			}
+			last = u
+			r.units = append(r.units, u)
+		}
+	}
+	var tick sim.Func
+	tick = func(n, _ int64) {
+		for _, u := range heads {
+			s.After(f.ode+f.first, (*tagHere)(u), n, 0)
+		}
+		if n+1 < int64(f.events) {
+			s.After(f.period, tick, n+1, 0)
+		}
+	}
+	s.At(0, tick, 0, 0)
+	return r
+}
+
+// born is when the front-end has event n.
+func (r *running) born(n int64) sim.Time { return sim.Time(n) * r.period }
+
+type tagHere feeder
+
+// Handle: the unit decodes the tag while its engine may still be at work.
+func (t *tagHere) Handle(n, _ int64) {
+	r, now := t.r, t.r.s.Now()
+	t.wait.Add(int64(now - r.born(n) - r.ode))
+	begin := max(now+r.tag, t.free)
+	t.free = begin + r.data
+	r.s.At(begin+sim.Time(r.setUp)*r.cfg.PCIClock, (*fragmentGoes)(t), n, 0)
+	if t.next != nil {
+		r.s.At(t.free, (*tagHere)(t.next), n, 0)
+	}
+}
+
+type fragmentGoes feeder
+
+// Handle: the card takes the fragment, or refuses it and the unit tries again.
+func (u *fragmentGoes) Handle(n, _ int64) {
+	r := u.r
+	if !r.net.Node(u.node).Send(r.target(n), r.fragment, n, 0) {
+		r.refused++
+		r.s.After(sim.Time(r.again)*r.cfg.PCIClock, u, n, 0)
+		return
+	}
+	r.sent[u.node/r.columns] += uint64(r.fragment)
+}
+
+type receiving running
+
+// Take counts a fragment; the last of an event makes its node send the result.
+func (e *receiving) Take(p *sci.Packet) {
+	r := (*running)(e)
+	now := r.s.Now()
+	if p.Part == 1 {
+		r.back.Add(int64(now - p.Born))
+		r.finished++
+		return
+	}
+	r.got[p.Dst] += uint64(p.Size)
+	if p.Src/r.columns != p.Dst/r.columns {
+		r.routed[[2]int{p.Src / r.columns, p.Dst % r.columns}] += uint64(p.Size)
+	}
+	if r.landed[p.ID]++; r.landed[p.ID] < len(r.units) {
+		return
+	}
+	delete(r.landed, p.ID)
+	data := sim.Time((p.Size+7)/8) * r.cfg.PCIClock
+	r.transport.Add(int64(now + data - r.born(p.ID)))
+	if p.Dst == r.sink {
+		r.finished++
+		return
+	}
+	r.s.After(data, sim.Func(func(node, n int64) {
+		if !r.net.Node(int(node)).Send(r.sink, r.message, n, 1) {
+			r.refused++
+		}
+	}), int64(p.Dst), p.ID)
+}
+
+// loads says what rows, route nodes and computing nodes carry.
+func (r *running) loads(g *game) {
+	took := sim.Time(r.events) * r.period
+	var row, route, node uint64
+	for _, b := range r.sent {
+		row = max(row, b)
+	}
+	for _, b := range r.routed {
+		route += b
+	}
+	for _, b := range r.got {
+		node += b
+	}
+	g.say(sim.PerSecond(row, took), study.Bandwidth, "row")
+	g.say(sim.PerSecond(route, took)/float64(len(r.routed)), study.Bandwidth, "route-node")
+	g.say(sim.PerSecond(node, took)/float64(len(r.got)), study.Bandwidth, "computing-node")
+}
