@@ -9,6 +9,7 @@
 //   - rates.go: engines alone, two on one bus, many to one receiver.
 //   - chain.go: the TagNet at its maximum and at its normal rate.
 //   - farm.go: the farm of 17 rows, its tags, events and results.
+//   - path.go: an event's last fragment, and its result.
 //   - rows.go: two units in a row under the TagNet, side by side or displaced.
 //   - side.go: senders side by side on a ring, and a route node.
 //
