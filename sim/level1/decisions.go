@@ -1,0 +1,201 @@
+package level1
+
+import (
+	"context"
+
+	"ringlet/sim"
+	"ringlet/sim/part"
+	"ringlet/sim/study"
+)
+
+// eventSize draws events and cuts them into the fragments of the units.
+var eventSize = study.Model{
+	Name: "level1-event",
+	Help: "Events of clusters, spread over boards as chance will have it, and their fragments with what is added to them.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		d := detector{
+			boards:    p.Int("boards", 1, 10_000),
+			each:      p.Int("boards-of-a-unit", 1, 1000),
+			cluster:   p.Size("cluster", 1, 100),
+			perBoard:  p.Size("board-overhead", 0, 1000),
+			perUnit:   p.Size("unit-overhead", 0, 1000),
+			packet:    p.Size("packet", 8, 4096),
+			mostBoard: p.Int("most-of-a-board", 1, 10_000),
+		}
+		bare, noisy := p.Number("clusters"), p.Number("clusters-with-noise")
+		events, rate := p.Int("events", 1, 1_000_000), p.Quantity("rate", study.Rate)
+		if !(bare > 0 && noisy > 0 && rate > 0) {
+			p.Wrong("clusters", "an event has some, and there are events")
+		}
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		g := &game{env: env}
+		s := sim.New(env.Seed)
+		for _, c := range []struct {
+			name     string
+			clusters float64
+		}{{"bare", bare}, {"with-noise", noisy}} {
+			rng := s.Stream(c.name)
+			var all drawn
+			for range events {
+				if ctx.Err() != nil {
+					return g.out, context.Cause(ctx)
+				}
+				d.draw(rng, c.clusters/float64(d.boards), &all)
+			}
+			n := float64(events)
+			g.say(all.payload/n, study.Bytes, "payload-%s", c.name)
+			g.say(all.size/n, study.Bytes, "event-%s", c.name)
+			g.say(all.size/all.fragments, study.Bytes, "fragment-%s", c.name)
+			g.say(all.payload/n*rate, study.Bandwidth, "bandwidth-%s", c.name)
+			g.out.Say("more-than-a-packet-"+c.name, study.Share(all.large/all.fragments))
+			g.say(all.full, study.Count, "full-boards-%s", c.name)
+			g.say(all.fragments/n, study.Count, "units-%s", c.name)
+		}
+		return g.out, nil
+	},
+}
+
+// detector is what events are read out by.
+type detector struct {
+	boards, each      int // all, and of a unit
+	cluster           int // bytes
+	perBoard, perUnit int // bytes that are added
+	packet            int // bytes
+	mostBoard         int // clusters
+}
+
+// drawn sums up events.
+type drawn struct {
+	payload, size, fragments float64
+	large                    float64 // fragments of more than a packet
+	full                     float64 // boards with more clusters than they can count
+}
+
+// draw adds an event.
+func (d *detector) draw(rng *sim.Stream, mean float64, all *drawn) {
+	for first := 0; first < d.boards; first += d.each {
+		size := d.perUnit
+		for range min(d.each, d.boards-first) {
+			n := rng.Poisson(mean)
+			if n > d.mostBoard {
+				all.full++
+			}
+			all.payload += float64(n * d.cluster)
+			size += d.perBoard + n*d.cluster
+		}
+		all.size += float64(size)
+		all.fragments++
+		if size > d.packet {
+			all.large++
+		}
+	}
+}
+
+// decisions lets nodes work on events whose front-end buffers hold so many, and no more.
+var decisions = study.Model{
+	Name: "level1-decisions",
+	Help: "Processors that work on events in the order of coming, while the front-end keeps a limited number of them.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		o := office{
+			period: p.Time("period"),
+			work:   sim.Time(float64(p.Time("processing")) / p.Number("faster")),
+			depth:  p.Int("buffer", 1, 1_000_000),
+			events: p.Int("events", 1, 10_000_000),
+		}
+		nodes, each := p.Int("nodes", 1, 100_000), p.Int("processors-of-a-node", 1, 1000)
+		if o.period <= 0 || o.work <= 0 {
+			p.Wrong("period", "events and their processing take time")
+		}
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		g := &game{env: env}
+		for _, c := range []struct {
+			name string
+			idle int
+		}{{"any-number", o.events}, {"these-nodes", nodes * each}} {
+			run := o
+			run.idle = c.idle
+			s := sim.New(env.Seed)
+			run.open(s)
+			if err := g.play(ctx, s, 0); err != nil {
+				return g.out, err
+			}
+			g.say(run.mean/float64(each), study.Count, "busy-nodes-%s", c.name)
+			g.say(sim.Time(run.wait.Mean()).Seconds(), study.Time, "wait-%s", c.name)
+			g.say(sim.Time(run.inTime.Max()).Seconds(), study.Time, "longest-in-time-%s", c.name)
+			g.say(sim.Time(run.late.Min()).Seconds(), study.Time, "shortest-timed-out-%s", c.name)
+			g.out.Say("timed-out-"+c.name, study.Share(float64(run.late.Count())/float64(o.events)))
+			g.say(float64(uint64(o.events)-run.inTime.Count()-run.late.Count()), study.Count, "unanswered-%s", c.name)
+		}
+		return g.out, nil
+	},
+}
+
+// office is the farm as a queue before processors, and the decision unit behind it: the decision on an event must come
+// before its place in the front-end is needed for another.
+type office struct {
+	s            *sim.Sim
+	rng          *sim.Stream
+	period, work sim.Time // work is exponential
+	depth        int      // events that the front-end keeps
+	events, idle int      // all, and idle processors
+	came         int
+	queue        *part.Queue[int64]
+	busy         sim.Level
+	mean         float64 // busy processors while events came, after the first of them have filled the farm
+	wait         sim.Histogram
+	inTime, late sim.Histogram // latencies of decisions, and of those that the unit had to time out
+}
+
+func (o *office) open(s *sim.Sim) {
+	o.s, o.rng, o.queue = s, s.Stream("processing"), part.NewQueue[int64](s, 0)
+	s.At(0, (*arrival)(o), 0, 0)
+}
+
+type arrival office
+
+// Handle: event n is there.
+func (a *arrival) Handle(n, _ int64) {
+	o := (*office)(a)
+	o.queue.Put(n)
+	o.came++
+	o.begin()
+	switch {
+	case o.came == o.events:
+		o.mean = o.busy.Mean(o.s.Now())
+		return
+	case o.came == o.events/5:
+		o.busy.Restart(o.s.Now())
+	}
+	o.s.After(o.period, a, n+1, 0)
+}
+
+// begin lets idle processors work.
+func (o *office) begin() {
+	for o.idle > 0 && o.queue.Len() > 0 {
+		n := o.queue.Get()
+		o.wait.Add(int64(o.s.Now() - sim.Time(n)*o.period))
+		o.idle--
+		o.busy.Add(o.s.Now(), 1)
+		o.s.After(o.rng.Exp(o.work), (*decision)(o), n, 0)
+	}
+}
+
+type decision office
+
+// Handle: event n is decided. If its place has been taken by then, the unit has sent a time-out in its stead.
+func (d *decision) Handle(n, _ int64) {
+	o := (*office)(d)
+	o.idle++
+	o.busy.Add(o.s.Now(), -1)
+	latency := int64(o.s.Now() - sim.Time(n)*o.period)
+	if int(n)+o.depth < o.came || o.came == o.events && latency >= int64(sim.Time(o.depth)*o.period) {
+		o.late.Add(latency)
+	} else {
+		o.inTime.Add(latency)
+	}
+	o.begin()
+}

@@ -1,0 +1,67 @@
+package level1
+
+import (
+	"context"
+
+	"ringlet/sim"
+	"ringlet/sim/sci"
+	"ringlet/sim/study"
+)
+
+// torusToOne lets several nodes of the document's torus of 10 by 3 write to its node 19.
+var torusToOne = study.Model{
+	Name: "sci-torus-to-one",
+	Help: "Nodes of a torus of 10 by 3 that write to node 19, along its row, along its column, or both ways.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		cfg, d, until := Network(p), engines(p), length(p)
+		rate := p.Quantity("rate-of-a-sender", study.Bandwidth)
+		if !(rate > 0) {
+			p.Wrong("rate-of-a-sender", "a sender sends")
+		}
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		d.clock = sim.Time(float64(sim.Period(rate/float64(d.piece))) / float64(d.setUp+d.piece/8+d.idle))
+		g := &game{env: env}
+		for _, c := range combinations {
+			s := sim.New(env.Seed)
+			net := sci.New(s, cfg, 10, 3)
+			m := watch(s, net.Node(19))
+			for _, node := range c.nodes() {
+				d.engine(s, net, node, d.piece, func(int64) int { return 19 }).free()
+			}
+			if err := g.play(ctx, s, until); err != nil {
+				return g.out, err
+			}
+			g.say(sim.PerSecond(m.bytes, until), study.Bandwidth, "throughput-%s", c.name)
+		}
+		return g.out, nil
+	},
+}
+
+// combination is what the document calls so (000:1222, 000:1249): so many nodes from a node on, of one row or of several.
+type combination struct {
+	name  string
+	first []int
+	count int
+}
+
+var combinations = []combination{
+	{"two-i", []int{0, 20}, 1},
+	{"two-ii", []int{0, 10}, 1},
+	{"two-iii", []int{9, 20}, 1},
+	{"five", []int{0}, 5},
+	{"ten-i", []int{0}, 10},
+	{"ten-ii", []int{0, 20}, 5},
+	{"ten-iii", []int{10, 20}, 5},
+	{"fifteen", []int{0, 10, 20}, 5},
+}
+
+func (c *combination) nodes() (all []int) {
+	for _, first := range c.first {
+		for i := range c.count {
+			all = append(all, first+i)
+		}
+	}
+	return all
+}
