@@ -10,6 +10,7 @@
 //   - chain.go: the TagNet at its maximum and at its normal rate.
 //   - farm.go: the farm of 17 rows, its tags, events and results.
 //   - decisions.go: sizes of events, processors, and the time that the front-end gives them.
+//   - receiver.go: many to one receiver of a torus.
 //   - path.go: an event's last fragment, and its result.
 //   - rows.go: two units in a row under the TagNet, side by side or displaced.
 //   - side.go: senders side by side on a ring, and a route node.

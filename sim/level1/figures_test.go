@@ -17,8 +17,10 @@ const dir = "../figures"
 
 // TestFigures: the models of this room give what the document says.
 func TestFigures(t *testing.T) {
-	for _, id := range []string{"F42", "F45", "F46", "F47", "F48", "F49", "F50", "F51", "F52", "F54", "F55", "F56", "F57", "F61", "F62",
-		"F63", "F66", "F67", "F68"} {
+	for _, id := range []string{
+		"F42", "F45", "F46", "F47", "F48", "F49", "F50", "F51", "F52", "F54", "F55", "F56", "F57", "F61", "F62", "F63", "F66",
+		"F67", "F68",
+	} {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
 			s, err := study.Parse(os.DirFS(dir), id+".yaml")

@@ -23,6 +23,7 @@ var torusToOne = study.Model{
 		}
 		d.clock = sim.Time(float64(sim.Period(rate/float64(d.piece))) / float64(d.setUp+d.piece/8+d.idle))
 		g := &game{env: env}
+		rates := map[string]float64{}
 		for _, c := range combinations {
 			s := sim.New(env.Seed)
 			net := sci.New(s, cfg, 10, 3)
@@ -33,8 +34,10 @@ var torusToOne = study.Model{
 			if err := g.play(ctx, s, until); err != nil {
 				return g.out, err
 			}
-			g.say(sim.PerSecond(m.bytes, until), study.Bandwidth, "throughput-%s", c.name)
+			rates[c.name] = sim.PerSecond(m.bytes, until)
+			g.say(rates[c.name], study.Bandwidth, "throughput-%s", c.name)
 		}
+		g.out.Say("cost-of-two-route-nodes", study.Share(rates["ten-ii"]/rates["ten-i"]-1))
 		return g.out, nil
 	},
 }
