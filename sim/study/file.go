@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"ringlet/internal/regular"
 	"ringlet/node/config"
@@ -128,7 +127,7 @@ func (s *Study) check() {
 		if given(p.From != "", p.Fitted != "", p.Chosen != "") != 1 {
 			s.doc.Add(p.path, "says where its value comes from by one of from, fitted and chosen")
 		}
-		if p.Fitted != "" && s.ID != "" && strings.Contains(p.Fitted, s.ID) {
+		if p.fittedTo(s.ID) {
 			s.doc.Add(p.path+".fitted", "is %s, the figure it is judged by", s.ID)
 		}
 		if names[p.Name] {

@@ -39,13 +39,20 @@ func (s *Study) include(from fs.FS) error {
 			return err
 		}
 		for _, p := range c.Params {
-			if !slices.ContainsFunc(s.Params, func(q Parameter) bool { return q.Name == p.Name }) {
-				s.Params = append(s.Params, p)
+			if slices.ContainsFunc(s.Params, func(q Parameter) bool { return q.Name == p.Name }) {
+				continue
 			}
+			if p.fittedTo(s.ID) {
+				s.doc.Add(element("includes", i), "%s is fitted to %s, the figure it is judged by", p.Name, s.ID)
+			}
+			s.Params = append(s.Params, p)
 		}
 	}
-	return nil
+	return s.doc.Err()
 }
+
+// fittedTo reports whether the parameter is fitted to a figure.
+func (p *Parameter) fittedTo(id string) bool { return id != "" && strings.Contains(p.Fitted, id) }
 
 // Params are the parameters of a study as a model asks for them.
 type Params struct {

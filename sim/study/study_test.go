@@ -140,6 +140,7 @@ func TestWhatIsWrongWithAFileIsSaid(t *testing.T) {
 		replaced("common.yaml", "none.yaml"):                 "includes[0]: open none.yaml: file does not exist",
 		replaced("includes: [common.yaml]", ""):              "rate is missing: the model echo needs it",
 		replaced(", chosen: a small farm", ""):               "parameters[1]: says where its value comes from by one of",
+		replaced("id: F01", "id: F02"):                       "includes[0]: rate is fitted to F02, the figure it is",
 		replaced("chosen: a small farm", "fitted: F01"):      "is F01, the figure it is judged by",
 		replaced("name: nodes", "name: delay"):               `"delay" is given twice`,
 		good + "kind: dream\n":                               "kind: ",
