@@ -27,6 +27,7 @@ var farmModel = study.Model{
 		}
 		g.say(sim.Time(r.transport.Max()).Seconds(), study.Time, "transport-longest")
 		g.say(r.transport.Mean()*sim.Picosecond.Seconds(), study.Time, "transport-mean")
+		g.say(sim.Time(r.network.Max()).Seconds(), study.Time, "network-longest")
 		g.say(sim.Time(r.back.Max()).Seconds(), study.Time, "message-back-longest")
 		for i, u := range r.units {
 			plot.Points = append(plot.Points, [2]float64{float64(i + 1), sim.Time(u.wait.Mean()).Micros()})
@@ -114,6 +115,7 @@ type running struct {
 	finished  int64         // events of which the result has come
 	refused   uint64
 	transport sim.Histogram // from an event to the last word of its last fragment
+	network   sim.Histogram // of fragments, from bus to bus
 	back      sim.Histogram // of results, from bus to bus
 	routed    map[[2]int]uint64
 	got       map[int]uint64
@@ -214,6 +216,7 @@ func (e *receiving) Take(p *sci.Packet) {
 		r.finished++
 		return
 	}
+	r.network.Add(int64(now - p.Born))
 	r.got[p.Dst] += uint64(p.Size)
 	if p.Src/r.columns != p.Dst/r.columns {
 		r.routed[[2]int{p.Src / r.columns, p.Dst % r.columns}] += uint64(p.Size)
