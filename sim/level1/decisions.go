@@ -163,11 +163,11 @@ func (a *arrival) Handle(n, _ int64) {
 	o.queue.Put(n)
 	o.came++
 	o.begin()
-	switch {
-	case o.came == o.events:
+	switch o.came {
+	case o.events:
 		o.mean = o.busy.Mean(o.s.Now())
 		return
-	case o.came == o.events/5:
+	case o.events / 5:
 		o.busy.Restart(o.s.Now())
 	}
 	o.s.After(o.period, a, n+1, 0)
