@@ -24,16 +24,25 @@ const host = "127.0.0.1"
 // authority issues identities for a test.
 func authority(t testing.TB) func(name string) *certs.Identity {
 	t.Helper()
-	ca, err := certs.NewCA(time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	issue := anybody(t)
 	return func(name string) *certs.Identity {
-		id, err := ca.Issue(name, []string{host}, certs.RoleNode, time.Hour)
+		id, err := issue(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return id
+	}
+}
+
+// anybody issues identities of one authority, as the caller of Patterns does.
+func anybody(t testing.TB) func(name string) (*certs.Identity, error) {
+	t.Helper()
+	ca, err := certs.NewCA(time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(name string) (*certs.Identity, error) {
+		return ca.Issue(name, []string{host}, certs.RoleNode, time.Hour)
 	}
 }
 

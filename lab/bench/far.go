@@ -178,7 +178,7 @@ func (f *far) open(ctx context.Context, o openArgs) (answer, error) {
 		carrier: c,
 		view:    o.View,
 		rank:    farRank,
-		members: [2]transport.Member{{Name: f.cfg.Near}, {Name: f.cfg.Identity.Name}},
+		members: []transport.Member{{Name: f.cfg.Near}, {Name: f.cfg.Identity.Name}},
 	}, table)
 	if err != nil {
 		return answer{}, err

@@ -39,8 +39,10 @@ type linkConfig struct {
 	spin    time.Duration
 	carrier transport.Row
 	view    uint64
-	members [2]transport.Member // by rank
+	members []transport.Member // by rank; the addresses of ranks above one's own are known
 	rank    int
+	// wrap gives who is told in the place of the end; nil: the end itself.
+	wrap func(*end) transport.Handler
 }
 
 // end is one end of a link.
@@ -50,6 +52,7 @@ type end struct {
 	endpoint *transport.Endpoint
 	table    *shmem.Table
 	rank     int
+	others   []int // ranks
 	spin     time.Duration
 	wake     chan struct{}
 	down     chan struct{} // closed when the link is over
@@ -106,11 +109,20 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 		down:    make(chan struct{}),
 	}
 	c.members[c.rank].Addr = n.Addr().String()
+	for r := range c.members {
+		if r != c.rank {
+			e.others = append(e.others, r)
+		}
+	}
+	handler := transport.Handler(e)
+	if c.wrap != nil {
+		handler = c.wrap(e)
+	}
 	e.endpoint = transport.New(transport.Config{
 		Network: n,
-		Handler: e,
+		Handler: handler,
 		Table:   table,
-		View:    transport.View{Number: c.view, Members: c.members[:]},
+		View:    transport.View{Number: c.view, Members: c.members},
 		Rank:    c.rank,
 		Carrier: c.carrier.Carrier,
 		Spin:    localSpin(c.spin),
@@ -124,12 +136,14 @@ const connectTime = 10 * time.Second
 func (e *end) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	return e.endpoint.Connect(ctx, []int{1 - e.rank})
+	return e.endpoint.Connect(ctx, e.others)
 }
 
 func (e *end) close() error {
 	err := e.endpoint.Close()
-	e.table.RevokePeer(shmem.Peer(1 - e.rank)) // the peer's links are over: nobody is inside
+	for _, r := range append(e.others, e.rank) {
+		e.table.RevokePeer(shmem.Peer(r)) // the links are over: nobody is inside
+	}
 	return errors.Join(err, e.network.Close(), e.table.Close())
 }
 

@@ -69,7 +69,7 @@ func (n *near) cell(ctx context.Context, c transport.Row, size int) (res trial.F
 		carrier: c,
 		view:    n.view,
 		rank:    nearRank,
-		members: [2]transport.Member{{Name: n.cfg.Identity.Name}, {Name: n.cfg.Far, Addr: a.Addr}},
+		members: []transport.Member{{Name: n.cfg.Identity.Name}, {Name: n.cfg.Far, Addr: a.Addr}},
 	}, table)
 	if err == nil {
 		if err = e.connect(ctx); err == nil {

@@ -1,0 +1,393 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"ringlet/lab/page"
+	"ringlet/lab/trial"
+	"ringlet/node/certs"
+	"ringlet/node/config"
+	"ringlet/transport/link"
+)
+
+// pattern is one way to fill a network, as document 004 §4.2 tried its switch.
+type pattern struct {
+	Name     string
+	Says     string
+	Document string        // its figure, in words
+	pairs    map[int][]int // who sends to whom, in turn
+	answered bool          // one write at a time, and one back
+}
+
+// patterns are all of them.
+var patterns = []pattern{
+	{
+		Name:     "ping-pong",
+		Says:     "a write, and one back when it is checked",
+		Document: "billions without error",
+		pairs:    map[int][]int{0: {1}},
+		answered: true,
+	},
+	{
+		Name:     "one-way",
+		Says:     "one sender, one receiver",
+		Document: "287 of 300 MByte/s",
+		pairs:    map[int][]int{0: {1}},
+	},
+	{
+		Name:     "to-self",
+		Says:     "a node to itself",
+		Document: "270 of 300 MByte/s",
+		pairs:    map[int][]int{0: {0}},
+	},
+	{
+		Name:     "three-to-one",
+		Says:     "three senders, one receiver",
+		Document: "93 MByte/s each, 279 of 300",
+		pairs:    map[int][]int{1: {0}, 2: {0}, 3: {0}},
+	},
+	{
+		Name:     "all-to-all",
+		Says:     "four senders, each to all four in turn",
+		Document: "billions without error",
+		pairs:    map[int][]int{0: {0, 1, 2, 3}, 1: {1, 2, 3, 0}, 2: {2, 3, 0, 1}, 3: {3, 0, 1, 2}},
+	},
+}
+
+// nodes is how many take part.
+func (p *pattern) nodes() int {
+	most := 0
+	for from, to := range p.pairs {
+		most = max(most, from, slices.Max(to))
+	}
+	return most + 1
+}
+
+// PatternsConfig says what to measure.
+type PatternsConfig struct {
+	Version, Command string
+	Carrier          string
+	Sizes            []config.Bytes // of a write, whole words of 8 bytes
+	Words            uint64         // that each sender sends in each measurement; 0: as many as Duration allows
+	Duration         time.Duration  // of each measurement
+	Spin             time.Duration  // how long who waits looks before it sleeps
+	Host             string         // address to bind
+	// Identity makes the identity of a node of that name.
+	Identity func(name string) (*certs.Identity, error)
+	Progress func(what string, done, of int) // may be nil
+}
+
+// maxPattern is the largest write: the index of a word has 16 bits, and a sender has 64 windows of it at least.
+const maxPattern = 64 << 10
+
+// Validate says what of the settings cannot be, as a *UsageError.
+func (c *PatternsConfig) Validate() error {
+	if len(c.Sizes) == 0 {
+		return refuse("sizes", "there is none to measure: give some as 24,4KiB")
+	}
+	for _, s := range c.Sizes {
+		if s < wordSize || s > maxPattern || s%wordSize != 0 {
+			return refuse("sizes", "%s is not whole words of 8 B, from 8 B to %s", s, config.Bytes(maxPattern))
+		}
+	}
+	return validLink(c.Carrier, c.Duration, c.Spin)
+}
+
+// validLink checks what all measurements between nodes of one process have in common.
+func validLink(carrier string, d, spin time.Duration) error {
+	if _, ok := carrierOf(carrier); !ok {
+		return refuse("carrier", "%q is not one of %s", carrier, strings.Join(carrierNames(), ", "))
+	}
+	if d < minDuration || d > 24*time.Hour {
+		return refuse("duration", "%s is not between %s and 24h", d, minDuration)
+	}
+	if spin < 0 || spin > time.Second {
+		return refuse("spin", "%s is not between 0s and 1s", spin)
+	}
+	return nil
+}
+
+// PatternsReport is what the patterns came to, as `ringlet bench patterns --json` prints it.
+type PatternsReport struct {
+	Version     string       `json:"version"`
+	Started     string       `json:"started"` // RFC 3339
+	Command     string       `json:"command,omitempty"`
+	Machine     page.Machine `json:"machine"`
+	Carrier     string       `json:"carrier"`
+	Cores       int          `json:"cores"`
+	SpinUs      int64        `json:"spin_us"`
+	Interrupted bool         `json:"interrupted"`
+	Rows        []PatternRow `json:"patterns"`
+}
+
+// PatternRow is one pattern with writes of one size.
+type PatternRow struct {
+	Pattern   string  `json:"pattern"`
+	Size      int     `json:"size"`     // bytes of a write
+	Together  int     `json:"together"` // writes that travel together
+	Senders   int     `json:"senders"`
+	DurationS float64 `json:"duration_s"`
+	Writes    uint64  `json:"writes"` // sent
+	Words     uint64  `json:"words"`  // checked at the receivers
+	Wrong     uint64  `json:"wrong_words"`
+	Misplaced uint64  `json:"misplaced_writes"`
+	Lost      uint64  `json:"lost_writes"` // sent, and not seen by the receiver
+	MByteS    float64 `json:"mbyte_per_s"` // of all senders: million bytes
+	Slowest   float64 `json:"slowest_mbyte_per_s"`
+	P50       float64 `json:"p50_us"` // there and back for ping-pong; else from the call to the outcome, under load
+	P99       float64 `json:"p99_us"`
+	Resent    uint64  `json:"datagrams_resent"`
+	Document  string  `json:"document"`
+	Error     string  `json:"error,omitempty"` // the first word that was wrong, or why it ended
+}
+
+// good says that nothing was wrong.
+func (r *PatternRow) good() bool { return r.Wrong+r.Misplaced+r.Lost == 0 && r.Error == "" }
+
+// Wrong counts the measurements with errors or losses.
+func (r *PatternsReport) Wrong() (n int) {
+	for i := range r.Rows {
+		if !r.Rows[i].good() {
+			n++
+		}
+	}
+	return n
+}
+
+// Patterns measures all patterns with all sizes between nodes of this process. An interruption gives the rows so far.
+func Patterns(ctx context.Context, cfg PatternsConfig) (*PatternsReport, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	r := &PatternsReport{
+		Version: cfg.Version,
+		Started: time.Now().UTC().Format(time.RFC3339),
+		Command: cfg.Command,
+		Machine: page.This(cfg.Version),
+		Carrier: cfg.Carrier,
+		Cores:   runtime.NumCPU(),
+		SpinUs:  cfg.Spin.Microseconds(),
+		Rows:    []PatternRow{},
+	}
+	done, of := 0, len(patterns)*len(cfg.Sizes)
+	for i := range patterns {
+		for _, size := range cfg.Sizes {
+			if cfg.Progress != nil {
+				cfg.Progress(patterns[i].Name+" "+size.String(), done, of)
+			}
+			done++
+			row, err := cfg.measure(ctx, &patterns[i], int(size), uint64(done))
+			if ctx.Err() != nil {
+				r.Interrupted = true
+				return r, nil
+			}
+			if err != nil {
+				return r, fmt.Errorf("bench: %s of %s: %w", patterns[i].Name, size, err)
+			}
+			r.Rows = append(r.Rows, row)
+		}
+	}
+	return r, nil
+}
+
+// measure runs one pattern with one size.
+func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view uint64) (row PatternRow, err error) {
+	carrier, _ := carrierOf(c.Carrier)
+	batch := laneBatch
+	if p.answered || size > link.MaxPiece {
+		batch = 1
+	}
+	pairs := p.pairs
+	if p.answered {
+		pairs = map[int][]int{0: {1}, 1: {0}}
+	}
+	all, err := openStations(ctx, meeting{
+		carrier:  carrier,
+		spin:     c.Spin,
+		host:     c.Host,
+		identity: c.Identity,
+		view:     view,
+		nodes:    p.nodes(),
+	}, pairs, size, batch)
+	defer func() { err = errors.Join(err, closeStations(all)) }()
+	if err != nil {
+		return row, err
+	}
+	row = PatternRow{
+		Pattern:  p.Name,
+		Size:     size,
+		Together: batch,
+		Senders:  len(p.pairs),
+		Document: p.Document,
+	}
+	began := time.Now()
+	err = during(c.Duration, func(over *atomic.Bool) error { return c.traffic(ctx, p, all, over) })
+	row.sum(all, time.Since(began))
+	if err != nil && ctx.Err() == nil { // a link that broke is a result, with all that came before
+		row.Error, err = err.Error(), nil
+	}
+	return row, err
+}
+
+// traffic sends until over or until the words are sent, and waits until all of it has arrived.
+func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station, over *atomic.Bool) error {
+	writes := ^uint64(0)
+	if c.Words > 0 {
+		perWrite := uint64(all[0].size() / wordSize)
+		writes = (c.Words + perWrite - 1) / perWrite
+		over = &atomic.Bool{} // only the words count
+	}
+	if p.answered {
+		return pingPong(ctx, all, writes, over)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for from, to := range p.pairs {
+		s := all[from]
+		g.Go(func() error {
+			left := writes
+			for turn := 0; left > 0 && !over.Load(); turn++ {
+				l := s.out[to[turn%len(to)]]
+				before := l.next
+				if err := s.send(ctx, l, int(min(left, laneBatch))); err != nil {
+					return err
+				}
+				left -= l.next - before
+			}
+			return s.await(ctx, 0, s.idle)
+		})
+	}
+	err := g.Wait()
+	settle(all)
+	return err
+}
+
+// pingPong writes, and waits for the write that comes back. The time in the lane's histogram is of the whole trip.
+func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.Bool) error {
+	ping, pong := all[0].out[1], all[1].out[0]
+	trips := newTimes()
+	g, ctx := errgroup.WithContext(ctx)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	g.Go(func() error { // the other end
+		for n := uint64(1); ; n++ {
+			err := all[1].await(ctx, all[1].spin, func() bool { return ping.checked.Load() >= n })
+			if err == nil {
+				err = all[1].send(ctx, pong, 1)
+			}
+			if err != nil {
+				if errors.Is(context.Cause(ctx), errEnough) {
+					return nil
+				}
+				return err
+			}
+		}
+	})
+	g.Go(func() error {
+		for n := uint64(1); n <= writes && !over.Load(); n++ {
+			began := time.Now()
+			if err := all[0].send(ctx, ping, 1); err != nil {
+				return err
+			}
+			if err := all[0].await(ctx, all[0].spin, func() bool { return pong.checked.Load() >= n }); err != nil {
+				return err
+			}
+			_ = trips.RecordValue(int64(time.Since(began)))
+		}
+		err := all[0].await(ctx, 0, all[0].idle)
+		end(errEnough)
+		return err
+	})
+	err := g.Wait()
+	settle(all)
+	ping.took, pong.took = trips, newTimes()
+	return err
+}
+
+// errEnough ends the far side of a ping-pong.
+var errEnough = errors.New("enough")
+
+// settle waits until what was sent has been seen by its receiver's handler. What has not in time counts as lost.
+func settle(all []*station) {
+	for until := time.Now().Add(placeTime); time.Now().Before(until); time.Sleep(50 * time.Microsecond) {
+		waits := false
+		for _, s := range all {
+			for _, l := range s.out {
+				waits = waits || l != nil && !s.ended.Load() && l.checked.Load()+l.misplaced.Load() < l.next
+			}
+		}
+		if !waits {
+			return
+		}
+	}
+}
+
+// sum fills the figures of a row.
+func (r *PatternRow) sum(all []*station, d time.Duration) {
+	r.DurationS = d.Seconds()
+	took := newTimes()
+	slowest, total := -1.0, 0.0
+	for _, s := range all {
+		mine := 0.0
+		for _, l := range s.out {
+			if l == nil {
+				continue
+			}
+			mine += float64(l.checked.Load()) * float64(l.size) / 1e6 / d.Seconds()
+			r.Writes += l.next
+			r.Words += l.checked.Load() * uint64(l.size/wordSize)
+			r.Wrong += l.wrongWords.Load()
+			r.Misplaced += l.misplaced.Load()
+			r.Lost += l.next - min(l.next, l.checked.Load()+l.misplaced.Load())
+			took.Merge(l.took)
+			if why := l.firstWrong.Load(); why != nil && r.Error == "" {
+				r.Error = *why
+			}
+		}
+		total += mine
+		if mine > 0 && (slowest < 0 || mine < slowest) {
+			slowest = mine
+		}
+		r.Resent += s.endpoint.Stats().DatagramsResent
+	}
+	r.MByteS, r.Slowest = total, max(slowest, 0)
+	r.P50, r.P99 = float64(took.ValueAtQuantile(50))/1e3, float64(took.ValueAtQuantile(99))/1e3
+}
+
+// WriteTable prints the report for people.
+func (r *PatternsReport) WriteTable(w io.Writer) error {
+	fmt.Fprintf(w, "patterns over %s, nodes of one process on %d cores, spin %s\n%s\n", r.Carrier, r.Cores,
+		time.Duration(r.SpinUs)*time.Microsecond, &r.Machine)
+	if r.Interrupted {
+		fmt.Fprintln(w, "INTERRUPTED: what follows is what was measured until then")
+	}
+	var rows [][]string
+	for i := range r.Rows {
+		p := &r.Rows[i]
+		rows = append(rows, []string{
+			p.Pattern, config.Bytes(p.Size).String(), fmt.Sprint(p.Words), fmt.Sprint(p.Wrong + p.Misplaced),
+			fmt.Sprint(p.Lost), fmt.Sprintf("%.1f", p.MByteS), fmt.Sprintf("%.1f", p.Slowest),
+			micros(p.P50) + " / " + micros(p.P99), p.Document,
+		})
+	}
+	if err := trial.Table(w, "Each word was checked at its receiver; times are p50 / p99 there and back for ping-pong, "+
+		"else until the outcome under load", []string{"pattern", "size", "words", "wrong", "lost", "MByte/s",
+		"slowest sender", "µs", "document 004 §4.2"}, rows); err != nil {
+		return err
+	}
+	for i := range r.Rows {
+		if p := &r.Rows[i]; p.Error != "" {
+			fmt.Fprintf(w, "%s %s: %s\n", p.Pattern, config.Bytes(p.Size), p.Error)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,255 @@
+package bench
+
+// A station is a node of the patterns. Pipeline of a write:
+//
+//	sender    1 send               (sequential)  waits for credit and for free slots; makes the words; WriteMany or Write
+//	          2 transport          (parallel)    the carrier
+//	receiver  3 Placed, PlacedMany (sequential)  each word checked where it lies; at times the count as a signal: credit
+//	sender    4 Completed          (parallel)    the slot is free; how long it took
+//
+// Only the carrier connects the two sides: a sender knows of its receiver what signals say. Steps 1, 3 and 4 allocate
+// nothing but for the first error.
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"ringlet/shmem"
+	"ringlet/transport"
+	"ringlet/transport/link"
+)
+
+const (
+	maxSlots  = 64 // batches under way from one sender to one receiver, where a write travels alone
+	laneSlots = 8  // the same of whole batches
+	laneBatch = 64 // writes of a batch
+)
+
+// slotsOf says how many batches may be under way.
+func slotsOf(batch int) int {
+	if batch == 1 {
+		return maxSlots
+	}
+	return laneSlots
+}
+
+// lane is what one station writes to another, or to itself.
+type lane struct {
+	// immutable
+	from, to int
+	size     int // bytes of a write
+	batch    int // writes that travel together; 1: each alone
+	slots    int // batches that may be under way
+	refs     []shmem.Ref
+	mem      []byte // the receiver's: a window for each of refs
+	credited int    // the receiver gives credit when so many writes more are checked
+
+	// owned by the sender
+	next   uint64 // sequence of the next write
+	data   []byte // as mem
+	pieces [maxSlots][]link.Piece
+	began  [maxSlots]time.Time
+	took   *hdr.Histogram // owned by who tells Completed
+
+	// atomic
+	busy   [maxSlots]atomic.Bool
+	credit atomic.Uint64 // the sender's: writes that the receiver has checked, in sequence
+
+	// owned by the receiver's handler
+	turns  []uint64 // of each window: writes that have come
+	prefix uint64   // writes that have come, in sequence
+	told   uint64
+
+	// atomic, of the receiver
+	checked    atomic.Uint64 // writes
+	wrongWords atomic.Uint64
+	misplaced  atomic.Uint64 // writes of another length or place than granted
+	firstWrong atomic.Pointer[string]
+}
+
+// newLane makes one; the receiver grants its windows.
+func newLane(from, to, size, batch int, mem []byte) *lane {
+	windows := len(mem) / size
+	return &lane{
+		from:     from,
+		to:       to,
+		size:     size,
+		batch:    batch,
+		slots:    slotsOf(batch),
+		mem:      mem,
+		data:     make([]byte, len(mem)),
+		turns:    make([]uint64, windows),
+		credited: max(1, windows/4),
+		took:     newTimes(),
+	}
+}
+
+// laneMemory is how much a lane needs.
+func laneMemory(size, batch int) int { return size * batch * slotsOf(batch) }
+
+// station is one node.
+type station struct {
+	*end
+	segment *shmem.Segment
+	out, in []*lane // by rank; nil: nothing goes there, comes from there
+	polled  bool    // who looks at the memory is somebody else: nothing is checked, and no credit given
+}
+
+// grant gives the sender of a lane its windows.
+func (s *station) grant(l *lane, seg shmem.SegmentID, at int) error {
+	for w := range l.turns {
+		r, err := s.table.Grant(shmem.Peer(l.from), seg, at+w*l.size, l.size, shmem.AccessNwrite)
+		if err != nil {
+			return err
+		}
+		l.refs = append(l.refs, r)
+	}
+	return nil
+}
+
+// Placed checks a write.
+func (s *station) Placed(peer int, p transport.Placement) {
+	s.check(peer, &p)
+	s.nudge()
+}
+
+// PlacedMany checks writes.
+func (s *station) PlacedMany(peer int, ps []transport.Placement) {
+	for i := range ps {
+		s.check(peer, &ps[i])
+	}
+	s.nudge()
+}
+
+func (s *station) check(peer int, p *transport.Placement) {
+	l := s.in[peer]
+	if s.polled || l == nil {
+		s.placed.Add(1)
+		return
+	}
+	w := int(p.Imm)
+	if w >= len(l.refs) || l.refs[w] != p.Ref || p.Offset != 0 || int(p.Length) != l.size {
+		l.misplaced.Add(1)
+		return
+	}
+	seq := l.turns[w]*uint64(len(l.turns)) + uint64(w)
+	l.turns[w]++
+	if b := l.mem[w*l.size : (w+1)*l.size]; wrong(b, l.from, seq) > 0 {
+		l.blame(b, seq)
+	}
+	for at := l.prefix % uint64(len(l.turns)); l.turns[at] > l.prefix/uint64(len(l.turns)); {
+		l.prefix++
+		at = l.prefix % uint64(len(l.turns))
+	}
+	l.checked.Add(1)
+	if l.prefix-l.told >= uint64(l.credited) {
+		l.told = l.prefix
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], l.prefix)
+		if err := s.endpoint.Signal(peer, b[:]); err != nil {
+			s.fail(err)
+		}
+	}
+}
+
+// blame notes what is wrong with a write.
+func (l *lane) blame(b []byte, seq uint64) {
+	l.wrongWords.Add(uint64(wrong(b, l.from, seq)))
+	if l.firstWrong.Load() != nil {
+		return
+	}
+	for i := 0; i < len(b); i += wordSize {
+		got := binary.LittleEndian.Uint64(b[i:])
+		if got == word(l.from, seq, i/wordSize) {
+			continue
+		}
+		source, other, index := meaning(got)
+		why := fmt.Sprintf("word %d of write %d from n%d is %016x, which is word %d of write %d from n%d", i/wordSize, seq,
+			l.from, got, index, other, source)
+		l.firstWrong.CompareAndSwap(nil, &why)
+		return
+	}
+}
+
+// Signal brings credit.
+func (s *station) Signal(peer int, b []byte) {
+	if l := s.out[peer]; l != nil && len(b) == 8 {
+		l.credit.Store(max(l.credit.Load(), binary.LittleEndian.Uint64(b)))
+	}
+	s.nudge()
+}
+
+// Completed ends a batch.
+func (s *station) Completed(peer int, cookie uint64, err error) {
+	l := s.out[peer]
+	_ = l.took.RecordValue(int64(time.Since(l.began[cookie]))) // longer than 10 s it cannot be: the link would be down
+	l.busy[cookie].Store(false)
+	if err != nil {
+		s.refused.Add(1)
+		s.fail(err)
+	}
+	s.nudge()
+}
+
+// slot is the batch that comes next.
+func (l *lane) slot() int { return int(l.next / uint64(l.batch) % uint64(l.slots)) }
+
+// free says whether the next batch may be sent: its slot is free, and what was in its windows is checked.
+func (l *lane) free() bool {
+	windows := uint64(len(l.turns))
+	return !l.busy[l.slot()].Load() && l.next+uint64(l.batch) <= l.credit.Load()+windows
+}
+
+// send writes up to n of the next batch, and waits for room before. The next send begins with the next batch.
+func (s *station) send(ctx context.Context, l *lane, n int) error {
+	if err := s.await(ctx, 0, l.free); err != nil {
+		return err
+	}
+	slot, n := l.slot(), min(n, l.batch)
+	l.busy[slot].Store(true)
+	first := int(l.next % uint64(len(l.turns)))
+	for i := range n {
+		fill(l.data[(first+i)*l.size:(first+i+1)*l.size], l.from, l.next+uint64(i))
+	}
+	l.next += uint64(n)
+	l.began[slot] = time.Now()
+	if l.batch == 1 {
+		return s.endpoint.Write(l.to, link.Write{
+			Ref:    l.refs[first],
+			Data:   l.data[first*l.size : (first+1)*l.size],
+			Imm:    uint64(first),
+			Cookie: uint64(slot),
+		})
+	}
+	pieces := l.pieces[slot][:0]
+	for i := range n {
+		w := first + i
+		pieces = append(pieces, link.Piece{
+			Ref:  l.refs[w],
+			Imm:  uint64(w),
+			Data: l.data[w*l.size : (w+1)*l.size],
+		})
+	}
+	l.pieces[slot] = pieces
+	return s.endpoint.WriteMany(l.to, pieces, uint64(slot))
+}
+
+// idle says that each batch has its outcome.
+func (s *station) idle() bool {
+	for _, l := range s.out {
+		if l == nil {
+			continue
+		}
+		for i := range l.busy {
+			if l.busy[i].Load() {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,138 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"ringlet/node/certs"
+	"ringlet/shmem"
+	"ringlet/transport"
+)
+
+// meeting is what nodes of one process need to link to each other.
+type meeting struct {
+	carrier  transport.Row
+	spin     time.Duration
+	host     string
+	identity func(name string) (*certs.Identity, error)
+	view     uint64
+	nodes    int
+}
+
+// openStations makes nodes that are linked to each other, with a lane for each pair. What there is must be closed, also
+// where it fails.
+func openStations(ctx context.Context, m meeting, pairs map[int][]int, size, batch int) ([]*station, error) {
+	all := make([]*station, m.nodes)
+	members := make([]transport.Member, m.nodes)
+	for r := range members {
+		members[r].Name = fmt.Sprintf("n%d", r)
+	}
+	for rank := range slices.Backward(all) { // who dials must know where to: the higher ranks come first
+		s, err := m.open(rank, members, pairs, size, batch)
+		if err != nil {
+			return all, err
+		}
+		all[rank] = s
+	}
+	for from, to := range pairs {
+		for _, t := range to {
+			all[from].out[t] = all[t].in[from]
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for _, s := range all {
+		if len(s.others) > 0 {
+			g.Go(func() error { return s.connect(ctx) })
+		}
+	}
+	return all, g.Wait()
+}
+
+// open makes one node.
+func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int, size, batch int) (*station, error) {
+	id, err := m.identity(members[rank].Name)
+	if err != nil {
+		return nil, err
+	}
+	var senders []int
+	for from, to := range pairs {
+		if slices.Contains(to, rank) {
+			senders = append(senders, from)
+		}
+	}
+	each := laneMemory(size, batch)
+	segment, err := shmem.Create(segmentName("node"), max(1, len(senders))*each)
+	if err != nil {
+		return nil, err
+	}
+	s := &station{segment: segment, out: make([]*lane, m.nodes), in: make([]*lane, m.nodes)}
+	table, err := newTable(m.carrier, max(1, len(senders)*each/size))
+	if err != nil {
+		return nil, errors.Join(err, segment.Close())
+	}
+	e, err := openEnd(linkConfig{
+		id:      id,
+		host:    m.host,
+		spin:    m.spin,
+		carrier: m.carrier,
+		view:    m.view,
+		rank:    rank,
+		members: members,
+		wrap: func(e *end) transport.Handler {
+			s.end = e
+			return s
+		},
+	}, table)
+	if err != nil {
+		return nil, errors.Join(err, segment.Close())
+	}
+	s.end = e
+	pages := (len(segment.Bytes()) + shmem.PageSize - 1) / shmem.PageSize
+	seg, err := table.ExportSegment(segment,
+		shmem.PageRule{Pages: pages, Peer: shmem.AnyPeer, Access: shmem.AccessNwrite})
+	for i, from := range senders {
+		if err != nil {
+			break
+		}
+		s.in[from] = newLane(from, rank, size, batch, segment.Bytes()[i*each:(i+1)*each])
+		err = s.grant(s.in[from], seg, i*each)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// size of the writes that this node sends or receives.
+func (s *station) size() int {
+	for _, l := range append(slices.Clone(s.out), s.in...) {
+		if l != nil {
+			return l.size
+		}
+	}
+	return wordSize
+}
+
+// close ends a node's links and gives its memory back.
+func (s *station) close() error { return errors.Join(s.end.close(), s.segment.Close()) }
+
+// closeStations closes those that there are. Links end everywhere before memory goes.
+func closeStations(all []*station) error {
+	var errs []error
+	for _, s := range all {
+		if s != nil {
+			errs = append(errs, s.endpoint.Close())
+		}
+	}
+	for _, s := range all {
+		if s != nil {
+			errs = append(errs, s.close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,41 @@
+package bench
+
+import "encoding/binary"
+
+// What the patterns write. Each word of 8 bytes says who wrote it, in which write, and where in it: a word that is of
+// another write, of another sender or in another place differs, and so does memory that nobody wrote.
+
+const (
+	wordSize     = 8
+	wordSpread   = 0x9e3779b97f4a7c15 // odd, so that each word is of one meaning only: 2^64 over the golden ratio
+	wordSequence = 1<<40 - 1          // bits of a sequence number; at 10 M writes/s they last for a day
+)
+
+// word is the word at an index of a write.
+func word(source int, seq uint64, index int) uint64 {
+	return (uint64(source+1)<<56 | (seq&wordSequence)<<16 | uint64(index)) * wordSpread
+}
+
+// meaning tells whose a word is: the inverse of word. A source below 0 is none's.
+func meaning(w uint64) (source int, seq uint64, index int) {
+	const back = 0xf1de83e19937733d // back × wordSpread = 1 modulo 2^64
+	w *= back
+	return int(w>>56) - 1, w >> 16 & wordSequence, int(w & 0xffff)
+}
+
+// fill makes the words of a write.
+func fill(b []byte, source int, seq uint64) {
+	for i := 0; i+wordSize <= len(b); i += wordSize {
+		binary.LittleEndian.PutUint64(b[i:], word(source, seq, i/wordSize))
+	}
+}
+
+// wrong counts the words that are not those of a write.
+func wrong(b []byte, source int, seq uint64) (n int) {
+	for i := 0; i+wordSize <= len(b); i += wordSize {
+		if binary.LittleEndian.Uint64(b[i:]) != word(source, seq, i/wordSize) {
+			n++
+		}
+	}
+	return n
+}
