@@ -23,11 +23,12 @@ import (
 )
 
 type benchCmd struct {
-	Carriers benchCarriersCmd `cmd:"" help:"Measure carriers of remote writes, and what the machine can do at most, in one run."`
-	Sweep    benchSweepCmd    `cmd:"" help:"Run many configurations, and make a report of them."`
-	Patterns benchPatternsCmd `cmd:"" help:"Write in the patterns of document 004, and check each word at its receiver."`
-	Serve    benchServeCmd    `cmd:"" help:"Be the far end of ringlet bench carriers --peer, for one session after the other."`
-	Far      benchFarCmd      `cmd:"" hidden:"" help:"Be the far end of a bench on this machine."`
+	Carriers  benchCarriersCmd  `cmd:"" help:"Measure carriers of remote writes, and what the machine can do at most, in one run."`
+	Sweep     benchSweepCmd     `cmd:"" help:"Run many configurations, and make a report of them."`
+	Patterns  benchPatternsCmd  `cmd:"" help:"Write in the patterns of document 004, and check each word at its receiver."`
+	Integrity benchIntegrityCmd `cmd:"" help:"Write events into a memory, and look for them there, as document 000 did."`
+	Serve     benchServeCmd     `cmd:"" help:"Be the far end of ringlet bench carriers --peer, for one session after the other."`
+	Far       benchFarCmd       `cmd:"" hidden:"" help:"Be the far end of a bench on this machine."`
 }
 
 type benchCarriersCmd struct {

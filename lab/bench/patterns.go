@@ -255,7 +255,7 @@ func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station
 		s := all[from]
 		g.Go(func() error {
 			left := writes
-			for turn := 0; left > 0 && !over.Load(); turn++ {
+			for turn := 0; left > 0 && !over.Load() && ctx.Err() == nil; turn++ {
 				l := s.out[to[turn%len(to)]]
 				before := l.next
 				if err := s.send(ctx, l, int(min(left, laneBatch))); err != nil {
@@ -293,7 +293,7 @@ func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.B
 		}
 	})
 	g.Go(func() error {
-		for n := uint64(1); n <= writes && !over.Load(); n++ {
+		for n := uint64(1); n <= writes && !over.Load() && ctx.Err() == nil; n++ {
 			began := time.Now()
 			if err := all[0].send(ctx, ping, 1); err != nil {
 				return err

@@ -1,0 +1,294 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sync/errgroup"
+
+	"ringlet/internal/breath"
+	"ringlet/lab/page"
+	"ringlet/lab/trial"
+	"ringlet/node/certs"
+	"ringlet/node/config"
+	"ringlet/shmem"
+)
+
+// IntegrityConfig says how events are written and looked at.
+type IntegrityConfig struct {
+	Version, Command string
+	Carrier          string
+	Size             config.Bytes  // of an event, whole words of 8 bytes
+	Rate             float64       // events/s
+	Buffers          int           // that the events take turns in
+	Duration         time.Duration // of the whole
+	Spin             time.Duration // how long the network's threads look before they sleep
+	Host             string        // address to bind
+	// Identity makes the identity of a node of that name.
+	Identity func(name string) (*certs.Identity, error)
+}
+
+// Validate says what of the settings cannot be, as a *UsageError.
+func (c *IntegrityConfig) Validate() error {
+	switch {
+	case c.Size < wordSize || c.Size > maxPattern || c.Size%wordSize != 0:
+		return refuse("size", "%s is not whole words of 8 B, from 8 B to %s", c.Size, config.Bytes(maxPattern))
+	case !(c.Rate >= 1) || c.Rate > 1e8:
+		return refuse("rate", "%g events/s are not between 1 and 100 million", c.Rate)
+	case c.Buffers < 2 || c.Buffers > maxSlots:
+		return refuse("buffers", "%d are not between 2 and %d", c.Buffers, maxSlots)
+	}
+	return validLink(c.Carrier, c.Duration, c.Spin)
+}
+
+// IntegrityReport is what a receiver saw in its memory, as `ringlet bench integrity --json` prints it.
+type IntegrityReport struct {
+	Version     string       `json:"version"`
+	Started     string       `json:"started"` // RFC 3339
+	Command     string       `json:"command,omitempty"`
+	Machine     page.Machine `json:"machine"`
+	Carrier     string       `json:"carrier"`
+	Cores       int          `json:"cores"`
+	Interrupted bool         `json:"interrupted"`
+	Size        int          `json:"size"` // bytes of an event
+	Buffers     int          `json:"buffers"`
+	AskedHz     float64      `json:"asked_hz"`
+	RateHz      float64      `json:"rate_hz"`
+	DurationS   float64      `json:"duration_s"`
+	Sent        uint64       `json:"sent"`
+	Lost        uint64       `json:"lost"` // sent, and not placed in the receiver's memory
+	Tries       uint64       `json:"tries"`
+	AllOK       uint64       `json:"all_ok"`      // all words of one event
+	NextAllOK   uint64       `json:"next_all_ok"` // and this event the next
+	Damaged     uint64       `json:"damaged_words"`
+	Within1     float64      `json:"within_1us"` // shares of the events that were all OK
+	Within2     float64      `json:"within_2us"`
+	Above5      uint64       `json:"above_5us"` // events
+	P50         float64      `json:"p50_us"`
+	P99         float64      `json:"p99_us"`
+	P999        float64      `json:"p999_us"`
+	Max         float64      `json:"max_us"`
+	Error       string       `json:"error,omitempty"`
+}
+
+// Good says that nothing was lost, and that all words were of some event. That a receiver which did not run has missed
+// events is no fault of the transport.
+func (r *IntegrityReport) Good() bool { return r.Lost+r.Damaged == 0 && r.Error == "" }
+
+// mismatched and missed count tries.
+func (r *IntegrityReport) mismatched() uint64 { return r.Tries - r.AllOK }
+func (r *IntegrityReport) missed() uint64     { return r.AllOK - r.NextAllOK }
+
+// Integrity lets one node write events into another's memory, which looks for them there.
+func Integrity(ctx context.Context, cfg IntegrityConfig) (r *IntegrityReport, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	carrier, _ := carrierOf(cfg.Carrier)
+	r = &IntegrityReport{
+		Version: cfg.Version,
+		Started: time.Now().UTC().Format(time.RFC3339),
+		Command: cfg.Command,
+		Machine: page.This(cfg.Version),
+		Carrier: cfg.Carrier,
+		Cores:   runtime.NumCPU(),
+		Size:    int(cfg.Size),
+		Buffers: cfg.Buffers,
+		AskedHz: cfg.Rate,
+	}
+	all, err := openStations(ctx, meeting{
+		carrier:  carrier,
+		spin:     cfg.Spin,
+		host:     cfg.Host,
+		identity: cfg.Identity,
+		view:     1,
+		nodes:    2,
+	}, map[int][]int{0: {1}}, int(cfg.Size), 1)
+	defer func() { err = errors.Join(err, closeStations(all)) }()
+	if err != nil {
+		return nil, err
+	}
+	l := all[0].out[1]
+	l.rotate(cfg.Buffers)
+	all[1].polled = true
+	look := &looker{lane: l, report: r, took: newTimes()}
+	began := time.Now()
+	err = during(cfg.Duration, func(over *atomic.Bool) error { return cfg.events(ctx, all, look, over) })
+	r.DurationS = time.Since(began).Seconds()
+	r.sum(l, all[1], look)
+	if r.Interrupted = ctx.Err() != nil; !r.Interrupted && err != nil {
+		r.Error = err.Error()
+	}
+	return r, nil
+}
+
+// events writes and looks until over, and then waits for what is under way.
+func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *looker, over *atomic.Bool) error {
+	s, l := all[0], all[0].out[1]
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		look.events(func() bool { return over.Load() || ctx.Err() != nil })
+		return nil
+	})
+	g.Go(func() error {
+		period := time.Duration(float64(time.Second) / c.Rate)
+		for next := time.Now(); !over.Load() && ctx.Err() == nil; {
+			if now := time.Now(); now.Before(next) {
+				if next.Sub(now) > time.Millisecond {
+					time.Sleep(next.Sub(now) - time.Millisecond)
+				}
+				breath.Take()
+				continue
+			} else if next = next.Add(period); next.Before(now) {
+				next = now // what is late is not made up for: a burst would overwrite all buffers at once
+			}
+			if err := s.send(ctx, l, 1); err != nil {
+				return err
+			}
+		}
+		return s.await(ctx, 0, s.idle)
+	})
+	err := g.Wait()
+	for until := time.Now().Add(placeTime); err == nil && all[1].placed.Load() < l.next && time.Now().Before(until); {
+		time.Sleep(50 * time.Microsecond)
+	}
+	return err
+}
+
+// rotate makes a lane use so many windows, and its sender overwrite them without credit.
+func (l *lane) rotate(windows int) {
+	l.turns, l.slots = l.turns[:windows], windows
+	l.credit.Store(1 << 62)
+}
+
+// looker checks events where they lie, as document 000 did (fig. 7.14): when an event is seen to begin in one buffer, the
+// one in the buffer before it is checked, which must be whole by then.
+type looker struct {
+	lane   *lane
+	report *IntegrityReport
+	took   *hdr.Histogram // from seeing the begin to having checked, ns
+}
+
+// breathEvery is how many looks there are from one breath to the next: some 10 µs.
+const breathEvery = 1000
+
+// load reads a word of a buffer, which may be overwritten at any time.
+func (k *looker) load(buffer, index int) uint64 {
+	return shmem.Word64(k.lane.mem, buffer*k.lane.size+index*wordSize).Load()
+}
+
+// events looks until over.
+func (k *looker) events(over func() bool) {
+	buffers := len(k.lane.turns)
+	seen := make([]uint64, buffers) // first word of each buffer at the last look
+	expected := uint64(0)
+	for try := 0; ; try++ {
+		at := try % buffers
+		for looks := 0; ; looks++ {
+			if w := k.load(at, 0); w != seen[at] {
+				seen[at] = w
+				break
+			}
+			if looks%breathEvery == breathEvery-1 {
+				breath.Take()
+				if over() {
+					return
+				}
+			}
+		}
+		if try > 0 {
+			expected = k.check((try-1)%buffers, expected)
+		}
+	}
+}
+
+// check looks at one event, and tells which is expected next.
+func (k *looker) check(buffer int, expected uint64) uint64 {
+	began, r := time.Now(), k.report
+	r.Tries++
+	source, seq, index := meaning(k.load(buffer, 0))
+	whole := source == k.lane.from && index == 0
+	for i := 1; i < k.lane.size/wordSize; i++ {
+		if got := k.load(buffer, i); got != word(k.lane.from, seq, i) {
+			whole = false
+			// Words of another event are one that overwrites this one. Others are nobody's.
+			if source, _, index := meaning(got); source != k.lane.from || index != i {
+				r.Damaged++
+			}
+		}
+	}
+	if !whole {
+		return expected
+	}
+	r.AllOK++
+	if seq == expected {
+		r.NextAllOK++
+	}
+	_ = k.took.RecordValue(int64(time.Since(began)))
+	return seq + 1
+}
+
+// sum fills the figures.
+func (r *IntegrityReport) sum(l *lane, receiver *station, look *looker) {
+	r.Sent = l.next
+	r.Lost = l.next - min(l.next, receiver.placed.Load())
+	r.RateHz = float64(l.next) / r.DurationS
+	above5 := look.took.TotalCount()
+	var within [2]int64
+	for _, bar := range look.took.Distribution() {
+		for i, limit := range [...]int64{1000, 2000} {
+			if bar.To <= limit {
+				within[i] += bar.Count
+			}
+		}
+		if bar.To <= 5000 {
+			above5 -= bar.Count
+		}
+	}
+	r.Above5 = uint64(above5)
+	if n := float64(look.took.TotalCount()); n > 0 {
+		r.Within1, r.Within2 = float64(within[0])/n, float64(within[1])/n
+	}
+	at := func(q float64) float64 { return float64(look.took.ValueAtQuantile(q)) / 1e3 }
+	r.P50, r.P99, r.P999, r.Max = at(50), at(99), at(99.9), at(100)
+}
+
+// WriteTable prints the report for people, with what document 000 had.
+func (r *IntegrityReport) WriteTable(w io.Writer) error {
+	fmt.Fprintf(w, "integrity over %s, two nodes of one process on %d cores: events of %s into %d buffers, %.1f kHz asked, "+
+		"%.1f kHz had\n%s\n", r.Carrier, r.Cores, config.Bytes(r.Size), r.Buffers, r.AskedHz/1e3, r.RateHz/1e3, &r.Machine)
+	if r.Interrupted {
+		fmt.Fprintln(w, "INTERRUPTED: what follows is what was seen until then")
+	}
+	if r.Error != "" {
+		fmt.Fprintln(w, r.Error)
+	}
+	million := func(n uint64) string {
+		if r.Tries == 0 {
+			return trial.None
+		}
+		return fmt.Sprintf("%d, %.1f per million", n, float64(n)*1e6/float64(r.Tries))
+	}
+	share := func(v float64) string { return fmt.Sprintf("%.3f %%", 100*v) }
+	return trial.Table(w, "What the receiver saw in its memory", []string{"", "here", "document 000 §7.5"}, [][]string{
+		{"seconds", fmt.Sprintf("%.1f", r.DurationS), "300"},
+		{"sent", fmt.Sprint(r.Sent), trial.None},
+		{"lost", fmt.Sprint(r.Lost), "0"},
+		{"tries", fmt.Sprint(r.Tries), "14612248"},
+		{"all OK", fmt.Sprint(r.AllOK), "14612240"},
+		{"next expected and all OK", fmt.Sprint(r.NextAllOK), "14612013"},
+		{"mismatches", million(r.mismatched()), "8, 0.5 per million"},
+		{"missed", million(r.missed()), "237, 16.2 per million"},
+		{"damaged words", fmt.Sprint(r.Damaged), trial.None},
+		{"checked within 1 µs", share(r.Within1), "76 %"},
+		{"checked within 2 µs", share(r.Within2), "99.87 %"},
+		{"checked after more than 5 µs", million(r.Above5), "fewer than 6500"},
+		{"p50, p99, p99.9, max", fmt.Sprintf("%.2f, %.2f, %.2f, %.0f µs", r.P50, r.P99, r.P999, r.Max), trial.None},
+	})
+}
