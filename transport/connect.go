@@ -219,7 +219,9 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		EchoEvery:   max(1, credit/6), // six echoes per credit keep the sender going when one is lost
 	})
 	p := newPeer(rank, h.carriers.only(), e.cfg.View.Members[rank].Name, direct, e.cfg.Handler)
-	p.engine = newDatagrams(p, direct, core, !bulk)
+	engine := newDatagrams(p, direct, core, !bulk)
+	engine.trace = e.cfg.Trace
+	p.engine = engine
 	if !e.enter(p) {
 		_ = direct.Close("not wanted")
 		return ErrClosed

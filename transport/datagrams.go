@@ -39,6 +39,7 @@ type datagrams struct {
 	conn   directConn
 	pumped bool          // only the pump sends, but for echoes
 	inline bool          // the receiver sends as well
+	trace  func(Stage)   // nil: nobody follows writes
 	wake   chan struct{} // the pump has something to look at
 
 	core  *link.Core   // guarded by mu
@@ -115,6 +116,9 @@ func (l *datagrams) queue(try func() bool) error {
 	}
 	err := l.err
 	l.mu.Unlock()
+	if l.trace != nil {
+		l.trace(StageQueued)
+	}
 	l.drive()
 	return err
 }
@@ -174,7 +178,13 @@ func (l *datagrams) burst() (full bool, err error) {
 			break
 		}
 		sent = true
+		if l.trace != nil {
+			l.trace(StageCut)
+		}
 		full, err = l.conn.Put(l.frame, n, body)
+	}
+	if sent && l.trace != nil {
+		l.trace(StageSealed)
 	}
 	wake := l.wakePump()
 	l.mu.Unlock()
@@ -183,12 +193,18 @@ func (l *datagrams) burst() (full bool, err error) {
 	}
 	if sent && err == nil {
 		err = l.conn.Flush()
+		if l.trace != nil {
+			l.trace(StageSent)
+		}
 	}
 	return full, err
 }
 
 // Begin readies the core for the packets of one read.
 func (l *datagrams) Begin() bool {
+	if l.trace != nil {
+		l.trace(StageReceived)
+	}
 	l.telling.Lock()
 	l.mu.Lock()
 	if l.over() {
@@ -204,13 +220,21 @@ func (l *datagrams) Begin() bool {
 func (l *datagrams) Aim(head []byte, n int) []byte { return l.core.Aim(head, n) }
 
 // Land tells the core that it is there.
-func (l *datagrams) Land() { l.core.Land(l.now) }
+func (l *datagrams) Land() {
+	if l.trace != nil {
+		l.trace(StageOpened)
+	}
+	l.core.Land(l.now)
+}
 
 // Miss tells the core that it is not.
 func (l *datagrams) Miss() { l.core.Miss() }
 
 // Receive gives the core a datagram.
 func (l *datagrams) Receive(d []byte) {
+	if l.trace != nil {
+		l.trace(StageOpened)
+	}
 	if err := l.core.Receive(l.now, d); err != nil {
 		l.bad = err
 	}
@@ -227,6 +251,9 @@ func (l *datagrams) End() {
 	l.room.Broadcast()
 	events := l.core.Events(l.spare)
 	l.mu.Unlock()
+	if l.trace != nil {
+		l.trace(StagePlaced)
+	}
 	if echo > 0 {
 		_ = l.conn.Send(l.echo[:echo]) // a broken connection is found by the next Recv
 	}

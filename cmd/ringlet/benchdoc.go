@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"ringlet/lab/bench"
 	"ringlet/node/certs"
 	"ringlet/node/config"
+	"ringlet/sim/figures"
+	"ringlet/sim/model"
 )
 
 // The benches of the founding documents: nodes of this process, and the documents' figures beside what they do.
@@ -121,5 +124,98 @@ func (c *benchIntegrityCmd) Run(ctx context.Context, to streams) error {
 	case r.Interrupted:
 		return errors.New("bench: interrupted")
 	}
+	return nil
+}
+
+type benchTraceCmd struct {
+	Carrier string        `default:"quic" help:"What carries the writes: quic, quic-go, stream."`
+	Size    config.Bytes  `default:"64" help:"Size of a write, whole words of 8 bytes, at most 1KiB."`
+	Writes  int           `default:"20000" help:"Writes, one at a time."`
+	Spin    time.Duration `default:"50us" help:"How long who waits looks for data before it sleeps. 0 = sleep at once."`
+	JSON    bool          `name:"json" help:"Print one JSON object in place of the tables."`
+}
+
+// Run follows writes through their stages, beside those of document 003.
+func (c *benchTraceCmd) Run(ctx context.Context, to streams) error {
+	cfg := bench.TraceConfig{
+		Version: version,
+		Command: commandLine(),
+		Carrier: c.Carrier,
+		Size:    c.Size,
+		Writes:  c.Writes,
+		Spin:    c.Spin,
+		Host:    benchHost,
+	}
+	if err := cfg.Validate(); err != nil {
+		return &exit{exitUsage, err}
+	}
+	var err error
+	if cfg.Identity, err = benchIdentities(); err != nil {
+		return err
+	}
+	defer onceInGoodOrder(ctx)()
+	sweepBench()
+	r, err := bench.Trace(ctx, cfg)
+	if r == nil {
+		return err
+	}
+	if simErr := bridgeTrace(r); simErr != nil {
+		return errors.Join(err, simErr)
+	}
+	err = errors.Join(told(to.out, r, c.JSON, r.WriteTable), err)
+	if err == nil && r.Interrupted {
+		err = errors.New("bench: interrupted")
+	}
+	return err
+}
+
+// bridgeSays is what the stages of document 003 are (fig. 7).
+var bridgeSays = map[string]string{
+	"A":   "bridge in",
+	"BCG": "PCI FPGA, SCI FPGA, EPU",
+	"D":   "BLINK to BLINK",
+	"E":   "arrival to flag",
+	"F":   "wait for EPU",
+	"H":   "PCI master",
+	"I":   "bridge out",
+	"J":   "host bus",
+}
+
+// bridgeTrace adds the bridge of document 003 as the simulator plays it: the stages of figure F70, the bound of F72.
+func bridgeTrace(r *bench.TraceReport) error {
+	all, err := figures.All()
+	if err != nil {
+		return err
+	}
+	ask, err := figures.Pick(all, []string{"F70", "F72"}, false, false)
+	if err != nil {
+		return err
+	}
+	at, values := 0.0, map[string]float64{}
+	answers := figures.Run(context.Background(), ask, model.All(), 1, func(*figures.Answer) {}) // it takes no time
+	for i := range answers {
+		if answers[i].Err != nil {
+			return answers[i].Err
+		}
+		for _, one := range answers[i].Outcome.Results {
+			values[answers[i].Study.ID+" "+one.Name] = one.Value
+		}
+	}
+	cycle := values["F70 latency"] * 1e6 / values["F70 cycles"] // µs
+	for _, result := range answers[0].Outcome.Results {
+		name, is := strings.CutPrefix(result.Name, "stage-")
+		if !is {
+			continue
+		}
+		at += result.Value * cycle
+		r.Simulated = append(r.Simulated, bench.TraceStage{
+			Name: name,
+			Says: bridgeSays[name],
+			Took: result.Value * cycle,
+			At:   at,
+		})
+	}
+	const packet = 64 // bytes of nwrite64
+	r.SimBound = bench.BoundOf(packet, "the 16 cycles of figure F72", packet/values["F72 bound"]*1e6)
 	return nil
 }

@@ -43,6 +43,8 @@ type linkConfig struct {
 	rank    int
 	// wrap gives who is told in the place of the end; nil: the end itself.
 	wrap func(*end) transport.Handler
+	// trace is told of the stages that datagrams pass; nil: none.
+	trace func(transport.Stage)
 }
 
 // end is one end of a link.
@@ -126,6 +128,7 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 		Rank:    c.rank,
 		Carrier: c.carrier.Carrier,
 		Spin:    localSpin(c.spin),
+		Trace:   c.trace,
 	})
 	return e, nil
 }

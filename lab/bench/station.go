@@ -97,7 +97,8 @@ type station struct {
 	*end
 	segment *shmem.Segment
 	out, in []*lane // by rank; nil: nothing goes there, comes from there
-	polled  bool    // who looks at the memory is somebody else: nothing is checked, and no credit given
+	follow  func(stage int)
+	polled  bool // who looks at the memory is somebody else: nothing is checked, and no credit given
 }
 
 // grant gives the sender of a lane its windows.
@@ -114,6 +115,9 @@ func (s *station) grant(l *lane, seg shmem.SegmentID, at int) error {
 
 // Placed checks a write.
 func (s *station) Placed(peer int, p transport.Placement) {
+	if s.follow != nil {
+		s.follow(stageSeen)
+	}
 	s.check(peer, &p)
 	s.nudge()
 }
@@ -186,6 +190,9 @@ func (s *station) Signal(peer int, b []byte) {
 
 // Completed ends a batch.
 func (s *station) Completed(peer int, cookie uint64, err error) {
+	if s.follow != nil {
+		s.follow(stageAnswered)
+	}
 	l := s.out[peer]
 	_ = l.took.RecordValue(int64(time.Since(l.began[cookie]))) // longer than 10 s it cannot be: the link would be down
 	l.busy[cookie].Store(false)

@@ -22,6 +22,7 @@ type meeting struct {
 	identity func(name string) (*certs.Identity, error)
 	view     uint64
 	nodes    int
+	follow   func(rank int) func(stage int) // who follows a write; nil: nobody
 }
 
 // openStations makes nodes that are linked to each other, with a lane for each pair. What there is must be closed, also
@@ -75,7 +76,7 @@ func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int
 	if err != nil {
 		return nil, errors.Join(err, segment.Close())
 	}
-	e, err := openEnd(linkConfig{
+	c := linkConfig{
 		id:      id,
 		host:    m.host,
 		spin:    m.spin,
@@ -87,7 +88,12 @@ func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int
 			s.end = e
 			return s
 		},
-	}, table)
+	}
+	if m.follow != nil {
+		s.follow = m.follow(rank)
+		c.trace = func(stage transport.Stage) { s.follow(int(stage)) }
+	}
+	e, err := openEnd(c, table)
 	if err != nil {
 		return nil, errors.Join(err, segment.Close())
 	}

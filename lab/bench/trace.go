@@ -1,0 +1,281 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"ringlet/lab/page"
+	"ringlet/lab/trial"
+	"ringlet/node/certs"
+	"ringlet/node/config"
+	"ringlet/transport"
+)
+
+// Stages of a write beyond those of the transport.
+const (
+	stageSeen     = int(transport.StagePlaced) + 1 + iota // the receiver's code is told of it
+	stageAnswered                                         // the writer's code is told of the outcome
+	stageCount
+)
+
+// traceStages says what each stage is, whose it is, and behind which it comes: -1 is the call of Write.
+var traceStages = [stageCount]struct {
+	name, says string
+	receiver   bool
+	behind     int
+}{
+	{"queued", "the request is in the link's queue", false, -1},
+	{"cut", "a datagram is cut from it", false, 0},
+	{"sealed", "it is encrypted", false, 1},
+	{"system call", "the kernel has taken it", false, 2},
+	{"received", "the receiver has it in hand", true, 2},
+	{"opened", "it is decrypted, and authentic", true, 4},
+	{"placed", "it is in the memory", true, 5},
+	{"seen", "the receiver's code is told, once the answer is sent", true, 6},
+	{"answered", "the writer's code is told of the outcome", false, 6},
+}
+
+// TraceConfig says what is followed.
+type TraceConfig struct {
+	Version, Command string
+	Carrier          string
+	Size             config.Bytes // of a write: whole words of 8 bytes, at most 1 KiB, so that a datagram holds it
+	Writes           int          // one at a time
+	Spin             time.Duration
+	Host             string
+	// Identity makes the identity of a node of that name.
+	Identity func(name string) (*certs.Identity, error)
+}
+
+// maxTraced bounds the writes: each takes 80 bytes.
+const maxTraced = 10_000_000
+
+// Validate says what of the settings cannot be, as a *UsageError.
+func (c *TraceConfig) Validate() error {
+	if err := validLink(c.Carrier, minDuration, c.Spin); err != nil {
+		return err
+	}
+	carrier, _ := carrierOf(c.Carrier)
+	switch {
+	case carrier.SameHost:
+		return refuse("carrier", "%s has no stages: the writer itself copies into the other's memory", c.Carrier)
+	case c.Size < wordSize || c.Size > smallWrite || c.Size%wordSize != 0:
+		return refuse("size", "%s is not whole words of 8 B, from 8 B to %s", c.Size, config.Bytes(smallWrite))
+	case c.Writes < 1 || c.Writes > maxTraced:
+		return refuse("writes", "%d are not between 1 and %d", c.Writes, maxTraced)
+	}
+	return nil
+}
+
+// TraceReport is what writes were followed to, as `ringlet bench trace --json` prints it.
+type TraceReport struct {
+	Version     string       `json:"version"`
+	Started     string       `json:"started"` // RFC 3339
+	Command     string       `json:"command,omitempty"`
+	Machine     page.Machine `json:"machine"`
+	Carrier     string       `json:"carrier"`
+	Cores       int          `json:"cores"`
+	Interrupted bool         `json:"interrupted"`
+	Size        int          `json:"size"` // bytes of a write
+	Followed    int          `json:"writes"`
+	Incomplete  int          `json:"incomplete"` // writes of which a stage was not seen in order: left out
+	Stages      []TraceStage `json:"stages"`
+	Bound       TraceBound   `json:"bound"`
+	Simulated   []TraceStage `json:"simulated"` // of the bridge of document 003
+	SimBound    TraceBound   `json:"simulated_bound"`
+}
+
+// TraceStage is one stage. Times are medians.
+type TraceStage struct {
+	Name string  `json:"name"`
+	Says string  `json:"says"`
+	Took float64 `json:"took_us"` // since the stage before it
+	At   float64 `json:"at_us"`   // since the call
+}
+
+// TraceBound is how much passes at most where one packet follows the other, each with stages of its own: its size over
+// the longest stage.
+type TraceBound struct {
+	Packet  int     `json:"packet"` // bytes
+	Longest string  `json:"longest"`
+	Took    float64 `json:"took_us"`
+	MByteS  float64 `json:"mbyte_per_s"` // million bytes
+}
+
+// BoundOf applies the formula.
+func BoundOf(packet int, longest string, tookUs float64) TraceBound {
+	b := TraceBound{Packet: packet, Longest: longest, Took: tookUs}
+	if tookUs > 0 {
+		b.MByteS = float64(packet) / tookUs
+	}
+	return b
+}
+
+// tracer notes when the write under way has passed each stage. Stages of the sender count the first time, those of the
+// receiver the last time before its code is told: what else passes is of echoes and credit.
+type tracer struct {
+	start time.Time
+	at    [stageCount]atomic.Int64 // ns since start; 0: not yet
+}
+
+// follow is told of a stage of the node of a rank.
+func (t *tracer) follow(rank int) func(stage int) {
+	return func(stage int) {
+		s := &traceStages[stage]
+		if s.receiver != (rank == 1) {
+			return
+		}
+		now := int64(time.Since(t.start))
+		if !s.receiver {
+			t.at[stage].CompareAndSwap(0, now)
+		} else if t.at[stageSeen].Load() == 0 {
+			t.at[stage].Store(now)
+		}
+	}
+}
+
+// Trace follows writes, one at a time, from the call to the answer.
+func Trace(ctx context.Context, cfg TraceConfig) (r *TraceReport, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	carrier, _ := carrierOf(cfg.Carrier)
+	t := &tracer{start: time.Now()}
+	all, err := openStations(ctx, meeting{
+		carrier:  carrier,
+		spin:     cfg.Spin,
+		host:     cfg.Host,
+		identity: cfg.Identity,
+		view:     1,
+		nodes:    2,
+		follow:   t.follow,
+	}, map[int][]int{0: {1}}, int(cfg.Size), 1)
+	defer func() { err = errors.Join(err, closeStations(all)) }()
+	if err != nil {
+		return nil, err
+	}
+	r = &TraceReport{
+		Version:   cfg.Version,
+		Started:   t.start.UTC().Format(time.RFC3339),
+		Command:   cfg.Command,
+		Machine:   page.This(cfg.Version),
+		Carrier:   cfg.Carrier,
+		Cores:     runtime.NumCPU(),
+		Size:      int(cfg.Size),
+		Stages:    []TraceStage{},
+		Simulated: []TraceStage{},
+	}
+	took, at, err := t.writes(ctx, all, cfg.Writes, r)
+	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
+		err = nil
+	}
+	r.sum(took, at)
+	return r, err
+}
+
+// writes follows so many, and gives for each stage how long it took and when it was over, ns.
+func (t *tracer) writes(ctx context.Context, all []*station, n int, r *TraceReport) (took, at [stageCount][]int64,
+	err error) {
+	s, l := all[0], all[0].out[1]
+	over := func() bool { return t.at[stageSeen].Load() > 0 && t.at[stageAnswered].Load() > 0 && s.idle() }
+	for range n {
+		for i := range t.at {
+			t.at[i].Store(0)
+		}
+		began := int64(time.Since(t.start))
+		if err := s.send(ctx, l, 1); err != nil {
+			return took, at, err
+		}
+		for until := time.Now().Add(placeTime); !over(); {
+			if err := s.await(ctx, s.spin, s.idle); err != nil {
+				return took, at, err
+			}
+			if runtime.Gosched(); ctx.Err() != nil || time.Now().After(until) {
+				return took, at, errors.Join(ctx.Err(), fmt.Errorf("bench: write %d was not seen in time", r.Followed))
+			}
+		}
+		r.note(t, began, &took, &at)
+	}
+	return took, at, nil
+}
+
+// note takes the times of one write.
+func (r *TraceReport) note(t *tracer, began int64, took, at *[stageCount][]int64) {
+	for i := range t.at {
+		if t.at[i].Load() < began {
+			r.Incomplete++
+			return
+		}
+	}
+	r.Followed++
+	for i := range t.at {
+		before := began
+		if b := traceStages[i].behind; b >= 0 {
+			before = t.at[b].Load()
+		}
+		took[i] = append(took[i], t.at[i].Load()-before)
+		at[i] = append(at[i], t.at[i].Load()-began)
+	}
+}
+
+// sum makes the medians.
+func (r *TraceReport) sum(took, at [stageCount][]int64) {
+	if r.Followed == 0 {
+		return
+	}
+	median := func(ns []int64) float64 { slices.Sort(ns); return float64(ns[len(ns)/2]) / 1e3 }
+	longest := 0
+	for i, s := range traceStages {
+		r.Stages = append(r.Stages, TraceStage{s.name, s.says, median(took[i]), median(at[i])})
+		occupies := i < stageSeen && i != int(transport.StageReceived) // the way and the wake-up hold up no other packet
+		if occupies && r.Stages[i].Took > r.Stages[longest].Took {
+			longest = i
+		}
+	}
+	r.Bound = BoundOf(r.Size, r.Stages[longest].Name, r.Stages[longest].Took)
+}
+
+// WriteTable prints both tables beside each other, and the bounds.
+func (r *TraceReport) WriteTable(w io.Writer) error {
+	fmt.Fprintf(w, "%d writes of %s over %s, one at a time, two nodes of one process on %d cores\n%s\n", r.Followed,
+		config.Bytes(r.Size), r.Carrier, r.Cores, &r.Machine)
+	if r.Interrupted {
+		fmt.Fprintln(w, "INTERRUPTED: what follows is of the writes so far")
+	}
+	if r.Incomplete > 0 {
+		fmt.Fprintf(w, "%d more are left out: a stage of them was not seen\n", r.Incomplete)
+	}
+	var rows [][]string
+	for i := range max(len(r.Stages), len(r.Simulated)) {
+		row := []string{"", "", "", "", "", ""}
+		if i < len(r.Stages) {
+			s := r.Stages[i]
+			row[0], row[1], row[2] = s.Name, fmt.Sprintf("%.2f", s.Took), fmt.Sprintf("%.2f", s.At)
+		}
+		if i < len(r.Simulated) {
+			s := r.Simulated[i]
+			row[3], row[4], row[5] = s.Name+" "+s.Says, fmt.Sprintf("%.2f", s.Took), fmt.Sprintf("%.2f", s.At)
+		}
+		rows = append(rows, row)
+	}
+	if err := trial.Table(w, "Medians here, and the bridge of document 003 in the simulator", []string{"stage", "took µs",
+		"at µs", "bridge", "took µs", "at µs"}, rows); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nBound: packet / longest stage\n")
+	for _, b := range []struct {
+		where string
+		TraceBound
+	}{{"here", r.Bound}, {"bridge", r.SimBound}} {
+		if b.Took > 0 {
+			fmt.Fprintf(w, "  %-7s %d B / %.2f µs (%s) = %.1f MByte/s\n", b.where, b.Packet, b.Took, b.Longest, b.MByteS)
+		}
+	}
+	return nil
+}
