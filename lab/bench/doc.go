@@ -15,6 +15,11 @@
 // connection to one. That process calls Serve on its end. Both ends of the connection must have proved who they are;
 // Accept and Dial do that with the certificates of node/certs.
 //
+// Patterns, Integrity and Trace repeat what the founding documents did with their hardware, between nodes of this
+// process (the Identity of their configurations makes their identities): patterns of traffic with each word checked at its receiver (seed
+// 004, X7), a receiver that looks for events in its memory (seed 000, W3), and a write followed through its stages
+// (seed 003, S6).
+//
 // A sweep that names raw measurements as references takes each by Measure.
 //
 // Run gives a Report even where it was interrupted or a part failed; what is missing is named in it. It does not
