@@ -187,8 +187,7 @@ func Patterns(ctx context.Context, cfg PatternsConfig) (*PatternsReport, error) 
 			}
 			done++
 			row, err := cfg.measure(ctx, &patterns[i], int(size), uint64(done))
-			if ctx.Err() != nil {
-				r.Interrupted = true
+			if r.Interrupted = ctx.Err() != nil; r.Interrupted {
 				return r, nil
 			}
 			if err != nil {
