@@ -17,6 +17,9 @@ const dir = "../figures"
 
 // TestFigures: the models of this room give what the document says.
 func TestFigures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a model has one goroutine")
+	}
 	for _, id := range []string{
 		"F42", "F45", "F46", "F47", "F48", "F49", "F50", "F51", "F52", "F54", "F55", "F56", "F57", "F61", "F62", "F63", "F66",
 		"F67", "F68",
