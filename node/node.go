@@ -69,6 +69,7 @@ type process struct {
 	network *quic.Network
 	host    *tagnet.Host  // of the scheduler, where the control gives it to this node
 	fence   *tagnet.Fence // says which control is obeyed, by the node service and by the host
+	orders  orders        // in which it gave its commands
 	door    *guard.Listener
 	tap     *tap.Tap // of its builder unit, run after run
 

@@ -38,6 +38,10 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 		return nil, err
 	}
 	defer s.node.control.during()()
+	if err := s.node.orders.take(req); err != nil {
+		s.node.log.Warn("a command came too late, and is not obeyed", "command", req.GetCommand(), "why", err)
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
 	c, err := commandOf(req.GetCommand())
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "%v is no command of a node", req.GetCommand())

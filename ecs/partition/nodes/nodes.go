@@ -61,10 +61,14 @@ func (m *member) keep(r *nodev1.Report) {
 	m.report, m.received = r, time.Now()
 }
 
+// given counts the commands of this process to any node: a node holds them to this order. It is one for all partitions,
+// since a term is the process's.
+var given atomic.Uint64
+
 // command gives the node one command.
 func (m *member) command(ctx context.Context, req *nodev1.CommandRequest) error {
 	one := proto.CloneOf(req)
-	one.Protocol, one.Term = node.Protocol, m.term
+	one.Protocol, one.Term, one.Order = node.Protocol, m.term, given.Add(1)
 	err := m.again(ctx, func() error {
 		_, err := m.client.Command(ctx, one, grpc.WaitForReady(!req.GetAbandon()))
 		return err

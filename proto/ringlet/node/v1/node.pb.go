@@ -294,6 +294,9 @@ type CommandRequest struct {
 	Back bool `protobuf:"varint,9,opt,name=back,proto3" json:"back,omitempty"`
 	// Ranks that are lost to that run: there is nothing to link to; with configure.
 	Without []uint32 `protobuf:"varint,10,rep,packed,name=without,proto3" json:"without,omitempty"`
+	// Which command this is of those that the control has given: the number grows. A node refuses one that comes after a newer
+	// one of the same control, as from a connection that a cut has held up. 0: it is obeyed whenever it comes.
+	Order uint64 `protobuf:"varint,12,opt,name=order,proto3" json:"order,omitempty"`
 	// Key of the run, 16 bytes drawn at random: what is recorded carries it; with start.
 	RunKey []byte `protobuf:"bytes,50,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
 	// Term of the control that commands. A node refuses a term lower than the highest that it has heard.
@@ -400,6 +403,13 @@ func (x *CommandRequest) GetWithout() []uint32 {
 		return x.Without
 	}
 	return nil
+}
+
+func (x *CommandRequest) GetOrder() uint64 {
+	if x != nil {
+		return x.Order
+	}
+	return 0
 }
 
 func (x *CommandRequest) GetRunKey() []byte {
@@ -2195,7 +2205,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\bbu_index\x18\b \x01(\rR\abuIndex\"Q\n" +
 	"\x04View\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x121\n" +
-	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\x97\x03\n" +
+	"\amembers\x18\x02 \x03(\v2\x17.ringlet.node.v1.MemberR\amembers\"\xad\x03\n" +
 	"\x0eCommandRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x122\n" +
 	"\acommand\x18\x02 \x01(\x0e2\x18.ringlet.node.v1.CommandR\acommand\x12\x10\n" +
@@ -2208,7 +2218,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"tagnetName\x12\x12\n" +
 	"\x04back\x18\t \x01(\bR\x04back\x12\x18\n" +
 	"\awithout\x18\n" +
-	" \x03(\rR\awithout\x12\x17\n" +
+	" \x03(\rR\awithout\x12\x14\n" +
+	"\x05order\x18\f \x01(\x04R\x05order\x12\x17\n" +
 	"\arun_key\x182 \x01(\fR\x06runKey\x12)\n" +
 	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"6\n" +
 	"\x04Term\x12\x16\n" +
