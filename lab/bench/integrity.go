@@ -109,6 +109,7 @@ func Integrity(ctx context.Context, cfg IntegrityConfig) (r *IntegrityReport, er
 		identity: cfg.Identity,
 		view:     1,
 		nodes:    2,
+		polled:   true,
 	}, map[int][]int{0: {1}}, int(cfg.Size), 1)
 	defer func() { err = errors.Join(err, closeStations(all)) }()
 	if err != nil {
@@ -116,7 +117,6 @@ func Integrity(ctx context.Context, cfg IntegrityConfig) (r *IntegrityReport, er
 	}
 	l := all[0].out[1]
 	l.rotate(cfg.Buffers)
-	all[1].polled = true
 	look := &looker{lane: l, report: r, took: newTimes()}
 	began := time.Now()
 	err = during(cfg.Duration, func(over *atomic.Bool) error { return cfg.events(ctx, all, look, over) })

@@ -273,7 +273,7 @@ func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station
 // pingPong writes, and waits for the write that comes back. The time in the lane's histogram is of the whole trip.
 func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.Bool) error {
 	ping, pong := all[0].out[1], all[1].out[0]
-	trips := newTimes()
+	ping.trips, pong.trips = newTimes(), newTimes() // the answers' own times are in those of the pings
 	g, ctx := errgroup.WithContext(ctx)
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -300,7 +300,7 @@ func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.B
 			if err := all[0].await(ctx, all[0].spin, func() bool { return pong.checked.Load() >= n }); err != nil {
 				return err
 			}
-			_ = trips.RecordValue(int64(time.Since(began)))
+			_ = ping.trips.RecordValue(int64(time.Since(began)))
 		}
 		err := all[0].await(ctx, 0, all[0].idle)
 		end(errEnough)
@@ -308,7 +308,6 @@ func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.B
 	})
 	err := g.Wait()
 	settle(all)
-	ping.took, pong.took = trips, newTimes()
 	return err
 }
 
@@ -347,7 +346,7 @@ func (r *PatternRow) sum(all []*station, d time.Duration) {
 			r.Wrong += l.wrongWords.Load()
 			r.Misplaced += l.misplaced.Load()
 			r.Lost += l.next - min(l.next, l.checked.Load()+l.misplaced.Load())
-			took.Merge(l.took)
+			l.times(took)
 			if why := l.firstWrong.Load(); why != nil && r.Error == "" {
 				r.Error = *why
 			}

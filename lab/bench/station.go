@@ -14,6 +14,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -54,11 +55,14 @@ type lane struct {
 	data   []byte // as mem
 	pieces [maxSlots][]link.Piece
 	began  [maxSlots]time.Time
-	took   *hdr.Histogram // owned by who tells Completed
 
 	// atomic
 	busy   [maxSlots]atomic.Bool
 	credit atomic.Uint64 // the sender's: writes that the receiver has checked, in sequence
+
+	mu    sync.Mutex
+	took  *hdr.Histogram // guarded by mu: from the call to the outcome; the last may come while a report is written
+	trips *hdr.Histogram // the sender's: there and back, where the receiver answers; nil elsewhere
 
 	// owned by the receiver's handler
 	turns  []uint64 // of each window: writes that have come
@@ -194,13 +198,26 @@ func (s *station) Completed(peer int, cookie uint64, err error) {
 		s.follow(stageAnswered)
 	}
 	l := s.out[peer]
+	l.mu.Lock()
 	_ = l.took.RecordValue(int64(time.Since(l.began[cookie]))) // longer than 10 s it cannot be: the link would be down
+	l.mu.Unlock()
 	l.busy[cookie].Store(false)
 	if err != nil {
 		s.refused.Add(1)
 		s.fail(err)
 	}
 	s.nudge()
+}
+
+// times are what a report says of the lane: there and back where the receiver answers, else until the outcome.
+func (l *lane) times(into *hdr.Histogram) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.trips != nil {
+		into.Merge(l.trips)
+		return
+	}
+	into.Merge(l.took)
 }
 
 // slot is the batch that comes next.

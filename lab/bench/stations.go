@@ -22,6 +22,7 @@ type meeting struct {
 	identity func(name string) (*certs.Identity, error)
 	view     uint64
 	nodes    int
+	polled   bool                           // who looks at the memory is not the handler
 	follow   func(rank int) func(stage int) // who follows a write; nil: nobody
 }
 
@@ -71,7 +72,12 @@ func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int
 	if err != nil {
 		return nil, err
 	}
-	s := &station{segment: segment, out: make([]*lane, m.nodes), in: make([]*lane, m.nodes)}
+	s := &station{
+		segment: segment,
+		out:     make([]*lane, m.nodes),
+		in:      make([]*lane, m.nodes),
+		polled:  m.polled,
+	}
 	table, err := newTable(m.carrier, max(1, len(senders)*each/size))
 	if err != nil {
 		return nil, errors.Join(err, segment.Close())
