@@ -28,6 +28,9 @@ func points(t *testing.T) []Point {
 
 // TestPublishedErrors: the calibration is that of the code, and so is the table of errors.
 func TestPublishedErrors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the model has one goroutine")
+	}
 	all := points(t)
 	if *update {
 		fitted, err := Calibrate(t.Context(), all, nil)
@@ -69,6 +72,9 @@ func TestPublishedErrors(t *testing.T) {
 
 // TestFitFindsCosts: rates that the model itself gave lead back to them.
 func TestFitFindsCosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the model has one goroutine")
+	}
 	all := points(t)[:12]
 	truth := Costs{
 		Part:     600e-6,
@@ -125,6 +131,9 @@ func TestPortsAreFull(t *testing.T) {
 
 // TestWhatBinds: with little of something, that is what binds.
 func TestWhatBinds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the model has one goroutine")
+	}
 	slow := Costs{Part: 10e-3, Patience: 1}
 	far := Costs{Flight: 10e-3, Patience: 1}
 	for _, x := range []struct {
@@ -150,6 +159,9 @@ func TestWhatBinds(t *testing.T) {
 // TestEverySettingPlays: all disciplines and barriers, on clusters of all kinds, apart and folded, come to an end and
 // place what is sent.
 func TestEverySettingPlays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the model has one goroutine")
+	}
 	for _, discipline := range []string{"shift", "tagring", "tagring-wait", "pull", "free"} {
 		for _, cluster := range []string{"lossless: true", "shared: true", "hosts: 3"} {
 			for _, units := range []string{"nodes: 5", "rus: 3, bus: 5", "rus: 5, bus: 2"} {
