@@ -29,25 +29,19 @@ type benchPatternsCmd struct {
 func (c *benchPatternsCmd) Run(ctx context.Context, to streams) error {
 	live := newLine(to.err, !c.JSON)
 	cfg := bench.PatternsConfig{
-		Version:  version,
-		Command:  commandLine(),
-		Carrier:  c.Carrier,
-		Sizes:    c.Sizes,
-		Words:    c.Words,
-		Duration: c.Duration,
-		Spin:     c.Spin,
-		Host:     benchHost,
-		Progress: live.show,
+		NodesConfig: nodesConfig(c.Carrier, c.Spin),
+		Sizes:       c.Sizes,
+		Words:       c.Words,
+		Duration:    c.Duration,
+		Progress:    live.show,
 	}
 	if err := cfg.Validate(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	var err error
-	if cfg.Identity, err = benchIdentities(); err != nil {
+	if err := meet(&cfg.NodesConfig); err != nil {
 		return err
 	}
 	defer onceInGoodOrder(ctx)()
-	sweepBench()
 	r, err := bench.Patterns(ctx, cfg)
 	live.end()
 	if r == nil {
@@ -68,15 +62,28 @@ func (c *benchPatternsCmd) Run(ctx context.Context, to streams) error {
 // benchHost is where nodes of this process meet.
 const benchHost = "127.0.0.1"
 
-// benchIdentities makes identities of one authority.
-func benchIdentities() (func(name string) (*certs.Identity, error), error) {
+// nodesConfig is what the benches between nodes of this process have in common.
+func nodesConfig(carrier string, spin time.Duration) bench.NodesConfig {
+	return bench.NodesConfig{
+		Version: version,
+		Command: commandLine(),
+		Carrier: carrier,
+		Spin:    spin,
+		Host:    benchHost,
+	}
+}
+
+// meet makes identities of one authority for the nodes, and clears what killed benches left.
+func meet(c *bench.NodesConfig) error {
 	ca, err := certs.NewCA(life)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return func(name string) (*certs.Identity, error) {
+	c.Identity = func(name string) (*certs.Identity, error) {
 		return ca.Issue(name, []string{benchHost}, certs.RoleNode, life)
-	}, nil
+	}
+	sweepBench()
+	return nil
 }
 
 type benchIntegrityCmd struct {
@@ -92,25 +99,19 @@ type benchIntegrityCmd struct {
 // Run lets a receiver look for events in its memory, as document 000 did.
 func (c *benchIntegrityCmd) Run(ctx context.Context, to streams) error {
 	cfg := bench.IntegrityConfig{
-		Version:  version,
-		Command:  commandLine(),
-		Carrier:  c.Carrier,
-		Size:     c.Size,
-		Rate:     c.Rate,
-		Buffers:  c.Buffers,
-		Duration: c.Duration,
-		Spin:     c.Spin,
-		Host:     benchHost,
+		NodesConfig: nodesConfig(c.Carrier, c.Spin),
+		Size:        c.Size,
+		Rate:        c.Rate,
+		Buffers:     c.Buffers,
+		Duration:    c.Duration,
 	}
 	if err := cfg.Validate(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	var err error
-	if cfg.Identity, err = benchIdentities(); err != nil {
+	if err := meet(&cfg.NodesConfig); err != nil {
 		return err
 	}
 	defer onceInGoodOrder(ctx)()
-	sweepBench()
 	r, err := bench.Integrity(ctx, cfg)
 	if r == nil {
 		return err
@@ -138,23 +139,17 @@ type benchTraceCmd struct {
 // Run follows writes through their stages, beside those of document 003.
 func (c *benchTraceCmd) Run(ctx context.Context, to streams) error {
 	cfg := bench.TraceConfig{
-		Version: version,
-		Command: commandLine(),
-		Carrier: c.Carrier,
-		Size:    c.Size,
-		Writes:  c.Writes,
-		Spin:    c.Spin,
-		Host:    benchHost,
+		NodesConfig: nodesConfig(c.Carrier, c.Spin),
+		Size:        c.Size,
+		Writes:      c.Writes,
 	}
 	if err := cfg.Validate(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	var err error
-	if cfg.Identity, err = benchIdentities(); err != nil {
+	if err := meet(&cfg.NodesConfig); err != nil {
 		return err
 	}
 	defer onceInGoodOrder(ctx)()
-	sweepBench()
 	r, err := bench.Trace(ctx, cfg)
 	if r == nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -13,25 +12,18 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ringlet/internal/breath"
-	"ringlet/lab/page"
 	"ringlet/lab/trial"
-	"ringlet/node/certs"
 	"ringlet/node/config"
 	"ringlet/shmem"
 )
 
 // IntegrityConfig says how events are written and looked at.
 type IntegrityConfig struct {
-	Version, Command string
-	Carrier          string
-	Size             config.Bytes  // of an event, whole words of 8 bytes
-	Rate             float64       // events/s
-	Buffers          int           // that the events take turns in
-	Duration         time.Duration // of the whole
-	Spin             time.Duration // how long the network's threads look before they sleep
-	Host             string        // address to bind
-	// Identity makes the identity of a node of that name.
-	Identity func(name string) (*certs.Identity, error)
+	NodesConfig
+	Size     config.Bytes  // of an event, whole words of 8 bytes
+	Rate     float64       // events/s
+	Buffers  int           // that the events take turns in
+	Duration time.Duration // of the whole
 }
 
 // Validate says what of the settings cannot be, as a *UsageError.
@@ -44,37 +36,31 @@ func (c *IntegrityConfig) Validate() error {
 	case c.Buffers < 2 || c.Buffers > maxSlots:
 		return refuse("buffers", "%d are not between 2 and %d", c.Buffers, maxSlots)
 	}
-	return validLink(c.Carrier, c.Duration, c.Spin)
+	return c.valid(c.Duration)
 }
 
 // IntegrityReport is what a receiver saw in its memory, as `ringlet bench integrity --json` prints it.
 type IntegrityReport struct {
-	Version     string       `json:"version"`
-	Started     string       `json:"started"` // RFC 3339
-	Command     string       `json:"command,omitempty"`
-	Machine     page.Machine `json:"machine"`
-	Carrier     string       `json:"carrier"`
-	Cores       int          `json:"cores"`
-	Interrupted bool         `json:"interrupted"`
-	Size        int          `json:"size"` // bytes of an event
-	Buffers     int          `json:"buffers"`
-	AskedHz     float64      `json:"asked_hz"`
-	RateHz      float64      `json:"rate_hz"`
-	DurationS   float64      `json:"duration_s"`
-	Sent        uint64       `json:"sent"`
-	Lost        uint64       `json:"lost"` // sent, and not placed in the receiver's memory
-	Tries       uint64       `json:"tries"`
-	AllOK       uint64       `json:"all_ok"`      // all words of one event
-	NextAllOK   uint64       `json:"next_all_ok"` // and this event the next
-	Damaged     uint64       `json:"damaged_words"`
-	Within1     float64      `json:"within_1us"` // shares of the events that were all OK
-	Within2     float64      `json:"within_2us"`
-	Above5      uint64       `json:"above_5us"` // events
-	P50         float64      `json:"p50_us"`
-	P99         float64      `json:"p99_us"`
-	P999        float64      `json:"p999_us"`
-	Max         float64      `json:"max_us"`
-	Error       string       `json:"error,omitempty"`
+	nodesReport
+	Size      int     `json:"size"` // bytes of an event
+	Buffers   int     `json:"buffers"`
+	AskedHz   float64 `json:"asked_hz"`
+	RateHz    float64 `json:"rate_hz"`
+	DurationS float64 `json:"duration_s"`
+	Sent      uint64  `json:"sent"`
+	Lost      uint64  `json:"lost"` // sent, and not placed in the receiver's memory
+	Tries     uint64  `json:"tries"`
+	AllOK     uint64  `json:"all_ok"`      // all words of one event
+	NextAllOK uint64  `json:"next_all_ok"` // and this event the next
+	Damaged   uint64  `json:"damaged_words"`
+	Within1   float64 `json:"within_1us"` // shares of the events that were all OK
+	Within2   float64 `json:"within_2us"`
+	Above5    uint64  `json:"above_5us"` // events
+	P50       float64 `json:"p50_us"`
+	P99       float64 `json:"p99_us"`
+	P999      float64 `json:"p999_us"`
+	Max       float64 `json:"max_us"`
+	Error     string  `json:"error,omitempty"`
 }
 
 // Good says that nothing was lost, and that all words were of some event. That a receiver which did not run has missed
@@ -90,27 +76,15 @@ func Integrity(ctx context.Context, cfg IntegrityConfig) (r *IntegrityReport, er
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	carrier, _ := carrierOf(cfg.Carrier)
 	r = &IntegrityReport{
-		Version: cfg.Version,
-		Started: time.Now().UTC().Format(time.RFC3339),
-		Command: cfg.Command,
-		Machine: page.This(cfg.Version),
-		Carrier: cfg.Carrier,
-		Cores:   runtime.NumCPU(),
-		Size:    int(cfg.Size),
-		Buffers: cfg.Buffers,
-		AskedHz: cfg.Rate,
+		nodesReport: cfg.report(),
+		Size:        int(cfg.Size),
+		Buffers:     cfg.Buffers,
+		AskedHz:     cfg.Rate,
 	}
-	all, err := openStations(ctx, meeting{
-		carrier:  carrier,
-		spin:     cfg.Spin,
-		host:     cfg.Host,
-		identity: cfg.Identity,
-		view:     1,
-		nodes:    2,
-		polled:   true,
-	}, map[int][]int{0: {1}}, int(cfg.Size), 1)
+	m := cfg.meeting(1, 2)
+	m.polled = true
+	all, err := openStations(ctx, m, map[int][]int{0: {1}}, int(cfg.Size), 1)
 	defer func() { err = errors.Join(err, closeStations(all)) }()
 	if err != nil {
 		return nil, err

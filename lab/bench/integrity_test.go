@@ -15,14 +15,11 @@ import (
 func rarely(t *testing.T, carrier string) IntegrityConfig {
 	t.Helper()
 	return IntegrityConfig{
-		Version:  "test",
-		Carrier:  carrier,
-		Size:     384,
-		Rate:     2000,
-		Buffers:  64,
-		Duration: 300 * time.Millisecond,
-		Host:     host,
-		Identity: anybody(t),
+		NodesConfig: nodesOf(t, carrier),
+		Size:        384,
+		Rate:        2000,
+		Buffers:     64,
+		Duration:    300 * time.Millisecond,
 	}
 }
 

@@ -5,17 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"ringlet/lab/page"
 	"ringlet/lab/trial"
-	"ringlet/node/certs"
 	"ringlet/node/config"
 	"ringlet/transport/link"
 )
@@ -75,15 +71,10 @@ func (p *pattern) nodes() int {
 
 // PatternsConfig says what to measure.
 type PatternsConfig struct {
-	Version, Command string
-	Carrier          string
-	Sizes            []config.Bytes // of a write, whole words of 8 bytes
-	Words            uint64         // that each sender sends in each measurement; 0: as many as Duration allows
-	Duration         time.Duration  // of each measurement
-	Spin             time.Duration  // how long who waits looks before it sleeps
-	Host             string         // address to bind
-	// Identity makes the identity of a node of that name.
-	Identity func(name string) (*certs.Identity, error)
+	NodesConfig
+	Sizes    []config.Bytes                  // of a write, whole words of 8 bytes
+	Words    uint64                          // that each sender sends in each measurement; 0: as many as Duration allows
+	Duration time.Duration                   // of each measurement
 	Progress func(what string, done, of int) // may be nil
 }
 
@@ -100,34 +91,14 @@ func (c *PatternsConfig) Validate() error {
 			return refuse("sizes", "%s is not whole words of 8 B, from 8 B to %s", s, config.Bytes(maxPattern))
 		}
 	}
-	return validLink(c.Carrier, c.Duration, c.Spin)
-}
-
-// validLink checks what all measurements between nodes of one process have in common.
-func validLink(carrier string, d, spin time.Duration) error {
-	if _, ok := carrierOf(carrier); !ok {
-		return refuse("carrier", "%q is not one of %s", carrier, strings.Join(carrierNames(), ", "))
-	}
-	if d < minDuration || d > 24*time.Hour {
-		return refuse("duration", "%s is not between %s and 24h", d, minDuration)
-	}
-	if spin < 0 || spin > time.Second {
-		return refuse("spin", "%s is not between 0s and 1s", spin)
-	}
-	return nil
+	return c.valid(c.Duration)
 }
 
 // PatternsReport is what the patterns came to, as `ringlet bench patterns --json` prints it.
 type PatternsReport struct {
-	Version     string       `json:"version"`
-	Started     string       `json:"started"` // RFC 3339
-	Command     string       `json:"command,omitempty"`
-	Machine     page.Machine `json:"machine"`
-	Carrier     string       `json:"carrier"`
-	Cores       int          `json:"cores"`
-	SpinUs      int64        `json:"spin_us"`
-	Interrupted bool         `json:"interrupted"`
-	Rows        []PatternRow `json:"patterns"`
+	nodesReport
+	SpinUs int64        `json:"spin_us"`
+	Rows   []PatternRow `json:"patterns"`
 }
 
 // PatternRow is one pattern with writes of one size.
@@ -170,14 +141,9 @@ func Patterns(ctx context.Context, cfg PatternsConfig) (*PatternsReport, error) 
 		return nil, err
 	}
 	r := &PatternsReport{
-		Version: cfg.Version,
-		Started: time.Now().UTC().Format(time.RFC3339),
-		Command: cfg.Command,
-		Machine: page.This(cfg.Version),
-		Carrier: cfg.Carrier,
-		Cores:   runtime.NumCPU(),
-		SpinUs:  cfg.Spin.Microseconds(),
-		Rows:    []PatternRow{},
+		nodesReport: cfg.report(),
+		SpinUs:      cfg.Spin.Microseconds(),
+		Rows:        []PatternRow{},
 	}
 	done, of := 0, len(patterns)*len(cfg.Sizes)
 	for i := range patterns {
@@ -201,7 +167,6 @@ func Patterns(ctx context.Context, cfg PatternsConfig) (*PatternsReport, error) 
 
 // measure runs one pattern with one size.
 func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view uint64) (row PatternRow, err error) {
-	carrier, _ := carrierOf(c.Carrier)
 	batch := laneBatch
 	if p.answered || size > link.MaxPiece {
 		batch = 1
@@ -210,14 +175,7 @@ func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view
 	if p.answered {
 		pairs = map[int][]int{0: {1}, 1: {0}}
 	}
-	all, err := openStations(ctx, meeting{
-		carrier:  carrier,
-		spin:     c.Spin,
-		host:     c.Host,
-		identity: c.Identity,
-		view:     view,
-		nodes:    p.nodes(),
-	}, pairs, size, batch)
+	all, err := openStations(ctx, c.meeting(view, p.nodes()), pairs, size, batch)
 	defer func() { err = errors.Join(err, closeStations(all)) }()
 	if err != nil {
 		return row, err

@@ -78,17 +78,25 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// nodesOf is what all measurements between nodes of this process need.
+func nodesOf(t *testing.T, carrier string) NodesConfig {
+	t.Helper()
+	return NodesConfig{
+		Version:  "test",
+		Carrier:  carrier,
+		Host:     host,
+		Identity: anybody(t),
+	}
+}
+
 // few measures with tiny numbers.
 func few(t *testing.T, carrier string) PatternsConfig {
 	t.Helper()
 	return PatternsConfig{
-		Version:  "test",
-		Carrier:  carrier,
-		Sizes:    []config.Bytes{24, 4 << 10},
-		Words:    3000,
-		Duration: time.Second,
-		Host:     host,
-		Identity: anybody(t),
+		NodesConfig: nodesOf(t, carrier),
+		Sizes:       []config.Bytes{24, 4 << 10},
+		Words:       3000,
+		Duration:    time.Second,
 	}
 }
 

@@ -4,15 +4,77 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"ringlet/lab/page"
 	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/transport"
 )
+
+// NodesConfig is what measurements between nodes of one process have in common.
+type NodesConfig struct {
+	Version, Command string
+	Carrier          string
+	Spin             time.Duration // how long who waits for the network looks before it sleeps
+	Host             string        // address to bind
+	// Identity makes the identity of a node of that name.
+	Identity func(name string) (*certs.Identity, error)
+}
+
+// valid checks them, and how long each measurement takes.
+func (c *NodesConfig) valid(d time.Duration) error {
+	if _, ok := carrierOf(c.Carrier); !ok {
+		return refuse("carrier", "%q is not one of %s", c.Carrier, strings.Join(carrierNames(), ", "))
+	}
+	if d < minDuration || d > 24*time.Hour {
+		return refuse("duration", "%s is not between %s and 24h", d, minDuration)
+	}
+	if c.Spin < 0 || c.Spin > time.Second {
+		return refuse("spin", "%s is not between 0s and 1s", c.Spin)
+	}
+	return nil
+}
+
+// meeting is that of so many nodes.
+func (c *NodesConfig) meeting(view uint64, nodes int) meeting {
+	carrier, _ := carrierOf(c.Carrier)
+	return meeting{
+		carrier:  carrier,
+		spin:     c.Spin,
+		host:     c.Host,
+		identity: c.Identity,
+		view:     view,
+		nodes:    nodes,
+	}
+}
+
+// nodesReport begins the report of such a measurement.
+type nodesReport struct {
+	Version     string       `json:"version"`
+	Started     string       `json:"started"` // RFC 3339
+	Command     string       `json:"command,omitempty"`
+	Machine     page.Machine `json:"machine"`
+	Carrier     string       `json:"carrier"`
+	Cores       int          `json:"cores"`
+	Interrupted bool         `json:"interrupted"`
+}
+
+func (c *NodesConfig) report() nodesReport {
+	return nodesReport{
+		Version: c.Version,
+		Started: time.Now().UTC().Format(time.RFC3339),
+		Command: c.Command,
+		Machine: page.This(c.Version),
+		Carrier: c.Carrier,
+		Cores:   runtime.NumCPU(),
+	}
+}
 
 // meeting is what nodes of one process need to link to each other.
 type meeting struct {

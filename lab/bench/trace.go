@@ -10,9 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ringlet/lab/page"
 	"ringlet/lab/trial"
-	"ringlet/node/certs"
 	"ringlet/node/config"
 	"ringlet/transport"
 )
@@ -43,14 +41,9 @@ var traceStages = [stageCount]struct {
 
 // TraceConfig says what is followed.
 type TraceConfig struct {
-	Version, Command string
-	Carrier          string
-	Size             config.Bytes // of a write: whole words of 8 bytes, at most 1 KiB, so that a datagram holds it
-	Writes           int          // one at a time
-	Spin             time.Duration
-	Host             string
-	// Identity makes the identity of a node of that name.
-	Identity func(name string) (*certs.Identity, error)
+	NodesConfig
+	Size   config.Bytes // of a write: whole words of 8 bytes, at most 1 KiB, so that a datagram holds it
+	Writes int          // one at a time
 }
 
 // maxTraced bounds the writes: each takes 80 bytes.
@@ -58,7 +51,7 @@ const maxTraced = 10_000_000
 
 // Validate says what of the settings cannot be, as a *UsageError.
 func (c *TraceConfig) Validate() error {
-	if err := validLink(c.Carrier, minDuration, c.Spin); err != nil {
+	if err := c.valid(minDuration); err != nil {
 		return err
 	}
 	carrier, _ := carrierOf(c.Carrier)
@@ -75,20 +68,14 @@ func (c *TraceConfig) Validate() error {
 
 // TraceReport is what writes were followed to, as `ringlet bench trace --json` prints it.
 type TraceReport struct {
-	Version     string       `json:"version"`
-	Started     string       `json:"started"` // RFC 3339
-	Command     string       `json:"command,omitempty"`
-	Machine     page.Machine `json:"machine"`
-	Carrier     string       `json:"carrier"`
-	Cores       int          `json:"cores"`
-	Interrupted bool         `json:"interrupted"`
-	Size        int          `json:"size"` // bytes of a write
-	Followed    int          `json:"writes"`
-	Incomplete  int          `json:"incomplete"` // writes of which a stage was not seen in order: left out
-	Stages      []TraceStage `json:"stages"`
-	Bound       TraceBound   `json:"bound"`
-	Simulated   []TraceStage `json:"simulated"` // of the bridge of document 003
-	SimBound    TraceBound   `json:"simulated_bound"`
+	nodesReport
+	Size       int          `json:"size"` // bytes of a write
+	Followed   int          `json:"writes"`
+	Incomplete int          `json:"incomplete"` // writes of which a stage was not seen in order: left out
+	Stages     []TraceStage `json:"stages"`
+	Bound      TraceBound   `json:"bound"`
+	Simulated  []TraceStage `json:"simulated"` // of the bridge of document 003
+	SimBound   TraceBound   `json:"simulated_bound"`
 }
 
 // TraceStage is one stage. Times are medians.
@@ -145,31 +132,19 @@ func Trace(ctx context.Context, cfg TraceConfig) (r *TraceReport, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	carrier, _ := carrierOf(cfg.Carrier)
 	t := &tracer{start: time.Now()}
-	all, err := openStations(ctx, meeting{
-		carrier:  carrier,
-		spin:     cfg.Spin,
-		host:     cfg.Host,
-		identity: cfg.Identity,
-		view:     1,
-		nodes:    2,
-		follow:   t.follow,
-	}, map[int][]int{0: {1}}, int(cfg.Size), 1)
+	m := cfg.meeting(1, 2)
+	m.follow = t.follow
+	all, err := openStations(ctx, m, map[int][]int{0: {1}}, int(cfg.Size), 1)
 	defer func() { err = errors.Join(err, closeStations(all)) }()
 	if err != nil {
 		return nil, err
 	}
 	r = &TraceReport{
-		Version:   cfg.Version,
-		Started:   t.start.UTC().Format(time.RFC3339),
-		Command:   cfg.Command,
-		Machine:   page.This(cfg.Version),
-		Carrier:   cfg.Carrier,
-		Cores:     runtime.NumCPU(),
-		Size:      int(cfg.Size),
-		Stages:    []TraceStage{},
-		Simulated: []TraceStage{},
+		nodesReport: cfg.report(),
+		Size:        int(cfg.Size),
+		Stages:      []TraceStage{},
+		Simulated:   []TraceStage{},
 	}
 	took, at, err := t.writes(ctx, all, cfg.Writes, r)
 	if r.Interrupted = ctx.Err() != nil; r.Interrupted {

@@ -15,12 +15,9 @@ import (
 func brief(t *testing.T, carrier string) TraceConfig {
 	t.Helper()
 	return TraceConfig{
-		Version:  "test",
-		Carrier:  carrier,
-		Size:     64,
-		Writes:   200,
-		Host:     host,
-		Identity: anybody(t),
+		NodesConfig: nodesOf(t, carrier),
+		Size:        64,
+		Writes:      200,
 	}
 }
 
