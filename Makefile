@@ -51,7 +51,7 @@ check-forged: ## a million forged packets to each link of quic, and to a feed of
 
 # go test has vetted the tests before. Tests in which the detector finds what it finds in others are skipped: -short.
 .PHONY: race
-race: ## the same under the race detector, shuffled; without what has one goroutine or waits for time-outs
+race: ## the same under the race detector, shuffled; a third of each test's cases, without what waits for time-outs
 	go test -race -vet=off -short -shuffle=on -count=1 ./...
 
 .PHONY: lint

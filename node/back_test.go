@@ -12,13 +12,14 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/testkit/cases"
 )
 
 // TestReadoutComesBack holds that a node with nothing but a readout unit, which ended in a run, takes part again as
 // another process: what is built from its return on lacks nothing.
 func TestReadoutComesBack(t *testing.T) {
 	t.Parallel()
-	for name, change := range disciplines {
+	for name, change := range cases.Of(t, disciplines) {
 		if strings.HasPrefix(name, "tagring") {
 			continue // tags pass through every readout unit
 		}

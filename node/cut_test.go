@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ringlet/node/config"
+	"ringlet/testkit/cases"
 )
 
 // cutter passes connections on, until it is told to reset all there are and to turn away who comes.
@@ -95,7 +96,7 @@ func abort(conn net.Conn) {
 // is lost, no output goes, and every event counts once.
 func TestSchedulerResetInARun(t *testing.T) {
 	t.Parallel()
-	for name, change := range disciplines {
+	for name, change := range cases.Of(t, disciplines) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newFarm(t, folded, folded)

@@ -12,6 +12,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/testkit/cases"
 )
 
 // lossConfig is a run of 3 readout and 3 builder units without end, which bears the loss of builder units.
@@ -152,7 +153,7 @@ func (p *pair) settled(s *tagnet.Server) {
 // the discipline.
 func TestBuilderLost(t *testing.T) {
 	t.Parallel()
-	for name, change := range disciplines {
+	for name, change := range cases.Of(t, disciplines) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const victim = 4
@@ -196,7 +197,7 @@ func (p *pair) without(rank int) {
 // TestBuilderExcludedAndIncluded takes the builder unit of a folded node out of a run and lets it come back, twice.
 func TestBuilderExcludedAndIncluded(t *testing.T) {
 	t.Parallel()
-	for name, change := range disciplines {
+	for name, change := range cases.Of(t, disciplines) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newFarm(t, folded, folded, folded)
@@ -236,7 +237,7 @@ func TestBuilderExcludedAndIncluded(t *testing.T) {
 // that it ends as well as the first.
 func TestStartAgain(t *testing.T) {
 	t.Parallel()
-	for name, change := range disciplines {
+	for name, change := range cases.Of(t, disciplines) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newFarm(t, folded, folded)
@@ -293,7 +294,7 @@ func (p *pair) whole(s *tagnet.Server, events uint64) {
 // TestPause holds that a paused run stands still in good order, longer than its barrier waits, and goes on.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	for name, change := range disciplines {
+	for name, change := range cases.Of(t, disciplines) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newFarm(t, folded, folded)

@@ -7,13 +7,14 @@ import (
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	"ringlet/tagnet"
+	"ringlet/testkit/cases"
 )
 
 // TestReadoutLost holds that a run goes on when a node with nothing but a readout unit ends without a word: its events
 // are built, and what it would have had is missing.
 func TestReadoutLost(t *testing.T) {
 	t.Parallel()
-	for name, change := range disciplines {
+	for name, change := range cases.Of(t, disciplines) {
 		if strings.HasPrefix(name, "tagring") {
 			continue // tags pass through every readout unit
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ringlet/node/config"
+	"ringlet/testkit/cases"
 )
 
 // The names that issue 2 fixes.
@@ -47,7 +48,7 @@ func TestReportHasTheFixedNames(t *testing.T) {
 }
 
 func TestKilledBuilderUnit(t *testing.T) {
-	for name, shape := range map[string]struct {
+	for name, shape := range cases.Of(t, map[string]struct {
 		args   []string
 		victim string
 		output string
@@ -57,7 +58,7 @@ func TestKilledBuilderUnit(t *testing.T) {
 		"folded, a directory":   {[]string{"--nodes", "3"}, "n0", "out/", []string{"out"}},
 		"unfolded, a directory": {[]string{"--rus", "2", "--bus", "2"}, "n3", "out/", []string{"out"}},
 		"in shared memory":      {[]string{"--nodes", "3", "--transport", "local"}, "n1", "x.mdf", merged("x.mdf")},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)
@@ -84,7 +85,7 @@ func TestKilledBuilderUnit(t *testing.T) {
 // A run goes on without a builder unit where that is borne: its MEPs are built by others, the accounts balance, and
 // what cannot be checked is said.
 func TestKilledBuilderUnitIsBorne(t *testing.T) {
-	for name, shape := range map[string]struct {
+	for name, shape := range cases.Of(t, map[string]struct {
 		args   []string
 		output string
 		files  []string
@@ -93,7 +94,7 @@ func TestKilledBuilderUnitIsBorne(t *testing.T) {
 		"a directory, tags":          {[]string{"--discipline", "tagring"}, "out/", []string{"out"}},
 		"quic-go, in phases": {[]string{"--transport", "quic-go", "--phase-end", "tournament"}, "x.mep",
 			merged("x.mep")},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)

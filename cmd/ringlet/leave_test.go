@@ -4,12 +4,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ringlet/testkit/cases"
 )
 
 // SIGTERM to the node of a healthy builder unit does what its exclusion does: its output is whole, nobody counts a
 // loss, and the run goes on.
 func TestBuilderIsToldToEnd(t *testing.T) {
-	for name, shape := range map[string]struct {
+	for name, shape := range cases.Of(t, map[string]struct {
 		args   []string
 		output string
 		files  []string
@@ -17,7 +19,7 @@ func TestBuilderIsToldToEnd(t *testing.T) {
 		"a directory":   {[]string{"--transport", "quic"}, "out/", []string{"out"}},
 		"tags, quic-go": {[]string{"--transport", "quic-go", "--discipline", "tagring"}, "out/", []string{"out"}},
 		"one file":      {nil, "x.mep", merged("x.mep")},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)
@@ -60,7 +62,7 @@ func TestBuilderIsToldToEnd(t *testing.T) {
 // A node that also holds a readout unit cannot leave a run without ending it: the run ends in good order, says for
 // whom, and its output is whole.
 func TestReadoutIsToldToEnd(t *testing.T) {
-	for name, args := range map[string][]string{"folded": {"--nodes", "3"}, "unfolded": {"--rus", "2", "--bus", "2"}} {
+	for name, args := range cases.Of(t, map[string][]string{"folded": {"--nodes", "3"}, "unfolded": {"--rus", "2", "--bus", "2"}}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)

@@ -4,18 +4,19 @@ import (
 	"testing"
 
 	"ringlet/ecs/partition/nodes"
+	"ringlet/testkit/cases"
 )
 
 // Every epoch has one holder, and every readout unit keeps its last phases, under each barrier, with windows for each
 // MEP and with standing ones.
 func TestReportTellsOfThePhases(t *testing.T) {
 	const units = 3
-	for name, args := range map[string][]string{
+	for name, args := range cases.Of(t, map[string][]string{
 		"central":       {"--phase-end", "central", "--packing", "500"},
 		"tournament":    {"--phase-end", "tournament", "--packing", "500"},
 		"dissemination": {"--phase-end", "dissemination", "--packing", "500"},
 		"small MEPs":    {"--packing", "1", "--slots", "300"},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)

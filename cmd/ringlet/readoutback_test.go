@@ -11,16 +11,17 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/testkit/cases"
 )
 
 // A readout unit that was killed in a run, and whose process somebody starts again, takes part in the same run again: its
 // events are whole, then marked, then whole. Accounts, report, manifest and files say which.
 func TestKilledReadoutUnitComesBack(t *testing.T) {
-	for name, args := range map[string][]string{
+	for name, args := range cases.Of(t, map[string][]string{
 		"in phases":       {"--transport", "quic", "--phase-end", "tournament"},
 		"through memory":  {"--transport", "auto", "--discipline", "free"},
 		"asked for, once": {"--discipline", "pull", "--transport", "local"},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)

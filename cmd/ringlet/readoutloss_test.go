@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"ringlet/builderunit/recording"
+	"ringlet/testkit/cases"
 )
 
 // A run goes on without a readout unit where that is borne: its events are built and marked, the accounts balance, and
 // report and manifest say what is missing.
 func TestKilledReadoutUnitIsBorne(t *testing.T) {
-	for name, shape := range map[string]struct {
+	for name, shape := range cases.Of(t, map[string]struct {
 		args   []string
 		victim string
 	}{
@@ -23,7 +24,7 @@ func TestKilledReadoutUnitIsBorne(t *testing.T) {
 		"the first, in phases":    {[]string{"--phase-end", "dissemination"}, "n0"},
 		"through memory, at once": {[]string{"--transport", "auto", "--discipline", "free"}, "n2"},
 		"asked for":               {[]string{"--discipline", "pull"}, "n1"},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)

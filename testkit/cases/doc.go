@@ -1,0 +1,42 @@
+// Package cases goes over the cases of a test: all of them, or under the race detector a part.
+//
+// A test of a fault has a case for each discipline, carrier or shape of a run. Without the detector every case is
+// run. Under it tests are short, and each process is five times as slow; the detector looks at code, and the same
+// code handles a fault in every case. So there a test runs a third of its cases. Which third follows from its name:
+// the tests of several faults have every case among them, and the same test has the same cases each time.
+//
+// What the caller must do: nothing but to range over it, in the test that has the cases.
+package cases
+
+import (
+	"hash/fnv"
+	"iter"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// share is how much of the cases a short test runs: one in so many.
+const share = 3
+
+// Of returns the cases that this test runs now, in the order of their names.
+func Of[C any](t testing.TB, all map[string]C) iter.Seq2[string, C] {
+	return func(yield func(string, C) bool) {
+		for i, name := range slices.Sorted(maps.Keys(all)) {
+			if testing.Short() && !chosen(t.Name(), i, len(all)) {
+				continue
+			}
+			if !yield(name, all[name]) {
+				return
+			}
+		}
+	}
+}
+
+// chosen says whether a short test runs its i-th case of n: every third from where the test's name says, at least one.
+func chosen(test string, i, n int) bool {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(test))
+	first := int(h.Sum32() % uint32(min(n, share)))
+	return i%share == first
+}
