@@ -31,7 +31,7 @@ var ranges = map[string][2]string{
 	"node-memory": {"0", ""}, "control-loss": {"0s", ""},
 	"nodes": {"0", ""}, "rus": {"0", ""}, "bus": {"0", ""}, "duration": {"0s", ""}, "events": {"0", ""},
 	"packing":       {"1", "65535"},
-	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "streams": {"0", ""}, "seed": {"0", ""},
+	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "sources": {"0", ""}, "seed": {"0", ""},
 	"run-number":   {"0", "4294967295"},
 	"segment-size": {"64KiB", ""}, "segment-time": {"1s", ""},
 	"fragment-timeout": {"1ms", ""}, "flush-after": {"1ms", ""},
@@ -121,7 +121,7 @@ func allowed(s setting) string {
 		return strings.ReplaceAll(strings.Trim(config.Expand(words), ","), ",", ", ")
 	}
 	what := map[string]string{"bool": "true, false", "time.Duration": "time", "config.Bytes": "size",
-		"config.Sets": "sets", "string": "text"}[s.kind.String()]
+		"config.Sets": "sets", "config.Counts": "a number, or one for each", "string": "text"}[s.kind.String()]
 	switch r, ok := ranges[s.key]; {
 	case !ok:
 		return what

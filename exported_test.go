@@ -14,7 +14,7 @@ import (
 var ofOthers = strings.Fields(`ClientHandshake ConnectionIDLen Describe DialAddressTimeout GenerateConnectionID
 	GetBroadcasts Less LocalState MarshalText
 	MergeRemoteState NodeMeta NotifyAlive NotifyConflict NotifyJoin NotifyLeave NotifyMerge NotifyMsg NotifyUpdate
-	ReadBatch SendHeader StreamCh UnmarshalYAML WriteMsgUDP`)
+	MarshalYAML ReadBatch SendHeader StreamCh UnmarshalYAML WriteMsgUDP`)
 
 // names are the names of a repository: a package's as "folder Name", a method's as "folder .Name".
 type names struct {

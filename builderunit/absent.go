@@ -40,10 +40,10 @@ func (m *Missing) add(mep uint64, events int) {
 
 // absent is what an Assembler knows of readout units that are gone, or were.
 type absent struct {
-	from    []uint64 // by readout unit: it lacks what is not in place of MEPs below
-	ever    bool     // any was ever gone
-	streams int      // of every readout unit
-	size    uint32   // most bytes of an MFP without data
+	from     []uint64 // by readout unit: it lacks what is not in place of MEPs below
+	ever     bool     // any was ever gone
+	division placing.Division
+	size     uint32 // most bytes of an MFP without data
 }
 
 // lacks tells that a part of a MEP will not come, unless it is in place.
@@ -113,7 +113,7 @@ func (a *Assembler) announceMissing(i, ru int) {
 		return
 	}
 	if p.streams == 0 {
-		p.streams = a.absent.streams
+		p.streams = a.absent.division.Count(ru)
 		s.sources += uint32(p.streams)
 	}
 	p.entries = p.entries[:0]
@@ -170,7 +170,7 @@ func (b *Builder) Gone(ru int) error {
 		return errClosed
 	case ru < 0 || ru >= len(b.cfg.RURanks):
 		return fmt.Errorf("there is no readout unit %d that could be gone", ru)
-	case b.cfg.Streams == 0 || b.cfg.MostEvents == 0:
+	case b.cfg.Division.Units() == 0 || b.cfg.MostEvents == 0:
 		return errNotBorne
 	}
 	before := len(b.batch)
@@ -242,7 +242,7 @@ func (b *Builder) shape(slot int, memory []byte) (first uint64, n int, err error
 		var length uint32
 		if b.asm.stands() {
 			length = placing.EntryOf(memory[off:off+size], 0).Size
-			off, size = off+b.cfg.Layout.Entries(), size-b.cfg.Layout.Entries()
+			off, size = off+b.cfg.Layout.Entries(ru), size-b.cfg.Layout.Entries(ru)
 		} else {
 			length = of(b.asm, b.asm.parts, slot)[ru].entries[0].Size
 		}
@@ -279,9 +279,10 @@ func (b *Builder) complete(slot int, mep *MEP, memory []byte) error {
 	for ru, lost := range b.f.lost {
 		if lost {
 			b.missing[ru].add(mep.MEP, n)
-			s.MissingMFPs += uint64(b.cfg.Streams)
-			s.MissingFragments += uint64(b.cfg.Streams * n)
-			b.f.lacks += b.cfg.Streams
+			mfps := b.cfg.Division.Count(ru)
+			s.MissingMFPs += uint64(mfps)
+			s.MissingFragments += uint64(mfps * n)
+			b.f.lacks += mfps
 		}
 	}
 	return nil
@@ -290,14 +291,14 @@ func (b *Builder) complete(slot int, mep *MEP, memory []byte) error {
 // completeStanding puts each missing part where it would stand.
 func (b *Builder) completeStanding(slot int, first uint64, n int, memory []byte) {
 	l := b.cfg.Layout
-	for ru := range l.RUs() {
+	for ru := range l.Units() {
 		if b.f.lost[ru] = b.asm.missing(slot, ru); !b.f.lost[ru] {
 			continue
 		}
 		off, _ := l.Part(ru)
-		part, at := memory[off:], l.Entries()
-		for i := range l.Streams() {
-			mfp := event.PutMissingMFP(part[at:], uint16(ru*l.Streams()+i), first, n)
+		part, at := memory[off:], l.Entries(ru)
+		for i := range l.Count(ru) {
+			mfp := event.PutMissingMFP(part[at:], uint16(l.First(ru)+i), first, n)
 			placing.PutEntry(part, i, placing.Entry{Size: uint32(len(mfp)), CRC: checksum(mfp)})
 			at += padded(uint32(len(mfp)))
 		}

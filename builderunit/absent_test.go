@@ -1,6 +1,7 @@
 package builderunit
 
 import (
+	"slices"
 	"testing"
 
 	"ringlet/event"
@@ -9,7 +10,7 @@ import (
 )
 
 // bearing makes a builder unit that goes on without readout units.
-func bearing(_ *rig, c *Config) { c.Streams, c.MostEvents = rigStreams, rigPacking }
+func bearing(_ *rig, c *Config) { c.Division, c.MostEvents = rigDivision, rigPacking }
 
 // lackingOf reads which sources of a MEP that the sink has have nothing but missing fragments, and holds that the others
 // have their data.
@@ -19,7 +20,7 @@ func (r *rig) lackingOf(i int) (sources []uint16) {
 	defer r.sink.mu.Unlock()
 	m, err := event.ParseMEP(r.sink.meps[i])
 	must.OK(r.t, err)
-	if n := len(r.ranks) * rigStreams; m.N() != n {
+	if n := rigDivision.Sources(); m.N() != n {
 		r.t.Fatalf("%d MFPs, want %d", m.N(), n)
 	}
 	for k := range m.N() {
@@ -38,10 +39,18 @@ func (r *rig) lackingOf(i int) (sources []uint16) {
 	return sources
 }
 
+// sourcesOf are the sources of a readout unit.
+func sourcesOf(ru int) (all []uint16) {
+	for i := range rigDivision.Count(ru) {
+		all = append(all, uint16(rigDivision.First(ru)+i))
+	}
+	return all
+}
+
 func (r *rig) wantLacking(i int, want ...uint16) {
 	r.t.Helper()
 	got := r.lackingOf(i)
-	if len(got) != len(want) || len(got) > 0 && (got[0] != want[0] || got[len(got)-1] != want[len(want)-1]) {
+	if !slices.Equal(got, want) {
 		r.t.Errorf("MEP %d lacks the sources %v, want %v", i, got, want)
 	}
 }
@@ -105,10 +114,10 @@ func TestGone(t *testing.T) {
 			}
 			byMEP[res.MEP] = i
 		}
-		a, b := uint16(lost*rigStreams), uint16(lost*rigStreams+1)
+		lacks := sourcesOf(lost)
 		r.wantLacking(byMEP[0])
 		for mep := uint64(1); mep < 5; mep++ {
-			r.wantLacking(byMEP[mep], a, b)
+			r.wantLacking(byMEP[mep], lacks...)
 		}
 		must.OK(t, r.b.Back(lost, 9))
 		r.build(of(9), 0, 9)
@@ -119,7 +128,7 @@ func TestGone(t *testing.T) {
 		r.result()
 		r.result()
 		r.wantLacking(5)
-		r.wantLacking(6, a, b)
+		r.wantLacking(6, lacks...)
 		st := r.b.Stats()
 		want := Missing{
 			MEPs:   5,
@@ -127,8 +136,9 @@ func TestGone(t *testing.T) {
 			First:  1,
 			Last:   8,
 		}
-		if got := r.b.Missing()[lost]; got != want || st.Marked != 5 || st.MissingMFPs != 5*rigStreams ||
-			st.MFPs+st.MissingMFPs != st.MEPs*3*rigStreams || st.MissingFragments != 5*rigStreams*rigPacking ||
+		missing := 5 * uint64(len(lacks))
+		if got := r.b.Missing()[lost]; got != want || st.Marked != 5 || st.MissingMFPs != missing ||
+			st.MFPs+st.MissingMFPs != st.MEPs*uint64(rigDivision.Sources()) || st.MissingFragments != missing*rigPacking ||
 			st.Strays != 0 || st.LateParts == 0 {
 			t.Errorf("%+v, want %+v; %+v", got, want, st)
 		}
@@ -162,10 +172,10 @@ func TestGoneStanding(t *testing.T) {
 		for i := range 4 {
 			byMEP[r.result().MEP] = i
 		}
-		a, b := uint16(lost*rigStreams), uint16(lost*rigStreams+1)
+		lacks := sourcesOf(lost)
 		r.wantLacking(byMEP[0])
 		for mep := uint64(1); mep < 4; mep++ {
-			r.wantLacking(byMEP[mep], a, b)
+			r.wantLacking(byMEP[mep], lacks...)
 		}
 		must.OK(t, r.b.Back(lost, 9))
 		r.shares.mu.Lock()
@@ -178,7 +188,7 @@ func TestGoneStanding(t *testing.T) {
 		r.result()
 		r.result()
 		r.wantLacking(4)
-		r.wantLacking(5, a, b)
+		r.wantLacking(5, lacks...)
 		if st := r.b.Stats(); st.Strays != 0 || st.LateParts != 1 || st.Marked != 4 || r.b.Missing()[lost].Last != 8 {
 			t.Errorf("%+v, %+v", st, r.b.Missing())
 		}
@@ -228,7 +238,7 @@ func TestGoneAsked(t *testing.T) {
 		if res := r.result(); res.Outcome != Built {
 			t.Errorf("%+v", res)
 		}
-		r.wantLacking(0, uint16(lost*rigStreams), uint16(lost*rigStreams+1))
+		r.wantLacking(0, sourcesOf(lost)...)
 		r.close()
 	}
 }

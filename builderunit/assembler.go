@@ -95,11 +95,11 @@ func NewAssembler(rus, slots, slotSize int, p Pull) *Assembler {
 
 // newStanding makes the core of a builder unit with the given number of slots, laid out by l for windows that stand.
 func newStanding(l *placing.Layout, slots int) *Assembler {
-	a := newAssembler(l.RUs(), slots)
+	a := newAssembler(l.Units(), slots)
 	a.slotSize = l.Size()
-	for ru := range l.RUs() {
+	for ru := range l.Units() {
 		offset, size := l.Part(ru)
-		least := l.Entries() + l.Streams()*event.MFPFixedSize
+		least := l.Entries(ru) + l.Count(ru)*event.MFPFixedSize
 		a.owned = append(a.owned, owned{offset, uint32(least), uint32(size)})
 	}
 	return a
@@ -200,6 +200,9 @@ func (a *Assembler) object(m *placing.Announce) string {
 	switch n := len(known.entries); {
 	case len(m.Entries) == 0:
 		return "it has no sizes"
+	case a.absent.division.Units() > 0 && a.absent.division.Count(int(m.RU)) != int(m.Streams):
+		return fmt.Sprintf("it says %d streams, and the readout unit has %d sources", m.Streams,
+			a.absent.division.Count(int(m.RU)))
 	case known.streams != 0 && known.streams != int(m.Streams):
 		return fmt.Sprintf("it says %d streams, and before it was %d", m.Streams, known.streams)
 	case n != int(m.First):

@@ -81,9 +81,10 @@ type Config struct {
 	// MFPs that are here, in order of source id, valid until it returns. The finisher calls it, so it is one at a time.
 	// Needed where Pull has an Interest.
 	Decide func(mep uint64, mfps [][]byte) bool
-	// Streams of each readout unit, and the most events of a MEP: what is to be made for a readout unit that is gone. Zero:
-	// none may be.
-	Streams, MostEvents int
+	// Division is the sources of each readout unit, and MostEvents the most events of a MEP: what is to be made for a
+	// readout unit that is gone. Zero: none may be.
+	Division   placing.Division
+	MostEvents int
 	// Packing is the number of events in a MEP (the last may have fewer), by which a MEP proves its number where
 	// windows stand: the first event id is the number times that. Zero: the ids are not checked.
 	Packing int
@@ -187,7 +188,9 @@ func New(cfg Config) (*Builder, error) {
 	if lender, ok := cfg.Sink.(sink.Lender); ok && lender.Lends() && cfg.Layout == nil {
 		b.lender = lender
 	}
-	switch {
+	switch units := cfg.Division.Units(); {
+	case units > 0 && units != len(cfg.RURanks):
+		return nil, fmt.Errorf("the sources of %d readout units are told, there are %d", units, len(cfg.RURanks))
 	case cfg.Layout != nil:
 		if err := b.shareOut(); err != nil {
 			return nil, err
@@ -197,7 +200,7 @@ func New(cfg Config) (*Builder, error) {
 	default:
 		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
 	}
-	b.asm.absent.streams, b.asm.absent.size = cfg.Streams, uint32(event.MFPHeaderSize(cfg.MostEvents))
+	b.asm.absent.division, b.asm.absent.size = cfg.Division, uint32(event.MFPHeaderSize(cfg.MostEvents))
 	var rules []shmem.PageRule
 	pages := (len(cfg.Slots.Segment().Bytes()) + shmem.PageSize - 1) / shmem.PageSize
 	for i, rank := range cfg.RURanks {

@@ -56,7 +56,7 @@ func TestBuilds(t *testing.T) {
 		}
 	}
 	for i, b := range r.sink.meps {
-		checkMEP(t, b, uint64(i), len(r.ranks)*rigStreams)
+		checkMEP(t, b, uint64(i), rigDivision.Sources())
 		if diff := cmp.Diff(sink.Meta{
 			Run:        9,
 			MEP:        uint64(i),
@@ -129,7 +129,7 @@ func TestWrittenInPieces(t *testing.T) {
 		}
 	}
 	r.result()
-	checkMEP(t, r.sink.meps[0], 0, len(r.ranks)*rigStreams)
+	checkMEP(t, r.sink.meps[0], 0, rigDivision.Sources())
 }
 
 // TestVerify holds what each kind of verification finds, and what it does not.

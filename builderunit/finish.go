@@ -322,13 +322,13 @@ func (b *Builder) tell(results []Result) error {
 func (b *Builder) findPlaces(slot int, mep uint64, memory []byte) error {
 	f, l := &b.f, b.cfg.Layout
 	f.places = f.places[:0]
-	for ru := range l.RUs() {
+	for ru := range l.Units() {
 		off, length := b.asm.Part(slot, ru)
 		part := memory[off : off+length]
-		at := l.Entries()
-		for range l.Streams() {
+		at := l.Entries(ru)
+		for i := range l.Count(ru) {
 			source := len(f.places)
-			e := placing.EntryOf(part, source%l.Streams())
+			e := placing.EntryOf(part, i)
 			if e.Size < event.MFPFixedSize || int64(e.Size) > int64(length-at) {
 				return &integrityError{MEP: mep, Source: uint16(source), Reason: fmt.Sprintf(
 					"its size is told as %d bytes, and %d are left of the part of readout unit %d", e.Size, length-at, ru)}

@@ -17,10 +17,10 @@ import (
 	"ringlet/transport"
 )
 
-const (
-	rigStreams = 2
-	rigPacking = 3
-)
+const rigPacking = 3
+
+// rigDivision is the sources of a rig's readout units: each has another number.
+var rigDivision = placing.Of(2, 3, 1)
 
 // rig is a builder unit with real slots and a real export table, whose readout units the test plays.
 type rig struct {
@@ -58,7 +58,7 @@ func newRigOf(t *testing.T, slots int, change func(*rig, *Config)) *rig {
 		shmem.WithDir(t.TempDir())); err != nil {
 		t.Fatal(err)
 	}
-	r.rule, err = pattern.New(pattern.Config{Seed: 3, Sources: len(r.ranks) * rigStreams, FragmentSize: 50})
+	r.rule, err = pattern.New(pattern.Config{Seed: 3, Sources: rigDivision.Sources(), FragmentSize: 50})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +144,8 @@ type piece struct {
 func (r *rig) piece(ru int, first uint64) *piece {
 	r.t.Helper()
 	p := &piece{ru: ru}
-	for s := range rigStreams {
-		source := uint16(ru*rigStreams + s)
+	for s := range rigDivision.Count(ru) {
+		source := uint16(rigDivision.First(ru) + s)
 		b := make([]byte, r.rule.MaxMFP(source, rigPacking))
 		n, crc, err := r.rule.FillMFP(b, source, first, rigPacking, true)
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 func (b *Builder) shareOut() error {
 	cfg := &b.cfg
 	l := cfg.Layout
-	if l.RUs() != len(cfg.RURanks) {
-		return fmt.Errorf("slots are shared out to %d readout units, there are %d", l.RUs(), len(cfg.RURanks))
+	if l.Units() != len(cfg.RURanks) {
+		return fmt.Errorf("slots are shared out to %d readout units, there are %d", l.Units(), len(cfg.RURanks))
 	}
 	if l.Size() > cfg.Slots.SlotSize() {
 		return fmt.Errorf("the readout units' shares of a slot take %d bytes, but a slot holds %d: "+

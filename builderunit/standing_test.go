@@ -34,7 +34,7 @@ func (w *rewriter) rewrite() {
 		w.r.t.Errorf("the grant does not stand: %v", v)
 		return
 	}
-	for i := rigStreams * placing.EntrySize; i < len(dst); i++ {
+	for i := rigDivision.Count(w.p.ru) * placing.EntrySize; i < len(dst); i++ {
 		dst[i] = 0xFF
 	}
 	w.r.table.Release(ref)

@@ -54,7 +54,7 @@ func TestStandingBuilds(t *testing.T) {
 		}
 	}
 	for i, b := range r.sink.meps {
-		checkMEP(t, b, uint64(i), len(r.ranks)*rigStreams)
+		checkMEP(t, b, uint64(i), rigDivision.Sources())
 		want := sink.Meta{
 			Run:        9,
 			MEP:        uint64(i),
@@ -104,7 +104,7 @@ func TestStandingInPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkMEP(t, m.Bytes(), 4, len(r.ranks)*rigStreams)
+	checkMEP(t, m.Bytes(), 4, rigDivision.Sources())
 	if s := r.slots.Stats(); s.Builds != 1 || s.Offers != 3 || s.Offered != 2 {
 		t.Errorf("%+v", s)
 	}
@@ -152,7 +152,7 @@ func TestStandingFilesAreTheSame(t *testing.T) {
 // TestStandingFinds holds what each kind of verification finds in a part, and what is found whatever is asked for.
 func TestStandingFinds(t *testing.T) {
 	const off, crc, full = 1 << VerifyOff, 1 << VerifyCRC, 1 << VerifyFull
-	head := rigStreams * placing.EntrySize
+	head := rigDivision.Count(0) * placing.EntrySize
 	data := head + event.MFPHeaderSize(rigPacking)
 	for name, tc := range map[string]struct {
 		found  int // by which kinds
@@ -417,7 +417,7 @@ func TestStandingNewCleansUp(t *testing.T) {
 	}{
 		"too few windows": {func(c *Config) { c.Table = shmem.NewTable(5) }, "sharing out slot 1: "},
 		"too few units":   {func(c *Config) { c.RURanks = c.RURanks[:2] }, "shared out to 3 readout units, there are 2"},
-		"slots too small": {func(c *Config) { c.Layout, _ = placing.NewLayout(1, []int{1, 2, 4096}) },
+		"slots too small": {func(c *Config) { c.Layout, _ = placing.NewLayout(rigDivision, []int{1, 2, 4096}) },
 			"but a slot holds 4096"},
 		"a slot in use":     {func(c *Config) { _ = c.Slots.Offer(1) }, "offered"},
 		"nothing, after it": {func(*Config) {}, ""},

@@ -51,15 +51,16 @@ type standingSent struct {
 
 func newStandingModel(t *rapid.T) *standingModel {
 	blocks := rapid.SliceOfN(rapid.IntRange(60, 300), 1, 4).Draw(t, "blocks")
-	l, err := placing.NewLayout(rapid.IntRange(1, 3).Draw(t, "streams"), blocks)
+	counts := rapid.SliceOfN(rapid.IntRange(1, 3), len(blocks), len(blocks)).Draw(t, "sources")
+	l, err := placing.NewLayout(placing.Of(counts...), blocks)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := &standingModel{layout: l, slots: make([]standingModelSlot, rapid.IntRange(1, 4).Draw(t, "slots"))}
 	m.a = newStanding(l, len(m.slots))
 	for i := range m.slots {
-		m.slots[i].lengths = make([]uint32, l.RUs())
-		for ru := range l.RUs() {
+		m.slots[i].lengths = make([]uint32, l.Units())
+		for ru := range l.Units() {
 			m.a.Granted(i, ru, modelRef(ru, uint32(i)))
 			m.want.Granted++
 		}
@@ -86,9 +87,9 @@ func (m *standingModel) issue(t *rapid.T) {
 		m.next++
 	}
 	s.issued = true
-	for ru := range m.layout.RUs() {
+	for ru := range m.layout.Units() {
 		_, room := m.layout.Part(ru)
-		least := m.layout.Entries() + m.layout.Streams()*event.MFPFixedSize
+		least := m.layout.Entries(ru) + m.layout.Count(ru)*event.MFPFixedSize
 		length := uint32(rapid.IntRange(least/4, room/4).Draw(t, "words") * 4)
 		m.parts = append(m.parts, standingSent{ru, uint32(i), of, length})
 	}
@@ -173,7 +174,7 @@ func (m *standingModel) count(why stray) {
 
 // send takes some of a readout unit's parts, in any order.
 func (m *standingModel) send(t *rapid.T) {
-	ru := rapid.IntRange(0, m.layout.RUs()-1).Draw(t, "ru")
+	ru := rapid.IntRange(0, m.layout.Units()-1).Draw(t, "ru")
 	var mine, rest []standingSent
 	for _, p := range m.parts {
 		if p.ru == ru && (len(mine) == 0 || rapid.Bool().Draw(t, "this, too")) {
@@ -210,7 +211,7 @@ func (m *standingModel) repeat(t *rapid.T) {
 
 // nonsense says what cannot be, and holds that it changes nothing.
 func (m *standingModel) nonsense(t *rapid.T) {
-	ru := rapid.IntRange(0, m.layout.RUs()-1).Draw(t, "ru")
+	ru := rapid.IntRange(0, m.layout.Units()-1).Draw(t, "ru")
 	slot := uint32(rapid.IntRange(0, len(m.slots)-1).Draw(t, "slot"))
 	_, room := m.layout.Part(ru)
 	p := transport.Placement{Ref: modelRef(ru, slot), Length: uint32(room) &^ 3, Imm: placing.Immediate(m.next, 1, slot)}
@@ -225,7 +226,7 @@ func (m *standingModel) nonsense(t *rapid.T) {
 	case 3:
 		p.Offset = 4
 	case 4:
-		p.Length = uint32(m.layout.Entries() + m.layout.Streams()*event.MFPFixedSize - 4)
+		p.Length = uint32(m.layout.Entries(ru) + m.layout.Count(ru)*event.MFPFixedSize - 4)
 	case 5:
 		p.Length = uint32(room) + 4
 	case 6:
@@ -288,7 +289,7 @@ func TestStandingModel(t *testing.T) {
 // TestNewestIsAgreedOn holds that one readout unit alone cannot lead the others astray, and that no MEP is before the
 // first.
 func TestNewestIsAgreedOn(t *testing.T) {
-	l, err := placing.NewLayout(1, []int{40, 40})
+	l, err := placing.NewLayout(placing.Even(2, 1), []int{40, 40})
 	if err != nil {
 		t.Fatal(err)
 	}

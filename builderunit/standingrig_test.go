@@ -39,12 +39,12 @@ func (r *standingRig) share(rr *rig, c *Config) {
 	var blocks []int
 	for ru := range rr.ranks {
 		block := 0
-		for s := range rigStreams {
-			block += padded(uint32(rr.rule.MaxMFP(uint16(ru*rigStreams+s), rigPacking)))
+		for s := range rigDivision.Count(ru) {
+			block += padded(uint32(rr.rule.MaxMFP(uint16(rigDivision.First(ru)+s), rigPacking)))
 		}
 		blocks = append(blocks, block)
 	}
-	l, err := placing.NewLayout(rigStreams, blocks)
+	l, err := placing.NewLayout(rigDivision, blocks)
 	if err != nil {
 		rr.t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func newTorrent(tb testing.TB, verify Verify) *torrent {
 		batches: make([][]transport.Placement, 2),
 	}
 	block := padded(uint32(rule.MaxMFP(0, 1)))
-	if t.layout, err = placing.NewLayout(1, []int{block, block}); err != nil {
+	if t.layout, err = placing.NewLayout(placing.Even(2, 1), []int{block, block}); err != nil {
 		tb.Fatal(err)
 	}
 	if t.slots, err = shmem.CreateSlots("ringlet-test-torrent", torrentSlots, t.layout.Size(),

@@ -42,7 +42,7 @@ func (p *standingPlayer) begin(w []string) string {
 	for range p.rus {
 		blocks = append(blocks, p.number(w[len(w)-1]))
 	}
-	l, err := placing.NewLayout(p.after(w, "RUs", 1), blocks)
+	l, err := placing.NewLayout(placing.Even(p.rus, p.after(w, "RUs", 1)), blocks)
 	if err != nil {
 		return err.Error() + "\n"
 	}

@@ -61,7 +61,7 @@ func (r *rig) look(tp *tap.Tap, build func(mep uint64)) {
 	}
 	for i, e := range events {
 		if e.Run != 9 || e.MEP != uint64(1+i/rigPacking) || e.Number != uint64(rigPacking+i) || e.Attempt != 1 ||
-			len(e.Fragments) != len(r.ranks)*rigStreams {
+			len(e.Fragments) != rigDivision.Sources() {
 			r.t.Errorf("event %d: %+v", i, e)
 		}
 		for s, f := range e.Fragments {

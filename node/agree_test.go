@@ -23,9 +23,8 @@ import (
 )
 
 const (
-	streams = 2
-	slots   = 2
-	events  = 38 // not a multiple of 4: the last MFP is short
+	slots  = 2
+	events = 38 // not a multiple of 4: the last MFP is short
 )
 
 // TestUnitsAgree runs whole event builders in this process: real readout and builder units, TagNet's core as the
@@ -55,6 +54,7 @@ type system struct {
 	t                  *testing.T
 	pull               *builderunit.Pull // nil for a shift
 	packing, rus, bus  int
+	division           placing.Division
 	layout             *placing.Layout // nil where windows are granted for each MEP
 	units              []*readoutunit.Unit
 	builders           []*builderunit.Builder
@@ -87,6 +87,11 @@ func newSystem(t *testing.T, by barred, pull *builderunit.Pull, standing bool, p
 		failed:  make(chan error, rus+bus),
 		drained: make(chan struct{}),
 	}
+	var counts []int
+	for ru := range rus {
+		counts = append(counts, 1+2*ru%3) // 1, 3, 2, 1, 3
+	}
+	s.division = placing.Of(counts...)
 	if standing {
 		s.layout = s.layOut()
 	}
@@ -117,8 +122,7 @@ func newSystem(t *testing.T, by barred, pull *builderunit.Pull, standing bool, p
 func (s *system) generator(ru int) source.GeneratorConfig {
 	return source.GeneratorConfig{
 		RU:           ru,
-		RUs:          s.rus,
-		Streams:      streams,
+		Division:     s.division,
 		Packing:      s.packing,
 		FragmentSize: 100,
 		Events:       events,
@@ -130,7 +134,8 @@ func (s *system) generator(ru int) source.GeneratorConfig {
 // layOut shares a slot out by what the sources say of themselves, and holds that the configuration says the same.
 func (s *system) layOut() *placing.Layout {
 	c := config.Default()
-	c.RUs, c.BUs, c.Streams, c.Packing, c.FragmentSize, c.Events, c.Seed = s.rus, s.bus, streams, s.packing, 100, events, 5
+	c.RUs, c.BUs, c.Packing, c.FragmentSize, c.Events, c.Seed = s.rus, s.bus, s.packing, 100, events, 5
+	c.Divide(s.division)
 	if err := c.Complete(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -143,7 +148,7 @@ func (s *system) layOut() *placing.Layout {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if _, room := l.Part(ru); room != placing.PartSize(streams, src.MaxBlock()) || c.Standing() == nil {
+		if _, room := l.Part(ru); room != placing.PartSize(s.division.Count(ru), src.MaxBlock()) || c.Standing() == nil {
 			s.t.Errorf("readout unit %d has a window of %d bytes for blocks of %d, standing %v", ru, room, src.MaxBlock(),
 				c.Standing() != nil)
 		}
@@ -224,14 +229,14 @@ func (s *system) addReadout(ru int, by barred) {
 		BURanks:   ranks,
 		Slots:     slots,
 		Source:    src,
-		Streams:   streams,
+		Streams:   s.division.Count(ru),
 		Network:   network{s, ru},
 		Scheduler: scheduler{s, ru},
 		Barrier:   s.barriers[ru],
 		Free:      by.kind == barrier.None,
 		Fail:      func(err error) { s.failed <- err },
 	}
-	room := placing.PartSize(streams, src.MaxBlock())
+	room := placing.PartSize(s.division.Count(ru), src.MaxBlock())
 	if cfg.Retention, err = readoutunit.NewRetention(make([]byte, (2*slots*s.bus+2)*room), room); err != nil {
 		s.t.Fatal(err)
 	}
@@ -439,7 +444,7 @@ func (s *system) check() {
 	var read, written uint64
 	for i, u := range s.units {
 		st := u.Stats()
-		if st.MFPsRead != meps*streams || st.Tokens != meps || st.Writes != meps || st.Open != 0 || st.Refused != 0 ||
+		if st.MFPsRead != meps*uint64(s.division.Count(i)) || st.Tokens != meps || st.Writes != meps || st.Open != 0 || st.Refused != 0 ||
 			st.Phases > s.finished*uint64(max(s.rus, s.bus)) || st.Source.Events != events {
 			t.Errorf("readout unit %d: %+v", i, st)
 		}
@@ -469,7 +474,7 @@ func (s *system) check() {
 			t.Errorf("builder unit %d: windows %+v", j, x)
 		}
 	}
-	if built.MEPs != meps || built.MFPs != meps*streams*uint64(s.rus) || built.Bytes != read || sunk.Events != events ||
+	if built.MEPs != meps || built.MFPs != meps*uint64(s.division.Sources()) || built.Bytes != read || sunk.Events != events ||
 		written < read {
 		t.Errorf("built %+v with %d events; read %d bytes, written %d", built, sunk.Events, read, written)
 	}

@@ -31,7 +31,11 @@ func TestUnitsThatPullAgree(t *testing.T) {
 
 // decide accepts every other MEP of which a readout unit of the region of interest has all its MFPs.
 func (s *system) decide(mep uint64, mfps [][]byte) bool {
-	return mep%2 == 0 && len(mfps) == streams*len(s.pull.Interest)
+	wanted := 0
+	for _, ru := range s.pull.Interest {
+		wanted += s.division.Count(ru)
+	}
+	return mep%2 == 0 && len(mfps) == wanted
 }
 
 // outcomeOf is what the scheduler is told.
@@ -53,7 +57,7 @@ func (s *system) checkPulled() {
 	var writes, unasked uint64
 	for i, u := range s.units {
 		st := u.Stats()
-		if st.MFPsRead != meps*streams || st.Tokens != meps || st.Writes+st.Unasked != meps || st.Open != 0 ||
+		if st.MFPsRead != meps*uint64(s.division.Count(i)) || st.Tokens != meps || st.Writes+st.Unasked != meps || st.Open != 0 ||
 			st.Refused != 0 {
 			t.Errorf("readout unit %d: %+v", i, st)
 		}
@@ -77,8 +81,8 @@ func (s *system) checkPulled() {
 		sum.RejectedMFPs, sum.UnaskedMFPs = sum.RejectedMFPs+st.RejectedMFPs, sum.UnaskedMFPs+st.UnaskedMFPs
 		sum.Granted, sum.UnaskedParts = sum.Granted+st.Granted, sum.UnaskedParts+st.UnaskedParts
 	}
-	if sum.MEPs != built || sum.RejectedMEPs != rejected || sum.MFPs != built*streams*uint64(s.rus) ||
-		sum.RejectedMFPs+sum.UnaskedMFPs != rejected*streams*uint64(s.rus) || sum.Granted != writes ||
+	if sum.MEPs != built || sum.RejectedMEPs != rejected || sum.MFPs != built*uint64(s.division.Sources()) ||
+		sum.RejectedMFPs+sum.UnaskedMFPs != rejected*uint64(s.division.Sources()) || sum.Granted != writes ||
 		sum.UnaskedParts != unasked {
 		t.Errorf("of %d MEPs: %+v; %d parts written and %d not asked for", meps, sum, writes, unasked)
 	}

@@ -52,7 +52,7 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 		Table:    s.table,
 		Signaler: bearing{s},
 		RURanks:  s.ruRanks,
-		Streams:  s.cfg.Streams,
+		Division: s.cfg.Division(),
 		Run:      req.GetRun(),
 		Verify:   verify,
 		Pattern:  rule,
@@ -132,7 +132,7 @@ func (s *session) startReadout(ctx context.Context, address string, back bool, a
 		BURanks:    s.buRanks,
 		Slots:      s.cfg.Slots,
 		Source:     src,
-		Streams:    s.cfg.Streams,
+		Streams:    s.cfg.Division().Count(int(s.me.GetRuIndex())),
 		Network:    s.endpoint,
 		Scheduler:  client,
 		Barrier:    bar,
@@ -228,7 +228,7 @@ func (s *session) seats() readoutunit.Seats {
 // memory makes room for the blocks under way. It lies outside the garbage collector's heap, whose size decides how
 // often it collects. The links may repeat a write until they are closed, so it is abort that gives the memory back.
 func (s *session) memory(cfg *readoutunit.Config) error {
-	block, blocks := s.cfg.Retention(cfg.Source.MaxBlock())
+	block, blocks := s.cfg.Retention(cfg.RU, cfg.Source.MaxBlock())
 	arena, err := s.arenaOf(blocks * block)
 	if err != nil {
 		return fmt.Errorf("no memory for %d blocks of %d bytes in the readout unit: %w", blocks, block, err)

@@ -421,8 +421,7 @@ func (s *fakeScheduler) send(first, released uint64, cycles ...[]tagnet.Token) {
 func generator(t *testing.T, streams int) *source.Generator {
 	t.Helper()
 	g, err := source.NewGenerator(source.GeneratorConfig{
-		RUs:          1,
-		Streams:      streams,
+		Division:     placing.Of(streams),
 		Packing:      2,
 		FragmentSize: 21,
 		Events:       10,

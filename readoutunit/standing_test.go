@@ -261,8 +261,7 @@ const loopCycles, loopBUs, loopSlots = 512, 2, 4096
 
 func newLoop(t testing.TB, prepared bool) *loop {
 	g := source.GeneratorConfig{
-		RUs:          2,
-		Streams:      1,
+		Division:     placing.Even(2, 1),
 		Packing:      1,
 		FragmentSize: 128,
 		Model:        pattern.Constant,

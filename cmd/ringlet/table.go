@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -46,8 +47,8 @@ func (l *liveLine) show(p nodes.Progress) {
 func writeTable(w io.Writer, r *nodes.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	row("run", "%d: %d nodes, %d readout and %d builder units, %s, %s, packing %d, %d streams each", r.Run, r.Nodes, r.RUs,
-		r.BUs, r.Carried(), r.Traffic(), r.Packing, r.Streams)
+	row("run", "%d: %d nodes, %d readout and %d builder units, %s, %s, packing %d, %s streams each", r.Run, r.Nodes, r.RUs,
+		r.BUs, r.Carried(), r.Traffic(), r.Packing, streamsOf(r))
 	if r.Started == "" {
 		row("end", "%s before it began", r.EndCause)
 	} else {
@@ -152,11 +153,19 @@ func sourceRows(row func(name, format string, args ...any), r *nodes.Report) {
 	}
 }
 
+// streamsOf says how many sources a readout unit has.
+func streamsOf(r *nodes.Report) string {
+	if len(r.Division) == 0 {
+		return strconv.Itoa(r.Streams)
+	}
+	return fmt.Sprintf("%d to %d", slices.Min(r.Division), slices.Max(r.Division))
+}
+
 // mfpRow says what became of the MFPs. What a readout unit had read that was gone is not known, but what of it is missing.
 func mfpRow(row func(name, format string, args ...any), r *nodes.Report) {
 	var missing uint64
 	for _, l := range r.Lacking {
-		missing += l.MEPs * uint64(r.Streams)
+		missing += l.MEPs * uint64(l.LastSource-l.FirstSource+1)
 	}
 	if missing > 0 {
 		row("MFPs", "%d placed + %d missing", r.MFPsPlaced, missing)

@@ -20,34 +20,39 @@ const MaxPart = 64 << 10
 
 // A Layout says where the readout units' parts stand in every slot of every builder unit, where windows are granted
 // once for all MEPs: the MEP's header at 0, then a standing window for each readout unit's part, in order, each as
-// large as its part can become. A part is an Entry per stream and behind them the block. It is immutable.
+// large as its part can become. A part is an Entry for each of the unit's sources and behind them the block. It is
+// immutable.
 type Layout struct {
-	streams int
-	header  int   // bytes of the MEP's header
-	end     []int // by readout unit: where its window ends, in bytes from the slot's start
+	Division
+	header int   // bytes of the MEP's header
+	end    []int // by readout unit: where its window ends, in bytes from the slot's start
 }
 
-// PartSize is how many bytes the part of a readout unit takes that has so many streams, and blocks of at most block
+// PartSize is how many bytes the part of a readout unit takes that has so many sources, and blocks of at most block
 // bytes.
-func PartSize(streams, block int) int { return alignUp(streams*EntrySize + block) }
+func PartSize(sources, block int) int { return alignUp(sources*EntrySize + block) }
 
 func alignUp(n int) int { return (n + partAlign - 1) &^ (partAlign - 1) }
 
-// NewLayout lays a slot out for the readout units whose blocks have at most blocks[i] bytes, of the given streams each.
-// It refuses what no MEP can hold.
-func NewLayout(streams int, blocks []int) (*Layout, error) {
-	sources := int64(streams) * int64(len(blocks))
-	if streams < 1 || len(blocks) < 1 || sources > event.MaxMFPs {
-		return nil, fmt.Errorf("%d readout units of %d streams do not make a MEP: it holds between 1 and %d MFPs",
-			len(blocks), streams, event.MaxMFPs)
+// NewLayout lays a slot out for readout units with the sources of d, whose blocks have at most blocks[i] bytes. It
+// refuses what no MEP can hold.
+func NewLayout(d Division, blocks []int) (*Layout, error) {
+	if err := d.Check(); err != nil {
+		return nil, err
 	}
-	l := &Layout{streams: streams, header: alignUp(event.MEPHeaderSize(int(sources))), end: make([]int, len(blocks))}
+	switch {
+	case d.Units() != len(blocks):
+		return nil, fmt.Errorf("the sizes of %d blocks are told of %d readout units", len(blocks), d.Units())
+	case d.Sources() > event.MaxMFPs:
+		return nil, fmt.Errorf("%d sources do not make a MEP: it holds at most %d MFPs", d.Sources(), event.MaxMFPs)
+	}
+	l := &Layout{Division: d, header: alignUp(event.MEPHeaderSize(d.Sources())), end: make([]int, len(blocks))}
 	at := int64(l.header)
 	for i, block := range blocks {
-		if block < 0 || int64(block) > math.MaxUint32-int64(streams*EntrySize+partAlign) {
+		if block < 0 || int64(block) > math.MaxUint32-int64(d.Count(i)*EntrySize+partAlign) {
 			return nil, fmt.Errorf("blocks of %d bytes of readout unit %d do not fit the 4 GiB of a part", block, i)
 		}
-		at += int64(PartSize(streams, block))
+		at += int64(PartSize(d.Count(i), block))
 		if at > event.MEPWord*math.MaxUint32 {
 			return nil, fmt.Errorf("the parts of %d readout units take more than the 16 GiB of a MEP", i+1)
 		}
@@ -56,17 +61,11 @@ func NewLayout(streams int, blocks []int) (*Layout, error) {
 	return l, nil
 }
 
-// RUs is the number of readout units.
-func (l *Layout) RUs() int { return len(l.end) }
-
-// Streams is the number of streams of each readout unit.
-func (l *Layout) Streams() int { return l.streams }
-
 // Header is the room in bytes for the MEP's header.
 func (l *Layout) Header() int { return l.header }
 
 // Entries is the number of bytes of a part's entries: where its block begins.
-func (l *Layout) Entries() int { return l.streams * EntrySize }
+func (l *Layout) Entries(ru int) int { return l.Count(ru) * EntrySize }
 
 // Part is the window for the part of a readout unit, in bytes: from the slot's start, and how many.
 func (l *Layout) Part(ru int) (offset, size int) {

@@ -10,18 +10,18 @@ import (
 )
 
 func TestLayoutOfTwo(t *testing.T) {
-	l, err := NewLayout(1, []int{156, 160})
+	l, err := NewLayout(Of(1, 3), []int{156, 160})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 8 bytes of fixed header, two u16 sources, two u32 offsets: 20, rounded up to 24.
-	if l.Header() != 24 || l.Entries() != 8 || l.RUs() != 2 || l.Streams() != 1 || l.Size() != 24+168+168 {
+	// 8 bytes of fixed header, four u16 sources, four u32 offsets: 32. An entry for each source stands before its block.
+	if l.Header() != 32 || l.Entries(0) != 8 || l.Entries(1) != 24 || l.Units() != 2 || l.Size() != 32+168+184 {
 		t.Errorf("%+v", l)
 	}
-	if off, size := l.Part(0); off != 24 || size != 168 {
+	if off, size := l.Part(0); off != 32 || size != 168 {
 		t.Errorf("part 0 at %d, %d bytes", off, size)
 	}
-	if off, size := l.Part(1); off != 192 || size != 168 {
+	if off, size := l.Part(1); off != 200 || size != 184 {
 		t.Errorf("part 1 at %d, %d bytes", off, size)
 	}
 }
@@ -30,19 +30,19 @@ func TestLayoutOfTwo(t *testing.T) {
 // own.
 func TestLayout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		streams := rapid.IntRange(1, 50).Draw(t, "streams")
-		blocks := rapid.SliceOfN(rapid.IntRange(0, 100_000), 1, 30).Draw(t, "blocks")
-		l, err := NewLayout(streams, blocks)
+		d := divisions(30).Draw(t, "division")
+		blocks := rapid.SliceOfN(rapid.IntRange(0, 100_000), d.Units(), d.Units()).Draw(t, "blocks")
+		l, err := NewLayout(d, blocks)
 		if err != nil {
 			t.Fatal(err)
 		}
 		at := l.Header()
-		if at < event.MEPHeaderSize(streams*len(blocks)) {
+		if at < event.MEPHeaderSize(d.Sources()) {
 			t.Fatalf("a header of %d bytes", at)
 		}
 		for ru, block := range blocks {
 			off, size := l.Part(ru)
-			if off != at || off%partAlign != 0 || size < l.Entries()+block || size != PartSize(streams, block) {
+			if off != at || off%partAlign != 0 || size < l.Entries(ru)+block || size != PartSize(d.Count(ru), block) {
 				t.Fatalf("part %d at %d, size %d", ru, off, size)
 			}
 			at += size
@@ -57,18 +57,19 @@ func TestLayoutRefuses(t *testing.T) {
 	many := make([]int, 65536)
 	large := []int{1<<32 - 100, 1<<32 - 100, 1<<32 - 100, 1<<32 - 100, 1<<32 - 100}
 	for name, tc := range map[string]struct {
-		streams int
-		blocks  []int
-		says    string
+		division Division
+		blocks   []int
+		says     string
 	}{
-		"nobody":      {1, nil, "0 readout units"},
-		"no streams":  {0, []int{4}, "of 0 streams"},
-		"too many":    {1, many, "65536 readout units"},
-		"large block": {1, []int{1 << 32}, "4 GiB"},
-		"negative":    {1, []int{-1}, "4 GiB"},
-		"large MEP":   {1, large, "16 GiB"},
+		"nobody":      {Of(), nil, "no readout unit"},
+		"no sources":  {Of(0), []int{4}, "has no source"},
+		"sizes":       {Of(1, 1), []int{4}, "the sizes of 1 blocks"},
+		"too many":    {Even(65536, 1), many, "65536 sources do not make a MEP"},
+		"large block": {Of(1), []int{1 << 32}, "4 GiB"},
+		"negative":    {Of(1), []int{-1}, "4 GiB"},
+		"large MEP":   {Even(len(large), 1), large, "16 GiB"},
 	} {
-		if _, err := NewLayout(tc.streams, tc.blocks); err == nil || !strings.Contains(err.Error(), tc.says) {
+		if _, err := NewLayout(tc.division, tc.blocks); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

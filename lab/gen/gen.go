@@ -10,6 +10,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
 )
 
@@ -40,7 +41,7 @@ func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 		return r, &source.ConfigError{Field: "events", Reason: "a file of endless events cannot be written: give a number"}
 	}
 	g, err := source.NewGenerator(source.GeneratorConfig{
-		RUs: 1, Streams: c.Streams, Packing: c.Packing, FragmentSize: c.FragmentSize,
+		Division: placing.Of(c.Streams), Packing: c.Packing, FragmentSize: c.FragmentSize,
 		Model: c.Model, Seed: c.Seed, Events: c.Events, Align: c.Align,
 	})
 	if err != nil {

@@ -37,7 +37,7 @@ func Of(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
 	if err != nil {
 		return nil, fmt.Errorf("run %d cannot be compared with its origin: %w", m.Run, err)
 	}
-	g := &generated{run: m.Run, p: p, sources: c.RUs * c.Streams}
+	g := &generated{run: m.Run, p: p, sources: c.Division().Sources()}
 	return g, nil
 }
 

@@ -21,7 +21,7 @@ type setup struct {
 	RUs           int     `json:"rus"`
 	BUs           int     `json:"bus"`
 	Hosts         int     `json:"hosts"`
-	Streams       int     `json:"streams"`
+	Streams       int     `json:"streams"`        // of each readout unit; 0 where they have different numbers
 	FragmentMean  float64 `json:"fragment_mean"`  // bytes; 0 of an input
 	FragmentSigma float64 `json:"fragment_sigma"` // bytes
 	Packing       int     `json:"packing"`
@@ -46,7 +46,6 @@ func (c *Cell) setup() setup {
 		RUs:        c.Config.RUs,
 		BUs:        c.Config.BUs,
 		Hosts:      c.hosts(),
-		Streams:    c.Config.Streams,
 		Packing:    c.Config.Packing,
 		Discipline: c.Config.Discipline,
 		Slots:      c.Config.Slots,
@@ -60,6 +59,9 @@ func (c *Cell) setup() setup {
 		EventBits:  c.eventBits(),
 		Cross:      f.cross,
 		All:        f.all,
+	}
+	if least, most := c.Config.Division().Range(); least == most {
+		s.Streams = most
 	}
 	s.FragmentMean, s.FragmentSigma, _ = c.Config.FragmentSpread()
 	return s

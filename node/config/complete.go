@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"time"
@@ -46,7 +47,10 @@ func (c *Config) checkValues(p *problems) {
 	if !(c.Rate >= 0) || math.IsInf(c.Rate, 0) {
 		p.add("rate", "%v is not a rate: give events per second, or 0 for no limit", c.Rate)
 	}
-	atLeast("streams", c.Streams, 0)
+	if _, err := parseCounts(cmp.Or(string(c.Streams), "0")); err != nil {
+		p.add("streams", "%v", err)
+	}
+	atLeast("sources", c.Sources, 0)
 	within("phase-slack", c.PhaseSlack, fittedSlack, maxSlack)
 	if c.Debug.BarrierTimeout <= 0 {
 		p.add("debug.barrier-timeout", "%v is not a time to wait", c.Debug.BarrierTimeout)
@@ -85,10 +89,7 @@ func (c *Config) resolveShape(p *problems) {
 	switch {
 	case c.RUs == 0 && c.BUs == 0:
 		if c.Nodes == 0 {
-			c.Nodes = defaultNodes
-			if c.Live() {
-				c.Nodes = c.liveNodes()
-			}
+			c.Nodes = c.nodesUnasked()
 		}
 		c.RUs, c.BUs = c.Nodes, c.Nodes
 	case c.RUs == 0 || c.BUs == 0:
@@ -125,7 +126,7 @@ func (c *Config) resolveData(p *problems) {
 		if c.FragmentModel == "" {
 			c.FragmentModel = modelLHCb
 		}
-		if c.Streams == 0 {
+		if c.Streams.list() == nil && c.Sources == 0 {
 			c.Streams = defaultStreams
 		}
 		if c.Prepared > 0 && c.Verify == VerifyFull {
@@ -156,10 +157,7 @@ func (c *Config) resolveData(p *problems) {
 	if c.Debug.LargeEvery > 0 {
 		c.checkLarge(p)
 	}
-	if c.RUs > 0 && c.Streams > maxSources/c.RUs {
-		p.add("streams", "%d readout units of %d streams are more than the %d sources that a 16-bit source id can tell apart",
-			c.RUs, c.Streams, maxSources)
-	}
+	c.resolveDivision(p)
 }
 
 // checkLarge refuses larger fragments where there are none to make.
@@ -208,7 +206,7 @@ func (c *Config) checkSlot(p *problems) {
 	const mostMFP, mostMEP = math.MaxUint32, 4 * math.MaxUint32
 	one := Config{
 		RUs:           1,
-		Streams:       1,
+		Streams:       "1",
 		Packing:       c.Packing,
 		FragmentSize:  c.FragmentSize,
 		FragmentModel: c.FragmentModel,
@@ -222,7 +220,7 @@ func (c *Config) checkSlot(p *problems) {
 	if _, high := c.MEPSize(0); high > mostMEP {
 		p.add("packing", "a MEP of %d sources with %d fragments each takes up to %s, more than the 16 GiB it can have: "+
 			"make packing, fragment-size or the number of sources smaller",
-			c.RUs*c.Streams, c.Packing, approx(high))
+			c.Division().Sources(), c.Packing, approx(high))
 		return
 	}
 	if c.SlotSize <= 0 {
@@ -231,6 +229,6 @@ func (c *Config) checkSlot(p *problems) {
 	if least, _ := c.MEPSize(0); least > int64(c.SlotSize) {
 		p.add("slot-size", "a MEP of %d sources with %d fragments each takes at least %s, more than a slot of %s: "+
 			"make the slots larger, or packing, fragment-size or the number of sources smaller",
-			c.RUs*c.Streams, c.Packing, approx(least), c.SlotSize)
+			c.Division().Sources(), c.Packing, approx(least), c.SlotSize)
 	}
 }

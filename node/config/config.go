@@ -25,7 +25,8 @@ type Config struct {
 	FragmentSize  int     `yaml:"fragment-size" default:"133" group:"Data" help:"Mean size of a generated fragment in bytes, 0 to 65535."`
 	FragmentModel string  `yaml:"fragment-model" enum:"lhcb,poisson,constant," default:"" group:"Data" help:"Sizes of generated fragments: lhcb (three groups of sources with unequal shares, Poissonian), poisson, constant. Default lhcb."`
 	Rate          float64 `yaml:"rate" default:"0" group:"Data" help:"Events per second; 0 = as fast as it goes."`
-	Streams       int     `yaml:"streams" default:"0" group:"Data" help:"Sources per readout unit; 0 = 3, or what the input needs."`
+	Streams       Counts  `yaml:"streams" default:"0" placeholder:"N,..." group:"Data" help:"Sources of each readout unit: 3, or a number for each, such as 5,3. 0 = 3, or what --sources or the input needs."`
+	Sources       int     `yaml:"sources" default:"0" group:"Data" help:"Sources of all readout units, dealt out as evenly as possible. 0 = by --streams."`
 	Seed          uint64  `yaml:"seed" default:"1" group:"Data" help:"Seed of the generator: the same seed gives the same bytes."`
 	Prepared      int     `yaml:"prepared" default:"0" group:"Data" help:"Blocks that are made once and read again and again; 0 = each is made anew. They come again with event ids of their own."`
 	RunNumber     uint32  `yaml:"run-number" default:"0" group:"Data" help:"Run number in the events; 0 = one after the last in the output, or 1. The run control gives numbers of its own."`
@@ -53,7 +54,7 @@ type Config struct {
 	Partitions Sets   `yaml:"partitions" default:"" placeholder:"SETS" group:"Schedule" help:"Partitions of the builder units, by index: 0-3;4-7. Successive MEPs go to one after the other. A group lies in one partition."`
 
 	// Input and output.
-	Input           string        `yaml:"input" default:"" placeholder:"WHAT" group:"Input and output" help:"Replay this file of MDF, MEPs, MFPs or EUDAQ, or read live sources, in place of generated data. Live sources are a list, such as tcp:0.0.0.0:7000,shm:cam0, in the order of their source ids; each readout unit has an equal share of it."`
+	Input           string        `yaml:"input" default:"" placeholder:"WHAT" group:"Input and output" help:"Replay this file, or read live sources, in place of generated data. A file has MDF, MEPs, MFPs or EUDAQ. Live sources are a list, such as tcp:0.0.0.0:7000,shm:cam0, in the order of their source ids; --streams says how many each readout unit has, or they are dealt out evenly."`
 	Loop            bool          `yaml:"loop" group:"Input and output" help:"Replay the input again and again."`
 	AsTaken         bool          `yaml:"as-taken" group:"Input and output" help:"Replay an MDF file with the times that its events were taken at."`
 	OnBadRecord     string        `yaml:"on-bad-record" enum:"stop,skip" default:"stop" group:"Input and output" help:"What a damaged record of the input does: ${enum} (skipped records are counted)."`
@@ -146,7 +147,7 @@ const (
 	defaultNodes    = 4
 	defaultDuration = 10 * time.Second
 	// defaultStreams: an RU of LHCb takes three streams (seeds.md, L1).
-	defaultStreams = 3
+	defaultStreams = "3"
 )
 
 // Default returns the configuration of a command line without flags: the defaults of the tags. It is not complete: call

@@ -31,7 +31,7 @@ func TestCompleteFillsIn(t *testing.T) {
 	}
 	want := Default()
 	want.Nodes, want.RUs, want.BUs = 4, 4, 4
-	want.Duration, want.FragmentModel, want.Streams, want.Format = 10*time.Second, "lhcb", 3, "discard"
+	want.Duration, want.FragmentModel, want.Streams, want.Format = 10*time.Second, "lhcb", "3", "discard"
 	want.Slots, want.Debug.LookAhead, want.Next, want.EmptyPlace = 5, 4, nextRoundRobin, "wait"
 	want.PhaseSlack = 0
 	if d := cmp.Diff(want, c); d != "" {
@@ -279,7 +279,7 @@ func TestRefusals(t *testing.T) {
 		{"an empty stream", func(c *Config) { c.Output = "a/," }, "is neither"},
 		{"rule of one stream", func(c *Config) { c.OutputBy = "all" }, "leave out output-by"},
 		{"overwrite", func(c *Config) { c.Input, c.Output = "./x.mdf", "x.mdf" }, "overwritten"},
-		{"sources", func(c *Config) { c.Nodes, c.Streams = 300, 300 }, "65536 sources"},
+		{"sources", func(c *Config) { c.Nodes, c.Streams = 300, "300" }, "65536 sources"},
 		{"packing", func(c *Config) { c.Packing = 65536 }, "between 1 and 65535"},
 		{"fragment", func(c *Config) { c.FragmentSize = -1 }, "between 0 and 65535"},
 		{"fragments of lhcb", func(c *Config) { c.FragmentSize = 65000 },
@@ -307,7 +307,7 @@ func TestRefusals(t *testing.T) {
 			"debug.large-ru: there is no readout unit 4 among 4"},
 		{"larger records", func(c *Config) { c.Input, c.Debug.LargeEvery = "x.mdf", 9 }, "have the sizes that were recorded"},
 		{"larger again", func(c *Config) { c.Prepared, c.Debug.LargeEvery = 3, 9 }, "prepared blocks come again"},
-		{"a large ring", func(c *Config) { c.Discipline, c.Nodes, c.Streams = "tagring", 513, 1 },
+		{"a large ring", func(c *Config) { c.Discipline, c.Nodes, c.Streams = "tagring", 513, "1" },
 			"rus: 513 readout units cannot pass tags"},
 		{"phases of free", func(c *Config) { c.Discipline, c.PhaseEnd = "free", "count" },
 			"phase-end: the discipline free has no phases"},
@@ -443,7 +443,7 @@ func TestEffectiveReadsBack(t *testing.T) {
 
 func TestMEPSize(t *testing.T) {
 	c := with(func(c *Config) {
-		c.Nodes, c.Streams, c.Packing, c.FragmentSize, c.FragmentModel = 1, 1, 4, 5, "constant"
+		c.Nodes, c.Streams, c.Packing, c.FragmentSize, c.FragmentModel = 1, "1", 4, 5, "constant"
 	})
 	if err := c.Complete(); err != nil {
 		t.Fatal(err)

@@ -122,6 +122,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 		c.PhaseEnd, c.Seats, c.RoI = "17ms", "", ""
 		c.PhaseSlack = 0 // where no barrier ends the phases
 		c.Groups, c.BusyGroup, c.Partitions = "0-7;8-14,16,15", "skip", "8-16;0-7"
+		c.Streams, c.Sources = Counts(strings.Repeat("2,", 16)+"1"), 33
 		c.Next = strings.Repeat("2, ", 16) + "1"
 		c.Debug.SuspendBUs, c.Debug.SuspendFor = "3,1", 5
 		c.Members, c.ReadoutLoss, c.BuilderLoss, c.Recovery = "", "at-least 2 of 17", "expendable", "3 in 10m"

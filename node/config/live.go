@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
 	"ringlet/readoutunit/source/live"
 )
@@ -35,36 +36,37 @@ func (c *Config) inputs() []source.Input {
 	return list
 }
 
-// liveNodes is how many folded nodes a run of live sources has unless it is told: as many as can have equal shares.
-func (c *Config) liveNodes() int {
-	n := len(c.inputs())
-	for nodes := defaultNodes; nodes > 1; nodes-- {
-		if n%nodes == 0 {
-			return nodes
-		}
+// nodesUnasked is how many folded nodes a run has unless it is told: as many as streams speaks of, or four, or as there
+// are live sources.
+func (c *Config) nodesUnasked() int {
+	if n := len(c.Streams.list()); n > 1 {
+		return n
 	}
-	return 1
+	if !c.Live() {
+		return defaultNodes
+	}
+	return max(1, min(defaultNodes, len(c.inputs())))
 }
 
 // EventsWhole says whether a run with live sources builds no event that lacks a fragment.
 func (c Config) EventsWhole() bool { return c.Live() && c.OnMissing == live.Stop.String() }
 
-// resolveLive deals the sources out to the readout units and refuses what live data cannot be.
+// resolveLive says how many sources there are and refuses what live data cannot be.
 func (c *Config) resolveLive(p *problems) {
 	list, err := source.Inputs(c.Input)
-	switch {
-	case err != nil:
+	if err != nil {
 		p.add("input", "%v", err)
 		return
-	case c.RUs < 1: // said already
-	case len(list)%c.RUs != 0:
-		p.add("input", "%d sources cannot be dealt out evenly over %d readout units: give each as many, contiguous in the "+
-			"list, or another number of readout units", len(list), c.RUs)
-	case c.Streams == 0:
-		c.Streams = len(list) / c.RUs
-	case c.Streams != len(list)/c.RUs:
-		p.add("streams", "%d sources are %d for each of %d readout units, and not %d: leave out streams", len(list),
-			len(list)/c.RUs, c.RUs, c.Streams)
+	}
+	if d := c.Division(); c.Sources > 0 && c.Sources != len(list) {
+		p.add("sources", "the input has %d sources, and not %d: leave out sources", len(list), c.Sources)
+	} else if n := d.Sources(); c.Streams.list() != nil && d.Units() > 0 && n != len(list) {
+		p.add("streams", "the input has %d sources, and streams %s are %d on %d readout units: leave out streams, or give "+
+			"numbers whose sum is %d", len(list), c.Streams, n, c.RUs, len(list))
+	} else if c.Streams.list() == nil && len(list) < c.RUs {
+		p.add("input", "%d sources leave some of %d readout units without any: take fewer readout units", len(list), c.RUs)
+	} else if c.Streams.list() == nil && c.RUs > 0 {
+		c.Divide(placing.Spread(len(list), c.RUs))
 	}
 	if c.Loop {
 		p.add("loop", "front-ends do not begin again: leave out loop")

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,30 +13,39 @@ func init() { source.AddForTest(livetest.Kind(func(string) *livetest.Feed { retu
 
 func TestLiveShares(t *testing.T) {
 	for _, c := range []struct {
-		input               string
-		nodes, rus, streams int // 0: left open
-		wantRUs, wantEach   int
-		refused             string
+		input   string
+		nodes   int    // 0: left open
+		streams Counts // "": left open
+		sources int
+		want    []int // sources of each readout unit
+		refused string
 	}{
-		{input: "fake:a", wantRUs: 1, wantEach: 1},
-		{input: "fake:a,fake:b,fake:c", wantRUs: 3, wantEach: 1},
-		{input: "fake:a,fake:b,fake:c,fake:d,fake:e,fake:f", wantRUs: 3, wantEach: 2},
-		{input: "fake:a,b,c,fake:d", wantRUs: 2, wantEach: 1}, // the first address has commas
-		{input: "fake:a,fake:b,fake:c,fake:d", nodes: 2, wantRUs: 2, wantEach: 2},
-		{input: "fake:a,fake:b", nodes: 4, refused: "evenly"},
-		{input: "fake:a,fake:b", streams: 2, refused: "leave out streams"},
+		{input: "fake:a", want: []int{1}},
+		{input: "fake:a,fake:b,fake:c", want: []int{1, 1, 1}},
+		{input: "fake:a,fake:b,fake:c,fake:d,fake:e,fake:f", want: []int{2, 2, 1, 1}},
+		{input: "fake:a,b,c,fake:d", want: []int{1, 1}}, // the first address has commas
+		{input: "fake:a,fake:b,fake:c,fake:d", nodes: 2, want: []int{2, 2}},
+		{input: "fake:a,fake:b,fake:c", nodes: 2, want: []int{2, 1}},
+		{input: "fake:a,fake:b,fake:c,fake:d", streams: "1,3", want: []int{1, 3}},
+		{input: "fake:a,fake:b,fake:c,fake:d", nodes: 2, sources: 4, streams: "3,1", want: []int{3, 1}},
+		{input: "fake:a,fake:b", nodes: 4, refused: "2 sources leave some of 4 readout units without any"},
+		{input: "fake:a,fake:b", streams: "2", refused: "the input has 2 sources, and streams 2 are 4 on 2"},
+		{input: "fake:a,fake:b", streams: "2,1", refused: "give numbers whose sum is 2"},
+		{input: "fake:a,fake:b", streams: "2,0", refused: "readout unit 1 of 2 has no source"},
+		{input: "fake:a,fake:b", sources: 3, refused: "the input has 2 sources, and not 3"},
+		{input: "fake:a,fake:b", nodes: 1, streams: "1,1", refused: "1,1 are the sources of 2 readout units, and there are 1"},
 		{input: "x.mdf,fake:b", refused: "no live source"},
 	} {
 		n := Default()
-		n.Input, n.Nodes, n.Streams = c.input, c.nodes, c.streams
+		n.Input, n.Nodes, n.Streams, n.Sources = c.input, c.nodes, c.streams, c.sources
 		err := n.Complete()
-		switch {
+		switch got := n.Division().Counts(); {
 		case c.refused != "":
 			if err == nil || !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("%+v: %v", c, err)
 			}
-		case err != nil || n.RUs != c.wantRUs || n.Streams != c.wantEach || n.Duration != 0 || !n.Live():
-			t.Errorf("%+v: %d readout units with %d sources, %v: %v", c, n.RUs, n.Streams, n.Duration, err)
+		case err != nil || !slices.Equal(got, c.want) || n.Duration != 0 || !n.Live():
+			t.Errorf("%+v: %v, %v: %v", c, got, n.Duration, err)
 		}
 	}
 }

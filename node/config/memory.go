@@ -88,7 +88,7 @@ func (c Config) Needs(r Role) (Memory, error) {
 		}
 	}
 	if r.RU != None && blocks != nil {
-		size, n := c.Retention(blocks[r.RU])
+		size, n := c.Retention(r.RU, blocks[r.RU])
 		m.Retention = int64(size) * int64(n)
 	}
 	return m, nil
@@ -98,9 +98,9 @@ func (c Config) Needs(r Role) (Memory, error) {
 // many there are: a look-ahead of cycles, one more that is being read, and at least 64 small ones. Of small MEPs twice
 // what may be in flight, so that what is read at a time can be an eighth and nobody waits for it. It holds after
 // Complete.
-func (c Config) Retention(block int) (size, n int) {
+func (c Config) Retention(ru, block int) (size, n int) {
 	const small, leastBuffers = 1 << 20, 64
-	size = placing.PartSize(c.Streams, block)
+	size = placing.PartSize(c.Division().Count(ru), block)
 	ahead := min(c.Debug.LookAhead, c.Slots) * c.BUs
 	if n = ahead + c.BUs + 2; c.Standing() != nil {
 		n = max(2*ahead, leastBuffers)

@@ -45,15 +45,18 @@ func (c Config) Layout() (*placing.Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	return placing.NewLayout(c.Streams, blocks)
+	return placing.NewLayout(c.Division(), blocks)
 }
 
 // large is what --debug-large-every makes larger.
 func (c Config) large() pattern.Large {
-	d := &c.Debug
+	d, division := &c.Debug, c.Division()
+	if d.LargeEvery == 0 || d.LargeRU >= division.Units() {
+		return pattern.Large{}
+	}
 	return pattern.Large{
-		First:   d.LargeRU * c.Streams,
-		Sources: c.Streams,
+		First:   division.First(d.LargeRU),
+		Sources: division.Count(d.LargeRU),
 		Packing: c.Packing,
 		Every:   uint64(d.LargeEvery),
 		Factor:  d.LargeFactor,
@@ -66,9 +69,12 @@ func (c Config) maxBlocks() ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	blocks := make([]int, c.RUs)
-	for source := range c.RUs * c.Streams {
-		blocks[source/c.Streams] += int(padTo(int64(rule.MaxMFP(uint16(source), c.Packing)), event.MEPWord))
+	d := c.Division()
+	blocks := make([]int, d.Units())
+	for ru := range blocks {
+		for stream := range d.Count(ru) {
+			blocks[ru] += int(padTo(int64(rule.MaxMFP(uint16(d.First(ru)+stream), c.Packing)), event.MEPWord))
+		}
 	}
 	return blocks, nil
 }
@@ -85,7 +91,7 @@ func (c *Config) Standing() *placing.Layout {
 	if err != nil || c.SlotSize > 0 && int64(c.SlotSize) < int64(l.Size()) {
 		return nil
 	}
-	for ru := range l.RUs() {
+	for ru := range l.Units() {
 		if _, room := l.Part(ru); room > placing.MaxPart {
 			return nil
 		}

@@ -5,7 +5,7 @@ import "testing"
 // TestStanding holds where windows stand for all MEPs, how many slots there are then, and how many cycles make a round.
 func TestStanding(t *testing.T) {
 	small := func(c *Config) {
-		c.Nodes, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel = 2, 1, 1, 128, "constant"
+		c.Nodes, c.Packing, c.Streams, c.FragmentSize, c.FragmentModel = 2, 1, "1", 128, "constant"
 	}
 	for _, c := range []struct {
 		name                string
@@ -22,8 +22,8 @@ func TestStanding(t *testing.T) {
 		{"the same, pulled", func(c *Config) { small(c); c.Discipline = "pull" }, false, 64, 64, 32, 0},
 		{"the same, in a ring", func(c *Config) { small(c); c.Discipline = "tagring" }, false, 64, 64, 32, 0},
 		{"three and 26", func(c *Config) { small(c); c.Nodes, c.RUs, c.BUs = 0, 3, 26 }, true, 1024, 1024, 512, 576},
-		{"a pair, 1 MiB", func(c *Config) { c.RUs, c.BUs, c.Packing, c.Streams = 1, 1, 8000, 1 }, false, 30, 15, 3, 0},
-		{"four, 1 MiB", func(c *Config) { c.Nodes, c.Packing, c.Streams = 4, 2000, 1 }, false, 30, 30, 15, 0},
+		{"a pair, 1 MiB", func(c *Config) { c.RUs, c.BUs, c.Packing, c.Streams = 1, 1, 8000, "1" }, false, 30, 15, 3, 0},
+		{"four, 1 MiB", func(c *Config) { c.Nodes, c.Packing, c.Streams = 4, 2000, "1" }, false, 30, 30, 15, 0},
 		{"said slots", func(c *Config) { c.Packing, c.Slots = 1, 9 }, true, 9, 9, 4, 0},
 		{"said both", func(c *Config) { c.Packing, c.Slots, c.Debug.LookAhead = 1, 9, 3 }, true, 9, 3, 1, 0},
 		{"slots below the windows", func(c *Config) { c.Packing, c.SlotSize = 1, 1800 }, false, 64, 64, 32, 1800},

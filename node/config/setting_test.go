@@ -68,7 +68,7 @@ func TestFragmentSpread(t *testing.T) {
 		mean, sigma float64
 	}{{modelConstant, 100, 0}, {modelPoisson, 100, 10}, {modelLHCb, 100, 16.7}} { // lhcb: group means 84, 99, 117
 		c := Default()
-		c.FragmentModel, c.FragmentSize, c.Nodes, c.Streams = tc.model, 100, 3, 3
+		c.FragmentModel, c.FragmentSize, c.Nodes, c.Streams = tc.model, 100, 3, "3"
 		if err := c.Complete(); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 // low or above high once in about a thousand million MEPs (6 standard deviations). With the model constant, low = high.
 // It holds after Complete and says nothing of an input.
 func (c Config) MEPSize(align uint8) (low, high int64) {
-	n, sources, size := int64(c.Packing), int64(c.RUs)*int64(c.Streams), int64(c.FragmentSize)
+	n, sources, size := int64(c.Packing), int64(c.Division().Sources()), int64(c.FragmentSize)
 	headers := int64(event.MEPHeaderSize(int(sources))) + sources*int64(event.MFPHeaderSize(c.Packing))
 	if c.FragmentModel == modelConstant {
 		all := headers + sources*padTo(n*padTo(size, 1<<align), 4)
@@ -35,9 +35,13 @@ func (c *Config) larger(align uint8) int64 {
 	if err != nil {
 		return 0 // checkFragments says what is wrong
 	}
+	d, ru := c.Division(), c.Debug.LargeRU
+	if ru >= d.Units() {
+		return 0 // checkLarge says what is wrong
+	}
 	var most int64
-	for stream := range c.Streams {
-		most += padTo(int64(event.MaxMFPSize(c.Packing, rule.MaxSize(uint16(c.Debug.LargeRU*c.Streams+stream)), align)), 4)
+	for stream := range d.Count(ru) {
+		most += padTo(int64(event.MaxMFPSize(c.Packing, rule.MaxSize(uint16(d.First(ru)+stream)), align)), 4)
 	}
 	return most
 }

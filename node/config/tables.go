@@ -53,8 +53,7 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 	s = source.Settings{
 		GeneratorConfig: source.GeneratorConfig{
 			RU:           ru,
-			RUs:          c.RUs,
-			Streams:      c.Streams,
+			Division:     c.Division(),
 			Packing:      c.Packing,
 			FragmentSize: c.FragmentSize,
 			Seed:         c.Seed,
@@ -62,12 +61,13 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 			CRC:          c.Verify != verifyOff,
 			Large:        c.large(),
 		},
+		RUs:      c.RUs,
 		Input:    input,
 		Loop:     c.Loop,
 		AsTaken:  c.AsTaken,
 		Prepared: c.Prepared,
 		Buffers: func(block int) int {
-			_, n := c.Retention(block)
+			_, n := c.Retention(ru, block)
 			return n
 		},
 	}

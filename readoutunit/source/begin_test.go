@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ringlet/event/placing"
 )
 
 // TestBeginAt holds that a source which begins at a MEP gives what it gives anyway from there on.
 func TestBeginAt(t *testing.T) {
 	c := GeneratorConfig{
 		RU:           1,
-		RUs:          2,
-		Streams:      2,
+		Division:     placing.Of(2, 1),
 		Packing:      3,
 		FragmentSize: 40,
 		Events:       35,

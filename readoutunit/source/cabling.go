@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"ringlet/event"
+	"ringlet/event/placing"
 )
 
 // minStreams is the number of streams per RU that a replay takes of its own accord: the three data sources of an LHCb
@@ -23,19 +24,13 @@ const patience = 64
 // each to the stream that has least (LPT); stream 0 begins with the record bank.
 type Cabling struct {
 	// immutable
-	rus, streams int
-	table        *keyTable
-	stream       []uint16 // global stream by key id
+	division placing.Division // of the streams: stream i is source id i
+	table    *keyTable
+	stream   []uint16 // global stream by key id
 }
 
-// RUs is the number of readout units.
-func (c *Cabling) RUs() int { return c.rus }
-
-// Streams is the number of streams per readout unit.
-func (c *Cabling) Streams() int { return c.streams }
-
-// sources is the number of streams in all. Stream i is source id i, and belongs to RU i / Streams.
-func (c *Cabling) sources() int { return c.rus * c.streams }
+// sources is the number of streams in all.
+func (c *Cabling) sources() int { return c.division.Sources() }
 
 // Stream returns the global stream that carries the key, and whether the file has the key at all.
 func (c *Cabling) Stream(k Key) (int, bool) {
@@ -62,26 +57,25 @@ func (c *Cabling) of(b event.Bank) int {
 	return int(c.stream[id])
 }
 
-// newCabling deals the keys of cat out to streams per RU, or to the smallest number of at least minStreams for which
-// every fragment of every event fits, if streams is 0. A number too small for that is refused with the smallest that
-// does. It takes memory for the keys and for the streams, none for the events, and ends with ctx.
-func newCabling(ctx context.Context, cat *catalog, data []byte, rus, streams int) (*Cabling, error) {
-	c := &Cabling{rus: rus, streams: streams, table: &cat.keys}
+// newCabling deals the keys of cat out to the streams of cfg, or to the smallest number of at least minStreams for each
+// readout unit for which every fragment of every event fits, if cfg gives none. A number too small for that is refused
+// with one that does. It takes memory for the keys and for the streams, none for the events, and ends with ctx.
+func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig) (*Cabling, error) {
+	c := &Cabling{division: cfg.Division, table: &cat.keys}
 	order := cat.keys.bySize()
-	if streams > 0 {
+	given, rus := c.sources(), cfg.RUs
+	least := minStreams
+	if given > 0 {
 		c.deal(cat, order)
 		if fit, err := c.fits(ctx, cat, data); fit || err != nil {
 			return c, err
 		}
-	}
-	least := streams + 1
-	if streams == 0 {
-		least = minStreams
+		least = given/rus + 1
 	}
 	need := (cat.payload + maxContainer - 1) / maxContainer // no stream carries more than maxContainer
-	c.streams = max(least, (need+rus-1)/rus)
+	streams := max(least, (need+rus-1)/rus)                 // of each
 	for tried := 0; ; tried++ {
-		if c.sources() > maxSources {
+		if c.division = placing.Even(rus, streams); c.sources() > maxSources {
 			return nil, &ConfigError{"streams",
 				fmt.Sprintf("no number of streams for %d readout units gives every bank a fragment it fits in", rus)}
 		}
@@ -91,16 +85,15 @@ func newCabling(ctx context.Context, cat *catalog, data []byte, rus, streams int
 		} else if fit {
 			break
 		}
-		c.streams++
+		streams++
 		if tried >= patience {
-			c.streams += c.streams / 16
+			streams += streams / 16
 		}
 	}
-	if streams > 0 {
+	if given > 0 {
 		return nil, &ConfigError{"streams", fmt.Sprintf(
-			"%d per readout unit are too few for this file: its events need at least %d on each of %d readout units, so that "+
-				"no fragment exceeds %d bytes",
-			streams, c.streams, rus, event.MaxFragment)}
+			"%d in all are too few for this file: its events need at least %d on each of %d readout units, so that no "+
+				"fragment exceeds %d bytes", given, streams, rus, event.MaxFragment)}
 	}
 	return c, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/eudaq"
+	"ringlet/event/placing"
 	"ringlet/internal/crc32c"
 )
 
@@ -25,8 +26,9 @@ type eudaqFile struct {
 	passes
 
 	// immutable after it was opened
-	cat     *eudaqCatalog
-	streams int
+	cat      *eudaqCatalog
+	division placing.Division
+	share
 
 	// owned by the goroutine that calls Next
 	batch  []int32
@@ -79,7 +81,7 @@ func (r *eudaqFile) lay(dst []byte, b *Block) error {
 			}
 		}
 	}
-	for s := range r.streams {
+	for s := range r.count {
 		size := event.MFPHeaderSize(n) + r.starts[s]
 		if size > len(dst)-b.Size {
 			return r.changed(r.batch[0])
@@ -91,7 +93,7 @@ func (r *eudaqFile) lay(dst []byte, b *Block) error {
 		}
 		clear(types[n:])
 		clear(sizes)
-		source := uint16(r.cfg.RU*r.streams + s)
+		source := uint16(r.first + s)
 		event.PutMFPHeader(place, event.MFPHeader{
 			N:          n,
 			Size:       uint32(size),
@@ -131,7 +133,7 @@ func (r *eudaqFile) place(dst []byte, b *Block) error {
 			r.ends[s] = closeWord(dst, end)
 		}
 	}
-	for s := range r.streams {
+	for s := range r.count {
 		if r.ends[s] != r.stops[s] {
 			return r.changed(r.batch[0])
 		}
@@ -151,8 +153,8 @@ func (r *eudaqFile) partsOf(row int32) ([]eudaq.Event, bool) {
 // stream is the stream of a sub-event, if it is one of this RU.
 func (r *eudaqFile) stream(part *eudaq.Event) (int, bool) {
 	source, known := r.cat.source(part)
-	s := source - r.cfg.RU*r.streams
-	return s, known && s >= 0 && s < r.streams
+	s, own := r.own(source)
+	return s, known && own
 }
 
 // changed is the error of a row that is no longer what it was at open.

@@ -165,14 +165,12 @@ func (r *eudaqFile) learn(ctx context.Context) (err error) {
 	if c.Loop && len(r.cat.rows) == 0 && r.cat.bad == nil {
 		return &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
 	}
-	r.streams = max(c.Streams, 1) // of a file without a sound event
+	r.division, r.share = nothing(c)
 	if n := len(r.cat.sources); n > 0 {
-		if r.streams, err = shareOf(n, c); err != nil {
+		if r.division, err = divide(n, c.RUs, c.Division, c.Path); err != nil {
 			return err
 		}
-	}
-	if err := checkShape(c.RU, c.RUs, r.streams, c.Packing); err != nil {
-		return err
+		r.share = shareOf(r.division, c.RU)
 	}
 	own, all := make([]uint32, len(r.cat.rows)), make([]uint32, len(r.cat.rows))
 	look := attention{ctx: ctx}
@@ -192,9 +190,9 @@ func (r *eudaqFile) learn(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.maxBlock = room(r.streams, own, c)
-	r.maxMEP = room(c.RUs*r.streams, all, c)
-	r.ends, r.stops, r.starts = make([]int, r.streams), make([]int, r.streams), make([]int, r.streams)
+	r.maxBlock = room(r.count, own, c)
+	r.maxMEP = room(r.division.Sources(), all, c)
+	r.ends, r.stops, r.starts = make([]int, r.count), make([]int, r.count), make([]int, r.count)
 	r.batch = make([]int32, 0, c.Packing)
 	return blockFits(r.maxBlock, c)
 }

@@ -6,6 +6,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/event/placing"
 )
 
 const (
@@ -18,10 +19,9 @@ const (
 // GeneratorConfig describes what one RU generates. All RUs of a run, and the builders that verify, must agree on all
 // but RU.
 type GeneratorConfig struct {
-	RU      int // index of this readout unit, from 0
-	RUs     int // readout units of the run
-	Streams int // sources per readout unit; global source id = RU·Streams + stream
-	Packing int // events per MFP, 1..65535
+	RU       int              // index of this readout unit, from 0
+	Division placing.Division // the sources of each
+	Packing  int              // events per MFP, 1..65535
 	// FragmentSize is the mean over all sources, in bytes: pattern.DefaultFragmentSize (133) is the detector's. Zero is
 	// not a default but a choice: empty fragments.
 	FragmentSize int
@@ -35,12 +35,12 @@ type GeneratorConfig struct {
 
 // Pattern returns the rule that the data of c obeys, for a builder to check it by. It is the same for every RU.
 func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
-	if err := checkShape(c.RU, c.RUs, c.Streams, c.Packing); err != nil {
+	if err := checkShape(c.RU, c.Division, c.Packing); err != nil {
 		return nil, err
 	}
 	return pattern.New(pattern.Config{
 		Seed:         c.Seed,
-		Sources:      c.RUs * c.Streams,
+		Sources:      c.Division.Sources(),
 		FragmentSize: c.FragmentSize,
 		Model:        c.Model,
 		Align:        c.Align,
@@ -53,6 +53,8 @@ type Generator struct {
 	// immutable after NewGenerator
 	cfg      GeneratorConfig
 	pattern  *pattern.Pattern
+	first    int // id of the first source
+	streams  int // sources
 	maxBlock int
 
 	// owned by the goroutine that calls Next
@@ -70,9 +72,10 @@ func NewGenerator(c GeneratorConfig) (*Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Generator{cfg: c, pattern: p, sums: newPartSums(c.Streams)}
+	g := &Generator{cfg: c, pattern: p, first: c.Division.First(c.RU), streams: c.Division.Count(c.RU)}
+	g.sums = newPartSums(g.streams)
 	largest := 0
-	for s := range c.Streams {
+	for s := range g.streams {
 		n := p.MaxMFP(g.source(s), c.Packing)
 		largest = max(largest, n)
 		g.maxBlock += roundUp(n)
@@ -106,7 +109,7 @@ func (g *Generator) Close() error {
 	return nil
 }
 
-func (g *Generator) source(stream int) uint16 { return uint16(g.cfg.RU*g.cfg.Streams + stream) }
+func (g *Generator) source(stream int) uint16 { return uint16(g.first + stream) }
 
 // Next generates the next block. It allocates nothing once b.MFPs has room.
 func (g *Generator) Next(ctx context.Context, dst []byte, b *Block) error {
@@ -126,7 +129,7 @@ func (g *Generator) Next(ctx context.Context, dst []byte, b *Block) error {
 		Events:     int(n),
 		MFPs:       b.MFPs[:0],
 	}
-	for s := range g.cfg.Streams {
+	for s := range g.streams {
 		size, crc, err := g.pattern.FillMFP(dst[b.Size:], g.source(s), first, int(n), g.cfg.CRC)
 		if err != nil {
 			return fmt.Errorf("generate MEP %d: %w", g.mep, err)

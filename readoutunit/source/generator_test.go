@@ -13,15 +13,20 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/event/placing"
 )
+
+// divided draws the sources of up to most readout units.
+func divided(t *rapid.T, most int) placing.Division {
+	return placing.Of(rapid.SliceOfN(rapid.IntRange(1, 4), 1, most).Draw(t, "division")...)
+}
 
 // TestGeneratorBlocks checks every promise of Block on generators of any shape, and their content with the builder's
 // check.
 func TestGeneratorBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := GeneratorConfig{
-			RUs:          rapid.IntRange(1, 4).Draw(t, "rus"),
-			Streams:      rapid.IntRange(1, 4).Draw(t, "streams"),
+			Division:     divided(t, 4),
 			Packing:      rapid.IntRange(1, 40).Draw(t, "packing"),
 			FragmentSize: rapid.SampledFrom([]int{0, 5, 133}).Draw(t, "size"),
 			Model:        pattern.Model(rapid.IntRange(0, 2).Draw(t, "model")),
@@ -30,7 +35,7 @@ func TestGeneratorBlocks(t *testing.T) {
 			Align:        uint8(rapid.IntRange(0, 3).Draw(t, "align")),
 			CRC:          rapid.Bool().Draw(t, "crc"),
 		}
-		c.RU = rapid.IntRange(0, c.RUs-1).Draw(t, "ru")
+		c.RU = rapid.IntRange(0, c.Division.Units()-1).Draw(t, "ru")
 		g, err := NewGenerator(c)
 		if err != nil {
 			t.Fatal(err)
@@ -62,7 +67,7 @@ func TestGeneratorBlocks(t *testing.T) {
 		if events != c.Events {
 			t.Fatalf("%d events came, want %d", events, c.Events)
 		}
-		if s := g.Stats(); s.Events != events || s.MFPs != s.Blocks*uint64(c.Streams) {
+		if s := g.Stats(); s.Events != events || s.MFPs != s.Blocks*uint64(c.Division.Count(c.RU)) {
 			t.Fatalf("counters %+v", s)
 		}
 	})
@@ -71,7 +76,7 @@ func TestGeneratorBlocks(t *testing.T) {
 func checkBlock(t *rapid.T, c GeneratorConfig, k uint64, b Block, dst []byte) {
 	first := k * uint64(c.Packing)
 	if b.MEP != k || b.FirstEvent != first || uint64(b.Events) != min(uint64(c.Packing), c.Events-first) ||
-		len(b.MFPs) != c.Streams {
+		len(b.MFPs) != c.Division.Count(c.RU) {
 		t.Fatalf("block %d: %+v", k, b)
 	}
 	if b.Size > len(dst)-8 || b.Size%4 != 0 {
@@ -79,7 +84,7 @@ func checkBlock(t *rapid.T, c GeneratorConfig, k uint64, b Block, dst []byte) {
 	}
 	at := 0
 	for s, info := range b.MFPs {
-		if info.Offset != at || int(info.Source) != c.RU*c.Streams+s {
+		if info.Offset != at || int(info.Source) != c.Division.First(c.RU)+s {
 			t.Fatalf("MFP %d of block %d: %+v, want offset %d", s, k, info, at)
 		}
 		m, err := event.ParseMFP(dst[info.Offset:])
@@ -108,18 +113,17 @@ func checkBlock(t *rapid.T, c GeneratorConfig, k uint64, b Block, dst []byte) {
 
 func TestGeneratorRefuses(t *testing.T) {
 	ok := GeneratorConfig{
-		RUs:          2,
-		Streams:      3,
+		Division:     placing.Even(2, 3),
 		Packing:      100,
 		FragmentSize: 133,
 	}
 	for want, change := range map[string]func(*GeneratorConfig){
-		"readout units: 0":               func(c *GeneratorConfig) { c.RUs = 0 },
+		"there is no readout unit":       func(c *GeneratorConfig) { c.Division = placing.Division{} },
 		"readout unit: number 2":         func(c *GeneratorConfig) { c.RU = 2 },
 		"packing: 0 events":              func(c *GeneratorConfig) { c.Packing = 0 },
 		"packing: 65536 events":          func(c *GeneratorConfig) { c.Packing = 65536 },
-		"streams: 0 per readout unit":    func(c *GeneratorConfig) { c.Streams = 0 },
-		"more than the 65536 sources":    func(c *GeneratorConfig) { c.Streams = 40000 },
+		"streams: readout unit 1 of 2":   func(c *GeneratorConfig) { c.Division = placing.Of(3, 0) },
+		"more than the 65536 sources":    func(c *GeneratorConfig) { c.Division = placing.Even(2, 40000) },
 		"whose largest fragments exceed": func(c *GeneratorConfig) { c.FragmentSize = 60000 },
 		"more than the 4 GiB":            func(c *GeneratorConfig) { c.Packing, c.FragmentSize, c.Align = 65535, 55000, 12 },
 	} {
@@ -153,8 +157,7 @@ func TestGeneratorRefuses(t *testing.T) {
 
 func TestGeneratorDoesNotAllocate(t *testing.T) {
 	g, err := NewGenerator(GeneratorConfig{
-		RUs:          1,
-		Streams:      3,
+		Division:     placing.Of(3),
 		Packing:      500,
 		FragmentSize: 133,
 		Align:        2,
@@ -179,8 +182,7 @@ func BenchmarkGenerator(b *testing.B) {
 	for name, crc := range map[string]bool{"plain": false, "crc": true} {
 		b.Run(name, func(b *testing.B) {
 			g, err := NewGenerator(GeneratorConfig{
-				RUs:          1,
-				Streams:      3,
+				Division:     placing.Of(3),
 				Packing:      2000,
 				FragmentSize: 133,
 				Align:        2,

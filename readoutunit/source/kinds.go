@@ -15,14 +15,15 @@ import (
 
 // Settings are what sources are opened with; each kind takes what concerns it.
 type Settings struct {
-	GeneratorConfig
-	Input       string // a file, or what the configuration says behind the kind's name and a colon
-	Loop        bool
-	OnBadRecord OnBadRecord
-	AsTaken     bool
-	Prepared    int                 // blocks that are made once and come again; 0: each is made anew
-	Buffers     func(block int) int // how many retention buffers of the readout unit blocks of that size come to in turn
-	Live        LiveSettings
+	GeneratorConfig        // its Division may be zero where data are not made: see ReplayConfig
+	RUs             int    // readout units of the run
+	Input           string // a file, or what the configuration says behind the kind's name and a colon
+	Loop            bool
+	OnBadRecord     OnBadRecord
+	AsTaken         bool
+	Prepared        int                 // blocks that are made once and come again; 0: each is made anew
+	Buffers         func(block int) int // how many retention buffers of the readout unit blocks of that size come to in turn
+	Live            LiveSettings
 }
 
 // Row is a kind of source.
@@ -170,7 +171,7 @@ func (s *Settings) replay() ReplayConfig {
 		Path:        s.Input,
 		RU:          s.RU,
 		RUs:         s.RUs,
-		Streams:     s.Streams,
+		Division:    s.Division,
 		Packing:     s.Packing,
 		Loop:        s.Loop,
 		OnBadRecord: s.OnBadRecord,

@@ -48,7 +48,8 @@ const liveAlign = 2
 // before Next, and Cut may come at any time.
 type Live struct {
 	// immutable after openLive
-	cfg    Settings
+	cfg Settings
+	share
 	feeds  []*intake
 	room   int // bytes of fragments in a block
 	ctx    context.Context
@@ -88,32 +89,32 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkShape(s.RU, s.RUs, s.Streams, s.Packing); err != nil {
+	if s.Division, err = divide(len(inputs), s.RUs, s.Division, "the input"); err != nil {
 		return nil, err
 	}
-	if len(inputs) != s.RUs*s.Streams {
-		return nil, &ConfigError{"input", fmt.Sprintf("%d inputs are not %d for each of %d readout units", len(inputs),
-			s.Streams, s.RUs)}
+	if err := checkShape(s.RU, s.Division, s.Packing); err != nil {
+		return nil, err
 	}
 	if s.Live.Log == nil {
 		s.Live.Log = slog.New(slog.DiscardHandler)
 	}
-	room, err := liveRoom(&s)
+	each, err := liveRoom(&s)
 	if err != nil {
 		return nil, err
 	}
 	l := &Live{
 		cfg:   s,
-		room:  room,
+		share: shareOf(s.Division, s.RU),
 		began: time.Now(),
 		poked: make(chan struct{}, 1),
 	}
+	l.room = each * l.count
 	l.changed = sync.NewCond(&l.mu)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	window := 1 << bits.Len(uint(max(4*s.Packing, leastWindow)-1))
-	names, unordered := make([]string, s.Streams), make([]bool, s.Streams)
-	for i := range s.Streams {
-		id := s.RU*s.Streams + i
+	names, unordered := make([]string, l.count), make([]bool, l.count)
+	for i := range l.count {
+		id := l.first + i
 		in := inputs[id]
 		feed, err := in.Kind.Feed(ctx, live.FeedSettings{
 			Address: in.Address,
@@ -131,7 +132,7 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 			index: i,
 			name:  in.Name,
 			feed:  feed,
-			stage: newStage(2*room/s.Streams+2*event.MaxFragment, window),
+			stage: newStage(2*each+2*event.MaxFragment, window),
 		})
 	}
 	l.matcher = live.NewMatcher(live.Rules{
@@ -141,10 +142,10 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 		OnMissing:  s.Live.OnMissing,
 		Packing:    s.Packing,
 		Window:     window,
-		Room:       room,
+		Room:       l.room,
 		Align:      liveAlign,
 	}, names, unordered)
-	l.pieces = make([]live.Piece, s.Streams*s.Packing)
+	l.pieces = make([]live.Piece, l.count*s.Packing)
 	return l, nil
 }
 
@@ -157,9 +158,9 @@ const (
 	mostLiveBytes = 64 << 20              // of all sources in a MEP, likewise, while leastRoom allows it
 )
 
-// liveRoom is how many bytes the fragments of a block may have, padding included.
+// liveRoom is how many bytes the fragments of each source may have in a block, padding included.
 func liveRoom(s *Settings) (int, error) {
-	sources := s.RUs * s.Streams
+	sources := s.Division.Sources()
 	each := max(leastRoom, min(mostRoom, mostLiveBytes/sources))
 	if s.Live.Slot > 0 {
 		each = (s.Live.Slot-event.MEPHeaderSize(sources))/sources - event.MFPHeaderSize(s.Packing)
@@ -169,24 +170,26 @@ func liveRoom(s *Settings) (int, error) {
 				event.MEPHeaderSize(sources)+sources*(leastRoom+event.MFPHeaderSize(s.Packing)))}
 		}
 	}
-	return each * s.Streams, nil
+	return each, nil
 }
 
 func measureLive(s Settings) (Needs, error) {
-	room, err := liveRoom(&s)
+	inputs, err := Inputs(s.Input)
+	if err == nil {
+		s.Division, err = divide(len(inputs), s.RUs, s.Division, "the input")
+	}
 	if err != nil {
 		return Needs{}, err
 	}
-	sources := s.RUs * s.Streams
-	return Needs{
-		Streams: s.Streams,
-		Sources: sources,
-		MaxMEP:  s.RUs*room + sources*event.MFPHeaderSize(s.Packing),
-	}, nil
+	each, err := liveRoom(&s)
+	if err != nil {
+		return Needs{}, err
+	}
+	return Needs{s.Division, s.Division.Sources() * (each + event.MFPHeaderSize(s.Packing))}, nil
 }
 
 // MaxBlock is the most that a block can have.
-func (l *Live) MaxBlock() int { return l.room + l.cfg.Streams*event.MFPHeaderSize(l.cfg.Packing) }
+func (l *Live) MaxBlock() int { return l.room + l.count*event.MFPHeaderSize(l.cfg.Packing) }
 
 // Stats returns the counters so far.
 func (l *Live) Stats() Stats { return l.counters.stats() }
@@ -210,7 +213,7 @@ func (l *Live) Sources() []LiveStats {
 	for i, in := range l.feeds {
 		out[i] = LiveStats{
 			Name:   in.name,
-			Source: uint16(l.cfg.RU*l.cfg.Streams + i),
+			Source: uint16(l.first + i),
 			Stats:  in.feed.Stats(),
 			Counts: l.matcher.Counts(i),
 			Any:    in.any,
@@ -322,7 +325,7 @@ func (l *Live) Next(ctx context.Context, dst []byte, b *Block) error {
 			crc = crc32c.Sum(dst[b.Size : b.Size+size])
 		}
 		b.MFPs = append(b.MFPs, MFPInfo{
-			Source: uint16(l.cfg.RU*l.cfg.Streams + i),
+			Source: uint16(l.first + i),
 			Offset: b.Size,
 			Size:   size,
 			CRC:    crc,
@@ -414,7 +417,7 @@ func (l *Live) mfp(dst []byte, in *intake, c live.Cut, pieces []live.Piece) int 
 		N:          n,
 		Size:       uint32(at),
 		FirstEvent: c.First,
-		Source:     uint16(l.cfg.RU*l.cfg.Streams + in.index),
+		Source:     uint16(l.first + in.index),
 		Align:      liveAlign,
 	})
 	return at

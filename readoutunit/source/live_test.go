@@ -28,10 +28,9 @@ func openLive(t *testing.T, policy live.OnMissing, feeds ...*livetest.Feed) (*so
 	row, text := source.Of(input[1:])
 	src, err := row.Open(t.Context(), source.Settings{
 		GeneratorConfig: source.GeneratorConfig{
-			RUs:     1,
-			Streams: len(feeds),
 			Packing: 10,
 		},
+		RUs:   1,
 		Input: text,
 		Live: source.LiveSettings{
 			Timeout:    time.Second,

@@ -14,7 +14,7 @@ import (
 // part is a placing.Entry for each MFP and behind them the block, as it goes into a slot whose windows stand.
 type Strip struct {
 	Mem    []byte
-	Stride int // bytes of a buffer, at least placing.PartSize(streams, MaxBlock)
+	Stride int // bytes of a buffer, at least placing.PartSize of the sources and MaxBlock
 }
 
 // A Run is a number of consecutive blocks.
@@ -118,7 +118,7 @@ func (g *Generator) checkStrip(ctx context.Context, s Strip, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	need := placing.PartSize(g.cfg.Streams, g.maxBlock)
+	need := placing.PartSize(g.streams, g.maxBlock)
 	switch {
 	case s.Stride < need:
 		return &roomError{Have: s.Stride, Need: need}
@@ -134,8 +134,8 @@ type tally struct{ mfps, bytes uint64 }
 // part generates the MFPs of n events from event first into a buffer, with their entries before them.
 func (g *Generator) part(buffer []byte, first uint64, n int, sum *tally) (int, error) {
 	together := g.cfg.CRC && g.maxBlock <= sumTogether
-	at := g.cfg.Streams * placing.EntrySize
-	for i := range g.cfg.Streams {
+	at := g.streams * placing.EntrySize
+	for i := range g.streams {
 		size, crc, err := g.pattern.FillMFP(buffer[at:], g.source(i), first, n, g.cfg.CRC && !together)
 		if err != nil {
 			return 0, err
@@ -147,7 +147,7 @@ func (g *Generator) part(buffer []byte, first uint64, n int, sum *tally) (int, e
 	if together {
 		g.sums.put(buffer)
 	}
-	sum.mfps += uint64(g.cfg.Streams)
+	sum.mfps += uint64(g.streams)
 	return at, nil
 }
 

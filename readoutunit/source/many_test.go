@@ -21,15 +21,14 @@ import (
 // anyGenerator draws the shape of a small generator.
 func anyGenerator(t *rapid.T) GeneratorConfig {
 	c := GeneratorConfig{
-		RUs:          rapid.IntRange(1, 3).Draw(t, "rus"),
-		Streams:      rapid.IntRange(1, 4).Draw(t, "streams"),
+		Division:     divided(t, 3),
 		Packing:      rapid.IntRange(1, 5).Draw(t, "packing"),
 		FragmentSize: rapid.SampledFrom([]int{0, 5, 128}).Draw(t, "size"),
 		Model:        pattern.Model(rapid.IntRange(0, 2).Draw(t, "model")),
 		Events:       rapid.Uint64Range(1, 60).Draw(t, "events"),
 		CRC:          rapid.Bool().Draw(t, "crc"),
 	}
-	c.RU = rapid.IntRange(0, c.RUs-1).Draw(t, "ru")
+	c.RU = rapid.IntRange(0, c.Division.Units()-1).Draw(t, "ru")
 	return c
 }
 
@@ -44,9 +43,9 @@ func TestManyIsTheSameAsOneByOne(t *testing.T) {
 		single, _ := NewGenerator(c)
 		var m Many = many
 		if rapid.Bool().Draw(t, "adapted") {
-			m = InMany(struct{ Source }{many}, c.Streams)
+			m = InMany(struct{ Source }{many}, c.Division.Count(c.RU))
 		}
-		stride := placing.PartSize(c.Streams, many.MaxBlock())
+		stride := placing.PartSize(c.Division.Count(c.RU), many.MaxBlock())
 		var b Block
 		block := make([]byte, single.MaxBlock())
 		for mep, end := uint64(0), false; !end; {
@@ -70,7 +69,7 @@ func TestManyIsTheSameAsOneByOne(t *testing.T) {
 						t.Fatalf("MEP %d, stream %d: %+v, not %+v", mep, s, e, info)
 					}
 				}
-				if !bytes.Equal(part[c.Streams*placing.EntrySize:], block[:b.Size]) {
+				if !bytes.Equal(part[c.Division.Count(c.RU)*placing.EntrySize:], block[:b.Size]) {
 					t.Fatalf("MEP %d differs", mep)
 				}
 				events += uint64(b.Events)
@@ -99,7 +98,7 @@ func TestPrepared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stride := placing.PartSize(c.Streams, p.MaxBlock())
+		stride := placing.PartSize(c.Division.Count(c.RU), p.MaxBlock())
 		mem := make([]byte, buffers*stride)
 		contents := map[string]string{}
 		single := rapid.Bool().Draw(t, "one by one")
@@ -107,7 +106,7 @@ func TestPrepared(t *testing.T) {
 		for mep := uint64(0); ; mep++ {
 			buffer := mem[int(mep)%buffers*stride:][:stride]
 			sizes := make([]uint32, 1)
-			lead := c.Streams * placing.EntrySize
+			lead := c.Division.Count(c.RU) * placing.EntrySize
 			if single {
 				if err = p.Next(context.Background(), buffer[lead:], &b); err == nil {
 					for i := range b.MFPs {
@@ -123,11 +122,11 @@ func TestPrepared(t *testing.T) {
 				t.Fatal(err)
 			}
 			at := lead
-			for s := range c.Streams {
+			for s := range c.Division.Count(c.RU) {
 				e := placing.EntryOf(buffer, s)
 				data := buffer[at:][:e.Size]
 				m, err := event.ParseMFP(data)
-				if err != nil || m.FirstEvent() != mep*uint64(c.Packing) || int(m.Source()) != c.RU*c.Streams+s {
+				if err != nil || m.FirstEvent() != mep*uint64(c.Packing) || int(m.Source()) != c.Division.First(c.RU)+s {
 					t.Fatalf("MEP %d: %v, first event %d", mep, err, m.FirstEvent())
 				}
 				if want := crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)); c.CRC && e.CRC != want || !c.CRC && e.CRC != 0 {
@@ -148,7 +147,7 @@ func TestPrepared(t *testing.T) {
 				t.Fatalf("MEP %d: %d bytes, not %d", mep, sizes[0], at)
 			}
 		}
-		if s := p.Stats(); s.Events != c.Events || s.MFPs != s.Blocks*uint64(c.Streams) {
+		if s := p.Stats(); s.Events != c.Events || s.MFPs != s.Blocks*uint64(c.Division.Count(c.RU)) {
 			t.Fatalf("%+v", s)
 		}
 	})
@@ -156,8 +155,7 @@ func TestPrepared(t *testing.T) {
 
 func TestManyRefusesSmallBuffers(t *testing.T) {
 	c := GeneratorConfig{
-		RUs:          1,
-		Streams:      1,
+		Division:     placing.Even(1, 1),
 		Packing:      1,
 		FragmentSize: 128,
 		Model:        pattern.Constant,
@@ -193,8 +191,7 @@ func TestManyRefusesSmallBuffers(t *testing.T) {
 func BenchmarkMany(b *testing.B) {
 	for _, crc := range []bool{false, true} {
 		c := GeneratorConfig{
-			RUs:          2,
-			Streams:      1,
+			Division:     placing.Even(2, 1),
 			Packing:      1,
 			FragmentSize: 128,
 			Model:        pattern.Constant,
@@ -226,8 +223,7 @@ func BenchmarkMany(b *testing.B) {
 
 func TestManyAllocatesNothing(t *testing.T) {
 	c := GeneratorConfig{
-		RUs:          1,
-		Streams:      2,
+		Division:     placing.Even(1, 2),
 		Packing:      3,
 		FragmentSize: 128,
 		CRC:          true,

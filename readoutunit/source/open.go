@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"ringlet/event"
+	"ringlet/event/placing"
 	"ringlet/internal/regular"
 )
 
@@ -32,9 +33,8 @@ func OpenReplay(ctx context.Context, c ReplayConfig) (*Replay, error) {
 
 // Needs is what all readout units together need for a replay.
 type Needs struct {
-	Streams int // per readout unit
-	Sources int // of all
-	MaxMEP  int // bytes that the MFPs of the largest MEP take, without its header
+	Division placing.Division // the sources of each
+	MaxMEP   int              // bytes that the MFPs of the largest MEP take, without its header
 }
 
 // Measure reads a file as OpenReplay does and says what a run over it needs; of c, Path is what the file is called in
@@ -45,16 +45,13 @@ func Measure(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error) {
 	if err != nil {
 		return Needs{}, err
 	}
-	return Needs{r.cabling.Streams(), r.cabling.sources(), r.maxMEP}, r.file.close()
+	return Needs{r.cabling.division, r.maxMEP}, r.file.close()
 }
 
 // learn maps a file and learns what all readout units find alike.
 func learn(ctx context.Context, f *os.File, c ReplayConfig) (*Replay, error) {
-	if err := checkShape(c.RU, c.RUs, max(c.Streams, 1), c.Packing); err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
-	}
-	if c.Streams < 0 {
-		return nil, &ConfigError{"streams", fmt.Sprintf("%d per readout unit is less than none", c.Streams)}
 	}
 	m, err := mapFile(f, c.Path)
 	if err != nil {
@@ -79,9 +76,10 @@ func (r *Replay) read(ctx context.Context) (err error) {
 	if c.Loop && len(cat.records) == 0 && cat.bad == nil {
 		return &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
 	}
-	if r.cabling, err = newCabling(ctx, cat, r.file.data, c.RUs, c.Streams); err != nil {
+	if r.cabling, err = newCabling(ctx, cat, r.file.data, c); err != nil {
 		return err
 	}
+	r.share = shareOf(r.cabling.division, c.RU)
 	if c.AsTaken {
 		if err := r.learnTaken(); err != nil {
 			return err
@@ -101,8 +99,6 @@ type part struct {
 // measure computes the sizes of this RU's fragments and the bound of its blocks, and makes what Next needs.
 func (r *Replay) measure(ctx context.Context) (err error) {
 	defer r.guard(debug.SetPanicOnFault(true), &err)
-	streams := r.cabling.Streams()
-	first := r.cfg.RU * streams
 	own := make([]uint32, len(r.cat.records)) // bytes of this RU's fragments, by record
 	r.parts, r.partsEnd = nil, make([]int, len(r.cat.records))
 	sums := newFragments(r.cabling.sources())
@@ -111,7 +107,7 @@ func (r *Replay) measure(ctx context.Context) (err error) {
 	for i, ref := range r.cat.records {
 		r.cabling.measure(ref, r.file.data, sums)
 		for _, source := range sums.some {
-			if s := int(source) - first; s >= 0 && s < streams {
+			if s, mine := r.own(int(source)); mine {
 				own[i] += sums.size[source]
 				r.parts = append(r.parts, part{uint16(s), uint16(sums.size[source])})
 			}
@@ -123,9 +119,9 @@ func (r *Replay) measure(ctx context.Context) (err error) {
 		}
 	}
 	weight := func(i int) int { return int(own[i]) }
-	r.maxBlock = streams*event.MFPHeaderSize(r.cfg.Packing) + heaviest(len(own), weight, r.cfg.Packing, r.cfg.Loop)
+	r.maxBlock = r.count*event.MFPHeaderSize(r.cfg.Packing) + heaviest(len(own), weight, r.cfg.Packing, r.cfg.Loop)
 	r.streams = make([]uint16, 0, banks)
-	r.ends, r.stops, r.starts = make([]int, streams), make([]int, streams), make([]int, streams)
+	r.ends, r.stops, r.starts = make([]int, r.count), make([]int, r.count), make([]int, r.count)
 	r.batch = make([]int32, 0, r.cfg.Packing)
 	return nil
 }

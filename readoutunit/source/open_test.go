@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"ringlet/event"
+	"ringlet/event/placing"
 	"ringlet/internal/regular"
 )
 
@@ -56,10 +58,10 @@ func TestMemoryIsBoundedByTheFile(t *testing.T) {
 	records := bytes.Repeat(record(t, 5, 9), events)
 	path, _ := writeMDF(t, [][]byte{records})
 	c := ReplayConfig{
-		Path:    path,
-		RUs:     1,
-		Streams: maxSources,
-		Packing: 10,
+		Path:     path,
+		RUs:      1,
+		Division: placing.Of(maxSources),
+		Packing:  10,
 	}
 	// Constants: rows of the table of keys, 256 KiB for each of two types; per stream some tens of bytes.
 	const bound = 8 << 20
@@ -70,8 +72,9 @@ func TestMemoryIsBoundedByTheFile(t *testing.T) {
 		t.Errorf("a file of %d bytes was measured with %d bytes of memory, %v", len(records), got, err)
 	}
 	fragments := len(record(t, 5, 9)) - event.MDFHeaderSize + recordBankSize(event.MDFHeaderSize, 2)
-	if want := (Needs{maxSources, maxSources, maxSources*event.MFPHeaderSize(10) + 10*fragments}); needs != want {
-		t.Errorf("%+v, want %+v", needs, want)
+	want := maxSources*event.MFPHeaderSize(10) + 10*fragments
+	if needs.Division.Units() != 1 || needs.Division.Sources() != maxSources || needs.MaxMEP != want {
+		t.Errorf("%+v, want %d bytes", needs, want)
 	}
 	var r *Replay
 	if got := allocated(func() { r, err = OpenReplay(t.Context(), c) }); err != nil || got > bound+4*uint64(len(records)) {
@@ -90,7 +93,7 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 	}
 	path, _ := writeMDF(t, records)
 	for _, c := range []ReplayConfig{
-		{Packing: 1}, {Packing: 4}, {Packing: 4, Loop: true}, {Packing: 50, Loop: true}, {Packing: 50, Streams: 9},
+		{Packing: 1}, {Packing: 4}, {Packing: 4, Loop: true}, {Packing: 50, Loop: true}, {Packing: 50, Division: placing.Of(10, 8)},
 		{Packing: 5, Events: 7},
 	} {
 		c.Path, c.RUs = path, 2
@@ -102,8 +105,8 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if needs.Streams != r.cabled().Streams() || needs.Sources != r.cabled().sources() || needs.MaxMEP != r.MaxMEP() {
-			t.Errorf("%+v: %+v, and a unit finds %d streams and %d bytes", c, needs, r.cabled().Streams(), r.MaxMEP())
+		if !slices.Equal(needs.Division.Counts(), r.cabled().division.Counts()) || needs.MaxMEP != r.MaxMEP() {
+			t.Errorf("%+v: %+v, and a unit finds %v and %d bytes", c, needs, r.cabled().division, r.MaxMEP())
 		}
 		r.Close()
 	}

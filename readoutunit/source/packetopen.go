@@ -20,8 +20,8 @@ type replaying interface {
 	needs() Needs
 }
 
-func (r *packetFile) needs() Needs { return Needs{r.streams, r.cfg.RUs * r.streams, r.maxMEP} }
-func (r *eudaqFile) needs() Needs  { return Needs{r.streams, r.cfg.RUs * r.streams, r.maxMEP} }
+func (r *packetFile) needs() Needs { return Needs{r.cat.division, r.maxMEP} }
+func (r *eudaqFile) needs() Needs  { return Needs{r.division, r.maxMEP} }
 
 // openRecorded opens a file of recorded events, whatever its format is: see OpenReplay for MDF. Of a file of MEPs or
 // MFPs it checks all headers and tables, of one of EUDAQ all lengths.
@@ -63,7 +63,7 @@ func measureFile(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error)
 // learnOther maps a file and learns what it holds; nil without an error where its first bytes do not say that it is of
 // another format than MDF.
 func learnOther(ctx context.Context, f *os.File, c ReplayConfig) (replaying, error) {
-	if err := checkShape(c.RU, c.RUs, max(c.Streams, 1), c.Packing); err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
 	m, err := mapFile(f, c.Path)
@@ -104,14 +104,12 @@ func (r *packetFile) learn(ctx context.Context) (is bool, err error) {
 	if c.Loop && len(cat.rows) == 0 && cat.bad == nil {
 		return false, &ConfigError{"loop", fmt.Sprintf("%s holds no event that could be repeated", c.Path)}
 	}
-	if r.streams = len(cat.shapes) / c.RUs; r.streams == 0 { // nothing that could be replayed
-		r.streams = max(c.Streams, 1)
+	if len(cat.shapes) == 0 {
+		cat.division, cat.share = nothing(c)
 	}
-	if err := checkShape(c.RU, c.RUs, r.streams, c.Packing); err != nil {
-		return false, err
-	}
-	r.maxBlock = room(r.streams, cat.own, c)
-	r.maxMEP = room(c.RUs*r.streams, cat.all, c)
+	r.share = cat.share
+	r.maxBlock = room(r.count, cat.own, c)
+	r.maxMEP = room(cat.division.Sources(), cat.all, c)
 	if err := blockFits(r.maxBlock, c); err != nil {
 		return false, err
 	}

@@ -25,8 +25,8 @@ type packetFile struct {
 	passes
 
 	// immutable after it was opened
-	cat     *packetCatalog
-	streams int
+	cat *packetCatalog
+	share
 	isEudaq bool // there are no packets in the file
 
 	// owned by the goroutine that calls Next
@@ -75,7 +75,7 @@ func (r *packetFile) pick() int {
 func (r *packetFile) fill(dst []byte, b *Block) error {
 	first := r.batch[0]
 	whole := len(r.batch) == 1 && first.n == r.cat.rows[first.row].n
-	for s := range r.streams {
+	for s := range r.count {
 		var size int
 		var ok bool
 		if whole {
@@ -86,7 +86,7 @@ func (r *packetFile) fill(dst []byte, b *Block) error {
 		if !ok {
 			return r.changed(first.row)
 		}
-		source := uint16(r.cfg.RU*r.streams + s)
+		source := uint16(r.first + s)
 		mfp := dst[b.Size : b.Size+size]
 		binary.LittleEndian.PutUint64(mfp[mfpFirstAt:], b.FirstEvent)
 		binary.LittleEndian.PutUint16(mfp[mfpSourceAt:], source)
@@ -150,7 +150,7 @@ func (r *packetFile) pack(dst []byte, n, s int) (int, bool) {
 	if size > math.MaxUint32 {
 		return 0, false
 	}
-	shape := r.cat.shapes[r.cfg.RU*r.streams+s]
+	shape := r.cat.shapes[r.first+s]
 	event.PutMFPHeader(dst, event.MFPHeader{
 		N:       n,
 		Size:    uint32(size),
@@ -162,14 +162,14 @@ func (r *packetFile) pack(dst []byte, n, s int) (int, bool) {
 
 // isOf says whether an MFP is of stream s.
 func (r *packetFile) isOf(m event.MFP, s int) bool {
-	return shapeOf(m) == r.cat.shapes[r.cfg.RU*r.streams+s]
+	return shapeOf(m) == r.cat.shapes[r.first+s]
 }
 
 // mfp is where the MFP of stream s of a row stands. False: that is not in the file any more.
 func (r *packetFile) mfp(row int32, s int) ([]byte, bool) {
 	rest := r.file.data[r.cat.rows[row].offset:]
 	if r.cat.format == event.FormatMEP {
-		m, i := len(r.cat.shapes), r.cfg.RU*r.streams+s
+		m, i := len(r.cat.shapes), r.first+s
 		at := event.MEPHeaderSize(m) - 4*(m-i) // of the table of offsets, which stands last
 		offset := uint64(binary.LittleEndian.Uint32(rest[at:])) * event.MEPWord
 		return sized(rest[min(offset, uint64(len(rest))):])

@@ -15,6 +15,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/pattern"
+	"ringlet/event/placing"
 )
 
 // mfpOf makes an MFP by hand: fragment i is of n bytes with the value source+event.
@@ -63,8 +64,7 @@ type must interface{ Fatal(args ...any) }
 // generated is a file of MEPs, or of their MFPs, as a run writes it.
 func generated(t must, sources, packing int, events uint64, format string) []byte {
 	g, err := NewGenerator(GeneratorConfig{
-		RUs:          1,
-		Streams:      sources,
+		Division:     placing.Of(sources),
 		Packing:      packing,
 		FragmentSize: 40,
 		Events:       events,
@@ -155,26 +155,29 @@ func replayed(t must, data []byte, c ReplayConfig) ([]byte, Stats, error) {
 	}
 }
 
-// TestPacketsComeBack replays files with other numbers of readout units and other packing, and back: the bytes are those
+// TestPacketsComeBack replays files with other divisions over readout units and other packing, and back: the bytes are those
 // that the generator makes with the same packing.
 func TestPacketsComeBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		format := rapid.SampledFrom([]string{event.FormatMEP, event.FormatMFP}).Draw(rt, "format")
-		per, rus := rapid.IntRange(1, 4).Draw(rt, "streams"), rapid.IntRange(1, 4).Draw(rt, "rus")
+		d := divided(rt, 4)
 		from, to := rapid.IntRange(1, 9).Draw(rt, "from"), rapid.IntRange(1, 20).Draw(rt, "to")
 		events := uint64(rapid.IntRange(1, 40).Draw(rt, "events"))
-		file := generated(rt, per*rus, from, events, format)
+		file := generated(rt, d.Sources(), from, events, format)
 		c := ReplayConfig{
 			Path:    "x",
-			RUs:     rus,
+			RUs:     d.Units(),
 			Packing: to,
 			CRC:     true,
+		}
+		if rapid.Bool().Draw(rt, "told") {
+			c.Division = d
 		}
 		got, st, err := replayed(rt, file, c)
 		if !errors.Is(err, io.EOF) || st.Events != events {
 			rt.Fatal(err, st)
 		}
-		if !bytes.Equal(got, generated(rt, per*rus, to, events, format)) {
+		if !bytes.Equal(got, generated(rt, d.Sources(), to, events, format)) {
 			rt.Fatal("other bytes than the generator makes with that packing")
 		}
 	})
@@ -286,7 +289,8 @@ func TestOpenFile(t *testing.T) {
 		{"mfp", mfpOf(0, 0, 2, 4), 1, "*source.packetFile"},
 		{"empty", nil, 1, "*source.Replay"},
 		{"short", mep[:7], 1, "*source.packetFile"},
-		{"shares", mep, 2, "the 3 sources of"},
+		{"uneven", mep, 2, "*source.packetFile"},
+		{"one has none", mep, 4, "readout unit 3 of 4 has no source"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, err := openRecorded(context0, ReplayConfig{Path: writeFile(t, tc.data), RUs: tc.rus, Packing: 1})

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"ringlet/event"
+	"ringlet/event/placing"
 )
 
 // packetRow is where the MFPs of all sources stand for the same events.
@@ -31,11 +32,13 @@ func shapeOf(m event.MFP) shape { return shape{m.Source(), m.Align(), m.Version(
 // packetCatalog is what one walk over a file of packets tells: all but the weights of own sources is the same in every
 // RU that reads the same file.
 type packetCatalog struct {
-	format string
-	rows   []packetRow
-	shapes []shape // of the sources, in order of id
-	own    []uint32
-	all    []uint32 // by event: bytes of fragments of this RU, and of all
+	format   string
+	rows     []packetRow
+	shapes   []shape // of the sources, in order of id
+	own      []uint32
+	all      []uint32 // by event: bytes of fragments of this RU, and of all
+	share    share    // of this RU
+	division placing.Division
 	omitted
 
 	next   uint64 // event id, as the file says it, that the next row begins with
@@ -257,10 +260,11 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 		for _, m := range w.mfps {
 			c.shapes = append(c.shapes, shapeOf(m))
 		}
-	}
-	streams, err := shareOf(len(c.shapes), cfg)
-	if err != nil {
-		return err
+		var err error
+		if c.division, err = divide(len(c.shapes), cfg.RUs, cfg.Division, cfg.Path); err != nil {
+			return err
+		}
+		c.share = shareOf(c.division, cfg.RU)
 	}
 	n := w.mfps[0].N()
 	if c.events+uint64(n) > maxRecords {
@@ -283,28 +287,14 @@ func (c *packetCatalog) add(w *packetWalk, cfg ReplayConfig) error {
 	c.own, c.all = append(c.own, make([]uint32, n)...), append(c.all, make([]uint32, n)...)
 	for i, m := range w.mfps {
 		m.DataSizes(c.all[c.events:])
-		switch {
-		case i < cfg.RU*streams:
-			row.own += int64(len(m.Bytes()))
-		case i < (cfg.RU+1)*streams:
+		if _, own := c.share.own(i); own {
 			m.DataSizes(c.own[c.events:])
+		} else if i < c.share.first {
+			row.own += int64(len(m.Bytes()))
 		}
 	}
 	c.rows = append(c.rows, row)
 	c.next = w.mfps[0].FirstEvent() + uint64(n)
 	c.events += uint64(n)
 	return nil
-}
-
-// shareOf is how many of the sources of a file each readout unit has.
-func shareOf(sources int, c ReplayConfig) (int, error) {
-	switch {
-	case sources%c.RUs != 0:
-		return 0, &ConfigError{"readout units", fmt.Sprintf("the %d sources of %s cannot be dealt out evenly over %d: give "+
-			"a number of nodes, or of readout units, that divides %d", sources, c.Path, c.RUs, sources)}
-	case c.Streams != 0 && c.Streams != sources/c.RUs:
-		return 0, &ConfigError{"streams", fmt.Sprintf("the %d sources of %s are %d for each of %d readout units, and not "+
-			"%d: leave out streams", sources, c.Path, sources/c.RUs, c.RUs, c.Streams)}
-	}
-	return sources / c.RUs, nil
 }

@@ -91,7 +91,7 @@ func (p *Prepared) Next(ctx context.Context, dst []byte, b *Block) error {
 		Events:     n,
 		MFPs:       b.MFPs[:0],
 	}
-	for s := range p.gen.cfg.Streams {
+	for s := range p.gen.streams {
 		size, err := p.mfp(dst[b.Size:], s, first, n, there)
 		if err != nil {
 			return fmt.Errorf("prepare MEP %d: %w", p.mep, err)
@@ -165,8 +165,8 @@ func (p *Prepared) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, 
 }
 
 func (p *Prepared) part(buffer []byte, first uint64, n int, there bool, sum *tally) (int, error) {
-	at := p.gen.cfg.Streams * placing.EntrySize
-	for i := range p.gen.cfg.Streams {
+	at := p.gen.streams * placing.EntrySize
+	for i := range p.gen.streams {
 		size, err := p.mfp(buffer[at:], i, first, n, there)
 		if err != nil {
 			return 0, err
@@ -178,6 +178,6 @@ func (p *Prepared) part(buffer []byte, first uint64, n int, there bool, sum *tal
 	if p.gen.cfg.CRC {
 		p.gen.sums.put(buffer)
 	}
-	sum.mfps += uint64(p.gen.cfg.Streams)
+	sum.mfps += uint64(p.gen.streams)
 	return at, nil
 }

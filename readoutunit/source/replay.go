@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ringlet/event"
+	"ringlet/event/placing"
 	"ringlet/internal/crc32c"
 )
 
@@ -23,12 +24,14 @@ import (
 // ReplayConfig describes what one RU replays. All RUs of a run must agree on all but RU and CRC, and must find the same
 // file.
 type ReplayConfig struct {
-	Path    string // an MDF file
-	RU      int    // index of this readout unit, from 0
-	RUs     int    // readout units of the run
-	Streams int    // streams per readout unit; zero is the smallest number of at least three that the file allows
-	Packing int    // events per MFP, 1..65535
-	Loop    bool   // begin again at the end of the file; event ids go on
+	Path string // a file
+	RU   int    // index of this readout unit, from 0
+	RUs  int    // readout units of the run
+	// Division is the sources of each readout unit. Zero: what the file has is spread; of MDF, which has no sources, it is
+	// the smallest number of at least three for each unit that the file allows.
+	Division placing.Division
+	Packing  int  // events per MFP, 1..65535
+	Loop     bool // begin again at the end of the file; event ids go on
 	// OnBadRecord is what happens at a record that cannot be used; the zero value is Stop.
 	OnBadRecord OnBadRecord
 	Events      uint64 // events in all; zero is all of the file, or endless with Loop
@@ -42,7 +45,8 @@ type Replay struct {
 	passes
 
 	// immutable after OpenReplay
-	cat      *catalog
+	cat *catalog
+	share
 	cabling  *Cabling
 	parts    []part          // this RU's fragments that are not empty: by record
 	partsEnd []int           // by record: where its parts end
@@ -126,14 +130,14 @@ func (r *Replay) fill(dst []byte, b *Block) error {
 
 // tables writes the headers and tables of the MFPs and lays the block out.
 func (r *Replay) tables(dst []byte, b *Block) {
-	n, streams := len(r.batch), r.cabling.Streams()
+	n := len(r.batch)
 	clear(r.starts)
 	for _, at := range r.batch {
 		for _, p := range r.partsOf(int(at)) {
 			r.starts[p.stream] += int(p.size)
 		}
 	}
-	for s := range streams {
+	for s := range r.count {
 		size := event.MFPHeaderSize(n) + r.starts[s]
 		place := dst[b.Size:]
 		types, sizes := event.MFPTables(place, n)
@@ -142,7 +146,7 @@ func (r *Replay) tables(dst []byte, b *Block) {
 		}
 		clear(types[n:])
 		clear(sizes)
-		source := uint16(r.cfg.RU*streams + s)
+		source := uint16(r.first + s)
 		event.PutMFPHeader(place, event.MFPHeader{
 			N:          n,
 			Size:       uint32(size),

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event"
+	"ringlet/event/placing"
 	"ringlet/internal/crc32c"
 )
 
@@ -139,10 +140,10 @@ func TestReplaySample(t *testing.T) {
 				if st := r.Stats(); st.Events != 10 || st.Blocks != uint64((10+packing-1)/packing) {
 					t.Errorf("%+v", st)
 				}
-				if n := r.cabled().Streams(); n < minStreams || rus*n > 20 {
-					t.Errorf("%d streams per RU", n)
+				if least, most := r.cabled().division.Range(); least != most || least < minStreams || rus*least > 20 {
+					t.Errorf("%d to %d streams per RU", least, most)
 				}
-				t.Logf("%d streams per RU, blocks ≤ %d, MEPs ≤ %d bytes", r.cabled().Streams(), r.MaxBlock(), r.MaxMEP())
+				t.Logf("%d streams, blocks ≤ %d, MEPs ≤ %d bytes", r.cabled().sources(), r.MaxBlock(), r.MaxMEP())
 			})
 		}
 	}
@@ -151,10 +152,10 @@ func TestReplaySample(t *testing.T) {
 func TestReplayTooFewStreams(t *testing.T) {
 	path := samplePath(t)
 	_, err := OpenReplay(context0, ReplayConfig{
-		Path:    path,
-		RUs:     1,
-		Streams: 2,
-		Packing: 1,
+		Path:     path,
+		RUs:      1,
+		Division: placing.Of(2),
+		Packing:  1,
 	})
 	var ce *ConfigError
 	if !errors.As(err, &ce) {
@@ -162,25 +163,25 @@ func TestReplayTooFewStreams(t *testing.T) {
 	}
 	t.Log(err)
 	var least int
-	if _, scanErr := fmt.Sscanf(ce.Reason, "2 per readout unit are too few for this file: its events need at least %d",
+	if _, scanErr := fmt.Sscanf(ce.Reason, "2 in all are too few for this file: its events need at least %d",
 		&least); scanErr != nil {
 		t.Fatal(err)
 	}
 	r, err := OpenReplay(context0, ReplayConfig{
-		Path:    path,
-		RUs:     1,
-		Streams: least,
-		Packing: 1,
+		Path:     path,
+		RUs:      1,
+		Division: placing.Of(least),
+		Packing:  1,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	if _, err := OpenReplay(context0, ReplayConfig{
-		Path:    path,
-		RUs:     1,
-		Streams: least - 1,
-		Packing: 1,
+		Path:     path,
+		RUs:      1,
+		Division: placing.Of(least - 1),
+		Packing:  1,
 	}); !errors.As(err,
 		&ce) {
 		t.Errorf("one stream less is accepted: %v", err)
@@ -192,16 +193,20 @@ func TestReplayLoops(t *testing.T) {
 		records := rapid.IntRange(1, 7).Draw(rt, "records")
 		packing := rapid.IntRange(1, 9).Draw(rt, "packing")
 		events := rapid.IntRange(1, 40).Draw(rt, "events")
-		rus := rapid.IntRange(1, 3).Draw(rt, "rus")
+		d := divided(rt, 4)
 		file, parts := writeMDF(t, genRecords(rt, records))
-		s := openSystem(t, ReplayConfig{
+		c := ReplayConfig{
 			Path:    file,
-			RUs:     rus,
+			RUs:     d.Units(),
 			Packing: packing,
 			Loop:    true,
 			Events:  uint64(events),
 			CRC:     true,
-		})
+		}
+		if rapid.Bool().Draw(rt, "told") {
+			c.Division = d
+		}
+		s := openSystem(t, c)
 		got, err := s.all()
 		if !errors.Is(err, io.EOF) {
 			rt.Fatal(err)

@@ -3,6 +3,8 @@ package source
 import (
 	"context"
 	"fmt"
+
+	"ringlet/event/placing"
 )
 
 // MFPInfo is where one MFP stands in a block.
@@ -13,7 +15,7 @@ type MFPInfo struct {
 	CRC    uint32 // CRC-32C of the Size bytes; 0 if the configuration does not ask for it
 }
 
-// Block is what one RU reads for one MEP: one MFP per stream, contiguous, each beginning at a multiple of 4 bytes, in
+// Block is what one RU reads for one MEP: one MFP of each of its sources, contiguous, each beginning at a multiple of 4 bytes, in
 // order of source id.
 type Block struct {
 	MEP        uint64 // number of the MEP, from 0
@@ -55,8 +57,16 @@ type ConfigError struct {
 
 func (e *ConfigError) Error() string { return fmt.Sprintf("source: %s: %s", e.Field, e.Reason) }
 
-// check looks at what every kind of source has in common. streams is the number per RU.
-func checkShape(ru, rus, streams, packing int) error {
+// checkShape looks at what every kind of source has in common.
+func checkShape(ru int, d placing.Division, packing int) error {
+	if err := d.Check(); err != nil {
+		return &ConfigError{"streams", err.Error()}
+	}
+	return checkUnit(ru, d.Units(), packing)
+}
+
+// checkUnit is checkShape where nobody knows the sources yet.
+func checkUnit(ru, rus, packing int) error {
 	switch {
 	case rus < 1 || rus > maxSources:
 		return &ConfigError{"readout units", fmt.Sprintf("%d is not between 1 and %d", rus, maxSources)}
@@ -64,12 +74,6 @@ func checkShape(ru, rus, streams, packing int) error {
 		return &ConfigError{"readout unit", fmt.Sprintf("number %d is not one of the %d, which count from 0", ru, rus)}
 	case packing < 1 || packing > maxPacking:
 		return &ConfigError{"packing", fmt.Sprintf("%d events per MFP is not between 1 and %d", packing, maxPacking)}
-	case streams < 1 || streams > maxSources:
-		return &ConfigError{"streams", fmt.Sprintf("%d per readout unit is not between 1 and %d", streams, maxSources)}
-	case rus*streams > maxSources:
-		return &ConfigError{"streams", fmt.Sprintf(
-			"%d readout units with %d streams each are more than the %d sources an MFP can tell apart", rus, streams,
-			maxSources)}
 	}
 	return nil
 }

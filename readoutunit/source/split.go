@@ -21,8 +21,6 @@ func (r *Replay) split(dst []byte, b *Block) error {
 func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 	ref := r.cat.records[index]
 	record := event.Record(r.file.data[ref.offset : ref.offset+int64(ref.size)])
-	streams := r.cabling.Streams()
-	first := r.cfg.RU * streams
 	ends, stops := r.ends, r.stops
 	withBank := r.cfg.RU == 0
 	bankAt := ends[0]
@@ -45,8 +43,8 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 		if withBank {
 			r.streams = append(r.streams, uint16(stream))
 		}
-		s := stream - first
-		if s < 0 || s >= streams {
+		s, own := r.own(stream)
+		if !own {
 			continue
 		}
 		raw := banks.Raw()

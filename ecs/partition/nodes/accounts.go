@@ -57,8 +57,7 @@ func (r *Report) outcomes() Check {
 // last figures are lost. What cannot be checked since a builder unit was excluded or lost is left out, and
 // Report.NotChecked says so.
 func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
-	sources := uint64(r.RUs) * uint64(r.Streams)
-	ahead := sums["ru.retained"] * uint64(r.Streams) // read, and never asked for
+	sources := r.width()
 	c := reg.GetCounters()
 	b := newBooks(r, reg, sums)
 	r.NotChecked = b.notChecked()
@@ -67,7 +66,7 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 	out := []Check{
 		eq("MEPs built, by the scheduler = by the builder units", b.ledger.GetBuilt(), b.there["bu.meps_built"]),
 		eq("MEPs discarded, by the scheduler = by the builder units", b.ledger.GetDiscarded(), b.there["bu.meps_discarded"]),
-		b.mfps(c, sources, ahead),
+		b.mfps(c, sources, sums[sumAhead]),
 		eq("MFPs of rejected MEPs = placed + never asked for", b.ledger.GetRejected()*sources,
 			b.there["bu.mfps_rejected"]+b.there["bu.mfps_unasked"]),
 		eq("tokens that came = MEPs issued, to every readout unit", b.reading["ru.tokens"],
@@ -98,6 +97,14 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 		out = append(out, r.streamChecks()...)
 	}
 	return out
+}
+
+// width is the number of sources of all readout units.
+func (r *Report) width() (sources uint64) {
+	for _, n := range r.Division {
+		sources += uint64(n)
+	}
+	return sources + uint64(r.RUs)*uint64(r.Streams)
 }
 
 // refusals is how often the scheduler was told what cannot be: feedback, watermarks, tags. A command that came at the

@@ -17,13 +17,15 @@ func (r *Run) lacking(reports []*nodev1.Report, reg *tagnet.Registers) (all []re
 			nodes[int(m.GetRuIndex())] = m.GetName()
 		}
 	}
+	division := r.cfg.Division()
 	for _, m := range figures.Missing(reports) {
-		ru, streams := int(m.GetRuIndex()), r.cfg.Streams
+		ru := int(m.GetRuIndex())
+		first := division.First(ru)
 		all = append(all, recording.Lacking{
 			Node:        nodes[ru],
 			ReadoutUnit: ru,
-			FirstSource: ru * streams,
-			LastSource:  (ru+1)*streams - 1,
+			FirstSource: first,
+			LastSource:  first + division.Count(ru) - 1,
 			MEPs:        m.GetMeps(),
 			Events:      m.GetEvents(),
 			FirstMEP:    m.GetFirstMep(),

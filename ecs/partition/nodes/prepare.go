@@ -65,8 +65,8 @@ func prepareInput(ctx context.Context, c *config.Config, inputs *regular.Places)
 	case err != nil:
 		return &InputError{err}
 	}
-	c.Streams = needs.Streams
-	return fitSlots(c, event.MEPHeaderSize(needs.Sources)+needs.MaxMEP)
+	c.Divide(needs.Division)
+	return fitSlots(c, event.MEPHeaderSize(needs.Division.Sources())+needs.MaxMEP)
 }
 
 // maxOwnSlot is the largest slot that a run takes unasked, in bytes. Recorded events may be a thousand times the size

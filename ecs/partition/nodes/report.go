@@ -29,7 +29,8 @@ type Report struct {
 	PhaseEnd   string `json:"phase_end"` // of the shift
 	Barrier    string `json:"barrier"`
 	Packing    int    `json:"packing"`
-	Streams    int    `json:"streams"`
+	Streams    int    `json:"streams"`            // sources of each readout unit; 0 where they have different numbers
+	Division   []int  `json:"division,omitempty"` // then: those of each
 
 	Links map[string]uint64 `json:"links"` // by the carrier in effect
 
@@ -154,7 +155,6 @@ func (r *Run) report(cause *fault.Error) *Report {
 		Discipline:       c.Discipline,
 		Barrier:          c.Barrier().String(),
 		Packing:          c.Packing,
-		Streams:          c.Streams,
 		EventsTriggered:  ev.GetEventsIssued(),
 		EventsBuilt:      ev.GetEventsBuilt(),
 		EventsIncomplete: ev.GetEventsIncomplete(),
@@ -168,6 +168,11 @@ func (r *Run) report(cause *fault.Error) *Report {
 		LatencyUs: Quantiles4{
 			st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
 		},
+	}
+	if least, most := c.Division().Range(); least == most {
+		out.Streams = most
+	} else {
+		out.Division = c.Division().Counts()
 	}
 	out.PhaseEnd, _ = c.Phases()
 	out.Leavers = ask(r.faults, (*fault.Core).Leavers)
@@ -230,13 +235,20 @@ func (r *Run) judge(out *Report, rec *recorded) {
 	}
 }
 
+// sumAhead is the sum that no node tells: MFPs that were read, and never asked for.
+const sumAhead = "mfps_ahead"
+
 // sum adds up what the nodes told, and fills the fields of the report that come from it.
 func (r *Run) sum(out *Report) map[string]uint64 {
 	var reports []*nodev1.Report
+	division, ahead := r.cfg.Division(), uint64(0)
 	barriers := hdr.New(1, int64(time.Hour/time.Microsecond), 3)
 	for _, n := range r.nodes {
 		rep := n.latest()
 		reports = append(reports, rep)
+		if ru := int(n.view.GetRuIndex()); n.view.GetReadout() && ru < division.Units() {
+			ahead += rep.GetCounters()["ru.retained"] * uint64(division.Count(ru))
+		}
 		if h := figures.Histogram(rep, node.HistogramBarrier); h != nil {
 			barriers.Merge(h)
 		}
@@ -247,6 +259,7 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 		out.Skipped = max(out.Skipped, rep.GetCounters()["ru.records_skipped"])
 	}
 	sums := figures.Sum(reports)
+	sums[sumAhead] = ahead
 	out.EventsMarked, out.Lacking = sums["bu.events_marked"], r.lacking(reports, r.LastStats().Registers)
 	out.MFPsRead, out.MFPsPlaced, out.BytesBuilt = sums["ru.mfps_read"], sums["bu.mfps_placed"], sums["bu.bytes_built"]
 	out.MFPsRejected, out.MFPsUnasked = sums["bu.mfps_rejected"], sums["bu.mfps_unasked"]

@@ -13,15 +13,16 @@ import (
 
 // LiveSources are those of a configuration in effect, in the order of their ids; none, if its data are not live.
 func LiveSources(cfg config.Config) (out []figures.Source) {
-	if !cfg.Live() || cfg.Streams < 1 {
+	division := cfg.Division()
+	if !cfg.Live() {
 		return nil
 	}
 	inputs, err := source.Inputs(cfg.Input)
-	if err != nil {
+	if err != nil || len(inputs) != division.Sources() {
 		return nil // Complete has looked
 	}
 	for id, in := range inputs {
-		out = append(out, figures.Source{ID: id, Name: in.Name, RU: id / cfg.Streams})
+		out = append(out, figures.Source{ID: id, Name: in.Name, RU: division.Unit(id)})
 	}
 	return out
 }
@@ -111,7 +112,7 @@ func (r *Run) letDown() (down *fault.Error, broken string) {
 	switch {
 	case first == nil:
 		return nil, ""
-	case gone >= uint64(r.cfg.RUs*r.cfg.Streams) && r.endCause == endInput:
+	case gone >= uint64(r.cfg.Division().Sources()) && r.endCause == endInput:
 		return &fault.Error{Fault: *first}, ""
 	}
 	return nil, first.What

@@ -16,7 +16,7 @@ func TestSources(t *testing.T) {
 	r := &Run{Crew: &Crew{nodes: []*member{
 		{name: "n0", view: &nodev1.Member{Readout: true}},
 		{name: "n1", view: &nodev1.Member{Readout: true, RuIndex: 1}},
-	}}, cfg: config.Config{Input: "tcp:h:1,tcp:h:2", Streams: 1}}
+	}}, cfg: config.Config{Input: "tcp:h:1,tcp:h:2", RUs: 2, Streams: "1"}}
 	got := Report{Counters: []NodeCounters{
 		{Node: "n0", Counters: map[string]uint64{"ru.input_fragments.0": 10, "ru.input_used.0": 7, "ru.input_late.0": 2}},
 		{Node: "n1", Counters: map[string]uint64{"ru.input_missing.1": 9}},
@@ -52,14 +52,14 @@ func TestRatesAreOverTheTimeMeant(t *testing.T) {
 func TestLetDown(t *testing.T) {
 	for name, want := range map[string]struct {
 		counters map[string]uint64
-		streams  int
+		streams  config.Counts
 		down     bool
 		broken   string
 	}{
-		"none":       {nil, 1, false, ""},
-		"one of two": {map[string]uint64{node.CounterBroken: 1}, 2, false, "no such device"},
-		"all":        {map[string]uint64{node.CounterBroken: 1}, 1, true, ""},
-		"ended":      {map[string]uint64{node.CounterLetDown: 1}, 2, true, ""},
+		"none":       {nil, "1", false, ""},
+		"one of two": {map[string]uint64{node.CounterBroken: 1}, "2", false, "no such device"},
+		"all":        {map[string]uint64{node.CounterBroken: 1}, "1", true, ""},
+		"ended":      {map[string]uint64{node.CounterLetDown: 1}, "2", true, ""},
 	} {
 		n := &member{name: "n0", report: &nodev1.Report{
 			Counters: want.counters,

@@ -1,0 +1,113 @@
+package placing
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// mostSources is the number of sources that a 16-bit source id tells apart.
+const mostSources = 1 << 16
+
+// A Division says which sources each readout unit has: unit 0 the first ones, unit 1 those behind them, and so on. It
+// is made once from the configuration, and nobody else reckons where a unit's sources begin. It is immutable. The zero
+// Division is of no units: nothing is known yet.
+type Division struct {
+	first []int // by readout unit: its first source; behind them the number of all
+}
+
+// Even gives each of a number of readout units so many sources.
+func Even(units, each int) Division {
+	d := Division{make([]int, max(0, units)+1)}
+	for i := range d.first {
+		d.first[i] = i * each
+	}
+	return d
+}
+
+// Spread gives readout units shares of a number of sources that differ by one at most: the first ones have one more.
+func Spread(sources, units int) Division {
+	if units < 1 {
+		return Division{}
+	}
+	d := Division{make([]int, units+1)}
+	each, more := sources/units, sources%units
+	for i := range d.first {
+		d.first[i] = i*each + min(i, more)
+	}
+	return d
+}
+
+// Of gives each readout unit its own number of sources.
+func Of(counts ...int) Division {
+	d := Division{make([]int, 1, len(counts)+1)}
+	for _, n := range counts {
+		d.first = append(d.first, d.Sources()+n)
+	}
+	return d
+}
+
+// Check says in a sentence why no run can have this division. Until it says nothing the other methods mean nothing.
+func (d Division) Check() error {
+	if d.Units() < 1 {
+		return errors.New("there is no readout unit")
+	}
+	for unit := range d.Units() {
+		if d.Count(unit) < 1 {
+			return fmt.Errorf("readout unit %d of %d has no source: give each at least one, or take fewer readout units",
+				unit, d.Units())
+		}
+	}
+	if d.Sources() > mostSources {
+		return fmt.Errorf("%d sources of %d readout units are more than the %d sources that a 16-bit source id can tell apart",
+			d.Sources(), d.Units(), mostSources)
+	}
+	return nil
+}
+
+// Units is the number of readout units.
+func (d Division) Units() int { return max(0, len(d.first)-1) }
+
+// Sources is the number of sources of all units.
+func (d Division) Sources() int {
+	if len(d.first) == 0 {
+		return 0
+	}
+	return d.first[len(d.first)-1]
+}
+
+// First is the id of a unit's first source.
+func (d Division) First(unit int) int { return d.first[unit] }
+
+// Count is the number of a unit's sources.
+func (d Division) Count(unit int) int { return d.first[unit+1] - d.first[unit] }
+
+// Unit is the readout unit that has a source.
+func (d Division) Unit(source int) int {
+	at, found := slices.BinarySearch(d.first, source)
+	if found {
+		return at
+	}
+	return at - 1
+}
+
+// Counts are the numbers of sources of all units, in order.
+func (d Division) Counts() []int {
+	counts := make([]int, d.Units())
+	for unit := range counts {
+		counts[unit] = d.Count(unit)
+	}
+	return counts
+}
+
+// Range is the smallest and the largest number of sources that a unit has: they are equal where all have as many.
+func (d Division) Range() (least, most int) {
+	for unit := range d.Units() {
+		n := d.Count(unit)
+		if unit == 0 {
+			least = n
+		}
+		least, most = min(least, n), max(most, n)
+	}
+	return least, most
+}

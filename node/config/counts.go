@@ -1,0 +1,160 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"ringlet/event/placing"
+)
+
+// Counts are the numbers of sources of readout units: "3" for three of each, "5,3" for five of the first and three of
+// the second, "0" where that is left open. A file may also give a list, [5, 3]. What Counts holds is the shortest such
+// text, so that two configurations are equal where they mean the same; "" is "0".
+type Counts string
+
+// parseCounts reads the text form. Nothing is no counts.
+func parseCounts(text string) ([]int, error) {
+	var counts []int
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.ParseUint(strings.TrimSpace(part), 10, 32)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%q is neither a number nor numbers such as 5,3, one for each readout unit", text)
+		case n > maxSources:
+			return nil, fmt.Errorf("%d is more than the %d sources that a 16-bit source id can tell apart", n, maxSources)
+		}
+		if counts = append(counts, int(n)); len(counts) > maxSources {
+			return nil, fmt.Errorf("these are the sources of more than %d readout units", maxSources)
+		}
+	}
+	if len(counts) == 1 && counts[0] == 0 {
+		return nil, nil
+	}
+	return counts, nil
+}
+
+// list are the numbers. None: it is left open.
+func (c Counts) list() []int {
+	if c == "" {
+		return nil
+	}
+	counts, err := parseCounts(string(c))
+	if err != nil {
+		return nil // checkValues says so
+	}
+	return counts
+}
+
+// countsOf is the shortest text of a division.
+func countsOf(d placing.Division) Counts {
+	if least, most := d.Range(); least == most {
+		return Counts(strconv.Itoa(most))
+	}
+	return formatCounts(d.Counts())
+}
+
+func formatCounts(counts []int) Counts {
+	parts := make([]string, len(counts))
+	for i, n := range counts {
+		parts[i] = strconv.Itoa(n)
+	}
+	return Counts(strings.Join(parts, ","))
+}
+
+// UnmarshalText reads the text form, for kong.
+func (c *Counts) UnmarshalText(text []byte) error {
+	counts, err := parseCounts(string(text))
+	switch {
+	case err != nil:
+		return err
+	case counts == nil:
+		*c = "0"
+	default:
+		*c = formatCounts(counts)
+	}
+	return nil
+}
+
+// UnmarshalYAML reads a number, a list of numbers, or the text form.
+func (c *Counts) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode {
+		return c.UnmarshalText([]byte(node.Value))
+	}
+	wrong := errors.New("expected a number, or a list of numbers such as [5, 3], one for each readout unit")
+	if node.Kind != yaml.SequenceNode || len(node.Content) == 0 {
+		return wrong
+	}
+	var parts []string
+	for _, part := range node.Content {
+		if part.Kind != yaml.ScalarNode || strings.Contains(part.Value, ",") {
+			return wrong
+		}
+		parts = append(parts, part.Value)
+	}
+	return c.UnmarshalText([]byte(strings.Join(parts, ",")))
+}
+
+// MarshalYAML writes a number as a number.
+func (c Counts) MarshalYAML() (any, error) {
+	switch counts := c.list(); len(counts) {
+	case 0:
+		return 0, nil
+	case 1:
+		return counts[0], nil
+	}
+	return string(c), nil
+}
+
+// Division says which sources each readout unit has. It is of no units while nobody knows: of a file, until somebody has
+// looked what it needs.
+func (c Config) Division() placing.Division {
+	counts := c.Streams.list()
+	switch {
+	case c.RUs < 1:
+	case len(counts) == 1:
+		return placing.Even(c.RUs, counts[0])
+	case len(counts) == c.RUs:
+		return placing.Of(counts...)
+	case len(counts) == 0 && c.Sources > 0:
+		return placing.Spread(c.Sources, c.RUs)
+	}
+	return placing.Division{}
+}
+
+// Divide settles the division. It is what a file or a list of live sources needs.
+func (c *Config) Divide(d placing.Division) { c.Streams = countsOf(d) }
+
+// resolveDivision settles the division where the settings decide it, and refuses one that cannot be.
+func (c *Config) resolveDivision(p *problems) {
+	counts := c.Streams.list()
+	if c.RUs < 1 || c.Sources < 0 {
+		return // said already
+	}
+	if n := len(counts); n > 1 && n != c.RUs {
+		p.add("streams", "%s are the sources of %d readout units, and there are %d: give one number for each, or one for all",
+			c.Streams, n, c.RUs)
+		return
+	}
+	d := c.Division()
+	if d.Units() == 0 { // of a file: see nodes.Prepare
+		return
+	}
+	key := "streams"
+	if len(counts) == 0 {
+		key = "sources"
+	}
+	if err := d.Check(); err != nil {
+		p.add(key, "%v", err)
+		return
+	}
+	if n := d.Sources(); c.Sources > 0 && n != c.Sources {
+		p.add("sources", "%d are not the %d that streams %s make on %d readout units: leave out sources or streams", c.Sources,
+			n, c.Streams, c.RUs)
+		return
+	}
+	c.Divide(d)
+}
