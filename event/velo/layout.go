@@ -8,7 +8,7 @@ import (
 // Layout is what a detector is built like. Lengths are in mm, angles in degrees.
 type Layout struct {
 	// Stations are the places of the stations along the beam, in ascending order.
-	Stations []float64 `yaml:"stations,flow"`
+	Stations []float64 `yaml:"stations"`
 	// LeftShift is by how much the left half of a station stands behind the right, so that the halves can overlap.
 	LeftShift float64 `yaml:"left-shift"`
 	// PhiShift is by how much the φ sensor of a half stands behind its R sensor.

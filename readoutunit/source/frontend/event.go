@@ -1,0 +1,207 @@
+package frontend
+
+import (
+	"math"
+	"sort"
+
+	"ringlet/event/velo"
+)
+
+// Event is the memory of one event at a time: what happened, and the charge that it left. One goroutine uses it, and
+// nothing is allocated once it has grown.
+type Event struct {
+	d      *Detector
+	seed   uint64
+	raw    bool
+	truth  Truth
+	random *source
+	boards []charges
+	adc    *converter // of raw data
+}
+
+// charges is what the particles left on the strips of a board.
+type charges struct {
+	counts  [velo.Strips]float32 // amplitude, in counts
+	touched []uint16             // strips with an amplitude
+	bad     [velo.Strips / 64]uint64
+}
+
+// NewEvent makes the memory. raw has the boards prepare 8-bit values of every strip; otherwise noise is drawn only where
+// it is seen.
+func (d *Detector) NewEvent(seed uint64, raw bool) *Event {
+	e := &Event{d: d, seed: seed, raw: raw, random: newSource(), boards: make([]charges, d.geo.Boards())}
+	for b := range e.boards {
+		e.random.begin(seed, 0, uint64(b)+2*particles)
+		for strip := range d.geo.Strips(b) {
+			if e.random.Float64() < d.cfg.FrontEnd.BadChannels {
+				e.boards[b].bad[strip/64] |= 1 << (strip % 64)
+			}
+		}
+	}
+	if raw {
+		e.adc = newConverter(d, seed, e.random)
+	}
+	return e
+}
+
+// Make lets event ev happen. The truth is valid until the next call.
+func (e *Event) Make(ev uint64) *Truth {
+	for b := range e.boards {
+		c := &e.boards[b]
+		for _, strip := range c.touched {
+			c.counts[strip] = 0
+		}
+		c.touched = c.touched[:0]
+	}
+	e.truth.make(e.d, e.random, e.seed, ev)
+	for i := range e.truth.Tracks {
+		e.pass(&e.truth.Tracks[i])
+	}
+	return &e.truth
+}
+
+// pass lets a particle go through the sensors.
+func (e *Event) pass(t *Track) {
+	v := &e.truth.Vertices[t.Vertex]
+	planes := e.d.planes
+	slope := math.Sqrt(float64(t.TX*t.TX) + float64(t.TY*t.TY))
+	step, at := 1, sort.Search(len(planes), func(i int) bool { return planes[i].z > v.Z })
+	if !t.Forward {
+		step = -1
+		at--
+	}
+	x, y, z, tx, ty := v.X, v.Y, v.Z, t.TX, t.TY
+	path := math.Sqrt(1 + float64(slope*slope))
+	kick := 0.0136 / max(t.P, 0.01) * math.Sqrt(float64(e.d.cfg.FrontEnd.RadiationPart*path)) * path * path
+	for ; at >= 0 && at < len(planes); at += step {
+		p := &planes[at]
+		dz := p.z - z
+		x, y, z = x+float64(tx*dz), y+float64(ty*dz), p.z
+		square := float64(x*x) + float64(y*y)
+		if square > e.d.outer2 {
+			return
+		}
+		if square < e.d.inner2 {
+			continue
+		}
+		if e.cross(t, p, x, y, tx, ty, path) && kick > 1e-7 {
+			tx += float64(kick * e.random.NormFloat64())
+			ty += float64(kick * e.random.NormFloat64())
+		}
+	}
+}
+
+// cross lets a particle pass a sensor at x, y. It is false where the sensor has no strip.
+func (e *Event) cross(t *Track, p *plane, x, y, tx, ty, path float64) bool {
+	r := math.Sqrt(float64(x*x) + float64(y*y))
+	if toward := x * float64(1-2*int(p.side)); toward < float64(r*e.d.edge) {
+		return false // it passes beside this half
+	}
+	phi := math.Atan2(y, x)
+	if p.side == velo.Left && phi < 0 {
+		phi += 2 * math.Pi
+	}
+	var at velo.Place
+	var ok bool
+	var lean float64 // slope across the strips
+	if p.kind == velo.R {
+		at, ok = e.d.geo.PlaceR(p.board, r, phi)
+		lean = (float64(x*tx) + float64(y*ty)) / r
+	} else {
+		at, ok = e.d.geo.PlacePhi(p.board, r, phi)
+		lean = (float64(x*ty) - float64(y*tx)) / r
+	}
+	if !ok {
+		return false
+	}
+	f := &e.d.cfg.FrontEnd
+	width := float64(f.Thickness*math.Abs(lean)) + float64(2*math.Sqrt(3)*f.Diffusion)
+	e.boards[p.board].deposit(at, width/at.Pitch, float64(e.energy()*path))
+	if p.kind == velo.R {
+		t.RHits++
+	} else {
+		t.PhiHits++
+	}
+	return true
+}
+
+// energy draws the amplitude of a particle: Moyal's form of the Landau distribution, -ln(n²) for a normal n.
+func (e *Event) energy() float64 {
+	const spread = 0.09 // scale over most probable value in 300 µm of silicon
+	n := e.random.NormFloat64()
+	tail := -math.Log(max(float64(n*n), 1e-9))
+	return e.d.cfg.FrontEnd.Signal * (1 + float64(spread*tail))
+}
+
+// deposit spreads an amplitude evenly over a width, in strips, around a place.
+func (c *charges) deposit(at velo.Place, width, amplitude float64) {
+	low := float64(at.Strip) + at.Part - width/2
+	top := low + width
+	first, last := max(int(math.Floor(low)), at.Low), min(int(math.Floor(top)), at.Top-1)
+	for s := first; s <= last; s++ {
+		part := (min(top, float64(s+1)) - max(low, float64(s))) / width
+		if width == 0 {
+			part = 1
+		}
+		if c.counts[s] == 0 {
+			c.touched = append(c.touched, uint16(s))
+		}
+		c.counts[s] += float32(amplitude * part)
+	}
+}
+
+// Clusters appends the clusters of a board to dst: of the event that Make made.
+func (e *Event) Clusters(dst []velo.Cluster, board int) []velo.Cluster {
+	if board >= len(e.boards) {
+		return dst // a spare source
+	}
+	var hits hitMask
+	if e.raw {
+		e.adc.hits(&hits, e, board)
+	} else {
+		e.suppressed(&hits, board)
+	}
+	return appendClusters(dst, &hits, e.d.geo, e.d.geo.Sensor(board).Kind)
+}
+
+// suppressed has the hits of a board without looking at strips that see nothing: noise passes the threshold at a known
+// share of them, and the way from one to the next is drawn.
+func (e *Event) suppressed(hits *hitMask, board int) {
+	d, c := e.d, &e.boards[board]
+	e.random.begin(e.seed, e.truth.Event, uint64(board))
+	strips := d.geo.Strips(board)
+	for s := -1; ; {
+		far := float64(e.random.ExpFloat64() * -d.skip)
+		if far >= float64(strips) {
+			break
+		}
+		if s += 1 + int(far); s >= strips {
+			break
+		}
+		hits[s/64] |= 1 << (s % 64)
+	}
+	// Charge that is too little to be told from noise lifts the line that common mode takes away, for all strips of the
+	// link; its own strip lies closest to the line.
+	var lift [velo.Strips / link]float64
+	limit := float64(d.limit)
+	for _, s := range c.touched {
+		if v := float64(c.counts[s]); v < limit {
+			lift[s/link] += v / link
+		}
+	}
+	least := float64(d.cfg.FrontEnd.Threshold) + 0.5
+	for _, s := range c.touched {
+		bit, v := uint64(1)<<(s%64), float64(c.counts[s])
+		if v < limit {
+			v -= v / link
+		}
+		if v-lift[s/link]+float64(d.noise*e.random.NormFloat64()) > least {
+			hits[s/64] |= bit
+		} else {
+			hits[s/64] &^= bit
+		}
+	}
+	for i := range hits {
+		hits[i] &^= c.bad[i]
+	}
+}

@@ -1,0 +1,182 @@
+package frontend
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"ringlet/event"
+	"ringlet/event/velo"
+	"ringlet/internal/breath"
+	"ringlet/internal/crc32c"
+)
+
+// MakerConfig is what a Maker makes.
+type MakerConfig struct {
+	Seed    uint64
+	First   int   // source id, which is the number of the board, of the first stream
+	Streams int   // boards
+	Align   uint8 // log2 of the bytes fragments are padded to
+	Raw     bool  // every strip is sampled and prepared
+	Workers int   // goroutines that make events; the bytes do not depend on it
+	Truth   bool  // keep what happened, for Truths
+}
+
+// Maker makes the MFPs of some boards. All of a block's MFPs come of the same events, which are made when the first of
+// them is asked for. One goroutine calls it.
+type Maker struct {
+	// immutable after NewMaker
+	d   *Detector
+	cfg MakerConfig
+
+	// owned by the goroutine that calls; in a block being made, worker i owns parts[i]
+	first  uint64
+	n      int
+	parts  []part
+	truths []Truth
+}
+
+// part is what one worker has made of a block: the events from event on.
+type part struct {
+	memory   *Event
+	event    int
+	clusters []velo.Cluster
+	ends     []uint32 // where the clusters of an event's stream end, event by event
+}
+
+// NewMaker makes a Maker of a detector. The error is a *ConfigError.
+func NewMaker(d *Detector, c MakerConfig) (*Maker, error) {
+	if c.First < 0 || c.Streams < 1 || c.First+c.Streams > velo.MaxBoards {
+		return nil, &ConfigError{"sources", fmt.Sprintf("%d from %d on are not within the %d boards that a fragment can name",
+			c.Streams, c.First, velo.MaxBoards)}
+	}
+	m := &Maker{d: d, cfg: c, parts: make([]part, max(1, c.Workers))}
+	for i := range m.parts {
+		m.parts[i].memory = d.NewEvent(c.Seed, c.Raw)
+	}
+	return m, nil
+}
+
+// MaxMFP is the largest MFP of n events, in bytes: every board full.
+func (m *Maker) MaxMFP(_ uint16, n int) int { return MaxMFP(n, m.cfg.Align) }
+
+// MaxMFP is the largest MFP of n events of a board, in bytes, its fragments padded to 2^align.
+func MaxMFP(n int, align uint8) int { return event.MaxMFPSize(n, velo.MaxBoardSize, align) }
+
+// MinMFP is the smallest, in bytes: no board has a cluster.
+func MinMFP(n int, align uint8) int {
+	round := 1<<align - 1
+	return event.MFPHeaderSize(n) + n*((velo.MinBoardSize+round)&^round)
+}
+
+// Truths are what happened at the events of the block that the last MFP was of. They are valid until the next.
+func (m *Maker) Truths() []Truth { return m.truths[:m.n] }
+
+// FillMFP writes the MFP of a source for the n events from first into dst and returns its size in bytes and, if withCRC,
+// its CRC-32C. dst must hold MaxMFP bytes.
+func (m *Maker) FillMFP(dst []byte, source uint16, first uint64, n int, withCRC bool) (size int, crc uint32, err error) {
+	stream := int(source) - m.cfg.First
+	switch limit := MaxMFP(n, m.cfg.Align); {
+	case n < 0 || n > event.MaxPacking || uint64(n) > event.EndOfRun-first:
+		return 0, 0, fmt.Errorf("an MFP of %d events from event %d cannot be expressed", n, first)
+	case stream < 0 || stream >= m.cfg.Streams:
+		return 0, 0, fmt.Errorf("source %d is not one of the %d from %d on", source, m.cfg.Streams, m.cfg.First)
+	case len(dst) < limit:
+		return 0, 0, fmt.Errorf("the MFP of source %d for %d events needs room for %d bytes, there are %d", source, n, limit,
+			len(dst))
+	}
+	if m.n != n || m.first != first || n == 0 {
+		m.make(first, n)
+	}
+	types, sizes := event.MFPTables(dst, n)
+	clear(types)
+	clear(sizes)
+	round := 1<<m.cfg.Align - 1
+	at := event.MFPHeaderSize(n)
+	for i := range m.parts {
+		p := &m.parts[i]
+		for k := stream; k < len(p.ends); k += m.cfg.Streams {
+			begin := uint32(0)
+			if k > 0 {
+				begin = p.ends[k-1]
+			}
+			ev := p.event + k/m.cfg.Streams
+			length := velo.PutBoard(dst[at:], uint16(first+uint64(ev)), int(source), p.clusters[begin:p.ends[k]], 0)
+			types[ev] = byte(velo.BankType)
+			binary.LittleEndian.PutUint16(sizes[2*ev:], uint16(length))
+			end := at + (length+round)&^round
+			clear(dst[at+length : end])
+			at = end
+		}
+	}
+	event.PutMFPHeader(dst, event.MFPHeader{
+		N:          n,
+		Size:       uint32(at),
+		FirstEvent: first,
+		Source:     source,
+		Align:      m.cfg.Align,
+		Version:    velo.Version,
+	})
+	if withCRC {
+		crc = crc32c.Sum(dst[:at])
+	}
+	return at, crc, nil
+}
+
+// make makes the events of a block, each worker a part of them.
+func (m *Maker) make(first uint64, n int) {
+	m.first, m.n = first, n
+	if m.cfg.Truth {
+		for len(m.truths) < n {
+			m.truths = append(m.truths, Truth{})
+		}
+	}
+	each, at := (n+len(m.parts)-1)/len(m.parts), 0
+	if len(m.parts) == 1 {
+		m.part(&m.parts[0], 0, n)
+		return
+	}
+	var all sync.WaitGroup
+	for i := range m.parts {
+		p, from, to := &m.parts[i], at, min(at+each, n)
+		all.Go(func() { m.part(p, from, to) })
+		at = to
+	}
+	all.Wait()
+}
+
+// part makes the events of a block from from up to to.
+func (m *Maker) part(p *part, from, to int) {
+	p.event, p.clusters, p.ends = from, p.clusters[:0], p.ends[:0]
+	for i := from; i < to; i++ {
+		truth := p.memory.Make(m.first + uint64(i))
+		if m.cfg.Truth {
+			t := &m.truths[i]
+			*t = Truth{
+				Event:     truth.Event,
+				Displaced: truth.Displaced,
+				Vertices:  append(t.Vertices[:0], truth.Vertices...),
+				Tracks:    append(t.Tracks[:0], truth.Tracks...),
+			}
+		}
+		for stream := range m.cfg.Streams {
+			p.clusters = p.memory.Clusters(p.clusters, m.cfg.First+stream)
+			p.ends = append(p.ends, uint32(len(p.clusters)))
+		}
+		// A process that shares its only processor with the network must let that go on.
+		breath.Take()
+	}
+}
+
+// Renumber gives the fragments of an MFP, which FillMFP wrote, the numbers of the events from first on. The header's
+// first event is the caller's to write.
+func (m *Maker) Renumber(mfp []byte, first uint64, n int) {
+	_, sizes := event.MFPTables(mfp, n)
+	round := 1<<m.cfg.Align - 1
+	at := event.MFPHeaderSize(n)
+	for i := range n {
+		length := int(binary.LittleEndian.Uint16(sizes[2*i:]))
+		velo.SetEvent(mfp[at:at+length], uint16(first+uint64(i)))
+		at += (length + round) &^ round
+	}
+}

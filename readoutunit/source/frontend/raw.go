@@ -1,0 +1,63 @@
+package frontend
+
+import (
+	"math"
+
+	"ringlet/event/velo"
+)
+
+// converter makes and prepares the 8-bit values of every strip.
+type converter struct {
+	offsets   [][]float64 // of each strip of each board, in counts
+	pedestals [][]uint8   // the same as it was measured: rounded
+	values    []uint8     // scratch
+	amplitude []int16     // scratch
+}
+
+func newConverter(d *Detector, seed uint64, random *source) *converter {
+	f := &d.cfg.FrontEnd
+	c := &converter{values: make([]uint8, velo.Strips), amplitude: make([]int16, velo.Strips)}
+	for b := range d.geo.Boards() {
+		random.begin(seed, 0, uint64(b)+3*particles)
+		offsets := make([]float64, d.geo.Strips(b))
+		pedestals := make([]uint8, len(offsets))
+		for s := range offsets {
+			offsets[s] = max(0, min(255, f.Pedestal+float64(f.PedestalSpread*random.NormFloat64())))
+			pedestals[s] = uint8(offsets[s] + 0.5)
+		}
+		c.offsets, c.pedestals = append(c.offsets, offsets), append(c.pedestals, pedestals)
+	}
+	return c
+}
+
+// hits samples the strips of a board and prepares them up to the hits.
+func (c *converter) hits(hits *hitMask, e *Event, board int) {
+	f := &e.d.cfg.FrontEnd
+	e.random.begin(e.seed, e.truth.Event, uint64(board))
+	values := c.values[:len(c.offsets[board])]
+	masked := (*hitMask)(&e.boards[board].bad)
+	c.sample(values, e, board)
+	amplitude := c.amplitude[:len(values)]
+	subtract(amplitude, values, c.pedestals[board])
+	commonMode(amplitude, masked, e.d.limit)
+	findHits(hits, amplitude, masked, f.Threshold)
+}
+
+// sample makes the values of a board: offset, charge, noise, and what the strips of a link share, which is a level and a
+// slope. A strip that is faulty gives anything.
+func (c *converter) sample(values []uint8, e *Event, board int) {
+	f, bad := &e.d.cfg.FrontEnd, &e.boards[board].bad
+	level, slope := 0.0, 0.0
+	for s := range values {
+		if s%link == 0 {
+			level = float64(f.CommonMode * e.random.NormFloat64())
+			slope = float64(f.CommonMode*e.random.NormFloat64()) / (4 * link)
+		}
+		v := c.offsets[board][s] + float64(e.boards[board].counts[s]) + level + float64(slope*float64(s%link)) +
+			float64(f.Noise*e.random.NormFloat64())
+		if bad[s/64]>>(s%64)&1 != 0 {
+			v = float64(256 * e.random.Float64())
+		}
+		values[s] = uint8(max(0, min(255, math.Round(v))))
+	}
+}

@@ -1,0 +1,239 @@
+package frontend
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Origin is what a vertex is of.
+type Origin string
+
+// The vertices that there are.
+const (
+	Collision Origin = "collision" // of two protons: primary
+	Beauty    Origin = "beauty"    // decay of a B meson: what a filter looks for
+	Strange   Origin = "strange"   // decay of a neutral kaon: displaced, and not looked for
+)
+
+// Vertex is a point that particles come from, in mm.
+type Vertex struct {
+	Origin Origin  `json:"origin"`
+	X      float64 `json:"x"`
+	Y      float64 `json:"y"`
+	Z      float64 `json:"z"`
+}
+
+// Track is a charged particle.
+type Track struct {
+	Vertex  int     `json:"vertex"`   // index
+	TX      float64 `json:"tx"`       // dx/dz where it begins
+	TY      float64 `json:"ty"`       // dy/dz
+	Forward bool    `json:"forward"`  // towards larger z
+	P       float64 `json:"p"`        // momentum, GeV
+	RHits   int     `json:"r_hits"`   // R sensors that it left charge in
+	PhiHits int     `json:"phi_hits"` // φ sensors
+}
+
+// Truth is what happened at an event. A filter never sees it.
+type Truth struct {
+	Event     uint64   `json:"event"`
+	Displaced bool     `json:"displaced"` // it has a decay of a B meson
+	Vertices  []Vertex `json:"vertices"`
+	Tracks    []Track  `json:"tracks"`
+}
+
+// species is a kind of particle that decays away from the collision.
+type species struct {
+	origin   Origin
+	mass     float64 // GeV
+	flight   float64 // mean proper length, mm
+	pt       float64 // mean transverse momentum, GeV
+	low, top float64 // pseudorapidities
+	least    int     // charged particles of a decay
+	most     int
+	energy   float64 // momentum of two of them in the frame at rest, GeV; more of them have less
+}
+
+var (
+	beauty  = species{Beauty, 5.279, 0.455, 4.5, 1.8, 4.9, 2, 5, 2.6}
+	strange = species{Strange, 0.4976, 26.84, 0.7, -4, 4.5, 2, 2, 0.206}
+)
+
+const (
+	pionMass = 0.1396 // GeV
+	meanPT   = 0.45   // mean transverse momentum of a particle of the collision, GeV
+	lowEta   = -4.5   // pseudorapidities of particles of the collision: what the sensors could see, and more
+	topEta   = 5.0
+	leastEta = 0.25 // particles at steeper angles leave the beam pipe between stations
+)
+
+// source is a generator of random numbers that is seeded for each purpose.
+type source struct {
+	pcg rand.PCG
+	*rand.Rand
+}
+
+func newSource() *source {
+	s := &source{}
+	s.Rand = rand.New(&s.pcg)
+	return s
+}
+
+// mix is the finaliser of splitmix64.
+func mix(z uint64) uint64 {
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// particles is the purpose that is no board's.
+const particles = 1 << 32
+
+// begin has the numbers of an event for a purpose: a board, or particles.
+func (s *source) begin(seed, ev, purpose uint64) {
+	s.pcg.Seed(mix(seed+0x9e3779b97f4a7c15), mix(mix(ev+1)+purpose*0xd1b54a32d192ed03))
+}
+
+// poisson draws a small number.
+func (s *source) poisson(mean float64) int {
+	n, left := 0, math.Exp(-mean)
+	for p := s.Float64(); p > left && n < 1000; n++ {
+		p = float64(p * s.Float64())
+	}
+	return n
+}
+
+// direction draws a pseudorapidity that some sensor could see, and an azimuth.
+func (s *source) direction(low, top float64) (eta, phi float64) {
+	for {
+		if eta = low + float64((top-low)*s.Float64()); math.Abs(eta) > leastEta {
+			return eta, float64(2 * math.Pi * s.Float64())
+		}
+	}
+}
+
+// make draws what happens at an event.
+func (t *Truth) make(d *Detector, s *source, seed, ev uint64) {
+	k := &d.cfg.Collisions
+	s.begin(seed, ev, particles)
+	*t = Truth{Event: ev, Displaced: s.Float64() < k.Displaced, Vertices: t.Vertices[:0], Tracks: t.Tracks[:0]}
+	for i := range 1 + s.poisson(k.PileUp) {
+		at := Vertex{
+			Origin: Collision,
+			X:      float64(k.Spread[0] * s.NormFloat64()),
+			Y:      float64(k.Spread[1] * s.NormFloat64()),
+			Z:      float64(k.Spread[2] * s.NormFloat64()),
+		}
+		t.Vertices = append(t.Vertices, at)
+		primary := len(t.Vertices) - 1
+		for range s.multiplicity(k.Particles) {
+			eta, phi := s.direction(lowEta, topEta)
+			pt := 0.05 + float64((meanPT-0.05)*s.ExpFloat64())
+			t.add(primary, eta, phi, pt)
+		}
+		for range s.poisson(k.Strange) {
+			t.decay(s, &strange, at)
+		}
+		if i == 0 && t.Displaced {
+			t.decay(s, &beauty, at)
+			t.decay(s, &beauty, at)
+		}
+	}
+}
+
+// multiplicity draws the number of particles of a collision: a sum of three exponentials, so that the spread is 1/√3 of
+// the mean, which is about that of the document's figure 6.3.
+func (s *source) multiplicity(mean float64) int {
+	sum := s.ExpFloat64() + s.ExpFloat64() + s.ExpFloat64()
+	return int(float64(mean*sum)/3 + 0.5)
+}
+
+// add appends a particle from a vertex.
+func (t *Truth) add(vertex int, eta, phi, pt float64) {
+	sinh := math.Sinh(eta)
+	sin, cos := math.Sincos(phi)
+	t.Tracks = append(t.Tracks, Track{
+		Vertex:  vertex,
+		TX:      cos / sinh,
+		TY:      sin / sinh,
+		Forward: eta > 0,
+		P:       pt * math.Cosh(eta),
+	})
+}
+
+// vector is a momentum or a direction.
+type vector [3]float64
+
+// decay lets a particle from at fly and decay.
+func (t *Truth) decay(s *source, k *species, at Vertex) {
+	eta, phi := s.direction(k.low, k.top)
+	pt := float64(k.pt * s.ExpFloat64())
+	sin, cos := math.Sincos(phi)
+	p := vector{pt * cos, pt * sin, pt * math.Sinh(eta)}
+	size := pt * math.Cosh(eta)
+	length := float64(k.flight*s.ExpFloat64()) / k.mass // of p = 1
+	t.Vertices = append(t.Vertices, Vertex{
+		Origin: k.origin,
+		X:      at.X + float64(length*p[0]),
+		Y:      at.Y + float64(length*p[1]),
+		Z:      at.Z + float64(length*p[2]),
+	})
+	vertex := len(t.Vertices) - 1
+	n := k.least + s.IntN(k.most-k.least+1)
+	rest := k.energy * 2 / float64(n)
+	var first vector
+	for i := range n {
+		u := s.unit()
+		if n == 2 && i == 1 {
+			u = vector{-first[0], -first[1], -first[2]} // back to back
+		}
+		first = u
+		t.daughter(vertex, k, p, size, u, rest)
+	}
+}
+
+// unit draws a direction.
+func (s *source) unit() vector {
+	z := float64(2*s.Float64()) - 1
+	sin, cos := math.Sincos(float64(2 * math.Pi * s.Float64()))
+	r := math.Sqrt(max(0, 1-float64(z*z)))
+	return vector{r * cos, r * sin, z}
+}
+
+// daughter appends a particle of a decay that goes in direction u with that momentum where the parent is at rest.
+func (t *Truth) daughter(vertex int, k *species, p vector, size float64, u vector, rest float64) {
+	energy := math.Sqrt(float64(rest*rest) + pionMass*pionMass)
+	along := 0.0
+	var n vector
+	for i := range n {
+		n[i] = p[i] / max(size, 1e-9)
+		along += float64(n[i] * u[i])
+	}
+	gamma := math.Sqrt(1 + float64(size/k.mass*size/k.mass))
+	boosted := float64(gamma*float64(rest*along)) + float64(size/k.mass*energy)
+	var q vector
+	total := 0.0
+	for i := range q {
+		q[i] = float64(boosted*n[i]) + float64(rest*(u[i]-float64(along*n[i])))
+		total += float64(q[i] * q[i])
+	}
+	if math.Abs(q[2]) < 1e-6 {
+		return // along no sensor
+	}
+	t.Tracks = append(t.Tracks, Track{
+		Vertex:  vertex,
+		TX:      q[0] / q[2],
+		TY:      q[1] / q[2],
+		Forward: q[2] > 0,
+		P:       math.Sqrt(total),
+	})
+}
+
+// sortPlanes puts sensors in the order of z; where two stand at one place, in that of their boards.
+func sortPlanes(planes []plane) {
+	slices.SortFunc(planes, func(a, b plane) int {
+		return cmp.Or(cmp.Compare(a.z, b.z), cmp.Compare(a.board, b.board))
+	})
+}
