@@ -40,10 +40,10 @@ func (m *Missing) add(mep uint64, events int) {
 
 // absent is what an Assembler knows of readout units that are gone, or were.
 type absent struct {
-	from     []uint64 // by readout unit: it lacks what is not in place of MEPs below
-	ever     bool     // any was ever gone
-	division placing.Division
-	size     uint32 // most bytes of an MFP without data
+	from    []uint64 // by readout unit: it lacks what is not in place of MEPs below
+	ever    bool     // any was ever gone
+	sources []int    // by readout unit; nil: not told
+	size    uint32   // most bytes of an MFP without data
 }
 
 // lacks tells that a part of a MEP will not come, unless it is in place.
@@ -113,7 +113,7 @@ func (a *Assembler) announceMissing(i, ru int) {
 		return
 	}
 	if p.streams == 0 {
-		p.streams = a.absent.division.Count(ru)
+		p.streams = a.absent.sources[ru]
 		s.sources += uint32(p.streams)
 	}
 	p.entries = p.entries[:0]

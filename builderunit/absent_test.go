@@ -2,6 +2,7 @@ package builderunit
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"ringlet/event"
@@ -248,5 +249,22 @@ func TestGoneNotBorne(t *testing.T) {
 	r := newRig(t, nil)
 	if err := r.b.Gone(0); err == nil {
 		t.Error("it goes on")
+	}
+}
+
+// TestOtherSources holds that a readout unit which has not the sources that the configuration gives it is refused: the
+// ids of all sources behind them would be wrong.
+func TestOtherSources(t *testing.T) {
+	r := newRig(t, bearing)
+	p := r.piece(1, 0)
+	p.entries = p.entries[:2]
+	err := r.b.Announce(r.ranks[1], p.announcement(0, 0, 1))
+	if err == nil || !strings.Contains(err.Error(), "it says 2 streams, and the readout unit has 3 sources") {
+		t.Error(err)
+	}
+	cfg := r.config(bearing)
+	cfg.Division = placing.Even(2, 3)
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "the sources of 2 readout units are told") {
+		t.Error(err)
 	}
 }

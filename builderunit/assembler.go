@@ -72,6 +72,7 @@ type part struct {
 // owned is what a readout unit owns of every slot, where windows stand.
 type owned struct {
 	offset      int // from the slot's start, bytes
+	sources     int
 	least, size uint32
 }
 
@@ -100,7 +101,7 @@ func newStanding(l *placing.Layout, slots int) *Assembler {
 	for ru := range l.Units() {
 		offset, size := l.Part(ru)
 		least := l.Entries(ru) + l.Count(ru)*event.MFPFixedSize
-		a.owned = append(a.owned, owned{offset, uint32(least), uint32(size)})
+		a.owned = append(a.owned, owned{offset, l.Count(ru), uint32(least), uint32(size)})
 	}
 	return a
 }
@@ -200,9 +201,8 @@ func (a *Assembler) object(m *placing.Announce) string {
 	switch n := len(known.entries); {
 	case len(m.Entries) == 0:
 		return "it has no sizes"
-	case a.absent.division.Units() > 0 && a.absent.division.Count(int(m.RU)) != int(m.Streams):
-		return fmt.Sprintf("it says %d streams, and the readout unit has %d sources", m.Streams,
-			a.absent.division.Count(int(m.RU)))
+	case a.absent.sources != nil && a.absent.sources[m.RU] != int(m.Streams):
+		return fmt.Sprintf("it says %d streams, and the readout unit has %d sources", m.Streams, a.absent.sources[m.RU])
 	case known.streams != 0 && known.streams != int(m.Streams):
 		return fmt.Sprintf("it says %d streams, and before it was %d", m.Streams, known.streams)
 	case n != int(m.First):

@@ -200,7 +200,10 @@ func New(cfg Config) (*Builder, error) {
 	default:
 		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
 	}
-	b.asm.absent.division, b.asm.absent.size = cfg.Division, uint32(event.MFPHeaderSize(cfg.MostEvents))
+	b.asm.absent.size = uint32(event.MFPHeaderSize(cfg.MostEvents))
+	if cfg.Division.Units() > 0 {
+		b.asm.absent.sources = cfg.Division.Counts()
+	}
 	var rules []shmem.PageRule
 	pages := (len(cfg.Slots.Segment().Bytes()) + shmem.PageSize - 1) / shmem.PageSize
 	for i, rank := range cfg.RURanks {

@@ -320,13 +320,14 @@ func (b *Builder) tell(results []Result) error {
 
 // findPlaces reads the entries that stand before each part.
 func (b *Builder) findPlaces(slot int, mep uint64, memory []byte) error {
-	f, l := &b.f, b.cfg.Layout
+	f := &b.f
 	f.places = f.places[:0]
-	for ru := range l.Units() {
+	for ru := range b.asm.owned {
+		sources := b.asm.owned[ru].sources
 		off, length := b.asm.Part(slot, ru)
 		part := memory[off : off+length]
-		at := l.Entries(ru)
-		for i := range l.Count(ru) {
+		at := sources * placing.EntrySize
+		for i := range sources {
 			source := len(f.places)
 			e := placing.EntryOf(part, i)
 			if e.Size < event.MFPFixedSize || int64(e.Size) > int64(length-at) {
