@@ -51,9 +51,10 @@ func (c *Cell) Crosses() float64 {
 	return 1 - float64(max(0, n+m-c.Config.Nodes))/float64(n*m)
 }
 
-// eventBits is the mean size of an event with its share of a MEP's headers, or 0 where only an input knows.
+// eventBits is the mean size of an event with its share of a MEP's headers, or 0 where only an input or a simulated
+// detector knows.
 func (c *Cell) eventBits() float64 {
-	if c.Config.Input != "" {
+	if c.Config.Input != "" || c.Config.Simulated() {
 		return 0
 	}
 	ordinary := c.Config

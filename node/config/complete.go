@@ -126,6 +126,9 @@ func (c *Config) resolveData(p *problems) {
 		if c.FragmentModel == "" {
 			c.FragmentModel = modelLHCb
 		}
+		if c.Simulated() {
+			c.resolveSimulated(p)
+		}
 		if c.Streams.list() == nil && c.Sources == 0 {
 			c.Streams = defaultStreams
 		}
@@ -166,6 +169,9 @@ func (c *Config) checkLarge(p *problems) {
 	case !c.Generated():
 		p.add("debug.large-every",
 			"the fragments of an input have the sizes that were recorded: leave out debug.large-every or input")
+	case c.Simulated():
+		p.add("debug.large-every",
+			"the boards of a simulated detector send what they see: leave out debug.large-every or fragment-model velo")
 	case c.Prepared > 0:
 		p.add("debug.large-every",
 			"prepared blocks come again whatever the number of the MEP: leave out debug.large-every or prepared")
@@ -189,6 +195,9 @@ func (c *Config) checkFragments(p *problems) {
 		return
 	}
 	_, err := c.Rule()
+	if c.Simulated() {
+		err = c.checkBoards()
+	}
 	var cannot *pattern.ConfigError
 	if errors.As(err, &cannot) {
 		p.add("fragment-size", "%s: make it smaller, or use fragment-model constant", cannot.Reason)

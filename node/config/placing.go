@@ -4,6 +4,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
+	"ringlet/readoutunit/source/frontend"
 )
 
 // What slots, look-ahead and the like become where they are left open.
@@ -73,7 +74,11 @@ func (c Config) maxBlocks() ([]int, error) {
 	blocks := make([]int, d.Units())
 	for ru := range blocks {
 		for stream := range d.Count(ru) {
-			blocks[ru] += int(padTo(int64(rule.MaxMFP(uint16(d.First(ru)+stream), c.Packing)), event.MEPWord))
+			most := frontend.MaxMFP(c.Packing, 0)
+			if rule != nil {
+				most = rule.MaxMFP(uint16(d.First(ru)+stream), c.Packing)
+			}
+			blocks[ru] += int(padTo(int64(most), event.MEPWord))
 		}
 	}
 	return blocks, nil

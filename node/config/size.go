@@ -8,9 +8,12 @@ import (
 )
 
 // MEPSize bounds the size in bytes of one full MEP of generated data, its fragments padded to 2^align: it lies below
-// low or above high once in about a thousand million MEPs (6 standard deviations). With the model constant, low = high.
-// It holds after Complete and says nothing of an input.
+// low or above high once in about a thousand million MEPs (6 standard deviations). With the model constant, low = high;
+// with velo they are the smallest and the largest there are. It holds after Complete and says nothing of an input.
 func (c Config) MEPSize(align uint8) (low, high int64) {
+	if c.Simulated() {
+		return c.simulatedSize(align)
+	}
 	n, sources, size := int64(c.Packing), int64(c.Division().Sources()), int64(c.FragmentSize)
 	headers := int64(event.MEPHeaderSize(int(sources))) + sources*int64(event.MFPHeaderSize(c.Packing))
 	if c.FragmentModel == modelConstant {
@@ -47,14 +50,11 @@ func (c *Config) larger(align uint8) int64 {
 }
 
 // FragmentSpread returns the mean and the standard deviation of a generated fragment's size in bytes. It holds after
-// Complete and says nothing of an input: ok is false.
+// Complete and says nothing of an input or a simulated detector: ok is false.
 func (c Config) FragmentSpread() (mean, sigma float64, ok bool) {
-	if !c.Generated() {
-		return 0, 0, false
-	}
 	rule, err := c.Rule()
-	if err != nil {
-		return 0, 0, false // Complete has refused it
+	if err != nil || rule == nil {
+		return 0, 0, false // Complete has refused it, or there is none
 	}
 	mean, sigma = rule.Spread()
 	return mean, sigma, true

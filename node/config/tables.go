@@ -12,6 +12,7 @@ import (
 	"ringlet/internal/kinds"
 	"ringlet/readoutunit"
 	"ringlet/readoutunit/source"
+	"ringlet/readoutunit/source/frontend"
 	"ringlet/transport"
 )
 
@@ -74,6 +75,8 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 	switch {
 	case c.Live():
 		s.Live, err = c.liveSettings()
+	case c.Simulated():
+		s.Detector, err = frontend.New(frontend.Default())
 	case c.Generated():
 		s.Model, err = pattern.ParseModel(c.FragmentModel)
 	default:
@@ -82,9 +85,9 @@ func (c Config) SourceSettings(ru int) (s source.Settings, err error) {
 	return s, err
 }
 
-// Rule is what generated data obey; nil for other data. It holds after Complete.
+// Rule is what generated data obey; nil for other data, and for those of a simulated detector. It holds after Complete.
 func (c Config) Rule() (*pattern.Pattern, error) {
-	if !c.Generated() {
+	if !c.Generated() || c.Simulated() {
 		return nil, nil
 	}
 	s, err := c.SourceSettings(0)

@@ -7,6 +7,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
+	"ringlet/readoutunit/source/frontend"
 )
 
 const (
@@ -31,6 +32,43 @@ type GeneratorConfig struct {
 	Align        uint8  // log2 of the bytes fragments are padded to; zero is no padding
 	CRC          bool   // fill MFPInfo.CRC
 	Large        pattern.Large
+	// Detector is a simulated detector whose boards are the sources; nil is data of a pattern. FragmentSize, Model and
+	// Large are the pattern's.
+	Detector *frontend.Detector
+
+	prepared int // blocks that come again
+}
+
+// content makes the bytes of generated data.
+type content interface {
+	MaxMFP(source uint16, n int) int
+	FillMFP(dst []byte, source uint16, first uint64, n int, withCRC bool) (size int, crc uint32, err error)
+}
+
+// numbered is content whose fragments name their event.
+type numbered interface {
+	Renumber(mfp []byte, first uint64, n int)
+}
+
+// content is what c generates, for one goroutine.
+func (c GeneratorConfig) content() (content, error) {
+	if c.Detector == nil {
+		return c.Pattern()
+	}
+	if err := checkShape(c.RU, c.Division, c.Packing); err != nil {
+		return nil, err
+	}
+	if boards := c.Detector.Geometry().Boards(); c.Division.Sources() < boards {
+		return nil, &ConfigError{"sources", fmt.Sprintf("%d are fewer than the detector's %d boards: give each board one",
+			c.Division.Sources(), boards)}
+	}
+	return frontend.NewMaker(c.Detector, frontend.MakerConfig{
+		Seed:    c.Seed,
+		First:   c.Division.First(c.RU),
+		Streams: c.Division.Count(c.RU),
+		Align:   c.Align,
+		Keep:    c.prepared,
+	})
 }
 
 // Pattern returns the rule that the data of c obeys, for a builder to check it by. It is the same for every RU.
@@ -48,11 +86,12 @@ func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
 	})
 }
 
-// Generator makes detector-like data (seed 002 section V-A): see package pattern for its sizes and content.
+// Generator makes detector-like data (seed 002 section V-A): see package pattern for their sizes and content, and package
+// frontend for those of a simulated detector.
 type Generator struct {
 	// immutable after NewGenerator
 	cfg      GeneratorConfig
-	pattern  *pattern.Pattern
+	content  content
 	first    int // id of the first source
 	streams  int // sources
 	maxBlock int
@@ -66,17 +105,18 @@ type Generator struct {
 	counters counters
 }
 
-// NewGenerator checks c and computes the tables of its sizes. The error is a *ConfigError or a *pattern.ConfigError.
+// NewGenerator checks c and computes the tables of its sizes. The error is a *ConfigError, a *pattern.ConfigError or a
+// *frontend.ConfigError.
 func NewGenerator(c GeneratorConfig) (*Generator, error) {
-	p, err := c.Pattern()
+	made, err := c.content()
 	if err != nil {
 		return nil, err
 	}
-	g := &Generator{cfg: c, pattern: p, first: c.Division.First(c.RU), streams: c.Division.Count(c.RU)}
+	g := &Generator{cfg: c, content: made, first: c.Division.First(c.RU), streams: c.Division.Count(c.RU)}
 	g.sums = newPartSums(g.streams)
 	largest := 0
 	for s := range g.streams {
-		n := p.MaxMFP(g.source(s), c.Packing)
+		n := made.MaxMFP(g.source(s), c.Packing)
 		largest = max(largest, n)
 		g.maxBlock += roundUp(n)
 	}
@@ -92,9 +132,6 @@ func (g *Generator) beginAt(_ context.Context, mep uint64) error {
 	g.mep = mep
 	return nil
 }
-
-// Pattern is the rule the data obeys.
-func (g *Generator) Pattern() *pattern.Pattern { return g.pattern }
 
 // MaxBlock is reached if every fragment of a block has the largest size its source can have; fragments are at most
 // 3.7 standard deviations above their mean.
@@ -130,7 +167,7 @@ func (g *Generator) Next(ctx context.Context, dst []byte, b *Block) error {
 		MFPs:       b.MFPs[:0],
 	}
 	for s := range g.streams {
-		size, crc, err := g.pattern.FillMFP(dst[b.Size:], g.source(s), first, int(n), g.cfg.CRC)
+		size, crc, err := g.content.FillMFP(dst[b.Size:], g.source(s), first, int(n), g.cfg.CRC)
 		if err != nil {
 			return fmt.Errorf("generate MEP %d: %w", g.mep, err)
 		}

@@ -41,6 +41,10 @@ func TestGeneratorBlocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer g.Close()
+		rule, err := c.Pattern()
+		if err != nil {
+			t.Fatal(err)
+		}
 		var b Block
 		events := uint64(0)
 		for k := uint64(0); ; k++ {
@@ -58,7 +62,7 @@ func TestGeneratorBlocks(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := g.Pattern().CheckMFP(m); err != nil {
+				if err := rule.CheckMFP(m); err != nil {
 					t.Fatal(err)
 				}
 			}

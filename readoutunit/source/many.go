@@ -136,7 +136,7 @@ func (g *Generator) part(buffer []byte, first uint64, n int, sum *tally) (int, e
 	together := g.cfg.CRC && g.maxBlock <= sumTogether
 	at := g.streams * placing.EntrySize
 	for i := range g.streams {
-		size, crc, err := g.pattern.FillMFP(buffer[at:], g.source(i), first, n, g.cfg.CRC && !together)
+		size, crc, err := g.content.FillMFP(buffer[at:], g.source(i), first, n, g.cfg.CRC && !together)
 		if err != nil {
 			return 0, err
 		}

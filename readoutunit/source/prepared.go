@@ -13,7 +13,7 @@ import (
 // Prepared reads the same generated blocks again and again, each time with its own event ids: what a detector's card
 // does that writes into memory by itself, as far as the processor is concerned. It keeps no copy: the buffers that it
 // is given in rotation are its memory. A block is generated when its buffer is used for the first time; later only the
-// first event id of each MFP is written, and its CRC if one is asked for.
+// first event id of each MFP is written, and the ids in its fragments if they have one, and its CRC if one is asked for.
 type Prepared struct {
 	// immutable after NewPrepared
 	gen     *Generator
@@ -31,6 +31,7 @@ func NewPrepared(c GeneratorConfig, blocks, buffers int) (*Prepared, error) {
 	if blocks < 1 || buffers < 1 {
 		return nil, &ConfigError{"prepared", fmt.Sprintf("%d blocks in %d buffers are none", blocks, buffers)}
 	}
+	c.prepared = blocks
 	g, err := NewGenerator(c)
 	if err != nil {
 		return nil, err
@@ -117,10 +118,13 @@ func (p *Prepared) Next(ctx context.Context, dst []byte, b *Block) error {
 func (p *Prepared) mfp(dst []byte, stream int, first uint64, n int, there bool) (size int, err error) {
 	if there {
 		size = int(binary.LittleEndian.Uint32(dst[mfpSizeAt:]))
-	} else if size, _, err = p.gen.pattern.FillMFP(dst, p.gen.source(stream), p.content(), n, false); err != nil {
+	} else if size, _, err = p.gen.content.FillMFP(dst, p.gen.source(stream), p.content(), n, false); err != nil {
 		return 0, err
 	}
 	binary.LittleEndian.PutUint64(dst[mfpFirstAt:], first)
+	if by, ok := p.gen.content.(numbered); ok {
+		by.Renumber(dst[:size], first, n)
+	}
 	return size, nil
 }
 

@@ -7,9 +7,9 @@ import (
 	"ringlet/event/velo"
 )
 
-// Event is the memory of one event at a time: what happened, and the charge that it left. One goroutine uses it, and
+// happening is the memory of one event at a time: what happened, and the charge that it left. One goroutine uses it, and
 // nothing is allocated once it has grown.
-type Event struct {
+type happening struct {
 	d      *Detector
 	seed   uint64
 	raw    bool
@@ -26,10 +26,10 @@ type charges struct {
 	bad     [velo.Strips / 64]uint64
 }
 
-// NewEvent makes the memory. raw has the boards prepare 8-bit values of every strip; otherwise noise is drawn only where
+// newEvent makes the memory. raw has the boards prepare 8-bit values of every strip; otherwise noise is drawn only where
 // it is seen.
-func (d *Detector) NewEvent(seed uint64, raw bool) *Event {
-	e := &Event{d: d, seed: seed, raw: raw, random: newSource(), boards: make([]charges, d.geo.Boards())}
+func (d *Detector) newEvent(seed uint64, raw bool) *happening {
+	e := &happening{d: d, seed: seed, raw: raw, random: newSource(), boards: make([]charges, d.geo.Boards())}
 	for b := range e.boards {
 		e.random.begin(seed, 0, uint64(b)+2*particles)
 		for strip := range d.geo.Strips(b) {
@@ -44,8 +44,8 @@ func (d *Detector) NewEvent(seed uint64, raw bool) *Event {
 	return e
 }
 
-// Make lets event ev happen. The truth is valid until the next call.
-func (e *Event) Make(ev uint64) *Truth {
+// make lets event ev happen. The truth is valid until the next call.
+func (e *happening) make(ev uint64) *Truth {
 	for b := range e.boards {
 		c := &e.boards[b]
 		for _, strip := range c.touched {
@@ -61,7 +61,7 @@ func (e *Event) Make(ev uint64) *Truth {
 }
 
 // pass lets a particle go through the sensors.
-func (e *Event) pass(t *Track) {
+func (e *happening) pass(t *Track) {
 	v := &e.truth.Vertices[t.Vertex]
 	planes := e.d.planes
 	slope := math.Sqrt(float64(t.TX*t.TX) + float64(t.TY*t.TY))
@@ -92,7 +92,7 @@ func (e *Event) pass(t *Track) {
 }
 
 // cross lets a particle pass a sensor at x, y. It is false where the sensor has no strip.
-func (e *Event) cross(t *Track, p *plane, x, y, tx, ty, path float64) bool {
+func (e *happening) cross(t *Track, p *plane, x, y, tx, ty, path float64) bool {
 	r := math.Sqrt(float64(x*x) + float64(y*y))
 	if toward := x * float64(1-2*int(p.side)); toward < float64(r*e.d.edge) {
 		return false // it passes beside this half
@@ -126,7 +126,7 @@ func (e *Event) cross(t *Track, p *plane, x, y, tx, ty, path float64) bool {
 }
 
 // energy draws the amplitude of a particle: Moyal's form of the Landau distribution, -ln(n²) for a normal n.
-func (e *Event) energy() float64 {
+func (e *happening) energy() float64 {
 	const spread = 0.09 // scale over most probable value in 300 µm of silicon
 	n := e.random.NormFloat64()
 	tail := -math.Log(max(float64(n*n), 1e-9))
@@ -150,8 +150,8 @@ func (c *charges) deposit(at velo.Place, width, amplitude float64) {
 	}
 }
 
-// Clusters appends the clusters of a board to dst: of the event that Make made.
-func (e *Event) Clusters(dst []velo.Cluster, board int) []velo.Cluster {
+// clusters appends the clusters of a board to dst: of the event that make made.
+func (e *happening) clusters(dst []velo.Cluster, board int) []velo.Cluster {
 	if board >= len(e.boards) {
 		return dst // a spare source
 	}
@@ -166,7 +166,7 @@ func (e *Event) Clusters(dst []velo.Cluster, board int) []velo.Cluster {
 
 // suppressed has the hits of a board without looking at strips that see nothing: noise passes the threshold at a known
 // share of them, and the way from one to the next is drawn.
-func (e *Event) suppressed(hits *hitMask, board int) {
+func (e *happening) suppressed(hits *hitMask, board int) {
 	d, c := e.d, &e.boards[board]
 	e.random.begin(e.seed, e.truth.Event, uint64(board))
 	strips := d.geo.Strips(board)

@@ -20,6 +20,7 @@ type MakerConfig struct {
 	Raw     bool  // every strip is sampled and prepared
 	Workers int   // goroutines that make events; the bytes do not depend on it
 	Truth   bool  // keep what happened, for Truths
+	Keep    int   // blocks that are kept, to be asked for again; 0 is the last one alone
 }
 
 // Maker makes the MFPs of some boards. All of a block's MFPs come of the same events, which are made when the first of
@@ -29,16 +30,23 @@ type Maker struct {
 	d   *Detector
 	cfg MakerConfig
 
-	// owned by the goroutine that calls; in a block being made, worker i owns parts[i]
-	first  uint64
-	n      int
-	parts  []part
-	truths []Truth
+	// owned by the goroutine that calls; while a block is made, worker i owns workers[i] and the block's parts[i]
+	workers []*happening
+	blocks  []*block
+	last    *block
+	next    int // block that is given up for the next, when there are Keep
+	truths  []Truth
+}
+
+// block is the events of one MEP.
+type block struct {
+	first uint64
+	n     int
+	parts []part // of each worker
 }
 
 // part is what one worker has made of a block: the events from event on.
 type part struct {
-	memory   *Event
 	event    int
 	clusters []velo.Cluster
 	ends     []uint32 // where the clusters of an event's stream end, event by event
@@ -50,9 +58,9 @@ func NewMaker(d *Detector, c MakerConfig) (*Maker, error) {
 		return nil, &ConfigError{"sources", fmt.Sprintf("%d from %d on are not within the %d boards that a fragment can name",
 			c.Streams, c.First, velo.MaxBoards)}
 	}
-	m := &Maker{d: d, cfg: c, parts: make([]part, max(1, c.Workers))}
-	for i := range m.parts {
-		m.parts[i].memory = d.NewEvent(c.Seed, c.Raw)
+	m := &Maker{d: d, cfg: c}
+	for range max(1, c.Workers) {
+		m.workers = append(m.workers, d.newEvent(c.Seed, c.Raw))
 	}
 	return m, nil
 }
@@ -70,7 +78,7 @@ func MinMFP(n int, align uint8) int {
 }
 
 // Truths are what happened at the events of the block that the last MFP was of. They are valid until the next.
-func (m *Maker) Truths() []Truth { return m.truths[:m.n] }
+func (m *Maker) Truths() []Truth { return m.truths[:m.last.n] }
 
 // FillMFP writes the MFP of a source for the n events from first into dst and returns its size in bytes and, if withCRC,
 // its CRC-32C. dst must hold MaxMFP bytes.
@@ -85,16 +93,14 @@ func (m *Maker) FillMFP(dst []byte, source uint16, first uint64, n int, withCRC 
 		return 0, 0, fmt.Errorf("the MFP of source %d for %d events needs room for %d bytes, there are %d", source, n, limit,
 			len(dst))
 	}
-	if m.n != n || m.first != first || n == 0 {
-		m.make(first, n)
-	}
+	b := m.block(first, n)
 	types, sizes := event.MFPTables(dst, n)
 	clear(types)
 	clear(sizes)
 	round := 1<<m.cfg.Align - 1
 	at := event.MFPHeaderSize(n)
-	for i := range m.parts {
-		p := &m.parts[i]
+	for i := range b.parts {
+		p := &b.parts[i]
 		for k := stream; k < len(p.ends); k += m.cfg.Streams {
 			begin := uint32(0)
 			if k > 0 {
@@ -123,33 +129,55 @@ func (m *Maker) FillMFP(dst []byte, source uint16, first uint64, n int, withCRC 
 	return at, crc, nil
 }
 
+// block has the events of a block, made now if they are not there.
+func (m *Maker) block(first uint64, n int) *block {
+	if b := m.last; b != nil && b.first == first && b.n == n {
+		return b
+	}
+	for _, b := range m.blocks {
+		if b.first == first && b.n == n {
+			m.last = b
+			return b
+		}
+	}
+	if len(m.blocks) < max(1, m.cfg.Keep) {
+		m.last = &block{parts: make([]part, len(m.workers))}
+		m.blocks = append(m.blocks, m.last)
+	} else {
+		m.last = m.blocks[m.next]
+		m.next = (m.next + 1) % len(m.blocks)
+	}
+	m.make(m.last, first, n)
+	return m.last
+}
+
 // make makes the events of a block, each worker a part of them.
-func (m *Maker) make(first uint64, n int) {
-	m.first, m.n = first, n
+func (m *Maker) make(b *block, first uint64, n int) {
+	b.first, b.n = first, n
 	if m.cfg.Truth {
 		for len(m.truths) < n {
 			m.truths = append(m.truths, Truth{})
 		}
 	}
-	each, at := (n+len(m.parts)-1)/len(m.parts), 0
-	if len(m.parts) == 1 {
-		m.part(&m.parts[0], 0, n)
+	if len(m.workers) == 1 {
+		m.part(m.workers[0], &b.parts[0], first, 0, n)
 		return
 	}
+	each, at := (n+len(m.workers)-1)/len(m.workers), 0
 	var all sync.WaitGroup
-	for i := range m.parts {
-		p, from, to := &m.parts[i], at, min(at+each, n)
-		all.Go(func() { m.part(p, from, to) })
+	for i, worker := range m.workers {
+		from, to := at, min(at+each, n)
+		all.Go(func() { m.part(worker, &b.parts[i], first, from, to) })
 		at = to
 	}
 	all.Wait()
 }
 
 // part makes the events of a block from from up to to.
-func (m *Maker) part(p *part, from, to int) {
+func (m *Maker) part(worker *happening, p *part, first uint64, from, to int) {
 	p.event, p.clusters, p.ends = from, p.clusters[:0], p.ends[:0]
 	for i := from; i < to; i++ {
-		truth := p.memory.Make(m.first + uint64(i))
+		truth := worker.make(first + uint64(i))
 		if m.cfg.Truth {
 			t := &m.truths[i]
 			*t = Truth{
@@ -160,7 +188,7 @@ func (m *Maker) part(p *part, from, to int) {
 			}
 		}
 		for stream := range m.cfg.Streams {
-			p.clusters = p.memory.Clusters(p.clusters, m.cfg.First+stream)
+			p.clusters = worker.clusters(p.clusters, m.cfg.First+stream)
 			p.ends = append(p.ends, uint32(len(p.clusters)))
 		}
 		// A process that shares its only processor with the network must let that go on.

@@ -31,7 +31,7 @@ func newConverter(d *Detector, seed uint64, random *source) *converter {
 }
 
 // hits samples the strips of a board and prepares them up to the hits.
-func (c *converter) hits(hits *hitMask, e *Event, board int) {
+func (c *converter) hits(hits *hitMask, e *happening, board int) {
 	f := &e.d.cfg.FrontEnd
 	e.random.begin(e.seed, e.truth.Event, uint64(board))
 	values := c.values[:len(c.offsets[board])]
@@ -45,7 +45,7 @@ func (c *converter) hits(hits *hitMask, e *Event, board int) {
 
 // sample makes the values of a board: offset, charge, noise, and what the strips of a link share, which is a level and a
 // slope. A strip that is faulty gives anything.
-func (c *converter) sample(values []uint8, e *Event, board int) {
+func (c *converter) sample(values []uint8, e *happening, board int) {
 	f, bad := &e.d.cfg.FrontEnd, &e.boards[board].bad
 	level, slope := 0.0, 0.0
 	for s := range values {
