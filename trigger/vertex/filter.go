@@ -1,0 +1,56 @@
+package vertex
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"ringlet/event/selection"
+	"ringlet/event/velo"
+	"ringlet/trigger"
+)
+
+// errNone says that there is nothing to look at.
+var errNone = errors.New("the event has no fragment of a vertex detector: the sources must be its boards")
+
+// Filter is a Finder as a trigger.Filter.
+type Filter struct{ f *Finder }
+
+// NewFilter makes a Filter for one goroutine.
+func NewFilter(d *Detector, cuts Cuts) *Filter { return &Filter{NewFinder(d, cuts)} }
+
+// Judge looks for a secondary vertex. It does not look at the deadline: an event is bounded.
+func (f *Filter) Judge(_ time.Time, e *selection.Event, out []byte) (trigger.Verdict, []byte, error) {
+	if err := f.add(e); err != nil {
+		return trigger.Verdict{}, out, err
+	}
+	r := f.f.Find(nil)
+	return f.f.Verdict(&r), out, nil
+}
+
+// add gives the Finder the boards of an event.
+func (f *Filter) add(e *selection.Event) error {
+	f.f.Begin()
+	boards := 0
+	for i := range e.Fragments {
+		fragment := &e.Fragments[i]
+		if fragment.Type != velo.BankType {
+			continue
+		}
+		board, err := velo.ParseBoard(fragment.Data)
+		if err == nil && board.Event() != uint16(e.Number) {
+			err = fmt.Errorf("the fragment is of an event that ends with %d", board.Event())
+		}
+		if err == nil {
+			err = f.f.Add(board)
+		}
+		if err != nil {
+			return fmt.Errorf("event %d, source %d: %w", e.Number, fragment.Source, err)
+		}
+		boards++
+	}
+	if boards == 0 {
+		return errNone
+	}
+	return nil
+}

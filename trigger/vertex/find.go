@@ -1,0 +1,93 @@
+package vertex
+
+import (
+	"math"
+	"time"
+
+	"ringlet/trigger"
+)
+
+// Steps of Find, in order.
+const (
+	StepTracks = iota
+	StepPrimary
+	StepSpace
+	StepSecondary
+	Steps
+)
+
+// Result is what an event has. Its list is the Finder's, and good until the next event.
+type Result struct {
+	Tracks    int     // in r and z
+	Spatial   int     // of those, displaced and found in space
+	Primaries []Point // that with most tracks first
+	Displaced bool    // there is a secondary vertex:
+	Secondary Secondary
+}
+
+// Find looks for vertices in the fragments that were added since Begin. times, if not nil, is increased by how long
+// each step took.
+func (f *Finder) Find(times *[Steps]time.Duration) Result {
+	var at time.Time
+	if times != nil {
+		at = time.Now()
+	}
+	step := func(n int) {
+		if times != nil {
+			now := time.Now()
+			times[n] += now.Sub(at)
+			at = now
+		}
+	}
+	f.search()
+	step(StepTracks)
+	f.findPrimaries()
+	step(StepPrimary)
+	f.findDisplaced()
+	step(StepSpace)
+	found := f.findSecondary()
+	step(StepSecondary)
+	return Result{
+		Tracks:    len(f.tracks),
+		Spatial:   len(f.spatial),
+		Primaries: f.primaries,
+		Displaced: found,
+		Secondary: f.secondary,
+	}
+}
+
+// Verdict is the decision on an event, and the score of its secondary vertex.
+func (f *Finder) Verdict(r *Result) trigger.Verdict {
+	v := trigger.Verdict{Decision: trigger.Rejected}
+	if r.Displaced {
+		v.Score = uint16(min(math.MaxUint16, r.Secondary.Score*scoreUnit))
+	}
+	if r.Displaced && r.Secondary.Score >= f.cuts.Score {
+		v.Decision = trigger.Accepted
+	}
+	return v
+}
+
+// scoreUnit is a score of 1 in the 16 bits of a verdict.
+const scoreUnit = 1000
+
+// DefaultCuts are those for the default detector.
+func DefaultCuts() Cuts {
+	return Cuts{
+		BeamLow:       -200,
+		BeamHigh:      200,
+		Window:        0.15,
+		Hits:          3,
+		Chi2:          9,
+		PrimaryTracks: 5,
+		NearImpact:    0.06,
+		FarImpact:     4,
+		Significance:  3,
+		PhiHits:       3,
+		PhiWindow:     0.15,
+		Apart:         0.2,
+		Flight:        1,
+		FlightSigmas:  4,
+		Score:         5,
+	}
+}

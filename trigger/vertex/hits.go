@@ -1,0 +1,95 @@
+package vertex
+
+import (
+	"fmt"
+
+	"ringlet/event/velo"
+)
+
+// Step 1: the clusters of an event, sorted by where they are.
+
+// phiHit is a cluster on a φ plane: its line in the plane's table.
+type phiHit = uint16
+
+// Begin forgets the event before.
+func (f *Finder) Begin() {
+	f.r, f.phi = f.r[:0], f.phi[:0]
+	clear(f.at)
+	clear(f.phiAt[0])
+	clear(f.phiAt[1])
+}
+
+// Add takes the fragment of a board. The bytes are not needed afterwards.
+func (f *Finder) Add(fragment velo.Board) error {
+	number, n := fragment.Number(), fragment.Len()
+	if number >= len(f.d.boards) {
+		return fmt.Errorf("a fragment is of board %d, and the detector has boards 0 to %d", number, len(f.d.boards)-1)
+	}
+	b := &f.d.boards[number]
+	if n > 0 && fragment.At(n-1).Strip() >= b.strips {
+		return fmt.Errorf("board %d has a cluster at strip %d, and the board has strips 0 to %d", number,
+			fragment.At(n-1).Strip(), b.strips-1)
+	}
+	if b.phi {
+		return f.addPhi(b, fragment)
+	}
+	return f.addR(b, fragment)
+}
+
+// addR appends the hits of an r board. Its clusters are in order of the strips, so the hits of a sector are in order of
+// the radius.
+func (f *Finder) addR(b *board, fragment velo.Board) error {
+	if f.at[f.index(b.sector, b.plane)].known {
+		return twice(fragment)
+	}
+	f.at[f.index(b.sector, b.plane)].known = true
+	sector, base := b.sector, 0
+	from := int32(len(f.r))
+	for _, c := range fragment.All() {
+		for c.Strip() >= base+f.d.strips {
+			f.close(sector, b.plane, from)
+			sector, base, from = sector+1, base+f.d.strips, int32(len(f.r))
+		}
+		p := &f.d.radii[clusters*(c.Strip()-base)+c.Size()-1]
+		f.r = append(f.r, rHit{r: p.r, weight: p.weight})
+	}
+	f.close(sector, b.plane, from)
+	return nil
+}
+
+// span is where the hits of a plane are in the list.
+type span struct {
+	first, last int32
+	known       bool // the board has come
+}
+
+func (f *Finder) close(sector, plane int, from int32) {
+	s := &f.at[f.index(sector, plane)]
+	s.first, s.last = from, int32(len(f.r))
+}
+
+// index is the place in at of a sector's plane.
+func (f *Finder) index(sector, plane int) int { return sector*f.d.most + plane }
+
+// bucket are the hits of a sector's plane, in order of the radius.
+func (f *Finder) bucket(sector, plane int) (first, last int32) {
+	s := &f.at[f.index(sector, plane)]
+	return s.first, s.last
+}
+
+func (f *Finder) addPhi(b *board, fragment velo.Board) error {
+	s := &f.phiAt[b.side][b.plane]
+	if s.known {
+		return twice(fragment)
+	}
+	s.known, s.first = true, int32(len(f.phi))
+	for _, c := range fragment.All() {
+		f.phi = append(f.phi, phiHit(clusters*c.Strip()+c.Size()-1))
+	}
+	s.last = int32(len(f.phi))
+	return nil
+}
+
+func twice(fragment velo.Board) error {
+	return fmt.Errorf("there are two fragments of board %d in one event", fragment.Number())
+}

@@ -1,0 +1,132 @@
+package vertex
+
+import "math"
+
+// Step 3, the primary vertex: a histogram of where tracks in r and z meet the beam, and a fit to those that are near its
+// peak.
+
+const (
+	binWidth = 1.0 // mm. The tracks of a vertex are within some tenths of it.
+	// acrossPeak is how far from the peak tracks belong to the first fit, mm.
+	acrossPeak = 2.0
+	// spread is what the unknown azimuth within a sector adds to the error of a distance to the beam, mm: a beam that is
+	// some tenths off the axis is off by this in a sector.
+	spread = 0.01
+	// strays is how many standard deviations a track of the primary vertex may be off.
+	strays = 3.5
+	// fits is how often the fit is made again, without those that are off.
+	fits = 4
+)
+
+// Point is a vertex, in mm, with its errors.
+type Point struct {
+	X, Y, Z    float64
+	SX, SY, SZ float64
+	Tracks     int
+}
+
+// findPrimaries looks for the primary vertices, that with most tracks first.
+func (f *Finder) findPrimaries() {
+	f.primaries = f.primaries[:0]
+	clear(f.bins)
+	for i := range f.tracks {
+		f.tracks[i].free = true
+		if b := f.bin(f.tracks[i].z0); b >= 0 {
+			f.bins[b]++
+		}
+	}
+	for len(f.primaries) < mostPrimaries {
+		peak, n := 0, 0
+		for b := 1; b < len(f.bins)-1; b++ {
+			if sum := int(f.bins[b-1]) + 2*int(f.bins[b]) + int(f.bins[b+1]); sum > n {
+				peak, n = b, sum
+			}
+		}
+		if n < 2*f.cuts.PrimaryTracks {
+			return
+		}
+		p := Point{Z: f.cuts.BeamLow + (float64(peak)+0.5)*binWidth}
+		ok := f.fitPrimary(&p)
+		for b := max(0, peak-2); b <= min(len(f.bins)-1, peak+2); b++ {
+			f.bins[b] = 0
+		}
+		if ok {
+			f.claim(&p)
+			f.primaries = append(f.primaries, p)
+		}
+	}
+}
+
+func (f *Finder) bin(z float64) int {
+	if !(z >= f.cuts.BeamLow && z < f.cuts.BeamHigh) {
+		return -1
+	}
+	return int((z - f.cuts.BeamLow) / binWidth)
+}
+
+// impact is how far a track in r and z passes a point by, positive outside, and σ².
+func (f *Finder) impact(t *track, p *Point) (d, variance float64) {
+	s := &f.d.sectors[t.sector]
+	across := 1 / (1 + t.slope*t.slope)
+	d = (t.value(p.Z) - p.X*s.cos - p.Y*s.sin) * math.Sqrt(across)
+	return d, t.variance(p.Z)*across + spread*spread
+}
+
+// fitPrimary moves p to where the tracks around it meet best. Each gives one equation: along the middle of its sector,
+// its radius at z is how far p is from the beam.
+func (f *Finder) fitPrimary(p *Point) bool {
+	for round := range fits {
+		var a [6]float64
+		var b [3]float64
+		n := 0
+		for i := range f.tracks {
+			t := &f.tracks[i]
+			if !t.free {
+				continue
+			}
+			d, v := f.impact(t, p)
+			if round == 0 && math.Abs(t.z0-p.Z) > acrossPeak || round > 0 && d*d > strays*strays*v {
+				continue
+			}
+			n++
+			s := &f.d.sectors[t.sector]
+			across := math.Sqrt(1 / (1 + t.slope*t.slope))
+			gx, gy, gz := s.cos*across, s.sin*across, -t.slope*across
+			w := 1 / v
+			a[0], a[1], a[2] = a[0]+w*gx*gx, a[1]+w*gx*gy, a[2]+w*gx*gz
+			a[3], a[4], a[5] = a[3]+w*gy*gy, a[4]+w*gy*gz, a[5]+w*gz*gz
+			b[0], b[1], b[2] = b[0]+w*gx*d, b[1]+w*gy*d, b[2]+w*gz*d
+		}
+		if n < f.cuts.PrimaryTracks {
+			return false
+		}
+		// the beam is known to be near the axis
+		a[0] += 1 / (beamWidth * beamWidth)
+		a[3] += 1 / (beamWidth * beamWidth)
+		b[0] -= p.X / (beamWidth * beamWidth)
+		b[1] -= p.Y / (beamWidth * beamWidth)
+		step, variance, ok := solve(a, b)
+		if !ok {
+			return false
+		}
+		p.X, p.Y, p.Z = p.X+step[0], p.Y+step[1], p.Z+step[2]
+		p.SX, p.SY, p.SZ = math.Sqrt(variance[0]), math.Sqrt(variance[1]), math.Sqrt(variance[2])
+		p.Tracks = n
+	}
+	return !(math.IsNaN(p.Z) || math.Abs(p.X) > f.d.inner || math.Abs(p.Y) > f.d.inner)
+}
+
+// beamWidth is σ of how far the crossing may be off the axis, mm.
+const beamWidth = 1.0
+
+// claim gives the tracks of a vertex to it, so that the next one is made of others.
+func (f *Finder) claim(p *Point) {
+	for i := range f.tracks {
+		if d, v := f.impact(&f.tracks[i], p); d*d <= strays*strays*v {
+			f.tracks[i].free = false
+			if b := f.bin(f.tracks[i].z0); b >= 0 && f.bins[b] > 0 {
+				f.bins[b]--
+			}
+		}
+	}
+}

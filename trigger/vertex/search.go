@@ -1,0 +1,214 @@
+package vertex
+
+import "math"
+
+// Step 2, the search for tracks in r and z alone: at least three hits on neighbouring planes of one sector that lie on
+// a straight line (seed 000, 3.4).
+//
+// A track that comes from the beam has a constant azimuth, but for the little that it passes the beam by, so it stays in
+// its sector. The search begins at the planes that are farthest from the beam's crossing, where hits are thin, and goes
+// inwards: hit 0, then each hit 1 on the next plane that a line from the beam region allows, then a hit 2 where the two
+// point. With three the line is fitted, and prolonged plane by plane. The best line of a hit 0 takes its hits.
+
+const (
+	mostHits = 24 // of a track in one view
+	skips    = 1  // planes in a row on which a track may have no hit
+)
+
+// rHit is a cluster on an r plane.
+type rHit struct {
+	r, weight float64
+	used      bool
+}
+
+// track is a track in r and z.
+type track struct {
+	line
+	sector   int
+	n        int             // hits
+	forwards bool            // r grows with z
+	planes   [mostHits]uint8 // of its hits, outermost first
+	hits     [mostHits]int32
+	z0       float64 // where it meets the beam
+	free     bool    // it belongs to no primary vertex yet
+}
+
+// searcher is where the search goes: one sector, in one direction.
+type searcher struct {
+	f        *Finder
+	sector   int
+	z        []float64        // of the planes
+	step     int              // from a plane to the one farther in
+	end      int              // the plane after the last
+	mirror   float64          // 1 forwards, -1 backwards: z·mirror grows outwards
+	nearest  float64          // z·mirror from which tracks may come, and
+	farthest float64          // up to which
+	reach    [skips + 1]reach // of the plane in hand
+}
+
+// reach is between which shares of a hit's radius the next hit is, on a plane farther in. The hits of the outer plane
+// come in order of the radius, so what lies below the one in hand lies below those that follow.
+type reach struct {
+	low, high   float64
+	first, last int32 // hits of the plane; first moves on
+}
+
+// search finds the tracks of all sectors.
+func (f *Finder) search() {
+	f.tracks = f.tracks[:0]
+	for s := range f.d.sectors {
+		z := f.d.sides[f.d.sectors[s].side].z
+		low, high := f.cuts.BeamLow, f.cuts.BeamHigh
+		forwards := searcher{f: f, sector: s, z: z, step: -1, end: -1, mirror: 1, nearest: low, farthest: high}
+		backwards := searcher{f: f, sector: s, z: z, step: 1, end: len(z), mirror: -1, nearest: -high, farthest: -low}
+		forwards.run(len(z) - 1)
+		backwards.run(0)
+	}
+}
+
+// run begins tracks on each plane in turn.
+func (s *searcher) run(from int) {
+	for p := from; p != s.end; p += s.step {
+		if s.z[p]*s.mirror < s.nearest {
+			return
+		}
+		s.look(p)
+		first, last := s.f.bucket(s.sector, p)
+		for h := first; h < last && len(s.f.tracks) < cap(s.f.tracks); h++ {
+			if !s.f.r[h].used {
+				s.begin(p, h)
+			}
+		}
+	}
+}
+
+// look computes what lines from the beam region through plane p reach on the next planes.
+func (s *searcher) look(p int) {
+	z0 := s.z[p] * s.mirror
+	for i := range s.reach {
+		q := p + (i+1)*s.step
+		if q < 0 || q >= len(s.z) {
+			return
+		}
+		z1 := s.z[q] * s.mirror
+		first, last := s.f.bucket(s.sector, q)
+		s.reach[i] = reach{0, (z1 - s.nearest) / (z0 - s.nearest), first, last}
+		if s.farthest < z1 {
+			s.reach[i].low = (z1 - s.farthest) / (z0 - s.farthest)
+		}
+	}
+}
+
+// begin looks for the best track whose outermost hit is h.
+func (s *searcher) begin(p int, h int32) {
+	f := s.f
+	f.best.n = 0
+	q := p + s.step
+	for i := range s.reach {
+		if q == s.end {
+			break
+		}
+		if s.pairs(p, h, q, &s.reach[i]); f.best.n > 0 {
+			break
+		}
+		q += s.step
+	}
+	best := f.best
+	if best.n == 0 {
+		return
+	}
+	for i := range best.n {
+		f.r[best.hits[i]].used = true
+	}
+	best.z0 = best.zero()
+	f.tracks = append(f.tracks, *best)
+}
+
+// pairs tries each hit of plane q behind h on plane p.
+func (s *searcher) pairs(p int, h int32, q int, to *reach) {
+	hits := s.f.r
+	r := hits[h].r
+	low, high := r*to.low, r*to.high
+	for to.first < to.last && hits[to.first].r < low {
+		to.first++
+	}
+	for k := to.first; k < to.last && hits[k].r <= high; k++ {
+		if !hits[k].used {
+			s.grow(p, h, q, k)
+		}
+	}
+}
+
+// grow prolongs the line through two hits inwards, and keeps it if it is the best.
+func (s *searcher) grow(p int, h int32, q int, k int32) {
+	f := s.f
+	a, b := &f.r[h], &f.r[k]
+	slope := (a.r - b.r) / (s.z[p] - s.z[q])
+	at, from := b.r, s.z[q]
+	t := f.trial
+	t.n = 0
+	missed := 0
+	for n := q + s.step; n != s.end; n += s.step {
+		r := at + slope*(s.z[n]-from)
+		if r < f.d.inner {
+			break
+		}
+		window := f.cuts.Window
+		if t.n == 0 {
+			window *= 1 + math.Abs((s.z[n]-from)/(s.z[p]-s.z[q]))
+		}
+		hit := f.nearest(s.sector, n, r, window)
+		if hit < 0 {
+			if missed++; missed > skips {
+				break
+			}
+			continue
+		}
+		missed = 0
+		if t.n == 0 {
+			t.line = line{origin: s.z[q]}
+			t.take(p, h, s.z[p], a)
+			t.take(q, k, s.z[q], b)
+		}
+		t.take(n, hit, s.z[n], &f.r[hit])
+		if t.fit(); t.n == mostHits {
+			break
+		}
+		at, slope, from = t.at, t.slope, t.origin
+	}
+	if t.n < f.cuts.Hits {
+		return
+	}
+	if c := t.chi2(); c > f.cuts.Chi2*float64(t.n-2) || t.n < f.best.n || t.n == f.best.n && c >= f.best.chi2() {
+		return
+	}
+	t.sector, t.forwards = s.sector, s.mirror > 0
+	f.best, f.trial = f.trial, f.best
+}
+
+// take adds a hit to a track.
+func (t *track) take(plane int, hit int32, z float64, h *rHit) {
+	t.planes[t.n], t.hits[t.n] = uint8(plane), hit
+	t.n++
+	t.add(z, h.r, h.weight)
+}
+
+// nearest is the unused hit of a plane that is nearest to r, or -1.
+func (f *Finder) nearest(sector, plane int, r, window float64) int32 {
+	first, last := f.bucket(sector, plane)
+	hits := f.r[first:last]
+	best := int32(-1)
+	for i := range hits {
+		d := hits[i].r - r
+		if d < -window {
+			continue
+		}
+		if d > window {
+			break
+		}
+		if d = math.Abs(d); !hits[i].used {
+			best, window = first+int32(i), d
+		}
+	}
+	return best
+}

@@ -1,0 +1,98 @@
+package vertex
+
+import "math"
+
+// Step 5, the secondary vertex: two tracks in space that meet behind the primary vertex. Its score adds up how much the
+// impact parameters and the way between the vertices exceed their errors.
+
+// Secondary is a pair of tracks that meet.
+type Secondary struct {
+	Point
+	Primary      int     // number of the primary vertex that it is behind
+	Flight       float64 // the distance along the beam, mm,
+	FlightSigmas float64 // and in units of its error
+	Apart        float64 // how far the tracks pass each other by, mm
+	Score        float64
+}
+
+// findSecondary looks for the pair with the highest score. It is false if there is none.
+func (f *Finder) findSecondary() bool {
+	f.secondary = Secondary{}
+	found := false
+	for i := range f.spatial {
+		a := &f.spatial[i]
+		if a.Significance < f.cuts.Significance {
+			continue
+		}
+		for k := i + 1; k < len(f.spatial); k++ {
+			b := &f.spatial[k]
+			if b.Significance < f.cuts.Significance || a.primary != b.primary {
+				continue
+			}
+			if s, ok := f.pair(a, b); ok && (!found || s.Score > f.secondary.Score) {
+				f.secondary, found = s, true
+			}
+		}
+	}
+	return found
+}
+
+// flat is a track at a z, in x and y.
+type flat struct{ x, y, tx, ty float64 }
+
+func (f *Finder) flat(t *Track, z float64) flat {
+	s := &f.d.sectors[t.sector]
+	u, v := t.u.value(z), t.v.value(z)
+	return flat{
+		x: u*s.cos - v*s.sin, y: u*s.sin + v*s.cos,
+		tx: t.u.slope*s.cos - t.v.slope*s.sin, ty: t.u.slope*s.sin + t.v.slope*s.cos,
+	}
+}
+
+// varianceAlong is σ² of a track's place at z in a direction.
+func (f *Finder) varianceAlong(t *Track, z, ex, ey float64) float64 {
+	s := &f.d.sectors[t.sector]
+	eu, ev := ex*s.cos+ey*s.sin, ey*s.cos-ex*s.sin
+	return eu*eu*t.u.variance(z) + ev*ev*t.v.variance(z)
+}
+
+// pair is the vertex of two tracks, if they may have one.
+func (f *Finder) pair(a, b *Track) (s Secondary, ok bool) {
+	p := &f.primaries[a.primary]
+	one, two := f.flat(a, p.Z), f.flat(b, p.Z)
+	dx, dy, tx, ty := one.x-two.x, one.y-two.y, one.tx-two.tx, one.ty-two.ty
+	open := tx*tx + ty*ty
+	if open < parallel*parallel {
+		return s, false
+	}
+	flight := -(dx*tx + dy*ty) / open
+	ax, ay := dx+tx*flight, dy+ty*flight
+	apart := math.Sqrt(ax*ax + ay*ay)
+	if flight < f.cuts.Flight || apart > f.cuts.Apart {
+		return s, false
+	}
+	z := p.Z + flight
+	if z > min(a.begins, b.begins) {
+		return s, false // a particle decays before its tracks are seen
+	}
+	angle := math.Sqrt(open)
+	v := f.varianceAlong(a, z, tx/angle, ty/angle) + f.varianceAlong(b, z, tx/angle, ty/angle)
+	sz := math.Sqrt(v) / angle
+	s = Secondary{Primary: a.primary, Flight: flight, Apart: apart}
+	s.FlightSigmas = flight / math.Hypot(sz, p.SZ)
+	if s.FlightSigmas < f.cuts.FlightSigmas {
+		return s, false
+	}
+	s.Point = Point{
+		X:      (one.x + two.x + (one.tx+two.tx)*flight) / 2,
+		Y:      (one.y + two.y + (one.ty+two.ty)*flight) / 2,
+		Z:      z,
+		SZ:     sz,
+		Tracks: 2,
+	}
+	s.Score = math.Log(a.Significance) + math.Log(b.Significance) + math.Log(s.FlightSigmas)
+	return s, true
+}
+
+// parallel is the difference in slope below which two tracks do not say where they meet.
+const parallel = 0.002

@@ -1,0 +1,203 @@
+package vertex
+
+import "math"
+
+// Step 4, tracks in space: those alone whose impact parameter in r and z is large are looked at on the φ planes (seed
+// 000, 3.4). On each plane the track's radius is known, so a cluster is a point. The points of the track lie on a
+// straight line across the sector's middle; the pair of outer points with most others between them gives it.
+
+// point is where a φ cluster and a track's radius meet: v across the sector's middle, in mm.
+type point struct{ v, weight float64 }
+
+// spanOf are the points of a φ plane.
+type spanOf struct {
+	z           float64
+	first, last int32
+}
+
+// Track is a track in space, in the frame of its sector: u along the sector's middle, v across, both at z.
+type Track struct {
+	u, v   line
+	sector int
+	begins float64 // z of its first hit
+
+	// Impact is how far it passes the primary vertex by, in mm, and Significance the same in units of its error.
+	Impact, Significance float64
+	primary              int // that vertex
+}
+
+// findDisplaced looks for tracks with a large impact parameter, in space.
+func (f *Finder) findDisplaced() {
+	f.spatial = f.spatial[:0]
+	if len(f.primaries) == 0 {
+		return
+	}
+	for i := range f.tracks {
+		t := &f.tracks[i]
+		if !t.forwards || len(f.spatial) == cap(f.spatial) {
+			continue
+		}
+		k, d, v := f.nearestPrimary(t)
+		if d < f.cuts.NearImpact || d > f.cuts.FarImpact || d*d < f.cuts.Significance*f.cuts.Significance*v {
+			continue
+		}
+		f.toSpace(t, k)
+	}
+}
+
+// nearestPrimary is the vertex that a track passes nearest, in units of the error; how far, and σ².
+func (f *Finder) nearestPrimary(t *track) (vertex int, d, variance float64) {
+	least := math.Inf(1)
+	for k := range f.primaries {
+		p := &f.primaries[k]
+		x, v := f.impact(t, p)
+		if v += p.SX*p.SX + t.slope*t.slope*p.SZ*p.SZ; x*x/v < least {
+			least, vertex, d, variance = x*x/v, k, math.Abs(x), v
+		}
+	}
+	return vertex, d, variance
+}
+
+// toSpace looks for a track on the φ planes, and keeps it if there are enough points, and if it passes the primary
+// vertex by in space too.
+func (f *Finder) toSpace(t *track, primary int) {
+	f.findPoints(t)
+	if len(f.pointAt) < f.cuts.PhiHits {
+		return
+	}
+	s, p := &f.d.sectors[t.sector], &f.primaries[primary]
+	across, n, ok := f.across(p.Z, -p.X*s.sin+p.Y*s.cos)
+	if !ok || n < f.cuts.PhiHits {
+		return
+	}
+	// r is not straight for a track that passes the beam by, but u is
+	side := &f.d.sides[s.side]
+	along := line{origin: t.origin}
+	for i := range t.n {
+		z, hit := side.z[t.planes[i]], &f.r[t.hits[i]]
+		v := across.value(z)
+		along.add(z, math.Sqrt(max(0, hit.r*hit.r-v*v)), hit.weight)
+	}
+	along.fit()
+	f.spatial = append(f.spatial, Track{
+		u:       along,
+		v:       across,
+		sector:  t.sector,
+		begins:  side.z[t.planes[t.n-1]],
+		primary: primary,
+	})
+	f.impactInSpace(&f.spatial[len(f.spatial)-1], p, s)
+}
+
+// findPoints lists the points of a track by plane. Planes without any are left out.
+func (f *Finder) findPoints(t *track) {
+	f.points, f.pointAt = f.points[:0], f.pointAt[:0]
+	s := &f.d.sectors[t.sector]
+	planes, at := f.d.sides[s.side].phi, f.phiAt[s.side]
+	low, high := int(t.planes[t.n-1]), int(t.planes[0])
+	widest := math.Tan(s.half)
+	for k := max(0, low-1); k <= high; k++ {
+		plane := &planes[k]
+		r := t.value(plane.z)
+		if r < f.d.inner || r > f.d.outer {
+			continue
+		}
+		first := int32(len(f.points))
+		for _, hit := range f.phi[at[k].first:at[k].last] {
+			if len(f.points) == cap(f.points) {
+				break
+			}
+			if v, ok := plane.lines[hit].meet(s, r, widest); ok {
+				sigma := r * plane.lines[hit].step / sqrt12
+				f.points = append(f.points, point{v, 1 / (sigma*sigma + alignment*alignment)})
+			}
+		}
+		if last := int32(len(f.points)); last > first {
+			f.pointAt = append(f.pointAt, spanOf{plane.z, first, last})
+		}
+	}
+}
+
+// sqrt12 is the width of a strip in units of its error.
+const sqrt12 = 3.4641016151377544
+
+// meet is where a strip's line has radius r, across the middle of a sector. It is false outside.
+func (l *strip) meet(s *sector, r, widest float64) (v float64, ok bool) {
+	if r < l.inner-nextZone || r > l.outer+nextZone {
+		return 0, false
+	}
+	t := math.Sqrt(r*r - l.off*l.off)
+	x, y := t*l.cos-l.off*l.sin, t*l.sin+l.off*l.cos
+	u := x*s.cos + y*s.sin
+	v = y*s.cos - x*s.sin
+	return v, u > 0 && math.Abs(v) < u*widest+nextZone
+}
+
+// nextZone is how far outside a zone or a sector a track may be taken for, mm: as far as its radius is uncertain.
+const nextZone = 0.1
+
+// across is the straight line with most points, and of those with as many the one that deviates least. z and v are of
+// the primary vertex, near which it passes.
+func (f *Finder) across(z, v float64) (best line, most int, ok bool) {
+	planes := f.pointAt
+	worst := math.Inf(1)
+	for a := 0; a <= skips && a < len(planes); a++ {
+		for b := len(planes) - 1; b >= len(planes)-1-skips && b > a; b-- {
+			if b-a+1 < max(f.cuts.PhiHits, most) {
+				continue // no line of these could be better
+			}
+			for i := planes[a].first; i < planes[a].last; i++ {
+				for k := planes[b].first; k < planes[b].last; k++ {
+					slope := (f.points[k].v - f.points[i].v) / (planes[b].z - planes[a].z)
+					if at := f.points[i].v + slope*(z-planes[a].z); math.Abs(at-v) > f.cuts.FarImpact {
+						continue
+					}
+					l, n := f.follow(a, b, i, slope, most)
+					if n < f.cuts.PhiHits || n < most {
+						continue
+					}
+					l.fit()
+					if c := l.chi2(); c < f.cuts.Chi2*float64(n-2) && (n > most || c < worst) {
+						best, most, worst, ok = l, n, c, true
+					}
+				}
+			}
+		}
+	}
+	return best, most, ok
+}
+
+// follow takes the nearest points of the planes a to b along a line that begins at point i of plane a. It gives up
+// when there cannot be enough.
+func (f *Finder) follow(a, b int, i int32, slope float64, enough int) (l line, n int) {
+	from, at := f.pointAt[a].z, f.points[i].v
+	l.origin = (from + f.pointAt[b].z) / 2
+	for k := a; k <= b; k++ {
+		if n+b-k+1 < enough {
+			return l, 0
+		}
+		plane := &f.pointAt[k]
+		want, window := at+slope*(plane.z-from), f.cuts.PhiWindow
+		found := int32(-1)
+		for h := plane.first; h < plane.last; h++ {
+			if d := math.Abs(f.points[h].v - want); d <= window {
+				found, window = h, d
+			}
+		}
+		if found >= 0 {
+			l.add(plane.z, f.points[found].v, f.points[found].weight)
+			n++
+		}
+	}
+	return l, n
+}
+
+// impactInSpace is how far a track passes a vertex by.
+func (f *Finder) impactInSpace(t *Track, p *Point, s *sector) {
+	du, dv := t.u.value(p.Z)-p.X*s.cos-p.Y*s.sin, t.v.value(p.Z)+p.X*s.sin-p.Y*s.cos
+	along := (du*t.u.slope + dv*t.v.slope) / math.Sqrt(1+t.u.slope*t.u.slope+t.v.slope*t.v.slope)
+	t.Impact = math.Sqrt(max(0, du*du+dv*dv-along*along))
+	vu := t.u.variance(p.Z) + p.SX*p.SX + t.u.slope*t.u.slope*p.SZ*p.SZ
+	vv := t.v.variance(p.Z) + p.SY*p.SY + t.v.slope*t.v.slope*p.SZ*p.SZ
+	t.Significance = math.Sqrt(du*du/vu + dv*dv/vv)
+}
