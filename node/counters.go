@@ -50,6 +50,7 @@ type counted struct {
 	Buffer   *sink.BufferStats         `count:"bu."`
 	Sent     *sink.DatagramStats       `count:"bu."`
 	Streams  *sink.StreamStats         `count:"bu."`
+	Filter   *sink.FilterStats         `count:"bu."`
 }
 
 // lasting has the counters of what stays from run to run. A report has what they counted since the run began.
@@ -118,6 +119,10 @@ func (s *session) countOutput(c *counted) {
 	result, out := s.output, s.sink
 	s.mu.Unlock()
 	c.Output, c.Segments = &result, &sink.SegmentsStats{}
+	if f, ok := out.(*sink.Filtered); ok {
+		c.Filter = new(f.Stats())
+		out = f.Inner()
+	}
 	if several, ok := out.(*sink.Streams); ok {
 		c.Streams = new(several.Stats())
 	}

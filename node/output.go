@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -33,12 +34,13 @@ func bufferName(cfg config.Config, bu int) string {
 }
 
 // lenders are the outputs whose readers get MEPs where they lie. Where windows stand for all MEPs a slot stays where the
-// readout units know it, so those are copied; and of outputs that all get a MEP one alone can have it lent.
+// readout units know it, so those are copied; and of outputs that all get a MEP one alone can have it lent. What a
+// filter judges is copied for it.
 func (s *session) lenders() (which []bool, n int) {
 	outputs, all := s.cfg.Outputs(), s.cfg.Route().All
 	which = make([]bool, len(outputs))
 	for i := range outputs {
-		if s.layout == nil && outputs[i].Sink().Shared && (n == 0 || !all) {
+		if s.layout == nil && s.cfg.Filter == "" && outputs[i].Sink().Shared && (n == 0 || !all) {
 			which[i] = true
 			n++
 		}
@@ -126,10 +128,25 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 	if dirs != nil {
 		s.node.earlier.begin(dirs, run, s.node.log)
 	}
-	if len(sinks) == 1 {
-		return sinks[0], nil
+	out := sinks[0]
+	if len(sinks) > 1 {
+		out = sink.NewStreams(s.cfg.Route(), sinks)
 	}
-	return sink.NewStreams(s.cfg.Route(), sinks), nil
+	return s.filtered(out)
+}
+
+// filtered puts the filter before the output, where there is one: as many filters as there are processors, which the
+// units of the node use only for as long as events wait.
+func (s *session) filtered(out sink.Sink) (sink.Sink, error) {
+	choice, ok := s.cfg.FilterChoice()
+	if !ok {
+		return out, nil
+	}
+	list, err := choice.Open(runtime.GOMAXPROCS(0))
+	if err != nil {
+		return nil, errors.Join(err, out.Abort())
+	}
+	return sink.NewFiltered(out, sink.FilterConfig{Filters: list, Deadline: choice.Deadline, Log: s.node.log}), nil
 }
 
 // openOne opens one output, which is said in cfg.
@@ -186,15 +203,19 @@ func (s *session) sinkSettings(run uint32, key recording.Key) (sink.Settings, er
 
 // sinksOf are the outputs of a builder unit, one or several.
 func sinksOf(out sink.Sink) []sink.Sink {
+	if f, ok := out.(*sink.Filtered); ok {
+		out = f.Inner()
+	}
 	if several, ok := out.(*sink.Streams); ok {
 		return several.Sinks()
 	}
 	return []sink.Sink{out}
 }
 
-// lasting says whether the scheduler is to hear of a MEP only when it is safe.
+// lasting says whether the scheduler is to hear of a MEP only when it is safe. With a filter it is when the event has
+// its decision and the output has it: the filter's own memory is lost with the process.
 func (s *session) lasting() bool {
-	return s.cfg.WritesFiles() && s.cfg.Durability != config.DurabilityMemory
+	return s.cfg.Filter != "" || s.cfg.WritesFiles() && s.cfg.Durability != config.DurabilityMemory
 }
 
 // supersededTime bounds how long the marks of MEPs that do not count wait for a reader that does not read.

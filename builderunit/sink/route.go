@@ -8,7 +8,8 @@ import (
 // Route is a rule that says to which of several output streams a MEP goes.
 type Route struct {
 	kinds.Kind
-	All bool // every stream gets every MEP
+	All    bool // every stream gets every MEP
+	Filter bool // it needs the decisions of a filter
 	// pick returns the index of the stream, of n, that gets a MEP. turn counts the MEPs of the builder unit from 0.
 	pick func(n int, turn uint64, m Meta, mep []byte) int
 }
@@ -18,6 +19,7 @@ var Routes = []Route{
 	{Kind: kinds.Kind{Name: "turns", Help: "one MEP to each in turn"}, pick: byTurns},
 	{Kind: kinds.Kind{Name: "number", Help: "by the number of the MEP"}, pick: byNumber},
 	{Kind: kinds.Kind{Name: "missing", Help: "MEPs with missing fragments to the last"}, pick: byMissing},
+	{Kind: kinds.Kind{Name: "decision", Help: "what the filter rejected to the last"}, Filter: true, pick: byDecision},
 	{Kind: kinds.Kind{Name: "all", Help: "each MEP to all"}, All: true},
 }
 
@@ -37,6 +39,14 @@ func spread(x uint64) uint64 {
 // byMissing gives whole MEPs to the other streams in turn.
 func byMissing(n int, turn uint64, m Meta, mep []byte) int {
 	if hasMissing(mep) {
+		return n - 1
+	}
+	return byTurns(n-1, turn, m, mep)
+}
+
+// byDecision gives what is kept to the other streams in turn.
+func byDecision(n int, turn uint64, m Meta, mep []byte) int {
+	if !m.Decision.Keeps() {
 		return n - 1
 	}
 	return byTurns(n-1, turn, m, mep)

@@ -1,6 +1,10 @@
 package sink
 
-import "context"
+import (
+	"context"
+
+	"ringlet/trigger"
+)
 
 // Meta is what a builder knows of a MEP beside its bytes.
 type Meta struct {
@@ -9,6 +13,8 @@ type Meta struct {
 	FirstEvent uint64 // event id of its first event
 	Events     int    // number of its events
 	Attempt    uint32 // how often it was given to a builder unit, this time included; the highest attempt counts
+
+	Decision trigger.Decision // of the filter on its event, where there is one
 }
 
 // Sink takes the MEPs of one builder. One goroutine writes; another may flush.

@@ -108,6 +108,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	}
 	row("nodes used", "%.2f CPU s (%.2f per GB), %.0f MB at most", r.CPUSeconds, r.CPUSecondsPerGB, r.MaxRSSMB)
 	sourceRows(row, r)
+	filterRow(row, r)
 	outputRows(row, r)
 	for _, c := range r.Accounts {
 		if !c.OK {
@@ -174,6 +175,17 @@ func mfpRow(row func(name, format string, args ...any), r *nodes.Report) {
 	row("MFPs", "%d read = %d placed%s%s + %d abandoned", r.MFPsRead, r.MFPsPlaced,
 		some(" + %d of rejected MEPs", r.MFPsRejected),
 		some(" + %d never asked for", r.MFPsUnasked), r.MFPsAbandoned)
+}
+
+// filterRow says what the filter decided.
+func filterRow(row func(name, format string, args ...any), r *nodes.Report) {
+	f := r.Filter
+	if f == nil {
+		return
+	}
+	row("filter", "%s: %d events judged = %d accepted + %d rejected + %d timed out + %d failed; %.0fµs each, at most %v",
+		f.Filter, f.Judged(), f.Accepted, f.Rejected, f.TimedOut, f.Failed, f.MeanUs,
+		time.Duration(f.MaxUs)*time.Microsecond)
 }
 
 // outputRows say where the events are, as a reader of the files found them.

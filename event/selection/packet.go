@@ -11,8 +11,9 @@ import (
 // and again; it is for one goroutine at a time.
 type Packet struct {
 	Meta
-	mfps    []event.MFP
-	cursors []event.FragmentCursor
+	mfps      []event.MFP
+	cursors   []event.FragmentCursor
+	fragments []Fragment // of the event that Events shows
 }
 
 // Meta is what is known of a MEP beside its bytes.
@@ -95,7 +96,7 @@ func (p *Packet) Events() iter.Seq[Event] {
 		for k := range p.mfps {
 			p.cursors = append(p.cursors, p.mfps[k].Cursor())
 		}
-		e := p.head(0)
+		e := Event{Meta: p.Meta, Fragments: p.fragments}
 		for range p.N() {
 			e.Fragments = e.Fragments[:0]
 			for k := range p.cursors {
@@ -110,6 +111,7 @@ func (p *Packet) Events() iter.Seq[Event] {
 					Data:    c.Data(),
 				})
 			}
+			p.fragments = e.Fragments
 			if !yield(e) {
 				return
 			}

@@ -45,7 +45,7 @@ type Config struct {
 	Slots      int    `yaml:"slots" default:"0" group:"Schedule" help:"Slots per builder unit, each the memory for one MEP; 0 = fitted to the data: 4, and more of MEPs below 4 MiB."`
 	SlotSize   Bytes  `yaml:"slot-size" default:"0" group:"Schedule" help:"Size of a slot, such as 64MiB; 0 = fitted to the data."`
 	EmptyPlace string `yaml:"empty-place" enum:"wait,skip," default:"" group:"Schedule" help:"When a builder unit has no free slot: the cycle waits, or its place is empty (skip). Default wait, or skip with --discipline pull."`
-	Overload   string `yaml:"overload" enum:"hold,discard" default:"hold" group:"Schedule" help:"When a builder unit's output cannot keep up: complete MEPs hold their slots, or are discarded."`
+	Overload   string `yaml:"overload" enum:"hold,discard" default:"hold" group:"Schedule" help:"When an output cannot keep up: complete MEPs hold their slots, or are discarded."`
 
 	// Whose turn it is. BusyGroup stays "" where there are no groups, so that giving it there can be refused.
 	Next       string `yaml:"next" default:"" placeholder:"RULE" group:"Schedule" help:"Which builder unit gets the next MEP: round-robin, demand, or the weight of each, such as 2,1,1. round-robin: group after group, in a group one after the other. demand: the group with the largest share of its slots free, in it the builder unit with most. Weights are 1 to 100; 2,1,1 gives the first one half of the MEPs. Default round-robin, or demand with --discipline pull."`
@@ -62,9 +62,10 @@ type Config struct {
 	OnMissing       string        `yaml:"on-missing" enum:"mark,wait,stop" default:"mark" group:"Input and output" help:"When it has not come in that time: it is marked as missing, waited for as long as it can come, or ends the run."`
 	FlushAfter      time.Duration `yaml:"flush-after" default:"500ms" group:"Input and output" help:"How long it waits for its MFP to be full."`
 	Output          string        `yaml:"output" default:"" placeholder:"PATH" group:"Input and output" help:"Write the events: dir/ is a directory to which each run adds one of its own, x.mdf or x.mep one file in event order. Several with commas between them are output streams of each builder unit; the format may stand before each: mdf:dir/,buffer:NAME,udp:HOST:PORT,discard:. Nothing = discard."`
-	OutputBy        string        `yaml:"output-by" enum:"${routes}" default:"turns" group:"Input and output" help:"Which of several output streams gets a MEP: ${help_routes}."`
+	Filter          string        `yaml:"filter" default:"" placeholder:"WHAT" group:"Input and output" help:"Judge each built event: ${help_filters}. Behind a comma stands how long one may take, such as vertex,50ms; without it 100ms. What the filter does not reject in time is kept. It needs --packing 1. With --output-by decision what it rejects goes to the last output stream, which may be discard:. Without that rule nothing is dropped, and decisions are counted."`
+	OutputBy        string        `yaml:"output-by" enum:"${routes}" default:"turns" group:"Input and output" help:"Which output stream gets a MEP: ${help_routes}."`
 	Format          string        `yaml:"format" enum:"auto,${formats}" default:"auto" group:"Input and output" help:"Format of the output: ${help_formats}, auto (by the name of the output)."`
-	SegmentSize     Bytes         `yaml:"segment-size" default:"4GiB" group:"Input and output" help:"A builder unit closes a file of the output and begins the next one when it has this size."`
+	SegmentSize     Bytes         `yaml:"segment-size" default:"4GiB" group:"Input and output" help:"Size at which a builder unit closes a file and begins the next."`
 	SegmentTime     time.Duration `yaml:"segment-time" default:"10m" group:"Input and output" help:"It also does when the file is this old."`
 	Durability      string        `yaml:"durability" enum:"memory,file,disk" default:"file" group:"Input and output" help:"What a MEP has reached when it counts as built and the readout units let go of it: memory (of the builder unit's process), file (it survives the death of any process), disk (it survives a power cut)."`
 	Overwrite       bool          `yaml:"overwrite" group:"Input and output" help:"Replace an output of the same name, or a run of the same number in it. Without it nothing that is there is touched."`
@@ -174,6 +175,7 @@ func (c *Config) Complete() error {
 	c.resolveData(&p)
 	c.checkCarriers(&p)
 	c.resolveOutput(&p)
+	c.checkFilter(&p)
 	c.resolveTraffic(&p)
 	c.resolveSlack(&p)
 	c.resolveRules(&p)

@@ -121,6 +121,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 		c.Debug.LargeEvery = 0 // of generated data
 		c.PhaseEnd, c.Seats, c.RoI = "17ms", "", ""
 		c.PhaseSlack = 0 // where no barrier ends the phases
+		c.Filter, c.Packing = "share:0.5,17ms", 1
 		c.Groups, c.BusyGroup, c.Partitions = "0-7;8-14,16,15", "skip", "8-16;0-7"
 		c.Streams, c.Sources = Counts(strings.Repeat("2,", 16)+"1"), 33
 		c.Next = strings.Repeat("2, ", 16) + "1"

@@ -14,6 +14,7 @@ import (
 	"ringlet/readoutunit/source"
 	"ringlet/readoutunit/source/frontend"
 	"ringlet/transport"
+	"ringlet/trigger/filters"
 )
 
 // Vars are the words that tags of settings take from the tables of kinds. Whoever gives the settings to kong gives it
@@ -27,6 +28,7 @@ var Vars = kong.Vars{
 	"help_formats":     kinds.Help(sink.Kinds),
 	"routes":           strings.Join(kinds.Names(sink.Routes), ","),
 	"help_routes":      kinds.Help(sink.Routes),
+	"help_filters":     kinds.Help(filters.Kinds),
 	"transports":       strings.Join(transport.Choices(), ","),
 	"help_transports":  transport.HelpChoices(),
 }

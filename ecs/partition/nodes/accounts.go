@@ -92,6 +92,9 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 			eq("tags launched = returned, none in the ring", g.GetLaunched(), g.GetReturned()),
 			eq("tags launched = MEPs issued, for every attempt", g.GetLaunched()+g.GetDropped(), c.GetIssued()+c.GetReissued()))
 	}
+	if b.filtered() {
+		out = append(out, r.filterChecks()...)
+	}
 	if b.buffered() {
 		out = append(out, eq(exactCheck, r.EventsBuilt, r.OutputEvents))
 		out = append(out, r.streamChecks()...)

@@ -92,6 +92,10 @@ func (b *books) buffered() bool {
 	return b.r.Output != "" && b.r.Recorded == nil && len(b.out) == 0
 }
 
+// filtered tells whether the filter's decisions can be compared with the ledger: a MEP that was given to a second
+// builder unit may have been judged by both.
+func (b *books) filtered() bool { return len(b.lost) == 0 && len(b.out) == 0 }
+
 // notChecked says, by name, what is left out of the accounts.
 func (b *books) notChecked() (said []string) {
 	say := func(format string, args ...any) { said = append(said, "not checked: "+fmt.Sprintf(format, args...)) }
@@ -104,6 +108,9 @@ func (b *books) notChecked() (said []string) {
 	if len(b.lost) > 0 {
 		who := strings.Join(b.lost, ", ")
 		say("bytes and chunks that were placed at %s, which are lost, and their last figures with them", who)
+	}
+	if b.r.Filter != nil && !b.filtered() {
+		say("decisions of the filter: MEPs that were given to others may have been judged twice")
 	}
 	if len(b.gone) > 0 {
 		say("MFPs that %s read, and bytes and chunks that were sent there: what was counted there was lost with it",

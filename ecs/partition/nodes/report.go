@@ -94,6 +94,7 @@ type Report struct {
 	BadInput      string              `json:"bad_input,omitempty"`
 	Broken        string              `json:"broken_source,omitempty"` // why a live source could not go on, which the run bore
 	Skipped       uint64              `json:"records_skipped"`
+	Filter        *Filter             `json:"filter,omitempty"` // what it said of the events, where there is one
 	Output        string              `json:"output,omitempty"`
 	OutputEvents  uint64              `json:"output_events,omitempty"`  // as a reader of the output finds them
 	Recorded      *Output             `json:"recorded,omitempty"`       // of files: what is in them
@@ -276,6 +277,7 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 		out.BarrierShare = float64(sums["ru.barrier_us"]) / float64(t)
 	}
 	out.countStreams(&r.cfg, sums)
+	out.countFilter(&r.cfg, sums)
 	if out.Output != "" && !r.cfg.WritesFiles() {
 		out.OutputEvents = sums["bu.output_events"]
 	}

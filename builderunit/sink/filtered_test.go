@@ -1,0 +1,198 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"ringlet/event/selection"
+	"ringlet/testkit/must"
+	"ringlet/trigger"
+)
+
+// byNumberMod judges by the number of the MEP, as its rows say.
+type byNumberMod struct {
+	hang chan struct{} // of events that end with 3; nil: they are accepted
+	slow time.Duration // of events that end with 5
+}
+
+var errOdd = errors.New("an event that cannot be judged")
+
+func (f *byNumberMod) Judge(_ time.Time, e *selection.Event, out []byte) (trigger.Verdict, []byte, error) {
+	v := trigger.Verdict{Decision: trigger.Accepted}
+	switch e.MEP % 10 {
+	case 1:
+		v.Decision = trigger.Rejected
+	case 2:
+		return v, out, errOdd
+	case 3:
+		if f.hang != nil {
+			<-f.hang
+		}
+	case 4:
+		panic("no")
+	case 5:
+		time.Sleep(f.slow)
+	}
+	return v, out, nil
+}
+
+// kept remembers what it was given.
+type kept struct {
+	Discard
+	mu      sync.Mutex
+	given   map[uint64]trigger.Decision
+	flushed int
+}
+
+func (k *kept) Write(ctx context.Context, m Meta, mep []byte) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.given == nil {
+		k.given = map[uint64]trigger.Decision{}
+	}
+	if _, twice := k.given[m.MEP]; twice {
+		return errors.New("a MEP came twice")
+	}
+	k.given[m.MEP] = m.Decision
+	return k.Discard.Write(ctx, m, mep)
+}
+
+func (k *kept) Flush() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.flushed = len(k.given)
+	return nil
+}
+
+func filtered(to Sink, deadline time.Duration, filters ...trigger.Filter) *Filtered {
+	return NewFiltered(to, FilterConfig{Filters: filters, Deadline: deadline, Log: slog.New(slog.DiscardHandler)})
+}
+
+func TestFilteredDecides(t *testing.T) {
+	const n = 500
+	p := testPattern(t)
+	to := &kept{}
+	f := filtered(to, time.Minute, &byNumberMod{}, &byNumberMod{}, &byNumberMod{})
+	for k := range uint64(n) {
+		m, mep := buildMEP(t, p, k, 1, 0)
+		must.OK(t, f.Write(t.Context(), m, mep))
+		clear(mep) // it is the writer's again
+		if k%100 == 99 {
+			must.OK(t, f.Flush())
+			if to.flushed != int(k)+1 {
+				t.Fatalf("of %d MEPs %d were there when the output was flushed", k+1, to.flushed)
+			}
+		}
+	}
+	r, err := f.Finish()
+	must.OK(t, errors.Join(err, f.Abort()))
+	s := f.Stats()
+	if r.MEPs != n || s.Accepted != n*7/10 || s.Rejected != n/10 || s.Failed != n/5 || s.TimedOut != 0 || s.Judging == 0 {
+		t.Errorf("%+v, %+v", r, s)
+	}
+	want := []trigger.Decision{trigger.Accepted, trigger.Rejected, trigger.Failed, trigger.Accepted, trigger.Failed}
+	for k := range uint64(n) {
+		if d := k % 10; d < 5 && to.given[k] != want[d] {
+			t.Fatalf("event %d was %v", k, to.given[k])
+		}
+	}
+	if m, mep := buildMEP(t, p, n, 1, 0); f.Write(t.Context(), m, mep) == nil {
+		t.Error("a MEP was taken after the end")
+	}
+	if f.Written() != n {
+		t.Errorf("%d of %d", f.Written(), n)
+	}
+}
+
+// TestAFilterThatHangs holds that events pass by time-out when one worker hangs, and when all do, and that what a late
+// filter says does not count.
+func TestAFilterThatHangs(t *testing.T) {
+	p := testPattern(t)
+	to := &kept{}
+	hang := make(chan struct{})
+	f := filtered(to, 20*time.Millisecond, &byNumberMod{hang: hang}, &byNumberMod{hang: hang})
+	for k := range uint64(200) {
+		m, mep := buildMEP(t, p, k, 1, 0)
+		must.OK(t, f.Write(t.Context(), m, mep))
+	}
+	must.OK(t, f.Flush())
+	if s := f.Stats(); len(to.given) != 200 || s.TimedOut < 2 || s.Accepted == 0 {
+		t.Errorf("%d given, %+v", len(to.given), s)
+	}
+	if to.given[3] != trigger.TimedOut || to.given[13] != trigger.TimedOut {
+		t.Errorf("what hangs was %v and %v", to.given[3], to.given[13])
+	}
+	close(hang)
+	_, err := f.Finish()
+	must.OK(t, err)
+	if s := f.Stats(); s.Accepted+s.Rejected+s.TimedOut+s.Failed != 200 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestALateFilterDoesNotCount(t *testing.T) {
+	to := &kept{}
+	f := filtered(to, 10*time.Millisecond, &byNumberMod{slow: 50 * time.Millisecond})
+	m, mep := buildMEP(t, testPattern(t), 5, 1, 0)
+	must.OK(t, f.Write(t.Context(), m, mep))
+	_, err := f.Finish()
+	must.OK(t, err)
+	if to.given[5] != trigger.TimedOut {
+		t.Errorf("it was %v", to.given[5])
+	}
+}
+
+// TestASlowFilterHoldsTheWriter holds that a bounded number of MEPs wait, and that the writer can be called off.
+func TestASlowFilterHoldsTheWriter(t *testing.T) {
+	to, hang := &kept{}, make(chan struct{})
+	f := filtered(to, time.Minute, &byNumberMod{hang: hang})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	p, n := testPattern(t), uint64(0)
+	for ; ; n++ {
+		m, mep := buildMEP(t, p, 10*n+3, 1, 0)
+		if err := f.Write(ctx, m, mep); errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
+	if n != waiting+1 {
+		t.Errorf("%d MEPs were taken, and room is for %d", n, waiting+1)
+	}
+	close(hang)
+	r, err := f.Finish()
+	must.OK(t, err)
+	if r.MEPs != n {
+		t.Errorf("%d of %d", r.MEPs, n)
+	}
+}
+
+func TestFilteredTellsOfTheOutput(t *testing.T) {
+	f := filtered(NewStreams(routeOf(t, "all"), []Sink{&failing{}, &Discard{}}), time.Second, &byNumberMod{})
+	m, mep := buildMEP(t, testPattern(t), 0, 1, 0)
+	must.OK(t, f.Write(t.Context(), m, mep))
+	if err := f.Flush(); !errors.Is(err, errTest) {
+		t.Error(err)
+	}
+	if err := f.Write(t.Context(), m, mep); !errors.Is(err, errTest) {
+		t.Error(err)
+	}
+	if _, err := f.Finish(); !errors.Is(err, errTest) {
+		t.Error(err)
+	}
+}
+
+func TestDecisionsChooseStreams(t *testing.T) {
+	route := routeOf(t, "decision")
+	var got []int
+	for turn, d := range []trigger.Decision{trigger.Accepted, trigger.TimedOut, trigger.Rejected, trigger.Failed, 0} {
+		got = append(got, route.pick(3, uint64(turn), Meta{Decision: d}, nil))
+	}
+	if !slices.Equal(got, []int{0, 1, 2, 1, 0}) {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,63 @@
+package sink
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"ringlet/trigger"
+)
+
+// errFilterClosed says that a MEP comes after the end.
+var errFilterClosed = errors.New("the filter is closed")
+
+// FilterStats are the counters of a Filtered.
+type FilterStats struct {
+	Accepted uint64        `count:"filter_accepted" help:"events that the filter accepted"`
+	Rejected uint64        `count:"filter_rejected" help:"events that the filter rejected"`
+	TimedOut uint64        `count:"filter_timed_out" help:"events that passed since the filter did not answer in time"`
+	Failed   uint64        `count:"filter_failed" help:"events that passed since the filter could not judge them"`
+	Judging  time.Duration `count:"filter_us" help:"time in the filter, of all workers"`
+	Longest  uint64        `count:"filter_longest_us" kind:"max" help:"longest time in the filter for one event, in µs"`
+	Held     time.Duration `count:"filter_held_us" help:"time that built MEPs waited for a place before the filter"`
+	Stuck    int           `count:"filter_stuck" kind:"level" help:"workers of the filter beyond their deadline now"`
+}
+
+// filterCounts are the FilterStats as they are counted.
+type filterCounts struct {
+	decided        [trigger.Decisions]atomic.Uint64 // events
+	errors         atomic.Uint64
+	judging, held  atomic.Int64 // ns
+	longest, stuck atomic.Int64 // ns; workers
+}
+
+// took counts the time of one event.
+func (c *filterCounts) took(d time.Duration) {
+	c.judging.Add(int64(d))
+	for most := c.longest.Load(); int64(d) > most && !c.longest.CompareAndSwap(most, int64(d)); {
+		most = c.longest.Load()
+	}
+}
+
+// settled is how many events have a decision.
+func (c *filterCounts) settled() (n uint64) {
+	for i := range c.decided {
+		n += c.decided[i].Load()
+	}
+	return n
+}
+
+// Stats reads the counters, from any goroutine.
+func (f *Filtered) Stats() FilterStats {
+	c := &f.count
+	return FilterStats{
+		Accepted: c.decided[trigger.Accepted].Load(),
+		Rejected: c.decided[trigger.Rejected].Load(),
+		TimedOut: c.decided[trigger.TimedOut].Load(),
+		Failed:   c.decided[trigger.Failed].Load(),
+		Judging:  time.Duration(c.judging.Load()),
+		Longest:  uint64(time.Duration(c.longest.Load()).Microseconds()),
+		Held:     time.Duration(c.held.Load()),
+		Stuck:    int(c.stuck.Load()),
+	}
+}

@@ -1,0 +1,47 @@
+package nodes
+
+import "ringlet/node/config"
+
+// Filter is what the filter said of the events that were built, as far as builder units have told.
+type Filter struct {
+	Filter   string  `json:"filter"` // as configured
+	Accepted uint64  `json:"accepted"`
+	Rejected uint64  `json:"rejected"`
+	TimedOut uint64  `json:"timed_out"` // it did not answer in time, and they passed
+	Failed   uint64  `json:"failed"`    // it could not judge them, and they passed
+	MeanUs   float64 `json:"mean_us"`   // of the time for one event
+	MaxUs    uint64  `json:"max_us"`
+	HeldUs   uint64  `json:"held_us"` // that built MEPs waited for a place before it, of all builder units
+}
+
+// Judged is the number of events with a decision.
+func (f *Filter) Judged() uint64 { return f.Accepted + f.Rejected + f.TimedOut + f.Failed }
+
+// countFilter fills in what the builder units have told of the filter.
+func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64) {
+	if cfg.Filter == "" {
+		return
+	}
+	f := &Filter{
+		Filter:   cfg.Filter,
+		Accepted: sums["bu.filter_accepted"],
+		Rejected: sums["bu.filter_rejected"],
+		TimedOut: sums["bu.filter_timed_out"],
+		Failed:   sums["bu.filter_failed"],
+		MaxUs:    sums["bu.filter_longest_us"],
+		HeldUs:   sums["bu.filter_held_us"],
+	}
+	if n := f.Judged(); n > 0 {
+		f.MeanUs = float64(sums["bu.filter_us"]) / float64(n)
+	}
+	r.Filter = f
+}
+
+// filterChecks holds the decisions against the scheduler's books: every event that was built has one.
+func (r *Report) filterChecks() []Check {
+	if r.Filter == nil {
+		return nil
+	}
+	return []Check{eq("events built = accepted + rejected + timed out + failed in the filter", r.EventsBuilt,
+		r.Filter.Judged())}
+}

@@ -1,0 +1,108 @@
+package filters
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"ringlet/event/selection"
+	"ringlet/event/velo"
+	"ringlet/internal/kinds"
+	"ringlet/trigger"
+	"ringlet/trigger/vertex"
+)
+
+// Row is a kind of filter.
+type Row struct {
+	kinds.Kind
+	// open makes filters. value is what stands behind the name and a colon.
+	open func(value string, n int) ([]trigger.Filter, error)
+}
+
+// Kinds is the table of filters.
+var Kinds = []Row{
+	{
+		Kind: kinds.Kind{Name: "vertex", Help: "accepts events of a vertex detector in which a particle decayed"},
+		open: openVertex,
+	},
+	{Kind: kinds.Kind{Name: "share", Help: "share:0.04 accepts 0.04 of the events, by number"}, open: openShare},
+}
+
+// DefaultDeadline is how long a filter may take for an event where nobody says otherwise: 50 times what the documents
+// expected (2 ms), since a process that shares its processors may be put aside for tens of milliseconds.
+const DefaultDeadline = 100 * time.Millisecond
+
+// Choice is a filter that was chosen.
+type Choice struct {
+	row      Row
+	value    string
+	Deadline time.Duration // for one event
+}
+
+// Parse reads the name of a filter, what it is told behind a colon, and its deadline behind a comma:
+// share:0.04,50ms.
+func Parse(text string) (c Choice, err error) {
+	what, limit, limited := strings.Cut(text, ",")
+	name, value, _ := strings.Cut(what, ":")
+	if c.row, err = kinds.Find("filter", Kinds, name); err != nil {
+		return c, err
+	}
+	c.value, c.Deadline = value, DefaultDeadline
+	if limited {
+		if c.Deadline, err = time.ParseDuration(limit); err != nil || c.Deadline < time.Millisecond || c.Deadline > time.Minute {
+			return c, fmt.Errorf("%q is no deadline for a filter: give a time from 1ms to 1m, as in %s,50ms", limit,
+				cmp.Or(what, name))
+		}
+	}
+	_, err = c.Open(0)
+	return c, err
+}
+
+// Open makes n filters, one for each goroutine that judges.
+func (c Choice) Open(n int) ([]trigger.Filter, error) { return c.row.open(c.value, n) }
+
+func openVertex(value string, n int) (list []trigger.Filter, err error) {
+	if value != "" {
+		return nil, fmt.Errorf("the filter vertex takes no value, and %q is given", value)
+	}
+	g, err := velo.New(velo.Default())
+	if err != nil {
+		return nil, err
+	}
+	d := vertex.NewDetector(g)
+	for range n {
+		list = append(list, vertex.NewFilter(d, vertex.DefaultCuts()))
+	}
+	return list, nil
+}
+
+// errShare says what a share is.
+var errShare = errors.New("the filter share needs the share of events that it accepts, 0 to 1, as in share:0.04")
+
+// share accepts events by their number, whatever they hold. A share of x accepts the events whose number, spread over
+// 32 bits, is below x.
+type share uint64
+
+func openShare(value string, n int) (list []trigger.Filter, err error) {
+	x, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(x >= 0 && x <= 1) {
+		return nil, errShare
+	}
+	for range n {
+		list = append(list, share(math.Round(x*(1<<32))))
+	}
+	return list, nil
+}
+
+// Judge looks at the number alone.
+func (s share) Judge(_ time.Time, e *selection.Event, out []byte) (trigger.Verdict, []byte, error) {
+	v := trigger.Verdict{Decision: trigger.Rejected}
+	if e.Number*0x9e3779b97f4a7c15>>32 < uint64(s) { // Fibonacci hashing: neighbours are far apart
+		v.Decision = trigger.Accepted
+	}
+	return v, out, nil
+}
