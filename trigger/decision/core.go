@@ -1,0 +1,204 @@
+package decision
+
+import (
+	"fmt"
+	"time"
+
+	"ringlet/trigger"
+)
+
+// Defaults, those of the experiment that the unit stands for: its front-ends keep 1820 events, one each 900 ns at most,
+// which are 1638 µs (seed 000, lines 1466 to 1468; 1.6 ms in line 574).
+const (
+	DefaultDepth   = 1820
+	DefaultTimeout = 1600 * time.Microsecond
+)
+
+// Config of a Core.
+type Config struct {
+	Depth    int           // events that may wait for their turn; 0: DefaultDepth
+	Timeout  time.Duration // from when an event is known to be triggered; 0: DefaultTimeout
+	Builders int           // results of other builders are refused
+	Epoch    uint8         // results of other epochs are refused
+	First    uint64        // event that is decided first
+}
+
+func (c *Config) complete() {
+	if c.Depth == 0 {
+		c.Depth = DefaultDepth
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Depth < 1 || c.Depth > 1<<30:
+		return fmt.Errorf("a decision unit of %d events: give 1 to 2^30", c.Depth)
+	case c.Timeout < time.Microsecond:
+		return fmt.Errorf("a time-out of %v for decisions: give 1µs or more", c.Timeout)
+	case c.Builders < 1 || c.Builders > int(Nobody):
+		return fmt.Errorf("decisions of %d builder units: give 1 to %d", c.Builders, Nobody)
+	case c.First >= maxEvent:
+		return fmt.Errorf("decisions from event %d on: it must be below 2^48", c.First)
+	}
+	return nil
+}
+
+// Fate is what became of a result.
+type Fate uint8
+
+// Fates. All but Taken changed nothing.
+const (
+	Taken    Fate = iota
+	Late          // its event has its decision
+	Doubled       // its event has a result
+	Ahead         // its event is further ahead than the unit is deep
+	OldEpoch      // it is for another life of the unit
+	Stranger      // there is no such builder unit
+	Unmeant       // its verdict is none
+	fates
+)
+
+// entry is the place of an event. A zero verdict says that nothing has come.
+type entry struct {
+	verdict trigger.Decision
+	builder uint16
+	score   uint16
+}
+
+// Core decides, event after event. It is owned by one goroutine at a time.
+type Core struct {
+	cfg     Config
+	timeout int64 // ns
+
+	ring  []entry // by event number, modulo its length
+	next  uint64  // the pointer: the event that is decided next
+	at    int     // its place in the ring
+	known marks   // up to where events are triggered, and since when
+
+	finished bool // what has not come does not come any more
+	stats    Stats
+}
+
+// New makes a core.
+func New(cfg Config) (*Core, error) {
+	cfg.complete()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	c := &Core{
+		cfg:     cfg,
+		timeout: int64(cfg.Timeout),
+		ring:    make([]entry, cfg.Depth),
+		next:    cfg.First,
+		at:      int(cfg.First % uint64(cfg.Depth)),
+		known:   newMarks(cfg.First, int64(cfg.Timeout)),
+	}
+	c.stats.First = cfg.First
+	return c, nil
+}
+
+// Triggered tells that events below that number are triggered. What was told before is not taken back.
+func (c *Core) Triggered(below uint64, now int64) {
+	if below > c.known.below && below <= maxEvent {
+		c.known.advance(below, now)
+		c.stats.Triggered = below - c.cfg.First
+	}
+}
+
+// Take takes a result.
+func (c *Core) Take(r *Result, now int64) Fate {
+	fate := c.take(r, now)
+	c.stats.Results[fate]++
+	return fate
+}
+
+func (c *Core) take(r *Result, now int64) Fate {
+	switch {
+	case r.Epoch != c.cfg.Epoch:
+		return OldEpoch
+	case int(r.Builder) >= c.cfg.Builders:
+		return Stranger
+	case !r.Decision.Valid() && r.Decision != Void:
+		return Unmeant
+	case r.Event < c.next:
+		return Late
+	case r.Event-c.next >= uint64(len(c.ring)):
+		return Ahead
+	}
+	at := c.at + int(r.Event-c.next)
+	if at >= len(c.ring) {
+		at -= len(c.ring)
+	}
+	e := &c.ring[at]
+	if e.verdict != 0 {
+		return Doubled
+	}
+	*e = entry{r.Decision, r.Builder, r.Score}
+	if r.Event >= c.known.below { // what has a verdict was triggered, and so was what comes before it
+		c.Triggered(r.Event+1, now)
+	}
+	return Taken
+}
+
+// Step appends decisions to out, in order, as many as can be made now and fit its capacity. There may be more if it
+// fills it.
+func (c *Core) Step(now int64, out []Result) []Result {
+	for len(out) < cap(out) && c.next < c.known.below {
+		m := c.known.of(c.next)
+		e := &c.ring[c.at]
+		d := Result{
+			Event:    c.next,
+			Builder:  e.builder,
+			Decision: e.verdict,
+			Epoch:    c.cfg.Epoch,
+			Score:    e.score,
+		}
+		if e.verdict == 0 {
+			switch {
+			case c.finished:
+				c.stats.Unanswered++
+			case now >= m.due+c.timeout:
+				c.stats.TimedOut++
+			case c.known.below-c.next > uint64(len(c.ring)): // its place is needed
+				c.stats.Overrun++
+			default:
+				return out
+			}
+			d.Builder, d.Decision = Nobody, trigger.TimedOut
+		}
+		*e = entry{}
+		c.next++
+		if c.at++; c.at == len(c.ring) {
+			c.at = 0
+		}
+		if d.Decision == Void {
+			c.stats.Void++
+			continue
+		}
+		d.Took = TookOf(time.Duration(now - m.since))
+		c.stats.Decided[d.Decision]++
+		out = append(out, d)
+	}
+	return out
+}
+
+// Due is when the next event times out, if nothing comes; false if there is none that could.
+func (c *Core) Due() (at int64, ok bool) {
+	if c.next >= c.known.below {
+		return 0, false
+	}
+	return c.known.of(c.next).due + c.timeout, true
+}
+
+// Finish tells that no result will come any more: Step decides all events that are triggered.
+func (c *Core) Finish() { c.finished = true }
+
+// Stats are the counters so far.
+func (c *Core) Stats() Stats {
+	s := c.stats
+	s.Pending = c.known.below - c.next
+	return s
+}

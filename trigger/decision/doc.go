@@ -1,0 +1,27 @@
+// Package decision is the decision unit: it puts the verdicts on events back in order, and gives each event exactly one
+// decision.
+//
+// It stands for the Level-1 decision unit of the founding documents (seed 000, W4: a buffer addressed by event number,
+// a read pointer, a time-out message past the maximum latency; seed 001, chapter II: the result node). Builder units
+// judge events in any order; what comes after them (a readout supervisor, front-end buffers) wants decisions in the
+// order of the events.
+//
+// # The parts
+//
+//   - Result is the message of 16 bytes: what a builder unit says of an event, and what a subscriber is told.
+//   - Core is the pure core: results and times in, decisions out.
+//   - Outbox is the pure core of the other side: verdicts of a builder unit in, remote writes out.
+//   - Unit and Sender are their shells, and Ring and Server hand decisions out: in shared memory, and by TCP.
+//   - Open, Credit and Triggered are the messages between a decision unit and the others.
+//
+// # What the caller of a Core must do, in order
+//
+//  1. Tell Triggered how far events are triggered, as soon as that is known, and Take each result as it comes.
+//  2. Call Step when something came, and when Due says so. What it appends is decided, and comes once.
+//  3. At the end, when no result will come any more, call Finish and Step until nothing is left.
+//
+// # What it does not promise
+//
+// That a decision is the builder unit's: after the time-out it is TimedOut. That an event has a decision if the decision
+// unit was not there when it was due: a unit that comes back begins with the event that is triggered next.
+package decision
