@@ -54,8 +54,9 @@ type Result struct {
 	MEP     uint64
 	Attempt uint32
 	Outcome Outcome
-	Events  int       // of a MEP that was built,
-	First   uint64    // and the id of the first of them
+	Events  int       // of a MEP that was built or rejected,
+	First   uint64    // and the id of the first of them, if it was built
+	Lacks   bool      // it was built without what readout units that were gone had of it
 	Done    time.Time // when the last byte was in place, of all that are finished together
 	// Held says that the scheduler need not be told yet: another result will come that is not held.
 	Held bool

@@ -193,14 +193,18 @@ func (b *Builder) decide(slot int, at time.Time) error {
 		b.landedLocked(before)
 		return nil
 	}
+	r := Result{Slot: slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: Rejected, Done: at}
+	if m, err := event.ParseMFP(f.mfps[0]); err == nil { // else nobody knows how many there are
+		r.Events = m.N()
+	}
 	if err := errors.Join(b.cfg.Slots.Abandon(slot), b.cfg.Slots.Offer(slot)); err != nil {
 		return err
 	}
 	b.mu.Lock()
 	b.asm.Reject(slot)
-	held := b.asm.Hold()
+	r.Held = b.asm.Hold()
 	b.mu.Unlock()
-	return b.tell([]Result{{Slot: slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: Rejected, Done: at, Held: held}})
+	return b.tell([]Result{r})
 }
 
 // finish checks a whole MEP, writes its header and hands it to the sink.
@@ -265,6 +269,7 @@ func (b *Builder) finish(slot int, at time.Time) error {
 		Outcome: Built,
 		Events:  m.N(),
 		First:   from,
+		Lacks:   f.lacks > 0,
 		Done:    at,
 	}
 	f.count += uint64(len(f.places) - f.lacks)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"ringlet/node/config"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
 )
@@ -25,7 +26,7 @@ func (s *session) vacate(rank int) {
 
 // returns says whether another process may take a rank; nil where a run bears the loss of none.
 func (s *session) returns() func(rank int) bool {
-	if !s.bearsReadout() {
+	if d := s.deciding.rank; !s.bearsReadout() && (d == config.None || !s.apart(d)) {
 		return nil
 	}
 	return func(rank int) bool {

@@ -19,6 +19,7 @@ import (
 	"ringlet/tagnet"
 	"ringlet/transport"
 	"ringlet/transport/quic"
+	"ringlet/trigger/decision"
 )
 
 // Counters that whoever reads reports asks for by name.
@@ -51,6 +52,9 @@ type counted struct {
 	Sent     *sink.DatagramStats       `count:"bu."`
 	Streams  *sink.StreamStats         `count:"bu."`
 	Filter   *sink.FilterStats         `count:"bu."`
+	Results  *decision.OutboxStats     `count:"bu."`
+	Decided  *decision.UnitStats       `count:"dec."`
+	Outlets  *decision.OutletStats     `count:"dec."`
 }
 
 // lasting has the counters of what stays from run to run. A report has what they counted since the run began.
@@ -110,6 +114,12 @@ func (s *session) count() counted {
 	}
 	if told := s.told.Load(); told != nil {
 		c.Feedback = &told.feedbackCounters
+	}
+	if sender := s.deciding.sender.Load(); sender != nil {
+		c.Results = new(sender.Stats())
+	}
+	if unit := s.deciding.unit.Load(); unit != nil {
+		c.Decided, c.Outlets = new(unit.Stats()), &s.deciding.stats
 	}
 	return c
 }

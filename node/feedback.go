@@ -33,6 +33,8 @@ type feedback struct {
 
 	// superseded, if not nil, is told of results that nobody wanted, by whoever tells; immutable after attach.
 	superseded func([]builderunit.Result)
+	// judged is told of results that the scheduler knows of, by whoever tells; immutable after attach.
+	judged func([]builderunit.Result)
 
 	feedbackCounters
 	out atomic.Bool // it is excluded now
@@ -146,6 +148,9 @@ func (f *feedback) tell(results []builderunit.Result) error {
 			f.superseded(results)
 		}
 		return nil
+	}
+	if err == nil && f.judged != nil {
+		f.judged(results)
 	}
 	return err
 }

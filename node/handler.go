@@ -10,6 +10,10 @@ import (
 type handler session
 
 func (h *handler) Placed(peer int, p transport.Placement) {
+	if unit := h.deciding.unit.Load(); unit != nil && unit.Owns(peer, p.Ref) {
+		unit.Placed(peer, p.Ref, p.Offset, p.Length)
+		return
+	}
 	if bu := h.bu.Load(); bu != nil {
 		bu.Placed(peer, p)
 	}
@@ -67,11 +71,19 @@ func (h *handler) signal(peer int, payload []byte) error {
 		return ru.Standing(peer, payload)
 	case placing.KindTag:
 		return ru.Tag(from, payload)
+	case placing.KindDecision:
+		return (*session)(h).decisionSignal(peer, payload[1:])
 	}
 	return placing.ErrMessage
 }
 
 func (h *handler) Completed(peer int, cookie uint64, err error) {
+	if cookie&resultCookie != 0 {
+		if sender := h.deciding.sender.Load(); sender != nil {
+			sender.Completed(cookie&^resultCookie, err)
+		}
+		return
+	}
 	if ru := h.ru.Load(); ru != nil {
 		ru.Completed(peer, cookie, err)
 	}

@@ -17,6 +17,8 @@ func (s *session) expendable(rank int) bool {
 	switch {
 	case m.GetReadout() && m.GetBuilder():
 		return false
+	case s.apart(rank):
+		return true
 	case m.GetReadout():
 		return readout.Bears(s.cfg.RUs - 1)
 	}
@@ -39,12 +41,18 @@ func (s *session) bearsReadout() bool { return slices.ContainsFunc(s.ruRanks, s.
 // what it had under way to a builder unit, and the scheduler what that had; of a readout unit the scheduler tells. Any
 // other is a fault.
 func (s *session) linkDown(rank int, err error) {
+	if rank == s.deciding.rank {
+		s.decisionLost()
+	}
 	if !s.expendable(rank) {
 		s.fail("transport", err)
 		return
 	}
 	s.mu.Lock()
 	s.lost = append(s.lost, rank)
+	if s.apart(rank) {
+		s.gone[rank] = true // nothing is held for it, so another process may take its place at once
+	}
 	dead := s.dead
 	s.mu.Unlock()
 	if ru := s.ru.Load(); ru != nil {
@@ -144,6 +152,19 @@ func (s *session) degradeBy(err error) {
 	if told := s.node.runner.Degrade(s.node.cause("transport", err)); told != nil {
 		s.node.log.Warn("a link that is down came too late to matter", "err", err)
 	}
+}
+
+// apart says that a node has the decision unit, and no other: whatever becomes of it, events are built.
+func (s *session) apart(rank int) bool {
+	m := s.view.GetMembers()[rank]
+	return rank == s.deciding.rank && !m.GetReadout() && !m.GetBuilder()
+}
+
+// lostRanks are the ranks of these nodes.
+func (s *session) lostRanks() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.lost)
 }
 
 // lostPeers names the nodes to which the link is down, and without which the run goes on.

@@ -21,6 +21,7 @@ const (
 	partInput     = "input"
 	partMemory    = "memory"
 	PartBuilder   = "builder_unit"
+	partDecision  = "decision_unit"
 )
 
 // partOf is the stable word for the part that an error is of: by its type, or else where it came up.

@@ -23,6 +23,13 @@ const (
 	HistogramHeld = "held_us."
 )
 
+// Names of the histograms of the decision unit: from when an event was known to be triggered to its decision, and from
+// its last byte to the builder unit's verdict, µs per event. The second has 65535 for all that is longer.
+const (
+	HistogramDecision = "decision_us"
+	HistogramJudged   = "judged_us"
+)
+
 // degrade tells once that the input is bad: what came before it is built, so the node is not in error.
 func (s *session) degrade(bad error) {
 	s.mu.Lock()
@@ -106,6 +113,11 @@ func (s *session) report() *nodev1.Report {
 	if c.Readout != nil {
 		written = c.Readout.BytesTo
 		s.histograms(r, &c.Readout.Waits)
+	}
+	if unit := s.deciding.unit.Load(); unit != nil {
+		waits, took := unit.Histograms()
+		histogram(r, HistogramDecision, waits)
+		histogram(r, HistogramJudged, took)
 	}
 	r.Links = s.links(written)
 	return r

@@ -51,6 +51,8 @@ type session struct {
 	barrier atomic.Pointer[barrier.Barrier]
 	told    atomic.Pointer[feedback] // once the builder unit has attached
 
+	deciding deciding
+
 	counters sessionCounters
 
 	// changing is held while units are made and while the output is completed; abort waits for it before it takes their
@@ -106,6 +108,7 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 	}
 	s.layout = cfg.Standing()
 	s.segments = fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid())
+	s.deciding.rank = cfg.DecisionRank(s.names())
 	if err := s.makeMemory(carriers.Local()); err != nil {
 		return nil, err
 	}
@@ -131,7 +134,7 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 func (s *session) makeMemory(shared bool) (err error) {
 	// A builder grants one window per slot and readout unit; one more per unit is on its way out when a slot changes
 	// hands.
-	windows := (s.cfg.Slots + 1) * max(1, len(s.ruRanks))
+	windows := (s.cfg.Slots+1)*max(1, len(s.ruRanks)) + s.lanes()
 	if !shared {
 		s.table = shmem.NewTable(windows)
 	} else if s.table, err = shmem.NewSharedTable(s.segments+"-table", windows); err != nil {
@@ -141,6 +144,12 @@ func (s *session) makeMemory(shared bool) (err error) {
 		if err := s.makeSlots("-slots"); err != nil {
 			return errors.Join(err, s.table.Close())
 		}
+	}
+	if err := s.makeLanes(); err != nil {
+		if s.slots != nil {
+			err = errors.Join(err, s.slots.Close())
+		}
+		return errors.Join(err, s.table.Close())
 	}
 	return nil
 }
@@ -184,12 +193,12 @@ func (s *session) members() transport.View {
 	return v
 }
 
-// connect links this node to those it has something to tell: builder units do not speak with each other.
+// connect links this node to those it has something to tell.
 // A node that comes back in a run does without those that are lost to that.
 func (s *session) connect(ctx context.Context, req *nodev1.CommandRequest) error {
 	var ranks []int
-	for rank, m := range s.view.GetMembers() {
-		if rank != int(s.me.GetRank()) && (s.me.GetReadout() || m.GetReadout()) {
+	for rank := range s.view.GetMembers() {
+		if s.linked(rank) {
 			ranks = append(ranks, rank)
 		}
 	}
@@ -221,12 +230,16 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	case hanging != nil:
 		return fmt.Errorf("writes of the last run are under way still: reset and configure this node again (%w)", hanging)
 	}
+	s.forgetDecisions()
 	s.beginCounting()
 	run, address := req.GetRun(), req.GetTagnetAddress()
 	scheduler := cmp.Or(req.GetTagnetName(), ControlName)
 	attach := func(name string) (tagnet.Scope, grpc.DialOption) {
 		return tagnet.Scope{Run: run, View: s.view.GetNumber(), Name: name},
 			grpc.WithTransportCredentials(s.node.cfg.Identity.ClientCredentials(scheduler, s.node.log))
+	}
+	if err := s.startDeciding(req.GetBack()); err != nil {
+		return err
 	}
 	if s.me.GetBuilder() {
 		if err := s.startBuilder(ctx, req, attach); err != nil {
@@ -320,6 +333,7 @@ func (s *session) stop(ctx context.Context) error {
 		}
 	}
 	s.halt()
+	s.endDeciding(ctx)
 	return s.complete()
 }
 
@@ -378,6 +392,8 @@ func (s *session) abort() {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	s.halt()
+	s.endDeciding(over())
+	s.forgetDecisions()
 	s.closeOutput()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -390,6 +406,11 @@ func (s *session) abort() {
 	if s.slots != nil {
 		if err := s.slots.Close(); err != nil {
 			s.node.log.Error("the slots could not be removed", "err", err)
+		}
+	}
+	if s.deciding.segment != nil {
+		if err := s.deciding.segment.Close(); err != nil {
+			s.node.log.Error("the lanes of the decision unit could not be removed", "err", err)
 		}
 	}
 	if err := s.table.Close(); err != nil {

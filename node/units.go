@@ -45,7 +45,7 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	}
 	_, accepted := s.cfg.Interest()
 	told := newFeedback()
-	told.superseded = s.superseder(out)
+	told.superseded, told.judged = s.superseder(out), s.judged
 	s.told.Store(told)
 	bu, err := builderunit.New(builderunit.Config{
 		Slots:    s.slots,
@@ -147,6 +147,9 @@ func (s *session) startReadout(ctx context.Context, address string, back bool, a
 	}
 	if back {
 		cfg.Back = client.Back()
+	}
+	if h := s.deciding.herald.Load(); h != nil {
+		cfg.Triggered = func(below uint64) { h.triggered(below * uint64(s.cfg.Packing)) }
 	}
 	cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
 	if err := s.memory(&cfg); err != nil {

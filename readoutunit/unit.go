@@ -79,6 +79,9 @@ type Config struct {
 	// Forward passes a tag on to the next readout unit of the ring, and from the last one back to the scheduler; io.EOF
 	// says that nobody wants tags any more. Nil where Order is no Ring.
 	Forward func(t *tagnet.Tag) error
+	// Triggered is told, by one goroutine, that MEPs below that number have tokens, so that their events are triggered. It
+	// must not wait. It may be nil.
+	Triggered func(below uint64)
 	// PhaseTime is the length of a phase where phases end with time; Free, where they end unheld.
 	PhaseTime time.Duration
 	Free      bool
@@ -125,6 +128,7 @@ type Unit struct {
 	mu       sync.Mutex // guards what follows
 	changed  *sync.Cond // the order has changed, or ctx is over
 	order    Order
+	below    uint64 // MEPs below it have tokens
 	bursts   *Bursts
 	ring     Ring // the order, where it is one; else nil
 	ended    bool // no more cycles will come
@@ -317,8 +321,22 @@ func (u *Unit) take(t *tagnet.Tokens) error {
 	}
 	if t.Len() > 0 {
 		u.changed.Broadcast()
+		u.triggered(t.MEPs)
 	}
 	return nil
+}
+
+// triggered tells how far tokens have come.
+func (u *Unit) triggered(meps []uint64) {
+	if u.cfg.Triggered == nil {
+		return
+	}
+	for _, mep := range meps {
+		if mep != tagnet.NoMEP && mep >= u.below {
+			u.below = mep + 1
+		}
+	}
+	u.cfg.Triggered(u.below)
 }
 
 // needed is the lowest MEP without an outcome, for what gives up everything in order.

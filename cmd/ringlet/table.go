@@ -106,6 +106,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 			micros(r.PhaseSkewUs.P99),
 			micros(r.PhaseSkewUs.Max))
 	}
+	decisionRows(row, r.Decisions)
 	row("nodes used", "%.2f CPU s (%.2f per GB), %.0f MB at most", r.CPUSeconds, r.CPUSecondsPerGB, r.MaxRSSMB)
 	sourceRows(row, r)
 	filterRow(row, r)

@@ -69,14 +69,25 @@ func (c *comeback) take(ctx context.Context, m cluster.Member) {
 		p.log.Info("a node that was lost does not come back in this run yet", "node", m.Name, "err", err)
 		return
 	}
+	if gone == nil {
+		p.log.Warn("the node of the decision unit is back in the run", "node", m.Name)
+		p.say(info, "back", m.Name, "%s was lost and is back: events are decided from the next one that is triggered", m.Name)
+		c.mend()
+		return
+	}
 	p.log.Warn("a node is back in the run", "node", m.Name, "marked_from_mep", gone.GetFromMep(), "whole_from_mep",
 		gone.GetBackMep())
 	p.say(info, "back", m.Name, "%s was lost at %s and is back: events are marked from MEP %d on, and whole again from MEP "+
 		"%d on", m.Name, time.Unix(0, gone.GetAtNs()).UTC().Format("15:04:05.000Z"), gone.GetFromMep(), gone.GetBackMep())
+	c.mend()
+}
+
+// mend takes that a node is back.
+func (c *comeback) mend() {
 	if len(c.run.Losses()) == 0 && len(c.run.Out()) == 0 { // everybody takes part again
-		_ = p.restore()
+		_ = c.p.restore()
 	}
-	p.remember()
+	c.p.remember()
 }
 
 // wait waits until nothing is under way.

@@ -91,6 +91,9 @@ func Muster(c config.Config, names []string, absent []Absent) (config.Config, []
 	if less.TagnetNode != "" && !slices.Contains(there, less.TagnetNode) {
 		less.TagnetNode = ""
 	}
+	if less.DecisionNode != "" && !slices.Contains(there, less.DecisionNode) {
+		less.DecisionNode, less.DecisionTimeout, less.DecisionOutput = "", 0, ""
+	}
 	if err := less.Complete(); err != nil {
 		return c, nil, fmt.Errorf("without %s: %w", strings.Join(why, "; "), err)
 	}

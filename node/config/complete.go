@@ -101,7 +101,7 @@ func (c *Config) resolveShape(p *problems) {
 	if c.RUs > c.Nodes || c.BUs > c.Nodes {
 		p.add("nodes", "%d nodes cannot hold %d readout units and %d builder units: a node holds at most one of each",
 			c.Nodes, c.RUs, c.BUs)
-	} else if c.RUs+c.BUs < c.Nodes {
+	} else if c.RUs+c.BUs < c.Nodes && !c.decidesApart() {
 		p.add("nodes", "%d nodes for %d readout units and %d builder units: some nodes would be neither", c.Nodes, c.RUs,
 			c.BUs)
 	}

@@ -75,11 +75,16 @@ type Config struct {
 	// itself where it makes the nodes.
 	Members     string        `yaml:"members" default:"" placeholder:"NAMES" group:"Operation" help:"The nodes that take part, by name, in the order of ranks: n0,n1,n2. Default: the first by name of those that have joined."`
 	TagnetNode  string        `yaml:"tagnet-node" default:"" placeholder:"NAME" group:"Operation" help:"The node on which the scheduler lives. Default: the first member."`
-	NodeMemory  Bytes         `yaml:"node-memory" default:"0" group:"Operation" help:"What the slots and retention buffers of a node may take, such as 8GiB; 0 = what its host has."`
-	ReadoutLoss string        `yaml:"readout-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"What the loss of readout units does: essential (the run ends, and no other begins without all of them), at-least N of M (the run goes on while N are left, and events lack what the lost ones had, marked as missing), or expendable (likewise, while one is left). A run ends all the same where the node has a builder unit, too, or with tags."`
-	BuilderLoss string        `yaml:"builder-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"What the loss of builder units does: essential (the run ends), at-least N of M (the run goes on, degraded, while N are left), or expendable (while one is left)."`
+	NodeMemory  Bytes         `yaml:"node-memory" default:"0" group:"Operation" help:"Memory for slots and retention buffers of a node; 0 = what its host has."`
+	ReadoutLoss string        `yaml:"readout-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"Loss of readout units: essential (the run ends, and no other begins without all of them), at-least N of M (the run goes on while N are left, and events lack what the lost ones had, marked as missing), or expendable (likewise, while one is left). A run ends all the same where the node has a builder unit, too, or with tags."`
+	BuilderLoss string        `yaml:"builder-loss" default:"essential" placeholder:"POLICY" group:"Operation" help:"Loss of builder units: essential (the run ends), at-least N of M (the run goes on, degraded, while N are left), or expendable (while one is left)."`
 	ControlLoss time.Duration `yaml:"control-loss" default:"60s" group:"Operation" help:"How long the nodes go on building when the control is gone. After that they end the run in good order."`
 	Recovery    string        `yaml:"recovery" default:"never" placeholder:"POLICY" group:"Operation" help:"After a fault has ended a run: never (somebody has to recover), or N in TIME (the partition recovers and starts a new run by itself, at most N times in that time, e.g. 3 in 10m)."`
+
+	// Decisions. Zero DecisionTimeout: see DecisionTime.
+	DecisionNode    string        `yaml:"decision-node" default:"" placeholder:"NAME" group:"Operation" help:"The node that has the decision unit. It gives every event one decision, in order, by what the builder units say. It may be a node without other units: --nodes 7 --rus 3 --bus 3 --decision-node n3. Default: there is none."`
+	DecisionTimeout time.Duration `yaml:"decision-timeout" default:"0s" group:"Operation" help:"When an event is decided without a result; 0 = 1.6ms times --packing. It counts from when the event was triggered, as far as the decision unit knows; the default is 10s at most."`
+	DecisionOutput  string        `yaml:"decision-output" default:"" placeholder:"WHERE" group:"Operation" help:"Hand decisions to subscribers: buffer:NAME,tcp:HOST:PORT. buffer is a shared-memory buffer on the decision node; whoever connects by tcp gets 16 bytes for each decision from then on."`
 
 	Debug Debug `yaml:"debug" embed:"" prefix:"debug-"`
 }
@@ -183,6 +188,7 @@ func (c *Config) Complete() error {
 	c.resolvePull(&p)
 	c.resolveOverload(&p)
 	c.checkOperation(&p)
+	c.checkDecisions(&p)
 	c.checkSlot(&p)
 	c.checkFragments(&p)
 	return p.err()

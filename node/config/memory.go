@@ -158,6 +158,7 @@ func (c *Config) taking(p *problems, facts []NodeFacts) []NodeFacts {
 			p.add("tagnet-node", "there is no node called %s: members are %s", c.TagnetNode,
 				strings.Join(joined[:c.Nodes], ", "))
 		}
+		c.checkDecisionNode(p, joined[:c.Nodes])
 		return facts[:c.Nodes]
 	}
 	out := make([]NodeFacts, 0, len(names))

@@ -21,6 +21,9 @@ type Config struct {
 	Builders int           // results of other builders are refused
 	Epoch    uint8         // results of other epochs are refused
 	First    uint64        // event that is decided first
+	// Waited is told of each decision how long its event was known to be triggered, ns; it must not call the core. It may be
+	// nil.
+	Waited func(ns int64)
 }
 
 func (c *Config) complete() {
@@ -179,6 +182,9 @@ func (c *Core) Step(now int64, out []Result) []Result {
 			continue
 		}
 		d.Took = TookOf(time.Duration(now - m.since))
+		if c.cfg.Waited != nil {
+			c.cfg.Waited(now - m.since)
+		}
 		c.stats.Decided[d.Decision]++
 		out = append(out, d)
 	}

@@ -10,7 +10,7 @@ import (
 func (c *Core) MayComeBack(name string) error {
 	n := c.nodes[name]
 	switch {
-	case n == nil || !n.readout && !n.builder:
+	case n == nil || !n.readout && !n.builder && !n.decides:
 		return fmt.Errorf("the view has no node called %s", name)
 	case !n.lost:
 		return fmt.Errorf("%s is not lost to this run", name)

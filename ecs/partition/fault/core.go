@@ -35,6 +35,7 @@ type node struct {
 	ended            bool      // its process has
 	left             bool      // it has left a run in good order
 	readout, builder bool      // units that it holds in the view
+	decides          bool      // it holds the decision unit, and no other
 	in               bool      // its builder unit takes MEPs
 	lost             bool      // to this run
 	final            bool      // it has done what it has to in the run
@@ -91,6 +92,7 @@ func (c *Core) Heard(name string, at time.Time, final bool) {
 type Unit struct {
 	Node             string
 	Readout, Builder bool
+	Decides          bool // the decision unit, whatever else it holds
 }
 
 // Take takes the units of a view for a run that is to begin.
@@ -98,7 +100,7 @@ func (c *Core) Take(view []Unit, scheduler string, readout, builder config.Loss)
 	c.scheduler, c.reading, c.loss, c.ever, c.running = scheduler, readout, builder, false, false
 	c.losses, c.mended = nil, nil
 	for _, n := range c.nodes {
-		n.readout, n.builder, n.in, n.lost, n.stage = false, false, false, false, staying
+		n.readout, n.builder, n.decides, n.in, n.lost, n.stage = false, false, false, false, false, staying
 	}
 	known := c.names
 	c.names = nil // in the order of the view, and then who else is known
@@ -110,6 +112,7 @@ func (c *Core) Take(view []Unit, scheduler string, readout, builder config.Loss)
 		}
 		c.names = append(c.names, u.Node)
 		n.readout, n.builder, n.in = u.Readout, u.Builder, u.Builder
+		n.decides = u.Decides && !u.Readout && !u.Builder
 	}
 	for _, name := range known {
 		if !slices.Contains(c.names, name) {
@@ -227,7 +230,7 @@ func (c *Core) bears(n *node, x Sight) bool {
 		return false
 	}
 	switch {
-	case n.lost:
+	case n.lost || n.decides:
 		return true
 	case n.readout && !n.builder:
 		return c.reading.Bears(c.readers() - 1)

@@ -29,8 +29,10 @@ func (c *Core) readers() (readers int) {
 func (c *Core) MayExclude(name string) error {
 	n := c.nodes[name]
 	switch {
-	case n == nil || !n.builder && !n.readout:
+	case n == nil || !n.builder && !n.readout && !n.decides:
 		return fmt.Errorf("the view has no node called %s", name)
+	case n.decides:
+		return fmt.Errorf("%s holds the decision unit alone: no builder unit is there to be excluded", name)
 	case !n.builder:
 		return fmt.Errorf("%s holds a readout unit and no builder unit: without it no event is whole, "+
 			"so it can be excluded only outside of a run", name)

@@ -76,15 +76,17 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 		eq("open transactions and transfers", here["link.tx_used"]+here["ru.open"]+here["ru.left_writes"], 0),
 		eq("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+
 			here["node.malformed"]+
-			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+refusals(c), 0),
+			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+here["dec.messages_refused"]+refusals(c), 0),
 	}
 	if len(b.out) == 0 && len(b.gone) == 0 {
 		out = append(out, eq("tokens never asked for, by the readout units = by the builder units", sums["ru.unasked"],
 			sums["bu.unasked"]))
 	}
-	if len(b.lost) == 0 && len(b.gone) == 0 {
+	out = append(out, r.decided(b, reg, sums)...)
+	if len(b.lost) == 0 && len(b.gone) == 0 && !r.decisionsLost() {
 		out = append(out,
-			eq("bytes written = bytes placed", sums["ru.bytes_written"], sums["link.bytes_placed"]),
+			eq("bytes written = bytes placed", sums["ru.bytes_written"]+resultBytes*sums["bu.results_sent"],
+				sums["link.bytes_placed"]),
 			eq("distinct chunks sent = chunks placed", r.ChunksSent-r.ChunksResent, r.ChunksPlaced))
 	}
 	if g := c.GetTags(); g != nil {

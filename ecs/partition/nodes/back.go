@@ -16,7 +16,7 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// What follows takes a node into a run that goes on, which was lost in it and had a readout unit alone. Its process is
+// What follows takes a node into a run that goes on, which was lost in it and had a readout unit alone, or the decision unit alone. Its process is
 // another one, or the same that was cut off and is brought to rest first:
 //
 //	it answers ─► load, configure: it dials all others, which let it in when they know that the one before is gone
@@ -55,7 +55,8 @@ func (r *Run) MeetAgain(ctx context.Context, at cluster.Member) error {
 	return r.meetAgain(ctx, n, at)
 }
 
-// ComeBack takes a node into the run again that was met again. It returns which part of the run it was gone for.
+// ComeBack takes a node into the run again that was met again. It returns which part of the run its readout unit was gone
+// for; nil where it has none.
 func (r *Run) ComeBack(ctx context.Context, node string) (g *tagnetv1.Gone, err error) {
 	if err := r.MayComeBack(node); err != nil {
 		return nil, err
@@ -70,11 +71,17 @@ func (r *Run) ComeBack(ctx context.Context, node string) (g *tagnetv1.Gone, err 
 	if err := r.relink(ctx, n); err != nil {
 		return nil, err
 	}
-	if err := r.scheduler().IncludeRU(n.name); err != nil {
-		return nil, err
+	reads := n.seat().GetReadout() // else it has the decision unit alone, of which the scheduler does not know
+	if reads {
+		if err := r.scheduler().IncludeRU(n.name); err != nil {
+			return nil, err
+		}
 	}
 	if err := ask(r.faults, func(c *fault.Core) error { return c.ComeBack(n.name) }); err != nil {
-		return nil, errors.Join(err, r.scheduler().ExcludeRU(n.name)) // the run ends
+		if reads {
+			err = errors.Join(err, r.scheduler().ExcludeRU(n.name)) // the run ends
+		}
+		return nil, err
 	}
 	if err := n.command(ctx, r.startOf(&nodev1.CommandRequest{Back: true})); err != nil {
 		r.faults.see(fault.Sight{Kind: fault.Missing, Fault: fault.Seen(n.name, fault.PartService,
@@ -82,6 +89,9 @@ func (r *Run) ComeBack(ctx context.Context, node string) (g *tagnetv1.Gone, err 
 		return nil, err
 	}
 	r.watchOne(n)
+	if !reads {
+		return nil, nil
+	}
 	return r.lastGone(n.name)
 }
 

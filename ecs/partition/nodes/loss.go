@@ -32,7 +32,7 @@ func (r *Run) without(x fault.Fault) {
 // lose has the scheduler go on without the units of a node.
 func (r *Run) lose(node string) error {
 	var err error
-	for _, u := range units(r.View()) {
+	for _, u := range units(r.View(), "") {
 		if u.Node == node && u.Readout {
 			err = r.scheduler().ExcludeRU(node)
 		}
@@ -134,10 +134,15 @@ func (r *Run) lost(node string) bool {
 // Losses are the nodes that the run goes on without since they are lost, each as its cause is known now.
 func (c *Crew) Losses() []fault.Fault { return ask(c.faults, (*fault.Core).Losses) }
 
-// units are those of a view.
-func units(view *nodev1.View) (all []fault.Unit) {
+// units are those of a view, and of the node with the decision unit.
+func units(view *nodev1.View, decides string) (all []fault.Unit) {
 	for _, m := range view.GetMembers() {
-		all = append(all, fault.Unit{Node: m.GetName(), Readout: m.GetReadout(), Builder: m.GetBuilder()})
+		all = append(all, fault.Unit{
+			Node:    m.GetName(),
+			Readout: m.GetReadout(),
+			Builder: m.GetBuilder(),
+			Decides: m.GetName() == decides,
+		})
 	}
 	return all
 }

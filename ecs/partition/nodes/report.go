@@ -73,6 +73,8 @@ type Report struct {
 	Builders []BuilderShare `json:"builders"`          // in the order of the view
 	Sources  []SourceReport `json:"sources,omitempty"` // live ones, in the order of their ids
 
+	Decisions *Decisions `json:"decisions,omitempty"` // where there is a decision unit
+
 	CPUSeconds      float64 `json:"cpu_s"` // of the nodes
 	CPUSecondsPerGB float64 `json:"cpu_s_per_gb"`
 	MaxRSSMB        float64 `json:"max_rss_mb"` // sum of the nodes' largest
@@ -200,6 +202,7 @@ func (r *Run) report(cause *fault.Error) *Report {
 	out.RateS = r.over(out)
 	r.builders(out, st.GetBus())
 	r.sources(out)
+	r.decisions(out, sums)
 	if d := out.RateS; d > 0 {
 		out.GoodputGbps = float64(out.BytesBuilt) * 8 / d / 1e9
 		out.EventRateHz = float64(out.EventsBuilt) / d

@@ -86,7 +86,9 @@ func (c *Crew) NewRun(number uint32) *Run {
 	}
 	r.cfg.RunNumber = number
 	readout, builder := r.cfg.OnLossInRun()
-	c.faults.tell(func(core *fault.Core) { core.Take(units(c.View()), c.opts.TagnetNode, readout, builder) })
+	c.faults.tell(func(core *fault.Core) {
+		core.Take(units(c.View(), r.cfg.DecisionNode), c.opts.TagnetNode, readout, builder)
+	})
 	if r.cfg.Events > 0 {
 		r.endCause = EndEvents
 	}

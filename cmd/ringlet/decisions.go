@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+
+	"ringlet/ecs/partition/nodes"
+)
+
+// decisionRows say what the decision unit did, if there was one.
+func decisionRows(row func(name, format string, args ...any), d *nodes.Decisions) {
+	if d == nil {
+		return
+	}
+	since := ""
+	switch {
+	case d.Lost:
+		since = "; THE NODE WAS LOST, this is what it told last"
+	case d.First > 0:
+		since = fmt.Sprintf("; its process came back, and began with event %d", d.First)
+	}
+	row("decisions", "%d by %s = %d accepted + %d rejected + %d failed + %d timed out%s", d.Decided, d.Node, d.Accepted,
+		d.Rejected, d.Failed, d.TimedOut, since)
+	if d.NoResult+d.Overrun+d.Unanswered > 0 {
+		row("without result", "%d after the time-out, %d since later ones needed their place, %d at the end", d.NoResult,
+			d.Overrun, d.Unanswered)
+	}
+	if d.Late+d.Doubled+d.Impossible+d.Unsent > 0 {
+		row("results", "%d late, %d doubled, %d impossible; %d did not leave their builder unit, or nobody knows", d.Late,
+			d.Doubled, d.Impossible, d.Unsent)
+	}
+	row("decision after", "p50 %s, p99 %s, p99.9 %s, max %s", micros(d.WaitUs.P50), micros(d.WaitUs.P99),
+		micros(d.WaitUs.P999), micros(d.WaitUs.Max))
+}

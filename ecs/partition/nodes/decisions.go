@@ -1,0 +1,111 @@
+package nodes
+
+import (
+	"fmt"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"ringlet/ecs/figures"
+	"ringlet/node"
+	"ringlet/tagnet"
+)
+
+// Decisions are what the decision unit did, as it tells itself.
+type Decisions struct {
+	Node string `json:"node"`
+	// First is more than 0 where its process came back in the run: what the one before decided is lost with it.
+	First      uint64     `json:"first"`
+	Decided    uint64     `json:"decided"` // the sum of the next four
+	Accepted   uint64     `json:"accepted"`
+	Rejected   uint64     `json:"rejected"`
+	Failed     uint64     `json:"failed"`    // could not be judged
+	TimedOut   uint64     `json:"timed_out"` // by the builder unit, or for one of the next three reasons
+	NoResult   uint64     `json:"no_result"`
+	Overrun    uint64     `json:"overrun"`
+	Unanswered uint64     `json:"unanswered"`
+	Void       uint64     `json:"void"` // event numbers without event
+	Late       uint64     `json:"results_late"`
+	Doubled    uint64     `json:"results_doubled"`
+	Impossible uint64     `json:"results_impossible"`
+	Unsent     uint64     `json:"results_unsent"` // by builder units, that the decision unit has not got for certain
+	WaitUs     Quantiles4 `json:"wait_us"`        // from when the event is known to be triggered to its decision
+	JudgedUs   Quantiles4 `json:"judged_us"`      // from its last byte to the result
+	Lost       bool       `json:"lost,omitempty"` // its node was lost: what it told last
+}
+
+// impossible are the counters of results that cannot be.
+var impossible = []string{
+	"dec.results_ahead", "dec.results_old_epoch", "dec.results_stranger", "dec.results_unmeant", "dec.results_broken",
+	"dec.results_foreign", "dec.results_early",
+}
+
+// decisions fills them in.
+func (r *Run) decisions(out *Report, sums map[string]uint64) {
+	if r.cfg.DecisionNode == "" {
+		return
+	}
+	d := &Decisions{Node: r.cfg.DecisionNode, Lost: r.lost(r.cfg.DecisionNode)}
+	out.Decisions = d
+	d.Unsent = sums["bu.results_dropped"] + sums["bu.results_unheard"]
+	n, err := r.member(d.Node)
+	if err != nil {
+		d.Lost = true
+		return
+	}
+	rep := n.latest()
+	c := rep.GetCounters()
+	d.First = c["dec.first"]
+	d.Accepted, d.Rejected = c["dec.decisions_accepted"], c["dec.decisions_rejected"]
+	d.Failed, d.TimedOut = c["dec.decisions_failed"], c["dec.decisions_timed_out"]
+	d.Decided = d.Accepted + d.Rejected + d.Failed + d.TimedOut
+	d.NoResult, d.Overrun, d.Unanswered = c["dec.timed_out"], c["dec.overrun"], c["dec.unanswered"]
+	d.Void, d.Late, d.Doubled = c["dec.void"], c["dec.results_late"], c["dec.results_doubled"]
+	for _, name := range impossible {
+		d.Impossible += c[name]
+	}
+	if h := figures.Histogram(rep, node.HistogramDecision); h != nil {
+		d.WaitUs = quantiles4(h)
+	}
+	if h := figures.Histogram(rep, node.HistogramJudged); h != nil {
+		d.JudgedUs = quantiles4(h)
+	}
+}
+
+func quantiles4(h *hdr.Histogram) Quantiles4 {
+	return Quantiles4{h.ValueAtQuantile(50), h.ValueAtQuantile(99), h.ValueAtQuantile(99.9), h.Max()}
+}
+
+// resultBytes is the size of a result on the wire.
+const resultBytes = 16
+
+// decided is the check of decisions: one for each event, and of each result what became of it.
+func (r *Report) decided(b *books, reg *tagnet.Registers, sums map[string]uint64) []Check {
+	d := r.Decisions
+	switch {
+	case d == nil:
+		return nil
+	case d.Lost:
+		r.NotChecked = append(r.NotChecked, fmt.Sprintf("not checked: decisions, since %s is lost, and its last figures with it",
+			d.Node))
+		return nil
+	}
+	numbers := reg.GetCounters().GetIssued() * uint64(r.Packing)
+	out := []Check{
+		eq("event numbers triggered = decisions + without event", numbers-min(numbers, d.First), d.Decided+d.Void),
+		eq("events that wait for a decision", sums["dec.pending"], 0),
+	}
+	if d.First > 0 || len(b.lost) > 0 || len(b.gone) > 0 || d.Unsent > 0 {
+		r.NotChecked = append(r.NotChecked, "not checked: results sent against results read, since a node was lost meanwhile")
+		return out
+	}
+	read := sums["dec.results_taken"] + d.Late + d.Doubled + d.Impossible
+	return append(out, eq("results sent = results read", sums["bu.results_sent"], read),
+		eq("decisions by a result = results taken", d.Decided-d.NoResult-d.Overrun-d.Unanswered+d.Void,
+			sums["dec.results_taken"]))
+}
+
+// decisionsLost says that the process of the decision unit was lost: the others counted what they sent it, and what it
+// counted is lost.
+func (r *Report) decisionsLost() bool {
+	return r.Decisions != nil && (r.Decisions.Lost || r.Decisions.First > 0)
+}

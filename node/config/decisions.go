@@ -1,0 +1,90 @@
+package config
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ringlet/trigger/decision"
+)
+
+// DecisionRank is the rank of the node with the decision unit, among the nodes of these names; None if there is none.
+func (c Config) DecisionRank(names []string) int {
+	if c.DecisionNode == "" {
+		return None
+	}
+	return slices.Index(names, c.DecisionNode)
+}
+
+// decidesApart says that one node has neither a readout unit nor a builder unit, and is the one with the decision unit.
+func (c *Config) decidesApart() bool {
+	if c.DecisionNode == "" || c.RUs+c.BUs != c.Nodes-1 {
+		return false
+	}
+	names, apart := c.MemberNames(), c.RUs // the readout units are before it, the builder units behind it
+	if len(names) == c.Nodes {
+		return names[apart] == c.DecisionNode
+	}
+	return c.DecisionNode == "n"+strconv.Itoa(apart)
+}
+
+// mostDecisionTime bounds the default of the time-out: nobody looks at decisions that come later.
+const mostDecisionTime = 10 * time.Second
+
+// DecisionTime is the time-out of decisions. An event is whole when its MEP is, so that the time for an event (1.6 ms, as
+// in document 000) counts for each event of a MEP. It holds after Complete.
+func (c Config) DecisionTime() time.Duration {
+	if c.DecisionTimeout > 0 {
+		return c.DecisionTimeout
+	}
+	return min(time.Duration(c.Packing)*decision.DefaultTimeout, mostDecisionTime)
+}
+
+// mostDepth bounds the memory of the decision unit: 6 bytes for each event.
+const mostDepth = 16 << 20
+
+// DecisionDepth is how many events may wait for their decision: four times as many as can be under way, since who waits
+// for one builder unit gets the results of the others meanwhile; 1820 at least, as in document 000. It holds after
+// Complete.
+func (c Config) DecisionDepth() int {
+	under := float64(4) * float64(c.BUs) * float64(c.Credits()) * float64(c.Packing)
+	return int(min(math.Max(under, decision.DefaultDepth), mostDepth))
+}
+
+// DecisionOutlets are where decisions are handed out. They hold after Complete.
+func (c Config) DecisionOutlets() []decision.Address {
+	out, _ := decision.ParseAddresses(c.DecisionOutput) // Complete has looked
+	return out
+}
+
+// checkDecisions checks what is said of the decision unit.
+func (c *Config) checkDecisions(p *problems) {
+	if _, err := decision.ParseAddresses(c.DecisionOutput); err != nil {
+		p.add("decision-output", "%v", err)
+	}
+	if c.DecisionTimeout != 0 && c.DecisionTimeout < time.Microsecond {
+		p.add("decision-timeout", "%v is not a time to wait: give 1µs or more, or 0", c.DecisionTimeout)
+	}
+	if c.DecisionNode == "" {
+		const why = "there is no decision unit: give decision-node, or leave it out"
+		if c.DecisionTimeout != 0 {
+			p.add("decision-timeout", why)
+		}
+		if c.DecisionOutput != "" {
+			p.add("decision-output", why)
+		}
+		return
+	}
+	if names := c.MemberNames(); names != nil {
+		c.checkDecisionNode(p, names)
+	}
+}
+
+// checkDecisionNode checks that the node with the decision unit is one of those that take part.
+func (c *Config) checkDecisionNode(p *problems, names []string) {
+	if c.DecisionNode != "" && !slices.Contains(names, c.DecisionNode) {
+		p.add("decision-node", "there is no node called %s: members are %s", c.DecisionNode, strings.Join(names, ", "))
+	}
+}

@@ -1,0 +1,426 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringlet/builderunit"
+	"ringlet/event/placing"
+	"ringlet/node/config"
+	"ringlet/shmem"
+	"ringlet/transport/link"
+	"ringlet/trigger"
+	"ringlet/trigger/decision"
+)
+
+// What follows is a node's part in decisions (docs/design/054-decisions.md):
+//
+//	readout unit ── tokens came ──▶ herald ── Triggered ──▶ ┐
+//	builder unit ── outcomes ─────▶ sender ══ results ════▶ decision unit ──▶ outlets, in order
+//	                                   ◀── Open, Credit ─── ┘
+//
+// The decision unit is on one node of the view. Nobody waits for it.
+
+// deciding is that part. The zero value, with rank None, has none.
+type deciding struct {
+	rank    int            // of the node with the decision unit, or config.None; immutable
+	segment *shmem.Segment // of its lanes; nil elsewhere. Immutable after newSession
+
+	stats decision.OutletStats
+
+	// set by start, read by the links' receivers
+	unit   atomic.Pointer[decision.Unit]
+	sender atomic.Pointer[decision.Sender]
+	herald atomic.Pointer[herald]
+
+	mu      sync.Mutex       // guards what follows
+	open    decision.Message // what the decision unit said first; Kind 0: nothing yet
+	outlets []closer         // of the decision unit; closed at its end
+}
+
+type closer interface{ Close() error }
+
+// resultCookie tells writes of results from those of the readout unit, whose cookies are small.
+const resultCookie = 1 << 63
+
+// names are those of the view, by rank.
+func (s *session) names() (names []string) {
+	for _, m := range s.view.GetMembers() {
+		names = append(names, m.GetName())
+	}
+	return names
+}
+
+// decides says that this node has the decision unit.
+func (s *session) decides() bool { return s.deciding.rank == int(s.me.GetRank()) }
+
+// linked says whether this node and another have something to tell each other: builder units do not speak with each
+// other, and everybody with units does with the decision unit.
+func (s *session) linked(rank int) bool {
+	m := s.view.GetMembers()[rank]
+	return rank != int(s.me.GetRank()) &&
+		(s.me.GetReadout() || m.GetReadout() || s.decides() || rank == s.deciding.rank)
+}
+
+// makeLanes makes the memory of the decision unit, if it is here.
+func (s *session) makeLanes() (err error) {
+	if s.decides() {
+		size := decision.SegmentSize(len(s.buRanks), decision.LanePlaces(s.cfg.Packing))
+		s.deciding.segment, err = shmem.Create(s.segments+"-decisions", size)
+	}
+	return err
+}
+
+// lanes is how many windows the decision unit here grants.
+func (s *session) lanes() int {
+	if s.decides() {
+		return len(s.buRanks)
+	}
+	return 0
+}
+
+// startDeciding makes the decision unit, if it is here, and what speaks with it. It comes before the units, so that no
+// event is triggered before the decision unit is there.
+func (s *session) startDeciding(back bool) error {
+	d := &s.deciding
+	if d.rank == config.None {
+		return nil
+	}
+	if s.me.GetBuilder() {
+		d.sender.Store(decision.NewSender(int(s.me.GetBuIndex()), s.writeResults))
+	}
+	if s.me.GetReadout() {
+		d.herald.Store(newHerald(s))
+	}
+	d.mu.Lock()
+	open := d.open
+	d.mu.Unlock()
+	if open.Kind != 0 {
+		_ = s.opened(open)
+	}
+	if !s.decides() {
+		if back { // the decision unit has greeted the process that was here before
+			s.signalDecision(decision.Message{Kind: decision.KindAsk})
+		}
+		return nil
+	}
+	outlets, err := s.openOutlets()
+	if err != nil {
+		return &partError{partDecision, err}
+	}
+	unit, err := decision.NewUnit(decision.UnitConfig{
+		Core: decision.Config{
+			Depth:   s.cfg.DecisionDepth(),
+			Timeout: s.cfg.DecisionTime(),
+			Epoch:   uint8(rand.Uint32()),
+		},
+		Places:   decision.LanePlaces(s.cfg.Packing),
+		Builders: s.buRanks,
+		Table:    s.table,
+		Segment:  d.segment,
+		Signaler: greeting{s},
+		Outlets:  outlets,
+		Back:     back,
+		Log:      s.node.log,
+	})
+	if err != nil {
+		return &partError{partDecision, errors.Join(err, s.closeOutlets())}
+	}
+	d.unit.Store(unit)
+	for rank, m := range s.view.GetMembers() {
+		if m.GetReadout() || m.GetBuilder() {
+			unit.Greet(rank)
+		}
+	}
+	return nil
+}
+
+// greeting signals for the decision unit. A node that does not answer is lost to somebody else.
+type greeting struct{ s *session }
+
+func (g greeting) Signal(rank int, message []byte) error {
+	b := make([]byte, 0, 1+decision.MessageSize)
+	err := g.s.endpoint.Signal(rank, append(append(b, byte(placing.KindDecision)), message...))
+	if err != nil && slices.Contains(g.s.lostRanks(), rank) {
+		return nil
+	}
+	return err
+}
+
+// openOutlets opens what hands decisions out.
+func (s *session) openOutlets() (outlets []decision.Outlet, err error) {
+	d := &s.deciding
+	for _, a := range s.cfg.DecisionOutlets() {
+		var one interface {
+			decision.Outlet
+			closer
+		}
+		if a.Kind == decision.OutletBuffer {
+			one, err = decision.OpenRing("ringlet-"+a.At, &d.stats, s.node.log)
+		} else {
+			one, err = decision.Listen(a.At, &d.stats, s.node.log)
+		}
+		if err != nil {
+			return nil, errors.Join(err, s.closeOutlets())
+		}
+		d.mu.Lock()
+		d.outlets = append(d.outlets, one)
+		d.mu.Unlock()
+		outlets = append(outlets, one)
+	}
+	return outlets, nil
+}
+
+func (s *session) closeOutlets() (err error) {
+	d := &s.deciding
+	d.mu.Lock()
+	outlets := d.outlets
+	d.outlets = nil
+	d.mu.Unlock()
+	for _, o := range outlets {
+		err = errors.Join(err, o.Close())
+	}
+	return err
+}
+
+// decisionSignal takes a message between a decision unit and the others.
+func (s *session) decisionSignal(rank int, b []byte) error {
+	d := &s.deciding
+	var m decision.Message
+	if err := m.Parse(b); err != nil {
+		return err
+	}
+	if m.Kind == decision.KindTriggered || m.Kind == decision.KindAsk {
+		unit := d.unit.Load()
+		if unit == nil {
+			return errNotHere
+		}
+		return unit.Message(rank, b)
+	}
+	if rank != d.rank {
+		return fmt.Errorf("%w: the decision unit is on another node", decision.ErrMessage)
+	}
+	if m.Kind == decision.KindOpen {
+		d.mu.Lock()
+		d.open = m
+		d.mu.Unlock()
+	}
+	return s.opened(m)
+}
+
+// opened tells the sender and the herald what the decision unit says.
+func (s *session) opened(m decision.Message) error {
+	if h := s.deciding.herald.Load(); h != nil && m.Kind == decision.KindOpen {
+		h.open(m.Epoch)
+	}
+	if sender := s.deciding.sender.Load(); sender != nil && (m.Kind != decision.KindOpen || m.Places > 0) {
+		return sender.Message(m)
+	}
+	return nil
+}
+
+// signalDecision tells the decision unit something. A link that is down is told of otherwise.
+func (s *session) signalDecision(m decision.Message) {
+	b := append(make([]byte, 0, 1+decision.MessageSize), byte(placing.KindDecision))
+	_ = s.endpoint.Signal(s.deciding.rank, m.Append(b))
+}
+
+// writeResults writes results into the lane of this node's builder unit.
+func (s *session) writeResults(w decision.Write) error {
+	return s.endpoint.Write(s.deciding.rank, link.Write{
+		Ref:    w.Ref,
+		Offset: w.Offset,
+		Data:   w.Data,
+		Cookie: w.Cookie | resultCookie,
+	})
+}
+
+// judged tells the decision unit what became of MEPs. Of one that was built each event is accepted, or could not be
+// judged, since it lacks fragments; so could those not be that were let go. Events are numbered by their MEP, and those
+// that a short MEP does not have are void. Of what is incomplete nothing is told: it times out.
+func (s *session) judged(results []builderunit.Result) {
+	sender := s.deciding.sender.Load()
+	if sender == nil {
+		return
+	}
+	packing := s.cfg.Packing
+	now := time.Now()
+	for i := range results {
+		r := &results[i]
+		v := trigger.Verdict{Decision: trigger.Accepted}
+		switch {
+		case r.Outcome == builderunit.Incomplete:
+			continue
+		case r.Outcome == builderunit.Rejected:
+			v.Decision = trigger.Rejected
+		case r.Outcome == builderunit.Discarded || r.Lacks:
+			v.Decision = trigger.Failed
+		}
+		n := min(r.Events, packing)
+		if n == 0 {
+			n = packing // nobody has looked
+		}
+		first := r.MEP * uint64(packing)
+		sender.Judged(first, n, v, now.Sub(r.Done))
+		if n < packing {
+			sender.Judged(first+uint64(n), packing-n, trigger.Verdict{Decision: decision.Void}, 0)
+		}
+	}
+}
+
+// decisionLost takes that the link to the node with the decision unit is down.
+func (s *session) decisionLost() {
+	d := &s.deciding
+	d.mu.Lock()
+	d.open = decision.Message{}
+	d.mu.Unlock()
+	if h := d.herald.Load(); h != nil {
+		h.shut()
+	}
+	if sender := d.sender.Load(); sender != nil {
+		sender.Lost()
+	}
+}
+
+// How long the end of a run waits for results to arrive and for decisions, beyond their time-out.
+const (
+	resultTime   = time.Second
+	decisionTime = time.Second
+)
+
+// endDeciding ends this node's part in decisions. ctx is over where nothing is waited for.
+func (s *session) endDeciding(ctx context.Context) {
+	d := &s.deciding
+	if h := d.herald.Swap(nil); h != nil {
+		h.close()
+	}
+	if sender := d.sender.Load(); sender != nil {
+		within, cancel := context.WithTimeout(ctx, resultTime)
+		if err := sender.Flush(within); err != nil && ctx.Err() == nil {
+			s.node.log.Warn("the run ends without decisions on what this builder unit has built last", "err", err)
+		}
+		cancel()
+		sender.Close()
+	}
+	d.mu.Lock()
+	d.open = decision.Message{}
+	d.mu.Unlock()
+	if unit := d.unit.Load(); unit != nil {
+		within, cancel := context.WithTimeout(ctx, s.cfg.DecisionTime()+decisionTime)
+		unit.End(within)
+		cancel()
+	}
+	if err := s.closeOutlets(); err != nil {
+		s.node.log.Error("an outlet of decisions was not closed", "err", err)
+	}
+}
+
+// over is a context in which nothing is waited for.
+func over() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// forgetDecisions takes the lanes of the decision unit back. The units have ended.
+func (s *session) forgetDecisions() {
+	if unit := s.deciding.unit.Swap(nil); unit != nil {
+		if err := unit.Close(); err != nil {
+			s.node.log.Error("the lanes of the decision unit were not given back", "err", err)
+		}
+	}
+}
+
+// herald tells the decision unit how far events are triggered: at once, and then not more often than every heraldEvery.
+type herald struct {
+	tell func(epoch uint8, below uint64)
+	wake chan struct{} // of one place
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows
+	epoch uint8
+	to    bool   // there is somebody to tell
+	below uint64 // events below it are triggered
+	told  uint64
+}
+
+// heraldEvery bounds what heralds cost: 10,000 messages/s from each readout unit, each of 1 µs or so. A time-out is
+// later by so much at most.
+const heraldEvery = 100 * time.Microsecond
+
+func newHerald(s *session) *herald {
+	ctx, stop := context.WithCancel(context.Background())
+	h := &herald{wake: make(chan struct{}, 1), stop: stop}
+	h.tell = func(epoch uint8, below uint64) {
+		s.signalDecision(decision.Message{Kind: decision.KindTriggered, Epoch: epoch, Number: below})
+	}
+	h.wg.Go(func() { h.run(ctx) })
+	return h
+}
+
+func (h *herald) run(ctx context.Context) {
+	for {
+		select {
+		case <-h.wake:
+		case <-ctx.Done():
+			return
+		}
+		h.mu.Lock()
+		below, epoch, due := h.below, h.epoch, h.to && h.below > h.told
+		if due {
+			h.told = below
+		}
+		h.mu.Unlock()
+		if !due {
+			continue
+		}
+		h.tell(epoch, below)
+		select {
+		case <-time.After(heraldEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (h *herald) poke() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// triggered takes that events below a number are triggered. It does not wait.
+func (h *herald) triggered(below uint64) {
+	h.mu.Lock()
+	h.below = max(h.below, below)
+	h.mu.Unlock()
+	h.poke()
+}
+
+// open takes that a decision unit is there.
+func (h *herald) open(epoch uint8) {
+	h.mu.Lock()
+	h.epoch, h.to, h.told = epoch, true, 0
+	h.mu.Unlock()
+	h.poke()
+}
+
+// shut takes that it is gone.
+func (h *herald) shut() {
+	h.mu.Lock()
+	h.to = false
+	h.mu.Unlock()
+}
+
+func (h *herald) close() {
+	h.stop()
+	h.wg.Wait()
+}

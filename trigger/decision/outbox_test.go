@@ -1,0 +1,167 @@
+package decision
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ringlet/shmem"
+	"ringlet/trigger"
+)
+
+func open(epoch uint8, places int) Message {
+	return Message{Kind: KindOpen, Epoch: epoch, Ref: shmem.Ref{Window: 1, Gen: 1}, Places: uint32(places)}
+}
+
+// Whatever the order of outcomes and credits: what was added comes out once, in order, and no place is written again
+// before it was read and its write has its outcome; whatever happens to the decision unit, each result is accounted for.
+func TestOutbox(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		places := rapid.IntRange(1, 50).Draw(t, "places")
+		box := NewOutbox(3)
+		var added, came uint64 // events
+		var written, read uint64
+		epoch := uint8(0)
+		type under struct {
+			w      Write
+			copied []byte
+		}
+		var way []under
+		unread := map[int]bool{} // places
+		var order []int
+		shut := func() {
+			box.Shut()
+			way, unread, order, written, read = nil, map[int]bool{}, nil, 0, 0
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				n := rapid.IntRange(1, 30).Draw(t, "n")
+				if !box.Add(added, n, trigger.Verdict{Decision: trigger.Accepted, Score: 5}, time.Microsecond) {
+					t.Skip("full")
+				}
+				added += uint64(n)
+			},
+			"open": func(t *rapid.T) {
+				epoch++
+				shut()
+				if err := box.Open(open(epoch, places)); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"shut": func(*rapid.T) { shut() },
+			"next": func(t *rapid.T) {
+				w, ok := box.Next()
+				if !ok {
+					return
+				}
+				if len(w.Data) == 0 || len(way) == maxWrites {
+					t.Fatal("a write of nothing, or one too many")
+				}
+				for at := 0; at < len(w.Data); at += ResultSize {
+					var r Result
+					if err := r.Parse(w.Data[at : at+ResultSize]); err != nil || r.Event != came || r.Builder != 3 ||
+						r.Epoch != epoch {
+						t.Fatal(&r, err, came)
+					}
+					came++
+					place := int(w.Offset)/ResultSize + at/ResultSize
+					if unread[place] || place >= places {
+						t.Fatalf("place %d is written again, or is none", place)
+					}
+					unread[place] = true
+					order = append(order, place)
+				}
+				written += uint64(len(w.Data) / ResultSize)
+				way = append(way, under{w, append([]byte(nil), w.Data...)})
+			},
+			"completed": func(t *rapid.T) {
+				if len(way) == 0 {
+					return
+				}
+				i := rapid.IntRange(0, len(way)-1).Draw(t, "which")
+				u := way[i]
+				if string(u.copied) != string(u.w.Data) {
+					t.Fatal("data changed under way")
+				}
+				box.Completed(u.w.Cookie, nil)
+				box.Completed(u.w.Cookie, nil) // again means nothing
+				way = append(way[:i], way[i+1:]...)
+			},
+			"credit": func(t *rapid.T) {
+				if written == read {
+					return
+				}
+				n := rapid.Uint64Range(0, written-read).Draw(t, "n")
+				for range n {
+					delete(unread, order[0])
+					order = order[1:]
+				}
+				read += n
+				m := Message{Kind: KindCredit, Epoch: epoch, Number: read}
+				if err := box.Credit(m); err != nil {
+					t.Fatal(err)
+				}
+				if m.Number = written + 1; box.Credit(m) == nil {
+					t.Fatal("credit for what was never written")
+				}
+			},
+			"": func(t *rapid.T) {
+				s := box.Stats()
+				if s.Judged != added || s.Judged != s.Sent+s.Unheard+s.Dropped+s.Waiting {
+					t.Fatalf("%+v", s)
+				}
+			},
+		})
+		shut()
+		box.Drop()
+		if s := box.Stats(); s.Waiting != 0 || !box.Idle() || s.Judged != s.Sent+s.Unheard+s.Dropped {
+			t.Fatalf("%+v", s)
+		}
+	})
+}
+
+func TestOutboxRefuses(t *testing.T) {
+	box := NewOutbox(0)
+	for _, m := range []Message{{}, {Kind: KindCredit}, {Kind: KindOpen}, {Kind: KindOpen, Places: maxPlaces + 1}} {
+		if err := box.Open(m); !errors.Is(err, ErrMessage) {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
+	if err := box.Credit(open(0, 1)); !errors.Is(err, ErrMessage) {
+		t.Error(err)
+	}
+	v := trigger.Verdict{Decision: trigger.Accepted}
+	for i := range maxRuns {
+		if !box.Add(uint64(i), 1, v, 0) {
+			t.Fatal(i)
+		}
+	}
+	if box.Add(0, 3, v, 0) || box.Stats().Dropped != 3 {
+		t.Error("more than too many wait")
+	}
+}
+
+func TestOutboxAllocations(t *testing.T) {
+	box := NewOutbox(0)
+	if err := box.Open(open(1, 1024)); err != nil {
+		t.Fatal(err)
+	}
+	e := uint64(0)
+	if n := testing.AllocsPerRun(1000, func() {
+		box.Add(e, 100, trigger.Verdict{Decision: trigger.Accepted}, 0)
+		for w, ok := box.Next(); ok; w, ok = box.Next() {
+			box.Completed(w.Cookie, nil)
+		}
+		e += 100
+		if err := box.Credit(Message{Kind: KindCredit, Epoch: 1, Number: e}); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Error(n)
+	}
+	if box.Stats().Sent != e {
+		t.Error(box.Stats(), e)
+	}
+}

@@ -1,0 +1,385 @@
+package decision
+
+// Pipeline of a decision:
+//
+//	1 Placed   (parallel: a link's receiver each)  results are read from the builder unit's lane into the core, under mu;
+//	                                               now and then the builder unit is told how many were read
+//	2 pointer  (sequential: one goroutine)         Step: what can be decided leaves the core, in order, under mu
+//	3 hand     (the same goroutine)                encoded once, given to every outlet, which must not wait
+//
+// Nothing is allocated per decision.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"ringlet/shmem"
+)
+
+// Signaler sends a short message to a rank. It never waits.
+type Signaler interface {
+	Signal(rank int, message []byte) error
+}
+
+// An Outlet hands decisions on. Hand gets some in order, ResultSize bytes each, good until it returns; it must not wait.
+type Outlet interface {
+	Hand(decisions []byte)
+}
+
+// UnitConfig is that of a Unit.
+type UnitConfig struct {
+	Core     Config // First and Builders are not asked for
+	Places   int    // of each lane: LanePlaces
+	Builders []int  // rank of each builder unit, by index
+	Table    *shmem.Table
+	Segment  *shmem.Segment // SegmentSize bytes; the caller closes it after Close
+	Signaler Signaler
+	Outlets  []Outlet
+	// Back says that events were triggered before this unit was there. It begins with the event that is triggered next
+	// after it has heard of one.
+	Back bool
+	Log  *slog.Logger
+}
+
+// SegmentSize is how much memory the lanes of so many builder units need.
+func SegmentSize(builders, places int) int { return builders * places * ResultSize }
+
+// Unit is a decision unit.
+type Unit struct {
+	// immutable
+	cfg     UnitConfig
+	segment shmem.SegmentID
+	byRank  map[int]*lane
+	began   time.Time
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	wake    chan struct{} // of one place: there may be something to decide
+
+	strange atomic.Uint64
+
+	mu      sync.Mutex // guards what follows
+	core    *Core      // nil: the unit came back, and does not know yet where to begin
+	lost    UnitStats
+	heardAt int64 // when something last came
+	waits   *hdr.Histogram
+	wait    int64 // µs, of
+	alike   int64 // decisions that waits does not have yet; 0 outside of step
+	took    *hdr.Histogram
+	message []byte // scratch
+}
+
+// lane is one builder unit's.
+type lane struct {
+	rank  int
+	index int
+	ref   shmem.Ref
+	mem   []byte
+	read  uint64 // results; guarded by the Unit's mu
+	told  uint64
+}
+
+// UnitStats counts what a Unit has done beside its core.
+type UnitStats struct {
+	Stats
+	Broken  uint64 `count:"results_broken" help:"results whose seal does not fit: overwritten while they were read"`
+	Foreign uint64 `count:"results_foreign" help:"results in the lane of a builder unit that are in another's name"`
+	Early   uint64 `count:"results_early" help:"results that came before a decision unit that is back knew where to begin"`
+	Strange uint64 `count:"messages_refused" help:"messages and writes that the decision unit could not use"`
+}
+
+// NewUnit makes a decision unit and exports its lanes. Next come Greet for each rank that has units, once the unit can
+// be told something, then Placed and Message, then End and Close.
+func NewUnit(cfg UnitConfig) (*Unit, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.Core.Builders = len(cfg.Builders)
+	cfg.Core.complete()
+	if err := cfg.Core.check(); err != nil {
+		return nil, err
+	}
+	u := &Unit{
+		cfg:    cfg,
+		byRank: map[int]*lane{},
+		began:  time.Now(),
+		wake:   make(chan struct{}, 1),
+		waits:  hdr.New(1, int64(time.Minute/time.Microsecond), 3),
+		took:   hdr.New(1, MaxTook, 3),
+	}
+	if !cfg.Back {
+		if err := u.begin(0); err != nil {
+			return nil, err
+		}
+	}
+	if err := u.export(); err != nil {
+		return nil, err
+	}
+	u.ctx, u.cancel = context.WithCancel(context.Background())
+	u.wg.Go(u.pointer)
+	return u, nil
+}
+
+// begin makes the core.
+func (u *Unit) begin(first uint64) (err error) {
+	cfg := u.cfg.Core
+	cfg.First, cfg.Waited = first, u.waited
+	u.core, err = New(cfg)
+	return err
+}
+
+// export opens a lane to each builder unit.
+func (u *Unit) export() (err error) {
+	size := u.cfg.Places * ResultSize
+	var rules []shmem.PageRule
+	for i, rank := range u.cfg.Builders {
+		rules = append(rules, shmem.PageRule{
+			FirstPage: i * size / shmem.PageSize,
+			Pages:     size / shmem.PageSize,
+			Peer:      shmem.Peer(rank),
+			Access:    shmem.AccessNwrite,
+		})
+	}
+	if u.segment, err = u.cfg.Table.ExportSegment(u.cfg.Segment, rules...); err != nil {
+		return fmt.Errorf("exporting the lanes of the decision unit: %w", err)
+	}
+	for i, rank := range u.cfg.Builders {
+		l := &lane{rank: rank, index: i, mem: u.cfg.Segment.Bytes()[i*size : (i+1)*size]}
+		l.ref, err = u.cfg.Table.Grant(shmem.Peer(rank), u.segment, i*size, size, shmem.AccessNwrite)
+		if err != nil {
+			return errors.Join(fmt.Errorf("granting a lane of the decision unit to rank %d: %w", rank, err), u.withdraw())
+		}
+		u.byRank[rank] = l
+	}
+	return nil
+}
+
+func (u *Unit) withdraw() (err error) {
+	for _, l := range u.byRank {
+		err = errors.Join(err, u.cfg.Table.Revoke(l.ref))
+	}
+	return errors.Join(err, u.cfg.Table.Withdraw(u.segment))
+}
+
+// Greet tells a rank that this unit is there.
+func (u *Unit) Greet(rank int) {
+	m := Message{Kind: KindOpen, Epoch: u.cfg.Core.Epoch}
+	if l := u.byRank[rank]; l != nil {
+		m.Ref, m.Places = l.ref, uint32(u.cfg.Places)
+	}
+	if err := u.cfg.Signaler.Signal(rank, m.Append(nil)); err != nil {
+		u.cfg.Log.Warn("a node does not know that the decision unit is here", "rank", rank, "err", err)
+	}
+}
+
+func (u *Unit) now() int64 { return int64(time.Since(u.began)) }
+
+// Message takes a message of a rank. An error says what was wrong with it; it had no effect.
+func (u *Unit) Message(rank int, b []byte) error {
+	var m Message
+	err := m.Parse(b)
+	switch {
+	case err != nil:
+	case m.Kind == KindAsk:
+		u.Greet(rank)
+		return nil
+	case m.Kind != KindTriggered:
+		err = fmt.Errorf("%w: kind %d is not for a decision unit", ErrMessage, m.Kind)
+	case m.Epoch != u.cfg.Core.Epoch:
+		return nil // for the unit that was here before
+	case m.Number > maxEvent:
+		err = fmt.Errorf("%w: event %d cannot be triggered", ErrMessage, m.Number)
+	}
+	if err != nil {
+		u.strange.Add(1)
+		return fmt.Errorf("from rank %d: %w", rank, err)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := u.now()
+	u.heardAt = now
+	if u.core == nil {
+		err = u.begin(m.Number)
+	}
+	if err == nil {
+		u.core.Triggered(m.Number, now)
+		u.poke()
+	}
+	return err
+}
+
+// Owns says whether a write of a rank is into its lane.
+func (u *Unit) Owns(rank int, ref shmem.Ref) bool {
+	l := u.byRank[rank]
+	return l != nil && l.ref == ref
+}
+
+// Placed takes the notice that a rank has written into its lane.
+func (u *Unit) Placed(rank int, ref shmem.Ref, offset, length uint32) {
+	l := u.byRank[rank]
+	if l == nil || ref != l.ref || offset%ResultSize != 0 || length%ResultSize != 0 ||
+		uint64(offset)+uint64(length) > uint64(len(l.mem)) {
+		u.strange.Add(1)
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := u.now()
+	u.heardAt = now
+	var r Result
+	var copied [ResultSize]byte // a builder unit that is not correct may write while this reads
+	for at := offset; at < offset+length; at += ResultSize {
+		copy(copied[:], l.mem[at:])
+		switch {
+		case r.Parse(copied[:]) != nil:
+			u.lost.Broken++
+		case u.core == nil:
+			u.lost.Early++
+		case int(r.Builder) != l.index:
+			u.lost.Foreign++
+		case u.core.Take(&r, now) == Taken:
+			_ = u.took.RecordValue(int64(r.Took))
+		}
+	}
+	if l.read += uint64(length / ResultSize); l.read-l.told >= uint64(u.cfg.Places/4) {
+		l.told = l.read
+		m := Message{Kind: KindCredit, Epoch: u.cfg.Core.Epoch, Number: l.read}
+		u.message = m.Append(u.message[:0])
+		_ = u.cfg.Signaler.Signal(rank, u.message) // to whom it cannot be told writes no more
+	}
+	u.poke()
+}
+
+func (u *Unit) poke() {
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// handMany is how many decisions leave together at most: 64 KiB of them.
+const handMany = 4096
+
+// pointer decides, until the unit is closed and nothing is left.
+func (u *Unit) pointer() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	out, encoded := make([]Result, 0, handMany), make([]byte, handMany*ResultSize)
+	for {
+		over := u.ctx.Err() != nil
+		var due int64
+		var waits bool
+		out, due, waits = u.step(out[:0])
+		for i := range out {
+			out[i].Put(encoded[i*ResultSize:])
+		}
+		if len(out) > 0 {
+			for _, o := range u.cfg.Outlets {
+				o.Hand(encoded[:len(out)*ResultSize])
+			}
+		}
+		if len(out) == handMany {
+			continue
+		}
+		if over {
+			return
+		}
+		var tick <-chan time.Time
+		if waits {
+			timer.Reset(time.Duration(max(1, due-u.now())))
+			tick = timer.C
+		}
+		select {
+		case <-u.wake:
+		case <-tick:
+		case <-u.ctx.Done():
+		}
+	}
+}
+
+func (u *Unit) step(out []Result) (_ []Result, due int64, waits bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.core == nil {
+		return out, 0, false
+	}
+	out = u.core.Step(u.now(), out)
+	u.recordWaits()
+	due, waits = u.core.Due()
+	return out, due, waits
+}
+
+// waited is told of each decision in a Step; those that waited equally long are one record.
+func (u *Unit) waited(ns int64) {
+	us := ns / int64(time.Microsecond)
+	if us != u.wait {
+		u.recordWaits()
+		u.wait = us
+	}
+	u.alike++
+}
+
+func (u *Unit) recordWaits() {
+	if u.alike > 0 {
+		_ = u.waits.RecordValues(min(u.wait, u.waits.HighestTrackableValue()), u.alike)
+		u.alike = 0
+	}
+}
+
+// settleTime is how long nothing must have come before a unit that ends believes that nothing is on its way. A signal
+// takes 0.2 ms; the links of a busy machine may stand still for as long as a process waits for its turn.
+const settleTime = 50 * time.Millisecond
+
+// End ends deciding: when each event that was triggered has its decision, and nothing has come for a moment, or when ctx
+// is done. Then those that have none get one. What comes afterwards is late, and its lane bears it until Close.
+func (u *Unit) End(ctx context.Context) {
+	for !u.settled() && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(settleTime / 10):
+		}
+	}
+	u.mu.Lock()
+	if u.core != nil {
+		u.core.Finish()
+	}
+	u.mu.Unlock()
+	u.cancel()
+	u.wg.Wait()
+}
+
+// Close takes the lanes back: nobody writes there any more. It is called once, after End.
+func (u *Unit) Close() error { return u.withdraw() }
+
+func (u *Unit) settled() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.now()-u.heardAt >= int64(settleTime) && (u.core == nil || u.core.Stats().Pending == 0)
+}
+
+// Stats are the counters so far.
+func (u *Unit) Stats() UnitStats {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s := u.lost
+	if u.core != nil {
+		s.Stats = u.core.Stats()
+	}
+	s.Strange = u.strange.Load()
+	return s
+}
+
+// Histograms are, in µs, from when events were known to be triggered to their decision, and from the last byte of events
+// to the builder unit's verdict, where MaxTook stands for all that is longer. A minute is the most.
+func (u *Unit) Histograms() (waits, took *hdr.Histogram) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return hdr.Import(u.waits.Export()), hdr.Import(u.took.Export())
+}
