@@ -27,6 +27,7 @@ type benchCmd struct {
 	Sweep     benchSweepCmd     `cmd:"" help:"Run many configurations, and make a report of them."`
 	Patterns  benchPatternsCmd  `cmd:"" help:"Write in the patterns of document 004, and check each word at its receiver."`
 	Integrity benchIntegrityCmd `cmd:"" help:"Write events into a memory, and look for them there, as document 000 did."`
+	Decisions benchDecisionsCmd `cmd:"" help:"Decide by stored results, in order, as the decision unit of document 000 did."`
 	Trace     benchTraceCmd     `cmd:"" help:"Follow remote writes stage by stage, beside the bridge of document 003."`
 	Serve     benchServeCmd     `cmd:"" help:"Be the far end of ringlet bench carriers --peer, for one session after the other."`
 	Far       benchFarCmd       `cmd:"" hidden:"" help:"Be the far end of a bench on this machine."`

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"ringlet/builderunit/recording"
+)
+
+// A decision unit that was killed in a run, and whose process somebody starts again, decides on what is triggered from
+// then on. Nothing else notices, but for a readout unit of the same node.
+func TestKilledDecisionUnitComesBack(t *testing.T) {
+	for name, args := range map[string][]string{
+		"by itself":           {"--nodes", "5", "--rus", "2", "--transport", "auto"},
+		"with a readout unit": {"--rus", "3", "--readout-loss", "at-least 2 of 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSession(t)
+			const victim = "n2"
+			names := []string{"n0", "n1", victim, "n3", "n4"}
+			s.certs("keys", names...)
+			port := s.port()
+			there := map[string]*program{}
+			for _, n := range names {
+				there[n] = s.startNode(n, "keys", port)
+			}
+			c := s.start(append([]string{"control", "--once", "--certs", "keys", "--port", port, "--bus", "2",
+				"--decision-node", victim, "--json", "--run-number", s.run, "--duration", "10m", "--output", "out/",
+				"--rate", "20000", "--packing", "400"}, args...)...)
+			eventually(t, "the run builds", func() bool { return s.indexed() > 4*recording.HeaderBytes })
+			s.more()
+			s.signal(there[victim].cmd.Process.Pid, syscall.SIGKILL)
+			eventually(t, "the loss is told", func() bool { return strings.Contains(c.err.String(), "goes on without a node") })
+			s.more()
+			there[victim] = s.startNode(victim, "keys", port)
+			eventually(t, "the return is told", func() bool { return strings.Contains(c.err.String(), "is back in the run") })
+			s.more()
+			s.signal(c.cmd.Process.Pid, syscall.SIGINT)
+			c.ends(0)
+			c.holds("end_cause=interrupted", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0",
+				"degraded=true", "decisions.first>0", "decisions.accepted>0")
+			for _, n := range there {
+				_ = n.cmd.Process.Signal(syscall.SIGTERM)
+				<-n.ended
+			}
+			s.nothingLeft("keys", "out")
+		})
+	}
+}

@@ -1,0 +1,366 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"ringlet/lab/trial"
+	"ringlet/shmem"
+	"ringlet/transport"
+	"ringlet/transport/link"
+	"ringlet/trigger"
+	"ringlet/trigger/decision"
+)
+
+// DecisionsConfig says how decisions are measured: builder units have verdicts at once, and send them to the decision
+// unit over a carrier.
+type DecisionsConfig struct {
+	NodesConfig
+	Builders int
+	Depth    int           // of the decision unit; also how many events are under way at most, as in front-ends
+	Timeout  time.Duration // of a decision
+	Together int           // events in a row that a builder unit has
+	Rate     float64       // events/s; 0: as fast as it goes
+	Duration time.Duration // of the whole
+}
+
+// Validate says what of the settings cannot be, as a *UsageError.
+func (c *DecisionsConfig) Validate() error {
+	switch {
+	case c.Builders < 1 || c.Builders > 64:
+		return refuse("builders", "%d are not between 1 and 64", c.Builders)
+	case c.Depth < 1 || c.Depth > 1<<24:
+		return refuse("depth", "%d events are not between 1 and 2^24", c.Depth)
+	case c.Timeout < time.Microsecond || c.Timeout > time.Minute:
+		return refuse("timeout", "%v is not between 1µs and 1m", c.Timeout)
+	case c.Together < 1 || c.Together > c.Depth:
+		return refuse("together", "%d events are not between 1 and the depth, %d", c.Together, c.Depth)
+	case !(c.Rate >= 0) || c.Rate > 1e9:
+		return refuse("rate", "%g events/s are not between 0 and 10^9", c.Rate)
+	}
+	return c.valid(c.Duration)
+}
+
+// DecisionsReport is what was decided, as `ringlet bench decisions --json` prints it.
+type DecisionsReport struct {
+	nodesReport
+	Builders   int     `json:"builders"`
+	Depth      int     `json:"depth"`
+	TimeoutUs  int64   `json:"timeout_us"`
+	Together   int     `json:"together"`
+	AskedHz    float64 `json:"asked_hz"`
+	DurationS  float64 `json:"duration_s"`
+	Events     uint64  `json:"events"` // that builder units had verdicts on
+	Decided    uint64  `json:"decided"`
+	ByResult   uint64  `json:"by_result"`
+	RateHz     float64 `json:"rate_hz"` // of decisions by a result
+	TimedOut   uint64  `json:"timed_out"`
+	Overrun    uint64  `json:"overrun"`
+	Unanswered uint64  `json:"unanswered"`
+	Late       uint64  `json:"results_late"`
+	Doubled    uint64  `json:"results_doubled"`
+	Impossible uint64  `json:"results_impossible"`
+	Unsent     uint64  `json:"results_unsent"`
+	Disorder   uint64  `json:"out_of_order"` // decisions that were not of the next event, as a subscriber sees them
+	Writes     uint64  `json:"writes"`
+	P50        int64   `json:"p50_us"` // from the first that is known of an event to its decision
+	P99        int64   `json:"p99_us"`
+	P999       int64   `json:"p999_us"`
+	Max        int64   `json:"max_us"`
+	Error      string  `json:"error,omitempty"`
+}
+
+// Good says that each event got one decision, in order, and that no result was impossible. Time-outs on a machine that
+// others use are no fault.
+func (r *DecisionsReport) Good() bool {
+	return r.Decided == r.Events && r.Disorder+r.Doubled+r.Impossible+r.Unsent == 0 && r.Error == ""
+}
+
+// judge is a node of this measurement: rank 0 has the decision unit, the others have builder units.
+type judge struct {
+	*end
+	unit   atomic.Pointer[decision.Unit]
+	sender *decision.Sender // nil at rank 0
+	writes *atomic.Uint64
+}
+
+// Placed passes results to the decision unit.
+func (j *judge) Placed(peer int, p transport.Placement) {
+	if u := j.unit.Load(); u != nil {
+		u.Placed(peer, p.Ref, p.Offset, p.Length)
+	}
+}
+
+// Signal passes messages.
+func (j *judge) Signal(peer int, b []byte) {
+	var m decision.Message
+	err := m.Parse(b)
+	if err == nil && j.sender != nil {
+		err = j.sender.Message(m)
+	}
+	if err != nil {
+		j.fail(fmt.Errorf("bench: from rank %d: %w", peer, err))
+	}
+}
+
+// Completed passes the outcome of a write of results.
+func (j *judge) Completed(_ int, cookie uint64, err error) {
+	if err != nil {
+		j.fail(err)
+	}
+	j.sender.Completed(cookie, err)
+}
+
+func (j *judge) write(w decision.Write) error {
+	j.writes.Add(1)
+	return j.endpoint.Write(0, link.Write{
+		Ref:    w.Ref,
+		Offset: w.Offset,
+		Data:   w.Data,
+		Cookie: w.Cookie,
+	})
+}
+
+// subscriber looks whether decisions come in order.
+type subscriber struct {
+	next, disorder atomic.Uint64
+}
+
+// Hand takes some.
+func (s *subscriber) Hand(b []byte) {
+	next := s.next.Load()
+	for ; len(b) > 0; b = b[decision.ResultSize:] {
+		var r decision.Result
+		if r.Parse(b[:decision.ResultSize]) != nil || r.Event != next {
+			s.disorder.Add(1)
+		}
+		next = r.Event + 1
+	}
+	s.next.Store(next)
+}
+
+// Decisions has a decision unit decide by results that builder units of other nodes have at once.
+func Decisions(ctx context.Context, cfg DecisionsConfig) (r *DecisionsReport, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	r = &DecisionsReport{
+		nodesReport: cfg.report(),
+		Builders:    cfg.Builders,
+		Depth:       cfg.Depth,
+		TimeoutUs:   cfg.Timeout.Microseconds(),
+		Together:    cfg.Together,
+		AskedHz:     cfg.Rate,
+	}
+	var writes atomic.Uint64
+	all, err := cfg.judges(ctx, &writes)
+	defer func() { err = errors.Join(err, closeJudges(all)) }()
+	if err != nil {
+		return nil, err
+	}
+	segment, err := shmem.Create(segmentName("decisions"), decision.SegmentSize(cfg.Builders, decision.LanePlaces(1)))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, segment.Close()) }()
+	var sub subscriber
+	u, err := decision.NewUnit(decision.UnitConfig{
+		Core:     decision.Config{Depth: cfg.Depth, Timeout: cfg.Timeout, Epoch: 1},
+		Places:   decision.LanePlaces(1),
+		Builders: ranksFrom(1, cfg.Builders),
+		Table:    all[0].table,
+		Segment:  segment,
+		Signaler: all[0].endpoint,
+		Outlets:  []decision.Outlet{&sub},
+	})
+	if err != nil {
+		return nil, err
+	}
+	all[0].unit.Store(u)
+	for rank := 1; rank <= cfg.Builders; rank++ {
+		u.Greet(rank)
+	}
+	began := time.Now()
+	failed := during(cfg.Duration, func(over *atomic.Bool) error { return cfg.decide(ctx, all, &sub, over, r) })
+	r.DurationS = time.Since(began).Seconds()
+	cfg.end(u, all, r)
+	r.Disorder, r.Writes = sub.disorder.Load(), writes.Load()
+	if r.Interrupted = ctx.Err() != nil; !r.Interrupted && failed != nil {
+		r.Error = failed.Error()
+	}
+	return r, u.Close()
+}
+
+// ranksFrom lists n ranks.
+func ranksFrom(first, n int) (ranks []int) {
+	for i := range n {
+		ranks = append(ranks, first+i)
+	}
+	return ranks
+}
+
+// judges makes the nodes and links each builder unit to the decision unit.
+func (c *DecisionsConfig) judges(ctx context.Context, writes *atomic.Uint64) ([]*judge, error) {
+	all := make([]*judge, 1+c.Builders)
+	carrier, _ := carrierOf(c.Carrier)
+	members := make([]transport.Member, len(all))
+	for rank := range members {
+		members[rank].Name = fmt.Sprintf("n%d", rank)
+	}
+	for rank := len(all) - 1; rank >= 0; rank-- { // who dials must know where to: the higher ranks come first
+		id, err := c.Identity(members[rank].Name)
+		if err != nil {
+			return all, err
+		}
+		table, err := newTable(carrier, c.Builders)
+		if err != nil {
+			return all, err
+		}
+		j := &judge{writes: writes}
+		if rank > 0 {
+			j.sender = decision.NewSender(rank-1, j.write)
+		}
+		_, err = openEnd(linkConfig{
+			id:      id,
+			host:    c.Host,
+			spin:    c.Spin,
+			carrier: carrier,
+			view:    1,
+			rank:    rank,
+			members: members,
+			wrap: func(e *end) transport.Handler {
+				j.end = e
+				if rank > 0 {
+					e.others = []int{0}
+				}
+				return j
+			},
+		}, table)
+		if err != nil {
+			if j.sender != nil {
+				j.sender.Close()
+			}
+			return all, err
+		}
+		all[rank] = j
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for _, j := range all {
+		g.Go(func() error { return j.connect(ctx) })
+	}
+	return all, g.Wait()
+}
+
+func closeJudges(all []*judge) (err error) {
+	for _, j := range all {
+		if j != nil {
+			err = errors.Join(err, j.endpoint.Close())
+		}
+	}
+	for _, j := range all {
+		if j != nil && j.sender != nil {
+			j.sender.Close()
+		}
+		if j != nil {
+			err = errors.Join(err, j.end.close())
+		}
+	}
+	return err
+}
+
+// throttle is how long a builder unit waits that finds no event: the decision unit is not held up by who looks again and
+// again, and 1820 events in that time are 36 MHz.
+const throttle = 50 * time.Microsecond
+
+// decide has builder units judge events, each as many in a row as the next free one has, until over. No more events
+// are under way than the decision unit is deep: front-ends take no others.
+func (c *DecisionsConfig) decide(ctx context.Context, all []*judge, sub *subscriber, over *atomic.Bool,
+	r *DecisionsReport) error {
+	var next atomic.Uint64
+	n, deep := uint64(c.Together), uint64(c.Depth)
+	began := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	for _, j := range all[1:] {
+		g.Go(func() error {
+			for !over.Load() {
+				if ctx.Err() != nil || j.ended.Load() {
+					return errors.Join(ctx.Err(), j.why())
+				}
+				first := next.Load()
+				if first+n > sub.next.Load()+deep || c.Rate > 0 && time.Since(began).Seconds()*c.Rate < float64(first+n) {
+					time.Sleep(throttle)
+					continue
+				}
+				if next.CompareAndSwap(first, first+n) {
+					j.sender.Judged(first, c.Together, trigger.Verdict{Decision: trigger.Accepted}, 0)
+				}
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	r.Events = next.Load()
+	return err
+}
+
+// end waits for what is under way, and fills the figures.
+func (c *DecisionsConfig) end(u *decision.Unit, all []*judge, r *DecisionsReport) {
+	ctx, cancel := context.WithTimeout(context.Background(), placeTime+c.Timeout)
+	defer cancel()
+	for _, j := range all[1:] {
+		_ = j.sender.Flush(ctx) // what does not arrive is counted
+	}
+	u.End(ctx)
+	for _, j := range all[1:] {
+		j.sender.Close()
+		s := j.sender.Stats()
+		r.Unsent += s.Dropped + s.Unheard
+	}
+	s := u.Stats()
+	r.Decided, r.TimedOut, r.Overrun, r.Unanswered = s.Decisions(), s.TimedOut, s.Overrun, s.Unanswered
+	r.ByResult = r.Decided - s.TimedOut - s.Overrun - s.Unanswered
+	r.RateHz = float64(r.ByResult) / r.DurationS
+	r.Late, r.Doubled = s.Results[decision.Late], s.Results[decision.Doubled]
+	r.Impossible = s.Broken + s.Foreign + s.Early + s.Strange
+	for _, fate := range []decision.Fate{decision.Ahead, decision.OldEpoch, decision.Stranger, decision.Unmeant} {
+		r.Impossible += s.Results[fate]
+	}
+	waits, _ := u.Histograms()
+	r.P50, r.P99, r.P999, r.Max = waits.ValueAtQuantile(50), waits.ValueAtQuantile(99), waits.ValueAtQuantile(99.9),
+		waits.Max()
+}
+
+// WriteTable prints the report for people, with what document 000 had.
+func (r *DecisionsReport) WriteTable(w io.Writer) error {
+	fmt.Fprintf(w, "decisions over %s, %d builder units and a decision unit in one process on %d cores\n%s\n", r.Carrier,
+		r.Builders, r.Cores, &r.Machine)
+	if r.Interrupted {
+		fmt.Fprintln(w, "INTERRUPTED: what follows is what was seen until then")
+	}
+	if r.Error != "" {
+		fmt.Fprintln(w, r.Error)
+	}
+	share := func(n uint64) string { return fmt.Sprintf("%d, %.3f %%", n, 100*float64(n)/float64(max(1, r.Events))) }
+	return trial.Table(w, "What the decision unit did", []string{"", "here", "document 000 §6.1, §7.6"}, [][]string{
+		{"depth, events", fmt.Sprint(r.Depth), "1820"},
+		{"time-out", fmt.Sprintf("%d µs", r.TimeoutUs), "1638 µs (1820 × 900 ns)"},
+		{"builder units", fmt.Sprint(r.Builders), "26"},
+		{"seconds", fmt.Sprintf("%.1f", r.DurationS), "300"},
+		{"events", fmt.Sprint(r.Events), "379901605"},
+		{"decisions by a result, MHz", fmt.Sprintf("%.3f", r.RateHz/1e6), "1.24"},
+		{"decided by a result", share(r.ByResult), "almost 100 %"},
+		{"after the time-out", share(r.TimedOut), trial.None},
+		{"for want of depth, at the end", fmt.Sprintf("%d, %d", r.Overrun, r.Unanswered), trial.None},
+		{"results late, doubled, impossible", fmt.Sprintf("%d, %d, %d", r.Late, r.Doubled, r.Impossible), "20 odd reports"},
+		{"results not sent", fmt.Sprint(r.Unsent), trial.None},
+		{"decisions out of order", fmt.Sprint(r.Disorder), "0"},
+		{"results in a write", fmt.Sprintf("%.1f", float64(r.Events-r.Unsent)/float64(max(1, r.Writes))), "1"},
+		{"decision after: p50, p99, p99.9, max", fmt.Sprintf("%d, %d, %d, %d µs", r.P50, r.P99, r.P999, r.Max), "at most 1638 µs"},
+	})
+}
