@@ -62,6 +62,13 @@ func (p *player) say(line string, w []string) string {
 	switch w[0] {
 	case "nodes", "units":
 		p.make(w)
+	case "decides":
+		at := slices.IndexFunc(p.units, func(u Unit) bool { return u.Node == w[1] })
+		if at < 0 {
+			p.units = append(p.units, Unit{Node: w[1], Decides: true})
+		} else {
+			p.units[at].Decides = true
+		}
 	case "begin":
 		p.core.Take(p.units, p.scheduler, p.reading, p.loss)
 		p.core.Begin()
