@@ -16,6 +16,7 @@ import (
 	"ringlet/lab/gen"
 	"ringlet/lab/inspect"
 	"ringlet/node/certs"
+	"ringlet/readoutunit/source/frontend"
 )
 
 type inspectCmd struct {
@@ -52,6 +53,8 @@ type genCmd struct {
 	Seed          uint64 `default:"1" help:"Seed: the same gives the same bytes."`
 	RunNumber     uint32 `default:"1" help:"Run number in MDF headers."`
 	Overwrite     bool   `help:"Replace what stands there, when the new file is whole."`
+	Detector      string `placeholder:"WHICH" help:"Write the boards of a simulated vertex detector, one source each: velo, or a YAML file that describes another. What happened is written beside the file, to NAME.truth.jsonl."`
+	Raw           bool   `help:"With --detector: sample every strip, and prepare the values as the front-end does it. It takes long; the clusters are distributed alike."`
 }
 
 // Run writes generated data to a file.
@@ -61,6 +64,10 @@ func (c *genCmd) Run(ctx context.Context, to streams) error {
 		return &exit{exitUsage, err}
 	}
 	model, err := pattern.ParseModel(c.FragmentModel)
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	detector, err := c.detector()
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -75,12 +82,31 @@ func (c *genCmd) Run(ctx context.Context, to streams) error {
 		Seed:         c.Seed,
 		Run:          c.RunNumber,
 		Overwrite:    c.Overwrite,
+		Detector:     detector,
+		Raw:          c.Raw,
 	})
 	if err != nil {
 		return err
 	}
+	if detector != nil {
+		fmt.Fprintf(to.out, "%s: what happened at these events\n", gen.TruthPath(c.File))
+	}
 	_, err = fmt.Fprintf(to.out, "%s: %d events, %d bytes\n", r.Path, r.Events, r.Bytes)
 	return err
+}
+
+// detector is the simulated detector, or nil. It has sources and sizes of its own.
+func (c *genCmd) detector() (*frontend.Detector, error) {
+	switch {
+	case c.Detector == "" && c.Raw:
+		return nil, errors.New("gen: only a detector has raw values: give --detector, or leave out --raw")
+	case c.Detector == "":
+		return nil, nil
+	case c.Streams != 3 || c.FragmentSize != 133 || c.FragmentModel != "lhcb":
+		return nil, errors.New("gen: a detector has sources and sizes of its own: leave out --streams, --fragment-size and " +
+			"--fragment-model")
+	}
+	return gen.LoadDetector(c.Detector)
 }
 
 type certsCmd struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
@@ -12,6 +13,7 @@ import (
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
+	"ringlet/readoutunit/source/frontend"
 )
 
 // Config describes the file to write.
@@ -32,6 +34,10 @@ type Config struct {
 	// Overwrite says that a file which stands at Path is replaced when the new one is whole. Without it that is an
 	// error.
 	Overwrite bool
+	// Detector is a simulated detector. Streams, FragmentSize and Model are its own then: each board is a source. What
+	// happened at each event is written beside the file: see TruthPath.
+	Detector *frontend.Detector
+	Raw      bool // every strip is sampled and prepared as the front-end does it: slow, and equally distributed
 }
 
 // Generate writes the file and says what is in it. The error is that of the configuration (*source.ConfigError,
@@ -40,26 +46,42 @@ func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 	if c.Events == 0 {
 		return r, &source.ConfigError{Field: "events", Reason: "a file of endless events cannot be written: give a number"}
 	}
+	if c.Detector != nil {
+		c.Streams = c.Detector.Geometry().Boards()
+	}
 	g, err := source.NewGenerator(source.GeneratorConfig{
 		Division: placing.Of(c.Streams), Packing: c.Packing, FragmentSize: c.FragmentSize,
 		Model: c.Model, Seed: c.Seed, Events: c.Events, Align: c.Align,
+		Detector: c.Detector, Raw: c.Raw, Truth: true, Workers: runtime.GOMAXPROCS(0),
 	})
 	if err != nil {
 		return r, err
+	}
+	var told *truthFile
+	if c.Detector != nil {
+		if told, err = newTruthFile(TruthPath(c.Path), c.Overwrite); err != nil {
+			return r, err
+		}
+		defer func() { err = errors.Join(err, told.abort()) }()
 	}
 	out, err := sink.NewFile(sink.FileConfig{Path: c.Path, Format: c.Format, Overwrite: c.Overwrite})
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, out.Abort()) }()
-	if err := copyAll(ctx, c, g, out); err != nil {
+	if err := copyAll(ctx, c, g, out, told); err != nil {
 		return r, err
+	}
+	if told != nil {
+		if err := told.finish(); err != nil {
+			return r, err
+		}
 	}
 	return out.Finish()
 }
 
-// copyAll writes all blocks of g as MEPs.
-func copyAll(ctx context.Context, c Config, g *source.Generator, out sink.Sink) error {
+// copyAll writes all blocks of g as MEPs, and what happened at their events where that is kept.
+func copyAll(ctx context.Context, c Config, g *source.Generator, out sink.Sink, told *truthFile) error {
 	header := event.MEPHeaderSize(c.Streams)
 	mep := make([]byte, header+g.MaxBlock())
 	sources := make([]uint16, 0, c.Streams)
@@ -88,6 +110,11 @@ func copyAll(ctx context.Context, c Config, g *source.Generator, out sink.Sink) 
 		meta := sink.Meta{Run: c.Run, MEP: b.MEP, FirstEvent: b.FirstEvent, Events: b.Events}
 		if err := out.Write(ctx, meta, mep[:header+b.Size]); err != nil {
 			return err
+		}
+		if told != nil {
+			if err := told.write(g.Truths()); err != nil {
+				return err
+			}
 		}
 	}
 }

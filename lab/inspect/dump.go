@@ -87,9 +87,12 @@ func (d *dump) record(u *unit) {
 func (d *dump) banks(depth int, c event.BankCursor, base int64) error {
 	for i := int64(0); c.Next(); i++ {
 		b := c.Bank()
-		d.line(depth, "bank", i, base+int64(c.Offset()),
-			field{"type", typeName(b.Type())}, field{"version", b.Version()}, field{"source", b.SourceID()},
-			field{"length", b.Length()})
+		fields := []field{{"type", typeName(b.Type())}, {"version", b.Version()}, {"source", b.SourceID()},
+			{"length", b.Length()}}
+		if isBoard(b.Type(), b.Version()) {
+			fields = append(fields, boardFields(b.Data())...)
+		}
+		d.line(depth, "bank", i, base+int64(c.Offset()), fields...)
 	}
 	return c.Err()
 }
@@ -118,8 +121,11 @@ func (d *dump) mfp(depth int, f event.MFP, index, offset int64) {
 		field{"version", f.Version()})
 	for c := f.Cursor(); c.Next(); {
 		at := offset + int64(c.Offset())
-		d.line(depth+1, "fragment", int64(c.Index()), at,
-			field{"event", c.Event()}, field{"type", typeName(c.Type())}, field{"size", len(c.Data())})
+		fields := []field{{"event", c.Event()}, {"type", typeName(c.Type())}, {"size", len(c.Data())}}
+		if isBoard(c.Type(), f.Version()) {
+			fields = append(fields, boardFields(c.Data())...)
+		}
+		d.line(depth+1, "fragment", int64(c.Index()), at, fields...)
 		if c.Type() != event.FragmentContainer {
 			continue
 		}

@@ -73,7 +73,8 @@ type report struct {
 	GapBytes  int64       `json:"gap_bytes"`
 	BadInput  string      `json:"bad_input,omitempty"`
 
-	Opened *recording.Opened `json:"open_segment,omitempty"`
+	Opened   *recording.Opened `json:"open_segment,omitempty"`
+	Clusters *clusters         `json:"vertex_detector,omitempty"`
 
 	pieceNames string
 }
@@ -86,6 +87,8 @@ type summary struct {
 	types   map[event.BankType]*typeSizes
 	sources map[uint32]struct{} // type<<16 | source
 	runs    map[uint32]struct{}
+
+	clusters *clusters // of a vertex detector, nil before its first board
 }
 
 // maxRuns bounds the list of run numbers of a spoiled file.
@@ -122,6 +125,9 @@ func (s *summary) visit(u *unit) error {
 		s.mfp(u.mfp)
 		s.r.Events += int64(u.mfp.N())
 	}
+	if s.clusters != nil {
+		s.clusters.unitEnds(s.format != FormatMFP)
+	}
 	return nil
 }
 
@@ -139,6 +145,7 @@ func (s *summary) record(u *unit) {
 		for banks.Next() {
 			b := banks.Bank()
 			s.piece(b.Type(), uint16(b.SourceID()), len(b.Data()))
+			s.board(b.Type(), b.Version(), uint64(s.r.Events), b.Data())
 		}
 		err = u.record.CheckBanks()
 	}
@@ -178,7 +185,19 @@ func (s *summary) mfp(f event.MFP) {
 	}
 	for c := f.Cursor(); c.Next(); {
 		s.piece(c.Type(), f.Source(), len(c.Data()))
+		s.board(c.Type(), f.Version(), c.Event(), c.Data())
 	}
+}
+
+// board adds up a board of a vertex detector, if it is one.
+func (s *summary) board(t event.BankType, version uint8, ev uint64, data []byte) {
+	if !isBoard(t, version) {
+		return
+	}
+	if s.clusters == nil {
+		s.clusters = newClusters()
+	}
+	s.clusters.board(ev, data)
 }
 
 func (s *summary) piece(t event.BankType, source uint16, size int) {
@@ -213,6 +232,10 @@ func (s *summary) finish(out io.Writer, asJSON bool) error {
 	}
 	if s.first != nil {
 		s.r.BadInput = s.first.Error()
+	}
+	if s.r.Clusters = s.clusters; s.clusters != nil {
+		s.clusters.PerBoard.settle()
+		s.clusters.PerEvent.settle()
 	}
 	if asJSON {
 		s.r.Opened = s.opened
@@ -253,6 +276,11 @@ func (r *report) text(out io.Writer) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if r.Clusters != nil && r.Clusters.Boards > 0 {
+		if err := r.Clusters.text(out); err != nil {
+			return err
+		}
 	}
 	if r.BadInput != "" {
 		fmt.Fprintf(out, "\nfirst problem: %s\n", r.BadInput)

@@ -35,6 +35,9 @@ type GeneratorConfig struct {
 	// Detector is a simulated detector whose boards are the sources; nil is data of a pattern. FragmentSize, Model and
 	// Large are the pattern's.
 	Detector *frontend.Detector
+	Raw      bool // every strip of the detector is sampled and prepared, which takes long
+	Workers  int  // goroutines that make events of the detector; the bytes do not depend on it
+	Truth    bool // keep what happened in the detector, for Truths
 
 	prepared int // blocks that come again
 }
@@ -67,6 +70,9 @@ func (c GeneratorConfig) content() (content, error) {
 		First:   c.Division.First(c.RU),
 		Streams: c.Division.Count(c.RU),
 		Align:   c.Align,
+		Raw:     c.Raw,
+		Workers: c.Workers,
+		Truth:   c.Truth,
 		Keep:    c.prepared,
 	})
 }
@@ -136,6 +142,14 @@ func (g *Generator) beginAt(_ context.Context, mep uint64) error {
 // MaxBlock is reached if every fragment of a block has the largest size its source can have; fragments are at most
 // 3.7 standard deviations above their mean.
 func (g *Generator) MaxBlock() int { return g.maxBlock }
+
+// Truths are what happened at the events of the last block, if that is kept. They are valid until the next.
+func (g *Generator) Truths() []frontend.Truth {
+	if m, ok := g.content.(*frontend.Maker); ok && g.cfg.Truth {
+		return m.Truths()
+	}
+	return nil
+}
 
 // Stats returns the counters so far.
 func (g *Generator) Stats() Stats { return g.counters.stats() }

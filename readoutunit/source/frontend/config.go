@@ -54,7 +54,7 @@ func Default() Config {
 			RadiationPart:  0.0035,
 		},
 		Collisions: Collisions{
-			Particles: 141,
+			Particles: 138,
 			Displaced: 0.05,
 			Strange:   1,
 			Spread:    []float64{0.07, 0.07, 53},
@@ -158,6 +158,9 @@ func New(c Config) (*Detector, error) {
 	d.skip = 1 / math.Log1p(-d.hitChance)
 	return d, nil
 }
+
+// Config is what the detector was computed of.
+func (d *Detector) Config() Config { return d.cfg }
 
 // Geometry is where the sensors and their strips are.
 func (d *Detector) Geometry() *velo.Geometry { return d.geo }
