@@ -36,8 +36,8 @@ const (
 // Board is a view of the fragment of one board. ParseBoard makes valid ones.
 type Board []byte
 
-// BoardSize is the size in bytes of a fragment with n clusters, a multiple of 4.
-func BoardSize(n int) int { return MinBoardSize + (2*n+wordBytes-1)&^(wordBytes-1) }
+// boardSize is the size in bytes of a fragment with n clusters, a multiple of 4.
+func boardSize(n int) int { return MinBoardSize + (2*n+wordBytes-1)&^(wordBytes-1) }
 
 // ParseBoard views a fragment, which is all of b. It checks the size, the marker, the checksum, that the count of lost
 // clusters agrees with the header, and that the clusters are in ascending order, do not share a strip, and end at the
@@ -50,7 +50,7 @@ func ParseBoard(b []byte) (Board, error) {
 	}
 	head := binary.LittleEndian.Uint32(b)
 	n := int(head>>countShift) & MaxClusters
-	if want := BoardSize(n); len(b) != want {
+	if want := boardSize(n); len(b) != want {
 		kind := event.ErrSize
 		if len(b) < want {
 			kind = event.ErrTruncated
@@ -132,7 +132,7 @@ func (b Board) All() func(yield func(int, Cluster) bool) {
 func PutBoard(dst []byte, ev uint16, board int, clusters []Cluster, lost int) int {
 	n := min(len(clusters), MaxClusters)
 	lost = min(lost+len(clusters)-n, maxLost)
-	size := BoardSize(n)
+	size := boardSize(n)
 	dst = dst[:size:size]
 	head := uint32(ev) | uint32(n)<<countShift | uint32(board)<<boardShift
 	if lost > 0 {

@@ -9,14 +9,14 @@ import (
 	"ringlet/readoutunit/source/frontend"
 )
 
-// Velo is the name of the detector that needs no file.
-const Velo = "velo"
+// builtIn is the name of the detector that needs no file.
+const builtIn = "velo"
 
-// LoadDetector is the detector that a file describes, or the one of document 000 for the name Velo. A file need only say
+// LoadDetector is the detector that a file describes, or the one of document 000 for the name velo. A file need only say
 // what differs from that one. What is wrong with its content is a *config.InvalidError that names the line and the key.
 func LoadDetector(name string) (*frontend.Detector, error) {
 	c := frontend.Default()
-	if name == Velo {
+	if name == builtIn {
 		return frontend.New(c)
 	}
 	f, err := regular.Open(name)

@@ -58,7 +58,7 @@ func TestLoadDetector(t *testing.T) {
 
 // TestGenerateDetector: the boards of every event stand in the file, and what happened beside it, for the same events.
 func TestGenerateDetector(t *testing.T) {
-	d, err := LoadDetector(Velo)
+	d, err := LoadDetector(builtIn)
 	if err != nil {
 		t.Fatal(err)
 	}

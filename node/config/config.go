@@ -23,7 +23,7 @@ type Config struct {
 	// Data. FragmentModel "" is lhcb; it is left empty so that giving it together with an input can be refused.
 	Packing       int     `yaml:"packing" default:"4000" group:"Data" help:"Packing factor: events per MFP, 1 to 65535."`
 	FragmentSize  int     `yaml:"fragment-size" default:"133" group:"Data" help:"Mean size of a generated fragment in bytes, 0 to 65535."`
-	FragmentModel string  `yaml:"fragment-model" enum:"lhcb,poisson,constant,velo," default:"" group:"Data" help:"Sizes of generated fragments: lhcb (three groups of sources with unequal shares, Poissonian), poisson, constant; or velo: a simulated vertex detector, a source for each of its 100 boards. Default lhcb."`
+	FragmentModel string  `yaml:"fragment-model" enum:"lhcb,poisson,constant,velo," default:"" group:"Data" help:"Generated fragments: lhcb (three groups of sources with unequal shares, Poissonian sizes), poisson, constant, velo (the 100 boards of a simulated vertex detector, each a source). Default lhcb."`
 	Rate          float64 `yaml:"rate" default:"0" group:"Data" help:"Events per second; 0 = as fast as it goes."`
 	Streams       Counts  `yaml:"streams" default:"0" placeholder:"N,..." group:"Data" help:"Sources of each readout unit: 3, or a number for each, such as 5,3. 0 = 3, or what --sources or the input needs."`
 	Sources       int     `yaml:"sources" default:"0" group:"Data" help:"Sources of all readout units, dealt out as evenly as possible. 0 = by --streams."`
