@@ -18,7 +18,7 @@ mortal() { exec python3 "$here/mortal.py" "$seed" "$every" "$@"; } # in the back
 
 echo "== A control and two nodes start; a run waits for its front-ends"
 begin 2 --input "shm:$ring,tcp:$tcp,unix:$(pwd)/plane2,exec:exec python3 '$here/mortal.py' --once $seed $every kills3 python3 '$here/plane.py' exec: 3 $events $rate" \
-	--on-missing wait --events "$events" --output out/
+	--streams 3,1 --on-missing wait --events "$events" --output out/
 ringlet ctl start
 "$top/bin/ringlet" tap --rate "$tap" --data > tap.jsonl 2> tap.txt & viewer=$!
 

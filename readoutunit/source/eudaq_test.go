@@ -73,8 +73,8 @@ func fragmentsOf(t must, rus []*eudaqFile) (all []map[uint16]string, err error) 
 // TestEudaq replays events of which each has some of the producers.
 func TestEudaq(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		rus := rapid.IntRange(1, 3).Draw(rt, "rus")
-		sources := rus * rapid.IntRange(1, 3).Draw(rt, "streams")
+		d := divided(rt, 3)
+		rus, sources := d.Units(), d.Sources()
 		events := rapid.IntRange(1, 20).Draw(rt, "events")
 		var file []byte
 		want := make([]map[uint16]string, events)
@@ -95,12 +95,16 @@ func TestEudaq(t *testing.T) {
 			}
 			file = append(file, eudaqEvent("Collector", 0, uint32(e), nil, subs...)...)
 		}
-		open, err := openEudaq(file, ReplayConfig{
+		c := ReplayConfig{
 			Path:    "x.raw",
 			RUs:     rus,
 			Packing: rapid.IntRange(1, 9).Draw(rt, "packing"),
 			CRC:     true,
-		})
+		}
+		if rapid.Bool().Draw(rt, "told") {
+			c.Division = d
+		}
+		open, err := openEudaq(file, c)
 		if err != nil {
 			rt.Fatal(err)
 		}
