@@ -73,10 +73,10 @@ func (d *dice) settings(s shape, env env) (set []string, p policy) {
 
 // data: 2 to 12 MB a second in 20 to 200 MEPs, so that a run of some seconds can be read back at once.
 func (d *dice) data(s shape, add func(string, any)) {
-	streams, size := 1+d.IntN(3), 20+d.IntN(400)
-	event := s.rus * streams * (size + 16)
+	sources, size := s.rus+d.IntN(2*s.rus+1), 20+d.IntN(400) // uneven, unless the number says otherwise
+	event := sources * (size + 16)
 	rate := (2_000_000 + d.IntN(10_000_000)) / event
-	add("streams", streams)
+	add("sources", sources)
 	add("fragment-size", size)
 	add("fragment-model", d.one("lhcb", "poisson", "constant"))
 	add("rate", rate)

@@ -2,6 +2,8 @@ package sweep
 
 import (
 	"cmp"
+
+	"ringlet/event/placing"
 )
 
 // flows is what one event brings to the busiest port, as shares of the event: what crosses it, and that with what a
@@ -9,21 +11,22 @@ import (
 type flows struct{ cross, all float64 }
 
 // portFlows assumes what the disciplines bring about: every builder unit builds the same number of events, every
-// readout unit has the same part of each. Node i is on host i mod hosts; readout units are on the first nodes, builder
+// source has the same part of each. Node i is on host i mod hosts; readout units are on the first nodes, builder
 // units on the last. A port carries both directions at the same time, so the busier one counts.
-func portFlows(nodes, rus, bus, hosts int) flows {
+func portFlows(nodes int, d placing.Division, bus, hosts int) flows {
+	rus := d.Units()
 	if nodes < 1 || rus < 1 || bus < 1 || hosts < 1 {
 		return flows{}
 	}
 	hosts = min(hosts, nodes)
 	readers, builders := make([]float64, hosts), make([]float64, hosts)
 	for i := range rus {
-		readers[i%hosts]++
+		readers[i%hosts] += float64(d.Count(i))
 	}
 	for i := nodes - bus; i < nodes; i++ {
 		builders[i%hosts]++
 	}
-	n, m := float64(rus), float64(bus)
+	n, m := float64(d.Sources()), float64(bus)
 	var out flows
 	for h := range hosts {
 		in, sent := builders[h]/m, readers[h]/n
@@ -42,13 +45,25 @@ func (c *Cell) hosts() int {
 	return c.Config.Nodes
 }
 
-func (c *Cell) flows() flows { return portFlows(c.Config.Nodes, c.Config.RUs, c.Config.BUs, c.hosts()) }
+func (c *Cell) flows() flows { return portFlows(c.Config.Nodes, c.division(), c.Config.BUs, c.hosts()) }
+
+// division is the sources of each readout unit; of a file, whose sources only its reader knows, one of each.
+func (c *Cell) division() placing.Division {
+	if d := c.Config.Division(); d.Units() > 0 {
+		return d
+	}
+	return placing.Even(c.Config.RUs, 1)
+}
 
 // Crosses is the share of what is built that goes from one process to another. A node with both units sends its own
-// builder unit one of n parts of one of m MEPs, so of n folded nodes it is (n-1)/n.
+// builder unit its part of one of m MEPs, so of n folded nodes it is (n-1)/n.
 func (c *Cell) Crosses() float64 {
-	n, m := c.Config.RUs, c.Config.BUs
-	return 1 - float64(max(0, n+m-c.Config.Nodes))/float64(n*m)
+	d, m := c.division(), c.Config.BUs
+	own := 0
+	for ru := max(0, c.Config.Nodes-m); ru < d.Units(); ru++ {
+		own += d.Count(ru)
+	}
+	return 1 - float64(own)/float64(d.Sources()*m)
 }
 
 // eventBits is the mean size of an event with its share of a MEP's headers, or 0 where only an input or a simulated
@@ -62,7 +77,8 @@ func (c *Cell) eventBits() float64 {
 	low, high := ordinary.MEPSize(0)
 	mean := float64(low+high) / 2
 	if d := c.Config.Debug; d.LargeEvery > 0 { // one readout unit's part of one MEP in so many
-		mean *= 1 + float64(d.LargeFactor-1)/float64(c.Config.RUs*d.LargeEvery)
+		all := c.division()
+		mean *= 1 + float64((d.LargeFactor-1)*all.Count(d.LargeRU))/float64(all.Sources()*d.LargeEvery)
 	}
 	return mean * 8 / float64(c.Config.Packing)
 }

@@ -138,14 +138,16 @@ func (c *Config) fitSlots(l *placing.Layout) int {
 	return min(bytes/size, max(manySlots, maxInFlight/c.BUs))
 }
 
-// phaseMEPs is how many parts a readout unit writes in a phase to reach phaseBytes; of recorded data, whose sizes are
-// not known, one.
+// phaseMEPs is how many parts the readout unit with the most sources writes in a phase to reach phaseBytes; of recorded
+// data, whose sizes are not known, one.
 func (c *Config) phaseMEPs() int {
 	_, high := c.MEPSize(0)
-	if !c.Generated() || high <= 0 {
+	d := c.Division()
+	if !c.Generated() || high <= 0 || d.Units() == 0 {
 		return 1
 	}
-	return int(max(1, phaseBytes*int64(c.RUs)/high))
+	_, most := d.Range() // the largest part decides how long a phase takes
+	return int(max(1, phaseBytes*int64(d.Sources())/int64(most)/high))
 }
 
 // Round is how many cycles of tokens are served in one round of the shift's phases, at most: half of what may be under
