@@ -28,7 +28,7 @@ const manual = "docs/configuration.md"
 // ranges of the settings that are numbers, as the manual gives them; the test asks the program whether they are true.
 // An empty end means that the type alone bounds it.
 var ranges = map[string][2]string{
-	"node-memory": {"0", ""}, "control-loss": {"0s", ""},
+	"node-memory": {"0", ""}, "control-loss": {"0s", ""}, "decision-timeout": {"0s", ""},
 	"nodes": {"0", ""}, "rus": {"0", ""}, "bus": {"0", ""}, "duration": {"0s", ""}, "events": {"0", ""},
 	"packing":       {"1", "65535"},
 	"fragment-size": {"0", "65535"}, "rate": {"0", ""}, "sources": {"0", ""}, "seed": {"0", ""},
@@ -79,6 +79,7 @@ func yamlOf(key, value string) []byte {
 var along = map[string]string{
 	"fragment-size":     "fragment-model: constant\n", // the one that reaches the end
 	"debug.pull-window": "discipline: pull\n",
+	"decision-timeout":  "decision-node: n1\n",
 }
 
 func accepted(key, value string) error {

@@ -120,6 +120,7 @@ func TestEverySettingSurvivesKong(t *testing.T) {
 		c.Transport = "local+quic-go"
 		c.Debug.LargeEvery = 0 // of generated data
 		c.PhaseEnd, c.Seats, c.RoI = "17ms", "", ""
+		c.DecisionNode, c.DecisionTimeout, c.DecisionOutput = "n1", 17*time.Second, "buffer:x"
 		c.PhaseSlack = 0 // where no barrier ends the phases
 		c.Filter, c.Packing = "share:0.5,17ms", 1
 		c.Groups, c.BusyGroup, c.Partitions = "0-7;8-14,16,15", "skip", "8-16;0-7"

@@ -181,7 +181,7 @@ func (c *Core) Step(now int64, out []Result) []Result {
 			c.stats.Void++
 			continue
 		}
-		d.Took = TookOf(time.Duration(now - m.since))
+		d.Took = tookOf(time.Duration(now - m.since))
 		if c.cfg.Waited != nil {
 			c.cfg.Waited(now - m.since)
 		}

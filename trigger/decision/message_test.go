@@ -69,7 +69,7 @@ func FuzzMessage(f *testing.F) {
 	for _, m := range someMessages() {
 		f.Add(m.Append(nil))
 	}
-	box := NewOutbox(0)
+	box := newOutbox(0)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var m Message
 		if m.Parse(b) != nil {

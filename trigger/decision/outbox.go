@@ -78,8 +78,8 @@ type Outbox struct {
 	stats OutboxStats
 }
 
-// NewOutbox makes one.
-func NewOutbox(builder int) *Outbox {
+// newOutbox makes one.
+func newOutbox(builder int) *Outbox {
 	return &Outbox{builder: uint16(builder), runs: make([]run, maxRuns)}
 }
 
@@ -90,7 +90,7 @@ func (o *Outbox) Add(first uint64, n int, v trigger.Verdict, took time.Duration)
 		o.stats.Dropped += uint64(max(0, n))
 		return false
 	}
-	o.runs[o.tail%maxRuns] = run{first, uint32(n), TookOf(took), v}
+	o.runs[o.tail%maxRuns] = run{first, uint32(n), tookOf(took), v}
 	o.tail++
 	o.stats.Waiting += uint64(n)
 	return true
@@ -101,13 +101,13 @@ func (o *Outbox) Open(m Message) error {
 	if m.Kind != KindOpen || m.Places == 0 || m.Places > maxPlaces {
 		return fmt.Errorf("%w: it opens no lane of results", ErrMessage)
 	}
-	o.Shut()
+	o.shut()
 	o.lane, o.data = m, make([]byte, int(m.Places)*ResultSize) // writes to the one before may still be read from there
 	return nil
 }
 
-// Shut takes that the decision unit is gone. What waits waits for the next one.
-func (o *Outbox) Shut() {
+// shut takes that the decision unit is gone. What waits waits for the next one.
+func (o *Outbox) shut() {
 	for ; o.oldest != o.newest; o.oldest++ {
 		w := &o.writes[o.oldest%maxWrites]
 		if !w.over {
@@ -123,7 +123,7 @@ func (o *Outbox) Shut() {
 // Failed takes that a write will have no outcome, since the link is over: so is the lane, if it is still that one.
 func (o *Outbox) Failed(cookie uint64) {
 	if uint32(cookie>>32) == o.life {
-		o.Shut()
+		o.shut()
 	}
 }
 

@@ -20,7 +20,7 @@ func open(epoch uint8, places int) Message {
 func TestOutbox(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		places := rapid.IntRange(1, 50).Draw(t, "places")
-		box := NewOutbox(3)
+		box := newOutbox(3)
 		var added, came uint64 // events
 		var written, read uint64
 		epoch := uint8(0)
@@ -32,7 +32,7 @@ func TestOutbox(t *testing.T) {
 		unread := map[int]bool{} // places
 		var order []int
 		shut := func() {
-			box.Shut()
+			box.shut()
 			way, unread, order, written, read = nil, map[int]bool{}, nil, 0, 0
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -123,7 +123,7 @@ func TestOutbox(t *testing.T) {
 }
 
 func TestOutboxRefuses(t *testing.T) {
-	box := NewOutbox(0)
+	box := newOutbox(0)
 	for _, m := range []Message{{}, {Kind: KindCredit}, {Kind: KindOpen}, {Kind: KindOpen, Places: maxPlaces + 1}} {
 		if err := box.Open(m); !errors.Is(err, ErrMessage) {
 			t.Errorf("%+v: %v", m, err)
@@ -144,7 +144,7 @@ func TestOutboxRefuses(t *testing.T) {
 }
 
 func TestOutboxAllocations(t *testing.T) {
-	box := NewOutbox(0)
+	box := newOutbox(0)
 	if err := box.Open(open(1, 1024)); err != nil {
 		t.Fatal(err)
 	}

@@ -92,8 +92,8 @@ type OutletStats struct {
 // ringBytes is the size of the shared-memory buffer: as the queue, so that a reader has twice that time.
 const ringBytes = 1 << 20
 
-// EntryDecisions is the type of entries in a buffer of decisions: "RDEC".
-const EntryDecisions = 0x43454452
+// entryDecisions is the type of entries in a buffer of decisions: "RDEC".
+const entryDecisions = 0x43454452
 
 // Ring hands decisions out in a shared-memory buffer (docs/format/buffer.md), an entry for some in a row.
 type Ring struct {
@@ -161,7 +161,7 @@ func (r *Ring) commit(b []byte) error {
 		return err
 	}
 	copy(p.Data, b)
-	return r.w.Commit(p, len(b), EntryDecisions)
+	return r.w.Commit(p, len(b), entryDecisions)
 }
 
 // lastTime is how long an outlet that ends waits for its subscribers to take what is theirs.

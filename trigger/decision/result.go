@@ -29,16 +29,16 @@ type Result struct {
 	Decision trigger.Decision
 	Epoch    uint8 // which life of the decision unit it is for
 	Score    uint16
-	// Took is a time in µs, MaxTook for any longer one. Of a result: from the last byte of the event to the verdict. Of a
+	// Took is a time in µs, maxTook for any longer one. Of a result: from the last byte of the event to the verdict. Of a
 	// decision: from when the decision unit knew of the event.
 	Took uint16
 }
 
-// MaxTook stands for all times that are as long or longer.
-const MaxTook = 1<<16 - 1
+// maxTook stands for all times that are as long or longer.
+const maxTook = 1<<16 - 1
 
-// TookOf makes a time fit.
-func TookOf(d time.Duration) uint16 { return uint16(min(max(d.Microseconds(), 0), MaxTook)) }
+// tookOf makes a time fit.
+func tookOf(d time.Duration) uint16 { return uint16(min(max(d.Microseconds(), 0), maxTook)) }
 
 // Errors of Parse, which a result may be wrong in.
 var (

@@ -25,7 +25,7 @@ type Sender struct {
 
 // NewSender makes one for a builder unit. Next come Opened, and Judged for each verdict, then Flush and Close.
 func NewSender(builder int, write func(Write) error) *Sender {
-	s := &Sender{write: write, wake: make(chan struct{}, 1), box: NewOutbox(builder)}
+	s := &Sender{write: write, wake: make(chan struct{}, 1), box: newOutbox(builder)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.wg.Go(s.send)
 	return s
@@ -54,7 +54,7 @@ func (s *Sender) Message(m Message) error {
 func (s *Sender) Lost() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.box.Shut()
+	s.box.shut()
 }
 
 // Completed takes the outcome of a write.
@@ -123,7 +123,7 @@ func (s *Sender) Close() {
 	s.wg.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.box.Shut()
+	s.box.shut()
 	s.box.Drop()
 }
 

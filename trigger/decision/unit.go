@@ -112,7 +112,7 @@ func NewUnit(cfg UnitConfig) (*Unit, error) {
 		began:  time.Now(),
 		wake:   make(chan struct{}, 1),
 		waits:  hdr.New(1, int64(time.Minute/time.Microsecond), 3),
-		took:   hdr.New(1, MaxTook, 3),
+		took:   hdr.New(1, maxTook, 3),
 	}
 	if !cfg.Back {
 		if err := u.begin(0); err != nil {
@@ -377,7 +377,7 @@ func (u *Unit) Stats() UnitStats {
 }
 
 // Histograms are, in µs, from when events were known to be triggered to their decision, and from the last byte of events
-// to the builder unit's verdict, where MaxTook stands for all that is longer. A minute is the most.
+// to the builder unit's verdict, where maxTook stands for all that is longer. A minute is the most.
 func (u *Unit) Histograms() (waits, took *hdr.Histogram) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -214,7 +214,7 @@ func read(t *testing.T, name string) <-chan *kept {
 				out <- k
 				return
 			}
-			if e.Type != EntryDecisions {
+			if e.Type != entryDecisions {
 				panic(e.Type)
 			}
 			k.Hand(e.Data)
