@@ -93,6 +93,39 @@ func place(columns, link int) (row, column, second int) {
 	return link / 2 / columns, link / 2 % columns, link % 2
 }
 
+// FatTree is a folded tree of two layers with nodes n0, n1 … on all ports of each leaf but the last, which has the rest.
+// A port has its link, not only its spine. The caller keeps within what a file may say.
+func FatTree(nodes, perLeaf, spines, links int) *Topology {
+	leaves := (nodes + perLeaf - 1) / perLeaf
+	t := &Topology{Folded: true, net: &tree{
+		leaves: leaves,
+		spines: spines,
+		links:  links,
+		fixed:  true,
+		ports:  slices.Repeat([]int{perLeaf}, leaves),
+	}}
+	for i := range nodes {
+		t.Nodes = append(t.Nodes, Node{Name: fmt.Sprint("n", i), Row: i / perLeaf, Column: i % perLeaf})
+		t.Given.BUs = append(t.Given.BUs, i)
+	}
+	t.Given.RUs = t.Given.BUs
+	return t
+}
+
+// Links is how many numbers of links there are. Some may stand for none.
+func (t *Topology) Links() int {
+	rows, columns := t.net.grid()
+	return 2 * rows * columns
+}
+
+// Capacity is how many flows a link carries side by side.
+func (t *Topology) Capacity() int { return t.net.capacity() }
+
+// Route appends the links between switches on the way from one node to another, by their numbers.
+func (t *Topology) Route(links []int, from, to int) []int {
+	return t.net.route(links, t.Nodes[from], t.Nodes[to])
+}
+
 // Kind is fat-tree or torus.
 func (t *Topology) Kind() string { return t.net.kind() }
 

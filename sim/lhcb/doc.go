@@ -4,20 +4,15 @@
 // It stands for document 002, chapters III to V: its scalability test (figs. 10 and 12), its barriers (III.D) and its
 // network (IV.A). It also answers for clusters that one does not have yet: faster ports, more nodes.
 //
-// The decisions are those of the product, unchanged: tagnet.Core gives MEPs to builder units, the order of the
-// discipline (readoutunit.Shift and others) says when a readout unit sends what, and barrier.Core who waits for whom.
-// Here is only what surrounds them: the network of switches without loss, the time that software and messages take.
+// sim/builder plays the product's scheduler, orders and barriers over the network. Here is what surrounds them: sizes, the
+// time that software and messages take, and slow outputs.
 //
 // What the caller must do: hand Models to study.Study.Run.
 //
 // # What is modelled, in one page
 //
-//   - A node has one port. The part of a MEP that it sends in a phase is cut into segments, which stand for many
-//     packets each; they go through the ports of the switches on their way (part.Port): finite buffers, cut-through,
-//     and a segment that the next port has no room for holds up all that are behind it. So two senders to one port
-//     share it, and who shares a link with them waits too.
-//   - The way is that of the document: up by link p mod (spines × links), where p is the port of the destination on
-//     its leaf, and down from there. A node's part for itself passes through its own card.
+//   - The network is that of sim/builder, without loss: a fat tree in which a packet goes up by link p mod (spines ×
+//     links), where p is the port of the destination on its leaf. A node's part for itself passes through its own card.
 //   - Sizes go ahead of a round, and the windows come back; that takes two messages' time and nothing of the links.
 //   - A message of the barrier takes processor time at its sender and its receiver, one after the other, and flies for
 //     a while. It does not meet data.
@@ -30,5 +25,5 @@
 //
 // Nothing of the memory, the PCIe bus and the filter processes of a node. Packets within a segment do not mix with
 // those of others; sim/figures/common-lhcb.yaml says what that changes. Builder units that ask (pull) go by a simple
-// rule of this room, not by the product's: parts of the oldest MEP, from the node of their own number on.
+// rule of sim/builder: parts of the oldest MEP, from the node of their own number on.
 package lhcb

@@ -10,11 +10,11 @@ import (
 
 // Models are the models of this room. What they have in common is played once.
 func Models() []study.Model {
-	return []study.Model{builder(&memory{outcomes: map[string]*played{}}), barrierTime, treeLinks}
+	return []study.Model{eventBuilder(&memory{outcomes: map[string]*played{}}), barrierTime, treeLinks}
 }
 
-// builder runs the event builder at several scales, with several barriers and sizes.
-func builder(m *memory) study.Model {
+// eventBuilder runs the event builder at several scales, with several barriers and sizes.
+func eventBuilder(m *memory) study.Model {
 	return study.Model{
 		Name: "event-builder",
 		Help: "LHCb's event builder of document 002: nodes in phases over a fat tree, with each barrier, scale and size.",
@@ -100,7 +100,7 @@ func (g *grid) play(ctx context.Context, c setup, env study.Env, m *memory) (stu
 			return out, err
 		}
 		out.Events += o.events
-		if o.to.at == 0 { // interrupted
+		if o.to.At == 0 { // interrupted
 			break
 		}
 		r.rate = o.say(&out, &one, r.name())

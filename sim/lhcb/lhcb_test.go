@@ -10,7 +10,6 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/sim"
-	"ringlet/sim/part"
 	"ringlet/sim/study"
 	"ringlet/testkit/must"
 )
@@ -46,44 +45,19 @@ func small() setup {
 	}
 }
 
-// run plays a setup and holds it against what must be true of every run.
-func run(t must.TB, c setup, seed uint64) *world {
+// runs plays a setup and holds it against what must be true of every run: when nobody begins anything any more, every
+// byte that was sent is placed, and every buffer is empty.
+func runs(t must.TB, c setup, seed uint64) *run {
 	t.Helper()
-	w := made(t, &c, seed)
-	must.OK(t, w.play(context.Background(), study.Env{}))
-	if w.parts != uint64(c.nodes*(c.warm+c.phases)) {
-		t.Fatalf("%d parts were placed, not those of %d phases", w.parts, c.warm+c.phases)
-	}
-	w.conserves(t)
-	return w
-}
-
-func made(t must.TB, c *setup, seed uint64) *world {
-	t.Helper()
-	w, err := newWorld(c, study.Env{Seed: seed})
+	w, err := open(&c, study.Env{Seed: seed})
 	must.OK(t, err)
+	_, err = w.Play(context.Background(), sim.Limits{})
+	must.OK(t, err)
+	if w.To.Parts != uint64(c.nodes*(c.warm+c.phases)) {
+		t.Fatalf("%d parts were placed, not those of %d phases", w.To.Parts, c.warm+c.phases)
+	}
+	must.OK(t, w.Drain(context.Background()))
 	return w
-}
-
-// conserves: when nobody begins anything any more, every byte that was sent is placed, and every buffer is empty.
-func (w *world) conserves(t must.TB) {
-	t.Helper()
-	if w.placed > w.sent {
-		t.Fatalf("%d bytes are placed and only %d were sent", w.placed, w.sent)
-	}
-	w.ending = true
-	w.s.Run(context.Background(), sim.Limits{})
-	must.OK(t, w.err)
-	if w.sent != w.placed {
-		t.Fatalf("%d bytes were sent, and %d are placed", w.sent, w.placed)
-	}
-	for _, ports := range [][]*part.Port{w.tree.card, w.tree.up, w.tree.to, w.tree.down} {
-		for i, p := range ports {
-			if p.Held.Value() != 0 {
-				t.Fatalf("port %d still holds %d bytes", i, p.Held.Value())
-			}
-		}
-	}
 }
 
 // TestPhaseAgainstHandCalculation: with equal sizes, no jitter and a barrier, each phase takes the software's time, the
@@ -91,79 +65,15 @@ func (w *world) conserves(t must.TB) {
 func TestPhaseAgainstHandCalculation(t *testing.T) {
 	c := small()
 	c.barrier = barrier.Tournament
-	w := run(t, c, 1)
+	w := runs(t, c, 1)
 	// 1,000 events × 2 streams × 160 B at 40 ps, through 4 ports with a hop each, and one back; 3 rounds of the
 	// tournament up and 3 down, of 2 µs and twice 0.5 µs each. The winner of all answers three losers one after the
 	// other, and the one that hears it first has two more to answer: so down takes no more than 3 rounds.
 	transfer := 320_000*40*sim.Picosecond + 4*c.hop + c.hop
 	want := c.software + transfer + 6*(c.flight+2*c.cost)
-	got := (w.to.at - w.from.at) / sim.Time(c.phases)
+	got := (w.To.At - w.From.At) / sim.Time(c.phases)
 	if d := math.Abs(float64(got-want)) / float64(want); d > 0.01 {
 		t.Errorf("a phase takes %v, by hand %v", got, want)
-	}
-}
-
-// alone plays flows without units, and returns when the last byte of the first of them has arrived.
-func alone(t *testing.T, nodes int, flows ...flow) (at sim.Time) {
-	t.Helper()
-	c := small()
-	c.nodes = nodes
-	w := made(t, &c, 1)
-	w.landed = func(_ *node, place int64, _ *node) {
-		if place == 0 {
-			at = w.s.Now()
-		}
-	}
-	for from, f := range flows {
-		if f.left > 0 {
-			f.place = uint64(from)
-			w.send(w.nodes[from], f)
-		}
-	}
-	w.s.Run(t.Context(), sim.Limits{})
-	return at
-}
-
-// megabyte is how long one takes at the port's rate.
-const megabyte = (1 << 20) * 40 * sim.Picosecond
-
-// TestTwoSendersShareAPort: what two nodes send to a third at the same time takes twice as long, wherever they are.
-func TestTwoSendersShareAPort(t *testing.T) {
-	none := flow{}
-	for _, flows := range [][]flow{
-		{{to: 3, left: 1 << 20}, {to: 3, left: 1 << 20}},                         // from the same leaf
-		{{to: 3, left: 1 << 20}, none, none, none, {to: 3, left: 1 << 20}},       // one from the other
-		{{to: 7, left: 1 << 20}, {to: 7, left: 1 << 20}},                         // both over one link
-		{{to: 4, left: 1 << 20}, none, none, none, none, {to: 4, left: 1 << 20}}, // one from there
-	} {
-		if got := alone(t, 8, flows...); got < 2*megabyte*98/100 || got > 2*megabyte*102/100 {
-			t.Errorf("%v: took %v, two megabytes take %v", flows, got, 2*megabyte)
-		}
-	}
-}
-
-// TestFlowsOfAPhaseDoNotMeet: none holds another up.
-func TestFlowsOfAPhaseDoNotMeet(t *testing.T) {
-	for phase := range 8 {
-		var flows []flow
-		for i := range 8 {
-			flows = append(flows, flow{to: (i + phase) % 8, left: 1 << 20})
-		}
-		if got := alone(t, 8, flows...); got > megabyte+4*small().hop {
-			t.Errorf("phase %d: took %v, a megabyte takes %v and its hops", phase, got, megabyte)
-		}
-	}
-}
-
-// TestSharedLinkHoldsUpAVictim: who shares a link with a flow to a busy port has no more of it than that flow, though
-// its own port is idle.
-func TestSharedLinkHoldsUpAVictim(t *testing.T) {
-	busy := flow{to: 4, left: 4 << 20}
-	victim := flow{to: 8, left: 1 << 20} // by the same link up as what goes to node 4
-	got := alone(t, 12, victim, busy, flow{}, flow{}, flow{}, busy, busy, busy)
-	// Four flows share the port of node 4, so each has a quarter of it, and the victim as much.
-	if got < 4*megabyte*90/100 || got > 4*megabyte*110/100 {
-		t.Errorf("took %v, four megabytes take %v", got, 4*megabyte)
 	}
 }
 
@@ -188,7 +98,7 @@ func TestEveryRunConserves(t *testing.T) {
 		c.buffer = rapid.IntRange(1, 6).Draw(t, "buffer") * c.segment / 2
 		c.slow = rapid.IntRange(0, 1).Draw(t, "slow") * min(1, c.slots-1)
 		c.consume = 5 * sim.Millisecond
-		run(t, c, rapid.Uint64().Draw(t, "seed"))
+		runs(t, c, rapid.Uint64().Draw(t, "seed"))
 	})
 }
 
@@ -198,7 +108,7 @@ func TestSameSeedSameRun(t *testing.T) {
 	c.sizes, c.drawnByMFP, c.jitter = realistic, true, 20*sim.Microsecond
 	of := func(seed uint64) string {
 		var out study.Outcome
-		w := run(t, c, seed)
+		w := runs(t, c, seed)
 		o := w.outcome()
 		o.say(&out, &c, "x")
 		return fmt.Sprint(out, w.s.Executed())
@@ -216,12 +126,12 @@ func TestSlowOutputDiscards(t *testing.T) {
 	c := small()
 	c.slots = 3
 	c.barrier = barrier.Tournament
-	healthy := run(t, c, 1)
+	healthy := runs(t, c, 1)
 	c.slow, c.consume = 1, sim.Second
-	w := run(t, c, 1)
-	if w.gone == 0 || w.to.at-w.from.at != healthy.to.at-healthy.from.at {
-		t.Errorf("%d MEPs were discarded; it took %v, and without the slow output %v", w.gone, w.to.at-w.from.at,
-			healthy.to.at-healthy.from.at)
+	w := runs(t, c, 1)
+	if w.gone == 0 || w.To.At-w.From.At != healthy.To.At-healthy.From.At {
+		t.Errorf("%d MEPs were discarded; it took %v, and without the slow output %v", w.gone, w.To.At-w.From.At,
+			healthy.To.At-healthy.From.At)
 	}
 }
 
@@ -235,7 +145,7 @@ func TestBarrierByHand(t *testing.T) {
 	if want := c.cost + c.flight + 7*c.cost + 7*c.cost + c.flight + c.cost; w.s.Now() != want {
 		t.Errorf("it took %v, by hand %v", w.s.Now(), want)
 	}
-	if w.messages != 14 {
-		t.Errorf("%d messages", w.messages)
+	if w.Messages != 14 {
+		t.Errorf("%d messages", w.Messages)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"ringlet/sim/builder"
 	"ringlet/sim/study"
 )
 
@@ -24,7 +25,7 @@ type played struct {
 
 // outcome is what is kept of a run.
 type outcome struct {
-	from, to mark
+	from, to builder.Mark
 	gone     int
 	events   uint64
 }
@@ -48,33 +49,33 @@ func (m *memory) play(ctx context.Context, c *setup, env study.Env) (outcome, er
 		return p.outcome, nil
 	}
 	o, err := play(ctx, c, env)
-	p.outcome, p.over = o, err == nil && o.to.at > 0
+	p.outcome, p.over = o, err == nil && o.to.At > 0
 	return o, err
 }
 
 // play makes a run.
 func play(ctx context.Context, c *setup, env study.Env) (outcome, error) {
-	w, err := newWorld(c, env)
+	r, err := open(c, env)
 	if err != nil {
 		return outcome{}, err
 	}
-	err = w.play(ctx, env)
-	return w.outcome(), err
+	_, err = r.Play(ctx, env.Limits(0))
+	return r.outcome(), err
 }
 
-func (w *world) outcome() outcome {
+func (r *run) outcome() outcome {
 	return outcome{
-		from:   w.from,
-		to:     w.to,
-		gone:   w.gone,
-		events: w.s.Executed(),
+		from:   r.From,
+		to:     r.To,
+		gone:   r.gone,
+		events: r.s.Executed(),
 	}
 }
 
 // say adds the results of a run, and returns its rate.
 func (o *outcome) say(out *study.Outcome, c *setup, name string) float64 {
-	took := (o.to.at - o.from.at).Seconds()
-	parts, bytes := float64(o.to.parts-o.from.parts), float64(o.to.placed-o.from.placed)
+	took := (o.to.At - o.from.At).Seconds()
+	parts, bytes := float64(o.to.Parts-o.from.Parts), float64(o.to.Placed-o.from.Placed)
 	n := float64(c.nodes)
 	rate := parts / n * float64(c.packing) / took
 	out.Say("rate-"+name, study.Q(rate, study.Rate))
@@ -83,8 +84,8 @@ func (o *outcome) say(out *study.Outcome, c *setup, name string) float64 {
 	out.Say("event-"+name, study.Q(bytes/(parts/n*float64(c.packing)), study.Bytes))
 	out.Say("phases-"+name, study.Q(parts/n/took, study.Rate))
 	out.Say("events-per-phase-"+name, study.Q(rate/(parts/n/took), study.Count))
-	for d, what := range doings {
-		spent := (o.to.spent[d] - o.from.spent[d]).Seconds()
+	for d, what := range builder.Doings {
+		spent := (o.to.Spent[d] - o.from.Spent[d]).Seconds()
 		out.Say("share-"+what+"-"+name, study.Share(spent/n/took))
 	}
 	if c.slow > 0 {

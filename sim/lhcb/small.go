@@ -5,8 +5,10 @@ import (
 	"fmt"
 
 	"ringlet/barrier"
+	"ringlet/lab/topology"
 	"ringlet/readoutunit"
 	"ringlet/sim"
+	"ringlet/sim/builder"
 	"ringlet/sim/study"
 )
 
@@ -43,7 +45,7 @@ var barrierTime = study.Model{
 				}
 				out.Events += w.s.Executed()
 				out.Say(fmt.Sprintf("time-%s-%d", name, n), study.Q(last.Seconds(), study.Time))
-				out.Say(fmt.Sprintf("messages-%s-%d", name, n), study.Q(float64(w.messages), study.Count))
+				out.Say(fmt.Sprintf("messages-%s-%d", name, n), study.Q(float64(w.Messages), study.Count))
 				curve.Points = append(curve.Points, [2]float64{float64(n), last.Micros()})
 			}
 			out.Say("growth-"+name, study.Q(float64(last)/float64(first), study.Count))
@@ -55,26 +57,11 @@ var barrierTime = study.Model{
 }
 
 // meet has all nodes enter a barrier at time 0. The run ends when all have left it.
-func meet(ctx context.Context, c *setup, env study.Env) (*world, error) {
-	w := &world{c: c, s: sim.New(env.Seed)}
-	for i := range c.nodes {
-		n := &node{w: w, index: i, alone: true}
-		var err error
-		if n.gate, err = barrier.NewCore(c.barrier, c.nodes, i); err != nil {
-			return nil, err
-		}
-		w.nodes = append(w.nodes, n)
-	}
-	for _, n := range w.nodes {
-		n.enter()
-	}
-	w.s.Run(ctx, env.Limits(0))
-	for _, n := range w.nodes {
-		if n.phases != 1 && w.err == nil && ctx.Err() == nil {
-			w.err = fmt.Errorf("node %d did not leave the barrier", n.index)
-		}
-	}
-	return w, w.err
+func meet(ctx context.Context, c *setup, env study.Env) (*run, error) {
+	r := newRun(c, env)
+	var err error
+	r.World, err = builder.Meet(ctx, r.s, r.config(), r, env.Limits(0))
+	return r, err
 }
 
 // treeLinks counts the flows of the shift on the links of a fat tree.
@@ -94,7 +81,7 @@ var treeLinks = study.Model{
 		for i := range leaves {
 			n := leaves[i] * perLeaf[i]
 			of := fmt.Sprintf("-%d", n)
-			link, spine := shared(newTree(n, perLeaf[i], spines[i], links[i]), n)
+			link, spine := shared(n, perLeaf[i], spines[i], links[i])
 			out.Say("ports"+of, study.Q(float64(n), study.Count))
 			out.Say("most-flows-on-a-link"+of, study.Q(float64(link), study.Count))
 			out.Say("most-flows-of-a-leaf-through-a-spine"+of, study.Q(float64(spine), study.Count))
@@ -104,27 +91,24 @@ var treeLinks = study.Model{
 }
 
 // shared is the most flows on any link, and from or to any leaf through a spine, in any phase.
-func shared(t *tree, nodes int) (link, spine int) {
+func shared(nodes, perLeaf, spines, links int) (link, spine int) {
 	var orders []*readoutunit.Shift
 	for i := range nodes {
 		orders = append(orders, readoutunit.NewShift(i, readoutunit.InOrder(nodes, nodes), nodes, 1, true))
 	}
-	size := t.leaves * t.uplinks()
+	t := topology.FatTree(nodes, perLeaf, spines, links)
+	var route []int
 	for phase := range nodes {
-		up, down := make([]int, size), make([]int, size)
-		through := make([]int, 2*t.leaves*t.spines)
+		on, through := make([]int, t.Links()), make([]int, t.Links()/links)
 		for i, o := range orders {
-			r := t.route(i, o.Visits()[phase])
-			if r == local {
-				continue
+			route = t.Route(route[:0], i, o.Visits()[phase])
+			for _, l := range route {
+				leaf, class := l/2/(spines*links), l/2%(spines*links)
+				s := 2*(leaf*spines+class%spines) + l%2
+				on[l]++
+				through[s]++
+				link, spine = max(link, on[l]), max(spine, through[s])
 			}
-			up[r.up]++
-			down[r.down]++
-			a, b := r.up/t.uplinks()*t.spines+r.up%t.spines, r.down/t.uplinks()*t.spines+r.down%t.spines
-			through[a]++
-			through[t.leaves*t.spines+b]++
-			link = max(link, up[r.up], down[r.down])
-			spine = max(spine, through[a], through[t.leaves*t.spines+b])
 		}
 	}
 	return link, spine

@@ -1,0 +1,118 @@
+package builder
+
+import (
+	"testing"
+
+	"ringlet/lab/topology"
+	"ringlet/readoutunit"
+	"ringlet/sim"
+	"ringlet/sim/part"
+	"ringlet/tagnet"
+	"ringlet/testkit/must"
+)
+
+// hop is the latency of a port.
+const hop = 300 * sim.Nanosecond
+
+// idleModel is hosts that take no time.
+type idleModel struct{ s *sim.Sim }
+
+func (m idleModel) Size(int, uint64) int              { return 1 }
+func (m idleModel) Prepare(int) sim.Time              { return m.s.Now() }
+func (m idleModel) Send(int, int, int) sim.Time       { return m.s.Now() }
+func (m idleModel) Take(int, int, int, bool) sim.Time { return m.s.Now() }
+func (m idleModel) Message(int, Message) sim.Time     { return m.s.Now() }
+func (m idleModel) Again(sim.Time, int, int32) int64  { return 0 }
+func (m idleModel) Built(int, tagnet.Feedback)        {}
+
+// sent is what a readout unit sends to a builder unit.
+type sent struct{ to, left int }
+
+// alone plays flows without units, and returns when the last byte of the first of them has arrived.
+func alone(t *testing.T, nodes int, flows ...sent) (at sim.Time) {
+	t.Helper()
+	s := sim.New(1)
+	var all []int
+	for i := range nodes {
+		all = append(all, i)
+	}
+	w, err := New(s, &Config{
+		Discipline: &readoutunit.Disciplines[0],
+		Seats:      readoutunit.InOrder(nodes, nodes),
+		RUs:        all,
+		BUs:        all,
+		Slots:      1,
+		Packing:    1,
+		Hosts:      nodes,
+		Topology:   topology.FatTree(nodes, 4, 2, 2),
+		Segment:    16 << 10,
+		Wire:       func(data int) int32 { return int32(data) },
+		Card:       true,
+		Port: part.PortConfig{
+			PerByte:    40,
+			Latency:    hop,
+			Buffer:     32 << 10,
+			CutThrough: true,
+		},
+	}, idleModel{s})
+	must.OK(t, err)
+	w.landed = func(_ *ru, place int64, _ *bu) {
+		if place == 0 {
+			at = s.Now()
+		}
+	}
+	for from, f := range flows {
+		if f.left > 0 {
+			w.send(w.rus[from], &flow{
+				place: uint64(from),
+				to:    w.bus[f.to],
+				left:  f.left,
+			})
+		}
+	}
+	s.Run(t.Context(), sim.Limits{})
+	return at
+}
+
+// megabyte is how long one takes at the port's rate.
+const megabyte = (1 << 20) * 40 * sim.Picosecond
+
+// TestTwoSendersShareAPort: what two nodes send to a third at the same time takes twice as long, wherever they are.
+func TestTwoSendersShareAPort(t *testing.T) {
+	none := sent{}
+	for _, flows := range [][]sent{
+		{{to: 3, left: 1 << 20}, {to: 3, left: 1 << 20}},                         // from the same leaf
+		{{to: 3, left: 1 << 20}, none, none, none, {to: 3, left: 1 << 20}},       // one from the other
+		{{to: 7, left: 1 << 20}, {to: 7, left: 1 << 20}},                         // both over one link
+		{{to: 4, left: 1 << 20}, none, none, none, none, {to: 4, left: 1 << 20}}, // one from there
+	} {
+		if got := alone(t, 8, flows...); got < 2*megabyte*98/100 || got > 2*megabyte*102/100 {
+			t.Errorf("%v: took %v, two megabytes take %v", flows, got, 2*megabyte)
+		}
+	}
+}
+
+// TestFlowsOfAPhaseDoNotMeet: none holds another up.
+func TestFlowsOfAPhaseDoNotMeet(t *testing.T) {
+	for phase := range 8 {
+		var flows []sent
+		for i := range 8 {
+			flows = append(flows, sent{to: (i + phase) % 8, left: 1 << 20})
+		}
+		if got := alone(t, 8, flows...); got > megabyte+4*hop {
+			t.Errorf("phase %d: took %v, a megabyte takes %v and its hops", phase, got, megabyte)
+		}
+	}
+}
+
+// TestSharedLinkHoldsUpAVictim: who shares a link with a flow to a busy port has no more of it than that flow, though
+// its own port is idle.
+func TestSharedLinkHoldsUpAVictim(t *testing.T) {
+	busy := sent{to: 4, left: 4 << 20}
+	victim := sent{to: 8, left: 1 << 20} // by the same link up as what goes to node 4
+	got := alone(t, 12, victim, busy, sent{}, sent{}, sent{}, busy, busy, busy)
+	// Four flows share the port of node 4, so each has a quarter of it, and the victim as much.
+	if got < 4*megabyte*90/100 || got > 4*megabyte*110/100 {
+		t.Errorf("took %v, four megabytes take %v", got, 4*megabyte)
+	}
+}
