@@ -29,6 +29,7 @@ type benchCmd struct {
 	Integrity benchIntegrityCmd `cmd:"" help:"Write events into a memory, and look for them there, as document 000 did."`
 	Decisions benchDecisionsCmd `cmd:"" help:"Decide by stored results, in order, as the decision unit of document 000 did."`
 	Trace     benchTraceCmd     `cmd:"" help:"Follow remote writes stage by stage, beside the bridge of document 003."`
+	Latency   benchLatencyCmd   `cmd:"" help:"Send writes there and back, and tell what of the time is the network's and the software's."`
 	Serve     benchServeCmd     `cmd:"" help:"Be the far end of ringlet bench carriers --peer, for one session after the other."`
 	Far       benchFarCmd       `cmd:"" hidden:"" help:"Be the far end of a bench on this machine."`
 }

@@ -59,6 +59,9 @@ func (c *benchPatternsCmd) Run(ctx context.Context, to streams) error {
 	return nil
 }
 
+// benchSpin is how long who waits looks where no flag says it: the default of those that do.
+const benchSpin = 50 * time.Microsecond
+
 // benchHost is where nodes of this process meet.
 const benchHost = "127.0.0.1"
 
@@ -126,6 +129,41 @@ func (c *benchIntegrityCmd) Run(ctx context.Context, to streams) error {
 		return errors.New("bench: interrupted")
 	}
 	return nil
+}
+
+type benchLatencyCmd struct {
+	Carrier    string          `default:"quic" help:"What carries the writes: quic, quic-go, stream."`
+	Size       config.Bytes    `default:"128" help:"Size of a write, whole words of 8 bytes, at most 1KiB."`
+	Processing []time.Duration `default:"1us,2us,5us" help:"How long the other node works on a write before it answers."`
+	Duration   time.Duration   `default:"3s" help:"Of each measurement."`
+	Spin       time.Duration   `default:"50us" help:"How long who waits looks for data before it sleeps. 0 = sleep at once."`
+	JSON       bool            `name:"json" help:"Print one JSON object in place of the table."`
+}
+
+// Run measures latency apart from software, with times that the kernel gives.
+func (c *benchLatencyCmd) Run(ctx context.Context, to streams) error {
+	cfg := bench.LatencyConfig{
+		NodesConfig: nodesConfig(c.Carrier, c.Spin),
+		Size:        c.Size,
+		Processing:  c.Processing,
+		Duration:    c.Duration,
+	}
+	if err := cfg.Validate(); err != nil {
+		return &exit{exitUsage, err}
+	}
+	if err := meet(&cfg.NodesConfig); err != nil {
+		return err
+	}
+	defer onceInGoodOrder(ctx)()
+	r, err := bench.Latency(ctx, cfg)
+	if r == nil {
+		return err
+	}
+	err = errors.Join(told(to.out, r, c.JSON, r.WriteTable), err)
+	if err == nil && r.Interrupted {
+		err = errors.New("bench: interrupted")
+	}
+	return err
 }
 
 type benchTraceCmd struct {

@@ -70,7 +70,8 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	}
 	bar := &sweepBar{newLine(to.err, true)}
 	sum, err := sweep.Run(ctx, s, sweep.Config{
-		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Progress: bar.show, Reference: reference,
+		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Command: commandLine(),
+		Progress: bar.show, Reference: reference,
 		Measure: func(ctx context.Context, name string) (trial.Figures, error) { return raw(ctx, to, program, name) },
 		Tell:    func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
 		Spawn: func(ctx context.Context, t sweep.Turn) ([]byte, error) {
@@ -108,8 +109,16 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	return nil
 }
 
-// raw takes one raw measurement of this machine, as ringlet bench carriers takes it.
+// raw takes one raw measurement of this machine, as ringlet bench carriers takes it or another bench that it names.
 func raw(ctx context.Context, to streams, program, name string) (trial.Figures, error) {
+	if bench.Between(name) {
+		between := nodesConfig("quic", benchSpin)
+		if err := meet(&between); err != nil {
+			return nil, err
+		}
+		defer sweepBench()
+		return bench.MeasureBetween(ctx, between, name)
+	}
 	cfg := bench.Default()
 	cfg.Version, cfg.Program, cfg.Log = version, program, to.err
 	if err := (&benchCarriersCmd{Host: cfg.Host}).connect(ctx, to, &cfg); err != nil {

@@ -45,6 +45,8 @@ type linkConfig struct {
 	wrap func(*end) transport.Handler
 	// trace is told of the stages that datagrams pass; nil: none.
 	trace func(transport.Stage)
+	// stamps has the kernel note when packets are sent and received.
+	stamps bool
 }
 
 // end is one end of a link.
@@ -98,6 +100,7 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 		Client: c.id.Client,
 		Name:   peerName,
 		Spin:   c.spin,
+		Stamps: c.stamps,
 	})
 	if err != nil {
 		return nil, errors.Join(err, table.Close())

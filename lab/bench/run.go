@@ -115,10 +115,10 @@ func linkOf(name string) (c transport.Row, size config.Bytes, ok bool) {
 
 // Known says what is wrong with the name of a raw measurement.
 func Known(name string) error {
-	if _, _, ok := linkOf(name); ok || referenceOf(name) != nil {
+	if _, _, ok := linkOf(name); ok || referenceOf(name) != nil || Between(name) {
 		return nil
 	}
-	var names []string
+	names := namesBetween()
 	for i := range references {
 		names = append(names, references[i].name)
 	}

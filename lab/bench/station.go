@@ -102,7 +102,9 @@ type station struct {
 	segment *shmem.Segment
 	out, in []*lane // by rank; nil: nothing goes there, comes from there
 	follow  func(stage int)
-	polled  bool // who looks at the memory is somebody else: nothing is checked, and no credit given
+	rung    func()         // told of a signal; nil: nobody
+	arrived func(rank int) // told when a write is seen; nil: nobody
+	polled  bool           // who looks at the memory is somebody else: nothing is checked, and no credit given
 }
 
 // grant gives the sender of a lane its windows.
@@ -121,6 +123,9 @@ func (s *station) grant(l *lane, seg shmem.SegmentID, at int) error {
 func (s *station) Placed(peer int, p transport.Placement) {
 	if s.follow != nil {
 		s.follow(stageSeen)
+	}
+	if s.arrived != nil {
+		s.arrived(s.rank)
 	}
 	s.check(peer, &p)
 	s.nudge()
@@ -188,6 +193,8 @@ func (l *lane) blame(b []byte, seq uint64) {
 func (s *station) Signal(peer int, b []byte) {
 	if l := s.out[peer]; l != nil && len(b) == 8 {
 		l.credit.Store(max(l.credit.Load(), binary.LittleEndian.Uint64(b)))
+	} else if l == nil && s.rung != nil {
+		s.rung()
 	}
 	s.nudge()
 }

@@ -86,6 +86,11 @@ type meeting struct {
 	nodes    int
 	polled   bool                           // who looks at the memory is not the handler
 	follow   func(rank int) func(stage int) // who follows a write; nil: nobody
+	stamps   bool                           // the kernel notes when packets are sent and received
+	arrived  func(rank int)                 // told when a write is seen, before it is checked; nil: nobody
+	rung     func()                         // told of each signal to a node that sends nothing; nil: nobody
+	// via gives the address under which others see the node with the highest rank; nil: its own.
+	via func(addr string) (string, error)
 }
 
 // openStations makes nodes that are linked to each other, with a lane for each pair. What there is must be closed, also
@@ -102,6 +107,12 @@ func openStations(ctx context.Context, m meeting, pairs map[int][]int, size, bat
 			return all, err
 		}
 		all[rank] = s
+		if m.via != nil && rank == m.nodes-1 {
+			members = slices.Clone(members) // the node itself knows its own
+			if members[rank].Addr, err = m.via(members[rank].Addr); err != nil {
+				return all, err
+			}
+		}
 	}
 	for from, to := range pairs {
 		for _, t := range to {
@@ -139,6 +150,8 @@ func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int
 		out:     make([]*lane, m.nodes),
 		in:      make([]*lane, m.nodes),
 		polled:  m.polled,
+		rung:    m.rung,
+		arrived: m.arrived,
 	}
 	table, err := newTable(m.carrier, max(1, len(senders)*each/size))
 	if err != nil {
@@ -152,6 +165,7 @@ func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int
 		view:    m.view,
 		rank:    rank,
 		members: members,
+		stamps:  m.stamps,
 		wrap: func(e *end) transport.Handler {
 			s.end = e
 			return s

@@ -198,12 +198,35 @@ func (m *measured) derive() {
 	if m.out.Testbed != nil {
 		f["switch_dropped_share"] = m.out.Testbed.DroppedShare
 	}
+	if rate := f["event_rate_hz"]; rate > 0 {
+		f["event_ns"] = 1e9 / rate // from one event to the next
+	}
+	sums := m.out.counters()
+	for _, c := range node.Counters() {
+		f["counters."+c.Name] = float64(sums[c.Name])
+	}
+	m.apart()
 	var rates []float64
 	for _, b := range m.out.Builders {
 		rates = append(rates, b.Rate)
 	}
 	if s := trial.SpreadOf(rates); s.N > 0 { // the median is what a unit has that nobody disturbs
 		f["builder_min_hz"], f["builder_p50_hz"], f["builder_max_hz"] = s.Min, s.Median, s.Max
+	}
+}
+
+// apart adds by how much the node that counted most of a thing differs from the one that counted least: 0 where all
+// are equal. A counter that a node's report leaves out is 0.
+func (m *measured) apart() {
+	if len(m.out.Nodes) == 0 {
+		return
+	}
+	for _, c := range node.Counters() {
+		least, most := ^uint64(0), uint64(0)
+		for _, n := range m.out.Nodes {
+			least, most = min(least, n.Counters[c.Name]), max(most, n.Counters[c.Name])
+		}
+		m.figures["apart."+c.Name] = float64(most - least)
 	}
 }
 

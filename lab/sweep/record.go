@@ -28,6 +28,7 @@ type start struct {
 	Kind    string        `json:"kind"`
 	Name    string        `json:"name"`
 	File    string        `json:"file"`
+	Command string        `json:"command,omitempty"`
 	Hash    string        `json:"hash"`           // SHA-256 of the file
 	Beds    string        `json:"beds,omitempty"` // SHA-256 of the files of test beds that it names, if any
 	Text    string        `json:"text"`
@@ -49,7 +50,8 @@ type record struct {
 	Setup    setup           `json:"setup"`
 	Args     []string        `json:"args"`
 	Started  time.Time       `json:"started"`
-	WallS    float64         `json:"wall_s"` // of the process, from start to end
+	WallS    float64         `json:"wall_s"`                // of the process, from start to end
+	Others   *float64        `json:"others_cpus,omitempty"` // processors that other programs used; nil: not known
 	ExitCode int             `json:"exit_code"`
 	Error    string          `json:"error,omitempty"` // a sentence: the run is no result
 	Report   json.RawMessage `json:"report,omitempty"`
@@ -62,6 +64,7 @@ type referenceLine struct {
 	Series  string        `json:"series,omitempty"` // whose bed it was measured in
 	Started time.Time     `json:"started"`
 	Gbps    float64       `json:"gbps"`
+	Others  *float64      `json:"others_cpus,omitempty"` // as of a run
 	Error   string        `json:"error,omitempty"`
 	Round   int           `json:"round,omitempty"`   // of one that the file names: it belongs to the runs of that round
 	Figures trial.Figures `json:"figures,omitempty"` // all of one that the file names

@@ -23,6 +23,7 @@ type Config struct {
 	Resume  bool   // continue what is there
 	Rounds  int    // 0 = what the file says
 	Version string
+	Command string // how to make it again, as a shell takes it
 	// Spawn makes one run and returns its report: what the program prints on standard output, run with the arguments of
 	// the turn's cell. Who makes the run otherwise goes by the cell's configuration.
 	Spawn func(ctx context.Context, t Turn) ([]byte, error)
@@ -67,6 +68,7 @@ const (
 	fileResults = "results.jsonl"
 	fileCSV     = "results.csv"
 	fileHTML    = "report.html"
+	fileAnswers = "answers.json" // of a sweep whose bounds are about figures of the founding documents
 )
 
 const (
@@ -130,6 +132,7 @@ func (s *session) start() error {
 		Kind:    kindSweep,
 		Name:    s.sweep.Name,
 		File:    s.sweep.File,
+		Command: s.cfg.Command,
 		Hash:    s.sweep.Hash,
 		Beds:    s.sweep.Beds,
 		Text:    s.sweep.Text,
@@ -254,8 +257,10 @@ func (c *Cell) attempt(ctx context.Context, spawn func(context.Context) ([]byte,
 		Args:    c.Args,
 		Started: time.Now(),
 	}
+	others := others()
 	out, err := spawn(bounded)
 	rec.WallS = time.Since(rec.Started).Seconds()
+	rec.Others = known(others())
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
 		rec.ExitCode = ended.ExitCode()
@@ -365,7 +370,9 @@ func (s *session) named(ctx context.Context, t Turn) (failed string, line any) {
 	}
 	err := errors.New("references that a file names cannot be measured from here")
 	if s.cfg.Measure != nil {
+		others := others()
 		ref.Figures, err = s.cfg.Measure(ctx, t.Reference)
+		ref.Others = known(others())
 	}
 	if ref.Gbps = ref.Figures["goodput_gbps"]; err != nil {
 		ref.Error = err.Error()
@@ -381,7 +388,7 @@ func (s *session) named(ctx context.Context, t Turn) (failed string, line any) {
 var outputs = []struct {
 	name string
 	make func(io.Writer, *results) error
-}{{fileCSV, writeCSV}, {fileHTML, writeHTML}}
+}{{fileCSV, writeCSV}, {fileHTML, writeHTML}, {fileAnswers, writeAnswers}}
 
 // write makes the outputs anew of all results.
 func (s *session) write() error {
@@ -389,6 +396,9 @@ func (s *session) write() error {
 		var b bytes.Buffer
 		if err := o.make(&b, s.results); err != nil {
 			return err
+		}
+		if b.Len() == 0 {
+			continue // there are none
 		}
 		if err := page.Save(filepath.Join(s.cfg.Dir, o.name), b.Bytes()); err != nil {
 			return err

@@ -18,6 +18,12 @@ type Bound struct {
 	Least      *float64 `yaml:"least" json:"least,omitempty"`
 	Most       *float64 `yaml:"most" json:"most,omitempty"` // one of the two is given
 	Says       string   `yaml:"says" json:"says,omitempty"` // in words; by default "{over}": the other
+
+	// Of a bound that is about a figure of the founding documents:
+	Answers  string `yaml:"answers" json:"answers,omitempty"`   // its id; "" = about none
+	Document string `yaml:"document" json:"document,omitempty"` // what the document has, in words
+	Same     bool   `yaml:"same" json:"same,omitempty"`         // who reaches it matches the document, and does not beat it
+	Why      string `yaml:"why" json:"why,omitempty"`           // in a sentence, why it may not be reached
 }
 
 // Verdict is a bound, and what came of it.

@@ -64,6 +64,8 @@ type Config struct {
 	// Spread has each link of the carrier quic open its packets in a goroutine of its own. It is so anyway where the
 	// process has more than two processors.
 	Spread bool
+	// Stamps has the kernel note when packets are sent and received: Sent and Received tell. Zero means that it does not.
+	Stamps bool
 	// IdleTimeout is how long a silent peer is believed to live at most, in its handshake, before its hello and later.
 	// Zero means 5 s.
 	IdleTimeout time.Duration
@@ -159,6 +161,11 @@ func Listen(cfg Config) (*Network, error) {
 		n.sessions.pool = newPool()
 	}
 	n.sock = newSocket(udp, !cfg.NoGRO, cfg.Spin, n.sessions.take, n.sessions.dry)
+	if cfg.Stamps {
+		if err := n.sock.want(); err != nil {
+			return nil, errors.Join(fmt.Errorf("the kernel gives no times of packets: %w", err), udp.Close())
+		}
+	}
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
 	if n.packet == 0 {
 		ip := udp.LocalAddr().(*net.UDPAddr).IP

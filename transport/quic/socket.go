@@ -58,6 +58,7 @@ type socket struct {
 	errno   syscall.Errno
 	empty   bool // the last look found no packet
 	fed     bool // bulk was called since the last dry
+	stamps  stamps
 
 	count SocketStats // atomic
 }
@@ -262,6 +263,8 @@ func (s *socket) parseControl() {
 			if g := int(binary.NativeEndian.Uint32(data[unix.CmsgLen(0):])); g > 0 {
 				s.segment = g
 			}
+		} else if at, is := stamped(h, data); is {
+			s.stamps.received.Store(at)
 		} else {
 			s.control = append(s.control, data[:min(size, len(data))]...)
 		}

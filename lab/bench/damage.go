@@ -1,0 +1,167 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringlet/lab/trial"
+	"ringlet/transport/quic"
+)
+
+// Where a relay damages packets.
+const (
+	damageHeader = "header"
+	damageBody   = "body"
+)
+
+const (
+	packetHeader = 13   // bytes of the packets of carrier quic before what is encrypted: docs/format/quic.md
+	damagedLeast = 128  // bytes of a packet that may be damaged: those with data
+	damageEvery  = 100  // one of so many is
+	damageSize   = 4096 // bytes of a write
+)
+
+// relay passes packets between a node that sends to it and another, and turns one bit of some over. Pipeline:
+//
+//	pass  (parallel, one for each direction)  read; damage, if it is time; write
+type relay struct {
+	front, back *net.UDPConn
+	node        netip.AddrPort
+	where       string
+
+	// atomic
+	dialler atomic.Pointer[netip.AddrPort] // who has spoken first
+	armed   atomic.Bool
+	damaged atomic.Uint64
+
+	wg sync.WaitGroup
+}
+
+// newRelay stands before the node at an address.
+func newRelay(to, where string) (*relay, error) {
+	node, err := netip.ParseAddrPort(to)
+	if err != nil {
+		return nil, err
+	}
+	r := &relay{node: node, where: where}
+	if r.front, err = listenUDP(node.Addr().String()); err != nil {
+		return nil, err
+	}
+	if r.back, err = listenUDP(node.Addr().String()); err != nil {
+		return nil, errors.Join(err, r.front.Close())
+	}
+	for _, c := range [...]*net.UDPConn{r.front, r.back} {
+		_ = c.SetReadBuffer(4 << 20) // what does not fit is lost, and repaired
+	}
+	r.wg.Go(func() {
+		r.pass(r.front, r.back, func(from netip.AddrPort) netip.AddrPort {
+			r.dialler.Store(&from)
+			return r.node
+		})
+	})
+	r.wg.Go(func() {
+		r.pass(r.back, r.front, func(netip.AddrPort) netip.AddrPort { return *r.dialler.Load() })
+	})
+	return r, nil
+}
+
+func (r *relay) close() error {
+	err := errors.Join(r.front.Close(), r.back.Close())
+	r.wg.Wait()
+	return err
+}
+
+// pass carries one direction until the sockets are closed.
+func (r *relay) pass(in, out *net.UDPConn, way func(from netip.AddrPort) netip.AddrPort) {
+	b := make([]byte, 1<<16)
+	draw := rand.New(rand.NewPCG(1, uint64(in.LocalAddr().(*net.UDPAddr).Port)))
+	for {
+		n, from, err := in.ReadFromUDPAddrPort(b)
+		if err != nil {
+			return
+		}
+		if n >= damagedLeast && r.armed.Load() && draw.IntN(damageEvery) == 0 && ofSession(b) {
+			damage(b[:n], r.where, draw)
+			r.damaged.Add(1)
+		}
+		_, _ = out.WriteToUDPAddrPort(b[:n], way(from)) // what does not pass is lost, and repaired
+	}
+}
+
+// ofSession says whether a packet is one of the carrier quic: others are of handshakes and of quic-go.
+func ofSession(b []byte) bool { return b[0]&0xC0 == 0x40 && b[1]&0x80 != 0 }
+
+// damage turns one bit over. Bits that make it a packet of another protocol are left alone.
+func damage(b []byte, where string, draw *rand.Rand) {
+	for {
+		at := packetHeader + draw.IntN(len(b)-packetHeader)
+		if where == damageHeader {
+			at = draw.IntN(packetHeader)
+		}
+		bit := byte(1) << draw.IntN(8)
+		if b[at] ^= bit; ofSession(b) {
+			return
+		}
+		b[at] ^= bit
+	}
+}
+
+// namedDamage sends writes through a relay that damages one packet of a hundred, and counts what came of them.
+func namedDamage(where string) measureNamed {
+	return func(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
+		var r *relay
+		m := c.meeting(1, 2)
+		m.via = func(addr string) (string, error) {
+			var err error
+			if r, err = newRelay(addr, where); err != nil {
+				return "", err
+			}
+			return r.front.LocalAddr().String(), nil
+		}
+		pairs := map[int][]int{0: {1}}
+		all, err := openStations(ctx, m, pairs, damageSize, 1)
+		defer func() {
+			err = errors.Join(err, closeStations(all))
+			if r != nil {
+				err = errors.Join(err, r.close())
+			}
+		}()
+		if err != nil {
+			return nil, err
+		}
+		r.armed.Store(true)
+		row := PatternRow{}
+		began := time.Now()
+		way := &pattern{pairs: pairs}
+		cfg := PatternsConfig{NodesConfig: c}
+		err = during(d, func(over *atomic.Bool) error { return cfg.traffic(ctx, way, all, over) })
+		row.sum(all, time.Since(began))
+		if err != nil {
+			return nil, err
+		}
+		if row.Error != "" {
+			return nil, fmt.Errorf("bench: %s", row.Error)
+		}
+		f = figuresOf(&row)
+		damaged, counted := r.damaged.Load(), uint64(0)
+		for _, s := range all {
+			counted += refusedPackets(s.network.Stats().Bulk)
+		}
+		f["damaged"], f["counted"] = float64(damaged), float64(counted)
+		f["uncounted"] = float64(damaged) - float64(min(damaged, counted))
+		return f, nil
+	}
+}
+
+// refusedPackets are those that a node has dropped because of what they are. One that the link has sent twice, and
+// which came twice, is none of them.
+func refusedPackets(s quic.BulkStats) uint64 {
+	return s.Malformed + s.Strangers + s.UnknownKey + s.Forged + s.Replayed
+}

@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"ringlet/lab/trial"
+)
+
+const (
+	// ringEvery leaves who is rung enough time to fall asleep again.
+	ringEvery = time.Millisecond
+	ringTime  = time.Second // in which an interrupt must arrive
+	loadSize  = 4096        // bytes of a write of the traffic beside it
+)
+
+var bell = []byte("interrupt")
+
+// ringing is a sender of interrupts, and a goroutine that sleeps until it has one.
+type ringing struct {
+	began atomic.Int64  // of the interrupt under way, ns since start
+	rang  chan struct{} // by the carrier's goroutine
+	had   chan struct{} // by who was woken
+	start time.Time
+}
+
+// namedInterrupt sends interrupts, signals without data, to a node whose reader and whose waiting goroutine both sleep, as
+// document 000 §5.1.3 did: from the call until the goroutine runs. Beside them go so many bytes a second of writes.
+func namedInterrupt(load float64) measureNamed {
+	return func(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
+		c.Spin = 0
+		r := &ringing{
+			rang:  make(chan struct{}, 1),
+			had:   make(chan struct{}, 1),
+			start: time.Now(),
+		}
+		m := c.meeting(1, 2)
+		m.rung = func() { r.rang <- struct{}{} } // it has room: the next comes when this one was had
+		all, err := openStations(ctx, m, map[int][]int{0: {1}}, loadSize, 1)
+		defer func() { err = errors.Join(err, closeStations(all)) }()
+		if err != nil {
+			return nil, err
+		}
+		took, began := newTimes(), time.Now()
+		err = during(d, func(over *atomic.Bool) error {
+			g, ctx := errgroup.WithContext(ctx)
+			ctx, enough := context.WithCancel(ctx)
+			g.Go(func() error { r.sleep(ctx, func(ns int64) { _ = took.RecordValue(ns) }); return nil })
+			g.Go(func() error { return all[0].trickle(ctx, load) })
+			g.Go(func() error { defer enough(); return r.ring(ctx, all[0], over) })
+			return g.Wait()
+		})
+		settle(all)
+		row := PatternRow{}
+		row.sum(all, time.Since(began))
+		if err == nil && row.Wrong+row.Misplaced+row.Lost > 0 {
+			err = fmt.Errorf("bench: of the traffic beside interrupts %d words are wrong, %d writes lost", row.Wrong, row.Lost)
+		}
+		return trial.Figures{
+			"p50_us":      float64(took.ValueAtQuantile(50)) / 1e3,
+			"p99_us":      float64(took.ValueAtQuantile(99)) / 1e3,
+			"mean_us":     took.Mean() / 1e3,
+			"interrupts":  float64(took.TotalCount()),
+			"mbyte_per_s": row.MByteS,
+		}, err
+	}
+}
+
+// sleep has each interrupt, and tells how long it took.
+func (r *ringing) sleep(ctx context.Context, tell func(ns int64)) {
+	for {
+		select {
+		case <-r.rang:
+			tell(int64(time.Since(r.start)) - r.began.Load())
+			r.had <- struct{}{}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ring sends one interrupt after the other until over.
+func (r *ringing) ring(ctx context.Context, s *station, over *atomic.Bool) error {
+	late := time.NewTimer(ringTime)
+	defer late.Stop()
+	for !over.Load() {
+		time.Sleep(ringEvery)
+		late.Reset(ringTime)
+		r.began.Store(int64(time.Since(r.start)))
+		if err := s.endpoint.Signal(1, bell); err != nil {
+			return err
+		}
+		select {
+		case <-r.had:
+		case <-late.C:
+			return fmt.Errorf("bench: an interrupt did not arrive within %s", ringTime)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// trickle writes so many bytes a second until ctx is over, and waits for what is under way.
+func (s *station) trickle(ctx context.Context, rate float64) error {
+	if rate == 0 {
+		return nil
+	}
+	l, began, sent := s.out[1], time.Now(), 0.0
+	for ctx.Err() == nil {
+		if ahead := sent/rate - time.Since(began).Seconds(); ahead > 0 {
+			time.Sleep(max(100*time.Microsecond, time.Duration(ahead*float64(time.Second))))
+			continue
+		}
+		if err := s.send(ctx, l, 1); err != nil {
+			if ctx.Err() != nil {
+				break
+			}
+			return err
+		}
+		sent += float64(l.size)
+	}
+	drained, cancel := context.WithTimeout(context.Background(), placeTime)
+	defer cancel()
+	return s.await(drained, 0, s.idle)
+}

@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"ringlet/node/config"
+	"ringlet/transport"
+)
+
+// shortly sends a few writes there and back.
+func shortly(t *testing.T, carrier string) LatencyConfig {
+	t.Helper()
+	return LatencyConfig{
+		NodesConfig: nodesOf(t, carrier),
+		Size:        128,
+		Processing:  []time.Duration{0, 50 * time.Microsecond},
+		Duration:    50 * time.Millisecond,
+	}
+}
+
+// TestLatency: each carrier with a socket has trips, of which the network is a part; the processing is in the trip.
+func TestLatency(t *testing.T) {
+	for _, c := range transport.Kinds {
+		r, err := Latency(t.Context(), shortly(t, c.Name))
+		var refused *UsageError
+		if c.SameHost {
+			if !errors.As(err, &refused) || refused.Setting != "carrier" {
+				t.Errorf("%s: %v", c.Name, err)
+			}
+			continue
+		}
+		if err != nil || len(r.Rows) != 2 {
+			t.Fatalf("%s: %v: %+v", c.Name, err, r)
+		}
+		for _, l := range r.Rows {
+			if l.Error != "" || l.Trips == 0 || l.Network <= 0 || l.Software <= 0 || l.Trip < l.Network+l.ProcessingUs {
+				t.Errorf("%s: %+v", c.Name, l)
+			}
+		}
+		var text bytes.Buffer
+		if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), "there and back") {
+			t.Errorf("%v: %s", err, text.String())
+		}
+	}
+	nothingMapped(t)
+}
+
+// TestVolley: medians of what was noted; without times of the kernel there are none.
+func TestVolley(t *testing.T) {
+	v := &volley{trips: []int64{30_000, 10_000, 20_000}, network: []int64{3000, 1000, 2000}, left: 2}
+	row := v.sum(5 * time.Microsecond)
+	if row.Trip != 20 || row.Network != 2 || row.Software != 13 || row.Apart != 15 || row.Trips != 3 || row.LeftOut != 2 {
+		t.Errorf("%+v", row)
+	}
+	if row := (&volley{left: 1}).sum(0); row.Error == "" {
+		t.Errorf("%+v", row)
+	}
+}
+
+func TestLatencySettings(t *testing.T) {
+	for setting, change := range map[string]func(*LatencyConfig){
+		"size":       func(c *LatencyConfig) { c.Size = config.Bytes(12) },
+		"processing": func(c *LatencyConfig) { c.Processing = []time.Duration{time.Second} },
+		"duration":   func(c *LatencyConfig) { c.Duration = time.Microsecond },
+	} {
+		c := shortly(t, "quic")
+		change(&c)
+		var refused *UsageError
+		if _, err := Latency(t.Context(), c); !errors.As(err, &refused) || refused.Setting != setting {
+			t.Errorf("%s: %v", setting, err)
+		}
+	}
+	over, end := context.WithCancel(t.Context())
+	end()
+	if r, err := Latency(over, shortly(t, "quic")); err != nil || !r.Interrupted {
+		t.Errorf("%+v, %v", r, err)
+	}
+	nothingMapped(t)
+}

@@ -1,0 +1,95 @@
+package trial
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Answers are what a sweep found out about figures of the founding documents: answers.json in the directory of the
+// sweep. The models' figures show them beside what they simulate.
+type Answers struct {
+	By      string   `json:"by"` // the command
+	On      string   `json:"on"` // machine, rounds, load and day
+	Answers []Answer `json:"answers"`
+}
+
+// Answer is what was measured for one figure of a document.
+type Answer struct {
+	Figure   string  `json:"figure"`             // its id, such as F26
+	What     string  `json:"what"`               // was measured
+	Document string  `json:"document,omitempty"` // what the document has, in words
+	Is       string  `json:"is"`                 // the median with its unit, and the least and the most
+	Measured *Spread `json:"measured,omitempty"` // nil: not measured
+	Unit     string  `json:"unit,omitempty"`
+	Verdict  string  `json:"verdict"` // one of the constants
+	Why      string  `json:"why,omitempty"`
+}
+
+// Text says what was measured, with what the document has.
+func (a *Answer) Text() string {
+	if a.Document == "" {
+		return a.What
+	}
+	return a.What + ", where the document has " + a.Document
+}
+
+// Verdicts on a figure that the running system answers.
+const (
+	beaten     = "beaten"
+	matched    = "matched" // as good as the document's; a bound that equals the figure
+	notReached = "not reached"
+	notTaken   = "not measured"
+)
+
+// Answers are those of the bounds that are about a figure.
+func (r Rounds) Answers(bounds []Bound) []Answer {
+	var out []Answer
+	for _, b := range bounds {
+		if b.Answers == "" {
+			continue
+		}
+		v := r.Judge(b)
+		a := Answer{
+			Figure:   b.Answers,
+			What:     cmp.Or(b.Path, b.Of),
+			Document: b.Document,
+			Is:       None,
+			Measured: v.Measured,
+			Unit:     v.Unit,
+			Verdict:  notTaken,
+		}
+		if v.Measured != nil {
+			a.Is, a.Verdict = v.Measured.said(v.Unit), beaten
+			if least, is := v.Measured.Median, cmp.Or(b.Least, b.Most); b.Same || *is == least {
+				a.Verdict = matched
+			}
+			if !v.Reached {
+				a.Verdict, a.Why = notReached, b.Why
+			}
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// said writes the median with its unit, and in brackets the least and the most where they differ.
+func (s Spread) said(unit string) string {
+	if unit == "×" {
+		unit = "" // it is said what is compared with what
+	}
+	text := strings.TrimSpace(four(s.Median) + " " + unit)
+	if least, most := four(s.Min), four(s.Max); least != most {
+		text += fmt.Sprintf(" (%s to %s)", least, most)
+	}
+	return text
+}
+
+// four writes four digits that matter, or all before the point.
+func four(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	return Trimmed(v, min(max(3-int(math.Floor(math.Log10(math.Abs(v)))), 0), 9))
+}

@@ -1,0 +1,84 @@
+package quic
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// stamps are the kernel's times of packets (SO_TIMESTAMPING), for who measures: software times, taken when a packet is
+// given to the device and when it comes from there. They are of the wall clock, ns since 1970.
+type stamps struct {
+	wanted   bool         // immutable
+	received atomic.Int64 // of the packets that the last read brought
+}
+
+// stampFlags: times of sending without the packet, which would have to be copied.
+const stampFlags = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_RX_SOFTWARE |
+	unix.SOF_TIMESTAMPING_SOFTWARE | unix.SOF_TIMESTAMPING_OPT_TSONLY
+
+// want asks the kernel for stamps of a socket.
+func (s *socket) want() error {
+	if s.raw == nil {
+		return net.ErrClosed
+	}
+	var err error
+	if closed := s.raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPING, stampFlags)
+	}); closed != nil || err != nil {
+		return errors.Join(closed, err)
+	}
+	s.stamps.wanted = true
+	return nil
+}
+
+// stamped takes the software time out of a control message, ns; false where it is another message.
+func stamped(h *unix.Cmsghdr, message []byte) (int64, bool) {
+	at := unix.CmsgLen(0)
+	if h.Level != unix.SOL_SOCKET || h.Type != unix.SCM_TIMESTAMPING ||
+		len(message) < at+int(unsafe.Sizeof(unix.Timespec{})) {
+		return 0, false
+	}
+	// Control messages stand where a machine word may: the kernel pads them.
+	return (*unix.Timespec)(unsafe.Pointer(&message[at])).Nano(), true
+}
+
+// Received is when the kernel had the packets that the last read brought, ns since 1970; 0 where Config.Stamps is not
+// set, or none came. The handler of a write may
+// ask. The kernel begins a moment after it was asked: the first packets may be without.
+func (n *Network) Received() int64 { return n.sock.stamps.received.Load() }
+
+// Sent appends when the kernel sent packets since the last call, ns since 1970. Who has set Config.Stamps calls it again
+// and again, since the kernel keeps these times in the room that it has for packets.
+func (n *Network) Sent(to []int64) []int64 {
+	s := n.sock
+	if !s.stamps.wanted {
+		return to
+	}
+	var oob [256]byte
+	_ = s.raw.Control(func(fd uintptr) {
+		for {
+			_, used, _, _, err := unix.Recvmsg(int(fd), nil, oob[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
+			if err == unix.EINTR {
+				continue
+			}
+			if err != nil {
+				return // no more are there
+			}
+			for data := oob[:used]; len(data) >= unix.SizeofCmsghdr; {
+				h := (*unix.Cmsghdr)(unsafe.Pointer(&data[0]))
+				if int(h.Len) < unix.CmsgLen(0) || int(h.Len) > len(data) {
+					break
+				}
+				if at, is := stamped(h, data); is {
+					to = append(to, at)
+				}
+				data = data[min(unix.CmsgSpace(int(h.Len)-unix.CmsgLen(0)), len(data)):]
+			}
+		}
+	})
+	return to
+}

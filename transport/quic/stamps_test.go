@@ -1,0 +1,43 @@
+package quic
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"ringlet/testkit/must"
+)
+
+// TestStamps: the kernel tells when packets were sent and received, in this order and just now; it tells nothing where
+// nobody has asked.
+func TestStamps(t *testing.T) {
+	for _, asked := range []bool{true, false} {
+		cfg := configOf(issue(t, "a"))
+		cfg.Stamps = asked
+		n := listen(t, cfg)
+		to := n.Addr().(*net.UDPAddr)
+		began := time.Now().UnixNano()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		for again := true; again; again = asked && n.Received() == 0 && ctx.Err() == nil {
+			_, _, err := n.sock.WriteMsgUDP(make([]byte, 100), nil, to) // it takes the kernel a moment to begin
+			must.OK(t, err)
+			time.Sleep(time.Millisecond)
+		}
+		sent := n.Sent(nil)
+		if !asked {
+			if n.Received() != 0 || len(sent) != 0 {
+				t.Errorf("%d, %v: nobody has asked", n.Received(), sent)
+			}
+			continue
+		}
+		const wall = int64(time.Second) // which may be set meanwhile
+		if len(sent) == 0 || sent[0] > n.Received() || sent[0] < began-wall || n.Received() > time.Now().UnixNano()+wall {
+			t.Errorf("sent at %v, received at %d; it began at %d", sent, n.Received(), began)
+		}
+		if again := n.Sent(nil); len(again) != 0 {
+			t.Errorf("%v is told twice", again)
+		}
+	}
+}
