@@ -70,7 +70,7 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	}
 	bar := &sweepBar{newLine(to.err, true)}
 	sum, err := sweep.Run(ctx, s, sweep.Config{
-		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Command: commandLine(),
+		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Command: "ringlet bench sweep " + inShell(c.File),
 		Progress: bar.show, Reference: reference,
 		Measure: func(ctx context.Context, name string) (trial.Figures, error) { return raw(ctx, to, program, name) },
 		Tell:    func(what string) { fmt.Fprintln(to.err, "bench: "+what) },

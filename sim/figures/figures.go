@@ -3,6 +3,7 @@ package figures
 import (
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,11 +11,17 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"ringlet/lab/trial"
 	"ringlet/sim/study"
 )
 
 //go:embed *.yaml
 var files embed.FS
+
+// measured is what the running system does: answers.json of the sweep lab/sweeps/figures.yaml (`make measured`).
+//
+//go:embed measured.json
+var measuredText []byte
 
 // All are the figures, in the order of their ids. Only the tests of this room can see an error.
 func All() ([]*study.Study, error) {
@@ -31,7 +38,31 @@ func All() ([]*study.Study, error) {
 		}
 		all = append(all, s)
 	}
-	return all, nil
+	var found trial.Answers
+	if err := json.Unmarshal(measuredText, &found); err != nil {
+		return nil, fmt.Errorf("figures: measured.json: %w", err)
+	}
+	return all, join(all, &found)
+}
+
+// join gives each figure what was measured for it.
+func join(all []*study.Study, found *trial.Answers) error {
+	for i := range found.Answers {
+		a := &found.Answers[i]
+		of := slices.IndexFunc(all, func(s *study.Study) bool { return s.ID == a.Figure })
+		if of < 0 {
+			return fmt.Errorf("figures: measured.json: there is no figure %q", a.Figure)
+		}
+		all[of].Measured = append(all[of].Measured, study.Measurement{
+			What:    a.Text(),
+			Is:      a.Is,
+			Verdict: a.Verdict,
+			Why:     a.Why,
+			By:      found.By,
+			On:      found.On,
+		})
+	}
+	return nil
 }
 
 // Pick keeps those of the ids, and of the headline only where asked, and leaves out the slow ones where quick.

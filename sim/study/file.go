@@ -32,7 +32,9 @@ type Study struct {
 	Expected []Expectation `yaml:"expected"`
 	Reading  string        `yaml:"reading"` // how a doubtful text is read, and why
 	Missing  string        `yaml:"missing"` // what no model can give, and which parameter the document lacks
-	Measured []Measurement `yaml:"measured"`
+
+	// Measured is what the running system does, where somebody measured it; no file says it.
+	Measured []Measurement `yaml:"-"`
 
 	doc *config.Document
 }
@@ -67,12 +69,12 @@ type Expectation struct {
 
 // A Measurement is what the running system does, by a command that anybody can run.
 type Measurement struct {
-	What    string `yaml:"what"`
-	Is      string `yaml:"is"`
-	Verdict string `yaml:"verdict" enum:"beaten,matched,not reached,cannot"`
-	Why     string `yaml:"why"`
-	By      string `yaml:"by"` // the command
-	On      string `yaml:"on"` // machine and day
+	What    string
+	Is      string
+	Verdict string // a word: beaten, matched, not reached, not measured
+	Why     string
+	By      string // the command
+	On      string // machine, load and day
 }
 
 // Load reads a file, with the files that it includes from its directory. What is wrong with one is a
