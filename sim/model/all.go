@@ -5,6 +5,7 @@ import (
 
 	"ringlet/sim/level1"
 	"ringlet/sim/lhcb"
+	"ringlet/sim/linked"
 	"ringlet/sim/study"
 	"ringlet/sim/tagfarm"
 )
@@ -17,5 +18,6 @@ func All() []study.Model {
 		lhcb.Models(),                                  // 002
 		[]study.Model{bridgeWrite, bridgeStream},       // 003
 		[]study.Model{crossbar, roundTrip, cumulative}, // 004
+		linked.Models(),                                // the product's own link
 	)
 }

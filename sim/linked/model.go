@@ -1,0 +1,149 @@
+package linked
+
+import (
+	"context"
+	"fmt"
+
+	"ringlet/sim"
+	"ringlet/sim/study"
+	"ringlet/transport/link"
+)
+
+// Models are those of this room.
+func Models() []study.Model { return []study.Model{loss} }
+
+// loss asks what losses cost a link.
+var loss = study.Model{
+	Name: "link-loss",
+	Help: "Two link cores of the product; one writes blocks into the other's memory over a path that loses datagrams.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		c := config{
+			size:     p.Size("write", 8, window/2),
+			writes:   p.Int("writes", 1, 10_000_000),
+			datagram: p.Size("datagram", 256, 65_000),
+			credit:   p.Int("credit", 8, 4096),
+			delay:    p.Time("delay"),
+		}
+		rate := p.Quantity("rate", study.Bandwidth)
+		shares := p.Quantities("losses", study.Count)
+		if !(rate >= 1e3 && rate <= 1e12) {
+			p.Wrong("rate", "a path carries 1 kB/s to 1 TB/s")
+		}
+		for _, share := range shares {
+			if !(share >= 0 && share <= 0.5) {
+				p.Wrong("losses", "%v is not between 0 and 50 %%", share)
+			}
+		}
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		c.perByte = sim.Time(float64(sim.Second)/rate + 0.5)
+		out := study.Outcome{}
+		curve := study.Curve{Name: "goodput"}
+		for _, share := range shares {
+			r, err := c.run(ctx, share, env)
+			if err != nil {
+				return out, err
+			}
+			at := fmt.Sprintf("-%g%%", share*100)
+			out.Say("goodput"+at, study.Q(r.goodput, study.Bandwidth))
+			out.Say("goodput-of-rate"+at, study.Share(r.goodput/rate))
+			out.Say("sent-again"+at, study.Share(r.again))
+			out.Say("lost"+at, study.Share(r.lost))
+			out.Events += r.events
+			curve.Points = append(curve.Points, [2]float64{share * 100, r.goodput / 1e6})
+			if !r.whole {
+				out.Notes = append(out.Notes, fmt.Sprintf("interrupted with %g %% lost: its results are of what was written until then",
+					share*100))
+				break
+			}
+		}
+		out.Plots = []study.Plot{{
+			Name:   "goodput",
+			X:      "datagrams lost, %",
+			Y:      "MB/s",
+			Curves: []study.Curve{curve},
+		}}
+		return out, nil
+	},
+}
+
+// config of a run.
+type config struct {
+	size, writes, datagram, credit int
+	perByte, delay                 sim.Time
+}
+
+// result of a run.
+type result struct {
+	goodput, again, lost float64
+	events               uint64
+	whole                bool
+}
+
+// run writes with a share of all datagrams lost, in both directions.
+func (c *config) run(ctx context.Context, share float64, env study.Env) (result, error) {
+	s := sim.New(env.Seed)
+	var paths [2]path
+	for e := range paths {
+		rng := s.Stream(fmt.Sprint("losses of ", e))
+		paths[e] = path{
+			perByte: c.perByte,
+			delay:   c.delay,
+			lose:    func([]byte) bool { return rng.Float64() < share },
+		}
+	}
+	p, err := newPair(s, link.Config{
+		MaxDatagram: c.datagram,
+		Credit:      c.credit,
+		Ring:        link.RingFor(c.credit),
+		Pad:         true,
+		Congestion:  true,
+		Piggyback:   true,
+		EchoEvery:   max(1, c.credit/6), // as transport has it
+	}, paths)
+	if err != nil {
+		return result{}, err
+	}
+	data := make([]byte, c.size)
+	windows := window / c.size
+	asked, done := 0, 0
+	ask := func() {
+		for asked < c.writes && asked-done < windows {
+			at := asked % windows * c.size
+			w := link.Write{Ref: p.ends[0].ref, Offset: uint32(at), Data: data, Cookie: uint64(asked)}
+			if !p.ends[0].core.Write(w) {
+				return
+			}
+			asked++
+		}
+	}
+	p.after = func(e int, events []link.Event) {
+		for i := range events {
+			if events[i].Kind == link.Completed && e == 0 {
+				if done++; done == c.writes {
+					s.Stop()
+				}
+			}
+		}
+		if e == 0 {
+			ask()
+			p.stir()
+		}
+	}
+	ask()
+	p.stir()
+	limits := env.Limits(0)
+	s.Run(ctx, limits)
+	if p.problem != nil {
+		return result{}, p.problem
+	}
+	sent, got := p.ends[0].core.Stats(), p.ends[1].core.Stats()
+	return result{
+		goodput: float64(got.BytesPlaced) / s.Now().Seconds(),
+		again:   float64(sent.ChunksResent) / float64(max(1, sent.ChunksSent)),
+		lost:    float64(p.paths[0].lost+p.paths[1].lost) / float64(max(1, p.paths[0].sent+p.paths[1].sent)),
+		events:  s.Executed(),
+		whole:   done == c.writes,
+	}, nil
+}
