@@ -9,9 +9,11 @@
 //   - rates.go: engines alone, two on one bus, many to one receiver.
 //   - chain.go: the TagNet at its maximum and at its normal rate.
 //   - farm.go: the farm of 17 rows, its tags, events and results.
+//   - columns.go: the same with more and fewer columns of computing nodes.
 //   - decisions.go: sizes of events, processors, and the time that the front-end gives them.
 //   - receiver.go: many to one receiver of a torus.
 //   - path.go: an event's last fragment, and its result.
+//   - stopped.go: the processes behind the cards, and what goes on when one is stopped.
 //   - rows.go: two units in a row under the TagNet, side by side or displaced.
 //   - side.go: senders side by side on a ring, and a route node.
 //

@@ -22,7 +22,7 @@ func TestFigures(t *testing.T) {
 	}
 	for _, id := range []string{
 		"F42", "F45", "F46", "F47", "F48", "F49", "F50", "F51", "F52", "F54", "F55", "F56", "F57", "F61", "F62", "F63", "F66",
-		"F67", "F68",
+		"F67", "F68", "F69",
 	} {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()

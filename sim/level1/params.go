@@ -16,7 +16,7 @@ func Models() []study.Model {
 		engineAlone, interleaved, manyToOne,
 		tagnetChain,
 		sideBySide, routeNode, rowPair,
-		farmModel, systemLatency, torusToOne, eventSize, decisions,
+		farmModel, farmColumns, systemLatency, torusToOne, eventSize, decisions, stoppedProcess,
 	}
 }
 

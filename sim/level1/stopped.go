@@ -1,0 +1,220 @@
+package level1
+
+import (
+	"context"
+	"slices"
+
+	"ringlet/sim"
+	"ringlet/sim/sci"
+	"ringlet/sim/study"
+)
+
+// stoppedProcess plays the prototype three times: whole, with the process of one computing node stopped halfway, and
+// with that of the decision unit stopped halfway. Cards go on: they write without a process.
+var stoppedProcess = study.Model{
+	Name: "level1-stopped",
+	Help: "The prototype while the process of a computing node, or of the decision unit, is stopped: what goes on.",
+	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
+		t := torus{
+			cfg:     Network(p),
+			dma:     engines(p),
+			columns: p.Int("columns", 2, 100),
+			rows:    p.Int("rows", 2, 100),
+			extra:   p.Int("tag-clocks", 0, 1000),
+			period:  p.Time("period"),
+		}
+		t.quartz = 0
+		h := hosts{
+			torus:    &t,
+			buffers:  p.Int("buffers", 1, 64),
+			software: p.Time("software"),
+			flush:    p.Time("flush"),
+			message:  p.Size("message", 8, 128),
+			block:    p.Size("block", 8, 128),
+			until:    length(p),
+		}
+		node := p.Int("stopped-node", 1, t.columns*t.rows-2)
+		if t.period <= 0 || node%t.columns == 0 {
+			p.Wrong("stopped-node", "is a readout unit, or the period is not positive")
+		}
+		if err := p.Err(); err != nil {
+			return study.Outcome{}, err
+		}
+		g := &game{env: env}
+		whole, err := h.play(ctx, g, -1, node)
+		if err != nil {
+			return g.out, err
+		}
+		whole.say(g, "whole", whole)
+		for _, c := range []struct {
+			name string
+			node int
+		}{{"node-stopped", node}, {"unit-stopped", h.sink()}} {
+			after, err := h.play(ctx, g, c.node, node)
+			if err != nil {
+				return g.out, err
+			}
+			after.say(g, c.name, whole)
+		}
+		return g.out, nil
+	},
+}
+
+// hosts is the prototype with the processes behind its cards.
+type hosts struct {
+	*torus
+	buffers  int      // of each computing node
+	software sim.Time // from the last fragment to the result's write
+	flush    sim.Time // how long a stream that is not full waits for more
+	message  int
+	block    int
+	until    sim.Time
+}
+
+// sink is the node of the decision unit.
+func (h *hosts) sink() int { return h.columns*h.rows - 1 }
+
+// afterwards is what happened in the second half of a run.
+type afterwards struct {
+	rate                  float64 // of the last unit's transfers
+	lost, retries, echoes uint64
+	written               uint64  // fragments in the memory of the watched node
+	results, others       uint64  // that were sent: by the watched node; by all others
+	messages              uint64  // in the memory of the decision unit
+	decisions             uint64  // that its process made of them
+	mismatches            uint64  // buffers that were overwritten before their check
+	latency               float64 // from an event's last fragment to its result in memory, mean of the other nodes
+}
+
+// say gives them, and how they compare with those of the whole prototype.
+func (a *afterwards) say(g *game, name string, whole *afterwards) {
+	g.say(a.rate, study.Rate, "rate-%s", name)
+	g.say(float64(a.lost), study.Count, "lost-tags-%s", name)
+	g.say(float64(a.retries+a.echoes), study.Count, "retries-%s", name)
+	g.say(float64(a.mismatches), study.Count, "mismatches-%s", name)
+	g.say(float64(a.results), study.Count, "results-of-the-node-%s", name)
+	g.say(float64(a.decisions), study.Count, "decisions-%s", name)
+	g.say(a.latency, study.Time, "latency-of-others-%s", name)
+	for _, of := range []struct {
+		what       string
+		now, whole uint64
+	}{
+		{"written-to-the-node", a.written, whole.written},
+		{"results-of-others", a.others, whole.others},
+		{"messages-written", a.messages, whole.messages},
+	} {
+		g.out.Say(of.what+"-"+name, study.Share(float64(of.now)/float64(max(1, of.whole))))
+	}
+}
+
+// living is a run.
+type living struct {
+	*hosts
+	s       *sim.Sim
+	net     *sci.Net
+	stopped int // node; -1: none
+	watched int
+	memory  [][]int64          // by node and buffer: the event of each unit's fragment
+	last    map[int64]sim.Time // when the event's last fragment was there
+	delay   sim.Histogram
+	afterwards
+}
+
+func (h *hosts) play(ctx context.Context, g *game, stopped, watched int) (*afterwards, error) {
+	l := &living{
+		hosts:   h,
+		s:       sim.New(g.env.Seed),
+		stopped: stopped,
+		watched: watched,
+		last:    map[int64]sim.Time{},
+	}
+	l.net = sci.New(l.s, h.cfg, h.columns, h.rows)
+	for i := range h.columns * h.rows {
+		l.net.Node(i).To = l
+		l.memory = append(l.memory, make([]int64, h.buffers*h.rows))
+		for j := range l.memory[i] {
+			l.memory[i][j] = -1
+		}
+	}
+	c := h.chain(l.s, l.net, h.block, h.firsts(), h.target)
+	before := int64(0)
+	l.s.At(h.until/2, sim.Func(func(int64, int64) {
+		before = c.units[h.rows-1].blocks
+		l.afterwards, l.delay = afterwards{}, sim.Histogram{}
+	}), 0, 0)
+	if err := g.play(ctx, l.s, h.until); err != nil {
+		return nil, err
+	}
+	l.rate = sim.PerSecond(uint64(c.units[h.rows-1].blocks-before), h.until-h.until/2)
+	l.lost, l.retries, l.echoes = uint64(c.lost), c.retries(), l.net.Retried()
+	l.latency = l.delay.Mean() * sim.Picosecond.Seconds()
+	return &l.afterwards, nil
+}
+
+// runs says whether the process of a node does.
+func (l *living) runs(node int) bool { return node != l.stopped || l.s.Now() < l.until/2 }
+
+// Take has a packet in the memory of a node, whoever runs there.
+func (l *living) Take(p *sci.Packet) {
+	if p.Part == 1 {
+		l.messages++
+		if l.runs(l.sink()) {
+			l.decisions++
+		}
+		if p.Src != l.watched {
+			l.delay.Add(int64(l.s.Now() - l.last[p.ID]))
+		}
+		delete(l.last, p.ID)
+		return
+	}
+	if p.Dst == l.watched {
+		l.written++
+	}
+	slots := l.slots(p.Dst, p.ID)
+	slots[p.Src/l.columns] = p.ID
+	if l.runs(p.Dst) && whole(slots, p.ID) {
+		l.last[p.ID] = l.s.Now()
+		l.s.After(l.software, (*checked)(l), int64(p.Dst), p.ID)
+	}
+}
+
+// slots are the places of the units' fragments in the buffer that the descriptor of event n names: a node's buffers are
+// written one after the other.
+func (l *living) slots(node int, n int64) []int64 {
+	buffer := int(n/int64(l.columns*l.rows-l.rows-1)) % l.buffers
+	return l.memory[node][buffer*l.rows : (buffer+1)*l.rows]
+}
+
+// whole reports whether all fragments are of event n.
+func whole(slots []int64, n int64) bool {
+	return !slices.ContainsFunc(slots, func(id int64) bool { return id != n })
+}
+
+type checked living
+
+// Handle: a process has compared the tags of a buffer, and writes the result.
+func (e *checked) Handle(node, n int64) {
+	l := (*living)(e)
+	if !l.runs(int(node)) {
+		return
+	}
+	if !whole(l.slots(int(node), n), n) {
+		l.mismatches++
+		return
+	}
+	l.s.After(l.flush, (*result)(l), node, n)
+	if int(node) == l.watched {
+		l.results++
+	} else {
+		l.others++
+	}
+}
+
+type result living
+
+// Handle: the card sends the result. What it refuses is tried again.
+func (e *result) Handle(node, n int64) {
+	if !e.net.Node(int(node)).Send(e.sink(), e.message, n, 1) {
+		e.s.After(e.cfg.PCIClock, e, node, n)
+	}
+}
