@@ -16,7 +16,7 @@
 //   - Sizes go ahead of a round, and the windows come back; that takes two messages' time and nothing of the links.
 //   - A message of the barrier takes processor time at its sender and its receiver, one after the other, and flies for
 //     a while. It does not meet data.
-//   - Before it sends, a node's software takes a time, to which an exponential one is added: the jitter of an operating
+//   - Before it sends, a node's software takes a time, to which a random one is added: the jitter of an operating
 //     system. Without any, nodes that never wait for each other would stay in step for ever.
 //   - With a barrier a phase ends with the acknowledgement of its write, as in the product. Without one, the node gets
 //     the next write ready meanwhile, and has so many under way at most.

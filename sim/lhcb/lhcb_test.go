@@ -149,3 +149,20 @@ func TestBarrierByHand(t *testing.T) {
 		t.Errorf("%d messages", w.Messages)
 	}
 }
+
+// TestJitter: both shapes have the mean that is asked for; uniform delays end at twice as much.
+func TestJitter(t *testing.T) {
+	const mean, draws = 30 * sim.Microsecond, 20_000
+	for _, even := range []bool{false, true} {
+		c := setup{jitter: mean, evenJitter: even}
+		r := sim.New(1).Stream("jitter")
+		var sum, most sim.Time
+		for range draws {
+			d := c.delay(r)
+			sum, most = sum+d, max(most, d)
+		}
+		if got := sum / draws; got < mean*97/100 || got > mean*103/100 || (most < 2*mean) != even {
+			t.Errorf("even %v: a mean of %v, %v at most", even, got, most)
+		}
+	}
+}

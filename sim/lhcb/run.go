@@ -105,7 +105,7 @@ func (r *run) Size(ru int, _ uint64) int { return r.c.part(ru, r.nodes[ru].draw)
 
 // Prepare is software, and the jitter of an operating system.
 func (r *run) Prepare(ru int) sim.Time {
-	return r.s.Now() + r.c.software + r.nodes[ru].delay.Exp(r.c.jitter)
+	return r.s.Now() + r.c.software + r.c.delay(r.nodes[ru].delay)
 }
 
 // Send is the card's, which takes no processor.

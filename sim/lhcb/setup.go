@@ -29,6 +29,7 @@ type setup struct {
 	flight, cost sim.Time // of a message: between processors; of a processor at each end
 	software     sim.Time
 	jitter       sim.Time
+	evenJitter   bool // all delays up to twice the mean are as likely; else it is exponential
 	slots        int
 	writes       int // without an acknowledgement that a node may have, where no barrier ends its phases
 
@@ -95,6 +96,7 @@ func read(p *study.Params) setup {
 	c.hop = p.Time("hop")
 	c.software = p.Time("software")
 	c.jitter = p.Time("jitter")
+	c.evenJitter = p.Word("jitter-shape", "exponential", "uniform") == "uniform"
 	c.slots = p.Int("slots", 1, 64)
 	c.writes = p.Int("writes", 1, 64)
 	c.warm = p.Int("warm", 1, 10000)
@@ -103,6 +105,14 @@ func read(p *study.Params) setup {
 	c.looseWarm = p.Int("loose-warm", 1, 100000)
 	c.loosePhases = p.Int("loose-phases", 1, 100000)
 	return c
+}
+
+// delay draws the jitter of a phase.
+func (c *setup) delay(r *sim.Stream) sim.Time {
+	if c.evenJitter {
+		return sim.Time(r.Float64() * 2 * float64(c.jitter))
+	}
+	return r.Exp(c.jitter)
 }
 
 // wire is how many bytes so many take with their headers.
