@@ -29,6 +29,9 @@ func prototype(period, software sim.Time) *hosts {
 
 // TestStopped counts by hand: an event every 810 ns, every 26th to node 14, in half a millisecond.
 func TestStopped(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a model has one goroutine")
+	}
 	h := prototype(810*sim.Nanosecond, 3*sim.Microsecond)
 	whole, err := h.play(t.Context(), &game{}, -1, 14)
 	must.OK(t, err)
@@ -93,6 +96,9 @@ func small(columns int, link float64) *farm {
 // busiest link of a row has all packets of one unit, and half of those of the other: 72 symbols and an idle one, of 3 ns,
 // for 128 B.
 func TestColumns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a model has one goroutine")
+	}
 	for _, columns := range []int{4, 6, 8} {
 		const link = 150e6
 		g := &game{}
@@ -114,6 +120,9 @@ func TestColumns(t *testing.T) {
 
 // TestFewColumns: two columns for four full rows holds up their units.
 func TestFewColumns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a model has one goroutine")
+	}
 	f := small(2, 450e6)
 	held, err := (&game{}).columns(t.Context(), f, 2)
 	must.OK(t, err)
@@ -124,6 +133,9 @@ func TestFewColumns(t *testing.T) {
 
 // TestColumnsNeeded: the model names the least number of columns that held nobody up, and the first of the others.
 func TestColumnsNeeded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a model has one goroutine")
+	}
 	s, err := study.Parse(os.DirFS(dir), "F53.yaml")
 	must.OK(t, err)
 	for i := range s.Params {
