@@ -56,7 +56,7 @@ func ParseModel(s string) (Model, error) {
 type Config struct {
 	// Seed makes one run's data differ from another's. Zero is a seed like any other.
 	Seed uint64
-	// Sources is the number of sources of the whole system, RUs × streams. The LHCb model shares the event among them.
+	// Sources is the number of sources of the whole system. The LHCb model shares the event among them.
 	Sources int
 	// FragmentSize is the mean over all sources, in bytes. Zero means empty fragments.
 	FragmentSize int

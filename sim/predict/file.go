@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"ringlet/barrier"
+	"ringlet/event/pattern"
+	"ringlet/event/placing"
 	"ringlet/internal/regular"
 	"ringlet/node/config"
 	"ringlet/readoutunit"
@@ -52,7 +54,8 @@ type Setup struct {
 	Packing      int     `yaml:"packing"`
 	FragmentSize int     `yaml:"fragment-size"`
 	Model        string  `yaml:"fragment-model" enum:"lhcb,poisson,constant"`
-	Streams      int     `yaml:"streams"`
+	Streams      int     `yaml:"streams"` // of each readout unit
+	Sources      int     `yaml:"sources"` // of all, as even as possible; 0: by streams
 	Slots        int     `yaml:"slots"`
 	LookAhead    int     `yaml:"look-ahead"` // cycles that are issued and not complete; 0: half the slots, at least two; with pull, all
 	Transport    string  `yaml:"transport" enum:"quic,quic-go,stream"`
@@ -141,6 +144,14 @@ func (c Setup) ofNodes(n int) Setup {
 	return c
 }
 
+// division is the sources of each readout unit.
+func (c *Setup) division() placing.Division {
+	if c.Sources > 0 {
+		return placing.Spread(c.Sources, c.RUs)
+	}
+	return placing.Even(c.RUs, c.Streams)
+}
+
 // check notes what no struct tag can say.
 func (f *File) check() {
 	h, c, d := &f.Hosts, &f.Setup, f.source
@@ -178,6 +189,7 @@ func (f *File) check() {
 	within("configuration.packing", c.Packing, 1, math.MaxUint16)
 	within("configuration.fragment-size", c.FragmentSize, 0, math.MaxUint16)
 	within("configuration.streams", c.Streams, 1, 1024)
+	within("configuration.sources", c.Sources, 0, pattern.MaxSources)
 	within("configuration.slots", c.Slots, 1, 4096)
 	within("configuration.look-ahead", c.LookAhead, 0, 4096)
 	within("configuration.pull-window", c.PullWindow, 0, 1<<20)

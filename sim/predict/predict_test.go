@@ -164,7 +164,7 @@ func TestEverySettingPlays(t *testing.T) {
 	}
 	for _, discipline := range []string{"shift", "tagring", "tagring-wait", "pull", "free"} {
 		for _, cluster := range []string{"lossless: true", "shared: true", "hosts: 3"} {
-			for _, units := range []string{"nodes: 5", "rus: 3, bus: 5", "rus: 5, bus: 2"} {
+			for _, units := range []string{"nodes: 5", "rus: 3, bus: 5, sources: 8", "rus: 5, bus: 2"} {
 				text := strings.Replace(good, "lossless: true", cluster, 1)
 				text = strings.Replace(text, "nodes: 8, phase-end: tournament", units+", discipline: "+discipline, 1)
 				f := parsed(t, text)

@@ -108,6 +108,9 @@ func newWorld(f *File, c Setup, costs Costs) (*world, error) {
 		packet:  int(or(f.Hosts.MTU, 1500)) - transportHeaders,
 		issued:  map[uint64]sim.Time{},
 	}
+	if err := c.division().Check(); err != nil {
+		return nil, err
+	}
 	rule, err := w.rule()
 	if err != nil {
 		return nil, err
@@ -128,7 +131,7 @@ func (w *world) rule() (*pattern.Pattern, error) {
 	}
 	return pattern.New(pattern.Config{
 		Seed:         1,
-		Sources:      w.c.RUs * w.c.Streams,
+		Sources:      w.c.division().Sources(),
 		FragmentSize: w.c.FragmentSize,
 		Model:        model,
 	})
@@ -136,11 +139,11 @@ func (w *world) rule() (*pattern.Pattern, error) {
 
 // partSize is what a readout unit sends of a MEP: the fragments' mean, with the packets' headers.
 func (w *world) partSize(rule *pattern.Pattern, ru int) int {
-	size := 0.0
-	for k := range w.c.Streams {
+	size, d := 0.0, w.c.division()
+	for k := range d.Count(ru) {
 		const sample = 500
 		for ev := range uint64(sample) {
-			size += float64(rule.Size(uint16(ru*w.c.Streams+k), ev)) / sample * float64(w.c.Packing)
+			size += float64(rule.Size(uint16(d.First(ru)+k), ev)) / sample * float64(w.c.Packing)
 		}
 		size += float64(event.MFPHeaderSize(w.c.Packing))
 	}
