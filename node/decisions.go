@@ -96,7 +96,9 @@ func (s *session) startDeciding(back bool) error {
 		d.sender.Store(decision.NewSender(int(s.me.GetBuIndex()), s.writeResults))
 	}
 	if s.me.GetReadout() {
-		d.herald.Store(newHerald(s))
+		d.herald.Store(startHerald(func(epoch uint8, below uint64) {
+			s.signalDecision(decision.Message{Kind: decision.KindTriggered, Epoch: epoch, Number: below})
+		}))
 	}
 	d.mu.Lock()
 	open := d.open
@@ -355,12 +357,9 @@ type herald struct {
 // later by so much at most.
 const heraldEvery = 100 * time.Microsecond
 
-func newHerald(s *session) *herald {
+func startHerald(tell func(epoch uint8, below uint64)) *herald {
 	ctx, stop := context.WithCancel(context.Background())
-	h := &herald{wake: make(chan struct{}, 1), stop: stop}
-	h.tell = func(epoch uint8, below uint64) {
-		s.signalDecision(decision.Message{Kind: decision.KindTriggered, Epoch: epoch, Number: below})
-	}
+	h := &herald{tell: tell, wake: make(chan struct{}, 1), stop: stop}
 	h.wg.Go(func() { h.run(ctx) })
 	return h
 }

@@ -1,0 +1,58 @@
+package nodes
+
+import (
+	"strings"
+	"testing"
+
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/tagnet"
+)
+
+// The books of decisions close where each event number has one, and say what they leave out where a process was lost.
+func TestDecisionAccounts(t *testing.T) {
+	reg := &tagnet.Registers{Counters: &tagnetv1.Counters{Issued: 10}}
+	good := Decisions{Node: "n1", Decided: 970, Void: 30, NoResult: 20, Late: 15, Doubled: 2, Impossible: 1}
+	sums := map[string]uint64{"dec.results_taken": 980, "bu.results_sent": 998}
+	for _, tt := range []struct {
+		change func(*Decisions, map[string]uint64)
+		checks int
+		bad    string // name of a check that fails
+		said   string
+	}{
+		{func(*Decisions, map[string]uint64) {}, 4, "", ""},
+		{func(d *Decisions, _ map[string]uint64) { d.Decided++ }, 4, "event numbers triggered", ""},
+		{func(d *Decisions, _ map[string]uint64) { d.Doubled-- }, 4, "results sent", ""},
+		{func(d *Decisions, _ map[string]uint64) { d.NoResult++ }, 4, "decisions by a result", ""},
+		{func(_ *Decisions, s map[string]uint64) { s["dec.pending"] = 1 }, 4, "events that wait", ""},
+		{func(d *Decisions, _ map[string]uint64) { d.First, d.Decided = 500, 470 }, 2, "", "results sent"},
+		{func(d *Decisions, _ map[string]uint64) { d.Unsent = 1 }, 2, "", "results sent"},
+		{func(d *Decisions, _ map[string]uint64) { d.Lost = true }, 0, "", "decisions, since n1 is lost"},
+	} {
+		d, s := good, map[string]uint64{}
+		for k, v := range sums {
+			s[k] = v
+		}
+		tt.change(&d, s)
+		r := &Report{Packing: 100, Decisions: &d}
+		checks := r.decided(&books{}, reg, s)
+		if len(checks) != tt.checks || (tt.said == "") != (len(r.NotChecked) == 0) {
+			t.Errorf("%+v: %v, %v", d, checks, r.NotChecked)
+		}
+		failed := false
+		for _, c := range checks {
+			failed = failed || !c.OK && strings.HasPrefix(c.Name, tt.bad)
+			if tt.bad == "" && !c.OK {
+				t.Errorf("%+v: %v", d, c)
+			}
+		}
+		if failed != (tt.bad != "") {
+			t.Errorf("%+v: %v, and %q must fail", d, checks, tt.bad)
+		}
+		if tt.said != "" && !strings.Contains(strings.Join(r.NotChecked, " "), tt.said) {
+			t.Errorf("%v does not say %q", r.NotChecked, tt.said)
+		}
+	}
+	if r := (&Report{}); r.decided(&books{}, reg, sums) != nil || r.decisionsLost() {
+		t.Error("there is no decision unit, and something to check")
+	}
+}
