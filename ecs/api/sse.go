@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,6 +27,9 @@ const (
 	heartbeat = 15 * time.Second
 	// writeTime is how long a client may leave what was sent unread.
 	writeTime = 10 * time.Second
+	// protobufType is what a client accepts that wants messages as protobuf. To read one takes a fraction of the time
+	// that its JSON takes.
+	protobufType = "application/x-protobuf"
 )
 
 // streamEvents is GET /v1/events: Watch. The id of each is its number, by which a browser that was cut off goes on.
@@ -85,6 +89,8 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, method stri
 			w:   w,
 			rc:  http.NewResponseController(w),
 			req: req,
+
+			binary: r.Header.Get("Accept") == protobufType,
 		}
 		err := s.stream(s.service, out, &grpc.StreamServerInfo{FullMethod: method, IsServerStream: true}, d.Handler)
 		out.end(err)
@@ -97,8 +103,9 @@ type eventStream struct {
 	grpc.ServerStream // nil: the methods that a handler uses are below
 
 	// immutable
-	ctx context.Context
-	req proto.Message
+	ctx    context.Context
+	req    proto.Message
+	binary bool // messages leave as protobuf in base64, in a field pb
 
 	// mu guards
 	mu    sync.Mutex
@@ -130,7 +137,7 @@ func (e *eventStream) SendHeader(metadata.MD) error {
 
 // SendMsg writes an event.
 func (e *eventStream) SendMsg(m any) error {
-	text, err := jsonOut.Marshal(m.(proto.Message))
+	text, err := e.line(m.(proto.Message))
 	if err != nil {
 		return err
 	}
@@ -140,7 +147,17 @@ func (e *eventStream) SendMsg(m any) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.write(id + "data: " + string(text) + "\n\n")
+	return e.write(id + text + "\n\n")
+}
+
+// line is a message as the client asked for it.
+func (e *eventStream) line(m proto.Message) (string, error) {
+	if !e.binary {
+		text, err := jsonOut.Marshal(m)
+		return "data: " + string(text), err
+	}
+	b, err := proto.Marshal(m)
+	return "pb: " + base64.StdEncoding.EncodeToString(b), err
 }
 
 // beat writes a comment where nothing happens.

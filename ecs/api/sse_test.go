@@ -3,6 +3,7 @@ package api_test
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -45,7 +47,7 @@ func (h *house) stream(path string, headers ...string) (next func() (id, data st
 			switch {
 			case name == "id":
 				id = value
-			case name == "data":
+			case name == "data", name == "pb":
 				data = value
 			case lines.Text() == "" && data != "":
 				return id, data
@@ -138,6 +140,17 @@ func TestTap(t *testing.T) {
 			!strings.Contains(data, `"AQID"`) {
 			t.Errorf("a sample is %s, want %s", data, want)
 		}
+	}
+	next, endBinary := h.stream("/v1/tap?rate=5&data=true", "Authorization", bearer, "Accept", "application/x-protobuf")
+	defer endBinary()
+	_, text := next()
+	b, err := base64.StdEncoding.DecodeString(text)
+	m := &tapv1.Samples{}
+	if err == nil {
+		err = proto.Unmarshal(b, m)
+	}
+	if err != nil || len(m.GetEvents()) != 1 || m.GetEvents()[0].GetBuilder() != "n1" {
+		t.Errorf("a sample in protobuf is %q: %v, %v", text, m, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	tapv1 "ringlet/proto/ringlet/tap/v1"
 )
@@ -84,6 +86,7 @@ func (v visit) ask(ctx context.Context, method, path string, body io.Reader) (*h
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+	req.Header.Set("Accept", "application/x-protobuf") // streams; an older control answers with JSON all the same
 	if v.word != "" {
 		req.Header.Set("Authorization", "Bearer "+v.word)
 	}
@@ -152,6 +155,14 @@ type pageTap struct {
 	end   bool // the next data say why the stream ends
 }
 
+// read is a message, or why it cannot be read. The body is closed then.
+func (p *pageTap) read(m *tapv1.Samples, err error) (*tapv1.Samples, error) {
+	if err != nil {
+		return nil, errors.Join(status.Errorf(codes.DataLoss, "a message cannot be read: %v", err), p.body.Close())
+	}
+	return m, nil
+}
+
 // Recv waits for the next message. The body is closed behind the last one.
 func (p *pageTap) Recv() (*tapv1.Samples, error) {
 	for p.lines.Scan() {
@@ -163,10 +174,14 @@ func (p *pageTap) Recv() (*tapv1.Samples, error) {
 			return nil, errors.Join(said([]byte(value)), p.body.Close())
 		case field == "data":
 			m := &tapv1.Samples{}
-			if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal([]byte(value), m); err != nil {
-				return nil, errors.Join(status.Errorf(codes.DataLoss, "a message cannot be read: %v", err), p.body.Close())
+			return p.read(m, (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal([]byte(value), m))
+		case field == "pb":
+			m := &tapv1.Samples{}
+			b, err := base64.StdEncoding.DecodeString(value)
+			if err == nil {
+				err = proto.Unmarshal(b, m)
 			}
-			return m, nil
+			return p.read(m, err)
 		}
 	}
 	err := p.lines.Err()

@@ -3,6 +3,7 @@ package ctl
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"io"
 	"log/slog"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"ringlet/ecs/api"
@@ -131,12 +133,21 @@ func TestPageTapGolden(t *testing.T) {
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Error(diff)
 	}
+	b, err := proto.Marshal(want)
+	must.OK(t, err)
+	got, err = readTap(io.NopCloser(strings.NewReader("pb: " + base64.StdEncoding.EncodeToString(b) + "\n\n"))).Recv()
+	must.OK(t, err)
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
 	if _, err := in.Recv(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "the control ends") {
 		t.Errorf("it ends with %v", err)
 	}
 	for text, want := range map[string]codes.Code{
 		"":                            codes.Unavailable,
 		"data: {":                     codes.DataLoss,
+		"pb: !\n":                     codes.DataLoss,
+		"pb: CA==\n":                  codes.DataLoss,
 		"event: end\ndata: nothing\n": codes.Unknown,
 	} {
 		if _, err := readTap(io.NopCloser(strings.NewReader(text))).Recv(); status.Code(err) != want {
@@ -147,6 +158,7 @@ func TestPageTapGolden(t *testing.T) {
 
 func FuzzPageTap(f *testing.F) {
 	f.Add([]byte(recorded))
+	f.Add([]byte("pb: EAk=\n\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		in := readTap(io.NopCloser(bytes.NewReader(b)))
 		for n := 0; ; n++ {
