@@ -76,7 +76,10 @@ func TestGenerateDetector(t *testing.T) {
 		if err != nil || mep.N() != 100 {
 			t.Fatal(err)
 		}
-		for m := range mep.MFPs() {
+		for m, err := range mep.MFPs() {
+			if err != nil {
+				t.Fatal(err)
+			}
 			for f := m.Cursor(); f.Next(); boards++ {
 				b, err := velo.ParseBoard(f.Data())
 				if err != nil || b.Event() != uint16(f.Event()) || b.Number() != int(m.Source()) {
