@@ -67,7 +67,8 @@ func TestDocumentsClusters(t *testing.T) {
 	perEvent, perBoard := signal.clusters/events, signal.clusters/events/100
 	t.Logf("%.0f clusters of an event, %.1f of a board, %.2f of two strips; with noise %.0f, at most %d of a board",
 		perEvent, perBoard, signal.two/signal.clusters, all.clusters/events, all.most)
-	if math.Abs(perEvent-1286) > 1286*3/math.Sqrt(3*events)+30 || math.Abs(all.clusters/events-1800) > 1286*3/math.Sqrt(3*events)+30 {
+	within := 1286*3/math.Sqrt(3*events) + 30
+	if math.Abs(perEvent-1286) > within || math.Abs(all.clusters/events-1800) > within {
 		t.Errorf("%.0f clusters, %.0f with noise; the document has 1286 and 1800", perEvent, all.clusters/events)
 	}
 	if share := (all.clusters + all.two) / events / 204_800; share > 0.0125 {
