@@ -30,6 +30,7 @@ type benchCmd struct {
 	Decisions benchDecisionsCmd `cmd:"" help:"Decide by stored results, in order, as the decision unit of document 000 did."`
 	Trace     benchTraceCmd     `cmd:"" help:"Follow remote writes stage by stage, beside the bridge of document 003."`
 	Latency   benchLatencyCmd   `cmd:"" help:"Send writes there and back, and tell what of the time is the network's and the software's."`
+	Filter    benchFilterCmd    `cmd:"" help:"Measure what the vertex filter finds in simulated events, and how long it takes."`
 	Serve     benchServeCmd     `cmd:"" help:"Be the far end of ringlet bench carriers --peer, for one session after the other."`
 	Far       benchFarCmd       `cmd:"" hidden:"" help:"Be the far end of a bench on this machine."`
 }
@@ -88,7 +89,7 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 	if err := cfg.Validate(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	if err := c.prepare(); err != nil { // now, and not after the measurement
+	if err := benchOut(c.Out).prepare(); err != nil { // now, and not after the measurement
 		return &exit{exitUsage, err}
 	}
 	defer onceInGoodOrder(ctx)()
@@ -105,7 +106,7 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 	if report == nil {
 		return err
 	}
-	err = errors.Join(told(to.out, report, c.JSON, report.WriteTable), c.write(report), err)
+	err = errors.Join(told(to.out, report, c.JSON, report.WriteTable), benchOut(c.Out).write(report, report.WritePage), err)
 	switch {
 	case err != nil:
 		return err
@@ -123,31 +124,34 @@ const (
 	benchHTML = "report.html"
 )
 
+// benchOut is the directory that a report goes to as well; empty: none.
+type benchOut string
+
 // prepare makes the directory that was asked for. A report that is there stays.
-func (c *benchCarriersCmd) prepare() error {
-	if c.Out == "" {
+func (dir benchOut) prepare() error {
+	if dir == "" {
 		return nil
 	}
 	for _, name := range [...]string{benchJSON, benchHTML} {
-		path := filepath.Join(c.Out, name)
+		path := filepath.Join(string(dir), name)
 		if _, err := os.Lstat(path); err == nil {
 			return fmt.Errorf("%s is there already: give another --out", path)
 		}
 	}
-	return os.MkdirAll(c.Out, 0o777)
+	return os.MkdirAll(string(dir), 0o777)
 }
 
-// write writes the report into the directory that was asked for.
-func (c *benchCarriersCmd) write(r *bench.Report) error {
-	if c.Out == "" {
+// write writes a report into the directory that was asked for.
+func (dir benchOut) write(r any, writePage func(io.Writer) error) error {
+	if dir == "" {
 		return nil
 	}
 	var text, html bytes.Buffer
-	if err := errors.Join(printJSON(&text, r), r.WritePage(&html)); err != nil {
+	if err := errors.Join(printJSON(&text, r), writePage(&html)); err != nil {
 		return err
 	}
-	return errors.Join(page.Save(filepath.Join(c.Out, benchJSON), text.Bytes()),
-		page.Save(filepath.Join(c.Out, benchHTML), html.Bytes()))
+	return errors.Join(page.Save(filepath.Join(string(dir), benchJSON), text.Bytes()),
+		page.Save(filepath.Join(string(dir), benchHTML), html.Bytes()))
 }
 
 // commandLine is how this program was started, as a shell takes it.

@@ -9,8 +9,10 @@ import (
 
 // Steps of Find, in order.
 const (
-	StepTracks = iota
+	StepPeaks = iota
+	StepTracks
 	StepPrimary
+	StepOthers
 	StepSpace
 	StepSecondary
 	Steps
@@ -39,10 +41,20 @@ func (f *Finder) Find(times *[Steps]time.Duration) Result {
 			at = now
 		}
 	}
-	f.search()
+	f.tracks = f.tracks[:0]
+	f.findPeaks()
+	step(StepPeaks)
+	for _, z := range f.peaks {
+		f.search(z-f.cuts.Around, z+f.cuts.Around, true)
+	}
 	step(StepTracks)
 	f.findPrimaries()
 	step(StepPrimary)
+	for i := range f.primaries {
+		z := f.primaries[i].Z
+		f.search(z-f.cuts.Before, z+f.cuts.Behind, false)
+	}
+	step(StepOthers)
 	f.findDisplaced()
 	step(StepSpace)
 	found := f.findSecondary()
@@ -76,11 +88,15 @@ func DefaultCuts() Cuts {
 	return Cuts{
 		BeamLow:       -200,
 		BeamHigh:      200,
-		Window:        0.15,
+		Window:        0.1,
 		Hits:          3,
 		Chi2:          9,
 		PrimaryTracks: 5,
-		NearImpact:    0.06,
+		Around:        1.5,
+		Before:        20,
+		Behind:        60,
+		Bent:          4,
+		NearImpact:    0.08,
 		FarImpact:     4,
 		Significance:  3,
 		PhiHits:       3,
@@ -88,6 +104,6 @@ func DefaultCuts() Cuts {
 		Apart:         0.2,
 		Flight:        1,
 		FlightSigmas:  4,
-		Score:         5,
+		Score:         7,
 	}
 }

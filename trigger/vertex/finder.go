@@ -5,11 +5,12 @@ import "ringlet/event/velo"
 // Pipeline of an event, one goroutine, no allocation:
 //
 //	1 Begin, Add   clusters of each board, sorted by sector and plane                    hits.go
-//	2 search       tracks in r and z                                                     search.go
-//	3 primaries    where most of them meet the beam: histogram, then a fit               primary.go
-//	4 displaced    impact parameters; those that are large are found in space, by the φ  space.go
-//	               planes
-//	5 secondary    pairs that meet behind the primary vertex, and the verdict            secondary.go
+//	2 peaks        where pairs of hits say that most tracks meet the beam: histogram     primary.go
+//	3 search       tracks in r and z from there                                          search.go
+//	4 primaries    the vertices of these tracks: a fit                                   primary.go
+//	5 search       of the hits that are left: tracks that pass the vertices by
+//	6 displaced    those of them that are found in space too, by the φ planes            space.go
+//	7 secondary    pairs that meet behind the primary vertex, and the verdict            secondary.go
 //
 // The lists are the Finder's and are used again for the next event.
 
@@ -21,6 +22,10 @@ type Cuts struct {
 	Chi2              float64 // the most of a track, for each degree of freedom
 
 	PrimaryTracks int     // the least of a primary vertex
+	Around        float64 // how far from it along the beam its tracks may meet the beam
+	Before        float64 // how far before and
+	Behind        float64 // behind it other tracks may
+	Bent          float64 // χ² for each degree of freedom, the most of a track that is looked at in space
 	NearImpact    float64 // impact parameters from which tracks are looked at in space,
 	FarImpact     float64 // and up to which
 	Significance  float64 // of an impact parameter, the least
@@ -43,14 +48,16 @@ type Finder struct {
 	phi   []phiHit
 	phiAt [2][]span // by side and plane
 
-	tracks      []track  // in r and z
-	best, trial *track   // of the search
-	bins        []uint16 // histogram of z0
+	tracks      []track   // in r and z
+	best, trial *track    // of the search
+	bins        []uint32  // histogram of where pairs of hits meet the beam
+	peaks       []float64 // of it, mm
 	primaries   []Point
 
 	spatial   []Track
 	points    []point   // of a track in hand, on φ planes
 	pointAt   []spanOf  // by plane
+	theta     float64   // by how much the track in hand is scattered
 	secondary Secondary // the best
 }
 
@@ -73,7 +80,8 @@ func NewFinder(d *Detector, cuts Cuts) *Finder {
 		tracks:    make([]track, 0, mostTracks),
 		best:      new(track),
 		trial:     new(track),
-		bins:      make([]uint16, int((cuts.BeamHigh-cuts.BeamLow)/binWidth)+1),
+		peaks:     make([]float64, 0, mostPrimaries),
+		bins:      make([]uint32, int((cuts.BeamHigh-cuts.BeamLow)/binWidth)+1),
 		primaries: make([]Point, 0, mostPrimaries),
 		spatial:   make([]Track, 0, mostSpatial),
 		points:    make([]point, 0, mostPoints),

@@ -93,3 +93,9 @@ func (f *Finder) addPhi(b *board, fragment velo.Board) error {
 func twice(fragment velo.Board) error {
 	return fmt.Errorf("there are two fragments of board %d in one event", fragment.Number())
 }
+
+// hits are those of a sector's plane, in order of the radius.
+func (f *Finder) hits(sector, plane int) []rHit {
+	s := &f.at[f.index(sector, plane)]
+	return f.r[s.first:s.last]
+}

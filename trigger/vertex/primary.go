@@ -2,11 +2,11 @@ package vertex
 
 import "math"
 
-// Step 3, the primary vertex: a histogram of where tracks in r and z meet the beam, and a fit to those that are near its
-// peak.
+// Steps 2 and 4, the primary vertex: a histogram of where pairs of hits meet the beam, and a fit to the tracks that do so
+// near its peak. The pairs of a track point to one place, those of different tracks anywhere.
 
 const (
-	binWidth = 1.0 // mm. The tracks of a vertex are within some tenths of it.
+	binWidth = 1.0 // mm: about what a pair of hits says
 	// acrossPeak is how far from the peak tracks belong to the first fit, mm.
 	acrossPeak = 2.0
 	// spread is what the unknown azimuth within a sector adds to the error of a distance to the beam, mm: a beam that is
@@ -25,43 +25,70 @@ type Point struct {
 	Tracks     int
 }
 
-// findPrimaries looks for the primary vertices, that with most tracks first.
-func (f *Finder) findPrimaries() {
-	f.primaries = f.primaries[:0]
+// findPeaks looks for the places on the beam that most pairs of hits point to, that with most first. Every second gap
+// between planes is enough.
+func (f *Finder) findPeaks() {
+	f.peaks = f.peaks[:0]
 	clear(f.bins)
-	for i := range f.tracks {
-		f.tracks[i].free = true
-		if b := f.bin(f.tracks[i].z0); b >= 0 {
-			f.bins[b]++
+	for s := range f.d.sectors {
+		z := f.d.sides[f.d.sectors[s].side].z
+		for p := 0; p+1 < len(z); p += 2 {
+			f.point(s, p, z[p], z[p+1])
 		}
 	}
-	for len(f.primaries) < mostPrimaries {
+	most := 0
+	for len(f.peaks) < mostPrimaries {
 		peak, n := 0, 0
 		for b := 1; b < len(f.bins)-1; b++ {
-			if sum := int(f.bins[b-1]) + 2*int(f.bins[b]) + int(f.bins[b+1]); sum > n {
+			if sum := int(f.bins[b-1] + 2*f.bins[b] + f.bins[b+1]); sum > n {
 				peak, n = b, sum
 			}
 		}
-		if n < 2*f.cuts.PrimaryTracks {
+		if most = max(most, n); n < 2*f.cuts.PrimaryTracks || n < most*lesser/100 {
 			return
 		}
-		p := Point{Z: f.cuts.BeamLow + (float64(peak)+0.5)*binWidth}
-		ok := f.fitPrimary(&p)
-		for b := max(0, peak-2); b <= min(len(f.bins)-1, peak+2); b++ {
+		f.peaks = append(f.peaks, f.cuts.BeamLow+(float64(peak)+0.5)*binWidth)
+		for b := max(0, peak-apart); b <= min(len(f.bins)-1, peak+apart); b++ {
 			f.bins[b] = 0
-		}
-		if ok {
-			f.claim(&p)
-			f.primaries = append(f.primaries, p)
 		}
 	}
 }
 
-func (f *Finder) bin(z float64) int {
-	if !(z >= f.cuts.BeamLow && z < f.cuts.BeamHigh) {
-		return -1
+// point fills in where pairs of hits on two planes meet the beam.
+func (f *Finder) point(sector, p int, z0, z1 float64) {
+	a, b := f.hits(sector, p), f.hits(sector, p+1)
+	gap, low, high := z1-z0, f.cuts.BeamLow, f.cuts.BeamHigh
+	for i := range a {
+		from := a[i].r * gap
+		for k := range b {
+			if z := z0 - from/(b[k].r-a[i].r); z >= low && z < high {
+				f.bins[int((z-low)*(1/binWidth))]++
+			}
+		}
 	}
-	return int((z - f.cuts.BeamLow) / binWidth)
+}
+
+const (
+	// lesser is how many per cent of the highest peak another one has at least. Of what hits of different tracks point to
+	// every place has some.
+	lesser = 50
+	// apart is how many bins from a peak belong to it.
+	apart = 4
+)
+
+// findPrimaries fits a vertex to the tracks at each peak.
+func (f *Finder) findPrimaries() {
+	f.primaries = f.primaries[:0]
+	for i := range f.tracks {
+		f.tracks[i].free = true
+	}
+	for _, z := range f.peaks {
+		p := Point{Z: z}
+		if f.fitPrimary(&p) {
+			f.claim(&p)
+			f.primaries = append(f.primaries, p)
+		}
+	}
 }
 
 // impact is how far a track in r and z passes a point by, positive outside, and σ².
@@ -69,7 +96,7 @@ func (f *Finder) impact(t *track, p *Point) (d, variance float64) {
 	s := &f.d.sectors[t.sector]
 	across := 1 / (1 + t.slope*t.slope)
 	d = (t.value(p.Z) - p.X*s.cos - p.Y*s.sin) * math.Sqrt(across)
-	return d, t.variance(p.Z)*across + spread*spread
+	return d, t.variance(p.Z)*across + spread*spread + t.kinks
 }
 
 // fitPrimary moves p to where the tracks around it meet best. Each gives one equation: along the middle of its sector,
@@ -117,16 +144,13 @@ func (f *Finder) fitPrimary(p *Point) bool {
 }
 
 // beamWidth is σ of how far the crossing may be off the axis, mm.
-const beamWidth = 1.0
+const beamWidth = 0.2
 
 // claim gives the tracks of a vertex to it, so that the next one is made of others.
 func (f *Finder) claim(p *Point) {
 	for i := range f.tracks {
 		if d, v := f.impact(&f.tracks[i], p); d*d <= strays*strays*v {
 			f.tracks[i].free = false
-			if b := f.bin(f.tracks[i].z0); b >= 0 && f.bins[b] > 0 {
-				f.bins[b]--
-			}
 		}
 	}
 }

@@ -2,7 +2,7 @@ package vertex
 
 import "math"
 
-// Step 2, the search for tracks in r and z alone: at least three hits on neighbouring planes of one sector that lie on
+// Steps 3 and 5, the search for tracks in r and z alone: at least three hits on neighbouring planes of one sector that lie on
 // a straight line (seed 000, 3.4).
 //
 // A track that comes from the beam has a constant azimuth, but for the little that it passes the beam by, so it stays in
@@ -30,6 +30,8 @@ type track struct {
 	planes   [mostHits]uint8 // of its hits, outermost first
 	hits     [mostHits]int32
 	z0       float64 // where it meets the beam
+	kinks    float64 // σ² that scattering adds to how far it passes a vertex by
+	bent     float64 // χ² for each degree of freedom, of a straight line: at least 1
 	free     bool    // it belongs to no primary vertex yet
 }
 
@@ -53,16 +55,17 @@ type reach struct {
 	first, last int32 // hits of the plane; first moves on
 }
 
-// search finds the tracks of all sectors.
-func (f *Finder) search() {
-	f.tracks = f.tracks[:0]
+// search finds the tracks that meet the beam between two places, and whose hits no other track has. Those that go
+// backwards are no daughters of a particle that was looked for: they tell where the collision was.
+func (f *Finder) search(low, high float64, backwards bool) {
 	for s := range f.d.sectors {
 		z := f.d.sides[f.d.sectors[s].side].z
-		low, high := f.cuts.BeamLow, f.cuts.BeamHigh
-		forwards := searcher{f: f, sector: s, z: z, step: -1, end: -1, mirror: 1, nearest: low, farthest: high}
-		backwards := searcher{f: f, sector: s, z: z, step: 1, end: len(z), mirror: -1, nearest: -high, farthest: -low}
-		forwards.run(len(z) - 1)
-		backwards.run(0)
+		to := searcher{f: f, sector: s, z: z, step: -1, end: -1, mirror: 1, nearest: low, farthest: high}
+		to.run(len(z) - 1)
+		if backwards {
+			to = searcher{f: f, sector: s, z: z, step: 1, end: len(z), mirror: -1, nearest: -high, farthest: -low}
+			to.run(0)
+		}
 	}
 }
 
@@ -120,6 +123,7 @@ func (s *searcher) begin(p int, h int32) {
 	for i := range best.n {
 		f.r[best.hits[i]].used = true
 	}
+	best.refit(f, s.z)
 	best.z0 = best.zero()
 	f.tracks = append(f.tracks, *best)
 }
@@ -128,7 +132,7 @@ func (s *searcher) begin(p int, h int32) {
 func (s *searcher) pairs(p int, h int32, q int, to *reach) {
 	hits := s.f.r
 	r := hits[h].r
-	low, high := r*to.low, r*to.high
+	low, high := r*to.low-s.f.cuts.Window, r*to.high+s.f.cuts.Window
 	for to.first < to.last && hits[to.first].r < low {
 		to.first++
 	}
@@ -211,4 +215,31 @@ func (f *Finder) nearest(sector, plane int, r, window float64) int32 {
 		}
 	}
 	return best
+}
+
+// scatter is the angle by which the two sensors of a station deflect a particle, for each unit of its slope: 13.6 MeV /
+// pT · √(x/X0), of a transverse momentum of 400 MeV, which is about the mean, and 0.7 % of a radiation length.
+const scatter = 0.0028
+
+// refit fits a track anew so that it says most where it comes from: hits far from the innermost one weigh less, since
+// the particle was scattered between. A track that is less straight than its hits are precise was scattered more.
+func (t *track) refit(f *Finder, z []float64) {
+	theta := scatter * t.slope
+	bent := max(1, t.chi2()/float64(t.n-2))
+	last := t.n - 1
+	l := line{origin: z[t.planes[last]]}
+	for i := last; i >= 0; i-- {
+		hit := &f.r[t.hits[i]]
+		l.add(z[t.planes[i]], hit.r, scattered(hit.weight, theta, z[t.planes[i]]-l.origin, last-i))
+	}
+	l.fit()
+	t.line = l
+	kick := scatter * l.at
+	t.kinks, t.bent = kick*kick*bent, bent
+}
+
+// scattered is the weight of a hit that is dz and n planes from the first one.
+func scattered(weight, theta, dz float64, n int) float64 {
+	bent := theta * dz
+	return weight / (1 + weight*bent*bent*float64(n+1)/3)
 }

@@ -2,8 +2,9 @@ package vertex
 
 import "math"
 
-// Step 5, the secondary vertex: two tracks in space that meet behind the primary vertex. Its score adds up how much the
-// impact parameters and the way between the vertices exceed their errors.
+// Step 7, the secondary vertex: two tracks in space that meet behind the primary vertex. Its score adds up the logarithms
+// of how much the impact parameters and the way between the vertices exceed their errors; what the tracks pass each
+// other by is taken off.
 
 // Secondary is a pair of tracks that meet.
 type Secondary struct {
@@ -29,7 +30,12 @@ func (f *Finder) findSecondary() bool {
 			if b.Significance < f.cuts.Significance || a.primary != b.primary {
 				continue
 			}
-			if s, ok := f.pair(a, b); ok && (!found || s.Score > f.secondary.Score) {
+			s, ok := f.pair(a, b)
+			if !ok {
+				continue
+			}
+			f.others(&s, i, k)
+			if !found || s.Score > f.secondary.Score {
 				f.secondary, found = s, true
 			}
 		}
@@ -53,7 +59,7 @@ func (f *Finder) flat(t *Track, z float64) flat {
 func (f *Finder) varianceAlong(t *Track, z, ex, ey float64) float64 {
 	s := &f.d.sectors[t.sector]
 	eu, ev := ex*s.cos+ey*s.sin, ey*s.cos-ex*s.sin
-	return eu*eu*t.u.variance(z) + ev*ev*t.v.variance(z)
+	return t.kinks + eu*eu*t.u.variance(z) + ev*ev*t.v.variance(z)
 }
 
 // pair is the vertex of two tracks, if they may have one.
@@ -90,9 +96,37 @@ func (f *Finder) pair(a, b *Track) (s Secondary, ok bool) {
 		SZ:     sz,
 		Tracks: 2,
 	}
-	s.Score = math.Log(a.Significance) + math.Log(b.Significance) + math.Log(s.FlightSigmas)
+	vx := f.varianceAlong(a, z, -ty/angle, tx/angle) + f.varianceAlong(b, z, -ty/angle, tx/angle)
+	s.SX, s.SY = math.Sqrt(vx/2), math.Sqrt(vx/2)
+	s.Score = math.Log(a.Significance) + math.Log(b.Significance) + math.Log(s.FlightSigmas) - apart*apart/vx/2
 	return s, true
 }
+
+// others adds the other tracks that meet a vertex to its score.
+func (f *Finder) others(s *Secondary, i, k int) {
+	for n := range f.spatial {
+		t := &f.spatial[n]
+		if n == i || n == k || t.primary != s.Primary || t.begins < s.Z {
+			continue
+		}
+		at := f.flat(t, s.Z)
+		dx, dy := at.x-s.X, at.y-s.Y
+		away := math.Hypot(dx, dy)
+		if away > 2*f.cuts.Apart || away == 0 {
+			continue
+		}
+		ex, ey := dx/away, dy/away
+		v := f.varianceAlong(t, s.Z, ex, ey) + s.SX*s.SX
+		turn := (at.tx*ex + at.ty*ey) * s.SZ
+		if away*away < meets*(v+turn*turn) {
+			s.Tracks++
+			s.Score += math.Log(t.Significance) / 2
+		}
+	}
+}
+
+// meets is how far, in squared standard deviations, another track of a vertex may pass it by.
+const meets = 6
 
 // parallel is the difference in slope below which two tracks do not say where they meet.
 const parallel = 0.002

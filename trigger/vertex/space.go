@@ -2,7 +2,7 @@ package vertex
 
 import "math"
 
-// Step 4, tracks in space: those alone whose impact parameter in r and z is large are looked at on the φ planes (seed
+// Step 6, tracks in space: those alone whose impact parameter in r and z is large are looked at on the φ planes (seed
 // 000, 3.4). On each plane the track's radius is known, so a cluster is a point. The points of the track lie on a
 // straight line across the sector's middle; the pair of outer points with most others between them gives it.
 
@@ -20,6 +20,7 @@ type Track struct {
 	u, v   line
 	sector int
 	begins float64 // z of its first hit
+	kinks  float64 // σ² that scattering adds to how far it passes a vertex by
 
 	// Impact is how far it passes the primary vertex by, in mm, and Significance the same in units of its error.
 	Impact, Significance float64
@@ -34,7 +35,7 @@ func (f *Finder) findDisplaced() {
 	}
 	for i := range f.tracks {
 		t := &f.tracks[i]
-		if !t.forwards || len(f.spatial) == cap(f.spatial) {
+		if !t.forwards || len(f.spatial) == cap(f.spatial) || t.bent > f.cuts.Bent {
 			continue
 		}
 		k, d, v := f.nearestPrimary(t)
@@ -44,6 +45,23 @@ func (f *Finder) findDisplaced() {
 		f.toSpace(t, k)
 	}
 }
+
+// beginsLate tells whether a track would have passed a plane of its sector before its first hit; across is what is known
+// of it from the φ planes. A particle whose mother decayed near the beam enters the sensors at their inner edge, or at
+// the border of the sector; what begins later is a chance, or the daughter of a particle that flew far.
+func (f *Finder) beginsLate(t *track, across *line) bool {
+	s := &f.d.sectors[t.sector]
+	z := f.d.sides[s.side].z
+	first := int(t.planes[t.n-1])
+	if first == 0 {
+		return false
+	}
+	r := t.value(z[first-1])
+	return r > f.d.inner+edge && math.Abs(across.value(z[first-1])) < r*math.Sin(s.half)-edge
+}
+
+// edge is how far from the inner edge a track may be that a sensor did not see, mm.
+const edge = 0.3
 
 // nearestPrimary is the vertex that a track passes nearest, in units of the error; how far, and σ².
 func (f *Finder) nearestPrimary(t *track) (vertex int, d, variance float64) {
@@ -61,36 +79,40 @@ func (f *Finder) nearestPrimary(t *track) (vertex int, d, variance float64) {
 // toSpace looks for a track on the φ planes, and keeps it if there are enough points, and if it passes the primary
 // vertex by in space too.
 func (f *Finder) toSpace(t *track, primary int) {
-	f.findPoints(t)
-	if len(f.pointAt) < f.cuts.PhiHits {
+	passed := f.findPoints(t)
+	least := max(f.cuts.PhiHits, (2*passed+2)/3)
+	if len(f.pointAt) < least {
 		return
 	}
 	s, p := &f.d.sectors[t.sector], &f.primaries[primary]
+	f.theta = scatter * t.slope
 	across, n, ok := f.across(p.Z, -p.X*s.sin+p.Y*s.cos)
-	if !ok || n < f.cuts.PhiHits {
+	if !ok || n < least || f.beginsLate(t, &across) {
 		return
 	}
 	// r is not straight for a track that passes the beam by, but u is
 	side := &f.d.sides[s.side]
+	begins, theta := side.z[t.planes[t.n-1]], scatter*t.slope
 	along := line{origin: t.origin}
 	for i := range t.n {
 		z, hit := side.z[t.planes[i]], &f.r[t.hits[i]]
 		v := across.value(z)
-		along.add(z, math.Sqrt(max(0, hit.r*hit.r-v*v)), hit.weight)
+		along.add(z, math.Sqrt(max(0, hit.r*hit.r-v*v)), scattered(hit.weight, theta, z-begins, t.n-1-i))
 	}
 	along.fit()
 	f.spatial = append(f.spatial, Track{
 		u:       along,
 		v:       across,
 		sector:  t.sector,
-		begins:  side.z[t.planes[t.n-1]],
+		begins:  begins,
+		kinks:   t.kinks,
 		primary: primary,
 	})
 	f.impactInSpace(&f.spatial[len(f.spatial)-1], p, s)
 }
 
-// findPoints lists the points of a track by plane. Planes without any are left out.
-func (f *Finder) findPoints(t *track) {
+// findPoints lists the points of a track by plane, and tells how many planes it passes. Planes without any are left out.
+func (f *Finder) findPoints(t *track) (passed int) {
 	f.points, f.pointAt = f.points[:0], f.pointAt[:0]
 	s := &f.d.sectors[t.sector]
 	planes, at := f.d.sides[s.side].phi, f.phiAt[s.side]
@@ -102,6 +124,7 @@ func (f *Finder) findPoints(t *track) {
 		if r < f.d.inner || r > f.d.outer {
 			continue
 		}
+		passed++
 		first := int32(len(f.points))
 		for _, hit := range f.phi[at[k].first:at[k].last] {
 			if len(f.points) == cap(f.points) {
@@ -116,6 +139,7 @@ func (f *Finder) findPoints(t *track) {
 			f.pointAt = append(f.pointAt, spanOf{plane.z, first, last})
 		}
 	}
+	return passed
 }
 
 // sqrt12 is the width of a strip in units of its error.
@@ -143,7 +167,7 @@ func (f *Finder) across(z, v float64) (best line, most int, ok bool) {
 	worst := math.Inf(1)
 	for a := 0; a <= skips && a < len(planes); a++ {
 		for b := len(planes) - 1; b >= len(planes)-1-skips && b > a; b-- {
-			if b-a+1 < max(f.cuts.PhiHits, most) {
+			if n := b - a + 1; n < f.cuts.PhiHits || n < most || a+len(planes)-1-b > 0 && n == most {
 				continue // no line of these could be better
 			}
 			for i := planes[a].first; i < planes[a].last; i++ {
@@ -171,7 +195,7 @@ func (f *Finder) across(z, v float64) (best line, most int, ok bool) {
 // when there cannot be enough.
 func (f *Finder) follow(a, b int, i int32, slope float64, enough int) (l line, n int) {
 	from, at := f.pointAt[a].z, f.points[i].v
-	l.origin = (from + f.pointAt[b].z) / 2
+	l.origin = from
 	for k := a; k <= b; k++ {
 		if n+b-k+1 < enough {
 			return l, 0
@@ -185,7 +209,7 @@ func (f *Finder) follow(a, b int, i int32, slope float64, enough int) (l line, n
 			}
 		}
 		if found >= 0 {
-			l.add(plane.z, f.points[found].v, f.points[found].weight)
+			l.add(plane.z, f.points[found].v, scattered(f.points[found].weight, f.theta, plane.z-from, n))
 			n++
 		}
 	}
@@ -197,7 +221,7 @@ func (f *Finder) impactInSpace(t *Track, p *Point, s *sector) {
 	du, dv := t.u.value(p.Z)-p.X*s.cos-p.Y*s.sin, t.v.value(p.Z)+p.X*s.sin-p.Y*s.cos
 	along := (du*t.u.slope + dv*t.v.slope) / math.Sqrt(1+t.u.slope*t.u.slope+t.v.slope*t.v.slope)
 	t.Impact = math.Sqrt(max(0, du*du+dv*dv-along*along))
-	vu := t.u.variance(p.Z) + p.SX*p.SX + t.u.slope*t.u.slope*p.SZ*p.SZ
-	vv := t.v.variance(p.Z) + p.SY*p.SY + t.v.slope*t.v.slope*p.SZ*p.SZ
+	vu := t.kinks + t.u.variance(p.Z) + p.SX*p.SX + t.u.slope*t.u.slope*p.SZ*p.SZ
+	vv := t.kinks + t.v.variance(p.Z) + p.SY*p.SY + t.v.slope*t.v.slope*p.SZ*p.SZ
 	t.Significance = math.Sqrt(du*du/vu + dv*dv/vv)
 }

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"ringlet/lab/efficiency"
+	"ringlet/readoutunit/source/frontend"
+	"ringlet/trigger/vertex"
+)
+
+type benchFilterCmd struct {
+	Events    uint64  `default:"20000" help:"Events to simulate."`
+	Seed      uint64  `default:"1" help:"Seed of the simulation: the same gives the same events."`
+	Displaced float64 `default:"0.2" help:"Share of events with B mesons."`
+	Out       string  `placeholder:"DIR" help:"Write the report there as well: report.html for people, report.json for programs."`
+	JSON      bool    `name:"json" help:"Print one JSON object in place of the table."`
+}
+
+// Run measures what the vertex filter finds.
+func (c *benchFilterCmd) Run(ctx context.Context, to streams) error {
+	if c.Events == 0 {
+		return &exit{exitUsage, errors.New("events: 0 events show nothing: give at least 1")}
+	}
+	out := benchOut(c.Out)
+	if err := out.prepare(); err != nil {
+		return &exit{exitUsage, err}
+	}
+	cfg := efficiency.Config{
+		Version:  version,
+		Command:  commandLine(),
+		Events:   c.Events,
+		Seed:     c.Seed,
+		Detector: frontend.Default(),
+		Cuts:     vertex.DefaultCuts(),
+	}
+	cfg.Detector.Collisions.Displaced = c.Displaced
+	r, err := efficiency.Measure(ctx, cfg)
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	return errors.Join(told(to.out, r, c.JSON, r.Print), out.write(r, r.WritePage))
+}

@@ -1,0 +1,191 @@
+package efficiency
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"ringlet/event/velo"
+	"ringlet/readoutunit/source/frontend"
+	"ringlet/trigger"
+	"ringlet/trigger/vertex"
+)
+
+// seeing is what makes a decay one that a filter could see.
+type seeing struct {
+	hits   int     // of a track on R sensors, and as many on φ sensors
+	impact float64 // parameter of a track, mm
+	p      float64 // momentum of a track, GeV
+	flight float64 // from the collision to the decay along the beam, mm
+}
+
+// Two tracks of the decay must be so.
+var (
+	// visible is what the documents ask for: "at least three hits", an impact parameter "greater than 100 µm" (000:644,
+	// 000:646), a decay "a few mm apart" (000:311).
+	visible = seeing{hits: 3, impact: 0.1, flight: 2}
+	// clean leaves out what scattering and chance can imitate: the filter knows no momentum.
+	clean = seeing{hits: 6, impact: 0.3, p: 5, flight: 5}
+)
+
+// tracksSeen is the least of a decay.
+const tracksSeen = 2
+
+// batch is how many events are made before they are judged: their fragments fit into the caches that a builder unit
+// would have them in, and the clock is read seldom.
+const batch = 32
+
+// Config of a measurement.
+type Config struct {
+	Version  string // of this program, for the report
+	Command  string // that began it, likewise
+	Events   uint64
+	Seed     uint64
+	Detector frontend.Config
+	Cuts     vertex.Cuts
+}
+
+// Measure simulates events, has the filter judge them, and holds what it says against the truth.
+func Measure(ctx context.Context, cfg Config) (*Report, error) {
+	d, err := frontend.New(cfg.Detector)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Config: cfg, Began: time.Now(), times: make([]time.Duration, 0, cfg.Events)}
+	runtime.LockOSThread() // whose processor time is read
+	defer runtime.UnlockOSThread()
+	m := measurer{
+		event:    d.NewEvent(cfg.Seed, false),
+		finder:   vertex.NewFinder(vertex.NewDetector(d.Geometry()), cfg.Cuts),
+		boards:   d.Geometry().Boards(),
+		clusters: make([]velo.Cluster, 0, velo.Strips),
+		r:        r,
+	}
+	for from := uint64(0); from < cfg.Events; from += batch {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := m.batch(from, min(from+batch, cfg.Events)); err != nil {
+			return nil, err
+		}
+	}
+	r.close()
+	return r, nil
+}
+
+// measurer has the memory of a measurement.
+type measurer struct {
+	event    *frontend.Event
+	finder   *vertex.Finder
+	boards   int
+	clusters []velo.Cluster
+	r        *Report
+
+	truths    [batch]frontend.Truth
+	fragments [batch][]velo.Board
+	memory    []byte
+	list      []decay
+}
+
+// batch makes events, and judges them.
+func (m *measurer) batch(from, to uint64) error {
+	m.memory = m.memory[:0]
+	for ev := from; ev < to; ev++ {
+		t := m.event.Make(ev)
+		at := &m.truths[ev-from]
+		*at = frontend.Truth{
+			Event:     ev,
+			Displaced: t.Displaced,
+			Vertices:  append(at.Vertices[:0], t.Vertices...),
+			Tracks:    append(at.Tracks[:0], t.Tracks...),
+		}
+		boards := m.fragments[ev-from][:0]
+		for b := range m.boards {
+			m.clusters = m.event.Clusters(m.clusters[:0], b)
+			m.r.Clusters += uint64(len(m.clusters))
+			m.memory = slices.Grow(m.memory, velo.MaxBoardSize)
+			free := m.memory[len(m.memory):cap(m.memory)]
+			n := velo.PutBoard(free, uint16(ev), b, m.clusters, 0)
+			m.memory = m.memory[:len(m.memory)+n]
+			boards = append(boards, velo.Board(free[:n:n]))
+		}
+		m.fragments[ev-from] = boards
+	}
+	used := processorTime()
+	for i := range int(to - from) {
+		if err := m.judge(&m.truths[i], m.fragments[i]); err != nil {
+			return err
+		}
+	}
+	m.r.processor += processorTime() - used
+	return nil
+}
+
+// judge has the filter look at an event, and counts.
+func (m *measurer) judge(t *frontend.Truth, fragments []velo.Board) error {
+	begun := time.Now()
+	m.finder.Begin()
+	for _, b := range fragments {
+		board, err := velo.ParseBoard(b)
+		if err == nil {
+			err = m.finder.Add(board)
+		}
+		if err != nil {
+			return fmt.Errorf("event %d: %w", t.Event, err)
+		}
+	}
+	m.r.steps[0] += time.Since(begun)
+	var times [vertex.Steps]time.Duration
+	found := m.finder.Find(&times)
+	v := m.finder.Verdict(&found)
+	took := time.Since(begun)
+	for i := range times {
+		m.r.steps[i+1] += times[i]
+	}
+	m.r.times = append(m.r.times, took)
+	m.r.hold(t, m.decays(t), &found, v.Decision == trigger.Accepted)
+	return nil
+}
+
+// decay is the decay of a B meson in the truth.
+type decay struct {
+	at             frontend.Vertex
+	flight         float64 // along the beam, mm
+	visible, clean bool
+}
+
+// decays are what the truth says of B mesons.
+func (m *measurer) decays(t *frontend.Truth) []decay {
+	m.list = m.list[:0]
+	for i, v := range t.Vertices {
+		if v.Origin == frontend.Beauty {
+			m.list = append(m.list, decay{v, v.Z - t.Vertices[0].Z, visible.sees(t, i), clean.sees(t, i)})
+		}
+	}
+	return m.list
+}
+
+// sees tells whether a filter could see the decay at a vertex.
+func (s *seeing) sees(t *frontend.Truth, vertex int) bool {
+	from, collision := &t.Vertices[vertex], &t.Vertices[0]
+	n := 0
+	for k := range t.Tracks {
+		tr := &t.Tracks[k]
+		if tr.Vertex == vertex && tr.Forward && tr.RHits >= s.hits && tr.PhiHits >= s.hits && tr.P >= s.p &&
+			impact(tr, from, collision) >= s.impact {
+			n++
+		}
+	}
+	return n >= tracksSeen && from.Z-collision.Z >= s.flight
+}
+
+// impact is how far a track from a vertex passes the collision by, in mm.
+func impact(t *frontend.Track, from, collision *frontend.Vertex) float64 {
+	dx, dy, dz := from.X-collision.X, from.Y-collision.Y, from.Z-collision.Z
+	norm := math.Sqrt(1 + t.TX*t.TX + t.TY*t.TY)
+	along := (dx*t.TX + dy*t.TY + dz) / norm
+	return math.Sqrt(max(0, dx*dx+dy*dy+dz*dz-along*along))
+}

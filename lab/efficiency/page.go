@@ -1,0 +1,157 @@
+package efficiency
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"ringlet/lab/page"
+	"ringlet/lab/trial"
+)
+
+// documented are the figures of the documents beside which ours stand.
+const (
+	documentedKeep = "4 % of all events (1.11 MHz to 40 kHz, 000:497)"
+	documentedZ    = "49 µm along the beam (000:311)"
+	documentedBZ   = "225 µm along the beam, of whole B decays with momenta (000:311)"
+	documentedTime = "4.8 ms, 2 ms expected in 2003 (000:1500), 500 µs three years later (000:1506)"
+)
+
+// WritePage writes the report as one file of HTML.
+func (r *Report) WritePage(w io.Writer) error {
+	cell := func(text string) page.Cell { return page.Cell{Text: text, Words: true} }
+	rows := [][]page.Cell{
+		{cell("accepted of events with a clean decay"), cell(r.Clean.String()), cell("")},
+		{cell("of events with a visible decay"), cell(r.Visible.String()), cell("")},
+		{cell("of all events with B mesons"), cell(r.Displaced.String()), cell("")},
+		{cell("of the others"), cell(r.Others.String()), cell(documentedKeep)},
+		{cell("collisions found"), cell(r.Primaries.String()), cell("")},
+		{cell("primary vertex, σ"), cell(fmt.Sprintf("%.0f µm along the beam, %.0f µm across", r.PrimaryZ.Core(), r.PrimaryX.Core())),
+			cell(documentedZ)},
+		{cell("secondary vertex, σ"), cell(fmt.Sprintf("%.0f µm along the beam", r.Secondary.Core())), cell(documentedBZ)},
+		{cell("one event"), cell(r.Mean().String() + " of a processor"), cell(documentedTime)},
+	}
+	p := &page.Page{
+		Kind: "Ringlet bench",
+		Name: "What the vertex filter finds",
+		Lead: fmt.Sprintf("%d simulated events of seed %d, %.0f clusters each, in which the filter looked for decays: %s",
+			len(r.times), r.Config.Seed, float64(r.Clusters)/float64(max(1, len(r.times))), r.Config.Command),
+		Parts: []page.Part{
+			{
+				ID:    "table",
+				Title: "What it found",
+				Note:  seen(),
+				Table: page.Table{Heads: []string{"", "here", "documents"}, Rows: rows},
+			},
+			{ID: "drawn", Title: "Curves", Figures: []page.Figure{
+				r.byFlight(),
+				histogram("Primary vertex along the beam", r.PrimaryZ.all, 400),
+				histogram("Primary vertex across the beam", r.PrimaryX.all, 80),
+				histogram("Secondary vertex along the beam", r.Secondary.all, 2000),
+				r.stepsDrawn(),
+			}},
+			{ID: "machine", Title: "Machine", Ran: []page.Ran{{Started: r.Began, Machine: page.This(r.Config.Version).For(1)}}},
+		},
+	}
+	return p.Write(w)
+}
+
+// seen says what visible and clean mean.
+func seen() string {
+	of := func(s *seeing) string {
+		return fmt.Sprintf("at least %d tracks with %d hits on R and on φ sensors each, an impact parameter of %g mm, a "+
+			"momentum of %g GeV, and %g mm from the collision along the beam", tracksSeen, s.hits, s.impact, s.p, s.flight)
+	}
+	return "A visible decay of a B meson has " + of(&visible) + ". A clean one has " + of(&clean) + ". The filter knows no " +
+		"momentum. Shares are given with their standard deviation. Resolutions are half of what the middle 68 % span."
+}
+
+func (r *Report) byFlight() page.Figure {
+	c := page.Curve{Name: "visible decays"}
+	for i, s := range r.ByFlight {
+		if v, sigma := s.Value(); s.All > 0 {
+			c.Points = append(c.Points, page.Point{
+				X:      (float64(i) + 0.5) * flightStep,
+				Spread: trial.Spread{N: int(s.All), Median: 100 * v, Min: 100 * max(0, v-sigma), Max: 100 * min(1, v+sigma)},
+			})
+		}
+	}
+	return page.Figure{
+		Title:  "Accepted over the flight of the B meson",
+		Note:   "Whiskers are one standard deviation.",
+		X:      page.Axis{Label: "flight along the beam, mm"},
+		Y:      page.Axis{Label: "accepted, %"},
+		Curves: []page.Curve{c},
+	}
+}
+
+// histogram draws deviations up to a limit, in µm.
+func histogram(title string, all []float64, limit float64) page.Figure {
+	const bins = 40
+	var counts [bins]int
+	outside := 0
+	for _, d := range all {
+		if i := int(math.Floor((d + limit) / (2 * limit) * bins)); i >= 0 && i < bins {
+			counts[i]++
+		} else {
+			outside++
+		}
+	}
+	c := page.Curve{Name: "events"}
+	for i, n := range counts {
+		y := float64(n)
+		c.Points = append(c.Points, page.Point{
+			X:      -limit + (float64(i)+0.5)*2*limit/bins,
+			Spread: trial.Spread{N: 1, Median: y, Min: y, Max: y},
+		})
+	}
+	return page.Figure{
+		Title:  title,
+		Note:   fmt.Sprintf("%d found; %d lie outside.", len(all), outside),
+		X:      page.Axis{Label: "found − true, µm"},
+		Y:      page.Axis{Label: "events"},
+		Curves: []page.Curve{c},
+	}
+}
+
+func (r *Report) stepsDrawn() page.Figure {
+	f := page.Figure{
+		Title:  "Time of an event by step",
+		Note:   "Of a processor, on average.",
+		X:      page.Axis{Label: "step"},
+		Y:      page.Axis{Label: "µs"},
+		Bars:   true,
+		Curves: []page.Curve{{Name: "steps"}},
+	}
+	for i, name := range stepNames {
+		y := r.step(i)
+		f.X.Ticks = append(f.X.Ticks, page.Tick{At: float64(i), Label: name})
+		f.Curves[0].Points = append(f.Curves[0].Points, page.Point{
+			X:      float64(i),
+			Spread: trial.Spread{N: 1, Median: y, Min: y, Max: y},
+		})
+	}
+	return f
+}
+
+// MarshalJSON has the figures that Print prints.
+func (r *Report) MarshalJSON() ([]byte, error) {
+	steps := map[string]float64{}
+	for i, name := range stepNames {
+		steps[name] = r.step(i)
+	}
+	return json.Marshal(map[string]any{
+		"events": len(r.times), "seed": r.Config.Seed, "clusters": r.Clusters,
+		"clean": r.Clean, "visible": r.Visible, "displaced": r.Displaced, "others": r.Others, "primaries": r.Primaries,
+		"by_flight_mm":   r.ByFlight[:],
+		"primary_z_um":   r.PrimaryZ.Core(),
+		"primary_x_um":   r.PrimaryX.Core(),
+		"secondary_z_um": r.Secondary.Core(),
+		"elsewhere":      r.Elsewhere,
+		"mean_us":        float64(r.Mean().Nanoseconds()) / 1000,
+		"steps_us":       steps,
+		"p99_us":         float64(r.quantile(0.99)) / float64(time.Microsecond),
+	})
+}
