@@ -12,7 +12,7 @@ import (
 
 // ofOthers are methods that interfaces of other modules ask for: gRPC, Prometheus, memberlist, quic-go, encoders.
 var ofOthers = strings.Fields(`ClientHandshake ConnectionIDLen Describe DialAddressTimeout GenerateConnectionID
-	GetBroadcasts Less LocalState MarshalText
+	GetBroadcasts Less LocalState MarshalJSON MarshalText
 	MergeRemoteState NodeMeta NotifyAlive NotifyConflict NotifyJoin NotifyLeave NotifyMerge NotifyMsg NotifyUpdate
 	MarshalYAML ReadBatch SendHeader StreamCh UnmarshalYAML WriteMsgUDP`)
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"time"
 
+	"ringlet/event"
 	"ringlet/event/velo"
 	"ringlet/readoutunit/source/frontend"
 	"ringlet/trigger"
@@ -57,12 +57,17 @@ func Measure(ctx context.Context, cfg Config) (*Report, error) {
 	r := &Report{Config: cfg, Began: time.Now(), times: make([]time.Duration, 0, cfg.Events)}
 	runtime.LockOSThread() // whose processor time is read
 	defer runtime.UnlockOSThread()
+	boards := d.Geometry().Boards()
+	maker, err := frontend.NewMaker(d, frontend.MakerConfig{Seed: cfg.Seed, Streams: boards, Truth: true})
+	if err != nil {
+		return nil, err
+	}
 	m := measurer{
-		event:    d.NewEvent(cfg.Seed, false),
-		finder:   vertex.NewFinder(vertex.NewDetector(d.Geometry()), cfg.Cuts),
-		boards:   d.Geometry().Boards(),
-		clusters: make([]velo.Cluster, 0, velo.Strips),
-		r:        r,
+		maker:  maker,
+		finder: vertex.NewFinder(vertex.NewDetector(d.Geometry()), cfg.Cuts),
+		boards: boards,
+		memory: make([]byte, boards*frontend.MaxMFP(batch, 0)),
+		r:      r,
 	}
 	for from := uint64(0); from < cfg.Events; from += batch {
 		if err := ctx.Err(); err != nil {
@@ -78,45 +83,35 @@ func Measure(ctx context.Context, cfg Config) (*Report, error) {
 
 // measurer has the memory of a measurement.
 type measurer struct {
-	event    *frontend.Event
-	finder   *vertex.Finder
-	boards   int
-	clusters []velo.Cluster
-	r        *Report
+	maker  *frontend.Maker
+	finder *vertex.Finder
+	boards int
+	r      *Report
 
-	truths    [batch]frontend.Truth
-	fragments [batch][]velo.Board
-	memory    []byte
-	list      []decay
+	memory []byte
+	mfps   []event.MFP
+	list   []decay
 }
 
 // batch makes events, and judges them.
 func (m *measurer) batch(from, to uint64) error {
-	m.memory = m.memory[:0]
-	for ev := from; ev < to; ev++ {
-		t := m.event.Make(ev)
-		at := &m.truths[ev-from]
-		*at = frontend.Truth{
-			Event:     ev,
-			Displaced: t.Displaced,
-			Vertices:  append(at.Vertices[:0], t.Vertices...),
-			Tracks:    append(at.Tracks[:0], t.Tracks...),
+	m.mfps = m.mfps[:0]
+	free := m.memory
+	for b := range m.boards {
+		size, _, err := m.maker.FillMFP(free, uint16(b), from, int(to-from), false)
+		if err != nil {
+			return err
 		}
-		boards := m.fragments[ev-from][:0]
-		for b := range m.boards {
-			m.clusters = m.event.Clusters(m.clusters[:0], b)
-			m.r.Clusters += uint64(len(m.clusters))
-			m.memory = slices.Grow(m.memory, velo.MaxBoardSize)
-			free := m.memory[len(m.memory):cap(m.memory)]
-			n := velo.PutBoard(free, uint16(ev), b, m.clusters, 0)
-			m.memory = m.memory[:len(m.memory)+n]
-			boards = append(boards, velo.Board(free[:n:n]))
+		mfp, err := event.ParseMFP(free[:size])
+		if err != nil {
+			return err
 		}
-		m.fragments[ev-from] = boards
+		m.mfps, free = append(m.mfps, mfp), free[size:]
 	}
+	truths := m.maker.Truths()
 	used := processorTime()
-	for i := range int(to - from) {
-		if err := m.judge(&m.truths[i], m.fragments[i]); err != nil {
+	for i := range truths {
+		if err := m.judge(&truths[i], i); err != nil {
 			return err
 		}
 	}
@@ -125,13 +120,14 @@ func (m *measurer) batch(from, to uint64) error {
 }
 
 // judge has the filter look at an event, and counts.
-func (m *measurer) judge(t *frontend.Truth, fragments []velo.Board) error {
+func (m *measurer) judge(t *frontend.Truth, i int) error {
 	begun := time.Now()
 	m.finder.Begin()
-	for _, b := range fragments {
-		board, err := velo.ParseBoard(b)
+	for k := range m.mfps {
+		board, err := velo.ParseBoard(m.mfps[k].Fragment(i))
 		if err == nil {
 			err = m.finder.Add(board)
+			m.r.Clusters += uint64(board.Len())
 		}
 		if err != nil {
 			return fmt.Errorf("event %d: %w", t.Event, err)

@@ -22,8 +22,12 @@ func (c *Config) checkFilter(p *problems) {
 		}
 		return
 	}
-	if _, err := filters.Parse(c.Filter); err != nil {
+	choice, err := filters.Parse(c.Filter)
+	if err != nil {
 		p.add("filter", "%v", err)
+	}
+	if choice.Detector() && c.Generated() && !c.Simulated() {
+		p.add("filter", "%s judges what a vertex detector sends: give fragment-model velo, or an input of such data", c.Filter)
 	}
 	if c.Packing != 1 {
 		p.add("packing", "a filter decides on single events, and a MEP goes to an output as a whole: give packing 1 with "+

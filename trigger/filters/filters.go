@@ -19,6 +19,7 @@ import (
 // Row is a kind of filter.
 type Row struct {
 	kinds.Kind
+	detector bool // it judges fragments of a vertex detector
 	// open makes filters. value is what stands behind the name and a colon.
 	open func(value string, n int) ([]trigger.Filter, error)
 }
@@ -26,8 +27,9 @@ type Row struct {
 // Kinds is the table of filters.
 var Kinds = []Row{
 	{
-		Kind: kinds.Kind{Name: "vertex", Help: "accepts events of a vertex detector in which a particle decayed"},
-		open: openVertex,
+		Kind:     kinds.Kind{Name: "vertex", Help: "accepts events of a vertex detector in which a particle decayed"},
+		detector: true,
+		open:     openVertex,
 	},
 	{Kind: kinds.Kind{Name: "share", Help: "share:0.04 accepts 0.04 of the events, by number"}, open: openShare},
 }
@@ -61,6 +63,9 @@ func Parse(text string) (c Choice, err error) {
 	_, err = c.Open(0)
 	return c, err
 }
+
+// Detector says that it judges fragments of a vertex detector, of the default geometry.
+func (c Choice) Detector() bool { return c.row.detector }
 
 // Open makes n filters, one for each goroutine that judges.
 func (c Choice) Open(n int) ([]trigger.Filter, error) { return c.row.open(c.value, n) }
