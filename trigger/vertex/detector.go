@@ -55,6 +55,7 @@ type sector struct {
 	side     int
 	cos, sin float64 // of its middle
 	half     float64 // rad, half its width
+	least    float64 // cosine of the angle between its middle and the line of a strip in it
 }
 
 // clusters is how many clusters may begin at each strip.
@@ -85,6 +86,9 @@ func NewDetector(g *velo.Geometry) *Detector {
 // alignment is the least error of a place, in mm: it keeps the weights of fine strips in bounds.
 const alignment = 0.004
 
+// margin is how far beside a sector, in rad, strips are looked at.
+const margin = 0.05
+
 // addSide makes the planes and sectors of a side. A geometry has its stations in order of z, for each kind.
 func (d *Detector) addSide(g *velo.Geometry, of velo.Side) {
 	s := &d.sides[of]
@@ -98,10 +102,20 @@ func (d *Detector) addSide(g *velo.Geometry, of velo.Side) {
 		s.phi = append(s.phi, phiPlane{g.Sensor(b).Z, lines(g, b)})
 	}
 	d.most = max(d.most, len(s.z))
+	turned := 0.0 // the most that a strip's line points beside the azimuth of its points
+	for _, l := range s.phi[0].lines {
+		turned = max(turned, math.Asin(min(1, math.Abs(l.off)/l.inner)))
+	}
 	for k := range g.Sectors() {
 		_, low, high := g.Sector(g.BoardOf(velo.R, 0, of), k*d.strips)
 		middle := (low + high) / 2
-		d.sectors = append(d.sectors, sector{int(of), math.Cos(middle), math.Sin(middle), (high - low) / 2})
+		d.sectors = append(d.sectors, sector{
+			side:  int(of),
+			cos:   math.Cos(middle),
+			sin:   math.Sin(middle),
+			half:  (high - low) / 2,
+			least: math.Cos(min(math.Pi, (high-low)/2+turned+margin)),
+		})
 	}
 }
 

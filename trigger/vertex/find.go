@@ -104,6 +104,6 @@ func DefaultCuts() Cuts {
 		Apart:         0.2,
 		Flight:        1,
 		FlightSigmas:  4,
-		Score:         7,
+		Score:         6.7,
 	}
 }

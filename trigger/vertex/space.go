@@ -35,7 +35,7 @@ func (f *Finder) findDisplaced() {
 	}
 	for i := range f.tracks {
 		t := &f.tracks[i]
-		if !t.forwards || len(f.spatial) == cap(f.spatial) || t.bent > f.cuts.Bent {
+		if !t.forwards || len(f.spatial) == cap(f.spatial) || t.bent > bentInR*f.cuts.Bent {
 			continue
 		}
 		k, d, v := f.nearestPrimary(t)
@@ -63,6 +63,9 @@ func (f *Finder) beginsLate(t *track, across *line) bool {
 // edge is how far from the inner edge a track may be that a sensor did not see, mm.
 const edge = 0.3
 
+// bentInR is how much less straight a track may be in r and z, where one that passes the beam by is bent.
+const bentInR = 4
+
 // nearestPrimary is the vertex that a track passes nearest, in units of the error; how far, and σ².
 func (f *Finder) nearestPrimary(t *track) (vertex int, d, variance float64) {
 	least := math.Inf(1)
@@ -86,26 +89,33 @@ func (f *Finder) toSpace(t *track, primary int) {
 	}
 	s, p := &f.d.sectors[t.sector], &f.primaries[primary]
 	f.theta = scatter * t.slope
-	across, n, ok := f.across(p.Z, -p.X*s.sin+p.Y*s.cos)
+	across, n, ok := f.across(p.Z, -p.X*s.sin+p.Y*s.cos, least)
 	if !ok || n < least || f.beginsLate(t, &across) {
 		return
 	}
 	// r is not straight for a track that passes the beam by, but u is
 	side := &f.d.sides[s.side]
 	begins, theta := side.z[t.planes[t.n-1]], scatter*t.slope
-	along := line{origin: t.origin}
+	along, straight := line{origin: begins}, line{origin: begins}
 	for i := range t.n {
 		z, hit := side.z[t.planes[i]], &f.r[t.hits[i]]
 		v := across.value(z)
-		along.add(z, math.Sqrt(max(0, hit.r*hit.r-v*v)), scattered(hit.weight, theta, z-begins, t.n-1-i))
+		u := math.Sqrt(max(0, hit.r*hit.r-v*v))
+		straight.add(z, u, hit.weight)
+		along.add(z, u, scattered(hit.weight, theta, z-begins, t.n-1-i))
 	}
 	along.fit()
+	straight.fit()
+	bent := max(1, straight.chi2()/float64(t.n-2))
+	if bent > f.cuts.Bent {
+		return
+	}
 	f.spatial = append(f.spatial, Track{
 		u:       along,
 		v:       across,
 		sector:  t.sector,
 		begins:  begins,
-		kinks:   t.kinks,
+		kinks:   t.kinks / t.bent * bent,
 		primary: primary,
 	})
 	f.impactInSpace(&f.spatial[len(f.spatial)-1], p, s)
@@ -147,7 +157,7 @@ const sqrt12 = 3.4641016151377544
 
 // meet is where a strip's line has radius r, across the middle of a sector. It is false outside.
 func (l *strip) meet(s *sector, r, widest float64) (v float64, ok bool) {
-	if r < l.inner-nextZone || r > l.outer+nextZone {
+	if r < l.inner-nextZone || r > l.outer+nextZone || l.cos*s.cos+l.sin*s.sin < s.least {
 		return 0, false
 	}
 	t := math.Sqrt(r*r - l.off*l.off)
@@ -161,13 +171,13 @@ func (l *strip) meet(s *sector, r, widest float64) (v float64, ok bool) {
 const nextZone = 0.1
 
 // across is the straight line with most points, and of those with as many the one that deviates least. z and v are of
-// the primary vertex, near which it passes.
-func (f *Finder) across(z, v float64) (best line, most int, ok bool) {
+// the primary vertex, near which it passes. It has at least so many points.
+func (f *Finder) across(z, v float64, least int) (best line, most int, ok bool) {
 	planes := f.pointAt
 	worst := math.Inf(1)
 	for a := 0; a <= skips && a < len(planes); a++ {
 		for b := len(planes) - 1; b >= len(planes)-1-skips && b > a; b-- {
-			if n := b - a + 1; n < f.cuts.PhiHits || n < most || a+len(planes)-1-b > 0 && n == most {
+			if n := b - a + 1; n < least || n < most || a+len(planes)-1-b > 0 && n == most {
 				continue // no line of these could be better
 			}
 			for i := planes[a].first; i < planes[a].last; i++ {
@@ -176,8 +186,8 @@ func (f *Finder) across(z, v float64) (best line, most int, ok bool) {
 					if at := f.points[i].v + slope*(z-planes[a].z); math.Abs(at-v) > f.cuts.FarImpact {
 						continue
 					}
-					l, n := f.follow(a, b, i, slope, most)
-					if n < f.cuts.PhiHits || n < most {
+					l, n := f.follow(a, b, i, slope, max(least, most))
+					if n < least || n < most {
 						continue
 					}
 					l.fit()
