@@ -9,10 +9,9 @@ import (
 // Filter judges events. It is asked by one goroutine at a time; there may be several Filters of one kind.
 type Filter interface {
 	// Judge says whether an event is wanted: its Verdict is Accepted or Rejected. The event is a view, good until Judge
-	// returns. Judge should return before the deadline; what it says afterwards does not count. It may append to out what
-	// is worth keeping of the event in short, and returns the longer slice. An error says why it could not judge this
-	// event; the next one is asked all the same.
-	Judge(deadline time.Time, e *selection.Event, out []byte) (Verdict, []byte, error)
+	// returns. Judge should return before the deadline; what it says afterwards does not count. An error says why it could
+	// not judge this event; the next one is asked all the same.
+	Judge(deadline time.Time, e *selection.Event) (Verdict, error)
 }
 
 // Settle makes the verdict that counts of what a Filter said, and when. now is the time at which it had said it.

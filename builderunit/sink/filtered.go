@@ -74,7 +74,6 @@ type worker struct {
 	judges atomic.Pointer[candidate] // nil: it is not judging
 	until  atomic.Int64              // deadline, ns since began
 	began  time.Time                 // immutable
-	out    []byte                    // the worker's
 }
 
 // NewFiltered puts filters before a sink, which is its own from now on.
@@ -178,7 +177,7 @@ func (f *Filtered) ask(w *worker, j *candidate, deadline time.Time) (v trigger.V
 		return v, fmt.Errorf("MEP %d has %d events, and a decision is about one", j.meta.MEP, n)
 	}
 	for e := range j.packet.Events() {
-		v, w.out, err = w.filter.Judge(deadline, &e, w.out[:0])
+		v, err = w.filter.Judge(deadline, &e)
 	}
 	return v, err
 }

@@ -22,13 +22,13 @@ type byNumberMod struct {
 
 var errOdd = errors.New("an event that cannot be judged")
 
-func (f *byNumberMod) Judge(_ time.Time, e *selection.Event, out []byte) (trigger.Verdict, []byte, error) {
+func (f *byNumberMod) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {
 	v := trigger.Verdict{Decision: trigger.Accepted}
 	switch e.MEP % 10 {
 	case 1:
 		v.Decision = trigger.Rejected
 	case 2:
-		return v, out, errOdd
+		return v, errOdd
 	case 3:
 		if f.hang != nil {
 			<-f.hang
@@ -38,7 +38,7 @@ func (f *byNumberMod) Judge(_ time.Time, e *selection.Event, out []byte) (trigge
 	case 5:
 		time.Sleep(f.slow)
 	}
-	return v, out, nil
+	return v, nil
 }
 
 // kept remembers what it was given.

@@ -104,10 +104,10 @@ func openShare(value string, n int) (list []trigger.Filter, err error) {
 }
 
 // Judge looks at the number alone.
-func (s share) Judge(_ time.Time, e *selection.Event, out []byte) (trigger.Verdict, []byte, error) {
+func (s share) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {
 	v := trigger.Verdict{Decision: trigger.Rejected}
 	if e.Number*0x9e3779b97f4a7c15>>32 < uint64(s) { // Fibonacci hashing: neighbours are far apart
 		v.Decision = trigger.Accepted
 	}
-	return v, out, nil
+	return v, nil
 }

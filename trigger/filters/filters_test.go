@@ -46,9 +46,9 @@ func TestShare(t *testing.T) {
 		const events = 100_000
 		n := 0
 		for i := range uint64(events) {
-			a, _, err := list[0].Judge(time.Time{}, &selection.Event{Number: i}, nil)
+			a, err := list[0].Judge(time.Time{}, &selection.Event{Number: i})
 			must.OK(t, err)
-			if b, _, _ := list[1].Judge(time.Time{}, &selection.Event{Number: i}, nil); a != b {
+			if b, _ := list[1].Judge(time.Time{}, &selection.Event{Number: i}); a != b {
 				t.Fatalf("two filters judge event %d as %v and %v", i, a, b)
 			}
 			if a.Decision == trigger.Accepted {

@@ -20,12 +20,12 @@ type Filter struct{ f *Finder }
 func NewFilter(d *Detector, cuts Cuts) *Filter { return &Filter{NewFinder(d, cuts)} }
 
 // Judge looks for a secondary vertex. It does not look at the deadline: an event is bounded.
-func (f *Filter) Judge(_ time.Time, e *selection.Event, out []byte) (trigger.Verdict, []byte, error) {
+func (f *Filter) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {
 	if err := f.add(e); err != nil {
-		return trigger.Verdict{}, out, err
+		return trigger.Verdict{}, err
 	}
 	r := f.f.Find(nil)
-	return f.f.Verdict(&r), out, nil
+	return f.f.Verdict(&r), nil
 }
 
 // add gives the Finder the boards of an event.

@@ -72,7 +72,7 @@ func (f *Finder) Find(times *[Steps]time.Duration) Result {
 func (f *Finder) Verdict(r *Result) trigger.Verdict {
 	v := trigger.Verdict{Decision: trigger.Rejected}
 	if r.Displaced {
-		v.Score = uint16(min(math.MaxUint16, r.Secondary.Score*scoreUnit))
+		v.Score = uint16(max(0, min(math.MaxUint16, r.Secondary.Score*scoreUnit)))
 	}
 	if r.Displaced && r.Secondary.Score >= f.cuts.Score {
 		v.Decision = trigger.Accepted

@@ -43,7 +43,8 @@ func (t *toy) fly(x, y, z, tx, ty float64, forwards bool) {
 		if s.Side == velo.Left && phi < 0 {
 			phi += 2 * math.Pi
 		}
-		place, ok := velo.Place{}, false
+		var place velo.Place
+		var ok bool
 		if s.Kind == velo.R {
 			place, ok = t.g.PlaceR(b, r, phi)
 		} else {

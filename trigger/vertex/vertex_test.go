@@ -130,17 +130,17 @@ func TestFilter(t *testing.T) {
 	for i, b := range boards {
 		e.Fragments = append(e.Fragments, selection.Fragment{Source: uint16(i), Type: velo.BankType, Data: b})
 	}
-	v, _, err := f.Judge(time.Time{}, &e, nil)
+	v, err := f.Judge(time.Time{}, &e)
 	must.OK(t, err)
 	if !v.Decision.Valid() {
 		t.Errorf("%+v", v)
 	}
 	e.Number++
-	if _, _, err := f.Judge(time.Time{}, &e, nil); err == nil {
+	if _, err := f.Judge(time.Time{}, &e); err == nil {
 		t.Error("fragments of another event were taken")
 	}
 	e.Fragments = e.Fragments[:0]
-	if _, _, err := f.Judge(time.Time{}, &e, nil); err == nil {
+	if _, err := f.Judge(time.Time{}, &e); err == nil {
 		t.Error("an event without data was judged")
 	}
 }
