@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ringlet/builderunit"
+	"ringlet/builderunit/sink"
 	"ringlet/event/placing"
 	"ringlet/node/config"
 	"ringlet/shmem"
@@ -243,9 +244,17 @@ func (s *session) writeResults(w decision.Write) error {
 	})
 }
 
-// judged tells the decision unit what became of MEPs. Of one that was built each event is accepted, or could not be
-// judged, since it lacks fragments; so could those not be that were let go. Events are numbered by their MEP, and those
-// that a short MEP does not have are void. Of what is incomplete nothing is told: it times out.
+// decided tells the decision unit what a filter said of a MEP.
+func (s *session) decided(m sink.Meta, v trigger.Verdict, took time.Duration) {
+	if sender := s.deciding.sender.Load(); sender != nil {
+		sender.Judged(m.MEP*uint64(s.cfg.Packing), m.Events, v, took)
+	}
+}
+
+// judged tells the decision unit what became of MEPs. What was built a filter judged, where there is one, and decided
+// has told. Without one each event is accepted, or could not be judged, since it lacks fragments; so could those not be
+// that were let go. Events are numbered by their MEP, and those that a short MEP does not have are void. Of what is
+// incomplete nothing is told: it times out.
 func (s *session) judged(results []builderunit.Result) {
 	sender := s.deciding.sender.Load()
 	if sender == nil {
@@ -257,7 +266,7 @@ func (s *session) judged(results []builderunit.Result) {
 		r := &results[i]
 		v := trigger.Verdict{Decision: trigger.Accepted}
 		switch {
-		case r.Outcome == builderunit.Incomplete:
+		case r.Outcome == builderunit.Incomplete, r.Outcome == builderunit.Built && s.cfg.Filter != "":
 			continue
 		case r.Outcome == builderunit.Rejected:
 			v.Decision = trigger.Rejected

@@ -146,7 +146,12 @@ func (s *session) filtered(out sink.Sink) (sink.Sink, error) {
 	if err != nil {
 		return nil, errors.Join(err, out.Abort())
 	}
-	return sink.NewFiltered(out, sink.FilterConfig{Filters: list, Deadline: choice.Deadline, Log: s.node.log}), nil
+	return sink.NewFiltered(out, sink.FilterConfig{
+		Filters:  list,
+		Deadline: choice.Deadline,
+		Decided:  s.decided,
+		Log:      s.node.log,
+	}), nil
 }
 
 // openOne opens one output, which is said in cfg.

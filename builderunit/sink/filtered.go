@@ -32,7 +32,9 @@ type FilterConfig struct {
 	// Filters judge, each in a goroutine of its own.
 	Filters  []trigger.Filter
 	Deadline time.Duration // for one event, from when its filter begins
-	Log      *slog.Logger
+	// Decided is told of each MEP that the output has, how long after its Write. It must not wait. nil: nobody is told.
+	Decided func(m Meta, v trigger.Verdict, took time.Duration)
+	Log     *slog.Logger
 }
 
 // Filtered is the sink that has a filter judge each MEP, which holds one event, and gives it to another sink with the
@@ -64,6 +66,7 @@ type candidate struct {
 	meta   Meta
 	ctx    context.Context // of its Write
 	mep    []byte
+	at     time.Time // of its Write
 	number uint64 // of the Write; guarded by mu
 	open   bool   // it is filled, and not settled; guarded by mu
 }
@@ -120,7 +123,7 @@ func (f *Filtered) Write(ctx context.Context, m Meta, mep []byte) error {
 		}
 		f.count.held.Add(int64(time.Since(at)))
 	}
-	j.meta, j.ctx, j.mep = m, ctx, append(j.mep[:0], mep...)
+	j.meta, j.ctx, j.mep, j.at = m, ctx, append(j.mep[:0], mep...), time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
@@ -199,6 +202,9 @@ func (f *Filtered) settleLocked(j *candidate, v trigger.Verdict) {
 	}
 	if f.err == nil {
 		f.count.decided[v.Decision].Add(uint64(j.meta.Events))
+		if f.cfg.Decided != nil {
+			f.cfg.Decided(j.meta, v, time.Since(j.at))
+		}
 	}
 	j.open = false
 	f.settles.Broadcast()
