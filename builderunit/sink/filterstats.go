@@ -18,7 +18,7 @@ type FilterStats struct {
 	TimedOut uint64        `count:"filter_timed_out" help:"events that passed since the filter did not answer in time"`
 	Failed   uint64        `count:"filter_failed" help:"events that passed since the filter could not judge them"`
 	Judging  time.Duration `count:"filter_us" help:"time in the filter, of all workers"`
-	Longest  uint64        `count:"filter_longest_us" kind:"max" help:"longest time in the filter for one event, in µs"`
+	Longest  time.Duration `count:"filter_longest_us" kind:"max" help:"longest time in the filter for one event"`
 	Held     time.Duration `count:"filter_held_us" help:"time that built MEPs waited for a place before the filter"`
 	Stuck    int           `count:"filter_stuck" kind:"level" help:"workers of the filter beyond their deadline now"`
 }
@@ -56,7 +56,7 @@ func (f *Filtered) Stats() FilterStats {
 		TimedOut: c.decided[trigger.TimedOut].Load(),
 		Failed:   c.decided[trigger.Failed].Load(),
 		Judging:  time.Duration(c.judging.Load()),
-		Longest:  uint64(time.Duration(c.longest.Load()).Microseconds()),
+		Longest:  time.Duration(c.longest.Load()),
 		Held:     time.Duration(c.held.Load()),
 		Stuck:    int(c.stuck.Load()),
 	}
