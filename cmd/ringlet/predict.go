@@ -17,9 +17,10 @@ type predictCmd struct {
 	File      string   `arg:"" help:"YAML file: a cluster and a configuration; with --judge, a list of results."`
 	Nodes     []int    `placeholder:"N,..." help:"A line for each of these numbers of folded nodes, 2 to 1000."`
 	Costs     string   `placeholder:"FILE" help:"What software costs, from --calibrate. Default: as published, of a machine with two cores."`
+	Carriers  string   `placeholder:"FILE" help:"What the carriers cost, from ringlet bench carriers --json on your hosts; in place of those of the costs."`
 	Calibrate []string `placeholder:"RESULTS,..." help:"Fit the costs to results.csv of ringlet bench sweep, measured on the file's cluster."`
-	Judge     bool     `help:"Say how far the predictions are off the results that the file lists."`
-	Out       string   `placeholder:"FILE" help:"Write the costs of --calibrate there."`
+	Judge     bool     `help:"Print predicted beside measured, for the results that the file lists, and how large the error is."`
+	Out       string   `placeholder:"FILE" help:"Write the costs of --calibrate there; with --judge, fit them first, to the results that the file marks."`
 	JSON      bool     `name:"json" help:"Print one JSON array."`
 	Page      string   `placeholder:"FILE" help:"Write a page with curves, too, as one file of HTML."`
 }
@@ -37,7 +38,8 @@ func (c *predictCmd) Run(ctx context.Context, to streams) error {
 	err := c.answer(ctx, to)
 	var invalid *config.InvalidError
 	var missing *fs.PathError
-	if errors.As(err, &invalid) || errors.As(err, &missing) {
+	var report *predict.ReportError
+	if errors.As(err, &invalid) || errors.As(err, &missing) || errors.As(err, &report) {
 		return &exit{exitUsage, err}
 	}
 	return err
@@ -56,19 +58,37 @@ func (c *predictCmd) answer(ctx context.Context, to streams) error {
 		return err
 	}
 	if len(c.Calibrate) > 0 {
-		return c.calibrate(ctx, to, f.Of(c.Calibrate))
+		points, err := f.Of(c.Calibrate).Points(".")
+		if err != nil {
+			return err
+		}
+		return c.calibrate(ctx, to, points)
 	}
 	return c.predict(ctx, to, f)
 }
 
-// costs are those of the file, or the published ones.
-func (c *predictCmd) costs(to streams) (predict.Costs, error) {
+// costs are those of the file, or the published ones, with the carriers of a report. It says which.
+func (c *predictCmd) costs(to streams) (*predict.Calibration, error) {
+	load := predict.Published
 	if c.Costs != "" {
-		return predict.LoadCosts(c.Costs)
+		load = func() (*predict.Calibration, error) { return predict.LoadCosts(c.Costs) }
 	}
-	fmt.Fprintln(to.err, "predict: costs are those of a machine with two cores: calibrate on your hosts")
-	return predict.Published()
+	costs, err := load()
+	if err == nil && c.Carriers != "" {
+		err = costs.LoadCarriers(c.Carriers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(to.err, "predict: %v\n", costs)
+	if c.Costs == "" {
+		fmt.Fprintln(to.err, "predict: nobody has measured these on your hosts: --calibrate and --carriers do")
+	}
+	return costs, nil
 }
+
+// doubt is what is said of predictions for one host: there the error is large.
+const doubt = "predict: nodes on one host are predicted up to several times too fast: docs/predict.md says how far"
 
 func (c *predictCmd) predict(ctx context.Context, to streams, f *predict.File) error {
 	costs, err := c.costs(to)
@@ -78,11 +98,14 @@ func (c *predictCmd) predict(ctx context.Context, to streams, f *predict.File) e
 	if len(c.Nodes) == 0 {
 		c.Nodes = []int{0}
 	}
+	if f.Hosts.Hosts == 1 {
+		fmt.Fprintln(to.err, doubt)
+	}
 	bar := newLine(to.err, true)
 	all := []*predict.Prediction{}
 	for i, n := range c.Nodes {
 		bar.show(fmt.Sprint(n, " nodes"), i, len(c.Nodes))
-		p, err := f.Predict(ctx, costs, n)
+		p, err := f.Predict(ctx, costs.Costs, n)
 		if err != nil {
 			bar.end()
 			return fmt.Errorf("predict: %w", err)
@@ -92,7 +115,7 @@ func (c *predictCmd) predict(ctx context.Context, to streams, f *predict.File) e
 	bar.end()
 	if c.Page != "" {
 		var html bytes.Buffer
-		if err := errors.Join(f.WritePage(&html, all), page.Save(c.Page, html.Bytes())); err != nil {
+		if err := errors.Join(f.WritePage(&html, all, costs), page.Save(c.Page, html.Bytes())); err != nil {
 			return err
 		}
 	}
@@ -102,37 +125,50 @@ func (c *predictCmd) predict(ctx context.Context, to streams, f *predict.File) e
 	return predict.WriteText(to.out, all)
 }
 
+// judge predicts what the results of a study measured. With --out it fits the costs first.
 func (c *predictCmd) judge(ctx context.Context, to streams, s *predict.Study) error {
-	costs, err := c.costs(to)
-	if err != nil {
-		return err
-	}
 	points, err := s.Points(filepath.Dir(c.File))
 	if err != nil {
 		return err
 	}
-	judged, err := predict.Judge(ctx, points, costs)
+	if c.Out != "" {
+		return c.calibrate(ctx, to, points)
+	}
+	costs, err := c.costs(to)
 	if err != nil {
 		return err
+	}
+	judged, err := predict.Judge(ctx, points, costs.Costs)
+	if err != nil {
+		return err
+	}
+	return c.show(to, judged)
+}
+
+func (c *predictCmd) show(to streams, judged []predict.Judged) error {
+	if c.JSON {
+		return printJSON(to.out, judged)
 	}
 	return predict.WriteErrors(to.out, judged)
 }
 
-// calibrate fits the costs to a third of the points, and says how far both thirds are off.
-func (c *predictCmd) calibrate(ctx context.Context, to streams, s *predict.Study) error {
-	points, err := s.Points(".")
-	if err != nil {
-		return err
+// calibrate fits the costs to the points that are for it, and says how far all are off.
+func (c *predictCmd) calibrate(ctx context.Context, to streams, points []predict.Point) error {
+	known := &predict.Calibration{}
+	if c.Carriers != "" {
+		if err := known.LoadCarriers(c.Carriers); err != nil {
+			return err
+		}
 	}
 	bar := newLine(to.err, true)
-	costs, err := predict.Calibrate(ctx, points, func(step int, rms float64) {
+	costs, err := predict.Calibrate(ctx, points, known, func(step int, rms float64) {
 		bar.print("step %d: %.1f %% off", step, 100*rms)
 	})
 	bar.end()
 	if err != nil {
 		return fmt.Errorf("calibrate: %w", err)
 	}
-	judged, err := predict.Judge(ctx, points, costs)
+	judged, err := predict.Judge(ctx, points, costs.Costs)
 	if err != nil {
 		return err
 	}
@@ -143,5 +179,5 @@ func (c *predictCmd) calibrate(ctx context.Context, to streams, s *predict.Study
 	if err := errors.Join(costs.Write(&text, judged), page.Save(c.Out, text.Bytes())); err != nil {
 		return err
 	}
-	return predict.WriteErrors(to.out, judged)
+	return c.show(to, judged)
 }

@@ -58,13 +58,12 @@ type flow struct {
 // doing is what a readout unit does.
 type doing uint8
 
+// What a readout unit may do, and how many things that are.
 const (
 	idle      doing = iota // waits for tokens or windows
 	preparing              // software
 	sending                // waits for its write
 	Waiting                // inside the barrier
-
-	// NumberOfDoings is how many things a readout unit may do.
 	NumberOfDoings
 )
 

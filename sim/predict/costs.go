@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"ringlet/internal/regular"
 	"ringlet/node/config"
@@ -13,21 +14,78 @@ import (
 	"ringlet/sim/study"
 )
 
-// Costs are what a calibration fits: what software takes of a core and of a wire. A host's processor works for the
-// senders and for the receivers on it, so each figure holds at both ends.
+// Costs are what a calibration says: what software takes of a core and of a wire. A host's processor works for the
+// senders and for the receivers on it, so each figure holds at both ends. The first eight are fitted to whole runs; the
+// carriers are measured alone.
 type Costs struct {
-	Part     float64 // s of a core for a part: its write, its place, its acknowledgement
-	Packet   float64 // s of a core for a packet
-	Byte     float64 // s of a core for a byte
+	Part     float64 // s of a core for a part besides its carrier: its write, its place, its acknowledgement
+	Packet   float64 // s of a core for a packet that goes through a card, besides its carrier
+	Byte     float64 // s of a core for a byte that goes through a card, besides its carrier
 	Message  float64 // s of a core for a message of a barrier
 	Flight   float64 // s that any message takes besides: the waking of a process, and the way through it
-	Header   float64 // B on the wire for each packet
+	Idle     float64 // share of a transfer's time by which it takes longer: ports stand idle while a host is busy
+	Others   float64 // time that other programs take of the cores, over the time that is left for these
 	Patience float64 // s that a sender waits before it sends a packet again that is not lost; longer each time
+
+	Carriers [len(carriers)]Carrier
 }
+
+// Carrier is what a carrier of remote writes takes, at each end.
+type Carrier struct {
+	Part     float64 // s of a core for a write
+	Packet   float64 // s of a core for a datagram
+	Byte     float64 // s of a core for a byte
+	Datagram float64 // B of data in one at most; 0: as the MTU has room for
+}
+
+// carriers that may be measured, in the order of Costs.Carriers.
+var carriers = [...]string{"quic", "quic-go", "stream", local}
+
+// local is the carrier within a host, and what every node has to itself.
+const local = "local"
+
+// at is where the carrier of that name stands.
+func (c *Costs) at(name string) *Carrier {
+	for i := range carriers {
+		if carriers[i] == name {
+			return &c.Carriers[i]
+		}
+	}
+	return nil
+}
+
+// carrier is what one takes; nothing if it was not measured.
+func (c *Costs) carrier(name string) Carrier {
+	if x := c.at(name); x != nil {
+		return *x
+	}
+	return Carrier{}
+}
+
+// halve has the processors do all work on data in half the time.
+func (c *Costs) halve() {
+	c.Part, c.Packet, c.Byte = c.Part/2, c.Packet/2, c.Byte/2
+	for i := range c.Carriers {
+		x := &c.Carriers[i]
+		x.Part, x.Packet, x.Byte = x.Part/2, x.Packet/2, x.Byte/2
+	}
+}
+
+// Calibration is costs, and where they come from.
+type Calibration struct {
+	Costs
+	Origin string
+	Name   string // of its file
+}
+
+// String says in one sentence which calibration it is.
+func (c *Calibration) String() string { return fmt.Sprintf("costs of %s: %s", c.Name, c.Origin) }
 
 // costsFile is a calibration as it is written.
 type costsFile struct {
-	Is costsWritten `yaml:"costs"`
+	Origin   string           `yaml:"origin"`
+	Is       costsWritten     `yaml:"costs"`
+	Carriers []carrierWritten `yaml:"carriers"`
 }
 
 type costsWritten struct {
@@ -36,41 +94,85 @@ type costsWritten struct {
 	Byte     study.Quantity `yaml:"byte"`
 	Message  study.Quantity `yaml:"message"`
 	Flight   study.Quantity `yaml:"flight"`
-	Header   study.Quantity `yaml:"header"`
+	Idle     study.Quantity `yaml:"idle"`
+	Others   study.Quantity `yaml:"others"`
 	Patience study.Quantity `yaml:"patience"`
 }
 
+type carrierWritten struct {
+	Name     string         `yaml:"name" enum:"quic,quic-go,stream,local"`
+	Part     study.Quantity `yaml:"part"`
+	Packet   study.Quantity `yaml:"packet"`
+	Byte     study.Quantity `yaml:"byte"`
+	Datagram study.Quantity `yaml:"datagram"`
+}
+
+// figure is a key of a calibration.
+type figure struct {
+	key  string
+	q    *study.Quantity
+	of   study.Dimension
+	into *float64
+}
+
+func (w *costsWritten) figures(c *Costs) []figure {
+	return []figure{
+		{"part", &w.Part, study.Time, &c.Part},
+		{"packet", &w.Packet, study.Time, &c.Packet},
+		{"byte", &w.Byte, study.Time, &c.Byte},
+		{"message", &w.Message, study.Time, &c.Message},
+		{"flight", &w.Flight, study.Time, &c.Flight},
+		{"idle", &w.Idle, study.Count, &c.Idle},
+		{"others", &w.Others, study.Count, &c.Others},
+		{"patience", &w.Patience, study.Time, &c.Patience},
+	}
+}
+
+func (w *carrierWritten) figures(c *Carrier) []figure {
+	return []figure{
+		{"part", &w.Part, study.Time, &c.Part},
+		{"packet", &w.Packet, study.Time, &c.Packet},
+		{"byte", &w.Byte, study.Time, &c.Byte},
+		{"datagram", &w.Datagram, study.Bytes, &c.Datagram},
+	}
+}
+
+// take takes figures that stand at a place of the file, each of which must be there.
+func take(d *config.Document, at string, figures []figure) {
+	for _, x := range figures {
+		switch {
+		case d.Err() != nil:
+		case !d.Given(at + "." + x.key):
+			d.Add(at, "%s is missing: make the file again with ringlet predict --calibrate", x.key)
+		case x.q.Value != 0 && x.q.Of != x.of || x.q.Value < 0 || x.q.Value > 1e6:
+			d.Add(at+"."+x.key, "%v cannot be", *x.q)
+		}
+		*x.into = x.q.Value
+	}
+}
+
 // parseCosts reads a calibration. What is wrong with it is a *config.InvalidError.
-func parseCosts(name string, in io.Reader) (Costs, error) {
+func parseCosts(name string, in io.Reader) (*Calibration, error) {
 	var f costsFile
 	d, err := config.Read(name, in, &f)
 	if err != nil {
-		return Costs{}, err
+		return nil, err
 	}
-	w := &f.Is
-	var c Costs
-	for _, x := range []struct {
-		key  string
-		q    study.Quantity
-		of   study.Dimension
-		into *float64
-	}{
-		{"part", w.Part, study.Time, &c.Part},
-		{"packet", w.Packet, study.Time, &c.Packet},
-		{"byte", w.Byte, study.Time, &c.Byte},
-		{"message", w.Message, study.Time, &c.Message},
-		{"flight", w.Flight, study.Time, &c.Flight},
-		{"header", w.Header, study.Bytes, &c.Header},
-		{"patience", w.Patience, study.Time, &c.Patience},
-	} {
-		switch {
-		case d.Err() != nil:
-		case !d.Given("costs." + x.key):
-			d.Add("costs", "%s is missing: make the file again with ringlet predict --calibrate", x.key)
-		case x.q.Of != x.of || x.q.Value < 0 || x.q.Value > 1e6:
-			d.Add("costs."+x.key, "%v cannot be", x.q)
+	c := &Calibration{Origin: strings.TrimSpace(f.Origin), Name: name}
+	if c.Origin == "" {
+		d.Add("", "origin is missing: say on which machine, and when, the costs were measured")
+	}
+	take(d, "costs", f.Is.figures(&c.Costs))
+	seen := map[string]bool{}
+	for i := range f.Carriers {
+		at, w := fmt.Sprintf("carriers[%d]", i), &f.Carriers[i]
+		into := c.at(w.Name)
+		if into == nil || seen[w.Name] {
+			d.Add(at, "the carrier %q is not known, or there twice", w.Name)
+			continue
 		}
-		*x.into = x.q.Value
+		seen[w.Name] = true
+		take(d, at, w.figures(into))
 	}
 	return c, d.Err()
 }
@@ -80,33 +182,47 @@ func parseCosts(name string, in io.Reader) (Costs, error) {
 //go:embed published/costs.yaml
 var published []byte
 
-// Published are the costs of the published calibration, on a machine with two cores.
-func Published() (Costs, error) {
-	return parseCosts("published/costs.yaml", bytes.NewReader(published))
+// Published is the published calibration, of a machine with two cores.
+func Published() (*Calibration, error) {
+	return parseCosts("sim/predict/published/costs.yaml", bytes.NewReader(published))
 }
 
 // LoadCosts reads a calibration's file.
-func LoadCosts(path string) (Costs, error) {
+func LoadCosts(path string) (*Calibration, error) {
 	in, err := regular.Open(path)
 	if err != nil {
-		return Costs{}, err
+		return nil, err
 	}
 	defer in.Close()
 	return parseCosts(path, in)
 }
 
-// Write writes a calibration: the costs, and how far the points are off that they were fitted to, and the others.
-func (c Costs) Write(out io.Writer, all []Judged) error {
-	for _, fit := range []bool{true, false} {
-		if err := writeSummary(out, "# ", all, fit); err != nil {
-			return err
+// Write writes a calibration: the costs, and how far the points are off that they were fitted to.
+func (c *Calibration) Write(out io.Writer, judged []Judged) error {
+	if err := writeSummary(out, "# ", judged); err != nil {
+		return err
+	}
+	var w costsWritten
+	fmt.Fprintf(out, "origin: %q\ncosts:\n", c.Origin)
+	for _, x := range w.figures(&c.Costs) {
+		q := study.Q(*x.into, x.of)
+		if x.of == study.Count {
+			q = study.Share(*x.into)
+		}
+		fmt.Fprintf(out, "  %s: %v\n", x.key, q)
+	}
+	fmt.Fprintln(out, "carriers:")
+	for i := range carriers {
+		var w carrierWritten
+		if c.Carriers[i] == (Carrier{}) {
+			continue
+		}
+		fmt.Fprintf(out, "  - name: %s\n", carriers[i])
+		for _, x := range w.figures(&c.Carriers[i]) {
+			fmt.Fprintf(out, "    %s: %v\n", x.key, study.Q(*x.into, x.of))
 		}
 	}
-	_, err := fmt.Fprintf(out, "costs:\n  part: %v\n  packet: %v\n  byte: %v\n  message: %v\n  flight: %v\n"+
-		"  header: %v\n  patience: %v\n", study.Q(c.Part, study.Time), study.Q(c.Packet, study.Time),
-		study.Q(c.Byte, study.Time), study.Q(c.Message, study.Time), study.Q(c.Flight, study.Time),
-		study.Q(c.Header, study.Bytes), study.Q(c.Patience, study.Time))
-	return err
+	return nil
 }
 
 // ticks is a time of the simulator, to the nearest picosecond.

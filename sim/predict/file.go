@@ -1,14 +1,17 @@
 package predict
 
 import (
+	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"time"
 
 	"ringlet/barrier"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
 	"ringlet/internal/regular"
+	"ringlet/lab/topology"
 	"ringlet/node/config"
 	"ringlet/readoutunit"
 	"ringlet/sim/study"
@@ -21,6 +24,8 @@ type File struct {
 	Setup  Setup   `yaml:"configuration"`
 	Seed   uint64  `yaml:"seed"`
 	source *config.Document
+
+	network *topology.Topology // nil: one switch
 }
 
 // Cluster is what stands in the hall.
@@ -34,14 +39,7 @@ type Cluster struct {
 	MTU      *study.Quantity `yaml:"mtu"`      // nil: 1500 B
 	Memory   *study.Quantity `yaml:"memory"`   // of a host; nil: no limit
 	Lossless bool            `yaml:"lossless"` // a full port holds up those before it; else senders find their rate
-	Tree     *Tree           `yaml:"tree"`     // nil: one switch
-}
-
-// Tree is a fat tree of two layers.
-type Tree struct {
-	PerLeaf int `yaml:"per-leaf"` // hosts of a leaf
-	Spines  int `yaml:"spines"`
-	Links   int `yaml:"links"` // between a leaf and a spine
+	Topology string          `yaml:"topology"` // file of ringlet plan, relative to this one; "" = one switch
 }
 
 // Setup is Ringlet's configuration, by the names of its settings.
@@ -58,7 +56,7 @@ type Setup struct {
 	Sources      int     `yaml:"sources"` // of all, as even as possible; 0: by streams
 	Slots        int     `yaml:"slots"`
 	LookAhead    int     `yaml:"look-ahead"` // cycles that are issued and not complete; 0: half the slots, at least two; with pull, all
-	Transport    string  `yaml:"transport" enum:"quic,quic-go,stream"`
+	Transport    string  `yaml:"transport" enum:"quic,quic-go,stream,local"`
 	Rate         float64 `yaml:"rate"` // events per second; 0: as many as it takes
 	PullWindow   int     `yaml:"pull-window"`
 
@@ -80,7 +78,32 @@ func Load(path string) (*File, error) {
 		return nil, err
 	}
 	defer in.Close()
-	return parse(path, in)
+	f, err := parse(path, in)
+	if err != nil || f.Hosts.Topology == "" {
+		return f, err
+	}
+	name := f.Hosts.Topology
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(path), name)
+	}
+	if f.network, err = topology.Load(name); err != nil {
+		return nil, err
+	}
+	if f.Hosts.Lossless && f.network.Kind() != "fat-tree" {
+		f.source.Add("cluster.lossless", "the rings of a torus would hold up each other: leave it out, or give a fat tree")
+	}
+	return f, f.source.Err()
+}
+
+// A placesError says that a topology has too few nodes.
+type placesError struct {
+	File        string
+	Have, Needs int
+}
+
+func (e *placesError) Error() string {
+	return fmt.Sprintf("%s has %d nodes, and %d hosts are to stand there: ask for fewer, or give a larger topology", e.File,
+		e.Have, e.Needs)
 }
 
 // parse reads a file's text.
@@ -172,13 +195,11 @@ func (f *File) check() {
 	of("cluster.queue", h.Queue, study.Bytes, 1<<10, 1<<40)
 	of("cluster.mtu", h.MTU, study.Bytes, 576, 1<<16)
 	of("cluster.memory", h.Memory, study.Bytes, 1<<20, 1<<50)
-	if h.Port == nil {
-		d.Add("cluster", "port is missing: give the rate of a host's port, such as 200 Gbit/s")
+	if h.Port == nil && h.Hosts != 1 {
+		d.Add("cluster", "port is missing: give the rate of a host's port, such as 200 Gbit/s, or hosts: 1")
 	}
-	if t := h.Tree; t != nil {
-		within("cluster.tree.per-leaf", t.PerLeaf, 1, MostNodes)
-		within("cluster.tree.spines", t.Spines, 1, MostNodes)
-		within("cluster.tree.links", t.Links, 1, 64)
+	if c.Transport == local && h.Hosts != 1 {
+		d.Add("configuration.transport", "local goes within one host: give hosts: 1, or another transport")
 	}
 	if (c.RUs == 0) != (c.BUs == 0) || c.RUs == 0 && c.Nodes == 0 {
 		d.Add("configuration", "give nodes, or rus and bus")

@@ -3,11 +3,15 @@ package predict
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+
+	"ringlet/lab/trial"
 )
 
 // begin is where a fit begins: orders of magnitude, from which it goes to what was measured.
@@ -17,18 +21,18 @@ var begin = Costs{
 	Byte:     1e-9,
 	Message:  50e-6,
 	Flight:   100e-6,
-	Header:   100,
+	Idle:     0.02,
+	Others:   0.1,
 	Patience: 20e-3,
 }
 
 // numbers are the costs as a list.
 func (c *Costs) numbers() []*float64 {
-	return []*float64{&c.Part, &c.Packet, &c.Byte, &c.Message, &c.Flight, &c.Header, &c.Patience}
+	return []*float64{&c.Part, &c.Packet, &c.Byte, &c.Message, &c.Flight, &c.Idle, &c.Others, &c.Patience}
 }
 
-// at are costs whose logarithms are given.
-func at(logs []float64) Costs {
-	var c Costs
+// with are costs whose logarithms are given, with carriers that are not fitted.
+func (c Costs) with(logs []float64) Costs {
 	for i, x := range c.numbers() {
 		*x = math.Exp(logs[i])
 	}
@@ -62,39 +66,54 @@ func ratesOf(ctx context.Context, points []Point, costs Costs) ([]float64, error
 // mostSteps of a fit: it has come to its end after five to ten.
 const mostSteps = 12
 
-// Calibrate fits the costs to the points that are chosen for it: least squares on the logarithm of the rate, by the
-// method of Levenberg and Marquardt over the logarithms of the costs. tell is told of each step, and may be nil.
-func Calibrate(ctx context.Context, points []Point, tell func(step int, rms float64)) (Costs, error) {
+// Calibrate fits the costs to the points that are for it, beside carriers that are known: least squares on the logarithm
+// of the rate, by the method of Levenberg and Marquardt over the logarithms of the costs. tell is told of each step, and
+// may be nil.
+func Calibrate(ctx context.Context, points []Point, known *Calibration, tell func(step int, rms float64)) (*Calibration,
+	error,
+) {
 	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !p.Fit })
-	if len(points) < len(begin.numbers()) {
-		return Costs{}, &fewError{Have: len(points), Need: len(begin.numbers())}
+	if need := len(begin.numbers()); len(points) < need {
+		return nil, &fewError{Have: len(points), Need: need}
 	}
 	best, least := Costs{}, math.Inf(1)
 	for i, by := range starts {
 		from := begin
 		from.Patience *= by
-		f := fit{ctx: ctx, points: points}
+		f := fit{ctx: ctx, points: points, known: known.Costs}
 		off := f.descend(from, func(step int, rms float64) {
 			if tell != nil {
 				tell(i*mostSteps+step, rms)
 			}
 		})
 		if f.err != nil {
-			return Costs{}, f.err
+			return nil, f.err
 		}
 		if s := squares(off); s < least {
-			best, least = at(f.at), s
+			best, least = known.with(f.at), s
 		}
 	}
-	return best.rounded(), nil
+	origin := "rates of ringlet bench sweep"
+	for i, p := range points {
+		if i == 0 || p.Sweep != points[i-1].Sweep {
+			origin += fmt.Sprintf(", %s from %s on", p.Sweep, p.Started)
+		}
+	}
+	return &Calibration{Costs: best.rounded(), Origin: strings.TrimPrefix(known.Origin+"; ", "; ") + origin}, nil
 }
 
 // rounded costs are those that a file of them says: four digits.
 func (c Costs) rounded() Costs {
 	for _, x := range c.numbers() {
-		*x, _ = strconv.ParseFloat(strconv.FormatFloat(*x, 'g', 4, 64), 64)
+		*x = digits(*x)
 	}
 	return c
+}
+
+// digits are the first four of a number.
+func digits(x float64) float64 {
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 4, 64), 64)
+	return x
 }
 
 // starts are where fits begin, as factors of the cost that has several least squares: what waiting leads to depends on
@@ -127,21 +146,36 @@ func (f *fit) descend(from Costs, tell func(step int, rms float64)) []float64 {
 type fit struct {
 	ctx    context.Context
 	points []Point
+	known  Costs     // its carriers are
 	at     []float64 // logarithms of the costs
 	low    []float64 // where it began
 	err    error
 }
 
-// off is how far the points are off: logarithms of predicted over measured.
+// pull is what a cost counts that is e times as much as the order of magnitude where fits begin: as much as a point that
+// is so far off. So a cost that no point depends on stays there.
+const pull = 0.02
+
+// weight is how much a point counts: less, the further its runs are apart.
+func (p *Point) weight() float64 {
+	const sure = 0.05 // of its rate
+	s := trial.SpreadOf(p.Rates)
+	return sure / math.Hypot(sure, math.Log(s.Max/s.Min)/2)
+}
+
+// off is how far the points are off: logarithms of predicted over measured; and the costs.
 func (f *fit) off(logs []float64) []float64 {
-	off := make([]float64, len(f.points))
-	rates, err := ratesOf(f.ctx, f.points, at(logs))
+	off := make([]float64, len(f.points), len(f.points)+len(logs))
+	rates, err := ratesOf(f.ctx, f.points, f.known.with(logs))
 	if err != nil {
 		f.err = err
-		return off
+		return make([]float64, len(f.points)+len(logs))
 	}
 	for i, p := range f.points {
-		off[i] = math.Log(rates[i] / p.Rate)
+		off[i] = p.weight() * math.Log(rates[i]/p.Rate)
+	}
+	for i, x := range begin.numbers() {
+		off = append(off, pull*(logs[i]-math.Log(*x)))
 	}
 	return off
 }

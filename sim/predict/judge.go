@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"text/tabwriter"
+
+	"ringlet/lab/trial"
 )
 
 // fewError says that there are too few points for a fit.
@@ -18,12 +20,15 @@ func (e *fewError) Error() string {
 
 // Judged is a point and what was predicted for it.
 type Judged struct {
-	Point
-	Predicted float64
-}
+	Sweep     string       `json:"sweep"`
+	Name      string       `json:"point"`
+	Fit       bool         `json:"calibrated_on"`
+	Measured  trial.Spread `json:"measured_hz"`
+	Predicted float64      `json:"predicted_hz"`
+	Off       float64      `json:"error"` // as a share of the median of what was measured
 
-// Off is how far the prediction is off, as a share of what was measured.
-func (j *Judged) Off() float64 { return j.Predicted/j.Rate - 1 }
+	rates []float64
+}
 
 // Judge predicts all points.
 func Judge(ctx context.Context, points []Point, costs Costs) ([]Judged, error) {
@@ -31,58 +36,99 @@ func Judge(ctx context.Context, points []Point, costs Costs) ([]Judged, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Judged
+	all := []Judged{}
 	for i, p := range points {
-		all = append(all, Judged{Point: p, Predicted: rates[i]})
+		all = append(all, Judged{
+			Sweep:     p.Sweep,
+			Name:      p.Name,
+			Fit:       p.Fit,
+			Measured:  trial.SpreadOf(p.Rates),
+			Predicted: rates[i],
+			Off:       rates[i]/p.Rate - 1,
+			rates:     p.Rates,
+		})
 	}
 	return all, nil
 }
 
-// errorsOf are the median and the worst error of the points that costs were fitted to, or of the others.
-func errorsOf(all []Judged, fit bool) (median, worst float64, n int) {
+// Errors are how far some points are off.
+type Errors struct{ Median, Worst float64 }
+
+// errorsOf some points against the medians of their runs, or against the run of one round.
+func errorsOf(points []Judged, round int) (e Errors, n int) {
 	var off []float64
-	for i := range all {
-		if all[i].Fit == fit {
-			off = append(off, math.Abs(all[i].Off()))
+	for i := range points {
+		switch p := &points[i]; {
+		case round < 0:
+			off = append(off, math.Abs(p.Off))
+		case round < len(p.rates):
+			off = append(off, math.Abs(p.Predicted/p.rates[round]-1))
 		}
 	}
 	if len(off) == 0 {
-		return 0, 0, 0
+		return Errors{}, 0
 	}
-	slices.Sort(off)
-	return off[len(off)/2], off[len(off)-1], len(off)
+	s := trial.SpreadOf(off)
+	return Errors{s.Median, s.Max}, len(off)
 }
 
-// WriteErrors writes the table of errors.
+func role(fit bool) string {
+	if fit {
+		return "calibrated on"
+	}
+	return "judged"
+}
+
+// WriteErrors writes each point, and the errors of each sweep and of all.
 func WriteErrors(out io.Writer, all []Judged) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "sweep\tpoint\tmeasured / Hz\tpredicted / Hz\terror\t\n")
+	fmt.Fprint(w, "sweep\tpoint\tmeasured / Hz\truns\tleast to most\tpredicted / Hz\terror\t\n")
 	for i := range all {
 		j := &all[i]
-		what := "judged"
-		if j.Fit {
-			what = "calibrated on"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%.0f\t%.0f\t%+.1f %%\t%s\n", j.Sweep, j.Name, j.Rate, j.Predicted, 100*j.Off(), what)
+		fmt.Fprintf(w, "%s\t%s\t%.0f\t%d\t%+.0f to %+.0f %%\t%.0f\t%+.1f %%\t%s\n", j.Sweep, j.Name, j.Measured.Median,
+			j.Measured.N, 100*(j.Measured.Min/j.Measured.Median-1), 100*(j.Measured.Max/j.Measured.Median-1), j.Predicted,
+			100*j.Off, role(j.Fit))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	var sweeps []string
+	for i := range all {
+		if !slices.Contains(sweeps, all[i].Sweep) {
+			sweeps = append(sweeps, all[i].Sweep)
+		}
+	}
+	for _, name := range sweeps {
+		of := slices.DeleteFunc(slices.Clone(all), func(j Judged) bool { return j.Sweep != name })
+		if err := writeSummary(out, name+": ", of); err != nil {
+			return err
+		}
+	}
+	return writeSummary(out, "", all)
+}
+
+// writeSummary writes a line for the points that costs are fitted to, and one for the others.
+func writeSummary(out io.Writer, before string, all []Judged) error {
 	for _, fit := range []bool{true, false} {
-		if err := writeSummary(out, "", all, fit); err != nil {
+		of := slices.DeleteFunc(slices.Clone(all), func(j Judged) bool { return j.Fit != fit })
+		e, n := errorsOf(of, -1)
+		if n == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "%s%d points %s: median error %.1f %%, worst %.1f %%", before, n, role(fit), 100*e.Median,
+			100*e.Worst)
+		if before == "" {
+			for round := 0; ; round++ {
+				e, n := errorsOf(of, round)
+				if n == 0 || n < len(of)/2 {
+					break
+				}
+				fmt.Fprintf(out, "; of run %d alone %.1f and %.1f %%", round+1, 100*e.Median, 100*e.Worst)
+			}
+		}
+		if _, err := fmt.Fprintln(out); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func writeSummary(out io.Writer, before string, all []Judged, fit bool) error {
-	median, worst, n := errorsOf(all, fit)
-	what := "judged"
-	if fit {
-		what = "calibrated on"
-	}
-	_, err := fmt.Fprintf(out, "%s%d points %s: median error %.1f %%, worst %.1f %%\n", before, n, what, 100*median,
-		100*worst)
-	return err
 }

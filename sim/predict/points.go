@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,19 +13,20 @@ import (
 	"time"
 
 	"ringlet/internal/regular"
+	"ringlet/lab/trial"
 	"ringlet/node/config"
 )
 
 // Study names what was measured, and where: results of sweeps, each with the cluster that it ran on.
 type Study struct {
-	Seed     uint64    `yaml:"seed"` // of the choice of the points that costs are fitted to
 	Measured []Results `yaml:"measured"`
 }
 
 // Results are those of one sweep, and what its lines do not say.
 type Results struct {
 	Name   string   `yaml:"name"`
-	File   string   `yaml:"results"` // results.csv of ringlet bench sweep
+	File   string   `yaml:"results"`    // results.csv of ringlet bench sweep
+	Fit    bool     `yaml:"calibrates"` // costs are fitted to it; else predictions are judged by it
 	Hosts  Cluster  `yaml:"cluster"`
 	Series []Series `yaml:"series"`
 
@@ -51,7 +51,8 @@ type Point struct {
 	File  File
 	Fit   bool // costs are fitted to it
 
-	rates []float64
+	Rates   []float64 // of each run, in their order
+	Started string    // the first of them, as the results say
 }
 
 // LoadStudy reads a file that says which results there are; theirs stand relative to it.
@@ -64,18 +65,23 @@ func LoadStudy(path string) (*Study, error) {
 	return parseStudy(path, in)
 }
 
-// Of is the study of results that were measured on the cluster of a file.
+// Of is the study of results that were measured on the cluster of a file, and that costs are to be fitted to.
 func (f *File) Of(results []string) *Study {
-	s := &Study{Seed: f.Seed}
+	s := &Study{}
 	for _, name := range results {
-		s.Measured = append(s.Measured, Results{Name: name, File: name, Hosts: f.Hosts})
+		s.Measured = append(s.Measured, Results{
+			Name:  name,
+			File:  name,
+			Fit:   true,
+			Hosts: f.Hosts,
+		})
 	}
 	return s
 }
 
 // parseStudy reads which results there are. What is wrong is a *config.InvalidError.
 func parseStudy(name string, in io.Reader) (*Study, error) {
-	s := &Study{Seed: 1}
+	s := &Study{}
 	d, err := config.Read(name, in, s)
 	if err != nil {
 		return nil, err
@@ -90,24 +96,20 @@ func parseStudy(name string, in io.Reader) (*Study, error) {
 		if h.Cores == 0 {
 			h.Cores = 1
 		}
-		if h.Port == nil || h.Port.Of != "B/s" || h.Port.Value < 1e4 {
-			d.Add(at+".cluster", "needs the rate of a host's port, such as 20 Mbit/s")
+		if h.Hosts != 1 && (h.Port == nil || h.Port.Of != "B/s" || h.Port.Value < 1e4) {
+			d.Add(at+".cluster", "needs the rate of a host's port, such as 20 Mbit/s, or one host")
 		}
 	}
 	return s, d.Err()
 }
 
-// Points reads all results, whose files stand relative to dir, and chooses a third of each for the fit.
+// Points reads all results, whose files stand relative to dir.
 func (s *Study) Points(dir string) ([]Point, error) {
-	random := rand.New(rand.NewPCG(s.Seed, 0))
 	var all []Point
 	for i := range s.Measured {
 		points, err := s.Measured[i].open(dir)
 		if err != nil {
 			return nil, err
-		}
-		for _, k := range random.Perm(len(points))[:(len(points)+2)/3] {
-			points[k].Fit = true
 		}
 		all = append(all, points...)
 	}
@@ -164,16 +166,14 @@ func (m *Results) points(in io.Reader) ([]Point, error) {
 			i = len(all)
 			all = append(all, p)
 		}
-		all[i].rates = append(all[i].rates, rate)
+		all[i].Rates = append(all[i].Rates, rate)
 	}
 	slices.SortFunc(all, func(a, b *Point) int {
 		return cmp.Or(cmp.Compare(a.File.Setup.Nodes, b.File.Setup.Nodes), strings.Compare(a.Name, b.Name))
 	})
 	var points []Point
 	for _, p := range all {
-		slices.Sort(p.rates)
-		n := len(p.rates)
-		p.Rate = (p.rates[(n-1)/2] + p.rates[n/2]) / 2
+		p.Rate = trial.SpreadOf(p.Rates).Median
 		points = append(points, *p)
 	}
 	return points, nil
@@ -226,10 +226,10 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 	}
 	c.Discipline, c.PhaseEnd = l.cells["discipline"], l.cells["barrier"]
 	c.Transport = l.cells["transport"]
-	switch c.Transport {
-	case oldName:
+	switch old := l.cells["started"] < renamed; {
+	case c.Transport == oldName:
 		c.Transport = "quic"
-	case "quic":
+	case c.Transport == "quic" && old:
 		c.Transport = "quic-go"
 	}
 	if l.cells["bypass"] == "off" {
@@ -262,20 +262,32 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 	}
 	c.complete()
 	p = &Point{
-		Sweep: m.Name,
-		Name:  m.name(l, &c),
-		File:  File{Hosts: m.Hosts, Setup: c, Seed: 1},
+		Sweep:   m.Name,
+		Name:    m.name(l, &c),
+		Fit:     m.Fit,
+		Started: l.cells["started"],
+		File:    File{Hosts: m.Hosts, Setup: c, Seed: 1},
 	}
-	p.File.Hosts.Hosts = l.whole("hosts", MostNodes)
+	if m.Hosts.Hosts == 0 {
+		p.File.Hosts.Hosts = l.whole("hosts", MostNodes)
+	}
 	return p, rate
 }
 
-// oldName is what the transport quic was called in results until 2026-11-21; quic was then what is quic-go today.
-const oldName = "express"
+// oldName is what the transport quic was called in results from before it was renamed; quic was then what is quic-go
+// today.
+const (
+	oldName = "express"
+	renamed = "2026-11-22"
+)
 
 // name tells a configuration from the others of its sweep.
 func (m *Results) name(l *line, c *Setup) string {
-	name := fmt.Sprintf("%d nodes, %s", c.Nodes, c.Discipline)
+	name := fmt.Sprintf("%d nodes, ", c.Nodes)
+	if c.RUs != c.Nodes || c.BUs != c.Nodes {
+		name = fmt.Sprintf("%d readout units, %d builder units, ", c.RUs, c.BUs)
+	}
+	name += c.Discipline
 	if c.discipline() != nil && c.discipline().Phases {
 		name += " + " + c.PhaseEnd
 	}
@@ -288,5 +300,5 @@ func (m *Results) name(l *line, c *Setup) string {
 	if c.Transport != "quic" {
 		name += ", " + c.Transport
 	}
-	return name
+	return name + fmt.Sprintf(", %d × %d × %d B", c.Streams, c.Packing, c.FragmentSize)
 }

@@ -3,8 +3,8 @@ package predict
 import (
 	"context"
 
-	"ringlet/barrier"
 	"ringlet/sim"
+	"ringlet/sim/builder"
 	"ringlet/sim/study"
 )
 
@@ -18,9 +18,10 @@ type Prediction struct {
 	Latency    float64 `json:"latency_p50_s"`  // from a MEP's token to its whole
 	P99        float64 `json:"latency_p99_s"`
 	Barrier    float64 `json:"barrier_p50_s"`
-	CPU        float64 `json:"processors"` // share of their time
-	Slots      int     `json:"slots"`      // that are used, as memory allows
-	Binds      string  `json:"binds"`      // what gives the most when there is twice as much of it
+	Waits      float64 `json:"barrier_share"` // of the readout units' time
+	CPU        float64 `json:"processors"`    // share of their time
+	Slots      int     `json:"slots"`         // that are used, as memory allows
+	Binds      string  `json:"binds"`         // what gives the most when there is twice as much of it
 	Gains      []Gain  `json:"gains"`
 }
 
@@ -36,9 +37,9 @@ var resources = []struct {
 	twice func(f *File, c *Setup, costs *Costs)
 }{
 	{"port", func(f *File, _ *Setup, _ *Costs) { f.Hosts.Port = twice(f.Hosts.Port, 2) }},
-	{"processor", func(_ *File, _ *Setup, x *Costs) { x.Part, x.Packet, x.Byte = x.Part/2, x.Packet/2, x.Byte/2 }},
+	{"processor", func(_ *File, _ *Setup, x *Costs) { x.halve() }},
 	{"barrier", func(_ *File, c *Setup, x *Costs) {
-		if c.barrier() != barrier.None {
+		if !c.none() {
 			x.Message, x.Flight = x.Message/2, x.Flight/2
 		}
 	}},
@@ -103,35 +104,34 @@ func one(ctx context.Context, f *File, c Setup, costs Costs) (*Prediction, error
 	if err != nil {
 		return nil, err
 	}
-	took := (w.ended - w.begun).Seconds()
-	meps := float64(w.count)
-	if c.SuspendFor > 0 {
-		meps = float64(w.parts) / float64(len(w.rus))
-	}
+	took := (w.To.At - w.From.At).Seconds()
+	meps := float64(w.To.Parts-w.From.Parts) / float64(c.RUs)
 	bytes, cross := 0.0, 0.0
-	for _, r := range w.rus {
-		bytes += float64(r.part)
-		for _, b := range w.bus {
-			if b.host != r.host {
-				cross += float64(r.part) / float64(len(w.bus))
+	for i, part := range w.parts {
+		bytes += float64(part)
+		for j := range c.BUs {
+			if i%w.hosts() != w.rank(j)%w.hosts() {
+				cross += float64(part) / float64(c.BUs)
 			}
 		}
 	}
-	port := 1 / w.perByte.Seconds() * float64(len(w.hosts))
-	cores := float64(w.f.Hosts.Cores)
-	if !w.f.Hosts.Shared {
-		cores *= float64(len(w.hosts))
+	port := 1 / w.perByte.Seconds() * float64(w.hosts())
+	cores := float64(f.Hosts.Cores)
+	if !f.Hosts.Shared {
+		cores *= float64(w.hosts())
 	}
+	waits := (w.To.Spent[builder.Waiting] - w.From.Spent[builder.Waiting]).Seconds()
 	return &Prediction{
 		Nodes:      c.Nodes,
 		Rate:       meps * float64(c.Packing) / took,
 		Gbps:       meps * bytes * 8 / took / 1e9,
 		Efficiency: meps * cross / took / port,
 		All:        meps * bytes / took / port,
-		Latency:    sim.Time(w.latency.Quantile(0.5)).Seconds(),
-		P99:        sim.Time(w.latency.Quantile(0.99)).Seconds(),
-		Barrier:    sim.Time(w.barriers.Quantile(0.5)).Seconds(),
-		CPU:        (w.busy() - w.work).Seconds() / took / cores,
+		Latency:    sim.Time(w.Latency.Quantile(0.5)).Seconds(),
+		P99:        sim.Time(w.Latency.Quantile(0.99)).Seconds(),
+		Barrier:    sim.Time(w.Barriers.Quantile(0.5)).Seconds(),
+		Waits:      waits / took / float64(c.RUs),
+		CPU:        w.busy().Seconds() / w.To.At.Seconds() / cores,
 		Slots:      w.slots,
 	}, nil
 }

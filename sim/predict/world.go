@@ -4,86 +4,61 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strconv"
 
 	"ringlet/barrier"
 	"ringlet/event"
 	"ringlet/event/pattern"
-	"ringlet/event/placing"
 	"ringlet/readoutunit"
 	"ringlet/sim"
+	"ringlet/sim/builder"
 	"ringlet/sim/part"
 	"ringlet/sim/study"
 	"ringlet/tagnet"
 )
 
-// world is one run.
+// world is one run on a user's cluster.
 type world struct {
+	*builder.World
 	f     *File
 	c     Setup
 	costs Costs
+	means Carrier // of the carrier between nodes
 	s     *sim.Sim
 
 	perByte, hop sim.Time
-	queue        int64
-	packet       int // bytes of data in one
+	packet       int // bytes of data in one between hosts
 	segment      int // bytes of data that the model moves at a time
 	slots        int // those that memory has room for, too
-
-	hosts []*host
-	tree  *tree
-	pool  part.Pool
-	rus   []*ru
-	bus   []*bu
-
-	tagnet  *tagnet.Core
-	batches mail[*tagnet.Batch]
-	letters mail[barrier.Message]
-	asks    mail[tagnet.Token]
-	onRing  mail[tagnet.Tag]
-	tags    []tagnet.Tag
-	read    uint64
-	issued  map[uint64]sim.Time // MEPs that are not built: when their token went out
-	places  []uint64
-
+	parts        []int
 	warm, count  int // MEPs that are left out, and counted
-	parts, built int
-	begun, ended sim.Time
-	work         sim.Time // of all processors, until then
-	latency      sim.Histogram
-	barriers     sim.Histogram
-	sent, placed uint64
-	err          error
+
+	processors []*processor // by host
+	read       uint64       // MEPs, where a rate is offered
+	until      []sim.Time   // by builder unit: suspended
+	kept       [][]tagnet.Feedback
 }
 
-// mail is what is on its way: an event carries its place.
-type mail[T any] struct {
-	things []T
-	free   []int64
+// processor is the cores of a host, or of the machine that all hosts share: what comes first is done first, by the core
+// that is free first.
+type processor struct {
+	s      *sim.Sim
+	slower float64    // than cores that nobody else uses
+	free   []sim.Time // when each core is
+	busy   sim.Time
 }
 
-func (m *mail[T]) put(x T) int64 {
-	if n := len(m.free); n > 0 {
-		at := m.free[n-1]
-		m.free = m.free[:n-1]
-		m.things[at] = x
-		return at
+// do says when work that is handed in now is done, in seconds of a core that nobody else uses.
+func (p *processor) do(seconds float64) sim.Time {
+	cost := ticks(seconds * p.slower)
+	first := 0
+	for i, t := range p.free {
+		if t < p.free[first] {
+			first = i
+		}
 	}
-	m.things = append(m.things, x)
-	return int64(len(m.things) - 1)
-}
-
-func (m *mail[T]) get(at int64) T {
-	m.free = append(m.free, at)
-	return m.things[at]
-}
-
-// must keeps the first error of a core: the model has broken its rules.
-func (w *world) must(err error) {
-	if err != nil && w.err == nil {
-		w.err = fmt.Errorf("the model broke a rule of the product at %v: %w", w.s.Now(), err)
-		w.s.Stop()
-	}
+	p.busy += cost
+	p.free[first] = max(p.free[first], p.s.Now()) + cost
+	return p.free[first]
 }
 
 func or(q *study.Quantity, value float64) float64 {
@@ -93,20 +68,28 @@ func or(q *study.Quantity, value float64) float64 {
 	return q.Value
 }
 
-// transportHeaders is the least that IP and UDP take of a packet's MTU.
-const transportHeaders = 28
+// What a packet has besides data. A packet of 8,972 bytes of UDP bears 8,885 bytes of data (ringlet bench carriers,
+// 2026-11-24): QUIC's header and tag, the frame's and the chunk's header.
+const (
+	inPacket = 20 + 8 + 8972 - 8885 // of the MTU: IP, UDP and ours
+	onWire   = 14 + inPacket        // and Ethernet's
+)
 
 func newWorld(f *File, c Setup, costs Costs) (*world, error) {
 	w := &world{
-		f:       f,
-		c:       c,
-		costs:   costs,
-		s:       sim.New(f.Seed),
-		perByte: max(1, ticks(1/or(f.Hosts.Port, 0))),
-		hop:     ticks(or(f.Hosts.Latency, 1e-6)),
-		queue:   int64(or(f.Hosts.Queue, 1e6)),
-		packet:  int(or(f.Hosts.MTU, 1500)) - transportHeaders,
-		issued:  map[uint64]sim.Time{},
+		f:      f,
+		c:      c,
+		costs:  costs,
+		means:  costs.carrier(c.Transport),
+		s:      sim.New(f.Seed),
+		hop:    ticks(or(f.Hosts.Latency, 1e-6)),
+		packet: int(or(f.Hosts.MTU, 1500)) - inPacket,
+		until:  make([]sim.Time, c.BUs),
+		kept:   make([][]tagnet.Feedback, c.BUs),
+	}
+	w.perByte = max(1, ticks(1/or(f.Hosts.Port, math.Inf(1))))
+	if d := int(w.means.Datagram); d > 0 {
+		w.packet = min(w.packet, d)
 	}
 	if err := c.division().Check(); err != nil {
 		return nil, err
@@ -116,11 +99,29 @@ func newWorld(f *File, c Setup, costs Costs) (*world, error) {
 		return nil, err
 	}
 	for i := range c.RUs {
-		w.rus = append(w.rus, &ru{w: w, index: i, part: w.partSize(rule, i)})
+		w.parts = append(w.parts, w.partSize(rule, i))
 	}
 	w.fit()
-	w.network()
-	return w, w.open()
+	if t := f.network; t != nil && len(t.Nodes) < w.hosts() {
+		return nil, &placesError{File: f.Hosts.Topology, Have: len(t.Nodes), Needs: w.hosts()}
+	}
+	shared := w.cores()
+	for range w.hosts() {
+		w.processors = append(w.processors, shared)
+		if !f.Hosts.Shared {
+			shared = w.cores()
+		}
+	}
+	w.World, err = builder.New(w.s, w.config(), w)
+	return w, err
+}
+
+func (w *world) cores() *processor {
+	return &processor{
+		s:      w.s,
+		slower: 1 + w.costs.Others,
+		free:   make([]sim.Time, w.f.Hosts.Cores),
+	}
 }
 
 // rule makes the sizes of fragments.
@@ -154,12 +155,12 @@ func (w *world) partSize(rule *pattern.Pattern, ru int) int {
 func (w *world) fit() {
 	c := &w.c
 	whole := 0
-	for _, r := range w.rus {
-		whole += r.part
+	for _, part := range w.parts {
+		whole += part
 	}
 	w.slots = c.Slots
 	if m := w.f.Hosts.Memory; m != nil {
-		w.slots = max(1, min(w.slots, int(m.Value/float64(max(1, whole))*float64(w.hostCount())/float64(c.BUs))))
+		w.slots = max(1, min(w.slots, int(m.Value/float64(max(1, whole))*float64(w.hosts())/float64(c.BUs))))
 	}
 	phases := max(c.RUs, c.BUs)
 	pieces, rounds := 16, max(2, 64/phases/w.slots)*w.slots
@@ -170,184 +171,212 @@ func (w *world) fit() {
 		pieces, rounds = 6, 2
 	}
 	w.segment = max(w.packet, whole/c.RUs/pieces)
-	w.queue = max(w.queue, int64(2*w.wire(w.segment)))
 	w.warm, w.count = max(1, min(rounds/2, w.slots))*c.BUs, rounds*c.BUs
 	if c.SuspendFor > 0 {
-		w.warm, w.count = 0, math.MaxInt/c.RUs
+		w.warm, w.count = 0, 0
 	}
 }
 
-func (w *world) hostCount() int {
+func (w *world) hosts() int {
 	if n := w.f.Hosts.Hosts; n > 0 {
 		return n
 	}
 	return w.c.Nodes
 }
 
-// packets is how many so many bytes take.
-func (w *world) packets(data int) int { return max(1, (data+w.packet-1)/w.packet) }
+// rank is the node of a unit: readout units have the first ones and builder units the last.
+func (w *world) rank(bu int) int { return w.c.Nodes - w.c.BUs + bu }
+
+func (w *world) config() *builder.Config {
+	c, d := &w.c, w.c.discipline()
+	cfg := &builder.Config{
+		Discipline: d,
+		Barrier:    c.barrier(),
+		Seats:      readoutunit.InOrder(c.RUs, c.BUs),
+		Slots:      w.slots,
+		LookAhead:  min(c.LookAhead, w.slots),
+		Packing:    c.Packing,
+		Window:     c.PullWindow,
+		Hosts:      w.hosts(),
+		Topology:   w.f.network,
+		Segment:    w.segment,
+		Wire:       w.wire,
+		Flight:     w.hop + ticks(w.costs.Flight),
+		Ack:        w.hop + ticks(w.costs.Flight),
+		Warm:       w.warm,
+		Count:      w.count,
+		Port: part.PortConfig{
+			PerByte:    sim.Time(math.Round(float64(w.perByte) * (1 + w.costs.Idle))),
+			Latency:    w.hop,
+			CutThrough: true,
+		},
+	}
+	for i := range c.RUs {
+		cfg.RUs = append(cfg.RUs, i%w.hosts())
+	}
+	for j := range c.BUs {
+		cfg.BUs = append(cfg.BUs, w.rank(j)%w.hosts())
+	}
+	room := max(int64(or(w.f.Hosts.Queue, 1e6)), int64(2*w.wire(w.segment)))
+	if w.f.Hosts.Lossless {
+		cfg.Port.Buffer = room
+	} else {
+		cfg.Room = room
+	}
+	return cfg
+}
+
+// packets is how many of a size so many bytes take.
+func packets(data, size int) float64 { return float64(max(1, (data+size-1)/size)) }
 
 // wire is how many bytes so many take with their headers.
 func (w *world) wire(data int) int32 {
-	return int32(float64(data) + float64(w.packets(data))*w.costs.Header)
-}
-
-// open makes the scheduler and the units.
-func (w *world) open() error {
-	c, d := &w.c, w.c.discipline()
-	cfg := tagnet.Config{
-		Slots:     w.slots,
-		LookAhead: min(c.LookAhead, w.slots),
-		Packing:   c.Packing,
-		Ring:      d.Tags,
-		Bypass:    d.Bypass,
-	}
-	kind := c.barrier()
-	for i, r := range w.rus {
-		cfg.RUs = append(cfg.RUs, "ru"+strconv.Itoa(i))
-		r.host = w.hosts[i%len(w.hosts)]
-		r.host.rus = append(r.host.rus, r)
-		r.order = d.Open(readoutunit.Traffic{
-			RU:    i,
-			BUs:   c.BUs,
-			Slots: w.slots,
-			Seats: readoutunit.InOrder(c.RUs, c.BUs),
-			Fence: kind != barrier.None,
-			Round: 1,
-		})
-		r.ring, _ = r.order.(readoutunit.Ring)
-		if kind != barrier.None {
-			var err error
-			if r.gate, err = barrier.NewCore(kind, c.RUs, i); err != nil {
-				return err
-			}
-		}
-	}
-	first := 0
-	if c.Nodes >= c.RUs+c.BUs { // not folded
-		first = c.RUs
-	}
-	for j := range c.BUs {
-		cfg.BUs = append(cfg.BUs, "bu"+strconv.Itoa(j))
-		b := &bu{
-			w:     w,
-			index: j,
-			host:  w.hosts[(first+j)%len(w.hosts)],
-			got:   make([]int, w.slots),
-		}
-		w.bus = append(w.bus, b)
-	}
-	var err error
-	w.tagnet, err = tagnet.NewCore(cfg)
-	return err
+	return int32(float64(data) + packets(data, w.packet)*onWire)
 }
 
 // play runs it until it has counted enough.
 func (w *world) play(ctx context.Context) error {
-	w.tagnet.Start()
 	w.s.At(0, (*reading)(w), 0, 0)
 	limits := sim.Limits{}
 	if w.c.SuspendFor > 0 {
 		limits.Until = sim.Of(w.c.Duration)
 		w.suspend()
 	}
-	end := w.s.Run(ctx, limits)
-	if w.err == nil && end == sim.Idle {
-		w.err = fmt.Errorf("nothing goes on after %d of %d MEPs, at %v", w.built, w.warm+w.count, w.s.Now())
+	end, err := w.Play(ctx, limits)
+	if err == nil && end == sim.Idle {
+		err = fmt.Errorf("nothing goes on at %v, though %d MEPs are not counted yet", w.s.Now(), w.count)
 	}
-	if w.ended == 0 {
-		w.ended = w.s.Now()
+	if err == nil {
+		err = ctx.Err()
 	}
-	if w.err == nil {
-		w.err = ctx.Err()
-	}
-	return w.err
+	return err
 }
+
+// all is more MEPs than a run builds.
+const all = 1 << 32
 
 type reading world
 
-// Handle: readout units have read MEPs, as many as are needed, or as come.
+// Handle: readout units have read MEPs, all that there are, or as they come.
 func (e *reading) Handle(_, _ int64) {
 	w := (*world)(e)
-	w.read++
-	if w.c.Rate == 0 {
-		w.read += uint64(2 * w.c.BUs * w.slots)
-	}
-	for i := range w.rus {
-		w.must(w.tagnet.Update(i, tagnet.Update{Read: w.read, Events: w.read * uint64(w.c.Packing)}))
-	}
-	if w.c.Rate > 0 {
+	if w.read++; w.c.Rate == 0 {
+		w.read = all
+	} else {
 		w.s.After(ticks(float64(w.c.Packing)/w.c.Rate), e, 0, 0)
 	}
-	w.issue()
+	w.Read(w.read)
 }
 
-// issue sends the tokens that may go to all readout units.
-func (w *world) issue() {
-	b := &tagnet.Batch{}
-	b.Reset(w.tagnet.NextCycle(), w.tagnet.Places())
-	if w.tagnet.Issue(b) == 0 {
+// Size is a readout unit's part of a MEP.
+func (w *world) Size(ru int, mep uint64) int {
+	c := &w.c
+	if n := uint64(c.LargeEvery); n > 0 && ru == c.LargeRU && mep%n == n-1 {
+		return w.parts[ru] * c.LargeFactor
+	}
+	return w.parts[ru]
+}
+
+// Prepare makes a write.
+func (w *world) Prepare(ru int) sim.Time {
+	return w.processors[ru%w.hosts()].do(w.costs.Part + w.means.Part)
+}
+
+// moves is what moving bytes takes of a core at one end: within a node they are copied, within a host they go by the
+// carrier alone, and between hosts through a card as well.
+func (w *world) moves(ru, bu, bytes int) float64 {
+	node, size := w.rank(bu), w.packet
+	data, each := w.means.Byte, w.means.Packet
+	switch {
+	case ru == node:
+		data, each = w.costs.carrier(local).Byte, 0
+	case ru%w.hosts() != node%w.hosts():
+		data, each = data+w.costs.Byte, each+w.costs.Packet
+	case w.means.Datagram > 0:
+		size = int(w.means.Datagram)
+	}
+	return packets(bytes, size)*each + float64(bytes)*data
+}
+
+// Send makes the packets of a segment.
+func (w *world) Send(ru, bu, bytes int) sim.Time {
+	return w.processors[ru%w.hosts()].do(w.moves(ru, bu, bytes))
+}
+
+// Take places them; the last acknowledges the part.
+func (w *world) Take(ru, bu, bytes int, last bool) sim.Time {
+	cost := w.moves(ru, bu, bytes)
+	if last {
+		cost += w.costs.Part + w.means.Part
+	}
+	return w.processors[w.rank(bu)%w.hosts()].do(cost)
+}
+
+// Message takes the processor at each end. Who leaves a barrier waits for it, too.
+func (w *world) Message(host int, of builder.Message) sim.Time {
+	if of == builder.Leave {
+		return w.processors[host].do(0)
+	}
+	return w.processors[host].do(w.costs.Message)
+}
+
+// Again is how many bytes are sent once more, since packets of a segment have waited for too long: after a time, after
+// twice as long, and so on. Packets of several senders to a port take turns, so each of a segment waits for its share of
+// the time. Where switches lose nothing, senders wait for them.
+func (w *world) Again(waited sim.Time, data int, size int32) int64 {
+	each := waited.Seconds() / packets(data, w.packet)
+	if w.f.Hosts.Lossless || each < w.costs.Patience {
+		return 0
+	}
+	return int64(math.Log2(each/w.costs.Patience+1)) * int64(size)
+}
+
+// Built has all parts of a MEP in a slot of the builder unit. One that is suspended keeps it.
+func (w *world) Built(bu int, f tagnet.Feedback) {
+	if w.s.Now() < w.until[bu] {
+		w.kept[bu] = append(w.kept[bu], f)
 		return
 	}
-	for _, mep := range b.MEPs {
-		if mep != tagnet.NoMEP {
-			w.issued[mep] = w.s.Now()
+	w.Feedback(bu, f)
+}
+
+// busy is what all processors have worked.
+func (w *world) busy() (all sim.Time) {
+	for i, p := range w.processors {
+		if i == 0 || !w.f.Hosts.Shared {
+			all += p.busy
 		}
 	}
-	w.s.After(w.flight(), (*tokens)(w), w.batches.put(b), 0)
-	w.launch()
+	return all
 }
 
-// flight is how long a message takes besides the work at its ends.
-func (w *world) flight() sim.Time { return w.hop + ticks(w.costs.Flight) }
-
-type tokens world
-
-// Handle: tokens are at all readout units. Windows stand, or builder units ask.
-func (e *tokens) Handle(at, _ int64) {
-	w := (*world)(e)
-	b := w.batches.get(at)
-	for _, r := range w.rus {
-		for i := range b.Len() {
-			w.must(r.order.Cycle(b, i))
-		}
-	}
-	for i := range b.Len() {
-		for p := range b.Places {
-			t, ok := b.Token(i, p)
-			switch {
-			case !ok:
-			case w.c.discipline().Pull:
-				w.bus[p].wants(t)
-			default:
-				for _, r := range w.rus {
-					r.grant(&t)
-				}
-			}
-		}
-	}
-	for _, r := range w.rus {
-		r.serve()
+// suspend stops a builder unit at a time, as the product's builderunit.Suspension does: a suspension lasts until a whole
+// number of the time between them has passed.
+func (w *world) suspend() {
+	every, lasts := sim.Of(w.c.SuspendEvery), sim.Of(w.c.SuspendFor)
+	for n := range int(w.c.Duration/w.c.SuspendEvery) + 1 {
+		bu := int64(n % w.c.BUs)
+		end := sim.Time(n+1) * every
+		w.s.At(end-lasts, (*stops)(w), bu, int64(end))
+		w.s.At(end, (*goesOn)(w), bu, 0)
 	}
 }
 
-// grant gives a readout unit the window for its part.
-func (r *ru) grant(t *tagnet.Token) {
-	r.w.must(r.order.Grant(int(t.BU), &placing.Grant{
-		Slot:    t.Slot,
-		Attempt: uint32(t.Attempt),
-		MEP:     t.MEP,
-		Window:  1,
-		Gen:     1,
-		Length:  uint32(r.size(t.MEP)),
-	}))
+type stops world
+
+// Handle: the builder unit is suspended.
+func (e *stops) Handle(bu, until int64) { e.until[bu] = sim.Time(until) }
+
+type goesOn world
+
+// Handle: the builder unit takes what it has kept.
+func (e *goesOn) Handle(bu, _ int64) {
+	kept := e.kept[bu]
+	e.kept[bu] = nil
+	for _, f := range kept {
+		e.Feedback(int(bu), f)
+	}
 }
 
-// size is a readout unit's part of a MEP.
-func (r *ru) size(mep uint64) int {
-	c := &r.w.c
-	if n := uint64(c.LargeEvery); n > 0 && r.index == c.LargeRU && mep%n == n-1 {
-		return r.part * c.LargeFactor
-	}
-	return r.part
-}
+// none says whether the phases end without a barrier.
+func (c *Setup) none() bool { return c.barrier() == barrier.None }

@@ -11,7 +11,7 @@ import (
 )
 
 var heads = []string{"nodes", "events/s", "Gbit/s", "of the ports", "latency / ms", "99 % / ms", "barrier / ms",
-	"processors", "binds", "twice as much of it"}
+	"in barriers", "processors", "binds", "twice as much of it"}
 
 // row is a line of the table.
 func (p *Prediction) row() []string {
@@ -27,6 +27,7 @@ func (p *Prediction) row() []string {
 		trial.Short(1e3 * p.Latency),
 		trial.Short(1e3 * p.P99),
 		trial.Short(1e3 * p.Barrier),
+		fmt.Sprintf("%.0f %%", 100*p.Waits),
 		fmt.Sprintf("%.0f %%", 100*p.CPU),
 		p.Binds,
 		strings.Join(gains, ", "),
@@ -44,7 +45,7 @@ func WriteText(out io.Writer, all []*Prediction) error {
 }
 
 // WritePage writes one file of HTML: the curves against the number of nodes, and the table.
-func (f *File) WritePage(out io.Writer, all []*Prediction) error {
+func (f *File) WritePage(out io.Writer, all []*Prediction, costs *Calibration) error {
 	var rows [][]string
 	for _, p := range all {
 		rows = append(rows, p.row())
@@ -52,10 +53,10 @@ func (f *File) WritePage(out io.Writer, all []*Prediction) error {
 	p := page.Page{
 		Kind: "Ringlet prediction",
 		Name: f.Title,
-		Lead: "What a cluster will do, by the simulator; nothing here was measured.",
+		Lead: "What a cluster will do, by the simulator; nothing here was measured. " + costs.String(),
 		Parts: []page.Part{
 			{ID: "figures", Title: "Against the number of nodes", Figures: drawn(all)},
-			{ID: "table", Title: "Table", Table: page.Text(heads, rows, 9)},
+			{ID: "table", Title: "Table", Table: page.Text(heads, rows, 10)},
 		},
 	}
 	return p.Write(out)
