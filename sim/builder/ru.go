@@ -151,8 +151,12 @@ func (w *World) send(r *ru, f *flow) {
 func (r *ru) inject() {
 	w := r.w
 	for !r.working && !r.stands && len(r.flows) > 0 {
+		full := r.host.ahead >= ahead
+		if full && w.c.Card { // nothing goes by it, and nobody's turn is over
+			return
+		}
 		f := r.next()
-		if f == nil || f.path != nil && r.host.ahead >= ahead {
+		if f == nil || full && f.path != nil {
 			return
 		}
 		data := min(f.left, w.c.Segment)
