@@ -67,8 +67,8 @@ type candidate struct {
 	ctx    context.Context // of its Write
 	mep    []byte
 	at     time.Time // of its Write
-	number uint64 // of the Write; guarded by mu
-	open   bool   // it is filled, and not settled; guarded by mu
+	number uint64    // of the Write; guarded by mu
+	open   bool      // it is filled, and not settled; guarded by mu
 }
 
 // worker is what the watchdog sees of one.
