@@ -51,11 +51,11 @@ func Judge(ctx context.Context, points []Point, costs Costs) ([]Judged, error) {
 	return all, nil
 }
 
-// deviation is how far some points are off.
-type deviation struct{ Median, Worst float64 }
+// offs are how far some points are off.
+type offs struct{ Median, Worst float64 }
 
 // errorsOf some points against the medians of their runs, or against the run of one round.
-func errorsOf(points []Judged, round int) (e deviation, n int) {
+func errorsOf(points []Judged, round int) (e offs, n int) {
 	var off []float64
 	for i := range points {
 		switch p := &points[i]; {
@@ -66,10 +66,10 @@ func errorsOf(points []Judged, round int) (e deviation, n int) {
 		}
 	}
 	if len(off) == 0 {
-		return deviation{}, 0
+		return offs{}, 0
 	}
 	s := trial.SpreadOf(off)
-	return deviation{s.Median, s.Max}, len(off)
+	return offs{s.Median, s.Max}, len(off)
 }
 
 func role(fit bool) string {
