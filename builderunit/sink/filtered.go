@@ -173,7 +173,8 @@ func (f *Filtered) ask(w *worker, j *candidate, deadline time.Time) (v trigger.V
 			err = fmt.Errorf("MEP %d: the filter failed: %v", j.meta.MEP, r)
 		}
 	}()
-	if err := j.packet.Parse(selection.Meta{Run: j.meta.Run, MEP: j.meta.MEP, Attempt: j.meta.Attempt}, j.mep); err != nil {
+	shown := selection.Meta{Run: j.meta.Run, MEP: j.meta.MEP, Attempt: j.meta.Attempt}
+	if err := j.packet.Parse(shown, j.mep); err != nil {
 		return v, err
 	}
 	if n := j.packet.N(); n != 1 {

@@ -39,18 +39,10 @@ func (c *benchDecisionsCmd) Run(ctx context.Context, to streams) error {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = decision.DefaultTimeout
 	}
-	if err := cfg.Validate(); err != nil {
-		return &exit{exitUsage, err}
-	}
-	if err := meet(&cfg.NodesConfig); err != nil {
-		return err
-	}
-	defer onceInGoodOrder(ctx)()
-	r, err := bench.Decisions(ctx, cfg)
+	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, bench.Decisions)
 	if r == nil {
 		return err
 	}
-	err = errors.Join(told(to.out, r, c.JSON, r.WriteTable), err)
 	switch {
 	case err != nil:
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -35,19 +36,13 @@ func (c *benchPatternsCmd) Run(ctx context.Context, to streams) error {
 		Duration:    c.Duration,
 		Progress:    live.show,
 	}
-	if err := cfg.Validate(); err != nil {
-		return &exit{exitUsage, err}
-	}
-	if err := meet(&cfg.NodesConfig); err != nil {
-		return err
-	}
-	defer onceInGoodOrder(ctx)()
-	r, err := bench.Patterns(ctx, cfg)
-	live.end()
+	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, func(ctx context.Context, cfg bench.PatternsConfig) (*bench.PatternsReport, error) {
+		defer live.end()
+		return bench.Patterns(ctx, cfg)
+	})
 	if r == nil {
 		return err
 	}
-	err = errors.Join(told(to.out, r, c.JSON, r.WriteTable), err)
 	switch {
 	case err != nil:
 		return err
@@ -89,6 +84,30 @@ func meet(c *bench.NodesConfig) error {
 	return nil
 }
 
+// benchNodes checks a configuration, has its nodes meet, measures, and prints the report, which is nil where nothing was
+// measured.
+func benchNodes[C any, P interface {
+	*C
+	Validate() error
+}, R interface {
+	comparable
+	WriteTable(io.Writer) error
+}](ctx context.Context, to streams, cfg P, nodes *bench.NodesConfig, asJSON bool,
+	measure func(context.Context, C) (R, error)) (r R, err error) {
+	if err := cfg.Validate(); err != nil {
+		return r, &exit{exitUsage, err}
+	}
+	if err := meet(nodes); err != nil {
+		return r, err
+	}
+	defer onceInGoodOrder(ctx)()
+	var none R
+	if r, err = measure(ctx, *cfg); r == none {
+		return r, err
+	}
+	return r, errors.Join(told(to.out, r, asJSON, r.WriteTable), err)
+}
+
 type benchIntegrityCmd struct {
 	Carrier  string        `default:"quic" help:"What carries the writes: quic, quic-go, stream, local."`
 	Size     config.Bytes  `default:"384" help:"Size of an event, whole words of 8 bytes."`
@@ -108,18 +127,10 @@ func (c *benchIntegrityCmd) Run(ctx context.Context, to streams) error {
 		Buffers:     c.Buffers,
 		Duration:    c.Duration,
 	}
-	if err := cfg.Validate(); err != nil {
-		return &exit{exitUsage, err}
-	}
-	if err := meet(&cfg.NodesConfig); err != nil {
-		return err
-	}
-	defer onceInGoodOrder(ctx)()
-	r, err := bench.Integrity(ctx, cfg)
+	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, bench.Integrity)
 	if r == nil {
 		return err
 	}
-	err = errors.Join(told(to.out, r, c.JSON, r.WriteTable), err)
 	switch {
 	case err != nil:
 		return err
@@ -148,18 +159,10 @@ func (c *benchLatencyCmd) Run(ctx context.Context, to streams) error {
 		Processing:  c.Processing,
 		Duration:    c.Duration,
 	}
-	if err := cfg.Validate(); err != nil {
-		return &exit{exitUsage, err}
-	}
-	if err := meet(&cfg.NodesConfig); err != nil {
-		return err
-	}
-	defer onceInGoodOrder(ctx)()
-	r, err := bench.Latency(ctx, cfg)
+	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, bench.Latency)
 	if r == nil {
 		return err
 	}
-	err = errors.Join(told(to.out, r, c.JSON, r.WriteTable), err)
 	if err == nil && r.Interrupted {
 		err = errors.New("bench: interrupted")
 	}
@@ -181,22 +184,8 @@ func (c *benchTraceCmd) Run(ctx context.Context, to streams) error {
 		Size:        c.Size,
 		Writes:      c.Writes,
 	}
-	if err := cfg.Validate(); err != nil {
-		return &exit{exitUsage, err}
-	}
-	if err := meet(&cfg.NodesConfig); err != nil {
-		return err
-	}
-	defer onceInGoodOrder(ctx)()
-	r, err := bench.Trace(ctx, cfg)
-	if r == nil {
-		return err
-	}
-	if simErr := bridgeTrace(r); simErr != nil {
-		return errors.Join(err, simErr)
-	}
-	err = errors.Join(told(to.out, r, c.JSON, r.WriteTable), err)
-	if err == nil && r.Interrupted {
+	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, tracedBeside)
+	if err == nil && r != nil && r.Interrupted {
 		err = errors.New("bench: interrupted")
 	}
 	return err
@@ -212,6 +201,18 @@ var bridgeSays = map[string]string{
 	"H":   "PCI master",
 	"I":   "bridge out",
 	"J":   "host bus",
+}
+
+// tracedBeside traces writes, and adds what the bridge does.
+func tracedBeside(ctx context.Context, cfg bench.TraceConfig) (*bench.TraceReport, error) {
+	r, err := bench.Trace(ctx, cfg)
+	if r == nil {
+		return nil, err
+	}
+	if simErr := bridgeTrace(r); simErr != nil {
+		return nil, errors.Join(err, simErr)
+	}
+	return r, err
 }
 
 // bridgeTrace adds the bridge of document 003 as the simulator plays it: the stages of figure F70, the bound of F72.
