@@ -4,7 +4,8 @@ package tagnet
 // warm:
 //
 //  1. draw    puts together the next cycle on paper: choose after choose until it says no, or a unit would stand twice.
-//     1.1 choose      takes the partition whose turn it is, passing over those that can take nothing
+//     1.1 choose      takes the partition whose turn it is, passing over those that can take nothing, but never the one
+//     that had the last MEP while another is active
 //     1.2 inPartition takes the group and in it the builder unit, by turns, by ratio or by demand
 //  2. Core    compares with the MEPs there are (plan) and decides how many of the cycle go: all, the first n, or none.
 //  3. settle  makes that many of the choices true: positions move on, what was passed over is counted.
@@ -180,9 +181,15 @@ func (c *chooser) move(p *pick) {
 	c.at[0], c.at[1+int(p.partition)], c.at[1+c.partitions+int(p.group)] = p.at[0], p.at[1], p.at[2]
 }
 
-// choose finds the builder unit for one more MEP of the draw.
+// choose finds the builder unit for one more MEP of the draw. The turns end with the partition that had the last MEP:
+// it has the next one only where no other has an active builder unit. Whoever passes over a column looks for a
+// destination in another one, and is granted it "only if it resides in a different column than the last one that was
+// used" (seed document 001, figure III-6).
 func (c *chooser) choose() (p pick, worst verdict) {
 	for partition, left := int(c.at[0]), c.partitions; left > 0; left-- {
+		if left == 1 && worst > nobody {
+			break
+		}
 		after := partition + 1
 		if after == c.partitions {
 			after = 0

@@ -25,8 +25,10 @@ type Rules struct {
 	Next Next
 	// Ratio has the weight of each builder unit, 1 to maxWeight, for ByRatio and for nothing else.
 	Ratio []int
-	// Partitions alternate: a MEP goes to the one after the last one's. Indices in Config.BUs, each in exactly one
-	// partition; a group lies in one partition. None means one of all.
+	// Partitions alternate: a MEP goes to the one after the last one's. Where that is passed over, the MEP goes to the one
+	// after it, but never to the last one's again: then the scheduler waits, whatever the policies, unless no other
+	// partition has an active builder unit. Indices in Config.BUs, each in exactly one partition; a group lies in one
+	// partition. None means one of all.
 	Partitions [][]int
 }
 
@@ -36,7 +38,7 @@ const maxWeight = 100
 // Next says how turns are given.
 type Next uint8
 
-// The ways. ByDemand never waits for a busy unit or group while there is another.
+// The ways. ByDemand never waits for a busy unit or group while there is another that Partitions allow.
 const (
 	RoundRobin Next = iota // group after group, and in the group builder unit after builder unit
 	ByRatio                // builder units in a fixed ratio, their turns spread evenly

@@ -1,7 +1,9 @@
 package tagfarm
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"ringlet/sim"
 	"ringlet/sim/part"
@@ -19,6 +21,8 @@ type scheduler struct {
 	core  *tagnet.Core // nil where nobody chooses
 	batch tagnet.Batch
 	tags  []tagnet.Tag
+
+	tokens []tagnet.Token // of a cycle
 
 	triggers uint64
 	waiting  *part.Queue[sim.Time] // triggers without a destination, and when they came
@@ -117,21 +121,29 @@ func (s *scheduler) issue() {
 	s.batch.Reset(s.core.NextCycle(), s.core.Places())
 	s.core.Issue(&s.batch)
 	for cycle := range s.batch.Len() {
+		s.tokens = s.tokens[:0]
 		for place := range s.batch.Places {
-			t, ok := s.batch.Token(cycle, place)
-			if !ok {
-				continue
+			if t, ok := s.batch.Token(cycle, place); ok {
+				s.tokens = append(s.tokens, t)
 			}
-			at := s.f.open(t.MEP, int(t.BU), t.Slot, t.Attempt)
-			s.count(int(t.BU))
-			if s.f.cfg.order.bypass {
-				s.placed[t.MEP] = at
-				continue
-			}
-			s.send(at, s.waiting.Get())
 		}
+		s.cycle()
 	}
 	s.launch()
+}
+
+// cycle sends the tokens of a cycle in the order in which the core chose: that of the events.
+func (s *scheduler) cycle() {
+	slices.SortFunc(s.tokens, func(a, b tagnet.Token) int { return cmp.Compare(a.MEP, b.MEP) })
+	for _, t := range s.tokens {
+		at := s.f.open(t.MEP, int(t.BU), t.Slot, t.Attempt)
+		s.count(int(t.BU))
+		if s.f.cfg.order.bypass {
+			s.placed[t.MEP] = at
+			continue
+		}
+		s.send(at, s.waiting.Get())
+	}
 }
 
 // launch sends the tags that the core's ring has.
