@@ -60,10 +60,7 @@ func (c *simRunCmd) Run(ctx context.Context, to streams) error {
 			return err
 		}
 	}
-	if ctx.Err() != nil {
-		out.Notes = append(out.Notes, "interrupted: the results are of what was played until then")
-	}
-	return figures.WriteOne(to.out, s, out, c.JSON)
+	return figures.WriteOne(to.out, s, out, ctx.Err() != nil, c.JSON)
 }
 
 func (c *simRunCmd) save(to streams, t *sim.Trace, text *bytes.Buffer) error {

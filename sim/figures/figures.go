@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -83,6 +82,7 @@ const (
 	Partly  = "partly"      // not each
 	Differs = study.Differs // none of them
 	Failed  = "failed"      // the model could not answer
+	Cut     = "not run to its end"
 	Unasked = "interrupted" // its turn did not come
 	Unknown = "not given"   // the document lacks a parameter
 	ByReal  = "real system" // only a running system can answer
@@ -136,7 +136,8 @@ func (a *Answer) run(ctx context.Context, models []study.Model) {
 	}
 	a.Outcome, a.Err = a.Study.Run(ctx, models, study.Env{})
 	switch {
-	case a.Err != nil && errors.Is(a.Err, context.Canceled):
+	case ctx.Err() != nil: // half a run says nothing of the figure, whatever it came to until then
+		a.Verdict, a.Outcome, a.Err = Cut, study.Outcome{}, nil
 		return
 	case a.Err != nil:
 		a.Verdict = Failed
@@ -162,7 +163,7 @@ func (a *Answer) run(ctx context.Context, models []study.Model) {
 // Count says how many answers have each verdict, in the order of the verdicts.
 func Count(answers []Answer) string {
 	text := ""
-	for _, v := range []string{Holds, Partly, Differs, Failed, Unasked, Unknown, ByReal} {
+	for _, v := range []string{Holds, Partly, Differs, Failed, Cut, Unasked, Unknown, ByReal} {
 		n := 0
 		for i := range answers {
 			if answers[i].Verdict == v {

@@ -138,6 +138,45 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// TestCutShort: a figure in whose middle the interruption came is not judged by half a run, whether the model gives what
+// it has or an error; one whose turn did not come says that.
+func TestCutShort(t *testing.T) {
+	var ctx context.Context
+	var cancel context.CancelFunc
+	half := study.Model{Name: "half", Run: func(ctx context.Context, _ *study.Params, _ study.Env) (study.Outcome, error) {
+		cancel()
+		<-ctx.Done()
+		out := study.Outcome{}
+		out.Say("n", study.Q(10, study.Count))
+		return out, nil
+	}}
+	gives := half.Run
+	fails := study.Model{Name: "fails", Run: func(ctx context.Context, p *study.Params, e study.Env) (study.Outcome, error) {
+		_, err := gives(ctx, p, e)
+		return study.Outcome{}, errors.Join(err, errors.New("no packet arrived"))
+	}}
+	for _, m := range []study.Model{half, fails} {
+		ctx, cancel = context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		file := []byte("{id: a, model: " + m.Name + ", expected: [{name: n, is: 10}]}")
+		s, err := study.Parse(fstest.MapFS{"s": {Data: file}}, "s")
+		must.OK(t, err)
+		got := figures.Run(ctx, []*study.Study{s, s}, []study.Model{m}, 1, func(*figures.Answer) {})
+		if got[0].Verdict != figures.Cut || got[1].Verdict != figures.Unasked || len(got[0].Judged) > 0 || got[0].Err != nil {
+			t.Errorf("%s: %+v", m.Name, got)
+		}
+		var text, one bytes.Buffer
+		must.OK(t, figures.WriteText(&text, got))
+		if !strings.Contains(text.String(), "2 figures, 1 not run to its end, 1 interrupted") {
+			t.Error(text.String())
+		}
+		must.OK(t, figures.WriteOne(&one, s, study.Outcome{}, true, false))
+		if !strings.Contains(one.String(), "not run to its end") || strings.Contains(one.String(), "expected") {
+			t.Error(one.String())
+		}
+	}
+}
+
 func TestWritten(t *testing.T) {
 	a := answers(t.Context(), t)
 	var text, page bytes.Buffer

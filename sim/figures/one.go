@@ -9,9 +9,15 @@ import (
 	"ringlet/sim/study"
 )
 
-// WriteOne writes the outcome of one study: its results, what was expected of them, and its curves as columns.
-func WriteOne(w io.Writer, s *study.Study, out study.Outcome, asJSON bool) error {
-	judged := s.Judge(out)
+// WriteOne writes the outcome of one study: its results, what was expected of them, and its curves as columns. Of a run
+// that was cut short it judges nothing, and says so.
+func WriteOne(w io.Writer, s *study.Study, out study.Outcome, cut, asJSON bool) error {
+	var judged []study.Judged
+	if cut {
+		out.Notes = append(out.Notes, Cut+": the results are of what was played until the interruption, and are not judged")
+	} else {
+		judged = s.Judge(out)
+	}
 	if asJSON {
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)
