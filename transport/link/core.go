@@ -100,6 +100,8 @@ type Core struct {
 	tx        []outTx
 	freeTx    []uint16
 	cutting   int       // transaction being sent, or -1
+	stall     *uint64   // counter of what requests wait for now; nil: for nothing
+	full      bool      // the last write found no room in the queue
 	sigOut    []sigSlot // by number, modulo its length, a power of two; grows
 	sigNext   uint32    // next to be numbered
 	sigSend   uint32    // next to be sent
@@ -207,8 +209,13 @@ func (c *Core) Fence(cookie uint64) bool {
 
 func (c *Core) push(o op) bool {
 	if c.opTail-c.opHead >= maxOps {
+		if !c.full { // its next tries are the same wait
+			c.full = true
+			c.stats.StallsQueue++
+		}
 		return false
 	}
+	c.full = false
 	c.ops[c.opTail%maxOps] = o
 	c.opTail++
 	return true

@@ -62,9 +62,29 @@ func (c *Core) build(now int64, buf []byte) int {
 		return c.buildResponses(now, buf)
 	}
 	if c.mayRequest() && c.cutNext(now) {
+		c.stall = nil
 		return c.buildRequests(now, buf)
 	}
+	c.stalled()
 	return 0
+}
+
+// stalled counts what requests wait for, if any do: once for each wait, and again where its cause changes.
+func (c *Core) stalled() {
+	var cause *uint64
+	switch {
+	case c.cutting < 0 && c.uncut() == nil:
+	case !c.send[laneRequests].open():
+		cause = &c.stats.StallsCredit
+	case !c.mayRequest():
+		cause = &c.stats.StallsCongestion
+	default:
+		cause = &c.stats.StallsTx
+	}
+	if cause != nil && cause != c.stall {
+		*cause++
+	}
+	c.stall = cause
 }
 
 // NextEcho builds an echo into buf if one is due, and nothing else: for a receiver that sends it without waiting

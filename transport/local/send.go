@@ -149,7 +149,7 @@ func (l *Link) writeSome(pieces []link.Piece) (first link.Reason, err error) {
 
 // post puts a record of placements into the peer's door and waits while that is full. It ends writes writes.
 func (l *Link) post(k kind, reason uint8, ps []link.Placement, writes uint64) error {
-	for {
+	for first := true; ; first = false {
 		l.mu.Lock()
 		if l.err != nil {
 			defer l.mu.Unlock()
@@ -170,6 +170,8 @@ func (l *Link) post(k kind, reason uint8, ps []link.Placement, writes uint64) er
 		}
 		if err != nil {
 			l.err = err
+		} else if first {
+			l.stats.StallsQueue++
 		}
 		full := l.out.seen
 		l.mu.Unlock()
