@@ -189,9 +189,10 @@ func (o *sender) call() error {
 	return o.raw.Write(o.send)
 }
 
+// sendmsg does not wait, so the runtime need not know of it: see socket.recvmsg.
 func (o *sender) sendmsg(fd uintptr) bool {
 	for {
-		_, _, e := unix.Syscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&o.msg)), 0)
+		_, _, e := unix.RawSyscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&o.msg)), unix.MSG_DONTWAIT)
 		switch e {
 		case unix.EINTR:
 			continue

@@ -228,7 +228,11 @@ func (s *socket) look(fd uintptr) bool {
 	return true
 }
 
-// recvmsg makes the system call; the runtime waits for readiness between attempts.
+// recvmsg makes the system call; the runtime waits for readiness between attempts. The call itself does not wait, so the
+// runtime is not told of it. If it is, it wakes its monitor, a thread, in a process that was idle, and that looks every
+// 20 µs from then on; and it takes the processor (P) from whoever is in a call for so long, although none is free for the
+// others where a process has a single one. With 29 nodes on two cores two thirds of all context switches were that
+// thread's (docs/design/015-hot-path.md).
 func (s *socket) recvmsg(fd uintptr) bool {
 	s.iov.Base = &s.buf[0]
 	s.iov.SetLen(len(s.buf))
@@ -237,7 +241,7 @@ func (s *socket) recvmsg(fd uintptr) bool {
 	s.msg.Control = &s.oob[0]
 	s.msg.SetControllen(len(s.oob))
 	for {
-		n, _, e := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.msg)), 0)
+		n, _, e := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&s.msg)), unix.MSG_DONTWAIT)
 		switch e {
 		case unix.EINTR:
 			continue
