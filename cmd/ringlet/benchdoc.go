@@ -36,10 +36,11 @@ func (c *benchPatternsCmd) Run(ctx context.Context, to streams) error {
 		Duration:    c.Duration,
 		Progress:    live.show,
 	}
-	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, func(ctx context.Context, cfg bench.PatternsConfig) (*bench.PatternsReport, error) {
+	measure := func(ctx context.Context, cfg bench.PatternsConfig) (*bench.PatternsReport, error) {
 		defer live.end()
 		return bench.Patterns(ctx, cfg)
-	})
+	}
+	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, measure)
 	if r == nil {
 		return err
 	}
@@ -84,8 +85,8 @@ func meet(c *bench.NodesConfig) error {
 	return nil
 }
 
-// benchNodes checks a configuration, has its nodes meet, measures, and prints the report, which is nil where nothing was
-// measured.
+// benchNodes checks a configuration, has its nodes meet, measures, and prints the report, which is nil where nothing
+// was measured.
 func benchNodes[C any, P interface {
 	*C
 	Validate() error

@@ -138,8 +138,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestCutShort: a figure in whose middle the interruption came is not judged by half a run, whether the model gives what
-// it has or an error; one whose turn did not come says that.
+// TestCutShort: a figure in whose middle the interruption came is not judged by half a run, whether the model gives
+// what it has or an error; one whose turn did not come says that.
 func TestCutShort(t *testing.T) {
 	var ctx context.Context
 	var cancel context.CancelFunc
@@ -150,11 +150,11 @@ func TestCutShort(t *testing.T) {
 		out.Say("n", study.Q(10, study.Count))
 		return out, nil
 	}}
-	gives := half.Run
-	fails := study.Model{Name: "fails", Run: func(ctx context.Context, p *study.Params, e study.Env) (study.Outcome, error) {
-		_, err := gives(ctx, p, e)
+	fails := study.Model{Name: "fails"}
+	fails.Run = func(ctx context.Context, p *study.Params, e study.Env) (study.Outcome, error) {
+		_, err := half.Run(ctx, p, e)
 		return study.Outcome{}, errors.Join(err, errors.New("no packet arrived"))
-	}}
+	}
 	for _, m := range []study.Model{half, fails} {
 		ctx, cancel = context.WithCancel(t.Context())
 		t.Cleanup(cancel)

@@ -109,14 +109,14 @@ type Stats struct {
 	PathGrown          uint64 `help:"times that full packets were found to pass again"`
 	StallsQueue        uint64 `help:"times that a write found the queue of requests full, and waited"`
 	StallsTx           uint64 `help:"times that requests waited since as many writes were under way as a link can have"`
-	StallsCredit       uint64 `help:"times that requests waited since the peer had given no more credit"`
+	StallsCredit       uint64 `help:"times that requests waited since the peer had given no more credit, or could note no more datagrams as come"`
 	StallsCongestion   uint64 `help:"times that requests waited since the path had lost more than it should"`
 	TxFree             uint64 `kind:"level" help:"writes that could be under way beside those that are"`
 	TxUsed             uint64 `kind:"level" help:"writes without an answer; 0 after a run"`
 }
 
-// Add sums two sets of counters, over the links of a node. It allocates nothing: whoever samples adds a thousand times a
-// second.
+// Add sums two sets of counters, over the links of a node. It allocates nothing: whoever samples adds a thousand times
+// a second.
 func (s *Stats) Add(o *Stats) {
 	sum, more := (*[statsWords]uint64)(unsafe.Pointer(s)), (*[statsWords]uint64)(unsafe.Pointer(o))
 	for i := range sum {
