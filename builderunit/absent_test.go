@@ -214,24 +214,12 @@ func TestGoneAsked(t *testing.T) {
 			r.announce(r.piece(ru, rigPacking), 0, 1)
 		}
 		must.OK(t, r.b.Gone(lost))
-		for range 2 {
-			for ru, rank := range r.ranks {
-				if ru == lost {
-					continue
-				}
-				select {
-				case g := <-grants[rank]:
-					p := r.piece(ru, rigPacking)
-					if v := r.write(p, g, 0, len(p.data)); v != 0 {
-						t.Fatal(v)
-					}
-				default:
-				}
+		for _, ru := range []int{1, 2, 0} { // those of the region of interest first
+			if ru == lost {
+				continue
 			}
-		}
-		if lost != 0 { // the rest is asked for when it has been decided on
-			g := must.Receive(t, grants[r.ranks[0]], "the rest was not asked for")
-			p := r.piece(0, rigPacking)
+			g := must.Receive(t, grants[r.ranks[ru]], "a part was not asked for")
+			p := r.piece(ru, rigPacking)
 			if v := r.write(p, g, 0, len(p.data)); v != 0 {
 				t.Fatal(v)
 			}
@@ -242,6 +230,43 @@ func TestGoneAsked(t *testing.T) {
 		r.wantLacking(0, sourcesOf(lost)...)
 		r.close()
 	}
+}
+
+// TestGoneRegion takes all of the region of interest away: what is decided then has no data, and takes effect.
+func TestGoneRegion(t *testing.T) {
+	shown := make(chan int, 2)
+	r := newRig(t, func(r *rig, c *Config) {
+		bearing(r, c)
+		c.Pull = Pull{Interest: []int{1}}
+		c.Decide = func(mep uint64, mfps [][]byte) bool {
+			shown <- len(mfps)
+			return mep == 1
+		}
+	})
+	must.OK(t, r.b.Gone(1))
+	for mep := range uint64(2) {
+		pieces := []*piece{r.piece(0, mep*rigPacking), r.piece(2, mep*rigPacking)}
+		for _, p := range pieces {
+			r.announce(p, int(mep), mep)
+		}
+		if n := must.Receive(t, shown, "nothing was decided"); n != 0 {
+			t.Errorf("%d MFPs are shown", n)
+		}
+		want := Rejected
+		if mep == 1 {
+			want = Built
+			for _, p := range pieces {
+				if v := r.write(p, r.awaitGrant(p.ru, mep), 0, len(p.data)); v != 0 {
+					t.Fatal(v)
+				}
+			}
+		}
+		if res := r.result(); res.Outcome != want {
+			t.Errorf("%+v", res)
+		}
+	}
+	r.wantLacking(0, sourcesOf(1)...)
+	r.close()
 }
 
 // TestGoneNotBorne holds that a builder unit which does not know what readout units have does not go on without one.

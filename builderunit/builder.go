@@ -54,7 +54,7 @@ type Result struct {
 	MEP     uint64
 	Attempt uint32
 	Outcome Outcome
-	Events  int       // of a MEP that was built or rejected,
+	Events  int       // of a MEP that was built or rejected (0 if no part of it came),
 	First   uint64    // and the id of the first of them, if it was built
 	Lacks   bool      // it was built without what readout units that were gone had of it
 	Done    time.Time // when the last byte was in place, of all that are finished together
@@ -79,8 +79,8 @@ type Config struct {
 	// Pull says how parts are asked for where they are announced. Zero: all at once.
 	Pull Pull
 	// Decide says, of a MEP whose region of interest is in place, whether the rest is to be asked for; it is given the
-	// MFPs that are here, in order of source id, valid until it returns. The finisher calls it, so it is one at a time.
-	// Needed where Pull has an Interest.
+	// MFPs that are here, in order of source id, valid until it returns: none, if all readout units of the region are
+	// gone. The finisher calls it, so it is one at a time. Needed where Pull has an Interest.
 	Decide func(mep uint64, mfps [][]byte) bool
 	// Division is the sources of each readout unit, and MostEvents the most events of a MEP: what is to be made for a
 	// readout unit that is gone. Zero: none may be.

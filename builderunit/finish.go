@@ -194,8 +194,10 @@ func (b *Builder) decide(slot int, at time.Time) error {
 		return nil
 	}
 	r := Result{Slot: slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: Rejected, Done: at}
-	if m, err := event.ParseMFP(f.mfps[0]); err == nil { // else nobody knows how many there are
-		r.Events = m.N()
+	if len(f.mfps) > 0 { // else the readout units of the region are gone, and nothing here tells how many there are
+		if m, err := event.ParseMFP(f.mfps[0]); err == nil {
+			r.Events = m.N()
+		}
 	}
 	if err := errors.Join(b.cfg.Slots.Abandon(slot), b.cfg.Slots.Offer(slot)); err != nil {
 		return err
