@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"maps"
-	"net"
 	"strings"
 	"sync/atomic"
 
@@ -60,17 +59,12 @@ type counted struct {
 // lasting has the counters of what stays from run to run. A report has what they counted since the run began.
 type lasting struct {
 	Link   transport.Stats   `count:"link."`
-	Socket socketCounters    `count:"socket."`
+	Socket quic.Stats        `count:"socket."`
 	Node   nodeCounters      `count:"node."`
 	Gossip *cluster.Counters `count:"gossip."`
 	Table  shmem.TableStats  `count:"table."`
 	States fsm.Stats         `count:"fsm."`
 	Tap    tap.Stats         `count:"tap."`
-}
-
-type socketCounters struct {
-	quic.Stats
-	KernelDrops uint64 `help:"packets that came and that the kernel threw away, since nobody had read those before"`
 }
 
 type nodeCounters struct {
@@ -154,14 +148,11 @@ func (s *session) countOutput(c *counted) {
 func (s *session) countLasting() lasting {
 	c := lasting{
 		Link:   s.endpoint.Stats(),
-		Socket: socketCounters{Stats: s.node.network.Stats()},
+		Socket: s.node.network.Stats(),
 		Node:   nodeCounters{sessionCounters: &s.counters, ConnectionsRefused: s.node.door.TurnedAway()},
 		Table:  s.table.Stats(),
 		States: s.node.runner.Stats(),
 		Tap:    s.node.tap.Stats(),
-	}
-	if addr, ok := s.node.network.Addr().(*net.UDPAddr); ok {
-		c.Socket.KernelDrops = kernelDrops(addr.Port)
 	}
 	if members := s.node.members.Load(); members != nil {
 		c.Gossip = members.Counters()

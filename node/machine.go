@@ -53,32 +53,3 @@ func rss() uint64 {
 	pages, _ := strconv.ParseUint(fields[1], 10, 64) // 0 is "not found" as well
 	return pages * uint64(os.Getpagesize())
 }
-
-// kernelDrops is how many packets the kernel has thrown away that came for the socket at a port, for want of room in
-// its buffer.
-func kernelDrops(port int) (drops uint64) {
-	for _, file := range []string{"/proc/self/net/udp", "/proc/self/net/udp6"} {
-		if text, err := os.ReadFile(file); err == nil {
-			drops += dropsIn(string(text), port)
-		}
-	}
-	return drops
-}
-
-// dropsIn reads the kernel's table of sockets: the local address stands in the second column, in hexadecimal, the drops
-// in the last.
-func dropsIn(table string, port int) (drops uint64) {
-	for line := range strings.Lines(table) {
-		fields := strings.Fields(line)
-		if len(fields) < 13 {
-			continue
-		}
-		_, local, _ := strings.Cut(fields[1], ":")
-		if p, err := strconv.ParseUint(local, 16, 16); err != nil || int(p) != port {
-			continue
-		}
-		n, _ := strconv.ParseUint(fields[len(fields)-1], 10, 64) // 0 is "not found" as well
-		drops += n
-	}
-	return drops
-}

@@ -229,7 +229,7 @@ func (a *attacker) settle() {
 	for end := time.Now().Add(patience); refused(a.counted()) < a.sent.Packets; time.Sleep(20 * time.Microsecond) {
 		if time.Now().After(end) {
 			if !a.over.Swap(true) {
-				a.t.Errorf("of %+v sent %+v were counted; the kernel dropped %d", a.sent, a.counted(), drops(a.victim))
+				a.t.Errorf("of %+v sent %+v were counted; the kernel dropped %d", a.sent, a.counted(), a.victim.sock.drops())
 			}
 			return
 		}
@@ -254,20 +254,6 @@ func (a *attacker) attack(packets int) {
 			a.over.Store(true)
 		}
 	}
-}
-
-// drops is how many packets the kernel had no room for.
-func drops(n *Network) (dropped uint32) {
-	_ = n.sock.raw.Control(func(fd uintptr) {
-		var info [9]uint32
-		size := uint32(unsafe.Sizeof(info))
-		_, _, e := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(&info)),
-			uintptr(unsafe.Pointer(&size)), 0)
-		if e == 0 {
-			dropped = info[8]
-		}
-	})
-	return dropped
 }
 
 // newAttacker is one between the writer and its victim.
@@ -365,7 +351,7 @@ func TestForgedPacketsByTheMillion(t *testing.T) {
 			got := a.counted()
 			t.Logf("%d rounds of 1 MiB and %d forged packets in %v, %d of them of packets that were kept back: %+v; kernel "+
 				"dropped %d",
-				rounds, a.sent.Packets, took.Round(time.Millisecond), a.aimed, got, drops(ends[1].net))
+				rounds, a.sent.Packets, took.Round(time.Millisecond), a.aimed, got, ends[1].net.sock.drops())
 			want := a.sent
 			want.Packets = got.Packets
 			if got != want || refused(got) != a.sent.Packets {

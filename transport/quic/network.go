@@ -102,6 +102,8 @@ type Stats struct {
 	DoorStats
 	Bulk BulkStats `count:"quic_"`
 	Way  WayStats  `count:"way_"`
+
+	KernelDrops uint64 `help:"packets that came and that the kernel threw away, since nobody had read those before"`
 }
 
 // Stats returns the counters.
@@ -111,6 +113,7 @@ func (n *Network) Stats() Stats {
 		DoorStats:   now(&n.door.count),
 		Bulk:        now(&n.sessions.count),
 		Way:         now(&n.sock.ways.count),
+		KernelDrops: n.sock.drops(),
 	}
 }
 

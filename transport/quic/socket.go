@@ -201,6 +201,26 @@ func (s *socket) room() int {
 	return n / 2
 }
 
+// drops is how many packets the kernel has thrown away for want of room; 0 where it does not say, and of a closed
+// socket.
+func (s *socket) drops() (dropped uint64) {
+	if s.raw == nil {
+		return 0
+	}
+	// SK_MEMINFO_DROPS of linux/sock_diag.h. /proc/net/udp has the same number in a table of all sockets of the host.
+	const at, words = 8, 9
+	_ = s.raw.Control(func(fd uintptr) {
+		var info [words]uint32
+		size := uint32(unsafe.Sizeof(info))
+		_, _, e := unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_MEMINFO,
+			uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+		if e == 0 && uintptr(size) == unsafe.Sizeof(info) {
+			dropped = uint64(info[at])
+		}
+	})
+	return dropped
+}
+
 // poll looks for a packet again and again for the time to spin, letting other goroutines run in between. Falling asleep
 // and waking up takes tens of microseconds, which both ends of a link would otherwise pay in turn for each full credit.
 func (s *socket) poll() (bool, error) {
