@@ -157,6 +157,20 @@ func TestInterrupted(t *testing.T) {
 	s.nothingLeft(merged("x.mep")...)
 }
 
+// TestOneSignalThatComesTwice: timeout(1) tells a program to end, and its process group at once. The run ends in good
+// order, and says so.
+func TestOneSignalThatComesTwice(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	p := s.startRun("x.mep", "--nodes", "2")
+	s.signal(p.cmd.Process.Pid, syscall.SIGTERM)
+	time.Sleep(20 * time.Millisecond) // or the kernel makes one of them
+	s.signal(p.cmd.Process.Pid, syscall.SIGTERM)
+	p.ends(0)
+	p.holds("end_cause=interrupted", "accounting_ok=true", "events_incomplete=0")
+	s.nothingLeft(merged("x.mep")...)
+}
+
 func TestInterruptedBeforeItBegan(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // printJSON prints one object, for programs.
@@ -25,10 +26,25 @@ func told(w io.Writer, v any, asJSON bool, text func(io.Writer) error) error {
 	return text(w)
 }
 
+// sameSignal is how long after the first signal others are that one, told again: timeout(1) sends SIGTERM to its
+// program and at once to its process group, to which the program belongs, too. A person takes longer than this.
+const sameSignal = 250 * time.Millisecond
+
 // onceInGoodOrder lets the first signal, which has ended ctx, end what is under way in good order, and the next the
 // process; all others die with it. The caller defers what it returns.
-func onceInGoodOrder(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })
+func onceInGoodOrder(ctx context.Context) (stop func()) {
+	over := make(chan struct{})
+	forget := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(sameSignal):
+			signal.Reset(os.Interrupt, syscall.SIGTERM)
+		case <-over:
+		}
+	})
+	return func() {
+		forget()
+		close(over)
+	}
 }
 
 // ttyLine is one line of a terminal that tells how something stands; elsewhere it is nothing.

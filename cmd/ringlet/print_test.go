@@ -5,6 +5,9 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"ringlet/builderunit/recording"
+	"ringlet/ecs/partition/nodes"
 )
 
 // TestStateHasAPlace: what outlives a control lies where it is told, or where the user's other programs keep such.
@@ -36,6 +39,51 @@ func TestLineIsRewritten(t *testing.T) {
 	const erase = "\r\x1b[K"
 	if want := erase + "  0 %  read" + erase + "  1 %  read" + erase; out.String() != want {
 		t.Errorf("%q, want %q", &out, want)
+	}
+}
+
+// TestSilentSourcesAreNamed: who looks at a run sees for whom it waits, and a log hears it once.
+func TestSilentSourcesAreNamed(t *testing.T) {
+	waits := nodes.Progress{
+		Elapsed: silentFor + 1,
+		State:   "running",
+		Silent:  []string{"tcp:h:1", "shm:a", "shm:b", "shm:c"},
+	}
+	var out bytes.Buffer
+	log := liveLine{ttyLine: ttyLine{w: &out}, tells: true}
+	log.show(nodes.Progress{Elapsed: silentFor, Silent: waits.Silent})
+	log.show(waits)
+	log.show(waits)
+	const said = "the first fragment of tcp:h:1, shm:a, shm:b and 1 more"
+	if want := "ringlet: the run waits for " + said + "\n"; out.String() != want {
+		t.Errorf("a log says %q, want %q", &out, want)
+	}
+	out.Reset()
+	line := liveLine{ttyLine: ttyLine{w: &out, on: true}}
+	line.show(waits)
+	waits.Elapsed, waits.Events = 2*waits.Elapsed, 1
+	line.show(waits)
+	if lines := strings.Split(out.String(), "\r\x1b[K"); len(lines) != 3 || !strings.HasSuffix(lines[1], "waits for "+said) ||
+		strings.Contains(lines[2], "waits") {
+		t.Errorf("a terminal shows %q", lines)
+	}
+}
+
+// TestTheReportCounts: one is no range, and a source that gave nothing has no last event.
+func TestTheReportCounts(t *testing.T) {
+	for want, got := range map[string]string{
+		"source 5":            span("source", 5, 5),
+		"sources 5 to 7":      span("source", 5, 7),
+		"1 file":              counted(1, "file", "files"),
+		"0 files":             counted(0, "file", "files"),
+		"MEP 8":               lackingMEPs(recording.Lacking{MEPs: 1, FirstMEP: 8, LastMEP: 8}),
+		"2 MEPs from 8 to 11": lackingMEPs(recording.Lacking{MEPs: 2, FirstMEP: 8, LastMEP: 11}),
+		"nothing came":        lastEvent(nodes.SourceReport{}),
+		"last event 0":        lastEvent(nodes.SourceReport{Fragments: 1}),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

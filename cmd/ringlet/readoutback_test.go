@@ -21,6 +21,7 @@ func TestKilledReadoutUnitComesBack(t *testing.T) {
 		"in phases":       {"--transport", "quic", "--phase-end", "tournament"},
 		"through memory":  {"--transport", "auto", "--discipline", "free"},
 		"asked for, once": {"--discipline", "pull", "--transport", "local"},
+		"of one source":   {"--transport", "local", "--streams", "3,1,2"},
 	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

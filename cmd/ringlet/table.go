@@ -14,33 +14,52 @@ import (
 	"ringlet/ecs/partition/nodes"
 )
 
-// liveLine is one line of a terminal that tells how a run stands.
+// liveLine is one line of a terminal that tells how a run stands. Elsewhere it tells once for which front-ends the run
+// waits.
 type liveLine struct {
 	ttyLine
-	last nodes.Progress
+	tells bool // nobody has been told of silent sources
+	last  nodes.Progress
 }
 
-func newLiveLine(w io.Writer, wanted bool) *liveLine { return &liveLine{ttyLine: newLine(w, wanted)} }
+func newLiveLine(w io.Writer, wanted bool) *liveLine {
+	return &liveLine{ttyLine: newLine(w, wanted), tells: wanted && !isTerminal(w)}
+}
+
+// silentFor is how long after its start a run tells for whom it waits: front-ends that are there give something before.
+const silentFor = 2 * time.Second
 
 // show rewrites the line; rates are those since it was shown last.
 func (l *liveLine) show(p nodes.Progress) {
-	if !l.on {
-		return
+	if l.tells && len(p.Silent) > 0 && p.Elapsed > silentFor && p.WaitsFor == "" {
+		l.tells = false
+		fmt.Fprintf(l.w, "ringlet: the run waits for the first fragment of %s\n", fewOf(p.Silent))
 	}
 	d := (p.Elapsed - l.last.Elapsed).Seconds()
-	if d <= 0 {
+	if !l.on || d <= 0 {
 		return
 	}
-	if p.WaitsFor != "" {
-		l.print("%6.1f s  stopping: waits for %s", p.Elapsed.Seconds(), p.WaitsFor)
-		l.last = p
-		return
+	switch at := p.Elapsed.Seconds(); {
+	case p.WaitsFor != "":
+		l.print("%6.1f s  stopping: waits for %s", at, p.WaitsFor)
+	case len(p.Silent) > 0 && p.Events == 0:
+		l.print("%6.1f s  %s  waits for the first fragment of %s", at, p.State, fewOf(p.Silent))
+	default:
+		l.print("%6.1f s  %s  %12s  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
+			at, p.State, ctl.Frequency(float64(p.Events-l.last.Events)/d),
+			float64(p.Bytes-min(p.Bytes, l.last.Bytes))*8/d/1e9,
+			p.InFlight, p.Incomplete, p.Resent)
 	}
-	l.print("%6.1f s  %s  %12s  %7.3f Gbit/s  in flight %d  incomplete %d  re-sent %d",
-		p.Elapsed.Seconds(), p.State, ctl.Frequency(float64(p.Events-l.last.Events)/d),
-		float64(p.Bytes-min(p.Bytes, l.last.Bytes))*8/d/1e9,
-		p.InFlight, p.Incomplete, p.Resent)
 	l.last = p
+}
+
+// fewOf names the first few.
+func fewOf(names []string) string {
+	const named = 3
+	if len(names) > named {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:named], ", "), len(names)-named)
+	}
+	return strings.Join(names, ", ")
 }
 
 // writeTable prints a report for people; docs/report.md says what each line means.
@@ -83,8 +102,9 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 		r.EventsBuilt,
 		r.EventsIncomplete, r.EventsDiscarded, some(" + %d rejected", r.EventsRejected), r.EventsAbandoned)
 	for _, l := range r.Lacking {
-		row("MISSING", "%d events lack readout unit %d of %s, sources %d to %d: it was gone; they are in %d MEPs from %d to %d",
-			l.Events, l.ReadoutUnit, l.Node, l.FirstSource, l.LastSource, l.MEPs, l.FirstMEP, l.LastMEP)
+		row("MISSING", "%s readout unit %d of %s, %s: it was gone; they are in %s",
+			counted(l.Events, "event lacks", "events lack"), l.ReadoutUnit, l.Node,
+			span("source", uint64(l.FirstSource), uint64(l.LastSource)), lackingMEPs(l))
 		goneRows(row, l)
 	}
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
@@ -130,6 +150,38 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	return t.Flush()
 }
 
+// lackingMEPs says which MEPs a readout unit is missing in.
+func lackingMEPs(l recording.Lacking) string {
+	if l.MEPs == 1 {
+		return fmt.Sprintf("MEP %d", l.FirstMEP)
+	}
+	return fmt.Sprintf("%d MEPs from %d to %d", l.MEPs, l.FirstMEP, l.LastMEP)
+}
+
+// span names a range: "source 5", or "sources 5 to 7".
+func span(what string, from, to uint64) string {
+	if from == to {
+		return what + " " + fromTo(from, to)
+	}
+	return what + "s " + fromTo(from, to)
+}
+
+// fromTo is a range: "5", or "5 to 7".
+func fromTo(from, to uint64) string {
+	if from == to {
+		return strconv.FormatUint(from, 10)
+	}
+	return fmt.Sprintf("%d to %d", from, to)
+}
+
+// counted is a number with its word: "1 file", or "2 files".
+func counted(n uint64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // goneRows say when a readout unit was gone, and from where on events are whole again.
 func goneRows(row func(name, format string, args ...any), l recording.Lacking) {
 	for _, g := range l.Gone {
@@ -149,10 +201,18 @@ func clock(at time.Time) string { return at.Local().Format(time.TimeOnly) }
 func sourceRows(row func(name, format string, args ...any), r *nodes.Report) {
 	for _, s := range r.Sources {
 		row("source "+strconv.Itoa(s.Source), "%s: %d fragments of %d bytes in all, %d used + %d thrown away + %d left over; "+
-			"%d missing, %d gaps; last event %d%s%s%s", s.Name, s.Fragments, s.Bytes, s.Used, s.Thrown, s.Left, s.Missing,
-			s.Gaps, s.LastEvent, some(", %d refused", s.Refused), some(", %d lost", s.Lost),
+			"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.Used, s.Thrown, s.Left, s.Missing,
+			s.Gaps, lastEvent(s), some(", %d refused", s.Refused), some(", %d lost", s.Lost),
 			some(", %d dropped by the front-end", s.Dropped))
 	}
+}
+
+// lastEvent is the number of the newest fragment, if there is one.
+func lastEvent(s nodes.SourceReport) string {
+	if s.Fragments == 0 {
+		return "nothing came"
+	}
+	return fmt.Sprintf("last event %d", s.LastEvent)
 }
 
 // streamsOf says how many sources a readout unit has.
@@ -160,7 +220,7 @@ func streamsOf(r *nodes.Report) string {
 	if len(r.Division) == 0 {
 		return strconv.Itoa(r.Streams)
 	}
-	return fmt.Sprintf("%d to %d", slices.Min(r.Division), slices.Max(r.Division))
+	return fromTo(uint64(slices.Min(r.Division)), uint64(slices.Max(r.Division)))
 }
 
 // mfpRow says what became of the MFPs. What a readout unit had read that was gone is not known, but what of it is missing.
@@ -203,7 +263,8 @@ func outputRows(row func(name, format string, args ...any), r *nodes.Report) {
 	case o == nil || o.Merged != nil:
 		row("output", "%s, %d events", r.Output, r.OutputEvents)
 	default:
-		row("output", "%s, %d events in %d files", o.Directory, o.Events, o.Segments)
+		row("output", "%s, %s in %s", o.Directory, counted(o.Events, "event", "events"),
+			counted(uint64(o.Segments), "file", "files"))
 	}
 	if o == nil {
 		return
@@ -227,7 +288,8 @@ func streamRow(row func(name, format string, args ...any), i int, s *nodes.Strea
 	case s.Merged != nil:
 		row(name, "%s, %d events", s.Output, s.Merged.Events)
 	case s.Directory != "":
-		row(name, "%s, %d events in %d files", s.Directory, s.Events, s.Segments)
+		row(name, "%s, %s in %s", s.Directory, counted(s.Events, "event", "events"),
+			counted(uint64(s.Segments), "file", "files"))
 	default:
 		row(name, "%s, %d events", strings.TrimSpace(s.Format+" "+s.Output), s.GivenEvents)
 	}
@@ -238,7 +300,7 @@ func ranges(o *nodes.Output) string {
 	const named = 5
 	var said []string
 	for _, g := range o.Missing[:min(named, len(o.Missing))] {
-		said = append(said, fmt.Sprintf("%d to %d", g.From, g.To))
+		said = append(said, fromTo(g.From, g.To))
 	}
 	if more := o.MissingMore + uint64(len(o.Missing)-len(said)); more > 0 {
 		said = append(said, fmt.Sprintf("and %d more ranges", more))

@@ -125,13 +125,14 @@ const collectTime = 2 * time.Second
 // Progress is how a run stands.
 type Progress struct {
 	Elapsed    time.Duration
-	Events     uint64 // built
-	Bytes      uint64 // of MFPs in complete MEPs
-	InFlight   uint64 // MEPs
-	Incomplete uint64 // events
-	Resent     uint64 // chunks
-	State      string // of the scheduler
-	WaitsFor   string // what the end of the run waits for; empty while it is not to end
+	Events     uint64   // built
+	Bytes      uint64   // of MFPs in complete MEPs
+	InFlight   uint64   // MEPs
+	Incomplete uint64   // events
+	Resent     uint64   // chunks
+	State      string   // of the scheduler
+	WaitsFor   string   // what the end of the run waits for; empty while it is not to end
+	Silent     []string // live sources of which no fragment has come
 }
 
 // Progress tells how the run stands.
@@ -143,6 +144,7 @@ func (r *Run) Progress() Progress {
 		InFlight:   reg.GetInFlight(),
 		Incomplete: reg.GetCounters().GetEventsIncomplete(),
 		State:      tagnet.State(reg.GetState()).String(),
+		Silent:     r.silent(),
 	}
 	if r.ending.Load() {
 		p.WaitsFor = r.WaitsFor()

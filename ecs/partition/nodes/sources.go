@@ -82,6 +82,21 @@ func (r *Run) sources(out *Report) {
 	}
 }
 
+// silent names the live sources of which no fragment has come yet.
+func (r *Run) silent() (names []string) {
+	for _, src := range LiveSources(r.cfg) {
+		for _, n := range r.nodes {
+			if !n.view.GetReadout() || int(n.view.GetRuIndex()) != src.RU {
+				continue
+			}
+			if n.latest().GetCounters()["ru.input_fragments."+strconv.Itoa(src.ID)] == 0 {
+				names = append(names, src.Name)
+			}
+		}
+	}
+	return names
+}
+
 // letDown tells whether live sources have let the run down: it has ended for that, or all of them have, and nothing more
 // could come. What was cut before is built, so nothing is given up. broken is why one cannot go on that the run bore.
 func (r *Run) letDown() (down *fault.Error, broken string) {
