@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ringlet/internal/breath"
+	"ringlet/internal/pace"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
 	"ringlet/shmem"
@@ -111,20 +112,13 @@ func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *look
 		return nil
 	})
 	g.Go(func() error {
-		period := time.Duration(float64(time.Second) / c.Rate)
-		for next := time.Now(); !over.Load() && ctx.Err() == nil; {
-			if now := time.Now(); now.Before(next) {
-				if next.Sub(now) > time.Millisecond {
-					time.Sleep(next.Sub(now) - time.Millisecond)
-				}
-				breath.Take()
-				continue
-			} else if next = next.Add(period); next.Before(now) {
-				next = now // what is late is not made up for: a burst would overwrite all buffers at once
-			}
+		// What is later than one event is not made up for: a burst would overwrite all buffers at once.
+		p := pace.At(c.Rate, pace.Time(1, c.Rate))
+		for whenDue(ctx, p, over) {
 			if err := s.send(ctx, l, 1); err != nil {
 				return err
 			}
+			p.Went(1)
 		}
 		return s.await(ctx, 0, s.idle)
 	})
@@ -133,6 +127,24 @@ func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *look
 		time.Sleep(50 * time.Microsecond)
 	}
 	return err
+}
+
+// nap is how long who waits for what is due sleeps at most: an end is seen that soon.
+const nap = 50 * time.Millisecond
+
+// whenDue waits until the next thing is due, to the microsecond where the processor is there; false: it is over before.
+func whenDue(ctx context.Context, p *pace.Pacer, over *atomic.Bool) bool {
+	for !over.Load() && ctx.Err() == nil {
+		wait, _ := p.Early(time.Now())
+		switch {
+		case wait <= 0:
+			return true
+		case wait > time.Millisecond: // a timer may be so late
+			time.Sleep(min(wait-time.Millisecond, nap))
+		}
+		breath.Take()
+	}
+	return false
 }
 
 // rotate makes a lane use so many windows, and its sender overwrite them without credit.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"ringlet/internal/pace"
 	"ringlet/lab/trial"
 )
 
@@ -111,10 +113,11 @@ func (s *station) trickle(ctx context.Context, rate float64) error {
 	if rate == 0 {
 		return nil
 	}
-	l, began, sent := s.out[1], time.Now(), 0.0
+	l := s.out[1]
+	p := pace.At(rate/float64(l.size), math.MaxInt64) // what is late is made up for: the mean is what counts
 	for ctx.Err() == nil {
-		if ahead := sent/rate - time.Since(began).Seconds(); ahead > 0 {
-			time.Sleep(max(100*time.Microsecond, time.Duration(ahead*float64(time.Second))))
+		if wait, _ := p.Early(time.Now()); wait > 0 {
+			time.Sleep(max(100*time.Microsecond, wait))
 			continue
 		}
 		if err := s.send(ctx, l, 1); err != nil {
@@ -123,7 +126,7 @@ func (s *station) trickle(ctx context.Context, rate float64) error {
 			}
 			return err
 		}
-		sent += float64(l.size)
+		p.Went(1)
 	}
 	drained, cancel := context.WithTimeout(context.Background(), placeTime)
 	defer cancel()

@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"ringlet/internal/pace"
 )
 
 // A paced source that fell behind may deliver this much at once before it holds the rate again: enough to ride out a
@@ -18,16 +20,12 @@ const (
 // paced holds back the blocks of a source.
 type paced struct {
 	// immutable after Paced
-	src     Source
-	rate    float64                           // events per second; 0 where due goes by something else
-	due     func(events uint64) time.Duration // when the next block may come, after the first one
-	backlog time.Duration                     // most it may catch up
+	src  Source
+	rate float64 // events per second; 0 where it goes by something else
 
 	// owned by the goroutine that calls Next
-	timer  *time.Timer
-	begun  bool
-	start  time.Time // moves forward when backlog is given up
-	events uint64    // delivered
+	pace  *pace.Pacer
+	timer *time.Timer
 
 	// atomic
 	waits, lost atomic.Uint64
@@ -42,12 +40,9 @@ func Paced(src Source, rate float64, packing int) Source {
 	if !(rate > 0) || math.IsInf(rate, 0) {
 		return src
 	}
-	blocks := float64(backlogBlocks*packing) / rate * float64(time.Second)
-	// A rate of one event per century has a backlog of centuries: keep it within what a Duration holds.
-	backlog := time.Duration(min(blocks, float64(math.MaxInt64/4)))
-	p := &paced{src: src, rate: rate, backlog: max(backlogTime, backlog)}
-	p.due = p.after
-	return p
+	// A rate of one event per century has a backlog of centuries: Time keeps it within what a Duration holds.
+	backlog := max(backlogTime, pace.Time(float64(backlogBlocks*packing), rate))
+	return &paced{src: src, rate: rate, pace: pace.At(rate, backlog)}
 }
 
 // Next waits until the next block is due and then reads it. ctx ends the wait.
@@ -58,23 +53,14 @@ func (p *paced) Next(ctx context.Context, dst []byte, b *Block) error {
 	if err := p.src.Next(ctx, dst, b); err != nil {
 		return err
 	}
-	p.events += uint64(b.Events)
+	p.pace.Went(uint64(b.Events))
 	return nil
 }
 
 func (p *paced) wait(ctx context.Context) error {
-	now := time.Now()
-	if !p.begun {
-		p.begun, p.start = true, now.Add(-p.due(p.events))
-	}
-	due := p.start.Add(p.due(p.events))
-	early := due.Sub(now)
+	early, given := p.pace.Early(time.Now())
 	if early <= 0 {
-		if late := -early; late > p.backlog {
-			given := late - p.backlog
-			p.start = p.start.Add(given)
-			p.lost.Add(uint64(given.Seconds() * p.rate))
-		}
+		p.lost.Add(uint64(given.Seconds() * p.rate))
 		return nil
 	}
 	p.waits.Add(1)
@@ -90,11 +76,6 @@ func (p *paced) wait(ctx context.Context) error {
 		p.timer.Stop()
 		return ctx.Err()
 	}
-}
-
-// after is the time the given number of events stands for.
-func (p *paced) after(events uint64) time.Duration {
-	return time.Duration(min(math.Round(float64(events)/p.rate*float64(time.Second)), float64(math.MaxInt64/4)))
 }
 
 func (p *paced) MaxBlock() int { return p.src.MaxBlock() }

@@ -126,7 +126,4 @@ func TestNotPaced(t *testing.T) {
 			t.Errorf("rate %g is paced", rate)
 		}
 	}
-	if p := Paced(src, 1e-300, 65535).(*paced); p.backlog <= 0 || p.after(1<<60) <= 0 {
-		t.Error("an absurdly low rate overflows")
-	}
 }
