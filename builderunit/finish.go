@@ -249,6 +249,7 @@ func (b *Builder) finish(slot int, at time.Time) error {
 		FirstEvent: from,
 		Events:     m.N(),
 		Attempt:    mep.Attempt,
+		Whole:      at,
 	}
 	if looked {
 		b.show(shown, at, meta, read)

@@ -8,6 +8,7 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
+	"ringlet/builderunit/sink"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
 )
@@ -23,11 +24,22 @@ const (
 	HistogramHeld = "held_us."
 )
 
-// Names of the histograms of the decision unit: from when an event was known to be triggered to its decision, and from
-// its last byte to the builder unit's verdict, µs per event. The second has 65535 for all that is longer.
+// Names of the histograms of the decision unit, µs per event: from when an event was known to be triggered to its
+// decision; and the parts of that, where there was a result that says how long the builder unit took: until its last
+// byte was in place, with the result's way; from then to the builder unit's verdict, where 65535 stands for all that is
+// longer; and from when the result came to the decision.
 const (
 	HistogramDecision = "decision_us"
+	HistogramBuilding = "building_us"
 	HistogramJudged   = "judged_us"
+	HistogramOrdering = "ordering_us"
+)
+
+// Names of the histograms of a builder unit with a filter, µs per event: from the last byte until the filter had it, and
+// in the filter.
+const (
+	HistogramFilterWait = "filter_wait_us"
+	HistogramFilter     = "filter_us"
 )
 
 // degrade tells once that the input is bad: what came before it is built, so the node is not in error.
@@ -115,9 +127,19 @@ func (s *session) report() *nodev1.Report {
 		s.histograms(r, &c.Readout.Waits)
 	}
 	if unit := s.deciding.unit.Load(); unit != nil {
-		waits, took := unit.Histograms()
-		histogram(r, HistogramDecision, waits)
-		histogram(r, HistogramJudged, took)
+		l := unit.Latency()
+		histogram(r, HistogramDecision, l.Whole)
+		histogram(r, HistogramBuilding, l.Building)
+		histogram(r, HistogramJudged, l.Judging)
+		histogram(r, HistogramOrdering, l.Ordering)
+	}
+	s.mu.Lock()
+	out := s.sink
+	s.mu.Unlock()
+	if f, ok := out.(*sink.Filtered); ok {
+		waits, in := f.Histograms()
+		histogram(r, HistogramFilterWait, waits)
+		histogram(r, HistogramFilter, in)
 	}
 	r.Links = s.links(written)
 	return r

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
 	"ringlet/event/selection"
 	"ringlet/trigger"
 )
@@ -32,7 +34,7 @@ type FilterConfig struct {
 	// Filters judge, each in a goroutine of its own.
 	Filters  []trigger.Filter
 	Deadline time.Duration // for one event, from when its filter begins
-	// Decided is told of each MEP that the output has, how long after its Write. It must not wait. nil: nobody is told.
+	// Decided is told of each MEP that the output has, how long after its last byte. It must not wait. nil: nobody is told.
 	Decided func(m Meta, v trigger.Verdict, took time.Duration)
 	Log     *slog.Logger
 }
@@ -66,9 +68,8 @@ type candidate struct {
 	meta   Meta
 	ctx    context.Context // of its Write
 	mep    []byte
-	at     time.Time // of its Write
-	number uint64    // of the Write; guarded by mu
-	open   bool      // it is filled, and not settled; guarded by mu
+	number uint64 // of the Write; guarded by mu
+	open   bool   // it is filled, and not settled; guarded by mu
 }
 
 // worker is what the watchdog sees of one.
@@ -92,6 +93,7 @@ func NewFiltered(to Sink, cfg FilterConfig) *Filtered {
 		workers: make([]worker, n),
 	}
 	f.settles.L = &f.mu
+	f.count.waits, f.count.in = hdr.New(1, longestTime, 3), hdr.New(1, longestTime, 3)
 	for range all {
 		j := &candidate{}
 		f.jobs = append(f.jobs, j)
@@ -123,7 +125,10 @@ func (f *Filtered) Write(ctx context.Context, m Meta, mep []byte) error {
 		}
 		f.count.held.Add(int64(time.Since(at)))
 	}
-	j.meta, j.ctx, j.mep, j.at = m, ctx, append(j.mep[:0], mep...), time.Now()
+	j.meta, j.ctx, j.mep = m, ctx, append(j.mep[:0], mep...)
+	if m.Whole.IsZero() {
+		j.meta.Whole = time.Now()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
@@ -159,7 +164,7 @@ func (f *Filtered) judge(w *worker, j *candidate) trigger.Verdict {
 	v, err := f.ask(w, j, deadline)
 	w.judges.Store(nil)
 	now := time.Now()
-	f.count.took(now.Sub(begun))
+	f.count.took(begun.Sub(j.meta.Whole), now.Sub(begun))
 	if err != nil && f.count.errors.Add(1) == 1 {
 		f.cfg.Log.Warn("the filter could not judge an event, which passes; further ones are counted", "err", err)
 	}
@@ -204,7 +209,7 @@ func (f *Filtered) settleLocked(j *candidate, v trigger.Verdict) {
 	if f.err == nil {
 		f.count.decided[v.Decision].Add(uint64(j.meta.Events))
 		if f.cfg.Decided != nil {
-			f.cfg.Decided(j.meta, v, time.Since(j.at))
+			f.cfg.Decided(j.meta, v, time.Since(j.meta.Whole))
 		}
 	}
 	j.open = false

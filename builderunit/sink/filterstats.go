@@ -2,8 +2,11 @@ package sink
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"ringlet/trigger"
 )
@@ -29,10 +32,20 @@ type filterCounts struct {
 	errors         atomic.Uint64
 	judging, held  atomic.Int64 // ns
 	longest, stuck atomic.Int64 // ns; workers
+
+	mu        sync.Mutex     // guards what follows
+	waits, in *hdr.Histogram // µs, of each event that a filter has looked at
 }
 
-// took counts the time of one event.
-func (c *filterCounts) took(d time.Duration) {
+// longestTime is the most that the histograms tell apart.
+const longestTime = int64(time.Minute / time.Microsecond)
+
+// took counts the times of one event: from its last byte until a filter had it, and in the filter.
+func (c *filterCounts) took(waited, d time.Duration) {
+	c.mu.Lock()
+	_ = c.waits.RecordValue(min(max(0, waited.Microseconds()), longestTime))
+	_ = c.in.RecordValue(min(max(0, d.Microseconds()), longestTime))
+	c.mu.Unlock()
 	c.judging.Add(int64(d))
 	for most := c.longest.Load(); int64(d) > most && !c.longest.CompareAndSwap(most, int64(d)); {
 		most = c.longest.Load()
@@ -45,6 +58,15 @@ func (c *filterCounts) settled() (n uint64) {
 		n += c.decided[i].Load()
 	}
 	return n
+}
+
+// Histograms are, in µs, how long events waited for the filter from their last byte on, and were in it. What a filter
+// never came back from has none.
+func (f *Filtered) Histograms() (waits, in *hdr.Histogram) {
+	c := &f.count
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return hdr.Import(c.waits.Export()), hdr.Import(c.in.Export())
 }
 
 // Stats reads the counters, from any goroutine.

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"time"
 
 	"ringlet/trigger"
 )
@@ -13,6 +14,8 @@ type Meta struct {
 	FirstEvent uint64 // event id of its first event
 	Events     int    // number of its events
 	Attempt    uint32 // how often it was given to a builder unit, this time included; the highest attempt counts
+
+	Whole time.Time // when its last byte was in place; zero where nobody knows
 
 	Decision trigger.Decision // of the filter on its event, where there is one
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"ringlet/ecs/partition/nodes"
+	"ringlet/trigger/decision"
 )
 
 // decisionRows say what the decision unit did, if there was one.
@@ -30,4 +31,13 @@ func decisionRows(row func(name, format string, args ...any), d *nodes.Decisions
 	}
 	row("decision after", "p50 %s, p99 %s, p99.9 %s, max %s", micros(d.WaitUs.P50), micros(d.WaitUs.P99),
 		micros(d.WaitUs.P999), micros(d.WaitUs.Max))
+	part := func(q nodes.Quantiles4) string { return micros(q.P50) + ", " + micros(q.P99) }
+	judging := part(d.JudgedUs)
+	if d.JudgedUs.P99 >= decision.MostTook {
+		judging += " or more"
+	}
+	if with := d.Decided - d.NoResult - d.Overrun - d.Unanswered; with > 0 {
+		row("of that", "of %d with a result, p50 and p99: building %s; judging %s; ordering %s", with, part(d.BuildingUs),
+			judging, part(d.OrderingUs))
+	}
 }

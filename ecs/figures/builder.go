@@ -107,6 +107,7 @@ func (b *Builder) Add(r *Reading) *ecsv1.Snapshot {
 			WholeFromMep: wholeFrom(r.Scheduler, int(m.GetRuIndex())),
 		})
 	}
+	s.LatencyParts = latencyParts(reports)
 	b.total(r, s, Sum(reports))
 	b.history.add(s, resent)
 	return s

@@ -2,11 +2,30 @@ package figures
 
 import (
 	"math"
+	"strings"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
+	"ringlet/node"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	nodev1 "ringlet/proto/ringlet/node/v1"
 )
+
+// onTheWay are the histograms of the way from trigger to decision: the whole, its parts, and parts of those.
+var onTheWay = []string{
+	node.HistogramDecision, node.HistogramBuilding, node.HistogramJudged, node.HistogramOrdering,
+	node.HistogramFilterWait, node.HistogramFilter,
+}
+
+// latencyParts are those that somebody has told of.
+func latencyParts(reports []*nodev1.Report) (parts []*ecsv1.LatencyPart) {
+	for _, name := range onTheWay {
+		if l := latency(Merged(reports, name)); l != nil {
+			parts = append(parts, &ecsv1.LatencyPart{Name: strings.TrimSuffix(name, "_us"), Latency: l})
+		}
+	}
+	return parts
+}
 
 // barsPerOctave is how fine the bars are: a fifth of the time each, which the eye can still tell apart.
 const barsPerOctave = 4

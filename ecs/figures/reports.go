@@ -27,6 +27,21 @@ func Histogram(rep *nodev1.Report, name string) *hdr.Histogram {
 	return h
 }
 
+// Merged is the histogram of a name of all reports that told one; nil if none did.
+func Merged(reports []*nodev1.Report, name string) (sum *hdr.Histogram) {
+	for _, rep := range reports {
+		h := Histogram(rep, name)
+		switch {
+		case h == nil:
+		case sum == nil:
+			sum = h
+		default:
+			sum.Merge(h)
+		}
+	}
+	return sum
+}
+
 // Holder is a readout unit that entered the barrier last.
 type Holder struct {
 	RU   int

@@ -331,7 +331,7 @@ func (c *DecisionsConfig) end(u *decision.Unit, all []*judge, r *DecisionsReport
 	for _, fate := range []decision.Fate{decision.Ahead, decision.OldEpoch, decision.Stranger, decision.Unmeant} {
 		r.Impossible += s.Results[fate]
 	}
-	waits, _ := u.Histograms()
+	waits := u.Latency().Whole
 	r.P50, r.P99, r.P999, r.Max = waits.ValueAtQuantile(50), waits.ValueAtQuantile(99), waits.ValueAtQuantile(99.9),
 		waits.Max()
 }

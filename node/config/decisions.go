@@ -42,7 +42,7 @@ func (c Config) DecisionTime() time.Duration {
 	return min(time.Duration(c.Packing)*decision.DefaultTimeout, mostDecisionTime)
 }
 
-// mostDepth bounds the memory of the decision unit: 6 bytes for each event.
+// mostDepth bounds the memory of the decision unit: 16 bytes for each event.
 const mostDepth = 16 << 20
 
 // DecisionDepth is how many events may wait for their decision: four times as many as can be under way, since who waits

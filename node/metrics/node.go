@@ -41,8 +41,24 @@ var (
 		"Chunks of a peer that had been here before.", "peer")
 )
 
-// histogramBarrier is the name of the histogram in a report.
-const histogramBarrier = "barrier_us"
+// summaries are the histograms of a report, and what they are called here.
+var summaries = []struct {
+	histogram string
+	of        *Metric
+}{
+	{"barrier_us", nodeBarrier},
+	{"decision_us", ofNode.add("ringlet_dec_decision_latency_seconds", summary,
+		"From when an event was known to be triggered to its decision, per event.")},
+	{"building_us", ofNode.add("ringlet_dec_building_latency_seconds", summary,
+		"Of that, until the last byte was in the builder unit, with the way of the result.")},
+	{"judged_us", ofNode.add("ringlet_dec_judged_latency_seconds", summary,
+		"Of that, from the last byte to the verdict of the builder unit.")},
+	{"ordering_us", ofNode.add("ringlet_dec_ordering_latency_seconds", summary,
+		"Of that, from when the result came to the decision.")},
+	{"filter_wait_us", ofNode.add("ringlet_bu_filter_wait_latency_seconds", summary,
+		"From the last byte of an event until the filter had it.")},
+	{"filter_us", ofNode.add("ringlet_bu_filter_latency_seconds", summary, "In the filter, per event.")},
+}
 
 // NodeMetrics are those of a node with these counters; what Go and the kernel tell comes on top.
 func NodeMetrics(counters counter.List) []Metric { return ofNode.with(counters, ofCounter) }
@@ -88,7 +104,9 @@ func tellNode(out chan<- prometheus.Metric, counters counter.List, r *nodev1.Rep
 			x.of.tell(out, float64(x.v), l.GetPeer())
 		}
 	}
-	tellBarrier(out, r.GetHistograms()[histogramBarrier])
+	for _, s := range summaries {
+		tellSummary(out, s.of, r.GetHistograms()[s.histogram])
+	}
 }
 
 // tellCounter tells a counter of a report, if it is there, or all those by kind that are.
@@ -110,8 +128,8 @@ func tellCounter(out chan<- prometheus.Metric, c *counter.Counter, report map[st
 	}
 }
 
-// tellBarrier makes a summary of a histogram in µs.
-func tellBarrier(out chan<- prometheus.Metric, encoded []byte) {
+// tellSummary makes a summary of a histogram in µs.
+func tellSummary(out chan<- prometheus.Metric, of *Metric, encoded []byte) {
 	if len(encoded) == 0 {
 		return
 	}
@@ -124,7 +142,7 @@ func tellBarrier(out chan<- prometheus.Metric, encoded []byte) {
 		quantiles[q] = float64(h.ValueAtQuantile(100*q)) / 1e6
 	}
 	n := h.TotalCount()
-	s, err := prometheus.NewConstSummary(nodeBarrier.desc(), uint64(n), h.Mean()*float64(n)/1e6, quantiles)
+	s, err := prometheus.NewConstSummary(of.desc(), uint64(n), h.Mean()*float64(n)/1e6, quantiles)
 	if err == nil {
 		out <- s
 	}

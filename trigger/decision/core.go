@@ -21,9 +21,19 @@ type Config struct {
 	Builders int           // results of other builders are refused
 	Epoch    uint8         // results of other epochs are refused
 	First    uint64        // event that is decided first
-	// Waited is told of each decision how long its event was known to be triggered, ns; it must not call the core. It may be
-	// nil.
-	Waited func(ns int64)
+	// Decided is told of each decision where its time went; it must not call the core. It may be nil.
+	Decided func(Parts)
+}
+
+// Parts is where the time of a decision went, ns. All but what the builder unit took is by the clock of the core.
+type Parts struct {
+	Whole int64 // from when its event was known to be triggered
+	// Split says that the other two are known: there was a result, and it says how long the builder unit took.
+	Split bool
+	// Building is from when the event was known to be triggered until the result came, without what the builder unit took
+	// after the last byte: its turn, the transfer, and the result's way. It is 0 where the trigger was known later than that.
+	Building int64
+	Ordering int64 // from when the result came: events before it had none yet
 }
 
 func (c *Config) complete() {
@@ -66,9 +76,11 @@ const (
 
 // entry is the place of an event. A zero verdict says that nothing has come.
 type entry struct {
-	verdict trigger.Decision
+	came    int64 // ns
 	builder uint16
 	score   uint16
+	took    uint16 // µs
+	verdict trigger.Decision
 }
 
 // Core decides, event after event. It is owned by one goroutine at a time.
@@ -139,7 +151,7 @@ func (c *Core) take(r *Result, now int64) Fate {
 	if e.verdict != 0 {
 		return Doubled
 	}
-	*e = entry{r.Decision, r.Builder, r.Score}
+	*e = entry{now, r.Builder, r.Score, r.Took, r.Decision}
 	if r.Event >= c.known.below { // what has a verdict was triggered, and so was what comes before it
 		c.Triggered(r.Event+1, now)
 	}
@@ -172,6 +184,7 @@ func (c *Core) Step(now int64, out []Result) []Result {
 			}
 			d.Builder, d.Decision = Nobody, trigger.TimedOut
 		}
+		was := *e
 		*e = entry{}
 		c.next++
 		if c.at++; c.at == len(c.ring) {
@@ -182,13 +195,24 @@ func (c *Core) Step(now int64, out []Result) []Result {
 			continue
 		}
 		d.Took = tookOf(time.Duration(now - m.since))
-		if c.cfg.Waited != nil {
-			c.cfg.Waited(now - m.since)
+		if c.cfg.Decided != nil {
+			c.cfg.Decided(was.parts(m.since, now))
 		}
 		c.stats.Decided[d.Decision]++
 		out = append(out, d)
 	}
 	return out
+}
+
+// parts are those of a decision that is made now.
+func (e *entry) parts(since, now int64) Parts {
+	p := Parts{Whole: now - since}
+	if e.verdict == 0 || e.took == MostTook {
+		return p
+	}
+	p.Split, p.Ordering = true, now-e.came
+	p.Building = max(0, e.came-since-int64(e.took)*int64(time.Microsecond))
+	return p
 }
 
 // Due is when the next event times out, if nothing comes; false if there is none that could.

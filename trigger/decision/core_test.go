@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,31 @@ func TestOrder(t *testing.T) {
 	}
 	if _, ok := c.Due(); ok {
 		t.Fatal("nothing is triggered, and something is due")
+	}
+}
+
+// Where the time of a decision went: building, what the builder unit says it took, and waiting for those before it.
+func TestParts(t *testing.T) {
+	var got []Parts
+	c := newCore(t, Config{Builders: 1, Decided: func(p Parts) { got = append(got, p) }})
+	const us = 1000
+	c.Triggered(3, 100*us)
+	c.Take(&Result{Event: 1, Decision: trigger.Accepted, Took: 30}, 200*us)
+	c.Take(&Result{Event: 2, Decision: trigger.Accepted, Took: MostTook}, 210*us)
+	c.Take(&Result{Event: 0, Decision: trigger.Rejected, Took: 400}, 250*us) // the trigger was known after its last byte
+	c.Take(&Result{Event: 5, Decision: trigger.Rejected}, 250*us)
+	c.Step(300*us, make([]Result, 0, 8))
+	c.Step(int64(time.Second), make([]Result, 0, 8))
+	want := []Parts{
+		{Whole: 200 * us, Split: true, Building: 0, Ordering: 50 * us},
+		{Whole: 200 * us, Split: true, Building: 70 * us, Ordering: 100 * us},
+		{Whole: 200 * us},
+		{Whole: int64(time.Second) - 250*us},
+		{Whole: int64(time.Second) - 250*us},
+		{Whole: int64(time.Second) - 250*us, Split: true, Ordering: int64(time.Second) - 250*us},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
 	}
 }
 

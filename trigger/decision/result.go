@@ -29,16 +29,16 @@ type Result struct {
 	Decision trigger.Decision
 	Epoch    uint8 // which life of the decision unit it is for
 	Score    uint16
-	// Took is a time in µs, maxTook for any longer one. Of a result: from the last byte of the event to the verdict. Of a
+	// Took is a time in µs, MostTook for any longer one. Of a result: from the last byte of the event to the verdict. Of a
 	// decision: from when the decision unit knew of the event.
 	Took uint16
 }
 
-// maxTook stands for all times that are as long or longer.
-const maxTook = 1<<16 - 1
+// MostTook stands, in Took, for all times that are as long or longer.
+const MostTook = 1<<16 - 1
 
 // tookOf makes a time fit.
-func tookOf(d time.Duration) uint16 { return uint16(min(max(d.Microseconds(), 0), maxTook)) }
+func tookOf(d time.Duration) uint16 { return uint16(min(max(d.Microseconds(), 0), MostTook)) }
 
 // Errors of Parse, which a result may be wrong in.
 var (

@@ -13,7 +13,7 @@ import (
 func someResults() []Result {
 	return []Result{
 		{Event: 1, Builder: 2, Decision: trigger.Accepted, Epoch: 7, Score: 0x1234, Took: 10},
-		{Event: maxEvent - 1, Builder: Nobody, Decision: trigger.TimedOut, Took: maxTook},
+		{Event: maxEvent - 1, Builder: Nobody, Decision: trigger.TimedOut, Took: MostTook},
 	}
 }
 
@@ -57,7 +57,7 @@ func TestTorn(t *testing.T) {
 
 func TestTook(t *testing.T) {
 	for d, want := range map[time.Duration]uint16{
-		-time.Second: 0, 1999 * time.Nanosecond: 1, 65534 * time.Microsecond: 65534, time.Hour: maxTook,
+		-time.Second: 0, 1999 * time.Nanosecond: 1, 65534 * time.Microsecond: 65534, time.Hour: MostTook,
 	} {
 		if got := tookOf(d); got != want {
 			t.Errorf("%v is %d µs", d, got)

@@ -65,15 +65,13 @@ type Unit struct {
 
 	strange atomic.Uint64
 
-	mu      sync.Mutex // guards what follows
-	core    *Core      // nil: the unit came back, and does not know yet where to begin
-	lost    UnitStats
-	heardAt int64 // when something last came
-	waits   *hdr.Histogram
-	wait    int64 // µs, of
-	alike   int64 // decisions that waits does not have yet; 0 outside of step
-	took    *hdr.Histogram
-	message []byte // scratch
+	mu                        sync.Mutex // guards what follows
+	core                      *Core      // nil: the unit came back, and does not know yet where to begin
+	lost                      UnitStats
+	heardAt                   int64 // when something last came
+	whole, building, ordering tally
+	took                      *hdr.Histogram
+	message                   []byte // scratch
 }
 
 // lane is one builder unit's.
@@ -111,8 +109,10 @@ func NewUnit(cfg UnitConfig) (*Unit, error) {
 		byRank: map[int]*lane{},
 		began:  time.Now(),
 		wake:   make(chan struct{}, 1),
-		waits:  hdr.New(1, int64(time.Minute/time.Microsecond), 3),
-		took:   hdr.New(1, maxTook, 3),
+		took:   hdr.New(1, MostTook, 3),
+	}
+	for _, t := range u.tallies() {
+		t.of = hdr.New(1, int64(time.Minute/time.Microsecond), 3)
 	}
 	if !cfg.Back {
 		if err := u.begin(0); err != nil {
@@ -130,7 +130,7 @@ func NewUnit(cfg UnitConfig) (*Unit, error) {
 // begin makes the core.
 func (u *Unit) begin(first uint64) (err error) {
 	cfg := u.cfg.Core
-	cfg.First, cfg.Waited = first, u.waited
+	cfg.First, cfg.Decided = first, u.decided
 	u.core, err = New(cfg)
 	return err
 }
@@ -311,26 +311,11 @@ func (u *Unit) step(out []Result) (_ []Result, due int64, waits bool) {
 		return out, 0, false
 	}
 	out = u.core.Step(u.now(), out)
-	u.recordWaits()
+	for _, t := range u.tallies() {
+		t.record()
+	}
 	due, waits = u.core.Due()
 	return out, due, waits
-}
-
-// waited is told of each decision in a Step; those that waited equally long are one record.
-func (u *Unit) waited(ns int64) {
-	us := ns / int64(time.Microsecond)
-	if us != u.wait {
-		u.recordWaits()
-		u.wait = us
-	}
-	u.alike++
-}
-
-func (u *Unit) recordWaits() {
-	if u.alike > 0 {
-		_ = u.waits.RecordValues(min(u.wait, u.waits.HighestTrackableValue()), u.alike)
-		u.alike = 0
-	}
 }
 
 // settleTime is how long nothing must have come before a unit that ends believes that nothing is on its way. A signal
@@ -374,12 +359,4 @@ func (u *Unit) Stats() UnitStats {
 	}
 	s.Strange = u.strange.Load()
 	return s
-}
-
-// Histograms are, in µs, from when events were known to be triggered to their decision, and from the last byte of events
-// to the builder unit's verdict, where maxTook stands for all that is longer. A minute is the most.
-func (u *Unit) Histograms() (waits, took *hdr.Histogram) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return hdr.Import(u.waits.Export()), hdr.Import(u.took.Export())
 }

@@ -162,9 +162,9 @@ func TestFarm(t *testing.T) {
 	if stats.Handed.Load() != 2*builders*each || stats.Untaken.Load()+stats.Slow.Load() != 0 {
 		t.Error(stats.Handed.Load(), stats.Untaken.Load(), stats.Slow.Load())
 	}
-	waits, took := f.unit.Histograms()
-	if waits.TotalCount() != builders*each || took.Max() != 1 {
-		t.Error(waits.TotalCount(), took.Max())
+	l := f.unit.Latency()
+	if l.Whole.TotalCount() != builders*each || l.Judging.Max() != 1 || l.Building.TotalCount() != builders*each*999/1000 {
+		t.Error(l.Whole.TotalCount(), l.Judging.Max(), l.Building.TotalCount())
 	}
 }
 

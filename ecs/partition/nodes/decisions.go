@@ -29,7 +29,10 @@ type Decisions struct {
 	Impossible uint64     `json:"results_impossible"`
 	Unsent     uint64     `json:"results_unsent"` // by builder units, that the decision unit has not got for certain
 	WaitUs     Quantiles4 `json:"wait_us"`        // from when the event is known to be triggered to its decision
+	// The parts of WaitUs, of events with a result that says how long the builder unit took.
+	BuildingUs Quantiles4 `json:"building_us"`    // to the last byte, with the result's way
 	JudgedUs   Quantiles4 `json:"judged_us"`      // from its last byte to the result
+	OrderingUs Quantiles4 `json:"ordering_us"`    // from the result to the decision
 	Lost       bool       `json:"lost,omitempty"` // its node was lost: what it told last
 }
 
@@ -63,11 +66,15 @@ func (r *Run) decisions(out *Report, sums map[string]uint64) {
 	for _, name := range impossible {
 		d.Impossible += c[name]
 	}
-	if h := figures.Histogram(rep, node.HistogramDecision); h != nil {
-		d.WaitUs = quantiles4(h)
-	}
-	if h := figures.Histogram(rep, node.HistogramJudged); h != nil {
-		d.JudgedUs = quantiles4(h)
+	for name, to := range map[string]*Quantiles4{
+		node.HistogramDecision: &d.WaitUs,
+		node.HistogramBuilding: &d.BuildingUs,
+		node.HistogramJudged:   &d.JudgedUs,
+		node.HistogramOrdering: &d.OrderingUs,
+	} {
+		if h := figures.Histogram(rep, name); h != nil {
+			*to = quantiles4(h)
+		}
 	}
 }
 

@@ -1,6 +1,11 @@
 package nodes
 
-import "ringlet/node/config"
+import (
+	"ringlet/ecs/figures"
+	"ringlet/node"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
 
 // Filter is what the filter said of the events that were built, as far as builder units have told.
 type Filter struct {
@@ -12,13 +17,16 @@ type Filter struct {
 	MeanUs   float64 `json:"mean_us"`   // of the time for one event
 	MaxUs    uint64  `json:"max_us"`
 	HeldUs   uint64  `json:"held_us"` // that built MEPs waited for a place before it, of all builder units
+
+	WaitUs Quantiles4 `json:"wait_us"` // from the last byte of an event until the filter had it
+	InUs   Quantiles4 `json:"in_us"`   // in the filter, for an event
 }
 
 // Judged is the number of events with a decision.
 func (f *Filter) Judged() uint64 { return f.Accepted + f.Rejected + f.TimedOut + f.Failed }
 
 // countFilter fills in what the builder units have told of the filter.
-func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64) {
+func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64, reports []*nodev1.Report) {
 	if cfg.Filter == "" {
 		return
 	}
@@ -33,6 +41,12 @@ func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64) {
 	}
 	if n := f.Judged(); n > 0 {
 		f.MeanUs = float64(sums["bu.filter_us"]) / float64(n)
+	}
+	if h := figures.Merged(reports, node.HistogramFilterWait); h != nil {
+		f.WaitUs = quantiles4(h)
+	}
+	if h := figures.Merged(reports, node.HistogramFilter); h != nil {
+		f.InUs = quantiles4(h)
 	}
 	r.Filter = f
 }

@@ -280,7 +280,7 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 		out.BarrierShare = float64(sums["ru.barrier_us"]) / float64(t)
 	}
 	out.countStreams(&r.cfg, sums)
-	out.countFilter(&r.cfg, sums)
+	out.countFilter(&r.cfg, sums, reports)
 	if out.Output != "" && !r.cfg.WritesFiles() {
 		out.OutputEvents = sums["bu.output_events"]
 	}

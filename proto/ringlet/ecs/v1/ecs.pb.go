@@ -1623,7 +1623,9 @@ type Snapshot struct {
 	// What readout units that were gone are missing in, in the order of their index.
 	Missing []*MissingReadout `protobuf:"bytes,14,rep,name=missing,proto3" json:"missing,omitempty"`
 	// Each live source, in the order of their ids; none, if the data are generated or replayed.
-	Sources       []*SourceFigures `protobuf:"bytes,15,rep,name=sources,proto3" json:"sources,omitempty"`
+	Sources []*SourceFigures `protobuf:"bytes,15,rep,name=sources,proto3" json:"sources,omitempty"`
+	// Where the time of decisions goes, and how long filters take; none without a decision unit and a filter.
+	LatencyParts  []*LatencyPart `protobuf:"bytes,16,rep,name=latency_parts,json=latencyParts,proto3" json:"latency_parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1763,6 +1765,69 @@ func (x *Snapshot) GetSources() []*SourceFigures {
 	return nil
 }
 
+func (x *Snapshot) GetLatencyParts() []*LatencyPart {
+	if x != nil {
+		return x.LatencyParts
+	}
+	return nil
+}
+
+// LatencyPart is the time of one part of the way from the trigger of an event to its decision.
+type LatencyPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "decision": the whole way, by the decision unit's clock, and its parts "building", "judged" and "ordering";
+	// "filter_wait" and "filter": of "judged", until the filter had the event, and in it, of all builder units.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How long it took, event by event.
+	Latency       *Latency `protobuf:"bytes,2,opt,name=latency,proto3" json:"latency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LatencyPart) Reset() {
+	*x = LatencyPart{}
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LatencyPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LatencyPart) ProtoMessage() {}
+
+func (x *LatencyPart) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LatencyPart.ProtoReflect.Descriptor instead.
+func (*LatencyPart) Descriptor() ([]byte, []int) {
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *LatencyPart) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LatencyPart) GetLatency() *Latency {
+	if x != nil {
+		return x.Latency
+	}
+	return nil
+}
+
 // MissingReadout is what a readout unit that was gone is missing in: MEPs that were built in this run with missing
 // fragments for its sources.
 type MissingReadout struct {
@@ -1785,7 +1850,7 @@ type MissingReadout struct {
 
 func (x *MissingReadout) Reset() {
 	*x = MissingReadout{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +1862,7 @@ func (x *MissingReadout) String() string {
 func (*MissingReadout) ProtoMessage() {}
 
 func (x *MissingReadout) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[20]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +1875,7 @@ func (x *MissingReadout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingReadout.ProtoReflect.Descriptor instead.
 func (*MissingReadout) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MissingReadout) GetRu() uint32 {
@@ -1911,7 +1976,7 @@ type SourceFigures struct {
 
 func (x *SourceFigures) Reset() {
 	*x = SourceFigures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +1988,7 @@ func (x *SourceFigures) String() string {
 func (*SourceFigures) ProtoMessage() {}
 
 func (x *SourceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[21]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2001,7 @@ func (x *SourceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceFigures.ProtoReflect.Descriptor instead.
 func (*SourceFigures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SourceFigures) GetSource() uint32 {
@@ -2123,7 +2188,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2200,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[22]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2213,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Sample) GetAt() *timestamppb.Timestamp {
@@ -2231,7 +2296,7 @@ type Figures struct {
 
 func (x *Figures) Reset() {
 	*x = Figures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2243,7 +2308,7 @@ func (x *Figures) String() string {
 func (*Figures) ProtoMessage() {}
 
 func (x *Figures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[23]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2256,7 +2321,7 @@ func (x *Figures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Figures.ProtoReflect.Descriptor instead.
 func (*Figures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Figures) GetEventRateHz() float64 {
@@ -2385,7 +2450,7 @@ type NodeFigures struct {
 
 func (x *NodeFigures) Reset() {
 	*x = NodeFigures{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2462,7 @@ func (x *NodeFigures) String() string {
 func (*NodeFigures) ProtoMessage() {}
 
 func (x *NodeFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[24]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2475,7 @@ func (x *NodeFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFigures.ProtoReflect.Descriptor instead.
 func (*NodeFigures) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{24}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NodeFigures) GetName() string {
@@ -2574,7 +2639,7 @@ type Traffic struct {
 
 func (x *Traffic) Reset() {
 	*x = Traffic{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2651,7 @@ func (x *Traffic) String() string {
 func (*Traffic) ProtoMessage() {}
 
 func (x *Traffic) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[25]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2664,7 @@ func (x *Traffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Traffic.ProtoReflect.Descriptor instead.
 func (*Traffic) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{25}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Traffic) GetRu() uint32 {
@@ -2668,7 +2733,7 @@ type PhaseStep struct {
 
 func (x *PhaseStep) Reset() {
 	*x = PhaseStep{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2680,7 +2745,7 @@ func (x *PhaseStep) String() string {
 func (*PhaseStep) ProtoMessage() {}
 
 func (x *PhaseStep) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[26]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2693,7 +2758,7 @@ func (x *PhaseStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseStep.ProtoReflect.Descriptor instead.
 func (*PhaseStep) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{26}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PhaseStep) GetRu() uint32 {
@@ -2762,7 +2827,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +2839,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[27]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,7 +2852,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{27}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Holder) GetRu() uint32 {
@@ -2837,7 +2902,7 @@ type Latency struct {
 
 func (x *Latency) Reset() {
 	*x = Latency{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2849,7 +2914,7 @@ func (x *Latency) String() string {
 func (*Latency) ProtoMessage() {}
 
 func (x *Latency) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[28]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2862,7 +2927,7 @@ func (x *Latency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Latency.ProtoReflect.Descriptor instead.
 func (*Latency) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{28}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Latency) GetP50Us() int64 {
@@ -2915,7 +2980,7 @@ type Bar struct {
 
 func (x *Bar) Reset() {
 	*x = Bar{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +2992,7 @@ func (x *Bar) String() string {
 func (*Bar) ProtoMessage() {}
 
 func (x *Bar) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[29]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3005,7 @@ func (x *Bar) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bar.ProtoReflect.Descriptor instead.
 func (*Bar) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{29}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Bar) GetFromUs() int64 {
@@ -2983,7 +3048,7 @@ type Scheduler struct {
 
 func (x *Scheduler) Reset() {
 	*x = Scheduler{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2995,7 +3060,7 @@ func (x *Scheduler) String() string {
 func (*Scheduler) ProtoMessage() {}
 
 func (x *Scheduler) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[30]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3008,7 +3073,7 @@ func (x *Scheduler) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scheduler.ProtoReflect.Descriptor instead.
 func (*Scheduler) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{30}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Scheduler) GetState() string {
@@ -3063,7 +3128,7 @@ type SlotUse struct {
 
 func (x *SlotUse) Reset() {
 	*x = SlotUse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3140,7 @@ func (x *SlotUse) String() string {
 func (*SlotUse) ProtoMessage() {}
 
 func (x *SlotUse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[31]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3153,7 @@ func (x *SlotUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotUse.ProtoReflect.Descriptor instead.
 func (*SlotUse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{31}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SlotUse) GetBu() uint32 {
@@ -3140,7 +3205,7 @@ type Alarm struct {
 
 func (x *Alarm) Reset() {
 	*x = Alarm{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3152,7 +3217,7 @@ func (x *Alarm) String() string {
 func (*Alarm) ProtoMessage() {}
 
 func (x *Alarm) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[32]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3165,7 +3230,7 @@ func (x *Alarm) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alarm.ProtoReflect.Descriptor instead.
 func (*Alarm) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{32}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Alarm) GetRule() string {
@@ -3223,7 +3288,7 @@ type ListRunsRequest struct {
 
 func (x *ListRunsRequest) Reset() {
 	*x = ListRunsRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3235,7 +3300,7 @@ func (x *ListRunsRequest) String() string {
 func (*ListRunsRequest) ProtoMessage() {}
 
 func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[33]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3248,7 +3313,7 @@ func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
 func (*ListRunsRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{33}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListRunsRequest) GetLimit() uint32 {
@@ -3278,7 +3343,7 @@ type ListRunsResponse struct {
 
 func (x *ListRunsResponse) Reset() {
 	*x = ListRunsResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3290,7 +3355,7 @@ func (x *ListRunsResponse) String() string {
 func (*ListRunsResponse) ProtoMessage() {}
 
 func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[34]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3303,7 +3368,7 @@ func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
 func (*ListRunsResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{34}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListRunsResponse) GetRuns() []*Run {
@@ -3388,7 +3453,7 @@ type Run struct {
 
 func (x *Run) Reset() {
 	*x = Run{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3400,7 +3465,7 @@ func (x *Run) String() string {
 func (*Run) ProtoMessage() {}
 
 func (x *Run) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[35]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3413,7 +3478,7 @@ func (x *Run) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Run.ProtoReflect.Descriptor instead.
 func (*Run) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{35}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Run) GetNumber() uint32 {
@@ -3636,7 +3701,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3648,7 +3713,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[36]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3661,7 +3726,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{36}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Account) GetName() string {
@@ -3703,7 +3768,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3715,7 +3780,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3728,7 +3793,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetRunRequest) GetNumber() uint32 {
@@ -3751,7 +3816,7 @@ type CheckConfigurationRequest struct {
 
 func (x *CheckConfigurationRequest) Reset() {
 	*x = CheckConfigurationRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3763,7 +3828,7 @@ func (x *CheckConfigurationRequest) String() string {
 func (*CheckConfigurationRequest) ProtoMessage() {}
 
 func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3776,7 +3841,7 @@ func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CheckConfigurationRequest) GetConfiguration() string {
@@ -3810,7 +3875,7 @@ type CheckConfigurationResponse struct {
 
 func (x *CheckConfigurationResponse) Reset() {
 	*x = CheckConfigurationResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3822,7 +3887,7 @@ func (x *CheckConfigurationResponse) String() string {
 func (*CheckConfigurationResponse) ProtoMessage() {}
 
 func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3835,7 +3900,7 @@ func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CheckConfigurationResponse) GetOk() bool {
@@ -3877,7 +3942,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3889,7 +3954,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3902,7 +3967,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListAuditRequest) GetLimit() uint32 {
@@ -3923,7 +3988,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3935,7 +4000,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3948,7 +4013,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListAuditResponse) GetEntries() []*AuditEntry {
@@ -3983,7 +4048,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3995,7 +4060,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4008,7 +4073,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{42}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AuditEntry) GetNumber() uint64 {
@@ -4178,7 +4243,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\ahistory\x18\x01 \x01(\rR\ahistory\"8\n" +
 	"\x15WatchSnapshotsRequest\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
-	"intervalMs\"\xb9\x05\n" +
+	"intervalMs\"\xfb\x05\n" +
 	"\bSnapshot\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\x14\n" +
@@ -4195,7 +4260,11 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x06alarms\x18\f \x03(\v2\x15.ringlet.ecs.v1.AlarmR\x06alarms\x120\n" +
 	"\ahistory\x18\r \x03(\v2\x16.ringlet.ecs.v1.SampleR\ahistory\x128\n" +
 	"\amissing\x18\x0e \x03(\v2\x1e.ringlet.ecs.v1.MissingReadoutR\amissing\x127\n" +
-	"\asources\x18\x0f \x03(\v2\x1d.ringlet.ecs.v1.SourceFiguresR\asources\"\xc2\x01\n" +
+	"\asources\x18\x0f \x03(\v2\x1d.ringlet.ecs.v1.SourceFiguresR\asources\x12@\n" +
+	"\rlatency_parts\x18\x10 \x03(\v2\x1b.ringlet.ecs.v1.LatencyPartR\flatencyParts\"T\n" +
+	"\vLatencyPart\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
+	"\alatency\x18\x02 \x01(\v2\x17.ringlet.ecs.v1.LatencyR\alatency\"\xc2\x01\n" +
 	"\x0eMissingReadout\x12\x0e\n" +
 	"\x02ru\x18\x01 \x01(\rR\x02ru\x12\x12\n" +
 	"\x04meps\x18\x02 \x01(\x04R\x04meps\x12\x16\n" +
@@ -4460,7 +4529,7 @@ func file_ringlet_ecs_v1_ecs_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_ecs_v1_ecs_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(Role)(0),                          // 0: ringlet.ecs.v1.Role
 	(Severity)(0),                      // 1: ringlet.ecs.v1.Severity
@@ -4485,124 +4554,127 @@ var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(*GetSnapshotRequest)(nil),         // 20: ringlet.ecs.v1.GetSnapshotRequest
 	(*WatchSnapshotsRequest)(nil),      // 21: ringlet.ecs.v1.WatchSnapshotsRequest
 	(*Snapshot)(nil),                   // 22: ringlet.ecs.v1.Snapshot
-	(*MissingReadout)(nil),             // 23: ringlet.ecs.v1.MissingReadout
-	(*SourceFigures)(nil),              // 24: ringlet.ecs.v1.SourceFigures
-	(*Sample)(nil),                     // 25: ringlet.ecs.v1.Sample
-	(*Figures)(nil),                    // 26: ringlet.ecs.v1.Figures
-	(*NodeFigures)(nil),                // 27: ringlet.ecs.v1.NodeFigures
-	(*Traffic)(nil),                    // 28: ringlet.ecs.v1.Traffic
-	(*PhaseStep)(nil),                  // 29: ringlet.ecs.v1.PhaseStep
-	(*Holder)(nil),                     // 30: ringlet.ecs.v1.Holder
-	(*Latency)(nil),                    // 31: ringlet.ecs.v1.Latency
-	(*Bar)(nil),                        // 32: ringlet.ecs.v1.Bar
-	(*Scheduler)(nil),                  // 33: ringlet.ecs.v1.Scheduler
-	(*SlotUse)(nil),                    // 34: ringlet.ecs.v1.SlotUse
-	(*Alarm)(nil),                      // 35: ringlet.ecs.v1.Alarm
-	(*ListRunsRequest)(nil),            // 36: ringlet.ecs.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),           // 37: ringlet.ecs.v1.ListRunsResponse
-	(*Run)(nil),                        // 38: ringlet.ecs.v1.Run
-	(*Account)(nil),                    // 39: ringlet.ecs.v1.Account
-	(*GetRunRequest)(nil),              // 40: ringlet.ecs.v1.GetRunRequest
-	(*CheckConfigurationRequest)(nil),  // 41: ringlet.ecs.v1.CheckConfigurationRequest
-	(*CheckConfigurationResponse)(nil), // 42: ringlet.ecs.v1.CheckConfigurationResponse
-	(*ListAuditRequest)(nil),           // 43: ringlet.ecs.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 44: ringlet.ecs.v1.ListAuditResponse
-	(*AuditEntry)(nil),                 // 45: ringlet.ecs.v1.AuditEntry
-	nil,                                // 46: ringlet.ecs.v1.Component.FactsEntry
-	nil,                                // 47: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
-	nil,                                // 48: ringlet.ecs.v1.NodeFigures.CountersEntry
-	nil,                                // 49: ringlet.ecs.v1.Scheduler.CountersEntry
-	nil,                                // 50: ringlet.ecs.v1.Run.VersionsEntry
-	(*timestamppb.Timestamp)(nil),      // 51: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 52: google.protobuf.Duration
-	(*v1.Selection)(nil),               // 53: ringlet.tap.v1.Selection
-	(*v1.Samples)(nil),                 // 54: ringlet.tap.v1.Samples
+	(*LatencyPart)(nil),                // 23: ringlet.ecs.v1.LatencyPart
+	(*MissingReadout)(nil),             // 24: ringlet.ecs.v1.MissingReadout
+	(*SourceFigures)(nil),              // 25: ringlet.ecs.v1.SourceFigures
+	(*Sample)(nil),                     // 26: ringlet.ecs.v1.Sample
+	(*Figures)(nil),                    // 27: ringlet.ecs.v1.Figures
+	(*NodeFigures)(nil),                // 28: ringlet.ecs.v1.NodeFigures
+	(*Traffic)(nil),                    // 29: ringlet.ecs.v1.Traffic
+	(*PhaseStep)(nil),                  // 30: ringlet.ecs.v1.PhaseStep
+	(*Holder)(nil),                     // 31: ringlet.ecs.v1.Holder
+	(*Latency)(nil),                    // 32: ringlet.ecs.v1.Latency
+	(*Bar)(nil),                        // 33: ringlet.ecs.v1.Bar
+	(*Scheduler)(nil),                  // 34: ringlet.ecs.v1.Scheduler
+	(*SlotUse)(nil),                    // 35: ringlet.ecs.v1.SlotUse
+	(*Alarm)(nil),                      // 36: ringlet.ecs.v1.Alarm
+	(*ListRunsRequest)(nil),            // 37: ringlet.ecs.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),           // 38: ringlet.ecs.v1.ListRunsResponse
+	(*Run)(nil),                        // 39: ringlet.ecs.v1.Run
+	(*Account)(nil),                    // 40: ringlet.ecs.v1.Account
+	(*GetRunRequest)(nil),              // 41: ringlet.ecs.v1.GetRunRequest
+	(*CheckConfigurationRequest)(nil),  // 42: ringlet.ecs.v1.CheckConfigurationRequest
+	(*CheckConfigurationResponse)(nil), // 43: ringlet.ecs.v1.CheckConfigurationResponse
+	(*ListAuditRequest)(nil),           // 44: ringlet.ecs.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 45: ringlet.ecs.v1.ListAuditResponse
+	(*AuditEntry)(nil),                 // 46: ringlet.ecs.v1.AuditEntry
+	nil,                                // 47: ringlet.ecs.v1.Component.FactsEntry
+	nil,                                // 48: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	nil,                                // 49: ringlet.ecs.v1.NodeFigures.CountersEntry
+	nil,                                // 50: ringlet.ecs.v1.Scheduler.CountersEntry
+	nil,                                // 51: ringlet.ecs.v1.Run.VersionsEntry
+	(*timestamppb.Timestamp)(nil),      // 52: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 53: google.protobuf.Duration
+	(*v1.Selection)(nil),               // 54: ringlet.tap.v1.Selection
+	(*v1.Samples)(nil),                 // 55: ringlet.tap.v1.Samples
 }
 var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
-	51, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
+	52, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
 	3,  // 1: ringlet.ecs.v1.Component.cause:type_name -> ringlet.ecs.v1.Cause
 	4,  // 2: ringlet.ecs.v1.Component.children:type_name -> ringlet.ecs.v1.Component
-	46, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
+	47, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
 	0,  // 4: ringlet.ecs.v1.Owner.role:type_name -> ringlet.ecs.v1.Role
-	51, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
+	52, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
 	4,  // 6: ringlet.ecs.v1.PartitionStatus.root:type_name -> ringlet.ecs.v1.Component
 	5,  // 7: ringlet.ecs.v1.PartitionStatus.owner:type_name -> ringlet.ecs.v1.Owner
-	51, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
+	52, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
 	5,  // 9: ringlet.ecs.v1.PartitionStatus.you:type_name -> ringlet.ecs.v1.Owner
 	3,  // 10: ringlet.ecs.v1.PartitionStatus.no_run:type_name -> ringlet.ecs.v1.Cause
 	10, // 11: ringlet.ecs.v1.FSM.commands:type_name -> ringlet.ecs.v1.CommandDescription
 	11, // 12: ringlet.ecs.v1.CommandDescription.arguments:type_name -> ringlet.ecs.v1.Argument
-	52, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
-	47, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	53, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
+	48, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
 	15, // 15: ringlet.ecs.v1.PlanResponse.steps:type_name -> ringlet.ecs.v1.PlanStep
-	51, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
+	52, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
 	1,  // 17: ringlet.ecs.v1.Event.severity:type_name -> ringlet.ecs.v1.Severity
-	51, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
-	26, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
-	27, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
-	28, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
-	29, // 22: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
-	30, // 23: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
-	31, // 24: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
-	33, // 25: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
-	35, // 26: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
-	25, // 27: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
-	23, // 28: ringlet.ecs.v1.Snapshot.missing:type_name -> ringlet.ecs.v1.MissingReadout
-	24, // 29: ringlet.ecs.v1.Snapshot.sources:type_name -> ringlet.ecs.v1.SourceFigures
-	51, // 30: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
-	48, // 31: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
-	32, // 32: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
-	49, // 33: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
-	34, // 34: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
-	1,  // 35: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
-	51, // 36: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
-	38, // 37: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
-	2,  // 38: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
-	51, // 39: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
-	51, // 40: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
-	51, // 41: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
-	51, // 42: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
-	3,  // 43: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
-	50, // 44: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
-	39, // 45: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
-	19, // 46: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
-	51, // 47: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
-	45, // 48: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
-	51, // 49: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	0,  // 50: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
-	6,  // 51: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
-	8,  // 52: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
-	12, // 53: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
-	12, // 54: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
-	16, // 55: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
-	17, // 56: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
-	18, // 57: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
-	20, // 58: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
-	21, // 59: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
-	36, // 60: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
-	40, // 61: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
-	41, // 62: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
-	43, // 63: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
-	53, // 64: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
-	7,  // 65: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
-	9,  // 66: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
-	14, // 67: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
-	13, // 68: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
-	5,  // 69: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
-	5,  // 70: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
-	19, // 71: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
-	22, // 72: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
-	22, // 73: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
-	37, // 74: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
-	38, // 75: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
-	42, // 76: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
-	44, // 77: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
-	54, // 78: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
-	65, // [65:79] is the sub-list for method output_type
-	51, // [51:65] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	52, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	27, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
+	28, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
+	29, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
+	30, // 22: ringlet.ecs.v1.Snapshot.timeline:type_name -> ringlet.ecs.v1.PhaseStep
+	31, // 23: ringlet.ecs.v1.Snapshot.holders:type_name -> ringlet.ecs.v1.Holder
+	32, // 24: ringlet.ecs.v1.Snapshot.latency:type_name -> ringlet.ecs.v1.Latency
+	34, // 25: ringlet.ecs.v1.Snapshot.scheduler:type_name -> ringlet.ecs.v1.Scheduler
+	36, // 26: ringlet.ecs.v1.Snapshot.alarms:type_name -> ringlet.ecs.v1.Alarm
+	26, // 27: ringlet.ecs.v1.Snapshot.history:type_name -> ringlet.ecs.v1.Sample
+	24, // 28: ringlet.ecs.v1.Snapshot.missing:type_name -> ringlet.ecs.v1.MissingReadout
+	25, // 29: ringlet.ecs.v1.Snapshot.sources:type_name -> ringlet.ecs.v1.SourceFigures
+	23, // 30: ringlet.ecs.v1.Snapshot.latency_parts:type_name -> ringlet.ecs.v1.LatencyPart
+	32, // 31: ringlet.ecs.v1.LatencyPart.latency:type_name -> ringlet.ecs.v1.Latency
+	52, // 32: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
+	49, // 33: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
+	33, // 34: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
+	50, // 35: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
+	35, // 36: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
+	1,  // 37: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
+	52, // 38: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	39, // 39: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
+	2,  // 40: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
+	52, // 41: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
+	52, // 42: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
+	52, // 43: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
+	52, // 44: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
+	3,  // 45: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
+	51, // 46: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
+	40, // 47: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
+	19, // 48: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
+	52, // 49: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
+	46, // 50: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
+	52, // 51: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	0,  // 52: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
+	6,  // 53: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
+	8,  // 54: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
+	12, // 55: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
+	12, // 56: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
+	16, // 57: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
+	17, // 58: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
+	18, // 59: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
+	20, // 60: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
+	21, // 61: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
+	37, // 62: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
+	41, // 63: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
+	42, // 64: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
+	44, // 65: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
+	54, // 66: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
+	7,  // 67: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
+	9,  // 68: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
+	14, // 69: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
+	13, // 70: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
+	5,  // 71: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
+	5,  // 72: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
+	19, // 73: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
+	22, // 74: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
+	22, // 75: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
+	38, // 76: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
+	39, // 77: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
+	43, // 78: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
+	45, // 79: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
+	55, // 80: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
+	67, // [67:81] is the sub-list for method output_type
+	53, // [53:67] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_ecs_v1_ecs_proto_init() }
@@ -4610,14 +4682,14 @@ func file_ringlet_ecs_v1_ecs_proto_init() {
 	if File_ringlet_ecs_v1_ecs_proto != nil {
 		return
 	}
-	file_ringlet_ecs_v1_ecs_proto_msgTypes[20].OneofWrappers = []any{}
+	file_ringlet_ecs_v1_ecs_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_ecs_v1_ecs_proto_rawDesc), len(file_ringlet_ecs_v1_ecs_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   48,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
