@@ -57,6 +57,10 @@ func TestARunFromThePage(t *testing.T) {
 		`[...document.querySelectorAll(".heat td")].filter(e => Number(e.textContent) > 0).length === 16`)
 	b.wait("phases are drawn", `document.querySelector("canvas.phases").height > 50`)
 	b.wait("the latency has bars", `document.querySelectorAll(".histogram .bar").length > 3`)
+	b.wait("decisions are counted", `/^[1-9]/.test(document.querySelector(".decisions dd").textContent)`)
+	b.wait("the parts of their time are drawn", `document.querySelectorAll(".decisions .times-table tbody tr").length === 6 &&
+		[...document.querySelectorAll(".decisions .times-table tbody svg")].every(e => e.querySelector(".bar"))`)
+	b.wait("each builder unit has its filter", `document.querySelectorAll(".decisions .filter-table tbody tr").length === 4`)
 	b.sees(".tree", "n3")
 	b.sees(".events", "Running")
 

@@ -11,6 +11,7 @@
 // The modules in web/js, from the bottom up:
 //
 //	logic.js      what can be decided without a browser: figures, words, histories (tested with node --test)
+//	decisions.js  likewise of decisions and filters: sums, rates, times on one axis
 //	quality.js    likewise of sources and events: cells of the heat map, conditions, raw banks, dumps
 //	dom.js        elements from data, as text only; lists that keep what has the focus
 //	api.js        requests, streams, and whether the control is there

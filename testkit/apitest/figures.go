@@ -244,6 +244,7 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 			"ru.mfps_read": built / packing, "ru.phases": f.built * 20, "bu.meps_built": built / packing / n,
 			"bu.meps_incomplete": f.built / 400,
 		}
+		f.judge(node, i)
 		for j := range f.opt.Nodes {
 			share := (1 + 0.1*math.Sin(float64(3*i+5*j))) / float64(n*n)
 			s.Traffic = append(s.Traffic, &ecsv1.Traffic{
@@ -263,6 +264,7 @@ func (f *Fake) fill(s *ecsv1.Snapshot) {
 	}
 	f.steps(s)
 	f.sources(s, rate)
+	s.LatencyParts = latencyParts(f.built)
 	for i, edge := 0, int64(250); i < 12; i, edge = i+1, edge*3/2 {
 		if c := uint64(float64(f.built) * 40 * math.Exp(-math.Pow(float64(i)-4, 2)/6)); c > 0 {
 			s.Latency.Bars = append(s.Latency.Bars, &ecsv1.Bar{FromUs: edge, ToUs: edge * 3 / 2, Count: c})

@@ -229,6 +229,6 @@ func (c *Core) Finish() { c.finished = true }
 // Stats are the counters so far.
 func (c *Core) Stats() Stats {
 	s := c.stats
-	s.Pending = c.known.below - c.next
+	s.Pending, s.Depth = c.known.below-c.next, uint64(len(c.ring))
 	return s
 }

@@ -12,6 +12,7 @@ type Stats struct {
 	Unanswered uint64  `help:"decisions made by it at the end of the run, for events that nobody judged"`
 	Void       uint64  `help:"event numbers that no event has: their MEP was shorter"`
 	Pending    uint64  `kind:"level" help:"events that wait for their decision; 0 after a run"`
+	Depth      uint64  `kind:"level" help:"events that may wait for their decision"`
 	Results    byFate  `count:"results_" help:"results that came, by what became of them"`
 }
 

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 const files = { "./logic.js": "../web/js/logic.js", "../uplot/phases.js": "../../../internal/uplot/phases.js" };
 const address = (path) => "data:text/javascript," + encodeURIComponent(readFileSync(new URL(path, import.meta.url), "utf8").replace(/from "([^"]+)"/g, (_, from) => `from "${address(files[from])}"`));
 const load = (path) => import(address(path));
-const q = await load("../web/js/quality.js"), heat = await load("../web/js/heat.js");
+const q = await load("../web/js/quality.js"), heat = await load("../web/js/heat.js"), dec = await load("../web/js/decisions.js");
 const l = await load("../web/js/logic.js"), drawing = await load("../../../internal/uplot/phases.js");
 const plain = (s) => s.replaceAll("\u202f", " ");
 
@@ -255,4 +255,43 @@ test("an event of the tap is made ready", () => {
   assert.deepEqual(q.sample({}, {}).fragments, []);
   assert.equal(q.wanted({ sources: "0-3, 7", types: "", maxSize: 9 }), "/v1/tap?rate=1&data=true&sources=0-3&sources=7&maxSize=9");
   assert.equal(q.wanted({ types: "VP 63" }), "/v1/tap?rate=1&data=true&types=VP&types=63");
+});
+
+const judging = (counters, more) => ({ at: "2026-11-24T10:00:00Z", run: 3, nodes: [{ name: "n0", counters: {} }, { name: "n1", buIndex: 1, counters, ...more }] });
+
+test("what the decision unit told is summed, and how long ago is said", () => {
+  assert.equal(dec.decided(null), null);
+  assert.equal(dec.decided(judging({})), null);
+  const d = dec.decided(judging({ "dec.events_triggered": "100", "dec.decisions_accepted": "5", "dec.decisions_rejected": "90", "dec.decisions_timed_out": 2, "dec.timed_out": 1, "dec.overrun": 1, "dec.pending": 3, "dec.depth": 1820, "dec.results_stranger": 2, "dec.results_broken": 1 }, { reportAgeMs: 4000 }));
+  assert.deepEqual([d.node, d.decisions, d.without, d.impossible, d.pending, d.depth, d.silent], ["n1", 97, 2, 3, 3, 1820, 4]);
+});
+
+test("the rate of decisions is of the last two seconds, and of one run", () => {
+  const pace = new dec.Pace(), add = (at, decisions, run = 1) => pace.add({ at, decisions, run });
+  assert.equal(add(0, 0), null);
+  assert.equal(add(0.05, 10), null); // the same report
+  assert.equal(add(1, 1000), 1000);
+  for (let i = 2; i <= 10; i++) add(i, 1000 + (i - 1) * 500);
+  assert.equal(add(11, 6000), 500);
+  assert.equal(add(12, 100, 2), null);
+  assert.equal(add(13, 300, 2), 200);
+});
+
+test("each builder unit with a filter has a row", () => {
+  assert.deepEqual(dec.filters(judging({})), []);
+  const [r] = dec.filters(judging({ "bu.filter_accepted": 1, "bu.filter_rejected": 3, "bu.filter_us": 800 }));
+  assert.deepEqual([r.node, r.judged, r.mean], ["n1", 4, 200]);
+  assert.equal(dec.filters(judging({ "bu.filter_accepted": 0 }))[0].mean, null);
+});
+
+test("parts of the time have one axis, and what is longer than a result can say is marked", () => {
+  assert.deepEqual(dec.parts({ latencyParts: [] }), { rows: [], ticks: [] });
+  const of = (name, ...bars) => ({ name, latency: { p50Us: "20", p99Us: "65535", p999Us: "65535", maxUs: "65535", bars: bars.map(([fromUs, toUs, count]) => ({ fromUs, toUs, count })) } });
+  const p = dec.parts({ latencyParts: [of("judged", [10, 20, 1], [50000, 70000, 4]), of("decision", [1, 2, 1]), of("strange", [1, 2, 1]), of("filter")] });
+  assert.deepEqual(p.rows.map((r) => r.name), ["decision", "judged"]);
+  assert.deepEqual(p.ticks.map((t) => t.us), [1, 10, 100, 1000, 10000, 100000]);
+  assert.deepEqual(p.rows[1].times.map((t) => t.more), [false, true, true, true]);
+  assert.deepEqual(p.rows[0].times.map((t) => t.more), [false, false, false, false]);
+  assert.equal(p.rows[1].bars[1].share, 1);
+  for (const r of p.rows) for (const b of r.bars) assert.ok(b.x >= 0 && b.w > 0 && b.x + b.w <= 1.001);
 });
