@@ -17,6 +17,7 @@ import (
 	"ringlet/node/cluster"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	samplev1 "ringlet/proto/ringlet/sample/v1"
 	tapv1 "ringlet/proto/ringlet/tap/v1"
 	"ringlet/tagnet"
 	"ringlet/testkit/issuer"
@@ -63,6 +64,10 @@ func (p *pair) asks(name string, scope tagnet.Scope) map[string]func(context.Con
 		"Tap": func(ctx context.Context, c *grpc.ClientConn) error {
 			s, err := nodev1.NewNodeClient(c).Tap(ctx, &nodev1.TapRequest{})
 			return first(s, new(tapv1.Samples), err)
+		},
+		"Sample": func(ctx context.Context, c *grpc.ClientConn) error {
+			s, err := nodev1.NewNodeClient(c).Sample(ctx, &samplev1.Question{})
+			return first(s, new(samplev1.Samples), err)
 		},
 		"Tokens": func(ctx context.Context, c *grpc.ClientConn) error {
 			s, err := tagnetv1.NewTagNetClient(c).Tokens(ctx)
@@ -122,7 +127,7 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 	const refused, unserved = codes.PermissionDenied, codes.Unimplemented
 	type verdicts = map[string]codes.Code // OK stands for whatever does not refuse the caller
 	byControl := verdicts{"Command": codes.OK, "Watch": codes.OK, "Report": codes.OK, "Profile": codes.OK,
-		"Tap": codes.OK}
+		"Tap": codes.OK, "Sample": codes.OK}
 	commands := verdicts{"Control": codes.OK, "Begin": codes.OK, "End": codes.OK, "Registers": codes.OK,
 		"Follow": codes.OK}
 	reading := verdicts{"Registers": codes.OK, "Follow": codes.OK}

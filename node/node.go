@@ -77,6 +77,7 @@ type process struct {
 	control   presence
 	files     presence // of the control, in calls about files
 	refusals  refusals
+	samplers  atomic.Int32                    // calls of Sample
 	leaving   atomic.Bool                     // it was told to end in a run
 	lingered  atomic.Int64                    // when the service manager was asked for more time, in s
 	promised  atomic.Bool                     // the control ends the run for this node

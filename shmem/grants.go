@@ -35,10 +35,13 @@ type Table struct {
 	// atomic
 	violations violations
 	unbalanced atomic.Uint64
+	counting   atomic.Int32 // who want the bytes of segments counted
 
 	mu sync.Mutex
 	// guarded by mu
 	exports []*export // index SegmentID-1; nil once withdrawn
+	names   []string  // of their segments, likewise; "": none
+	written []uint64  // bytes put into them through windows that are revoked, likewise
 	spans   spanTree  // links of the live grants, one node per window
 	free    []uint32  // ring buffer of free windows, first in first out so that a generation ages slowly
 	first   int       // index in free of the oldest free window
@@ -131,7 +134,7 @@ func (t *Table) enter(seg []byte, rules []PageRule) (*export, SegmentID, error) 
 			return nil, 0, err
 		}
 	}
-	t.exports = append(t.exports, e)
+	t.exports, t.names, t.written = append(t.exports, e), append(t.names, ""), append(t.written, 0)
 	return e, id, nil
 }
 
@@ -295,6 +298,7 @@ func (t *Table) Revoke(r Ref) error {
 	e.live--
 	t.revoked++
 	w.mem = nil
+	t.written[w.seg-1] += w.written.Swap(0)
 	if t.gen[r.Window]++; t.gen[r.Window] == 0 {
 		t.gen[r.Window] = 1
 	}

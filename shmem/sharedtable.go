@@ -85,11 +85,16 @@ func (t *Table) ExportSegment(seg *Segment, rules ...PageRule) (SegmentID, error
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, id, err := t.enter(seg.Bytes(), rules)
-	if err != nil || t.shared == nil {
-		return id, err
+	if err != nil {
+		return 0, err
+	}
+	t.names[id-1] = seg.Name()
+	if t.shared == nil {
+		return id, nil
 	}
 	if e.dir, err = t.shared.list(id, seg); err != nil {
-		t.exports = t.exports[:len(t.exports)-1]
+		last := len(t.exports) - 1
+		t.exports, t.names, t.written = t.exports[:last], t.names[:last], t.written[:last]
 		return 0, refused(err, "export segment %d of %d bytes", id, seg.size)
 	}
 	return id, nil

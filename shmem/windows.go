@@ -173,7 +173,9 @@ type window struct {
 	peer   Peer
 	seg    SegmentID
 	access Access
-	_      [15]byte
+	_      [7]byte
+
+	written atomic.Uint64 // bytes put into it since it was granted, while they are counted
 }
 
 // Acquire checks a write of n bytes at off of the window against the grant and returns the

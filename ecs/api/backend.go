@@ -5,6 +5,7 @@ import (
 
 	"ringlet/ecs/record"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	samplev1 "ringlet/proto/ringlet/sample/v1"
 	tapv1 "ringlet/proto/ringlet/tap/v1"
 )
 
@@ -25,6 +26,9 @@ type Backend interface {
 	// Tap sends a sample of what is built until ctx ends or send fails, and returns why. An *ArgumentError comes before
 	// the first message, which comes soon.
 	Tap(ctx context.Context, sel *tapv1.Selection, send func(*tapv1.Samples) error) error
+	// Sample sends counters of a node until there are enough, the run is over, ctx ends or send fails, and returns why:
+	// nil where it has all. An error of the question comes before the first message.
+	Sample(ctx context.Context, q *samplev1.Question, send func(*samplev1.Samples) error) error
 	// Snapshot is the live figures, with so many samples of what was before at most. It is not to be changed.
 	Snapshot(history int) *ecsv1.Snapshot
 }

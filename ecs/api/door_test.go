@@ -356,7 +356,7 @@ func TestOpenAPIListsEveryPath(t *testing.T) {
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
 			operations[op.OperationID] = true
-			if path == "/v1/events" || path == "/v1/snapshots" || path == "/v1/tap" {
+			if path == "/v1/events" || path == "/v1/snapshots" || path == "/v1/tap" || path == "/v1/sample" {
 				continue // endless
 			}
 			got := h.web(strings.ToUpper(method), strings.Replace(path, "{number}", "0", 1), "{}", "Authorization", bearer)

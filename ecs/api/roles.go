@@ -72,6 +72,7 @@ var Roles = map[string]ecsv1.Role{
 	ecsv1.RunControl_GetRun_FullMethodName:             ecsv1.Role_ROLE_VIEWER,
 	ecsv1.RunControl_CheckConfiguration_FullMethodName: ecsv1.Role_ROLE_OPERATOR,
 	ecsv1.RunControl_Tap_FullMethodName:                ecsv1.Role_ROLE_VIEWER,
+	ecsv1.RunControl_Sample_FullMethodName:             ecsv1.Role_ROLE_VIEWER,
 	ecsv1.RunControl_ListAudit_FullMethodName:          ecsv1.Role_ROLE_ADMIN,
 
 	"/grpc.health.v1.Health/Check":                                   ecsv1.Role_ROLE_VIEWER,

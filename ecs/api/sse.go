@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	samplev1 "ringlet/proto/ringlet/sample/v1"
 	tapv1 "ringlet/proto/ringlet/tap/v1"
 )
 
@@ -68,6 +69,16 @@ func (s *Server) streamTap(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.serveStream(w, r, ecsv1.RunControl_Tap_FullMethodName, req)
+}
+
+// streamSample is GET /v1/sample: Sample.
+func (s *Server) streamSample(w http.ResponseWriter, r *http.Request) {
+	req := &samplev1.Question{}
+	if err := fill(req, r.URL.Query()); err != nil {
+		writeError(w, err)
+		return
+	}
+	s.serveStream(w, r, ecsv1.RunControl_Sample_FullMethodName, req)
 }
 
 // fill makes a message of the words behind the question mark.

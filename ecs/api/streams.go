@@ -8,6 +8,7 @@ import (
 
 	"ringlet/ecs/journal"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	samplev1 "ringlet/proto/ringlet/sample/v1"
 	tapv1 "ringlet/proto/ringlet/tap/v1"
 )
 
@@ -68,6 +69,20 @@ func (s *service) WatchSnapshots(req *ecsv1.WatchSnapshotsRequest,
 			return out.Context().Err()
 		}
 	}
+}
+
+// Sample streams counters of a node until there are enough, the run is over, or the client goes.
+func (s *service) Sample(q *samplev1.Question, out grpc.ServerStreamingServer[samplev1.Samples]) error {
+	begun := false
+	return s.backend.Sample(out.Context(), q, func(m *samplev1.Samples) error {
+		if !begun {
+			begun = true
+			if err := out.SendHeader(nil); err != nil {
+				return err
+			}
+		}
+		return out.Send(m)
+	})
 }
 
 // Tap streams a sample of what is built until the client goes or the server ends.

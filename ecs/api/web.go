@@ -103,6 +103,7 @@ func (s *Server) routes() error {
 	s.calls.HandleFunc("GET /v1/events", s.streamEvents)
 	s.calls.HandleFunc("GET /v1/snapshots", s.streamSnapshots)
 	s.calls.HandleFunc("GET /v1/tap", s.streamTap)
+	s.calls.HandleFunc("GET /v1/sample", s.streamSample)
 	s.calls.HandleFunc("POST /v1/session", s.postSession)
 	s.calls.HandleFunc("POST /v1/session/token", s.postToken)
 	s.calls.HandleFunc("GET "+documentPath, func(w http.ResponseWriter, _ *http.Request) {

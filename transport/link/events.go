@@ -124,5 +124,8 @@ func (s *Stats) Add(o *Stats) {
 	}
 }
 
+// Word is the counter of a number, in the order in which they are described.
+func (s *Stats) Word(i int) uint64 { return (*[statsWords]uint64)(unsafe.Pointer(s))[i] }
+
 // statsWords is how many counters there are, all of one type: TestStatsAreWords.
 const statsWords = unsafe.Sizeof(Stats{}) / unsafe.Sizeof(uint64(0))

@@ -14,6 +14,7 @@ import (
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
+	v11 "ringlet/proto/ringlet/sample/v1"
 	v1 "ringlet/proto/ringlet/tap/v1"
 	sync "sync"
 	unsafe "unsafe"
@@ -4136,7 +4137,7 @@ var File_ringlet_ecs_v1_ecs_proto protoreflect.FileDescriptor
 
 const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\n" +
-	"\x18ringlet/ecs/v1/ecs.proto\x12\x0eringlet.ecs.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x18ringlet/tap/v1/tap.proto\"\xdd\x01\n" +
+	"\x18ringlet/ecs/v1/ecs.proto\x12\x0eringlet.ecs.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1eringlet/sample/v1/sample.proto\x1a\x18ringlet/tap/v1/tap.proto\"\xdd\x01\n" +
 	"\x05Cause\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x1a\n" +
@@ -4498,7 +4499,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\fVERDICT_GOOD\x10\x01\x12\x16\n" +
 	"\x12VERDICT_INCOMPLETE\x10\x02\x12\x14\n" +
 	"\x10VERDICT_DEGRADED\x10\x03\x12\x13\n" +
-	"\x0fVERDICT_ABORTED\x10\x042\xbb\b\n" +
+	"\x0fVERDICT_ABORTED\x10\x042\x80\t\n" +
 	"\n" +
 	"RunControl\x12N\n" +
 	"\tGetStatus\x12 .ringlet.ecs.v1.GetStatusRequest\x1a\x1f.ringlet.ecs.v1.PartitionStatus\x12F\n" +
@@ -4514,7 +4515,8 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x06GetRun\x12\x1d.ringlet.ecs.v1.GetRunRequest\x1a\x13.ringlet.ecs.v1.Run\x12k\n" +
 	"\x12CheckConfiguration\x12).ringlet.ecs.v1.CheckConfigurationRequest\x1a*.ringlet.ecs.v1.CheckConfigurationResponse\x12P\n" +
 	"\tListAudit\x12 .ringlet.ecs.v1.ListAuditRequest\x1a!.ringlet.ecs.v1.ListAuditResponse\x12;\n" +
-	"\x03Tap\x12\x19.ringlet.tap.v1.Selection\x1a\x17.ringlet.tap.v1.Samples0\x01B$Z\"ringlet/proto/ringlet/ecs/v1;ecsv1b\x06proto3"
+	"\x03Tap\x12\x19.ringlet.tap.v1.Selection\x1a\x17.ringlet.tap.v1.Samples0\x01\x12C\n" +
+	"\x06Sample\x12\x1b.ringlet.sample.v1.Question\x1a\x1a.ringlet.sample.v1.Samples0\x01B$Z\"ringlet/proto/ringlet/ecs/v1;ecsv1b\x06proto3"
 
 var (
 	file_ringlet_ecs_v1_ecs_proto_rawDescOnce sync.Once
@@ -4586,7 +4588,9 @@ var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil),      // 52: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),        // 53: google.protobuf.Duration
 	(*v1.Selection)(nil),               // 54: ringlet.tap.v1.Selection
-	(*v1.Samples)(nil),                 // 55: ringlet.tap.v1.Samples
+	(*v11.Question)(nil),               // 55: ringlet.sample.v1.Question
+	(*v1.Samples)(nil),                 // 56: ringlet.tap.v1.Samples
+	(*v11.Samples)(nil),                // 57: ringlet.sample.v1.Samples
 }
 var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
 	52, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
@@ -4656,22 +4660,24 @@ var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
 	42, // 64: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
 	44, // 65: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
 	54, // 66: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
-	7,  // 67: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
-	9,  // 68: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
-	14, // 69: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
-	13, // 70: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
-	5,  // 71: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
-	5,  // 72: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
-	19, // 73: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
-	22, // 74: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
-	22, // 75: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
-	38, // 76: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
-	39, // 77: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
-	43, // 78: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
-	45, // 79: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
-	55, // 80: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
-	67, // [67:81] is the sub-list for method output_type
-	53, // [53:67] is the sub-list for method input_type
+	55, // 67: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
+	7,  // 68: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
+	9,  // 69: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
+	14, // 70: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
+	13, // 71: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
+	5,  // 72: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
+	5,  // 73: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
+	19, // 74: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
+	22, // 75: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
+	22, // 76: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
+	38, // 77: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
+	39, // 78: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
+	43, // 79: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
+	45, // 80: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
+	56, // 81: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
+	57, // 82: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
+	68, // [68:83] is the sub-list for method output_type
+	53, // [53:68] is the sub-list for method input_type
 	53, // [53:53] is the sub-list for extension type_name
 	53, // [53:53] is the sub-list for extension extendee
 	0,  // [0:53] is the sub-list for field type_name

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"ringlet/proto/ringlet/sample/v1"
 	"ringlet/proto/ringlet/tap/v1"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -441,6 +442,34 @@ func request_RunControl_Tap_0(ctx context.Context, marshaler runtime.Marshaler, 
 	return stream, metadata, nil
 }
 
+var filter_RunControl_Sample_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
+func request_RunControl_Sample_0(ctx context.Context, marshaler runtime.Marshaler, client RunControlClient, req *http.Request, pathParams map[string]string) (RunControl_SampleClient, runtime.ServerMetadata, error) {
+	var (
+		protoReq samplev1.Question
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_RunControl_Sample_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	stream, err := client.Sample(ctx, &protoReq)
+	if err != nil {
+		return nil, metadata, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, metadata, err
+	}
+	metadata.HeaderMD = header
+	return stream, metadata, nil
+}
+
 // RegisterRunControlHandlerServer registers the http handlers for service RunControl to "mux".
 // UnaryRPC     :call RunControlServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -683,6 +712,13 @@ func RegisterRunControlHandlerServer(ctx context.Context, mux *runtime.ServeMux,
 	})
 
 	mux.Handle(http.MethodGet, pattern_RunControl_Tap_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
+		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+		return
+	})
+
+	mux.Handle(http.MethodGet, pattern_RunControl_Sample_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
 		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
 		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
@@ -966,6 +1002,23 @@ func RegisterRunControlHandlerClient(ctx context.Context, mux *runtime.ServeMux,
 		}
 		forward_RunControl_Tap_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_RunControl_Sample_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/ringlet.ecs.v1.RunControl/Sample", runtime.WithHTTPPathPattern("/v1/sample"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_RunControl_Sample_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_RunControl_Sample_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -984,6 +1037,7 @@ var (
 	pattern_RunControl_CheckConfiguration_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "config", "check"}, ""))
 	pattern_RunControl_ListAudit_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "audit"}, ""))
 	pattern_RunControl_Tap_0                = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "tap"}, ""))
+	pattern_RunControl_Sample_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "sample"}, ""))
 )
 
 var (
@@ -1001,4 +1055,5 @@ var (
 	forward_RunControl_CheckConfiguration_0 = runtime.ForwardResponseMessage
 	forward_RunControl_ListAudit_0          = runtime.ForwardResponseMessage
 	forward_RunControl_Tap_0                = runtime.ForwardResponseStream
+	forward_RunControl_Sample_0             = runtime.ForwardResponseStream
 )

@@ -13,6 +13,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	v11 "ringlet/proto/ringlet/sample/v1"
 	v1 "ringlet/proto/ringlet/tap/v1"
 )
 
@@ -36,6 +37,7 @@ const (
 	RunControl_CheckConfiguration_FullMethodName = "/ringlet.ecs.v1.RunControl/CheckConfiguration"
 	RunControl_ListAudit_FullMethodName          = "/ringlet.ecs.v1.RunControl/ListAudit"
 	RunControl_Tap_FullMethodName                = "/ringlet.ecs.v1.RunControl/Tap"
+	RunControl_Sample_FullMethodName             = "/ringlet.ecs.v1.RunControl/Sample"
 )
 
 // RunControlClient is the client API for RunControl service.
@@ -73,6 +75,8 @@ type RunControlClient interface {
 	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
 	// Tap streams a sample of the built events of all builder units, run after run, until the caller leaves. Viewer.
 	Tap(ctx context.Context, in *v1.Selection, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.Samples], error)
+	// Sample streams counters of a node, read every so often, until there are enough samples or the run is over. Viewer.
+	Sample(ctx context.Context, in *v11.Question, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v11.Samples], error)
 }
 
 type runControlClient struct {
@@ -250,6 +254,25 @@ func (c *runControlClient) Tap(ctx context.Context, in *v1.Selection, opts ...gr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RunControl_TapClient = grpc.ServerStreamingClient[v1.Samples]
 
+func (c *runControlClient) Sample(ctx context.Context, in *v11.Question, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v11.Samples], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &RunControl_ServiceDesc.Streams[3], RunControl_Sample_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[v11.Question, v11.Samples]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunControl_SampleClient = grpc.ServerStreamingClient[v11.Samples]
+
 // RunControlServer is the server API for RunControl service.
 // All implementations must embed UnimplementedRunControlServer
 // for forward compatibility.
@@ -285,6 +308,8 @@ type RunControlServer interface {
 	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
 	// Tap streams a sample of the built events of all builder units, run after run, until the caller leaves. Viewer.
 	Tap(*v1.Selection, grpc.ServerStreamingServer[v1.Samples]) error
+	// Sample streams counters of a node, read every so often, until there are enough samples or the run is over. Viewer.
+	Sample(*v11.Question, grpc.ServerStreamingServer[v11.Samples]) error
 	mustEmbedUnimplementedRunControlServer()
 }
 
@@ -336,6 +361,9 @@ func (UnimplementedRunControlServer) ListAudit(context.Context, *ListAuditReques
 }
 func (UnimplementedRunControlServer) Tap(*v1.Selection, grpc.ServerStreamingServer[v1.Samples]) error {
 	return status.Error(codes.Unimplemented, "method Tap not implemented")
+}
+func (UnimplementedRunControlServer) Sample(*v11.Question, grpc.ServerStreamingServer[v11.Samples]) error {
+	return status.Error(codes.Unimplemented, "method Sample not implemented")
 }
 func (UnimplementedRunControlServer) mustEmbedUnimplementedRunControlServer() {}
 func (UnimplementedRunControlServer) testEmbeddedByValue()                    {}
@@ -589,6 +617,17 @@ func _RunControl_Tap_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RunControl_TapServer = grpc.ServerStreamingServer[v1.Samples]
 
+func _RunControl_Sample_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(v11.Question)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RunControlServer).Sample(m, &grpc.GenericServerStream[v11.Question, v11.Samples]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type RunControl_SampleServer = grpc.ServerStreamingServer[v11.Samples]
+
 // RunControl_ServiceDesc is the grpc.ServiceDesc for RunControl service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -655,6 +694,11 @@ var RunControl_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Tap",
 			Handler:       _RunControl_Tap_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Sample",
+			Handler:       _RunControl_Sample_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -12,6 +12,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
+	v11 "ringlet/proto/ringlet/sample/v1"
 	v1 "ringlet/proto/ringlet/tap/v1"
 	sync "sync"
 	unsafe "unsafe"
@@ -2193,7 +2194,7 @@ var File_ringlet_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x1aringlet/node/v1/node.proto\x12\x0fringlet.node.v1\x1a\x18ringlet/tap/v1/tap.proto\"\xe0\x01\n" +
+	"\x1aringlet/node/v1/node.proto\x12\x0fringlet.node.v1\x1a\x1eringlet/sample/v1/sample.proto\x1a\x18ringlet/tap/v1/tap.proto\"\xe0\x01\n" +
 	"\x06Member\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12!\n" +
@@ -2381,7 +2382,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\fCOMMAND_STOP\x10\x06\x12\x11\n" +
 	"\rCOMMAND_RESET\x10\a\x12\x12\n" +
 	"\x0eCOMMAND_UNLOAD\x10\b\x12\x13\n" +
-	"\x0fCOMMAND_RECOVER\x10\t2\xe7\x04\n" +
+	"\x0fCOMMAND_RECOVER\x10\t2\xac\x05\n" +
 	"\x04Node\x12L\n" +
 	"\aCommand\x12\x1f.ringlet.node.v1.CommandRequest\x1a .ringlet.node.v1.CommandResponse\x12A\n" +
 	"\x05Watch\x12\x1d.ringlet.node.v1.WatchRequest\x1a\x17.ringlet.node.v1.Report0\x01\x12A\n" +
@@ -2390,7 +2391,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\vCheckOutput\x12#.ringlet.node.v1.CheckOutputRequest\x1a$.ringlet.node.v1.CheckOutputResponse\x12Q\n" +
 	"\bRecorded\x12 .ringlet.node.v1.RecordedRequest\x1a!.ringlet.node.v1.RecordedResponse0\x01\x12O\n" +
 	"\bConclude\x12 .ringlet.node.v1.ConcludeRequest\x1a!.ringlet.node.v1.ConcludeResponse\x12=\n" +
-	"\x03Tap\x12\x1b.ringlet.node.v1.TapRequest\x1a\x17.ringlet.tap.v1.Samples0\x01B&Z$ringlet/proto/ringlet/node/v1;nodev1b\x06proto3"
+	"\x03Tap\x12\x1b.ringlet.node.v1.TapRequest\x1a\x17.ringlet.tap.v1.Samples0\x01\x12C\n" +
+	"\x06Sample\x12\x1b.ringlet.sample.v1.Question\x1a\x1a.ringlet.sample.v1.Samples0\x01B&Z$ringlet/proto/ringlet/node/v1;nodev1b\x06proto3"
 
 var (
 	file_ringlet_node_v1_node_proto_rawDescOnce sync.Once
@@ -2435,7 +2437,9 @@ var file_ringlet_node_v1_node_proto_goTypes = []any{
 	nil,                         // 25: ringlet.node.v1.Report.CountersEntry
 	nil,                         // 26: ringlet.node.v1.Report.HistogramsEntry
 	(*v1.Selection)(nil),        // 27: ringlet.tap.v1.Selection
-	(*v1.Samples)(nil),          // 28: ringlet.tap.v1.Samples
+	(*v11.Question)(nil),        // 28: ringlet.sample.v1.Question
+	(*v1.Samples)(nil),          // 29: ringlet.tap.v1.Samples
+	(*v11.Samples)(nil),         // 30: ringlet.sample.v1.Samples
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 0: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
@@ -2469,16 +2473,18 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	19, // 28: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
 	22, // 29: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
 	24, // 30: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
-	5,  // 31: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	10, // 32: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	10, // 33: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	16, // 34: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	18, // 35: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	20, // 36: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	23, // 37: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	28, // 38: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
-	31, // [31:39] is the sub-list for method output_type
-	23, // [23:31] is the sub-list for method input_type
+	28, // 31: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
+	5,  // 32: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	10, // 33: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	10, // 34: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	16, // 35: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	18, // 36: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	20, // 37: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	23, // 38: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	29, // 39: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	30, // 40: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
+	32, // [32:41] is the sub-list for method output_type
+	23, // [23:32] is the sub-list for method input_type
 	23, // [23:23] is the sub-list for extension type_name
 	23, // [23:23] is the sub-list for extension extendee
 	0,  // [0:23] is the sub-list for field type_name

@@ -13,6 +13,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	v11 "ringlet/proto/ringlet/sample/v1"
 	v1 "ringlet/proto/ringlet/tap/v1"
 )
 
@@ -30,6 +31,7 @@ const (
 	Node_Recorded_FullMethodName    = "/ringlet.node.v1.Node/Recorded"
 	Node_Conclude_FullMethodName    = "/ringlet.node.v1.Node/Conclude"
 	Node_Tap_FullMethodName         = "/ringlet.node.v1.Node/Tap"
+	Node_Sample_FullMethodName      = "/ringlet.node.v1.Node/Sample"
 )
 
 // NodeClient is the client API for Node service.
@@ -56,6 +58,8 @@ type NodeClient interface {
 	Conclude(ctx context.Context, in *ConcludeRequest, opts ...grpc.CallOption) (*ConcludeResponse, error)
 	// Tap streams a sample of the events that the node builds, run after run, until the caller leaves.
 	Tap(ctx context.Context, in *TapRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v1.Samples], error)
+	// Sample streams counters, read every so often, until there are enough samples or the run is over.
+	Sample(ctx context.Context, in *v11.Question, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v11.Samples], error)
 }
 
 type nodeClient struct {
@@ -182,6 +186,25 @@ func (c *nodeClient) Tap(ctx context.Context, in *TapRequest, opts ...grpc.CallO
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Node_TapClient = grpc.ServerStreamingClient[v1.Samples]
 
+func (c *nodeClient) Sample(ctx context.Context, in *v11.Question, opts ...grpc.CallOption) (grpc.ServerStreamingClient[v11.Samples], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[4], Node_Sample_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[v11.Question, v11.Samples]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_SampleClient = grpc.ServerStreamingClient[v11.Samples]
+
 // NodeServer is the server API for Node service.
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
@@ -206,6 +229,8 @@ type NodeServer interface {
 	Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error)
 	// Tap streams a sample of the events that the node builds, run after run, until the caller leaves.
 	Tap(*TapRequest, grpc.ServerStreamingServer[v1.Samples]) error
+	// Sample streams counters, read every so often, until there are enough samples or the run is over.
+	Sample(*v11.Question, grpc.ServerStreamingServer[v11.Samples]) error
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -239,6 +264,9 @@ func (UnimplementedNodeServer) Conclude(context.Context, *ConcludeRequest) (*Con
 }
 func (UnimplementedNodeServer) Tap(*TapRequest, grpc.ServerStreamingServer[v1.Samples]) error {
 	return status.Error(codes.Unimplemented, "method Tap not implemented")
+}
+func (UnimplementedNodeServer) Sample(*v11.Question, grpc.ServerStreamingServer[v11.Samples]) error {
+	return status.Error(codes.Unimplemented, "method Sample not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
 func (UnimplementedNodeServer) testEmbeddedByValue()              {}
@@ -377,6 +405,17 @@ func _Node_Tap_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Node_TapServer = grpc.ServerStreamingServer[v1.Samples]
 
+func _Node_Sample_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(v11.Question)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(NodeServer).Sample(m, &grpc.GenericServerStream[v11.Question, v11.Samples]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_SampleServer = grpc.ServerStreamingServer[v11.Samples]
+
 // Node_ServiceDesc is the grpc.ServiceDesc for Node service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -420,6 +459,11 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Tap",
 			Handler:       _Node_Tap_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Sample",
+			Handler:       _Node_Sample_Handler,
 			ServerStreams: true,
 		},
 	},

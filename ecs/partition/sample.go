@@ -1,0 +1,23 @@
+package partition
+
+import (
+	"context"
+
+	"ringlet/ecs/api"
+	samplev1 "ringlet/proto/ringlet/sample/v1"
+)
+
+// Sample sends counters of a node, until there are enough or the run is over.
+func (p *Partition) Sample(ctx context.Context, q *samplev1.Question, send func(*samplev1.Samples) error) error {
+	crew := p.now().crew
+	switch {
+	case q.GetNode() == "":
+		return &api.ArgumentError{Name: "node", Why: "name the node whose counters are to be sampled"}
+	case crew == nil:
+		return &api.ArgumentError{Name: "node", Why: "there are no nodes before a configuration is loaded"}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	return crew.Sample(ctx, q, send)
+}

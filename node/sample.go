@@ -1,0 +1,287 @@
+package node
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"ringlet/internal/counter"
+	"ringlet/node/sampling"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	samplev1 "ringlet/proto/ringlet/sample/v1"
+	"ringlet/transport/link"
+)
+
+const (
+	// sampleEvery is how often what was read is sent, and slow counters are read.
+	sampleEvery = 100 * time.Millisecond
+	// maxSamplers bounds who samples a node at a time: each takes up to 4 MiB, and a share of a processor.
+	maxSamplers = 8
+	// linkCounters and segmentBytes begin the names of what is read for each sample.
+	linkCounters = "link."
+	segmentBytes = "segment.bytes"
+)
+
+// sampled by default.
+var sampled = []string{"link.bytes_sent", "link.bytes_placed", "link.datagrams_resent", "link.stalls_queue",
+	"link.stalls_tx", "link.stalls_credit", "link.stalls_congestion", segmentBytes}
+
+// linkWords are the counters of a link in the order of link.Stats.Word.
+var linkWords = counter.Of(link.Stats{}).List()
+
+// probe reads a column.
+type probe struct {
+	fast bool
+	word int // of link.Stats; -1: bytes of segments
+	of   int // rank or segment; -1: all
+	name string
+	slow atomic.Uint64 // as it was read last
+}
+
+// sampler reads the columns of one question.
+type sampler struct {
+	// immutable
+	session *session
+	run     uint32
+	columns []*samplev1.Column
+	probes  []*probe
+	stop    func() // ends the counting of segments' bytes
+
+	// owned by who reads
+	links []link.Stats // by rank; the last is their sum
+	bytes []uint64     // by segment
+	slow  map[string]uint64
+
+	mu   sync.Mutex // guards what follows
+	ring *sampling.Ring
+}
+
+// Sample streams counters that are read every so often, for the control. The stream ends with the run.
+func (s *service) Sample(req *samplev1.Question, out nodev1.Node_SampleServer) error {
+	if err := s.node.admitAnyTerm(out.Context(), "Sample"); err != nil {
+		return err
+	}
+	if s.node.samplers.Add(1) > maxSamplers {
+		s.node.samplers.Add(-1)
+		return status.Errorf(codes.ResourceExhausted, "%d sample this node already: wait until one of them has ended", maxSamplers)
+	}
+	defer s.node.samplers.Add(-1)
+	m, err := s.node.newSampler(req)
+	if err != nil {
+		return err
+	}
+	defer m.stop()
+	if err := out.SendHeader(nil); err != nil {
+		return err
+	}
+	over := make(chan struct{})
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	defer close(over)
+	m.readSlow()
+	reading.Go(func() { m.read(over) })
+	return m.send(s.node, out)
+}
+
+// newSampler makes the sampler of a question.
+func (n *process) newSampler(req *samplev1.Question) (*sampler, error) {
+	n.mu.Lock()
+	s, run, over := n.session, n.run, n.last != nil
+	n.mu.Unlock()
+	if s == nil || run == 0 || over {
+		return nil, status.Errorf(codes.FailedPrecondition, "%s is in no run, so there is nothing to sample: start one",
+			n.cfg.Name)
+	}
+	m := &sampler{session: s, run: run, slow: map[string]uint64{}}
+	m.links = make([]link.Stats, len(s.view.GetMembers())+1)
+	names := req.GetCounters()
+	if len(names) == 0 {
+		names = sampled
+	}
+	for _, name := range names {
+		if err := m.add(name, req.GetEach()); err != nil {
+			return nil, err
+		}
+	}
+	interval := time.Duration(req.GetIntervalUs()) * time.Microsecond
+	if interval == 0 {
+		interval = sampling.MinInterval
+	}
+	if err := sampling.Check(interval, int(min(req.GetSamples(), 1<<20)), len(m.probes)); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	m.ring = sampling.New(interval, int(req.GetSamples()), len(m.probes))
+	m.stop = s.table.CountWritten()
+	return m, nil
+}
+
+// add adds the columns of a counter.
+func (m *sampler) add(name string, each bool) error {
+	word := -1
+	if name != segmentBytes {
+		word = slices.IndexFunc(linkWords, func(c counter.Counter) bool { return linkCounters+c.Name == name })
+		if word < 0 {
+			return m.addSlow(name)
+		}
+	}
+	c := counter.Counter{Unit: "bytes", Kind: counter.Count}
+	if word >= 0 {
+		c = linkWords[word]
+	}
+	var of []string
+	switch {
+	case word >= 0:
+		for _, member := range m.session.view.GetMembers() {
+			of = append(of, member.GetName())
+		}
+	default:
+		for _, segment := range m.session.table.Segments() {
+			of = append(of, strings.TrimPrefix(strings.TrimPrefix(segment, m.session.segments), "-"))
+		}
+		m.bytes = make([]uint64, len(of))
+	}
+	if !each {
+		m.column(name, "", c, &probe{fast: true, word: word, of: -1})
+		return nil
+	}
+	for i := range of {
+		m.column(name, of[i], c, &probe{fast: true, word: word, of: i})
+	}
+	return nil
+}
+
+// addSlow adds a counter of the report.
+func (m *sampler) addSlow(name string) error {
+	c, ok := described.Find(name)
+	if !ok {
+		return status.Error(codes.InvalidArgument, (&sampling.Error{Field: "counters", Why: "there is no counter " + name +
+			": docs/metrics.md lists them, and there is " + segmentBytes}).Error())
+	}
+	m.column(name, "", c, &probe{name: name})
+	return nil
+}
+
+func (m *sampler) column(name, of string, c counter.Counter, p *probe) {
+	m.columns = append(m.columns, &samplev1.Column{Name: name, Of: of, Unit: c.Unit, Kind: string(c.Kind), Slow: !p.fast})
+	m.probes = append(m.probes, p)
+}
+
+// read takes samples when they are due, until over is closed or there are enough.
+func (m *sampler) read(over <-chan struct{}) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-timer.C:
+		}
+		m.load()
+		now := time.Now()
+		m.mu.Lock()
+		if row := m.ring.Due(int64(now.Sub(sampleStart)), now.UnixMicro()); row != nil {
+			m.fill(row)
+		}
+		next, enough := m.ring.Next(), m.ring.Enough()
+		m.mu.Unlock()
+		if enough {
+			return
+		}
+		timer.Reset(time.Duration(next) - time.Since(sampleStart))
+	}
+}
+
+// sampleStart is the zero of the times that a ring is given, which must not jump as a clock may.
+var sampleStart = time.Now().Add(-time.Second)
+
+// load reads what the fast columns need. It allocates nothing.
+func (m *sampler) load() {
+	sum := &m.links[len(m.links)-1]
+	*sum = link.Stats{}
+	for rank := range m.links[:len(m.links)-1] {
+		m.links[rank] = m.session.endpoint.LinkStats(rank)
+		sum.Add(&m.links[rank])
+	}
+	if len(m.bytes) > 0 {
+		m.session.table.Written(m.bytes)
+	}
+}
+
+// fill puts the values into a row.
+func (m *sampler) fill(row []uint64) {
+	for i, p := range m.probes {
+		switch {
+		case !p.fast:
+			row[i] = p.slow.Load()
+		case p.word < 0 && p.of < 0:
+			row[i] = 0
+			for _, n := range m.bytes {
+				row[i] += n
+			}
+		case p.word < 0:
+			row[i] = m.bytes[p.of]
+		case p.of < 0:
+			row[i] = m.links[len(m.links)-1].Word(p.word)
+		default:
+			row[i] = m.links[p.of].Word(p.word)
+		}
+	}
+}
+
+// readSlow reads the counters that take time.
+func (m *sampler) readSlow() {
+	if !slices.ContainsFunc(m.probes, func(p *probe) bool { return !p.fast }) {
+		return
+	}
+	clear(m.slow)
+	c := m.session.count()
+	m.session.tell(m.slow, &c)
+	for _, p := range m.probes {
+		if !p.fast {
+			p.slow.Store(m.slow[p.name])
+		}
+	}
+}
+
+// send sends what was read until there is enough, the run is over, or nobody listens.
+func (m *sampler) send(n *process, out nodev1.Node_SampleServer) error {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	columns := m.columns
+	for {
+		select {
+		case <-out.Context().Done():
+			return nil
+		case <-tick.C:
+		}
+		m.readSlow()
+		gone := !n.samples(m)
+		r := &samplev1.Samples{Columns: columns, Run: m.run}
+		m.mu.Lock()
+		r.AtUs, r.Values = m.ring.Take(nil, nil, sampling.MaxSamples)
+		r.Missed, r.Late = m.ring.Lost()
+		enough := m.ring.Enough()
+		m.mu.Unlock()
+		if len(r.GetAtUs()) > 0 || columns != nil {
+			if err := out.Send(r); err != nil {
+				return err
+			}
+			columns = nil
+		}
+		if enough || gone {
+			return nil
+		}
+	}
+}
+
+// samples says that the run goes on that is sampled.
+func (n *process) samples(m *sampler) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.session == m.session && n.run == m.run && n.last == nil
+}

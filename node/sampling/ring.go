@@ -1,0 +1,109 @@
+package sampling
+
+import (
+	"fmt"
+	"time"
+)
+
+// Bounds of a question.
+const (
+	MinInterval = time.Millisecond
+	MaxInterval = 10 * time.Second
+	// MaxSamples is how many are kept.
+	MaxSamples = 2048
+	// MaxColumns bounds what they take: 4 MiB.
+	MaxColumns = 256
+)
+
+// An Error says what is wrong with a question.
+type Error struct{ Field, Why string }
+
+func (e *Error) Error() string { return e.Field + ": " + e.Why }
+
+// Check says whether this may be sampled. 0 samples are as many as there will be.
+func Check(interval time.Duration, samples, columns int) error {
+	switch {
+	case interval < MinInterval || interval > MaxInterval:
+		return &Error{"interval_us", fmt.Sprintf("%v is not from %v to %v", interval, MinInterval, MaxInterval)}
+	case samples < 0 || samples > MaxSamples:
+		return &Error{"samples", fmt.Sprintf("%d are more than %d: ask for 0, which goes on until the run is over", samples,
+			MaxSamples)}
+	case columns < 1 || columns > MaxColumns:
+		return &Error{"counters", fmt.Sprintf("they make %d columns, and 1 to %d can be sampled at a time: ask for fewer "+
+			"counters, or for sums", columns, MaxColumns)}
+	}
+	return nil
+}
+
+// Ring has the samples that nobody has taken yet.
+type Ring struct {
+	// immutable
+	interval int64 // ns
+	want     uint64
+	columns  int
+
+	due    int64 // ns; 0 before the first
+	at     []int64
+	values []uint64
+	taken  uint64 // samples that were handed out or gave way
+	read   uint64 // samples
+	missed uint64
+	late   uint64
+}
+
+// New makes a ring for a question that Check has passed.
+func New(interval time.Duration, samples, columns int) *Ring {
+	room := MaxSamples
+	if samples > 0 {
+		room = samples
+	}
+	return &Ring{
+		interval: int64(interval),
+		want:     uint64(samples),
+		columns:  columns,
+		at:       make([]int64, room),
+		values:   make([]uint64, room*columns),
+	}
+}
+
+// Next is when the next sample is due, in ns by the clock that Due is given; 0: at once.
+func (r *Ring) Next() int64 { return r.due }
+
+// Due gives the row that a sample's values belong into, valid until the next call of a method; nil where none is due
+// yet, or there are enough. at is when it is read, as its reader is to be told.
+func (r *Ring) Due(now, at int64) []uint64 {
+	if r.Enough() || r.due != 0 && now < r.due {
+		return nil
+	}
+	if r.due == 0 {
+		r.due = now
+	}
+	skipped := (now - r.due) / r.interval
+	r.late += uint64(skipped)
+	r.due += (skipped + 1) * r.interval
+	if r.read-r.taken == uint64(len(r.at)) {
+		r.taken++
+		r.missed++
+	}
+	i := int(r.read % uint64(len(r.at)))
+	r.read++
+	r.at[i] = at
+	return r.values[i*r.columns : (i+1)*r.columns]
+}
+
+// Enough says that as many were read as were asked for.
+func (r *Ring) Enough() bool { return r.want > 0 && r.read >= r.want }
+
+// Take appends up to max samples that were not taken before, the oldest first: when each was read, and its values.
+func (r *Ring) Take(at []int64, values []uint64, max int) ([]int64, []uint64) {
+	for ; r.taken < r.read && max > 0; max-- {
+		i := int(r.taken % uint64(len(r.at)))
+		r.taken++
+		at = append(at, r.at[i])
+		values = append(values, r.values[i*r.columns:(i+1)*r.columns]...)
+	}
+	return at, values
+}
+
+// Lost is how many samples in all gave way before they were taken, and how many were not read when they were due.
+func (r *Ring) Lost() (missed, late uint64) { return r.missed, r.late }

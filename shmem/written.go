@@ -1,0 +1,52 @@
+package shmem
+
+import "ringlet/internal/invariants"
+
+// Bytes by segment are counted only while somebody asks for them: else Wrote is a load. A window counts what is put
+// into it, and Revoke adds that to its segment.
+
+// Wrote notes that n bytes were put into a window. The goroutine that has pinned it calls it before Release; where a
+// peer's process stored the bytes, the owner calls it when it is told.
+func (t *Table) Wrote(r Ref, n uint32) {
+	if t.counting.Load() == 0 {
+		return
+	}
+	if uint64(r.Window) < uint64(len(t.windows)) {
+		t.windows[r.Window].written.Add(uint64(n))
+	}
+}
+
+// CountWritten begins to count the bytes that are put into each segment, until as many calls have been ended by stop,
+// which each caller calls once. What was counted stays.
+func (t *Table) CountWritten() (stop func()) {
+	t.counting.Add(1)
+	return func() {
+		left := t.counting.Add(-1)
+		invariants.Check(left >= 0, "the bytes of segments are counted for %d callers", left)
+	}
+}
+
+// Written puts the bytes that were counted into to, by the number of the segment less one. It returns how many segments
+// there were ever, which may be more than to has room for. It walks all windows under the table's mutex and allocates
+// nothing.
+func (t *Table) Written(to []uint64) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(to)
+	copy(to, t.written)
+	for i := range t.windows {
+		w := &t.windows[i]
+		if w.mem != nil && int(w.seg) <= len(to) {
+			to[w.seg-1] += w.written.Load()
+		}
+	}
+	return len(t.exports)
+}
+
+// Segments are the names of all segments that were ever exported, by their numbers less one; empty for memory that has
+// no name.
+func (t *Table) Segments() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]string(nil), t.names...)
+}
