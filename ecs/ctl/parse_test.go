@@ -153,7 +153,7 @@ func TestQuotedWordsAreSplitAsTheyWere(t *testing.T) {
 
 func TestComplete(t *testing.T) {
 	const every = "load configure start stop exclude status sources plan wait watch logs runs show-run take-control " +
-		"release-control check scan audit help"
+		"release-control check scan sample audit help"
 	for line, want := range map[string]string{
 		"sta":               "start status",
 		"exclude ":          "n0 n1 no-wait " + every,

@@ -215,6 +215,8 @@ func (s *Session) step(ctx context.Context, book Book, st *Step) error {
 		return s.events(ctx, st, &ecsv1.WatchRequest{After: 1, Logs: true})
 	case doScan:
 		return s.scan(ctx, st)
+	case doSample:
+		return s.sample(ctx, st)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

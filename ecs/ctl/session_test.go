@@ -178,6 +178,12 @@ alice stop nothing
 alice json status
 alice json start reset
 alice json show-run 99
+vera sample n1 10ms 4
+vera sample n1 csv 10ms 3 counters=link.bytes_sent,ru.meps_sent
+vera json sample n1 10ms 2
+vera sample
+vera sample nowhere
+vera sample n1 2h
 `) {
 		user, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		words := mustSplit(t, rest)

@@ -2,6 +2,9 @@ package partition
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"ringlet/ecs/api"
 	samplev1 "ringlet/proto/ringlet/sample/v1"
@@ -15,6 +18,9 @@ func (p *Partition) Sample(ctx context.Context, q *samplev1.Question, send func(
 		return &api.ArgumentError{Name: "node", Why: "name the node whose counters are to be sampled"}
 	case crew == nil:
 		return &api.ArgumentError{Name: "node", Why: "there are no nodes before a configuration is loaded"}
+	case !slices.Contains(crew.Names(), q.GetNode()):
+		return &api.ArgumentError{Name: "node", Why: fmt.Sprintf("there is no node called %q in the configuration: it has %s",
+			q.GetNode(), strings.Join(crew.Names(), ", "))}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

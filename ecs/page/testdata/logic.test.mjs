@@ -294,4 +294,18 @@ test("parts of the time have one axis, and what is longer than a result can say 
   assert.deepEqual(p.rows[0].times.map((t) => t.more), [false, false, false, false]);
   assert.equal(p.rows[1].bars[1].share, 1);
   for (const r of p.rows) for (const b of r.bars) assert.ok(b.x >= 0 && b.w > 0 && b.x + b.w <= 1.001);
+  }
+});
+
+test("samples become rates between neighbours, and levels stay", async () => {
+  const { Samples, asked } = await load("../web/js/samples.js");
+  assert.equal(asked({ node: "n1", interval: 1000, each: true }), "/v1/sample?node=n1&intervalUs=1000&each=true");
+  const s = new Samples();
+  s.take({ columns: [{ name: "link.bytes_sent", of: "n0", unit: "bytes", kind: "counter" }, { name: "link.tx_used", kind: "level" }], atUs: ["1000000", "1500000"], values: ["100", "3", "600", "5"], late: "2" });
+  s.take({ atUs: ["2000000"], values: ["600", "4"], missed: "1" });
+  s.take({ atUs: ["2500000"], values: ["600"] }); // torn: not used
+  assert.deepEqual([s.at, s.of("link.bytes_sent")[0].data, s.of("link.tx_used")[0].data, s.counters], [[1.5, 2], [1000, 0], [5, 4], ["link.bytes_sent", "link.tx_used"]]);
+  assert.deepEqual([s.missed, s.late], [1, 0]);
+  for (let i = 0; i < 3000; i++) s.take({ atUs: [String(3e6 + i * 1000)], values: [String(700 + i), "1"] });
+  assert.equal(s.at.length, 2048);
 });

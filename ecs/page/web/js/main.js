@@ -6,6 +6,7 @@ import { store } from "./api.js";
 import { overview } from "./view_overview.js";
 import { nodes } from "./view_nodes.js";
 import { events } from "./view_events.js";
+import { samples } from "./view_samples.js";
 import { sources } from "./view_sources.js";
 import { run, runs } from "./view_runs.js";
 import { log } from "./view_log.js";
@@ -21,6 +22,7 @@ const screens = [
   { name: "Nodes", hash: "#/nodes", key: "n", show: nodes, id: "nodes" },
   { name: "Sources", hash: "#/sources", key: "s", show: sources, id: "sources" },
   { name: "Events", hash: "#/events", key: "e", show: events, id: "events" },
+  { name: "Samples", hash: "#/samples", key: "m", show: samples, id: "samples" },
   { name: "Runs", hash: "#/runs", key: "r", show: runs, id: "runs" },
   { name: "Log", hash: "#/log", key: "l", show: log, id: "log" },
   { name: "Configuration", hash: "#/config", key: "c", show: config, id: "config" },
