@@ -294,7 +294,6 @@ test("parts of the time have one axis, and what is longer than a result can say 
   assert.deepEqual(p.rows[0].times.map((t) => t.more), [false, false, false, false]);
   assert.equal(p.rows[1].bars[1].share, 1);
   for (const r of p.rows) for (const b of r.bars) assert.ok(b.x >= 0 && b.w > 0 && b.x + b.w <= 1.001);
-  }
 });
 
 test("samples become rates between neighbours, and levels stay", async () => {
