@@ -94,6 +94,10 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		return nil, err
 	}
 	carriers := cfg.Carriers()
+	damage, err := transport.ParseDamage(cfg.Debug.Damage)
+	if err != nil {
+		return nil, err
+	}
 	sum := sha256.Sum256(req.GetConfiguration())
 	s := &session{
 		node:     n,
@@ -122,6 +126,7 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		AutoNetwork: carriers.Network.Carrier,
 		Drop:        cfg.Debug.Drop,
 		DropSeed:    cfg.Seed + uint64(s.me.GetRank())<<32,
+		Damage:      damage,
 		Returns:     s.returns(),
 		Returned:    s.linkedAgain,
 		Log:         n.log,

@@ -27,11 +27,16 @@ type Row struct {
 	kinds.Kind
 	Carrier  Carrier
 	SameHost bool // it reaches processes of the same host only, and has no datagrams
+	Damages  bool // what it has sealed can be damaged on purpose before it is opened
 }
 
 // Kinds is the table of carriers.
 var Kinds = []Row{
-	{Kind: kinds.Kind{Name: "quic", Help: "datagrams of QUIC, many at a time"}, Carrier: CarrierQUIC},
+	{
+		Kind:    kinds.Kind{Name: "quic", Help: "datagrams of QUIC, many at a time"},
+		Carrier: CarrierQUIC,
+		Damages: true,
+	},
 	{
 		Kind:    kinds.Kind{Name: "quic-go", Help: "the same by the library quic-go alone, to compare with"},
 		Carrier: CarrierQUICGo,
@@ -105,7 +110,8 @@ func Choose(name string) (Choice, error) {
 // Upgrade asks a connection to become another carrier.
 type Upgrade struct {
 	Carrier Carrier
-	Dialler bool // this end has dialled
+	Dialler bool     // this end has dialled
+	Damage  *Damager // of packets that come; nil: none. A carrier whose row says Damages has it
 }
 
 // An Upgrader is a connection fresh from its hellos. Both ends call Upgrade at the same time, after they have agreed on

@@ -162,7 +162,7 @@ func (e *Endpoint) dialled(ctx context.Context, rank int, conn Conn, answer []by
 }
 
 // upgrade makes the connection the carrier that both ends have agreed on, and takes over what suits it.
-func (e *Endpoint) upgrade(ctx context.Context, conn Conn, h *hello, dialler bool) (Conn, error) {
+func (e *Endpoint) upgrade(ctx context.Context, conn Conn, h *hello, dialler bool, damage *Damager) (Conn, error) {
 	c := h.carriers.only()
 	up, ok := conn.(Upgrader)
 	if !ok {
@@ -173,7 +173,7 @@ func (e *Endpoint) upgrade(ctx context.Context, conn Conn, h *hello, dialler boo
 	}
 	ctx, cancel := context.WithTimeout(ctx, upgradeTime)
 	defer cancel()
-	better, err := up.Upgrade(ctx, Upgrade{Carrier: c, Dialler: dialler})
+	better, err := up.Upgrade(ctx, Upgrade{Carrier: c, Dialler: dialler, Damage: damage})
 	if err != nil {
 		return nil, fmt.Errorf("making the connection to %s carry %v: %w", conn.Peer(), c, err)
 	}
@@ -188,7 +188,8 @@ const upgradeTime = 10 * time.Second
 
 // install starts the link.
 func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, dialler bool) error {
-	better, err := e.upgrade(ctx, conn, &h, dialler)
+	damage := newDamager(e.cfg.Damage, e.cfg.DropSeed+uint64(rank))
+	better, err := e.upgrade(ctx, conn, &h, dialler, damage)
 	if err != nil {
 		_ = conn.Close(err.Error())
 		return err
@@ -201,6 +202,9 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	direct, bulk := better.(directConn)
 	if !bulk {
 		direct = newPlain(better)
+	}
+	if e.cfg.Damage.Epoch > 0 {
+		direct = &damaged{direct, damage}
 	}
 	if e.cfg.Drop > 0 {
 		direct = newLossy(direct, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
@@ -219,6 +223,7 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		EchoEvery:   max(1, credit/6), // six echoes per credit keep the sender going when one is lost
 	})
 	p := newPeer(rank, h.carriers.only(), e.cfg.View.Members[rank].Name, direct, e.cfg.Handler)
+	p.damage = damage
 	engine := newDatagrams(p, direct, core, !bulk)
 	engine.trace = e.cfg.Trace
 	p.engine = engine

@@ -69,6 +69,8 @@ type Config struct {
 	// Drop is the share of received datagrams thrown away on purpose, to show repair at work. Zero means none.
 	Drop     float64
 	DropSeed uint64
+	// Damage is what goes wrong on purpose with what is sent and what comes, by the same seed. Zero means nothing.
+	Damage Damage
 	// Returns says whether another process may take the place of a peer whose link is over. Nil: none may.
 	Returns func(rank int) bool
 	// Returned is told of the link to such a process, before anything comes over it. It must not block. It may be nil.
@@ -246,6 +248,9 @@ type Stats struct {
 	RefusedHello     uint64    `help:"connections with a hello that makes no sense"`
 	RefusedMemory    uint64    `help:"processes whose memory cannot be reached: another host, container or user"`
 	DatagramsDropped uint64    `help:"datagrams thrown away on purpose as they arrived"`
+	DamagedHeaders   uint64    `help:"packets whose header was damaged on purpose as they arrived"`
+	DamagedBodies    uint64    `help:"packets whose sealed bytes were damaged on purpose as they arrived"`
+	DamagedEpochs    uint64    `help:"datagrams sent on purpose with the number of another view"`
 }
 
 // add adds what is counted by link.
@@ -253,6 +258,9 @@ func (s *Stats) add(o *Stats) {
 	s.Stats.Add(&o.Stats)
 	s.TxLost += o.TxLost
 	s.DatagramsDropped += o.DatagramsDropped
+	s.DamagedHeaders += o.DamagedHeaders
+	s.DamagedBodies += o.DamagedBodies
+	s.DamagedEpochs += o.DamagedEpochs
 	for c := range o.Links {
 		s.Links[c] += o.Links[c]
 	}

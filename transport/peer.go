@@ -29,6 +29,7 @@ type peer struct {
 	conn    Conn // nil for the link to itself
 	handler Handler
 	engine  engine
+	damage  *Damager      // nil: nothing is damaged on purpose
 	down    chan struct{} // closed when the link is over
 
 	mu   sync.Mutex // guards err, and the core of an engine that has one
@@ -137,6 +138,7 @@ func (p *peer) addStats(s *Stats) {
 	if p.carrier != 0 {
 		s.Links[p.carrier]++
 	}
+	p.damage.add(s)
 	if l, ok := p.conn.(*lossy); ok {
 		s.DatagramsDropped += l.dropped.Load()
 	}

@@ -100,6 +100,6 @@ func newMask(secret []byte) (m mask, err error) {
 func (m *mask) turn(packet []byte) {
 	m.block.Encrypt(m.bits[:], packet[sampleAt:sampleAt+sampleSize])
 	packet[0] ^= m.bits[0] & protected
-	number := packet[numberAt:headerSize]
+	number := packet[NumberAt:HeaderSize]
 	binary.BigEndian.PutUint32(number, binary.BigEndian.Uint32(number)^binary.BigEndian.Uint32(m.bits[1:]))
 }

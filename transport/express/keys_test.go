@@ -41,8 +41,8 @@ func TestKeysOfRFC9001(t *testing.T) {
 	p := make([]byte, sampleAt+sampleSize)
 	copy(p[sampleAt:], unhex(t, "d1b1c98dd7689fb8ec11d242b123dc9b"))
 	m.turn(p)
-	if want := unhex(t, "037b9aec36"); p[0] != want[0] || !bytes.Equal(p[numberAt:headerSize], want[1:]) {
-		t.Errorf("the mask is %x and %x, want %x", p[0], p[numberAt:headerSize], want)
+	if want := unhex(t, "037b9aec36"); p[0] != want[0] || !bytes.Equal(p[NumberAt:HeaderSize], want[1:]) {
+		t.Errorf("the mask is %x and %x, want %x", p[0], p[NumberAt:HeaderSize], want)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestKeysDiffer(t *testing.T) {
 	x, y := newSealer(t, 1, keyLife-1), newSealer(t, 1, keyLife)
 	a, b := seal(t, x, Datagram, nil, []byte("same")), seal(t, x, Datagram, nil, []byte("same"))
 	c := seal(t, y, Datagram, nil, []byte("same"))
-	if !bytes.Equal(b, c) || bytes.Equal(a[headerSize:], b[headerSize:]) {
+	if !bytes.Equal(b, c) || bytes.Equal(a[HeaderSize:], b[HeaderSize:]) {
 		t.Error("the key does not follow from the number")
 	}
 }

@@ -58,7 +58,7 @@ func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	h.put(dst)
 	x.key.nonce(&x.nonce, h.number)
 	h.number++
-	aad, sealed := dst[:headerSize], dst[headerSize:]
+	aad, sealed := dst[:HeaderSize], dst[HeaderSize:]
 	if n >= apart && len(head) < Peeked {
 		x.first[0] = byte(kind)
 		at := kindSize + copy(x.first[kindSize:], head)
@@ -128,7 +128,7 @@ func (o *Opener) Look(packet []byte) Verdict {
 		return Malformed
 	}
 	o.packet = packet
-	o.number = number(binary.BigEndian.Uint32(packet[numberAt:]), o.seen.next)
+	o.number = number(binary.BigEndian.Uint32(packet[NumberAt:]), o.seen.next)
 	if !o.seen.fresh(o.number) {
 		return Replayed
 	}
@@ -147,7 +147,7 @@ func (o *Opener) Peek() (first []byte, rest int) {
 	if len(o.packet) < apart {
 		return nil, 0
 	}
-	o.key.aead.Peek(&o.peeked, o.nonce[:], o.packet[headerSize:])
+	o.key.aead.Peek(&o.peeked, o.nonce[:], o.packet[HeaderSize:])
 	if Kind(o.peeked[0]) != Datagram {
 		return nil, 0
 	}
@@ -157,7 +157,7 @@ func (o *Opener) Peek() (first []byte, rest int) {
 // OpenRest writes what follows the first bytes of the packet in hand, which has been peeked at, to dst, which must have
 // exactly that length. If the packet is not the peer's, what dst holds is undefined.
 func (o *Opener) OpenRest(dst []byte) Verdict {
-	if err := o.key.aead.OpenApart(dst, o.nonce[:], o.packet[headerSize:], o.packet[:headerSize]); err != nil {
+	if err := o.key.aead.OpenApart(dst, o.nonce[:], o.packet[HeaderSize:], o.packet[:HeaderSize]); err != nil {
 		return Forged
 	}
 	o.note()
@@ -165,12 +165,12 @@ func (o *Opener) OpenRest(dst []byte) Verdict {
 }
 
 // Size is the number of bytes that Open writes at most.
-func Size(packet []byte) int { return len(packet) - headerSize }
+func Size(packet []byte) int { return len(packet) - HeaderSize }
 
 // Open writes the packet in hand to dst, which has room for Size bytes, and returns its kind, and what a datagram
 // holds.
 func (o *Opener) Open(dst []byte) (Kind, []byte, Verdict) {
-	plain, err := o.key.aead.Open(dst[:0], o.nonce[:], o.packet[headerSize:], o.packet[:headerSize])
+	plain, err := o.key.aead.Open(dst[:0], o.nonce[:], o.packet[HeaderSize:], o.packet[:HeaderSize])
 	if err != nil {
 		return 0, nil, Forged
 	}

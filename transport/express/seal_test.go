@@ -176,9 +176,9 @@ func TestWhatDiffers(t *testing.T) {
 		want   Verdict
 	}{
 		"a key that is not yet":     {by: at(1, 3*keyLife), want: UnknownKey},
-		"a number 2^31 further":     {change: func(p []byte) { p[numberAt] ^= 0x40 }, want: UnknownKey},
+		"a number 2^31 further":     {change: func(p []byte) { p[NumberAt] ^= 0x40 }, want: UnknownKey},
 		"a phase beside its number": {change: func(p []byte) { p[0] ^= phaseBit }, want: UnknownKey},
-		"another number":            {change: func(p []byte) { p[headerSize-1] ^= 0x20 }, want: Forged},
+		"another number":            {change: func(p []byte) { p[HeaderSize-1] ^= 0x20 }, want: Forged},
 		"spin":                      {change: func(p []byte) { p[0] ^= spinBit }, want: Forged},
 		"reserved":                  {change: func(p []byte) { p[0] ^= 0x10 }, want: Malformed},
 		"a short number":            {change: func(p []byte) { p[0] ^= 0x02 }, want: Malformed},
@@ -292,7 +292,7 @@ func benchmark(b *testing.B, opening bool) {
 			}
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
-			var shown [headerSize]byte
+			var shown [HeaderSize]byte
 			copy(shown[:], p)
 			for b.Loop() {
 				if !opening {

@@ -20,18 +20,18 @@ const (
 const (
 	idSize     = 8
 	numberSize = 4 // of the packet number: the longest that there is
-	numberAt   = 1 + idSize
-	headerSize = numberAt + numberSize
+	NumberAt   = 1 + idSize
+	HeaderSize = NumberAt + numberSize
 	kindSize   = 1
 	// Overhead is what a packet holds beside the datagram: header, type of the frame, tag.
-	Overhead = headerSize + kindSize + gcm.Overhead
+	Overhead = HeaderSize + kindSize + gcm.Overhead
 	// Peeked is how much of a datagram is known before the packet is opened, if it has as much.
 	Peeked = gcm.FirstSize - kindSize
 	// apart is the size of packets which have a body that may lie, or belong, elsewhere.
-	apart = headerSize + gcm.FirstSize + gcm.Overhead
+	apart = HeaderSize + gcm.FirstSize + gcm.Overhead
 
 	sampleSize = 16
-	sampleAt   = numberAt + 4 // RFC 9001, section 5.4.2: as if the number had 4 bytes, which it has
+	sampleAt   = NumberAt + 4 // RFC 9001, section 5.4.2: as if the number had 4 bytes, which it has
 )
 
 // First byte of a packet with a short header (RFC 9000, section 17.3.1): 0, 1, spin, two reserved, key phase, and the
@@ -72,10 +72,10 @@ type header struct {
 
 // put writes a header without its protection.
 func (h *header) put(b []byte) {
-	_ = b[headerSize-1]
+	_ = b[HeaderSize-1]
 	b[0] = firstByte | h.phase*phaseBit
 	binary.BigEndian.PutUint64(b[1:], h.session)
-	binary.BigEndian.PutUint32(b[numberAt:], uint32(h.number))
+	binary.BigEndian.PutUint32(b[NumberAt:], uint32(h.number))
 }
 
 // number is that of which the packet has the lowest 32 bits: the one nearest to next, which is expected (RFC 9000,

@@ -104,7 +104,7 @@ func TestPacketsAreThoseOfTheBook(t *testing.T) {
 	}
 	var nonce [12]byte
 	k.nonce(&nonce, keyLife)
-	if got, err := k.aead.Open(nil, nonce[:], p[headerSize:], p[:headerSize]); err != nil || string(got) != "\x30next" {
+	if got, err := k.aead.Open(nil, nonce[:], p[HeaderSize:], p[:HeaderSize]); err != nil || string(got) != "\x30next" {
 		t.Errorf("%q, %v", got, err)
 	}
 }

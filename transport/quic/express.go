@@ -24,6 +24,7 @@ type expressConn struct {
 	size    int    // bytes of a full packet
 	credit  int
 	started atomic.Pointer[transport.Receiver]
+	damage  *transport.Damager // nil: none
 
 	// owned by who opens the session's packets: the socket's reader, or serve
 	opener  atomic.Pointer[express.Opener] // set once, by the upgrade
@@ -105,6 +106,9 @@ func (c *expressConn) packet(r *reading, to transport.Receiver, p []byte) {
 	if opener == nil {
 		tick(&count.Early)
 		return
+	}
+	if c.damage != nil && to != nil {
+		c.damage.Packet(p, express.NumberAt, express.HeaderSize)
 	}
 	if v := opener.Look(p); v != express.Fresh {
 		c.refuse(v)

@@ -1,0 +1,130 @@
+package transport
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+// Damage says how much goes wrong on purpose, to show that each kind is found, counted, and repaired (seed 004, X3).
+// Headers and bodies are damaged as they arrive, before anything is opened, so that the seal of the carrier must find
+// it. An epoch is damaged before the datagram is sealed: it comes as one of a peer of another view.
+type Damage struct {
+	Header float64 // share of packets of which a bit of the header is turned over
+	Body   float64 // share of packets of which a sealed bit is turned over
+	Epoch  float64 // share of datagrams that are sent with the number of another view
+}
+
+// maxDamage is the largest share: more is no damage that a link is made for.
+const maxDamage = 0.5
+
+// ParseDamage reads kinds and shares, such as header=1e-4,body=1e-4,epoch=1e-4. Nothing is no damage.
+func ParseDamage(text string) (d Damage, err error) {
+	if text == "" {
+		return d, nil
+	}
+	given := map[string]bool{}
+	for part := range strings.SplitSeq(text, ",") {
+		kind, value, _ := strings.Cut(part, "=")
+		share, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(share >= 0 && share <= maxDamage) {
+			return Damage{}, fmt.Errorf("%q is not a kind of damage and its share, from 0 to %v, such as body=1e-4", part, maxDamage)
+		}
+		if given[kind] {
+			return Damage{}, fmt.Errorf("%s is given twice", kind)
+		}
+		given[kind] = true
+		switch kind {
+		case "header":
+			d.Header = share
+		case "body":
+			d.Body = share
+		case "epoch":
+			d.Epoch = share
+		default:
+			return Damage{}, fmt.Errorf("%q is no kind of damage: there are header, body and epoch", kind)
+		}
+	}
+	return d, nil
+}
+
+// Sealed says that something is damaged which only the seal of a carrier can find.
+func (d Damage) Sealed() bool { return d.Header > 0 || d.Body > 0 }
+
+// A Damager damages what goes over one link, and counts it.
+type Damager struct {
+	// immutable
+	shares Damage
+
+	in, out *rand.Rand // owned by who opens packets, and by who sends
+
+	headers, bodies, epochs atomic.Uint64
+}
+
+// newDamager makes one; nil where nothing is to be damaged.
+func newDamager(d Damage, seed uint64) *Damager {
+	if d == (Damage{}) {
+		return nil
+	}
+	return &Damager{
+		shares: d,
+		in:     rand.New(rand.NewPCG(seed, 0x696e)),
+		out:    rand.New(rand.NewPCG(seed, 0x6f7574)),
+	}
+}
+
+// Packet turns a bit over, now and then, of a packet that has come and is not opened yet: of its header, the bytes from
+// id to body, or of what is sealed behind it. It allocates nothing.
+func (d *Damager) Packet(p []byte, id, body int) {
+	if len(p) <= body {
+		return
+	}
+	r := d.in.Float64()
+	switch {
+	case r < d.shares.Header:
+		d.headers.Add(1)
+		flip(p[id:body], d.in)
+	case r < d.shares.Header+d.shares.Body:
+		d.bodies.Add(1)
+		flip(p[body:], d.in)
+	}
+}
+
+func flip(b []byte, rng *rand.Rand) {
+	at := rng.IntN(8 * len(b))
+	b[at/8] ^= 1 << (at % 8)
+}
+
+// epoch changes the number of the view, now and then, in the head of a datagram that is about to be sealed.
+func (d *Damager) epoch(head []byte) {
+	if d.out.Float64() < d.shares.Epoch {
+		d.epochs.Add(1)
+		binary.LittleEndian.PutUint16(head[viewAt:], binary.LittleEndian.Uint16(head[viewAt:])+1+uint16(d.out.IntN(1<<16-1)))
+	}
+}
+
+// viewAt is where a datagram has the number of its view (docs/format/wire.md).
+const viewAt = 2
+
+// add adds what was damaged.
+func (d *Damager) add(s *Stats) {
+	if d != nil {
+		s.DamagedHeaders += d.headers.Load()
+		s.DamagedBodies += d.bodies.Load()
+		s.DamagedEpochs += d.epochs.Load()
+	}
+}
+
+// damaged sends datagrams of other views.
+type damaged struct {
+	directConn
+	by *Damager
+}
+
+func (c *damaged) Put(buf []byte, n int, body []byte) (bool, error) {
+	c.by.epoch(buf)
+	return c.directConn.Put(buf, n, body)
+}

@@ -1,0 +1,58 @@
+package transport_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"ringlet/transport"
+	"ringlet/transport/simnet"
+)
+
+func TestParseDamage(t *testing.T) {
+	for text, want := range map[string]transport.Damage{
+		"": {}, "header=1e-4": {Header: 1e-4}, "epoch=0.5,body=0,header=0.25": {Header: 0.25, Epoch: 0.5},
+	} {
+		if got, err := transport.ParseDamage(text); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{",", "body", "body=", "body=x", "body=-1", "body=0.6", "body=NaN", "table=0.1",
+		"body=0.1,body=0.1", "body=0.1,", " body=0.1"} {
+		if got, err := transport.ParseDamage(text); err == nil || got != (transport.Damage{}) {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+func FuzzParseDamage(f *testing.F) {
+	for _, text := range []string{"", "header=1e-4,body=1e-4,epoch=1e-4", "body=Inf", "=", "epoch=0x1p-3"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := transport.ParseDamage(text)
+		for _, share := range []float64{d.Header, d.Body, d.Epoch} {
+			if !(share >= 0 && share <= 0.5) || err != nil && share != 0 {
+				t.Errorf("%q: %+v, %v", text, d, err)
+			}
+		}
+	})
+}
+
+// TestStaleEpochsAreRefusedAndRepaired: each datagram of another view is refused and counted, and what it brought comes
+// all the same.
+func TestStaleEpochsAreRefusedAndRepaired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2, simnet.Faults{}, func(c *transport.Config) { c.Damage.Epoch, c.DropSeed = 0.1, 3 })
+		defer w.close()
+		w.connect()
+		mesh(w, 1)
+		var made, refused uint64
+		for _, n := range w.nodes {
+			s := n.ep.Stats()
+			made, refused = made+s.DamagedEpochs, refused+s.DatagramsStale
+		}
+		if made == 0 || made != refused {
+			t.Errorf("%d datagrams of another view sent, %d refused", made, refused)
+		}
+	})
+}
