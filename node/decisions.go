@@ -244,10 +244,18 @@ func (s *session) writeResults(w decision.Write) error {
 	})
 }
 
-// decided tells the decision unit what a filter said of a MEP.
-func (s *session) decided(m sink.Meta, v trigger.Verdict, took time.Duration) {
-	if sender := s.deciding.sender.Load(); sender != nil {
-		sender.Judged(m.MEP*uint64(s.cfg.Packing), m.Events, v, took)
+// decided tells the decision unit what a filter said of n events of a MEP, from the place i on; and with the last of them,
+// that a short MEP has no more.
+func (s *session) decided(m sink.Meta, i, n int, v trigger.Verdict, took time.Duration) {
+	sender := s.deciding.sender.Load()
+	if sender == nil {
+		return
+	}
+	packing := s.cfg.Packing
+	first := m.MEP * uint64(packing)
+	sender.Judged(first+uint64(i), n, v, took)
+	if n += i; n == m.Events && n < packing {
+		sender.Judged(first+uint64(n), packing-n, trigger.Verdict{Decision: decision.Void}, 0)
 	}
 }
 

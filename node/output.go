@@ -149,6 +149,7 @@ func (s *session) filtered(out sink.Sink) (sink.Sink, error) {
 	return sink.NewFiltered(out, sink.FilterConfig{
 		Filters:  list,
 		Deadline: choice.Deadline,
+		MostMEP:  int(s.cfg.SlotSize),
 		Decided:  s.decided,
 		Log:      s.node.log,
 	}), nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,8 @@ import (
 // Pipeline of a MEP that is filtered before an output takes it (docs/design/053-filter.md):
 //
 //	1 Write   (sequential: whoever writes)  a free job takes a copy; there are so many, and Write waits for one
-//	2 judge   (parallel: workers)           a filter of the worker's own says accepted or rejected
+//	2 judge   (parallel: workers)           a filter of the worker's own says accepted or rejected of each event; or a
+//	                                        panel does, which is processes of others (docs/design/056)
 //	3 settle  (under mu)                    the output takes the MEP, with its decision. A MEP whose worker is beyond
 //	                                        the deadline is settled by the watchdog: it passes by time-out
 //	4 Flush   (parallel: another goroutine) waits for the jobs whose Write has returned, then flushes the output
@@ -29,26 +31,42 @@ import (
 // waiting is how many MEPs may wait for a worker, for each: enough that none is idle while the finisher sleeps.
 const waiting = 16
 
-// FilterConfig is what a Filtered is made with.
+// jobBytes bounds the memory of jobs where MEPs are large; a job for each worker, and one more, there always are.
+const jobBytes = 256 << 20
+
+// Panel is filters that are not goroutines of this process.
+type Panel interface {
+	// Serve judges the cases that come, until ctx is done. Each goes to done once, with a verdict for each event; when ctx
+	// is done, a case may stay behind. It returns when it uses none any more.
+	Serve(ctx context.Context, cases chan *trigger.Case, done func(*trigger.Case))
+	// Seats is how many cases it may have in hand.
+	Seats() int
+}
+
+// FilterConfig is what a Filtered is made with: with Filters, or with a Panel.
 type FilterConfig struct {
 	// Filters judge, each in a goroutine of its own.
 	Filters  []trigger.Filter
+	Panel    Panel
 	Deadline time.Duration // for one event, from when its filter begins
-	// Decided is told of each MEP that the output has, how long after its last byte. It must not wait. nil: nobody is told.
-	Decided func(m Meta, v trigger.Verdict, took time.Duration)
+	MostMEP  int           // the largest MEP there can be, bytes; 0: not known
+	// Decided is told of each MEP that the output has, how long after its last byte: of n events in a row, from the place i in
+	// the MEP on, that have one verdict. It must not wait. nil: nobody is told.
+	Decided func(m Meta, i, n int, v trigger.Verdict, took time.Duration)
 	Log     *slog.Logger
 }
 
-// Filtered is the sink that has a filter judge each MEP, which holds one event, and gives it to another sink with the
-// decision.
+// Filtered is the sink that has a filter judge the events of each MEP, and gives it to another sink with the decision: a
+// MEP is rejected if all its events are.
 type Filtered struct {
 	// immutable
-	to   Sink
-	cfg  FilterConfig
-	free chan *candidate // without work
-	todo chan *candidate // with room for all jobs
-	quit chan struct{}
-	wg   sync.WaitGroup // workers and watchdog
+	to    Sink
+	cfg   FilterConfig
+	free  chan *candidate    // without work
+	todo  chan *trigger.Case // with room for all jobs
+	quit  context.Context
+	leave context.CancelFunc
+	wg    sync.WaitGroup // workers and watchdog, or the panel
 
 	workers []worker
 
@@ -56,7 +74,8 @@ type Filtered struct {
 	settles sync.Cond  // a job was settled; of mu
 	jobs    []*candidate
 	written uint64 // jobs that Write has filled
-	err     error  // of the output; final
+	scratch []trigger.Verdict
+	err     error // of the output; final
 	closed  bool
 
 	count filterCounts
@@ -64,13 +83,17 @@ type Filtered struct {
 
 // candidate is a MEP on its way. It belongs to whoever took it from free or todo.
 type candidate struct {
+	trigger.Case
 	packet selection.Packet
 	meta   Meta
 	ctx    context.Context // of its Write
-	mep    []byte
-	number uint64 // of the Write; guarded by mu
-	open   bool   // it is filled, and not settled; guarded by mu
+	judged atomic.Int64    // events of which Verdicts tells: those the worker does not touch again
+	number uint64          // of the Write; guarded by mu
+	open   bool            // it is filled, and not settled; guarded by mu
 }
+
+// mep is the MEP without its mark.
+func (j *candidate) mep() []byte { return j.Entry[:len(j.Entry)-markBytes] }
 
 // worker is what the watchdog sees of one.
 type worker struct {
@@ -80,24 +103,41 @@ type worker struct {
 	began  time.Time                 // immutable
 }
 
-// NewFiltered puts filters before a sink, which is its own from now on.
-func NewFiltered(to Sink, cfg FilterConfig) *Filtered {
+// jobsOf is how many jobs there are: some for those who judge, and some that wait.
+func jobsOf(cfg *FilterConfig) int {
 	n := len(cfg.Filters)
 	all := n*waiting + n // the second n may be with filters that hang
+	if cfg.Panel != nil {
+		n, all = 1, cfg.Panel.Seats()+waiting
+	}
+	if cfg.MostMEP > 0 {
+		all = max(n+1, min(all, jobBytes/cfg.MostMEP))
+	}
+	return all
+}
+
+// NewFiltered puts filters before a sink, which is its own from now on.
+func NewFiltered(to Sink, cfg FilterConfig) *Filtered {
+	all := jobsOf(&cfg)
 	f := &Filtered{
 		to:      to,
 		cfg:     cfg,
 		free:    make(chan *candidate, all),
-		todo:    make(chan *candidate, all),
-		quit:    make(chan struct{}),
-		workers: make([]worker, n),
+		todo:    make(chan *trigger.Case, all),
+		workers: make([]worker, len(cfg.Filters)),
 	}
+	f.quit, f.leave = context.WithCancel(context.Background())
 	f.settles.L = &f.mu
 	f.count.waits, f.count.in = hdr.New(1, longestTime, 3), hdr.New(1, longestTime, 3)
-	for range all {
+	for i := range all {
 		j := &candidate{}
+		j.Place = i
 		f.jobs = append(f.jobs, j)
 		f.free <- j
+	}
+	if cfg.Panel != nil {
+		f.wg.Go(func() { cfg.Panel.Serve(f.quit, f.todo, f.done) })
+		return f
 	}
 	for i := range f.workers {
 		w := &f.workers[i]
@@ -125,10 +165,7 @@ func (f *Filtered) Write(ctx context.Context, m Meta, mep []byte) error {
 		}
 		f.count.held.Add(int64(time.Since(at)))
 	}
-	j.meta, j.ctx, j.mep = m, ctx, append(j.mep[:0], mep...)
-	if m.Whole.IsZero() {
-		j.meta.Whole = time.Now()
-	}
+	j.fill(ctx, m, mep)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
@@ -137,83 +174,151 @@ func (f *Filtered) Write(ctx context.Context, m Meta, mep []byte) error {
 	}
 	f.written++
 	j.number, j.open = f.written, true
-	f.todo <- j // there is room for all
+	f.todo <- &j.Case // there is room for all
 	return nil
+}
+
+// fill makes it the job of a MEP.
+func (j *candidate) fill(ctx context.Context, m Meta, mep []byte) {
+	j.meta, j.ctx = m, ctx
+	if m.Whole.IsZero() {
+		j.meta.Whole = time.Now()
+	}
+	j.Meta = selection.Meta{Run: m.Run, MEP: m.MEP, Attempt: m.Attempt}
+	j.First, j.Events = m.FirstEvent, m.Events
+	j.Entry = slices.Grow(append(j.Entry[:0], mep...), markBytes)[:len(mep)+markBytes]
+	putMark(j.Entry[len(mep):], m)
+	j.Verdicts = slices.Grow(j.Verdicts[:0], m.Events)[:m.Events]
+	clear(j.Verdicts)
+	j.judged.Store(0)
 }
 
 // work judges MEPs until there will be no more.
 func (f *Filtered) work(w *worker) {
 	for {
 		select {
-		case <-f.quit:
+		case <-f.quit.Done():
 			return
-		case j := <-f.todo:
-			v := f.judge(w, j)
-			f.settle(j, v)
-			f.free <- j
+		case c := <-f.todo:
+			j := f.jobs[c.Place]
+			f.judge(w, j)
+			f.done(c)
 		}
 	}
 }
 
-// judge asks the worker's filter. What it says too late does not count, even if the watchdog has not come by.
-func (f *Filtered) judge(w *worker, j *candidate) trigger.Verdict {
+// judge asks the worker's filter of each event.
+func (f *Filtered) judge(w *worker, j *candidate) {
+	if err := f.parse(j); err != nil {
+		f.failed(err)
+		j.Spread(0, trigger.Verdict{Decision: trigger.Failed})
+		j.judged.Store(int64(j.Events))
+		return
+	}
+	i := 0
+	for e := range j.packet.Events() {
+		v := f.judgeOne(w, j, &e)
+		if v.Decision == trigger.TimedOut && !f.stillOpen(j) {
+			return // the watchdog was here: nobody asks any more
+		}
+		j.Verdicts[i] = v
+		i++
+		j.judged.Store(int64(i))
+	}
+}
+
+// parse views the MEP of a job.
+func (f *Filtered) parse(j *candidate) error {
+	if err := j.packet.Parse(j.Meta, j.mep()); err != nil {
+		return err
+	}
+	if n := j.packet.N(); n != j.Events {
+		return fmt.Errorf("MEP %d has %d events, and %d are told of", j.MEP, n, j.Events)
+	}
+	return nil
+}
+
+// failed counts an error of a filter, and tells of the first one.
+func (f *Filtered) failed(err error) {
+	if f.count.errors.Add(1) == 1 {
+		f.cfg.Log.Warn("the filter could not judge an event, which passes; further ones are counted", "err", err)
+	}
+}
+
+// judgeOne asks of one event. What a filter says too late does not count, even if the watchdog has not come by.
+func (f *Filtered) judgeOne(w *worker, j *candidate, e *selection.Event) trigger.Verdict {
 	begun := time.Now()
 	deadline := begun.Add(f.cfg.Deadline)
 	w.until.Store(int64(deadline.Sub(w.began)))
 	w.judges.Store(j)
-	v, err := f.ask(w, j, deadline)
+	v, err := f.ask(w, deadline, e)
 	w.judges.Store(nil)
 	now := time.Now()
 	f.count.took(begun.Sub(j.meta.Whole), now.Sub(begun))
-	if err != nil && f.count.errors.Add(1) == 1 {
-		f.cfg.Log.Warn("the filter could not judge an event, which passes; further ones are counted", "err", err)
+	if err != nil {
+		f.failed(err)
 	}
 	return trigger.Settle(v, err, deadline, now)
 }
 
-// ask asks the filter of the event of a MEP. A filter that panics could not judge it.
-func (f *Filtered) ask(w *worker, j *candidate, deadline time.Time) (v trigger.Verdict, err error) {
+// ask asks the filter of an event. A filter that panics could not judge it.
+func (f *Filtered) ask(w *worker, deadline time.Time, e *selection.Event) (v trigger.Verdict, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("MEP %d: the filter failed: %v", j.meta.MEP, r)
+			err = fmt.Errorf("event %d: the filter failed: %v", e.Number, r)
 		}
 	}()
-	shown := selection.Meta{Run: j.meta.Run, MEP: j.meta.MEP, Attempt: j.meta.Attempt}
-	if err := j.packet.Parse(shown, j.mep); err != nil {
-		return v, err
-	}
-	if n := j.packet.N(); n != 1 {
-		return v, fmt.Errorf("MEP %d has %d events, and a decision is about one", j.meta.MEP, n)
-	}
-	for e := range j.packet.Events() {
-		v, err = w.filter.Judge(deadline, &e)
-	}
-	return v, err
+	return w.filter.Judge(deadline, e)
 }
 
-// settle gives a MEP to the output, unless that was done.
-func (f *Filtered) settle(j *candidate, v trigger.Verdict) {
+// stillOpen tells whether a job is not settled.
+func (f *Filtered) stillOpen(j *candidate) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.settleLocked(j, v)
+	return j.open
 }
 
-func (f *Filtered) settleLocked(j *candidate, v trigger.Verdict) {
+// done takes a case back, with its verdicts, and gives the MEP to the output, unless that was done.
+func (f *Filtered) done(c *trigger.Case) {
+	j := f.jobs[c.Place]
+	f.mu.Lock()
+	f.settleLocked(j, j.Verdicts)
+	f.mu.Unlock()
+	f.free <- j
+}
+
+func (f *Filtered) settleLocked(j *candidate, verdicts []trigger.Verdict) {
 	if !j.open {
 		return
 	}
-	j.meta.Decision = v.Decision
+	j.meta.Decision = trigger.Together(verdicts)
 	if f.err == nil {
-		f.err = f.to.Write(j.ctx, j.meta, j.mep)
+		f.err = f.to.Write(j.ctx, j.meta, j.mep())
 	}
 	if f.err == nil {
-		f.count.decided[v.Decision].Add(uint64(j.meta.Events))
-		if f.cfg.Decided != nil {
-			f.cfg.Decided(j.meta, v, time.Since(j.meta.Whole))
-		}
+		f.tell(j, verdicts)
 	}
 	j.open = false
 	f.settles.Broadcast()
+}
+
+// tell counts what was decided, and tells of it: of events in a row that have one verdict at once.
+func (f *Filtered) tell(j *candidate, verdicts []trigger.Verdict) {
+	took := time.Since(j.meta.Whole)
+	for i := 0; i < len(verdicts); {
+		v, n := verdicts[i], 1
+		for i+n < len(verdicts) && verdicts[i+n] == v {
+			n++
+		}
+		f.count.decided[v.Decision].Add(uint64(n))
+		if v.Decision == trigger.Rejected && j.meta.Decision.Keeps() {
+			f.count.carried.Add(uint64(n))
+		}
+		if f.cfg.Decided != nil {
+			f.cfg.Decided(j.meta, i, n, v, took)
+		}
+		i += n
+	}
 }
 
 // watch settles what is with workers beyond their deadline. When all workers are, what waits passes too.
@@ -222,7 +327,7 @@ func (f *Filtered) watch() {
 	defer tick.Stop()
 	for {
 		select {
-		case <-f.quit:
+		case <-f.quit.Done():
 			return
 		case <-tick.C:
 		}
@@ -251,8 +356,19 @@ func (f *Filtered) late(w *worker) bool {
 	if j == nil || !w.late() {
 		return false
 	}
-	f.settleLocked(j, trigger.Verdict{Decision: trigger.TimedOut})
+	f.settleLocked(j, f.overdue(j))
 	return true
+}
+
+// overdue is the verdicts of a job whose worker is beyond its deadline: the event at hand and those behind it pass. The
+// caller holds mu.
+func (f *Filtered) overdue(j *candidate) []trigger.Verdict {
+	n := int(j.judged.Load())
+	f.scratch = append(f.scratch[:0], j.Verdicts[:n]...)
+	for range j.Events - n {
+		f.scratch = append(f.scratch, trigger.Verdict{Decision: trigger.TimedOut})
+	}
+	return f.scratch
 }
 
 // late tells whether the worker is beyond its deadline.
@@ -263,9 +379,9 @@ func (w *worker) late() bool {
 // pass settles a MEP that waits for a worker. It is false when none does.
 func (f *Filtered) pass() bool {
 	select {
-	case j := <-f.todo:
-		f.settle(j, trigger.Verdict{Decision: trigger.TimedOut})
-		f.free <- j
+	case c := <-f.todo:
+		c.Spread(0, trigger.Verdict{Decision: trigger.TimedOut})
+		f.done(c)
 		return true
 	default:
 		return false
@@ -325,7 +441,7 @@ func (f *Filtered) stop() {
 	}
 	f.settles.Broadcast()
 	f.mu.Unlock()
-	close(f.quit)
+	f.leave()
 	ended := make(chan struct{})
 	go func() {
 		f.wg.Wait()

@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -194,5 +195,66 @@ func TestDecisionsChooseStreams(t *testing.T) {
 	}
 	if !slices.Equal(got, []int{0, 1, 2, 1, 0}) {
 		t.Error(got)
+	}
+}
+
+// byPlace judges by the number of the event.
+type byPlace struct{ hang chan struct{} }
+
+func (f *byPlace) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {
+	switch v := (trigger.Verdict{Decision: trigger.Rejected, Score: 3}); e.Number % 4 {
+	case 1:
+		v.Decision = trigger.Accepted
+		return v, nil
+	case 2:
+		return v, errOdd
+	case 3:
+		if f.hang != nil {
+			<-f.hang
+		}
+		return v, nil
+	default:
+		return v, nil
+	}
+}
+
+// TestManyEventsInAMEP holds that each event has its verdict, that these are told in order, and that a MEP is rejected
+// only if all its events are.
+func TestManyEventsInAMEP(t *testing.T) {
+	hang := make(chan struct{})
+	for _, tt := range []struct {
+		hang            chan struct{}
+		first, n        int
+		told            string
+		decision        trigger.Decision
+		carried, passed uint64
+	}{
+		{nil, 0, 4, "0+1 rejected 1+1 accepted 2+1 failed 3+1 rejected ", trigger.Accepted, 2, 0},
+		{nil, 3, 2, "0+2 rejected ", trigger.Rejected, 0, 0},
+		{nil, 2, 3, "0+1 failed 1+2 rejected ", trigger.Failed, 2, 0},
+		{hang, 2, 4, "0+1 failed 1+3 timed out ", trigger.TimedOut, 0, 3},
+	} {
+		to, told := &kept{}, ""
+		f := NewFiltered(to, FilterConfig{
+			Filters:  []trigger.Filter{&byPlace{tt.hang}},
+			Deadline: 30 * time.Millisecond,
+			Decided: func(_ Meta, i, n int, v trigger.Verdict, _ time.Duration) {
+				told += fmt.Sprintf("%d+%d %v ", i, n, v.Decision)
+			},
+			Log: slog.New(slog.DiscardHandler),
+		})
+		p := testPattern(t)
+		m, mep := manyEvents(t, p, 0, uint64(tt.first), tt.n, 0)
+		must.OK(t, f.Write(t.Context(), m, mep))
+		must.OK(t, f.Flush())
+		if tt.hang != nil {
+			close(tt.hang)
+		}
+		_, err := f.Finish()
+		must.OK(t, err)
+		s := f.Stats()
+		if told != tt.told || to.given[0] != tt.decision || s.Carried != tt.carried || s.TimedOut != tt.passed {
+			t.Errorf("from %d: %q, %v, %+v", tt.first, told, to.given[0], s)
+		}
 	}
 }

@@ -20,6 +20,7 @@ type FilterStats struct {
 	Rejected uint64        `count:"filter_rejected" help:"events that the filter rejected"`
 	TimedOut uint64        `count:"filter_timed_out" help:"events that passed since the filter did not answer in time"`
 	Failed   uint64        `count:"filter_failed" help:"events that passed since the filter could not judge them"`
+	Carried  uint64        `count:"filter_carried" help:"rejected events that are kept, since another one of their MEP is"`
 	Judging  time.Duration `count:"filter_us" help:"time in the filter, of all workers"`
 	Longest  time.Duration `count:"filter_longest_us" kind:"max" help:"longest time in the filter for one event"`
 	Held     time.Duration `count:"filter_held_us" help:"time that built MEPs waited for a place before the filter"`
@@ -30,6 +31,7 @@ type FilterStats struct {
 type filterCounts struct {
 	decided        [trigger.Decisions]atomic.Uint64 // events
 	errors         atomic.Uint64
+	carried        atomic.Uint64
 	judging, held  atomic.Int64 // ns
 	longest, stuck atomic.Int64 // ns; workers
 
@@ -77,6 +79,7 @@ func (f *Filtered) Stats() FilterStats {
 		Rejected: c.decided[trigger.Rejected].Load(),
 		TimedOut: c.decided[trigger.TimedOut].Load(),
 		Failed:   c.decided[trigger.Failed].Load(),
+		Carried:  c.carried.Load(),
 		Judging:  time.Duration(c.judging.Load()),
 		Longest:  time.Duration(c.longest.Load()),
 		Held:     time.Duration(c.held.Load()),

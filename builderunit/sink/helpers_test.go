@@ -38,7 +38,12 @@ func testPattern(t must.TB) *pattern.Pattern {
 // buildMEP makes MEP k of n events, with a gap of gap words before each MFP.
 func buildMEP(t must.TB, p *pattern.Pattern, k uint64, n, gap int) (Meta, []byte) {
 	t.Helper()
-	first := k * testPacking
+	return manyEvents(t, p, k, k*testPacking, n, gap)
+}
+
+// manyEvents makes MEP k of n events from first on.
+func manyEvents(t must.TB, p *pattern.Pattern, k, first uint64, n, gap int) (Meta, []byte) {
+	t.Helper()
 	buf := make([]byte, event.MEPHeaderSize(testSources))
 	var sources []uint16
 	var offsets []uint32

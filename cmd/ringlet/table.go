@@ -244,9 +244,9 @@ func filterRow(row func(name, format string, args ...any), r *nodes.Report) {
 	if f == nil {
 		return
 	}
-	row("filter", "%s: %d events judged = %d accepted + %d rejected + %d timed out + %d failed; %.0fµs each, at most %v",
-		f.Filter, f.Judged(), f.Accepted, f.Rejected, f.TimedOut, f.Failed, f.MeanUs,
-		time.Duration(f.MaxUs)*time.Microsecond)
+	row("filter", "%s: %d events judged = %d accepted + %d rejected%s + %d timed out + %d failed; %.0fµs each, at most %v",
+		f.Filter, f.Judged(), f.Accepted, f.Rejected, some(" (%d of these kept with others of their MEPs)", f.Carried),
+		f.TimedOut, f.Failed, f.MeanUs, time.Duration(f.MaxUs)*time.Microsecond)
 }
 
 // outputRows say where the events are, as a reader of the files found them.

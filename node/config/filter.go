@@ -29,8 +29,4 @@ func (c *Config) checkFilter(p *problems) {
 	if choice.Detector() && c.Generated() && !c.Simulated() {
 		p.add("filter", "%s judges what a vertex detector sends: give fragment-model velo, or an input of such data", c.Filter)
 	}
-	if c.Packing != 1 {
-		p.add("packing", "a filter decides on single events, and a MEP goes to an output as a whole: give packing 1 with "+
-			"filter, not %d", c.Packing)
-	}
 }

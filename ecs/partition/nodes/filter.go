@@ -14,6 +14,7 @@ type Filter struct {
 	Rejected uint64  `json:"rejected"`
 	TimedOut uint64  `json:"timed_out"` // it did not answer in time, and they passed
 	Failed   uint64  `json:"failed"`    // it could not judge them, and they passed
+	Carried  uint64  `json:"carried"`   // of the rejected: kept, since another event of their MEP is
 	MeanUs   float64 `json:"mean_us"`   // of the time for one event
 	MaxUs    uint64  `json:"max_us"`
 	HeldUs   uint64  `json:"held_us"` // that built MEPs waited for a place before it, of all builder units
@@ -36,6 +37,7 @@ func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64, reports
 		Rejected: sums["bu.filter_rejected"],
 		TimedOut: sums["bu.filter_timed_out"],
 		Failed:   sums["bu.filter_failed"],
+		Carried:  sums["bu.filter_carried"],
 		MaxUs:    sums["bu.filter_longest_us"],
 		HeldUs:   sums["bu.filter_held_us"],
 	}
