@@ -19,6 +19,7 @@ import (
 	"ringlet/transport"
 	"ringlet/transport/quic"
 	"ringlet/trigger/decision"
+	"ringlet/trigger/panel"
 )
 
 // Counters that whoever reads reports asks for by name.
@@ -51,6 +52,7 @@ type counted struct {
 	Sent     *sink.DatagramStats       `count:"bu."`
 	Streams  *sink.StreamStats         `count:"bu."`
 	Filter   *sink.FilterStats         `count:"bu."`
+	Panel    *panel.Stats              `count:"bu."`
 	Results  *decision.OutboxStats     `count:"bu."`
 	Decided  *decision.UnitStats       `count:"dec."`
 	Outlets  *decision.OutletStats     `count:"dec."`
@@ -125,6 +127,9 @@ func (s *session) countOutput(c *counted) {
 	c.Output, c.Segments = &result, &sink.SegmentsStats{}
 	if f, ok := out.(*sink.Filtered); ok {
 		c.Filter = new(f.Stats())
+		if p, ok := f.Panel().(*panel.Panel); ok {
+			c.Panel = new(p.Stats())
+		}
 		out = f.Inner()
 	}
 	if several, ok := out.(*sink.Streams); ok {

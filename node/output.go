@@ -16,6 +16,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/shmem"
+	"ringlet/trigger/panel"
 )
 
 // OutputDir is the directory to which builder units write files of an output that stands alone (config.Outputs): it, or one beside it that is merged into it.
@@ -132,27 +133,38 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 	if len(sinks) > 1 {
 		out = sink.NewStreams(s.cfg.Route(), sinks)
 	}
-	return s.filtered(out)
+	return s.filtered(out, &settings)
 }
 
-// filtered puts the filter before the output, where there is one: as many filters as there are processors, which the
-// units of the node use only for as long as events wait.
-func (s *session) filtered(out sink.Sink) (sink.Sink, error) {
+// filtered puts the filter before the output, where there is one: processes of others, or as many filters as there are
+// processors, which the units of the node use only for as long as events wait.
+func (s *session) filtered(out sink.Sink, settings *sink.Settings) (sink.Sink, error) {
 	choice, ok := s.cfg.FilterChoice()
 	if !ok {
 		return out, nil
 	}
-	list, err := choice.Open(runtime.GOMAXPROCS(0))
-	if err != nil {
-		return nil, errors.Join(err, out.Abort())
-	}
-	return sink.NewFiltered(out, sink.FilterConfig{
-		Filters:  list,
+	cfg := sink.FilterConfig{
 		Deadline: choice.Deadline,
 		MostMEP:  int(s.cfg.SlotSize),
 		Decided:  s.decided,
 		Log:      s.node.log,
-	}), nil
+	}
+	if name := choice.Process(); name != "" {
+		cfg.Panel = panel.New(panel.Config{
+			Name:     name,
+			Builder:  settings.Segments.Builder,
+			Run:      settings.Segments.Run,
+			Deadline: choice.Deadline,
+			MostMEP:  int(s.cfg.SlotSize),
+			Log:      s.node.log,
+		})
+		return sink.NewFiltered(out, cfg), nil
+	}
+	var err error
+	if cfg.Filters, err = choice.Open(runtime.GOMAXPROCS(0)); err != nil {
+		return nil, errors.Join(err, out.Abort())
+	}
+	return sink.NewFiltered(out, cfg), nil
 }
 
 // openOne opens one output, which is said in cfg.

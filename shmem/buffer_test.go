@@ -287,7 +287,7 @@ func TestBufferRefusals(t *testing.T) {
 	if _, err := CreateWriter("b", 1, 3, dir); !errors.Is(err, errBadMode) {
 		t.Errorf("mode 3: %v", err)
 	}
-	if _, err := CreateWriter("ringlet-1-buf", 1, Sharing, dir); !errors.Is(err, errExists) {
+	if _, err := CreateWriter("ringlet-1-buf", 1, Sharing, dir); !errors.Is(err, ErrExists) {
 		t.Errorf("name taken: %v", err)
 	}
 	s, err := Create("plain", 3*PageSize, dir)
@@ -357,5 +357,37 @@ func BenchmarkBufferProcesses(b *testing.B) {
 	must.OK(b, errors.Join(w.Drain(ctx), w.End()))
 	if got := c.line(b); !strings.HasPrefix(got, fmt.Sprintf("entries %d ", b.N)) {
 		b.Fatal(got)
+	}
+}
+
+// TestTryReserve: it says that there is no room, and waits for nobody.
+func TestTryReserve(t *testing.T) {
+	w, dir := newTestWriter(t, 1, Broadcast)
+	r, err := OpenReader(w.Name(), dir)
+	must.OK(t, err)
+	n := 0
+	for ; ; n++ {
+		p, ok, err := w.TryReserve(1000)
+		must.OK(t, err)
+		if !ok {
+			break
+		}
+		must.OK(t, w.Commit(p, 1000, 1))
+	}
+	if n != 4 {
+		t.Errorf("%d entries are in a page", n)
+	}
+	e, err := r.Next(t.Context())
+	must.OK(t, err)
+	must.OK(t, r.Ack(e))
+	if p, ok, err := w.TryReserve(1000); !ok || err != nil {
+		t.Errorf("%v %v", ok, err)
+	} else {
+		must.OK(t, w.Commit(p, 1000, 1))
+	}
+	must.OK(t, r.Close())
+	must.OK(t, w.Close())
+	if _, _, err := w.TryReserve(1); !errors.Is(err, errClosed) {
+		t.Error(err)
 	}
 }

@@ -11,7 +11,7 @@ var (
 	// segments
 	errBadName  = errors.New("the name is not usable as a segment's file name")
 	errBadSize  = errors.New("the size is not usable for a segment")
-	errExists   = errors.New("a segment of this name exists")
+	ErrExists   = errors.New("a segment of this name exists")
 	ErrNotFound = errors.New("there is no segment of this name")
 	ErrNoSpace  = errors.New("there is not enough shared memory")
 	errForeign  = errors.New("the file is not a segment of this user")

@@ -69,7 +69,7 @@ type Segment struct {
 // lives it holds a lock on the file of that name, its card (card.go), which the kernel drops when the process dies,
 // however it dies; Sweep goes by that. The name appears only when all of this is done.
 //
-// Errors are *SegmentError around errBadName, errBadSize, errExists, ErrNoSpace or the system's.
+// Errors are *SegmentError around errBadName, errBadSize, ErrExists, ErrNoSpace or the system's.
 func Create(name string, size int, opts ...Option) (*Segment, error) {
 	return create(name, size, func(*Segment) error { return nil }, opts)
 }
@@ -119,7 +119,7 @@ func create(name string, size int, init func(*Segment) error, opts []Option) (*S
 	if err != nil {
 		_ = s.release() // it was not used
 		if errors.Is(err, fs.ErrExist) {
-			err = errExists
+			err = ErrExists
 		}
 		return fail(err)
 	}

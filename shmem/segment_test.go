@@ -39,7 +39,7 @@ func TestSegmentIsSharedAndGoesAway(t *testing.T) {
 	if o.Bytes()[3*PageSize+4] != 7 {
 		t.Error("the second mapping does not see the store")
 	}
-	if _, err := Create("ringlet-1-n0-a", 1, WithDir(dir)); !errors.Is(err, errExists) {
+	if _, err := Create("ringlet-1-n0-a", 1, WithDir(dir)); !errors.Is(err, ErrExists) {
 		t.Errorf("second create: %v, want ErrExists", err)
 	}
 	for range 2 {
@@ -89,7 +89,7 @@ func TestSegmentRefusals(t *testing.T) {
 		{"no size", create("a", 0), errBadSize},
 		{"negative size", create("a", -1), errBadSize},
 		{"more than there is", create("a", tooMuch), ErrNoSpace},
-		{"name taken", create("empty", 1), errExists},
+		{"name taken", create("empty", 1), ErrExists},
 		{"absent", open("absent"), ErrNotFound},
 		{"mode 0644", open("open-to-all"), errForeign},
 		{"an empty card", open("empty"), errForeign},

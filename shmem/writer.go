@@ -112,6 +112,16 @@ func (w *Writer) Reserve(ctx context.Context, n int) (Place, error) {
 	return got, w.fail("reserve in", err)
 }
 
+// TryReserve is Reserve without waiting: false says that there is no room now. Errors: ErrTooLarge, errEnded, errBadEntry,
+// errClosed, and *corruptError.
+func (w *Writer) TryReserve(n int) (Place, bool, error) {
+	if w.closed {
+		return Place{}, false, w.fail("reserve in", errClosed)
+	}
+	p, ok, err := w.core.reserve(n)
+	return p, ok, w.fail("reserve in", err)
+}
+
 // Commit makes the first n bytes of the place an entry of the given type. Readers get entries in the
 // order of their places; an entry waits for those before it. Errors: errNotOut, errBadEntry, errClosed.
 func (w *Writer) Commit(p Place, n int, entryType uint32) error {

@@ -12,6 +12,7 @@ type Case struct {
 	// Verdicts has a place for each event. Whoever judges fills it.
 	Verdicts []Verdict
 	Place    int // the number that its owner knows it by
+	Returned int // how often somebody had it in hand and gave it back unjudged
 }
 
 // Spread gives the events from number i on one verdict.

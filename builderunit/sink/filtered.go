@@ -41,6 +41,8 @@ type Panel interface {
 	Serve(ctx context.Context, cases chan *trigger.Case, done func(*trigger.Case))
 	// Seats is how many cases it may have in hand.
 	Seats() int
+	// Times are how long it had events in hand, of all of them together and at most.
+	Times() (judging, longest time.Duration)
 }
 
 // FilterConfig is what a Filtered is made with: with Filters, or with a Panel.
@@ -148,6 +150,9 @@ func NewFiltered(to Sink, cfg FilterConfig) *Filtered {
 	return f
 }
 
+// Panel is the filters that are not goroutines; nil: there are none.
+func (f *Filtered) Panel() Panel { return f.cfg.Panel }
+
 // Inner is the sink behind the filters.
 func (f *Filtered) Inner() Sink { return f.to }
 
@@ -190,6 +195,7 @@ func (j *candidate) fill(ctx context.Context, m Meta, mep []byte) {
 	putMark(j.Entry[len(mep):], m)
 	j.Verdicts = slices.Grow(j.Verdicts[:0], m.Events)[:m.Events]
 	clear(j.Verdicts)
+	j.Returned = 0
 	j.judged.Store(0)
 }
 

@@ -74,14 +74,18 @@ func (f *Filtered) Histograms() (waits, in *hdr.Histogram) {
 // Stats reads the counters, from any goroutine.
 func (f *Filtered) Stats() FilterStats {
 	c := &f.count
+	judging, longest := time.Duration(c.judging.Load()), time.Duration(c.longest.Load())
+	if f.cfg.Panel != nil {
+		judging, longest = f.cfg.Panel.Times()
+	}
 	return FilterStats{
 		Accepted: c.decided[trigger.Accepted].Load(),
 		Rejected: c.decided[trigger.Rejected].Load(),
 		TimedOut: c.decided[trigger.TimedOut].Load(),
 		Failed:   c.decided[trigger.Failed].Load(),
 		Carried:  c.carried.Load(),
-		Judging:  time.Duration(c.judging.Load()),
-		Longest:  time.Duration(c.longest.Load()),
+		Judging:  judging,
+		Longest:  longest,
 		Held:     time.Duration(c.held.Load()),
 		Stuck:    int(c.stuck.Load()),
 	}

@@ -20,6 +20,7 @@ import (
 	"ringlet/internal/invariants"
 	"ringlet/internal/netns"
 	"ringlet/lab/testbed"
+	"ringlet/testkit/must"
 )
 
 // The test binary is the program where it is called ringlet: scripts and the nodes that a run spawns get it from the
@@ -47,13 +48,17 @@ func TestMain(m *testing.M) {
 //	nothingleft                 no process, shared memory or temporary file of this session is left
 //
 // Each session has a run number of its own in $RUN, which names its shared memory, and the recorded sample, if it is
-// there, in $SAMPLE.
+// there, in $SAMPLE. The clients for other languages are in $CLIENTS, the examples in $EXAMPLES.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	sample := sampleFile(t)
+	root, err := filepath.Abs("../..")
+	must.OK(t, err)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
+			env.Setenv("CLIENTS", filepath.Join(root, "clients"))
+			env.Setenv("EXAMPLES", filepath.Join(root, "examples"))
 			env.Setenv("RUN", strconv.Itoa(int(newRunNumber())))
 			env.Setenv("SAMPLE", sample)
 			env.Setenv("GORACE", raceAtOnce)

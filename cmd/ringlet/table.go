@@ -247,6 +247,12 @@ func filterRow(row func(name, format string, args ...any), r *nodes.Report) {
 	row("filter", "%s: %d events judged = %d accepted + %d rejected%s + %d timed out + %d failed; %.0fµs each, at most %v",
 		f.Filter, f.Judged(), f.Accepted, f.Rejected, some(" (%d of these kept with others of their MEPs)", f.Carried),
 		f.TimedOut, f.Failed, f.MeanUs, time.Duration(f.MaxUs)*time.Microsecond)
+	if p := f.Processes; p != nil {
+		row("processes", "%d came%s%s%s%s%s%s%s%s%s%s", p.Came, some(", %d left", p.Left), some(", %d died", p.Crashed),
+			some(", %d hung", p.Hung), some(", %d broke their memory", p.Broken), some("; %d events had none", p.Unattended),
+			some("; %d were given to another one", p.Returned), some("; %d answers late", p.Late),
+			some("; %d doubled", p.Doubled), some("; %d unasked for", p.Unasked), some("; %d not valid", p.Invalid))
+	}
 }
 
 // outputRows say where the events are, as a reader of the files found them.

@@ -14,7 +14,7 @@ func TestFilter(t *testing.T) {
 		{func(c *Config) { c.Packing, c.Filter = 1, "share:0.5,20ms" }, ""},
 		{func(c *Config) { c.Packing, c.Filter, c.Output, c.OutputBy = 1, "share:1", "a/,discard:", "decision" }, ""},
 		{func(c *Config) { c.Output, c.OutputBy = "a/,b/", "decision" }, "needs the decisions of a filter"},
-		{func(c *Config) { c.Packing, c.Filter = 1, "maybe" }, "one of vertex, share"},
+		{func(c *Config) { c.Packing, c.Filter = 1, "maybe" }, "one of vertex, process, share"},
 		{func(c *Config) { c.Filter = "share:0.5" }, ""},
 		{func(c *Config) { c.Packing, c.Filter, c.OutputBy = 1, "share:1", "decision" }, "leave out output-by"},
 		{func(c *Config) { c.Packing, c.Filter = 1, "vertex" }, "give fragment-model velo"},

@@ -11,7 +11,7 @@ import (
 // Memory is what one node takes, in bytes.
 type Memory struct {
 	Slots     int64 // of its builder unit, in shared memory
-	Output    int64 // buffer of its builder unit's output, in shared memory
+	Output    int64 // buffers of its builder unit's output and filter, in shared memory
 	Retention int64 // buffers of its readout unit
 	Process   int64 // of the process itself, whatever its units hold
 }
@@ -85,6 +85,9 @@ func (c Config) Needs(r Role) (Memory, error) {
 			if one.Sink().Shared {
 				m.Output += BufferRoom * int64(c.SlotSize)
 			}
+		}
+		if choice, ok := c.FilterChoice(); ok {
+			m.Output += choice.Memory(int64(c.SlotSize))
 		}
 	}
 	if r.RU != None && blocks != nil {

@@ -172,14 +172,16 @@ func (c *Consumer) Producer() (s State, attached uint64) {
 	return State(c.state.Load()), attached
 }
 
+// PID is the process that the producer says it is, for people.
+func (c *Consumer) PID() uint32 { return c.pid.Load() }
+
 // silentNap bounds what a producer that rings no bell adds to the time a fragment takes.
 const silentNap = time.Millisecond
 
-// Wait sleeps until poll says true, as shmem.Bell.Await does; not longer than a millisecond at a time where the producer
-// does not ring.
-func (c *Consumer) Wait(ctx context.Context, poll func() (bool, error), alive func() error) error {
-	nap := time.Duration(0)
-	if c.silent.Load() != 0 {
+// Wait sleeps until poll says true, as shmem.Bell.Await does with that nap; not longer than a millisecond at a time where
+// the producer does not ring.
+func (c *Consumer) Wait(ctx context.Context, nap time.Duration, poll func() (bool, error), alive func() error) error {
+	if c.silent.Load() != 0 && (nap <= 0 || nap > silentNap) {
 		nap = silentNap
 	}
 	return c.records.Await(ctx, nap, poll, alive)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"ringlet/event/velo"
 	"ringlet/internal/kinds"
 	"ringlet/trigger"
+	"ringlet/trigger/panel"
 	"ringlet/trigger/vertex"
 )
 
@@ -20,6 +22,7 @@ import (
 type Row struct {
 	kinds.Kind
 	detector bool // it judges fragments of a vertex detector
+	process  bool // processes of others judge, of the name that stands behind the colon
 	// open makes filters. value is what stands behind the name and a colon.
 	open func(value string, n int) ([]trigger.Filter, error)
 }
@@ -30,6 +33,11 @@ var Kinds = []Row{
 		Kind:     kinds.Kind{Name: "vertex", Help: "accepts events of a vertex detector in which a particle decayed"},
 		detector: true,
 		open:     openVertex,
+	},
+	{
+		Kind:    kinds.Kind{Name: "process", Help: "process:NAME asks programs of yours, docs/filter.md"},
+		process: true,
+		open:    checkProcess,
 	},
 	{Kind: kinds.Kind{Name: "share", Help: "share:0.04 accepts 0.04 of the events, by number"}, open: openShare},
 }
@@ -67,6 +75,25 @@ func Parse(text string) (c Choice, err error) {
 // Detector says that it judges fragments of a vertex detector, of the default geometry.
 func (c Choice) Detector() bool { return c.row.detector }
 
+// Process is the name under which processes of others judge; empty: goroutines do, which Open makes.
+func (c Choice) Process() string {
+	if !c.row.process {
+		return ""
+	}
+	return c.value
+}
+
+// lanesCounted is how many filter processes memory is asked for beforehand; further ones take what there is.
+const lanesCounted = 2
+
+// Memory is what it takes of /dev/shm for a builder unit, bytes, where a MEP has that many at most.
+func (c Choice) Memory(mostMEP int64) int64 {
+	if !c.row.process {
+		return 0
+	}
+	return lanesCounted * int64(panel.Memory(int(mostMEP)))
+}
+
 // Open makes n filters, one for each goroutine that judges.
 func (c Choice) Open(n int) ([]trigger.Filter, error) { return c.row.open(c.value, n) }
 
@@ -83,6 +110,17 @@ func openVertex(value string, n int) (list []trigger.Filter, err error) {
 		list = append(list, vertex.NewFilter(d, vertex.DefaultCuts()))
 	}
 	return list, nil
+}
+
+// processName is what a filter may be called: it is a part of names of files.
+var processName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+func checkProcess(value string, _ int) ([]trigger.Filter, error) {
+	if !processName.MatchString(value) {
+		return nil, fmt.Errorf("%q is no name for filter processes: give 1 to 64 letters, digits, dots, dashes and "+
+			"underscores, as in process:mine", value)
+	}
+	return nil, nil
 }
 
 // errShare says what a share is.

@@ -1,1 +1,2 @@
-"""Front-ends of Ringlet: ringlet.shm fills a ring in shared memory, ringlet.stream sends over a stream."""
+"""Programs beside Ringlet: ringlet.shm and ringlet.stream hand in fragments of a front-end, ringlet.output reads built MEPs,
+ringlet.filter judges built events."""

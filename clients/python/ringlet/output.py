@@ -133,7 +133,7 @@ class Output:
                 asked = now
                 lock = fcntl.fcntl(self._files[0], fcntl.F_OFD_GETLK, _LOCK.pack(fcntl.F_WRLCK, 0, _WRITER, 1, 0))
                 alive = _LOCK.unpack(lock)[0] != fcntl.F_UNLCK
-            time.sleep(0.001)
+            self._pause()
 
     def close(self):
         """Leaves the output. Twice is once."""
@@ -156,7 +156,11 @@ class Output:
         for file in files:
             os.close(file)
 
-    # What only this module uses.
+    # What only this module and filter.py use.
+
+    def _pause(self):
+        """Lets some time go by before it looks again."""
+        time.sleep(0.001)
 
     def _attach(self):
         memory = self._map(self._path)

@@ -110,6 +110,8 @@ class Ring:
     def __exit__(self, *_):
         self.close()
 
+    _silent = 1  # it wakes nobody; filter.py does
+
     # What the readout unit says.
 
     @property
@@ -177,6 +179,8 @@ class Ring:
             self._fence()
         self._words[_WRITTEN] = self._position  # now it is the readout unit's
         self._place = None
+        if not self._silent:
+            self._wake(position)
 
     def cancel(self):
         """Gives the reserved place back."""
@@ -299,7 +303,7 @@ class Ring:
             self._forget()
             raise
         self._ints[_PID] = os.getpid() & 0xFFFFFFFF
-        self._ints[_SILENT] = 1
+        self._ints[_SILENT] = self._silent
         self._ints[_STATE] = 1  # before the number: who sees that sees no earlier state
         if not _ORDERED:
             self._fence()

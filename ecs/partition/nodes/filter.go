@@ -19,8 +19,24 @@ type Filter struct {
 	MaxUs    uint64  `json:"max_us"`
 	HeldUs   uint64  `json:"held_us"` // that built MEPs waited for a place before it, of all builder units
 
-	WaitUs Quantiles4 `json:"wait_us"` // from the last byte of an event until the filter had it
-	InUs   Quantiles4 `json:"in_us"`   // in the filter, for an event
+	WaitUs    Quantiles4       `json:"wait_us"`             // from the last byte of an event until the filter had it
+	InUs      Quantiles4       `json:"in_us"`               // in the filter, for an event
+	Processes *FilterProcesses `json:"processes,omitempty"` // where these judge
+}
+
+// FilterProcesses is what became of filter processes, and of their answers.
+type FilterProcesses struct {
+	Came       uint64 `json:"came"`
+	Left       uint64 `json:"left"`       // before the end of the run, in good order
+	Crashed    uint64 `json:"crashed"`    // they died
+	Hung       uint64 `json:"hung"`       // dismissed for not answering
+	Broken     uint64 `json:"broken"`     // dismissed for what stood in their memory
+	Late       uint64 `json:"late"`       // answers that came too late
+	Doubled    uint64 `json:"doubled"`    // answers on events that had one
+	Unasked    uint64 `json:"unasked"`    // answers on events that the process did not have
+	Invalid    uint64 `json:"invalid"`    // answers that were no result of their event
+	Unattended uint64 `json:"unattended"` // events that passed by time-out since no process took them
+	Returned   uint64 `json:"returned"`   // events that were given to another process
 }
 
 // Judged is the number of events with a decision.
@@ -49,6 +65,21 @@ func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64, reports
 	}
 	if h := figures.Merged(reports, node.HistogramFilter); h != nil {
 		f.InUs = quantiles4(h)
+	}
+	if choice, ok := cfg.FilterChoice(); ok && choice.Process() != "" {
+		f.Processes = &FilterProcesses{
+			Came:       sums["bu.filter_processes_came"],
+			Left:       sums["bu.filter_processes_left"],
+			Crashed:    sums["bu.filter_processes_crashed"],
+			Hung:       sums["bu.filter_processes_hung"],
+			Broken:     sums["bu.filter_processes_broken"],
+			Late:       sums["bu.filter_answers_late"],
+			Doubled:    sums["bu.filter_answers_doubled"],
+			Unasked:    sums["bu.filter_answers_unasked"],
+			Invalid:    sums["bu.filter_answers_invalid"],
+			Unattended: sums["bu.filter_unattended"],
+			Returned:   sums["bu.filter_returned"],
+		}
 	}
 	r.Filter = f
 }

@@ -92,7 +92,7 @@ func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 	var err error
 	for f.n == 0 && err == nil {
 		// What the front-end is decides how long a sleep may be, so each attachment begins a new one.
-		if err = f.ring.Wait(ctx, f.poll, f.alive); errors.Is(err, errLook) {
+		if err = f.ring.Wait(ctx, 0, f.poll, f.alive); errors.Is(err, errLook) {
 			err = nil
 		}
 	}

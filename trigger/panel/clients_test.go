@@ -1,0 +1,140 @@
+package panel
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ringlet/event/selection"
+	"ringlet/testkit/must"
+	"ringlet/trigger"
+)
+
+// judges are programs of the clients, and how they are started; one that cannot be is skipped aloud.
+var judges = map[string]func(t *testing.T) []string{
+	"C": func(t *testing.T) []string {
+		cc, err := exec.LookPath("cc")
+		if err != nil {
+			t.Skip("SKIPPED: there is no C compiler (cc)")
+		}
+		bin := filepath.Join(t.TempDir(), "judge")
+		out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I../../clients/c", "-o",
+			bin, "testdata/judge.c").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, out)
+		}
+		return []string{bin}
+	},
+	"Python": func(t *testing.T) []string {
+		if _, err := exec.LookPath("python3"); err != nil {
+			t.Skip("SKIPPED: there is no python3")
+		}
+		t.Setenv("PYTHONPATH", "../../clients/python")
+		t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+		return []string{"python3", "testdata/judge.py"}
+	},
+}
+
+// run starts a program that judges, which is dead at the end of the test.
+func (d *desk) run(command []string) *exec.Cmd {
+	d.t.Helper()
+	cmd := exec.Command(command[0], append(command[1:], d.cfg.Name)...)
+	cmd.Stderr = os.Stderr
+	must.OK(d.t, cmd.Start())
+	d.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// right holds that each verdict that a program gave is the one of its event's data.
+func (d *desk) right(meps, packing int) {
+	d.t.Helper()
+	var p selection.Packet
+	for k := range uint64(meps) {
+		entry := entryOf(d.t, d.p, k, k*uint64(packing), packing)
+		must.OK(d.t, p.Parse(selection.Meta{}, entry[:len(entry)-32]))
+		for e := range p.Events() {
+			want := trigger.Verdict{Decision: trigger.Accepted}
+			if e.Number%3 != 0 {
+				want.Decision = trigger.Rejected
+			}
+			for _, f := range e.Fragments {
+				want.Score += f.Source
+				for _, b := range f.Data {
+					want.Score += uint16(b)
+				}
+			}
+			got := d.got[e.Number]
+			if said := got.Decision == trigger.Accepted || got.Decision == trigger.Rejected; said && got != want {
+				d.t.Fatalf("event %d: %+v, and by its data %+v", e.Number, got, want)
+			}
+		}
+	}
+}
+
+// TestPrograms holds that programs in C and Python judge what was built, alone and several in parallel, and end with the
+// run.
+func TestPrograms(t *testing.T) {
+	for name, command := range judges {
+		for _, packing := range []int{1, 50} {
+			t.Run(name, func(t *testing.T) {
+				start := command(t)
+				d := open(t, time.Minute, 40)
+				programs := []*exec.Cmd{d.run(start), d.run(start)}
+				until(t, "both programs", func() bool { return d.Stats().Processes == 2 })
+				const meps = 400
+				d.put(0, meps, packing)
+				count := d.wait(meps * packing)
+				if count[trigger.TimedOut]+count[trigger.Failed] != 0 {
+					t.Errorf("%v", count)
+				}
+				d.right(meps, packing)
+				d.stop()
+				for _, p := range programs {
+					must.OK(t, p.Wait())
+				}
+			})
+		}
+	}
+}
+
+// TestKilledAtRandom holds that each event has one verdict, whenever programs are killed or stand still; that those which
+// a program gave are right; and that no more events fail than programs died.
+func TestKilledAtRandom(t *testing.T) {
+	for name, command := range judges {
+		t.Run(name, func(t *testing.T) {
+			start := command(t)
+			d := open(t, 300*time.Millisecond, 40)
+			r := rand.New(rand.NewPCG(7, 1))
+			programs := []*exec.Cmd{d.run(start), d.run(start), d.run(start)}
+			lasts := 4 * time.Second
+			if testing.Short() {
+				lasts = 2 * time.Second
+			}
+			meps, packing, kill := 0, 3, time.Now()
+			for begun := time.Now(); time.Since(begun) < lasts; meps += 5 {
+				d.put(uint64(meps), 5, packing)
+				if time.Now().Before(kill) {
+					continue
+				}
+				kill = time.Now().Add(time.Duration(50+r.IntN(150)) * time.Millisecond)
+				i := r.IntN(len(programs))
+				must.OK(t, programs[i].Process.Kill())
+				_ = programs[i].Wait()
+				programs[i] = d.run(start)
+			}
+			count := d.wait(meps * packing)
+			d.right(meps, packing)
+			s := d.Stats()
+			t.Logf("%v %+v", count, s)
+			if s.Crashed == 0 || uint64(count[trigger.Failed]) > s.Crashed*uint64(packing) || s.Doubled+s.Unasked+s.Invalid > 0 {
+				t.Errorf("%v %+v", count, s)
+			}
+		})
+	}
+}
