@@ -59,6 +59,7 @@ type export struct {
 	pages map[pageKey]pageSet
 	root  int32 // of the span tree over the live grants
 	live  int
+	open  bool // grants may overlap; they do not stand in the span tree
 }
 
 // pageKey: one page set for each peer and each single access bit.
@@ -143,6 +144,22 @@ func overlaps(a, b []byte) bool {
 	return pa < pb+uintptr(len(b)) && pb < pa+uintptr(len(a))
 }
 
+// AllowOverlap lets the grants of an exported segment share bytes, as memory that several peers write to wants it. It
+// comes before the first grant.
+func (t *Table) AllowOverlap(seg SegmentID) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.export(seg)
+	if e == nil {
+		return refused(errUnknownSegment, "let grants of segment %d overlap", seg)
+	}
+	if e.live > 0 {
+		return refused(errInUse, "let grants of segment %d overlap", seg)
+	}
+	e.open = true
+	return nil
+}
+
 // Withdraw takes an exported segment out of the table. It refuses with errInUse while a grant
 // of the segment is live: revoke first.
 func (t *Table) Withdraw(seg SegmentID) error {
@@ -222,7 +239,7 @@ func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, erro
 	defer t.mu.Unlock()
 	e := t.export(seg)
 	why := t.mayGrant(e, peer, off, n, a)
-	if why == refusedNot && !t.spans.insert(&e.root, int32(t.free[t.first]), off, off+n) {
+	if why == refusedNot && !e.open && !t.spans.insert(&e.root, int32(t.free[t.first]), off, off+n) {
 		why = refusedOverlap
 	}
 	if why != refusedNot {
@@ -294,7 +311,9 @@ func (t *Table) Revoke(r Ref) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.exports[w.seg-1]
-	t.spans.remove(&e.root, int32(r.Window), w.off)
+	if !e.open {
+		t.spans.remove(&e.root, int32(r.Window), w.off)
+	}
 	e.live--
 	t.revoked++
 	w.mem = nil

@@ -23,7 +23,7 @@ func TestGrantRefusals(t *testing.T) {
 	seg, err := table.Export(mem,
 		PageRule{0, 2, peerA, AccessNwrite},
 		PageRule{2, 2, AnyPeer, AccessNwrite},
-		PageRule{3, 2, peerA, accessAll},
+		PageRule{3, 2, peerA, bothWrites},
 		PageRule{8, 2, peerA, AccessDmove})
 	must.OK(t, err)
 	const p = PageSize
@@ -40,7 +40,7 @@ func TestGrantRefusals(t *testing.T) {
 		{"one byte of a closed page", peerA, seg, 5 * p, 1, AccessNwrite, errPageDenied},
 		{"into a closed page", peerA, seg, 4 * p, p + 1, AccessNwrite, errPageDenied},
 		{"dmove where nwrite is open", peerA, seg, 0, 1, AccessDmove, errPageDenied},
-		{"both where one is open", peerA, seg, 8 * p, 1, accessAll, errPageDenied},
+		{"both where one is open", peerA, seg, 8 * p, 1, bothWrites, errPageDenied},
 		{"another's pages", peerB, seg, 0, 1, AccessNwrite, errPageDenied},
 		{"pages of the rule for any", peerB, seg, 3*p - 8, 16, AccessNwrite, ErrOverlap},
 		{"a byte of a live grant", peerA, seg, 5*p - 1, 1, AccessNwrite, ErrOverlap},
@@ -51,7 +51,7 @@ func TestGrantRefusals(t *testing.T) {
 		{"past the end", peerA, seg, len(mem) - 1, 2, AccessDmove, errOutOfSegment},
 		{"overflow", peerA, seg, 1, int(^uint(0) >> 1), AccessNwrite, errOutOfSegment},
 		{"no access", peerA, seg, 0, 1, 0, errBadAccess},
-		{"unknown access", peerA, seg, 0, 1, 4, errBadAccess},
+		{"unknown access", peerA, seg, 0, 1, 32, errBadAccess},
 		{"to any peer", AnyPeer, seg, 0, 1, AccessNwrite, errBadPeer},
 		{"segment 0", peerA, 0, 0, 1, AccessNwrite, errUnknownSegment},
 		{"segment beyond", peerA, seg + 1, 0, 1, AccessNwrite, errUnknownSegment},
@@ -79,8 +79,8 @@ func TestExportAndWithdraw(t *testing.T) {
 		t.Errorf("nothing exported: %v", err)
 	}
 	for _, r := range []PageRule{
-		{0, 5, peerA, accessAll}, {-1, 2, peerA, accessAll}, {1, 0, peerA, accessAll},
-		{4, int(^uint(0) >> 1), peerA, accessAll},
+		{0, 5, peerA, bothWrites}, {-1, 2, peerA, bothWrites}, {1, 0, peerA, bothWrites},
+		{4, int(^uint(0) >> 1), peerA, bothWrites},
 	} {
 		if _, err := table.Export(mem, r); !errors.Is(err, errOutOfSegment) {
 			t.Errorf("rule %+v: %v", r, err)
@@ -89,7 +89,7 @@ func TestExportAndWithdraw(t *testing.T) {
 	if _, err := table.Export(mem, PageRule{0, 1, peerA, 0}); !errors.Is(err, errBadAccess) {
 		t.Errorf("rule without access: %v", err)
 	}
-	seg, err := table.Export(mem[:2*PageSize], PageRule{0, 1, peerA, accessAll})
+	seg, err := table.Export(mem[:2*PageSize], PageRule{0, 1, peerA, bothWrites})
 	must.OK(t, err)
 	if _, err := table.Export(mem[PageSize:]); !errors.Is(err, ErrOverlap) {
 		t.Errorf("memory exported twice: %v", err)
@@ -123,7 +123,7 @@ func TestExportAndWithdraw(t *testing.T) {
 
 func TestGenerationWrapsPastZero(t *testing.T) {
 	table := NewTable(1, FirstGeneration(^uint32(0)))
-	seg, err := table.Export(make([]byte, PageSize), PageRule{0, 1, AnyPeer, accessAll})
+	seg, err := table.Export(make([]byte, PageSize), PageRule{0, 1, AnyPeer, bothWrites})
 	must.OK(t, err)
 	for _, want := range []uint32{^uint32(0), 1, 2} {
 		r, err := table.Grant(peerA, seg, 0, 1, AccessNwrite)
@@ -207,7 +207,7 @@ func (m *grantModel) grant(t *rapid.T) {
 		seg:  rapid.SampledFrom(m.segs).Draw(t, "segment"),
 		off:  rapid.IntRange(0, modelPages*PageSize).Draw(t, "off"),
 		n:    rapid.OneOf(rapid.IntRange(1, 64), rapid.IntRange(1, 4000)).Draw(t, "n"),
-		a:    rapid.SampledFrom([]Access{AccessNwrite, AccessDmove, accessAll}).Draw(t, "access"),
+		a:    rapid.SampledFrom([]Access{AccessNwrite, AccessDmove, bothWrites}).Draw(t, "access"),
 	}
 	inside := g.off+g.n <= modelPages*PageSize
 	open := g.a == AccessNwrite || g.peer == peerA && g.off+g.n <= PageSize
@@ -292,5 +292,58 @@ func (m *grantModel) check(t *rapid.T) {
 	s := m.table.Stats()
 	if s.Live != len(m.live) || s.Free+s.Live != modelWindows || s.Granted-s.Revoked != uint64(len(m.live)) {
 		t.Fatalf("%d live in the model; stats %+v", len(m.live), s)
+	}
+}
+
+// TestGrantsOverlapWhereTheyMay holds that peers share the bytes of a segment that allows it, each by its own grant, and
+// that the end of one grant leaves the others.
+func TestGrantsOverlapWhereTheyMay(t *testing.T) {
+	table := NewTable(4)
+	mem := make([]byte, 2*PageSize)
+	all := AccessNwrite | AccessRead | AccessLock
+	seg, err := table.Export(mem, PageRule{0, 2, AnyPeer, all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := table.AllowOverlap(seg + 1); !errors.Is(err, errUnknownSegment) {
+		t.Errorf("overlap in a segment that there is not: %v", err)
+	}
+	if err := table.AllowOverlap(seg); err != nil {
+		t.Fatal(err)
+	}
+	a, err := table.Grant(peerA, seg, 0, 2*PageSize, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := table.Grant(peerB, seg, PageSize, PageSize, AccessRead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := table.AllowOverlap(seg); !errors.Is(err, errInUse) {
+		t.Errorf("overlap behind the first grant: %v", err)
+	}
+	if _, v := table.Acquire(peerB, b, 0, 8, AccessLock); v != NoAccess {
+		t.Errorf("a lock where reading is allowed: %v", v)
+	}
+	if err := table.Revoke(a); err != nil {
+		t.Fatal(err)
+	}
+	if _, v := table.Acquire(peerA, a, 0, 8, AccessRead); v != StaleGen {
+		t.Errorf("a read behind Revoke: %v", v)
+	}
+	got, v := table.Acquire(peerB, b, 8, 8, AccessRead)
+	if v != 0 {
+		t.Fatal(v)
+	}
+	Word(got).Store(7)
+	if mem[PageSize+8] != 7 || Word(got[1:]) != nil || Word(got[:7]) != nil {
+		t.Errorf("a word is not where it belongs, or stands where none can")
+	}
+	table.Release(b)
+	if err := table.Revoke(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Withdraw(seg); err != nil {
+		t.Fatal(err)
 	}
 }

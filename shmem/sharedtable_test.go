@@ -30,7 +30,7 @@ func newSharedPair(t testing.TB, windows, pages int, opts ...TableOption) *share
 	must.OK(t, err)
 	p.seg, err = Create("ringlet-t-memory", pages*PageSize, WithDir(p.dir))
 	must.OK(t, err)
-	p.id, err = p.table.ExportSegment(p.seg, PageRule{0, pages, AnyPeer, accessAll})
+	p.id, err = p.table.ExportSegment(p.seg, PageRule{0, pages, AnyPeer, bothWrites})
 	must.OK(t, err)
 	p.im, err = OpenTable(p.table.Name(), p.table.ID(), peerA, WithDir(p.dir))
 	must.OK(t, err)
@@ -56,7 +56,7 @@ func TestImportedAcquireChecks(t *testing.T) {
 	r := p.grant(t, peerA, 100, 50, AccessNwrite)
 	old := p.grant(t, peerA, 200, 50, AccessNwrite)
 	others := p.grant(t, peerB, 300, 50, AccessNwrite)
-	private, err := p.table.Export(make([]byte, PageSize), PageRule{0, 1, AnyPeer, accessAll})
+	private, err := p.table.Export(make([]byte, PageSize), PageRule{0, 1, AnyPeer, bothWrites})
 	must.OK(t, err)
 	hidden, err := p.table.Grant(peerA, private, 0, 50, AccessNwrite)
 	must.OK(t, err)
@@ -84,7 +84,7 @@ func TestImportedAcquireChecks(t *testing.T) {
 func TestTableGolden(t *testing.T) {
 	p := newSharedPair(t, 2, 1, FirstGeneration(7))
 	r := p.grant(t, peerA, 100, 50, AccessNwrite)
-	gone := p.grant(t, peerB, 2048, 8, accessAll)
+	gone := p.grant(t, peerB, 2048, 8, bothWrites)
 	must.OK(t, p.table.Revoke(gone))
 	if _, v := p.im.Acquire(r, 0, 1, AccessNwrite); v != 0 {
 		t.Fatal(v)
@@ -190,14 +190,14 @@ func TestExportedAgain(t *testing.T) {
 	for i := range 100 {
 		write(fmt.Sprintf("life %d", i), p.seg.Bytes())
 		var err error
-		p.id, err = p.table.ExportSegment(p.seg, PageRule{0, 1, AnyPeer, accessAll})
+		p.id, err = p.table.ExportSegment(p.seg, PageRule{0, 1, AnyPeer, bothWrites})
 		must.OK(t, err)
 	}
 	write("last", p.seg.Bytes())
 	next, err := Create("ringlet-t-next", PageSize, WithDir(p.dir))
 	must.OK(t, err)
 	defer func() { _ = next.Close() }()
-	p.id, err = p.table.ExportSegment(next, PageRule{0, 1, AnyPeer, accessAll})
+	p.id, err = p.table.ExportSegment(next, PageRule{0, 1, AnyPeer, bothWrites})
 	must.OK(t, err)
 	write("next", next.Bytes())
 	if n := len(p.im.held); n != 2 {

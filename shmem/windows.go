@@ -3,6 +3,7 @@ package shmem
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 
 	"ringlet/internal/invariants"
@@ -21,7 +22,7 @@ import (
 //
 // Steps 2 to 4 take no lock and allocate nothing.
 
-// Access is a set of the kinds of remote write a peer may do.
+// Access is a set of what a peer may do in a window: kinds of remote write, and what a writer must not do by itself.
 type Access uint8
 
 const (
@@ -29,23 +30,33 @@ const (
 	AccessNwrite Access = 1 << iota
 	// AccessDmove allows writes without a response (seed 003: dmove): placed at most once.
 	AccessDmove
+	// AccessRead allows loads.
+	AccessRead
+	// AccessLock allows what reads and writes a word in one step.
+	AccessLock
+	// AccessNotify allows news of the window's pages, and no byte of them.
+	AccessNotify
 
-	accessAll = AccessNwrite | AccessDmove
+	accessAll = AccessNwrite | AccessDmove | AccessRead | AccessLock | AccessNotify
 )
+
+var accessNames = [...]string{"nwrite", "dmove", "read", "lock", "notify"}
 
 // String names the accesses in the set, as in "nwrite+dmove".
 func (a Access) String() string {
-	switch a {
-	case 0:
+	if a == 0 {
 		return "none"
-	case AccessNwrite:
-		return "nwrite"
-	case AccessDmove:
-		return "dmove"
-	case accessAll:
-		return "nwrite+dmove"
 	}
-	return fmt.Sprintf("access(%#x)", uint8(a))
+	if a&^accessAll != 0 {
+		return fmt.Sprintf("access(%#x)", uint8(a))
+	}
+	var names []string
+	for bit, name := range accessNames {
+		if a&(1<<bit) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, "+")
 }
 
 // Peer is the exporter's number for a peer. Numbers are the caller's to give; AnyPeer is taken.

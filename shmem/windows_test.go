@@ -19,7 +19,7 @@ const (
 func newTestTable(t testing.TB, windows, pages int) (*Table, SegmentID, []byte) {
 	t.Helper()
 	table, mem := NewTable(windows), make([]byte, pages*PageSize)
-	seg, err := table.Export(mem, PageRule{0, pages, AnyPeer, accessAll})
+	seg, err := table.Export(mem, PageRule{0, pages, AnyPeer, bothWrites})
 	must.OK(t, err)
 	return table, seg, mem
 }
@@ -55,7 +55,7 @@ func acquireCases(r, old Ref, windows uint32) []acquireCase {
 		{"begins behind", peerA, r, 51, 0, AccessNwrite, OutOfRange},
 		{"wraps around", peerA, r, ^uint32(0), 2, AccessNwrite, OutOfRange},
 		{"dmove", peerA, r, 0, 1, AccessDmove, NoAccess},
-		{"both", peerA, r, 0, 1, accessAll, NoAccess},
+		{"both", peerA, r, 0, 1, bothWrites, NoAccess},
 		{"no access", peerA, r, 0, 1, 0, NoAccess},
 		{"unknown access", peerA, r, 0, 1, 0x80, NoAccess},
 	}
@@ -258,3 +258,6 @@ func BenchmarkGrantRevoke(b *testing.B) {
 		b.Fatal(s)
 	}
 }
+
+// bothWrites are the two kinds of remote write.
+const bothWrites = AccessNwrite | AccessDmove

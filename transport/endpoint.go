@@ -152,6 +152,9 @@ func (e *Endpoint) Write(rank int, w link.Write) error {
 	return p.engine.write(w)
 }
 
+// Deadline is the time after d from now, as link.Write has it.
+func Deadline(d time.Duration) int64 { return monotonic() + int64(d) }
+
 // WriteMany queues many small remote writes to the peer, each to the start of its own window. They travel together, as
 // many as a datagram holds, and have one Completed in common, whose error is the first refusal. It waits like Write.
 // Neither the pieces nor their data may change until then.

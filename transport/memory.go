@@ -162,6 +162,25 @@ func (m *memory) writeMany(pieces []link.Piece, cookie uint64) error {
 func (m *memory) fence(cookie uint64) error { return m.why(m.link.Fence(cookie)) }
 func (m *memory) signal(b []byte) error     { return m.why(m.link.Signal(b)) }
 
+// Mapped is the memory of a peer on this host, or of this node, as this process has it mapped.
+type Mapped interface {
+	// Acquire is the bytes of a window that the peer has granted. Where there is neither a violation nor an error, Release
+	// is owed, soon: the owner's Revoke waits for it. After an error the link is of no use.
+	Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation, error)
+	Release(r shmem.Ref)
+}
+
+// Mapped is the memory of a peer, for loads and stores; nil where there is no link, or it goes over a network. It is
+// that of the link of today: of the process that comes in a peer's place it is not.
+func (e *Endpoint) Mapped(rank int) Mapped {
+	if p, err := e.peer(rank); err == nil {
+		if m, ok := p.engine.(*memory); ok {
+			return m.link
+		}
+	}
+	return nil
+}
+
 func (m *memory) stats() link.Stats {
 	s := m.link.Stats()
 	if m.carrier == 0 { // what a node writes to itself is not sent

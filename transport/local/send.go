@@ -293,3 +293,30 @@ func (l *Link) drain() {
 		l.awaitRoom(full)
 	}
 }
+
+// Acquire is for loads and stores of the caller's own: the bytes of a window that the peer has granted, in the peer's
+// memory, by the rules of shmem.Imported. Release is owed where there is neither a violation nor an error, and soon.
+// The peer is told nothing.
+func (l *Link) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation, error) {
+	if err := l.enter(); err != nil {
+		return nil, 0, err
+	}
+	if l.table == nil {
+		l.leave()
+		return nil, 0, ErrClosed
+	}
+	b, v := l.table.Acquire(r, off, n, a)
+	if v != 0 {
+		l.leave()
+		if l.out.left.Load() != 0 {
+			return nil, 0, ErrPeerLeft
+		}
+	}
+	return b, v, nil
+}
+
+// Release ends what Acquire began.
+func (l *Link) Release(r shmem.Ref) {
+	l.table.Release(r)
+	l.leave()
+}

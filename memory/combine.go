@@ -1,0 +1,108 @@
+package memory
+
+// Write buffers, as a pure core: which small writes travel together (seed 003, S2). A buffer only grows, by writes that
+// begin where it ends. It leaves at the end of its page, when a write of its context does not continue it, when its time
+// is over, and when anything else of its context is to start. Four are open at a time; the oldest gives way to a fifth.
+
+import "time"
+
+const (
+	writeBuffers = 4
+	bufferSize   = PageSize
+	combineTime  = 100 * time.Microsecond
+)
+
+// combining names what a write buffer belongs to.
+type combining struct {
+	target  any // an import
+	context int
+}
+
+type writeBuffer struct {
+	combining
+	open  bool
+	off   int64 // in the segment
+	n     int
+	until int64 // ns
+}
+
+type combiner struct{ buffers [writeBuffers]writeBuffer }
+
+// join appends a write of n bytes to an open buffer, and says to which and where in it. Full says that it must leave.
+func (c *combiner) join(k combining, off int64, n int) (buffer, at int, full, ok bool) {
+	for i := range c.buffers {
+		b := &c.buffers[i]
+		if b.open && b.combining == k && off == b.off+int64(b.n) && off/PageSize == b.off/PageSize &&
+			(off+int64(n)-1)/PageSize == b.off/PageSize {
+			at = b.n
+			b.n += n
+			return i, at, (b.off+int64(b.n))%PageSize == 0, true
+		}
+	}
+	return 0, 0, false, false
+}
+
+// must says which buffer must leave before a write that continues none can open one: first those of its context, which
+// it would overtake, then the oldest where none is free.
+func (c *combiner) must(k combining) (buffer int, ok bool) {
+	oldest := none
+	for i := range c.buffers {
+		b := &c.buffers[i]
+		switch {
+		case b.open && b.context == k.context:
+			return i, true
+		case !b.open:
+			oldest = len(c.buffers)
+		case oldest == none || oldest < len(c.buffers) && b.until < c.buffers[oldest].until:
+			oldest = i
+		}
+	}
+	return oldest, oldest < len(c.buffers)
+}
+
+// begin opens a buffer with its first write. There is a free one when must has found none.
+func (c *combiner) begin(k combining, off int64, n int, now int64) (buffer int, full bool) {
+	for i := range c.buffers {
+		if b := &c.buffers[i]; !b.open {
+			*b = writeBuffer{combining: k, open: true, off: off, n: n, until: now + int64(combineTime)}
+			return i, (off+int64(n))%PageSize == 0
+		}
+	}
+	panic("memory: no write buffer is free")
+}
+
+// of finds an open buffer of a context.
+func (c *combiner) of(context int) (buffer int, ok bool) {
+	for i := range c.buffers {
+		if c.buffers[i].open && c.buffers[i].context == context {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// due finds an open buffer whose time is over.
+func (c *combiner) due(now int64) (buffer int, ok bool) {
+	for i := range c.buffers {
+		if c.buffers[i].open && c.buffers[i].until <= now {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// deadline is when the next buffer leaves; 0: none is open.
+func (c *combiner) deadline() (at int64) {
+	for i := range c.buffers {
+		if b := &c.buffers[i]; b.open && (at == 0 || b.until < at) {
+			at = b.until
+		}
+	}
+	return at
+}
+
+func (c *combiner) close(buffer int) writeBuffer {
+	b := c.buffers[buffer]
+	c.buffers[buffer] = writeBuffer{}
+	return b
+}

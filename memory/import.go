@@ -1,0 +1,343 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"sync/atomic"
+
+	"ringlet/shmem"
+	"ringlet/transport"
+)
+
+// Import is another process's export, as this one may use it, in one ordering context. Methods are safe from any
+// goroutine.
+type Import struct {
+	*imported
+	context int
+}
+
+// imported is what all contexts of an import share.
+type imported struct {
+	space  *Space
+	peer   *peer
+	rank   int
+	node   string
+	name   string
+	epoch  uint64
+	size   int64
+	runs   []run            // rows of the downstream table, in order
+	mapped transport.Mapped // nil where the link goes over a network
+	over   atomic.Uint32    // reason why it is of no use, once it is not
+}
+
+// Piece is one part of a WriteMany.
+type Piece struct {
+	Offset int64
+	Data   []byte
+}
+
+// Import finds an export by its name, or by name@node, and asks its owner for what it opens to this node. It fails with
+// ErrNotFound where nobody who can be asked has it, at once: ask again later.
+func (s *Space) Import(ctx context.Context, name string) (*Import, error) {
+	bare, node, one := strings.Cut(name, "@")
+	fail := func(err error) (*Import, error) {
+		return nil, &Error{Op: "import", Segment: name, Outcome: Refused, Cause: err}
+	}
+	if bare == "" || len(bare) > maxName {
+		return fail(fmt.Errorf("a name has 1 to %d bytes", maxName))
+	}
+	var found []*imported
+	var failed error
+	for rank, m := range s.members {
+		if one && m.Name != node {
+			continue
+		}
+		im, err := s.ask(ctx, rank, bare)
+		switch {
+		case err == nil:
+			found = append(found, im)
+		case errors.Is(err, ErrNotFound):
+		case errors.Is(err, ErrLinkDown) && !one:
+		default:
+			failed = err
+		}
+	}
+	switch {
+	case len(found) == 1 && failed == nil:
+		return &Import{imported: found[0]}, nil
+	case len(found) == 0 && failed == nil:
+		return fail(ErrNotFound)
+	}
+	for _, im := range found {
+		im.leave()
+	}
+	if failed != nil {
+		return nil, failed
+	}
+	return fail(ErrAmbiguous)
+}
+
+// ask imports a name from one member.
+func (s *Space) ask(ctx context.Context, rank int, name string) (*imported, error) {
+	s.mu.Lock()
+	im := &imported{space: s, peer: s.peers[rank], rank: rank, node: s.members[rank].Name, name: name}
+	s.mu.Unlock()
+	c := s.getCall()
+	defer s.putCall(c)
+	c.op = op{name: "import", kind: kindFind, body: []byte(name), aside: true}
+	o := &c.op
+	if err := im.do(ctx, c, aside); err != nil {
+		return nil, err
+	}
+	im.size, im.epoch = int64(c.a), c.b
+	if im.size < 1 || im.size>>32 > maxRunPages {
+		return nil, im.error(o, Refused, ErrProtocol)
+	}
+	runs, err := parseRuns(c.body, pagesOf(int(im.size)))
+	if err != nil {
+		return nil, im.error(o, Refused, fmt.Errorf("%w: %w", ErrProtocol, err))
+	}
+	im.runs = runs
+	im.mapped = s.ep.Mapped(rank)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.peers[rank] != im.peer || s.closed {
+		return nil, im.error(o, Refused, ErrLinkDown)
+	}
+	im.peer.imports = append(im.peer.imports, im)
+	return im, nil
+}
+
+// Node is the name of the owner.
+func (im *Import) Node() string { return im.node }
+
+// Size is that of the segment, bytes.
+func (im *Import) Size() int64 { return im.size }
+
+// In is the same import in another of the 16 ordering contexts, 0 to 15. An import begins in context 0.
+func (im *Import) In(ordering int) *Import {
+	if ordering < 0 || ordering >= contexts {
+		panic(fmt.Sprintf("memory: there is no ordering context %d", ordering))
+	}
+	return &Import{imported: im.imported, context: ordering}
+}
+
+// Close gives the import back. Its owner then closes this node's windows, unless another import of this node has them.
+func (im *Import) Close() { im.leave() }
+
+func (im *imported) leave() {
+	s := im.space
+	if !im.end(reasonClosed) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.kept {
+		if s.gather.buffers[i].open && s.kept[i].im == im {
+			s.leave(i)
+		}
+	}
+	for i, other := range im.peer.imports {
+		if other == im {
+			im.peer.imports = append(im.peer.imports[:i], im.peer.imports[i+1:]...)
+			_ = s.send(im.rank, &message{kind: kindLeave, a: im.epoch})
+			break
+		}
+	}
+	s.settle()
+}
+
+// end makes the import of no use; the first reason stands.
+func (im *imported) end(why reason) bool { return im.over.CompareAndSwap(0, uint32(why)) }
+
+func (im *imported) error(o *op, out Outcome, cause error) *Error {
+	return &Error{
+		Op:      o.name,
+		Segment: im.name,
+		Node:    im.node,
+		Offset:  o.off,
+		Length:  o.length(),
+		Outcome: out,
+		Cause:   cause,
+	}
+}
+
+// find is the row of the table that an offset lies in.
+func (im *imported) find(off int64) *run {
+	page := int(off / PageSize)
+	i := sort.Search(len(im.runs), func(i int) bool { return im.runs[i].first+im.runs[i].count > page })
+	if i == len(im.runs) || im.runs[i].first > page {
+		return nil
+	}
+	return &im.runs[i]
+}
+
+// part is how much of n bytes at off lies in the row, and where in its window.
+func (r *run) part(off int64, n int) (at uint32, part int) {
+	at = uint32(off - int64(r.first)*PageSize)
+	return at, int(min(int64(n), int64(r.first+r.count)*PageSize-off))
+}
+
+// check says whether bytes are open for something, and whether any of them are ordered.
+func (im *imported) check(off int64, n int, want Allow) (at Attributes, why reason) {
+	if off < 0 || n < 0 || off > im.size-int64(n) {
+		return 0, reasonOutside
+	}
+	for end := off + int64(n); off < end; {
+		r := im.find(off)
+		if r == nil || r.allow&want == 0 {
+			return at, reasonDenied
+		}
+		at |= r.attributes
+		_, part := r.part(off, int(end-off))
+		off += int64(part)
+	}
+	return at, reasonNone
+}
+
+// Write puts data at an offset of the segment.
+func (im *Import) Write(ctx context.Context, off int64, data []byte) error {
+	c := im.space.getCall()
+	defer im.space.putCall(c)
+	c.one[0] = Piece{off, data}
+	c.op = op{name: "write", off: off, pieces: c.one[:]}
+	return im.run(ctx, c, AllowWrite)
+}
+
+// WriteMany puts many pieces, which travel together and have one outcome in common.
+func (im *Import) WriteMany(ctx context.Context, pieces []Piece) error {
+	if len(pieces) == 0 {
+		return nil
+	}
+	c := im.space.getCall()
+	defer im.space.putCall(c)
+	c.op = op{name: "write", off: pieces[0].Offset, pieces: pieces}
+	return im.run(ctx, c, AllowWrite)
+}
+
+// Read gets len(dst) bytes at an offset. After an error some of dst may be changed.
+func (im *Import) Read(ctx context.Context, off int64, dst []byte) error {
+	if len(dst) == 0 {
+		return nil
+	}
+	if len(dst) > maxLoad && im.mapped == nil {
+		return im.readLong(ctx, off, dst)
+	}
+	if r := im.find(off); im.mapped == nil && r != nil {
+		if _, n := r.part(off, len(dst)); n < len(dst) { // one request asks for bytes of one window
+			return errors.Join(im.Read(ctx, off, dst[:n]), im.Read(ctx, off+int64(n), dst[n:]))
+		}
+	}
+	c := im.space.getCall()
+	defer im.space.putCall(c)
+	c.op = op{name: "read", kind: kindLoad, off: off, dst: dst}
+	return im.run(ctx, c, AllowRead)
+}
+
+// Add adds to a word and returns what it was before.
+func (im *Import) Add(ctx context.Context, off int64, delta uint64) (before uint64, err error) {
+	return im.word(ctx, op{name: "add", kind: kindAdd, off: off, a: delta, ordered: true}, AllowLock)
+}
+
+// Swap puts a word in the place of another, and returns that.
+func (im *Import) Swap(ctx context.Context, off int64, word uint64) (before uint64, err error) {
+	return im.word(ctx, op{name: "swap", kind: kindSwap, off: off, a: word, ordered: true}, AllowLock)
+}
+
+// CompareAndSwap puts a word in the place of another if that is as expected. It was swapped if before is expected.
+func (im *Import) CompareAndSwap(ctx context.Context, off int64, expected, word uint64) (before uint64, err error) {
+	o := op{name: "compare and swap", kind: kindCompare, off: off, a: expected, b: word, ordered: true}
+	return im.word(ctx, o, AllowLock)
+}
+
+// Notify counts a notice at the page of an offset, when everything before it in its context is over, and wakes who waits
+// there. It returns how many notices the page has had.
+func (im *Import) Notify(ctx context.Context, off int64) (notices uint64, err error) {
+	return im.word(ctx, op{name: "notify", kind: kindNotify, off: off, ordered: true}, AllowNotify)
+}
+
+// Wait returns when the page of an offset has had more notices than known, with how many. It has no time-out but that of
+// its context, and belongs to no ordering context.
+func (im *Import) Wait(ctx context.Context, off int64, known uint64) (notices uint64, err error) {
+	return im.word(ctx, op{name: "wait", kind: kindWait, off: off, a: known, aside: true}, AllowRead)
+}
+
+// Fence returns when every transaction before it in its context is over, of all imports of the Space. Its error is that
+// of the first write to Combining pages which failed since the last Fence.
+func (im *Import) Fence(ctx context.Context) error {
+	_, err := im.word(ctx, op{name: "fence", ordered: true, fence: true}, 0)
+	return err
+}
+
+// word carries out what is answered by a word.
+func (im *Import) word(ctx context.Context, o op, want Allow) (uint64, error) {
+	c := im.space.getCall()
+	defer im.space.putCall(c)
+	c.op = o
+	err := im.run(ctx, c, want)
+	return c.op.result, err
+}
+
+// run checks a transaction against the downstream table, and carries it out.
+func (im *Import) run(ctx context.Context, c *call, want Allow) error {
+	o := &c.op
+	if why := reason(im.over.Load()); why != reasonNone && !o.fence {
+		return im.error(o, Refused, why.cause())
+	}
+	at, why := im.checkAll(o, want)
+	switch {
+	case why != reasonNone:
+		return im.error(o, Refused, why.cause())
+	case ctx.Err() != nil:
+		return im.error(o, Refused, context.Cause(ctx))
+	}
+	o.ordered = o.ordered || at&Ordered != 0 && !o.aside
+	ordering := im.context
+	if o.aside {
+		ordering = aside
+	}
+	if im.mapped != nil && o.kind != kindNotify && o.kind != kindWait && !o.fence && im.space.mayGo(ordering, o.ordered) {
+		out, why, partial := im.direct(o)
+		return im.result(o, out, why.causeOrNil(), partial)
+	}
+	if at&Combining != 0 && im.mapped == nil && len(o.pieces) == 1 && o.length() > 0 && o.length() <= bufferSize &&
+		o.off/PageSize == (o.off+int64(o.length())-1)/PageSize {
+		return im.combine(ctx, c)
+	}
+	err := im.do(ctx, c, ordering)
+	o.result = c.a
+	return err
+}
+
+func (im *Import) checkAll(o *op, want Allow) (at Attributes, why reason) {
+	if o.fence {
+		return 0, reasonNone
+	}
+	if o.pieces != nil {
+		for _, p := range o.pieces {
+			a, why := im.check(p.Offset, len(p.Data), want)
+			if why != reasonNone {
+				return 0, why
+			}
+			at |= a
+		}
+		return at, reasonNone
+	}
+	n := o.length()
+	if at, why = im.check(o.off, n, want); why == reasonNone && o.isWord() && o.off%shmem.WordSize != 0 {
+		why = reasonMisaligned
+	}
+	return at, why
+}
+
+func (im *imported) result(o *op, out Outcome, cause error, partial bool) error {
+	if out == Done {
+		return nil
+	}
+	err := im.error(o, out, cause)
+	err.Partial = partial && out == Refused
+	return err
+}

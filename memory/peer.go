@@ -1,0 +1,342 @@
+package memory
+
+import (
+	"sync"
+
+	"ringlet/shmem"
+	"ringlet/transport"
+	"ringlet/transport/link"
+)
+
+// Sizes of what a peer has of this node. Each peer has its own, so that one that stands still takes nothing from others.
+const (
+	smallBuffers  = 64 // of bufferSize: small writes under way, open write buffers
+	largeBuffers  = 16
+	largeSize     = 64 << 10
+	landingSlot   = 256 << 10 // the longest read in one piece
+	landingSlots  = 4
+	readerBuffers = 4
+)
+
+// buffers are staging buffers, made when they are first wanted.
+type buffers struct {
+	size int
+	free chan int
+	mem  [][]byte // guarded by mu
+	mu   sync.Mutex
+}
+
+func newBuffers(n, size int) *buffers {
+	b := &buffers{size: size, free: make(chan int, n), mem: make([][]byte, n)}
+	for i := range n {
+		b.free <- i
+	}
+	return b
+}
+
+func (b *buffers) put(i int) { b.free <- i }
+
+func (b *buffers) at(i int) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mem[i] == nil {
+		b.mem[i] = make([]byte, b.size)
+	}
+	return b.mem[i]
+}
+
+// peer is what this node has for another member of the view, while one link to it lasts.
+type peer struct {
+	rank         int
+	gone         chan struct{} // closed when the link is over
+	small, large *buffers
+	reader       *buffers
+	jobs         chan reading // nil before the first long read
+	imports      []*imported
+
+	// of the rank, not of its link
+	landing shmem.SegmentID
+	memory  []byte
+	slots   chan int
+}
+
+func newPeer(rank int) *peer {
+	return &peer{
+		rank:   rank,
+		gone:   make(chan struct{}),
+		small:  newBuffers(smallBuffers, bufferSize),
+		large:  newBuffers(largeBuffers, largeSize),
+		reader: newBuffers(readerBuffers, largeSize),
+		slots:  newSlots(),
+	}
+}
+
+func newSlots() chan int {
+	slots := make(chan int, landingSlots)
+	for i := range landingSlots {
+		slots <- i
+	}
+	return slots
+}
+
+// handler is a Space as the links tell it.
+type handler Space
+
+// A cookie names the slot of a transaction and the buffer that a link write leaves from, or the buffer of a reader.
+const (
+	cookieReader = uint64(1) << 63
+	cookieLarge  = uint64(1) << 62
+)
+
+func cookieOf(slot, buffer int, large bool) uint64 {
+	c := uint64(slot) | uint64(buffer)<<16
+	if large {
+		c |= cookieLarge
+	}
+	return c
+}
+
+// Placed is of no interest: the bytes are in place, and who wants to know asks for a notice.
+func (h *handler) Placed(int, transport.Placement) {}
+
+// PlacedMany is of none either.
+func (h *handler) PlacedMany(int, []transport.Placement) {}
+
+// Refused counts what the table has turned away.
+func (h *handler) Refused(int, transport.Placement, error) {
+	s := (*Space)(h)
+	s.mu.Lock()
+	s.stats.WritesRefused++
+	s.mu.Unlock()
+}
+
+// Malformed is counted by the link.
+func (h *handler) Malformed(int, error) {}
+
+// Completed ends a link write.
+func (h *handler) Completed(rank int, cookie uint64, err error) {
+	s := (*Space)(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.peers[rank]
+	buffer := int(cookie >> 16 & 0xFFFF)
+	if cookie&cookieReader != 0 {
+		p.reader.put(buffer)
+		return
+	}
+	slot := int(cookie & 0xFFFF)
+	f := &s.flight[slot]
+	switch {
+	case f.posted != nil: // its buffer goes back with the slot
+	case cookie&cookieLarge != 0:
+		p.large.put(buffer)
+	default:
+		p.small.put(buffer)
+	}
+	f.left--
+	if err != nil && f.bad == reasonNone {
+		f.bad = reasonOfWrite(err)
+	}
+	s.landed(slot)
+	s.settle()
+}
+
+// reasonOfWrite is why a link write was refused.
+func reasonOfWrite(err error) reason {
+	r, ok := err.(*link.RefusedError) //nolint:errorlint // the link's own, not wrapped
+	switch {
+	case !ok:
+		return reasonLinkDown
+	case r.Reason == link.ReasonExpired:
+		return reasonTimeout
+	}
+	return reasonOf(shmem.Violation(r.Reason))
+}
+
+// landed ends a write whose link writes are all over. mu is held.
+func (s *Space) landed(slot int) {
+	f := &s.flight[slot]
+	if !f.sealed || f.left > 0 {
+		return
+	}
+	if f.bad == reasonNone {
+		s.user.ended(slot, Done, reasonNone)
+		return
+	}
+	f.placed = f.sent > 0 && !f.short
+	s.user.ended(slot, Refused, f.bad)
+}
+
+// Signal takes a message of a peer: an answer at once; a request at once too, but for what would wait.
+func (h *handler) Signal(rank int, payload []byte) {
+	s := (*Space)(h)
+	m, err := parse(payload)
+	s.mu.Lock()
+	var left []shmem.Ref
+	switch {
+	case err != nil:
+		s.stats.Malformed++
+	case m.kind == kindAnswer:
+		s.answered(rank, &m)
+	case m.kind == kindRevoked:
+		for _, im := range s.peers[rank].imports {
+			if im.epoch == m.b {
+				im.end(reasonRevoked)
+			}
+		}
+	case !s.closed:
+		left = s.owner.request(rank, &m)
+	}
+	s.settle()
+	s.mu.Unlock()
+	s.revokeLater(left)
+}
+
+// revokeLater revokes without waiting for it.
+func (s *Space) revokeLater(refs []shmem.Ref) {
+	if len(refs) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.revoking++
+	s.mu.Unlock()
+	s.wg.Go(func() {
+		for _, r := range refs {
+			_ = s.table.Revoke(r) // what an evicted peer is still inside of stays taken, and Withdraw says so
+		}
+		s.mu.Lock()
+		s.revoking--
+		s.revoked.Broadcast()
+		s.mu.Unlock()
+	})
+}
+
+// answered ends the transaction that a peer answers. mu is held.
+func (s *Space) answered(rank int, m *message) {
+	slot, ok := s.user.slotOf(rank, m.id)
+	if !ok {
+		s.stats.Stray++
+		return
+	}
+	f := &s.flight[slot]
+	outcome := Done
+	if m.status != reasonNone {
+		outcome = Refused
+	}
+	if c := f.call; c != nil {
+		c.a, c.b = m.a, m.b
+		switch {
+		case outcome != Done:
+		case c.op.kind == kindLoad && len(m.body) != len(c.op.dst), c.op.kind != kindLoad && c.op.kind != kindFind && len(m.body) > 0:
+			outcome, m.status = Unknown, reasonProtocol
+		case c.op.kind == kindLoad:
+			copy(c.op.dst, m.body)
+		case c.op.kind == kindFind:
+			c.body = append([]byte(nil), m.body...)
+		}
+	} else if f.find && outcome == Done { // nobody wants it any more
+		_ = s.send(rank, &message{kind: kindLeave, a: m.b})
+	}
+	s.user.ended(slot, outcome, m.status)
+}
+
+// LinkDown ends what goes on with a peer, both ways.
+func (h *handler) LinkDown(rank int, _ error) {
+	s := (*Space)(h)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	old := s.peers[rank]
+	close(old.gone)
+	for _, im := range old.imports {
+		im.end(reasonLinkDown)
+	}
+	for i := range s.kept {
+		if s.gather.buffers[i].open && s.kept[i].im.peer == old {
+			s.leave(i) // and it is refused
+		}
+	}
+	s.user.down(rank, reasonLinkDown)
+	refs := s.owner.gone(rank)
+	s.settle()
+	p := newPeer(rank)
+	p.landing, p.memory, p.slots = old.landing, old.memory, old.slots
+	s.peers[rank] = p
+	s.mu.Unlock()
+	s.revokeLater(refs)
+}
+
+// readFor hands a read to the goroutine of its peer. mu is held.
+func (s *Space) readFor(rank int, r reading) {
+	p := s.peers[rank]
+	if p.jobs == nil {
+		p.jobs = make(chan reading, maxPending)
+		s.wg.Go(func() { s.serve(p) })
+	}
+	p.jobs <- r // the owner lets no more wait than there is room for
+}
+
+// serve carries out what a peer reads, until its link is over.
+func (s *Space) serve(p *peer) {
+	for {
+		select {
+		case r := <-p.jobs:
+			if why, ok := s.read(p, r); ok {
+				s.mu.Lock()
+				if s.peers[p.rank] == p && !s.closed {
+					s.owner.hasRead(p.rank, r.id, why)
+					s.settle()
+				}
+				s.mu.Unlock()
+			}
+		case <-p.gone:
+			return
+		}
+	}
+}
+
+// read writes the bytes of a segment to where their reader wants them. A window is pinned while its bytes are copied, and
+// not while they travel. It reports false where the link is over.
+func (s *Space) read(p *peer, r reading) (reason, bool) {
+	for at := uint32(0); at < r.n; {
+		n := min(r.n-at, largeSize)
+		var i int
+		select {
+		case i = <-p.reader.free:
+		case <-p.gone:
+			return 0, false
+		}
+		src, v := s.table.Acquire(shmem.Peer(p.rank), r.ref, r.off+at, n, shmem.AccessRead)
+		if v != 0 {
+			p.reader.put(i)
+			return reasonOf(v), s.drain(p)
+		}
+		buf := p.reader.at(i)[:n]
+		copy(buf, src)
+		s.table.Release(r.ref)
+		w := link.Write{Ref: r.landing, Offset: at, Data: buf, Cookie: cookieReader | uint64(i)<<16}
+		if err := s.ep.Write(p.rank, w); err != nil {
+			return 0, false
+		}
+		at += n
+	}
+	return reasonNone, s.drain(p)
+}
+
+// drain waits until all buffers of the reader have arrived.
+func (s *Space) drain(p *peer) bool {
+	var got [readerBuffers]int
+	for i := range got {
+		select {
+		case got[i] = <-p.reader.free:
+		case <-p.gone:
+			return false
+		}
+	}
+	for _, i := range got {
+		p.reader.put(i)
+	}
+	return true
+}

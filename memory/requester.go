@@ -1,0 +1,343 @@
+package memory
+
+// The user's side, as a pure core: which transaction may start, what has become of each, and whom to tell.
+//
+//	begin → held     in the queue of its ordering context, until its turn
+//	        queued   in the queue of its peer, until one of the peer's 48 outstanding is over
+//	        running  the shell has been told to start it
+//	        lost     its caller has been told Unknown; the slot waits for what the link says
+//	ended → free
+//
+// Queues are per peer, so a peer that stands still holds up nobody else (virtual output queues, seed 004 X4).
+
+// Sizes.
+const (
+	contexts    = 16 // ordering contexts (seed 003, S4)
+	aside       = contexts
+	outstanding = 48  // running transactions per peer (S2)
+	perPeer     = 128 // transactions per peer in any state
+	none        = -1
+)
+
+type txState uint8
+
+const (
+	txFree txState = iota
+	txHeld
+	txQueued
+	txRunning
+	txLost
+)
+
+func (s txState) String() string {
+	return [...]string{"free", "held", "queued", "running", "lost"}[s]
+}
+
+// request is what the core must know of a transaction.
+type request struct {
+	context  int // aside: of none
+	peer     int // len(peers): nobody, it is a fence
+	ordered  bool
+	posted   bool // nobody waits for its outcome but a fence
+	idle     bool // it may last: it takes none of the peer's outstanding ones
+	deadline int64
+}
+
+type transaction struct {
+	request
+	id    uint64
+	state txState
+	next  int // in its queue
+}
+
+type fifo struct{ head, tail int }
+
+// orderContext is one ordering context.
+type orderContext struct {
+	held      fifo
+	running   int  // started and not over, lost ones with them
+	exclusive bool // one of them is ordered
+	failed    failure
+}
+
+// failure is the first posted transaction of a context that was not done.
+type failure struct {
+	outcome Outcome
+	why     reason
+}
+
+type verb uint8
+
+const (
+	actStart verb = iota + 1 // carry the transaction out
+	actTell                  // tell its caller what has become of it
+)
+
+// action is something the shell must do.
+type action struct {
+	verb    verb
+	slot    int
+	id      uint64
+	outcome Outcome
+	why     reason
+	free    bool // the slot is free now
+}
+
+type requester struct {
+	tx       []transaction
+	free     []int
+	seq      uint64
+	contexts [contexts + 1]orderContext
+	queues   []fifo // by peer; the last is that of fences
+	running  []int  // by peer
+	deadline int64  // nothing ends before; 0: nothing to end
+	acts     []action
+	stats    *Stats
+}
+
+func newRequester(members int, stats *Stats) *requester {
+	n := perPeer * (members + 1)
+	r := &requester{
+		tx:      make([]transaction, n),
+		free:    make([]int, 0, n),
+		queues:  make([]fifo, members+1),
+		running: make([]int, members+1),
+		stats:   stats,
+	}
+	for i := n - 1; i >= 0; i-- {
+		r.free = append(r.free, i)
+		r.tx[i].next = none
+	}
+	for i := range r.contexts {
+		r.contexts[i].held = fifo{none, none}
+	}
+	for i := range r.queues {
+		r.queues[i] = fifo{none, none}
+	}
+	return r
+}
+
+func (r *requester) push(q *fifo, slot int) {
+	r.tx[slot].next = none
+	if q.head == none {
+		q.head = slot
+	} else {
+		r.tx[q.tail].next = slot
+	}
+	q.tail = slot
+}
+
+func (r *requester) pop(q *fifo) int {
+	slot := q.head
+	if q.head = r.tx[slot].next; q.head == none {
+		q.tail = none
+	}
+	return slot
+}
+
+// take removes a slot from the middle of a queue.
+func (r *requester) take(q *fifo, slot int) {
+	before := none
+	for at := q.head; at != none; before, at = at, r.tx[at].next {
+		if at != slot {
+			continue
+		}
+		next := r.tx[at].next
+		if before == none {
+			q.head = next
+		} else {
+			r.tx[before].next = next
+		}
+		if next == none {
+			q.tail = before
+		}
+		return
+	}
+}
+
+// idle reports whether an ordered transaction of the context would start at once.
+func (r *requester) idle(context int) bool {
+	c := &r.contexts[context]
+	return c.held.head == none && c.running == 0 && c.failed.outcome == Done
+}
+
+// begin takes a transaction in. The shell holds one of the peer's perPeer tokens for it, so there is a free slot.
+func (r *requester) begin(q request) (slot int) {
+	slot = r.free[len(r.free)-1]
+	r.free = r.free[:len(r.free)-1]
+	t := &r.tx[slot]
+	*t = transaction{request: q, state: txHeld, next: none}
+	if q.deadline != 0 && (r.deadline == 0 || q.deadline < r.deadline) {
+		r.deadline = q.deadline
+	}
+	r.push(&r.contexts[q.context].held, slot)
+	r.admit(q.context)
+	return slot
+}
+
+// admit lets go what the order of a context lets go.
+func (r *requester) admit(context int) {
+	c := &r.contexts[context]
+	for c.held.head != none {
+		t := &r.tx[c.held.head]
+		if c.exclusive || t.ordered && c.running > 0 {
+			return
+		}
+		slot := r.pop(&c.held)
+		c.running++
+		c.exclusive = t.ordered
+		switch {
+		case t.peer == len(r.queues)-1:
+			f := c.failed
+			c.failed = failure{}
+			t.state = txRunning
+			r.over(slot, f.outcome, f.why)
+			return // over has admitted what is behind it
+		case c.failed.outcome != Done && (t.ordered || t.posted):
+			t.state = txRunning
+			r.over(slot, Refused, reasonEarlier)
+			return
+		case t.idle:
+			r.start(slot)
+		default:
+			t.state = txQueued
+			r.push(&r.queues[t.peer], slot)
+			r.pass(t.peer)
+		}
+	}
+}
+
+// pass starts what a peer has room for.
+func (r *requester) pass(peer int) {
+	for q := &r.queues[peer]; q.head != none && r.running[peer] < outstanding; {
+		slot := r.pop(q)
+		r.running[peer]++
+		r.start(slot)
+	}
+}
+
+func (r *requester) start(slot int) {
+	t := &r.tx[slot]
+	r.seq++
+	t.id = r.seq<<16 | uint64(slot)
+	t.state = txRunning
+	r.acts = append(r.acts, action{verb: actStart, slot: slot, id: t.id})
+}
+
+// slotOf finds the transaction of an id that a peer speaks of.
+func (r *requester) slotOf(peer int, id uint64) (slot int, ok bool) {
+	slot = int(id & 0xFFFF)
+	if slot >= len(r.tx) || r.tx[slot].id != id || r.tx[slot].peer != peer ||
+		r.tx[slot].state != txRunning && r.tx[slot].state != txLost {
+		return 0, false
+	}
+	return slot, true
+}
+
+// ended says what has become of a running or lost transaction.
+func (r *requester) ended(slot int, o Outcome, why reason) {
+	t := &r.tx[slot]
+	peer, lost, idle := t.peer, t.state == txLost, t.idle
+	if lost {
+		r.stats.Late++
+	}
+	r.over(slot, o, why)
+	if !idle {
+		r.running[peer]--
+		r.pass(peer)
+	}
+}
+
+// over takes a started transaction out of its context.
+func (r *requester) over(slot int, o Outcome, why reason) {
+	t := &r.tx[slot]
+	c := &r.contexts[t.context]
+	context := t.context
+	c.running--
+	if t.ordered {
+		c.exclusive = false
+	}
+	r.tell(slot, o, why, true)
+	r.admit(context)
+}
+
+// tell notes an outcome, once for each transaction, and frees the slot if it is over.
+func (r *requester) tell(slot int, o Outcome, why reason, free bool) {
+	t := &r.tx[slot]
+	told := t.state == txLost
+	if !told {
+		switch o {
+		case Done:
+			r.stats.Done++
+		case Refused:
+			r.stats.Refused++
+		case Unknown:
+			r.stats.Unknown++
+		}
+		if c := &r.contexts[t.context]; t.posted && o != Done && c.failed.outcome == Done {
+			c.failed = failure{o, why}
+		}
+	}
+	r.acts = append(r.acts, action{verb: actTell, slot: slot, outcome: o, why: why, free: free})
+	if told {
+		r.acts[len(r.acts)-1].outcome = Done // the caller has gone; only the slot is of interest
+		r.acts[len(r.acts)-1].why = reasonNone
+	}
+	if free {
+		*t = transaction{next: none, id: t.id}
+		r.free = append(r.free, slot)
+	}
+}
+
+// abandon ends a transaction for its caller: one that was not started is refused, another one unknown.
+func (r *requester) abandon(slot int, why reason) {
+	t := &r.tx[slot]
+	switch t.state {
+	case txHeld:
+		r.take(&r.contexts[t.context].held, slot)
+		context := t.context
+		r.tell(slot, Refused, why, true)
+		r.admit(context)
+	case txQueued:
+		r.take(&r.queues[t.peer], slot)
+		r.over(slot, Refused, why)
+	case txRunning:
+		r.tell(slot, Unknown, why, false)
+		t.state = txLost
+	}
+}
+
+// tick ends what has had its time.
+func (r *requester) tick(now int64) {
+	if r.deadline == 0 || now < r.deadline {
+		return
+	}
+	r.deadline = 0
+	for slot := range r.tx {
+		t := &r.tx[slot]
+		if t.deadline == 0 || t.state == txFree || t.state == txLost {
+			continue
+		}
+		if t.deadline <= now {
+			r.abandon(slot, reasonTimeout)
+		} else if r.deadline == 0 || t.deadline < r.deadline {
+			r.deadline = t.deadline
+		}
+	}
+}
+
+// down ends everything that a peer has to do with: what was sent is unknown, the rest refused.
+func (r *requester) down(peer int, why reason) {
+	for slot := range r.tx {
+		t := &r.tx[slot]
+		if t.peer != peer || t.state != txHeld && t.state != txQueued {
+			continue
+		}
+		r.abandon(slot, why)
+	}
+	for slot := range r.tx {
+		if t := &r.tx[slot]; t.peer == peer && (t.state == txRunning || t.state == txLost) {
+			r.ended(slot, Unknown, why)
+		}
+	}
+}

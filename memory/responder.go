@@ -1,0 +1,423 @@
+package memory
+
+// The owner's side, as a pure core: what is exported, to whom it was granted, and what becomes of each request. It
+// writes no message and waits for nothing; the bytes it touches are those that the export table lets it.
+
+import (
+	"fmt"
+	"slices"
+
+	"ringlet/shmem"
+)
+
+// table is the export table: shmem.Table fits it.
+type table interface {
+	Grant(peer shmem.Peer, seg shmem.SegmentID, off, n int, a shmem.Access) (shmem.Ref, error)
+	Acquire(peer shmem.Peer, r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation)
+	Release(r shmem.Ref)
+}
+
+// maxPending bounds the reads and waits of one peer that have no answer yet.
+const maxPending = 64
+
+// exported is one export: a row of the owner's table.
+type exported struct {
+	name    string
+	epoch   uint64
+	segment shmem.SegmentID
+	size    int
+	rules   []Pages
+	notices []uint64          // by page
+	granted map[int]*grantSet // by peer
+	waits   []waiting
+}
+
+// grantSet is what one peer was granted of one export.
+type grantSet struct {
+	runs  []run
+	users int // imports of the peer
+}
+
+// waiting is a request that is answered when its page has had more notices.
+type waiting struct {
+	peer  int
+	id    uint64
+	page  int
+	known uint64
+}
+
+// place is where a window lies.
+type place struct {
+	export *exported
+	first  int // page
+	peer   int
+}
+
+// client is what the owner knows of a peer while their link lasts.
+type client struct {
+	last    uint64 // id of its newest request
+	pending int
+}
+
+// outgoing is a message to a peer. Its body is good until the next request.
+type outgoing struct {
+	peer int
+	message
+}
+
+// reading is a read that the shell carries out.
+type reading struct {
+	id      uint64
+	ref     shmem.Ref
+	off     uint32
+	n       uint32
+	landing shmem.Ref
+}
+
+type responder struct {
+	table   table
+	exports map[string]*exported
+	places  map[shmem.Ref]place
+	clients []client
+	epoch   uint64
+	load    [maxLoad]byte
+	stats   *Stats
+	out     []outgoing // what is to be sent, in order
+	reads   []outgoingRead
+}
+
+type outgoingRead struct {
+	peer int
+	reading
+}
+
+func newResponder(t table, members int, epoch uint64, stats *Stats) *responder {
+	return &responder{
+		table:   t,
+		exports: map[string]*exported{},
+		places:  map[shmem.Ref]place{},
+		clients: make([]client, members),
+		epoch:   epoch,
+		stats:   stats,
+	}
+}
+
+// export enters a segment. Nothing is granted before somebody imports it.
+func (r *responder) export(name string, seg shmem.SegmentID, size int, rules []Pages) (*exported, error) {
+	if r.exports[name] != nil {
+		return nil, ErrExists
+	}
+	for peer := range r.clients {
+		if n := len(runsFor(rules, peer, pagesOf(size))); n > maxRuns {
+			return nil, fmt.Errorf("rank %d would see %d ranges of pages, more than %d", peer, n, maxRuns)
+		}
+	}
+	r.epoch++
+	e := &exported{
+		name:    name,
+		epoch:   r.epoch,
+		segment: seg,
+		size:    size,
+		rules:   slices.Clone(rules),
+		notices: make([]uint64, pagesOf(size)),
+		granted: map[int]*grantSet{},
+	}
+	r.exports[name] = e
+	return e, nil
+}
+
+// withdraw takes an export out, tells its users, and returns the windows that must be revoked before its bytes are the
+// owner's again.
+func (r *responder) withdraw(e *exported) (refs []shmem.Ref) {
+	if r.exports[e.name] != e {
+		return nil
+	}
+	delete(r.exports, e.name)
+	for _, w := range e.waits {
+		r.clients[w.peer].pending--
+		r.answer(w.peer, w.id, reasonRevoked)
+	}
+	e.waits = nil
+	for _, peer := range sortedKeys(e.granted) {
+		refs = r.ungrant(e, peer, refs)
+		r.out = append(r.out, outgoing{peer, message{kind: kindRevoked, b: e.epoch}})
+	}
+	return refs
+}
+
+func sortedKeys(m map[int]*grantSet) []int {
+	keys := make([]int, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// ungrant forgets what a peer was granted of an export, and appends its windows.
+func (r *responder) ungrant(e *exported, peer int, refs []shmem.Ref) []shmem.Ref {
+	for _, run := range e.granted[peer].runs {
+		refs = append(refs, run.ref)
+		delete(r.places, run.ref)
+	}
+	delete(e.granted, peer)
+	return refs
+}
+
+// gone forgets a peer whose link is over, and returns the windows to revoke.
+func (r *responder) gone(peer int) (refs []shmem.Ref) {
+	for _, e := range r.exports {
+		e.waits = slices.DeleteFunc(e.waits, func(w waiting) bool { return w.peer == peer })
+		if e.granted[peer] != nil {
+			refs = r.ungrant(e, peer, refs)
+		}
+	}
+	r.clients[peer] = client{}
+	return refs
+}
+
+// answer sends a status, and returns the message for more.
+func (r *responder) answer(peer int, id uint64, why reason) *message {
+	if why != reasonNone {
+		r.stats.RequestsRefused++
+	}
+	r.out = append(r.out, outgoing{peer, message{kind: kindAnswer, id: id, status: why}})
+	return &r.out[len(r.out)-1].message
+}
+
+// request takes a request of a peer. What it answers stands in out, what is to be read in reads. It returns windows
+// that the peer has left, which are to be revoked.
+func (r *responder) request(peer int, m *message) (left []shmem.Ref) {
+	c := &r.clients[peer]
+	if m.kind == kindLeave {
+		return r.leave(peer, m.a)
+	}
+	if m.id <= c.last { // a link brings each once; this holds whatever a link does
+		r.stats.RequestsRepeated++
+		return nil
+	}
+	c.last = m.id
+	r.stats.Requests++
+	switch m.kind {
+	case kindFind:
+		r.find(peer, m)
+	case kindLoad:
+		r.doLoad(peer, m)
+	case kindRead:
+		r.doRead(peer, m)
+	case kindAdd, kindSwap, kindCompare:
+		r.change(peer, m)
+	case kindNotify:
+		r.notify(peer, m)
+	case kindWait:
+		r.wait(peer, m)
+	case kindCancel:
+		r.cancel(peer, m.a)
+	default:
+		r.answer(peer, m.id, reasonProtocol)
+	}
+	return nil
+}
+
+// find grants what the rules open to the peer, once for all its imports of the export.
+func (r *responder) find(peer int, m *message) {
+	e := r.exports[string(m.body)]
+	if e == nil {
+		r.answer(peer, m.id, reasonNotFound)
+		return
+	}
+	g := e.granted[peer]
+	if g == nil {
+		g = &grantSet{runs: runsFor(e.rules, peer, pagesOf(e.size))}
+		for i := range g.runs {
+			run := &g.runs[i]
+			off := run.first * PageSize
+			n := min(run.count*PageSize, e.size-off)
+			ref, err := r.table.Grant(shmem.Peer(peer), e.segment, off, n, access(run.allow, run.attributes))
+			if err != nil { // no window is free: what was granted stays for the next try
+				g.runs = g.runs[:i]
+				break
+			}
+			run.ref = ref
+			r.places[ref] = place{export: e, first: run.first, peer: peer}
+		}
+		e.granted[peer] = g
+	}
+	g.users++
+	a := r.answer(peer, m.id, reasonNone)
+	a.a, a.b, a.body = uint64(e.size), e.epoch, appendRuns(nil, g.runs)
+}
+
+// leave takes back what a peer has imported, with the last of its imports.
+func (r *responder) leave(peer int, epoch uint64) []shmem.Ref {
+	for _, e := range r.exports {
+		if g := e.granted[peer]; e.epoch == epoch && g != nil {
+			if g.users--; g.users == 0 {
+				return r.ungrant(e, peer, nil)
+			}
+		}
+	}
+	return nil
+}
+
+// doLoad answers with the bytes themselves.
+func (r *responder) doLoad(peer int, m *message) {
+	src, v := r.table.Acquire(shmem.Peer(peer), m.ref, uint32(m.off), m.n, shmem.AccessRead)
+	if v != 0 {
+		r.answer(peer, m.id, reasonOf(v))
+		return
+	}
+	body := r.load[:m.n]
+	loadInto(body, src)
+	r.table.Release(m.ref)
+	r.answer(peer, m.id, reasonNone).body = body
+}
+
+// loadInto copies; a single word in one step.
+func loadInto(dst, src []byte) {
+	if len(src) == shmem.WordSize {
+		if w := shmem.Word(src); w != nil {
+			putWord(dst, w.Load())
+			return
+		}
+	}
+	copy(dst, src)
+}
+
+// doRead leaves the bytes to the shell.
+func (r *responder) doRead(peer int, m *message) {
+	if !r.mayWait(peer, m.id) {
+		return
+	}
+	r.reads = append(r.reads, outgoingRead{peer, reading{
+		id:      m.id,
+		ref:     m.ref,
+		off:     uint32(m.off),
+		n:       m.n,
+		landing: shmem.Ref{Window: uint32(m.a), Gen: uint32(m.b)},
+	}})
+}
+
+// mayWait counts a request in that is answered later.
+func (r *responder) mayWait(peer int, id uint64) bool {
+	if r.clients[peer].pending >= maxPending {
+		r.answer(peer, id, reasonBusy)
+		return false
+	}
+	r.clients[peer].pending++
+	return true
+}
+
+// hasRead ends a read.
+func (r *responder) hasRead(peer int, id uint64, why reason) {
+	r.clients[peer].pending--
+	r.answer(peer, id, why)
+}
+
+// change does what is done to a word in one step.
+func (r *responder) change(peer int, m *message) {
+	mem, v := r.table.Acquire(shmem.Peer(peer), m.ref, uint32(m.off), shmem.WordSize, shmem.AccessLock)
+	if v != 0 {
+		r.answer(peer, m.id, reasonOf(v))
+		return
+	}
+	before, ok := step(mem, m.kind, m.a, m.b)
+	r.table.Release(m.ref)
+	if !ok {
+		r.answer(peer, m.id, reasonMisaligned)
+		return
+	}
+	r.stats.WordsChanged++
+	r.answer(peer, m.id, reasonNone).a = before
+}
+
+// step changes a word by the processor's own instruction, so that others who have it mapped see it before or after.
+func step(mem []byte, k kind, a, b uint64) (before uint64, ok bool) {
+	w := shmem.Word(mem)
+	if w == nil {
+		return 0, false
+	}
+	switch k {
+	case kindAdd:
+		return w.Add(a) - a, true
+	case kindSwap:
+		return w.Swap(a), true
+	}
+	for {
+		if before = w.Load(); before != a || w.CompareAndSwap(a, b) {
+			return before, true
+		}
+	}
+}
+
+// pageOf checks that a peer may do something with a page, and says which one it is.
+func (r *responder) pageOf(peer int, m *message, a shmem.Access) (*exported, int, reason) {
+	if _, v := r.table.Acquire(shmem.Peer(peer), m.ref, uint32(m.off), 1, a); v != 0 {
+		return nil, 0, reasonOf(v)
+	}
+	r.table.Release(m.ref)
+	p, ok := r.places[m.ref]
+	if !ok || p.peer != peer {
+		return nil, 0, reasonRevoked
+	}
+	return p.export, p.first + int(m.off/PageSize), reasonNone
+}
+
+// notify counts a notice, and answers whoever waits for it.
+func (r *responder) notify(peer int, m *message) {
+	e, page, why := r.pageOf(peer, m, shmem.AccessNotify)
+	if why != reasonNone {
+		r.answer(peer, m.id, why)
+		return
+	}
+	e.notices[page]++
+	r.stats.Notices++
+	r.answer(peer, m.id, reasonNone).a = e.notices[page]
+	kept := e.waits[:0]
+	for _, w := range e.waits {
+		if w.page != page || e.notices[page] <= w.known {
+			kept = append(kept, w)
+			continue
+		}
+		r.clients[w.peer].pending--
+		r.answer(w.peer, w.id, reasonNone).a = e.notices[page]
+	}
+	e.waits = kept
+}
+
+func (r *responder) wait(peer int, m *message) {
+	e, page, why := r.pageOf(peer, m, shmem.AccessRead)
+	switch {
+	case why != reasonNone:
+		r.answer(peer, m.id, why)
+	case e.notices[page] > m.a:
+		r.answer(peer, m.id, reasonNone).a = e.notices[page]
+	case r.mayWait(peer, m.id):
+		e.waits = append(e.waits, waiting{peer: peer, id: m.id, page: page, known: m.a})
+	}
+}
+
+// cancel ends a wait. One that was answered already needs no other answer.
+func (r *responder) cancel(peer int, id uint64) {
+	for _, e := range r.exports {
+		for i, w := range e.waits {
+			if w.peer == peer && w.id == id {
+				e.waits = slices.Delete(e.waits, i, i+1)
+				r.clients[peer].pending--
+				r.answer(peer, id, reasonCancelled)
+				return
+			}
+		}
+	}
+}
+
+// reasonOf is a violation as an importer learns it.
+func reasonOf(v shmem.Violation) reason {
+	switch v {
+	case shmem.NoAccess:
+		return reasonDenied
+	case shmem.OutOfRange:
+		return reasonOutside
+	}
+	return reasonRevoked
+}

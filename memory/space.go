@@ -1,0 +1,267 @@
+package memory
+
+// The shell: it binds the cores to the links. Pipeline of a transaction over a network:
+//
+//	caller    1 begin     (sequential, under mu)  the requester takes it in; the order of its context decides when it starts
+//	          2 carry     (parallel)              bytes into staging buffers and link writes, or a request by signal
+//	          3 await     (parallel)              until it is told what has become of it, or its context is done
+//	receiver  4 answer    (sequential per peer)   Completed and Signal end transactions, under mu
+//	          5 request   (sequential per peer)   what peers ask: words and short loads at once, long reads by a goroutine
+//	                                              of that peer, so that nothing waits behind them
+//	pump      6 time      (sequential)            write buffers that leave, transactions whose time is over
+//
+// A buffer of a caller is touched in 2 alone, so it is the caller's again when its call returns.
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"ringlet/shmem"
+	"ringlet/transport"
+)
+
+const defaultTimeout = 10 * time.Second
+
+// Config of a Space.
+type Config struct {
+	// Transport is the endpoint's: Network, Table, View, Rank, Carrier and what else is wanted. Handler, Returned and
+	// Returns must be nil: they are the Space's own. A Table that is not shared reaches no other process by memory.
+	Transport transport.Config
+	// Timeout ends transactions whose context has no sooner deadline. Zero means 10 s.
+	Timeout time.Duration
+	// Returns says that processes may come back under the name of one that is gone.
+	Returns bool
+}
+
+// Space is one process's place in the memory of a view.
+type Space struct {
+	// immutable after New
+	cfg     Config
+	table   *shmem.Table
+	ep      *transport.Endpoint
+	start   time.Time
+	members []transport.Member
+	tokens  []chan struct{} // by peer; the last are those of fences
+	nudge   chan struct{}   // the pump has something to look at
+	done    chan struct{}   // closed by Close
+
+	calls sync.Pool      // of *call
+	wg    sync.WaitGroup // of the pump, and of who reads for peers
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+	owner  *responder
+	user   *requester
+	gather combiner
+	posted []uint64 // transactions of write buffers that may leave
+	posts  []kept   // by slot
+	flight []flight // by slot
+	kept   [writeBuffers]kept
+	peers  []*peer // by rank
+	scrap  []byte  // for messages
+	stats  Stats
+
+	revoking int // goroutines that revoke
+	revoked  *sync.Cond
+}
+
+// Stats counts what a Space did for itself and for others.
+type Stats struct {
+	Done             uint64 `help:"transactions that were done"`
+	Refused          uint64 `help:"transactions of which nothing was done, or a part of a write"`
+	Unknown          uint64 `help:"transactions that were sent, and nobody knows whether they were done"`
+	Direct           uint64 `help:"transactions that were loads and stores into mapped memory"`
+	Late             uint64 `help:"outcomes that came after the time-out"`
+	Stray            uint64 `help:"answers to what was not asked"`
+	Malformed        uint64 `help:"messages that could not be read"`
+	Combined         uint64 `help:"writes that joined an open write buffer"`
+	Requests         uint64 `help:"requests of peers"`
+	RequestsRefused  uint64 `help:"requests of peers that were refused"`
+	RequestsRepeated uint64 `help:"requests that came a second time; no effect"`
+	WordsChanged     uint64 `help:"words that were changed for peers in one step"`
+	Notices          uint64 `help:"notices of peers"`
+	WritesRefused    uint64 `help:"writes of peers that the export table turned away"`
+}
+
+// New makes a Space. Connect or Reconnect is next.
+func New(cfg Config) (*Space, error) {
+	t := cfg.Transport
+	if t.Handler != nil || t.Returned != nil || t.Returns != nil || t.Table == nil {
+		return nil, fmt.Errorf("a space of rank %d needs a table, and has handlers of its own", t.Rank)
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	s := &Space{
+		cfg:     cfg,
+		table:   t.Table,
+		start:   time.Now(),
+		members: t.View.Members,
+		nudge:   make(chan struct{}, 1),
+		done:    make(chan struct{}),
+	}
+	n := len(s.members)
+	s.owner = newResponder(s.table, n, rand.Uint64()>>16, &s.stats)
+	s.user = newRequester(n, &s.stats)
+	s.flight, s.posts = make([]flight, len(s.user.tx)), make([]kept, len(s.user.tx))
+	s.revoked = sync.NewCond(&s.mu)
+	for range n + 1 {
+		s.tokens = append(s.tokens, make(chan struct{}, perPeer))
+	}
+	for rank := range n {
+		s.peers = append(s.peers, newPeer(rank))
+	}
+	t.Handler = (*handler)(s)
+	if cfg.Returns {
+		t.Returns = func(int) bool { return true }
+	}
+	s.ep = transport.New(t)
+	s.wg.Go(s.pump)
+	return s, nil
+}
+
+// Connect links this process to the given ranks, which do the same; see transport.Endpoint.Connect.
+func (s *Space) Connect(ctx context.Context, ranks []int) error { return s.ep.Connect(ctx, ranks) }
+
+// Reconnect is Connect for a process that comes and goes, to owners that have Config.Returns: it dials all of them.
+func (s *Space) Reconnect(ctx context.Context, ranks []int) error { return s.ep.Reconnect(ctx, ranks) }
+
+// Stats returns the counters.
+func (s *Space) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stats
+}
+
+// Close ends all links. What is under way ends as after a lost link. Exports are closed, each after its windows are
+// revoked; an error says which bytes a peer may still be inside of.
+func (s *Space) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		<-s.done
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	_ = s.ep.Close()
+	s.mu.Lock()
+	for rank, p := range s.peers {
+		s.user.down(rank, reasonClosed)
+		for _, im := range p.imports {
+			im.end(reasonClosed)
+		}
+		close(p.gone)
+	}
+	s.settle()
+	var exports []*exported
+	for _, e := range s.owner.exports {
+		exports = append(exports, e)
+	}
+	s.mu.Unlock()
+	close(s.done)
+	s.wg.Wait()
+	var first error
+	for _, e := range exports {
+		if err := s.withdraw(e); err != nil && first == nil {
+			first = err
+		}
+	}
+	for _, p := range s.peers {
+		if p.landing != 0 {
+			_ = s.table.Withdraw(p.landing) // readers have given their grants back, or are about to find it closed
+		}
+	}
+	return first
+}
+
+func (s *Space) now() int64 { return int64(time.Since(s.start)) + 1 }
+
+// stir makes the pump look.
+func (s *Space) stir() {
+	select {
+	case s.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// settle does what the cores ask for. mu is held.
+func (s *Space) settle() {
+	u := s.user
+	for i := 0; i < len(u.acts); i++ {
+		a := u.acts[i]
+		f := &s.flight[a.slot]
+		switch {
+		case a.verb == actStart && f.posted != nil:
+			s.posted = append(s.posted, a.id)
+			s.stir()
+		case a.verb == actStart:
+			f.call.started, f.call.id = true, a.id
+			f.call.stir()
+		case f.call != nil:
+			c := f.call
+			f.call = nil
+			c.told, c.outcome, c.why, c.partial = true, a.outcome, a.why, f.placed
+			c.stir()
+		}
+		if a.verb == actTell && a.free {
+			if f.posted != nil {
+				f.posted.im.peer.small.put(f.posted.buffer)
+			}
+			<-s.tokens[f.peer]
+			*f = flight{}
+		}
+	}
+	u.acts = u.acts[:0]
+	for i := range s.owner.out {
+		o := &s.owner.out[i]
+		_ = s.send(o.peer, &o.message)
+		o.body = nil
+	}
+	s.owner.out = s.owner.out[:0]
+	for _, r := range s.owner.reads {
+		s.readFor(r.peer, r.reading)
+	}
+	s.owner.reads = s.owner.reads[:0]
+}
+
+// send sends a message, which never waits. A link that is over has told, or is about to. mu is held.
+func (s *Space) send(rank int, m *message) error {
+	s.scrap = m.append(s.scrap[:0])
+	return s.ep.Signal(rank, s.scrap)
+}
+
+// pump is the clock of write buffers and time-outs.
+func (s *Space) pump() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		now := s.now()
+		s.user.tick(now)
+		for b, ok := s.gather.due(now); ok; b, ok = s.gather.due(now) {
+			s.leave(b)
+		}
+		s.settle()
+		next := s.user.deadline
+		if at := s.gather.deadline(); at != 0 && (next == 0 || at < next) {
+			next = at
+		}
+		s.mu.Unlock()
+		s.sendPosted()
+		wait := time.Hour
+		if next != 0 {
+			wait = time.Duration(max(0, next-s.now()))
+		}
+		timer.Reset(wait)
+		select {
+		case <-s.nudge:
+		case <-timer.C:
+		case <-s.done:
+			return
+		}
+	}
+}

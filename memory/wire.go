@@ -1,0 +1,158 @@
+package memory
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ringlet/shmem"
+	"ringlet/transport/link"
+)
+
+// Requests and answers are signals of the link, which arrive once and in order. docs/format/memory.md draws them.
+
+const (
+	wireMagic   = 'M'
+	wireVersion = 1
+	wireHeader  = 48
+	// maxBody is what a signal holds beside the header.
+	maxBody = link.MaxSignal - wireHeader
+	// maxLoad is what an answer brings by itself. What is longer goes to the landing area.
+	maxLoad  = 960
+	runBytes = 20
+	maxRuns  = maxBody / runBytes
+	maxName  = 200
+)
+
+type kind uint8
+
+// Kinds of message. The numbers stand on the wire.
+const (
+	kindFind    kind = iota + 1 // body: name → a: size, b: epoch, body: runs
+	kindLeave                   // a: epoch; no answer
+	kindLoad                    // ref, off, n → body
+	kindRead                    // ref, off, n; a: window, b: generation of the landing → nothing but that it is there
+	kindAdd                     // ref, off; a: what to add → a: the word before
+	kindSwap                    // ref, off; a: the new word → a: the word before
+	kindCompare                 // ref, off; a: the word expected, b: the new word → a: the word before
+	kindNotify                  // ref, off → a: how many notices the page has had
+	kindWait                    // ref, off; a: notices known → a: how many it has had, when that is more
+	kindCancel                  // a: id of a wait; it is answered for the wait
+	kindRevoked                 // b: epoch; no answer: the owner tells that an export is withdrawn
+	kindAnswer                  // id, status
+
+	kinds
+)
+
+var kindNames = [kinds]string{"", "find", "leave", "load", "read", "add", "swap", "compare", "notify", "wait", "cancel",
+	"revoked", "answer"}
+
+func (k kind) String() string {
+	if k > 0 && k < kinds {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// message is a request or an answer. Its body lies in the signal it was read from.
+type message struct {
+	kind   kind
+	status reason
+	n      uint32
+	id     uint64
+	ref    shmem.Ref
+	off    uint64 // in the window
+	a, b   uint64
+	body   []byte
+}
+
+// append puts the message behind b.
+func (m *message) append(b []byte) []byte {
+	le := binary.LittleEndian
+	b = append(b, wireMagic, byte(m.kind), byte(m.status), wireVersion)
+	b = le.AppendUint32(b, m.n)
+	b = le.AppendUint64(b, m.id)
+	b = le.AppendUint32(b, m.ref.Window)
+	b = le.AppendUint32(b, m.ref.Gen)
+	b = le.AppendUint64(b, m.off)
+	b = le.AppendUint64(b, m.a)
+	b = le.AppendUint64(b, m.b)
+	return append(b, m.body...)
+}
+
+// parse reads a message. It checks all that can be checked without the tables.
+func parse(b []byte) (m message, err error) {
+	if len(b) < wireHeader || b[0] != wireMagic {
+		return m, fmt.Errorf("a signal of %d bytes is no message of memory", len(b))
+	}
+	if b[3] != wireVersion {
+		return m, fmt.Errorf("a message of memory has version %d, this node speaks %d", b[3], wireVersion)
+	}
+	le := binary.LittleEndian
+	m = message{
+		kind:   kind(b[1]),
+		status: reason(b[2]),
+		n:      le.Uint32(b[4:]),
+		id:     le.Uint64(b[8:]),
+		ref:    shmem.Ref{Window: le.Uint32(b[16:]), Gen: le.Uint32(b[20:])},
+		off:    le.Uint64(b[24:]),
+		a:      le.Uint64(b[32:]),
+		b:      le.Uint64(b[40:]),
+		body:   b[wireHeader:],
+	}
+	switch {
+	case m.kind == 0 || m.kind >= kinds:
+		return m, fmt.Errorf("a message of memory has the unknown kind %d", b[1])
+	case len(m.body) > maxBody:
+		return m, fmt.Errorf("a message of memory is %d bytes long", len(b))
+	case m.kind == kindFind && (len(m.body) == 0 || len(m.body) > maxName):
+		return m, fmt.Errorf("a name of %d bytes is asked for", len(m.body))
+	case m.kind != kindFind && m.kind != kindAnswer && len(m.body) != 0:
+		return m, fmt.Errorf("a message of kind %v has a body", m.kind)
+	case m.kind == kindLoad && (m.n == 0 || m.n > maxLoad):
+		return m, fmt.Errorf("a load of %d bytes is asked for", m.n)
+	case m.kind == kindRead && (m.n == 0 || m.n > landingSlot):
+		return m, fmt.Errorf("a read of %d bytes is asked for", m.n)
+	case m.off > 1<<32:
+		return m, fmt.Errorf("a message of kind %v has the offset %d, past every window", m.kind, m.off)
+	}
+	return m, nil
+}
+
+// appendRuns puts an importer's table behind b.
+func appendRuns(b []byte, runs []run) []byte {
+	le := binary.LittleEndian
+	for _, r := range runs {
+		b = le.AppendUint32(b, uint32(r.first))
+		b = le.AppendUint32(b, uint32(r.count))
+		b = append(b, byte(r.allow), byte(r.attributes), 0, 0)
+		b = le.AppendUint32(b, r.ref.Window)
+		b = le.AppendUint32(b, r.ref.Gen)
+	}
+	return b
+}
+
+// parseRuns reads the table of a segment of so many pages: rows in order that do not overlap.
+func parseRuns(b []byte, pages int) ([]run, error) {
+	if len(b)%runBytes != 0 {
+		return nil, fmt.Errorf("a table of %d bytes", len(b))
+	}
+	le := binary.LittleEndian
+	var runs []run
+	end := 0
+	for ; len(b) > 0; b = b[runBytes:] {
+		r := run{
+			first:      int(le.Uint32(b)),
+			count:      int(le.Uint32(b[4:])),
+			allow:      Allow(b[8]),
+			attributes: Attributes(b[9]),
+			ref:        shmem.Ref{Window: le.Uint32(b[12:]), Gen: le.Uint32(b[16:])},
+		}
+		if r.first < end || r.count < 1 || r.count > maxRunPages || r.first > pages-r.count ||
+			r.allow&^AllowAll != 0 || r.attributes&^attributesAll != 0 {
+			return nil, fmt.Errorf("row %d of a table, pages %d +%d of %d, makes no sense", len(runs), r.first, r.count, pages)
+		}
+		end = r.first + r.count
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
