@@ -49,6 +49,12 @@ testing = $$(git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^f
 check-forged: ## a million forged packets to each link of quic, and to a feed of EJFAT's segments
 	go test -count=1 -timeout 30m ./transport/quic ./readoutunit/source/ejfat -run TestForgedPackets -forged 1000000
 
+# The schedules take most of an hour.
+.PHONY: check-memory
+check-memory: ## remote memory: 10,000 histories of words that must be linearizable, a million schedules of races with the end of an export
+	go test -count=1 -timeout 30m ./memory -v -run TestWordsAreLinearizable -histories 10000
+	go test -count=1 -timeout 4h ./memory -v -run TestNothingOutsideAGrant -schedules 1000000
+
 # go test has vetted the tests before. Tests in which the detector finds what it finds in others are skipped: -short.
 .PHONY: race
 race: ## the same under the race detector, shuffled; a third of each test's cases, without what waits for time-outs

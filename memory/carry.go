@@ -53,7 +53,7 @@ type call struct {
 	started bool
 	told    bool
 	outcome Outcome
-	why     reason
+	why     Cause
 	partial bool
 	a, b    uint64
 	body    []byte
@@ -97,17 +97,17 @@ type flight struct {
 	placed bool  // some are in place
 	short  bool  // so short that it is placed whole or not at all
 	find   bool
-	bad    reason
+	bad    Cause
 }
 
 // shortWrite fits the smallest datagram, in which a write is placed whole or not at all.
 const shortWrite = link.MaxPiece
 
-func (r reason) causeOrNil() error {
-	if r == reasonNone {
+func (c Cause) orNil() error {
+	if c == reasonNone {
 		return nil
 	}
-	return r.cause()
+	return c
 }
 
 func putWord(b []byte, w uint64) { binary.LittleEndian.PutUint64(b, w) }
@@ -127,7 +127,7 @@ func (s *Space) mayGo(ordering int, ordered bool) bool {
 }
 
 // direct carries a transaction out by loads and stores.
-func (im *imported) direct(o *op) (out Outcome, why reason, partial bool) {
+func (im *imported) direct(o *op) (out Outcome, why Cause, partial bool) {
 	switch {
 	case o.isWord():
 		ok := false
@@ -135,7 +135,7 @@ func (im *imported) direct(o *op) (out Outcome, why reason, partial bool) {
 			o.result, ok = step(mem, o.kind, o.a, o.b)
 		})
 		if why == reasonNone && !ok {
-			why = reasonMisaligned
+			why = ErrMisaligned
 		}
 	case o.kind == kindLoad:
 		why, _ = im.each(o.off, o.dst, func(*run) shmem.Access { return shmem.AccessRead }, func(mine, theirs []byte) {
@@ -171,7 +171,7 @@ func storeFrom(dst, src []byte) {
 
 // each pins one row of the table after the other. Some says that not the first one failed.
 func (im *imported) each(off int64, mine []byte, a func(*run) shmem.Access,
-	do func(mine, theirs []byte)) (why reason, some bool) {
+	do func(mine, theirs []byte)) (why Cause, some bool) {
 	for len(mine) > 0 {
 		r := im.find(off)
 		_, n := r.part(off, len(mine))
@@ -184,13 +184,13 @@ func (im *imported) each(off int64, mine []byte, a func(*run) shmem.Access,
 }
 
 // reach pins bytes of one row while do is at them.
-func (im *imported) reach(off int64, n int, a shmem.Access, do func([]byte)) reason {
+func (im *imported) reach(off int64, n int, a shmem.Access, do func([]byte)) Cause {
 	r := im.find(off)
 	at, _ := r.part(off, n)
 	mem, v, err := im.mapped.Acquire(r.ref, at, uint32(n), a)
 	switch {
 	case err != nil:
-		return reasonLinkDown
+		return ErrLinkDown
 	case v != 0:
 		return reasonOf(v)
 	}
@@ -217,8 +217,8 @@ func (im *imported) outcome(ctx context.Context, c *call) error {
 	if c.outcome == Done {
 		return nil
 	}
-	cause := c.why.cause()
-	if c.why == reasonCancelled || c.why == reasonTimeout && ctx.Err() != nil {
+	cause := error(c.why)
+	if c.why == reasonCancelled || c.why == ErrTimeout && ctx.Err() != nil {
 		cause = context.Cause(ctx)
 		if cause == nil {
 			cause = ErrTimeout
@@ -240,7 +240,7 @@ func (im *imported) begin(ctx context.Context, c *call, ordering int) error {
 	}
 	if why, err := s.token(ctx, to, gone, deadline); err != nil || why != reasonNone {
 		if err == nil {
-			err = why.cause()
+			err = why
 		}
 		return im.error(o, Refused, err)
 	}
@@ -345,7 +345,7 @@ func (im *imported) carry(ctx context.Context, c *call) {
 			return
 		}
 		if err := s.send(im.rank, &m); err != nil { // it did not leave
-			s.user.ended(c.slot, Refused, reasonLinkDown)
+			s.user.ended(c.slot, Refused, ErrLinkDown)
 			s.settle()
 		}
 	}
@@ -378,7 +378,7 @@ func (im *imported) write(ctx context.Context, c *call) {
 }
 
 // stage copies bytes into a staging buffer, and queues them.
-func (im *imported) stage(ctx context.Context, c *call, r *run, at uint32, data []byte) reason {
+func (im *imported) stage(ctx context.Context, c *call, r *run, at uint32, data []byte) Cause {
 	s := im.space
 	from, large := im.peer.small, false
 	if len(data) > bufferSize {
@@ -393,7 +393,7 @@ func (im *imported) stage(ctx context.Context, c *call, r *run, at uint32, data 
 		case <-ctx.Done():
 			return reasonCancelled
 		case <-im.peer.gone:
-			return reasonLinkDown
+			return ErrLinkDown
 		}
 	}
 	buf := from.at(i)[:len(data)]
@@ -402,7 +402,7 @@ func (im *imported) stage(ctx context.Context, c *call, r *run, at uint32, data 
 	if !s.mine(c.slot, c.id) || s.flight[c.slot].bad != reasonNone {
 		s.mu.Unlock()
 		from.put(i)
-		return reasonRevoked
+		return ErrRevoked
 	}
 	s.flight[c.slot].left++
 	s.flight[c.slot].sent++
@@ -425,13 +425,13 @@ func (im *imported) stage(ctx context.Context, c *call, r *run, at uint32, data 
 		}
 		s.mu.Unlock()
 		from.put(i)
-		return reasonLinkDown
+		return ErrLinkDown
 	}
 	return reasonNone
 }
 
 // token takes a place among a peer's transactions.
-func (s *Space) token(ctx context.Context, to int, gone <-chan struct{}, deadline int64) (reason, error) {
+func (s *Space) token(ctx context.Context, to int, gone <-chan struct{}, deadline int64) (Cause, error) {
 	select {
 	case s.tokens[to] <- struct{}{}:
 		return reasonNone, nil
@@ -443,7 +443,7 @@ func (s *Space) token(ctx context.Context, to int, gone <-chan struct{}, deadlin
 	case s.tokens[to] <- struct{}{}:
 		return reasonNone, nil
 	case <-gone:
-		return reasonLinkDown, nil
+		return ErrLinkDown, nil
 	case <-ctx.Done():
 		return reasonNone, context.Cause(ctx)
 	}

@@ -27,65 +27,53 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
 
-// Causes of an Error, beside the causes of the context and of the link.
-var (
-	ErrNotFound   = errors.New("no node that was asked exports that name")
-	ErrAmbiguous  = errors.New("several nodes export that name: import name@node")
-	ErrExists     = errors.New("this node exports that name already: close that export first")
-	ErrRevoked    = errors.New("the export is withdrawn: import the name again")
-	ErrOutside    = errors.New("the bytes do not lie in the segment")
-	ErrDenied     = errors.New("the owner does not open these pages for it")
-	ErrMisaligned = errors.New("a word is 8 bytes long and stands at a multiple of 8")
-	ErrBusy       = errors.New("the owner has too many requests of this node waiting")
-	ErrTimeout    = errors.New("its time is over")
-	ErrEarlier    = errors.New("an earlier write of the same context failed: ask Fence")
-	ErrLinkDown   = errors.New("the link to the owner is over: import the name again when it is back")
-	ErrClosed     = errors.New("the import or its space is closed")
-	ErrProtocol   = errors.New("the peer does not speak this version of the messages of memory")
-)
+// Cause is why a transaction was not done, where it is neither the link's own error nor the context's. It is an error to
+// compare with.
+type Cause uint8
 
-// reason is a cause as it stands in an answer. The zero reason is none.
-type reason uint8
-
-// Reasons. The numbers stand on the wire.
+// Causes. The numbers up to ErrProtocol stand on the wire.
 const (
-	reasonNone reason = iota
-	reasonNotFound
-	reasonRevoked
-	reasonOutside
-	reasonDenied
-	reasonMisaligned
-	reasonBusy
-	reasonCancelled
-	reasonProtocol
-	reasonTimeout // from here on never on the wire
-	reasonEarlier
-	reasonLinkDown
-	reasonClosed
+	reasonNone Cause = iota
+	ErrNotFound
+	ErrRevoked
+	ErrOutside
+	ErrDenied
+	ErrMisaligned
+	ErrBusy
+	reasonCancelled // a wait, by its caller
+	ErrProtocol
+	ErrTimeout
+	ErrEarlier
+	ErrLinkDown
+	ErrClosed
+	ErrAmbiguous
+	ErrExists
 
-	reasons
+	causes
 )
 
-var causes = [reasons]error{
-	reasonNotFound:   ErrNotFound,
-	reasonRevoked:    ErrRevoked,
-	reasonOutside:    ErrOutside,
-	reasonDenied:     ErrDenied,
-	reasonMisaligned: ErrMisaligned,
-	reasonBusy:       ErrBusy,
-	reasonCancelled:  ErrTimeout,
-	reasonProtocol:   ErrProtocol,
-	reasonTimeout:    ErrTimeout,
-	reasonEarlier:    ErrEarlier,
-	reasonLinkDown:   ErrLinkDown,
-	reasonClosed:     ErrClosed,
+var causeTexts = [causes]string{
+	ErrNotFound:     "no node that was asked exports that name",
+	ErrRevoked:      "the export is withdrawn: import the name again",
+	ErrOutside:      "the bytes do not lie in the segment",
+	ErrDenied:       "the owner does not open these pages for it",
+	ErrMisaligned:   "a word is 8 bytes long and stands at a multiple of 8",
+	ErrBusy:         "the owner has too many requests of this node waiting: ask again later",
+	reasonCancelled: "it was cancelled",
+	ErrProtocol:     "the peer does not speak this version of the messages of memory",
+	ErrTimeout:      "its time is over",
+	ErrEarlier:      "an earlier write of the same context failed: ask Fence",
+	ErrLinkDown:     "the link to the owner is over: import the name again when it is back",
+	ErrClosed:       "the import or its space is closed",
+	ErrAmbiguous:    "several nodes export that name: import name@node",
+	ErrExists:       "this node exports that name already: close that export first",
 }
 
-func (r reason) cause() error {
-	if r < reasons && causes[r] != nil {
-		return causes[r]
+func (c Cause) Error() string {
+	if c < causes && c != reasonNone {
+		return causeTexts[c]
 	}
-	return ErrProtocol
+	return fmt.Sprintf("a cause that this version does not know: %d", uint8(c))
 }
 
 // An Error says which transaction was not done, what became of it, and why.

@@ -130,7 +130,7 @@ func (im *Import) Close() { im.leave() }
 
 func (im *imported) leave() {
 	s := im.space
-	if !im.end(reasonClosed) {
+	if !im.end(ErrClosed) {
 		return
 	}
 	s.mu.Lock()
@@ -151,7 +151,7 @@ func (im *imported) leave() {
 }
 
 // end makes the import of no use; the first reason stands.
-func (im *imported) end(why reason) bool { return im.over.CompareAndSwap(0, uint32(why)) }
+func (im *imported) end(why Cause) bool { return im.over.CompareAndSwap(0, uint32(why)) }
 
 func (im *imported) error(o *op, out Outcome, cause error) *Error {
 	return &Error{
@@ -182,14 +182,14 @@ func (r *run) part(off int64, n int) (at uint32, part int) {
 }
 
 // check says whether bytes are open for something, and whether any of them are ordered.
-func (im *imported) check(off int64, n int, want Allow) (at Attributes, why reason) {
+func (im *imported) check(off int64, n int, want Allow) (at Attributes, why Cause) {
 	if off < 0 || n < 0 || off > im.size-int64(n) {
-		return 0, reasonOutside
+		return 0, ErrOutside
 	}
 	for end := off + int64(n); off < end; {
 		r := im.find(off)
 		if r == nil || r.allow&want == 0 {
-			return at, reasonDenied
+			return at, ErrDenied
 		}
 		at |= r.attributes
 		_, part := r.part(off, int(end-off))
@@ -284,13 +284,13 @@ func (im *Import) word(ctx context.Context, o op, want Allow) (uint64, error) {
 // run checks a transaction against the downstream table, and carries it out.
 func (im *Import) run(ctx context.Context, c *call, want Allow) error {
 	o := &c.op
-	if why := reason(im.over.Load()); why != reasonNone && !o.fence {
-		return im.error(o, Refused, why.cause())
+	if why := Cause(im.over.Load()); why != reasonNone && !o.fence {
+		return im.error(o, Refused, why)
 	}
 	at, why := im.checkAll(o, want)
 	switch {
 	case why != reasonNone:
-		return im.error(o, Refused, why.cause())
+		return im.error(o, Refused, why)
 	case ctx.Err() != nil:
 		return im.error(o, Refused, context.Cause(ctx))
 	}
@@ -301,7 +301,7 @@ func (im *Import) run(ctx context.Context, c *call, want Allow) error {
 	}
 	if im.mapped != nil && o.kind != kindNotify && o.kind != kindWait && !o.fence && im.space.mayGo(ordering, o.ordered) {
 		out, why, partial := im.direct(o)
-		return im.result(o, out, why.causeOrNil(), partial)
+		return im.result(o, out, why.orNil(), partial)
 	}
 	if at&Combining != 0 && im.mapped == nil && len(o.pieces) == 1 && o.length() > 0 && o.length() <= bufferSize &&
 		o.off/PageSize == (o.off+int64(o.length())-1)/PageSize {
@@ -312,7 +312,7 @@ func (im *Import) run(ctx context.Context, c *call, want Allow) error {
 	return err
 }
 
-func (im *Import) checkAll(o *op, want Allow) (at Attributes, why reason) {
+func (im *Import) checkAll(o *op, want Allow) (at Attributes, why Cause) {
 	if o.fence {
 		return 0, reasonNone
 	}
@@ -328,7 +328,7 @@ func (im *Import) checkAll(o *op, want Allow) (at Attributes, why reason) {
 	}
 	n := o.length()
 	if at, why = im.check(o.off, n, want); why == reasonNone && o.isWord() && o.off%shmem.WordSize != 0 {
-		why = reasonMisaligned
+		why = ErrMisaligned
 	}
 	return at, why
 }

@@ -142,13 +142,13 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 }
 
 // reasonOfWrite is why a link write was refused.
-func reasonOfWrite(err error) reason {
+func reasonOfWrite(err error) Cause {
 	r, ok := err.(*link.RefusedError) //nolint:errorlint // the link's own, not wrapped
 	switch {
 	case !ok:
-		return reasonLinkDown
+		return ErrLinkDown
 	case r.Reason == link.ReasonExpired:
-		return reasonTimeout
+		return ErrTimeout
 	}
 	return reasonOf(shmem.Violation(r.Reason))
 }
@@ -181,7 +181,7 @@ func (h *handler) Signal(rank int, payload []byte) {
 	case m.kind == kindRevoked:
 		for _, im := range s.peers[rank].imports {
 			if im.epoch == m.b {
-				im.end(reasonRevoked)
+				im.end(ErrRevoked)
 			}
 		}
 	case !s.closed:
@@ -228,7 +228,7 @@ func (s *Space) answered(rank int, m *message) {
 		switch {
 		case outcome != Done:
 		case c.op.kind == kindLoad && len(m.body) != len(c.op.dst), c.op.kind != kindLoad && c.op.kind != kindFind && len(m.body) > 0:
-			outcome, m.status = Unknown, reasonProtocol
+			outcome, m.status = Unknown, ErrProtocol
 		case c.op.kind == kindLoad:
 			copy(c.op.dst, m.body)
 		case c.op.kind == kindFind:
@@ -251,14 +251,14 @@ func (h *handler) LinkDown(rank int, _ error) {
 	old := s.peers[rank]
 	close(old.gone)
 	for _, im := range old.imports {
-		im.end(reasonLinkDown)
+		im.end(ErrLinkDown)
 	}
 	for i := range s.kept {
 		if s.gather.buffers[i].open && s.kept[i].im.peer == old {
 			s.leave(i) // and it is refused
 		}
 	}
-	s.user.down(rank, reasonLinkDown)
+	s.user.down(rank, ErrLinkDown)
 	refs := s.owner.gone(rank)
 	s.settle()
 	p := newPeer(rank)
@@ -299,7 +299,7 @@ func (s *Space) serve(p *peer) {
 
 // read writes the bytes of a segment to where their reader wants them. A window is pinned while its bytes are copied, and
 // not while they travel. It reports false where the link is over.
-func (s *Space) read(p *peer, r reading) (reason, bool) {
+func (s *Space) read(p *peer, r reading) (Cause, bool) {
 	for at := uint32(0); at < r.n; {
 		n := min(r.n-at, largeSize)
 		var i int

@@ -28,7 +28,7 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 	deadline := s.deadline(ctx)
 	if why, err := s.token(ctx, im.rank, im.peer.gone, deadline); err != nil || why != reasonNone {
 		if err == nil {
-			err = why.cause()
+			err = why
 		}
 		return im.error(o, Refused, err)
 	}
@@ -53,20 +53,20 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 	why := reasonNone
 	switch {
 	case buffer == none && bounded.Err() != nil:
-		why = reasonTimeout
+		why = ErrTimeout
 	case buffer == none || s.closed || s.peers[im.rank] != im.peer:
-		why = reasonLinkDown
+		why = ErrLinkDown
 	case im.over.Load() != 0:
-		why = reason(im.over.Load())
+		why = Cause(im.over.Load())
 	case s.user.contexts[im.context].failed.outcome != Done:
-		why = reasonEarlier
+		why = ErrEarlier
 	}
 	if why != reasonNone {
 		<-s.tokens[im.rank]
 		if buffer != none {
 			im.peer.small.put(buffer)
 		}
-		return im.error(o, Refused, why.cause())
+		return im.error(o, Refused, why)
 	}
 	s.open(k, o.off, data, buffer)
 	return nil
@@ -156,7 +156,7 @@ func (s *Space) sendPosted() {
 		if err := s.ep.Write(rank, w); err != nil {
 			s.mu.Lock()
 			if s.mine(slot, id) {
-				f.left, f.sent, f.bad = 0, 0, reasonLinkDown
+				f.left, f.sent, f.bad = 0, 0, ErrLinkDown
 				s.landed(slot)
 				s.settle()
 			}

@@ -19,11 +19,11 @@ type arriving struct {
 func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err error) {
 	whole := op{name: "read", kind: kindLoad, off: off, dst: dst}
 	at, why := im.check(off, len(dst), AllowRead)
-	if over := reason(im.over.Load()); over != reasonNone {
+	if over := Cause(im.over.Load()); over != reasonNone {
 		why = over
 	}
 	if why != reasonNone {
-		return im.error(&whole, Refused, why.cause())
+		return im.error(&whole, Refused, why)
 	}
 	var under []arriving // in order
 	for len(dst) > 0 && err == nil {

@@ -63,7 +63,7 @@ type orderContext struct {
 // failure is the first posted transaction of a context that was not done.
 type failure struct {
 	outcome Outcome
-	why     reason
+	why     Cause
 }
 
 type verb uint8
@@ -79,7 +79,7 @@ type action struct {
 	slot    int
 	id      uint64
 	outcome Outcome
-	why     reason
+	why     Cause
 	free    bool // the slot is free now
 }
 
@@ -195,7 +195,7 @@ func (r *requester) admit(context int) {
 			return // over has admitted what is behind it
 		case c.failed.outcome != Done && (t.ordered || t.posted):
 			t.state = txRunning
-			r.over(slot, Refused, reasonEarlier)
+			r.over(slot, Refused, ErrEarlier)
 			return
 		case t.idle:
 			r.start(slot)
@@ -235,7 +235,7 @@ func (r *requester) slotOf(peer int, id uint64) (slot int, ok bool) {
 }
 
 // ended says what has become of a running or lost transaction.
-func (r *requester) ended(slot int, o Outcome, why reason) {
+func (r *requester) ended(slot int, o Outcome, why Cause) {
 	t := &r.tx[slot]
 	peer, lost, idle := t.peer, t.state == txLost, t.idle
 	if lost {
@@ -249,7 +249,7 @@ func (r *requester) ended(slot int, o Outcome, why reason) {
 }
 
 // over takes a started transaction out of its context.
-func (r *requester) over(slot int, o Outcome, why reason) {
+func (r *requester) over(slot int, o Outcome, why Cause) {
 	t := &r.tx[slot]
 	c := &r.contexts[t.context]
 	context := t.context
@@ -262,7 +262,7 @@ func (r *requester) over(slot int, o Outcome, why reason) {
 }
 
 // tell notes an outcome, once for each transaction, and frees the slot if it is over.
-func (r *requester) tell(slot int, o Outcome, why reason, free bool) {
+func (r *requester) tell(slot int, o Outcome, why Cause, free bool) {
 	t := &r.tx[slot]
 	told := t.state == txLost
 	if !told {
@@ -290,7 +290,7 @@ func (r *requester) tell(slot int, o Outcome, why reason, free bool) {
 }
 
 // abandon ends a transaction for its caller: one that was not started is refused, another one unknown.
-func (r *requester) abandon(slot int, why reason) {
+func (r *requester) abandon(slot int, why Cause) {
 	t := &r.tx[slot]
 	switch t.state {
 	case txHeld:
@@ -319,7 +319,7 @@ func (r *requester) tick(now int64) {
 			continue
 		}
 		if t.deadline <= now {
-			r.abandon(slot, reasonTimeout)
+			r.abandon(slot, ErrTimeout)
 		} else if r.deadline == 0 || t.deadline < r.deadline {
 			r.deadline = t.deadline
 		}
@@ -327,7 +327,7 @@ func (r *requester) tick(now int64) {
 }
 
 // down ends everything that a peer has to do with: what was sent is unknown, the rest refused.
-func (r *requester) down(peer int, why reason) {
+func (r *requester) down(peer int, why Cause) {
 	for slot := range r.tx {
 		t := &r.tx[slot]
 		if t.peer != peer || t.state != txHeld && t.state != txQueued {

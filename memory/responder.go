@@ -135,7 +135,7 @@ func (r *responder) withdraw(e *exported) (refs []shmem.Ref) {
 	delete(r.exports, e.name)
 	for _, w := range e.waits {
 		r.clients[w.peer].pending--
-		r.answer(w.peer, w.id, reasonRevoked)
+		r.answer(w.peer, w.id, ErrRevoked)
 	}
 	e.waits = nil
 	for _, peer := range sortedKeys(e.granted) {
@@ -177,7 +177,7 @@ func (r *responder) gone(peer int) (refs []shmem.Ref) {
 }
 
 // answer sends a status, and returns the message for more.
-func (r *responder) answer(peer int, id uint64, why reason) *message {
+func (r *responder) answer(peer int, id uint64, why Cause) *message {
 	if why != reasonNone {
 		r.stats.RequestsRefused++
 	}
@@ -214,7 +214,7 @@ func (r *responder) request(peer int, m *message) (left []shmem.Ref) {
 	case kindCancel:
 		r.cancel(peer, m.a)
 	default:
-		r.answer(peer, m.id, reasonProtocol)
+		r.answer(peer, m.id, ErrProtocol)
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (r *responder) request(peer int, m *message) (left []shmem.Ref) {
 func (r *responder) find(peer int, m *message) {
 	e := r.exports[string(m.body)]
 	if e == nil {
-		r.answer(peer, m.id, reasonNotFound)
+		r.answer(peer, m.id, ErrNotFound)
 		return
 	}
 	g := e.granted[peer]
@@ -301,7 +301,7 @@ func (r *responder) doRead(peer int, m *message) {
 // mayWait counts a request in that is answered later.
 func (r *responder) mayWait(peer int, id uint64) bool {
 	if r.clients[peer].pending >= maxPending {
-		r.answer(peer, id, reasonBusy)
+		r.answer(peer, id, ErrBusy)
 		return false
 	}
 	r.clients[peer].pending++
@@ -309,7 +309,7 @@ func (r *responder) mayWait(peer int, id uint64) bool {
 }
 
 // hasRead ends a read.
-func (r *responder) hasRead(peer int, id uint64, why reason) {
+func (r *responder) hasRead(peer int, id uint64, why Cause) {
 	r.clients[peer].pending--
 	r.answer(peer, id, why)
 }
@@ -324,7 +324,7 @@ func (r *responder) change(peer int, m *message) {
 	before, ok := step(mem, m.kind, m.a, m.b)
 	r.table.Release(m.ref)
 	if !ok {
-		r.answer(peer, m.id, reasonMisaligned)
+		r.answer(peer, m.id, ErrMisaligned)
 		return
 	}
 	r.stats.WordsChanged++
@@ -351,14 +351,14 @@ func step(mem []byte, k kind, a, b uint64) (before uint64, ok bool) {
 }
 
 // pageOf checks that a peer may do something with a page, and says which one it is.
-func (r *responder) pageOf(peer int, m *message, a shmem.Access) (*exported, int, reason) {
+func (r *responder) pageOf(peer int, m *message, a shmem.Access) (*exported, int, Cause) {
 	if _, v := r.table.Acquire(shmem.Peer(peer), m.ref, uint32(m.off), 1, a); v != 0 {
 		return nil, 0, reasonOf(v)
 	}
 	r.table.Release(m.ref)
 	p, ok := r.places[m.ref]
 	if !ok || p.peer != peer {
-		return nil, 0, reasonRevoked
+		return nil, 0, ErrRevoked
 	}
 	return p.export, p.first + int(m.off/PageSize), reasonNone
 }
@@ -412,12 +412,12 @@ func (r *responder) cancel(peer int, id uint64) {
 }
 
 // reasonOf is a violation as an importer learns it.
-func reasonOf(v shmem.Violation) reason {
+func reasonOf(v shmem.Violation) Cause {
 	switch v {
 	case shmem.NoAccess:
-		return reasonDenied
+		return ErrDenied
 	case shmem.OutOfRange:
-		return reasonOutside
+		return ErrOutside
 	}
-	return reasonRevoked
+	return ErrRevoked
 }

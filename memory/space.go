@@ -150,9 +150,9 @@ func (s *Space) Close() error {
 	_ = s.ep.Close()
 	s.mu.Lock()
 	for rank, p := range s.peers {
-		s.user.down(rank, reasonClosed)
+		s.user.down(rank, ErrClosed)
 		for _, im := range p.imports {
-			im.end(reasonClosed)
+			im.end(ErrClosed)
 		}
 		close(p.gone)
 	}

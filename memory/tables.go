@@ -84,8 +84,8 @@ func (s *Space) Tables() (t Tables) {
 					Attributes: r.attributes,
 					Mapped:     im.mapped != nil,
 				}
-				if why := reason(im.over.Load()); why != reasonNone {
-					row.Over = why.cause().Error()
+				if why := Cause(im.over.Load()); why != reasonNone {
+					row.Over = why.Error()
 				}
 				t.Imports = append(t.Imports, row)
 			}

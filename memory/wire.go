@@ -56,7 +56,7 @@ func (k kind) String() string {
 // message is a request or an answer. Its body lies in the signal it was read from.
 type message struct {
 	kind   kind
-	status reason
+	status Cause
 	n      uint32
 	id     uint64
 	ref    shmem.Ref
@@ -90,7 +90,7 @@ func parse(b []byte) (m message, err error) {
 	le := binary.LittleEndian
 	m = message{
 		kind:   kind(b[1]),
-		status: reason(b[2]),
+		status: Cause(b[2]),
 		n:      le.Uint32(b[4:]),
 		id:     le.Uint64(b[8:]),
 		ref:    shmem.Ref{Window: le.Uint32(b[16:]), Gen: le.Uint32(b[20:])},

@@ -276,7 +276,10 @@ func (e *Endpoint) accept(ranks []int, up chan<- int) {
 		}
 		e.wg.Go(func() { // setting up takes round trips
 			if rank, ok := e.admit(in, ranks); ok {
-				up <- rank
+				select {
+				case up <- rank:
+				default: // peers that came back after Connect: nobody counts them any more
+				}
 			}
 		})
 	}

@@ -212,3 +212,29 @@ func TestShortPartitionIsSurvived(t *testing.T) {
 		}
 	})
 }
+
+// TestPeersThatComeBackOftenHoldUpNobody: whoever takes a peer in again waits for nobody, so that Close ends.
+func TestPeersThatComeBackOftenHoldUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		back := func(c *transport.Config) { c.Returns = func(int) bool { return true } }
+		w := newWorld(t, 2, simnet.Faults{}, back)
+		w.connect()
+		for range 8 {
+			old := w.nodes[1]
+			if err := errors.Join(old.ep.Close(), old.net.Close()); err != nil {
+				t.Fatal(err)
+			}
+			net, err := w.fabric.Node("n1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.nodes[1] = w.node(1, net, back)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			if err := w.nodes[1].ep.Reconnect(ctx, []int{0}); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		w.close()
+	})
+}
