@@ -49,6 +49,7 @@ type call struct {
 	one     [1]Piece
 	slot    int
 	id      uint64
+	until   int64 // its deadline
 	wake    chan struct{}
 	started bool
 	told    bool
@@ -204,8 +205,7 @@ func (im *imported) do(ctx context.Context, c *call, ordering int) error {
 	if err := im.begin(ctx, c, ordering); err != nil {
 		return err
 	}
-	im.space.await(ctx, c, false)
-	if !c.told {
+	if !im.space.await(ctx, c, false) {
 		im.carry(ctx, c)
 		im.space.await(ctx, c, true)
 	}
@@ -253,6 +253,7 @@ func (im *imported) begin(ctx context.Context, c *call, ordering int) error {
 	if ordering != aside {
 		s.flush(ordering)
 	}
+	c.until = deadline
 	c.slot = s.user.begin(request{
 		context:  ordering,
 		peer:     to,
@@ -262,7 +263,9 @@ func (im *imported) begin(ctx context.Context, c *call, ordering int) error {
 	})
 	s.flight[c.slot] = flight{peer: to, call: c, find: o.kind == kindFind}
 	s.settle()
-	s.stir()
+	if deadline != 0 && deadline == s.user.deadline {
+		s.stir() // the pump sleeps until a later one
+	}
 	return nil
 }
 
@@ -274,13 +277,14 @@ func (s *Space) deadline(ctx context.Context) int64 {
 	return max(at, 1)
 }
 
-// await waits until a call has started, or has been told. One that is given up is told at once.
-func (s *Space) await(ctx context.Context, c *call, told bool) {
+// await waits until a call has started, or has been told, which it reports. One that is given up is told at once.
+func (s *Space) await(ctx context.Context, c *call, told bool) bool {
 	for {
 		s.mu.Lock()
 		if c.told || c.started && !told {
+			told = c.told
 			s.mu.Unlock()
-			return
+			return told
 		}
 		s.mu.Unlock()
 		select {
@@ -291,7 +295,7 @@ func (s *Space) await(ctx context.Context, c *call, told bool) {
 				s.giveUp(c)
 			}
 			s.mu.Unlock()
-			return
+			return true
 		}
 	}
 }
@@ -330,7 +334,7 @@ func (im *imported) carry(ctx context.Context, c *call) {
 	case o.kind == 0:
 		im.write(ctx, c)
 	default:
-		m := message{kind: o.kind, id: c.id, a: o.a, b: o.b, body: o.body, n: uint32(o.length())}
+		m := message{kind: o.kind, a: o.a, b: o.b, body: o.body, n: uint32(o.length())}
 		if o.kind != kindFind {
 			r := im.find(o.off)
 			at, _ := r.part(o.off, 1)
@@ -344,6 +348,8 @@ func (im *imported) carry(ctx context.Context, c *call) {
 		if !s.mine(c.slot, c.id) {
 			return
 		}
+		c.id = s.user.stamp(c.slot)
+		m.id = c.id
 		if err := s.send(im.rank, &m); err != nil { // it did not leave
 			s.user.ended(c.slot, Refused, ErrLinkDown)
 			s.settle()
@@ -388,10 +394,12 @@ func (im *imported) stage(ctx context.Context, c *call, r *run, at uint32, data 
 	select {
 	case i = <-from.free:
 	default:
+		bounded, cancel := s.bounded(ctx, c.until)
+		defer cancel()
 		select {
 		case i = <-from.free:
-		case <-ctx.Done():
-			return reasonCancelled
+		case <-bounded.Done():
+			return ErrTimeout
 		case <-im.peer.gone:
 			return ErrLinkDown
 		}
@@ -399,10 +407,10 @@ func (im *imported) stage(ctx context.Context, c *call, r *run, at uint32, data 
 	buf := from.at(i)[:len(data)]
 	copy(buf, data)
 	s.mu.Lock()
-	if !s.mine(c.slot, c.id) || s.flight[c.slot].bad != reasonNone {
+	if t := &s.user.tx[c.slot]; t.id != c.id || t.state != txRunning || s.flight[c.slot].bad != reasonNone {
 		s.mu.Unlock()
 		from.put(i)
-		return ErrRevoked
+		return ErrTimeout // or what the flight says
 	}
 	s.flight[c.slot].left++
 	s.flight[c.slot].sent++
@@ -412,10 +420,10 @@ func (im *imported) stage(ctx context.Context, c *call, r *run, at uint32, data 
 		Offset: at,
 		Data:   buf,
 		Dmove:  r.attributes&Dmove != 0,
-		Cookie: cookieOf(c.slot, i, large),
+		Cookie: im.peer.cookie(c.slot, i, large),
 	}
 	if w.Dmove {
-		w.Deadline = transport.Deadline(time.Duration(max(0, s.deadline(ctx)-s.now())))
+		w.Deadline = transport.Deadline(time.Duration(max(0, c.until-s.now())))
 	}
 	if err := s.ep.Write(im.rank, w); err != nil {
 		s.mu.Lock()

@@ -58,7 +58,7 @@ var causeTexts = [causes]string{
 	ErrOutside:      "the bytes do not lie in the segment",
 	ErrDenied:       "the owner does not open these pages for it",
 	ErrMisaligned:   "a word is 8 bytes long and stands at a multiple of 8",
-	ErrBusy:         "the owner has too many requests of this node waiting: ask again later",
+	ErrBusy:         "the owner has no room for it, of requests that wait or of windows: ask again later",
 	reasonCancelled: "it was cancelled",
 	ErrProtocol:     "the peer does not speak this version of the messages of memory",
 	ErrTimeout:      "its time is over",

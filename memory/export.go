@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -69,6 +70,7 @@ func (s *Space) withdraw(e *exported) error {
 	live := s.owner.exports[e.name] == e
 	refs := s.owner.withdraw(e)
 	s.settle()
+	others := slices.Collect(maps.Keys(s.revokes)) // of what importers have left or lost
 	s.mu.Unlock()
 	if !live {
 		return nil
@@ -79,11 +81,9 @@ func (s *Space) withdraw(e *exported) error {
 			first = fmt.Errorf("export %q: %w", e.name, err)
 		}
 	}
-	s.mu.Lock()
-	for s.revoking > 0 { // what importers have left or lost
-		s.revoked.Wait()
+	for _, done := range others {
+		<-done
 	}
-	s.mu.Unlock()
 	if err := s.table.Withdraw(e.segment); err != nil && first == nil {
 		first = fmt.Errorf("export %q: %w", e.name, err)
 	}

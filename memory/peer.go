@@ -48,6 +48,7 @@ func (b *buffers) at(i int) []byte {
 // peer is what this node has for another member of the view, while one link to it lasts.
 type peer struct {
 	rank         int
+	link         uint64        // number of the link; whoever takes the place of another one has the next
 	gone         chan struct{} // closed when the link is over
 	small, large *buffers
 	reader       *buffers
@@ -60,9 +61,10 @@ type peer struct {
 	slots   chan int
 }
 
-func newPeer(rank int) *peer {
+func newPeer(rank int, link uint64) *peer {
 	return &peer{
 		rank:   rank,
+		link:   link & cookieLinks,
 		gone:   make(chan struct{}),
 		small:  newBuffers(smallBuffers, bufferSize),
 		large:  newBuffers(largeBuffers, largeSize),
@@ -82,14 +84,16 @@ func newSlots() chan int {
 // handler is a Space as the links tell it.
 type handler Space
 
-// A cookie names the slot of a transaction and the buffer that a link write leaves from, or the buffer of a reader.
+// A cookie names the slot of a transaction and the buffer that a link write leaves from, or the buffer of a reader. It
+// names the link, too: what was queued just as a link ended may travel over the next one, and is nobody's there.
 const (
 	cookieReader = uint64(1) << 63
 	cookieLarge  = uint64(1) << 62
+	cookieLinks  = uint64(1)<<30 - 1
 )
 
-func cookieOf(slot, buffer int, large bool) uint64 {
-	c := uint64(slot) | uint64(buffer)<<16
+func (p *peer) cookie(slot, buffer int, large bool) uint64 {
+	c := uint64(slot) | uint64(buffer)<<16 | p.link<<32
 	if large {
 		c |= cookieLarge
 	}
@@ -119,6 +123,9 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.peers[rank]
+	if cookie>>32&cookieLinks != p.link {
+		return // its transaction and its buffer went with the link
+	}
 	buffer := int(cookie >> 16 & 0xFFFF)
 	if cookie&cookieReader != 0 {
 		p.reader.put(buffer)
@@ -188,25 +195,24 @@ func (h *handler) Signal(rank int, payload []byte) {
 		left = s.owner.request(rank, &m)
 	}
 	s.settle()
-	s.mu.Unlock()
 	s.revokeLater(left)
+	s.mu.Unlock()
 }
 
-// revokeLater revokes without waiting for it.
+// revokeLater revokes without waiting for it. mu is held.
 func (s *Space) revokeLater(refs []shmem.Ref) {
 	if len(refs) == 0 {
 		return
 	}
-	s.mu.Lock()
-	s.revoking++
-	s.mu.Unlock()
+	done := make(chan struct{})
+	s.revokes[done] = true
 	s.wg.Go(func() {
+		defer close(done)
 		for _, r := range refs {
 			_ = s.table.Revoke(r) // what an evicted peer is still inside of stays taken, and Withdraw says so
 		}
 		s.mu.Lock()
-		s.revoking--
-		s.revoked.Broadcast()
+		delete(s.revokes, done)
 		s.mu.Unlock()
 	})
 }
@@ -261,11 +267,11 @@ func (h *handler) LinkDown(rank int, _ error) {
 	s.user.down(rank, ErrLinkDown)
 	refs := s.owner.gone(rank)
 	s.settle()
-	p := newPeer(rank)
+	p := newPeer(rank, old.link+1)
 	p.landing, p.memory, p.slots = old.landing, old.memory, old.slots
 	s.peers[rank] = p
-	s.mu.Unlock()
 	s.revokeLater(refs)
+	s.mu.Unlock()
 }
 
 // readFor hands a read to the goroutine of its peer. mu is held.
@@ -316,7 +322,7 @@ func (s *Space) read(p *peer, r reading) (Cause, bool) {
 		buf := p.reader.at(i)[:n]
 		copy(buf, src)
 		s.table.Release(r.ref)
-		w := link.Write{Ref: r.landing, Offset: at, Data: buf, Cookie: cookieReader | uint64(i)<<16}
+		w := link.Write{Ref: r.landing, Offset: at, Data: buf, Cookie: cookieReader | p.cookie(0, i, false)}
 		if err := s.ep.Write(p.rank, w); err != nil {
 			return 0, false
 		}

@@ -147,9 +147,9 @@ func (s *Space) sendPosted() {
 			continue
 		}
 		w, rank := f.posted.ref, f.posted.im.rank
+		w.Cookie = f.posted.im.peer.cookie(slot, 0, false)
 		f.left, f.sent, f.sealed, f.short = 1, 1, true, len(w.Data) <= shortWrite
 		s.mu.Unlock()
-		w.Cookie = cookieOf(slot, 0, false)
 		if w.Dmove {
 			w.Deadline = transport.Deadline(s.cfg.Timeout)
 		}

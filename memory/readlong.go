@@ -27,14 +27,22 @@ func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err erro
 	}
 	var under []arriving // in order
 	for len(dst) > 0 && err == nil {
-		if len(under) == landingSlots {
-			err = im.collect(ctx, under[0])
-			under = under[1:]
-			continue
+		slot := none
+		select {
+		case slot = <-im.peer.slots:
+		default:
+			if len(under) > 0 { // who has one waits for no other: several that each have some would wait for ever
+				err = im.collect(ctx, under[0])
+				under = under[1:]
+				continue
+			}
+			if slot, err = im.landingSlot(ctx, off, dst); err != nil {
+				return err
+			}
 		}
 		r := im.find(off)
 		_, n := r.part(off, min(len(dst), landingSlot))
-		a := im.issue(ctx, off, dst[:n], at&Ordered != 0)
+		a := im.issue(ctx, slot, off, dst[:n], at&Ordered != 0)
 		if err = a.err; err == nil {
 			under = append(under, a)
 		}
@@ -48,29 +56,32 @@ func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err erro
 	return err
 }
 
-// issue asks for bytes that fit a slot of the landing area.
-func (im *Import) issue(ctx context.Context, off int64, dst []byte, ordered bool) arriving {
-	s, p := im.space, im.peer
-	o := op{name: "read", kind: kindRead, off: off, dst: dst, ordered: ordered}
-	a := arriving{slot: none}
+// landingSlot waits for a slot that another read has.
+func (im *Import) landingSlot(ctx context.Context, off int64, dst []byte) (int, error) {
+	s := im.space
 	bounded, cancel := s.bounded(ctx, s.deadline(ctx))
 	defer cancel()
+	o := op{name: "read", kind: kindRead, off: off, dst: dst}
 	select {
-	case a.slot = <-p.slots:
+	case slot := <-im.peer.slots:
+		return slot, nil
 	case <-bounded.Done():
-		a.err = im.error(&o, Refused, context.Cause(bounded))
-	case <-p.gone:
-		a.err = im.error(&o, Refused, ErrLinkDown)
+		return none, im.error(&o, Refused, context.Cause(bounded))
+	case <-im.peer.gone:
+		return none, im.error(&o, Refused, ErrLinkDown)
 	}
-	if a.err != nil {
-		return a
-	}
+}
+
+// issue asks for bytes that fit a slot of the landing area.
+func (im *Import) issue(ctx context.Context, slot int, off int64, dst []byte, ordered bool) arriving {
+	s, p := im.space, im.peer
+	o := op{name: "read", kind: kindRead, off: off, dst: dst, ordered: ordered}
+	a := arriving{slot: slot}
 	a.c = s.getCall()
 	a.c.op = o
 	if a.c.landing, a.err = im.land(a.slot, len(dst)); a.err == nil {
 		if a.err = im.begin(ctx, a.c, im.context); a.err == nil {
-			s.await(ctx, a.c, false)
-			if !a.c.told {
+			if !s.await(ctx, a.c, false) {
 				im.carry(ctx, a.c)
 			}
 			return a

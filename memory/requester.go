@@ -17,6 +17,7 @@ const (
 	outstanding = 48  // running transactions per peer (S2)
 	perPeer     = 128 // transactions per peer in any state
 	none        = -1
+	maxMembers  = 1<<16/perPeer - 2 // a slot has 16 bits, and fences have slots of their own
 )
 
 type txState uint8
@@ -218,10 +219,17 @@ func (r *requester) pass(peer int) {
 
 func (r *requester) start(slot int) {
 	t := &r.tx[slot]
-	r.seq++
-	t.id = r.seq<<16 | uint64(slot)
 	t.state = txRunning
-	r.acts = append(r.acts, action{verb: actStart, slot: slot, id: t.id})
+	r.acts = append(r.acts, action{verb: actStart, slot: slot, id: r.stamp(slot)})
+}
+
+// stamp gives a running transaction a new id, as its request leaves. Who starts first need not send first, and owners
+// take only ids that grow.
+func (r *requester) stamp(slot int) (id uint64) {
+	r.seq++
+	id = r.seq<<16 | uint64(slot)
+	r.tx[slot].id = id
+	return id
 }
 
 // slotOf finds the transaction of an id that a peer speaks of.

@@ -186,7 +186,7 @@ func (r *responder) answer(peer int, id uint64, why Cause) *message {
 }
 
 // request takes a request of a peer. What it answers stands in out, what is to be read in reads. It returns windows
-// that the peer has left, which are to be revoked.
+// that the peer has left, or cannot have, which are to be revoked.
 func (r *responder) request(peer int, m *message) (left []shmem.Ref) {
 	c := &r.clients[peer]
 	if m.kind == kindLeave {
@@ -200,7 +200,7 @@ func (r *responder) request(peer int, m *message) (left []shmem.Ref) {
 	r.stats.Requests++
 	switch m.kind {
 	case kindFind:
-		r.find(peer, m)
+		return r.find(peer, m)
 	case kindLoad:
 		r.doLoad(peer, m)
 	case kindRead:
@@ -219,12 +219,13 @@ func (r *responder) request(peer int, m *message) (left []shmem.Ref) {
 	return nil
 }
 
-// find grants what the rules open to the peer, once for all its imports of the export.
-func (r *responder) find(peer int, m *message) {
+// find grants what the rules open to the peer, once for all its imports of the export. Where the table has too few
+// windows for that, the peer gets none, and those that it had for a moment are returned.
+func (r *responder) find(peer int, m *message) (left []shmem.Ref) {
 	e := r.exports[string(m.body)]
 	if e == nil {
 		r.answer(peer, m.id, ErrNotFound)
-		return
+		return nil
 	}
 	g := e.granted[peer]
 	if g == nil {
@@ -234,9 +235,9 @@ func (r *responder) find(peer int, m *message) {
 			off := run.first * PageSize
 			n := min(run.count*PageSize, e.size-off)
 			ref, err := r.table.Grant(shmem.Peer(peer), e.segment, off, n, access(run.allow, run.attributes))
-			if err != nil { // no window is free: what was granted stays for the next try
-				g.runs = g.runs[:i]
-				break
+			if err != nil {
+				r.answer(peer, m.id, ErrBusy)
+				return r.ungrant(&exported{granted: map[int]*grantSet{peer: {runs: g.runs[:i]}}}, peer, nil)
 			}
 			run.ref = ref
 			r.places[ref] = place{export: e, first: run.first, peer: peer}
@@ -246,6 +247,7 @@ func (r *responder) find(peer int, m *message) {
 	g.users++
 	a := r.answer(peer, m.id, reasonNone)
 	a.a, a.b, a.body = uint64(e.size), e.epoch, appendRuns(nil, g.runs)
+	return nil
 }
 
 // leave takes back what a peer has imported, with the last of its imports.

@@ -64,8 +64,7 @@ type Space struct {
 	scrap  []byte  // for messages
 	stats  Stats
 
-	revoking int // goroutines that revoke
-	revoked  *sync.Cond
+	revokes map[chan struct{}]bool // what is being revoked; each is closed at its end
 }
 
 // Stats counts what a Space did for itself and for others.
@@ -92,6 +91,9 @@ func New(cfg Config) (*Space, error) {
 	if t.Handler != nil || t.Returned != nil || t.Returns != nil || t.Table == nil {
 		return nil, fmt.Errorf("a space of rank %d needs a table, and has handlers of its own", t.Rank)
 	}
+	if n := len(t.View.Members); n > maxMembers {
+		return nil, fmt.Errorf("a view of %d members is too large for a space, which has room for %d", n, maxMembers)
+	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout
 	}
@@ -102,17 +104,17 @@ func New(cfg Config) (*Space, error) {
 		members: t.View.Members,
 		nudge:   make(chan struct{}, 1),
 		done:    make(chan struct{}),
+		revokes: map[chan struct{}]bool{},
 	}
 	n := len(s.members)
 	s.owner = newResponder(s.table, n, rand.Uint64()>>16, &s.stats)
 	s.user = newRequester(n, &s.stats)
 	s.flight, s.posts = make([]flight, len(s.user.tx)), make([]kept, len(s.user.tx))
-	s.revoked = sync.NewCond(&s.mu)
 	for range n + 1 {
 		s.tokens = append(s.tokens, make(chan struct{}, perPeer))
 	}
 	for rank := range n {
-		s.peers = append(s.peers, newPeer(rank))
+		s.peers = append(s.peers, newPeer(rank, 0))
 	}
 	t.Handler = (*handler)(s)
 	if cfg.Returns {
@@ -242,6 +244,7 @@ func (s *Space) pump() {
 		s.mu.Lock()
 		now := s.now()
 		s.user.tick(now)
+		s.settle() // before others get the slots that are free now
 		for b, ok := s.gather.due(now); ok; b, ok = s.gather.due(now) {
 			s.leave(b)
 		}

@@ -112,7 +112,7 @@ func parse(b []byte) (m message, err error) {
 		return m, fmt.Errorf("a load of %d bytes is asked for", m.n)
 	case m.kind == kindRead && (m.n == 0 || m.n > landingSlot):
 		return m, fmt.Errorf("a read of %d bytes is asked for", m.n)
-	case m.off > 1<<32:
+	case m.off >= 1<<32:
 		return m, fmt.Errorf("a message of kind %v has the offset %d, past every window", m.kind, m.off)
 	}
 	return m, nil

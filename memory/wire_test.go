@@ -40,8 +40,9 @@ func FuzzParse(f *testing.F) {
 	for _, m := range []message{
 		{kind: kindFind, id: 1, body: []byte("words")},
 		{kind: kindLoad, id: 2, n: 8, off: 4096},
-		{kind: kindAdd, id: 3, ref: shmem.Ref{Window: 1, Gen: 1}, off: 1 << 32, a: 1},
+		{kind: kindAdd, id: 3, ref: shmem.Ref{Window: 1, Gen: 1}, off: 1<<32 - 8, a: 1},
 		{kind: kindNotify, id: 4, ref: shmem.Ref{Gen: 1}, off: 8191},
+		{kind: kindNotify, id: 4, ref: shmem.Ref{Gen: 1}, off: 1 << 32},
 		{kind: kindAnswer, id: 5, body: make([]byte, runBytes)},
 	} {
 		f.Add(m.append(nil))
@@ -59,7 +60,8 @@ func FuzzParse(f *testing.F) {
 		}
 		s := newOwnerScript(t)
 		s.export("words", "rwln")
-		s.owner.request(1, &message{kind: kindFind, id: 0, body: []byte("words")})
+		s.owner.request(1, &message{kind: kindFind, id: 1, body: []byte("words")})
+		m.id |= 2 // behind the import
 		if m.kind != kindAnswer && m.kind != kindRevoked {
 			s.owner.request(1, &m)
 		}
