@@ -148,7 +148,6 @@ type userScript struct {
 	user  *requester
 	stats Stats
 	names map[int]string
-	now   int64
 }
 
 func newUserScript(t *testing.T) *userScript {

@@ -27,7 +27,7 @@ func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err erro
 	}
 	var under []arriving // in order
 	for len(dst) > 0 && err == nil {
-		slot := none
+		var slot int
 		select {
 		case slot = <-im.peer.slots:
 		default:

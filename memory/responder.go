@@ -133,15 +133,15 @@ func (r *responder) withdraw(e *exported) (refs []shmem.Ref) {
 		return nil
 	}
 	delete(r.exports, e.name)
-	for _, w := range e.waits {
-		r.clients[w.peer].pending--
-		r.answer(w.peer, w.id, ErrRevoked)
-	}
-	e.waits = nil
 	for _, peer := range sortedKeys(e.granted) {
 		refs = r.ungrant(e, peer, refs)
 		r.out = append(r.out, outgoing{peer, message{kind: kindRevoked, b: e.epoch}})
 	}
+	for _, w := range e.waits { // now, when those who are woken know of the end
+		r.clients[w.peer].pending--
+		r.answer(w.peer, w.id, ErrRevoked)
+	}
+	e.waits = nil
 	return refs
 }
 

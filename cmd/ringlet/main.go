@@ -30,6 +30,7 @@ type cli struct {
 	Gen        genCmd        `cmd:"" help:"Write generated events to an MDF, MEP or MFP file."`
 	Certs      certsCmd      `cmd:"" help:"Make a development CA, certificates for nodes, and the gossip key."`
 	Bench      benchCmd      `cmd:"" help:"Measure this machine, or two: how fast data move beside how fast they could."`
+	Mem        memCmd        `cmd:"" help:"Remote memory: export a segment; write, read and lock it from other processes and hosts."`
 	Testbed    testbedCmd    `cmd:"" help:"Hosts on a switch with slow ports, made of network namespaces: run in it, disturb it."`
 	Config     configCmd     `cmd:"" help:"Look at configurations: check files, show what is in effect."`
 	Doctor     doctorCmd     `cmd:"" help:"Say what on this host would hold a run up, and what to do about it."`

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"ringlet/lab/mem"
+	"ringlet/node/config"
+)
+
+type memCmd struct {
+	Demo    memDemoCmd    `cmd:"" help:"Show everything on this machine: an owner in a process of its own, and two guests."`
+	Export  memExportCmd  `cmd:"" help:"Export a segment until a signal comes, for guests on this host and others."`
+	Put     memPutCmd     `cmd:"" help:"Write bytes into a segment."`
+	Get     memGetCmd     `cmd:"" help:"Read bytes of a segment."`
+	Fill    memFillCmd    `cmd:"" help:"Write bytes again and again."`
+	Compare memCompareCmd `cmd:"" help:"Read bytes, and compare them with what fill writes."`
+	Add     memAddCmd     `cmd:"" help:"Add to a word in one step."`
+	Lock    memLockCmd    `cmd:"" help:"Take a lock, which is a word, keep it for a while, and give it back."`
+	Watch   memWatchCmd   `cmd:"" help:"Print a word at each notice of its page."`
+	Tables  memTablesCmd  `cmd:"" help:"Print the tables of the owner and of a guest."`
+}
+
+// memGuest is what all guests are told.
+type memGuest struct {
+	Group string        `default:"ringlet-mem" placeholder:"DIR" help:"Directory of the group, as the owner has it."`
+	Time  time.Duration `default:"30s" help:"How long it may take in all."`
+}
+
+// as does something as a guest.
+func (c *memGuest) as(ctx context.Context, to io.Writer, task func(context.Context, *mem.Guest) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Time, fmt.Errorf("it took longer than --time %v", c.Time))
+	defer cancel()
+	g, err := mem.Enter(ctx, c.Group, to)
+	if err != nil {
+		return err
+	}
+	return errors.Join(task(ctx, g), g.Close())
+}
+
+// memPlace is where in which segment.
+type memPlace struct {
+	Segment string `arg:"" help:"Name of the segment."`
+	Offset  int64  `arg:"" help:"Where in it, bytes."`
+}
+
+// memData are bytes that somebody typed.
+type memData struct {
+	Data string `arg:"" help:"Bytes, as text."`
+	Hex  bool   `help:"The bytes are given as hexadecimal digits."`
+}
+
+func (d *memData) bytes() ([]byte, error) {
+	if !d.Hex {
+		return []byte(d.Data), nil
+	}
+	b, err := hex.DecodeString(d.Data)
+	if err != nil {
+		return nil, usage(fmt.Errorf("%q: %w", d.Data, err))
+	}
+	return b, nil
+}
+
+type memDemoCmd struct {
+	Group   string `placeholder:"DIR" help:"Directory of the group, which stays; if not given one that is gone afterwards."`
+	Carrier string `default:"quic" help:"As --transport of a run: quic, quic-go, stream, local, auto."`
+	Host    string `default:"127.0.0.1" help:"Address of the owner."`
+	Stay    bool   `help:"Keep the owner for other commands until a signal comes; with --group."`
+}
+
+// Run shows everything.
+func (c *memDemoCmd) Run(ctx context.Context, to streams) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if c.Stay && c.Group == "" {
+		return usage(errors.New("--stay needs --group, by which other commands find the owner"))
+	}
+	return mem.Demo{
+		Group:   c.Group,
+		Carrier: c.Carrier,
+		Host:    c.Host,
+		Program: program,
+		Stay:    c.Stay,
+	}.Run(ctx, to.out)
+}
+
+type memExportCmd struct {
+	Segment string       `arg:"" help:"Name of the segment."`
+	Size    config.Bytes `default:"64KiB" help:"Of the segment."`
+	Pages   []mem.Pages  `sep:"none" placeholder:"FIRST+COUNT:ALLOWED[:ATTRIBUTE,...]" help:"Pages of 4096 bytes, and what guests may do there: r (read), w (write), l (lock), n (notify); attributes are nwrite, dmove, ordered, combining. Pages that are not named are closed. All are open if not given."`
+	Group   string       `default:"ringlet-mem" placeholder:"DIR" help:"Directory of the group; it is made. Guests on other hosts need a copy."`
+	Carrier string       `default:"quic" help:"As --transport of a run: quic, quic-go, stream, local, auto."`
+	Host    string       `default:"127.0.0.1" help:"Address that guests reach."`
+}
+
+// Run exports.
+func (c *memExportCmd) Run(ctx context.Context, to streams) error {
+	return mem.Serve(ctx, mem.Owner{
+		Group:   c.Group,
+		Name:    c.Segment,
+		Size:    int(c.Size),
+		Pages:   c.Pages,
+		Carrier: c.Carrier,
+		Host:    c.Host,
+	}, to.out)
+}
+
+type memPutCmd struct {
+	memPlace
+	memData
+	Notify bool `help:"Notify the page afterwards."`
+	memGuest
+}
+
+// Run writes.
+func (c *memPutCmd) Run(ctx context.Context, to streams) error {
+	data, err := c.bytes()
+	if err != nil {
+		return err
+	}
+	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+		return g.Put(ctx, c.Segment, c.Offset, data, c.Notify)
+	})
+}
+
+type memGetCmd struct {
+	memPlace
+	Count int64 `arg:"" help:"How many bytes."`
+	Raw   bool  `help:"Print the bytes as they are, and nothing else."`
+	memGuest
+}
+
+// Run reads.
+func (c *memGetCmd) Run(ctx context.Context, to streams) error {
+	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+		return g.Get(ctx, c.Segment, c.Offset, c.Count, c.Raw)
+	})
+}
+
+type memFillCmd struct {
+	memPlace
+	Count int64 `arg:"" help:"How many bytes in all."`
+	memData
+	memGuest
+}
+
+// Run fills.
+func (c *memFillCmd) Run(ctx context.Context, to streams) error {
+	data, err := c.bytes()
+	if err != nil {
+		return err
+	}
+	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+		return g.Fill(ctx, c.Segment, c.Offset, c.Count, data)
+	})
+}
+
+type memCompareCmd struct {
+	memPlace
+	Count int64 `arg:"" help:"How many bytes in all."`
+	memData
+	memGuest
+}
+
+// Run compares.
+func (c *memCompareCmd) Run(ctx context.Context, to streams) error {
+	data, err := c.bytes()
+	if err != nil {
+		return err
+	}
+	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+		return g.Compare(ctx, c.Segment, c.Offset, c.Count, data)
+	})
+}
+
+type memAddCmd struct {
+	memPlace
+	Delta uint64 `arg:"" default:"1" help:"What to add."`
+	memGuest
+}
+
+// Run adds.
+func (c *memAddCmd) Run(ctx context.Context, to streams) error {
+	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+		return g.Add(ctx, c.Segment, c.Offset, c.Delta)
+	})
+}
+
+type memLockCmd struct {
+	memPlace
+	Hold time.Duration `default:"1s" help:"How long to keep it."`
+	memGuest
+}
+
+// Run locks.
+func (c *memLockCmd) Run(ctx context.Context, to streams) error {
+	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+		return g.Lock(ctx, c.Segment, c.Offset, c.Hold)
+	})
+}
+
+type memWatchCmd struct {
+	memPlace
+	Notices int `default:"0" help:"End after so many. 0 = end when --time is over."`
+	memGuest
+}
+
+// Run watches.
+func (c *memWatchCmd) Run(ctx context.Context, to streams) error {
+	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+		return g.Watch(ctx, c.Segment, c.Offset, c.Notices)
+	})
+}
+
+type memTablesCmd struct {
+	Segment string `arg:"" help:"Name of the segment."`
+	memGuest
+}
+
+// Run prints both tables.
+func (c *memTablesCmd) Run(ctx context.Context, to streams) error {
+	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error { return g.Tables(ctx, c.Segment) })
+}

@@ -1,0 +1,208 @@
+package mem
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/memory"
+	"ringlet/node/certs"
+	"ringlet/shmem"
+	"ringlet/transport"
+	"ringlet/transport/quic"
+)
+
+const (
+	ownerName = "owner"
+	ownerRank = 0
+	guests    = 8
+	windows   = 4096 // runs of pages that all guests may have of all exports, and long reads under way
+	groupFile = "group.json"
+)
+
+// group is what group.json says.
+type group struct {
+	View    uint64 `json:"view"` // another one for each owner process
+	Carrier string `json:"carrier"`
+	Address string `json:"address"` // of the owner
+}
+
+// nameOf is the name of a rank: in the view, and in its certificate.
+func nameOf(rank int) string {
+	if rank == ownerRank {
+		return ownerName
+	}
+	return fmt.Sprintf("guest%d", rank)
+}
+
+// certify makes the authority and the certificates of a group, unless the directory has them.
+func certify(dir string) error {
+	if _, err := certs.Load(dir, ownerName); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	ca, err := certs.NewCA(0)
+	if err != nil {
+		return err
+	}
+	for rank := range guests + 1 {
+		id, err := ca.Issue(nameOf(rank), nil, certs.RoleNode, 0)
+		if err == nil {
+			err = id.Save(dir)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *group) write(dir string) error {
+	text, err := json.MarshalIndent(g, "", "  ")
+	if err != nil {
+		return err
+	}
+	fresh := filepath.Join(dir, "."+groupFile)
+	if err := os.WriteFile(fresh, append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(fresh, filepath.Join(dir, groupFile))
+}
+
+func readGroup(dir string) (*group, error) {
+	text, err := os.ReadFile(filepath.Join(dir, groupFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("nobody exports memory in %s: start ringlet mem demo --stay or ringlet mem export there: %w",
+			dir, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseGroup(text)
+}
+
+func parseGroup(text []byte) (*group, error) {
+	var g group
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&g); err != nil {
+		return nil, fmt.Errorf("%s: %w", groupFile, err)
+	}
+	if _, _, err := net.SplitHostPort(g.Address); err != nil {
+		return nil, fmt.Errorf("%s: the owner's address: %w", groupFile, err)
+	}
+	return &g, nil
+}
+
+// lock takes a place in the group, which others of this host see; nil: it is taken.
+func lock(dir string, rank int) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, nameOf(rank)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil, f.Close()
+	case err != nil:
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// place is one process's place in a group.
+type place struct {
+	group *group
+	rank  int
+	held  *os.File
+	net   *quic.Network
+	table *shmem.Table
+	space *memory.Space
+}
+
+// segmentPrefix is that of the names of shared memory.
+const segmentPrefix = "ringlet-mem-"
+
+func segmentName(rank int, what string) string {
+	return fmt.Sprintf("%s%d-%d-%s", segmentPrefix, os.Getpid(), rank, what)
+}
+
+// open makes a place of a rank that is locked. An owner fills in where it is.
+func open(dir string, g *group, rank int, held *os.File, bind string) (p *place, err error) {
+	p = &place{group: g, rank: rank, held: held}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	choice, err := transport.Choose(g.Carrier)
+	if err != nil {
+		return p, err
+	}
+	id, err := certs.Load(dir, nameOf(rank))
+	if err != nil {
+		return p, err
+	}
+	p.net, err = quic.Listen(quic.Config{
+		Addr:   bind,
+		Server: id.Server(),
+		Client: id.Client,
+		Name: func(state tls.ConnectionState) (string, error) {
+			peer, err := certs.PeerIdentity(state)
+			return peer.Name, err
+		},
+	})
+	if err != nil {
+		return p, err
+	}
+	if choice.Local() {
+		p.table, err = shmem.NewSharedTable(segmentName(rank, "table"), windows)
+	} else {
+		p.table = shmem.NewTable(windows)
+	}
+	if err != nil {
+		return p, err
+	}
+	if rank == ownerRank {
+		g.Address = p.net.Addr().String()
+	}
+	members := []transport.Member{{Name: ownerName, Addr: g.Address}}
+	for guest := 1; guest <= guests; guest++ {
+		members = append(members, transport.Member{Name: nameOf(guest)})
+	}
+	p.space, err = memory.New(memory.Config{
+		Transport: transport.Config{
+			Network:     p.net,
+			Table:       p.table,
+			View:        transport.View{Number: g.View, Members: members},
+			Rank:        rank,
+			Carrier:     choice.Carrier,
+			AutoNetwork: choice.Network.Carrier,
+		},
+		Returns: rank == ownerRank,
+	})
+	return p, err
+}
+
+func (p *place) close() error {
+	var errs []error
+	if p.space != nil {
+		errs = append(errs, p.space.Close())
+	}
+	if p.net != nil {
+		errs = append(errs, p.net.Close())
+	}
+	if p.table != nil {
+		errs = append(errs, p.table.Close())
+	}
+	return errors.Join(append(errs, p.held.Close())...)
+}

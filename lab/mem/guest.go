@@ -1,0 +1,264 @@
+package mem
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"ringlet/memory"
+)
+
+// Guest is this process as a guest of a group.
+type Guest struct {
+	place *place
+	to    io.Writer
+}
+
+// enterTime bounds how long the making of a link may take.
+const enterTime = 10 * time.Second
+
+// Enter takes a free place in the group of a directory, and links to its owner. What the guest does is printed to.
+func Enter(ctx context.Context, dir string, to io.Writer) (*Guest, error) {
+	g, err := readGroup(dir)
+	if err != nil {
+		return nil, err
+	}
+	bind, err := reaching(g.Address)
+	if err != nil {
+		return nil, err
+	}
+	for rank := 1; rank <= guests; rank++ {
+		held, err := lock(dir, rank)
+		if err != nil {
+			return nil, err
+		}
+		if held == nil {
+			continue
+		}
+		p, err := open(dir, g, rank, held, bind)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, enterTime)
+		defer cancel()
+		if err := p.space.Reconnect(ctx, []int{ownerRank}); err != nil {
+			return nil, errors.Join(fmt.Errorf("the owner of %s is not there: %w", dir, err), p.close())
+		}
+		return &Guest{place: p, to: to}, nil
+	}
+	return nil, fmt.Errorf("all %d places for guests of %s are taken on this host: wait for one to end", guests, dir)
+}
+
+// reaching is this host's address towards another one, with any port. A socket that is bound to all addresses sends no
+// large datagrams over the carrier quic-go.
+func reaching(address string) (string, error) {
+	c, err := net.Dial("udp", address) // which sends nothing
+	if err != nil {
+		return "", err
+	}
+	host, _, err := net.SplitHostPort(c.LocalAddr().String())
+	return net.JoinHostPort(host, "0"), errors.Join(err, c.Close())
+}
+
+// Close leaves the group.
+func (g *Guest) Close() error { return g.place.close() }
+
+// using imports a segment for one task.
+func (g *Guest) using(ctx context.Context, segment string, task func(*memory.Import) error) error {
+	im, err := g.place.space.Import(ctx, segment)
+	if err != nil {
+		return err
+	}
+	defer im.Close()
+	return task(im)
+}
+
+// say prints what was done and how long it took.
+func (g *Guest) say(start time.Time, format string, args ...any) {
+	took := time.Since(start)
+	fmt.Fprintf(g.to, "%s: done in %v\n", fmt.Sprintf(format, args...), took.Round(time.Microsecond/10))
+}
+
+// Put writes data, and notifies the page of their first byte if that is wanted.
+func (g *Guest) Put(ctx context.Context, segment string, off int64, data []byte, notify bool) error {
+	return g.using(ctx, segment, func(im *memory.Import) error {
+		start := time.Now()
+		if err := im.Write(ctx, off, data); err != nil {
+			return err
+		}
+		if err := im.Fence(ctx); err != nil { // pages may be combining ones
+			return err
+		}
+		g.say(start, "put %s@%s [%d, +%d)", segment, im.Node(), off, len(data))
+		if !notify {
+			return nil
+		}
+		start = time.Now()
+		n, err := im.Notify(ctx, off)
+		if err == nil {
+			g.say(start, "notify %s@%s page %d: notice %d", segment, im.Node(), off/memory.PageSize, n)
+		}
+		return err
+	})
+}
+
+// maxGet bounds what one Get, Fill or Compare is about, bytes.
+const maxGet = 1 << 30
+
+func sensible(count int64) error {
+	if count < 1 || count > maxGet {
+		return fmt.Errorf("%d bytes: 1 to %d at a time", count, maxGet)
+	}
+	return nil
+}
+
+// Get reads bytes, and prints them as a dump, or as they are.
+func (g *Guest) Get(ctx context.Context, segment string, off, count int64, raw bool) error {
+	if err := sensible(count); err != nil {
+		return err
+	}
+	return g.using(ctx, segment, func(im *memory.Import) error {
+		b := make([]byte, count)
+		start := time.Now()
+		if err := im.Read(ctx, off, b); err != nil {
+			return err
+		}
+		if raw {
+			_, err := g.to.Write(b)
+			return err
+		}
+		g.say(start, "get %s@%s [%d, +%d)", segment, im.Node(), off, count)
+		_, err := fmt.Fprint(g.to, dump(off, b))
+		return err
+	})
+}
+
+// dump is bytes as text, with the offsets of the segment.
+func dump(off int64, b []byte) string {
+	var out strings.Builder
+	for len(b) > 0 {
+		line := b[:min(16, len(b))]
+		text := strings.TrimRight(hex.Dump(line), "\n")
+		fmt.Fprintf(&out, "%08x%s\n", off, text[8:])
+		b, off = b[len(line):], off+int64(len(line))
+	}
+	return out.String()
+}
+
+// pattern is data again and again, count bytes in all.
+func pattern(data []byte, count int64) ([]byte, error) {
+	if err := sensible(count); err != nil {
+		return nil, err
+	}
+	if len(data) == 0 {
+		return nil, errors.New("a pattern of no bytes fills nothing")
+	}
+	return bytes.Repeat(data, int(count)/len(data)+1)[:count], nil
+}
+
+// Fill writes data again and again, count bytes in all.
+func (g *Guest) Fill(ctx context.Context, segment string, off, count int64, data []byte) error {
+	b, err := pattern(data, count)
+	if err != nil {
+		return err
+	}
+	return g.using(ctx, segment, func(im *memory.Import) error {
+		start := time.Now()
+		if err := im.Write(ctx, off, b); err != nil {
+			return err
+		}
+		if err := im.Fence(ctx); err != nil {
+			return err
+		}
+		g.say(start, "fill %s@%s [%d, +%d)", segment, im.Node(), off, count)
+		return nil
+	})
+}
+
+// errDiffers tells that bytes are not as expected.
+var errDiffers = errors.New("the bytes differ")
+
+// Compare reads bytes and compares them with what Fill writes.
+func (g *Guest) Compare(ctx context.Context, segment string, off, count int64, data []byte) error {
+	want, err := pattern(data, count)
+	if err != nil {
+		return err
+	}
+	return g.using(ctx, segment, func(im *memory.Import) error {
+		got := make([]byte, count)
+		start := time.Now()
+		if err := im.Read(ctx, off, got); err != nil {
+			return err
+		}
+		g.say(start, "compare %s@%s [%d, +%d)", segment, im.Node(), off, count)
+		wrong, first := 0, 0
+		for i := range got {
+			if got[i] != want[i] {
+				if wrong == 0 {
+					first = i
+				}
+				wrong++
+			}
+		}
+		if wrong > 0 {
+			return fmt.Errorf("%w: %d of %d, the first at offset %d, where %#02x is and %#02x was expected", errDiffers, wrong,
+				count, off+int64(first), got[first], want[first])
+		}
+		fmt.Fprintf(g.to, "all %d bytes are as expected\n", count)
+		return nil
+	})
+}
+
+// Add adds to a word in one step.
+func (g *Guest) Add(ctx context.Context, segment string, off int64, delta uint64) error {
+	return g.using(ctx, segment, func(im *memory.Import) error {
+		start := time.Now()
+		before, err := im.Add(ctx, off, delta)
+		if err != nil {
+			return err
+		}
+		g.say(start, "add %s@%s [%d]: %d + %d = %d", segment, im.Node(), off, before, delta, before+delta)
+		return nil
+	})
+}
+
+// Watch prints the word at an offset at each notice of its page, until ctx is over or so many have come; 0: all.
+func (g *Guest) Watch(ctx context.Context, segment string, off int64, notices int) error {
+	return g.using(ctx, segment, func(im *memory.Import) error {
+		var known uint64
+		for seen := 0; notices == 0 || seen < notices; seen++ {
+			n, err := im.Wait(ctx, off, known)
+			if err != nil {
+				return err
+			}
+			known = n
+			word, err := readWord(ctx, im, off)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(g.to, "watch %s@%s [%d]: notice %d, the word is %d (%#x)\n", segment, im.Node(), off, n, word, word)
+		}
+		return nil
+	})
+}
+
+// Tables prints the tables of the owner, which it exports as text, and those of this guest.
+func (g *Guest) Tables(ctx context.Context, segment string) error {
+	return g.using(ctx, segment, func(*memory.Import) error { // so that both have something to show
+		return g.using(ctx, boardName, func(board *memory.Import) error {
+			time.Sleep(2 * boardEvery) // until the owner has written that this guest is there
+			text, err := readBoard(ctx, board)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(g.to, "Tables of %s:\n%s\nTables of %s:\n", board.Node(), text, nameOf(g.place.rank))
+			return g.place.space.Tables().Print(g.to)
+		})
+	})
+}
