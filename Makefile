@@ -53,6 +53,7 @@ check-forged: ## a million forged packets to each link of quic, and to a feed of
 .PHONY: check-memory
 check-memory: ## remote memory: 10,000 histories of words that must be linearizable, a million schedules of races with the end of an export
 	go test -count=1 -timeout 30m ./memory -v -run TestWordsAreLinearizable -histories 10000
+	go test -count=1 -timeout 30m ./memory -v -run TestEveryCarrierIsLinearizable -carrier-histories 10000
 	go test -count=1 -timeout 4h ./memory -v -run TestNothingOutsideAGrant -schedules 1000000
 
 # go test has vetted the tests before. Tests in which the detector finds what it finds in others are skipped: -short.

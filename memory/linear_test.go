@@ -112,7 +112,7 @@ func history(t *testing.T, seed uint64, dir string) (unknown, killed int) {
 		must.OK(t, err)
 		seed := rng.Uint64()
 		wg.Go(func() {
-			for _, o := range work(im.In(client), client, seed, start) {
+			for _, o := range work(im.In(client), 0, client, seed, start) {
 				mu.Lock()
 				ops = append(ops, o)
 				if o.Output.(wordOutput).unknown {
@@ -139,8 +139,8 @@ func history(t *testing.T, seed uint64, dir string) (unknown, killed int) {
 }
 
 // work is what one client does. Time is virtual, so each call and each return has a moment of its own only by chance:
-// equal ones count as at the same time.
-func work(im *Import, client int, seed uint64, start time.Time) (ops []porcupine.Operation) {
+// equal ones count as at the same time. The words begin at base.
+func work(im *Import, base int64, client int, seed uint64, start time.Time) (ops []porcupine.Operation) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range 12 {
 		in := wordInput{word: rng.IntN(2), kind: []kind{kindAdd, kindSwap, kindCompare, kindLoad}[rng.IntN(4)]}
@@ -149,7 +149,7 @@ func work(im *Import, client int, seed uint64, start time.Time) (ops []porcupine
 		called := time.Since(start).Nanoseconds()
 		var before uint64
 		var err error
-		off := int64(8 * in.word)
+		off := base + int64(8*in.word)
 		switch in.kind {
 		case kindAdd:
 			before, err = im.Add(ctx, off, in.a)

@@ -170,6 +170,30 @@ func (c *benchLatencyCmd) Run(ctx context.Context, to streams) error {
 	return err
 }
 
+type benchMemoryCmd struct {
+	Carrier  string         `default:"quic" help:"What carries the writes: quic, quic-go, stream, local."`
+	Sizes    []config.Bytes `default:"8,128,1KiB,8KiB,64KiB,256KiB,1MiB" help:"Sizes of a put and a get."`
+	Duration time.Duration  `default:"1s" help:"Of each measurement; there are six for each size."`
+	Lanes    int            `default:"8" help:"Transactions side by side, for throughput."`
+	Spin     time.Duration  `default:"50us" help:"How long who waits for the network looks before it sleeps. 0 = sleep at once."`
+	JSON     bool           `name:"json" help:"Print one JSON object in place of the table."`
+}
+
+// Run measures remote memory.
+func (c *benchMemoryCmd) Run(ctx context.Context, to streams) error {
+	cfg := bench.MemoryConfig{
+		NodesConfig: nodesConfig(c.Carrier, c.Spin),
+		Sizes:       c.Sizes,
+		Duration:    c.Duration,
+		Lanes:       c.Lanes,
+	}
+	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, bench.Memory)
+	if err == nil && r != nil && r.Interrupted {
+		err = errors.New("bench: interrupted")
+	}
+	return err
+}
+
 type benchTraceCmd struct {
 	Carrier string        `default:"quic" help:"What carries the writes: quic, quic-go, stream."`
 	Size    config.Bytes  `default:"64" help:"Size of a write, whole words of 8 bytes, at most 1KiB."`
