@@ -15,7 +15,7 @@ func (p *Partition) Built() uint64 {
 	if run == nil || run.StartedAt().IsZero() {
 		return 0
 	}
-	return run.Stats().Registers.Counters.EventsBuilt
+	return run.Stats().Registers.GetCounters().GetEventsBuilt()
 }
 
 // Awaits is until when a step that begins now waits for members.
