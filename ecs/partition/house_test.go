@@ -178,6 +178,9 @@ func (h *house) leave() {
 	if err := h.members.Close(); err != nil {
 		h.t.Error(err)
 	}
+	if h.store == nil {
+		return // it could not be opened, which ended the test
+	}
 	if err := h.store.Close(); err != nil {
 		h.t.Error(err)
 	}
