@@ -114,8 +114,11 @@ func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *look
 	g.Go(func() error {
 		// What is later than one event is not made up for: a burst would overwrite all buffers at once.
 		p := pace.At(c.Rate, pace.Time(1, c.Rate))
-		for whenDue(ctx, p, over) {
-			if err := s.send(ctx, l, 1); err != nil {
+		for {
+			if _, due := whenDue(ctx, p, over); !due {
+				break
+			}
+			if _, err := s.send(ctx, l, 1); err != nil {
 				return err
 			}
 			p.Went(1)
@@ -132,24 +135,26 @@ func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *look
 // nap is how long who waits for what is due sleeps at most: an end is seen that soon.
 const nap = 50 * time.Millisecond
 
-// whenDue waits until the next thing is due, to the microsecond where the processor is there; false: it is over before.
-func whenDue(ctx context.Context, p *pace.Pacer, over *atomic.Bool) bool {
+// whenDue waits until the next thing is due, to the microsecond where the processor is there, or until it is over. It
+// tells how much time was given up.
+func whenDue(ctx context.Context, p *pace.Pacer, over *atomic.Bool) (lost time.Duration, due bool) {
 	for !over.Load() && ctx.Err() == nil {
-		wait, _ := p.Early(time.Now())
+		wait, lost := p.Early(time.Now())
 		switch {
 		case wait <= 0:
-			return true
+			return lost, true
 		case wait > time.Millisecond: // a timer may be so late
 			time.Sleep(min(wait-time.Millisecond, nap))
 		}
 		breath.Take()
 	}
-	return false
+	return 0, false
 }
 
 // rotate makes a lane use so many windows, and its sender overwrite them without credit.
 func (l *lane) rotate(windows int) {
-	l.turns, l.slots = l.turns[:windows], windows
+	l.limit(windows)
+	l.slots = windows
 	l.credit.Store(1 << 62)
 }
 

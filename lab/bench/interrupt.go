@@ -120,7 +120,7 @@ func (s *station) trickle(ctx context.Context, rate float64) error {
 			time.Sleep(max(100*time.Microsecond, wait))
 			continue
 		}
-		if err := s.send(ctx, l, 1); err != nil {
+		if _, err := s.send(ctx, l, 1); err != nil {
 			if ctx.Err() != nil {
 				break
 			}

@@ -137,7 +137,7 @@ func (v *volley) play(ctx context.Context, p time.Duration, over *atomic.Bool) e
 				runtime.KeepAlive(p) // it works: a sleep would take longer
 			}
 			if err == nil {
-				err = far.send(ctx, back, 1)
+				_, err = far.send(ctx, back, 1)
 			}
 			if err != nil && errors.Is(context.Cause(ctx), errEnough) {
 				return nil
@@ -151,7 +151,7 @@ func (v *volley) play(ctx context.Context, p time.Duration, over *atomic.Bool) e
 		defer end(errEnough)
 		for n := uint64(1); !over.Load() && ctx.Err() == nil; n++ {
 			began := time.Now()
-			err := near.send(ctx, there, 1)
+			_, err := near.send(ctx, there, 1)
 			if err == nil {
 				err = near.await(ctx, near.spin, func() bool { return back.checked.Load() >= n })
 			}

@@ -214,11 +214,11 @@ func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station
 			left := writes
 			for turn := 0; left > 0 && !over.Load() && ctx.Err() == nil; turn++ {
 				l := s.out[to[turn%len(to)]]
-				before := l.next
-				if err := s.send(ctx, l, int(min(left, laneBatch))); err != nil {
+				n, err := s.send(ctx, l, int(min(left, laneBatch)))
+				if err != nil {
 					return err
 				}
-				left -= l.next - before
+				left -= uint64(n)
 			}
 			return s.await(ctx, 0, s.idle)
 		})
@@ -239,7 +239,7 @@ func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.B
 		for n := uint64(1); ; n++ {
 			err := all[1].await(ctx, all[1].spin, func() bool { return ping.checked.Load() >= n })
 			if err == nil {
-				err = all[1].send(ctx, pong, 1)
+				_, err = all[1].send(ctx, pong, 1)
 			}
 			if err != nil {
 				if errors.Is(context.Cause(ctx), errEnough) {
@@ -252,7 +252,7 @@ func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.B
 	g.Go(func() error {
 		for n := uint64(1); n <= writes && !over.Load() && ctx.Err() == nil; n++ {
 			began := time.Now()
-			if err := all[0].send(ctx, ping, 1); err != nil {
+			if _, err := all[0].send(ctx, ping, 1); err != nil {
 				return err
 			}
 			if err := all[0].await(ctx, all[0].spin, func() bool { return pong.checked.Load() >= n }); err != nil {

@@ -51,10 +51,12 @@ type lane struct {
 	credited int    // the receiver gives credit when so many writes more are checked
 
 	// owned by the sender
-	next   uint64 // sequence of the next write
-	data   []byte // as mem
-	pieces [maxSlots][]link.Piece
-	began  [maxSlots]time.Time
+	next    uint64 // sequence of the next write
+	batches uint64 // sent
+	want    int    // writes of the next batch
+	data    []byte // of each batch that may be under way
+	pieces  [maxSlots][]link.Piece
+	began   [maxSlots]time.Time
 
 	// atomic
 	busy   [maxSlots]atomic.Bool
@@ -86,7 +88,7 @@ func newLane(from, to, size, batch int, mem []byte) *lane {
 		batch:    batch,
 		slots:    slotsOf(batch),
 		mem:      mem,
-		data:     make([]byte, len(mem)),
+		data:     make([]byte, laneMemory(size, batch)),
 		turns:    make([]uint64, windows),
 		credited: max(1, windows/4),
 		took:     newTimes(),
@@ -227,32 +229,46 @@ func (l *lane) times(into *hdr.Histogram) {
 	into.Merge(l.took)
 }
 
+// limit makes a lane use so many windows only.
+func (l *lane) limit(windows int) {
+	l.turns = l.turns[:windows]
+	// Who waits for the last window of a round has credit for the round before: it is told of the end of each.
+	for l.credited = max(1, windows/4); windows%l.credited > 0; {
+		l.credited--
+	}
+}
+
 // slot is the batch that comes next.
-func (l *lane) slot() int { return int(l.next / uint64(l.batch) % uint64(l.slots)) }
+func (l *lane) slot() int { return int(l.batches % uint64(l.slots)) }
 
 // free says whether the next batch may be sent: its slot is free, and what was in its windows is checked.
 func (l *lane) free() bool {
 	windows := uint64(len(l.turns))
-	return !l.busy[l.slot()].Load() && l.next+uint64(l.batch) <= l.credit.Load()+windows
+	return !l.busy[l.slot()].Load() && l.next+uint64(l.want) <= l.credit.Load()+windows
 }
 
-// send writes up to n of the next batch, and waits for room before. The next send begins with the next batch.
-func (s *station) send(ctx context.Context, l *lane, n int) error {
-	if err := s.await(ctx, 0, l.free); err != nil {
-		return err
-	}
-	slot, n := l.slot(), min(n, l.batch)
-	l.busy[slot].Store(true)
+// send writes up to n, as many as travel together and fit between the next window and the last, and waits for room
+// before. It tells how many these were.
+func (s *station) send(ctx context.Context, l *lane, n int) (int, error) {
 	first := int(l.next % uint64(len(l.turns)))
+	n = min(n, l.batch, len(l.turns)-first)
+	l.want = n
+	if err := s.await(ctx, 0, l.free); err != nil {
+		return 0, err
+	}
+	slot := l.slot()
+	l.busy[slot].Store(true)
+	data := l.data[slot*l.batch*l.size:]
 	for i := range n {
-		fill(l.data[(first+i)*l.size:(first+i+1)*l.size], l.from, l.next+uint64(i))
+		fill(data[i*l.size:(i+1)*l.size], l.from, l.next+uint64(i))
 	}
 	l.next += uint64(n)
+	l.batches++
 	l.began[slot] = time.Now()
 	if l.batch == 1 {
-		return s.endpoint.Write(l.to, link.Write{
+		return n, s.endpoint.Write(l.to, link.Write{
 			Ref:    l.refs[first],
-			Data:   l.data[first*l.size : (first+1)*l.size],
+			Data:   data[:l.size],
 			Imm:    uint64(first),
 			Cookie: uint64(slot),
 		})
@@ -263,11 +279,11 @@ func (s *station) send(ctx context.Context, l *lane, n int) error {
 		pieces = append(pieces, link.Piece{
 			Ref:  l.refs[w],
 			Imm:  uint64(w),
-			Data: l.data[w*l.size : (w+1)*l.size],
+			Data: data[i*l.size : (i+1)*l.size],
 		})
 	}
 	l.pieces[slot] = pieces
-	return s.endpoint.WriteMany(l.to, pieces, uint64(slot))
+	return n, s.endpoint.WriteMany(l.to, pieces, uint64(slot))
 }
 
 // idle says that each batch has its outcome.

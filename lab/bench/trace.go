@@ -164,7 +164,7 @@ func (t *tracer) writes(ctx context.Context, all []*station, n int, r *TraceRepo
 			t.at[i].Store(0)
 		}
 		began := int64(time.Since(t.start))
-		if err := s.send(ctx, l, 1); err != nil {
+		if _, err := s.send(ctx, l, 1); err != nil {
 			return took, at, err
 		}
 		for until := time.Now().Add(placeTime); !over(); {

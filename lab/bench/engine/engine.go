@@ -101,4 +101,6 @@ func (c *Core) At() int { return c.at }
 
 // Counts tells the triggers that were taken, those that were refused or forgotten by a clear, and the transfers that
 // have ended.
-func (c *Core) Counts() (triggers, refused, transfers uint64) { return c.triggers, c.refused, c.transfers }
+func (c *Core) Counts() (triggers, refused, transfers uint64) {
+	return c.triggers, c.refused, c.transfers
+}

@@ -1,0 +1,316 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"ringlet/lab/bench/engine"
+	"ringlet/lab/trial"
+	"ringlet/node/config"
+	"ringlet/transport/link"
+)
+
+// maxDescriptors is what the document's buffer holds.
+const maxDescriptors = 64
+
+// DescriptorsConfig says how generated traffic is triggered.
+type DescriptorsConfig struct {
+	NodesConfig
+	Sizes       []config.Bytes // of a transfer, whole words of 8 bytes
+	PerTrigger  []string       // transfers a trigger, each measured: numbers, or endless
+	Descriptors int            // in use
+	Trigger     string         // software, rate or unix:PATH
+	Rate        float64        // triggers/s, where they come by rate
+	Duration    time.Duration  // of each measurement
+	Progress    func(what string, done, of int)
+}
+
+// perTrigger reads a number of transfers.
+func perTrigger(word string) (uint64, error) {
+	if word == "endless" {
+		return engine.Endless, nil
+	}
+	n, err := strconv.ParseUint(word, 10, 32)
+	if err != nil || n == 0 {
+		return 0, refuse("per-trigger", "%q is neither a number from 1 to 2^32 − 1 nor endless", word)
+	}
+	return n, nil
+}
+
+// Validate says what of the settings cannot be, as a *UsageError.
+func (c *DescriptorsConfig) Validate() error {
+	if len(c.PerTrigger) == 0 {
+		return refuse("per-trigger", "there is none to measure: give some as 1,16,endless")
+	}
+	for _, word := range c.PerTrigger {
+		if _, err := perTrigger(word); err != nil {
+			return err
+		}
+	}
+	path, line := strings.CutPrefix(c.Trigger, byLine)
+	switch {
+	case c.Descriptors < 1 || c.Descriptors > maxDescriptors:
+		return refuse("descriptors", "%d are not between 1 and %d", c.Descriptors, maxDescriptors)
+	case c.Trigger != bySoftware && c.Trigger != byRate && (!line || path == ""):
+		return refuse("trigger", "%q is not software, rate, or unix: and the path of a socket", c.Trigger)
+	case c.Trigger == byRate && (!(c.Rate >= 1) || c.Rate > 1e8):
+		return refuse("rate", "%g triggers/s are not between 1 and 100 million", c.Rate)
+	}
+	return c.patterns().Validate()
+}
+
+// patterns has what both have in common.
+func (c *DescriptorsConfig) patterns() *PatternsConfig {
+	return &PatternsConfig{NodesConfig: c.NodesConfig, Sizes: c.Sizes, Duration: c.Duration}
+}
+
+// DescriptorsReport is what the modes came to, as `ringlet bench descriptors --json` prints it.
+type DescriptorsReport struct {
+	nodesReport
+	Descriptors int              `json:"descriptors"`
+	Trigger     string           `json:"trigger"`
+	AskedHz     float64          `json:"asked_hz,omitempty"` // triggers
+	Rows        []DescriptorsRow `json:"modes"`
+}
+
+// DescriptorsRow is one mode with transfers of one size.
+type DescriptorsRow struct {
+	PerTrigger string  `json:"per_trigger"`
+	Size       int     `json:"size"` // bytes of a transfer
+	DurationS  float64 `json:"duration_s"`
+	Triggers   uint64  `json:"triggers"` // taken
+	Forgotten  uint64  `json:"triggers_forgotten"`
+	Unplaced   uint64  `json:"triggers_unplaced"` // that the generator gave up, since the engine was busy for long
+	Transfers  uint64  `json:"transfers"`
+	Hz         float64 `json:"hz"` // transfers that were checked at the receiver
+	TriggerHz  float64 `json:"trigger_hz"`
+	MByteS     float64 `json:"mbyte_per_s"` // of 2^20 bytes, as in document 000
+	Together   float64 `json:"together"`    // transfers that left together, the mean
+	P50        float64 `json:"p50_us"`      // from the call until the outcome
+	P99        float64 `json:"p99_us"`
+	Words      uint64  `json:"words"` // checked at the receiver
+	Wrong      uint64  `json:"wrong_words"`
+	Misplaced  uint64  `json:"misplaced"`
+	Lost       uint64  `json:"lost"` // sent, and not seen by the receiver
+	Error      string  `json:"error,omitempty"`
+}
+
+func (r *DescriptorsRow) good() bool { return r.Wrong+r.Misplaced+r.Lost == 0 && r.Error == "" }
+
+// Wrong counts the measurements with errors or losses.
+func (r *DescriptorsReport) Wrong() (n int) {
+	for i := range r.Rows {
+		if !r.Rows[i].good() {
+			n++
+		}
+	}
+	return n
+}
+
+// Descriptors lets an engine with descriptors write from one node into the memory of another, in each mode and with each
+// size. An interruption gives the rows so far.
+func Descriptors(ctx context.Context, cfg DescriptorsConfig) (r *DescriptorsReport, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	r = &DescriptorsReport{
+		nodesReport: cfg.report(),
+		Descriptors: cfg.Descriptors,
+		Trigger:     cfg.Trigger,
+		Rows:        []DescriptorsRow{},
+	}
+	if cfg.Trigger == byRate {
+		r.AskedHz = cfg.Rate
+	}
+	t, err := openTrigger(cfg.Trigger, cfg.Rate)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	done, of := 0, len(cfg.PerTrigger)*len(cfg.Sizes)
+	for _, per := range cfg.PerTrigger {
+		for _, size := range cfg.Sizes {
+			if cfg.Progress != nil {
+				cfg.Progress(fmt.Sprintf("%s a trigger, %s", per, size), done, of)
+			}
+			done++
+			row, err := cfg.measure(ctx, t, per, int(size), uint64(done))
+			if r.Interrupted = ctx.Err() != nil; r.Interrupted {
+				return r, nil
+			}
+			if err != nil {
+				return r, fmt.Errorf("bench: %s transfers of %s a trigger: %w", per, size, err)
+			}
+			r.Rows = append(r.Rows, row)
+		}
+	}
+	return r, nil
+}
+
+// measure runs one mode with one size.
+func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string, size int, view uint64) (
+	row DescriptorsRow, err error) {
+	n, err := perTrigger(per)
+	if err != nil {
+		return row, err
+	}
+	batch := max(1, c.Descriptors/4) // while some are on their way others leave
+	if size > link.MaxPiece {
+		batch = 1
+	}
+	all, err := openStations(ctx, c.meeting(view, 2), map[int][]int{0: {1}}, size, batch)
+	defer func() { err = errors.Join(err, closeStations(all)) }()
+	if err != nil {
+		return row, err
+	}
+	t.begin()
+	l := all[0].out[1]
+	l.limit(c.Descriptors)
+	d := &driven{core: engine.New(c.Descriptors, n), trigger: t, station: all[0], lane: l}
+	row = DescriptorsRow{PerTrigger: per, Size: size}
+	began := time.Now()
+	err = during(c.Duration, func(over *atomic.Bool) error { return d.run(ctx, over) })
+	settle(all)
+	row.sum(d, time.Since(began))
+	if err != nil && ctx.Err() == nil { // a link that broke is a result
+		row.Error, err = err.Error(), nil
+	}
+	return row, err
+}
+
+// driven is an engine with what triggers it and what carries its transfers. One goroutine uses it.
+//
+//	1 a trigger is taken                                    (sequential)  trigger
+//	2 the engine says which transfers follow                (sequential)  gather: those that begin at once leave together
+//	3 they wait for room in the memory that they go to      (sequential)  station.send
+//	4 the carrier, and the check at the receiver            (parallel)    station
+//
+// A transfer of the engine has ended when the carrier has it, as a write to the document's card had. Nothing is allocated.
+type driven struct {
+	core    *engine.Core
+	trigger triggers
+	station *station
+	lane    *lane
+	running bool // a transfer of the engine is under way
+}
+
+// run moves what is triggered until over, and waits for what is under way.
+func (d *driven) run(ctx context.Context, over *atomic.Bool) error {
+	for !over.Load() && ctx.Err() == nil {
+		if !d.running {
+			if !d.trigger.wait(ctx, over) {
+				break
+			}
+			d.running = d.core.Step(engine.Triggered) == engine.Start
+		}
+		if err := d.move(ctx, d.gather()); err != nil {
+			return err
+		}
+	}
+	if d.core.Step(engine.Cleared) != engine.Idle { // the transfer that has begun
+		if err := d.move(ctx, 1); err != nil {
+			return err
+		}
+		d.core.Step(engine.Ended)
+	}
+	return d.station.await(ctx, 0, d.station.idle)
+}
+
+// gather tells how many transfers begin one after the other, as many at most as travel together.
+func (d *driven) gather() (n int) {
+	for d.running && n < d.lane.batch {
+		n++
+		d.running = d.core.Step(engine.Ended) == engine.Start
+		if d.core.Takes() && d.trigger.due(d.running) && d.core.Step(engine.Triggered) == engine.Start {
+			d.running = true
+		}
+	}
+	return n
+}
+
+// move gives transfers to the carrier, each to the place of its descriptor.
+func (d *driven) move(ctx context.Context, n int) error {
+	for n > 0 {
+		sent, err := d.station.send(ctx, d.lane, n)
+		if err != nil {
+			return err
+		}
+		n -= sent
+	}
+	return nil
+}
+
+// sum fills the figures.
+func (r *DescriptorsRow) sum(d *driven, took time.Duration) {
+	l, seconds := d.lane, took.Seconds()
+	var transfers uint64
+	r.DurationS, r.Unplaced = seconds, d.trigger.lost()
+	r.Triggers, r.Forgotten, transfers = d.core.Counts()
+	r.Transfers = l.next
+	checked := l.checked.Load()
+	r.Words, r.Wrong, r.Misplaced = checked*uint64(l.size/wordSize), l.wrongWords.Load(), l.misplaced.Load()
+	r.Lost = l.next - min(l.next, checked+r.Misplaced)
+	r.Hz, r.TriggerHz = float64(checked)/seconds, float64(r.Triggers)/seconds
+	r.MByteS = r.Hz * float64(l.size) / (1 << 20)
+	r.Together = float64(l.next) / float64(max(1, l.batches))
+	times := newTimes()
+	l.times(times)
+	r.P50, r.P99 = float64(times.ValueAtQuantile(50))/1e3, float64(times.ValueAtQuantile(99))/1e3
+	if why := l.firstWrong.Load(); why != nil {
+		r.Error = *why
+	} else if transfers != l.next {
+		r.Error = fmt.Sprintf("the engine counts %d transfers, and %d were written", transfers, l.next)
+	}
+}
+
+// What document 000 had, in MHz at 66.7 MHz of its bus: 18 clocks and one for each 8 B, anew for each 128 B (§5.2.3), and
+// 14 clocks more for the TagNet (§7.8).
+const (
+	documentClock = 200.0 / 3
+	documentBurst = 128
+	documentTag   = 14
+)
+
+// documentMHz is the rate of transfers of a size, by the document's formula.
+func documentMHz(size, more int) float64 {
+	bursts := (size + documentBurst - 1) / documentBurst
+	return documentClock / float64(more+18*bursts+size/8)
+}
+
+// WriteTable prints the report for people: frequency against size, with what document 000 had.
+func (r *DescriptorsReport) WriteTable(w io.Writer) error {
+	by := "triggers by " + r.Trigger
+	if r.AskedHz > 0 {
+		by += fmt.Sprintf(" of %.3f MHz", r.AskedHz/1e6)
+	}
+	fmt.Fprintf(w, "descriptors over %s, two nodes of one process on %d cores: %d descriptors, %s\n%s\n", r.Carrier, r.Cores,
+		r.Descriptors, by, &r.Machine)
+	if r.Interrupted {
+		fmt.Fprintln(w, "INTERRUPTED: what follows is what was measured until then")
+	}
+	var rows [][]string
+	for i := range r.Rows {
+		p := &r.Rows[i]
+		rows = append(rows, []string{
+			p.PerTrigger, config.Bytes(p.Size).String(), fmt.Sprint(p.Triggers), fmt.Sprint(p.Unplaced + p.Forgotten),
+			fmt.Sprint(p.Transfers), fmt.Sprint(p.Wrong + p.Misplaced), fmt.Sprint(p.Lost),
+			fmt.Sprintf("%.3f", p.Hz/1e6), fmt.Sprintf("%.0f", p.MByteS), micros(p.P50) + " / " + micros(p.P99),
+			fmt.Sprintf("%.2f", documentMHz(p.Size, 0)), fmt.Sprintf("%.2f", documentMHz(p.Size, documentTag)),
+		})
+	}
+	err := trial.Table(w, "Frequency against size. Each word was checked at its receiver. The last two columns: document 000, an "+
+		"engine alone (§5.2.3), and with its TagNet (§7.8)", []string{"a trigger", "size", "triggers", "not taken",
+		"transfers", "wrong", "lost", "MHz", "MByte/s", "µs p50 / p99", "alone", "TagNet"}, rows)
+	for i := range r.Rows {
+		if p := &r.Rows[i]; err == nil && p.Error != "" {
+			_, err = fmt.Fprintf(w, "%s a trigger, %s: %s\n", p.PerTrigger, config.Bytes(p.Size), p.Error)
+		}
+	}
+	return err
+}
