@@ -99,22 +99,26 @@ func TestWaitingTimes(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameBytes: a trace and all figures of two runs of a seed are the same bytes; of another seed they are not.
+// TestSameSeedSameBytes: a trace and all figures of two runs of a seed are the same bytes, for 1,000 seeds; of another
+// seed they are not.
 func TestSameSeedSameBytes(t *testing.T) {
 	bytesOf := func(seed uint64) []byte {
 		var out bytes.Buffer
 		trace := sim.NewTrace(&out, 100_000)
-		m := run(seed, 0.7, true, 2*sim.Millisecond, trace)
+		m := run(seed, 0.7, true, 100*sim.Microsecond, trace)
 		if left, err := trace.Close(); left != 0 || err != nil {
 			t.Fatal(left, err)
 		}
 		fmt.Fprintln(&out, m.wait.Mean(), m.wait.Deviation(), m.inside.Mean(m.s.Now()), m.s.Executed())
 		return out.Bytes()
 	}
-	if !bytes.Equal(bytesOf(3), bytesOf(3)) {
-		t.Error("the same seed gave other bytes")
-	}
-	if bytes.Equal(bytesOf(3), bytesOf(4)) {
-		t.Error("another seed gave the same bytes")
+	for seed := range uint64(1000) {
+		first := bytesOf(seed)
+		if !bytes.Equal(first, bytesOf(seed)) {
+			t.Errorf("seed %d gave other bytes", seed)
+		}
+		if bytes.Equal(first, bytesOf(seed+1)) {
+			t.Errorf("seed %d gave the bytes of seed %d", seed+1, seed)
+		}
 	}
 }

@@ -20,6 +20,8 @@ type measureNamed func(ctx context.Context, c NodesConfig, d time.Duration) (tri
 var named = map[string]measureNamed{
 	"integrity":      namedIntegrity,
 	"patterns":       namedPatterns,
+	"descriptors":    namedDescriptors(bySoftware),
+	"triggers":       namedDescriptors(byRate),
 	"interrupt":      namedInterrupt(0),
 	"interrupt busy": namedInterrupt(320e6), // bytes/s beside it, as in document 000
 	"latency":        namedLatency,
@@ -97,4 +99,30 @@ func namedPatterns(ctx context.Context, c NodesConfig, d time.Duration) (trial.F
 		}
 	}
 	return f, nil
+}
+
+// namedDescriptors is document 000's engine with 52 descriptors of 128 B, once a trigger: triggered again at once
+// (figure 7.22), or at the rate of its runs (figure 7.19).
+func namedDescriptors(by string) measureNamed {
+	return func(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
+		r, err := Descriptors(ctx, DescriptorsConfig{
+			NodesConfig: c,
+			Sizes:       []config.Bytes{128},
+			PerTrigger:  []string{"1"},
+			Descriptors: 52,
+			Trigger:     by,
+			Rate:        1.24e6,
+			Duration:    d,
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(r.Rows) == 0 {
+			return nil, ctx.Err()
+		}
+		if why := r.Rows[0].Error; why != "" {
+			return nil, fmt.Errorf("bench: descriptors: %s", why)
+		}
+		return figuresOf(&r.Rows[0]), nil
+	}
 }

@@ -13,6 +13,8 @@ func TestNamed(t *testing.T) {
 	has := map[string][]string{
 		"integrity":      {"tries", "missed_ppm"},
 		"patterns":       {"one-way 512.mbyte_per_s", "three-to-one 4096.slowest_mbyte_per_s"},
+		"descriptors":    {"hz", "triggers"},
+		"triggers":       {"hz", "triggers"},
 		"interrupt":      {"p50_us", "interrupts"},
 		"interrupt busy": {"p50_us", "mbyte_per_s"},
 		"latency":        {"1us.trip_us", "5us.network_us", "2us.software_us"},
