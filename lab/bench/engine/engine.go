@@ -6,6 +6,7 @@ const Endless = ^uint64(0)
 // Input is what an engine is told.
 type Input uint8
 
+// What happens to an engine.
 const (
 	Triggered Input = iota // a trigger came, by software, by rate or by a line
 	Ended                  // the transfer under way has ended
@@ -15,6 +16,7 @@ const (
 // Output is what an engine answers.
 type Output uint8
 
+// What an engine does then.
 const (
 	Idle    Output = iota // no transfer is under way
 	Start                 // the transfer of the descriptor At starts now

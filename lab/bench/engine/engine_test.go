@@ -25,7 +25,7 @@ func TestTranscripts(t *testing.T) {
 			var b strings.Builder
 			n := 1
 			if times != "" {
-				n = int(transcript.Number(t, times))
+				n = transcript.Number(t, times)
 			}
 			for range n {
 				out := c.Step(in)
@@ -41,11 +41,11 @@ func TestTranscripts(t *testing.T) {
 			switch word {
 			case "engine":
 				d, per, _ := strings.Cut(rest, " ")
-				transfers := uint64(Endless)
+				transfers := Endless
 				if per != "endless" {
 					transfers = uint64(transcript.Number(t, per))
 				}
-				c = New(int(transcript.Number(t, d)), transfers)
+				c = New(transcript.Number(t, d), transfers)
 				return ""
 			case "trigger":
 				return step(Triggered, rest)
