@@ -270,7 +270,7 @@ func outputRows(row func(name, format string, args ...any), r *nodes.Report) {
 		row("output", "%s, %d events", r.Output, r.OutputEvents)
 	default:
 		row("output", "%s, %s in %s", o.Directory, counted(o.Events, "event", "events"),
-			counted(uint64(o.Segments), "file", "files"))
+			counted(o.Segments, "file", "files"))
 	}
 	if o == nil {
 		return
@@ -295,7 +295,7 @@ func streamRow(row func(name, format string, args ...any), i int, s *nodes.Strea
 		row(name, "%s, %d events", s.Output, s.Merged.Events)
 	case s.Directory != "":
 		row(name, "%s, %s in %s", s.Directory, counted(s.Events, "event", "events"),
-			counted(uint64(s.Segments), "file", "files"))
+			counted(s.Segments, "file", "files"))
 	default:
 		row(name, "%s, %d events", strings.TrimSpace(s.Format+" "+s.Output), s.GivenEvents)
 	}

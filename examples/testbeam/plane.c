@@ -3,7 +3,8 @@
  *   plane RING PLANE EVENTS RATE
  *
  * It makes the fragment that telescope.py describes for each event and hands it to the readout unit whose input is
- * shm:RING. RATE is in triggers a second, 0: as fast as it goes. A front-end of real hardware reads its board where this one calls measure. */
+ * shm:RING. RATE is in triggers a second, 0: as fast as it goes. A front-end of real hardware reads its board where this
+ * one calls measure. */
 #include "ringlet.h"
 #include <stdlib.h>
 
@@ -26,6 +27,15 @@ static size_t measure(uint64_t event, uint64_t plane, uint16_t *out) {
     return size;
 }
 
+/* await waits for the trigger of the n-th event since begin, however long reading out has taken. */
+static void await(struct timespec begin, uint64_t n, double rate) {
+    double after = (double)begin.tv_nsec / 1e9 + (rate > 0 ? (double)n / rate : 0);
+    struct timespec at = {begin.tv_sec + (time_t)after, (long)((after - (double)(time_t)after) * 1e9)};
+    if (rate > 0)
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR) {
+        }
+}
+
 int main(int argc, char **argv) {
     if (argc != 5)
         return fprintf(stderr, "usage: plane RING PLANE EVENTS RATE\n"), 2;
@@ -33,11 +43,12 @@ int main(int argc, char **argv) {
     double rate = strtod(argv[4], NULL);
     ringlet_ring ring;
     int error = ringlet_ring_open(&ring, argv[1], 30000);
-    for (uint64_t event = error ? events : ringlet_ring_next(&ring); !error && event < events; event++) {
+    struct timespec begin;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    uint64_t first = error ? events : ringlet_ring_next(&ring);
+    for (uint64_t event = first; !error && event < events; event++) {
         uint16_t data[6];
-        struct timespec pause = {0, rate > 0 ? (long)(1e9 / rate) : 0};
-        if (rate > 0)
-            nanosleep(&pause, NULL);
+        await(begin, event - first, rate);
         error = ringlet_ring_put(&ring, event, data, measure(event, plane, data));
     }
     if (error)

@@ -7,15 +7,17 @@ At full speed `exec:cat FILE` does the same.
 
 import struct
 import sys
-import time
+
+from telescope import triggers
 
 path, rate = sys.argv[1], float(sys.argv[2])
 with open(path, "rb") as file:
     hello = file.read(24)
     sys.stdout.buffer.write(hello + file.read(hello[16]))
-    while header := file.read(20):
+    for _ in triggers(0, sys.maxsize, rate):
+        header = file.read(20)
+        if not header:
+            break
         data = file.read(struct.unpack_from("<I", header, 8)[0])
-        if rate > 0:
-            time.sleep(1 / rate)
         sys.stdout.buffer.write(header + data)
         sys.stdout.buffer.flush()

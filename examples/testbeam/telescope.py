@@ -5,6 +5,7 @@ number, so that any front-end can make its part alone, and anybody can check it.
 """
 
 import struct
+import time
 
 _MASK = (1 << 64) - 1
 
@@ -26,3 +27,12 @@ def fragment(event, plane):
     if not own >> 48 & 1:
         pairs = pairs[:4]
     return struct.pack("<%dH" % len(pairs), *pairs)
+
+
+def triggers(first, events, rate):
+    """The numbers of the events, each when its trigger comes: rate a second, however long reading out takes."""
+    begin = time.monotonic()
+    for event in range(first, events):
+        if rate > 0:
+            time.sleep(max(0, begin + (event - first) / rate - time.monotonic()))
+        yield event
