@@ -68,7 +68,8 @@ func (s *service) Sample(req *samplev1.Question, out nodev1.Node_SampleServer) e
 	}
 	if s.node.samplers.Add(1) > maxSamplers {
 		s.node.samplers.Add(-1)
-		return status.Errorf(codes.ResourceExhausted, "%d sample this node already: wait until one of them has ended", maxSamplers)
+		return status.Errorf(codes.ResourceExhausted, "%d sample this node already: wait until one of them has ended",
+			maxSamplers)
 	}
 	defer s.node.samplers.Add(-1)
 	m, err := s.node.newSampler(req)

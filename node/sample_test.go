@@ -47,8 +47,8 @@ func TestSampleInARun(t *testing.T) {
 			t.Errorf("%v: %v", q, err)
 		}
 	}
-	one, err := p.sample(&samplev1.Question{Samples: 300, Each: true, Counters: []string{"link.bytes_sent", "link.bytes_placed",
-		segmentBytes, "bu.meps_built"}})
+	one, err := p.sample(&samplev1.Question{Samples: 300, Each: true, Counters: []string{
+		"link.bytes_sent", "link.bytes_placed", segmentBytes, "bu.meps_built"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,8 @@ func ParseDamage(text string) (d Damage, err error) {
 		kind, value, _ := strings.Cut(part, "=")
 		share, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(share >= 0 && share <= maxDamage) {
-			return Damage{}, fmt.Errorf("%q is not a kind of damage and its share, from 0 to %v, such as body=1e-4", part, maxDamage)
+			return Damage{}, fmt.Errorf("%q is not a kind of damage and its share, from 0 to %v, such as body=1e-4", part,
+				maxDamage)
 		}
 		if given[kind] {
 			return Damage{}, fmt.Errorf("%s is given twice", kind)

@@ -54,5 +54,8 @@ func TestStaleEpochsAreRefusedAndRepaired(t *testing.T) {
 		if made == 0 || made != refused {
 			t.Errorf("%d datagrams of another view sent, %d refused", made, refused)
 		}
+		if n := testing.AllocsPerRun(100, func() { w.nodes[0].ep.LinkStats(1) }); n > 0 { // a sample reads it
+			t.Errorf("the counters of a link are read with %v allocations", n)
+		}
 	})
 }

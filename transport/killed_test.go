@@ -208,12 +208,18 @@ func beVictim() error {
 // startVictim starts the other process and returns its address.
 func startVictim(t *testing.T, id *certs.Identity, args string) (*exec.Cmd, string) {
 	t.Helper()
+	return startPeer(t, id, victimEnv, args)
+}
+
+// startPeer starts this test's program as another process, with a word in its environment that says as what.
+func startPeer(t testing.TB, id *certs.Identity, env, args string) (*exec.Cmd, string) {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), victimEnv+"="+args)
+	cmd.Env = append(os.Environ(), env+"="+args)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	in, err := cmd.StdinPipe()

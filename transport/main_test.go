@@ -13,5 +13,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "the victim ends by itself:", beVictim())
 		os.Exit(1)
 	}
+	if os.Getenv(spokeEnv) != "" {
+		fmt.Fprintln(os.Stderr, "a peer ends by itself:", beSpoke())
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m)
 }

@@ -61,8 +61,8 @@ func (s *Session) sample(ctx context.Context, st *Step) error {
 	if err := t.sum(); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.cfg.Err, "%d samples of run %d; %d were not taken when they were due, %d were thrown away unread\n", t.n, t.run,
-		t.late, t.missed)
+	fmt.Fprintf(s.cfg.Err, "%d samples of run %d; %d were not taken when they were due, %d were thrown away unread\n", t.n,
+		t.run, t.late, t.missed)
 	return nil
 }
 
@@ -97,8 +97,8 @@ func (t *sampled) take(m *samplev1.Samples) error {
 	t.missed, t.late = m.GetMissed(), m.GetLate()
 	width := len(t.columns)
 	if width == 0 || len(m.GetValues()) != width*len(m.GetAtUs()) {
-		return &Error{Command: doSample, Code: codeFault, Why: fmt.Sprintf("the control sent %d values for %d samples of %d columns",
-			len(m.GetValues()), len(m.GetAtUs()), width)}
+		return &Error{Command: doSample, Code: codeFault, Why: fmt.Sprintf(
+			"the control sent %d values for %d samples of %d columns", len(m.GetValues()), len(m.GetAtUs()), width)}
 	}
 	for i, at := range m.GetAtUs() {
 		if err := t.each(at, m.GetValues()[i*width:(i+1)*width]); err != nil {

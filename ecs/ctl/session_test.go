@@ -179,7 +179,7 @@ alice json status
 alice json start reset
 alice json show-run 99
 vera sample n1 10ms 4
-vera sample n1 csv 10ms 3 counters=link.bytes_sent,ru.meps_sent
+vera sample n1 csv 10ms 3 counters=link.bytes_sent,bu.meps_built
 vera json sample n1 10ms 2
 vera sample
 vera sample nowhere

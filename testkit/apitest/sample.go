@@ -14,7 +14,7 @@ func (f *Fake) Sample(ctx context.Context, q *samplev1.Question, send func(*samp
 		return &api.ArgumentError{Name: "node", Why: "nowhere is no node"}
 	}
 	columns := []*samplev1.Column{{Name: "link.bytes_sent", Of: "n1", Unit: "bytes", Kind: "counter"},
-		{Name: "ru.meps_sent", Kind: "counter", Slow: true}}
+		{Name: "bu.meps_built", Kind: "counter", Slow: true}}
 	for n := uint64(0); n < uint64(q.GetSamples()) && ctx.Err() == nil; n += 2 {
 		const begin = 1_700_000_000_000_000
 		at := begin + int64(n)*int64(q.GetIntervalUs())

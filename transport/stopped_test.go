@@ -1,0 +1,222 @@
+package transport_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/node/certs"
+	"ringlet/shmem"
+	"ringlet/testkit/issuer"
+	"ringlet/testkit/must"
+	"ringlet/transport"
+	"ringlet/transport/link"
+)
+
+// A node writes to eight others, one of which is stopped by the kernel: what do the other seven lose (seed 004, X4)?
+
+const (
+	spokes     = 8
+	spokeEnv   = "RINGLET_TEST_SPOKE" // set in a process that is written to: carrier, directory, rank
+	spokeWrite = 64 << 10             // bytes of a write
+	spokePhase = time.Second          // of writing, with the last one stopped or left alone
+)
+
+// spoke is one end of the star: the hub, of rank 0, or a process that it writes to.
+type spoke struct {
+	*party
+	refs [spokes + 1]atomic.Uint64 // what each rank grants us
+}
+
+func (s *spoke) Signal(peer int, b []byte) { s.refs[peer].Store(binary.LittleEndian.Uint64(b)) }
+func (s *spoke) LinkDown(int, error)       {}
+
+// star joins an end to the others.
+func (s *spoke) star(ctx context.Context, addrs []string, c transport.Carrier) error {
+	view := transport.View{Number: 7}
+	for i := range spokes + 1 {
+		view.Members = append(view.Members, transport.Member{Name: fmt.Sprintf("n%d", i), Addr: addrs[i]})
+	}
+	s.ep = transport.New(transport.Config{
+		Network: s.net,
+		Handler: s,
+		Table:   s.table,
+		View:    view,
+		Rank:    s.rank,
+		Carrier: c,
+	})
+	if s.rank == 0 {
+		return s.ep.Connect(ctx, []int{1, 2, 3, 4, 5, 6, 7, 8})
+	}
+	if err := s.ep.Connect(ctx, []int{0}); err != nil {
+		return err
+	}
+	seg, err := s.table.ExportSegment(s.seg, shmem.PageRule{Pages: victimSize / shmem.PageSize,
+		Access: shmem.AccessNwrite})
+	if err != nil {
+		return err
+	}
+	ref, err := s.table.Grant(0, seg, 0, victimSize, shmem.AccessNwrite)
+	if err != nil {
+		return err
+	}
+	return s.ep.Signal(0, binary.LittleEndian.AppendUint64(nil, uint64(ref.Window)<<32|uint64(ref.Gen)))
+}
+
+// beSpoke is a process that is written to, until it is killed.
+func beSpoke() error {
+	id, _, err := certs.ReadBundle(os.Stdin)
+	if err != nil {
+		return err
+	}
+	var name, dir string
+	var rank int
+	if _, err := fmt.Sscan(os.Getenv(spokeEnv), &name, &dir, &rank); err != nil {
+		return err
+	}
+	by, err := transport.Choose(name)
+	if err != nil {
+		return err
+	}
+	p, err := newParty(id, rank, dir)
+	if err != nil {
+		return err
+	}
+	fmt.Println(p.net.Addr())
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := (&spoke{party: p}).star(ctx, make([]string, spokes+1), by.Carrier); err != nil {
+		return err
+	}
+	time.Sleep(10 * time.Minute) // it is killed before that, or with its parent
+	return nil
+}
+
+// BenchmarkStoppedPeer tells how much of their rate seven peers keep when the eighth, which is written to, is stopped:
+// beside their rate while nobody writes to it. Each peer has a writer of its own, or one writer goes round.
+func BenchmarkStoppedPeer(b *testing.B) {
+	for _, carrier := range []string{"quic", "local"} {
+		for _, oneWriter := range []bool{false, true} {
+			name := carrier + ", a writer each"
+			if oneWriter {
+				name = carrier + ", one writer"
+			}
+			b.Run(name, func(b *testing.B) { stoppedPeer(b, carrier, oneWriter) })
+		}
+	}
+}
+
+func stoppedPeer(b *testing.B, carrier string, oneWriter bool) {
+	by, err := transport.Choose(carrier)
+	must.OK(b, err)
+	issue := issuer.New(b)
+	dir, err := os.MkdirTemp(shmem.DefaultDir, "transport-test-")
+	must.OK(b, err)
+	b.Cleanup(func() { must.OK(b, os.RemoveAll(dir)) })
+	p, err := newParty(issue("n0", certs.RoleNode), 0, dir)
+	must.OK(b, err)
+	hub := &spoke{party: p}
+	addrs := []string{p.net.Addr().String()}
+	var last *exec.Cmd
+	for rank := 1; rank <= spokes; rank++ {
+		cmd, addr := startPeer(b, issue(fmt.Sprintf("n%d", rank), certs.RoleNode), spokeEnv,
+			fmt.Sprint(carrier, " ", dir, " ", rank))
+		addrs, last = append(addrs, addr), cmd
+	}
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	defer cancel()
+	must.OK(b, hub.star(ctx, addrs, by.Carrier))
+	for rank := 1; rank <= spokes; rank++ {
+		for hub.refs[rank].Load() == 0 {
+			if ctx.Err() != nil {
+				b.Fatalf("rank %d grants nothing", rank)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	var toLast, over atomic.Bool
+	write := func(rank int) {
+		v := hub.refs[rank].Load()
+		if rank == spokes && !toLast.Load() {
+			if !oneWriter {
+				time.Sleep(time.Millisecond)
+			}
+			return
+		}
+		_ = hub.ep.Write(rank, link.Write{Ref: shmem.Ref{Window: uint32(v >> 32), Gen: uint32(v)}, Data: spokeData})
+	}
+	writers := startWriters(&over, oneWriter, write)
+	var alone, stopped uint64
+	for b.Loop() {
+		alone += hub.moved(spokePhase)
+		must.OK(b, last.Process.Signal(unix.SIGSTOP))
+		toLast.Store(true)
+		hub.full(spokes)
+		stopped += hub.moved(spokePhase)
+		toLast.Store(false)
+		must.OK(b, last.Process.Signal(unix.SIGCONT))
+		time.Sleep(200 * time.Millisecond) // what it waits for comes
+	}
+	b.ReportMetric(float64(stopped)/float64(alone), "kept")
+	b.ReportMetric(float64(alone)*8/1e9/spokePhase.Seconds()/float64(b.N), "Gbit/s")
+	over.Store(true)
+	must.OK(b, p.close())
+	writers()
+}
+
+var spokeData = make([]byte, spokeWrite)
+
+// startWriters starts who writes, and returns what waits for them.
+func startWriters(over *atomic.Bool, oneWriter bool, write func(rank int)) (wait func()) {
+	ended, n := make(chan struct{}, spokes), 0
+	start := func(first, last int) {
+		n++
+		go func() {
+			for !over.Load() {
+				for rank := first; rank <= last; rank++ {
+					write(rank)
+				}
+			}
+			ended <- struct{}{}
+		}()
+	}
+	if oneWriter {
+		start(1, spokes)
+	} else {
+		for rank := 1; rank <= spokes; rank++ {
+			start(rank, rank)
+		}
+	}
+	return func() {
+		for range n {
+			<-ended
+		}
+	}
+}
+
+// full waits until a writer waits for room on the way to a rank.
+func (s *spoke) full(rank int) {
+	before := s.ep.LinkStats(rank).StallsQueue
+	for end := time.Now().Add(2 * time.Second); s.ep.LinkStats(rank).StallsQueue == before && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// moved is how many bytes reach the peers but the last in a time.
+func (s *spoke) moved(d time.Duration) (n uint64) {
+	for rank := 1; rank < spokes; rank++ {
+		n -= s.ep.LinkStats(rank).WritesCompleted * spokeWrite
+	}
+	time.Sleep(d)
+	for rank := 1; rank < spokes; rank++ {
+		n += s.ep.LinkStats(rank).WritesCompleted * spokeWrite
+	}
+	return n
+}
