@@ -11,7 +11,7 @@
  *
  * Every event must be answered before the next one. An event that has no answer in time is kept. Start as many of these
  * programs as there is work for: each event goes to one of them. Data are valid until the next event. A filter is for one
- * thread. The layout is docs/format/filter.md; docs/filter.md is the manual. */
+ * thread. The layout is docs/format/filter.md; docs/your-filter.md is the manual. */
 #ifndef RINGLET_FILTER_H
 #define RINGLET_FILTER_H
 

@@ -2,7 +2,7 @@
 
 It accepts events of the simulated vertex detector whose collision is within 40 mm of the detector's centre. Two hits that
 a particle leaves in neighbouring sensors are on a line from the collision: where that line meets the beam is a guess. It
-takes the place on which most guesses agree. docs/filter.md explains this program line by line."""
+takes the place on which most guesses agree. docs/your-filter.md explains it."""
 import collections
 import struct
 import sys
@@ -16,9 +16,8 @@ RADII = [8 + sum(PITCHES[:i]) + PITCHES[i] / 2 for i in range(512)]
 
 def hits(board):
     """The radii that a sensor was hit at, by sector."""
-    count = board[2] & 127
     sectors = collections.defaultdict(list)
-    for cluster in struct.unpack_from("<%dH" % count, board, 4):
+    for cluster in struct.unpack_from("<%dH" % (board[2] & 127), board, 4):
         sector, strip = divmod(cluster & 2047, 512)
         sectors[sector].append(RADII[strip])
     return sectors
@@ -37,20 +36,15 @@ def collision(fragments):
                         if abs(s - r) > 0.5:
                             guesses[round((STATIONS[station] + 15 * half - r * 30 / (s - r)) / 2)] += 1
             before = here
-    best = max(range(-100, 101), key=lambda k: guesses[k - 1] + guesses[k] + guesses[k + 1])
-    return 2 * best, guesses[best - 1] + guesses[best] + guesses[best + 1]
+    agree, best = max((guesses[k - 1] + guesses[k] + guesses[k + 1], k) for k in range(-100, 101))
+    return 2 * best, agree
 
 
-def main():
-    with Filter(sys.argv[1], timeout=60) as events:
-        for event in events:
-            z, agree = collision(event.fragments)
-            if agree >= 10 and abs(z) <= 40:
-                event.accept(bits=z + 200)
-            else:
-                event.reject(bits=z + 200)
-        print("judged", events.judged, "events")
-
-
-if __name__ == "__main__":
-    main()
+with Filter(sys.argv[1], timeout=60) as events:
+    for event in events:
+        z, agree = collision(event.fragments)
+        if agree >= 10 and abs(z) <= 40:
+            event.accept(bits=z + 200)
+        else:
+            event.reject(bits=z + 200)
+    print("judged", events.judged, "events")

@@ -35,7 +35,7 @@ var Kinds = []Row{
 		open:     openVertex,
 	},
 	{
-		Kind:    kinds.Kind{Name: "process", Help: "process:NAME asks programs of yours, docs/filter.md"},
+		Kind:    kinds.Kind{Name: "process", Help: "process:NAME asks programs of yours, docs/your-filter.md"},
 		process: true,
 		open:    checkProcess,
 	},
