@@ -60,7 +60,9 @@ func run() error {
 	server.Handle("POST /fake/lose", ecsv1.Role_ROLE_ADMIN, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		fake.Lose(r.URL.Query().Get("node"))
 	}))
-	mount(server)
+	if err := mount(server); err != nil {
+		return err
+	}
 	fmt.Println("gRPC", server.API())
 	fmt.Println("page", server.Entrance())
 	go fake.Live(ctx)

@@ -4,8 +4,17 @@ import (
 	"ringlet/ecs/api"
 	"ringlet/ecs/page"
 	"ringlet/node"
-	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/trigger/display"
 )
 
 // mount adds the page, as `ringlet control` does. It holds nothing secret, and asks for the token itself.
-func mount(s *api.Server) { s.Handle("/", ecsv1.Role_ROLE_UNSPECIFIED, page.Handler(node.Counters())) }
+func mount(s *api.Server) error {
+	s.Handle("/", api.Everybody, page.Handler(node.Counters()))
+	drawn, err := display.Handler(display.Config{Truth: func(uint32, uint64) (display.Truth, bool) {
+		return display.Truth{Displaced: true, Vertices: []display.Point{{Kind: "collision"}, {Kind: "beauty", X: 0.4, Z: 9}}}, true
+	}})
+	if err == nil {
+		s.Handle(display.Path, api.Viewer, drawn)
+	}
+	return err
+}
