@@ -21,6 +21,12 @@ test("figures have three digits and the prefix that fits", () => {
   assert.equal(l.short(NaN), "–");
 });
 
+test("who saw a fault is named without saying twice that it was seen", () => {
+  assert.equal(l.witness("seen by n3 at 10:28"), "n3 at 10:28");
+  assert.equal(l.witness("no echo for 3s"), "no echo for 3s");
+  assert.equal(l.witness(undefined), "");
+});
+
 test("times are UTC, and one that is not there is empty", () => {
   assert.equal(l.time("2026-11-21T18:04:05.678Z"), "18:04:05");
   assert.equal(l.exact("2026-11-21T18:04:05.678Z"), "18:04:05.678");

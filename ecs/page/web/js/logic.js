@@ -105,6 +105,9 @@ export function severity(value) {
   }
 }
 
+// witness is who saw a fault, of an evidence that may begin with "seen by" itself.
+export const witness = (evidence) => String(evidence || "").replace(/^seen by /, "");
+
 // every lists a tree's components with their depth, parents first.
 export function every(root, depth = 0, path = "") {
   if (!root) return [];

@@ -1,5 +1,5 @@
 // Which screen, which keys, which colours; what is on every screen.
-import { look, num, span, time, word } from "./logic.js";
+import { look, num, span, time, witness, word } from "./logic.js";
 import { attr, button, chip, h, icon, keyed, say, setChip, text } from "./dom.js";
 import { bar, hurt, owner, told } from "./commands.js";
 import { store } from "./api.js";
@@ -72,7 +72,7 @@ function strip() {
     const words = `The partition is ${l.text}${s.root.degraded ? ", degraded" : ""}.`;
     if (told_ && words !== told_) say(words);
     told_ = words;
-    keyed(why, hurt(s).slice(0, 4), (c) => `${c.cause.component} ${c.cause.what}`, (c) => h("li", { "data-kind": c.inError ? "error" : "degraded" }, h("b", {}, c.cause.component || c.name), " ", c.cause.what, c.cause.evidence ? h("small", {}, ` – seen by: ${c.cause.evidence}`) : null));
+    keyed(why, hurt(s).slice(0, 4), (c) => `${c.cause.component} ${c.cause.what}`, (c) => h("li", { "data-kind": c.inError ? "error" : "degraded" }, h("b", {}, c.cause.component || c.name), " ", c.cause.what, c.cause.evidence ? h("small", {}, ` – seen by: ${witness(c.cause.evidence)}`) : null));
     why.hidden = !why.children.length;
     elapsed();
   };

@@ -1,5 +1,5 @@
 // The nodes: what each does, what it takes, how old its report is.
-import { bits, bytes, count, explained, joined, look, micros, nodesOf, num, short } from "./logic.js";
+import { bits, bytes, count, explained, joined, look, micros, nodesOf, num, short, witness } from "./logic.js";
 import { attr, button, cell, chip, h, keyed, setChip, table, text } from "./dom.js";
 import { acts } from "./commands.js";
 import { store } from "./api.js";
@@ -42,7 +42,7 @@ export function nodes(root) {
   const counters = (tr, n) => {
     const list = Object.entries((n.f && n.f.counters) || {}).filter(([, v]) => num(v)).sort(([a], [b]) => (a < b ? -1 : 1));
     const facts = Object.entries((n.c && n.c.facts) || {}), box = tr.querySelector(".counters");
-    const cause = n.c && n.c.cause && n.c.cause.what ? [["why", `${n.c.cause.what} – seen by: ${n.c.cause.evidence || "–"}`, true]] : [];
+    const cause = n.c && n.c.cause && n.c.cause.what ? [["why", `${n.c.cause.what} – seen by: ${witness(n.c.cause.evidence) || "–"}`, true]] : [];
     const all = [...cause, ...facts.map(([k, v]) => [k, v, true]), ...list.map(([k, v]) => [k, count(v)])];
     keyed(box, all.length ? all : [["none", "No counters: they begin with a run.", true]], ([k]) => k, ([k, , words]) => h("div", { class: words ? "fact" : "", title: explained(store.counters, k) }, h("span", {}, k === "none" ? "" : k), h("b")), (e, [, v]) => text(e.lastChild, v));
   };

@@ -1,5 +1,5 @@
 // The screen that is left open: alarms, curves, the tree, who sends to whom, who waits for whom.
-import { drawn, every, exact, holders, look, micros, num, severity, time } from "./logic.js";
+import { drawn, every, exact, holders, look, micros, num, severity, time, witness } from "./logic.js";
 import { attr, card, cell, chip, h, keyed, setChip, table, text } from "./dom.js";
 import { decisions } from "./view_decisions.js";
 import { curve, histogram, phases, traffic } from "./charts.js";
@@ -74,7 +74,7 @@ function tree() {
         acts(p.acts, c.kind === "node" ? c : null);
         const cause = c.cause && c.cause.what ? c.cause : null;
         p.cause.hidden = !cause || depth === 0;
-        text(p.cause, cause ? `${cause.what}${cause.evidence ? ` – seen by: ${cause.evidence}` : ""}` : "");
+        text(p.cause, cause ? `${cause.what}${cause.evidence ? ` – seen by: ${witness(cause.evidence)}` : ""}` : "");
       });
     },
   };
