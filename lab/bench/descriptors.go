@@ -164,14 +164,15 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 	if size > link.MaxPiece {
 		batch = 1
 	}
-	all, err := openStations(ctx, c.meeting(view, 2), map[int][]int{0: {1}}, size, batch)
+	m := c.meeting(view, 2)
+	m.windows = c.Descriptors
+	all, err := openStations(ctx, m, map[int][]int{0: {1}}, size, batch)
 	defer func() { err = errors.Join(err, closeStations(all)) }()
 	if err != nil {
 		return row, err
 	}
 	t.begin()
 	l := all[0].out[1]
-	l.limit(c.Descriptors)
 	d := &driven{core: engine.New(c.Descriptors, n), trigger: t, station: all[0], lane: l}
 	row = DescriptorsRow{PerTrigger: per, Size: size}
 	began := time.Now()

@@ -84,6 +84,7 @@ type meeting struct {
 	identity func(name string) (*certs.Identity, error)
 	view     uint64
 	nodes    int
+	windows  int                            // of a lane; 0: as many as may be under way
 	polled   bool                           // who looks at the memory is not the handler
 	follow   func(rank int) func(stage int) // who follows a write; nil: nobody
 	stamps   bool                           // the kernel notes when packets are sent and received
@@ -188,6 +189,9 @@ func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int
 			break
 		}
 		s.in[from] = newLane(from, rank, size, batch, segment.Bytes()[i*each:(i+1)*each])
+		if m.windows > 0 {
+			s.in[from].limit(m.windows)
+		}
 		err = s.grant(s.in[from], seg, i*each)
 	}
 	if err != nil {
