@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"ringlet/builderunit/sink"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
@@ -282,4 +284,24 @@ func (c *catcher) Write(ctx context.Context, m sink.Meta, mep []byte) error {
 	c.metas, c.meps = append(c.metas, m), append(c.meps, bytes.Clone(mep))
 	c.mu.Unlock()
 	return c.Discard.Write(ctx, m, mep)
+}
+
+// wasWhole holds what the sink was told of the MEP that it got as number i.
+func (r *rig) wasWhole(i int) {
+	r.t.Helper()
+	got := r.sink.metas[i]
+	if age := time.Since(got.Whole); age < 0 || age > time.Hour {
+		r.t.Errorf("the last byte of MEP %d came %v ago", i, age)
+	}
+	got.Whole = time.Time{}
+	want := sink.Meta{
+		Run:        9,
+		MEP:        uint64(i),
+		FirstEvent: uint64(i) * rigPacking,
+		Events:     rigPacking,
+		Attempt:    1,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.t.Error(diff)
+	}
 }

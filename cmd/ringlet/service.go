@@ -16,6 +16,7 @@ import (
 	"ringlet/node/monitor"
 	"ringlet/node/profile"
 	"ringlet/node/sdnotify"
+	"ringlet/trigger/display"
 )
 
 // service is the run control of a partition with everything around it.
@@ -52,6 +53,15 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	}
 	server.Handle("/", api.Everybody, page.Handler(node.Counters()))
 	server.Handle(profile.Path, api.Admin, profile.Handler(s.partition))
+	known := &truths{now: func() (uint32, string) {
+		now := s.partition.Status()
+		return now.GetRun(), now.GetConfiguration()
+	}}
+	drawn, err := display.Handler(display.Config{Truth: known.of})
+	if err != nil {
+		return errors.Join(err, server.Close())
+	}
+	server.Handle(display.Path, api.Viewer, drawn)
 	if err := s.partition.Adopt(ctx); err != nil {
 		return errors.Join(err, server.Close())
 	}

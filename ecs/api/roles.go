@@ -28,6 +28,7 @@ type caller struct {
 // Least roles for Server.Handle.
 const (
 	Everybody = ecsv1.Role_ROLE_UNSPECIFIED
+	Viewer    = ecsv1.Role_ROLE_VIEWER
 	Admin     = ecsv1.Role_ROLE_ADMIN
 )
 

@@ -12,6 +12,7 @@
 //
 //	logic.js      what can be decided without a browser: figures, words, histories (tested with node --test)
 //	decisions.js  likewise of decisions and filters: sums, rates, times on one axis
+//	display.js    likewise of the drawing of an event: windows, ticks, what was accepted of what happened
 //	quality.js    likewise of sources and events: cells of the heat map, conditions, raw banks, dumps
 //	dom.js        elements from data, as text only; lists that keep what has the focus
 //	api.js        requests, streams, and whether the control is there

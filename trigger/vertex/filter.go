@@ -21,17 +21,17 @@ func NewFilter(d *Detector, cuts Cuts) *Filter { return &Filter{NewFinder(d, cut
 
 // Judge looks for a secondary vertex. It does not look at the deadline: an event is bounded.
 func (f *Filter) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {
-	if err := f.add(e); err != nil {
+	if _, _, err := f.f.AddEvent(e); err != nil {
 		return trigger.Verdict{}, err
 	}
 	r := f.f.Find(nil)
 	return f.f.Verdict(&r), nil
 }
 
-// add gives the Finder the boards of an event.
-func (f *Filter) add(e *selection.Event) error {
-	f.f.Begin()
-	boards := 0
+// AddEvent forgets the event before and takes all boards of one. Fragments of other types are no boards. It is an error
+// if there is none.
+func (f *Finder) AddEvent(e *selection.Event) (boards, clusters int, err error) {
+	f.Begin()
 	for i := range e.Fragments {
 		fragment := &e.Fragments[i]
 		if fragment.Type != velo.BankType {
@@ -42,15 +42,16 @@ func (f *Filter) add(e *selection.Event) error {
 			err = fmt.Errorf("the fragment is of an event that ends with %d", board.Event())
 		}
 		if err == nil {
-			err = f.f.Add(board)
+			err = f.Add(board)
 		}
 		if err != nil {
-			return fmt.Errorf("event %d, source %d: %w", e.Number, fragment.Source, err)
+			return 0, 0, fmt.Errorf("event %d, source %d: %w", e.Number, fragment.Source, err)
 		}
 		boards++
+		clusters += board.Len()
 	}
 	if boards == 0 {
-		return errNone
+		return 0, 0, errNone
 	}
-	return nil
+	return boards, clusters, nil
 }

@@ -25,6 +25,7 @@ type Track struct {
 	// Impact is how far it passes the primary vertex by, in mm, and Significance the same in units of its error.
 	Impact, Significance float64
 	primary              int // that vertex
+	of                   int // the track in r and z that it was
 }
 
 // findDisplaced looks for tracks with a large impact parameter, in space.
@@ -42,7 +43,10 @@ func (f *Finder) findDisplaced() {
 		if d < f.cuts.NearImpact || d > f.cuts.FarImpact || d*d < f.cuts.Significance*f.cuts.Significance*v {
 			continue
 		}
-		f.toSpace(t, k)
+		before := len(f.spatial)
+		if f.toSpace(t, k); len(f.spatial) > before {
+			f.spatial[before].of = i
+		}
 	}
 }
 

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 const files = { "./logic.js": "../web/js/logic.js", "../uplot/phases.js": "../../../internal/uplot/phases.js" };
 const address = (path) => "data:text/javascript," + encodeURIComponent(readFileSync(new URL(path, import.meta.url), "utf8").replace(/from "([^"]+)"/g, (_, from) => `from "${address(files[from])}"`));
 const load = (path) => import(address(path));
-const q = await load("../web/js/quality.js"), heat = await load("../web/js/heat.js"), dec = await load("../web/js/decisions.js");
+const q = await load("../web/js/quality.js"), heat = await load("../web/js/heat.js"), dec = await load("../web/js/decisions.js"), shown = await load("../web/js/display.js");
 const l = await load("../web/js/logic.js"), drawing = await load("../../../internal/uplot/phases.js");
 const plain = (s) => s.replaceAll("\u202f", " ");
 
@@ -308,9 +308,32 @@ test("samples become rates between neighbours, and levels stay", async () => {
   const s = new Samples();
   s.take({ columns: [{ name: "link.bytes_sent", of: "n0", unit: "bytes", kind: "counter" }, { name: "link.tx_used", kind: "level" }], atUs: ["1000000", "1500000"], values: ["100", "3", "600", "5"], late: "2" });
   s.take({ atUs: ["2000000"], values: ["600", "4"], missed: "1" });
-  s.take({ atUs: ["2500000"], values: ["600"] }); // torn: not used
+  s.take({ atUs: ["2500000"], values: ["600"], missed: "1" }); // torn: not used
   assert.deepEqual([s.at, s.of("link.bytes_sent")[0].data, s.of("link.tx_used")[0].data, s.counters], [[1.5, 2], [1000, 0], [5, 4], ["link.bytes_sent", "link.tx_used"]]);
   assert.deepEqual([s.missed, s.late], [1, 0]);
   for (let i = 0; i < 3000; i++) s.take({ atUs: [String(3e6 + i * 1000)], values: [String(700 + i), "1"] });
   assert.equal(s.at.length, 2048);
+});
+
+test("an event is posted with its boards alone, and drawn in windows that hold what was found", () => {
+  const e = { run: 3, event: "70000", fragments: [{ source: 1, type: 8, data: Uint8Array.of(1, 2, 3) }, { source: 2, type: 92, data: Uint8Array.of() }, { source: 3, type: 63, data: Uint8Array.of(9) }] };
+  assert.ok(shown.drawable(e));
+  assert.ok(!shown.drawable({ fragments: e.fragments.slice(1) }) && !shown.drawable(null));
+  assert.deepEqual(shown.posted(e), { run: 3, event: 70000, fragments: [{ source: 1, type: 8, data: "AQID" }] });
+  const a = { planes: [[-100, 8, 40], [700, -8, -40]], primaries: [{ x: 0.1, y: 0, z: 3 }], secondary: { x: -0.9, y: 0, z: 12 } };
+  assert.deepEqual(shown.whole(a), { z0: -115, z1: 715, r0: -43.2, r1: 43.2 });
+  const w = shown.close(a);
+  assert.ok(w.z0 < 3 && w.z1 > 12 && w.r1 > 0.9 && w.r0 === -w.r1);
+  assert.equal(shown.radius(a.secondary), -0.9);
+  assert.equal(shown.close({ ...a, primaries: [] }), null);
+  assert.deepEqual(shown.ticks(-115, 715, 5), [0, 200, 400, 600]);
+});
+
+test("efficiency counts each whole event once, and only where the truth is known", () => {
+  const t = new shown.Tally();
+  t.add("1 1", { accepted: true });
+  t.add("1 2", { accepted: true, lacking: 3, truth: { displaced: true } });
+  t.add("1 3", { accepted: true, truth: { displaced: true } });
+  t.add("1 3", { accepted: true, truth: { displaced: true } });
+  assert.deepEqual(t.add("1 4", { accepted: false, truth: { displaced: false } }), { with: 1, withAccepted: 1, without: 1, withoutAccepted: 0 });
 });

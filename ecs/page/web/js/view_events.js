@@ -3,6 +3,7 @@ import { bytes, count, failure, joined } from "./logic.js";
 import { dump, sample, wanted } from "./quality.js";
 import { attr, button, cell, h, keyed, table, text } from "./dom.js";
 import { call, store } from "./api.js";
+import { display } from "./view_display.js";
 
 const columns = [
   { title: "Source", class: "n" }, { title: "Input", class: "words" }, { title: "Type" }, { title: "Version", class: "n" }, { title: "Size", class: "n" }, { title: "Banks", class: "words" },
@@ -22,7 +23,8 @@ export function events(root) {
   const hold = button("Hold still", () => still(!held), { "aria-pressed": "false" });
   const f = h("form", { class: "filters", on: { submit: (e) => { e.preventDefault(); look(); } } }, h("label", { for: "tap-sources" }, "Sources"), from, h("label", { for: "tap-types" }, "Bank types"), types, h("button", { type: "submit" }, "Look"), h("label", { for: "tap-event" }, "Event"), earlier, hold);
   const card = h("section", { class: "card full eventbox" }, facts, t.wide);
-  root.append(h("div", { class: "title" }, h("h1", { tabindex: "-1" }, "Events"), sum), f, state, card, empty);
+  const picture = display();
+  root.append(h("div", { class: "title" }, h("h1", { tabindex: "-1" }, "Events"), sum), f, state, picture.root, card, empty);
   from.value = filter.sources;
   types.value = filter.types;
   const pair = (k, v) => h("div", {}, h("dt", {}, k), h("dd", {}, v));
@@ -69,9 +71,12 @@ export function events(root) {
     text(state, ((last && last.problems) || []).join(" "));
     keyed(earlier, seen, key, (x) => h("option", { value: key(x) }, `${x.event} of run ${x.run}`));
     if (e) earlier.value = key(e);
+    picture.show(e);
     if (!e) return;
     if (facts.shownEvent !== e) facts.replaceChildren(pair("Event", count(e.event)), pair("Run", String(e.run)), pair("Size", joined(bytes(e.size))), pair("Fragments", `${e.fragments.length}${e.missing ? `, ${e.missing} missing` : ""}`), pair("Built by", e.builder || "–"), pair("MEP", count(e.mep) + (e.attempt > 1 ? `, attempt ${e.attempt}` : "")));
     facts.shownEvent = e; // a selection lives until the next one
+    t.wide.classList.toggle("tall", e.fragments.length > 20); // it scrolls within itself, and the headings stay
+    t.wide.classList.toggle("sticky", e.fragments.length > 20);
     keyed(t.body, e.fragments.flatMap((f) => (open.has(f.source) ? [{ f }, { f, more: true }] : [{ f }])), (r) => `${r.f.source}${r.more ? " bytes" : ""}`, row, fill);
   };
   const take = (m) => {
@@ -131,6 +136,7 @@ export function events(root) {
     gone = true;
     document.removeEventListener("visibilitychange", visible);
     off.forEach((f) => f());
+    picture.end();
     close();
   };
 }

@@ -1,0 +1,88 @@
+package vertex
+
+import "math"
+
+// Picture is what a Finder found in an event, in the plane of z and r, to be drawn. r is the distance to the beam, in
+// mm; it is negative in the half of the detector with x < 0.
+type Picture struct {
+	Planes    [][3]float64 `json:"planes"` // of r sensors: z, and the r between which their strips are
+	Hits      [][2]float64 `json:"hits"`   // clusters on r sensors: z, r
+	Tracks    []Drawn      `json:"tracks"` // in r and z
+	Primaries []Mark       `json:"primaries"`
+	Secondary *Mark        `json:"secondary,omitempty"`
+}
+
+// Drawn is a track from where it meets the beam to its outermost hit.
+type Drawn struct {
+	From      [2]float64 `json:"from"`
+	To        [2]float64 `json:"to"`
+	Displaced bool       `json:"displaced"` // it passes the primary vertex by, and was found in space
+}
+
+// Mark is a vertex.
+type Mark struct {
+	X      float64 `json:"x"`
+	Y      float64 `json:"y"`
+	Z      float64 `json:"z"`
+	SZ     float64 `json:"sz"` // σ
+	Tracks int     `json:"tracks"`
+}
+
+// Picture draws what the last Find found, given what it returned. It allocates; a filter does not need it.
+func (f *Finder) Picture(r *Result) Picture {
+	p := Picture{Hits: [][2]float64{}, Tracks: []Drawn{}, Primaries: []Mark{}}
+	for s := range f.d.sides {
+		sign := f.d.sign(s)
+		for _, z := range f.d.sides[s].z {
+			p.Planes = append(p.Planes, [3]float64{tidy(z), tidy(sign * f.d.inner), tidy(sign * f.d.outer)})
+		}
+	}
+	for k := range f.d.sectors {
+		side := f.d.sectors[k].side
+		for plane, z := range f.d.sides[side].z {
+			for _, h := range f.hits(k, plane) {
+				p.Hits = append(p.Hits, [2]float64{tidy(z), tidy(f.d.sign(side) * h.r)})
+			}
+		}
+	}
+	for i := range f.tracks {
+		t := &f.tracks[i]
+		side := f.d.sectors[t.sector].side
+		z := f.d.sides[side].z[t.planes[0]]
+		p.Tracks = append(p.Tracks, Drawn{
+			From: [2]float64{tidy(t.zero()), 0},
+			To:   [2]float64{tidy(z), tidy(f.d.sign(side) * t.value(z))},
+		})
+	}
+	for i := range f.spatial {
+		p.Tracks[f.spatial[i].of].Displaced = true
+	}
+	for i := range r.Primaries {
+		p.Primaries = append(p.Primaries, mark(&r.Primaries[i]))
+	}
+	if r.Displaced {
+		p.Secondary = new(mark(&r.Secondary.Point))
+	}
+	return p
+}
+
+func mark(p *Point) Mark { return Mark{tidy(p.X), tidy(p.Y), tidy(p.Z), tidy(p.SZ), p.Tracks} }
+
+// sign is that of x in the middle of a side.
+func (d *Detector) sign(side int) float64 {
+	x := 0.0
+	for i := range d.sectors {
+		if d.sectors[i].side == side {
+			x += d.sectors[i].cos
+		}
+	}
+	return math.Copysign(1, x)
+}
+
+// tidy leaves what a drawing can show, 1 µm, and nothing that JSON cannot say.
+func tidy(mm float64) float64 {
+	if math.IsNaN(mm) || math.Abs(mm) > 1e6 {
+		return math.Copysign(1e6, mm)
+	}
+	return math.Round(mm*1000) / 1000
+}
