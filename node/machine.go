@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,15 +17,16 @@ import (
 
 // machine tells what the machine gives this process; s may be nil.
 func (n *process) machine(s *session) *nodev1.Machine {
+	limits := n.limits.now()
 	m := &nodev1.Machine{
+		Host:        limits.host,
 		Processors:  uint32(runtime.GOMAXPROCS(0)),
 		RssBytes:    rss(),
-		MemoryBytes: uint64(hostlimits.Memory()),
+		MemoryBytes: limits.memory,
+		ShmBytes:    limits.shm,
+		Shares:      limits.shares,
 		Process:     uint32(os.Getpid()),
 	}
-	m.Host, _ = os.Hostname() // a machine without a name is one all the same
-	shm, among := hostlimits.SharedMemory()
-	m.ShmBytes, m.Shares = uint64(shm), among
 	if s == nil || !s.cfg.WritesFiles() || !s.me.GetBuilder() {
 		return m
 	}
@@ -38,6 +41,38 @@ func (n *process) machine(s *session) *nodev1.Machine {
 		}
 	}
 	return m
+}
+
+// limitsAge is how old the limits in a report may be. They stand in a dozen files, which would be opened for each
+// report, twice a second; they change when a container is given other limits.
+const limitsAge = 10 * time.Second
+
+// limits are what hardly ever changes of a machine.
+type limits struct {
+	host   string
+	memory uint64 // bytes that this process may use
+	shm    uint64 // bytes of /dev/shm
+	shares string // see hostlimits.SharedMemory
+}
+
+// limitsRead are the limits as read last.
+type limitsRead struct {
+	mu   sync.Mutex // guards those below
+	last limits
+	at   time.Time // zero: never
+}
+
+// now reads the limits, unless they were read a moment ago.
+func (l *limitsRead) now() limits {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.at.IsZero() || time.Since(l.at) > limitsAge {
+		shm, shares := hostlimits.SharedMemory()
+		l.last = limits{memory: uint64(hostlimits.Memory()), shm: uint64(shm), shares: shares}
+		l.last.host, _ = os.Hostname() // a machine without a name is one all the same
+		l.at = time.Now()
+	}
+	return l.last
 }
 
 // rss is the resident memory of this process in bytes, or 0.

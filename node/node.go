@@ -85,6 +85,7 @@ type process struct {
 	collected atomic.Bool                     // the control has all that it wants to know of the last run
 	members   atomic.Pointer[cluster.Cluster] // nil while it is not in the cluster
 	earlier   earlier                         // recovery of what earlier runs left
+	limits    limitsRead                      // of the machine
 
 	mu         sync.Mutex             // guards what follows
 	request    *nodev1.CommandRequest // of the transition under way

@@ -1,0 +1,26 @@
+package node
+
+import (
+	"testing"
+	"time"
+)
+
+// TestLimitsAreReadSeldom holds that a report opens no file for what hardly ever changes, and that a change is seen.
+func TestLimitsAreReadSeldom(t *testing.T) {
+	var l limitsRead
+	first := l.now()
+	if first.memory == 0 || first.shm == 0 || first.shares == "" {
+		t.Fatalf("%+v", first)
+	}
+	if n := testing.AllocsPerRun(10, func() { l.now() }); n != 0 {
+		t.Errorf("%v allocations in a reading that is not due", n)
+	}
+	l.last.memory, l.at = 1, time.Now().Add(-limitsAge/2)
+	if got := l.now().memory; got != 1 {
+		t.Errorf("read again after half the age: %d", got)
+	}
+	l.at = time.Now().Add(-2 * limitsAge)
+	if got := l.now(); got.memory != first.memory {
+		t.Errorf("%+v after twice the age, %+v before", got, first)
+	}
+}
