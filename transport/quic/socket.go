@@ -36,7 +36,7 @@ type socket struct {
 	raw  syscall.RawConn
 	gro  bool
 	spin time.Duration
-	recv func(fd uintptr) bool                                   // recvmsg
+	recv func(fd uintptr) bool                                   // last
 	try  func(fd uintptr) bool                                   // look
 	bulk func(buf, packets []byte, segment int, all bool) []byte // takes packets of sessions
 	// called before the reader waits, if bulk was called since
@@ -95,7 +95,7 @@ func newSocket(c *net.UDPConn, gro bool, spin time.Duration,
 			s.gro = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
 		})
 	}
-	s.recv, s.try = s.recvmsg, s.look
+	s.recv, s.try = s.last, s.look
 	return s
 }
 
@@ -181,17 +181,36 @@ func (s *socket) fill() error {
 
 // next brings one read: what is at hand, or else, after it has said that nothing is, what comes.
 func (s *socket) next() error {
-	if s.fed {
-		if err := s.raw.Read(s.try); err != nil || !s.empty {
+	if s.spin > 0 {
+		if s.fed {
+			if err := s.raw.Read(s.try); err != nil || !s.empty {
+				return err
+			}
+			s.ran()
+		}
+		if got, err := s.poll(); err != nil || got {
 			return err
 		}
-		s.fed = false
-		s.dry()
-	}
-	if got, err := s.poll(); err != nil || got {
-		return err
 	}
 	return s.raw.Read(s.recv)
+}
+
+// ran says that nothing is at hand.
+func (s *socket) ran() {
+	s.fed = false
+	s.dry()
+}
+
+// last reads, or says that nothing is at hand before the reader waits. It is one look for both: what comes while others
+// are told wakes the reader.
+func (s *socket) last(fd uintptr) bool {
+	if s.recvmsg(fd) {
+		return true
+	}
+	if s.fed {
+		s.ran()
+	}
+	return false
 }
 
 // room is how many bytes of packets the kernel keeps for the reader; it counts its own overhead, about as much again.
