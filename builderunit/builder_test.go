@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/shmem"

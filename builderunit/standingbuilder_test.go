@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 
-
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
 	"ringlet/event"
