@@ -186,6 +186,7 @@ func (h *handler) Signal(rank int, payload []byte) {
 	case m.kind == kindAnswer:
 		s.answered(rank, &m)
 	case m.kind == kindRevoked:
+		s.stats.Endings++
 		for _, im := range s.peers[rank].imports {
 			if im.epoch == m.b {
 				im.end(ErrRevoked)

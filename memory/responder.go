@@ -190,6 +190,7 @@ func (r *responder) answer(peer int, id uint64, why Cause) *message {
 func (r *responder) request(peer int, m *message) (left []shmem.Ref) {
 	c := &r.clients[peer]
 	if m.kind == kindLeave {
+		r.stats.Endings++
 		return r.leave(peer, m.a)
 	}
 	if m.id <= c.last { // a link brings each once; this holds whatever a link does
