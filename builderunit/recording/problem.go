@@ -1,6 +1,10 @@
 package recording
 
-import "fmt"
+import (
+	"fmt"
+
+	"ringlet/internal/wording"
+)
 
 // ProblemKind is a way in which a recording is not as its manifest says.
 type ProblemKind string
@@ -44,7 +48,7 @@ type Problem struct {
 
 func (p *Problem) Error() string {
 	if p.Events != nil {
-		return fmt.Sprintf("%s: %s: events %d to %d: %s", p.File, p.Kind, p.Events.From, p.Events.To, p.Text)
+		return fmt.Sprintf("%s: %s: %s: %s", p.File, p.Kind, wording.Span("event", p.Events.From, p.Events.To), p.Text)
 	}
 	return fmt.Sprintf("%s: %s: %s", p.File, p.Kind, p.Text)
 }

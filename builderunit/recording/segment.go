@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"ringlet/internal/wording"
 )
 
 // readSegment holds a segment against its index and the manifest, and adds its MEPs to the set.
@@ -180,8 +182,8 @@ func (s *SegmentContents) compare() {
 		return
 	}
 	if s.ID.Number > 0 && s.Events > 0 && (s.FirstEvent != l.FirstEvent || s.LastEvent != l.LastEvent) {
-		s.Problems.add(WrongCounts, s.indexName(), nil, "it has the events %d to %d, the manifest says %d to %d",
-			s.FirstEvent, s.LastEvent, l.FirstEvent, l.LastEvent)
+		s.Problems.add(WrongCounts, s.indexName(), nil, "it has %s, the manifest says %s",
+			wording.Span("event", s.FirstEvent, s.LastEvent), wording.Span("event", l.FirstEvent, l.LastEvent))
 	}
 	if crc, err := strconv.ParseUint(l.CRC, 16, 32); err != nil || uint32(crc) != s.Sum {
 		s.Problems.add(WrongCounts, s.indexName(), nil, "it ends with the CRC-32C %08x, the manifest says %s", s.Sum, l.CRC)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+
+	"ringlet/internal/wording"
 )
 
 // WriteTo prints what was found as sentences, a paragraph for each run.
@@ -104,11 +106,7 @@ func (g *Gaps) list() string {
 		if i == 0 {
 			sep = ": "
 		}
-		if b.WriteString(sep); r.From == r.To {
-			fmt.Fprintf(&b, "%d", r.From)
-			continue
-		}
-		fmt.Fprintf(&b, "%d to %d", r.From, r.To)
+		b.WriteString(sep + wording.FromTo(r.From, r.To))
 	}
 	if g.More > 0 {
 		fmt.Fprintf(&b, " and %d more ranges", g.More)

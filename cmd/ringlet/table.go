@@ -12,6 +12,7 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/ecs/ctl"
 	"ringlet/ecs/partition/nodes"
+	"ringlet/internal/wording"
 )
 
 // liveLine is one line of a terminal that tells how a run stands. Elsewhere it tells once for which front-ends the run
@@ -104,7 +105,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	for _, l := range r.Lacking {
 		row("MISSING", "%s readout unit %d of %s, %s: it was gone; they are in %s",
 			counted(l.Events, "event lacks", "events lack"), l.ReadoutUnit, l.Node,
-			span("source", uint64(l.FirstSource), uint64(l.LastSource)), lackingMEPs(l))
+			wording.Span("source", uint64(l.FirstSource), uint64(l.LastSource)), wording.Among(l.MEPs, "MEP", l.FirstMEP, l.LastMEP))
 		goneRows(row, l)
 	}
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
@@ -148,30 +149,6 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 		row("accounts", "DO NOT BALANCE")
 	}
 	return t.Flush()
-}
-
-// lackingMEPs says which MEPs a readout unit is missing in.
-func lackingMEPs(l recording.Lacking) string {
-	if l.MEPs == 1 {
-		return fmt.Sprintf("MEP %d", l.FirstMEP)
-	}
-	return fmt.Sprintf("%d MEPs from %d to %d", l.MEPs, l.FirstMEP, l.LastMEP)
-}
-
-// span names a range: "source 5", or "sources 5 to 7".
-func span(what string, from, to uint64) string {
-	if from == to {
-		return what + " " + fromTo(from, to)
-	}
-	return what + "s " + fromTo(from, to)
-}
-
-// fromTo is a range: "5", or "5 to 7".
-func fromTo(from, to uint64) string {
-	if from == to {
-		return strconv.FormatUint(from, 10)
-	}
-	return fmt.Sprintf("%d to %d", from, to)
 }
 
 // counted is a number with its word: "1 file", or "2 files".
@@ -220,7 +197,7 @@ func streamsOf(r *nodes.Report) string {
 	if len(r.Division) == 0 {
 		return strconv.Itoa(r.Streams)
 	}
-	return fromTo(uint64(slices.Min(r.Division)), uint64(slices.Max(r.Division)))
+	return wording.FromTo(uint64(slices.Min(r.Division)), uint64(slices.Max(r.Division)))
 }
 
 // mfpRow says what became of the MFPs. What a readout unit had read that was gone is not known, but what of it is missing.
@@ -306,7 +283,7 @@ func ranges(o *nodes.Output) string {
 	const named = 5
 	var said []string
 	for _, g := range o.Missing[:min(named, len(o.Missing))] {
-		said = append(said, fromTo(g.From, g.To))
+		said = append(said, wording.FromTo(g.From, g.To))
 	}
 	if more := o.MissingMore + uint64(len(o.Missing)-len(said)); more > 0 {
 		said = append(said, fmt.Sprintf("and %d more ranges", more))

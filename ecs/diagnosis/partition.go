@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/wording"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -235,8 +236,8 @@ func marked(v *view) (out findings) {
 		if m.WholeFromMep != nil {
 			since = fmt.Sprintf("; it is back, and events are whole again from MEP %d on", m.GetWholeFromMep())
 		}
-		out.add(name, "%d events lack the fragments of %s, which was gone: they are in %d MEPs from %d to %d%s",
-			m.GetEvents(), name, m.GetMeps(), m.GetFirstMep(), m.GetLastMep(), since)
+		out.add(name, "%d events lack the fragments of %s, which was gone: they are in %s%s",
+			m.GetEvents(), name, wording.Among(m.GetMeps(), "MEP", m.GetFirstMep(), m.GetLastMep()), since)
 	}
 	return out
 }

@@ -34,7 +34,7 @@ type Report struct {
 
 	Links map[string]uint64 `json:"links"` // by the carrier in effect
 
-	DurationS float64 `json:"duration_s"` // first token to last MEP; of live sources: of the run
+	DurationS float64 `json:"duration_s"` // first token to last MEP; of live sources, and of a run that a fault ended: of the run
 	RateS     float64 `json:"rate_s"`     // what the rates are over: that, or the longer time that was meant
 
 	EventsTriggered  uint64 `json:"events_triggered"` // tokens were given for them
@@ -196,6 +196,9 @@ func (r *Run) report(cause *fault.Error) *Report {
 	}
 	if c.Live() {
 		out.DurationS = r.lasted(time.Unix(0, st.GetLastMepNs()), time.Now())
+	}
+	if (r.gaveUp || cause != nil) && !r.startedAt.IsZero() {
+		out.DurationS = time.Since(r.startedAt).Seconds() // what it took, though nothing was built at its end
 	}
 	sums := r.sum(out)
 	r.phases(out)
