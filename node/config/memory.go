@@ -99,7 +99,8 @@ func (c Config) Needs(r Role) (Memory, error) {
 
 // Retention is how large the retention buffers of a readout unit are whose blocks have at most block bytes, and how
 // many there are: a look-ahead of cycles, one more that is being read, and at least 64 small ones. Of small MEPs twice
-// what may be in flight, so that what is read at a time can be an eighth and nobody waits for it. It holds after
+// what may be in flight, so that what is read at a time can be an eighth and nobody waits for it. Of prepared blocks a
+// multiple: each buffer keeps one block, and which one a MEP has must not depend on the readout unit. It holds after
 // Complete.
 func (c Config) Retention(ru, block int) (size, n int) {
 	const small, leastBuffers = 1 << 20, 64
@@ -108,7 +109,11 @@ func (c Config) Retention(ru, block int) (size, n int) {
 	if n = ahead + c.BUs + 2; c.Standing() != nil {
 		n = max(2*ahead, leastBuffers)
 	}
-	return size, max(n, min(small/size, 4096), c.Prepared)
+	n = max(n, min(small/size, 4096))
+	if p := c.Prepared; p > 0 {
+		n = (n + p - 1) / p * p
+	}
+	return size, n
 }
 
 // NodeFacts is what is known of a node that could take part. A size of zero is not known, and nothing is refused for

@@ -27,7 +27,7 @@
 // gives the builder the same one. The bound MaxBlock is exact, because the distributions are cut at ±3.7 σ.
 //
 // Prepared gives generated blocks again and again with their own event ids. It must be given the same buffers in
-// rotation, which nobody else writes to: they are its memory.
+// rotation, which nobody else writes to: they are its memory. In every readout unit MEP k has the same block of them.
 //
 // # Replay
 //

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,7 +94,8 @@ func TestManyIsTheSameAsOneByOne(t *testing.T) {
 func TestPrepared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyGenerator(t)
-		blocks, buffers := rapid.IntRange(1, 6).Draw(t, "blocks"), rapid.IntRange(1, 9).Draw(t, "buffers")
+		blocks, buffers := rapid.IntRange(1, 6).Draw(t, "blocks"), rapid.IntRange(1, 3).Draw(t, "rounds")
+		buffers *= blocks
 		p, err := NewPrepared(c, blocks, buffers)
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +135,7 @@ func TestPrepared(t *testing.T) {
 					t.Fatalf("MEP %d: CRC %08x", mep, e.CRC)
 				}
 				if m.N() == c.Packing {
-					key := fmt.Sprint(s, int(mep)%buffers%blocks)
+					key := fmt.Sprint(s, int(mep)%blocks)
 					was := bytes.Clone(data)
 					binary.LittleEndian.PutUint64(was[8:], 0)
 					if before, known := contents[key]; known && before != string(was) {
@@ -170,6 +172,9 @@ func TestManyRefusesSmallBuffers(t *testing.T) {
 	}
 	if _, err := NewPrepared(c, 0, 1); err == nil {
 		t.Error("no blocks are prepared")
+	}
+	if _, err := NewPrepared(c, 4, 6); err == nil || !strings.Contains(err.Error(), "give a multiple of 4 buffers") {
+		t.Error(err)
 	}
 	stride := placing.PartSize(1, g.MaxBlock())
 	for name, m := range map[string]Many{"generator": g, "prepared": p} {

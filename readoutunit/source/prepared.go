@@ -14,11 +14,14 @@ import (
 // does that writes into memory by itself, as far as the processor is concerned. It keeps no copy: the buffers that it
 // is given in rotation are its memory. A block is generated when its buffer is used for the first time; later only the
 // first event id of each MFP is written, and the ids in its fragments if they have one, and its CRC if one is asked for.
+//
+// MEP k has block k mod the number of blocks, in each readout unit of a run: fragments of one event are of one event of
+// the generator's, however many buffers each unit has.
 type Prepared struct {
 	// immutable after NewPrepared
 	gen     *Generator
 	blocks  int // different blocks
-	buffers int // in the rotation
+	buffers int // in the rotation, a multiple of blocks
 
 	// owned by the goroutine that calls Next
 	filled int    // buffers that hold their block
@@ -26,10 +29,14 @@ type Prepared struct {
 }
 
 // NewPrepared gives the blocks of c, of which there are blocks different ones, from buffers buffers in strict rotation:
-// MEP k must come to buffer k mod buffers, which nobody else writes to.
+// MEP k must come to buffer k mod buffers, which nobody else writes to. buffers is a multiple of blocks.
 func NewPrepared(c GeneratorConfig, blocks, buffers int) (*Prepared, error) {
 	if blocks < 1 || buffers < 1 {
 		return nil, &ConfigError{"prepared", fmt.Sprintf("%d blocks in %d buffers are none", blocks, buffers)}
+	}
+	if buffers%blocks != 0 {
+		return nil, &ConfigError{"prepared", fmt.Sprintf("%d buffers cannot keep %d blocks, each in its place: give a "+
+			"multiple of %d buffers", buffers, blocks, blocks)}
 	}
 	c.prepared = blocks
 	g, err := NewGenerator(c)
@@ -61,10 +68,8 @@ func (p *Prepared) next() (first uint64, n int, there bool, err error) {
 	return first, int(events), whole && p.mep%uint64(p.buffers) < uint64(p.filled), err
 }
 
-// content is the first event whose bytes the MEP's buffer holds.
-func (p *Prepared) content() uint64 {
-	return p.mep % uint64(p.buffers) % uint64(p.blocks) * uint64(p.gen.cfg.Packing)
-}
+// content is the first event whose bytes the MEP's buffer holds: the same for all MEPs that come to the buffer.
+func (p *Prepared) content() uint64 { return p.mep % uint64(p.blocks) * uint64(p.gen.cfg.Packing) }
 
 // did counts a buffer that was filled, and goes on to the next MEP.
 func (p *Prepared) did(whole bool) {
