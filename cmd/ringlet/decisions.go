@@ -40,4 +40,8 @@ func decisionRows(row func(name, format string, args ...any), d *nodes.Decisions
 		row("of that", "of %d with a result, p50 and p99: building %s; judging %s; ordering %s", with, part(d.BuildingUs),
 			judging, part(d.OrderingUs))
 	}
+	if d.Unsplit > 0 {
+		row("unknown", "building and ordering of %d of them: the builder unit took %s or more", d.Unsplit,
+			micros(decision.MostTook))
+	}
 }

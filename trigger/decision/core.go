@@ -195,8 +195,12 @@ func (c *Core) Step(now int64, out []Result) []Result {
 			continue
 		}
 		d.Took = tookOf(time.Duration(now - m.since))
+		p := was.parts(m.since, now)
+		if was.verdict != 0 && !p.Split {
+			c.stats.Unsplit++
+		}
 		if c.cfg.Decided != nil {
-			c.cfg.Decided(was.parts(m.since, now))
+			c.cfg.Decided(p)
 		}
 		c.stats.Decided[d.Decision]++
 		out = append(out, d)

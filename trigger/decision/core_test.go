@@ -80,6 +80,9 @@ func TestParts(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
+	if n := c.Stats().Unsplit; n != 1 {
+		t.Errorf("of %d results the parts are counted as unknown, it was one", n)
+	}
 }
 
 // What is lost together times out together: the time-out of each counts from when it was triggered, and not from when

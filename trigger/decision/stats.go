@@ -10,6 +10,7 @@ type Stats struct {
 	TimedOut   uint64  `count:"timed_out" help:"decisions made by the decision unit since no result came in time"`
 	Overrun    uint64  `help:"decisions made by it since too many later events were triggered: the unit was not deep enough"`
 	Unanswered uint64  `help:"decisions made by it at the end of the run, for events that nobody judged"`
+	Unsplit    uint64  `help:"decisions by a result whose time is in no part: the builder unit took 65 ms or more, which is all a result can say"`
 	Void       uint64  `help:"event numbers that no event has: their MEP was shorter"`
 	Pending    uint64  `kind:"level" help:"events that wait for their decision; 0 after a run"`
 	Depth      uint64  `kind:"level" help:"events that may wait for their decision"`

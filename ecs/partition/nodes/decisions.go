@@ -33,6 +33,7 @@ type Decisions struct {
 	BuildingUs Quantiles4 `json:"building_us"`    // to the last byte, with the result's way
 	JudgedUs   Quantiles4 `json:"judged_us"`      // from its last byte to the result
 	OrderingUs Quantiles4 `json:"ordering_us"`    // from the result to the decision
+	Unsplit    uint64     `json:"unsplit"`        // in JudgedUs alone: a result cannot say so long a time
 	Lost       bool       `json:"lost,omitempty"` // its node was lost: what it told last
 }
 
@@ -62,6 +63,7 @@ func (r *Run) decisions(out *Report, sums map[string]uint64) {
 	d.Failed, d.TimedOut = c["dec.decisions_failed"], c["dec.decisions_timed_out"]
 	d.Decided = d.Accepted + d.Rejected + d.Failed + d.TimedOut
 	d.NoResult, d.Overrun, d.Unanswered = c["dec.timed_out"], c["dec.overrun"], c["dec.unanswered"]
+	d.Unsplit = c["dec.unsplit"]
 	d.Void, d.Late, d.Doubled = c["dec.void"], c["dec.results_late"], c["dec.results_doubled"]
 	for _, name := range impossible {
 		d.Impossible += c[name]
