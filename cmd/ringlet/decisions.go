@@ -32,13 +32,17 @@ func decisionRows(row func(name, format string, args ...any), d *nodes.Decisions
 	row("decision after", "p50 %s, p99 %s, p99.9 %s, max %s", micros(d.WaitUs.P50), micros(d.WaitUs.P99),
 		micros(d.WaitUs.P999), micros(d.WaitUs.Max))
 	part := func(q nodes.Quantiles4) string { return micros(q.P50) + ", " + micros(q.P99) }
-	judging := part(d.JudgedUs)
+	with := d.Decided - d.NoResult - d.Overrun - d.Unanswered
+	building, judging, ordering := part(d.BuildingUs), part(d.JudgedUs), part(d.OrderingUs)
+	if with == d.Unsplit {
+		building, ordering = "unknown", "unknown"
+	}
 	if d.JudgedUs.P99 >= decision.MostTook {
 		judging += " or more"
 	}
-	if with := d.Decided - d.NoResult - d.Overrun - d.Unanswered; with > 0 {
-		row("of that", "of %d with a result, p50 and p99: building %s; judging %s; ordering %s", with, part(d.BuildingUs),
-			judging, part(d.OrderingUs))
+	if with > 0 {
+		row("of that", "of %d with a result, p50 and p99: building %s; judging %s; ordering %s", with, building, judging,
+			ordering)
 	}
 	if d.Unsplit > 0 {
 		row("unknown", "building and ordering of %d of them: the builder unit took %s or more", d.Unsplit,
