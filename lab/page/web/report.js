@@ -89,12 +89,19 @@
   });
 
   const lines = (fig, f, names) => {
-    const xs = f.x.ticks.map((t) => t.at);
+    const all = f.curves.flatMap((c) => c.points || []);
+    if (!all.length) return fig.append(el("div", "axis", "There is nothing to draw."));
+    // Without values that have names the axis is a scale, and the values are those of the points.
+    const scale = !f.x.ticks, ticks = f.x.ticks || [...new Set(all.map((p) => p.x))].sort((a, b) => a - b).map((x) => ({ at: x, label: short(x) }));
+    const xs = ticks.map((t) => t.at), first = xs[0], end = xs[xs.length - 1], logX = scale && f.x.log && first > 0;
     const at = (i) => look(names, f.curves[i].name);
-    const rows = f.curves.map((c) => xs.map((x) => c.points.find((p) => p.x === x) || null));
-    const all = f.curves.flatMap((c) => c.points);
-    const room = (xs[xs.length - 1] - xs[0]) * 0.06 || 0.5;
-    const least = Math.min(...all.map((p) => p.min)), most = Math.max(...all.map((p) => p.max));
+    const rows = f.curves.map((c) => {
+      const of = new Map((c.points || []).map((p) => [p.x, p]));
+      return xs.map((x) => of.get(x) || null);
+    });
+    const room = (end - first) * 0.06 || 0.5;
+    const lows = all.map((p) => p.min).filter((v) => !f.y.log || v > 0);
+    const least = lows.reduce((a, b) => Math.min(a, b), lows[0] ?? 1), most = all.reduce((a, p) => Math.max(a, p.max), all[0].max);
     const plot = el("div"), legend = el("div", "legend");
     fig.append(plot, legend);
     const looks = { ...axis(12), ticks: { stroke: () => css("--line"), width: 1 }, labelFont: "12px system-ui, sans-serif", labelSize: 20 };
@@ -106,7 +113,7 @@
     });
     const where = el("span", "at", f.x.label ? "\u00a0" : "");
     const show = (i) => {
-      where.textContent = i == null ? "\u00a0" : `${f.x.label ? f.x.label + ": " : ""}${f.x.ticks[i].label}`;
+      where.textContent = i == null ? "\u00a0" : `${f.x.label ? f.x.label + ": " : ""}${ticks[i].label}`;
       entries.forEach((o, c) => (o.value.textContent = i != null && rows[c][i] ? told(rows[c][i]) : ""));
     };
     if (f.curves.length > 1 || f.curves[0].name !== f.title) legend.append(...entries.map((o) => o.e));
@@ -115,23 +122,26 @@
       width: Math.max(plot.clientWidth, 240), height: 300, legend: { show: false }, padding: [12, 12, 0, 0],
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 9 } },
       scales: {
-        x: { time: false, range: () => [xs[0] - room, xs[xs.length - 1] + room] },
-        y: f.y.log ? { distr: 3, range: () => [least / 1.4, most * 1.4] } : { range: () => [0, most * 1.08 || 1] },
+        x: logX ? { time: false, distr: 3, range: () => [first / 1.2, end * 1.2] } : { time: false, range: () => [first - room, end + room] },
+        y: f.y.log ? { distr: 3, range: () => [least / 1.4, Math.max(most, least) * 1.4] } : { range: () => [Math.min(0, least * 1.08), most > 0 ? most * 1.08 : least < 0 ? 0 : 1] },
       },
       axes: [
         {
           ...looks, label: f.x.label || undefined, size: 32,
+          ...(logX && { splits: (u, i, lo, hi) => round(lo, hi), filter: (u, splits) => splits }),
           // The values there are, as far as their names do not touch.
-          splits: (u) => {
-            let last = -1e9;
-            return xs.filter((x, i) => {
-              const p = u.valToPos(x, "x"), half = 3.6 * f.x.ticks[i].label.length + 4;
-              if (p - half < last) return false;
-              last = p + half;
-              return true;
-            });
-          },
-          values: (u, splits) => splits.map((s) => f.x.ticks[xs.indexOf(s)].label),
+          ...(!scale && {
+            splits: (u) => {
+              let last = -1e9;
+              return xs.filter((x, i) => {
+                const p = u.valToPos(x, "x"), half = 3.6 * ticks[i].label.length + 4;
+                if (p - half < last) return false;
+                last = p + half;
+                return true;
+              });
+            },
+          }),
+          values: (u, splits) => splits.map((s) => (scale ? short(s) : ticks[xs.indexOf(s)].label)),
         },
         {
           ...looks, label: f.y.label, size: 58,
@@ -139,7 +149,7 @@
           values: (u, splits) => splits.map(short),
         },
       ],
-      series: [{}, ...f.curves.map((c, i) => ({ stroke: () => at(i).colour, width: 2, dash: at(i).dashed ? [8, 5] : undefined, spanGaps: true, points: { show: true, size: 7, fill: () => at(i).colour } }))],
+      series: [{}, ...f.curves.map((c, i) => ({ stroke: () => at(i).colour, width: 2, dash: at(i).dashed ? [8, 5] : undefined, spanGaps: true, points: { show: rows[i].filter(Boolean).length <= 60, size: 7, fill: () => at(i).colour } }))],
       plugins: [whiskers(f.curves, at)],
       hooks: { setCursor: [(u) => show(u.cursor.left >= 0 ? u.cursor.idx : null)] },
     }, [xs, ...rows.map((r) => r.map((p) => (p ? p.median : null)))], plot);

@@ -23,7 +23,7 @@ export function samples(root) {
   const rate = (c, v) => (c.level ? count(Math.round(v)) : c.unit === "bytes" ? joined(bits(v)) : `${brief(v)} a second`);
   const draw = () => {
     const list = data.of(choice.counter);
-    text(sum, data.at.length ? `${count(data.at.length)} samples shown${data.late ? `; ${count(data.late)} were not taken when they were due` : ""}${data.missed ? `; ${count(data.missed)} were thrown away unread` : ""}.` : "");
+    text(sum, data.at.length ? `${count(data.at.length)} samples shown${data.late ? `; not taken when due: ${count(data.late)}` : ""}${data.missed ? `; thrown away unread: ${count(data.missed)}` : ""}.` : "");
     keyed(which, data.counters, (c) => c, (c) => h("option", { value: c }, c));
     if (data.counters.includes(choice.counter)) which.value = choice.counter;
     const shape = list.map((c) => c.name).join(" ");
@@ -34,17 +34,17 @@ export function samples(root) {
     drawn = shape;
     const colour = (i) => () => palette(i);
     keyed(names, list, (c) => c.name, (c) => h("div", {}, h("dt", {}, c.name), h("dd")), (e, c, i) => {
-      e.firstChild.style.setProperty("color", palette(i));
+      e.firstChild.style.setProperty("border-bottom", `3px solid ${palette(i)}`);
       const mean = c.data.reduce((a, b) => a + b, 0) / (c.data.length || 1);
       text(e.lastChild, c.data.length ? `${rate(c, mean)} on average, ${rate(c, Math.max(...c.data))} at most` : "–");
     });
     if (!list.length || !data.at.length) return;
-    const all = [data.at, ...list.map((c) => c.data)];
+    const now = data.at[data.at.length - 1], all = [data.at.map((t) => t - now), ...list.map((c) => c.data)];
     if (u) return u.setData(all);
     const axis = { ...looks(11), ticks: { show: false } };
     u = new uPlot({
       width: plot.clientWidth || 600, height, legend: { show: false }, scales: { x: { time: false }, y: { range: (u, lo, hi) => [0, hi > 0 ? hi * 1.1 : 1] } },
-      axes: [{ ...axis, size: 24, values: (u, splits) => splits.map((v) => `${Number((v - u.data[0][u.data[0].length - 1]).toFixed(3))} s`) }, { ...axis, size: 56, values: (u, splits) => splits.map((v) => brief(list[0].unit === "bytes" ? v * 8 : v)) }],
+      axes: [{ ...axis, size: 24, space: 72, values: (u, splits) => splits.map((v) => `${Number(v.toFixed(3))}\u202fs`) }, { ...axis, size: 56, values: (u, splits) => splits.map((v) => brief(list[0].unit === "bytes" ? v * 8 : v)) }],
       series: [{}, ...list.map((c, i) => ({ stroke: colour(i), width: 1.25, points: { show: false } }))],
     }, all, plot);
   };
