@@ -173,7 +173,7 @@ func TestNodeIsLost(t *testing.T) {
 						continue
 					}
 					if n.GetInError() {
-						t.Errorf("%s is in Error for the fault of another: %v", n.GetName(), n.GetCause())
+						t.Fatalf("%s is in Error for the fault of another: %v", n.GetName(), n.GetCause())
 					}
 					if n.GetState() == "Ready" {
 						ready++
