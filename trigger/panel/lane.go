@@ -85,14 +85,18 @@ func (l *lane) run(ctx context.Context) {
 		}
 		came := err == nil && l.await(ctx)
 		<-l.p.vacancy
-		why := over
+		why, pid := over, uint32(0)
 		if came {
+			pid = l.ring.PID()
 			l.came()
 			why = l.serve(ctx)
-			l.went(why)
+			why = l.went(why)
 		}
 		if err := l.close(why == over); err != nil {
 			l.p.warn("a lane of filter processes was not closed", "err", err)
+		}
+		if came { // who hears of it finds no memory of the process any more
+			l.tally(why, pid)
 		}
 		l.p.freeNumber(l.number)
 	}
@@ -392,8 +396,9 @@ func (l *lane) came() {
 	p.turn(1)
 }
 
-// went takes that the process is served no more, and gives what it had to others.
-func (l *lane) went(why end) {
+// went takes that the process is served no more, and gives what it had to others. It gives back why, which the last
+// answers may have changed.
+func (l *lane) went(why end) end {
 	if why != broken {
 		if _, err := l.answers(time.Now()); err != nil { // the last ones
 			why = l.refuse(err)
@@ -411,7 +416,6 @@ func (l *lane) went(why end) {
 			l.back, l.next = append(l.back, l.next), nil
 		}
 	}
-	l.tally(why)
 	if l.takes {
 		l.takes = false
 		l.p.turn(-1)
@@ -420,6 +424,7 @@ func (l *lane) went(why end) {
 		l.p.done(settled)
 	}
 	l.p.giveBack(l.back)
+	return why
 }
 
 // hadOne says that the process died with a MEP in hand, as far as it told. The kernel drops its locks one by one, so that
@@ -439,8 +444,7 @@ func (l *lane) hadOne() bool {
 }
 
 // tally counts why a process is served no more.
-func (l *lane) tally(why end) {
-	pid := l.ring.PID()
+func (l *lane) tally(why end, pid uint32) {
 	p := l.p
 	p.mu.Lock()
 	c := &p.count
