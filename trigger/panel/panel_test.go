@@ -38,9 +38,9 @@ func TestProcessesJudge(t *testing.T) {
 // TestAProcessThatHangs holds that its event passes by time-out, that what it had beside goes to another process, that a
 // late answer changes nothing, and that it gets events again when it has caught up.
 func TestAProcessThatHangs(t *testing.T) {
-	d := open(t, 50*time.Millisecond, 8)
+	d := open(t, 300*time.Millisecond, 8)
+	d.put(0, 4, 1) // before it comes: all are handed over together
 	slow := d.attach()
-	d.put(0, 4, 1)
 	first, _, _ := slow.next()
 	until(t, "the process is behind", func() bool { return d.Stats().Returned == 3 })
 	other := d.attach()

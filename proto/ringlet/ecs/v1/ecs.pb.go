@@ -3427,7 +3427,7 @@ type Run struct {
 	GoodputGbps float64 `protobuf:"fixed64,18,opt,name=goodput_gbps,json=goodputGbps,proto3" json:"goodput_gbps,omitempty"`
 	// Events built a second.
 	EventRateHz float64 `protobuf:"fixed64,19,opt,name=event_rate_hz,json=eventRateHz,proto3" json:"event_rate_hz,omitempty"`
-	// First token to last MEP, in seconds.
+	// First token to last MEP, in seconds; of a run that a fault ended, from its start until its report was made.
 	DurationS float64 `protobuf:"fixed64,20,opt,name=duration_s,json=durationS,proto3" json:"duration_s,omitempty"`
 	// The accounts.
 	Accounts []*Account `protobuf:"bytes,21,rep,name=accounts,proto3" json:"accounts,omitempty"`
