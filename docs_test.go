@@ -37,7 +37,8 @@ var ranges = map[string][2]string{
 	"fragment-timeout": {"1ms", ""}, "flush-after": {"1ms", ""},
 	"debug.barrier-timeout": {"1ns", ""}, "debug.suspend-every": {"0s", ""}, "debug.suspend-for": {"0s", ""},
 	"phase-slack": {"-1", "16"},
-	"slots":       {"0", "65535"}, "slot-size": {"0", ""}, "debug.look-ahead": {"0", "65535"}, "prepared": {"0", "1048576"},
+	"slots":       {"0", "65535"}, "slot-size": {"0", ""}, "debug.look-ahead": {"0", "65535"},
+	"prepared":          {"0", "1048576"},
 	"debug.pull-window": {"0", ""}, "debug.drop": {"0", "0.5"},
 	"debug.large-ru": {"0", ""}, "debug.large-every": {"0", ""}, "debug.large-factor": {"1", "65535"},
 }

@@ -374,7 +374,8 @@ func TestLongListsStayReadable(t *testing.T) {
 		t.Error(err)
 	}
 	err.Missing, err.WaitingFor = nil, []int{2}
-	if want := "rank 0 waited 1.5s in barrier epoch 3: nobody is missing, but nothing came from rank 2"; err.Error() != want {
+	want := "rank 0 waited 1.5s in barrier epoch 3: nobody is missing, but nothing came from rank 2"
+	if err.Error() != want {
 		t.Error(err)
 	}
 }

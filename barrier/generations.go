@@ -46,8 +46,8 @@ type earlyMessage struct {
 var errGenerations = errors.New("the barrier's ranks have changed too often")
 
 // Change says that from a round on the given ranks take part, in rising order. gone says that one of those before has
-// gone, so that the phases up to there are held by nobody: whoever is in Enter leaves it. Every rank that takes part must
-// be told all changes, in the same order, and none later than the first round that it concerns.
+// gone, so that the phases up to there are held by nobody: whoever is in Enter leaves it. Every rank that takes part
+// must be told all changes, in the same order, and none later than the first round that it concerns.
 func (b *Barrier) Change(round uint64, ranks []int, gone bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

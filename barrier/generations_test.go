@@ -100,8 +100,8 @@ func generationsKeepStep(t *testing.T, kind Kind, n, slack, died int) {
 	}
 }
 
-// advance takes a rank through rounds, which it knows of only as far as they are known: nobody begins a round that a change
-// concerns before it knows of the change.
+// advance takes a rank through rounds, which it knows of only as far as they are known: nobody begins a round that a
+// change concerns before it knows of the change.
 func (c *crew) advance(ctx context.Context, rank, from, to int) {
 	b := c.hub.barriers[rank]
 	for round := from; round < to; round++ {

@@ -160,8 +160,8 @@ func (a *Assembler) marked(slot int) bool { return a.slots[slot].marked }
 // errNotBorne says that a builder unit was not made to go on without readout units.
 var errNotBorne = errors.New("the builder unit is not told what a readout unit has, so it cannot go on without one")
 
-// Gone takes that nothing comes any more from a readout unit, by its index. Nothing of it is under way to memory when it
-// returns. Twice is once.
+// Gone takes that nothing comes any more from a readout unit, by its index. Nothing of it is under way to memory when
+// it returns. Twice is once.
 func (b *Builder) Gone(ru int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 // bearing makes a builder unit that goes on without readout units.
 func bearing(_ *rig, c *Config) { c.Division, c.MostEvents = rigDivision, rigPacking }
 
-// lackingOf reads which sources of a MEP that the sink has have nothing but missing fragments, and holds that the others
-// have their data.
+// lackingOf reads which sources of a MEP that the sink has have nothing but missing fragments, and holds that the
+// others have their data.
 func (r *rig) lackingOf(i int) (sources []uint16) {
 	r.t.Helper()
 	r.sink.mu.Lock()

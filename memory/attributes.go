@@ -38,8 +38,8 @@ const (
 	attributesAll = Dmove | Ordered | Combining
 )
 
-// Pages opens Count pages from First to a peer. Of several that name the same page, the last one that names the peer, or
-// everybody, decides.
+// Pages opens Count pages from First to a peer. Of several that name the same page, the last one that names the peer,
+// or everybody, decides.
 type Pages struct {
 	First, Count int
 	Peer         int // rank in the view, or Everybody

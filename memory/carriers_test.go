@@ -100,8 +100,8 @@ func overCarrier(t *testing.T, row transport.Row, drop float64) []*Space {
 	return spaces
 }
 
-// TestEveryCarrierIsLinearizable: eight clients on three nodes, as in TestWordsAreLinearizable, but over each carrier, by
-// the clock, each history with words of its own. Nobody is killed here.
+// TestEveryCarrierIsLinearizable: eight clients on three nodes, as in TestWordsAreLinearizable, but over each carrier,
+// by the clock, each history with words of its own. Nobody is killed here.
 func TestEveryCarrierIsLinearizable(t *testing.T) {
 	for _, row := range transport.Kinds {
 		t.Run(row.Name, func(t *testing.T) {

@@ -26,14 +26,14 @@
 //
 // # What becomes of a transaction
 //
-// It ends as Done, Refused or Unknown, and an error that is not nil is an *Error that says which. Refused: nothing of it
-// was done, but for a write of more than one part, where Error.Partial says that some bytes may be in place. Unknown: it
-// was sent, and no answer came in time, or the link is over; it may have been done, once, or not. Nothing is ever sent
-// a second time by this package, and an owner takes each request of a link once. So a lock is never taken twice; who is
-// left with Unknown reads the word, which holds the owner of the lock, and knows.
+// It ends as Done, Refused or Unknown, and an error that is not nil is an *Error that says which. Refused: nothing of
+// it was done, but for a write of more than one part, where Error.Partial says that some bytes may be in place.
+// Unknown: it was sent, and no answer came in time, or the link is over; it may have been done, once, or not. Nothing
+// is ever sent a second time by this package, and an owner takes each request of a link once. So a lock is never taken
+// twice; who is left with Unknown reads the word, which holds the owner of the lock, and knows.
 //
-// Each transaction has a time-out: the deadline of its context, or Config.Timeout if that is sooner. A buffer given to a
-// method is the caller's again when the method returns, whatever the outcome.
+// Each transaction has a time-out: the deadline of its context, or Config.Timeout if that is sooner. A buffer given to
+// a method is the caller's again when the method returns, whatever the outcome.
 //
 // # Order
 //

@@ -27,8 +27,8 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
 
-// Cause is why a transaction was not done, where it is neither the link's own error nor the context's. It is an error to
-// compare with.
+// Cause is why a transaction was not done, where it is neither the link's own error nor the context's. It is an error
+// to compare with.
 type Cause uint8
 
 // Causes. The numbers up to ErrProtocol stand on the wire.

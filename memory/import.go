@@ -253,14 +253,14 @@ func (im *Import) CompareAndSwap(ctx context.Context, off int64, expected, word 
 	return im.word(ctx, o, AllowLock)
 }
 
-// Notify counts a notice at the page of an offset, when everything before it in its context is over, and wakes who waits
-// there. It returns how many notices the page has had.
+// Notify counts a notice at the page of an offset, when everything before it in its context is over, and wakes who
+// waits there. It returns how many notices the page has had.
 func (im *Import) Notify(ctx context.Context, off int64) (notices uint64, err error) {
 	return im.word(ctx, op{name: "notify", kind: kindNotify, off: off, ordered: true}, AllowNotify)
 }
 
-// Wait returns when the page of an offset has had more notices than known, with how many. It has no time-out but that of
-// its context, and belongs to no ordering context.
+// Wait returns when the page of an offset has had more notices than known, with how many. It has no time-out but that
+// of its context, and belongs to no ordering context.
 func (im *Import) Wait(ctx context.Context, off int64, known uint64) (notices uint64, err error) {
 	return im.word(ctx, op{name: "wait", kind: kindWait, off: off, a: known, aside: true}, AllowRead)
 }

@@ -8,7 +8,8 @@ import (
 	"ringlet/transport/link"
 )
 
-// Sizes of what a peer has of this node. Each peer has its own, so that one that stands still takes nothing from others.
+// Sizes of what a peer has of this node. Each peer has its own, so that one that stands still takes nothing from
+// others.
 const (
 	smallBuffers  = 64 // of bufferSize: small writes under way, open write buffers
 	largeBuffers  = 16
@@ -234,7 +235,8 @@ func (s *Space) answered(rank int, m *message) {
 		c.a, c.b = m.a, m.b
 		switch {
 		case outcome != Done:
-		case c.op.kind == kindLoad && len(m.body) != len(c.op.dst), c.op.kind != kindLoad && c.op.kind != kindFind && len(m.body) > 0:
+		case c.op.kind == kindLoad && len(m.body) != len(c.op.dst), c.op.kind != kindLoad && c.op.kind != kindFind &&
+			len(m.body) > 0:
 			outcome, m.status = Unknown, ErrProtocol
 		case c.op.kind == kindLoad:
 			copy(c.op.dst, m.body)
@@ -304,8 +306,8 @@ func (s *Space) serve(p *peer) {
 	}
 }
 
-// read writes the bytes of a segment to where their reader wants them. A window is pinned while its bytes are copied, and
-// not while they travel. It reports false where the link is over.
+// read writes the bytes of a segment to where their reader wants them. A window is pinned while its bytes are copied,
+// and not while they travel. It reports false where the link is over.
 func (s *Space) read(p *peer, r reading) (Cause, bool) {
 	for at := uint32(0); at < r.n; {
 		n := min(r.n-at, largeSize)

@@ -16,7 +16,8 @@ import (
 	"ringlet/transport/simnet"
 )
 
-var schedules = flag.Int("schedules", 400, "random schedules of reads and writes that race with the end of what they are for")
+var schedules = flag.Int("schedules", 400,
+	"random schedules of reads and writes that race with the end of what they are for")
 
 // A schedule is one export, from its beginning to what ends it, while two other nodes import, write, read and change
 // words. Their imports may be of exports that are over, and some have tables that they have made up.
@@ -295,8 +296,8 @@ func (s *scene) use(im *Import, rank int, rng *rand.Rand) error {
 	return nil
 }
 
-// mayHaveRead holds that a client which reads fills reads those of pages that are open to it. A client that lies does not
-// know which page it reads, but the fills tell.
+// mayHaveRead holds that a client which reads fills reads those of pages that are open to it. A client that lies does
+// not know which page it reads, but the fills tell.
 func (s *scene) mayHaveRead(epoch uint64, rank int, b []byte) error {
 	s.mu.Lock()
 	rules := s.rules[epoch]

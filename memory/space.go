@@ -2,12 +2,12 @@ package memory
 
 // The shell: it binds the cores to the links. Pipeline of a transaction over a network:
 //
-//	caller    1 begin     (sequential, under mu)  the requester takes it in; the order of its context decides when it starts
+//	caller    1 begin     (sequential, under mu)  the requester takes it in; its context's order decides when it starts
 //	          2 carry     (parallel)              bytes into staging buffers and link writes, or a request by signal
 //	          3 await     (parallel)              until it is told what has become of it, or its context is done
 //	receiver  4 answer    (sequential per peer)   Completed and Signal end transactions, under mu
-//	          5 request   (sequential per peer)   what peers ask: words and short loads at once, long reads by a goroutine
-//	                                              of that peer, so that nothing waits behind them
+//	          5 request   (sequential per peer)   what peers ask: words and short loads at once, long reads by a
+//	                                              goroutine of that peer, so that nothing waits behind them
 //	pump      6 time      (sequential)            write buffers that leave, transactions whose time is over
 //
 // A buffer of a caller is touched in 2 alone, so it is the caller's again when its call returns.

@@ -35,8 +35,8 @@ type ImportRow struct {
 	Over       string
 }
 
-// Tables are both tables of the bridge: exported page → local page and protection, and imported page → node, address and
-// attributes.
+// Tables are both tables of the bridge: exported page → local page and protection, and imported page → node, address
+// and attributes.
 type Tables struct {
 	Exports []ExportRow
 	Imports []ImportRow

@@ -195,7 +195,8 @@ func (p *pair) ask(who string, conn *grpc.ClientConn, asks map[string]func(conte
 	want func(method string) codes.Code) {
 	p.t.Helper()
 	for _, method := range []string{
-		"Command", "Watch", "Report", "Profile", "Tap", "Tokens", "Feedback", "Registers", "Follow", "Control", "Begin", "End",
+		"Command", "Watch", "Report", "Profile", "Tap", "Tokens", "Feedback", "Registers", "Follow", "Control", "Begin",
+		"End",
 	} {
 		ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 		err := asks[method](ctx, conn)

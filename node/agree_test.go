@@ -444,8 +444,8 @@ func (s *system) check() {
 	var read, written uint64
 	for i, u := range s.units {
 		st := u.Stats()
-		if st.MFPsRead != meps*uint64(s.division.Count(i)) || st.Tokens != meps || st.Writes != meps || st.Open != 0 || st.Refused != 0 ||
-			st.Phases > s.finished*uint64(max(s.rus, s.bus)) || st.Source.Events != events {
+		if st.MFPsRead != meps*uint64(s.division.Count(i)) || st.Tokens != meps || st.Writes != meps || st.Open != 0 ||
+			st.Refused != 0 || st.Phases > s.finished*uint64(max(s.rus, s.bus)) || st.Source.Events != events {
 			t.Errorf("readout unit %d: %+v", i, st)
 		}
 		if s.pull == nil && (st.Phases == 0 || st.Dummies+st.Writes < st.Phases) {
@@ -474,8 +474,8 @@ func (s *system) check() {
 			t.Errorf("builder unit %d: windows %+v", j, x)
 		}
 	}
-	if built.MEPs != meps || built.MFPs != meps*uint64(s.division.Sources()) || built.Bytes != read || sunk.Events != events ||
-		written < read {
+	if built.MEPs != meps || built.MFPs != meps*uint64(s.division.Sources()) || built.Bytes != read ||
+		sunk.Events != events || written < read {
 		t.Errorf("built %+v with %d events; read %d bytes, written %d", built, sunk.Events, read, written)
 	}
 	if c := s.core.Registers().Counters; c.Built != meps || c.EventsBuilt != events || c.Issued != meps ||

@@ -47,7 +47,8 @@ func (s *session) linkedAgain(rank int) {
 	}
 }
 
-var errNotBack = errors.New("the scheduler lets this readout unit take part from the beginning, and the run goes on already")
+var errNotBack = errors.New(
+	"the scheduler lets this readout unit take part from the beginning, and the run goes on already")
 
 // resume has a source begin with the MEP from which the unit takes part again.
 func (s *session) resume(ctx context.Context, src source.Source, client *tagnet.RUClient, back bool) error {

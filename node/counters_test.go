@@ -20,7 +20,8 @@ func TestCountersAreDescribed(t *testing.T) {
 		if seen[c.Name] || !name.MatchString(c.Name) || c.ByKind != strings.HasSuffix(c.Name, ".") {
 			t.Errorf("%+v: no name of a counter, or one that is there twice", c)
 		}
-		if strings.HasSuffix(strings.TrimSuffix(c.Name, "."), "_us") != (c.Unit == counter.Micros) || strings.HasSuffix(c.Help, ".") {
+		if strings.HasSuffix(strings.TrimSuffix(c.Name, "."), "_us") != (c.Unit == counter.Micros) ||
+			strings.HasSuffix(c.Help, ".") {
 			t.Errorf("%+v: not the unit of its name, or a sentence", c)
 		}
 		seen[c.Name] = true

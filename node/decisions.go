@@ -244,8 +244,8 @@ func (s *session) writeResults(w decision.Write) error {
 	})
 }
 
-// decided tells the decision unit what a filter said of n events of a MEP, from the place i on; and with the last of them,
-// that a short MEP has no more.
+// decided tells the decision unit what a filter said of n events of a MEP, from the place i on; and with the last of
+// them, that a short MEP has no more.
 func (s *session) decided(m sink.Meta, i, n int, v trigger.Verdict, took time.Duration) {
 	sender := s.deciding.sender.Load()
 	if sender == nil {

@@ -219,7 +219,8 @@ func TestLiveRunStops(t *testing.T) {
 	}
 	rep := r.report(1)
 	want := "event 4 has no fragment of source fake:TestLiveRunStops/2"
-	if why := rep.GetStatus().GetCause().GetWhat(); !strings.Contains(why, want) || rep.GetCounters()[CounterLetDown] != 1 {
+	if why := rep.GetStatus().GetCause().GetWhat(); !strings.Contains(why, want) ||
+		rep.GetCounters()[CounterLetDown] != 1 {
 		t.Errorf("the run stopped since %q, not since %q", why, want)
 	}
 }
@@ -247,7 +248,8 @@ func TestLiveRunThatMayNotLackIsStopped(t *testing.T) {
 	}
 }
 
-// TestLiveRunIsStopped: what was taken is built when somebody stops the run, and each front-end hears what is safe of it.
+// TestLiveRunIsStopped: what was taken is built when somebody stops the run, and each front-end hears what is safe of
+// it.
 func TestLiveRunIsStopped(t *testing.T) {
 	t.Parallel()
 	r := newLiveRun(t, 4, func(c *config.Config) { c.FlushAfter, c.FragmentTimeout = time.Hour, time.Hour })

@@ -19,7 +19,8 @@ import (
 	"ringlet/trigger/panel"
 )
 
-// OutputDir is the directory to which builder units write files of an output that stands alone (config.Outputs): it, or one beside it that is merged into it.
+// OutputDir is the directory to which builder units write files of an output that stands alone (config.Outputs): it, or
+// one beside it that is merged into it.
 func OutputDir(cfg config.Config) string {
 	if cfg.SingleFile() {
 		return cfg.Output + recording.SegmentsSuffix
@@ -34,8 +35,8 @@ func bufferName(cfg config.Config, bu int) string {
 	return "ringlet-" + name + "-" + strconv.Itoa(bu)
 }
 
-// lenders are the outputs whose readers get MEPs where they lie. Where windows stand for all MEPs a slot stays where the
-// readout units know it, so those are copied; and of outputs that all get a MEP one alone can have it lent. What a
+// lenders are the outputs whose readers get MEPs where they lie. Where windows stand for all MEPs a slot stays where
+// the readout units know it, so those are copied; and of outputs that all get a MEP one alone can have it lent. What a
 // filter judges is copied for it.
 func (s *session) lenders() (which []bool, n int) {
 	outputs, all := s.cfg.Outputs(), s.cfg.Route().All

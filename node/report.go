@@ -35,8 +35,8 @@ const (
 	HistogramOrdering = "ordering_us"
 )
 
-// Names of the histograms of a builder unit with a filter, µs per event: from the last byte until the filter had it, and
-// in the filter.
+// Names of the histograms of a builder unit with a filter, µs per event: from the last byte until the filter had it,
+// and in the filter.
 const (
 	HistogramFilterWait = "filter_wait_us"
 	HistogramFilter     = "filter_us"

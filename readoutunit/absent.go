@@ -8,8 +8,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// barrierTries is how many time-outs of the barrier a readout unit waits for others that may be gone, where the run bears
-// that: by then whoever watches them has decided.
+// barrierTries is how many time-outs of the barrier a readout unit waits for others that may be gone, where the run
+// bears that: by then whoever watches them has decided.
 const barrierTries = 6
 
 // change takes who among the readout units has gone or come back. The cycles that it concerns come behind it.

@@ -79,9 +79,9 @@ const (
 	patience = 100 * time.Millisecond
 )
 
-// Await waits until poll says true. It sleeps for nap at most before it looks again by itself; 0 stands for 100 ms, which
-// does where the other side rings. It returns poll's error when that fails, ctx's when ctx is done, and alive's, which is
-// asked after each nap in vain, when there is nothing left to poll.
+// Await waits until poll says true. It sleeps for nap at most before it looks again by itself; 0 stands for 100 ms,
+// which does where the other side rings. It returns poll's error when that fails, ctx's when ctx is done, and alive's,
+// which is asked after each nap in vain, when there is nothing left to poll.
 func (b *Bell) Await(ctx context.Context, nap time.Duration, poll func() (bool, error), alive func() error) error {
 	if nap <= 0 {
 		nap = patience

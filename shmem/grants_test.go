@@ -295,8 +295,8 @@ func (m *grantModel) check(t *rapid.T) {
 	}
 }
 
-// TestGrantsOverlapWhereTheyMay holds that peers share the bytes of a segment that allows it, each by its own grant, and
-// that the end of one grant leaves the others.
+// TestGrantsOverlapWhereTheyMay holds that peers share the bytes of a segment that allows it, each by its own grant,
+// and that the end of one grant leaves the others.
 func TestGrantsOverlapWhereTheyMay(t *testing.T) {
 	table := NewTable(4)
 	mem := make([]byte, 2*PageSize)

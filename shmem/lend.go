@@ -1,7 +1,7 @@
 package shmem
 
-// Slots lie in blocks. Where there are more blocks than slots, a slot that holds a MEP can take a spare block in place of
-// its own: the MEP stays where it is, for whoever it is lent to, and the slot can be offered again at once.
+// Slots lie in blocks. Where there are more blocks than slots, a slot that holds a MEP can take a spare block in place
+// of its own: the MEP stays where it is, for whoever it is lent to, and the slot can be offered again at once.
 
 // WithSpare has CreateSlots make so many blocks more than there are slots, each of which has margin bytes behind the
 // slot for what the owner adds to a MEP. Neither may be negative.

@@ -45,8 +45,9 @@ func claimed(f *os.File, i int64) (bool, error) {
 	return l.Type != unix.F_UNLCK, err
 }
 
-// Claim takes the lock of byte i of the segment's memory, or says that another has it. The kernel gives it back when the
-// last copy of this segment's descriptor goes: at Close, or with the process. Which byte stands for whom is the layout's.
+// Claim takes the lock of byte i of the segment's memory, or says that another has it. The kernel gives it back when
+// the last copy of this segment's descriptor goes: at Close, or with the process. Which byte stands for whom is the
+// layout's.
 func (s *Segment) Claim(i int64) (bool, error) { return claim(s.file, i) }
 
 // Claimed says whether another has the lock of byte i, in whatever process.

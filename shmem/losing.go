@@ -15,12 +15,12 @@ import (
 //
 // Entries have numbers, so the reader knows how many it has not seen.
 
-// WithMayLose has OpenReader make a reader that the writer does not wait for. It reads broadcast buffers alone: a sharing
-// reader takes entries away from others, who would not know that they are lost.
+// WithMayLose has OpenReader make a reader that the writer does not wait for. It reads broadcast buffers alone: a
+// sharing reader takes entries away from others, who would not know that they are lost.
 func WithMayLose() Option { return func(o *options) { o.mayLose = true } }
 
-// OverwrittenError says how many entries were overwritten before a reader that may lose had read them. The reader goes on
-// behind them.
+// OverwrittenError says how many entries were overwritten before a reader that may lose had read them. The reader goes
+// on behind them.
 type OverwrittenError struct {
 	Segment string
 	Entries uint64 // modulo 2^32
@@ -52,8 +52,8 @@ func (c *readerCore) joinLosing() error {
 	return nil
 }
 
-// nextLosing returns a copy of the next entry, false when there is none at the moment, or an *OverwrittenError. The copy
-// is good until the next call.
+// nextLosing returns a copy of the next entry, false when there is none at the moment, or an *OverwrittenError. The
+// copy is good until the next call.
 func (c *readerCore) nextLosing() (Entry, bool, error) {
 	for {
 		if floor := c.buffer.floor.Load(); floor > c.pos {
@@ -82,7 +82,8 @@ func (c *readerCore) nextLosing() (Entry, bool, error) {
 	}
 }
 
-// copyEntry copies what is at the position. Unless the reader was overtaken meanwhile, it is checked, and the copy whole.
+// copyEntry copies what is at the position. Unless the reader was overtaken meanwhile, it is checked, and the copy
+// whole.
 func (c *readerCore) copyEntry(head uint64) (header, error) {
 	r := c.buffer
 	if err := r.span(c.pos, head); err != nil {

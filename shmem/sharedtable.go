@@ -212,7 +212,8 @@ func (s *sharedRows) isEvicted(peer Peer) bool {
 }
 
 // Evict tells a shared table that the link to a peer is over: Revoke does not wait for it any longer than it takes to
-// see that it is dead, or that it lives and stays. It lasts until Readmit. Of a table that is not shared it does nothing.
+// see that it is dead, or that it lives and stays. It lasts until Readmit. Of a table that is not shared it does
+// nothing.
 func (t *Table) Evict(peer Peer) { t.evict(peer, true) }
 
 // Readmit takes an Evict back: another process is the peer now. Nothing of the process before it may be granted any

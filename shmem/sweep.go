@@ -118,9 +118,9 @@ func sweepOne(path string) (bool, error) {
 	return true, os.Remove(path)
 }
 
-// Reclaim removes the segment dir/name if its creator is dead, and says whether it did. Unlike Sweep it takes the name as
-// it is, and what is not a segment's card stays: it is for names that a user chose. A name that is free or in use is no
-// error. Errors are *SegmentError around errBadName or the system's.
+// Reclaim removes the segment dir/name if its creator is dead, and says whether it did. Unlike Sweep it takes the name
+// as it is, and what is not a segment's card stays: it is for names that a user chose. A name that is free or in use is
+// no error. Errors are *SegmentError around errBadName or the system's.
 func Reclaim(name string, opts ...Option) (bool, error) {
 	path := filepath.Join(gather(opts).dir, name)
 	err := checkName(name)

@@ -112,8 +112,8 @@ func (w *Writer) Reserve(ctx context.Context, n int) (Place, error) {
 	return got, w.fail("reserve in", err)
 }
 
-// TryReserve is Reserve without waiting: false says that there is no room now. Errors: ErrTooLarge, errEnded, errBadEntry,
-// errClosed, and *corruptError.
+// TryReserve is Reserve without waiting: false says that there is no room now. Errors: ErrTooLarge, errEnded,
+// errBadEntry, errClosed, and *corruptError.
 func (w *Writer) TryReserve(n int) (Place, bool, error) {
 	if w.closed {
 		return Place{}, false, w.fail("reserve in", errClosed)

@@ -38,7 +38,8 @@ func (t *Trace) Track(name string) Track {
 		return 0
 	}
 	t.tracks++
-	t.print(",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":%s}}", t.tracks, quote(name))
+	t.print(",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":%s}}", t.tracks,
+		quote(name))
 	return Track(t.tracks)
 }
 

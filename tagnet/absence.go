@@ -107,8 +107,8 @@ func (c *Core) change(ru int, back bool) {
 
 // includeRU takes an excluded readout unit in again, which has every MEP from the next new one on, and tells what it
 // holds of them by Update. No new MEP is issued before every builder unit that is not excluded has said by Know that it
-// goes by the return: it would else take the unit's parts for missing. It is refused with NotNow when drained, and where
-// the unit's input had ended. Including it twice does nothing.
+// goes by the return: it would else take the unit's parts for missing. It is refused with NotNow when drained, and
+// where the unit's input had ended. Including it twice does nothing.
 func (c *Core) includeRU(ru int) error {
 	if ru < 0 || ru >= len(c.rus) {
 		return c.refuse(UnknownUnit, "scheduler", "inclusion of readout unit %d of %d", ru, len(c.rus))

@@ -9,8 +9,8 @@ import (
 // mostCuts keeps a message of 16 bytes a cut below 32 KiB; see maxTokensPerMessage.
 const mostCuts = 1024
 
-// cutLog is the cuts as the streams of readout units tell them. They are numbered from 0, as the MEPs are from the first
-// of the run.
+// cutLog is the cuts as the streams of readout units tell them. They are numbered from 0, as the MEPs are from the
+// first of the run.
 type cutLog struct {
 	kept  []Cut  // the last ones
 	count uint64 // how many there ever were

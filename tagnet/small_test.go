@@ -114,7 +114,8 @@ func TestGoldenMessages(t *testing.T) {
 			Places:   2,
 			HeldUp:   &tagnetv1.HeldUp{Meps: []uint64{7}},
 		},
-		"11 0300000000000000 18 02 20 02 5a 20 0700000000000000 0300000000000000 0c00000000000000 0100000000000000 60 01": &tagnetv1.TokenBatch{
+		"11 0300000000000000 18 02 20 02 5a 20 0700000000000000 0300000000000000 0c00000000000000 0100000000000000 60 " +
+			"01": &tagnetv1.TokenBatch{
 			Released: 3,
 			State:    tagnetv1.State(Running),
 			Places:   2,

@@ -75,8 +75,8 @@ type Config struct {
 	Returns func(rank int) bool
 	// Returned is told of the link to such a process, before anything comes over it. It must not block. It may be nil.
 	Returned func(rank int)
-	// Trace is told of the stages that datagrams pass, by any goroutine and under locks: it must neither block nor call the
-	// endpoint. Zero means none, and costs a look at a nil.
+	// Trace is told of the stages that datagrams pass, by any goroutine and under locks: it must neither block nor call
+	// the endpoint. Zero means none, and costs a look at a nil.
 	Trace func(Stage)
 	// TurnedAway is told of each peer that this node refuses to link to, by the goroutine that accepts. It may be nil.
 	TurnedAway func(*TurnedAwayError)

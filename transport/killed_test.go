@@ -99,7 +99,8 @@ func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier) 
 	return tell()
 }
 
-// open makes the endpoint, and says how it connects: a process that comes back is the one that knows where the other is.
+// open makes the endpoint, and says how it connects: a process that comes back is the one that knows where the other
+// is.
 func (p *party) open(addrs [2]string, c transport.Carrier) (func(context.Context, []int) error, error) {
 	peer := 1 - p.rank
 	exported, err := p.table.ExportSegment(p.seg, shmem.PageRule{Pages: victimSize / shmem.PageSize,

@@ -1,7 +1,7 @@
 package transport
 
-// Stage is a place that a remote write over datagrams passes (seed 003, S6). A stage is told when it is over; of a batch
-// or a read of several datagrams all are told.
+// Stage is a place that a remote write over datagrams passes (seed 003, S6). A stage is told when it is over; of a
+// batch or a read of several datagrams all are told.
 type Stage uint8
 
 // Stages, in the order in which a write passes them. The first four are the writer's.

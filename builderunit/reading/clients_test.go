@@ -23,8 +23,8 @@ var consumers = map[string]func(t *testing.T) []string{
 			t.Skip("SKIPPED: there is no C compiler (cc)")
 		}
 		bin := filepath.Join(t.TempDir(), "consume")
-		out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I../../clients/c", "-o",
-			bin, "testdata/consume.c").CombinedOutput()
+		out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I../../clients/c",
+			"-o", bin, "testdata/consume.c").CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v:\n%s", err, out)
 		}
@@ -88,8 +88,8 @@ func TestConsumers(t *testing.T) {
 	}
 }
 
-// TestConsumersMayLose holds that a client which may lose is not waited for, and that what it gives and what it tells of
-// as lost is every MEP once.
+// TestConsumersMayLose holds that a client which may lose is not waited for, and that what it gives and what it tells
+// of as lost is every MEP once.
 func TestConsumersMayLose(t *testing.T) {
 	for name, command := range consumers {
 		t.Run(name, func(t *testing.T) {

@@ -68,7 +68,8 @@ func mepOf(t *testing.T, first uint64, events int) []byte {
 	for i := range events {
 		fragments = append(fragments, mfp.Fragment{Type: 63, Data: fmt.Append(nil, first+uint64(i))})
 	}
-	b := append(make([]byte, event.MEPHeaderSize(1)), mfp.Build(event.MFPHeader{FirstEvent: first, Align: 2}, fragments...)...)
+	b := append(make([]byte, event.MEPHeaderSize(1)),
+		mfp.Build(event.MFPHeader{FirstEvent: first, Align: 2}, fragments...)...)
 	_, err := event.PutMEPHeader(b, []uint16{0}, []uint32{4}, uint32(len(b)/4))
 	must.OK(t, err)
 	return b
@@ -171,7 +172,8 @@ func TestAWriterThatDies(t *testing.T) {
 	go func() {
 		done <- reading.Print(t.Context(), &out, io.Discard, reading.Options{Name: name, Format: selection.Hex})
 	}()
-	for end := time.Now().Add(must.Patience); out.Count("event") < 3 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(must.Patience); out.Count("event") < 3 &&
+		time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
 	must.OK(t, w.Abort())
 	if err := must.Receive(t, done, "the reading did not end"); !errors.Is(err, shmem.ErrWriterGone) {

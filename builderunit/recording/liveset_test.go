@@ -113,8 +113,8 @@ func FuzzLiveSetReader(f *testing.F) {
 	})
 }
 
-// TestLiveSetNamesTheEventsBetween: what is missing is between the MEPs that are there, and numbers that front-ends left
-// out between neighbours are not.
+// TestLiveSetNamesTheEventsBetween: what is missing is between the MEPs that are there, and numbers that front-ends
+// left out between neighbours are not.
 func TestLiveSetNamesTheEventsBetween(t *testing.T) {
 	s := NewLiveSet(10)
 	for _, e := range []Entry{

@@ -149,8 +149,8 @@ type Lacking struct {
 	Gone        []Gone `json:"gone,omitempty"` // when, in order
 }
 
-// Gone is a part of a run that a readout unit was gone for. Its events are marked from the MEP that was issued next, but
-// parts that were under way are missing in earlier ones, too; they are whole from the MEP of its return on.
+// Gone is a part of a run that a readout unit was gone for. Its events are marked from the MEP that was issued next,
+// but parts that were under way are missing in earlier ones, too; they are whole from the MEP of its return on.
 type Gone struct {
 	FromMEP uint64    `json:"from_mep"`
 	At      time.Time `json:"at"`

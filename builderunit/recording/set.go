@@ -320,7 +320,8 @@ func (s *Set) Missing(triggered uint64, limit int) Gaps {
 }
 
 // absentLive gives the stretches between MEPs that are in the set and are not neighbours. Numbers that front-ends left
-// out may be among them, but no more events than there can be; those behind the last MEP are only known by their number.
+// out may be among them, but no more events than there can be; those behind the last MEP are only known by their
+// number.
 func (s *Set) absentLive(triggered uint64) func(yield func(from, to uint64) bool) {
 	return func(yield func(from, to uint64) bool) {
 		mep, next, left := uint64(0), uint64(0), triggered-min(triggered, s.events)
@@ -344,8 +345,8 @@ func (s *Set) absentLive(triggered uint64) func(yield func(from, to uint64) bool
 	}
 }
 
-// End is the event id behind the last event of the set; of live data, whose ids begin and go on as they like, the number
-// of events in it.
+// End is the event id behind the last event of the set; of live data, whose ids begin and go on as they like, the
+// number of events in it.
 func (s *Set) End() (end uint64) {
 	if s.live {
 		return s.events

@@ -30,9 +30,9 @@ const (
 // syncEvery is how often the load balancer is told how far the events are.
 const syncEvery = time.Second
 
-// Datagrams is the sink that sends each event as EJFAT's segments to an address (docs/format/ejfat.md): an MDF record is
-// a buffer, the builder unit is its source. UDP promises nothing: what the network or the receiver loses is lost, and
-// nobody here learns of it.
+// Datagrams is the sink that sends each event as EJFAT's segments to an address (docs/format/ejfat.md): an MDF record
+// is a buffer, the builder unit is its source. UDP promises nothing: what the network or the receiver loses is lost,
+// and nobody here learns of it.
 type Datagrams struct {
 	// immutable
 	name    string
@@ -197,8 +197,8 @@ func (d *Datagrams) send(id uint64, record []byte) error {
 	return nil
 }
 
-// synchronise tells the load balancer how far the events are, and how fast they come. What does not arrive is said again
-// a second later.
+// synchronise tells the load balancer how far the events are, and how fast they come. What does not arrive is said
+// again a second later.
 func (d *Datagrams) synchronise(last uint64) {
 	now := time.Now()
 	passed := now.Sub(d.synced)

@@ -52,14 +52,14 @@ type FilterConfig struct {
 	Panel    Panel
 	Deadline time.Duration // for one event, from when its filter begins
 	MostMEP  int           // the largest MEP there can be, bytes; 0: not known
-	// Decided is told of each MEP that the output has, how long after its last byte: of n events in a row, from the place i in
-	// the MEP on, that have one verdict. It must not wait. nil: nobody is told.
+	// Decided is told of each MEP that the output has, how long after its last byte: of n events in a row, from the place
+	// i in the MEP on, that have one verdict. It must not wait. nil: nobody is told.
 	Decided func(m Meta, i, n int, v trigger.Verdict, took time.Duration)
 	Log     *slog.Logger
 }
 
-// Filtered is the sink that has a filter judge the events of each MEP, and gives it to another sink with the decision: a
-// MEP is rejected if all its events are.
+// Filtered is the sink that has a filter judge the events of each MEP, and gives it to another sink with the decision:
+// a MEP is rejected if all its events are.
 type Filtered struct {
 	// immutable
 	to    Sink

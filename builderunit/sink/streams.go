@@ -17,8 +17,8 @@ import (
 //	2 write   (sequential: whoever writes)  one after the other; the stream that lends the slot is the last
 //	3 flush   (parallel: another goroutine) each stream after the other
 //
-// A stream that waits, for a disk or a reader, holds up the others: no stream loses a MEP since another one is slow. The
-// first error of a stream ends the output, and all streams are closed with what they have.
+// A stream that waits, for a disk or a reader, holds up the others: no stream loses a MEP since another one is slow.
+// The first error of a stream ends the output, and all streams are closed with what they have.
 
 // MostStreams is how many output streams a builder unit may have.
 const MostStreams = 8
@@ -131,8 +131,8 @@ func (s *Streams) each(do func(*branch) error) error {
 	return errors.Join(errs...)
 }
 
-// Finish makes every stream whole. The result is their sum; a MEP that all streams got counts once, and its bytes do for
-// each.
+// Finish makes every stream whole. The result is their sum; a MEP that all streams got counts once, and its bytes do
+// for each.
 func (s *Streams) Finish() (sum Result, err error) {
 	first := true
 	err = s.each(func(b *branch) error {

@@ -101,8 +101,8 @@ func TestStreamFails(t *testing.T) {
 	}
 }
 
-// TestStreamsLend has two buffers lend blocks of the same slots: each its own share, so that a reader of one which holds
-// all that it can holds up only its own buffer.
+// TestStreamsLend has two buffers lend blocks of the same slots: each its own share, so that a reader of one which
+// holds all that it can holds up only its own buffer.
 func TestStreamsLend(t *testing.T) {
 	const most = 2
 	p := testPattern(t)

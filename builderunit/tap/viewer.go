@@ -66,8 +66,8 @@ func (v *Viewer) Close() {
 	})
 }
 
-// Take appends events of the queue to a slice, without waiting for any: not more than about so many bytes, but one event
-// at least if there is one.
+// Take appends events of the queue to a slice, without waiting for any: not more than about so many bytes, but one
+// event at least if there is one.
 func (v *Viewer) Take(into []selection.Event, bytes int) []selection.Event {
 	for n := 0; n < bytes; {
 		select {

@@ -217,7 +217,8 @@ func (r *Ring) Drop(event uint64) error {
 	return r.fail("drop", r.core.Drop(event))
 }
 
-// Put copies a fragment into the ring. With Drop, a full ring counts the fragment as thrown away, and Put gives ErrFull.
+// Put copies a fragment into the ring. With Drop, a full ring counts the fragment as thrown away, and Put gives
+// ErrFull.
 func (r *Ring) Put(ctx context.Context, event uint64, data []byte) error {
 	place, err := r.Reserve(ctx, len(data))
 	if errors.Is(err, ErrFull) {

@@ -339,7 +339,8 @@ func TestErrorsSayWhere(t *testing.T) {
 	r := openRing(t, path)
 	_, err := r.Reserve(within(t), 1<<16)
 	var failed *frontend.RingError
-	if !errors.As(err, &failed) || failed.Step != "reserve" || failed.Ring != path || !errors.Is(err, frontend.ErrTooLarge) {
+	if !errors.As(err, &failed) || failed.Step != "reserve" || failed.Ring != path ||
+		!errors.Is(err, frontend.ErrTooLarge) {
 		t.Errorf("%v", err)
 	}
 	if err := r.Commit(1, 1); !errors.As(err, &failed) || failed.Step != "commit" {

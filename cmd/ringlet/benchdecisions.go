@@ -49,8 +49,8 @@ func (c *benchDecisionsCmd) Run(ctx context.Context, to streams) error {
 	case r.Interrupted:
 		return errors.New("bench: interrupted")
 	case !r.Good():
-		return fmt.Errorf("bench: %d events and %d decisions, %d out of order; %d results doubled, %d impossible, %d not sent",
-			r.Events, r.Decided, r.Disorder, r.Doubled, r.Impossible, r.Unsent)
+		return fmt.Errorf("bench: %d events and %d decisions, %d out of order; %d results doubled, %d impossible, %d not "+
+			"sent", r.Events, r.Decided, r.Disorder, r.Doubled, r.Impossible, r.Unsent)
 	}
 	return nil
 }

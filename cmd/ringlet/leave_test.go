@@ -62,7 +62,8 @@ func TestBuilderIsToldToEnd(t *testing.T) {
 // A node that also holds a readout unit cannot leave a run without ending it: the run ends in good order, says for
 // whom, and its output is whole.
 func TestReadoutIsToldToEnd(t *testing.T) {
-	for name, args := range cases.Of(t, map[string][]string{"folded": {"--nodes", "3"}, "unfolded": {"--rus", "2", "--bus", "2"}}) {
+	for name, args := range cases.Of(t,
+		map[string][]string{"folded": {"--nodes", "3"}, "unfolded": {"--rus", "2", "--bus", "2"}}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)

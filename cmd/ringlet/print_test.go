@@ -62,8 +62,8 @@ func TestSilentSourcesAreNamed(t *testing.T) {
 	line.show(waits)
 	waits.Elapsed, waits.Events = 2*waits.Elapsed, 1
 	line.show(waits)
-	if lines := strings.Split(out.String(), "\r\x1b[K"); len(lines) != 3 || !strings.HasSuffix(lines[1], "waits for "+said) ||
-		strings.Contains(lines[2], "waits") {
+	if lines := strings.Split(out.String(), "\r\x1b[K"); len(lines) != 3 ||
+		!strings.HasSuffix(lines[1], "waits for "+said) || strings.Contains(lines[2], "waits") {
 		t.Errorf("a terminal shows %q", lines)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"ringlet/testkit/cases"
 )
 
-// A readout unit that was killed in a run, and whose process somebody starts again, takes part in the same run again: its
-// events are whole, then marked, then whole. Accounts, report, manifest and files say which.
+// A readout unit that was killed in a run, and whose process somebody starts again, takes part in the same run again:
+// its events are whole, then marked, then whole. Accounts, report, manifest and files say which.
 func TestKilledReadoutUnitComesBack(t *testing.T) {
 	for name, args := range cases.Of(t, map[string][]string{
 		"in phases":       {"--transport", "quic", "--phase-end", "tournament"},

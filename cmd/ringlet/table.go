@@ -105,7 +105,8 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	for _, l := range r.Lacking {
 		row("MISSING", "%s readout unit %d of %s, %s: it was gone; they are in %s",
 			counted(l.Events, "event lacks", "events lack"), l.ReadoutUnit, l.Node,
-			wording.Span("source", uint64(l.FirstSource), uint64(l.LastSource)), wording.Among(l.MEPs, "MEP", l.FirstMEP, l.LastMEP))
+			wording.Span("source", uint64(l.FirstSource), uint64(l.LastSource)),
+			wording.Among(l.MEPs, "MEP", l.FirstMEP, l.LastMEP))
 		goneRows(row, l)
 	}
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
@@ -177,8 +178,9 @@ func clock(at time.Time) string { return at.Local().Format(time.TimeOnly) }
 // sourceRows tell of live sources.
 func sourceRows(row func(name, format string, args ...any), r *nodes.Report) {
 	for _, s := range r.Sources {
-		row("source "+strconv.Itoa(s.Source), "%s: %d fragments of %d bytes in all, %d used + %d thrown away + %d left over; "+
-			"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.Used, s.Thrown, s.Left, s.Missing,
+		row("source "+strconv.Itoa(s.Source),
+			"%s: %d fragments of %d bytes in all, %d used + %d thrown away + %d left over; "+
+				"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.Used, s.Thrown, s.Left, s.Missing,
 			s.Gaps, lastEvent(s), some(", %d refused", s.Refused), some(", %d lost", s.Lost),
 			some(", %d dropped by the front-end", s.Dropped))
 	}
@@ -200,7 +202,8 @@ func streamsOf(r *nodes.Report) string {
 	return wording.FromTo(uint64(slices.Min(r.Division)), uint64(slices.Max(r.Division)))
 }
 
-// mfpRow says what became of the MFPs. What a readout unit had read that was gone is not known, but what of it is missing.
+// mfpRow says what became of the MFPs. What a readout unit had read that was gone is not known, but what of it is
+// missing.
 func mfpRow(row func(name, format string, args ...any), r *nodes.Report) {
 	var missing uint64
 	for _, l := range r.Lacking {

@@ -43,8 +43,8 @@ func TestRowsAreNotAllocated(t *testing.T) {
 	}
 }
 
-// TestFullDisk writes to a device that has no room: whatever library writes, the cause stands first, and what to do. The
-// name is that of a link: groot removes a file that it could not begin.
+// TestFullDisk writes to a device that has no room: whatever library writes, the cause stands first, and what to do.
+// The name is that of a link: groot removes a file that it could not begin.
 func TestFullDisk(t *testing.T) {
 	for i := range Kinds {
 		k := &Kinds[i]

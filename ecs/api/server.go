@@ -34,8 +34,8 @@ type Config struct {
 	// Page is the address of HTTP. Empty means none. On loopback it is plain HTTP, entered with a one-time token;
 	// elsewhere HTTPS, entered with a client certificate.
 	Page string
-	// Entered is called when a token was used, with the address for the next session, and a new token in it. Nil means that
-	// an admin must ask for it.
+	// Entered is called when a token was used, with the address for the next session, and a new token in it. Nil means
+	// that an admin must ask for it.
 	Entered func(entrance string)
 	// Log is told what happens. Nil means slog.Default.
 	Log *slog.Logger

@@ -100,15 +100,15 @@ var own = []*ecsv1.CommandDescription{
 			argument("rounds", typeUint, "How often each is run; without it, as the file says."),
 			argument("resume", typeBool, "Continue what is in the directory."),
 		}},
-	{Name: doSample, Help: "Read counters of a node many times a second in a run: traffic and stalls, of links and segments.",
-		Arguments: []*ecsv1.Argument{
-			otherwise(argument("every", typeDuration, "Time between two samples, from 1ms to 10s."), "1ms"),
-			otherwise(argument("samples", typeUint, "End after so many, up to 2048; 0: go on until the run is over."), "1000"),
-			argument("each", typeBool, "A column for each link and segment, in place of their sums."),
-			argument("csv", typeBool, "Write a line for each sample, with its values, in place of a summary."),
-			needed(argument("node", typeNode, "The node.")),
-			argument("counters", typeText, "Names of counters, with commas between; without, traffic and stalls."),
-		}},
+	{Name: doSample, Help: "Read counters of a node many times a second in a run: traffic and stalls, of links and " +
+		"segments.", Arguments: []*ecsv1.Argument{
+		otherwise(argument("every", typeDuration, "Time between two samples, from 1ms to 10s."), "1ms"),
+		otherwise(argument("samples", typeUint, "End after so many, up to 2048; 0: go on until the run is over."), "1000"),
+		argument("each", typeBool, "A column for each link and segment, in place of their sums."),
+		argument("csv", typeBool, "Write a line for each sample, with its values, in place of a summary."),
+		needed(argument("node", typeNode, "The node.")),
+		argument("counters", typeText, "Names of counters, with commas between; without, traffic and stalls."),
+	}},
 	{Name: doAudit, Help: "List who asked for what and what was answered, newest first; for administrators.",
 		Arguments: []*ecsv1.Argument{
 			otherwise(argument("limit", typeUint, "How many, at most."), "20"),

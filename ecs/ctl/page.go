@@ -30,7 +30,8 @@ const maxSamples = 2 * maxAnswer
 type linkError struct{ Reason string }
 
 func (e *linkError) Error() string {
-	return "this is no link of a page: " + e.Reason + "; give the address that ringlet run --page printed last, with its token"
+	return "this is no link of a page: " + e.Reason +
+		"; give the address that ringlet run --page printed last, with its token"
 }
 
 // visit is a session that was opened with the link of a page.

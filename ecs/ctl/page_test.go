@@ -103,7 +103,9 @@ func TestTapPage(t *testing.T) {
 // recorded is a stream of samples as the API writes it (docs/api.md).
 const recorded = `retry: 1000
 
-data: {"events":[{"event":"8412", "run":1, "mep":"3", "attempt":1, "builder":"n0", "fragments":[{"source":2, "type":63, "version":0, "size":2, "data":"AQI="}]}], "built":"9", "dropped":"1", "passed":"0", "unreadable":"0", "builders":2, "problems":["a"]}
+data: {"events":[{"event":"8412", "run":1, "mep":"3", "attempt":1, "builder":"n0", "fragments":[` +
+	`{"source":2, "type":63, "version":0, "size":2, "data":"AQI="}]}], ` +
+	`"built":"9", "dropped":"1", "passed":"0", "unreadable":"0", "builders":2, "problems":["a"]}
 
 : still here
 

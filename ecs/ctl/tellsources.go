@@ -16,7 +16,8 @@ func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 		return err
 	}
 	t := newTable(w)
-	t.row("source", "input", "node", "rate", "data", "size", "fragments", "missing", "thrown", "lost", "last event", "newest")
+	t.row("source", "input", "node", "rate", "data", "size", "fragments", "missing", "thrown", "lost", "last event",
+		"newest")
 	for _, x := range s.GetSources() {
 		last, age := "–", "–"
 		if x.GetFragments() > 0 {

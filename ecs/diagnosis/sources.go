@@ -118,8 +118,8 @@ func sourceBehind(v *view) (out findings) {
 		case x.GetFragments() == 0:
 			out.add(x.name(), "%s of %s has given nothing yet, and the others have given %.0f fragments", x.name(), at, l.events)
 		case own == 0:
-			out.add(x.name(), "%s of %s gives nothing any more: its newest event is %d, %.0f before that of the others", x.name(),
-				at, x.GetLastEvent(), l.events)
+			out.add(x.name(), "%s of %s gives nothing any more: its newest event is %d, %.0f before that of the others",
+				x.name(), at, x.GetLastEvent(), l.events)
 		default:
 			out.add(x.name(), "%s of %s is %.1f s behind the others: its newest event is %d, theirs %.0f; it gives %.3g "+
 				"fragments a second, they %.3g", x.name(), at, l.seconds, x.GetLastEvent(), l.newest, own, l.pace)
@@ -135,7 +135,8 @@ func sourceMissing(v *view) (out findings) {
 		x := &all[i]
 		missing, used := grown(x.GetMissing(), x.base.GetMissing()), grown(x.GetUsed(), x.base.GetUsed())
 		_, is := behind[i]
-		if is || !v.running() || x.GetMissingPerS() == 0 || missing < enoughMissings || missing/(missing+used) <= missingAtMost {
+		if is || !v.running() || x.GetMissingPerS() == 0 || missing < enoughMissings ||
+			missing/(missing+used) <= missingAtMost {
 			continue
 		}
 		out.add(x.name(), "%s of the events have no fragment of %s of %s", percent(missing/(missing+used)), x.name(),

@@ -210,8 +210,8 @@ func show(s *ecsv1.Snapshot) string {
 		b.WriteString("\n")
 	}
 	for _, x := range s.GetSources() {
-		fmt.Fprintf(&b, "source %d, %s of ru%d on %q: %.0f fragments/s, %.0f B/s of %.0f B each, %.1f missing/s; %d fragments, "+
-			"%d missing, %d thrown away, event %d, %d ms old",
+		fmt.Fprintf(&b, "source %d, %s of ru%d on %q: %.0f fragments/s, %.0f B/s of %.0f B each, %.1f missing/s; %d "+
+			"fragments, %d missing, %d thrown away, event %d, %d ms old",
 			x.GetSource(), x.GetName(), x.GetRuIndex(), x.GetNode(), x.GetFragmentsPerS(), x.GetBytesPerS(), x.GetMeanSize(),
 			x.GetMissingPerS(), x.GetFragments(), x.GetMissing(), x.GetThrown(), x.GetLastEvent(), x.GetAgeUs()/1000)
 		if x.GetSilent() {

@@ -77,8 +77,9 @@ func (c *comeback) take(ctx context.Context, m cluster.Member) {
 	}
 	p.log.Warn("a node is back in the run", "node", m.Name, "marked_from_mep", gone.GetFromMep(), "whole_from_mep",
 		gone.GetBackMep())
-	p.say(info, "back", m.Name, "%s was lost at %s and is back: events are marked from MEP %d on, and whole again from MEP "+
-		"%d on", m.Name, time.Unix(0, gone.GetAtNs()).UTC().Format("15:04:05.000Z"), gone.GetFromMep(), gone.GetBackMep())
+	p.say(info, "back", m.Name,
+		"%s was lost at %s and is back: events are marked from MEP %d on, and whole again from MEP "+
+			"%d on", m.Name, time.Unix(0, gone.GetAtNs()).UTC().Format("15:04:05.000Z"), gone.GetFromMep(), gone.GetBackMep())
 	c.mend()
 }
 

@@ -21,8 +21,8 @@ func packet(t testing.TB, text string) []byte {
 	return b
 }
 
-// Packets written by hand from the definition of the headers: a segment of 3 bytes at 5 of a buffer of 8, data id 0x0102,
-// event 0x1122334455667788.
+// Packets written by hand from the definition of the headers: a segment of 3 bytes at 5 of a buffer of 8, data id
+// 0x0102, event 0x1122334455667788.
 const (
 	goldenSegment  = "1000 0102 00000005 00000008 1122334455667788 616263"
 	goldenBalancer = "4C42 02 01 0000 BEEF 1122334455667788"

@@ -59,8 +59,8 @@ func (d Division) Check() error {
 		}
 	}
 	if d.Sources() > mostSources {
-		return fmt.Errorf("%d sources of %d readout units are more than the %d sources that a 16-bit source id can tell apart",
-			d.Sources(), d.Units(), mostSources)
+		return fmt.Errorf("%d sources of %d readout units are more than the %d sources that a 16-bit source id can tell "+
+			"apart", d.Sources(), d.Units(), mostSources)
 	}
 	return nil
 }

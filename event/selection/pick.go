@@ -84,9 +84,9 @@ func (p *Picker) Pick(now time.Time, m *Packet, at uint64, take func(i int)) {
 	}
 }
 
-// start is the first of so many drawn events that is looked at, of which so many may be. Where all may, it is the first;
-// else one that differs from MEP to MEP, so that not only the first events of MEPs are seen, and is the same for viewers
-// of the same rate, who then share a copy.
+// start is the first of so many drawn events that is looked at, of which so many may be. Where all may, it is the
+// first; else one that differs from MEP to MEP, so that not only the first events of MEPs are seen, and is the same for
+// viewers of the same rate, who then share a copy.
 func start(mep, drawn, may uint64) uint64 {
 	if may >= drawn {
 		return 0
@@ -94,8 +94,8 @@ func start(mep, drawn, may uint64) uint64 {
 	return min((mep+1)*0x9E3779B97F4A7C15>>32%drawn, drawn-may)
 }
 
-// Bucket is a token bucket: it holds the tokens of one second at most, and one at least. It begins with one, so that in n
-// seconds from the beginning there are n times the rate.
+// Bucket is a token bucket: it holds the tokens of one second at most, and one at least. It begins with one, so that in
+// n seconds from the beginning there are n times the rate.
 type Bucket struct {
 	rate float64 // tokens a second
 	has  float64

@@ -157,7 +157,8 @@ func TestJSONIsJSON(t *testing.T) {
 				f.Type, f.Data = event.FragmentContainer, replayed
 				for c := event.NewBankCursor(replayed); c.Next(); {
 					b := c.Bank()
-					w.Banks = append(w.Banks, bankInWords{b.Type().String(), uint8(b.Type()), b.Version(), b.SourceID(), len(b.Data())})
+					w.Banks = append(w.Banks,
+						bankInWords{b.Type().String(), uint8(b.Type()), b.Version(), b.SourceID(), len(b.Data())})
 				}
 			} else if f.Type == event.FragmentContainer {
 				f.Type = event.TestDet

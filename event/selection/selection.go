@@ -87,7 +87,8 @@ func (s *Selection) parseSources(words []string) error {
 		return nil
 	}
 	if len(words) > maxWords {
-		return &FieldError{"source", words[0] + " …", fmt.Sprintf("%d words are the most: give ranges such as 0-15", maxWords)}
+		return &FieldError{"source", words[0] + " …",
+			fmt.Sprintf("%d words are the most: give ranges such as 0-15", maxWords)}
 	}
 	s.sources = new([1 << 16 / 64]uint64)
 	for _, word := range words {

@@ -1,5 +1,5 @@
-// Package velo holds what data of a silicon-strip vertex detector mean: the geometry of its sensors, the 2-byte cluster,
-// and the fragment of a board, which is what the board's front-end sends for one event.
+// Package velo holds what data of a silicon-strip vertex detector mean: the geometry of its sensors, the 2-byte
+// cluster, and the fragment of a board, which is what the board's front-end sends for one event.
 //
 // It stands for the Vertex Locator and its off-detector electronics in founding document 000, sections 3.1 and 3.2
 // (seed W6): stations along the beam, each with two sensors that measure the radius R and two that measure the azimuth

@@ -43,7 +43,8 @@ type Sensor struct {
 	Side    Side
 	Station int
 	Z       float64 // mm
-	// First and Last are the azimuths between which the sensor stands, in rad: around 0 on the right, around π on the left.
+	// First and Last are the azimuths between which the sensor stands, in rad: around 0 on the right, around π on the
+	// left.
 	First, Last float64
 	// Stereo is the sign of the stereo angles: +1 or -1.
 	Stereo float64
@@ -196,8 +197,8 @@ func (g *Geometry) ZoneRadii(strip int) (inner, outer float64) {
 	return z.inner, z.outer
 }
 
-// Phi is the azimuth in rad of a cluster of a φ sensor, where it is passed at radius r, in mm, of the cluster's zone. It
-// is near 0 on the right and near π on the left, and may be beyond ±π.
+// Phi is the azimuth in rad of a cluster of a φ sensor, where it is passed at radius r, in mm, of the cluster's zone.
+// It is near 0 on the right and near π on the left, and may be beyond ±π.
 func (g *Geometry) Phi(board int, c Cluster, r float64) float64 {
 	z := g.zoneOf(c.Strip())
 	s := &g.sensors[board]
@@ -246,8 +247,8 @@ func (g *Geometry) strip(r float64) int {
 	return sort.Search(len(g.edges)-1, func(i int) bool { return g.edges[i+1] > r })
 }
 
-// PlacePhi is where a φ sensor's board has the point at radius r, in mm, and azimuth phi, in rad. It is false beside the
-// strips.
+// PlacePhi is where a φ sensor's board has the point at radius r, in mm, and azimuth phi, in rad. It is false beside
+// the strips.
 func (g *Geometry) PlacePhi(board int, r, phi float64) (Place, bool) {
 	s := &g.sensors[board]
 	for i := range g.zones {

@@ -44,9 +44,9 @@ type PhiZone struct {
 	Stereo      float64 `yaml:"stereo"`
 }
 
-// Default is the detector of document 000, section 3.1: 25 stations of four sensors with 2048 strips, from 8 mm to 42 mm
-// and over 182°, pitches from 40 µm to 92 µm (R) and from 37 µm to 98 µm (φ). Where the stations stand, how the strips
-// are divided into sectors and zones, and the stereo angles are our choice within these figures.
+// Default is the detector of document 000, section 3.1: 25 stations of four sensors with 2048 strips, from 8 mm to 42
+// mm and over 182°, pitches from 40 µm to 92 µm (R) and from 37 µm to 98 µm (φ). Where the stations stand, how the
+// strips are divided into sectors and zones, and the stereo angles are our choice within these figures.
 func Default() Layout {
 	l := Layout{
 		LeftShift: 15,
@@ -121,8 +121,8 @@ func (r *RLayout) validate() error {
 	case !(r.InnerRadius > 0 && r.InnerRadius <= maxLength):
 		return &LayoutError{"r.inner-radius", fmt.Sprintf("%g mm is not between 0 and %d", r.InnerRadius, maxLength)}
 	case r.Sectors < 1 || r.Strips < 2 || r.Sectors > Strips || r.Strips > Strips || r.Sectors*r.Strips > Strips:
-		return &LayoutError{"r.strips", fmt.Sprintf("%d sectors of %d strips are not at least one of 2, and at most %d strips",
-			r.Sectors, r.Strips, Strips)}
+		return &LayoutError{"r.strips",
+			fmt.Sprintf("%d sectors of %d strips are not at least one of 2, and at most %d strips", r.Sectors, r.Strips, Strips)}
 	case !(r.InnerPitch > 0 && r.OuterPitch >= r.InnerPitch && r.OuterPitch < 100):
 		return &LayoutError{"r.outer-pitch", fmt.Sprintf("pitches from %g mm to %g mm do not grow from more than 0 to less "+
 			"than 100", r.InnerPitch, r.OuterPitch)}

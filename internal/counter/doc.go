@@ -27,10 +27,10 @@
 //
 // A map of structs has each counter of the struct for each of its members.
 //
-// An array or a map of numbers has a counter for each member: the type of an array says what they are called (Kinds), the keys of
-// a map are the names. Where the name ends with a dot, as it must of a map, those that are 0 are left out. A field that
-// is a struct or a pointer to one takes part if it is embedded, or if its tag count says what goes before the names in
-// it; behind a nil pointer there are no counters now.
+// An array or a map of numbers has a counter for each member: the type of an array says what they are called (Kinds),
+// the keys of a map are the names. Where the name ends with a dot, as it must of a map, those that are 0 are left out.
+// A field that is a struct or a pointer to one takes part if it is embedded, or if its tag count says what goes before
+// the names in it; behind a nil pointer there are no counters now.
 //
 // What the caller must do: Of once for a struct, then List for the descriptions and Read as often as it reports. Of
 // panics where a tag is missing or wrong, which the first test that comes by shows. Any goroutine may read atomics;

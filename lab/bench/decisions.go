@@ -274,8 +274,8 @@ func closeJudges(all []*judge) (err error) {
 	return err
 }
 
-// throttle is how long a builder unit waits that finds no event: the decision unit is not held up by who looks again and
-// again, and 1820 events in that time are 36 MHz.
+// throttle is how long a builder unit waits that finds no event: the decision unit is not held up by who looks again
+// and again, and 1820 events in that time are 36 MHz.
 const throttle = 50 * time.Microsecond
 
 // decide has builder units judge events, each as many in a row as the next free one has, until over. No more events
@@ -361,6 +361,7 @@ func (r *DecisionsReport) WriteTable(w io.Writer) error {
 		{"results not sent", fmt.Sprint(r.Unsent), trial.None},
 		{"decisions out of order", fmt.Sprint(r.Disorder), "0"},
 		{"results in a write", fmt.Sprintf("%.1f", float64(r.Events-r.Unsent)/float64(max(1, r.Writes))), "1"},
-		{"decision after: p50, p99, p99.9, max", fmt.Sprintf("%d, %d, %d, %d µs", r.P50, r.P99, r.P999, r.Max), "at most 1638 µs"},
+		{"decision after: p50, p99, p99.9, max", fmt.Sprintf("%d, %d, %d, %d µs", r.P50, r.P99, r.P999, r.Max),
+			"at most 1638 µs"},
 	})
 }

@@ -113,8 +113,8 @@ func (r *DescriptorsReport) Wrong() (n int) {
 	return n
 }
 
-// Descriptors lets an engine with descriptors write from one node into the memory of another, in each mode and with each
-// size. An interruption gives the rows so far.
+// Descriptors lets an engine with descriptors write from one node into the memory of another, in each mode and with
+// each size. An interruption gives the rows so far.
 func Descriptors(ctx context.Context, cfg DescriptorsConfig) (r *DescriptorsReport, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -192,7 +192,8 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 //	3 they wait for room in the memory that they go to      (sequential)  station.send
 //	4 the carrier, and the check at the receiver            (parallel)    station
 //
-// A transfer of the engine has ended when the carrier has it, as a write to the document's card had. Nothing is allocated.
+// A transfer of the engine has ended when the carrier has it, as a write to the document's card had. Nothing is
+// allocated.
 type driven struct {
 	core    *engine.Core
 	trigger triggers
@@ -270,8 +271,8 @@ func (r *DescriptorsRow) sum(d *driven, took time.Duration) {
 	}
 }
 
-// What document 000 had, in MHz at 66.7 MHz of its bus: 18 clocks and one for each 8 B, anew for each 128 B (§5.2.3), and
-// 14 clocks more for the TagNet (§7.8).
+// What document 000 had, in MHz at 66.7 MHz of its bus: 18 clocks and one for each 8 B, anew for each 128 B (§5.2.3),
+// and 14 clocks more for the TagNet (§7.8).
 const (
 	documentClock = 200.0 / 3
 	documentBurst = 128
@@ -290,8 +291,8 @@ func (r *DescriptorsReport) WriteTable(w io.Writer) error {
 	if r.AskedHz > 0 {
 		by += fmt.Sprintf(" of %.3f MHz", r.AskedHz/1e6)
 	}
-	fmt.Fprintf(w, "descriptors over %s, two nodes of one process on %d cores: %d descriptors, %s\n%s\n", r.Carrier, r.Cores,
-		r.Descriptors, by, &r.Machine)
+	fmt.Fprintf(w, "descriptors over %s, two nodes of one process on %d cores: %d descriptors, %s\n%s\n", r.Carrier,
+		r.Cores, r.Descriptors, by, &r.Machine)
 	if r.Interrupted {
 		fmt.Fprintln(w, "INTERRUPTED: what follows is what was measured until then")
 	}
@@ -305,9 +306,10 @@ func (r *DescriptorsReport) WriteTable(w io.Writer) error {
 			fmt.Sprintf("%.2f", documentMHz(p.Size, 0)), fmt.Sprintf("%.2f", documentMHz(p.Size, documentTag)),
 		})
 	}
-	err := trial.Table(w, "Frequency against size. Each word was checked at its receiver. The last two columns: document 000, an "+
-		"engine alone (§5.2.3), and with its TagNet (§7.8)", []string{"a trigger", "size", "triggers", "not taken",
-		"transfers", "wrong", "lost", "MHz", "MByte/s", "µs p50 / p99", "alone", "TagNet"}, rows)
+	err := trial.Table(w,
+		"Frequency against size. Each word was checked at its receiver. The last two columns: document 000, an "+
+			"engine alone (§5.2.3), and with its TagNet (§7.8)", []string{"a trigger", "size", "triggers", "not taken",
+			"transfers", "wrong", "lost", "MHz", "MByte/s", "µs p50 / p99", "alone", "TagNet"}, rows)
 	for i := range r.Rows {
 		if p := &r.Rows[i]; err == nil && p.Error != "" {
 			_, err = fmt.Fprintf(w, "%s a trigger, %s: %s\n", p.PerTrigger, config.Bytes(p.Size), p.Error)

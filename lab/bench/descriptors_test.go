@@ -85,7 +85,8 @@ func TestDescriptorsByLine(t *testing.T) {
 		sent <- err
 	}()
 	r, err := Descriptors(t.Context(), cfg)
-	if err := errors.Join(err, <-sent); err != nil || r.Wrong() > 0 || r.Rows[0].Triggers != 20 || r.Rows[0].Transfers != 60 {
+	if err := errors.Join(err, <-sent); err != nil || r.Wrong() > 0 || r.Rows[0].Triggers != 20 ||
+		r.Rows[0].Transfers != 60 {
 		t.Fatalf("%v: %+v", err, r)
 	}
 	cfg.Trigger = byLine + t.TempDir()

@@ -19,9 +19,9 @@
 // itself is the room engine).
 //
 // Patterns, Integrity and Trace repeat what the founding documents did with their hardware, between nodes of this
-// process (the Identity of their configurations makes their identities): patterns of traffic with each word checked at its receiver (seed
-// 004, X7), a receiver that looks for events in its memory (seed 000, W3), and a write followed through its stages
-// (seed 003, S6).
+// process (the Identity of their configurations makes their identities): patterns of traffic with each word checked at
+// its receiver (seed 004, X7), a receiver that looks for events in its memory (seed 000, W3), and a write followed
+// through its stages (seed 003, S6).
 //
 // A sweep that names raw measurements as references takes each by Measure.
 //

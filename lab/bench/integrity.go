@@ -158,8 +158,8 @@ func (l *lane) rotate(windows int) {
 	l.credit.Store(1 << 62)
 }
 
-// looker checks events where they lie, as document 000 did (fig. 7.14): when an event is seen to begin in one buffer, the
-// one in the buffer before it is checked, which must be whole by then.
+// looker checks events where they lie, as document 000 did (fig. 7.14): when an event is seen to begin in one buffer,
+// the one in the buffer before it is checked, which must be whole by then.
 type looker struct {
 	lane   *lane
 	report *IntegrityReport
@@ -252,7 +252,8 @@ func (r *IntegrityReport) sum(l *lane, receiver *station, look *looker) {
 
 // WriteTable prints the report for people, with what document 000 had.
 func (r *IntegrityReport) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "integrity over %s, two nodes of one process on %d cores: events of %s into %d buffers, %.1f kHz asked, "+
+	fmt.Fprintf(w, "integrity over %s, two nodes of one process on %d cores: events of %s into %d buffers, %.1f kHz "+
+		"asked, "+
 		"%.1f kHz had\n%s\n", r.Carrier, r.Cores, config.Bytes(r.Size), r.Buffers, r.AskedHz/1e3, r.RateHz/1e3, &r.Machine)
 	if r.Interrupted {
 		fmt.Fprintln(w, "INTERRUPTED: what follows is what was seen until then")

@@ -353,6 +353,7 @@ func (r *MemoryReport) WriteTable(w io.Writer) error {
 			trial.Short(m.GetGbps), trial.Short(m.Copy),
 		})
 	}
-	return trial.Table(w, fmt.Sprintf("Medians of one at a time, µs; Gbit/s of %d side by side, and of copies by one processor",
-		r.Lanes), []string{"size", "put µs", "get µs", "message µs", "put Gbit/s", "get Gbit/s", "copy Gbit/s"}, rows)
+	return trial.Table(w,
+		fmt.Sprintf("Medians of one at a time, µs; Gbit/s of %d side by side, and of copies by one processor",
+			r.Lanes), []string{"size", "put µs", "get µs", "message µs", "put Gbit/s", "get Gbit/s", "copy Gbit/s"}, rows)
 }

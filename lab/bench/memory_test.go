@@ -30,7 +30,8 @@ func TestMemory(t *testing.T) {
 			}
 		}
 		var text bytes.Buffer
-		if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), "97.7 KiB") && !strings.Contains(text.String(), "100000") {
+		if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), "97.7 KiB") &&
+			!strings.Contains(text.String(), "100000") {
 			t.Errorf("%v: %s", err, text.String())
 		}
 	}

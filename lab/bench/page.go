@@ -38,7 +38,8 @@ func (r *Report) page() *page.Page {
 	for _, l := range r.listings() {
 		if len(l.rows) > 0 {
 			title, note, _ := strings.Cut(l.title, ": ")
-			p.Parts = append(p.Parts, page.Part{ID: l.id, Title: title, Note: note, Table: page.Text(l.head, l.rows, l.words...)})
+			p.Parts = append(p.Parts,
+				page.Part{ID: l.id, Title: title, Note: note, Table: page.Text(l.head, l.rows, l.words...)})
 		}
 	}
 	for _, n := range r.notes() {

@@ -82,8 +82,8 @@ func parseShift(out string) (trial.Figures, error) {
 	var ranks int
 	var seconds, bytes, share, cpu float64
 	line := tool.LastLine([]byte(out))
-	if n, _ := fmt.Sscanf(line, "shift %d %g %g %g %g", &ranks, &seconds, &bytes, &share, &cpu); n != 5 || ranks != shiftRanks ||
-		seconds <= 0 {
+	if n, _ := fmt.Sscanf(line, "shift %d %g %g %g %g", &ranks, &seconds, &bytes, &share, &cpu); n != 5 ||
+		ranks != shiftRanks || seconds <= 0 {
 		return nil, fmt.Errorf("the shift printed %q", strings.TrimSpace(out))
 	}
 	return trial.Figures{

@@ -84,7 +84,8 @@ func sample() *Report {
 		Machine:    page.Machine{CPU: "CPU", Flags: []string{"aes", "vaes"}, Cores: 2, Kernel: "Linux 6", Go: "go1.26"},
 		LeftOut:    []string{"iperf3: left out, iperf3 is not installed"},
 		Failed:     []string{"quic, 1MiB: the link broke"},
-		Limits:     []HostLimit{{"near", hostlimits.Finding{Limit: "MTU", Wrong: "packets are small", Do: "Make them larger."}}},
+		Limits: []HostLimit{{"near",
+			hostlimits.Finding{Limit: "MTU", Wrong: "packets are small", Do: "Make them larger."}}},
 	}
 	r.summarize(&Config{Carriers: []string{"quic-go", "quic", "local"}, Sizes: []config.Bytes{1 << 20, 128}, Runs: true},
 		rounds)

@@ -215,7 +215,8 @@ func TestWantsOf(t *testing.T) {
 		"two of them":   {[]string{"nodes=3", "members=a,b,c"}, 2, 2, func(w Wants) bool { return w.Shared > 0 }},
 		"more than all": {[]string{"nodes=3"}, 9, 3, func(w Wants) bool { return w.Shared > 0 }},
 		"an input":      {[]string{"input=x.mdf"}, 0, 4, func(w Wants) bool { return w.Unknown && w.Shared == 0 }},
-		"an output":     {[]string{"output=/data/"}, 1, 1, func(w Wants) bool { return slices.Equal(w.Outputs, []string{"/data/"}) }},
+		"an output": {[]string{"output=/data/"}, 1, 1,
+			func(w Wants) bool { return slices.Equal(w.Outputs, []string{"/data/"}) }},
 		"clocks end phases": {[]string{"phase-end=5ms"}, 1, 1, func(w Wants) bool {
 			return w.PhaseTime == 5*time.Millisecond
 		}},

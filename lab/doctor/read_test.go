@@ -109,8 +109,8 @@ func TestPathThroughNetworks(t *testing.T) {
 	}
 }
 
-// eventually asks again for a minute: kernels bound the ICMP answers of all their hosts together, and a busy machine may
-// be late with one.
+// eventually asks again for a minute: kernels bound the ICMP answers of all their hosts together, and a busy machine
+// may be late with one.
 func eventually(t *testing.T, right func() error) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {

@@ -28,7 +28,8 @@ func (r *Report) WritePage(w io.Writer) error {
 		{cell("of all events with B mesons"), cell(r.Displaced.String()), cell("")},
 		{cell("of the others"), cell(r.Others.String()), cell(documentedKeep)},
 		{cell("collisions found"), cell(r.Primaries.String()), cell("")},
-		{cell("primary vertex, σ"), cell(fmt.Sprintf("%.0f µm along the beam, %.0f µm across", r.PrimaryZ.Core(), r.PrimaryX.Core())),
+		{cell("primary vertex, σ"),
+			cell(fmt.Sprintf("%.0f µm along the beam, %.0f µm across", r.PrimaryZ.Core(), r.PrimaryX.Core())),
 			cell(documentedZ)},
 		{cell("secondary vertex, σ"), cell(fmt.Sprintf("%.0f µm along the beam", r.Secondary.Core())), cell(documentedBZ)},
 		{cell("one event"), cell(r.Mean().String() + " of a processor"), cell(documentedTime)},
@@ -64,7 +65,8 @@ func seen() string {
 		return fmt.Sprintf("at least %d tracks with %d hits on R and on φ sensors each, an impact parameter of %g mm, a "+
 			"momentum of %g GeV, and %g mm from the collision along the beam", tracksSeen, s.hits, s.impact, s.p, s.flight)
 	}
-	return "A visible decay of a B meson has " + of(&visible) + ". A clean one has " + of(&clean) + ". The filter knows no " +
+	return "A visible decay of a B meson has " + of(&visible) + ". A clean one has " + of(&clean) +
+		". The filter knows no " +
 		"momentum. Shares are given with their standard deviation. Resolutions are half of what the middle 68 % span."
 }
 

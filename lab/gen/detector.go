@@ -12,8 +12,9 @@ import (
 // builtIn is the name of the detector that needs no file.
 const builtIn = "velo"
 
-// LoadDetector is the detector that a file describes, or the one of document 000 for the name velo. A file need only say
-// what differs from that one. What is wrong with its content is a *config.InvalidError that names the line and the key.
+// LoadDetector is the detector that a file describes, or the one of document 000 for the name velo. A file need only
+// say what differs from that one. What is wrong with its content is a *config.InvalidError that names the line and the
+// key.
 func LoadDetector(name string) (*frontend.Detector, error) {
 	c := frontend.Default()
 	if name == builtIn {

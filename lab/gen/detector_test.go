@@ -62,7 +62,8 @@ func TestGenerateDetector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Path: filepath.Join(t.TempDir(), "a.mep"), Format: recording.MEP, Events: 23, Packing: 10, Detector: d, Seed: 6}
+	c := Config{Path: filepath.Join(t.TempDir(), "a.mep"), Format: recording.MEP, Events: 23, Packing: 10, Detector: d,
+		Seed: 6}
 	if r, err := Generate(t.Context(), c); err != nil || r.Events != 23 {
 		t.Fatal(err, r)
 	}
@@ -113,7 +114,8 @@ func TestGenerateDetector(t *testing.T) {
 	if err := os.WriteFile(TruthPath(c.Path), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Generate(t.Context(), c); err == nil || !strings.Contains(err.Error(), "b.mep.truth.jsonl is there already") {
+	if _, err := Generate(t.Context(), c); err == nil ||
+		!strings.Contains(err.Error(), "b.mep.truth.jsonl is there already") {
 		t.Error(err)
 	}
 	if files, err := os.ReadDir(filepath.Dir(c.Path)); err != nil || len(files) != 1 {

@@ -139,8 +139,8 @@ func (c *clusters) text(out io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "occupancy %.2f %% of the boards' 2048 strips (document: below 1 %%), %.1f %% of the clusters have two "+
-		"strips\n", share(c.Clusters+c.TwoStrips, c.Boards*velo.Strips), share(c.TwoStrips, c.Clusters))
+	fmt.Fprintf(out, "occupancy %.2f %% of the boards' 2048 strips (document: below 1 %%), %.1f %% of the clusters have "+
+		"two strips\n", share(c.Clusters+c.TwoStrips, c.Boards*velo.Strips), share(c.TwoStrips, c.Clusters))
 	fmt.Fprintf(out, "full boards: %d, which left %d clusters out\n", c.Full, c.Lost)
 	if c.PerEvent.N > 0 {
 		fmt.Fprintf(out, "bytes of an event %.1f, of them %.1f of clusters (document: 4280 and 3600)\n",

@@ -24,8 +24,8 @@ type Demo struct {
 	Stay    bool   // keep the owner until ctx is over
 }
 
-// The segment of a demo, in pages: open ones; ones whose small writes are combined; ones that are not answered; ones that
-// can only be read; and the last, which is closed.
+// The segment of a demo, in pages: open ones; ones whose small writes are combined; ones that are not answered; ones
+// that can only be read; and the last, which is closed.
 const (
 	demoName      = "demo"
 	demoPages     = 512
@@ -84,8 +84,8 @@ func (d Demo) Run(ctx context.Context, to io.Writer) (err error) {
 		}
 		defer func() { err = errors.Join(err, pair[i].Close()) }()
 	}
-	fmt.Fprintf(to, "The owner exports the segment %q of %d pages to guests, over %s. guest1 and guest2 are in another process.\n",
-		demoName, demoPages, d.Carrier)
+	fmt.Fprintf(to, "The owner exports the segment %q of %d pages to guests, over %s. guest1 and guest2 are in another "+
+		"process.\n", demoName, demoPages, d.Carrier)
 	if err := show(ctx, to, pair); err != nil {
 		return err
 	}

@@ -10,9 +10,10 @@ import (
 
 func TestPages(t *testing.T) {
 	for text, want := range map[string]memory.Pages{
-		"0+16:rwln":              {Count: 16, Peer: memory.Everybody, Allow: memory.AllowAll},
-		"3+1:r":                  {First: 3, Count: 1, Peer: memory.Everybody, Allow: memory.AllowRead},
-		"1+2:rw:dmove,ordered":   {First: 1, Count: 2, Peer: memory.Everybody, Allow: memory.AllowRead | memory.AllowWrite, Attributes: memory.Dmove | memory.Ordered},
+		"0+16:rwln": {Count: 16, Peer: memory.Everybody, Allow: memory.AllowAll},
+		"3+1:r":     {First: 3, Count: 1, Peer: memory.Everybody, Allow: memory.AllowRead},
+		"1+2:rw:dmove,ordered": {First: 1, Count: 2, Peer: memory.Everybody, Allow: memory.AllowRead | memory.AllowWrite,
+			Attributes: memory.Dmove | memory.Ordered},
 		"1+2::nwrite,combining":  {First: 1, Count: 2, Peer: memory.Everybody, Attributes: memory.Combining},
 		"0+1:rr:ordered,ordered": {Count: 1, Peer: memory.Everybody, Allow: memory.AllowRead, Attributes: memory.Ordered},
 	} {

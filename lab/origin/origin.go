@@ -28,8 +28,8 @@ func Of(ctx context.Context, m *recording.Manifest) (recording.Content, error) {
 	case !c.Generated():
 		return nil, fmt.Errorf("run %d cannot be compared with its origin: what %s gave is not kept", m.Run, c.Input)
 	case c.Simulated():
-		return nil, fmt.Errorf("run %d cannot be compared with its origin: it is a simulated detector, whose events are made "+
-			"whole and not fragment by fragment", m.Run)
+		return nil, fmt.Errorf("run %d cannot be compared with its origin: it is a simulated detector, whose events are "+
+			"made whole and not fragment by fragment", m.Run)
 	case c.Prepared > 0:
 		return nil,
 			fmt.Errorf("run %d cannot be compared with its origin: its blocks were prepared, and came again under other "+

@@ -98,7 +98,8 @@ type Figure struct {
 type Axis struct {
 	Label string `json:"label"` // with the unit
 	Log   bool   `json:"log,omitempty"`
-	// Ticks are, of x, the values there are, where they lie and what they are called; without them x is a scale of numbers.
+	// Ticks are, of x, the values there are, where they lie and what they are called; without them x is a scale of
+	// numbers.
 	Ticks []Tick `json:"ticks,omitempty"`
 }
 

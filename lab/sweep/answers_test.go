@@ -10,8 +10,8 @@ import (
 	"ringlet/testkit/must"
 )
 
-// TestAnswersOfASweep: bounds about figures of documents give answers.json, with the load that there was; a sweep without
-// such bounds leaves none.
+// TestAnswersOfASweep: bounds about figures of documents give answers.json, with the load that there was; a sweep
+// without such bounds leaves none.
 func TestAnswersOfASweep(t *testing.T) {
 	const file = `
 name: a
@@ -21,7 +21,8 @@ fixed: {duration: 1s, nodes: 2}
 bounds:
   - {of: a, figure: event_rate_hz, least: 1}
 `
-	for _, about := range []string{"", "  - {answers: F16, of: a, figure: apart.ru.phases, most: 1, document: equal counts}\n"} {
+	for _, about := range []string{"",
+		"  - {answers: F16, of: a, figure: apart.ru.phases, most: 1, document: equal counts}\n"} {
 		s, dir := parse(t, file+about), t.TempDir()
 		_, err := Run(t.Context(), s, Config{Dir: dir, Spawn: spawnFake, Command: "make it"})
 		must.OK(t, err)
@@ -35,8 +36,8 @@ bounds:
 		must.OK(t, err)
 		var a trial.Answers
 		must.OK(t, json.Unmarshal(text, &a))
-		if len(a.Answers) != 1 || a.Answers[0].Figure != "F16" || a.Answers[0].Is != "1" || a.Answers[0].Verdict != "matched" ||
-			a.By != "make it" {
+		if len(a.Answers) != 1 || a.Answers[0].Figure != "F16" || a.Answers[0].Is != "1" ||
+			a.Answers[0].Verdict != "matched" || a.By != "make it" {
 			t.Errorf("%s", text)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 // others measures from now on how many processors programs other than this one and its children use. It gives a
-// function that tells their mean until then; below 0 is not known. Time that the kernel spends in interrupts is nobody's.
+// function that tells their mean until then; below 0 is not known. Time that the kernel spends in interrupts is
+// nobody's.
 func others() func() float64 {
 	began, all, own := time.Now(), used(), ours()
 	return func() float64 {

@@ -93,8 +93,8 @@ func place(columns, link int) (row, column, second int) {
 	return link / 2 / columns, link / 2 % columns, link % 2
 }
 
-// FatTree is a folded tree of two layers with nodes n0, n1 … on all ports of each leaf but the last, which has the rest.
-// A port has its link, not only its spine. The caller keeps within what a file may say.
+// FatTree is a folded tree of two layers with nodes n0, n1 … on all ports of each leaf but the last, which has the
+// rest. A port has its link, not only its spine. The caller keeps within what a file may say.
 func FatTree(nodes, perLeaf, spines, links int) *Topology {
 	leaves := (nodes + perLeaf - 1) / perLeaf
 	t := &Topology{Folded: true, net: &tree{

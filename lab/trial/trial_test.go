@@ -67,7 +67,8 @@ func TestIntervalOfTheMedian(t *testing.T) {
 }
 
 func TestShort(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 1234.5: "1234", 12.34: "12.3", 0.001234: "0.00123", 5: "5", -2.5: "-2.5"} {
+	for v, want := range map[float64]string{0: "0", 1234.5: "1234", 12.34: "12.3", 0.001234: "0.00123", 5: "5",
+		-2.5: "-2.5"} {
 		if got := Short(v); got != want {
 			t.Errorf("%q of %g, want %q", got, v, want)
 		}
@@ -177,8 +178,8 @@ func TestFill(t *testing.T) {
 		Name  string  `json:"name"`
 	}
 	Rounds{{"a": {"rate": 1, "maybe": 0, "trip_us.p99": 7}}, {"a": {"rate": 3}}, {}}.Fill("a", &row)
-	if row.Rate != (Spread{Median: 2, Min: 1, Max: 3, N: 2}) || row.Maybe == nil || row.Never != nil || row.Trip.P99.Max != 7 ||
-		row.Other != nil {
+	if row.Rate != (Spread{Median: 2, Min: 1, Max: 3, N: 2}) || row.Maybe == nil || row.Never != nil ||
+		row.Trip.P99.Max != 7 || row.Other != nil {
 		t.Errorf("%+v", row)
 	}
 }

@@ -188,11 +188,13 @@ func (c *Config) checkCarriers(p *problems) {
 		p.add("debug.damage", "%v", err)
 	case damage == (transport.Damage{}):
 	case by.Carrier != transport.CarrierAuto && by.Network.SameHost:
-		p.add("debug.damage", "the carrier %s has neither seal nor datagrams that could be damaged: leave out debug.damage or "+
-			"give another transport", by.Network.Name)
+		p.add("debug.damage",
+			"the carrier %s has neither seal nor datagrams that could be damaged: leave out debug.damage or "+
+				"give another transport", by.Network.Name)
 	case damage.Sealed() && !by.Network.Damages:
-		p.add("debug.damage", "what the carrier %s has sealed is opened by a library, so headers and bodies cannot be damaged "+
-			"before that: give epoch alone, or another transport", by.Network.Name)
+		p.add("debug.damage",
+			"what the carrier %s has sealed is opened by a library, so headers and bodies cannot be damaged "+
+				"before that: give epoch alone, or another transport", by.Network.Name)
 	}
 	if by := c.Carriers(); by.Carrier != transport.CarrierAuto && by.Network.SameHost && c.Debug.Drop > 0 {
 		p.add("debug.drop", "the carrier %s has no datagrams that could be thrown away: leave out debug.drop "+

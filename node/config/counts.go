@@ -109,8 +109,8 @@ func (c Counts) MarshalYAML() (any, error) {
 	return string(c), nil
 }
 
-// Division says which sources each readout unit has. It is of no units while nobody knows: of a file, until somebody has
-// looked what it needs.
+// Division says which sources each readout unit has. It is of no units while nobody knows: of a file, until somebody
+// has looked what it needs.
 func (c Config) Division() placing.Division {
 	counts := c.Streams.list()
 	switch {
@@ -152,8 +152,8 @@ func (c *Config) resolveDivision(p *problems) {
 		return
 	}
 	if n := d.Sources(); c.Sources > 0 && n != c.Sources {
-		p.add("sources", "%d are not the %d that streams %s make on %d readout units: leave out sources or streams", c.Sources,
-			n, c.Streams, c.RUs)
+		p.add("sources", "%d are not the %d that streams %s make on %d readout units: leave out sources or streams",
+			c.Sources, n, c.Streams, c.RUs)
 		return
 	}
 	c.Divide(d)

@@ -33,8 +33,8 @@ func (c *Config) decidesApart() bool {
 // mostDecisionTime bounds the default of the time-out: nobody looks at decisions that come later.
 const mostDecisionTime = 10 * time.Second
 
-// DecisionTime is the time-out of decisions. An event is whole when its MEP is, so that the time for an event (1.6 ms, as
-// in document 000) counts for each event of a MEP. It holds after Complete.
+// DecisionTime is the time-out of decisions. An event is whole when its MEP is, so that the time for an event (1.6 ms,
+// as in document 000) counts for each event of a MEP. It holds after Complete.
 func (c Config) DecisionTime() time.Duration {
 	if c.DecisionTimeout > 0 {
 		return c.DecisionTimeout

@@ -27,6 +27,7 @@ func (c *Config) checkFilter(p *problems) {
 		p.add("filter", "%v", err)
 	}
 	if choice.Detector() && c.Generated() && !c.Simulated() {
-		p.add("filter", "%s judges what a vertex detector sends: give fragment-model velo, or an input of such data", c.Filter)
+		p.add("filter", "%s judges what a vertex detector sends: give fragment-model velo, or an input of such data",
+			c.Filter)
 	}
 }

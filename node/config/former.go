@@ -15,13 +15,15 @@ type formerSetting struct {
 
 // formerSettings by key, and, where a setting has lost a word, by key=word.
 var formerSettings = map[string]formerSetting{
-	"json":                         {do: "it is no setting of a run: give ringlet run or ringlet control the flag --json"},
-	"barrier":                      {do: "phase-end takes the name of the barrier: write phase-end: tournament"},
-	"phase-end=barrier":            {do: "it takes the name of the barrier: write phase-end: tournament"},
-	"phase-end=window":             {do: "it takes the time itself: write phase-end: 20ms"},
-	"phase-window":                 {do: "phase-end takes the time itself: write phase-end: 20ms"},
-	"barrier-timeout":              {now: "debug.barrier-timeout", do: "it is 5s: leave it out, or give debug.barrier-timeout"},
-	"look-ahead":                   {now: "debug.look-ahead", do: "it follows from slots: leave it out, or give debug.look-ahead"},
+	"json":              {do: "it is no setting of a run: give ringlet run or ringlet control the flag --json"},
+	"barrier":           {do: "phase-end takes the name of the barrier: write phase-end: tournament"},
+	"phase-end=barrier": {do: "it takes the name of the barrier: write phase-end: tournament"},
+	"phase-end=window":  {do: "it takes the time itself: write phase-end: 20ms"},
+	"phase-window":      {do: "phase-end takes the time itself: write phase-end: 20ms"},
+	"barrier-timeout": {now: "debug.barrier-timeout",
+		do: "it is 5s: leave it out, or give debug.barrier-timeout"},
+	"look-ahead": {now: "debug.look-ahead",
+		do: "it follows from slots: leave it out, or give debug.look-ahead"},
 	"pull-window":                  {now: "debug.pull-window", do: "it is 4: leave it out, or give debug.pull-window"},
 	"pull-group":                   {do: "it is half the slots now: leave it out, or give slots"},
 	"timeline":                     {do: "the report always has the last transfers: leave it out"},

@@ -33,7 +33,8 @@ func TestLiveShares(t *testing.T) {
 		{input: "fake:a,fake:b", streams: "2,1", refused: "give numbers whose sum is 2"},
 		{input: "fake:a,fake:b", streams: "2,0", refused: "readout unit 1 of 2 has no source"},
 		{input: "fake:a,fake:b", sources: 3, refused: "the input has 2 sources, and not 3"},
-		{input: "fake:a,fake:b", nodes: 1, streams: "1,1", refused: "1,1 are the sources of 2 readout units, and there are 1"},
+		{input: "fake:a,fake:b", nodes: 1, streams: "1,1",
+			refused: "1,1 are the sources of 2 readout units, and there are 1"},
 		{input: "x.mdf,fake:b", refused: "no live source"},
 	} {
 		n := Default()

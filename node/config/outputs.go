@@ -78,7 +78,8 @@ func (c *Config) EachPath(by func(path string) (string, error)) error {
 type commaError struct{ path string }
 
 func (e *commaError) Error() string {
-	return "output " + e.path + ": there is a comma in the path, which is what separates several outputs: take another path"
+	return "output " + e.path +
+		": there is a comma in the path, which is what separates several outputs: take another path"
 }
 
 // onlyOutput is the configuration with one output, which may begin with its format.
@@ -119,7 +120,8 @@ func (c *Config) resolveOutput(p *problems) {
 	parts := splitOutputs(c.Output)
 	if len(parts) == 1 {
 		if c.OutputBy != sink.Routes[0].Name {
-			p.add("output-by", "there is one output stream: leave out output-by, or give several outputs with commas between them")
+			p.add("output-by",
+				"there is one output stream: leave out output-by, or give several outputs with commas between them")
 		}
 		c.resolveOne(p)
 		return
@@ -224,7 +226,8 @@ func (c *Config) formatByName(p *problems) {
 	}
 }
 
-// namesPackets says whether a file is one of MEPs, MFPs or EUDAQ's events by its name: what is in it, its reader finds out later.
+// namesPackets says whether a file is one of MEPs, MFPs or EUDAQ's events by its name: what is in it, its reader finds
+// out later.
 func namesPackets(path string) bool {
 	ext := strings.ToLower(filepath.Ext(path))
 	return ext == ".mep" || ext == ".mfp" || ext == ".raw"

@@ -8,8 +8,8 @@ import (
 	"ringlet/readoutunit/source/frontend"
 )
 
-// Simulated says whether the data are those of a simulated detector: made of the seed, but of no rule that says sizes and
-// bytes of a fragment without making the event.
+// Simulated says whether the data are those of a simulated detector: made of the seed, but of no rule that says sizes
+// and bytes of a fragment without making the event.
 func (c Config) Simulated() bool { return c.Generated() && c.FragmentModel == modelVelo }
 
 // boards is how many boards the simulated detector has.
@@ -25,7 +25,8 @@ func (c *Config) resolveSimulated(p *problems) {
 			"fragment-model velo")
 	}
 	if c.Verify == VerifyFull {
-		p.add("verify", "full compares with bytes that a rule gives, and those of a simulated detector follow no rule: use crc")
+		p.add("verify",
+			"full compares with bytes that a rule gives, and those of a simulated detector follow no rule: use crc")
 	}
 }
 

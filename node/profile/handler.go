@@ -133,7 +133,8 @@ func (l *late) Write(b []byte) (int, error) {
 var page = template.Must(template.New("").Parse(`<!DOCTYPE html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Profiles</title>
 <h1>Profiles</h1>
-<p>For <code>go tool pprof</code>, the trace for <code>go tool trace</code>. cpu and trace take ?seconds=, {{.Seconds}} unless told.</p>
+<p>For <code>go tool pprof</code>, the trace for <code>go tool trace</code>. cpu and trace take ?seconds=,
+{{.Seconds}} unless told.</p>
 {{range .Of}}<h2>{{.Name}}</h2><p>{{$of := .}}{{range $.Kinds}}<a href="{{$of.At}}{{.}}">{{.}}</a> {{end}}</p>
 {{end}}</html>
 `))

@@ -13,6 +13,6 @@
 // # What it does not promise
 //
 // It has no lock: one goroutine at a time. A sample that was due while the caller did something else is not made up
-// for; it is counted as late. Samples that nobody has taken give way to new ones, and are counted as missed. Nothing but
-// New allocates.
+// for; it is counted as late. Samples that nobody has taken give way to new ones, and are counted as missed. Nothing
+// but New allocates.
 package sampling

@@ -92,8 +92,8 @@ func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
 	})
 }
 
-// Generator makes detector-like data (seed 002 section V-A): see package pattern for their sizes and content, and package
-// frontend for those of a simulated detector.
+// Generator makes detector-like data (seed 002 section V-A): see package pattern for their sizes and content, and
+// package frontend for those of a simulated detector.
 type Generator struct {
 	// immutable after NewGenerator
 	cfg      GeneratorConfig

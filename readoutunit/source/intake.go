@@ -88,8 +88,8 @@ func (l *Live) leave(in *intake) {
 	in.waits = false
 }
 
-// due is what the feed may hear of the events below safe that have their outcome: no more than have come, or a front-end
-// that lags behind what was given up would take for safe what it has not sent.
+// due is what the feed may hear of the events below safe that have their outcome: no more than have come, or a
+// front-end that lags behind what was given up would take for safe what it has not sent.
 func (in *intake) due(safe uint64) uint64 { return min(safe, in.upTo) }
 
 // tellSafe tells a feed what is safe. mu is held, but while the feed is told.
@@ -204,7 +204,8 @@ func (l *Live) stall(in *intake) {
 	l.changed.Wait()
 }
 
-// offer gives the matcher fragments that are in the stage. It takes fewer than all if the run ends and there is no room.
+// offer gives the matcher fragments that are in the stage. It takes fewer than all if the run ends and there is no
+// room.
 func (l *Live) offer(in *intake, fragments []live.Fragment, refs *[batch]uint64) (taken int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,8 +264,8 @@ func (l *Live) log(in *intake, err error) {
 	}
 }
 
-// How often, at most, who waits for a front-end is woken to hear what is safe, and the scheduler hears of data for which
-// nobody waits.
+// How often, at most, who waits for a front-end is woken to hear what is safe, and the scheduler hears of data for
+// which nobody waits.
 const tellEvery = 20 * time.Millisecond
 
 // clock decides what time decides, and tells how far the data go.

@@ -22,7 +22,7 @@ type Settings struct {
 	OnBadRecord     OnBadRecord
 	AsTaken         bool
 	Prepared        int                 // blocks that are made once and come again; 0: each is made anew
-	Buffers         func(block int) int // how many retention buffers of the readout unit blocks of that size come to in turn
+	Buffers         func(block int) int // how many retention buffers blocks of that size come to in turn
 	Live            LiveSettings
 }
 
@@ -90,8 +90,8 @@ var liveRow = Row{
 	},
 }
 
-// AddForTest adds a kind to the table, and takes it away again when the returned function is called. No run may be under
-// way meanwhile.
+// AddForTest adds a kind to the table, and takes it away again when the returned function is called. No run may be
+// under way meanwhile.
 func AddForTest(row Row) (remove func()) {
 	before := table
 	table = append(table[:len(table):len(table)], row)

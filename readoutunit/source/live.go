@@ -302,8 +302,8 @@ func (l *Live) Safe(mep uint64) {
 	l.poke()
 }
 
-// Next waits for the next MEP's events and writes their fragments to dst. A *live.EndError says that the input ends since
-// a source has let it down.
+// Next waits for the next MEP's events and writes their fragments to dst. A *live.EndError says that the input ends
+// since a source has let it down.
 func (l *Live) Next(ctx context.Context, dst []byte, b *Block) error {
 	if len(dst) < l.MaxBlock() {
 		return &roomError{Have: len(dst), Need: l.MaxBlock()}

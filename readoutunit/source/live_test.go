@@ -253,7 +253,8 @@ func TestLiveEnds(t *testing.T) {
 	}
 }
 
-// TestLiveEndsWhileItIsFull: what finds no room when the run ends stays with the front-end, is not safe, and is counted.
+// TestLiveEndsWhileItIsFull: what finds no room when the run ends stays with the front-end, is not safe, and is
+// counted.
 func TestLiveEndsWhileItIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const total, size = 400, 60_000

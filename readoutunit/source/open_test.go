@@ -93,7 +93,8 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 	}
 	path, _ := writeMDF(t, records)
 	for _, c := range []ReplayConfig{
-		{Packing: 1}, {Packing: 4}, {Packing: 4, Loop: true}, {Packing: 50, Loop: true}, {Packing: 50, Division: placing.Of(10, 8)},
+		{Packing: 1}, {Packing: 4}, {Packing: 4, Loop: true}, {Packing: 50, Loop: true},
+		{Packing: 50, Division: placing.Of(10, 8)},
 		{Packing: 5, Events: 7},
 	} {
 		c.Path, c.RUs = path, 2

@@ -155,8 +155,8 @@ func replayed(t must, data []byte, c ReplayConfig) ([]byte, Stats, error) {
 	}
 }
 
-// TestPacketsComeBack replays files with other divisions over readout units and other packing, and back: the bytes are those
-// that the generator makes with the same packing.
+// TestPacketsComeBack replays files with other divisions over readout units and other packing, and back: the bytes are
+// those that the generator makes with the same packing.
 func TestPacketsComeBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		format := rapid.SampledFrom([]string{event.FormatMEP, event.FormatMFP}).Draw(rt, "format")

@@ -18,8 +18,8 @@ type omitted struct {
 	tailBytes   int64
 }
 
-// passes is what replays of all kinds of files have in common: they go through the rows of a catalog, from the beginning
-// to the end and, with Loop, again.
+// passes is what replays of all kinds of files have in common: they go through the rows of a catalog, from the
+// beginning to the end and, with Loop, again.
 type passes struct {
 	// immutable after the replay was opened
 	cfg      ReplayConfig

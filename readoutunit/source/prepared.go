@@ -13,7 +13,8 @@ import (
 // Prepared reads the same generated blocks again and again, each time with its own event ids: what a detector's card
 // does that writes into memory by itself, as far as the processor is concerned. It keeps no copy: the buffers that it
 // is given in rotation are its memory. A block is generated when its buffer is used for the first time; later only the
-// first event id of each MFP is written, and the ids in its fragments if they have one, and its CRC if one is asked for.
+// first event id of each MFP is written, and the ids in its fragments if they have one, and its CRC if one is asked
+// for.
 //
 // MEP k has block k mod the number of blocks, in each readout unit of a run: fragments of one event are of one event of
 // the generator's, however many buffers each unit has.

@@ -79,7 +79,8 @@ func (r *Replay) events() (n uint64, endless bool) {
 // bad is the record that will end the replay, or nil. It is known from the beginning.
 func (r *Replay) bad() *BadRecordError { return r.cat.bad }
 
-// MaxMEP is the size of the largest blocks of all RUs together, in bytes: what the MFPs of the largest MEP take, without its header.
+// MaxMEP is the size of the largest blocks of all RUs together, in bytes: what the MFPs of the largest MEP take,
+// without its header.
 func (r *Replay) MaxMEP() int { return r.maxMEP }
 
 // Next gives the next block; see Source.

@@ -15,8 +15,8 @@ type MFPInfo struct {
 	CRC    uint32 // CRC-32C of the Size bytes; 0 if the configuration does not ask for it
 }
 
-// Block is what one RU reads for one MEP: one MFP of each of its sources, contiguous, each beginning at a multiple of 4 bytes, in
-// order of source id.
+// Block is what one RU reads for one MEP: one MFP of each of its sources, contiguous, each beginning at a multiple of 4
+// bytes, in order of source id.
 type Block struct {
 	MEP        uint64 // number of the MEP, from 0
 	FirstEvent uint64 // event id of the first fragment of each MFP

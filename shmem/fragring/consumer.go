@@ -178,8 +178,8 @@ func (c *Consumer) PID() uint32 { return c.pid.Load() }
 // silentNap bounds what a producer that rings no bell adds to the time a fragment takes.
 const silentNap = time.Millisecond
 
-// Wait sleeps until poll says true, as shmem.Bell.Await does with that nap; not longer than a millisecond at a time where
-// the producer does not ring.
+// Wait sleeps until poll says true, as shmem.Bell.Await does with that nap; not longer than a millisecond at a time
+// where the producer does not ring.
 func (c *Consumer) Wait(ctx context.Context, nap time.Duration, poll func() (bool, error), alive func() error) error {
 	if c.silent.Load() != 0 && (nap <= 0 || nap > silentNap) {
 		nap = silentNap

@@ -11,12 +11,12 @@
 // memory, then Consume. Next gives fragments, Done gives their room back, Safe tells the front-end what it may forget,
 // and Leave says that nobody reads any more.
 //
-// A producer takes the lock of byte ProducerByte, then calls Produce: there is one at a time, and after a death the next
-// one finds the number of the next event in Expected. Then Reserve and Commit, or Drop; Leave at the end.
+// A producer takes the lock of byte ProducerByte, then calls Produce: there is one at a time, and after a death the
+// next one finds the number of the next event in Expected. Then Reserve and Commit, or Drop; Leave at the end.
 //
 // # What it does not promise
 //
 // Each side checks what the other one wrote before it uses it, and refuses with a *BrokenError what cannot be. It does
-// not check the data of fragments, nor the order of event numbers. A producer can change what it has committed until the
-// consumer has copied it.
+// not check the data of fragments, nor the order of event numbers. A producer can change what it has committed until
+// the consumer has copied it.
 package fragring

@@ -16,7 +16,8 @@ var (
 	errHost     = errors.New("the layout is for 64-bit little-endian machines")
 )
 
-// BrokenError is a value in the ring that cannot be: the other side wrote it, or it is no ring. Nothing is done with it.
+// BrokenError is a value in the ring that cannot be: the other side wrote it, or it is no ring. Nothing is done with
+// it.
 type BrokenError struct {
 	Ring   string // its name
 	What   string // the field

@@ -23,7 +23,8 @@ type Producer struct {
 	out      bool
 }
 
-// Produce attaches to the writing end of a ring; the caller holds the lock of ProducerByte. pid is for people. Errors are *BrokenError, ErrEnded, ErrClosed and ErrRefused.
+// Produce attaches to the writing end of a ring; the caller holds the lock of ProducerByte. pid is for people. Errors
+// are *BrokenError, ErrEnded, ErrClosed and ErrRefused.
 func Produce(name string, mem []byte, pid uint32) (*Producer, error) {
 	r, err := view(name, mem)
 	if err != nil {

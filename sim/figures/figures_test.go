@@ -126,7 +126,8 @@ func TestVerdicts(t *testing.T) {
 	if diff := cmp.Diff(want, verdicts); diff != "" {
 		t.Error(diff)
 	}
-	if said := figures.Count(got); said != "6 figures, 1 holds, 1 partly, 1 differs, 1 failed, 1 not given, 1 real system" {
+	const sums = "6 figures, 1 holds, 1 partly, 1 differs, 1 failed, 1 not given, 1 real system"
+	if said := figures.Count(got); said != sums {
 		t.Error(said)
 	}
 	interrupted, cancel := context.WithCancel(t.Context())
@@ -182,7 +183,8 @@ func TestWritten(t *testing.T) {
 	var text, page bytes.Buffer
 	must.OK(t, figures.WriteText(&text, a))
 	must.OK(t, figures.WritePage(&page, a))
-	for _, line := range []string{"a   n     10.5", "-4.8 %", "it <broke>", "the size of the buffers", "rate 3 MHz (beaten)"} {
+	for _, line := range []string{"a   n     10.5", "-4.8 %", "it <broke>", "the size of the buffers",
+		"rate 3 MHz (beaten)"} {
 		if !strings.Contains(text.String(), line) {
 			t.Errorf("%q is not in the table\n%s", line, text.String())
 		}

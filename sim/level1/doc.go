@@ -1,5 +1,5 @@
-// Package level1 models the level-1 farm of 000: readout units whose hardware writes fragments over a torus of SCI rings
-// into the memory of computing nodes, one after the other as the TagNet says.
+// Package level1 models the level-1 farm of 000: readout units whose hardware writes fragments over a torus of SCI
+// rings into the memory of computing nodes, one after the other as the TagNet says.
 //
 // It stands for 000, chapters 5 (the network) and 7 (the prototype).
 //

@@ -8,7 +8,8 @@ import (
 	"ringlet/sim/study"
 )
 
-// farmModel plays the farm that 000 plans: its tags go down the rows of units, and each event goes to a node of its own.
+// farmModel plays the farm that 000 plans: its tags go down the rows of units, and each event goes to a node of its
+// own.
 var farmModel = study.Model{
 	Name: "level1-farm",
 	Help: "The planned level-1 farm: a torus with two readout units a row, an event to each node in turn, results back.",
@@ -84,8 +85,8 @@ func readFarm(p *study.Params) farm {
 	return f
 }
 
-// target is the node of event n: the next column and the next row, so that successive events go to different ones. All of
-// a row's nodes in turn would be wrong: their responses, to all units, are more than the row's ring carries.
+// target is the node of event n: the next column and the next row, so that successive events go to different ones. All
+// of a row's nodes in turn would be wrong: their responses, to all units, are more than the row's ring carries.
 func (f *farm) target(n int64) int {
 	i, columns := int(n), f.columns-2
 	x, y := i%columns+1, i%f.rows
@@ -122,7 +123,8 @@ type running struct {
 	sent      []uint64 // bytes of each row
 }
 
-// feeder is a readout unit. It takes a tag as soon as its engine is free, and hands it on when the data are in the card.
+// feeder is a readout unit. It takes a tag as soon as its engine is free, and hands it on when the data are in the
+// card.
 type feeder struct {
 	r    *running
 	node int

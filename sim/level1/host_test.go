@@ -49,7 +49,8 @@ func TestStopped(t *testing.T) {
 	stopped, err := h.play(t.Context(), &game{}, 14, 14)
 	must.OK(t, err)
 	if stopped.written != whole.written || stopped.results != 0 {
-		t.Errorf("a stopped node has %d fragments of %d, and sent %d results", stopped.written, whole.written, stopped.results)
+		t.Errorf("a stopped node has %d fragments of %d, and sent %d results", stopped.written, whole.written,
+			stopped.results)
 	}
 	near("messages without the node", stopped.messages, float64(whole.messages-whole.results))
 	again, err := h.play(t.Context(), &game{}, 14, 14)
@@ -93,8 +94,8 @@ func small(columns int, link float64) *farm {
 }
 
 // TestColumns: what little traffic there is holds nobody up, however few columns there are, and no event is lost. The
-// busiest link of a row has all packets of one unit, and half of those of the other: 72 symbols and an idle one, of 3 ns,
-// for 128 B.
+// busiest link of a row has all packets of one unit, and half of those of the other: 72 symbols and an idle one, of 3
+// ns, for 128 B.
 func TestColumns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a model has one goroutine")

@@ -55,7 +55,8 @@ var systemLatency = study.Model{
 	},
 }
 
-// roundabout is the prototype with its results. Only the first node's events are measured: those of the document's path.
+// roundabout is the prototype with its results. Only the first node's events are measured: those of the document's
+// path.
 type roundabout struct {
 	*torus
 	s        *sim.Sim

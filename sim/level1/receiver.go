@@ -42,7 +42,8 @@ var torusToOne = study.Model{
 	},
 }
 
-// combination is what the document calls so (000:1222, 000:1249): so many nodes from a node on, of one row or of several.
+// combination is what the document calls so (000:1222, 000:1249): so many nodes from a node on, of one row or of
+// several.
 type combination struct {
 	name  string
 	first []int

@@ -4,8 +4,8 @@
 // It stands for document 002, chapters III to V: its scalability test (figs. 10 and 12), its barriers (III.D) and its
 // network (IV.A). It also answers for clusters that one does not have yet: faster ports, more nodes.
 //
-// sim/builder plays the product's scheduler, orders and barriers over the network. Here is what surrounds them: sizes, the
-// time that software and messages take, and slow outputs.
+// sim/builder plays the product's scheduler, orders and barriers over the network. Here is what surrounds them: sizes,
+// the time that software and messages take, and slow outputs.
 //
 // What the caller must do: hand Models to study.Study.Run.
 //

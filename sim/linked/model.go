@@ -53,8 +53,8 @@ var loss = study.Model{
 			out.Events += r.events
 			curve.Points = append(curve.Points, [2]float64{share * 100, r.goodput / 1e6})
 			if !r.whole {
-				out.Notes = append(out.Notes, fmt.Sprintf("interrupted with %g %% lost: its results are of what was written until then",
-					share*100))
+				out.Notes = append(out.Notes,
+					fmt.Sprintf("interrupted with %g %% lost: its results are of what was written until then", share*100))
 				break
 			}
 		}

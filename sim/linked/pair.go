@@ -29,8 +29,8 @@ type end struct {
 }
 
 // A pair is two ends in the simulator. Its shell is eager: whenever anything has happened, all that may be sent is. In
-// one instant the order is that of transport/simnet: all that arrives, the ends of the batches, what time asks for, what
-// is sent.
+// one instant the order is that of transport/simnet: all that arrives, the ends of the batches, what time asks for,
+// what is sent.
 type pair struct {
 	s     *sim.Sim
 	ends  [2]end

@@ -24,8 +24,8 @@ func direct() cards {
 	}
 }
 
-// way is the time of one request of so many words, alone, added up by hand: it is read, then it leaves word by word, and
-// is written word by word from the time at which a quarter of it has come.
+// way is the time of one request of so many words, alone, added up by hand: it is read, then it leaves word by word,
+// and is written word by word from the time at which a quarter of it has come.
 func (c *cards) way(words int) sim.Time {
 	sent := sim.Time(words)*c.clock + c.around
 	came := func(i int) sim.Time { return sent + sim.Time(i)*c.word + c.flight }

@@ -10,7 +10,8 @@ type Bucket struct {
 	full   sim.Time
 }
 
-// Take books n tokens, at most Burst, and says when they are there: now, or later. Whoever takes them acts at that time.
+// Take books n tokens, at most Burst, and says when they are there: now, or later. Whoever takes them acts at that
+// time.
 func (b *Bucket) Take(now sim.Time, n int64) sim.Time {
 	b.full = max(b.full, now) + sim.Time(n)*b.Period
 	return max(now, b.full-sim.Time(b.Burst)*b.Period)

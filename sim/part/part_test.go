@@ -114,7 +114,8 @@ func TestProcessorLoses(t *testing.T) {
 	}
 }
 
-// TestBucket: of any load at most Burst + time/Period tokens leave in a time, and a steady load at the rate never waits.
+// TestBucket: of any load at most Burst + time/Period tokens leave in a time, and a steady load at the rate never
+// waits.
 func TestBucket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := part.Bucket{

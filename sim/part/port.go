@@ -45,9 +45,9 @@ type PortConfig struct {
 	Drop bool // a packet that finds the next port's buffer full is dropped; else it waits here
 }
 
-// Port is an output: a queue in a finite buffer, and the wire behind it. A packet that leaves it goes to the next port of
-// its path, or to its taker. Unless ports drop, one sends only what the next has room for: the packet at the head waits,
-// and all behind it with it (head-of-line blocking). That is how congestion spreads in networks without loss.
+// Port is an output: a queue in a finite buffer, and the wire behind it. A packet that leaves it goes to the next port
+// of its path, or to its taker. Unless ports drop, one sends only what the next has room for: the packet at the head
+// waits, and all behind it with it (head-of-line blocking). That is how congestion spreads in networks without loss.
 type Port struct {
 	s       *sim.Sim
 	cfg     PortConfig

@@ -110,8 +110,8 @@ func (c *Calibration) readCarriers(name string, in io.Reader) error {
 	return nil
 }
 
-// taken is what a carrier takes at an end, by writes of several sizes: the mean of both ends' time of a processor, least
-// squares of what each size is off as a share. Bytes of datagrams take what the cipher takes, and the rest is the
+// taken is what a carrier takes at an end, by writes of several sizes: the mean of both ends' time of a processor,
+// least squares of what each size is off as a share. Bytes of datagrams take what the cipher takes, and the rest is the
 // datagrams'; they are nearly of one size, so nothing else tells the two apart. Where a carrier has no datagrams of its
 // own (local), or does not choose them (stream), there are only writes and bytes.
 func taken(name string, rows []reportRow, cipher float64) Carrier {

@@ -102,8 +102,8 @@ type placesError struct {
 }
 
 func (e *placesError) Error() string {
-	return fmt.Sprintf("%s has %d nodes, and %d hosts are to stand there: ask for fewer, or give a larger topology", e.File,
-		e.Have, e.Needs)
+	return fmt.Sprintf("%s has %d nodes, and %d hosts are to stand there: ask for fewer, or give a larger topology",
+		e.File, e.Have, e.Needs)
 }
 
 // parse reads a file's text.

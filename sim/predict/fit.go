@@ -66,9 +66,9 @@ func ratesOf(ctx context.Context, points []Point, costs Costs) ([]float64, error
 // mostSteps of a fit: it has come to its end after five to ten.
 const mostSteps = 12
 
-// Calibrate fits the costs to the points that are for it, beside carriers that are known: least squares on the logarithm
-// of the rate, by the method of Levenberg and Marquardt over the logarithms of the costs. tell is told of each step, and
-// may be nil.
+// Calibrate fits the costs to the points that are for it, beside carriers that are known: least squares on the
+// logarithm of the rate, by the method of Levenberg and Marquardt over the logarithms of the costs. tell is told of
+// each step, and may be nil.
 func Calibrate(ctx context.Context, points []Point, known *Calibration, tell func(step int, rms float64)) (*Calibration,
 	error,
 ) {
@@ -152,8 +152,8 @@ type fit struct {
 	err    error
 }
 
-// pull is what a cost counts that is e times as much as the order of magnitude where fits begin: as much as a point that
-// is so far off. So a cost that no point depends on stays there.
+// pull is what a cost counts that is e times as much as the order of magnitude where fits begin: as much as a point
+// that is so far off. So a cost that no point depends on stays there.
 const pull = 0.02
 
 // weight is how much a point counts: less, the further its runs are apart.

@@ -97,7 +97,8 @@ func TestFitFindsCosts(t *testing.T) {
 	if e, _ := errorsOf(judged, -1); e.Median > 0.01 || e.Worst > 0.05 {
 		t.Errorf("%+v with %+v", e, got)
 	}
-	if _, err := Calibrate(t.Context(), all[:2], &Calibration{}, nil); err == nil || !strings.Contains(err.Error(), "too few") {
+	if _, err := Calibrate(t.Context(), all[:2], &Calibration{}, nil); err == nil ||
+		!strings.Contains(err.Error(), "too few") {
 		t.Errorf("two points: %v", err)
 	}
 }
@@ -119,8 +120,8 @@ func parsed(t *testing.T, text string) *File {
 // free is software that costs nothing.
 var free = Costs{Patience: 1}
 
-// TestPortsAreFull: with software that costs nothing, a shift leaves the ports idle only where a phase stays at home, and
-// for its hops: each of 7 phases of 8 sends 3 × 1,000 fragments of 100 bytes with their tables.
+// TestPortsAreFull: with software that costs nothing, a shift leaves the ports idle only where a phase stays at home,
+// and for its hops: each of 7 phases of 8 sends 3 × 1,000 fragments of 100 bytes with their tables.
 func TestPortsAreFull(t *testing.T) {
 	p, err := parsed(t, strings.Replace(good, "packing: 1000", "packing: 20000", 1)).Predict(t.Context(), free, 0)
 	must.OK(t, err)

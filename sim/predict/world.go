@@ -321,8 +321,8 @@ func (w *world) Message(host int, of builder.Message) sim.Time {
 }
 
 // Again is how many bytes are sent once more, since packets of a segment have waited for too long: after a time, after
-// twice as long, and so on. Packets of several senders to a port take turns, so each of a segment waits for its share of
-// the time. Where switches lose nothing, senders wait for them.
+// twice as long, and so on. Packets of several senders to a port take turns, so each of a segment waits for its share
+// of the time. Where switches lose nothing, senders wait for them.
 func (w *world) Again(waited sim.Time, data int, size int32) int64 {
 	each := waited.Seconds() / packets(data, w.packet)
 	if w.f.Hosts.Lossless || each < w.costs.Patience {
@@ -350,8 +350,8 @@ func (w *world) busy() (all sim.Time) {
 	return all
 }
 
-// suspend stops a builder unit at a time, as the product's builderunit.Suspension does: a suspension lasts until a whole
-// number of the time between them has passed.
+// suspend stops a builder unit at a time, as the product's builderunit.Suspension does: a suspension lasts until a
+// whole number of the time between them has passed.
 func (w *world) suspend() {
 	every, lasts := sim.Of(w.c.SuspendEvery), sim.Of(w.c.SuspendFor)
 	for n := range int(w.c.Duration/w.c.SuspendEvery) + 1 {

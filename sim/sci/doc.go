@@ -16,15 +16,15 @@
 //     the sender's slot sends again.
 //  5. Where the dimension changes, the packet crosses the B-Link to the send queue of the next ring: X, then vertical,
 //     then Z.
-//  6. At its destination it crosses the B-Link and the card, waits for the PCI bus and is handed to [Node.To] at its first
-//     data word there. A response goes the way back by the same rules, and frees the stream.
+//  6. At its destination it crosses the B-Link and the card, waits for the PCI bus and is handed to [Node.To] at its
+//     first data word there. A response goes the way back by the same rules, and frees the stream.
 //
 // # What is modelled
 //
-// Cut-through in by-passing nodes and store-and-forward in routing ones; slots and queues with separate room for requests
-// and responses; by-pass before own packets: a node sends only when its by-pass FIFO is empty (000:1090) and some time has
-// passed since a request left it; go bits as "stop" from a node that starves to all others, with
-// the delay of the ring.
+// Cut-through in by-passing nodes and store-and-forward in routing ones; slots and queues with separate room for
+// requests and responses; by-pass before own packets: a node sends only when its by-pass FIFO is empty (000:1090) and
+// some time has passed since a request left it; go bits as "stop" from a node that starves to all others, with the
+// delay of the ring.
 //
 // The by-pass FIFO needs no limit: while a node sends its own packet, at most one packet's symbols can arrive.
 //

@@ -149,8 +149,8 @@ func (l *link) kick() {
 	}
 }
 
-// transmit puts a unit on the wire. Its first symbol is at the next node at once: the wire's time is in the by-pass time.
-// It returns when the output is free again.
+// transmit puts a unit on the wire. Its first symbol is at the next node at once: the wire's time is in the by-pass
+// time. It returns when the output is free again.
 func (l *link) transmit(u unit) sim.Time {
 	symbols := l.cfg.Echo
 	if !u.echo {

@@ -54,8 +54,8 @@ type Node struct {
 	Taken    uint64                      // packets written
 }
 
-// Send takes a packet of so many bytes for dst, whose first data word is on the bus now. It reports false if all streams
-// are in use: the bus is told to try again.
+// Send takes a packet of so many bytes for dst, whose first data word is on the bus now. It reports false if all
+// streams are in use: the bus is told to try again.
 func (n *Node) Send(dst, size int, id, piece int64) bool {
 	if n.streams >= n.net.cfg.Streams {
 		n.Refused++

@@ -127,14 +127,15 @@ func TestConservation(t *testing.T) {
 	})
 }
 
-// ring runs n senders that stand side by side at the beginning of a ring, each with a receiver of its own at its end, and
-// with a clock of its own (100 ppm).
+// ring runs n senders that stand side by side at the beginning of a ring, each with a receiver of its own at its end,
+// and with a clock of its own (100 ppm).
 func ring(cfg sci.Config, nodes, n int, period sim.Time) (*sci.Net, []*sender, float64) {
 	s := sim.New(1)
 	net := sci.New(s, cfg, nodes)
 	var all []*sender
 	for i := range n {
-		e := &sender{s: s, node: net.Node(i), targets: []int{nodes - n + i}, period: period + sim.Time(i)*50, left: math.MaxInt}
+		e := &sender{s: s, node: net.Node(i), targets: []int{nodes - n + i}, period: period + sim.Time(i)*50,
+			left: math.MaxInt}
 		all = append(all, e)
 		s.At(sim.Time(i)*77*sim.Nanosecond, e, 0, 0)
 	}

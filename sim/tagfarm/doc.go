@@ -11,9 +11,10 @@
 //     feeding node, where it queues.
 //  3. The feeding node's DMA engine gets the PCI bus, and writes bursts of at most 128 B into the SCI card. When it has
 //     done, the message goes on to the next feeding node, and from the last one back to the scheduler.
-//  4. The packets cross the torus (sim/sci) into a buffer of the computing node. When all are there, the event is built.
-//  5. A processor of the node takes the event, for a time; then the node sends the feedback, by which the core frees the
-//     buffer.
+//  4. The packets cross the torus (sim/sci) into a buffer of the computing node. When all are there, the event is
+//     built.
+//  5. A processor of the node takes the event, for a time; then the node sends the feedback, by which the core frees
+//     the buffer.
 //
 // The core runs in two ways. Without its ring, a token is the control message: so the document's prototype has it, in
 // which a computing node may have several messages under way. With its ring and by-pass the core launches tags, and

@@ -16,9 +16,9 @@ type shape struct {
 	computers                   int
 }
 
-// nodes says where everybody stands: feeding nodes in the order of the control ring, computing nodes layer by layer, and
-// the columns. Packets go along X, then vertically, then along Z, so only the rings of core layers and the Z-rings carry
-// any; the others are there and stay empty.
+// nodes says where everybody stands: feeding nodes in the order of the control ring, computing nodes layer by layer,
+// and the columns. Packets go along X, then vertically, then along Z, so only the rings of core layers and the Z-rings
+// carry any; the others are there and stay empty.
 func (h shape) nodes() (size, feeders, computers []int, columns [][]int) {
 	size = []int{h.columns + 2, h.rows, h.layers}
 	second := (h.columns + 2) / 2

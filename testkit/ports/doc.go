@@ -1,8 +1,8 @@
-// Package ports has ports of this machine for tests that must know one beforehand, or listen at it a second time: that of
-// a run control's gossip, which nodes are told before there is a control.
+// Package ports has ports of this machine for tests that must know one beforehand, or listen at it a second time: that
+// of a run control's gossip, which nodes are told before there is a control.
 //
-// A test that listens once asks the kernel for a port instead. It is for tests alone; depguard keeps it out of everything
-// else.
+// A test that listens once asks the kernel for a port instead. It is for tests alone; depguard keeps it out of
+// everything else.
 package ports
 
 import (
@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Of is a port of a test alone until the test ends, for TCP and UDP. The kernel hands out no such port by itself: it lies below those
-// of connections. A name that only one process of this machine can hold keeps it from other tests.
+// Of is a port of a test alone until the test ends, for TCP and UDP. The kernel hands out no such port by itself: it
+// lies below those of connections. A name that only one process of this machine can hold keeps it from other tests.
 func Of(t testing.TB) int {
 	t.Helper()
 	for range 1000 {

@@ -83,7 +83,8 @@ func TestPacketsAreThoseOfTheBook(t *testing.T) {
 		x := newSealer(t, 1, 77)
 		p := seal(t, x, Datagram, []byte("head"), make([]byte, body))
 		frames, number, phase := byTheBook(t, secret(1), p)
-		if want := append([]byte("\x30head"), make([]byte, body)...); !bytes.Equal(frames, want) || number != 77 || phase != 0 {
+		if want := append([]byte("\x30head"), make([]byte, body)...); !bytes.Equal(frames, want) || number != 77 ||
+			phase != 0 {
 			t.Errorf("%d bytes: packet %d, phase %d, %d bytes of frames", body, number, phase, len(frames))
 		}
 	}
@@ -113,7 +114,8 @@ func TestPacketsAreThoseOfTheBook(t *testing.T) {
 // open packets: testdata/open.py.
 func TestPacketsOpenElsewhere(t *testing.T) {
 	if out, err := exec.Command("python3", "-c", "import cryptography").CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED: python3 with the package cryptography (Debian: python3-cryptography) is not installed: %v %s", err, out)
+		t.Skipf("SKIPPED: python3 with the package cryptography (Debian: python3-cryptography) is not installed: %v %s", err,
+			out)
 	}
 	type packet struct {
 		Secret, Packet, Frames string

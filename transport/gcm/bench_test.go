@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkGCM: each form, sizes from a small event to a jumbo packet and more, from the processor's cache (hot) or from
-// memory that it has not seen for long (cold).
+// BenchmarkGCM: each form, sizes from a small event to a jumbo packet and more, from the processor's cache (hot) or
+// from memory that it has not seen for long (cold).
 func BenchmarkGCM(b *testing.B) {
 	cold := make([]byte, 512<<20)
 	for i := 0; i < len(cold); i += 512 {

@@ -12,7 +12,8 @@ import (
 type schedule struct {
 	rounds [11][2][blockSize]byte // each twice, as registers of 256 bits take them
 	// powers are H^32 to H, H being the hash key: as numbers, least byte first, each divided by x, since the product of
-	// two numbers with reversed bits comes out one bit too low. What is short is multiplied by the last powers; blocks behind it meet the zeros.
+	// two numbers with reversed bits comes out one bit too low. What is short is multiplied by the last powers; blocks
+	// behind it meet the zeros.
 	powers [32]element
 	zeros  [16]element //nolint:unused // the assembly multiplies with them
 }

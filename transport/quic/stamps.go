@@ -51,8 +51,8 @@ func stamped(h *unix.Cmsghdr, message []byte) (int64, bool) {
 // ask. The kernel begins a moment after it was asked: the first packets may be without.
 func (n *Network) Received() int64 { return n.sock.stamps.received.Load() }
 
-// Sent appends when the kernel sent packets since the last call, ns since 1970. Who has set Config.Stamps calls it again
-// and again, since the kernel keeps these times in the room that it has for packets.
+// Sent appends when the kernel sent packets since the last call, ns since 1970. Who has set Config.Stamps calls it
+// again and again, since the kernel keeps these times in the room that it has for packets.
 func (n *Network) Sent(to []int64) []int64 {
 	s := n.sock
 	if !s.stamps.wanted {

@@ -26,7 +26,8 @@ const exporterLabel = "EXPORTER-ringlet-quic-v1"
 func (c *conn) express(ctx context.Context, u transport.Upgrade) (transport.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.st.SetDeadline(time.Now()) })
 	defer stop()
-	x := &expressConn{conn: c, damage: u.Damage, answered: make(chan int, 16), inbox: inbox{parcels: make(chan parcel, poolSize)}}
+	x := &expressConn{conn: c, damage: u.Damage, answered: make(chan int, 16),
+		inbox: inbox{parcels: make(chan parcel, poolSize)}}
 	binary.BigEndian.PutUint64(x.asked[:], rand.Uint64())
 	if err := c.net.sessions.number(x); err != nil {
 		return nil, err

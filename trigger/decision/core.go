@@ -31,7 +31,8 @@ type Parts struct {
 	// Split says that the other two are known: there was a result, and it says how long the builder unit took.
 	Split bool
 	// Building is from when the event was known to be triggered until the result came, without what the builder unit took
-	// after the last byte: its turn, the transfer, and the result's way. It is 0 where the trigger was known later than that.
+	// after the last byte: its turn, the transfer, and the result's way. It is 0 where the trigger was known later than
+	// that.
 	Building int64
 	Ordering int64 // from when the result came: events before it had none yet
 }

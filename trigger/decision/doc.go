@@ -22,6 +22,6 @@
 //
 // # What it does not promise
 //
-// That a decision is the builder unit's: after the time-out it is TimedOut. That an event has a decision if the decision
-// unit was not there when it was due: a unit that comes back begins with the event that is triggered next.
+// That a decision is the builder unit's: after the time-out it is TimedOut. That an event has a decision if the
+// decision unit was not there when it was due: a unit that comes back begins with the event that is triggered next.
 package decision

@@ -43,12 +43,12 @@ func (u *Unit) decided(p Parts) {
 // Latency is how long decisions took, and where the time went, in µs. A minute is the most.
 type Latency struct {
 	Whole *hdr.Histogram // from when an event was known to be triggered to its decision
-	// Building and Ordering are of decisions that a result made, see Parts. Where the builder unit took longer than a result
-	// can say (65 ms), the parts are not known, and neither has the event: Stats.Unsplit counts it.
+	// Building and Ordering are of decisions that a result made, see Parts. Where the builder unit took longer than a
+	// result can say (65 ms), the parts are not known, and neither has the event: Stats.Unsplit counts it.
 	Building *hdr.Histogram
 	Ordering *hdr.Histogram
-	// Judging is from the last byte of an event to the builder unit's verdict, of each result that was taken; MostTook stands
-	// for all that is longer.
+	// Judging is from the last byte of an event to the builder unit's verdict, of each result that was taken; MostTook
+	// stands for all that is longer.
 	Judging *hdr.Histogram
 }
 

@@ -24,7 +24,8 @@ const (
 	mostResult = 4096    // of a write: 64 KiB
 )
 
-// LanePlaces is how many results a lane must hold for MEPs of that many events: two writes and two MEPs, in whole pages.
+// LanePlaces is how many results a lane must hold for MEPs of that many events: two writes and two MEPs, in whole
+// pages.
 func LanePlaces(packing int) int {
 	const page = shmem.PageSize / ResultSize
 	return (2*mostResult + 2*packing + page - 1) / page * page

@@ -16,7 +16,8 @@ func open(epoch uint8, places int) Message {
 }
 
 // Whatever the order of outcomes and credits: what was added comes out once, in order, and no place is written again
-// before it was read and its write has its outcome; whatever happens to the decision unit, each result is accounted for.
+// before it was read and its write has its outcome; whatever happens to the decision unit, each result is accounted
+// for.
 func TestOutbox(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		places := rapid.IntRange(1, 50).Draw(t, "places")

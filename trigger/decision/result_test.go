@@ -71,7 +71,8 @@ func TestWords(t *testing.T) {
 		t.Error(got)
 	}
 	all[1].Decision = Void
-	if got, want := all[1].String(), "event 281474976710655: no such event by the decision unit, score 0, 65535 µs"; got != want {
+	const want = "event 281474976710655: no such event by the decision unit, score 0, 65535 µs"
+	if got := all[1].String(); got != want {
 		t.Error(got)
 	}
 }

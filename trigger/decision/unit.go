@@ -28,7 +28,8 @@ type Signaler interface {
 	Signal(rank int, message []byte) error
 }
 
-// An Outlet hands decisions on. Hand gets some in order, ResultSize bytes each, good until it returns; it must not wait.
+// An Outlet hands decisions on. Hand gets some in order, ResultSize bytes each, good until it returns; it must not
+// wait.
 type Outlet interface {
 	Hand(decisions []byte)
 }
@@ -322,8 +323,8 @@ func (u *Unit) step(out []Result) (_ []Result, due int64, waits bool) {
 // takes 0.2 ms; the links of a busy machine may stand still for as long as a process waits for its turn.
 const settleTime = 50 * time.Millisecond
 
-// End ends deciding: when each event that was triggered has its decision, and nothing has come for a moment, or when ctx
-// is done. Then those that have none get one. What comes afterwards is late, and its lane bears it until Close.
+// End ends deciding: when each event that was triggered has its decision, and nothing has come for a moment, or when
+// ctx is done. Then those that have none get one. What comes afterwards is late, and its lane bears it until Close.
 func (u *Unit) End(ctx context.Context) {
 	for !u.settled() && ctx.Err() == nil {
 		select {

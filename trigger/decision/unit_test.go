@@ -135,7 +135,8 @@ func TestFarm(t *testing.T) {
 			}
 		})
 	}
-	if err := f.unit.Message(builders+1, (&Message{Kind: KindTriggered, Epoch: 9, Number: builders * each}).Append(nil)); err != nil {
+	if err := f.unit.Message(builders+1,
+		(&Message{Kind: KindTriggered, Epoch: 9, Number: builders * each}).Append(nil)); err != nil {
 		t.Fatal(err)
 	}
 	wg.Wait()
@@ -346,7 +347,8 @@ func TestSlow(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	got, err := ParseAddresses("buffer:dec, tcp:127.0.0.1:7001")
-	if err != nil || len(got) != 2 || got[0] != (Address{"buffer", "dec"}) || got[1] != (Address{"tcp", "127.0.0.1:7001"}) {
+	if err != nil || len(got) != 2 || got[0] != (Address{"buffer", "dec"}) ||
+		got[1] != (Address{"tcp", "127.0.0.1:7001"}) {
 		t.Error(got, err)
 	}
 	for _, bad := range []string{"x", "udp:h:1", "buffer:", "tcp:nowhere", "buffer:a/b", "buffer:a,"} {

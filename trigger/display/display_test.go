@@ -112,7 +112,8 @@ func FuzzHandler(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, httptest.NewRequest("POST", Path, strings.NewReader(body))); w.Code != http.StatusOK && w.Code != http.StatusBadRequest {
+		if h.ServeHTTP(w, httptest.NewRequest("POST", Path, strings.NewReader(body))); w.Code != http.StatusOK &&
+			w.Code != http.StatusBadRequest {
 			t.Error(w.Code)
 		}
 	})

@@ -63,7 +63,8 @@ func Parse(text string) (c Choice, err error) {
 	}
 	c.value, c.Deadline = value, DefaultDeadline
 	if limited {
-		if c.Deadline, err = time.ParseDuration(limit); err != nil || c.Deadline < time.Millisecond || c.Deadline > time.Minute {
+		if c.Deadline, err = time.ParseDuration(limit); err != nil || c.Deadline < time.Millisecond ||
+			c.Deadline > time.Minute {
 			return c, fmt.Errorf("%q is no deadline for a filter: give a time from 1ms to 1m, as in %s,50ms", limit,
 				cmp.Or(what, name))
 		}

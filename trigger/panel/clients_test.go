@@ -21,8 +21,8 @@ var judges = map[string]func(t *testing.T) []string{
 			t.Skip("SKIPPED: there is no C compiler (cc)")
 		}
 		bin := filepath.Join(t.TempDir(), "judge")
-		out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I../../clients/c", "-o",
-			bin, "testdata/judge.c").CombinedOutput()
+		out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I../../clients/c",
+			"-o", bin, "testdata/judge.c").CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v:\n%s", err, out)
 		}
@@ -77,8 +77,8 @@ func (d *desk) right(meps, packing int) {
 	}
 }
 
-// TestPrograms holds that programs in C and Python judge what was built, alone and several in parallel, and end with the
-// run.
+// TestPrograms holds that programs in C and Python judge what was built, alone and several in parallel, and end with
+// the run.
 func TestPrograms(t *testing.T) {
 	for name, command := range judges {
 		for _, packing := range []int{1, 50} {
@@ -103,8 +103,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestKilledAtRandom holds that each event has one verdict, whenever programs are killed or stand still; that those which
-// a program gave are right; and that no more events fail than programs died.
+// TestKilledAtRandom holds that each event has one verdict, whenever programs are killed or stand still; that those
+// which a program gave are right; and that no more events fail than programs died.
 func TestKilledAtRandom(t *testing.T) {
 	for name, command := range judges {
 		t.Run(name, func(t *testing.T) {

@@ -25,8 +25,8 @@ const depth = 16
 // nobody asked for.
 const remembered = 64
 
-// mostReturns bounds how often a MEP is given back. A process that takes MEPs and leaves, over and over, could keep them
-// from the output for good otherwise.
+// mostReturns bounds how often a MEP is given back. A process that takes MEPs and leaves, over and over, could keep
+// them from the output for good otherwise.
 const mostReturns = 8
 
 // core is what a builder unit knows of one process.

@@ -427,8 +427,8 @@ func (l *lane) went(why end) end {
 	return why
 }
 
-// hadOne says that the process died with a MEP in hand, as far as it told. The kernel drops its locks one by one, so that
-// of its reader may still be there for a moment.
+// hadOne says that the process died with a MEP in hand, as far as it told. The kernel drops its locks one by one, so
+// that of its reader may still be there for a moment.
 func (l *lane) hadOne() bool {
 	for range 20 {
 		dead, err := l.out.DetachDead()

@@ -149,7 +149,8 @@ func (p *Panel) attend(ctx context.Context) {
 	}
 }
 
-// absent says that no process has taken events for longer than grace; else how long until that will be, 0 if there is one.
+// absent says that no process has taken events for longer than grace; else how long until that will be, 0 if there is
+// one.
 func (p *Panel) absent(now time.Time) (absent bool, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

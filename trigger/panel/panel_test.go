@@ -35,8 +35,8 @@ func TestProcessesJudge(t *testing.T) {
 	}
 }
 
-// TestAProcessThatHangs holds that its event passes by time-out, that what it had beside goes to another process, that a
-// late answer changes nothing, and that it gets events again when it has caught up.
+// TestAProcessThatHangs holds that its event passes by time-out, that what it had beside goes to another process, that
+// a late answer changes nothing, and that it gets events again when it has caught up.
 func TestAProcessThatHangs(t *testing.T) {
 	d := open(t, 300*time.Millisecond, 8)
 	d.put(0, 4, 1) // before it comes: all are handed over together
@@ -48,7 +48,8 @@ func TestAProcessThatHangs(t *testing.T) {
 		e, _, _ := other.next()
 		other.say(e, resultOf(e, trigger.Accepted, 0))
 	}
-	if count := d.wait(4); count[trigger.TimedOut] != 1 || count[trigger.Accepted] != 3 || d.got[first].Decision != trigger.TimedOut {
+	if count := d.wait(4); count[trigger.TimedOut] != 1 || count[trigger.Accepted] != 3 ||
+		d.got[first].Decision != trigger.TimedOut {
 		t.Errorf("%v, event %d: %+v", count, first, d.got[first])
 	}
 	other.crash()
@@ -84,8 +85,8 @@ func TestAProcessThatNeverComesBack(t *testing.T) {
 	}
 }
 
-// TestAProcessThatGoes holds that one that leaves, or dies with nothing in hand, costs no event. (TestKilledAtRandom has
-// some that die with an event in hand.)
+// TestAProcessThatGoes holds that one that leaves, or dies with nothing in hand, costs no event. (TestKilledAtRandom
+// has some that die with an event in hand.)
 func TestAProcessThatGoes(t *testing.T) {
 	d := open(t, time.Minute, 8)
 	dies := d.attach()
@@ -177,7 +178,8 @@ func TestAHostileProcess(t *testing.T) {
 		d.put(uint64(n), 10, 2)
 		n += 10
 		last = d.Stats()
-		return last.Broken > 4 && last.Invalid > 9 && last.Unasked > 9 && last.Doubled > 9 && last.Left > 0 && last.Crashed > 4
+		return last.Broken > 4 && last.Invalid > 9 && last.Unasked > 9 && last.Doubled > 9 && last.Left > 0 &&
+			last.Crashed > 4
 	})
 	count := d.wait(2 * n)
 	close(stop)
@@ -185,7 +187,8 @@ func TestAHostileProcess(t *testing.T) {
 	t.Logf("%v %+v", count, d.Stats())
 	for e, v := range d.got {
 		honest := v.Score == uint16(e) && v.Decision == trigger.Decision(2-e%2)
-		if said := v.Decision == trigger.Accepted || v.Decision == trigger.Rejected; said && !honest && v.Score != 1 && v.Score != 2 {
+		if said := v.Decision == trigger.Accepted || v.Decision == trigger.Rejected; said && !honest && v.Score != 1 &&
+			v.Score != 2 {
 			t.Fatalf("event %d: %+v, which nobody said", e, v)
 		}
 	}

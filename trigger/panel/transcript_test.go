@@ -43,7 +43,8 @@ func (p *player) say(w []string) string {
 		settled, back := p.core.expire(p.now, nil)
 		return p.end(settled, back)
 	case "accepts", "rejects", "fails", "decides": // accepts 100; decides 100 3
-		d := map[string]trigger.Decision{"accepts": trigger.Accepted, "rejects": trigger.Rejected, "fails": trigger.Failed}[w[0]]
+		d := map[string]trigger.Decision{"accepts": trigger.Accepted, "rejects": trigger.Rejected,
+			"fails": trigger.Failed}[w[0]]
 		if w[0] == "decides" {
 			d = trigger.Decision(p.event(w[2]))
 		}
@@ -113,8 +114,8 @@ func (p *player) ms(word string) time.Duration {
 	return time.Duration(p.event(word)) * time.Millisecond
 }
 
-// FuzzAnswer holds that whatever bytes a process gives as an answer, an event has a verdict only if they say one that is
-// the process's to say; that nothing else changes; and that each answer is counted as one thing.
+// FuzzAnswer holds that whatever bytes a process gives as an answer, an event has a verdict only if they say one that
+// is the process's to say; that nothing else changes; and that each answer is counted as one thing.
 func FuzzAnswer(f *testing.F) {
 	for d := range 6 {
 		f.Add(uint64(5), resultOf(5, trigger.Decision(d), 3))
@@ -137,7 +138,8 @@ func FuzzAnswer(f *testing.F) {
 				t.Fatalf("%x is taken as %+v", b, v)
 			}
 		}
-		if said := v.Decision != 0; settled != nil || said != (what == taken) || c.count[what] != 1 || v.Decision == trigger.TimedOut {
+		if said := v.Decision != 0; settled != nil || said != (what == taken) || c.count[what] != 1 ||
+			v.Decision == trigger.TimedOut {
 			t.Fatalf("event %d: %x: %+v, %v", event, b, v, what)
 		}
 		if _, what = c.answer(5, resultOf(5, trigger.Rejected, 0), now); what != taken && event != 5 {

@@ -2,8 +2,8 @@ package vertex
 
 import "math"
 
-// Steps 2 and 4, the primary vertex: a histogram of where pairs of hits meet the beam, and a fit to the tracks that do so
-// near its peak. The pairs of a track point to one place, those of different tracks anywhere.
+// Steps 2 and 4, the primary vertex: a histogram of where pairs of hits meet the beam, and a fit to the tracks that do
+// so near its peak. The pairs of a track point to one place, those of different tracks anywhere.
 
 const (
 	binWidth = 1.0 // mm: about what a pair of hits says

@@ -2,13 +2,13 @@ package vertex
 
 import "math"
 
-// Steps 3 and 5, the search for tracks in r and z alone: at least three hits on neighbouring planes of one sector that lie on
-// a straight line (seed 000, 3.4).
+// Steps 3 and 5, the search for tracks in r and z alone: at least three hits on neighbouring planes of one sector that
+// lie on a straight line (seed 000, 3.4).
 //
-// A track that comes from the beam has a constant azimuth, but for the little that it passes the beam by, so it stays in
-// its sector. The search begins at the planes that are farthest from the beam's crossing, where hits are thin, and goes
-// inwards: hit 0, then each hit 1 on the next plane that a line from the beam region allows, then a hit 2 where the two
-// point. With three the line is fitted, and prolonged plane by plane. The best line of a hit 0 takes its hits.
+// A track that comes from the beam has a constant azimuth, but for the little that it passes the beam by, so it stays
+// in its sector. The search begins at the planes that are farthest from the beam's crossing, where hits are thin, and
+// goes inwards: hit 0, then each hit 1 on the next plane that a line from the beam region allows, then a hit 2 where
+// the two point. With three the line is fitted, and prolonged plane by plane. The best line of a hit 0 takes its hits.
 
 const (
 	mostHits = 24 // of a track in one view

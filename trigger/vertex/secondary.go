@@ -2,9 +2,9 @@ package vertex
 
 import "math"
 
-// Step 7, the secondary vertex: two tracks in space that meet behind the primary vertex. Its score adds up the logarithms
-// of how much the impact parameters and the way between the vertices exceed their errors; what the tracks pass each
-// other by is taken off.
+// Step 7, the secondary vertex: two tracks in space that meet behind the primary vertex. Its score adds up the
+// logarithms of how much the impact parameters and the way between the vertices exceed their errors; what the tracks
+// pass each other by is taken off.
 
 // Secondary is a pair of tracks that meet.
 type Secondary struct {

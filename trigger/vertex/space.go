@@ -50,9 +50,9 @@ func (f *Finder) findDisplaced() {
 	}
 }
 
-// beginsLate tells whether a track would have passed a plane of its sector before its first hit; across is what is known
-// of it from the φ planes. A particle whose mother decayed near the beam enters the sensors at their inner edge, or at
-// the border of the sector; what begins later is a chance, or the daughter of a particle that flew far.
+// beginsLate tells whether a track would have passed a plane of its sector before its first hit; across is what is
+// known of it from the φ planes. A particle whose mother decayed near the beam enters the sensors at their inner edge,
+// or at the border of the sector; what begins later is a chance, or the daughter of a particle that flew far.
 func (f *Finder) beginsLate(t *track, across *line) bool {
 	s := &f.d.sectors[t.sector]
 	z := f.d.sides[s.side].z
@@ -125,7 +125,8 @@ func (f *Finder) toSpace(t *track, primary int) {
 	f.impactInSpace(&f.spatial[len(f.spatial)-1], p, s)
 }
 
-// findPoints lists the points of a track by plane, and tells how many planes it passes. Planes without any are left out.
+// findPoints lists the points of a track by plane, and tells how many planes it passes. Planes without any are left
+// out.
 func (f *Finder) findPoints(t *track) (passed int) {
 	f.points, f.pointAt = f.points[:0], f.pointAt[:0]
 	s := &f.d.sectors[t.sector]

@@ -9,8 +9,8 @@ import (
 	"ringlet/tagnet"
 )
 
-// A run of 2 readout units with 2 and 4 sources, 10 MEPs of 100 events, one chunk lost and sent again, 2 MEPs read ahead
-// by each.
+// A run of 2 readout units with 2 and 4 sources, 10 MEPs of 100 events, one chunk lost and sent again, 2 MEPs read
+// ahead by each.
 func balanced() (*Report, *tagnet.Registers, map[string]uint64) {
 	r := &Report{
 		RUs:             2,

@@ -16,8 +16,8 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// What follows takes a node into a run that goes on, which was lost in it and had a readout unit alone, or the decision unit alone. Its process is
-// another one, or the same that was cut off and is brought to rest first:
+// What follows takes a node into a run that goes on, which was lost in it and had a readout unit alone, or the decision
+// unit alone. Its process is another one, or the same that was cut off and is brought to rest first:
 //
 //	it answers ─► load, configure: it dials all others, which let it in when they know that the one before is gone
 //	every other node has told that it lost its link no more ─► the fault core forgets the loss
@@ -25,7 +25,8 @@ import (
 //
 // Whatever goes wrong before leaves it lost, and afterwards makes it lost once more.
 
-// How long a node may take to come back in all, to answer at first, and how often that its links are there is looked at.
+// How long a node may take to come back in all, to answer at first, and how often that its links are there is looked
+// at.
 const (
 	backTime   = 60 * time.Second
 	answerTime = 2 * time.Second
@@ -42,8 +43,8 @@ func (r *Run) MayComeBack(node string) error {
 
 var errEnds = errors.New("the run ends: nobody comes back in it")
 
-// MeetAgain speaks with the process that has the place of a node now which may come back, where the cluster says that it
-// is. ComeBack is next.
+// MeetAgain speaks with the process that has the place of a node now which may come back, where the cluster says that
+// it is. ComeBack is next.
 func (r *Run) MeetAgain(ctx context.Context, at cluster.Member) error {
 	if err := r.MayComeBack(at.Name); err != nil {
 		return err
@@ -55,8 +56,8 @@ func (r *Run) MeetAgain(ctx context.Context, at cluster.Member) error {
 	return r.meetAgain(ctx, n, at)
 }
 
-// ComeBack takes a node into the run again that was met again. It returns which part of the run its readout unit was gone
-// for; nil where it has none.
+// ComeBack takes a node into the run again that was met again. It returns which part of the run its readout unit was
+// gone for; nil where it has none.
 func (r *Run) ComeBack(ctx context.Context, node string) (g *tagnetv1.Gone, err error) {
 	if err := r.MayComeBack(node); err != nil {
 		return nil, err

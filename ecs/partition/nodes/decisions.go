@@ -94,8 +94,8 @@ func (r *Report) decided(b *books, reg *tagnet.Registers, sums map[string]uint64
 	case d == nil:
 		return nil
 	case d.Lost:
-		r.NotChecked = append(r.NotChecked, fmt.Sprintf("not checked: decisions, since %s is lost, and its last figures with it",
-			d.Node))
+		r.NotChecked = append(r.NotChecked,
+			fmt.Sprintf("not checked: decisions, since %s is lost, and its last figures with it", d.Node))
 		return nil
 	}
 	numbers := reg.GetCounters().GetIssued() * uint64(r.Packing)

@@ -159,8 +159,8 @@ const (
 )
 
 // handedOut says what is left out of the accounts where the files have some of the MEPs and other programs the rest.
-const handedOut = "not checked: events in the output: what units had handed to other programs that did not end in good " +
-	"order is not known"
+const handedOut = "not checked: events in the output: what units had handed to other programs that did not end in " +
+	"good order is not known"
 
 // outputChecks holds the scheduler's books against the files. Where MEPs were given up, or given to a second builder
 // unit, files may hold what nobody told of in time; they never hold less than what was told.

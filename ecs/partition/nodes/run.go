@@ -327,7 +327,8 @@ func stuck(reg *tagnet.Registers, giving []string) fault.Fault {
 	f := fault.Fault{Evidence: "seen by the scheduler"}
 	if reg.GetInFlight() == 0 && reg.GetTags().GetNow() == 0 && len(giving) > 0 {
 		f.Component, f.Part = strings.Join(giving, ", "), "input"
-		f.What = fmt.Sprintf("the readout unit has not told for %v where its data end, while the run was to end", stopPatience)
+		f.What = fmt.Sprintf("the readout unit has not told for %v where its data end, while the run was to end",
+			stopPatience)
 		return f
 	}
 	if reg.GetTags().GetNow() > 0 { // a tag that has its window waits for no output

@@ -58,7 +58,8 @@ type identity struct {
 type addressError struct{ Address, Reason string }
 
 func (e *addressError) Error() string {
-	return fmt.Sprintf("input udp:%s: %s; say udp:ADDRESS:PORT, or udp:ADDRESS:PORT/ID for one data id", e.Address, e.Reason)
+	return fmt.Sprintf("input udp:%s: %s; say udp:ADDRESS:PORT, or udp:ADDRESS:PORT/ID for one data id", e.Address,
+		e.Reason)
 }
 
 // parse takes an address apart: where to listen, and the data id if there is one.

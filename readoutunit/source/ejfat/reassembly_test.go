@@ -36,8 +36,8 @@ func cut(number uint64, data []byte, most int) []ejfat.Segment {
 	return out
 }
 
-// TestEveryFragmentHasOneEnd sends the segments of some events in any order, some twice, some not at all: a fragment all
-// of whose segments came is handed out once with its bytes, each other one is counted as lost.
+// TestEveryFragmentHasOneEnd sends the segments of some events in any order, some twice, some not at all: a fragment
+// all of whose segments came is handed out once with its bytes, each other one is counted as lost.
 func TestEveryFragmentHasOneEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, now := newReassembly(), time.Unix(1000, 0)

@@ -14,8 +14,8 @@ import (
 )
 
 // runs takes fragments of one front-end through runs in a row: of each run but the last so many, and then it is closed
-// while the front-end goes on sending. Every second run has taken more than became safe. It returns an error unless each
-// event was in one run, by what was safe.
+// while the front-end goes on sending. Every second run has taken more than became safe. It returns an error unless
+// each event was in one run, by what was safe.
 func runs(ctx context.Context, path string, n uint64, each ...uint64) error {
 	next := uint64(0)
 	for i := 0; i <= len(each); i++ {

@@ -8,8 +8,8 @@ import (
 
 // The path of a fragment:
 //
-//  1. reader (one goroutine, of the session that is attached): space gives a piece of the ring of memory, the connection
-//     is read into it, and received tells how much came.
+//  1. reader (one goroutine, of the session that is attached): space gives a piece of the ring of memory, the
+//     connection is read into it, and received tells how much came.
 //  2. reader: window gives what was received and not parsed; keep queues a fragment that lies there, skip passes over
 //     what is not handed out. Nothing is copied, but for the frame that the ring's end cuts in two.
 //  3. consumer (the goroutine that calls Next): take hands out queued fragments, and free lets the reader have their

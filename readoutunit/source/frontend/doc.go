@@ -8,16 +8,16 @@
 //
 //  1. happening.make draws the vertices and the particles: the truth.
 //  2. Every particle leaves charge on the strips of the sensors that it passes.
-//  3. The boards make clusters of it, in one of two ways. Suppressed: noise is drawn only where it passes the threshold,
-//     which is fast. Raw: every strip gets an 8-bit value with pedestal, noise and common mode, and the front-end
-//     prepares these as it would those of a real detector, in pure functions (file prepare.go).
+//  3. The boards make clusters of it, in one of two ways. Suppressed: noise is drawn only where it passes the
+//     threshold, which is fast. Raw: every strip gets an 8-bit value with pedestal, noise and common mode, and the
+//     front-end prepares these as it would those of a real detector, in pure functions (file prepare.go).
 //     Both have the same distributions; a test holds that.
 //  4. Maker.FillMFP writes the fragments of a board for many events.
 //
 // # What the caller must do
 //
-// Check a Config by New, which gives the Detector: immutable, for any number of goroutines. NewMaker makes fragments; one
-// goroutine calls it.
+// Check a Config by New, which gives the Detector: immutable, for any number of goroutines. NewMaker makes fragments;
+// one goroutine calls it.
 //
 // # Bit-exact
 //

@@ -7,8 +7,8 @@ import (
 	"ringlet/event/velo"
 )
 
-// happening is the memory of one event at a time: what happened, and the charge that it left. One goroutine uses it, and
-// nothing is allocated once it has grown.
+// happening is the memory of one event at a time: what happened, and the charge that it left. One goroutine uses it,
+// and nothing is allocated once it has grown.
 type happening struct {
 	d      *Detector
 	seed   uint64
@@ -26,8 +26,8 @@ type charges struct {
 	bad     [velo.Strips / 64]uint64
 }
 
-// newEvent makes the memory. raw has the boards prepare 8-bit values of every strip; otherwise noise is drawn only where
-// it is seen.
+// newEvent makes the memory. raw has the boards prepare 8-bit values of every strip; otherwise noise is drawn only
+// where it is seen.
 func (d *Detector) newEvent(seed uint64, raw bool) *happening {
 	e := &happening{d: d, seed: seed, raw: raw, random: newSource(), boards: make([]charges, d.geo.Boards())}
 	for b := range e.boards {

@@ -56,8 +56,8 @@ func count(d *Detector, seed uint64, raw bool, events int) (c counts) {
 // quiet has no noise that would pass the threshold.
 func quiet(c *Config) { c.FrontEnd.Noise = 0.6 }
 
-// TestDocumentsClusters holds the default to document 000, sections 3.1 and 6.1.1: 1286 clusters of an event and 13 of a
-// board without noise, 1800 with it, and an occupancy below one in a hundred.
+// TestDocumentsClusters holds the default to document 000, sections 3.1 and 6.1.1: 1286 clusters of an event and 13 of
+// a board without noise, 1800 with it, and an occupancy below one in a hundred.
 func TestDocumentsClusters(t *testing.T) {
 	events := 1500.0
 	if testing.Short() {
@@ -77,8 +77,8 @@ func TestDocumentsClusters(t *testing.T) {
 }
 
 // TestRawAndSuppressedAgree: with all strips sampled and prepared, or with noise drawn only where it is seen, the same
-// events have the same numbers of clusters, on R and φ sensors, and as many of two strips. Where many particles pass one
-// link, the raw way has a little fewer: charge below the threshold lifts the line that common mode takes away.
+// events have the same numbers of clusters, on R and φ sensors, and as many of two strips. Where many particles pass
+// one link, the raw way has a little fewer: charge below the threshold lifts the line that common mode takes away.
 func TestRawAndSuppressedAgree(t *testing.T) {
 	for _, c := range []struct {
 		particles   float64

@@ -6,8 +6,8 @@ import (
 	"ringlet/event/velo"
 )
 
-// The preparation of a board's values, as document 000, section 3.2 has it. Each step is a pure function over the values
-// of one board; the caller owns the memory, and nothing is allocated.
+// The preparation of a board's values, as document 000, section 3.2 has it. Each step is a pure function over the
+// values of one board; the caller owns the memory, and nothing is allocated.
 //
 //  1. subtract: value minus offset, for each strip
 //  2. commonMode: what the strips of a link share is taken away, as a straight line along the link
@@ -124,8 +124,8 @@ func findHits(hits *hitMask, amplitudes []int16, masked *hitMask, threshold int)
 	}
 }
 
-// appendClusters appends the clusters of the hits, in order: two neighbours are one, three are one of two and one of one, four
-// are two of two. Strips at both sides of the border of a sector or a zone are no neighbours.
+// appendClusters appends the clusters of the hits, in order: two neighbours are one, three are one of two and one of
+// one, four are two of two. Strips at both sides of the border of a sector or a zone are no neighbours.
 func appendClusters(dst []velo.Cluster, hits *hitMask, geo *velo.Geometry, kind velo.Kind) []velo.Cluster {
 	for w := range hits {
 		for word := hits[w]; word != 0; word = hits[w] {

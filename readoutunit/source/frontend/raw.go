@@ -43,8 +43,8 @@ func (c *converter) hits(hits *hitMask, e *happening, board int) {
 	findHits(hits, amplitude, masked, f.Threshold)
 }
 
-// sample makes the values of a board: offset, charge, noise, and what the strips of a link share, which is a level and a
-// slope. A strip that is faulty gives anything.
+// sample makes the values of a board: offset, charge, noise, and what the strips of a link share, which is a level and
+// a slope. A strip that is faulty gives anything.
 func (c *converter) sample(values []uint8, e *happening, board int) {
 	f, bad := &e.d.cfg.FrontEnd, &e.boards[board].bad
 	level, slope := 0.0, 0.0

@@ -5,8 +5,8 @@ package live
 // Over tells that a source will give nothing more.
 func (m *Matcher) Over(source int) { m.sources[source].over = true }
 
-// Cease tells that nothing more is taken from a source, since the run ends. What it has not given is missing at once; or
-// is not built at all, where no event may lack a fragment.
+// Cease tells that nothing more is taken from a source, since the run ends. What it has not given is missing at once;
+// or is not built at all, where no event may lack a fragment.
 func (m *Matcher) Cease(source int) {
 	s := &m.sources[source]
 	s.over = s.over || m.rules.OnMissing != Stop

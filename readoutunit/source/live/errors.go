@@ -55,8 +55,8 @@ func (e *MissingError) Error() string {
 		"or let on-missing be mark", e.Event, e.Source)
 }
 
-// EndError ends the input of a readout unit: what was cut before is still to be built, and what was not is left with the
-// front-ends. Err is a *MissingError, or why a source cannot go on.
+// EndError ends the input of a readout unit: what was cut before is still to be built, and what was not is left with
+// the front-ends. Err is a *MissingError, or why a source cannot go on.
 type EndError struct{ Err error }
 
 func (e *EndError) Error() string { return e.Err.Error() }

@@ -201,8 +201,8 @@ func (m *Matcher) Hurry() { m.rules.First = 0 }
 // Leave tells of fragments that will not be offered, since the run ends and there is no room: they are left over.
 func (m *Matcher) Leave(source, n int) { m.sources[source].count.Held += uint64(n) }
 
-// Expect tells that the events of a cut are, and that they have waited as long as an event may. It is the next one to be
-// taken.
+// Expect tells that the events of a cut are, and that they have waited as long as an event may. It is the next one to
+// be taken.
 func (m *Matcher) Expect(c Cut, now time.Duration) {
 	m.skip(c.First, false) // what is before it is in no MEP
 	m.settle(now)

@@ -328,8 +328,8 @@ func TestFirstFragmentMayTakeLonger(t *testing.T) {
 	to(2*time.Minute+rules.Timeout, 3)
 }
 
-// TestOverIsTheLastWord: others have more events than a readout unit whose sources are over; what is cut of them does not
-// move its own end.
+// TestOverIsTheLastWord: others have more events than a readout unit whose sources are over; what is cut of them does
+// not move its own end.
 func TestOverIsTheLastWord(t *testing.T) {
 	m := NewMatcher(Rules{
 		Timeout:    time.Second,
@@ -352,7 +352,8 @@ func TestOverIsTheLastWord(t *testing.T) {
 		m.Step(0)
 		m.Take(c, 0)
 	}
-	if last, _ := m.Step(0); !first.Over || first.To != 7 || last != (Reach{From: 7, To: 7, Flush: first.Flush, Over: true}) {
+	if last, _ := m.Step(0); !first.Over || first.To != 7 ||
+		last != (Reach{From: 7, To: 7, Flush: first.Flush, Over: true}) {
 		t.Errorf("%+v, and then %+v", first, last)
 	}
 }

@@ -84,7 +84,8 @@ func kill(c *exec.Cmd) {
 	_ = c.Wait()
 }
 
-// TestKilledFrontEnds: front-ends are killed wherever they are, and each next one goes on. Every event comes once, whole.
+// TestKilledFrontEnds: front-ends are killed wherever they are, and each next one goes on. Every event comes once,
+// whole.
 func TestKilledFrontEnds(t *testing.T) {
 	f, path := opened(t, "?size=256KiB")
 	next := uint64(0)

@@ -11,7 +11,8 @@ import (
 func mount(s *api.Server) error {
 	s.Handle("/", api.Everybody, page.Handler(node.Counters()))
 	drawn, err := display.Handler(display.Config{Truth: func(uint32, uint64) (display.Truth, bool) {
-		return display.Truth{Displaced: true, Vertices: []display.Point{{Kind: "collision"}, {Kind: "beauty", X: 0.4, Z: 9}}}, true
+		return display.Truth{Displaced: true,
+			Vertices: []display.Point{{Kind: "collision"}, {Kind: "beauty", X: 0.4, Z: 9}}}, true
 	}})
 	if err == nil {
 		s.Handle(display.Path, api.Viewer, drawn)
