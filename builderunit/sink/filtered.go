@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	hdr "github.com/HdrHistogram/hdrhistogram-go"
-
 	"ringlet/event/selection"
 	"ringlet/trigger"
 )
@@ -103,6 +101,7 @@ type worker struct {
 	judges atomic.Pointer[candidate] // nil: it is not judging
 	until  atomic.Int64              // deadline, ns since began
 	began  time.Time                 // immutable
+	times  eventTimes
 }
 
 // jobsOf is how many jobs there are: some for those who judge, and some that wait.
@@ -130,7 +129,6 @@ func NewFiltered(to Sink, cfg FilterConfig) *Filtered {
 	}
 	f.quit, f.leave = context.WithCancel(context.Background())
 	f.settles.L = &f.mu
-	f.count.waits, f.count.in = hdr.New(1, longestTime, 3), hdr.New(1, longestTime, 3)
 	for i := range all {
 		j := &candidate{}
 		j.Place = i
@@ -144,6 +142,7 @@ func NewFiltered(to Sink, cfg FilterConfig) *Filtered {
 	for i := range f.workers {
 		w := &f.workers[i]
 		w.filter, w.began = cfg.Filters[i], time.Now()
+		w.times.waits, w.times.in = newTimes(), newTimes()
 		f.wg.Go(func() { f.work(w) })
 	}
 	f.wg.Go(f.watch)
@@ -260,7 +259,8 @@ func (f *Filtered) judgeOne(w *worker, j *candidate, e *selection.Event) trigger
 	v, err := f.ask(w, deadline, e)
 	w.judges.Store(nil)
 	now := time.Now()
-	f.count.took(begun.Sub(j.meta.Whole), now.Sub(begun))
+	w.times.took(begun.Sub(j.meta.Whole), now.Sub(begun))
+	f.count.took(now.Sub(begun))
 	if err != nil {
 		f.failed(err)
 	}

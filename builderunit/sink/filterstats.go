@@ -34,20 +34,39 @@ type filterCounts struct {
 	carried        atomic.Uint64
 	judging, held  atomic.Int64 // ns
 	longest, stuck atomic.Int64 // ns; workers
+}
 
-	mu        sync.Mutex     // guards what follows
-	waits, in *hdr.Histogram // µs, of each event that a filter has looked at
+// eventTimes are the times of the events that one worker's filter has looked at. Each worker has its own, so that none
+// waits for another's.
+type eventTimes struct {
+	mu        sync.Mutex     // guards the rest
+	waits, in *hdr.Histogram // µs
 }
 
 // longestTime is the most that the histograms tell apart.
 const longestTime = int64(time.Minute / time.Microsecond)
 
 // took counts the times of one event: from its last byte until a filter had it, and in the filter.
-func (c *filterCounts) took(waited, d time.Duration) {
-	c.mu.Lock()
-	_ = c.waits.RecordValue(min(max(0, waited.Microseconds()), longestTime))
-	_ = c.in.RecordValue(min(max(0, d.Microseconds()), longestTime))
-	c.mu.Unlock()
+func (t *eventTimes) took(waited, d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_ = t.waits.RecordValue(min(max(0, waited.Microseconds()), longestTime))
+	_ = t.in.RecordValue(min(max(0, d.Microseconds()), longestTime))
+}
+
+// addTo adds them to others.
+func (t *eventTimes) addTo(waits, in *hdr.Histogram) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	waits.Merge(t.waits)
+	in.Merge(t.in)
+}
+
+// newTimes is a histogram of times without any.
+func newTimes() *hdr.Histogram { return hdr.New(1, longestTime, 3) }
+
+// took counts the time of one event in the filter.
+func (c *filterCounts) took(d time.Duration) {
 	c.judging.Add(int64(d))
 	for most := c.longest.Load(); int64(d) > most && !c.longest.CompareAndSwap(most, int64(d)); {
 		most = c.longest.Load()
@@ -63,12 +82,16 @@ func (c *filterCounts) settled() (n uint64) {
 }
 
 // Histograms are, in µs, how long events waited for the filter from their last byte on, and were in it. What a filter
-// never came back from has none.
+// never came back from has none, and a panel's are not known: nil.
 func (f *Filtered) Histograms() (waits, in *hdr.Histogram) {
-	c := &f.count
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return hdr.Import(c.waits.Export()), hdr.Import(c.in.Export())
+	if f.cfg.Panel != nil {
+		return nil, nil
+	}
+	waits, in = newTimes(), newTimes()
+	for i := range f.workers {
+		f.workers[i].times.addTo(waits, in)
+	}
+	return waits, in
 }
 
 // Stats reads the counters, from any goroutine.

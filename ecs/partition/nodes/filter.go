@@ -19,8 +19,8 @@ type Filter struct {
 	MaxUs    uint64  `json:"max_us"`
 	HeldUs   uint64  `json:"held_us"` // that built MEPs waited for a place before it, of all builder units
 
-	WaitUs    Quantiles4       `json:"wait_us"`             // from the last byte of an event until the filter had it
-	InUs      Quantiles4       `json:"in_us"`               // in the filter, for an event
+	WaitUs    *Quantiles4      `json:"wait_us,omitempty"`   // from the last byte of an event until the filter had it
+	InUs      *Quantiles4      `json:"in_us,omitempty"`     // in the filter, for an event
 	Processes *FilterProcesses `json:"processes,omitempty"` // where these judge
 }
 
@@ -61,10 +61,12 @@ func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64, reports
 		f.MeanUs = float64(sums["bu.filter_us"]) / float64(n)
 	}
 	if h := figures.Merged(reports, node.HistogramFilterWait); h != nil {
-		f.WaitUs = quantiles4(h)
+		q := quantiles4(h)
+		f.WaitUs = &q
 	}
 	if h := figures.Merged(reports, node.HistogramFilter); h != nil {
-		f.InUs = quantiles4(h)
+		q := quantiles4(h)
+		f.InUs = &q
 	}
 	if choice, ok := cfg.FilterChoice(); ok && choice.Process() != "" {
 		f.Processes = &FilterProcesses{
