@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"ringlet/builderunit/sink"
+	"ringlet/testkit/compiled"
 	"ringlet/testkit/logged"
 	"ringlet/testkit/must"
 )
@@ -18,17 +18,7 @@ import (
 // consumers are programs of the clients, and how they are started; one that cannot be is skipped aloud.
 var consumers = map[string]func(t *testing.T) []string{
 	"C": func(t *testing.T) []string {
-		cc, err := exec.LookPath("cc")
-		if err != nil {
-			t.Skip("SKIPPED: there is no C compiler (cc)")
-		}
-		bin := filepath.Join(t.TempDir(), "consume")
-		out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I../../clients/c",
-			"-o", bin, "testdata/consume.c").CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v:\n%s", err, out)
-		}
-		return []string{bin}
+		return []string{compiled.C(t, "../../clients/c", "testdata/consume.c")}
 	},
 	"Python": func(t *testing.T) []string {
 		if _, err := exec.LookPath("python3"); err != nil {

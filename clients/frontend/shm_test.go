@@ -20,6 +20,7 @@ import (
 	"ringlet/clients/frontend"
 	"ringlet/readoutunit/source/live"
 	"ringlet/readoutunit/source/shmring"
+	"ringlet/testkit/compiled"
 	"ringlet/testkit/must"
 )
 
@@ -40,22 +41,6 @@ func opened(t testing.TB, settings string) (live.Feed, string) {
 	return f, path
 }
 
-// cc compiles a C program with the strictest settings; the test is skipped, aloud, where there is no compiler.
-func cc(t testing.TB, source string) []string {
-	t.Helper()
-	compiler, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip("SKIPPED: there is no C compiler (cc)")
-	}
-	bin := filepath.Join(t.TempDir(), "producer")
-	out, err := exec.Command(compiler, "-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I../c", "-o", bin,
-		source).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v:\n%s", err, out)
-	}
-	return []string{bin}
-}
-
 // python is how a Python program is started; the test is skipped, aloud, where there is none.
 func python(t testing.TB, source string) []string {
 	t.Helper()
@@ -72,7 +57,7 @@ func python(t testing.TB, source string) []string {
 // producers are the ways to start testdata's producers.
 func producers(t testing.TB) map[string]func() []string {
 	return map[string]func() []string{
-		"C":      func() []string { return cc(t, "testdata/produce.c") },
+		"C":      func() []string { return []string{compiled.C(t, "../c", "testdata/produce.c")} },
 		"Python": func() []string { return python(t, "testdata/produce.py") },
 	}
 }
@@ -243,7 +228,7 @@ except shm.RingError as error:
 		return path
 	}
 	for language, program := range map[string]func(t *testing.T) []string{
-		"C":      func(t *testing.T) []string { return cc(t, file("open.c", inC)) },
+		"C":      func(t *testing.T) []string { return []string{compiled.C(t, "../c", file("open.c", inC))} },
 		"Python": func(t *testing.T) []string { return python(t, file("open.py", inPython)) },
 	} {
 		t.Run(language, func(t *testing.T) {
@@ -314,7 +299,7 @@ func example(t *testing.T, language, text string) []string {
 	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	switch language {
 	case "c":
-		return cc(t, file)
+		return []string{compiled.C(t, "../c", file)}
 	case "python":
 		return python(t, file)
 	}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"ringlet/lab/bench"
@@ -43,13 +41,5 @@ func (c *benchDescriptorsCmd) Run(ctx context.Context, to streams) error {
 	if r == nil {
 		return err
 	}
-	switch {
-	case err != nil:
-		return err
-	case r.Wrong() > 0:
-		return fmt.Errorf("bench: %d of %d measurements had errors or losses", r.Wrong(), len(r.Rows))
-	case r.Interrupted:
-		return errors.New("bench: interrupted")
-	}
-	return nil
+	return ended(err, r.Wrong(), len(r.Rows), r.Interrupted)
 }

@@ -44,12 +44,18 @@ func (c *benchPatternsCmd) Run(ctx context.Context, to streams) error {
 	if r == nil {
 		return err
 	}
+	return ended(err, r.Wrong(), len(r.Rows), r.Interrupted)
+}
+
+// ended is how a bench ends whose report has been printed: by an error, by so many of its measurements, or since it was
+// interrupted.
+func ended(err error, wrong, of int, interrupted bool) error {
 	switch {
 	case err != nil:
 		return err
-	case r.Wrong() > 0:
-		return fmt.Errorf("bench: %d of %d measurements had errors or losses", r.Wrong(), len(r.Rows))
-	case r.Interrupted:
+	case wrong > 0:
+		return fmt.Errorf("bench: %d of %d measurements had errors or losses", wrong, of)
+	case interrupted:
 		return errors.New("bench: interrupted")
 	}
 	return nil
@@ -164,10 +170,7 @@ func (c *benchLatencyCmd) Run(ctx context.Context, to streams) error {
 	if r == nil {
 		return err
 	}
-	if err == nil && r.Interrupted {
-		err = errors.New("bench: interrupted")
-	}
-	return err
+	return ended(err, 0, 0, r.Interrupted)
 }
 
 type benchMemoryCmd struct {
@@ -188,10 +191,10 @@ func (c *benchMemoryCmd) Run(ctx context.Context, to streams) error {
 		Lanes:       c.Lanes,
 	}
 	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, bench.Memory)
-	if err == nil && r != nil && r.Interrupted {
-		err = errors.New("bench: interrupted")
+	if r == nil {
+		return err
 	}
-	return err
+	return ended(err, 0, 0, r.Interrupted)
 }
 
 type benchTraceCmd struct {
@@ -210,10 +213,10 @@ func (c *benchTraceCmd) Run(ctx context.Context, to streams) error {
 		Writes:      c.Writes,
 	}
 	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, tracedBeside)
-	if err == nil && r != nil && r.Interrupted {
-		err = errors.New("bench: interrupted")
+	if r == nil {
+		return err
 	}
-	return err
+	return ended(err, 0, 0, r.Interrupted)
 }
 
 // bridgeSays is what the stages of document 003 are (fig. 7).

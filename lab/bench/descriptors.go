@@ -104,14 +104,7 @@ type DescriptorsRow struct {
 func (r *DescriptorsRow) good() bool { return r.Wrong+r.Misplaced+r.Lost == 0 && r.Error == "" }
 
 // Wrong counts the measurements with errors or losses.
-func (r *DescriptorsReport) Wrong() (n int) {
-	for i := range r.Rows {
-		if !r.Rows[i].good() {
-			n++
-		}
-	}
-	return n
-}
+func (r *DescriptorsReport) Wrong() int { return wrongRows(r.Rows) }
 
 // Descriptors lets an engine with descriptors write from one node into the memory of another, in each mode and with
 // each size. An interruption gives the rows so far.

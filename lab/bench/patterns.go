@@ -126,9 +126,15 @@ type PatternRow struct {
 func (r *PatternRow) good() bool { return r.Wrong+r.Misplaced+r.Lost == 0 && r.Error == "" }
 
 // Wrong counts the measurements with errors or losses.
-func (r *PatternsReport) Wrong() (n int) {
-	for i := range r.Rows {
-		if !r.Rows[i].good() {
+func (r *PatternsReport) Wrong() int { return wrongRows(r.Rows) }
+
+// wrongRows counts the rows that are not good.
+func wrongRows[T any, P interface {
+	*T
+	good() bool
+}](rows []T) (n int) {
+	for i := range rows {
+		if !P(&rows[i]).good() {
 			n++
 		}
 	}

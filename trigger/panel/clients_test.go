@@ -4,11 +4,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"ringlet/event/selection"
+	"ringlet/testkit/compiled"
 	"ringlet/testkit/must"
 	"ringlet/trigger"
 )
@@ -16,17 +16,7 @@ import (
 // judges are programs of the clients, and how they are started; one that cannot be is skipped aloud.
 var judges = map[string]func(t *testing.T) []string{
 	"C": func(t *testing.T) []string {
-		cc, err := exec.LookPath("cc")
-		if err != nil {
-			t.Skip("SKIPPED: there is no C compiler (cc)")
-		}
-		bin := filepath.Join(t.TempDir(), "judge")
-		out, err := exec.Command(cc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I../../clients/c",
-			"-o", bin, "testdata/judge.c").CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v:\n%s", err, out)
-		}
-		return []string{bin}
+		return []string{compiled.C(t, "../../clients/c", "testdata/judge.c")}
 	},
 	"Python": func(t *testing.T) []string {
 		if _, err := exec.LookPath("python3"); err != nil {
