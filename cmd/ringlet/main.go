@@ -68,7 +68,7 @@ func run(args []string, to streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	left := -1 // the code with which help or a completion ended the parse
-	parser, err := newParser(&cli{},
+	parser, err := newParser(grammar(args),
 		kong.Description("A distributed event builder for commodity networks."),
 		kong.Writers(to.out, to.err), kong.Exit(func(code int) { left = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(to),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -15,6 +16,20 @@ func newParser(of any, options ...kong.Option) (*kong.Kong, error) {
 	whole := new(wholeHelp)
 	common := []kong.Option{kong.Name("ringlet"), config.Vars, kong.Bind(whole), kong.ValueFormatter(whole.format)}
 	return kong.New(of, append(common, options...)...)
+}
+
+// grammar is what kong has to know of a command line: the command that it begins with, alone. To build all of them is
+// most of what a process needs to start, and a run starts one for each node. All of them are for who looks at more than
+// one: the help of the program, a first word that is no command, and completion.
+func grammar(args []string) any {
+	if len(args) > 0 && args[0] != "completion" {
+		for command := range reflect.TypeFor[cli]().Fields() {
+			if strings.EqualFold(command.Name, args[0]) {
+				return reflect.New(reflect.StructOf([]reflect.StructField{command})).Interface()
+			}
+		}
+	}
+	return &cli{}
 }
 
 // wholeHelp says whether help has all that is to be said of settings: --help has the first sentence, so that it fits

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
 )
 
 // The help of a run fits two screens, and all that it leaves out is a flag away.
@@ -55,6 +58,40 @@ func TestFormerFlags(t *testing.T) {
 		if code := run([]string{"run", flag}, streams{&out, &errs}); code != exitUsage ||
 			!strings.Contains(errs.String(), says) {
 			t.Errorf("%s ends with %d: %s", flag, code, &errs)
+		}
+	}
+}
+
+// Each command says the same of itself whether kong knows it alone or all of them, and only it is known.
+func TestGrammarOfOneCommand(t *testing.T) {
+	said := func(grammar any, command string) string {
+		var text strings.Builder
+		parser, err := newParser(grammar, kong.Writers(&text, &text), kong.Exit(func(int) {}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = parser.Parse([]string{command, "--help"})
+		if err != nil {
+			text.WriteString(err.Error())
+		}
+		if text.Len() == 0 {
+			t.Errorf("%s --help is %q", command, text.String())
+		}
+		return text.String()
+	}
+	for field := range reflect.TypeFor[cli]().Fields() {
+		command := strings.ToLower(field.Name)
+		alone := grammar([]string{command})
+		if fields := reflect.TypeOf(alone).Elem().NumField(); command != "completion" && fields != 1 {
+			t.Errorf("the grammar of %s has %d commands", command, fields)
+		}
+		if got, want := said(alone, command), said(&cli{}, command); got != want {
+			t.Errorf("%s --help, known alone:\n%s\namong all:\n%s", command, got, want)
+		}
+	}
+	for _, args := range [][]string{nil, {"--help"}, {"inspec"}} {
+		if _, whole := grammar(args).(*cli); !whole {
+			t.Errorf("the grammar of %q lacks commands", args)
 		}
 	}
 }
