@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -17,11 +16,11 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"ringlet/internal/invariants"
 	"ringlet/node"
 	"ringlet/node/certs"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/testkit/must"
 )
 
 // A probe that memberlist has under way when it is shut down waits for its answer as long as it would have otherwise,
@@ -34,11 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	// More than there are processors, since these tests wait for links to be given up. Under the race detector they
-	// have enough to do.
-	if !invariants.Enabled {
-		_ = flag.Set("test.parallel", "8")
-	}
+	must.Beside(8, 2)
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
 

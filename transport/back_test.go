@@ -18,6 +18,7 @@ func TestKilledPeerComesBack(t *testing.T) {
 	issue := issuer.New(t)
 	for _, name := range append(kinds.Names(transport.Kinds), "auto") {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := shmDir(t)
 			t.Cleanup(func() {
 				if _, err := shmem.Sweep("ringlet-t-", shmem.WithDir(dir)); err != nil {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"ringlet/testkit/must"
 )
 
 func TestMain(m *testing.M) {
@@ -17,5 +19,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "a peer ends by itself:", beSpoke())
 		os.Exit(1)
 	}
+	must.Beside(8, 4)
 	goleak.VerifyTestMain(m)
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"ringlet/internal/invariants"
 	"ringlet/internal/netns"
 	"ringlet/lab/testbed"
 	"ringlet/testkit/must"
@@ -26,13 +25,9 @@ import (
 // The test binary is the program where it is called ringlet: scripts and the nodes that a run spawns get it from the
 // PATH.
 func TestMain(m *testing.M) {
-	// More than there are processors, since sessions wait most of the time, but for those of the race detector, which
-	// makes every process five times as slow. A ringlet that a script starts has no such flag.
-	sessions := "6"
-	if invariants.Enabled {
-		sessions = "4"
+	if flag.Lookup("test.parallel") != nil { // a ringlet that a script starts has no such flag
+		must.Beside(8, 4)
 	}
-	_ = flag.Set("test.parallel", sessions)
 	testscript.Main(m, map[string]func(){"ringlet": main, "frontend": runFrontend})
 }
 

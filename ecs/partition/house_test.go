@@ -2,7 +2,6 @@ package partition_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -28,20 +27,14 @@ import (
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/must"
 	"ringlet/testkit/ports"
 )
 
 // A probe that memberlist has under way when it is shut down waits for its answer as long as it would have otherwise.
 func TestMain(m *testing.M) {
-	beside()
+	must.Beside(6, 2)
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
-}
-
-// beside lets more tests run beside each other than there are processors: they wait for time-outs most of the time.
-func beside() {
-	if err := flag.Set("test.parallel", "4"); err != nil {
-		panic(err) // it is a flag of every test binary
-	}
 }
 
 // house is a partition with its nodes, all in this process, over loopback.

@@ -17,10 +17,14 @@ import (
 	"github.com/hashicorp/memberlist"
 	"go.uber.org/goleak"
 
+	"ringlet/testkit/must"
 	"ringlet/testkit/ports"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	must.Beside(8, 4)
+	goleak.VerifyTestMain(m)
+}
 
 var testKey = bytes.Repeat([]byte{7}, keySize)
 

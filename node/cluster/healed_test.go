@@ -133,38 +133,44 @@ func TestNodesOfAHealedHostComeBack(t *testing.T) {
 		t.Skip("SKIPPED: it waits for time-outs, and tests shall be short")
 	}
 	t.Parallel()
-	l := newLAN(t, 3)
 	// A probe that is under way at Close ends with its own time-out, longer after answers that did not come.
 	t.Cleanup(func() {
 		for until := time.Now().Add(time.Minute); probing() && time.Now().Before(until); {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
-	cfg := config("control", nil)
-	control := l.open(t, 0, cfg)
-	all := []*Cluster{control}
-	for i := range 4 {
-		all = append(all, l.open(t, 1+i/2, config(fmt.Sprintf("n%d", i), control)))
-	}
-	together := func() {
-		t.Helper()
-		began := time.Now()
-		for _, c := range all {
-			if err := c.Wait(limit(t), "control", "n0", "n1", "n2", "n3"); err != nil {
-				t.Fatalf("%s: %v", c.Name(), err)
+	for name, way := range map[string]struct{ cut, heal func(*lan, *testing.T, int) }{
+		"both ways": {(*lan).cut, (*lan).heal}, "one way": {(*lan).mute, (*lan).unmute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLAN(t, 3)
+			control := l.open(t, 0, config("control", nil))
+			all := []*Cluster{control}
+			for i := range 4 {
+				all = append(all, l.open(t, 1+i/2, config(fmt.Sprintf("n%d", i), control)))
 			}
+			together(t, all)
+			way.cut(l, t, 1)
+			control.Until(limit(t), func(m map[string]Member) bool { return len(m) == 3 })
+			t.Logf("cut: control misses n0 and n1; n0 sees %d", len(all[1].Members()))
+			time.Sleep(quiet) // nobody has anything to tell any more
+			way.heal(l, t, 1)
+			together(t, all)
+		})
+	}
+}
+
+// together waits until all see all.
+func together(t *testing.T, all []*Cluster) {
+	t.Helper()
+	began := time.Now()
+	for _, c := range all {
+		if err := c.Wait(limit(t), "control", "n0", "n1", "n2", "n3"); err != nil {
+			t.Fatalf("%s: %v", c.Name(), err)
 		}
-		t.Logf("all see all after %v", time.Since(began).Round(time.Millisecond))
 	}
-	together()
-	for _, way := range []struct{ cut, heal func(*testing.T, int) }{{l.cut, l.heal}, {l.mute, l.unmute}} {
-		way.cut(t, 1)
-		control.Until(limit(t), func(m map[string]Member) bool { return len(m) == 3 })
-		t.Logf("cut: control misses n0 and n1; n0 sees %d", len(all[1].Members()))
-		time.Sleep(quiet) // nobody has anything to tell any more
-		way.heal(t, 1)
-		together()
-	}
+	t.Logf("all see all after %v", time.Since(began).Round(time.Millisecond))
 }
 
 // TestObjectionIsHeardAtOnce: a node that was given up and does not know it learns that by joining again, and is back

@@ -5,9 +5,13 @@
 package must
 
 import (
+	"flag"
 	"os"
+	"strconv"
 	"testing"
 	"time"
+
+	"ringlet/internal/invariants"
 )
 
 // TB is what testing.TB and *rapid.T have in common.
@@ -22,6 +26,17 @@ func OK(t TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Beside is for a TestMain: as many parallel tests as it says run beside each other, since they wait for time-outs most of
+// the time, and fewer under the race detector, which makes work of it.
+func Beside(tests, underRace int) {
+	if invariants.Enabled {
+		tests = underRace
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(tests)); err != nil {
+		panic(err) // it is a flag of every test binary
 	}
 }
 
