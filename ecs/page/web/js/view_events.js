@@ -1,8 +1,9 @@
 // Built events, one a second of them: their sources, sizes, banks and bytes. The samples come from the tap (docs/tap.md).
-import { bytes, count, failure, joined } from "./logic.js";
+import { bytes, count, joined } from "./logic.js";
 import { dump, sample, wanted } from "./quality.js";
 import { attr, button, cell, h, keyed, table, text } from "./dom.js";
 import { call, store } from "./api.js";
+import { looking } from "./stream.js";
 import { display } from "./view_display.js";
 
 const columns = [
@@ -19,7 +20,7 @@ export function events(root) {
   const sum = h("p", { class: "note" }), state = h("p", { class: "note", role: "status" }), facts = h("dl", { class: "facts" }), t = table(columns, "Fragments of the event"), empty = h("p", { class: "empty-state" });
   const from = h("input", { id: "tap-sources", placeholder: "0-3, 7", autocomplete: "off" }), types = h("input", { id: "tap-types", placeholder: "VP, 63", autocomplete: "off" }), earlier = h("select", { id: "tap-event" });
   const open = new Set();
-  let names = {}, gone = false, seen = [], shown = null, held = false, stream = null, last = null, again = 0;
+  let names = {}, seen = [], shown = null, held = false, last = null;
   const hold = button("Hold still", () => still(!held), { "aria-pressed": "false" });
   const f = h("form", { class: "filters", on: { submit: (e) => { e.preventDefault(); look(); } } }, h("label", { for: "tap-sources" }, "Sources"), from, h("label", { for: "tap-types" }, "Bank types"), types, h("button", { type: "submit" }, "Look"), h("label", { for: "tap-event" }, "Event"), earlier, hold);
   const card = h("section", { class: "card full eventbox" }, facts, t.wide);
@@ -88,70 +89,22 @@ export function events(root) {
     if (!held && seen.length) shown = seen[0];
     draw();
   };
-  const close = () => {
-    clearTimeout(again);
-    if (stream) stream.close();
-    stream = null;
-  };
-  // look opens the stream. It is open while this screen is there, and the tab can be seen: a browser has few connections.
-  const look = () => {
-    close();
+  const ask = () => {
     filter.sources = from.value.trim();
     filter.types = types.value.trim();
-    if (gone || document.hidden || !store.live) return;
-    const mine = new EventSource(wanted({ ...filter, maxSize }));
-    stream = mine;
-    let any = false;
-    mine.onmessage = (m) => {
-      any = true;
-      try {
-        const o = JSON.parse(m.data);
-        take(o.result || o);
-      } catch {
-        // a torn line: the next one is whole
-      }
-    };
-    mine.onerror = async () => {
-      if (stream !== mine) return;
-      close();
-      // A stream that never spoke was refused, and does not say why: what is wrong with the words is asked for.
-      if (!any) {
-        const why = await refusal(wanted({ ...filter, maxSize }));
-        if (gone || stream) return;
-        if (why) return text(state, why);
-      }
-      again = setTimeout(look, 2000);
-    };
+    return wanted({ ...filter, maxSize });
   };
-  const visible = () => (document.hidden ? close() : look());
+  const { look, end } = looking({ ask, take, tell: (why) => text(state, why) });
   earlier.addEventListener("change", () => {
     shown = seen.find((e) => key(e) === earlier.value) || shown;
     still(true);
   });
-  document.addEventListener("visibilitychange", visible);
-  const off = [store.on("status", draw), store.on("connection", () => (store.live ? look() : close()))];
+  const off = store.on("status", draw);
   call("GET", "/banktypes.json").then((list) => (names = list), () => {}).then(look); // without it, types are numbers
   draw();
   return () => {
-    gone = true;
-    document.removeEventListener("visibilitychange", visible);
-    off.forEach((f) => f());
+    end();
+    off();
     picture.end();
-    close();
   };
-}
-
-// refusal asks why a stream was refused; nothing if it is not any more.
-async function refusal(address) {
-  const stop = new AbortController();
-  try {
-    const answer = await fetch(address, { credentials: "same-origin", cache: "no-store", signal: stop.signal });
-    if (answer.ok) return "";
-    const body = await answer.json();
-    return failure(body.error && body.error.message ? body.error : body, answer.status).join(" ");
-  } catch {
-    return "";
-  } finally {
-    stop.abort();
-  }
 }

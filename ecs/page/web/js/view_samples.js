@@ -1,7 +1,8 @@
 // Counters of a node, read up to a thousand times a second: curves of the newest 2048 samples (docs/ctl.md#samples).
-import { bits, brief, count, failure, joined, nodesOf } from "./logic.js";
+import { bits, brief, count, joined, nodesOf } from "./logic.js";
 import { h, keyed, text } from "./dom.js";
-import { call, store } from "./api.js";
+import { store } from "./api.js";
+import { looking } from "./stream.js";
 import { Samples, asked } from "./samples.js";
 import { axis as looks, follow, palette } from "../uplot/phases.js";
 
@@ -19,7 +20,7 @@ export function samples(root) {
   );
   every.value = String(choice.interval);
   each.checked = choice.each;
-  let data = new Samples(), u = null, drawn = "", stream = null, again = 0, gone = false;
+  let data = new Samples(), u = null, drawn = "";
   const rate = (c, v) => (c.level ? count(Math.round(v)) : c.unit === "bytes" ? joined(bits(v)) : `${brief(v)} a second`);
   const draw = () => {
     const list = data.of(choice.counter);
@@ -49,44 +50,19 @@ export function samples(root) {
     }, all, plot);
   };
   const unfollow = follow(plot, () => u, height);
-  const close = () => {
-    clearTimeout(again);
-    if (stream) stream.close();
-    stream = null;
-  };
-  // look opens the stream. It is open while this screen is there and the tab can be seen, and ends with the run.
-  const look = () => {
-    close();
-    if (gone || document.hidden || !store.live) return;
+  // The stream ends with the run.
+  const ask = () => {
     const running = store.status && store.status.root && store.status.root.state === "Running";
-    if (!choice.node || !running) {
-      text(state, "No run is on. Counters are read while one goes on.");
-      again = setTimeout(look, 1000);
-      return;
-    }
-    const mine = new EventSource(asked(choice));
-    stream = mine;
-    mine.onmessage = (m) => {
-      text(state, "");
-      try {
-        const o = JSON.parse(m.data);
-        data.take(o.result || o);
-      } catch {
-        return; // a torn line: the next one is whole
-      }
-      draw();
-    };
-    mine.onerror = async () => {
-      if (stream !== mine) return;
-      close();
-      again = setTimeout(look, 2000);
-      try {
-        await call("GET", "/v1/status"); // whether the control is there at all
-      } catch (e) {
-        text(state, failure(null, e.status)[0]);
-      }
-    };
+    if (choice.node && running) return asked(choice);
+    text(state, "No run is on. Counters are read while one goes on.");
+    return "";
   };
+  const take = (m) => {
+    text(state, "");
+    data.take(m);
+    draw();
+  };
+  const { look, end } = looking({ ask, take, tell: (why) => text(state, why) });
   const anew = () => {
     Object.assign(choice, { node: node.value, interval: Number(every.value), each: each.checked });
     data = new Samples();
@@ -106,16 +82,13 @@ export function samples(root) {
     if (!all.includes(choice.node)) choice.node = all[0] || "";
     node.value = choice.node;
   };
-  const off = [store.on("status", list), store.on("connection", look)];
-  document.addEventListener("visibilitychange", look);
+  const off = store.on("status", list);
   list();
   look();
   draw();
   return () => {
-    gone = true;
-    close();
-    off.forEach((f) => f());
-    document.removeEventListener("visibilitychange", look);
+    end();
+    off();
     unfollow();
     if (u) u.destroy();
   };
