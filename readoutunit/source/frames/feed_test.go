@@ -310,6 +310,26 @@ func TestSlowConsumer(t *testing.T) {
 	must.OK(t, must.Receive(t, sent, "the front-end could not send"))
 }
 
+// TestNothingIsLeft: frames that had no room when they came are handed out when there is some, although nothing comes
+// behind them. A store of few fragments has no room all the time, and its consumer frees them as soon as it can.
+func TestNothingIsLeft(t *testing.T) {
+	const rounds, each = 100, 1000
+	f := openTCP(t)
+	f.store = newStore(1<<20, 8)
+	p, _ := connect(t, f, plain)
+	dst := make([]live.Fragment, 8)
+	for round := range uint64(rounds) {
+		p.send(events(round*each, (round+1)*each))
+		for got, until := 0, time.Now().Add(must.Patience); got < each; {
+			n := f.store.take(dst)
+			f.Done(n)
+			if got += n; n == 0 && time.Now().After(until) {
+				t.Fatalf("round %d: %d of %d fragments were handed out", round, got, each)
+			}
+		}
+	}
+}
+
 // TestCtx: Next ends with its context, and a feed that is closed ends it too.
 func TestCtx(t *testing.T) {
 	f := openTCP(t)

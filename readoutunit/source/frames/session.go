@@ -221,16 +221,14 @@ func (s *session) acknowledge(over <-chan struct{}) {
 func (s *session) receive() error {
 	st := s.feed.store
 	for {
-		if err := s.parse(); err != nil {
+		short, err := s.parse()
+		if err != nil {
 			return err
 		}
-		if st.room() == 0 {
-			if err := s.wait(); err != nil {
-				return err
-			}
-			continue
+		var space []byte
+		if short { // else whole frames stand there, which a read could wait behind for ever
+			space = st.space(need(st.window()))
 		}
-		space := st.space(need(st.window()))
 		if len(space) == 0 {
 			if err := s.wait(); err != nil {
 				return err
@@ -255,8 +253,8 @@ func (s *session) wait() error {
 	}
 }
 
-// parse queues the frames that are whole, as long as there is room.
-func (s *session) parse() (err error) {
+// parse queues the frames that are whole, as long as there is room. short: all that are whole are queued.
+func (s *session) parse() (short bool, err error) {
 	st := s.feed.store
 	var fragments, bytes, repeated uint64
 	var fr frame
@@ -286,9 +284,9 @@ func (s *session) parse() (err error) {
 	}
 	s.account(fragments, bytes, repeated)
 	if errors.Is(err, errShort) {
-		return nil
+		return true, nil
 	}
-	return err
+	return false, err
 }
 
 // account counts, shows the consumer what was queued, and tells the feed where the run is.
