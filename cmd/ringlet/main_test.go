@@ -28,12 +28,13 @@ func TestMain(m *testing.M) {
 	if flag.Lookup("test.parallel") != nil { // a ringlet that a script starts has no such flag
 		must.Beside(8, 4)
 	}
-	testscript.Main(m, map[string]func(){"ringlet": main, "frontend": runFrontend})
+	testscript.Main(m, map[string]func(){"ringlet": main, "frontend": runFrontend, "stuck": runStuck})
 }
 
 // TestScripts plays testdata/script: sessions as a user has them. What they may use beside testscript's own commands:
 //
 //	frontend EVENTS RATE SIZE [LEFT-OUT [ADDRESS FILE]]  is a front-end, for the input exec: or at an address
+//	stuck PATH EVENTS            is a front-end that is killed while there is no room for what it sends
 //	once SOURCES EVENTS FILE...  MEP files have each source's fragment of each event once
 //	ends CODE ARGS...           runs ringlet, which must end with that code
 //	holds FILE NAME=VALUE...    a JSON object has these values; >, >= and < compare numbers

@@ -21,16 +21,17 @@ type feed struct {
 	stop  context.CancelFunc
 	addr  string        // where it listens
 	again time.Duration // first pause before a program is started again
+	yield time.Duration // how long a newcomer waits for a dead connection
 
 	seldom guard.Log
 	said   guard.Log // of a program
 	stats  counters
 	wg     sync.WaitGroup // all goroutines
 
-	mu    sync.Mutex // guards the rest
-	state state
-	ack   chan struct{} // wakes the attached session; nil: there is none
-	err   error         // this source cannot go on
+	mu     sync.Mutex // guards the rest
+	state  state
+	holder *session // that is attached; nil: there is none
+	err    error    // this source cannot go on
 
 	lastLine string // of a program's standard error
 }
@@ -51,6 +52,7 @@ func newFeed(ctx context.Context, set live.FeedSettings) *feed {
 		store:  newStore(storeSize, maxQueued),
 		seldom: guard.Log{Burst: guard.Burst},
 		said:   guard.Log{Burst: maxLines},
+		yield:  yieldMost,
 	}
 	f.ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return f
@@ -105,8 +107,8 @@ func (f *feed) Safe(event uint64) {
 		return
 	}
 	f.state.safe = event
-	if f.ack != nil {
-		wake(f.ack)
+	if f.holder != nil {
+		wake(f.holder.ack)
 	}
 }
 

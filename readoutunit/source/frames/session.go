@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"ringlet/event"
@@ -38,14 +40,35 @@ type session struct {
 	state state // next and end are this session's while it is attached, and are told to the feed after each read
 	from  uint64
 	typ   event.BankType
-	ack   chan struct{}
 	got   uint64 // fragments
+
+	ack   chan struct{} // something is safe; one token
+	ask   chan struct{} // what is safe is to be told again; one token
+	waits atomic.Bool   // there is no room
+	leave func()        // ends the session where there is no room; may be called again
+	going chan struct{} // closed by leave
+	left  chan struct{} // closed when another front-end may attach
+}
+
+// newSession is a session that nobody has said hello in.
+func newSession(f *feed, c carrier, where string) *session {
+	s := &session{
+		feed:  f,
+		c:     c,
+		who:   where,
+		ack:   make(chan struct{}, 1),
+		ask:   make(chan struct{}, 1),
+		going: make(chan struct{}),
+		left:  make(chan struct{}),
+	}
+	s.leave = sync.OnceFunc(func() { close(s.going) })
+	return s
 }
 
 // serve does all that a front-end's connection asks for, and closes it. It returns how many fragments came, and why it
 // ended: nil is the front-end's or the feed's own doing.
 func (f *feed) serve(c carrier, where string) (uint64, error) {
-	s := &session{feed: f, c: c, who: where, ack: make(chan struct{}, 1)}
+	s := newSession(f, c, where)
 	defer func() { _ = c.Close() }()
 	unblock := context.AfterFunc(f.ctx, func() {
 		_ = c.SetWriteDeadline(time.Now().Add(lingerMost))
@@ -63,7 +86,7 @@ func (f *feed) serve(c carrier, where string) (uint64, error) {
 	if h.Name != "" {
 		s.who = fmt.Sprintf("%q at %s", h.Name, where)
 	}
-	if refusal := s.attach(h); refusal != nil {
+	if refusal := s.takeOver(h); refusal != nil {
 		s.refuse(*refusal)
 		return 0, errors.New(refusal.Sentence)
 	}
@@ -121,16 +144,20 @@ func (s *session) hello() (hello, error) {
 	}
 }
 
-// attach makes the front-end the one that is attached, and answers its hello; else it returns the refusal.
-func (s *session) attach(h hello) *answer {
+// attach makes the front-end the one that is attached, and answers its hello; else it returns the refusal, and the
+// session of the one that is attached if that is why.
+func (s *session) attach(h hello) (refusal *answer, before *session) {
 	f := s.feed
 	f.mu.Lock()
 	a := f.state.admit(h, &f.set)
 	if a.Code != accepted {
+		if a.Code == busy {
+			before = f.holder
+		}
 		f.mu.Unlock()
-		return &a
+		return &a, before
 	}
-	f.state.attached, f.ack = s.who, s.ack
+	f.state.attached, f.holder = s.who, s
 	s.state = f.state
 	if f.state.safe > 0 {
 		wake(s.ack)
@@ -147,7 +174,7 @@ func (s *session) attach(h hello) *answer {
 	if err := s.c.SetReadDeadline(time.Time{}); err == nil && f.ctx.Err() != nil {
 		_ = s.c.SetReadDeadline(time.Unix(1, 0))
 	}
-	return nil
+	return nil, nil
 }
 
 // detach lets another front-end attach.
@@ -155,9 +182,10 @@ func (s *session) detach(why error) {
 	f := s.feed
 	f.store.forget()
 	f.mu.Lock()
-	f.state.attached, f.ack = "", nil
+	f.state.attached, f.holder = "", nil
 	ended := f.state.ended
 	f.mu.Unlock()
+	close(s.left)
 	switch {
 	case f.ctx.Err() != nil:
 	case ended:
@@ -191,20 +219,23 @@ func (s *session) part() {
 	}
 }
 
-// acknowledge sends what is safe, as often as it changes, until over; then once more.
+// acknowledge sends what is safe, as often as it changes or is asked for, until over; then once more.
 func (s *session) acknowledge(over <-chan struct{}) {
 	var sent uint64
 	buf := make([]byte, 0, answerSize)
 	for last := false; !last; {
+		asked := false
 		select {
 		case <-s.ack:
+		case <-s.ask:
+			asked = true
 		case <-over:
 			last = true
 		}
 		s.feed.mu.Lock()
 		safe := s.feed.state.safe
 		s.feed.mu.Unlock()
-		if safe <= sent {
+		if safe <= sent && !asked {
 			continue
 		}
 		if last {
@@ -245,9 +276,13 @@ func (s *session) receive() error {
 
 // wait waits until the consumer has freed something.
 func (s *session) wait() error {
+	s.waits.Store(true)
+	defer s.waits.Store(false)
 	select {
 	case <-s.feed.store.freed:
 		return nil
+	case <-s.going:
+		return errReplaced
 	case <-s.feed.ctx.Done():
 		return s.feed.ctx.Err()
 	}
