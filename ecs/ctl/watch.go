@@ -108,7 +108,7 @@ func (s *Session) writeFigures(snap *ecsv1.Snapshot, before map[string]bool) (no
 	for _, a := range snap.GetAlarms() {
 		key := a.GetRule() + " " + a.GetComponent()
 		if now[key] = true; !before[key] {
-			fmt.Fprintf(&alarms, "%s%s: %s %s\n", severities[a.GetSeverity()], plain(a.GetComponent()), plain(a.GetWhat()),
+			fmt.Fprintf(&alarms, "%s%s: %s. %s\n", severities[a.GetSeverity()], plain(a.GetComponent()), plain(a.GetWhat()),
 				plain(a.GetAdvice()))
 		}
 	}

@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -21,8 +22,9 @@ func ofSources() []Rule {
 		{
 			ID: "source-missing", Severity: warning, Hold: 2 * time.Second, look: sourceMissing,
 			When: "More than 1 % of the fragments of a live source are missing in events, and it is not behind.",
-			Advice: "See on the screen of sources whether they are lost, dropped or too late: give udp larger buffers, the " +
-				"front-end more time, or `fragment-timeout` a longer one.",
+			Advice: "See on the screen of sources whether its front-end leaves them out, throws them away, or sends them too " +
+				"late: give it more time, or `fragment-timeout` a longer one.",
+			advise: adviseMissing,
 		},
 	}
 }
@@ -126,6 +128,15 @@ func sourceBehind(v *view) (out findings) {
 		}
 	}
 	return out
+}
+
+// adviseMissing is for a source that keeps nothing and has nobody who waits for it.
+func adviseMissing(_ *view, component string) string {
+	if !strings.Contains(component, "(udp:") {
+		return ""
+	}
+	return "See on the screen of sources whether they are lost or too late: give udp larger buffers (net.core.rmem_max), " +
+		"or `fragment-timeout` a longer one."
 }
 
 func sourceMissing(v *view) (out findings) {

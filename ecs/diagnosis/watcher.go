@@ -128,7 +128,7 @@ func alarm(v *view, r *Rule, f finding, since time.Time) *ecsv1.Alarm {
 		Rule:      r.ID,
 		Component: f.component,
 		What:      f.what,
-		Advice:    advice,
+		Advice:    strings.ReplaceAll(advice, "`", ""), // which the manual needs, and no screen
 		Severity:  r.Severity,
 		Since:     timestamppb.New(since),
 	}

@@ -114,7 +114,7 @@ func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
 		if a := c.Alarm; c.Off {
 			p.say(info, "alarm", a.GetComponent(), "over: %s", a.GetWhat())
 		} else {
-			p.say(a.GetSeverity(), "alarm", a.GetComponent(), "%s; %s", a.GetWhat(), a.GetAdvice())
+			p.say(a.GetSeverity(), "alarm", a.GetComponent(), "%s. %s", a.GetWhat(), a.GetAdvice())
 		}
 	}
 }

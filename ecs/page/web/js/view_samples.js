@@ -21,6 +21,7 @@ export function samples(root) {
   every.value = String(choice.interval);
   each.checked = choice.each;
   let data = new Samples(), u = null, drawn = "";
+  const per = (c) => (c.level ? c.unit : `${c.unit === "bytes" ? "bits" : c.unit} a second`.trim()); // of the axis
   const rate = (c, v) => (c.level ? count(Math.round(v)) : c.unit === "bytes" ? joined(bits(v)) : `${brief(v)} a second`);
   const draw = () => {
     const list = data.of(choice.counter);
@@ -45,7 +46,7 @@ export function samples(root) {
     const axis = { ...looks(11), ticks: { show: false } };
     u = new uPlot({
       width: plot.clientWidth || 600, height, legend: { show: false }, scales: { x: { time: false }, y: { range: (u, lo, hi) => [0, hi > 0 ? hi * 1.1 : 1] } },
-      axes: [{ ...axis, size: 24, space: 72, values: (u, splits) => splits.map((v) => `${Number(v.toFixed(3))}\u202fs`) }, { ...axis, size: 56, values: (u, splits) => splits.map((v) => brief(list[0].unit === "bytes" ? v * 8 : v)) }],
+      axes: [{ ...axis, size: 24, space: 72, values: (u, splits) => splits.map((v) => `${Number(v.toFixed(3))}\u202fs`) }, { ...axis, size: 56, label: per(list[0]), labelSize: 18, labelFont: axis.font, values: (u, splits) => splits.map((v) => brief(list[0].unit === "bytes" && !list[0].level ? v * 8 : v)) }],
       series: [{}, ...list.map((c, i) => ({ stroke: colour(i), width: 1.25, points: { show: false } }))],
     }, all, plot);
   };
