@@ -79,6 +79,7 @@ func Pick(all []*study.Study, ids []string, headline, quick bool) ([]*study.Stud
 // Verdicts on a figure, from the best to the worst; the last are those without a simulation.
 const (
 	Holds   = study.Holds   // each of its expectations
+	Ranges  = study.InRange // each holds, or lies within what the cases give
 	Partly  = "partly"      // not each
 	Differs = study.Differs // none of them
 	Failed  = "failed"      // the model could not answer
@@ -144,26 +145,26 @@ func (a *Answer) run(ctx context.Context, models []study.Model) {
 		return
 	}
 	a.Judged = a.Study.Judge(a.Outcome)
-	hold := 0
+	of := map[string]int{}
 	for _, j := range a.Judged {
-		if j.Verdict == study.Holds {
-			hold++
-		}
+		of[j.Verdict]++
 	}
-	switch hold {
-	case len(a.Judged):
+	switch {
+	case of[study.Holds] == len(a.Judged):
 		a.Verdict = Holds
-	case 0:
-		a.Verdict = Differs
-	default:
+	case of[study.Holds]+of[study.InRange] == len(a.Judged):
+		a.Verdict = Ranges
+	case of[study.Holds]+of[study.InRange] > 0:
 		a.Verdict = Partly
+	default:
+		a.Verdict = Differs
 	}
 }
 
 // Count says how many answers have each verdict, in the order of the verdicts.
 func Count(answers []Answer) string {
 	text := ""
-	for _, v := range []string{Holds, Partly, Differs, Failed, Cut, Unasked, Unknown, ByReal} {
+	for _, v := range []string{Holds, Ranges, Partly, Differs, Failed, Cut, Unasked, Unknown, ByReal} {
 		n := 0
 		for i := range answers {
 			if answers[i].Verdict == v {

@@ -94,6 +94,11 @@ func answers(ctx context.Context, t *testing.T) []figures.Answer {
 		out.Say("n", study.Q(10, study.Count))
 		return out, nil
 	}}
+	shape := study.Model{Name: "shape", Run: func(_ context.Context, p *study.Params, _ study.Env) (study.Outcome, error) {
+		out := study.Outcome{}
+		out.Say("n", study.Q(p.Number("n"), study.Count))
+		return out, nil
+	}}
 	broken := study.Model{Name: "broken", Run: func(context.Context, *study.Params, study.Env) (study.Outcome, error) {
 		return study.Outcome{}, errors.New("it <broke>")
 	}}
@@ -102,6 +107,8 @@ func answers(ctx context.Context, t *testing.T) []figures.Answer {
 		"{id: a, model: ten, expected: [{name: n, is: 10.5, plot: p, x: 1}]}",
 		"{id: b, model: ten, expected: [{name: n, is: 10}, {name: n, is: 20}]}",
 		"{id: c, model: ten, expected: [{name: n, is: 20}]}",
+		"{id: g, model: shape, parameters: [{name: n, is: 1, chosen: so}], expected: [{name: n, is: 2}], " +
+			"cases: [{what: a <larger> one, parameters: [{name: n, is: 3}]}]}",
 		"{id: d, model: broken}",
 		"{id: e, missing: the size of the buffers}",
 		"{id: f, kind: real}",
@@ -111,7 +118,7 @@ func answers(ctx context.Context, t *testing.T) []figures.Answer {
 		ask = append(ask, s)
 	}
 	ask[len(ask)-1].Measured = []study.Measurement{{What: "rate", Is: "3 MHz", Verdict: "beaten", By: "make it"}}
-	return figures.Run(ctx, ask, []study.Model{ten, broken}, 2, func(*figures.Answer) {})
+	return figures.Run(ctx, ask, []study.Model{ten, shape, broken}, 2, func(*figures.Answer) {})
 }
 
 func TestVerdicts(t *testing.T) {
@@ -121,12 +128,12 @@ func TestVerdicts(t *testing.T) {
 		verdicts = append(verdicts, a.Verdict)
 	}
 	want := []string{
-		figures.Holds, figures.Partly, figures.Differs, figures.Failed, figures.Unknown, figures.ByReal,
+		figures.Holds, figures.Partly, figures.Differs, figures.Ranges, figures.Failed, figures.Unknown, figures.ByReal,
 	}
 	if diff := cmp.Diff(want, verdicts); diff != "" {
 		t.Error(diff)
 	}
-	const sums = "6 figures, 1 holds, 1 partly, 1 differs, 1 failed, 1 not given, 1 real system"
+	const sums = "7 figures, 1 holds, 1 in range, 1 partly, 1 differs, 1 failed, 1 not given, 1 real system"
 	if said := figures.Count(got); said != sums {
 		t.Error(said)
 	}
@@ -183,13 +190,13 @@ func TestWritten(t *testing.T) {
 	var text, page bytes.Buffer
 	must.OK(t, figures.WriteText(&text, a))
 	must.OK(t, figures.WritePage(&page, a))
-	for _, line := range []string{"a   n     10.5", "-4.8 %", "it <broke>", "the size of the buffers",
+	for _, line := range []string{"a   n     10.5", "-4.8 %", "it <broke>", "the size of the buffers", "1 (1 to 3)",
 		"rate 3 MHz (beaten)"} {
 		if !strings.Contains(text.String(), line) {
 			t.Errorf("%q is not in the table\n%s", line, text.String())
 		}
 	}
-	for _, part := range []string{"it &lt;broke&gt;", "document", "10.5"} {
+	for _, part := range []string{"it &lt;broke&gt;", "document", "10.5", "a case: a &lt;larger&gt; one"} {
 		if !strings.Contains(page.String(), part) {
 			t.Errorf("%q is not on the page", part)
 		}

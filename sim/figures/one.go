@@ -37,6 +37,9 @@ func WriteOne(w io.Writer, s *study.Study, out study.Outcome, cut, asJSON bool) 
 	}
 	for _, j := range judged {
 		fmt.Fprintf(t, "%s\texpected %s\t%s\t%s\n", j.Name, j.Expected, j.Verdict, j.Deviation)
+		for _, c := range j.Cases {
+			fmt.Fprintf(t, "  %s\t%s\t%s\n", c.What, c.Simulated, c.Verdict)
+		}
 	}
 	for _, p := range out.Plots {
 		for _, c := range p.Curves {

@@ -24,7 +24,7 @@ func rows(answers []Answer) [][]string {
 			continue
 		}
 		for i, j := range a.Judged {
-			row := []string{a.Study.ID, a.Study.Place, j.Name, j.Expected, j.Simulated, j.Deviation, j.Verdict, ""}
+			row := []string{a.Study.ID, a.Study.Place, j.Name, j.Expected, simulated(&j), j.Deviation, j.Verdict, ""}
 			if i == 0 {
 				row[7] = real
 			}
@@ -32,6 +32,14 @@ func rows(answers []Answer) [][]string {
 		}
 	}
 	return all
+}
+
+// simulated is the value, and the least and the most of all cases.
+func simulated(j *study.Judged) string {
+	if j.Range == "" {
+		return j.Simulated
+	}
+	return j.Simulated + " (" + j.Range + ")"
 }
 
 // why there is no simulated value.
@@ -102,9 +110,12 @@ type jsonJudged struct {
 	Name      string `json:"name"`
 	Expected  string `json:"document"`
 	Simulated string `json:"simulated"`
+	Range     string `json:"range,omitempty"`
 	Deviation string `json:"deviation,omitempty"`
 	Verdict   string `json:"verdict"`
 	From      string `json:"from,omitempty"`
+
+	Cases []study.JudgedCase `json:"cases,omitempty"`
 }
 
 type jsonResult struct {
@@ -182,6 +193,11 @@ func ours(answers []Answer) [][]string {
 		for _, p := range a.Study.Params {
 			if p.From == "" {
 				all = append(all, []string{a.Study.ID, p.Name, p.Is, p.Fitted, p.Chosen})
+			}
+		}
+		for _, c := range a.Study.Cases {
+			for _, p := range c.Params {
+				all = append(all, []string{a.Study.ID, p.Name, p.Is, p.Fitted, "a case: " + c.What})
 			}
 		}
 	}

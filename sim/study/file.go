@@ -29,6 +29,7 @@ type Study struct {
 	Slow     bool          `yaml:"slow"` // it takes more than some seconds: left out where a quick look is asked for
 	Includes []string      `yaml:"includes"`
 	Params   []Parameter   `yaml:"parameters"`
+	Cases    []Case        `yaml:"cases"`
 	Expected []Expectation `yaml:"expected"`
 	Reading  string        `yaml:"reading"` // how a doubtful text is read, and why
 	Missing  string        `yaml:"missing"` // what no model can give, and which parameter the document lacks
@@ -50,6 +51,13 @@ type Parameter struct {
 
 	path string // where it stands
 	used bool
+}
+
+// A Case gives other values to parameters of which the documents say too little. The model is played with each case,
+// too, and the study is judged by all that come out.
+type Case struct {
+	What   string      `yaml:"what"`
+	Params []Parameter `yaml:"parameters"` // in the place of those of the same names; they need no origin
 }
 
 // An Expectation is a result that a document gives, and how near the model must come: exactly one of Is, AtLeast,
@@ -123,19 +131,21 @@ func (s *Study) check() {
 	for i := range s.Params {
 		p := &s.Params[i]
 		p.path = element("parameters", i)
-		if p.Name == "" || p.Is == "" {
-			s.doc.Add(p.path, "needs a name and what it is")
-		}
-		if given(p.From != "", p.Fitted != "", p.Chosen != "") != 1 {
-			s.doc.Add(p.path, "says where its value comes from by one of from, fitted and chosen")
-		}
-		if p.fittedTo(s.ID) {
-			s.doc.Add(p.path+".fitted", "is %s, the figure it is judged by", s.ID)
-		}
+		s.checkParam(p, 1)
 		if names[p.Name] {
 			s.doc.Add(p.path+".name", "%q is given twice", p.Name)
 		}
 		names[p.Name] = true
+	}
+	for i := range s.Cases {
+		c, at := &s.Cases[i], element("cases", i)
+		if c.What == "" || len(c.Params) == 0 {
+			s.doc.Add(at, "needs what it is, and the parameters that differ")
+		}
+		for k := range c.Params {
+			c.Params[k].path = element(at+".parameters", k)
+			s.checkParam(&c.Params[k], 0)
+		}
 	}
 	for i, e := range s.Expected {
 		at := element("expected", i)
@@ -148,6 +158,19 @@ func (s *Study) check() {
 		if e.Within != nil && (e.Is == nil || e.Within.Value <= 0 || e.Within.Of != Count && e.Within.Of != Points) {
 			s.doc.Add(at+".within", "is a share such as 10 %%, or points, of what stands under is")
 		}
+	}
+}
+
+// checkParam notes what is wrong with a parameter that has to say so many origins at least.
+func (s *Study) checkParam(p *Parameter, origins int) {
+	if p.Name == "" || p.Is == "" {
+		s.doc.Add(p.path, "needs a name and what it is")
+	}
+	if n := given(p.From != "", p.Fitted != "", p.Chosen != ""); n < origins || n > 1 {
+		s.doc.Add(p.path, "says where its value comes from by one of from, fitted and chosen")
+	}
+	if p.fittedTo(s.ID) {
+		s.doc.Add(p.path+".fitted", "is %s, the figure it is judged by", s.ID)
 	}
 }
 

@@ -48,7 +48,24 @@ func (s *Study) include(from fs.FS) error {
 			s.Params = append(s.Params, p)
 		}
 	}
+	for _, c := range s.Cases {
+		for _, p := range c.Params {
+			if !slices.ContainsFunc(s.Params, func(q Parameter) bool { return q.Name == p.Name }) {
+				s.doc.Add(p.path, "%s is no parameter of the study, whose value a case could change", p.Name)
+			}
+		}
+	}
 	return s.doc.Err()
+}
+
+// with is the study with the parameters of a case.
+func (s *Study) with(c *Case) *Study {
+	other := *s
+	other.Params = slices.Clone(s.Params)
+	for _, p := range c.Params {
+		other.Params[slices.IndexFunc(other.Params, func(q Parameter) bool { return q.Name == p.Name })] = p
+	}
+	return &other
 }
 
 // fittedTo reports whether the parameter is fitted to a figure.

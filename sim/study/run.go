@@ -53,7 +53,14 @@ type Outcome struct {
 	Results []Result
 	Plots   []Plot
 	Notes   []string // what a reader must know of this run: it was interrupted, a queue never ended
-	Events  uint64   // of the simulation
+	Events  uint64   // of the simulation, those of all cases with it
+	Cases   []Varied // in the order of the study
+}
+
+// Varied is what a model says with the parameters of a case.
+type Varied struct {
+	What    string
+	Results []Result
 }
 
 // Say adds a result.
@@ -85,8 +92,24 @@ func (s *Study) Run(ctx context.Context, models []Model, env Env) (Outcome, erro
 	if env.Seed == 0 {
 		env.Seed = s.Seed
 	}
+	out, err := s.once(ctx, &models[i], env)
+	env.Trace = nil // of the study's own parameters
+	for k := range s.Cases {
+		if err != nil || ctx.Err() != nil {
+			break
+		}
+		var o Outcome
+		o, err = s.with(&s.Cases[k]).once(ctx, &models[i], env)
+		out.Events += o.Events
+		out.Cases = append(out.Cases, Varied{s.Cases[k].What, o.Results})
+	}
+	return out, err
+}
+
+// once plays the model.
+func (s *Study) once(ctx context.Context, m *Model, env Env) (Outcome, error) {
 	p := &Params{s}
-	out, err := models[i].Run(ctx, p, env)
+	out, err := m.Run(ctx, p, env)
 	if err == nil {
 		err = p.Err()
 	}
@@ -99,6 +122,7 @@ func (s *Study) Run(ctx context.Context, models []Model, env Env) (Outcome, erro
 // Verdicts on an expectation.
 const (
 	Holds    = "holds"
+	InRange  = "in range" // of what the cases give: what the documents do not say decides it
 	Differs  = "differs"
 	NoResult = "no result" // the model does not give it
 )
@@ -108,9 +132,18 @@ type Judged struct {
 	Name      string
 	Expected  string
 	Simulated string
+	Range     string // the least and the most of all cases; "" where they give the same
 	Deviation string // "" where there is nothing to compare
 	Verdict   string
 	From      string
+	Cases     []JudgedCase
+}
+
+// A JudgedCase is what a case gives for an expectation.
+type JudgedCase struct {
+	What      string `json:"what"`
+	Simulated string `json:"simulated"`
+	Verdict   string `json:"verdict"`
 }
 
 // defaultWithin is how near a model must come where a file does not say.
@@ -120,9 +153,52 @@ const defaultWithin = 0.10
 func (s *Study) Judge(out Outcome) []Judged {
 	var all []Judged
 	for _, e := range s.Expected {
-		all = append(all, e.judge(&out))
+		all = append(all, e.judgeCases(&out))
 	}
 	return all
+}
+
+// judgeCases holds all cases against an expectation. They agree, or what it asks for lies within what they give.
+func (e *Expectation) judgeCases(out *Outcome) Judged {
+	j := e.judge(out)
+	least, is := out.find(e.Name)
+	if len(out.Cases) == 0 || !is {
+		return j
+	}
+	most, hold := least, 0
+	if j.Verdict == Holds {
+		hold++
+	}
+	for _, c := range out.Cases {
+		other := Outcome{Results: c.Results}
+		q, is := other.find(e.Name)
+		if !is { // a case may play less, such as one scale
+			continue
+		}
+		o := e.judge(&other)
+		if o.Verdict == Holds {
+			hold++
+		}
+		j.Cases = append(j.Cases, JudgedCase{c.What, o.Simulated, o.Verdict})
+		if q.Value < least.Value {
+			least = q
+		} else if q.Value > most.Value {
+			most = q
+		}
+	}
+	if bound, _ := e.bound(out); bound != nil && least != most {
+		j.Range = least.in(bound.unit) + " to " + most.in(bound.unit)
+	}
+	between := e.Is != nil && least.Value <= e.Is.Value && e.Is.Value <= most.Value
+	switch {
+	case hold == 1+len(j.Cases):
+		j.Verdict = Holds
+	case hold > 0 || between:
+		j.Verdict = InRange
+	default:
+		j.Verdict = Differs
+	}
+	return j
 }
 
 func (e *Expectation) judge(out *Outcome) Judged {

@@ -123,31 +123,66 @@ func TestExpectationsAreJudged(t *testing.T) {
 	}
 }
 
+// TestCases: the model is played with each case, too, and a study is judged by all that come out.
+func TestCases(t *testing.T) {
+	const cases = `
+cases:
+  - what: slower
+    parameters: [{name: rate, is: 1 MHz}]
+  - what: slower, from afar
+    parameters: [{name: rate, is: 1.2 MHz, fitted: F02}, {name: delay, is: 2 µs}]
+`
+	for expected, want := range map[string]string{
+		"name: rate, is: 1.3 MHz":     "in range, 1 MHz to 1.38 MHz: holds differs holds",
+		"name: rate, is: 1.1 MHz":     "in range, 1 MHz to 1.38 MHz: differs holds holds",
+		"name: rate, is: 2 MHz":       "differs, 1 MHz to 1.38 MHz: differs differs differs",
+		"name: rate, at-least: 1 MHz": "holds, 1 MHz to 1.38 MHz: holds holds holds",
+		"name: delay, at-most: 1 µs":  "differs, 1.4 µs to 2 µs: differs differs differs",
+		"name: nodes, is: 30":         "holds, : holds holds holds",
+	} {
+		s, out, err := run(t, good+cases+"expected: [{"+expected+"}]\n")
+		must.OK(t, err)
+		j := s.Judge(out)[0]
+		alone := s.Judge(study.Outcome{Results: out.Results})[0]
+		got := j.Verdict + ", " + j.Range + ": " + alone.Verdict
+		for _, c := range j.Cases {
+			got += " " + c.Verdict
+		}
+		if got != want {
+			t.Errorf("%s: %q, expected %q", expected, got, want)
+		}
+	}
+}
+
 func TestWhatIsWrongWithAFileIsSaid(t *testing.T) {
 	replaced := func(old, by string) string { return strings.Replace(good, old, by, 1) }
 	for text, sentence := range map[string]string{
-		replaced("model: echo\n", ""):                        "s.yaml:1: model: is missing: name the model that answers",
-		replaced("echo", "ecco"):                             `s.yaml:3: model: "ecco" is none of the models: echo`,
-		replaced("name: delay", "name: dealy"):               "dealy: the model echo does not read it",
-		replaced("1.4 µs", "1.4 MHz"):                        "s.yaml:6: parameters[0]: delay: 1.4 MHz is not in s",
-		replaced("1.4 µs", "-1 s"):                           "delay: is negative",
-		replaced("1.4 µs", "1 fortnight"):                    `"1 fortnight" has the unit "fortnight"`,
-		replaced("1.4 µs", "soon"):                           `"soon" is no number with a unit`,
-		replaced("1.4 µs", "\"1 s, 2 s\""):                   "delay: has 2 values where the model echo takes one",
-		replaced(`"30"`, `"30.5"`):                           "nodes: 30.5 is no whole number between 1 and 100",
-		replaced(`"30"`, `"101"`):                            "nodes: 101 is no whole number between 1 and 100",
-		replaced("is: torus", "is: tours"):                   `kind: "tours" is none of ring, torus`,
-		replaced("common.yaml", "none.yaml"):                 "includes[0]: open none.yaml: file does not exist",
-		replaced("includes: [common.yaml]", ""):              "rate is missing: the model echo needs it",
-		replaced(", chosen: a small farm", ""):               "parameters[1]: says where its value comes from by one of",
-		replaced("id: F01", "id: F02"):                       "includes[0]: rate is fitted to F02, the figure it is",
-		replaced("chosen: a small farm", "fitted: F01"):      "is F01, the figure it is judged by",
-		replaced("name: nodes", "name: delay"):               `"delay" is given twice`,
-		good + "kind: dream\n":                               "kind: ",
-		good + "expected: [{name: rate}]\n":                  "gives one of is, at-least, at-most, above and below",
-		good + "expected: [{is: 3 s}]\n":                     "needs the name of a result",
-		good + "expected: [{name: a, is: 3, within: 2 s}]\n": "within: is a share such as 10 %",
-		good + "surprise: 1\n":                               "there is no such setting",
+		replaced("model: echo\n", ""):                                                    "s.yaml:1: model: is missing: name the model that answers",
+		replaced("echo", "ecco"):                                                         `s.yaml:3: model: "ecco" is none of the models: echo`,
+		replaced("name: delay", "name: dealy"):                                           "dealy: the model echo does not read it",
+		replaced("1.4 µs", "1.4 MHz"):                                                    "s.yaml:6: parameters[0]: delay: 1.4 MHz is not in s",
+		replaced("1.4 µs", "-1 s"):                                                       "delay: is negative",
+		replaced("1.4 µs", "1 fortnight"):                                                `"1 fortnight" has the unit "fortnight"`,
+		replaced("1.4 µs", "soon"):                                                       `"soon" is no number with a unit`,
+		replaced("1.4 µs", "\"1 s, 2 s\""):                                               "delay: has 2 values where the model echo takes one",
+		replaced(`"30"`, `"30.5"`):                                                       "nodes: 30.5 is no whole number between 1 and 100",
+		replaced(`"30"`, `"101"`):                                                        "nodes: 101 is no whole number between 1 and 100",
+		replaced("is: torus", "is: tours"):                                               `kind: "tours" is none of ring, torus`,
+		replaced("common.yaml", "none.yaml"):                                             "includes[0]: open none.yaml: file does not exist",
+		replaced("includes: [common.yaml]", ""):                                          "rate is missing: the model echo needs it",
+		replaced(", chosen: a small farm", ""):                                           "parameters[1]: says where its value comes from by one of",
+		replaced("id: F01", "id: F02"):                                                   "includes[0]: rate is fitted to F02, the figure it is",
+		replaced("chosen: a small farm", "fitted: F01"):                                  "is F01, the figure it is judged by",
+		replaced("name: nodes", "name: delay"):                                           `"delay" is given twice`,
+		good + "kind: dream\n":                                                           "kind: ",
+		good + "expected: [{name: rate}]\n":                                              "gives one of is, at-least, at-most, above and below",
+		good + "expected: [{is: 3 s}]\n":                                                 "needs the name of a result",
+		good + "expected: [{name: a, is: 3, within: 2 s}]\n":                             "within: is a share such as 10 %",
+		good + "cases: [{what: a}]\n":                                                    "cases[0]: needs what it is, and the parameters",
+		good + "cases: [{what: a, parameters: [{name: rat, is: 1 Hz}]}]\n":               "rat is no parameter of the study",
+		good + "cases: [{what: a, parameters: [{name: rate, is: 1 s}]}]\n":               "cases[0].parameters[0]: rate: 1 s is not in Hz",
+		good + "cases: [{what: a, parameters: [{name: rate, is: 1 Hz, fitted: F01}]}]\n": "is F01, the figure it is judged",
+		good + "surprise: 1\n":                                                           "there is no such setting",
 	} {
 		if _, _, err := run(t, text); err == nil || !strings.Contains(err.Error(), sentence) {
 			t.Errorf("%v\n expected %q", err, sentence)
