@@ -41,6 +41,7 @@ func Network(p *study.Params) sci.Config {
 		BLinkClock: p.Time("b-link-clock"),
 		BLinkExtra: p.Size("b-link-extra", 0, 1024),
 		BLinkTurn:  p.Int("b-link-idle-clocks", 0, 100),
+		QueueTurn:  p.Int("queue-turn-clocks", 0, 1000),
 		PCIClock:   p.Time("pci-clock"),
 		PCIHead:    p.Int("pci-address-clocks", 0, 100),
 		PCIGap:     p.Int("pci-gap-clocks", 0, 1000),

@@ -29,6 +29,7 @@ type Config struct {
 	BLinkClock sim.Time // 64 bits each
 	BLinkExtra int      // bytes that the B-Link adds to a packet
 	BLinkTurn  int      // clocks between two transfers: turn-around and arbitration
+	QueueTurn  int      // clocks more for a request from the receive queue of another ring than the last one's
 
 	PCIClock sim.Time // 64 bits each
 	PCIHead  int      // clocks of a received burst before its first data word: address

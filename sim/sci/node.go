@@ -44,7 +44,8 @@ type Node struct {
 	Freed sim.Handler // told when a stream is free again; may be nil
 
 	track    sim.Track
-	streams  int // in use
+	read     *link // whose receive queue of requests the B-Link has read out last
+	streams  int   // in use
 	filling  *part.Queue[*Packet]
 	outgoing [kinds]*part.Queue[*Packet] // ready for the B-Link
 	landing  *part.Queue[*Packet]        // crossing the card
@@ -115,7 +116,15 @@ func (c *crossing) Offer() (sim.Time, bool) {
 		out == nil && c.k == request && c.n.coming >= c.n.net.cfg.Incoming {
 		return 0, false
 	}
-	return c.n.net.cfg.blink(p.wire()), true
+	return c.n.net.cfg.blink(p.wire()) + c.turn(), true
+}
+
+// turn is what it costs to read a request of another ring than the last one.
+func (c *crossing) turn() sim.Time {
+	if c.l == nil || c.k != request || c.n.read == nil || c.n.read == c.l {
+		return 0
+	}
+	return sim.Time(c.n.net.cfg.QueueTurn) * c.n.net.cfg.BLinkClock
 }
 
 // Begin takes the room.
@@ -133,6 +142,9 @@ func (c *crossing) End() {
 	p := c.from.Get()
 	if c.l != nil {
 		c.l.taking[c.k]--
+		if c.k == request {
+			c.n.read = c.l
+		}
 	}
 	switch {
 	case c.slot != nil && c.l != nil: // from ring to ring

@@ -234,3 +234,32 @@ func TestNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations in 100,000 events", n)
 	}
 }
+
+// TestQueueTurn: packets that come by x and by y in turn pay for reading the other queue, those of one ring do not.
+func TestQueueTurn(t *testing.T) {
+	for _, c := range []struct {
+		from   []int
+		turned bool
+	}{{[]int{0, 4}, true}, {[]int{0, 1}, false}} { // to node 5 of 3 × 2: by y and by x; both by y
+		var took [2]sim.Time
+		for i, turn := range []int{0, 40} {
+			s := sim.New(1)
+			cfg := sci.Dolphin()
+			cfg.QueueTurn = turn
+			net := sci.New(s, cfg, 3, 2)
+			m := &meter{s: s}
+			net.Node(5).To = m
+			for _, from := range c.from {
+				e := &sender{s: s, node: net.Node(from), targets: []int{5}, period: 510 * sim.Nanosecond, left: 100}
+				s.At(0, e, 0, 0)
+			}
+			s.Run(context.Background(), sim.Limits{})
+			if took[i] = s.Now(); m.n != 200 {
+				t.Fatalf("%d of 200 packets came", m.n)
+			}
+		}
+		if more := took[1] - took[0]; (more > 0) != c.turned {
+			t.Errorf("from %v: %v more with a turn of 40 clocks", c.from, more)
+		}
+	}
+}
