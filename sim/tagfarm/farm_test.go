@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -172,6 +173,27 @@ func TestLittle(t *testing.T) {
 }
 
 // TestNeverTheSameColumnTwice: while there are buffers, successive events go to different columns (001:1285).
+// TestFeederOrder: each order has each feeding node once.
+func TestFeederOrder(t *testing.T) {
+	for order, want := range map[string][]int{
+		byRow:    {0, 2, 5, 7, 10, 12, 15, 17},
+		byLayer:  {0, 2, 10, 12, 5, 7, 15, 17},
+		byColumn: {0, 5, 10, 15, 2, 7, 12, 17},
+	} {
+		_, got, _, _ := shape{
+			columns:   3,
+			rows:      2,
+			core:      2,
+			layers:    2,
+			computers: 12,
+			order:     order,
+		}.nodes()
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", order, got, want)
+		}
+	}
+}
+
 func TestNeverTheSameColumnTwice(t *testing.T) {
 	for _, c := range []config{small(470*sim.Nanosecond, sim.Millisecond), cube(470*sim.Nanosecond, sim.Millisecond)} {
 		f := newFarm(1, c, nil)

@@ -14,7 +14,15 @@ import (
 type shape struct {
 	columns, rows, core, layers int
 	computers                   int
+	order                       string // of the feeding nodes in the control ring
 }
+
+// The orders of the feeding nodes in the control ring.
+const (
+	byRow    = "rows"    // the two of a row, then those of the next
+	byLayer  = "layers"  // the same, with the rows of the layers in turn
+	byColumn = "columns" // the first ones of all rows, then the second ones
+)
 
 // nodes says where everybody stands: feeding nodes in the order of the control ring, computing nodes layer by layer,
 // and the columns. Packets go along X, then vertically, then along Z, so only the rings of core layers and the Z-rings
@@ -23,11 +31,7 @@ func (h shape) nodes() (size, feeders, computers []int, columns [][]int) {
 	size = []int{h.columns + 2, h.rows, h.layers}
 	second := (h.columns + 2) / 2
 	at := func(x, row, layer int) int { return x + size[0]*(row+size[1]*layer) }
-	for layer := range h.core {
-		for row := range h.rows {
-			feeders = append(feeders, at(0, row, layer), at(second, row, layer))
-		}
-	}
+	feeders = h.feeders(func(side, row, layer int) int { return at(side*second, row, layer) })
 	columns = make([][]int, h.columns)
 	for layer := range h.layers {
 		for row := range h.rows {
@@ -46,6 +50,21 @@ func (h shape) nodes() (size, feeders, computers []int, columns [][]int) {
 	return size, feeders, computers, columns
 }
 
+// feeders are the feeding nodes in the order of the control ring; side 0 has the first of each row, side 1 the second.
+func (h shape) feeders(at func(side, row, layer int) int) (all []int) {
+	for i := range 2 * h.rows * h.core {
+		side, row, layer := i%2, i/2%h.rows, i/2/h.rows
+		switch h.order {
+		case byLayer:
+			row, layer = i/2/h.core, i/2%h.core
+		case byColumn:
+			side, row, layer = i/(h.rows*h.core), i%h.rows, i/h.rows%h.core
+		}
+		all = append(all, at(side, row, layer))
+	}
+	return all
+}
+
 // torus reads what all figures of the 3-D torus have in common.
 func torus(p *study.Params) config {
 	h := shape{
@@ -54,6 +73,7 @@ func torus(p *study.Params) config {
 		core:      p.Int("core-layers", 1, 8),
 		layers:    p.Int("layers", 1, 32),
 		computers: p.Int("computing-nodes", 1, 4096),
+		order:     p.Word("feeder-order", byRow, byLayer, byColumn),
 	}
 	c := config{
 		bus:       readBus(p),

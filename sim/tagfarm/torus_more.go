@@ -57,7 +57,7 @@ var torusSize = study.Model{
 	Help: "The 3-D torus of document 001 with more columns and cover layers: building latency, and the longest path.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := torus(p)
-		h := shape{rows: p.Int("rows", 1, 32), core: p.Int("core-layers", 1, 8)}
+		h := shape{rows: p.Int("rows", 1, 32), core: p.Int("core-layers", 1, 8), order: byRow}
 		columns, layers := p.Ints("more-columns", 1, 32), p.Ints("more-layers", 1, 32)
 		part := p.Size("part", 1, 1<<16)
 		if len(columns) != len(layers) {
