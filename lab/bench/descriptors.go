@@ -75,7 +75,8 @@ type DescriptorsReport struct {
 	nodesReport
 	Descriptors int              `json:"descriptors"`
 	Trigger     string           `json:"trigger"`
-	AskedHz     float64          `json:"asked_hz,omitempty"` // triggers
+	AskedHz     float64          `json:"asked_hz,omitempty"`      // triggers
+	Left        uint64           `json:"triggers_left,omitempty"` // that were still on the line at the end
 	Rows        []DescriptorsRow `json:"modes"`
 }
 
@@ -125,7 +126,10 @@ func Descriptors(ctx context.Context, cfg DescriptorsConfig) (r *DescriptorsRepo
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, t.close()) }()
+	defer func() {
+		left, e := t.close()
+		r.Left, err = left, errors.Join(err, e)
+	}()
 	done, of := 0, len(cfg.PerTrigger)*len(cfg.Sizes)
 	for _, per := range cfg.PerTrigger {
 		for _, size := range cfg.Sizes {
@@ -185,8 +189,9 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 //	3 they wait for room in the memory that they go to      (sequential)  station.send
 //	4 the carrier, and the check at the receiver            (parallel)    station
 //
-// A transfer of the engine has ended when the carrier has it, as a write to the document's card had. Nothing is
-// allocated.
+// The engine does not wait for outcomes, as that of the document did not once its card had the data. It counts a transfer
+// as ended when the next one is looked for, so that those of a batch have ended before the carrier has the first of them;
+// it looks for no other batch until the carrier has this one. Nothing is allocated.
 type driven struct {
 	core    *engine.Core
 	trigger triggers
@@ -303,6 +308,9 @@ func (r *DescriptorsReport) WriteTable(w io.Writer) error {
 		"Frequency against size. Each word was checked at its receiver. The last two columns: document 000, an "+
 			"engine alone (§5.2.3), and with its TagNet (§7.8)", []string{"a trigger", "size", "triggers", "not taken",
 			"transfers", "wrong", "lost", "MHz", "MByte/s", "µs p50 / p99", "alone", "TagNet"}, rows)
+	if err == nil && r.Left > 0 {
+		_, err = fmt.Fprintf(w, "%d triggers were still on the line at the end\n", r.Left)
+	}
 	for i := range r.Rows {
 		if p := &r.Rows[i]; err == nil && p.Error != "" {
 			_, err = fmt.Fprintf(w, "%s a trigger, %s: %s\n", p.PerTrigger, config.Bytes(p.Size), p.Error)

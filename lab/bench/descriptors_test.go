@@ -95,6 +95,33 @@ func TestDescriptorsByLine(t *testing.T) {
 	}
 }
 
+// TestTriggersLeft: what is on the line at the end is counted, wherever it is, and nothing waits for more.
+func TestTriggersLeft(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 7} {
+		path := filepath.Join(t.TempDir(), "line")
+		l, err := openLine(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := net.Dial("unixgram", path)
+		for i := 0; err == nil && i < n; i++ {
+			_, err = conn.Write([]byte{1}[:i%2]) // an empty datagram is a trigger, too
+		}
+		if err = errors.Join(err, conn.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := l.close(); err != nil || left != uint64(n) {
+			t.Errorf("%d of %d are left: %v", left, n, err)
+		}
+	}
+	cfg := modes(t, "local")
+	r := &DescriptorsReport{nodesReport: cfg.report(), Left: 3}
+	var text bytes.Buffer
+	if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), "3 triggers were still on the line") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+}
+
 // TestDescriptorsRefused: settings that cannot be are refused before anything starts.
 func TestDescriptorsRefused(t *testing.T) {
 	for setting, change := range map[string]func(*DescriptorsConfig){

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"ringlet/internal/pace"
 )
@@ -32,7 +33,8 @@ type triggers interface {
 	due(running bool) bool
 	// lost counts those that the generator could not place, since the engine took none for long.
 	lost() uint64
-	close() error
+	// close tells how many had come that nobody took.
+	close() (left uint64, err error)
 }
 
 // openTrigger makes one. A line has its socket made, which must not be there before.
@@ -54,9 +56,9 @@ func (softwareTrigger) begin() {}
 func (softwareTrigger) wait(ctx context.Context, over *atomic.Bool) bool {
 	return ctx.Err() == nil && !over.Load()
 }
-func (softwareTrigger) due(running bool) bool { return !running }
-func (softwareTrigger) lost() uint64          { return 0 }
-func (softwareTrigger) close() error          { return nil }
+func (softwareTrigger) due(running bool) bool  { return !running }
+func (softwareTrigger) lost() uint64           { return 0 }
+func (softwareTrigger) close() (uint64, error) { return 0, nil }
 
 // rateBacklog is what a generator makes up for, as a source that is held to a rate does.
 const rateBacklog = 100 * time.Millisecond
@@ -89,8 +91,8 @@ func (r *rateTrigger) due(bool) bool {
 	return true
 }
 
-func (r *rateTrigger) lost() uint64 { return uint64(r.gone.Seconds() * r.rate) }
-func (r *rateTrigger) close() error { return nil }
+func (r *rateTrigger) lost() uint64           { return uint64(r.gone.Seconds() * r.rate) }
+func (r *rateTrigger) close() (uint64, error) { return 0, nil }
 
 // lineTrigger is a socket: each datagram that comes is a trigger. Where the engine takes none the kernel's queue fills,
 // and whoever sends there waits: that is the busy line.
@@ -99,6 +101,7 @@ type lineTrigger struct {
 	conn *net.UnixConn
 	came chan struct{} // of capacity 1
 	end  chan struct{}
+	held uint64 // a datagram that listen had in its hands at the end
 	read errgroup.Group
 }
 
@@ -123,7 +126,7 @@ func (l *lineTrigger) listen() error {
 	var b [1]byte
 	for {
 		if _, err := l.conn.Read(b[:]); err != nil {
-			if errors.Is(err, net.ErrClosed) {
+			if errors.Is(err, os.ErrDeadlineExceeded) { // close set one
 				return nil
 			}
 			return fmt.Errorf("bench: the line for triggers, %s: %w", l.path, err)
@@ -131,6 +134,7 @@ func (l *lineTrigger) listen() error {
 		select {
 		case l.came <- struct{}{}:
 		case <-l.end:
+			l.held = 1
 			return nil
 		}
 	}
@@ -162,8 +166,34 @@ func (l *lineTrigger) due(bool) bool {
 
 func (l *lineTrigger) lost() uint64 { return 0 }
 
-func (l *lineTrigger) close() error {
+// close counts what is still on the line: in the hands of listen, behind it, and in the kernel's queue.
+func (l *lineTrigger) close() (left uint64, err error) {
 	close(l.end)
-	err := l.conn.Close()
-	return errors.Join(err, l.read.Wait(), os.Remove(l.path))
+	err = errors.Join(l.conn.SetReadDeadline(time.Now()), l.read.Wait(), l.conn.SetReadDeadline(time.Time{}))
+	queued, e := l.queued()
+	return l.held + uint64(len(l.came)) + queued, errors.Join(err, e, l.conn.Close(), os.Remove(l.path))
+}
+
+// mostQueued ends the count of a line to which somebody sends for ever. No kernel's queue is that long.
+const mostQueued = 1 << 16
+
+// queued takes what is in the kernel's queue, and waits for nothing.
+func (l *lineTrigger) queued() (n uint64, err error) {
+	raw, err := l.conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var b [1]byte
+	err = raw.Control(func(fd uintptr) {
+		for n < mostQueued {
+			switch _, _, e := unix.Recvfrom(int(fd), b[:], unix.MSG_DONTWAIT); e {
+			case nil:
+				n++
+			case unix.EINTR:
+			default: // the queue is empty
+				return
+			}
+		}
+	})
+	return n, err
 }
