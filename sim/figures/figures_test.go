@@ -57,6 +57,23 @@ func TestEachFigureIsWhole(t *testing.T) {
 	}
 }
 
+// TestEachFigureThatDoesNotHoldSaysWhy: it names what its document lacks or contradicts.
+func TestEachFigureThatDoesNotHoldSaysWhy(t *testing.T) {
+	text, err := os.ReadFile(results)
+	must.OK(t, err)
+	var committed []struct{ ID, Verdict, Why string }
+	must.OK(t, json.Unmarshal(text, &committed))
+	for _, f := range committed {
+		switch f.Verdict {
+		case figures.Holds, figures.ByReal:
+		default:
+			if f.Why == "" {
+				t.Errorf("%s is %q, and says nothing of what is missing", f.ID, f.Verdict)
+			}
+		}
+	}
+}
+
 // TestResultsAreOfTheCode: what is committed is what the quick figures give now, byte for byte.
 func TestResultsAreOfTheCode(t *testing.T) {
 	if testing.Short() {

@@ -172,8 +172,9 @@ func WritePage(w io.Writer, answers []Answer) error {
 			{
 				ID:    "parameters",
 				Title: "What was fitted, and what was chosen",
-				Note: "No parameter is fitted to the figure it is judged by. All others come from the documents; " +
-					"the files of the figures name the lines.",
+				Note: "No parameter is fitted to the figure it is judged by. A case is another value of what no document " +
+					"says: its figure is played with each, and judged by all. All others come from the documents; the files of " +
+					"the figures name the lines.",
 				Table: page.Text([]string{"figure", "parameter", "is", "fitted to", "chosen, because"}, ours(answers), 4),
 			},
 		},

@@ -38,7 +38,9 @@ var farmColumns = study.Model{
 			}
 			curve.Points = append(curve.Points, [2]float64{float64(n), held})
 		}
-		g.say(float64(needed), study.Count, "columns-needed")
+		if needed > 0 {
+			g.say(float64(needed), study.Count, "columns-needed")
+		}
 		g.out.Plots = []study.Plot{{
 			Name:   "retries",
 			X:      "columns of computing nodes",

@@ -85,15 +85,17 @@ func readFarm(p *study.Params) farm {
 	return f
 }
 
-// target is the node of event n: the next column and the next row, so that successive events go to different ones. All
-// of a row's nodes in turn would be wrong: their responses, to all units, are more than the row's ring carries.
+// target is the node of event n: the next column and the next row, so that successive events go to different ones, and
+// each node has its turn before any has another. All of a row's nodes in turn would be wrong: their responses, to all
+// units, are more than the row's ring carries.
 func (f *farm) target(n int64) int {
 	i, columns := int(n), f.columns-2
 	x, y := i%columns+1, i%f.rows
 	if x >= f.displaced {
 		x++
 	}
-	return x + f.columns*((y+i/lcm(columns, f.rows))%f.rows)
+	turn := lcm(columns, f.rows)
+	return x + f.columns*((y+i/turn%(columns*f.rows/turn))%f.rows)
 }
 
 // lcm is the least common multiple.

@@ -15,7 +15,7 @@ import (
 // dir has the figures: F42.yaml and so on.
 const dir = "../figures"
 
-// TestFigures: the models of this room give what the document says.
+// TestFigures: the models of this room give what the document says, with the study's own parameters.
 func TestFigures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a model has one goroutine")
@@ -30,6 +30,7 @@ func TestFigures(t *testing.T) {
 			must.OK(t, err)
 			out, err := s.Run(t.Context(), Models(), study.Env{})
 			must.OK(t, err)
+			out.Cases = nil
 			for _, j := range s.Judge(out) {
 				if j.Verdict != study.Holds {
 					t.Errorf("%s is %s, the document says %s (%s)", j.Name, j.Simulated, j.Expected, j.From)
@@ -66,5 +67,29 @@ func TestInterrupt(t *testing.T) {
 	must.OK(t, err)
 	if _, err := s.Run(ctx, Models(), study.Env{}); err == nil {
 		t.Error("an interrupted model gave results")
+	}
+}
+
+// TestEachNodeHasItsTurn: successive events go to other rows and columns, and each node has one before any has another,
+// whatever the torus.
+func TestEachNodeHasItsTurn(t *testing.T) {
+	for columns := 4; columns <= 22; columns++ {
+		for rows := 2; rows <= 20; rows++ {
+			f := farm{columns: columns, rows: rows, displaced: columns / 2}
+			nodes := (columns - 2) * rows
+			seen := map[int]int{}
+			for n := range 3 * nodes {
+				if n%nodes == 0 && len(seen) > 0 {
+					clear(seen)
+				}
+				at := f.target(int64(n))
+				if seen[at]++; seen[at] > 1 {
+					t.Fatalf("%d × %d: event %d is the second for node %d of this turn", columns-2, rows, n, at)
+				}
+				if x := at % columns; x == 0 || x == f.displaced || at >= columns*rows {
+					t.Fatalf("%d × %d: event %d goes to %d, which is no computing node", columns-2, rows, n, at)
+				}
+			}
+		}
 	}
 }
