@@ -189,9 +189,9 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 //	3 they wait for room in the memory that they go to      (sequential)  station.send
 //	4 the carrier, and the check at the receiver            (parallel)    station
 //
-// The engine does not wait for outcomes, as that of the document did not once its card had the data. It counts a transfer
-// as ended when the next one is looked for, so that those of a batch have ended before the carrier has the first of them;
-// it looks for no other batch until the carrier has this one. Nothing is allocated.
+// The engine does not wait for outcomes, as that of the document did not once its card had the data. It counts a
+// transfer as ended when the next one is looked for: those of a batch have ended before the carrier has the first of
+// them. It looks for no other batch until the carrier has this one. Nothing is allocated.
 type driven struct {
 	core    *engine.Core
 	trigger triggers
