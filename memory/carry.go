@@ -102,7 +102,7 @@ type flight struct {
 }
 
 // shortWrite fits the smallest datagram, in which a write is placed whole or not at all.
-const shortWrite = link.MaxPiece
+const shortWrite = link.MinDatagram - link.BulkHead
 
 func (c Cause) orNil() error {
 	if c == reasonNone {

@@ -10,19 +10,17 @@ import (
 )
 
 // A Burst is what a readout unit writes to one builder unit at a time: its parts of one MEP or of many. Who opened it
-// owns it until it is sent; then it is the network's, until all its writes have their outcomes.
+// owns it until it is sent; then it is the network's, until it has its outcome.
 type Burst struct {
 	BU     int
 	Places []uint64     // of the transfers, as their Order numbers them
-	Pieces []link.Piece // parts that fit a piece: they go as one write
-	Large  []link.Write // the others
+	Pieces []link.Piece // the parts: they go as one write
 	Bytes  uint64       // in all parts
 
-	id      int
-	low     uint64 // lowest MEP
-	pending int    // writes without an outcome
-	inUse   bool
-	failed  bool // a write of it was, whose outcome nobody waits for
+	id    int
+	low   uint64 // lowest MEP
+	sent  bool   // and it has no outcome
+	inUse bool
 }
 
 // maxBurst is the most parts of a burst: 512 parts of 200 bytes are 11 jumbo datagrams or 70 of an Ethernet, enough to
@@ -32,10 +30,10 @@ const maxBurst = 512
 // burstsPerBU bounds how far a readout unit writes ahead of the responses.
 const burstsPerBU = 64
 
-// Bursts is the pure core of what is under way: which writes have no outcome yet, and which MEPs are needed for them.
+// Bursts is the pure core of what is under way: which bursts have no outcome yet, and which MEPs are needed for them.
 // It does no I/O and takes no locks; its owner calls it under one.
 //
-//	Open ─► Add … ─► Send ─► (writes) ─► Complete ─► Needed: what is below may go
+//	Open ─► Add … ─► Send ─► (write) ─► Complete ─► Needed: what is below may go
 type Bursts struct {
 	all      []*Burst
 	free     []*Burst // the last used on top: its memory is in the cache
@@ -59,26 +57,16 @@ func (s *Bursts) Open(bu int) *Burst {
 		b = &Burst{id: len(s.all)}
 		s.all = append(s.all, b)
 	}
-	b.BU, b.Bytes, b.low, b.pending, b.inUse, b.failed = bu, 0, math.MaxUint64, 0, true, false
-	b.Places, b.Pieces, b.Large = b.Places[:0], b.Pieces[:0], b.Large[:0]
+	b.BU, b.Bytes, b.low, b.sent, b.inUse = bu, 0, math.MaxUint64, false, true
+	b.Places, b.Pieces = b.Places[:0], b.Pieces[:0]
 	return b
 }
 
 // Add puts the part of one of its transfers into an open burst.
 func (b *Burst) Add(t *Transfer, part []byte) {
-	imm := placing.Immediate(t.MEP, t.Attempt, t.Slot)
-	if len(part) <= link.MaxPiece {
-		var p *link.Piece
-		b.Pieces, p = oneMore(b.Pieces)
-		p.Ref, p.Imm, p.Data = t.Ref, imm, part
-	} else {
-		b.Large = append(b.Large, link.Write{
-			Ref:    t.Ref,
-			Imm:    imm,
-			Data:   part,
-			Cookie: uint64(b.id),
-		})
-	}
+	var p *link.Piece
+	b.Pieces, p = oneMore(b.Pieces)
+	p.Ref, p.Imm, p.Data = t.Ref, placing.Immediate(t.MEP, t.Attempt, t.Slot), part
 	b.Bytes += uint64(len(part))
 	b.low = min(b.low, t.MEP)
 }
@@ -95,38 +83,32 @@ func oneMore[T any](list []T) ([]T, *T) {
 }
 
 // Send notes that an open burst, in which there is something, is about to be written, and returns the cookie that its
-// writes must have.
+// write must have.
 func (s *Bursts) Send(b *Burst) uint64 {
-	b.pending = len(b.Large)
-	if len(b.Pieces) > 0 {
-		b.pending++
-	}
+	b.sent = true
 	return uint64(b.id)
 }
 
-// Complete takes the outcome of a write, and tells whether it was the last of its burst; what is in that stays readable
-// until the next Open. It refuses one that was not under way.
-func (s *Bursts) Complete(cookie uint64) (b *Burst, last bool, err error) {
-	if cookie >= uint64(len(s.all)) || s.all[cookie].pending == 0 {
-		return nil, false, &notUnderWayError{cookie}
+// Complete takes the outcome of a burst; what is in that stays readable until the next Open. It refuses one that was
+// not under way.
+func (s *Bursts) Complete(cookie uint64) (*Burst, error) {
+	if cookie >= uint64(len(s.all)) || !s.all[cookie].sent {
+		return nil, &notUnderWayError{cookie}
 	}
-	b = s.all[cookie]
-	if b.pending--; b.pending > 0 {
-		return b, false, nil
-	}
+	b := s.all[cookie]
 	s.end(b)
-	return b, true, nil
+	return b, nil
 }
 
 func (s *Bursts) end(b *Burst) {
-	b.pending, b.inUse = 0, false
+	b.sent, b.inUse = false, false
 	s.free = append(s.free, b)
 }
 
 // Lose gives up what was sent to a builder unit: it will have no outcome any more.
 func (s *Bursts) Lose(bu int) {
 	for _, b := range s.all {
-		if b.BU == bu && b.pending > 0 {
+		if b.BU == bu && b.sent {
 			s.end(b)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/tagnet"
-	"ringlet/transport/link"
 )
 
 // TestBurstsAgainstModel opens, fills, sends and completes bursts at random, and holds what is needed against what is
@@ -32,10 +31,9 @@ type burstModel struct {
 
 // underWay is a burst that was sent.
 type underWay struct {
-	burst   *Burst
-	cookie  uint64
-	lowest  uint64
-	pending int
+	burst  *Burst
+	cookie uint64
+	lowest uint64
 }
 
 func (m *burstModel) send(t *rapid.T) {
@@ -49,11 +47,7 @@ func (m *burstModel) send(t *rapid.T) {
 	b := m.s.Open(bu)
 	u := underWay{burst: b, lowest: 1 << 60}
 	for range rapid.IntRange(1, 4).Draw(t, "tokens") {
-		mep, part := m.released+rapid.Uint64Range(0, 9).Draw(t, "mep"), make([]byte, link.MaxPiece)
-		if rapid.Bool().Draw(t, "large") {
-			part = make([]byte, link.MaxPiece+1)
-			u.pending++
-		}
+		mep, part := m.released+rapid.Uint64Range(0, 9).Draw(t, "mep"), make([]byte, rapid.IntRange(1, 99).Draw(t, "part"))
 		slot := rapid.Uint32Range(0, 1).Draw(t, "slot")
 		token := tagnet.Token{
 			MEP:     mep,
@@ -64,18 +58,10 @@ func (m *burstModel) send(t *rapid.T) {
 		b.Add(&Transfer{Token: token, Ref: standingRef(bu, slot)}, part)
 		u.lowest = min(u.lowest, mep)
 	}
-	if len(b.Pieces) > 0 {
-		u.pending++
-	}
 	u.cookie = m.s.Send(b)
 	for _, p := range b.Pieces {
 		if _, attempt, slot := placing.ParseImmediate(p.Imm); attempt != 3 || p.Ref != standingRef(bu, slot) {
 			t.Fatalf("%+v", p)
-		}
-	}
-	for _, w := range b.Large {
-		if w.Cookie != u.cookie {
-			t.Fatalf("%+v", w)
 		}
 	}
 	m.sent = append(m.sent, u)
@@ -87,16 +73,11 @@ func (m *burstModel) complete(t *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(m.sent)-1).Draw(t, "which")
 	u := &m.sent[i]
-	b, last, err := m.s.Complete(u.cookie)
+	b, err := m.s.Complete(u.cookie)
 	if err != nil || b != u.burst {
 		t.Fatal(b, err)
 	}
-	if u.pending--; (u.pending == 0) != last {
-		t.Fatalf("%d outcomes are to come, and it is over: %v", u.pending, last)
-	}
-	if last {
-		m.sent = append(m.sent[:i], m.sent[i+1:]...)
-	}
+	m.sent = append(m.sent[:i], m.sent[i+1:]...)
 }
 
 func (m *burstModel) nothing(t *rapid.T) {
@@ -106,7 +87,7 @@ func (m *burstModel) nothing(t *rapid.T) {
 			t.Skip("it is under way")
 		}
 	}
-	if _, _, err := m.s.Complete(cookie); err == nil {
+	if _, err := m.s.Complete(cookie); err == nil {
 		t.Fatal("a write ended that was not under way")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"ringlet/barrier"
-	"ringlet/event/placing"
 	"ringlet/internal/breath"
 	"ringlet/readoutunit/source"
 )
@@ -129,18 +128,9 @@ func (u *Unit) fill(n uint64) (*Burst, error) {
 // write gives a burst to the network. No lock is held meanwhile: a carrier may tell the outcome before it returns, so
 // what the burst has is looked at before.
 func (u *Unit) write(b *Burst) error {
-	bu, cookie, pieces, large := b.BU, uint64(b.id), b.Pieces, b.Large
-	rank := u.cfg.BURanks[bu]
-	if len(pieces) > 0 {
-		if err := u.cfg.Network.WriteMany(rank, pieces, cookie); err != nil {
-			return u.bear(bu, fmt.Errorf("writing %d parts to builder unit %d: %w", len(pieces), bu, err))
-		}
-	}
-	for i := range large {
-		if err := u.cfg.Network.Write(rank, large[i]); err != nil {
-			mep, _, _ := placing.ParseImmediate(large[i].Imm)
-			return u.bear(bu, fmt.Errorf("writing MEP %d to builder unit %d: %w", mep, bu, err))
-		}
+	bu, pieces := b.BU, b.Pieces
+	if err := u.cfg.Network.WriteMany(u.cfg.BURanks[bu], pieces, uint64(b.id)); err != nil {
+		return u.bear(bu, fmt.Errorf("writing %d parts to builder unit %d: %w", len(pieces), bu, err))
 	}
 	return nil
 }

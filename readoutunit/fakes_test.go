@@ -267,26 +267,6 @@ func (n *fakeNetwork) begin() (complete func() error, err error) {
 	}, err
 }
 
-func (n *fakeNetwork) Write(rank int, w link.Write) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	complete, err := n.begin()
-	if err != nil {
-		return err
-	}
-	mep, err := n.take(rank, w.Ref, w.Imm)
-	if err != nil {
-		return err
-	}
-	n.push(func() {
-		n.mu.Lock()
-		n.written[mep] = bytes.Clone(w.Data)
-		n.mu.Unlock()
-		n.unit.Completed(rank, w.Cookie, complete())
-	})
-	return nil
-}
-
 // WriteMany remembers the parts by MEP, and completes them together.
 func (n *fakeNetwork) WriteMany(rank int, pieces []link.Piece, cookie uint64) error {
 	n.mu.Lock()

@@ -227,10 +227,6 @@ type atOnce struct {
 	refs int
 }
 
-func (n *atOnce) Write(rank int, w link.Write) error {
-	n.unit.Completed(rank, w.Cookie, nil)
-	return nil
-}
 func (n *atOnce) WriteMany(rank int, _ []link.Piece, cookie uint64) error {
 	n.unit.Completed(rank, cookie, nil)
 	return nil

@@ -333,7 +333,7 @@ func (p *player) done(u *actor, w []string) string {
 		to = from + 1
 	}
 	for _, b := range u.sent[from:to] {
-		if _, _, err := u.bursts.Complete(uint64(b.id)); err != nil {
+		if _, err := u.bursts.Complete(uint64(b.id)); err != nil {
 			return err.Error()
 		}
 		if err := u.Complete(b.Places); err != nil {

@@ -39,7 +39,6 @@ import (
 
 // Network is what a readout unit needs of its endpoint.
 type Network interface {
-	Write(rank int, w link.Write) error
 	WriteMany(rank int, pieces []link.Piece, cookie uint64) error
 	Signal(rank int, payload []byte) error
 }
@@ -362,7 +361,7 @@ func (u *Unit) Completed(rank int, cookie uint64, err error) {
 	if bu, ok := u.byRank[rank]; ok && u.order.Lost(bu) {
 		return // it has been given up, and so has its memory
 	}
-	b, last, wrong := u.bursts.Complete(cookie)
+	b, wrong := u.bursts.Complete(cookie)
 	if wrong != nil {
 		u.failLocked(errors.Join(wrong, err))
 		return
@@ -372,16 +371,13 @@ func (u *Unit) Completed(rank int, cookie uint64, err error) {
 		u.failLocked(fmt.Errorf("writing MEP %d to slot %d of builder unit %d: %w", t.MEP, t.Slot, b.BU, err))
 		return
 	}
-	if b.failed = b.failed || err != nil; !last {
-		return
-	}
-	u.complete(b)
+	u.complete(b, err != nil)
 	u.cfg.Retention.free(u.bursts.needed())
 	u.changed.Broadcast()
 }
 
-// complete takes that a burst is over. mu is held.
-func (u *Unit) complete(b *Burst) {
+// complete takes that a burst is over; one may have failed that nobody waits for. mu is held.
+func (u *Unit) complete(b *Burst, failed bool) {
 	first := u.order.At(b.Places[0])
 	left := first.Stage == Left
 	u.timeline.sent(b.BU, first.MEP)
@@ -392,7 +388,7 @@ func (u *Unit) complete(b *Burst) {
 	if left {
 		u.settle()
 	}
-	if b.failed {
+	if failed {
 		u.leftFailed.Add(uint64(len(b.Places)))
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -155,13 +156,13 @@ func (e *Endpoint) Write(rank int, w link.Write) error {
 // Deadline is the time after d from now, as link.Write has it.
 func Deadline(d time.Duration) int64 { return monotonic() + int64(d) }
 
-// WriteMany queues many small remote writes to the peer, each to the start of its own window. They travel together, as
-// many as a datagram holds, and have one Completed in common, whose error is the first refusal. It waits like Write.
-// Neither the pieces nor their data may change until then.
+// WriteMany queues many remote writes to the peer, each to the start of its own window. Those that fit a datagram travel
+// together, as many as it holds. They have one Completed in common, whose error is the first refusal. It waits like
+// Write. Neither the pieces nor their data may change until then.
 func (e *Endpoint) WriteMany(rank int, pieces []link.Piece, cookie uint64) error {
 	for i := range pieces {
-		if n := len(pieces[i].Data); n > link.MaxPiece {
-			return fmt.Errorf("piece %d for rank %d is %d bytes long, more than %d", i, rank, n, link.MaxPiece)
+		if n := len(pieces[i].Data); n > math.MaxUint32 {
+			return fmt.Errorf("piece %d of %d bytes reaches past 4 GiB of a window of rank %d", i, n, rank)
 		}
 	}
 	if len(pieces) == 0 {

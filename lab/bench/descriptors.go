@@ -13,7 +13,6 @@ import (
 	"ringlet/lab/bench/engine"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
-	"ringlet/transport/link"
 )
 
 // maxDescriptors is what the document's buffer holds.
@@ -158,9 +157,6 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 		return row, err
 	}
 	batch := max(1, c.Descriptors/4) // while some are on their way others leave
-	if size > link.MaxPiece {
-		batch = 1
-	}
 	m := c.meeting(view, 2)
 	m.windows = c.Descriptors
 	all, err := openStations(ctx, m, map[int][]int{0: {1}}, size, batch)

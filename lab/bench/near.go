@@ -16,7 +16,6 @@ import (
 	"ringlet/node/hostlimits"
 	"ringlet/shmem"
 	"ringlet/transport"
-	"ringlet/transport/link"
 )
 
 // near is the process that measures. All of it is owned by the goroutine of Run.
@@ -98,7 +97,7 @@ func (n *near) through(ctx context.Context, e *end, size int, res trial.Figures)
 	if err := n.singles(ctx, e, l, false, "write_us", res); err != nil {
 		return err
 	}
-	if size <= link.MaxPiece {
+	if size <= smallWrite {
 		before, began := l.sent, time.Now()
 		if err := during(n.cfg.Duration/2, func(over *atomic.Bool) error { return e.bulkMany(ctx, l, over) }); err != nil {
 			return err

@@ -13,7 +13,6 @@ import (
 
 	"ringlet/lab/trial"
 	"ringlet/node/config"
-	"ringlet/transport/link"
 )
 
 // pattern is one way to fill a network, as document 004 §4.2 tried its switch.
@@ -173,8 +172,8 @@ func Patterns(ctx context.Context, cfg PatternsConfig) (*PatternsReport, error) 
 
 // measure runs one pattern with one size.
 func (c *PatternsConfig) measure(ctx context.Context, p *pattern, size int, view uint64) (row PatternRow, err error) {
-	batch := laneBatch
-	if p.answered || size > link.MaxPiece {
+	batch := min(laneBatch, max(1, maxPattern/size))
+	if p.answered {
 		batch = 1
 	}
 	pairs := p.pairs

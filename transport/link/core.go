@@ -31,17 +31,18 @@ type Write struct {
 	Cookie   uint64 // comes back in the completion
 }
 
-// A Piece is one small remote write to the start of a window, among many that travel together.
+// A Piece is one remote write to the start of a window, among many that have one outcome in common.
 type Piece struct {
 	Ref  shmem.Ref
 	Imm  uint64 // told to the receiver when the bytes are in place
-	Data []byte // at most MaxPiece bytes
+	Data []byte
 }
 
 type op struct {
 	Write
 	pieces []Piece
-	cut    int    // bytes, or pieces, already cut into transactions
+	cut    int    // bytes already cut into transactions; of pieces, those of the one in hand
+	whole  int    // pieces cut completely
 	open   int    // transactions that have no outcome
 	reason Reason // first refusal
 	fence  bool
@@ -54,8 +55,10 @@ type outTx struct {
 	live    bool
 	dmove   bool
 	op      uint32
+	ref     shmem.Ref
+	imm     uint64
 	data    []byte
-	pieces  []Piece // in place of data
+	pieces  []Piece // in place of ref, imm and data
 	size    int     // of the frame that holds the pieces, bytes
 	base    uint32
 	chunks  uint16
@@ -193,8 +196,9 @@ func unit(maxDatagram int) int { return maxDatagram - headerSize - writeHeaderSi
 // Write queues a remote write. It reports false when the request queue is full; a completion will make room.
 func (c *Core) Write(w Write) bool { return c.push(op{Write: w}) }
 
-// WriteMany queues many small remote writes that have one outcome in common. It reports false when the request queue is
-// full. The pieces must stay unchanged until they are completed. There must be some, none longer than MaxPiece.
+// WriteMany queues many remote writes that have one outcome in common. Pieces that fit a datagram travel together, as
+// many as it holds; a longer one is a transaction of its own, as a Write's. It reports false when the request queue is
+// full. The pieces must stay unchanged until they are completed. There must be some.
 func (c *Core) WriteMany(pieces []Piece, cookie uint64) bool {
 	return c.push(op{Write: Write{Cookie: cookie}, pieces: pieces})
 }

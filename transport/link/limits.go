@@ -11,7 +11,7 @@ import (
 //
 //	credit ≤ ring / 2         a number that is being repaired holds up none of the credit sent behind it
 //	echo ≤ MinDatagram        the bitmaps of both lanes, maxRing and DefaultRing bits, in the smallest datagram
-//	piece, signal ≤ MinDatagram   so that each fits whatever a path may still carry
+//	signal ≤ MinDatagram   so that each fits whatever a path may still carry
 //	parts ≤ maxParts          a full datagram in datagrams of the base size; the receiver notes them in one word
 //	answers waiting ≤ maxTx   an id is used again only after its answer has arrived
 //

@@ -11,7 +11,6 @@ func TestLimits(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"an echo of the longest bitmaps fits the smallest datagram": echo <= MinDatagram,
 		"a signal does":                                   headerSize+signalHeader+MaxSignal <= MinDatagram,
-		"a piece does":                                    headerSize+scatterHeader+pieceHeader+MaxPiece <= MinDatagram,
 		"a chunk's head and an echo do":                   headerSize+echoFrameSize+writeHeaderSize < MinDatagram,
 		"the responses' ring holds its window":            ResponseCredit < DefaultRing,
 		"transactions suit the ids on the wire":           maxTx == 1<<10,

@@ -136,7 +136,7 @@ func (r *outageRun) ask(e, n int) {
 	for range n {
 		pieces := make([]link.Piece, 1+r.rng.IntN(4))
 		for i := range pieces {
-			pieces[i] = link.Piece{Ref: r.ref[e], Data: noise[:r.rng.IntN(link.MaxPiece)]}
+			pieces[i] = link.Piece{Ref: r.ref[e], Data: noise[:r.rng.IntN(2*link.MinDatagram)]}
 		}
 		large := r.rng.IntN(64) == 0
 		ok := large && r.core[e].Write(link.Write{Ref: r.ref[e], Data: noise[:r.rng.IntN(len(outageMemory[0]))]}) ||

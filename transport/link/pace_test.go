@@ -43,11 +43,7 @@ func (r *paced) ask() {
 		return
 	}
 	r.asked++
-	if len(r.data) > link.MaxPiece {
-		r.core[0].Write(link.Write{Ref: r.ref, Data: r.data})
-	} else {
-		r.core[0].WriteMany([]link.Piece{{Ref: r.ref, Data: r.data}}, 0)
-	}
+	r.core[0].WriteMany([]link.Piece{{Ref: r.ref, Data: r.data}}, 0)
 	r.pair.Stir(0)
 }
 

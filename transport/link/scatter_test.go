@@ -14,9 +14,20 @@ import (
 func scattered(t testing.TB, d *duo, windows int) ([]Piece, []byte) {
 	t.Helper()
 	const room = 256
+	pieces, mem := windowsOf(t, d, windows, room)
+	for i := range pieces {
+		pieces[i].Data = pattern(i%(room+1), byte(i))
+	}
+	return pieces, mem
+}
+
+// windowsOf is so many windows of one memory, each granted to peer 1, and empty pieces for them.
+func windowsOf(t testing.TB, d *duo, windows, room int) ([]Piece, []byte) {
+	t.Helper()
 	mem := make([]byte, windows*room)
 	table := shmem.NewTable(windows)
-	seg, err := table.Export(mem, shmem.PageRule{Pages: len(mem) / shmem.PageSize, Peer: 1, Access: shmem.AccessNwrite})
+	pages := (len(mem) + shmem.PageSize - 1) / shmem.PageSize
+	seg, err := table.Export(mem, shmem.PageRule{Pages: pages, Peer: 1, Access: shmem.AccessNwrite})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +38,7 @@ func scattered(t testing.TB, d *duo, windows int) ([]Piece, []byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pieces[i] = Piece{Ref: ref, Imm: uint64(i) << 20, Data: pattern(i%(room+1), byte(i))}
+		pieces[i] = Piece{Ref: ref, Imm: uint64(i) << 20}
 	}
 	return pieces, mem
 }
@@ -86,6 +97,83 @@ func TestRefusedPieceKeepsNoOtherFromItsPlace(t *testing.T) {
 		if in := bytes.Equal(mem[i*256:i*256+len(p.Data)], p.Data); in == (i == 7) {
 			t.Errorf("piece %d is in place: %v", i, in)
 		}
+	}
+}
+
+// TestPiecesOfAnySize: pieces that just fit a datagram, or just not, or fill many, in all orders; and that one of them
+// is refused keeps no other from its place.
+func TestPiecesOfAnySize(t *testing.T) {
+	const windows, room = 64, 9000
+	most := 1415 - headerSize - scatterHeader - pieceHeader
+	for _, refused := range []int{-1, 0, windows / 2} {
+		d := newDuo(t, Config{Pad: refused < 0})
+		rng := rand.New(rand.NewPCG(3, uint64(refused+1)))
+		d.drop = func(int, []byte) bool { return rng.IntN(10) == 0 }
+		sizes := []int{0, 1, 700, 1000, most - 1, most, most + 1, d.core[0].unit, d.core[0].unit + 1, room}
+		pieces, mem := windowsOf(t, d, windows, room)
+		for i := range pieces {
+			pieces[i].Data = pattern(sizes[rng.IntN(len(sizes))], byte(i))
+		}
+		if refused >= 0 {
+			pieces[refused].Data = pattern(room, 1)
+			pieces[refused].Ref.Gen++
+		}
+		d.core[0].WriteMany(pieces, 5)
+		if !d.run(60e9) {
+			t.Fatal("the link did not come to rest")
+		}
+		if done := d.of(0, Completed); len(done) != 1 || done[0].Cookie != 5 || (done[0].Reason != 0) != (refused >= 0) {
+			t.Errorf("piece %d refused: completed as %+v", refused, done)
+		}
+		placed := map[uint64]Placement{}
+		tell := func(p Placement) {
+			if _, twice := placed[p.Imm]; twice {
+				t.Errorf("piece %d was placed twice", p.Imm>>20)
+			}
+			placed[p.Imm] = p
+		}
+		for _, e := range d.of(1, PlacedMany) {
+			for _, p := range e.Many {
+				tell(p)
+			}
+		}
+		for _, e := range d.of(1, Placed) {
+			tell(Placement{Ref: e.Ref, Offset: e.Offset, Length: e.Length, Imm: e.Imm})
+		}
+		for i, p := range pieces {
+			got, ok := placed[p.Imm]
+			want := Placement{Ref: p.Ref, Length: uint32(len(p.Data)), Imm: p.Imm}
+			if ok == (i == refused) || ok && (got != want || !bytes.Equal(mem[i*room:i*room+len(p.Data)], p.Data)) {
+				t.Errorf("piece %d of %d bytes, piece %d refused: told %v %+v", i, len(p.Data), refused, ok, got)
+			}
+		}
+	}
+}
+
+// TestPieceOfSeveralTransactions: one piece has more chunks than a transaction can.
+func TestPieceOfSeveralTransactions(t *testing.T) {
+	d := newDuo(t, Config{})
+	room := (maxChunks + 3) * d.core[0].unit
+	pieces, mem := windowsOf(t, d, 3, room)
+	pieces[0].Data, pieces[1].Data, pieces[2].Data = pattern(9, 1), pattern(room, 2), pattern(7, 3)
+	d.core[0].WriteMany(pieces, 5)
+	if !d.run(60e9) || len(d.of(0, Completed)) != 1 {
+		t.Fatal("the link did not come to rest, or told more than one outcome")
+	}
+	for i, p := range pieces {
+		if !bytes.Equal(mem[i*room:i*room+len(p.Data)], p.Data) {
+			t.Errorf("piece %d is not in place", i)
+		}
+	}
+	told := uint32(0)
+	for _, e := range d.of(1, Placed) {
+		if e.Imm != pieces[1].Imm || e.Ref != pieces[1].Ref || e.Offset != told {
+			t.Errorf("told %+v behind %d bytes", e, told)
+		}
+		told += e.Length
+	}
+	if int(told) != room {
+		t.Errorf("%d of %d bytes were told", told, room)
 	}
 }
 

@@ -196,55 +196,53 @@ func (c *Core) expire(o *op) {
 	c.finish(o)
 }
 
-// cut takes a transaction id for the next up to maxChunks chunks of a request.
+// cut takes a transaction id for what comes next of a request.
 func (c *Core) cut(o *op) {
 	i := c.freeTx[len(c.freeTx)-1]
 	c.freeTx = c.freeTx[:len(c.freeTx)-1]
 	t := &c.tx[i]
+	*t = outTx{id: t.id + maxTx, live: true, dmove: o.Dmove, op: c.opCut}
 	if o.pieces != nil {
 		c.cutPieces(o, t)
-		c.cutting = int(i)
-		return
+		o.sent = o.whole == len(o.pieces)
+	} else {
+		c.cutData(o, t, &Piece{Ref: o.Ref, Imm: o.Imm, Data: o.Data}, o.Offset)
+		o.sent = o.cut == len(o.Data)
 	}
-	n := min(len(o.Data)-o.cut, maxChunks*c.unit)
-	*t = outTx{
-		id:     t.id + maxTx,
-		live:   true,
-		dmove:  o.Dmove,
-		op:     c.opCut,
-		data:   o.Data[o.cut : o.cut+n],
-		base:   o.Offset + uint32(o.cut),
-		chunks: uint16(chunksOf(n, c.unit)),
-	}
-	o.cut += n
 	o.open++
-	if o.cut == len(o.Data) {
-		o.sent = true
+	if o.sent {
 		c.opCut++
 	}
 	c.cutting = int(i)
 }
 
-// cutPieces makes a transaction of as many pieces as one datagram holds.
+// cutData makes a transaction of the next up to maxChunks chunks of p, which begins at an offset in its window.
+func (c *Core) cutData(o *op, t *outTx, p *Piece, offset uint32) {
+	n := min(len(p.Data)-o.cut, maxChunks*c.unit)
+	t.ref, t.imm, t.base = p.Ref, p.Imm, offset+uint32(o.cut)
+	t.data = p.Data[o.cut : o.cut+n]
+	t.chunks = uint16(chunksOf(n, c.unit))
+	o.cut += n
+}
+
+// cutPieces makes a transaction of as many pieces as a datagram holds, or of what comes next of a piece that is longer
+// than any.
 func (c *Core) cutPieces(o *op, t *outTx) {
-	size, n := scatterHeader, o.cut
-	for n < len(o.pieces) && headerSize+size+pieceHeader+len(o.pieces[n].Data) <= c.path.size {
+	size, n, most := scatterHeader, o.whole, c.cfg.MaxDatagram // a first one that the path does not carry goes in parts
+	for n < len(o.pieces) && headerSize+size+pieceHeader+len(o.pieces[n].Data) <= most {
 		size += pieceHeader + len(o.pieces[n].Data)
 		n++
+		most = c.path.size
 	}
-	*t = outTx{
-		id:     t.id + maxTx,
-		live:   true,
-		op:     c.opCut,
-		pieces: o.pieces[o.cut:n],
-		size:   size,
-		chunks: 1,
+	if n > o.whole {
+		t.pieces, t.size, t.chunks = o.pieces[o.whole:n], size, 1
+		o.whole = n
+		return
 	}
-	o.cut = n
-	o.open++
-	if n == len(o.pieces) {
-		o.sent = true
-		c.opCut++
+	p := &o.pieces[n]
+	c.cutData(o, t, p, 0)
+	if o.cut == len(p.Data) {
+		o.whole, o.cut = n+1, 0
 	}
 }
 
@@ -317,15 +315,14 @@ func (c *Core) putChunk(b []byte, t *outTx, chunk int) int {
 
 // putChunkHead puts what stands before the n bytes of a chunk.
 func (c *Core) putChunkHead(b []byte, t *outTx, chunk, n int) {
-	o := &c.ops[t.op%maxOps]
 	f := writeFrame{
 		tx:     t.id,
-		window: o.Ref.Window,
-		gen:    o.Ref.Gen,
+		window: t.ref.Window,
+		gen:    t.ref.Gen,
 		base:   t.base,
 		total:  uint32(len(t.data)),
 		chunk:  uint16(chunk),
-		imm:    o.Imm,
+		imm:    t.imm,
 	}
 	if t.dmove {
 		f.flags = flagDmove
@@ -446,7 +443,7 @@ func (c *Core) close(i uint32, reason Reason) {
 	o.open--
 	if reason != 0 && o.reason == 0 {
 		o.reason = reason
-		if !o.sent { // the rest would be refused too
+		if o.pieces == nil { // the rest would be refused too; other pieces go elsewhere
 			o.sent = true
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // Version is the link protocol's version. It is the first byte of every datagram and part of the hello; a peer of
 // another version is refused.
-const Version = 3
+const Version = 4
 
 // A datagram belongs to one of two lanes, or is an echo. The lanes have separate sequence numbers and credits, so that
 // requests can never starve the responses that would free them (seed 003, S4).
@@ -47,9 +47,6 @@ const (
 
 // MaxSignal is the longest payload of a signal, bytes.
 const MaxSignal = 1024
-
-// MaxPiece is the most bytes of a Piece: with its headers it fits the smallest datagram.
-const MaxPiece = 960
 
 // MinDatagram is the smallest datagram a carrier must bear: a signal of full length, or an echo.
 const MinDatagram = headerSize + signalHeader + MaxSignal
@@ -248,7 +245,7 @@ func parsePiece(b []byte, p *Piece) int {
 		return 0
 	}
 	n := pieceHeader + int(binary.LittleEndian.Uint16(b[16:]))
-	if n > len(b) || n > pieceHeader+MaxPiece {
+	if n > len(b) {
 		return 0
 	}
 	p.Ref = shmem.Ref{Window: binary.LittleEndian.Uint32(b[0:]), Gen: binary.LittleEndian.Uint32(b[4:])}

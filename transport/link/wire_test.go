@@ -144,7 +144,7 @@ func TestMalformedDatagramsAreNamed(t *testing.T) {
 	}{
 		{"empty", nil, "malformed at byte 0: shorter than a header"},
 		{"short header", golden.Hex(t, "write")[:7], "malformed at byte 7: shorter than a header"},
-		{"version", with(t, "write", 0, 9), "version 9, this node speaks 3"},
+		{"version", with(t, "write", 0, 9), "version 9, this node speaks 4"},
 		{"kind", with(t, "write", 1, 4), "malformed at byte 1: unknown kind"},
 		{"frame type", with(t, "signal", 8, 77), "malformed at byte 8: unknown type"},
 		{"second frame", with(t, "signal", 21, 77), "malformed at byte 21: unknown type"},

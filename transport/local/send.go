@@ -73,8 +73,8 @@ func (l *Link) write(w *link.Write) (link.Reason, error) {
 	return link.Reason(v), l.post(k, uint8(v), p[:], 1)
 }
 
-// WriteMany stores many small pieces, each to the start of its own window, tells the peer of all that are in place with
-// a record for each 64, and calls Completed once, with the first refusal.
+// WriteMany stores many pieces, each to the start of its own window, tells the peer of all that are in place with a
+// record for each 64, or fewer that are large, and calls Completed once, with the first refusal.
 func (l *Link) WriteMany(pieces []link.Piece, cookie uint64) error {
 	if err := l.enter(); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (l *Link) writeMany(pieces []link.Piece) (first link.Reason, err error) {
 		return 0, ErrClosed
 	}
 	for len(pieces) > 0 && err == nil {
-		n := min(len(pieces), maxMany)
+		n := together(pieces)
 		var refused link.Reason
 		if refused, err = l.writeSome(pieces[:n]); first == 0 {
 			first = refused
@@ -106,6 +106,17 @@ func (l *Link) writeMany(pieces []link.Piece) (first link.Reason, err error) {
 		l.mu.Unlock()
 	}
 	return first, err
+}
+
+// manyBytes is how much is stored before the peer is told: by then it could have begun with the first.
+const manyBytes = 1 << 16
+
+// together is how many pieces a record tells of: a large one by itself, or the last.
+func together(pieces []link.Piece) (n int) {
+	for bytes := 0; n < min(len(pieces), maxMany) && bytes < manyBytes; n++ {
+		bytes += len(pieces[n].Data)
+	}
+	return n
 }
 
 // writeSome stores as many pieces as fit a record. It pins all windows, copies all pieces, and only then lets go of the
