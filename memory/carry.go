@@ -98,7 +98,10 @@ type flight struct {
 	placed bool  // some are in place
 	short  bool  // so short that it is placed whole or not at all
 	find   bool
-	bad    Cause
+	// of a long read
+	landing shmem.Ref
+	missing int // bytes
+	bad     Cause
 }
 
 // shortWrite fits the smallest datagram, in which a write is placed whole or not at all.
@@ -261,7 +264,11 @@ func (im *imported) begin(ctx context.Context, c *call, ordering int) error {
 		idle:     o.kind == kindWait,
 		deadline: deadline,
 	})
-	s.flight[c.slot] = flight{peer: to, call: c, find: o.kind == kindFind}
+	f := &s.flight[c.slot]
+	*f = flight{peer: to, call: c, find: o.kind == kindFind}
+	if o.kind == kindRead {
+		f.landing, f.missing = c.landing, len(o.dst)
+	}
 	s.settle()
 	if deadline != 0 && deadline == s.user.deadline {
 		s.stir() // the pump sleeps until a later one

@@ -101,18 +101,49 @@ func (p *peer) cookie(slot, buffer int, large bool) uint64 {
 	return c
 }
 
-// Placed is of no interest: the bytes are in place, and who wants to know asks for a notice.
-func (h *handler) Placed(int, transport.Placement) {}
+// Placed brings what a long read asked for. Other bytes are of no interest: who wants to know of them asks for a notice.
+func (h *handler) Placed(rank int, p transport.Placement) {
+	if p.Imm == 0 {
+		return
+	}
+	s := (*Space)(h)
+	s.mu.Lock()
+	s.arrived(rank, &p, reasonNone)
+	s.settle()
+	s.mu.Unlock()
+}
 
 // PlacedMany is of none either.
 func (h *handler) PlacedMany(int, []transport.Placement) {}
 
-// Refused counts what the table has turned away.
-func (h *handler) Refused(int, transport.Placement, error) {
+// Refused counts what the table has turned away. Bytes of a read that was given up are among it.
+func (h *handler) Refused(rank int, p transport.Placement, _ error) {
 	s := (*Space)(h)
 	s.mu.Lock()
 	s.stats.WritesRefused++
+	s.arrived(rank, &p, ErrProtocol)
+	s.settle()
 	s.mu.Unlock()
+}
+
+// arrived notes that bytes of a long read are in its landing area, or were turned away: each of them once. mu is held.
+func (s *Space) arrived(rank int, p *transport.Placement, why Cause) {
+	slot, ok := s.user.slotOf(rank, p.Imm)
+	if !ok || s.flight[slot].missing == 0 || s.flight[slot].landing != p.Ref {
+		return
+	}
+	f := &s.flight[slot]
+	if f.bad == reasonNone {
+		f.bad = why
+	}
+	if f.missing = max(0, f.missing-int(p.Length)); f.missing > 0 {
+		return
+	}
+	if f.bad == reasonNone {
+		s.user.ended(slot, Done, reasonNone)
+	} else {
+		s.user.ended(slot, Unknown, f.bad)
+	}
 }
 
 // Malformed is counted by the link.
@@ -180,7 +211,12 @@ func (h *handler) Signal(rank int, payload []byte) {
 	s := (*Space)(h)
 	m, err := parse(payload)
 	s.mu.Lock()
-	var left []shmem.Ref
+	var (
+		left   []shmem.Ref
+		r      reading
+		buffer int
+		p      *peer // nil: no read to be carried out here
+	)
 	switch {
 	case err != nil:
 		s.stats.Malformed++
@@ -195,10 +231,34 @@ func (h *handler) Signal(rank int, payload []byte) {
 		}
 	case !s.closed:
 		left = s.owner.request(rank, &m)
+		r, buffer, p = s.short(rank)
 	}
 	s.settle()
 	s.revokeLater(left)
 	s.mu.Unlock()
+	if p != nil {
+		why, _ := s.copyOut(p, &r, 0, r.n, buffer)
+		s.hasRead(p, r.id, why)
+	}
+}
+
+// shortRead is so short that its bytes cost no more than its request. Waking a goroutine costs more.
+const shortRead = 16 << 10
+
+// short takes a read that the goroutine which received it may carry out: no write of an owner ever waits for room, since
+// its buffers are fewer than a link's queue holds; one into mapped memory may. mu is held.
+func (s *Space) short(rank int) (r reading, buffer int, p *peer) {
+	if len(s.owner.reads) != 1 || s.owner.reads[0].n > shortRead || s.ep.Mapped(rank) != nil {
+		return r, 0, nil
+	}
+	select {
+	case buffer = <-s.peers[rank].reader.free:
+	default:
+		return r, 0, nil
+	}
+	r = s.owner.reads[0].reading
+	s.owner.reads = s.owner.reads[:0]
+	return r, buffer, s.peers[rank]
 }
 
 // revokeLater revokes without waiting for it. mu is held.
@@ -236,7 +296,7 @@ func (s *Space) answered(rank int, m *message) {
 		switch {
 		case outcome != Done:
 		case c.op.kind == kindLoad && len(m.body) != len(c.op.dst), c.op.kind != kindLoad && c.op.kind != kindFind &&
-			len(m.body) > 0:
+			len(m.body) > 0, c.op.kind == kindRead: // whose bytes tell that it is done
 			outcome, m.status = Unknown, ErrProtocol
 		case c.op.kind == kindLoad:
 			copy(c.op.dst, m.body)
@@ -292,13 +352,8 @@ func (s *Space) serve(p *peer) {
 	for {
 		select {
 		case r := <-p.jobs:
-			if why, ok := s.read(p, r); ok {
-				s.mu.Lock()
-				if s.peers[p.rank] == p && !s.closed {
-					s.owner.hasRead(p.rank, r.id, why)
-					s.settle()
-				}
-				s.mu.Unlock()
+			if why, ok := s.read(p, &r); ok {
+				s.hasRead(p, r.id, why)
 			}
 		case <-p.gone:
 			return
@@ -306,46 +361,50 @@ func (s *Space) serve(p *peer) {
 	}
 }
 
-// read writes the bytes of a segment to where their reader wants them. A window is pinned while its bytes are copied,
-// and not while they travel. It reports false where the link is over.
-func (s *Space) read(p *peer, r reading) (Cause, bool) {
-	for at := uint32(0); at < r.n; {
-		n := min(r.n-at, largeSize)
-		var i int
-		select {
-		case i = <-p.reader.free:
-		case <-p.gone:
-			return 0, false
-		}
-		src, v := s.table.Acquire(shmem.Peer(p.rank), r.ref, r.off+at, n, shmem.AccessRead)
-		if v != 0 {
-			p.reader.put(i)
-			return reasonOf(v), s.drain(p)
-		}
-		buf := p.reader.at(i)[:n]
-		copy(buf, src)
-		s.table.Release(r.ref)
-		w := link.Write{Ref: r.landing, Offset: at, Data: buf, Cookie: cookieReader | p.cookie(0, i, false)}
-		if err := s.ep.Write(p.rank, w); err != nil {
-			return 0, false
-		}
-		at += n
+// hasRead ends a read of a peer.
+func (s *Space) hasRead(p *peer, id uint64, why Cause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.peers[p.rank] == p && !s.closed {
+		s.owner.hasRead(p.rank, id, why)
+		s.settle()
 	}
-	return reasonNone, s.drain(p)
 }
 
-// drain waits until all buffers of the reader have arrived.
-func (s *Space) drain(p *peer) bool {
-	var got [readerBuffers]int
-	for i := range got {
+// read writes the bytes of a segment to where their reader wants them. It reports false where the link is over.
+func (s *Space) read(p *peer, r *reading) (why Cause, ok bool) {
+	for at, n := uint32(0), uint32(0); at < r.n && why == reasonNone; at += n {
+		n = min(r.n-at, largeSize)
+		var buffer int
 		select {
-		case got[i] = <-p.reader.free:
+		case buffer = <-p.reader.free:
 		case <-p.gone:
-			return false
+			return 0, false
+		}
+		if why, ok = s.copyOut(p, r, at, n, buffer); !ok {
+			return 0, false
 		}
 	}
-	for _, i := range got {
-		p.reader.put(i)
+	return why, true
+}
+
+// copyOut writes n bytes at an offset of what is read, out of a buffer. A window is pinned while its bytes are copied,
+// and not while they travel. It reports false where the link is over.
+func (s *Space) copyOut(p *peer, r *reading, at, n uint32, buffer int) (Cause, bool) {
+	src, v := s.table.Acquire(shmem.Peer(p.rank), r.ref, r.off+at, n, shmem.AccessRead)
+	if v != 0 {
+		p.reader.put(buffer)
+		return reasonOf(v), true
 	}
-	return true
+	buf := p.reader.at(buffer)[:n]
+	copy(buf, src)
+	s.table.Release(r.ref)
+	err := s.ep.Write(p.rank, link.Write{
+		Ref:    r.landing,
+		Offset: at,
+		Data:   buf,
+		Imm:    r.id,
+		Cookie: cookieReader | p.cookie(0, buffer, false),
+	})
+	return reasonNone, err == nil
 }

@@ -311,10 +311,12 @@ func (r *responder) mayWait(peer int, id uint64) bool {
 	return true
 }
 
-// hasRead ends a read.
+// hasRead ends a read. The bytes tell of themselves.
 func (r *responder) hasRead(peer int, id uint64, why Cause) {
 	r.clients[peer].pending--
-	r.answer(peer, id, why)
+	if why != reasonNone {
+		r.answer(peer, id, why)
+	}
 }
 
 // change does what is done to a word in one step.

@@ -1,0 +1,147 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ringlet/shmem"
+	"ringlet/testkit/must"
+	"ringlet/transport"
+	"ringlet/transport/simnet"
+)
+
+// unused says that nothing is under way from a space to the owner of rank 0.
+func unused(s *Space) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.user.free) == len(s.user.tx) && len(s.tokens[0]) == 0 && len(s.peers[0].slots) == landingSlots
+}
+
+// readWorld is an owner of random bytes and a reader, on a network that loses and doubles.
+func readWorld(t *testing.T, size int, test func(w *world, seg *shmem.Segment, im *Import)) {
+	t.Helper()
+	f := simnet.Faults{Delay: time.Millisecond, Jitter: 500 * time.Microsecond, Loss: 0.02, Duplicate: 0.02}
+	inBubble(t, 2, f, func(w *world) {
+		seg := w.segment(size)
+		defer seg.Close()
+		for i := range seg.Bytes() {
+			seg.Bytes()[i] = byte(rand.Uint32())
+		}
+		_, err := w.spaces[0].Export("much", seg, all(size/PageSize))
+		must.OK(w.t, err)
+		im, err := w.spaces[1].Import(context.Background(), "much")
+		must.OK(w.t, err)
+		test(w, seg, im)
+	})
+}
+
+// TestReadsOfAllLengths: short ones, which the receiver of the request carries out, and long ones.
+func TestReadsOfAllLengths(t *testing.T) {
+	readWorld(t, 1<<20, func(w *world, seg *shmem.Segment, im *Import) {
+		for _, n := range []int{1, maxLoad, maxLoad + 1, PageSize, shortRead, shortRead + 1, largeSize, largeSize + 1,
+			landingSlot, landingSlot + 1, 1 << 20} {
+			got := make([]byte, n)
+			off := int64((1<<20 - n) / 3)
+			must.OK(w.t, im.Read(context.Background(), off, got))
+			if !bytes.Equal(got, seg.Bytes()[off:][:n]) {
+				w.t.Errorf("%d bytes were read wrong", n)
+			}
+		}
+		if !unused(w.spaces[1]) {
+			w.t.Error("something is still under way")
+		}
+	})
+}
+
+// TestReadsThatAreGivenUp: whenever a reader goes, its transaction ends when its bytes are turned away or in place, and
+// the next read has its own bytes.
+func TestReadsThatAreGivenUp(t *testing.T) {
+	readWorld(t, landingSlot, func(w *world, seg *shmem.Segment, im *Import) {
+		cut := 0
+		for after := time.Duration(0); after < 8*time.Millisecond; after += 100 * time.Microsecond {
+			for _, n := range []int{PageSize, landingSlot} {
+				ctx, cancel := context.WithTimeout(context.Background(), after)
+				if im.Read(ctx, 0, make([]byte, n)) != nil {
+					cut++
+				}
+				cancel()
+				got := make([]byte, PageSize)
+				must.OK(w.t, im.Read(context.Background(), PageSize, got))
+				if !bytes.Equal(got, seg.Bytes()[PageSize:2*PageSize]) {
+					w.t.Fatal("bytes were read wrong")
+				}
+			}
+		}
+		time.Sleep(time.Minute)
+		if !unused(w.spaces[1]) || cut == 0 {
+			w.t.Errorf("%d reads were given up, and something is still under way", cut)
+		}
+		if s := w.spaces[0]; s.owner.clients[1].pending != 0 || len(s.peers[1].reader.free) != readerBuffers {
+			w.t.Error("the owner still reads")
+		}
+	})
+}
+
+// TestReadOfWhatIsWithdrawn: a read that meets the end of the export is refused, and leaves nothing under way.
+func TestReadOfWhatIsWithdrawn(t *testing.T) {
+	for _, size := range []int{PageSize, landingSlot} {
+		readWorld(t, landingSlot, func(w *world, _ *shmem.Segment, im *Import) {
+			w.spaces[0].mu.Lock()
+			ref := im.find(0).ref
+			w.spaces[0].mu.Unlock()
+			must.OK(w.t, w.tables[0].Revoke(ref))
+			if err := im.Read(context.Background(), 0, make([]byte, size)); OutcomeOf(err) != Refused {
+				w.t.Errorf("a read of %d bytes: %v", size, err)
+			}
+			synctest.Wait()
+			if !unused(w.spaces[1]) {
+				w.t.Error("something is still under way")
+			}
+			delete(w.spaces[0].owner.places, ref) // it is revoked
+			w.spaces[0].owner.exports["much"].granted = map[int]*grantSet{}
+		})
+	}
+}
+
+// TestBytesThatNobodyAskedFor: an owner that places bytes, or says that it has, for what is no read or no read of its
+// own, ends nothing.
+func TestBytesThatNobodyAskedFor(t *testing.T) {
+	inBubble(t, 2, simnet.Faults{}, func(w *world) {
+		s := w.spaces[1]
+		h := (*handler)(s)
+		s.mu.Lock()
+		write := s.user.begin(request{context: aside, peer: 0})
+		read := s.user.begin(request{context: aside, peer: 0})
+		s.user.acts = s.user.acts[:0]
+		landing := shmem.Ref{Window: 7, Gen: 7}
+		s.flight[read] = flight{peer: 0, landing: landing, missing: 10}
+		ids := [2]uint64{s.user.tx[write].id, s.user.tx[read].id}
+		s.mu.Unlock()
+		for _, p := range []transport.Placement{
+			{Ref: landing, Length: 10, Imm: ids[0]},
+			{Ref: landing, Length: 10, Imm: ids[1] + 1<<16},
+			{Ref: shmem.Ref{Window: 7, Gen: 6}, Length: 10, Imm: ids[1]},
+			{Ref: landing, Length: 9, Imm: ids[1]},
+		} {
+			h.Placed(0, p)
+			h.Placed(1, p)
+			if s.user.tx[write].state != txRunning || s.user.tx[read].state != txRunning {
+				w.t.Fatalf("%+v ended something", p)
+			}
+		}
+		s.tokens[0] <- struct{}{}
+		h.Placed(0, transport.Placement{Ref: landing, Length: 1<<32 - 1, Imm: ids[1]})
+		if s.user.tx[read].state != txFree {
+			w.t.Error("the read is not over")
+		}
+		s.tokens[0] <- struct{}{}
+		s.mu.Lock()
+		s.user.ended(write, Done, reasonNone)
+		s.settle()
+		s.mu.Unlock()
+	})
+}
