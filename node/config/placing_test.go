@@ -21,7 +21,11 @@ func TestStanding(t *testing.T) {
 		{"the same, by seats", func(c *Config) { small(c); c.Seats = "1,0" }, true, 4096, 4096, 2048, 384},
 		{"the same, pulled", func(c *Config) { small(c); c.Discipline = "pull" }, false, 64, 64, 32, 0},
 		{"the same, in a ring", func(c *Config) { small(c); c.Discipline = "tagring" }, false, 64, 64, 32, 0},
-		{"three and 26", func(c *Config) { small(c); c.Nodes, c.RUs, c.BUs = 0, 3, 26 }, true, 1024, 1024, 512, 576},
+		{"three and 26", func(c *Config) { small(c); c.Nodes, c.RUs, c.BUs = 0, 3, 26 }, true, 4096, 4096, 2048, 576},
+		{"the same, free", func(c *Config) {
+			small(c)
+			c.Nodes, c.RUs, c.BUs, c.Discipline = 0, 3, 26, "free"
+		}, true, 1024, 1024, 512, 576},
 		{"a pair, 1 MiB", func(c *Config) { c.RUs, c.BUs, c.Packing, c.Streams = 1, 1, 8000, "1" }, false, 30, 15, 3, 0},
 		{"four, 1 MiB", func(c *Config) { c.Nodes, c.Packing, c.Streams = 4, 2000, "1" }, false, 30, 30, 15, 0},
 		{"said slots", func(c *Config) { c.Packing, c.Slots = 1, 9 }, true, 9, 9, 4, 0},
