@@ -101,7 +101,8 @@ func (p *peer) cookie(slot, buffer int, large bool) uint64 {
 	return c
 }
 
-// Placed brings what a long read asked for. Other bytes are of no interest: who wants to know of them asks for a notice.
+// Placed brings what a long read asked for. Other bytes are of no interest: who wants to know of them asks for a
+// notice.
 func (h *handler) Placed(rank int, p transport.Placement) {
 	if p.Imm == 0 {
 		return
@@ -245,8 +246,8 @@ func (h *handler) Signal(rank int, payload []byte) {
 // shortRead is so short that its bytes cost no more than its request. Waking a goroutine costs more.
 const shortRead = 16 << 10
 
-// short takes a read that the goroutine which received it may carry out: no write of an owner ever waits for room, since
-// its buffers are fewer than a link's queue holds; one into mapped memory may. mu is held.
+// short takes a read that the goroutine which received it may carry out: no write of an owner ever waits for room,
+// since its buffers are fewer than a link's queue holds; one into mapped memory may. mu is held.
 func (s *Space) short(rank int) (r reading, buffer int, p *peer) {
 	if len(s.owner.reads) != 1 || s.owner.reads[0].n > shortRead || s.ep.Mapped(rank) != nil {
 		return r, 0, nil
@@ -373,8 +374,8 @@ func (s *Space) hasRead(p *peer, id uint64, why Cause) {
 
 // read writes the bytes of a segment to where their reader wants them. It reports false where the link is over.
 func (s *Space) read(p *peer, r *reading) (why Cause, ok bool) {
-	for at, n := uint32(0), uint32(0); at < r.n && why == reasonNone; at += n {
-		n = min(r.n-at, largeSize)
+	for at := uint32(0); at < r.n && why == reasonNone; {
+		n := min(r.n-at, largeSize)
 		var buffer int
 		select {
 		case buffer = <-p.reader.free:
@@ -384,6 +385,7 @@ func (s *Space) read(p *peer, r *reading) (why Cause, ok bool) {
 		if why, ok = s.copyOut(p, r, at, n, buffer); !ok {
 			return 0, false
 		}
+		at += n
 	}
 	return why, true
 }

@@ -156,9 +156,9 @@ func (e *Endpoint) Write(rank int, w link.Write) error {
 // Deadline is the time after d from now, as link.Write has it.
 func Deadline(d time.Duration) int64 { return monotonic() + int64(d) }
 
-// WriteMany queues many remote writes to the peer, each to the start of its own window. Those that fit a datagram travel
-// together, as many as it holds. They have one Completed in common, whose error is the first refusal. It waits like
-// Write. Neither the pieces nor their data may change until then.
+// WriteMany queues many remote writes to the peer, each to the start of its own window. Those that fit a datagram
+// travel together, as many as it holds. They have one Completed in common, whose error is the first refusal. It waits
+// like Write. Neither the pieces nor their data may change until then.
 func (e *Endpoint) WriteMany(rank int, pieces []link.Piece, cookie uint64) error {
 	for i := range pieces {
 		if n := len(pieces[i].Data); n > math.MaxUint32 {
