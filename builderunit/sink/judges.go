@@ -1,0 +1,408 @@
+package sink
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringlet/event/selection"
+	"ringlet/trigger"
+)
+
+// Pipeline of a MEP that is judged:
+//
+//	1 take, submit  (sequential)          a free job has a copy; there are so many, and take waits for one
+//	2 judge         (parallel: workers)   a filter of the worker's own says accepted or rejected of each event; or a
+//	                                      panel does, which is processes of others (docs/design/056)
+//	3 settle        (under mu)            settled is called, once. A MEP whose worker is beyond the deadline is settled
+//	                                      by the watchdog: it passes by time-out
+//
+// A filter that cannot keep up holds the jobs. Memory of a job is its own: a filter that hangs reads bytes that nobody
+// else writes.
+
+// waiting is how many MEPs may wait for a worker, for each: enough that none is idle while the finisher sleeps.
+const waiting = 16
+
+// jobBytes bounds the memory of jobs where MEPs are large; a job for each worker, and one more, there always are.
+const jobBytes = 256 << 20
+
+// Panel is filters that are not goroutines of this process.
+type Panel interface {
+	// Serve judges the cases that come, until ctx is done. Each goes to done once, with a verdict for each event; when ctx
+	// is done, a case may stay behind. It returns when it uses none any more.
+	Serve(ctx context.Context, cases chan *trigger.Case, done func(*trigger.Case))
+	// Seats is how many cases it may have in hand.
+	Seats() int
+	// Times are how long it had events in hand, of all of them together and at most.
+	Times() (judging, longest time.Duration)
+}
+
+// FilterConfig is what a Filtered is made with: with Filters, or with a Panel.
+type FilterConfig struct {
+	// Filters judge, each in a goroutine of its own.
+	Filters  []trigger.Filter
+	Panel    Panel
+	Deadline time.Duration // for one event, from when its filter begins
+	MostMEP  int           // the largest MEP there can be, bytes; 0: not known
+	// Decided is told of each MEP that the output has, how long after its last byte: of n events in a row, from the place
+	// i in the MEP on, that have one verdict. It must not wait. nil: nobody is told.
+	Decided func(m Meta, i, n int, v trigger.Verdict, took time.Duration)
+	Log     *slog.Logger
+}
+
+// judges are the filters of a builder unit, and the MEPs that they judge.
+type judges struct {
+	// immutable
+	cfg     FilterConfig
+	settled func(j *candidate, verdicts []trigger.Verdict) // what a job's verdicts lead to; the caller holds mu
+	free    chan *candidate                                // without work
+	todo    chan *trigger.Case                             // with room for all jobs
+	quit    context.Context
+	leave   context.CancelFunc
+	wg      sync.WaitGroup // workers and watchdog, or the panel
+
+	workers []worker
+
+	mu      sync.Mutex // guards what follows, and the jobs' open
+	settles sync.Cond  // a job was settled; of mu
+	jobs    []*candidate
+	written uint64 // jobs that were submitted
+	scratch []trigger.Verdict
+	err     error // nothing more is judged; final
+	closed  bool
+
+	count filterCounts
+}
+
+// candidate is a MEP on its way. It belongs to whoever took it from free or todo.
+type candidate struct {
+	trigger.Case
+	packet selection.Packet
+	meta   Meta
+	ctx    context.Context // of its Write
+	judged atomic.Int64    // events of which Verdicts tells: those the worker does not touch again
+	number uint64          // of the Write; guarded by mu
+	open   bool            // it is filled, and not settled; guarded by mu
+}
+
+// mep is the MEP without its mark.
+func (j *candidate) mep() []byte { return j.Entry[:len(j.Entry)-markBytes] }
+
+// worker is what the watchdog sees of one.
+type worker struct {
+	filter trigger.Filter
+	judges atomic.Pointer[candidate] // nil: it is not judging
+	until  atomic.Int64              // deadline, ns since began
+	began  time.Time                 // immutable
+	times  eventTimes
+}
+
+// jobsOf is how many jobs there are: some for those who judge, and some that wait.
+func jobsOf(cfg *FilterConfig) int {
+	n := len(cfg.Filters)
+	all := n*waiting + n // the second n may be with filters that hang
+	if cfg.Panel != nil {
+		n, all = 1, cfg.Panel.Seats()+waiting
+	}
+	if cfg.MostMEP > 0 {
+		all = max(n+1, min(all, jobBytes/cfg.MostMEP))
+	}
+	return all
+}
+
+// begin lets the filters judge. settled is called with the verdicts of each job.
+func (f *judges) begin(cfg FilterConfig, settled func(*candidate, []trigger.Verdict)) {
+	all := jobsOf(&cfg)
+	f.cfg, f.settled = cfg, settled
+	f.free, f.todo = make(chan *candidate, all), make(chan *trigger.Case, all)
+	f.workers = make([]worker, len(cfg.Filters))
+	f.quit, f.leave = context.WithCancel(context.Background())
+	f.settles.L = &f.mu
+	for i := range all {
+		j := &candidate{}
+		j.Place = i
+		f.jobs = append(f.jobs, j)
+		f.free <- j
+	}
+	if cfg.Panel != nil {
+		f.wg.Go(func() { cfg.Panel.Serve(f.quit, f.todo, f.done) })
+		return
+	}
+	for i := range f.workers {
+		w := &f.workers[i]
+		w.filter, w.began = cfg.Filters[i], time.Now()
+		w.times.waits, w.times.in = newTimes(), newTimes()
+		f.wg.Go(func() { f.work(w) })
+	}
+	f.wg.Go(f.watch)
+}
+
+// take waits for a free job, which ctx bounds.
+func (f *judges) take(ctx context.Context) (j *candidate, err error) {
+	select {
+	case j = <-f.free:
+		return j, nil
+	default:
+	}
+	at := time.Now()
+	select {
+	case j = <-f.free:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	f.count.held.Add(int64(time.Since(at)))
+	return j, nil
+}
+
+// submit has a job judged that is filled.
+func (f *judges) submit(j *candidate) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil {
+		f.free <- j
+		return f.err
+	}
+	f.written++
+	j.number, j.open = f.written, true
+	f.todo <- &j.Case // there is room for all
+	return nil
+}
+
+// fill makes it the job of a MEP.
+func (j *candidate) fill(ctx context.Context, m Meta, mep []byte) {
+	j.meta, j.ctx = m, ctx
+	if m.Whole.IsZero() {
+		j.meta.Whole = time.Now()
+	}
+	j.Meta = selection.Meta{Run: m.Run, MEP: m.MEP, Attempt: m.Attempt}
+	j.First, j.Events = m.FirstEvent, m.Events
+	j.Entry = slices.Grow(append(j.Entry[:0], mep...), markBytes)[:len(mep)+markBytes]
+	putMark(j.Entry[len(mep):], m)
+	j.Verdicts = slices.Grow(j.Verdicts[:0], m.Events)[:m.Events]
+	clear(j.Verdicts)
+	j.Returned = 0
+	j.judged.Store(0)
+}
+
+// work judges MEPs until there will be no more.
+func (f *judges) work(w *worker) {
+	for {
+		select {
+		case <-f.quit.Done():
+			return
+		case c := <-f.todo:
+			j := f.jobs[c.Place]
+			f.judge(w, j)
+			f.done(c)
+		}
+	}
+}
+
+// judge asks the worker's filter of each event.
+func (f *judges) judge(w *worker, j *candidate) {
+	if err := f.parse(j); err != nil {
+		f.failed(err)
+		j.Spread(0, trigger.Verdict{Decision: trigger.Failed})
+		j.judged.Store(int64(j.Events))
+		return
+	}
+	i := 0
+	for e := range j.packet.Events() {
+		v := f.judgeOne(w, j, &e)
+		if v.Decision == trigger.TimedOut && !f.stillOpen(j) {
+			return // the watchdog was here: nobody asks any more
+		}
+		j.Verdicts[i] = v
+		i++
+		j.judged.Store(int64(i))
+	}
+}
+
+// parse views the MEP of a job.
+func (f *judges) parse(j *candidate) error {
+	if err := j.packet.Parse(j.Meta, j.mep()); err != nil {
+		return err
+	}
+	if n := j.packet.N(); n != j.Events {
+		return fmt.Errorf("MEP %d has %d events, and %d are told of", j.MEP, n, j.Events)
+	}
+	return nil
+}
+
+// failed counts an error of a filter, and tells of the first one.
+func (f *judges) failed(err error) {
+	if f.count.errors.Add(1) == 1 {
+		f.cfg.Log.Warn("the filter could not judge an event, which passes; further ones are counted", "err", err)
+	}
+}
+
+// judgeOne asks of one event. What a filter says too late does not count, even if the watchdog has not come by.
+func (f *judges) judgeOne(w *worker, j *candidate, e *selection.Event) trigger.Verdict {
+	begun := time.Now()
+	deadline := begun.Add(f.cfg.Deadline)
+	w.until.Store(int64(deadline.Sub(w.began)))
+	w.judges.Store(j)
+	v, err := f.ask(w, deadline, e)
+	w.judges.Store(nil)
+	now := time.Now()
+	w.times.took(begun.Sub(j.meta.Whole), now.Sub(begun))
+	f.count.took(now.Sub(begun))
+	if err != nil {
+		f.failed(err)
+	}
+	return trigger.Settle(v, err, deadline, now)
+}
+
+// ask asks the filter of an event. A filter that panics could not judge it.
+func (f *judges) ask(w *worker, deadline time.Time, e *selection.Event) (v trigger.Verdict, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("event %d: the filter failed: %v", e.Number, r)
+		}
+	}()
+	return w.filter.Judge(deadline, e)
+}
+
+// stillOpen tells whether a job is not settled.
+func (f *judges) stillOpen(j *candidate) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return j.open
+}
+
+// done takes a case back, with its verdicts, and settles it, unless that was done.
+func (f *judges) done(c *trigger.Case) {
+	j := f.jobs[c.Place]
+	f.mu.Lock()
+	f.settleLocked(j, j.Verdicts)
+	f.mu.Unlock()
+	f.free <- j
+}
+
+func (f *judges) settleLocked(j *candidate, verdicts []trigger.Verdict) {
+	if !j.open {
+		return
+	}
+	f.settled(j, verdicts)
+	j.open = false
+	f.settles.Broadcast()
+}
+
+// watch settles what is with workers beyond their deadline. When all workers are, what waits passes too.
+func (f *judges) watch() {
+	tick := time.NewTicker(max(time.Millisecond, f.cfg.Deadline/4))
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.quit.Done():
+			return
+		case <-tick.C:
+		}
+		stuck := 0
+		for i := range f.workers {
+			if f.late(&f.workers[i]) {
+				stuck++
+			}
+		}
+		f.count.stuck.Store(int64(stuck))
+		for stuck == len(f.workers) && f.pass() {
+		}
+	}
+}
+
+// late tells whether a worker is beyond its deadline; the MEP in its hand is settled then.
+func (f *judges) late(w *worker) bool {
+	if !w.late() {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// Whatever the worker judges now is not settled before the worker has passed mu, and of that the deadline is told
+	// before: so both are of one MEP.
+	j := w.judges.Load()
+	if j == nil || !w.late() {
+		return false
+	}
+	f.settleLocked(j, f.overdue(j))
+	return true
+}
+
+// overdue is the verdicts of a job whose worker is beyond its deadline: the event at hand and those behind it pass. The
+// caller holds mu.
+func (f *judges) overdue(j *candidate) []trigger.Verdict {
+	n := int(j.judged.Load())
+	f.scratch = append(f.scratch[:0], j.Verdicts[:n]...)
+	for range j.Events - n {
+		f.scratch = append(f.scratch, trigger.Verdict{Decision: trigger.TimedOut})
+	}
+	return f.scratch
+}
+
+// late tells whether the worker is beyond its deadline.
+func (w *worker) late() bool {
+	return w.judges.Load() != nil && int64(time.Since(w.began)) > w.until.Load()
+}
+
+// pass settles a MEP that waits for a worker. It is false when none does.
+func (f *judges) pass() bool {
+	select {
+	case c := <-f.todo:
+		c.Spread(0, trigger.Verdict{Decision: trigger.TimedOut})
+		f.done(c)
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits until the MEPs that were submitted have their decisions.
+func (f *judges) wait() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for last := f.written; f.openUpTo(last) && f.err == nil; {
+		f.settles.Wait()
+	}
+	return f.err
+}
+
+func (f *judges) openUpTo(last uint64) bool {
+	for _, j := range f.jobs {
+		if j.open && j.number <= last {
+			return true
+		}
+	}
+	return false
+}
+
+// stop ends the workers. One whose filter hangs is left behind: nothing in Go can end it.
+func (f *judges) stop() {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return
+	}
+	f.closed = true
+	if f.err == nil {
+		f.err = errFilterClosed
+	}
+	f.settles.Broadcast()
+	f.mu.Unlock()
+	f.leave()
+	ended := make(chan struct{})
+	go func() {
+		f.wg.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(f.cfg.Deadline + stopTime):
+		f.cfg.Log.Warn("a filter did not come back from an event; its goroutine is left behind", "deadline", f.cfg.Deadline)
+	}
+}
+
+// stopTime is how long workers are waited for beyond their deadline.
+const stopTime = time.Second
