@@ -203,7 +203,7 @@ func TestGoneAsked(t *testing.T) {
 		r := newRig(t, func(r *rig, c *Config) {
 			bearing(r, c)
 			c.Pull = Pull{Credit: 1, Interest: []int{1, 2}}
-			c.Decide = func(uint64, [][]byte) bool { return true }
+			c.Decide = atOnce(func(uint64, [][]byte) bool { return true })
 		})
 		grants := map[int]chan placing.Grant{}
 		for _, rank := range r.ranks {
@@ -238,10 +238,10 @@ func TestGoneRegion(t *testing.T) {
 	r := newRig(t, func(r *rig, c *Config) {
 		bearing(r, c)
 		c.Pull = Pull{Interest: []int{1}}
-		c.Decide = func(mep uint64, mfps [][]byte) bool {
+		c.Decide = atOnce(func(mep uint64, mfps [][]byte) bool {
 			shown <- len(mfps)
 			return mep == 1
-		}
+		})
 	})
 	must.OK(t, r.b.Gone(1))
 	for mep := range uint64(2) {

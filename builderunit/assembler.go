@@ -41,11 +41,12 @@ const (
 	sizing                    // some readout units have announced
 	filling                   // grants are out, or wait for request credit
 	deciding                  // the region of interest is in place, and nobody has decided yet
+	refusing                  // the region was rejected, and nobody has been told yet
 	whole                     // every byte is in place
 )
 
 func (p slotPhase) String() string {
-	return [...]string{"free", "waiting for sizes", "being filled", "waiting for a decision", "complete"}[p]
+	return [...]string{"free", "waiting for sizes", "being filled", "waiting for a decision", "rejected", "complete"}[p]
 }
 
 // slot keeps its MEP and attempt when it is idle: they were the last it held. Attempts count from 1, so 0 is a slot
@@ -282,36 +283,6 @@ func (a *Assembler) Standing(ru, first, n int, to []placing.Ref) []placing.Ref {
 		to = append(to, placing.Ref(a.refs[slot*a.rus+ru]))
 	}
 	return to
-}
-
-// Accept says of a slot whose region of interest is in place that the other parts are asked for. Its windows count as
-// revoked.
-func (a *Assembler) Accept(i int) {
-	s := &a.slots[i]
-	if invariants.Enabled {
-		invariants.Check(s.phase == deciding, "slot %d was accepted while %s", i, s.phase)
-	}
-	s.phase = filling
-	clear(of(a, a.refs, i))
-	a.pull.queue(i, s.mep)
-}
-
-// Reject counts a MEP of which no more is asked for, and makes its slot free for the next.
-func (a *Assembler) Reject(i int) {
-	s := &a.slots[i]
-	if invariants.Enabled {
-		invariants.Check(s.phase == deciding, "slot %d was rejected while %s", i, s.phase)
-	}
-	a.stats.RejectedMEPs++
-	for ru, p := range of(a, a.parts, i) {
-		if a.inPlace(i, ru) {
-			a.stats.RejectedMFPs += uint64(p.streams)
-		} else {
-			a.stats.UnaskedMFPs += uint64(p.streams)
-			a.stats.UnaskedParts++
-		}
-	}
-	a.free(i)
 }
 
 // discard counts whole MEPs that nobody has time for, and makes their slots free for the next.

@@ -7,8 +7,8 @@ package builderunit
 //	                                                    lets, under mu
 //	3 PlacedMany  (parallel: receivers)                 many notices a call under mu, the next parts asked for; what is
 //	                                                    whole joins the batch
-//	4 decide      (sequential: finisher)                of a region of interest: revoked, verified, Decide; on with 2,
-//	                                                    or 6
+//	4 decide      (sequential: finisher)                of a region of interest: revoked, verified, Decide; then on with
+//	                                                    2, or over (region.go)
 //	5 finish      (sequential: finisher)                of each MEP of a batch: grants revoked, verified, header
 //	                                                    written, sink
 //	6 settle      (sequential: finisher)                of the batch: slots free under mu, the scheduler told (commit.go)
@@ -35,6 +35,7 @@ import (
 	"ringlet/internal/stopwatch"
 	"ringlet/shmem"
 	"ringlet/transport"
+	"ringlet/trigger"
 )
 
 // Outcome of a MEP, as the scheduler is told.
@@ -78,10 +79,10 @@ type Config struct {
 	Layout *placing.Layout
 	// Pull says how parts are asked for where they are announced. Zero: all at once.
 	Pull Pull
-	// Decide says, of a MEP whose region of interest is in place, whether the rest is to be asked for; it is given the
-	// MFPs that are here, in order of source id, valid until it returns: none, if all readout units of the region are
-	// gone. The finisher calls it, so it is one at a time. Needed where Pull has an Interest.
-	Decide func(mep uint64, mfps [][]byte) bool
+	// Decide is asked, of a MEP whose region of interest is in place, whether the rest is to be fetched. It answers by
+	// Region.Decide, or later by Builder.Decided: once in any case. The finisher calls it, so it is one at a time, and
+	// what is whole waits while it does; ctx is done when the unit is closed. Needed where Pull has an Interest.
+	Decide func(ctx context.Context, r *Region) error
 	// Division is the sources of each readout unit, and MostEvents the most events of a MEP: what is to be made for a
 	// readout unit that is gone. Zero: none may be.
 	Division   placing.Division
@@ -123,6 +124,8 @@ type Builder struct {
 	wake      chan struct{} // of one place: the batch is not empty
 	wakeSpill chan struct{} // of one place: there are MEPs to be discarded
 
+	wakeRefuse chan struct{} // of one place: there are refusals
+
 	discards bool                // the sink drops everything; immutable
 	lender   sink.Lender         // the sink, where readers get MEPs where they lie; immutable
 	inSink   stopwatch.Stopwatch // of the finisher
@@ -145,10 +148,14 @@ type Builder struct {
 	batch    []Landing        // what is complete, and not the finisher's yet
 	at       time.Time        // when the last of it became so
 	spill    []uint32         // slots whose MEPs are to be discarded
+	refusals []refusal        // MEPs whose region was rejected
 	announce placing.Announce // scratch
 	message  []byte           // scratch
 	backlog  backlog
 	settled  []uint32 // by readout unit: exclusions of this unit of which nothing comes from it any more
+	// by slot: of a filter on the events of what lies there, by its region; nil where no region is judged. Of a slot that
+	// is whole the finisher's.
+	verdicts [][]trigger.Verdict
 	failed   bool
 	closed   bool
 	// messages and placements that do not parse, come from ranks with no business here, or come after Close
@@ -200,6 +207,9 @@ func New(cfg Config) (*Builder, error) {
 		return nil, errors.New("there is a region of interest, and nobody to decide on it")
 	default:
 		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
+		if len(cfg.Pull.Interest) > 0 {
+			b.verdicts, b.wakeRefuse = make([][]trigger.Verdict, n), make(chan struct{}, 1)
+		}
 	}
 	b.asm.absent.size = uint32(event.MFPHeaderSize(cfg.MostEvents))
 	if cfg.Division.Units() > 0 {
@@ -240,6 +250,9 @@ func New(cfg Config) (*Builder, error) {
 	}
 	if cfg.Backlog > 0 {
 		b.wg.Go(b.discarder)
+	}
+	if b.verdicts != nil {
+		b.wg.Go(b.refuser)
 	}
 	if cfg.Suspend.For > 0 {
 		b.wg.Go(b.suspender)

@@ -42,6 +42,9 @@ type finishing struct {
 	slots       []uint32 // of results
 	results     []Result
 	count, size uint64 // MFPs and their bytes, in results
+	asked       Region // that is being handed to Decide
+	all         []mfpPlace
+	region      []byte // a Region as a MEP
 	seen        uint   // means nothing: it makes lookAt look
 
 	// of the MEP in hand, if it is marked
@@ -170,45 +173,6 @@ func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
 	return nil
 }
 
-// decide lets Decide look at a region of interest: the rest is asked for, or the MEP is over.
-func (b *Builder) decide(slot int, at time.Time) error {
-	mep, memory, err := b.take(slot)
-	if err != nil {
-		return err
-	}
-	f := &b.f
-	if err := b.verify.check(mep.MEP, memory, f.places); err != nil {
-		return err
-	}
-	f.mfps = f.mfps[:0]
-	for _, p := range f.places {
-		f.mfps = append(f.mfps, memory[p.Offset:p.Offset+p.Size])
-	}
-	if b.cfg.Decide(mep.MEP, f.mfps) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.asm.Accept(slot)
-		before := len(b.batch)
-		b.askLocked()
-		b.landedLocked(before)
-		return nil
-	}
-	r := Result{Slot: slot, MEP: mep.MEP, Attempt: mep.Attempt, Outcome: Rejected, Done: at}
-	if len(f.mfps) > 0 { // else the readout units of the region are gone, and nothing here tells how many there are
-		if m, err := event.ParseMFP(f.mfps[0]); err == nil {
-			r.Events = m.N()
-		}
-	}
-	if err := errors.Join(b.cfg.Slots.Abandon(slot), b.cfg.Slots.Offer(slot)); err != nil {
-		return err
-	}
-	b.mu.Lock()
-	b.asm.Reject(slot)
-	r.Held = b.asm.Hold()
-	b.mu.Unlock()
-	return b.tell([]Result{r})
-}
-
 // finish checks a whole MEP, writes its header and hands it to the sink.
 func (b *Builder) finish(slot int, at time.Time) error {
 	f := &b.f
@@ -250,6 +214,9 @@ func (b *Builder) finish(slot int, at time.Time) error {
 		Events:     m.N(),
 		Attempt:    mep.Attempt,
 		Whole:      at,
+	}
+	if b.verdicts != nil {
+		meta.Verdicts = b.verdicts[slot]
 	}
 	if looked {
 		b.show(shown, at, meta, read)

@@ -1,6 +1,7 @@
 package builderunit
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -47,7 +48,7 @@ func TestDecides(t *testing.T) {
 	shown := make(chan []uint16, 10)
 	r := newRig(t, func(_ *rig, c *Config) {
 		c.Pull = Pull{Interest: []int{2, 0}}
-		c.Decide = func(mep uint64, mfps [][]byte) bool {
+		c.Decide = atOnce(func(mep uint64, mfps [][]byte) bool {
 			var sources []uint16
 			for _, b := range mfps {
 				m, err := event.ParseMFP(b)
@@ -58,7 +59,7 @@ func TestDecides(t *testing.T) {
 			}
 			shown <- sources
 			return mep == 1
-		}
+		})
 	})
 	for mep := range uint64(2) {
 		pieces := []*piece{r.piece(0, mep*rigPacking), r.piece(1, mep*rigPacking), r.piece(2, mep*rigPacking)}
@@ -115,6 +116,14 @@ func TestDecides(t *testing.T) {
 	}
 }
 
+// atOnce decides on regions when it is asked.
+func atOnce(keep func(mep uint64, mfps [][]byte) bool) func(context.Context, *Region) error {
+	return func(_ context.Context, r *Region) error {
+		r.Decide(keep(r.Meta.MEP, r.MFPs))
+		return nil
+	}
+}
+
 // awaitGrant waits for what the finisher asks for.
 func (r *rig) awaitGrant(ru int, mep uint64) placing.Grant {
 	r.t.Helper()
@@ -131,7 +140,7 @@ func (r *rig) awaitGrant(ru int, mep uint64) placing.Grant {
 func TestRegionIsVerified(t *testing.T) {
 	r := newRig(t, func(_ *rig, c *Config) {
 		c.Pull = Pull{Interest: []int{1}}
-		c.Decide = func(uint64, [][]byte) bool { t.Error("decided on a damaged MFP"); return false }
+		c.Decide = atOnce(func(uint64, [][]byte) bool { t.Error("decided on a damaged MFP"); return false })
 	})
 	pieces := []*piece{r.piece(0, 0), r.piece(1, 0), r.piece(2, 0)}
 	for _, p := range pieces {
@@ -195,10 +204,10 @@ func TestAcceptShare(t *testing.T) {
 		a, b := AcceptShare(share, 1), AcceptShare(share, 2)
 		accepted, differ := 0, 0
 		for mep := range uint64(n) {
-			if a(mep, nil) {
+			if a(mep) {
 				accepted++
 			}
-			if a(mep, nil) != b(mep, nil) {
+			if a(mep) != b(mep) {
 				differ++
 			}
 		}

@@ -116,8 +116,8 @@ func (q *puller) drop(slot int) {
 
 // AcceptShare decides like a trigger that lets a share of all MEPs pass, which ones being settled by their numbers and
 // the seed.
-func AcceptShare(share float64, seed uint64) func(mep uint64, mfps [][]byte) bool {
-	return func(mep uint64, _ [][]byte) bool {
+func AcceptShare(share float64, seed uint64) func(mep uint64) bool {
+	return func(mep uint64) bool {
 		// The finalizer of splitmix64, whose output is equidistributed; 53 bits of it are a number in [0, 1).
 		z := (mep+1)*0x9e3779b97f4a7c15 + seed*0xd1b54a32d192ed03
 		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

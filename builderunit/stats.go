@@ -17,6 +17,7 @@ type Stats struct {
 	RejectedMFPs uint64 `count:"mfps_rejected" help:"MFPs of rejected MEPs that were placed"`
 	UnaskedMFPs  uint64 `count:"mfps_unasked" help:"MFPs of rejected MEPs that were never asked for"`
 	UnaskedParts uint64 `count:"unasked" help:"parts of rejected MEPs that were never asked for"`
+	SparedBytes  uint64 `count:"bytes_spared" unit:"bytes" help:"bytes of parts of rejected MEPs, which never crossed the network"`
 
 	Withdrawn uint64 `count:"meps_withdrawn" help:"MEPs not whole when the unit was excluded, and given to others"`
 

@@ -189,7 +189,10 @@ func (s *system) addBuilder(bu int) {
 		Sink:     s.sinks[bu],
 		Fail:     func(err error) { s.failed <- err },
 		Pull:     pull,
-		Decide:   s.decide,
+		Decide: func(_ context.Context, r *builderunit.Region) error {
+			r.Decide(s.decide(r.Meta.MEP, r.MFPs))
+			return nil
+		},
 		Feedback: func(results []builderunit.Result) error {
 			if held = append(held, results...); results[len(results)-1].Held {
 				return nil

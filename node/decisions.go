@@ -259,8 +259,7 @@ func (s *session) decided(m sink.Meta, i, n int, v trigger.Verdict, took time.Du
 	}
 }
 
-// judged tells the decision unit what became of MEPs. What was built a filter judged, where there is one, and decided
-// has told. Without one each event is accepted, or could not be judged, since it lacks fragments; so could those not be
+// judged tells the decision unit what became of MEPs. What a filter judged, whole or by its region, decided has told. Without one each event is accepted, or could not be judged, since it lacks fragments; so could those not be
 // that were let go. Events are numbered by their MEP, and those that a short MEP does not have are void. Of what is
 // incomplete nothing is told: it times out.
 func (s *session) judged(results []builderunit.Result) {
@@ -274,7 +273,8 @@ func (s *session) judged(results []builderunit.Result) {
 		r := &results[i]
 		v := trigger.Verdict{Decision: trigger.Accepted}
 		switch {
-		case r.Outcome == builderunit.Incomplete, r.Outcome == builderunit.Built && s.cfg.Filter != "":
+		case r.Outcome == builderunit.Incomplete, r.Outcome == builderunit.Built && s.cfg.Filter != "",
+			r.Outcome == builderunit.Rejected && s.cfg.RegionJudged():
 			continue
 		case r.Outcome == builderunit.Rejected:
 			v.Decision = trigger.Rejected

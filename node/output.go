@@ -150,6 +150,9 @@ func (s *session) filtered(out sink.Sink, settings *sink.Settings) (sink.Sink, e
 		Decided:  s.decided,
 		Log:      s.node.log,
 	}
+	if s.cfg.RegionJudged() {
+		cfg.Regions = s.cfg.Slots
+	}
 	if name := choice.Process(); name != "" {
 		cfg.Panel = panel.New(panel.Config{
 			Name:     name,

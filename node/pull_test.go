@@ -153,7 +153,7 @@ func TestPullAtRandom(t *testing.T) {
 			}
 		}
 		accept := builderunit.AcceptShare(rapid.Float64Range(0, 1).Draw(rt, "share"), rapid.Uint64().Draw(rt, "seed"))
-		cfg.accept = func(mep uint64) bool { return accept(mep, nil) }
+		cfg.accept = func(mep uint64) bool { return accept(mep) }
 		sizes := rapid.SliceOfN(rapid.Uint32Range(20, 4000), 7, 7).Draw(rt, "sizes")
 		cfg.size = func(mep uint64, ru int) uint32 { return sizes[(int(mep)+3*ru)%7] }
 		f := newFarm(t, cfg)

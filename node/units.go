@@ -11,6 +11,7 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/builderunit"
+	"ringlet/builderunit/sink"
 	"ringlet/event/placing"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -43,7 +44,6 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	if err != nil {
 		return err
 	}
-	_, accepted := s.cfg.Interest()
 	told := newFeedback()
 	told.superseded, told.judged = s.superseder(out), s.judged
 	s.told.Store(told)
@@ -64,7 +64,7 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 		Feedback: told.tell,
 		Layout:   s.layout,
 		Pull:     s.pull(),
-		Decide:   builderunit.AcceptShare(accepted, s.cfg.Seed),
+		Decide:   s.decide(out),
 		Backlog:  s.cfg.Backlog(),
 		Suspend:  s.suspension(),
 
@@ -85,6 +85,28 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	}
 	s.keep(told)
 	return nil
+}
+
+// decide decides on regions of interest: a filter judges each, or a share of the MEPs is kept. What is kept though no
+// filter could look has its rest fetched, and the whole MEP is judged.
+func (s *session) decide(out sink.Sink) func(context.Context, *builderunit.Region) error {
+	judge, ok := out.(*sink.Filtered)
+	if !ok || !s.cfg.RegionJudged() {
+		_, share := s.cfg.Interest()
+		keep := builderunit.AcceptShare(share, s.cfg.Seed)
+		return func(_ context.Context, r *builderunit.Region) error {
+			r.Decide(keep(r.Meta.MEP))
+			return nil
+		}
+	}
+	return func(ctx context.Context, r *builderunit.Region) error {
+		mep, ok := r.MEP()
+		if !ok {
+			r.Decide(true)
+			return nil
+		}
+		return judge.Judge(ctx, r.Meta, mep, r.Slot, r.Asker())
+	}
 }
 
 // suspension is when this node's builder unit stops on purpose.

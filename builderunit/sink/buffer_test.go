@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"ringlet/shmem"
 	"ringlet/testkit/must"
 )
@@ -55,7 +57,7 @@ func TestBuffer(t *testing.T) {
 			}
 			m, want := buildMEP(t, p, k, testPacking, int(k%5))
 			mark, mep, ok := markOf(e.Data)
-			if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || mark != m {
+			if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || !cmp.Equal(mark, m) {
 				errs <- errors.New("an entry is not the MEP that was written")
 				return
 			}
@@ -100,7 +102,7 @@ func TestSuperseded(t *testing.T) {
 	e, err := r.Next(t.Context())
 	must.OK(t, err)
 	mark, mep, ok := markOf(e.Data)
-	if e.Type != entrySuperseded || !ok || len(mep) > 0 || mark != m {
+	if e.Type != entrySuperseded || !ok || len(mep) > 0 || !cmp.Equal(mark, m) {
 		t.Errorf("type %#x, %+v, %d bytes", e.Type, mark, len(mep))
 	}
 	if got := b.Stats().Superseded; got != 1 {
@@ -201,7 +203,7 @@ func TestLend(t *testing.T) {
 		must.OK(t, err)
 		m, want := buildMEP(t, p, k, testPacking, int(k%5))
 		mark, mep, ok := markOf(e.Data)
-		if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || mark != m {
+		if e.Type != entryMEP || !ok || !bytes.Equal(mep, want) || !cmp.Equal(mark, m) {
 			t.Fatalf("MEP %d is not the one that was lent", k)
 		}
 		must.OK(t, r.Ack(e))

@@ -20,6 +20,7 @@ type FilterStats struct {
 	Rejected uint64        `count:"filter_rejected" help:"events that the filter rejected"`
 	TimedOut uint64        `count:"filter_timed_out" help:"events that passed since the filter did not answer in time"`
 	Failed   uint64        `count:"filter_failed" help:"events that passed since the filter could not judge them"`
+	Region   uint64        `count:"filter_rejected_region" help:"rejected events that have no rest here: --roi, judged by the filter"`
 	Carried  uint64        `count:"filter_carried" help:"rejected events that are kept, since another one of their MEP is"`
 	Judging  time.Duration `count:"filter_us" help:"time in the filter, of all workers"`
 	Longest  time.Duration `count:"filter_longest_us" kind:"max" help:"longest time in the filter for one event"`
@@ -32,6 +33,7 @@ type filterCounts struct {
 	decided        [trigger.Decisions]atomic.Uint64 // events
 	errors         atomic.Uint64
 	carried        atomic.Uint64
+	region         atomic.Uint64
 	judging, held  atomic.Int64 // ns
 	longest, stuck atomic.Int64 // ns; workers
 }
@@ -106,6 +108,7 @@ func (f *Filtered) Stats() FilterStats {
 		Rejected: c.decided[trigger.Rejected].Load(),
 		TimedOut: c.decided[trigger.TimedOut].Load(),
 		Failed:   c.decided[trigger.Failed].Load(),
+		Region:   c.region.Load(),
 		Carried:  c.carried.Load(),
 		Judging:  judging,
 		Longest:  longest,

@@ -48,8 +48,12 @@ type FilterConfig struct {
 	Panel    Panel
 	Deadline time.Duration // for one event, from when its filter begins
 	MostMEP  int           // the largest MEP there can be, bytes; 0: not known
-	// Decided is told of each MEP that the output has, how long after its last byte: of n events in a row, from the place
-	// i in the MEP on, that have one verdict. It must not wait. nil: nobody is told.
+	// Regions is how many MEPs may have a region of interest judged at a time. There is a job for each, whatever it
+	// takes: they hold slots of the builder unit, and their regions are parts of these.
+	Regions int
+	// Decided is told of each MEP that the output has, and of each that was rejected by its region of interest, how long
+	// after its last byte: of n events in a row, from the place i in the MEP on, that have one verdict. It must not wait.
+	// nil: nobody is told.
 	Decided func(m Meta, i, n int, v trigger.Verdict, took time.Duration)
 	Log     *slog.Logger
 }
@@ -87,6 +91,9 @@ type candidate struct {
 	judged atomic.Int64    // events of which Verdicts tells: those the worker does not touch again
 	number uint64          // of the Write; guarded by mu
 	open   bool            // it is filled, and not settled; guarded by mu
+
+	asker Asker // whose region of interest it is, of what lies in slot; nil: it is a MEP for the output
+	slot  int
 }
 
 // mep is the MEP without its mark.
@@ -95,6 +102,7 @@ func (j *candidate) mep() []byte { return j.Entry[:len(j.Entry)-markBytes] }
 // worker is what the watchdog sees of one.
 type worker struct {
 	filter trigger.Filter
+	event  selection.Event           // at hand; the worker's alone
 	judges atomic.Pointer[candidate] // nil: it is not judging
 	until  atomic.Int64              // deadline, ns since began
 	began  time.Time                 // immutable
@@ -110,6 +118,9 @@ func jobsOf(cfg *FilterConfig) int {
 	}
 	if cfg.MostMEP > 0 {
 		all = max(n+1, min(all, jobBytes/cfg.MostMEP))
+	}
+	if cfg.Regions > 0 {
+		all = max(all, cfg.Regions+n)
 	}
 	return all
 }
@@ -184,7 +195,7 @@ func (j *candidate) fill(ctx context.Context, m Meta, mep []byte) {
 	putMark(j.Entry[len(mep):], m)
 	j.Verdicts = slices.Grow(j.Verdicts[:0], m.Events)[:m.Events]
 	clear(j.Verdicts)
-	j.Returned = 0
+	j.Returned, j.asker = 0, nil
 	j.judged.Store(0)
 }
 
@@ -211,8 +222,8 @@ func (f *judges) judge(w *worker, j *candidate) {
 		return
 	}
 	i := 0
-	for e := range j.packet.Events() {
-		v := f.judgeOne(w, j, &e)
+	for w.event = range j.packet.Events() {
+		v := f.judgeOne(w, j)
 		if v.Decision == trigger.TimedOut && !f.stillOpen(j) {
 			return // the watchdog was here: nobody asks any more
 		}
@@ -241,12 +252,12 @@ func (f *judges) failed(err error) {
 }
 
 // judgeOne asks of one event. What a filter says too late does not count, even if the watchdog has not come by.
-func (f *judges) judgeOne(w *worker, j *candidate, e *selection.Event) trigger.Verdict {
+func (f *judges) judgeOne(w *worker, j *candidate) trigger.Verdict {
 	begun := time.Now()
 	deadline := begun.Add(f.cfg.Deadline)
 	w.until.Store(int64(deadline.Sub(w.began)))
 	w.judges.Store(j)
-	v, err := f.ask(w, deadline, e)
+	v, err := f.ask(w, deadline)
 	w.judges.Store(nil)
 	now := time.Now()
 	w.times.took(begun.Sub(j.meta.Whole), now.Sub(begun))
@@ -258,13 +269,13 @@ func (f *judges) judgeOne(w *worker, j *candidate, e *selection.Event) trigger.V
 }
 
 // ask asks the filter of an event. A filter that panics could not judge it.
-func (f *judges) ask(w *worker, deadline time.Time, e *selection.Event) (v trigger.Verdict, err error) {
+func (f *judges) ask(w *worker, deadline time.Time) (v trigger.Verdict, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("event %d: the filter failed: %v", e.Number, r)
+			err = fmt.Errorf("event %d: the filter failed: %v", w.event.Number, r)
 		}
 	}()
-	return w.filter.Judge(deadline, e)
+	return w.filter.Judge(deadline, &w.event)
 }
 
 // stillOpen tells whether a job is not settled.
@@ -359,7 +370,7 @@ func (f *judges) pass() bool {
 	}
 }
 
-// wait waits until the MEPs that were submitted have their decisions.
+// wait waits until the MEPs for the output that were submitted have their decisions.
 func (f *judges) wait() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -371,7 +382,7 @@ func (f *judges) wait() error {
 
 func (f *judges) openUpTo(last uint64) bool {
 	for _, j := range f.jobs {
-		if j.open && j.number <= last {
+		if j.open && j.asker == nil && j.number <= last {
 			return true
 		}
 	}

@@ -216,6 +216,9 @@ func mfpRow(row func(name, format string, args ...any), r *nodes.Report) {
 	row("MFPs", "%d read = %d placed%s%s + %d abandoned", r.MFPsRead, r.MFPsPlaced,
 		some(" + %d of rejected MEPs", r.MFPsRejected),
 		some(" + %d never asked for", r.MFPsUnasked), r.MFPsAbandoned)
+	if r.BytesSpared > 0 {
+		row("spared", "%d bytes of rejected events were never sent", r.BytesSpared)
+	}
 }
 
 // filterRow says what the filter decided.
@@ -224,9 +227,10 @@ func filterRow(row func(name, format string, args ...any), r *nodes.Report) {
 	if f == nil {
 		return
 	}
-	row("filter", "%s: %d events judged = %d accepted + %d rejected%s + %d timed out + %d failed; %.0fµs each, at most %v",
-		f.Filter, f.Judged(), f.Accepted, f.Rejected, some(" (%d of these kept with others of their MEPs)", f.Carried),
-		f.TimedOut, f.Failed, f.MeanUs, time.Duration(f.MaxUs)*time.Microsecond)
+	row("filter", "%s: %d events judged = %d accepted + %d rejected%s%s + %d timed out + %d failed; %.0fµs each, at most %v",
+		f.Filter, f.Judged(), f.Accepted, f.Rejected, some(" (%d of these by their region of interest)", f.Region),
+		some(" (%d of these kept with others of their MEPs)", f.Carried), f.TimedOut, f.Failed, f.MeanUs,
+		time.Duration(f.MaxUs)*time.Microsecond)
 	if p := f.Processes; p != nil {
 		row("processes", "%d came%s%s%s%s%s%s%s%s%s%s", p.Came, some(", %d left", p.Left), some(", %d died", p.Crashed),
 			some(", %d hung", p.Hung), some(", %d broke their memory", p.Broken), some("; %d events had none", p.Unattended),

@@ -45,6 +45,11 @@ func (c Config) Interest() (rus []int, share float64) {
 	return rus, share
 }
 
+// RegionJudged says that the filter judges regions of interest. It holds after Complete.
+func (c Config) RegionJudged() bool {
+	return c.RoI != "" && c.Filter != "" && !strings.Contains(c.RoI, ":")
+}
+
 // interest reads RoI, as "0,2" or "0,2:0.3".
 func (c *Config) interest() (rus []int, share float64, err error) {
 	if c.RoI == "" {

@@ -9,13 +9,15 @@ import (
 
 // Filter is what the filter said of the events that were built, as far as builder units have told.
 type Filter struct {
-	Filter   string  `json:"filter"` // as configured
+	Filter   string  `json:"filter"`    // as configured
+	ByRegion bool    `json:"by_region"` // it judged regions of interest
 	Accepted uint64  `json:"accepted"`
 	Rejected uint64  `json:"rejected"`
-	TimedOut uint64  `json:"timed_out"` // it did not answer in time, and they passed
-	Failed   uint64  `json:"failed"`    // it could not judge them, and they passed
-	Carried  uint64  `json:"carried"`   // of the rejected: kept, since another event of their MEP is
-	MeanUs   float64 `json:"mean_us"`   // of the time for one event
+	TimedOut uint64  `json:"timed_out"`       // it did not answer in time, and they passed
+	Failed   uint64  `json:"failed"`          // it could not judge them, and they passed
+	Region   uint64  `json:"rejected_region"` // of the rejected: by their region of interest, so that they were not built
+	Carried  uint64  `json:"carried"`         // of the rejected: kept, since another event of their MEP is
+	MeanUs   float64 `json:"mean_us"`         // of the time for one event
 	MaxUs    uint64  `json:"max_us"`
 	HeldUs   uint64  `json:"held_us"` // that built MEPs waited for a place before it, of all builder units
 
@@ -49,10 +51,12 @@ func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64, reports
 	}
 	f := &Filter{
 		Filter:   cfg.Filter,
+		ByRegion: cfg.RegionJudged(),
 		Accepted: sums["bu.filter_accepted"],
 		Rejected: sums["bu.filter_rejected"],
 		TimedOut: sums["bu.filter_timed_out"],
 		Failed:   sums["bu.filter_failed"],
+		Region:   sums["bu.filter_rejected_region"],
 		Carried:  sums["bu.filter_carried"],
 		MaxUs:    sums["bu.filter_longest_us"],
 		HeldUs:   sums["bu.filter_held_us"],
@@ -86,11 +90,19 @@ func (r *Report) countFilter(cfg *config.Config, sums map[string]uint64, reports
 	r.Filter = f
 }
 
-// filterChecks holds the decisions against the scheduler's books: every event that was built has one.
+// filterChecks holds the decisions against the scheduler's books: every event that was built has one, and every event
+// that was rejected, if the filter judged its region of interest.
 func (r *Report) filterChecks() []Check {
 	if r.Filter == nil {
 		return nil
 	}
-	return []Check{eq("events built = accepted + rejected + timed out + failed in the filter", r.EventsBuilt,
-		r.Filter.Judged())}
+	f := r.Filter
+	if !f.ByRegion {
+		return []Check{eq("events built = accepted + rejected + timed out + failed in the filter", r.EventsBuilt, f.Judged())}
+	}
+	return []Check{
+		eq("events built = accepted + rejected + timed out + failed in the filter, without those rejected by their region",
+			r.EventsBuilt, f.Judged()-f.Region),
+		eq("events rejected by their region, by the scheduler = by the filter", r.EventsRejected, f.Region),
+	}
 }

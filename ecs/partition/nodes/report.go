@@ -48,6 +48,7 @@ type Report struct {
 	MFPsPlaced       uint64 `json:"mfps_placed"`    // in complete MEPs
 	MFPsRejected     uint64 `json:"mfps_rejected"`  // in rejected MEPs: placed before they were
 	MFPsUnasked      uint64 `json:"mfps_unasked"`   // in rejected MEPs: never asked for
+	BytesSpared      uint64 `json:"bytes_spared"`   // of those
 	MFPsAbandoned    uint64 `json:"mfps_abandoned"` // read ahead of the last token, or without an outcome
 	BytesBuilt       uint64 `json:"bytes_built"`
 
@@ -270,6 +271,7 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 	out.EventsMarked, out.Lacking = sums["bu.events_marked"], r.lacking(reports, r.LastStats().Registers)
 	out.MFPsRead, out.MFPsPlaced, out.BytesBuilt = sums["ru.mfps_read"], sums["bu.mfps_placed"], sums["bu.bytes_built"]
 	out.MFPsRejected, out.MFPsUnasked = sums["bu.mfps_rejected"], sums["bu.mfps_unasked"]
+	out.BytesSpared = sums["bu.bytes_spared"]
 	out.MFPsAbandoned = out.MFPsRead - min(out.MFPsRead, out.MFPsPlaced+out.MFPsRejected+out.MFPsUnasked)
 	out.ChunksSent, out.ChunksPlaced = sums["link.chunks_sent"], sums["link.chunks_placed"]
 	out.ChunksDuplicate, out.ChunksLate = sums["link.chunks_duplicate"], sums["link.chunks_late"]

@@ -1,0 +1,169 @@
+package builderunit
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"ringlet/builderunit/sink"
+	"ringlet/event"
+	"ringlet/event/selection"
+	"ringlet/testkit/must"
+	"ringlet/trigger"
+)
+
+// asked is a region that somebody is to decide on.
+type asked struct {
+	sink.Meta
+	slot  int
+	mep   []byte
+	asker sink.Asker
+}
+
+// later hands regions to the test, which decides on them.
+func later(regions chan asked) func(context.Context, *Region) error {
+	return func(_ context.Context, r *Region) error {
+		mep, _ := r.MEP()
+		regions <- asked{r.Meta, r.Slot, slices.Clone(mep), r.Asker()}
+		return nil
+	}
+}
+
+// region has the region of interest of a MEP, which is readout unit 1's part, in place.
+func (r *rig) region(slot int, mep uint64, regions chan asked) ([]*piece, asked) {
+	r.t.Helper()
+	var pieces []*piece
+	for ru := range r.ranks {
+		p := r.piece(ru, mep*rigPacking)
+		r.announce(p, slot, mep)
+		pieces = append(pieces, p)
+	}
+	if v := r.write(pieces[1], r.net.grant(r.ranks[1], mep), 0, len(pieces[1].data)); v != 0 {
+		r.t.Fatal(v)
+	}
+	return pieces, must.Receive(r.t, regions, "nobody was asked for a decision")
+}
+
+// rest has the other parts in place, when they are asked for.
+func (r *rig) rest(pieces []*piece, mep uint64) {
+	r.t.Helper()
+	for _, ru := range []int{0, 2} {
+		if v := r.write(pieces[ru], r.awaitGrant(ru, mep), 0, len(pieces[ru].data)); v != 0 {
+			r.t.Fatal(v)
+		}
+	}
+}
+
+// TestOthersGoOnMeanwhile holds that while a region is being judged other MEPs are judged and built, that answers come
+// in any order, that verdicts reach the sink with their MEP, and that what is rejected is told and counted as spared.
+func TestOthersGoOnMeanwhile(t *testing.T) {
+	regions := make(chan asked, 10)
+	r := newRigOf(t, 3, func(_ *rig, c *Config) {
+		c.Pull, c.Decide = Pull{Interest: []int{1}}, later(regions)
+	})
+	first, a := r.region(0, 0, regions)
+	second, b := r.region(1, 1, regions)
+	third, c := r.region(2, 2, regions)
+	verdicts := []trigger.Verdict{{Decision: trigger.Rejected}, {Decision: trigger.Accepted, Score: 7}, {Decision: trigger.TimedOut}}
+	if !c.asker.Decided(c.Meta, c.slot, true, verdicts) {
+		t.Error("the answer on MEP 2 was not taken")
+	}
+	clear(verdicts) // they are the judge's again
+	r.rest(third, 2)
+	if res := r.result(); res.MEP != 2 || res.Outcome != Built {
+		t.Errorf("%+v", res)
+	}
+	if !a.asker.Decided(a.Meta, a.slot, false, nil) {
+		t.Error("the answer on MEP 0 was not taken")
+	}
+	if res := r.result(); res.MEP != 0 || res.Outcome != Rejected || res.Events != rigPacking {
+		t.Errorf("%+v", res)
+	}
+	b.asker.Decided(b.Meta, b.slot, true, nil)
+	r.rest(second, 1)
+	if res := r.result(); res.MEP != 1 || res.Outcome != Built {
+		t.Errorf("%+v", res)
+	}
+	for _, x := range []asked{a, b, c} {
+		if x.asker.Decided(x.Meta, x.slot, true, nil) {
+			t.Errorf("a second answer on MEP %d was taken", x.Meta.MEP)
+		}
+	}
+	m := r.sink.metas[0]
+	if len(m.Verdicts) != 3 || m.Verdicts[1].Score != 7 || m.Verdicts[2].Decision != trigger.TimedOut {
+		t.Errorf("%+v", m.Verdicts)
+	}
+	if len(r.sink.metas[1].Verdicts) > 0 {
+		t.Errorf("MEP 1 has verdicts of another: %v", r.sink.metas[1].Verdicts)
+	}
+	checkMEP(t, r.sink.meps[0], 2, rigDivision.Sources())
+	want := uint64(len(first[0].data) + len(first[2].data))
+	if s := r.b.Stats(); s.SparedBytes != want || s.RejectedMEPs != 1 || s.UnaskedParts != 2 || s.MEPs != 2 {
+		t.Errorf("%d bytes spared, not %d: %+v", s.SparedBytes, want, s)
+	}
+}
+
+// TestARegionIsAMEP holds that a region has the form of a MEP in which each source has its place.
+func TestARegionIsAMEP(t *testing.T) {
+	regions := make(chan asked, 1)
+	r := newRig(t, func(_ *rig, c *Config) { c.Pull, c.Decide = Pull{Interest: []int{1}}, later(regions) })
+	pieces, a := r.region(0, 4, regions)
+	var p selection.Packet
+	must.OK(t, p.Parse(selection.Meta{}, a.mep))
+	if p.N() != rigPacking || a.FirstEvent != 4*rigPacking || a.Events != rigPacking {
+		t.Fatalf("%d events: %+v", p.N(), a.Meta)
+	}
+	e := p.Event(1, true)
+	if len(e.Fragments) != rigDivision.Sources() || e.Number != a.FirstEvent+1 {
+		t.Fatalf("event %d has %d fragments", e.Number, len(e.Fragments))
+	}
+	at := 0
+	for i, f := range e.Fragments {
+		of := rigDivision.First(1)
+		here := i >= of && i < of+rigDivision.Count(1)
+		if int(f.Source) != i || (f.Type == event.FragmentMissing) == here {
+			t.Errorf("place %d: source %d, type %v", i, f.Source, f.Type)
+		}
+		if !here {
+			continue
+		}
+		m, err := event.ParseMFP(pieces[1].data[at : at+int(pieces[1].entries[i-of].Size)])
+		must.OK(t, err)
+		if !slices.Equal(f.Data, m.Fragment(1)) {
+			t.Errorf("source %d has other data", i)
+		}
+		at += padded(pieces[1].entries[i-of].Size)
+	}
+	a.asker.Decided(a.Meta, a.slot, false, nil)
+	r.result()
+}
+
+// TestAnswersThatComeTooLate holds that Reset waits for a region that is being judged, and that after Close an answer
+// has no effect.
+func TestAnswersThatComeTooLate(t *testing.T) {
+	regions := make(chan asked, 10)
+	r := newRig(t, func(_ *rig, c *Config) { c.Pull, c.Decide = Pull{Interest: []int{1}}, later(regions) })
+	_, a := r.region(0, 0, regions)
+	_, b := r.region(1, 1, regions)
+	over := make(chan error, 1)
+	go func() { over <- r.b.Reset(t.Context(), 0) }()
+	a.asker.Decided(a.Meta, a.slot, true, nil)
+	select {
+	case err := <-over:
+		t.Fatalf("reset while a region was being judged: %v", err)
+	default:
+	}
+	b.asker.Decided(b.Meta, b.slot, false, nil)
+	must.OK(t, must.Receive(t, over, "Reset did not return"))
+	if res := r.result(); res.MEP != 1 || res.Outcome != Rejected {
+		t.Errorf("%+v", res)
+	}
+	if s := r.b.Stats(); s.Withdrawn != 1 || s.Slots.Offered != 2 {
+		t.Errorf("%+v", s)
+	}
+	_, c := r.region(0, 5, regions)
+	r.close()
+	if c.asker.Decided(c.Meta, c.slot, true, nil) || r.b.Stats().Incomplete != 1 {
+		t.Errorf("the closed unit took an answer: %+v", r.b.Stats())
+	}
+}

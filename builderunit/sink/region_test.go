@@ -1,0 +1,162 @@
+package sink
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"ringlet/testkit/must"
+	"ringlet/trigger"
+)
+
+// asking remembers what it is told of regions.
+type asking struct {
+	mu    sync.Mutex
+	told  map[uint64]trigger.Decision // of the first event
+	slots map[uint64]int
+	kept  chan Meta // MEPs that are kept, with their verdicts
+	gone  bool      // it takes no answers
+}
+
+func newAsking(n int) *asking {
+	return &asking{told: map[uint64]trigger.Decision{}, slots: map[uint64]int{}, kept: make(chan Meta, n)}
+}
+
+func (a *asking) Decided(m Meta, slot int, keep bool, verdicts []trigger.Verdict) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told[m.MEP], a.slots[m.MEP] = verdicts[0].Decision, slot
+	if keep {
+		m.Verdicts = append(m.Verdicts, verdicts...)
+		a.kept <- m
+	}
+	return !a.gone
+}
+
+// TestRegionsAreJudged holds that the asker has the decision on each region, that what is rejected is told and counted
+// then, and that what is kept goes to the output with its decision and is not judged again.
+func TestRegionsAreJudged(t *testing.T) {
+	const n = 100
+	p, to, by := testPattern(t), &kept{}, newAsking(n)
+	told := map[trigger.Decision]int{}
+	f := NewFiltered(to, FilterConfig{
+		Filters:  []trigger.Filter{&byNumberMod{}, &byNumberMod{}},
+		Deadline: time.Minute,
+		Regions:  n,
+		Decided:  func(_ Meta, _, n int, v trigger.Verdict, _ time.Duration) { told[v.Decision] += n },
+		Log:      slog.New(slog.DiscardHandler),
+	})
+	meps := map[uint64][]byte{}
+	for k := range uint64(n) {
+		m, mep := buildMEP(t, p, k, 1, 0)
+		meps[k] = mep
+		must.OK(t, f.Judge(t.Context(), m, mep, int(k)+5, by))
+	}
+	for range n * 9 / 10 {
+		m := must.Receive(t, by.kept, "a region was not judged")
+		must.OK(t, f.Write(t.Context(), m, meps[m.MEP]))
+	}
+	_, err := f.Finish()
+	must.OK(t, err)
+	s := f.Stats()
+	if s.Accepted != n*7/10 || s.Rejected != n/10 || s.Region != n/10 || s.Failed != n/5 || s.Carried != 0 {
+		t.Errorf("%+v", s)
+	}
+	if len(to.given) != n*9/10 || told[trigger.Rejected] != n/10 || told[trigger.Accepted] != n*7/10 {
+		t.Errorf("%d in the output, told of %v", len(to.given), told)
+	}
+	for k := range uint64(n) {
+		if to.given[k] != by.told[k] && by.told[k] != trigger.Rejected || by.slots[k] != int(k)+5 {
+			t.Errorf("MEP %d: %v by its region, %v in the output, slot %d", k, by.told[k], to.given[k], by.slots[k])
+		}
+	}
+	waits, _ := f.Histograms()
+	if waits.TotalCount() != n {
+		t.Errorf("%d events were judged %d times", n, waits.TotalCount())
+	}
+}
+
+// TestRegionsOfAFilterThatHangs holds that regions pass by time-out, that flushing the output does not wait for them,
+// and that answers which nobody wants are not counted.
+func TestRegionsOfAFilterThatHangs(t *testing.T) {
+	p, to, by, hang := testPattern(t), &kept{}, newAsking(20), make(chan struct{})
+	f := NewFiltered(to, FilterConfig{
+		Filters:  []trigger.Filter{&byNumberMod{hang: hang}},
+		Deadline: 200 * time.Millisecond,
+		Regions:  20,
+		Log:      slog.New(slog.DiscardHandler),
+	})
+	for k := range uint64(20) {
+		m, mep := buildMEP(t, p, 10*k+3, 1, 0)
+		must.OK(t, f.Judge(t.Context(), m, mep, 0, by)) // the first holds the only worker
+	}
+	must.OK(t, f.Flush())
+	for range 20 {
+		m := must.Receive(t, by.kept, "a region did not pass")
+		if m.Decision != trigger.TimedOut || m.Verdicts[0].Decision != trigger.TimedOut {
+			t.Errorf("MEP %d was %v", m.MEP, m.Decision)
+		}
+	}
+	close(hang)
+	by.mu.Lock()
+	by.gone = true
+	by.mu.Unlock()
+	m, mep := buildMEP(t, p, 1, 1, 0)
+	must.OK(t, f.Judge(t.Context(), m, mep, 0, by))
+	_, err := f.Finish()
+	must.OK(t, err)
+	if s := f.Stats(); s.Rejected+s.Region+s.TimedOut != 0 {
+		t.Errorf("what was given up is counted: %+v", s)
+	}
+}
+
+// TestAnOutputThatFailsAfterARegion holds that its error ends the judging.
+func TestAnOutputThatFailsAfterARegion(t *testing.T) {
+	f := filtered(&failing{}, time.Second, &byNumberMod{})
+	m, mep := buildMEP(t, testPattern(t), 0, 1, 0)
+	m.Verdicts = []trigger.Verdict{{Decision: trigger.Accepted}}
+	if err := f.Write(t.Context(), m, mep); !errors.Is(err, errTest) {
+		t.Error(err)
+	}
+	if err := f.Judge(t.Context(), m, mep, 0, newAsking(1)); !errors.Is(err, errTest) {
+		t.Error(err)
+	}
+	if _, err := f.Finish(); !errors.Is(err, errTest) {
+		t.Error(err)
+	}
+	if s := f.Stats(); s.Accepted != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestJudgingRegionsDoesNotAllocate judges regions and hands on what is kept, again and again.
+func TestJudgingRegionsDoesNotAllocate(t *testing.T) {
+	by := &answering{done: make(chan struct{})}
+	f := filtered(&Discard{}, time.Minute, &byNumberMod{})
+	m, mep := buildMEP(t, testPattern(t), 0, 1, 0)
+	m.Verdicts = []trigger.Verdict{{Decision: trigger.Accepted}}
+	turn := func() {
+		if f.Judge(t.Context(), m, mep, 0, by) != nil || f.Write(t.Context(), m, mep) != nil {
+			t.Error("it was not taken")
+		}
+		<-by.done
+	}
+	for range 100 {
+		turn()
+	}
+	if n := testing.AllocsPerRun(200, turn); n > 0 {
+		t.Errorf("%v allocations for a region", n)
+	}
+	_, err := f.Finish()
+	must.OK(t, err)
+}
+
+// answering says when it was told.
+type answering struct{ done chan struct{} }
+
+func (a *answering) Decided(Meta, int, bool, []trigger.Verdict) bool {
+	a.done <- struct{}{}
+	return true
+}
