@@ -48,14 +48,28 @@ func (p *player) say(w []string) string {
 		return p.standing.say(slot, w)
 	case w[0] == "assembler": // assembler of 2 slots of 4096 bytes for 3 RUs
 		p.rus = p.number(w[8])
-		p.asm = NewAssembler(p.rus, p.number(w[2]), p.number(w[5]), Pull{})
+		pull := Pull{}
+		if ru := p.after(w, "interest", -1); ru >= 0 { // , of interest ru1
+			pull.Interest = []int{ru}
+		}
+		p.asm = NewAssembler(p.rus, p.number(w[2]), p.number(w[5]), pull)
 	case strings.HasPrefix(w[0], "ru") && w[1] == "announces":
 		return p.announce(p.number(w[0]), slot, w)
 	case strings.HasPrefix(w[0], "ru"): // ru0 wrote 100 bytes to slot 0
 		ref := shmem.Ref{Window: uint32(p.number(w[0])), Gen: uint32(p.after(w, "generation", 1))}
-		if placed(p.asm, slot, p.number(w[0]), ref, uint32(p.number(w[2]))) == Whole {
+		switch placed(p.asm, slot, p.number(w[0]), ref, uint32(p.number(w[2]))) {
+		case Whole:
 			return fmt.Sprintf("slot %d is whole\n", slot)
+		case Interest:
+			return fmt.Sprintf("the region of slot %d is in place\n", slot)
 		}
+	case w[0] == "keep", w[0] == "reject": // keep MEP 7 attempt 1 slot 1
+		return p.decide(slot, w)
+	case w[0] == "tell": // tell of slot 1
+		p.asm.Reject(slot)
+	case w[0] == "withdraw":
+		left := p.asm.Withdraw(func(slot int) {})
+		return fmt.Sprintf("%d are left\n", left)
 	case w[0] == "finish":
 		finish(p.asm, slot)
 	case w[0] == "abandon":
@@ -97,14 +111,31 @@ func (p *player) announce(ru, slot int, w []string) string {
 	if !ready {
 		return ""
 	}
+	return p.ask() + fmt.Sprintf("the MEP has %d bytes\n", p.asm.Slot(slot).Size)
+}
+
+// ask has the parts asked for that are to be asked for now.
+func (p *player) ask() string {
 	var out strings.Builder
 	for slot, ru, ok := p.asm.Ask(); ok; slot, ru, ok = p.asm.Ask() {
 		off, size := p.asm.Part(slot, ru)
 		p.asm.Granted(slot, ru, shmem.Ref{Window: uint32(ru), Gen: 1})
 		fmt.Fprintf(&out, "ru%d may write [%d, %d)\n", ru, off, off+size)
 	}
-	fmt.Fprintf(&out, "the MEP has %d bytes\n", p.asm.Slot(slot).Size)
 	return out.String()
+}
+
+// decide takes a decision on a region, if it is one that the slot waits for.
+func (p *player) decide(slot int, w []string) string {
+	if !p.asm.awaits(slot, uint64(p.after(w, "MEP", 0)), uint32(p.after(w, "attempt", 1))) {
+		return "nobody waits for that\n"
+	}
+	if w[0] == "reject" {
+		p.asm.refuse(slot)
+		return ""
+	}
+	p.asm.Accept(slot)
+	return p.ask()
 }
 
 func (p *player) places(slot int) string {
@@ -116,10 +147,13 @@ func (p *player) places(slot int) string {
 }
 
 func (p *player) show() string {
-	s := p.asm.Stats()
+	s, rejected := p.asm.Stats(), ""
+	if s.RejectedMEPs > 0 {
+		rejected = fmt.Sprintf("; %d rejected, %d parts and %d bytes of them spared", s.RejectedMEPs, s.UnaskedParts, s.SparedBytes)
+	}
 	return fmt.Sprintf("%d announcements, %d refused; %d grants, %d strays; %d MEPs of %d MFPs and %d bytes, %d "+
-		"incomplete; unfinished %v\n",
-		s.Announced, s.Refused, s.Granted, s.Strays, s.MEPs, s.MFPs, s.Bytes, s.Incomplete, p.asm.Unfinished(nil))
+		"incomplete; unfinished %v%s\n",
+		s.Announced, s.Refused, s.Granted, s.Strays, s.MEPs, s.MFPs, s.Bytes, s.Incomplete, p.asm.Unfinished(nil), rejected)
 }
 
 func (p *player) number(word string) int { return transcript.Number(p.t, word) }

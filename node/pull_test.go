@@ -47,6 +47,8 @@ func (p *pullPlayer) say(command string) string {
 		} else {
 			p.f.finish(bu)
 		}
+	case w[1] == "is" && w[2] == "answered":
+		p.f.decide(p.number(w[0]))
 	default:
 		return "not understood\n"
 	}
@@ -288,7 +290,7 @@ func (f *farm) key() string {
 		}
 	}
 	for _, bu := range f.bus {
-		fmt.Fprint(&b, "|", bu.landed, bu.held, bu.told)
+		fmt.Fprint(&b, "|", bu.landed, bu.judged, bu.held, bu.told)
 	}
 	return b.String()
 }

@@ -53,6 +53,7 @@ type farmBU struct {
 	interest int                 // how many of them before a decision
 	open     int                 // parts asked for that have not landed
 	landed   []landing           // for the finisher
+	judged   []int               // slots with regions that somebody is to decide on
 	held     []tagnet.Feedback   // not told yet
 	told     [][]tagnet.Feedback // on its way to TagNet
 }
@@ -287,19 +288,38 @@ func (f *farm) finish(bu int) {
 		f.say("bu%d has built MEP %d", bu, mep.MEP)
 		b.asm.Finish([]uint32{uint32(l.slot)}, 0, 0)
 		m.outcome = tagnet.Built
-	case f.cfg.accept(mep.MEP):
-		f.say("bu%d accepts MEP %d", bu, mep.MEP)
-		b.asm.Accept(l.slot)
+	default:
+		f.say("bu%d has MEP %d judged", bu, mep.MEP)
+		b.judged = append(b.judged, l.slot)
+		return
+	}
+	f.outcome(bu, l.slot, mep.MEP)
+}
+
+// decide gives a builder unit the decision on the region that has been judged for the longest time.
+func (f *farm) decide(bu int) {
+	b := f.bus[bu]
+	slot := b.judged[0]
+	b.judged = b.judged[1:]
+	mep := b.asm.Slot(slot).MEP
+	if f.cfg.accept(mep) {
+		f.say("bu%d keeps MEP %d", bu, mep)
+		b.asm.Accept(slot)
 		f.ask(bu)
 		return
-	default:
-		f.say("bu%d rejects MEP %d", bu, mep.MEP)
-		b.asm.Reject(l.slot)
-		m.outcome = tagnet.Rejected
 	}
+	f.say("bu%d rejects MEP %d", bu, mep)
+	b.asm.Reject(slot)
+	f.meps[mep].outcome = tagnet.Rejected
+	f.outcome(bu, slot, mep)
+}
+
+// outcome takes that a builder unit is done with a MEP.
+func (f *farm) outcome(bu, slot int, mep uint64) {
+	b, m := f.bus[bu], &f.meps[mep]
 	b.held = append(b.held, tagnet.Feedback{
-		MEP:     mep.MEP,
-		Slot:    uint32(l.slot),
+		MEP:     mep,
+		Slot:    uint32(slot),
 		Events:  1,
 		Attempt: 1,
 		Outcome: m.outcome,
@@ -338,6 +358,9 @@ func (f *farm) steps() (out []step) {
 	for j, b := range f.bus {
 		if len(b.landed) > 0 && j != f.stopped-1 {
 			out = append(out, step{f.finish, j})
+		}
+		if len(b.judged) > 0 {
+			out = append(out, step{f.decide, j})
 		}
 		if len(b.told) > 0 {
 			out = append(out, step{f.hear, j})
