@@ -106,7 +106,14 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 // TestARegionIsAMEP holds that a region has the form of a MEP in which each source has its place.
 func TestARegionIsAMEP(t *testing.T) {
 	regions := make(chan asked, 1)
-	r := newRig(t, func(_ *rig, c *Config) { c.Pull, c.Decide = Pull{Interest: []int{1}}, later(regions) })
+	r := newRig(t, func(_ *rig, c *Config) {
+		c.Pull, c.Decide = Pull{Interest: []int{1}}, func(ctx context.Context, r *Region) error {
+			if n := testing.AllocsPerRun(100, func() { _, _ = r.MEP() }); n > 0 {
+				t.Errorf("%v allocations for a region", n)
+			}
+			return later(regions)(ctx, r)
+		}
+	})
 	pieces, a := r.region(0, 4, regions)
 	var p selection.Packet
 	must.OK(t, p.Parse(selection.Meta{}, a.mep))
