@@ -9,7 +9,8 @@ import (
 	"ringlet/trigger"
 )
 
-// Pipeline of a MEP with a region of interest (docs/design/059-regions-of-interest.md), from when the region is in place:
+// Pipeline of a MEP with a region of interest, from when the region is in place
+// (docs/design/059-regions-of-interest.md):
 //
 //	1 decide   (sequential: finisher)   grants revoked, verified, handed to Config.Decide, which may answer later
 //	2 Decided  (parallel: who decides)  kept: the other parts wait to be asked for; rejected: it joins the refusals.

@@ -64,7 +64,11 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 	first, a := r.region(0, 0, regions)
 	second, b := r.region(1, 1, regions)
 	third, c := r.region(2, 2, regions)
-	verdicts := []trigger.Verdict{{Decision: trigger.Rejected}, {Decision: trigger.Accepted, Score: 7}, {Decision: trigger.TimedOut}}
+	verdicts := []trigger.Verdict{
+		{Decision: trigger.Rejected},
+		{Decision: trigger.Accepted, Score: 7},
+		{Decision: trigger.TimedOut},
+	}
 	if !c.asker.Decided(c.Meta, c.slot, true, verdicts) {
 		t.Error("the answer on MEP 2 was not taken")
 	}

@@ -149,7 +149,8 @@ func (p *player) places(slot int) string {
 func (p *player) show() string {
 	s, rejected := p.asm.Stats(), ""
 	if s.RejectedMEPs > 0 {
-		rejected = fmt.Sprintf("; %d rejected, %d parts and %d bytes of them spared", s.RejectedMEPs, s.UnaskedParts, s.SparedBytes)
+		rejected = fmt.Sprintf("; %d rejected, %d parts and %d bytes of them spared", s.RejectedMEPs, s.UnaskedParts,
+			s.SparedBytes)
 	}
 	return fmt.Sprintf("%d announcements, %d refused; %d grants, %d strays; %d MEPs of %d MFPs and %d bytes, %d "+
 		"incomplete; unfinished %v%s\n",

@@ -283,16 +283,14 @@ func (f *farm) finish(bu int) {
 	b.landed = b.landed[1:]
 	mep := b.asm.Slot(l.slot)
 	m := &f.meps[mep.MEP]
-	switch {
-	case l.what == builderunit.Whole:
-		f.say("bu%d has built MEP %d", bu, mep.MEP)
-		b.asm.Finish([]uint32{uint32(l.slot)}, 0, 0)
-		m.outcome = tagnet.Built
-	default:
+	if l.what != builderunit.Whole {
 		f.say("bu%d has MEP %d judged", bu, mep.MEP)
 		b.judged = append(b.judged, l.slot)
 		return
 	}
+	f.say("bu%d has built MEP %d", bu, mep.MEP)
+	b.asm.Finish([]uint32{uint32(l.slot)}, 0, 0)
+	m.outcome = tagnet.Built
 	f.outcome(bu, l.slot, mep.MEP)
 }
 

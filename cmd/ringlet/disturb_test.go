@@ -94,8 +94,8 @@ func TestKilledBuilderUnitIsBorne(t *testing.T) {
 		"a directory, tags":          {[]string{"--discipline", "tagring"}, "out/", []string{"out"}},
 		"quic-go, in phases": {[]string{"--transport", "quic-go", "--phase-end", "tournament"}, "x.mep",
 			merged("x.mep")},
-		"while regions are judged": {[]string{"--discipline", "pull", "--roi", "1", "--filter", "share:0.02", "--packing", "20"},
-			"out/", []string{"out"}},
+		"while regions are judged": {[]string{"--discipline", "pull", "--roi", "1", "--filter", "share:0.02",
+			"--packing", "20"}, "out/", []string{"out"}},
 	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
