@@ -52,8 +52,8 @@ type FilterConfig struct {
 	// takes: they hold slots of the builder unit, and their regions are parts of these.
 	Regions int
 	// Decided is told of each MEP that the output has, and of each that was rejected by its region of interest, how long
-	// after its last byte: of n events in a row, from the place i in the MEP on, that have one verdict. It must not wait.
-	// nil: nobody is told.
+	// after its last byte: of n events in a row, from the place i in the MEP on, that have one verdict. It must not wait,
+	// and may be called by several at once. nil: nobody is told.
 	Decided func(m Meta, i, n int, v trigger.Verdict, took time.Duration)
 	Log     *slog.Logger
 }

@@ -134,6 +134,14 @@ func TestAccountsWithRejectedMEPs(t *testing.T) {
 	if bad := failing(append(ledger(r, reg), checks(r, reg, sums)...)); bad != nil {
 		t.Errorf("do not balance: %v", bad)
 	}
+	r.Filter = &Filter{ByRegion: true, Accepted: 990, TimedOut: 10, Rejected: 100, Region: 100}
+	if bad := failing(checks(r, reg, sums)); bad != nil {
+		t.Errorf("with a filter that judged regions: %v", bad)
+	}
+	r.Filter.Region, r.Filter.Rejected = 99, 99
+	if bad := failing(checks(r, reg, sums)); len(bad) != 1 || !strings.HasPrefix(bad[0], "events rejected by their region") {
+		t.Errorf("a rejection that the filter does not know of is found by %v", bad)
+	}
 }
 
 // withdrawn is balanced with builder unit n1 excluded: of 10 MEPs the scheduler took 4 from it, 1 of those it built
