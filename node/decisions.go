@@ -260,8 +260,8 @@ func (s *session) decided(m sink.Meta, i, n int, v trigger.Verdict, took time.Du
 }
 
 // judged tells the decision unit what became of MEPs. Of what a filter judged, whole or by its region, decided has
-// told. Without one each event is accepted, or could not be judged, since it lacks fragments; so could those not be that
-// were let go. Events are numbered by their MEP, and those that a short MEP does not have are void. Of what is
+// told. Without one each event is accepted, or could not be judged, since it lacks fragments; so could those not be
+// that were let go. Events are numbered by their MEP, and those that a short MEP does not have are void. Of what is
 // incomplete nothing is told: it times out.
 func (s *session) judged(results []builderunit.Result) {
 	sender := s.deciding.sender.Load()

@@ -228,7 +228,8 @@ func filterRow(row func(name, format string, args ...any), r *nodes.Report) {
 		return
 	}
 	row("filter", "%s: %d events judged = %d accepted + %d rejected%s%s + %d timed out + %d failed; %.0fµs each, "+
-		"at most %v", f.Filter, f.Judged(), f.Accepted, f.Rejected, some(" (%d of these by their region of interest)", f.Region),
+		"at most %v", f.Filter, f.Judged(), f.Accepted, f.Rejected,
+		some(" (%d of these by their region of interest)", f.Region),
 		some(" (%d of these kept with others of their MEPs)", f.Carried), f.TimedOut, f.Failed, f.MeanUs,
 		time.Duration(f.MaxUs)*time.Microsecond)
 	if p := f.Processes; p != nil {

@@ -139,7 +139,8 @@ func TestAccountsWithRejectedMEPs(t *testing.T) {
 		t.Errorf("with a filter that judged regions: %v", bad)
 	}
 	r.Filter.Region, r.Filter.Rejected = 99, 99
-	if bad := failing(checks(r, reg, sums)); len(bad) != 1 || !strings.HasPrefix(bad[0], "events rejected by their region") {
+	bad := failing(checks(r, reg, sums))
+	if len(bad) != 1 || !strings.HasPrefix(bad[0], "events rejected by their region") {
 		t.Errorf("a rejection that the filter does not know of is found by %v", bad)
 	}
 }
