@@ -46,8 +46,9 @@ test: ## all tests; needs Go alone
 testing = $$(git ls-files -co --exclude-standard '*_test.go' | xargs grep -l '^func $(1)' | xargs -n 1 dirname | sed 's|^|./|' | sort -u)
 
 .PHONY: check-forged
-check-forged: ## a million forged packets to each link of quic, to a feed of EJFAT's segments, and messages to an owner of memory
-	go test -count=1 -timeout 30m ./transport/quic ./readoutunit/source/ejfat ./memory -run 'TestForged(Packets|Messages)$$' -forged 1000000
+check-forged: ## a million forged packets to each link of quic and a feed of EJFAT's segments, messages to an owner of memory, descriptors at a door
+	go test -count=1 -timeout 30m ./transport/quic ./readoutunit/source/ejfat ./memory ./memory/door \
+		-run 'TestForged(Packets|Messages|Descriptors)$$' -forged 1000000
 
 # The schedules take most of an hour.
 .PHONY: check-memory

@@ -24,6 +24,7 @@ type memCmd struct {
 	Lock    memLockCmd    `cmd:"" help:"Take a lock, which is a word, keep it for a while, and give it back."`
 	Watch   memWatchCmd   `cmd:"" help:"Print a word at each notice of its page."`
 	Tables  memTablesCmd  `cmd:"" help:"Print the tables of the owner and of a guest."`
+	Door    memDoorCmd    `cmd:"" help:"Open a door in shared memory until a signal comes, for programs on this host in C, Python and other languages."`
 }
 
 // memGuest is what all guests are told.

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+
+	"ringlet/lab/mem"
+	"ringlet/node/config"
+)
+
+type memDoorCmd struct {
+	Name    string       `arg:"" help:"Name of the door, by which programs find it."`
+	Clients int          `default:"1" help:"How many programs may use it at a time, 1 to 8; each takes the place of a guest."`
+	Data    config.Bytes `default:"1MiB" help:"Memory that transfers of each program are about, 8KiB to 1GiB."`
+	Group   string       `default:"ringlet-mem" placeholder:"DIR" help:"Directory of the group, as the owner has it."`
+}
+
+// Run opens doors until a signal comes.
+func (c *memDoorCmd) Run(ctx context.Context, to streams) error {
+	return mem.OpenDoors(ctx, mem.Doors{
+		Group:   c.Group,
+		Name:    c.Name,
+		Clients: c.Clients,
+		Data:    int(c.Data),
+	}, to.out)
+}

@@ -1,0 +1,62 @@
+package mem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"golang.org/x/sync/errgroup"
+
+	"ringlet/memory/door"
+)
+
+// Doors says what OpenDoors opens.
+type Doors struct {
+	Group   string // directory
+	Name    string
+	Clients int // how many doors, each for one client at a time
+	Data    int // bytes of the data area of each
+}
+
+// OpenDoors enters a group as a guest for each door, and serves clients on this host until ctx is over. The doors are
+// NAME-0, NAME-1 and so on. What became of each client is printed to.
+func OpenDoors(ctx context.Context, d Doors, to io.Writer) (err error) {
+	if d.Clients < 1 || d.Clients > guests {
+		return fmt.Errorf("%d clients: a group has room for 1 to %d", d.Clients, guests)
+	}
+	var all []*Guest
+	defer func() {
+		for _, g := range all {
+			err = errors.Join(err, g.Close())
+		}
+	}()
+	log := slog.New(slog.NewTextHandler(to, nil))
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	serving, ctx := errgroup.WithContext(ctx)
+	for i := range d.Clients {
+		var g *Guest
+		if g, err = Enter(ctx, d.Group, to); err != nil {
+			break
+		}
+		all = append(all, g)
+		var one *door.Door
+		if one, err = door.New(door.Config{
+			Space: g.place.space,
+			Name:  fmt.Sprintf("%s-%d", d.Name, i),
+			Data:  d.Data,
+			Log:   log,
+		}); err != nil {
+			break
+		}
+		serving.Go(func() error { return one.Serve(ctx) })
+	}
+	if err == nil {
+		fmt.Fprintf(to, "%q is open for %d clients on this host, each with %d bytes\n", d.Name, d.Clients, d.Data)
+	} else {
+		stop()
+	}
+	return errors.Join(err, serving.Wait())
+}

@@ -1,0 +1,130 @@
+package door
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+
+	"ringlet/shmem"
+)
+
+// The layout of a door, as docs/format/door.md draws it.
+const (
+	magic   = "RNGLMEMD"
+	version = 1
+
+	// Descriptors is how many descriptors a ring has, and how many transactions a client may have under way.
+	Descriptors = 1024
+	// DescriptorSize is that of one, bytes.
+	DescriptorSize = 64
+	completionSize = 16
+
+	ringAt  = shmem.PageSize
+	wordsAt = ringAt + Descriptors*DescriptorSize
+	dataAt  = wordsAt + Descriptors*completionSize
+
+	// MinData is the smallest data area of a door, bytes.
+	MinData = 8 << 10
+	// MaxData is the largest.
+	MaxData = 1 << 30
+
+	maxSegments = 64 // that a client has imported at a time
+	maxWaits    = 16 // waits for notices under way
+	maxLength   = 4096
+	maxList     = 64
+	maxName     = 255
+	contexts    = 16
+
+	clientByte = 0 // whose lock the client holds while it lives
+	serverByte = 1 // and the door's process
+
+	segmentPrefix = "ringlet-door-"
+)
+
+// Words of the header.
+const (
+	clientStateAt = 0x040
+	clientPIDAt   = 0x048
+	attachedAt    = 0x050
+	startedAt     = 0x080
+	wakeAt        = 0x0C0
+	doorStateAt   = 0x100
+	doorPIDAt     = 0x108
+	workAt        = 0x140
+	completedAt   = 0x180
+)
+
+// States of a client.
+const (
+	clientAttached = 1
+	clientLeft     = 2
+)
+
+// States of a door.
+const (
+	doorOpen    = 1
+	doorClosed  = 2
+	doorRefused = 3 // a counter of the client cannot be
+)
+
+// makeHeader writes the header of a new door into zeroed memory.
+func makeHeader(mem []byte, pid int) {
+	copy(mem, magic)
+	for i, v := range []uint64{version, Descriptors, ringAt, wordsAt, dataAt, uint64(len(mem) - dataAt), maxSegments} {
+		binary.LittleEndian.PutUint64(mem[8+8*i:], v)
+	}
+	shmem.Word64(mem, doorPIDAt).Store(uint64(pid))
+	shmem.Word64(mem, doorStateAt).Store(doorOpen)
+}
+
+// memoryOf are the parts of a door's memory. Any process of this user may write to all of it at any time.
+type memoryOf struct {
+	bytes, data                      []byte
+	clientState, clientPID, attached *atomic.Uint64
+	started, wake, doorState         *atomic.Uint64
+	work, completed                  *shmem.Bell
+}
+
+func view(mem []byte) *memoryOf {
+	word := func(off int) *atomic.Uint64 { return shmem.Word64(mem, off) }
+	return &memoryOf{
+		bytes:       mem,
+		data:        mem[dataAt:len(mem):len(mem)],
+		clientState: word(clientStateAt),
+		clientPID:   word(clientPIDAt),
+		attached:    word(attachedAt),
+		started:     word(startedAt),
+		wake:        word(wakeAt),
+		doorState:   word(doorStateAt),
+		work:        shmem.BellAt(mem, workAt),
+		completed:   shmem.BellAt(mem, completedAt),
+	}
+}
+
+// descriptor is a copy of the one at a position: what stands in the ring may change.
+func (m *memoryOf) descriptor(position uint64) [DescriptorSize]byte {
+	at := ringAt + position%Descriptors*DescriptorSize
+	return [DescriptorSize]byte(m.bytes[at:])
+}
+
+// complete writes the completion word of a position: what became of it, and before that the value.
+func (m *memoryOf) complete(position uint64, a answer) {
+	at := int(wordsAt + position%Descriptors*completionSize)
+	if a.hasValue {
+		shmem.Word64(m.bytes, at).Store(a.value)
+	}
+	shmem.Word64(m.bytes, at+8).Store((position+1)<<16 | uint64(a.cause)<<8 | uint64(a.outcome))
+}
+
+// brokenError is a counter of a client that cannot be. The client's door is closed, and nothing is done with it.
+type brokenError struct {
+	Started, Taken uint64
+}
+
+func (e *brokenError) Error() string {
+	if e.Started < e.Taken {
+		return fmt.Sprintf("the client's count of descriptors has moved back, from %d to %d", e.Taken, e.Started)
+	}
+	return fmt.Sprintf("the client's count of descriptors is %d, %d more than were taken: a ring has %d",
+		e.Started, e.Started-e.Taken, Descriptors)
+}
