@@ -120,8 +120,8 @@ func (d *Door) Serve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		why := over
-		if s.await(ctx) == nil {
+		why, came := over, s.await(ctx) == nil
+		if came {
 			d.tell(s, func(st *Stats) { st.Clients++ }, slog.LevelInfo, "a client has come")
 			why = s.serve()
 		}
@@ -136,6 +136,9 @@ func (d *Door) Serve(ctx context.Context) error {
 		case broken:
 			d.tell(s, func(st *Stats) { st.Broken++ }, slog.LevelWarn, "a client's door is closed: "+s.wrong.Error())
 		case over:
+			if came {
+				d.tell(s, func(*Stats) {}, slog.LevelInfo, "the door is closed while a client is there")
+			}
 		}
 	}
 	return nil
@@ -146,7 +149,11 @@ func (d *Door) tell(s *session, note func(*Stats), level slog.Level, what string
 	note(&d.stats)
 	counts := s.counts
 	d.mu.Unlock()
-	d.cfg.Log.Log(context.Background(), level, what, "door", d.cfg.Name, "pid", s.pid, "its", counts.words())
+	log := d.cfg.Log.With("door", d.cfg.Name, "pid", s.pid)
+	if counts.Descriptors > 0 {
+		log = log.With("its", counts.words())
+	}
+	log.Log(context.Background(), level, what)
 }
 
 // end is why a client is served no more.

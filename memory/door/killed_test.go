@@ -46,9 +46,9 @@ func TestKilledClients(t *testing.T) {
 // it asks for is carried out, reaches no byte that is not open to it, and that another one is served all along.
 func TestScribblingClient(t *testing.T) {
 	program := []string{compiled.C(t, "../../clients/c", "testdata/scribble.c")}
-	seconds := "3"
+	times := "20"
 	if testing.Short() {
-		seconds = "1"
+		times = "5"
 	}
 	r := openRig(t, "local", 2, hostileRules()...)
 	closed := append([]int{pageRead, pageWitness}, pageClosed)
@@ -66,7 +66,7 @@ func TestScribblingClient(t *testing.T) {
 	_, _, _ = r.open(2, MinData)
 	witness := attach(t, r.dir, segmentPrefix+"t-2")
 	words := witness.open("words@n0")
-	_, out := start(t, program, path, seconds)
+	_, out := start(t, program, path, times)
 	said := ""
 	for added := uint64(0); said == ""; added++ {
 		a := witness.do(request{op: opAdd, handle: words, piece: piece{remote: off}, a: 1})
@@ -86,8 +86,8 @@ func TestScribblingClient(t *testing.T) {
 		}
 	}
 	n := door.Stats()
-	t.Logf("%s doors, %d of them shut: %v", said, n.Broken, n.words())
-	if n.Done == 0 || n.Refused == 0 || n.Broken == 0 || n.Died == 0 {
+	t.Logf("%s; %d doors, %d of them shut: %v", said, n.Clients, n.Broken, n.words())
+	if said != "done" || n.Done == 0 || n.Refused == 0 || n.Broken+n.Died == 0 {
 		t.Error("the test tries too little")
 	}
 	witness.leave()

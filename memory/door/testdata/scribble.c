@@ -1,5 +1,5 @@
-/* scribble DOOR SECONDS: a client that writes at random over all of a door's memory while descriptors are carried out,
- * and takes the door again when it is shut. It prints how many doors it had. */
+/* scribble DOOR TIMES: a client that writes at random over a door's memory while descriptors are carried out, and takes
+ * the door again when it is shut. */
 #include "ringlet_memory.h"
 #include <stdlib.h>
 
@@ -15,14 +15,11 @@ static uint64_t rnd(void) {
 int main(int argc, char **argv) {
     if (argc != 3)
         return 2;
-    int64_t until = ringlet__now() + 1000 * atoi(argv[2]);
-    int doors = 0;
-    while (ringlet__now() < until) {
+    for (int times = atoi(argv[2]); times > 0; times--) {
         ringlet_door d;
         uint32_t words = 0;
         if (ringlet_door_open(&d, argv[1], 20000) != RINGLET_OK)
             return 1;
-        doors++;
         ringlet_door_import(&d, "words@n0", &words);
         for (int i = 0; i < 20000 && ringlet_d__state(&d) == RINGLET_OK; i++) {
             ringlet_request r = {.operation = (uint8_t)(rnd() % 13), .flags = (uint8_t)(rnd() % 5 ? 0 : rnd() % 9),
@@ -48,6 +45,6 @@ int main(int argc, char **argv) {
         }
         ringlet_door_forget(&d);
     }
-    printf("%d", doors);
+    printf("done");
     return 0;
 }

@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
     must(ringlet_door_await(&door, words, 64, 0, &n), "await");
     printf("await %" PRIu64 "\n", n);
     error = ringlet_door_await(&door, words, 64, 20, &n);
-    printf("await %d cause %d\n", error, door.cause);
+    printf("await late %d cause %d\n", error != RINGLET_OK, door.cause);
     must(ringlet_door_fence(&door, words, 3), "fence");
 
     /* Three by one store: a list with a notice, a read of it behind it, and a wait for the notice beside. */

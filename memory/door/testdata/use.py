@@ -28,7 +28,7 @@ with memory.Door(sys.argv[1], timeout=20) as door:
     print("misaligned", refused(words.add, 65, 1))
     print("notify", words.notify(64))
     print("await", words.wait(64, 0))
-    print("await", refused(words.wait, 64, 1, timeout=0.02))
+    print("await late 1", refused(words.wait, 64, 1, timeout=0.02)[2:])
     words.fence(3)
     door.data[:150] = bytes(range(1, 151))
     door.pieces(1024, [memory.Piece(16384, 0, 100), memory.Piece(16384 + 200, 100, 50)])
