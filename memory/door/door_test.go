@@ -19,7 +19,8 @@ func TestPrograms(t *testing.T) {
 				_, out := start(t, command, path)
 				want := strings.Join([]string{
 					"size 262144", "import 1 cause 1", "same 1", "add 0", "swap 5", "compare 9", "outside 1 cause 3",
-					"misaligned 1 cause 5", "notify 1", "await 1", "await late 1 cause 9", "list 1", "old 1", "left 1 cause 37", "closed 1", "",
+					"misaligned 1 cause 5", "notify 1", "await 1", "await late 1 cause 9", "list 1", "old 1",
+					"left 1 cause 37", "closed 1", "",
 				}, "\n")
 				if got := must.Receive(t, out, "the program does not end"); got != want {
 					t.Errorf("it printed\n%s\nnot\n%s", got, want)
