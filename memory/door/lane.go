@@ -10,8 +10,12 @@ import (
 	"ringlet/memory"
 )
 
-// batch is how many descriptors are taken before their answers are told, and how many writes travel together.
-const batch = 256
+const (
+	// batch is how many descriptors are taken before their answers are told.
+	batch = 256
+	// group is how many writes travel together: half of the ring, so that the client fills the other half meanwhile.
+	group = Descriptors / 2
+)
 
 // segment is an import of the client, in each ordering context.
 type segment struct{ in [contexts]*memory.Import }
@@ -198,7 +202,7 @@ func together(rs []request) int {
 		return 1
 	}
 	n := 1
-	for n < len(rs) && n < batch {
+	for n < len(rs) && n < group {
 		r := &rs[n]
 		if !r.joins() || r.context != first.context || r.target != first.target || r.time != first.time {
 			break
