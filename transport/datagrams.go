@@ -86,16 +86,16 @@ func (l *datagrams) stop() {
 func (l *datagrams) stats() link.Stats { return l.core.Stats() }
 
 // write queues a remote write, waiting for room in the request queue.
-func (l *datagrams) write(w link.Write) error {
-	return l.queue(func() bool { return l.core.Write(w) })
+func (l *datagrams) write(w link.Write, wait bool) error {
+	return l.queue(func() bool { return l.core.Write(w) }, wait)
 }
 
 func (l *datagrams) writeMany(pieces []link.Piece, cookie uint64) error {
-	return l.queue(func() bool { return l.core.WriteMany(pieces, cookie) })
+	return l.queue(func() bool { return l.core.WriteMany(pieces, cookie) }, true)
 }
 
 func (l *datagrams) fence(cookie uint64) error {
-	return l.queue(func() bool { return l.core.Fence(cookie) })
+	return l.queue(func() bool { return l.core.Fence(cookie) }, true)
 }
 
 func (l *datagrams) signal(b []byte) error {
@@ -109,9 +109,13 @@ func (l *datagrams) signal(b []byte) error {
 	return err
 }
 
-func (l *datagrams) queue(try func() bool) error {
+func (l *datagrams) queue(try func() bool, wait bool) error {
 	l.mu.Lock()
 	for l.err == nil && !try() {
+		if !wait {
+			l.mu.Unlock()
+			return &l.full
+		}
 		l.room.Wait()
 	}
 	err := l.err

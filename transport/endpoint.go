@@ -52,6 +52,17 @@ func (e *LinkError) Error() string {
 }
 func (e *LinkError) Unwrap() error { return e.Cause }
 
+// A FullError says that the queue of the link to a peer has no room for what must not wait. Nothing was queued.
+type FullError struct {
+	Peer string
+	Rank int
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("the queue of the link to %s (rank %d) is full: it takes more once that peer takes what it has",
+		e.Peer, e.Rank)
+}
+
 // Config of an Endpoint.
 type Config struct {
 	Network Network
@@ -141,7 +152,15 @@ func (e *Endpoint) peer(rank int) (*peer, error) {
 
 // Write queues a remote write into a window that the peer has granted. It waits while the link's request queue is full.
 // The data must not change until Completed tells the outcome under w.Cookie.
-func (e *Endpoint) Write(rank int, w link.Write) error {
+func (e *Endpoint) Write(rank int, w link.Write) error { return e.write(rank, w, true) }
+
+// TryWrite is Write, but it never waits: where the queue of the link has no room it queues nothing, and returns a
+// *FullError that names the peer. Each link has a queue of its own, so who writes to several peers in turn goes on with
+// the next. There is room again once a write to that peer has its outcome; over memory, where a write has it at once,
+// when the peer has read on, which nothing tells.
+func (e *Endpoint) TryWrite(rank int, w link.Write) error { return e.write(rank, w, false) }
+
+func (e *Endpoint) write(rank int, w link.Write, wait bool) error {
 	if uint64(w.Offset)+uint64(len(w.Data)) > 1<<32 {
 		return fmt.Errorf("write of %d bytes at offset %d of a window of rank %d reaches past 4 GiB", len(w.Data), w.Offset,
 			rank)
@@ -150,7 +169,7 @@ func (e *Endpoint) Write(rank int, w link.Write) error {
 	if err != nil {
 		return err
 	}
-	return p.engine.write(w)
+	return p.engine.write(w, wait)
 }
 
 // Deadline is the time after d from now, as link.Write has it.

@@ -155,7 +155,16 @@ func (m *memory) why(err error) error {
 	return err
 }
 
-func (m *memory) write(w link.Write) error { return m.why(m.link.Write(w)) }
+func (m *memory) write(w link.Write, wait bool) error {
+	if wait {
+		return m.why(m.link.Write(w))
+	}
+	err := m.link.TryWrite(w)
+	if err == local.ErrFull { //nolint:errorlint // it is returned as it is
+		return &m.full
+	}
+	return m.why(err)
+}
 func (m *memory) writeMany(pieces []link.Piece, cookie uint64) error {
 	return m.why(m.link.WriteMany(pieces, cookie))
 }

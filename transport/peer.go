@@ -29,7 +29,8 @@ type peer struct {
 	conn    Conn // nil for the link to itself
 	handler Handler
 	engine  engine
-	damage  *Damager      // nil: nothing is damaged on purpose
+	damage  *Damager // nil: nothing is damaged on purpose
+	full    FullError
 	down    chan struct{} // closed when the link is over
 
 	mu   sync.Mutex // guards err, and the core of an engine that has one
@@ -41,7 +42,8 @@ type peer struct {
 
 // engine is what carries a link.
 type engine interface {
-	write(w link.Write) error
+	// write reports &peer.full where there is no room and it must not wait.
+	write(w link.Write, wait bool) error
 	writeMany(pieces []link.Piece, cookie uint64) error
 	fence(cookie uint64) error
 	// signal never waits, so a Handler may call it.
@@ -61,6 +63,7 @@ func newPeer(rank int, carrier Carrier, name string, conn Conn, h Handler) *peer
 		name:    name,
 		conn:    conn,
 		handler: h,
+		full:    FullError{name, rank},
 		down:    make(chan struct{}),
 	}
 	p.room = sync.NewCond(&p.mu)

@@ -3,11 +3,14 @@ package transport_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +21,7 @@ import (
 	"ringlet/testkit/must"
 	"ringlet/transport"
 	"ringlet/transport/link"
+	"ringlet/transport/simnet"
 )
 
 // A node writes to eight others, one of which is stopped by the kernel: what do the other seven lose (seed 004, X4)?
@@ -99,21 +103,67 @@ func beSpoke() error {
 	return nil
 }
 
+// TestTryWriteGoesPastAPeerThatIsCutOff: a node writes to eight in turn, as fast as it may, while all listen and then
+// while one is cut off. The queue of that one fills up, and the others lose nothing.
+func TestTryWriteGoesPastAPeerThatIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, spokes+1, simnet.Faults{Delay: 100 * time.Microsecond}, nil)
+		defer w.close()
+		w.connect()
+		hub, data, full := w.nodes[0], make([]byte, 4096), 0
+		moved := func(d time.Duration) (n uint64) {
+			for rank := 1; rank < spokes; rank++ {
+				n -= hub.ep.LinkStats(rank).WritesCompleted
+			}
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+				for rank := 1; rank <= spokes; rank++ {
+					err := hub.ep.TryWrite(rank, link.Write{Ref: w.nodes[rank].ref[0], Data: data})
+					var why *transport.FullError
+					if errors.As(err, &why) {
+						full++
+						if why.Rank != spokes || why.Peer != "n8" || !strings.Contains(err.Error(), "link to n8") {
+							t.Fatalf("rank %d: %v", rank, err)
+						}
+					} else {
+						must.OK(t, err)
+					}
+				}
+			}
+			for rank := 1; rank < spokes; rank++ {
+				n += hub.ep.LinkStats(rank).WritesCompleted
+			}
+			return n
+		}
+		alone := moved(200 * time.Millisecond)
+		w.fabric.Partition("n0", "n8", true)
+		cut := moved(200 * time.Millisecond)
+		if float64(cut) < 0.95*float64(alone) || full == 0 {
+			t.Errorf("%d writes to the seven while all listen, %d while one is cut off, which was full %d times", alone, cut,
+				full)
+		}
+		last := link.Write{Ref: w.nodes[spokes].ref[0], Data: data}
+		if n := testing.AllocsPerRun(100, func() { _ = hub.ep.TryWrite(spokes, last) }); n > 0 {
+			t.Errorf("%v allocations where the queue is full", n)
+		}
+	})
+}
+
 // BenchmarkStoppedPeer tells how much of their rate seven peers keep when the eighth, which is written to, is stopped:
-// beside their rate while nobody writes to it. Each peer has a writer of its own, or one writer goes round.
+// beside their rate while nobody writes to it. Each peer has a writer of its own, or one writer goes round, which waits
+// where a queue is full or goes on with the next.
 func BenchmarkStoppedPeer(b *testing.B) {
 	for _, carrier := range []string{"quic", "local"} {
-		for _, oneWriter := range []bool{false, true} {
-			name := carrier + ", a writer each"
-			if oneWriter {
-				name = carrier + ", one writer"
-			}
-			b.Run(name, func(b *testing.B) { stoppedPeer(b, carrier, oneWriter) })
+		for _, how := range []string{"a writer each", "one writer that waits", "one writer in turn"} {
+			b.Run(carrier+", "+how, func(b *testing.B) { stoppedPeer(b, carrier, how) })
 		}
 	}
 }
 
-func stoppedPeer(b *testing.B, carrier string, oneWriter bool) {
+func stoppedPeer(b *testing.B, carrier, how string) {
+	oneWriter, put := how != "a writer each", (*transport.Endpoint).Write
+	if how == "one writer in turn" {
+		put = (*transport.Endpoint).TryWrite
+	}
 	by, err := transport.Choose(carrier)
 	must.OK(b, err)
 	issue := issuer.New(b)
@@ -142,15 +192,12 @@ func stoppedPeer(b *testing.B, carrier string, oneWriter bool) {
 		}
 	}
 	var toLast, over atomic.Bool
-	write := func(rank int) {
+	write := func(rank int) bool {
 		v := hub.refs[rank].Load()
 		if rank == spokes && !toLast.Load() {
-			if !oneWriter {
-				time.Sleep(time.Millisecond)
-			}
-			return
+			return false
 		}
-		_ = hub.ep.Write(rank, link.Write{Ref: shmem.Ref{Window: uint32(v >> 32), Gen: uint32(v)}, Data: spokeData})
+		return put(hub.ep, rank, link.Write{Ref: shmem.Ref{Window: uint32(v >> 32), Gen: uint32(v)}, Data: spokeData}) == nil
 	}
 	writers := startWriters(&over, oneWriter, write)
 	var alone, stopped uint64
@@ -173,15 +220,19 @@ func stoppedPeer(b *testing.B, carrier string, oneWriter bool) {
 
 var spokeData = make([]byte, spokeWrite)
 
-// startWriters starts who writes, and returns what waits for them.
-func startWriters(over *atomic.Bool, oneWriter bool, write func(rank int)) (wait func()) {
+// startWriters starts who writes, and returns what waits for them. A round in which nothing went makes them sleep.
+func startWriters(over *atomic.Bool, oneWriter bool, write func(rank int) bool) (wait func()) {
 	ended, n := make(chan struct{}, spokes), 0
 	start := func(first, last int) {
 		n++
 		go func() {
 			for !over.Load() {
+				some := false
 				for rank := first; rank <= last; rank++ {
-					write(rank)
+					some = write(rank) || some
+				}
+				if !some {
+					time.Sleep(20 * time.Microsecond)
 				}
 			}
 			ended <- struct{}{}

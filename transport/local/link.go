@@ -19,6 +19,9 @@ var ErrClosed = errors.New("the local link is closed")
 // ErrPeerLeft is returned for what is asked of a link whose other end was closed.
 var ErrPeerLeft = errors.New("the peer has closed its end of the local link")
 
+// ErrFull is returned by TryWrite where the peer's door is full.
+var ErrFull = errors.New("the peer's door is full")
+
 // Config of a Link.
 type Config struct {
 	Table    *shmem.Table // what this node exports; made by shmem.NewSharedTable
@@ -61,6 +64,7 @@ type Link struct {
 	out    out
 	err    error    // why the link is of no use, once it is not
 	spill  [][]byte // signals that found the ring full
+	full   bool     // a write that does not wait found it full, and nothing was put since
 	stats  link.Stats
 	joined bool
 	closed bool

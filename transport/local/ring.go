@@ -36,6 +36,7 @@ type out struct {
 	*door
 	at   uint64 // head as this side knows it: written, perhaps not yet published
 	seen uint64 // tail when it was last looked at
+	kept uint64 // bytes of room for records of writes that do not wait, and are under way
 }
 
 // place finds room for a record with n bytes of content; nil means that the ring is full.
@@ -46,14 +47,8 @@ func (o *out) place(k kind, reason uint8, count, n int) ([]byte, error) {
 	if rest := len(o.data) - at; rest < size {
 		need, pad = size+rest, rest
 	}
-	if o.at+uint64(need)-o.seen > uint64(len(o.data)) {
-		o.seen = o.tail.Load()
-		if o.at-o.seen > uint64(len(o.data)) {
-			return nil, corrupt(o.name, "position read", o.seen)
-		}
-		if o.at+uint64(need)-o.seen > uint64(len(o.data)) {
-			return nil, nil
-		}
+	if ok, err := o.fits(need); !ok {
+		return nil, err
 	}
 	if pad > 0 {
 		putHeader(o.data[at:], kindPad, 0, 0, pad)
@@ -63,6 +58,29 @@ func (o *out) place(k kind, reason uint8, count, n int) ([]byte, error) {
 	putHeader(o.data[at:], k, reason, count, size)
 	o.at += uint64(size)
 	return o.data[at+recordHeader : at+size], nil
+}
+
+// fits reports whether so many bytes are free beside those that are kept.
+func (o *out) fits(need int) (bool, error) {
+	if o.at+uint64(need)+o.kept-o.seen <= uint64(len(o.data)) {
+		return true, nil
+	}
+	if o.seen = o.tail.Load(); o.at-o.seen > uint64(len(o.data)) {
+		return false, corrupt(o.name, "position read", o.seen)
+	}
+	return o.at+uint64(need)+o.kept-o.seen <= uint64(len(o.data)), nil
+}
+
+// keepOne is room for a record of one placement, with what may have to be left empty before it at the ring's end.
+var keepOne = uint64(2 * recordSize(placementSize))
+
+// keep keeps room for a record of one placement. It reports false when the ring is full.
+func (o *out) keep() (bool, error) {
+	ok, err := o.fits(int(keepOne))
+	if ok {
+		o.kept += keepOne
+	}
+	return ok, err
 }
 
 // publish shows the receiver what was placed since the last time.

@@ -27,12 +27,52 @@ func (l *Link) Write(w link.Write) error {
 	if err := l.enter(); err != nil {
 		return err
 	}
-	refused, err := l.write(&w)
+	refused, err := l.write(&w, 0)
 	l.leave()
 	if err != nil {
 		return err
 	}
 	l.complete(w.Cookie, refused)
+	return nil
+}
+
+// TryWrite is Write, but where the peer's door is full it does nothing and returns ErrFull.
+func (l *Link) TryWrite(w link.Write) error {
+	if err := l.enter(); err != nil {
+		return err
+	}
+	var refused link.Reason
+	err := l.keep()
+	if err == nil {
+		refused, err = l.write(&w, keepOne)
+	}
+	l.leave()
+	if err != nil {
+		return err
+	}
+	l.complete(w.Cookie, refused)
+	return nil
+}
+
+// keep keeps room for the record of a write before its bytes are stored: what is refused must have changed nothing.
+func (l *Link) keep() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	ok, err := l.out.keep()
+	if err != nil {
+		l.err = err
+		return err
+	}
+	if !ok {
+		if !l.full { // the next tries meet the same
+			l.full = true
+			l.stats.StallsQueue++
+		}
+		return ErrFull
+	}
 	return nil
 }
 
@@ -45,7 +85,8 @@ func (l *Link) complete(cookie uint64, r link.Reason) {
 	l.cfg.Handler.Completed(int(l.cfg.Peer), cookie, &l.refused[r])
 }
 
-func (l *Link) write(w *link.Write) (link.Reason, error) {
+// write stores, and posts with the room that is kept for it.
+func (l *Link) write(w *link.Write, kept uint64) (link.Reason, error) {
 	access := shmem.AccessNwrite
 	if w.Dmove {
 		access = shmem.AccessDmove
@@ -53,6 +94,7 @@ func (l *Link) write(w *link.Write) (link.Reason, error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.stats.WritesExpired++
+			l.out.kept -= kept
 			return link.ReasonExpired, l.err
 		}
 	}
@@ -70,7 +112,7 @@ func (l *Link) write(w *link.Write) (link.Reason, error) {
 		l.table.Release(w.Ref)
 		k = kindPlaced
 	}
-	return link.Reason(v), l.post(k, uint8(v), p[:], 1)
+	return link.Reason(v), l.post(k, uint8(v), p[:], 1, kept)
 }
 
 // WriteMany stores many pieces, each to the start of its own window, tells the peer of all that are in place with a
@@ -140,7 +182,7 @@ func (l *Link) writeSome(pieces []link.Piece) (first link.Reason, err error) {
 		if l.out.left.Load() != 0 {
 			err = ErrPeerLeft
 		} else {
-			err = l.post(kindRefused, uint8(v), ps[n:n+1], 0)
+			err = l.post(kindRefused, uint8(v), ps[n:n+1], 0, 0)
 		}
 		if err != nil {
 			break
@@ -153,15 +195,19 @@ func (l *Link) writeSome(pieces []link.Piece) (first link.Reason, err error) {
 		l.table.Release(ps[i].Ref)
 	}
 	if n > 0 && err == nil {
-		err = l.post(kindMany, 0, ps[:n], 0)
+		err = l.post(kindMany, 0, ps[:n], 0, 0)
 	}
 	return first, err
 }
 
-// post puts a record of placements into the peer's door and waits while that is full. It ends writes writes.
-func (l *Link) post(k kind, reason uint8, ps []link.Placement, writes uint64) error {
+// post puts a record of placements into the peer's door and waits while that is full, unless room is kept for it. It
+// ends writes writes.
+func (l *Link) post(k kind, reason uint8, ps []link.Placement, writes, kept uint64) error {
 	for first := true; ; first = false {
 		l.mu.Lock()
+		if first {
+			l.out.kept -= kept
+		}
 		if l.err != nil {
 			defer l.mu.Unlock()
 			return l.err
@@ -175,6 +221,7 @@ func (l *Link) post(k kind, reason uint8, ps []link.Placement, writes uint64) er
 			l.stats.ChunksSent += uint64(len(ps))
 			l.count(reason == 0, writes)
 			l.out.publish()
+			l.full = false
 			l.mu.Unlock()
 			l.out.arrival.Ring()
 			return nil
