@@ -21,7 +21,7 @@
 //  1. New, Connect.
 //  2. Import by "name", or by "name@node" where several nodes export that name.
 //  3. Write, WriteMany, Read, Add, Swap, CompareAndSwap, Notify, Wait, from any goroutine; Fence where the outcome of
-//     writes to combining pages is wanted. In gives the same import in another ordering context.
+//     writes to combining pages, or of Post, is wanted. In gives the same import in another ordering context.
 //  4. Close the Import, Close the Space.
 //
 // # What becomes of a transaction
@@ -45,6 +45,12 @@
 // Writes to Combining pages return when their bytes are in a write buffer. It leaves when a page is full, when a write
 // does not continue it, after 100 µs, and before anything else of its context starts. If such a write fails, what
 // follows in its context is refused with ErrEarlier, until Fence has told.
+//
+// # Who writes to several owners in turn
+//
+// Write waits for its outcome, so one owner that stands still would hold up what goes to the next. Post does not wait:
+// each owner has a queue of its own, of bounded size, and what finds it full is refused at once with ErrFull (virtual
+// output queues). A fence waits for its context alone, so give each owner a context.
 //
 // # Carriers
 //

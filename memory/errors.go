@@ -48,6 +48,8 @@ const (
 	ErrClosed
 	ErrAmbiguous
 	ErrExists
+	ErrFull
+	ErrUnfit
 
 	causes
 )
@@ -67,6 +69,8 @@ var causeTexts = [causes]string{
 	ErrClosed:       "the import or its space is closed",
 	ErrAmbiguous:    "several nodes export that name: import name@node",
 	ErrExists:       "this node exports that name already: close that export first",
+	ErrFull:         "the queue of writes to this owner is full: it takes more once the owner takes what it has",
+	ErrUnfit:        "what is posted is at most 64 KiB long, and lies in pages of one kind: use Write",
 }
 
 func (c Cause) Error() string {

@@ -266,7 +266,7 @@ func (im *Import) Wait(ctx context.Context, off int64, known uint64) (notices ui
 }
 
 // Fence returns when every transaction before it in its context is over, of all imports of the Space. Its error is that
-// of the first write to Combining pages which failed since the last Fence.
+// of the first write to Combining pages, or of Post, which failed since the last Fence.
 func (im *Import) Fence(ctx context.Context) error {
 	_, err := im.word(ctx, op{name: "fence", ordered: true, fence: true}, 0)
 	return err

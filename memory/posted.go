@@ -7,11 +7,107 @@ import (
 	"ringlet/transport/link"
 )
 
-// kept is the staging buffer of an open write buffer, and then of the transaction that it leaves in.
+// kept is the staging buffer of an open write buffer, and then of the transaction that it leaves in; or that of a write
+// that was posted.
 type kept struct {
 	im     *imported
-	buffer int // of the peer's small ones
+	from   *buffers
+	buffer int
+	off    int64
 	ref    link.Write
+}
+
+func (im *imported) keep(from *buffers, buffer int, off int64, data []byte) kept {
+	r := im.find(off)
+	at, _ := r.part(off, 1)
+	copy(from.at(buffer), data)
+	return kept{im, from, buffer, off, link.Write{Ref: r.ref, Offset: at, Dmove: r.attributes&Dmove != 0}}
+}
+
+// MaxPost is the longest write that can be posted, bytes.
+const MaxPost = largeSize
+
+// Post is Write without waiting. It copies data into a queue of the owner's own, and returns; what became of it is told
+// by the next Fence of this ordering context. Where the queue is full it does nothing, and is refused with ErrFull; the
+// Error names the owner. So who writes to several owners in turn, with an ordering context for each, goes past one that
+// stands still. The queue of an owner, of all contexts, has room for 16 writes of more than 4 KiB, and for 64 shorter
+// ones. Data are at most MaxPost bytes, and lie in pages of one kind; others are refused with ErrUnfit.
+func (im *Import) Post(off int64, data []byte) error {
+	s := im.space
+	c := s.getCall()
+	defer s.putCall(c)
+	c.one[0] = Piece{off, data}
+	c.op = op{name: "post", off: off, pieces: c.one[:]}
+	fail := func(why Cause) error { return im.error(&c.op, Refused, why) }
+	if len(data) == 0 {
+		return nil
+	}
+	at, why := im.check(off, len(data), AllowWrite)
+	if over := Cause(im.over.Load()); over != reasonNone {
+		why = over
+	}
+	if why != reasonNone {
+		return fail(why)
+	}
+	if _, n := im.find(off).part(off, len(data)); n < len(data) || n > MaxPost {
+		return fail(ErrUnfit)
+	}
+	if im.mapped != nil && s.mayGo(im.context, at&Ordered != 0) {
+		out, why, partial := im.direct(&c.op)
+		return im.result(&c.op, out, why.orNil(), partial)
+	}
+	from := im.peer.small
+	if len(data) > bufferSize {
+		from = im.peer.large
+	}
+	select {
+	case s.tokens[im.rank] <- struct{}{}:
+	default:
+		return fail(ErrFull)
+	}
+	select {
+	case buffer := <-from.free:
+		k := im.keep(from, buffer, off, data)
+		k.ref.Data = from.at(buffer)[:len(data)]
+		why = im.post(k)
+	default:
+		<-s.tokens[im.rank]
+		why = ErrFull
+	}
+	if why != reasonNone {
+		return fail(why)
+	}
+	return nil
+}
+
+// post gives a write in its buffer, for which there is a token, to the requester, or both back.
+func (im *Import) post(k kept) Cause {
+	s := im.space
+	s.mu.Lock()
+	if why := s.mayPost(im); why != reasonNone {
+		s.mu.Unlock()
+		<-s.tokens[im.rank]
+		k.from.put(k.buffer)
+		return why
+	}
+	s.flush(im.context)
+	s.begin(k, im.context)
+	s.mu.Unlock()
+	s.sendPosted()
+	return reasonNone
+}
+
+// mayPost says what stands against a write whose outcome nobody waits for. mu is held.
+func (s *Space) mayPost(im *Import) Cause {
+	switch {
+	case s.closed || s.peers[im.rank] != im.peer:
+		return ErrLinkDown
+	case im.over.Load() != 0:
+		return Cause(im.over.Load())
+	case s.user.contexts[im.context].failed.outcome != Done:
+		return ErrEarlier
+	}
+	return reasonNone
 }
 
 // combine puts a small write into a write buffer, and returns.
@@ -54,12 +150,10 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 	switch {
 	case buffer == none && bounded.Err() != nil:
 		why = ErrTimeout
-	case buffer == none || s.closed || s.peers[im.rank] != im.peer:
+	case buffer == none:
 		why = ErrLinkDown
-	case im.over.Load() != 0:
-		why = Cause(im.over.Load())
-	case s.user.contexts[im.context].failed.outcome != Done:
-		why = ErrEarlier
+	default:
+		why = s.mayPost(im)
 	}
 	if why != reasonNone {
 		<-s.tokens[im.rank]
@@ -94,10 +188,7 @@ func (s *Space) open(k combining, off int64, data []byte, buffer int) {
 		s.leave(b)
 	}
 	i, full := s.gather.begin(k, off, len(data), s.now())
-	r := im.find(off)
-	at, _ := r.part(off, 1)
-	s.kept[i] = kept{im: im, buffer: buffer, ref: link.Write{Ref: r.ref, Offset: at, Dmove: r.attributes&Dmove != 0}}
-	copy(im.peer.small.at(buffer), data)
+	s.kept[i] = im.keep(im.peer.small, buffer, off, data)
 	if full {
 		s.leave(i)
 	}
@@ -116,11 +207,16 @@ func (s *Space) leave(i int) {
 	b := s.gather.close(i)
 	k := s.kept[i]
 	s.kept[i] = kept{}
-	k.ref.Data = k.im.peer.small.at(k.buffer)[:b.n]
+	k.ref.Data = k.from.at(k.buffer)[:b.n]
+	s.begin(k, b.context)
+}
+
+// begin makes a transaction of a buffer, whose outcome nobody waits for but a fence. mu is held.
+func (s *Space) begin(k kept, ordering int) {
 	slot := s.user.begin(request{
-		context:  b.context,
+		context:  ordering,
 		peer:     k.im.rank,
-		ordered:  k.im.find(b.off).attributes&Ordered != 0,
+		ordered:  k.im.find(k.off).attributes&Ordered != 0,
 		posted:   true,
 		deadline: s.now() + int64(s.cfg.Timeout),
 	})
@@ -129,8 +225,8 @@ func (s *Space) leave(i int) {
 	s.settle()
 }
 
-// sendPosted sends the write buffers that may leave. It waits only for room in a link's queue of requests, which the
-// tokens of a peer leave.
+// sendPosted sends what was posted and may leave. There is always room in a link's queue of requests, since a peer's
+// staging buffers are fewer.
 func (s *Space) sendPosted() {
 	for {
 		s.mu.Lock()
@@ -146,8 +242,14 @@ func (s *Space) sendPosted() {
 			s.mu.Unlock()
 			continue
 		}
-		w, rank := f.posted.ref, f.posted.im.rank
-		w.Cookie = f.posted.im.peer.cookie(slot, 0, false)
+		k := *f.posted
+		w, rank := k.ref, k.im.rank
+		if k.im.mapped != nil {
+			s.mu.Unlock()
+			s.storePosted(slot, id, &k)
+			continue
+		}
+		w.Cookie = k.im.peer.cookie(slot, 0, false)
 		f.left, f.sent, f.sealed, f.short = 1, 1, true, len(w.Data) <= shortWrite
 		s.mu.Unlock()
 		if w.Dmove {
@@ -162,5 +264,20 @@ func (s *Space) sendPosted() {
 			}
 			s.mu.Unlock()
 		}
+	}
+}
+
+// storePosted carries a posted write out by stores.
+func (s *Space) storePosted(slot int, id uint64, k *kept) {
+	c := s.getCall()
+	defer s.putCall(c)
+	c.one[0] = Piece{k.off, k.ref.Data}
+	c.op = op{off: k.off, pieces: c.one[:]}
+	out, why, _ := k.im.direct(&c.op)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mine(slot, id) {
+		s.user.ended(slot, out, why)
+		s.settle()
 	}
 }

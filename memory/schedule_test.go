@@ -278,7 +278,11 @@ func (s *scene) use(im *Import, rank int, rng *rand.Rand) error {
 	off := int64(rng.IntN(schedulePages * PageSize))
 	n := min(1+rng.IntN(1<<rng.IntN(15)), int(im.size-off))
 	switch rng.IntN(6) {
-	case 0, 1:
+	case 0:
+		for range 1 + rng.IntN(20) { // more than an owner that is cut off has room for
+			_ = im.Post(off, bytes.Repeat([]byte{tagOf(im.epoch, rank)}, min(n, int(PageSize-off%PageSize))))
+		}
+	case 1:
 		_ = im.Write(ctx, off, bytes.Repeat([]byte{tagOf(im.epoch, rank)}, n))
 	case 2:
 		_, _ = im.Add(ctx, off/PageSize*PageSize, rng.Uint64())

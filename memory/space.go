@@ -212,7 +212,7 @@ func (s *Space) settle() {
 		}
 		if a.verb == actTell && a.free {
 			if f.posted != nil {
-				f.posted.im.peer.small.put(f.posted.buffer)
+				f.posted.from.put(f.posted.buffer)
 			}
 			<-s.tokens[f.peer]
 			*f = flight{}
