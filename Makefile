@@ -50,7 +50,7 @@ check-forged: ## a million forged packets to each link of quic and a feed of EJF
 	go test -count=1 -timeout 30m ./transport/quic ./readoutunit/source/ejfat ./memory ./memory/door \
 		-run 'TestForged(Packets|Messages|Descriptors)$$' -forged 1000000
 
-# The schedules take most of an hour.
+# The schedules take about 16 minutes of a processor that has nothing else to do.
 .PHONY: check-memory
 check-memory: ## remote memory: 10,000 histories of words that must be linearizable, a million schedules of races with the end of an export
 	go test -count=1 -timeout 30m ./memory -v -run TestWordsAreLinearizable -histories 10000

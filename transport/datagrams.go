@@ -310,9 +310,22 @@ func (l *datagrams) tellUntold() {
 	l.tell(events, nil)
 }
 
+// traceEvent tells that the handler is about to be told.
+func (l *datagrams) traceEvent(k link.Kind) {
+	switch k {
+	case link.Placed, link.PlacedMany:
+		l.trace(StageSeen)
+	case link.Completed:
+		l.trace(StageAnswered)
+	}
+}
+
 func (l *datagrams) dispatch(events []link.Event) {
 	for i := range events {
 		ev := &events[i]
+		if l.trace != nil {
+			l.traceEvent(ev.Kind)
+		}
 		switch ev.Kind {
 		case link.Placed:
 			l.handler.Placed(l.rank, Placement{

@@ -4,7 +4,7 @@ package transport
 // batch or a read of several datagrams all are told.
 type Stage uint8
 
-// Stages, in the order in which a write passes them. The first four are the writer's.
+// Stages, in the order in which a write passes them. The first four and the last are the writer's.
 const (
 	StageQueued   Stage = iota // the request is in the link's queue
 	StageCut                   // a datagram has been cut from what is queued
@@ -13,4 +13,8 @@ const (
 	StageReceived              // the receiver has a read in hand
 	StageOpened                // a datagram is decrypted, and authentic
 	StagePlaced                // all of the read is in place; who owns the memory is told next
+	StageSeen                  // the receiver's handler is being told of it
+	StageAnswered              // the writer's handler is being told of the outcome
+
+	Stages = iota // how many there are
 )

@@ -103,7 +103,6 @@ type station struct {
 	*end
 	segment *shmem.Segment
 	out, in []*lane // by rank; nil: nothing goes there, comes from there
-	follow  func(stage int)
 	rung    func()         // told of a signal; nil: nobody
 	arrived func(rank int) // told when a write is seen; nil: nobody
 	polled  bool           // who looks at the memory is somebody else: nothing is checked, and no credit given
@@ -123,9 +122,6 @@ func (s *station) grant(l *lane, seg shmem.SegmentID, at int) error {
 
 // Placed checks a write.
 func (s *station) Placed(peer int, p transport.Placement) {
-	if s.follow != nil {
-		s.follow(stageSeen)
-	}
 	if s.arrived != nil {
 		s.arrived(s.rank)
 	}
@@ -203,9 +199,6 @@ func (s *station) Signal(peer int, b []byte) {
 
 // Completed ends a batch.
 func (s *station) Completed(peer int, cookie uint64, err error) {
-	if s.follow != nil {
-		s.follow(stageAnswered)
-	}
 	l := s.out[peer]
 	l.mu.Lock()
 	_ = l.took.RecordValue(int64(time.Since(l.began[cookie]))) // longer than 10 s it cannot be: the link would be down

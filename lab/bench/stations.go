@@ -84,12 +84,12 @@ type meeting struct {
 	identity func(name string) (*certs.Identity, error)
 	view     uint64
 	nodes    int
-	windows  int                            // of a lane; 0: as many as may be under way
-	polled   bool                           // who looks at the memory is not the handler
-	follow   func(rank int) func(stage int) // who follows a write; nil: nobody
-	stamps   bool                           // the kernel notes when packets are sent and received
-	arrived  func(rank int)                 // told when a write is seen, before it is checked; nil: nobody
-	rung     func()                         // told of each signal to a node that sends nothing; nil: nobody
+	windows  int                                  // of a lane; 0: as many as may be under way
+	polled   bool                                 // who looks at the memory is not the handler
+	follow   func(rank int) func(transport.Stage) // who follows a write; nil: nobody
+	stamps   bool                                 // the kernel notes when packets are sent and received
+	arrived  func(rank int)                       // told when a write is seen, before it is checked; nil: nobody
+	rung     func()                               // told of each signal to a node that sends nothing; nil: nobody
 	// via gives the address under which others see the node with the highest rank; nil: its own.
 	via func(addr string) (string, error)
 }
@@ -173,8 +173,7 @@ func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int
 		},
 	}
 	if m.follow != nil {
-		s.follow = m.follow(rank)
-		c.trace = func(stage transport.Stage) { s.follow(int(stage)) }
+		c.trace = m.follow(rank)
 	}
 	e, err := openEnd(c, table)
 	if err != nil {

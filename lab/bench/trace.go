@@ -6,38 +6,13 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
-	"sync/atomic"
 	"time"
 
+	"ringlet/lab/stages"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
 	"ringlet/transport"
 )
-
-// Stages of a write beyond those of the transport.
-const (
-	stageSeen     = int(transport.StagePlaced) + 1 + iota // the receiver's code is told of it
-	stageAnswered                                         // the writer's code is told of the outcome
-	stageCount
-)
-
-// traceStages says what each stage is, whose it is, and behind which it comes: -1 is the call of Write.
-var traceStages = [stageCount]struct {
-	name, says string
-	receiver   bool
-	behind     int
-}{
-	{"queued", "the request is in the link's queue", false, -1},
-	{"cut", "a datagram is cut from it", false, 0},
-	{"sealed", "it is encrypted", false, 1},
-	{"system call", "the kernel has taken it", false, 2},
-	{"received", "the receiver has it in hand", true, 2},
-	{"opened", "it is decrypted, and authentic", true, 4},
-	{"placed", "it is in the memory", true, 5},
-	{"seen", "the receiver's code is told, once the answer is sent", true, 6},
-	{"answered", "the writer's code is told of the outcome", false, 6},
-}
 
 // TraceConfig says what is followed.
 type TraceConfig struct {
@@ -104,37 +79,14 @@ func BoundOf(packet int, longest string, tookUs float64) TraceBound {
 	return b
 }
 
-// tracer notes when the write under way has passed each stage. Stages of the sender count the first time, those of the
-// receiver the last time before its code is told: what else passes is of echoes and credit.
-type tracer struct {
-	start time.Time
-	at    [stageCount]atomic.Int64 // ns since start; 0: not yet
-}
-
-// follow is told of a stage of the node of a rank.
-func (t *tracer) follow(rank int) func(stage int) {
-	return func(stage int) {
-		s := &traceStages[stage]
-		if s.receiver != (rank == 1) {
-			return
-		}
-		now := int64(time.Since(t.start))
-		if !s.receiver {
-			t.at[stage].CompareAndSwap(0, now)
-		} else if t.at[stageSeen].Load() == 0 {
-			t.at[stage].Store(now)
-		}
-	}
-}
-
 // Trace follows writes, one at a time, from the call to the answer.
 func Trace(ctx context.Context, cfg TraceConfig) (r *TraceReport, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	t := &tracer{start: time.Now()}
+	t := stages.New()
 	m := cfg.meeting(1, 2)
-	m.follow = t.follow
+	m.follow = func(rank int) func(transport.Stage) { return t.Follow(rank == 1) }
 	all, err := openStations(ctx, m, map[int][]int{0: {1}}, int(cfg.Size), 1)
 	defer func() { err = errors.Join(err, closeStations(all)) }()
 	if err != nil {
@@ -146,7 +98,7 @@ func Trace(ctx context.Context, cfg TraceConfig) (r *TraceReport, err error) {
 		Stages:      []TraceStage{},
 		Simulated:   []TraceStage{},
 	}
-	took, at, err := t.writes(ctx, all, cfg.Writes, r)
+	took, at, err := r.follow(ctx, t, all, cfg.Writes)
 	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
 		err = nil
 	}
@@ -154,16 +106,15 @@ func Trace(ctx context.Context, cfg TraceConfig) (r *TraceReport, err error) {
 	return r, err
 }
 
-// writes follows so many, and gives for each stage how long it took and when it was over, ns.
-func (t *tracer) writes(ctx context.Context, all []*station, n int, r *TraceReport) (took, at [stageCount][]int64,
-	err error) {
+// follow follows so many writes, and gives for each stage how long it took and when it was over, ns.
+func (r *TraceReport) follow(ctx context.Context, t *stages.Tracer, all []*station,
+	n int) (took, at [stages.Count][]int64, err error) {
 	s, l := all[0], all[0].out[1]
-	over := func() bool { return t.at[stageSeen].Load() > 0 && t.at[stageAnswered].Load() > 0 && s.idle() }
+	over := func() bool {
+		return t.Passed(transport.StageSeen) > 0 && t.Passed(transport.StageAnswered) > 0 && s.idle()
+	}
 	for range n {
-		for i := range t.at {
-			t.at[i].Store(0)
-		}
-		began := int64(time.Since(t.start))
+		began := t.Begin()
 		if _, err := s.send(ctx, l, 1); err != nil {
 			return took, at, err
 		}
@@ -181,34 +132,33 @@ func (t *tracer) writes(ctx context.Context, all []*station, n int, r *TraceRepo
 }
 
 // note takes the times of one write.
-func (r *TraceReport) note(t *tracer, began int64, took, at *[stageCount][]int64) {
-	for i := range t.at {
-		if t.at[i].Load() < began {
+func (r *TraceReport) note(t *stages.Tracer, began int64, took, at *[stages.Count][]int64) {
+	for i := range took {
+		if t.Passed(transport.Stage(i)) < began {
 			r.Incomplete++
 			return
 		}
 	}
 	r.Followed++
-	for i := range t.at {
-		before := began
-		if b := traceStages[i].behind; b >= 0 {
-			before = t.at[b].Load()
+	for i := range took {
+		before, now := began, t.Passed(transport.Stage(i))
+		if b := stages.Table[i].Behind; b != stages.Call {
+			before = t.Passed(transport.Stage(b))
 		}
-		took[i] = append(took[i], t.at[i].Load()-before)
-		at[i] = append(at[i], t.at[i].Load()-began)
+		took[i] = append(took[i], now-before)
+		at[i] = append(at[i], now-began)
 	}
 }
 
 // sum makes the medians.
-func (r *TraceReport) sum(took, at [stageCount][]int64) {
+func (r *TraceReport) sum(took, at [stages.Count][]int64) {
 	if r.Followed == 0 {
 		return
 	}
-	median := func(ns []int64) float64 { slices.Sort(ns); return float64(ns[len(ns)/2]) / 1e3 }
 	longest := 0
-	for i, s := range traceStages {
-		r.Stages = append(r.Stages, TraceStage{s.name, s.says, median(took[i]), median(at[i])})
-		occupies := i < stageSeen && i != int(transport.StageReceived) // the way and the wake-up hold up no other packet
+	for i, s := range stages.Table {
+		r.Stages = append(r.Stages, TraceStage{s.Name, s.Says, stages.Median(took[i]), stages.Median(at[i])})
+		occupies := i < int(transport.StageSeen) && i != int(transport.StageReceived) // the way and the wake-up hold up no other packet
 		if occupies && r.Stages[i].Took > r.Stages[longest].Took {
 			longest = i
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/lab/stages"
 	"ringlet/transport"
 )
 
@@ -32,7 +33,7 @@ func TestTrace(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || r.Followed == 0 || r.Followed+r.Incomplete != 200 || len(r.Stages) != stageCount ||
+		if err != nil || r.Followed == 0 || r.Followed+r.Incomplete != 200 || len(r.Stages) != stages.Count ||
 			r.Bound.MByteS <= 0 {
 			t.Fatalf("%s: %v: %+v", c.Name, err, r)
 		}
@@ -42,28 +43,6 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	nothingMapped(t)
-}
-
-// TestTracer: the sender's stages count the first time, the receiver's the last time before its code is told.
-func TestTracer(t *testing.T) {
-	tr := &tracer{start: time.Now().Add(-time.Hour)}
-	near, far := tr.follow(0), tr.follow(1)
-	near(int(transport.StageCut))
-	first := tr.at[transport.StageCut].Load()
-	near(int(transport.StageCut))
-	near(int(transport.StageReceived)) // an echo
-	far(int(transport.StageSealed))    // the answer
-	if tr.at[transport.StageCut].Load() != first || tr.at[transport.StageReceived].Load() != 0 ||
-		tr.at[transport.StageSealed].Load() != 0 {
-		t.Error("what is of echoes and answers counts")
-	}
-	far(int(transport.StageReceived))
-	far(stageSeen)
-	last := tr.at[transport.StageReceived].Load()
-	far(int(transport.StageReceived))
-	if tr.at[transport.StageReceived].Load() != last || last == 0 {
-		t.Error("what came after the write counts")
-	}
 }
 
 // TestTraceInterrupted: an interruption ends in good order.

@@ -1,0 +1,80 @@
+package stages
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"ringlet/transport"
+)
+
+// Count is how many stages there are.
+const Count = transport.Stages
+
+// Call stands for the call of Write, behind which the first stage comes.
+const Call = -1
+
+// Stage is a row of the table of stages.
+type Stage struct {
+	Name, Says string
+	Receiver   bool
+	Behind     int // the stage that it comes behind, or Call
+}
+
+// Table has a row for each transport.Stage.
+var Table = [Count]Stage{
+	{"queued", "the request is in the link's queue", false, Call},
+	{"cut", "a datagram is cut from it", false, 0},
+	{"sealed", "it is encrypted", false, 1},
+	{"system call", "the kernel has taken it", false, 2},
+	{"received", "the receiver has it in hand", true, 2},
+	{"opened", "it is decrypted, and authentic", true, 4},
+	{"placed", "it is in the memory", true, 5},
+	{"seen", "the receiver's code is told, once the answer is sent", true, 6},
+	{"answered", "the writer's code is told of the outcome", false, 6},
+}
+
+// Tracer notes when the write under way has passed each stage. Stages of the sender count the first time, those of the
+// receiver the last time before its code is told: what else passes is of echoes and credit.
+type Tracer struct {
+	start time.Time
+	at    [Count]atomic.Int64 // ns since start; 0: not yet
+}
+
+// New makes one.
+func New() *Tracer { return &Tracer{start: time.Now().Add(-1)} }
+
+// Begin forgets the last write, and returns the time, ns.
+func (t *Tracer) Begin() int64 {
+	for i := range t.at {
+		t.at[i].Store(0)
+	}
+	return int64(time.Since(t.start))
+}
+
+// Follow is told of the stages of the sender, or of those of the receiver.
+func (t *Tracer) Follow(receiver bool) func(transport.Stage) {
+	return func(stage transport.Stage) {
+		if Table[stage].Receiver != receiver {
+			return
+		}
+		now := int64(time.Since(t.start))
+		if !receiver {
+			t.at[stage].CompareAndSwap(0, now)
+		} else if stage == transport.StageSeen || t.at[transport.StageSeen].Load() == 0 {
+			t.at[stage].Store(now)
+		}
+	}
+}
+
+// Passed is when the write has passed a stage, ns on the clock of Begin; 0: not yet.
+func (t *Tracer) Passed(stage transport.Stage) int64 { return t.at[stage].Load() }
+
+// Median is that of times in ns, which it sorts, in µs; 0 where there are none.
+func Median(ns []int64) float64 {
+	if len(ns) == 0 {
+		return 0
+	}
+	slices.Sort(ns)
+	return float64(ns[len(ns)/2]) / 1e3
+}

@@ -1,0 +1,44 @@
+package stages
+
+import (
+	"testing"
+
+	"ringlet/transport"
+)
+
+// TestTracer: the sender's stages count the first time, the receiver's the last time before its code is told.
+func TestTracer(t *testing.T) {
+	tr := New()
+	near, far := tr.Follow(false), tr.Follow(true)
+	began := tr.Begin()
+	near(transport.StageCut)
+	first := tr.Passed(transport.StageCut)
+	near(transport.StageCut)
+	near(transport.StageReceived) // an echo
+	far(transport.StageSealed)    // the answer
+	if tr.Passed(transport.StageCut) != first || first < began || tr.Passed(transport.StageReceived) != 0 ||
+		tr.Passed(transport.StageSealed) != 0 {
+		t.Error("what is of echoes and answers counts")
+	}
+	far(transport.StageReceived)
+	far(transport.StageSeen)
+	last := tr.Passed(transport.StageReceived)
+	far(transport.StageReceived)
+	if tr.Passed(transport.StageReceived) != last || last == 0 {
+		t.Error("what came after the write counts")
+	}
+	if tr.Begin(); tr.Passed(transport.StageReceived) != 0 {
+		t.Error("the last write is not forgotten")
+	}
+}
+
+func TestTable(t *testing.T) {
+	for i, s := range Table {
+		if s.Name == "" || s.Says == "" || s.Behind >= i {
+			t.Errorf("stage %d: %+v", i, s)
+		}
+	}
+	if Median(nil) != 0 || Median([]int64{3000, 1000, 2000}) != 2 {
+		t.Error("the median is not the middle")
+	}
+}
