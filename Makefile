@@ -57,6 +57,11 @@ check-memory: ## remote memory: 10,000 histories of words that must be lineariza
 	go test -count=1 -timeout 30m ./memory -v -run TestEveryCarrierIsLinearizable -carrier-histories 10000
 	go test -count=1 -timeout 4h ./memory -v -run TestNothingOutsideAGrant -schedules 1000000
 
+# About two minutes. Each of the ten senders of the five patterns sends 100 million words, and ping-pong's come back.
+.PHONY: check-patterns
+check-patterns: build ## a thousand million words between nodes in the patterns of document 004, each checked at its receiver
+	bin/ringlet bench patterns --words 100000000 --sizes 4KiB --duration 20m
+
 # go test has vetted the tests before. Tests in which the detector finds what it finds in others are skipped: -short.
 .PHONY: race
 race: ## the same under the race detector, shuffled; a third of each test's cases, without what waits for time-outs

@@ -139,6 +139,9 @@ func (s *Space) Stats() Stats {
 	return s.stats
 }
 
+// LinkStats returns the counters of the links.
+func (s *Space) LinkStats() transport.Stats { return s.ep.Stats() }
+
 // Close ends all links. What is under way ends as after a lost link. Exports are closed, each after its windows are
 // revoked; an error says which bytes a peer may still be inside of.
 func (s *Space) Close() error {

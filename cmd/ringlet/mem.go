@@ -25,6 +25,8 @@ type memCmd struct {
 	Watch   memWatchCmd   `cmd:"" help:"Print a word at each notice of its page."`
 	Tables  memTablesCmd  `cmd:"" help:"Print the tables of the owner and of a guest."`
 	Door    memDoorCmd    `cmd:"" help:"Open a door in shared memory until a signal comes, for programs on this host in C, Python and other languages."`
+	Trace   memTraceCmd   `cmd:"" help:"Follow writes from the call to the answer, stage by stage."`
+	Packet  memPacketCmd  `cmd:"" help:"Send something made by hand, and print whether the owner refused it, and what counted it."`
 }
 
 // memGuest is what all guests are told.
@@ -228,4 +230,58 @@ type memTablesCmd struct {
 // Run prints both tables.
 func (c *memTablesCmd) Run(ctx context.Context, to streams) error {
 	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error { return g.Tables(ctx, c.Segment) })
+}
+
+type memTraceCmd struct {
+	memPlace
+	Size   config.Bytes `default:"64B" help:"Of a write, at most 1KiB. The bytes there are overwritten with zeros."`
+	Writes int          `default:"100" help:"How many, one at a time."`
+	memGuest
+}
+
+// Run follows.
+func (c *memTraceCmd) Run(ctx context.Context, to streams) error {
+	if c.Size < 1 || c.Size > mem.MaxTraced || c.Writes < 1 {
+		return usage(fmt.Errorf("--size %v --writes %d: a datagram holds 1 B to %v, and there is 1 write at least", c.Size,
+			c.Writes, config.Bytes(mem.MaxTraced)))
+	}
+	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+		return g.Trace(ctx, c.Segment, c.Offset, make([]byte, c.Size), c.Writes)
+	})
+}
+
+type memPacketCmd struct {
+	Segment    string  `arg:"" help:"Name of the segment, which is imported for it."`
+	Kind       string  `arg:"" enum:"find,leave,load,read,add,swap,compare,notify,wait,cancel,revoked,answer,write,bytes,datagram" help:"A kind of message: find, leave, load, read, add, swap, compare, notify, wait, cancel, revoked, answer; write, a remote write; bytes, a message as it is; datagram, one of nobody to the owner's socket."`
+	Data       string  `arg:"" optional:"" help:"Body of the message, bytes of the write, or all of it, as text."`
+	Hex        bool    `help:"The bytes are given as hexadecimal digits."`
+	Window     *uint32 `help:"Window that it names; the first that is granted here if not given."`
+	Generation *uint32 `help:"Generation of the window; the granted one if not given."`
+	Offset     uint64  `help:"Offset in the window."`
+	Count      uint32  `default:"8" help:"How many bytes are asked for."`
+	A          uint64  `help:"First word of the message."`
+	B          uint64  `help:"Second word of the message."`
+	memGuest
+}
+
+// Run sends.
+func (c *memPacketCmd) Run(ctx context.Context, to streams) error {
+	data, err := (&memData{c.Data, c.Hex}).bytes()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Time, fmt.Errorf("it took longer than --time %v", c.Time))
+	defer cancel()
+	p := mem.Packet{
+		Kind:       c.Kind,
+		Segment:    c.Segment,
+		Window:     c.Window,
+		Generation: c.Generation,
+		Offset:     c.Offset,
+		Count:      c.Count,
+		A:          c.A,
+		B:          c.B,
+		Data:       data,
+	}
+	return p.Send(ctx, c.Group, to.out)
 }

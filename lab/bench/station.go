@@ -102,7 +102,7 @@ func laneMemory(size, batch int) int { return size * batch * slotsOf(batch) }
 type station struct {
 	*end
 	segment *shmem.Segment
-	out, in []*lane // by rank; nil: nothing goes there, comes from there
+	out, in []*lane        // by rank; nil: nothing goes there, comes from there
 	rung    func()         // told of a signal; nil: nobody
 	arrived func(rank int) // told when a write is seen; nil: nobody
 	polled  bool           // who looks at the memory is somebody else: nothing is checked, and no credit given

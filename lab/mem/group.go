@@ -126,7 +126,8 @@ type place struct {
 	held  *os.File
 	net   *quic.Network
 	table *shmem.Table
-	space *memory.Space
+	space *memory.Space       // nil in the place of a hand
+	ends  *transport.Endpoint // of a hand
 }
 
 // segmentPrefix is that of the names of shared memory.
@@ -136,21 +137,29 @@ func segmentName(rank int, what string) string {
 	return fmt.Sprintf("%s%d-%d-%s", segmentPrefix, os.Getpid(), rank, what)
 }
 
-// open makes a place of a rank that is locked. An owner fills in where it is.
-func open(dir string, g *group, rank int, held *os.File, bind string) (p *place, err error) {
+// open makes a place of a rank that is locked. An owner fills in where it is. Trace is told of the stages of writes.
+func open(dir string, g *group, rank int, held *os.File, bind string, trace func(transport.Stage)) (*place, error) {
+	p, cfg, err := prepare(dir, g, rank, held, bind)
+	if err == nil {
+		cfg.Trace = trace
+		p.space, err = memory.New(memory.Config{Transport: cfg, Returns: rank == ownerRank})
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// prepare makes what an endpoint of the place needs. What there is must be closed, also where it fails.
+func prepare(dir string, g *group, rank int, held *os.File, bind string) (p *place, cfg transport.Config, err error) {
 	p = &place{group: g, rank: rank, held: held}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.close())
-		}
-	}()
 	choice, err := transport.Choose(g.Carrier)
 	if err != nil {
-		return p, err
+		return p, cfg, err
 	}
 	id, err := certs.Load(dir, nameOf(rank))
 	if err != nil {
-		return p, err
+		return p, cfg, err
 	}
 	p.net, err = quic.Listen(quic.Config{
 		Addr:   bind,
@@ -162,7 +171,7 @@ func open(dir string, g *group, rank int, held *os.File, bind string) (p *place,
 		},
 	})
 	if err != nil {
-		return p, err
+		return p, cfg, err
 	}
 	if choice.Local() {
 		p.table, err = shmem.NewSharedTable(segmentName(rank, "table"), windows)
@@ -170,7 +179,7 @@ func open(dir string, g *group, rank int, held *os.File, bind string) (p *place,
 		p.table = shmem.NewTable(windows)
 	}
 	if err != nil {
-		return p, err
+		return p, cfg, err
 	}
 	if rank == ownerRank {
 		g.Address = p.net.Addr().String()
@@ -179,24 +188,23 @@ func open(dir string, g *group, rank int, held *os.File, bind string) (p *place,
 	for guest := 1; guest <= guests; guest++ {
 		members = append(members, transport.Member{Name: nameOf(guest)})
 	}
-	p.space, err = memory.New(memory.Config{
-		Transport: transport.Config{
-			Network:     p.net,
-			Table:       p.table,
-			View:        transport.View{Number: g.View, Members: members},
-			Rank:        rank,
-			Carrier:     choice.Carrier,
-			AutoNetwork: choice.Network.Carrier,
-		},
-		Returns: rank == ownerRank,
-	})
-	return p, err
+	return p, transport.Config{
+		Network:     p.net,
+		Table:       p.table,
+		View:        transport.View{Number: g.View, Members: members},
+		Rank:        rank,
+		Carrier:     choice.Carrier,
+		AutoNetwork: choice.Network.Carrier,
+	}, nil
 }
 
 func (p *place) close() error {
 	var errs []error
 	if p.space != nil {
 		errs = append(errs, p.space.Close())
+	}
+	if p.ends != nil {
+		errs = append(errs, p.ends.Close())
 	}
 	if p.net != nil {
 		errs = append(errs, p.net.Close())

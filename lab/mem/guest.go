@@ -8,16 +8,20 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"time"
 
+	"ringlet/lab/stages"
 	"ringlet/memory"
 )
 
 // Guest is this process as a guest of a group.
 type Guest struct {
-	place *place
-	to    io.Writer
+	place  *place
+	dir    string
+	tracer *stages.Tracer
+	to     io.Writer
 }
 
 // enterTime bounds how long the making of a link may take.
@@ -25,6 +29,21 @@ const enterTime = 10 * time.Second
 
 // Enter takes a free place in the group of a directory, and links to its owner. What the guest does is printed to.
 func Enter(ctx context.Context, dir string, to io.Writer) (*Guest, error) {
+	tracer := stages.New()
+	p, err := take(dir, func(g *group, rank int, held *os.File, bind string) (*place, error) {
+		return open(dir, g, rank, held, bind, tracer.Follow(false))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.reach(ctx, dir, p.space.Reconnect); err != nil {
+		return nil, err
+	}
+	return &Guest{place: p, dir: dir, tracer: tracer, to: to}, nil
+}
+
+// take makes a place of the first rank that is free.
+func take(dir string, make func(g *group, rank int, held *os.File, bind string) (*place, error)) (*place, error) {
 	g, err := readGroup(dir)
 	if err != nil {
 		return nil, err
@@ -38,21 +57,21 @@ func Enter(ctx context.Context, dir string, to io.Writer) (*Guest, error) {
 		if err != nil {
 			return nil, err
 		}
-		if held == nil {
-			continue
+		if held != nil {
+			return make(g, rank, held, bind)
 		}
-		p, err := open(dir, g, rank, held, bind)
-		if err != nil {
-			return nil, err
-		}
-		ctx, cancel := context.WithTimeout(ctx, enterTime)
-		defer cancel()
-		if err := p.space.Reconnect(ctx, []int{ownerRank}); err != nil {
-			return nil, errors.Join(fmt.Errorf("the owner of %s is not there: %w", dir, err), p.close())
-		}
-		return &Guest{place: p, to: to}, nil
 	}
 	return nil, fmt.Errorf("all %d places for guests of %s are taken on this host: wait for one to end", guests, dir)
+}
+
+// reach links to the owner, or closes the place.
+func (p *place) reach(ctx context.Context, dir string, link func(context.Context, []int) error) error {
+	ctx, cancel := context.WithTimeout(ctx, enterTime)
+	defer cancel()
+	if err := link(ctx, []int{ownerRank}); err != nil {
+		return errors.Join(fmt.Errorf("the owner of %s is not there: %w", dir, err), p.close())
+	}
+	return nil
 }
 
 // reaching is this host's address towards another one, with any port. A socket that is bound to all addresses sends no
@@ -251,9 +270,9 @@ func (g *Guest) Watch(ctx context.Context, segment string, off int64, notices in
 // Tables prints the tables of the owner, which it exports as text, and those of this guest.
 func (g *Guest) Tables(ctx context.Context, segment string) error {
 	return g.using(ctx, segment, func(*memory.Import) error { // so that both have something to show
-		return g.using(ctx, boardName, func(board *memory.Import) error {
+		return g.using(ctx, tablesName, func(board *memory.Import) error {
 			time.Sleep(2 * boardEvery) // until the owner has written that this guest is there
-			text, err := readBoard(ctx, board)
+			text, _, err := readBoard(ctx, board)
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package mem
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -83,7 +82,7 @@ func (p *Pages) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Serve exports a segment until ctx is over, and beside it the tables of this process, for Guest.Tables.
+// Serve exports a segment until ctx is over, and beside it the tables and counters of this process, for its guests.
 func Serve(ctx context.Context, o Owner, to io.Writer) (err error) {
 	if o.Size < 1 || o.Size > 1<<40 {
 		return fmt.Errorf("a segment has 1 byte to 1 TiB, and not %d bytes", o.Size)
@@ -102,26 +101,33 @@ func Serve(ctx context.Context, o Owner, to io.Writer) (err error) {
 		return errors.Join(err, held.Close())
 	}
 	g := &group{View: uint64(time.Now().UnixMilli()), Carrier: o.Carrier}
-	p, err := open(o.Group, g, ownerRank, held, net.JoinHostPort(o.Host, "0"))
-	if err != nil {
+	var segments [3]*shmem.Segment // the user's, the tables, the counters
+	release := func(err error) error {
+		for _, s := range segments {
+			if s != nil {
+				err = errors.Join(err, s.Close())
+			}
+		}
 		return err
 	}
-	segment, err := shmem.Create(segmentName(ownerRank, "segment"), o.Size)
-	if err != nil {
-		return errors.Join(err, p.close())
+	for i, size := range [...]int{o.Size, boardSize, boardSize} {
+		if segments[i], err = shmem.Create(segmentName(ownerRank, fmt.Sprint("segment", i)), size); err != nil {
+			return release(errors.Join(err, held.Close()))
+		}
 	}
-	board, err := shmem.Create(segmentName(ownerRank, "board"), boardSize)
+	p, err := open(o.Group, g, ownerRank, held, net.JoinHostPort(o.Host, "0"),
+		newArrivals(segments[2].Bytes()[boardText:]).follow)
 	if err != nil {
-		return errors.Join(err, segment.Close(), p.close())
+		return release(err)
 	}
 	defer func() { // memory that a peer may still be inside of stays mapped until the process ends
 		if closed := p.close(); closed != nil {
 			err = errors.Join(err, closed)
 			return
 		}
-		err = errors.Join(err, segment.Close(), board.Close())
+		err = release(err)
 	}()
-	exports, err := o.export(p.space, segment, board)
+	exports, err := o.export(p.space, segments)
 	if err != nil {
 		return err
 	}
@@ -139,10 +145,10 @@ func Serve(ctx context.Context, o Owner, to io.Writer) (err error) {
 	defer func() { err = errors.Join(err, os.Remove(filepath.Join(o.Group, groupFile))) }()
 	fmt.Fprintf(to, "%q is exported: %d bytes, by %s at %s, for guests with a copy of %s\n", o.Name, o.Size, o.Carrier,
 		g.Address, o.Group)
-	return keepBoard(ctx, p.space, board.Bytes())
+	return keepBoards(ctx, p, segments[1].Bytes(), segments[2].Bytes())
 }
 
-func (o *Owner) export(s *memory.Space, segment, board *shmem.Segment) ([]*memory.Export, error) {
+func (o *Owner) export(s *memory.Space, segments [3]*shmem.Segment) (exports []*memory.Export, err error) {
 	pages := []memory.Pages{{
 		Count: (o.Size + memory.PageSize - 1) / memory.PageSize,
 		Peer:  memory.Everybody,
@@ -154,81 +160,14 @@ func (o *Owner) export(s *memory.Space, segment, board *shmem.Segment) ([]*memor
 	for _, p := range o.Pages {
 		pages = append(pages, p.Pages)
 	}
-	x, err := s.Export(o.Name, segment, pages...)
-	if err != nil {
-		return nil, err
+	board := []memory.Pages{{Count: boardSize / memory.PageSize, Peer: memory.Everybody, Allow: memory.AllowRead}}
+	rules := [...][]memory.Pages{pages, board, board}
+	for i, name := range [...]string{o.Name, tablesName, countersName} {
+		x, err := s.Export(name, segments[i], rules[i]...)
+		if err != nil {
+			return nil, err
+		}
+		exports = append(exports, x)
 	}
-	y, err := s.Export(boardName, board, memory.Pages{
-		Count: boardSize / memory.PageSize,
-		Peer:  memory.Everybody,
-		Allow: memory.AllowRead,
-	})
-	return []*memory.Export{x, y}, err
-}
-
-// The board is a segment with the owner's tables as text. Its first word is a number that is odd while the text is
-// being changed, its second the length of the text. So a reader knows whether it has read one text.
-const (
-	boardName  = "tables"
-	boardSize  = 64 << 10
-	boardHead  = 16
-	boardEvery = 100 * time.Millisecond
-)
-
-// keepBoard writes the tables when they have changed, until ctx is over.
-func keepBoard(ctx context.Context, s *memory.Space, board []byte) error {
-	ticker := time.NewTicker(boardEvery)
-	defer ticker.Stop()
-	for last := ""; ; {
-		var b strings.Builder
-		if err := s.Tables().Print(&b); err != nil {
-			return err
-		}
-		if text := b.String(); text != last {
-			last = text
-			if len(text) > boardSize-boardHead {
-				text = text[:strings.LastIndexByte(text[:boardSize-boardHead-len(boardMore)], '\n')+1] + boardMore
-			}
-			version := shmem.Word(board)
-			version.Add(1)
-			shmem.Word(board[8:]).Store(uint64(len(text)))
-			copy(board[boardHead:], text)
-			version.Add(1)
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-const boardMore = "... and more than this page of 64 KiB holds\n"
-
-// readBoard reads one text.
-func readBoard(ctx context.Context, im *memory.Import) (string, error) {
-	head, body := make([]byte, boardHead), make([]byte, boardSize-boardHead)
-	for range 100 {
-		if err := im.Read(ctx, 0, head[:8]); err != nil {
-			return "", err
-		}
-		before := binary.LittleEndian.Uint64(head)
-		if err := im.Read(ctx, 8, head[8:]); err != nil {
-			return "", err
-		}
-		n := binary.LittleEndian.Uint64(head[8:])
-		if n > uint64(len(body)) {
-			return "", fmt.Errorf("the tables of %s are %d bytes long, more than there are", im.Node(), n)
-		}
-		if err := im.Read(ctx, boardHead, body[:n]); err != nil {
-			return "", err
-		}
-		if err := im.Read(ctx, 0, head[:8]); err != nil {
-			return "", err
-		}
-		if before%2 == 0 && before == binary.LittleEndian.Uint64(head) {
-			return string(body[:n]), nil
-		}
-	}
-	return "", fmt.Errorf("the tables of %s changed at each of 100 looks: ask again", im.Node())
+	return exports, nil
 }

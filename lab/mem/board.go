@@ -1,0 +1,150 @@
+package mem
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"ringlet/internal/counter"
+	"ringlet/memory"
+	"ringlet/shmem"
+	"ringlet/transport"
+	"ringlet/transport/quic"
+)
+
+// A board is a segment with a text of the owner's: its tables, or its counters. Its first word is a number that is odd
+// while the text is being changed, its second the length of the text. So a reader knows whether it has read one text.
+// The last page of the counters' board has the times of arrivals.
+const (
+	tablesName   = "tables"
+	countersName = "counters"
+	boardSize    = 64 << 10
+	boardText    = boardSize - memory.PageSize // head and text
+	boardHead    = 16
+	boardEvery   = 100 * time.Millisecond
+)
+
+const boardMore = "... and more than this board holds\n"
+
+// board is what its owner knows of one.
+type board struct {
+	mem  []byte
+	last string
+}
+
+// keepBoards writes the texts when they have changed, until ctx is over.
+func keepBoards(ctx context.Context, p *place, tables, counters []byte) error {
+	ticker := time.NewTicker(boardEvery)
+	defer ticker.Stop()
+	t, c := board{mem: tables}, board{mem: counters}
+	for {
+		var b strings.Builder
+		if err := p.space.Tables().Print(&b); err != nil {
+			return err
+		}
+		t.write(b.String())
+		c.write(countersOf(p))
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (b *board) write(text string) {
+	if text == b.last {
+		return
+	}
+	b.last = text
+	if most := boardText - boardHead; len(text) > most {
+		text = text[:strings.LastIndexByte(text[:most-len(boardMore)], '\n')+1] + boardMore
+	}
+	version := shmem.Word(b.mem)
+	version.Add(1)
+	shmem.Word(b.mem[8:]).Store(uint64(len(text)))
+	copy(b.mem[boardHead:], text)
+	version.Add(1)
+}
+
+// readBoard reads one text, and how often it was written.
+func readBoard(ctx context.Context, im *memory.Import) (text string, times uint64, err error) {
+	head, body := make([]byte, boardHead), make([]byte, boardText-boardHead)
+	for range 100 {
+		if err := im.Read(ctx, 0, head[:8]); err != nil {
+			return "", 0, err
+		}
+		before := binary.LittleEndian.Uint64(head)
+		if err := im.Read(ctx, 8, head[8:]); err != nil {
+			return "", 0, err
+		}
+		n := binary.LittleEndian.Uint64(head[8:])
+		if n > uint64(len(body)) {
+			return "", 0, fmt.Errorf("the board of %s says that it has %d bytes, more than there are", im.Node(), n)
+		}
+		if err := im.Read(ctx, boardHead, body[:n]); err != nil {
+			return "", 0, err
+		}
+		if err := im.Read(ctx, 0, head[:8]); err != nil {
+			return "", 0, err
+		}
+		if before%2 == 0 && before == binary.LittleEndian.Uint64(head) {
+			return string(body[:n]), before / 2, nil
+		}
+	}
+	return "", 0, fmt.Errorf("the board of %s changed at each of 100 looks: ask again", im.Node())
+}
+
+// sources are what an owner counts: transactions, what its links carry, and what comes to its socket.
+var sources = []struct {
+	prefix string
+	counter.Struct
+}{
+	{"memory.", counter.Of(memory.Stats{})},
+	{"link.", counter.Of(transport.Stats{})},
+	{"socket.", counter.Of(quic.Stats{})},
+}
+
+// countersOf are the counters of an owner, a line for each.
+func countersOf(p *place) string {
+	m, l, s := p.space.Stats(), p.space.LinkStats(), p.net.Stats()
+	var out strings.Builder
+	for i, from := range []any{&m, &l, &s} {
+		all := map[string]uint64{}
+		sources[i].Read(all, from)
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			fmt.Fprintf(&out, "%s%s %d\n", sources[i].prefix, name, all[name])
+		}
+	}
+	return out.String()
+}
+
+// parseCounters reads that again.
+func parseCounters(text string) (map[string]uint64, error) {
+	all := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		var name string
+		var n uint64
+		if _, err := fmt.Sscan(line, &name, &n); err != nil {
+			return nil, fmt.Errorf("the owner's counters are not understood at %q: %w", line, err)
+		}
+		all[name] = n
+	}
+	return all, nil
+}
+
+// helpOf says what a counter counts.
+func helpOf(name string) string {
+	for _, s := range sources {
+		if bare, ok := strings.CutPrefix(name, s.prefix); ok {
+			if c, ok := s.List().Find(bare); ok {
+				return c.Help
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,317 @@
+package mem
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"ringlet/memory"
+	"ringlet/shmem"
+	"ringlet/transport"
+	"ringlet/transport/link"
+)
+
+// Packet is something made by hand, which an owner may refuse. What is nil is as an importer of the segment would have
+// it: the window that its first pages are granted in.
+type Packet struct {
+	Kind       string // a key of Kinds; write, a remote write; bytes, a message as it is; datagram, of nobody, to the socket
+	Segment    string
+	Window     *uint32
+	Generation *uint32
+	Offset     uint64 // in the window
+	Count      uint32 // how many bytes a load asks for
+	A, B       uint64
+	Data       []byte
+}
+
+// Kinds of packet that are no message by themselves.
+const (
+	packetWrite    = "write"
+	packetBytes    = "bytes"
+	packetDatagram = "datagram"
+)
+
+// messages are the kinds of message (docs/format/memory.md).
+var messages = map[string]byte{
+	"find": 1, "leave": 2, "load": 3, "read": 4, "add": 5, "swap": 6, "compare": 7, "notify": 8, "wait": 9, "cancel": 10,
+	"revoked": 11, "answer": 12,
+}
+
+// PacketKinds are what Packet.Kind may be.
+func PacketKinds() []string {
+	return append(slices.Sorted(maps.Keys(messages)), packetBytes, packetDatagram, packetWrite)
+}
+
+// Layout of a message (docs/format/memory.md).
+const (
+	messageHead = 48
+	rowSize     = 20
+	kindFind    = 1
+	kindAnswer  = 12
+)
+
+// hand is a place whose links it alone uses: what it sends is not checked by package memory.
+type hand struct {
+	*place
+	next      uint64 // id of the next request
+	answers   chan []byte
+	completed chan error
+}
+
+func (h *hand) Placed(int, transport.Placement)         {}
+func (h *hand) PlacedMany(int, []transport.Placement)   {}
+func (h *hand) Refused(int, transport.Placement, error) {}
+func (h *hand) Malformed(int, error)                    {}
+func (h *hand) LinkDown(int, error)                     {}
+func (h *hand) Completed(_ int, _ uint64, err error)    { h.completed <- err }
+
+// Signal keeps an answer. Of more than there is room for, which nobody asked for, the rest is dropped.
+func (h *hand) Signal(_ int, b []byte) {
+	select {
+	case h.answers <- append([]byte(nil), b...):
+	default:
+	}
+}
+
+// handTime bounds how long an answer is waited for.
+const handTime = 2 * time.Second
+
+// enterHand takes a free place, and links to the owner.
+func enterHand(ctx context.Context, dir string) (*hand, error) {
+	h := &hand{answers: make(chan []byte, 16), completed: make(chan error, 16)}
+	p, err := take(dir, func(g *group, rank int, held *os.File, bind string) (*place, error) {
+		p, cfg, err := prepare(dir, g, rank, held, bind)
+		if err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+		cfg.Handler = h
+		p.ends = transport.New(cfg)
+		return p, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.place = p
+	return h, p.reach(ctx, dir, p.ends.Reconnect)
+}
+
+// message puts one together.
+func (h *hand) message(kind byte, p *Packet, ref shmem.Ref) (b []byte, id uint64) {
+	h.next++
+	le := binary.LittleEndian
+	b = le.AppendUint32([]byte{'M', kind, 0, 1}, p.Count)
+	for _, v := range [...]uint64{h.next, uint64(ref.Window) | uint64(ref.Gen)<<32, p.Offset, p.A, p.B} {
+		b = le.AppendUint64(b, v)
+	}
+	return append(b, p.Data...), h.next
+}
+
+// errNoAnswer says that the owner did not answer a request in time.
+var errNoAnswer = errors.New("no answer")
+
+// answer waits for the answer to a request, and returns its status and its body.
+func (h *hand) answer(ctx context.Context, id uint64) (status memory.Cause, body []byte, err error) {
+	bounded, cancel := context.WithTimeoutCause(ctx, handTime, errNoAnswer)
+	defer cancel()
+	for {
+		select {
+		case b := <-h.answers:
+			if len(b) >= messageHead && b[1] == kindAnswer && binary.LittleEndian.Uint64(b[8:]) == id {
+				return memory.Cause(b[2]), b[messageHead:], nil
+			}
+		case <-bounded.Done():
+			return 0, nil, context.Cause(bounded)
+		}
+	}
+}
+
+// find imports a segment, and returns the window of its first open pages.
+func (h *hand) find(ctx context.Context, name string) (ref shmem.Ref, err error) {
+	b, id := h.message(kindFind, &Packet{Data: []byte(name)}, ref)
+	if err := h.ends.Signal(ownerRank, b); err != nil {
+		return ref, err
+	}
+	status, rows, err := h.answer(ctx, id)
+	switch {
+	case err != nil:
+		return ref, fmt.Errorf("importing %q: %w", name, err)
+	case status != 0:
+		return ref, fmt.Errorf("importing %q: %w", name, status)
+	case len(rows) < rowSize:
+		return ref, fmt.Errorf("nothing of %q is open to %s", name, nameOf(h.rank))
+	}
+	le := binary.LittleEndian
+	return shmem.Ref{Window: le.Uint32(rows[12:]), Gen: le.Uint32(rows[16:])}, nil
+}
+
+// Send sends a packet as a guest, and prints what became of it, and which of the owner's counters has counted it.
+func (p *Packet) Send(ctx context.Context, dir string, to io.Writer) (err error) {
+	if _, ok := messages[p.Kind]; !ok && !slices.Contains(PacketKinds(), p.Kind) {
+		return fmt.Errorf("there are no packets of kind %q: there are %s", p.Kind, strings.Join(PacketKinds(), ", "))
+	}
+	g, err := Enter(ctx, dir, io.Discard) // it looks at the counters, by a link of its own
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	h, err := enterHand(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	ref, err := h.find(ctx, p.Segment)
+	if err != nil {
+		return err
+	}
+	if p.Window != nil {
+		ref.Window = *p.Window
+	}
+	if p.Generation != nil {
+		ref.Gen = *p.Generation
+	}
+	return g.using(ctx, countersName, func(counters *memory.Import) error {
+		usual, err := g.counted(ctx, counters, func() error { return h.marker(ctx) })
+		if err != nil {
+			return err
+		}
+		var became string
+		moved, err := g.counted(ctx, counters, func() error {
+			if became, err = p.send(ctx, h, ref); err != nil {
+				return err
+			}
+			return h.marker(ctx)
+		})
+		if err != nil {
+			return err
+		}
+		return p.tell(to, h, ref, became, usual, moved)
+	})
+}
+
+// marker asks for something and waits for the answer: then the owner has taken what this hand has signalled before.
+// Behind a request with a larger number the marker's is dropped as repeated, and the wait for its answer ends.
+func (h *hand) marker(ctx context.Context) error {
+	_, err := h.find(ctx, countersName)
+	if errors.Is(err, errNoAnswer) {
+		return nil
+	}
+	return err
+}
+
+// counted is by how much the owner's counters grew while something was done.
+func (g *Guest) counted(ctx context.Context, im *memory.Import, do func() error) (map[string]uint64, error) {
+	before, err := g.counters(ctx, im)
+	if err != nil {
+		return nil, err
+	}
+	if err := do(); err != nil {
+		return nil, err
+	}
+	after, err := g.counters(ctx, im)
+	for name, n := range before {
+		after[name] -= n
+	}
+	return after, err
+}
+
+// counters reads the owner's counters as they are after the call: the text that is written next but one. Reading is
+// counted, so there always is a next one.
+func (g *Guest) counters(ctx context.Context, im *memory.Import) (map[string]uint64, error) {
+	_, first, err := readBoard(ctx, im)
+	for err == nil {
+		var text string
+		var times uint64
+		if text, times, err = readBoard(ctx, im); err == nil && times >= first+2 {
+			return parseCounters(text)
+		}
+		select {
+		case <-time.After(boardEvery / 4):
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	return nil, err
+}
+
+// send sends the packet, and says what became of it.
+func (p *Packet) send(ctx context.Context, h *hand, ref shmem.Ref) (became string, err error) {
+	switch p.Kind {
+	case packetDatagram:
+		return "Nobody answers such", p.toSocket(ctx, h.group.Address)
+	case packetBytes:
+		return "The owner answers only what it understands", h.ends.Signal(ownerRank, p.Data)
+	case packetWrite:
+		if p.Offset+uint64(len(p.Data)) > 1<<32 {
+			return "", fmt.Errorf("a write at offset %d reaches past every window", p.Offset)
+		}
+		err := h.ends.Write(ownerRank, link.Write{Ref: ref, Offset: uint32(p.Offset), Data: p.Data})
+		if err != nil {
+			return "", err
+		}
+		select {
+		case err = <-h.completed:
+			if err != nil {
+				return "Refused: " + err.Error(), nil
+			}
+			return "Done: the bytes are in place", nil
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+	}
+	b, id := h.message(messages[p.Kind], p, ref)
+	if err := h.ends.Signal(ownerRank, b); err != nil {
+		return "", err
+	}
+	status, _, err := h.answer(ctx, id)
+	switch {
+	case errors.Is(err, errNoAnswer):
+		return fmt.Sprintf("The owner did not answer within %v", handTime), nil
+	case err != nil:
+		return "", err
+	case status != 0:
+		return "Refused: " + status.Error(), nil
+	}
+	return "Done: the owner answered", nil
+}
+
+// toSocket sends a datagram to the owner's address, from a socket that belongs to no link.
+func (p *Packet) toSocket(ctx context.Context, address string) error {
+	c, err := (&net.Dialer{}).DialContext(ctx, "udp", address)
+	if err != nil {
+		return err
+	}
+	_, err = c.Write(p.Data)
+	return errors.Join(err, c.Close())
+}
+
+// telling are the counters that say what became of something, by what is in their names.
+var telling = []string{"memory.", "refused", "malformed", "stale", "placed", "socket.quic_"}
+
+// tell prints it as a sentence.
+func (p *Packet) tell(to io.Writer, h *hand, ref shmem.Ref, became string, usual, moved map[string]uint64) error {
+	what := fmt.Sprintf("%s of %d bytes", p.Kind, len(p.Data))
+	if p.Kind != packetBytes && p.Kind != packetDatagram {
+		what += fmt.Sprintf(" for window %d:%08x, offset %d", ref.Window, ref.Gen, p.Offset)
+	}
+	var by []string
+	for _, name := range slices.Sorted(maps.Keys(moved)) {
+		says := slices.ContainsFunc(telling, func(part string) bool { return strings.Contains(name, part) })
+		if n := moved[name]; says && n > 0 && usual[name] == 0 {
+			by = append(by, fmt.Sprintf("  %s +%d: %s", name, n, helpOf(name)))
+		}
+	}
+	counted := "No counter of the owner's has counted it, but those of what comes anyway."
+	if len(by) > 0 {
+		counted = "The owner has counted it:\n" + strings.Join(by, "\n")
+	}
+	_, err := fmt.Fprintf(to, "%s sent %s, by %s. %s. %s\n", nameOf(h.rank), what, h.group.Carrier, became, counted)
+	return err
+}

@@ -1,0 +1,163 @@
+package mem
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"ringlet/lab/stages"
+	"ringlet/lab/trial"
+	"ringlet/memory"
+	"ringlet/shmem"
+	"ringlet/transport"
+)
+
+// A write is followed from both ends. The clocks of two hosts are not one, so the owner tells how long the write took
+// since it had it in hand, and what is left of the time from the seal to the answer is the way there and back.
+
+// arrivals are the owner's part: words in the last page of the counters' board. The first counts the writes seen; the
+// others are when the last one was opened, placed and seen, ns since it was received.
+type arrivals struct {
+	start    time.Time
+	received atomic.Int64
+	words    [4]*atomic.Uint64
+}
+
+const arrivalBytes = 4 * shmem.WordSize
+
+func newArrivals(page []byte) *arrivals {
+	a := &arrivals{start: time.Now()}
+	for i := range a.words {
+		a.words[i] = shmem.Word(page[i*shmem.WordSize:])
+	}
+	return a
+}
+
+// follow is told of the stages of all writes that come.
+func (a *arrivals) follow(stage transport.Stage) {
+	if !stages.Table[stage].Receiver {
+		return
+	}
+	now := int64(time.Since(a.start))
+	if stage == transport.StageReceived {
+		a.received.Store(now)
+		return
+	}
+	a.words[stage-transport.StageReceived].Store(uint64(now - a.received.Load()))
+	if stage == transport.StageSeen {
+		a.words[0].Add(1)
+	}
+}
+
+// MaxTraced is the longest write that Trace follows, bytes: a datagram holds it.
+const MaxTraced = 1024
+
+// traceTime bounds how long one write is waited for.
+const traceTime = 2 * time.Second
+
+// traceRows are what is told of a write: the guest's stages, the way, the owner's, and the whole.
+var traceRows = [...]struct{ name, where, says string }{
+	{stages.Table[0].Name, "guest", stages.Table[0].Says},
+	{stages.Table[1].Name, "guest", stages.Table[1].Says},
+	{stages.Table[2].Name, "guest", stages.Table[2].Says},
+	{stages.Table[3].Name, "guest", stages.Table[3].Says},
+	{"there and back", "way", "from the seal to the answer, without the owner's part; the system call is in it"},
+	{stages.Table[5].Name, "owner", stages.Table[5].Says},
+	{stages.Table[6].Name, "owner", stages.Table[6].Says},
+	{stages.Table[7].Name, "owner", stages.Table[7].Says},
+	{stages.Table[8].Name, "guest", "from the call until the writer's code is told of the outcome"},
+}
+
+// Trace follows writes of data to an offset, one at a time, and prints how long each stage took, as medians.
+func (g *Guest) Trace(ctx context.Context, segment string, off int64, data []byte, writes int) error {
+	if len(data) == 0 || len(data) > MaxTraced {
+		return fmt.Errorf("a write of %d bytes cannot be followed: 1 to %d", len(data), MaxTraced)
+	}
+	return g.using(ctx, segment, func(im *memory.Import) error {
+		if g.place.space.LinkStats().Links[transport.CarrierLocal] > 0 {
+			return errors.New("the owner's memory is mapped here, and a write is stores by the writer itself: it has no stages")
+		}
+		return g.using(ctx, countersName, func(counters *memory.Import) error {
+			var took [len(traceRows)][]int64
+			left := 0
+			for range writes {
+				if ok, err := g.traceOne(ctx, im, counters, off, data, &took); err != nil {
+					return err
+				} else if !ok {
+					left++
+				}
+			}
+			return g.printTrace(im, off, len(data), left, &took)
+		})
+	})
+}
+
+// traceOne follows one write. It reports false where another guest wrote, or a stage was not seen in order.
+func (g *Guest) traceOne(ctx context.Context, im, counters *memory.Import, off int64, data []byte,
+	took *[len(traceRows)][]int64) (bool, error) {
+	before, err := readArrival(ctx, counters)
+	if err != nil {
+		return false, err
+	}
+	t := g.tracer
+	began := t.Begin()
+	if err := errors.Join(im.Write(ctx, off, data), im.Fence(ctx)); err != nil { // pages may be combining ones
+		return false, err
+	}
+	until := time.Now().Add(traceTime)
+	for ; t.Passed(transport.StageAnswered) == 0; runtime.Gosched() {
+		if time.Now().After(until) {
+			return false, fmt.Errorf("the write was not answered within %v", traceTime)
+		}
+	}
+	own := before
+	for own[0] == before[0] { // the answer may be here before the owner has noted that
+		if own, err = readArrival(ctx, counters); err != nil {
+			return false, err
+		}
+		if time.Now().After(until) {
+			return false, errors.New("the owner did not note the write")
+		}
+	}
+	row := [len(traceRows)]int64{4: t.Passed(transport.StageAnswered) - t.Passed(transport.StageSealed) - own[2],
+		5: own[1], 6: own[2] - own[1], 7: own[3] - own[2], 8: t.Passed(transport.StageAnswered) - began}
+	last := began
+	for s := transport.StageQueued; s <= transport.StageSent; s++ {
+		row[s], last = t.Passed(s)-last, t.Passed(s)
+	}
+	for _, ns := range row {
+		if ns < 0 || own[0] != before[0]+1 {
+			return false, nil
+		}
+	}
+	for i, ns := range row {
+		took[i] = append(took[i], ns)
+	}
+	return true, nil
+}
+
+func readArrival(ctx context.Context, counters *memory.Import) (words [4]int64, err error) {
+	var b [arrivalBytes]byte
+	err = counters.Read(ctx, boardText, b[:])
+	for i := range words {
+		words[i] = int64(binary.LittleEndian.Uint64(b[i*shmem.WordSize:]))
+	}
+	return words, err
+}
+
+func (g *Guest) printTrace(im *memory.Import, off int64, size, left int, took *[len(traceRows)][]int64) error {
+	var rows [][]string
+	for i, r := range traceRows {
+		rows = append(rows, []string{r.name, r.where, fmt.Sprintf("%.2f", stages.Median(took[i])), r.says})
+	}
+	title := fmt.Sprintf("%d writes to %s [%d, +%d), one at a time; medians", len(took[0]), im.Node(), off, size)
+	if left > 0 {
+		title += fmt.Sprintf("; %d more are left out, of which a stage was not seen in order, or beside which others wrote",
+			left)
+	}
+	return trial.Table(g.to, title, []string{"stage", "where", "took µs", "what is over"}, rows)
+}
