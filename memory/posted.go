@@ -24,14 +24,11 @@ func (im *imported) keep(from *buffers, buffer int, off int64, data []byte) kept
 	return kept{im, from, buffer, off, link.Write{Ref: r.ref, Offset: at, Dmove: r.attributes&Dmove != 0}}
 }
 
-// MaxPost is the longest write that can be posted, bytes.
-const MaxPost = largeSize
-
 // Post is Write without waiting. It copies data into a queue of the owner's own, and returns; what became of it is told
 // by the next Fence of this ordering context. Where the queue is full it does nothing, and is refused with ErrFull; the
 // Error names the owner. So who writes to several owners in turn, with an ordering context for each, goes past one that
 // stands still. The queue of an owner, of all contexts, has room for 16 writes of more than 4 KiB, and for 64 shorter
-// ones. Data are at most MaxPost bytes, and lie in pages of one kind; others are refused with ErrUnfit.
+// ones. Data are at most 64 KiB, and lie in pages of one kind; others are refused with ErrUnfit.
 func (im *Import) Post(off int64, data []byte) error {
 	s := im.space
 	c := s.getCall()
@@ -49,7 +46,7 @@ func (im *Import) Post(off int64, data []byte) error {
 	if why != reasonNone {
 		return fail(why)
 	}
-	if _, n := im.find(off).part(off, len(data)); n < len(data) || n > MaxPost {
+	if _, n := im.find(off).part(off, len(data)); n < len(data) || n > largeSize {
 		return fail(ErrUnfit)
 	}
 	if im.mapped != nil && s.mayGo(im.context, at&Ordered != 0) {

@@ -22,7 +22,7 @@ func TestPostGoesPastAnOwnerThatIsCutOff(t *testing.T) {
 		var to [owners + 1]*Import
 		var segs [owners + 1]*shmem.Segment
 		for rank := 1; rank <= owners; rank++ {
-			segs[rank] = w.segment(2 * MaxPost)
+			segs[rank] = w.segment(2 * largeSize)
 			defer segs[rank].Close()
 			_, err := w.spaces[rank].Export("pages", segs[rank], all(32))
 			must.OK(t, err)
@@ -52,7 +52,7 @@ func TestPostGoesPastAnOwnerThatIsCutOff(t *testing.T) {
 			}
 			return taken
 		}
-		for i, size := range []int{64, MaxPost} {
+		for i, size := range []int{64, largeSize} {
 			before := round(100*time.Millisecond, size, 1)
 			w.fabric.Partition("n0", "n8", true)
 			cut := round(100*time.Millisecond, size, 2)
@@ -116,7 +116,7 @@ func testPost(t *testing.T, w *world, name string, rank int) {
 		n    int
 		want Cause
 	}{
-		{0, MaxPost + 1, ErrUnfit},
+		{0, largeSize + 1, ErrUnfit},
 		{24*PageSize - 1, 2, ErrUnfit},
 		{30 * PageSize, 1, ErrDenied},
 		{32*PageSize - 1, 2, ErrOutside},

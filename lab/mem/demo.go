@@ -280,18 +280,27 @@ func showWatch(ctx context.Context, to io.Writer, p [2]*Guest) error {
 
 func showCombining(ctx context.Context, to io.Writer, p [2]*Guest) error {
 	const writes, size = 4096, 16
-	for _, page := range []int64{0, demoCombining} {
+	data := make([]byte, size)
+	for _, way := range []struct {
+		page int64
+		verb string
+		put  func(im *memory.Import, off int64) error
+	}{
+		{0, "writes", func(im *memory.Import, off int64) error { return im.Write(ctx, off, data) }},
+		{demoCombining, "writes", func(im *memory.Import, off int64) error { return im.Write(ctx, off, data) }},
+		{0, "posts", func(im *memory.Import, off int64) error { return post(ctx, im, off, data) }},
+	} {
 		err := p[0].using(ctx, demoName, func(im *memory.Import) error {
 			before, start := p[0].place.space.Stats().Combined, time.Now()
 			for i := range int64(writes) {
-				if err := im.Write(ctx, page*memory.PageSize+i*size, make([]byte, size)); err != nil {
+				if err := way.put(im, way.page*memory.PageSize+i*size); err != nil {
 					return err
 				}
 			}
 			if err := im.Fence(ctx); err != nil {
 				return err
 			}
-			fmt.Fprintf(to, "%d writes of %d bytes from page %d took %v; %d joined another one\n", writes, size, page,
+			fmt.Fprintf(to, "%d %s of %d bytes from page %d took %v; %d joined another one\n", writes, way.verb, size, way.page,
 				time.Since(start).Round(time.Microsecond), p[0].place.space.Stats().Combined-before)
 			return nil
 		})
@@ -300,6 +309,18 @@ func showCombining(ctx context.Context, to io.Writer, p [2]*Guest) error {
 		}
 	}
 	return nil
+}
+
+// post posts a write, and waits for those before it only where their queue is full.
+func post(ctx context.Context, im *memory.Import, off int64, data []byte) error {
+	err := im.Post(off, data)
+	if !errors.Is(err, memory.ErrFull) {
+		return err
+	}
+	if err := im.Fence(ctx); err != nil {
+		return err
+	}
+	return im.Post(off, data)
 }
 
 // showEnd ends the owner while a guest waits for a notice, and says what the guest learns.

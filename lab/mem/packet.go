@@ -22,7 +22,7 @@ import (
 // Packet is something made by hand, which an owner may refuse. What is nil is as an importer of the segment would have
 // it: the window that its first pages are granted in.
 type Packet struct {
-	Kind       string // a key of Kinds; write, a remote write; bytes, a message as it is; datagram, of nobody, to the socket
+	Kind       string // one of packetKinds; write, a remote write; bytes, a message as it is; datagram, of nobody, to the socket
 	Segment    string
 	Window     *uint32
 	Generation *uint32
@@ -45,8 +45,8 @@ var messages = map[string]byte{
 	"revoked": 11, "answer": 12,
 }
 
-// PacketKinds are what Packet.Kind may be.
-func PacketKinds() []string {
+// packetKinds are what Packet.Kind may be.
+func packetKinds() []string {
 	return append(slices.Sorted(maps.Keys(messages)), packetBytes, packetDatagram, packetWrite)
 }
 
@@ -154,8 +154,8 @@ func (h *hand) find(ctx context.Context, name string) (ref shmem.Ref, err error)
 
 // Send sends a packet as a guest, and prints what became of it, and which of the owner's counters has counted it.
 func (p *Packet) Send(ctx context.Context, dir string, to io.Writer) (err error) {
-	if _, ok := messages[p.Kind]; !ok && !slices.Contains(PacketKinds(), p.Kind) {
-		return fmt.Errorf("there are no packets of kind %q: there are %s", p.Kind, strings.Join(PacketKinds(), ", "))
+	if _, ok := messages[p.Kind]; !ok && !slices.Contains(packetKinds(), p.Kind) {
+		return fmt.Errorf("there are no packets of kind %q: there are %s", p.Kind, strings.Join(packetKinds(), ", "))
 	}
 	g, err := Enter(ctx, dir, io.Discard) // it looks at the counters, by a link of its own
 	if err != nil {
