@@ -52,6 +52,7 @@ type counted struct {
 	Sent     *sink.DatagramStats       `count:"bu."`
 	Streams  *sink.StreamStats         `count:"bu."`
 	Filter   *sink.FilterStats         `count:"bu."`
+	Backlog  *sink.BacklogStats        `count:"bu."`
 	Panel    *panel.Stats              `count:"bu."`
 	Results  *decision.OutboxStats     `count:"bu."`
 	Decided  *decision.UnitStats       `count:"dec."`
@@ -139,6 +140,9 @@ func (s *session) countOutput(c *counted) {
 		switch one := one.(type) {
 		case *sink.Segments:
 			c.Segments.Add(one.Stats())
+		case *sink.Backlog:
+			c.Segments.Add(one.Stats())
+			c.Backlog = new(one.BacklogStats())
 		case *sink.Buffer:
 			c.Buffer = cmp.Or(c.Buffer, &sink.BufferStats{})
 			c.Buffer.Add(one.Stats())

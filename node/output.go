@@ -116,7 +116,12 @@ func (s *session) openSink(run uint32, key recording.Key) (sink.Sink, error) {
 		if len(outputs) > 1 {
 			settings.About.Stream = &recording.Stream{Number: i, Of: len(outputs), By: s.cfg.OutputBy}
 		}
-		out, err := s.openOne(&outputs[i], settings, lends[i])
+		of := settings
+		if i == 0 && s.cfg.DiskBacklog > 0 {
+			of.Backlog, of.Log = int64(s.cfg.DiskBacklog), s.node.log
+			of.Segments.SegmentBytes = int64(s.cfg.BacklogSegment())
+		}
+		out, err := s.openOne(&outputs[i], of, lends[i])
 		if err != nil {
 			for _, opened := range sinks {
 				err = errors.Join(err, opened.Abort())
@@ -238,6 +243,21 @@ func sinksOf(out sink.Sink) []sink.Sink {
 // its decision and the output has it: the filter's own memory is lost with the process.
 func (s *session) lasting() bool {
 	return s.cfg.Filter != "" || s.cfg.WritesFiles() && s.cfg.Durability != config.DurabilityMemory
+}
+
+// ending lets what is built be written, even if a backlog is full: the second filter may not come before the run's end.
+func (s *session) ending() {
+	s.mu.Lock()
+	out := s.sink
+	s.mu.Unlock()
+	if out == nil {
+		return
+	}
+	for _, one := range sinksOf(out) {
+		if b, ok := one.(*sink.Backlog); ok {
+			b.Ending()
+		}
+	}
 }
 
 // supersededTime bounds how long the marks of MEPs that do not count wait for a reader that does not read.

@@ -327,6 +327,7 @@ func (s *session) halt() {
 
 // stop ends the units and makes the output whole.
 func (s *session) stop(ctx context.Context) error {
+	s.ending()
 	if ru := s.ru.Load(); ru != nil {
 		ctx, cancel := stopwatch.WhileMoving(ctx, drainTime, s.progress, nil)
 		defer cancel()

@@ -25,8 +25,13 @@ type Contents struct {
 	// them.
 	Superseded uint64 `json:"superseded"`
 	Copies     []Copy `json:"copies,omitempty"`
+	// Drained is what a second filter decided about events of segments whose files are gone: they are in Set.
+	Drained *Decided `json:"drained,omitempty"`
 	// Problems are those of files that are of no builder unit.
 	Problems Problems `json:"problems,omitzero"`
+
+	ledger *Ledger // of a backlog; nil while nobody has asked
+	gone   *Set    // the MEPs of segments that are drained and gone; nil: there are none
 }
 
 // BuilderContents is what is there of one builder unit.
@@ -41,6 +46,8 @@ type SegmentContents struct {
 	ID   SegmentID `json:"-"`
 	Name string    `json:"name"` // of the data file
 	Open bool      `json:"open,omitempty"`
+	// Drained says that a second filter has decided about its events, and that its files were removed then.
+	Drained bool `json:"drained,omitempty"`
 	Held
 	Problems Problems `json:"problems,omitzero"`
 

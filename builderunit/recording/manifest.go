@@ -19,6 +19,10 @@ type Manifest struct {
 	Packing int     `json:"packing"`          // events in a MEP; the last MEP may have fewer
 	Live    bool    `json:"live,omitempty"`   // the data were live: any MEP may have fewer
 	Stream  *Stream `json:"stream,omitempty"` // which of several outputs this is
+	// Backlog says that the run is a backlog, of which a second filter removes what it has drained; and how many bytes of
+	// it a builder unit may have.
+	Backlog int64  `json:"backlog_bytes,omitempty"`
+	Drains  string `json:"drains,omitempty"` // the "directory" of the backlog that a second filter made this of
 
 	Program           string    `json:"program"` // version of the control's program
 	Configuration     string    `json:"configuration"`

@@ -208,6 +208,10 @@ func (m *merge) run(ctx context.Context) (Merged, error) {
 	if err == nil {
 		err = c.unsound(m.dir)
 	}
+	if err == nil && c.gone != nil {
+		err = fmt.Errorf("%s is a backlog, of which %d MEPs are drained and gone: merge what the second filter wrote", m.dir,
+			c.gone.MEPs())
+	}
 	if err != nil {
 		return Merged{}, err
 	}

@@ -20,6 +20,8 @@ type About struct {
 	Format            Format
 	Packing           int
 	Live              bool    // any MEP may have fewer events than Packing
+	Backlog           int64   // bytes that a builder unit may have in it; 0: it is no backlog
+	Drains            string  // the directory of the backlog that a second filter reads; empty: it reads none
 	Stream            *Stream // nil: builder units have one output
 	Program           string  // version
 	Configuration     string
@@ -85,6 +87,7 @@ func openLocked(dir, runDir string, about About, overwrite bool) error {
 	}
 	ours := m == nil && allOf(runDir, held, about.Key)
 	if !ours && (m != nil || len(held) > 0) {
+		held = append(held, drainedName)
 		exists := &ExistsError{Dir: dir, Run: about.Run, Live: anyInUse(runDir, held)}
 		if m != nil {
 			exists.Created = m.Created
@@ -169,6 +172,8 @@ func newManifest(about About) *Manifest {
 		Format:            about.Format.String(),
 		Packing:           about.Packing,
 		Live:              about.Live,
+		Backlog:           about.Backlog,
+		Drains:            about.Drains,
 		Stream:            about.Stream,
 		Program:           about.Program,
 		Configuration:     about.Configuration,
@@ -225,7 +230,7 @@ func allOf(runDir string, names []string, key Key) bool {
 func anyInUse(runDir string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		_, isIndex := parseIndex(n)
-		return isIndex && inUse(filepath.Join(runDir, n))
+		return (isIndex || n == drainedName) && inUse(filepath.Join(runDir, n))
 	})
 }
 

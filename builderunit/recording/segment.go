@@ -19,7 +19,9 @@ func (c *Contents) readSegment(ctx context.Context, s *SegmentContents, key Key)
 	}
 	x, err := openIndex(s.index)
 	if err != nil {
-		c.noIndex(s, err)
+		if !errors.Is(err, fs.ErrNotExist) || !c.wasDrained(s) { // it may have been removed at this moment
+			c.noIndex(s, err)
+		}
 		return nil
 	}
 	defer func() { _ = x.close() }()
@@ -54,7 +56,7 @@ func (c *Contents) measure(s *SegmentContents) bool {
 	switch {
 	case !s.data || errors.Is(err, fs.ErrNotExist):
 		s.data = false
-		if s.listed != nil {
+		if s.listed != nil && !c.wasDrained(s) {
 			s.Problems.add(MissingFile, s.Name, s.listed.events(), "the manifest lists it with %d MEPs and %d events",
 				s.listed.MEPs, s.listed.Events)
 		}
@@ -67,6 +69,42 @@ func (c *Contents) measure(s *SegmentContents) bool {
 		return false
 	}
 	s.size = st.Size()
+	return true
+}
+
+// wasDrained tells whether a segment is not there since a second filter has drained it, and takes its MEPs from the
+// ledger then.
+func (c *Contents) wasDrained(s *SegmentContents) bool {
+	if s.listed == nil {
+		return false
+	}
+	if c.ledger == nil {
+		c.ledger = NewLedger(c.Dir, c.Manifest)
+	}
+	d, ok := c.ledger.segments[s.ID.Name()]
+	if !ok { // it may have been drained since
+		if err := c.ledger.Look(); err != nil {
+			c.Problems.add(Unreadable, drainedName, nil, "%v", err)
+			return false
+		}
+		d, ok = c.ledger.segments[s.ID.Name()]
+	}
+	if !ok || d.CRC != s.listed.CRC || d.MEPs != s.listed.MEPs {
+		return false
+	}
+	if c.gone == nil {
+		c.gone, c.Drained = c.Manifest.newSet(), &Decided{}
+	}
+	s.Drained, s.Held = true, s.listed.Held
+	s.Bytes = 0 // of them none is there
+	c.Drained.Add(d.Decided)
+	c.gone.Union(d.meps)
+	for _, n := range d.meps.order() {
+		b := d.meps.blocks[n]
+		for mep, o := range d.meps.each(n, b) {
+			c.put(s, &Entry{MEP: mep, FirstEvent: b.firstOf(mep), Attempt: o.attempt, Events: o.events})
+		}
+	}
 	return true
 }
 
@@ -142,6 +180,11 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 // take counts a MEP.
 func (c *Contents) take(s *SegmentContents, e *Entry) {
 	s.Add(*e)
+	c.put(s, e)
+}
+
+// put puts a MEP into the set, and names it where it was there before.
+func (c *Contents) put(s *SegmentContents, e *Entry) {
 	before, _ := c.Set.attempt(e.MEP)
 	if !c.Set.Add(*e) {
 		return

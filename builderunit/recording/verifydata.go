@@ -53,6 +53,9 @@ type dataReader struct {
 // readData reads the data of all segments, adds what is wrong to the problems of c, and gives the set of sound MEPs.
 func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions) (*Set, error) {
 	d := &dataReader{c: c, content: content, sound: c.Manifest.newSet()}
+	if c.gone != nil {
+		d.sound.Union(c.gone) // they were sound when they were drained
+	}
 	if o.Progress != nil {
 		d.progress = func(done, total int64) { o.Progress(c.Dir, done, total) }
 	}

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"ringlet/builderunit/recording"
@@ -15,8 +16,11 @@ type Settings struct {
 	About     recording.About // the run, for its manifest; the format is found here
 	Output    string          // the directory of all runs, the name of the shared-memory buffer, or what was configured
 	Overwrite bool
-	Capacity  int  // of the buffer, bytes
-	Share     bool // each entry of the buffer goes to one reader, not to all
+	// Backlog, if not 0, says that a second filter drains the recording, and how many bytes a builder unit may have in it.
+	Backlog  int64
+	Log      *slog.Logger // of a backlog
+	Capacity int          // of the buffer, bytes
+	Share    bool         // each entry of the buffer goes to one reader, not to all
 	// Lend, if not nil, are the slots of the builder unit: the buffer hands MEPs out where they lie, at most LendMost of
 	// them at a time.
 	Lend     *shmem.Slots
@@ -81,6 +85,7 @@ func BufferName(output string) (name string, share bool, err error) {
 func segmentsOf(format recording.Format) func(Settings) (Sink, error) {
 	return func(s Settings) (Sink, error) {
 		s.About.Format, s.Segments.Format = format, format
+		s.About.Backlog = s.Backlog
 		var err error
 		if s.Segments.Dir, err = recording.OpenRun(s.Output, s.About, s.Overwrite); err != nil {
 			return nil, err
@@ -89,8 +94,19 @@ func segmentsOf(format recording.Format) func(Settings) (Sink, error) {
 		if err != nil {
 			return nil, err
 		}
+		if s.Backlog > 0 {
+			return openBacklog(out, s.Backlog, s.Log)
+		}
 		return out, nil
 	}
+}
+
+func openBacklog(to *Segments, bound int64, log *slog.Logger) (Sink, error) {
+	b, err := NewBacklog(to, bound, log)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 func openBuffer(s Settings) (Sink, error) {

@@ -23,6 +23,7 @@ type cli struct {
 	Ctl        ctlCmd        `cmd:"" help:"Operate a partition: give its control commands, watch it, look runs up."`
 	Tap        tapCmd        `cmd:"" help:"Look at events while they are built: a sample, as JSON lines, hex, or MDF to a pipe."`
 	Read       readCmd       `cmd:"" help:"Read the events that builder units on this host hand out in shared memory."`
+	Filter     filterCmd     `cmd:"" help:"Judge recorded events with a second filter, and drain the backlog of a first one."`
 	Inspect    inspectCmd    `cmd:"" help:"Look into MDF, MEP and MFP files: summary, dump, verify."`
 	Recover    recoverCmd    `cmd:"" help:"Close what killed processes left of recordings."`
 	Verify     verifyCmd     `cmd:"" help:"Read recordings back: every MEP, and whether what was reported is there."`

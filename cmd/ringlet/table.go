@@ -132,6 +132,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	row("nodes used", "%.2f CPU s (%.2f per GB), %.0f MB at most", r.CPUSeconds, r.CPUSecondsPerGB, r.MaxRSSMB)
 	sourceRows(row, r)
 	filterRow(row, r)
+	backlogRow(row, r)
 	outputRows(row, r)
 	for _, c := range r.Accounts {
 		if !c.OK {
@@ -238,6 +239,18 @@ func filterRow(row func(name, format string, args ...any), r *nodes.Report) {
 			some("; %d were given to another one", p.Returned), some("; %d answers late", p.Late),
 			some("; %d doubled", p.Doubled), some("; %d unasked for", p.Unasked), some("; %d not valid", p.Invalid))
 	}
+}
+
+// backlogRow says what is left for the second filter.
+func backlogRow(row func(name, format string, args ...any), r *nodes.Report) {
+	b := r.Backlog
+	if b == nil {
+		return
+	}
+	row("backlog", "%s of %d bytes left%s; %d drained = %d events accepted + %d rejected%s%s%s",
+		counted(b.Segments, "segment", "segments"), b.Bytes,
+		some(", full for %dms", b.HeldUs/1000), b.Drained, b.Accepted, b.Rejected, some(" + %d passed", b.Passed),
+		some(" + %d copies", b.Copies), some(" + %d damaged", b.Damaged))
 }
 
 // outputRows say where the events are, as a reader of the files found them.

@@ -67,6 +67,7 @@ type Config struct {
 	Format          string        `yaml:"format" enum:"auto,${formats}" default:"auto" group:"Input and output" help:"Format of the output: ${help_formats}, auto (by the name of the output)."`
 	SegmentSize     Bytes         `yaml:"segment-size" default:"4GiB" group:"Input and output" help:"Size at which a builder unit closes a file and begins the next."`
 	SegmentTime     time.Duration `yaml:"segment-time" default:"10m" group:"Input and output" help:"It also does when the file is this old."`
+	DiskBacklog     Bytes         `yaml:"backlog" name:"backlog" default:"0" placeholder:"SIZE" group:"Input and output" help:"The first output is a backlog for a second filter (ringlet filter), which removes what it has drained: bytes that a builder unit may have in it. When so many are there built events wait, as for a slow disk, or are discarded with --overload discard. 0 = the output is kept."`
 	Durability      string        `yaml:"durability" enum:"memory,file,disk" default:"file" group:"Input and output" help:"What a MEP has reached when it counts as built and the readout units let go of it: memory (of the builder unit's process), file (it survives the death of any process), disk (it survives a power cut)."`
 	Overwrite       bool          `yaml:"overwrite" group:"Input and output" help:"Replace an output of the same name, or a run of the same number in it. Without it nothing that is there is touched."`
 	Verify          string        `yaml:"verify" enum:"off,crc,full" default:"crc" group:"Input and output" help:"What a builder unit checks of a complete MEP: ${enum}. full compares each byte with what the generator made."`
@@ -183,6 +184,7 @@ func (c *Config) Complete() error {
 	c.checkCarriers(&p)
 	c.resolveOutput(&p)
 	c.checkFilter(&p)
+	c.checkBacklog(&p)
 	c.resolveTraffic(&p)
 	c.resolveSlack(&p)
 	c.resolveRules(&p)

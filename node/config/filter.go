@@ -1,6 +1,8 @@
 package config
 
 import (
+	"strings"
+
 	"ringlet/trigger/filters"
 )
 
@@ -29,5 +31,29 @@ func (c *Config) checkFilter(p *problems) {
 	if choice.Detector() && c.Generated() && !c.Simulated() {
 		p.add("filter", "%s judges what a vertex detector sends: give fragment-model velo, or an input of such data",
 			c.Filter)
+	}
+}
+
+// leastBacklog is the smallest backlog, in bytes: backlogSegments segments of the smallest size.
+const leastBacklog = backlogSegments * leastSegment
+
+// backlogSegments is how many segments a full backlog has at least: a second filter drains closed ones, while others are
+// written.
+const backlogSegments = 4
+
+// BacklogSegment is the size of a backlog's segments. It holds after Complete.
+func (c Config) BacklogSegment() Bytes { return min(c.SegmentSize, c.DiskBacklog/backlogSegments) }
+
+// checkBacklog checks what is said of a backlog for a second filter. The outputs are settled.
+func (c *Config) checkBacklog(p *problems) {
+	if c.DiskBacklog == 0 {
+		return
+	}
+	first := c.Outputs()[0]
+	switch {
+	case c.DiskBacklog < leastBacklog:
+		p.add("backlog", "%s is less than %s", c.DiskBacklog, Bytes(leastBacklog))
+	case first.Format != "mep" || !strings.HasSuffix(first.Output, "/"):
+		p.add("backlog", "a second filter needs events as they were built, in segments: let mep:DIR/ be the first output")
 	}
 }

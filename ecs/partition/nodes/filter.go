@@ -106,3 +106,37 @@ func (r *Report) filterChecks() []Check {
 		eq("events rejected by their region, by the scheduler = by the filter", r.EventsRejected, f.Region),
 	}
 }
+
+// Backlog is what is left for a second filter when the run ends, and what that had done by then. What it does later it
+// says itself.
+type Backlog struct {
+	Bytes    uint64 `json:"bytes"`
+	Segments uint64 `json:"segments"`  // not drained
+	OldestUs uint64 `json:"oldest_us"` // age of the oldest of them
+	HeldUs   uint64 `json:"held_us"`   // that events waited since it was full, of all builder units
+	Drained  uint64 `json:"drained"`   // segments
+	Accepted uint64 `json:"accepted"`  // events, by the second filter
+	Rejected uint64 `json:"rejected"`
+	Passed   uint64 `json:"passed"` // by time-out, failed, or found when it was started again
+	Copies   uint64 `json:"copies"` // built twice and judged once
+	Damaged  uint64 `json:"damaged"`
+}
+
+// countBacklog fills in what the builder units have told of the backlog.
+func (r *Report) countBacklog(cfg *config.Config, sums map[string]uint64) {
+	if cfg.DiskBacklog == 0 {
+		return
+	}
+	r.Backlog = &Backlog{
+		Bytes:    sums["bu.backlog_bytes"],
+		Segments: sums["bu.backlog_segments"],
+		OldestUs: sums["bu.backlog_oldest_us"],
+		HeldUs:   sums["bu.backlog_held_us"],
+		Drained:  sums["bu.backlog_drained"],
+		Accepted: sums["bu.backlog_accepted"],
+		Rejected: sums["bu.backlog_rejected"],
+		Passed:   sums["bu.backlog_passed"],
+		Copies:   sums["bu.backlog_copies"],
+		Damaged:  sums["bu.backlog_damaged"],
+	}
+}

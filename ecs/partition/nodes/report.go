@@ -97,7 +97,8 @@ type Report struct {
 	BadInput      string              `json:"bad_input,omitempty"`
 	Broken        string              `json:"broken_source,omitempty"` // why a live source could not go on, which the run bore
 	Skipped       uint64              `json:"records_skipped"`
-	Filter        *Filter             `json:"filter,omitempty"` // what it said of the events, where there is one
+	Filter        *Filter             `json:"filter,omitempty"`  // what it said of the events, where there is one
+	Backlog       *Backlog            `json:"backlog,omitempty"` // for a second filter, where there is one
 	Output        string              `json:"output,omitempty"`
 	OutputEvents  uint64              `json:"output_events,omitempty"`  // as a reader of the output finds them
 	Recorded      *Output             `json:"recorded,omitempty"`       // of files: what is in them
@@ -286,6 +287,7 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 	}
 	out.countStreams(&r.cfg, sums)
 	out.countFilter(&r.cfg, sums, reports)
+	out.countBacklog(&r.cfg, sums)
 	if out.Output != "" && !r.cfg.WritesFiles() {
 		out.OutputEvents = sums["bu.output_events"]
 	}

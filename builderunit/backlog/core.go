@@ -1,0 +1,138 @@
+package backlog
+
+import (
+	"time"
+
+	"ringlet/internal/kinds"
+)
+
+// Pipeline of a drain (sequential, one goroutine):
+//
+//	1 look     the directory, its manifests and ledgers, to Runs
+//	2 next     the pure core says what to do: remove, drain, recover, wait, end
+//	3 drain    MEPs of one segment, through the filter to the outputs; those that are there already are passed over
+//	4 settle   the outputs are flushed to the disk, then the ledger has its line
+//	5          from 1 on
+
+// act is what a drain does next.
+type act int
+
+// Acts. The order of this list is the order in which they come where several could be done.
+const (
+	actRemove  act = iota // the files of a drained segment
+	actDrain              // a closed segment
+	actRecover            // close what a killed writer left in a run
+	actWait               // for a segment to be closed
+	actEnd                // everything is drained, and nobody writes
+)
+
+// String is the word of an act.
+func (a act) String() string {
+	return kinds.Word(a, "act", "remove", "drain", "recover", "wait", "end")
+}
+
+// segmentState is a closed segment as it was seen.
+type segmentState struct {
+	Name    string
+	Closed  time.Time
+	Drained bool // the ledger has it
+	Gone    bool // its files are not there
+	Damaged bool // some of its MEPs are; known of a drained one
+}
+
+// runState is a run of the backlog as it was seen.
+type runState struct {
+	Removes   bool // it is a backlog: what is drained goes
+	Concluded bool // it has its verdict: nobody will write
+	Segments  []segmentState
+	Open      int // segments that are not closed
+	Live      int // of these, those that a live process writes
+}
+
+// step is what is done next, with the places of run and segment where it has one.
+type step struct {
+	act
+	Run, Segment int
+}
+
+// core decides. It has no clock and no I/O.
+type core struct {
+	patience time.Duration // how long nobody writes before that is believed of a run without a verdict
+	quiet    time.Duration // when it was seen first that nobody writes; 0: somebody does
+	tried    map[int]bool  // runs that were recovered since somebody wrote
+}
+
+// next decides, by what was seen at a time from any begin on.
+//
+// Of closed segments the oldest comes first, so that none waits for ever; runs come by their order where times are
+// equal. Room comes before all: somebody may wait for it.
+func (c *core) next(now time.Duration, runs []runState) step {
+	n, ok := removable(runs)
+	if !ok {
+		n, ok = oldest(runs)
+	}
+	if !ok {
+		return c.idle(now, runs)
+	}
+	if c.tried == nil { // a writer may have begun meanwhile
+		c.quiet = 0
+	}
+	return n
+}
+
+// removable finds a segment that is drained, and is to go.
+func removable(runs []runState) (step, bool) {
+	for r := range runs {
+		for s := range runs[r].Segments {
+			if one := &runs[r].Segments[s]; runs[r].Removes && one.Drained && !one.Gone && !one.Damaged {
+				return step{actRemove, r, s}, true
+			}
+		}
+	}
+	return step{}, false
+}
+
+// oldest finds the segment that was closed first of those that are not drained.
+func oldest(runs []runState) (first step, ok bool) {
+	var at time.Time
+	for r := range runs {
+		for s := range runs[r].Segments {
+			one := &runs[r].Segments[s]
+			if !one.Drained && !one.Gone && (!ok || one.Closed.Before(at)) {
+				first, at, ok = step{actDrain, r, s}, one.Closed, true
+			}
+		}
+	}
+	return first, ok
+}
+
+// idle decides where no closed segment is left.
+func (c *core) idle(now time.Duration, runs []runState) step {
+	writes, sure := false, len(runs) > 0
+	for r := range runs {
+		writes = writes || runs[r].Live > 0
+		sure = sure && runs[r].Concluded && runs[r].Open == 0
+	}
+	switch {
+	case writes:
+		c.quiet, c.tried = 0, nil
+		return step{act: actWait}
+	case sure:
+		return step{act: actEnd}
+	case c.quiet == 0:
+		c.quiet = max(1, now)
+		return step{act: actWait}
+	case now-c.quiet < c.patience:
+		return step{act: actWait}
+	}
+	for r := range runs {
+		if runs[r].Open > 0 && !c.tried[r] {
+			if c.tried == nil {
+				c.tried = map[int]bool{}
+			}
+			c.tried[r] = true
+			return step{act: actRecover, Run: r}
+		}
+	}
+	return step{act: actEnd}
+}

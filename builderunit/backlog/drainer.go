@@ -1,0 +1,295 @@
+package backlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"ringlet/builderunit/recording"
+	"ringlet/builderunit/sink"
+	"ringlet/trigger"
+)
+
+// Output is where a Drainer writes events.
+type Output struct {
+	Dir    string // of outputs, in which each run has a directory
+	Format recording.Format
+}
+
+// Filter is what judges the events of a run: some filters in goroutines, or a panel of processes.
+type Filter struct {
+	Filters []trigger.Filter
+	Panel   sink.Panel
+	// Attended, where it is given, tells whether anybody is there to judge: the backlog waits meanwhile.
+	Attended func() bool
+}
+
+// Config is what a Drainer is made with.
+type Config struct {
+	Dir string // of outputs with runs, or the directory of a run
+	// Accepted get what is not rejected, in turn: at least one.
+	Accepted []Output
+	// Rejected gets what is rejected; nil: nobody does, and Discards says that this is wanted.
+	Rejected *Output
+	Discards bool
+	// Filter makes what judges the events of a run; most is the largest MEP that was seen of it.
+	Filter   func(m *recording.Manifest, most int) (Filter, error)
+	Deadline time.Duration // of the filter for one event
+	Patience time.Duration // how long nobody writes before that is believed of a run without a verdict
+	Node     string        // for the manifests
+	Host     string
+	Program  string
+	Log      *slog.Logger
+	Progress func(Result) // is told now and then; may be nil
+}
+
+// Result is what became of the backlog, as far as it is drained.
+type Result struct {
+	Runs     int               `json:"runs"`
+	Segments int               `json:"segments"` // drained, since the backlogs began
+	Removed  int               `json:"removed"`  // of these: their files are gone
+	Left     int               `json:"left"`     // segments that are not drained
+	Bytes    int64             `json:"left_bytes"`
+	Decided  recording.Decided `json:"decided"` // events of drained segments
+	Broken   []string          `json:"broken,omitempty"`
+}
+
+// Drainer drains a backlog. It is used once, by one goroutine.
+type Drainer struct {
+	c       Config
+	core    core
+	begun   time.Time
+	ledgers map[string]*recording.Ledger // by directory of the run
+	broken  map[string]error             // segments that cannot be read, by directory and name
+	now     *drain                       // the run in hand; nil: none
+	seen    []seen
+}
+
+// seen is a run as it was looked at.
+type seen struct {
+	dir   string
+	m     *recording.Manifest
+	files recording.Files
+	run   runState
+}
+
+// lookTime is how often a drainer that waits looks whether there is more.
+const lookTime = 100 * time.Millisecond
+
+// New makes a Drainer. Nothing is opened before Run.
+func New(c Config) *Drainer {
+	return &Drainer{
+		c:       c,
+		core:    core{patience: c.Patience},
+		begun:   time.Now(),
+		ledgers: map[string]*recording.Ledger{},
+		broken:  map[string]error{},
+	}
+}
+
+// Run drains until all is drained and nobody writes, until ctx is done, or until something fails. What is drained is
+// drained in each case; called on a new Drainer, Run goes on where this one was.
+func (d *Drainer) Run(ctx context.Context) (Result, error) {
+	err := d.run(ctx)
+	err = errors.Join(err, d.leave(false))
+	if lookErr := d.look(); err == nil {
+		err = lookErr
+	}
+	return d.result(), err
+}
+
+func (d *Drainer) run(ctx context.Context) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := d.look(); err != nil {
+			return err
+		}
+		if d.c.Progress != nil {
+			d.c.Progress(d.result())
+		}
+		next := d.core.next(time.Since(d.begun), d.runs())
+		if next.act == actEnd {
+			return d.leave(true)
+		}
+		if err := d.act(ctx, next); err != nil {
+			return err
+		}
+	}
+}
+
+// act does what was decided.
+func (d *Drainer) act(ctx context.Context, next step) error {
+	if next.act == actWait {
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookTime):
+		}
+		return nil
+	}
+	s := &d.seen[next.Run]
+	if next.act == actRecover {
+		found, err := recording.Recover(ctx, s.dir)
+		for i := range found {
+			d.c.Log.Info("what a killed process left was closed", "segment", found[i].String())
+		}
+		return err
+	}
+	if err := d.enter(ctx, s); err != nil {
+		return err
+	}
+	name := s.run.Segments[next.Segment].Name
+	if next.act == actRemove {
+		return d.now.ledger.Remove(name)
+	}
+	err := d.now.segment(ctx, name)
+	var bad *recording.Problem
+	if errors.As(err, &bad) {
+		d.broken[s.dir+"/"+name] = err
+		d.c.Log.Error("a segment of the backlog cannot be drained, and stays", "segment", name, "err", err)
+		return nil
+	}
+	return err
+}
+
+// enter takes a run in hand, and lays down the one before.
+func (d *Drainer) enter(ctx context.Context, s *seen) error {
+	if d.now != nil && d.now.dir == s.dir {
+		d.now.m = s.m
+		return nil
+	}
+	if err := d.leave(true); err != nil {
+		return err
+	}
+	now, err := d.open(ctx, s)
+	if err != nil {
+		return err
+	}
+	d.now, d.ledgers[s.dir] = now, now.ledger
+	return nil
+}
+
+// leave lays the run in hand down: its outputs are made whole. With conclude, they get the verdict of the run, if that
+// has one and all of it is drained.
+func (d *Drainer) leave(conclude bool) error {
+	now := d.now
+	if now == nil {
+		return nil
+	}
+	d.now = nil
+	err := now.finish()
+	if conclude && err == nil {
+		err = d.conclude(now)
+	}
+	return errors.Join(err, now.ledger.Close())
+}
+
+// runs are what the core is told of the runs.
+func (d *Drainer) runs() (all []runState) {
+	for i := range d.seen {
+		all = append(all, d.seen[i].run)
+	}
+	return all
+}
+
+// look looks at all runs of the backlog.
+func (d *Drainer) look() error {
+	dirs, err := recording.Runs(d.c.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the run has not begun
+	} else if err != nil {
+		return err
+	}
+	d.seen = d.seen[:0]
+	for _, dir := range dirs {
+		s, err := d.lookAt(dir)
+		if err != nil {
+			return err
+		}
+		d.seen = append(d.seen, s)
+	}
+	return nil
+}
+
+// lookAt looks at one run.
+func (d *Drainer) lookAt(dir string) (s seen, err error) {
+	s.dir = dir
+	if s.m, err = recording.Load(dir); err != nil {
+		return s, err
+	}
+	if s.files, err = recording.FilesOf(dir); err != nil {
+		return s, err
+	}
+	l := d.ledgers[dir]
+	if l == nil {
+		l = recording.NewLedger(dir, s.m)
+		d.ledgers[dir] = l
+	}
+	if err := l.Look(); err != nil {
+		return s, err
+	}
+	s.run = runState{
+		Removes:   s.m.Backlog > 0,
+		Concluded: s.m.Verdict != nil,
+		Open:      len(s.files.Open),
+		Live:      s.files.Live,
+	}
+	listed := 0
+	for i := range s.m.Builders {
+		for _, seg := range s.m.Builders[i].Segments {
+			_, there := s.files.Closed[seg.Name]
+			drained, ok := l.Segment(seg.Name)
+			if there {
+				listed++
+			}
+			s.run.Segments = append(s.run.Segments, segmentState{
+				Name:    seg.Name,
+				Closed:  seg.Closed,
+				Drained: ok,
+				Gone:    !there || d.broken[dir+"/"+seg.Name] != nil,
+				Damaged: ok && drained.Damaged > 0,
+			})
+		}
+	}
+	s.run.Open += len(s.files.Closed) - listed // closed and not in the manifest: its writer was killed in between
+	return s, nil
+}
+
+// result is how far the backlog is.
+func (d *Drainer) result() (r Result) {
+	for i := range d.seen {
+		s := &d.seen[i]
+		r.Runs++
+		r.Decided.Add(d.ledgers[s.dir].Total())
+		r.Left += len(s.files.Open)
+		for _, f := range s.files.Open {
+			r.Bytes += f.Bytes
+		}
+		for _, seg := range s.run.Segments {
+			f, there := s.files.Closed[seg.Name]
+			switch {
+			case seg.Drained:
+				r.Segments++
+				if !there {
+					r.Removed++
+				}
+			case d.broken[s.dir+"/"+seg.Name] != nil:
+				r.Broken = append(r.Broken, seg.Name)
+				fallthrough
+			default:
+				r.Left++
+				r.Bytes += f.Bytes
+			}
+		}
+	}
+	return r
+}
+
+// An Error says why a backlog cannot be drained, and what to do.
+type Error struct{ Dir, Reason string }
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Dir, e.Reason) }

@@ -1,0 +1,334 @@
+package backlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ringlet/builderunit/recording"
+	"ringlet/builderunit/sink"
+	"ringlet/event"
+	"ringlet/event/selection"
+	"ringlet/testkit/mfp"
+	"ringlet/testkit/must"
+	"ringlet/trigger"
+)
+
+const (
+	testRun     = 9
+	testPacking = 2
+)
+
+// thirds accepts each third MEP.
+type thirds struct{ judged func() }
+
+func (f thirds) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {
+	if f.judged != nil {
+		f.judged()
+	}
+	if e.Number/testPacking%3 == 0 {
+		return trigger.Verdict{Decision: trigger.Accepted}, nil
+	}
+	return trigger.Verdict{Decision: trigger.Rejected}, nil
+}
+
+// mepOf is MEP k, of one source.
+func mepOf(t must.TB, k uint64) []byte {
+	t.Helper()
+	first := k * testPacking
+	var fragments []mfp.Fragment
+	for i := range uint64(testPacking) {
+		fragments = append(fragments, mfp.Fragment{Type: 63, Data: fmt.Appendf(nil, "event %d%200s", first+i, "")})
+	}
+	b := append(make([]byte, event.MEPHeaderSize(1)),
+		mfp.Build(event.MFPHeader{FirstEvent: first, Align: 2}, fragments...)...)
+	_, err := event.PutMEPHeader(b, []uint16{0}, []uint32{4}, uint32(len(b)/4))
+	must.OK(t, err)
+	return b
+}
+
+// rig is a backlog with two outputs.
+type rig struct {
+	t      *testing.T
+	dir    string // of all
+	runDir string
+	about  recording.About
+}
+
+func newRig(t *testing.T, backlog int64) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: must.MemoryDir(t)}
+	r.about = recording.About{
+		Run:     testRun,
+		Key:     recording.NewKey(),
+		Format:  recording.MEP,
+		Packing: testPacking,
+		Backlog: backlog,
+	}
+	var err error
+	r.runDir, err = recording.OpenRun(r.path("buffer"), r.about, false)
+	must.OK(t, err)
+	return r
+}
+
+func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
+
+// writer is a builder unit's output to the backlog, of small segments.
+func (r *rig) writer(builder int) *sink.Segments {
+	r.t.Helper()
+	s, err := sink.NewSegments(sink.SegmentsConfig{
+		Dir:          r.runDir,
+		Run:          testRun,
+		Key:          r.about.Key,
+		Builder:      builder,
+		Format:       recording.MEP,
+		SegmentBytes: 20_000,
+		Durability:   recording.File,
+	})
+	must.OK(r.t, err)
+	return s
+}
+
+// write writes MEPs from one to before the other.
+func (r *rig) write(s sink.Sink, from, to uint64, attempt uint32) {
+	r.t.Helper()
+	for k := from; k < to; k++ {
+		must.OK(r.t, s.Write(r.t.Context(), metaOf(k, attempt), mepOf(r.t, k)))
+	}
+}
+
+func metaOf(k uint64, attempt uint32) sink.Meta {
+	return sink.Meta{Run: testRun, MEP: k, FirstEvent: k * testPacking, Events: testPacking, Attempt: attempt}
+}
+
+// concluded writes the verdict: all of so many MEPs are in the backlog.
+func (r *rig) concluded(meps uint64) {
+	r.t.Helper()
+	must.OK(r.t, recording.Update(r.runDir, func(m *recording.Manifest) error {
+		n := meps * testPacking
+		m.Verdict = &recording.Verdict{
+			Verdict: "GOOD", EventsTriggered: n, EventsBuilt: n, EventsHere: n, EventsOutput: n,
+		}
+		return nil
+	}))
+}
+
+// config is that of a drain to two outputs.
+func (r *rig) config(judged func()) Config {
+	return Config{
+		Dir:      r.path("buffer"),
+		Accepted: []Output{{r.path("accepted"), recording.MDF}},
+		Rejected: &Output{r.path("rejected"), recording.MEP},
+		Filter: func(*recording.Manifest, int) (Filter, error) {
+			return Filter{Filters: []trigger.Filter{thirds{judged}, thirds{judged}}}, nil
+		},
+		Deadline: time.Minute,
+		Patience: 50 * time.Millisecond,
+		Log:      slog.New(slog.DiscardHandler),
+	}
+}
+
+// drained holds that each of so many MEPs is in one output, the right one, and once.
+func (r *rig) drained(meps uint64) {
+	r.t.Helper()
+	got := map[uint64]string{}
+	for _, name := range []string{"accepted", "rejected"} {
+		v, err := recording.Verify(r.t.Context(), r.path(name), recording.VerifyOptions{})
+		must.OK(r.t, err)
+		if !v.Closed() || v.Runs[0].Superseded > 0 {
+			var text strings.Builder
+			_, _ = v.WriteTo(&text)
+			r.t.Error(text.String())
+		}
+		for k := range meps {
+			if v.Runs[0].Set.Has(k) {
+				if got[k] != "" {
+					r.t.Fatalf("MEP %d is in both outputs", k)
+				}
+				got[k] = name
+			}
+		}
+	}
+	for k := range meps {
+		want := "rejected"
+		if k%3 == 0 {
+			want = "accepted"
+		}
+		if got[k] != want {
+			r.t.Fatalf("MEP %d is in %q, not in %s", k, got[k], want)
+		}
+	}
+}
+
+// TestDrains holds that a second filter takes all of a run, once, and that the files stay unless the run is a backlog.
+func TestDrains(t *testing.T) {
+	for name, bound := range map[string]int64{"kept": 0, "removed": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, bound)
+			a, b := r.writer(0), r.writer(1)
+			r.write(a, 0, 300, 1)
+			r.write(b, 300, 500, 1)
+			r.write(b, 200, 210, 2) // as after the loss of the other one
+			for _, s := range []sink.Sink{a, b} {
+				_, err := s.Finish()
+				must.OK(t, err)
+			}
+			r.concluded(500)
+			got, err := New(r.config(nil)).Run(t.Context())
+			must.OK(t, err)
+			d := got.Decided
+			if d.Accepted != 167*testPacking || d.Rejected != 333*testPacking || d.Copies != 10*testPacking || got.Left > 0 ||
+				got.Segments < 10 || (got.Removed == got.Segments) != (bound > 0) {
+				t.Errorf("%+v", got)
+			}
+			r.drained(500)
+			v, err := recording.Verify(t.Context(), r.path("buffer"), recording.VerifyOptions{})
+			must.OK(t, err)
+			if !v.Closed() || v.Runs[0].EventsFound != 1000 || (v.Runs[0].Drained != nil) != (bound > 0) {
+				t.Errorf("%+v", v.Runs[0])
+			}
+			again, err := New(r.config(func() { t.Error("an event is judged again") })).Run(t.Context())
+			must.OK(t, err)
+			if again.Decided != d {
+				t.Errorf("%+v", again)
+			}
+		})
+	}
+}
+
+// TestDrainsBesideARun holds that segments are drained while others are written, and that nothing is left of the last.
+func TestDrainsBesideARun(t *testing.T) {
+	r := newRig(t, 1<<20)
+	w := r.writer(0)
+	done := make(chan error, 1)
+	go func() {
+		c := r.config(nil)
+		c.Patience = must.Patience
+		_, err := New(c).Run(context.Background())
+		done <- err
+	}()
+	r.write(w, 0, 400, 1)
+	_, err := w.Finish()
+	must.OK(t, err)
+	r.concluded(400)
+	must.OK(t, must.Receive(t, done, "the drain did not end with the run"))
+	r.drained(400)
+}
+
+// TestRefusals holds that nothing is drained twice, or to where it does not belong.
+func TestRefusals(t *testing.T) {
+	r := newRig(t, 1<<20)
+	w := r.writer(0)
+	r.write(w, 0, 100, 1)
+	_, err := w.Finish()
+	must.OK(t, err)
+	r.concluded(100)
+
+	refused := func(what string, change func(*Config)) {
+		t.Helper()
+		c := r.config(func() { t.Error("an event is judged") })
+		change(&c)
+		_, err := New(c).Run(t.Context())
+		var wrong *Error
+		var busy *recording.DrainingError
+		if !errors.As(err, &wrong) && !errors.As(err, &busy) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("what is rejected would be gone", func(c *Config) { c.Rejected = nil })
+	refused("the output is the backlog", func(c *Config) {
+		c.Accepted[0] = Output{r.path("buffer"), recording.MEP}
+	})
+	m, err := recording.Load(r.runDir)
+	must.OK(t, err)
+	l := recording.NewLedger(r.runDir, m)
+	must.OK(t, l.Open())
+	refused("another process is at it", func(*Config) {})
+	must.OK(t, l.Close())
+
+	_, err = New(r.config(nil)).Run(t.Context())
+	must.OK(t, err)
+	w = r.writer(0)
+	r.write(w, 100, 200, 1)
+	_, err = w.Finish()
+	must.OK(t, err)
+	refused("elsewhere", func(c *Config) { c.Accepted[0].Dir = r.path("elsewhere") })
+	if _, err := os.Stat(r.path("elsewhere")); err == nil {
+		t.Error("an output is left where nothing was wanted")
+	}
+	refused("what the second filter wrote", func(c *Config) { c.Dir = r.path("rejected") })
+	r.concluded(200)
+	_, err = New(r.config(nil)).Run(t.Context())
+	must.OK(t, err)
+	r.drained(200)
+}
+
+// TestDamage holds that a MEP whose bytes were changed is said, and keeps its segment; the others are drained.
+func TestDamage(t *testing.T) {
+	r := newRig(t, 1<<20)
+	w := r.writer(0)
+	r.write(w, 0, 200, 1)
+	_, err := w.Finish()
+	must.OK(t, err)
+	path := filepath.Join(r.runDir, "bu0-00002.mep")
+	b, err := os.ReadFile(path)
+	must.OK(t, err)
+	b[len(b)/2] ^= 1
+	must.OK(t, os.WriteFile(path, b, 0o600))
+	index := filepath.Join(r.runDir, "bu0-00003.idx")
+	b, err = os.ReadFile(index)
+	must.OK(t, err)
+	b[recording.HeaderBytes+recording.EntryBytes] ^= 1
+	must.OK(t, os.WriteFile(index, b, 0o600))
+	r.concluded(200)
+	for range 2 {
+		got, err := New(r.config(nil)).Run(t.Context())
+		must.OK(t, err)
+		if got.Decided.Damaged != testPacking || len(got.Broken) != 1 || got.Left != 1 ||
+			got.Removed != got.Segments-1 {
+			t.Errorf("%+v", got)
+		}
+		for _, left := range []string{"bu0-00002.mep", "bu0-00002.idx", "bu0-00003.mep", "bu0-00003.idx"} {
+			if _, err := os.Stat(filepath.Join(r.runDir, left)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestEndsInOrder holds that a drain which is told to end leaves nothing undone that it took, and that the next goes on.
+func TestEndsInOrder(t *testing.T) {
+	r := newRig(t, 1<<20)
+	w := r.writer(0)
+	r.write(w, 0, 300, 1)
+	_, err := w.Finish()
+	must.OK(t, err)
+	r.concluded(300)
+	for stops := 0; ; stops++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		n := make(chan struct{}, 1<<10)
+		c := r.config(func() {
+			if n <- struct{}{}; len(n) == 130*testPacking {
+				cancel()
+			}
+		})
+		got, err := New(c).Run(ctx)
+		cancel()
+		if err == nil {
+			if stops == 0 || got.Decided.Found == 0 {
+				t.Errorf("stopped %d times; %+v", stops, got)
+			}
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	r.drained(300)
+}

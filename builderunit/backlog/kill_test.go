@@ -1,0 +1,204 @@
+package backlog
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/builderunit/recording"
+	"ringlet/builderunit/sink"
+	"ringlet/testkit/must"
+)
+
+// The children of TestKilled are this test binary again, told so by these variables.
+const (
+	childDir  = "RINGLET_TEST_BACKLOG_DIR"
+	childKey  = "RINGLET_TEST_BACKLOG_KEY"
+	childWhat = "RINGLET_TEST_BACKLOG_WHAT" // drain, or write FROM TO ATTEMPT
+)
+
+// killMEPs is how many MEPs TestKilled has in all.
+const killMEPs = 4000
+
+// TestChild is a builder unit's output, or a drain, until it is killed.
+func TestChild(t *testing.T) {
+	dir := os.Getenv(childDir)
+	if dir == "" {
+		t.Skip("SKIPPED: it is the child of TestKilled")
+	}
+	key, err := recording.ParseKey(os.Getenv(childKey))
+	must.OK(t, err)
+	r := &rig{t: t, dir: dir, about: recording.About{Key: key}}
+	r.runDir = recording.RunDir(r.path("buffer"), testRun)
+	if os.Getenv(childWhat) == "drain" {
+		fmt.Println("begun")
+		c := r.config(func() { time.Sleep(20 * time.Microsecond) })
+		c.Patience = time.Hour
+		_, err := New(c).Run(t.Context())
+		must.OK(t, err)
+		return
+	}
+	var from, to uint64
+	var attempt uint32
+	_, err = fmt.Sscanf(os.Getenv(childWhat), "write %d %d %d", &from, &to, &attempt)
+	must.OK(t, err)
+	s := r.writer(int(attempt % 3))
+	b, err := sink.NewBacklog(s, 100_000, r.config(nil).Log)
+	must.OK(t, err)
+	for k := from; k < to; k += 10 {
+		r.write(b, k, min(k+10, to), attempt)
+		must.OK(t, b.Flush())
+		fmt.Println("flushed", min(k+10, to))
+	}
+	_, err = b.Finish()
+	must.OK(t, err)
+	fmt.Println("finished")
+}
+
+// child is a process that this test has started.
+type child struct {
+	*exec.Cmd
+	lines chan string
+}
+
+func (r *rig) child(what string) *child {
+	r.t.Helper()
+	c := &child{exec.Command(os.Args[0], "-test.run", "^TestChild$", "-test.v"), make(chan string, 1<<16)}
+	c.Env = append(os.Environ(), childDir+"="+r.dir, childKey+"="+r.about.Key.String(), childWhat+"="+what)
+	c.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	out, err := c.StdoutPipe()
+	must.OK(r.t, err)
+	must.OK(r.t, c.Start())
+	go func() {
+		defer close(c.lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			c.lines <- s.Text()
+		}
+	}()
+	return c
+}
+
+// kill kills the child, and gives what it had said.
+func (c *child) kill() (said []string) {
+	_ = c.Process.Kill() // it may have ended
+	for line := range c.lines {
+		said = append(said, line)
+	}
+	_ = c.Wait() // it was killed
+	return said
+}
+
+// TestKilled kills the first step's output and the second filter, at random moments and often; each MEP comes to the
+// right output once, those that were written twice too. The backlog is bounded, so that each waits for the other.
+func TestKilled(t *testing.T) {
+	r := newRig(t, 100_000)
+	rnd := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 63))
+	drain := r.child("drain")
+	defer func() { drain.kill() }()
+	kills, drainKills := 0, 0
+	at := uint64(0)
+	for attempt := uint32(1); at < killMEPs; attempt++ {
+		w := r.child(fmt.Sprintf("write %d %d %d", at, killMEPs, attempt))
+		end := time.After(time.Duration(20+rnd.IntN(250)) * time.Millisecond)
+		var last string
+		for ended, more := false, true; more && !ended; {
+			select {
+			case <-end:
+				ended = true
+			case line, ok := <-w.lines:
+				if more = ok; ok {
+					last = line
+				}
+			}
+		}
+		if rnd.IntN(2) == 0 {
+			drain.kill()
+			drainKills++
+			drain = r.child("drain")
+		}
+		for _, line := range append([]string{last}, w.kill()...) {
+			if n, ok := strings.CutPrefix(line, "flushed "); ok {
+				at, _ = strconv.ParseUint(n, 10, 64)
+			}
+		}
+		at -= min(at, 5) // and some are built once more, as a scheduler has it that did not hear of them
+		if last == "finished" {
+			break
+		}
+		kills++
+		if at >= killMEPs-5 {
+			at = killMEPs
+		}
+	}
+	drain.kill()
+	_, err := recording.Recover(t.Context(), r.runDir)
+	must.OK(t, err)
+	c, err := recording.Read(t.Context(), r.runDir)
+	must.OK(t, err)
+	if c.Set.MEPs() != killMEPs || c.Count() > 0 {
+		t.Fatalf("%d MEPs are in the backlog, or drained; %d problems", c.Set.MEPs(), c.Count())
+	}
+	r.concluded(killMEPs)
+	got, err := New(r.config(nil)).Run(t.Context())
+	must.OK(t, err)
+	r.drained(killMEPs)
+	d := got.Decided
+	if d.Events()-d.Copies != killMEPs*testPacking || d.Damaged > 0 || got.Left > 0 || got.Removed != got.Segments {
+		t.Errorf("%+v", got)
+	}
+	t.Logf("%d writers and %d drains killed; %+v", kills, drainKills, got)
+}
+
+// TestFullDisk fills the disk of the outputs: the drain ends with an error and has lost nothing. With room it goes on.
+func TestFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: only root can mount a small disk")
+	}
+	r := newRig(t, 1<<20)
+	w := r.writer(0)
+	r.write(w, 0, 2000, 1)
+	_, err := w.Finish()
+	must.OK(t, err)
+	r.concluded(2000)
+	disk := r.path("disk")
+	must.OK(t, os.Mkdir(disk, 0o700))
+	if err := unix.Mount("none", disk, "tmpfs", 0, "size=300k"); err != nil {
+		t.Skip("SKIPPED: a small disk cannot be mounted here: ", err)
+	}
+	mounted := true
+	defer func() {
+		if mounted {
+			_ = unix.Unmount(disk, unix.MNT_DETACH)
+		}
+	}()
+	c := r.config(nil)
+	c.Rejected.Dir = filepath.Join(disk, "rejected")
+	got, err := New(c).Run(t.Context())
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	if got.Segments == 0 || got.Left == 0 {
+		t.Errorf("%+v", got)
+	}
+	if _, err := New(c).Run(t.Context()); !errors.Is(err, unix.ENOSPC) { // and once more, without room
+		t.Fatal(err)
+	}
+	must.OK(t, unix.Mount("none", disk, "tmpfs", unix.MS_REMOUNT, "size=20m"))
+	if _, err = New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	must.OK(t, os.CopyFS(r.path("rejected"), os.DirFS(c.Rejected.Dir)))
+	must.OK(t, unix.Unmount(disk, 0))
+	mounted = false
+	r.drained(2000)
+}

@@ -1,0 +1,119 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"ringlet/internal/regular"
+)
+
+// EachMEP gives the MEPs of a closed segment of the run in runDir, in the order of the segment: those that its index
+// tells of. A MEP whose bytes are not those that were written has an Err. It ends with the error of take, of ctx, or of
+// a file that cannot be read.
+func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, take func(*Part) error) (err error) {
+	id, open, ok := ParseSegment(s.Name)
+	if !ok || open {
+		return fmt.Errorf("%q is not the name of a closed segment", s.Name)
+	}
+	x, err := openIndex(filepath.Join(runDir, id.Index()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = x.close() }() // it was read
+	if h := &x.header; h.Key.String() != m.Key || h.Segment != id {
+		return &Problem{Kind: Stray, File: id.Index(), Text: "it is of another run, or of another segment"}
+	}
+	f, err := regular.Open(filepath.Join(runDir, s.Name))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was read
+	w := &summed{f: f}
+	gives := &Part{File: f.Name(), Format: id.Format}
+	err = x.scan(ctx, 0, x.entries, func(i int64, e *Entry, ok bool) error {
+		if !ok || e.fits(m) != nil || e.Offset < w.end || e.End() > s.Bytes || e.Length > math.MaxInt32 {
+			return &Problem{Kind: DamagedIndex, File: id.Index(), Text: fmt.Sprintf("entry %d is damaged", i)}
+		}
+		gives.Entry, gives.Err = *e, nil
+		var crc uint32
+		var err error
+		if gives.Data, crc, err = w.read(ctx, e); err != nil {
+			return err
+		}
+		if crc != e.CRC {
+			gives.Data, gives.Err = nil, &Problem{
+				Kind:   DamagedData,
+				File:   s.Name,
+				Events: e.events(),
+				Text:   fmt.Sprintf("the bytes of MEP %d have been changed", e.MEP),
+			}
+		}
+		return take(gives)
+	})
+	if err == nil && x.entries != int64(s.MEPs) {
+		err = &Problem{Kind: WrongCounts, File: id.Index(),
+			Text: fmt.Sprintf("it has %d MEPs, the manifest says %d", x.entries, s.MEPs)}
+	}
+	return err
+}
+
+// OnDisk is a file of data.
+type OnDisk struct {
+	Bytes   int64
+	Written time.Time // when something was written to it last
+}
+
+// Files are the data files of a run as they stand in its directory, by name.
+type Files struct {
+	Closed map[string]OnDisk
+	Open   map[string]OnDisk // they are being written, or were left by a killed process
+	Live   int               // of the open ones: those that a live process writes
+}
+
+// Held is how many bytes of a builder unit there are, and in how many files.
+func (f *Files) Held(builder int) (bytes int64, segments int) {
+	for _, of := range []map[string]OnDisk{f.Closed, f.Open} {
+		for name, one := range of {
+			if id, _, _ := ParseSegment(name); id.Builder == builder {
+				bytes += one.Bytes
+				segments++
+			}
+		}
+	}
+	return bytes, segments
+}
+
+// FilesOf reads the directory of a run.
+func FilesOf(runDir string) (Files, error) {
+	f := Files{Closed: map[string]OnDisk{}, Open: map[string]OnDisk{}}
+	names, err := os.ReadDir(runDir)
+	if err != nil {
+		return f, err
+	}
+	for _, n := range names {
+		id, open, ok := ParseSegment(n.Name())
+		if !ok {
+			continue
+		}
+		st, err := n.Info()
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it was removed, or closed, at this moment
+		case err != nil:
+			return f, err
+		case !open:
+			f.Closed[n.Name()] = OnDisk{st.Size(), st.ModTime()}
+		default:
+			f.Open[n.Name()] = OnDisk{st.Size(), st.ModTime()}
+			if inUse(filepath.Join(runDir, id.Index())) {
+				f.Live++
+			}
+		}
+	}
+	return f, nil
+}

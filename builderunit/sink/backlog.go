@@ -1,0 +1,241 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ringlet/builderunit/recording"
+)
+
+// Pipeline of a MEP to a backlog (seed 002, L12; docs/design/063-backlog.md):
+//
+//	1 Write  (sequential: whoever writes)  waits while the backlog of this builder unit is full, then records the MEP
+//	2 look   (parallel: a goroutine)       sees what the second filter has drained, and lets Write go on
+//
+// Nobody but the second filter removes anything. If it does not run, Write waits, and what waits for a sink is the
+// builder unit's to hold or to discard.
+
+// BacklogStats are the counters of a Backlog, as it was seen last.
+type BacklogStats struct {
+	Bytes    uint64        `count:"backlog_bytes" kind:"level" unit:"bytes" help:"bytes of the disk backlog, drained segments that stay included"`
+	Segments int           `count:"backlog_segments" kind:"level" help:"segments of the disk backlog that are not drained, the open one included"`
+	Oldest   time.Duration `count:"backlog_oldest_us" kind:"max" help:"age of the oldest segment of the disk backlog that is not drained"`
+	Held     time.Duration `count:"backlog_held_us" help:"time that MEPs waited since the disk backlog was full"`
+	Drained  uint64        `count:"backlog_drained" help:"segments that the second filter has drained"`
+	Accepted uint64        `count:"backlog_accepted" help:"events that the second filter accepted"`
+	Rejected uint64        `count:"backlog_rejected" help:"events that the second filter rejected"`
+	Passed   uint64        `count:"backlog_passed" help:"events that the second filter let pass: by time-out, failed, or found when it was started again"`
+	Copies   uint64        `count:"backlog_copies" help:"events of the disk backlog that were built twice and judged once"`
+	Damaged  uint64        `count:"backlog_damaged" help:"events of the disk backlog whose bytes were changed on the disk"`
+}
+
+// backlogGate is the pure core: whether there is room for one more MEP.
+type backlogGate struct {
+	bound   int64  // bytes; immutable
+	seen    int64  // in the files at the last look
+	written uint64 // until then
+	ending  bool   // what is built is written, whatever room there is
+}
+
+// full says whether a MEP has to wait, after so many bytes were written in all.
+func (g *backlogGate) full(written uint64) bool {
+	return !g.ending && g.seen+int64(written-min(written, g.written)) >= g.bound
+}
+
+// look takes what is in the files. written was asked before they were looked at, so nothing is left out.
+func (g *backlogGate) look(seen int64, written uint64) { g.seen, g.written = seen, written }
+
+// Backlog is the sink that records a run for a second filter, and waits while that has too much to drain.
+type Backlog struct {
+	*Segments
+	log    *slog.Logger
+	ledger *recording.Ledger // owned by look
+	quit   chan struct{}
+	done   chan struct{}
+
+	mu    sync.Mutex // guards what follows
+	gate  backlogGate
+	room  sync.Cond // the gate has changed; of mu
+	stats BacklogStats
+	over  bool
+	said  bool
+}
+
+// backlogLook is how often the directory is looked at. A choice: it is 5 readings of a directory a second.
+const backlogLook = 200 * time.Millisecond
+
+// NewBacklog bounds the bytes of a builder unit in a recording, which is its own from now on.
+func NewBacklog(to *Segments, bound int64, log *slog.Logger) (*Backlog, error) {
+	m, err := recording.Load(to.c.Dir)
+	if err != nil {
+		return nil, errors.Join(failed(to.c.Dir, "read the manifest", err), to.Abort())
+	}
+	b := &Backlog{
+		Segments: to,
+		log:      log,
+		ledger:   recording.NewLedger(to.c.Dir, m),
+		quit:     make(chan struct{}),
+		done:     make(chan struct{}),
+		gate:     backlogGate{bound: bound},
+	}
+	b.room.L = &b.mu
+	b.look()
+	go b.watch()
+	return b, nil
+}
+
+// Write records the MEP, after it has waited for room.
+func (b *Backlog) Write(ctx context.Context, m Meta, mep []byte) error {
+	if err := b.wait(ctx); err != nil {
+		return err
+	}
+	return b.Segments.Write(ctx, m, mep)
+}
+
+// wait waits while the backlog is full.
+func (b *Backlog) wait(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.gate.full(b.Segments.Written()) {
+		return nil
+	}
+	if !b.said {
+		b.said = true
+		b.log.Warn("the disk backlog is full: built events wait for the second filter", "output", b.c.Dir)
+	}
+	defer context.AfterFunc(ctx, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.room.Broadcast()
+	})()
+	from := time.Now()
+	defer func() { b.stats.Held += time.Since(from) }()
+	for b.gate.full(b.Segments.Written()) && !b.over {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := b.failed(); err != nil {
+			return err
+		}
+		b.room.Wait()
+	}
+	return nil
+}
+
+// Ending lets what is built be written even if the backlog is full: the run ends, and has a few MEPs yet.
+func (b *Backlog) Ending() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gate.ending = true
+	b.room.Broadcast()
+}
+
+// watch looks until the end.
+func (b *Backlog) watch() {
+	defer close(b.done)
+	tick := time.NewTicker(backlogLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-b.quit:
+			return
+		case <-tick.C:
+			b.look()
+		}
+	}
+}
+
+// look sees how large the backlog is, and what became of it.
+func (b *Backlog) look() {
+	written := b.Segments.Written()
+	files, err := recording.FilesOf(b.c.Dir)
+	if err == nil {
+		err = b.ledger.Look()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		if !b.said {
+			b.said = true
+			b.log.Warn("the disk backlog cannot be looked at", "output", b.c.Dir, "err", err)
+		}
+		return
+	}
+	held, _ := files.Held(b.c.Builder)
+	b.gate.look(held, written)
+	b.count(&files, held)
+	b.room.Broadcast()
+}
+
+// count makes the counters of what was seen. The caller holds mu.
+func (b *Backlog) count(files *recording.Files, held int64) {
+	var sum recording.Decided
+	now := BacklogStats{Bytes: uint64(held), Held: b.stats.Held}
+	for d := range b.ledger.Each(b.c.Builder) {
+		sum.Add(d.Decided)
+		now.Drained++
+	}
+	now.Accepted, now.Rejected, now.Copies, now.Damaged = sum.Accepted, sum.Rejected, sum.Copies, sum.Damaged
+	now.Passed = sum.TimedOut + sum.Failed + sum.Found
+	var oldest time.Time
+	for _, of := range []map[string]recording.OnDisk{files.Closed, files.Open} {
+		for name, f := range of {
+			id, _, _ := recording.ParseSegment(name)
+			if _, drained := b.ledger.Segment(name); drained || id.Builder != b.c.Builder {
+				continue
+			}
+			now.Segments++
+			if oldest.IsZero() || f.Written.Before(oldest) {
+				oldest = f.Written
+			}
+		}
+	}
+	if !oldest.IsZero() {
+		now.Oldest = max(0, b.c.Now().Sub(oldest))
+	}
+	b.stats = now
+}
+
+// BacklogStats reads the counters, from any goroutine.
+func (b *Backlog) BacklogStats() BacklogStats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stats
+}
+
+// Written counts what is drained, too: who waits for the second filter moves while that does.
+func (b *Backlog) Written() uint64 {
+	b.mu.Lock()
+	drained := b.stats.Drained
+	b.mu.Unlock()
+	return b.Segments.Written() + drained
+}
+
+// Finish closes the last segment.
+func (b *Backlog) Finish() (Result, error) {
+	b.end()
+	defer b.look()
+	return b.Segments.Finish()
+}
+
+// Abort closes the last segment likewise.
+func (b *Backlog) Abort() error {
+	b.end()
+	return b.Segments.Abort()
+}
+
+// end stops looking, and lets a Write that waits go on.
+func (b *Backlog) end() {
+	b.mu.Lock()
+	over := b.over
+	b.over = true
+	b.room.Broadcast()
+	b.mu.Unlock()
+	if !over {
+		close(b.quit)
+	}
+	<-b.done
+}

@@ -1,0 +1,165 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ringlet/builderunit/recording"
+	"ringlet/testkit/must"
+)
+
+func TestBacklogGate(t *testing.T) {
+	g := backlogGate{bound: 100}
+	g.look(50, 1000)
+	for _, tt := range []struct {
+		written uint64
+		full    bool
+	}{{1000, false}, {1049, false}, {1050, true}, {999, false}} {
+		if g.full(tt.written) != tt.full {
+			t.Errorf("%d bytes: %v", tt.written, !tt.full)
+		}
+	}
+	g.look(100, 1050) // all of it is there, and nobody has drained
+	if !g.full(1050) {
+		t.Error("there is no room")
+	}
+	g.look(20, 1050)
+	if g.full(1129) || !g.full(1130) {
+		t.Error("there is room for 80 bytes")
+	}
+	g.ending = true
+	if g.full(1 << 40) {
+		t.Error("what is built is written at the end")
+	}
+}
+
+// newTestBacklog is a backlog of small segments in a run of its own.
+func newTestBacklog(t *testing.T, bound int64) (*testRun, *Backlog) {
+	t.Helper()
+	r := newRun(t, must.MemoryDir(t), recording.MEP)
+	c := r.config(0, recording.File)
+	c.SegmentBytes = 2000
+	s, err := NewSegments(c)
+	must.OK(t, err)
+	b, err := NewBacklog(s, bound, slog.New(slog.DiscardHandler))
+	must.OK(t, err)
+	t.Cleanup(func() { _ = b.Abort() })
+	return r, b
+}
+
+// fill writes MEPs until one waits: its error comes when the wait ends. It gives the first MEP that waits.
+func fill(t *testing.T, b *Backlog) (k uint64, waits <-chan error, leave context.CancelFunc) {
+	t.Helper()
+	p := testPattern(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	for ; ; k++ {
+		m, mep := buildMEP(t, p, k, testPacking, 0)
+		m.Attempt = 1
+		b.mu.Lock()
+		full := b.gate.full(b.Segments.Written())
+		b.mu.Unlock()
+		if full {
+			done := make(chan error, 1)
+			go func() { done <- b.Write(ctx, m, mep) }()
+			return k, done, cancel
+		}
+		must.OK(t, b.Write(ctx, m, mep))
+		must.OK(t, b.Flush())
+	}
+}
+
+// TestBacklogWaitsForTheSecondFilter holds that nothing is written beyond the bound until segments are gone, and what
+// is seen of it meanwhile.
+func TestBacklogWaitsForTheSecondFilter(t *testing.T) {
+	r, b := newTestBacklog(t, 10_000)
+	k, waits, leave := fill(t, b)
+	defer leave()
+	m, err := recording.Load(r.runDir)
+	must.OK(t, err)
+	l := recording.NewLedger(r.runDir, m)
+	must.OK(t, l.Open())
+	must.OK(t, l.Begin([]recording.Place{}))
+	for m.Builder(0).Segments == nil || len(m.Builder(0).Segments) < 2 {
+		m, err = recording.Load(r.runDir)
+		must.OK(t, err)
+	}
+	b.look()
+	if s := b.BacklogStats(); s.Bytes < 8000 || s.Segments < 3 || s.Drained > 0 {
+		t.Errorf("%+v", s)
+	}
+	select {
+	case err := <-waits:
+		t.Fatalf("MEP %d did not wait: %v", k, err)
+	default:
+	}
+	for _, s := range m.Builder(0).Segments {
+		must.OK(t, l.Append(recording.Drained{
+			Segment: s.Name,
+			CRC:     s.CRC,
+			MEPs:    s.MEPs,
+			Decided: recording.Decided{Accepted: 1, Rejected: 2, Failed: 3, Found: 4},
+		}, recording.NewSet(testPacking)))
+		must.OK(t, l.Remove(s.Name))
+	}
+	must.OK(t, must.Receive(t, waits, "the MEP still waits, and there is room"))
+	must.OK(t, l.Close())
+	_, err = b.Finish()
+	must.OK(t, err)
+	n := uint64(len(m.Builder(0).Segments))
+	if s := b.BacklogStats(); s.Drained != n || s.Accepted != n || s.Rejected != 2*n || s.Passed != 7*n || s.Held == 0 {
+		t.Errorf("%+v", s)
+	}
+	for _, name := range []string{m.Builder(0).Segments[0].Name} {
+		if _, err := os.Stat(filepath.Join(r.runDir, name)); err == nil {
+			t.Errorf("%s is there", name)
+		}
+	}
+}
+
+// TestBacklogEndsItsWaits holds that a wait has an end without a second filter: by its context, by the run's end, when
+// what is built is still written, and by giving up.
+func TestBacklogEndsItsWaits(t *testing.T) {
+	t.Run("context", func(t *testing.T) {
+		_, b := newTestBacklog(t, 10_000)
+		_, waits, leave := fill(t, b)
+		leave()
+		if err := must.Receive(t, waits, "the MEP still waits"); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	t.Run("end of the run", func(t *testing.T) {
+		_, b := newTestBacklog(t, 10_000)
+		k, waits, leave := fill(t, b)
+		defer leave()
+		b.Ending()
+		must.OK(t, must.Receive(t, waits, "the MEP still waits"))
+		got, err := b.Finish()
+		must.OK(t, err)
+		if got.MEPs != k+1 {
+			t.Errorf("%d of %d MEPs", got.MEPs, k+1)
+		}
+	})
+	t.Run("abort", func(t *testing.T) {
+		_, b := newTestBacklog(t, 10_000)
+		_, waits, leave := fill(t, b)
+		defer leave()
+		for { // it is in the wait
+			b.mu.Lock()
+			said := b.said
+			b.mu.Unlock()
+			if said {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		must.OK(t, b.Abort())
+		if err := must.Receive(t, waits, "the MEP still waits"); err == nil {
+			t.Error("it is written behind the end")
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"ringlet/builderunit/backlog"
+	"ringlet/builderunit/recording"
+	"ringlet/node/config"
+	"ringlet/trigger/filters"
+	"ringlet/trigger/panel"
+)
+
+type filterCmd struct {
+	Backlog string        `required:"" placeholder:"DIR" help:"What the first filter kept: an output directory of runs, or the directory of one run. It may be written meanwhile."`
+	Filter  string        `required:"" placeholder:"WHAT" help:"What judges, as of a run: ${help_filters}. Behind a comma stands how long one event may take."`
+	Output  string        `required:"" placeholder:"PATH" help:"Where accepted events go, and behind a comma rejected ones: mep:acc/,mep:rej/ or mdf:acc/,discard:. With one output rejected events stay in the backlog."`
+	Wait    time.Duration `default:"30s" placeholder:"TIME" help:"How long to wait for a run to begin, or for one without a verdict that nobody writes."`
+	JSON    bool          `name:"json" help:"Print one JSON object."`
+	Verbose bool          `short:"v" help:"Print log lines of all levels."`
+}
+
+// Run drains a backlog.
+func (c *filterCmd) Run(ctx context.Context, to streams) error {
+	choice, err := filters.Parse(c.Filter)
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
+	log := logger(to.err, c.Verbose)
+	line := &dataLine{ttyLine: newLine(to.err, !c.JSON)}
+	host, _ := os.Hostname() // it is for people
+	cfg := backlog.Config{
+		Dir:      c.Backlog,
+		Deadline: choice.Deadline,
+		Patience: c.Wait,
+		Node:     "filter",
+		Host:     cmp.Or(host, "unknown"),
+		Program:  version,
+		Log:      log,
+		Progress: func(r backlog.Result) {
+			line.show("filter "+c.Backlog, int64(r.Segments), int64(r.Segments+r.Left))
+		},
+	}
+	if err := c.outputs(&cfg); err != nil {
+		return &exit{exitUsage, err}
+	}
+	cfg.Filter = func(m *recording.Manifest, most int) (f backlog.Filter, err error) {
+		name := choice.Process()
+		if name == "" {
+			f.Filters, err = choice.Open(runtime.GOMAXPROCS(0))
+			return f, err
+		}
+		if was, err := config.Recorded("the manifest's configuration", []byte(m.Configuration)); err == nil {
+			most = max(most, int(was.SlotSize)) // of segments to come
+		}
+		p := panel.New(panel.Config{Name: name, Run: m.Run, Deadline: choice.Deadline, MostMEP: most, Log: log})
+		f.Panel, f.Attended = p, func() bool { return p.Stats().Processes > 0 }
+		return f, nil
+	}
+	r, err := backlog.New(cfg).Run(ctx)
+	line.end()
+	return c.show(to, &r, err)
+}
+
+// outputs reads where events go. The words are those of a run's outputs.
+func (c *filterCmd) outputs(to *backlog.Config) error {
+	parts := strings.Split(c.Output, ",")
+	if len(parts) > 2 {
+		return fmt.Errorf("output %s: give one for accepted events, and behind a comma one for rejected ones", c.Output)
+	}
+	for i, part := range parts {
+		name, dir, colon := strings.Cut(part, ":")
+		if i == 1 && part == "discard:" {
+			to.Discards = true
+			return nil
+		}
+		format, err := recording.ParseFormat(name)
+		if !colon || dir == "" || err != nil || format == recording.MFP {
+			return fmt.Errorf("output %s: give a format and a directory, as in mep:accepted/ or mdf:accepted/", part)
+		}
+		out := backlog.Output{Dir: strings.TrimSuffix(dir, "/"), Format: format}
+		if i == 0 {
+			to.Accepted = []backlog.Output{out}
+		} else {
+			to.Rejected = &out
+		}
+	}
+	return nil
+}
+
+// show prints what became of the backlog.
+func (c *filterCmd) show(to streams, r *backlog.Result, err error) error {
+	printed := error(nil)
+	if c.JSON {
+		printed = printJSON(to.out, r)
+	} else {
+		d := &r.Decided
+		_, printed = fmt.Fprintf(to.out, "%s: %s drained%s: %d events = %d accepted + %d rejected + %d timed out + %d failed"+
+			"%s%s%s; %s of %d bytes left\n", c.Backlog, counted(uint64(r.Segments), "segment", "segments"),
+			some(", %d of them removed", uint64(r.Removed)), d.Events(), d.Accepted, d.Rejected, d.TimedOut, d.Failed,
+			some(" + %d found in the output", d.Found), some(" + %d copies", d.Copies), some(" + %d damaged", d.Damaged),
+			counted(uint64(r.Left), "segment", "segments"), r.Bytes)
+	}
+	var refused *backlog.Error
+	var busy *recording.DrainingError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return errors.Join(printed, stopped(err, "nothing is lost; run it again: it goes on where it is"))
+	case errors.As(err, &refused) || errors.As(err, &busy):
+		return errors.Join(printed, &exit{exitUsage, err})
+	case err != nil:
+		return fmt.Errorf("%w: nothing is lost; when that is put right run it again: it goes on where it is", err)
+	case r.Runs == 0:
+		return &exit{exitInput, fmt.Errorf("%s: no run is recorded there", c.Backlog)}
+	case len(r.Broken) > 0:
+		return fmt.Errorf("%d segments could not be read, and stay: 'ringlet verify %s' says why", len(r.Broken), c.Backlog)
+	case r.Decided.Damaged > 0:
+		return fmt.Errorf("%d events were damaged on the disk; their segments stay", r.Decided.Damaged)
+	}
+	return printed
+}
