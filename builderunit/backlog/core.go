@@ -59,6 +59,7 @@ type step struct {
 type core struct {
 	patience time.Duration // how long nobody writes before that is believed of a run without a verdict
 	quiet    time.Duration // when it was seen first that nobody writes; 0: somebody does
+	left     time.Duration // since when a killed writer's segment was seen beside others that are written; 0: there is none
 	tried    map[int]bool  // runs that were recovered since somebody wrote
 }
 
@@ -116,7 +117,7 @@ func (c *core) idle(now time.Duration, runs []runState) step {
 	switch {
 	case writes:
 		c.quiet, c.tried = 0, nil
-		return step{act: actWait}
+		return c.beside(now, runs)
 	case sure:
 		return step{act: actEnd}
 	case c.quiet == 0:
@@ -135,4 +136,24 @@ func (c *core) idle(now time.Duration, runs []runState) step {
 		}
 	}
 	return step{act: actEnd}
+}
+
+// beside decides while somebody writes: what another, killed, writer left is closed after a while. It is a part of what
+// a builder unit may have, so it must not stay until the end of the run.
+func (c *core) beside(now time.Duration, runs []runState) step {
+	for r := range runs {
+		if runs[r].Open <= runs[r].Live {
+			continue
+		}
+		if c.left == 0 {
+			c.left = max(1, now)
+		}
+		if now-c.left < c.patience {
+			return step{act: actWait}
+		}
+		c.left = max(1, now) // if that fails, it is tried again
+		return step{act: actRecover, Run: r}
+	}
+	c.left = 0
+	return step{act: actWait}
 }
