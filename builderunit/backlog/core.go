@@ -59,7 +59,7 @@ type step struct {
 type core struct {
 	patience time.Duration // how long nobody writes before that is believed of a run without a verdict
 	quiet    time.Duration // when it was seen first that nobody writes; 0: somebody does
-	left     time.Duration // since when a killed writer's segment was seen beside others that are written; 0: there is none
+	left     time.Duration // since when a killed writer's segment was seen beside live ones; 0: there is none
 	tried    map[int]bool  // runs that were recovered since somebody wrote
 }
 

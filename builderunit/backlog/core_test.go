@@ -21,7 +21,6 @@ type player struct {
 	t    *testing.T
 	core core
 	runs []runState
-	now  time.Duration
 }
 
 // say takes a command: "run WORDS", "segment NAME closed at N [WORDS]" of the last run, "forget", or "at N s".

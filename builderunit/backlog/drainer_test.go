@@ -302,7 +302,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestEndsInOrder holds that a drain which is told to end leaves nothing undone that it took, and that the next goes on.
+// TestEndsInOrder holds that a drain which is told to end leaves nothing undone, and that the next one goes on.
 func TestEndsInOrder(t *testing.T) {
 	r := newRig(t, 1<<20)
 	w := r.writer(0)

@@ -38,8 +38,8 @@ func drain(t *testing.T, l *Ledger, s Segment, meps ...Entry) {
 	must.OK(t, l.Remove(s.Name))
 }
 
-// TestDrainedSegmentsCount holds that a reader finds the MEPs of segments that were drained and removed, and that such a
-// run cannot be merged.
+// TestDrainedSegmentsCount holds that a reader finds the MEPs of segments that were drained and removed, and that such
+// a run cannot be merged.
 func TestDrainedSegmentsCount(t *testing.T) {
 	r, dir := drainedRig(t)
 	before := read(t, dir)
@@ -81,7 +81,7 @@ func TestDrainedSegmentsCount(t *testing.T) {
 	}
 }
 
-// TestLedgerAfterKills holds that of a ledger every whole line counts, and nothing else, wherever its writer was killed.
+// TestLedgerAfterKills holds that of a ledger every whole line counts, and nothing else, wherever it was cut off.
 func TestLedgerAfterKills(t *testing.T) {
 	r, dir := drainedRig(t)
 	l := NewLedger(dir, r.m)

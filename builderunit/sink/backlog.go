@@ -122,6 +122,9 @@ func (b *Backlog) wait(ctx context.Context) error {
 		}
 		b.room.Wait()
 	}
+	if b.over {
+		return failed(b.c.Dir, "write", errClosed)
+	}
 	return nil
 }
 

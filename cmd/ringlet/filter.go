@@ -96,7 +96,7 @@ func (c *filterCmd) outputs(to *backlog.Config) error {
 
 // show prints what became of the backlog.
 func (c *filterCmd) show(to streams, r *backlog.Result, err error) error {
-	printed := error(nil)
+	var printed error
 	if c.JSON {
 		printed = printJSON(to.out, r)
 	} else {

@@ -37,8 +37,8 @@ func (c *Config) checkFilter(p *problems) {
 // leastBacklog is the smallest backlog, in bytes: backlogSegments segments of the smallest size.
 const leastBacklog = backlogSegments * leastSegment
 
-// backlogSegments is how many segments a full backlog has at least: a second filter drains closed ones, while others are
-// written.
+// backlogSegments is how many segments a full backlog has at least: a second filter drains closed ones, while others
+// are written.
 const backlogSegments = 4
 
 // BacklogSegment is the size of a backlog's segments. It holds after Complete.
