@@ -94,5 +94,5 @@ func (b *Builder) commitOnce() error {
 	b.telling.Lock() // from before they count as told, for Reset
 	defer b.telling.Unlock()
 	defer b.commit.told(len(batch))
-	return b.cfg.Feedback(batch)
+	return b.report(batch)
 }

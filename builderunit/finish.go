@@ -130,9 +130,6 @@ func (b *Builder) settle() error {
 	}
 	b.mu.Lock()
 	b.asm.Finish(f.slots, f.count, f.size)
-	for i := range f.results {
-		f.results[i].Held = b.asm.Hold()
-	}
 	b.backlog.leave(len(f.slots))
 	b.mu.Unlock()
 	return b.outcome(f.results)
@@ -290,6 +287,17 @@ func (b *Builder) output(slot int, meta sink.Meta, memory []byte) error {
 func (b *Builder) tell(results []Result) error {
 	b.telling.Lock()
 	defer b.telling.Unlock()
+	return b.report(results)
+}
+
+// report tells the scheduler of slots that are free. Which of them are held is settled when they are told: others that
+// are told meanwhile may be the last whose outcome was to come. telling is held.
+func (b *Builder) report(results []Result) error {
+	b.mu.Lock()
+	for i := range results {
+		results[i].Held = b.asm.Hold()
+	}
+	b.mu.Unlock()
 	return b.cfg.Feedback(results)
 }
 

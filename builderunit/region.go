@@ -186,8 +186,7 @@ func (b *Builder) refuse(results []Result) error {
 	b.mu.Lock()
 	for i := range results {
 		b.asm.Reject(results[i].Slot)
-		results[i].Held = b.asm.Hold()
 	}
 	b.mu.Unlock()
-	return b.cfg.Feedback(results)
+	return b.report(results)
 }

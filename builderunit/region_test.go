@@ -178,3 +178,28 @@ func TestAnswersThatComeTooLate(t *testing.T) {
 		t.Errorf("the closed unit took an answer: %+v", r.b.Stats())
 	}
 }
+
+// TestTheLastOutcomeIsNotHeld holds that whatever is told last brings all slots back, when a MEP is rejected while
+// another one, built before, is still made safe.
+func TestTheLastOutcomeIsNotHeld(t *testing.T) {
+	regions := make(chan asked, 10)
+	gate := &gatedSink{flushes: make(chan chan error)}
+	r := newRig(t, func(r *rig, c *Config) {
+		gate.catcher = r.sink
+		c.Sink, c.Lasting = gate, true
+		c.Pull, c.Decide = Pull{Interest: []int{1}, Group: 8}, later(regions)
+	})
+	built, a := r.region(0, 0, regions)
+	_, b := r.region(1, 1, regions)
+	a.asker.Decided(a.Meta, a.slot, true, nil)
+	r.rest(built, 0)
+	flush := <-gate.flushes
+	b.asker.Decided(b.Meta, b.slot, false, nil)
+	if res := r.result(); res.MEP != 1 || res.Outcome != Rejected {
+		t.Errorf("%+v", res)
+	}
+	flush <- nil
+	if res := r.result(); res.MEP != 0 || res.Held {
+		t.Errorf("nothing is under way, and the last outcome is held: %+v", res)
+	}
+}
