@@ -143,7 +143,7 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 	s.mu.Lock()
 	defer s.sendPosted()
 	defer s.mu.Unlock()
-	why := reasonNone
+	var why Cause
 	switch {
 	case buffer == none && bounded.Err() != nil:
 		why = ErrTimeout

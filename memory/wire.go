@@ -10,10 +10,12 @@ import (
 
 // Requests and answers are signals of the link, which arrive once and in order. docs/format/memory.md draws them.
 
+// MessageVersion is that of messages of memory; others are refused.
+const MessageVersion = 2
+
 const (
-	wireMagic   = 'M'
-	wireVersion = 2
-	wireHeader  = 48
+	wireMagic  = 'M'
+	wireHeader = 48
 	// maxBody is what a signal holds beside the header.
 	maxBody = link.MaxSignal - wireHeader
 	// maxLoad is what an answer brings by itself. What is longer goes to the landing area.
@@ -68,7 +70,7 @@ type message struct {
 // append puts the message behind b.
 func (m *message) append(b []byte) []byte {
 	le := binary.LittleEndian
-	b = append(b, wireMagic, byte(m.kind), byte(m.status), wireVersion)
+	b = append(b, wireMagic, byte(m.kind), byte(m.status), MessageVersion)
 	b = le.AppendUint32(b, m.n)
 	b = le.AppendUint64(b, m.id)
 	b = le.AppendUint32(b, m.ref.Window)
@@ -84,8 +86,8 @@ func parse(b []byte) (m message, err error) {
 	if len(b) < wireHeader || b[0] != wireMagic {
 		return m, fmt.Errorf("a signal of %d bytes is no message of memory", len(b))
 	}
-	if b[3] != wireVersion {
-		return m, fmt.Errorf("a message of memory has version %d, this node speaks %d", b[3], wireVersion)
+	if b[3] != MessageVersion {
+		return m, fmt.Errorf("a message of memory has version %d, this node speaks %d", b[3], MessageVersion)
 	}
 	le := binary.LittleEndian
 	m = message{

@@ -17,7 +17,7 @@ import (
 //
 //	stuck PATH EVENTS
 //
-// It sends events of 50 bytes to a Unix-domain socket until none goes for a while, and kills itself. It ends with code 0
+// It sends events of 50 bytes to a Unix-domain socket until none goes for a while, and kills itself. It ends with 0
 // if it cannot do that: if it is not let in, or if all events go.
 func runStuck() {
 	fmt.Println(stick(os.Args[1], os.Args[2]))

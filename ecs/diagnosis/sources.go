@@ -135,7 +135,8 @@ func adviseMissing(_ *view, component string) string {
 	if !strings.Contains(component, "(udp:") {
 		return ""
 	}
-	return "See on the screen of sources whether they are lost or too late: give udp larger buffers (net.core.rmem_max), " +
+	return "See on the screen of sources whether they are lost or too late: " +
+		"give udp larger buffers (net.core.rmem_max), " +
 		"or `fragment-timeout` a longer one."
 }
 

@@ -22,7 +22,8 @@ import (
 // Packet is something made by hand, which an owner may refuse. What is nil is as an importer of the segment would have
 // it: the window that its first pages are granted in.
 type Packet struct {
-	Kind       string // one of packetKinds; write, a remote write; bytes, a message as it is; datagram, of nobody, to the socket
+	// Kind is one of packetKinds; write, a remote write; bytes, a message as it is; datagram, of nobody, to the socket.
+	Kind       string
 	Segment    string
 	Window     *uint32
 	Generation *uint32
@@ -107,7 +108,7 @@ func enterHand(ctx context.Context, dir string) (*hand, error) {
 func (h *hand) message(kind byte, p *Packet, ref shmem.Ref) (b []byte, id uint64) {
 	h.next++
 	le := binary.LittleEndian
-	b = le.AppendUint32([]byte{'M', kind, 0, 1}, p.Count)
+	b = le.AppendUint32([]byte{'M', kind, 0, memory.MessageVersion}, p.Count)
 	for _, v := range [...]uint64{h.next, uint64(ref.Window) | uint64(ref.Gen)<<32, p.Offset, p.A, p.B} {
 		b = le.AppendUint64(b, v)
 	}
@@ -259,7 +260,7 @@ func (p *Packet) send(ctx context.Context, h *hand, ref shmem.Ref) (became strin
 		select {
 		case err = <-h.completed:
 			if err != nil {
-				return "Refused: " + err.Error(), nil
+				return "Refused: " + err.Error(), nil //nolint:nilerr // the refusal is what was asked for
 			}
 			return "Done: the bytes are in place", nil
 		case <-ctx.Done():
