@@ -52,7 +52,9 @@ func (b *Builder) Reset(ctx context.Context, exclusions uint32) error {
 // withdraw gives up the MEPs that are not whole, and returns how many are, or how many readout units are still to
 // settle. When there are none, none is being told of either.
 func (b *Builder) withdraw(exclusions uint32) (left int, err error) {
-	b.gate.Lock()
+	if !b.gate.TryLock() {
+		return 1, nil // a MEP is being finished, or the sink holds it up
+	}
 	defer b.gate.Unlock()
 	b.telling.Lock()
 	defer b.telling.Unlock()

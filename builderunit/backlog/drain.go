@@ -249,11 +249,7 @@ func (o *drain) decided(_ sink.Meta, _, n int, v trigger.Verdict, _ time.Duratio
 }
 
 // segment drains a segment.
-func (o *drain) segment(ctx context.Context, name string) error {
-	listed, ok := segmentOf(o.m, name)
-	if !ok {
-		return fmt.Errorf("%s is not in the manifest", name)
-	}
+func (o *drain) segment(ctx context.Context, listed recording.Segment) error {
 	o.tally = recording.Decided{}
 	meps, beside := newSet(o.m), recording.Decided{}
 	err := recording.EachMEP(ctx, o.dir, o.m, listed, func(p *recording.Part) error {
@@ -275,7 +271,7 @@ func (o *drain) segment(ctx context.Context, name string) error {
 	beside.Add(o.tally)
 	o.mu.Unlock()
 	return o.ledger.Append(recording.Drained{
-		Segment: name,
+		Segment: listed.Name,
 		CRC:     listed.CRC,
 		MEPs:    listed.MEPs,
 		Decided: beside,
@@ -354,7 +350,7 @@ func (d *Drainer) conclude(o *drain) error {
 	}
 	for i := range m.Builders {
 		for _, s := range m.Builders[i].Segments {
-			if _, ok := o.ledger.Segment(s.Name); !ok {
+			if _, ok := o.ledger.Of(s); !ok {
 				return nil
 			}
 		}

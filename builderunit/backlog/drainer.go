@@ -114,7 +114,10 @@ func (d *Drainer) run(ctx context.Context) error {
 		}
 		next := d.core.next(time.Since(d.begun), d.runs())
 		if next.act == actEnd {
-			return d.leave(true)
+			if err := d.leave(true); err != nil {
+				return err
+			}
+			return d.settle(ctx)
 		}
 		if err := d.act(ctx, next); err != nil {
 			return err
@@ -143,10 +146,17 @@ func (d *Drainer) act(ctx context.Context, next step) error {
 		return err
 	}
 	name := s.run.Segments[next.Segment].Name
-	if next.act == actRemove {
-		return d.now.ledger.Remove(name)
+	listed, ok := segmentOf(s.m, name)
+	if !ok {
+		return fmt.Errorf("%s is not in the manifest", name)
 	}
-	err := d.now.segment(ctx, name)
+	if next.act == actRemove {
+		return d.now.ledger.Remove(listed)
+	}
+	if _, drained := d.now.ledger.Of(listed); drained {
+		return nil // by another process, since this one looked
+	}
+	err := d.now.segment(ctx, listed)
 	var bad *recording.Problem
 	if errors.As(err, &bad) {
 		d.broken[s.dir+"/"+name] = err
@@ -186,6 +196,39 @@ func (d *Drainer) leave(conclude bool) error {
 		err = d.conclude(now)
 	}
 	return errors.Join(err, now.ledger.Close())
+}
+
+// settle makes outputs whole whose process was killed after the last segment, and gives them the verdict of the run,
+// where that came later.
+func (d *Drainer) settle(ctx context.Context) error {
+	for i := range d.seen {
+		s := &d.seen[i]
+		if !d.unsettled(s) {
+			continue
+		}
+		if err := errors.Join(d.enter(ctx, s), d.leave(true)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unsettled says whether an output that a run went to has open segments, or lacks the verdict of the run.
+func (d *Drainer) unsettled(s *seen) (open bool) {
+	all, to := d.c.all(), d.ledgers[s.dir].To()
+	if len(all) != len(to) {
+		return false
+	}
+	for i := range all {
+		dir := recording.RunDir(all[i].Dir, s.m.Run)
+		m, err := recording.Load(dir)
+		if err != nil || m.ID != to[i].Directory {
+			return false
+		}
+		files, err := recording.FilesOf(dir)
+		open = open || err != nil || len(files.Open) > 0 || m.Verdict == nil && s.m.Verdict != nil
+	}
+	return open
 }
 
 // runs are what the core is told of the runs.
@@ -242,7 +285,7 @@ func (d *Drainer) lookAt(dir string) (s seen, err error) {
 	for i := range s.m.Builders {
 		for _, seg := range s.m.Builders[i].Segments {
 			_, there := s.files.Closed[seg.Name]
-			drained, ok := l.Segment(seg.Name)
+			drained, ok := l.Of(seg)
 			if there {
 				listed++
 			}
@@ -277,7 +320,7 @@ func (d *Drainer) result() (r Result) {
 				if !there {
 					r.Removed++
 				}
-			case d.broken[s.dir+"/"+seg.Name] != nil:
+			case d.broken[s.dir+"/"+seg.Name] != nil, !there && s.m.Merged == nil: // it cannot be read, or is not there
 				r.Broken = append(r.Broken, seg.Name)
 				fallthrough
 			default:

@@ -302,6 +302,39 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestTheVerdictComesLater holds that outputs get the verdict of a run that ended after the last segment was drained.
+func TestTheVerdictComesLater(t *testing.T) {
+	r := newRig(t, 1<<20)
+	w := r.writer(0)
+	r.write(w, 0, 200, 1)
+	_, err := w.Finish()
+	must.OK(t, err)
+	for range 2 {
+		_, err = New(r.config(nil)).Run(t.Context())
+		must.OK(t, err)
+		r.concluded(200)
+	}
+	r.drained(200)
+}
+
+// TestASegmentThatCannotBeReadHoldsUpNoOther holds that the others are drained, and that the report names it: one whose
+// index is cut, and one that is not there.
+func TestASegmentThatCannotBeReadHoldsUpNoOther(t *testing.T) {
+	r := newRig(t, 1<<20)
+	w := r.writer(0)
+	r.write(w, 0, 200, 1)
+	_, err := w.Finish()
+	must.OK(t, err)
+	must.OK(t, os.Truncate(filepath.Join(r.runDir, "bu0-00001.idx"), 10))
+	must.OK(t, os.Remove(filepath.Join(r.runDir, "bu0-00002.mep")))
+	r.concluded(200)
+	got, err := New(r.config(nil)).Run(t.Context())
+	must.OK(t, err)
+	if len(got.Broken) != 2 || got.Left != 2 || got.Removed == 0 || got.Removed != got.Segments {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestEndsInOrder holds that a drain which is told to end leaves nothing undone, and that the next one goes on.
 func TestEndsInOrder(t *testing.T) {
 	r := newRig(t, 1<<20)

@@ -15,15 +15,18 @@ import (
 
 // EachMEP gives the MEPs of a closed segment of the run in runDir, in the order of the segment: those that its index
 // tells of. A MEP whose bytes are not those that were written has an Err. It ends with the error of take, of ctx, or of
-// a file that cannot be read.
+// reading; a file that cannot be opened is a *Problem.
 func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, take func(*Part) error) (err error) {
 	id, open, ok := ParseSegment(s.Name)
 	if !ok || open {
 		return fmt.Errorf("%q is not the name of a closed segment", s.Name)
 	}
+	unreadable := func(file string, err error) error {
+		return &Problem{Kind: Unreadable, File: file, Text: err.Error()}
+	}
 	x, err := openIndex(filepath.Join(runDir, id.Index()))
 	if err != nil {
-		return err
+		return unreadable(id.Index(), err)
 	}
 	defer func() { _ = x.close() }() // it was read
 	if h := &x.header; h.Key.String() != m.Key || h.Segment != id {
@@ -31,7 +34,7 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, take fu
 	}
 	f, err := regular.Open(filepath.Join(runDir, s.Name))
 	if err != nil {
-		return err
+		return unreadable(s.Name, err)
 	}
 	defer func() { _ = f.Close() }() // it was read
 	w := &summed{f: f}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -122,8 +123,10 @@ func (l *Ledger) Look() error {
 	}
 	b := make([]byte, st.Size()-l.end)
 	n, err := f.ReadAt(b, l.end)
-	if n < len(b) {
-		return err // it has become shorter: half a line was cut off
+	if n < len(b) && errors.Is(err, io.EOF) {
+		return nil // it has become shorter: half a line was cut off
+	} else if n < len(b) {
+		return err
 	}
 	for {
 		line, rest, whole := bytes.Cut(b, []byte("\n"))
@@ -263,10 +266,17 @@ func (l *Ledger) Close() error {
 	return err
 }
 
-// Segment is what became of a segment; false: it is not drained.
-func (l *Ledger) Segment(name string) (Drained, bool) {
-	d, ok := l.segments[name]
-	return d, ok
+// Of is what became of a segment; false: it is not drained. One that has the name of a drained segment and other bytes
+// is not: a manifest that was lost and made anew gives the numbers of removed segments out again.
+func (l *Ledger) Of(s Segment) (Drained, bool) {
+	d, ok := l.segments[s.Name]
+	return d, ok && d.CRC == s.CRC && d.MEPs == s.MEPs
+}
+
+// Named tells whether a segment of that name was drained.
+func (l *Ledger) Named(name string) bool {
+	_, ok := l.segments[name]
+	return ok
 }
 
 // Set is the MEPs of all drained segments.
@@ -295,11 +305,11 @@ func (l *Ledger) Each(builder int) func(func(Drained) bool) {
 
 // Remove takes the files of a drained segment away. The ledger stands for them from now on. A segment with damaged
 // MEPs stays.
-func (l *Ledger) Remove(name string) error {
-	d, ok := l.segments[name]
-	id, _, isSegment := ParseSegment(name)
+func (l *Ledger) Remove(s Segment) error {
+	d, ok := l.Of(s)
+	id, _, isSegment := ParseSegment(s.Name)
 	if !ok || !isSegment || d.Damaged > 0 || l.f == nil {
-		return fmt.Errorf("%s is not to be removed", filepath.Join(l.dir, name))
+		return fmt.Errorf("%s is not to be removed", filepath.Join(l.dir, s.Name))
 	}
 	for _, file := range []string{id.Name(), id.Index()} { // an index alone is known to be of a drained segment
 		if err := removeFile(filepath.Join(l.dir, file)); err != nil {

@@ -35,7 +35,7 @@ func drain(t *testing.T, l *Ledger, s Segment, meps ...Entry) {
 		MEPs:    s.MEPs,
 		Decided: Decided{Accepted: 1, Rejected: s.Events - 1},
 	}, set))
-	must.OK(t, l.Remove(s.Name))
+	must.OK(t, l.Remove(s))
 }
 
 // TestDrainedSegmentsCount holds that a reader finds the MEPs of segments that were drained and removed, and that such
@@ -113,7 +113,7 @@ func TestLedgerAfterKills(t *testing.T) {
 		if want < 2 { // it goes on
 			must.OK(t, l.Append(Drained{Segment: r.m.Builders[0].Segments[1].Name}, NewSet(rigPacking)))
 			must.OK(t, reader.Look())
-			if _, ok := reader.Segment(r.m.Builders[0].Segments[1].Name); !ok {
+			if !reader.Named(r.m.Builders[0].Segments[1].Name) {
 				t.Fatalf("%d bytes: what came behind is not read", n)
 			}
 		}
@@ -149,11 +149,12 @@ func TestLedgerHasOneOwner(t *testing.T) {
 		t.Error(err)
 	}
 	s := r.m.Builders[0].Segments[0]
-	if err := a.Remove(s.Name); err == nil {
+	if err := a.Remove(s); err == nil {
 		t.Error("a segment is removed that was not drained")
 	}
-	must.OK(t, a.Append(Drained{Segment: s.Name, Decided: Decided{Damaged: 1}}, NewSet(rigPacking)))
-	if err := a.Remove(s.Name); err == nil {
+	damaged := Drained{Segment: s.Name, CRC: s.CRC, MEPs: s.MEPs, Decided: Decided{Damaged: 1}}
+	must.OK(t, a.Append(damaged, NewSet(rigPacking)))
+	if err := a.Remove(s); err == nil {
 		t.Error("a segment with damage is removed")
 	}
 	about := aboutRun(rigRun, Key{9})
@@ -210,5 +211,25 @@ func TestEachMEPNamesDamage(t *testing.T) {
 			t.Error(err)
 		}
 		must.OK(t, os.WriteFile(index, before, 0o600))
+	}
+}
+
+// TestOtherBytesOfADrainedNameStay holds that a segment is not drained, and not removed, when another one of its name
+// was.
+func TestOtherBytesOfADrainedNameStay(t *testing.T) {
+	r, dir := drainedRig(t)
+	l := NewLedger(dir, r.m)
+	must.OK(t, l.Open())
+	defer l.Close()
+	was := r.m.Builders[0].Segments[0]
+	must.OK(t, l.Append(Drained{Segment: was.Name, CRC: "00000000", MEPs: was.MEPs}, NewSet(rigPacking)))
+	if _, ok := l.Of(was); ok {
+		t.Error("other bytes count as drained")
+	}
+	if err := l.Remove(was); err == nil {
+		t.Error("a segment was removed that nobody has drained")
+	}
+	if _, err := os.Stat(filepath.Join(dir, was.Name)); err != nil {
+		t.Error(err)
 	}
 }

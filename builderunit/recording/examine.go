@@ -12,7 +12,7 @@ import (
 
 // examine finds out what is there of a segment.
 func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err error) {
-	f = facts{id: id, tail: -1, listed: r.manifest.listed(id)}
+	f = facts{id: id, tail: -1, listed: r.manifest.Lists(id)}
 	x, err := indexOf(index)
 	if err != nil && !errors.Is(err, errHeader) {
 		return f, p, err

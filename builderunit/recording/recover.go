@@ -174,7 +174,7 @@ func (r *recovery) segment(id SegmentID) error {
 		id.Format = r.about.Format
 	}
 	found := Found{Dir: r.dir, Name: id.Name(), Segment: id}
-	if r.manifest.listed(id) && !exists(r.path(id.Name()+OpenSuffix)) {
+	if r.manifest.Lists(id) && !exists(r.path(id.Name()+OpenSuffix)) {
 		return nil
 	}
 	if !exists(r.path(id.Index())) && !exists(r.path(id.Name()+OpenSuffix)) {
@@ -254,7 +254,7 @@ func (r *recovery) conclude() error {
 			return err
 		}
 		for _, c := range r.closed {
-			if b := m.Builder(c.id.Builder); !m.listed(c.id) {
+			if b := m.Builder(c.id.Builder); !m.Lists(c.id) {
 				b.List(c.entry)
 			}
 			r.found[c.found].Listed = true

@@ -236,8 +236,8 @@ func (b *Builder) List(s Segment) {
 	b.Segments[at] = s
 }
 
-// listed says whether the segment stands in the manifest.
-func (m *Manifest) listed(id SegmentID) bool {
+// Lists says whether the segment stands in the manifest.
+func (m *Manifest) Lists(id SegmentID) bool {
 	for i := range m.Builders {
 		for j := range m.Builders[i].Segments {
 			if m.Builders[i].Segments[j].Name == id.Name() {

@@ -61,7 +61,8 @@ type Backlog struct {
 	room  sync.Cond // the gate has changed; of mu
 	stats BacklogStats
 	over  bool
-	said  bool
+	told  bool // that it is full
+	blind bool // it was told that the directory cannot be looked at
 }
 
 // backlogLook is how often the directory is looked at. A choice: it is 5 readings of a directory a second.
@@ -102,8 +103,8 @@ func (b *Backlog) wait(ctx context.Context) error {
 	if !b.gate.full(b.Segments.Written()) {
 		return nil
 	}
-	if !b.said {
-		b.said = true
+	if !b.told {
+		b.told = true
 		b.log.Warn("the disk backlog is full: built events wait for the second filter", "output", b.c.Dir)
 	}
 	defer context.AfterFunc(ctx, func() {
@@ -161,12 +162,14 @@ func (b *Backlog) look() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
-		if !b.said {
-			b.said = true
+		if !b.blind {
 			b.log.Warn("the disk backlog cannot be looked at", "output", b.c.Dir, "err", err)
 		}
+		b.blind = true
+		b.room.Broadcast() // who waits looks whether the output has failed
 		return
 	}
+	b.blind = false
 	held, _ := files.Held(b.c.Builder)
 	b.gate.look(held, written)
 	b.count(&files, held)
@@ -187,7 +190,7 @@ func (b *Backlog) count(files *recording.Files, held int64) {
 	for _, of := range []map[string]recording.OnDisk{files.Closed, files.Open} {
 		for name, f := range of {
 			id, _, _ := recording.ParseSegment(name)
-			if _, drained := b.ledger.Segment(name); drained || id.Builder != b.c.Builder {
+			if b.ledger.Named(name) || id.Builder != b.c.Builder {
 				continue
 			}
 			now.Segments++

@@ -104,7 +104,7 @@ func TestBacklogWaitsForTheSecondFilter(t *testing.T) {
 			MEPs:    s.MEPs,
 			Decided: recording.Decided{Accepted: 1, Rejected: 2, Failed: 3, Found: 4},
 		}, recording.NewSet(testPacking)))
-		must.OK(t, l.Remove(s.Name))
+		must.OK(t, l.Remove(s))
 	}
 	must.OK(t, must.Receive(t, waits, "the MEP still waits, and there is room"))
 	must.OK(t, l.Close())
@@ -150,7 +150,7 @@ func TestBacklogEndsItsWaits(t *testing.T) {
 		defer leave()
 		for { // it is in the wait
 			b.mu.Lock()
-			said := b.said
+			said := b.told
 			b.mu.Unlock()
 			if said {
 				break

@@ -109,6 +109,11 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 			return giveUp(fs.ErrExist)
 		}
 	}
+	// A killed process's segment of this number may have been closed, drained and removed since enlist. It was listed
+	// before its index went.
+	if m, err := recording.Load(s.c.Dir); err == nil && m.Lists(id) {
+		return giveUp(fs.ErrExist)
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return giveUp(err)

@@ -312,6 +312,16 @@ func TestNamesAreNotUsedAgain(t *testing.T) {
 	if _, err := s.Finish(); err != nil || !slices.Contains(strings.Fields(namesIn(t, r.runDir)), "bu0-00006.mep") {
 		t.Error(err, namesIn(t, r.runDir))
 	}
+	// Nor is one used that was closed by Recover, drained and removed after this writer had begun.
+	s = newTestSegments(t, r.config(0, recording.File), hook{})
+	must.OK(t, recording.Update(r.runDir, func(m *recording.Manifest) error {
+		m.Builder(0).List(recording.Segment{Name: "bu0-00007.mep", Number: 7, CRC: "00000000"})
+		return nil
+	}))
+	must.OK(t, s.Write(t.Context(), m, mep))
+	if _, err := s.Finish(); err != nil || !slices.Contains(strings.Fields(namesIn(t, r.runDir)), "bu0-00008.mep") {
+		t.Error(err, namesIn(t, r.runDir))
+	}
 }
 
 // TestFlushBesideWrite has several goroutines flush while one writes, over many segments.

@@ -56,8 +56,9 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 			f.Filters, err = choice.Open(runtime.GOMAXPROCS(0))
 			return f, err
 		}
-		if was, err := config.Recorded("the manifest's configuration", []byte(m.Configuration)); err == nil {
-			most = max(most, int(was.SlotSize)) // of segments to come
+		was, err := config.Recorded("the manifest's configuration", []byte(m.Configuration))
+		if err == nil && was.SlotSize > 0 {
+			most = int(was.SlotSize) // no MEP is larger; a segment tells far more
 		}
 		p := panel.New(panel.Config{Name: name, Run: m.Run, Deadline: choice.Deadline, MostMEP: most, Log: log})
 		f.Panel, f.Attended = p, func() bool { return p.Stats().Processes > 0 }
