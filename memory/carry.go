@@ -211,6 +211,8 @@ func (im *imported) do(ctx context.Context, c *call, ordering int) error {
 	if !im.space.await(ctx, c, false) {
 		im.carry(ctx, c)
 		im.space.await(ctx, c, true)
+	} else {
+		im.space.unsent(c)
 	}
 	return im.outcome(ctx, c)
 }
@@ -304,6 +306,17 @@ func (s *Space) await(ctx context.Context, c *call, told bool) bool {
 			s.mu.Unlock()
 			return true
 		}
+	}
+}
+
+// unsent ends a transaction that started, and was given up before its caller carried it out: nothing of it has left, so
+// nobody else will end it.
+func (s *Space) unsent(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.started && s.mine(c.slot, c.id) {
+		s.user.ended(c.slot, Refused, ErrTimeout)
+		s.settle()
 	}
 }
 

@@ -83,6 +83,8 @@ func (im *Import) issue(ctx context.Context, slot int, off int64, dst []byte, or
 		if a.err = im.begin(ctx, a.c, im.context); a.err == nil {
 			if !s.await(ctx, a.c, false) {
 				im.carry(ctx, a.c)
+			} else {
+				s.unsent(a.c)
 			}
 			return a
 		}
