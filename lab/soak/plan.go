@@ -27,15 +27,18 @@ const (
 	killBuilder   kind = "kill builder"
 	killReadout   kind = "kill readout"
 	killScheduler kind = "kill scheduler"
+	killDecision  kind = "kill decision"
 	killControl   kind = "kill control"
 	killEverybody kind = "kill all"
 	stopBuilder   kind = "stop builder"
 	stopReadout   kind = "stop readout"
 	stopScheduler kind = "stop scheduler"
+	stopDecision  kind = "stop decision"
 	stopControl   kind = "stop control"
 	termBuilder   kind = "term builder"
 	termReadout   kind = "term readout"
 	termScheduler kind = "term scheduler"
+	termDecision  kind = "term decision"
 	termControl   kind = "term control"
 	exclude       kind = "exclude" // and include afterwards
 	cut           kind = "cut"     // a host, both ways
@@ -116,7 +119,7 @@ func planRun(seed uint64, index int, env env) planned {
 		r.Length = d.between(1500*time.Millisecond, 3*time.Second)
 	}
 	shape := d.shape()
-	kinds := d.kinds(env, r.Index)
+	kinds := d.kinds(env, shape, r.Index)
 	r.Place = d.place(env, slices.Contains(kinds, diskFull))
 	r.Settings, r.Policy = d.settings(shape, env)
 	for _, k := range kinds {
@@ -142,7 +145,7 @@ func (f fault) gentle() bool {
 		return f.Percent <= 5
 	case cut, cutIn, cutOut, cutPair, reset:
 		return f.For <= 300*time.Millisecond
-	case stopBuilder, stopReadout, stopScheduler:
+	case stopBuilder, stopReadout, stopScheduler, stopDecision:
 		return f.For <= 300*time.Millisecond
 	}
 	return false
@@ -150,9 +153,9 @@ func (f fault) gentle() bool {
 
 // weights of the kinds, for a run in which nothing else decides.
 var weights = []struct {
-	kind           kind
-	weight         int
-	network, mount bool
+	kind                     kind
+	weight                   int
+	network, mount, decision bool // what it needs
 }{
 	{kind: killBuilder, weight: 8}, {kind: killReadout, weight: 4}, {kind: killScheduler, weight: 3},
 	{kind: killControl, weight: 5}, {kind: killEverybody, weight: 1},
@@ -161,6 +164,8 @@ var weights = []struct {
 	{kind: termBuilder, weight: 4}, {kind: termReadout, weight: 2},
 	{kind: termScheduler, weight: 1}, {kind: termControl, weight: 2},
 	{kind: exclude, weight: 5},
+	{kind: killDecision, weight: 8, decision: true}, {kind: stopDecision, weight: 6, decision: true},
+	{kind: termDecision, weight: 2, decision: true},
 	{kind: cut, weight: 4, network: true},
 	{kind: cutIn, weight: 3, network: true}, {kind: cutOut, weight: 3, network: true},
 	{kind: cutPair, weight: 4, network: true}, {kind: cutControl, weight: 2, network: true},
@@ -183,13 +188,13 @@ func (d *dice) chance(percent int) bool { return d.IntN(100) < percent }
 const withoutFaults = 8
 
 // kinds draws up to four faults.
-func (d *dice) kinds(env env, index int) []kind {
+func (d *dice) kinds(env env, s shape, index int) []kind {
 	if index%withoutFaults == 0 {
 		return nil
 	}
 	var all []kind
 	for _, w := range weights {
-		if w.network && !env.Network || w.mount && !env.Mounts {
+		if w.network && !env.Network || w.mount && !env.Mounts || w.decision && s.decision == "" {
 			continue
 		}
 		all = append(all, slices.Repeat([]kind{w.kind}, w.weight)...)
@@ -222,9 +227,11 @@ func (d *dice) fault(k kind, s shape, length time.Duration) fault {
 		f.Node = d.one(s.readouts()...)
 	case "scheduler":
 		f.Node = s.scheduler
+	case "decision":
+		f.Node = s.decision
 	}
 	switch k {
-	case stopBuilder, stopReadout, stopScheduler, stopControl, cutControl:
+	case stopBuilder, stopReadout, stopScheduler, stopDecision, stopControl, cutControl:
 		f.For = d.outage()
 	case exclude:
 		f.Node, f.For = d.one(s.builders()...), d.between(200*time.Millisecond, 2*time.Second)

@@ -59,6 +59,8 @@ func TestPlansAreTaken(t *testing.T) {
 				t.Fatalf("seed %d, run %d: %s: it has no such unit: %v", seed, r.Index, f, r.Settings)
 			case strings.HasSuffix(string(f.Kind), "scheduler") && f.Node != cfg.TagnetNode:
 				t.Fatalf("seed %d, run %d: %s: the scheduler lives on %s", seed, r.Index, f, cfg.TagnetNode)
+			case strings.HasSuffix(string(f.Kind), "decision") && f.Node != cfg.DecisionNode:
+				t.Fatalf("seed %d, run %d: %s: the decision unit lives on %s", seed, r.Index, f, cfg.DecisionNode)
 			}
 		}
 	})

@@ -8,6 +8,7 @@ import (
 // A shape is who is what: readout units on the first members, builder units on the last, as the program does it.
 type shape struct {
 	nodes, rus, bus int
+	decision        string // node with the decision unit, beside other units or alone; empty: there is none
 	scheduler       string
 }
 
@@ -25,7 +26,10 @@ func (s shape) members() []string  { return names(0, s.nodes) }
 func (s shape) readouts() []string { return names(0, s.rus) }
 func (s shape) builders() []string { return names(s.nodes-s.bus, s.nodes) }
 
-// shapes of five nodes: units apart, folded, some of each, and with spare nodes.
+// apart tells that the decision unit has a node of its own.
+func (s shape) apart() bool { return s.decision != "" && s.rus+s.bus < s.nodes }
+
+// shapes of five nodes: units apart, folded, some of each, with spare nodes, and with the decision unit alone.
 var shapes = []shape{
 	{nodes: 5, rus: 2, bus: 3},
 	{nodes: 5, rus: 3, bus: 2},
@@ -34,6 +38,7 @@ var shapes = []shape{
 	{nodes: 5, rus: 3, bus: 4},
 	{nodes: 4, rus: 2, bus: 2},
 	{nodes: 3, rus: 3, bus: 3},
+	{nodes: 5, rus: 2, bus: 2, decision: "n2"},
 }
 
 func (d *dice) shape() shape {
@@ -41,6 +46,9 @@ func (d *dice) shape() shape {
 	s.scheduler = name(0)
 	if d.chance(40) {
 		s.scheduler = name(d.IntN(s.nodes))
+	}
+	if s.decision == "" && d.chance(25) {
+		s.decision = name(d.IntN(s.nodes))
 	}
 	return s
 }
@@ -56,6 +64,7 @@ func (d *dice) settings(s shape, env env) (set []string, p policy) {
 	add("seed", 1+d.Uint64N(1<<32))
 	d.data(s, add)
 	p = d.traffic(s, add)
+	d.judging(s, p, add)
 	d.network(env, add)
 	p.Durability = d.one("memory", "file", "file", "disk")
 	add("durability", p.Durability)
@@ -111,6 +120,20 @@ func (d *dice) traffic(s shape, add func(string, any)) (p policy) {
 	return p
 }
 
+// judging: events are judged and decided now and then; nothing is dropped by that.
+func (d *dice) judging(s shape, p policy, add func(string, any)) {
+	if !p.RoI && d.chance(30) {
+		add("filter", "share:0.3")
+	}
+	if s.decision == "" {
+		return
+	}
+	add("decision-node", s.decision)
+	if d.chance(50) {
+		add("decision-timeout", d.one("5ms", "100ms", "2s"))
+	}
+}
+
 // network: the carriers over a network mostly, since the others have no packets to lose.
 func (d *dice) network(env env, add func(string, any)) {
 	carriers := []string{
@@ -131,7 +154,14 @@ func (r planned) brief() string {
 		name, value, _ := strings.Cut(s, "=")
 		v[name] = value
 	}
-	return fmt.Sprintf("%s %s, %s+%s on %s, %s, %s, %s, %s",
+	judged := ""
+	if v["filter"] != "" {
+		judged = ", filter"
+	}
+	if v["decision-node"] != "" {
+		judged += ", decisions on " + v["decision-node"]
+	}
+	return fmt.Sprintf("%s %s, %s+%s on %s, %s, %s, %s, %s%s",
 		v["discipline"], v["transport"], v["rus"], v["bus"], v["nodes"],
-		r.Place, v["durability"], v["format"], v["builder-loss"])
+		r.Place, v["durability"], v["format"], v["builder-loss"], judged)
 }
