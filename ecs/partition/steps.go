@@ -98,20 +98,12 @@ func (p *Partition) halt(ctx context.Context) error {
 	if run == nil {
 		return nil
 	}
-	var given *ecsv1.Cause
-	if abandon {
-		given = &ecsv1.Cause{
-			Component: now.asked.by,
-			What:      "gave the run up: everything under way was dropped",
-			Code:      "abandoned",
-			At:        timestamppb.Now(),
-		}
-	}
-	p.stopping(why, given)
+	began := !run.StartedAt().IsZero()
+	p.stopping(why, givenUp(now.asked.by, abandon, began))
 	run.EndFor(why)
 	p.remember()
 	defer p.whileItMoves(ctx, run)()
-	if !abandon && !run.StartedAt().IsZero() {
+	if !abandon && began {
 		if err := p.drain(ctx, run, why); err != nil && !errors.Is(err, errAbandoned) {
 			return err // the time is over: abandon ends the run
 		} else if err == nil {
@@ -120,6 +112,25 @@ func (p *Partition) halt(ctx context.Context) error {
 	}
 	p.drop(run, run.Interrupt)
 	return nil
+}
+
+// givenUp is why a run that somebody stops does not end in good order; nil if it does.
+func givenUp(by string, abandon, began bool) *ecsv1.Cause {
+	what, code := "", ""
+	switch {
+	case abandon:
+		what, code = "gave the run up: everything under way was dropped", "abandoned"
+	case !began:
+		what, code = "stopped the run before all nodes had begun it: everything under way was dropped", "not_begun"
+	default:
+		return nil
+	}
+	return &ecsv1.Cause{
+		Component: by,
+		What:      what,
+		Code:      code,
+		At:        timestamppb.Now(),
+	}
 }
 
 // tellEvery is how often it is told what the end of a run waits for.

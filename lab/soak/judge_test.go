@@ -21,6 +21,7 @@ func goodRun() *ecsv1.Run {
 // TestJudge: what is wrong is found, by each of its rules.
 func TestJudge(t *testing.T) {
 	kill := fault{Kind: killBuilder, Node: "n4"}
+	killed := &ecsv1.Cause{Component: "n4", What: "its process has ended"}
 	for _, c := range []struct {
 		name   string
 		change func(*ecsv1.Run, *reading, *planned, *trial)
@@ -43,11 +44,11 @@ func TestJudge(t *testing.T) {
 			f.found = 101
 		}, "100 events are reported as built, 101 are in the output"},
 		{"lost by a fault", func(r *ecsv1.Run, f *reading, p *planned, tr *trial) {
-			r.Verdict, f.found = ecsv1.Verdict_VERDICT_ABORTED, 99
+			r.Verdict, r.Cause, f.found = ecsv1.Verdict_VERDICT_ABORTED, killed, 99
 			p.Faults, tr.Made = []fault{kill}, []fault{kill}
 		}, "only 99 are in the output"},
 		{"safe in the files, and not told", func(r *ecsv1.Run, f *reading, p *planned, tr *trial) {
-			r.Verdict, r.EventsBuilt = ecsv1.Verdict_VERDICT_ABORTED, 90
+			r.Verdict, r.Cause, r.EventsBuilt = ecsv1.Verdict_VERDICT_ABORTED, killed, 90
 			r.ReportJson = `{"events_triggered":100,"events_built":90,"events_abandoned":10,"recorded":{"events":100}}`
 			p.Faults, tr.Made = []fault{kill}, []fault{kill}
 		}, ""},
@@ -70,9 +71,13 @@ func TestJudge(t *testing.T) {
 			p.Faults, tr.Made = []fault{kill}, []fault{kill}
 		}, "the record says that 0 events are in the output, and 100 are"},
 		{"never read", func(r *ecsv1.Run, f *reading, p *planned, tr *trial) {
-			r.Verdict, r.Unread = ecsv1.Verdict_VERDICT_ABORTED, []string{"n3", "n4"}
+			r.Verdict, r.Cause, r.Unread = ecsv1.Verdict_VERDICT_ABORTED, killed, []string{"n3", "n4"}
 			p.Faults, tr.Made = []fault{kill}, []fault{kill}
 		}, "the output of n3, n4 was never read"},
+		{"aborted, and nobody says why", func(r *ecsv1.Run, _ *reading, p *planned, tr *trial) {
+			r.Verdict = ecsv1.Verdict_VERDICT_ABORTED
+			p.Faults, tr.Made = []fault{kill}, []fault{kill}
+		}, "ABORTED, and it does not say why"},
 		{"no reason", func(r *ecsv1.Run, _ *reading, _ *planned, _ *trial) {
 			r.Verdict, r.Cause = ecsv1.Verdict_VERDICT_ABORTED, &ecsv1.Cause{Component: "n1", What: "it is gone"}
 		}, "ABORTED, and nothing happened that excuses it: stopped: n1: it is gone"},
