@@ -25,7 +25,7 @@ func (r *Run) Depart(now time.Time) (news []Departure, err error) {
 		act := ask(r.faults, func(c *fault.Core) fault.Act {
 			return c.Depart(n.name, fault.Leaver{
 				Asks:  rep.GetLeaving(),
-				Final: rep.GetFinal() && rep.GetRun() == r.cfg.RunNumber,
+				Final: r.faults.done(rep),
 				Moved: moved(rep),
 			}, r.ending.Load(), now)
 		})

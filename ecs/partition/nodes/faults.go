@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/status"
@@ -21,6 +22,8 @@ type faults struct {
 	struck chan struct{}     // closed with the first fault that nobody bears
 	closed bool              // struck is
 	lose   func(fault.Fault) // takes a unit out that the policy does without; nil outside of a run
+
+	run atomic.Uint32 // the run that the nodes were given last
 }
 
 func newFaults(own bool) *faults { return &faults{core: fault.New(own), struck: make(chan struct{})} }
@@ -94,9 +97,13 @@ func (f *faults) heard(node string, rep *nodev1.Report) {
 			process = strconv.FormatUint(uint64(pid), 10)
 		}
 		c.Know(node, rep.GetMachine().GetHost(), process)
-		c.Heard(node, time.Now(), rep.GetFinal())
+		c.Heard(node, time.Now(), f.done(rep))
 	})
 }
+
+// done says that the run which the nodes were given last is over for the one that tells this. Until a node begins a run
+// it tells of the one before: a final report of that says nothing.
+func (f *faults) done(rep *nodev1.Report) bool { return rep.GetFinal() && rep.GetRun() == f.run.Load() }
 
 // report takes what a node says of itself, and of those to which it has lost its link. A node in Error, or parked,
 // names whoever is at fault. One that tells of a run that is over says nothing of its links.

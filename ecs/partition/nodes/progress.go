@@ -62,7 +62,7 @@ func (r *Run) WaitsFor() string {
 	var busy []string
 	for _, n := range r.nodes {
 		rep := n.latest()
-		if r.passed(n) || rep.GetFinal() {
+		if r.passed(n) || r.faults.done(rep) {
 			continue
 		}
 		what := n.name
@@ -115,7 +115,7 @@ func (r *Run) standsStill(ctx context.Context) *fault.Error {
 	}
 	var names []string
 	for _, n := range r.nodes {
-		if !r.passed(n) && !n.latest().GetFinal() {
+		if !r.passed(n) && !r.faults.done(n.latest()) {
 			names = append(names, n.name)
 		}
 	}
@@ -127,7 +127,7 @@ func (r *Run) standsStill(ctx context.Context) *fault.Error {
 func (r *Run) forced() *fault.Error {
 	for _, n := range r.nodes {
 		rep := n.latest()
-		if c := rep.GetStatus().GetCause(); rep.GetFinal() && !r.passed(n) && c.GetCode() == node.CodeForced {
+		if c := rep.GetStatus().GetCause(); r.faults.done(rep) && !r.passed(n) && c.GetCode() == node.CodeForced {
 			return &fault.Error{Fault: fault.Fault{
 				Component: n.name,
 				Part:      node.PartOutput,

@@ -85,6 +85,7 @@ func (c *Crew) NewRun(number uint32) *Run {
 		endCause: endInput,
 	}
 	r.cfg.RunNumber = number
+	c.faults.run.Store(number)
 	readout, builder := r.cfg.OnLossInRun()
 	c.faults.tell(func(core *fault.Core) {
 		core.Take(units(c.View(), r.cfg.DecisionNode), c.opts.TagnetNode, readout, builder)

@@ -75,7 +75,7 @@ func (c *Crew) watchOne(n *member) {
 		lost := c.lostSight(n, err)
 		switch {
 		case ctx.Err() != nil:
-		case n.latest().GetFinal(): // it had done what it has to, and may have been told to end since
+		case c.faults.done(n.latest()): // it had done what it has to, and may have been told to end since
 			c.faults.tell(func(core *fault.Core) { core.Over(n.name, lost.What) })
 		default:
 			c.faults.see(lost)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"ringlet/ecs/partition/fault"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -204,5 +205,41 @@ func TestPassing(t *testing.T) {
 				t.Errorf("%v: %v", err, !want)
 			}
 		}
+	}
+}
+
+// A node that ends in a run before it has told anything of it is lost to that run, though its last word is that the run
+// before is over for it.
+func TestEndsBeforeItTellsOfItsRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		of     uint32 // run of its last report, which is final
+		struck bool
+	}{
+		"done":              {8, false},
+		"done with another": {7, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWatched(t)
+			w.crew.nodes[0].faults = w.crew.faults
+			w.crew.NewRun(8)
+			last := running(c.of)
+			last.Final = true
+			w.link(false, last)
+			w.crew.watch()
+			defer w.crew.unwatch()
+			w.heard(t, c.of)
+			w.server.Stop()
+			gone := func() bool {
+				return ask(w.crew.faults, func(core *fault.Core) bool { return core.Gone("n0") != "" })
+			}
+			for deadline := time.Now().Add(time.Minute); !gone(); time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("nobody sees that it is gone")
+				}
+			}
+			if struck := w.crew.faults.cause() != nil; struck != c.struck {
+				t.Errorf("it is a fault: %v, want %v", struck, c.struck)
+			}
+		})
 	}
 }
