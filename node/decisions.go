@@ -199,7 +199,7 @@ func (s *session) decisionSignal(rank int, b []byte) error {
 	if err := m.Parse(b); err != nil {
 		return err
 	}
-	if m.Kind == decision.KindTriggered || m.Kind == decision.KindAsk {
+	if m.Kind == decision.KindTriggered || m.Kind == decision.KindAsk || m.Kind == decision.KindOver {
 		unit := d.unit.Load()
 		if unit == nil {
 			return errNotHere
@@ -308,10 +308,11 @@ func (s *session) decisionLost() {
 	}
 }
 
-// How long the end of a run waits for results to arrive and for decisions, beyond their time-out.
+// How long the end of a run waits for results to arrive, and for nodes that have not told all yet and for decisions,
+// beyond their time-out. A builder unit tells its last results when its output has the events.
 const (
 	resultTime   = time.Second
-	decisionTime = time.Second
+	decisionTime = 10 * time.Second
 )
 
 // endDeciding ends this node's part in decisions. ctx is over where nothing is waited for.
@@ -320,17 +321,22 @@ func (s *session) endDeciding(ctx context.Context) {
 	if h := d.herald.Swap(nil); h != nil {
 		h.close()
 	}
+	over := decision.Message{Kind: decision.KindOver}
 	if sender := d.sender.Load(); sender != nil {
 		within, cancel := context.WithTimeout(ctx, resultTime)
 		if err := sender.Flush(within); err != nil && ctx.Err() == nil {
 			s.node.log.Warn("the run ends without decisions on what this builder unit has built last", "err", err)
 		}
 		cancel()
-		sender.Close()
+		over.Number = sender.Close()
 	}
 	d.mu.Lock()
-	d.open = decision.Message{}
+	there := d.open.Kind != 0
+	over.Epoch, d.open = d.open.Epoch, decision.Message{}
 	d.mu.Unlock()
+	if there && (s.me.GetReadout() || s.me.GetBuilder()) {
+		s.signalDecision(over)
+	}
 	if unit := d.unit.Load(); unit != nil {
 		within, cancel := context.WithTimeout(ctx, s.cfg.DecisionTime()+decisionTime)
 		unit.End(within)
@@ -383,28 +389,34 @@ func startHerald(tell func(epoch uint8, below uint64)) *herald {
 }
 
 func (h *herald) run(ctx context.Context) {
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-h.wake:
 		case <-ctx.Done():
-			return
 		}
-		h.mu.Lock()
-		below, epoch, due := h.below, h.epoch, h.to && h.below > h.told
-		if due {
-			h.told = below
-		}
-		h.mu.Unlock()
-		if !due {
+		if !h.news() {
 			continue
 		}
-		h.tell(epoch, below)
 		select {
 		case <-time.After(heraldEvery):
 		case <-ctx.Done():
-			return
 		}
 	}
+	h.news()
+}
+
+// news tells what is new, if there is something.
+func (h *herald) news() bool {
+	h.mu.Lock()
+	below, epoch, due := h.below, h.epoch, h.to && h.below > h.told
+	if due {
+		h.told = below
+	}
+	h.mu.Unlock()
+	if due {
+		h.tell(epoch, below)
+	}
+	return due
 }
 
 func (h *herald) poke() {
@@ -437,6 +449,7 @@ func (h *herald) shut() {
 	h.mu.Unlock()
 }
 
+// close tells what is new still.
 func (h *herald) close() {
 	h.stop()
 	h.wg.Wait()

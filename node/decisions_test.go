@@ -19,7 +19,6 @@ func TestHerald(t *testing.T) {
 			defer mu.Unlock()
 			told = append(told, uint64(epoch)<<32|below)
 		})
-		defer h.close()
 		is := func(want ...uint64) {
 			t.Helper()
 			synctest.Wait()
@@ -45,5 +44,8 @@ func TestHerald(t *testing.T) {
 		is(1<<32|10, 1<<32|30)
 		h.open(2)
 		is(1<<32|10, 1<<32|30, 2<<32|40)
+		h.triggered(50)
+		h.close() // tells what is new at once
+		is(1<<32|10, 1<<32|30, 2<<32|40, 2<<32|50)
 	})
 }

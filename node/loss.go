@@ -44,6 +44,9 @@ func (s *session) linkDown(rank int, err error) {
 	if rank == s.deciding.rank {
 		s.decisionLost()
 	}
+	if unit := s.deciding.unit.Load(); unit != nil {
+		unit.Lost(rank)
+	}
 	if !s.expendable(rank) {
 		s.fail("transport", err)
 		return

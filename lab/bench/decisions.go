@@ -313,12 +313,13 @@ func (c *DecisionsConfig) decide(ctx context.Context, all []*judge, sub *subscri
 func (c *DecisionsConfig) end(u *decision.Unit, all []*judge, r *DecisionsReport) {
 	ctx, cancel := context.WithTimeout(context.Background(), placeTime+c.Timeout)
 	defer cancel()
-	for _, j := range all[1:] {
+	for i, j := range all[1:] {
 		_ = j.sender.Flush(ctx) // what does not arrive is counted
+		over := decision.Message{Kind: decision.KindOver, Epoch: 1, Number: j.sender.Close()}
+		_ = u.Message(i+1, over.Append(nil)) // in this process there is no link to lose it
 	}
 	u.End(ctx)
 	for _, j := range all[1:] {
-		j.sender.Close()
 		s := j.sender.Stats()
 		r.Unsent += s.Dropped + s.Unheard
 	}

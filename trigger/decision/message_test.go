@@ -16,6 +16,7 @@ func someMessages() []Message {
 		{Kind: KindCredit, Epoch: 7, Number: 4096},
 		{Kind: KindTriggered, Epoch: 7, Number: 1000000},
 		{Kind: KindAsk},
+		{Kind: KindOver, Epoch: 7, Number: 1025},
 	}
 }
 

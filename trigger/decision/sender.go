@@ -117,14 +117,17 @@ func (s *Sender) Flush(ctx context.Context) error {
 	}
 }
 
-// Close ends it. What was not sent is counted as dropped.
-func (s *Sender) Close() {
+// Close ends it, and returns how many results it wrote into the lane that is open. What was not sent is counted as
+// dropped.
+func (s *Sender) Close() (written uint64) {
 	s.stop()
 	s.wg.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	written = s.box.written
 	s.box.shut()
 	s.box.Drop()
+	return written
 }
 
 // Stats are the counters so far.

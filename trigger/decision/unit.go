@@ -66,13 +66,19 @@ type Unit struct {
 
 	strange atomic.Uint64
 
-	mu                        sync.Mutex // guards what follows
-	core                      *Core      // nil: the unit came back, and does not know yet where to begin
+	mu                        sync.Mutex    // guards what follows
+	core                      *Core         // nil: the unit came back, and does not know yet where to begin
+	peers                     map[int]*peer // by rank: who has something to tell
 	lost                      UnitStats
-	heardAt                   int64 // when something last came
 	whole, building, ordering tally
 	took                      *hdr.Histogram
 	message                   []byte // scratch
+}
+
+// peer is a node with units.
+type peer struct {
+	over    bool   // it has told all
+	results uint64 // that it wrote into its lane, once it is over
 }
 
 // lane is one builder unit's.
@@ -108,6 +114,7 @@ func NewUnit(cfg UnitConfig) (*Unit, error) {
 	u := &Unit{
 		cfg:    cfg,
 		byRank: map[int]*lane{},
+		peers:  map[int]*peer{},
 		began:  time.Now(),
 		wake:   make(chan struct{}, 1),
 		took:   hdr.New(1, MostTook, 3),
@@ -169,8 +176,11 @@ func (u *Unit) withdraw() (err error) {
 	return errors.Join(err, u.cfg.Table.Withdraw(u.segment))
 }
 
-// Greet tells a rank that this unit is there.
+// Greet tells a rank that this unit is there. Until that rank is over or lost, the end waits for it.
 func (u *Unit) Greet(rank int) {
+	u.mu.Lock()
+	u.peers[rank] = &peer{}
+	u.mu.Unlock()
 	m := Message{Kind: KindOpen, Epoch: u.cfg.Core.Epoch}
 	if l := u.byRank[rank]; l != nil {
 		m.Ref, m.Places = l.ref, uint32(u.cfg.Places)
@@ -191,10 +201,15 @@ func (u *Unit) Message(rank int, b []byte) error {
 	case m.Kind == KindAsk:
 		u.Greet(rank)
 		return nil
-	case m.Kind != KindTriggered:
+	case m.Kind != KindTriggered && m.Kind != KindOver:
 		err = fmt.Errorf("%w: kind %d is not for a decision unit", ErrMessage, m.Kind)
 	case m.Epoch != u.cfg.Core.Epoch:
 		return nil // for the unit that was here before
+	case m.Kind == KindOver:
+		err = u.over(rank, m.Number)
+		if err == nil {
+			return nil
+		}
 	case m.Number > maxEvent:
 		err = fmt.Errorf("%w: event %d cannot be triggered", ErrMessage, m.Number)
 	}
@@ -204,16 +219,33 @@ func (u *Unit) Message(rank int, b []byte) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	now := u.now()
-	u.heardAt = now
 	if u.core == nil {
 		err = u.begin(m.Number)
 	}
 	if err == nil {
-		u.core.Triggered(m.Number, now)
+		u.core.Triggered(m.Number, u.now())
 		u.poke()
 	}
 	return err
+}
+
+// over takes that a rank has told all, of which so many results are in its lane.
+func (u *Unit) over(rank int, results uint64) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	p := u.peers[rank]
+	if p == nil || results > 0 && u.byRank[rank] == nil {
+		return fmt.Errorf("%w: the end of who has nothing to tell", ErrMessage)
+	}
+	p.over, p.results = true, results
+	return nil
+}
+
+// Lost takes that the link to a rank is down: it tells nothing more.
+func (u *Unit) Lost(rank int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.peers, rank)
 }
 
 // Owns says whether a write of a rank is into its lane.
@@ -233,7 +265,6 @@ func (u *Unit) Placed(rank int, ref shmem.Ref, offset, length uint32) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := u.now()
-	u.heardAt = now
 	var r Result
 	var copied [ResultSize]byte // a builder unit that is not correct may write while this reads
 	for at := offset; at < offset+length; at += ResultSize {
@@ -319,17 +350,17 @@ func (u *Unit) step(out []Result) (_ []Result, due int64, waits bool) {
 	return out, due, waits
 }
 
-// settleTime is how long nothing must have come before a unit that ends believes that nothing is on its way. A signal
-// takes 0.2 ms; the links of a busy machine may stand still for as long as a process waits for its turn.
-const settleTime = 50 * time.Millisecond
+// lookEvery is how often a unit that ends looks whether it may.
+const lookEvery = 5 * time.Millisecond
 
-// End ends deciding: when each event that was triggered has its decision, and nothing has come for a moment, or when
-// ctx is done. Then those that have none get one. What comes afterwards is late, and its lane bears it until Close.
+// End ends deciding: when every rank that was greeted is over or lost, what they wrote is read, and each event that was
+// triggered has its decision; or when ctx is done. Then those that have none get one. What comes afterwards is late,
+// and its lane bears it until Close.
 func (u *Unit) End(ctx context.Context) {
 	for !u.settled() && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-time.After(settleTime / 10):
+		case <-time.After(lookEvery):
 		}
 	}
 	u.mu.Lock()
@@ -347,7 +378,12 @@ func (u *Unit) Close() error { return u.withdraw() }
 func (u *Unit) settled() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.now()-u.heardAt >= int64(settleTime) && (u.core == nil || u.core.Stats().Pending == 0)
+	for rank, p := range u.peers {
+		if l := u.byRank[rank]; !p.over || l != nil && l.read < p.results {
+			return false
+		}
+	}
+	return u.core == nil || u.core.Stats().Pending == 0
 }
 
 // Stats are the counters so far.

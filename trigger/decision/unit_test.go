@@ -49,7 +49,7 @@ func newFarm(t testing.TB, builders int, cfg UnitConfig) *farm {
 	f := &farm{t: t, table: shmem.NewTable(builders), greeted: map[int]int{}}
 	for i := range builders {
 		f.senders = append(f.senders, NewSender(i, func(w Write) error { return f.write(i, w) }))
-		t.Cleanup(f.senders[i].Close)
+		t.Cleanup(func() { f.senders[i].Close() })
 		cfg.Builders = append(cfg.Builders, i+1)
 	}
 	cfg.Places, cfg.Table, cfg.Signaler = LanePlaces(1), f.table, f
@@ -174,14 +174,71 @@ func (f *farm) end(within time.Duration) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	for _, s := range f.senders {
+	for i, s := range f.senders {
 		if err := s.Flush(ctx); err != nil {
 			f.t.Error(err)
 		}
+		f.over(i+1, s.Close())
 	}
+	f.over(len(f.senders)+1, 0) // who asked
 	f.unit.End(ctx)
 	if err := f.unit.Close(); err != nil {
 		f.t.Error(err)
+	}
+}
+
+// over tells that a rank has told all.
+func (f *farm) over(rank int, results uint64) {
+	f.t.Helper()
+	m := Message{Kind: KindOver, Epoch: f.unit.cfg.Core.Epoch, Number: results}
+	if err := f.unit.Message(rank, m.Append(nil)); err != nil {
+		f.t.Error(err)
+	}
+}
+
+// The end waits for who has not told all, though every event has its decision by then: what comes later would be
+// counted by nobody.
+func TestEndWaitsForWhatIsOnItsWay(t *testing.T) {
+	f := newFarm(t, 2, UnitConfig{Core: Config{Epoch: 3, Timeout: time.Microsecond}})
+	m := Message{Kind: KindTriggered, Epoch: 3, Number: 10}
+	if err := f.unit.Message(3, m.Append(nil)); err != nil {
+		t.Fatal(err)
+	}
+	f.wait(func(s UnitStats) bool { return s.TimedOut == 10 })
+	ended := make(chan struct{})
+	go func() {
+		f.unit.End(context.Background())
+		close(ended)
+	}()
+	waits := func(why string) {
+		t.Helper()
+		select {
+		case <-ended:
+			t.Fatal("it has ended, and ", why)
+		case <-time.After(3 * lookEvery):
+		}
+	}
+	waits("nobody has told all")
+	f.over(3, 0)
+	f.unit.Lost(2)
+	f.over(1, 4)
+	waits("four results of rank 1 have not come")
+	f.senders[0].Judged(0, 4, trigger.Verdict{Decision: trigger.Accepted}, 0)
+	<-ended
+	if s := f.unit.Stats(); s.Results[Late] != 4 {
+		t.Errorf("%+v", s)
+	}
+	for _, bad := range []struct {
+		rank    int
+		results uint64
+	}{{2, 0}, {7, 0}, {3, 1}} { // lost, unknown, without a lane
+		m := Message{Kind: KindOver, Epoch: 3, Number: bad.results}
+		if err := f.unit.Message(bad.rank, m.Append(nil)); err == nil {
+			t.Errorf("rank %d tells its end, with %d results", bad.rank, bad.results)
+		}
+	}
+	if err := f.unit.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
