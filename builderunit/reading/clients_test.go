@@ -11,6 +11,7 @@ import (
 
 	"ringlet/builderunit/sink"
 	"ringlet/testkit/compiled"
+	"ringlet/testkit/interpreted"
 	"ringlet/testkit/logged"
 	"ringlet/testkit/must"
 )
@@ -21,12 +22,7 @@ var consumers = map[string]func(t *testing.T) []string{
 		return []string{compiled.C(t, "../../clients/c", "testdata/consume.c")}
 	},
 	"Python": func(t *testing.T) []string {
-		if _, err := exec.LookPath("python3"); err != nil {
-			t.Skip("SKIPPED: there is no python3")
-		}
-		t.Setenv("PYTHONPATH", "../../clients/python")
-		t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
-		return []string{"python3", "testdata/consume.py"}
+		return append(interpreted.Python(t, "../../clients/python"), "testdata/consume.py")
 	},
 }
 

@@ -21,6 +21,7 @@ import (
 	"ringlet/readoutunit/source/live"
 	"ringlet/readoutunit/source/shmring"
 	"ringlet/testkit/compiled"
+	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
 )
 
@@ -41,17 +42,10 @@ func opened(t testing.TB, settings string) (live.Feed, string) {
 	return f, path
 }
 
-// python is how a Python program is started; the test is skipped, aloud, where there is none.
-func python(t testing.TB, source string) []string {
+// python is how a program that uses our package is started.
+func python(t testing.TB, program string) []string {
 	t.Helper()
-	interpreter, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("SKIPPED: there is no python3")
-	}
-	if exec.Command(interpreter, "-c", "import fcntl; fcntl.F_OFD_SETLK").Run() != nil {
-		t.Skip("SKIPPED: python3 is older than 3.9")
-	}
-	return []string{interpreter, "-B", source}
+	return append(interpreted.Python(t, "../python"), program)
 }
 
 // producers are the ways to start testdata's producers.
@@ -71,7 +65,6 @@ type process struct {
 func start(t testing.TB, program []string, args ...string) *process {
 	t.Helper()
 	c := exec.Command(program[0], append(program[1:len(program):len(program)], args...)...)
-	c.Env = append(os.Environ(), "PYTHONPATH=../python")
 	c.Stderr = os.Stderr
 	c.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	out, err := c.StdoutPipe()

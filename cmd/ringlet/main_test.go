@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"ringlet/internal/netns"
 	"ringlet/lab/testbed"
+	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
 )
 
@@ -41,7 +43,10 @@ func TestMain(m *testing.M) {
 //	damage IN OUT HOW RECORD    damages one record of an MDF file
 //	record DIR FORMAT SETTING...  records a run of the run number in $RUN, without processes
 //	flip FILE OFFSET            changes a byte; an offset below 0 counts from the end
+//	await FILE [PATTERN]        a file is there, in which the pattern matches: waits for it
 //	nothingleft                 no process, shared memory or temporary file of this session is left
+//
+// [python] is whether there is a python3, which is the interpreter itself (testkit/interpreted says why).
 //
 // Each session has a run number of its own in $RUN, which names its shared memory, and the recorded sample, if it is
 // there, in $SAMPLE. The clients for other languages are in $CLIENTS, the examples in $EXAMPLES.
@@ -58,12 +63,19 @@ func TestScripts(t *testing.T) {
 			env.Setenv("RUN", strconv.Itoa(int(newRunNumber())))
 			env.Setenv("SAMPLE", sample)
 			env.Setenv("GORACE", raceAtOnce)
+			if python, err := interpreted.Find(); err == nil { // behind the directory of the programs below
+				programs, rest, _ := strings.Cut(env.Getenv("PATH"), ":")
+				env.Setenv("PATH", programs+":"+filepath.Dir(python)+":"+rest)
+			}
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
 			switch name {
 			case "sample":
 				return sample != "", nil
+			case "python":
+				_, err := interpreted.Find()
+				return err == nil, nil
 			case "testbed":
 				return errors.Join(testbed.Possible(), netns.Possible()) == nil, nil
 			}
@@ -71,7 +83,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"ends": cmdEnds, "holds": cmdHolds, "damage": cmdDamage, "nothingleft": cmdNothingLeft,
-			"record": cmdRecord, "flip": cmdFlip, "once": cmdOnce,
+			"record": cmdRecord, "flip": cmdFlip, "once": cmdOnce, "await": cmdAwait,
 		},
 	})
 }
@@ -182,6 +194,23 @@ func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
 	out, err := damage([]byte(ts.ReadFile(args[0])), args[2], record)
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), out, 0o666))
+}
+
+func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: await FILE [PATTERN]")
+	}
+	pattern, err := regexp.Compile(strings.Join(args[1:], ""))
+	ts.Check(err)
+	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		b, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && pattern.Match(b) {
+			return
+		}
+		if time.Since(begun) > must.Patience {
+			ts.Fatalf("waited in vain: %v\n%s", err, b)
+		}
+	}
 }
 
 func cmdNothingLeft(ts *testscript.TestScript, neg bool, args []string) {

@@ -10,14 +10,12 @@ import (
 	"testing"
 
 	"ringlet/convert/conversion"
+	"ringlet/testkit/interpreted"
 )
 
 // The programs in docs/analysis.md do what it says: the first needs pyarrow and matplotlib, the second Python alone.
 func TestDocumentedPrograms(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("SKIPPED: there is no python3 here")
-	}
+	python := interpreted.Python(t, "")
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "analysis.md"))
 	ok(t, err)
 	programs := regexp.MustCompile("(?s)```python\n(.*?)```").FindAllSubmatch(text, -1)
@@ -28,7 +26,7 @@ func TestDocumentedPrograms(t *testing.T) {
 	run := func(program, kind string) string {
 		dir := t.TempDir()
 		convert(t, filepath.Join(dir, "rows"), func(o *conversion.Options) { o.To = kind }, path)
-		c := exec.Command(python, "-c", program)
+		c := exec.Command(python[0], append(python[1:], "-c", program)...)
 		c.Dir, c.Env = dir, append(os.Environ(), "MPLBACKEND=Agg")
 		out, err := c.CombinedOutput()
 		if err != nil {
@@ -47,7 +45,7 @@ func TestDocumentedPrograms(t *testing.T) {
 	if total != len(want) {
 		t.Errorf("the spectrum has %d fragments, there are %d", total, len(want))
 	}
-	if err := exec.Command(python, "-c", "import pyarrow, matplotlib").Run(); err != nil {
+	if err := exec.Command(python[0], append(python[1:], "-c", "import pyarrow, matplotlib")...).Run(); err != nil {
 		t.Skip("SKIPPED: there is no pyarrow and matplotlib here")
 	}
 	run(string(programs[0][1]), "parquet")

@@ -17,6 +17,7 @@ import (
 	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/testkit/compiled"
+	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
 	"ringlet/transport"
 	"ringlet/transport/quic"
@@ -168,10 +169,7 @@ var programs = map[string]func(t testing.TB, name string) []string{
 		return []string{compiled.C(t, "../../clients/c", "testdata/"+name+".c")}
 	},
 	"Python": func(t testing.TB, name string) []string {
-		if _, err := exec.LookPath("python3"); err != nil {
-			t.Skip("SKIPPED: there is no python3")
-		}
-		return []string{"python3", "testdata/" + name + ".py"}
+		return append(interpreted.Python(t, "../../clients/python"), "testdata/"+name+".py")
 	},
 }
 
@@ -179,7 +177,6 @@ var programs = map[string]func(t testing.TB, name string) []string{
 func start(t testing.TB, command []string, args ...string) (*exec.Cmd, <-chan string) {
 	t.Helper()
 	cmd := exec.Command(command[0], append(command[1:len(command):len(command)], args...)...)
-	cmd.Env = append(os.Environ(), "PYTHONPATH=../../clients/python", "PYTHONDONTWRITEBYTECODE=1")
 	cmd.Stderr = os.Stderr
 	pipe, err := cmd.StdoutPipe()
 	must.OK(t, err)

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"ringlet/testkit/interpreted"
 )
 
 // TestWhatIsASession: a first byte and a bit of the connection ID tell packets of sessions from all others on a socket.
@@ -113,7 +115,8 @@ func TestPacketsAreThoseOfTheBook(t *testing.T) {
 // TestPacketsOpenElsewhere has an implementation in another language, over another cryptographic library (OpenSSL),
 // open packets: testdata/open.py.
 func TestPacketsOpenElsewhere(t *testing.T) {
-	if out, err := exec.Command("python3", "-c", "import cryptography").CombinedOutput(); err != nil {
+	python := interpreted.Python(t, "")
+	if out, err := exec.Command(python[0], append(python[1:], "-c", "import cryptography")...).CombinedOutput(); err != nil {
 		t.Skipf("SKIPPED: python3 with the package cryptography (Debian: python3-cryptography) is not installed: %v %s", err,
 			out)
 	}
@@ -142,7 +145,7 @@ func TestPacketsOpenElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("python3", "testdata/open.py")
+	cmd := exec.Command(python[0], append(python[1:], "testdata/open.py")...)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), os.Stderr
 	if out, err := cmd.Output(); err != nil || string(out) != "24 packets open\n" {
 		t.Errorf("%v: %s", err, out)

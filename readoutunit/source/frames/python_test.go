@@ -7,28 +7,21 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"ringlet/readoutunit/source/live"
+	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
 )
 
 // python is a command that runs a script of testdata with the clients of this repository.
 func python(t testing.TB, script string, args ...string) *exec.Cmd {
 	t.Helper()
-	path, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not here: the client in Python is not tested")
-	}
-	clients, err := filepath.Abs("../../../clients/python")
-	must.OK(t, err)
-	cmd := exec.CommandContext(t.Context(), path, append([]string{filepath.Join("testdata", script)}, args...)...)
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+clients, "PYTHONDONTWRITEBYTECODE=1")
-	return cmd
+	command := append(interpreted.Python(t, "../../../clients/python"), filepath.Join("testdata", script))
+	return exec.CommandContext(t.Context(), command[0], append(command[1:], args...)...)
 }
 
 // drain takes all fragments of a run, and calls check for each. What is safe is told after each time.
@@ -96,8 +89,7 @@ func TestPython(t *testing.T) {
 // TestPythonProgram: the same client in a program that the readout unit runs.
 func TestPythonProgram(t *testing.T) {
 	cmd := python(t, "frontend.py", "exec:", "3000", "0")
-	f, log := openExec(t, fmt.Sprintf("%s exec '%s'", strings.Join(cmd.Env[len(cmd.Env)-2:], " "),
-		strings.Join(cmd.Args, "' '")))
+	f, log := openExec(t, fmt.Sprintf("exec '%s'", strings.Join(cmd.Args, "' '")))
 	collect(t, f, 0, 3000)
 	ended(t, f)
 	f.Safe(3000)

@@ -1,0 +1,39 @@
+// Package interpreted starts programs in Python for tests: it stands for a user who runs a program with the package in
+// clients/python. The caller gives the paths as its own folder sees them.
+//
+// What is started is the interpreter itself. The python3 of a PATH may be a program that looks for it (pyenv's does),
+// which takes half a second and more each time; a test that starts many would wait for that program alone.
+//
+// It is for tests alone; depguard keeps it out of everything else. It does not promise that there is an interpreter: a
+// test is skipped without one, and says so.
+package interpreted
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Find gives the path of the interpreter, or says why there is none that the clients can be run by. It looks once.
+var Find = sync.OnceValues(func() (string, error) {
+	// The lock is in Python 3.9 and newer, which the clients ask for.
+	out, err := exec.Command("python3", "-c", "import fcntl, sys; fcntl.F_OFD_SETLK; print(sys.executable)").Output()
+	if err != nil {
+		return "", fmt.Errorf("there is no python3, 3.9 or newer: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+})
+
+// Python gives the beginning of a command, behind which a program and its arguments stand. clients is the directory of
+// our package, or empty. No compiled code is left. The test is skipped, aloud, where there is no interpreter.
+func Python(t testing.TB, clients string) []string {
+	t.Helper()
+	python, err := Find()
+	if err != nil {
+		t.Skip("SKIPPED: ", err)
+	}
+	// env becomes the interpreter, so who kills the command kills that.
+	return []string{"env", "PYTHONPATH=" + clients, python, "-B"}
+}
