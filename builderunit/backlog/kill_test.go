@@ -112,12 +112,17 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("it does not go on: %d MEPs", at)
 		}
 		w := r.child(fmt.Sprintf("write %d %d %d", at, killMEPs, attempt))
-		end, lines := time.After(2*time.Second), rnd.IntN(40) // it may wait for room, which the other one makes
+		end, lines := time.After(must.Patience), rnd.IntN(40)
 		var last string
 		for ended, more := false, true; more && !ended; {
 			select {
 			case <-end:
-				ended = true
+				t.Fatalf("a writer says nothing more behind %q: the drain makes no room", last)
+			case _, ok := <-drain.lines:
+				if !ok { // nobody wrote for so long that it believes the run over
+					drain.kill()
+					drain = r.child("drain")
+				}
 			case line, ok := <-w.lines:
 				if more = ok; ok {
 					last = line

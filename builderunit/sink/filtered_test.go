@@ -152,17 +152,16 @@ func TestALateFilterDoesNotCount(t *testing.T) {
 func TestASlowFilterHoldsTheWriter(t *testing.T) {
 	to, hang := &kept{}, make(chan struct{})
 	f := filtered(to, time.Minute, &byNumberMod{hang: hang})
+	p, n := testPattern(t), uint64(0)
+	for ; n < waiting+1; n++ {
+		m, mep := buildMEP(t, p, 10*n+3, 1, 0)
+		must.OK(t, f.Write(t.Context(), m, mep))
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	p, n := testPattern(t), uint64(0)
-	for ; ; n++ {
-		m, mep := buildMEP(t, p, 10*n+3, 1, 0)
-		if err := f.Write(ctx, m, mep); errors.Is(err, context.DeadlineExceeded) {
-			break
-		}
-	}
-	if n != waiting+1 {
-		t.Errorf("%d MEPs were taken, and room is for %d", n, waiting+1)
+	m, mep := buildMEP(t, p, 10*n+3, 1, 0)
+	if err := f.Write(ctx, m, mep); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("MEP %d was taken, and room is for %d: %v", n, waiting+1, err)
 	}
 	close(hang)
 	r, err := f.Finish()

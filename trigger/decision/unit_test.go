@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ringlet/shmem"
+	"ringlet/testkit/must"
 	"ringlet/trigger"
 )
 
@@ -113,7 +114,7 @@ func TestFarm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	byTCP, byRing := subscribe(t, server.Addr().String()), read(t, name)
+	byTCP, byRing := subscribe(t, server), read(t, name)
 	var out kept
 	f := newFarm(t, builders, UnitConfig{
 		Core:    Config{Depth: builders * each, Timeout: time.Second, Epoch: 9},
@@ -242,19 +243,29 @@ func TestEndWaitsForWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
-func subscribe(t *testing.T, addr string) <-chan []byte {
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+func subscribe(t *testing.T, server *Server) <-chan []byte {
+	conn := dial(t, server)
 	out := make(chan []byte, 1)
 	go func() {
 		defer func() { _ = conn.Close() }()
 		all, _ := io.ReadAll(conn)
 		out <- all
 	}()
-	time.Sleep(20 * time.Millisecond) // until it is accepted
 	return out
+}
+
+// dial connects to a server, which has nobody else yet, and waits until it is subscribed.
+func dial(t *testing.T, server *Server) net.Conn {
+	conn, err := net.Dial("tcp", server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for begun := time.Now(); server.stats.Joined.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > must.Patience {
+			t.Fatal("it is not subscribed")
+		}
+	}
+	return conn
 }
 
 func read(t *testing.T, name string) <-chan *kept {
@@ -325,13 +336,11 @@ func TestBack(t *testing.T) {
 
 func (f *farm) wait(until func(UnitStats) bool) {
 	f.t.Helper()
-	for range 2000 {
-		if until(f.unit.Stats()) {
-			return
+	for begun := time.Now(); !until(f.unit.Stats()); time.Sleep(time.Millisecond) {
+		if time.Since(begun) > must.Patience {
+			f.t.Fatalf("%+v", f.unit.Stats())
 		}
-		time.Sleep(time.Millisecond)
 	}
-	f.t.Fatalf("%+v", f.unit.Stats())
 }
 
 // A builder unit whose decision unit is gone goes on; its results are accounted for.
@@ -380,10 +389,7 @@ func TestSlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := net.Dial("tcp", server.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := dial(t, server)
 	defer func() { _ = conn.Close() }()
 	ring, err := OpenRing(fmt.Sprintf("ringlet-test-slow-%d", os.Getpid()), &stats, slog.New(slog.DiscardHandler))
 	if err != nil {

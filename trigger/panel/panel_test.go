@@ -38,7 +38,8 @@ func TestProcessesJudge(t *testing.T) {
 // TestAProcessThatHangs holds that its event passes by time-out, that what it had beside goes to another process, that
 // a late answer changes nothing, and that it gets events again when it has caught up.
 func TestAProcessThatHangs(t *testing.T) {
-	d := open(t, 300*time.Millisecond, 8)
+	t.Parallel()
+	d := open(t, time.Second, 8)
 	d.put(0, 4, 1) // before it comes: all are handed over together
 	slow := d.attach()
 	first, _, _ := slow.next()
@@ -70,12 +71,15 @@ func TestAProcessThatHangs(t *testing.T) {
 
 // TestAProcessThatNeverComesBack holds that it is dismissed, and that its place is free for another one.
 func TestAProcessThatNeverComesBack(t *testing.T) {
-	d := open(t, 10*time.Millisecond, 8)
+	t.Parallel()
+	d := open(t, 300*time.Millisecond, 8)
 	hung := d.attach()
 	d.put(0, 1, 1)
 	until(t, "it is dismissed", func() bool { return d.Stats().Hung == 1 })
 	until(t, "it is told", func() bool { return hung.put.Open() != nil })
 	d.start()
+	// It was dismissed after longer than events wait where no process takes them.
+	until(t, "another takes events", func() bool { return d.log.Count("a filter process takes events again") == 1 })
 	d.put(1, 50, 1)
 	if count := d.wait(51); count[trigger.TimedOut] != 1 {
 		t.Errorf("%v", count)
@@ -88,6 +92,7 @@ func TestAProcessThatNeverComesBack(t *testing.T) {
 // TestAProcessThatGoes holds that one that leaves, or dies with nothing in hand, costs no event. (TestKilledAtRandom
 // has some that die with an event in hand.)
 func TestAProcessThatGoes(t *testing.T) {
+	t.Parallel()
 	d := open(t, time.Minute, 8)
 	dies := d.attach()
 	d.put(0, 5, 1)
@@ -107,6 +112,7 @@ func TestAProcessThatGoes(t *testing.T) {
 // TestNobodyIsThere holds that what waits passes by time-out after a bounded time, with one alarm that says what to do,
 // and that a process which comes then judges.
 func TestNobodyIsThere(t *testing.T) {
+	t.Parallel()
 	d := open(t, 10*time.Millisecond, 8)
 	begun := time.Now()
 	d.put(0, 200, 2)
@@ -133,6 +139,7 @@ func TestNobodyIsThere(t *testing.T) {
 
 // TestOneNameForTwoRuns holds that the second run takes nothing from the first, and says why its events pass.
 func TestOneNameForTwoRuns(t *testing.T) {
+	t.Parallel()
 	first := open(t, time.Minute, 8)
 	until(t, "the first one's lane", func() bool {
 		_, err := os.Stat(filepath.Join(first.cfg.dir, first.lane(0)+answersSuffix))
