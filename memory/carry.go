@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ringlet/shmem"
-	"ringlet/transport"
 	"ringlet/transport/link"
 )
 
@@ -117,17 +116,20 @@ func (c Cause) orNil() error {
 func putWord(b []byte, w uint64) { binary.LittleEndian.PutUint64(b, w) }
 
 // mayGo reports whether a transaction may go at once beside the order of its context. What write buffers of the context
-// hold leaves before it.
-func (s *Space) mayGo(ordering int, ordered bool) bool {
+// hold leaves before it. One whose like nobody waits for is refused behind a failure of its like.
+func (s *Space) mayGo(ordering int, ordered, posted bool) (bool, Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.flush(ordering)
 	c := &s.user.contexts[ordering]
-	if c.held.head != none || c.exclusive || ordered && !s.user.idle(ordering) {
-		return false
+	switch {
+	case posted && c.failed.outcome != Done:
+		return false, ErrEarlier
+	case c.held.head != none || c.exclusive || ordered && !s.user.idle(ordering):
+		return false, reasonNone
 	}
 	s.stats.Direct++
-	return true
+	return true, reasonNone
 }
 
 // direct carries a transaction out by loads and stores.
@@ -375,87 +377,6 @@ func (im *imported) carry(ctx context.Context, c *call) {
 			s.settle()
 		}
 	}
-}
-
-// write cuts a write into link writes: at the rows of the table, and at the size of staging buffers.
-func (im *imported) write(ctx context.Context, c *call) {
-	s := im.space
-	why := reasonNone
-	for _, p := range c.op.pieces {
-		for off, data := p.Offset, p.Data; len(data) > 0 && why == reasonNone; {
-			r := im.find(off)
-			at, n := r.part(off, min(len(data), largeSize))
-			why = im.stage(ctx, c, r, at, data[:n])
-			data, off = data[n:], off+int64(n)
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.mine(c.slot, c.id) {
-		return
-	}
-	f := &s.flight[c.slot]
-	f.sealed, f.short = true, f.sent == 1 && c.op.length() <= shortWrite
-	if f.bad == reasonNone {
-		f.bad = why
-	}
-	s.landed(c.slot)
-	s.settle()
-}
-
-// stage copies bytes into a staging buffer, and queues them.
-func (im *imported) stage(ctx context.Context, c *call, r *run, at uint32, data []byte) Cause {
-	s := im.space
-	from, large := im.peer.small, false
-	if len(data) > bufferSize {
-		from, large = im.peer.large, true
-	}
-	var i int
-	select {
-	case i = <-from.free:
-	default:
-		bounded, cancel := s.bounded(ctx, c.until)
-		defer cancel()
-		select {
-		case i = <-from.free:
-		case <-bounded.Done():
-			return ErrTimeout
-		case <-im.peer.gone:
-			return ErrLinkDown
-		}
-	}
-	buf := from.at(i)[:len(data)]
-	copy(buf, data)
-	s.mu.Lock()
-	if t := &s.user.tx[c.slot]; t.id != c.id || t.state != txRunning || s.flight[c.slot].bad != reasonNone {
-		s.mu.Unlock()
-		from.put(i)
-		return ErrTimeout // or what the flight says
-	}
-	s.flight[c.slot].left++
-	s.flight[c.slot].sent++
-	s.mu.Unlock()
-	w := link.Write{
-		Ref:    r.ref,
-		Offset: at,
-		Data:   buf,
-		Dmove:  r.attributes&Dmove != 0,
-		Cookie: im.peer.cookie(c.slot, i, large),
-	}
-	if w.Dmove {
-		w.Deadline = transport.Deadline(time.Duration(max(0, c.until-s.now())))
-	}
-	if err := s.ep.Write(im.rank, w); err != nil {
-		s.mu.Lock()
-		if s.mine(c.slot, c.id) {
-			s.flight[c.slot].left--
-			s.flight[c.slot].sent--
-		}
-		s.mu.Unlock()
-		from.put(i)
-		return ErrLinkDown
-	}
-	return reasonNone
 }
 
 // token takes a place among a peer's transactions.

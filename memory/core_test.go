@@ -166,8 +166,8 @@ func (s *userScript) slot(name string) int {
 	return 0
 }
 
-// answer takes: begin NAME cCONTEXT pPEER|fence [ordered] [posted] [until MS]; done NAME; refused NAME; cancel NAME;
-// at MS; down pPEER.
+// answer takes: begin NAME cCONTEXT pPEER|fence [ordered] [posted] [until MS]; sent NAME; done NAME; refused NAME;
+// cancel NAME; at MS; down pPEER.
 func (s *userScript) answer(command string) string {
 	w := strings.Fields(command)
 	switch w[0] {
@@ -188,6 +188,8 @@ func (s *userScript) answer(command string) string {
 		}
 		s.names[s.user.free[len(s.user.free)-1]] = w[1]
 		s.user.begin(q)
+	case "sent":
+		s.user.tx[s.slot(w[1])].sent = true
 	case "done":
 		s.user.ended(s.slot(w[1]), Done, reasonNone)
 	case "refused":

@@ -299,9 +299,15 @@ func (im *Import) run(ctx context.Context, c *call, want Allow) error {
 	if o.aside {
 		ordering = aside
 	}
-	if im.mapped != nil && o.kind != kindNotify && o.kind != kindWait && !o.fence && im.space.mayGo(ordering, o.ordered) {
-		out, why, partial := im.direct(o)
-		return im.result(o, out, why.orNil(), partial)
+	if im.mapped != nil && o.kind != kindNotify && o.kind != kindWait && !o.fence {
+		at, why := im.space.mayGo(ordering, o.ordered, at&Combining != 0 && o.pieces != nil)
+		switch {
+		case why != reasonNone:
+			return im.error(o, Refused, why)
+		case at:
+			out, why, partial := im.direct(o)
+			return im.result(o, out, why.orNil(), partial)
+		}
 	}
 	if at&Combining != 0 && im.mapped == nil && len(o.pieces) == 1 && o.length() > 0 && o.length() <= bufferSize &&
 		o.off/PageSize == (o.off+int64(o.length())-1)/PageSize {

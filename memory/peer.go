@@ -11,8 +11,8 @@ import (
 // Sizes of what a peer has of this node. Each peer has its own, so that one that stands still takes nothing from
 // others.
 const (
-	smallBuffers  = 64 // of bufferSize: small writes under way, open write buffers
-	largeBuffers  = 16
+	smallBuffers  = 64 // of bufferSize, for writes; and as many for posts and write buffers
+	largeBuffers  = 16 // of largeSize, the same
 	largeSize     = 64 << 10
 	landingSlot   = 256 << 10 // the longest read in one piece
 	landingSlots  = 4
@@ -46,15 +46,34 @@ func (b *buffers) at(i int) []byte {
 	return b.mem[i]
 }
 
+// staging are the buffers that bytes leave from, by their size.
+type staging struct{ small, large *buffers }
+
+func newStaging() staging {
+	return staging{newBuffers(smallBuffers, bufferSize), newBuffers(largeBuffers, largeSize)}
+}
+
+func (s *staging) of(n int) (from *buffers, large bool) {
+	if n > bufferSize {
+		return s.large, true
+	}
+	return s.small, false
+}
+
 // peer is what this node has for another member of the view, while one link to it lasts.
 type peer struct {
-	rank         int
-	link         uint64        // number of the link; whoever takes the place of another one has the next
-	gone         chan struct{} // closed when the link is over
-	small, large *buffers
-	reader       *buffers
-	jobs         chan reading // nil before the first long read
-	imports      []*imported
+	rank    int
+	link    uint64        // number of the link; whoever takes the place of another one has the next
+	gone    chan struct{} // closed when the link is over
+	writes  staging       // of writes that have started: their link ends them
+	posts   staging       // of what is posted, which may wait for a write: so it has none of a write's
+	reader  *buffers
+	jobs    chan reading // nil before the first long read
+	imports []*imported
+
+	room     chan struct{} // a link write has its outcome, so that the link's queue may have room
+	outcomes uint64        // of link writes
+	full     []uint64      // what was posted, and found that queue full
 
 	// of the rank, not of its link
 	landing shmem.SegmentID
@@ -67,8 +86,9 @@ func newPeer(rank int, link uint64) *peer {
 		rank:   rank,
 		link:   link & cookieLinks,
 		gone:   make(chan struct{}),
-		small:  newBuffers(smallBuffers, bufferSize),
-		large:  newBuffers(largeBuffers, largeSize),
+		writes: newStaging(),
+		posts:  newStaging(),
+		room:   make(chan struct{}, 1),
 		reader: newBuffers(readerBuffers, largeSize),
 		slots:  newSlots(),
 	}
@@ -156,6 +176,7 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.peers[rank]
+	s.hasRoom(p)
 	if cookie>>32&cookieLinks != p.link {
 		return // its transaction and its buffer went with the link
 	}
@@ -169,9 +190,9 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 	switch {
 	case f.posted != nil: // its buffer goes back with the slot
 	case cookie&cookieLarge != 0:
-		p.large.put(buffer)
+		p.writes.large.put(buffer)
 	default:
-		p.small.put(buffer)
+		p.writes.small.put(buffer)
 	}
 	f.left--
 	if err != nil && f.bad == reasonNone {
@@ -179,6 +200,20 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 	}
 	s.landed(slot)
 	s.settle()
+}
+
+// hasRoom lets those try again that found the queue of a link full. mu is held.
+func (s *Space) hasRoom(p *peer) {
+	p.outcomes++
+	select {
+	case p.room <- struct{}{}:
+	default:
+	}
+	if len(p.full) > 0 {
+		s.posted = append(s.posted, p.full...)
+		p.full = p.full[:0]
+		s.stir()
+	}
 }
 
 // reasonOfWrite is why a link write was refused.
@@ -237,17 +272,27 @@ func (h *handler) Signal(rank int, payload []byte) {
 	s.settle()
 	s.revokeLater(left)
 	s.mu.Unlock()
-	if p != nil {
-		why, _ := s.copyOut(p, &r, 0, r.n, buffer)
-		s.hasRead(p, r.id, why)
+	if p == nil {
+		return
 	}
+	why, err := s.copyOut(p, &r, 0, r.n, buffer, s.ep.TryWrite)
+	if !isFull(err) {
+		s.hasRead(p, r.id, why)
+		return
+	}
+	p.reader.put(buffer)
+	s.mu.Lock()
+	if s.peers[rank] == p && !s.closed {
+		s.readFor(rank, r)
+	}
+	s.mu.Unlock()
 }
 
 // shortRead is so short that its bytes cost no more than its request. Waking a goroutine costs more.
 const shortRead = 16 << 10
 
-// short takes a read that the goroutine which received it may carry out: no write of an owner ever waits for room,
-// since its buffers are fewer than a link's queue holds; one into mapped memory may. mu is held.
+// short takes a read that the goroutine which received it may carry out, but for one into mapped memory. That goroutine
+// never waits for room in a link's queue, for it brings what makes room. mu is held.
 func (s *Space) short(rank int) (r reading, buffer int, p *peer) {
 	if len(s.owner.reads) != 1 || s.owner.reads[0].n > shortRead || s.ep.Mapped(rank) != nil {
 		return r, 0, nil
@@ -382,7 +427,8 @@ func (s *Space) read(p *peer, r *reading) (why Cause, ok bool) {
 		case <-p.gone:
 			return 0, false
 		}
-		if why, ok = s.copyOut(p, r, at, n, buffer); !ok {
+		var err error
+		if why, err = s.copyOut(p, r, at, n, buffer, s.ep.Write); err != nil {
 			return 0, false
 		}
 		at += n
@@ -391,22 +437,28 @@ func (s *Space) read(p *peer, r *reading) (why Cause, ok bool) {
 }
 
 // copyOut writes n bytes at an offset of what is read, out of a buffer. A window is pinned while its bytes are copied,
-// and not while they travel. It reports false where the link is over.
-func (s *Space) copyOut(p *peer, r *reading, at, n uint32, buffer int) (Cause, bool) {
+// and not while they travel. The error is that of the write.
+func (s *Space) copyOut(p *peer, r *reading, at, n uint32, buffer int,
+	write func(int, link.Write) error) (Cause, error) {
 	src, v := s.table.Acquire(shmem.Peer(p.rank), r.ref, r.off+at, n, shmem.AccessRead)
 	if v != 0 {
 		p.reader.put(buffer)
-		return reasonOf(v), true
+		return reasonOf(v), nil
 	}
 	buf := p.reader.at(buffer)[:n]
 	copy(buf, src)
 	s.table.Release(r.ref)
-	err := s.ep.Write(p.rank, link.Write{
+	return reasonNone, write(p.rank, link.Write{
 		Ref:    r.landing,
 		Offset: at,
 		Data:   buf,
 		Imm:    r.id,
 		Cookie: cookieReader | p.cookie(0, buffer, false),
 	})
-	return reasonNone, err == nil
+}
+
+// isFull says that a link's queue had no room.
+func isFull(err error) bool {
+	_, full := err.(*transport.FullError) //nolint:errorlint // the link's own, not wrapped
+	return full
 }

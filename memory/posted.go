@@ -49,14 +49,16 @@ func (im *Import) Post(off int64, data []byte) error {
 	if _, n := im.find(off).part(off, len(data)); n < len(data) || n > largeSize {
 		return fail(ErrUnfit)
 	}
-	if im.mapped != nil && s.mayGo(im.context, at&Ordered != 0) {
-		out, why, partial := im.direct(&c.op)
-		return im.result(&c.op, out, why.orNil(), partial)
+	if im.mapped != nil {
+		switch now, why := s.mayGo(im.context, at&Ordered != 0, true); {
+		case why != reasonNone:
+			return fail(why)
+		case now:
+			out, why, partial := im.direct(&c.op)
+			return im.result(&c.op, out, why.orNil(), partial)
+		}
 	}
-	from := im.peer.small
-	if len(data) > bufferSize {
-		from = im.peer.large
-	}
+	from, _ := im.peer.posts.of(len(data))
 	select {
 	case s.tokens[im.rank] <- struct{}{}:
 	default:
@@ -125,18 +127,16 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 		}
 		return im.error(o, Refused, err)
 	}
-	var buffer int
+	from, buffer := im.peer.posts.small, none
 	bounded, cancel := ctx, func() {}
 	select {
-	case buffer = <-im.peer.small.free:
+	case buffer = <-from.free:
 	default:
 		bounded, cancel = s.bounded(ctx, deadline)
 		select {
-		case buffer = <-im.peer.small.free:
+		case buffer = <-from.free:
 		case <-im.peer.gone:
-			buffer = none
 		case <-bounded.Done():
-			buffer = none
 		}
 	}
 	defer cancel()
@@ -155,7 +155,7 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 	if why != reasonNone {
 		<-s.tokens[im.rank]
 		if buffer != none {
-			im.peer.small.put(buffer)
+			from.put(buffer)
 		}
 		return im.error(o, Refused, why)
 	}
@@ -170,7 +170,7 @@ func (s *Space) join(k combining, off int64, data []byte) bool {
 		return false
 	}
 	b := &s.kept[i]
-	copy(b.im.peer.small.at(b.buffer)[at:], data)
+	copy(b.from.at(b.buffer)[at:], data)
 	s.stats.Combined++
 	if full {
 		s.leave(i)
@@ -185,7 +185,7 @@ func (s *Space) open(k combining, off int64, data []byte, buffer int) {
 		s.leave(b)
 	}
 	i, full := s.gather.begin(k, off, len(data), s.now())
-	s.kept[i] = im.keep(im.peer.small, buffer, off, data)
+	s.kept[i] = im.keep(im.peer.posts.small, buffer, off, data)
 	if full {
 		s.leave(i)
 	}
@@ -210,69 +210,87 @@ func (s *Space) leave(i int) {
 
 // begin makes a transaction of a buffer, whose outcome nobody waits for but a fence. mu is held.
 func (s *Space) begin(k kept, ordering int) {
+	deadline := s.now() + int64(s.cfg.Timeout)
 	slot := s.user.begin(request{
 		context:  ordering,
 		peer:     k.im.rank,
 		ordered:  k.im.find(k.off).attributes&Ordered != 0,
 		posted:   true,
-		deadline: s.now() + int64(s.cfg.Timeout),
+		deadline: deadline,
 	})
 	s.posts[slot] = k
 	s.flight[slot] = flight{peer: k.im.rank, posted: &s.posts[slot]}
 	s.settle()
+	if deadline == s.user.deadline {
+		s.stir() // the pump sleeps until a later one
+	}
 }
 
-// sendPosted sends what was posted and may leave. There is always room in a link's queue of requests, since a peer's
-// staging buffers are fewer.
+// sendPosted sends what was posted and may leave. What finds the queue of its link full leaves when there is room.
 func (s *Space) sendPosted() {
-	for {
-		s.mu.Lock()
-		if len(s.posted) == 0 {
-			s.mu.Unlock()
-			return
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.posted) > 0 {
 		id := s.posted[0]
 		s.posted = append(s.posted[:0], s.posted[1:]...)
 		slot := int(id & 0xFFFF)
 		f := &s.flight[slot]
 		if !s.mine(slot, id) || f.posted == nil || f.sealed {
-			s.mu.Unlock()
 			continue
 		}
 		k := *f.posted
-		w, rank := k.ref, k.im.rank
 		if k.im.mapped != nil {
-			s.mu.Unlock()
 			s.storePosted(slot, id, &k)
 			continue
 		}
-		w.Cookie = k.im.peer.cookie(slot, 0, false)
-		f.left, f.sent, f.sealed, f.short = 1, 1, true, len(w.Data) <= shortWrite
+		s.writePosted(slot, id, &k)
+	}
+}
+
+// writePosted queues a posted write. mu is held, but not while it does so: some carriers tell of the outcome at once.
+func (s *Space) writePosted(slot int, id uint64, k *kept) {
+	w, p, f := k.ref, k.im.peer, &s.flight[slot]
+	w.Cookie = p.cookie(slot, 0, false)
+	f.left, f.sent, f.sealed, f.short = 1, 1, true, len(w.Data) <= shortWrite
+	s.user.tx[slot].sent = true
+	for {
+		outcomes := p.outcomes
 		s.mu.Unlock()
 		if w.Dmove {
 			w.Deadline = transport.Deadline(s.cfg.Timeout)
 		}
-		if err := s.ep.Write(rank, w); err != nil {
-			s.mu.Lock()
-			if s.mine(slot, id) {
-				f.left, f.sent, f.bad = 0, 0, ErrLinkDown
-				s.landed(slot)
-				s.settle()
-			}
-			s.mu.Unlock()
+		err := s.ep.TryWrite(p.rank, w)
+		s.mu.Lock()
+		switch {
+		case err == nil || !s.mine(slot, id):
+		case !isFull(err):
+			f.left, f.sent, f.bad = 0, 0, ErrLinkDown
+			s.landed(slot)
+			s.settle()
+		case s.user.tx[slot].state == txLost: // its time is over, and it has not left
+			s.user.ended(slot, Refused, ErrTimeout)
+			s.settle()
+		case p.outcomes != outcomes: // meanwhile there may be room
+			continue
+		default:
+			f.left, f.sent, f.sealed, f.short = 0, 0, false, false
+			s.user.tx[slot].sent = false
+			p.full = append(p.full, id)
 		}
+		return
 	}
 }
 
-// storePosted carries a posted write out by stores.
+// storePosted carries a posted write out by stores. mu is held, but not while it does so.
 func (s *Space) storePosted(slot int, id uint64, k *kept) {
 	c := s.getCall()
 	defer s.putCall(c)
 	c.one[0] = Piece{k.off, k.ref.Data}
 	c.op = op{off: k.off, pieces: c.one[:]}
+	s.user.tx[slot].sent = true
+	s.mu.Unlock()
 	out, why, _ := k.im.direct(&c.op)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.mine(slot, id) {
 		s.user.ended(slot, out, why)
 		s.settle()

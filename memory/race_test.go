@@ -84,7 +84,7 @@ func TestWhatIsLateFindsNobody(t *testing.T) {
 		h.LinkDown(0, errors.New("for the test"))
 		h.Completed(0, late, nil)
 		h.Completed(0, late|cookieReader, nil)
-		if n := len(h.peers[0].small.free); n != smallBuffers {
+		if n := len(h.peers[0].writes.small.free); n != smallBuffers {
 			t.Errorf("%d buffers of %d are free", n, smallBuffers)
 		}
 	})

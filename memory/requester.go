@@ -48,7 +48,8 @@ type transaction struct {
 	request
 	id    uint64
 	state txState
-	next  int // in its queue
+	sent  bool // of one that is posted: it may have left
+	next  int  // in its queue
 }
 
 type fifo struct{ head, tail int }
@@ -310,10 +311,18 @@ func (r *requester) abandon(slot int, why Cause) {
 		r.take(&r.queues[t.peer], slot)
 		r.over(slot, Refused, why)
 	case txRunning:
+		if t.unsent() {
+			r.ended(slot, Refused, why)
+			return
+		}
 		r.tell(slot, Unknown, why, false)
 		t.state = txLost
 	}
 }
+
+// unsent reports whether a running transaction has certainly not left. Whoever carries out one that a caller waits for
+// says so himself.
+func (t *transaction) unsent() bool { return t.posted && !t.sent }
 
 // tick ends what has had its time.
 func (r *requester) tick(now int64) {
@@ -345,7 +354,11 @@ func (r *requester) down(peer int, why Cause) {
 	}
 	for slot := range r.tx {
 		if t := &r.tx[slot]; t.peer == peer && (t.state == txRunning || t.state == txLost) {
-			r.ended(slot, Unknown, why)
+			o := Unknown
+			if t.unsent() {
+				o = Refused
+			}
+			r.ended(slot, o, why)
 		}
 	}
 }
