@@ -11,5 +11,17 @@ func (im *Import) Allows(off int64, n int, want Allow) (at Attributes, why Cause
 	return im.check(off, n, want)
 }
 
-// Mapped reports whether reads, writes and words are loads and stores here, which never wait for a peer.
+// Mapped reports whether reads, writes and words are loads and stores here. They wait for a peer only where their
+// ordering context is not idle.
 func (im *Import) Mapped() bool { return im.mapped != nil }
+
+// Idle reports whether nothing of this ordering context is under way, of any import. What is lost is under way, and so
+// are writes that stand in a write buffer.
+func (im *Import) Idle() bool {
+	s := im.space
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, open := s.gather.of(im.context)
+	c := &s.user.contexts[im.context]
+	return !open && c.running == 0 && c.held.head == none
+}

@@ -183,6 +183,7 @@ type session struct {
 	run  []request // taken, all for the same place
 	to   *lane     // that place; nil: this goroutine
 	here runner
+	idle [contexts]bool // nothing of the context is under way; false: perhaps something is
 
 	counts Counts // guarded by door.mu
 }
@@ -219,6 +220,11 @@ func (d *Door) open(ctx context.Context) (*session, error) {
 func (s *session) close(refused bool) error {
 	s.stop(memory.ErrClosed)
 	s.wg.Wait()
+	for _, l := range s.lanes {
+		if l != nil {
+			l.empty() // what was taken after the lane had ended
+		}
+	}
 	for i := range s.core.rows {
 		if t := s.core.rows[i].target.Load(); t != nil {
 			(*t).(*segment).close()

@@ -65,14 +65,15 @@ func (s *session) take(n uint64) {
 	s.completed.Ring()
 }
 
-// place is where a request is carried out: by this goroutine, if that never waits, and nothing before it in its context
-// is under way, or among the requests at hand for the lane of that context.
+// place is where a request is carried out: by this goroutine, if that waits for nobody, since nothing before it in its
+// context is under way, or among the requests at hand for the lane of that context.
 func (s *session) place(r *request) *lane {
 	l := s.lanes[r.context]
 	idle := l == nil || l.pending.Load() == 0 && (l != s.to || len(s.run) == 0)
 	quick := r.op == opSize || r.op == opLeave
-	if r.op >= opWrite && r.op <= opCompare && r.flags&flagNotify == 0 {
-		quick = r.target.(*segment).in[0].Mapped()
+	if idle && r.op >= opWrite && r.op <= opCompare && r.flags&flagNotify == 0 {
+		im := r.target.(*segment).in[r.context]
+		quick = im.Mapped() && s.settled(r.context, im)
 	}
 	if idle && quick {
 		return nil
@@ -85,6 +86,16 @@ func (s *session) place(r *request) *lane {
 	return l
 }
 
+// settled reports whether nothing of a context is under way in the Space: a transaction that had no answer in time, of
+// this client or the one before, keeps its place in the order, and who is ordered behind it waits. What this goroutine
+// carries out itself leaves nothing.
+func (s *session) settled(context uint8, im *memory.Import) bool {
+	if !s.idle[context] {
+		s.idle[context] = im.Idle()
+	}
+	return s.idle[context]
+}
+
 // flush has the requests at hand carried out.
 func (s *session) flush() {
 	switch {
@@ -93,6 +104,7 @@ func (s *session) flush() {
 	case s.to == nil:
 		s.here.carry(s.run)
 	default:
+		s.idle[s.run[0].context] = false
 		for i := range s.run {
 			s.core.owe(&s.run[i])
 		}
@@ -169,21 +181,26 @@ func (l *lane) serve() {
 		case <-l.session.ctx.Done():
 			done = true // what is queued is refused at once
 		}
-		for {
-			l.mu.Lock()
-			rs := l.queue
-			l.queue, l.spare = l.spare[:0], rs
-			l.mu.Unlock()
-			if len(rs) == 0 {
-				break
-			}
-			for len(rs) > 0 {
-				n := together(rs)
-				l.carry(rs[:n])
-				l.pending.Add(-int64(n))
-				l.session.completed.Ring()
-				rs = rs[n:]
-			}
+		l.empty()
+	}
+}
+
+// empty carries out what is queued.
+func (l *lane) empty() {
+	for {
+		l.mu.Lock()
+		rs := l.queue
+		l.queue, l.spare = l.spare[:0], rs
+		l.mu.Unlock()
+		if len(rs) == 0 {
+			return
+		}
+		for len(rs) > 0 {
+			n := together(rs)
+			l.carry(rs[:n])
+			l.pending.Add(-int64(n))
+			l.session.completed.Ring()
+			rs = rs[n:]
 		}
 	}
 }
