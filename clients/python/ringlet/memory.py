@@ -35,7 +35,7 @@ import struct
 import threading
 import time
 
-from . import output
+from . import output, shm
 
 IMPORT, LEAVE, SIZE, WRITE, READ, ADD, SWAP, COMPARE, NOTIFY, WAIT, FENCE = range(1, 12)
 LIST, NOTICE, ALONE = 1, 2, 4  # flags
@@ -370,30 +370,42 @@ class Door:
 
     def _open(self, path):
         """Opens the memory that the card names: docs/format/segment.md. False: there is none."""
+        foreign = Broken("%s is not the door of a process of this user" % path)
         try:
             card = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.ELOOP):
+                raise
+            raise foreign from None
         try:
             st, text = os.fstat(card), os.read(card, 200)
         finally:
             os.close(card)
         found = _CARD.fullmatch(text)
         if not stat.S_ISREG(st.st_mode) or st.st_uid != os.geteuid() or st.st_mode & 0o077 or not found:
-            raise Broken("%s is not the door of a process of this user" % path)
+            raise foreign
         where, size, device, inode = os.fsdecode(found[1]), int(found[2]), int(found[3]), int(found[4])
         try:
             if not os.readlink(where).startswith("/memfd:ringlet-segment:"):
                 return False
             self._file = os.open(where, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        except FileNotFoundError:
+        except OSError:  # the number is that of another process by now, whose memory this one may not see
             return False
-        st = os.fstat(self._file)
-        seals = fcntl.fcntl(self._file, 1034)  # F_GET_SEALS; both of shrink and grow are wanted
-        if (st.st_size, st.st_dev, st.st_ino) != (size, device, inode) or seals & 6 != 6 or size < _DATA + 8192:
+        try:
+            st = os.fstat(self._file)
+            if st.st_uid != os.geteuid() or not shm.sealed(self._file):
+                raise foreign
+            if (st.st_size, st.st_dev, st.st_ino) == (size, device, inode):
+                if not _DATA + 8192 <= size <= _DATA + 2**30:
+                    raise Broken("%s: %d bytes are no door" % (path, size))
+                return True
+        except BaseException:
             os.close(self._file)
-            return False
-        return True
+            raise
+        os.close(self._file)
+        return False
 
     def _forget(self):
         """Closes the memory. Who still has a part of data keeps it mapped, but not the lock."""

@@ -44,6 +44,14 @@ _CARD = re.compile(rb"ringlet-segment 2 (/proc/\d+/fd/\d+) (\d+) (\d+) (\d+)\n")
 _ORDERED = platform.machine() in ("x86_64", "AMD64")
 
 
+def sealed(file):
+    """Whether nobody can cut the memory of an open file short, or lengthen it."""
+    try:
+        return fcntl.fcntl(file, _GET_SEALS) & _SEALS == _SEALS
+    except OSError:  # it is no memory
+        return False
+
+
 class RingError(Exception):
     """A step at a ring that failed."""
 
@@ -312,31 +320,42 @@ class Ring:
     def _open(self):
         """Opens the memory that the card names: docs/format/segment.md."""
         path = self._name if "/" in self._name else "/dev/shm/" + self._name
+        foreign = Broken("%s is not the ring of a process of this user" % path)
         try:
             card = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             raise NoRing("no readout unit has made the ring %s: does its run use this input?" % path) from None
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.ELOOP):
+                raise
+            raise foreign from None
         try:
             st, text = os.fstat(card), os.read(card, 200)
         finally:
             os.close(card)
         found = _CARD.fullmatch(text)
         if not stat.S_ISREG(st.st_mode) or st.st_uid != os.geteuid() or st.st_mode & 0o077 or not found:
-            raise Broken("%s is not the ring of a process of this user" % path)
+            raise foreign
         where, size, device, inode = os.fsdecode(found[1]), int(found[2]), int(found[3]), int(found[4])
         dead = NoRing("the process that made the ring %s has ended, or is of another container" % path)
         try:
-            if not os.readlink(where).startswith("/memfd:ringlet-segment:"):
-                raise dead
-            self._file = os.open(where, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        except FileNotFoundError:
+            link = os.readlink(where)
+        except PermissionError:
+            raise foreign from None
+        except OSError:
             raise dead from None
-        st = os.fstat(self._file)
+        if not link.startswith("/memfd:ringlet-segment:"):
+            raise dead
         try:
+            self._file = os.open(where, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            raise dead from None
+        try:
+            st = os.fstat(self._file)
+            if st.st_uid != os.geteuid() or not sealed(self._file):
+                raise Broken("%s: its memory is not sealed, or another user's" % path)
             if (st.st_size, st.st_dev, st.st_ino) != (size, device, inode):
                 raise dead
-            if st.st_uid != os.geteuid() or fcntl.fcntl(self._file, _GET_SEALS) & _SEALS != _SEALS:
-                raise Broken("%s: its memory is not sealed, or another user's" % path)
             if size < _HEADER + (256 << 10) or size % 4096:
                 raise Broken("%s: %d bytes are no ring" % (path, size))
         except BaseException:
