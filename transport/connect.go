@@ -206,6 +206,9 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	if e.cfg.Damage.Epoch > 0 {
 		direct = &damaged{direct, damage}
 	}
+	if e.cfg.Damage.Table > 0 {
+		direct = &stale{directConn: direct, by: damage, table: e.cfg.Table, peer: shmem.Peer(rank)}
+	}
 	if e.cfg.Drop > 0 {
 		direct = newLossy(direct, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
 	}

@@ -11,17 +11,19 @@ import (
 
 // Damage says how much goes wrong on purpose, to show that each kind is found, counted, and repaired (seed 004, X3).
 // Headers and bodies are damaged as they arrive, before anything is opened, so that the seal of the carrier must find
-// it. An epoch is damaged before the datagram is sealed: it comes as one of a peer of another view.
+// it. An epoch is damaged before the datagram is sealed: it comes as one of a peer of another view. A row of the export
+// table is damaged for one look at it.
 type Damage struct {
 	Header float64 // share of packets of which a bit of the header is turned over
 	Body   float64 // share of packets of which a sealed bit is turned over
 	Epoch  float64 // share of datagrams that are sent with the number of another view
+	Table  float64 // share of datagrams whose window is looked up under a generation that it does not have
 }
 
 // maxDamage is the largest share: more is no damage that a link is made for.
 const maxDamage = 0.5
 
-// ParseDamage reads kinds and shares, such as header=1e-4,body=1e-4,epoch=1e-4. Nothing is no damage.
+// ParseDamage reads kinds and shares, such as header=1e-4,body=1e-4,epoch=1e-4,table=1e-4. Nothing is no damage.
 func ParseDamage(text string) (d Damage, err error) {
 	if text == "" {
 		return d, nil
@@ -45,8 +47,10 @@ func ParseDamage(text string) (d Damage, err error) {
 			d.Body = share
 		case "epoch":
 			d.Epoch = share
+		case "table":
+			d.Table = share
 		default:
-			return Damage{}, fmt.Errorf("%q is no kind of damage: there are header, body and epoch", kind)
+			return Damage{}, fmt.Errorf("%q is no kind of damage: there are header, body, epoch and table", kind)
 		}
 	}
 	return d, nil
@@ -60,9 +64,9 @@ type Damager struct {
 	// immutable
 	shares Damage
 
-	in, out *rand.Rand // owned by who opens packets, and by who sends
+	in, out, rows *rand.Rand // owned by who opens packets, by who sends, and by who receives what was opened
 
-	headers, bodies, epochs atomic.Uint64
+	headers, bodies, epochs, tables atomic.Uint64
 }
 
 // newDamager makes one; nil where nothing is to be damaged.
@@ -74,6 +78,7 @@ func newDamager(d Damage, seed uint64) *Damager {
 		shares: d,
 		in:     rand.New(rand.NewPCG(seed, 0x696e)),
 		out:    rand.New(rand.NewPCG(seed, 0x6f7574)),
+		rows:   rand.New(rand.NewPCG(seed, 0x726f7773)),
 	}
 }
 
@@ -116,6 +121,7 @@ func (d *Damager) add(s *Stats) {
 		s.DamagedHeaders += d.headers.Load()
 		s.DamagedBodies += d.bodies.Load()
 		s.DamagedEpochs += d.epochs.Load()
+		s.DamagedTables += d.tables.Load()
 	}
 }
 

@@ -274,6 +274,7 @@ type Stats struct {
 	DamagedHeaders   uint64    `help:"packets whose header was damaged on purpose as they arrived"`
 	DamagedBodies    uint64    `help:"packets whose sealed bytes were damaged on purpose as they arrived"`
 	DamagedEpochs    uint64    `help:"datagrams sent on purpose with the number of another view"`
+	DamagedTables    uint64    `help:"datagrams whose window was looked up on purpose in a stale row of the table, and refused"`
 }
 
 // add adds what is counted by link.
@@ -284,6 +285,7 @@ func (s *Stats) add(o *Stats) {
 	s.DamagedHeaders += o.DamagedHeaders
 	s.DamagedBodies += o.DamagedBodies
 	s.DamagedEpochs += o.DamagedEpochs
+	s.DamagedTables += o.DamagedTables
 	for c := range o.Links {
 		s.Links[c] += o.Links[c]
 	}

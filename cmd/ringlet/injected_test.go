@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"ringlet/testkit/cases"
@@ -15,6 +16,10 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 		"epochs":              {"quic", "epoch=1e-3"},
 		"epochs of a library": {"quic-go", "epoch=1e-3"},
 		"epochs of a stream":  {"stream", "epoch=1e-3"},
+		"tables":              {"quic", "table=1e-2"},
+		"tables of a library": {"quic-go", "table=1e-2"},
+		"tables of a stream":  {"stream", "table=1e-2"},
+		"all":                 {"quic", "header=1e-3,body=1e-3,epoch=1e-3,table=1e-3"},
 		"headers and bodies":  {"quic", "header=1e-2,body=1e-2"},
 		"a ten thousandth":    {"quic", "header=1e-4,body=1e-4"},
 	}) {
@@ -37,7 +42,16 @@ func TestDamageIsFoundAndRepaired(t *testing.T) {
 			if stale > epochs || epochs > stale+sums["socket.kernel_drops"] {
 				t.Errorf("%v datagrams of another view sent, %v refused: %v", epochs, stale, sums)
 			}
-			t.Logf("%v packets damaged, %v epochs", packets, epochs)
+			rows, looks := sums["link.damaged_tables"], 0.0
+			for name, n := range sums {
+				if strings.HasPrefix(name, "table.violations.") {
+					looks += n
+				}
+			}
+			if rows != looks {
+				t.Errorf("%v rows of tables damaged, %v look-ups refused: %v", rows, looks, sums)
+			}
+			t.Logf("%v packets damaged, %v epochs, %v rows", packets, epochs, rows)
 			s.nothingLeft()
 		})
 	}

@@ -194,7 +194,7 @@ func (c *Config) checkCarriers(p *problems) {
 	case damage.Sealed() && !by.Network.Damages:
 		p.add("debug.damage",
 			"what the carrier %s has sealed is opened by a library, so headers and bodies cannot be damaged "+
-				"before that: give epoch alone, or another transport", by.Network.Name)
+				"before that: give epoch and table alone, or another transport", by.Network.Name)
 	}
 	if by := c.Carriers(); by.Carrier != transport.CarrierAuto && by.Network.SameHost && c.Debug.Drop > 0 {
 		p.add("debug.drop", "the carrier %s has no datagrams that could be thrown away: leave out debug.drop "+

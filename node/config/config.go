@@ -95,7 +95,7 @@ type Config struct {
 type Debug struct {
 	Drop float64 `yaml:"drop" default:"0" group:"Debugging" hidden:"" help:"Share of datagrams thrown away as they arrive, 0 to 0.5, chosen by the seed."`
 	// Damage is read by transport.ParseDamage.
-	Damage string `yaml:"damage" default:"" placeholder:"KIND=SHARE" group:"Debugging" hidden:"" help:"Damage on purpose, kinds and shares of packets: header=1e-4,body=1e-4 as they arrive, epoch=1e-4 as they are sent."`
+	Damage string `yaml:"damage" default:"" placeholder:"KIND=SHARE" group:"Debugging" hidden:"" help:"Damage on purpose, kinds and shares of packets: header=1e-4,body=1e-4 as they arrive, epoch=1e-4 as they are sent, table=1e-4 as their window is looked up."`
 
 	// Zero LookAhead: by the slots. Zero PullWindow: 4, where builder units pull. BarrierTimeout leaves half of the 10
 	// s within which a run must end after a unit was lost, and is two orders above the longest phase seen (a 10 MB MFP

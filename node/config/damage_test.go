@@ -12,7 +12,8 @@ func TestDamageThatCannotBe(t *testing.T) {
 		{"quic-go", "epoch=0.1,body=0.1", "opened by a library"},
 		{"quic", "bodies=0.1", `debug.damage: "bodies" is no kind of damage`},
 		{"quic", "header=0.1,body=0.1,epoch=0.1", ""},
-		{"stream", "epoch=0.1", ""},
+		{"stream", "epoch=0.1,table=0.1", ""},
+		{"local", "table=0.1", "neither seal nor datagrams"},
 		{"auto", "body=0.1", ""},
 	} {
 		c := Default()

@@ -107,6 +107,9 @@ func FuzzParseHeader(f *testing.F) {
 	f.Add(golden.Hex(f, "echo"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := parseHeader(in)
+		if _, ok := Target(in); ok && (err != nil || h.kind != laneRequests) {
+			t.Fatalf("%x has a target, and is no request", in)
+		}
 		if err != nil {
 			return
 		}

@@ -254,6 +254,25 @@ func parsePiece(b []byte, p *Piece) int {
 	return n
 }
 
+// Target is the first window that a datagram writes to; ok is false where it writes to none, or does not parse.
+func Target(d []byte) (r shmem.Ref, ok bool) {
+	if h, err := parseHeader(d); err != nil || h.kind != laneRequests {
+		return r, false
+	}
+	off := headerSize
+	if off < len(d) && d[off] == frameEcho {
+		off += echoFrameSize
+	}
+	var p Piece
+	switch b := d[min(off, len(d)):]; {
+	case len(b) >= writeHeaderSize && b[0] == frameWrite:
+		return shmem.Ref{Window: binary.LittleEndian.Uint32(b[8:]), Gen: binary.LittleEndian.Uint32(b[12:])}, true
+	case len(b) >= scatterHeader && b[0] == frameScatter && parsePiece(b[scatterHeader:], &p) > 0:
+		return p.Ref, true
+	}
+	return r, false
+}
+
 // scatterSize is the length of the scatter frame at b[0:], or 0 if it is cut off or has no pieces.
 func scatterSize(b []byte) int {
 	if len(b) < scatterHeader {

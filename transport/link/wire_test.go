@@ -192,3 +192,31 @@ func TestAnotherViewIsDroppedAndCounted(t *testing.T) {
 		t.Errorf("events %+v, stats %+v", d.events[1], s)
 	}
 }
+
+// TestTarget: the first window of a write or of pieces, behind an echo or not, and of nothing else.
+func TestTarget(t *testing.T) {
+	want := goldenWrite(false).Ref
+	write := golden.Hex(t, "write")
+	echo := make([]byte, echoFrameSize)
+	echo[0] = frameEcho
+	behind := append(append(append([]byte(nil), write[:headerSize]...), echo...), write[headerSize:]...)
+	pieces := append([]byte(nil), write[:headerSize]...)
+	pieces = append(pieces, make([]byte, scatterHeader+pieceHeader+7)...)
+	putScatterHeader(pieces[headerSize:], 1, 1)
+	putPiece(pieces[headerSize+scatterHeader:], &Piece{Ref: want, Data: []byte("ringlet")})
+	for name, d := range map[string][]byte{"write": write, "behind an echo": behind, "pieces": pieces} {
+		if r, ok := Target(d); !ok || r != want {
+			t.Errorf("%s: %v, %v", name, r, ok)
+		}
+		for n := range d {
+			if r, ok := Target(d[:n]); ok && r != want {
+				t.Errorf("%d bytes of %s: %v", n, name, r)
+			}
+		}
+	}
+	for _, name := range []string{"done", "refused", "signal", "echo", "part"} {
+		if r, ok := Target(golden.Hex(t, name)); ok {
+			t.Errorf("%s: %v", name, r)
+		}
+	}
+}
