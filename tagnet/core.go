@@ -64,7 +64,7 @@ type Core struct {
 	waiting Waiting
 
 	counters *Counters
-	depths   struct{ ready, cycles, window, again Depth }
+	depths   struct{ ready, cycles, window, again depth }
 }
 
 // record is the ledger's line for one MEP.
@@ -93,7 +93,7 @@ type ruState struct {
 
 type buState struct {
 	free     queue // of slots, first in first out as in the founding document's queues of destinations
-	used     Depth
+	used     depth
 	excluded bool
 	lost     bool // excluded for good
 	knows    int  // of the absences

@@ -1,20 +1,21 @@
 package tagnet
 
-// Depth is the fill level of a queue with its high-water marks (seed document 001, registers CSR 8, 11 and 12 of the
-// scheduler).
-type Depth struct {
-	Now      uint64
-	Max      uint64    // most ever
-	Capacity uint64    // entries the queue can take
-	Crossed  [4]uint64 // how often it rose to 25, 50, 75 and 87.5 % of the capacity
-	Full     uint64    // how often it rose to the capacity: the overflow flag is Full > 0
+import (
+	"google.golang.org/protobuf/proto"
 
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+)
+
+// depth is the fill level of a queue with its high-water marks (seed document 001, registers CSR 8, 11 and 12 of the
+// scheduler). It keeps them in the message that tells them.
+type depth struct {
+	*tagnetv1.Depth
 	marks [5]uint64 // entries at which the marks stand; the last is the capacity
 	level uint8     // marks at or below Now
 }
 
-func newDepth(capacity uint64) Depth {
-	d := Depth{Capacity: capacity}
+func newDepth(capacity uint64) depth {
+	d := depth{Depth: &tagnetv1.Depth{Capacity: capacity, Crossed: make([]uint64, 4)}}
 	for i, eighths := range [5]uint64{2, 4, 6, 7, 8} {
 		// Rounded up, so that the mark says "at least this share"; capacity is far below 2^61.
 		d.marks[i] = max(1, (capacity*eighths+7)/8)
@@ -22,7 +23,7 @@ func newDepth(capacity uint64) Depth {
 	return d
 }
 
-func (d *Depth) set(v uint64) {
+func (d *depth) set(v uint64) {
 	if v == d.Now {
 		return
 	}
@@ -35,6 +36,7 @@ func (d *Depth) set(v uint64) {
 			d.Full++
 		} else {
 			d.Crossed[d.level]++
+			d.Usage |= 1 << d.level // the code of the founding document's register ev_buff_fifo_usedw_log
 		}
 		d.level++
 	}
@@ -43,14 +45,5 @@ func (d *Depth) set(v uint64) {
 	}
 }
 
-// usage is the highest mark ever reached in the code of the founding document's register ev_buff_fifo_usedw_log: 0x0
-// below 25 %, then 0x1, 0x3, 0x7, and 0xF from 87.5 % on.
-func (d *Depth) usage() uint8 {
-	var code uint8
-	for i := range d.Crossed {
-		if d.Crossed[i] > 0 {
-			code |= 1 << i
-		}
-	}
-	return code
-}
+// message is what it is now.
+func (d *depth) message() *tagnetv1.Depth { return proto.CloneOf(d.Depth) }

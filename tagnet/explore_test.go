@@ -183,6 +183,10 @@ func (e explorable) clone() explorable {
 	c.held.meps, c.held.lines = slices.Clone(c.held.meps), slices.Clone(c.held.lines)
 	for j := range c.bus {
 		c.bus[j].free.entry = slices.Clone(c.bus[j].free.entry)
+		c.bus[j].used.Depth = c.bus[j].used.message()
+	}
+	for _, d := range []*depth{&c.depths.ready, &c.depths.cycles, &c.depths.window, &c.depths.again} {
+		d.Depth = d.message()
 	}
 	c.groups.running = slices.Clone(c.groups.running)
 	for i, g := range c.groups.running {

@@ -101,20 +101,8 @@ func statsOf(r *Registers) (out Stats, err error) {
 	return out, nil
 }
 
-func (d *Depth) message() *tagnetv1.Depth {
-	return &tagnetv1.Depth{
-		Now:      d.Now,
-		Max:      d.Max,
-		Capacity: d.Capacity,
-		Crossed:  d.Crossed[:],
-		Full:     d.Full,
-		Usage:    uint32(d.usage()),
-	}
-}
-
-// Registers reads all registers, but what a Server knows.
+// Registers reads all registers, but what a Server knows. Nothing in them is the core's own.
 func (c *Core) Registers() *Registers {
-	d := c.depths // a copy, as everything in the message
 	r := &Registers{
 		State:      tagnetv1.State(c.State()),
 		Policy:     policyMessage(c.cfg.Policy),
@@ -128,14 +116,13 @@ func (c *Core) Registers() *Registers {
 		HeldUp:     uint64(len(c.held.meps)),
 		InFlight:   uint64(c.InFlight()),
 		Counters:   proto.CloneOf(c.counters),
-		Ready:      d.ready.message(),
-		Cycles:     d.cycles.message(),
-		Window:     d.window.message(),
-		Again:      d.again.message(),
+		Ready:      c.depths.ready.message(),
+		Cycles:     c.depths.cycles.message(),
+		Window:     c.depths.window.message(),
+		Again:      c.depths.again.message(),
 	}
 	if c.ring != nil {
-		under := c.ring.depth
-		r.Counters.Tags.Waiting, r.Tags = uint64(len(c.ring.waiting)), under.message()
+		r.Counters.Tags.Waiting, r.Tags = uint64(len(c.ring.waiting)), c.ring.depth.message()
 	}
 	for i, u := range c.rus {
 		r.Rus = append(r.Rus, &tagnetv1.RURegister{

@@ -30,7 +30,7 @@ type ring struct {
 	fifo    []uint16     // groups with a tag under way, in the order of launching: the check FIFO
 	again   []Tag        // tags that go round again
 	count   *tagnetv1.TagCounters
-	depth   Depth // of the FIFO
+	depth   depth // of the FIFO
 }
 
 // waitingTag is a tag before its launch.

@@ -49,13 +49,13 @@ func TestDepth(t *testing.T) {
 	for _, v := range []uint64{3, 4, 3, 4, 8, 12, 2, 16, 14, 16} {
 		d.set(v)
 	}
-	if want := [4]uint64{3, 2, 2, 1}; d.Crossed != want || d.Full != 2 || d.Max != 16 || d.usage() != 0xF {
-		t.Errorf("got %+v with usage %#x, want crossed %v", d, d.usage(), want)
+	if want := []uint64{3, 2, 2, 1}; !slices.Equal(d.Crossed, want) || d.Full != 2 || d.Max != 16 || d.Usage != 0xF {
+		t.Errorf("got %v, want crossed %v", d.message(), want)
 	}
 	small := newDepth(1)
 	small.set(1)
-	if small.Full != 1 || small.usage() != 0xF {
-		t.Errorf("a queue of one: %+v", small)
+	if small.Full != 1 || small.Usage != 0xF {
+		t.Errorf("a queue of one: %v", small.message())
 	}
 }
 
