@@ -1,6 +1,13 @@
 package partition_test
 
-import "testing"
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"ringlet/node/config"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
 
 // A run that is given up at somebody's wish is nobody's fault: every node is in Ready, though each sees its peers drop
 // what they had.
@@ -19,5 +26,27 @@ func TestAbandonBlamesNobody(t *testing.T) {
 				t.Errorf("%s is in %s: %v", c.GetName(), c.GetState(), c.GetCause())
 			}
 		}
+	}
+}
+
+// Somebody loses patience with a run that drains: its record says who gave it up, as where that was asked for at once.
+func TestAbandonWhileItDrains(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 2, func(c *config.Config) { c.Output = fmt.Sprintf("buffer:unread-%d", os.Getpid()) })
+	h.must("load", "configure", "start")
+	h.until("MEPs wait for a reader of the output", func() bool { return h.InFlight() > 0 })
+	stopped := make(chan error, 1)
+	go func() { stopped <- h.ask("stop") }()
+	h.reaches("Stopping")
+	if err := h.ask("stop", "abandon", "true"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	r := h.run(1)
+	if r.GetVerdict() != ecsv1.Verdict_VERDICT_ABORTED || r.GetCause().GetCode() != "abandoned" ||
+		r.GetCause().GetComponent() != "alice" {
+		t.Errorf("run 1 is %v, end %q, by %v", r.GetVerdict(), r.GetEnd(), r.GetCause())
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"ringlet/ecs/partition/fault"
 	"ringlet/ecs/partition/nodes"
-	"ringlet/ecs/record"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -32,9 +31,8 @@ type memory struct {
 	Absent        []Absent        `json:"absent,omitempty"`
 	Excluded      map[string]bool `json:"excluded,omitempty"`
 	View          json.RawMessage `json:"view,omitempty"`
-	Run           uint32          `json:"run,omitempty"`     // that is not over
-	Abandon       bool            `json:"abandon,omitempty"` // and somebody has given it up
-	Stale         bool            `json:"stale,omitempty"`   // the nodes have given up their links
+	Run           uint32          `json:"run,omitempty"`    // that is not over
+	Linked        bool            `json:"linked,omitempty"` // the nodes have the links of the view
 }
 
 const memoryKey = "partition"
@@ -50,14 +48,14 @@ func (p *Partition) remember() {
 	}
 	if p.crew != nil {
 		cfg := p.crew.Configuration()
-		m.Stale = !p.crew.Linked()
+		m.Linked = p.crew.Linked()
 		m.Taking = string(cfg.Effective())
 		if v := p.crew.View(); v != nil {
 			m.View, _ = protojson.Marshal(v)
 		}
 	}
 	if p.rec != nil {
-		m.Run, m.Abandon = p.rec.GetNumber(), p.asked.abandon
+		m.Run = p.rec.GetNumber()
 	}
 	text, err := json.Marshal(m)
 	p.mu.Unlock()
@@ -76,30 +74,182 @@ func (p *Partition) Adopt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.recall(ctx, text); err != nil {
-		p.say(bad, "fault", nodes.Name, "what the last control had could not be taken up: %v", err)
-		p.forget()
+	a := adopter{Partition: p, text: text}
+	for step := a.next(); ; step = a.next() {
+		err := a.carryOut(ctx, step)
+		if a.took(step.do, err); err == nil && step.do.last() {
+			return errors.Join(p.closeOrphans(), p.count())
+		}
+		if err != nil {
+			p.log.Warn("a control that comes back could not do all of it", "step", step.do, "err", err)
+		}
 	}
-	return errors.Join(p.closeOrphans(), p.count())
 }
 
-// recall goes on from what is remembered.
-func (p *Partition) recall(ctx context.Context, text []byte) error {
-	var m memory
-	if text == nil {
+// adopter does what adoption says. What it finds stands in the partition.
+type adopter struct {
+	*Partition
+	adoption
+	text   []byte // what the last control wrote down; nil: nothing
+	taking config.Config
+	view   *nodev1.View
+}
+
+// carryOut does one step, and fills in what it finds.
+func (a *adopter) carryOut(ctx context.Context, step adoptStep) error {
+	now := a.now()
+	crew, run := now.crew, now.run
+	switch step.do {
+	case adoptRecall:
+		return a.recall()
+	case adoptAsk:
+		return a.rejoin(ctx)
+	case adoptRead:
+		rec, err := a.cfg.Store.Get(a.memory.Run)
+		if err == nil {
+			a.record = proto.CloneOf(rec)
+		}
+		return err
+	case adoptTakeUp:
+		return a.takeUp(crew)
+	case adoptEndScheduler:
+		crew.EndScheduler(a.memory.Run)
+		a.look(crew)
+	case adoptGiveUp:
+		a.giveUp(run, step)
+		a.look(crew)
+	case adoptConclude:
+		run.EndFor(step.end)
+		a.change(func(r *ecsv1.Run) { untold(r, a.told.missing) })
+		a.stopping(step.end, nil)
+		a.drop(run, func() *nodes.Report { return run.Conclude(a.told.missing) })
+		a.look(crew)
+	case adoptPause: // what was under way may have been half of it
+		ctx, cancel := context.WithTimeout(a.ctx, a.rejoinTime())
+		defer cancel()
+		return run.Pause(ctx)
+	case adoptClear:
+		ctx, cancel := context.WithTimeout(a.ctx, a.rejoinTime())
+		defer cancel()
+		return crew.Clear(ctx)
+	case adoptForget: // nodes that still build end their run by themselves
+		a.say(bad, "fault", nodes.Name, "what the last control had could not be taken up: %v", a.failed)
+		a.set(func(s *standing) { s.crew, s.run, s.rec, s.loaded = nil, nil, nil, nil })
+		now.release()
+	case adoptOffline:
+	case adoptNotReady:
+		return a.runner.Adopt(fsm.NotReady)
+	case adoptReady:
+		return a.runner.Adopt(fsm.Ready)
+	case adoptRunning:
+		return a.goOn(run, fsm.Running)
+	case adoptPaused:
+		return a.goOn(run, fsm.Paused)
+	case adoptStop:
+		return a.stopAgain(step.end)
+	}
+	return nil
+}
+
+// recall reads what the last control wrote down.
+func (a *adopter) recall() error {
+	m := &memory{}
+	if a.text == nil {
 		return nil
 	}
-	if err := json.Unmarshal(text, &m); err != nil || m.Configuration == "" {
+	if err := json.Unmarshal(a.text, m); err != nil || m.Configuration == "" {
 		return err
 	}
-	return p.adopt(ctx, &m)
+	l, taking, view, err := m.read()
+	if err != nil {
+		return err
+	}
+	a.memory, a.taking, a.view = m, taking, view
+	a.set(func(s *standing) { s.loaded, s.excluded = l, m.Excluded })
+	return nil
 }
 
-// forget lets go of what could not be taken up. Nodes that still build end their run by themselves.
-func (p *Partition) forget() {
-	before := p.now()
-	p.set(func(s *standing) { s.crew, s.run, s.rec, s.loaded = nil, nil, nil, nil })
-	before.release()
+// rejoin meets the nodes of the last view.
+func (a *adopter) rejoin(ctx context.Context) error {
+	crew := nodes.NewCrew(a.options(&a.taking, memberNames(a.view)), a.taking)
+	ctx, cancel := context.WithTimeout(ctx, a.rejoinTime())
+	defer cancel()
+	err := crew.Rejoin(ctx, a.view, a.memory.Linked)
+	a.set(func(s *standing) { s.crew = crew })
+	a.say(warning, "run", nodes.Name, "the control has come back and finds its partition, which was %s", a.memory.State)
+	if a.memory.Run == 0 {
+		a.look(crew)
+	}
+	return err
+}
+
+// look fills in where the nodes are, once they are watched.
+func (a *adopter) look(crew *nodes.Crew) {
+	crew.Attend()
+	a.states = make([]string, len(a.view.GetMembers()))
+	for i, rep := range crew.Reports() {
+		a.states[i] = rep.GetStatus().GetState()
+	}
+}
+
+// takeUp takes up the run, and hears what nodes and scheduler tell of it.
+func (a *adopter) takeUp(crew *nodes.Crew) error {
+	run, err := crew.Adopt(a.memory.Run, a.record.GetRunKey(), a.record.GetStartDone().AsTime())
+	if err != nil {
+		return err
+	}
+	a.set(func(s *standing) { s.run, s.rec = run, a.record })
+	what := &told{
+		alone:           crew.StoppedByThemselves(),
+		schedulerPaused: tagnet.State(run.LastStats().GetState()) == tagnet.Paused,
+	}
+	for _, rep := range crew.Reports() {
+		if rep.GetRun() == a.memory.Run && rep.GetStatus().GetState() == fsm.Paused.String() {
+			what.paused++
+		}
+	}
+	what.going, what.missing = run.Tellers()
+	a.told = what
+	return nil
+}
+
+// giveUp gives a run up that cannot go on, for a fault or because somebody wanted it so.
+func (a *adopter) giveUp(run *nodes.Run, step adoptStep) {
+	run.EndFor(step.end)
+	var struck *ecsv1.Cause
+	dropped := run.Interrupt
+	if step.cause != nil {
+		struck = inRecord(*step.cause, step.end, timestamppb.Now())
+		dropped = func() *nodes.Report { return run.GiveUp(&fault.Error{Fault: *step.cause}) }
+	}
+	a.stopping(step.end, struck)
+	a.drop(run, dropped)
+}
+
+// goOn has a run go on as it was found.
+func (a *adopter) goOn(run *nodes.Run, as fsm.State) error {
+	if err := a.runner.Adopt(as); err != nil {
+		return err
+	}
+	if run.Degraded() {
+		_ = a.runner.Degrade(fsm.Cause{Component: strings.Join(run.Out(), ", "),
+			What: "a unit was lost or excluded in this run"})
+	}
+	a.say(info, "run", Name, "run %d goes on", run.Number())
+	a.wg.Go(func() { a.watch(run) })
+	return nil
+}
+
+// stopAgain carries a stop out that was begun, or that the nodes began.
+func (a *adopter) stopAgain(end string) error {
+	if alone := a.told.alone; alone != nil {
+		a.change(func(r *ecsv1.Run) { endedAlone(r, alone, time.Now()) })
+	}
+	a.set(func(s *standing) { s.asked.end = end })
+	if err := a.runner.Adopt(fsm.Running); err != nil {
+		return err
+	}
+	return a.runner.Submit(fsm.Stop)
 }
 
 // closeOrphans gives every run that nobody builds any more its end.
@@ -117,44 +267,11 @@ func (p *Partition) closeOrphans() error {
 		if err != nil {
 			return err
 		}
-		abandoned(rec, "the control was lost while the run was "+phase(rec)+", and its nodes could not be taken up again")
+		orphaned(rec)
 		p.unwritten.record(rec)
 		p.misses(rec)
 	}
 	return nil
-}
-
-// phase is what a run was doing by its record.
-func phase(r *ecsv1.Run) string {
-	switch {
-	case r.GetStartDone() == nil:
-		return "beginning"
-	case r.GetStopBegun() != nil:
-		return "ending"
-	}
-	return "going on"
-}
-
-// adopt goes on with the partition of an earlier control.
-func (p *Partition) adopt(ctx context.Context, m *memory) error {
-	l, taking, view, err := m.read()
-	if err != nil {
-		return err
-	}
-	p.set(func(s *standing) { s.loaded, s.excluded = l, m.Excluded })
-	if m.View == nil { // it was loaded and not configured: configure meets the nodes
-		return p.runner.Adopt(fsm.NotReady)
-	}
-	crew := nodes.NewCrew(p.options(&taking, memberNames(view)), taking)
-	ctx, cancel := context.WithTimeout(ctx, p.rejoinTime())
-	defer cancel()
-	met := crew.Rejoin(ctx, view, !m.Stale)
-	p.set(func(s *standing) { s.crew = crew })
-	p.say(warning, "run", nodes.Name, "the control has come back and finds its partition, which was %s", m.State)
-	if m.Run != 0 {
-		return p.adoptRun(m, met)
-	}
-	return p.settle(crew, met)
 }
 
 // rejoinTime is how long nodes may take to answer a control that has come back: it does not start those that are gone.
@@ -188,148 +305,4 @@ func (m *memory) read() (*loaded, config.Config, *nodev1.View, error) {
 		names:  m.Names,
 		absent: m.Absent,
 	}, taking, view, err
-}
-
-// settle finds where nodes without a run are: all Ready, all NotReady, or to be put to rest.
-func (p *Partition) settle(crew *nodes.Crew, met error) error {
-	crew.Attend()
-	state := ""
-	for _, rep := range crew.Reports() {
-		st := rep.GetStatus().GetState()
-		if state != "" && st != state {
-			state = "mixed"
-			break
-		}
-		state = st
-	}
-	switch {
-	case met == nil && state == fsm.Ready.String():
-		return p.runner.Adopt(fsm.Ready)
-	case met == nil && state == fsm.NotReady.String():
-		return p.runner.Adopt(fsm.NotReady)
-	}
-	ctx, cancel := context.WithTimeout(p.ctx, p.rejoinTime())
-	defer cancel()
-	if err := crew.Clear(ctx); err != nil || met != nil {
-		p.log.Warn("not every node has come to rest", "err", errors.Join(met, err))
-	}
-	return p.runner.Adopt(fsm.NotReady)
-}
-
-// adoptRun takes up a run whose nodes go on, or gives it its end.
-func (p *Partition) adoptRun(m *memory, met error) error {
-	rec, err := p.cfg.Store.Get(m.Run)
-	if err != nil {
-		return err
-	}
-	rec = proto.CloneOf(rec)
-	crew := p.now().crew
-	if record.Closed(rec) {
-		crew.EndScheduler(m.Run)
-		return p.settle(crew, met)
-	}
-	run, err := crew.Adopt(m.Run, rec.GetRunKey(), rec.GetStartDone().AsTime())
-	if err != nil {
-		return err
-	}
-	p.set(func(s *standing) { s.run, s.rec = run, rec })
-	paused := 0
-	for _, rep := range crew.Reports() {
-		if rep.GetRun() == m.Run && rep.GetStatus().GetState() == fsm.Paused.String() {
-			paused++
-		}
-	}
-	alone := crew.StoppedByThemselves()
-	going, missing := run.Tellers()
-	what := find(rec, m.Abandon, told{
-		alone:           alone != nil,
-		going:           going,
-		missing:         len(missing) > 0,
-		paused:          paused,
-		schedulerPaused: tagnet.State(run.LastStats().GetState()) == tagnet.Paused,
-	})
-	if met != nil {
-		p.log.Warn("not every node of the run answers", "err", met)
-	}
-	return p.goOn(what, run, rec, alone)
-}
-
-// goOn does with a run what has been found.
-func (p *Partition) goOn(what found, run *nodes.Run, rec *ecsv1.Run, alone *nodev1.Cause) error {
-	switch what {
-	case foundOver: // seen before
-		return nil
-	case foundBeginning:
-		return p.giveUp(run, nodes.EndControlLost, &fault.Error{Fault: fault.Fault{
-			Component: nodes.Name, What: "the control was lost while the run was beginning", Evidence: "seen when it came back",
-		}})
-	case foundFailed:
-		return p.giveUp(run, nodes.EndFault, &fault.Error{Fault: fault.Told(rec.GetCause())})
-	case foundAbandoned:
-		return p.giveUp(run, rec.GetEnd(), nil)
-	case foundAlone:
-		p.change(func(r *ecsv1.Run) { endedAlone(r, alone, time.Now()) })
-		return p.stopAgain(nodes.EndControlLost)
-	case foundOverSince:
-		_, missing := run.Tellers()
-		return p.conclude(run, missing)
-	case foundEnding:
-		return p.stopAgain(rec.GetEnd())
-	case foundPaused:
-		ctx, cancel := context.WithTimeout(p.ctx, p.rejoinTime())
-		defer cancel()
-		if err := run.Pause(ctx); err != nil { // what was under way may have been half of it
-			p.log.Warn("not every node of a paused run is at rest", "err", err)
-		}
-		if err := p.runner.Adopt(fsm.Paused); err != nil {
-			return err
-		}
-	case foundRunning:
-		if err := p.runner.Adopt(fsm.Running); err != nil {
-			return err
-		}
-	}
-	if run.Degraded() {
-		_ = p.runner.Degrade(fsm.Cause{Component: strings.Join(run.Out(), ", "),
-			What: "a unit was lost or excluded in this run"})
-	}
-	p.say(info, "run", Name, "run %d goes on", run.Number())
-	p.wg.Go(func() { p.watch(run) })
-	return nil
-}
-
-// stopAgain carries a stop out that was begun, or that the nodes began.
-func (p *Partition) stopAgain(end string) error {
-	p.set(func(s *standing) { s.asked.end = end })
-	if err := p.runner.Adopt(fsm.Running); err != nil {
-		return err
-	}
-	return p.runner.Submit(fsm.Stop)
-}
-
-// conclude closes a run that was over when the control came back, with what can still be told of it.
-func (p *Partition) conclude(run *nodes.Run, missing []string) error {
-	end := p.now().rec.GetEnd()
-	if end == "" {
-		end = nodes.EndControlLost
-	}
-	run.EndFor(end)
-	p.change(func(r *ecsv1.Run) { untold(r, missing) })
-	p.stopping(end, nil)
-	p.drop(run, func() *nodes.Report { return run.Conclude(missing) })
-	return p.settle(p.now().crew, nil)
-}
-
-// giveUp gives a run up that cannot go on, for a fault or because somebody wanted it so, and settles its nodes.
-func (p *Partition) giveUp(run *nodes.Run, end string, fault *fault.Error) error {
-	run.EndFor(end)
-	var struck *ecsv1.Cause
-	dropped := run.Interrupt
-	if fault != nil {
-		struck = inRecord(fault.Fault, end, timestamppb.Now())
-		dropped = func() *nodes.Report { return run.GiveUp(fault) }
-	}
-	p.stopping(end, struck)
-	p.drop(run, dropped)
-	return p.settle(p.now().crew, nil)
 }

@@ -20,3 +20,12 @@ func (p *Partition) Built() uint64 {
 
 // Awaits is until when a step that begins now waits for members.
 func (p *Partition) Awaits() time.Time { return p.awaits() }
+
+// InFlight is how many MEPs of the run that goes on are under way.
+func (p *Partition) InFlight() uint64 {
+	run := p.now().run
+	if run == nil {
+		return 0
+	}
+	return run.Stats().Registers.GetInFlight()
+}

@@ -56,4 +56,7 @@ func TestControlComesBackToNodesThatCannotTell(t *testing.T) {
 		!strings.HasSuffix(r.GetCause().GetWhat(), " n2") {
 		t.Errorf("run 1 is %v, end %q, %d events built: %v", r.GetVerdict(), r.GetEnd(), r.GetEventsBuilt(), r.GetCause())
 	}
+	if h.state() != "Ready" {
+		t.Errorf("it is %s, though the nodes that tell are Ready", h.state())
+	}
 }

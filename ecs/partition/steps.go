@@ -94,21 +94,25 @@ func (p *Partition) resume(ctx context.Context) error { return p.now().run.Resum
 // halt ends the run in good order: what is under way is built, outputs are completed, accounts are closed.
 func (p *Partition) halt(ctx context.Context) error {
 	now := p.now()
-	run, why, abandon := now.run, now.asked.end, now.asked.abandon
+	run, why := now.run, now.asked.end
 	if run == nil {
 		return nil
 	}
-	began := !run.StartedAt().IsZero()
+	abandon, began := now.asked.abandon, !run.StartedAt().IsZero()
 	p.stopping(why, givenUp(now.asked.by, abandon, began))
 	run.EndFor(why)
 	p.remember()
 	defer p.whileItMoves(ctx, run)()
 	if !abandon && began {
-		if err := p.drain(ctx, run, why); err != nil && !errors.Is(err, errAbandoned) {
-			return err // the time is over: abandon ends the run
-		} else if err == nil {
+		err := p.drain(ctx, run, why)
+		switch {
+		case err == nil:
 			return p.finish(run)
+		case !errors.Is(err, errAbandoned):
+			return err // the time is over: abandon ends the run
 		}
+		given := givenUp(p.now().asked.by, true, began)
+		p.change(func(r *ecsv1.Run) { r.Cause = given })
 	}
 	p.drop(run, run.Interrupt)
 	return nil
@@ -119,7 +123,7 @@ func givenUp(by string, abandon, began bool) *ecsv1.Cause {
 	what, code := "", ""
 	switch {
 	case abandon:
-		what, code = "gave the run up: everything under way was dropped", "abandoned"
+		what, code = "gave the run up: everything under way was dropped", codeAbandoned
 	case !began:
 		what, code = "stopped the run before all nodes had begun it: everything under way was dropped", "not_begun"
 	default:
@@ -132,6 +136,10 @@ func givenUp(by string, abandon, began bool) *ecsv1.Cause {
 		At:        timestamppb.Now(),
 	}
 }
+
+// codeAbandoned is the code of the cause of a run that somebody gave up: a control that comes back knows by it that it
+// was.
+const codeAbandoned = "abandoned"
 
 // tellEvery is how often it is told what the end of a run waits for.
 const tellEvery = 5 * time.Second

@@ -1,0 +1,227 @@
+package partition
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"ringlet/ecs/partition/nodes"
+	"ringlet/ecs/record"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/transcript"
+)
+
+// TestTranscripts plays testdata/*.txt: a control comes back. What is said is what it finds, and the answer is what it
+// does next.
+//
+//	> back [configuration|view|run]   a control comes back; its memory holds so much
+//	> done                            the step was done
+//	> fails [STATE…]                  it was not; the nodes are in these states
+//	> nodes STATE…                    the step was done, and the nodes are in these states; "silent" is one that tells nothing
+//	> record RECORD                   the record is read
+//	> told TELLING…                   the run is taken up, and nodes and scheduler tell this of it
+//	> RECORD: TELLING…                both, of a control that has got so far
+//	> orphan RECORD                   the record of a run whose nodes could not be taken up
+//
+// A record is open, begun, stopped, abandoned, struck or closed. "going N" and "paused N" count nodes, "alone" is that
+// nodes have ended the run by themselves, "missing" that one of them or the scheduler cannot tell, "held" that the
+// scheduler is paused.
+func TestTranscripts(t *testing.T) {
+	transcript.Play(t, func(t *testing.T) transcript.Answer {
+		p := &adoptPlayer{t: t}
+		return func(line string) string {
+			if records, tells, both := strings.Cut(line, ":"); both {
+				p.say("back", []string{"run"})
+				p.say("done", nil)
+				p.say("done", nil)
+				if does := p.say("record", []string{records}); p.next().do != adoptTakeUp {
+					return does
+				}
+				return p.say("told", strings.Fields(tells))
+			}
+			words := strings.Fields(line)
+			return p.say(words[0], words[1:])
+		}
+	})
+}
+
+type adoptPlayer struct {
+	t *testing.T
+	adoption
+	holds string // what the memory does
+}
+
+var errFails = errors.New("it failed")
+
+func recordCalled(name string) *ecsv1.Run {
+	now := timestamppb.Now()
+	return proto.CloneOf(map[string]*ecsv1.Run{
+		"open":    {StartBegun: now},
+		"begun":   {StartBegun: now, StartDone: now},
+		"stopped": {StartBegun: now, StartDone: now, StopBegun: now, End: nodes.EndStopped},
+		"abandoned": {
+			StartBegun: now,
+			StartDone:  now,
+			StopBegun:  now,
+			End:        nodes.EndStopped,
+			Cause:      givenUp("alice", true, true),
+		},
+		"struck": {
+			StartBegun: now,
+			StartDone:  now,
+			StopBegun:  now,
+			End:        nodes.EndFault,
+			Cause:      &ecsv1.Cause{Component: "n2", What: "its process was killed by signal 9"},
+		},
+		"closed": {StartBegun: now, StopDone: now, Verdict: ecsv1.Verdict_VERDICT_ABORTED},
+	}[name])
+}
+
+// say takes what is found, and answers with the step that follows.
+func (p *adoptPlayer) say(word string, more []string) string {
+	before := p.next().do
+	switch word {
+	case "back":
+		p.adoption, p.holds = adoption{}, strings.Join(more, "")
+		return p.step()
+	case "done":
+		if before == adoptRecall {
+			p.memory = remembered(p.holds)
+		}
+	case "fails", "nodes":
+		p.states = nil
+		for _, s := range more {
+			p.states = append(p.states, strings.TrimPrefix(s, "silent"))
+		}
+		if word == "fails" {
+			p.took(before, errFails)
+			return p.step()
+		}
+	case "record":
+		p.record = recordCalled(more[0])
+	case "told":
+		p.told = p.tells(more)
+	case "orphan":
+		r := recordCalled(more[0])
+		orphaned(r)
+		return fmt.Sprintf("it is %s (%s)\n   %s\n", strings.TrimPrefix(r.GetVerdict().String(), "VERDICT_"), r.GetEnd(),
+			r.GetCause().GetComponent()+": "+r.GetCause().GetWhat())
+	default:
+		return "not understood\n"
+	}
+	p.took(before, nil)
+	return p.step()
+}
+
+// remembered is a memory that holds so much; nil: nothing.
+func remembered(what string) *memory {
+	switch what {
+	case "configuration":
+		return &memory{}
+	case "view":
+		return &memory{View: json.RawMessage("{}")}
+	case "run":
+		return &memory{View: json.RawMessage("{}"), Run: 3}
+	}
+	return nil
+}
+
+func (p *adoptPlayer) tells(w []string) *told {
+	what := &told{}
+	for ; len(w) > 0; w = w[1:] {
+		switch w[0] {
+		case "going":
+			what.going = transcript.Number(p.t, w[1])
+			w = w[1:]
+		case "paused":
+			what.paused = transcript.Number(p.t, w[1])
+			w = w[1:]
+		case "alone":
+			what.alone = &nodev1.Cause{}
+		case "missing":
+			what.missing = []string{"n2"}
+		case "held":
+			what.schedulerPaused = true
+		default:
+			p.t.Fatalf("%q is told by nobody", w[0])
+		}
+	}
+	return what
+}
+
+// step is the next step in words.
+func (p *adoptPlayer) step() string {
+	s := p.next()
+	text := s.do.String()
+	if s.end != "" {
+		text += " (" + s.end + ")"
+	}
+	if s.cause != nil {
+		text += "\n   " + s.cause.Component + ": " + s.cause.What
+	}
+	return text + "\n"
+}
+
+// Every step is in a transcript, and every one comes to an end, whatever is found and whatever fails.
+func TestAdoptionEnds(t *testing.T) {
+	met := [adoptActs]bool{}
+	for _, holds := range []string{"nothing", "configuration", "view", "run"} {
+		for _, rec := range []string{"open", "begun", "stopped", "abandoned", "struck", "closed"} {
+			for tells := range 32 {
+				for fails := range adoptActs + 1 {
+					if fails == adoptOffline { // it is where the machine is
+						continue
+					}
+					a := adoption{}
+					for n := 0; ; n++ {
+						step := a.next()
+						met[step.do] = true
+						var err error
+						switch step.do {
+						case fails:
+							err = errFails
+						case adoptRecall:
+							a.memory = remembered(holds)
+						case adoptRead:
+							a.record = recordCalled(rec)
+						case adoptTakeUp:
+							a.told = &told{
+								going:           tells & 1,
+								paused:          tells >> 1 & 1,
+								schedulerPaused: tells>>2&1 == 1,
+							}
+							if tells>>3&1 == 1 {
+								a.told.missing = []string{"n2"}
+							}
+							if tells>>4 == 1 {
+								a.told.alone = &nodev1.Cause{}
+							}
+						default:
+							a.states = [][]string{{"Ready", "Ready"}, {"Ready", ""}, {"NotReady", "NotReady"}}[tells%3]
+						}
+						if a.took(step.do, err); err == nil && step.do.last() {
+							break
+						}
+						if n > int(adoptActs) {
+							t.Fatalf("%s, %s, told %b, %v fails: it goes round at %v", holds, rec, tells, fails, step.do)
+						}
+					}
+				}
+			}
+		}
+	}
+	for act, is := range met {
+		if !is {
+			t.Errorf("nothing led to: %v", adoptAct(act))
+		}
+	}
+	if r := recordCalled("closed"); !record.Closed(r) {
+		t.Error("the record that is called closed is not")
+	}
+}
