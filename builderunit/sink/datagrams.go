@@ -109,8 +109,8 @@ func parseDestination(output string) (d destination, err error) {
 	return d, nil
 }
 
-// CheckDestination says what is wrong with an output of the kind udp. The error is a *destinationError.
-func CheckDestination(output string) error {
+// checkDestination says what is wrong with an output of the kind udp. The error is a *destinationError.
+func checkDestination(output string) error {
 	_, err := parseDestination(output)
 	return err
 }

@@ -113,11 +113,11 @@ func TestDestinations(t *testing.T) {
 		"udp:h:1?speed=1":         `"speed" is unknown`,
 		"udp:h:1?mtu=1500;sync=x": "semicolon",
 	} {
-		err := CheckDestination(output)
+		err := checkDestination(output)
 		var typed *destinationError
 		if !errors.As(err, &typed) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", output, err)
 		}
 	}
-	must.OK(t, CheckDestination("udp:[::1]:19522?mtu=9000&sync=host:19523"))
+	must.OK(t, checkDestination("udp:[::1]:19522?mtu=9000&sync=host:19523"))
 }

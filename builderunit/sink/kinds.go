@@ -30,10 +30,10 @@ type Settings struct {
 // Row is a kind of sink.
 type Row struct {
 	kinds.Kind
-	Files  bool // it writes segments to a directory
-	Named  bool // the output is a name and no path
-	Shared bool // of shared memory, which the MEPs take
-	Remote bool // the output is the kind's name, a colon and an address
+	Files  bool                      // it writes segments to a directory
+	Shared bool                      // the MEPs take shared memory
+	Remote bool                      // the output keeps the kind's name and the colon before it
+	Check  func(output string) error // what is wrong with an output that is no path; nil: it is a path, or there is none
 	Open   func(s Settings) (Sink, error)
 }
 
@@ -51,13 +51,14 @@ var Kinds = []Row{
 	{Kind: kinds.Kind{Name: "mdf", Help: "files of MDF records"}, Files: true, Open: segmentsOf(recording.MDF)},
 	{
 		Kind:   kinds.Kind{Name: "buffer", Help: "shared memory for other programs"},
-		Named:  true,
 		Shared: true,
+		Check:  checkBufferName,
 		Open:   openBuffer,
 	},
 	{
 		Kind:   kinds.Kind{Name: "udp", Help: "events as EJFAT's segments to an address; what is lost on the way is lost"},
 		Remote: true,
+		Check:  checkDestination,
 		Open:   openDatagrams,
 	},
 }
@@ -79,6 +80,11 @@ func BufferName(output string) (name string, share bool, err error) {
 		return "", false, &bufferNameError{output, "asks for something unknown"}
 	}
 	return name, asked, nil
+}
+
+func checkBufferName(output string) error {
+	_, _, err := BufferName(output)
+	return err
 }
 
 // segmentsOf opens the directory of a run, whose segments have that format.

@@ -24,7 +24,7 @@ func TestKindsOpen(t *testing.T) {
 				Capacity: 1 << 20,
 			}
 			s.About = recording.About{Run: s.Segments.Run, Key: s.Segments.Key, Packing: testPacking}
-			if k.Named {
+			if k.Shared {
 				s.Output = fmt.Sprintf("ringlet-test-%d-out", os.Getpid())
 			}
 			if k.Remote {
@@ -38,10 +38,10 @@ func TestKindsOpen(t *testing.T) {
 			other := s
 			other.About.Key = recording.NewKey()
 			var exists *recording.ExistsError
-			if _, err := k.Open(other); (k.Files || k.Named) != (err != nil) || k.Files && !errors.As(err, &exists) {
+			if _, err := k.Open(other); (k.Files || k.Shared) != (err != nil) || k.Files && !errors.As(err, &exists) {
 				t.Errorf("the place is taken: %v", err)
 			}
-			if other.Output = file; k.Files || k.Named {
+			if other.Output = file; k.Files || k.Shared {
 				if _, err := k.Open(other); err == nil {
 					t.Error("it opens in a file")
 				}

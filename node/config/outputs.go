@@ -181,13 +181,8 @@ func (c *Config) resolveOne(p *problems) {
 			p.add("format", "%s needs an output to write to", c.Format)
 		}
 		return
-	case kind.Remote:
-		if err := sink.CheckDestination(c.Output); err != nil {
-			p.add("output", "%v", err)
-		}
-		return
-	case kind.Named:
-		if _, _, err := sink.BufferName(c.Output); err != nil {
+	case kind.Check != nil:
+		if err := kind.Check(c.Output); err != nil {
 			p.add("output", "%v", err)
 		}
 		return

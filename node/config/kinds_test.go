@@ -1,0 +1,25 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"ringlet/builderunit/sink"
+	"ringlet/internal/kinds"
+)
+
+// An output is checked by the row of its kind, of whatever kinds there are.
+func TestOutputIsCheckedByItsRow(t *testing.T) {
+	before := sink.Kinds
+	defer func() { sink.Kinds = before }()
+	asked := ""
+	sink.Kinds = append(before[:len(before):len(before)], sink.Row{
+		Kind:   kinds.Kind{Name: "far"},
+		Remote: true,
+		Check:  func(output string) error { asked = output; return nil },
+	})
+	c := with(func(n *Config) { n.Output = "far:h:1" })
+	if err := c.Complete(); err != nil || asked != "far:h:1" || c.Format != "far" || !strings.HasPrefix(c.Output, "far:") {
+		t.Errorf("%q is asked for, the format is %s, the output %s: %v", asked, c.Format, c.Output, err)
+	}
+}
