@@ -8,7 +8,7 @@ import (
 )
 
 // decisionRows say what the decision unit did, if there was one.
-func decisionRows(row func(name, format string, args ...any), d *nodes.Decisions) {
+func decisionRows(row printRow, d *nodes.Decisions) {
 	if d == nil {
 		return
 	}

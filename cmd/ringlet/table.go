@@ -63,10 +63,31 @@ func fewOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// printRow prints a row of the table: its name, and what it says.
+type printRow func(name, format string, args ...any)
+
 // writeTable prints a report for people; docs/report.md says what each line means.
 func writeTable(w io.Writer, r *nodes.Report) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	runRows(row, r)
+	if r.Started == "" {
+		return t.Flush() // it never began: nothing was counted
+	}
+	builtRows(row, r)
+	timeRows(row, r)
+	decisionRows(row, r.Decisions)
+	row("nodes used", "%.2f CPU s (%.2f per GB), %.0f MB at most", r.CPUSeconds, r.CPUSecondsPerGB, r.MaxRSSMB)
+	sourceRows(row, r)
+	filterRow(row, r)
+	backlogRow(row, r)
+	outputRows(row, r)
+	accountRows(row, r)
+	return t.Flush()
+}
+
+// runRows say what the run was, and how it ended.
+func runRows(row printRow, r *nodes.Report) {
 	row("run", "%d: %d nodes, %d readout and %d builder units, %s, %s, packing %d, %s streams each", r.Run, r.Nodes, r.RUs,
 		r.BUs, r.Carried(), r.Traffic(), r.Packing, streamsOf(r))
 	if r.Started == "" {
@@ -77,18 +98,20 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	if len(r.Leavers) > 0 {
 		row("told to end", "%s", strings.Join(r.Leavers, ", "))
 	}
-	if r.Cause != nil {
-		row("cause", "%s: %s (%s)", r.Cause.Component, r.Cause.What, r.Cause.Evidence)
-		if len(r.Cause.Followed) > 0 {
-			row("for that", "%s gave up", strings.Join(r.Cause.Followed, ", "))
-		}
-		if r.Cause.Advice != "" {
-			row("what to do", "%s", r.Cause.Advice)
-		}
+	if r.Cause == nil {
+		return
 	}
-	if r.Started == "" {
-		return t.Flush() // it never began: nothing was counted
+	row("cause", "%s: %s (%s)", r.Cause.Component, r.Cause.What, r.Cause.Evidence)
+	if len(r.Cause.Followed) > 0 {
+		row("for that", "%s gave up", strings.Join(r.Cause.Followed, ", "))
 	}
+	if r.Cause.Advice != "" {
+		row("what to do", "%s", r.Cause.Advice)
+	}
+}
+
+// builtRows say what became of events, MEPs, MFPs and chunks.
+func builtRows(row printRow, r *nodes.Report) {
 	if r.BadInput != "" {
 		row("bad input", "%s", r.BadInput)
 	}
@@ -100,8 +123,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	}
 	row("goodput", "%s, %s", ctl.Throughput(r.GoodputGbps), ctl.Frequency(r.EventRateHz))
 	row("events", "%d triggered = %d built + %d incomplete + %d discarded%s + %d abandoned", r.EventsTriggered,
-		r.EventsBuilt,
-		r.EventsIncomplete, r.EventsDiscarded, some(" + %d rejected", r.EventsRejected), r.EventsAbandoned)
+		r.EventsBuilt, r.EventsIncomplete, r.EventsDiscarded, some(" + %d rejected", r.EventsRejected), r.EventsAbandoned)
 	for _, l := range r.Lacking {
 		row("MISSING", "%s readout unit %d of %s, %s: it was gone; they are in %s",
 			counted(l.Events, "event lacks", "events lack"), l.ReadoutUnit, l.Node,
@@ -112,28 +134,26 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
 	mfpRow(row, r)
 	row("chunks", "%d sent = %d placed + %d duplicate + %d late + %d refused + %d lost; %d were re-sent", r.ChunksSent,
-		r.ChunksPlaced,
-		r.ChunksDuplicate, r.ChunksLate, r.ChunksRefused, r.ChunksLost, r.ChunksResent)
+		r.ChunksPlaced, r.ChunksDuplicate, r.ChunksLate, r.ChunksRefused, r.ChunksLost, r.ChunksResent)
 	if r.DatagramsDropped > 0 {
 		row("dropped", "%d datagrams on purpose, of %d sent", r.DatagramsDropped, r.DatagramsSent)
 	}
+}
+
+// timeRows say how long MEPs and barriers took, and who was waited for.
+func timeRows(row printRow, r *nodes.Report) {
 	row("build latency", "p50 %s, p99 %s, p99.9 %s, max %s", micros(r.LatencyUs.P50), micros(r.LatencyUs.P99),
-		micros(r.LatencyUs.P999),
-		micros(r.LatencyUs.Max))
+		micros(r.LatencyUs.P999), micros(r.LatencyUs.Max))
 	row("barrier", "p50 %s, p99 %s, max %s; %.1f %% of the time", micros(r.BarrierUs.P50), micros(r.BarrierUs.P99),
-		micros(r.BarrierUs.Max),
-		100*r.BarrierShare)
+		micros(r.BarrierUs.Max), 100*r.BarrierShare)
 	if len(r.Holders) > 0 {
 		row("held by", "%s; skew p50 %s, p99 %s, max %s", holders(r.Holders), micros(r.PhaseSkewUs.P50),
-			micros(r.PhaseSkewUs.P99),
-			micros(r.PhaseSkewUs.Max))
+			micros(r.PhaseSkewUs.P99), micros(r.PhaseSkewUs.Max))
 	}
-	decisionRows(row, r.Decisions)
-	row("nodes used", "%.2f CPU s (%.2f per GB), %.0f MB at most", r.CPUSeconds, r.CPUSecondsPerGB, r.MaxRSSMB)
-	sourceRows(row, r)
-	filterRow(row, r)
-	backlogRow(row, r)
-	outputRows(row, r)
+}
+
+// accountRows say whether the accounts balance.
+func accountRows(row printRow, r *nodes.Report) {
 	for _, c := range r.Accounts {
 		if !c.OK {
 			row("ACCOUNTS", "%s", c)
@@ -150,7 +170,6 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	default:
 		row("accounts", "DO NOT BALANCE")
 	}
-	return t.Flush()
 }
 
 // counted is a number with its word: "1 file", or "2 files".
@@ -162,7 +181,7 @@ func counted(n uint64, one, many string) string {
 }
 
 // goneRows say when a readout unit was gone, and from where on events are whole again.
-func goneRows(row func(name, format string, args ...any), l recording.Lacking) {
+func goneRows(row printRow, l recording.Lacking) {
 	for _, g := range l.Gone {
 		if g.BackMEP == nil {
 			row("lost", "%s at %s, before MEP %d: it did not come back", l.Node, clock(g.At), g.FromMEP)
@@ -177,7 +196,7 @@ func goneRows(row func(name, format string, args ...any), l recording.Lacking) {
 func clock(at time.Time) string { return at.Local().Format(time.TimeOnly) }
 
 // sourceRows tell of live sources.
-func sourceRows(row func(name, format string, args ...any), r *nodes.Report) {
+func sourceRows(row printRow, r *nodes.Report) {
 	for _, s := range r.Sources {
 		row("source "+strconv.Itoa(s.Source),
 			"%s: %d fragments of %d bytes in all, %d used + %d thrown away + %d left over; "+
@@ -205,7 +224,7 @@ func streamsOf(r *nodes.Report) string {
 
 // mfpRow says what became of the MFPs. What a readout unit had read that was gone is not known, but what of it is
 // missing.
-func mfpRow(row func(name, format string, args ...any), r *nodes.Report) {
+func mfpRow(row printRow, r *nodes.Report) {
 	var missing uint64
 	for _, l := range r.Lacking {
 		missing += l.MEPs * uint64(l.LastSource-l.FirstSource+1)
@@ -223,7 +242,7 @@ func mfpRow(row func(name, format string, args ...any), r *nodes.Report) {
 }
 
 // filterRow says what the filter decided.
-func filterRow(row func(name, format string, args ...any), r *nodes.Report) {
+func filterRow(row printRow, r *nodes.Report) {
 	f := r.Filter
 	if f == nil {
 		return
@@ -242,7 +261,7 @@ func filterRow(row func(name, format string, args ...any), r *nodes.Report) {
 }
 
 // backlogRow says what is left for the second filter.
-func backlogRow(row func(name, format string, args ...any), r *nodes.Report) {
+func backlogRow(row printRow, r *nodes.Report) {
 	b := r.Backlog
 	if b == nil {
 		return
@@ -254,7 +273,7 @@ func backlogRow(row func(name, format string, args ...any), r *nodes.Report) {
 }
 
 // outputRows say where the events are, as a reader of the files found them.
-func outputRows(row func(name, format string, args ...any), r *nodes.Report) {
+func outputRows(row printRow, r *nodes.Report) {
 	o := r.Recorded
 	for i := range r.OutputStreams {
 		streamRow(row, i, &r.OutputStreams[i])
@@ -286,7 +305,7 @@ func outputRows(row func(name, format string, args ...any), r *nodes.Report) {
 }
 
 // streamRow is one of several outputs.
-func streamRow(row func(name, format string, args ...any), i int, s *nodes.Stream) {
+func streamRow(row printRow, i int, s *nodes.Stream) {
 	name := fmt.Sprintf("stream %d", i)
 	switch {
 	case s.Merged != nil:

@@ -187,34 +187,17 @@ func (r *Run) report(cause *fault.Error) *Report {
 	if cause != nil {
 		out.Cause = &cause.Fault
 	}
-	if !r.startedAt.IsZero() {
-		out.Started = r.startedAt.Format(time.RFC3339Nano)
-	}
 	if !r.gaveUp || c.WritesFiles() {
 		out.Output = c.Output
 	}
-	if first, last := st.GetFirstTokenNs(), st.GetLastMepNs(); first > 0 && last > first {
-		out.DurationS = time.Duration(last - first).Seconds()
-	}
-	if c.Live() {
-		out.DurationS = r.lasted(time.Unix(0, st.GetLastMepNs()), time.Now())
-	}
-	if (r.gaveUp || cause != nil) && !r.startedAt.IsZero() {
-		out.DurationS = time.Since(r.startedAt).Seconds() // what it took, though nothing was built at its end
-	}
+	r.times(out, cause != nil)
 	sums := r.sum(out)
 	r.phases(out)
 	out.RateS = r.over(out)
 	r.builders(out, st.GetBus())
 	r.sources(out)
 	r.decisions(out, sums)
-	if d := out.RateS; d > 0 {
-		out.GoodputGbps = float64(out.BytesBuilt) * 8 / d / 1e9
-		out.EventRateHz = float64(out.EventsBuilt) / d
-	}
-	if out.BytesBuilt > 0 {
-		out.CPUSecondsPerGB = out.CPUSeconds / (float64(out.BytesBuilt) / 1e9)
-	}
+	out.rates()
 	out.Scheduler = st.Named()
 	out.Scheduler["connections_refused"] = r.door.TurnedAway()
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
@@ -231,6 +214,34 @@ func (r *Run) report(cause *fault.Error) *Report {
 	r.judge(out, rec)
 	r.done()
 	return out
+}
+
+// times fills in when the run began, and how long it took.
+func (r *Run) times(out *Report, struck bool) {
+	st := r.LastStats()
+	if !r.startedAt.IsZero() {
+		out.Started = r.startedAt.Format(time.RFC3339Nano)
+	}
+	if first, last := st.GetFirstTokenNs(), st.GetLastMepNs(); first > 0 && last > first {
+		out.DurationS = time.Duration(last - first).Seconds()
+	}
+	if r.cfg.Live() {
+		out.DurationS = r.lasted(time.Unix(0, st.GetLastMepNs()), time.Now())
+	}
+	if (r.gaveUp || struck) && !r.startedAt.IsZero() {
+		out.DurationS = time.Since(r.startedAt).Seconds() // what it took, though nothing was built at its end
+	}
+}
+
+// rates fills in what follows from what was built, and from the time and the processors that it took.
+func (r *Report) rates() {
+	if d := r.RateS; d > 0 {
+		r.GoodputGbps = float64(r.BytesBuilt) * 8 / d / 1e9
+		r.EventRateHz = float64(r.EventsBuilt) / d
+	}
+	if r.BytesBuilt > 0 {
+		r.CPUSecondsPerGB = r.CPUSeconds / (float64(r.BytesBuilt) / 1e9)
+	}
 }
 
 // judge closes the accounts with what was read back, writes the end of the run into its manifests, and makes the single
