@@ -11,7 +11,7 @@ import (
 )
 
 type configCmd struct {
-	Check configCheckCmd `cmd:"" help:"Say of configuration files whether load would take them, without a cluster."`
+	Check configCheckCmd `cmd:"" help:"Check configuration files as load would, without a cluster."`
 	Show  configShowCmd  `cmd:"" help:"Print the configuration in effect, every setting filled in, and its hash."`
 }
 

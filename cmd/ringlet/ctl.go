@@ -47,8 +47,8 @@ func (c *ctlCmd) Run(ctx context.Context, to streams) error {
 func (c *visitor) session(to streams, json bool) (*ctl.Session, error) {
 	if c.Certs == "" || c.User == "" {
 		return nil, &ctl.Error{Code: ctl.CodeUsage,
-			Why: "who are you? Give --certs DIR and --user NAME, or RINGLET_CERTS and RINGLET_USER: ringlet certs makes keys " +
-				"for users"}
+			Why: "who are you? Give --certs DIR and --user NAME, or set RINGLET_CERTS and RINGLET_USER. ringlet certs makes " +
+				"keys for users"}
 	}
 	id, err := certs.Load(c.Certs, c.User)
 	if err != nil {

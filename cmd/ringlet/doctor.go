@@ -23,7 +23,7 @@ type doctorCmd struct {
 	JSON   bool     `name:"json" help:"Print one JSON object, with all that was found."`
 }
 
-// Run looks at this host and says what would hold a run up.
+// Run looks at this host and says what would hinder a run.
 func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 	wants, err := c.wants()
 	if err != nil {

@@ -21,7 +21,7 @@ type filterCmd struct {
 	Backlog string        `required:"" placeholder:"DIR" help:"What the first filter kept: an output directory of runs, or the directory of one run. It may be written meanwhile."`
 	Filter  string        `required:"" placeholder:"WHAT" help:"What judges, as of a run: ${help_filters}. Behind a comma stands how long one event may take."`
 	Output  string        `required:"" placeholder:"PATH" help:"Where accepted events go, and behind a comma rejected ones: mep:acc/,mep:rej/ or mdf:acc/,discard:. With one output rejected events stay in the backlog."`
-	Wait    time.Duration `default:"30s" placeholder:"TIME" help:"How long to wait for a run to begin, or for one without a verdict that nobody writes."`
+	Wait    time.Duration `default:"30s" placeholder:"TIME" help:"How long to wait for a run to begin, or for the verdict of a run that nobody writes any more."`
 	JSON    bool          `name:"json" help:"Print one JSON object."`
 	Verbose bool          `short:"v" help:"Print log lines of all levels."`
 }

@@ -19,7 +19,7 @@ var version = "development"
 type cli struct {
 	Run        runCmd        `cmd:"" help:"Build events on this machine: a control and its nodes, as processes."`
 	Control    controlCmd    `cmd:"" help:"Take nodes that join over the network through one run."`
-	Node       nodeCmd       `cmd:"" help:"Be a node: a readout unit, a builder unit or both, as the control decides."`
+	Node       nodeCmd       `cmd:"" help:"Run a node: a readout unit, a builder unit or both, as the control decides."`
 	Ctl        ctlCmd        `cmd:"" help:"Operate a partition: give its control commands, watch it, look runs up."`
 	Tap        tapCmd        `cmd:"" help:"Look at events while they are built: a sample, as JSON lines, hex, or MDF to a pipe."`
 	Read       readCmd       `cmd:"" help:"Read the events that builder units on this host hand out in shared memory."`
@@ -34,7 +34,7 @@ type cli struct {
 	Mem        memCmd        `cmd:"" help:"Remote memory: export a segment; write, read and lock it from other processes and hosts."`
 	Testbed    testbedCmd    `cmd:"" help:"Hosts on a switch with slow ports, made of network namespaces: run in it, disturb it."`
 	Config     configCmd     `cmd:"" help:"Look at configurations: check files, show what is in effect."`
-	Doctor     doctorCmd     `cmd:"" help:"Say what on this host would hold a run up, and what to do about it."`
+	Doctor     doctorCmd     `cmd:"" help:"Say what on this host would hinder a run, and what to do about it."`
 	Plan       planCmd       `cmd:"" help:"Check which links of a network a shift overloads, and propose an order of nodes that overloads none."`
 	Sim        simCmd        `cmd:"" help:"Simulate clusters that one does not have, and the figures of the founding documents."`
 	Predict    predictCmd    `cmd:"" help:"Say what a cluster will do before one has it: rate, latency, and what binds."`

@@ -26,7 +26,7 @@ type memCmd struct {
 	Tables  memTablesCmd  `cmd:"" help:"Print the tables of the owner and of a guest."`
 	Door    memDoorCmd    `cmd:"" help:"Open a door in shared memory until a signal comes, for programs on this host in C, Python and other languages."`
 	Trace   memTraceCmd   `cmd:"" help:"Follow writes from the call to the answer, stage by stage."`
-	Packet  memPacketCmd  `cmd:"" help:"Send something made by hand, and print whether the owner refused it, and what counted it."`
+	Packet  memPacketCmd  `cmd:"" help:"Send a message made by hand; print whether the owner refused it, and which counter has it."`
 }
 
 // memGuest is what all guests are told.

@@ -31,7 +31,7 @@ type runFlags struct {
 	config.Config `embed:""`
 	File          configFile `name:"config" placeholder:"FILE" help:"YAML file with the same names as the flags; flags win."`
 	JSON          bool       `name:"json" help:"Print one JSON object at the end in place of the table."`
-	HelpAll       helpAll    `name:"help-all" help:"Show all that is to be said of settings, debugging too."`
+	HelpAll       helpAll    `name:"help-all" help:"Show every setting with its whole description, those for debugging too."`
 	Verbose       bool       `short:"v" help:"Tell what happens on the way, on standard error."`
 }
 

@@ -25,7 +25,7 @@ type testbedCmd struct {
 	Up   testbedUpCmd   `cmd:"" help:"Make a test bed and keep it for other commands, until ringlet testbed down or a signal."`
 	Run  testbedRunCmd  `cmd:"" help:"Take nodes and a control through one run on the hosts of a test bed."`
 	Port testbedPortCmd `cmd:"" help:"Cut, slow or restore the port of a host of the test bed that is up."`
-	Exec testbedExecCmd `cmd:"" help:"Be another program, on a host of the test bed that is up."`
+	Exec testbedExecCmd `cmd:"" help:"Run another program on a host of the test bed that is up."`
 	Down testbedDownCmd `cmd:"" help:"End the test bed that is up."`
 }
 

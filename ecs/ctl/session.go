@@ -119,7 +119,7 @@ func HelpWithout(out, errs io.Writer, why error, words []string) error {
 		}
 	}
 	if about == "" {
-		fmt.Fprintf(errs, "%v\nwhat it can be told beside these only a control knows:\n", why)
+		fmt.Fprintf(errs, "%v\nthese commands are known without a control; a control that answers tells the others:\n", why)
 	}
 	return writeHelp(out, known, about)
 }
