@@ -2,9 +2,9 @@ package tagnet
 
 import "math/bits"
 
-// MaxRing is how many readout units a ring of tags may have: the bits of Served. It is three times the readout units of
-// the largest founding system (seed 002: 173).
-const MaxRing = 512
+// MaxRing is how many readout units a ring of tags may have: the bits of Served. It is three times the nodes of the largest
+// founding system (seed 002: 320), and what ringlet predict is asked for. A tag takes only the words that it needs.
+const MaxRing = 1024
 
 // MaxLoops is how often a tag may go round the ring again because a busy readout unit passed it on. The seed asks for a
 // bound and names none. After four loops of at least a transfer each, a unit that is still busy has a queue; waiting in

@@ -170,7 +170,7 @@ func TestParseRefuses(t *testing.T) {
 		"tag, version":               {parseTag, change(tag, 1, 2), "version 2"},
 		"tag, reserved":              {parseTag, change(tag, 7, 1), "byte 7"},
 		"tag, part of a word":        {parseTag, tag[:len(tag)-1], "31 bytes"},
-		"tag, too long":              {parseTag, AppendTag(nil, make([]uint64, MaxTagWords+1)), "104 bytes"},
+		"tag, too long":              {parseTag, AppendTag(nil, make([]uint64, MaxTagWords+1)), "168 bytes"},
 		"announce, half a header":    {a.Parse, announce[:31], "at least 32"},
 		"announce, half an entry":    {a.Parse, announce[:44], "44 bytes with 2 sizes"},
 		"announce, a byte more":      {a.Parse, append(bytes.Clone(announce), 0), "49 bytes with 2 sizes"},

@@ -6,7 +6,7 @@ import (
 )
 
 // MaxTagWords is the most words that a tag takes; tagnet.MaxTagWords is the same.
-const MaxTagWords = 11
+const MaxTagWords = 19
 
 const tagHeader = 8
 
