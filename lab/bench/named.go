@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"ringlet/lab/trial"
 	"ringlet/node/config"
+	"ringlet/trigger/decision"
 )
 
 // measureNamed takes a measurement in so long.
@@ -20,8 +23,10 @@ type measureNamed func(ctx context.Context, c NodesConfig, d time.Duration) (tri
 var named = map[string]measureNamed{
 	"integrity":      namedIntegrity,
 	"patterns":       namedPatterns,
-	"descriptors":    namedDescriptors(bySoftware),
-	"triggers":       namedDescriptors(byRate),
+	"descriptors":    namedDescriptors,
+	"triggers":       namedTriggers,
+	"decisions":      namedDecisions,
+	"sizes":          namedSizes,
 	"interrupt":      namedInterrupt(0),
 	"interrupt busy": namedInterrupt(320e6), // bytes/s beside it, as in document 000
 	"latency":        namedLatency,
@@ -32,12 +37,37 @@ var named = map[string]measureNamed{
 // namedTime is long enough for thousands of events, and short beside whole runs.
 const namedTime = 5 * time.Second
 
+// between is the measurement of a name, and how long it is to take: a time may stand behind the name ("decisions 5m").
+func between(name string) (measureNamed, time.Duration) {
+	if measure := named[name]; measure != nil {
+		return measure, namedTime
+	}
+	word, text := cutLast(name)
+	if d, err := time.ParseDuration(text); err == nil && d >= time.Second && d <= 24*time.Hour {
+		return named[word], d
+	}
+	return nil, 0
+}
+
+// cutLast splits a text before its last word.
+func cutLast(text string) (before, word string) {
+	i := strings.LastIndexByte(text, ' ')
+	if i < 0 {
+		return text, ""
+	}
+	return text[:i], text[i+1:]
+}
+
 // Between says whether a name is that of a measurement between nodes of one process.
-func Between(name string) bool { return named[name] != nil }
+func Between(name string) bool {
+	measure, _ := between(name)
+	return measure != nil
+}
 
 // MeasureBetween takes such a measurement. What is found wrong with words or events is in the figures, and no error.
 func MeasureBetween(ctx context.Context, cfg NodesConfig, name string) (trial.Figures, error) {
-	f, err := named[name](ctx, cfg, namedTime)
+	measure, d := between(name)
+	f, err := measure(ctx, cfg, d)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -101,28 +131,84 @@ func namedPatterns(ctx context.Context, c NodesConfig, d time.Duration) (trial.F
 	return f, nil
 }
 
-// namedDescriptors is document 000's engine with 52 descriptors of 128 B, once a trigger: triggered again at once
-// (figure 7.22), or at the rate of its runs (figure 7.19).
-func namedDescriptors(by string) measureNamed {
-	return func(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
-		r, err := Descriptors(ctx, DescriptorsConfig{
-			NodesConfig: c,
-			Sizes:       []config.Bytes{128},
-			PerTrigger:  []string{"1"},
-			Descriptors: 52,
-			Trigger:     by,
-			Rate:        1.24e6,
-			Duration:    d,
-		})
-		if err != nil {
-			return nil, err
+// namedDescriptors is document 000's engine with 52 descriptors, triggered again at once by software: frequency against
+// size in each of its modes (figures 5.11 and 7.22), each as "endless 512.hz"; "1" is once.
+func namedDescriptors(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
+	modes, sizes := []string{"1", "16", "endless"}, []config.Bytes{128, 256, 512, 1024}
+	return descriptorFigures(ctx, DescriptorsConfig{
+		NodesConfig: c,
+		Sizes:       sizes,
+		PerTrigger:  modes,
+		Descriptors: 52,
+		Trigger:     bySoftware,
+		Duration:    max(minDuration, d/time.Duration(len(modes)*len(sizes))),
+	})
+}
+
+// namedTriggers is the same once a trigger of 128 B, at the rate of the document's runs (figure 7.19).
+func namedTriggers(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
+	f, err := descriptorFigures(ctx, DescriptorsConfig{
+		NodesConfig: c,
+		Sizes:       []config.Bytes{128},
+		PerTrigger:  []string{"1"},
+		Descriptors: 52,
+		Trigger:     byRate,
+		Rate:        1.24e6,
+		Duration:    d,
+	})
+	for name, v := range f {
+		if name, is := strings.CutPrefix(name, "1 128."); is {
+			f[name] = v
 		}
-		if len(r.Rows) == 0 {
-			return nil, ctx.Err()
-		}
-		if why := r.Rows[0].Error; why != "" {
-			return nil, fmt.Errorf("bench: descriptors: %s", why)
-		}
-		return figuresOf(&r.Rows[0]), nil
 	}
+	return f, err
+}
+
+// descriptorFigures are those of each mode and size, and the sums of what was wrong.
+func descriptorFigures(ctx context.Context, c DescriptorsConfig) (trial.Figures, error) {
+	r, err := Descriptors(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if r.Interrupted {
+		return nil, ctx.Err()
+	}
+	f := trial.Figures{}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Error != "" {
+			return nil, fmt.Errorf("bench: descriptors: %s", row.Error)
+		}
+		for name, v := range figuresOf(row) {
+			f[fmt.Sprintf("%s %d.%s", row.PerTrigger, row.Size, name)] = v
+		}
+		f["wrong"] += float64(row.Wrong + row.Misplaced)
+		f["lost"] += float64(row.Lost)
+	}
+	return f, nil
+}
+
+// namedDecisions is document 000's test of the decision unit (§7.6): 26 builder units, each event alone, at the rate that
+// its 379,901,605 loops in five minutes make.
+func namedDecisions(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
+	r, err := Decisions(ctx, DecisionsConfig{
+		NodesConfig: c,
+		Builders:    26,
+		Depth:       decision.DefaultDepth,
+		Timeout:     decision.DefaultTimeout,
+		Together:    1,
+		Rate:        379901605. / 300,
+		Duration:    d,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.Error != "" {
+		return nil, fmt.Errorf("bench: decisions: %s", r.Error)
+	}
+	f := figuresOf(r)
+	f["by_result_share"] = float64(r.ByResult) / float64(max(1, r.Events))
+	f["undecided"] = math.Abs(float64(r.Events) - float64(r.Decided))
+	f["odd"] = float64(r.Doubled + r.Impossible + r.Unsent + r.Disorder)
+	return f, nil
 }

@@ -13,8 +13,10 @@ func TestNamed(t *testing.T) {
 	has := map[string][]string{
 		"integrity":      {"tries", "missed_ppm"},
 		"patterns":       {"one-way 512.mbyte_per_s", "three-to-one 4096.slowest_mbyte_per_s"},
-		"descriptors":    {"hz", "triggers"},
+		"descriptors":    {"1 128.hz", "16 256.hz", "endless 1024.hz"},
 		"triggers":       {"hz", "triggers"},
+		"decisions":      {"rate_hz", "by_result_share", "events"},
+		"sizes":          {"realistic.fragment_b", "constant.event_kb", "realistic.rich_share"},
 		"interrupt":      {"p50_us", "interrupts"},
 		"interrupt busy": {"p50_us", "mbyte_per_s"},
 		"latency":        {"1us.trip_us", "5us.network_us", "2us.software_us"},
@@ -29,13 +31,58 @@ func TestNamed(t *testing.T) {
 				t.Errorf("%s: %s is %v", name, figure, f[figure])
 			}
 		}
-		for _, figure := range []string{"lost", "wrong", "lost_writes", "wrong_words", "damaged_words"} {
+		for _, figure := range []string{
+			"lost", "wrong", "lost_writes", "wrong_words", "damaged_words", "undecided", "odd",
+		} {
 			if f[figure] != 0 {
 				t.Errorf("%s: %s is %v", name, figure, f[figure])
 			}
 		}
 	}
 	nothingMapped(t)
+}
+
+// TestBetween: a name may be followed by how long the measurement takes.
+func TestBetween(t *testing.T) {
+	for name, want := range map[string]time.Duration{
+		"decisions":          namedTime,
+		"decisions 5m":       5 * time.Minute,
+		"interrupt busy":     namedTime,
+		"interrupt busy 10s": 10 * time.Second,
+		"decisions 5":        0,
+		"decisions 1ms":      0,
+		"decisions 100h":     0,
+		"decision 5m":        0,
+		" 5m":                0,
+		"5m":                 0,
+		"":                   0,
+	} {
+		if measure, d := between(name); (measure != nil) != (want > 0) || measure != nil && d != want {
+			t.Errorf("%q: %v, %v", name, measure != nil, d)
+		}
+		if Between(name) != (want > 0) {
+			t.Errorf("%q", name)
+		}
+	}
+}
+
+// TestSizes: the generated sizes are those of document 002 (V-A) within half a per cent.
+func TestSizes(t *testing.T) {
+	f, err := namedSizes(t.Context(), NodesConfig{}, 0)
+	must.OK(t, err)
+	for name, most := range map[string]float64{
+		"realistic.fragment_off_b": 0.7,
+		"realistic.event_off_kb":   0.7,
+		"realistic.rich_off":       0.005,
+		"realistic.calo_off":       0.005,
+		"realistic.scifi_off":      0.005,
+		"constant.fragment_off_b":  0,
+		"constant.event_off_kb":    0.7,
+	} {
+		if v, ok := f[name]; !ok || v > most {
+			t.Errorf("%s is %v, more than %v", name, v, most)
+		}
+	}
 }
 
 // TestDamage turns over one bit, where it was asked for, and leaves the packet one of its protocol.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -179,12 +180,29 @@ func WritePage(w io.Writer, answers []Answer) error {
 			},
 		},
 	}
+	if part := measurements(answers); len(part.Table.Rows) > 0 {
+		p.Parts = slices.Insert(p.Parts, 1, part)
+	}
 	for _, a := range answers {
 		if part := drawn(a); len(part.Figures) > 0 || part.Note != "" {
 			p.Parts = append(p.Parts, part)
 		}
 	}
 	return p.Write(w)
+}
+
+// measurements are what the running system does, with the command that measured it, and why it is not better.
+func measurements(answers []Answer) page.Part {
+	part := page.Part{ID: "real", Title: "What the running system does"}
+	var rows [][]string
+	for _, a := range answers {
+		for _, m := range a.Study.Measured {
+			rows = append(rows, []string{a.Study.ID, m.What, m.Is, m.Verdict, m.Why})
+			part.Note = fmt.Sprintf("All of it was measured by `%s`, on %s.", m.By, m.On)
+		}
+	}
+	part.Table = page.Text([]string{"figure", "what", "it is", "verdict", "why not better"}, rows, 1, 2, 3, 4)
+	return part
 }
 
 // ours are the parameters that come from no document.

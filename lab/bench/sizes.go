@@ -1,0 +1,98 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"ringlet/event"
+	generated "ringlet/event/pattern"
+	"ringlet/lab/trial"
+)
+
+// The full system of document 002 §V-A, as sim/figures has it too: 321 readout units with three sources each.
+const (
+	fullSources = 963
+	sizesEvents = 100 // of an MFP: what is read of it does not depend on that
+)
+
+// documentGroups are the shares that the document's groups of detectors have of an event, by the type that a generated
+// fragment of each has.
+var documentGroups = []struct {
+	name  string
+	of    event.BankType
+	share float64
+}{
+	{"rich", 9, 0.28},
+	{"calo", 77, 0.33},
+	{"scifi", 64, 0.39},
+}
+
+// namedSizes reads the sizes of generated fragments out of MFPs, as a builder unit would, and says how far they are from
+// those of document 002: of its realistic model, and of the constant one.
+func namedSizes(ctx context.Context, _ NodesConfig, d time.Duration) (trial.Figures, error) {
+	f := trial.Figures{}
+	realistic, err := readSizes(ctx, generated.Config{Sources: fullSources, FragmentSize: 133, Model: generated.LHCb}, d/2)
+	if err != nil {
+		return nil, err
+	}
+	constant, err := readSizes(ctx, generated.Config{Sources: fullSources, FragmentSize: 160, Model: generated.Constant}, d/2)
+	if err != nil {
+		return nil, err
+	}
+	realistic.tell(f, "realistic.", 133, 128e3)
+	constant.tell(f, "constant.", 160, 154e3)
+	for _, g := range documentGroups {
+		f["realistic."+g.name+"_share"] = realistic.of[g.of] / realistic.bytes
+		f["realistic."+g.name+"_off"] = math.Abs(realistic.of[g.of]/realistic.bytes - g.share)
+	}
+	return f, nil
+}
+
+// sums are what was read of fragments.
+type sums struct {
+	events, fragments, bytes float64
+	of                       map[event.BankType]float64 // bytes
+}
+
+// readSizes makes MFPs of all sources for so long, at least one of each, and adds up what their headers say.
+func readSizes(ctx context.Context, c generated.Config, d time.Duration) (s sums, err error) {
+	made, err := generated.New(c)
+	if err != nil {
+		return s, err
+	}
+	s.of = map[event.BankType]float64{}
+	var b []byte
+	for began := time.Now(); s.events == 0 || time.Since(began) < d && ctx.Err() == nil; s.events += sizesEvents {
+		for source := range uint16(c.Sources) {
+			if n := made.MaxMFP(source, sizesEvents); len(b) < n {
+				b = make([]byte, n)
+			}
+			n, _, err := made.FillMFP(b, source, uint64(s.events), sizesEvents, false)
+			if err != nil {
+				return s, err
+			}
+			p, err := event.ParseMFP(b[:n])
+			if err != nil {
+				return s, fmt.Errorf("bench: a generated MFP of source %d: %w", source, err)
+			}
+			for i := range p.N() {
+				size := float64(p.FragmentSize(i))
+				s.fragments++
+				s.bytes += size
+				s.of[p.FragmentType(i)] += size
+			}
+		}
+	}
+	return s, nil
+}
+
+// tell gives the means, and how far they are from the document's.
+func (s *sums) tell(f trial.Figures, prefix string, fragment, event float64) {
+	f[prefix+"events"] = s.events
+	f[prefix+"fragment_b"] = s.bytes / s.fragments
+	f[prefix+"fragment_off_b"] = math.Abs(s.bytes/s.fragments - fragment)
+	f[prefix+"event_kb"] = s.bytes / s.events / 1e3
+	f[prefix+"event_off_kb"] = math.Abs(s.bytes/s.events-event) / 1e3
+}
