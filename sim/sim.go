@@ -67,10 +67,38 @@ type Sim struct {
 	stop     bool
 	watched  []*Series
 	sample   Time // when the next sample is due
+	observed bool
+	trace    *Trace
+	shown    []Shown
+}
+
+// Shown is a histogram of a simulation that is observed.
+type Shown struct {
+	Name string
+	*Histogram
 }
 
 // New makes an empty simulation at time 0.
 func New(seed uint64) *Sim { return &Sim{seed: seed, sample: Forever} }
+
+// Observe has the parts of the simulation that are made from now on Watch what waits in them, Show their histograms, and
+// trace what happens, where t is not nil.
+func (s *Sim) Observe(t *Trace) { s.observed, s.trace = true, t }
+
+// Observed says whether somebody looks into the simulation.
+func (s *Sim) Observed() bool { return s.observed }
+
+// Traced is where what happens is written; nil where nobody wants it.
+func (s *Sim) Traced() *Trace { return s.trace }
+
+// Show keeps a histogram for who observes, under a name.
+func (s *Sim) Show(name string, h *Histogram) { s.shown = append(s.shown, Shown{name, h}) }
+
+// Shown are the histograms, in the order in which they came.
+func (s *Sim) Shown() []Shown { return s.shown }
+
+// Watched are the curves, in the order in which they came.
+func (s *Sim) Watched() []*Series { return s.watched }
 
 // Now is the time of the event that is running, or at which Run ended.
 func (s *Sim) Now() Time { return s.now }

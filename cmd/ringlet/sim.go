@@ -39,9 +39,13 @@ func (c *simRunCmd) Run(ctx context.Context, to streams) error {
 		return &exit{exitUsage, err}
 	}
 	bar := newLine(to.err, true)
-	env := study.Env{Seed: c.Seed, Progress: func(now sim.Time, executed uint64) {
-		bar.print("%v simulated, %d events", now, executed)
-	}}
+	env := study.Env{
+		Seed:   c.Seed,
+		Inside: &study.Inside{},
+		Progress: func(now sim.Time, executed uint64) {
+			bar.print("%v simulated, %d events", now, executed)
+		},
+	}
 	var trace bytes.Buffer
 	if c.Trace != "" {
 		env.Trace = sim.NewTrace(&trace, maxTrace)

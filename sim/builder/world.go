@@ -150,6 +150,9 @@ func New(s *sim.Sim, c *Config, m Model) (*World, error) {
 	}
 	w.landed = w.whole
 	w.network()
+	if s.Observed() {
+		w.watch()
+	}
 	d := c.Discipline
 	cfg := tagnet.Config{
 		Slots:     c.Slots,
@@ -194,6 +197,36 @@ func New(s *sim.Sim, c *Config, m Model) (*World, error) {
 	var err error
 	w.tagnet, err = tagnet.NewCore(cfg)
 	return w, err
+}
+
+// watchEvery is at first between two points of a curve.
+const watchEvery = 10 * sim.Microsecond
+
+// watch counts what waits, of all ports of a kind together.
+func (w *World) watch() {
+	each := func(name string, ports func(yield func(*part.Port))) {
+		w.s.Watch(name, watchEvery, func() (sum int64) {
+			ports(func(p *part.Port) { sum += p.Held.Value() })
+			return sum
+		})
+	}
+	each("bytes in cards", func(yield func(*part.Port)) {
+		for _, h := range w.hosts {
+			yield(h.out)
+		}
+	})
+	each("bytes in ports to hosts", func(yield func(*part.Port)) {
+		for _, h := range w.hosts {
+			yield(h.in)
+		}
+	})
+	each("bytes in ports between switches", func(yield func(*part.Port)) {
+		for _, p := range w.links {
+			yield(p)
+		}
+	})
+	w.s.Show("from the token of a MEP to its end", &w.Latency)
+	w.s.Show("from entering a barrier to leaving it", &w.Barriers)
 }
 
 // Play runs it until it has counted enough, or a limit is reached, and says why it ended.

@@ -53,7 +53,7 @@ var farmColumns = study.Model{
 
 // columns plays the farm with so many columns of computing nodes, and gives the refused bursts per fragment.
 func (g *game) columns(ctx context.Context, f *farm, computing int) (float64, error) {
-	s := sim.New(g.env.Seed)
+	s := g.env.Sim()
 	net := sci.New(s, f.cfg, f.columns, f.rows)
 	r := f.build(s, net)
 	// The links are looked at while the farm is full: when the last event is born.

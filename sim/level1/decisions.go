@@ -31,7 +31,7 @@ var eventSize = study.Model{
 			return study.Outcome{}, err
 		}
 		g := &game{env: env}
-		s := sim.New(env.Seed)
+		s := env.Sim()
 		for _, c := range []struct {
 			name     string
 			clusters float64
@@ -118,7 +118,7 @@ var decisions = study.Model{
 		}{{"any-number", o.events}, {"these-nodes", nodes * each}} {
 			run := o
 			run.idle = c.idle
-			s := sim.New(env.Seed)
+			s := env.Sim()
 			run.open(s)
 			if err := g.play(ctx, s, 0); err != nil {
 				return g.out, err

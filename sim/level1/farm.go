@@ -20,7 +20,7 @@ var farmModel = study.Model{
 		}
 		g := &game{env: env}
 		plot := study.Curve{Name: "mean wait"}
-		s := sim.New(env.Seed)
+		s := env.Sim()
 		net := sci.New(s, f.cfg, f.columns, f.rows)
 		r := f.build(s, net)
 		if err := g.play(ctx, s, 0); err != nil {

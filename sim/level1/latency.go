@@ -40,9 +40,8 @@ var packetLatency = study.Model{
 
 // alone is the time of a packet from node 0, alone, from bus to bus.
 func (g *game) alone(ctx context.Context, cfg sci.Config, to int, size ...int) (sim.Time, error) {
-	s := sim.New(g.env.Seed)
+	s := g.env.Sim()
 	net := sci.New(s, cfg, size...)
-	net.Trace(g.env.Trace)
 	m := watch(s, net.Node(to))
 	net.Node(0).Send(to, cfg.MaxData, 0, 0)
 	err := g.play(ctx, s, 0)
@@ -102,7 +101,7 @@ func (g *game) heldUp(ctx context.Context, w way) (worst sim.Time, err error) {
 		var worstBegin sim.Time
 		last := firstSend + sim.Time(i+1)*perNode + w.cfg.Routing
 		for begins[i] = firstSend; begins[i] < last; begins[i] += 2 * w.cfg.Symbol {
-			s := sim.New(g.env.Seed)
+			s := g.env.Sim()
 			net := sci.New(s, w.cfg, w.columns, w.rows)
 			m := watch(s, net.Node(w.columns*w.rows-1))
 			send := sim.Func(func(from, to int64) { net.Node(int(from)).Send(int(to), w.cfg.MaxData, 0, 0) })
@@ -157,7 +156,7 @@ func (g *game) largest(ctx context.Context, cfg sci.Config, period, until sim.Ti
 	low, high := 2, 512 // low works, high does not
 	for high-low > 1 {
 		nodes := (low + high) / 2
-		s := sim.New(g.env.Seed)
+		s := g.env.Sim()
 		net := sci.New(s, cfg, nodes)
 		var tick sim.Func
 		tick = func(n, _ int64) {

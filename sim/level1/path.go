@@ -38,7 +38,7 @@ var systemLatency = study.Model{
 			t.period = c.period
 			l := &roundabout{
 				torus:    &t,
-				s:        sim.New(env.Seed),
+				s:        env.Sim(),
 				software: software,
 				flush:    flush,
 				message:  message,

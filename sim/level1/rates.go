@@ -22,7 +22,7 @@ var engineAlone = study.Model{
 		g := &game{env: env}
 		c := study.Curve{Name: "one engine"}
 		for _, size := range sizes {
-			s := sim.New(env.Seed)
+			s := env.Sim()
 			net := sci.New(s, cfg, 6)
 			m := watch(s, net.Node(1))
 			e := d.engine(s, net, 0, size, func(int64) int { return 1 })
@@ -59,7 +59,7 @@ var interleaved = study.Model{
 			return study.Outcome{}, err
 		}
 		g := &game{env: env}
-		s := sim.New(env.Seed)
+		s := env.Sim()
 		bus := part.NewBus(s, 0)
 		all := make([]burst, n)
 		for i := range all {
@@ -106,7 +106,7 @@ var manyToOne = study.Model{
 		d.clock = sim.Time(float64(sim.Period(rate/float64(d.piece))) / bursts)
 		g := &game{env: env}
 		for n := 1; n <= most; n++ {
-			s := sim.New(env.Seed)
+			s := env.Sim()
 			net := sci.New(s, cfg, nodes)
 			m := watch(s, net.Node(nodes-1))
 			for i := range n {

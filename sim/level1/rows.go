@@ -117,7 +117,7 @@ type pairing struct {
 }
 
 func (g *game) pair(ctx context.Context, r twoInRow, block int, until sim.Time) (pairing, error) {
-	s := sim.New(g.env.Seed)
+	s := g.env.Sim()
 	net := sci.New(s, r.cfg, r.columns, r.rows)
 	c := r.chain(s, net, block, r.units(), r.to)
 	err := g.play(ctx, s, until)

@@ -47,7 +47,7 @@ var sideBySide = study.Model{
 // what all receivers got in a second.
 func (g *game) race(ctx context.Context, cfg sci.Config, d dma, until sim.Time, senders int, targets func(i int) []int,
 	size ...int) ([]*engine, float64, error) {
-	s := sim.New(g.env.Seed)
+	s := g.env.Sim()
 	net := sci.New(s, cfg, size...)
 	var meters []*meter
 	var all []*engine

@@ -123,7 +123,7 @@ type living struct {
 func (h *hosts) play(ctx context.Context, g *game, stopped, watched int) (*afterwards, error) {
 	l := &living{
 		hosts:   h,
-		s:       sim.New(g.env.Seed),
+		s:       g.env.Sim(),
 		stopped: stopped,
 		watched: watched,
 		last:    map[int64]sim.Time{},

@@ -30,9 +30,10 @@ type outcome struct {
 	events   uint64
 }
 
-// play gives the outcome of a run. One that was interrupted, or is traced, is not kept.
+// play gives the outcome of a run. One that was interrupted, or that somebody looks into, is
+// not kept.
 func (m *memory) play(ctx context.Context, c *setup, env study.Env) (outcome, error) {
-	if env.Trace != nil {
+	if env.Trace != nil || env.Inside != nil {
 		return play(ctx, c, env)
 	}
 	key := fmt.Sprintf("%d %+v", env.Seed, *c)

@@ -37,7 +37,7 @@ const ahead = 2
 func newRun(c *setup, env study.Env) *run {
 	r := &run{
 		c:     c,
-		s:     sim.New(env.Seed),
+		s:     env.Sim(),
 		trace: env.Trace,
 		nodes: make([]node, c.nodes),
 	}

@@ -83,7 +83,7 @@ type result struct {
 
 // run writes with a share of all datagrams lost, in both directions.
 func (c *config) run(ctx context.Context, share float64, env study.Env) (result, error) {
-	s := sim.New(env.Seed)
+	s := env.Sim()
 	var paths [2]path
 	for e := range paths {
 		rng := s.Stream(fmt.Sprint("losses of ", e))

@@ -30,7 +30,7 @@ var bridgeWrite = study.Model{
 		if err := p.Err(); err != nil {
 			return study.Outcome{}, err
 		}
-		s := sim.New(env.Seed)
+		s := env.Sim()
 		w := &word{
 			s:      s,
 			cycles: cycles,
@@ -164,7 +164,7 @@ type (
 
 func (g bridge) write(ctx context.Context, size int, env study.Env) *stream {
 	r := &stream{
-		s:      sim.New(env.Seed),
+		s:      env.Sim(),
 		g:      g,
 		toSend: (size + g.packet - 1) / g.packet,
 	}

@@ -100,7 +100,7 @@ func senders(s *sim.Sim, x *part.Crossbar, pattern string, size int32) []*sender
 
 func playCrossbar(ctx context.Context, cfg part.CrossbarConfig, pattern string, size, payload int32, length sim.Time,
 	env study.Env) study.Outcome {
-	s := sim.New(env.Seed)
+	s := env.Sim()
 	x := part.NewCrossbar(s, cfg)
 	all := senders(s, x, pattern, size)
 	for range hostReady {
@@ -152,7 +152,7 @@ var roundTrip = study.Model{
 			return study.Outcome{}, err
 		}
 		stages = append(stages, word*sim.Time(size/4/share))
-		s := sim.New(env.Seed)
+		s := env.Sim()
 		var step sim.Func
 		step = func(i, _ int64) {
 			if i < int64(len(stages)) {

@@ -43,6 +43,12 @@ func New(s *sim.Sim, cfg Config, size ...int) *Net {
 			}
 		}
 	}
+	if t := s.Traced(); t != nil {
+		n.Trace(t)
+	}
+	if s.Observed() {
+		n.watch()
+	}
 	return n
 }
 
@@ -89,6 +95,28 @@ func (n *Net) Trace(t *sim.Trace) {
 			}
 		}
 	}
+}
+
+// watchEvery is at first between two points of a curve.
+const watchEvery = sim.Microsecond
+
+// watch counts what waits, of all nodes together.
+func (n *Net) watch() {
+	each := func(name string, count func(*link) int) {
+		n.s.Watch(name, watchEvery, func() (sum int64) {
+			for _, node := range n.nodes {
+				for _, l := range node.links {
+					if l != nil {
+						sum += int64(count(l))
+					}
+				}
+			}
+			return sum
+		})
+	}
+	each("packets in by-pass FIFOs", func(l *link) int { return l.bypass.Len() })
+	each("packets in send queues", func(l *link) int { return l.used[request] + l.used[response] })
+	each("packets in receive queues", func(l *link) int { return l.taking[request] + l.taking[response] })
 }
 
 // Node is node i.

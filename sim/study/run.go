@@ -21,6 +21,7 @@ type Model struct {
 type Env struct {
 	Seed     uint64
 	Trace    *sim.Trace // nil where none is wanted
+	Inside   *Inside    // nil where nobody looks inside
 	Progress func(now sim.Time, executed uint64)
 }
 
@@ -93,7 +94,10 @@ func (s *Study) Run(ctx context.Context, models []Model, env Env) (Outcome, erro
 		env.Seed = s.Seed
 	}
 	out, err := s.once(ctx, &models[i], env)
-	env.Trace = nil // of the study's own parameters
+	if env.Inside != nil {
+		out.Plots = append(out.Plots, env.Inside.plots()...)
+	}
+	env.Trace, env.Inside = nil, nil // of the study's own parameters
 	for k := range s.Cases {
 		if err != nil || ctx.Err() != nil {
 			break

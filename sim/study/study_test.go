@@ -1,6 +1,7 @@
 package study_test
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -225,4 +226,55 @@ func FuzzParse(f *testing.F) {
 			s.Judge(out)
 		}
 	})
+}
+
+// TestInside: who looks into a run sees what waits, and histograms, of the first simulations; the first one is traced.
+func TestInside(t *testing.T) {
+	var trace bytes.Buffer
+	traced, observed := 0, 0
+	m := study.Model{Name: "m", Run: func(ctx context.Context, _ *study.Params, env study.Env) (study.Outcome, error) {
+		for range 10 {
+			s := env.Sim()
+			waits, h := int64(0), &sim.Histogram{}
+			if s.Observed() {
+				observed++
+				s.Watch("waits", sim.Microsecond, func() int64 { return waits })
+				s.Show("took", h)
+				s.Show("never", &sim.Histogram{})
+			}
+			if s.Traced() != nil {
+				traced++
+			}
+			for i := range 1000 {
+				s.At(sim.Time(i)*sim.Microsecond, sim.Func(func(n, _ int64) { waits = n; h.Add(n * n * int64(sim.Nanosecond)) }),
+					int64(i), 0)
+			}
+			s.Run(ctx, env.Limits(0))
+		}
+		return study.Outcome{}, nil
+	}}
+	s, err := study.Parse(fstest.MapFS{"s": {Data: []byte("{id: a, model: m}")}}, "s")
+	must.OK(t, err)
+	out, err := s.Run(t.Context(), []study.Model{m}, study.Env{Trace: sim.NewTrace(&trace, 10), Inside: &study.Inside{}})
+	must.OK(t, err)
+	if observed != 8 || traced != 1 || len(out.Plots) != 9 {
+		t.Fatalf("%d observed, %d traced, %d plots", observed, traced, len(out.Plots))
+	}
+	for i, p := range out.Plots {
+		last := p.Curves[0].Points[len(p.Curves[0].Points)-1]
+		switch sum := 0.0; {
+		case i < 8:
+			for _, at := range p.Curves[0].Points {
+				sum += at[1]
+			}
+			if sum < 0.999 || sum > 1.001 || last[1] == 0 || len(p.Curves[0].Points) > 49 {
+				t.Errorf("%s: shares of %v in all, %v at the end", p.Curves[0].Name, sum, last)
+			}
+		case len(p.Curves) != 8 || last[0] > 1000 || last[1] < 990:
+			t.Errorf("%d curves, the end of the first is %v", len(p.Curves), last)
+		}
+	}
+	if out, err = s.Run(t.Context(), []study.Model{m}, study.Env{}); err != nil || observed != 8 || len(out.Plots) != 0 {
+		t.Errorf("%v, %d observed, %d plots where nobody looks", err, observed, len(out.Plots))
+	}
 }

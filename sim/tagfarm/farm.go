@@ -130,8 +130,7 @@ type farm struct {
 	trace     *sim.Trace
 }
 
-func newFarm(seed uint64, cfg config, trace *sim.Trace) *farm {
-	s := sim.New(seed)
+func newFarm(s *sim.Sim, cfg config, trace *sim.Trace) *farm {
 	f := &farm{
 		s:     s,
 		cfg:   cfg,

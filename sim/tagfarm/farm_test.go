@@ -58,7 +58,7 @@ func cube(period, until sim.Time) config {
 }
 
 func TestFormulas(t *testing.T) {
-	f := newFarm(1, small(10*sim.Microsecond, sim.Millisecond), nil)
+	f := newFarm(sim.New(1), small(10*sim.Microsecond, sim.Millisecond), nil)
 	f.run(t.Context(), nil)
 	f.drain(t.Context())
 	const burst = 31 * 15 * sim.Nanosecond
@@ -70,7 +70,7 @@ func TestFormulas(t *testing.T) {
 		}
 	}
 	c := cube(20*sim.Microsecond, sim.Millisecond)
-	g := newFarm(1, c, nil)
+	g := newFarm(sim.New(1), c, nil)
 	g.run(t.Context(), nil)
 	g.drain(t.Context())
 	// All bursts but the last in turn, then that one's request and set-up, its way, and its data.
@@ -122,7 +122,7 @@ func TestConservation(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		c := draw(t)
-		f := newFarm(1, c, nil)
+		f := newFarm(sim.New(1), c, nil)
 		f.run(context.Background(), nil)
 		f.drain(context.Background())
 		f.s.Run(context.Background(), sim.Limits{Until: f.s.Now() + 100*sim.Microsecond}) // messages come round
@@ -160,7 +160,7 @@ func TestLittle(t *testing.T) {
 	}
 	c := small(470*sim.Nanosecond, 20*sim.Millisecond)
 	c.driver = driver{every: sim.Millisecond, gap: 50 * sim.Microsecond, clocks: 4}
-	f := newFarm(1, c, nil)
+	f := newFarm(sim.New(1), c, nil)
 	f.run(t.Context(), nil)
 	f.drain(t.Context())
 	for _, n := range f.fns {
@@ -196,7 +196,7 @@ func TestFeederOrder(t *testing.T) {
 
 func TestNeverTheSameColumnTwice(t *testing.T) {
 	for _, c := range []config{small(470*sim.Nanosecond, sim.Millisecond), cube(470*sim.Nanosecond, sim.Millisecond)} {
-		f := newFarm(1, c, nil)
+		f := newFarm(sim.New(1), c, nil)
 		f.run(t.Context(), nil)
 		if f.sched.sameAgain > 0 || f.sched.issued < 2000 {
 			t.Errorf("%d of %d events went to the column of the one before", f.sched.sameAgain, f.sched.issued)
@@ -213,7 +213,7 @@ func TestBypass(t *testing.T) {
 		factor: 5,
 	})
 	c.order.bypass = true
-	f := newFarm(1, c, nil)
+	f := newFarm(sim.New(1), c, nil)
 	f.run(t.Context(), nil)
 	f.drain(t.Context())
 	var passed uint64
@@ -234,7 +234,7 @@ func TestSameSeedSameOutcome(t *testing.T) {
 	play := func(seed uint64) string {
 		c := cube(600*sim.Nanosecond, sim.Millisecond).drawn(sizes{mean: 800, order: 2})
 		c.compute.mean = 5 * sim.Microsecond
-		f := newFarm(seed, c, nil)
+		f := newFarm(sim.New(seed), c, nil)
 		f.run(t.Context(), nil)
 		return fmt.Sprint(f.s.Executed(), f.building.Mean(), f.system.Deviation(), f.busy.Mean(f.s.Now()), f.net.Retried())
 	}
@@ -247,7 +247,7 @@ func TestSameSeedSameOutcome(t *testing.T) {
 }
 
 func TestNoAllocation(t *testing.T) {
-	f := newFarm(1, small(600*sim.Nanosecond, sim.Second), nil)
+	f := newFarm(sim.New(1), small(600*sim.Nanosecond, sim.Second), nil)
 	f.s.At(0, (*trigger)(f.sched), 0, 0)
 	ctx := context.Background()
 	turn := func() { f.s.Run(ctx, sim.Limits{Events: 100_000}) }

@@ -88,7 +88,7 @@ func (c *config) at(rate float64) config {
 
 // play makes a farm of a config and runs it.
 func play(ctx context.Context, c config, env study.Env, out *study.Outcome) *farm {
-	f := newFarm(env.Seed, c, env.Trace)
+	f := newFarm(env.Sim(), c, env.Trace)
 	if !f.run(ctx, env.Progress) {
 		out.Notes = append(out.Notes, "interrupted at "+f.s.Now().String())
 	}

@@ -139,7 +139,7 @@ var torusProcessors = study.Model{
 			return study.Outcome{}, err
 		}
 		var out study.Outcome
-		f := newFarm(env.Seed, c.fixed(part), env.Trace)
+		f := newFarm(env.Sim(), c.fixed(part), env.Trace)
 		series := f.s.Watch("processors in use", c.until/512, f.busy.Value)
 		if !f.run(ctx, env.Progress) {
 			out.Notes = append(out.Notes, "interrupted at "+f.s.Now().String())
