@@ -26,8 +26,8 @@ type drain struct {
 	ready   func() bool // somebody is there to judge
 
 	// owned by the goroutine that drains
-	done  *recording.Set // MEPs that are drained, or were judged by this process
-	found *recording.Set // MEPs that were in the outputs before this process
+	done  *recording.Set // MEPs that are drained, or were judged by this process; marked
+	found *recording.Set // MEPs that were in the outputs before this process; marked
 
 	mu    sync.Mutex
 	tally recording.Decided // of the segment in hand
@@ -38,7 +38,8 @@ func (d *Drainer) open(ctx context.Context, s *seen) (_ *drain, err error) {
 	if err := d.check(s.m, s.dir); err != nil {
 		return nil, err
 	}
-	o := &drain{d: d, dir: s.dir, m: s.m, ledger: recording.NewLedger(s.dir, s.m), found: newSet(s.m)}
+	o := &drain{d: d, dir: s.dir, m: s.m, ledger: recording.NewLedger(s.dir, s.m)}
+	o.done, o.found = recording.NewSet(s.m.Packing), recording.NewSet(s.m.Packing)
 	if err := o.ledger.Open(); err != nil {
 		return nil, err
 	}
@@ -55,7 +56,9 @@ func (d *Drainer) open(ctx context.Context, s *seen) (_ *drain, err error) {
 	if sinks, err = o.openOutputs(ctx); err != nil {
 		return nil, err
 	}
-	o.done = o.ledger.Set()
+	if err := o.ledger.Mark(o.done); err != nil {
+		return nil, err
+	}
 	judges, err := d.c.Filter(s.m, most(s.m))
 	if err != nil {
 		return nil, err
@@ -226,7 +229,7 @@ func (o *drain) join(ctx context.Context, all []Output, i int, key recording.Key
 	for problem := range c.All {
 		return p, &Error{dir, fmt.Sprintf("it cannot be gone on with: %v", problem)}
 	}
-	o.found.Union(c.Set)
+	o.found.Mark(c.Set)
 	o.outputs = append(o.outputs, dir)
 	path, err := filepath.Abs(dir)
 	return recording.Place{Directory: m.ID, Path: path}, err
@@ -288,7 +291,7 @@ func (o *drain) one(ctx context.Context, p *recording.Part, beside *recording.De
 		return nil
 	case o.found.Has(p.MEP):
 		beside.Found += n
-		o.done.Add(p.Entry)
+		o.done.MarkOne(p.MEP)
 		return nil
 	case p.Err != nil:
 		beside.Damaged += n
@@ -298,7 +301,7 @@ func (o *drain) one(ctx context.Context, p *recording.Part, beside *recording.De
 	if err := o.attended(ctx); err != nil {
 		return err
 	}
-	o.done.Add(p.Entry)
+	o.done.MarkOne(p.MEP)
 	// What is written is brought to its end, whatever ends this process in good order: no wait in it is without bound.
 	return o.filter.Write(context.WithoutCancel(ctx), sink.Meta{
 		Run:        o.m.Run,

@@ -1,17 +1,20 @@
 package recording
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"ringlet/internal/crc32c"
 )
@@ -56,21 +59,25 @@ type Drained struct {
 	CRC     string `json:"crc32c"`  // as in the manifest
 	MEPs    uint64 `json:"meps"`
 	Decided
-	At  time.Time `json:"at"`
-	Set [][]byte  `json:"set"` // its MEPs, as Set.Pieces gives them
+	At time.Time `json:"at"`
 
-	meps *Set // the same
+	at, end int64 // of its line in the file, which has its MEPs
 }
 
-// set is the MEPs of the segment.
-func (d *Drained) set(m *Manifest) (*Set, error) {
+// drainedMEPs is the MEPs of a segment in its line.
+type drainedMEPs struct {
+	Set [][]byte `json:"set"` // as Set.Pieces gives them
+}
+
+// set reads them.
+func (d *drainedMEPs) set(m *Manifest) (*Set, error) {
 	r := NewSetReader(m.Packing, maxEvent)
 	if m.Live {
 		r = NewLiveSetReader(m.Packing, maxEvent)
 	}
 	for _, piece := range d.Set {
 		if err := r.Add(piece); err != nil {
-			return nil, fmt.Errorf("%s, segment %s: %w", drainedName, d.Segment, err)
+			return nil, err
 		}
 	}
 	return r.Set()
@@ -91,26 +98,31 @@ type drainedLine struct {
 	Segment *Drained `json:"drained,omitempty"`
 }
 
-// Ledger is what is known of a backlog's drained segments, by its file. One goroutine uses it.
+// Ledger is what is known of a backlog's drained segments, by its file. Of each it holds some 300 bytes; the MEPs stay
+// in the file until they are asked for. One goroutine uses it.
 type Ledger struct {
 	dir      string
 	to       []Place
 	segments map[string]Drained // by name
 	total    Decided
 	manifest *Manifest
-	end      int64    // behind the last whole line
+	last     int64    // where the last whole line begins,
+	end      int64    // and where the next one will
+	room     int64    // as far as the disk has room reserved
 	f        *os.File // with its lock; nil: it is only read
+	fsync    func(*os.File) error
 }
 
 // NewLedger makes the ledger of the run in runDir, with that manifest. Nothing is read yet.
 func NewLedger(runDir string, m *Manifest) *Ledger {
-	return &Ledger{dir: runDir, manifest: m, segments: map[string]Drained{}}
+	return &Ledger{dir: runDir, manifest: m, segments: map[string]Drained{}, fsync: (*os.File).Sync}
 }
+
+func (l *Ledger) path() string { return filepath.Join(l.dir, drainedName) }
 
 // Look reads what has come since the last time. It is no error that there is no file.
 func (l *Ledger) Look() error {
-	path := filepath.Join(l.dir, drainedName)
-	f, err := os.Open(path)
+	f, err := os.Open(l.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -118,45 +130,71 @@ func (l *Ledger) Look() error {
 	}
 	defer func() { _ = f.Close() }() // it was read
 	st, err := f.Stat()
-	if err != nil || st.Size() <= l.end {
+	if err != nil || st.Size() == l.end {
 		return err
 	}
-	b := make([]byte, st.Size()-l.end)
-	n, err := f.ReadAt(b, l.end)
-	if n < len(b) && errors.Is(err, io.EOF) {
-		return nil // it has become shorter: half a line was cut off
-	} else if n < len(b) {
-		return err
+	if st.Size() < l.end || !l.goesOn(f) {
+		l.forget()
 	}
+	return l.read(bufio.NewReader(io.NewSectionReader(f, l.end, math.MaxInt64-l.end)))
+}
+
+// goesOn says that a line ends where this ledger has read to. It does not where lines were taken back that the disk
+// would not have: those do not count.
+func (l *Ledger) goesOn(f io.ReaderAt) bool {
+	var b [1]byte
+	_, err := f.ReadAt(b[:], max(l.end-1, 0))
+	return l.end == 0 || err == nil && b[0] == '\n'
+}
+
+// forget makes it a ledger of which nothing is read.
+func (l *Ledger) forget() {
+	clear(l.segments)
+	l.to, l.total, l.last, l.end = nil, Decided{}, 0, 0
+}
+
+// read takes the whole lines from the end on.
+func (l *Ledger) read(r *bufio.Reader) error {
 	for {
-		line, rest, whole := bytes.Cut(b, []byte("\n"))
-		if !whole {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
 			return nil
+		} else if err != nil {
+			return err
 		}
-		if err := l.take(line); err != nil {
-			if len(rest) == 0 { // it never counted: Open cuts it off, and writes the next at this moment
+		next := l.end + int64(len(line))
+		if err := l.take(line[:len(line)-1], next); err != nil {
+			if _, more := r.Peek(1); errors.Is(more, io.EOF) { // Open cuts it off, and writes the next at this moment
 				return nil
 			}
 			return fmt.Errorf("%s is damaged at byte %d: %w: nothing is removed, and nothing drained, until it is put right",
-				path, l.end, err)
+				l.path(), l.end, err)
 		}
-		l.end += int64(len(line)) + 1
-		b = rest
+		l.last, l.end = l.end, next
 	}
 }
 
 // sumDigits is how many digits stand before a line.
 const sumDigits = 8
 
-// take takes a line.
-func (l *Ledger) take(line []byte) error {
+// textOf is the JSON of a line, which its checksum proves.
+func textOf(line []byte) ([]byte, error) {
 	if len(line) <= sumDigits || line[sumDigits] != ' ' {
-		return errors.New("a line has no checksum")
+		return nil, errors.New("a line has no checksum")
 	}
 	said, err := strconv.ParseUint(string(line[:sumDigits]), 16, 32)
 	text := line[sumDigits+1:]
 	if err != nil || uint32(said) != crc32c.Sum(text) {
-		return errors.New("the checksum of a line is wrong")
+		return nil, errors.New("the checksum of a line is wrong")
+	}
+	return text, nil
+}
+
+// take takes the line that ends before next.
+func (l *Ledger) take(line []byte, next int64) error {
+	text, err := textOf(line)
+	if err != nil {
+		return err
 	}
 	var of drainedLine
 	if err := json.Unmarshal(text, &of); err != nil {
@@ -165,22 +203,41 @@ func (l *Ledger) take(line []byte) error {
 	if of.To != nil {
 		l.to = of.To
 	}
-	if of.Segment == nil {
-		return nil
+	if d := of.Segment; d != nil {
+		d.at, d.end = l.end, next
+		l.total.Add(d.Decided)
+		l.segments[d.Segment] = *d
 	}
-	return l.count(of.Segment)
+	return nil
 }
 
-// count takes a segment up.
-func (l *Ledger) count(d *Drained) error {
-	var err error
-	if d.meps, err = d.set(l.manifest); err != nil {
-		return err
+// meps reads the MEPs of a drained segment.
+func (l *Ledger) meps(d *Drained) (_ *Set, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s, segment %s: %w", l.path(), d.Segment, err)
+		}
+	}()
+	f, err := os.Open(l.path())
+	if err != nil {
+		return nil, err
 	}
-	l.total.Add(d.Decided)
-	d.Set = nil
-	l.segments[d.Segment] = *d
-	return nil
+	defer func() { _ = f.Close() }() // it was read
+	line := make([]byte, d.end-d.at)
+	if _, err := f.ReadAt(line, d.at); err != nil {
+		return nil, err
+	}
+	text, err := textOf(line[:len(line)-1])
+	if err != nil {
+		return nil, err
+	}
+	var of struct {
+		Segment drainedMEPs `json:"drained"`
+	}
+	if err := json.Unmarshal(text, &of); err != nil {
+		return nil, err
+	}
+	return of.Segment.set(l.manifest)
 }
 
 // DrainingError says that a backlog is in the hand of another process, or goes elsewhere.
@@ -191,7 +248,7 @@ func (e *DrainingError) Error() string { return e.Dir + ": " + e.Reason }
 // Open takes the ledger for this process alone, until Close, and reads it. The error is a *DrainingError if another
 // process has it.
 func (l *Ledger) Open() error {
-	f, err := seize(filepath.Join(l.dir, drainedName))
+	f, err := seize(l.path())
 	if errors.Is(err, errLocked) {
 		return &DrainingError{l.dir, "another process filters this backlog: wait for it, or end it"}
 	} else if err != nil {
@@ -210,7 +267,9 @@ func (l *Ledger) To() []Place { return l.to }
 // Begin says where the events go, once and for all.
 func (l *Ledger) Begin(to []Place) error { return l.append(drainedLine{To: to}) }
 
-// mend reads the file, and cuts off what a killed process left behind its last whole line: that never counted.
+// mend reads the file, and cuts off what a killed process left behind its last whole line: that never counted. The last
+// line counts, and the process that wrote it may have been killed before the disk had it. It is written again, since a
+// disk that once refused a line may say of it that it has it.
 func (l *Ledger) mend() error {
 	if err := l.Look(); err != nil {
 		return err
@@ -219,41 +278,84 @@ func (l *Ledger) mend() error {
 	if err == nil && st.Size() > l.end {
 		err = l.f.Truncate(l.end)
 	}
+	if err != nil || l.end == 0 {
+		return err
+	}
+	line := make([]byte, l.end-l.last)
+	if _, err := l.f.ReadAt(line, l.last); err != nil {
+		return err
+	}
+	return l.write(line, l.last)
+}
+
+// ledgerRoom is how many bytes are reserved for lines. A disk that a backlog has filled gets room again by removing
+// what is drained, and nothing is removed without a line.
+const ledgerRoom = 1 << 20
+
+// ReserveLedger makes the ledger of a run that is to be a backlog, without a line, and reserves room for some.
+func ReserveLedger(runDir string) error {
+	f, err := os.OpenFile(filepath.Join(runDir, drainedName), os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	return errors.Join(reserve(f, 0), f.Close())
+}
+
+// reserve has the disk reserve room behind an offset. The size of the file stays.
+func reserve(f *os.File, from int64) error {
+	err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, from, ledgerRoom)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return nil // this file system cannot
+	}
 	return err
 }
 
-// append writes a line, and has it on the disk. What was written of it before an error does not count.
-func (l *Ledger) append(of drainedLine) error {
+// write writes a line, and has it on the disk.
+func (l *Ledger) write(line []byte, at int64) error {
+	_, err := l.f.WriteAt(line, at)
+	if err == nil {
+		err = l.fsync(l.f)
+	}
+	if err == nil {
+		err = SyncDir(l.dir)
+	}
+	return err
+}
+
+// append writes a line behind the others. What was written of it before an error does not count.
+func (l *Ledger) append(of any) error {
 	text, err := json.Marshal(of)
 	if err != nil {
 		return err
 	}
 	line := fmt.Appendf(nil, "%08x %s\n", crc32c.Sum(text), text)
-	if _, err = l.f.WriteAt(line, l.end); err == nil {
-		err = l.f.Sync()
+	if l.end+ledgerRoom/2 > l.room && reserve(l.f, l.end) == nil { // or else the line may find room all the same
+		l.room = l.end + ledgerRoom
 	}
-	if err == nil {
-		err = SyncDir(l.dir)
-	}
-	if err != nil {
+	if err := l.write(line, l.end); err != nil {
 		return errors.Join(err, l.f.Truncate(l.end))
 	}
-	l.end += int64(len(line))
-	if of.To != nil {
-		l.to = of.To
+	next := l.end + int64(len(line))
+	if err := l.take(line[:len(line)-1], next); err != nil {
+		return err
 	}
+	l.last, l.end = l.end, next
 	return nil
 }
 
 // Append says that a segment is drained, with all its MEPs. When it returns the disk has it.
 func (l *Ledger) Append(d Drained, meps *Set) error {
+	var of struct {
+		Segment struct {
+			Drained
+			drainedMEPs
+		} `json:"drained"`
+	}
+	of.Segment.Drained = d
 	for piece := range meps.Pieces() {
-		d.Set = append(d.Set, slices.Clone(piece))
+		of.Segment.Set = append(of.Segment.Set, slices.Clone(piece))
 	}
-	if err := l.append(drainedLine{Segment: &d}); err != nil {
-		return err
-	}
-	return l.count(&d)
+	return l.append(of)
 }
 
 // Close gives the ledger back to others.
@@ -279,13 +381,16 @@ func (l *Ledger) Named(name string) bool {
 	return ok
 }
 
-// Set is the MEPs of all drained segments.
-func (l *Ledger) Set() *Set {
-	all := l.manifest.newSet()
+// Mark marks the MEPs of all drained segments in a set: its numbers count, and nothing else.
+func (l *Ledger) Mark(in *Set) error {
 	for _, d := range l.segments {
-		all.Union(d.meps)
+		meps, err := l.meps(&d)
+		if err != nil {
+			return err
+		}
+		in.Mark(meps)
 	}
-	return all
+	return nil
 }
 
 // Total is the sum of all drained segments.

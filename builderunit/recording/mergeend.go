@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"ringlet/internal/regular"
@@ -98,14 +99,16 @@ func (m *merge) remove() error {
 	if err != nil {
 		return err
 	}
+	ours := []string{filepath.Base(tempPath(m.dir)), LockName, ManifestName}
+	if st, err := os.Stat(filepath.Join(m.dir, drainedName)); err == nil && st.Size() == 0 { // nobody has drained anything
+		ours = append([]string{drainedName}, ours...)
+	}
 	for _, e := range entries {
-		switch e.Name() {
-		case ManifestName, LockName, mergeLock, filepath.Base(tempPath(m.dir)):
-		default:
+		if e.Name() != mergeLock && !slices.Contains(ours, e.Name()) {
 			return nil // there is a tail, or something that is not Ringlet's: the manifest stays with it
 		}
 	}
-	for _, name := range []string{filepath.Base(tempPath(m.dir)), LockName, ManifestName} {
+	for _, name := range ours {
 		if err := removeFile(filepath.Join(m.dir, name)); err != nil {
 			return err
 		}

@@ -92,16 +92,21 @@ func (c *Contents) wasDrained(s *SegmentContents) bool {
 	if !ok || d.CRC != s.listed.CRC || d.MEPs != s.listed.MEPs {
 		return false
 	}
+	meps, err := c.ledger.meps(&d)
+	if err != nil {
+		c.Problems.add(Unreadable, drainedName, nil, "%v", err)
+		return false
+	}
 	if c.gone == nil {
 		c.gone, c.Drained = c.Manifest.newSet(), &Decided{}
 	}
 	s.Drained, s.Held = true, s.listed.Held
 	s.Bytes = 0 // of them none is there
 	c.Drained.Add(d.Decided)
-	c.gone.Union(d.meps)
-	for _, n := range d.meps.order() {
-		b := d.meps.blocks[n]
-		for mep, o := range d.meps.each(n, b) {
+	c.gone.Union(meps)
+	for _, n := range meps.order() {
+		b := meps.blocks[n]
+		for mep, o := range meps.each(n, b) {
 			c.put(s, &Entry{MEP: mep, FirstEvent: b.firstOf(mep), Attempt: o.attempt, Events: o.events})
 		}
 	}

@@ -134,6 +134,23 @@ func (s *Set) Union(o *Set) (copies uint64) {
 	return copies
 }
 
+// Mark puts the MEPs of o in as whole ones at the first attempt, for who asks for numbers alone: that takes a bit for
+// each, whatever o is of. It may be of other data than s is.
+func (s *Set) Mark(o *Set) {
+	for n, from := range o.blocks {
+		for at := range from.in(0, blockWords) {
+			s.MarkOne(n<<blockShift | uint64(at))
+		}
+	}
+}
+
+// MarkOne marks one MEP.
+func (s *Set) MarkOne(mep uint64) {
+	if !s.Has(mep) {
+		s.add(mep, oddity{firstAttempt, s.packing}, 0)
+	}
+}
+
 // firstOf is the first event of a MEP of live data; else 0.
 func (b *block) firstOf(mep uint64) uint64 {
 	if b.first == nil {

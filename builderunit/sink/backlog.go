@@ -70,6 +70,9 @@ const backlogLook = 200 * time.Millisecond
 
 // NewBacklog bounds the bytes of a builder unit in a recording, which is its own from now on.
 func NewBacklog(to *Segments, bound int64, log *slog.Logger) (*Backlog, error) {
+	if err := recording.ReserveLedger(to.c.Dir); err != nil {
+		return nil, errors.Join(failed(to.c.Dir, "reserve room for the ledger of the second filter", err), to.Abort())
+	}
 	m, err := recording.Load(to.c.Dir)
 	if err != nil {
 		return nil, errors.Join(failed(to.c.Dir, "read the manifest", err), to.Abort())
