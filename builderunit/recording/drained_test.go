@@ -81,6 +81,29 @@ func TestDrainedSegmentsCount(t *testing.T) {
 	}
 }
 
+// TestSegmentsThatAreDrainedWhileTheyAreVerified holds that a segment which goes between the look at the indexes and the
+// reading of the data is no problem.
+func TestSegmentsThatAreDrainedWhileTheyAreVerified(t *testing.T) {
+	r, dir := drainedRig(t)
+	l := NewLedger(dir, r.m)
+	must.OK(t, l.Open())
+	defer l.Close()
+	v := verified(t, dir, VerifyOptions{Content: func(*Manifest) (Content, error) {
+		drain(t, l, r.m.Builders[0].Segments[0], mep(0, 1), mep(2, 1))
+		drain(t, l, r.m.Builders[1].Segments[0], mep(1, 1), mep(3, 1), mep(2, 2))
+		return anything{}, nil
+	}})
+	if !v.IsGood || v.EventsFound != 20 || v.Superseded != 1 || v.Drained == nil || v.Drained.Accepted != 2 {
+		t.Error(said(v))
+	}
+}
+
+// anything is content that is always right.
+type anything struct{}
+
+func (anything) Check(Format, *Entry, []byte) error { return nil }
+func (anything) Close() error                       { return nil }
+
 // TestLedgerAfterKills holds that of a ledger every whole line counts, and nothing else, wherever it was cut off.
 func TestLedgerAfterKills(t *testing.T) {
 	r, dir := drainedRig(t)

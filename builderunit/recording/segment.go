@@ -75,35 +75,12 @@ func (c *Contents) measure(s *SegmentContents) bool {
 // wasDrained tells whether a segment is not there since a second filter has drained it, and takes its MEPs from the
 // ledger then.
 func (c *Contents) wasDrained(s *SegmentContents) bool {
-	if s.listed == nil {
+	meps := c.drained(s)
+	if meps == nil {
 		return false
 	}
-	if c.ledger == nil {
-		c.ledger = NewLedger(c.Dir, c.Manifest)
-	}
-	d, ok := c.ledger.segments[s.ID.Name()]
-	if !ok { // it may have been drained since
-		if err := c.ledger.Look(); err != nil {
-			c.Problems.add(Unreadable, drainedName, nil, "%v", err)
-			return false
-		}
-		d, ok = c.ledger.segments[s.ID.Name()]
-	}
-	if !ok || d.CRC != s.listed.CRC || d.MEPs != s.listed.MEPs {
-		return false
-	}
-	meps, err := c.ledger.meps(&d)
-	if err != nil {
-		c.Problems.add(Unreadable, drainedName, nil, "%v", err)
-		return false
-	}
-	if c.gone == nil {
-		c.gone, c.Drained = c.Manifest.newSet(), &Decided{}
-	}
-	s.Drained, s.Held = true, s.listed.Held
+	s.Held = s.listed.Held
 	s.Bytes = 0 // of them none is there
-	c.Drained.Add(d.Decided)
-	c.gone.Union(meps)
 	for _, n := range meps.order() {
 		b := meps.blocks[n]
 		for mep, o := range meps.each(n, b) {
@@ -111,6 +88,39 @@ func (c *Contents) wasDrained(s *SegmentContents) bool {
 		}
 	}
 	return true
+}
+
+// drained gives the MEPs of a segment that a second filter has drained, by the ledger; nil if it has not.
+func (c *Contents) drained(s *SegmentContents) *Set {
+	if s.listed == nil {
+		return nil
+	}
+	if c.ledger == nil {
+		c.ledger = NewLedger(c.Dir, c.Manifest)
+	}
+	d, ok := c.ledger.Of(*s.listed)
+	if !ok { // it may have been drained since
+		if err := c.ledger.Look(); err != nil {
+			c.Problems.add(Unreadable, drainedName, nil, "%v", err)
+			return nil
+		}
+		d, ok = c.ledger.Of(*s.listed)
+	}
+	if !ok {
+		return nil
+	}
+	meps, err := c.ledger.meps(&d)
+	if err != nil {
+		c.Problems.add(Unreadable, drainedName, nil, "%v", err)
+		return nil
+	}
+	if c.gone == nil {
+		c.gone, c.Drained = c.Manifest.newSet(), &Decided{}
+	}
+	s.Drained = true
+	c.Drained.Add(d.Decided)
+	c.gone.Union(meps)
+	return meps
 }
 
 // noIndex says why there is no index to a segment.

@@ -98,13 +98,13 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 		f, err = regular.Open(filepath.Join(d.c.Dir, s.ID.Name())) // it has been closed meanwhile
 	}
 	if err != nil {
-		p.problems.add(Unreadable, s.Name, nil, "%v", err)
+		d.unopened(p, s.Name, err)
 		return nil
 	}
 	defer func() { _ = f.Close() }()
 	x, err := openIndex(s.index)
 	if err != nil {
-		p.problems.add(Unreadable, s.indexName(), nil, "%v", err)
+		d.unopened(p, s.indexName(), err)
 		return nil
 	}
 	defer func() { _ = x.close() }()
@@ -136,6 +136,23 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 		return nil
 	}
 	return err
+}
+
+// unopened tells of a file that could not be opened, unless a second filter has drained its segment meanwhile: the MEPs
+// were sound then.
+func (d *dataReader) unopened(p *piece, file string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if errors.Is(err, fs.ErrNotExist) && p.s.Drained { // since another piece of it was to be read
+		return
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if meps := d.c.drained(p.s); meps != nil {
+			d.sound.Union(meps)
+			return
+		}
+	}
+	p.problems.add(Unreadable, file, nil, "%v", err)
 }
 
 // usable says that an entry can be of this run, and of this file.
