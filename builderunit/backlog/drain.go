@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -21,7 +22,8 @@ type drain struct {
 	dir     string
 	m       *recording.Manifest
 	ledger  *recording.Ledger
-	outputs []string // directories of the run in the outputs
+	outputs []string    // directories of the run in the outputs
+	held    []io.Closer // these, for this process alone
 	filter  *sink.Filtered
 	ready   func() bool // somebody is there to judge
 
@@ -51,7 +53,7 @@ func (d *Drainer) open(ctx context.Context, s *seen) (_ *drain, err error) {
 		for _, to := range sinks {
 			err = errors.Join(err, to.Abort())
 		}
-		err = errors.Join(err, o.ledger.Close())
+		err = errors.Join(err, o.release())
 	}()
 	if sinks, err = o.openOutputs(ctx); err != nil {
 		return nil, err
@@ -77,6 +79,14 @@ func (d *Drainer) open(ctx context.Context, s *seen) (_ *drain, err error) {
 		Log:      d.c.Log,
 	})
 	return o, nil
+}
+
+// release gives ledger and outputs to others.
+func (o *drain) release() error {
+	for _, h := range o.held {
+		_ = h.Close() // nothing was written
+	}
+	return o.ledger.Close()
 }
 
 // most is the largest MEP that there may be, as far as the closed segments tell: none is larger than its segment.
@@ -136,8 +146,8 @@ func (o *drain) openOutputs(ctx context.Context) (sinks []sink.Sink, err error) 
 		return nil, err
 	}
 	var places []recording.Place
-	for i := range all {
-		place, err := o.join(ctx, all, i, key)
+	for range all {
+		place, err := o.join(ctx, all, places, key)
 		if err != nil {
 			return nil, err
 		}
@@ -192,12 +202,16 @@ func (o *drain) compare(all []Output) error {
 		fmt.Sprintf("some of its events are in %q already: give the outputs that were given first", paths)}
 }
 
-// join opens the directory of the run in an output, closes what a killed process left there, and notes what is in it.
-func (o *drain) join(ctx context.Context, all []Output, i int, key recording.Key) (p recording.Place, err error) {
+// join opens the directory of the run in the output behind those before, closes what a killed process left there, and
+// notes what is in it.
+func (o *drain) join(ctx context.Context, all []Output, before []recording.Place,
+	key recording.Key,
+) (p recording.Place, err error) {
+	out := all[len(before)]
 	about := recording.About{
 		Run:               o.m.Run,
 		Key:               key,
-		Format:            all[i].Format,
+		Format:            out.Format,
 		Packing:           o.m.Packing,
 		Live:              o.m.Live,
 		Drains:            o.m.ID,
@@ -206,9 +220,9 @@ func (o *drain) join(ctx context.Context, all []Output, i int, key recording.Key
 		ConfigurationHash: o.m.ConfigurationHash,
 	}
 	if len(all) > 1 {
-		about.Stream = &recording.Stream{Number: i, Of: len(all), By: "decision"}
+		about.Stream = &recording.Stream{Number: len(before), Of: len(all), By: "decision"}
 	}
-	dir, err := recording.OpenRun(all[i].Dir, about, false)
+	dir, err := recording.OpenRun(out.Dir, about, false)
 	if err != nil {
 		return p, err
 	}
@@ -219,6 +233,14 @@ func (o *drain) join(ctx context.Context, all []Output, i int, key recording.Key
 	if m.Drains != o.m.ID {
 		return p, &Error{dir, "it is of the same run, and not what a second filter wrote: give another output"}
 	}
+	if slices.ContainsFunc(before, func(p recording.Place) bool { return p.Directory == m.ID }) {
+		return p, &Error{dir, "two outputs are this one place: give each a directory of its own"}
+	}
+	held, err := recording.Hold(dir)
+	if err != nil {
+		return p, err
+	}
+	o.held = append(o.held, held)
 	if _, err := recording.Recover(ctx, dir); err != nil {
 		return p, err
 	}

@@ -70,10 +70,11 @@ type Drainer struct {
 
 // seen is a run as it was looked at.
 type seen struct {
-	dir   string
-	m     *recording.Manifest
-	files recording.Files
-	run   runState
+	dir      string
+	m        *recording.Manifest
+	files    recording.Files
+	run      runState
+	unlisted []string // closed segments that are not in the manifest
 }
 
 // lookTime is how often a drainer that waits looks whether there is more.
@@ -195,7 +196,7 @@ func (d *Drainer) leave(conclude bool) error {
 	if conclude && err == nil {
 		err = d.conclude(now)
 	}
-	return errors.Join(err, now.ledger.Close())
+	return errors.Join(err, now.release())
 }
 
 // settle makes outputs whole whose process was killed after the last segment, and gives them the verdict of the run,
@@ -281,14 +282,14 @@ func (d *Drainer) lookAt(dir string) (s seen, err error) {
 		Open:      len(s.files.Open),
 		Live:      s.files.Live,
 	}
-	listed := 0
+	listed := map[string]bool{}
 	for i := range s.m.Builders {
 		for _, seg := range s.m.Builders[i].Segments {
 			_, there := s.files.Closed[seg.Name]
+			listed[seg.Name] = true
 			drained, ok := l.Of(seg)
-			if there {
-				listed++
-			}
+			id, _, _ := recording.ParseSegment(seg.Name)
+			there = there || ok && s.files.Index[id.Index()]
 			s.run.Segments = append(s.run.Segments, segmentState{
 				Name:    seg.Name,
 				Closed:  seg.Closed,
@@ -298,7 +299,12 @@ func (d *Drainer) lookAt(dir string) (s seen, err error) {
 			})
 		}
 	}
-	s.run.Open += len(s.files.Closed) - listed // closed and not in the manifest: its writer was killed in between
+	for name := range s.files.Closed {
+		if !listed[name] { // its writer was killed in between
+			s.unlisted = append(s.unlisted, name)
+		}
+	}
+	s.run.Open += len(s.unlisted)
 	return s, nil
 }
 
@@ -311,6 +317,10 @@ func (d *Drainer) result() (r Result) {
 		r.Left += len(s.files.Open)
 		for _, f := range s.files.Open {
 			r.Bytes += f.Bytes
+		}
+		for _, name := range s.unlisted {
+			r.Left++
+			r.Bytes += s.files.Closed[name].Bytes
 		}
 		for _, seg := range s.run.Segments {
 			f, there := s.files.Closed[seg.Name]

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -333,6 +334,115 @@ func TestASegmentThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	if len(got.Broken) != 2 || got.Left != 2 || got.Removed == 0 || got.Removed != got.Segments {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestATruncatedSegmentHoldsUpNoOther holds that the MEPs of a segment that can be read are judged, that the segment
+// stays, and that the others are drained.
+func TestATruncatedSegmentHoldsUpNoOther(t *testing.T) {
+	r := newRig(t, 1<<20)
+	w := r.writer(0)
+	r.write(w, 0, 200, 1)
+	_, err := w.Finish()
+	must.OK(t, err)
+	must.OK(t, os.Truncate(filepath.Join(r.runDir, "bu0-00002.mep"), 10_000))
+	r.concluded(200)
+	for range 2 {
+		got, err := New(r.config(nil)).Run(t.Context())
+		must.OK(t, err)
+		if len(got.Broken) != 1 || got.Left != 1 || got.Removed == 0 || got.Removed != got.Segments {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestWhatIsNotListedIsLeft holds that a closed segment that nothing can list is told of as left.
+func TestWhatIsNotListedIsLeft(t *testing.T) {
+	r := newRig(t, 1<<20)
+	w := r.writer(0)
+	r.write(w, 0, 100, 1)
+	_, err := w.Finish()
+	must.OK(t, err)
+	must.OK(t, recording.Update(r.runDir, func(m *recording.Manifest) error {
+		m.Builders[0].Segments = m.Builders[0].Segments[1:]
+		return nil
+	}))
+	must.OK(t, os.Truncate(filepath.Join(r.runDir, "bu0-00001.idx"), recording.HeaderBytes+recording.EntryBytes))
+	r.concluded(100)
+	got, err := New(r.config(nil)).Run(t.Context())
+	must.OK(t, err)
+	if got.Left != 1 || got.Bytes == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestTwoOutputsAreTwoPlaces holds that accepted and rejected events do not come into one directory, by whatever name.
+func TestTwoOutputsAreTwoPlaces(t *testing.T) {
+	r := newRig(t, 1<<20)
+	w := r.writer(0)
+	r.write(w, 0, 100, 1)
+	_, err := w.Finish()
+	must.OK(t, err)
+	r.concluded(100)
+	must.OK(t, os.Symlink("rejected", r.path("accepted")))
+	must.OK(t, os.Mkdir(r.path("rejected"), 0o700))
+	c := r.config(func() { t.Error("an event is judged") })
+	c.Accepted[0].Format = recording.MEP
+	_, err = New(c).Run(t.Context())
+	var wrong *Error
+	if !errors.As(err, &wrong) {
+		t.Error(err)
+	}
+}
+
+// TestTheRestOfARemovalGoes holds that an index which a killed process left of a drained segment is removed.
+func TestTheRestOfARemovalGoes(t *testing.T) {
+	r := newRig(t, 1<<20)
+	w := r.writer(0)
+	r.write(w, 0, 100, 1)
+	_, err := w.Finish()
+	must.OK(t, err)
+	index := filepath.Join(r.runDir, "bu0-00001.idx")
+	before, err := os.ReadFile(index)
+	must.OK(t, err)
+	_, err = New(r.config(nil)).Run(t.Context())
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(index, before, 0o600))
+	got, err := New(r.config(nil)).Run(t.Context())
+	must.OK(t, err)
+	if _, err := os.Stat(index); err == nil || got.Removed != got.Segments {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestCopiesOfABacklog holds that a backlog and a copy of it are not drained to one place at a time, and that one after
+// the other each MEP is there once.
+func TestCopiesOfABacklog(t *testing.T) {
+	r := newRig(t, 1<<20)
+	w := r.writer(0)
+	r.write(w, 0, 100, 1)
+	_, err := w.Finish()
+	must.OK(t, err)
+	r.concluded(100)
+	must.OK(t, os.CopyFS(r.path("copy"), os.DirFS(r.path("buffer"))))
+	other := r.config(nil)
+	other.Dir = r.path("copy")
+	var once sync.Once
+	_, err = New(r.config(func() {
+		once.Do(func() {
+			_, err := New(other).Run(t.Context())
+			var busy *recording.DrainingError
+			if !errors.As(err, &busy) {
+				t.Error(err)
+			}
+		})
+	})).Run(t.Context())
+	must.OK(t, err)
+	got, err := New(other).Run(t.Context())
+	must.OK(t, err)
+	if got.Decided.Found != 100*testPacking {
+		t.Errorf("%+v", got)
+	}
+	r.drained(100)
 }
 
 // TestEndsInOrder holds that a drain which is told to end leaves nothing undone, and that the next one goes on.

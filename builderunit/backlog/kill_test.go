@@ -180,17 +180,7 @@ func TestFullDisk(t *testing.T) {
 	_, err := w.Finish()
 	must.OK(t, err)
 	r.concluded(2000)
-	disk := r.path("disk")
-	must.OK(t, os.Mkdir(disk, 0o700))
-	if err := unix.Mount("none", disk, "tmpfs", 0, "size=300k"); err != nil {
-		t.Skip("SKIPPED: a small disk cannot be mounted here: ", err)
-	}
-	mounted := true
-	defer func() {
-		if mounted {
-			_ = unix.Unmount(disk, unix.MNT_DETACH)
-		}
-	}()
+	disk := r.disk("300k")
 	c := r.config(nil)
 	c.Rejected.Dir = filepath.Join(disk, "rejected")
 	got, err := New(c).Run(t.Context())
@@ -208,7 +198,51 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	must.OK(t, os.CopyFS(r.path("rejected"), os.DirFS(c.Rejected.Dir)))
-	must.OK(t, unix.Unmount(disk, 0))
-	mounted = false
+	r.drained(2000)
+}
+
+// disk mounts a small disk, which is there as long as the test.
+func (r *rig) disk(size string) (dir string) {
+	r.t.Helper()
+	if os.Geteuid() != 0 {
+		r.t.Skip("SKIPPED: only root can mount a small disk")
+	}
+	dir = r.path("disk")
+	must.OK(r.t, os.Mkdir(dir, 0o700))
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size="+size); err != nil {
+		r.t.Skip("SKIPPED: a small disk cannot be mounted here: ", err)
+	}
+	r.t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// TestAFullBacklogIsDrained holds that a disk with no room left but what the backlog takes gets room by draining.
+func TestAFullBacklogIsDrained(t *testing.T) {
+	r := newRig(t, 1<<20)
+	disk := r.disk("20m")
+	must.OK(t, os.RemoveAll(r.path("buffer")))
+	must.OK(t, os.Symlink("disk", r.path("buffer")))
+	_, err := recording.OpenRun(r.path("buffer"), r.about, false)
+	must.OK(t, err)
+	b, err := sink.NewBacklog(r.writer(0), 1<<30, r.config(nil).Log)
+	must.OK(t, err)
+	r.write(b, 0, 2000, 1)
+	_, err = b.Finish()
+	must.OK(t, err)
+	r.concluded(2000)
+	ballast, err := os.Create(filepath.Join(disk, "ballast"))
+	must.OK(t, err)
+	for err == nil {
+		_, err = ballast.Write(make([]byte, 4096))
+	}
+	must.OK(t, ballast.Close())
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	got, err := New(r.config(nil)).Run(t.Context())
+	must.OK(t, err)
+	if got.Left > 0 || got.Removed != got.Segments {
+		t.Errorf("%+v", got)
+	}
 	r.drained(2000)
 }

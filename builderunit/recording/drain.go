@@ -14,8 +14,8 @@ import (
 )
 
 // EachMEP gives the MEPs of a closed segment of the run in runDir, in the order of the segment: those that its index
-// tells of. A MEP whose bytes are not those that were written has an Err. It ends with the error of take, of ctx, or of
-// reading; a file that cannot be opened is a *Problem.
+// tells of. A MEP whose bytes are not those that were written has an Err. It ends with the error of take or of ctx, or
+// with a *Problem where a file cannot be opened, or be read any further.
 func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, take func(*Part) error) (err error) {
 	id, open, ok := ParseSegment(s.Name)
 	if !ok || open {
@@ -39,6 +39,7 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, take fu
 	defer func() { _ = f.Close() }() // it was read
 	w := &summed{f: f}
 	gives := &Part{File: f.Name(), Format: id.Format}
+	var taken error
 	err = x.scan(ctx, 0, x.entries, func(i int64, e *Entry, ok bool) error {
 		if !ok || e.fits(m) != nil || e.Offset < w.end || e.End() > s.Bytes || e.Length > math.MaxInt32 {
 			return &Problem{Kind: DamagedIndex, File: id.Index(), Text: fmt.Sprintf("entry %d is damaged", i)}
@@ -46,7 +47,9 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, take fu
 		gives.Entry, gives.Err = *e, nil
 		var crc uint32
 		var err error
-		if gives.Data, crc, err = w.read(ctx, e); err != nil {
+		if gives.Data, crc, err = w.read(ctx, e); err != nil && ctx.Err() == nil {
+			return unreadable(s.Name, err)
+		} else if err != nil {
 			return err
 		}
 		if crc != e.CRC {
@@ -57,13 +60,21 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, take fu
 				Text:   fmt.Sprintf("the bytes of MEP %d have been changed", e.MEP),
 			}
 		}
-		return take(gives)
+		taken = take(gives)
+		return taken
 	})
-	if err == nil && x.entries != int64(s.MEPs) {
-		err = &Problem{Kind: WrongCounts, File: id.Index(),
+	var known *Problem
+	switch {
+	case taken != nil || ctx.Err() != nil || errors.As(err, &known):
+		return err
+	case err != nil:
+		return unreadable(id.Index(), err)
+	}
+	if x.entries != int64(s.MEPs) {
+		return &Problem{Kind: WrongCounts, File: id.Index(),
 			Text: fmt.Sprintf("it has %d MEPs, the manifest says %d", x.entries, s.MEPs)}
 	}
-	return err
+	return nil
 }
 
 // OnDisk is a file of data.
@@ -76,6 +87,7 @@ type OnDisk struct {
 type Files struct {
 	Closed map[string]OnDisk
 	Open   map[string]OnDisk // they are being written, or were left by a killed process
+	Index  map[string]bool   // the indexes that are there
 	Live   int               // of the open ones: those that a live process writes
 }
 
@@ -94,13 +106,16 @@ func (f *Files) Held(builder int) (bytes int64, segments int) {
 
 // FilesOf reads the directory of a run.
 func FilesOf(runDir string) (Files, error) {
-	f := Files{Closed: map[string]OnDisk{}, Open: map[string]OnDisk{}}
+	f := Files{Closed: map[string]OnDisk{}, Open: map[string]OnDisk{}, Index: map[string]bool{}}
 	names, err := os.ReadDir(runDir)
 	if err != nil {
 		return f, err
 	}
 	for _, n := range names {
 		id, open, ok := ParseSegment(n.Name())
+		if _, isIndex := parseIndex(n.Name()); isIndex {
+			f.Index[n.Name()] = true
+		}
 		if !ok {
 			continue
 		}

@@ -3,6 +3,7 @@ package recording
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -123,6 +124,20 @@ func inUse(path string) bool {
 	}
 	defer func() { _ = f.Close() }()
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+// Hold takes the directory of a run for one process that fills it, until it is closed. The error is a *DrainingError if
+// another one has it. A file system that cannot lock directories gives it to anybody.
+func Hold(runDir string) (io.Closer, error) {
+	d, err := os.Open(runDir)
+	if err != nil {
+		return nil, err
+	}
+	if errors.Is(tryLock(d), errLocked) {
+		_ = d.Close() // nothing was done with it
+		return nil, &DrainingError{runDir, "another process that filters a backlog writes to it: wait for it, or end it"}
+	}
+	return d, nil
 }
 
 // underLock does what do says while it holds the lock of the run in runDir.
