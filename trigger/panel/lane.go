@@ -272,6 +272,7 @@ func (l *lane) answers(now time.Time) (n int, err error) {
 		settled, what := l.core.answer(event, b[:min(size, decision.ResultSize+1)], now)
 		if settled != nil {
 			l.p.done(settled)
+			now = time.Now() // a full disk behind the filter may have held this up
 		}
 		if what != taken {
 			l.wrong(what, event)

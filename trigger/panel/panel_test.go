@@ -1,6 +1,8 @@
 package panel
 
 import (
+	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -249,5 +251,40 @@ func (d *desk) harm(r *rand.Rand, stop chan struct{}) {
 				return
 			}
 		}
+	}
+}
+
+// TestAnOutputThatHoldsUpCostsNoEvent holds that time in which whoever takes cases back held up a lane is no time of
+// the event that the process has in hand: a full disk behind the filter must not make events pass.
+func TestAnOutputThatHoldsUpCostsNoEvent(t *testing.T) {
+	d := &desk{t: t, p: testPattern(t)}
+	d.Panel = New(Config{
+		Name:     fmt.Sprintf("held%d", time.Now().UnixNano()),
+		Builder:  3,
+		Deadline: time.Minute,
+		MostMEP:  64 << 10,
+		Log:      slog.New(slog.DiscardHandler),
+	})
+	var back time.Time
+	d.done = func(*trigger.Case) { back = time.Now() }
+	l := &lane{p: d.Panel}
+	must.OK(t, l.open())
+	defer func() { must.OK(t, l.close(true)) }()
+	c := &client{t: t}
+	if !c.tryAttach(l.name()) {
+		t.Fatal("no place")
+	}
+	defer c.crash()
+	before := time.Now().Add(-time.Hour) // the lane is held up for an hour when it gives the first case back
+	for e := range uint64(3) {
+		l.core.hand(caseOf(e, 1), before)
+	}
+	c.say(0, resultOf(0, trigger.Accepted, 0))
+	c.say(1, resultOf(1, trigger.Accepted, 0))
+	if n, err := l.answers(before); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+	if l.core.since.Before(back.Add(-time.Minute)) {
+		t.Errorf("event 2 counts from %v on, and the lane went on at %v", l.core.since, back)
 	}
 }
