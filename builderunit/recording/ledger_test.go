@@ -62,6 +62,16 @@ func TestALedgerHoldsNoMEPs(t *testing.T) {
 	runtime.KeepAlive(reader)
 }
 
+// TestALineIsAsLongAsItsSegment holds that a segment with few MEPs has a short line.
+func TestALineIsAsLongAsItsSegment(t *testing.T) {
+	_, l := liveRun(t)
+	before := l.end
+	must.OK(t, lineOf(l, 1))
+	if n := l.end - before; n > 500 {
+		t.Errorf("%d bytes for one MEP", n)
+	}
+}
+
 // TestALineIsOnTheDiskBeforeItCounts holds that what a killed process wrote, and may not have synchronised, is
 // synchronised before anything is removed for it.
 func TestALineIsOnTheDiskBeforeItCounts(t *testing.T) {

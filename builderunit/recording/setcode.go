@@ -42,10 +42,13 @@ func (s *Set) Pieces() iter.Seq[[]byte] {
 		for _, n := range s.order() {
 			for from := 0; from < blockWords; {
 				to, odd := s.blocks[n].fitting(from)
-				buf = s.blocks[n].appendPiece(buf[:0], n, from, to, odd)
-				if from = to; odd >= 0 && !yield(buf) {
-					return
+				if odd >= 0 {
+					first, end := s.blocks[n].filled(from, to)
+					if buf = s.blocks[n].appendPiece(buf[:0], n, first, end, odd); !yield(buf) {
+						return
+					}
 				}
+				from = to
 			}
 		}
 		buf = append(buf[:0], pieceEnd)
@@ -74,6 +77,17 @@ func (b *block) fitting(from int) (to, odd int) {
 		return to, -1
 	}
 	return to, odd
+}
+
+// filled leaves out the empty words on both sides of some that are not all empty: a segment of a backlog has few.
+func (b *block) filled(from, to int) (first, end int) {
+	for b.bits[from] == 0 {
+		from++
+	}
+	for b.bits[to-1] == 0 {
+		to--
+	}
+	return from, to
 }
 
 // liveIn is how many MEPs of live data a word has.
