@@ -258,7 +258,7 @@ func (o *drain) join(ctx context.Context, all []Output, before []recording.Place
 }
 
 // decided takes what was decided. It is told under a lock of the filter's, from any goroutine.
-func (o *drain) decided(_ sink.Meta, _, n int, v trigger.Verdict, _ time.Duration) {
+func (o *drain) decided(m sink.Meta, _, n int, v trigger.Verdict, _ time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch v.Decision {
@@ -266,6 +266,9 @@ func (o *drain) decided(_ sink.Meta, _, n int, v trigger.Verdict, _ time.Duratio
 		o.tally.Accepted += uint64(n)
 	case trigger.Rejected:
 		o.tally.Rejected += uint64(n)
+		if m.Decision.Keeps() {
+			o.tally.Carried += uint64(n)
+		}
 	case trigger.TimedOut:
 		o.tally.TimedOut += uint64(n)
 	default:

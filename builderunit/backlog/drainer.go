@@ -53,7 +53,9 @@ type Result struct {
 	Removed  int               `json:"removed"`  // of these: their files are gone
 	Left     int               `json:"left"`     // segments that are not drained
 	Bytes    int64             `json:"left_bytes"`
-	Decided  recording.Decided `json:"decided"` // events of drained segments
+	Live     int               `json:"being_written"`    // of those left
+	Unended  int               `json:"runs_without_end"` // they have no verdict
+	Decided  recording.Decided `json:"decided"`          // events of drained segments
 	Broken   []string          `json:"broken,omitempty"`
 }
 
@@ -315,6 +317,10 @@ func (d *Drainer) result() (r Result) {
 		r.Runs++
 		r.Decided.Add(d.ledgers[s.dir].Total())
 		r.Left += len(s.files.Open)
+		r.Live += s.files.Live
+		if s.m.Verdict == nil {
+			r.Unended++
+		}
 		for _, f := range s.files.Open {
 			r.Bytes += f.Bytes
 		}

@@ -31,6 +31,8 @@ const drainedName = "drained.log"
 type Decided struct {
 	Accepted uint64 `json:"accepted"`
 	Rejected uint64 `json:"rejected"`
+	// Carried is how many of the rejected ones were kept all the same: another event of their MEP was.
+	Carried  uint64 `json:"rejected_kept"`
 	TimedOut uint64 `json:"timed_out"`
 	Failed   uint64 `json:"failed"`
 	// Found is events that a process which was killed had put into the output: they were kept, and nobody knows why.
@@ -44,6 +46,7 @@ type Decided struct {
 // Add adds the events of another segment.
 func (d *Decided) Add(o Decided) {
 	d.Accepted, d.Rejected, d.TimedOut = d.Accepted+o.Accepted, d.Rejected+o.Rejected, d.TimedOut+o.TimedOut
+	d.Carried += o.Carried
 	d.Failed, d.Found, d.Copies = d.Failed+o.Failed, d.Found+o.Found, d.Copies+o.Copies
 	d.Damaged += o.Damaged
 }

@@ -27,6 +27,7 @@ type BacklogStats struct {
 	Drained  uint64        `count:"backlog_drained" help:"segments that the second filter has drained"`
 	Accepted uint64        `count:"backlog_accepted" help:"events that the second filter accepted"`
 	Rejected uint64        `count:"backlog_rejected" help:"events that the second filter rejected"`
+	Carried  uint64        `count:"backlog_carried" help:"events that the second filter rejected, and that were kept since another event of their MEP was"`
 	Passed   uint64        `count:"backlog_passed" help:"events that the second filter let pass: by time-out, failed, or found when it was started again"`
 	Copies   uint64        `count:"backlog_copies" help:"events of the disk backlog that were built twice and judged once"`
 	Damaged  uint64        `count:"backlog_damaged" help:"events of the disk backlog whose bytes were changed on the disk"`
@@ -188,6 +189,7 @@ func (b *Backlog) count(files *recording.Files, held int64) {
 		now.Drained++
 	}
 	now.Accepted, now.Rejected, now.Copies, now.Damaged = sum.Accepted, sum.Rejected, sum.Copies, sum.Damaged
+	now.Carried = sum.Carried
 	now.Passed = sum.TimedOut + sum.Failed + sum.Found
 	var oldest time.Time
 	for _, of := range []map[string]recording.OnDisk{files.Closed, files.Open} {

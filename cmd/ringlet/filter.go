@@ -95,6 +95,15 @@ func (c *filterCmd) outputs(to *backlog.Config) error {
 	return nil
 }
 
+// unended says that runs have no verdict; nothing if all have.
+func unended(runs int) string {
+	if runs == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s no verdict: it goes on, or its control was killed", counted(uint64(runs), "run has",
+		"runs have"))
+}
+
 // show prints what became of the backlog.
 func (c *filterCmd) show(to streams, r *backlog.Result, err error) error {
 	var printed error
@@ -102,11 +111,12 @@ func (c *filterCmd) show(to streams, r *backlog.Result, err error) error {
 		printed = printJSON(to.out, r)
 	} else {
 		d := &r.Decided
-		_, printed = fmt.Fprintf(to.out, "%s: %s drained%s: %d events = %d accepted + %d rejected + %d timed out + %d failed"+
-			"%s%s%s; %s of %d bytes left\n", c.Backlog, counted(uint64(r.Segments), "segment", "segments"),
-			some(", %d of them removed", uint64(r.Removed)), d.Events(), d.Accepted, d.Rejected, d.TimedOut, d.Failed,
+		_, printed = fmt.Fprintf(to.out, "%s: %s drained%s: %d events = %d accepted + %d rejected%s + %d timed out + %d failed"+
+			"%s%s%s; %s of %d bytes left%s\n", c.Backlog, counted(uint64(r.Segments), "segment", "segments"),
+			some(", %d of them removed", uint64(r.Removed)), d.Events(), d.Accepted, d.Rejected, some(keptWithOthers, d.Carried), d.TimedOut, d.Failed,
 			some(" + %d found in the output", d.Found), some(" + %d copies", d.Copies), some(" + %d damaged", d.Damaged),
-			counted(uint64(r.Left), "segment", "segments"), r.Bytes)
+			counted(uint64(r.Left), "segment", "segments"), r.Bytes,
+			unended(r.Unended))
 	}
 	var refused *backlog.Error
 	var busy *recording.DrainingError
@@ -121,6 +131,9 @@ func (c *filterCmd) show(to streams, r *backlog.Result, err error) error {
 		return &exit{exitInput, fmt.Errorf("%s: no run is recorded there", c.Backlog)}
 	case len(r.Broken) > 0:
 		return fmt.Errorf("%d segments could not be read, and stay: 'ringlet verify %s' says why", len(r.Broken), c.Backlog)
+	case r.Left > r.Live:
+		return fmt.Errorf("%s left that nobody writes, and that could not be closed: 'ringlet recover %s' says why",
+			counted(uint64(r.Left-r.Live), "segment is", "segments are"), c.Backlog)
 	case r.Decided.Damaged > 0:
 		return fmt.Errorf("%d events were damaged on the disk; their segments stay", r.Decided.Damaged)
 	}

@@ -250,7 +250,7 @@ func filterRow(row printRow, r *nodes.Report) {
 	row("filter", "%s: %d events judged = %d accepted + %d rejected%s%s + %d timed out + %d failed; %.0fµs each, "+
 		"at most %v", f.Filter, f.Judged(), f.Accepted, f.Rejected,
 		some(" (%d of these by their region of interest)", f.Region),
-		some(" (%d of these kept with others of their MEPs)", f.Carried), f.TimedOut, f.Failed, f.MeanUs,
+		some(keptWithOthers, f.Carried), f.TimedOut, f.Failed, f.MeanUs,
 		time.Duration(f.MaxUs)*time.Microsecond)
 	if p := f.Processes; p != nil {
 		row("processes", "%d came%s%s%s%s%s%s%s%s%s%s", p.Came, some(", %d left", p.Left), some(", %d died", p.Crashed),
@@ -260,15 +260,18 @@ func filterRow(row printRow, r *nodes.Report) {
 	}
 }
 
+// keptWithOthers says of rejected events how many are in the output all the same.
+const keptWithOthers = " (%d of these kept with others of their MEPs)"
+
 // backlogRow says what is left for the second filter.
 func backlogRow(row printRow, r *nodes.Report) {
 	b := r.Backlog
 	if b == nil {
 		return
 	}
-	row("backlog", "%s of %d bytes left%s; %d drained = %d events accepted + %d rejected%s%s%s",
+	row("backlog", "%s of %d bytes left%s; %d drained = %d events accepted + %d rejected%s%s%s%s",
 		counted(b.Segments, "segment", "segments"), b.Bytes,
-		some(", full for %dms", b.HeldUs/1000), b.Drained, b.Accepted, b.Rejected, some(" + %d passed", b.Passed),
+		some(", full for %dms", b.HeldUs/1000), b.Drained, b.Accepted, b.Rejected, some(keptWithOthers, b.Carried), some(" + %d passed", b.Passed),
 		some(" + %d copies", b.Copies), some(" + %d damaged", b.Damaged))
 }
 

@@ -117,8 +117,9 @@ type Backlog struct {
 	Drained  uint64 `json:"drained"`   // segments
 	Accepted uint64 `json:"accepted"`  // events, by the second filter
 	Rejected uint64 `json:"rejected"`
-	Passed   uint64 `json:"passed"` // by time-out, failed, or found when it was started again
-	Copies   uint64 `json:"copies"` // built twice and judged once
+	Carried  uint64 `json:"rejected_kept"` // of the rejected ones: kept since another event of their MEP was
+	Passed   uint64 `json:"passed"`        // by time-out, failed, or found when it was started again
+	Copies   uint64 `json:"copies"`        // built twice and judged once
 	Damaged  uint64 `json:"damaged"`
 }
 
@@ -135,6 +136,7 @@ func (r *Report) countBacklog(cfg *config.Config, sums map[string]uint64) {
 		Drained:  sums["bu.backlog_drained"],
 		Accepted: sums["bu.backlog_accepted"],
 		Rejected: sums["bu.backlog_rejected"],
+		Carried:  sums["bu.backlog_carried"],
 		Passed:   sums["bu.backlog_passed"],
 		Copies:   sums["bu.backlog_copies"],
 		Damaged:  sums["bu.backlog_damaged"],
