@@ -74,6 +74,13 @@ func (q *queue) take(ctx context.Context) []byte {
 	}
 }
 
+// waiting is how many decisions nobody has taken out.
+func (q *queue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.bytes) / ResultSize
+}
+
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -137,11 +144,11 @@ func (r *Ring) write() {
 		for len(b) > 0 {
 			n := min(len(b), entryBytes)
 			if err := r.commit(b[:n]); err != nil {
-				r.stats.Untaken.Add(uint64(len(b) / ResultSize))
 				if r.ctx.Err() == nil {
 					r.log.Error("the buffer for decisions takes no more", "err", err)
-					r.q.close()
 				}
+				r.q.close()
+				r.stats.Untaken.Add(uint64((len(b) + len(r.q.take(r.ctx))) / ResultSize))
 				return
 			}
 			r.stats.Handed.Add(uint64(n / ResultSize))
@@ -265,6 +272,9 @@ func (s *Server) serve(sub *subscriber) {
 			return
 		}
 		if _, err := sub.conn.Write(b); err != nil {
+			if s.ctx.Err() != nil {
+				s.slow(sub, "a subscriber to decisions is cut off: it did not take the last ones when the run ended")
+			}
 			return // it has left, or was cut off, and that was told
 		}
 		s.stats.Handed.Add(uint64(len(b) / ResultSize))
@@ -279,13 +289,17 @@ func (s *Server) Hand(b []byte) {
 		if sub.q.put(b) {
 			continue
 		}
-		s.stats.Slow.Add(1)
-		s.log.Warn("a subscriber to decisions is cut off: it does not read them as fast as they are made", "remote",
-			sub.conn.RemoteAddr(), "behind", queueBytes/ResultSize)
+		s.slow(sub, "a subscriber to decisions is cut off: it does not read them as fast as they are made")
 		delete(s.subs, sub)
 		_ = sub.conn.Close()
 		sub.q.close()
 	}
+}
+
+// slow tells that a subscriber is cut off.
+func (s *Server) slow(sub *subscriber, why string) {
+	s.stats.Slow.Add(1)
+	s.log.Warn(why, "remote", sub.conn.RemoteAddr(), "behind", sub.q.waiting())
 }
 
 // Close ends all connections, once they have what was handed to them, or had time for that.
