@@ -108,6 +108,7 @@ type Ledger struct {
 	to       []Place
 	segments map[string]Drained // by name
 	total    Decided
+	builders map[int]drainedSum // by index
 	manifest *Manifest
 	last     int64    // where the last whole line begins,
 	end      int64    // and where the next one will
@@ -116,9 +117,21 @@ type Ledger struct {
 	fsync    func(*os.File) error
 }
 
+// drainedSum is the drained segments of a builder unit.
+type drainedSum struct {
+	Decided
+	segments uint64
+}
+
 // NewLedger makes the ledger of the run in runDir, with that manifest. Nothing is read yet.
 func NewLedger(runDir string, m *Manifest) *Ledger {
-	return &Ledger{dir: runDir, manifest: m, segments: map[string]Drained{}, fsync: (*os.File).Sync}
+	return &Ledger{
+		dir:      runDir,
+		manifest: m,
+		segments: map[string]Drained{},
+		builders: map[int]drainedSum{},
+		fsync:    (*os.File).Sync,
+	}
 }
 
 func (l *Ledger) path() string { return filepath.Join(l.dir, drainedName) }
@@ -153,6 +166,7 @@ func (l *Ledger) goesOn(f io.ReaderAt) bool {
 // forget makes it a ledger of which nothing is read.
 func (l *Ledger) forget() {
 	clear(l.segments)
+	clear(l.builders)
 	l.to, l.total, l.last, l.end = nil, Decided{}, 0, 0
 }
 
@@ -210,6 +224,11 @@ func (l *Ledger) take(line []byte, next int64) error {
 		d.at, d.end = l.end, next
 		l.total.Add(d.Decided)
 		l.segments[d.Segment] = *d
+		id, _, _ := ParseSegment(d.Segment)
+		of := l.builders[id.Builder]
+		of.Add(d.Decided)
+		of.segments++
+		l.builders[id.Builder] = of
 	}
 	return nil
 }
@@ -399,16 +418,10 @@ func (l *Ledger) Mark(in *Set) error {
 // Total is the sum of all drained segments.
 func (l *Ledger) Total() Decided { return l.total }
 
-// Each gives the drained segments of a builder unit, or with -1 of all, in any order.
-func (l *Ledger) Each(builder int) func(func(Drained) bool) {
-	return func(yield func(Drained) bool) {
-		for name, d := range l.segments {
-			id, _, _ := ParseSegment(name)
-			if (builder < 0 || id.Builder == builder) && !yield(d) {
-				return
-			}
-		}
-	}
+// Sum is the sum of a builder unit's drained segments, and how many there are.
+func (l *Ledger) Sum(builder int) (d Decided, segments uint64) {
+	of := l.builders[builder]
+	return of.Decided, of.segments
 }
 
 // Remove takes the files of a drained segment away. The ledger stands for them from now on. A segment with damaged

@@ -182,12 +182,8 @@ func (b *Backlog) look() {
 
 // count makes the counters of what was seen. The caller holds mu.
 func (b *Backlog) count(files *recording.Files, held int64) {
-	var sum recording.Decided
-	now := BacklogStats{Bytes: uint64(held), Held: b.stats.Held}
-	for d := range b.ledger.Each(b.c.Builder) {
-		sum.Add(d.Decided)
-		now.Drained++
-	}
+	sum, drained := b.ledger.Sum(b.c.Builder)
+	now := BacklogStats{Bytes: uint64(held), Held: b.stats.Held, Drained: drained}
 	now.Accepted, now.Rejected, now.Copies, now.Damaged = sum.Accepted, sum.Rejected, sum.Copies, sum.Damaged
 	now.Carried = sum.Carried
 	now.Passed = sum.TimedOut + sum.Failed + sum.Found
