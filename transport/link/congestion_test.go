@@ -277,7 +277,7 @@ func TestLinksShareABottleneck(t *testing.T) {
 			b.run(flows, 1e9+tc.late+0.6e9) // to find their pace
 			b.lost, b.taken = make([]int, 2), make([]int, 2)
 			begin := b.now
-			b.run(flows, b.now+1.5e9)
+			b.run(flows, b.now+0.75e9)
 			ticks := (b.now - begin) / b.tick
 			all, lost := b.taken[0]+b.taken[1], b.lost[0]+b.lost[1]
 			t.Logf("%d and %d carried, windows %d and %d, %.1f %% lost, port busy %.0f %%", b.taken[0], b.taken[1],
