@@ -14,8 +14,8 @@ var (
 	testName    = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 )
 
-// TestTargetsRunWhatTheyName holds that each package that a target of the Makefile tests has a test of the name that the
-// target gives. Without one go test says that all is well.
+// TestTargetsRunWhatTheyName holds that each package which a target of the Makefile tests by a name has a test of that
+// name. Without one go test says that all is well.
 func TestTargetsRunWhatTheyName(t *testing.T) {
 	text := strings.ReplaceAll(string(read(t, "Makefile")), "\\\n", " ")
 	seen := 0

@@ -116,7 +116,8 @@ func TestPacketsAreThoseOfTheBook(t *testing.T) {
 // open packets: testdata/open.py.
 func TestPacketsOpenElsewhere(t *testing.T) {
 	python := interpreted.Python(t, "")
-	if out, err := exec.Command(python[0], append(python[1:], "-c", "import cryptography")...).CombinedOutput(); err != nil {
+	looks := exec.Command(python[0], append(python[1:], "-c", "import cryptography")...)
+	if out, err := looks.CombinedOutput(); err != nil {
 		t.Skipf("SKIPPED: python3 with the package cryptography (Debian: python3-cryptography) is not installed: %v %s", err,
 			out)
 	}

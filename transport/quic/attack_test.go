@@ -23,7 +23,8 @@ import (
 	"ringlet/transport/link"
 )
 
-var forged = flag.Int("forged", 5_000, "packets that TestForgedPackets forges for each link; make check-forged has a million")
+var forged = flag.Int("forged", 5_000,
+	"packets that TestForgedPackets forges for each link; make check-forged has a million")
 
 // Of docs/format/quic.md: the life of a key in packets; what stands before the sealed part of a packet, of it the
 // connection ID and the number.
