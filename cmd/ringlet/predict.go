@@ -87,9 +87,6 @@ func (c *predictCmd) costs(to streams) (*predict.Calibration, error) {
 	return costs, nil
 }
 
-// doubt is what is said of predictions for one host: there the error is large.
-const doubt = "predict: nodes on one host are predicted up to several times too fast: docs/predict.md says how far"
-
 func (c *predictCmd) predict(ctx context.Context, to streams, f *predict.File) error {
 	costs, err := c.costs(to)
 	if err != nil {
@@ -98,8 +95,8 @@ func (c *predictCmd) predict(ctx context.Context, to streams, f *predict.File) e
 	if len(c.Nodes) == 0 {
 		c.Nodes = []int{0}
 	}
-	if f.Hosts.Hosts == 1 {
-		fmt.Fprintln(to.err, doubt)
+	if doubt := f.Doubt(); doubt != "" {
+		fmt.Fprintln(to.err, "predict: do not believe this: "+doubt)
 	}
 	bar := newLine(to.err, true)
 	all := []*predict.Prediction{}

@@ -216,6 +216,18 @@ func TestResultsThatAreNoneAreRefused(t *testing.T) {
 	}
 }
 
+// TestOneHostIsDoubted: the page says where a prediction is not to be believed, and only there.
+func TestOneHostIsDoubted(t *testing.T) {
+	for text, doubted := range map[string]bool{good: false, strings.Replace(good, "cluster: {", "cluster: {hosts: 1, ", 1): true} {
+		f := parsed(t, text)
+		var page strings.Builder
+		must.OK(t, f.WritePage(&page, nil, &Calibration{}))
+		if says := strings.Contains(page.String(), "Do not believe this"); says != doubted || (f.Doubt() != "") != doubted {
+			t.Errorf("%v, %q of\n%s", says, f.Doubt(), text)
+		}
+	}
+}
+
 // TestTopologyIsTheUsers: the tree of a file of ringlet plan, in which nodes on one leaf share a link, costs what it
 // must; too few nodes there are an error.
 func TestTopologyIsTheUsers(t *testing.T) {

@@ -44,16 +44,31 @@ func WriteText(out io.Writer, all []*Prediction) error {
 	return w.Flush()
 }
 
+// oneHost is said of predictions for one host: there the error is large.
+const oneHost = "nodes on one host are predicted up to several times too fast: docs/predict.md says how far"
+
+// Doubt is why the predictions are not to be believed; "" where nothing is known against them.
+func (f *File) Doubt() string {
+	if f.Hosts.Hosts == 1 {
+		return oneHost
+	}
+	return ""
+}
+
 // WritePage writes one file of HTML: the curves against the number of nodes, and the table.
 func (f *File) WritePage(out io.Writer, all []*Prediction, costs *Calibration) error {
 	var rows [][]string
 	for _, p := range all {
 		rows = append(rows, p.row())
 	}
+	lead := "What a cluster will do, by the simulator; nothing here was measured. " + costs.String()
+	if doubt := f.Doubt(); doubt != "" {
+		lead = "Do not believe this: " + doubt + ". " + lead
+	}
 	p := page.Page{
 		Kind: "Ringlet prediction",
 		Name: f.Title,
-		Lead: "What a cluster will do, by the simulator; nothing here was measured. " + costs.String(),
+		Lead: lead,
 		Parts: []page.Part{
 			{ID: "figures", Title: "Against the number of nodes", Figures: drawn(all)},
 			{ID: "table", Title: "Table", Table: page.Text(heads, rows, 10)},
