@@ -81,8 +81,8 @@ type Shown struct {
 // New makes an empty simulation at time 0.
 func New(seed uint64) *Sim { return &Sim{seed: seed, sample: Forever} }
 
-// Observe has the parts of the simulation that are made from now on Watch what waits in them, Show their histograms, and
-// trace what happens, where t is not nil.
+// Observe has the parts of the simulation that are made from now on Watch what waits in them, Show their histograms,
+// and trace what happens, where t is not nil.
 func (s *Sim) Observe(t *Trace) { s.observed, s.trace = true, t }
 
 // Observed says whether somebody looks into the simulation.

@@ -188,8 +188,8 @@ func descriptorFigures(ctx context.Context, c DescriptorsConfig) (trial.Figures,
 	return f, nil
 }
 
-// namedDecisions is document 000's test of the decision unit (§7.6): 26 builder units, each event alone, at the rate that
-// its 379,901,605 loops in five minutes make.
+// namedDecisions is document 000's test of the decision unit (§7.6): 26 builder units, each event alone, at the rate
+// that its 379,901,605 loops in five minutes make.
 func namedDecisions(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	r, err := Decisions(ctx, DecisionsConfig{
 		NodesConfig: c,

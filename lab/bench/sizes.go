@@ -29,15 +29,17 @@ var documentGroups = []struct {
 	{"scifi", 64, 0.39},
 }
 
-// namedSizes reads the sizes of generated fragments out of MFPs, as a builder unit would, and says how far they are from
-// those of document 002: of its realistic model, and of the constant one.
+// namedSizes reads the sizes of generated fragments out of MFPs, as a builder unit would, and says how far they are
+// from those of document 002: of its realistic model, and of the constant one.
 func namedSizes(ctx context.Context, _ NodesConfig, d time.Duration) (trial.Figures, error) {
 	f := trial.Figures{}
-	realistic, err := readSizes(ctx, generated.Config{Sources: fullSources, FragmentSize: 133, Model: generated.LHCb}, d/2)
+	c := generated.Config{Sources: fullSources, FragmentSize: 133, Model: generated.LHCb}
+	realistic, err := readSizes(ctx, c, d/2)
 	if err != nil {
 		return nil, err
 	}
-	constant, err := readSizes(ctx, generated.Config{Sources: fullSources, FragmentSize: 160, Model: generated.Constant}, d/2)
+	c.FragmentSize, c.Model = 160, generated.Constant
+	constant, err := readSizes(ctx, c, d/2)
 	if err != nil {
 		return nil, err
 	}

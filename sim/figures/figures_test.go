@@ -78,8 +78,8 @@ func TestEachFigureThatDoesNotHoldSaysWhy(t *testing.T) {
 // notOfOurs are figures that the running system does not have; their files say why.
 var notOfOurs = []string{"F76"}
 
-// TestEachFigureOfTheRunningSystemIsMeasured: a bound of the sweep behind `make measured` is about each, and what it does
-// not reach is explained.
+// TestEachFigureOfTheRunningSystemIsMeasured: a bound of the sweep behind `make measured` is about each, and what it
+// does not reach is explained.
 func TestEachFigureOfTheRunningSystemIsMeasured(t *testing.T) {
 	sweep, err := os.ReadFile("../../lab/sweeps/figures.yaml")
 	must.OK(t, err)

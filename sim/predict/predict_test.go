@@ -218,7 +218,8 @@ func TestResultsThatAreNoneAreRefused(t *testing.T) {
 
 // TestOneHostIsDoubted: the page says where a prediction is not to be believed, and only there.
 func TestOneHostIsDoubted(t *testing.T) {
-	for text, doubted := range map[string]bool{good: false, strings.Replace(good, "cluster: {", "cluster: {hosts: 1, ", 1): true} {
+	onOne := strings.Replace(good, "cluster: {", "cluster: {hosts: 1, ", 1)
+	for text, doubted := range map[string]bool{good: false, onOne: true} {
 		f := parsed(t, text)
 		var page strings.Builder
 		must.OK(t, f.WritePage(&page, nil, &Calibration{}))

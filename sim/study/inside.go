@@ -12,8 +12,8 @@ const (
 	insideAt  = 48 // points of a curve
 )
 
-// Inside is what there is to see in the simulations of a study besides its results: histograms, and what waits over time.
-// The zero value is good.
+// Inside is what there is to see in the simulations of a study besides its results: histograms, and what waits over
+// time. The zero value is good.
 type Inside struct {
 	sims []*sim.Sim
 }
@@ -76,8 +76,8 @@ func most(w *sim.Series) (points [][2]float64) {
 	return points
 }
 
-// shares are those of stretches of the same width between the least value and the greatest, each at its beginning. Empty
-// ones are left out.
+// shares are those of stretches of the same width between the least value and the greatest, each at its beginning.
+// Empty ones are left out.
 func shares(h *sim.Histogram) [][2]float64 {
 	width := max(1, (h.Max()-h.Min())/insideAt+1)
 	points := make([][2]float64, (h.Max()-h.Min())/width+1)
