@@ -3,8 +3,8 @@ package tagnet
 import "math/bits"
 
 // MaxRing is how many readout units a ring of tags may have: the bits of Served. It is three times the nodes of the
-// largest founding system (seed 002: 320), and enough for what ringlet predict takes. A tag takes only the words that it
-// needs.
+// largest founding system (seed 002: 320), and enough for what ringlet predict takes. A tag takes only the words that
+// it needs.
 const MaxRing = 1024
 
 // MaxLoops is how often a tag may go round the ring again because a busy readout unit passed it on. The seed asks for a
