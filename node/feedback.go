@@ -35,6 +35,8 @@ type feedback struct {
 	superseded func([]builderunit.Result)
 	// judged is told of results that the scheduler knows of, by whoever tells; immutable after attach.
 	judged func([]builderunit.Result)
+	// ending is told that the run ends: no further MEPs come than those that were issued; immutable after attach.
+	ending func()
 
 	feedbackCounters
 	out atomic.Bool // it is excluded now
@@ -52,7 +54,7 @@ type feedbackCounters struct {
 }
 
 func newFeedback() *feedback {
-	return &feedback{attached: make(chan struct{}), done: make(chan struct{}), cancel: func() {}}
+	return &feedback{attached: make(chan struct{}), done: make(chan struct{}), cancel: func() {}, ending: func() {}}
 }
 
 // attach attaches to the scheduler, which ctx bounds, and from then on until Close.
@@ -172,13 +174,26 @@ func cut(err error) bool {
 	return refused(err, tagnet.RefusedExcluded) && status.Code(errors.Unwrap(err)) == codes.Aborted
 }
 
+// listen waits for the end of a conversation, and tells when the run ends; false says that ctx has ended.
+func (f *feedback) listen(ctx context.Context, client *tagnet.BUClient) bool {
+	for draining := client.Draining(); ; {
+		select {
+		case <-draining:
+			f.ending()
+			draining = nil
+		case <-client.Done():
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 // stay comes back whenever the builder unit has been excluded.
 func (f *feedback) stay(ctx context.Context) {
 	for {
 		client := f.current()
-		select {
-		case <-client.Done():
-		case <-ctx.Done():
+		if !f.listen(ctx, client) {
 			return
 		}
 		// A unit that was away while it was excluded and included again is told to free its slots when it comes back.

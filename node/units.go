@@ -45,7 +45,7 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 		return err
 	}
 	told := newFeedback()
-	told.superseded, told.judged = s.superseder(out), s.judged
+	told.superseded, told.judged, told.ending = s.superseder(out), s.judged, s.ending
 	s.told.Store(told)
 	bu, err := builderunit.New(builderunit.Config{
 		Slots:    s.slots,

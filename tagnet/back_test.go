@@ -98,3 +98,27 @@ func TestIncludingTooLate(t *testing.T) {
 		t.Errorf("a unit that there is not was included: %v", err)
 	}
 }
+
+// TestBuilderUnitsHearOfTheDrain holds that builder units hear that the view drains while they still have MEPs: an
+// output that waits for somebody else may have to let them through.
+func TestBuilderUnitsHearOfTheDrain(t *testing.T) {
+	sys := serve(t, small(1, 1))
+	rus, bus := sys.attachAll(t)
+	must(t, rus[0].Update(Update{Read: 1, Events: 1}))
+	tokens := nextBatch(t, rus[0])
+	for tokens.Len() == 0 {
+		tokens = nextBatch(t, rus[0])
+	}
+	tok, ok := tokens.Token(0, 0)
+	if !ok || isClosed(bus[0].Draining()) {
+		t.Fatal("there is no token, or the view drains from the beginning")
+	}
+	sys.server.Drain(0)
+	select {
+	case <-bus[0].Draining():
+	case <-testContext(t).Done():
+		t.Fatal("the builder unit does not hear of it")
+	}
+	must(t, bus[0].Feedback(tok.built(1)))
+	<-sys.server.Drained()
+}

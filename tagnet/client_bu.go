@@ -26,6 +26,8 @@ type BUClient struct {
 	began   time.Time
 	absent  func([]Absence)
 
+	draining chan struct{} // closed by the receiver when it has heard so
+
 	scratch []heldFeedback // of the sender
 	drained bool           // the receiver has heard so
 	seen    int            // absences on the present stream, by the receiver
@@ -65,16 +67,20 @@ func DialBU(ctx context.Context, target string, scope Scope, slots int, absent f
 func newBUClient(ctx context.Context, conn grpc.ClientConnInterface, scope Scope, slots int,
 	absent func([]Absence)) (*BUClient, error) {
 	c := &BUClient{
-		service: tagnetv1.NewTagNetClient(conn),
-		slots:   slots,
-		began:   time.Now(),
-		absent:  absent,
+		service:  tagnetv1.NewTagNetClient(conn),
+		slots:    slots,
+		began:    time.Now(),
+		absent:   absent,
+		draining: make(chan struct{}),
 	}
 	if err := c.attach(ctx, scope, c); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
+
+// Draining is closed when the scheduler has said that it issues no MEP that was not issued before: the run ends.
+func (c *BUClient) Draining() <-chan struct{} { return c.draining }
 
 // Feedback returns slots. Entries wait in order until the stream takes them, and go together then; it does not block.
 // A slot can wait only once, so it fails if more entries wait than there are slots. Other errors are the cause of the
@@ -288,7 +294,10 @@ func (c *BUClient) receive(heard func()) error {
 		if err != nil {
 			return c.ending(err, c.drained)
 		}
-		c.drained = State(m.GetState()) == Drained
+		state := State(m.GetState())
+		if c.drained = state == Drained; (c.drained || state == Draining) && !isClosed(c.draining) {
+			close(c.draining)
+		}
 		if !c.acknowledged(m) {
 			return &protocolError{Unit: c.unit,
 				What: fmt.Sprintf("an acknowledgement of %d entries of feedback, which is not what it was told",

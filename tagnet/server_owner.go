@@ -122,7 +122,7 @@ func (s *Server) turn() {
 	s.tellCuts()
 	s.launch()
 	for _, st := range s.streams[Builder] {
-		if st != nil && (state == Drained || s.worthAck(st)) {
+		if st != nil && (state == Drained || state == Draining && state != s.state || s.worthAck(st)) {
 			st.unsaid, st.asks = 0, false
 			poke(st.wake)
 		}
