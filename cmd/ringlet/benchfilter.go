@@ -5,14 +5,14 @@ import (
 	"errors"
 
 	"ringlet/lab/efficiency"
-	"ringlet/readoutunit/source/frontend"
-	"ringlet/trigger/vertex"
+	"ringlet/lab/gen"
 )
 
 type benchFilterCmd struct {
 	Events    uint64  `default:"20000" help:"Events to simulate."`
 	Seed      uint64  `default:"1" help:"Seed of the simulation: the same gives the same events."`
 	Displaced float64 `default:"0.2" help:"Share of events with B mesons."`
+	Detector  string  `default:"velo" placeholder:"FILE" help:"Detector that is simulated and searched: velo, or a YAML file as for ringlet gen."`
 	Out       string  `placeholder:"DIR" help:"Write the report there as well: report.html for people, report.json for programs."`
 	JSON      bool    `name:"json" help:"Print one JSON object in place of the table."`
 }
@@ -26,13 +26,16 @@ func (c *benchFilterCmd) Run(ctx context.Context, to streams) error {
 	if err := out.prepare(); err != nil {
 		return &exit{exitUsage, err}
 	}
+	simulated, err := gen.LoadDetector(c.Detector)
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
 	cfg := efficiency.Config{
 		Version:  version,
 		Command:  commandLine(),
 		Events:   c.Events,
 		Seed:     c.Seed,
-		Detector: frontend.Default(),
-		Cuts:     vertex.DefaultCuts(),
+		Detector: simulated.Config(),
 	}
 	cfg.Detector.Collisions.Displaced = c.Displaced
 	r, err := efficiency.Measure(ctx, cfg)

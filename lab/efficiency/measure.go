@@ -45,7 +45,6 @@ type Config struct {
 	Events   uint64
 	Seed     uint64
 	Detector frontend.Config
-	Cuts     vertex.Cuts
 }
 
 // Measure simulates events, has the filter judge them, and holds what it says against the truth.
@@ -62,9 +61,13 @@ func Measure(ctx context.Context, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	tables, err := vertex.NewDetector(d.Geometry())
+	if err != nil {
+		return nil, err
+	}
 	m := measurer{
 		maker:  maker,
-		finder: vertex.NewFinder(vertex.NewDetector(d.Geometry()), cfg.Cuts),
+		finder: vertex.NewFinder(tables),
 		boards: boards,
 		memory: make([]byte, boards*frontend.MaxMFP(batch, 0)),
 		r:      r,

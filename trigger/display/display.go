@@ -78,7 +78,11 @@ func Handler(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	finder := vertex.NewFinder(vertex.NewDetector(g), vertex.DefaultCuts())
+	d, err := vertex.NewDetector(g)
+	if err != nil {
+		return nil, err
+	}
+	finder := vertex.NewFinder(d)
 	return &handler{cfg: cfg, boards: g.Boards(), finder: finder}, nil
 }
 

@@ -106,9 +106,12 @@ func openVertex(value string, n int) (list []trigger.Filter, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d := vertex.NewDetector(g)
+	d, err := vertex.NewDetector(g)
+	if err != nil {
+		return nil, err
+	}
 	for range n {
-		list = append(list, vertex.NewFilter(d, vertex.DefaultCuts()))
+		list = append(list, vertex.NewFilter(d))
 	}
 	return list, nil
 }

@@ -2,7 +2,7 @@ package vertex
 
 import (
 	"math"
-	"slices"
+	"sort"
 
 	"ringlet/event/velo"
 )
@@ -12,11 +12,15 @@ type Detector struct {
 	boards  []board
 	sides   [2]side
 	sectors []sector
-	radii   []place // of a sector, by cluster: two for each strip
-	strips  int     // of a sector
+	radii   []place   // of a sector, by cluster: two for each strip
+	strips  int       // of a sector
+	azimuth []float64 // of a φ board, by cluster: at the inner radius of its zone, from where the board begins
+	zones   []zone
 	inner   float64 // radius
 	outer   float64
-	most    int // r planes of a side
+	most    int     // r planes of a side
+	spread  float64 // what the unknown azimuth within a sector adds to the error of a distance to the beam, mm
+	coarser float64 // than the default detector: how many times as wide its widest strips are
 }
 
 // board is where a board's clusters belong.
@@ -32,19 +36,35 @@ type board struct {
 type side struct {
 	z   []float64  // of r planes
 	phi []phiPlane // of φ planes
+	// phiFrom and phiTo are the first φ plane and the last that a track can have a hit on which begins or ends at an r
+	// plane: up to the next r plane.
+	phiFrom, phiTo []int
 }
 
 // phiPlane is a φ sensor.
 type phiPlane struct {
-	z     float64
-	lines []strip // by cluster: two for each strip
+	z      float64
+	stereo float64 // sign of the stereo angles
 }
 
-// strip is the straight line of a φ cluster: the points t·(cos, sin) + off·(-sin, cos), t > 0, between two radii.
-type strip struct {
-	cos, sin, off float64
-	inner, outer  float64
-	step          float64 // rad from strip to strip
+// zone is what φ boards have between two radii: strips side by side, each of which turns by the same angle on its way
+// outwards. So the azimuth of a cluster, where it is passed at radius r, is that at the inner radius and turn(r).
+type zone struct {
+	inner, outer float64
+	end          int       // cluster after its last
+	step         float64   // rad from strip to strip
+	turns        []float64 // by radius, turnStep apart, from inner - nextZone on
+	perMM        float64   // 1 / turnStep
+}
+
+// turnSteps is in how many steps of the radius the turn of a zone is tabulated.
+const turnSteps = 256
+
+// turn is by how much the azimuth of a strip at radius r differs from that at the inner radius, in rad.
+func (z *zone) turn(r float64) float64 {
+	at := (r - z.inner + nextZone) * z.perMM
+	i := min(max(int(at), 0), turnSteps-1)
+	return z.turns[i] + (at-float64(i))*(z.turns[i+1]-z.turns[i])
 }
 
 // place is the radius of an r cluster, and 1/σ².
@@ -55,16 +75,21 @@ type sector struct {
 	side     int
 	cos, sin float64 // of its middle
 	half     float64 // rad, half its width
-	least    float64 // cosine of the angle between its middle and the line of a strip in it
+	begins   float64 // azimuth at which the sensor begins, from the middle of the sector
 }
 
 // clusters is how many clusters may begin at each strip.
 const clusters = 2
 
-// NewDetector computes the tables of a geometry.
-func NewDetector(g *velo.Geometry) *Detector {
+// NewDetector computes the tables of a geometry. The error is a *GeometryError.
+func NewDetector(g *velo.Geometry) (*Detector, error) {
+	if err := suits(g); err != nil {
+		return nil, err
+	}
 	d := &Detector{strips: g.Layout().R.Strips, boards: make([]board, g.Boards())}
 	d.inner, d.outer = g.Radii()
+	d.spread = beamOff * sectorWidth(g) / sqrt12
+	d.coarser = max(1, coarsest(g)/pitchOfDefault)
 	for i := range d.strips {
 		for c := range clusters {
 			two := c == 1 && i+1 < d.strips
@@ -77,17 +102,38 @@ func NewDetector(g *velo.Geometry) *Detector {
 			d.radii = append(d.radii, place{g.Radius(velo.NewCluster(i, two)), 1 / (sigma * sigma)})
 		}
 	}
+	d.addZones(g)
 	for s := range d.sides {
 		d.addSide(g, velo.Side(s))
 	}
-	return d
+	return d, nil
+}
+
+// addZones makes the tables of φ boards, which are alike but for the sign of the stereo angles.
+func (d *Detector) addZones(g *velo.Geometry) {
+	b := g.BoardOf(velo.Phi, 0, velo.Right)
+	s := g.Sensor(b)
+	for i := range g.Strips(b) {
+		inner, outer := g.ZoneRadii(i)
+		if n := len(d.zones); n == 0 || d.zones[n-1].inner != inner {
+			one := velo.NewCluster(i, false)
+			step := (outer - inner + 2*nextZone) / turnSteps
+			z := zone{inner: inner, outer: outer, step: g.PhiStep(i), perMM: 1 / step}
+			for k := range turnSteps + 1 {
+				r := max(inner-nextZone+step*float64(k), inner/2)
+				z.turns = append(z.turns, s.Stereo*(g.Phi(b, one, r)-g.Phi(b, one, inner)))
+			}
+			d.zones = append(d.zones, z)
+		}
+		for c := range clusters {
+			d.azimuth = append(d.azimuth, g.Phi(b, velo.NewCluster(i, c == 1), inner)-s.First)
+		}
+		d.zones[len(d.zones)-1].end = clusters * (i + 1)
+	}
 }
 
 // alignment is the least error of a place, in mm: it keeps the weights of fine strips in bounds.
 const alignment = 0.004
-
-// margin is how far beside a sector, in rad, strips are looked at.
-const margin = 0.05
 
 // addSide makes the planes and sectors of a side. A geometry has its stations in order of z, for each kind.
 func (d *Detector) addSide(g *velo.Geometry, of velo.Side) {
@@ -99,37 +145,23 @@ func (d *Detector) addSide(g *velo.Geometry, of velo.Side) {
 		s.z = append(s.z, g.Sensor(b).Z)
 		b = g.BoardOf(velo.Phi, station, of)
 		d.boards[b] = board{phi: true, side: int(of), plane: station, strips: g.Strips(b)}
-		s.phi = append(s.phi, phiPlane{g.Sensor(b).Z, lines(g, b)})
+		s.phi = append(s.phi, phiPlane{g.Sensor(b).Z, g.Sensor(b).Stereo})
+	}
+	for p := range s.z {
+		from := sort.Search(len(s.phi), func(i int) bool { return p == 0 || s.phi[i].z > s.z[p-1] })
+		to := sort.Search(len(s.phi), func(i int) bool { return p+1 < len(s.z) && s.phi[i].z > s.z[p+1] })
+		s.phiFrom, s.phiTo = append(s.phiFrom, from), append(s.phiTo, to-1)
 	}
 	d.most = max(d.most, len(s.z))
-	turned := 0.0 // the most that a strip's line points beside the azimuth of its points
-	for _, l := range s.phi[0].lines {
-		turned = max(turned, math.Asin(min(1, math.Abs(l.off)/l.inner)))
-	}
 	for k := range g.Sectors() {
 		_, low, high := g.Sector(g.BoardOf(velo.R, 0, of), k*d.strips)
 		middle := (low + high) / 2
 		d.sectors = append(d.sectors, sector{
-			side:  int(of),
-			cos:   math.Cos(middle),
-			sin:   math.Sin(middle),
-			half:  (high - low) / 2,
-			least: math.Cos(min(math.Pi, (high-low)/2+turned+margin)),
+			side:   int(of),
+			cos:    math.Cos(middle),
+			sin:    math.Sin(middle),
+			half:   (high - low) / 2,
+			begins: g.Sensor(g.BoardOf(velo.R, 0, of)).First - middle,
 		})
 	}
-}
-
-// lines are the straight lines of a φ board's clusters.
-func lines(g *velo.Geometry, b int) []strip {
-	list := make([]strip, 0, clusters*g.Strips(b))
-	for i := range g.Strips(b) {
-		inner, outer := g.ZoneRadii(i)
-		for c := range clusters {
-			cluster := velo.NewCluster(i, c == 1)
-			far := g.Phi(b, cluster, math.MaxFloat32) // where the line points to
-			off := inner * math.Sin(g.Phi(b, cluster, inner)-far)
-			list = append(list, strip{math.Cos(far), math.Sin(far), off, inner, outer, g.PhiStep(i)})
-		}
-	}
-	return slices.Clip(list)
 }

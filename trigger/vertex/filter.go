@@ -17,7 +17,7 @@ var errNone = errors.New("the event has no fragment of a vertex detector: the so
 type Filter struct{ f *Finder }
 
 // NewFilter makes a Filter for one goroutine.
-func NewFilter(d *Detector, cuts Cuts) *Filter { return &Filter{NewFinder(d, cuts)} }
+func NewFilter(d *Detector) *Filter { return &Filter{NewFinder(d)} }
 
 // Judge looks for a secondary vertex. It does not look at the deadline: an event is bounded.
 func (f *Filter) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {

@@ -83,27 +83,30 @@ func (f *Finder) Verdict(r *Result) trigger.Verdict {
 // scoreUnit is a score of 1 in the 16 bits of a verdict.
 const scoreUnit = 1000
 
-// DefaultCuts are those for the default detector.
-func DefaultCuts() Cuts {
-	return Cuts{
+// leastHits is how many hits a track has, in r and on φ planes, at least (000:644).
+const leastHits = 3
+
+// cuts are those for a detector. They were set for the default one; where strips are wider, windows are.
+func (d *Detector) cuts() cuts {
+	return cuts{
 		BeamLow:       -200,
 		BeamHigh:      200,
-		Window:        0.1,
-		Hits:          3,
+		Window:        0.1 * d.coarser,
+		Hits:          leastHits,
 		Chi2:          9,
 		PrimaryTracks: 5,
-		Around:        1.5,
+		Around:        1.5 * d.coarser,
 		Before:        20,
 		Behind:        60,
 		Bent:          4,
 		NearImpact:    0.08,
-		FarImpact:     4,
+		FarImpact:     8,
 		Significance:  3,
-		PhiHits:       3,
-		PhiWindow:     0.15,
-		Apart:         0.2,
+		PhiHits:       leastHits,
+		PhiWindow:     0.15 * d.coarser,
+		Apart:         0.2 * d.coarser,
 		Flight:        1,
 		FlightSigmas:  4,
-		Score:         6.7,
+		Score:         3.3,
 	}
 }

@@ -14,8 +14,8 @@ import "ringlet/event/velo"
 //
 // The lists are the Finder's and are used again for the next event.
 
-// Cuts are what the search asks of tracks and vertices. Lengths are in mm.
-type Cuts struct {
+// cuts are what the search asks of tracks and vertices. Lengths are in mm.
+type cuts struct {
 	BeamLow, BeamHigh float64 // z between which particles come from the beam
 	Window            float64 // how far from a line a hit may be
 	Hits              int     // the least of a track, in r
@@ -41,12 +41,12 @@ type Cuts struct {
 // Finder looks for vertices in events, one after the other. It is for one goroutine.
 type Finder struct {
 	d    *Detector
-	cuts Cuts
+	cuts cuts
 
 	r     []rHit
 	at    []span // by sector and plane
 	phi   []phiHit
-	phiAt [2][]span // by side and plane
+	phiAt [2][]span // by side, plane and zone
 
 	tracks      []track   // in r and z
 	best, trial *track    // of the search
@@ -70,7 +70,8 @@ const (
 )
 
 // NewFinder makes a Finder.
-func NewFinder(d *Detector, cuts Cuts) *Finder {
+func NewFinder(d *Detector) *Finder {
+	cuts := d.cuts()
 	f := &Finder{
 		d:         d,
 		cuts:      cuts,
@@ -87,7 +88,7 @@ func NewFinder(d *Detector, cuts Cuts) *Finder {
 		points:    make([]point, 0, mostPoints),
 	}
 	for s := range d.sides {
-		f.phiAt[s] = make([]span, len(d.sides[s].phi))
+		f.phiAt[s] = make([]span, len(d.sides[s].phi)*len(d.zones))
 	}
 	f.pointAt = make([]spanOf, 0, d.most)
 	return f

@@ -8,8 +8,8 @@ import (
 
 // Step 1: the clusters of an event, sorted by where they are.
 
-// phiHit is a cluster on a φ plane: its line in the plane's table.
-type phiHit = uint16
+// phiHit is a cluster on a φ plane: its azimuth at the inner radius of its zone, from where the sensor begins.
+type phiHit = float64
 
 // Begin forgets the event before.
 func (f *Finder) Begin() {
@@ -77,16 +77,25 @@ func (f *Finder) bucket(sector, plane int) (first, last int32) {
 	return s.first, s.last
 }
 
+// addPhi appends the hits of a φ board: zone by zone, and in order of the azimuth.
 func (f *Finder) addPhi(b *board, fragment velo.Board) error {
-	s := &f.phiAt[b.side][b.plane]
-	if s.known {
+	zones := f.d.zones
+	spans := f.phiAt[b.side][b.plane*len(zones):][:len(zones)]
+	if spans[0].known {
 		return twice(fragment)
 	}
-	s.known, s.first = true, int32(len(f.phi))
+	spans[0].known, spans[0].first = true, int32(len(f.phi))
+	zone := 0
 	for _, c := range fragment.All() {
-		f.phi = append(f.phi, phiHit(clusters*c.Strip()+c.Size()-1))
+		at := clusters*c.Strip() + c.Size() - 1
+		for at >= zones[zone].end {
+			spans[zone].last = int32(len(f.phi))
+			zone++
+			spans[zone].first = int32(len(f.phi))
+		}
+		f.phi = append(f.phi, f.d.azimuth[at])
 	}
-	s.last = int32(len(f.phi))
+	spans[zone].last = int32(len(f.phi))
 	return nil
 }
 

@@ -9,9 +9,6 @@ const (
 	binWidth = 1.0 // mm: about what a pair of hits says
 	// acrossPeak is how far from the peak tracks belong to the first fit, mm.
 	acrossPeak = 2.0
-	// spread is what the unknown azimuth within a sector adds to the error of a distance to the beam, mm: a beam that is
-	// some tenths off the axis is off by this in a sector.
-	spread = 0.01
 	// strays is how many standard deviations a track of the primary vertex may be off.
 	strays = 3.5
 	// fits is how often the fit is made again, without those that are off.
@@ -39,7 +36,7 @@ func (f *Finder) findPeaks() {
 	most := 0
 	for len(f.peaks) < mostPrimaries {
 		peak, n := 0, 0
-		for b := 1; b < len(f.bins)-1; b++ {
+		for b := 1; b < len(f.bins)-2; b++ {
 			if sum := int(f.bins[b-1] + 2*f.bins[b] + f.bins[b+1]); sum > n {
 				peak, n = b, sum
 			}
@@ -48,22 +45,26 @@ func (f *Finder) findPeaks() {
 			return
 		}
 		f.peaks = append(f.peaks, f.cuts.BeamLow+(float64(peak)+0.5)*binWidth)
-		for b := max(0, peak-apart); b <= min(len(f.bins)-1, peak+apart); b++ {
+		for b := max(0, peak-apart); b <= min(len(f.bins)-2, peak+apart); b++ {
 			f.bins[b] = 0
 		}
 	}
 }
 
-// point fills in where pairs of hits on two planes meet the beam.
+// point fills in where pairs of hits on two planes meet the beam. What lies outside is counted in the bin after the
+// last, which costs less than to ask: it is so for every second pair.
 func (f *Finder) point(sector, p int, z0, z1 float64) {
 	a, b := f.hits(sector, p), f.hits(sector, p+1)
-	gap, low, high := z1-z0, f.cuts.BeamLow, f.cuts.BeamHigh
+	gap, begins := z1-z0, (z0-f.cuts.BeamLow)*(1/binWidth)
+	bins := f.bins
+	outside := int64(len(bins) - 1)
 	for i := range a {
-		from := a[i].r * gap
+		r := a[i].r
+		from := r * gap * (1 / binWidth)
 		for k := range b {
-			if z := z0 - from/(b[k].r-a[i].r); z >= low && z < high {
-				f.bins[int((z-low)*(1/binWidth))]++
-			}
+			bin := int64(begins - from/(b[k].r-r))
+			inside := ((bin - outside) &^ bin) >> 63 // all bits, or none
+			bins[bin&inside|outside&^inside]++
 		}
 	}
 }
@@ -96,7 +97,7 @@ func (f *Finder) impact(t *track, p *Point) (d, variance float64) {
 	s := &f.d.sectors[t.sector]
 	across := 1 / (1 + t.slope*t.slope)
 	d = (t.value(p.Z) - p.X*s.cos - p.Y*s.sin) * math.Sqrt(across)
-	return d, t.variance(p.Z)*across + spread*spread + t.kinks
+	return d, t.variance(p.Z)*across + f.d.spread*f.d.spread + t.kinks
 }
 
 // fitPrimary moves p to where the tracks around it meet best. Each gives one equation: along the middle of its sector,

@@ -106,13 +106,22 @@ func (s *searcher) look(p int) {
 func (s *searcher) begin(p int, h int32) {
 	f := s.f
 	f.best.n = 0
+	hits, window := f.r, f.cuts.Window
 	q := p + s.step
 	for i := range s.reach {
 		if q == s.end {
 			break
 		}
-		if s.pairs(p, h, q, &s.reach[i]); f.best.n > 0 {
-			break
+		to := &s.reach[i]
+		r := hits[h].r
+		low, high := r*to.low-window, r*to.high+window
+		for to.first < to.last && hits[to.first].r < low {
+			to.first++
+		}
+		if to.first < to.last && hits[to.first].r <= high {
+			if s.pairs(p, h, q, to, high); f.best.n > 0 {
+				break
+			}
 		}
 		q += s.step
 	}
@@ -128,14 +137,9 @@ func (s *searcher) begin(p int, h int32) {
 	f.tracks = append(f.tracks, *best)
 }
 
-// pairs tries each hit of plane q behind h on plane p.
-func (s *searcher) pairs(p int, h int32, q int, to *reach) {
+// pairs tries each hit of plane q that h on plane p may be followed by.
+func (s *searcher) pairs(p int, h int32, q int, to *reach, high float64) {
 	hits := s.f.r
-	r := hits[h].r
-	low, high := r*to.low-s.f.cuts.Window, r*to.high+s.f.cuts.Window
-	for to.first < to.last && hits[to.first].r < low {
-		to.first++
-	}
 	for k := to.first; k < to.last && hits[k].r <= high; k++ {
 		if !hits[k].used {
 			s.grow(p, h, q, k)

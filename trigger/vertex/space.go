@@ -2,9 +2,13 @@ package vertex
 
 import "math"
 
-// Step 6, tracks in space: those alone whose impact parameter in r and z is large are looked at on the φ planes (seed
-// 000, 3.4). On each plane the track's radius is known, so a cluster is a point. The points of the track lie on a
-// straight line across the sector's middle; the pair of outer points with most others between them gives it.
+// Step 6, tracks in space: those alone that pass the primary vertex by are looked for on the φ planes (seed 000, 3.4).
+// In r and z only a part of the impact parameter is seen: along the sector's middle. Where that part is small, the φ
+// planes tell whether the track may come from the primary vertex: then it has a constant azimuth, seen from there, and
+// a vote of the planes shows it, which costs less than the track does.
+//
+// On each plane the track's radius is known, so a cluster is a point. The points of the track lie on a straight line
+// across the sector's middle; the pair of outer points with most others between them gives it.
 
 // point is where a φ cluster and a track's radius meet: v across the sector's middle, in mm.
 type point struct{ v, weight float64 }
@@ -25,7 +29,11 @@ type Track struct {
 	// Impact is how far it passes the primary vertex by, in mm, and Significance the same in units of its error.
 	Impact, Significance float64
 	primary              int // that vertex
-	of                   int // the track in r and z that it was
+
+	of     int     // the track in r and z that it was
+	hits   int     // of that
+	bent   float64 // of that, χ² for each degree of freedom, at least 1,
+	across float64 // and of the line across
 }
 
 // findDisplaced looks for tracks with a large impact parameter, in space.
@@ -40,12 +48,17 @@ func (f *Finder) findDisplaced() {
 			continue
 		}
 		k, d, v := f.nearestPrimary(t)
-		if d < f.cuts.NearImpact || d > f.cuts.FarImpact || d*d < f.cuts.Significance*f.cuts.Significance*v {
+		if d > f.cuts.FarImpact {
 			continue
 		}
-		before := len(f.spatial)
-		if f.toSpace(t, k); len(f.spatial) > before {
-			f.spatial[before].of = i
+		beside := d >= f.cuts.NearImpact && d*d >= f.cuts.Significance*f.cuts.Significance*v
+		if !beside && f.radial(t, &f.primaries[k]) {
+			continue
+		}
+		passed := f.findPoints(t)
+		if found, ok := f.toSpace(t, k, passed); ok {
+			found.of = i
+			f.spatial = append(f.spatial, found)
 		}
 	}
 }
@@ -83,19 +96,18 @@ func (f *Finder) nearestPrimary(t *track) (vertex int, d, variance float64) {
 	return vertex, d, variance
 }
 
-// toSpace looks for a track on the φ planes, and keeps it if there are enough points, and if it passes the primary
-// vertex by in space too.
-func (f *Finder) toSpace(t *track, primary int) {
-	passed := f.findPoints(t)
+// toSpace looks for a track among its points on the φ planes. It is false if there are too few on a line, or if it
+// does not pass the primary vertex by in space.
+func (f *Finder) toSpace(t *track, primary, passed int) (found Track, ok bool) {
 	least := max(f.cuts.PhiHits, (2*passed+2)/3)
 	if len(f.pointAt) < least {
-		return
+		return found, false
 	}
 	s, p := &f.d.sectors[t.sector], &f.primaries[primary]
 	f.theta = scatter * t.slope
 	across, n, ok := f.across(p.Z, -p.X*s.sin+p.Y*s.cos, least)
 	if !ok || n < least || f.beginsLate(t, &across) {
-		return
+		return found, false
 	}
 	// r is not straight for a track that passes the beam by, but u is
 	side := &f.d.sides[s.side]
@@ -112,17 +124,21 @@ func (f *Finder) toSpace(t *track, primary int) {
 	straight.fit()
 	bent := max(1, straight.chi2()/float64(t.n-2))
 	if bent > f.cuts.Bent {
-		return
+		return found, false
 	}
-	f.spatial = append(f.spatial, Track{
+	found = Track{
 		u:       along,
 		v:       across,
 		sector:  t.sector,
 		begins:  begins,
 		kinks:   t.kinks / t.bent * bent,
 		primary: primary,
-	})
-	f.impactInSpace(&f.spatial[len(f.spatial)-1], p, s)
+		hits:    t.n,
+		bent:    t.bent,
+		across:  across.chi2() / float64(n-2),
+	}
+	f.impactInSpace(&found, p, s)
+	return found, found.Significance >= f.cuts.Significance && found.Impact >= f.cuts.NearImpact
 }
 
 // findPoints lists the points of a track by plane, and tells how many planes it passes. Planes without any are left
@@ -130,25 +146,16 @@ func (f *Finder) toSpace(t *track, primary int) {
 func (f *Finder) findPoints(t *track) (passed int) {
 	f.points, f.pointAt = f.points[:0], f.pointAt[:0]
 	s := &f.d.sectors[t.sector]
-	planes, at := f.d.sides[s.side].phi, f.phiAt[s.side]
-	low, high := int(t.planes[t.n-1]), int(t.planes[0])
-	widest := math.Tan(s.half)
-	for k := max(0, low-1); k <= high; k++ {
-		plane := &planes[k]
+	side := &f.d.sides[s.side]
+	for k := side.phiFrom[t.planes[t.n-1]]; k <= side.phiTo[t.planes[0]]; k++ {
+		plane := &side.phi[k]
 		r := t.value(plane.z)
 		if r < f.d.inner || r > f.d.outer {
 			continue
 		}
-		passed++
 		first := int32(len(f.points))
-		for _, hit := range f.phi[at[k].first:at[k].last] {
-			if len(f.points) == cap(f.points) {
-				break
-			}
-			if v, ok := plane.lines[hit].meet(s, r, widest); ok {
-				sigma := r * plane.lines[hit].step / sqrt12
-				f.points = append(f.points, point{v, 1 / (sigma*sigma + alignment*alignment)})
-			}
+		if f.pointsOf(s, plane, f.phiAt[s.side][k*len(f.d.zones):], r) {
+			passed++
 		}
 		if last := int32(len(f.points)); last > first {
 			f.pointAt = append(f.pointAt, spanOf{plane.z, first, last})
@@ -157,20 +164,40 @@ func (f *Finder) findPoints(t *track) (passed int) {
 	return passed
 }
 
+// pointsOf lists the points of a plane that a track passes at radius r. It is false if the plane has no strips there.
+func (f *Finder) pointsOf(s *sector, plane *phiPlane, spans []span, r float64) (seen bool) {
+	wide := s.half + nextZone/r
+	for i := range f.d.zones {
+		zone := &f.d.zones[i]
+		if r < zone.inner-nextZone || r > zone.outer+nextZone {
+			continue
+		}
+		seen = true
+		begins := s.begins + plane.stereo*zone.turn(r)
+		sigma := r * zone.step / sqrt12
+		weight := 1 / (sigma*sigma + alignment*alignment)
+		for _, hit := range f.phi[spans[i].first:spans[i].last] {
+			a := hit + begins
+			if a < -wide {
+				continue
+			}
+			if a > wide || len(f.points) == cap(f.points) {
+				break
+			}
+			f.points = append(f.points, point{r * sine(a), weight})
+		}
+	}
+	return seen
+}
+
+// sine is the sine of an angle within a quarter of a turn of 0, to 1e-6.
+func sine(a float64) float64 {
+	b := a * a
+	return a * (1 - b/6*(1-b/20*(1-b/42*(1-b/72))))
+}
+
 // sqrt12 is the width of a strip in units of its error.
 const sqrt12 = 3.4641016151377544
-
-// meet is where a strip's line has radius r, across the middle of a sector. It is false outside.
-func (l *strip) meet(s *sector, r, widest float64) (v float64, ok bool) {
-	if r < l.inner-nextZone || r > l.outer+nextZone || l.cos*s.cos+l.sin*s.sin < s.least {
-		return 0, false
-	}
-	t := math.Sqrt(r*r - l.off*l.off)
-	x, y := t*l.cos-l.off*l.sin, t*l.sin+l.off*l.cos
-	u := x*s.cos + y*s.sin
-	v = y*s.cos - x*s.sin
-	return v, u > 0 && math.Abs(v) < u*widest+nextZone
-}
 
 // nextZone is how far outside a zone or a sector a track may be taken for, mm: as far as its radius is uncertain.
 const nextZone = 0.1

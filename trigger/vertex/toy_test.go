@@ -21,6 +21,10 @@ func newToy(seed uint64) *toy {
 	if err != nil {
 		panic(err)
 	}
+	return newToyOf(g, seed)
+}
+
+func newToyOf(g *velo.Geometry, seed uint64) *toy {
 	return &toy{g: g, rng: rand.New(rand.NewPCG(seed, 1))}
 }
 
