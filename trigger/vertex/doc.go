@@ -5,7 +5,7 @@
 // tracks in r and z alone, the primary vertex by a histogram, tracks in space where the impact parameter is large, the
 // secondary vertex. docs/design/053-filter.md says what it finds, and what it costs.
 //
-//  1. NewDetector computes tables of a geometry, once.
+//  1. NewDetector computes tables of a geometry, once, or says with a GeometryError what it lacks.
 //  2. NewFinder makes a Finder for each goroutine.
 //  3. For each event: Begin, Add for each board, Find, Verdict. Or NewFilter makes a trigger.Filter of all that.
 //
