@@ -34,8 +34,8 @@ const (
 func suits(g *velo.Geometry) error {
 	l := g.Layout()
 	if n, least := len(l.Stations), leastHits; n < least {
-		return &GeometryError{"stations", fmt.Sprintf("there are %d, and a track is a line through hits at %d: give %d or "+
-			"more", n, least, least)}
+		return &GeometryError{"stations", fmt.Sprintf("there are %d, and a track is a line through hits at %d: give %d "+
+			"or more", n, least, least)}
 	}
 	if w := sectorWidth(g); w > widestSector {
 		return &GeometryError{"r.sectors", fmt.Sprintf("a sector spans %.0f degrees, and at most %.0f are searched as one: "+
@@ -54,8 +54,8 @@ func suits(g *velo.Geometry) error {
 		}
 		covered = true
 		if w := widthOf(g, i); w > widestStrip {
-			return &GeometryError{"phi.zones", fmt.Sprintf("the strips of zone %d become %.2g mm wide, and say too little of "+
-				"where a track comes from: give more strips, so that they have %g mm or less", i, w, widestStrip)}
+			return &GeometryError{"phi.zones", fmt.Sprintf("the strips of zone %d become %.2g mm wide, and say too little "+
+				"of where a track comes from: give more strips, so that they have %g mm or less", i, w, widestStrip)}
 		}
 	}
 	if !covered {
