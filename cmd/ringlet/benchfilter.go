@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"ringlet/lab/efficiency"
 	"ringlet/lab/gen"
+	"ringlet/trigger/vertex"
 )
 
 type benchFilterCmd struct {
@@ -39,6 +41,9 @@ func (c *benchFilterCmd) Run(ctx context.Context, to streams) error {
 	}
 	cfg.Detector.Collisions.Displaced = c.Displaced
 	r, err := efficiency.Measure(ctx, cfg)
+	if lacks := (*vertex.GeometryError)(nil); errors.As(err, &lacks) {
+		err = fmt.Errorf("%s: %w", c.Detector, err) // the user's file has to be changed
+	}
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
