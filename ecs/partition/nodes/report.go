@@ -149,37 +149,15 @@ func (r *Run) report(cause *fault.Error) *Report {
 	c := &r.cfg
 	st := r.LastStats() // collected before nodes were
 	ev := st.GetCounters()
-	out := &Report{
-		Version:          r.opts.Version,
-		Run:              c.RunNumber,
-		Nodes:            c.Nodes,
-		RUs:              c.RUs,
-		BUs:              c.BUs,
-		Transport:        c.Transport,
-		Network:          c.Between(),
-		Discipline:       c.Discipline,
-		Barrier:          c.Barrier().String(),
-		Packing:          c.Packing,
-		EventsTriggered:  ev.GetEventsIssued(),
-		EventsBuilt:      ev.GetEventsBuilt(),
-		EventsIncomplete: ev.GetEventsIncomplete(),
-		EventsDiscarded:  ev.GetEventsDiscarded(),
-		EventsRejected:   ev.GetEventsRejected(),
-		EventsAbandoned:  ev.GetEventsAbandoned(),
-		MEPsBuilt:        ev.GetBuilt(),
-		EndCause:         r.endCause,
-		BadInput:         r.badInput,
-		Broken:           r.broken,
-		LatencyUs: Quantiles4{
-			st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
-		},
+	out := r.configured()
+	out.EventsTriggered, out.EventsBuilt = ev.GetEventsIssued(), ev.GetEventsBuilt()
+	out.EventsIncomplete, out.EventsDiscarded = ev.GetEventsIncomplete(), ev.GetEventsDiscarded()
+	out.EventsRejected, out.EventsAbandoned = ev.GetEventsRejected(), ev.GetEventsAbandoned()
+	out.MEPsBuilt = ev.GetBuilt()
+	out.EndCause, out.BadInput, out.Broken = r.endCause, r.badInput, r.broken
+	out.LatencyUs = Quantiles4{
+		st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
 	}
-	if least, most := c.Division().Range(); least == most {
-		out.Streams = most
-	} else {
-		out.Division = c.Division().Counts()
-	}
-	out.PhaseEnd, _ = c.Phases()
 	out.Leavers = ask(r.faults, (*fault.Core).Leavers)
 	out.Untold = r.untold
 	out.Degraded, out.Without, out.GivenUp = r.Degraded(), r.Out(), r.gaveUp
@@ -213,6 +191,30 @@ func (r *Run) report(cause *fault.Error) *Report {
 	}
 	r.judge(out, rec)
 	r.done()
+	return out
+}
+
+// configured is a report of what the run was to be.
+func (r *Run) configured() *Report {
+	c := &r.cfg
+	out := &Report{
+		Version:    r.opts.Version,
+		Run:        c.RunNumber,
+		Nodes:      c.Nodes,
+		RUs:        c.RUs,
+		BUs:        c.BUs,
+		Transport:  c.Transport,
+		Network:    c.Between(),
+		Discipline: c.Discipline,
+		Barrier:    c.Barrier().String(),
+		Packing:    c.Packing,
+	}
+	if least, most := c.Division().Range(); least == most {
+		out.Streams = most
+	} else {
+		out.Division = c.Division().Counts()
+	}
+	out.PhaseEnd, _ = c.Phases()
 	return out
 }
 
