@@ -103,11 +103,21 @@ func (b *Builder) decide(slot int, at time.Time) error {
 	}
 	r := &f.asked
 	*r = Region{Slot: slot, MFPs: f.mfps, b: b}
-	r.Meta = sink.Meta{Run: b.cfg.Run, MEP: mep.MEP, Attempt: mep.Attempt, Whole: at}
+	r.Meta = sink.Meta{
+		Run:     b.cfg.Run,
+		MEP:     mep.MEP,
+		Attempt: mep.Attempt,
+		Whole:   at,
+	}
 	if len(f.mfps) > 0 { // else the readout units of the region are gone, and nothing here tells which events there are
 		m, err := event.ParseMFP(f.mfps[0])
 		if err != nil {
-			return &integrityError{MEP: mep.MEP, Source: f.places[0].Source, Reason: err.Error(), Cause: err}
+			return &integrityError{
+				MEP:    mep.MEP,
+				Source: f.places[0].Source,
+				Reason: err.Error(),
+				Cause:  err,
+			}
 		}
 		r.FirstEvent, r.Events = m.FirstEvent(), m.N()
 	}

@@ -53,7 +53,12 @@ func MFPTables(dst []byte, n int) (types, sizes []byte) {
 func PutMissingMFP(dst []byte, source uint16, first uint64, n int) []byte {
 	size := MFPHeaderSize(n)
 	dst = dst[:size]
-	PutMFPHeader(dst, MFPHeader{N: n, Size: uint32(size), FirstEvent: first, Source: source})
+	PutMFPHeader(dst, MFPHeader{
+		N:          n,
+		Size:       uint32(size),
+		FirstEvent: first,
+		Source:     source,
+	})
 	types, sizes := MFPTables(dst, n)
 	clear(types)
 	clear(sizes)

@@ -168,7 +168,13 @@ func (m *sampler) addSlow(name string) error {
 }
 
 func (m *sampler) column(name, of string, c counter.Counter, p *probe) {
-	m.columns = append(m.columns, &samplev1.Column{Name: name, Of: of, Unit: c.Unit, Kind: string(c.Kind), Slow: !p.fast})
+	m.columns = append(m.columns, &samplev1.Column{
+		Name: name,
+		Of:   of,
+		Unit: c.Unit,
+		Kind: string(c.Kind),
+		Slow: !p.fast,
+	})
 	m.probes = append(m.probes, p)
 }
 

@@ -88,7 +88,13 @@ func samples(builder string, events []selection.Event, counts tap.Counts) *tapv1
 	}
 	for i := range events {
 		e := &events[i]
-		sample := &tapv1.Sample{Event: e.Number, Run: e.Run, Mep: e.MEP, Attempt: e.Attempt, Builder: builder}
+		sample := &tapv1.Sample{
+			Event:   e.Number,
+			Run:     e.Run,
+			Mep:     e.MEP,
+			Attempt: e.Attempt,
+			Builder: builder,
+		}
 		for _, f := range e.Fragments {
 			sample.Fragments = append(sample.Fragments, &tapv1.Fragment{
 				Source:  uint32(f.Source),

@@ -89,7 +89,12 @@ type view struct {
 }
 
 func (c *cutter) view(excluded func(ru int) bool) view {
-	v := view{first: noEvent, low: noEvent, least: noEvent, over: true}
+	v := view{
+		first: noEvent,
+		low:   noEvent,
+		least: noEvent,
+		over:  true,
+	}
 	for i := range c.reach {
 		if excluded(i) {
 			continue

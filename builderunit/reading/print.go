@@ -93,7 +93,12 @@ func (p *printer) print(buffer string, e Entry) error {
 		return p.supersede(e)
 	}
 	p.meps++
-	meta := selection.Meta{Run: e.Run, MEP: e.MEP, Attempt: e.Attempt, Builder: buffer}
+	meta := selection.Meta{
+		Run:     e.Run,
+		MEP:     e.MEP,
+		Attempt: e.Attempt,
+		Builder: buffer,
+	}
 	if err := p.packet.Parse(meta, e.Packet); err != nil {
 		return fmt.Errorf("MEP %d in %s: %w", e.MEP, buffer, err)
 	}

@@ -60,7 +60,13 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 		if err == nil && was.SlotSize > 0 {
 			most = int(was.SlotSize) // no MEP is larger; a segment tells far more
 		}
-		p := panel.New(panel.Config{Name: name, Run: m.Run, Deadline: choice.Deadline, MostMEP: most, Log: log})
+		p := panel.New(panel.Config{
+			Name:     name,
+			Run:      m.Run,
+			Deadline: choice.Deadline,
+			MostMEP:  most,
+			Log:      log,
+		})
 		f.Panel, f.Attended = p, func() bool { return p.Stats().Processes > 0 }
 		return f, nil
 	}

@@ -42,7 +42,12 @@ func (t *truths) of(run uint32, ev uint64) (display.Truth, bool) {
 	happened := t.maker.Truths()[0]
 	out := display.Truth{Displaced: happened.Displaced}
 	for _, v := range happened.Vertices {
-		out.Vertices = append(out.Vertices, display.Point{Kind: string(v.Origin), X: v.X, Y: v.Y, Z: v.Z})
+		out.Vertices = append(out.Vertices, display.Point{
+			Kind: string(v.Origin),
+			X:    v.X,
+			Y:    v.Y,
+			Z:    v.Z,
+		})
 	}
 	return out, true
 }

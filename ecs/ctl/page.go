@@ -57,7 +57,12 @@ func enter(ctx context.Context, link string) (visit, error) {
 		err = &linkError{"it has no token"}
 	}
 	if err != nil {
-		return visit{}, &Error{Command: doTap, Code: CodeUsage, Why: err.Error(), Err: err}
+		return visit{}, &Error{
+			Command: doTap,
+			Code:    CodeUsage,
+			Why:     err.Error(),
+			Err:     err,
+		}
 	}
 	v := visit{host: at.Host}
 	text, _ := json.Marshal(map[string]string{"token": token}) // of words: it cannot fail

@@ -58,7 +58,12 @@ func (s *Session) tap(
 ) error {
 	opts.Data = opts.Data || opts.Format != selection.JSON
 	if _, err := selection.Parse(opts.Spec); err != nil {
-		return &Error{Command: doTap, Code: CodeUsage, Why: err.Error(), Err: err}
+		return &Error{
+			Command: doTap,
+			Code:    CodeUsage,
+			Why:     err.Error(),
+			Err:     err,
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	if opts.For > 0 {

@@ -56,9 +56,19 @@ var described = map[string]description{
 	"recover": {help: "After a fault: bring every node that answers to rest, so that it can be configured again."},
 	exclude: {help: "Take a node out: in a run its builder unit gets no more MEPs, outside of one it takes no part in " +
 		"the next run.", destructive: true,
-		arguments: []*ecsv1.Argument{{Name: "node", Type: "node", Help: "The node.", Required: true}}},
+		arguments: []*ecsv1.Argument{{
+			Name:     "node",
+			Type:     "node",
+			Help:     "The node.",
+			Required: true,
+		}}},
 	include: {help: "Take a node in again that was excluded.",
-		arguments: []*ecsv1.Argument{{Name: "node", Type: "node", Help: "The node.", Required: true}}},
+		arguments: []*ecsv1.Argument{{
+			Name:     "node",
+			Type:     "node",
+			Help:     "The node.",
+			Required: true,
+		}}},
 }
 
 // FSM describes the machine, for clients that make their commands from it.

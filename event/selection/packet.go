@@ -61,7 +61,12 @@ func (p *Packet) Event(i int, data bool) Event {
 	size := 0
 	for k := range p.mfps {
 		m := &p.mfps[k]
-		f := Fragment{Source: m.Source(), Type: m.FragmentType(i), Version: m.Version(), Size: m.FragmentSize(i)}
+		f := Fragment{
+			Source:  m.Source(),
+			Type:    m.FragmentType(i),
+			Version: m.Version(),
+			Size:    m.FragmentSize(i),
+		}
 		size += f.Size
 		e.Fragments = append(e.Fragments, f)
 	}

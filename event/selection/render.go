@@ -166,7 +166,12 @@ func (r *Renderer) record(dst []byte, e *Event) ([]byte, error) {
 		f := &e.Fragments[i]
 		replayed = replayed || f.Type == event.FragmentContainer
 		r.fragments = append(r.fragments, f.Data)
-		r.sources = append(r.sources, event.SourceFragment{Type: f.Type, Version: f.Version, Source: f.Source, Data: f.Data})
+		r.sources = append(r.sources, event.SourceFragment{
+			Type:    f.Type,
+			Version: f.Version,
+			Source:  f.Source,
+			Data:    f.Data,
+		})
 	}
 	header := event.MDFHeader{
 		Run:   e.Run,

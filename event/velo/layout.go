@@ -60,8 +60,18 @@ func Default() Layout {
 			OuterPitch:  0.092,
 		},
 		Phi: PhiLayout{Zones: []PhiZone{
-			{InnerRadius: 8, OuterRadius: 17.2, Strips: 683, Stereo: 20},
-			{InnerRadius: 17.2, OuterRadius: 42, Strips: 1365, Stereo: -10},
+			{
+				InnerRadius: 8,
+				OuterRadius: 17.2,
+				Strips:      683,
+				Stereo:      20,
+			},
+			{
+				InnerRadius: 17.2,
+				OuterRadius: 42,
+				Strips:      1365,
+				Stereo:      -10,
+			},
 		}},
 	}
 	for i := range 17 {

@@ -166,7 +166,12 @@ func (c *DescriptorsConfig) measure(ctx context.Context, t triggers, per string,
 	}
 	t.begin()
 	l := all[0].out[1]
-	d := &driven{core: engine.New(c.Descriptors, n), trigger: t, station: all[0], lane: l}
+	d := &driven{
+		core:    engine.New(c.Descriptors, n),
+		trigger: t,
+		station: all[0],
+		lane:    l,
+	}
 	row = DescriptorsRow{PerTrigger: per, Size: size}
 	began := time.Now()
 	err = during(c.Duration, func(over *atomic.Bool) error { return d.run(ctx, over) })

@@ -39,7 +39,12 @@ func (r *Report) page() *page.Page {
 		if len(l.rows) > 0 {
 			title, note, _ := strings.Cut(l.title, ": ")
 			p.Parts = append(p.Parts,
-				page.Part{ID: l.id, Title: title, Note: note, Table: page.Text(l.head, l.rows, l.words...)})
+				page.Part{
+					ID:    l.id,
+					Title: title,
+					Note:  note,
+					Table: page.Text(l.head, l.rows, l.words...),
+				})
 		}
 	}
 	for _, n := range r.notes() {
@@ -60,7 +65,12 @@ func (r *Report) page() *page.Page {
 
 // bars is a figure of the paths that have something to draw.
 func (r *Report) bars(title, unit, note string, of func(*SideRow) *trial.Spread) page.Figure {
-	f := page.Figure{Title: title, Note: note, Y: page.Axis{Label: title + " (" + unit + ")"}, Bars: true}
+	f := page.Figure{
+		Title: title,
+		Note:  note,
+		Y:     page.Axis{Label: title + " (" + unit + ")"},
+		Bars:  true,
+	}
 	var points []page.Point
 	for i := range r.Side {
 		if s := of(&r.Side[i]); s != nil && s.N > 0 {

@@ -28,7 +28,12 @@ var (
 	// 000:646), a decay "a few mm apart" (000:311).
 	visible = seeing{hits: 3, impact: 0.1, flight: 2}
 	// clean leaves out what scattering and chance can imitate: the filter knows no momentum.
-	clean = seeing{hits: 6, impact: 0.3, p: 5, flight: 5}
+	clean = seeing{
+		hits:   6,
+		impact: 0.3,
+		p:      5,
+		flight: 5,
+	}
 )
 
 // tracksSeen is the least of a decay.

@@ -75,8 +75,13 @@ func (r *Report) byFlight() page.Figure {
 	for i, s := range r.ByFlight {
 		if v, sigma := s.Value(); s.All > 0 {
 			c.Points = append(c.Points, page.Point{
-				X:      (float64(i) + 0.5) * flightStep,
-				Spread: trial.Spread{N: int(s.All), Median: 100 * v, Min: 100 * max(0, v-sigma), Max: 100 * min(1, v+sigma)},
+				X: (float64(i) + 0.5) * flightStep,
+				Spread: trial.Spread{
+					N:      int(s.All),
+					Median: 100 * v,
+					Min:    100 * max(0, v-sigma),
+					Max:    100 * min(1, v+sigma),
+				},
 			})
 		}
 	}
@@ -105,8 +110,13 @@ func histogram(title string, all []float64, limit float64) page.Figure {
 	for i, n := range counts {
 		y := float64(n)
 		c.Points = append(c.Points, page.Point{
-			X:      -limit + (float64(i)+0.5)*2*limit/bins,
-			Spread: trial.Spread{N: 1, Median: y, Min: y, Max: y},
+			X: -limit + (float64(i)+0.5)*2*limit/bins,
+			Spread: trial.Spread{
+				N:      1,
+				Median: y,
+				Min:    y,
+				Max:    y,
+			},
 		})
 	}
 	return page.Figure{
@@ -131,8 +141,13 @@ func (r *Report) stepsDrawn() page.Figure {
 		y := r.step(i)
 		f.X.Ticks = append(f.X.Ticks, page.Tick{At: float64(i), Label: name})
 		f.Curves[0].Points = append(f.Curves[0].Points, page.Point{
-			X:      float64(i),
-			Spread: trial.Spread{N: 1, Median: y, Min: y, Max: y},
+			X: float64(i),
+			Spread: trial.Spread{
+				N:      1,
+				Median: y,
+				Min:    y,
+				Max:    y,
+			},
 		})
 	}
 	return f

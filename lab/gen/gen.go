@@ -107,7 +107,12 @@ func copyAll(ctx context.Context, c Config, g *source.Generator, out sink.Sink, 
 		if err != nil {
 			return fmt.Errorf("generate MEP %d: %w", b.MEP, err)
 		}
-		meta := sink.Meta{Run: c.Run, MEP: b.MEP, FirstEvent: b.FirstEvent, Events: b.Events}
+		meta := sink.Meta{
+			Run:        c.Run,
+			MEP:        b.MEP,
+			FirstEvent: b.FirstEvent,
+			Events:     b.Events,
+		}
 		if err := out.Write(ctx, meta, mep[:header+b.Size]); err != nil {
 			return err
 		}

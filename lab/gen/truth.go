@@ -35,7 +35,13 @@ func newTruthFile(path string, overwrite bool) (*truthFile, error) {
 		return nil, fmt.Errorf("the truth cannot be written: %w", err)
 	}
 	out := bufio.NewWriterSize(f, 1<<20)
-	return &truthFile{path: path, overwrite: overwrite, f: f, out: out, json: json.NewEncoder(out)}, nil
+	return &truthFile{
+		path:      path,
+		overwrite: overwrite,
+		f:         f,
+		out:       out,
+		json:      json.NewEncoder(out),
+	}, nil
 }
 
 func (t *truthFile) write(truths []frontend.Truth) error {

@@ -118,7 +118,12 @@ func NewGenerator(c GeneratorConfig) (*Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Generator{cfg: c, content: made, first: c.Division.First(c.RU), streams: c.Division.Count(c.RU)}
+	g := &Generator{
+		cfg:     c,
+		content: made,
+		first:   c.Division.First(c.RU),
+		streams: c.Division.Count(c.RU),
+	}
 	g.sums = newPartSums(g.streams)
 	largest := 0
 	for s := range g.streams {

@@ -201,7 +201,12 @@ func (c *Core) cut(o *op) {
 	i := c.freeTx[len(c.freeTx)-1]
 	c.freeTx = c.freeTx[:len(c.freeTx)-1]
 	t := &c.tx[i]
-	*t = outTx{id: t.id + maxTx, live: true, dmove: o.Dmove, op: c.opCut}
+	*t = outTx{
+		id:    t.id + maxTx,
+		live:  true,
+		dmove: o.Dmove,
+		op:    c.opCut,
+	}
 	if o.pieces != nil {
 		c.cutPieces(o, t)
 		o.sent = o.whole == len(o.pieces)

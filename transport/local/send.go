@@ -101,7 +101,12 @@ func (l *Link) write(w *link.Write, kept uint64) (link.Reason, error) {
 	if l.table == nil {
 		return 0, ErrClosed
 	}
-	p := [1]link.Placement{{Ref: w.Ref, Offset: w.Offset, Length: uint32(len(w.Data)), Imm: w.Imm}}
+	p := [1]link.Placement{{
+		Ref:    w.Ref,
+		Offset: w.Offset,
+		Length: uint32(len(w.Data)),
+		Imm:    w.Imm,
+	}}
 	dst, v := l.table.Acquire(w.Ref, w.Offset, p[0].Length, access)
 	if v != 0 && l.out.left.Load() != 0 {
 		return 0, ErrPeerLeft

@@ -29,7 +29,13 @@ type charges struct {
 // newEvent makes the memory. raw has the boards prepare 8-bit values of every strip; otherwise noise is drawn only
 // where it is seen.
 func (d *Detector) newEvent(seed uint64, raw bool) *happening {
-	e := &happening{d: d, seed: seed, raw: raw, random: newSource(), boards: make([]charges, d.geo.Boards())}
+	e := &happening{
+		d:      d,
+		seed:   seed,
+		raw:    raw,
+		random: newSource(),
+		boards: make([]charges, d.geo.Boards()),
+	}
 	for b := range e.boards {
 		e.random.begin(seed, 0, uint64(b)+2*particles)
 		for strip := range d.geo.Strips(b) {

@@ -118,7 +118,12 @@ func (s *source) direction(low, top float64) (eta, phi float64) {
 func (t *Truth) make(d *Detector, s *source, seed, ev uint64) {
 	k := &d.cfg.Collisions
 	s.begin(seed, ev, particles)
-	*t = Truth{Event: ev, Displaced: s.Float64() < k.Displaced, Vertices: t.Vertices[:0], Tracks: t.Tracks[:0]}
+	*t = Truth{
+		Event:     ev,
+		Displaced: s.Float64() < k.Displaced,
+		Vertices:  t.Vertices[:0],
+		Tracks:    t.Tracks[:0],
+	}
 	for i := range 1 + s.poisson(k.PileUp) {
 		at := Vertex{
 			Origin: Collision,
