@@ -5,8 +5,8 @@ import (
 	"ringlet/transport/link"
 )
 
-// stale damages the export table on purpose: the window of a share of the datagrams is looked up under a generation that
-// it does not have, as if its row were stale. The table must refuse it and count it. Nothing of such a datagram is
+// stale damages the export table on purpose: the window of a share of the datagrams is looked up under a generation
+// that it does not have, as if its row were stale. The table must refuse it and count it. Nothing of such a datagram is
 // placed; it counts as lost, so that the peer sends it again.
 type stale struct {
 	directConn

@@ -17,8 +17,8 @@ func (evens) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {
 	return trigger.Verdict{Decision: trigger.Accepted + trigger.Decision(e.Number%2)}, nil
 }
 
-// TestRejectedEventsThatAreKept holds that events which are rejected, and kept with others of their MEPs, are told: they
-// are in the output.
+// TestRejectedEventsThatAreKept holds that events which are rejected, and kept with others of their MEPs, are told:
+// they are in the output.
 func TestRejectedEventsThatAreKept(t *testing.T) {
 	r := newRig(t, 1<<20)
 	w := r.writer(0)

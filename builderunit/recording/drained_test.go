@@ -81,8 +81,8 @@ func TestDrainedSegmentsCount(t *testing.T) {
 	}
 }
 
-// TestSegmentsThatAreDrainedWhileTheyAreVerified holds that a segment which goes between the look at the indexes and the
-// reading of the data is no problem.
+// TestSegmentsThatAreDrainedWhileTheyAreVerified holds that a segment which goes between the look at the indexes and
+// the reading of the data is no problem.
 func TestSegmentsThatAreDrainedWhileTheyAreVerified(t *testing.T) {
 	r, dir := drainedRig(t)
 	l := NewLedger(dir, r.m)

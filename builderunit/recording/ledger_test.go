@@ -120,8 +120,9 @@ func TestLinesThatAreTakenBack(t *testing.T) {
 		must.OK(t, lineOf(l, 1<<20))
 		must.OK(t, lineOf(l, 1<<21))
 		must.OK(t, reader.Look())
-		if got, want := fmt.Sprint(len(reader.segments), reader.Total()), fmt.Sprint(len(l.segments), l.Total()); got != want {
-			t.Errorf("%s, and the ledger has %s", got, want)
+		told, held := fmt.Sprint(len(reader.segments), reader.Total()), fmt.Sprint(len(l.segments), l.Total())
+		if told != held {
+			t.Errorf("%s, and the ledger has %s", told, held)
 		}
 	}
 }

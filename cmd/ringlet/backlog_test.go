@@ -15,7 +15,8 @@ import (
 	"ringlet/builderunit/recording"
 )
 
-var filterKills = flag.Int("filterkills", 4, "how often TestBacklogIsKilled ends ringlet filter; some hundred make a long one")
+var filterKills = flag.Int("filterkills", 4,
+	"how often TestBacklogIsKilled ends ringlet filter; some hundred make a long one")
 
 // TestBacklogIsKilled ends the second filter again and again, by kill or interrupt, beside a run that is ended or
 // killed, too. Each event of the backlog is in one output then, once, and the report says what a reader finds.

@@ -117,9 +117,10 @@ func (c *filterCmd) show(to streams, r *backlog.Result, err error) error {
 		printed = printJSON(to.out, r)
 	} else {
 		d := &r.Decided
-		_, printed = fmt.Fprintf(to.out, "%s: %s drained%s: %d events = %d accepted + %d rejected%s + %d timed out + %d failed"+
-			"%s%s%s; %s of %d bytes left%s\n", c.Backlog, counted(uint64(r.Segments), "segment", "segments"),
-			some(", %d of them removed", uint64(r.Removed)), d.Events(), d.Accepted, d.Rejected, some(keptWithOthers, d.Carried), d.TimedOut, d.Failed,
+		_, printed = fmt.Fprintf(to.out, "%s: %s drained%s: "+
+			"%d events = %d accepted + %d rejected%s + %d timed out + %d failed%s%s%s; %s of %d bytes left%s\n",
+			c.Backlog, counted(uint64(r.Segments), "segment", "segments"), some(", %d of them removed", uint64(r.Removed)),
+			d.Events(), d.Accepted, d.Rejected, some(keptWithOthers, d.Carried), d.TimedOut, d.Failed,
 			some(" + %d found in the output", d.Found), some(" + %d copies", d.Copies), some(" + %d damaged", d.Damaged),
 			counted(uint64(r.Left), "segment", "segments"), r.Bytes,
 			unended(r.Unended))

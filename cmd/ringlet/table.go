@@ -271,8 +271,8 @@ func backlogRow(row printRow, r *nodes.Report) {
 	}
 	row("backlog", "%s of %d bytes left%s; %d drained = %d events accepted + %d rejected%s%s%s%s",
 		counted(b.Segments, "segment", "segments"), b.Bytes,
-		some(", full for %dms", b.HeldUs/1000), b.Drained, b.Accepted, b.Rejected, some(keptWithOthers, b.Carried), some(" + %d passed", b.Passed),
-		some(" + %d copies", b.Copies), some(" + %d damaged", b.Damaged))
+		some(", full for %dms", b.HeldUs/1000), b.Drained, b.Accepted, b.Rejected, some(keptWithOthers, b.Carried),
+		some(" + %d passed", b.Passed), some(" + %d copies", b.Copies), some(" + %d damaged", b.Damaged))
 }
 
 // outputRows say where the events are, as a reader of the files found them.

@@ -23,7 +23,7 @@ import (
 //	> back [configuration|view|run]   a control comes back; its memory holds so much
 //	> done                            the step was done
 //	> fails [STATE…]                  it was not; the nodes are in these states
-//	> nodes STATE…                    the step was done, and the nodes are in these states; "silent" is one that tells nothing
+//	> nodes STATE…                    the step was done, and the nodes are in these states; "silent": it tells nothing
 //	> record RECORD                   the record is read
 //	> told TELLING…                   the run is taken up, and nodes and scheduler tell this of it
 //	> RECORD: TELLING…                both, of a control that has got so far

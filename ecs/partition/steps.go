@@ -120,7 +120,7 @@ func (p *Partition) halt(ctx context.Context) error {
 
 // givenUp is why a run that somebody stops does not end in good order; nil if it does.
 func givenUp(by string, abandon, began bool) *ecsv1.Cause {
-	what, code := "", ""
+	var what, code string
 	switch {
 	case abandon:
 		what, code = "gave the run up: everything under way was dropped", codeAbandoned

@@ -26,9 +26,6 @@ func (s shape) members() []string  { return names(0, s.nodes) }
 func (s shape) readouts() []string { return names(0, s.rus) }
 func (s shape) builders() []string { return names(s.nodes-s.bus, s.nodes) }
 
-// apart tells that the decision unit has a node of its own.
-func (s shape) apart() bool { return s.decision != "" && s.rus+s.bus < s.nodes }
-
 // shapes of five nodes: units apart, folded, some of each, with spare nodes, and with the decision unit alone.
 var shapes = []shape{
 	{nodes: 5, rus: 2, bus: 3},

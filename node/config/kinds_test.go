@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ func TestOutputIsCheckedByItsRow(t *testing.T) {
 	before := sink.Kinds
 	defer func() { sink.Kinds = before }()
 	asked := ""
-	sink.Kinds = append(before[:len(before):len(before)], sink.Row{
+	sink.Kinds = append(slices.Clone(before), sink.Row{
 		Kind:   kinds.Kind{Name: "far"},
 		Remote: true,
 		Check:  func(output string) error { asked = output; return nil },

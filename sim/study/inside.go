@@ -85,7 +85,7 @@ func shares(h *sim.Histogram) [][2]float64 {
 		points[i][0] = micros(h.Min() + int64(i)*width)
 	}
 	for low, n := range h.Bins() { // a bin begins at most its own width below the least value
-		i := min(max(0, (int64(low)-h.Min())/width), int64(len(points)-1))
+		i := min(max(0, (low-h.Min())/width), int64(len(points)-1))
 		points[i][1] += float64(n) / float64(h.Count())
 	}
 	return slices.DeleteFunc(points, func(at [2]float64) bool { return at[1] == 0 })
