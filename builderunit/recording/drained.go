@@ -101,7 +101,7 @@ type drainedLine struct {
 	Segment *Drained `json:"drained,omitempty"`
 }
 
-// Ledger is what is known of a backlog's drained segments, by its file. Of each it holds some 300 bytes; the MEPs stay
+// Ledger is what is known of a backlog's drained segments, by its file. Of each it holds a small record; the MEPs stay
 // in the file until they are asked for. One goroutine uses it.
 type Ledger struct {
 	dir      string
