@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -32,9 +33,18 @@ func TestAbandonBlamesNobody(t *testing.T) {
 // Somebody loses patience with a run that drains: its record says who gave it up, as where that was asked for at once.
 func TestAbandonWhileItDrains(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 2, func(c *config.Config) { c.Output = fmt.Sprintf("buffer:unread-%d", os.Getpid()) })
+	h := newHouse(t, 2, func(c *config.Config) {
+		c.Output, c.Rate = fmt.Sprintf("buffer:unread-%d", os.Getpid()), 0 // it is full soon
+	})
 	h.must("load", "configure", "start")
-	h.until("MEPs wait for a reader of the output", func() bool { return h.InFlight() > 0 })
+	h.until("MEPs wait for a reader of the output", func() bool {
+		before := h.Built()
+		if h.InFlight() == 0 || before == 0 {
+			return false
+		}
+		time.Sleep(time.Second)
+		return h.InFlight() > 0 && h.Built() == before
+	})
 	stopped := make(chan error, 1)
 	go func() { stopped <- h.ask("stop") }()
 	h.reaches("Stopping")
