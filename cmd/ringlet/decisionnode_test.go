@@ -28,7 +28,7 @@ func TestKilledDecisionUnitComesBack(t *testing.T) {
 			}
 			c := s.start(append([]string{"control", "--once", "--certs", "keys", "--port", port, "--bus", "2",
 				"--decision-node", victim, "--json", "--run-number", s.run, "--duration", "10m", "--output", "out/",
-				"--rate", "20000", "--packing", "400"}, args...)...)
+				"--rate", "20000", "--packing", "400", "--decision-timeout", "10s"}, args...)...)
 			eventually(t, "the run builds", func() bool { return s.indexed() > 4*recording.HeaderBytes })
 			s.more()
 			s.signal(there[victim].cmd.Process.Pid, syscall.SIGKILL)
