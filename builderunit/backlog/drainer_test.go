@@ -108,6 +108,15 @@ func metaOf(k uint64, attempt uint32) sink.Meta {
 	return sink.Meta{Run: testRun, MEP: k, FirstEvent: k * testPacking, Events: testPacking, Attempt: attempt}
 }
 
+// recorded makes a whole run of so many MEPs, of one builder unit.
+func (r *rig) recorded(meps uint64) {
+	w := r.writer(0)
+	r.write(w, 0, meps, 1)
+	_, err := w.Finish()
+	must.OK(r.t, err)
+	r.concluded(meps)
+}
+
 // concluded writes the verdict: all of so many MEPs are in the backlog.
 func (r *rig) concluded(meps uint64) {
 	r.t.Helper()
@@ -225,11 +234,7 @@ func TestDrainsBesideARun(t *testing.T) {
 // TestRefusals holds that nothing is drained twice, or to where it does not belong.
 func TestRefusals(t *testing.T) {
 	r := newRig(t, 1<<20)
-	w := r.writer(0)
-	r.write(w, 0, 100, 1)
-	_, err := w.Finish()
-	must.OK(t, err)
-	r.concluded(100)
+	r.recorded(100)
 
 	refused := func(what string, change func(*Config)) {
 		t.Helper()
@@ -255,7 +260,7 @@ func TestRefusals(t *testing.T) {
 
 	_, err = New(r.config(nil)).Run(t.Context())
 	must.OK(t, err)
-	w = r.writer(0)
+	w := r.writer(0)
 	r.write(w, 100, 200, 1)
 	_, err = w.Finish()
 	must.OK(t, err)
@@ -381,16 +386,12 @@ func TestWhatIsNotListedIsLeft(t *testing.T) {
 // TestTwoOutputsAreTwoPlaces holds that accepted and rejected events do not come into one directory, by whatever name.
 func TestTwoOutputsAreTwoPlaces(t *testing.T) {
 	r := newRig(t, 1<<20)
-	w := r.writer(0)
-	r.write(w, 0, 100, 1)
-	_, err := w.Finish()
-	must.OK(t, err)
-	r.concluded(100)
+	r.recorded(100)
 	must.OK(t, os.Symlink("rejected", r.path("accepted")))
 	must.OK(t, os.Mkdir(r.path("rejected"), 0o700))
 	c := r.config(func() { t.Error("an event is judged") })
 	c.Accepted[0].Format = recording.MEP
-	_, err = New(c).Run(t.Context())
+	_, err := New(c).Run(t.Context())
 	var wrong *Error
 	if !errors.As(err, &wrong) {
 		t.Error(err)
@@ -421,16 +422,12 @@ func TestTheRestOfARemovalGoes(t *testing.T) {
 // the other each MEP is there once.
 func TestCopiesOfABacklog(t *testing.T) {
 	r := newRig(t, 1<<20)
-	w := r.writer(0)
-	r.write(w, 0, 100, 1)
-	_, err := w.Finish()
-	must.OK(t, err)
-	r.concluded(100)
+	r.recorded(100)
 	must.OK(t, os.CopyFS(r.path("copy"), os.DirFS(r.path("buffer"))))
 	other := r.config(nil)
 	other.Dir = r.path("copy")
 	var once sync.Once
-	_, err = New(r.config(func() {
+	_, err := New(r.config(func() {
 		once.Do(func() {
 			_, err := New(other).Run(t.Context())
 			var busy *recording.DrainingError
@@ -451,11 +448,7 @@ func TestCopiesOfABacklog(t *testing.T) {
 // TestEndsInOrder holds that a drain which is told to end leaves nothing undone, and that the next one goes on.
 func TestEndsInOrder(t *testing.T) {
 	r := newRig(t, 1<<20)
-	w := r.writer(0)
-	r.write(w, 0, 300, 1)
-	_, err := w.Finish()
-	must.OK(t, err)
-	r.concluded(300)
+	r.recorded(300)
 	for stops := 0; ; stops++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		n := make(chan struct{}, 1<<10)

@@ -21,11 +21,7 @@ func (evens) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {
 // they are in the output.
 func TestRejectedEventsThatAreKept(t *testing.T) {
 	r := newRig(t, 1<<20)
-	w := r.writer(0)
-	r.write(w, 0, 100, 1)
-	_, err := w.Finish()
-	must.OK(t, err)
-	r.concluded(100)
+	r.recorded(100)
 	c := r.config(nil)
 	c.Filter = func(*recording.Manifest, int) (Filter, error) { return Filter{Filters: []trigger.Filter{evens{}}}, nil }
 	got, err := New(c).Run(t.Context())

@@ -175,11 +175,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skip("SKIPPED: only root can mount a small disk")
 	}
 	r := newRig(t, 1<<20)
-	w := r.writer(0)
-	r.write(w, 0, 2000, 1)
-	_, err := w.Finish()
-	must.OK(t, err)
-	r.concluded(2000)
+	r.recorded(2000)
 	disk := r.disk("300k")
 	c := r.config(nil)
 	c.Rejected.Dir = filepath.Join(disk, "rejected")
