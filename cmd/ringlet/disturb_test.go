@@ -94,7 +94,7 @@ func TestKilledBuilderUnitIsBorne(t *testing.T) {
 		"a directory, tags":          {[]string{"--discipline", "tagring"}, "out/", []string{"out"}},
 		"quic-go, in phases": {[]string{"--transport", "quic-go", "--phase-end", "tournament"}, "x.mep",
 			merged("x.mep")},
-		"while regions are judged": {[]string{"--discipline", "pull", "--roi", "1", "--filter", "share:0.02",
+		"while regions are judged": {[]string{"--discipline", "pull", "--roi", "1", "--filter", "share:0.02,10s",
 			"--packing", "20"}, "out/", []string{"out"}},
 	}) {
 		t.Run(name, func(t *testing.T) {

@@ -24,9 +24,9 @@ func TestKilledReadoutUnitIsBorne(t *testing.T) {
 		"the first, in phases":    {[]string{"--phase-end", "dissemination"}, "n0"},
 		"through memory, at once": {[]string{"--transport", "auto", "--discipline", "free"}, "n2"},
 		"asked for":               {[]string{"--discipline", "pull"}, "n1"},
-		"behind a region": {[]string{"--discipline", "pull", "--roi", "0,2", "--filter", "share:0.5", "--packing", "4"},
+		"behind a region": {[]string{"--discipline", "pull", "--roi", "0,2", "--filter", "share:0.5,10s", "--packing", "4"},
 			"n1"},
-		"all of a region": {[]string{"--discipline", "pull", "--roi", "1", "--filter", "share:0.5", "--packing", "4"},
+		"all of a region": {[]string{"--discipline", "pull", "--roi", "1", "--filter", "share:0.5,10s", "--packing", "4"},
 			"n1"},
 	}) {
 		t.Run(name, func(t *testing.T) {
