@@ -214,6 +214,7 @@ func (r *requester) pass(peer int) {
 	for q := &r.queues[peer]; q.head != none && r.running[peer] < outstanding; {
 		slot := r.pop(q)
 		r.running[peer]++
+		r.stats.MostOutstanding = max(r.stats.MostOutstanding, uint64(r.running[peer]))
 		r.start(slot)
 	}
 }

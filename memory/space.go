@@ -77,6 +77,7 @@ type Stats struct {
 	Stray            uint64 `help:"answers to what was not asked"`
 	Malformed        uint64 `help:"messages that could not be read"`
 	Combined         uint64 `help:"writes that joined an open write buffer"`
+	MostOutstanding  uint64 `help:"most transactions under way to one peer at a time"`
 	Endings          uint64 `help:"messages of peers that end an import or an export"`
 	Requests         uint64 `help:"requests of peers"`
 	RequestsRefused  uint64 `help:"requests of peers that were refused"`

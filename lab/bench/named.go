@@ -32,6 +32,7 @@ var named = map[string]measureNamed{
 	"latency":        namedLatency,
 	"damaged header": namedDamage(damageHeader),
 	"damaged body":   namedDamage(damageBody),
+	"write buffers":  namedBuffers,
 }
 
 // namedTime is long enough for thousands of events, and short beside whole runs.

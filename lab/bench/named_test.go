@@ -22,6 +22,7 @@ func TestNamed(t *testing.T) {
 		"latency":        {"1us.trip_us", "5us.network_us", "2us.software_us"},
 		"damaged header": {"damaged", "counted"},
 		"damaged body":   {"damaged", "counted"},
+		"write buffers":  {"most_outstanding", "stores", "joined"},
 	}
 	for name, measure := range named {
 		f, err := measure(t.Context(), nodesOf(t, "quic"), 300*time.Millisecond)

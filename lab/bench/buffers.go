@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"ringlet/lab/trial"
+	"ringlet/memory"
+	"ringlet/shmem"
+)
+
+// storeSize is what a store puts into a write buffer: the bridge's fetches are of 64 bytes (document 003 §III.B).
+const storeSize = 64
+
+// namedBuffers stores 64 bytes at a time, one behind the other, into remote memory that combines, and tells how many
+// full write buffers were under way to the owner at a time. There are four buffers, as in the bridge, and each is free
+// as soon as what it held was handed over (document 003 §III.B).
+func namedBuffers(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
+	cfg := MemoryConfig{
+		NodesConfig: c,
+		Duration:    d,
+		Lanes:       1,
+	}
+	p := &memoryPair{}
+	defer func() { err = errors.Join(err, p.close()) }()
+	if err := p.open(ctx, &cfg); err != nil {
+		return nil, fmt.Errorf("bench: write buffers: %w", err)
+	}
+	segment, err := shmem.Create(segmentName("buffers"), memorySize)
+	if err != nil {
+		return nil, fmt.Errorf("bench: write buffers: %w", err)
+	}
+	defer func() { err = errors.Join(err, p.spaces[0].Close(), segment.Close()) }()
+	im, err := p.combining(ctx, segment)
+	if err != nil {
+		return nil, fmt.Errorf("bench: write buffers: %w", err)
+	}
+	stores := 0
+	began := time.Now()
+	err = during(d, func(over *atomic.Bool) error {
+		store := make([]byte, storeSize)
+		for ; !over.Load() && ctx.Err() == nil; stores++ {
+			if err := im.Write(ctx, int64(stores)*storeSize%memorySize, store); err != nil {
+				return err
+			}
+		}
+		return im.Fence(ctx)
+	})
+	took, s := time.Since(began), p.spaces[1].Stats()
+	return trial.Figures{
+		"most_outstanding": float64(s.MostOutstanding),
+		"stores":           float64(stores),
+		"joined":           float64(s.Combined),
+		"mbyte_per_s":      float64(stores) * storeSize / took.Seconds() / 1e6,
+	}, err
+}
+
+// combining exports a segment whose pages combine, and imports it at the user.
+func (p *memoryPair) combining(ctx context.Context, segment *shmem.Segment) (*memory.Import, error) {
+	_, err := p.spaces[0].Export("buffers", segment, memory.Pages{
+		Count:      memorySize / memory.PageSize,
+		Peer:       memory.Everybody,
+		Allow:      memory.AllowAll,
+		Attributes: memory.Combining,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.spaces[1].Import(ctx, "buffers@n0")
+}
