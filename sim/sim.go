@@ -91,8 +91,12 @@ func (s *Sim) Observed() bool { return s.observed }
 // Traced is where what happens is written; nil where nobody wants it.
 func (s *Sim) Traced() *Trace { return s.trace }
 
-// Show keeps a histogram for who observes, under a name.
-func (s *Sim) Show(name string, h *Histogram) { s.shown = append(s.shown, Shown{name, h}) }
+// Show keeps a histogram under a name, where somebody observes.
+func (s *Sim) Show(name string, h *Histogram) {
+	if s.observed {
+		s.shown = append(s.shown, Shown{name, h})
+	}
+}
 
 // Shown are the histograms, in the order in which they came.
 func (s *Sim) Shown() []Shown { return s.shown }

@@ -152,6 +152,9 @@ type office struct {
 
 func (o *office) open(s *sim.Sim) {
 	o.s, o.rng, o.queue = s, s.Stream("processing"), part.NewQueue[int64](s, 0)
+	s.Show("an event's wait for a processor", &o.wait)
+	s.Show("latency of decisions in time", &o.inTime)
+	s.Show("latency of those that were timed out", &o.late)
 	s.At(0, (*arrival)(o), 0, 0)
 }
 

@@ -87,10 +87,8 @@ type meter struct {
 func watch(s *sim.Sim, node *sci.Node) *meter {
 	m := &meter{s: s}
 	node.To = m
-	if s.Observed() {
-		s.Show("from sending a packet until it is in memory", &m.delay)
-		s.Show("from one packet in memory to the next", &m.gaps)
-	}
+	s.Show("from sending a packet until it is in memory", &m.delay)
+	s.Show("from one packet in memory to the next", &m.gaps)
 	return m
 }
 

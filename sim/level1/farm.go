@@ -146,6 +146,9 @@ func (f *farm) build(s *sim.Sim, net *sci.Net) *running {
 		got:    map[int]uint64{},
 		sent:   make([]uint64, f.rows),
 	}
+	s.Show("from an event until its last fragment is in its node", &r.transport)
+	s.Show("fragments, from bus to bus", &r.network)
+	s.Show("results, from bus to bus", &r.back)
 	for i := range f.columns * f.rows {
 		net.Node(i).To = (*receiving)(r)
 	}

@@ -73,6 +73,8 @@ type roundabout struct {
 func (l *roundabout) play(ctx context.Context, g *game, block int, until sim.Time) error {
 	l.net = sci.New(l.s, l.cfg, l.columns, l.rows)
 	l.inbound = map[int64]sim.Time{}
+	l.s.Show("from an event's last fragment to its result", &l.whole)
+	l.s.Show("the network's part of it", &l.network)
 	for i := range l.columns * l.rows {
 		l.net.Node(i).To = l
 	}

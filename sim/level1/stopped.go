@@ -129,6 +129,7 @@ func (h *hosts) play(ctx context.Context, g *game, stopped, watched int) (*after
 		last:    map[int64]sim.Time{},
 	}
 	l.net = sci.New(l.s, h.cfg, h.columns, h.rows)
+	l.s.Show("from an event being whole until its result is at the decision unit", &l.delay)
 	for i := range h.columns * h.rows {
 		l.net.Node(i).To = l
 		l.memory = append(l.memory, make([]int64, h.buffers*h.rows))

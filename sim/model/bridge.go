@@ -2,10 +2,12 @@ package model
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"ringlet/sim"
+	"ringlet/sim/part"
 	"ringlet/sim/study"
 )
 
@@ -154,6 +156,11 @@ type stream struct {
 	sending       bool
 	most          int
 	mostFlying    int
+	took          sim.Histogram         // of a packet, from the sender's buffer into memory
+	begun         *part.Queue[sim.Time] // of the packets that are under way, in order
+
+	trace   *sim.Trace // where a trace is wanted
+	out, in sim.Track
 }
 
 type (
@@ -168,9 +175,32 @@ func (g bridge) write(ctx context.Context, size int, env study.Env) *stream {
 		g:      g,
 		toSend: (size + g.packet - 1) / g.packet,
 	}
+	r.begun = part.NewQueue[sim.Time](r.s, 0)
+	if r.s.Observed() {
+		r.observe(fmt.Sprintf(", block of %d B", size))
+	}
 	r.send()
 	r.s.Run(ctx, env.Limits(0))
 	return r
+}
+
+// observe shows what there is to see of a block.
+func (r *stream) observe(of string) {
+	r.s.Show("from the sender's buffer until a packet is in memory"+of, &r.took)
+	r.s.Watch("packets on the way"+of, sim.Microsecond, func() int64 { return int64(r.flying) })
+	r.s.Watch("packets in the receiver's buffers"+of, sim.Microsecond, func() int64 { return int64(r.held) })
+	if r.trace = r.s.Traced(); r.trace != nil {
+		r.out, r.in = r.trace.Track("sender"+of), r.trace.Track("receiver"+of)
+	}
+}
+
+// takes lets a handler do its part when the longest stage of the sender, or of the receiver, has done with a packet.
+func (r *stream) takes(on sim.Track, cycles float64, then sim.Handler) {
+	d := r.cycles(cycles)
+	if r.trace != nil {
+		r.trace.Span(on, "packet", r.s.Now(), r.s.Now()+d, 0)
+	}
+	r.s.After(d, then, 0, 0)
 }
 
 // cycles is a time of so many.
@@ -184,9 +214,10 @@ func (r *stream) send() {
 	}
 	r.sending = true
 	r.toSend--
+	r.begun.Put(r.s.Now())
 	r.flying++
 	r.mostFlying = max(r.mostFlying, r.flying)
-	r.s.After(r.cycles(r.g.sender), (*sent)(r), 0, 0)
+	r.takes(r.out, r.g.sender, (*sent)(r))
 }
 
 func (r *sent) Handle(_, _ int64) {
@@ -203,7 +234,7 @@ func (r *landed) Handle(_, _ int64) {
 	m := (*stream)(r)
 	m.flying--
 	if m.held++; m.held == 1 {
-		m.s.After(m.cycles(m.g.receiver), (*placed)(r), 0, 0)
+		m.takes(m.in, m.g.receiver, (*placed)(r))
 	}
 	m.most = max(m.most, m.held)
 	m.send()
@@ -212,8 +243,9 @@ func (r *landed) Handle(_, _ int64) {
 func (r *placed) Handle(_, _ int64) {
 	m := (*stream)(r)
 	m.arrived = m.s.Now()
+	m.took.Add(int64(m.arrived - m.begun.Get()))
 	if m.held--; m.held > 0 {
-		m.s.After(m.cycles(m.g.receiver), r, 0, 0)
+		m.takes(m.in, m.g.receiver, r)
 	}
 	m.send()
 }

@@ -31,7 +31,8 @@ var twoCards = study.Model{
 				turns bool
 				curve *study.Curve
 			}{{"one-way", false, &oneWay}, {"ping-pong", true, &back}} {
-				w := c.connect(env.Seed, words, d.turns)
+				w := c.connect(env.Sim(), words, d.turns)
+				w.observe(fmt.Sprintf(", %s, requests of %d B", d.name, size))
 				w.s.Run(ctx, env.Limits(length))
 				out.Events += w.s.Executed()
 				rate := w.rate()
@@ -106,6 +107,7 @@ type wire struct {
 
 	first, last sim.Time // when the first and the last request were in memory
 	placed      uint64   // requests in memory
+	gaps        sim.Histogram
 }
 
 // card is a card, its bus and its host.
@@ -136,10 +138,28 @@ type incoming struct {
 	open           bool // the card has told its bus side
 }
 
-func (c cards) connect(seed uint64, words int, turns bool) *wire {
+// observe shows how far apart requests are in memory, and how full the receivers' FIFOs are.
+func (w *wire) observe(of string) {
+	if w.s.Observed() {
+		w.s.Show("from one request in memory to the next"+of, &w.gaps)
+		w.s.Watch("words in the receivers' FIFOs"+of, sim.Microsecond, func() int64 {
+			return int64(w.ends[0].in + w.ends[1].in)
+		})
+		for i, n := range w.ends {
+			n.bus.Trace(fmt.Sprintf("bus of card %d", i), func(c part.Client) string {
+				if _, ok := c.(*fetching); ok {
+					return "fetched"
+				}
+				return "delivered"
+			})
+		}
+	}
+}
+
+func (c cards) connect(s *sim.Sim, words int, turns bool) *wire {
 	w := &wire{
 		cards: c,
-		s:     sim.New(seed),
+		s:     s,
 		words: words,
 		turns: turns,
 	}
@@ -290,6 +310,8 @@ func (e *delivering) End() {
 	n.packets = n.packets[:copy(n.packets, n.packets[1:])]
 	if w.placed++; w.placed == 1 {
 		w.first = w.s.Now()
+	} else {
+		w.gaps.Add(int64(w.s.Now() - w.last))
 	}
 	w.last = w.s.Now()
 	if w.turns {

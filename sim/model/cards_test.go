@@ -43,7 +43,7 @@ func TestPingPong(t *testing.T) {
 		c.begin = rapid.IntRange(1, 8).Draw(t, "begin")
 		c.polling = sim.Time(rapid.IntRange(0, 3000).Draw(t, "polling")) * sim.Nanosecond
 		words := rapid.IntRange(1, 512).Draw(t, "words")
-		w := c.connect(1, words, true)
+		w := c.connect(sim.New(1), words, true)
 		w.s.Run(t.Context(), sim.Limits{Until: 200 * sim.Microsecond})
 		turn, took := c.way(words), w.last-w.first
 		least := sim.Time(w.placed-1) * (turn + c.polling)
@@ -59,7 +59,7 @@ func TestOneWay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := direct()
 		words := rapid.IntRange(1, 512).Draw(t, "words")
-		w := c.connect(1, words, false)
+		w := c.connect(sim.New(1), words, false)
 		w.s.Run(t.Context(), sim.Limits{Until: 200 * sim.Microsecond})
 		took := w.last - w.first
 		if want := sim.Time(w.placed-1) * (c.around + sim.Time(words)*c.word); took < want || took > want+want/100 {
@@ -77,7 +77,7 @@ func TestCredits(t *testing.T) {
 		c.fifo = words + c.unit + rapid.IntRange(0, 100).Draw(t, "more")
 		c.begin = rapid.IntRange(1, 4).Draw(t, "begin")
 		c.clock = sim.Time(rapid.IntRange(5, 40).Draw(t, "clock")) * sim.Nanosecond
-		w := c.connect(1, words, false)
+		w := c.connect(sim.New(1), words, false)
 		w.s.Run(t.Context(), sim.Limits{Until: 200 * sim.Microsecond})
 		from, to := w.ends[0], w.ends[1]
 		if to.in < 0 || w.fullest() > c.fifo || from.out < 0 || from.out > c.fifo || from.room < 0 {

@@ -49,6 +49,7 @@ type sender struct {
 	sent  uint64
 	taken uint64
 	first sim.Time // from the first packet's begin to its last byte out
+	took  *sim.Histogram
 	s     *sim.Sim
 }
 
@@ -57,12 +58,19 @@ const hostReady = 12
 
 func (f *sender) send() {
 	f.sent++
-	f.x.Take(&part.Packet{Src: f.from, Dst: f.to[f.turn], Size: f.size, To: f})
+	f.x.Take(&part.Packet{
+		Src:  f.from,
+		Dst:  f.to[f.turn],
+		Size: f.size,
+		To:   f,
+		Born: f.s.Now(),
+	})
 	f.turn = (f.turn + 1) % len(f.to)
 }
 
 // Take is the output's end of the packet.
-func (f *sender) Take(*part.Packet) {
+func (f *sender) Take(p *part.Packet) {
+	f.took.Add(int64(f.s.Now() - p.Born))
 	if f.taken++; f.taken == 1 {
 		f.first = f.s.Now()
 	}
@@ -72,12 +80,15 @@ func (f *sender) Take(*part.Packet) {
 // senders are those of a pattern.
 func senders(s *sim.Sim, x *part.Crossbar, pattern string, size int32) []*sender {
 	var all []*sender
+	took := &sim.Histogram{}
+	s.Show("from the host's queue until a packet has left the switch", took)
 	add := func(from int32, to ...int32) {
 		all = append(all, &sender{
 			x:    x,
 			from: from,
 			to:   to,
 			size: size,
+			took: took,
 			s:    s,
 		})
 	}

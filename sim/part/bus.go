@@ -23,6 +23,9 @@ type Bus struct {
 	Grant    sim.Time  // arbitration before each transfer: the bus is taken, but moves nothing
 	Busy     sim.Level // 1 while it is taken; its mean is the use of the bus
 	Served   uint64    // transfers
+	trace    *sim.Trace
+	track    sim.Track
+	label    func(Client) string
 }
 
 // NewBus makes an idle bus.
@@ -33,6 +36,13 @@ func (b *Bus) Attach(c Client) { b.clients = append(b.clients, c) }
 
 // Favour adds a client that is asked before those of Attach.
 func (b *Bus) Favour(c Client) { b.favoured = append(b.favoured, c) }
+
+// Trace draws the transfers on a line of that name where the simulation is traced. Label names those of a client.
+func (b *Bus) Trace(name string, label func(Client) string) {
+	if b.trace = b.s.Traced(); b.trace != nil {
+		b.track, b.label = b.trace.Track(name), label
+	}
+}
 
 // Kick begins a transfer if the bus is idle and a client offers one.
 func (b *Bus) Kick() {
@@ -61,6 +71,9 @@ func (b *Bus) begin(c Client) bool {
 	b.serving = c
 	b.Busy.Set(b.s.Now(), 1)
 	c.Begin()
+	if b.trace != nil {
+		b.trace.Span(b.track, b.label(c), b.s.Now(), b.s.Now()+b.Grant+hold, int64(b.Served))
+	}
 	b.s.After(b.Grant+hold, (*busEnd)(b), 0, 0)
 	return true
 }

@@ -1,6 +1,10 @@
 package part
 
-import "ringlet/sim"
+import (
+	"fmt"
+
+	"ringlet/sim"
+)
 
 // CrossbarConfig says what a crossbar with buffered cross-points is. It is symmetric: port i has a link in and one out.
 type CrossbarConfig struct {
@@ -74,7 +78,39 @@ func NewCrossbar(s *sim.Sim, cfg CrossbarConfig) *Crossbar {
 		}
 		x.inputs = append(x.inputs, in)
 	}
+	if s.Observed() {
+		x.observe()
+	}
 	return x
+}
+
+// crossbarWatch is at first between two points of a curve.
+const crossbarWatch = sim.Microsecond
+
+// observe counts what waits, and draws what the output links carry.
+func (x *Crossbar) observe() {
+	x.s.Watch("packets in cross-points", crossbarWatch, func() (sum int64) {
+		for _, in := range x.inputs {
+			for _, p := range in.points {
+				sum += int64(p.queue.Len())
+			}
+		}
+		return sum
+	})
+	x.s.Watch("packets at senders", crossbarWatch, func() (sum int64) {
+		for _, in := range x.inputs {
+			sum += int64(in.queue.Len())
+		}
+		return sum
+	})
+	for out, link := range x.links {
+		link.Trace(fmt.Sprintf("output %d", out), func(c Client) string {
+			if p, ok := c.(*point); ok {
+				return fmt.Sprintf("packet of input %d", p.in.at)
+			}
+			return "credit"
+		})
+	}
 }
 
 // Take queues a packet at the sender of port p.Src. It goes to p.To by output p.Dst.

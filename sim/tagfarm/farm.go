@@ -154,7 +154,18 @@ func newFarm(s *sim.Sim, cfg config, trace *sim.Trace) *farm {
 	if cfg.compute.suspend > 0 {
 		f.cns[cfg.columns[0][0]].victim = true
 	}
+	f.show()
 	return f
+}
+
+// show has who looks into the simulation see the latencies.
+func (f *farm) show() {
+	f.s.Show("the first part, from the trigger until it is built", &f.triggered)
+	f.s.Show("the first part, from the first feeding node's burst until it is built", &f.building)
+	f.s.Show("from that burst until all of an event is built", &f.tail)
+	f.s.Show("the same of events with a second part", &f.long)
+	f.s.Show("from the scheduler until its feedback", &f.system)
+	f.s.Show("from the scheduler to the last feeding node", f.latency[len(f.latency)-1])
 }
 
 // run plays until the triggers end. It reports whether it was not interrupted.

@@ -261,7 +261,7 @@ func TestNoAllocation(t *testing.T) {
 func TestUnshaped(t *testing.T) {
 	var out study.Outcome
 	for spread, want := range map[string][2]float64{"fixed": {0.999, 1.001}, "exponential": {0.4, 0.7}} {
-		use := newUnshaped(1, 8, 2000, 200e6, spread).use(t.Context(), study.Env{}, sim.Second/10, &out)
+		use := newUnshaped(sim.New(1), 8, 2000, 200e6, spread).use(t.Context(), study.Env{}, sim.Second/10, &out)
 		if use < want[0] || use > want[1] {
 			t.Errorf("%s sizes use %v of the switch", spread, use)
 		}

@@ -31,8 +31,7 @@ type input struct {
 	busy  bool
 }
 
-func newUnshaped(seed uint64, ports int, mean, rate float64, spread string) *unshaped {
-	s := sim.New(seed)
+func newUnshaped(s *sim.Sim, ports int, mean, rate float64, spread string) *unshaped {
 	u := &unshaped{
 		s:      s,
 		rng:    s.Stream("sizes"),
@@ -51,7 +50,25 @@ func newUnshaped(seed uint64, ports int, mean, rate float64, spread string) *uns
 			b.Attach(&towards{n, o})
 		}
 	}
+	if s.Observed() {
+		u.observe()
+	}
 	return u
+}
+
+// observe counts who stands idle, and draws what the outputs carry.
+func (u *unshaped) observe() {
+	u.s.Watch("inputs that wait for their output, sizes "+u.spread, sim.Microsecond, func() (n int64) {
+		for _, in := range u.inputs {
+			if !in.busy {
+				n++
+			}
+		}
+		return n
+	})
+	for o, b := range u.outputs {
+		b.Trace(fmt.Sprintf("output %d", o), func(part.Client) string { return "fragment" })
+	}
 }
 
 // draw makes the size of the next fragment.
@@ -110,7 +127,7 @@ var switchUnshaped = study.Model{
 		}
 		var out study.Outcome
 		for _, spread := range spreads {
-			use := newUnshaped(env.Seed, ports, mean, rate, spread).use(ctx, env, until, &out)
+			use := newUnshaped(env.Sim(), ports, mean, rate, spread).use(ctx, env, until, &out)
 			out.Say("use-"+spread, study.Share(use))
 			out.Say("port-rate-needed-"+spread, study.Q(rate/use, study.Bandwidth))
 		}
@@ -185,8 +202,7 @@ func (o *port) Handle(int64, int64) {
 	o.kick()
 }
 
-func newPulled(seed uint64, sources, receivers, places int) *pulled {
-	s := sim.New(seed)
+func newPulled(s *sim.Sim, sources, receivers, places int) *pulled {
 	p := &pulled{s: s, sources: sources, waiting: part.NewQueue[sim.Time](s, 0)}
 	for range sources {
 		o := &port{p: p, queue: part.NewQueue[request](s, 0)}
@@ -292,10 +308,12 @@ var pullBuilder = study.Model{
 		}
 		var out study.Outcome
 		for _, name := range []string{"pull", "push"} {
-			b := newPulled(env.Seed, sources, receivers, places)
+			b := newPulled(env.Sim(), sources, receivers, places)
 			b.fragment = int(event) / sources
 			b.trip, b.wire = trip, sim.Time(float64(b.fragment)/portRate*float64(sim.Second))
 			b.period, b.until, b.push = sim.Period(rate), until, name == "push"
+			b.s.Show("from an event until it is built, "+name, &b.latency)
+			b.s.Watch("events without a receiver, "+name, sim.Microsecond, func() int64 { return int64(b.waiting.Len()) })
 			b.s.At(0, (*accepted)(b), 0, 0)
 			var early uint64 // bytes of the first half, in which the builders fill
 			b.s.At(until/2, sim.Func(func(int64, int64) { early = b.bytes }), 0, 0)
