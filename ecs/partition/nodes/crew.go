@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/stopwatch"
 	"ringlet/node/certs"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
@@ -243,9 +244,26 @@ func (c *Crew) passed(n *member) bool {
 }
 
 // all gives every node a command and waits for all of them. The error joins a *commandError of each that did not carry
-// it out.
+// it out. A node that is lost meanwhile, and that the run goes on without, is waited for no longer.
 func (c *Crew) all(ctx context.Context, req *nodev1.CommandRequest) error {
-	return c.every(func(n *member) error { return n.command(ctx, req) })
+	return c.every(func(n *member) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer stopwatch.Every(linkedEach, func() {
+			if c.lost(n.name) {
+				cancel()
+			}
+		})()
+		if err := n.command(ctx, req); !c.lost(n.name) {
+			return err
+		}
+		return nil
+	})
+}
+
+// lost says whether a node is lost to the run, which goes on without it.
+func (c *Crew) lost(node string) bool {
+	return ask(c.faults, func(core *fault.Core) bool { return core.Lost(node) })
 }
 
 // every does something at all nodes that are waited for, and joins what went wrong.

@@ -126,11 +126,6 @@ func (r *Run) Out() []string { return ask(r.faults, (*fault.Core).Out) }
 // Degraded says whether a unit was lost or excluded at any time of the run.
 func (r *Run) Degraded() bool { return ask(r.faults, (*fault.Core).Degraded) }
 
-// lost says whether a node is lost to this run.
-func (r *Run) lost(node string) bool {
-	return ask(r.faults, func(c *fault.Core) bool { return c.Lost(node) })
-}
-
 // Losses are the nodes that the run goes on without since they are lost, each as its cause is known now.
 func (c *Crew) Losses() []fault.Fault { return ask(c.faults, (*fault.Core).Losses) }
 

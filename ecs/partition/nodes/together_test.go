@@ -90,3 +90,24 @@ func TestTogether(t *testing.T) {
 		})
 	}
 }
+
+// TestAllButWhoIsLost: a command that a node does not answer any more ends when the run goes on without it, and is no
+// mistake of anybody's; one that stands still without being lost is waited for.
+func TestAllButWhoIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &Crew{faults: newFaults(false)}
+		r.nodes = []*member{{name: "n0", client: scripted{after: time.Second}}, {name: "n1", client: scripted{after: -1}}}
+		began := time.Now()
+		time.AfterFunc(3*time.Second, func() { r.faults.tell(func(c *fault.Core) { c.Adopt("n1", true, false) }) })
+		err := r.all(t.Context(), &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP})
+		if took := time.Since(began); err != nil || took < 3*time.Second || took > 3*time.Second+linkedEach {
+			t.Errorf("after %v: %v", took, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		r.nodes = []*member{{name: "n2", client: scripted{after: -1}}}
+		if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err == nil {
+			t.Error("a node that does not answer is left behind")
+		}
+	})
+}
