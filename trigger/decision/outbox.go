@@ -53,6 +53,7 @@ type OutboxStats struct {
 	Sent    uint64 `count:"results_sent" help:"results whose write has arrived at the decision unit"`
 	Unheard uint64 `count:"results_unheard" help:"results written when the decision unit was lost: nobody knows whether they arrived"`
 	Dropped uint64 `count:"results_dropped" help:"results that were not sent: too many waited, or there was no decision unit at the end"`
+	Left    uint64 `count:"result_writes_left" help:"writes of results that were under way as the run ended: nobody waits for them any more"`
 	Waiting uint64 `count:"results_waiting" kind:"level" help:"results that wait for the decision unit, or are under way; 0 after a run"`
 }
 
@@ -119,6 +120,19 @@ func (o *Outbox) shut() {
 	o.life = (o.life + 1) & (1<<31 - 1) // the highest bit of a cookie is the caller's
 	o.lane, o.data = Message{}, nil
 	o.written, o.read, o.done, o.oldest, o.newest = 0, 0, 0, 0, 0
+}
+
+// close gives up what is under way and what waits, and returns how many results were written into the lane.
+func (o *Outbox) close() (written uint64) {
+	written = o.written
+	for i := o.oldest; i != o.newest; i++ {
+		if !o.writes[i%maxWrites].over {
+			o.stats.Left++
+		}
+	}
+	o.shut()
+	o.Drop()
+	return written
 }
 
 // Failed takes that a write will have no outcome, since the link is over: so is the lane, if it is still that one.

@@ -115,8 +115,9 @@ func TestOutbox(t *testing.T) {
 				}
 			},
 		})
-		shut()
-		box.Drop()
+		if n := box.close(); n != written || box.Stats().Left != uint64(len(way)) {
+			t.Fatalf("%d results were written, and %d writes are under way: %d, %+v", written, len(way), n, box.Stats())
+		}
 		if s := box.Stats(); s.Waiting != 0 || !box.Idle() || s.Judged != s.Sent+s.Unheard+s.Dropped {
 			t.Fatalf("%+v", s)
 		}

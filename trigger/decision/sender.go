@@ -124,10 +124,7 @@ func (s *Sender) Close() (written uint64) {
 	s.wg.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	written = s.box.written
-	s.box.shut()
-	s.box.Drop()
-	return written
+	return s.box.close()
 }
 
 // Stats are the counters so far.

@@ -63,6 +63,8 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 	r.NotChecked = b.notChecked()
 	here := b.here // what the nodes tell that are not lost
 	reading := uint64(r.RUs - len(b.gone))
+	open := here["link.tx_used"] + here["ru.open"] + here["ru.left_writes"]
+	open -= min(open, here["bu.result_writes_left"]) // to a decision unit that stood still as the run ended
 	out := []Check{
 		eq("MEPs built, by the scheduler = by the builder units", b.ledger.GetBuilt(), b.there["bu.meps_built"]),
 		eq("MEPs discarded, by the scheduler = by the builder units", b.ledger.GetDiscarded(), b.there["bu.meps_discarded"]),
@@ -73,7 +75,7 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 			(c.GetIssued()+c.GetReissued())*reading),
 		eq("writes completed + never asked for + withdrawn = tokens",
 			b.reading["ru.writes"]+b.reading["ru.unasked"]+b.reading["ru.withdrawn"], b.reading["ru.tokens"]),
-		eq("open transactions and transfers", here["link.tx_used"]+here["ru.open"]+here["ru.left_writes"], 0),
+		eq("open transactions and transfers", open, 0),
 		eq("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+
 			here["node.malformed"]+
 			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+here["dec.messages_refused"]+refusals(c), 0),

@@ -106,6 +106,20 @@ func TestAccountsFindWhatIsOff(t *testing.T) {
 	}
 }
 
+// Writes of results to a decision unit that stood still as the run ended have no outcome, and are no mistake; another
+// transaction is one.
+func TestAccountsWithResultsUnderWay(t *testing.T) {
+	r, reg, sums := balanced()
+	sums["link.tx_used"], sums["bu.result_writes_left"] = 8, 8
+	if bad := failing(checks(r, reg, sums)); len(bad) > 0 {
+		t.Errorf("writes of results: %v", bad)
+	}
+	sums["link.tx_used"]++
+	if bad := failing(checks(r, reg, sums)); len(bad) != 1 || !strings.HasPrefix(bad[0], "open transactions") {
+		t.Errorf("one more: %v", bad)
+	}
+}
+
 func TestAccountsWithOtherOutcomes(t *testing.T) {
 	r, reg, sums := balanced()
 	// One MEP more was incomplete, one more abandoned: their MFPs were read and not placed in a complete MEP.

@@ -103,14 +103,26 @@ func (r *Report) decided(b *books, reg *tagnet.Registers, sums map[string]uint64
 		eq("event numbers triggered = decisions + without event", numbers-min(numbers, d.First), d.Decided+d.Void),
 		eq("events that wait for a decision", sums["dec.pending"], 0),
 	}
-	if d.First > 0 || len(b.lost) > 0 || len(b.gone) > 0 || d.Unsent > 0 {
-		r.NotChecked = append(r.NotChecked, "not checked: results sent against results read, since a node was lost meanwhile")
+	if since := d.apart(b); since != "" {
+		r.NotChecked = append(r.NotChecked, "not checked: results sent against results read, since "+since)
 		return out
 	}
 	read := sums["dec.results_taken"] + d.Late + d.Doubled + d.Impossible
 	return append(out, eq("results sent = results read", sums["bu.results_sent"], read),
 		eq("decisions by a result = results taken", d.Decided-d.NoResult-d.Overrun-d.Unanswered+d.Void,
 			sums["dec.results_taken"]))
+}
+
+// apart says why the results that were sent need not be those that were read; empty: nothing does.
+func (d *Decisions) apart(b *books) string {
+	switch {
+	case d.First > 0 || len(b.lost) > 0 || len(b.gone) > 0:
+		return "a node was lost meanwhile"
+	case d.Unsent > 0:
+		return fmt.Sprintf("%d were not sent: the decision unit on %s did not keep up, or the link to it was down",
+			d.Unsent, d.Node)
+	}
+	return ""
 }
 
 // decisionsLost says that the process of the decision unit was lost: the others counted what they sent it, and what it
