@@ -163,6 +163,13 @@ soak: build ## run after run while things break, and what was built is there (do
 	go build -o bin/soak ./lab/soak
 	bin/soak -for $(SOAK) -bin bin/ringlet $(SOAK_ARGS)
 
+# A quarter of an hour to an hour, by the machine and what else it does.
+EVENTS ?= 100000000
+.PHONY: check-chain
+check-chain: build ## detector data, builder units, filters, decisions: one for each of 100,000,000 events, in order, while they are killed (docs/soak.md)
+	go build -o bin/soak ./lab/soak
+	bin/soak -chain $(EVENTS) -for 3h -bin bin/ringlet $(SOAK_ARGS)
+
 # The checks of what is deployed are a module of their own, without a path to cut: its packages are then those that the lab has built.
 .PHONY: check-deploy
 check-deploy: build ## manifests, units and the compose file against the API server's rules, systemd and the program

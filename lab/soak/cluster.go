@@ -32,7 +32,9 @@ type cluster struct {
 	hosts    map[string]*host // by name of the process
 	all      map[string]*process
 	operator *operator
-	small    []string // mounted file systems
+	filters  map[string]*process // of the run under way
+	decided  string              // address at which decisions are handed out
+	small    []string            // mounted file systems
 	storm    storm
 	ledger   ledger
 }
@@ -107,6 +109,9 @@ func (c *cluster) files(node string, p place) string { return c.path("hosts", no
 
 // outputs are the directories in which the output of a run at a place is, as this process sees them.
 func (c *cluster) outputs(p place) []string {
+	if p == nowhere {
+		return nil
+	}
 	if p == shared {
 		return []string{c.path(string(shared))}
 	}
@@ -157,11 +162,12 @@ func (c *cluster) settle() (err error) {
 func (c *cluster) processes(ctx context.Context) error {
 	join, api := "7946", "7947"
 	if c.bed == nil {
-		ports, err := freePorts(2)
+		ports, err := freePorts(3)
 		if err != nil {
 			return err
 		}
 		join, api = ports[0], ports[1]
+		c.decided = net.JoinHostPort("127.0.0.1", ports[2])
 	}
 	keys := append([]string{"certs", "keys", "--user", user + ":operator"}, names(0, nodes)...)
 	for _, h := range c.hosts {

@@ -23,6 +23,7 @@ type trial struct {
 	Tries    int           // of load and configure, until both were done
 	Back     time.Duration // from rest to Ready
 	Refused  []string      // by the control, of commands that were given by the way
+	Order    order         // of the decisions that a subscriber saw
 	Problems []string
 }
 
@@ -46,6 +47,9 @@ func (c *cluster) drive(ctx context.Context, r planned) (t trial) {
 		t.problem("before the run: %s", said(err))
 		return t
 	}
+	if r.Place == nowhere {
+		defer c.listen(ctx, r, &t)()
+	}
 	c.through(ctx, r, &t)
 	if err := c.heal(ctx); err != nil {
 		t.problem("after the faults: %s", said(err))
@@ -64,7 +68,7 @@ func (c *cluster) prepare(ctx context.Context, r planned, t *trial) (err error) 
 	if err := c.operator.gather(ctx, names(0, nodes)); err != nil {
 		return err
 	}
-	settings := append(slices.Clone(r.Settings), "output="+c.path(string(r.Place))+"/")
+	settings := append(slices.Clone(r.Settings), c.output(r)...)
 	t.Tries, err = c.operator.make(ctx, settings)
 	return err
 }

@@ -165,6 +165,11 @@ type figures struct {
 	Recorded   struct {
 		Events uint64 `json:"events"`
 	} `json:"recorded"`
+	Decisions *struct {
+		First   uint64 `json:"first"`
+		Decided uint64 `json:"decided"`
+		Lost    bool   `json:"lost"`
+	} `json:"decisions"`
 }
 
 func figuresOf(run *ecsv1.Run) (out figures, err error) {

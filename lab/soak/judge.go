@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -22,6 +23,9 @@ func judgeRecord(run *ecsv1.Run) (problems []string) {
 	}
 	if run.GetVerdict() == ecsv1.Verdict_VERDICT_ABORTED && run.GetCause().GetWhat() == "" { // nobody gives abort here
 		add("ABORTED, and it does not say why")
+	}
+	if what := run.GetCause().GetWhat(); strings.Contains(what, "nothing has moved") { // no fault lasts as long as that
+		add("it hung: %s", what)
 	}
 	if run.GetReportJson() == "" {
 		return problems

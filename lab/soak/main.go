@@ -40,6 +40,7 @@ type flags struct {
 	first, runs     int
 	exe, dir        string
 	short, loopback bool
+	chain           uint64
 	failures        int
 }
 
@@ -53,6 +54,9 @@ func parse() (f flags) {
 	flag.BoolVar(&f.short, "short", false, "short runs, for a check of a minute")
 	flag.BoolVar(&f.loopback, "loopback", false,
 		"processes on loopback even where there could be hosts: no faults of network and disk")
+	flag.Uint64Var(&f.chain, "chain", 0,
+		"judge and decide the events of a simulated detector, on loopback and without files, until a subscriber has seen so "+
+			"many decisions; builder units, filters and the decision unit are killed")
 	flag.IntVar(&f.failures, "failures", 5, "give up after so many failures")
 	flag.Parse()
 	return f
@@ -100,7 +104,14 @@ func run(ctx context.Context) int {
 
 // surroundings says what can be had here, and in words.
 func surroundings(f flags) (env, string) {
-	env := env{Short: f.short}
+	env := env{Short: f.short, Chain: f.chain > 0}
+	if env.Chain {
+		where := "the chain, processes on loopback"
+		if env.Python = python(); env.Python == "" {
+			where += ", NO FILTER PROCESSES: there is no python3 of 3.9 or newer"
+		}
+		return env, where
+	}
 	if f.loopback {
 		return env, "processes on loopback: no faults of network and disk, as was asked for"
 	}

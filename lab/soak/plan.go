@@ -13,9 +13,11 @@ const nodes = 5
 
 // env is what can be had here. A plan depends on it, so a run is repeated with the same.
 type env struct {
-	Network bool // hosts are network namespaces: links can be cut
-	Mounts  bool // each host has files of its own, and disks can be filled
-	Short   bool // runs are short, for a check of a minute
+	Network bool   // hosts are network namespaces: links can be cut
+	Mounts  bool   // each host has files of its own, and disks can be filled
+	Short   bool   // runs are short, for a check of a minute
+	Chain   bool   // the plan is that of the chain
+	Python  string // interpreter of filters of a user's own; empty: there is none
 }
 
 // A kind of fault. Its text is what the summary counts it by.
@@ -28,6 +30,7 @@ const (
 	killReadout   kind = "kill readout"
 	killScheduler kind = "kill scheduler"
 	killDecision  kind = "kill decision"
+	killFilter    kind = "kill filter"
 	killControl   kind = "kill control"
 	killEverybody kind = "kill all"
 	stopBuilder   kind = "stop builder"
@@ -90,6 +93,7 @@ type planned struct {
 	Settings []string // name=value, as load takes them
 	Place    place
 	Policy   policy
+	Filter   string        // name of filter processes that judge; empty: none do
 	Length   time.Duration // after which it is stopped
 	Faults   []fault       // by time
 }
@@ -113,6 +117,9 @@ const (
 
 // planRun makes the run of this index. It depends on its arguments and on nothing else.
 func planRun(seed uint64, index int, env env) planned {
+	if env.Chain {
+		return planChain(seed, index, env)
+	}
 	d := &dice{rand.New(rand.NewPCG(seed, uint64(index)))}
 	r := planned{Index: index, Length: d.between(2500*time.Millisecond, 6500*time.Millisecond)}
 	if env.Short {
@@ -229,6 +236,8 @@ func (d *dice) fault(k kind, s shape, length time.Duration) fault {
 		f.Node = s.scheduler
 	case "decision":
 		f.Node = s.decision
+	case "filter":
+		f.Node = d.one("filter0", "filter1")
 	}
 	switch k {
 	case stopBuilder, stopReadout, stopScheduler, stopDecision, stopControl, cutControl:

@@ -158,7 +158,10 @@ func (r planned) brief() string {
 	if v["decision-node"] != "" {
 		judged += ", decisions on " + v["decision-node"]
 	}
-	return fmt.Sprintf("%s %s, %s+%s on %s, %s, %s, %s, %s%s",
-		v["discipline"], v["transport"], v["rus"], v["bus"], v["nodes"],
-		r.Place, v["durability"], v["format"], v["builder-loss"], judged)
+	kept := string(r.Place)
+	if r.Place != nowhere {
+		kept += ", " + v["durability"] + ", " + v["format"]
+	}
+	return fmt.Sprintf("%s %s, %s+%s on %s, %s, %s%s",
+		v["discipline"], v["transport"], v["rus"], v["bus"], v["nodes"], kept, v["builder-loss"], judged)
 }

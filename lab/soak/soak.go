@@ -31,7 +31,8 @@ func (s *soak) all(ctx context.Context) error {
 	end := time.Now().Add(s.flags.length)
 	i := s.flags.first
 	for ; time.Now().Before(end) && ctx.Err() == nil; i++ {
-		if n := s.flags.runs; n > 0 && i >= s.flags.first+n || len(s.tally.Failures) >= s.flags.failures {
+		if n := s.flags.runs; n > 0 && i >= s.flags.first+n || len(s.tally.Failures) >= s.flags.failures ||
+			s.env.Chain && s.tally.Order.Seen >= s.flags.chain {
 			break
 		}
 		if err := s.one(ctx, i); err != nil {
@@ -86,6 +87,9 @@ func (s *soak) one(ctx context.Context, i int) error {
 
 // look reads the outputs of a run back, and finds out whether those of earlier ones are as they were.
 func (s *soak) look(ctx context.Context, plan planned, t *trial) (problems []string) {
+	if plan.Place == nowhere {
+		return nil
+	}
 	dirs := s.c.outputs(plan.Place)
 	for _, run := range t.Runs {
 		f := s.c.read(ctx, run.GetNumber(), dirs)
@@ -187,7 +191,10 @@ func (s *soak) again(i int) string {
 	if s.flags.short {
 		args += " -short"
 	}
-	if !s.env.Mounts {
+	switch {
+	case s.env.Chain:
+		args += fmt.Sprintf(" -chain %d", s.flags.chain)
+	case !s.env.Mounts:
 		args += " -loopback"
 	}
 	return args

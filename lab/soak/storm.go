@@ -56,7 +56,12 @@ func (s *storm) begin(ctx context.Context, f fault) error {
 }
 
 // struck is the process that a fault strikes.
-func (s *storm) struck(f fault) *process { return s.c.all[cmp.Or(f.Node, controlName)] }
+func (s *storm) struck(f fault) *process {
+	if f.Kind == killFilter {
+		return s.c.filters[f.Node]
+	}
+	return s.c.all[cmp.Or(f.Node, controlName)]
+}
 
 // end ends a fault that lasts.
 func (s *storm) end(ctx context.Context, f fault) error {

@@ -26,8 +26,9 @@ type tally struct {
 	Controls     int    // started anew
 	Recoveries   int    // from Error, or whatever a run ended in, to Ready
 	Back         []time.Duration
-	Again        int // tries of load or configure beyond the first
-	Refused      int // exclude and include that the policy did not bear
+	Again        int   // tries of load or configure beyond the first
+	Refused      int   // exclude and include that the policy did not bear
+	Order        order // of the decisions of all runs
 	Failures     []failure
 }
 
@@ -68,6 +69,8 @@ func (t *tally) add(tr *trial) {
 		t.Back = append(t.Back, tr.Back)
 	}
 	t.Refused += len(tr.Refused)
+	t.Order.Seen += tr.Order.Seen
+	t.Order.Unseen += tr.Order.Unseen
 }
 
 // write prints the summary.
@@ -79,6 +82,10 @@ func (t *tally) write(w io.Writer) {
 	line("faults", "%s", summed(t.Faults))
 	line("runs", "%s; %d times a fault struck before there was one", summed(t.Verdicts), t.NoRun)
 	line("events", "%d reported as built, %d found", t.Built, t.Found)
+	if t.Order.Seen > 0 {
+		line("decisions", "%d seen, each once and in the order of events; %d events were decided while nobody had connected, "+
+			"or not at all since the decision unit had died", t.Order.Seen, t.Order.Unseen)
+	}
 	line("segments", "looked at again later, and as they were: %d", t.Checked)
 	line("", "lines of what recover did: %d; records that were completed when nodes were back: %d",
 		t.Mended, t.Completed)

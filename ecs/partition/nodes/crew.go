@@ -137,8 +137,7 @@ func (c *Crew) View() *nodev1.View { return c.view.Load() }
 // Ended says that the process of a node at that address is known to have ended, and that nobody answers there now.
 func (c *Crew) Ended(node, address string) bool {
 	n, err := c.member(node)
-	if err != nil || n.seat().GetGrpcAddress() != address ||
-		!ask(c.faults, func(core *fault.Core) bool { return core.Dead(node) }) {
+	if err != nil || n.seat().GetGrpcAddress() != address || !c.dead(node) {
 		return false
 	}
 	conn, err := net.DialTimeout("tcp", address, probeTime)
@@ -259,6 +258,11 @@ func (c *Crew) all(ctx context.Context, req *nodev1.CommandRequest) error {
 		}
 		return nil
 	})
+}
+
+// dead says whether the process of a node is known to have ended, whether the run bears that or not.
+func (c *Crew) dead(node string) bool {
+	return ask(c.faults, func(core *fault.Core) bool { return core.Dead(node) })
 }
 
 // lost says whether a node is lost to the run, which goes on without it.

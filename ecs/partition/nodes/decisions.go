@@ -48,7 +48,7 @@ func (r *Run) decisions(out *Report, sums map[string]uint64) {
 	if r.cfg.DecisionNode == "" {
 		return
 	}
-	d := &Decisions{Node: r.cfg.DecisionNode, Lost: r.lost(r.cfg.DecisionNode)}
+	d := &Decisions{Node: r.cfg.DecisionNode, Lost: r.lost(r.cfg.DecisionNode) || r.dead(r.cfg.DecisionNode)}
 	out.Decisions = d
 	d.Unsent = sums["bu.results_dropped"] + sums["bu.results_unheard"]
 	n, err := r.member(d.Node)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"ringlet/ecs/partition/fault"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
 )
@@ -54,5 +55,20 @@ func TestDecisionAccounts(t *testing.T) {
 	}
 	if r := (&Report{}); r.decided(&books{}, reg, sums) != nil || r.decisionsLost() {
 		t.Error("there is no decision unit, and something to check")
+	}
+}
+
+// TestDecisionsOfTheDead: what a decision unit told last is marked as that where its process has ended, though no policy
+// bore the loss and the run was given up.
+func TestDecisionsOfTheDead(t *testing.T) {
+	crew := &Crew{faults: newFaults(false), nodes: []*member{{name: "n1"}}}
+	r := &Run{Crew: crew}
+	r.cfg.DecisionNode = "n1"
+	var before, after Report
+	r.decisions(&before, nil)
+	crew.faults.see(fault.Sight{Kind: fault.Vanished, Fault: fault.Fault{Component: "n1", What: "its process has ended"}})
+	r.decisions(&after, nil)
+	if before.Decisions.Lost || !after.Decisions.Lost {
+		t.Errorf("lost: %v before, %v after", before.Decisions.Lost, after.Decisions.Lost)
 	}
 }

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/trigger/decision"
+)
+
+// The chain is a plan of its own: a detector's data, builder units, filters and a decision unit, without files. What it
+// asks is that each event has one decision, in order, whoever dies.
+
+// nowhere is the place of what is built and judged, and not kept.
+const nowhere place = "nowhere"
+
+// chainShapes have the decision unit alone, and beside a builder unit.
+var chainShapes = []shape{
+	{nodes: 5, rus: 2, bus: 2, decision: "n2"},
+	{nodes: 5, rus: 1, bus: 3, decision: "n1"},
+	{nodes: 4, rus: 2, bus: 2, decision: "n3"},
+}
+
+// chainKinds strike whom the chain is to bear: builder units are expendable, and a decision unit comes back.
+var chainKinds = []kind{
+	killBuilder, killBuilder, stopBuilder, termBuilder, exclude, killDecision, killDecision, stopDecision, killFilter,
+	killFilter,
+}
+
+// planChain makes the run of this index.
+func planChain(seed uint64, index int, env env) planned {
+	d := &dice{rand.New(rand.NewPCG(seed, uint64(index)))}
+	r := planned{
+		Index:  index,
+		Length: d.between(12*time.Second, 20*time.Second),
+		Place:  nowhere,
+		Policy: policy{Durability: "memory"},
+	}
+	if env.Short {
+		r.Length = d.between(2*time.Second, 4*time.Second)
+	}
+	s := chainShapes[d.IntN(len(chainShapes))]
+	s.scheduler = name(0)
+	if env.Python != "" && d.chance(30) {
+		r.Filter = fmt.Sprintf("chain%d", index)
+	}
+	r.Settings = d.chain(s, r.Filter)
+	if index%withoutFaults == 0 {
+		return r
+	}
+	for range 1 + d.IntN(3) {
+		k := chainKinds[d.IntN(len(chainKinds))]
+		if k == killFilter && r.Filter == "" {
+			k = killDecision
+		}
+		f := d.fault(k, s, r.Length)
+		if all := s.builders(); f.Node == all[0] { // the first one lives: a run without any cannot go on
+			f.Node = all[len(all)-1]
+		}
+		r.Faults = append(r.Faults, f)
+	}
+	slices.SortStableFunc(r.Faults, func(a, b fault) int { return int(a.At - b.At) })
+	return r
+}
+
+// chain draws what such a run is loaded with. Data are prepared: the detector is simulated once, and sent again.
+func (d *dice) chain(s shape, processes string) (set []string) {
+	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
+	add("nodes", s.nodes)
+	add("rus", s.rus)
+	add("bus", s.bus)
+	add("tagnet-node", s.scheduler)
+	add("duration", "0s")
+	add("seed", 1+d.Uint64N(1<<32))
+	add("discipline", d.one("shift", "free", "pull", "tagring"))
+	add("transport", d.one("quic", "quic", "auto"))
+	add("builder-loss", "expendable")
+	add("decision-node", s.decision)
+	add("decision-timeout", "2s")
+	packing, rate := 1000, 100_000
+	switch {
+	case processes != "":
+		packing, rate = 100, 20_000
+		add("filter", "process:"+processes+",2s")
+	default:
+		add("filter", "share:0.04,2s")
+	}
+	add("packing", packing)
+	if d.chance(40) {
+		add("fragment-model", "velo")
+		add("prepared", 2)
+	} else {
+		add("sources", 2*s.rus)
+		add("fragment-size", 16)
+		add("prepared", 8)
+		rate *= 4
+	}
+	add("rate", rate)
+	return set
+}
+
+// order is what a subscriber sees of the decisions of a run, as a pure core.
+type order struct {
+	next  uint64 // event
+	fresh bool   // the connection has given nothing yet
+
+	Seen   uint64 // decisions
+	Unseen uint64 // events between two connections, and before the first
+	Gaps   uint64 // events left out within a connection
+	Again  uint64 // decisions on events that were decided before
+}
+
+// connect says that what comes is of another connection.
+func (o *order) connect() { o.fresh = true }
+
+// take has the next decision.
+func (o *order) take(event uint64) {
+	switch {
+	case event < o.next:
+		o.Again++
+		return
+	case o.fresh:
+		o.Unseen += event - o.next
+	default:
+		o.Gaps += event - o.next
+	}
+	o.fresh = false
+	o.next = event + 1
+	o.Seen++
+}
+
+// A subscriber reads the decisions of a run, and connects again where the decision unit comes back.
+type subscriber struct {
+	at     string
+	cancel context.CancelFunc
+	done   chan struct{}
+	order  order
+	broken error // bytes that are no decision
+}
+
+// subscribed is enough for a second of decisions, so that who waits for a processor is not cut off.
+const subscribed = 8 << 20
+
+func subscribe(ctx context.Context, at string) *subscriber {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &subscriber{at: at, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		for ctx.Err() == nil && s.broken == nil {
+			s.connection(ctx)
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	return s
+}
+
+// connection reads one to its end; there may be nobody who listens.
+func (s *subscriber) connection(ctx context.Context) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.at)
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_ = conn.(*net.TCPConn).SetReadBuffer(subscribed) // a smaller one reads as well, and is cut off sooner
+	s.order.connect()
+	block := make([]byte, 4096*decision.ResultSize)
+	for had := 0; ; {
+		n, err := conn.Read(block[had:])
+		had += n
+		whole := had - had%decision.ResultSize
+		for b := block[:whole]; len(b) > 0; b = b[decision.ResultSize:] {
+			var r decision.Result
+			if s.broken = r.Parse(b[:decision.ResultSize]); s.broken != nil {
+				return
+			}
+			s.order.take(r.Event)
+		}
+		had = copy(block, block[whole:had])
+		if err != nil {
+			if !errors.Is(err, io.EOF) && had > 0 {
+				s.broken = fmt.Errorf("the connection ended within a decision: %w", err)
+			}
+			return
+		}
+	}
+}
+
+// end waits for what is on its way, and returns what there was.
+func (s *subscriber) end() (order, error) {
+	s.cancel()
+	<-s.done
+	return s.order, s.broken
+}
+
+// judgeOrder is what must hold of the decisions of a run that a subscriber saw.
+func judgeOrder(t *trial, o order, broken error) (problems []string) {
+	if broken != nil {
+		problems = append(problems, fmt.Sprintf("decisions: %v", broken))
+	}
+	if o.Again > 0 || o.Gaps > 0 {
+		problems = append(problems, fmt.Sprintf("decisions: %d events were decided again, %d were left out, of %d seen",
+			o.Again, o.Gaps, o.Seen))
+	}
+	for _, run := range t.Runs {
+		switch run.GetVerdict() {
+		case ecsv1.Verdict_VERDICT_GOOD, ecsv1.Verdict_VERDICT_DEGRADED:
+		default:
+			problems = append(problems, fmt.Sprintf("run %d: %s, which no fault of the chain excuses: %s",
+				run.GetNumber(), verdict(run), why(run)))
+			continue
+		}
+		r, err := figuresOf(run)
+		d := r.Decisions
+		if err != nil || d == nil || d.Lost || d.First > 0 || len(t.Runs) > 1 {
+			continue // it has nothing to compare with, or judgeRecord complains
+		}
+		if told := o.Seen + o.Unseen; told != d.Decided {
+			problems = append(problems, fmt.Sprintf("run %d: it tells of %d decisions, and its subscriber of %d, the last %d",
+				run.GetNumber(), d.Decided, told, o.next))
+		}
+	}
+	return problems
+}
+
+// judge is a filter of a user's own: it accepts each 25th event, and takes a place again when its run has ended.
+const judge = `
+import sys
+from ringlet.filter import Filter
+while True:
+    with Filter(sys.argv[1]) as events:
+        for event in events:
+            (event.accept if event.number % 25 == 0 else event.reject)()
+`
+
+// output is where what is built goes, and decisions.
+func (c *cluster) output(r planned) []string {
+	if r.Place == nowhere {
+		return []string{"output=discard:", "decision-output=tcp:" + c.decided}
+	}
+	return []string{"output=" + c.path(string(r.Place)) + "/"}
+}
+
+// listen starts the filters of a run and its subscriber. The function that it returns ends both, and judges.
+func (c *cluster) listen(ctx context.Context, r planned, t *trial) (end func()) {
+	if err := c.judging(r.Filter); err != nil {
+		t.problem("no filter can be started: %v", err)
+	}
+	s := subscribe(ctx, c.decided)
+	return func() {
+		order, broken := s.end()
+		t.Order = order
+		t.Problems = append(t.Problems, judgeOrder(t, order, broken)...)
+		for _, p := range c.filters {
+			p.kill() // nobody needs what it has in hand
+		}
+		c.filters = nil
+	}
+}
+
+// judging starts the filters of that name: two, which are started again when they die.
+func (c *cluster) judging(name string) error {
+	if name == "" {
+		return nil
+	}
+	clients, err := filepath.Abs("clients/python")
+	if err != nil {
+		return err
+	}
+	c.filters = map[string]*process{}
+	for _, n := range []string{"filter0", "filter1"} {
+		c.filters[n] = &process{
+			name: n,
+			args: []string{"-c", judge, name},
+			host: c.hosts[controlName],
+			log:  c.path("logs", n+".log"),
+			dir:  clients,
+			exe:  c.env.Python,
+			tell: c.tell,
+		}
+		if err := c.filters[n].start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// python is the interpreter for filters; empty where there is none.
+func python() string {
+	at, err := exec.LookPath("python3")
+	if err != nil {
+		return ""
+	}
+	out, err := exec.Command(at, "-c", "import sys; assert sys.version_info >= (3, 9); print(sys.executable)").Output()
+	if err != nil {
+		return ""
+	}
+	return string(out[:max(0, len(out)-1)])
+}
