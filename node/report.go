@@ -42,6 +42,10 @@ const (
 	HistogramFilter     = "filter_us"
 )
 
+// HistogramHost is the name of the histogram of a node's packets, µs, where the kernel's times of them were asked for:
+// from when the kernel had them until they were taken in.
+const HistogramHost = "host_us"
+
 // degrade tells once that the input is bad: what came before it is built, so the node is not in error.
 func (s *session) degrade(bad error) {
 	s.mu.Lock()
@@ -141,6 +145,7 @@ func (s *session) report() *nodev1.Report {
 		histogram(r, HistogramFilterWait, waits)
 		histogram(r, HistogramFilter, in)
 	}
+	histogram(r, HistogramHost, s.node.network.Waits())
 	r.Links = s.links(written)
 	return r
 }

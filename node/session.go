@@ -98,6 +98,9 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := n.network.Wait(cfg.Debug.Stamps); err != nil {
+		return nil, fmt.Errorf("debug.stamps: the kernel gives no times of packets: %w", err)
+	}
 	sum := sha256.Sum256(req.GetConfiguration())
 	s := &session{
 		node:     n,

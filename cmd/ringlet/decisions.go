@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"ringlet/ecs/partition/nodes"
 	"ringlet/trigger/decision"
@@ -48,4 +49,21 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 		row("unknown", "building and ordering of %d of them: the builder unit took %s or more", d.Unsplit,
 			micros(decision.MostTook))
 	}
+}
+
+// hostRow says how long packets were in hosts, if that was asked for.
+func hostRow(row printRow, h *nodes.Hosts) {
+	if h == nil {
+		return
+	}
+	var all []string
+	for _, one := range []struct {
+		of string
+		q  *nodes.Quantiles4
+	}{{"readout units", h.Readout}, {"builder units", h.Builder}, {"the decision unit", h.Decision}} {
+		if one.q != nil {
+			all = append(all, fmt.Sprintf("at %s %s, %s", one.of, micros(one.q.P50), micros(one.q.P99)))
+		}
+	}
+	row("in the hosts", "packets, from the kernel until taken in, p50 and p99: %s", strings.Join(all, "; "))
 }

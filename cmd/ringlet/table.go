@@ -77,6 +77,7 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 	builtRows(row, r)
 	timeRows(row, r)
 	decisionRows(row, r.Decisions)
+	hostRow(row, r.Hosts)
 	row("nodes used", "%.2f CPU s (%.2f per GB), %.0f MB at most", r.CPUSeconds, r.CPUSecondsPerGB, r.MaxRSSMB)
 	sourceRows(row, r)
 	filterRow(row, r)

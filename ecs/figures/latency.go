@@ -14,7 +14,7 @@ import (
 // onTheWay are the histograms of the way from trigger to decision: the whole, its parts, and parts of those.
 var onTheWay = []string{
 	node.HistogramDecision, node.HistogramBuilding, node.HistogramJudged, node.HistogramOrdering,
-	node.HistogramFilterWait, node.HistogramFilter,
+	node.HistogramFilterWait, node.HistogramFilter, node.HistogramHost,
 }
 
 // latencyParts are those that somebody has told of.

@@ -196,9 +196,15 @@ func (c *Config) checkCarriers(p *problems) {
 			"what the carrier %s has sealed is opened by a library, so headers and bodies cannot be damaged "+
 				"before that: give epoch and table alone, or another transport", by.Network.Name)
 	}
-	if by := c.Carriers(); by.Carrier != transport.CarrierAuto && by.Network.SameHost && c.Debug.Drop > 0 {
-		p.add("debug.drop", "the carrier %s has no datagrams that could be thrown away: leave out debug.drop "+
-			"or give another transport", by.Network.Name)
+	if by := c.Carriers(); by.Carrier != transport.CarrierAuto && by.Network.SameHost {
+		if c.Debug.Drop > 0 {
+			p.add("debug.drop", "the carrier %s has no datagrams that could be thrown away: leave out debug.drop "+
+				"or give another transport", by.Network.Name)
+		}
+		if c.Debug.Stamps {
+			p.add("debug.stamps", "the carrier %s has no packets that the kernel could note: leave out debug.stamps "+
+				"or give another transport", by.Network.Name)
+		}
 	}
 }
 

@@ -109,6 +109,8 @@ type Debug struct {
 	SuspendEvery time.Duration `yaml:"suspend-every" default:"0s" group:"Debugging" hidden:"" help:"From one suspension to the next, of whichever builder unit. 0 = 2s."`
 	SuspendFor   time.Duration `yaml:"suspend-for" default:"0s" group:"Debugging" hidden:"" help:"Length of a suspension, less than the time between them. 0 = 100ms."`
 
+	Stamps bool `yaml:"stamps" default:"false" group:"Debugging" hidden:"" help:"Have the kernel note when packets come, and tell how long they are in a host before they are taken in: the part of a latency that is no network's."`
+
 	LargeRU     int `yaml:"large-ru" default:"0" group:"Debugging" hidden:"" help:"Readout unit, by index, whose generated fragments are larger now and then, with --debug-large-every."`
 	LargeEvery  int `yaml:"large-every" default:"0" group:"Debugging" hidden:"" help:"One of every so many MEPs has larger fragments of the readout unit --debug-large-ru. 0 = none."`
 	LargeFactor int `yaml:"large-factor" default:"5" group:"Debugging" hidden:"" help:"How many times as large they are."`

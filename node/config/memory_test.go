@@ -139,6 +139,10 @@ func TestComposeRefusesSettings(t *testing.T) {
 			t.Errorf("%s: %v, want %s", setting, err, says)
 		}
 	}
+	_, err := Compose("", nil, []string{"transport=local", "debug.stamps=true"})
+	if err == nil || !strings.Contains(err.Error(), "debug.stamps: the carrier local has no packets") {
+		t.Errorf("stamps in memory: %v", err)
+	}
 	c, err := Compose("x", []byte("packing: 100\nseed: 3\n"), []string{"packing=200", " seats = 0,1,2,3 ", "output=",
 		"debug.drop=0.1"})
 	if err != nil || c.Packing != 200 || c.Seed != 3 || c.Debug.Drop != 0.1 || c.Seats != "0,1,2,3" {

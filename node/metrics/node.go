@@ -58,6 +58,8 @@ var summaries = []struct {
 	{"filter_wait_us", ofNode.add("ringlet_bu_filter_wait_latency_seconds", summary,
 		"From the last byte of an event until the filter had it.")},
 	{"filter_us", ofNode.add("ringlet_bu_filter_latency_seconds", summary, "In the filter, per event.")},
+	{"host_us", ofNode.add("ringlet_host_latency_seconds", summary,
+		"With debug.stamps: from when the kernel had a packet until it was taken in.")},
 }
 
 // NodeMetrics are those of a node with these counters; what Go and the kernel tell comes on top.

@@ -165,9 +165,10 @@ func Listen(cfg Config) (*Network, error) {
 	}
 	n.sock = newSocket(udp, !cfg.NoGRO, cfg.Spin, n.sessions.take, n.sessions.dry)
 	if cfg.Stamps {
-		if err := n.sock.want(); err != nil {
+		if err := n.sock.want(allStamps); err != nil {
 			return nil, errors.Join(fmt.Errorf("the kernel gives no times of packets: %w", err), udp.Close())
 		}
+		n.sock.stamps.wanted = true
 	}
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
 	if n.packet == 0 {

@@ -156,6 +156,7 @@ func (s *socket) sessions() {
 
 // fill reads from the kernel, waiting for something to come.
 func (s *socket) fill() error {
+	s.stamps.taken()
 	for {
 		if err := s.next(); err != nil {
 			return err
@@ -306,7 +307,7 @@ func (s *socket) parseControl() {
 				s.segment = g
 			}
 		} else if at, is := stamped(h, data); is {
-			s.stamps.received.Store(at)
+			s.stamps.stamp(at)
 		} else {
 			s.control = append(s.control, data[:min(size, len(data))]...)
 		}

@@ -3,9 +3,12 @@ package quic
 import (
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,25 +17,87 @@ import (
 type stamps struct {
 	wanted   bool         // immutable
 	received atomic.Int64 // of the packets that the last read brought
+	waits    atomic.Pointer[waits]
+	held     int64 // owned by the reader: received of the packets that are being taken in; 0: nobody wants it
 }
 
-// stampFlags: times of sending without the packet, which would have to be copied.
-const stampFlags = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_RX_SOFTWARE |
-	unix.SOF_TIMESTAMPING_SOFTWARE | unix.SOF_TIMESTAMPING_OPT_TSONLY
+// waits counts how long packets lay in the socket and were taken in, µs.
+type waits struct {
+	mu sync.Mutex // guards of
+	of *hdr.Histogram
+}
+
+// longestWait is the longest that is told apart: no packet that waits for longer is of use to anybody.
+const longestWait = 10 * time.Second
+
+func newWaits() *waits { return &waits{of: hdr.New(1, longestWait.Microseconds(), 2)} }
+
+// Stamps of receiving, and those of sending without the packet, which would have to be copied.
+const (
+	receivedStamps = unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE
+	allStamps      = receivedStamps | unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_OPT_TSONLY
+)
 
 // want asks the kernel for stamps of a socket.
-func (s *socket) want() error {
+func (s *socket) want(flags int) error {
 	if s.raw == nil {
 		return net.ErrClosed
 	}
 	var err error
 	if closed := s.raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPING, stampFlags)
+		err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags)
 	}); closed != nil || err != nil {
 		return errors.Join(closed, err)
 	}
-	s.stamps.wanted = true
 	return nil
+}
+
+// Wait has the kernel note when packets come, and counts from now on how long they are in this host before they are
+// taken in; false ends that.
+func (n *Network) Wait(wanted bool) error {
+	s := n.sock
+	if !wanted {
+		if s.stamps.waits.Swap(nil) == nil {
+			return nil
+		}
+		return s.want(0)
+	}
+	s.stamps.waits.Store(newWaits())
+	return s.want(receivedStamps)
+}
+
+// Waits is how long packets were in this host, µs: from when the kernel had them until what the same read brought was
+// taken in, or handed to the goroutine of its link where there are more than two processors. Nil where nobody asked.
+func (n *Network) Waits() *hdr.Histogram {
+	w := n.sock.stamps.waits.Load()
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return hdr.Import(w.of.Export())
+}
+
+// stamp takes the kernel's time of the packets that a read has brought.
+func (s *stamps) stamp(at int64) {
+	s.received.Store(at)
+	if s.waits.Load() != nil {
+		s.held = at
+	}
+}
+
+// taken notes that what the last read brought has been taken in.
+func (s *stamps) taken() {
+	if s.held == 0 {
+		return
+	}
+	us := (time.Now().UnixNano() - s.held) / int64(time.Microsecond)
+	s.held = 0
+	if w := s.waits.Load(); w != nil {
+		w.mu.Lock()
+		_ = w.of.RecordValue(min(max(us, 0), longestWait.Microseconds())) // the wall clock may have been set
+		w.mu.Unlock()
+	}
 }
 
 // stamped takes the software time out of a control message, ns; false where it is another message.
@@ -47,8 +112,7 @@ func stamped(h *unix.Cmsghdr, message []byte) (int64, bool) {
 }
 
 // Received is when the kernel had the packets that the last read brought, ns since 1970; 0 where Config.Stamps is not
-// set, or none came. The handler of a write may
-// ask. The kernel begins a moment after it was asked: the first packets may be without.
+// set, or none came. The handler of a write may ask. The kernel begins a moment after it was asked: the first packets may be without.
 func (n *Network) Received() int64 { return n.sock.stamps.received.Load() }
 
 // Sent appends when the kernel sent packets since the last call, ns since 1970. Who has set Config.Stamps calls it

@@ -41,3 +41,35 @@ func TestStamps(t *testing.T) {
 		}
 	}
 }
+
+// TestWaits: what lies in the socket is counted with its time, for as long as somebody wants it.
+func TestWaits(t *testing.T) {
+	n := listen(t, configOf(issue(t, "a")))
+	to := n.Addr().(*net.UDPAddr)
+	send := func() {
+		_, _, err := n.sock.WriteMsgUDP(make([]byte, 100), nil, to)
+		must.OK(t, err)
+		time.Sleep(time.Millisecond)
+	}
+	if send(); n.Waits() != nil {
+		t.Error("nobody has asked")
+	}
+	for range 2 { // the second one begins anew
+		must.OK(t, n.Wait(true))
+		if n.Waits().TotalCount() != 0 {
+			t.Error("what was counted before is there")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		for n.Waits().TotalCount() == 0 && ctx.Err() == nil {
+			send()
+		}
+		cancel()
+		if h := n.Waits(); h.TotalCount() == 0 || h.Max() > longestWait.Microseconds() {
+			t.Errorf("%d packets, %d µs at most", h.TotalCount(), h.Max())
+		}
+	}
+	must.OK(t, n.Wait(false))
+	if send(); n.Waits() != nil {
+		t.Error("nobody wants it any more")
+	}
+}

@@ -75,6 +75,7 @@ type Report struct {
 	Sources  []SourceReport `json:"sources,omitempty"` // live ones, in the order of their ids
 
 	Decisions *Decisions `json:"decisions,omitempty"` // where there is a decision unit
+	Hosts     *Hosts     `json:"hosts,omitempty"`     // where the kernel's times of packets were asked for
 
 	CPUSeconds      float64 `json:"cpu_s"` // of the nodes
 	CPUSecondsPerGB float64 `json:"cpu_s_per_gb"`
@@ -300,6 +301,7 @@ func (r *Run) sum(out *Report) map[string]uint64 {
 	}
 	out.countStreams(&r.cfg, sums)
 	out.countFilter(&r.cfg, sums, reports)
+	out.countHosts(&r.cfg, reports)
 	out.countBacklog(&r.cfg, sums)
 	if out.Output != "" && !r.cfg.WritesFiles() {
 		out.OutputEvents = sums["bu.output_events"]

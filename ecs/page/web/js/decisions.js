@@ -49,6 +49,7 @@ const known = [
   { name: "ordering", title: "Ordering", deeper: true, what: "of it, from the result to the decision: events before it had none yet" },
   { name: "filter_wait", title: "Filter, waiting", what: "from the last byte until the filter has the event" },
   { name: "filter", title: "Filter", what: "in the filter" },
+  { name: "host", title: "In hosts", what: "packets, from when the kernel has them until they are taken in (--debug-stamps)" },
 ];
 
 // parts makes the times ready to be drawn, on one axis for all: edges from and to of each bar as shares of it.

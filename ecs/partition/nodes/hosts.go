@@ -1,0 +1,43 @@
+package nodes
+
+import (
+	"ringlet/ecs/figures"
+	"ringlet/node"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+)
+
+// Hosts is how long packets were in the hosts of nodes, µs: from when the kernel had them until they were taken in. It
+// is the part of each step of a latency that is no network's (seed 001, table IV-3). A node with several units counts
+// for each of them.
+type Hosts struct {
+	Readout  *Quantiles4 `json:"readout_us,omitempty"`
+	Builder  *Quantiles4 `json:"builder_us,omitempty"`
+	Decision *Quantiles4 `json:"decision_us,omitempty"` // of the node with the decision unit
+}
+
+// countHosts fills it in.
+func (r *Report) countHosts(cfg *config.Config, reports []*nodev1.Report) {
+	if !cfg.Debug.Stamps {
+		return
+	}
+	of := func(has func(*nodev1.Report) bool) *Quantiles4 {
+		var some []*nodev1.Report
+		for _, rep := range reports {
+			if has(rep) {
+				some = append(some, rep)
+			}
+		}
+		h := figures.Merged(some, node.HistogramHost)
+		if h == nil || h.TotalCount() == 0 {
+			return nil
+		}
+		q := quantiles4(h)
+		return &q
+	}
+	r.Hosts = &Hosts{
+		Readout:  of(func(rep *nodev1.Report) bool { return rep.GetSeat().GetReadout() }),
+		Builder:  of(func(rep *nodev1.Report) bool { return rep.GetSeat().GetBuilder() }),
+		Decision: of(func(rep *nodev1.Report) bool { return rep.GetName() == cfg.DecisionNode }),
+	}
+}
