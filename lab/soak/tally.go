@@ -81,14 +81,16 @@ func (t *tally) write(w io.Writer) {
 	line("soak", "seed %d, %v, %s", t.Seed, time.Since(t.Began).Round(time.Second), t.Where)
 	line("faults", "%s", summed(t.Faults))
 	line("runs", "%s; %d times a fault struck before there was one", summed(t.Verdicts), t.NoRun)
-	line("events", "%d reported as built, %d found", t.Built, t.Found)
-	if t.Order.Seen > 0 {
+	if t.Order.Seen == 0 {
+		line("events", "%d reported as built, %d found", t.Built, t.Found)
+		line("segments", "looked at again later, and as they were: %d", t.Checked)
+		line("", "lines of what recover did: %d; records that were completed when nodes were back: %d",
+			t.Mended, t.Completed)
+	} else {
+		line("events", "%d reported as built", t.Built)
 		line("decisions", "%d seen, each once and in the order of events; %d events were decided while nobody had connected, "+
 			"or not at all since the decision unit had died", t.Order.Seen, t.Order.Unseen)
 	}
-	line("segments", "looked at again later, and as they were: %d", t.Checked)
-	line("", "lines of what recover did: %d; records that were completed when nodes were back: %d",
-		t.Mended, t.Completed)
 	line("recoveries", "%d to Ready, %s; tries of load and configure beyond the first: %d",
 		t.Recoveries, spread(t.Back), t.Again)
 	line("", "started anew: nodes %d times, the control %d times; exclude or include refused: %d",
