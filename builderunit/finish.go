@@ -172,45 +172,24 @@ func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
 
 // finish checks a whole MEP, writes its header and hands it to the sink.
 func (b *Builder) finish(slot int, at time.Time) error {
-	f := &b.f
 	mep, memory, err := b.take(slot)
 	if err != nil {
 		return err
 	}
-	read, looked := memory, b.cfg.Tap.Wanted()
+	looked := b.cfg.Tap.Wanted()
 	shown := looked && b.cfg.Tap.Due(at)
-	if err = f.tables.put(memory, f.places); err == nil && b.asm.stands() && (b.copies() || shown) {
-		b.scratch()
-		read, err = f.pack(memory)
-	}
+	read, err := b.layOut(mep.MEP, memory, shown)
 	if err != nil {
-		return fmt.Errorf("header of MEP %d: %w", mep.MEP, err)
-	}
-	if err := b.verify.check(mep.MEP, read, f.places); err != nil {
 		return err
 	}
-	first := &f.places[0]
-	m, err := event.ParseMFP(read[first.Offset : first.Offset+first.Size])
-	if err != nil {
-		return &integrityError{
-			MEP:    mep.MEP,
-			Source: first.Source,
-			Reason: err.Error(),
-			Cause:  err,
-		}
-	}
-	from := m.FirstEvent() // once
-	if want := mep.MEP * uint64(b.cfg.Packing); b.cfg.Packing > 0 && from != want {
-		why := fmt.Sprintf("the MFP has events from %d, the MEP from %d", from, want)
-		return &integrityError{MEP: mep.MEP, Reason: why}
-	}
 	meta := sink.Meta{
-		Run:        b.cfg.Run,
-		MEP:        mep.MEP,
-		FirstEvent: from,
-		Events:     m.N(),
-		Attempt:    mep.Attempt,
-		Whole:      at,
+		Run:     b.cfg.Run,
+		MEP:     mep.MEP,
+		Attempt: mep.Attempt,
+		Whole:   at,
+	}
+	if meta.FirstEvent, meta.Events, err = b.check(mep.MEP, read); err != nil {
+		return err
 	}
 	if b.verdicts != nil {
 		meta.Verdicts = b.verdicts[slot]
@@ -226,24 +205,67 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	if err != nil {
 		return err
 	}
+	b.built(slot, &meta)
+	return nil
+}
+
+// layOut writes the header of a MEP, and returns the MEP as it is read from now on: where it lies, or in the scratch.
+func (b *Builder) layOut(mep uint64, memory []byte, shown bool) (read []byte, err error) {
+	f := &b.f
+	read = memory
+	if err = f.tables.put(memory, f.places); err == nil && b.asm.stands() && (b.copies() || shown) {
+		b.scratch()
+		read, err = f.pack(memory)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("header of MEP %d: %w", mep, err)
+	}
+	return read, nil
+}
+
+// check verifies a MEP as far as is asked for, and returns which events it has.
+func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err error) {
+	if err := b.verify.check(mep, read, b.f.places); err != nil {
+		return 0, 0, err
+	}
+	first := &b.f.places[0]
+	m, err := event.ParseMFP(read[first.Offset : first.Offset+first.Size])
+	if err != nil {
+		return 0, 0, &integrityError{
+			MEP:    mep,
+			Source: first.Source,
+			Reason: err.Error(),
+			Cause:  err,
+		}
+	}
+	from = m.FirstEvent() // once
+	if want := mep * uint64(b.cfg.Packing); b.cfg.Packing > 0 && from != want {
+		why := fmt.Sprintf("the MFP has events from %d, the MEP from %d", from, want)
+		return 0, 0, &integrityError{MEP: mep, Reason: why}
+	}
+	return from, m.N(), nil
+}
+
+// built notes that the sink has a MEP.
+func (b *Builder) built(slot int, meta *sink.Meta) {
+	f := &b.f
 	f.slots = append(f.slots, uint32(slot))
 	f.results = f.results[:len(f.results)+1] // there is room for as many as are settled together
 	r := &f.results[len(f.results)-1]
 	*r = Result{
 		Slot:    slot,
-		MEP:     mep.MEP,
-		Attempt: mep.Attempt,
+		MEP:     meta.MEP,
+		Attempt: meta.Attempt,
 		Outcome: Built,
-		Events:  m.N(),
-		First:   from,
+		Events:  meta.Events,
+		First:   meta.FirstEvent,
 		Lacks:   f.lacks > 0,
-		Done:    at,
+		Done:    meta.Whole,
 	}
 	f.count += uint64(len(f.places) - f.lacks)
 	for i := range f.places {
 		f.size += uint64(f.places[i].Size)
 	}
-	return nil
 }
 
 // stays says that slots stay offered while MEPs land, and are turned when they are finished: where windows stand, and

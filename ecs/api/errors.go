@@ -128,10 +128,14 @@ func (e *auditError) Error() string {
 
 // ofCode are the reasons of what is refused by a plain status: at the door, by the gateway, by gRPC.
 var ofCode = map[codes.Code]string{
-	codes.InvalidArgument: ReasonArgument, codes.NotFound: ReasonRoute, codes.Unimplemented: ReasonRoute,
+	codes.InvalidArgument:   ReasonArgument,
+	codes.NotFound:          ReasonRoute,
+	codes.Unimplemented:     ReasonRoute,
 	codes.PermissionDenied:  ReasonOrigin,
-	codes.ResourceExhausted: reasonLimit, codes.Unavailable: ReasonEnding, codes.DeadlineExceeded: reasonTime,
-	codes.Canceled: reasonGone,
+	codes.ResourceExhausted: reasonLimit,
+	codes.Unavailable:       ReasonEnding,
+	codes.DeadlineExceeded:  reasonTime,
+	codes.Canceled:          reasonGone,
 }
 
 // asStatus is err as gRPC says it, with its details. Errors that are a status with details already stay.
@@ -139,6 +143,28 @@ func asStatus(err error) error {
 	if err == nil {
 		return nil
 	}
+	if s := ofType(err); s != nil {
+		return s
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return with(codes.DeadlineExceeded, errors.New("the time for the answer is over; a command that was begun goes on"),
+			reasonTime, nil)
+	case errors.Is(err, context.Canceled):
+		return with(codes.Canceled, errors.New("the caller is gone; a command that was begun goes on"), reasonGone, nil)
+	}
+	plain, ok := status.FromError(err)
+	if !ok {
+		return with(codes.Internal, err, reasonInternal, nil)
+	}
+	if len(plain.Details()) > 0 {
+		return err
+	}
+	return with(plain.Code(), errors.New(plain.Message()), cmp.Or(ofCode[plain.Code()], reasonInternal), nil)
+}
+
+// ofType is the status of an error of this package or of the records; nil for any other.
+func ofType(err error) error {
 	var (
 		state    *PreconditionError
 		argument *ArgumentError
@@ -181,20 +207,8 @@ func asStatus(err error) error {
 		return with(codes.NotFound, err, ReasonNoRun, nil)
 	case errors.As(err, &damaged):
 		return with(codes.DataLoss, err, reasonDamaged, nil)
-	case errors.Is(err, context.DeadlineExceeded):
-		return with(codes.DeadlineExceeded, errors.New("the time for the answer is over; a command that was begun goes on"),
-			reasonTime, nil)
-	case errors.Is(err, context.Canceled):
-		return with(codes.Canceled, errors.New("the caller is gone; a command that was begun goes on"), reasonGone, nil)
 	}
-	plain, ok := status.FromError(err)
-	if !ok {
-		return with(codes.Internal, err, reasonInternal, nil)
-	}
-	if len(plain.Details()) > 0 {
-		return err
-	}
-	return with(plain.Code(), errors.New(plain.Message()), cmp.Or(ofCode[plain.Code()], reasonInternal), nil)
+	return nil
 }
 
 func badRequest(field string, whys ...string) *errdetails.BadRequest {

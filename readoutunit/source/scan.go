@@ -183,14 +183,8 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 		banks++
 		id := t.id(c.Bank())
 		if id < 0 && len(t.keys) == maxKeys {
-			err = &event.FormatError{
-				Format: event.FormatMDF,
-				Field:  "bank",
-				Record: event.NoRecord,
-				Offset: int64(r.HeaderSize() + c.Offset()),
-				Err:    event.ErrRange,
-				Reason: fmt.Sprintf("its type and source are one more than the %d pairs that a file can have", maxKeys),
-			}
+			err = outOfRange("bank", r.HeaderSize()+c.Offset(),
+				"its type and source are one more than the %d pairs that a file can have", maxKeys)
 			break
 		}
 		if id < 0 {
@@ -201,29 +195,16 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 		}
 		t.sum[id] += uint32(len(c.Raw()))
 		if t.sum[id] > maxContainer && err == nil {
-			err = &event.FormatError{
-				Format: event.FormatMDF,
-				Field:  "bank",
-				Record: event.NoRecord,
-				Offset: int64(r.HeaderSize() + c.Offset()),
-				Err:    event.ErrRange,
-				Reason: fmt.Sprintf("the banks of type %v and source %d have more than the %d bytes that a fragment can hold",
-					c.Bank().Type(), c.Bank().SourceID(), maxContainer),
-			}
+			err = outOfRange("bank", r.HeaderSize()+c.Offset(),
+				"the banks of type %v and source %d have more than the %d bytes that a fragment can hold",
+				c.Bank().Type(), c.Bank().SourceID(), maxContainer)
 		}
 	}
 	if err == nil {
 		err = c.Err()
 	}
 	if most := (event.MaxBankData - r.HeaderSize()) / 2; banks > most && err == nil {
-		err = &event.FormatError{
-			Format: event.FormatMDF,
-			Field:  "number of banks",
-			Record: event.NoRecord,
-			Offset: 0,
-			Err:    event.ErrRange,
-			Reason: fmt.Sprintf("%d banks are more than the %d that a replayed record can have", banks, most),
-		}
+		err = outOfRange("number of banks", 0, "%d banks are more than the %d that a replayed record can have", banks, most)
 	}
 	for _, id := range t.touched {
 		if err == nil {
@@ -235,6 +216,18 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 		t.forget(before)
 	}
 	return banks, err
+}
+
+// outOfRange is a record of MDF that cannot be replayed: a field of it, at an offset in the record, is too large.
+func outOfRange(field string, offset int, reason string, args ...any) error {
+	return &event.FormatError{
+		Format: event.FormatMDF,
+		Field:  field,
+		Record: event.NoRecord,
+		Offset: int64(offset),
+		Err:    event.ErrRange,
+		Reason: fmt.Sprintf(reason, args...),
+	}
 }
 
 func (t *keyTable) add(b event.Bank) int32 {
