@@ -102,7 +102,12 @@ func newStanding(l *placing.Layout, slots int) *Assembler {
 	for ru := range l.Units() {
 		offset, size := l.Part(ru)
 		least := l.Entries(ru) + l.Count(ru)*event.MFPFixedSize
-		a.owned = append(a.owned, owned{offset, l.Count(ru), uint32(least), uint32(size)})
+		a.owned = append(a.owned, owned{
+			offset:  offset,
+			sources: l.Count(ru),
+			least:   uint32(least),
+			size:    uint32(size),
+		})
 	}
 	return a
 }

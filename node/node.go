@@ -129,8 +129,15 @@ func Run(ctx context.Context, cfg Config) error {
 	defer func() { _ = network.Close() }()
 	n.network = network
 	n.runner = fsm.New(cfg.Name, fsm.Actions{
-		fsm.Load: nothing, fsm.Configure: n.configure, fsm.Start: n.start, fsm.Pause: nothing, fsm.Resume: nothing,
-		fsm.Stop: n.stop, fsm.Reset: n.reset, fsm.Unload: nothing, fsm.Recover: n.recover,
+		fsm.Load:      nothing,
+		fsm.Configure: n.configure,
+		fsm.Start:     n.start,
+		fsm.Pause:     nothing,
+		fsm.Resume:    nothing,
+		fsm.Stop:      n.stop,
+		fsm.Reset:     n.reset,
+		fsm.Unload:    nothing,
+		fsm.Recover:   n.recover,
 	}, fsm.Options{Abandon: n.abandon, CloseWait: stopTime, Timeouts: fsm.Timeouts{fsm.Stop: stopTime}})
 	defer n.close()
 	return n.serve(ctx)

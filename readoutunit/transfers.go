@@ -79,6 +79,15 @@ type tokenError struct {
 	Reason string
 }
 
+func refuse(bu int, slot uint32, mep uint64, reason string) error {
+	return &tokenError{
+		BU:     bu,
+		Slot:   slot,
+		MEP:    mep,
+		Reason: reason,
+	}
+}
+
 func (e *tokenError) Error() string {
 	return fmt.Sprintf("MEP %d, slot %d of builder unit %d: %s", e.MEP, e.Slot, e.BU, e.Reason)
 }
@@ -158,12 +167,12 @@ func (s *Transfers) arrive(t *Transfer) {
 // check says what is wrong with a token.
 func (s *Transfers) check(bu int, slot uint32, mep uint64) error {
 	if int(slot) >= len(s.latest[bu]) {
-		return &tokenError{bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.latest[bu]))}
+		return refuse(bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.latest[bu])))
 	}
 	// The slot may be free at the builder unit before our write's response is here, but not before the write was sent.
 	// What was only announced for it, the builder unit did not ask for: the scheduler has its outcome all the same.
 	if x := s.in(bu, slot); x != nil && x.Stage < Sent && !(s.onRequest && x.Stage == Announced) {
-		return &tokenError{bu, slot, mep, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage)}
+		return refuse(bu, slot, mep, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage))
 	}
 	return nil
 }
@@ -246,14 +255,14 @@ func (s *Transfers) end() uint64 { return s.base + uint64(len(s.places)) }
 // grant takes a builder unit's answer to an announcement, and returns the number of its place.
 func (s *Transfers) grant(bu int, g *placing.Grant) (uint64, error) {
 	if int(g.Slot) >= len(s.latest[bu]) {
-		return 0, &tokenError{bu, g.Slot, g.MEP, "a window was granted in a slot that does not exist"}
+		return 0, refuse(bu, g.Slot, g.MEP, "a window was granted in a slot that does not exist")
 	}
 	t := s.in(bu, g.Slot)
 	if s.left.late(bu, t, g) {
 		return noPlace, nil
 	}
 	if t == nil || t.Stage != Announced || t.MEP != g.MEP || uint32(t.Attempt) != g.Attempt {
-		return 0, &tokenError{bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice"}
+		return 0, refuse(bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice")
 	}
 	t.Stage, t.Ref, t.Size = Granted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
 	return s.latest[bu][g.Slot] - 1, nil

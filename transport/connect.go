@@ -207,7 +207,12 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		direct = &damaged{direct, damage}
 	}
 	if e.cfg.Damage.Table > 0 {
-		direct = &stale{directConn: direct, by: damage, table: e.cfg.Table, peer: shmem.Peer(rank)}
+		direct = &stale{
+			directConn: direct,
+			by:         damage,
+			table:      e.cfg.Table,
+			peer:       shmem.Peer(rank),
+		}
 	}
 	if e.cfg.Drop > 0 {
 		direct = newLossy(direct, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))

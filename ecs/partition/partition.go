@@ -180,9 +180,15 @@ const Name = "partition"
 // timeouts of the steps: each is what its nodes may take, and what it takes to find out who did not.
 func (p *Partition) timeouts() fsm.Timeouts {
 	return fsm.Timeouts{
-		fsm.Load: p.cfg.Patience + margin, fsm.Configure: p.cfg.Patience + margin, fsm.Start: p.cfg.Patience + margin,
-		fsm.Pause: 10 * time.Second, fsm.Resume: 10 * time.Second, fsm.Stop: stopTime, fsm.Reset: 20 * time.Second,
-		fsm.Unload: 20 * time.Second, fsm.Recover: 30 * time.Second,
+		fsm.Load:      p.cfg.Patience + margin,
+		fsm.Configure: p.cfg.Patience + margin,
+		fsm.Start:     p.cfg.Patience + margin,
+		fsm.Pause:     10 * time.Second,
+		fsm.Resume:    10 * time.Second,
+		fsm.Stop:      stopTime,
+		fsm.Reset:     20 * time.Second,
+		fsm.Unload:    20 * time.Second,
+		fsm.Recover:   30 * time.Second,
 	}
 }
 

@@ -57,7 +57,12 @@ const hostReady = 12
 
 func (f *sender) send() {
 	f.sent++
-	f.x.Take(&part.Packet{Src: f.from, Dst: f.to[f.turn], Size: f.size, To: f})
+	f.x.Take(&part.Packet{
+		Src:  f.from,
+		Dst:  f.to[f.turn],
+		Size: f.size,
+		To:   f,
+	})
 	f.turn = (f.turn + 1) % len(f.to)
 }
 

@@ -32,7 +32,13 @@ func NewProcessor(s *sim.Sim, perMessage, perByte sim.Time, limit int) *Processo
 // Do queues a message of so many bytes; h is called when it is done. It reports false if the queue is full.
 func (p *Processor) Do(bytes int, h sim.Handler, a, b int64) bool {
 	cost := p.PerMessage + sim.Time(bytes)*p.PerByte
-	if !p.jobs.Put(job{came: p.s.Now(), cost: cost, h: h, a: a, b: b}) {
+	if !p.jobs.Put(job{
+		came: p.s.Now(),
+		cost: cost,
+		h:    h,
+		a:    a,
+		b:    b,
+	}) {
 		return false
 	}
 	if p.jobs.Len() == 1 {

@@ -77,7 +77,12 @@ func (n *Net) newNode(i int) *Node {
 		l := newLink(node, dim)
 		node.links[dim] = l
 		for k := range kinds {
-			node.BLink.Attach(&crossing{n: node, from: l.received[k], l: l, k: k})
+			node.BLink.Attach(&crossing{
+				n:    node,
+				from: l.received[k],
+				l:    l,
+				k:    k,
+			})
 		}
 	}
 	node.PCI.Attach((*writing)(node))

@@ -152,7 +152,13 @@ func (c *Core) take(r *Result, now int64) Fate {
 	if e.verdict != 0 {
 		return Doubled
 	}
-	*e = entry{now, r.Builder, r.Score, r.Took, r.Decision}
+	*e = entry{
+		came:    now,
+		builder: r.Builder,
+		score:   r.Score,
+		took:    r.Took,
+		verdict: r.Decision,
+	}
 	if r.Event >= c.known.below { // what has a verdict was triggered, and so was what comes before it
 		c.Triggered(r.Event+1, now)
 	}

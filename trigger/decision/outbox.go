@@ -91,7 +91,12 @@ func (o *Outbox) Add(first uint64, n int, v trigger.Verdict, took time.Duration)
 		o.stats.Dropped += uint64(max(0, n))
 		return false
 	}
-	o.runs[o.tail%maxRuns] = run{first, uint32(n), tookOf(took), v}
+	o.runs[o.tail%maxRuns] = run{
+		first:   first,
+		n:       uint32(n),
+		took:    tookOf(took),
+		verdict: v,
+	}
 	o.tail++
 	o.stats.Waiting += uint64(n)
 	return true
