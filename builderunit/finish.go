@@ -151,7 +151,7 @@ func (b *Builder) take(slot int) (MEP, []byte, error) {
 	}
 	b.mu.Lock()
 	mep, marked := b.asm.Slot(slot), b.asm.marked(slot)
-	f.places, f.refs = b.asm.landed(slot, f.places[:0]), b.asm.Refs(slot, f.refs[:0])
+	f.places, f.refs = b.asm.landed(slot, f.places[:0]), b.asm.refsOf(slot, f.refs[:0])
 	b.mu.Unlock()
 	if err := b.revoke(mep.MEP, f.refs); err != nil || !marked {
 		return mep, b.cfg.Slots.Bytes(slot)[:mep.Size], err

@@ -72,8 +72,8 @@ func (b *Builder) withdraw(exclusions uint32) (left int, err error) {
 		return left, nil
 	}
 	left = b.commit.untold()
-	left += b.asm.Withdraw(func(slot int) {
-		err = errors.Join(err, b.revoke(b.asm.Slot(slot).MEP, b.asm.Refs(slot, nil)), b.offerAgain(slot))
+	left += b.asm.withdraw(func(slot int) {
+		err = errors.Join(err, b.revoke(b.asm.Slot(slot).MEP, b.asm.refsOf(slot, nil)), b.offerAgain(slot))
 	})
 	return left, err
 }

@@ -301,7 +301,7 @@ func newLoop(t testing.TB, prepared bool) *loop {
 func (l *loop) turn(t testing.TB) {
 	n := loopCycles * loopBUs
 	for left := n; left > 0; {
-		_, strip, sizes, err := l.u.cfg.Retention.Reserve(t.Context(), left)
+		_, strip, sizes, err := l.u.cfg.Retention.reserve(t.Context(), left)
 		if err != nil {
 			t.Fatal(err)
 		}

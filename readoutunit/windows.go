@@ -69,7 +69,7 @@ func (u *Unit) lead() int { return u.cfg.Streams * placing.EntrySize }
 // announceTo tells one builder unit the sizes for one token, in as many messages as it takes.
 func (u *Unit) announceTo(bu int, t *tagnet.Token) error {
 	u.mu.Lock()
-	part, err := u.cfg.Retention.Find(u.cfg.Retention.span(), t.MEP)
+	part, err := u.cfg.Retention.lookUp(u.cfg.Retention.span(), t.MEP)
 	u.mu.Unlock()
 	if err != nil {
 		return err

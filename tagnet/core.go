@@ -229,10 +229,10 @@ func (c *Core) Drain(end uint64) {
 	c.limit = min(c.limit, max(end, c.next))
 }
 
-// Abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the
+// abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the
 // end of a run that cannot be drained: readout units may free everything, and later feedback is refused as
 // AlreadyFinal.
-func (c *Core) Abandon() int {
+func (c *Core) abandon() int {
 	c.limit, c.draining, c.paused = c.next, true, false
 	n := 0
 	c.unfinished(func(k uint64, r *record) {

@@ -44,7 +44,8 @@ func ofNetwork() []Rule {
 			Hold:     2 * time.Second,
 			look:     notTaken,
 			When:     "The kernel does not take more than 1 % of the packets that a node sends.",
-			Advice:   "Look at the queue of its interface and at the memory of its host; if there is no route, at its addresses.",
+			Advice: "Look at the queue of its interface and at the memory of its host; if there is no route, at its " +
+				"addresses.",
 		},
 		{
 			ID:       "refused",

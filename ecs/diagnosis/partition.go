@@ -20,7 +20,8 @@ func ofComponents() []Rule {
 			look:     inError,
 			advise:   (*view).advice,
 			When:     "A component is in Error.",
-			Advice:   "Mend what the cause names, then give recover; the record of the run has the first fault and its evidence.",
+			Advice: "Mend what the cause names, then give recover; the record of the run has the first fault and its " +
+				"evidence.",
 		},
 		{
 			ID:       "node-silent",

@@ -235,7 +235,7 @@ func (a *adopter) goOn(run *nodes.Run, as fsm.State) error {
 		_ = a.runner.Degrade(fsm.Cause{Component: strings.Join(run.Out(), ", "),
 			What: "a unit was lost or excluded in this run"})
 	}
-	a.say(info, "run", Name, "run %d goes on", run.Number())
+	a.say(info, "run", ownName, "run %d goes on", run.Number())
 	a.wg.Go(func() { a.watch(run) })
 	return nil
 }

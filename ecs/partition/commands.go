@@ -145,7 +145,7 @@ func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.Command
 	name, args := req.GetCommand(), req.GetArguments()
 	p.tell(&ecsv1.Event{
 		Kind:      "command",
-		Component: Name,
+		Component: ownName,
 		User:      user,
 		Severity:  ecsv1.Severity_SEVERITY_INFO,
 		Text:      user + " asked for " + spoken(name, args),
@@ -296,7 +296,7 @@ func (p *Partition) refusal(name string, err error) error {
 	case errors.As(err, &refused):
 		return forbidden(refused.State, name, "")
 	case errors.As(err, &superseded):
-		return &api.FaultError{Cause: &ecsv1.Cause{Component: Name, What: err.Error(), Code: "superseded"}}
+		return &api.FaultError{Cause: &ecsv1.Cause{Component: ownName, What: err.Error(), Code: "superseded"}}
 	case errors.As(err, &cause):
 		return &api.FaultError{Cause: p.message(cause)}
 	}

@@ -174,7 +174,7 @@ func (p *Partition) completedRun(before, after *ecsv1.Run) {
 	p.cfg.Journal.Add(&ecsv1.Event{ // the record takes no more events
 		At:        timestamppb.Now(),
 		Kind:      "run",
-		Component: Name,
+		Component: ownName,
 		Severity:  ecsv1.Severity_SEVERITY_INFO,
 		Run:       after.GetNumber(),
 		Text:      text,

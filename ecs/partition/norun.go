@@ -47,7 +47,7 @@ func (p *Partition) whyMissed(err error) *ecsv1.Cause {
 		return p.message(fault)
 	}
 	return &ecsv1.Cause{
-		Component: Name,
+		Component: ownName,
 		What:      err.Error(),
 		Code:      "refused",
 		At:        timestamppb.Now(),

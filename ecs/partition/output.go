@@ -54,7 +54,7 @@ func (p *Partition) askOutput(ctx context.Context, crew *nodes.Crew) (last uint3
 	defer cancel()
 	last, short, err := crew.CheckOutput(ctx, 0)
 	for _, what := range short {
-		p.say(warning, "output", Name, "%s", what)
+		p.say(warning, "output", ownName, "%s", what)
 	}
 	return last, err
 }

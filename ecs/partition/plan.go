@@ -31,7 +31,7 @@ func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.Pl
 		case fsm.Refused:
 			plan.refuse("%v", forbidden(st.State, name, ""))
 		case fsm.Accepted:
-			plan.step(Name, "nothing: it is %s already, or on the way there", st.State)
+			plan.step(ownName, "nothing: it is %s already, or on the way there", st.State)
 		case fsm.Begun:
 			plan.command = c
 			for _, a := range p.acts(c) {

@@ -57,7 +57,7 @@ func (p *Partition) versions(crew *nodes.Crew) map[string]string {
 func (p *Partition) began(run *nodes.Run) {
 	p.change(func(r *ecsv1.Run) { r.StartDone = timestamppb.New(run.StartedAt()) })
 	p.remember()
-	p.say(info, "run", Name, "run %d has begun", run.Number())
+	p.say(info, "run", ownName, "run %d has begun", run.Number())
 }
 
 // stopping notes when the end of the run was asked for, or struck, and what struck, before anybody hears of it. Only
@@ -100,7 +100,7 @@ func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
 	}
 	p.closing(now.rec.GetNumber(), report)
 	for _, what := range report.NotChecked {
-		p.say(warning, "run", Name, "not checked: %s", what)
+		p.say(warning, "run", ownName, "not checked: %s", what)
 	}
 	var absent []Absent
 	if now.loaded != nil {
@@ -155,7 +155,7 @@ func (p *Partition) closing(number uint32, report *nodes.Report) {
 		p.say(bad, "fault", c.Component, "run %d was ended by %s: %s", number, c.Component, c.What)
 		return
 	}
-	p.say(info, "run", Name, "run %d is over (%s): %s, %d events built, %d incomplete", number, report.EndCause,
+	p.say(info, "run", ownName, "run %d is over (%s): %s, %d events built, %d incomplete", number, report.EndCause,
 		word(Verdict(report)), report.EventsBuilt, report.EventsIncomplete)
 }
 

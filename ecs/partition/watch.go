@@ -198,12 +198,12 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 	p.recovery = counting
 	p.mu.Unlock()
 	if !allowed {
-		p.say(bad, "recovery", Name,
+		p.say(bad, "recovery", ownName,
 			"the partition has tried to recover %d times in %v and does not try again by itself: find the cause, then recover",
 			bound.Times, bound.In)
 		return false
 	}
-	p.say(warning, "recovery", Name, "recovering by itself, for the %d. time of at most %d in %v", len(counting),
+	p.say(warning, "recovery", ownName, "recovering by itself, for the %d. time of at most %d in %v", len(counting),
 		bound.Times, bound.In)
 	for _, c := range []fsm.Command{fsm.Recover, fsm.Configure, fsm.Start} {
 		if fsm.EffectOf(p.runner.Status().State, c) == fsm.Refused {
@@ -215,7 +215,7 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 			if errors.As(err, &why) {
 				what += ". " + p.message(why).GetAdvice()
 			}
-			p.say(bad, "recovery", Name, "the recovery failed: %s", what)
+			p.say(bad, "recovery", ownName, "the recovery failed: %s", what)
 			return p.ctx.Err() == nil
 		}
 	}

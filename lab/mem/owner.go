@@ -111,7 +111,7 @@ func Serve(ctx context.Context, o Owner, to io.Writer) error {
 		return segments.release(err)
 	}
 	err = o.serve(ctx, p, g, segments, to)
-	if closed := p.close(); closed != nil { // memory that a peer may still be inside of stays mapped until the process ends
+	if closed := p.close(); closed != nil { // memory that a peer may still be inside of stays mapped
 		return errors.Join(err, closed)
 	}
 	return segments.release(err)

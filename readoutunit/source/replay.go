@@ -47,7 +47,7 @@ type Replay struct {
 	// immutable after OpenReplay
 	cat *catalog
 	share
-	cabling  *Cabling
+	cabling  *cabling
 	parts    []part          // this RU's fragments that are not empty: by record
 	partsEnd []int           // by record: where its parts end
 	taken    []time.Duration // by record: when it is due after the first; nil where nobody asks
@@ -62,7 +62,7 @@ type Replay struct {
 }
 
 // cabled says which stream carries which banks.
-func (r *Replay) cabled() *Cabling { return r.cabling }
+func (r *Replay) cabled() *cabling { return r.cabling }
 
 // events is the number of events that Next will give, all blocks together; endless says that there is no such number.
 func (r *Replay) events() (n uint64, endless bool) {
@@ -78,10 +78,6 @@ func (r *Replay) events() (n uint64, endless bool) {
 
 // bad is the record that will end the replay, or nil. It is known from the beginning.
 func (r *Replay) bad() *BadRecordError { return r.cat.bad }
-
-// MaxMEP is the size of the largest blocks of all RUs together, in bytes: what the MFPs of the largest MEP take,
-// without its header.
-func (r *Replay) MaxMEP() int { return r.maxMEP }
 
 // Next gives the next block; see Source.
 func (r *Replay) Next(ctx context.Context, dst []byte, b *Block) (err error) {

@@ -144,8 +144,8 @@ func recordBankSize(header, banks int) int {
 	return roundUp(event.BankHeaderSize + header + 2*banks)
 }
 
-// Key identifies a bank over all events: what a cable of the detector carries.
-type Key struct {
+// bankKey identifies a bank over all events: what a cable of the detector carries.
+type bankKey struct {
 	Type   event.BankType
 	Source int16
 }
@@ -153,7 +153,7 @@ type Key struct {
 // keyTable numbers the keys in the order of their first appearance. Looking one up is two loads.
 type keyTable struct {
 	ids  [256]*[1 << 16]int32 // id+1 by type and source id, 0 for none
-	keys []Key
+	keys []bankKey
 	max  []uint32 // by id: most bytes of padded banks it has in one event
 
 	// scratch of learn
@@ -237,7 +237,7 @@ func (t *keyTable) add(b event.Bank) int32 {
 	}
 	id := int32(len(t.keys))
 	(*row)[uint16(b.SourceID())] = id + 1
-	t.keys = append(t.keys, Key{b.Type(), b.SourceID()})
+	t.keys = append(t.keys, bankKey{b.Type(), b.SourceID()})
 	t.max = append(t.max, 0)
 	t.sum = append(t.sum, 0)
 	return id

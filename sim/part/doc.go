@@ -15,7 +15,7 @@
 //
 // A caller makes parts with a *sim.Sim, connects them, and calls what begins something (Queue.Put, Processor.Do,
 // Port.Take). A part calls back by a sim.Handler, or by the interface of its user ([Client], [Taker]). Whoever makes
-// room for a bus or an output, or brings it work, kicks it: Kick looks for something to do and is free to call.
+// room for a bus or an output, or brings it work, kicks it: kick looks for something to do and is free to call.
 //
 // Each part counts what came, went, was refused and is inside, so a test can say: nothing was lost.
 //

@@ -101,13 +101,13 @@ func Inject(packet *Packet) bool {
 // Take queues a packet for which hold took the room.
 func (p *Port) Take(packet *Packet) {
 	p.queue.Put(packet)
-	p.Kick()
+	p.kick()
 }
 
 func (p *Port) hold(packet *Packet) { p.Held.Add(p.s.Now(), int64(packet.Size)) }
 
-// Kick sends the first packet, if the wire is idle and the next port has room.
-func (p *Port) Kick() {
+// kick sends the first packet, if the wire is idle and the next port has room.
+func (p *Port) kick() {
 	if p.sending || p.asked || p.queue.Len() == 0 {
 		return
 	}
@@ -155,9 +155,9 @@ func (e *portSent) Handle(size, _ int64) {
 		waiting := p.room.Get()
 		waiting.asked = false
 		waiting.blocked += p.s.Now() - waiting.since
-		waiting.Kick()
+		waiting.kick()
 	}
-	p.Kick()
+	p.kick()
 	if p.Freed != nil {
 		p.Freed.Handle(size, 0)
 	}

@@ -127,9 +127,6 @@ func (n *Net) watch() {
 // Node is node i.
 func (n *Net) Node(i int) *Node { return n.nodes[i] }
 
-// At is the number of the node at those coordinates.
-func (n *Net) At(at ...int) int { return n.index(at) }
-
 // index is the number of the node at those coordinates.
 func (n *Net) index(at []int) int {
 	i := 0
