@@ -149,16 +149,16 @@ func (e *PeerRefusedError) Error() string {
 }
 
 // A TurnedAwayError says that this node turned a peer away: the other side of a PeerRefusedError.
-type TurnedAwayError struct {
+type turnedAwayError struct {
 	Peer  string
 	Code  RefuseCode
 	Cause error
 }
 
-func (e *TurnedAwayError) Error() string {
+func (e *turnedAwayError) Error() string {
 	return fmt.Sprintf("turned %s away (%s): %v", e.Peer, e.Code, e.Cause)
 }
-func (e *TurnedAwayError) Unwrap() error { return e.Cause }
+func (e *turnedAwayError) Unwrap() error { return e.Cause }
 
 // A HandshakeError says that one side did not believe who the other is; dialling again would not help.
 type HandshakeError struct {

@@ -173,10 +173,10 @@ func (t *Tap) Stats() Stats {
 	return s
 }
 
-// FullError says that there are as many viewers as there may be.
-type FullError struct{ Viewers int }
+// fullError says that there are as many viewers as there may be.
+type fullError struct{ Viewers int }
 
 // Error is a sentence.
-func (e *FullError) Error() string {
+func (e *fullError) Error() string {
 	return fmt.Sprintf("%d viewers look at this builder unit, which is the most: end one of them", e.Viewers)
 }

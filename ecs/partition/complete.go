@@ -204,7 +204,7 @@ func reportOf(rec *ecsv1.Run) (*nodes.Report, error) {
 func completed(before *ecsv1.Run, report *nodes.Report, now time.Time) *ecsv1.Run {
 	after := proto.CloneOf(before)
 	tell(after, report)
-	after.Verdict, after.Completed = Verdict(report), timestamppb.New(now)
+	after.Verdict, after.Completed = verdict(report), timestamppb.New(now)
 	if after.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD && after.GetCause().GetCode() == causeAbsent {
 		after.Verdict = ecsv1.Verdict_VERDICT_DEGRADED
 	}

@@ -33,7 +33,7 @@ func TestTowardsRun(t *testing.T) {
 	}{
 		"it went well":   {"alice", t.Context(), nil, ""},
 		"it broke":       {"alice", t.Context(), broken, "it does not answer"},
-		"by nobody":      {Recovery, t.Context(), broken, ""},
+		"by nobody":      {recovery, t.Context(), broken, ""},
 		"it was stopped": {"alice", interrupted, context.Canceled, "start was interrupted by stop"},
 	} {
 		p := &Partition{standing: standing{asked: asked{by: tc.by}}}

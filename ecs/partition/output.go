@@ -66,7 +66,7 @@ func (p *Partition) freeNumber(crew *nodes.Crew) error {
 		return nil
 	}
 	now := p.now()
-	asked, again := now.output, now.asked.by == Recovery
+	asked, again := now.output, now.asked.by == recovery
 	p.set(func(s *standing) { s.output = asOutput{} })
 	if asked.crew != crew || again { // nobody asked before this start, or it has found other nodes since
 		last, err := p.askOutput(p.ctx, crew)

@@ -124,7 +124,7 @@ type loaded struct {
 	cfg      config.Config // the same, settled by what is found: paths and slots
 	prepared bool          // it is settled already
 	names    []string      // all members, in the order of ranks; nil while they are not settled
-	absent   []Absent
+	absent   []absentNode
 }
 
 // asked are the arguments of commands under way.

@@ -67,9 +67,9 @@ func (plan *planner) step(who, format string, args ...any) {
 }
 
 // absent are those who are excluded outside of a run.
-func (s *standing) absent() (out []Absent) {
+func (s *standing) absent() (out []absentNode) {
 	for _, name := range slices.Sorted(maps.Keys(s.excluded)) {
-		out = append(out, Absent{name, "it was excluded"})
+		out = append(out, absentNode{name, "it was excluded"})
 	}
 	return out
 }

@@ -13,8 +13,8 @@ import (
 const (
 	// defaultRate is how many events a second are shown where neither a rate nor a share is asked for.
 	defaultRate = 10
-	// MaxRate is the most events a second: what one viewer can cost is bounded.
-	MaxRate = 10_000
+	// maxRate is the most events a second: what one viewer can cost is bounded.
+	maxRate = 10_000
 	// maxWords bounds the lists of sources and of types.
 	maxWords = 1024
 )
@@ -59,14 +59,14 @@ func Parse(s Spec) (Selection, error) {
 		maxSize: s.MaxSize,
 		data:    s.Data,
 	}
-	if math.IsNaN(s.Rate) || s.Rate < 0 || s.Rate > MaxRate {
+	if math.IsNaN(s.Rate) || s.Rate < 0 || s.Rate > maxRate {
 		return Selection{}, &FieldError{"rate", strconv.FormatFloat(s.Rate, 'g', -1, 64),
-			fmt.Sprintf("give events a second, more than 0 and at most %d", MaxRate)}
+			fmt.Sprintf("give events a second, more than 0 and at most %d", maxRate)}
 	}
 	if s.Rate == 0 {
 		sel.rate = defaultRate
 		if s.Share > 0 {
-			sel.rate = MaxRate
+			sel.rate = maxRate
 		}
 	}
 	if s.MaxSize == 0 {

@@ -43,12 +43,12 @@ type Options struct {
 	JSON   bool   // one JSON object (dump: one a line) instead of text
 }
 
-// OptionError says which option is impossible.
-type OptionError struct {
+// optionError says which option is impossible.
+type optionError struct {
 	Option, Value, Allowed string
 }
 
-func (e *OptionError) Error() string {
+func (e *optionError) Error() string {
 	return fmt.Sprintf("%s %q is not one of %s", e.Option, e.Value, e.Allowed)
 }
 
@@ -141,15 +141,15 @@ func (o Options) settled() (Options, error) {
 	switch o.Format {
 	case FormatAuto, FormatMDF, FormatMEP, FormatMFP:
 	default:
-		return o, &OptionError{"format", string(o.Format), "auto, mdf, mep, mfp"}
+		return o, &optionError{"format", string(o.Format), "auto, mdf, mep, mfp"}
 	}
 	switch o.Mode {
 	case ModeSummary, ModeDump, ModeVerify:
 	default:
-		return o, &OptionError{"mode", string(o.Mode), "summary, dump, verify"}
+		return o, &optionError{"mode", string(o.Mode), "summary, dump, verify"}
 	}
 	if o.Limit < 0 {
-		return o, &OptionError{"limit", fmt.Sprint(o.Limit), "0 and above"}
+		return o, &optionError{"limit", fmt.Sprint(o.Limit), "0 and above"}
 	}
 	return o, nil
 }

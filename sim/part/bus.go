@@ -31,8 +31,8 @@ func NewBus(s *sim.Sim, grant sim.Time) *Bus { return &Bus{s: s, Grant: grant} }
 // Attach adds a client.
 func (b *Bus) Attach(c Client) { b.clients = append(b.clients, c) }
 
-// Favour adds a client that is asked before those of Attach.
-func (b *Bus) Favour(c Client) { b.favoured = append(b.favoured, c) }
+// favour adds a client that is asked before those of Attach.
+func (b *Bus) favour(c Client) { b.favoured = append(b.favoured, c) }
 
 // Kick begins a transfer if the bus is idle and a client offers one.
 func (b *Bus) Kick() {

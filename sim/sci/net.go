@@ -44,7 +44,7 @@ func New(s *sim.Sim, cfg Config, size ...int) *Net {
 		}
 	}
 	if t := s.Traced(); t != nil {
-		n.Trace(t)
+		n.traceTo(t)
 	}
 	if s.Observed() {
 		n.watch()
@@ -89,8 +89,8 @@ func (n *Net) newNode(i int) *Node {
 	return node
 }
 
-// Trace writes what happens into t: a track for each node's bus, and for each of its outputs.
-func (n *Net) Trace(t *sim.Trace) {
+// traceTo writes what happens into t: a track for each node's bus, and for each of its outputs.
+func (n *Net) traceTo(t *sim.Trace) {
 	n.trace = t
 	for i, node := range n.nodes {
 		node.track = t.Track(fmt.Sprintf("node %d bus", i))
