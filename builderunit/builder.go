@@ -222,13 +222,14 @@ func (b *Builder) assembler() error {
 	n := cfg.Slots.Len()
 	switch units := cfg.Division.Units(); {
 	case units > 0 && units != len(cfg.RURanks):
-		return fmt.Errorf("the sources of %d readout units are told, there are %d", units, len(cfg.RURanks))
+		return fmt.Errorf("the configuration gives the sources of %d readout units, and there are %d", units,
+			len(cfg.RURanks))
 	case cfg.Layout != nil:
 		if err := b.shareOut(); err != nil {
 			return err
 		}
 	case len(cfg.Pull.Interest) > 0 && cfg.Decide == nil:
-		return errors.New("there is a region of interest, and nobody to decide on it")
+		return errors.New("a region of interest is set (roi), and nothing judges it: give it a share, or set a filter")
 	default:
 		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
 		if len(cfg.Pull.Interest) > 0 {
@@ -303,7 +304,8 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 	}
 	if b.asm.stands() {
 		b.rejected++
-		return fmt.Errorf("rank %d announced a MEP to a builder unit whose windows stand for all", rank)
+		return fmt.Errorf("rank %d announced the sizes of a MEP, and this builder unit has granted its windows for all "+
+			"MEPs: run the same release on all nodes, and configure them again", rank)
 	}
 	if err := b.announce.Parse(payload); err != nil {
 		b.rejected++

@@ -22,7 +22,7 @@ func (b *Builder) Settled(rank int, payload []byte) error {
 	exclusions, err := placing.ParseSettled(payload)
 	ru, ok := b.byRank[rank]
 	if err == nil && !ok {
-		err = fmt.Errorf("rank %d, which is no readout unit, settled an exclusion", rank)
+		err = fmt.Errorf("rank %d settled an exclusion, and holds no readout unit", rank)
 	}
 	if err != nil {
 		b.rejected++

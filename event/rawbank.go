@@ -20,7 +20,7 @@ const (
 )
 
 // Bank is a view of one raw bank: header and data, without padding.
-// Only ParseBank, BankCursor and Banks make valid ones.
+// Only parseBank, BankCursor and Banks make valid ones.
 type Bank []byte
 
 // parseBank views the first bank in b. It checks the magic and that the bank

@@ -148,7 +148,7 @@ func Run(ctx context.Context, cfg Config) error {
 func peerName(cs tls.ConnectionState) (string, error) {
 	p, err := certs.PeerIdentity(cs)
 	if err == nil && p.Role != certs.RoleNode {
-		err = fmt.Errorf("%s is a %s, and links are between nodes", p.Name, p.Role)
+		err = fmt.Errorf("%s is a %s, and links are between nodes: give its process the keys of a node", p.Name, p.Role)
 	}
 	return p.Name, err
 }

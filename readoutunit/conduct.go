@@ -113,7 +113,7 @@ func (u *Unit) fill(n uint64) (*burst, error) {
 		}
 		if !stands { // the sizes went ahead
 			if part = part[u.lead():]; len(part) != int(t.Size) {
-				return nil, fmt.Errorf("builder unit %d granted %d bytes for MEP %d, whose MFPs have %d",
+				return nil, fmt.Errorf("builder unit %d granted %d bytes for MEP %d, and its MFPs here have %d",
 					bu, t.Size, t.MEP, len(part))
 			}
 		}

@@ -299,7 +299,7 @@ func (s *Transfers) stand(bu int, m *placing.Standing, each func(n uint64)) erro
 	for i, ref := range m.Refs {
 		switch r := shmem.Ref(ref); {
 		case r.Gen == 0:
-			return &tokenError{BU: bu, Slot: m.First + uint32(i), Reason: "a window was granted that cannot be"}
+			return &tokenError{BU: bu, Slot: m.First + uint32(i), Reason: "an empty window was granted"}
 		case have[i] != (shmem.Ref{}) && have[i] != r:
 			return &tokenError{BU: bu, Slot: m.First + uint32(i), Reason: "another window was granted than before"}
 		}

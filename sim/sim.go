@@ -39,7 +39,7 @@ func (e End) String() string {
 type Limits struct {
 	Until    Time                            // events up to this time run; 0: no limit
 	Events   uint64                          // at most so many in this Run; 0: no limit
-	Progress func(now Time, executed uint64) // called every CheckEvery events; may be nil
+	Progress func(now Time, executed uint64) // called every checkEvery events; may be nil
 }
 
 // checkEvery is after how many events Run looks at its context and tells its progress: some 10 ms, so that Ctrl-C is

@@ -15,7 +15,7 @@ const (
 	stuckAfter = 15 * time.Second
 )
 
-// A StuckError says that a link was given up although its connection lives.
+// A stuckError says that a link was given up although its connection lives.
 type stuckError struct{ After time.Duration }
 
 func (e *stuckError) Error() string {

@@ -30,7 +30,7 @@ var errEnough = errors.New("enough")
 
 // Print writes every event that the builder units of this host hand out under a name to out, until the run ends, there
 // were enough, or nobody reads out any more. In the end it tells errs what there was, in one line. Errors: a
-// *NoOutputError, an *EntryError, shmem.ErrWriterGone where a builder unit died, ctx's.
+// *noOutputError, an *EntryError, shmem.ErrWriterGone where a builder unit died, ctx's.
 func Print(ctx context.Context, out, errs io.Writer, opts Options) error {
 	p := &printer{opts: opts, out: bufio.NewWriterSize(out, 1<<16), errs: errs}
 	b := &buffers{

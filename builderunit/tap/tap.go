@@ -25,7 +25,7 @@ const (
 	// maxViewers of one builder unit: what they cost together is bounded.
 	maxViewers = 256
 	// queueEvents and queueBytes are what waits for one viewer at most: more than a viewer that is asked ten times a
-	// second lets wait at selection.MaxRate.
+	// second lets wait at the highest rate of a selection.
 	queueEvents = 4096
 	queueBytes  = 16 << 20
 	// fragmentBytes is what a fragment takes in a queue beside its data, about.

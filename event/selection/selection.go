@@ -22,7 +22,7 @@ const (
 // Spec is a selection as flags and the API give it. The zero Spec asks for defaultRate events a second of all kinds.
 type Spec struct {
 	Share   uint64   // one event in so many; 0 and 1: every event
-	Rate    float64  // events a second at most; 0: MaxRate with a share, else defaultRate
+	Rate    float64  // events a second at most; 0: maxRate with a share, else defaultRate
 	Sources []string // numbers of sources, and ranges such as 0-15; none: all
 	Types   []string // names or numbers of bank types; none: all
 	MinSize uint64   // bytes of the event at least

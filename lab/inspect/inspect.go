@@ -78,7 +78,7 @@ type visitor interface {
 }
 
 // Inspect looks into the file at path and writes to w what Options ask for.
-// It returns *OptionError, *BadInputError, ctx's error, or an error of reading
+// It returns *optionError, *BadInputError, ctx's error, or an error of reading
 // or writing.
 func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error {
 	opts, err := opts.settled()
