@@ -27,8 +27,8 @@ type names struct {
 
 // TestExportedNamesHaveACaller: what no other package names begins with a small letter. Whoever takes the last caller
 // away sees so what was kept for it. A method counts as named where an interface has its name, or any selector of
-// another package; a type also in what another exported name is made of; a constant with its type and its group. What is
-// below clients is for programs of others.
+// another package; a type also in what another exported name is made of; a constant with its type and its group. What
+// is below clients is for programs of others.
 func TestExportedNamesHaveACaller(t *testing.T) {
 	n := names{
 		declared: map[string]token.Position{},

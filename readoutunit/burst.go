@@ -30,7 +30,7 @@ const maxBurst = 512
 // burstsPerBU bounds how far a readout unit writes ahead of the responses.
 const burstsPerBU = 64
 
-// burstPool is the pure core of what is under way: which bursts have no outcome yet, and which MEPs are needed for them.
+// burstPool is the pure core of what is under way: which bursts have no outcome yet, and which MEPs they need.
 // It does no I/O and takes no locks; its owner calls it under one.
 //
 //	Open ─► add … ─► send ─► (write) ─► complete ─► Needed: what is below may go

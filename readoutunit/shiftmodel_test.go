@@ -152,7 +152,8 @@ func (m *scheduleModel) grant(t *rapid.T) {
 // badGrant grants what is not announced, or nearly what is.
 func (m *scheduleModel) badGrant(t *rapid.T) {
 	g, bu := placing.Grant{Attempt: 1, MEP: m.mep}, rapid.IntRange(0, m.bus-1).Draw(t, "bu")
-	if old := slices.Concat(m.in(stageGranted), m.in(stageSent), m.in(stageDone)); len(old) > 0 && rapid.Bool().Draw(t, "stale") {
+	old := slices.Concat(m.in(stageGranted), m.in(stageSent), m.in(stageDone))
+	if len(old) > 0 && rapid.Bool().Draw(t, "stale") {
 		n := rapid.SampledFrom(old).Draw(t, "place") // a duplicate, or stale
 		g, bu = m.grantOf(n), int(m.places[n].BU)
 	} else if open := m.in(stageAnnounced); len(open) > 0 {

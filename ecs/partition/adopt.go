@@ -28,7 +28,7 @@ type memory struct {
 	Configuration string          `json:"configuration"` // for all members
 	Taking        string          `json:"part"`          // for those who take part
 	Names         []string        `json:"names"`
-	Absent        []absentNode        `json:"absent,omitempty"`
+	Absent        []absentNode    `json:"absent,omitempty"`
 	Excluded      map[string]bool `json:"excluded,omitempty"`
 	View          json.RawMessage `json:"view,omitempty"`
 	Run           uint32          `json:"run,omitempty"`    // that is not over

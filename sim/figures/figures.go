@@ -164,7 +164,10 @@ func (a *Answer) run(ctx context.Context, models []study.Model) {
 // count says how many answers have each verdict, in the order of the verdicts.
 func count(answers []Answer) string {
 	text := ""
-	for _, v := range []string{verdictHolds, verdictRanges, verdictPartly, verdictDiffers, verdictFailed, verdictCut, verdictUnasked, verdictUnknown, verdictByReal} {
+	for _, v := range []string{
+		verdictHolds, verdictRanges, verdictPartly, verdictDiffers, verdictFailed, verdictCut, verdictUnasked,
+		verdictUnknown, verdictByReal,
+	} {
 		n := 0
 		for i := range answers {
 			if answers[i].Verdict == v {

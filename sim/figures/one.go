@@ -14,7 +14,8 @@ import (
 func WriteOne(w io.Writer, s *study.Study, out study.Outcome, cut, asJSON bool) error {
 	var judged []study.Judged
 	if cut {
-		out.Notes = append(out.Notes, verdictCut+": the results are of what was played until the interruption, and are not judged")
+		out.Notes = append(out.Notes, verdictCut+
+			": the results are of what was played until the interruption, and are not judged")
 	} else {
 		judged = s.Judge(out)
 	}
