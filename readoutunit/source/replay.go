@@ -125,8 +125,8 @@ func (r *Replay) fill(dst []byte, b *Block) error {
 	return nil
 }
 
-// addMFP adds an MFP of n fragments to a block in dst: its header, and tables in which all fragments are of one type and
-// have no size yet. The size of the MFP is in whole words.
+// addMFP adds an MFP of n fragments to a block in dst: its header, and tables in which all fragments are of one type
+// and have no size yet. The size of the MFP is in whole words.
 func (b *Block) addMFP(dst []byte, source uint16, n, size int, of event.BankType) {
 	place := dst[b.Size:]
 	types, sizes := event.MFPTables(place, n)
