@@ -172,24 +172,31 @@ func (b *Builder) revoke(mep uint64, refs []shmem.Ref) error {
 
 // finish checks a whole MEP, writes its header and hands it to the sink.
 func (b *Builder) finish(slot int, at time.Time) error {
+	f := &b.f
 	mep, memory, err := b.take(slot)
 	if err != nil {
 		return err
 	}
-	looked := b.cfg.Tap.Wanted()
+	read, looked := memory, b.cfg.Tap.Wanted()
 	shown := looked && b.cfg.Tap.Due(at)
-	read, err := b.layOut(mep.MEP, memory, shown)
+	if err = f.tables.put(memory, f.places); err == nil && b.asm.stands() && (b.copies() || shown) {
+		b.scratch()
+		read, err = f.pack(memory)
+	}
+	if err != nil {
+		return fmt.Errorf("header of MEP %d: %w", mep.MEP, err)
+	}
+	first, events, err := b.check(mep.MEP, read)
 	if err != nil {
 		return err
 	}
 	meta := sink.Meta{
-		Run:     b.cfg.Run,
-		MEP:     mep.MEP,
-		Attempt: mep.Attempt,
-		Whole:   at,
-	}
-	if meta.FirstEvent, meta.Events, err = b.check(mep.MEP, read); err != nil {
-		return err
+		Run:        b.cfg.Run,
+		MEP:        mep.MEP,
+		FirstEvent: first,
+		Events:     events,
+		Attempt:    mep.Attempt,
+		Whole:      at,
 	}
 	if b.verdicts != nil {
 		meta.Verdicts = b.verdicts[slot]
@@ -207,20 +214,6 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	}
 	b.built(slot, &meta)
 	return nil
-}
-
-// layOut writes the header of a MEP, and returns the MEP as it is read from now on: where it lies, or in the scratch.
-func (b *Builder) layOut(mep uint64, memory []byte, shown bool) (read []byte, err error) {
-	f := &b.f
-	read = memory
-	if err = f.tables.put(memory, f.places); err == nil && b.asm.stands() && (b.copies() || shown) {
-		b.scratch()
-		read, err = f.pack(memory)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("header of MEP %d: %w", mep, err)
-	}
-	return read, nil
 }
 
 // check verifies a MEP as far as is asked for, and returns which events it has.
