@@ -55,11 +55,11 @@ type echo struct {
 
 func (e *echo) Signal(to int, payload []byte) error {
 	m, err := parseMessage(payload)
-	if err != nil || m.Kind != Arrive {
+	if err != nil || m.Kind != kindArrive {
 		return err
 	}
 	putMessage(e.buf[:], Message{
-		Kind:  Release,
+		Kind:  kindRelease,
 		From:  m.To,
 		To:    m.From,
 		Epoch: m.Epoch,
@@ -85,7 +85,7 @@ func TestShellAllocatesNothing(t *testing.T) {
 	var buf [MessageSize]byte
 	epoch := uint64(0)
 	if n := testing.AllocsPerRun(100, func() {
-		putMessage(buf[:], Message{Kind: Arrive, From: 1, Epoch: epoch})
+		putMessage(buf[:], Message{Kind: kindArrive, From: 1, Epoch: epoch})
 		err = root.Deliver(1, buf[:])
 		if err == nil {
 			_, _, err = root.Enter(ctx)

@@ -350,7 +350,7 @@ func (b *Barrier) flush() {
 // is as good as a rank that does not answer, which the inquiry knows.
 func (b *Barrier) sendFailed(m Message, err error) {
 	b.stats.SendFailed++
-	if m.Kind != Arrive && m.Kind != Release || b.broken != nil || m.Epoch>>generationShift != b.generation {
+	if m.Kind != kindArrive && m.Kind != kindRelease || b.broken != nil || m.Epoch>>generationShift != b.generation {
 		return
 	}
 	b.broken = &sendError{Message: m, Err: err}

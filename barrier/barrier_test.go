@@ -209,7 +209,7 @@ func TestEnterGoesOnAfterATimeout(t *testing.T) {
 			}
 		}
 		for r, err := range h.enterAll(t.Context(), upTo(3)) {
-			if report := h.barriers[r].turns.cores[0].Report(); err != nil || report.Entered != 2 {
+			if report := h.barriers[r].turns.cores[0].report(); err != nil || report.Entered != 2 {
 				t.Errorf("rank %d: %v, %+v", r, err, report)
 			}
 		}
@@ -258,7 +258,7 @@ func TestCloseAndBusy(t *testing.T) {
 		}
 		_, _, err := b.Enter(t.Context())
 		for what, err := range map[string]error{
-			"Enter": err, "Deliver": b.Deliver(1, wireOf(Message{Kind: Arrive, From: 1})),
+			"Enter": err, "Deliver": b.Deliver(1, wireOf(Message{Kind: kindArrive, From: 1})),
 		} {
 			if !errors.Is(err, ErrClosed) {
 				t.Errorf("%s after Close: %v", what, err)
@@ -272,7 +272,7 @@ func TestCloseAndBusy(t *testing.T) {
 
 func TestDeliverRefuses(t *testing.T) {
 	b := newHub(t, Central, 3, Options{}).barriers[0]
-	arrive := wireOf(Message{Kind: Arrive, From: 1})
+	arrive := wireOf(Message{Kind: kindArrive, From: 1})
 	for _, c := range []struct {
 		name    string
 		from    int
@@ -281,7 +281,7 @@ func TestDeliverRefuses(t *testing.T) {
 	}{
 		{"nothing", 1, nil, "from rank 1: barrier message is 0 bytes long"},
 		{"spoofed", 2, arrive, "it came from rank 2"},
-		{"for another", 1, wireOf(Message{Kind: Arrive, From: 1, To: 2}), "it is for another rank"},
+		{"for another", 1, wireOf(Message{Kind: kindArrive, From: 1, To: 2}), "it is for another rank"},
 	} {
 		if err := b.Deliver(c.from, c.payload); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
@@ -306,7 +306,7 @@ func (l lossy) Signal(_ int, payload []byte) error {
 
 func TestSendFailures(t *testing.T) {
 	core := newCores(t, "central", 2)
-	b := New(core[1], lossy{Arrive}, Options{})
+	b := New(core[1], lossy{kindArrive}, Options{})
 	var send *sendError
 	for range 2 { // it stays
 		if _, _, err := b.Enter(t.Context()); !errors.As(err, &send) || !errors.Is(err, errNoRoute) {
@@ -319,7 +319,7 @@ func TestSendFailures(t *testing.T) {
 
 	// A query that cannot be sent is no failure: its rank is missing.
 	synctest.Test(t, func(t *testing.T) {
-		b := New(newCores(t, "central", 2)[1], lossy{Query}, Options{Timeout: time.Second})
+		b := New(newCores(t, "central", 2)[1], lossy{kindQuery}, Options{Timeout: time.Second})
 		var timeout *TimeoutError
 		if _, _, err := b.Enter(t.Context()); !errors.As(err, &timeout) || !slices.Equal(timeout.Missing, []int{0}) {
 			t.Error(err)
@@ -334,14 +334,14 @@ func TestSendFailures(t *testing.T) {
 // told to the one that waits.
 func TestSendFailureWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(newCores(t, "tournament", 4)[2], lossy{Arrive}, Options{})
+		b := New(newCores(t, "tournament", 4)[2], lossy{kindArrive}, Options{})
 		ended := make(chan error)
 		go func() {
 			_, _, err := b.Enter(t.Context())
 			ended <- err
 		}()
 		synctest.Wait()
-		if err := b.Deliver(3, wireOf(Message{Kind: Arrive, From: 3, To: 2})); err != nil {
+		if err := b.Deliver(3, wireOf(Message{Kind: kindArrive, From: 3, To: 2})); err != nil {
 			t.Error(err)
 		}
 		if err := <-ended; !errors.Is(err, errNoRoute) {
@@ -358,7 +358,7 @@ func TestEndedContextDoesNotEnter(t *testing.T) {
 	if _, _, err := h.barriers[1].Enter(ctx); !errors.Is(err, cause) {
 		t.Error(err)
 	}
-	if r := h.barriers[1].turns.cores[0].Report(); r.Entered != 0 || h.signals != 0 {
+	if r := h.barriers[1].turns.cores[0].report(); r.Entered != 0 || h.signals != 0 {
 		t.Errorf("%+v after %d signals", r, h.signals)
 	}
 }
@@ -388,7 +388,7 @@ type early struct {
 }
 
 func (e *early) Signal(_ int, payload []byte) error {
-	if m, err := parseMessage(payload); err == nil && m.Kind == Release {
+	if m, err := parseMessage(payload); err == nil && m.Kind == kindRelease {
 		e.sent++
 		e.woken = e.woken || len(e.b.wake) > 0
 	}
@@ -406,7 +406,7 @@ func TestReleaseGoesFirst(t *testing.T) {
 	if _, _, err := e.b.begin(false); err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range []Message{{Kind: Arrive, From: 3, To: 2}, {Kind: Release, From: 0, To: 2}} {
+	for _, m := range []Message{{Kind: kindArrive, From: 3, To: 2}, {Kind: kindRelease, From: 0, To: 2}} {
 		wire := make([]byte, MessageSize)
 		putMessage(wire, m)
 		if err := e.b.Deliver(int(m.From), wire); err != nil {

@@ -51,7 +51,7 @@ func (b *bracket) complete(c *Core, a *Actions) {
 		b.release(c, c.entered.lag(), a)
 		return
 	}
-	c.tell(Arrive, b.up, c.entered.lag(), a)
+	c.tell(kindArrive, b.up, c.entered.lag(), a)
 }
 
 // release lets the children go, tells them who held the epoch as the root saw it,
@@ -64,7 +64,7 @@ func (b *bracket) release(c *Core, verdict Lag, a *Actions) {
 		if b.kind == Tournament {
 			i = b.down - 1 - i
 		}
-		c.tell(Release, b.child(b.rank, i), verdict, a)
+		c.tell(kindRelease, b.child(b.rank, i), verdict, a)
 	}
 	if b.down == 0 && b.up == noParent {
 		c.leave(c.held, a)
@@ -75,7 +75,7 @@ func (b *bracket) release(c *Core, verdict Lag, a *Actions) {
 
 func (b *bracket) place(m Message) (child int, wrong string) {
 	from := int(m.From)
-	if m.Kind == Release {
+	if m.Kind == kindRelease {
 		if from != b.up {
 			return 0, "a child does not release its parent"
 		}
@@ -89,7 +89,7 @@ func (b *bracket) place(m Message) (child int, wrong string) {
 }
 
 func (b *bracket) take(c *Core, m Message, child int, now int64, a *Actions) error {
-	if m.Kind == Release {
+	if m.Kind == kindRelease {
 		if m.Epoch > c.epoch || !c.inside || b.awaited > 0 {
 			return c.refuse(m, errAhead, "this rank has not arrived there yet")
 		}

@@ -78,7 +78,7 @@ type Core struct {
 	offer    uint32    // of this rank, for the epochs it enters from now on
 	held     Held      // who held the epoch before
 	asking   bool      // a time-out struck in epoch: replies are collected
-	reports  []Report  // what the replies said
+	reports  []report  // what the replies said
 	counters *Counters // of all cores of a barrier
 }
 
@@ -126,17 +126,8 @@ func (c *Core) stand(epoch uint64) {
 	c.reports = c.reports[:0]
 }
 
-// next is the epoch to be entered next or, if Inside, waited in.
+// next is the epoch to be entered next or, if inside, waited in.
 func (c *Core) next() uint64 { return c.epoch }
-
-// Inside reports whether that epoch was entered and not yet left.
-func (c *Core) Inside() bool { return c.inside }
-
-// Held tells who held the epoch that was left last.
-func (c *Core) Held() Held { return c.held }
-
-// Counters returns a copy of the counters.
-func (c *Core) Counters() Counters { return *c.counters }
 
 // enter enters the epoch this rank stands at. a.Released tells that the epoch
 // ended at once: there is nobody to wait for, or all others are waiting.
@@ -164,7 +155,7 @@ func (c *Core) tell(kind messageKind, to int, lag Lag, a *Actions) {
 	m := c.message(kind, to, c.epoch)
 	m.Lag = lag
 	a.Send = append(a.Send, m)
-	if kind == Arrive {
+	if kind == kindArrive {
 		c.counters.ArrivesSent++
 	} else {
 		c.counters.ReleasesSent++
@@ -179,9 +170,9 @@ func (c *Core) leave(held Held, a *Actions) {
 	a.Released = true
 }
 
-// Offer says what this rank tells the others in the epochs that it enters from now on: a number, of which all
-// learn the smallest (Held.Least). Before the first Offer it is 0.
-func (c *Core) Offer(n uint32) { c.offer = n }
+// setOffer says what this rank tells the others in the epochs that it enters from now on: a number, of which all
+// learn the smallest (Held.Least). Before the first setOffer it is 0.
+func (c *Core) setOffer(n uint32) { c.offer = n }
 
 // Receive takes a message from a neighbour. Late and duplicated messages are
 // counted and change nothing; a message that breaks the protocol gives a
@@ -198,11 +189,11 @@ func (c *Core) Receive(m Message, now int64, a *Actions) error {
 		return c.refuse(m, errWrongRank, "it says that a rank entered last that is not there")
 	}
 	switch m.Kind {
-	case Arrive, Release:
+	case kindArrive, kindRelease:
 		return c.arrive(m, now, a)
-	case Query:
+	case kindQuery:
 		return c.query(m, a)
-	case Reply:
+	case kindReply:
 		return c.reply(m, a)
 	}
 	return c.refuse(m, errWrongKind, "the kind is unknown")

@@ -84,11 +84,11 @@ func (d *dissemination) enter(c *Core, a *Actions) {
 
 // signal sends the signal of the round this rank stands in.
 func (d *dissemination) signal(c *Core, a *Actions) {
-	c.tell(Arrive, d.ahead(d.round), c.entered.lag(), a)
+	c.tell(kindArrive, d.ahead(d.round), c.entered.lag(), a)
 }
 
 func (d *dissemination) place(m Message) (round int, wrong string) {
-	if m.Kind == Release {
+	if m.Kind == kindRelease {
 		return 0, "nobody is released in a dissemination"
 	}
 	round, ok := d.roundOf(int(m.From), d.rank)

@@ -164,7 +164,7 @@ func TestWhoHeldThePhase(t *testing.T) {
 		bound := 4 * (w.flight + int64(2*n)*w.port) * int64(roundsOf(kind, n))
 		waiting := n
 		check := func(rank int, now int64) {
-			h := w.cores[rank].Held()
+			h := w.cores[rank].held
 			if kind == None {
 				if h.Rank != Nobody || h.By+h.Span != 0 {
 					rt.Fatalf("rank %d: %+v though nobody waits", rank, h)

@@ -108,7 +108,7 @@ func (b *Barrier) renew(g generation) {
 	counters := b.turns.cores[0].counters
 	core := newCore(b.kind, n, seat)
 	core.counters = counters
-	core.Offer(b.offered)
+	core.setOffer(b.offered)
 	b.turns = newTurns(core, len(b.turns.cores)-1)
 	b.turns.offer(b.offered)
 	b.generation, b.seats, b.open, b.unmet, b.broken = g.number, g.seats, false, false, nil

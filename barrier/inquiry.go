@@ -2,8 +2,8 @@ package barrier
 
 import "slices"
 
-// Report says how far a rank has come and whom it waits for.
-type Report struct {
+// report says how far a rank has come and whom it waits for.
+type report struct {
 	Rank       int
 	Entered    uint64 // epochs entered: all below this number
 	WaitingFor []int  // neighbours it waits for in epoch Entered−1; nil if it has left that one
@@ -15,7 +15,7 @@ type Report struct {
 // at all. A rank behind a silent one is not accused: nobody waits for it.
 // Several reports of one rank count as the furthest of them. The result is
 // empty when everybody has entered and only a message is missing.
-func culprits(reports []Report) []int {
+func culprits(reports []report) []int {
 	latest := uint64(0)
 	entered := make(map[int]uint64, len(reports))
 	for _, r := range reports {
@@ -48,9 +48,9 @@ func (c *Core) waitingFor() []int {
 	return c.algorithm.waitsFor()
 }
 
-// Report returns where this rank stands, for Culprits.
-func (c *Core) Report() Report {
-	r := Report{Rank: c.rank, Entered: c.epoch, WaitingFor: c.waitingFor()}
+// report returns where this rank stands, for Culprits.
+func (c *Core) report() report {
+	r := report{Rank: c.rank, Entered: c.epoch, WaitingFor: c.waitingFor()}
 	if c.inside {
 		r.Entered++
 	}
@@ -66,14 +66,14 @@ func (c *Core) ask(a *Actions) {
 	}
 	c.asking = true
 	c.reports = c.reports[:0]
-	own := c.message(Query, c.rank, c.epoch)
+	own := c.message(kindQuery, c.rank, c.epoch)
 	own.Origin = own.From
 	c.passQuery(c.waitingFor(), own, a)
 }
 
 // missing concludes the inquiry with what has been answered until now.
 func (c *Core) missing() []int {
-	return culprits(append([]Report{c.Report()}, c.reports...))
+	return culprits(append([]report{c.report()}, c.reports...))
 }
 
 // passQuery sends a query that has come, or is its rank's own, to all of list but
@@ -81,7 +81,7 @@ func (c *Core) missing() []int {
 func (c *Core) passQuery(list []int, q Message, a *Actions) {
 	for _, w := range list {
 		if w != int(q.From) && w != int(q.Origin) {
-			m := c.message(Query, w, c.epoch)
+			m := c.message(kindQuery, w, c.epoch)
 			m.Origin = q.Origin
 			m.Path = c.algorithm.onward(q.Path)
 			a.Send = append(a.Send, m)
@@ -103,22 +103,22 @@ func (c *Core) query(m Message, a *Actions) error {
 		return c.refuse(m, errAhead, "nobody can be inside that epoch yet")
 	}
 	c.counters.Queries++
-	answer := c.message(Reply, int(m.From), m.Epoch)
+	answer := c.message(kindReply, int(m.From), m.Epoch)
 	answer.Origin, answer.Rank, answer.Path = m.Origin, uint16(c.rank), stepBack(m.Path)
 	switch {
 	case m.Epoch < c.epoch:
-		answer.Standing = Left
+		answer.Standing = left
 		a.Send = append(a.Send, answer)
 	case m.Epoch > c.epoch || !c.inside:
 		answer.Standing = absent
 		a.Send = append(a.Send, answer)
 	case c.algorithm.hasSent(m):
-		answer.Standing = Sent
+		answer.Standing = sent
 		a.Send = append(a.Send, answer)
 	default:
 		// Answers go before questions, so that on an ordered link the origin
 		// hears that this rank is alive before it hears from behind it.
-		answer.Standing = Waiting
+		answer.Standing = waiting
 		list := c.waitingFor()
 		for _, w := range list {
 			answer.Waits = uint16(w)
@@ -135,7 +135,7 @@ func (c *Core) reply(m Message, a *Actions) error {
 	if rank >= c.n || rank == c.rank || !c.algorithm.behind(rank, int(m.From)) {
 		return c.refuse(m, errWrongRank, "the rank it speaks of does not lie behind its sender")
 	}
-	if m.Standing == Waiting && (waits >= c.n || !c.algorithm.adjacent(rank, waits)) {
+	if m.Standing == waiting && (waits >= c.n || !c.algorithm.adjacent(rank, waits)) {
 		return c.refuse(m, errWrongRank, "the rank waited for is no neighbour of the waiting one")
 	}
 	next, ok := 0, int(m.Origin) < c.n
@@ -163,11 +163,11 @@ func (c *Core) reply(m Message, a *Actions) error {
 // note keeps an answer once; there are no more different ones than there are
 // ranks and edges, so a peer that repeats itself cannot make the list grow.
 func (c *Core) note(m Message) {
-	r := Report{Rank: int(m.Rank), Entered: m.Epoch + 1}
+	r := report{Rank: int(m.Rank), Entered: m.Epoch + 1}
 	switch m.Standing {
 	case absent:
 		r.Entered = m.Epoch
-	case Waiting:
+	case waiting:
 		r.WaitingFor = []int{int(m.Waits)}
 	}
 	for _, known := range c.reports {

@@ -17,16 +17,16 @@ const messageVersion = 3
 type messageKind uint8
 
 const (
-	// Arrive tells the parent that the sender and all below it have entered, or is
+	// kindArrive tells the parent that the sender and all below it have entered, or is
 	// the signal of a round of a dissemination.
-	Arrive messageKind = 1 + iota
-	// Release tells a child that everybody has entered.
-	Release
-	// Query asks, on behalf of Origin, whether the receiver has entered and whom
+	kindArrive messageKind = 1 + iota
+	// kindRelease tells a child that everybody has entered.
+	kindRelease
+	// kindQuery asks, on behalf of Origin, whether the receiver has entered and whom
 	// it waits for. Sent after a time-out only.
-	Query
-	// Reply answers a Query: the Standing of Rank.
-	Reply
+	kindQuery
+	// kindReply answers a kindQuery: the Standing of Rank.
+	kindReply
 )
 
 // String returns the word used in transcripts and errors.
@@ -40,13 +40,13 @@ type standing uint8
 const (
 	// absent has not entered the epoch: it is the missing one.
 	absent standing = 1 + iota
-	// Waiting has entered and waits for the rank Waits.
-	Waiting
-	// Left has entered and was released.
-	Left
-	// Sent has entered and has signalled the one that asked: that signal was lost
+	// waiting has entered and waits for the rank Waits.
+	waiting
+	// left has entered and was released.
+	left
+	// sent has entered and has signalled the one that asked: that signal was lost
 	// or is on its way. Dissemination only.
-	Sent
+	sent
 )
 
 // String returns the word used in transcripts and errors.
@@ -60,28 +60,28 @@ type Message struct {
 	From, To uint16
 	Kind     messageKind
 
-	Lag Lag // Arrive: of the ranks it speaks for; Release: of all
+	Lag Lag // kindArrive: of the ranks it speaks for; kindRelease: of all
 
-	Origin   uint16   // Query, Reply: the rank whose time-out struck
-	Rank     uint16   // Reply: the rank it speaks of
-	Waits    uint16   // Reply with Standing Waiting: the rank that Rank waits for
-	Standing standing // Reply
-	Path     uint16   // Query, Reply of a dissemination: see dissemination.go
+	Origin   uint16   // kindQuery, kindReply: the rank whose time-out struck
+	Rank     uint16   // kindReply: the rank it speaks of
+	Waits    uint16   // kindReply with Standing waiting: the rank that Rank waits for
+	Standing standing // kindReply
+	Path     uint16   // kindQuery, kindReply of a dissemination: see dissemination.go
 }
 
 // String is the line of a transcript: "3 → 2 arrive 7".
 func (m Message) String() string {
 	s := fmt.Sprintf("%d → %d %s %d", m.From, m.To, m.Kind, m.Epoch)
 	switch m.Kind {
-	case Arrive, Release:
+	case kindArrive, kindRelease:
 		if m.Lag.Span > 0 {
 			s += fmt.Sprintf(", %d last by %d of %d µs", m.Lag.Last, m.Lag.By, m.Lag.Span)
 		}
-	case Query:
+	case kindQuery:
 		s += fmt.Sprintf(" for %d", m.Origin)
-	case Reply:
+	case kindReply:
 		s += fmt.Sprintf(" for %d: %d %s", m.Origin, m.Rank, m.Standing)
-		if m.Standing == Waiting {
+		if m.Standing == waiting {
 			s += fmt.Sprintf(" for %d", m.Waits)
 		}
 	}
@@ -100,7 +100,7 @@ func putMessage(dst []byte, m Message) {
 	binary.LittleEndian.PutUint16(dst[2:], m.From)
 	binary.LittleEndian.PutUint16(dst[4:], m.To)
 	binary.LittleEndian.PutUint64(dst[8:], m.Epoch)
-	if m.Kind == Arrive || m.Kind == Release {
+	if m.Kind == kindArrive || m.Kind == kindRelease {
 		binary.LittleEndian.PutUint16(dst[6:], m.Lag.Last)
 		binary.LittleEndian.PutUint32(dst[16:], m.Lag.By)
 		binary.LittleEndian.PutUint32(dst[20:], m.Lag.Span)
@@ -132,7 +132,7 @@ func parseMessage(b []byte) (Message, error) {
 		To:    binary.LittleEndian.Uint16(b[4:]),
 		Epoch: binary.LittleEndian.Uint64(b[8:]),
 	}
-	if m.Kind == Arrive || m.Kind == Release {
+	if m.Kind == kindArrive || m.Kind == kindRelease {
 		m.Lag.Last = binary.LittleEndian.Uint16(b[6:])
 		m.Lag.By = binary.LittleEndian.Uint32(b[16:])
 		m.Lag.Span = binary.LittleEndian.Uint32(b[20:])
@@ -156,15 +156,15 @@ func parseMessage(b []byte) (Message, error) {
 // check holds the rules that the kind of a query or reply sets for the other fields.
 func (m Message) check() error {
 	switch m.Kind {
-	case Query:
+	case kindQuery:
 		if m.Rank != 0 || m.Waits != 0 || m.Standing != 0 {
 			return formatErrorf("of kind query carries fields of a reply")
 		}
-	case Reply:
-		if m.Standing < absent || m.Standing > Sent {
+	case kindReply:
+		if m.Standing < absent || m.Standing > sent {
 			return formatErrorf("of kind reply has unknown standing %d", uint8(m.Standing))
 		}
-		if m.Standing != Waiting && m.Waits != 0 {
+		if m.Standing != waiting && m.Waits != 0 {
 			return formatErrorf("of kind reply is %s but names a rank it waits for", m.Standing)
 		}
 	default:

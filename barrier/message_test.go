@@ -11,21 +11,21 @@ import (
 
 // goldenMessages are the messages of testdata/messages.golden by name.
 var goldenMessages = map[string]Message{
-	"arrive": {Kind: Arrive, From: 3, To: 2, Epoch: 7, Lag: Lag{Last: 3, By: never, Least: 5}},
-	"release": {Kind: Release, From: 0, To: 4, Epoch: 0x0123456789abcdef,
+	"arrive": {Kind: kindArrive, From: 3, To: 2, Epoch: 7, Lag: Lag{Last: 3, By: never, Least: 5}},
+	"release": {Kind: kindRelease, From: 0, To: 4, Epoch: 0x0123456789abcdef,
 		Lag: Lag{
 			Last:  0x1234,
 			By:    1500,
 			Span:  70000,
 			Least: never,
 		}},
-	"query":        {Kind: Query, From: 1, To: 0, Origin: 1, Epoch: 1<<32 - 1},
-	"query path":   {Kind: Query, From: 4, To: 0, Origin: 1, Epoch: 9, Path: 6},
-	"reply sent":   {Kind: Reply, From: 0, To: 4, Origin: 1, Epoch: 9, Rank: 0, Standing: Sent, Path: 0x8002},
-	"reply absent": {Kind: Reply, From: 2, To: 0, Origin: 1, Epoch: 9, Rank: 2, Standing: absent},
-	"reply waiting": {Kind: Reply, From: 65534, To: 65535, Origin: 0x1234, Epoch: 256, Rank: 65534, Waits: 65532,
-		Standing: Waiting},
-	"reply left": {Kind: Reply, From: 0, To: 3, Origin: 3, Epoch: 5, Rank: 0, Standing: Left},
+	"query":        {Kind: kindQuery, From: 1, To: 0, Origin: 1, Epoch: 1<<32 - 1},
+	"query path":   {Kind: kindQuery, From: 4, To: 0, Origin: 1, Epoch: 9, Path: 6},
+	"reply sent":   {Kind: kindReply, From: 0, To: 4, Origin: 1, Epoch: 9, Rank: 0, Standing: sent, Path: 0x8002},
+	"reply absent": {Kind: kindReply, From: 2, To: 0, Origin: 1, Epoch: 9, Rank: 2, Standing: absent},
+	"reply waiting": {Kind: kindReply, From: 65534, To: 65535, Origin: 0x1234, Epoch: 256, Rank: 65534, Waits: 65532,
+		Standing: waiting},
+	"reply left": {Kind: kindReply, From: 0, To: 3, Origin: 3, Epoch: 5, Rank: 0, Standing: left},
 }
 
 // golden reads the bytes of each named message.

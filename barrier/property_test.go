@@ -45,7 +45,7 @@ func offer(r int, epoch uint64) uint32 { return uint32((uint64(r)*7 + epoch*13) 
 
 func (w *net) enter(r int) error {
 	w.entered[r]++
-	w.cores[r].Offer(offer(r, w.cores[r].next()))
+	w.cores[r].setOffer(offer(r, w.cores[r].next()))
 	return w.step(r, func(a *Actions) error { return w.cores[r].enter(w.cores[r].next(), w.now, a) })
 }
 
@@ -71,7 +71,7 @@ func (w *net) step(r int, do func(*Actions) error) error {
 		for other := range w.cores {
 			least = min(least, offer(other, before))
 		}
-		if got := c.Held().Least; len(w.cores) > 1 && got != least {
+		if got := c.held.Least; len(w.cores) > 1 && got != least {
 			return fmt.Errorf("rank %d learnt in epoch %d that the least offer was %d, not %d", r, before, got, least)
 		}
 		for other, n := range w.entered {
@@ -109,7 +109,7 @@ func TestNobodyLeavesEarly(t *testing.T) {
 		for {
 			var ready []int
 			for r, c := range w.cores {
-				if !c.Inside() && c.next() < epochs {
+				if !c.inside && c.next() < epochs {
 					ready = append(ready, r)
 				}
 			}
@@ -145,7 +145,7 @@ func checkAccounts(t *rapid.T, w *net, epochs, duplicates uint64) {
 	}
 	var sum Counters
 	for r, c := range w.cores {
-		k := c.Counters()
+		k := *c.counters
 		if c.next() != epochs || k.Epochs != epochs || w.entered[r] != epochs {
 			t.Fatalf("rank %d is stuck at epoch %d of %d", r, c.next(), epochs)
 		}
@@ -241,20 +241,20 @@ func TestMissingIsNamed(t *testing.T) {
 			}
 		}
 		settle(rt, w, rng, dead)
-		var reports []Report
+		var reports []report
 		for r, c := range w.cores {
 			if slices.Contains(missing, r) {
 				if !dead[r] {
-					reports = append(reports, c.Report())
+					reports = append(reports, c.report())
 				}
 				continue
 			}
-			reports = append(reports, c.Report())
+			reports = append(reports, c.report())
 			before := len(w.history)
 			must(rt, w.step(r, func(a *Actions) error { c.ask(a); return nil }))
 			settle(rt, w, rng, dead)
 			checkNames(rt, fmt.Sprintf("rank %d", r), c.missing(), missing)
-			if queries := count(w.history[before:], Query); queries > n-1 {
+			if queries := count(w.history[before:], kindQuery); queries > n-1 {
 				rt.Fatalf("rank %d's inquiry took %d queries among %d ranks", r, queries, n)
 			}
 		}
@@ -391,7 +391,7 @@ func (s *state) after(t *testing.T, copies int, do func(*net) error) *state {
 func (s *state) successors(t *testing.T, epochs uint64) []*state {
 	var next []*state
 	for r, c := range s.net.cores {
-		if !c.Inside() && c.next() < epochs {
+		if !c.inside && c.next() < epochs {
 			next = append(next, s.after(t, s.copies, func(w *net) error { return w.enter(r) }))
 		}
 	}
@@ -427,7 +427,7 @@ func TestALostMessageAccusesNobody(t *testing.T) {
 		}
 		waiting := 0
 		for r, c := range w.cores {
-			if !c.Inside() {
+			if !c.inside {
 				continue
 			}
 			waiting++

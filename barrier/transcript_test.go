@@ -83,8 +83,8 @@ func (w *world) command(t *testing.T, line string) {
 		var name string
 		var m Message
 		scan(t, rest, "%d→%d %s %d", &m.From, &m.To, &name, &m.Epoch)
-		m.Kind = map[string]messageKind{"arrive": Arrive, "release": Release, "query": Query}[name]
-		if m.Kind == Query {
+		m.Kind = map[string]messageKind{"arrive": kindArrive, "release": kindRelease, "query": kindQuery}[name]
+		if m.Kind == kindQuery {
 			_, asked, _ := strings.Cut(rest, " for ")
 			scan(t, asked, "%d over %d", &m.Origin, &m.Path)
 		}
@@ -110,7 +110,7 @@ func (w *world) look(t *testing.T, word, rest string) {
 	case "missing":
 		w.say("rank %d misses %v", r, w.cores[r].missing())
 	case "counters":
-		w.say("rank %d counted %s", r, countersText(w.cores[r].Counters()))
+		w.say("rank %d counted %s", r, countersText(*w.cores[r].counters))
 	default:
 		t.Fatalf("unknown command %q", word)
 	}
@@ -134,7 +134,7 @@ func (w *world) step(rank int, what string, do func(*Actions) error) {
 	}
 	if a.Released {
 		held := ""
-		if h := w.cores[rank].Held(); h.Span > 0 {
+		if h := w.cores[rank].held; h.Span > 0 {
 			held = fmt.Sprintf(", held by %d for %v of %v", h.Rank, h.By, h.Span)
 		}
 		w.say("  rank %d leaves epoch %d%s", rank, epoch, held)

@@ -163,23 +163,23 @@ func TestNewCoreRefuses(t *testing.T) {
 }
 
 func TestCulprits(t *testing.T) {
-	rep := func(rank int, entered uint64, waits ...int) Report { return Report{rank, entered, waits} }
+	rep := func(rank int, entered uint64, waits ...int) report { return report{rank, entered, waits} }
 	for _, c := range []struct {
 		name    string
-		reports []Report
+		reports []report
 		want    []int
 	}{
 		{"nobody reports", nil, nil},
-		{"nobody has begun", []Report{rep(0, 0), rep(1, 0)}, nil},
-		{"one has not entered", []Report{rep(0, 5, 1), rep(1, 4), rep(2, 5, 0)}, []int{1}},
-		{"one is silent", []Report{rep(0, 5, 2), rep(1, 5, 0)}, []int{2}},
-		{"those behind a silent one are not accused", []Report{rep(0, 5, 4), rep(1, 5, 0), rep(2, 5, 0)}, []int{4}},
-		{"silent and absent", []Report{rep(0, 5, 1, 2), rep(1, 4)}, []int{1, 2}},
-		{"a message is lost", []Report{rep(0, 5, 1), rep(1, 5, 0)}, nil},
-		{"one has left", []Report{rep(0, 5), rep(1, 5, 0)}, nil},
-		{"further reports win", []Report{rep(0, 5, 1), rep(1, 4), rep(1, 5, 0)}, nil},
-		{"waits of an older report do not count", []Report{rep(0, 5, 1), rep(1, 4, 3), rep(1, 5, 0)}, nil},
-		{"waits of the epoch before do not count", []Report{rep(0, 5, 1), rep(1, 4, 3)}, []int{1}},
+		{"nobody has begun", []report{rep(0, 0), rep(1, 0)}, nil},
+		{"one has not entered", []report{rep(0, 5, 1), rep(1, 4), rep(2, 5, 0)}, []int{1}},
+		{"one is silent", []report{rep(0, 5, 2), rep(1, 5, 0)}, []int{2}},
+		{"those behind a silent one are not accused", []report{rep(0, 5, 4), rep(1, 5, 0), rep(2, 5, 0)}, []int{4}},
+		{"silent and absent", []report{rep(0, 5, 1, 2), rep(1, 4)}, []int{1, 2}},
+		{"a message is lost", []report{rep(0, 5, 1), rep(1, 5, 0)}, nil},
+		{"one has left", []report{rep(0, 5), rep(1, 5, 0)}, nil},
+		{"further reports win", []report{rep(0, 5, 1), rep(1, 4), rep(1, 5, 0)}, nil},
+		{"waits of an older report do not count", []report{rep(0, 5, 1), rep(1, 4, 3), rep(1, 5, 0)}, nil},
+		{"waits of the epoch before do not count", []report{rep(0, 5, 1), rep(1, 4, 3)}, []int{1}},
 	} {
 		if got := culprits(c.reports); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)

@@ -65,9 +65,9 @@ func (t *turns) receive(m Message, now int64, a *Actions) error {
 // offer is Core.Offer, for all.
 func (t *turns) offer(n uint32) {
 	for _, c := range t.cores {
-		c.Offer(n)
+		c.setOffer(n)
 	}
 }
 
 // held tells who held the epoch that the last enter was for: the one whose core has its turn next.
-func (t *turns) held() Held { return t.of(t.epoch).Held() }
+func (t *turns) held() Held { return t.of(t.epoch).held }

@@ -158,7 +158,8 @@ func (a *Assembler) lacksAny(slot int) bool {
 func (a *Assembler) marked(slot int) bool { return a.slots[slot].marked }
 
 // errNotBorne says that a builder unit was not made to go on without readout units.
-var errNotBorne = errors.New("the builder unit is not told what a readout unit has, so it cannot go on without one")
+var errNotBorne = errors.New("the builder unit was not told which sources a readout unit has, so it cannot go on " +
+	"without one: set readout-loss before the run")
 
 // Gone takes that nothing comes any more from a readout unit, by its index. Nothing of it is under way to memory when
 // it returns. Twice is once.
@@ -169,7 +170,7 @@ func (b *Builder) Gone(ru int) error {
 	case b.closed:
 		return errClosed
 	case ru < 0 || ru >= len(b.cfg.RURanks):
-		return fmt.Errorf("there is no readout unit %d that could be gone", ru)
+		return fmt.Errorf("readout unit %d was told to be gone, and there is no such unit", ru)
 	case b.cfg.Division.Units() == 0 || b.cfg.MostEvents == 0:
 		return errNotBorne
 	}
@@ -200,7 +201,7 @@ func (b *Builder) Back(ru int, from uint64) error {
 		return errClosed
 	}
 	if ru < 0 || ru >= len(b.cfg.RURanks) {
-		return fmt.Errorf("there is no readout unit %d that could be back", ru)
+		return fmt.Errorf("readout unit %d was told to be back, and there is no such unit", ru)
 	}
 	b.asm.back(ru, from)
 	if b.asm.stands() {

@@ -289,7 +289,7 @@ func TestOtherSources(t *testing.T) {
 	}
 	cfg := r.config(bearing)
 	cfg.Division = placing.Even(2, 3)
-	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "the sources of 2 readout units are told") {
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "gives the sources of 2 readout units") {
 		t.Error(err)
 	}
 }

@@ -102,7 +102,12 @@ func newStanding(l *placing.Layout, slots int) *Assembler {
 	for ru := range l.Units() {
 		offset, size := l.Part(ru)
 		least := l.Entries(ru) + l.Count(ru)*event.MFPFixedSize
-		a.owned = append(a.owned, owned{offset, l.Count(ru), uint32(least), uint32(size)})
+		a.owned = append(a.owned, owned{
+			offset:  offset,
+			sources: l.Count(ru),
+			least:   uint32(least),
+			size:    uint32(size),
+		})
 	}
 	return a
 }
@@ -277,8 +282,8 @@ func (a *Assembler) Granted(slot, ru int, ref shmem.Ref) {
 	a.stats.Granted++
 }
 
-// Standing appends the windows of a readout unit in the slots [first, first+n).
-func (a *Assembler) Standing(ru, first, n int, to []placing.Ref) []placing.Ref {
+// standing appends the windows of a readout unit in the slots [first, first+n).
+func (a *Assembler) standing(ru, first, n int, to []placing.Ref) []placing.Ref {
 	for slot := first; slot < first+n; slot++ {
 		to = append(to, placing.Ref(a.refs[slot*a.rus+ru]))
 	}
@@ -314,7 +319,7 @@ type MEP struct {
 	Size    int // bytes, header included
 }
 
-// Slot describes a slot's MEP. What it says of a whole one stays so until Finish, Discard or Abandon.
+// Slot describes a slot's MEP. What it says of a whole one stays so until Finish, Discard or abandon.
 func (a *Assembler) Slot(i int) MEP {
 	s := &a.slots[i]
 	m := MEP{MEP: s.mep, Attempt: s.attempt, Size: s.size}
@@ -366,8 +371,8 @@ func (a *Assembler) inPlace(slot, ru int) bool {
 	return int(a.placed[at]) == a.parts[at].size
 }
 
-// Refs appends the windows of a slot that end with its MEP.
-func (a *Assembler) Refs(i int, to []shmem.Ref) []shmem.Ref {
+// refsOf appends the windows of a slot that end with its MEP.
+func (a *Assembler) refsOf(i int, to []shmem.Ref) []shmem.Ref {
 	if a.stands() {
 		return to
 	}
@@ -399,18 +404,18 @@ func (a *Assembler) Finish(slots []uint32, mfps, bytes uint64) {
 	a.stats.Bytes += bytes
 }
 
-// Abandon gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does
+// abandon gives up a MEP that will not be whole, or not be written, and makes its slot free. On a free slot it does
 // nothing.
-func (a *Assembler) Abandon(i int) {
+func (a *Assembler) abandon(i int) {
 	if a.slots[i].phase != idle {
 		a.stats.Incomplete++
 		a.free(i)
 	}
 }
 
-// Withdraw gives up every MEP that is not whole or being decided on, since they are given to others. It calls each with
+// withdraw gives up every MEP that is not whole or being decided on, since they are given to others. It calls each with
 // the slot before that is free, and returns how many slots hold a MEP still.
-func (a *Assembler) Withdraw(each func(slot int)) (left int) {
+func (a *Assembler) withdraw(each func(slot int)) (left int) {
 	for i := range a.slots {
 		switch a.slots[i].phase {
 		case idle:

@@ -167,8 +167,8 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 	if got := m.a.Slot(i); got != (MEP{MEP: s.mep, Attempt: s.attempt, Size: end}) {
 		t.Fatalf("%+v, with %d bytes", got, end)
 	}
-	if !slices.Equal(m.a.Refs(i, nil), s.refs) {
-		t.Fatalf("windows %v, not %v", m.a.Refs(i, nil), s.refs)
+	if !slices.Equal(m.a.refsOf(i, nil), s.refs) {
+		t.Fatalf("windows %v, not %v", m.a.refsOf(i, nil), s.refs)
 	}
 	m.want.Granted += uint64(m.rus)
 	var open uint64
@@ -345,7 +345,7 @@ func (m *assemblerModel) abandon(t *rapid.T) {
 	if m.slots[i].busy {
 		m.want.Incomplete++
 	}
-	m.a.Abandon(i)
+	m.a.abandon(i)
 	m.plan(t, i)
 }
 
@@ -463,7 +463,7 @@ func (c *circuit) turn() bool {
 		_, size := c.a.Part(slot, ru)
 		whole = placed(c.a, slot, ru, ref, uint32(size)) == Whole
 	}
-	c.place, c.refs = c.a.landed(slot, c.place[:0]), c.a.Refs(slot, c.refs[:0])
+	c.place, c.refs = c.a.landed(slot, c.place[:0]), c.a.refsOf(slot, c.refs[:0])
 	c.slot[0] = uint32(slot)
 	c.a.Finish(c.slot[:], uint64(len(c.place)), 0)
 	c.mep++

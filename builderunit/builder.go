@@ -174,6 +174,19 @@ func New(cfg Config) (*Builder, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	b := newBuilder(cfg)
+	if err := b.assembler(); err != nil {
+		return nil, err
+	}
+	if err := b.export(); err != nil {
+		return nil, err
+	}
+	b.start()
+	return b, nil
+}
+
+// newBuilder makes a builder unit that has neither an assembler nor a segment yet.
+func newBuilder(cfg Config) *Builder {
 	n := cfg.Slots.Len()
 	b := &Builder{
 		cfg:       cfg,
@@ -192,19 +205,31 @@ func New(cfg Config) (*Builder, error) {
 			lost:    make([]bool, len(cfg.RURanks)),
 		},
 	}
+	for i, rank := range cfg.RURanks {
+		b.byRank[rank] = i
+	}
 	_, b.discards = cfg.Sink.(*sink.Discard)
 	if lender, ok := cfg.Sink.(sink.Lender); ok && lender.Lends() && cfg.Layout == nil {
 		b.lender = lender
 	}
+	return b
+}
+
+// assembler gives the unit the assembler that its configuration asks for: with windows that stand, or with ones that
+// are granted for each MEP.
+func (b *Builder) assembler() error {
+	cfg := &b.cfg
+	n := cfg.Slots.Len()
 	switch units := cfg.Division.Units(); {
 	case units > 0 && units != len(cfg.RURanks):
-		return nil, fmt.Errorf("the sources of %d readout units are told, there are %d", units, len(cfg.RURanks))
+		return fmt.Errorf("the configuration gives the sources of %d readout units, and there are %d", units,
+			len(cfg.RURanks))
 	case cfg.Layout != nil:
 		if err := b.shareOut(); err != nil {
-			return nil, err
+			return err
 		}
 	case len(cfg.Pull.Interest) > 0 && cfg.Decide == nil:
-		return nil, errors.New("there is a region of interest, and nobody to decide on it")
+		return errors.New("a region of interest is set (roi), and nothing judges it: give it a share, or set a filter")
 	default:
 		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
 		if len(cfg.Pull.Interest) > 0 {
@@ -215,49 +240,57 @@ func New(cfg Config) (*Builder, error) {
 	if cfg.Division.Units() > 0 {
 		b.asm.absent.sources = cfg.Division.Counts()
 	}
+	return nil
+}
+
+// export opens the slots to the readout units, and offers all of them. After an error nothing is exported or offered.
+func (b *Builder) export() (err error) {
+	slots, table := b.cfg.Slots, b.cfg.Table
+	pages := (len(slots.Segment().Bytes()) + shmem.PageSize - 1) / shmem.PageSize
 	var rules []shmem.PageRule
-	pages := (len(cfg.Slots.Segment().Bytes()) + shmem.PageSize - 1) / shmem.PageSize
-	for i, rank := range cfg.RURanks {
-		b.byRank[rank] = i
+	for _, rank := range b.cfg.RURanks {
 		rules = append(rules, shmem.PageRule{
 			Pages:  pages,
 			Peer:   shmem.Peer(rank),
 			Access: shmem.AccessNwrite,
 		})
 	}
-	var err error
-	if b.segment, err = cfg.Table.ExportSegment(cfg.Slots.Segment(), rules...); err != nil {
-		return nil, fmt.Errorf("exporting the slots: %w", err)
+	if b.segment, err = table.ExportSegment(slots.Segment(), rules...); err != nil {
+		return fmt.Errorf("exporting the slots: %w", err)
 	}
-	for i := range cfg.Slots.Len() {
-		if err := cfg.Slots.Offer(i); err != nil {
-			return nil, errors.Join(err, b.takeBack(i), cfg.Table.Withdraw(b.segment))
+	for i := range slots.Len() {
+		if err := slots.Offer(i); err != nil {
+			return errors.Join(err, b.takeBack(i), table.Withdraw(b.segment))
 		}
 	}
-	if cfg.Layout != nil {
+	if b.cfg.Layout != nil {
 		if err := b.standingGrants(); err != nil {
-			return nil, errors.Join(err, b.takeBack(cfg.Slots.Len()), cfg.Table.Withdraw(b.segment))
+			return errors.Join(err, b.takeBack(slots.Len()), table.Withdraw(b.segment))
 		}
 	}
+	return nil
+}
+
+// start begins the goroutines of the unit, which end with its context.
+func (b *Builder) start() {
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	b.wg.Go(func() {
 		defer close(b.finished)
 		b.finisher()
 	})
-	if cfg.Lasting {
+	if b.cfg.Lasting {
 		b.commit.wake = make(chan struct{}, 1)
 		b.wg.Go(b.committing)
 	}
-	if cfg.Backlog > 0 {
+	if b.cfg.Backlog > 0 {
 		b.wg.Go(b.discarder)
 	}
 	if b.verdicts != nil {
 		b.wg.Go(b.refuser)
 	}
-	if cfg.Suspend.For > 0 {
+	if b.cfg.Suspend.For > 0 {
 		b.wg.Go(b.suspender)
 	}
-	return b, nil
 }
 
 // Announce takes a readout unit's signal of kind placing.KindAnnounce. An error says what was wrong with it; it had no
@@ -271,7 +304,8 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 	}
 	if b.asm.stands() {
 		b.rejected++
-		return fmt.Errorf("rank %d announced a MEP to a builder unit whose windows stand for all", rank)
+		return fmt.Errorf("rank %d announced the sizes of a MEP, and this builder unit has granted its windows for all "+
+			"MEPs: run the same release on all nodes, and configure them again", rank)
 	}
 	if err := b.announce.Parse(payload); err != nil {
 		b.rejected++

@@ -63,7 +63,7 @@ func (b *Builder) end() error {
 	defer b.mu.Unlock()
 	b.revokeAll()
 	for _, i := range b.asm.Unfinished(nil) {
-		b.asm.Abandon(i)
+		b.asm.abandon(i)
 	}
 	err := errors.Join(b.takeBack(b.cfg.Slots.Len()), b.cfg.Table.Withdraw(b.segment))
 	b.final = b.cfg.Slots.Stats()

@@ -151,7 +151,7 @@ func (b *Builder) take(slot int) (MEP, []byte, error) {
 	}
 	b.mu.Lock()
 	mep, marked := b.asm.Slot(slot), b.asm.marked(slot)
-	f.places, f.refs = b.asm.landed(slot, f.places[:0]), b.asm.Refs(slot, f.refs[:0])
+	f.places, f.refs = b.asm.landed(slot, f.places[:0]), b.asm.refsOf(slot, f.refs[:0])
 	b.mu.Unlock()
 	if err := b.revoke(mep.MEP, f.refs); err != nil || !marked {
 		return mep, b.cfg.Slots.Bytes(slot)[:mep.Size], err
@@ -186,29 +186,15 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	if err != nil {
 		return fmt.Errorf("header of MEP %d: %w", mep.MEP, err)
 	}
-	if err := b.verify.check(mep.MEP, read, f.places); err != nil {
-		return err
-	}
-	first := &f.places[0]
-	m, err := event.ParseMFP(read[first.Offset : first.Offset+first.Size])
+	first, events, err := b.check(mep.MEP, read)
 	if err != nil {
-		return &integrityError{
-			MEP:    mep.MEP,
-			Source: first.Source,
-			Reason: err.Error(),
-			Cause:  err,
-		}
-	}
-	from := m.FirstEvent() // once
-	if want := mep.MEP * uint64(b.cfg.Packing); b.cfg.Packing > 0 && from != want {
-		why := fmt.Sprintf("the MFP has events from %d, the MEP from %d", from, want)
-		return &integrityError{MEP: mep.MEP, Reason: why}
+		return err
 	}
 	meta := sink.Meta{
 		Run:        b.cfg.Run,
 		MEP:        mep.MEP,
-		FirstEvent: from,
-		Events:     m.N(),
+		FirstEvent: first,
+		Events:     events,
 		Attempt:    mep.Attempt,
 		Whole:      at,
 	}
@@ -226,24 +212,53 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	if err != nil {
 		return err
 	}
+	b.built(slot, &meta)
+	return nil
+}
+
+// check verifies a MEP as far as is asked for, and returns which events it has.
+func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err error) {
+	if err := b.verify.check(mep, read, b.f.places); err != nil {
+		return 0, 0, err
+	}
+	first := &b.f.places[0]
+	m, err := event.ParseMFP(read[first.Offset : first.Offset+first.Size])
+	if err != nil {
+		return 0, 0, &integrityError{
+			MEP:    mep,
+			Source: first.Source,
+			Reason: err.Error(),
+			Cause:  err,
+		}
+	}
+	from = m.FirstEvent() // once
+	if want := mep * uint64(b.cfg.Packing); b.cfg.Packing > 0 && from != want {
+		why := fmt.Sprintf("the MFP has events from %d, the MEP from %d", from, want)
+		return 0, 0, &integrityError{MEP: mep, Reason: why}
+	}
+	return from, m.N(), nil
+}
+
+// built notes that the sink has a MEP.
+func (b *Builder) built(slot int, meta *sink.Meta) {
+	f := &b.f
 	f.slots = append(f.slots, uint32(slot))
 	f.results = f.results[:len(f.results)+1] // there is room for as many as are settled together
 	r := &f.results[len(f.results)-1]
 	*r = Result{
 		Slot:    slot,
-		MEP:     mep.MEP,
-		Attempt: mep.Attempt,
+		MEP:     meta.MEP,
+		Attempt: meta.Attempt,
 		Outcome: Built,
-		Events:  m.N(),
-		First:   from,
+		Events:  meta.Events,
+		First:   meta.FirstEvent,
 		Lacks:   f.lacks > 0,
-		Done:    at,
+		Done:    meta.Whole,
 	}
 	f.count += uint64(len(f.places) - f.lacks)
 	for i := range f.places {
 		f.size += uint64(f.places[i].Size)
 	}
-	return nil
 }
 
 // stays says that slots stay offered while MEPs land, and are turned when they are finished: where windows stand, and

@@ -74,7 +74,7 @@ func (b *Builder) discarder() {
 				Outcome: Discarded,
 				Done:    at,
 			})
-			refs = b.asm.Refs(int(i), refs)
+			refs = b.asm.refsOf(int(i), refs)
 		}
 		b.mu.Unlock()
 		if err := b.discard(slots, refs, results); err != nil {

@@ -192,7 +192,7 @@ func TestInterestNeedsDecide(t *testing.T) {
 	r := newRig(t, nil)
 	r.close()
 	cfg := r.config(func(_ *rig, c *Config) { c.Pull = Pull{Interest: []int{0}} })
-	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "nobody to decide") {
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "nothing judges it") {
 		t.Errorf("%v", err)
 	}
 }

@@ -22,7 +22,7 @@ func (b *Builder) Settled(rank int, payload []byte) error {
 	exclusions, err := placing.ParseSettled(payload)
 	ru, ok := b.byRank[rank]
 	if err == nil && !ok {
-		err = fmt.Errorf("rank %d, which is no readout unit, settled an exclusion", rank)
+		err = fmt.Errorf("rank %d settled an exclusion, and holds no readout unit", rank)
 	}
 	if err != nil {
 		b.rejected++
@@ -72,8 +72,8 @@ func (b *Builder) withdraw(exclusions uint32) (left int, err error) {
 		return left, nil
 	}
 	left = b.commit.untold()
-	left += b.asm.Withdraw(func(slot int) {
-		err = errors.Join(err, b.revoke(b.asm.Slot(slot).MEP, b.asm.Refs(slot, nil)), b.offerAgain(slot))
+	left += b.asm.withdraw(func(slot int) {
+		err = errors.Join(err, b.revoke(b.asm.Slot(slot).MEP, b.asm.refsOf(slot, nil)), b.offerAgain(slot))
 	})
 	return left, err
 }

@@ -72,7 +72,7 @@ func (b *Builder) Ask(rank int, payload []byte) error {
 	n := b.cfg.Slots.Len()
 	for first := 0; first < n; first += placing.MaxStanding {
 		answer.First = uint32(first)
-		answer.Refs = b.asm.Standing(ru, first, min(placing.MaxStanding, n-first), answer.Refs[:0])
+		answer.Refs = b.asm.standing(ru, first, min(placing.MaxStanding, n-first), answer.Refs[:0])
 		b.message = answer.Append(b.message[:0])
 		if err := b.cfg.Signaler.Signal(rank, b.message); err != nil {
 			b.failLocked(fmt.Errorf("sharing out slots to readout unit %d: %w", ru, err))

@@ -222,7 +222,7 @@ func TestStandingRefuses(t *testing.T) {
 			"rank 2 asked for its share of the slots, and has none"},
 		"asked badly": {func() error { return r.b.Ask(3, []byte{4}) }, "a question of 1 bytes"},
 		"announced": {func() error { return r.b.Announce(3, r.piece(0, 0).announcement(0, 0, 1)) },
-			"whose windows stand for all"},
+			"has granted its windows for all MEPs"},
 	} {
 		if err := tc.do(); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: it says %v, not %q", name, err, tc.says)

@@ -269,7 +269,7 @@ func (m *standingModel) abandon(t *rapid.T) {
 		s.begun, s.issued = false, false
 		m.parts = slices.DeleteFunc(m.parts, func(p standingSent) bool { return p.slot == uint32(i) })
 	}
-	m.a.Abandon(i)
+	m.a.abandon(i)
 }
 
 func (m *standingModel) check(t *rapid.T) {

@@ -25,7 +25,7 @@ func (p *standingPlayer) say(slot int, w []string) string {
 	case w[0] == "finish":
 		p.asm.Finish([]uint32{uint32(slot)}, uint64(p.rus), 0)
 	case w[0] == "abandon":
-		p.asm.Abandon(slot)
+		p.asm.abandon(slot)
 	case w[0] == "show":
 		s := p.asm.Stats()
 		return fmt.Sprintf("%d parts, %d strays; %d MEPs, %d incomplete; unfinished %v\n",

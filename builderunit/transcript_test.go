@@ -68,12 +68,12 @@ func (p *player) say(w []string) string {
 	case w[0] == "tell": // tell of slot 1
 		p.asm.Reject(slot)
 	case w[0] == "withdraw":
-		left := p.asm.Withdraw(func(slot int) {})
+		left := p.asm.withdraw(func(slot int) {})
 		return fmt.Sprintf("%d are left\n", left)
 	case w[0] == "finish":
 		finish(p.asm, slot)
 	case w[0] == "abandon":
-		p.asm.Abandon(slot)
+		p.asm.abandon(slot)
 	case w[0] == "show":
 		return p.show()
 	case w[0] == "places":

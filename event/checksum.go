@@ -10,7 +10,7 @@ import "encoding/binary"
 // Each byte waits for the one before it. With the byte's own part, c·1025,
 // computed aside, four dependent operations a byte remain (shift, add, shift,
 // exclusive or), which is what bounds the speed. Where there are several
-// records, MDFChecksums is more than twice as fast.
+// records, mdfChecksums is more than twice as fast.
 func MDFChecksum(b []byte) uint32 { return avalanche(absorb(0, b)) }
 
 // absorb takes bytes into a state.

@@ -9,7 +9,7 @@
 //
 // # How to read
 //
-//  1. Hand a byte slice to ParseBank, ParseMFP, ParseMEP or ParseRecord. Each
+//  1. Hand a byte slice to parseBank, ParseMFP, ParseMEP or ParseRecord. Each
 //     reads the first unit in the slice and ignores what follows it.
 //  2. If the error is nil, the returned value is a view: it points into the
 //     slice, copies nothing and allocates nothing. Its Bytes (or itself, for

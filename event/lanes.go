@@ -12,10 +12,10 @@ import "encoding/binary"
 // lanes is the number of checksums that are computed side by side.
 const lanes = 4
 
-// MDFChecksums computes MDFChecksum of each piece into sums, which must be at
+// mdfChecksums computes MDFChecksum of each piece into sums, which must be at
 // least as long. Pieces may differ in length; the gain is largest where many
 // are given and none is much longer than the others. It allocates nothing.
-func MDFChecksums(sums []uint32, pieces [][]byte) {
+func mdfChecksums(sums []uint32, pieces [][]byte) {
 	sums = sums[:len(pieces)]
 	var l laneSet
 	busy := 0 // lanes with a piece
@@ -122,7 +122,7 @@ func SealRecords(b []byte) error {
 			pieces[n] = records[n][MDFChecksumFrom:]
 			at += len(records[n])
 		}
-		MDFChecksums(sums[:n], pieces[:n])
+		mdfChecksums(sums[:n], pieces[:n])
 		for i := range n {
 			binary.LittleEndian.PutUint32(records[i][12:], sums[i])
 		}

@@ -172,8 +172,8 @@ func (r Record) Banks() (BankCursor, error) {
 	return NewBankCursor(r.Payload()), nil
 }
 
-// ComputedChecksum is the checksum of the record's bytes as they are.
-func (r Record) ComputedChecksum() uint32 { return MDFChecksum(r[MDFChecksumFrom:]) }
+// computedChecksum is the checksum of the record's bytes as they are.
+func (r Record) computedChecksum() uint32 { return MDFChecksum(r[MDFChecksumFrom:]) }
 
 // CheckChecksum compares the stored checksum with the bytes. A record that
 // stores none, 0, passes. The error is of kind ErrChecksum.
@@ -181,7 +181,7 @@ func (r Record) CheckChecksum() error {
 	if r.StoredChecksum() == 0 {
 		return nil
 	}
-	return r.compareChecksum(r.ComputedChecksum())
+	return r.compareChecksum(r.computedChecksum())
 }
 
 // compareChecksum compares the stored checksum with the one that the bytes give.

@@ -109,7 +109,7 @@ func (c *MDFCursor) lookAhead() {
 		size += len(r)
 		rest = rest[len(r):]
 	}
-	MDFChecksums(c.sums[:n], pieces[:n])
+	mdfChecksums(c.sums[:n], pieces[:n])
 	c.head, c.end = 0, n
 }
 

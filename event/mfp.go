@@ -17,10 +17,10 @@ const (
 	MaxPacking = 1<<16 - 1
 	// MaxFragment is the largest fragment in bytes: its size is a u16.
 	MaxFragment = 1<<16 - 1
-	// MaxAlign is the largest log2 of an alignment that is accepted. 2^16 is
+	// maxAlign is the largest log2 of an alignment that is accepted. 2^16 is
 	// the first power of two that no fragment exceeds, so a larger one could
 	// only waste room.
-	MaxAlign = 16
+	maxAlign = 16
 	// EndOfRun is the first event id of the packet that marks a run's end. Such
 	// a packet holds no fragments.
 	EndOfRun uint64 = 1<<64 - 1
@@ -59,9 +59,9 @@ func ParseMFP(b []byte) (MFP, error) {
 	size := uint64(binary.LittleEndian.Uint32(b[4:]))
 	align := b[18]
 	header := MFPHeaderSize(n)
-	if align > MaxAlign {
+	if align > maxAlign {
 		return MFP{}, fail(ErrRange, FormatMFP, "align", 18, "2^%d bytes is more than the largest fragment, 2^%d is the most",
-			align, MaxAlign)
+			align, maxAlign)
 	}
 	if size < uint64(header) {
 		return MFP{}, fail(ErrSize, FormatMFP, "packet size", 4, "%d bytes do not hold the header of %d fragments, %d bytes",

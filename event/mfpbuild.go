@@ -21,7 +21,7 @@ type MFPHeader struct {
 	Size       uint32 // packet size in bytes, header included
 	FirstEvent uint64 // event id of fragment 0, or EndOfRun
 	Source     uint16 // source id
-	Align      uint8  // log2 of the fragments' padding, 0..MaxAlign
+	Align      uint8  // log2 of the fragments' padding, 0..maxAlign
 	Version    uint8  // of the fragments' content
 }
 

@@ -20,13 +20,13 @@ const (
 )
 
 // Bank is a view of one raw bank: header and data, without padding.
-// Only ParseBank, BankCursor and Banks make valid ones.
+// Only parseBank, BankCursor and Banks make valid ones.
 type Bank []byte
 
-// ParseBank views the first bank in b. It checks the magic and that the bank
+// parseBank views the first bank in b. It checks the magic and that the bank
 // with its padding lies inside b; bytes after it are ignored. The error is a
 // *FormatError of kind ErrTruncated, ErrMagic or ErrSize.
-func ParseBank(b []byte) (Bank, error) {
+func parseBank(b []byte) (Bank, error) {
 	if len(b) < BankHeaderSize {
 		return nil, fail(ErrTruncated, formatBank, "header", 0, "%d bytes left, the header needs %d", len(b), BankHeaderSize)
 	}
@@ -47,9 +47,9 @@ func ParseBank(b []byte) (Bank, error) {
 // Length is the bank's length in bytes: header and data, without padding.
 func (b Bank) Length() int { return len(b) }
 
-// PaddedSize is the room in bytes that the bank takes in a record: Length
+// paddedSize is the room in bytes that the bank takes in a record: Length
 // rounded up to 4.
-func (b Bank) PaddedSize() int { return padTo(len(b), bankAlign) }
+func (b Bank) paddedSize() int { return padTo(len(b), bankAlign) }
 
 // Type is the bank's type.
 func (b Bank) Type() BankType { return BankType(b[4]) }
@@ -117,13 +117,13 @@ func (c *BankCursor) Next() bool {
 		c.bank = nil
 		return false
 	}
-	bank, err := ParseBank(c.b[c.next:])
+	bank, err := parseBank(c.b[c.next:])
 	if err != nil {
 		c.bank, c.err = nil, shift(err, c.next)
 		return false
 	}
 	c.bank, c.at = bank, c.next
-	c.next += bank.PaddedSize()
+	c.next += bank.paddedSize()
 	return true
 }
 

@@ -44,51 +44,51 @@ func AppendRecordBank(dst, header []byte, streams []uint16) ([]byte, error) {
 	return append(dst, make([]byte, padTo(n, bankAlign)-n)...), nil // the compiler makes no slice
 }
 
-// RecordInfo is a view of a record bank.
-type RecordInfo struct {
+// recordInfo is a view of a record bank.
+type recordInfo struct {
 	header  []byte
 	streams []byte // u16 a bank
 	size    int    // room of the bank in its fragment, padding included
 }
 
-// ParseRecordBank views the record bank at the start of stream 0's fragment.
+// parseRecordBank views the record bank at the start of stream 0's fragment.
 // The error is a *FormatError of kind ErrTruncated, ErrMagic or ErrSize, or
 // ErrUnsupported where the fragment begins with another bank.
-func ParseRecordBank(fragment []byte) (RecordInfo, error) {
-	b, err := ParseBank(fragment)
+func parseRecordBank(fragment []byte) (recordInfo, error) {
+	b, err := parseBank(fragment)
 	if err != nil {
-		return RecordInfo{}, err
+		return recordInfo{}, err
 	}
 	if b.Type() != RecordBank {
-		return RecordInfo{}, fail(ErrUnsupported, formatBank, "type", 4,
+		return recordInfo{}, fail(ErrUnsupported, formatBank, "type", 4,
 			"the fragment begins with a bank of type %v, not with the record bank (%d)", b.Type(), RecordBank)
 	}
 	if b.Version() != recordBankVersion {
-		return RecordInfo{}, fail(ErrUnsupported, formatBank, "version", 5, "record bank of version %d, only %d is known",
+		return recordInfo{}, fail(ErrUnsupported, formatBank, "version", 5, "record bank of version %d, only %d is known",
 			b.Version(), recordBankVersion)
 	}
 	data := b.Data()
 	if len(data) < mdfFixedSize || len(data) < Record(data).HeaderSize() {
-		return RecordInfo{}, fail(ErrSize, formatBank, "length", 2, "%d bytes of record bank do not hold the record's header",
+		return recordInfo{}, fail(ErrSize, formatBank, "length", 2, "%d bytes of record bank do not hold the record's header",
 			len(data))
 	}
 	n := Record(data).HeaderSize()
 	if (len(data)-n)%2 != 0 {
-		return RecordInfo{}, fail(ErrSize, formatBank, "length", 2,
+		return recordInfo{}, fail(ErrSize, formatBank, "length", 2,
 			"%d bytes of cabling in the record bank are not whole u16", len(data)-n)
 	}
-	return RecordInfo{header: data[:n:n], streams: data[n:], size: b.PaddedSize()}, nil
+	return recordInfo{header: data[:n:n], streams: data[n:], size: b.paddedSize()}, nil
 }
 
 // Size is the size in bytes of the record, as its header says.
-func (r RecordInfo) Size() int { return int(binary.LittleEndian.Uint32(r.header)) }
+func (r recordInfo) Size() int { return int(binary.LittleEndian.Uint32(r.header)) }
 
 // n is the number of the record's banks.
-func (r RecordInfo) n() int { return len(r.streams) / 2 }
+func (r recordInfo) n() int { return len(r.streams) / 2 }
 
 // stream is the index of the stream that bank i is cabled to. It panics
 // unless 0 ≤ i < N.
-func (r RecordInfo) stream(i int) int { return int(binary.LittleEndian.Uint16(r.streams[2*i:])) }
+func (r recordInfo) stream(i int) int { return int(binary.LittleEndian.Uint16(r.streams[2*i:])) }
 
 // Rebuilder puts MDF records together again. It keeps its cursors between
 // records, so that it allocates nothing once warm. The zero value is ready;
@@ -108,7 +108,7 @@ func (rb *Rebuilder) Append(dst []byte, fragments [][]byte) ([]byte, error) {
 	if len(fragments) == 0 {
 		return dst, fail(ErrTruncated, FormatMDF, "record bank", 0, "no fragment to find the record bank in")
 	}
-	info, err := ParseRecordBank(fragments[0])
+	info, err := parseRecordBank(fragments[0])
 	if err != nil {
 		return dst, err
 	}
@@ -161,11 +161,11 @@ func (rb *Rebuilder) consumed(fragments [][]byte) error {
 
 // nextRaw is the bank at an offset of a fragment, padding included.
 func nextRaw(fragment []byte, at int) ([]byte, error) {
-	b, err := ParseBank(fragment[at:])
+	b, err := parseBank(fragment[at:])
 	if err != nil {
 		return nil, shift(err, at)
 	}
-	return fragment[at : at+b.PaddedSize()], nil
+	return fragment[at : at+b.paddedSize()], nil
 }
 
 // lacksBank says which bank of the record the fragment should have held.

@@ -9,7 +9,7 @@ func TestPaddedSumAtItsLimits(t *testing.T) {
 	for i := range sizes {
 		sizes[i] = 0xFF
 	}
-	for align := uint8(0); align <= MaxAlign; align++ {
+	for align := uint8(0); align <= maxAlign; align++ {
 		want := uint64(MaxPacking) * padSize(MaxFragment, align)
 		if got := paddedSum(sizes, align); got != want {
 			t.Errorf("align %d: %d, want %d", align, got, want)

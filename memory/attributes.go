@@ -137,7 +137,12 @@ func runsFor(rules []Pages, peer, pages int) (runs []run) {
 				runs[n-1].attributes == at.Attributes && runs[n-1].count+next-first <= maxRunPages {
 				runs[n-1].count += next - first
 			} else {
-				runs = append(runs, run{first: first, count: next - first, allow: at.Allow, attributes: at.Attributes})
+				runs = append(runs, run{
+					first:      first,
+					count:      next - first,
+					allow:      at.Allow,
+					attributes: at.Attributes,
+				})
 			}
 		}
 		first = next

@@ -356,7 +356,13 @@ func (im *imported) carry(ctx context.Context, c *call) {
 	case o.kind == 0:
 		im.write(ctx, c)
 	default:
-		m := message{kind: o.kind, a: o.a, b: o.b, body: o.body, n: uint32(o.length())}
+		m := message{
+			kind: o.kind,
+			a:    o.a,
+			b:    o.b,
+			body: o.body,
+			n:    uint32(o.length()),
+		}
 		if o.kind != kindFind {
 			r := im.find(o.off)
 			at, _ := r.part(o.off, 1)

@@ -65,7 +65,13 @@ func (c *combiner) must(k combining) (buffer int, ok bool) {
 func (c *combiner) begin(k combining, off int64, n int, now int64) (buffer int, full bool) {
 	for i := range c.buffers {
 		if b := &c.buffers[i]; !b.open {
-			*b = writeBuffer{combining: k, open: true, off: off, n: n, until: now + int64(combineTime)}
+			*b = writeBuffer{
+				combining: k,
+				open:      true,
+				off:       off,
+				n:         n,
+				until:     now + int64(combineTime),
+			}
 			return i, (off+int64(n))%PageSize == 0
 		}
 	}

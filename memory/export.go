@@ -36,7 +36,12 @@ func (s *Space) Export(name string, seg *shmem.Segment, rules ...Pages) (*Export
 			peer = shmem.Peer(r.Peer)
 		}
 		if a := access(r.Allow, r.Attributes); a != 0 {
-			open = append(open, shmem.PageRule{FirstPage: r.First, Pages: r.Count, Peer: peer, Access: a})
+			open = append(open, shmem.PageRule{
+				FirstPage: r.First,
+				Pages:     r.Count,
+				Peer:      peer,
+				Access:    a,
+			})
 		}
 	}
 	id, err := s.table.ExportSegment(seg, open...)

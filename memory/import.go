@@ -44,7 +44,12 @@ type Piece struct {
 func (s *Space) Import(ctx context.Context, name string) (*Import, error) {
 	bare, node, one := strings.Cut(name, "@")
 	fail := func(err error) (*Import, error) {
-		return nil, &Error{Op: "import", Segment: name, Outcome: Refused, Cause: err}
+		return nil, &Error{
+			Op:      "import",
+			Segment: name,
+			Outcome: Refused,
+			Cause:   err,
+		}
 	}
 	if bare == "" || len(bare) > maxName {
 		return fail(fmt.Errorf("a name has 1 to %d bytes", maxName))
@@ -83,11 +88,22 @@ func (s *Space) Import(ctx context.Context, name string) (*Import, error) {
 // ask imports a name from one member.
 func (s *Space) ask(ctx context.Context, rank int, name string) (*imported, error) {
 	s.mu.Lock()
-	im := &imported{space: s, peer: s.peers[rank], rank: rank, node: s.members[rank].Name, name: name}
+	im := &imported{
+		space: s,
+		peer:  s.peers[rank],
+		rank:  rank,
+		node:  s.members[rank].Name,
+		name:  name,
+	}
 	s.mu.Unlock()
 	c := s.getCall()
 	defer s.putCall(c)
-	c.op = op{name: "import", kind: kindFind, body: []byte(name), aside: true}
+	c.op = op{
+		name:  "import",
+		kind:  kindFind,
+		body:  []byte(name),
+		aside: true,
+	}
 	o := &c.op
 	if err := im.do(ctx, c, aside); err != nil {
 		return nil, err
@@ -233,36 +249,71 @@ func (im *Import) Read(ctx context.Context, off int64, dst []byte) error {
 	}
 	c := im.space.getCall()
 	defer im.space.putCall(c)
-	c.op = op{name: "read", kind: kindLoad, off: off, dst: dst}
+	c.op = op{
+		name: "read",
+		kind: kindLoad,
+		off:  off,
+		dst:  dst,
+	}
 	return im.run(ctx, c, AllowRead)
 }
 
 // Add adds to a word and returns what it was before.
 func (im *Import) Add(ctx context.Context, off int64, delta uint64) (before uint64, err error) {
-	return im.word(ctx, op{name: "add", kind: kindAdd, off: off, a: delta, ordered: true}, AllowLock)
+	return im.word(ctx, op{
+		name:    "add",
+		kind:    kindAdd,
+		off:     off,
+		a:       delta,
+		ordered: true,
+	}, AllowLock)
 }
 
 // Swap puts a word in the place of another, and returns that.
 func (im *Import) Swap(ctx context.Context, off int64, word uint64) (before uint64, err error) {
-	return im.word(ctx, op{name: "swap", kind: kindSwap, off: off, a: word, ordered: true}, AllowLock)
+	return im.word(ctx, op{
+		name:    "swap",
+		kind:    kindSwap,
+		off:     off,
+		a:       word,
+		ordered: true,
+	}, AllowLock)
 }
 
 // CompareAndSwap puts a word in the place of another if that is as expected. It was swapped if before is expected.
 func (im *Import) CompareAndSwap(ctx context.Context, off int64, expected, word uint64) (before uint64, err error) {
-	o := op{name: "compare and swap", kind: kindCompare, off: off, a: expected, b: word, ordered: true}
+	o := op{
+		name:    "compare and swap",
+		kind:    kindCompare,
+		off:     off,
+		a:       expected,
+		b:       word,
+		ordered: true,
+	}
 	return im.word(ctx, o, AllowLock)
 }
 
 // Notify counts a notice at the page of an offset, when everything before it in its context is over, and wakes who
 // waits there. It returns how many notices the page has had.
 func (im *Import) Notify(ctx context.Context, off int64) (notices uint64, err error) {
-	return im.word(ctx, op{name: "notify", kind: kindNotify, off: off, ordered: true}, AllowNotify)
+	return im.word(ctx, op{
+		name:    "notify",
+		kind:    kindNotify,
+		off:     off,
+		ordered: true,
+	}, AllowNotify)
 }
 
 // Wait returns when the page of an offset has had more notices than known, with how many. It has no time-out but that
 // of its context, and belongs to no ordering context.
 func (im *Import) Wait(ctx context.Context, off int64, known uint64) (notices uint64, err error) {
-	return im.word(ctx, op{name: "wait", kind: kindWait, off: off, a: known, aside: true}, AllowRead)
+	return im.word(ctx, op{
+		name:  "wait",
+		kind:  kindWait,
+		off:   off,
+		a:     known,
+		aside: true,
+	}, AllowRead)
 }
 
 // Fence returns when every transaction before it in its context is over, of all imports of the Space. Its error is that

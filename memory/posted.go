@@ -21,7 +21,13 @@ func (im *imported) keep(from *buffers, buffer int, off int64, data []byte) kept
 	r := im.find(off)
 	at, _ := r.part(off, 1)
 	copy(from.at(buffer), data)
-	return kept{im, from, buffer, off, link.Write{Ref: r.ref, Offset: at, Dmove: r.attributes&Dmove != 0}}
+	return kept{
+		im:     im,
+		from:   from,
+		buffer: buffer,
+		off:    off,
+		ref:    link.Write{Ref: r.ref, Offset: at, Dmove: r.attributes&Dmove != 0},
+	}
 }
 
 // Post is Write without waiting. It copies data into a queue of the owner's own, and returns; what became of it is told

@@ -17,7 +17,12 @@ type arriving struct {
 }
 
 func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err error) {
-	whole := op{name: "read", kind: kindLoad, off: off, dst: dst}
+	whole := op{
+		name: "read",
+		kind: kindLoad,
+		off:  off,
+		dst:  dst,
+	}
 	at, why := im.check(off, len(dst), AllowRead)
 	if over := Cause(im.over.Load()); over != reasonNone {
 		why = over
@@ -61,7 +66,12 @@ func (im *Import) landingSlot(ctx context.Context, off int64, dst []byte) (int, 
 	s := im.space
 	bounded, cancel := s.bounded(ctx, s.deadline(ctx))
 	defer cancel()
-	o := op{name: "read", kind: kindRead, off: off, dst: dst}
+	o := op{
+		name: "read",
+		kind: kindRead,
+		off:  off,
+		dst:  dst,
+	}
 	select {
 	case slot := <-im.peer.slots:
 		return slot, nil
@@ -75,7 +85,13 @@ func (im *Import) landingSlot(ctx context.Context, off int64, dst []byte) (int, 
 // issue asks for bytes that fit a slot of the landing area.
 func (im *Import) issue(ctx context.Context, slot int, off int64, dst []byte, ordered bool) arriving {
 	s, p := im.space, im.peer
-	o := op{name: "read", kind: kindRead, off: off, dst: dst, ordered: ordered}
+	o := op{
+		name:    "read",
+		kind:    kindRead,
+		off:     off,
+		dst:     dst,
+		ordered: ordered,
+	}
 	a := arriving{slot: slot}
 	a.c = s.getCall()
 	a.c.op = o

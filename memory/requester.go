@@ -288,7 +288,13 @@ func (r *requester) tell(slot int, o Outcome, why Cause, free bool) {
 			c.failed = failure{o, why}
 		}
 	}
-	r.acts = append(r.acts, action{verb: actTell, slot: slot, outcome: o, why: why, free: free})
+	r.acts = append(r.acts, action{
+		verb:    actTell,
+		slot:    slot,
+		outcome: o,
+		why:     why,
+		free:    free,
+	})
 	if told {
 		r.acts[len(r.acts)-1].outcome = Done // the caller has gone; only the slot is of interest
 		r.acts[len(r.acts)-1].why = reasonNone

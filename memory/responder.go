@@ -398,7 +398,12 @@ func (r *responder) wait(peer int, m *message) {
 	case e.notices[page] > m.a:
 		r.answer(peer, m.id, reasonNone).a = e.notices[page]
 	case r.mayWait(peer, m.id):
-		e.waits = append(e.waits, waiting{peer: peer, id: m.id, page: page, known: m.a})
+		e.waits = append(e.waits, waiting{
+			peer:  peer,
+			id:    m.id,
+			page:  page,
+			known: m.a,
+		})
 	}
 }
 

@@ -54,7 +54,12 @@ type feedbackCounters struct {
 }
 
 func newFeedback() *feedback {
-	return &feedback{attached: make(chan struct{}), done: make(chan struct{}), cancel: func() {}, ending: func() {}}
+	return &feedback{
+		attached: make(chan struct{}),
+		done:     make(chan struct{}),
+		cancel:   func() {},
+		ending:   func() {},
+	}
 }
 
 // attach attaches to the scheduler, which ctx bounds, and from then on until Close.

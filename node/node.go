@@ -129,8 +129,15 @@ func Run(ctx context.Context, cfg Config) error {
 	defer func() { _ = network.Close() }()
 	n.network = network
 	n.runner = fsm.New(cfg.Name, fsm.Actions{
-		fsm.Load: nothing, fsm.Configure: n.configure, fsm.Start: n.start, fsm.Pause: nothing, fsm.Resume: nothing,
-		fsm.Stop: n.stop, fsm.Reset: n.reset, fsm.Unload: nothing, fsm.Recover: n.recover,
+		fsm.Load:      nothing,
+		fsm.Configure: n.configure,
+		fsm.Start:     n.start,
+		fsm.Pause:     nothing,
+		fsm.Resume:    nothing,
+		fsm.Stop:      n.stop,
+		fsm.Reset:     n.reset,
+		fsm.Unload:    nothing,
+		fsm.Recover:   n.recover,
 	}, fsm.Options{Abandon: n.abandon, CloseWait: stopTime, Timeouts: fsm.Timeouts{fsm.Stop: stopTime}})
 	defer n.close()
 	return n.serve(ctx)
@@ -141,7 +148,7 @@ func Run(ctx context.Context, cfg Config) error {
 func peerName(cs tls.ConnectionState) (string, error) {
 	p, err := certs.PeerIdentity(cs)
 	if err == nil && p.Role != certs.RoleNode {
-		err = fmt.Errorf("%s is a %s, and links are between nodes", p.Name, p.Role)
+		err = fmt.Errorf("%s is a %s, and links are between nodes: give its process the keys of a node", p.Name, p.Role)
 	}
 	return p.Name, err
 }

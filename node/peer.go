@@ -57,7 +57,8 @@ func caller(ctx context.Context) (certs.Peer, error) {
 	return certs.PeerIdentity(info.State)
 }
 
-var errUnknownCaller = errors.New("nobody is known to call: the connection has no certificate")
+var errUnknownCaller = errors.New("the caller is not known, for its connection has no certificate: call with keys of " +
+	"this cluster, as ringlet certs makes them")
 
 // Identify names a caller for the scheduler, wherever that lives.
 func Identify(ctx context.Context) (tagnet.Caller, error) {

@@ -27,7 +27,7 @@ func TestBound(t *testing.T) {
 		}
 	}
 	for s.ready() {
-		if _, phases := s.Phase(); s.phase == 0 && phases == 2 {
+		if _, phases := s.progress(); s.phase == 0 && phases == 2 {
 			begun = append(begun, s.Round())
 		}
 		s.Passed(s.Ahead())

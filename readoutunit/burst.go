@@ -9,9 +9,9 @@ import (
 	"ringlet/transport/link"
 )
 
-// A Burst is what a readout unit writes to one builder unit at a time: its parts of one MEP or of many. Who opened it
+// A burst is what a readout unit writes to one builder unit at a time: its parts of one MEP or of many. Who opened it
 // owns it until it is sent; then it is the network's, until it has its outcome.
-type Burst struct {
+type burst struct {
 	BU     int
 	Places []uint64     // of the transfers, as their Order numbers them
 	Pieces []link.Piece // the parts: they go as one write
@@ -30,31 +30,31 @@ const maxBurst = 512
 // burstsPerBU bounds how far a readout unit writes ahead of the responses.
 const burstsPerBU = 64
 
-// Bursts is the pure core of what is under way: which bursts have no outcome yet, and which MEPs are needed for them.
+// burstPool is the pure core of what is under way: which bursts have no outcome yet, and which MEPs they need.
 // It does no I/O and takes no locks; its owner calls it under one.
 //
-//	Open ─► Add … ─► Send ─► (write) ─► Complete ─► Needed: what is below may go
-type Bursts struct {
-	all      []*Burst
-	free     []*Burst // the last used on top: its memory is in the cache
+//	Open ─► add … ─► send ─► (write) ─► complete ─► Needed: what is below may go
+type burstPool struct {
+	all      []*burst
+	free     []*burst // the last used on top: its memory is in the cache
 	limit    int      // most bursts there may be
 	released uint64   // every MEP below has its outcome, or was put aside
 }
 
 // newBursts makes the core for bus builder units.
-func newBursts(bus int) *Bursts { return &Bursts{limit: bus * burstsPerBU} }
+func newBursts(bus int) *burstPool { return &burstPool{limit: bus * burstsPerBU} }
 
 // room tells that a burst can be opened. Without, so many are under way that one must complete first.
-func (s *Bursts) room() bool { return len(s.free) > 0 || len(s.all) < s.limit }
+func (s *burstPool) room() bool { return len(s.free) > 0 || len(s.all) < s.limit }
 
-// Open gives an empty burst for a builder unit. There must be room.
-func (s *Bursts) Open(bu int) *Burst {
-	var b *Burst
+// open gives an empty burst for a builder unit. There must be room.
+func (s *burstPool) open(bu int) *burst {
+	var b *burst
 	if n := len(s.free); n > 0 {
 		b = s.free[n-1]
 		s.free = s.free[:n-1]
 	} else {
-		b = &Burst{id: len(s.all)}
+		b = &burst{id: len(s.all)}
 		s.all = append(s.all, b)
 	}
 	b.BU, b.Bytes, b.low, b.sent, b.inUse = bu, 0, math.MaxUint64, false, true
@@ -62,8 +62,8 @@ func (s *Bursts) Open(bu int) *Burst {
 	return b
 }
 
-// Add puts the part of one of its transfers into an open burst.
-func (b *Burst) Add(t *Transfer, part []byte) {
+// add puts the part of one of its transfers into an open burst.
+func (b *burst) add(t *Transfer, part []byte) {
 	var p *link.Piece
 	b.Pieces, p = oneMore(b.Pieces)
 	p.Ref, p.Imm, p.Data = t.Ref, placing.Immediate(t.MEP, t.Attempt, t.Slot), part
@@ -82,16 +82,16 @@ func oneMore[T any](list []T) ([]T, *T) {
 	return list, &list[len(list)-1]
 }
 
-// Send notes that an open burst, in which there is something, is about to be written, and returns the cookie that its
+// send notes that an open burst, in which there is something, is about to be written, and returns the cookie that its
 // write must have.
-func (s *Bursts) Send(b *Burst) uint64 {
+func (s *burstPool) send(b *burst) uint64 {
 	b.sent = true
 	return uint64(b.id)
 }
 
-// Complete takes the outcome of a burst; what is in that stays readable until the next Open. It refuses one that was
+// complete takes the outcome of a burst; what is in that stays readable until the next open. It refuses one that was
 // not under way.
-func (s *Bursts) Complete(cookie uint64) (*Burst, error) {
+func (s *burstPool) complete(cookie uint64) (*burst, error) {
 	if cookie >= uint64(len(s.all)) || !s.all[cookie].sent {
 		return nil, &notUnderWayError{cookie}
 	}
@@ -100,13 +100,13 @@ func (s *Bursts) Complete(cookie uint64) (*Burst, error) {
 	return b, nil
 }
 
-func (s *Bursts) end(b *Burst) {
+func (s *burstPool) end(b *burst) {
 	b.sent, b.inUse = false, false
 	s.free = append(s.free, b)
 }
 
 // Lose gives up what was sent to a builder unit: it will have no outcome any more.
-func (s *Bursts) Lose(bu int) {
+func (s *burstPool) Lose(bu int) {
 	for _, b := range s.all {
 		if b.BU == bu && b.sent {
 			s.end(b)
@@ -115,12 +115,12 @@ func (s *Bursts) Lose(bu int) {
 }
 
 // Release says that every MEP below the given one has its outcome, or was put aside.
-func (s *Bursts) Release(below uint64) { s.released = max(s.released, below) }
+func (s *burstPool) Release(below uint64) { s.released = max(s.released, below) }
 
 // needed is the lowest MEP that is still needed: it has no outcome yet, or the link may still send it again, since the
 // response of a write may come after the outcome of the MEP. It looks at every burst: some ten, each of hundreds of
 // parts.
-func (s *Bursts) needed() uint64 {
+func (s *burstPool) needed() uint64 {
 	lowest := s.released
 	for _, b := range s.all {
 		if b.inUse {

@@ -23,7 +23,7 @@ func TestBurstsAgainstModel(t *testing.T) {
 }
 
 type burstModel struct {
-	s        *Bursts
+	s        *burstPool
 	bus      int
 	sent     []underWay
 	released uint64
@@ -31,7 +31,7 @@ type burstModel struct {
 
 // underWay is a burst that was sent.
 type underWay struct {
-	burst  *Burst
+	burst  *burst
 	cookie uint64
 	lowest uint64
 }
@@ -44,7 +44,7 @@ func (m *burstModel) send(t *rapid.T) {
 		t.Skip("all are under way")
 	}
 	bu := rapid.IntRange(0, m.bus-1).Draw(t, "bu")
-	b := m.s.Open(bu)
+	b := m.s.open(bu)
 	u := underWay{burst: b, lowest: 1 << 60}
 	for range rapid.IntRange(1, 4).Draw(t, "tokens") {
 		mep, part := m.released+rapid.Uint64Range(0, 9).Draw(t, "mep"), make([]byte, rapid.IntRange(1, 99).Draw(t, "part"))
@@ -55,10 +55,10 @@ func (m *burstModel) send(t *rapid.T) {
 			BU:      uint16(bu),
 			Attempt: 3,
 		}
-		b.Add(&Transfer{Token: token, Ref: standingRef(bu, slot)}, part)
+		b.add(&Transfer{Token: token, Ref: standingRef(bu, slot)}, part)
 		u.lowest = min(u.lowest, mep)
 	}
-	u.cookie = m.s.Send(b)
+	u.cookie = m.s.send(b)
 	for _, p := range b.Pieces {
 		if _, attempt, slot := placing.ParseImmediate(p.Imm); attempt != 3 || p.Ref != standingRef(bu, slot) {
 			t.Fatalf("%+v", p)
@@ -73,7 +73,7 @@ func (m *burstModel) complete(t *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(m.sent)-1).Draw(t, "which")
 	u := &m.sent[i]
-	b, err := m.s.Complete(u.cookie)
+	b, err := m.s.complete(u.cookie)
 	if err != nil || b != u.burst {
 		t.Fatal(b, err)
 	}
@@ -87,7 +87,7 @@ func (m *burstModel) nothing(t *rapid.T) {
 			t.Skip("it is under way")
 		}
 	}
-	if _, err := m.s.Complete(cookie); err == nil {
+	if _, err := m.s.complete(cookie); err == nil {
 		t.Fatal("a write ended that was not under way")
 	}
 }

@@ -96,30 +96,30 @@ func (u *Unit) send(p *phase, n uint64) error {
 }
 
 // fill makes the burst that is to be written now; nil says that there is none any more.
-func (u *Unit) fill(n uint64) (*Burst, error) {
+func (u *Unit) fill(n uint64) (*burst, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if turn, now := u.order.Turn(); turn != Send || now != n {
 		return nil, nil
 	}
 	bu := int(u.order.At(n).BU)
-	held, b, stands := u.cfg.Retention.span(), u.bursts.Open(bu), u.order.Stands()
+	held, b, stands := u.cfg.Retention.span(), u.bursts.open(bu), u.order.Stands()
 	b.Places = u.order.Serve(n, maxBurst, b.Places)
 	for _, n := range b.Places {
 		t := u.order.At(n)
-		part, err := u.cfg.Retention.Find(held, t.MEP)
+		part, err := u.cfg.Retention.lookUp(held, t.MEP)
 		if err != nil {
 			return nil, err
 		}
 		if !stands { // the sizes went ahead
 			if part = part[u.lead():]; len(part) != int(t.Size) {
-				return nil, fmt.Errorf("builder unit %d granted %d bytes for MEP %d, whose MFPs have %d",
+				return nil, fmt.Errorf("builder unit %d granted %d bytes for MEP %d, and its MFPs here have %d",
 					bu, t.Size, t.MEP, len(part))
 			}
 		}
-		b.Add(t, part)
+		b.add(t, part)
 	}
-	u.bursts.Send(b)
+	u.bursts.send(b)
 	u.over = time.Now()
 	u.timeline.begin(u.phases.Load(), bu, u.order.At(b.Places[0]).MEP, len(b.Places))
 	return b, nil
@@ -127,7 +127,7 @@ func (u *Unit) fill(n uint64) (*Burst, error) {
 
 // write gives a burst to the network. No lock is held meanwhile: a carrier may tell the outcome before it returns, so
 // what the burst has is looked at before.
-func (u *Unit) write(b *Burst) error {
+func (u *Unit) write(b *burst) error {
 	bu, pieces := b.BU, b.Pieces
 	if err := u.cfg.Network.WriteMany(u.cfg.BURanks[bu], pieces, uint64(b.id)); err != nil {
 		return u.bear(bu, fmt.Errorf("writing %d parts to builder unit %d: %w", len(pieces), bu, err))
@@ -141,7 +141,7 @@ func (u *Unit) enter(p *phase) error {
 		return nil
 	}
 	if u.cfg.PhaseTime > 0 {
-		at, of := u.cfg.Order.(*Shift).Phase()
+		at, of := u.cfg.Order.(*Shift).progress()
 		timer := time.NewTimer(untilPhase(time.Duration(time.Now().UnixNano()), u.cfg.PhaseTime, at, of))
 		defer timer.Stop()
 		select {

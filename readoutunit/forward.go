@@ -44,8 +44,8 @@ func (u *Unit) tag(ru int, payload []byte) error {
 		return fmt.Errorf("%w: %d words that are no tag", placing.ErrMessage, len(words))
 	}
 	if ru != u.cfg.RU-1 {
-		return fmt.Errorf("readout unit %d passed on a tag of MEP %d, which can only come from the one before this", ru,
-			t.MEP)
+		return fmt.Errorf("readout unit %d passed on a tag of MEP %d, and tags come only from the readout unit before "+
+			"this one", ru, t.MEP)
 	}
 	return u.accept(&t)
 }

@@ -113,7 +113,7 @@ func TestTagsRefused(t *testing.T) {
 		"nothing":            {0, nil, "0 bytes"},
 		"two words":          {0, placing.AppendTag(nil, []uint64{1, 2}), "2 words that are no tag"},
 		"two tags":           {0, placing.AppendTag(nil, good.AppendWords(good.AppendWords(nil))), "6 words that are no tag"},
-		"from the one after": {2, tagOf(good), "can only come from the one before"},
+		"from the one after": {2, tagOf(good), "tags come only from the readout unit before this one"},
 	} {
 		r := newRig(t, generator(t, 1), func(_ *rig, c *Config) {
 			c.RU, c.RUs, c.Order, c.Forward = 1, 3, newTagRing(1, 3, 2, true), (&onward{}).take

@@ -86,14 +86,14 @@ func (f *Free) Standing(bu int, m *placing.Standing) error { return f.stand(bu, 
 
 // serve queues a transfer that is granted.
 func (f *Free) serve(n uint64) {
-	if t := f.At(n); t.Stage == Granted {
+	if t := f.At(n); t.Stage == stageGranted {
 		f.granted.push(n)
 		f.to[t.BU].push(n)
 	}
 }
 
 // waits tells that the transfer at a place was granted, and neither sent nor withdrawn since.
-func (f *Free) waits(n uint64) bool { return n >= f.base && f.At(n).Stage == Granted }
+func (f *Free) waits(n uint64) bool { return n >= f.base && f.At(n).Stage == stageGranted }
 
 // Turn implements Order.
 func (f *Free) Turn() (Turn, uint64) {

@@ -65,7 +65,7 @@ func (l *left) settled() (x Exclusion, ok bool) {
 
 // late says that a grant is of a transfer that its builder unit's exclusion has ended, and counts it.
 func (l *left) late(bu int, t *Transfer, g *placing.Grant) bool {
-	if l.valid[bu] == 0 || t != nil && t.Stage == Announced && t.MEP == g.MEP && uint32(t.Attempt) == g.Attempt {
+	if l.valid[bu] == 0 || t != nil && t.Stage == stageAnnounced && t.MEP == g.MEP && uint32(t.Attempt) == g.Attempt {
 		return false
 	}
 	l.tooLate++
@@ -87,12 +87,12 @@ func (s *Transfers) Void(cycle uint64, bu int) bool { return cycle < s.left.vali
 // leave ends what is to be done for a token that is withdrawn.
 func (s *Transfers) leave(t *Transfer) {
 	switch t.Stage {
-	case Announced, Granted:
-		t.Stage = Done
+	case stageAnnounced, stageGranted:
+		t.Stage = stageDone
 		s.open--
 		s.left.tokens++
-	case Sent:
-		t.Stage = Left
+	case stageSent:
+		t.Stage = stageLeft
 		s.open--
 		s.sent--
 		s.left.writes[t.BU]++
@@ -122,8 +122,8 @@ func (s *Transfers) Lose(bu int) {
 		if int(t.BU) != bu {
 			continue
 		}
-		if s.leave(t); t.Stage == Left {
-			t.Stage = Done
+		if s.leave(t); t.Stage == stageLeft {
+			t.Stage = stageDone
 			s.left.writes[bu]--
 			s.left.failed++
 			s.left.tokens++

@@ -122,7 +122,7 @@ func (m *leftModel) step(t *rapid.T) {
 	switch turn, n := m.o.Turn(); turn {
 	case Send:
 		x := m.o.At(n)
-		if x.Stage != Granted || m.out[x.BU] || m.o.Lost(int(x.BU)) {
+		if x.Stage != stageGranted || m.out[x.BU] || m.o.Lost(int(x.BU)) {
 			t.Fatalf("sends %+v to builder unit %d, which is out", x, x.BU)
 		}
 		most := rapid.IntRange(1, 3).Draw(t, "parts")
@@ -131,7 +131,7 @@ func (m *leftModel) step(t *rapid.T) {
 			t.Fatalf("places %v are served, where %d is the first of at most %d", places, n, most)
 		}
 		for _, n := range places {
-			if y := m.o.At(n); y.BU != x.BU || y.Stage != Sent {
+			if y := m.o.At(n); y.BU != x.BU || y.Stage != stageSent {
 				t.Fatalf("%+v goes along with %+v", y, x)
 			}
 		}
@@ -152,7 +152,7 @@ func (m *leftModel) complete(t *rapid.T) {
 	}
 	m.sent = slices.Delete(m.sent, i, i+1)
 	m.written++
-	if x.Stage == Sent { // the builder unit gives the slot back
+	if x.Stage == stageSent { // the builder unit gives the slot back
 		m.free[x.BU] = append(m.free[x.BU], x.Slot)
 	}
 }
@@ -207,7 +207,7 @@ func (m *leftModel) check(t *rapid.T) {
 			t.Fatalf("settles an exclusion of builder unit %d, to which it has no link", m.who[n])
 		}
 		for _, w := range m.sent {
-			if x := m.o.At(w); int(x.BU) == m.who[n] && x.Stage == Left {
+			if x := m.o.At(w); int(x.BU) == m.who[n] && x.Stage == stageLeft {
 				t.Fatalf("settles an exclusion of which %+v is under way", x)
 			}
 		}

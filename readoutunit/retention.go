@@ -14,11 +14,11 @@ import (
 
 // A Retention keeps the parts that a readout unit has read until the scheduler says that their MEPs have an outcome:
 // buffers of one size in rotation, MEP k in buffer k mod N, so that neither a look-up nor a free list is needed. A
-// buffer belongs to the source between Reserve and Commit, and to the network from then on, until Free says that
+// buffer belongs to the source between reserve and Commit, and to the network from then on, until Free says that
 // nothing below a MEP is needed any more. What a builder unit holds up beyond that is put aside, or its buffer would
 // stop all that come after it.
 //
-// One goroutine reads: it calls Reserve and Commit. putAside and Find are called under a lock of the caller's. Any
+// One goroutine reads: it calls reserve and Commit. putAside and lookUp are called under a lock of the caller's. Any
 // goroutine may call Free.
 type Retention struct {
 	// immutable
@@ -87,9 +87,9 @@ func NewRetention(mem []byte, stride int) (*Retention, error) {
 // begin has the MEPs from the given one on read. It is called before anything else.
 func (r *Retention) begin(mep uint64) { r.first, r.read, r.below = mep, mep, mep }
 
-// Reserve waits until least buffers are free, at most all of them, and gives those that lie one behind the other, which
+// reserve waits until least buffers are free, at most all of them, and gives those that lie one behind the other, which
 // may be fewer. They are for the MEPs from the first on. It fails with ctx's cause or errClosed.
-func (r *Retention) Reserve(ctx context.Context, least int) (first uint64, s source.Strip, sizes []uint32, err error) {
+func (r *Retention) reserve(ctx context.Context, least int) (first uint64, s source.Strip, sizes []uint32, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	need := min(r.n, uint64(max(1, least)))
@@ -136,10 +136,10 @@ func (r *Retention) commit(blocks int) {
 }
 
 // span is which MEPs are held, but for those put aside.
-func (r *Retention) span() Span {
+func (r *Retention) span() span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Span{r.below, r.read}
+	return span{r.below, r.read}
 }
 
 // index is which buffer a MEP has. A division would take longer than all else that is done to find it.
@@ -187,11 +187,11 @@ func (r *Retention) find(mep uint64) (int, bool) {
 	return slices.BinarySearchFunc(r.aside, mep, func(p asidePart, mep uint64) int { return cmp.Compare(p.mep, mep) })
 }
 
-// A Span is which MEPs are in their buffers: from the first up to, but not with, the second.
-type Span struct{ From, To uint64 }
+// A span is which MEPs are in their buffers: from the first up to, but not with, the second.
+type span struct{ From, To uint64 }
 
-// Find is the part of a MEP that is held, in its buffer if that is in s, or aside.
-func (r *Retention) Find(s Span, mep uint64) ([]byte, error) {
+// lookUp is the part of a MEP that is held, in its buffer if that is in s, or aside.
+func (r *Retention) lookUp(s span, mep uint64) ([]byte, error) {
 	if mep >= s.From && mep < s.To {
 		return r.part(mep), nil
 	}

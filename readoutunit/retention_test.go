@@ -28,7 +28,7 @@ func TestRoomsAgainstModel(t *testing.T) {
 				if free == 0 {
 					t.Skip("full")
 				}
-				first, s, sizes, err := r.Reserve(t.Context(), rapid.IntRange(0, free).Draw(t, "least"))
+				first, s, sizes, err := r.reserve(t.Context(), rapid.IntRange(0, free).Draw(t, "least"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -74,7 +74,7 @@ func TestRoomsWait(t *testing.T) {
 		r.commit(4)
 		got := make(chan uint64)
 		go func() {
-			first, _, _, err := r.Reserve(t.Context(), 2)
+			first, _, _, err := r.reserve(t.Context(), 2)
 			if err != nil {
 				t.Error(err)
 			}
@@ -96,7 +96,7 @@ func TestRoomsWait(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error)
 		go func() {
-			_, _, _, err := r.Reserve(ctx, 1)
+			_, _, _, err := r.reserve(ctx, 1)
 			gone <- err
 		}()
 		synctest.Wait()
@@ -105,7 +105,7 @@ func TestRoomsWait(t *testing.T) {
 			t.Error(err)
 		}
 		go func() {
-			_, _, _, err := r.Reserve(t.Context(), 1)
+			_, _, _, err := r.reserve(t.Context(), 1)
 			gone <- err
 		}()
 		synctest.Wait()
@@ -128,7 +128,7 @@ func TestRoomsPutAside(t *testing.T) {
 	}
 	fill := func(upTo uint64) {
 		for {
-			first, strip, sizes, err := r.Reserve(t.Context(), 1)
+			first, strip, sizes, err := r.reserve(t.Context(), 1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -95,8 +95,8 @@ func (s *Shift) Widen(most int) { s.most = max(1, most) }
 // Visits implements Order.
 func (s *Shift) Visits() []int { return s.visits }
 
-// Phase is the current phase, and how many a round has.
-func (s *Shift) Phase() (phase, phases int) { return s.phase, len(s.visits) }
+// progress is the current phase, and how many a round has.
+func (s *Shift) progress() (phase, phases int) { return s.phase, len(s.visits) }
 
 // Cycle implements Order.
 func (s *Shift) Cycle(b *tagnet.Batch, i int) error { return s.cycle(b, i, s.first) }
@@ -119,7 +119,7 @@ func (s *Shift) current() (uint64, bool) {
 	}
 	for ; s.at < s.cycles; s.at++ {
 		n := s.first + uint64(s.at*s.width+bu)
-		if stage := s.At(n).Stage; stage == Announced || stage == Granted {
+		if stage := s.At(n).Stage; stage == stageAnnounced || stage == stageGranted {
 			return n, true
 		}
 	}
@@ -133,7 +133,7 @@ func (s *Shift) Turn() (Turn, uint64) {
 	}
 	n, ok := s.current()
 	switch {
-	case ok && s.At(n).Stage == Granted:
+	case ok && s.At(n).Stage == stageGranted:
 		return Send, n
 	case ok:
 		return ForGrant, n
@@ -145,7 +145,7 @@ func (s *Shift) Turn() (Turn, uint64) {
 
 // Serve implements Order.
 func (s *Shift) Serve(n uint64, most int, places []uint64) []uint64 {
-	for ok := true; ok && most > 0 && s.At(n).Stage == Granted; n, ok = s.current() {
+	for ok := true; ok && most > 0 && s.At(n).Stage == stageGranted; n, ok = s.current() {
 		s.write(n)
 		places = append(places, n)
 		most--

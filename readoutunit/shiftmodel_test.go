@@ -36,7 +36,7 @@ func newScheduleModel(t *rapid.T) *scheduleModel {
 // latest is the newest transfer into a slot, or nil.
 func (m *scheduleModel) latest(bu int, slot uint32) *Transfer {
 	for i := len(m.places) - 1; i >= 0; i-- {
-		if p := &m.places[i]; p.Stage != Empty && i%m.bus == bu && p.Slot == slot {
+		if p := &m.places[i]; p.Stage != stageEmpty && i%m.bus == bu && p.Slot == slot {
 			return p
 		}
 	}
@@ -59,7 +59,7 @@ func (m *scheduleModel) cycle(t *rapid.T) {
 	var c []tagnet.Token
 	for bu := range m.bus {
 		slot := uint32(rapid.IntRange(0, m.slots-1).Draw(t, "slot"))
-		if x := m.latest(bu, slot); x != nil && x.Stage < Sent || rapid.IntRange(0, 4).Draw(t, "empty") == 0 {
+		if x := m.latest(bu, slot); x != nil && x.Stage < stageSent || rapid.IntRange(0, 4).Draw(t, "empty") == 0 {
 			c = append(c, none)
 			m.places = append(m.places, Transfer{})
 			continue
@@ -67,7 +67,7 @@ func (m *scheduleModel) cycle(t *rapid.T) {
 		c = append(c, tok(m.mep, slot))
 		full := tok(m.mep, slot)
 		full.BU = uint16(bu)
-		m.places = append(m.places, Transfer{Token: full, Stage: Announced})
+		m.places = append(m.places, Transfer{Token: full, Stage: stageAnnounced})
 		m.mep++
 	}
 	if err := m.s.Cycle(batch(uint64(m.cycles), c), 0); err != nil {
@@ -92,7 +92,7 @@ func (m *scheduleModel) badCycle(t *rapid.T) {
 	case 2:
 		c, want = append(c, none), &cycle
 	default:
-		open := slices.Concat(m.in(Announced), m.in(Granted))
+		open := slices.Concat(m.in(stageAnnounced), m.in(stageGranted))
 		if len(open) == 0 {
 			t.Skip("no slot is taken")
 		}
@@ -136,7 +136,7 @@ func (m *scheduleModel) grantOf(n uint64) placing.Grant {
 }
 
 func (m *scheduleModel) grant(t *rapid.T) {
-	open := m.in(Announced)
+	open := m.in(stageAnnounced)
 	if len(open) == 0 {
 		t.Skip("nothing to grant")
 	}
@@ -146,16 +146,17 @@ func (m *scheduleModel) grant(t *rapid.T) {
 	if err := m.s.Grant(int(x.BU), &g); err != nil {
 		t.Fatal(err)
 	}
-	x.Stage, x.Ref, x.Size = Granted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
+	x.Stage, x.Ref, x.Size = stageGranted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
 }
 
 // badGrant grants what is not announced, or nearly what is.
 func (m *scheduleModel) badGrant(t *rapid.T) {
 	g, bu := placing.Grant{Attempt: 1, MEP: m.mep}, rapid.IntRange(0, m.bus-1).Draw(t, "bu")
-	if old := slices.Concat(m.in(Granted), m.in(Sent), m.in(Done)); len(old) > 0 && rapid.Bool().Draw(t, "stale") {
+	old := slices.Concat(m.in(stageGranted), m.in(stageSent), m.in(stageDone))
+	if len(old) > 0 && rapid.Bool().Draw(t, "stale") {
 		n := rapid.SampledFrom(old).Draw(t, "place") // a duplicate, or stale
 		g, bu = m.grantOf(n), int(m.places[n].BU)
-	} else if open := m.in(Announced); len(open) > 0 {
+	} else if open := m.in(stageAnnounced); len(open) > 0 {
 		n := rapid.SampledFrom(open).Draw(t, "place")
 		g, bu = m.grantOf(n), int(m.places[n].BU)
 		switch rapid.IntRange(0, 2).Draw(t, "fault") {
@@ -182,18 +183,18 @@ func (m *scheduleModel) step(t *rapid.T) {
 	phases := max(m.rus, m.bus)
 	at := (m.ru + m.phase) % phases
 	n, ok := m.s.current()
-	if want := at < m.bus && m.places[m.whole*m.bus+at].Stage != Empty; ok != want {
+	if want := at < m.bus && m.places[m.whole*m.bus+at].Stage != stageEmpty; ok != want {
 		t.Fatalf("in phase %d something to send is %v, not %v", m.phase, ok, want)
 	}
 	if ok {
 		if n != uint64(m.whole*m.bus+at) {
 			t.Fatalf("in phase %d of cycle %d the place is number %d", m.phase, m.whole, n)
 		}
-		if m.places[n].Stage != Granted {
+		if m.places[n].Stage != stageGranted {
 			t.Skip("not granted")
 		}
 		m.s.Serve(n, 1, nil)
-		m.places[n].Stage = Sent
+		m.places[n].Stage = stageSent
 	}
 	m.s.Passed(1)
 	if m.phase++; m.phase == phases {
@@ -202,7 +203,7 @@ func (m *scheduleModel) step(t *rapid.T) {
 }
 
 func (m *scheduleModel) complete(t *rapid.T) {
-	sent := m.in(Sent)
+	sent := m.in(stageSent)
 	if len(sent) == 0 {
 		t.Skip("nothing is under way")
 	}
@@ -213,12 +214,12 @@ func (m *scheduleModel) complete(t *rapid.T) {
 	if err := m.s.Complete([]uint64{n}); err != nil {
 		t.Fatal(err)
 	}
-	m.places[n].Stage = Done
+	m.places[n].Stage = stageDone
 }
 
 func (m *scheduleModel) badComplete(t *rapid.T) {
 	n := uint64(rapid.IntRange(0, len(m.places)+3).Draw(t, "place"))
-	if n < uint64(len(m.places)) && m.places[n].Stage == Sent {
+	if n < uint64(len(m.places)) && m.places[n].Stage == stageSent {
 		t.Skip("that one is good")
 	}
 	m.refused(t, nil, func() error { return m.s.Complete([]uint64{n}) })
@@ -229,7 +230,7 @@ func (m *scheduleModel) check(t *rapid.T) {
 	open := 0
 	for n := range m.places {
 		x := &m.places[n]
-		if x.Stage == Empty || x.Stage == Done {
+		if x.Stage == stageEmpty || x.Stage == stageDone {
 			continue
 		}
 		open++
@@ -296,11 +297,11 @@ func TestShiftForgets(t *testing.T) {
 
 func TestStageNames(t *testing.T) {
 	for s, want := range map[Stage]string{
-		Empty:     "empty",
-		Announced: "announced",
-		Granted:   "granted",
-		Sent:      "sent",
-		Done:      "done",
+		stageEmpty:     "empty",
+		stageAnnounced: "announced",
+		stageGranted:   "granted",
+		stageSent:      "sent",
+		stageDone:      "done",
 	} {
 		if s.String() != want {
 			t.Errorf("stage %d is called %s", s, s)

@@ -152,7 +152,7 @@ func TestWindowsOfTheOtherKind(t *testing.T) {
 		r.unit.Standing(5, []byte{byte(placing.KindStanding)}),
 	}
 	for i, says := range []string{
-		"where those granted before stand for all", "rank 4, which is no builder unit", "malformed",
+		"which has granted its windows for all MEPs", "rank 4 granted windows", "malformed",
 	} {
 		if errs[i] == nil || !strings.Contains(errs[i].Error(), says) {
 			t.Errorf("%v, it should say %q", errs[i], says)
@@ -182,7 +182,7 @@ func TestStandingThatMakesNoSense(t *testing.T) {
 		"in 2 slots from there on, but there are 3": give(2, ref(1), ref(2)),
 		"4 slots from there on":                     give(1<<32-1, ref(1), ref(2), ref(3), ref(4)),
 		"slot 1 of builder unit 0: another window":  give(0, ref(0), ref(7)),
-		"a window was granted that cannot be":       give(0, placing.Ref{}),
+		"an empty window was granted":               give(0, placing.Ref{}),
 	} {
 		var token *tokenError
 		if !errors.As(err, &token) || !strings.Contains(err.Error(), says) {
@@ -301,7 +301,7 @@ func newLoop(t testing.TB, prepared bool) *loop {
 func (l *loop) turn(t testing.TB) {
 	n := loopCycles * loopBUs
 	for left := n; left > 0; {
-		_, strip, sizes, err := l.u.cfg.Retention.Reserve(t.Context(), left)
+		_, strip, sizes, err := l.u.cfg.Retention.reserve(t.Context(), left)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -147,7 +147,7 @@ func (r *tagRing) bu(t *tagnet.Tag) int { return int(t.Place % uint64(r.width)) 
 func (r *tagRing) passes(i int) bool {
 	h := &r.held[i]
 	if h.done || !r.bypass || h.Loop == tagnet.MaxLoops || h.Place < r.base || h.Place >= r.end() ||
-		r.At(h.Place).Stage != Granted {
+		r.At(h.Place).Stage != stageGranted {
 		return false
 	}
 	ahead := uint64(0)
@@ -169,7 +169,7 @@ func (r *tagRing) matches(t *tagnet.Tag) error {
 	if t.Place < r.base || t.Place >= r.end() {
 		return nil // it is over, or not here yet
 	}
-	if x := r.At(t.Place); x.Stage == Empty || x.MEP != t.MEP || x.Slot != t.Slot || x.Attempt != t.Attempt {
+	if x := r.At(t.Place); x.Stage == stageEmpty || x.MEP != t.MEP || x.Slot != t.Slot || x.Attempt != t.Attempt {
 		return &tagError{*t, r.bu(t), "no token says so"}
 	}
 	return nil
@@ -191,7 +191,7 @@ func (r *tagRing) Lose(bu int) {
 func (r *tagRing) unhold() {
 	r.writing = false
 	for i := range r.held {
-		if h := &r.held[i]; !h.done && h.Place >= r.base && h.Place < r.end() && r.At(h.Place).Stage == Sent {
+		if h := &r.held[i]; !h.done && h.Place >= r.base && h.Place < r.end() && r.At(h.Place).Stage == stageSent {
 			r.writing = true
 		}
 	}
@@ -225,11 +225,11 @@ func (r *tagRing) settle() {
 
 // gone tells that a tag's transfer is done with, without having been served for it.
 func (r *tagRing) gone(t *tagnet.Tag) bool {
-	return t.Place < r.base || t.Place < r.end() && r.At(t.Place).Stage >= Left
+	return t.Place < r.base || t.Place < r.end() && r.At(t.Place).Stage >= stageLeft
 }
 
 func (r *tagRing) waits(h *heldTag) bool {
-	return !h.done && (h.Place >= r.end() || r.At(h.Place).Stage < Sent)
+	return !h.done && (h.Place >= r.end() || r.At(h.Place).Stage < stageSent)
 }
 
 // Turn implements Order.
@@ -242,7 +242,7 @@ func (r *tagRing) Turn() (Turn, uint64) {
 	}
 	n := r.held[r.next].Place
 	switch {
-	case r.At(n).Stage == Announced:
+	case r.At(n).Stage == stageAnnounced:
 		return ForGrant, n
 	case r.writing:
 		return ForWrite, n
@@ -263,7 +263,7 @@ func (r *tagRing) Serve(n uint64, _ int, places []uint64) []uint64 {
 // Complete implements Order: the tag may be passed on.
 func (r *tagRing) Complete(places []uint64) error {
 	for _, n := range places {
-		left := n >= r.base && n < r.end() && r.At(n).Stage == Left
+		left := n >= r.base && n < r.end() && r.At(n).Stage == stageLeft
 		if err := r.Transfers.Complete([]uint64{n}); err != nil {
 			return err
 		}

@@ -45,8 +45,8 @@ type actor struct {
 	ru        int
 	seat      int // in the shift
 	retention *Retention
-	bursts    *Bursts
-	sent      []*Burst
+	bursts    *burstPool
+	sent      []*burst
 }
 
 // say gives one command to the units and tells their answer, each line ended.
@@ -110,7 +110,7 @@ func (p *player) view(w []string) string {
 		p.units = append(p.units, u)
 	}
 	if s, ok := p.units[0].Order.(*Shift); ok {
-		_, phases := s.Phase()
+		_, phases := s.progress()
 		return fmt.Sprintf("%d phases to a cycle\n", phases)
 	}
 	return ""
@@ -153,7 +153,7 @@ func (p *player) tell(u *actor, w []string) string {
 		bu := p.number(w[1])
 		u.Lose(bu)
 		u.bursts.Lose(bu)
-		u.sent = slices.DeleteFunc(u.sent, func(b *Burst) bool { return b.BU == bu })
+		u.sent = slices.DeleteFunc(u.sent, func(b *burst) bool { return b.BU == bu })
 		return u.leftovers()
 	case "settles":
 		x, ok := u.Settled()
@@ -197,7 +197,7 @@ func (u *actor) leftovers() string {
 
 func (u *actor) read(to uint64) string {
 	for u.retention.span().To < to {
-		_, _, sizes, err := u.retention.Reserve(context.Background(), 1)
+		_, _, sizes, err := u.retention.reserve(context.Background(), 1)
 		if err != nil {
 			return err.Error()
 		}
@@ -298,19 +298,19 @@ func (u *actor) sends() string {
 	if turn != Send {
 		return fmt.Sprintf("waits for bu%d to grant MEP %d, which is %s", bu, t.MEP, t.Stage)
 	}
-	b := u.bursts.Open(int(bu))
+	b := u.bursts.open(int(bu))
 	var out []string
 	b.Places = u.Serve(n, maxBurst, b.Places)
 	for _, n := range b.Places {
 		t := u.At(n)
-		part, err := u.retention.Find(u.retention.span(), t.MEP)
+		part, err := u.retention.lookUp(u.retention.span(), t.MEP)
 		if err != nil {
 			return err.Error()
 		}
-		b.Add(t, part)
+		b.add(t, part)
 		out = append(out, fmt.Sprintf("MEP %d to bu%d, slot %d", t.MEP, bu, t.Slot))
 	}
-	u.bursts.Send(b)
+	u.bursts.send(b)
 	u.sent = append(u.sent, b)
 	return "writes " + strings.Join(out, "; ")
 }
@@ -318,7 +318,7 @@ func (u *actor) sends() string {
 // silent says why a phase of the shift has nothing to send.
 func (u *actor) silent() string {
 	s := u.Order.(*Shift)
-	phase, phases := s.Phase()
+	phase, phases := s.progress()
 	if s.visits[phase] == Dummy {
 		return fmt.Sprintf("is silent: place %d is no builder unit's", placeOf(u.seat, phase, phases))
 	}
@@ -333,7 +333,7 @@ func (p *player) done(u *actor, w []string) string {
 		to = from + 1
 	}
 	for _, b := range u.sent[from:to] {
-		if _, err := u.bursts.Complete(uint64(b.id)); err != nil {
+		if _, err := u.bursts.complete(uint64(b.id)); err != nil {
 			return err.Error()
 		}
 		if err := u.Complete(b.Places); err != nil {

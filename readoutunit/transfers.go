@@ -42,7 +42,7 @@ type Transfers struct {
 type Transfer struct {
 	tagnet.Token
 	Stage Stage
-	Ref   shmem.Ref // the window granted, once Granted
+	Ref   shmem.Ref // the window granted, once stageGranted
 	Size  uint32    // bytes granted
 }
 
@@ -51,12 +51,12 @@ type Stage uint8
 
 // Stages of a transfer.
 const (
-	Empty     Stage = iota // no token at this place
-	Announced              // the sizes are on their way
-	Granted                // the builder unit has given a window
-	Sent                   // the write is queued
-	Left                   // the write is queued, and nobody waits for it: its builder unit is excluded
-	Done                   // the write has its outcome, or is not wanted
+	stageEmpty     Stage = iota // no token at this place
+	stageAnnounced              // the sizes are on their way
+	stageGranted                // the builder unit has given a window
+	stageSent                   // the write is queued
+	stageLeft                   // the write is queued, and nobody waits for it: its builder unit is excluded
+	stageDone                   // the write has its outcome, or is not wanted
 )
 
 func (s Stage) String() string {
@@ -77,6 +77,15 @@ type tokenError struct {
 	Slot   uint32
 	MEP    uint64
 	Reason string
+}
+
+func refuse(bu int, slot uint32, mep uint64, reason string) error {
+	return &tokenError{
+		BU:     bu,
+		Slot:   slot,
+		MEP:    mep,
+		Reason: reason,
+	}
 }
 
 func (e *tokenError) Error() string {
@@ -126,7 +135,7 @@ func (s *Transfers) cycle(b *tagnet.Batch, i int, keep uint64) error {
 		}
 		t.MEP, t.Slot, t.BU, t.Attempt = token.MEP, token.Slot, token.BU, token.Attempt
 		if s.onRequest {
-			if x := s.in(p, token.Slot); x != nil && x.Stage == Announced {
+			if x := s.in(p, token.Slot); x != nil && x.Stage == stageAnnounced {
 				s.forgo(x) // check has let it pass
 			}
 		}
@@ -146,10 +155,10 @@ func (s *Transfers) Begin(cycle, mep uint64) {
 
 // arrive begins the transfer of a token that has just come.
 func (s *Transfers) arrive(t *Transfer) {
-	t.Stage, t.Ref, t.Size = Announced, shmem.Ref{}, 0
+	t.Stage, t.Ref, t.Size = stageAnnounced, shmem.Ref{}, 0
 	if s.standing != nil {
 		if t.Ref = s.standing[t.BU][t.Slot]; t.Ref != (shmem.Ref{}) {
-			t.Stage = Granted
+			t.Stage = stageGranted
 		}
 	}
 	s.open++
@@ -158,12 +167,12 @@ func (s *Transfers) arrive(t *Transfer) {
 // check says what is wrong with a token.
 func (s *Transfers) check(bu int, slot uint32, mep uint64) error {
 	if int(slot) >= len(s.latest[bu]) {
-		return &tokenError{bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.latest[bu]))}
+		return refuse(bu, slot, mep, fmt.Sprintf("there are %d slots", len(s.latest[bu])))
 	}
 	// The slot may be free at the builder unit before our write's response is here, but not before the write was sent.
 	// What was only announced for it, the builder unit did not ask for: the scheduler has its outcome all the same.
-	if x := s.in(bu, slot); x != nil && x.Stage < Sent && !(s.onRequest && x.Stage == Announced) {
-		return &tokenError{bu, slot, mep, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage)}
+	if x := s.in(bu, slot); x != nil && x.Stage < stageSent && !(s.onRequest && x.Stage == stageAnnounced) {
+		return refuse(bu, slot, mep, fmt.Sprintf("MEP %d is still %s there", x.MEP, x.Stage))
 	}
 	return nil
 }
@@ -176,9 +185,9 @@ func (s *Transfers) Release(below uint64) {
 	}
 	for s.wanted = max(s.wanted, s.base); s.wanted < s.end(); s.wanted++ {
 		switch t := s.At(s.wanted); {
-		case t.Stage == Announced && t.MEP < below:
+		case t.Stage == stageAnnounced && t.MEP < below:
 			s.forgo(t)
-		case t.Stage == Announced || t.Stage == Granted:
+		case t.Stage == stageAnnounced || t.Stage == stageGranted:
 			return // what is behind it is newer, or waits for its turn
 		}
 	}
@@ -186,7 +195,7 @@ func (s *Transfers) Release(below uint64) {
 
 // forgo ends a transfer that nobody asked for.
 func (s *Transfers) forgo(t *Transfer) {
-	t.Stage = Done
+	t.Stage = stageDone
 	s.open--
 	s.unasked++
 }
@@ -208,7 +217,7 @@ func (s *Transfers) At(n uint64) *Transfer { return &s.places[n-s.base] }
 // compact forgets the oldest places that are below keep, and empty or done.
 func (s *Transfers) compact(keep uint64) {
 	n := s.over
-	for n < int(keep-s.base) && (s.places[n].Stage == Empty || s.places[n].Stage == Done) {
+	for n < int(keep-s.base) && (s.places[n].Stage == stageEmpty || s.places[n].Stage == stageDone) {
 		n++
 	}
 	// Moving the rest only when it is the smaller half makes a move per place, in the mean.
@@ -228,12 +237,12 @@ func (s *Transfers) setAside() {
 		return
 	}
 	t := &s.places[s.over]
-	if t.Stage != Announced {
+	if t.Stage != stageAnnounced {
 		return
 	}
 	s.latest[t.BU][t.Slot] = s.end() + 1
 	s.places = append(s.places, *t)
-	s.places[s.over].Stage = Empty
+	s.places[s.over].Stage = stageEmpty
 }
 
 // manyRounds is how many times as many places as there are slots are kept before a transfer is set aside. One token in
@@ -246,16 +255,16 @@ func (s *Transfers) end() uint64 { return s.base + uint64(len(s.places)) }
 // grant takes a builder unit's answer to an announcement, and returns the number of its place.
 func (s *Transfers) grant(bu int, g *placing.Grant) (uint64, error) {
 	if int(g.Slot) >= len(s.latest[bu]) {
-		return 0, &tokenError{bu, g.Slot, g.MEP, "a window was granted in a slot that does not exist"}
+		return 0, refuse(bu, g.Slot, g.MEP, "a window was granted in a slot that does not exist")
 	}
 	t := s.in(bu, g.Slot)
 	if s.left.late(bu, t, g) {
 		return noPlace, nil
 	}
-	if t == nil || t.Stage != Announced || t.MEP != g.MEP || uint32(t.Attempt) != g.Attempt {
-		return 0, &tokenError{bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice"}
+	if t == nil || t.Stage != stageAnnounced || t.MEP != g.MEP || uint32(t.Attempt) != g.Attempt {
+		return 0, refuse(bu, g.Slot, g.MEP, "a window was granted that was not asked for, or twice")
 	}
-	t.Stage, t.Ref, t.Size = Granted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
+	t.Stage, t.Ref, t.Size = stageGranted, shmem.Ref{Window: g.Window, Gen: g.Gen}, g.Length
 	return s.latest[bu][g.Slot] - 1, nil
 }
 
@@ -290,15 +299,15 @@ func (s *Transfers) stand(bu int, m *placing.Standing, each func(n uint64)) erro
 	for i, ref := range m.Refs {
 		switch r := shmem.Ref(ref); {
 		case r.Gen == 0:
-			return &tokenError{BU: bu, Slot: m.First + uint32(i), Reason: "a window was granted that cannot be"}
+			return &tokenError{BU: bu, Slot: m.First + uint32(i), Reason: "an empty window was granted"}
 		case have[i] != (shmem.Ref{}) && have[i] != r:
 			return &tokenError{BU: bu, Slot: m.First + uint32(i), Reason: "another window was granted than before"}
 		}
 	}
 	for i, ref := range m.Refs {
 		have[i] = shmem.Ref(ref)
-		if t := s.in(bu, m.First+uint32(i)); t != nil && t.Stage == Announced {
-			t.Stage, t.Ref = Granted, have[i]
+		if t := s.in(bu, m.First+uint32(i)); t != nil && t.Stage == stageAnnounced {
+			t.Stage, t.Ref = stageGranted, have[i]
 			each(s.latest[bu][m.First+uint32(i)] - 1)
 		}
 	}
@@ -307,7 +316,7 @@ func (s *Transfers) stand(bu int, m *placing.Standing, each func(n uint64)) erro
 
 // write notes that the write of a transfer is queued.
 func (s *Transfers) write(n uint64) {
-	s.At(n).Stage = Sent
+	s.At(n).Stage = stageSent
 	s.sent++
 }
 
@@ -330,12 +339,12 @@ func (s *Transfers) Complete(places []uint64) error {
 			return &notUnderWayError{n}
 		}
 		switch t := s.At(n); t.Stage {
-		case Sent:
-			t.Stage = Done
+		case stageSent:
+			t.Stage = stageDone
 			s.open--
 			s.sent--
-		case Left:
-			t.Stage = Done
+		case stageLeft:
+			t.Stage = stageDone
 			s.left.writes[t.BU]--
 		default:
 			return &notUnderWayError{n}

@@ -91,7 +91,7 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// Unit is a readout unit: a pure Order, Bursts, Retention, and the goroutines of the pipeline above.
+// Unit is a readout unit: a pure Order, burstPool, Retention, and the goroutines of the pipeline above.
 type Unit struct {
 	// immutable after New
 	cfg    Config
@@ -128,7 +128,7 @@ type Unit struct {
 	changed  *sync.Cond // the order has changed, or ctx is over
 	order    Order
 	below    uint64 // MEPs below it have tokens
-	bursts   *Bursts
+	bursts   *burstPool
 	ring     Ring // the order, where it is one; else nil
 	ended    bool // no more cycles will come
 	parted   bool // and the conductor has left the last phase
@@ -206,7 +206,7 @@ func (u *Unit) read() error {
 	var up tagnet.Update
 	for {
 		u.forRoom.Start()
-		first, strip, sizes, err := buffers.Reserve(u.ctx, least)
+		first, strip, sizes, err := buffers.reserve(u.ctx, least)
 		u.forRoom.Stop()
 		if err != nil {
 			return err
@@ -361,13 +361,13 @@ func (u *Unit) Completed(rank int, cookie uint64, err error) {
 	if bu, ok := u.byRank[rank]; ok && u.order.Lost(bu) {
 		return // it has been given up, and so has its memory
 	}
-	b, wrong := u.bursts.Complete(cookie)
+	b, wrong := u.bursts.complete(cookie)
 	if wrong != nil {
 		u.failLocked(errors.Join(wrong, err))
 		return
 	}
 	t := u.order.At(b.Places[0])
-	if err != nil && t.Stage != Left {
+	if err != nil && t.Stage != stageLeft {
 		u.failLocked(fmt.Errorf("writing MEP %d to slot %d of builder unit %d: %w", t.MEP, t.Slot, b.BU, err))
 		return
 	}
@@ -377,9 +377,9 @@ func (u *Unit) Completed(rank int, cookie uint64, err error) {
 }
 
 // complete takes that a burst is over; one may have failed that nobody waits for. mu is held.
-func (u *Unit) complete(b *Burst, failed bool) {
+func (u *Unit) complete(b *burst, failed bool) {
 	first := u.order.At(b.Places[0])
-	left := first.Stage == Left
+	left := first.Stage == stageLeft
 	u.timeline.sent(b.BU, first.MEP)
 	if err := u.order.Complete(b.Places); err != nil {
 		u.failLocked(err)

@@ -116,11 +116,11 @@ func TestFailures(t *testing.T) {
 		"update":  {change: func(r *rig, _ *Config) { r.sched.refuse = broken }, says: "the wire is cut", is: broken},
 		"grant too long": {
 			change: func(r *rig, _ *Config) { r.net.length = func(n uint32) uint32 { return n + 4 } }, cycles: cycle,
-			says: "builder unit 0 granted 44 bytes for MEP 0, whose MFPs have 40",
+			says: "builder unit 0 granted 44 bytes for MEP 0, and its MFPs here have 40",
 		},
 		"grant too short": {
 			change: func(r *rig, _ *Config) { r.net.length = func(n uint32) uint32 { return n - 4 } }, cycles: cycle,
-			says: "builder unit 0 granted 36 bytes for MEP 0, whose MFPs have 40",
+			says: "builder unit 0 granted 36 bytes for MEP 0, and its MFPs here have 40",
 		},
 		"write not taken": {
 			change: func(r *rig, _ *Config) { r.net.write = func(int) error { return broken } }, cycles: cycle,
@@ -224,7 +224,7 @@ func TestGrantsThatMakeNoSense(t *testing.T) {
 		t.Error(err)
 	}
 	if err := r.unit.Grant(4, good.Append(nil)); err == nil || !strings.Contains(err.Error(),
-		"rank 4, which is no builder unit") {
+		"rank 4 granted a window") {
 		t.Error(err)
 	}
 	var token *tokenError

@@ -69,7 +69,7 @@ func (u *Unit) lead() int { return u.cfg.Streams * placing.EntrySize }
 // announceTo tells one builder unit the sizes for one token, in as many messages as it takes.
 func (u *Unit) announceTo(bu int, t *tagnet.Token) error {
 	u.mu.Lock()
-	part, err := u.cfg.Retention.Find(u.cfg.Retention.span(), t.MEP)
+	part, err := u.cfg.Retention.lookUp(u.cfg.Retention.span(), t.MEP)
 	u.mu.Unlock()
 	if err != nil {
 		return err
@@ -112,10 +112,10 @@ func (u *Unit) grant(rank int, payload []byte) error {
 	bu, ok := u.byRank[rank]
 	switch {
 	case !ok:
-		return fmt.Errorf("rank %d, which is no builder unit, granted a window for MEP %d", rank, g.MEP)
+		return fmt.Errorf("rank %d granted a window for MEP %d, and holds no builder unit", rank, g.MEP)
 	case u.order.Stands():
-		return fmt.Errorf("builder unit %d granted a window for MEP %d, where those granted before stand for all",
-			bu, g.MEP)
+		return fmt.Errorf("a window for MEP %d came from builder unit %d, which has granted its windows for all MEPs",
+			g.MEP, bu)
 	}
 	if err := u.order.Grant(bu, &g); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (u *Unit) Standing(rank int, payload []byte) error {
 func (u *Unit) stand(rank int, payload []byte) error {
 	bu, ok := u.byRank[rank]
 	if !ok {
-		return fmt.Errorf("rank %d, which is no builder unit, granted windows for all MEPs", rank)
+		return fmt.Errorf("rank %d granted windows for all MEPs, and holds no builder unit", rank)
 	}
 	if err := u.standing.Parse(payload); err != nil {
 		return err

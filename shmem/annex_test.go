@@ -95,7 +95,7 @@ func TestLentOverThreads(t *testing.T) {
 				}
 				must.OK(t, l.lend(t.Context(), uint32(i), i%1032))
 			}
-			must.OK(t, l.w.Drain(t.Context()))
+			must.OK(t, l.w.drain(t.Context()))
 			back, err := l.w.Returned(t.Context(), nil)
 			if must.OK(t, err); len(back)+l.slots.Spare() != spare {
 				t.Errorf("%d blocks came back, %d are spare", len(back), l.slots.Spare())

@@ -89,7 +89,7 @@ func TestBufferOverThreads(t *testing.T) {
 			for i := range entries {
 				put(t, w, uint32(i), (i*i*7)%(w.core.buffer.maxEntry()/(1+i%20)))
 			}
-			if err := w.Drain(t.Context()); err != nil {
+			if err := w.drain(t.Context()); err != nil {
 				t.Error(err)
 			}
 			if err := w.End(); err != nil {
@@ -187,7 +187,7 @@ func TestCancelWakesWaiters(t *testing.T) {
 	put(t, w, 2, w.core.buffer.maxEntry())
 	blocked("reserve", w.core.buffer.room.waiters.Load,
 		func(ctx context.Context) error { _, err := w.Reserve(ctx, 1); return err })
-	blocked("drain", w.core.buffer.room.waiters.Load, w.Drain)
+	blocked("drain", w.core.buffer.room.waiters.Load, w.drain)
 	blocked("wait for readers", w.core.buffer.room.waiters.Load,
 		func(ctx context.Context) error { return waitReaders(ctx, w, 2) })
 }
@@ -225,7 +225,7 @@ func TestBufferEnds(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"next": second(r.Next(t.Context())), "ack": r.Ack(Entry{}), "reserve": second(w.Reserve(t.Context(), 1)),
-		"commit": w.Commit(p, 1, 1), "end": w.End(), "drain": w.Drain(t.Context()),
+		"commit": w.Commit(p, 1, 1), "end": w.End(), "drain": w.drain(t.Context()),
 		"detach": second(w.DetachDead()),
 	} {
 		if !errors.Is(err, errClosed) {
@@ -354,7 +354,7 @@ func BenchmarkBufferProcesses(b *testing.B) {
 		copy(p.Data, src)
 		must.OK(b, w.Commit(p, size, 1))
 	}
-	must.OK(b, errors.Join(w.Drain(ctx), w.End()))
+	must.OK(b, errors.Join(w.drain(ctx), w.End()))
 	if got := c.line(b); !strings.HasPrefix(got, fmt.Sprintf("entries %d ", b.N)) {
 		b.Fatal(got)
 	}

@@ -232,7 +232,7 @@ func TestCReader(t *testing.T) {
 				t.Errorf("C says: %s; want %s", got, want)
 			}
 			c.finish(t)
-			if err := w.Drain(t.Context()); err != nil || attached(w) != 0 {
+			if err := w.drain(t.Context()); err != nil || attached(w) != 0 {
 				t.Errorf("drain: %v; %d readers", err, attached(w))
 			}
 		})

@@ -144,9 +144,9 @@ func (w *Writer) End() error {
 	return nil
 }
 
-// Drain waits until every entry committed is acknowledged. In a broadcast buffer that never had
+// drain waits until every entry committed is acknowledged. In a broadcast buffer that never had
 // a reader, and in a sharing buffer without one, that is when ctx is done. Errors as for Reserve.
-func (w *Writer) Drain(ctx context.Context) error {
+func (w *Writer) drain(ctx context.Context) error {
 	err := w.ready(ctx)
 	if err == nil {
 		err = w.core.buffer.room.Await(ctx, 0, w.core.drained, w.readersLive)

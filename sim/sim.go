@@ -39,12 +39,12 @@ func (e End) String() string {
 type Limits struct {
 	Until    Time                            // events up to this time run; 0: no limit
 	Events   uint64                          // at most so many in this Run; 0: no limit
-	Progress func(now Time, executed uint64) // called every CheckEvery events; may be nil
+	Progress func(now Time, executed uint64) // called every checkEvery events; may be nil
 }
 
-// CheckEvery is after how many events Run looks at its context and tells its progress: some 10 ms, so that Ctrl-C is
+// checkEvery is after how many events Run looks at its context and tells its progress: some 10 ms, so that Ctrl-C is
 // obeyed at once and the check costs nothing.
-const CheckEvery = 1 << 16
+const checkEvery = 1 << 16
 
 // slot holds what a pending event will call. A free slot keeps its generation, so that old IDs name nothing.
 type slot struct {
@@ -110,8 +110,8 @@ func (s *Sim) Now() Time { return s.now }
 // Executed is the number of events that have run.
 func (s *Sim) Executed() uint64 { return s.executed }
 
-// Pending is the number of events that are scheduled.
-func (s *Sim) Pending() int { return len(s.pending) - s.dead }
+// waiting is the number of events that are scheduled.
+func (s *Sim) waiting() int { return len(s.pending) - s.dead }
 
 // Stop ends the Run after the event that is running.
 func (s *Sim) Stop() { s.stop = true }
@@ -187,7 +187,7 @@ func (s *Sim) Run(ctx context.Context, l Limits) End {
 	s.stop = false
 	for check := s.executed; ; {
 		if s.executed >= check {
-			if check = s.executed + CheckEvery; l.Progress != nil {
+			if check = s.executed + checkEvery; l.Progress != nil {
 				l.Progress(s.now, s.executed)
 			}
 			if ctx.Err() != nil {
@@ -199,7 +199,7 @@ func (s *Sim) Run(ctx context.Context, l Limits) End {
 			return Stopped
 		case l.Events > 0 && s.executed >= last:
 			return AtEvents
-		case s.Pending() == 0:
+		case s.waiting() == 0:
 			return Idle
 		case s.pending[0].at > until:
 			s.advance(until + 1)

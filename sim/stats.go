@@ -42,7 +42,12 @@ func (l *Level) Add(now Time, d int64) { l.Set(now, l.value+d) }
 
 // Restart forgets the past: means and peaks count from now on. It ends a warm-up.
 func (l *Level) Restart(now Time) {
-	*l = Level{value: l.value, peak: l.value, since: now, from: now}
+	*l = Level{
+		value: l.value,
+		peak:  l.value,
+		since: now,
+		from:  now,
+	}
 }
 
 // Value is the level now.

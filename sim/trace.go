@@ -59,8 +59,8 @@ func (t *Trace) Instant(on Track, name string, at Time, arg int64) {
 	}
 }
 
-// Count is a level at a time; Perfetto draws it as a curve of that name.
-func (t *Trace) Count(name string, at Time, value int64) {
+// count is a level at a time; Perfetto draws it as a curve of that name.
+func (t *Trace) count(name string, at Time, value int64) {
 	if t.room() {
 		t.print(",\n{\"ph\":\"C\",\"pid\":1,\"name\":%s,\"ts\":%s,\"args\":{\"value\":%d}}", quote(name), micros(at), value)
 	}

@@ -71,10 +71,10 @@ func latest(all []Absence) map[uint16]bool {
 // changes are the changes so far of who takes part among the readout units. The list only grows.
 func (c *Core) changes() []Absence { return c.absences }
 
-// ExcludeRU goes on without readout unit ru: its watermark no longer counts, and builder units take what has not come
+// excludeRU goes on without readout unit ru: its watermark no longer counts, and builder units take what has not come
 // from it for missing. With the last unit excluded the input has ended. Excluding it twice does nothing. It is refused
 // with NotNow where the units form a ring.
-func (c *Core) ExcludeRU(ru int) error {
+func (c *Core) excludeRU(ru int) error {
 	if ru < 0 || ru >= len(c.rus) {
 		return c.refuse(UnknownUnit, "scheduler", "exclusion of readout unit %d of %d", ru, len(c.rus))
 	}
@@ -106,7 +106,7 @@ func (c *Core) change(ru int, back bool) {
 }
 
 // includeRU takes an excluded readout unit in again, which has every MEP from the next new one on, and tells what it
-// holds of them by Update. No new MEP is issued before every builder unit that is not excluded has said by Know that it
+// holds of them by Update. No new MEP is issued before every builder unit that is not excluded has said by know that it
 // goes by the return: it would else take the unit's parts for missing. It is refused with NotNow when drained, and
 // where the unit's input had ended. Including it twice does nothing.
 func (c *Core) includeRU(ru int) error {
@@ -143,8 +143,8 @@ func (c *Core) mayIncludeRU() error {
 	return nil
 }
 
-// Know takes from builder unit bu by how many of the changes it goes.
-func (c *Core) Know(bu int, absences uint64) error {
+// know takes from builder unit bu by how many of the changes it goes.
+func (c *Core) know(bu int, absences uint64) error {
 	if bu < 0 || bu >= len(c.bus) {
 		return c.refuse(UnknownUnit, "scheduler", "absences known to builder unit %d of %d", bu, len(c.bus))
 	}

@@ -135,19 +135,34 @@ func NewCore(cfg Config) (*Core, error) {
 	for i := range c.freeCycles {
 		c.freeCycles[i] = uint32(i)
 	}
-	for i := range c.rus {
-		c.rus[i].Read = cfg.First
-	}
-	for j := range c.bus {
-		c.bus[j].free = newQueue(cfg.Slots)
-		c.bus[j].used = newDepth(uint64(cfg.credits()))
-		c.bus[j].fill(cfg.credits())
-		c.bus[j].count = &BUCounters{}
-	}
+	c.fillUnits()
 	window := uint64(cfg.Window)
 	c.depths.ready, c.depths.window, c.depths.again = newDepth(window), newDepth(window),
 		newDepth(uint64(cfg.mostUnfinished()))
 	c.depths.cycles = newDepth(uint64(len(c.open)))
+	if cfg.Live {
+		c.cuts = newCutter(&cfg)
+	}
+	c.arrange()
+	return c, nil
+}
+
+// fillUnits puts every unit into the state in which it begins: no event is read, all slots are free.
+func (c *Core) fillUnits() {
+	for i := range c.rus {
+		c.rus[i].Read = c.cfg.First
+	}
+	for j := range c.bus {
+		c.bus[j].free = newQueue(c.cfg.Slots)
+		c.bus[j].used = newDepth(uint64(c.cfg.credits()))
+		c.bus[j].fill(c.cfg.credits())
+		c.bus[j].count = &BUCounters{}
+	}
+}
+
+// arrange makes what the rules ask for: groups of builder units, the ring of tags, and who chooses the builder unit.
+func (c *Core) arrange() {
+	cfg := &c.cfg
 	if len(cfg.Rules.Groups) > 0 {
 		c.groups.of, _ = membersOf("group", cfg.Rules.Groups, len(cfg.BUs)) // checked with the Config
 		for _, group := range cfg.Rules.Groups {
@@ -158,20 +173,16 @@ func NewCore(cfg Config) (*Core, error) {
 			c.groups.running = append(c.groups.running, g)
 		}
 	}
-	if cfg.Live {
-		c.cuts = newCutter(&cfg)
-	}
-	turns, running := cfg, &c.groups
+	turns, running := *cfg, &c.groups
 	if cfg.Ring {
 		// An event runs while its tag is under way: tokens go ahead of that, as they please.
-		c.ring = newRing(&cfg, &c.groups)
+		c.ring = newRing(cfg, &c.groups)
 		c.counters.Tags = c.ring.count
 		turns.Rules.Groups, running = nil, &groups{}
 	}
 	if turns.Loose || !turns.Rules.plain() {
 		c.chooser = newChooser(&turns, c.bus, running)
 	}
-	return c, nil
 }
 
 // fill makes all slots free.
@@ -218,10 +229,10 @@ func (c *Core) Drain(end uint64) {
 	c.limit = min(c.limit, max(end, c.next))
 }
 
-// Abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the
+// abandon gives every MEP without outcome the outcome Abandoned and finishes. It returns how many they were. For the
 // end of a run that cannot be drained: readout units may free everything, and later feedback is refused as
 // AlreadyFinal.
-func (c *Core) Abandon() int {
+func (c *Core) abandon() int {
 	c.limit, c.draining, c.paused = c.next, true, false
 	n := 0
 	c.unfinished(func(k uint64, r *record) {

@@ -176,8 +176,8 @@ func (c *cutter) below(mep uint64) uint64 {
 	return c.sums[(mep-1)&c.mask]
 }
 
-// Reach takes how far the live data of a readout unit go. One that goes back is refused, with an *inputError.
-func (c *Core) Reach(ru int, r Reach) error {
+// takeReach takes how far the live data of a readout unit go. One that goes back is refused, with an *inputError.
+func (c *Core) takeReach(ru int, r Reach) error {
 	switch {
 	case ru < 0 || ru >= len(c.rus):
 		return c.refuse(UnknownUnit, "scheduler", "reach of readout unit %d of %d", ru, len(c.rus))

@@ -12,7 +12,7 @@
 //
 //  1. makes it with NewCore and calls Start when the units are there;
 //  2. hands in what it hears: Update (a readout unit holds more MEPs), Feedback (a builder unit is done with one), and
-//     the decisions of run control: ExcludeBU, IncludeBU, ExcludeRU, Pause, Resume, Drain, Abandon;
+//     the decisions of run control: ExcludeBU, IncludeBU, excludeRU, loseBU, Pause, Resume, Drain, abandon;
 //  3. after each batch of these calls Issue once and sends the cycles to every readout unit, in order, completely;
 //  4. tells the readout units Released, below which they may free MFPs, but for those of the MEPs in HeldUp;
 //  5. is finished when State is Drained.

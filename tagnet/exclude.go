@@ -49,9 +49,9 @@ func (c *Core) ExcludeBU(bu int) (int, error) {
 	return n, nil
 }
 
-// LoseBU is ExcludeBU for a builder unit that will not come back: readout units give up what they have under way to it.
+// loseBU is ExcludeBU for a builder unit that will not come back: readout units give up what they have under way to it.
 // One that is excluded is lost by it, too.
-func (c *Core) LoseBU(bu int) (int, error) {
+func (c *Core) loseBU(bu int) (int, error) {
 	if bu < 0 || bu >= len(c.bus) || c.bus[bu].lost {
 		return c.ExcludeBU(bu)
 	}

@@ -111,7 +111,7 @@ func (m *model) finish(t *rapid.T) {
 		}
 	}
 	for bu := range m.out {
-		must(t, m.core.Know(bu, uint64(len(m.core.changes()))))
+		must(t, m.core.know(bu, uint64(len(m.core.changes()))))
 		m.knows[bu] = len(m.core.changes())
 	}
 	for step := 0; m.core.State() != Drained; step++ {

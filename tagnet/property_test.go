@@ -251,7 +251,7 @@ func (m *model) includeBU(t *rapid.T) {
 func (m *model) excludeRU(t *rapid.T) {
 	ru := rapid.IntRange(0, 3*len(m.read)).Draw(t, "ru") // seldom
 	if ru < len(m.read) {
-		must(t, m.core.ExcludeRU(ru))
+		must(t, m.core.excludeRU(ru))
 		m.gone[ru] = true
 	}
 }
@@ -267,7 +267,7 @@ func (m *model) includeRU(t *rapid.T) {
 // know lets a builder unit know of all absences.
 func (m *model) know(t *rapid.T) {
 	bu := rapid.IntRange(0, len(m.out)-1).Draw(t, "bu")
-	must(t, m.core.Know(bu, uint64(len(m.core.changes()))))
+	must(t, m.core.know(bu, uint64(len(m.core.changes()))))
 	m.knows[bu] = len(m.core.changes())
 }
 

@@ -205,7 +205,7 @@ func TestAbandonedRing(t *testing.T) {
 	batch.Reset(0, 2)
 	core.Issue(&batch)
 	tags := core.Launch(nil)
-	core.Abandon()
+	core.abandon()
 	if g := core.ring.count; core.State() != Drained || g.Abandoned != 2 || g.Dropped != 2 || core.ring.depth.Now != 0 {
 		t.Errorf("%s, %v", core.State(), g)
 	}

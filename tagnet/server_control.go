@@ -64,7 +64,7 @@ func (s *Server) Drain(end uint64) { s.do(func() { s.core.Drain(end) }) }
 
 // Abandon ends the view at once and returns the number of MEPs that got no better outcome; see Core.Abandon.
 func (s *Server) Abandon() (meps int) {
-	s.do(func() { meps = s.core.Abandon() })
+	s.do(func() { meps = s.core.abandon() })
 	return meps
 }
 
@@ -75,7 +75,7 @@ func (s *Server) ExcludeRU(name string) (err error) {
 		return errUnknownUnit
 	}
 	s.do(func() {
-		if err = s.core.ExcludeRU(unit); err == nil {
+		if err = s.core.excludeRU(unit); err == nil {
 			s.awaited[unit] = false
 			s.cut(Readout, unit)
 		}

@@ -35,7 +35,7 @@ func (s *Server) exclude(name string, lost bool) (reissued int, err error) {
 	s.do(func() {
 		broken := s.talks[Builder][unit].last != nil && !s.attached(Builder, unit)
 		if lost || broken && !s.core.bus[unit].excluded {
-			reissued, err = s.core.LoseBU(unit)
+			reissued, err = s.core.loseBU(unit)
 		} else {
 			reissued, err = s.core.ExcludeBU(unit)
 		}

@@ -208,7 +208,7 @@ func (s *Server) applyUpdate(st *stream, in *input) {
 	}
 	err := s.core.Update(st.unit, in.update)
 	if err == nil && in.reach != nil {
-		err = s.core.Reach(st.unit, *in.reach)
+		err = s.core.takeReach(st.unit, *in.reach)
 	}
 	if errors.Is(err, EndMismatch) { // the update stands, and so do the tags that came with it; run control decides
 		s.notices.peer(&PeerError{
@@ -286,7 +286,7 @@ func (s *Server) applyFeedback(st *stream, m *tagnetv1.FeedbackBatch) {
 		}
 	}
 	s.record(run)
-	if err := s.core.Know(st.unit, m.GetAbsent()); err != nil {
+	if err := s.core.know(st.unit, m.GetAbsent()); err != nil {
 		s.cutFor(st, RefusedInput, m.GetAbsent(), "", err)
 		return
 	}

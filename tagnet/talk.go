@@ -134,7 +134,7 @@ func (s *Server) expire(st *stream, err error) {
 	}
 	t.away = false
 	if st.role == Builder && s.core.bus[st.unit].excluded {
-		_, _ = s.core.LoseBU(st.unit) // the unit is known: it was excluded while nobody could say whether it is still there
+		_, _ = s.core.loseBU(st.unit) // the unit is known: it was excluded while nobody could say whether it is still there
 		return
 	}
 	s.lose(st, fmt.Errorf("%w; it was not resumed within %v", err, s.cfg.ResumeTimeout))

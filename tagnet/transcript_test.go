@@ -48,7 +48,7 @@ func (p *player) say(w []string) string {
 		rose, err := p.fence.step(Term{Number: uint64(p.number(w[1])), Holder: w[3]}, time.Unix(int64(p.calls), 0).UTC())
 		return fmt.Sprintf("new %v, obeyed is %d of %s\n", rose, p.fence.term.Number, p.fence.term.Holder) + complaint(err)
 	case strings.HasPrefix(unit, "ru") && rest[0] == "goes":
-		return complaint(p.core.Reach(p.number(unit), p.reach(rest[1:])))
+		return complaint(p.core.takeReach(p.number(unit), p.reach(rest[1:])))
 	case strings.HasPrefix(unit, "ru"):
 		return complaint(p.core.Update(p.number(unit), p.update(rest)))
 	case strings.HasPrefix(unit, "bu"):
@@ -74,7 +74,7 @@ func (p *player) say(w []string) string {
 	case "drain to":
 		p.core.Drain(uint64(p.number(w[2])))
 	case "abandon":
-		return fmt.Sprintf("%d abandoned\n", p.core.Abandon())
+		return fmt.Sprintf("%d abandoned\n", p.core.abandon())
 	default:
 		return p.membership(w)
 	}
@@ -87,7 +87,7 @@ func (p *player) membership(w []string) string {
 		n, err := p.core.ExcludeBU(p.number(w[1]))
 		return complaint(err) + fmt.Sprintf("%d to be issued again\n", n)
 	case w[0] == "exclude":
-		return complaint(p.core.ExcludeRU(p.number(w[1])))
+		return complaint(p.core.excludeRU(p.number(w[1])))
 	case w[0] == "include" && strings.HasPrefix(w[1], "ru"):
 		return complaint(p.core.includeRU(p.number(w[1])))
 	case w[0] == "absences":
@@ -98,7 +98,7 @@ func (p *player) membership(w []string) string {
 		}
 		return out.String()
 	case w[0] == "knows":
-		return complaint(p.core.Know(p.number(w[1]), uint64(p.number(w[2]))))
+		return complaint(p.core.know(p.number(w[1]), uint64(p.number(w[2]))))
 	case w[0] == "include":
 		return complaint(p.core.IncludeBU(p.number(w[1])))
 	}

@@ -207,7 +207,12 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		direct = &damaged{direct, damage}
 	}
 	if e.cfg.Damage.Table > 0 {
-		direct = &stale{directConn: direct, by: damage, table: e.cfg.Table, peer: shmem.Peer(rank)}
+		direct = &stale{
+			directConn: direct,
+			by:         damage,
+			table:      e.cfg.Table,
+			peer:       shmem.Peer(rank),
+		}
 	}
 	if e.cfg.Drop > 0 {
 		direct = newLossy(direct, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
@@ -291,7 +296,7 @@ func (e *Endpoint) accept(ranks []int, up chan<- int) {
 // turnAway refuses a peer, counts it and tells who wants to know.
 func (e *Endpoint) turnAway(in Incoming, code RefuseCode, why error) (int, bool) {
 	e.refused[code].Add(1)
-	err := &TurnedAwayError{Peer: in.Peer(), Code: code, Cause: why}
+	err := &turnedAwayError{Peer: in.Peer(), Code: code, Cause: why}
 	e.log.Warn("turned a peer away", "peer", in.Peer(), "code", code, "reason", why)
 	in.Refuse(code, why.Error())
 	if e.cfg.TurnedAway != nil {

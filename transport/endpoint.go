@@ -91,7 +91,7 @@ type Config struct {
 	// the endpoint. Zero means none, and costs a look at a nil.
 	Trace func(Stage)
 	// TurnedAway is told of each peer that this node refuses to link to, by the goroutine that accepts. It may be nil.
-	TurnedAway func(*TurnedAwayError)
+	TurnedAway func(*turnedAwayError)
 	Log        *slog.Logger
 }
 

@@ -76,7 +76,7 @@ func (h hello) bytes() []byte {
 
 func parseHello(b []byte) (hello, error) {
 	if len(b) < 5 || binary.LittleEndian.Uint32(b) != helloMagic {
-		return hello{}, fmt.Errorf("what the peer sent first is no hello of Ringlet")
+		return hello{}, fmt.Errorf("the first message of the peer is no hello of Ringlet: look what runs at its address")
 	}
 	// The version stands before everything that may change with it.
 	h := hello{version: b[4]}
@@ -85,7 +85,8 @@ func parseHello(b []byte) (hello, error) {
 	}
 	if len(b) < helloSize || len(b)-helloSize > maxExtension ||
 		len(b)-helloSize != int(binary.LittleEndian.Uint16(b[22:])) {
-		return h, fmt.Errorf("the hello is %d bytes long, which is not what it says", len(b))
+		return h, fmt.Errorf("the hello is %d bytes long, and gives another length itself: look whether the peer runs the "+
+			"same release", len(b))
 	}
 	h.carriers = carrierSet(b[5])
 	h.extension = b[helloSize:]
@@ -148,17 +149,17 @@ func (e *PeerRefusedError) Error() string {
 	return fmt.Sprintf("%s refused the connection (%s): %s", e.Peer, e.Code, e.Reason)
 }
 
-// A TurnedAwayError says that this node turned a peer away: the other side of a PeerRefusedError.
-type TurnedAwayError struct {
+// A turnedAwayError says that this node turned a peer away: the other side of a PeerRefusedError.
+type turnedAwayError struct {
 	Peer  string
 	Code  RefuseCode
 	Cause error
 }
 
-func (e *TurnedAwayError) Error() string {
+func (e *turnedAwayError) Error() string {
 	return fmt.Sprintf("turned %s away (%s): %v", e.Peer, e.Code, e.Cause)
 }
-func (e *TurnedAwayError) Unwrap() error { return e.Cause }
+func (e *turnedAwayError) Unwrap() error { return e.Cause }
 
 // A HandshakeError says that one side did not believe who the other is; dialling again would not help.
 type HandshakeError struct {

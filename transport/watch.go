@@ -15,10 +15,10 @@ const (
 	stuckAfter = 15 * time.Second
 )
 
-// A StuckError says that a link was given up although its connection lives.
-type StuckError struct{ After time.Duration }
+// A stuckError says that a link was given up although its connection lives.
+type stuckError struct{ After time.Duration }
 
-func (e *StuckError) Error() string {
+func (e *stuckError) Error() string {
 	return fmt.Sprintf("nothing that was sent has arrived for %v, although the connection lives: look whether the path "+
 		"still carries full packets (its MTU may have changed) and all UDP packets between the two nodes", e.After)
 }
@@ -37,7 +37,7 @@ func (l *datagrams) watch() {
 		silent := time.Duration(l.core.Silent(monotonic()))
 		l.mu.Unlock()
 		if silent >= stuckAfter {
-			l.fail(&StuckError{After: silent.Round(time.Second)})
+			l.fail(&stuckError{After: silent.Round(time.Second)})
 			return
 		}
 	}

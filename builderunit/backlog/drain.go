@@ -40,7 +40,12 @@ func (d *Drainer) open(ctx context.Context, s *seen) (_ *drain, err error) {
 	if err := d.check(s.m, s.dir); err != nil {
 		return nil, err
 	}
-	o := &drain{d: d, dir: s.dir, m: s.m, ledger: recording.NewLedger(s.dir, s.m)}
+	o := &drain{
+		d:      d,
+		dir:    s.dir,
+		m:      s.m,
+		ledger: recording.NewLedger(s.dir, s.m),
+	}
 	o.done, o.found = recording.NewSet(s.m.Packing), recording.NewSet(s.m.Packing)
 	if err := o.ledger.Open(); err != nil {
 		return nil, err

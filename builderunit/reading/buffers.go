@@ -16,14 +16,14 @@ import (
 // findEvery is how often it is looked for buffers.
 const findEvery = 50 * time.Millisecond
 
-// NoOutputError says that there is no output of a name.
-type NoOutputError struct {
+// noOutputError says that there is no output of a name.
+type noOutputError struct {
 	Name, Dir string
 	Waited    time.Duration
 }
 
 // Error is a sentence.
-func (e *NoOutputError) Error() string {
+func (e *noOutputError) Error() string {
 	return fmt.Sprintf("no builder unit on this host hands events out as %q: no segment in %s was called ringlet-%s-0 or "+
 		"with another number within %v. Is a run with --output %s --format buffer under way here?", e.Name, e.Dir,
 		e.Name, e.Waited, e.Name)
@@ -33,7 +33,7 @@ func (e *NoOutputError) Error() string {
 type buffers struct {
 	name, dir string
 	mayLose   bool
-	each      func(buffer string, e Entry) error // one call at a time
+	each      func(buffer string, e entry) error // one call at a time
 	lost      func(buffer string, n uint64) error
 
 	mu   sync.Mutex // held while each is called
@@ -71,7 +71,7 @@ func (b *buffers) read(ctx context.Context, wait time.Duration) error {
 			})
 		}
 		if open == 0 && len(b.seen) == 0 && time.Since(begun) >= wait {
-			return &NoOutputError{Name: b.name, Dir: cmp.Or(b.dir, shmem.DefaultDir), Waited: wait}
+			return &noOutputError{Name: b.name, Dir: cmp.Or(b.dir, shmem.DefaultDir), Waited: wait}
 		}
 		select {
 		case <-ctx.Done():
@@ -145,7 +145,7 @@ func (b *buffers) tell(name string, lost uint64) error {
 }
 
 func (b *buffers) take(name string, e shmem.Entry) error {
-	entry, err := Parse(e.Type, e.Data)
+	entry, err := parse(e.Type, e.Data)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

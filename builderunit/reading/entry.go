@@ -14,8 +14,8 @@ const (
 	markBytes       = 32
 )
 
-// Entry is what one entry of a buffer says.
-type Entry struct {
+// entry is what one entry of a buffer says.
+type entry struct {
 	MEP        uint64 // number of the MEP
 	FirstEvent uint64
 	Events     uint32
@@ -37,22 +37,22 @@ func (e *EntryError) Error() string {
 	return fmt.Sprintf("an entry of type 0x%X with %d bytes is not of a builder unit: %s", e.Type, e.Bytes, e.Why)
 }
 
-// Parse reads the data of an entry of a type. It views data and copies nothing. The MEP itself is not looked at. The
+// parse reads the data of an entry of a type. It views data and copies nothing. The MEP itself is not looked at. The
 // error is an *EntryError.
 //
 // Source: docs/format/buffer.md, "What a builder unit writes".
-func Parse(kind uint32, data []byte) (Entry, error) {
+func parse(kind uint32, data []byte) (entry, error) {
 	at := len(data) - markBytes
 	switch {
 	case kind != entryMEP && kind != entrySuperseded:
-		return Entry{}, &EntryError{kind, len(data), "the type is not known"}
+		return entry{}, &EntryError{kind, len(data), "the type is not known"}
 	case at < 0:
-		return Entry{}, &EntryError{kind, len(data), fmt.Sprintf("the mark alone has %d bytes", markBytes)}
+		return entry{}, &EntryError{kind, len(data), fmt.Sprintf("the mark alone has %d bytes", markBytes)}
 	case kind == entrySuperseded && at > 0:
-		return Entry{}, &EntryError{kind, len(data), fmt.Sprintf("it has the mark alone, of %d bytes", markBytes)}
+		return entry{}, &EntryError{kind, len(data), fmt.Sprintf("it has the mark alone, of %d bytes", markBytes)}
 	}
 	mark, le := data[at:], binary.LittleEndian
-	e := Entry{
+	e := entry{
 		MEP:        le.Uint64(mark),
 		FirstEvent: le.Uint64(mark[8:]),
 		Events:     le.Uint32(mark[16:]),

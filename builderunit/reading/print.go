@@ -30,7 +30,7 @@ var errEnough = errors.New("enough")
 
 // Print writes every event that the builder units of this host hand out under a name to out, until the run ends, there
 // were enough, or nobody reads out any more. In the end it tells errs what there was, in one line. Errors: a
-// *NoOutputError, an *EntryError, shmem.ErrWriterGone where a builder unit died, ctx's.
+// *noOutputError, an *EntryError, shmem.ErrWriterGone where a builder unit died, ctx's.
 func Print(ctx context.Context, out, errs io.Writer, opts Options) error {
 	p := &printer{opts: opts, out: bufio.NewWriterSize(out, 1<<16), errs: errs}
 	b := &buffers{
@@ -47,7 +47,7 @@ func Print(ctx context.Context, out, errs io.Writer, opts Options) error {
 	case errors.Is(err, errEnough):
 		err = nil
 	}
-	if missing := (*NoOutputError)(nil); errors.As(err, &missing) {
+	if missing := (*noOutputError)(nil); errors.As(err, &missing) {
 		return err
 	}
 	text := fmt.Sprintf("%d events of %d MEPs", p.events, p.meps)
@@ -85,7 +85,7 @@ type superseded struct {
 	Events     uint32 `json:"events"`
 }
 
-func (p *printer) print(buffer string, e Entry) error {
+func (p *printer) print(buffer string, e entry) error {
 	switch {
 	case p.enough(): // another buffer's reader has had the last one
 		return errEnough
@@ -158,7 +158,7 @@ func (p *printer) lose(buffer string, n uint64) error {
 }
 
 // supersede tells that a MEP does not count, where the format can say it.
-func (p *printer) supersede(e Entry) error {
+func (p *printer) supersede(e entry) error {
 	p.superseded++
 	if p.opts.Format != selection.JSON {
 		return nil

@@ -66,7 +66,7 @@ func TestInOrderOfADamagedRun(t *testing.T) {
 			t.Errorf("MEP %d: %v, unproved: %t, or other bytes", p.MEP, p.Err, p.Unproved)
 		}
 	}
-	if !c.segments()[0].Problems.Has(DamagedIndex) {
+	if !c.segments()[0].Problems.has(DamagedIndex) {
 		t.Error("Read does not name the spoiled entry")
 	}
 }

@@ -79,8 +79,8 @@ func (p *Problems) add(kind ProblemKind, file string, events *Range, format stri
 // count is how many there are.
 func (p *Problems) count() uint64 { return uint64(len(p.Listed)) + p.More }
 
-// Has tells whether one of the kind is listed.
-func (p *Problems) Has(kind ProblemKind) bool {
+// has tells whether one of the kind is listed.
+func (p *Problems) has(kind ProblemKind) bool {
 	for i := range p.Listed {
 		if p.Listed[i].Kind == kind {
 			return true

@@ -84,7 +84,12 @@ func (c *Contents) wasDrained(s *SegmentContents) bool {
 	for _, n := range meps.order() {
 		b := meps.blocks[n]
 		for mep, o := range meps.each(n, b) {
-			c.put(s, &Entry{MEP: mep, FirstEvent: b.firstOf(mep), Attempt: o.attempt, Events: o.events})
+			c.put(s, &Entry{
+				MEP:        mep,
+				FirstEvent: b.firstOf(mep),
+				Attempt:    o.attempt,
+				Events:     o.events,
+			})
 		}
 	}
 	return true

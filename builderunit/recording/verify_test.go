@@ -103,7 +103,7 @@ func TestVerifyParsesWhatTheChecksumsProve(t *testing.T) {
 			s.Events, s.LastEvent = 8, 7
 			r.verdict(8, 8)
 			got := verified(t, r.done(), VerifyOptions{})
-			if got.IsGood || got.Count() != 1 || !got.Builders[0].Segments[0].Problems.Has(WrongContent) ||
+			if got.IsGood || got.Count() != 1 || !got.Builders[0].Segments[0].Problems.has(WrongContent) ||
 				got.Lost.Events != 4 {
 				t.Fatal(said(got))
 			}

@@ -25,7 +25,7 @@ const (
 	// maxViewers of one builder unit: what they cost together is bounded.
 	maxViewers = 256
 	// queueEvents and queueBytes are what waits for one viewer at most: more than a viewer that is asked ten times a
-	// second lets wait at selection.MaxRate.
+	// second lets wait at the highest rate of a selection.
 	queueEvents = 4096
 	queueBytes  = 16 << 20
 	// fragmentBytes is what a fragment takes in a queue beside its data, about.
@@ -173,10 +173,10 @@ func (t *Tap) Stats() Stats {
 	return s
 }
 
-// FullError says that there are as many viewers as there may be.
-type FullError struct{ Viewers int }
+// fullError says that there are as many viewers as there may be.
+type fullError struct{ Viewers int }
 
 // Error is a sentence.
-func (e *FullError) Error() string {
+func (e *fullError) Error() string {
 	return fmt.Sprintf("%d viewers look at this builder unit, which is the most: end one of them", e.Viewers)
 }

@@ -27,7 +27,7 @@ type Viewer struct {
 	closing sync.Once
 }
 
-// View begins to look. The error is a *FullError.
+// View begins to look. The error is a *fullError.
 func (t *Tap) View(sel selection.Selection, now time.Time) (*Viewer, error) {
 	t.offering.Lock()
 	defer t.offering.Unlock()
@@ -43,7 +43,7 @@ func (t *Tap) View(sel selection.Selection, now time.Time) (*Viewer, error) {
 		all = slices.Clone(*was)
 	}
 	if len(all) >= maxViewers {
-		return nil, &FullError{len(all)}
+		return nil, &fullError{len(all)}
 	}
 	all = append(all, v)
 	t.viewers.Store(&all)

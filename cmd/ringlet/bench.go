@@ -69,25 +69,7 @@ func (c *benchCarriersCmd) Run(ctx context.Context, to streams) error {
 			c.Procs = runtime.NumCPU()
 		}
 	}
-	cfg := bench.Config{
-		Version:  version,
-		Command:  commandLine(),
-		Carriers: c.Carriers,
-		Sizes:    c.Sizes,
-		Duration: c.Duration,
-		Rounds:   c.Rounds,
-		Spin:     c.Spin,
-		Procs:    c.Procs,
-		Memory:   c.Memory,
-		MPI:      c.WithMPI,
-		IPerf:    c.WithIPerf3,
-		Runs:     c.Runs,
-		Program:  program,
-		Host:     c.Host,
-		Peer:     c.Peer,
-		Far:      c.PeerName,
-		Log:      to.err,
-	}
+	cfg := c.config(program, to.err)
 	if err := cfg.Validate(); err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -126,6 +108,29 @@ const (
 	benchJSON = "report.json"
 	benchHTML = "report.html"
 )
+
+// config is what these flags say.
+func (c *benchCarriersCmd) config(program string, log io.Writer) bench.Config {
+	return bench.Config{
+		Version:  version,
+		Command:  commandLine(),
+		Carriers: c.Carriers,
+		Sizes:    c.Sizes,
+		Duration: c.Duration,
+		Rounds:   c.Rounds,
+		Spin:     c.Spin,
+		Procs:    c.Procs,
+		Memory:   c.Memory,
+		MPI:      c.WithMPI,
+		IPerf:    c.WithIPerf3,
+		Runs:     c.Runs,
+		Program:  program,
+		Host:     c.Host,
+		Peer:     c.Peer,
+		Far:      c.PeerName,
+		Log:      log,
+	}
+}
 
 // benchOut is the directory that a report goes to as well; empty: none.
 type benchOut string

@@ -139,7 +139,7 @@ func (c *filterCmd) show(to streams, r *backlog.Result, err error) error {
 	case len(r.Broken) > 0:
 		return fmt.Errorf("%d segments could not be read, and stay: 'ringlet verify %s' says why", len(r.Broken), c.Backlog)
 	case r.Left > r.Live:
-		return fmt.Errorf("%s left that nobody writes, and that could not be closed: 'ringlet recover %s' says why",
+		return fmt.Errorf("%s left open by a run that has ended, and could not be closed: 'ringlet recover %s' says why",
 			counted(uint64(r.Left-r.Live), "segment is", "segments are"), c.Backlog)
 	case r.Decided.Damaged > 0:
 		return fmt.Errorf("%d events were damaged on the disk; their segments stay", r.Decided.Damaged)

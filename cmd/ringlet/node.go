@@ -80,7 +80,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		defer func() { _ = cfg.Notifier.Close() }()
 		if c.Monitor != "" {
 			if cfg.Monitor, err = net.Listen("tcp", c.Monitor); err != nil {
-				return &exit{exitUsage, fmt.Errorf("nobody can monitor this node at %s: %w", c.Monitor, err)}
+				return &exit{exitUsage, fmt.Errorf("this node cannot answer a monitor at %s: %w", c.Monitor, err)}
 			}
 			defer func() { _ = cfg.Monitor.Close() }()
 		}
@@ -147,8 +147,8 @@ func keysOf(name, dir string, withParent bool) (*certs.Identity, []byte, error) 
 		return nil, nil, err
 	}
 	if end := id.NotAfter(); time.Now().After(end) {
-		return nil, nil, fmt.Errorf("certs: the certificate of %s in %s was good until %s: nobody will speak with it", name,
-			dir, end.Format(time.RFC3339))
+		return nil, nil, fmt.Errorf("certs: the certificate of %s in %s has expired on %s, and other nodes refuse it: "+
+			"ringlet certs makes another", name, dir, end.Format(time.RFC3339))
 	}
 	key, err := certs.LoadGossipKey(dir)
 	return id, key, err

@@ -39,22 +39,9 @@ const runEnd = 20 * time.Second
 
 // Run runs the sweep.
 func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
-	if c.Rounds < 0 {
-		return &exit{exitUsage, fmt.Errorf("rounds: %d is negative", c.Rounds)}
-	}
-	s, err := sweep.Load(c.File, takes)
+	s, err := c.load()
 	if err != nil {
-		return &exit{exitUsage, err}
-	}
-	for _, name := range s.References {
-		if err := bench.Known(name); err != nil {
-			return &exit{exitUsage, fmt.Errorf("%s: %w", c.File, err)}
-		}
-	}
-	if slices.ContainsFunc(s.Cells, func(c sweep.Cell) bool { return c.Bed.Kind == sweep.Testbed }) {
-		if err := testbed.Possible(); err != nil {
-			return err
-		}
+		return err
 	}
 	program, err := os.Executable()
 	if err != nil {
@@ -70,17 +57,16 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	}
 	bar := &sweepBar{newLine(to.err, true)}
 	sum, err := sweep.Run(ctx, s, sweep.Config{
-		Dir: dir, Resume: c.Resume, Rounds: c.Rounds, Version: version, Command: "ringlet bench sweep " + inShell(c.File),
-		Progress: bar.show, Reference: reference,
-		Measure: func(ctx context.Context, name string) (trial.Figures, error) { return raw(ctx, to, program, name) },
-		Tell:    func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
-		Spawn: func(ctx context.Context, t sweep.Turn) ([]byte, error) {
-			out, err := tool.Command{Program: program, Args: t.Cell.Args, End: runEnd}.Run(ctx)
-			if ctx.Err() != nil {
-				_, _ = shmem.Sweep("ringlet-") // of a run that had to be killed all the same
-			}
-			return out, err
-		},
+		Dir:       dir,
+		Resume:    c.Resume,
+		Rounds:    c.Rounds,
+		Version:   version,
+		Command:   "ringlet bench sweep " + inShell(c.File),
+		Progress:  bar.show,
+		Reference: reference,
+		Measure:   func(ctx context.Context, name string) (trial.Figures, error) { return raw(ctx, to, program, name) },
+		Tell:      func(what string) { fmt.Fprintln(to.err, "bench: "+what) },
+		Spawn:     func(ctx context.Context, t sweep.Turn) ([]byte, error) { return spawned(ctx, program, t) },
 	})
 	bar.end()
 	var unusable *sweep.ResultsError
@@ -90,6 +76,42 @@ func (c *benchSweepCmd) Run(ctx context.Context, to streams) error {
 	case err != nil:
 		return err
 	}
+	return c.told(to, sum, dir)
+}
+
+// load reads the sweep, and refuses what cannot be run here.
+func (c *benchSweepCmd) load() (*sweep.Sweep, error) {
+	if c.Rounds < 0 {
+		return nil, &exit{exitUsage, fmt.Errorf("rounds: %d is negative", c.Rounds)}
+	}
+	s, err := sweep.Load(c.File, takes)
+	if err != nil {
+		return nil, &exit{exitUsage, err}
+	}
+	for _, name := range s.References {
+		if err := bench.Known(name); err != nil {
+			return nil, &exit{exitUsage, fmt.Errorf("%s: %w", c.File, err)}
+		}
+	}
+	if slices.ContainsFunc(s.Cells, func(c sweep.Cell) bool { return c.Bed.Kind == sweep.Testbed }) {
+		if err := testbed.Possible(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// spawned runs the program for one turn of a sweep.
+func spawned(ctx context.Context, program string, t sweep.Turn) ([]byte, error) {
+	out, err := tool.Command{Program: program, Args: t.Cell.Args, End: runEnd}.Run(ctx)
+	if ctx.Err() != nil {
+		_, _ = shmem.Sweep("ringlet-") // of a run that had to be killed all the same
+	}
+	return out, err
+}
+
+// told says how the sweep went. The error is what its exit code tells.
+func (c *benchSweepCmd) told(to streams, sum *sweep.Summary, dir string) error {
 	fmt.Fprintf(to.out, "%d of %d runs have a result, %d failed: %s\n", sum.Runs, sum.Of, sum.Failed,
 		filepath.Join(dir, "report.html"))
 	if err := trial.Table(to.out, "Bounds, judged by medians", trial.VerdictHead,

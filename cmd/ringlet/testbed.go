@@ -131,7 +131,7 @@ type testbedExecCmd struct {
 func (c *testbedExecCmd) Run() error {
 	command := afterDashes(c.Command)
 	if len(command) == 0 {
-		return usage(errors.New("exec: there is no program to be"))
+		return usage(errors.New("exec: give the program behind the name of the host and --"))
 	}
 	path, err := exec.LookPath(command[0])
 	if err != nil {
@@ -197,7 +197,8 @@ func (c *testbedRunCmd) wanted(to streams) (*runFlags, testbed.Spec, []string, e
 		err = c.disturbs(spec)
 	}
 	if err == nil && c.given() && c.Name != "" {
-		err = usage(fmt.Errorf("name: the test bed %q is as it is: leave out the flags that say what one should be", c.Name))
+		err = usage(fmt.Errorf("name: the test bed %q is up, and stays as it was made: leave out the flags that describe "+
+			"a bed", c.Name))
 	}
 	return flags, spec, args, err
 }

@@ -55,7 +55,7 @@ type made struct {
 
 // directory converts to a directory of parts.
 func (j *job) directory(ctx context.Context, in *input.Inputs) (Result, error) {
-	j.dir = j.o.Output + PartialSuffix
+	j.dir = j.o.Output + partialSuffix
 	if err := os.Mkdir(j.dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return Result{}, err
 	}

@@ -51,8 +51,8 @@ type TakenError struct{ Path, Why string }
 
 func (e *TakenError) Error() string { return e.Path + " " + e.Why }
 
-// PartialSuffix is behind the name of an output that is not whole.
-const PartialSuffix = ".partial"
+// partialSuffix is behind the name of an output that is not whole.
+const partialSuffix = ".partial"
 
 // Run converts. Errors: *TakenError, *input.BadError without Skip, *input.LiveError, ctx's, and those of the system.
 func Run(ctx context.Context, o Options) (Result, error) {
@@ -128,7 +128,7 @@ func (o *Options) free(single bool) error {
 
 // file converts to one file.
 func (j *job) file(ctx context.Context, in *input.Inputs) (Result, error) {
-	temp := j.o.Output + PartialSuffix
+	temp := j.o.Output + partialSuffix
 	lock, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return Result{}, err

@@ -22,17 +22,17 @@ const Domain = "ringlet"
 
 // Reasons, as google.rpc.ErrorInfo carries them. A FaultError's reason is the code of its cause.
 const (
-	ReasonState         = "STATE"         // the state forbids the command
-	ReasonArgument      = "ARGUMENT"      // an argument is unknown, missing or malformed
-	ReasonConfiguration = "CONFIGURATION" // the configuration would not be taken
+	reasonState         = "STATE"         // the state forbids the command
+	reasonArgument      = "ARGUMENT"      // an argument is unknown, missing or malformed
+	reasonConfiguration = "CONFIGURATION" // the configuration would not be taken
 	reasonControl       = "CONTROL"       // somebody else has control
 	reasonRole          = "ROLE"          // the caller's role does not suffice
-	ReasonIdentity      = "IDENTITY"      // nothing says who the caller is
-	ReasonNoRun         = "NO_RUN"        // there is no such run on record
+	reasonIdentity      = "IDENTITY"      // nothing says who the caller is
+	reasonNoRun         = "NO_RUN"        // there is no such run on record
 	reasonDamaged       = "DAMAGED"       // the record of the run cannot be read as it was written
 	ReasonAudit         = "AUDIT"         // the audit log cannot be written
-	ReasonRoute         = "ROUTE"         // there is no such call
-	ReasonOrigin        = "ORIGIN"        // a page of another site, or another's name for this machine
+	reasonRoute         = "ROUTE"         // there is no such call
+	reasonOrigin        = "ORIGIN"        // a page of another site, or another's name for this machine
 	reasonLimit         = "LIMIT"         // there are as many streams as there can be
 	ReasonEnding        = "ENDING"        // the run control ends
 	reasonTime          = "TIME"          // the time for the answer is over
@@ -101,7 +101,7 @@ type roleError struct {
 
 func (e *roleError) Error() string {
 	return fmt.Sprintf("%s has the role %s here, and it takes at least %s to %s", e.Caller.Name, e.Caller.roleName(),
-		RoleName(e.Needs), e.Action)
+		roleName(e.Needs), e.Action)
 }
 
 // controlError refuses a caller since somebody else has control.
@@ -128,10 +128,14 @@ func (e *auditError) Error() string {
 
 // ofCode are the reasons of what is refused by a plain status: at the door, by the gateway, by gRPC.
 var ofCode = map[codes.Code]string{
-	codes.InvalidArgument: ReasonArgument, codes.NotFound: ReasonRoute, codes.Unimplemented: ReasonRoute,
-	codes.PermissionDenied:  ReasonOrigin,
-	codes.ResourceExhausted: reasonLimit, codes.Unavailable: ReasonEnding, codes.DeadlineExceeded: reasonTime,
-	codes.Canceled: reasonGone,
+	codes.InvalidArgument:   reasonArgument,
+	codes.NotFound:          reasonRoute,
+	codes.Unimplemented:     reasonRoute,
+	codes.PermissionDenied:  reasonOrigin,
+	codes.ResourceExhausted: reasonLimit,
+	codes.Unavailable:       ReasonEnding,
+	codes.DeadlineExceeded:  reasonTime,
+	codes.Canceled:          reasonGone,
 }
 
 // asStatus is err as gRPC says it, with its details. Errors that are a status with details already stay.
@@ -139,48 +143,10 @@ func asStatus(err error) error {
 	if err == nil {
 		return nil
 	}
-	var (
-		state    *PreconditionError
-		argument *ArgumentError
-		settings *ConfigurationError
-		fault    *FaultError
-		role     *roleError
-		control  *controlError
-		identity *identityError
-		audit    *auditError
-		noRun    *record.NoRunError
-		damaged  *record.DamagedError
-	)
+	if s := ofType(err); s != nil {
+		return s
+	}
 	switch {
-	case errors.As(err, &state):
-		return with(codes.FailedPrecondition, err, ReasonState,
-			map[string]string{"state": state.State, "command": state.Command, "allowed": strings.Join(state.Allowed, ",")},
-			&errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{
-				{Type: ReasonState, Subject: state.State, Description: err.Error()}}})
-	case errors.As(err, &argument):
-		return with(codes.InvalidArgument, err, ReasonArgument, map[string]string{"argument": argument.Name},
-			badRequest(argument.Name, argument.Why))
-	case errors.As(err, &settings):
-		return with(codes.InvalidArgument, err, ReasonConfiguration, nil, badRequest("configuration", settings.Problems...))
-	case errors.As(err, &fault):
-		c := fault.Cause
-		return with(codes.Aborted, err, c.GetCode(),
-			map[string]string{"component": c.GetComponent(), "what": c.GetWhat(), "evidence": c.GetEvidence(),
-				"at": c.GetAt().AsTime().Format(time.RFC3339Nano)})
-	case errors.As(err, &role):
-		return with(codes.PermissionDenied, err, reasonRole,
-			map[string]string{"user": role.Caller.Name, "role": role.Caller.roleName(), "needs": RoleName(role.Needs)})
-	case errors.As(err, &control):
-		return with(codes.PermissionDenied, err, reasonControl,
-			map[string]string{"owner": control.Owner.GetName(), "since": control.Owner.GetSince().AsTime().Format(time.RFC3339)})
-	case errors.As(err, &identity):
-		return with(codes.Unauthenticated, err, ReasonIdentity, nil)
-	case errors.As(err, &audit):
-		return with(codes.Unavailable, err, ReasonAudit, nil)
-	case errors.As(err, &noRun):
-		return with(codes.NotFound, err, ReasonNoRun, nil)
-	case errors.As(err, &damaged):
-		return with(codes.DataLoss, err, reasonDamaged, nil)
 	case errors.Is(err, context.DeadlineExceeded):
 		return with(codes.DeadlineExceeded, errors.New("the time for the answer is over; a command that was begun goes on"),
 			reasonTime, nil)
@@ -195,6 +161,54 @@ func asStatus(err error) error {
 		return err
 	}
 	return with(plain.Code(), errors.New(plain.Message()), cmp.Or(ofCode[plain.Code()], reasonInternal), nil)
+}
+
+// ofType is the status of an error of this package or of the records; nil for any other.
+func ofType(err error) error {
+	var (
+		state    *PreconditionError
+		argument *ArgumentError
+		settings *ConfigurationError
+		fault    *FaultError
+		role     *roleError
+		control  *controlError
+		identity *identityError
+		audit    *auditError
+		noRun    *record.NoRunError
+		damaged  *record.DamagedError
+	)
+	switch {
+	case errors.As(err, &state):
+		return with(codes.FailedPrecondition, err, reasonState,
+			map[string]string{"state": state.State, "command": state.Command, "allowed": strings.Join(state.Allowed, ",")},
+			&errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{
+				{Type: reasonState, Subject: state.State, Description: err.Error()}}})
+	case errors.As(err, &argument):
+		return with(codes.InvalidArgument, err, reasonArgument, map[string]string{"argument": argument.Name},
+			badRequest(argument.Name, argument.Why))
+	case errors.As(err, &settings):
+		return with(codes.InvalidArgument, err, reasonConfiguration, nil, badRequest("configuration", settings.Problems...))
+	case errors.As(err, &fault):
+		c := fault.Cause
+		return with(codes.Aborted, err, c.GetCode(),
+			map[string]string{"component": c.GetComponent(), "what": c.GetWhat(), "evidence": c.GetEvidence(),
+				"at": c.GetAt().AsTime().Format(time.RFC3339Nano)})
+	case errors.As(err, &role):
+		return with(codes.PermissionDenied, err, reasonRole,
+			map[string]string{"user": role.Caller.Name, "role": role.Caller.roleName(), "needs": roleName(role.Needs)})
+	case errors.As(err, &control):
+		return with(codes.PermissionDenied, err, reasonControl,
+			map[string]string{"owner": control.Owner.GetName(), "since": control.Owner.GetSince().AsTime().Format(time.RFC3339)})
+	case errors.As(err, &identity):
+		return with(codes.Unauthenticated, err, reasonIdentity, nil)
+	case errors.As(err, &audit):
+		return with(codes.Unavailable, err, ReasonAudit, nil)
+	case errors.As(err, &noRun):
+		return with(codes.NotFound, err, reasonNoRun, nil)
+	case errors.As(err, &damaged):
+		return with(codes.DataLoss, err, reasonDamaged, nil)
+	}
+	return nil
 }
 
 func badRequest(field string, whys ...string) *errdetails.BadRequest {

@@ -36,9 +36,11 @@ func (s *Server) keep() {
 		err = s.records.Remember(keepKey, text)
 	}
 	if err != nil {
-		s.log.Error("sessions and who has control would not outlive this process", "err", err)
+		s.log.Error("sessions and the owner of the control would not outlive this process", "err", err)
 	}
 }
+
+const lostSessions = "the sessions and the owner of the control are lost: users sign in, and take control again"
 
 // recall reads what keep wrote. What cannot be read is as if it was not there, and said: whoever had control takes it
 // again.
@@ -46,13 +48,13 @@ func (s *Server) recall() {
 	text, err := s.records.Recall(keepKey)
 	if err != nil || text == nil {
 		if err != nil {
-			s.log.Error("sessions and who had control are lost", "err", err)
+			s.log.Error(lostSessions, "err", err)
 		}
 		return
 	}
 	var k kept
 	if err := json.Unmarshal(text, &k); err != nil {
-		s.log.Error("sessions and who had control are lost", "err", fmt.Errorf("what was kept of them: %w", err))
+		s.log.Error(lostSessions, "err", fmt.Errorf("what was kept of them: %w", err))
 		return
 	}
 	s.service.owner = ownership{name: k.Owner, role: k.Role, since: k.Since}

@@ -33,10 +33,10 @@ const (
 )
 
 // roleName is the caller's role as its certificate spells it.
-func (c caller) roleName() string { return RoleName(c.Role) }
+func (c caller) roleName() string { return roleName(c.Role) }
 
-// RoleName is a role as certificates spell it.
-func RoleName(r ecsv1.Role) string {
+// roleName is a role as certificates spell it.
+func roleName(r ecsv1.Role) string {
 	if r == ecsv1.Role_ROLE_UNSPECIFIED {
 		return "none"
 	}
@@ -58,8 +58,8 @@ func roleOf(r certs.Role) ecsv1.Role {
 	return ecsv1.Role_ROLE_UNSPECIFIED
 }
 
-// Roles is the least role for each method. What is not in it is refused to everybody.
-var Roles = map[string]ecsv1.Role{
+// roles is the least role for each method. What is not in it is refused to everybody.
+var roles = map[string]ecsv1.Role{
 	ecsv1.RunControl_GetStatus_FullMethodName:          ecsv1.Role_ROLE_VIEWER,
 	ecsv1.RunControl_DescribeFSM_FullMethodName:        ecsv1.Role_ROLE_VIEWER,
 	ecsv1.RunControl_Plan_FullMethodName:               ecsv1.Role_ROLE_VIEWER,
@@ -84,14 +84,14 @@ var Roles = map[string]ecsv1.Role{
 	newTokenMethod: ecsv1.Role_ROLE_ADMIN,
 }
 
-// RolesMarkdown prints the table of roles, as docs/api.md shows it.
-func RolesMarkdown() string {
+// rolesMarkdown prints the table of roles, as docs/api.md shows it.
+func rolesMarkdown() string {
 	var b strings.Builder
 	b.WriteString("| call | viewer | operator | admin |\n|---|---|---|---|\n")
-	for _, method := range slices.Sorted(maps.Keys(Roles)) {
+	for _, method := range slices.Sorted(maps.Keys(roles)) {
 		b.WriteString("| `" + strings.TrimPrefix(strings.TrimPrefix(method, "/"), "ringlet.ecs.v1.") + "` |")
 		for r := ecsv1.Role_ROLE_VIEWER; r <= ecsv1.Role_ROLE_ADMIN; r++ {
-			if r >= Roles[method] {
+			if r >= roles[method] {
 				b.WriteString(" yes |")
 			} else {
 				b.WriteString(" – |")
@@ -104,7 +104,7 @@ func RolesMarkdown() string {
 
 // permit says whether the caller may use the method.
 func permit(c caller, method string) error {
-	least, known := Roles[method]
+	least, known := roles[method]
 	if c.Role == ecsv1.Role_ROLE_UNSPECIFIED || c.Role < least {
 		return &roleError{Caller: c, Action: "call " + shortName(method), Needs: max(least, ecsv1.Role_ROLE_VIEWER)}
 	}

@@ -111,7 +111,7 @@ func New(cfg Config) (*Server, error) {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 	)
 	s.health = health.NewServer()
-	s.SetServing(true)
+	s.setServing(true)
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	ecsv1.RegisterRunControlServer(s.grpc, s.service)
 	reflection.Register(s.grpc)
@@ -178,8 +178,8 @@ func (s *Server) Page() net.Addr {
 	return s.page.Addr()
 }
 
-// SetServing says to the health service whether the partition can be asked. It can from the beginning.
-func (s *Server) SetServing(yes bool) {
+// setServing says to the health service whether the partition can be asked. It can from the beginning.
+func (s *Server) setServing(yes bool) {
 	state := grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	if yes {
 		state = grpc_health_v1.HealthCheckResponse_SERVING

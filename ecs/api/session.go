@@ -165,7 +165,7 @@ func (s *Server) postSession(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	writeJSON(w, map[string]any{"session": word, "name": certs.SessionName, "role": RoleName(ecsv1.Role_ROLE_ADMIN),
+	writeJSON(w, map[string]any{"session": word, "name": certs.SessionName, "role": roleName(ecsv1.Role_ROLE_ADMIN),
 		"idleSeconds": int(sessionLife.Seconds())})
 }
 

@@ -64,10 +64,10 @@ func (b Book) writing(words []string) (c *ecsv1.CommandDescription, steers bool,
 		if c, steers = b.command(words[i]); c == nil {
 			continue
 		}
-		s := Step{Command: c, Steers: steers, Args: map[string]string{}}
+		s := step{Command: c, Steers: steers, Args: map[string]string{}}
 		for _, w := range words[i+1:] {
 			if _, err := b.take(&s, w); err != nil {
-				break // the rest is for Parse to say
+				break // the rest is for parse to say
 			}
 		}
 		for name := range s.Args {

@@ -90,7 +90,7 @@ func (s *Session) typed(ctx context.Context, tty Terminal, t *term.Terminal, pas
 	if err != nil {
 		return err
 	}
-	steps, err := book.Parse(words)
+	steps, err := book.parse(words)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *Session) typed(ctx context.Context, tty Terminal, t *term.Terminal, pas
 }
 
 // refused says whether a command would be refused now, so that there is nothing to ask.
-func (s *Session) refused(ctx context.Context, st *Step) bool {
+func (s *Session) refused(ctx context.Context, st *step) bool {
 	ctx, cancel := context.WithTimeout(ctx, promptTime)
 	defer cancel()
 	plan, err := s.client.Plan(ctx, &ecsv1.CommandRequest{Command: st.Command.GetName(), Arguments: st.Args})

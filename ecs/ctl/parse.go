@@ -10,8 +10,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Step is one command with its arguments, ready to be given.
-type Step struct {
+// step is one command with its arguments, ready to be given.
+type step struct {
 	Command *ecsv1.CommandDescription
 	Steers  bool // it is the control's
 	Plan    bool // only to be planned
@@ -31,11 +31,11 @@ func (e *usageError) Error() string {
 	return e.Command + ": " + e.Why
 }
 
-// Parse reads words as a row of commands. The name of a command begins one; words behind it that are no name of a
+// parse reads words as a row of commands. The name of a command begins one; words behind it that are no name of a
 // command are its arguments: a value, name=value, the bare name of what is true or false, or a setting where the
 // command takes settings.
-func (b Book) Parse(words []string) ([]Step, error) {
-	var steps []Step
+func (b Book) parse(words []string) ([]step, error) {
+	var steps []step
 	plan := false
 	for i := 0; i < len(words); {
 		c, steers := b.command(words[i])
@@ -49,7 +49,7 @@ func (b Book) Parse(words []string) ([]Step, error) {
 			i++
 			continue
 		}
-		s := Step{
+		s := step{
 			Command: c,
 			Steers:  steers,
 			Plan:    plan,
@@ -90,7 +90,7 @@ func sentence(help string) string {
 }
 
 // unknown says what a word could have been.
-func (b Book) unknown(word string, before []Step) error {
+func (b Book) unknown(word string, before []step) error {
 	near := config.Nearest(word, b.names())
 	if len(before) == 0 {
 		return &usageError{"", fmt.Sprintf("there is no command %q; the nearest one is %q", word, near)}
@@ -112,7 +112,7 @@ func (b Book) unknown(word string, before []Step) error {
 }
 
 // take puts a word where it belongs, and says whether it belongs here.
-func (b Book) take(s *Step, word string) (bool, error) {
+func (b Book) take(s *step, word string) (bool, error) {
 	all := arguments(s.Command, s.Steers)
 	name, value, named := strings.Cut(word, "=")
 	for _, a := range all {
@@ -138,7 +138,7 @@ func (b Book) take(s *Step, word string) (bool, error) {
 }
 
 // give sets an argument. Settings are collected, a line each.
-func (b Book) give(s *Step, a *ecsv1.Argument, value string) error {
+func (b Book) give(s *step, a *ecsv1.Argument, value string) error {
 	was, given := s.Args[a.GetName()]
 	switch {
 	case a.GetType() == typeSettings && given:
@@ -189,13 +189,13 @@ func (b Book) fits(a *ecsv1.Argument, value string) bool {
 }
 
 // duration of a step that has one.
-func (s *Step) duration(name string) time.Duration {
+func (s *step) duration(name string) time.Duration {
 	d, _ := time.ParseDuration(s.Args[name]) // Parse has read it; not given is none
 	return d
 }
 
 // number of a step that has one, or what is in effect without.
-func (s *Step) number(name string) uint32 {
+func (s *step) number(name string) uint32 {
 	text := s.Args[name]
 	if text == "" {
 		for _, a := range s.Command.GetArguments() {

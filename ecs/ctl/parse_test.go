@@ -37,7 +37,7 @@ func book() Book {
 }
 
 // show writes steps as the tables expect them.
-func show(steps []Step) string {
+func show(steps []step) string {
 	var out []string
 	for _, s := range steps {
 		text := s.Command.GetName()
@@ -98,9 +98,9 @@ func TestParse(t *testing.T) {
 		`start \`:                 "nothing follows the backslash at the end",
 	} {
 		words, err := Split(line)
-		var steps []Step
+		var steps []step
 		if err == nil {
-			steps, err = book().Parse(words)
+			steps, err = book().parse(words)
 		}
 		got := show(steps)
 		if err != nil {
@@ -113,10 +113,10 @@ func TestParse(t *testing.T) {
 }
 
 func TestWithoutControlOwnCommandsAreKnown(t *testing.T) {
-	if _, err := (Book{}).Parse([]string{"status", "runs"}); err != nil {
+	if _, err := (Book{}).parse([]string{"status", "runs"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := (Book{}).Parse([]string{"start"}); err == nil {
+	if _, err := (Book{}).parse([]string{"start"}); err == nil {
 		t.Error("a command that nobody described is taken")
 	}
 }
@@ -219,7 +219,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		steps, err := b.Parse(words)
+		steps, err := b.parse(words)
 		if err != nil {
 			return
 		}
@@ -242,7 +242,7 @@ func FuzzParse(f *testing.F) {
 				}
 			}
 		}
-		if back, err := b.Parse(again); err != nil || show(back) != show(steps) {
+		if back, err := b.parse(again); err != nil || show(back) != show(steps) {
 			t.Errorf("%q\n is %s\nthen %s, %v", line, show(steps), show(back), err)
 		}
 	})

@@ -20,7 +20,7 @@ import (
 )
 
 // sample writes counters of a node: a summary in the end, or each sample as a line of CSV or an object of JSON.
-func (s *Session) sample(ctx context.Context, st *Step) error {
+func (s *Session) sample(ctx context.Context, st *step) error {
 	every := st.duration("every")
 	if st.Args["every"] == "" {
 		every = time.Millisecond

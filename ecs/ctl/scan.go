@@ -20,7 +20,7 @@ var errBed = errors.New(
 
 // scan runs a list of configurations: a sweep whose runs are the partition's. It begins and ends with a partition that
 // has no configuration.
-func (s *Session) scan(ctx context.Context, st *Step) error {
+func (s *Session) scan(ctx context.Context, st *step) error {
 	file := st.Args["file"]
 	list, err := sweep.Load(file, func(args []string) (sweep.Ground, error) {
 		if args[0] != "run" {

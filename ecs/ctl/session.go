@@ -96,7 +96,7 @@ func (s *Session) Batch(ctx context.Context, words []string) error {
 		}
 		return err
 	}
-	steps, err := book.Parse(words)
+	steps, err := book.parse(words)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *Session) Script(ctx context.Context, in io.Reader) error {
 }
 
 // perform carries steps out. What they need from files is read before the first begins.
-func (s *Session) perform(ctx context.Context, book Book, steps []Step) error {
+func (s *Session) perform(ctx context.Context, book Book, steps []step) error {
 	for i := range steps {
 		if err := s.fetch(&steps[i]); err != nil {
 			return err
@@ -164,7 +164,7 @@ func (s *Session) perform(ctx context.Context, book Book, steps []Step) error {
 const maxConfiguration = 1 << 20
 
 // fetch puts the text of a file in the place of its name.
-func (s *Session) fetch(st *Step) error {
+func (s *Session) fetch(st *step) error {
 	if st.Command.GetName() == doWait && !st.Steers && len(st.Args) == 0 {
 		return &usageError{doWait, "needs a time, a state, or end"}
 	}
@@ -196,7 +196,7 @@ func (s *Session) fetch(st *Step) error {
 }
 
 // step carries one out.
-func (s *Session) step(ctx context.Context, book Book, st *Step) error {
+func (s *Session) step(ctx context.Context, book Book, st *step) error {
 	name := st.Command.GetName()
 	if st.Steers {
 		return s.steer(ctx, st)
@@ -236,7 +236,7 @@ func (s *Session) step(ctx context.Context, book Book, st *Step) error {
 }
 
 // ask carries out what is one question and one answer, and knows how the answer is written for people.
-func (s *Session) ask(ctx context.Context, st *Step) (msg proto.Message, write func(io.Writer) error, err error) {
+func (s *Session) ask(ctx context.Context, st *step) (msg proto.Message, write func(io.Writer) error, err error) {
 	switch st.Command.GetName() {
 	case doStatus:
 		r, err := s.client.GetStatus(ctx, &ecsv1.GetStatusRequest{})
@@ -276,7 +276,7 @@ func lines(text string) []string {
 }
 
 // steer gives a command to the control, or has it planned.
-func (s *Session) steer(ctx context.Context, st *Step) error {
+func (s *Session) steer(ctx context.Context, st *step) error {
 	name := st.Command.GetName()
 	req := &ecsv1.CommandRequest{Command: name, Arguments: st.Args}
 	if !takes(st.Command, noWait.GetName()) {

@@ -256,7 +256,7 @@ func (h *house) waitsTelling(ctx context.Context, line string, told io.Writer) <
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	steps, err := book.Parse(mustSplit(h.t, line))
+	steps, err := book.parse(mustSplit(h.t, line))
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ type waiting struct {
 }
 
 // wait waits. A control that goes away meanwhile is waited for too: the run goes on without it.
-func (s *Session) wait(ctx context.Context, st *Step) error {
+func (s *Session) wait(ctx context.Context, st *step) error {
 	w := waiting{until: st.Args["until"]}
 	err := s.waitFor(ctx, w, st.duration("for"))
 	if errors.Is(err, context.Canceled) || ctx.Err() != nil {

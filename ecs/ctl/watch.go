@@ -14,7 +14,7 @@ import (
 )
 
 // bounded ends a context after the time that a step gives, if it does.
-func bounded(ctx context.Context, st *Step) (context.Context, context.CancelFunc) {
+func bounded(ctx context.Context, st *step) (context.Context, context.CancelFunc) {
 	if d := st.duration("for"); d > 0 {
 		return context.WithTimeout(ctx, d)
 	}
@@ -48,7 +48,7 @@ func follow[M any](
 }
 
 // events writes what happens, a line each.
-func (s *Session) events(ctx context.Context, st *Step, req *ecsv1.WatchRequest) error {
+func (s *Session) events(ctx context.Context, st *step, req *ecsv1.WatchRequest) error {
 	ctx, cancel := bounded(ctx, st)
 	defer cancel()
 	in, err := s.client.Watch(ctx, req)
@@ -75,7 +75,7 @@ func writeEvent(w io.Writer, e *ecsv1.Event) error {
 
 // figures writes the live figures: a line that is written over at a terminal, else one for each. Alarms stand on lines
 // of their own, when they come.
-func (s *Session) figures(ctx context.Context, st *Step) error {
+func (s *Session) figures(ctx context.Context, st *step) error {
 	ctx, cancel := bounded(ctx, st)
 	defer cancel()
 	every := uint32(500)

@@ -9,26 +9,37 @@ import (
 func ofMachine() []Rule {
 	return []Rule{
 		{
-			ID: "clock-offset", Severity: warning, Hold: 3 * time.Second, look: clocks,
+			ID:       "clock-offset",
+			Severity: warning,
+			Hold:     3 * time.Second,
+			look:     clocks,
 			When: "A node's clock is off by more than 100 ms; or, where phases end by time (`phase-end: 20ms`), " +
 				"by more than half a phase.",
 			Advice: "Let NTP or PTP keep the clocks of all hosts; without that, logs and timelines cannot be compared, and " +
 				"phases by time collide.",
 		},
 		{
-			ID: "memory-short", Severity: warning, Hold: 2 * time.Second, look: memory,
-			When:   "A node has more than nine tenths of the memory that it may use.",
-			Advice: "Fewer or smaller slots, or a larger limit for the process; beyond it the kernel ends the node.",
+			ID:       "memory-short",
+			Severity: warning,
+			Hold:     2 * time.Second,
+			look:     memory,
+			When:     "A node has more than nine tenths of the memory that it may use.",
+			Advice:   "Fewer or smaller slots, or a larger limit for the process; beyond it the kernel ends the node.",
 		},
 		{
-			ID: "disk-nearly-full", Severity: warning, look: disk,
-			When:   "Less than 5 % is free where a builder unit writes.",
-			Advice: "Make room, or let the output go elsewhere: a full disk ends the run.",
+			ID:       "disk-nearly-full",
+			Severity: warning,
+			look:     disk,
+			When:     "Less than 5 % is free where a builder unit writes.",
+			Advice:   "Make room, or let the output go elsewhere: a full disk ends the run.",
 		},
 		{
-			ID: "processors-busy", Severity: info, Hold: 5 * time.Second, look: busy,
-			When:   "A node uses more than 95 % of the processors it may use.",
-			Advice: "Its processors set the pace: give it more, or move other load away from its host.",
+			ID:       "processors-busy",
+			Severity: info,
+			Hold:     5 * time.Second,
+			look:     busy,
+			When:     "A node uses more than 95 % of the processors it may use.",
+			Advice:   "Its processors set the pace: give it more, or move other load away from its host.",
 		},
 	}
 }

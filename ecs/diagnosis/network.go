@@ -11,40 +11,58 @@ import (
 func ofNetwork() []Rule {
 	return []Rule{
 		{
-			ID: "sent-again", Severity: warning, Hold: 2 * time.Second, look: sentAgain,
-			When: "More than 1 % of the chunks are sent again.",
+			ID:       "sent-again",
+			Severity: warning,
+			Hold:     2 * time.Second,
+			look:     sentAgain,
+			When:     "More than 1 % of the chunks are sent again.",
 			Advice: "Look for drops on the way: kernel-drops names hosts whose buffers are too small; counters of switch " +
 				"ports and cables say the rest.",
 		},
 		{
-			ID: "link-one-way", Severity: warning, Hold: 2 * time.Second, look: oneWay,
+			ID:       "link-one-way",
+			Severity: warning,
+			Hold:     2 * time.Second,
+			look:     oneWay,
 			When: "More than 1 % of what one node sends to another is sent again, and less than a tenth of that share on " +
 				"the way back.",
 			Advice: "One direction of that path loses packets: look at the port and the cable of the receiver, and at its " +
 				"receive buffer.",
 		},
 		{
-			ID: "kernel-drops", Severity: warning, Hold: time.Second, look: kernelDrops,
-			When: "The kernel of a node's host throws away packets that came for it.",
+			ID:       "kernel-drops",
+			Severity: warning,
+			Hold:     time.Second,
+			look:     kernelDrops,
+			When:     "The kernel of a node's host throws away packets that came for it.",
 			Advice: "Raise net.core.rmem_max on that host, and see that the node has a processor when packets come; `ringlet " +
 				"doctor` says what is there.",
 		},
 		{
-			ID: "not-taken", Severity: warning, Hold: 2 * time.Second, look: notTaken,
-			When:   "The kernel does not take more than 1 % of the packets that a node sends.",
-			Advice: "Look at the queue of its interface and at the memory of its host; if there is no route, at its addresses.",
+			ID:       "not-taken",
+			Severity: warning,
+			Hold:     2 * time.Second,
+			look:     notTaken,
+			When:     "The kernel does not take more than 1 % of the packets that a node sends.",
+			Advice: "Look at the queue of its interface and at the memory of its host; if there is no route, at its " +
+				"addresses.",
 		},
 		{
-			ID: "refused", Severity: bad, look: refused,
+			ID:       "refused",
+			Severity: bad,
+			look:     refused,
 			When: "A node refuses what others send: writes that the export table does not allow, signals and datagrams " +
 				"that make no sense, packets that are forged.",
 			Advice: "The node's log names the peer; run the same release everywhere, and look whether somebody else is on " +
 				"the data network.",
 		},
 		{
-			ID: "dropped-on-purpose", Severity: info, Hold: time.Second, look: dropped,
-			When:   "Datagrams are thrown away on purpose (`debug.drop`).",
-			Advice: "That is a test: take the setting out of the configuration for a real run.",
+			ID:       "dropped-on-purpose",
+			Severity: info,
+			Hold:     time.Second,
+			look:     dropped,
+			When:     "Datagrams are thrown away on purpose (`debug.drop`).",
+			Advice:   "That is a test: take the setting out of the configuration for a real run.",
 		},
 	}
 }

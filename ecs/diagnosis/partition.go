@@ -11,55 +11,84 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// ofPartition are the rules about what takes part, and what comes out.
-func ofPartition() []Rule {
+// ofComponents are the rules about what takes part.
+func ofComponents() []Rule {
 	return []Rule{
 		{
-			ID: "in-error", Severity: bad, look: inError, advise: (*view).advice,
-			When:   "A component is in Error.",
-			Advice: "Mend what the cause names, then give recover; the record of the run has the first fault and its evidence.",
+			ID:       "in-error",
+			Severity: bad,
+			look:     inError,
+			advise:   (*view).advice,
+			When:     "A component is in Error.",
+			Advice: "Mend what the cause names, then give recover; the record of the run has the first fault and its " +
+				"evidence.",
 		},
 		{
-			ID: "node-silent", Severity: bad, Hold: time.Second, look: silent,
-			When:   "A node has not reported for 3 s.",
-			Advice: "Look whether its process and its host live and can be reached from the control.",
+			ID:       "node-silent",
+			Severity: bad,
+			Hold:     time.Second,
+			look:     silent,
+			When:     "A node has not reported for 3 s.",
+			Advice:   "Look whether its process and its host live and can be reached from the control.",
 		},
 		{
-			ID: "degraded", Severity: warning, look: degraded, advise: (*view).advice,
-			When:   "A component goes on with less than it should have.",
-			Advice: "Mend what the cause names; the run goes on, and its verdict will be DEGRADED.",
+			ID:       "degraded",
+			Severity: warning,
+			look:     degraded,
+			advise:   (*view).advice,
+			When:     "A component goes on with less than it should have.",
+			Advice:   "Mend what the cause names; the run goes on, and its verdict will be DEGRADED.",
 		},
 		{
-			ID: "left-out", Severity: info, look: leftOut,
-			When:   "A component is excluded.",
-			Advice: "Include it when it is well again; what it would have done, the others do.",
+			ID:       "left-out",
+			Severity: info,
+			look:     leftOut,
+			When:     "A component is excluded.",
+			Advice:   "Include it when it is well again; what it would have done, the others do.",
 		},
 		{
-			ID: "version-skew", Severity: warning, look: versions,
-			When:   "A node runs another version than the control.",
-			Advice: "Run the same release everywhere: restart the node with the control's version between two runs.",
+			ID:       "version-skew",
+			Severity: warning,
+			look:     versions,
+			When:     "A node runs another version than the control.",
+			Advice:   "Run the same release everywhere: restart the node with the control's version between two runs.",
 		},
+	}
+}
+
+// ofEvents are the rules about what becomes of events.
+func ofEvents() []Rule {
+	return []Rule{
 		{
-			ID: "events-incomplete", Severity: bad, look: incomplete,
-			When: "Events of this run lack some of their fragments.",
+			ID:       "events-incomplete",
+			Severity: bad,
+			look:     incomplete,
+			When:     "Events of this run lack some of their fragments.",
 			Advice: "Look for the first fault in the events of the run; the run will not be GOOD, so stop it unless its data " +
 				"are wanted all the same.",
 		},
 		{
-			ID: "events-marked", Severity: warning, look: marked,
-			When: "Events of this run were built without the fragments of a readout unit that was gone (`readout-loss`).",
+			ID:       "events-marked",
+			Severity: warning,
+			look:     marked,
+			When:     "Events of this run were built without the fragments of a readout unit that was gone (`readout-loss`).",
 			Advice: "Whoever reads the output finds them marked as missing, event by event; start the readout unit's process " +
 				"again: it takes part in the same run.",
 		},
 		{
-			ID: "events-discarded", Severity: warning, Hold: time.Second, look: discarded,
-			When:   "Builder units throw away whole events since their outputs have no time (`overload: discard`).",
-			Advice: "See slow-output for who; make the outputs faster, add builder units, or lower the rate.",
+			ID:       "events-discarded",
+			Severity: warning,
+			Hold:     time.Second,
+			look:     discarded,
+			When:     "Builder units throw away whole events since their outputs have no time (`overload: discard`).",
+			Advice:   "See slow-output for who; make the outputs faster, add builder units, or lower the rate.",
 		},
 		{
-			ID: "bad-input", Severity: warning, look: badInput,
-			When:   "The input of a readout unit has ended with a bad record.",
-			Advice: "What came before it is built; look at the record that the status names, or set `on-bad-record: skip`.",
+			ID:       "bad-input",
+			Severity: warning,
+			look:     badInput,
+			When:     "The input of a readout unit has ended with a bad record.",
+			Advice:   "What came before it is built; look at the record that the status names, or set `on-bad-record: skip`.",
 		},
 	}
 }
@@ -266,14 +295,20 @@ func badInput(v *view) (out findings) {
 func ofScheduler() []Rule {
 	return []Rule{
 		{
-			ID: "builds-nothing", Severity: bad, Hold: 3 * time.Second, look: buildsNothing,
-			When: "The partition is Running and no event is built.",
+			ID:       "builds-nothing",
+			Severity: bad,
+			Hold:     3 * time.Second,
+			look:     buildsNothing,
+			When:     "The partition is Running and no event is built.",
 			Advice: "See what else is told; if nothing is, look at the timeline for who began a step and did not end it, and " +
 				"stop the run.",
 		},
 		{
-			ID: "slots-full", Severity: info, Hold: 5 * time.Second, look: slotsFull,
-			When: "All slots of all builder units are in use, and the scheduler waits for them.",
+			ID:       "slots-full",
+			Severity: info,
+			Hold:     5 * time.Second,
+			look:     slotsFull,
+			When:     "All slots of all builder units are in use, and the scheduler waits for them.",
 			Advice: "Builder units and network set the pace, not the sources; if it is too slow see slow-output, and who has " +
 				"no processor to spare.",
 		},

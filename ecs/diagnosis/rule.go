@@ -42,8 +42,8 @@ const (
 // Rules are all there are, in the order of the manual: of the partition first, of a machine last.
 func Rules() []Rule {
 	var all []Rule
-	for _, some := range [][]Rule{ofPartition(), ofScheduler(), ofSources(), ofReadout(), ofBuilder(), ofNetwork(),
-		ofMachine()} {
+	for _, some := range [][]Rule{ofComponents(), ofEvents(), ofScheduler(), ofSources(), ofReadout(), ofBuilder(),
+		ofNetwork(), ofMachine()} {
 		all = append(all, some...)
 	}
 	return all

@@ -13,15 +13,21 @@ import (
 func ofSources() []Rule {
 	return []Rule{
 		{
-			ID: "source-behind", Severity: warning, Hold: 2 * time.Second, look: sourceBehind,
+			ID:       "source-behind",
+			Severity: warning,
+			Hold:     2 * time.Second,
+			look:     sourceBehind,
 			When: "The newest event of a live source is older than those of the others, by what they give in two seconds; or, " +
 				"while they give nothing either, in a twentieth of a second.",
 			Advice: "Look at its front-end and at the way to it; events wait for its fragments as long as " +
 				"`fragment-timeout` says, and with `on-missing: wait` for ever.",
 		},
 		{
-			ID: "source-missing", Severity: warning, Hold: 2 * time.Second, look: sourceMissing,
-			When: "More than 1 % of the fragments of a live source are missing in events, and it is not behind.",
+			ID:       "source-missing",
+			Severity: warning,
+			Hold:     2 * time.Second,
+			look:     sourceMissing,
+			When:     "More than 1 % of the fragments of a live source are missing in events, and it is not behind.",
 			Advice: "See on the screen of sources whether its front-end leaves them out, throws them away, or sends them too " +
 				"late: give it more time, or `fragment-timeout` a longer one.",
 			advise: adviseMissing,

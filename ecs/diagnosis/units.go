@@ -8,7 +8,10 @@ import (
 func ofReadout() []Rule {
 	return []Rule{
 		{
-			ID: "slow-source", Severity: warning, Hold: 2 * time.Second, look: slowSource,
+			ID:       "slow-source",
+			Severity: warning,
+			Hold:     2 * time.Second,
+			look:     slowSource,
 			When: "A readout unit waits for its source most of the time, and that gives less than four fifths of the rate at " +
 				"which the others' can.",
 			Advice: "Check what feeds this readout unit: the card and its link, the disk or the file system of its input, " +
@@ -16,16 +19,22 @@ func ofReadout() []Rule {
 				"all others wait for it.",
 		},
 		{
-			ID: "holds-phases", Severity: warning, Hold: 2 * time.Second, look: holdsPhases,
+			ID:       "holds-phases",
+			Severity: warning,
+			Hold:     2 * time.Second,
+			look:     holdsPhases,
 			When: "One readout unit enters the barrier last in far more than its share of phases, and by a twentieth of a " +
 				"phase or more.",
 			Advice: "Compare it with the others: its share of the data, its processor, its port; if its source is slow, " +
 				"slow-source says so too.",
 		},
 		{
-			ID: "phases-overrun", Severity: warning, Hold: 2 * time.Second, look: overrun,
-			When:   "More than 1 % of a readout unit's phases take longer than `phase-end` allows (such as 20ms).",
-			Advice: "Give phase-end a longer time, or look for what makes this unit slow.",
+			ID:       "phases-overrun",
+			Severity: warning,
+			Hold:     2 * time.Second,
+			look:     overrun,
+			When:     "More than 1 % of a readout unit's phases take longer than `phase-end` allows (such as 20ms).",
+			Advice:   "Give phase-end a longer time, or look for what makes this unit slow.",
 		},
 	}
 }
@@ -107,22 +116,31 @@ func overrun(v *view) (out findings) {
 func ofBuilder() []Rule {
 	return []Rule{
 		{
-			ID: "slow-output", Severity: warning, Hold: 2 * time.Second, look: slowOutput,
-			When: "The output of a builder unit takes more than four fifths of its time.",
+			ID:       "slow-output",
+			Severity: warning,
+			Hold:     2 * time.Second,
+			look:     slowOutput,
+			When:     "The output of a builder unit takes more than four fifths of its time.",
 			Advice: "Look at the disk it writes to, or at whoever reads its buffer; where discarding is better than waiting " +
 				"set `overload: discard`.",
 		},
 		{
-			ID: "slow-builder", Severity: warning, Hold: 3 * time.Second, look: slowBuilder,
+			ID:       "slow-builder",
+			Severity: warning,
+			Hold:     3 * time.Second,
+			look:     slowBuilder,
 			When: "A builder unit holds at least twice as many MEPs as the others and the scheduler waits; or it holds as " +
 				"many, and builds less than half as fast.",
 			Advice: "Look at its output (slow-output says so), its processor and the way to it; exclude it if it cannot be " +
 				"mended while the run goes on.",
 		},
 		{
-			ID: "suspended", Severity: info, Hold: time.Second, look: suspended,
-			When:   "A builder unit is suspended on purpose (`debug.suspend-bus`).",
-			Advice: "That is a test: take the setting out of the configuration for a real run.",
+			ID:       "suspended",
+			Severity: info,
+			Hold:     time.Second,
+			look:     suspended,
+			When:     "A builder unit is suspended on purpose (`debug.suspend-bus`).",
+			Advice:   "That is a test: take the setting out of the configuration for a real run.",
 		},
 	}
 }

@@ -28,7 +28,7 @@ type memory struct {
 	Configuration string          `json:"configuration"` // for all members
 	Taking        string          `json:"part"`          // for those who take part
 	Names         []string        `json:"names"`
-	Absent        []Absent        `json:"absent,omitempty"`
+	Absent        []absentNode    `json:"absent,omitempty"`
 	Excluded      map[string]bool `json:"excluded,omitempty"`
 	View          json.RawMessage `json:"view,omitempty"`
 	Run           uint32          `json:"run,omitempty"`    // that is not over
@@ -235,7 +235,7 @@ func (a *adopter) goOn(run *nodes.Run, as fsm.State) error {
 		_ = a.runner.Degrade(fsm.Cause{Component: strings.Join(run.Out(), ", "),
 			What: "a unit was lost or excluded in this run"})
 	}
-	a.say(info, "run", Name, "run %d goes on", run.Number())
+	a.say(info, "run", ownName, "run %d goes on", run.Number())
 	a.wg.Go(func() { a.watch(run) })
 	return nil
 }

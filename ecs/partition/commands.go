@@ -145,7 +145,7 @@ func (p *Partition) Command(ctx context.Context, user string, req *ecsv1.Command
 	name, args := req.GetCommand(), req.GetArguments()
 	p.tell(&ecsv1.Event{
 		Kind:      "command",
-		Component: Name,
+		Component: ownName,
 		User:      user,
 		Severity:  ecsv1.Severity_SEVERITY_INFO,
 		Text:      user + " asked for " + spoken(name, args),
@@ -260,7 +260,7 @@ func (p *Partition) mayMuster(ctx context.Context, c fsm.Command, state fsm.Stat
 	}
 	present := p.awaitMembers(ctx, l.names, absent, until)
 	absent = p.withUnjoined(absent, l.names, present)
-	if _, _, err := Muster(l.cfg, l.names, absent); err != nil {
+	if _, _, err := muster(l.cfg, l.names, absent); err != nil {
 		return forbidden(state, c.String(), err.Error())
 	}
 	return nil
@@ -296,7 +296,7 @@ func (p *Partition) refusal(name string, err error) error {
 	case errors.As(err, &refused):
 		return forbidden(refused.State, name, "")
 	case errors.As(err, &superseded):
-		return &api.FaultError{Cause: &ecsv1.Cause{Component: Name, What: err.Error(), Code: "superseded"}}
+		return &api.FaultError{Cause: &ecsv1.Cause{Component: ownName, What: err.Error(), Code: "superseded"}}
 	case errors.As(err, &cause):
 		return &api.FaultError{Cause: p.message(cause)}
 	}
@@ -356,7 +356,7 @@ const checkTime = 8 * time.Second
 func (p *Partition) bears(cfg config.Config, present map[string]cluster.Member) error {
 	names := cfg.MemberNames()
 	absent := p.withUnjoined(nil, names, present)
-	if less, there, err := Muster(cfg, names, absent); err == nil {
+	if less, there, err := muster(cfg, names, absent); err == nil {
 		cfg, names = less, there
 	}
 	if err := cfg.Check(p.facts(present)); err != nil {
@@ -440,7 +440,7 @@ func (s *standing) refuses(state fsm.State, name, node string) error {
 			return forbidden(state, name, err.Error())
 		}
 	default:
-		if _, _, err := Muster(l.cfg, l.names, append(s.absent(), Absent{node, "it is to be excluded"})); err != nil {
+		if _, _, err := muster(l.cfg, l.names, append(s.absent(), absentNode{node, "it is to be excluded"})); err != nil {
 			return forbidden(state, name, err.Error())
 		}
 	}

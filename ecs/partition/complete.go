@@ -174,7 +174,7 @@ func (p *Partition) completedRun(before, after *ecsv1.Run) {
 	p.cfg.Journal.Add(&ecsv1.Event{ // the record takes no more events
 		At:        timestamppb.Now(),
 		Kind:      "run",
-		Component: Name,
+		Component: ownName,
 		Severity:  ecsv1.Severity_SEVERITY_INFO,
 		Run:       after.GetNumber(),
 		Text:      text,
@@ -204,7 +204,7 @@ func reportOf(rec *ecsv1.Run) (*nodes.Report, error) {
 func completed(before *ecsv1.Run, report *nodes.Report, now time.Time) *ecsv1.Run {
 	after := proto.CloneOf(before)
 	tell(after, report)
-	after.Verdict, after.Completed = Verdict(report), timestamppb.New(now)
+	after.Verdict, after.Completed = verdict(report), timestamppb.New(now)
 	if after.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD && after.GetCause().GetCode() == causeAbsent {
 		after.Verdict = ecsv1.Verdict_VERDICT_DEGRADED
 	}

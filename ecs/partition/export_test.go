@@ -29,3 +29,14 @@ func (p *Partition) InFlight() uint64 {
 	}
 	return run.Stats().Registers.GetInFlight()
 }
+
+// What the tests of the package name beside what it exports.
+const Recovery = recovery
+
+var (
+	Allowance = allowance
+	Muster    = muster
+	Verdict   = verdict
+)
+
+type Absent = absentNode

@@ -24,7 +24,7 @@ import (
 func TestTowardsRun(t *testing.T) {
 	broken := fsm.Cause{Component: "n2", What: "it does not answer"}
 	interrupted, cancel := context.WithCancelCause(t.Context())
-	cancel(&fsm.SupersededError{Component: Name, Command: fsm.Start, By: fsm.Stop})
+	cancel(&fsm.SupersededError{Component: ownName, Command: fsm.Start, By: fsm.Stop})
 	for name, tc := range map[string]struct {
 		by   string
 		ctx  context.Context
@@ -33,7 +33,7 @@ func TestTowardsRun(t *testing.T) {
 	}{
 		"it went well":   {"alice", t.Context(), nil, ""},
 		"it broke":       {"alice", t.Context(), broken, "it does not answer"},
-		"by nobody":      {Recovery, t.Context(), broken, ""},
+		"by nobody":      {recovery, t.Context(), broken, ""},
 		"it was stopped": {"alice", interrupted, context.Canceled, "start was interrupted by stop"},
 	} {
 		p := &Partition{standing: standing{asked: asked{by: tc.by}}}
@@ -85,7 +85,7 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 				<-goOn
 				return context.Cause(ctx)
 			})
-			p.runner = fsm.New(Name, fsm.Actions{fsm.Start: start}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Start: tc.timeout,
+			p.runner = fsm.New(ownName, fsm.Actions{fsm.Start: start}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Start: tc.timeout,
 				fsm.Stop: time.Hour}})
 			defer func() { _ = p.runner.Close() }()
 			defer close(goOn)

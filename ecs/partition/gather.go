@@ -55,13 +55,13 @@ func (p *Partition) names(ctx context.Context, cfg *config.Config) ([]string, er
 type takers struct {
 	cfg    config.Config
 	names  []string
-	absent []Absent
+	absent []absentNode
 }
 
 // decide says who takes part, if the policies bear it.
-func (p *Partition) decide(l *loaded, absent []Absent, present map[string]cluster.Member) (takers, error) {
+func (p *Partition) decide(l *loaded, absent []absentNode, present map[string]cluster.Member) (takers, error) {
 	absent = p.withUnjoined(absent, l.names, present)
-	cfg, names, err := Muster(l.cfg, l.names, absent)
+	cfg, names, err := muster(l.cfg, l.names, absent)
 	return takers{cfg, names, absent}, err
 }
 
@@ -116,9 +116,9 @@ func (p *Partition) muster(ctx context.Context) error {
 // meet makes the crew of those who are present and answer. Gossip takes seconds to miss a node: who does not answer is
 // absent, too.
 func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]cluster.Member,
-	absent []Absent) (*nodes.Crew, []Absent, error) {
+	absent []absentNode) (*nodes.Crew, []absentNode, error) {
 	for {
-		cfg, names, err := Muster(l.cfg, l.names, absent)
+		cfg, names, err := muster(l.cfg, l.names, absent)
 		if err != nil {
 			return nil, absent, err
 		}
@@ -142,7 +142,7 @@ func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]clus
 		}
 		for _, name := range names {
 			if why, ok := unmet[name]; ok {
-				absent = append(absent, Absent{name, why})
+				absent = append(absent, absentNode{name, why})
 			}
 		}
 	}
@@ -180,17 +180,17 @@ func (p *Partition) meetThose(ctx context.Context, crew *nodes.Crew,
 const answerTime = 8 * time.Second
 
 // withUnjoined adds the members that are not present to those who are known to be absent.
-func (p *Partition) withUnjoined(absent []Absent, names []string, present map[string]cluster.Member) []Absent {
+func (p *Partition) withUnjoined(absent []absentNode, names []string, present map[string]cluster.Member) []absentNode {
 	for _, name := range names {
 		if _, there := present[name]; !there && !isAbsent(absent, name) {
-			absent = append(absent, Absent{name, p.whyAbsent(name)})
+			absent = append(absent, absentNode{name, p.whyAbsent(name)})
 		}
 	}
 	return absent
 }
 
-func isAbsent(absent []Absent, name string) bool {
-	return slices.ContainsFunc(absent, func(a Absent) bool { return a.Name == name })
+func isAbsent(absent []absentNode, name string) bool {
+	return slices.ContainsFunc(absent, func(a absentNode) bool { return a.Name == name })
 }
 
 // options of the crew of a configuration.
@@ -218,7 +218,7 @@ func (p *Partition) options(cfg *config.Config, names []string) nodes.Options {
 }
 
 // awaitMembers waits until all who should take part have joined.
-func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []Absent,
+func (p *Partition) awaitMembers(ctx context.Context, names []string, absent []absentNode,
 	until time.Time) map[string]cluster.Member {
 	due := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return isAbsent(absent, name) })
 	return p.await(ctx, due, until, func(there map[string]cluster.Member) bool {

@@ -9,15 +9,15 @@ import (
 	"ringlet/node/config"
 )
 
-// Absent is a member that takes no part, and why.
-type Absent struct {
+// absentNode is a member that takes no part, and why.
+type absentNode struct {
 	Name string
 	Why  string // a clause: "it was excluded", "it has not joined"
 }
 
 // A musterError is too few units for a run: the policies do not bear it.
 type musterError struct {
-	Absent  []Absent
+	Absent  []absentNode
 	Problem config.Problem
 }
 
@@ -46,10 +46,10 @@ func (e *musterError) fault() *fault.Error {
 const absentAdvice = "Start a process for each that is absent, or include it again; or load a policy that does " +
 	"without it."
 
-// Muster decides who takes part: the members of a configuration less those that are absent, if the policies bear it. It
+// muster decides who takes part: the members of a configuration less those that are absent, if the policies bear it. It
 // returns the configuration for those who are there, with their names, or an error that names the policy. Names are all
 // members, in the order of ranks.
-func Muster(c config.Config, names []string, absent []Absent) (config.Config, []string, error) {
+func muster(c config.Config, names []string, absent []absentNode) (config.Config, []string, error) {
 	if len(absent) == 0 {
 		return c, names, nil
 	}

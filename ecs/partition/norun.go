@@ -14,7 +14,7 @@ import (
 // record that could tell.
 func (p *Partition) towardsRun(step fsm.Work) fsm.Work {
 	return func(ctx context.Context) error {
-		if p.now().asked.by == Recovery { // nobody asked for that run
+		if p.now().asked.by == recovery { // nobody asked for that run
 			return step(ctx)
 		}
 		p.set(func(s *standing) { s.noRun, s.towards = nil, ctx })
@@ -47,7 +47,7 @@ func (p *Partition) whyMissed(err error) *ecsv1.Cause {
 		return p.message(fault)
 	}
 	return &ecsv1.Cause{
-		Component: Name,
+		Component: ownName,
 		What:      err.Error(),
 		Code:      "refused",
 		At:        timestamppb.Now(),

@@ -54,7 +54,7 @@ func (p *Partition) askOutput(ctx context.Context, crew *nodes.Crew) (last uint3
 	defer cancel()
 	last, short, err := crew.CheckOutput(ctx, 0)
 	for _, what := range short {
-		p.say(warning, "output", Name, "%s", what)
+		p.say(warning, "output", ownName, "%s", what)
 	}
 	return last, err
 }
@@ -66,7 +66,7 @@ func (p *Partition) freeNumber(crew *nodes.Crew) error {
 		return nil
 	}
 	now := p.now()
-	asked, again := now.output, now.asked.by == Recovery
+	asked, again := now.output, now.asked.by == recovery
 	p.set(func(s *standing) { s.output = asOutput{} })
 	if asked.crew != crew || again { // nobody asked before this start, or it has found other nodes since
 		last, err := p.askOutput(p.ctx, crew)

@@ -27,7 +27,7 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 		"asked before the start":          {crew, "alice", 42},
 		"the start has found other nodes": {other, "alice", 1},
 		"nobody asked":                    {nil, "alice", 1},
-		"nobody asked for this start":     {crew, Recovery, 1},
+		"nobody asked for this start":     {crew, recovery, 1},
 	} {
 		store, err := record.Open(filepath.Join(t.TempDir(), "runs.db"))
 		if err != nil {

@@ -124,7 +124,7 @@ type loaded struct {
 	cfg      config.Config // the same, settled by what is found: paths and slots
 	prepared bool          // it is settled already
 	names    []string      // all members, in the order of ranks; nil while they are not settled
-	absent   []Absent
+	absent   []absentNode
 }
 
 // asked are the arguments of commands under way.
@@ -156,7 +156,7 @@ func New(cfg Config) *Partition {
 		spawned:  spawned{running: map[string]bool{}, ended: map[string]string{}, news: make(chan struct{})},
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	p.runner = fsm.New(Name, fsm.Actions{
+	p.runner = fsm.New(ownName, fsm.Actions{
 		fsm.Load: p.step(fsm.Load), fsm.Configure: p.step(fsm.Configure), fsm.Start: p.step(fsm.Start),
 		fsm.Pause: p.step(fsm.Pause), fsm.Resume: p.step(fsm.Resume), fsm.Stop: p.step(fsm.Stop),
 		fsm.Reset: p.step(fsm.Reset), fsm.Unload: p.step(fsm.Unload), fsm.Recover: p.step(fsm.Recover),
@@ -174,15 +174,21 @@ func New(cfg Config) *Partition {
 // defaultPatience is what a node that has to map and link its slots may take on a busy machine, many times over.
 const defaultPatience = 60 * time.Second
 
-// Name of the partition among components.
-const Name = "partition"
+// ownName of the partition among components.
+const ownName = "partition"
 
 // timeouts of the steps: each is what its nodes may take, and what it takes to find out who did not.
 func (p *Partition) timeouts() fsm.Timeouts {
 	return fsm.Timeouts{
-		fsm.Load: p.cfg.Patience + margin, fsm.Configure: p.cfg.Patience + margin, fsm.Start: p.cfg.Patience + margin,
-		fsm.Pause: 10 * time.Second, fsm.Resume: 10 * time.Second, fsm.Stop: stopTime, fsm.Reset: 20 * time.Second,
-		fsm.Unload: 20 * time.Second, fsm.Recover: 30 * time.Second,
+		fsm.Load:      p.cfg.Patience + margin,
+		fsm.Configure: p.cfg.Patience + margin,
+		fsm.Start:     p.cfg.Patience + margin,
+		fsm.Pause:     10 * time.Second,
+		fsm.Resume:    10 * time.Second,
+		fsm.Stop:      stopTime,
+		fsm.Reset:     20 * time.Second,
+		fsm.Unload:    20 * time.Second,
+		fsm.Recover:   30 * time.Second,
 	}
 }
 
@@ -223,7 +229,7 @@ func (p *Partition) attend() {
 		if st.State != last.State && st.Change != 0 {
 			p.tell(&ecsv1.Event{
 				Kind:      "state",
-				Component: Name,
+				Component: ownName,
 				State:     st.State.String(),
 				Text:      "the partition is " + st.State.String() + why(st),
 				Severity:  severity(st),
@@ -301,7 +307,7 @@ func (p *Partition) causeOf(err error) fsm.Cause {
 	}
 	var invalid *config.InvalidError
 	if errors.As(err, &invalid) {
-		return fsm.Cause{Kind: fsm.CauseFailed, Component: Name, What: invalid.Error()}
+		return fsm.Cause{Kind: fsm.CauseFailed, Component: ownName, What: invalid.Error()}
 	}
 	return fsm.Cause{Kind: fsm.CauseFailed, Component: nodes.Name, What: err.Error()}
 }

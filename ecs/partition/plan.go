@@ -31,7 +31,7 @@ func (p *Partition) Plan(_ context.Context, req *ecsv1.CommandRequest) *ecsv1.Pl
 		case fsm.Refused:
 			plan.refuse("%v", forbidden(st.State, name, ""))
 		case fsm.Accepted:
-			plan.step(Name, "nothing: it is %s already, or on the way there", st.State)
+			plan.step(ownName, "nothing: it is %s already, or on the way there", st.State)
 		case fsm.Begun:
 			plan.command = c
 			for _, a := range p.acts(c) {
@@ -67,9 +67,9 @@ func (plan *planner) step(who, format string, args ...any) {
 }
 
 // absent are those who are excluded outside of a run.
-func (s *standing) absent() (out []Absent) {
+func (s *standing) absent() (out []absentNode) {
 	for _, name := range slices.Sorted(maps.Keys(s.excluded)) {
-		out = append(out, Absent{name, "it was excluded"})
+		out = append(out, absentNode{name, "it was excluded"})
 	}
 	return out
 }

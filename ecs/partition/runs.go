@@ -57,7 +57,7 @@ func (p *Partition) versions(crew *nodes.Crew) map[string]string {
 func (p *Partition) began(run *nodes.Run) {
 	p.change(func(r *ecsv1.Run) { r.StartDone = timestamppb.New(run.StartedAt()) })
 	p.remember()
-	p.say(info, "run", Name, "run %d has begun", run.Number())
+	p.say(info, "run", ownName, "run %d has begun", run.Number())
 }
 
 // stopping notes when the end of the run was asked for, or struck, and what struck, before anybody hears of it. Only
@@ -100,9 +100,9 @@ func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
 	}
 	p.closing(now.rec.GetNumber(), report)
 	for _, what := range report.NotChecked {
-		p.say(warning, "run", Name, "not checked: %s", what)
+		p.say(warning, "run", ownName, "not checked: %s", what)
 	}
-	var absent []Absent
+	var absent []absentNode
 	if now.loaded != nil {
 		absent = now.loaded.absent
 	}
@@ -115,7 +115,7 @@ func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
 	})
 	p.mu.Lock()
 	if p.verdicts != nil {
-		p.verdicts[Verdict(report)]++
+		p.verdicts[verdict(report)]++
 	}
 	closed := p.rec
 	p.rec, p.last, p.ended = nil, report, run
@@ -155,12 +155,12 @@ func (p *Partition) closing(number uint32, report *nodes.Report) {
 		p.say(bad, "fault", c.Component, "run %d was ended by %s: %s", number, c.Component, c.What)
 		return
 	}
-	p.say(info, "run", Name, "run %d is over (%s): %s, %d events built, %d incomplete", number, report.EndCause,
-		word(Verdict(report)), report.EventsBuilt, report.EventsIncomplete)
+	p.say(info, "run", ownName, "run %d is over (%s): %s, %d events built, %d incomplete", number, report.EndCause,
+		word(verdict(report)), report.EventsBuilt, report.EventsIncomplete)
 }
 
-// Verdict is what a run was worth.
-func Verdict(r *nodes.Report) ecsv1.Verdict {
+// verdict is what a run was worth.
+func verdict(r *nodes.Report) ecsv1.Verdict {
 	return ecsv1.Verdict(ecsv1.Verdict_value["VERDICT_"+r.Word()])
 }
 
@@ -171,8 +171,8 @@ func word(v ecsv1.Verdict) string { return strings.TrimPrefix(v.String(), "VERDI
 const causeAbsent = "absent"
 
 // fill completes the record of a run that is over.
-func fill(r *ecsv1.Run, report *nodes.Report, absent []Absent, now time.Time) {
-	r.Verdict, r.StopDone = Verdict(report), timestamppb.New(now)
+func fill(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now time.Time) {
+	r.Verdict, r.StopDone = verdict(report), timestamppb.New(now)
 	r.End = report.EndCause
 	if r.StopBegun == nil {
 		r.StopBegun = r.StopDone

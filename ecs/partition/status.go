@@ -21,7 +21,7 @@ func (p *Partition) Status() *ecsv1.PartitionStatus {
 	now := p.now()
 	l, crew, run := now.loaded, now.crew, now.run
 	out := &ecsv1.PartitionStatus{
-		Root:    p.component(Name, Name, st),
+		Root:    p.component(ownName, ownName, st),
 		Run:     p.lastRun(),
 		Allowed: allowed(st.State),
 		Version: p.cfg.Version,

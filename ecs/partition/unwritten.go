@@ -215,7 +215,7 @@ func (u *unwritten) say(severity ecsv1.Severity, text string) {
 	u.journal.Add(&ecsv1.Event{
 		At:        timestamppb.Now(),
 		Kind:      "alarm",
-		Component: Name,
+		Component: ownName,
 		Severity:  severity,
 		Text:      text,
 	})
@@ -230,7 +230,7 @@ func (u *unwritten) alarm() *ecsv1.Alarm {
 	}
 	return &ecsv1.Alarm{
 		Rule:      "record-not-written",
-		Component: Name,
+		Component: ownName,
 		What:      "the run record cannot be written: " + u.why.Error(),
 		Advice:    unwrittenAdvice,
 		Severity:  ecsv1.Severity_SEVERITY_ERROR,

@@ -142,9 +142,9 @@ func (p *Partition) departure(run *nodes.Run, d nodes.Departure) (ends bool) {
 	return d.Ends
 }
 
-// Allowance decides whether the partition may recover by itself once more: at most so many times in the time. It
+// allowance decides whether the partition may recover by itself once more: at most so many times in the time. It
 // returns the times that still count.
-func Allowance(bound config.Recover, before []time.Time, now time.Time) (again bool, counting []time.Time) {
+func allowance(bound config.Recover, before []time.Time, now time.Time) (again bool, counting []time.Time) {
 	for _, t := range before {
 		if now.Sub(t) < bound.In {
 			counting = append(counting, t)
@@ -153,8 +153,8 @@ func Allowance(bound config.Recover, before []time.Time, now time.Time) (again b
 	return len(counting) < bound.Times, counting
 }
 
-// Recovery is who starts a run that nobody has asked for.
-const Recovery = "automatic recovery"
+// recovery is who starts a run that nobody has asked for.
+const recovery = "automatic recovery"
 
 // recoverByItself begins a new run after a fault, as often as the configuration allows, and says so. It ends as soon as
 // somebody else gives a command.
@@ -165,7 +165,7 @@ func (p *Partition) recoverByItself() {
 	}
 	bound := l.cfg.Recovering()
 	p.set(func(s *standing) {
-		s.asked.by, s.asked.end, s.asked.abandon, s.asked.awaits = Recovery, "", false, time.Time{}
+		s.asked.by, s.asked.end, s.asked.abandon, s.asked.awaits = recovery, "", false, time.Time{}
 	})
 	if bound.Times == 0 {
 		return
@@ -178,7 +178,7 @@ func (p *Partition) recoverByItself() {
 		case <-p.ctx.Done():
 			return
 		}
-		if p.now().asked.by != Recovery { // somebody has given a command meanwhile
+		if p.now().asked.by != recovery { // somebody has given a command meanwhile
 			return
 		}
 	}
@@ -191,19 +191,19 @@ const recoverAgain = 15 * time.Second
 // recoverOnce tries, if that is still allowed, and says whether to try again.
 func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 	p.mu.Lock()
-	allowed, counting := Allowance(bound, p.recovery, time.Now())
+	allowed, counting := allowance(bound, p.recovery, time.Now())
 	if allowed {
 		counting = append(counting, time.Now())
 	}
 	p.recovery = counting
 	p.mu.Unlock()
 	if !allowed {
-		p.say(bad, "recovery", Name,
+		p.say(bad, "recovery", ownName,
 			"the partition has tried to recover %d times in %v and does not try again by itself: find the cause, then recover",
 			bound.Times, bound.In)
 		return false
 	}
-	p.say(warning, "recovery", Name, "recovering by itself, for the %d. time of at most %d in %v", len(counting),
+	p.say(warning, "recovery", ownName, "recovering by itself, for the %d. time of at most %d in %v", len(counting),
 		bound.Times, bound.In)
 	for _, c := range []fsm.Command{fsm.Recover, fsm.Configure, fsm.Start} {
 		if fsm.EffectOf(p.runner.Status().State, c) == fsm.Refused {
@@ -215,7 +215,7 @@ func (p *Partition) recoverOnce(bound config.Recover) (again bool) {
 			if errors.As(err, &why) {
 				what += ". " + p.message(why).GetAdvice()
 			}
-			p.say(bad, "recovery", Name, "the recovery failed: %s", what)
+			p.say(bad, "recovery", ownName, "the recovery failed: %s", what)
 			return p.ctx.Err() == nil
 		}
 	}

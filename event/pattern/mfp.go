@@ -68,7 +68,12 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 		Align:      p.cfg.Align,
 		Version:    Version,
 	})
-	dst = dst[:size:size]
+	return size, p.fragments(dst[:size:size], sizes, key, first, n, withCRC), nil
+}
+
+// fragments writes the n fragments of an MFP, which have these sizes, and returns the CRC-32C of the whole MFP if
+// withCRC. It ends where dst ends.
+func (p *Pattern) fragments(dst, sizes []byte, key, first uint64, n int, withCRC bool) (crc uint32) {
 	round := 1<<p.cfg.Align - 1
 	at, done := event.MFPHeaderSize(n), 0
 	for i := 0; i < n; {
@@ -99,7 +104,7 @@ func (p *Pattern) FillMFP(dst []byte, source uint16, first uint64, n int, withCR
 	if withCRC {
 		crc = crc32c.Add(crc, dst[done:])
 	}
-	return size, crc, nil
+	return crc
 }
 
 // fillOne is FillMFP for one event: the fragment is hashed once, and what an MFP of one event has in its tables is two

@@ -61,9 +61,6 @@ func NewLayout(d Division, blocks []int) (*Layout, error) {
 	return l, nil
 }
 
-// Header is the room in bytes for the MEP's header.
-func (l *Layout) Header() int { return l.header }
-
 // Entries is the number of bytes of a part's entries: where its block begins.
 func (l *Layout) Entries(ru int) int { return l.Count(ru) * EntrySize }
 

@@ -15,7 +15,7 @@ func TestLayoutOfTwo(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 8 bytes of fixed header, four u16 sources, four u32 offsets: 32. An entry for each source stands before its block.
-	if l.Header() != 32 || l.Entries(0) != 8 || l.Entries(1) != 24 || l.Units() != 2 || l.Size() != 32+168+184 {
+	if l.header != 32 || l.Entries(0) != 8 || l.Entries(1) != 24 || l.Units() != 2 || l.Size() != 32+168+184 {
 		t.Errorf("%+v", l)
 	}
 	if off, size := l.Part(0); off != 32 || size != 168 {
@@ -36,7 +36,7 @@ func TestLayout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := l.Header()
+		at := l.header
 		if at < event.MEPHeaderSize(d.Sources()) {
 			t.Fatalf("a header of %d bytes", at)
 		}

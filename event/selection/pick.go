@@ -105,8 +105,8 @@ type Bucket struct {
 // Bucket holds the rate of a selection, for whoever merges events that several Pickers have picked.
 func (s *Selection) Bucket(now time.Time) Bucket {
 	b := Bucket{rate: s.rate, has: 1, at: now}
-	if s.rate == MaxRate { // nobody counts on that: it is a bound
-		b.has = MaxRate
+	if s.rate == maxRate { // nobody counts on that: it is a bound
+		b.has = maxRate
 	}
 	return b
 }

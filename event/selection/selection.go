@@ -11,18 +11,18 @@ import (
 
 // Limits of a Spec.
 const (
-	// DefaultRate is how many events a second are shown where neither a rate nor a share is asked for.
-	DefaultRate = 10
-	// MaxRate is the most events a second: what one viewer can cost is bounded.
-	MaxRate = 10_000
+	// defaultRate is how many events a second are shown where neither a rate nor a share is asked for.
+	defaultRate = 10
+	// maxRate is the most events a second: what one viewer can cost is bounded.
+	maxRate = 10_000
 	// maxWords bounds the lists of sources and of types.
 	maxWords = 1024
 )
 
-// Spec is a selection as flags and the API give it. The zero Spec asks for DefaultRate events a second of all kinds.
+// Spec is a selection as flags and the API give it. The zero Spec asks for defaultRate events a second of all kinds.
 type Spec struct {
 	Share   uint64   // one event in so many; 0 and 1: every event
-	Rate    float64  // events a second at most; 0: MaxRate with a share, else DefaultRate
+	Rate    float64  // events a second at most; 0: maxRate with a share, else defaultRate
 	Sources []string // numbers of sources, and ranges such as 0-15; none: all
 	Types   []string // names or numbers of bank types; none: all
 	MinSize uint64   // bytes of the event at least
@@ -59,14 +59,14 @@ func Parse(s Spec) (Selection, error) {
 		maxSize: s.MaxSize,
 		data:    s.Data,
 	}
-	if math.IsNaN(s.Rate) || s.Rate < 0 || s.Rate > MaxRate {
+	if math.IsNaN(s.Rate) || s.Rate < 0 || s.Rate > maxRate {
 		return Selection{}, &FieldError{"rate", strconv.FormatFloat(s.Rate, 'g', -1, 64),
-			fmt.Sprintf("give events a second, more than 0 and at most %d", MaxRate)}
+			fmt.Sprintf("give events a second, more than 0 and at most %d", maxRate)}
 	}
 	if s.Rate == 0 {
-		sel.rate = DefaultRate
+		sel.rate = defaultRate
 		if s.Share > 0 {
-			sel.rate = MaxRate
+			sel.rate = maxRate
 		}
 	}
 	if s.MaxSize == 0 {
@@ -138,9 +138,6 @@ func parseType(word string) (event.BankType, error) {
 	}
 	return 0, &FieldError{"type", word, "give the name of a bank type, such as VP, or its number from 0 to 255"}
 }
-
-// Data says that the bytes of the fragments were asked for.
-func (s *Selection) Data() bool { return s.data }
 
 // Rate is how many events a second are shown at most.
 func (s *Selection) Rate() float64 { return s.rate }

@@ -59,8 +59,8 @@ func (g *Gate) Leave(host netip.Addr) {
 	}
 }
 
-// Inside is how many are.
-func (g *Gate) Inside() int {
+// present is how many are.
+func (g *Gate) present() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.inside

@@ -104,8 +104,8 @@ func TestGateKeepsItsBounds(t *testing.T) {
 				all++
 			}
 		}
-		if g.Inside() != all {
-			t.Fatalf("%d inside, want %d", g.Inside(), all)
+		if g.present() != all {
+			t.Fatalf("%d inside, want %d", g.present(), all)
 		}
 	})
 }
@@ -155,11 +155,11 @@ func TestListenerClosesWhatIsTooMuch(t *testing.T) {
 		}
 	}
 	_ = a.Close()
-	for end := time.Now().Add(time.Minute); lis.gate.Inside() > 1 && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); lis.gate.present() > 1 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	if _, in := dial(); !in || lis.gate.Inside() != 2 {
-		t.Errorf("after one has gone %d are inside, let in: %v", lis.gate.Inside(), in)
+	if _, in := dial(); !in || lis.gate.present() != 2 {
+		t.Errorf("after one has gone %d are inside, let in: %v", lis.gate.present(), in)
 	}
 	_ = lis.Close()
 	<-served

@@ -77,19 +77,39 @@ func paths(cfg *Config) []path {
 	for _, c := range transport.Kinds {
 		if slices.Contains(cfg.Carriers, c.Name) {
 			name := linkName(c.Name, int(size))
-			out = append(out, path{name, name, "one end writes to the other", 1, !c.SameHost, !c.SameHost})
+			out = append(out, path{
+				thing:   name,
+				name:    name,
+				what:    "one end writes to the other",
+				crosses: 1,
+				cipher:  !c.SameHost,
+				kernel:  !c.SameHost,
+			})
 		}
 	}
 	for i := range references {
 		if r := &references[i]; !r.small {
-			out = append(out, path{r.name, r.name, r.what, 1, slices.Contains(sealedReferences, r.name),
-				slices.Contains(networkReferences, r.name)})
+			out = append(out, path{
+				thing:   r.name,
+				name:    r.name,
+				what:    r.what,
+				crosses: 1,
+				cipher:  slices.Contains(sealedReferences, r.name),
+				kernel:  slices.Contains(networkReferences, r.name),
+			})
 		}
 	}
 	if cfg.Runs {
 		for _, cell := range runs(cfg.Carriers) {
 			c, _ := carrierOf(cell.Config.Transport)
-			out = append(out, path{cell.ID, runName(cell), cell.Says, cell.Crosses(), !c.SameHost, !c.SameHost})
+			out = append(out, path{
+				thing:   cell.ID,
+				name:    runName(cell),
+				what:    cell.Says,
+				crosses: cell.Crosses(),
+				cipher:  !c.SameHost,
+				kernel:  !c.SameHost,
+			})
 		}
 	}
 	return out

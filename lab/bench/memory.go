@@ -249,14 +249,39 @@ func (c *MemoryConfig) udpTrip(ctx context.Context) (float64, error) {
 }
 
 // open makes both sides. What there is must be closed, also where it fails.
-func (p *memoryPair) open(ctx context.Context, c *MemoryConfig) (err error) {
-	carrier, _ := carrierOf(c.Carrier)
+func (p *memoryPair) open(ctx context.Context, c *MemoryConfig) error {
+	view, err := p.listen(c)
+	if err != nil {
+		return err
+	}
+	if err := p.link(ctx, c, view); err != nil {
+		return err
+	}
+	if p.segment, err = shmem.Create(segmentName("memory"), memorySize); err != nil {
+		return err
+	}
+	_, err = p.spaces[0].Export("memory", p.segment, memory.Pages{
+		Count: memorySize / memory.PageSize,
+		Peer:  memory.Everybody,
+		Allow: memory.AllowAll,
+	})
+	if err == nil {
+		p.im, err = p.spaces[1].Import(ctx, "memory@n0")
+	}
+	if err == nil {
+		p.own, err = p.spaces[0].Import(ctx, "memory@n0")
+	}
+	return err
+}
+
+// listen opens a network for each side, and returns the view of both.
+func (p *memoryPair) listen(c *MemoryConfig) (transport.View, error) {
 	view := transport.View{Number: 1}
 	for rank := range p.nets {
 		name := fmt.Sprintf("n%d", rank)
 		id, err := c.Identity(name)
 		if err != nil {
-			return err
+			return view, err
 		}
 		p.nets[rank], err = quic.Listen(quic.Config{
 			Addr:   net.JoinHostPort(c.Host, "0"),
@@ -269,11 +294,16 @@ func (p *memoryPair) open(ctx context.Context, c *MemoryConfig) (err error) {
 			Spin: c.Spin,
 		})
 		if err != nil {
-			return err
+			return view, err
 		}
 		view.Members = append(view.Members, transport.Member{Name: name, Addr: p.nets[rank].Addr().String()})
 	}
-	var g errgroup.Group
+	return view, nil
+}
+
+// link makes the spaces of both sides, and links them to each other.
+func (p *memoryPair) link(ctx context.Context, c *MemoryConfig, view transport.View) (err error) {
+	carrier, _ := carrierOf(c.Carrier)
 	for rank := range p.spaces {
 		if p.tables[rank], err = newTable(carrier, 1024); err != nil {
 			return err
@@ -292,27 +322,11 @@ func (p *memoryPair) open(ctx context.Context, c *MemoryConfig) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
+	var g errgroup.Group
 	for rank, s := range p.spaces {
 		g.Go(func() error { return s.Connect(ctx, []int{1 - rank}) })
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	if p.segment, err = shmem.Create(segmentName("memory"), memorySize); err != nil {
-		return err
-	}
-	_, err = p.spaces[0].Export("memory", p.segment, memory.Pages{
-		Count: memorySize / memory.PageSize,
-		Peer:  memory.Everybody,
-		Allow: memory.AllowAll,
-	})
-	if err == nil {
-		p.im, err = p.spaces[1].Import(ctx, "memory@n0")
-	}
-	if err == nil {
-		p.own, err = p.spaces[0].Import(ctx, "memory@n0")
-	}
-	return err
+	return g.Wait()
 }
 
 func (p *memoryPair) close() error {

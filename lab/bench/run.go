@@ -264,11 +264,16 @@ func (s *session) plan() (tasks []task, blocks []int) {
 	if s.cfg.Runs {
 		for _, c := range runs(s.cfg.Carriers) {
 			name := "run " + runName(c)
-			tasks = append(tasks, task{name, name, c.ID, func(ctx context.Context) (trial.Figures, error) {
-				return c.Measure(ctx, func(ctx context.Context) ([]byte, error) {
-					return tool.Command{Program: s.cfg.Program, Args: c.Args}.Run(ctx)
-				})
-			}})
+			tasks = append(tasks, task{
+				name:  name,
+				unit:  name,
+				thing: c.ID,
+				run: func(ctx context.Context) (trial.Figures, error) {
+					return c.Measure(ctx, func(ctx context.Context) ([]byte, error) {
+						return tool.Command{Program: s.cfg.Program, Args: c.Args}.Run(ctx)
+					})
+				},
+			})
 		}
 		blocks = append(blocks, len(tasks))
 	}

@@ -158,6 +158,17 @@ func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int
 	if err != nil {
 		return nil, errors.Join(err, segment.Close())
 	}
+	if s.end, err = openEnd(m.link(s, id, rank, members), table); err != nil {
+		return nil, errors.Join(err, segment.Close())
+	}
+	if err := m.lanes(s, table, rank, senders, size, batch); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// link is how the station of a node has its links.
+func (m *meeting) link(s *station, id *certs.Identity, rank int, members []transport.Member) linkConfig {
 	c := linkConfig{
 		id:      id,
 		host:    m.host,
@@ -175,28 +186,30 @@ func (m *meeting) open(rank int, members []transport.Member, pairs map[int][]int
 	if m.follow != nil {
 		c.trace = m.follow(rank)
 	}
-	e, err := openEnd(c, table)
-	if err != nil {
-		return nil, errors.Join(err, segment.Close())
-	}
-	s.end = e
-	pages := (len(segment.Bytes()) + shmem.PageSize - 1) / shmem.PageSize
-	seg, err := table.ExportSegment(segment,
+	return c
+}
+
+// lanes opens the memory of a station to all nodes, and makes in it a lane for each sender.
+func (m *meeting) lanes(s *station, table *shmem.Table, rank int, senders []int, size, batch int) error {
+	memory := s.segment.Bytes()
+	pages := (len(memory) + shmem.PageSize - 1) / shmem.PageSize
+	seg, err := table.ExportSegment(s.segment,
 		shmem.PageRule{Pages: pages, Peer: shmem.AnyPeer, Access: shmem.AccessNwrite})
-	for i, from := range senders {
-		if err != nil {
-			break
-		}
-		s.in[from] = newLane(from, rank, size, batch, segment.Bytes()[i*each:(i+1)*each])
-		if m.windows > 0 {
-			s.in[from].limit(m.windows)
-		}
-		err = s.grant(s.in[from], seg, i*each)
-	}
 	if err != nil {
-		return nil, errors.Join(err, s.close())
+		return err
 	}
-	return s, nil
+	each := laneMemory(size, batch)
+	for i, from := range senders {
+		l := newLane(from, rank, size, batch, memory[i*each:(i+1)*each])
+		if m.windows > 0 {
+			l.limit(m.windows)
+		}
+		s.in[from] = l
+		if err := s.grant(l, seg, i*each); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // size of the writes that this node sends or receives.

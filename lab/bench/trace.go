@@ -157,7 +157,12 @@ func (r *TraceReport) sum(took, at [stages.Count][]int64) {
 	}
 	longest := 0
 	for i, s := range stages.Table {
-		r.Stages = append(r.Stages, TraceStage{s.Name, s.Says, stages.Median(took[i]), stages.Median(at[i])})
+		r.Stages = append(r.Stages, TraceStage{
+			Name: s.Name,
+			Says: s.Says,
+			Took: stages.Median(took[i]),
+			At:   stages.Median(at[i]),
+		})
 		// The way and the wake-up hold up no other packet.
 		occupies := i < int(transport.StageSeen) && i != int(transport.StageReceived)
 		if occupies && r.Stages[i].Took > r.Stages[longest].Took {

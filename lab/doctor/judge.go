@@ -77,7 +77,12 @@ func (v *verdicts) add(name string, level Level, do, format string, args ...any)
 	if level == OK {
 		do = ""
 	}
-	*v = append(*v, Check{name, level, fmt.Sprintf(format, args...), do})
+	*v = append(*v, Check{
+		Name:  name,
+		Level: level,
+		Found: fmt.Sprintf(format, args...),
+		Do:    do,
+	})
 }
 
 // Judge says what facts mean for what is wanted, in an order that is always the same.

@@ -166,7 +166,12 @@ func (m *measurer) decays(t *frontend.Truth) []decay {
 	m.list = m.list[:0]
 	for i, v := range t.Vertices {
 		if v.Origin == frontend.Beauty {
-			m.list = append(m.list, decay{v, v.Z - t.Vertices[0].Z, visible.sees(t, i), clean.sees(t, i)})
+			m.list = append(m.list, decay{
+				at:      v,
+				flight:  v.Z - t.Vertices[0].Z,
+				visible: visible.sees(t, i),
+				clean:   clean.sees(t, i),
+			})
 		}
 	}
 	return m.list

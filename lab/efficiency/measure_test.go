@@ -28,11 +28,11 @@ func TestTheFilterFindsDecays(t *testing.T) {
 		{"others", r.Others, 0, 0.06},
 		{"collisions", r.Primaries, 0.97, 1},
 	} {
-		if got, _ := tt.share.Value(); !(got >= tt.low && got <= tt.high) {
+		if got, _ := tt.share.value(); !(got >= tt.low && got <= tt.high) {
 			t.Errorf("%s: %v", tt.of, tt.share)
 		}
 	}
-	if z := r.PrimaryZ.Core(); z > 100 || r.Displaced.All+r.Others.All != events {
+	if z := r.PrimaryZ.core(); z > 100 || r.Displaced.All+r.Others.All != events {
 		t.Errorf("σ is %v µm; %d and %d events", z, r.Displaced.All, r.Others.All)
 	}
 	var text strings.Builder

@@ -29,10 +29,10 @@ func (r *Report) WritePage(w io.Writer) error {
 		{cell("of the others"), cell(r.Others.String()), cell(documentedKeep)},
 		{cell("collisions found"), cell(r.Primaries.String()), cell("")},
 		{cell("primary vertex, σ"),
-			cell(fmt.Sprintf("%.0f µm along the beam, %.0f µm across", r.PrimaryZ.Core(), r.PrimaryX.Core())),
+			cell(fmt.Sprintf("%.0f µm along the beam, %.0f µm across", r.PrimaryZ.core(), r.PrimaryX.core())),
 			cell(documentedZ)},
-		{cell("secondary vertex, σ"), cell(fmt.Sprintf("%.0f µm along the beam", r.Secondary.Core())), cell(documentedBZ)},
-		{cell("one event"), cell(r.Mean().String() + " of a processor"), cell(documentedTime)},
+		{cell("secondary vertex, σ"), cell(fmt.Sprintf("%.0f µm along the beam", r.Secondary.core())), cell(documentedBZ)},
+		{cell("one event"), cell(r.mean().String() + " of a processor"), cell(documentedTime)},
 	}
 	p := &page.Page{
 		Kind: "Ringlet bench",
@@ -73,7 +73,7 @@ func seen() string {
 func (r *Report) byFlight() page.Figure {
 	c := page.Curve{Name: "visible decays"}
 	for i, s := range r.ByFlight {
-		if v, sigma := s.Value(); s.All > 0 {
+		if v, sigma := s.value(); s.All > 0 {
 			c.Points = append(c.Points, page.Point{
 				X: (float64(i) + 0.5) * flightStep,
 				Spread: trial.Spread{
@@ -163,11 +163,11 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		"events": len(r.times), "seed": r.Config.Seed, "clusters": r.Clusters,
 		"clean": r.Clean, "visible": r.Visible, "displaced": r.Displaced, "others": r.Others, "primaries": r.Primaries,
 		"by_flight_mm":   r.ByFlight[:],
-		"primary_z_um":   r.PrimaryZ.Core(),
-		"primary_x_um":   r.PrimaryX.Core(),
-		"secondary_z_um": r.Secondary.Core(),
+		"primary_z_um":   r.PrimaryZ.core(),
+		"primary_x_um":   r.PrimaryX.core(),
+		"secondary_z_um": r.Secondary.core(),
 		"elsewhere":      r.Elsewhere,
-		"mean_us":        float64(r.Mean().Nanoseconds()) / 1000,
+		"mean_us":        float64(r.mean().Nanoseconds()) / 1000,
 		"steps_us":       steps,
 		"p99_us":         float64(r.quantile(0.99)) / float64(time.Microsecond),
 	})

@@ -45,8 +45,8 @@ func (s *Share) count(part bool) {
 	}
 }
 
-// Value is the share, from 0 to 1, and its standard deviation.
-func (s Share) Value() (share, sigma float64) {
+// value is the share, from 0 to 1, and its standard deviation.
+func (s Share) value() (share, sigma float64) {
 	if s.All == 0 {
 		return math.NaN(), math.NaN()
 	}
@@ -56,7 +56,7 @@ func (s Share) Value() (share, sigma float64) {
 }
 
 func (s Share) String() string {
-	p, sigma := s.Value()
+	p, sigma := s.value()
 	return fmt.Sprintf("%.2f ± %.2f %% (%d of %d)", 100*p, 100*sigma, s.Part, s.All)
 }
 
@@ -65,8 +65,8 @@ type Deviations struct{ all []float64 }
 
 func (d *Deviations) add(mm float64) { d.all = append(d.all, 1000*mm) }
 
-// Core is half of what the middle 68 % of them span: the standard deviation, if they are Gaussian.
-func (d *Deviations) Core() float64 {
+// core is half of what the middle 68 % of them span: the standard deviation, if they are Gaussian.
+func (d *Deviations) core() float64 {
 	if len(d.all) == 0 {
 		return math.NaN()
 	}
@@ -132,8 +132,8 @@ func (r *Report) holdSecondary(list []decay, z float64) {
 
 func (r *Report) close() { slices.Sort(r.times) }
 
-// Mean is the processor time of one event.
-func (r *Report) Mean() time.Duration { return r.processor / time.Duration(max(1, len(r.times))) }
+// mean is the processor time of one event.
+func (r *Report) mean() time.Duration { return r.processor / time.Duration(max(1, len(r.times))) }
 
 // step names, in order.
 var stepNames = [vertex.Steps + 1]string{
@@ -154,14 +154,14 @@ func (r *Report) Print(w io.Writer) error {
 		say("all B events", "accepted: %v", r.Displaced) +
 		say("others", "accepted: %v", r.Others) +
 		say("collisions found", "%v", r.Primaries) +
-		say("primary vertex", "σ %.0f µm along the beam, %.0f µm across", r.PrimaryZ.Core(), r.PrimaryX.Core()) +
-		say("secondary vertex", "σ %.0f µm along the beam; %d accepted B events have it at no B decay", r.Secondary.Core(),
+		say("primary vertex", "σ %.0f µm along the beam, %.0f µm across", r.PrimaryZ.core(), r.PrimaryX.core()) +
+		say("secondary vertex", "σ %.0f µm along the beam; %d accepted B events have it at no B decay", r.Secondary.core(),
 			r.Elsewhere)
 	for i, name := range stepNames {
 		text += say(name, "%.1f µs", r.step(i))
 	}
 	text += say("one event", "%v of a processor on average; by the clock half within %v, 99 %% within %v, all within %v",
-		r.Mean(), r.quantile(0.5), r.quantile(0.99), r.quantile(1))
+		r.mean(), r.quantile(0.5), r.quantile(0.99), r.quantile(1))
 	_, err := io.WriteString(w, text)
 	return err
 }
@@ -172,7 +172,7 @@ func (r *Report) step(i int) float64 {
 	for _, t := range r.steps {
 		all += t
 	}
-	return float64(r.Mean()) / 1000 * float64(r.steps[i]) / float64(max(1, all))
+	return float64(r.mean()) / 1000 * float64(r.steps[i]) / float64(max(1, all))
 }
 
 func (r *Report) quantile(share float64) time.Duration {

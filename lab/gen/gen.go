@@ -50,9 +50,17 @@ func Generate(ctx context.Context, c Config) (r sink.Result, err error) {
 		c.Streams = c.Detector.Geometry().Boards()
 	}
 	g, err := source.NewGenerator(source.GeneratorConfig{
-		Division: placing.Of(c.Streams), Packing: c.Packing, FragmentSize: c.FragmentSize,
-		Model: c.Model, Seed: c.Seed, Events: c.Events, Align: c.Align,
-		Detector: c.Detector, Raw: c.Raw, Truth: true, Workers: runtime.GOMAXPROCS(0),
+		Division:     placing.Of(c.Streams),
+		Packing:      c.Packing,
+		FragmentSize: c.FragmentSize,
+		Model:        c.Model,
+		Seed:         c.Seed,
+		Events:       c.Events,
+		Align:        c.Align,
+		Detector:     c.Detector,
+		Raw:          c.Raw,
+		Truth:        true,
+		Workers:      runtime.GOMAXPROCS(0),
 	})
 	if err != nil {
 		return r, err

@@ -15,7 +15,7 @@
 // A file that is not what it should be makes it return a *BadInputError; in
 // summary and dump what came before the bad place has been written by then.
 // Verify goes on behind a bad place where the next record can be found.
-// Impossible options give an *OptionError, other errors are those of the
+// Impossible options give an *optionError, other errors are those of the
 // system. The caller turns them into exit codes.
 //
 // # What it does not promise

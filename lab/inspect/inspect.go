@@ -43,12 +43,12 @@ type Options struct {
 	JSON   bool   // one JSON object (dump: one a line) instead of text
 }
 
-// OptionError says which option is impossible.
-type OptionError struct {
+// optionError says which option is impossible.
+type optionError struct {
 	Option, Value, Allowed string
 }
 
-func (e *OptionError) Error() string {
+func (e *optionError) Error() string {
 	return fmt.Sprintf("%s %q is not one of %s", e.Option, e.Value, e.Allowed)
 }
 
@@ -78,7 +78,7 @@ type visitor interface {
 }
 
 // Inspect looks into the file at path and writes to w what Options ask for.
-// It returns *OptionError, *BadInputError, ctx's error, or an error of reading
+// It returns *optionError, *BadInputError, ctx's error, or an error of reading
 // or writing.
 func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error {
 	opts, err := opts.settled()
@@ -141,15 +141,15 @@ func (o Options) settled() (Options, error) {
 	switch o.Format {
 	case FormatAuto, FormatMDF, FormatMEP, FormatMFP:
 	default:
-		return o, &OptionError{"format", string(o.Format), "auto, mdf, mep, mfp"}
+		return o, &optionError{"format", string(o.Format), "auto, mdf, mep, mfp"}
 	}
 	switch o.Mode {
 	case ModeSummary, ModeDump, ModeVerify:
 	default:
-		return o, &OptionError{"mode", string(o.Mode), "summary, dump, verify"}
+		return o, &optionError{"mode", string(o.Mode), "summary, dump, verify"}
 	}
 	if o.Limit < 0 {
-		return o, &OptionError{"limit", fmt.Sprint(o.Limit), "0 and above"}
+		return o, &optionError{"limit", fmt.Sprint(o.Limit), "0 and above"}
 	}
 	return o, nil
 }

@@ -39,7 +39,12 @@ func Enter(ctx context.Context, dir string, to io.Writer) (*Guest, error) {
 	if err := p.reach(ctx, dir, p.space.Reconnect); err != nil {
 		return nil, err
 	}
-	return &Guest{place: p, dir: dir, tracer: tracer, to: to}, nil
+	return &Guest{
+		place:  p,
+		dir:    dir,
+		tracer: tracer,
+		to:     to,
+	}, nil
 }
 
 // take makes a place of the first rank that is free.

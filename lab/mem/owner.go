@@ -83,7 +83,7 @@ func (p *Pages) UnmarshalText(text []byte) error {
 }
 
 // Serve exports a segment until ctx is over, and beside it the tables and counters of this process, for its guests.
-func Serve(ctx context.Context, o Owner, to io.Writer) (err error) {
+func Serve(ctx context.Context, o Owner, to io.Writer) error {
 	if o.Size < 1 || o.Size > 1<<40 {
 		return fmt.Errorf("a segment has 1 byte to 1 TiB, and not %d bytes", o.Size)
 	}
@@ -100,33 +100,48 @@ func Serve(ctx context.Context, o Owner, to io.Writer) (err error) {
 	if _, err := shmem.Sweep(segmentPrefix); err != nil { // of owners that were killed
 		return errors.Join(err, held.Close())
 	}
+	segments, err := o.segments()
+	if err != nil {
+		return errors.Join(err, held.Close())
+	}
 	g := &group{View: uint64(time.Now().UnixMilli()), Carrier: o.Carrier}
-	var segments [3]*shmem.Segment // the user's, the tables, the counters
-	release := func(err error) error {
-		for _, s := range segments {
-			if s != nil {
-				err = errors.Join(err, s.Close())
-			}
-		}
-		return err
-	}
-	for i, size := range [...]int{o.Size, boardSize, boardSize} {
-		if segments[i], err = shmem.Create(segmentName(ownerRank, fmt.Sprint("segment", i)), size); err != nil {
-			return release(errors.Join(err, held.Close()))
-		}
-	}
 	p, err := open(o.Group, g, ownerRank, held, net.JoinHostPort(o.Host, "0"),
 		newArrivals(segments[2].Bytes()[boardText:]).follow)
 	if err != nil {
-		return release(err)
+		return segments.release(err)
 	}
-	defer func() { // memory that a peer may still be inside of stays mapped until the process ends
-		if closed := p.close(); closed != nil {
-			err = errors.Join(err, closed)
-			return
+	err = o.serve(ctx, p, g, segments, to)
+	if closed := p.close(); closed != nil { // memory that a peer may still be inside of stays mapped
+		return errors.Join(err, closed)
+	}
+	return segments.release(err)
+}
+
+// ownSegments are the user's, the tables, the counters.
+type ownSegments [3]*shmem.Segment
+
+// segments makes those of an owner.
+func (o *Owner) segments() (all ownSegments, err error) {
+	for i, size := range [...]int{o.Size, boardSize, boardSize} {
+		if all[i], err = shmem.Create(segmentName(ownerRank, fmt.Sprint("segment", i)), size); err != nil {
+			return all, all.release(err)
 		}
-		err = release(err)
-	}()
+	}
+	return all, nil
+}
+
+// release gives the segments back that there are, and joins what went wrong to err.
+func (all *ownSegments) release(err error) error {
+	for _, s := range all {
+		if s != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}
+	return err
+}
+
+// serve exports the segments, tells guests where, and keeps the tables and counters until ctx is over.
+func (o *Owner) serve(ctx context.Context, p *place, g *group, segments ownSegments, to io.Writer) (err error) {
 	exports, err := o.export(p.space, segments)
 	if err != nil {
 		return err
@@ -148,7 +163,7 @@ func Serve(ctx context.Context, o Owner, to io.Writer) (err error) {
 	return keepBoards(ctx, p, segments[1].Bytes(), segments[2].Bytes())
 }
 
-func (o *Owner) export(s *memory.Space, segments [3]*shmem.Segment) (exports []*memory.Export, err error) {
+func (o *Owner) export(s *memory.Space, segments ownSegments) (exports []*memory.Export, err error) {
 	pages := []memory.Pages{{
 		Count: (o.Size + memory.PageSize - 1) / memory.PageSize,
 		Peer:  memory.Everybody,

@@ -139,7 +139,12 @@ var pageTemplate = template.Must(template.New("report.html").Funcs(template.Func
 	"css": func(file string) template.CSS { return template.CSS(embedded(file)) },
 	"js":  func(file string) template.JS { return template.JS(embedded(file)) },
 	"uplot": func() charts {
-		return charts{template.JS(uplot.Script), template.CSS(uplot.Style), uplot.License, uplot.Version}
+		return charts{
+			Script:  template.JS(uplot.Script),
+			Style:   template.CSS(uplot.Style),
+			License: uplot.License,
+			Version: uplot.Version,
+		}
 	},
 	"phases": func() template.JS { return template.JS(uplot.Phases) },
 	"data":   func(p []Part) (template.JS, error) { b, err := json.Marshal(p); return template.JS(b), err },

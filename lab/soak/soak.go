@@ -182,7 +182,12 @@ func (s *soak) fail(i int, plan planned, problems []string, stuck bool) {
 	if err := os.WriteFile(filepath.Join(dir, "FAILED"), []byte(text), 0o644); err != nil {
 		problems = append(problems, err.Error())
 	}
-	s.tally.Failures = append(s.tally.Failures, failure{i, problems, dir, s.again(i)})
+	s.tally.Failures = append(s.tally.Failures, failure{
+		Index:    i,
+		Problems: problems,
+		Kept:     dir,
+		Repeat:   s.again(i),
+	})
 }
 
 // again is the command that makes the run anew.
@@ -218,7 +223,12 @@ func (s *soak) finish() error {
 	s.c.abandon()
 	s.c = nil
 	if len(problems) > 0 {
-		s.tally.Failures = append(s.tally.Failures, failure{-1, problems, dir, "the whole soak"})
+		s.tally.Failures = append(s.tally.Failures, failure{
+			Index:    -1,
+			Problems: problems,
+			Kept:     dir,
+			Repeat:   "the whole soak",
+		})
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (s *Sweep) beside(c *Cell, name string) (string, bool) {
 	all := s.things(name)
 	same := func(other *Cell) bool {
 		return other.ID == name || !slices.ContainsFunc(c.Varied, func(v Value) bool {
-			text, has := other.Value(v.Key)
+			text, has := other.value(v.Key)
 			return has && text != v.Text
 		})
 	}

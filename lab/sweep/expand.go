@@ -52,8 +52,8 @@ type Cell struct {
 	Args   []string // the program's command line
 }
 
-// Value returns a setting's text, whether it is varied or fixed.
-func (c *Cell) Value(key string) (string, bool) {
+// value returns a setting's text, whether it is varied or fixed.
+func (c *Cell) value(key string) (string, bool) {
 	for _, v := range slices.Concat(c.Varied, c.Fixed) {
 		if v.Key == key {
 			return v.Text, true

@@ -221,7 +221,14 @@ func (r *reader) err() error {
 
 // blocks lists the series, each with what the top says for all.
 func (r *reader) blocks(doc *config.Document, w *written) []block {
-	all := r.block(doc, "", writtenSeries{w.Name, "", w.Testbed, w.Control, w.PortRate, w.Fixed, w.Vary})
+	all := r.block(doc, "", writtenSeries{
+		Name:     w.Name,
+		Testbed:  w.Testbed,
+		Control:  w.Control,
+		PortRate: w.PortRate,
+		Fixed:    w.Fixed,
+		Vary:     w.Vary,
+	})
 	if w.Series == nil {
 		return []block{all}
 	}

@@ -38,7 +38,12 @@ type telling struct {
 
 func tellingOf(r *results) *telling {
 	good, failed := r.read()
-	o := &telling{results: r, good: len(good), of: len(good) + len(failed), groups: groups(good, failed)}
+	o := &telling{
+		results: r,
+		good:    len(good),
+		of:      len(good) + len(failed),
+		groups:  groups(good, failed),
+	}
 	for _, rec := range failed {
 		o.failures = append(o.failures, failure{rec.Cell, rec.Round, rec.Error})
 	}
@@ -55,47 +60,11 @@ func writeHTML(w io.Writer, r *results) error { return pageOf(tellingOf(r)).Writ
 
 // pageOf lays everything in report.html.
 func pageOf(o *telling) *page.Page {
-	p := &page.Page{Kind: "Ringlet sweep", Lead: o.lead()}
-	drawn := slices.DeleteFunc(slices.Clone(o.groups), func(g *group) bool { return len(g.runs) == 0 })
-	for i, s := range sections(drawn) {
-		p.Parts = append(p.Parts, page.Part{
-			ID:      fmt.Sprintf("s%d", i),
-			Title:   s.title,
-			Note:    "Medians of the repetitions; whiskers reach from the least to the most.",
-			Figures: s.figures,
-		})
+	p := &page.Page{
+		Kind:  "Ringlet sweep",
+		Lead:  o.lead(),
+		Parts: slices.Concat(o.drawnParts(), o.tableParts(), []page.Part{o.referencePart()}),
 	}
-	if t := timelines(o.groups); len(t) > 0 {
-		p.Parts = append(p.Parts, page.Part{ID: "phases", Title: "Phases", Note: aboutPhases, Timelines: t})
-	}
-	p.Parts = append(p.Parts, page.Part{
-		ID:    "table",
-		Title: "Table",
-		Note: "Medians; in small, the least and the most of the repetitions, and from six repetitions on, where the median " +
-			"of very many would lie (95 %, by order statistics). Each run is a line of results.csv.",
-		Table: o.table,
-	})
-	if v := o.verdicts(); len(v) > 0 {
-		p.Parts = append(p.Parts, page.Part{
-			ID:    "bounds",
-			Title: "Bounds",
-			Note:  "What the file demands, judged by medians. A ratio is always of two figures of the same round.",
-			Table: page.Text(trial.VerdictHead, trial.VerdictRows(v), len(trial.VerdictHead)-1),
-		})
-	}
-	if len(o.failures) > 0 {
-		var rows [][]string
-		for _, f := range o.failures {
-			rows = append(rows, []string{f.Cell, fmt.Sprint(f.Round), f.Why})
-		}
-		p.Parts = append(p.Parts, page.Part{
-			ID:    "failed",
-			Title: "Failed",
-			Note:  "Runs that are no result, and are in no figure.",
-			Table: page.Text([]string{"run", "round", "why"}, rows, 2),
-		})
-	}
-	p.Parts = append(p.Parts, o.referencePart())
 	ran := page.Part{ID: "machine", Title: "Machine"}
 	for i := range o.Starts {
 		ran.Ran = append(ran.Ran, page.Ran{Started: o.Starts[i].Started, Machine: o.Starts[i].Machine})
@@ -112,6 +81,60 @@ func pageOf(o *telling) *page.Page {
 		})
 	}
 	return p
+}
+
+// drawnParts are the figures and the timelines.
+func (o *telling) drawnParts() (parts []page.Part) {
+	drawn := slices.DeleteFunc(slices.Clone(o.groups), func(g *group) bool { return len(g.runs) == 0 })
+	for i, s := range sections(drawn) {
+		parts = append(parts, page.Part{
+			ID:      fmt.Sprintf("s%d", i),
+			Title:   s.title,
+			Note:    "Medians of the repetitions; whiskers reach from the least to the most.",
+			Figures: s.figures,
+		})
+	}
+	if t := timelines(o.groups); len(t) > 0 {
+		parts = append(parts, page.Part{
+			ID:        "phases",
+			Title:     "Phases",
+			Note:      aboutPhases,
+			Timelines: t,
+		})
+	}
+	return parts
+}
+
+// tableParts are what was measured in words and numbers, how bounds were kept, and which runs are no result.
+func (o *telling) tableParts() []page.Part {
+	parts := []page.Part{{
+		ID:    "table",
+		Title: "Table",
+		Note: "Medians; in small, the least and the most of the repetitions, and from six repetitions on, where the median " +
+			"of very many would lie (95 %, by order statistics). Each run is a line of results.csv.",
+		Table: o.table,
+	}}
+	if v := o.verdicts(); len(v) > 0 {
+		parts = append(parts, page.Part{
+			ID:    "bounds",
+			Title: "Bounds",
+			Note:  "What the file demands, judged by medians. A ratio is always of two figures of the same round.",
+			Table: page.Text(trial.VerdictHead, trial.VerdictRows(v), len(trial.VerdictHead)-1),
+		})
+	}
+	if len(o.failures) > 0 {
+		var rows [][]string
+		for _, f := range o.failures {
+			rows = append(rows, []string{f.Cell, fmt.Sprint(f.Round), f.Why})
+		}
+		parts = append(parts, page.Part{
+			ID:    "failed",
+			Title: "Failed",
+			Note:  "Runs that are no result, and are in no figure.",
+			Table: page.Text([]string{"run", "round", "why"}, rows, 2),
+		})
+	}
+	return parts
 }
 
 const aboutPhases = "The last phases of one run of each kind: a row for each readout unit. Full colour: it sends, in " +

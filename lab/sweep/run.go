@@ -123,7 +123,14 @@ func Run(ctx context.Context, s *Sweep, cfg Config) (*Summary, error) {
 	err = errors.Join(err, run.log.close(), run.write())
 	good, failed := run.results.read()
 	of := max(run.rounds*len(s.Cells), len(good)+len(failed)) // fewer rounds may be asked for than there are
-	return &Summary{cfg.Dir, len(good), len(failed), of, ctx.Err() != nil, run.results}, err
+	return &Summary{
+		Dir:         cfg.Dir,
+		Runs:        len(good),
+		Failed:      len(failed),
+		Of:          of,
+		Interrupted: ctx.Err() != nil,
+		results:     run.results,
+	}, err
 }
 
 // start writes down what the runs that follow are of.

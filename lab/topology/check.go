@@ -30,8 +30,8 @@ func (c Conflict) String() string {
 		strings.Join(flows[:last], ", "), flows[last])
 }
 
-// A Check says what an order does to the links.
-type Check struct {
+// A judgement says what an order does to the links.
+type judgement struct {
 	Conflicts int        // of phase and link
 	Phases    int        // that have any
 	Most      int        // flows that any link carries at once
@@ -40,12 +40,12 @@ type Check struct {
 }
 
 // free says that no link conflicts in any phase.
-func (c Check) free() bool { return c.Conflicts == 0 }
+func (c judgement) free() bool { return c.Conflicts == 0 }
 
-// Check counts the flows of every link in every phase. It describes the first conflicts, as many as show; all if that
+// check counts the flows of every link in every phase. It describes the first conflicts, as many as show; all if that
 // is 0.
-func (t *Topology) Check(o Order, show int) Check {
-	var c Check
+func (t *Topology) check(o Order, show int) judgement {
+	var c judgement
 	l := t.newLoad()
 	for p := range o.places() {
 		t.fill(l, o, p)
@@ -66,7 +66,7 @@ func (t *Topology) Check(o Order, show int) Check {
 	return c
 }
 
-// free is Check that ends at the first conflict. It also says how many flows it looked at, which is what its time goes
+// free is check that ends at the first conflict. It also says how many flows it looked at, which is what its time goes
 // by. It begins where the last order failed: one that differs in a dummy mostly fails there again.
 func (t *Topology) free(l *load, o Order) (ok bool, flows int) {
 	for i := range o.places() {

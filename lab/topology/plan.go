@@ -82,7 +82,7 @@ func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
 		return nil, &leftOutError{fmt.Sprintf("phase %d is asked for, and the last of %d phases is %d", opt.Phase,
 			t.Given.places(), t.Given.places()-1)}
 	}
-	check := t.Check(t.Given, opt.Show)
+	check := t.check(t.Given, opt.Show)
 	p := &Plan{
 		File:    file,
 		Kind:    t.net.kind(),
@@ -113,7 +113,7 @@ func (t *Topology) NewPlan(file string, opt Options) (*Plan, error) {
 	return p, nil
 }
 
-func (t *Topology) judged(o Order, c Check) Judged {
+func (t *Topology) judged(o Order, c judgement) Judged {
 	return Judged{
 		Places:       o.places(),
 		Dummies:      o.dummies(),

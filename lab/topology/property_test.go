@@ -44,7 +44,7 @@ func full(leaves, ports int) [][]bool {
 func TestDocumentsTreeIsFree(t *testing.T) {
 	for _, fixed := range []bool{false, true} {
 		top := lhcb(full(18, 20), fixed)
-		c := top.Check(top.Given, 0)
+		c := top.check(top.Given, 0)
 		if !c.free() || c.Most != top.net.capacity() || top.Given.places() != 360 {
 			t.Errorf("fixed %v: %d places, %+v", fixed, top.Given.places(), c)
 		}
@@ -85,7 +85,7 @@ func TestEveryFillingOfTheDocumentsTree(t *testing.T) {
 			t.Fatalf("%d places, %d dummies for %d nodes", best.Order.places(), best.Order.dummies(), len(top.Nodes))
 		}
 		holdsAll(t, best.Order.BUs, top.Given.BUs)
-		if c := top.Check(best.Order, 1); !c.free() {
+		if c := top.check(best.Order, 1); !c.free() {
 			t.Fatalf("conflicts in the proposed order: %+v", c)
 		}
 	}
@@ -221,7 +221,7 @@ func anyTopology(t *rapid.T) *Topology {
 func TestAnyTopology(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		top := anyTopology(t)
-		c := top.Check(top.Given, 0)
+		c := top.check(top.Given, 0)
 		conflicts, most := naive(top, top.Given)
 		if c.Conflicts != conflicts || c.Most != most || len(c.Shown) != conflicts {
 			t.Fatalf("%+v, and by the rules %d conflicts and %d flows", c, conflicts, most)

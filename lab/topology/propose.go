@@ -8,7 +8,7 @@ const effort = 100_000_000
 // A Proposal is an order without conflicts.
 type proposal struct {
 	Order  Order
-	Check  Check
+	Check  judgement
 	Needed bool // each dummy is: without any one of them there is a conflict
 }
 
@@ -34,7 +34,7 @@ func (t *Topology) propose() (proposal, bool) {
 		}
 	}
 	if found {
-		best.Check = t.Check(best.Order, 1)
+		best.Check = t.check(best.Order, 1)
 	}
 	return best, found
 }

@@ -50,7 +50,7 @@ func (r Rounds) Answers(bounds []Bound) []Answer {
 		if b.Answers == "" {
 			continue
 		}
-		v := r.Judge(b)
+		v := r.judge(b)
 		a := Answer{
 			Figure:   b.Answers,
 			What:     cmp.Or(b.Path, b.Of),

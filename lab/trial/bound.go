@@ -35,9 +35,9 @@ type Verdict struct {
 	Reached  bool    `json:"reached"`            // by the median
 }
 
-// Judge says what came of a bound. One for which nothing was measured has no figure.
-func (r Rounds) Judge(b Bound) Verdict {
-	values, over := r.Over(b.Of, b.Figure), ""
+// judge says what came of a bound. One for which nothing was measured has no figure.
+func (r Rounds) judge(b Bound) Verdict {
+	values, over := r.over(b.Of, b.Figure), ""
 	if len(b.Over) > 0 {
 		over = b.Over[0]
 		for i := len(b.Over) - 1; i >= 0; i-- {
@@ -75,7 +75,7 @@ func (r Rounds) Judge(b Bound) Verdict {
 func Judge(bounds []Bound, r Rounds) []Verdict {
 	out := []Verdict{} // JSON: a list, not null
 	for _, b := range bounds {
-		out = append(out, r.Judge(b))
+		out = append(out, r.judge(b))
 	}
 	return out
 }
@@ -83,8 +83,8 @@ func Judge(bounds []Bound, r Rounds) []Verdict {
 // VerdictHead are the heads of a table of verdicts.
 var VerdictHead = []string{"verdict", "measured", "target", "path"}
 
-// Row is the verdict in a table.
-func (v Verdict) Row() []string {
+// row is the verdict in a table.
+func (v Verdict) row() []string {
 	verdict, measured := "not reached", None
 	switch {
 	case v.Measured == nil:
@@ -106,7 +106,7 @@ func (v Verdict) Row() []string {
 func VerdictRows(all []Verdict) [][]string {
 	var out [][]string
 	for i := range all {
-		out = append(out, all[i].Row())
+		out = append(out, all[i].row())
 	}
 	return out
 }

@@ -117,8 +117,8 @@ type Round map[string]Figures
 // Rounds in their order.
 type Rounds []Round
 
-// Over collects a figure of the rounds that have it.
-func (r Rounds) Over(thing, figure string) []float64 {
+// over collects a figure of the rounds that have it.
+func (r Rounds) over(thing, figure string) []float64 {
 	var out []float64
 	for _, one := range r {
 		if v, ok := one[thing][figure]; ok {
@@ -161,7 +161,7 @@ func (r Rounds) Fill(thing string, row any) {
 	v := reflect.ValueOf(row).Elem()
 	for i := range v.NumField() {
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		at := func(quantile string) Spread { return SpreadOf(r.Over(thing, name+quantile)) }
+		at := func(quantile string) Spread { return SpreadOf(r.over(thing, name+quantile)) }
 		switch f := v.Field(i).Addr().Interface().(type) {
 		case *Spread:
 			*f = at("")

@@ -162,7 +162,7 @@ func TestJudge(t *testing.T) {
 		if b.Of == "b" {
 			r = rounds[:2]
 		}
-		if got := strings.Join(r.Judge(b).Row(), " "); got != want {
+		if got := strings.Join(r.judge(b).row(), " "); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

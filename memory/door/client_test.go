@@ -41,8 +41,8 @@ func attach(t testing.TB, dir, name string) *client {
 	return c
 }
 
-func (c *client) add(d [DescriptorSize]byte) {
-	copy(c.bytes[ringAt+c.position%Descriptors*DescriptorSize:], d[:])
+func (c *client) add(d [descriptorSize]byte) {
+	copy(c.bytes[ringAt+c.position%descriptors*descriptorSize:], d[:])
 	c.position++
 }
 
@@ -54,7 +54,7 @@ func (c *client) start() {
 // result waits for the answer to a descriptor.
 func (c *client) result(position uint64) (a answer) {
 	c.t.Helper()
-	at := int(wordsAt + position%Descriptors*completionSize)
+	at := int(wordsAt + position%descriptors*completionSize)
 	word := shmem.Word64(c.bytes, at+8)
 	for begun := time.Now(); word.Load()>>16 != position+1; {
 		seq := c.completed.Announce()

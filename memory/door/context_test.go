@@ -50,7 +50,7 @@ func inTaken(t *testing.T, test func(*taken)) {
 		for range k.spaces {
 			must.OK(t, <-connected)
 		}
-		d, err := New(Config{Space: k.spaces[0], Name: "taken", Data: MinData, Dir: dir})
+		d, err := New(Config{Space: k.spaces[0], Name: "taken", Data: minData, Dir: dir})
 		must.OK(t, err)
 		var ctx context.Context
 		ctx, k.stop = context.WithCancel(context.Background())
@@ -66,7 +66,7 @@ func (k *taken) asks(rs ...request) (first uint64) {
 	first = k.core.taken
 	for i, r := range rs {
 		d := put(r)
-		copy(k.bytes[ringAt+(first+uint64(i))%Descriptors*DescriptorSize:], d[:])
+		copy(k.bytes[ringAt+(first+uint64(i))%descriptors*descriptorSize:], d[:])
 	}
 	k.take(uint64(len(rs)))
 	return first
@@ -74,7 +74,7 @@ func (k *taken) asks(rs ...request) (first uint64) {
 
 // outcome is that of a position; 0: it has none.
 func (k *taken) outcome(position uint64) uint8 {
-	at := int(wordsAt + position%Descriptors*completionSize)
+	at := int(wordsAt + position%descriptors*completionSize)
 	if w := shmem.Word64(k.bytes, at+8).Load(); w>>16 == position+1 {
 		return uint8(w)
 	}
@@ -91,7 +91,7 @@ func (k *taken) imported(name string) uint32 {
 	if k.outcome(p) != outcomeDone {
 		k.t.Fatalf("%s cannot be imported", name)
 	}
-	return uint32(shmem.Word64(k.bytes, int(wordsAt+p%Descriptors*completionSize)).Load())
+	return uint32(shmem.Word64(k.bytes, int(wordsAt+p%descriptors*completionSize)).Load())
 }
 
 // TestLostTransactionHoldsUpItsContextAlone: what an earlier transaction of its context keeps waiting, though it is
@@ -135,7 +135,7 @@ func TestNothingIsTakenInVain(t *testing.T) {
 		synctest.Wait() // the lane has ended
 		k.asks(request{op: opFence, handle: own}, request{op: opLeave, handle: own})
 		must.OK(k.t, k.close(false))
-		if n := k.door.Stats(); n.Descriptors != k.core.taken || n.Done != 2 || n.Refused != 1 {
+		if n := k.door.snapshot(); n.Descriptors != k.core.taken || n.Done != 2 || n.Refused != 1 {
 			k.t.Errorf("%d descriptors were taken: %v", k.core.taken, n.words())
 		}
 		synctest.Wait()

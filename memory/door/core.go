@@ -26,14 +26,14 @@ type row struct {
 type core struct {
 	data  uint64 // bytes of the data area
 	taken uint64 // descriptors
-	owed  [Descriptors]atomic.Bool
+	owed  [descriptors]atomic.Bool
 	rows  [maxSegments]row
 	waits atomic.Int32
 }
 
 // look says how many descriptors are new.
 func (c *core) look(started uint64) (n uint64, err error) {
-	if started < c.taken || started-c.taken > Descriptors {
+	if started < c.taken || started-c.taken > descriptors {
 		return 0, &brokenError{Started: started, Taken: c.taken}
 	}
 	return started - c.taken, nil
@@ -41,7 +41,7 @@ func (c *core) look(started uint64) (n uint64, err error) {
 
 // take checks the next descriptor, a copy. Of a list, which stands in the data area, a copy is made, and then checked.
 // What is refused is over. Each other request is owed an answer, and must be told to over first.
-func (c *core) take(d *[DescriptorSize]byte, data []byte, r *request) Cause {
+func (c *core) take(d *[descriptorSize]byte, data []byte, r *request) Cause {
 	r.decode(c.taken, d)
 	c.taken++
 	why := c.check(d, data, r)
@@ -61,7 +61,7 @@ func (c *core) take(d *[DescriptorSize]byte, data []byte, r *request) Cause {
 	return why
 }
 
-func (c *core) check(d *[DescriptorSize]byte, data []byte, r *request) Cause {
+func (c *core) check(d *[descriptorSize]byte, data []byte, r *request) Cause {
 	if r.op == 0 || r.op >= operations {
 		return badOperation
 	}
@@ -72,7 +72,7 @@ func (c *core) check(d *[DescriptorSize]byte, data []byte, r *request) Cause {
 		return badFlags
 	case r.context >= contexts:
 		return badContext
-	case c.owed[r.position%Descriptors].Load():
+	case c.owed[r.position%descriptors].Load():
 		return tooMany
 	}
 	if rule.segment {
@@ -180,12 +180,12 @@ func (c *core) free(handle uint32) {
 func (c *core) imported(handle uint32, t target) { c.rows[handle&(1<<rowBits-1)].target.Store(&t) }
 
 // owe notes that a request will be answered later.
-func (c *core) owe(r *request) { c.owed[r.position%Descriptors].Store(true) }
+func (c *core) owe(r *request) { c.owed[r.position%descriptors].Store(true) }
 
 // over notes that a request that was owed an answer is about to get it.
 func (c *core) over(r *request) {
 	if r.op == opWait {
 		c.waits.Add(-1)
 	}
-	c.owed[r.position%Descriptors].Store(false)
+	c.owed[r.position%descriptors].Store(false)
 }

@@ -22,7 +22,7 @@ func (pages) Allows(off int64, n int, want memory.Allow) (memory.Attributes, mem
 }
 
 func newCore() *core {
-	c := &core{data: MinData}
+	c := &core{data: minData}
 	c.rows[3].generation = 7
 	c.rows[3].used.Store(true)
 	c.imported(known, pages{})
@@ -32,7 +32,7 @@ func newCore() *core {
 const known = 7<<rowBits | 3
 
 // put is a request as a client writes it.
-func put(r request) (d [DescriptorSize]byte) {
+func put(r request) (d [descriptorSize]byte) {
 	le := binary.LittleEndian
 	d[dOperation], d[dFlags], d[dContext] = byte(r.op), r.flags, r.context
 	le.PutUint32(d[dSegment:], r.handle)
@@ -53,7 +53,7 @@ func putPiece(data []byte, p piece) {
 
 // TestChecks is the table of what is refused, and why.
 func TestChecks(t *testing.T) {
-	data := make([]byte, MinData)
+	data := make([]byte, minData)
 	putPiece(data, piece{0, 512, 4096})
 	putPiece(data[16:], piece{memory.PageSize - 1, 512, 2})
 	putPiece(data[32:], piece{0, 512, 4097})
@@ -73,8 +73,8 @@ func TestChecks(t *testing.T) {
 		"no bytes":               {func(r *request) { r.length = 0 }, badLength},
 		"4096 bytes":             {func(r *request) { r.remote, r.length = 0, 4096 }, 0},
 		"4097 bytes":             {func(r *request) { r.length = 4097 }, badLength},
-		"to the end of the data": {func(r *request) { r.local = MinData - 300 }, 0},
-		"beyond the data":        {func(r *request) { r.local = MinData - 299 }, outsideData},
+		"to the end of the data": {func(r *request) { r.local = minData - 300 }, 0},
+		"beyond the data":        {func(r *request) { r.local = minData - 299 }, outsideData},
 		"far beyond the data":    {func(r *request) { r.local = 1<<32 - 100 }, outsideData},
 		"row without segment":    {func(r *request) { r.handle = 7<<rowBits | 4 }, unknownSegment},
 		"no row":                 {func(r *request) { r.handle = 7<<rowBits | 200 }, unknownSegment},
@@ -96,7 +96,7 @@ func TestChecks(t *testing.T) {
 		"list of a long piece":   {func(r *request) { r.flags, r.local, r.length = flagList, 32, 1 }, badLength},
 		"empty list":             {func(r *request) { r.flags, r.length = flagList, 0 }, badLength},
 		"long list":              {func(r *request) { r.flags, r.length = flagList, 65 }, badLength},
-		"list outside the data":  {func(r *request) { r.flags, r.local, r.length = flagList, MinData-15, 1 }, outsideData},
+		"list outside the data":  {func(r *request) { r.flags, r.local, r.length = flagList, minData-15, 1 }, outsideData},
 		"notice":                 {func(r *request) { r.flags = flagNotify }, 0},
 		"notice of no page":      {func(r *request) { r.flags, r.remote = flagNotify, 1<<40 }, outside},
 	} {
@@ -108,7 +108,7 @@ func TestChecks(t *testing.T) {
 			t.Errorf("%s: %v, not %v", name, why, c.why)
 		}
 	}
-	for _, at := range []int{3, dEnd, dEnd + 8, DescriptorSize - 1} {
+	for _, at := range []int{3, dEnd, dEnd + 8, descriptorSize - 1} {
 		d := put(good)
 		d[at] = 1
 		if why := newCore().take(&d, data, &request{}); why != badFlags {
@@ -119,7 +119,7 @@ func TestChecks(t *testing.T) {
 
 // TestBounds holds that no client has more of anything than there is.
 func TestBounds(t *testing.T) {
-	c, data := newCore(), make([]byte, MinData)
+	c, data := newCore(), make([]byte, minData)
 	take := func(r request) (request, Cause) {
 		d := put(r)
 		why := c.take(&d, data, &r)
@@ -163,7 +163,7 @@ func TestBounds(t *testing.T) {
 	if why != 0 || r.handle == known || r.handle&0xFF != known&0xFF {
 		t.Errorf("%08x %v", r.handle, why)
 	}
-	for c.taken%Descriptors != 0 {
+	for c.taken%descriptors != 0 {
 		d := put(request{op: opSize, handle: 1})
 		_ = c.take(&d, data, &r)
 	}
@@ -188,7 +188,7 @@ func TestLook(t *testing.T) {
 }
 
 func TestTakeAllocatesNothing(t *testing.T) {
-	c, data := newCore(), make([]byte, MinData)
+	c, data := newCore(), make([]byte, minData)
 	d, r := put(request{op: opWrite, handle: known, piece: piece{0, 0, 64}}), request{}
 	if n := testing.AllocsPerRun(1000, func() {
 		if why := c.take(&d, data, &r); why != 0 {
@@ -211,10 +211,10 @@ func FuzzTake(f *testing.F) {
 		f.Add(d[:], list)
 	}
 	f.Fuzz(func(t *testing.T, ring, in []byte) {
-		c, data := newCore(), make([]byte, MinData)
+		c, data := newCore(), make([]byte, minData)
 		copy(data, in)
-		for ; len(ring) > 0; ring = ring[min(len(ring), DescriptorSize):] {
-			var d [DescriptorSize]byte
+		for ; len(ring) > 0; ring = ring[min(len(ring), descriptorSize):] {
+			var d [descriptorSize]byte
 			copy(d[:], ring)
 			var r request
 			if why := c.take(&d, data, &r); why != 0 {

@@ -164,7 +164,7 @@ func (r *request) String() string {
 }
 
 // decode takes a descriptor apart; what is in it may be anything.
-func (r *request) decode(position uint64, d *[DescriptorSize]byte) {
+func (r *request) decode(position uint64, d *[descriptorSize]byte) {
 	le := binary.LittleEndian
 	*r = request{
 		position: position,

@@ -17,7 +17,7 @@ import (
 type Config struct {
 	Space *memory.Space // connected, and of this door alone: its ordering contexts are the client's
 	Name  string        // the card is /dev/shm/ringlet-door-NAME
-	Data  int           // bytes of the data area, MinData to MaxData
+	Data  int           // bytes of the data area, minData to maxData
 	Log   *slog.Logger
 	Dir   string // where the card is; "": /dev/shm
 }
@@ -90,8 +90,8 @@ func (c *Counts) words() slog.Value {
 
 // New makes a Door. Serve is next.
 func New(cfg Config) (*Door, error) {
-	if cfg.Data < MinData || cfg.Data > MaxData {
-		return nil, fmt.Errorf("the data area of a door has %d bytes to 1 GiB, and not %d", MinData, cfg.Data)
+	if cfg.Data < minData || cfg.Data > maxData {
+		return nil, fmt.Errorf("the data area of a door has %d bytes to 1 GiB, and not %d", minData, cfg.Data)
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -99,8 +99,8 @@ func New(cfg Config) (*Door, error) {
 	return &Door{cfg: cfg}, nil
 }
 
-// Stats returns the counters. Those of a client that is there are among them.
-func (d *Door) Stats() Stats {
+// snapshot returns the counters. Those of a client that is there are among them.
+func (d *Door) snapshot() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.stats

@@ -28,7 +28,7 @@ func TestPrograms(t *testing.T) {
 				if !bytes.Equal(r.mem[65536:65536+3000*32], bytes.Repeat([]byte{0x5A}, 3000*32)) {
 					t.Error("bytes of 3000 writes are not in place")
 				}
-				until(t, "end of the client", func() bool { return d.Stats().Left == 1 })
+				until(t, "end of the client", func() bool { return d.snapshot().Left == 1 })
 			})
 		}
 	}

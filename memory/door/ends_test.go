@@ -14,18 +14,18 @@ import (
 // another one does not, and that the next client has it.
 func TestCountersThatCannotBe(t *testing.T) {
 	r := openRig(t, "local", 2)
-	door, _, _ := r.open(1, MinData)
-	_, _, _ = r.open(2, MinData)
+	door, _, _ := r.open(1, minData)
+	_, _, _ = r.open(2, minData)
 	witness := attach(t, r.dir, segmentPrefix+"t-2")
 	words := witness.open("words@n0")
-	for i, started := range []uint64{0, 1 << 63, 2 + Descriptors, 1<<64 - 1} {
+	for i, started := range []uint64{0, 1 << 63, 2 + descriptors, 1<<64 - 1} {
 		c := attach(t, r.dir, segmentPrefix+"t-1")
 		c.open("words@n0")
 		c.started.Store(started)
 		c.work.RingAll()
 		until(t, "end of the door", func() bool { return c.doorState.Load() == doorRefused })
 		must.OK(t, c.seg.Close())
-		until(t, "count of it", func() bool { return door.Stats().Broken == uint64(i+1) })
+		until(t, "count of it", func() bool { return door.snapshot().Broken == uint64(i+1) })
 		if a := witness.do(request{op: opAdd, handle: words, a: 1}); a.outcome != outcomeDone || a.value != uint64(i) {
 			t.Errorf("the witness: %+v", a)
 		}
@@ -36,7 +36,7 @@ func TestCountersThatCannotBe(t *testing.T) {
 // TestMemberGoes holds that clients are told when their door is closed, while they wait.
 func TestMemberGoes(t *testing.T) {
 	r := openRig(t, "local", 1)
-	_, _, stop := r.open(1, MinData)
+	_, _, stop := r.open(1, minData)
 	c := attach(t, r.dir, segmentPrefix+"t-1")
 	handle := c.open("words@n0")
 	c.add(put(request{op: opWait, handle: handle}))
@@ -54,13 +54,13 @@ func TestMemberGoes(t *testing.T) {
 }
 
 func TestBadConfig(t *testing.T) {
-	for _, data := range []int{0, MinData - 1, MaxData + 1} {
+	for _, data := range []int{0, minData - 1, maxData + 1} {
 		if _, err := New(Config{Data: data}); err == nil {
 			t.Error(data)
 		}
 	}
 	dir := must.MemoryDir(t)
-	d, err := New(Config{Data: MinData, Name: "taken", Dir: dir})
+	d, err := New(Config{Data: minData, Name: "taken", Dir: dir})
 	must.OK(t, err)
 	s, err := d.open(context.Background())
 	must.OK(t, err)

@@ -75,7 +75,7 @@ func TestForgedDescriptors(t *testing.T) {
 				r.mem[i] = byte(rng.Uint32())
 			}
 			door, _, _ := r.open(1, 64<<10)
-			_, _, _ = r.open(2, MinData)
+			_, _, _ = r.open(2, minData)
 			h := &hostile{
 				client:  attach(t, r.dir, segmentPrefix+"t-1"),
 				rng:     rng,
@@ -101,8 +101,8 @@ func TestForgedDescriptors(t *testing.T) {
 				binary.LittleEndian.PutUint64(word, binary.LittleEndian.Uint64(word)+3)
 			}
 			h.check(r.mem)
-			until(t, "count of all descriptors", func() bool { return door.Stats().Descriptors == h.counts.Descriptors })
-			got := door.Stats().Counts
+			until(t, "count of all descriptors", func() bool { return door.snapshot().Descriptors == h.counts.Descriptors })
+			got := door.snapshot().Counts
 			for cause, n := range h.counts.Causes {
 				waited := Cause(cause) == Cause(memory.ErrTimeout) || Cause(cause) == Cause(memory.ErrClosed)
 				if !waited && got.Causes[cause] != n {
@@ -176,7 +176,7 @@ func (h *hostile) batch() int {
 }
 
 // forge makes a descriptor; most are nearly right.
-func (h *hostile) forge(names, lists *int) (r request, d [DescriptorSize]byte) {
+func (h *hostile) forge(names, lists *int) (r request, d [descriptorSize]byte) {
 	rng := h.rng
 	pick := func(n int) bool { return rng.IntN(n) == 0 }
 	op := opWrite + operation(rng.IntN(int(operations-opWrite)))
@@ -374,7 +374,7 @@ func (h *hostile) list(r *request) (out []piece) {
 // refuses is the order of the checks, written a second time.
 func (h *hostile) refuses(r *request) Cause {
 	flags := map[operation]uint8{opWrite: 7, opRead: 5, opAdd: 4, opSwap: 4, opCompare: 4, opNotify: 4, opFence: 4}
-	d := h.bytes[ringAt+r.position%Descriptors*DescriptorSize:][:DescriptorSize]
+	d := h.bytes[ringAt+r.position%descriptors*descriptorSize:][:descriptorSize]
 	switch {
 	case r.op < 1 || r.op > 11:
 		return badOperation

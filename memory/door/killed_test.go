@@ -18,7 +18,7 @@ import (
 func TestKilledClients(t *testing.T) {
 	program := []string{compiled.C(t, "../../clients/c", "testdata/count.c")}
 	r := openRig(t, "local", 1)
-	door, path, stop := r.open(1, MinData)
+	door, path, stop := r.open(1, minData)
 	word := shmem.Word(r.mem)
 	for i := range 4 {
 		before := word.Load()
@@ -26,7 +26,7 @@ func TestKilledClients(t *testing.T) {
 		until(t, "count", func() bool { return word.Load() > before+100 })
 		must.OK(t, cmd.Process.Kill())
 		must.Receive(t, out, "the program does not end")
-		until(t, "death of a client", func() bool { return door.Stats().Died == uint64(i+1) })
+		until(t, "death of a client", func() bool { return door.snapshot().Died == uint64(i+1) })
 	}
 	c := attach(t, r.dir, segmentPrefix+"t-1")
 	handle := c.open("words@n0")
@@ -34,9 +34,9 @@ func TestKilledClients(t *testing.T) {
 		t.Errorf("%+v, and the word is %d", a, word.Load())
 	}
 	c.leave()
-	until(t, "end of the last client", func() bool { return door.Stats().Left == 1 })
+	until(t, "end of the last client", func() bool { return door.snapshot().Left == 1 })
 	stop()
-	n := door.Stats()
+	n := door.snapshot()
 	if n.Clients != 5 || n.Unknown+n.Refused < 4 || word.Load() > n.Done {
 		t.Errorf("%+v, and %d adds", n, word.Load())
 	}
@@ -62,8 +62,8 @@ func TestScribblingClient(t *testing.T) {
 	off := int64(pageWitness * memory.PageSize)
 	binary.LittleEndian.PutUint64(r.mem[off:], 0)
 	want := bytes.Clone(r.mem)
-	door, path, stop := r.open(1, MinData)
-	_, _, _ = r.open(2, MinData)
+	door, path, stop := r.open(1, minData)
+	_, _, _ = r.open(2, minData)
 	witness := attach(t, r.dir, segmentPrefix+"t-2")
 	words := witness.open("words@n0")
 	_, out := start(t, program, path, times)
@@ -85,7 +85,7 @@ func TestScribblingClient(t *testing.T) {
 			t.Errorf("page %d is changed", page)
 		}
 	}
-	n := door.Stats()
+	n := door.snapshot()
 	t.Logf("%s; %d doors, %d of them shut: %v", said, n.Clients, n.Broken, n.words())
 	if said != "done" || n.Done == 0 || n.Refused == 0 || n.Broken+n.Died == 0 {
 		t.Error("the test tries too little")

@@ -14,7 +14,7 @@ const (
 	// batch is how many descriptors are taken before their answers are told.
 	batch = 256
 	// group is how many writes travel together: half of the ring, so that the client fills the other half meanwhile.
-	group = Descriptors / 2
+	group = descriptors / 2
 )
 
 // segment is an import of the client, in each ordering context.

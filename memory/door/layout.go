@@ -13,20 +13,20 @@ const (
 	magic   = "RNGLMEMD"
 	version = 1
 
-	// Descriptors is how many descriptors a ring has, and how many transactions a client may have under way.
-	Descriptors = 1024
-	// DescriptorSize is that of one, bytes.
-	DescriptorSize = 64
+	// descriptors is how many descriptors a ring has, and how many transactions a client may have under way.
+	descriptors = 1024
+	// descriptorSize is that of one, bytes.
+	descriptorSize = 64
 	completionSize = 16
 
 	ringAt  = shmem.PageSize
-	wordsAt = ringAt + Descriptors*DescriptorSize
-	dataAt  = wordsAt + Descriptors*completionSize
+	wordsAt = ringAt + descriptors*descriptorSize
+	dataAt  = wordsAt + descriptors*completionSize
 
-	// MinData is the smallest data area of a door, bytes.
-	MinData = 8 << 10
-	// MaxData is the largest.
-	MaxData = 1 << 30
+	// minData is the smallest data area of a door, bytes.
+	minData = 8 << 10
+	// maxData is the largest.
+	maxData = 1 << 30
 
 	maxSegments = 64 // that a client has imported at a time
 	maxWaits    = 16 // waits for notices under way
@@ -70,7 +70,7 @@ const (
 // makeHeader writes the header of a new door into zeroed memory.
 func makeHeader(mem []byte, pid int) {
 	copy(mem, magic)
-	for i, v := range []uint64{version, Descriptors, ringAt, wordsAt, dataAt, uint64(len(mem) - dataAt), maxSegments} {
+	for i, v := range []uint64{version, descriptors, ringAt, wordsAt, dataAt, uint64(len(mem) - dataAt), maxSegments} {
 		binary.LittleEndian.PutUint64(mem[8+8*i:], v)
 	}
 	shmem.Word64(mem, doorPIDAt).Store(uint64(pid))
@@ -102,14 +102,14 @@ func view(mem []byte) *memoryOf {
 }
 
 // descriptor is a copy of the one at a position: what stands in the ring may change.
-func (m *memoryOf) descriptor(position uint64) [DescriptorSize]byte {
-	at := ringAt + position%Descriptors*DescriptorSize
-	return [DescriptorSize]byte(m.bytes[at:])
+func (m *memoryOf) descriptor(position uint64) [descriptorSize]byte {
+	at := ringAt + position%descriptors*descriptorSize
+	return [descriptorSize]byte(m.bytes[at:])
 }
 
 // complete writes the completion word of a position: what became of it, and before that the value.
 func (m *memoryOf) complete(position uint64, a answer) {
-	at := int(wordsAt + position%Descriptors*completionSize)
+	at := int(wordsAt + position%descriptors*completionSize)
 	if a.hasValue {
 		shmem.Word64(m.bytes, at).Store(a.value)
 	}
@@ -126,5 +126,5 @@ func (e *brokenError) Error() string {
 		return fmt.Sprintf("the client's count of descriptors has moved back, from %d to %d", e.Taken, e.Started)
 	}
 	return fmt.Sprintf("the client's count of descriptors is %d, %d more than were taken: a ring has %d",
-		e.Started, e.Started-e.Taken, Descriptors)
+		e.Started, e.Started-e.Taken, descriptors)
 }

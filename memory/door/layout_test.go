@@ -18,7 +18,7 @@ func TestLayoutGolden(t *testing.T) {
 	for language, program := range programs {
 		t.Run(language, func(t *testing.T) {
 			command := program(t, "layout")
-			d, err := New(Config{Name: "layout", Data: MinData, Dir: must.MemoryDir(t)})
+			d, err := New(Config{Name: "layout", Data: minData, Dir: must.MemoryDir(t)})
 			must.OK(t, err)
 			s, err := d.open(context.Background())
 			must.OK(t, err)

@@ -140,16 +140,16 @@ func TestLeavingIsNotFailing(t *testing.T) {
 	events := watch(&cfg)
 	n0 := open(t, cfg)
 	n1 := open(t, config("n1", n0))
-	expect(t, events, Joined, "n1")
+	expect(t, events, joined, "n1")
 	n2 := open(t, config("n2", n0))
-	expect(t, events, Joined, "n2")
+	expect(t, events, joined, "n2")
 	if err := n2.Wait(limit(t), "n1"); err != nil {
 		t.Fatal(err)
 	}
 	if err := n1.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e := expect(t, events, Left, "n1")
+	e := expect(t, events, left, "n1")
 	if e.Member.Meta.Version != "v-n1" {
 		t.Errorf("the event says of the member %+v", e.Member)
 	}
@@ -176,7 +176,7 @@ func killed(t *testing.T) (n0, n1 *Cluster, ofN1 Config, events <-chan Event) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, events, Joined, "n1")
+	expect(t, events, joined, "n1")
 	n1.shutdown()
 	return n0, n1, ofN1, events
 }
@@ -185,7 +185,7 @@ func TestSilentMemberFailsAndMayComeBack(t *testing.T) {
 	n0, _, silent, events := killed(t)
 	for e := range events {
 		// On a busy machine n1 may have been suspected, found failed and taken back before it fell silent.
-		if e.Kind == Failed && len(n0.Members()) == 1 {
+		if e.Kind == failed && len(n0.Members()) == 1 {
 			break
 		}
 	}

@@ -101,10 +101,10 @@ func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
 }
 
 // NotifyJoin is memberlist's EventDelegate.
-func (d *delegate) NotifyJoin(n *memberlist.Node) { d.note(Joined, n) }
+func (d *delegate) NotifyJoin(n *memberlist.Node) { d.note(joined, n) }
 
 // NotifyUpdate is memberlist's EventDelegate.
-func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.note(Changed, n) }
+func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.note(changed, n) }
 
 func (d *delegate) note(kind Kind, n *memberlist.Node) {
 	meta, err := decodeMeta(n.Meta, d.cfg.Meta.Protocol)
@@ -132,9 +132,9 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	if !ok {
 		return
 	}
-	kind := Failed
+	kind := failed
 	if d.leaving[n.Name] {
-		kind = Left
+		kind = left
 	}
 	delete(d.members, n.Name)
 	delete(d.leaving, n.Name)

@@ -67,7 +67,7 @@ const (
 // Errors of decoding.
 var (
 	errMeta     = errors.New("not the metadata of a ringlet node")
-	errProtocol = errors.New("another protocol version")
+	errProtocol = errors.New("another protocol version: run the same release on all nodes")
 )
 
 // appendTo appends the wire form. It fails if the texts are too long for the 512 bytes that gossip carries.

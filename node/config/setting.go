@@ -38,7 +38,12 @@ func (c Config) Setting(key string) (Setting, bool) {
 	for _, f := range fields(&c) {
 		if f.key == key {
 			v := f.value.Interface()
-			return Setting{f.key, f.flag, fmt.Sprint(v), v}, true
+			return Setting{
+				Key:   f.key,
+				Flag:  f.flag,
+				Text:  fmt.Sprint(v),
+				Value: v,
+			}, true
 		}
 	}
 	return Setting{}, false

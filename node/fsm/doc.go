@@ -16,18 +16,18 @@
 //
 // # Core and shell
 //
-// [Machine.Step] decides: a status and an input give the next status and the
+// machine.step decides: a status and an input give the next status and the
 // actions to be carried out. It has no I/O, goroutine or clock. [Runner] is the
 // thin shell that carries them out with the functions it is given.
 //
-// # What the caller of Step must do, in order
+// # What the caller of step must do, in order
 //
 //  1. Keep the status; begin with the zero Status (Offline).
 //  2. Feed every input: commands, the end of work (Done, Failed) with the number
 //     of its transition, time-outs with the number they were armed with, faults.
-//  3. Carry out the actions in the order given: Disarm the timer; Abandon what is
-//     under way; Do the work of a command, after giving up the work before it;
-//     Arm the timer, Publish the status.
+//  3. Carry out the actions in the order given: disarm the timer; abandon what is
+//     under way; do the work of a command, after giving up the work before it;
+//     arm the timer, publish the status.
 //
 // # What the caller of a Runner must do, in order
 //

@@ -9,7 +9,7 @@ import (
 
 // model is a shell in virtual time around the machine, watched by its laws.
 type model struct {
-	machine Machine
+	machine machine
 	status  Status
 	now     time.Duration
 	armed   bool // a timer is running
@@ -33,18 +33,18 @@ func (m *model) feed(t *rapid.T, in input) {
 		switch a.Kind {
 		case disarm:
 			m.armed = false
-		case Arm:
+		case arm:
 			if m.armed {
 				t.Fatalf("«%v» in %s arms a second timer", in, before.State)
 			}
 			m.armed, m.seq, m.at = true, a.Seq, m.now+a.After
-		case Publish:
+		case publish:
 			published++
-		case Do:
+		case do:
 			if a.Seq != next.Seq || a.Command != next.Command {
 				t.Fatalf("%v in %+v", a, next)
 			}
-		case Abandon:
+		case abandon:
 			if a.From != before.State || a.Why.IsZero() {
 				t.Fatalf("%v for %+v", a, before)
 			}
@@ -113,7 +113,7 @@ func drawInput(t *rapid.T, s Status) input {
 // or Error, and from wherever that leads there is a way to Offline.
 func TestNeverStuck(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &model{machine: Machine{Component: "bu1", Timeouts: Timeouts{Stop: 3 * time.Second}}}
+		m := &model{machine: machine{Component: "bu1", Timeouts: Timeouts{Stop: 3 * time.Second}}}
 		for range rapid.IntRange(0, 60).Draw(rt, "steps") {
 			if rapid.IntRange(0, 3).Draw(rt, "time passes") == 0 {
 				m.pass(rt, time.Duration(rapid.IntRange(0, 40).Draw(rt, "seconds"))*time.Second)

@@ -45,7 +45,7 @@ type Stats struct {
 // its own.
 type Runner struct {
 	// Immutable after New.
-	machine   Machine
+	machine   machine
 	actions   Actions
 	abandon   func(from State, why Cause)
 	closeWait time.Duration
@@ -82,7 +82,7 @@ func New(name string, actions Actions, opts Options) *Runner {
 	idle := make(chan struct{})
 	close(idle)
 	return &Runner{
-		machine:   Machine{Component: name, Timeouts: opts.Timeouts},
+		machine:   machine{Component: name, Timeouts: opts.Timeouts},
 		actions:   actions,
 		abandon:   opts.Abandon,
 		closeWait: opts.CloseWait,
@@ -221,15 +221,15 @@ func (r *Runner) carryOut(a action) {
 	switch a.Kind {
 	case disarm:
 		r.timer.Stop()
-	case Arm:
+	case arm:
 		r.arm(a.After, a.Seq)
-	case Abandon:
+	case abandon:
 		r.giveUp(a.Why)
 		r.rest(a.From, a.Why)
-	case Do:
+	case do:
 		r.giveUp(&SupersededError{Component: r.machine.Component, Command: r.busy, By: a.Command})
 		r.do(a.Command, a.Seq)
-	case Publish:
+	case publish:
 		r.publish()
 	}
 }

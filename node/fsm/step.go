@@ -111,23 +111,23 @@ type actionKind uint8
 const (
 	// disarm the timer.
 	disarm actionKind = 1 + iota
-	// Abandon what the component was doing in state From: give up the work under
+	// abandon what the component was doing in state From: give up the work under
 	// way and put everything to rest at once. It is never answered.
-	Abandon
-	// Do the work of Command, having given up the work under way if there is one;
+	abandon
+	// do the work of Command, having given up the work under way if there is one;
 	// answer with workDone or workFailed of Seq.
-	Do
-	// Arm the timer: after After, feed Timeout(Seq).
-	Arm
-	// Publish the new status.
-	Publish
+	do
+	// arm the timer: after After, feed Timeout(Seq).
+	arm
+	// publish the new status.
+	publish
 )
 
 // action is something the shell has to carry out.
 type action struct {
 	Kind    actionKind
 	Command Command       // Do
-	Seq     uint64        // Do, Arm
+	Seq     uint64        // Do, arm
 	After   time.Duration // Arm
 	From    State         // Abandon
 	Why     Cause         // Abandon
@@ -138,33 +138,33 @@ func (a action) String() string {
 	switch a.Kind {
 	case disarm:
 		return "disarm"
-	case Abandon:
+	case abandon:
 		return fmt.Sprintf("abandon %s", a.From)
-	case Do:
+	case do:
 		return fmt.Sprintf("do %s #%d", a.Command, a.Seq)
-	case Arm:
+	case arm:
 		return fmt.Sprintf("arm %v #%d", a.After, a.Seq)
-	case Publish:
+	case publish:
 		return "publish"
 	}
 	return "no action"
 }
 
-// Machine is what a component's state machine is made with. It is immutable.
-type Machine struct {
+// machine is what a component's state machine is made with. It is immutable.
+type machine struct {
 	Component string   // the name in causes and errors
 	Timeouts  Timeouts // nil: the defaults of the table
 }
 
-// step is Machine.Step of a nameless component with the default time-outs.
+// step is machine.Step of a nameless component with the default time-outs.
 func step(s Status, in input) (Status, []action, error) {
-	return Machine{Component: "component"}.step(s, in)
+	return machine{Component: "component"}.step(s, in)
 }
 
 // step takes one input. Errors, with the status unchanged and no actions:
 // *PreconditionError for a forbidden command, *staleError for an end or time-out
 // of a transition that is over.
-func (m Machine) step(s Status, in input) (Status, []action, error) {
+func (m machine) step(s Status, in input) (Status, []action, error) {
 	switch in.kind {
 	case inputGive:
 		return m.command(s, in.command)
@@ -174,7 +174,7 @@ func (m Machine) step(s Status, in input) (Status, []action, error) {
 			return s, nil, &staleError{State: s.State, Input: in, Seq: s.Seq}
 		}
 		if in.kind == inputMoved {
-			return s, []action{{Kind: disarm}, {Kind: Arm, Seq: s.Seq, After: m.Timeouts.Of(t.Command)}}, nil
+			return s, []action{{Kind: disarm}, {Kind: arm, Seq: s.Seq, After: m.Timeouts.Of(t.Command)}}, nil
 		}
 		next, actions := m.finish(s, t, in)
 		return next, actions, nil
@@ -187,7 +187,7 @@ func (m Machine) step(s Status, in input) (Status, []action, error) {
 }
 
 // command begins a transition, accepts the command or refuses it.
-func (m Machine) command(s Status, c Command) (Status, []action, error) {
+func (m machine) command(s Status, c Command) (Status, []action, error) {
 	switch EffectOf(s.State, c) {
 	case Accepted:
 		return s, nil, nil
@@ -210,16 +210,16 @@ func (m Machine) command(s Status, c Command) (Status, []action, error) {
 	s.Change++
 	s.Forced = Cause{}
 	return s, append(actions,
-		action{Kind: Do, Command: c, Seq: s.Seq},
-		action{Kind: Arm, Seq: s.Seq, After: m.Timeouts.Of(c)},
-		action{Kind: Publish}), nil
+		action{Kind: do, Command: c, Seq: s.Seq},
+		action{Kind: arm, Seq: s.Seq, After: m.Timeouts.Of(c)},
+		action{Kind: publish}), nil
 }
 
 // finish ends the transition t that is under way.
-func (m Machine) finish(s Status, t Transition, in input) (Status, []action) {
+func (m machine) finish(s Status, t Transition, in input) (Status, []action) {
 	switch in.kind {
 	case inputDone:
-		return m.reach(s, t), []action{{Kind: disarm}, {Kind: Publish}}
+		return m.reach(s, t), []action{{Kind: disarm}, {Kind: publish}}
 	case inputFailed:
 		return m.fault(s, in.cause)
 	}
@@ -230,7 +230,7 @@ func (m Machine) finish(s Status, t Transition, in input) (Status, []action) {
 	if !t.Forced {
 		return m.fault(s, why)
 	}
-	actions := []action{{Kind: disarm}, {Kind: Abandon, From: s.State, Why: why}, {Kind: Publish}}
+	actions := []action{{Kind: disarm}, {Kind: abandon, From: s.State, Why: why}, {Kind: publish}}
 	s = m.reach(s, t)
 	s.Forced = why
 	return s, actions
@@ -238,7 +238,7 @@ func (m Machine) finish(s Status, t Transition, in input) (Status, []action) {
 
 // reach puts the component into the target of t. One that begins anew is
 // neither in Error nor degraded until it says so.
-func (m Machine) reach(s Status, t Transition) Status {
+func (m machine) reach(s Status, t Transition) Status {
 	s.State, s.Command = t.To, 0
 	s.Change++
 	if t.To == NotReady || t.To == Offline {
@@ -252,24 +252,24 @@ func (m Machine) reach(s Status, t Transition) Status {
 
 // fault leads to Error. The first cause stays: what breaks afterwards is mostly
 // its consequence, and is only counted.
-func (m Machine) fault(s Status, why Cause) (Status, []action) {
+func (m machine) fault(s Status, why Cause) (Status, []action) {
 	s.Faults++
 	s.Change++
 	if s.State == Error {
-		return s, []action{{Kind: Publish}}
+		return s, []action{{Kind: publish}}
 	}
 	var actions []action
 	if s.State.InBetween() {
 		actions = append(actions, action{Kind: disarm})
 	}
 	why = why.complete(m.Component, s.State)
-	actions = append(actions, action{Kind: Abandon, From: s.State, Why: why}, action{Kind: Publish})
+	actions = append(actions, action{Kind: abandon, From: s.State, Why: why}, action{Kind: publish})
 	s.State, s.Command, s.Cause = Error, 0, why
 	return s, actions
 }
 
 // flag sets and clears what stands beside the state.
-func (m Machine) flag(s Status, in input) (Status, []action) {
+func (m machine) flag(s Status, in input) (Status, []action) {
 	before := s
 	switch in.kind {
 	case inputDegrade:
@@ -285,5 +285,5 @@ func (m Machine) flag(s Status, in input) (Status, []action) {
 		return s, nil
 	}
 	s.Change++
-	return s, []action{{Kind: Publish}}
+	return s, []action{{Kind: publish}}
 }

@@ -115,7 +115,7 @@ func TestAnyStateFails(t *testing.T) {
 		}); after.Cause != want {
 			t.Errorf("in %s: cause %+v", s, after.Cause)
 		}
-		if !slices.ContainsFunc(actions, func(a action) bool { return a.Kind == Abandon && a.From == s }) {
+		if !slices.ContainsFunc(actions, func(a action) bool { return a.Kind == abandon && a.From == s }) {
 			t.Errorf("in %s nothing is abandoned: %v", s, actions)
 		}
 	}
@@ -138,7 +138,7 @@ func TestLoadForgetsFaults(t *testing.T) {
 }
 
 func TestOwnTimeouts(t *testing.T) {
-	m := Machine{Component: "ru3", Timeouts: Timeouts{Stop: 1, Reset: -1}}
+	m := machine{Component: "ru3", Timeouts: Timeouts{Stop: 1, Reset: -1}}
 	for _, c := range Commands() {
 		row, _ := of(c)
 		want := row.Timeout
@@ -146,7 +146,7 @@ func TestOwnTimeouts(t *testing.T) {
 			want = 1
 		}
 		_, actions, _ := m.step(Status{State: row.From[0]}, give(c))
-		if !slices.ContainsFunc(actions, func(a action) bool { return a.Kind == Arm && a.After == want }) {
+		if !slices.ContainsFunc(actions, func(a action) bool { return a.Kind == arm && a.After == want }) {
 			t.Errorf("%s: %v, want %v", c, actions, want)
 		}
 	}

@@ -42,7 +42,7 @@ func playLine(t *testing.T, out *strings.Builder, s Status, line string) Status 
 		}
 		return begun
 	}
-	next, actions, err := Machine{Component: "bu1"}.step(s, parseInput(t, s, line))
+	next, actions, err := machine{Component: "bu1"}.step(s, parseInput(t, s, line))
 	fmt.Fprintf(out, "%s → %s\n", s.State, next.State)
 	if err != nil {
 		fmt.Fprintf(out, "  refused: %v\n", err)

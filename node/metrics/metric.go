@@ -35,7 +35,12 @@ type Metric struct {
 type metrics []Metric
 
 func (m *metrics) add(name, kind, help string, labels ...string) *Metric {
-	one := Metric{name, kind, labels, help}
+	one := Metric{
+		Name:   name,
+		Kind:   kind,
+		Labels: labels,
+		Help:   help,
+	}
 	*m = append(*m, one)
 	return &one
 }

@@ -48,7 +48,7 @@ func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 	go func() {
 		defer close(served)
 		if err := server.Serve(guarded); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("nobody can monitor this process any more", "err", err)
+			log.Error("this process cannot answer a monitor any more", "err", err)
 		}
 	}()
 	return func() {

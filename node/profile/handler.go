@@ -107,7 +107,7 @@ func file(name, kind string) string {
 	if name == "" {
 		name = "control"
 	}
-	if kind == Trace {
+	if kind == tracing {
 		return name + ".trace"
 	}
 	return name + "." + kind + ".pprof"

@@ -13,15 +13,15 @@ import (
 
 // kinds that take time; the others are of a moment.
 const (
-	cpu   = "cpu"
-	Trace = "trace"
+	cpu     = "cpu"
+	tracing = "trace"
 )
 
 // moments are the profiles of a moment, by the names of runtime/pprof.
 var moments = []string{"allocs", "block", "goroutine", "heap", "mutex", "threadcreate"}
 
 // kinds of profiles there are.
-func kinds() []string { return append([]string{cpu, Trace}, moments...) }
+func kinds() []string { return append([]string{cpu, tracing}, moments...) }
 
 // longest is how long a profile may take: whoever asks may go away, and the process goes on paying.
 const longest = 2 * time.Minute
@@ -57,7 +57,7 @@ func Take(ctx context.Context, w io.Writer, kind string, length time.Duration) e
 	switch kind {
 	case cpu:
 		return during(ctx, length, func() error { return pprof.StartCPUProfile(w) }, pprof.StopCPUProfile)
-	case Trace:
+	case tracing:
 		return during(ctx, length, func() error { return trace.Start(w) }, trace.Stop)
 	}
 	return pprof.Lookup(kind).WriteTo(w, 0)

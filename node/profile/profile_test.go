@@ -36,9 +36,9 @@ func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 func TestOneOfAKindAtATime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, ended := make(chan struct{}), make(chan error)
-	go func() { ended <- Take(ctx, &first{begun: begun}, Trace, longest) }()
+	go func() { ended <- Take(ctx, &first{begun: begun}, tracing, longest) }()
 	<-begun
-	if err := Take(t.Context(), io.Discard, Trace, time.Millisecond); err == nil ||
+	if err := Take(t.Context(), io.Discard, tracing, time.Millisecond); err == nil ||
 		!strings.Contains(err.Error(), "one profile of a kind") {
 		t.Errorf("the second says %v", err)
 	}

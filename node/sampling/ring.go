@@ -11,8 +11,8 @@ const (
 	MaxInterval = 10 * time.Second
 	// MaxSamples is how many are kept.
 	MaxSamples = 2048
-	// MaxColumns bounds what they take: 4 MiB.
-	MaxColumns = 256
+	// maxColumns bounds what they take: 4 MiB.
+	maxColumns = 256
 )
 
 // An Error says what is wrong with a question.
@@ -28,9 +28,9 @@ func Check(interval time.Duration, samples, columns int) error {
 	case samples < 0 || samples > MaxSamples:
 		return &Error{"samples", fmt.Sprintf("%d are more than %d: ask for 0, which goes on until the run is over", samples,
 			MaxSamples)}
-	case columns < 1 || columns > MaxColumns:
+	case columns < 1 || columns > maxColumns:
 		return &Error{"counters", fmt.Sprintf("they make %d columns, and 1 to %d can be sampled at a time: ask for fewer "+
-			"counters, or for sums", columns, MaxColumns)}
+			"counters, or for sums", columns, maxColumns)}
 	}
 	return nil
 }

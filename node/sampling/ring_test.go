@@ -61,10 +61,10 @@ func TestCheck(t *testing.T) {
 		samples, columns int
 		field            string
 	}{
-		{time.Millisecond, 0, 1, ""}, {10 * time.Second, MaxSamples, MaxColumns, ""},
+		{time.Millisecond, 0, 1, ""}, {10 * time.Second, MaxSamples, maxColumns, ""},
 		{time.Millisecond - 1, 1, 1, "interval_us"}, {10*time.Second + 1, 1, 1, "interval_us"},
 		{time.Second, MaxSamples + 1, 1, "samples"}, {time.Second, -1, 1, "samples"},
-		{time.Second, 1, 0, "counters"}, {time.Second, 1, MaxColumns + 1, "counters"},
+		{time.Second, 1, 0, "counters"}, {time.Second, 1, maxColumns + 1, "counters"},
 	} {
 		err := Check(tt.interval, tt.samples, tt.columns)
 		var wrong *Error

@@ -19,10 +19,10 @@ const minStreams = 3
 // ends.
 const patience = 64
 
-// Cabling says which stream carries which key, as the cables of a detector do. It is the same for all RUs of a run, and
+// cabling says which stream carries which key, as the cables of a detector do. It is the same for all RUs of a run, and
 // for all runs over the same file with the same number of streams: the keys are dealt out by size, the largest first,
 // each to the stream that has least (LPT); stream 0 begins with the record bank.
-type Cabling struct {
+type cabling struct {
 	// immutable
 	division placing.Division // of the streams: stream i is source id i
 	table    *keyTable
@@ -30,18 +30,9 @@ type Cabling struct {
 }
 
 // sources is the number of streams in all.
-func (c *Cabling) sources() int { return c.division.Sources() }
+func (c *cabling) sources() int { return c.division.Sources() }
 
-// Stream returns the global stream that carries the key, and whether the file has the key at all.
-func (c *Cabling) Stream(k Key) (int, bool) {
-	row := c.table.ids[k.Type]
-	if row == nil || row[uint16(k.Source)] == 0 {
-		return 0, false
-	}
-	return int(c.stream[row[uint16(k.Source)]-1]), true
-}
-
-func compareKeys(a, b Key) int {
+func compareKeys(a, b bankKey) int {
 	if a.Type != b.Type {
 		return int(a.Type) - int(b.Type)
 	}
@@ -49,7 +40,7 @@ func compareKeys(a, b Key) int {
 }
 
 // of returns the stream of a bank, or -1 for one whose key was never seen.
-func (c *Cabling) of(b event.Bank) int {
+func (c *cabling) of(b event.Bank) int {
 	id := c.table.id(b)
 	if id < 0 {
 		return -1
@@ -60,8 +51,8 @@ func (c *Cabling) of(b event.Bank) int {
 // newCabling deals the keys of cat out to the streams of cfg, or to the smallest number of at least minStreams for each
 // readout unit for which every fragment of every event fits, if cfg gives none. A number too small for that is refused
 // with one that does. It takes memory for the keys and for the streams, none for the events, and ends with ctx.
-func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig) (*Cabling, error) {
-	c := &Cabling{division: cfg.Division, table: &cat.keys}
+func newCabling(ctx context.Context, cat *catalog, data []byte, cfg ReplayConfig) (*cabling, error) {
+	c := &cabling{division: cfg.Division, table: &cat.keys}
 	order := cat.keys.bySize()
 	given, rus := c.sources(), cfg.RUs
 	least := minStreams
@@ -114,7 +105,7 @@ func (t *keyTable) bySize() []int32 {
 }
 
 // deal assigns every key to a stream, in order of size.
-func (c *Cabling) deal(cat *catalog, order []int32) {
+func (c *cabling) deal(cat *catalog, order []int32) {
 	loads := make(loadHeap, c.sources())
 	for s := range loads {
 		loads[s].stream = uint16(s)
@@ -130,7 +121,7 @@ func (c *Cabling) deal(cat *catalog, order []int32) {
 }
 
 // fits says whether every fragment of every event can be expressed. The error is that of ctx.
-func (c *Cabling) fits(ctx context.Context, cat *catalog, data []byte) (bool, error) {
+func (c *cabling) fits(ctx context.Context, cat *catalog, data []byte) (bool, error) {
 	worst := make([]int64, c.sources())
 	worst[0] = int64(cat.bankSize)
 	for id, s := range c.stream {
@@ -179,7 +170,7 @@ func (f *fragments) clear() {
 }
 
 // measure computes the bytes of each stream's fragment of a record.
-func (c *Cabling) measure(ref recordRef, data []byte, sums *fragments) {
+func (c *cabling) measure(ref recordRef, data []byte, sums *fragments) {
 	sums.clear()
 	sums.add(0, ref.bank)
 	r := event.Record(data[ref.offset : ref.offset+int64(ref.size)])

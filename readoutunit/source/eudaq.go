@@ -86,24 +86,8 @@ func (r *eudaqFile) lay(dst []byte, b *Block) error {
 		if size > len(dst)-b.Size {
 			return r.changed(r.batch[0])
 		}
-		place := dst[b.Size:]
-		types, sizes := event.MFPTables(place, n)
-		for i := range n {
-			types[i] = uint8(event.FragmentMissing)
-		}
-		clear(types[n:])
-		clear(sizes)
-		source := uint16(r.first + s)
-		event.PutMFPHeader(place, event.MFPHeader{
-			N:          n,
-			Size:       uint32(size),
-			FirstEvent: b.FirstEvent,
-			Source:     source,
-			Align:      containerAlign,
-		})
 		r.starts[s], r.ends[s] = b.Size, b.Size+event.MFPHeaderSize(n)
-		b.MFPs = append(b.MFPs, MFPInfo{Source: source, Offset: b.Size, Size: size})
-		b.Size += size // all fragments are padded to words
+		b.addMFP(dst, uint16(r.first+s), n, size, event.FragmentMissing)
 		r.stops[s] = b.Size
 	}
 	return nil

@@ -112,28 +112,9 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 	l.changed = sync.NewCond(&l.mu)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	window := 1 << bits.Len(uint(max(4*s.Packing, leastWindow)-1))
-	names, unordered := make([]string, l.count), make([]bool, l.count)
-	for i := range l.count {
-		id := l.first + i
-		in := inputs[id]
-		feed, err := in.Kind.Feed(ctx, live.FeedSettings{
-			Address: in.Address,
-			Source:  uint16(id),
-			Name:    in.Name,
-			Run:     s.Live.Run,
-			Align:   liveAlign,
-			Log:     s.Live.Log,
-		})
-		if err != nil {
-			return nil, errors.Join(err, l.Close())
-		}
-		names[i], unordered[i] = in.Name, in.Kind.Unordered
-		l.feeds = append(l.feeds, &intake{
-			index: i,
-			name:  in.Name,
-			feed:  feed,
-			stage: newStage(2*each+2*event.MaxFragment, window),
-		})
+	names, unordered, err := l.open(ctx, inputs, each, window)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
 	l.matcher = live.NewMatcher(live.Rules{
 		Timeout:    s.Live.Timeout,
@@ -147,6 +128,35 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 	}, names, unordered)
 	l.pieces = make([]live.Piece, l.count*s.Packing)
 	return l, nil
+}
+
+// open opens the feed of each source of this unit, with room of each bytes for its fragments. The matcher needs the
+// names of the sources, and which of them may have fragments out of order.
+func (l *Live) open(ctx context.Context, inputs []Input, each, window int) (names []string, unordered []bool,
+	err error) {
+	for i := range l.count {
+		id := l.first + i
+		in := inputs[id]
+		feed, err := in.Kind.Feed(ctx, live.FeedSettings{
+			Address: in.Address,
+			Source:  uint16(id),
+			Name:    in.Name,
+			Run:     l.cfg.Live.Run,
+			Align:   liveAlign,
+			Log:     l.cfg.Live.Log,
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		names, unordered = append(names, in.Name), append(unordered, in.Kind.Unordered)
+		l.feeds = append(l.feeds, &intake{
+			index: i,
+			name:  in.Name,
+			feed:  feed,
+			stage: newStage(2*each+2*event.MaxFragment, window),
+		})
+	}
+	return names, unordered, nil
 }
 
 // How large blocks of live data may become. Nobody knows the fragments' sizes: a MEP that would have more bytes is cut

@@ -37,10 +37,10 @@ type Needs struct {
 	MaxMEP   int              // bytes that the MFPs of the largest MEP take, without its header
 }
 
-// Measure reads a file as OpenReplay does and says what a run over it needs; of c, Path is what the file is called in
+// measure reads a file as OpenReplay does and says what a run over it needs; of c, Path is what the file is called in
 // errors. What it allocates is bounded by the size of the file, and by constants: however many streams, and whatever is
 // in the file.
-func Measure(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error) {
+func measure(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error) {
 	r, err := learn(ctx, f, c)
 	if err != nil {
 		return Needs{}, err

@@ -67,7 +67,7 @@ func TestMemoryIsBoundedByTheFile(t *testing.T) {
 	const bound = 8 << 20
 	var needs Needs
 	var err error
-	if got := allocated(func() { needs, err = Measure(t.Context(), openFile(t, path), c) }); err != nil ||
+	if got := allocated(func() { needs, err = measure(t.Context(), openFile(t, path), c) }); err != nil ||
 		got > bound+4*uint64(len(records)) {
 		t.Errorf("a file of %d bytes was measured with %d bytes of memory, %v", len(records), got, err)
 	}
@@ -85,7 +85,7 @@ func TestMemoryIsBoundedByTheFile(t *testing.T) {
 	}
 }
 
-// TestMeasureIsWhatTheUnitsFind holds Measure against the readout units themselves.
+// TestMeasureIsWhatTheUnitsFind holds measure against the readout units themselves.
 func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 	var records [][]byte
 	for i := range 23 {
@@ -98,7 +98,7 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 		{Packing: 5, Events: 7},
 	} {
 		c.Path, c.RUs = path, 2
-		needs, err := Measure(t.Context(), openFile(t, path), c)
+		needs, err := measure(t.Context(), openFile(t, path), c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,8 +106,8 @@ func TestMeasureIsWhatTheUnitsFind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(needs.Division.Counts(), r.cabled().division.Counts()) || needs.MaxMEP != r.MaxMEP() {
-			t.Errorf("%+v: %+v, and a unit finds %v and %d bytes", c, needs, r.cabled().division, r.MaxMEP())
+		if !slices.Equal(needs.Division.Counts(), r.cabled().division.Counts()) || needs.MaxMEP != r.maxMEP {
+			t.Errorf("%+v: %+v, and a unit finds %v and %d bytes", c, needs, r.cabled().division, r.maxMEP)
 		}
 		r.Close()
 	}

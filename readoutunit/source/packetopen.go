@@ -48,14 +48,14 @@ func openRecorded(ctx context.Context, c ReplayConfig) (Source, error) {
 	return r, nil
 }
 
-// measureFile is Measure for a file of any format.
+// measureFile is measure for a file of any format.
 func measureFile(ctx context.Context, f *os.File, c ReplayConfig) (Needs, error) {
 	p, err := learnOther(ctx, f, c)
 	switch {
 	case err != nil:
 		return Needs{}, err
 	case p == nil:
-		return Measure(ctx, f, c)
+		return measure(ctx, f, c)
 	}
 	return p.needs(), p.Close()
 }

@@ -47,7 +47,7 @@ type Replay struct {
 	// immutable after OpenReplay
 	cat *catalog
 	share
-	cabling  *Cabling
+	cabling  *cabling
 	parts    []part          // this RU's fragments that are not empty: by record
 	partsEnd []int           // by record: where its parts end
 	taken    []time.Duration // by record: when it is due after the first; nil where nobody asks
@@ -62,7 +62,7 @@ type Replay struct {
 }
 
 // cabled says which stream carries which banks.
-func (r *Replay) cabled() *Cabling { return r.cabling }
+func (r *Replay) cabled() *cabling { return r.cabling }
 
 // events is the number of events that Next will give, all blocks together; endless says that there is no such number.
 func (r *Replay) events() (n uint64, endless bool) {
@@ -78,10 +78,6 @@ func (r *Replay) events() (n uint64, endless bool) {
 
 // bad is the record that will end the replay, or nil. It is known from the beginning.
 func (r *Replay) bad() *BadRecordError { return r.cat.bad }
-
-// MaxMEP is the size of the largest blocks of all RUs together, in bytes: what the MFPs of the largest MEP take,
-// without its header.
-func (r *Replay) MaxMEP() int { return r.maxMEP }
 
 // Next gives the next block; see Source.
 func (r *Replay) Next(ctx context.Context, dst []byte, b *Block) (err error) {
@@ -129,6 +125,27 @@ func (r *Replay) fill(dst []byte, b *Block) error {
 	return nil
 }
 
+// addMFP adds an MFP of n fragments to a block in dst: its header, and tables in which all fragments are of one type
+// and have no size yet. The size of the MFP is in whole words.
+func (b *Block) addMFP(dst []byte, source uint16, n, size int, of event.BankType) {
+	place := dst[b.Size:]
+	types, sizes := event.MFPTables(place, n)
+	for i := range n {
+		types[i] = uint8(of)
+	}
+	clear(types[n:])
+	clear(sizes)
+	event.PutMFPHeader(place, event.MFPHeader{
+		N:          n,
+		Size:       uint32(size),
+		FirstEvent: b.FirstEvent,
+		Source:     source,
+		Align:      containerAlign,
+	})
+	b.MFPs = append(b.MFPs, MFPInfo{Source: source, Offset: b.Size, Size: size})
+	b.Size += size
+}
+
 // tables writes the headers and tables of the MFPs and lays the block out.
 func (r *Replay) tables(dst []byte, b *Block) {
 	n := len(r.batch)
@@ -140,25 +157,8 @@ func (r *Replay) tables(dst []byte, b *Block) {
 	}
 	for s := range r.count {
 		size := event.MFPHeaderSize(n) + r.starts[s]
-		place := dst[b.Size:]
-		types, sizes := event.MFPTables(place, n)
-		for i := range n {
-			types[i] = uint8(event.FragmentContainer)
-		}
-		clear(types[n:])
-		clear(sizes)
-		source := uint16(r.first + s)
-		event.PutMFPHeader(place, event.MFPHeader{
-			N:          n,
-			Size:       uint32(size),
-			FirstEvent: b.FirstEvent,
-			Source:     source,
-			Align:      containerAlign,
-		})
-		r.starts[s] = b.Size
-		r.ends[s] = b.Size + event.MFPHeaderSize(n)
-		b.MFPs = append(b.MFPs, MFPInfo{Source: source, Offset: b.Size, Size: size})
-		b.Size += size // all parts are whole words
+		r.starts[s], r.ends[s] = b.Size, b.Size+event.MFPHeaderSize(n)
+		b.addMFP(dst, uint16(r.first+s), n, size, event.FragmentContainer)
 	}
 	copy(r.stops, r.ends)
 	table := event.MFPHeaderSize(n) - sizeTable(n)

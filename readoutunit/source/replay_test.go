@@ -84,8 +84,8 @@ func (s *system) next(out []byte) ([]byte, error) {
 			mfps = append(mfps, m)
 		}
 	}
-	if total > s.rus[0].MaxMEP() {
-		return out, fmt.Errorf("MEP of %d bytes, the bound is %d", total, s.rus[0].MaxMEP())
+	if total > s.rus[0].maxMEP {
+		return out, fmt.Errorf("MEP of %d bytes, the bound is %d", total, s.rus[0].maxMEP)
 	}
 	for e := range s.blocks[0].Events {
 		fragments := make([][]byte, len(mfps))
@@ -143,7 +143,7 @@ func TestReplaySample(t *testing.T) {
 				if least, most := r.cabled().division.Range(); least != most || least < minStreams || rus*least > 20 {
 					t.Errorf("%d to %d streams per RU", least, most)
 				}
-				t.Logf("%d streams, blocks ≤ %d, MEPs ≤ %d bytes", r.cabled().sources(), r.MaxBlock(), r.MaxMEP())
+				t.Logf("%d streams, blocks ≤ %d, MEPs ≤ %d bytes", r.cabled().sources(), r.MaxBlock(), r.maxMEP)
 			})
 		}
 	}

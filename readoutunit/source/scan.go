@@ -144,8 +144,8 @@ func recordBankSize(header, banks int) int {
 	return roundUp(event.BankHeaderSize + header + 2*banks)
 }
 
-// Key identifies a bank over all events: what a cable of the detector carries.
-type Key struct {
+// bankKey identifies a bank over all events: what a cable of the detector carries.
+type bankKey struct {
 	Type   event.BankType
 	Source int16
 }
@@ -153,7 +153,7 @@ type Key struct {
 // keyTable numbers the keys in the order of their first appearance. Looking one up is two loads.
 type keyTable struct {
 	ids  [256]*[1 << 16]int32 // id+1 by type and source id, 0 for none
-	keys []Key
+	keys []bankKey
 	max  []uint32 // by id: most bytes of padded banks it has in one event
 
 	// scratch of learn
@@ -183,14 +183,8 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 		banks++
 		id := t.id(c.Bank())
 		if id < 0 && len(t.keys) == maxKeys {
-			err = &event.FormatError{
-				Format: event.FormatMDF,
-				Field:  "bank",
-				Record: event.NoRecord,
-				Offset: int64(r.HeaderSize() + c.Offset()),
-				Err:    event.ErrRange,
-				Reason: fmt.Sprintf("its type and source are one more than the %d pairs that a file can have", maxKeys),
-			}
+			err = outOfRange("bank", r.HeaderSize()+c.Offset(),
+				"its type and source are one more than the %d pairs that a file can have", maxKeys)
 			break
 		}
 		if id < 0 {
@@ -201,29 +195,16 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 		}
 		t.sum[id] += uint32(len(c.Raw()))
 		if t.sum[id] > maxContainer && err == nil {
-			err = &event.FormatError{
-				Format: event.FormatMDF,
-				Field:  "bank",
-				Record: event.NoRecord,
-				Offset: int64(r.HeaderSize() + c.Offset()),
-				Err:    event.ErrRange,
-				Reason: fmt.Sprintf("the banks of type %v and source %d have more than the %d bytes that a fragment can hold",
-					c.Bank().Type(), c.Bank().SourceID(), maxContainer),
-			}
+			err = outOfRange("bank", r.HeaderSize()+c.Offset(),
+				"the banks of type %v and source %d have more than the %d bytes that a fragment can hold",
+				c.Bank().Type(), c.Bank().SourceID(), maxContainer)
 		}
 	}
 	if err == nil {
 		err = c.Err()
 	}
 	if most := (event.MaxBankData - r.HeaderSize()) / 2; banks > most && err == nil {
-		err = &event.FormatError{
-			Format: event.FormatMDF,
-			Field:  "number of banks",
-			Record: event.NoRecord,
-			Offset: 0,
-			Err:    event.ErrRange,
-			Reason: fmt.Sprintf("%d banks are more than the %d that a replayed record can have", banks, most),
-		}
+		err = outOfRange("number of banks", 0, "%d banks are more than the %d that a replayed record can have", banks, most)
 	}
 	for _, id := range t.touched {
 		if err == nil {
@@ -237,6 +218,18 @@ func (t *keyTable) learn(r event.Record) (banks int, err error) {
 	return banks, err
 }
 
+// outOfRange is a record of MDF that cannot be replayed: a field of it, at an offset in the record, is too large.
+func outOfRange(field string, offset int, reason string, args ...any) error {
+	return &event.FormatError{
+		Format: event.FormatMDF,
+		Field:  field,
+		Record: event.NoRecord,
+		Offset: int64(offset),
+		Err:    event.ErrRange,
+		Reason: fmt.Sprintf(reason, args...),
+	}
+}
+
 func (t *keyTable) add(b event.Bank) int32 {
 	row := &t.ids[b.Type()]
 	if *row == nil {
@@ -244,7 +237,7 @@ func (t *keyTable) add(b event.Bank) int32 {
 	}
 	id := int32(len(t.keys))
 	(*row)[uint16(b.SourceID())] = id + 1
-	t.keys = append(t.keys, Key{b.Type(), b.SourceID()})
+	t.keys = append(t.keys, bankKey{b.Type(), b.SourceID()})
 	t.max = append(t.max, 0)
 	t.sum = append(t.sum, 0)
 	return id

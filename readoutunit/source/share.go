@@ -33,7 +33,8 @@ func (c *ReplayConfig) check() error {
 // ofUnits refuses the division of another number of readout units.
 func ofUnits(d placing.Division, rus int) error {
 	if n := d.Units(); n != rus {
-		return &ConfigError{"streams", fmt.Sprintf("the sources of %d readout units are told, and there are %d", n, rus)}
+		return &ConfigError{"streams", fmt.Sprintf("the configuration gives the sources of %d readout units, and there "+
+			"are %d", n, rus)}
 	}
 	return nil
 }

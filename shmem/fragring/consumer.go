@@ -58,7 +58,7 @@ func (c *Consumer) Next() (Fragment, bool, error) {
 		}
 		from := c.position%c.size + recordHeader
 		c.position += length
-		if h.flags == 0 && h.rest == 0 && h.size <= MaxFragment && h.event != noEvent {
+		if h.flags == 0 && h.rest == 0 && h.size <= maxFragment && h.event != noEvent {
 			c.push()
 			to := from + uint64(h.size)
 			return Fragment{h.event, h.kind, c.data[from:to:to]}, true, nil

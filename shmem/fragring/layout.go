@@ -18,10 +18,10 @@ const (
 	HeaderSize = shmem.PageSize
 	// MinCapacity is the smallest ring, in bytes of records: two of the largest fragments always find a place.
 	MinCapacity = 256 << 10
-	// MaxCapacity is the largest: the size of a wrap record is a u32.
-	MaxCapacity = 4<<30 - shmem.PageSize
-	// MaxFragment is the largest fragment, bytes: event.MaxFragment.
-	MaxFragment = math.MaxUint16
+	// maxCapacity is the largest: the size of a wrap record is a u32.
+	maxCapacity = 4<<30 - shmem.PageSize
+	// maxFragment is the largest fragment, bytes: event.MaxFragment.
+	maxFragment = math.MaxUint16
 
 	// ProducerByte is the byte of the memory whose lock a producer holds while it lives.
 	ProducerByte = 0
@@ -127,14 +127,14 @@ type Settings struct {
 
 // Make writes the header of a new ring into zeroed memory of HeaderSize and at least MinCapacity bytes, whole pages.
 func Make(mem []byte, s Settings) error {
-	if len(mem) < HeaderSize+MinCapacity || len(mem) > HeaderSize+MaxCapacity || len(mem)%shmem.PageSize != 0 {
+	if len(mem) < HeaderSize+MinCapacity || len(mem) > HeaderSize+maxCapacity || len(mem)%shmem.PageSize != 0 {
 		return fmt.Errorf("a ring has %d to %d bytes, in whole pages, and not %d", HeaderSize+MinCapacity,
-			HeaderSize+MaxCapacity, len(mem))
+			HeaderSize+maxCapacity, len(mem))
 	}
 	w := wordsOf(mem)
 	w.magic, w.version, w.source = magic, version, uint32(s.Source)
 	w.data, w.capacity = HeaderSize, uint64(len(mem)-HeaderSize)
-	w.run, w.largest = s.Run, MaxFragment
+	w.run, w.largest = s.Run, maxFragment
 	w.consumerPID.Store(s.PID)
 	w.consumer.Store(uint32(reading))
 	return nil
@@ -155,7 +155,7 @@ func view(name string, mem []byte) (ring, error) {
 			Reason: reason,
 		}
 	}
-	if len(mem) < HeaderSize+MinCapacity || len(mem) > HeaderSize+MaxCapacity || len(mem)%shmem.PageSize != 0 {
+	if len(mem) < HeaderSize+MinCapacity || len(mem) > HeaderSize+maxCapacity || len(mem)%shmem.PageSize != 0 {
 		return ring{}, broken("size", uint64(len(mem)), "not that of a ring")
 	}
 	w := wordsOf(mem)
@@ -169,7 +169,7 @@ func view(name string, mem []byte) (ring, error) {
 		{"data offset", w.data, HeaderSize, "not behind the header"},
 		{"capacity", w.capacity, uint64(len(mem) - HeaderSize), "not what the segment holds"},
 		{"source", uint64(w.source), uint64(uint16(w.source)), "more than 16 bits"},
-		{"largest fragment", uint64(w.largest), MaxFragment, "not that of this version"},
+		{"largest fragment", uint64(w.largest), maxFragment, "not that of this version"},
 	} {
 		if c.got != c.want {
 			return ring{}, broken(c.what, c.got, c.reason)

@@ -117,7 +117,7 @@ func (p *Producer) Expected() uint64 { return p.next }
 // ErrRefused and *BrokenError.
 func (p *Producer) Reserve(size int) ([]byte, bool, error) {
 	switch {
-	case size < 0 || size > MaxFragment:
+	case size < 0 || size > maxFragment:
 		return nil, false, ErrTooLarge
 	case p.out:
 		return nil, false, errPlace

@@ -100,7 +100,7 @@ func TestModel(t *testing.T) {
 		mem, p, c := pair(t)
 		var in, out []Fragment // committed and not read; read and not given back
 		var next, dropped uint64
-		sizes := rapid.OneOf(rapid.IntRange(0, 64), rapid.IntRange(0, MaxFragment), rapid.Just(MaxFragment))
+		sizes := rapid.OneOf(rapid.IntRange(0, 64), rapid.IntRange(0, maxFragment), rapid.Just(maxFragment))
 		reserve := func(t *rapid.T) []byte {
 			place, ok, err := p.Reserve(sizes.Draw(t, "size"))
 			must.OK(t, err)
@@ -230,7 +230,7 @@ func TestRefusedSteps(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}
 	}
-	_, _, err := p.Reserve(MaxFragment + 1)
+	_, _, err := p.Reserve(maxFragment + 1)
 	step("too large", err, ErrTooLarge)
 	_, _, err = p.Reserve(-1)
 	step("negative", err, ErrTooLarge)

@@ -78,15 +78,15 @@ func Pick(all []*study.Study, ids []string, headline, quick bool) ([]*study.Stud
 
 // Verdicts on a figure, from the best to the worst; the last are those without a simulation.
 const (
-	Holds   = study.Holds   // each of its expectations
-	Ranges  = study.InRange // each holds, or lies within what the cases give
-	Partly  = "partly"      // not each
-	Differs = study.Differs // none of them
-	Failed  = "failed"      // the model could not answer
-	Cut     = "not run to its end"
-	Unasked = "interrupted" // its turn did not come
-	Unknown = "not given"   // the document lacks a parameter
-	ByReal  = "real system" // only a running system can answer
+	verdictHolds   = study.Holds   // each of its expectations
+	verdictRanges  = study.InRange // each holds, or lies within what the cases give
+	verdictPartly  = "partly"      // not each
+	verdictDiffers = study.Differs // none of them
+	verdictFailed  = "failed"      // the model could not answer
+	verdictCut     = "not run to its end"
+	verdictUnasked = "interrupted" // its turn did not come
+	verdictUnknown = "not given"   // the document lacks a parameter
+	verdictByReal  = "real system" // only a running system can answer
 )
 
 // An Answer to a figure.
@@ -105,7 +105,7 @@ func Run(ctx context.Context, ask []*study.Study, models []study.Model, workers 
 	var g errgroup.Group
 	g.SetLimit(max(1, workers))
 	for i, s := range ask {
-		answers[i] = Answer{Study: s, Verdict: Unasked}
+		answers[i] = Answer{Study: s, Verdict: verdictUnasked}
 		g.Go(func() error {
 			if ctx.Err() == nil {
 				answers[i].run(ctx, models)
@@ -129,19 +129,19 @@ func Run(ctx context.Context, ask []*study.Study, models []study.Model, workers 
 // run lets the model answer, and judges it.
 func (a *Answer) run(ctx context.Context, models []study.Model) {
 	if a.Study.Model == "" {
-		a.Verdict = Unknown
+		a.Verdict = verdictUnknown
 		if a.Study.Kind == study.Real {
-			a.Verdict = ByReal
+			a.Verdict = verdictByReal
 		}
 		return
 	}
 	a.Outcome, a.Err = a.Study.Run(ctx, models, study.Env{})
 	switch {
 	case ctx.Err() != nil: // half a run says nothing of the figure, whatever it came to until then
-		a.Verdict, a.Outcome, a.Err = Cut, study.Outcome{}, nil
+		a.Verdict, a.Outcome, a.Err = verdictCut, study.Outcome{}, nil
 		return
 	case a.Err != nil:
-		a.Verdict = Failed
+		a.Verdict = verdictFailed
 		return
 	}
 	a.Judged = a.Study.Judge(a.Outcome)
@@ -151,20 +151,23 @@ func (a *Answer) run(ctx context.Context, models []study.Model) {
 	}
 	switch {
 	case of[study.Holds] == len(a.Judged):
-		a.Verdict = Holds
+		a.Verdict = verdictHolds
 	case of[study.Holds]+of[study.InRange] == len(a.Judged):
-		a.Verdict = Ranges
+		a.Verdict = verdictRanges
 	case of[study.Holds]+of[study.InRange] > 0:
-		a.Verdict = Partly
+		a.Verdict = verdictPartly
 	default:
-		a.Verdict = Differs
+		a.Verdict = verdictDiffers
 	}
 }
 
-// Count says how many answers have each verdict, in the order of the verdicts.
-func Count(answers []Answer) string {
+// count says how many answers have each verdict, in the order of the verdicts.
+func count(answers []Answer) string {
 	text := ""
-	for _, v := range []string{Holds, Ranges, Partly, Differs, Failed, Cut, Unasked, Unknown, ByReal} {
+	for _, v := range []string{
+		verdictHolds, verdictRanges, verdictPartly, verdictDiffers, verdictFailed, verdictCut, verdictUnasked,
+		verdictUnknown, verdictByReal,
+	} {
 		n := 0
 		for i := range answers {
 			if answers[i].Verdict == v {

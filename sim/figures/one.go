@@ -14,7 +14,8 @@ import (
 func WriteOne(w io.Writer, s *study.Study, out study.Outcome, cut, asJSON bool) error {
 	var judged []study.Judged
 	if cut {
-		out.Notes = append(out.Notes, Cut+": the results are of what was played until the interruption, and are not judged")
+		out.Notes = append(out.Notes, verdictCut+
+			": the results are of what was played until the interruption, and are not judged")
 	} else {
 		judged = s.Judge(out)
 	}
@@ -28,7 +29,14 @@ func WriteOne(w io.Writer, s *study.Study, out study.Outcome, cut, asJSON bool) 
 			Plots   []jsonPlot   `json:"plots,omitempty"`
 			Notes   []string     `json:"notes,omitempty"`
 			Events  uint64       `json:"simulated_events"`
-		}{s.Model, results(out), expected(judged), plots(out), out.Notes, out.Events})
+		}{
+			Model:   s.Model,
+			Results: results(out),
+			Judged:  expected(judged),
+			Plots:   plots(out),
+			Notes:   out.Notes,
+			Events:  out.Events,
+		})
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "model\t%s\n", s.Model)
@@ -67,7 +75,12 @@ type jsonPlot struct {
 func plots(out study.Outcome) []jsonPlot {
 	var all []jsonPlot
 	for _, p := range out.Plots {
-		all = append(all, jsonPlot{p.Name, p.X, p.Y, p.Curves})
+		all = append(all, jsonPlot{
+			Name:   p.Name,
+			X:      p.X,
+			Y:      p.Y,
+			Curves: p.Curves,
+		})
 	}
 	return all
 }

@@ -72,7 +72,7 @@ func WriteText(w io.Writer, answers []Answer) error {
 	line(heads)
 	var why []string // below the table: sentences would make its columns wide
 	for _, row := range rows(answers) {
-		if row[6] == Failed || row[6] == Unknown {
+		if row[6] == verdictFailed || row[6] == verdictUnknown {
 			why = append(why, row[0]+": "+row[4])
 			row[4] = ""
 		}
@@ -86,7 +86,7 @@ func WriteText(w io.Writer, answers []Answer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(w, Count(answers))
+	_, err := fmt.Fprintln(w, count(answers))
 	return err
 }
 
@@ -167,7 +167,7 @@ func WritePage(w io.Writer, answers []Answer) error {
 	p := page.Page{
 		Kind: "Ringlet simulator",
 		Name: "figures of the founding documents",
-		Lead: Count(answers) + ".",
+		Lead: count(answers) + ".",
 		Parts: []page.Part{
 			{ID: "figures", Title: "Figures", Table: page.Text(heads, rows(answers), 1, 2, 4, 7)},
 			{

@@ -52,7 +52,13 @@ var tagnetChain = study.Model{
 			g.say(float64(c.retries()+net.Retried()), study.Count, "retries-%d", size)
 			plot.Points = append(plot.Points, [2]float64{float64(size), rate / 1e6})
 		}
-		g.out.Plots = []study.Plot{{Name: "rate", X: "block (B)", Y: "MHz", LogX: true, Curves: []study.Curve{plot}}}
+		g.out.Plots = []study.Plot{{
+			Name:   "rate",
+			X:      "block (B)",
+			Y:      "MHz",
+			LogX:   true,
+			Curves: []study.Curve{plot},
+		}}
 		return g.out, nil
 	},
 }

@@ -39,7 +39,12 @@ var farmModel = study.Model{
 		g.say(float64(net.Retried()), study.Count, "busy-echoes")
 		g.say(float64(int64(f.events)-r.finished), study.Count, "events-lost")
 		r.loads(g)
-		g.out.Plots = []study.Plot{{Name: "wait", X: "place in the chain", Y: "µs", Curves: []study.Curve{plot}}}
+		g.out.Plots = []study.Plot{{
+			Name:   "wait",
+			X:      "place in the chain",
+			Y:      "µs",
+			Curves: []study.Curve{plot},
+		}}
 		return g.out, nil
 	},
 }

@@ -38,7 +38,12 @@ var engineAlone = study.Model{
 			g.say(gap, study.Count, "receiving-gap-%d", size)
 			c.Points = append(c.Points, [2]float64{float64(size), rate / (1 << 20)})
 		}
-		g.out.Plots = []study.Plot{{Name: "throughput", X: "block (B)", Y: "MiB/s", Curves: []study.Curve{c}}}
+		g.out.Plots = []study.Plot{{
+			Name:   "throughput",
+			X:      "block (B)",
+			Y:      "MiB/s",
+			Curves: []study.Curve{c},
+		}}
 		return g.out, nil
 	},
 }

@@ -84,15 +84,6 @@ type result struct {
 // run writes with a share of all datagrams lost, in both directions.
 func (c *config) run(ctx context.Context, share float64, env study.Env) (result, error) {
 	s := env.Sim()
-	var paths [2]path
-	for e := range paths {
-		rng := s.Stream(fmt.Sprint("losses of ", e))
-		paths[e] = path{
-			perByte: c.perByte,
-			delay:   c.delay,
-			lose:    func([]byte) bool { return rng.Float64() < share },
-		}
-	}
 	p, err := newPair(s, link.Config{
 		MaxDatagram: c.datagram,
 		Credit:      c.credit,
@@ -101,37 +92,13 @@ func (c *config) run(ctx context.Context, share float64, env study.Env) (result,
 		Congestion:  true,
 		Piggyback:   true,
 		EchoEvery:   max(1, c.credit/6), // as transport has it
-	}, paths)
+	}, c.paths(s, share))
 	if err != nil {
 		return result{}, err
 	}
-	data := make([]byte, c.size)
-	windows := window / c.size
-	asked, done := 0, 0
-	ask := func() {
-		for asked < c.writes && asked-done < windows {
-			at := asked % windows * c.size
-			w := link.Write{Ref: p.ends[0].ref, Offset: uint32(at), Data: data, Cookie: uint64(asked)}
-			if !p.ends[0].core.Write(w) {
-				return
-			}
-			asked++
-		}
-	}
-	p.after = func(e int, events []link.Event) {
-		for i := range events {
-			if events[i].Kind == link.Completed && e == 0 {
-				if done++; done == c.writes {
-					s.Stop()
-				}
-			}
-		}
-		if e == 0 {
-			ask()
-			p.stir()
-		}
-	}
-	ask()
+	w := &writer{c: c, p: p, data: make([]byte, c.size)}
+	p.after = w.after
+	w.ask()
 	p.stir()
 	limits := env.Limits(0)
 	s.Run(ctx, limits)
@@ -144,6 +111,60 @@ func (c *config) run(ctx context.Context, share float64, env study.Env) (result,
 		again:   float64(sent.ChunksResent) / float64(max(1, sent.ChunksSent)),
 		lost:    float64(p.paths[0].lost+p.paths[1].lost) / float64(max(1, p.paths[0].sent+p.paths[1].sent)),
 		events:  s.Executed(),
-		whole:   done == c.writes,
+		whole:   w.done == c.writes,
 	}, nil
+}
+
+// paths lose a share of all datagrams.
+func (c *config) paths(s *sim.Sim, share float64) (paths [2]path) {
+	for e := range paths {
+		rng := s.Stream(fmt.Sprint("losses of ", e))
+		paths[e] = path{
+			perByte: c.perByte,
+			delay:   c.delay,
+			lose:    func([]byte) bool { return rng.Float64() < share },
+		}
+	}
+	return paths
+}
+
+// writer is the program at end 0, which writes blocks one behind the other until all are written.
+type writer struct {
+	c           *config
+	p           *pair
+	data        []byte
+	asked, done int
+}
+
+// ask gives the link as many writes as there are windows for.
+func (w *writer) ask() {
+	windows := window / w.c.size
+	for w.asked < w.c.writes && w.asked-w.done < windows {
+		ok := w.p.ends[0].core.Write(link.Write{
+			Ref:    w.p.ends[0].ref,
+			Offset: uint32(w.asked % windows * w.c.size),
+			Data:   w.data,
+			Cookie: uint64(w.asked),
+		})
+		if !ok {
+			return
+		}
+		w.asked++
+	}
+}
+
+// after takes what an end has told.
+func (w *writer) after(e int, events []link.Event) {
+	if e != 0 {
+		return
+	}
+	for i := range events {
+		if events[i].Kind == link.Completed {
+			if w.done++; w.done == w.c.writes {
+				w.p.s.Stop()
+			}
+		}
+	}
+	w.ask()
+	w.p.stir()
 }

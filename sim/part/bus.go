@@ -34,8 +34,8 @@ func NewBus(s *sim.Sim, grant sim.Time) *Bus { return &Bus{s: s, Grant: grant} }
 // Attach adds a client.
 func (b *Bus) Attach(c Client) { b.clients = append(b.clients, c) }
 
-// Favour adds a client that is asked before those of Attach.
-func (b *Bus) Favour(c Client) { b.favoured = append(b.favoured, c) }
+// favour adds a client that is asked before those of Attach.
+func (b *Bus) favour(c Client) { b.favoured = append(b.favoured, c) }
 
 // Trace draws the transfers on a line of that name where the simulation is traced. Label names those of a client.
 func (b *Bus) Trace(name string, label func(Client) string) {

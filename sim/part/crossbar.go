@@ -69,7 +69,7 @@ func NewCrossbar(s *sim.Sim, cfg CrossbarConfig) *Crossbar {
 			owed:    make([]int32, cfg.Ports),
 			returns: NewQueue[int](s, 0),
 		}
-		x.links[at].Favour((*credits)(in))
+		x.links[at].favour((*credits)(in))
 		for out, link := range x.links {
 			p := &point{in: in, out: out, queue: NewQueue[*Packet](s, 0)}
 			in.room[out] = cfg.Buffer
@@ -120,8 +120,8 @@ func (x *Crossbar) Take(p *Packet) {
 	in.kick()
 }
 
-// Link is the output link of a port: its use, and how many packets and credits it served.
-func (x *Crossbar) Link(out int) *Bus { return x.links[out] }
+// link is the output link of a port: its use, and how many packets and credits it served.
+func (x *Crossbar) link(out int) *Bus { return x.links[out] }
 
 // Peak is the most bytes that the cross-point of an input and an output held.
 func (x *Crossbar) Peak(in, out int) int64 { return x.inputs[in].points[out].held.Peak() }

@@ -6,16 +6,14 @@
 //   - [Queue]: first in, first out, with a limit; what finds it full is refused and counted.
 //   - [Bus]: one transfer at a time; clients are asked in turn, the favoured ones first. PCI, B-Link, an output of a
 //     switch.
-//   - [Processor]: one job after the other, with a time per message and per byte.
-//   - [Bucket]: a rate with bursts.
 //   - [Port]: an output of a switch or a NIC with a finite buffer. Full buffers push back (credits), or drop.
 //   - [Crossbar]: cross-point buffers with round-robin outputs, and credits that go back on the links.
 //
 // # How parts are put together
 //
-// A caller makes parts with a *sim.Sim, connects them, and calls what begins something (Queue.Put, Processor.Do,
-// Port.Take). A part calls back by a sim.Handler, or by the interface of its user ([Client], [Taker]). Whoever makes
-// room for a bus or an output, or brings it work, kicks it: Kick looks for something to do and is free to call.
+// A caller makes parts with a *sim.Sim, connects them, and calls what begins something (Queue.Put, Port.Take). A part
+// calls back by a sim.Handler, or by the interface of its user ([Client], [Taker]). Whoever makes room for a bus or an
+// output, or brings it work, kicks it: kick looks for something to do and is free to call.
 //
 // Each part counts what came, went, was refused and is inside, so a test can say: nothing was lost.
 //

@@ -79,18 +79,18 @@ func NewPort(s *sim.Sim, cfg PortConfig) *Port {
 	}
 }
 
-// Blocked is how long the port has had a packet that the next port had no room for.
-func (p *Port) Blocked() sim.Time { return p.blocked }
+// blockedFor is how long the port has had a packet that the next port had no room for.
+func (p *Port) blockedFor() sim.Time { return p.blocked }
 
-// Room reports whether a packet of that size fits into the buffer now. One packet always fits into an empty buffer.
-func (p *Port) Room(size int32) bool {
+// free reports whether a packet of that size fits into the buffer now. One packet always fits into an empty buffer.
+func (p *Port) free(size int32) bool {
 	return p.cfg.Buffer == 0 || p.Held.Value() == 0 || p.Held.Value()+int64(size) <= p.cfg.Buffer
 }
 
 // Inject begins a packet's way at the first port of its path, and reports whether that had room.
 func Inject(packet *Packet) bool {
 	first := packet.Path[0]
-	if !first.Room(packet.Size) {
+	if !first.free(packet.Size) {
 		return false
 	}
 	first.hold(packet)
@@ -101,20 +101,20 @@ func Inject(packet *Packet) bool {
 // Take queues a packet for which hold took the room.
 func (p *Port) Take(packet *Packet) {
 	p.queue.Put(packet)
-	p.Kick()
+	p.kick()
 }
 
 func (p *Port) hold(packet *Packet) { p.Held.Add(p.s.Now(), int64(packet.Size)) }
 
-// Kick sends the first packet, if the wire is idle and the next port has room.
-func (p *Port) Kick() {
+// kick sends the first packet, if the wire is idle and the next port has room.
+func (p *Port) kick() {
 	if p.sending || p.asked || p.queue.Len() == 0 {
 		return
 	}
 	packet := p.queue.First()
 	next := packet.next()
 	if next != nil && !p.cfg.Drop {
-		if !next.Room(packet.Size) {
+		if !next.free(packet.Size) {
 			p.asked, p.since = true, p.s.Now()
 			next.room.Put(p)
 			return
@@ -151,13 +151,13 @@ func (e *portSent) Handle(size, _ int64) {
 	p.Sent++
 	p.Bytes += uint64(size)
 	p.Held.Add(p.s.Now(), -size)
-	for p.room.Len() > 0 && p.Room(p.room.First().queue.First().Size) {
+	for p.room.Len() > 0 && p.free(p.room.First().queue.First().Size) {
 		waiting := p.room.Get()
 		waiting.asked = false
 		waiting.blocked += p.s.Now() - waiting.since
-		waiting.Kick()
+		waiting.kick()
 	}
-	p.Kick()
+	p.kick()
 	if p.Freed != nil {
 		p.Freed.Handle(size, 0)
 	}
@@ -175,7 +175,7 @@ func (e *portArrived) Handle(int64, int64) {
 		packet.To.Take(packet)
 	case !p.cfg.Drop:
 		next.Take(packet)
-	case next.Room(packet.Size):
+	case next.free(packet.Size):
 		next.hold(packet)
 		next.Take(packet)
 	default:

@@ -18,12 +18,12 @@ func NewQueue[T any](s *sim.Sim, limit int) *Queue[T] { return &Queue[T]{s: s, l
 // Len is the number inside.
 func (q *Queue[T]) Len() int { return q.n }
 
-// Full reports whether Put would refuse.
-func (q *Queue[T]) Full() bool { return q.limit > 0 && q.n >= q.limit }
+// full reports whether Put would refuse.
+func (q *Queue[T]) full() bool { return q.limit > 0 && q.n >= q.limit }
 
 // Put appends x, or refuses it.
 func (q *Queue[T]) Put(x T) bool {
-	if q.Full() {
+	if q.full() {
 		q.Refused++
 		return false
 	}

@@ -211,41 +211,13 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 		l.err = fmt.Errorf("event_rate_hz is 0")
 	}
 	c := defaults()
-	c.RUs, c.BUs = l.whole("n_ru", MostNodes), l.whole("n_bu", MostNodes)
-	c.Nodes = l.whole("nodes", MostNodes)
-	c.Streams, c.Slots = l.whole("streams", 1024), l.whole("slots", 4096)
-	c.LookAhead = l.whole("credits", 4096)
-	c.Packing = l.whole("packing", math.MaxUint16)
-	mean, sigma := l.number("fragment_mean_b"), l.number("fragment_sigma_b")
-	c.FragmentSize = int(math.Round(mean))
-	switch {
-	case sigma == 0:
-		c.Model = "constant"
-	case math.Abs(sigma*sigma-mean) < 0.05*mean:
-		c.Model = "poisson"
-	}
-	c.Discipline, c.PhaseEnd = l.cells["discipline"], l.cells["barrier"]
-	c.Transport = l.cells["transport"]
-	switch old := l.cells["started"] < renamed; {
-	case c.Transport == oldName:
-		c.Transport = "quic"
-	case c.Transport == "quic" && old:
-		c.Transport = "quic-go"
-	}
-	if l.cells["bypass"] == "off" {
-		c.Discipline = "tagring-wait"
-	}
+	l.units(&c)
+	l.fragments(&c)
+	l.order(&c)
 	if l.cells["offered_gbps"] != "" {
 		c.Rate = l.number("offered_gbps") / l.number("built_gbps") * rate // both of the same bits for an event
 	}
-	c.SuspendEvery, c.LargeEvery, c.LargeFactor, c.LargeRU = m.SuspendEvery, m.LargeEvery, m.LargeFactor, m.LargeRU
-	if text := l.cells["debug.suspend-for"]; text != "" {
-		d, err := time.ParseDuration(text)
-		if err != nil && l.err == nil {
-			l.err = err
-		}
-		c.SuspendFor, c.Duration = d, time.Duration(l.number("duration_s")*float64(time.Second))
-	}
+	m.disturbed(l, &c)
 	for _, s := range m.Series {
 		if s.Name == l.cells["series"] {
 			c.PullWindow = s.PullWindow
@@ -272,6 +244,54 @@ func (m *Results) point(l *line) (p *Point, rate float64) {
 		p.File.Hosts.Hosts = l.whole("hosts", MostNodes)
 	}
 	return p, rate
+}
+
+// units reads how many units there were, and what each had.
+func (l *line) units(c *Setup) {
+	c.RUs, c.BUs = l.whole("n_ru", MostNodes), l.whole("n_bu", MostNodes)
+	c.Nodes = l.whole("nodes", MostNodes)
+	c.Streams, c.Slots = l.whole("streams", 1024), l.whole("slots", 4096)
+	c.LookAhead = l.whole("credits", 4096)
+	c.Packing = l.whole("packing", math.MaxUint16)
+}
+
+// fragments reads how large fragments were.
+func (l *line) fragments(c *Setup) {
+	mean, sigma := l.number("fragment_mean_b"), l.number("fragment_sigma_b")
+	c.FragmentSize = int(math.Round(mean))
+	switch {
+	case sigma == 0:
+		c.Model = "constant"
+	case math.Abs(sigma*sigma-mean) < 0.05*mean:
+		c.Model = "poisson"
+	}
+}
+
+// order reads in which order units sent, and over which carrier. Results of former versions have former names.
+func (l *line) order(c *Setup) {
+	c.Discipline, c.PhaseEnd = l.cells["discipline"], l.cells["barrier"]
+	c.Transport = l.cells["transport"]
+	switch old := l.cells["started"] < renamed; {
+	case c.Transport == oldName:
+		c.Transport = "quic"
+	case c.Transport == "quic" && old:
+		c.Transport = "quic-go"
+	}
+	if l.cells["bypass"] == "off" {
+		c.Discipline = "tagring-wait"
+	}
+}
+
+// disturbed takes what disturbed the runs: suspensions, and events that are large.
+func (m *Results) disturbed(l *line, c *Setup) {
+	c.SuspendEvery, c.LargeEvery, c.LargeFactor, c.LargeRU = m.SuspendEvery, m.LargeEvery, m.LargeFactor, m.LargeRU
+	if text := l.cells["debug.suspend-for"]; text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil && l.err == nil {
+			l.err = err
+		}
+		c.SuspendFor, c.Duration = d, time.Duration(l.number("duration_s")*float64(time.Second))
+	}
 }
 
 // oldName is what the transport quic was called in results from before it was renamed; quic was then what is quic-go

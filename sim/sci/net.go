@@ -44,7 +44,7 @@ func New(s *sim.Sim, cfg Config, size ...int) *Net {
 		}
 	}
 	if t := s.Traced(); t != nil {
-		n.Trace(t)
+		n.traceTo(t)
 	}
 	if s.Observed() {
 		n.watch()
@@ -77,15 +77,20 @@ func (n *Net) newNode(i int) *Node {
 		l := newLink(node, dim)
 		node.links[dim] = l
 		for k := range kinds {
-			node.BLink.Attach(&crossing{n: node, from: l.received[k], l: l, k: k})
+			node.BLink.Attach(&crossing{
+				n:    node,
+				from: l.received[k],
+				l:    l,
+				k:    k,
+			})
 		}
 	}
 	node.PCI.Attach((*writing)(node))
 	return node
 }
 
-// Trace writes what happens into t: a track for each node's bus, and for each of its outputs.
-func (n *Net) Trace(t *sim.Trace) {
+// traceTo writes what happens into t: a track for each node's bus, and for each of its outputs.
+func (n *Net) traceTo(t *sim.Trace) {
 	n.trace = t
 	for i, node := range n.nodes {
 		node.track = t.Track(fmt.Sprintf("node %d bus", i))
@@ -121,9 +126,6 @@ func (n *Net) watch() {
 
 // Node is node i.
 func (n *Net) Node(i int) *Node { return n.nodes[i] }
-
-// At is the number of the node at those coordinates.
-func (n *Net) At(at ...int) int { return n.index(at) }
 
 // index is the number of the node at those coordinates.
 func (n *Net) index(at []int) int {

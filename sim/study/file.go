@@ -14,7 +14,7 @@ import (
 const (
 	Sim  = "sim"  // the simulator, within the bounds that the file gives
 	Real = "real" // the running system alone
-	Both = "both" // either
+	both = "both" // either
 )
 
 // A Study is a question to a model, or a figure of a document that only the running system answers.

@@ -128,7 +128,7 @@ const (
 	Holds    = "holds"
 	InRange  = "in range" // of what the cases give: what the documents do not say decides it
 	Differs  = "differs"
-	NoResult = "no result" // the model does not give it
+	noResult = "no result" // the model does not give it
 )
 
 // A Judged expectation.
@@ -209,7 +209,7 @@ func (e *Expectation) judge(out *Outcome) Judged {
 	j := Judged{
 		Name:    e.Name,
 		From:    e.From,
-		Verdict: NoResult,
+		Verdict: noResult,
 	}
 	got, is := out.find(e.Name)
 	bound, says := e.bound(out)

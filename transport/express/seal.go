@@ -59,7 +59,7 @@ func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	x.key.nonce(&x.nonce, h.number)
 	h.number++
 	aad, sealed := dst[:HeaderSize], dst[HeaderSize:]
-	if n >= apart && len(head) < Peeked {
+	if n >= apart && len(head) < peeked {
 		x.first[0] = byte(kind)
 		at := kindSize + copy(x.first[kindSize:], head)
 		at = copy(x.first[at:], body)

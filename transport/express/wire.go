@@ -25,8 +25,8 @@ const (
 	kindSize   = 1
 	// Overhead is what a packet holds beside the datagram: header, type of the frame, tag.
 	Overhead = HeaderSize + kindSize + gcm.Overhead
-	// Peeked is how much of a datagram is known before the packet is opened, if it has as much.
-	Peeked = gcm.FirstSize - kindSize
+	// peeked is how much of a datagram is known before the packet is opened, if it has as much.
+	peeked = gcm.FirstSize - kindSize
 	// apart is the size of packets which have a body that may lie, or belong, elsewhere.
 	apart = HeaderSize + gcm.FirstSize + gcm.Overhead
 

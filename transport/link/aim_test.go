@@ -116,7 +116,7 @@ func (w *wire) step(buf []byte) {
 }
 
 func (w *wire) quiet() bool {
-	return w.core[0].Idle() && w.core[1].Idle() && len(w.flying[0])+len(w.flying[1]) == 0
+	return w.core[0].idle() && w.core[1].idle() && len(w.flying[0])+len(w.flying[1]) == 0
 }
 
 // fullChunks is how many chunks, all of full size, the first write of each end has.

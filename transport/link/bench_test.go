@@ -89,8 +89,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: nothing happened", name)
 		}
 		for e, c := range s.core {
-			if st := c.Stats(); !c.Idle() || st.WritesRefused+st.DatagramsMalformed+st.DatagramsResent != 0 {
-				t.Errorf("%s: end %d is idle: %v, %+v", name, e, c.Idle(), st)
+			if st := c.Stats(); !c.idle() || st.WritesRefused+st.DatagramsMalformed+st.DatagramsResent != 0 {
+				t.Errorf("%s: end %d is idle: %v, %+v", name, e, c.idle(), st)
 			}
 		}
 	}

@@ -290,8 +290,8 @@ func (c *Core) Untold() bool { return len(c.events) > 0 }
 
 func (c *Core) event(e Event) { c.events = append(c.events, e) }
 
-// Idle reports whether nothing is queued, outstanding or owed.
-func (c *Core) Idle() bool {
+// idle reports whether nothing is queued, outstanding or owed.
+func (c *Core) idle() bool {
 	return c.opHead == c.opTail && c.sigLow == c.sigNext && c.respAt == len(c.responses) &&
 		c.send[0].live+c.send[1].live == 0 && !c.echoDue && c.unechoed == [lanes]int{}
 }

@@ -133,7 +133,7 @@ func (d *duo) run(limit int64) bool {
 	d.t.Helper()
 	for end := d.now + limit; ; {
 		d.settle()
-		if d.core[0].Idle() && d.core[1].Idle() {
+		if d.core[0].idle() && d.core[1].idle() {
 			return true
 		}
 		next := int64(0)

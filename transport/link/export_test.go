@@ -91,3 +91,6 @@ func (c *Core) auditTransactions() error {
 	}
 	return nil
 }
+
+// What the tests of the package name beside what it exports.
+func (c *Core) Idle() bool { return c.idle() }

@@ -219,7 +219,7 @@ func TestPiecesAllocateNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(50, round); n != 0 {
 		t.Errorf("%v allocations per round", n)
 	}
-	if st := s.core[0].Stats(); !s.core[0].Idle() || st.WritesRefused+st.DatagramsResent != 0 {
+	if st := s.core[0].Stats(); !s.core[0].idle() || st.WritesRefused+st.DatagramsResent != 0 {
 		t.Errorf("%+v", st)
 	}
 }

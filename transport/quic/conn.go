@@ -58,7 +58,7 @@ func (c *conn) remote() (*net.UDPAddr, error) {
 	if to, ok := c.qc.RemoteAddr().(*net.UDPAddr); ok {
 		return to, nil
 	}
-	return nil, fmt.Errorf("%s has the address %v, which is not of UDP", c.name, c.qc.RemoteAddr())
+	return nil, fmt.Errorf("the address %v of %s is no UDP address", c.qc.RemoteAddr(), c.name)
 }
 
 // export derives key material of one direction, from the end that has dialled or to it, from the TLS session.

@@ -13,7 +13,7 @@ const recordHeader = 4
 
 // errRecord is of a length that no record of the stream can have. What follows on the stream cannot be told apart any
 // more.
-var errRecord = errors.New("a record that cannot be")
+var errRecord = errors.New("a record of the stream has an impossible length")
 
 // putRecord puts a record into buf, which has room for it, and returns its length with the header.
 func putRecord(buf, d []byte) int {

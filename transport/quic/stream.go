@@ -150,7 +150,8 @@ func (s *streamConn) accept(ctx context.Context) error {
 		}
 		kind := int(p[4])
 		if p != preambleOf(kind) || kind >= streams || s.in[kind].st != nil {
-			return fmt.Errorf("a stream of %s begins with % x, which is not what one begins with", s.name, p)
+			return fmt.Errorf("a stream of %s begins with % x, and not with its kind: look whether the peer runs the same "+
+				"release", s.name, p)
 		}
 		s.in[kind].st = st
 	}

@@ -114,7 +114,7 @@ func (p *pipe) over(now time.Duration) error {
 	case p.end != nil && now >= p.endAt:
 		return p.end
 	case p.idleAt != 0 && now >= p.idleAt:
-		return ErrIdle
+		return errIdle
 	}
 	return nil
 }

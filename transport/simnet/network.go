@@ -23,10 +23,10 @@ const (
 
 // Errors of the simulated carrier.
 var (
-	// ErrIdle ends a connection over which nothing could come for the idle time-out, 5 s: a partition.
-	ErrIdle = errors.New("nothing was heard of the peer for too long")
-	// ErrNoAnswer ends a dial that nobody answers.
-	ErrNoAnswer = errors.New("no answer")
+	// errIdle ends a connection over which nothing could come for the idle time-out, 5 s: a partition.
+	errIdle = errors.New("nothing was heard of the peer for too long")
+	// errNoAnswer ends a dial that nobody answers.
+	errNoAnswer = errors.New("no answer")
 )
 
 // A ClosedError says that the peer closed the connection.
@@ -152,7 +152,7 @@ func (n *Network) Addr() net.Addr { return &net.UnixAddr{Name: n.name, Net: "sim
 
 // Dial connects to the named node. Names cannot be forged here: a node that is dialled by another name refuses.
 func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (transport.Conn, []byte, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, ErrNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, errNoAnswer)
 	defer cancel()
 	to, err := n.reach(ctx, addr)
 	if err != nil {
@@ -179,7 +179,7 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 		}
 		return nil, nil, r.err
 	case <-to.closed:
-		err = ErrNoAnswer
+		err = errNoAnswer
 	case <-n.closed:
 		err = transport.ErrClosed
 	case <-ctx.Done():
@@ -212,7 +212,7 @@ func (n *Network) reach(ctx context.Context, addr string) (*Network, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-time.After(initialPatience):
-		return nil, ErrNoAnswer
+		return nil, errNoAnswer
 	}
 }
 

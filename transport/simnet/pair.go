@@ -58,9 +58,6 @@ func (p *Pair) Shells(a, b Shell) { p.shells[0].kind, p.shells[1].kind = a, b }
 // Now is the virtual time, ns.
 func (p *Pair) Now() int64 { return p.now }
 
-// Partition cuts or heals both directions.
-func (p *Pair) Partition(cut bool) { p.wires[0].cut, p.wires[1].cut = cut, cut }
-
 // Run goes on until done reports true, until nothing can happen any more, or until the virtual time limit. It reports
 // what done said last.
 func (p *Pair) Run(limit time.Duration, done func() bool) bool {

@@ -14,7 +14,7 @@ const (
 	DefaultTimeout = 1600 * time.Microsecond
 )
 
-// Config of a Core.
+// Config of a core.
 type Config struct {
 	Depth    int           // events that may wait for their turn; 0: DefaultDepth
 	Timeout  time.Duration // from when an event is known to be triggered; 0: DefaultTimeout
@@ -52,8 +52,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("a decision unit of %d events: give 1 to 2^30", c.Depth)
 	case c.Timeout < time.Microsecond:
 		return fmt.Errorf("a time-out of %v for decisions: give 1µs or more", c.Timeout)
-	case c.Builders < 1 || c.Builders > int(Nobody):
-		return fmt.Errorf("decisions of %d builder units: give 1 to %d", c.Builders, Nobody)
+	case c.Builders < 1 || c.Builders > int(nobody):
+		return fmt.Errorf("decisions of %d builder units: give 1 to %d", c.Builders, nobody)
 	case c.First >= maxEvent:
 		return fmt.Errorf("decisions from event %d on: it must be below 2^48", c.First)
 	}
@@ -84,8 +84,8 @@ type entry struct {
 	verdict trigger.Decision
 }
 
-// Core decides, event after event. It is owned by one goroutine at a time.
-type Core struct {
+// core decides, event after event. It is owned by one goroutine at a time.
+type core struct {
 	cfg     Config
 	timeout int64 // ns
 
@@ -98,13 +98,13 @@ type Core struct {
 	stats    Stats
 }
 
-// New makes a core.
-func New(cfg Config) (*Core, error) {
+// coreOf makes a core.
+func coreOf(cfg Config) (*core, error) {
 	cfg.complete()
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	c := &Core{
+	c := &core{
 		cfg:     cfg,
 		timeout: int64(cfg.Timeout),
 		ring:    make([]entry, cfg.Depth),
@@ -116,22 +116,22 @@ func New(cfg Config) (*Core, error) {
 	return c, nil
 }
 
-// Triggered tells that events below that number are triggered. What was told before is not taken back.
-func (c *Core) Triggered(below uint64, now int64) {
+// triggered tells that events below that number are triggered. What was told before is not taken back.
+func (c *core) triggered(below uint64, now int64) {
 	if below > c.known.below && below <= maxEvent {
 		c.known.advance(below, now)
 		c.stats.Triggered = below - c.cfg.First
 	}
 }
 
-// Take takes a result.
-func (c *Core) Take(r *Result, now int64) Fate {
+// accept takes a result.
+func (c *core) accept(r *Result, now int64) Fate {
 	fate := c.take(r, now)
 	c.stats.Results[fate]++
 	return fate
 }
 
-func (c *Core) take(r *Result, now int64) Fate {
+func (c *core) take(r *Result, now int64) Fate {
 	switch {
 	case r.Epoch != c.cfg.Epoch:
 		return OldEpoch
@@ -152,16 +152,22 @@ func (c *Core) take(r *Result, now int64) Fate {
 	if e.verdict != 0 {
 		return Doubled
 	}
-	*e = entry{now, r.Builder, r.Score, r.Took, r.Decision}
+	*e = entry{
+		came:    now,
+		builder: r.Builder,
+		score:   r.Score,
+		took:    r.Took,
+		verdict: r.Decision,
+	}
 	if r.Event >= c.known.below { // what has a verdict was triggered, and so was what comes before it
-		c.Triggered(r.Event+1, now)
+		c.triggered(r.Event+1, now)
 	}
 	return Taken
 }
 
-// Step appends decisions to out, in order, as many as can be made now and fit its capacity. There may be more if it
+// step appends decisions to out, in order, as many as can be made now and fit its capacity. There may be more if it
 // fills it.
-func (c *Core) Step(now int64, out []Result) []Result {
+func (c *core) step(now int64, out []Result) []Result {
 	for len(out) < cap(out) && c.next < c.known.below {
 		m := c.known.of(c.next)
 		e := &c.ring[c.at]
@@ -183,7 +189,7 @@ func (c *Core) Step(now int64, out []Result) []Result {
 			default:
 				return out
 			}
-			d.Builder, d.Decision = Nobody, trigger.TimedOut
+			d.Builder, d.Decision = nobody, trigger.TimedOut
 		}
 		was := *e
 		*e = entry{}
@@ -220,19 +226,19 @@ func (e *entry) parts(since, now int64) Parts {
 	return p
 }
 
-// Due is when the next event times out, if nothing comes; false if there is none that could.
-func (c *Core) Due() (at int64, ok bool) {
+// due is when the next event times out, if nothing comes; false if there is none that could.
+func (c *core) due() (at int64, ok bool) {
 	if c.next >= c.known.below {
 		return 0, false
 	}
 	return c.known.of(c.next).due + c.timeout, true
 }
 
-// Finish tells that no result will come any more: Step decides all events that are triggered.
-func (c *Core) Finish() { c.finished = true }
+// Finish tells that no result will come any more: step decides all events that are triggered.
+func (c *core) Finish() { c.finished = true }
 
-// Stats are the counters so far.
-func (c *Core) Stats() Stats {
+// soFar gives the counters.
+func (c *core) soFar() Stats {
 	s := c.stats
 	s.Pending, s.Depth = c.known.below-c.next, uint64(len(c.ring))
 	return s

@@ -10,9 +10,9 @@ import (
 	"ringlet/trigger"
 )
 
-func newCore(t testing.TB, cfg Config) *Core {
+func newCore(t testing.TB, cfg Config) *core {
 	t.Helper()
-	c, err := New(cfg)
+	c, err := coreOf(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,33 +26,33 @@ func TestOrder(t *testing.T) {
 	c := newCore(t, Config{Builders: 1})
 	out := make([]Result, 0, 16)
 	for _, e := range []uint64{2, 1, 4} {
-		if f := c.Take(accept(e), 0); f != Taken {
+		if f := c.accept(accept(e), 0); f != Taken {
 			t.Fatal(f)
 		}
 	}
-	if out = c.Step(0, out); len(out) != 0 {
+	if out = c.step(0, out); len(out) != 0 {
 		t.Fatal(out)
 	}
-	c.Take(accept(0), 5000)
-	out = c.Step(5000, out)
+	c.accept(accept(0), 5000)
+	out = c.step(5000, out)
 	if len(out) != 3 || out[2].Event != 2 || out[0].Took != 5 {
 		t.Fatal(out)
 	}
-	due, ok := c.Due()
+	due, ok := c.due()
 	if !ok || due < int64(DefaultTimeout) || due > int64(DefaultTimeout+DefaultTimeout/1000) {
 		t.Fatal(due, ok)
 	}
-	if out = c.Step(due-1, out[:0]); len(out) != 0 {
+	if out = c.step(due-1, out[:0]); len(out) != 0 {
 		t.Fatal(out)
 	}
-	out = c.Step(due, out)
-	if len(out) != 2 || out[0].Decision != trigger.TimedOut || out[0].Builder != Nobody || out[1].Event != 4 {
+	out = c.step(due, out)
+	if len(out) != 2 || out[0].Decision != trigger.TimedOut || out[0].Builder != nobody || out[1].Event != 4 {
 		t.Fatal(out)
 	}
-	if f := c.Take(accept(3), due); f != Late {
+	if f := c.accept(accept(3), due); f != Late {
 		t.Fatal(f)
 	}
-	if _, ok := c.Due(); ok {
+	if _, ok := c.due(); ok {
 		t.Fatal("nothing is triggered, and something is due")
 	}
 }
@@ -62,13 +62,13 @@ func TestParts(t *testing.T) {
 	var got []Parts
 	c := newCore(t, Config{Builders: 1, Decided: func(p Parts) { got = append(got, p) }})
 	const us = 1000
-	c.Triggered(3, 100*us)
-	c.Take(&Result{Event: 1, Decision: trigger.Accepted, Took: 30}, 200*us)
-	c.Take(&Result{Event: 2, Decision: trigger.Accepted, Took: MostTook}, 210*us)
-	c.Take(&Result{Event: 0, Decision: trigger.Rejected, Took: 400}, 250*us) // the trigger was known after its last byte
-	c.Take(&Result{Event: 5, Decision: trigger.Rejected}, 250*us)
-	c.Step(300*us, make([]Result, 0, 8))
-	c.Step(int64(time.Second), make([]Result, 0, 8))
+	c.triggered(3, 100*us)
+	c.accept(&Result{Event: 1, Decision: trigger.Accepted, Took: 30}, 200*us)
+	c.accept(&Result{Event: 2, Decision: trigger.Accepted, Took: MostTook}, 210*us)
+	c.accept(&Result{Event: 0, Decision: trigger.Rejected, Took: 400}, 250*us) // the trigger was known after its last byte
+	c.accept(&Result{Event: 5, Decision: trigger.Rejected}, 250*us)
+	c.step(300*us, make([]Result, 0, 8))
+	c.step(int64(time.Second), make([]Result, 0, 8))
 	want := []Parts{
 		{Whole: 200 * us, Split: true, Building: 0, Ordering: 50 * us},
 		{Whole: 200 * us, Split: true, Building: 70 * us, Ordering: 100 * us},
@@ -80,7 +80,7 @@ func TestParts(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
-	if n := c.Stats().Unsplit; n != 1 {
+	if n := c.soFar().Unsplit; n != 1 {
 		t.Errorf("of %d results the parts are counted as unknown, it was one", n)
 	}
 }
@@ -89,24 +89,24 @@ func TestParts(t *testing.T) {
 // the pointer reaches it.
 func TestManyLost(t *testing.T) {
 	c := newCore(t, Config{Builders: 1})
-	c.Triggered(1000, 0)
-	out := c.Step(int64(2*time.Millisecond), make([]Result, 0, 2000))
-	if len(out) != 1000 || c.Stats().TimedOut != 1000 {
-		t.Fatal(len(out), c.Stats())
+	c.triggered(1000, 0)
+	out := c.step(int64(2*time.Millisecond), make([]Result, 0, 2000))
+	if len(out) != 1000 || c.soFar().TimedOut != 1000 {
+		t.Fatal(len(out), c.soFar())
 	}
 }
 
 // More events than the unit is deep cannot wait: the oldest give way.
 func TestOverrun(t *testing.T) {
 	c := newCore(t, Config{Builders: 1, Depth: 10})
-	c.Triggered(10, 0)
-	if out := c.Step(0, make([]Result, 0, 20)); len(out) != 0 {
+	c.triggered(10, 0)
+	if out := c.step(0, make([]Result, 0, 20)); len(out) != 0 {
 		t.Fatal(out)
 	}
-	c.Triggered(13, 0)
-	out := c.Step(0, make([]Result, 0, 20))
-	if len(out) != 3 || out[2].Event != 2 || c.Stats().Overrun != 3 {
-		t.Fatal(out, c.Stats())
+	c.triggered(13, 0)
+	out := c.step(0, make([]Result, 0, 20))
+	if len(out) != 3 || out[2].Event != 2 || c.soFar().Overrun != 3 {
+		t.Fatal(out, c.soFar())
 	}
 }
 
@@ -120,7 +120,7 @@ func TestImpossible(t *testing.T) {
 	}{
 		{func(r *Result) { r.Epoch = 2 }, OldEpoch},
 		{func(r *Result) { r.Builder = 2 }, Stranger},
-		{func(r *Result) { r.Builder = Nobody }, Stranger},
+		{func(r *Result) { r.Builder = nobody }, Stranger},
 		{func(r *Result) { r.Decision = 0 }, Unmeant},
 		{func(r *Result) { r.Decision = 9 }, Unmeant},
 		{func(r *Result) { r.Event = 99 }, Late},
@@ -131,15 +131,15 @@ func TestImpossible(t *testing.T) {
 	} {
 		r := good
 		tt.change(&r)
-		if got := c.Take(&r, 0); got != tt.want {
+		if got := c.accept(&r, 0); got != tt.want {
 			t.Errorf("%v: %d, not %d", &r, got, tt.want)
 		}
 	}
-	out := c.Step(0, make([]Result, 0, 5))
+	out := c.step(0, make([]Result, 0, 5))
 	if len(out) != 1 || out[0].Decision != trigger.Rejected {
 		t.Fatal(out)
 	}
-	if got := c.Stats().Results; got != [fates]uint64{1, 1, 1, 2, 1, 2, 2} {
+	if got := c.soFar().Results; got != [fates]uint64{1, 1, 1, 2, 1, 2, 2} {
 		t.Error(got)
 	}
 }
@@ -147,12 +147,12 @@ func TestImpossible(t *testing.T) {
 // A MEP that is shorter than others leaves no decisions behind it.
 func TestVoid(t *testing.T) {
 	c := newCore(t, Config{Builders: 1})
-	c.Triggered(4, 0)
+	c.triggered(4, 0)
 	for e, d := range []trigger.Decision{trigger.Accepted, Void, Void, trigger.Failed} {
-		c.Take(&Result{Event: uint64(e), Decision: d}, 0)
+		c.accept(&Result{Event: uint64(e), Decision: d}, 0)
 	}
-	out := c.Step(0, make([]Result, 0, 8))
-	if s := c.Stats(); len(out) != 2 || out[1].Event != 3 || s.Void != 2 || s.Decisions()+s.Void != s.Triggered {
+	out := c.step(0, make([]Result, 0, 8))
+	if s := c.soFar(); len(out) != 2 || out[1].Event != 3 || s.Void != 2 || s.Decisions()+s.Void != s.Triggered {
 		t.Fatal(out, s)
 	}
 }
@@ -161,13 +161,13 @@ func TestConfig(t *testing.T) {
 	for _, cfg := range []Config{
 		{}, {Builders: 1 << 16}, {Builders: 1, Depth: -1}, {Builders: 1, Timeout: 1}, {Builders: 1, First: maxEvent},
 	} {
-		if _, err := New(cfg); err == nil {
+		if _, err := coreOf(cfg); err == nil {
 			t.Errorf("%+v", cfg)
 		}
 	}
 }
 
-// model is what a Core promises, said in the simplest way.
+// model is what a core promises, said in the simplest way.
 type model struct {
 	depth       int
 	next, below uint64
@@ -211,7 +211,7 @@ func (m *model) decided(t *rapid.T, d Result, now int64, timeout time.Duration, 
 		t.Fatalf("decided %d, where %d is next and %d not triggered", d.Event, m.next, m.below)
 	case there && (d.Decision != r.Decision || d.Builder != r.Builder || d.Score != r.Score):
 		t.Fatalf("%v came out as %v", &r, &d)
-	case !there && (d.Decision != trigger.TimedOut || d.Builder != Nobody):
+	case !there && (d.Decision != trigger.TimedOut || d.Builder != nobody):
 		t.Fatalf("%v out of nothing", &d)
 	case !there && !finished && waited < int64(timeout) && m.below-m.next <= uint64(m.depth):
 		t.Fatalf("event %d was given up after %v", d.Event, time.Duration(waited))
@@ -225,7 +225,7 @@ func TestModel(t *testing.T) {
 		const timeout = 100 * time.Microsecond
 		depth := rapid.IntRange(1, 40).Draw(t, "depth")
 		first := rapid.Uint64Range(0, 1000).Draw(t, "first")
-		c, err := New(Config{Depth: depth, Timeout: timeout, Builders: 3, Epoch: 1, First: first})
+		c, err := coreOf(Config{Depth: depth, Timeout: timeout, Builders: 3, Epoch: 1, First: first})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestModel(t *testing.T) {
 		now, finished, room := int64(0), false, make([]Result, 0, rapid.IntRange(1, 9).Draw(t, "room"))
 		step := func() {
 			for more := true; more; {
-				out := c.Step(now, room[:0])
+				out := c.step(now, room[:0])
 				for _, d := range out {
 					m.decided(t, d, now, timeout, finished)
 				}
@@ -258,13 +258,13 @@ func TestModel(t *testing.T) {
 					Score:    rapid.Uint16().Draw(t, "score"),
 				}
 				r.Epoch ^= 1 // seldom another
-				if got, want := c.Take(&r, now), m.take(r, now); got != want {
+				if got, want := c.accept(&r, now), m.take(r, now); got != want {
 					t.Fatalf("%v: %d, not %d", &r, got, want)
 				}
 			},
 			"triggered": func(t *rapid.T) {
 				below := m.below + rapid.Uint64Range(0, 20).Draw(t, "more")
-				c.Triggered(below, now)
+				c.triggered(below, now)
 				m.triggered(below, now)
 			},
 			"time": func(t *rapid.T) { now += rapid.Int64Range(0, int64(timeout)).Draw(t, "ns") },
@@ -274,7 +274,7 @@ func TestModel(t *testing.T) {
 		finished = true
 		c.Finish()
 		step()
-		s := c.Stats()
+		s := c.soFar()
 		if m.next != m.below || s.Pending != 0 || s.Decisions() != m.below-first || s.Triggered != m.below-first {
 			t.Fatalf("%d of %d are decided at the end, %+v", m.next, m.below, s)
 		}
@@ -290,13 +290,13 @@ func TestMarks(t *testing.T) {
 	now := int64(0)
 	for e := uint64(1); e <= 100000; e++ { // nobody steps
 		now += int64(DefaultTimeout) / 100
-		c.Triggered(e, now)
+		c.triggered(e, now)
 	}
 	out := make([]Result, 0, 100000)
-	if out = c.Step(now, out); len(out) == 0 || len(out) >= 100000 {
+	if out = c.step(now, out); len(out) == 0 || len(out) >= 100000 {
 		t.Fatal(len(out))
 	}
-	if out = c.Step(now+2*int64(time.Millisecond), out); len(out) != 100000 {
+	if out = c.step(now+2*int64(time.Millisecond), out); len(out) != 100000 {
 		t.Fatal(len(out))
 	}
 }
@@ -308,12 +308,12 @@ func TestAllocations(t *testing.T) {
 		for i := range uint64(16) {
 			if (e+i)%7 != 0 { // some are lost
 				r := Result{Event: e + i ^ 3, Builder: uint16(i % 4), Decision: trigger.Accepted}
-				c.Take(&r, now)
+				c.accept(&r, now)
 			}
 		}
 		e += 16
 		now += int64(time.Millisecond)
-		out = c.Step(now, out[:0])
+		out = c.step(now, out[:0])
 	}); n != 0 {
 		t.Error(n)
 	}
@@ -335,10 +335,10 @@ func BenchmarkCore(b *testing.B) {
 		var r Result
 		for i := 0; i < len(in); i += ResultSize {
 			if r.Parse(in[i:i+ResultSize]) == nil {
-				c.Take(&r, now)
+				c.accept(&r, now)
 			}
 		}
-		out = c.Step(now, out[:0])
+		out = c.step(now, out[:0])
 		for i := range out {
 			out[i].Put(to[i*ResultSize:])
 		}

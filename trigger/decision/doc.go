@@ -9,16 +9,16 @@
 // # The parts
 //
 //   - Result is the message of 16 bytes: what a builder unit says of an event, and what a subscriber is told.
-//   - Core is the pure core: results and times in, decisions out.
-//   - Outbox is the pure core of the other side: verdicts of a builder unit in, remote writes out.
+//   - core is the pure core: results and times in, decisions out.
+//   - outbox is the pure core of the other side: verdicts of a builder unit in, remote writes out.
 //   - Unit and Sender are their shells, and Ring and Server hand decisions out: in shared memory, and by TCP.
 //   - Open, Credit and Triggered are the messages between a decision unit and the others.
 //
-// # What the caller of a Core must do, in order
+// # What the caller of a core must do, in order
 //
-//  1. Tell Triggered how far events are triggered, as soon as that is known, and Take each result as it comes.
-//  2. Call Step when something came, and when Due says so. What it appends is decided, and comes once.
-//  3. At the end, when no result will come any more, call Finish and Step until nothing is left.
+//  1. Tell triggered how far events are triggered, as soon as that is known, and accept each result as it comes.
+//  2. Call step when something came, and when due says so. What it appends is decided, and comes once.
+//  3. At the end, when no result will come any more, call Finish and step until nothing is left.
 //
 // # What it does not promise
 //

@@ -31,7 +31,7 @@ func (t *tally) record() {
 
 func (u *Unit) tallies() [3]*tally { return [3]*tally{&u.whole, &u.building, &u.ordering} }
 
-// decided is told of each decision in a Step, under mu.
+// decided is told of each decision in a step, under mu.
 func (u *Unit) decided(p Parts) {
 	u.whole.add(p.Whole)
 	if p.Split {

@@ -62,7 +62,12 @@ func (m *Message) Parse(b []byte) error {
 	word := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
 	switch kind := MessageKind(b[1]); kind {
 	case KindOpen:
-		*m = Message{Kind: kind, Epoch: b[2], Ref: shmem.Ref{Window: word(4), Gen: word(8)}, Places: word(12)}
+		*m = Message{
+			Kind:   kind,
+			Epoch:  b[2],
+			Ref:    shmem.Ref{Window: word(4), Gen: word(8)},
+			Places: word(12),
+		}
 		if m.Places > maxPlaces || (m.Places == 0) != (m.Ref == shmem.Ref{}) {
 			return fmt.Errorf("%w: window %d.%d with %d places", ErrMessage, m.Ref.Window, m.Ref.Gen, m.Places)
 		}

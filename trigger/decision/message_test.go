@@ -79,9 +79,9 @@ func FuzzMessage(f *testing.F) {
 		if back := m.Append(nil); !bytes.Equal(b, back) {
 			t.Errorf("% x is read as %+v and written as % x", b, m, back)
 		}
-		if m.Places < 1<<10 && box.Open(m) == nil { // an outbox bears whatever can be read
-			box.Next()
+		if m.Places < 1<<10 && box.open(m) == nil { // an outbox bears whatever can be read
+			box.next()
 		}
-		_ = box.Credit(m)
+		_ = box.credit(m)
 	})
 }

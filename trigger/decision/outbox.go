@@ -10,12 +10,12 @@ import (
 
 // A lane is where one builder unit writes its results to, one behind the other, and again from the beginning when it is
 // full: so that results travel together which are not of events in a row, and so that each byte has one writer. The
-// decision unit tells how many it has read; what has no place yet waits in the Outbox.
+// decision unit tells how many it has read; what has no place yet waits in the outbox.
 //
-//	1 Add        (the builder unit)  verdicts on events in a row, with one answer
-//	2 Next       (sequential)        as many results as have places and fit a write
-//	3 Completed  (parallel)          a write has its outcome
-//	4 Credit     (a link's receiver) places are free again
+//	1 add        (the builder unit)  verdicts on events in a row, with one answer
+//	2 next       (sequential)        as many results as have places and fit a write
+//	3 completed  (parallel)          a write has its outcome
+//	4 credit     (a link's receiver) places are free again
 
 const (
 	maxPlaces  = 1 << 24
@@ -39,11 +39,11 @@ type run struct {
 	verdict trigger.Verdict
 }
 
-// A Write is a remote write of results that Next asks for.
+// A Write is a remote write of results that next asks for.
 type Write struct {
 	Ref    shmem.Ref
 	Offset uint32
-	Data   []byte // must not change before Completed; the Outbox sees to that
+	Data   []byte // must not change before completed; the outbox sees to that
 	Cookie uint64
 }
 
@@ -57,8 +57,8 @@ type OutboxStats struct {
 	Waiting uint64 `count:"results_waiting" kind:"level" help:"results that wait for the decision unit, or are under way; 0 after a run"`
 }
 
-// Outbox is the pure core of the side that sends results. It is owned by one goroutine at a time.
-type Outbox struct {
+// outbox is the pure core of the side that sends results. It is owned by one goroutine at a time.
+type outbox struct {
 	builder uint16
 
 	runs       []run // a ring
@@ -81,25 +81,30 @@ type Outbox struct {
 }
 
 // newOutbox makes one.
-func newOutbox(builder int) *Outbox {
-	return &Outbox{builder: uint16(builder), runs: make([]run, maxRuns)}
+func newOutbox(builder int) *outbox {
+	return &outbox{builder: uint16(builder), runs: make([]run, maxRuns)}
 }
 
-// Add takes a verdict on events in a row. False says that too many wait: it is dropped, and counted.
-func (o *Outbox) Add(first uint64, n int, v trigger.Verdict, took time.Duration) bool {
+// add takes a verdict on events in a row. False says that too many wait: it is dropped, and counted.
+func (o *outbox) add(first uint64, n int, v trigger.Verdict, took time.Duration) bool {
 	o.stats.Judged += uint64(n)
 	if o.tail-o.head == maxRuns || n < 1 {
 		o.stats.Dropped += uint64(max(0, n))
 		return false
 	}
-	o.runs[o.tail%maxRuns] = run{first, uint32(n), tookOf(took), v}
+	o.runs[o.tail%maxRuns] = run{
+		first:   first,
+		n:       uint32(n),
+		took:    tookOf(took),
+		verdict: v,
+	}
 	o.tail++
 	o.stats.Waiting += uint64(n)
 	return true
 }
 
-// Open takes where the lane is. What was under way to one before is unheard of.
-func (o *Outbox) Open(m Message) error {
+// open takes where the lane is. What was under way to one before is unheard of.
+func (o *outbox) open(m Message) error {
 	if m.Kind != KindOpen || m.Places == 0 || m.Places > maxPlaces {
 		return fmt.Errorf("%w: it opens no lane of results", ErrMessage)
 	}
@@ -109,7 +114,7 @@ func (o *Outbox) Open(m Message) error {
 }
 
 // shut takes that the decision unit is gone. What waits waits for the next one.
-func (o *Outbox) shut() {
+func (o *outbox) shut() {
 	for ; o.oldest != o.newest; o.oldest++ {
 		w := &o.writes[o.oldest%maxWrites]
 		if !w.over {
@@ -123,7 +128,7 @@ func (o *Outbox) shut() {
 }
 
 // close gives up what is under way and what waits, and returns how many results were written into the lane.
-func (o *Outbox) close() (written uint64) {
+func (o *outbox) close() (written uint64) {
 	written = o.written
 	for i := o.oldest; i != o.newest; i++ {
 		if !o.writes[i%maxWrites].over {
@@ -131,19 +136,19 @@ func (o *Outbox) close() (written uint64) {
 		}
 	}
 	o.shut()
-	o.Drop()
+	o.drop()
 	return written
 }
 
-// Failed takes that a write will have no outcome, since the link is over: so is the lane, if it is still that one.
-func (o *Outbox) Failed(cookie uint64) {
+// failed takes that a write will have no outcome, since the link is over: so is the lane, if it is still that one.
+func (o *outbox) failed(cookie uint64) {
 	if uint32(cookie>>32) == o.life {
 		o.shut()
 	}
 }
 
-// Next is the next write, if there is one that can be made now.
-func (o *Outbox) Next() (w Write, ok bool) {
+// next is the next write, if there is one that can be made now.
+func (o *outbox) next() (w Write, ok bool) {
 	places := uint64(o.lane.Places)
 	if places == 0 || o.head == o.tail || o.newest-o.oldest == maxWrites {
 		return w, false
@@ -185,8 +190,8 @@ func (o *Outbox) Next() (w Write, ok bool) {
 	return w, true
 }
 
-// Completed takes the outcome of a write. One to a lane before means nothing.
-func (o *Outbox) Completed(cookie uint64, err error) {
+// completed takes the outcome of a write. One to a lane before means nothing.
+func (o *outbox) completed(cookie uint64, err error) {
 	number := uint32(cookie)
 	if uint32(cookie>>32) != o.life || number-o.oldest >= o.newest-o.oldest {
 		return
@@ -207,8 +212,8 @@ func (o *Outbox) Completed(cookie uint64, err error) {
 	}
 }
 
-// Credit takes how many results the decision unit has read of the lane.
-func (o *Outbox) Credit(m Message) error {
+// credit takes how many results the decision unit has read of the lane.
+func (o *outbox) credit(m Message) error {
 	switch {
 	case m.Kind != KindCredit:
 		return fmt.Errorf("%w: it gives no credit", ErrMessage)
@@ -222,14 +227,14 @@ func (o *Outbox) Credit(m Message) error {
 	return nil
 }
 
-// Epoch is that of the open lane.
-func (o *Outbox) Epoch() (epoch uint8, open bool) { return o.lane.Epoch, o.lane.Places > 0 }
+// epoch is that of the open lane.
+func (o *outbox) epoch() (epoch uint8, open bool) { return o.lane.Epoch, o.lane.Places > 0 }
 
-// Idle says that everything that can be sent has been.
-func (o *Outbox) Idle() bool { return o.head == o.tail && o.oldest == o.newest }
+// idle says that everything that can be sent has been.
+func (o *outbox) idle() bool { return o.head == o.tail && o.oldest == o.newest }
 
-// Drop gives up what waits.
-func (o *Outbox) Drop() {
+// drop gives up what waits.
+func (o *outbox) drop() {
 	for ; o.head != o.tail; o.head++ {
 		n := uint64(o.runs[o.head%maxRuns].n)
 		o.stats.Dropped += n
@@ -237,5 +242,5 @@ func (o *Outbox) Drop() {
 	}
 }
 
-// Stats are the counters so far.
-func (o *Outbox) Stats() OutboxStats { return o.stats }
+// soFar gives the counters.
+func (o *outbox) soFar() OutboxStats { return o.stats }

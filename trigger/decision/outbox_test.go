@@ -39,7 +39,7 @@ func TestOutbox(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				n := rapid.IntRange(1, 30).Draw(t, "n")
-				if !box.Add(added, n, trigger.Verdict{Decision: trigger.Accepted, Score: 5}, time.Microsecond) {
+				if !box.add(added, n, trigger.Verdict{Decision: trigger.Accepted, Score: 5}, time.Microsecond) {
 					t.Skip("full")
 				}
 				added += uint64(n)
@@ -47,13 +47,13 @@ func TestOutbox(t *testing.T) {
 			"open": func(t *rapid.T) {
 				epoch++
 				shut()
-				if err := box.Open(open(epoch, places)); err != nil {
+				if err := box.open(open(epoch, places)); err != nil {
 					t.Fatal(err)
 				}
 			},
 			"shut": func(*rapid.T) { shut() },
 			"next": func(t *rapid.T) {
-				w, ok := box.Next()
+				w, ok := box.next()
 				if !ok {
 					return
 				}
@@ -86,8 +86,8 @@ func TestOutbox(t *testing.T) {
 				if string(u.copied) != string(u.w.Data) {
 					t.Fatal("data changed under way")
 				}
-				box.Completed(u.w.Cookie, nil)
-				box.Completed(u.w.Cookie, nil) // again means nothing
+				box.completed(u.w.Cookie, nil)
+				box.completed(u.w.Cookie, nil) // again means nothing
 				way = append(way[:i], way[i+1:]...)
 			},
 			"credit": func(t *rapid.T) {
@@ -101,24 +101,24 @@ func TestOutbox(t *testing.T) {
 				}
 				read += n
 				m := Message{Kind: KindCredit, Epoch: epoch, Number: read}
-				if err := box.Credit(m); err != nil {
+				if err := box.credit(m); err != nil {
 					t.Fatal(err)
 				}
-				if m.Number = written + 1; box.Credit(m) == nil {
+				if m.Number = written + 1; box.credit(m) == nil {
 					t.Fatal("credit for what was never written")
 				}
 			},
 			"": func(t *rapid.T) {
-				s := box.Stats()
+				s := box.soFar()
 				if s.Judged != added || s.Judged != s.Sent+s.Unheard+s.Dropped+s.Waiting {
 					t.Fatalf("%+v", s)
 				}
 			},
 		})
-		if n := box.close(); n != written || box.Stats().Left != uint64(len(way)) {
-			t.Fatalf("%d results were written, and %d writes are under way: %d, %+v", written, len(way), n, box.Stats())
+		if n := box.close(); n != written || box.soFar().Left != uint64(len(way)) {
+			t.Fatalf("%d results were written, and %d writes are under way: %d, %+v", written, len(way), n, box.soFar())
 		}
-		if s := box.Stats(); s.Waiting != 0 || !box.Idle() || s.Judged != s.Sent+s.Unheard+s.Dropped {
+		if s := box.soFar(); s.Waiting != 0 || !box.idle() || s.Judged != s.Sent+s.Unheard+s.Dropped {
 			t.Fatalf("%+v", s)
 		}
 	})
@@ -127,43 +127,43 @@ func TestOutbox(t *testing.T) {
 func TestOutboxRefuses(t *testing.T) {
 	box := newOutbox(0)
 	for _, m := range []Message{{}, {Kind: KindCredit}, {Kind: KindOpen}, {Kind: KindOpen, Places: maxPlaces + 1}} {
-		if err := box.Open(m); !errors.Is(err, ErrMessage) {
+		if err := box.open(m); !errors.Is(err, ErrMessage) {
 			t.Errorf("%+v: %v", m, err)
 		}
 	}
-	if err := box.Credit(open(0, 1)); !errors.Is(err, ErrMessage) {
+	if err := box.credit(open(0, 1)); !errors.Is(err, ErrMessage) {
 		t.Error(err)
 	}
 	v := trigger.Verdict{Decision: trigger.Accepted}
 	for i := range maxRuns {
-		if !box.Add(uint64(i), 1, v, 0) {
+		if !box.add(uint64(i), 1, v, 0) {
 			t.Fatal(i)
 		}
 	}
-	if box.Add(0, 3, v, 0) || box.Stats().Dropped != 3 {
+	if box.add(0, 3, v, 0) || box.soFar().Dropped != 3 {
 		t.Error("more than too many wait")
 	}
 }
 
 func TestOutboxAllocations(t *testing.T) {
 	box := newOutbox(0)
-	if err := box.Open(open(1, 1024)); err != nil {
+	if err := box.open(open(1, 1024)); err != nil {
 		t.Fatal(err)
 	}
 	e := uint64(0)
 	if n := testing.AllocsPerRun(1000, func() {
-		box.Add(e, 100, trigger.Verdict{Decision: trigger.Accepted}, 0)
-		for w, ok := box.Next(); ok; w, ok = box.Next() {
-			box.Completed(w.Cookie, nil)
+		box.add(e, 100, trigger.Verdict{Decision: trigger.Accepted}, 0)
+		for w, ok := box.next(); ok; w, ok = box.next() {
+			box.completed(w.Cookie, nil)
 		}
 		e += 100
-		if err := box.Credit(Message{Kind: KindCredit, Epoch: 1, Number: e}); err != nil {
+		if err := box.credit(Message{Kind: KindCredit, Epoch: 1, Number: e}); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
 		t.Error(n)
 	}
-	if box.Stats().Sent != e {
-		t.Error(box.Stats(), e)
+	if box.soFar().Sent != e {
+		t.Error(box.soFar(), e)
 	}
 }

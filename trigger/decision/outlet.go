@@ -119,7 +119,12 @@ func OpenRing(name string, stats *OutletStats, log *slog.Logger) (*Ring, error) 
 	if err != nil {
 		return nil, fmt.Errorf("the buffer for decisions: %w", err)
 	}
-	r := &Ring{w: w, q: newQueue(), stats: stats, log: log}
+	r := &Ring{
+		w:     w,
+		q:     newQueue(),
+		stats: stats,
+		log:   log,
+	}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	r.wg.Go(r.write)
 	return r, nil

@@ -16,8 +16,8 @@ const ResultSize = 16
 // maxEvent is the first event number that a result has no room for: at 1 MHz after nine years.
 const maxEvent = 1 << 48
 
-// Nobody is the builder of a decision that the decision unit made itself, after a time-out.
-const Nobody uint16 = 0xffff
+// nobody is the builder of a decision that the decision unit made itself, after a time-out.
+const nobody uint16 = 0xffff
 
 // Void is the decision of a result that says there is no such event: its MEP ended before. It is never handed out.
 const Void trigger.Decision = 0xff
@@ -25,7 +25,7 @@ const Void trigger.Decision = 0xff
 // A Result is what a builder unit says of an event. A decision that is handed out has the same form.
 type Result struct {
 	Event    uint64
-	Builder  uint16 // index of the builder unit; of a decision also Nobody
+	Builder  uint16 // index of the builder unit; of a decision also nobody
 	Decision trigger.Decision
 	Epoch    uint8 // which life of the decision unit it is for
 	Score    uint16
@@ -65,7 +65,7 @@ func (r *Result) Put(b []byte) {
 	binary.LittleEndian.PutUint16(b[14:], seal(b))
 }
 
-// Parse reads a result. Whether it makes sense is for the Core to judge.
+// Parse reads a result. Whether it makes sense is for the core to judge.
 func (r *Result) Parse(b []byte) error {
 	if len(b) != ResultSize {
 		return errSize
@@ -83,7 +83,7 @@ func (r *Result) Parse(b []byte) error {
 // String is the result for people.
 func (r *Result) String() string {
 	by := fmt.Sprintf("builder unit %d", r.Builder)
-	if r.Builder == Nobody {
+	if r.Builder == nobody {
 		by = "the decision unit"
 	}
 	what := r.Decision.String()

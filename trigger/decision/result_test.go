@@ -13,7 +13,7 @@ import (
 func someResults() []Result {
 	return []Result{
 		{Event: 1, Builder: 2, Decision: trigger.Accepted, Epoch: 7, Score: 0x1234, Took: 10},
-		{Event: maxEvent - 1, Builder: Nobody, Decision: trigger.TimedOut, Took: MostTook},
+		{Event: maxEvent - 1, Builder: nobody, Decision: trigger.TimedOut, Took: MostTook},
 	}
 }
 
@@ -84,7 +84,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(b[:])
 	}
 	f.Add([]byte{})
-	core, err := New(Config{Depth: 8, Builders: 3, Epoch: 7})
+	core, err := coreOf(Config{Depth: 8, Builders: 3, Epoch: 7})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -97,6 +97,6 @@ func FuzzParse(f *testing.F) {
 		if r.Put(back[:]); !bytes.Equal(b, back[:]) {
 			t.Errorf("% x is read as %v and written as % x", b, &r, back)
 		}
-		core.Take(&r, 0) // a core bears whatever can be read
+		core.accept(&r, 0) // a core bears whatever can be read
 	})
 }

@@ -13,14 +13,14 @@ import (
 // sent is counted.
 type Sender struct {
 	// immutable
-	write func(Write) error // may wait; Completed may be called from within
+	write func(Write) error // may wait; completed may be called from within
 	wake  chan struct{}     // of one place
 	ctx   context.Context
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
 
 	mu  sync.Mutex // guards what follows
-	box *Outbox
+	box *outbox
 }
 
 // NewSender makes one for a builder unit. Next come Opened, and Judged for each verdict, then Flush and Close.
@@ -34,7 +34,7 @@ func NewSender(builder int, write func(Write) error) *Sender {
 // Judged takes a verdict on n events from first on.
 func (s *Sender) Judged(first uint64, n int, v trigger.Verdict, took time.Duration) {
 	s.mu.Lock()
-	s.box.Add(first, n, v, took)
+	s.box.add(first, n, v, took)
 	s.mu.Unlock()
 	s.poke()
 }
@@ -45,9 +45,9 @@ func (s *Sender) Message(m Message) error {
 	defer s.mu.Unlock()
 	defer s.poke()
 	if m.Kind == KindOpen {
-		return s.box.Open(m)
+		return s.box.open(m)
 	}
-	return s.box.Credit(m)
+	return s.box.credit(m)
 }
 
 // Lost takes that the decision unit is gone. Another may come.
@@ -60,7 +60,7 @@ func (s *Sender) Lost() {
 // Completed takes the outcome of a write.
 func (s *Sender) Completed(cookie uint64, err error) {
 	s.mu.Lock()
-	s.box.Completed(cookie, err)
+	s.box.completed(cookie, err)
 	s.mu.Unlock()
 	s.poke()
 }
@@ -81,14 +81,14 @@ func (s *Sender) send() {
 		}
 		for s.ctx.Err() == nil {
 			s.mu.Lock()
-			w, ok := s.box.Next()
+			w, ok := s.box.next()
 			s.mu.Unlock()
 			if !ok {
 				break
 			}
 			if err := s.write(w); err != nil { // the link is over, and with it the decision unit
 				s.mu.Lock()
-				s.box.Failed(w.Cookie)
+				s.box.failed(w.Cookie)
 				s.mu.Unlock()
 			}
 		}
@@ -101,8 +101,8 @@ var errUnsent = errors.New("results did not reach the decision unit")
 func (s *Sender) Flush(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		idle := s.box.Idle()
-		_, open := s.box.Epoch()
+		idle := s.box.idle()
+		_, open := s.box.epoch()
 		s.mu.Unlock()
 		switch {
 		case idle:
@@ -131,5 +131,5 @@ func (s *Sender) Close() (written uint64) {
 func (s *Sender) Stats() OutboxStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.box.Stats()
+	return s.box.soFar()
 }

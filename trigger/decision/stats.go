@@ -2,7 +2,7 @@ package decision
 
 import "ringlet/trigger"
 
-// Stats counts what a Core has done. Decisions and Void make up what is triggered, but for what is Pending.
+// Stats counts what a core has done. Decisions and Void make up what is triggered, but for what is Pending.
 type Stats struct {
 	First      uint64  `kind:"level" help:"event that the decision unit decided first; more than 0 where it came back"`
 	Triggered  uint64  `count:"events_triggered" help:"events known to be triggered, from the first on, those that a short MEP lacks included"`

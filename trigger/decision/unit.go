@@ -4,7 +4,7 @@ package decision
 //
 //	1 Placed   (parallel: a link's receiver each)  results are read from the builder unit's lane into the core, under mu;
 //	                                               now and then the builder unit is told how many were read
-//	2 pointer  (sequential: one goroutine)         Step: what can be decided leaves the core, in order, under mu
+//	2 pointer  (sequential: one goroutine)         step: what can be decided leaves the core, in order, under mu
 //	3 hand     (the same goroutine)                encoded once, given to every outlet, which must not wait
 //
 // Nothing is allocated per decision.
@@ -67,7 +67,7 @@ type Unit struct {
 	strange atomic.Uint64
 
 	mu                        sync.Mutex    // guards what follows
-	core                      *Core         // nil: the unit came back, and does not know yet where to begin
+	core                      *core         // nil: the unit came back, and does not know yet where to begin
 	peers                     map[int]*peer // by rank: who has something to tell
 	lost                      UnitStats
 	whole, building, ordering tally
@@ -139,7 +139,7 @@ func NewUnit(cfg UnitConfig) (*Unit, error) {
 func (u *Unit) begin(first uint64) (err error) {
 	cfg := u.cfg.Core
 	cfg.First, cfg.Decided = first, u.decided
-	u.core, err = New(cfg)
+	u.core, err = coreOf(cfg)
 	return err
 }
 
@@ -223,7 +223,7 @@ func (u *Unit) Message(rank int, b []byte) error {
 		err = u.begin(m.Number)
 	}
 	if err == nil {
-		u.core.Triggered(m.Number, u.now())
+		u.core.triggered(m.Number, u.now())
 		u.poke()
 	}
 	return err
@@ -276,7 +276,7 @@ func (u *Unit) Placed(rank int, ref shmem.Ref, offset, length uint32) {
 			u.lost.Early++
 		case int(r.Builder) != l.index:
 			u.lost.Foreign++
-		case u.core.Take(&r, now) == Taken:
+		case u.core.accept(&r, now) == Taken:
 			_ = u.took.RecordValue(int64(r.Took))
 		}
 	}
@@ -342,11 +342,11 @@ func (u *Unit) step(out []Result) (_ []Result, due int64, waits bool) {
 	if u.core == nil {
 		return out, 0, false
 	}
-	out = u.core.Step(u.now(), out)
+	out = u.core.step(u.now(), out)
 	for _, t := range u.tallies() {
 		t.record()
 	}
-	due, waits = u.core.Due()
+	due, waits = u.core.due()
 	return out, due, waits
 }
 
@@ -383,7 +383,7 @@ func (u *Unit) settled() bool {
 			return false
 		}
 	}
-	return u.core == nil || u.core.Stats().Pending == 0
+	return u.core == nil || u.core.soFar().Pending == 0
 }
 
 // Stats are the counters so far.
@@ -392,7 +392,7 @@ func (u *Unit) Stats() UnitStats {
 	defer u.mu.Unlock()
 	s := u.lost
 	if u.core != nil {
-		s.Stats = u.core.Stats()
+		s.Stats = u.core.soFar()
 	}
 	s.Strange = u.strange.Load()
 	return s

@@ -42,9 +42,9 @@ var Kinds = []Row{
 	{Kind: kinds.Kind{Name: "share", Help: "share:0.04 accepts 0.04 of the events, by number"}, open: openShare},
 }
 
-// DefaultDeadline is how long a filter may take for an event where nobody says otherwise: 50 times what the documents
+// defaultDeadline is how long a filter may take for an event where nobody says otherwise: 50 times what the documents
 // expected (2 ms), since a process that shares its processors may be put aside for tens of milliseconds.
-const DefaultDeadline = 100 * time.Millisecond
+const defaultDeadline = 100 * time.Millisecond
 
 // Choice is a filter that was chosen.
 type Choice struct {
@@ -61,7 +61,7 @@ func Parse(text string) (c Choice, err error) {
 	if c.row, err = kinds.Find("filter", Kinds, name); err != nil {
 		return c, err
 	}
-	c.value, c.Deadline = value, DefaultDeadline
+	c.value, c.Deadline = value, defaultDeadline
 	if limited {
 		if c.Deadline, err = time.ParseDuration(limit); err != nil || c.Deadline < time.Millisecond ||
 			c.Deadline > time.Minute {

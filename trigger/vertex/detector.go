@@ -118,7 +118,12 @@ func (d *Detector) addZones(g *velo.Geometry) {
 		if n := len(d.zones); n == 0 || d.zones[n-1].inner != inner {
 			one := velo.NewCluster(i, false)
 			step := (outer - inner + 2*nextZone) / turnSteps
-			z := zone{inner: inner, outer: outer, step: g.PhiStep(i), perMM: 1 / step}
+			z := zone{
+				inner: inner,
+				outer: outer,
+				step:  g.PhiStep(i),
+				perMM: 1 / step,
+			}
 			for k := range turnSteps + 1 {
 				r := max(inner-nextZone+step*float64(k), inner/2)
 				z.turns = append(z.turns, s.Stereo*(g.Phi(b, one, r)-g.Phi(b, one, inner)))
@@ -141,10 +146,20 @@ func (d *Detector) addSide(g *velo.Geometry, of velo.Side) {
 	first := len(d.sectors)
 	for station := range len(g.Layout().Stations) {
 		b := g.BoardOf(velo.R, station, of)
-		d.boards[b] = board{side: int(of), plane: station, sector: first, strips: g.Strips(b)}
+		d.boards[b] = board{
+			side:   int(of),
+			plane:  station,
+			sector: first,
+			strips: g.Strips(b),
+		}
 		s.z = append(s.z, g.Sensor(b).Z)
 		b = g.BoardOf(velo.Phi, station, of)
-		d.boards[b] = board{phi: true, side: int(of), plane: station, strips: g.Strips(b)}
+		d.boards[b] = board{
+			phi:    true,
+			side:   int(of),
+			plane:  station,
+			strips: g.Strips(b),
+		}
 		s.phi = append(s.phi, phiPlane{g.Sensor(b).Z, g.Sensor(b).Stereo})
 	}
 	for p := range s.z {

@@ -66,7 +66,15 @@ func (f *Finder) Picture(r *Result) Picture {
 	return p
 }
 
-func mark(p *Point) Mark { return Mark{tidy(p.X), tidy(p.Y), tidy(p.Z), tidy(p.SZ), p.Tracks} }
+func mark(p *Point) Mark {
+	return Mark{
+		X:      tidy(p.X),
+		Y:      tidy(p.Y),
+		Z:      tidy(p.Z),
+		SZ:     tidy(p.SZ),
+		Tracks: p.Tracks,
+	}
+}
 
 // sign is that of x in the middle of a side.
 func (d *Detector) sign(side int) float64 {

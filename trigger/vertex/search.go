@@ -60,10 +60,28 @@ type reach struct {
 func (f *Finder) search(low, high float64, backwards bool) {
 	for s := range f.d.sectors {
 		z := f.d.sides[f.d.sectors[s].side].z
-		to := searcher{f: f, sector: s, z: z, step: -1, end: -1, mirror: 1, nearest: low, farthest: high}
+		to := searcher{
+			f:        f,
+			sector:   s,
+			z:        z,
+			step:     -1,
+			end:      -1,
+			mirror:   1,
+			nearest:  low,
+			farthest: high,
+		}
 		to.run(len(z) - 1)
 		if backwards {
-			to = searcher{f: f, sector: s, z: z, step: 1, end: len(z), mirror: -1, nearest: -high, farthest: -low}
+			to = searcher{
+				f:        f,
+				sector:   s,
+				z:        z,
+				step:     1,
+				end:      len(z),
+				mirror:   -1,
+				nearest:  -high,
+				farthest: -low,
+			}
 			to.run(0)
 		}
 	}
@@ -95,7 +113,12 @@ func (s *searcher) look(p int) {
 		}
 		z1 := s.z[q] * s.mirror
 		first, last := s.f.bucket(s.sector, q)
-		s.reach[i] = reach{0, (z1 - s.nearest) / (z0 - s.nearest), first, last}
+		s.reach[i] = reach{
+			low:   0,
+			high:  (z1 - s.nearest) / (z0 - s.nearest),
+			first: first,
+			last:  last,
+		}
 		if s.farthest < z1 {
 			s.reach[i].low = (z1 - s.farthest) / (z0 - s.farthest)
 		}

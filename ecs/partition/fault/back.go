@@ -15,7 +15,8 @@ func (c *Core) MayComeBack(name string) error {
 	case !n.lost:
 		return fmt.Errorf("%s is not lost to this run", name)
 	case n.builder:
-		return fmt.Errorf("%s holds a builder unit, whose MEPs were given to others: it joins again with the next configure",
+		return fmt.Errorf("the MEPs of the builder unit on %s were given to other builder units: it joins again with the "+
+			"next configure",
 			name)
 	case !c.running || c.silenced || len(c.seen) > 0:
 		return fmt.Errorf("the run ends: %s joins again with the next configure", name)

@@ -21,7 +21,14 @@ func (c Check) String() string {
 	return fmt.Sprintf("%s: %d ≠ %d", c.Name, c.Left, c.Right)
 }
 
-func eq(name string, left, right uint64) Check { return Check{name, left, right, left == right} }
+func eq(name string, left, right uint64) Check {
+	return Check{
+		Name:  name,
+		Left:  left,
+		Right: right,
+		OK:    left == right,
+	}
+}
 
 // ledger is the scheduler's share of the accounts: every event has one outcome, however the run ended.
 func ledger(r *Report, reg *tagnet.Registers) []Check {

@@ -41,7 +41,7 @@ func (r *Run) MayComeBack(node string) error {
 	return ask(r.faults, func(c *fault.Core) error { return c.MayComeBack(node) })
 }
 
-var errEnds = errors.New("the run ends: nobody comes back in it")
+var errEnds = errors.New("the run ends, so no node joins it again: the next configure takes all nodes that are there")
 
 // MeetAgain speaks with the process that has the place of a node now which may come back, where the cluster says that
 // it is. ComeBack is next.

@@ -81,7 +81,12 @@ func (r *Run) decisions(out *Report, sums map[string]uint64) {
 }
 
 func quantiles4(h *hdr.Histogram) Quantiles4 {
-	return Quantiles4{h.ValueAtQuantile(50), h.ValueAtQuantile(99), h.ValueAtQuantile(99.9), h.Max()}
+	return Quantiles4{
+		P50:  h.ValueAtQuantile(50),
+		P99:  h.ValueAtQuantile(99),
+		P999: h.ValueAtQuantile(99.9),
+		Max:  h.Max(),
+	}
 }
 
 // resultBytes is the size of a result on the wire.

@@ -157,7 +157,10 @@ func (r *Run) report(cause *fault.Error) *Report {
 	out.MEPsBuilt = ev.GetBuilt()
 	out.EndCause, out.BadInput, out.Broken = r.endCause, r.badInput, r.broken
 	out.LatencyUs = Quantiles4{
-		st.Latency.ValueAtQuantile(50), st.Latency.ValueAtQuantile(99), st.Latency.ValueAtQuantile(99.9), st.Latency.Max(),
+		P50:  st.Latency.ValueAtQuantile(50),
+		P99:  st.Latency.ValueAtQuantile(99),
+		P999: st.Latency.ValueAtQuantile(99.9),
+		Max:  st.Latency.Max(),
 	}
 	out.Leavers = ask(r.faults, (*fault.Core).Leavers)
 	out.Untold = r.untold

@@ -27,8 +27,8 @@ type Stream struct {
 	Merged    *recording.Merged `json:"merged,omitempty"`
 }
 
-// Files tells whether it is of files, which were read back.
-func (s *Stream) Files() bool { return config.Config{Format: s.Format}.Sink().Files }
+// files tells whether it is of files, which were read back.
+func (s *Stream) files() bool { return config.Config{Format: s.Format}.Sink().Files }
 
 // countStreams fills in what the builder units have told of several outputs.
 func (r *Report) countStreams(cfg *config.Config, sums map[string]uint64) {
@@ -80,7 +80,7 @@ func (r *Report) toAll() bool { return config.Config{OutputBy: r.OutputBy}.Route
 
 // handsOut tells whether some MEPs go to other programs, and to no file.
 func (r *Report) handsOut() bool {
-	return !r.toAll() && slices.ContainsFunc(r.OutputStreams, func(s Stream) bool { return !s.Files() })
+	return !r.toAll() && slices.ContainsFunc(r.OutputStreams, func(s Stream) bool { return !s.files() })
 }
 
 // handed is what went to other programs, and to no file.
@@ -89,7 +89,7 @@ func (r *Report) handed() (meps, events uint64) {
 		return 0, 0
 	}
 	for i := range r.OutputStreams {
-		if s := &r.OutputStreams[i]; !s.Files() {
+		if s := &r.OutputStreams[i]; !s.files() {
 			meps, events = meps+s.GivenMEPs, events+s.GivenEvents
 		}
 	}
@@ -105,7 +105,7 @@ func (r *Report) streamChecks() (list []Check) {
 	for i := range r.OutputStreams {
 		s := &r.OutputStreams[i]
 		name := fmt.Sprintf(ofStream+"%d", i)
-		if s.Files() {
+		if s.files() {
 			list = append(list, eq("events given to "+name+" = found in its files", s.GivenEvents, s.Events))
 		}
 		if r.toAll() {

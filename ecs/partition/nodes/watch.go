@@ -182,7 +182,7 @@ func anew(was, is *nodev1.Report) bool {
 	return is.GetView() == 0 && was.GetView() != 0 && is.GetStatus().GetState() == "Offline"
 }
 
-var errAnew = errors.New("the one that answers has begun anew")
+var errAnew = errors.New("a new process answers in its place")
 
 // liveSteps is how many of the last steps of a readout unit a watched report carries: a page shows no more.
 const liveSteps = 48

@@ -98,9 +98,6 @@ func (c *Core) end() Output {
 // Takes says that a trigger would be taken: the busy line is not up.
 func (c *Core) Takes() bool { return !c.kept }
 
-// At is the descriptor of the transfer that is under way, or of the next one.
-func (c *Core) At() int { return c.at }
-
 // Counts tells the triggers that were taken, those that were refused or forgotten by a clear, and the transfers that
 // have ended.
 func (c *Core) Counts() (triggers, refused, transfers uint64) {

@@ -30,7 +30,7 @@ func TestTranscripts(t *testing.T) {
 			for range n {
 				out := c.Step(in)
 				if b.WriteString(outputs[out]); out == Start {
-					fmt.Fprintf(&b, " %d", c.At())
+					fmt.Fprintf(&b, " %d", c.at)
 				}
 				b.WriteString("\n")
 			}
@@ -73,8 +73,8 @@ func TestEachTriggerHasItsTransfers(t *testing.T) {
 			took, was := c.Takes(), running
 			switch out := c.Step(in); out {
 			case Start:
-				if c.At() != int(started)%descriptors {
-					t.Fatalf("transfer %d takes descriptor %d of %d", started, c.At(), descriptors)
+				if c.at != int(started)%descriptors {
+					t.Fatalf("transfer %d takes descriptor %d of %d", started, c.at, descriptors)
 				}
 				started++
 				running = true

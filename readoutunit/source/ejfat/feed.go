@@ -190,7 +190,12 @@ func (f *feed) packet(b []byte, now time.Time) {
 		return
 	}
 	if f.core.take(s, now) == refused {
-		f.tell(&segmentError{s.Event, s.Offset, s.Length, len(s.Data)})
+		f.tell(&segmentError{
+			event:  s.Event,
+			offset: s.Offset,
+			length: s.Length,
+			data:   len(s.Data),
+		})
 		return
 	}
 	if !f.ids.known {

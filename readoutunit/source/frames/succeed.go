@@ -19,7 +19,8 @@ const (
 )
 
 // errReplaced ends a session of which the connection is dead and the front-end has come again.
-var errReplaced = errors.New("its connection is dead, and another front-end has come: what was unread is thrown away")
+var errReplaced = errors.New("another front-end has come for this source, and the connection of the one before is " +
+	"dead: its unread fragments are thrown away")
 
 // takeOver attaches the front-end, or returns the refusal. One that is attached and seems dead is let go of: at best
 // when all that it has sent is read; after a while without that, since what is not acknowledged comes again. One that

@@ -140,7 +140,12 @@ func New(c Config) (*Detector, error) {
 	d := &Detector{cfg: c, geo: geo}
 	for b := range geo.Boards() {
 		s := geo.Sensor(b)
-		d.planes = append(d.planes, plane{b, s.Z, s.Kind, s.Side})
+		d.planes = append(d.planes, plane{
+			board: b,
+			z:     s.Z,
+			kind:  s.Kind,
+			side:  s.Side,
+		})
 	}
 	sortPlanes(d.planes)
 	f, inner := &c.FrontEnd, min(c.Detector.R.InnerRadius, c.Detector.Phi.Zones[0].InnerRadius)

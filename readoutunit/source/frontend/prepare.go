@@ -101,7 +101,13 @@ func fit(one []int16, out uint32) (line, bool) {
 		return line{}, false
 	}
 	spread := n*xx - x*x // more than 0: two strips are at different places
-	return line{y * spread, n*xy - x*y, n, x, n * spread}, true
+	return line{
+		y:     y * spread,
+		slope: n*xy - x*y,
+		n:     n,
+		x:     x,
+		below: n * spread,
+	}, true
 }
 
 // rounded is a / b, to the nearest whole number; b is positive.

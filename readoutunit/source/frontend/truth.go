@@ -57,8 +57,28 @@ type species struct {
 }
 
 var (
-	beauty  = species{Beauty, 5.279, 0.455, 4.5, 1.8, 4.9, 2, 5, 2.6}
-	strange = species{Strange, 0.4976, 26.84, 0.7, -4, 4.5, 2, 2, 0.206}
+	beauty = species{
+		origin: Beauty,
+		mass:   5.279,
+		flight: 0.455,
+		pt:     4.5,
+		low:    1.8,
+		top:    4.9,
+		least:  2,
+		most:   5,
+		energy: 2.6,
+	}
+	strange = species{
+		origin: Strange,
+		mass:   0.4976,
+		flight: 26.84,
+		pt:     0.7,
+		low:    -4,
+		top:    4.5,
+		least:  2,
+		most:   2,
+		energy: 0.206,
+	}
 )
 
 const (

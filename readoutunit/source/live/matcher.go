@@ -94,7 +94,7 @@ func (m *Matcher) Offer(source int, p Piece, now time.Duration) (Verdict, error)
 			m.dropped = append(m.dropped, Dropped{source, s.pending})
 			v, err := m.Offer(source, p, now)
 			if err == nil {
-				err = &FragmentError{s.name, far, Jump, p.Event}
+				err = s.fault(far, Jump, p.Event)
 			}
 			return v, err
 		case m.far(p.Event):
@@ -151,14 +151,24 @@ func (m *Matcher) throw(s *matched, p Piece, fault Fault, at uint64) (Verdict, e
 	default:
 		s.count.Jumps++
 	}
-	return Thrown, &FragmentError{s.name, p.Event, fault, at}
+	return Thrown, s.fault(p.Event, fault, at)
+}
+
+// fault says what is wrong with the number of a fragment of this source.
+func (s *matched) fault(event uint64, fault Fault, at uint64) error {
+	return &FragmentError{
+		Source: s.name,
+		Event:  event,
+		Fault:  fault,
+		At:     at,
+	}
 }
 
 // keep puts a fragment into its place.
 func (m *Matcher) keep(s *matched, p Piece, now time.Duration) (err error) {
 	if s.any && s.ordered && p.Event > s.next {
 		s.count.Gaps++
-		err = &FragmentError{s.name, p.Event, Gap, s.next}
+		err = s.fault(p.Event, Gap, s.next)
 	}
 	if !s.any {
 		s.resumed = now // for the events that waited for it to begin its time counts from here

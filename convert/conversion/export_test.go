@@ -1,0 +1,4 @@
+package conversion
+
+// What the tests of the package name beside what it exports.
+const PartialSuffix = partialSuffix

@@ -1,0 +1,4 @@
+package selection
+
+// What the tests of the package name beside what it exports.
+const MaxRate = maxRate
