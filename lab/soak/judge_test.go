@@ -79,7 +79,8 @@ func TestJudge(t *testing.T) {
 			p.Faults, tr.Made = []fault{kill}, []fault{kill}
 		}, "ABORTED, and it does not say why"},
 		{"hung", func(r *ecsv1.Run, _ *reading, p *planned, tr *trial) {
-			r.Verdict, r.Cause = ecsv1.Verdict_VERDICT_ABORTED, &ecsv1.Cause{What: "told to stop, and nothing has moved for 1m5s"}
+			r.Verdict = ecsv1.Verdict_VERDICT_ABORTED
+			r.Cause = &ecsv1.Cause{What: "told to stop, and nothing has moved for 1m5s"}
 			p.Faults, tr.Made = []fault{kill}, []fault{kill}
 		}, "it hung: told to stop"},
 		{"no reason", func(r *ecsv1.Run, _ *reading, _ *planned, _ *trial) {

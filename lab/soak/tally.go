@@ -88,8 +88,8 @@ func (t *tally) write(w io.Writer) {
 			t.Mended, t.Completed)
 	} else {
 		line("events", "%d reported as built", t.Built)
-		line("decisions", "%d seen, each once and in the order of events; %d events were decided while nobody had connected, "+
-			"or not at all since the decision unit had died", t.Order.Seen, t.Order.Unseen)
+		line("decisions", "%d seen, each once and in the order of events; %d events were decided while nobody had "+
+			"connected, or not at all since the decision unit had died", t.Order.Seen, t.Order.Unseen)
 	}
 	line("recoveries", "%d to Ready, %s; tries of load and configure beyond the first: %d",
 		t.Recoveries, spread(t.Back), t.Again)

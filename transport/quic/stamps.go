@@ -112,7 +112,8 @@ func stamped(h *unix.Cmsghdr, message []byte) (int64, bool) {
 }
 
 // Received is when the kernel had the packets that the last read brought, ns since 1970; 0 where Config.Stamps is not
-// set, or none came. The handler of a write may ask. The kernel begins a moment after it was asked: the first packets may be without.
+// set, or none came. The handler of a write may ask. The kernel begins a moment after it was asked: the first packets
+// may be without.
 func (n *Network) Received() int64 { return n.sock.stamps.received.Load() }
 
 // Sent appends when the kernel sent packets since the last call, ns since 1970. Who has set Config.Stamps calls it
