@@ -173,6 +173,9 @@ func (s *session) startReadout(ctx context.Context, address string, back bool, a
 	if h := s.deciding.herald.Load(); h != nil {
 		cfg.Triggered = func(below uint64) { h.triggered(below * uint64(s.cfg.Packing)) }
 	}
+	if frees, written := s.cfg.FreesRejected(); frees {
+		cfg.Rejection = readoutunit.Rejection{Packing: s.cfg.Packing, Written: written}
+	}
 	cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
 	if err := s.memory(&cfg); err != nil {
 		return errors.Join(err, src.Close(), bar.Close())

@@ -73,7 +73,7 @@ func checks(r *Report, reg *tagnet.Registers, sums map[string]uint64) []Check {
 			(c.GetIssued()+c.GetReissued())*reading),
 		eq("writes completed + never asked for + withdrawn = tokens",
 			b.reading["ru.writes"]+b.reading["ru.unasked"]+b.reading["ru.withdrawn"], b.reading["ru.tokens"]),
-		eq("open transactions and transfers", here["link.tx_used"]+here["ru.open"]+here["ru.left_writes"], 0),
+		eq("open transactions and transfers", r.transactions(here)+here["ru.open"]+here["ru.left_writes"], 0),
 		eq("messages, writes and feedback refused", here["node.bad_signals"]+here["node.writes_refused"]+
 			here["node.malformed"]+
 			here["bu.strays"]+here["bu.rejected"]+here["bu.announce_refused"]+here["dec.messages_refused"]+refusals(c), 0),
