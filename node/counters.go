@@ -43,6 +43,7 @@ type counted struct {
 	lasting
 	Calls    callCounters              `count:"node."`
 	Readout  *readoutunit.Stats        `count:"ru."` // nil: there is no such unit now, and so below
+	Heard    *decision.ReaderStats     `count:"ru."`
 	Barrier  *barrier.Stats            `count:"barrier."`
 	Builder  *builderunit.BuilderStats `count:"bu."`
 	Feedback *feedbackCounters         `count:"bu."`
@@ -111,6 +112,9 @@ func (s *session) count() counted {
 	}
 	if told := s.told.Load(); told != nil {
 		c.Feedback = &told.feedbackCounters
+	}
+	if h := s.deciding.hears.Load(); h != nil {
+		c.Heard = new(h.stats())
 	}
 	if sender := s.deciding.sender.Load(); sender != nil {
 		c.Results = new(sender.Stats())

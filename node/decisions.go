@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -24,7 +23,8 @@ import (
 //
 //	readout unit ── tokens came ──▶ herald ── Triggered ──▶ ┐
 //	builder unit ── outcomes ─────▶ sender ══ results ════▶ decision unit ──▶ outlets, in order
-//	                                   ◀── Open, Credit ─── ┘
+//	                                   ◀── Open, Credit ─── ┤
+//	readout unit ◀─ rejected events ─ hearing ◀─ Decided ── ┘
 //
 // The decision unit is on one node of the view. Nobody waits for it.
 
@@ -39,6 +39,7 @@ type deciding struct {
 	unit   atomic.Pointer[decision.Unit]
 	sender atomic.Pointer[decision.Sender]
 	herald atomic.Pointer[herald]
+	hears  atomic.Pointer[hearing]
 
 	mu      sync.Mutex       // guards what follows
 	open    decision.Message // what the decision unit said first; Kind 0: nothing yet
@@ -97,6 +98,7 @@ func (s *session) startDeciding(back bool) error {
 		d.sender.Store(decision.NewSender(int(s.me.GetBuIndex()), s.writeResults))
 	}
 	if s.me.GetReadout() {
+		d.hears.Store(&hearing{})
 		d.herald.Store(startHerald(func(epoch uint8, below uint64) {
 			s.signalDecision(decision.Message{Kind: decision.KindTriggered, Epoch: epoch, Number: below})
 		}))
@@ -125,6 +127,7 @@ func (s *session) startDeciding(back bool) error {
 		},
 		Places:   decision.LanePlaces(s.cfg.Packing),
 		Builders: s.buRanks,
+		Readouts: s.ruRanks,
 		Table:    s.table,
 		Segment:  d.segment,
 		Signaler: greeting{s},
@@ -195,11 +198,15 @@ func (s *session) closeOutlets() (err error) {
 // decisionSignal takes a message between a decision unit and the others.
 func (s *session) decisionSignal(rank int, b []byte) error {
 	d := &s.deciding
+	if decision.KindOf(b) == decision.KindDecided {
+		return s.heard(rank, b)
+	}
 	var m decision.Message
 	if err := m.Parse(b); err != nil {
 		return err
 	}
-	if m.Kind == decision.KindTriggered || m.Kind == decision.KindAsk || m.Kind == decision.KindOver {
+	switch m.Kind {
+	case decision.KindTriggered, decision.KindAsk, decision.KindOver, decision.KindHeard:
 		unit := d.unit.Load()
 		if unit == nil {
 			return errNotHere
@@ -207,7 +214,7 @@ func (s *session) decisionSignal(rank int, b []byte) error {
 		return unit.Message(rank, b)
 	}
 	if rank != d.rank {
-		return fmt.Errorf("%w: the decision unit is on another node", decision.ErrMessage)
+		return errElsewhere
 	}
 	if m.Kind == decision.KindOpen {
 		d.mu.Lock()
@@ -217,8 +224,11 @@ func (s *session) decisionSignal(rank int, b []byte) error {
 	return s.opened(m)
 }
 
-// opened tells the sender and the herald what the decision unit says.
+// opened tells the sender, the herald and who hears decisions what the decision unit says.
 func (s *session) opened(m decision.Message) error {
+	if h := s.deciding.hears.Load(); h != nil && m.Kind == decision.KindOpen {
+		h.open(m.Epoch)
+	}
 	if h := s.deciding.herald.Load(); h != nil && m.Kind == decision.KindOpen {
 		h.open(m.Epoch)
 	}
@@ -303,6 +313,9 @@ func (s *session) decisionLost() {
 	if h := d.herald.Load(); h != nil {
 		h.shut()
 	}
+	if h := d.hears.Load(); h != nil {
+		h.shut()
+	}
 	if sender := d.sender.Load(); sender != nil {
 		sender.Lost()
 	}
@@ -329,6 +342,9 @@ func (s *session) endDeciding(ctx context.Context) {
 		}
 		cancel()
 		over.Number = sender.Close()
+	}
+	if h := d.hears.Load(); h != nil {
+		h.shut() // so that what it has heard is answered, and nothing more, before this node says that it has ended
 	}
 	d.mu.Lock()
 	there := d.open.Kind != 0
@@ -361,96 +377,4 @@ func (s *session) forgetDecisions() {
 			s.node.log.Error("the lanes of the decision unit were not given back", "err", err)
 		}
 	}
-}
-
-// herald tells the decision unit how far events are triggered: at once, and then not more often than every heraldEvery.
-type herald struct {
-	tell func(epoch uint8, below uint64)
-	wake chan struct{} // of one place
-	stop context.CancelFunc
-	wg   sync.WaitGroup
-
-	mu    sync.Mutex // guards what follows
-	epoch uint8
-	to    bool   // there is somebody to tell
-	below uint64 // events below it are triggered
-	told  uint64
-}
-
-// heraldEvery bounds what heralds cost: 10,000 messages/s from each readout unit, each of 1 µs or so. A time-out is
-// later by so much at most.
-const heraldEvery = 100 * time.Microsecond
-
-func startHerald(tell func(epoch uint8, below uint64)) *herald {
-	ctx, stop := context.WithCancel(context.Background())
-	h := &herald{tell: tell, wake: make(chan struct{}, 1), stop: stop}
-	h.wg.Go(func() { h.run(ctx) })
-	return h
-}
-
-func (h *herald) run(ctx context.Context) {
-	for ctx.Err() == nil {
-		select {
-		case <-h.wake:
-		case <-ctx.Done():
-		}
-		if !h.news() {
-			continue
-		}
-		select {
-		case <-time.After(heraldEvery):
-		case <-ctx.Done():
-		}
-	}
-	h.news()
-}
-
-// news tells what is new, if there is something.
-func (h *herald) news() bool {
-	h.mu.Lock()
-	below, epoch, due := h.below, h.epoch, h.to && h.below > h.told
-	if due {
-		h.told = below
-	}
-	h.mu.Unlock()
-	if due {
-		h.tell(epoch, below)
-	}
-	return due
-}
-
-func (h *herald) poke() {
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
-}
-
-// triggered takes that events below a number are triggered. It does not wait.
-func (h *herald) triggered(below uint64) {
-	h.mu.Lock()
-	h.below = max(h.below, below)
-	h.mu.Unlock()
-	h.poke()
-}
-
-// open takes that a decision unit is there.
-func (h *herald) open(epoch uint8) {
-	h.mu.Lock()
-	h.epoch, h.to, h.told = epoch, true, 0
-	h.mu.Unlock()
-	h.poke()
-}
-
-// shut takes that it is gone.
-func (h *herald) shut() {
-	h.mu.Lock()
-	h.to = false
-	h.mu.Unlock()
-}
-
-// close tells what is new still.
-func (h *herald) close() {
-	h.stop()
-	h.wg.Wait()
 }

@@ -169,8 +169,11 @@ func (s *session) filtered(out sink.Sink, settings *sink.Settings) (sink.Sink, e
 		})
 		return sink.NewFiltered(out, cfg), nil
 	}
-	var err error
-	if cfg.Filters, err = choice.Open(runtime.GOMAXPROCS(0)); err != nil {
+	detector, err := config.LoadFilterDetector(choice)
+	if err == nil {
+		cfg.Filters, err = choice.Open(runtime.GOMAXPROCS(0), detector)
+	}
+	if err != nil {
 		return nil, errors.Join(err, out.Abort())
 	}
 	return sink.NewFiltered(out, cfg), nil

@@ -285,6 +285,9 @@ func (f *farm) key() string {
 	fmt.Fprint(&b, f.meps, f.last, f.core.Released())
 	for _, u := range f.rus {
 		fmt.Fprint(&b, "|", len(u.tokens), u.asked, u.writes)
+		if f.cfg.rejection.Packing > 0 {
+			fmt.Fprint(&b, "|", u.heard, u.gone, u.Unasked())
+		}
 		for _, t := range u.tokens {
 			fmt.Fprint(&b, t.Released)
 		}

@@ -38,6 +38,8 @@ type farmConfig struct {
 	pull            builderunit.Pull
 	accept          func(mep uint64) bool
 	size            func(mep uint64, ru int) uint32 // of the one MFP of a part, bytes
+	rejection       readoutunit.Rejection           // what readout units give up by decisions, of which they hear
+	misses          bool                            // they may miss some
 }
 
 type farmRU struct {
@@ -45,6 +47,8 @@ type farmRU struct {
 	tokens []tagnet.Tokens // that are on their way
 	asked  []uint64        // MEPs, in the order in which they were asked for
 	writes []uint64        // numbers of places whose writes landed and have no outcome
+
+	keeping
 }
 
 type farmBU struct {
@@ -84,7 +88,7 @@ func newFarm(t *testing.T, cfg farmConfig) *farm {
 	}
 	for i := range cfg.rus {
 		tc.RUs = append(tc.RUs, fmt.Sprint("ru", i))
-		f.rus = append(f.rus, &farmRU{Order: readoutunit.NewPulled(cfg.bus, cfg.slots)})
+		f.rus = append(f.rus, &farmRU{Order: readoutunit.NewPulled(cfg.bus, cfg.slots), keeping: newKeeping(cfg)})
 	}
 	for j := range cfg.bus {
 		tc.BUs = append(tc.BUs, fmt.Sprint("bu", j))
@@ -164,15 +168,19 @@ func (f *farm) take(ru int) {
 	u := f.rus[ru]
 	t := u.tokens[0]
 	u.tokens = u.tokens[1:]
+	u.putAside(&t)
 	if len(t.HeldUp) > 0 {
 		t.Released = t.HeldUp[0]
 	}
 	u.Release(t.Released)
+	u.letGo()
+	defer u.letGo()
 	for i := range t.Len() {
 		f.must(u.Cycle(&t.Batch, i))
 		for _, bu := range u.Visits() {
 			if tok, ok := t.Token(i, bu); ok {
 				f.announce(ru, &tok)
+				u.rejected.Token(tok.MEP, tok.BU, tok.Slot)
 			}
 		}
 	}
@@ -180,6 +188,7 @@ func (f *farm) take(ru int) {
 
 func (f *farm) announce(ru int, t *tagnet.Token) {
 	b, m := f.bus[t.BU], &f.meps[t.MEP]
+	f.has(ru, t.MEP)
 	m.parts[ru] = "announced"
 	m.sized++
 	ready, err := b.asm.Announce(&placing.Announce{
@@ -216,6 +225,7 @@ func (f *farm) ask(bu int) {
 				f.t.Fatalf("bu%d asks for MEP %d before MEP %d", bu, mep, older)
 			}
 		}
+		f.has(ru, mep)
 		m.parts[ru] = "asked"
 		m.asked++
 		if b.open++; f.cfg.pull.Credit > 0 && b.open > f.cfg.pull.Credit {
@@ -248,6 +258,10 @@ func (f *farm) write(ru int) {
 	if t.MEP != u.asked[0] {
 		f.t.Fatalf("ru%d writes MEP %d, where MEP %d was asked for first", ru, t.MEP, u.asked[0])
 	}
+	f.has(ru, t.MEP)
+	if t.MEP < u.gone {
+		u.copies = append(u.copies, t.MEP)
+	}
 	u.asked = u.asked[1:]
 	u.Serve(n, 1, nil)
 	u.writes = append(u.writes, n)
@@ -271,9 +285,13 @@ func (f *farm) write(ru int) {
 func (f *farm) complete(ru int) {
 	u := f.rus[ru]
 	t := *u.At(u.writes[0])
+	if !slices.Contains(u.copies, t.MEP) {
+		f.has(ru, t.MEP) // until then the link may send it again
+	}
 	f.must(u.Complete(u.writes[:1]))
 	u.writes = u.writes[1:]
 	f.meps[t.MEP].parts[ru] = "done"
+	u.letGo()
 }
 
 // finish lets a builder unit's finisher take the MEP that landed first.
@@ -352,6 +370,7 @@ func (f *farm) steps() (out []step) {
 		if len(u.writes) > 0 {
 			out = append(out, step{f.complete, i})
 		}
+		out = f.hearings(out, i)
 	}
 	for j, b := range f.bus {
 		if len(b.landed) > 0 && j != f.stopped-1 {

@@ -147,6 +147,21 @@ func (s *session) startReadout(ctx context.Context, address string, back bool, a
 	if err := s.resume(ctx, src, client, back); err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
 	}
+	cfg := s.readoutConfig(src, client, bar, back)
+	cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
+	if err := s.memory(&cfg); err != nil {
+		return errors.Join(err, src.Close(), bar.Close())
+	}
+	unit := readoutunit.New(cfg)
+	s.ru.Store(unit) // before it announces anything: the grant may be back at once
+	s.tellLost()
+	unit.Start()
+	return nil
+}
+
+// readoutConfig is what the readout unit is made of, but for its order and the memory of its data.
+func (s *session) readoutConfig(src source.Source, client *tagnet.RUClient, bar *barrier.Barrier,
+	back bool) readoutunit.Config {
 	_, length := s.cfg.Phases()
 	cfg := readoutunit.Config{
 		RU:         int(s.me.GetRuIndex()),
@@ -173,15 +188,10 @@ func (s *session) startReadout(ctx context.Context, address string, back bool, a
 	if h := s.deciding.herald.Load(); h != nil {
 		cfg.Triggered = func(below uint64) { h.triggered(below * uint64(s.cfg.Packing)) }
 	}
-	cfg.Order, cfg.Forward = s.order(), s.forwarder(client)
-	if err := s.memory(&cfg); err != nil {
-		return errors.Join(err, src.Close(), bar.Close())
+	if frees, written := s.cfg.FreesRejected(); frees {
+		cfg.Rejection = readoutunit.Rejection{Packing: s.cfg.Packing, Written: written}
 	}
-	unit := readoutunit.New(cfg)
-	s.ru.Store(unit) // before it announces anything: the grant may be back at once
-	s.tellLost()
-	unit.Start()
-	return nil
+	return cfg
 }
 
 // pull is how this node's builder unit asks for its parts; builder units begin with different readout units.

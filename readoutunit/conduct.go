@@ -288,6 +288,7 @@ type Stats struct {
 	LeftWrites   int          `help:"writes under way to builder units that are excluded"`
 	BuildersLost int          `help:"builder units to which the link is down"`
 	Leftovers
+	RejectionStats
 	Live       map[string]source.LiveStats `count:"input_"` // by source id
 	BytesTo    []uint64                    // BytesWritten by builder unit
 	ForGrants  time.Duration               `count:"grant_us" help:"time waiting for grants"`
@@ -328,6 +329,8 @@ func (u *Unit) Stats() Stats {
 	}
 	s.Unasked, s.LeftWrites, s.Leftovers = u.order.Unasked(), u.order.LeftWrites(), u.order.Leftovers()
 	s.Withdrawn, s.Failed = s.Withdrawn+u.leftFailed.Load(), s.Failed+u.leftFailed.Load()
+	s.RejectionStats = u.rejected.Stats()
+	s.RejectionStats.MFPs = s.RejectionStats.MEPs * uint64(u.cfg.Streams)
 	for bu := range u.cfg.BURanks {
 		if u.order.Lost(bu) {
 			s.BuildersLost++

@@ -27,6 +27,9 @@ type Order interface {
 	Standing(bu int, m *placing.Standing) error
 	// Release takes the watermark below which every MEP has its outcome.
 	Release(below uint64)
+	// Reject takes that a MEP was rejected by the builder unit to which its token went, for a slot, and says whether
+	// nothing of this unit's part is needed any more; with written, also not of one that was written.
+	Reject(bu int, slot uint32, mep uint64, written bool) bool
 	// Withdraw takes the exclusion of a builder unit: nothing is sent by its earlier tokens that was not sent yet.
 	Withdraw(w tagnet.Withdrawal)
 	// Lose takes that the link to a builder unit is down. Once is enough.

@@ -159,17 +159,19 @@ func (r *Retention) part(mep uint64) []byte {
 }
 
 // putAside keeps copies of the parts of the MEPs that are held up, which are in order, and lets go of those that were
-// and are not any more. Their buffers may then be given up. It allocates, and copies each part once.
+// and are not any more. Their buffers may then be given up. It allocates, and copies each part once. Nothing is kept of
+// what was given up before, by a decision: nobody fetches it.
 func (r *Retention) putAside(heldUp []uint64) {
 	r.aside = slices.DeleteFunc(r.aside, func(p asidePart) bool {
 		_, is := slices.BinarySearch(heldUp, p.mep)
 		return !is
 	})
+	gone := r.span().From
 	for _, mep := range heldUp {
 		if mep < r.first {
 			continue
 		}
-		if at, is := r.find(mep); !is {
+		if at, is := r.find(mep); !is && mep >= gone {
 			r.aside = slices.Insert(r.aside, at, asidePart{mep, bytes.Clone(r.part(mep))})
 		}
 	}

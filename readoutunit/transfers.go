@@ -193,6 +193,26 @@ func (s *Transfers) Release(below uint64) {
 	}
 }
 
+// Reject takes that a MEP was rejected by the builder unit that had its token, for a slot, and says whether that asks
+// for this unit's part no more: the part was never asked for, which ends its transfer; or, with written, it was
+// written, and its write has its outcome.
+func (s *Transfers) Reject(bu int, slot uint32, mep uint64, written bool) bool {
+	if !s.onRequest || bu >= len(s.latest) || int(slot) >= len(s.latest[bu]) {
+		return false
+	}
+	t := s.in(bu, slot)
+	switch {
+	case t == nil: // it is done, and its place was given up
+		return written
+	case t.MEP != mep:
+		return true // a later token has the slot, so the scheduler has the outcome
+	case t.Stage == stageAnnounced:
+		s.forgo(t)
+		return true
+	}
+	return t.Stage == stageDone && written
+}
+
 // forgo ends a transfer that nobody asked for.
 func (s *Transfers) forgo(t *Transfer) {
 	t.Stage = stageDone

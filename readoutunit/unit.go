@@ -70,7 +70,9 @@ type Config struct {
 	BearsReadout bool
 	// Back is the return with which the unit takes part, where it came back in the run: Source gives the MEPs from that of
 	// the return on. Zero: it was there from the beginning.
-	Back      tagnet.Absence
+	Back tagnet.Absence
+	// Rejection says what is given up since its events were rejected.
+	Rejection Rejection
 	Network   Network
 	Scheduler Scheduler
 	Barrier   *barrier.Barrier
@@ -129,9 +131,11 @@ type Unit struct {
 	order    Order
 	below    uint64 // MEPs below it have tokens
 	bursts   *burstPool
-	ring     Ring // the order, where it is one; else nil
-	ended    bool // no more cycles will come
-	parted   bool // and the conductor has left the last phase
+	rejected *Rejections
+	released uint64 // MEPs below it have their outcome, or were put aside
+	ring     Ring   // the order, where it is one; else nil
+	ended    bool   // no more cycles will come
+	parted   bool   // and the conductor has left the last phase
 	failed   bool
 	closed   bool
 	waits    Waits
@@ -157,6 +161,7 @@ func New(cfg Config) *Unit {
 		bytesTo:  make([]atomic.Uint64, len(cfg.BURanks)),
 		order:    cfg.Order,
 		bursts:   newBursts(len(cfg.BURanks)),
+		rejected: NewRejections(cfg.Rejection, cfg.Retention.Len()),
 		waits:    newWaits(cfg.RU, cfg.RUs),
 		timeline: newTimeline(cfg.Timeline),
 		present:  slices.Repeat([]bool{true}, cfg.RUs),
@@ -311,13 +316,14 @@ func (u *Unit) take(t *tagnet.Tokens) error {
 	defer u.mu.Unlock()
 	u.cfg.Retention.putAside(t.HeldUp)
 	u.order.Release(needed(t))
-	u.bursts.Release(t.Released)
-	u.cfg.Retention.free(u.bursts.needed())
+	u.released = t.Released
+	u.letGo()
 	for i := range t.Len() {
 		if err := u.order.Cycle(&t.Batch, i); err != nil {
 			return err
 		}
 	}
+	u.give(&t.Batch)
 	if t.Len() > 0 {
 		u.changed.Broadcast()
 		u.triggered(t.MEPs)
@@ -372,7 +378,7 @@ func (u *Unit) Completed(rank int, cookie uint64, err error) {
 		return
 	}
 	u.complete(b, err != nil)
-	u.cfg.Retention.free(u.bursts.needed())
+	u.letGo()
 	u.changed.Broadcast()
 }
 

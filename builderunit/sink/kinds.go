@@ -33,6 +33,7 @@ type Row struct {
 	Files  bool                      // it writes segments to a directory
 	Shared bool                      // the MEPs take shared memory
 	Remote bool                      // the output keeps the kind's name and the colon before it
+	Drops  bool                      // nobody gets the MEPs
 	Check  func(output string) error // what is wrong with an output that is no path; nil: it is a path, or there is none
 	Open   func(s Settings) (Sink, error)
 }
@@ -40,8 +41,9 @@ type Row struct {
 // Kinds is the table of sinks.
 var Kinds = []Row{
 	{
-		Kind: kinds.Kind{Name: "discard", Help: "nothing is kept"},
-		Open: func(Settings) (Sink, error) { return &Discard{}, nil },
+		Kind:  kinds.Kind{Name: "discard", Help: "nothing is kept"},
+		Drops: true,
+		Open:  func(Settings) (Sink, error) { return &Discard{}, nil },
 	},
 	{
 		Kind:  kinds.Kind{Name: "mep", Help: "files of MEPs as they were built"},

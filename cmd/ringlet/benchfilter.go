@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"ringlet/lab/efficiency"
-	"ringlet/lab/gen"
+	"ringlet/node/config"
 	"ringlet/trigger/vertex"
 )
 
@@ -28,7 +28,7 @@ func (c *benchFilterCmd) Run(ctx context.Context, to streams) error {
 	if err := out.prepare(); err != nil {
 		return &exit{exitUsage, err}
 	}
-	simulated, err := gen.LoadDetector(c.Detector)
+	simulated, err := config.LoadDetector(c.Detector)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}

@@ -79,7 +79,7 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	inputs, err := regular.NewPlaces(c.InputDir, []string{c.InputFile()})
+	inputs, err := regular.NewPlaces(c.InputDir, []string{c.InputFile(), c.FilterFile()})
 	if err != nil {
 		return &exit{exitUsage, fmt.Errorf("input-dir: %w", err)}
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,7 +14,9 @@ import (
 // then on. Nothing else notices, but for a readout unit of the same node.
 func TestKilledDecisionUnitComesBack(t *testing.T) {
 	for name, args := range map[string][]string{
-		"by itself":           {"--nodes", "5", "--rus", "2", "--transport", "auto"},
+		"by itself": {"--nodes", "5", "--rus", "2", "--transport", "auto"},
+		"while regions are judged": {"--nodes", "5", "--rus", "2", "--transport", "auto", "--discipline", "pull",
+			"--roi", "0:0.3"},
 		"with a readout unit": {"--rus", "3", "--readout-loss", "at-least 2 of 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,4 +52,27 @@ func TestKilledDecisionUnitComesBack(t *testing.T) {
 			s.nothingLeft("keys", "out")
 		})
 	}
+}
+
+// A readout unit that stands still for a while holds up no decision but those that its own data are missing for, and
+// hears the rest when it goes on. Parts of rejected MEPs are given up meanwhile by the others, and nothing is missed.
+func TestSuspendedReadoutUnitHearsDecisions(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	p := s.startRun("out/", "--nodes", "5", "--rus", "2", "--bus", "2", "--decision-node", "n2", "--decision-timeout",
+		"30s", "--discipline", "pull", "--roi", "0:0.3")
+	victim := s.node("n1")
+	s.signal(victim, syscall.SIGSTOP)
+	eventually(t, "it stands still", func() bool {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(victim) + "/stat")
+		return err == nil && strings.Contains(string(b), ") T ")
+	})
+	s.signal(victim, syscall.SIGCONT)
+	s.more()
+	s.signal(p.cmd.Process.Pid, syscall.SIGINT)
+	p.ends(0)
+	p.holds("end_cause=interrupted", "accounting_ok=true", "events_incomplete=0", "events_abandoned=0",
+		"decisions.readout.told>0", "decisions.readout.unheard=0")
+	s.nothingLeft("out")
+	p.found("out/")
 }

@@ -30,6 +30,7 @@ func decisionRows(row printRow, d *nodes.Decisions) {
 		row("results", "%d late, %d doubled, %d impossible; %d did not leave their builder unit, or nobody knows", d.Late,
 			d.Doubled, d.Impossible, d.Unsent)
 	}
+	hearingRows(row, &d.Readout)
 	row("decision after", "p50 %s, p99 %s, p99.9 %s, max %s", micros(d.WaitUs.P50), micros(d.WaitUs.P99),
 		micros(d.WaitUs.P999), micros(d.WaitUs.Max))
 	part := func(q nodes.Quantiles4) string { return micros(q.P50) + ", " + micros(q.P99) }
@@ -66,4 +67,16 @@ func hostRow(row printRow, h *nodes.Hosts) {
 		}
 	}
 	row("in the hosts", "packets, from the kernel until taken in, p50 and p99: %s", strings.Join(all, "; "))
+}
+
+// hearingRows say what the readout units made of decisions, if there is something to say.
+func hearingRows(row printRow, h *nodes.Hearing) {
+	if h.LeftOut+h.Unheard > 0 {
+		row("told to RUs", "%d decisions, %d were left out for slow readout units, of %d nobody knows", h.Told, h.LeftOut,
+			h.Unheard)
+	}
+	if h.MEPs > 0 {
+		row("freed early", "%d times the part of a rejected MEP, %d MFPs of %d bytes, before its outcome was told", h.MEPs,
+			h.MFPs, h.Bytes)
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"ringlet/lab/gen"
 	"ringlet/lab/inspect"
 	"ringlet/node/certs"
+	"ringlet/node/config"
 	"ringlet/readoutunit/source/frontend"
 )
 
@@ -106,7 +107,7 @@ func (c *genCmd) detector() (*frontend.Detector, error) {
 		return nil, errors.New("gen: a detector has sources and sizes of its own: leave out --streams, --fragment-size and " +
 			"--fragment-model")
 	}
-	return gen.LoadDetector(c.Detector)
+	return config.LoadDetector(c.Detector)
 }
 
 type certsCmd struct {

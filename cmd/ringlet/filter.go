@@ -32,6 +32,13 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
+	detector, err := config.LoadFilterDetector(choice)
+	if err == nil {
+		_, err = choice.Open(0, detector) // it may be one that cannot be searched
+	}
+	if err != nil {
+		return &exit{exitUsage, err}
+	}
 	log := logger(to.err, c.Verbose)
 	line := &dataLine{ttyLine: newLine(to.err, !c.JSON)}
 	host, _ := os.Hostname() // it is for people
@@ -53,7 +60,7 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 	cfg.Filter = func(m *recording.Manifest, most int) (f backlog.Filter, err error) {
 		name := choice.Process()
 		if name == "" {
-			f.Filters, err = choice.Open(runtime.GOMAXPROCS(0))
+			f.Filters, err = choice.Open(runtime.GOMAXPROCS(0), detector)
 			return f, err
 		}
 		was, err := config.Recorded("the manifest's configuration", []byte(m.Configuration))

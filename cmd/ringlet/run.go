@@ -113,7 +113,7 @@ func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *
 		return &exit{exitUsage,
 			fmt.Errorf("page: %q is no address on loopback: to be reached from elsewhere, use ringlet control", c.Page)}
 	}
-	inputs, err := regular.NewPlaces(c.InputDir, []string{c.InputFile()})
+	inputs, err := regular.NewPlaces(c.InputDir, []string{c.InputFile(), c.FilterFile()})
 	if err != nil {
 		return &exit{exitUsage, fmt.Errorf("input-dir: %w", err)}
 	}

@@ -370,7 +370,7 @@ func (p *Partition) bears(cfg config.Config, present map[string]cluster.Member) 
 func (p *Partition) suits(
 	ctx context.Context, cfg config.Config, present map[string]cluster.Member, most time.Duration,
 ) error {
-	if err := p.bears(cfg, present); err != nil || cfg.Input == "" {
+	if err := p.bears(cfg, present); err != nil || cfg.Input == "" && cfg.FilterFile() == "" {
 		return err
 	}
 	late := fmt.Errorf("that takes more than the %v which are given to it here", most)
@@ -382,7 +382,7 @@ func (p *Partition) suits(
 		return fmt.Errorf("%s was not read, since others are read before it: %w", cfg.Input, context.Cause(ctx))
 	}
 	defer func() { <-p.reading }()
-	return nodes.CheckInput(ctx, cfg, p.cfg.Inputs)
+	return nodes.CheckFiles(ctx, cfg, p.cfg.Inputs)
 }
 
 // beside excludes or includes a node.

@@ -3,10 +3,8 @@ package gen
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -17,48 +15,9 @@ import (
 	"ringlet/readoutunit/source/frontend"
 )
 
-// TestExampleIsTheDefault: the example says what the detector is that needs no file.
-func TestExampleIsTheDefault(t *testing.T) {
-	d, err := LoadDetector("../../examples/velo/detector.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := d.Config(), frontend.Default(); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}
-
-func TestLoadDetector(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "d.yaml")
-	for text, want := range map[string]string{
-		"collisions: {displaced: 1}":                 "",
-		"collisions: {displaced: 2}":                 `d.yaml:1: collisions.displaced: 2 is not between`,
-		"front-end:\n  noize: 2":                     `nearest one is "front-end.noise"`,
-		"front-end: {threshold: 1.5}":                "not a whole number",
-		"detector:\n  span: 0":                       "d.yaml:2: detector.span: 0 is not between",
-		"detector:\n  stations: [3, 1]":              "d.yaml:2: detector.stations: 1 mm follows 3 mm",
-		"detector: {phi: {zones: [{strips: 3000}]}}": "detector.phi.zones",
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		d, err := LoadDetector(path)
-		var bad *config.InvalidError
-		switch {
-		case want == "" && (err != nil || d.Config().Collisions.Displaced != 1 || d.Config().Collisions.Particles == 0):
-			t.Errorf("%q: %v", text, err)
-		case want != "" && (!errors.As(err, &bad) || !strings.Contains(err.Error(), want)):
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-	if _, err := LoadDetector(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
-}
-
 // TestGenerateDetector: the boards of every event stand in the file, and what happened beside it, for the same events.
 func TestGenerateDetector(t *testing.T) {
-	d, err := LoadDetector(builtIn)
+	d, err := config.LoadDetector("velo")
 	if err != nil {
 		t.Fatal(err)
 	}

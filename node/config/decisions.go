@@ -59,6 +59,26 @@ func (c Config) DecisionOutlets() []decision.Address {
 	return out
 }
 
+// FreesRejected says whether readout units give up MEPs as soon as they hear that all their events were rejected: where
+// builder units fetch what they want, reject by a region before they fetch the rest, and nothing is built again
+// elsewhere, since the run bears the loss of no builder unit. With written, that goes for parts that were fetched, too:
+// no output gets what is rejected. It holds after Complete.
+func (c Config) FreesRejected() (frees, written bool) {
+	_, builders := c.OnLossInRun()
+	frees = c.DecisionNode != "" && c.Traffic().Pull && c.RoI != "" && !builders.Bears(c.BUs-1)
+	return frees, frees && c.dropsRejected()
+}
+
+// dropsRejected says that no output gets a MEP whose events are all rejected. Without a filter the region alone
+// rejects.
+func (c Config) dropsRejected() bool {
+	outputs := c.Outputs()
+	if c.Route().Filter {
+		outputs = outputs[len(outputs)-1:]
+	}
+	return c.Filter == "" || !slices.ContainsFunc(outputs, func(one Config) bool { return !one.Sink().Drops })
+}
+
 // checkDecisions checks what is said of the decision unit.
 func (c *Config) checkDecisions(p *problems) {
 	if _, err := decision.ParseAddresses(c.DecisionOutput); err != nil {

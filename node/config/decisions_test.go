@@ -53,3 +53,47 @@ func TestDecisionNodeApart(t *testing.T) {
 		t.Error("nobody is named, and has a rank")
 	}
 }
+
+// What was rejected is given up early only where nobody fetches it again: builder units pull, by a region, and the run
+// bears the loss of none of them. What was fetched goes only where no output gets it.
+func TestFreesRejected(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change         func(*Config)
+		frees, written bool
+	}{
+		"a share of MEPs":       {func(*Config) {}, true, true},
+		"no decision unit":      {func(c *Config) { c.DecisionNode = "" }, false, false},
+		"no region":             {func(c *Config) { c.RoI = "" }, false, false},
+		"senders that push":     {func(c *Config) { c.RoI, c.Discipline = "", "shift" }, false, false},
+		"one may be lost":       {func(c *Config) { c.BuilderLoss = "at-least 3 of 4" }, false, false},
+		"all but one":           {func(c *Config) { c.BuilderLoss = "expendable" }, false, false},
+		"none, in other words":  {func(c *Config) { c.BuilderLoss = "at-least 4 of 4" }, true, true},
+		"a readout unit is not": {func(c *Config) { c.ReadoutLoss = "expendable" }, true, true},
+		"a filter, no output":   {func(c *Config) { c.Filter = "share:0.1" }, true, true},
+		"a filter, one output":  {func(c *Config) { c.Filter, c.Output = "share:0.1", "mep:out/" }, true, false},
+		"a share, and then a filter": {func(c *Config) {
+			c.RoI, c.Filter, c.Output = "0:0.5", "share:0.1", "mep:out/"
+		}, true, false},
+		"a share, one output": {func(c *Config) { c.RoI, c.Output = "0:0.5", "mep:out/" }, true, true},
+		"rejected events kept": {func(c *Config) {
+			c.Filter, c.Output, c.OutputBy = "share:0.1", "mep:acc/,mep:rej/", "decision"
+		}, true, false},
+		"rejected events dropped": {func(c *Config) {
+			c.Filter, c.Output, c.OutputBy = "share:0.1", "mep:acc/,discard:", "decision"
+		}, true, true},
+		"some MEPs of any kind dropped": {func(c *Config) {
+			c.Filter, c.Output = "share:0.1", "mep:out/,discard:"
+		}, true, false},
+	} {
+		c := Default()
+		c.Discipline, c.RoI, c.DecisionNode, c.Duration = "pull", "0", "n1", time.Second
+		tt.change(&c)
+		if err := c.Complete(); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if frees, written := c.FreesRejected(); frees != tt.frees || written != tt.written {
+			t.Errorf("%s: %v, %v; not %v, %v", name, frees, written, tt.frees, tt.written)
+		}
+	}
+}

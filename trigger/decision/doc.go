@@ -12,7 +12,9 @@
 //   - core is the pure core: results and times in, decisions out.
 //   - outbox is the pure core of the other side: verdicts of a builder unit in, remote writes out.
 //   - Unit and Sender are their shells, and Ring and Server hand decisions out: in shared memory, and by TCP.
-//   - Open, Credit and Triggered are the messages between a decision unit and the others.
+//   - A digest is the pure core of what one readout unit is told, and Reader that of who hears it; Decided is the
+//     message between them. The teller is the shell, an outlet of the Unit.
+//   - Open, Credit, Triggered and others are the messages between a decision unit and the others.
 //
 // # What the caller of a core must do, in order
 //

@@ -23,7 +23,11 @@ const (
 	KindCredit    MessageKind = 2 // of the decision unit, to a builder unit: how many of its results it has read
 	KindTriggered MessageKind = 3 // of a readout unit, to the decision unit: events below Number are triggered
 	KindAsk       MessageKind = 4 // of a node that came later, to the decision unit: it is to be told Open
-	KindOver      MessageKind = 5 // of a node with units, to the decision unit: it has told all; so many results it wrote
+	// KindOver is of a node with units, to the decision unit: it has told all; so many results it wrote. And of the
+	// decision unit, to a readout unit: so many Decided were all.
+	KindOver    MessageKind = 5
+	KindDecided MessageKind = 6 // of the decision unit, to a readout unit: the head of a Decided; Number: its first event
+	KindHeard   MessageKind = 7 // of a readout unit, to the decision unit: so many Decided it has heard since Open
 )
 
 // ErrMessage is wrapped by every error of Message.Parse.
@@ -35,7 +39,7 @@ type Message struct {
 	Epoch  uint8
 	Ref    shmem.Ref // of an Open: the builder unit's window; zero for who has none
 	Places uint32    // of an Open: results that the lane holds, so that its window has 16 times as many bytes
-	Number uint64    // of a Credit, a Triggered or an Over; 0 of an Ask
+	Number uint64    // of all but an Open; 0 of an Ask
 }
 
 // Append writes the message.
@@ -71,7 +75,7 @@ func (m *Message) Parse(b []byte) error {
 		if m.Places > maxPlaces || (m.Places == 0) != (m.Ref == shmem.Ref{}) {
 			return fmt.Errorf("%w: window %d.%d with %d places", ErrMessage, m.Ref.Window, m.Ref.Gen, m.Places)
 		}
-	case KindCredit, KindTriggered, KindAsk, KindOver:
+	case KindCredit, KindTriggered, KindAsk, KindOver, KindDecided, KindHeard:
 		*m = Message{Kind: kind, Epoch: b[2], Number: binary.LittleEndian.Uint64(b[8:])}
 		if word(4) != 0 || kind == KindAsk && m.Number != 0 {
 			return fmt.Errorf("%w: its reserved bytes from 4 on are % x", ErrMessage, b[4:])

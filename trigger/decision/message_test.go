@@ -17,6 +17,8 @@ func someMessages() []Message {
 		{Kind: KindTriggered, Epoch: 7, Number: 1000000},
 		{Kind: KindAsk},
 		{Kind: KindOver, Epoch: 7, Number: 1025},
+		{Kind: KindDecided, Epoch: 7, Number: 4000},
+		{Kind: KindHeard, Epoch: 7, Number: 3},
 	}
 }
 

@@ -5,7 +5,8 @@ package decision
 //	1 Placed   (parallel: a link's receiver each)  results are read from the builder unit's lane into the core, under mu;
 //	                                               now and then the builder unit is told how many were read
 //	2 pointer  (sequential: one goroutine)         step: what can be decided leaves the core, in order, under mu
-//	3 hand     (the same goroutine)                encoded once, given to every outlet, which must not wait
+//	3 hand     (the same goroutine)                encoded once, given to every outlet, which must not wait; the readout
+//	                                               units are one
 //
 // Nothing is allocated per decision.
 
@@ -14,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +41,7 @@ type UnitConfig struct {
 	Core     Config // First and Builders are not asked for
 	Places   int    // of each lane: LanePlaces
 	Builders []int  // rank of each builder unit, by index
+	Readouts []int  // ranks of the readout units, which are told all decisions
 	Table    *shmem.Table
 	Segment  *shmem.Segment // SegmentSize bytes; the caller closes it after Close
 	Signaler Signaler
@@ -63,6 +66,7 @@ type Unit struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	wake    chan struct{} // of one place: there may be something to decide
+	teller  *teller       // nil: there is nobody to tell
 
 	strange atomic.Uint64
 
@@ -94,6 +98,7 @@ type lane struct {
 // UnitStats counts what a Unit has done beside its core.
 type UnitStats struct {
 	Stats
+	TellStats
 	Broken  uint64 `count:"results_broken" help:"results whose seal does not fit: overwritten while they were read"`
 	Foreign uint64 `count:"results_foreign" help:"results in the lane of a builder unit that are in another's name"`
 	Early   uint64 `count:"results_early" help:"results that came before a decision unit that is back knew where to begin"`
@@ -131,6 +136,10 @@ func NewUnit(cfg UnitConfig) (*Unit, error) {
 		return nil, err
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
+	if len(cfg.Readouts) > 0 {
+		u.teller = startTeller(cfg.Core.Epoch, cfg.Signaler)
+		u.cfg.Outlets = append(slices.Clip(cfg.Outlets), u.teller)
+	}
 	u.wg.Go(u.pointer)
 	return u, nil
 }
@@ -176,17 +185,26 @@ func (u *Unit) withdraw() (err error) {
 	return errors.Join(err, u.cfg.Table.Withdraw(u.segment))
 }
 
-// Greet tells a rank that this unit is there. Until that rank is over or lost, the end waits for it.
+// Greet tells a rank that this unit is there. Until that rank is over or lost, the end waits for it. If it has a
+// readout unit, it is told decisions from the next one on.
 func (u *Unit) Greet(rank int) {
 	u.mu.Lock()
 	u.peers[rank] = &peer{}
 	u.mu.Unlock()
+	reads := slices.Contains(u.cfg.Readouts, rank)
+	if reads {
+		u.teller.lose(rank) // the process that was there before
+	}
 	m := Message{Kind: KindOpen, Epoch: u.cfg.Core.Epoch}
 	if l := u.byRank[rank]; l != nil {
 		m.Ref, m.Places = l.ref, uint32(u.cfg.Places)
 	}
 	if err := u.cfg.Signaler.Signal(rank, m.Append(nil)); err != nil {
 		u.cfg.Log.Warn("a node does not know that the decision unit is here", "rank", rank, "err", err)
+		return
+	}
+	if reads {
+		u.teller.open(rank) // behind the greeting, on the same link
 	}
 }
 
@@ -201,7 +219,7 @@ func (u *Unit) Message(rank int, b []byte) error {
 	case m.Kind == KindAsk:
 		u.Greet(rank)
 		return nil
-	case m.Kind != KindTriggered && m.Kind != KindOver:
+	case m.Kind != KindTriggered && m.Kind != KindOver && m.Kind != KindHeard:
 		err = fmt.Errorf("%w: kind %d is not for a decision unit", ErrMessage, m.Kind)
 	case m.Epoch != u.cfg.Core.Epoch:
 		return nil // for the unit that was here before
@@ -210,6 +228,11 @@ func (u *Unit) Message(rank int, b []byte) error {
 		if err == nil {
 			return nil
 		}
+	case m.Kind == KindHeard:
+		if u.teller != nil && u.teller.heard(rank, m.Number) {
+			return nil
+		}
+		err = fmt.Errorf("%w: %d messages heard, more than it was told", ErrMessage, m.Number)
 	case m.Number > maxEvent:
 		err = fmt.Errorf("%w: event %d cannot be triggered", ErrMessage, m.Number)
 	}
@@ -238,11 +261,17 @@ func (u *Unit) over(rank int, results uint64) error {
 		return fmt.Errorf("%w: the end of who has nothing to tell", ErrMessage)
 	}
 	p.over, p.results = true, results
+	if u.teller != nil {
+		u.teller.end(rank)
+	}
 	return nil
 }
 
 // Lost takes that the link to a rank is down: it tells nothing more.
 func (u *Unit) Lost(rank int) {
+	if u.teller != nil {
+		u.teller.lose(rank)
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.peers, rank)
@@ -370,6 +399,9 @@ func (u *Unit) End(ctx context.Context) {
 	u.mu.Unlock()
 	u.cancel()
 	u.wg.Wait()
+	if u.teller != nil {
+		u.teller.close()
+	}
 }
 
 // Close takes the lanes back: nobody writes there any more. It is called once, after End.
@@ -395,5 +427,8 @@ func (u *Unit) Stats() UnitStats {
 		s.Stats = u.core.soFar()
 	}
 	s.Strange = u.strange.Load()
+	if u.teller != nil {
+		s.TellStats = u.teller.stats()
+	}
 	return s
 }

@@ -25,12 +25,18 @@ type farm struct {
 	unit    *Unit
 	senders []*Sender
 
+	hears func(rank int, b []byte) // takes decisions that are told to a readout unit
+
 	mu      sync.Mutex
 	greeted map[int]int // by rank
 }
 
 // Signal is the decision unit's.
 func (f *farm) Signal(rank int, b []byte) error {
+	if KindOf(b) == KindDecided {
+		f.hears(rank, b)
+		return nil
+	}
 	var m Message
 	if err := m.Parse(b); err != nil {
 		f.t.Error(err)

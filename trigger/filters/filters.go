@@ -21,16 +21,18 @@ import (
 // Row is a kind of filter.
 type Row struct {
 	kinds.Kind
-	detector bool // it judges fragments of a vertex detector
+	detector bool // it judges fragments of a vertex detector, which a file behind the colon may describe
 	process  bool // processes of others judge, of the name that stands behind the colon
-	// open makes filters. value is what stands behind the name and a colon.
-	open func(value string, n int) ([]trigger.Filter, error)
+	// open makes filters. value is what stands behind the name and a colon; g is the detector that its file describes, nil
+	// for the default one.
+	open func(value string, g *velo.Geometry, n int) ([]trigger.Filter, error)
 }
 
 // Kinds is the table of filters.
 var Kinds = []Row{
 	{
-		Kind:     kinds.Kind{Name: "vertex", Help: "accepts events of a vertex detector in which a particle decayed"},
+		Kind: kinds.Kind{Name: "vertex", Help: "accepts events of a vertex detector in which a particle decayed; " +
+			"vertex:FILE one that a file describes, docs/vertex-detector.md"},
 		detector: true,
 		open:     openVertex,
 	},
@@ -54,7 +56,7 @@ type Choice struct {
 }
 
 // Parse reads the name of a filter, what it is told behind a colon, and its deadline behind a comma:
-// share:0.04,50ms.
+// share:0.04,50ms. It reads no file.
 func Parse(text string) (c Choice, err error) {
 	what, limit, limited := strings.Cut(text, ",")
 	name, value, _ := strings.Cut(what, ":")
@@ -69,12 +71,29 @@ func Parse(text string) (c Choice, err error) {
 				cmp.Or(what, name))
 		}
 	}
-	_, err = c.Open(0)
+	if colon := len(what) > len(name); colon && value == "" && c.row.detector {
+		return c, fmt.Errorf("no file stands behind the colon of %s: give the file that describes the detector, as in "+
+			"%s:mine.yaml, or leave out the colon", what, name)
+	}
+	_, err = c.Open(0, nil)
 	return c, err
 }
 
-// Detector says that it judges fragments of a vertex detector, of the default geometry.
+// Detector says that it judges fragments of a vertex detector: of the default geometry, or that of File.
 func (c Choice) Detector() bool { return c.row.detector }
+
+// File is the file that describes its detector; empty: there is none.
+func (c Choice) File() string {
+	if !c.row.detector {
+		return ""
+	}
+	return c.value
+}
+
+// With is the text of the filter with another file. Parse reads it.
+func (c Choice) With(file string) string {
+	return fmt.Sprintf("%s:%s,%s", c.row.Name, file, c.Deadline)
+}
 
 // Process is the name under which processes of others judge; empty: goroutines do, which Open makes.
 func (c Choice) Process() string {
@@ -95,16 +114,18 @@ func (c Choice) Memory(mostMEP int64) int64 {
 	return lanesCounted * int64(panel.Memory(int(mostMEP)))
 }
 
-// Open makes n filters, one for each goroutine that judges.
-func (c Choice) Open(n int) ([]trigger.Filter, error) { return c.row.open(c.value, n) }
+// Open makes n filters, one for each goroutine that judges. g is the detector that File describes; nil stands for the
+// default one, and for a filter that judges no detector. A *vertex.GeometryError says why a detector cannot be
+// searched.
+func (c Choice) Open(n int, g *velo.Geometry) ([]trigger.Filter, error) {
+	return c.row.open(c.value, g, n)
+}
 
-func openVertex(value string, n int) (list []trigger.Filter, err error) {
-	if value != "" {
-		return nil, fmt.Errorf("the filter vertex takes no value, and %q is given", value)
-	}
-	g, err := velo.New(velo.Default())
-	if err != nil {
-		return nil, err
+func openVertex(_ string, g *velo.Geometry, n int) (list []trigger.Filter, err error) {
+	if g == nil {
+		if g, err = velo.New(velo.Default()); err != nil {
+			return nil, err
+		}
 	}
 	d, err := vertex.NewDetector(g)
 	if err != nil {
@@ -119,7 +140,7 @@ func openVertex(value string, n int) (list []trigger.Filter, err error) {
 // processName is what a filter may be called: it is a part of names of files.
 var processName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-func checkProcess(value string, _ int) ([]trigger.Filter, error) {
+func checkProcess(value string, _ *velo.Geometry, _ int) ([]trigger.Filter, error) {
 	if !processName.MatchString(value) {
 		return nil, fmt.Errorf("%q is no name for filter processes: give 1 to 64 letters, digits, dots, dashes and "+
 			"underscores, as in process:mine", value)
@@ -134,7 +155,7 @@ var errShare = errors.New("the filter share needs the share of events that it ac
 // 32 bits, is below x.
 type share uint64
 
-func openShare(value string, n int) (list []trigger.Filter, err error) {
+func openShare(value string, _ *velo.Geometry, n int) (list []trigger.Filter, err error) {
 	x, err := strconv.ParseFloat(value, 64)
 	if err != nil || !(x >= 0 && x <= 1) {
 		return nil, errShare

@@ -1,14 +1,17 @@
 package filters_test
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"time"
 
 	"ringlet/event/selection"
+	"ringlet/event/velo"
 	"ringlet/testkit/must"
 	"ringlet/trigger"
 	"ringlet/trigger/filters"
+	"ringlet/trigger/vertex"
 )
 
 func TestParse(t *testing.T) {
@@ -27,7 +30,10 @@ func TestParse(t *testing.T) {
 		{"process:a/b", 0},
 		{"", 0},
 		{"vertices", 0},
-		{"vertex:1", 0},
+		{"vertex:mine.yaml", filters.DefaultDeadline},
+		{"vertex:a/b:c.yaml,20ms", 20 * time.Millisecond},
+		{"vertex:", 0},
+		{"vertex:,20ms", 0},
 		{"share", 0},
 		{"share:1.5", 0},
 		{"share:NaN", 0},
@@ -46,7 +52,7 @@ func TestShare(t *testing.T) {
 	for text, want := range map[string]float64{"share:0": 0, "share:0.04": 0.04, "share:1": 1} {
 		c, err := filters.Parse(text)
 		must.OK(t, err)
-		list, err := c.Open(2)
+		list, err := c.Open(2, nil)
 		must.OK(t, err)
 		const events = 100_000
 		n := 0
@@ -63,5 +69,46 @@ func TestShare(t *testing.T) {
 		if math.Abs(float64(n)/events-want) > 0.002 {
 			t.Errorf("%s accepts %d of %d", text, n, events)
 		}
+	}
+}
+
+// Of a filter the file of its detector can be told, and be named anew; no other filter has one.
+func TestFile(t *testing.T) {
+	for text, want := range map[string]string{
+		"vertex": "", "vertex,20ms": "", "vertex:d.yaml": "d.yaml", "vertex:a/b:c.yaml,20ms": "a/b:c.yaml", "share:0.5": "",
+		"process:d.yaml": "",
+	} {
+		c, err := filters.Parse(text)
+		must.OK(t, err)
+		if c.File() != want {
+			t.Errorf("the file of %s is %q, not %q", text, c.File(), want)
+		}
+		if want == "" {
+			continue
+		}
+		moved, err := filters.Parse(c.With("/x/y.yaml"))
+		if err != nil || moved.File() != "/x/y.yaml" || moved.Deadline != c.Deadline {
+			t.Errorf("%s becomes %s, %+v, %v", text, c.With("/x/y.yaml"), moved, err)
+		}
+	}
+}
+
+// The filter searches the detector it is given, and refuses one that it cannot search.
+func TestOpenVertex(t *testing.T) {
+	c, err := filters.Parse("vertex:d.yaml")
+	must.OK(t, err)
+	l := velo.Default()
+	l.Stations = l.Stations[:14]
+	g, err := velo.New(l)
+	must.OK(t, err)
+	if list, err := c.Open(3, g); err != nil || len(list) != 3 {
+		t.Errorf("%d filters, %v", len(list), err)
+	}
+	l.Stations = l.Stations[:2]
+	g, err = velo.New(l)
+	must.OK(t, err)
+	var lacks *vertex.GeometryError
+	if _, err := c.Open(1, g); !errors.As(err, &lacks) || lacks.Field != "stations" {
+		t.Errorf("%v", err)
 	}
 }

@@ -35,6 +35,22 @@ type Decisions struct {
 	OrderingUs Quantiles4 `json:"ordering_us"`    // from the result to the decision
 	Unsplit    uint64     `json:"unsplit"`        // in JudgedUs alone: a result cannot say so long a time
 	Lost       bool       `json:"lost,omitempty"` // its node was lost: what it told last
+	// Readout is what the readout units heard of it, over all of them.
+	Readout Hearing `json:"readout"`
+}
+
+// Hearing is what readout units heard of decisions, and what they gave up by them before the scheduler told its
+// outcome.
+type Hearing struct {
+	Heard   uint64 `json:"heard"`    // decisions, by the readout units
+	Missed  uint64 `json:"missed"`   // numbers of events whose decision they were not told
+	Told    uint64 `json:"told"`     // by the decision unit, of which it knows that they were heard
+	LeftOut uint64 `json:"left_out"` // by it, since a readout unit was too slow
+	Unheard uint64 `json:"unheard"`  // of which it does not know
+	Ended   uint64 `json:"ended"`    // for readout units that had ended
+	MEPs    uint64 `json:"meps_freed"`
+	MFPs    uint64 `json:"mfps_freed"`
+	Bytes   uint64 `json:"bytes_freed"`
 }
 
 // impossible are the counters of results that cannot be.
@@ -51,6 +67,18 @@ func (r *Run) decisions(out *Report, sums map[string]uint64) {
 	d := &Decisions{Node: r.cfg.DecisionNode, Lost: r.lost(r.cfg.DecisionNode) || r.dead(r.cfg.DecisionNode)}
 	out.Decisions = d
 	d.Unsent = sums["bu.results_dropped"] + sums["bu.results_unheard"]
+	d.Readout = Hearing{
+		Heard: sums["ru.decisions_accepted"] + sums["ru.decisions_rejected"] + sums["ru.decisions_failed"] +
+			sums["ru.decisions_timed_out"],
+		Missed:  sums["ru.decisions_missed"],
+		Told:    sums["dec.readout_told"],
+		LeftOut: sums["dec.readout_left_out"],
+		Unheard: sums["dec.readout_unheard"],
+		Ended:   sums["dec.readout_ended"],
+		MEPs:    sums["ru.rejected_meps_freed"],
+		MFPs:    sums["ru.rejected_mfps_freed"],
+		Bytes:   sums["ru.rejected_bytes_freed"],
+	}
 	n, err := r.member(d.Node)
 	if err != nil {
 		d.Lost = true
@@ -108,6 +136,7 @@ func (r *Report) decided(b *books, reg *tagnet.Registers, sums map[string]uint64
 		eq("event numbers triggered = decisions + without event", numbers-min(numbers, d.First), d.Decided+d.Void),
 		eq("events that wait for a decision", sums["dec.pending"], 0),
 	}
+	out = append(out, r.heard(b)...)
 	if since := d.apart(b); since != "" {
 		r.NotChecked = append(r.NotChecked, "not checked: results sent against results read, since "+since)
 		return out
@@ -128,6 +157,23 @@ func (d *Decisions) apart(b *books) string {
 			d.Unsent, d.Node)
 	}
 	return ""
+}
+
+// heard is the check of what the readout units heard. What is left out has numbers without event among it.
+func (r *Report) heard(b *books) (out []Check) {
+	d := r.Decisions
+	h := &d.Readout
+	if d.First > 0 || len(b.lost) > 0 || len(b.gone) > 0 || h.Unheard > 0 {
+		r.NotChecked = append(r.NotChecked,
+			"not checked: decisions told to readout units against those that they heard, since a node was lost or stood still")
+		return nil
+	}
+	out = append(out, eq("decisions told to readout units = heard", h.Told, h.Heard))
+	if h.LeftOut == 0 {
+		out = append(out, eq("decisions, for each readout unit = told + made behind its end", d.Decided*uint64(r.RUs),
+			h.Told+h.Ended))
+	}
+	return out
 }
 
 // decisionsLost says that the process of the decision unit was lost: the others counted what they sent it, and what it

@@ -12,7 +12,16 @@ import (
 // The books of decisions close where each event number has one, and say what they leave out where a process was lost.
 func TestDecisionAccounts(t *testing.T) {
 	reg := &tagnet.Registers{Counters: &tagnetv1.Counters{Issued: 10}}
-	good := Decisions{Node: "n1", Decided: 970, Void: 30, NoResult: 20, Late: 15, Doubled: 2, Impossible: 1}
+	good := Decisions{
+		Node:       "n1",
+		Decided:    970,
+		Void:       30,
+		NoResult:   20,
+		Late:       15,
+		Doubled:    2,
+		Impossible: 1,
+		Readout:    Hearing{Heard: 1900, Told: 1900, Ended: 40},
+	}
 	sums := map[string]uint64{"dec.results_taken": 980, "bu.results_sent": 998}
 	for _, tt := range []struct {
 		change func(*Decisions, map[string]uint64)
@@ -20,13 +29,19 @@ func TestDecisionAccounts(t *testing.T) {
 		bad    string // name of a check that fails
 		said   string
 	}{
-		{func(*Decisions, map[string]uint64) {}, 4, "", ""},
-		{func(d *Decisions, _ map[string]uint64) { d.Decided++ }, 4, "event numbers triggered", ""},
-		{func(d *Decisions, _ map[string]uint64) { d.Doubled-- }, 4, "results sent", ""},
-		{func(d *Decisions, _ map[string]uint64) { d.NoResult++ }, 4, "decisions by a result", ""},
-		{func(_ *Decisions, s map[string]uint64) { s["dec.pending"] = 1 }, 4, "events that wait", ""},
+		{func(*Decisions, map[string]uint64) {}, 6, "", ""},
+		{func(d *Decisions, _ map[string]uint64) { d.Decided++ }, 6, "event numbers triggered", ""},
+		{func(d *Decisions, _ map[string]uint64) { d.Doubled-- }, 6, "results sent", ""},
+		{func(d *Decisions, _ map[string]uint64) { d.NoResult++ }, 6, "decisions by a result", ""},
+		{func(_ *Decisions, s map[string]uint64) { s["dec.pending"] = 1 }, 6, "events that wait", ""},
 		{func(d *Decisions, _ map[string]uint64) { d.First, d.Decided = 500, 470 }, 2, "", "results sent"},
-		{func(d *Decisions, _ map[string]uint64) { d.Unsent = 1 }, 2, "", "results sent"},
+		{func(d *Decisions, _ map[string]uint64) { d.Unsent = 1 }, 4, "", "results sent"},
+		{func(d *Decisions, _ map[string]uint64) { d.Readout.Heard-- }, 6, "decisions told to readout", ""},
+		{func(d *Decisions, _ map[string]uint64) { d.Readout.Ended = 39 }, 6, "decisions, for each", ""},
+		{func(d *Decisions, _ map[string]uint64) {
+			d.Readout.LeftOut, d.Readout.Missed, d.Readout.Ended = 50, 50, 0
+		}, 5, "", ""},
+		{func(d *Decisions, _ map[string]uint64) { d.Readout.Unheard = 10 }, 4, "", "told to readout"},
 		{func(d *Decisions, _ map[string]uint64) { d.Lost = true }, 0, "", "decisions, since n1 is lost"},
 	} {
 		d, s := good, map[string]uint64{}
@@ -34,7 +49,7 @@ func TestDecisionAccounts(t *testing.T) {
 			s[k] = v
 		}
 		tt.change(&d, s)
-		r := &Report{Packing: 100, Decisions: &d}
+		r := &Report{Packing: 100, RUs: 2, Decisions: &d}
 		checks := r.decided(&books{}, reg, s)
 		if len(checks) != tt.checks || (tt.said == "") != (len(r.NotChecked) == 0) {
 			t.Errorf("%+v: %v, %v", d, checks, r.NotChecked)

@@ -19,10 +19,37 @@ func Prepare(ctx context.Context, c *config.Config, inputs *regular.Places) erro
 	if err := prepareOutput(c); err != nil {
 		return fmt.Errorf("the output cannot be written: %w", err)
 	}
+	boards, err := prepareFilter(c, inputs)
+	if err != nil {
+		return err
+	}
 	if c.Generated() {
 		return c.FitSlot()
 	}
-	return prepareInput(ctx, c, inputs)
+	if err := prepareInput(ctx, c, inputs); err != nil {
+		return err
+	}
+	return c.CheckBoards(boards)
+}
+
+// prepareFilter reads the file of the filter's detector, if there is one, makes its path absolute, and returns how many
+// boards there are. It must be in one of the places, as an input. Builder units read it once more, on their hosts.
+func prepareFilter(c *config.Config, places *regular.Places) (boards int, err error) {
+	if c.FilterFile() == "" {
+		return 0, nil
+	}
+	f, path, err := places.Open(c.FilterFile())
+	if err != nil {
+		return 0, &config.InvalidError{Problems: []config.Problem{{
+			Key:    "filter",
+			Reason: fmt.Sprintf("the file of its detector cannot be read: %v", err),
+		}}}
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	if boards, err = c.CheckFilterFile(f); err == nil {
+		c.MoveFilterFile(path)
+	}
+	return boards, err
 }
 
 // prepareOutput makes the paths of outputs absolute. Whether they can be written the nodes say, on their hosts.
@@ -36,12 +63,17 @@ func prepareOutput(c *config.Config) error {
 	})
 }
 
-// CheckInput says why the input of a configuration cannot be replayed, if it has one. It reads it as Prepare does.
-func CheckInput(ctx context.Context, c config.Config, inputs *regular.Places) error {
-	if c.Generated() {
-		return nil
+// CheckFiles says why the input of a configuration cannot be replayed, or the detector of its filter not be searched,
+// if it has them. It reads them as Prepare does.
+func CheckFiles(ctx context.Context, c config.Config, places *regular.Places) error {
+	boards, err := prepareFilter(&c, places)
+	if err != nil || c.Generated() {
+		return err
 	}
-	return prepareInput(ctx, &c, inputs)
+	if err := prepareInput(ctx, &c, places); err != nil {
+		return err
+	}
+	return c.CheckBoards(boards)
 }
 
 func prepareInput(ctx context.Context, c *config.Config, inputs *regular.Places) error {

@@ -1,0 +1,109 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+
+	"ringlet/event/velo"
+	"ringlet/internal/regular"
+	"ringlet/readoutunit/source/frontend"
+	"ringlet/trigger/filters"
+)
+
+// builtIn is the name of the detector that needs no file.
+const builtIn = "velo"
+
+// LoadDetector is the detector that a file describes, or the one of document 000 for the name velo. A file need only
+// say what differs from that one. What is wrong with its content is an *InvalidError that names the line and the key.
+func LoadDetector(name string) (*frontend.Detector, error) {
+	if name == builtIn {
+		return frontend.New(frontend.Default())
+	}
+	f, err := regular.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readDetector(name, f)
+}
+
+// readDetector is LoadDetector for a file that is open.
+func readDetector(name string, in io.Reader) (*frontend.Detector, error) {
+	c := frontend.Default()
+	doc, err := Read(name, in, &c)
+	if err != nil {
+		return nil, err
+	}
+	if err := doc.Err(); err != nil {
+		return nil, err
+	}
+	d, err := frontend.New(c)
+	var layout *velo.LayoutError
+	var other *frontend.ConfigError
+	switch {
+	case errors.As(err, &layout):
+		doc.Add("detector."+layout.Field, "%s", layout.Reason)
+	case errors.As(err, &other):
+		doc.Add(other.Field, "%s", other.Reason)
+	default:
+		return d, err
+	}
+	return nil, doc.Err()
+}
+
+// LoadFilterDetector is the detector that the file of a filter describes, read now; nil if the filter has no file.
+func LoadFilterDetector(choice filters.Choice) (*velo.Geometry, error) {
+	if choice.File() == "" {
+		return nil, nil
+	}
+	d, err := LoadDetector(choice.File())
+	if err != nil {
+		return nil, fmt.Errorf("the detector of the filter is not known: %w", err)
+	}
+	return d.Geometry(), nil
+}
+
+// FilterFile is the file that describes the detector which the filter searches; empty: there is none. It holds after
+// Complete.
+func (c Config) FilterFile() string {
+	choice, _ := c.FilterChoice()
+	return choice.File()
+}
+
+// CheckFilterFile looks whether the filter can search the detector of its file, which is read from in, and whether the
+// run has the data of that detector: its number of boards is returned. The error is an *InvalidError, or one of
+// reading. It holds after Complete.
+func (c Config) CheckFilterFile(in io.Reader) (boards int, err error) {
+	choice, _ := c.FilterChoice()
+	d, err := readDetector(choice.File(), in)
+	if err != nil {
+		return 0, err
+	}
+	var p problems
+	if _, err := choice.Open(0, d.Geometry()); err != nil {
+		p.add("filter", "%s: %v", choice.File(), err)
+	}
+	if c.Simulated() && !reflect.DeepEqual(d.Config().Detector, frontend.Default().Detector) {
+		p.add("filter", "%s describes another detector than the one that fragment-model velo simulates: give the filter "+
+			"vertex without a file, or an input that was made with this file (ringlet gen --detector)", choice.File())
+	}
+	return d.Geometry().Boards(), p.err()
+}
+
+// CheckBoards says, as an *InvalidError, that the sources of a run are fewer than the boards which its filter searches.
+func (c Config) CheckBoards(boards int) error {
+	var p problems
+	if sources := c.Division().Sources(); sources < boards {
+		p.add("filter", "the detector of %s has %d boards, and the data have %d sources: give the file that the data were "+
+			"made with", c.FilterFile(), boards, sources)
+	}
+	return p.err()
+}
+
+// MoveFilterFile names the file of the filter's detector anew.
+func (c *Config) MoveFilterFile(path string) {
+	choice, _ := c.FilterChoice()
+	c.Filter = choice.With(path)
+}

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"ringlet/readoutunit/source/frontend"
+)
+
+// TestExampleIsTheDefault: the example says what the detector is that needs no file.
+func TestExampleIsTheDefault(t *testing.T) {
+	d, err := LoadDetector("../../examples/velo/detector.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := d.Config(), frontend.Default(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestLoadDetector(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.yaml")
+	for text, want := range map[string]string{
+		"collisions: {displaced: 1}":                 "",
+		"collisions: {displaced: 2}":                 `d.yaml:1: collisions.displaced: 2 is not between`,
+		"front-end:\n  noize: 2":                     `nearest one is "front-end.noise"`,
+		"front-end: {threshold: 1.5}":                "not a whole number",
+		"detector:\n  span: 0":                       "d.yaml:2: detector.span: 0 is not between",
+		"detector:\n  stations: [3, 1]":              "d.yaml:2: detector.stations: 1 mm follows 3 mm",
+		"detector: {phi: {zones: [{strips: 3000}]}}": "detector.phi.zones",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := LoadDetector(path)
+		var bad *InvalidError
+		switch {
+		case want == "" && (err != nil || d.Config().Collisions.Displaced != 1 || d.Config().Collisions.Particles == 0):
+			t.Errorf("%q: %v", text, err)
+		case want != "" && (!errors.As(err, &bad) || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := LoadDetector(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestFilterFile: the file of the filter's detector is read when a run is prepared. It must describe a detector that
+// the filter can search, and the one that the data are of.
+func TestFilterFile(t *testing.T) {
+	fourteen := "detector: {stations: [0, 45, 90, 135, 180, 225, 270, 315, 360, 405, 450, 495, 540, 585]}"
+	for _, tt := range []struct {
+		text      string
+		simulated bool
+		boards    int
+		want      string // part of the error; empty: it is in order
+	}{
+		{"", true, 100, ""},
+		{"collisions: {displaced: 1}", true, 100, ""},
+		{fourteen, false, 56, ""},
+		{fourteen, true, 0, "filter: d.yaml describes another detector than the one that fragment-model velo simulates"},
+		{"detector: {stations: [1, 2]}", false, 0, "filter: d.yaml: the vertex filter cannot search in this detector"},
+		{"detector: {span: 0}", false, 0, "d.yaml:1: detector.span: 0 is not between"},
+		{"detektor: {}", false, 0, "d.yaml:1: "},
+	} {
+		c := with(func(c *Config) {
+			if c.Filter, c.Packing, c.Input = "vertex:d.yaml,20ms", 1, "x.mep"; tt.simulated {
+				c.Input, c.FragmentModel = "", "velo"
+			}
+		})
+		if err := c.Complete(); err != nil || c.FilterFile() != "d.yaml" {
+			t.Fatalf("%q, %v", c.FilterFile(), err)
+		}
+		boards, err := c.CheckFilterFile(strings.NewReader(tt.text))
+		var bad *InvalidError
+		if err != nil && !errors.As(err, &bad) || (err == nil) != (tt.want == "") ||
+			err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q: %v, want %q", tt.text, err, tt.want)
+		}
+		if err == nil && boards != tt.boards {
+			t.Errorf("%q: %d boards", tt.text, boards)
+		}
+	}
+	c := with(func(c *Config) { c.Filter, c.Packing, c.FragmentModel = "vertex:d.yaml,20ms", 1, "velo" })
+	c.MoveFilterFile("/x/d.yaml")
+	if c.Filter != "vertex:/x/d.yaml,20ms" || c.FilterFile() != "/x/d.yaml" {
+		t.Error(c.Filter)
+	}
+	c.Sources = 100
+	if err := c.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CheckBoards(100); err != nil {
+		t.Error(err)
+	}
+	if err := c.CheckBoards(104); err == nil || !strings.Contains(err.Error(), "has 104 boards, and the data have 100") {
+		t.Error(err)
+	}
+}
+
+// TestLoadFilterDetector: builder units read the file themselves.
+func TestLoadFilterDetector(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "d.yaml")
+	c := with(func(c *Config) { c.Filter, c.Packing, c.Input = "vertex:"+path, 1, "x.mep" })
+	choice, ok := c.FilterChoice()
+	if _, err := LoadFilterDetector(choice); !ok || !errors.Is(err, os.ErrNotExist) {
+		t.Error(ok, err)
+	}
+	if err := os.WriteFile(path, []byte("front-end: {noise: 1.5}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := LoadFilterDetector(choice); err != nil || g.Boards() != 100 {
+		t.Error(err)
+	}
+	c.Filter = "share:0.5"
+	choice, _ = c.FilterChoice()
+	if g, err := LoadFilterDetector(choice); err != nil || g != nil {
+		t.Error(g, err)
+	}
+}

@@ -1,0 +1,155 @@
+package readoutunit
+
+import "ringlet/tagnet"
+
+// Rejection says what a readout unit gives up since it hears that events were rejected. The zero value: nothing, and
+// everything stays until the scheduler has its outcome. It may be given up only where nobody fetches it again: builder
+// units ask for what they want, and a run does not bear the loss of one (docs/design/054-decisions.md).
+type Rejection struct {
+	// Packing is the number of events of a MEP; 0: nothing is given up.
+	Packing int
+	// Written says that parts which were written may go, too, as soon as their writes have their outcome: whatever is
+	// rejected reaches no output. Else only those go that were never asked for, since what a builder unit has of a MEP
+	// counts when its output has it.
+	Written bool
+}
+
+// Rejections is the pure core of what a readout unit gives up by decisions: MEP after MEP, from the lowest one that it
+// has on. It does no I/O and takes no locks; its owner calls it under one.
+//
+//	Token ─► (announced, perhaps written) ─► Rejected ─► Free: what is below may go
+type Rejections struct {
+	rule Rejection
+	meps []rejectable // MEP k in place k mod n; nil: nothing is given up
+	base uint64       // MEPs below are gone
+
+	from, end uint64 // events: the last row of rejected ones without a gap
+
+	stats RejectionStats
+}
+
+// rejectable is what is known of a MEP.
+type rejectable struct {
+	of       uint64 // 1 + its number; another: nothing is known
+	slot     uint32
+	bu       uint16
+	given    bool // its token went there
+	rejected bool // all its events were
+}
+
+// RejectionStats counts what was given up.
+type RejectionStats struct {
+	MEPs  uint64 `count:"rejected_meps_freed" help:"MEPs given up since all their events were rejected, before the scheduler told their outcome"`
+	MFPs  uint64 `count:"rejected_mfps_freed" help:"MFPs of these MEPs"`
+	Bytes uint64 `count:"rejected_bytes_freed" unit:"bytes" help:"bytes of these MFPs"`
+}
+
+// NewRejections makes the core of a unit that holds so many MEPs at most.
+func NewRejections(rule Rejection, held int) *Rejections {
+	r := &Rejections{rule: rule}
+	if rule.Packing > 0 {
+		r.meps = make([]rejectable, held)
+	}
+	return r
+}
+
+// at is the place of a MEP, cleared if another had it; nil where the MEP cannot be held.
+func (r *Rejections) at(mep uint64) *rejectable {
+	if n := uint64(len(r.meps)); mep < r.base || mep-r.base >= n {
+		return nil
+	}
+	m := &r.meps[mep%uint64(len(r.meps))]
+	if m.of != mep+1 {
+		*m = rejectable{of: mep + 1}
+	}
+	return m
+}
+
+// Token takes where the token of a MEP went.
+func (r *Rejections) Token(mep uint64, bu uint16, slot uint32) {
+	if r.meps == nil {
+		return
+	}
+	if m := r.at(mep); m != nil {
+		m.bu, m.slot, m.given = bu, slot, true
+	}
+}
+
+// Rejected takes that events in a row were rejected by a builder unit's result. What it took before may be followed by
+// a gap, or come again from a decision unit that is back.
+func (r *Rejections) Rejected(first, events uint64) {
+	if r.meps == nil {
+		return
+	}
+	if first != r.end {
+		r.from, r.end = first, first
+	}
+	packing := uint64(r.rule.Packing)
+	mep := max(r.end/packing, (r.from+packing-1)/packing, r.base)
+	r.end += events
+	for ; mep < r.end/packing; mep++ {
+		m := r.at(mep)
+		if m == nil {
+			return // MEPs that the unit cannot hold
+		}
+		m.rejected = true
+	}
+}
+
+// Free takes below which MEP the scheduler has all outcomes, and returns below which MEP nothing is needed. over ends
+// what is still to be done by a token, and says whether nothing is; size is the size of a part.
+func (r *Rejections) Free(released uint64, over func(bu int, slot uint32, mep uint64, written bool) bool,
+	size func(mep uint64) int) uint64 {
+	r.base = max(r.base, released)
+	if r.meps == nil {
+		return r.base
+	}
+	for {
+		m := r.at(r.base)
+		if m == nil || !m.given || !m.rejected || !over(int(m.bu), m.slot, r.base, r.rule.Written) {
+			return r.base
+		}
+		r.stats.MEPs++
+		r.stats.Bytes += uint64(size(r.base))
+		r.base++
+	}
+}
+
+// Stats are the counters so far, but for the MFPs.
+func (r *Rejections) Stats() RejectionStats { return r.stats }
+
+// Rejected takes that events in a row were rejected by builder units' results, as the decision unit tells. It does not
+// wait.
+func (u *Unit) Rejected(first, events uint64) {
+	if u.cfg.Rejection.Packing == 0 {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.rejected.Rejected(first, events)
+	u.letGo()
+}
+
+// give notes where the tokens of a batch went. mu is held.
+func (u *Unit) give(b *tagnet.Batch) {
+	if u.cfg.Rejection.Packing == 0 {
+		return
+	}
+	for i := range b.Len() {
+		for p := range b.Places {
+			if t, ok := b.Token(i, p); ok && t.MEP >= u.cfg.Back.MEP {
+				u.rejected.Token(t.MEP, t.BU, t.Slot)
+			}
+		}
+	}
+	u.letGo() // the decision may have come before
+}
+
+// letGo gives up what is needed no more. mu is held.
+func (u *Unit) letGo() {
+	buffers := u.cfg.Retention
+	u.bursts.Release(u.rejected.Free(u.released, u.order.Reject, func(mep uint64) int {
+		return len(buffers.part(mep))
+	}))
+	buffers.free(u.bursts.needed())
+}
