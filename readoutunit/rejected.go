@@ -130,11 +130,13 @@ func (u *Unit) Rejected(first, events uint64) {
 	u.letGo()
 }
 
-// give notes where the tokens of a batch went. mu is held.
+// give notes where the tokens of a batch went, once their MEPs are announced: until then their parts are read.
 func (u *Unit) give(b *tagnet.Batch) {
 	if u.cfg.Rejection.Packing == 0 {
 		return
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	for i := range b.Len() {
 		for p := range b.Places {
 			if t, ok := b.Token(i, p); ok && t.MEP >= u.cfg.Back.MEP {

@@ -221,3 +221,21 @@ func TestRejectionsAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestRejectedBeforeItIsAnnounced: a builder unit may reject a MEP by the parts of others before this unit has announced
+// its own, and the decision may be here before the token. Its announcement still has a part to tell of.
+func TestRejectedBeforeItIsAnnounced(t *testing.T) {
+	for range 50 {
+		r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(r *rig, c *Config) {
+			c.Retention, c.Order, c.Rejection = newRetention(t, 1, 40, 3), NewPulled(3, 2), Rejection{Packing: 1}
+			c.Free, r.net.mute = true, true
+		})
+		r.until("three blocks", func() bool { return r.sched.last().Read == 3 })
+		r.unit.Rejected(0, 3)
+		r.sched.send(0, 0, []tagnet.Token{tok(0, 0), tok(1, 0), tok(2, 0)})
+		r.until("three more", func() bool { return r.sched.last().Read == 6 })
+		if s := r.unit.Stats(); s.RejectionStats.MEPs != 3 || s.Open != 0 {
+			t.Fatalf("%+v", s)
+		}
+	}
+}

@@ -291,6 +291,7 @@ func (u *Unit) dispatch() error {
 				return err
 			}
 		}
+		u.give(&t.Batch)
 		if err := u.launch(&t); err != nil {
 			return err
 		}
@@ -323,7 +324,6 @@ func (u *Unit) take(t *tagnet.Tokens) error {
 			return err
 		}
 	}
-	u.give(&t.Batch)
 	if t.Len() > 0 {
 		u.changed.Broadcast()
 		u.triggered(t.MEPs)
