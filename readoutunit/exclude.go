@@ -61,6 +61,7 @@ func (u *Unit) bear(bu int, err error) error {
 	defer u.mu.Unlock()
 	u.order.Lose(bu)
 	u.bursts.Lose(bu)
+	u.heed(bu)
 	u.cfg.Retention.free(u.bursts.needed())
 	u.changed.Broadcast()
 	return nil

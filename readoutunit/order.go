@@ -27,6 +27,9 @@ type Order interface {
 	Standing(bu int, m *placing.Standing) error
 	// Release takes the watermark below which every MEP has its outcome.
 	Release(below uint64)
+	// Full says whether the link to a builder unit takes nothing more for now. Where there is neither a phase nor a tag to
+	// hold, Turn names what goes to others meanwhile; else it names the same, which is sent when the link takes it.
+	Full(bu int, full bool)
 	// Withdraw takes the exclusion of a builder unit: nothing is sent by its earlier tokens that was not sent yet.
 	Withdraw(w tagnet.Withdrawal)
 	// Lose takes that the link to a builder unit is down. Once is enough.
@@ -77,11 +80,12 @@ const (
 	ForGrant             // it waits for a builder unit to grant a window
 	ForWrite             // it waits for the outcome of a write
 	ForTag               // it waits for a tag, the right to send
+	ForRoom              // it waits for a link that takes more: those to all builder units that it could serve are full
 	Send                 // it sends
 	Pass                 // it goes on to the next phase, when the others do
 )
 
 func (t Turn) String() string {
-	return [...]string{"waits for tokens", "waits for a grant", "waits for its write", "waits for a tag", "sends",
-		"goes on"}[t]
+	return [...]string{"waits for tokens", "waits for a grant", "waits for its write", "waits for a tag",
+		"waits for room in a link", "sends", "goes on"}[t]
 }
