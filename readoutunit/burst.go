@@ -121,8 +121,8 @@ func (s *Bursts) Lose(bu int) {
 // Release says that every MEP below the given one has its outcome, or was put aside.
 func (s *Bursts) Release(below uint64) { s.released = max(s.released, below) }
 
-// overtaken calls each for every burst under way that needs buffers of MEPs below the watermark: nearly all that it kept
-// back are such. A burst whose bytes were moved needs none.
+// overtaken calls each for every burst under way that needs buffers of MEPs below the watermark. A burst whose bytes
+// were moved needs none.
 func (s *Bursts) overtaken(each func(b *Burst) (moved bool)) {
 	for _, b := range s.all {
 		if b.sent && b.low < s.released && each(b) {

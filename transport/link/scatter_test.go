@@ -81,8 +81,8 @@ func TestPiecesArriveOnceWhateverIsLost(t *testing.T) {
 }
 
 // TestPiecesThatMove: the bytes of a write under way lie elsewhere from some moment on, and those of the former place
-// are overwritten at once. What arrives is what was to be sent, whatever is lost, of pieces that share a datagram and of
-// those that take several transactions.
+// are overwritten at once. What arrives is what was to be sent, whatever is lost, of pieces that share a datagram and
+// of those that take several transactions.
 func TestPiecesThatMove(t *testing.T) {
 	took := map[bool]int{}
 	for after := range 40 {
