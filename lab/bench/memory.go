@@ -258,12 +258,16 @@ func (p *memoryPair) reach(ctx context.Context) (m *reached, end func(), err err
 			}
 		}
 	})
+	var in [16]*memory.Import // ordering contexts
+	for i := range in {
+		in[i] = p.im.In(i)
+	}
 	m = &reached{
 		put: func(ctx context.Context, lane int, at int64, b []byte) error {
-			return p.im.In(lane%16).Write(ctx, at, b)
+			return in[lane%len(in)].Write(ctx, at, b)
 		},
 		get: func(ctx context.Context, lane int, at int64, b []byte) error {
-			return p.im.In(lane%16).Read(ctx, at, b)
+			return in[lane%len(in)].Read(ctx, at, b)
 		},
 		add: func(ctx context.Context) error {
 			_, err := p.im.Add(ctx, 0, 1)
