@@ -291,6 +291,8 @@ func (n network) WriteMany(to int, pieces []link.Piece, cookie uint64) error {
 	return nil
 }
 
+func (n network) Move(int, uint64, func(int) []byte) bool { return false }
+
 func (n network) Write(to int, w link.Write) error {
 	bu := to - n.s.rus
 	dst, v := n.s.tables[bu].Acquire(shmem.Peer(n.rank), w.Ref, w.Offset, uint32(len(w.Data)), shmem.AccessNwrite)

@@ -18,7 +18,7 @@ type burst struct {
 	Bytes  uint64       // in all parts
 
 	id    int
-	low   uint64 // lowest MEP
+	low   uint64 // lowest MEP whose buffer it needs; none once its bytes were moved
 	sent  bool   // and it has no outcome
 	inUse bool
 }
@@ -27,25 +27,27 @@ type burst struct {
 // fill a GSO buffer of 64 KiB, and little beside the slots of a builder unit (a choice, 2026-11-21).
 const maxBurst = 512
 
-// burstsPerBU bounds how far a readout unit writes ahead of the responses.
+// burstsPerBU bounds how far a readout unit writes to one builder unit ahead of the responses: beyond it the link to
+// that is full. It is far below the requests that a link queues, so that no write waits for a queue.
 const burstsPerBU = 64
 
 // burstPool is the pure core of what is under way: which bursts have no outcome yet, and which MEPs they need.
 // It does no I/O and takes no locks; its owner calls it under one.
 //
-//	Open ─► add … ─► send ─► (write) ─► complete ─► Needed: what is below may go
+//	open ─► add … ─► send ─► (write) ─► complete ─► Needed: what is below may go
 type burstPool struct {
 	all      []*burst
 	free     []*burst // the last used on top: its memory is in the cache
-	limit    int      // most bursts there may be
+	to       []int    // by builder unit: bursts in use
 	released uint64   // every MEP below has its outcome, or was put aside
 }
 
 // newBursts makes the core for bus builder units.
-func newBursts(bus int) *burstPool { return &burstPool{limit: bus * burstsPerBU} }
+func newBursts(bus int) *burstPool { return &burstPool{to: make([]int, bus)} }
 
-// room tells that a burst can be opened. Without, so many are under way that one must complete first.
-func (s *burstPool) room() bool { return len(s.free) > 0 || len(s.all) < s.limit }
+// room tells that a burst can be opened for a builder unit. Without, so many are under way to it that one must complete
+// first. Those to others do not matter: one that answers nothing takes only its own.
+func (s *burstPool) room(bu int) bool { return s.to[bu] < burstsPerBU }
 
 // open gives an empty burst for a builder unit. There must be room.
 func (s *burstPool) open(bu int) *burst {
@@ -59,6 +61,7 @@ func (s *burstPool) open(bu int) *burst {
 	}
 	b.BU, b.Bytes, b.low, b.sent, b.inUse = bu, 0, math.MaxUint64, false, true
 	b.Places, b.Pieces = b.Places[:0], b.Pieces[:0]
+	s.to[bu]++
 	return b
 }
 
@@ -102,6 +105,7 @@ func (s *burstPool) complete(cookie uint64) (*burst, error) {
 
 func (s *burstPool) end(b *burst) {
 	b.sent, b.inUse = false, false
+	s.to[b.BU]--
 	s.free = append(s.free, b)
 }
 
@@ -116,6 +120,16 @@ func (s *burstPool) Lose(bu int) {
 
 // Release says that every MEP below the given one has its outcome, or was put aside.
 func (s *burstPool) Release(below uint64) { s.released = max(s.released, below) }
+
+// overtaken calls each for every burst under way that needs buffers of MEPs below the watermark. A burst whose bytes
+// were moved needs none.
+func (s *burstPool) overtaken(each func(b *burst) (moved bool)) {
+	for _, b := range s.all {
+		if b.sent && b.low < s.released && each(b) {
+			b.low = math.MaxUint64
+		}
+	}
+}
 
 // needed is the lowest MEP that is still needed: it has no outcome yet, or the link may still send it again, since the
 // response of a write may come after the outcome of the MEP. It looks at every burst: some ten, each of hundreds of

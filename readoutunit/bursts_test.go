@@ -17,7 +17,7 @@ func TestBurstsAgainstModel(t *testing.T) {
 		m := &burstModel{s: newBursts(bus), bus: bus}
 		t.Repeat(map[string]func(*rapid.T){
 			"send": m.send, "complete": m.complete, "complete nothing": m.nothing, "lose": m.lose, "release": m.release,
-			"": m.check,
+			"overtaken": m.overtaken, "": m.check,
 		})
 	})
 }
@@ -37,13 +37,19 @@ type underWay struct {
 }
 
 func (m *burstModel) send(t *rapid.T) {
-	if !m.s.room() {
-		if len(m.sent) < m.bus*burstsPerBU {
-			t.Fatalf("no burst with %d under way", len(m.sent))
+	bu := rapid.IntRange(0, m.bus-1).Draw(t, "bu")
+	under := 0
+	for _, u := range m.sent {
+		if u.burst.BU == bu {
+			under++
 		}
+	}
+	if m.s.room(bu) != (under < burstsPerBU) {
+		t.Fatalf("room is %v with %d under way", m.s.room(bu), under)
+	}
+	if under == burstsPerBU {
 		t.Skip("all are under way")
 	}
-	bu := rapid.IntRange(0, m.bus-1).Draw(t, "bu")
 	b := m.s.open(bu)
 	u := underWay{burst: b, lowest: 1 << 60}
 	for range rapid.IntRange(1, 4).Draw(t, "tokens") {
@@ -107,6 +113,21 @@ func (m *burstModel) lose(t *rapid.T) {
 func (m *burstModel) release(t *rapid.T) {
 	m.released += rapid.Uint64Range(0, 10).Draw(t, "more")
 	m.s.Release(m.released)
+}
+
+// overtaken moves some of those that need what is released.
+func (m *burstModel) overtaken(t *rapid.T) {
+	m.s.overtaken(func(b *burst) bool {
+		for i := range m.sent {
+			if u := &m.sent[i]; u.burst == b && u.lowest < m.released && rapid.Bool().Draw(t, "moved") {
+				u.lowest = 1 << 60
+				return true
+			} else if u.burst == b && u.lowest >= m.released {
+				t.Fatalf("a burst from MEP %d on is overtaken at %d", u.lowest, m.released)
+			}
+		}
+		return false
+	})
 }
 
 func (m *burstModel) check(t *rapid.T) {

@@ -67,7 +67,7 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 			waiting = now
 			u.forTokens.Turn(now)
 		}
-		return turn == Send && u.bursts.room() || turn == Pass || turn == ForToken && u.ended
+		return turn == Send && u.bursts.room(int(u.order.At(n).BU)) || turn == Pass || turn == ForToken && u.ended
 	})
 	if !start.IsZero() {
 		u.grants += time.Since(start)
@@ -120,9 +120,19 @@ func (u *Unit) fill(n uint64) (*burst, error) {
 		b.add(t, part)
 	}
 	u.bursts.send(b)
+	u.heed(bu)
 	u.over = time.Now()
 	u.timeline.begin(u.phases.Load(), bu, u.order.At(b.Places[0]).MEP, len(b.Places))
 	return b, nil
+}
+
+// heed tells the order whether the link to a builder unit takes more. mu is held.
+func (u *Unit) heed(bu int) {
+	full := !u.bursts.room(bu)
+	if full {
+		u.full++
+	}
+	u.order.Full(bu, full)
 }
 
 // write gives a burst to the network. No lock is held meanwhile: a carrier may tell the outcome before it returns, so
@@ -287,6 +297,8 @@ type Stats struct {
 	Open         int          `kind:"level" help:"transfers without an outcome; 0 after a run"`
 	LeftWrites   int          `help:"writes under way to builder units that are excluded"`
 	BuildersLost int          `help:"builder units to which the link is down"`
+	LinksFull    uint64       `help:"times that so much was under way to a builder unit that it took no more"`
+	WritesMoved  uint64       `help:"writes under way whose bytes were copied, since their builder unit held them up"`
 	Leftovers
 	RejectionStats
 	Live       map[string]source.LiveStats `count:"input_"` // by source id
@@ -318,6 +330,8 @@ func (u *Unit) Stats() Stats {
 		RetainedHigh: high,
 		Open:         u.order.Open(),
 		ForGrants:    u.grants,
+		LinksFull:    u.full,
+		WritesMoved:  u.moved,
 		Waits:        u.waits.copied(),
 		ForTokens:    u.forTokens.Read(),
 		ForSource:    u.forSource.Read(),

@@ -62,6 +62,7 @@ func (u *Unit) bear(bu int, err error) error {
 	u.order.Lose(bu)
 	u.bursts.Lose(bu)
 	u.letGo()
+	u.heed(bu)
 	u.changed.Broadcast()
 	return nil
 }

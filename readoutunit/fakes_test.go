@@ -1,9 +1,7 @@
 package readoutunit
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -14,10 +12,8 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
-	"ringlet/shmem"
 	"ringlet/tagnet"
 	"ringlet/testkit/must"
-	"ringlet/transport/link"
 )
 
 // rig is a readout unit with a network and a scheduler that the test plays.
@@ -123,203 +119,6 @@ func notify(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
-}
-
-// fakeNetwork answers announcements with grants, and writes with completions, on a goroutine of its own.
-type fakeNetwork struct {
-	unit     *Unit
-	progress chan struct{}
-	wg       sync.WaitGroup
-
-	// set before the unit runs
-	length     func(n uint32) uint32 // of a grant, given what was announced
-	signal     func(n int) error     // outcome of signal number n
-	write      func(n int) error     // outcome of calling Write, by number
-	completion func(n int) error     // outcome of write number n
-	mute       bool                  // no grants at all
-
-	mu      sync.Mutex
-	ready   *sync.Cond
-	queue   []func()
-	over    bool
-	sizes   map[[2]uint64]uint32 // announced so far, by rank and MEP
-	written map[uint64][]byte    // by MEP
-	order   []string             // of writes
-	signals int
-	writes  int
-	settled [][2]int // ranks that were told, and of how many exclusions
-}
-
-func newFakeNetwork() *fakeNetwork {
-	n := &fakeNetwork{progress: make(chan struct{}, 1), sizes: map[[2]uint64]uint32{}, written: map[uint64][]byte{}}
-	n.ready = sync.NewCond(&n.mu)
-	return n
-}
-
-func (n *fakeNetwork) push(f func()) {
-	n.queue = append(n.queue, f)
-	n.ready.Signal()
-}
-
-func (n *fakeNetwork) serve() {
-	for {
-		n.mu.Lock()
-		for len(n.queue) == 0 && !n.over {
-			n.ready.Wait()
-		}
-		if n.over {
-			n.mu.Unlock()
-			return
-		}
-		f := n.queue[0]
-		n.queue = n.queue[1:]
-		n.mu.Unlock()
-		f()
-		notify(n.progress)
-	}
-}
-
-func (n *fakeNetwork) close() {
-	n.mu.Lock()
-	n.over = true
-	n.ready.Broadcast()
-	n.mu.Unlock()
-	n.wg.Wait()
-}
-
-// signalled counts a signal, which the test may refuse. mu is held.
-func (n *fakeNetwork) signalled() error {
-	n.signals++
-	notify(n.progress)
-	if n.signal == nil {
-		return nil
-	}
-	return n.signal(n.signals)
-}
-
-func (n *fakeNetwork) Signal(rank int, payload []byte) error {
-	if times, err := placing.ParseSettled(payload); err == nil {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.settled = append(n.settled, [2]int{rank, int(times)})
-		return nil
-	}
-	if placing.ParseAsk(payload) == nil {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		err := n.signalled()
-		if err == nil {
-			n.stand(rank)
-		}
-		return err
-	}
-	var a placing.Announce
-	if err := a.Parse(payload); err != nil {
-		return err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := n.signalled(); err != nil {
-		return err
-	}
-	key := [2]uint64{uint64(rank), a.MEP}
-	for _, e := range a.Entries {
-		n.sizes[key] += (e.Size + 3) &^ 3
-	}
-	if int(a.First)+len(a.Entries) < int(a.Streams) || n.mute {
-		return nil
-	}
-	g := placing.Grant{
-		Slot:    a.Slot,
-		Attempt: a.Attempt,
-		MEP:     a.MEP,
-		Window:  uint32(rank),
-		Gen:     uint32(a.MEP) + 1,
-		Length:  n.sizes[key],
-	}
-	if n.length != nil {
-		g.Length = n.length(g.Length)
-	}
-	message := g.Append(nil)
-	n.push(func() {
-		if err := n.unit.Grant(rank, message); err != nil {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			n.order = append(n.order, err.Error()) // no test expects it
-		}
-	})
-	return nil
-}
-
-// begin counts a write, which the test may refuse; complete is the outcome that the test gives it. mu is held.
-func (n *fakeNetwork) begin() (complete func() error, err error) {
-	n.writes++
-	number := n.writes
-	notify(n.progress)
-	if n.write != nil {
-		err = n.write(number)
-	}
-	return func() error {
-		if n.completion == nil {
-			return nil
-		}
-		return n.completion(number)
-	}, err
-}
-
-// WriteMany remembers the parts by MEP, and completes them together.
-func (n *fakeNetwork) WriteMany(rank int, pieces []link.Piece, cookie uint64) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	complete, err := n.begin()
-	if err != nil {
-		return err
-	}
-	for _, p := range pieces {
-		mep, err := n.take(rank, p.Ref, p.Imm)
-		if err != nil {
-			return err
-		}
-		n.written[mep] = bytes.Clone(p.Data)
-	}
-	n.push(func() { n.unit.Completed(rank, cookie, complete()) })
-	return nil
-}
-
-// take notes which MEP is written, and holds that it goes through the window that was granted for it or that stands.
-func (n *fakeNetwork) take(rank int, ref shmem.Ref, imm uint64) (uint64, error) {
-	mep, _, slot := placing.ParseImmediate(imm)
-	if granted := (shmem.Ref{Window: uint32(rank), Gen: mep + 1}); ref != granted && ref != standingRef(rank, slot) {
-		return 0, fmt.Errorf("slot %d of rank %d is written through %v", slot, rank, ref)
-	}
-	n.order = append(n.order, fmt.Sprintf("MEP %d to rank %d, slot %d", mep, rank, slot))
-	return uint64(mep), nil
-}
-
-// standingRef is the window that a rank grants in a slot.
-func standingRef(rank int, slot uint32) shmem.Ref { return shmem.Ref{Window: slot, Gen: uint32(rank)} }
-
-// stand answers a question for standing grants, of two slots.
-func (n *fakeNetwork) stand(rank int) {
-	if n.mute {
-		return
-	}
-	m := placing.Standing{Refs: []placing.Ref{placing.Ref(standingRef(rank, 0)), placing.Ref(standingRef(rank, 1))}}
-	message := m.Append(nil)
-	n.push(func() {
-		if err := n.unit.Standing(rank, message); err != nil {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			n.order = append(n.order, err.Error()) // no test expects it
-		}
-	})
-}
-
-// wrote is how many MEPs were written so far.
-func (n *fakeNetwork) wrote() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.written)
 }
 
 // fakeScheduler gives the tokens that the test sends, and remembers the updates.

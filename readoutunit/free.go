@@ -8,6 +8,9 @@ import (
 // Free is no discipline at all, the baseline: whatever is granted is sent at once, so that all readout units write to
 // the same builder unit at the same time. The discipline pull is the same at a readout unit: there the grants are the
 // builder unit's requests, and what was announced need not be asked for.
+//
+// A builder unit to which the link is full holds up no other: it is passed over, and joins the queue again behind the
+// others when the link takes more.
 type Free struct {
 	Transfers
 
@@ -17,6 +20,9 @@ type Free struct {
 	// is passed over in the other.
 	granted fifo
 	to      []fifo
+
+	full   []bool // by builder unit: the link to it takes nothing
+	passed []bool // by builder unit: granted lacks places of it, which were passed over; to has them
 }
 
 // fifo is a queue of places.
@@ -27,24 +33,35 @@ type fifo struct {
 
 func (q *fifo) push(n uint64) { q.places = append(q.places, n) }
 
-// first is the first place of the queue that is wanted; those before it are dropped.
+// first is the first one of the queue that is wanted; those before it are dropped.
 func (q *fifo) first(wanted func(n uint64) bool) (uint64, bool) {
-	for ; q.head < len(q.places); q.head++ {
+	for q.head < len(q.places) {
 		if n := q.places[q.head]; wanted(n) {
 			return n, true
 		}
-		// Moving the rest only when it is the smaller half makes a move per place, in the mean.
-		if 2*(q.head+1) >= len(q.places) {
-			q.places, q.head = q.places[:copy(q.places, q.places[q.head+1:])], -1
-		}
+		q.drop()
 	}
 	q.places, q.head = q.places[:0], 0
 	return 0, false
 }
 
+// drop drops the first one.
+func (q *fifo) drop() {
+	q.head++
+	// Moving the rest only when it is the smaller half makes a move per place, in the mean.
+	if 2*q.head >= len(q.places) {
+		q.places, q.head = q.places[:copy(q.places, q.places[q.head:])], 0
+	}
+}
+
 // newFree makes the order of a readout unit for bus builder units with the given number of slots each.
 func newFree(bus, slots int) *Free {
-	f := &Free{Transfers: newTransfers(bus, slots), to: make([]fifo, bus)}
+	f := &Free{
+		Transfers: newTransfers(bus, slots),
+		to:        make([]fifo, bus),
+		full:      make([]bool, bus),
+		passed:    make([]bool, bus),
+	}
 	for b := range bus {
 		f.visits = append(f.visits, b)
 	}
@@ -95,10 +112,46 @@ func (f *Free) serve(n uint64) {
 // waits tells that the transfer at a place was granted, and neither sent nor withdrawn since.
 func (f *Free) waits(n uint64) bool { return n >= f.base && f.At(n).Stage == stageGranted }
 
+// mayGo tells that a transfer waits, and not for a link.
+func (f *Free) mayGo(n uint64) bool {
+	if !f.waits(n) {
+		return false
+	}
+	bu := f.At(n).BU
+	f.passed[bu] = f.passed[bu] || f.full[bu]
+	return !f.full[bu]
+}
+
+// oldest is the oldest transfer to a builder unit that waits.
+func (f *Free) oldest(bu int) (uint64, bool) { return f.to[bu].first(f.waits) }
+
+// Full implements Order.
+func (f *Free) Full(bu int, full bool) {
+	f.full[bu] = full
+	f.rejoin(bu)
+}
+
+// rejoin puts a builder unit that was passed over behind the others: its oldest transfer, for all.
+func (f *Free) rejoin(bu int) {
+	if !f.passed[bu] || f.full[bu] {
+		return
+	}
+	n, more := f.oldest(bu)
+	if f.passed[bu] = more; more {
+		f.granted.push(n)
+	}
+}
+
 // Turn implements Order.
 func (f *Free) Turn() (Turn, uint64) {
-	if n, ok := f.granted.first(f.waits); ok {
+	if n, ok := f.granted.first(f.mayGo); ok {
+		n, _ = f.oldest(int(f.At(n).BU))
 		return Send, n
+	}
+	for bu, full := range f.full {
+		if _, ok := f.oldest(bu); full && ok {
+			return ForRoom, 0
+		}
 	}
 	if f.Open() > 0 {
 		return ForGrant, 0
@@ -108,12 +161,13 @@ func (f *Free) Turn() (Turn, uint64) {
 
 // Serve implements Order.
 func (f *Free) Serve(n uint64, most int, places []uint64) []uint64 {
-	to := &f.to[f.At(n).BU]
-	for ok := true; ok && most > 0; n, ok = to.first(f.waits) {
+	bu := int(f.At(n).BU)
+	for ok := true; ok && most > 0; n, ok = f.oldest(bu) {
 		f.write(n)
 		places = append(places, n)
 		most--
 	}
+	f.rejoin(bu)
 	return places
 }
 

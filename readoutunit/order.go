@@ -30,6 +30,9 @@ type Order interface {
 	// Reject takes that a MEP was rejected by the builder unit to which its token went, for a slot, and says whether
 	// nothing of this unit's part is needed any more; with written, also not of one that was written.
 	Reject(bu int, slot uint32, mep uint64, written bool) bool
+	// Full says whether the link to a builder unit takes nothing more for now. Where there is neither a phase nor a tag to
+	// hold, Turn names what goes to others meanwhile; else it names the same, which is sent when the link takes it.
+	Full(bu int, full bool)
 	// Withdraw takes the exclusion of a builder unit: nothing is sent by its earlier tokens that was not sent yet.
 	Withdraw(w tagnet.Withdrawal)
 	// Lose takes that the link to a builder unit is down. Once is enough.
@@ -80,11 +83,12 @@ const (
 	ForGrant             // it waits for a builder unit to grant a window
 	ForWrite             // it waits for the outcome of a write
 	ForTag               // it waits for a tag, the right to send
+	ForRoom              // it waits for a link that takes more: those to all builder units that it could serve are full
 	Send                 // it sends
 	Pass                 // it goes on to the next phase, when the others do
 )
 
 func (t Turn) String() string {
-	return [...]string{"waits for tokens", "waits for a grant", "waits for its write", "waits for a tag", "sends",
-		"goes on"}[t]
+	return [...]string{"waits for tokens", "waits for a grant", "waits for its write", "waits for a tag",
+		"waits for room in a link", "sends", "goes on"}[t]
 }

@@ -222,8 +222,8 @@ func TestRejectionsAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestRejectedBeforeItIsAnnounced: a builder unit may reject a MEP by the parts of others before this unit has announced
-// its own, and the decision may be here before the token. Its announcement still has a part to tell of.
+// TestRejectedBeforeItIsAnnounced: a builder unit may reject a MEP by the parts of others before this unit has
+// announced its own, and the decision may be here before the token. Its announcement still has a part to tell of.
 func TestRejectedBeforeItIsAnnounced(t *testing.T) {
 	for range 50 {
 		r := newRig(t, &scripted{blocks: 10, end: io.EOF}, func(r *rig, c *Config) {

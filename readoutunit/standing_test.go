@@ -232,6 +232,8 @@ func (n *atOnce) WriteMany(rank int, _ []link.Piece, cookie uint64) error {
 	return nil
 }
 
+func (n *atOnce) Move(int, uint64, func(int) []byte) bool { return false }
+
 func (n *atOnce) Signal(rank int, _ []byte) error {
 	for first := 0; first < n.refs; first += placing.MaxStanding {
 		m := placing.Standing{First: uint32(first)}

@@ -149,6 +149,9 @@ func (p *player) tell(u *actor, w []string) string {
 	case "without": // without bu1: it is excluded; what was said before is withdrawn
 		u.Withdraw(tagnet.Withdrawal{BU: uint16(p.number(w[1])), Before: p.cycle})
 		return u.leftovers()
+	case "full", "room": // full to bu1: the link takes no more; room to bu1: it does again
+		u.Full(p.number(w[2]), w[0] == "full")
+		return ""
 	case "loses": // loses bu1: the link to it is down
 		bu := p.number(w[1])
 		u.Lose(bu)

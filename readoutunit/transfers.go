@@ -349,6 +349,9 @@ func (s *Transfers) Bound(uint64) {}
 // Round is 0 where there are no phases.
 func (s *Transfers) Round() uint64 { return 0 }
 
+// Full does nothing where a unit sends in the order of phases or tags: who sends waits for the link.
+func (s *Transfers) Full(int, bool) {}
+
 // noPlace stands for the place of a grant that came too late to matter.
 const noPlace = math.MaxUint64
 

@@ -40,6 +40,9 @@ import (
 // Network is what a readout unit needs of its endpoint.
 type Network interface {
 	WriteMany(rank int, pieces []link.Piece, cookie uint64) error
+	// Move has the pieces of a write under way lie elsewhere. It reports false where there is no such write any more, or
+	// none yet.
+	Move(rank int, cookie uint64, to func(piece int) []byte) bool
 	Signal(rank int, payload []byte) error
 }
 
@@ -142,6 +145,8 @@ type Unit struct {
 	timeline timeline
 	standing placing.Standing // scratch
 	grants   time.Duration    // time waiting for grants in all
+	full     uint64           // times that the link to a builder unit took no more
+	moved    uint64           // writes under way whose bytes were moved
 	began    time.Time        // first phase
 	over     time.Time        // last phase
 }
@@ -318,6 +323,8 @@ func (u *Unit) take(t *tagnet.Tokens) error {
 	u.cfg.Retention.putAside(t.HeldUp)
 	u.order.Release(needed(t))
 	u.released = t.Released
+	u.bursts.Release(t.Released)
+	u.moveAside(t.HeldUp)
 	u.letGo()
 	for i := range t.Len() {
 		if err := u.order.Cycle(&t.Batch, i); err != nil {
@@ -378,6 +385,7 @@ func (u *Unit) Completed(rank int, cookie uint64, err error) {
 		return
 	}
 	u.complete(b, err != nil)
+	u.heed(b.BU)
 	u.letGo()
 	u.changed.Broadcast()
 }

@@ -94,6 +94,12 @@ func (l *datagrams) writeMany(pieces []link.Piece, cookie uint64) error {
 	return l.queue(func() bool { return l.core.WriteMany(pieces, cookie) }, true)
 }
 
+func (l *datagrams) move(cookie uint64, to func(piece int) []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err == nil && l.core.Move(cookie, to)
+}
+
 func (l *datagrams) fence(cookie uint64) error {
 	return l.queue(func() bool { return l.core.Fence(cookie) }, true)
 }

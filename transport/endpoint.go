@@ -194,6 +194,16 @@ func (e *Endpoint) WriteMany(rank int, pieces []link.Piece, cookie uint64) error
 	return p.engine.writeMany(pieces, cookie)
 }
 
+// Move has the pieces of a WriteMany that is under way lie elsewhere from now on, where to says for each: the same
+// bytes, which must not change until Completed. What they lay in before is the caller's again when Move returns. So a
+// peer that does not answer need not keep the memory of what is sent to others. It calls to under a lock of the link,
+// and not at all where it reports false: the write has not been queued yet, or its outcome is known or about to be
+// told.
+func (e *Endpoint) Move(rank int, cookie uint64, to func(piece int) []byte) bool {
+	p, err := e.peer(rank)
+	return err == nil && p.engine.move(cookie, to)
+}
+
 // Fence asks for a Completed under the given cookie once every write to the peer queued so far has its outcome.
 func (e *Endpoint) Fence(rank int, cookie uint64) error {
 	p, err := e.peer(rank)

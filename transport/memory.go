@@ -168,6 +168,10 @@ func (m *memory) write(w link.Write, wait bool) error {
 func (m *memory) writeMany(pieces []link.Piece, cookie uint64) error {
 	return m.why(m.link.WriteMany(pieces, cookie))
 }
+
+// move moves nothing: a write is over when its call returns.
+func (m *memory) move(uint64, func(piece int) []byte) bool { return false }
+
 func (m *memory) fence(cookie uint64) error { return m.why(m.link.Fence(cookie)) }
 func (m *memory) signal(b []byte) error     { return m.why(m.link.Signal(b)) }
 

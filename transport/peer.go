@@ -45,6 +45,8 @@ type engine interface {
 	// write reports &peer.full where there is no room and it must not wait.
 	write(w link.Write, wait bool) error
 	writeMany(pieces []link.Piece, cookie uint64) error
+	// move reports false where no such write is under way, or its bytes are not needed once it is queued.
+	move(cookie uint64, to func(piece int) []byte) bool
 	fence(cookie uint64) error
 	// signal never waits, so a Handler may call it.
 	signal(payload []byte) error

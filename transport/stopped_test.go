@@ -1,6 +1,7 @@
 package transport_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -144,6 +145,35 @@ func TestTryWriteGoesPastAPeerThatIsCutOff(t *testing.T) {
 		last := link.Write{Ref: w.nodes[spokes].ref[0], Data: data}
 		if n := testing.AllocsPerRun(100, func() { _ = hub.ep.TryWrite(spokes, last) }); n > 0 {
 			t.Errorf("%v allocations where the queue is full", n)
+		}
+	})
+}
+
+// TestMoveGivesMemoryBack: what was written to a peer that is cut off is moved, and its memory used for something else.
+// When the peer is there again it gets what was to be written. A write that is over, or goes by memory, is not moved.
+func TestMoveGivesMemoryBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2, simnet.Faults{Delay: 100 * time.Microsecond}, nil)
+		defer w.close()
+		w.connect()
+		hub, far, data := w.nodes[0], w.nodes[1], bytes.Repeat([]byte{7}, 3000)
+		w.fabric.Partition("n0", "n1", true)
+		must.OK(t, hub.ep.WriteMany(1, []link.Piece{{Ref: far.ref[0], Data: data}}, 5))
+		time.Sleep(time.Second)
+		if !hub.ep.Move(1, 5, func(int) []byte { return bytes.Clone(data) }) {
+			t.Fatal("nothing was moved")
+		}
+		clear(data)
+		w.fabric.Partition("n0", "n1", false)
+		must.OK(t, hub.outcome(5))
+		if want := bytes.Repeat([]byte{7}, 3000); !bytes.Equal(far.mem[0][shmem.PageSize:][:3000], want) {
+			t.Error("other bytes came than were written")
+		}
+		must.OK(t, hub.ep.WriteMany(0, []link.Piece{{Ref: hub.ref[0], Data: data}}, 6))
+		for rank, cookie := range []uint64{6, 5, 5} { // to itself, by then over, and to nobody
+			if hub.ep.Move(rank, cookie, nil) {
+				t.Errorf("what was written to rank %d was moved", rank)
+			}
 		}
 	})
 }

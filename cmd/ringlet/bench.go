@@ -31,7 +31,7 @@ type benchCmd struct {
 	Decisions   benchDecisionsCmd   `cmd:"" help:"Decide by stored results, in order, as the decision unit of document 000 did."`
 	Trace       benchTraceCmd       `cmd:"" help:"Follow remote writes stage by stage, beside the bridge of document 003."`
 	Latency     benchLatencyCmd     `cmd:"" help:"Send writes there and back, and tell what of the time is the network's and the software's."`
-	Memory      benchMemoryCmd      `cmd:"" help:"Put, get, add and notify in remote memory, beside raw UDP and copies of the same run."`
+	Memory      benchMemoryCmd      `cmd:"" help:"Put, get, add and notify in remote memory, beside UDP, TCP, OpenMPI and copies of the same run."`
 	Filter      benchFilterCmd      `cmd:"" help:"Measure what the vertex filter finds in simulated events, and how long it takes."`
 	Serve       benchServeCmd       `cmd:"" help:"Run the far end of ringlet bench carriers --peer, for one session after the other."`
 	Far         benchFarCmd         `cmd:"" hidden:"" help:"Be the far end of a bench on this machine."`

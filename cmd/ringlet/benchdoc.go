@@ -176,8 +176,9 @@ func (c *benchLatencyCmd) Run(ctx context.Context, to streams) error {
 type benchMemoryCmd struct {
 	Carrier  string         `default:"quic" help:"What carries the writes: quic, quic-go, stream, local."`
 	Sizes    []config.Bytes `default:"8,128,1KiB,8KiB,64KiB,256KiB,1MiB" help:"Sizes of a put and a get."`
-	Duration time.Duration  `default:"1s" help:"Of each measurement; there are six for each size."`
+	Duration time.Duration  `default:"300ms" help:"Of each measurement; there are some 27 for each size."`
 	Lanes    int            `default:"8" help:"Transactions side by side, for throughput."`
+	MPI      bool           `name:"mpi" default:"true" help:"Measure OpenMPI's one-sided operations as well, where mpicc and mpirun are installed."`
 	Spin     time.Duration  `default:"50us" help:"How long who waits for the network looks before it sleeps. 0 = sleep at once."`
 	JSON     bool           `name:"json" help:"Print one JSON object in place of the table."`
 }
@@ -189,6 +190,7 @@ func (c *benchMemoryCmd) Run(ctx context.Context, to streams) error {
 		Sizes:       c.Sizes,
 		Duration:    c.Duration,
 		Lanes:       c.Lanes,
+		MPI:         c.MPI,
 	}
 	r, err := benchNodes(ctx, to, &cfg, &cfg.NodesConfig, c.JSON, bench.Memory)
 	if r == nil {

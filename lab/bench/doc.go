@@ -23,6 +23,9 @@
 // its receiver (seed 004, X7), a receiver that looks for events in its memory (seed 000, W3), and a write followed
 // through its stages (seed 003, S6).
 //
+// Memory measures remote memory as its users have it, beside UDP, TCP, OpenMPI's one-sided operations and copies of the
+// same run.
+//
 // A sweep that names raw measurements as references takes each by Measure.
 //
 // Run gives a Report even where it was interrupted or a part failed; what is missing is named in it. It does not

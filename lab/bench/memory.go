@@ -1,14 +1,14 @@
 package bench
 
-// Remote memory as its users have it: an owner and a user, linked by a carrier, in one process. Beside it, in the same
-// run: raw UDP there and back, and copies into the same segment.
+// Remote memory as its users have it: an owner and a user, linked by a carrier, in one process. What stands beside it
+// is of the same run: memorybeside.go.
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"ringlet/lab/trial"
 	"ringlet/memory"
 	"ringlet/node/certs"
 	"ringlet/node/config"
@@ -31,6 +30,7 @@ type MemoryConfig struct {
 	Sizes    []config.Bytes
 	Duration time.Duration // of each measurement
 	Lanes    int           // transactions side by side, for throughput
+	MPI      bool          // OpenMPI's one-sided operations stand beside it
 }
 
 const (
@@ -58,21 +58,21 @@ func (c *MemoryConfig) Validate() error {
 // transaction at a time.
 type MemoryReport struct {
 	nodesReport
-	Lanes   int         `json:"lanes"`
-	UDPTrip float64     `json:"udp_trip_us"` // of 128 B
-	Add     float64     `json:"add_us"`
-	Rows    []MemoryRow `json:"sizes"`
+	Lanes   int            `json:"lanes"`
+	UDPTrip float64        `json:"udp_trip_us"` // of 128 B
+	Add     float64        `json:"add_us"`
+	Rows    []MemoryRow    `json:"sizes"`
+	Beside  []MemoryBeside `json:"beside"`
 }
 
-// MemoryRow is one size.
+// MemoryRow is one size. What a reference does not have is 0.
 type MemoryRow struct {
 	Size    int     `json:"size"`
-	Put     float64 `json:"put_us"`
-	Get     float64 `json:"get_us"`
-	Message float64 `json:"message_us"` // from a put with a notice behind it until the other side is awake
-	PutGbps float64 `json:"put_gbps"`
-	GetGbps float64 `json:"get_gbps"`
-	Copy    float64 `json:"copy_gbps"` // into the same segment, by one processor
+	Put     float64 `json:"put_us,omitempty"`
+	Get     float64 `json:"get_us,omitempty"`
+	Message float64 `json:"message_us,omitempty"` // from a put with a notice behind it until the other side is awake
+	PutGbps float64 `json:"put_gbps,omitempty"`
+	GetGbps float64 `json:"get_gbps,omitempty"`
 }
 
 // memoryPair is an owner and a user of a segment.
@@ -83,6 +83,7 @@ type memoryPair struct {
 	segment *shmem.Segment
 	im      *memory.Import // the user's
 	own     *memory.Import // the owner's
+	lanes   int
 }
 
 // Memory measures remote memory.
@@ -90,8 +91,13 @@ func Memory(ctx context.Context, cfg MemoryConfig) (r *MemoryReport, err error) 
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	r = &MemoryReport{nodesReport: cfg.report(), Lanes: cfg.Lanes, Rows: []MemoryRow{}}
-	p := &memoryPair{}
+	r = &MemoryReport{
+		nodesReport: cfg.report(),
+		Lanes:       cfg.Lanes,
+		Rows:        []MemoryRow{},
+		Beside:      []MemoryBeside{},
+	}
+	p := &memoryPair{lanes: cfg.Lanes}
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err := p.open(ctx, &cfg); err != nil {
 		return nil, fmt.Errorf("bench: memory: %w", err)
@@ -110,62 +116,98 @@ func (c *MemoryConfig) measure(ctx context.Context, p *memoryPair, r *MemoryRepo
 	if r.UDPTrip, err = c.udpTrip(ctx); err != nil {
 		return err
 	}
-	r.Add, err = c.each(ctx, func(int) error {
-		_, err := p.im.Add(ctx, 0, 1)
+	own, end, err := p.reach(ctx)
+	if err != nil {
 		return err
-	})
-	for i := 0; i < len(c.Sizes) && err == nil; i++ {
-		var row MemoryRow
-		if row, err = c.row(ctx, p, int(c.Sizes[i])); err == nil {
-			r.Rows = append(r.Rows, row)
-		}
+	}
+	err = c.through(ctx, own, &r.Add, &r.Rows)
+	end()
+	if err == nil {
+		err = c.beside(ctx, p.segment.Bytes(), r)
 	}
 	return err
 }
 
-func (c *MemoryConfig) row(ctx context.Context, p *memoryPair, size int) (row MemoryRow, err error) {
+// reached is a way to memory that is measured: transactions of 16 lanes and more, each of which has one under way.
+type reached struct {
+	put, get func(ctx context.Context, lane int, at int64, b []byte) error
+	add      func(ctx context.Context) error // nil: there is none
+	// message puts and tells the other side. It gives the time from the call until that is awake. Nil: there is none.
+	message func(ctx context.Context, b []byte) (time.Duration, error)
+	most    int // bytes at a time; 0: any
+	lanes   int // side by side, for throughput; 0: that is not measured
+}
+
+// through measures one way to memory, and puts what there is, also after an error.
+func (c *MemoryConfig) through(ctx context.Context, m *reached, add *float64, rows *[]MemoryRow) (err error) {
+	if m.add != nil {
+		if *add, err = c.each(ctx, func(int) error { return m.add(ctx) }); err != nil {
+			return err
+		}
+	}
+	for _, size := range c.Sizes {
+		if m.most != 0 && int(size) > m.most {
+			continue
+		}
+		row, err := c.row(ctx, m, int(size))
+		if err != nil {
+			return err
+		}
+		*rows = append(*rows, row)
+	}
+	return nil
+}
+
+func (c *MemoryConfig) row(ctx context.Context, m *reached, size int) (row MemoryRow, err error) {
 	row.Size = size
-	buffers := make([][]byte, c.Lanes)
+	buffers := make([][]byte, max(1, m.lanes))
 	for lane := range buffers {
-		buffers[lane] = make([]byte, size)
+		buffers[lane] = bytes.Repeat([]byte{1}, size) // a page that was never written would be one page for all
 	}
 	at := func(i int) int64 { return int64(i % (memorySize / size) * size) }
-	put := func(lane, i int) error { return p.im.In(lane%16).Write(ctx, at(i), buffers[lane]) }
-	get := func(lane, i int) error { return p.im.In(lane%16).Read(ctx, at(i), buffers[lane]) }
+	put := func(lane, i int) error { return m.put(ctx, lane, at(i), buffers[lane]) }
+	get := func(lane, i int) error { return m.get(ctx, lane, at(i), buffers[lane]) }
 	if row.Put, err = c.each(ctx, func(i int) error { return put(0, i) }); err != nil {
 		return row, err
 	}
 	if row.Get, err = c.each(ctx, func(i int) error { return get(0, i) }); err != nil {
 		return row, err
 	}
-	if row.Message, err = c.messages(ctx, p, size); err != nil {
+	if m.message != nil {
+		row.Message, err = c.times(ctx, func(int) (time.Duration, error) { return m.message(ctx, buffers[0]) })
+		if err != nil {
+			return row, err
+		}
+	}
+	if m.lanes == 0 {
+		return row, nil
+	}
+	if row.PutGbps, err = c.rate(ctx, m.lanes, size, put); err != nil {
 		return row, err
 	}
-	if row.PutGbps, err = c.rate(ctx, size, put); err != nil {
-		return row, err
-	}
-	if row.GetGbps, err = c.rate(ctx, size, get); err != nil {
-		return row, err
-	}
-	one := *c
-	one.Lanes = 1
-	row.Copy, err = one.rate(ctx, size, func(_, i int) error {
-		copy(p.segment.Bytes()[at(i):], buffers[0])
-		return nil
-	})
+	row.GetGbps, err = c.rate(ctx, m.lanes, size, get)
 	return row, err
 }
 
 // each does one thing after the other, and returns the median, µs.
 func (c *MemoryConfig) each(ctx context.Context, do func(i int) error) (µs float64, err error) {
+	return c.times(ctx, func(i int) (time.Duration, error) {
+		began := time.Now()
+		err := do(i)
+		return time.Since(began), err
+	})
+}
+
+// times does one thing after the other that says how long it took, and returns the median, µs.
+func (c *MemoryConfig) times(ctx context.Context, do func(i int) (time.Duration, error)) (µs float64, err error) {
 	h := newTimes()
 	err = during(c.Duration, func(over *atomic.Bool) error {
 		for i := 0; !over.Load() && ctx.Err() == nil; i++ {
-			began := time.Now()
-			if err := do(i); err != nil {
+			took, err := do(i)
+			if err != nil {
 				return err
 			}
-			_ = h.RecordValue(int64(time.Since(began))) // longer than 10 s it cannot be
+			_ = h.RecordValue(int64(took)) // longer than 10 s it cannot be
 		}
 		return ctx.Err()
 	})
@@ -173,14 +215,14 @@ func (c *MemoryConfig) each(ctx context.Context, do func(i int) error) (µs floa
 }
 
 // rate does many things side by side, and returns Gbit/s.
-func (c *MemoryConfig) rate(ctx context.Context, size int, do func(lane, i int) error) (float64, error) {
+func (c *MemoryConfig) rate(ctx context.Context, lanes, size int, do func(lane, i int) error) (float64, error) {
 	var n atomic.Uint64
 	began := time.Now()
 	err := during(c.Duration, func(over *atomic.Bool) error {
 		g, ctx := errgroup.WithContext(ctx)
-		for lane := range c.Lanes {
+		for lane := range lanes {
 			g.Go(func() error {
-				for i := lane; !over.Load() && ctx.Err() == nil; i += c.Lanes {
+				for i := lane; !over.Load() && ctx.Err() == nil; i += lanes {
 					if err := do(lane, i); err != nil {
 						return err
 					}
@@ -194,47 +236,61 @@ func (c *MemoryConfig) rate(ctx context.Context, size int, do func(lane, i int) 
 	return gbps(n.Load()*uint64(size), time.Since(began)), errors.Join(err, ctx.Err())
 }
 
-// messages puts, notifies and waits until the owner, which waits for the notice, is awake.
-func (c *MemoryConfig) messages(ctx context.Context, p *memoryPair, size int) (float64, error) {
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	awake := make(chan time.Time, 1)
-	var wg sync.WaitGroup
+// reach is the user's way to the memory. The owner waits for notices until end is called.
+func (p *memoryPair) reach(ctx context.Context) (m *reached, end func(), err error) {
 	known, err := p.im.Notify(ctx, 0)
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
+	waiting, stop := context.WithCancel(ctx)
+	awake := make(chan time.Time, 1)
+	var wg sync.WaitGroup
 	wg.Go(func() {
 		for last := known; ; {
-			n, err := p.own.Wait(ctx, 0, last)
+			n, err := p.own.Wait(waiting, 0, last)
 			if err != nil {
 				return // it has measured enough
 			}
 			last = n
-			awake <- time.Now()
-		}
-	})
-	h, b := newTimes(), make([]byte, size)
-	err = during(c.Duration, func(over *atomic.Bool) error {
-		for !over.Load() && ctx.Err() == nil {
-			began := time.Now()
-			if err := p.im.Write(ctx, 0, b); err != nil {
-				return err
-			}
-			if _, err := p.im.Notify(ctx, 0); err != nil {
-				return err
-			}
 			select {
-			case at := <-awake:
-				_ = h.RecordValue(int64(at.Sub(began)))
-			case <-ctx.Done():
+			case awake <- time.Now():
+			case <-waiting.Done():
 			}
 		}
-		return ctx.Err()
 	})
-	end()
-	wg.Wait()
-	return float64(h.ValueAtQuantile(50)) / 1e3, err
+	var in [16]*memory.Import // ordering contexts
+	for i := range in {
+		in[i] = p.im.In(i)
+	}
+	m = &reached{
+		put: func(ctx context.Context, lane int, at int64, b []byte) error {
+			return in[lane%len(in)].Write(ctx, at, b)
+		},
+		get: func(ctx context.Context, lane int, at int64, b []byte) error {
+			return in[lane%len(in)].Read(ctx, at, b)
+		},
+		add: func(ctx context.Context) error {
+			_, err := p.im.Add(ctx, 0, 1)
+			return err
+		},
+		lanes: p.lanes,
+	}
+	m.message = func(ctx context.Context, b []byte) (time.Duration, error) {
+		began := time.Now()
+		if err := p.im.Write(ctx, 0, b); err != nil {
+			return 0, err
+		}
+		if _, err := p.im.Notify(ctx, 0); err != nil {
+			return 0, err
+		}
+		select {
+		case at := <-awake:
+			return at.Sub(began), nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	return m, func() { stop(); wg.Wait() }, nil
 }
 
 // udpTrip is the median of raw UDP there and back, µs.
@@ -348,26 +404,4 @@ func (p *memoryPair) close() error {
 		errs = append(errs, p.segment.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// WriteTable prints the report for people.
-func (r *MemoryReport) WriteTable(w io.Writer) error {
-	fmt.Fprintf(w, "remote memory over %s, an owner and a user in one process on %d cores\n%s\n", r.Carrier, r.Cores,
-		&r.Machine)
-	if r.Interrupted {
-		fmt.Fprintln(w, "INTERRUPTED: what follows is what was measured until then")
-	}
-	µs := func(v float64) string { return fmt.Sprintf("%.2f", v) }
-	fmt.Fprintf(w, "raw UDP of 128 B there and back: %s µs; add: %s µs\n", µs(r.UDPTrip), µs(r.Add))
-	var rows [][]string
-	for i := range r.Rows {
-		m := &r.Rows[i]
-		rows = append(rows, []string{
-			config.Bytes(m.Size).String(), µs(m.Put), µs(m.Get), µs(m.Message), trial.Short(m.PutGbps),
-			trial.Short(m.GetGbps), trial.Short(m.Copy),
-		})
-	}
-	return trial.Table(w,
-		fmt.Sprintf("Medians of one at a time, µs; Gbit/s of %d side by side, and of copies by one processor",
-			r.Lanes), []string{"size", "put µs", "get µs", "message µs", "put Gbit/s", "get Gbit/s", "copy Gbit/s"}, rows)
 }

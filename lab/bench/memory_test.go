@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/lab/tool"
 	"ringlet/node/config"
 	"ringlet/transport"
 )
@@ -25,10 +26,11 @@ func TestMemory(t *testing.T) {
 			t.Fatalf("%s: %v: %+v", c.Name, err, r)
 		}
 		for _, m := range r.Rows {
-			if m.Put <= 0 || m.Get <= 0 || m.Message <= 0 || m.PutGbps <= 0 || m.GetGbps <= 0 || m.Copy <= 0 {
+			if m.Put <= 0 || m.Get <= 0 || m.Message <= 0 || m.PutGbps <= 0 || m.GetGbps <= 0 {
 				t.Errorf("%s: %+v", c.Name, m)
 			}
 		}
+		stoodBeside(t, r)
 		var text bytes.Buffer
 		if err := r.WriteTable(&text); err != nil || !strings.Contains(text.String(), "97.7 KiB") &&
 			!strings.Contains(text.String(), "100000") {
@@ -36,6 +38,120 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	nothingMapped(t)
+}
+
+// stoodBeside: what needs no other program was measured, each size where it can be.
+func stoodBeside(t *testing.T, r *MemoryReport) {
+	t.Helper()
+	sizes := map[string]int{"UDP": 1, "TCP": 2, "MPI TCP": 0, "MPI memory": 0, "memcpy": 2}
+	if len(r.Beside) != len(sizes) {
+		t.Errorf("%+v", r.Beside)
+	}
+	for _, b := range r.Beside {
+		if len(b.Rows) != sizes[b.Name] || (b.LeftOut == "") == strings.HasPrefix(b.Name, "MPI") {
+			t.Errorf("%+v", b)
+		}
+		copied := b.Name == "memcpy"
+		for _, m := range b.Rows {
+			if m.Put <= 0 || m.Get <= 0 || (m.Message <= 0) != copied || (m.PutGbps <= 0) != (b.Name == "UDP") ||
+				(m.GetGbps <= 0) != (b.Name == "UDP") || (b.Add <= 0) != copied {
+				t.Errorf("%s: %+v", b.Name, m)
+			}
+		}
+	}
+}
+
+// TestMemoryBesideMPI: the program is compiled and run, where there is a compiler for it, and is left out aloud where
+// there is none.
+func TestMemoryBesideMPI(t *testing.T) {
+	cfg := MemoryConfig{
+		NodesConfig: nodesOf(t, "local"),
+		Sizes:       []config.Bytes{8, 100_000},
+		Duration:    20 * time.Millisecond,
+		Lanes:       3,
+		MPI:         true,
+	}
+	r, err := Memory(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := tool.Missing("mpicc", "mpirun")
+	for _, b := range r.Beside {
+		switch {
+		case !strings.HasPrefix(b.Name, "MPI"):
+		case missing != nil && b.LeftOut != missing.Error():
+			t.Errorf("%+v", b)
+		case missing == nil && (len(b.Rows) != 2 || b.Add <= 0 || b.Rows[1].GetGbps <= 0):
+			t.Errorf("%+v", b)
+		}
+	}
+	t.Setenv("PATH", t.TempDir())
+	if r, err = Memory(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := r.WriteTable(&text); err != nil ||
+		!strings.Contains(text.String(), "MPI TCP is left out: mpicc, mpirun not installed\n") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+	nothingMapped(t)
+}
+
+func TestParseOneSided(t *testing.T) {
+	const whole = "a remark\nadd 1.5\nsize 8 1 2 3 1000000000 2000000000\nsize 16 4 5 6 1e9 2e9\n"
+	add, rows, err := parseOneSided([]byte(whole), 2)
+	want := MemoryRow{
+		Size:    8,
+		Put:     1,
+		Get:     2,
+		Message: 3,
+		PutGbps: 8,
+		GetGbps: 16,
+	}
+	if err != nil || add != 1.5 || len(rows) != 2 || rows[0] != want {
+		t.Errorf("%v, %+v, %v", add, rows, err)
+	}
+	if _, rows, err := parseOneSided([]byte(whole), 3); err == nil || len(rows) != 0 {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
+// TestMemoryBehindSockets: bytes go there and come back, a word counts, and a stranger has nothing of it.
+func TestMemoryBehindSockets(t *testing.T) {
+	for network, joined := range map[string]int{"tcp": 8, "udp": mostUDP} {
+		mem := make([]byte, 1<<16)
+		o := newSocketOwner(mem, 0)
+		listen := o.listenTCP
+		if network == "udp" {
+			listen = o.listenUDP
+		}
+		addr, err := listen("127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := newSocketUser(t.Context(), network, addr, time.Microsecond, joined)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &socketMemory{owner: o, users: []*socketUser{u}, word: [][]byte{make([]byte, answerSize)}}
+		m, back, there := s.reach(), make([]byte, 1000), bytes.Repeat([]byte{7}, 1000)
+		took, err := m.message(t.Context(), there)
+		if err != nil || took <= 0 {
+			t.Fatalf("%s: %v, %v", network, took, err)
+		}
+		there[0] = 8
+		err = errors.Join(m.put(t.Context(), 0, 500, there), m.get(t.Context(), 0, 500, back), m.add(t.Context()),
+			m.add(t.Context()))
+		if err != nil || !bytes.Equal(there, back) || s.word[0][0] != 1 {
+			t.Errorf("%s: %v, word %d, %v", network, err, s.word[0][0], back[:2])
+		}
+		if network == "tcp" { // a stranger's: it would be outside
+			if err := m.get(t.Context(), 0, int64(len(mem))-8, back); err == nil {
+				t.Error("bytes outside of the memory were given")
+			}
+		}
+		s.close()
+	}
 }
 
 // TestMemoryEnds: what cannot be is refused, and an interrupt ends it with what there is.

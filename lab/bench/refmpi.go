@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +21,14 @@ var shiftSource []byte
 // shiftRanks is how many ranks the shift has, as in the founding documents' tables.
 const shiftRanks = 4
 
-// mpi is the reference OpenMPI: a directory with the program.
-type mpi struct{ dir string }
+// mpi is the reference OpenMPI: a directory with a program.
+type mpi struct{ dir, program string }
 
-// newMPI compiles the shift. The directory is removed by close.
-func newMPI(ctx context.Context) (*mpi, error) {
+// newShift compiles the shift.
+func newShift(ctx context.Context) (*mpi, error) { return newMPI(ctx, "shift", shiftSource) }
+
+// newMPI compiles a program. The directory is removed by close.
+func newMPI(ctx context.Context, program string, source []byte) (*mpi, error) {
 	if err := tool.Missing("mpicc", "mpirun"); err != nil {
 		return nil, err
 	}
@@ -32,12 +36,12 @@ func newMPI(ctx context.Context) (*mpi, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mpi{dir}
-	if err := os.WriteFile(filepath.Join(dir, "shift.c"), shiftSource, 0o600); err != nil {
+	m := &mpi{dir, program}
+	if err := os.WriteFile(filepath.Join(dir, program+".c"), source, 0o600); err != nil {
 		m.close()
 		return nil, err
 	}
-	compile := tool.Command{Program: "mpicc", Args: []string{"-O2", "-o", "shift", "shift.c"}, Dir: dir}
+	compile := tool.Command{Program: "mpicc", Args: []string{"-O2", "-o", program, program + ".c"}, Dir: dir}
 	if _, err := compile.Run(ctx); err != nil {
 		m.close()
 		return nil, err
@@ -55,19 +59,10 @@ func shifting(transports ...string) func(context.Context, *near, string) (trial.
 }
 
 // run shifts for the duration over the transports named, the first set that works.
-func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (trial.Figures, error) {
-	var err error
+func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (_ trial.Figures, err error) {
 	for _, t := range transports {
-		args := []string{"-n", strconv.Itoa(shiftRanks), "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
-			"--mca", "btl", t}
-		if os.Geteuid() == 0 {
-			args = append(args, "--allow-run-as-root")
-		}
-		args = append(args, filepath.Join(m.dir, "shift"), strconv.FormatFloat(d.Seconds(), 'f', 3, 64),
-			strconv.Itoa(blockSize))
 		var out []byte
-		shift := tool.Command{Program: "mpirun", Args: args, Dir: m.dir}
-		if out, err = shift.Run(ctx); err == nil {
+		if out, err = m.start(ctx, shiftRanks, []string{"btl", t}, inSeconds(d), strconv.Itoa(blockSize)); err == nil {
 			return parseShift(string(out))
 		}
 		if ctx.Err() != nil {
@@ -76,6 +71,22 @@ func (m *mpi) run(ctx context.Context, d time.Duration, transports ...string) (t
 	}
 	return nil, err
 }
+
+// start runs the program to its end, on so many ranks of this machine. A setting is a name and a value of OpenMPI.
+func (m *mpi) start(ctx context.Context, ranks int, settings []string, args ...string) ([]byte, error) {
+	all := []string{"-n", strconv.Itoa(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1"}
+	for s := range slices.Chunk(settings, 2) {
+		all = append(all, "--mca", s[0], s[1])
+	}
+	if os.Geteuid() == 0 {
+		all = append(all, "--allow-run-as-root")
+	}
+	all = append(append(all, filepath.Join(m.dir, m.program)), args...)
+	return tool.Command{Program: "mpirun", Args: all, Dir: m.dir}.Run(ctx)
+}
+
+// inSeconds is a duration as the programs take it.
+func inSeconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 3, 64) }
 
 // parseShift reads the shift's one line.
 func parseShift(out string) (trial.Figures, error) {

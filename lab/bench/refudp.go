@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -23,7 +24,6 @@ const socketBuf = 8 << 20
 
 // spinReader reads a socket with one system call after the other for a time before it sleeps, as transport/quic does.
 type spinReader struct {
-	conn *net.UDPConn
 	raw  syscall.RawConn
 	spin time.Duration
 	buf  []byte
@@ -34,13 +34,12 @@ type spinReader struct {
 	wait func(fd uintptr) bool
 }
 
-func newSpinReader(c *net.UDPConn, spin time.Duration, size int) (*spinReader, error) {
+func newSpinReader(c syscall.Conn, spin time.Duration, size int) (*spinReader, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
 	r := &spinReader{
-		conn: c,
 		raw:  raw,
 		spin: spin,
 		buf:  make([]byte, size),
@@ -84,6 +83,16 @@ func (r *spinReader) read() ([]byte, error) {
 		return nil, r.err
 	}
 	return r.buf[:r.n], nil
+}
+
+// Read reads into memory of the caller, who then has no other call under way. io.EOF says that a connection has ended.
+func (r *spinReader) Read(p []byte) (int, error) {
+	r.buf = p
+	b, err := r.read()
+	if err == nil && len(b) == 0 {
+		err = io.EOF
+	}
+	return len(b), err
 }
 
 // startUDPSink counts what arrives.

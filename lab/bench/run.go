@@ -207,7 +207,7 @@ func (s *session) prepare(ctx context.Context) error {
 	if s.cfg.MPI {
 		why := errors.New("it is run on one machine")
 		if s.cfg.Peer == "" {
-			s.mpi, why = newMPI(ctx)
+			s.mpi, why = newShift(ctx)
 		}
 		if why != nil {
 			leave("OpenMPI", why)

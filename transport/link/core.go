@@ -203,6 +203,37 @@ func (c *Core) WriteMany(pieces []Piece, cookie uint64) bool {
 	return c.push(op{Write: Write{Cookie: cookie}, pieces: pieces})
 }
 
+// Move has the pieces of a WriteMany under way lie elsewhere from now on, where to says for each: the same bytes, which
+// must not change until the write is completed. What the pieces lay in is the caller's again. It reports false where no
+// such write is under way, and then asks for nothing.
+func (c *Core) Move(cookie uint64, to func(piece int) []byte) bool {
+	for at := c.opHead; at != c.opTail; at++ {
+		o := &c.ops[at%maxOps]
+		if o.Cookie != cookie || o.pieces == nil || o.done {
+			continue
+		}
+		for i := range o.pieces {
+			p := &o.pieces[i]
+			was := p.Data
+			if p.Data = to(i); headerSize+scatterHeader+pieceHeader+len(was) > c.cfg.MaxDatagram {
+				c.moveChunks(at, was, p.Data)
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// moveChunks has the transactions of a piece that shares no datagram follow its bytes.
+func (c *Core) moveChunks(o uint32, was, now []byte) {
+	for i := range c.tx {
+		t := &c.tx[i]
+		if t.live && t.op == o && len(t.data) > 0 && int(t.base) < len(was) && &t.data[0] == &was[t.base] {
+			t.data = now[t.base:][:len(t.data)]
+		}
+	}
+}
+
 // Fence queues a mark that completes when every write queued before it has its outcome.
 func (c *Core) Fence(cookie uint64) bool {
 	if !c.push(op{Write: Write{Cookie: cookie}, fence: true, sent: true}) {

@@ -80,6 +80,54 @@ func TestPiecesArriveOnceWhateverIsLost(t *testing.T) {
 	}
 }
 
+// TestPiecesThatMove: the bytes of a write under way lie elsewhere from some moment on, and those of the former place
+// are overwritten at once. What arrives is what was to be sent, whatever is lost, of pieces that share a datagram and
+// of those that take several transactions.
+func TestPiecesThatMove(t *testing.T) {
+	took := map[bool]int{}
+	for after := range 40 {
+		d := newDuo(t, Config{})
+		rng := rand.New(rand.NewPCG(uint64(after), 2))
+		d.drop = func(int, []byte) bool { return rng.IntN(5) == 0 }
+		room := (maxChunks + 3) * d.core[0].unit
+		pieces, mem := windowsOf(t, d, 5, room)
+		want := make([][]byte, len(pieces))
+		for i := range pieces {
+			pieces[i].Data = pattern([]int{200, room - 7, 3000}[i%3], byte(i))
+			want[i] = bytes.Clone(pieces[i].Data)
+		}
+		d.core[0].WriteMany(pieces[:2], 6)
+		d.core[0].WriteMany(pieces[2:], 7)
+		if after > 0 {
+			d.run(int64(after-1) * 2e6)
+		}
+		moved := d.core[0].Move(7, func(i int) []byte {
+			p := &pieces[2+i]
+			now := bytes.Clone(p.Data)
+			clear(p.Data)
+			return now
+		})
+		if d.core[0].Move(8, nil) {
+			t.Error("a write was moved that is not there")
+		}
+		took[moved]++
+		if !d.run(60e9) {
+			t.Fatal("the link did not come to rest")
+		}
+		for i := range want {
+			if !bytes.Equal(mem[i*room:][:len(want[i])], want[i]) {
+				t.Errorf("after %d: piece %d is not what was written", after, i)
+			}
+		}
+		if n := len(d.of(0, Completed)); n != 2 || d.core[0].Move(7, nil) {
+			t.Errorf("%d completions", n)
+		}
+	}
+	if took[true] < 5 || took[false] < 5 { // else the times above are not those at which something is under way
+		t.Errorf("%d writes were moved, %d were over", took[true], took[false])
+	}
+}
+
 func TestRefusedPieceKeepsNoOtherFromItsPlace(t *testing.T) {
 	d := newDuo(t, Config{})
 	pieces, mem := scattered(t, d, 32)

@@ -1,0 +1,156 @@
+package bench
+
+// What stands beside remote memory, of the same run and with the same sizes: requests over UDP and TCP, which an owner
+// in this process answers, OpenMPI's one-sided operations, and copies.
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"ringlet/lab/trial"
+	"ringlet/node/config"
+)
+
+// MemoryBeside is a reference of remote memory.
+type MemoryBeside struct {
+	Name    string      `json:"name"`
+	What    string      `json:"what"`
+	LeftOut string      `json:"left_out,omitempty"` // why it was not measured, or not to the end
+	Add     float64     `json:"add_us,omitempty"`
+	Rows    []MemoryRow `json:"sizes"`
+}
+
+// besideMemory is a row of the table of references.
+type besideMemory struct {
+	name, what string
+	measure    func(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryBeside) error
+}
+
+// memoryReferences in the order of a report.
+var memoryReferences = []besideMemory{
+	{"UDP", "a datagram there and one back; nothing is repeated, and nothing side by side", besideUDP},
+	{"TCP", "requests and answers, a connection for each lane", besideTCP},
+	{"MPI TCP", "OpenMPI's one-sided operations over TCP, two processes", oneSided(
+		[]string{"btl", "tcp,self", "osc", "^sm,ucx"})},
+	// As version 4 of OpenMPI names the memory, and as version 5 does.
+	{"MPI memory", "the same through shared memory", oneSided(
+		[]string{"btl", "vader,self", "osc", "^ucx"}, []string{"btl", "sm,self", "osc", "^ucx"})},
+	{"memcpy", "copies to and from the same segment, by one processor", besideCopies},
+}
+
+// beside measures all references. One that cannot be measured is left out, and says why.
+func (c *MemoryConfig) beside(ctx context.Context, mem []byte, r *MemoryReport) error {
+	for _, ref := range memoryReferences {
+		b := MemoryBeside{Name: ref.name, What: ref.what, Rows: []MemoryRow{}}
+		err := ref.measure(ctx, c, mem, &b)
+		if ctx.Err() == nil && err != nil {
+			b.LeftOut = err.Error()
+		}
+		r.Beside = append(r.Beside, b)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// besideCopies copies there and back.
+func besideCopies(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryBeside) error {
+	m := &reached{
+		put: func(_ context.Context, _ int, at int64, b []byte) error {
+			copy(mem[at:], b)
+			return nil
+		},
+		get: func(_ context.Context, _ int, at int64, b []byte) error {
+			copy(b, mem[at:])
+			return nil
+		},
+		lanes: 1,
+	}
+	return c.through(ctx, m, &into.Add, &into.Rows)
+}
+
+// memoryFigures are the tables of the report.
+var memoryFigures = []struct {
+	title string
+	of    func(m *MemoryRow) float64
+}{
+	{"Put, µs", func(m *MemoryRow) float64 { return m.Put }},
+	{"Get, µs", func(m *MemoryRow) float64 { return m.Get }},
+	{"Message, µs: a put and a notice, until the other side is awake", func(m *MemoryRow) float64 { return m.Message }},
+	{"Puts side by side, Gbit/s", func(m *MemoryRow) float64 { return m.PutGbps }},
+	{"Gets side by side, Gbit/s", func(m *MemoryRow) float64 { return m.GetGbps }},
+}
+
+// WriteTable prints the report for people.
+func (r *MemoryReport) WriteTable(w io.Writer) error {
+	fmt.Fprintf(w, "remote memory over %s, an owner and a user in one process on %d cores\n%s\n", r.Carrier, r.Cores,
+		&r.Machine)
+	if r.Interrupted {
+		fmt.Fprintln(w, "INTERRUPTED: what follows is what was measured until then")
+	}
+	fmt.Fprintf(w, "raw UDP of 128 B there and back: %.2f µs; add: %.2f µs\n", r.UDPTrip, r.Add)
+	all := append([]MemoryBeside{{
+		Name: r.Carrier,
+		What: "remote memory",
+		Add:  r.Add,
+		Rows: r.Rows,
+	}}, r.Beside...)
+	var names, adds []string
+	for i := range all {
+		b := &all[i]
+		if b.LeftOut != "" {
+			fmt.Fprintf(w, "%s is left out: %s\n", b.Name, b.LeftOut)
+		}
+		if len(b.Rows) > 0 {
+			names = append(names, b.Name)
+		}
+		if b.Add > 0 {
+			adds = append(adds, fmt.Sprintf("%s %.2f", b.Name, b.Add))
+		}
+	}
+	fmt.Fprintf(w, "Medians of one at a time; side by side are %d, and one copy. Add, µs: %s\n", r.Lanes,
+		cmp.Or(strings.Join(adds, ", "), "–"))
+	for _, figure := range memoryFigures {
+		var rows [][]string
+		for _, size := range r.sizes() {
+			rows = append(rows, figureOf(all, size, figure.of))
+		}
+		if err := trial.Table(w, figure.title, append([]string{"size"}, names...), rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// figureOf is a line of a table: one figure of all that was measured with a size.
+func figureOf(all []MemoryBeside, size int, of func(m *MemoryRow) float64) []string {
+	line := []string{config.Bytes(size).String()}
+	for i := range all {
+		if len(all[i].Rows) == 0 {
+			continue
+		}
+		cell := "–"
+		for j := range all[i].Rows {
+			if m := &all[i].Rows[j]; m.Size == size && of(m) > 0 {
+				cell = trial.Short(of(m))
+			}
+		}
+		line = append(line, cell)
+	}
+	return line
+}
+
+// sizes that were measured, in the order in which they were asked for.
+func (r *MemoryReport) sizes() (sizes []int) {
+	for i := range r.Rows {
+		if size := r.Rows[i].Size; !slices.Contains(sizes, size) {
+			sizes = append(sizes, size)
+		}
+	}
+	return sizes
+}

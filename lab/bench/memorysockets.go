@@ -1,0 +1,312 @@
+package bench
+
+// Memory behind a socket: requests and answers of the simplest kind. An owner in this process stores, loads and adds;
+// who waits looks at the socket as long as the carriers do.
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A request is 16 bytes, and those of a put or a message behind them. A get is answered with its bytes, the others with
+// 8.
+type askedKind uint32
+
+const (
+	askPut askedKind = iota
+	askGet
+	askAdd
+	askMessage
+)
+
+const (
+	askSize    = 16
+	answerSize = 8
+	// mostUDP is what a datagram can hold behind a request.
+	mostUDP = 65507 - askSize
+	// mostJoined is how long bytes are put behind their request by a copy; longer ones by the kernel.
+	mostJoined = 16 << 10
+	// lostAsk is when an answer is given up. A process may stand still on a busy machine.
+	lostAsk = 10 * time.Second
+)
+
+// putAsk makes a request.
+func putAsk(head []byte, kind askedKind, at int64, n int) {
+	binary.LittleEndian.PutUint32(head, uint32(kind))
+	binary.LittleEndian.PutUint32(head[4:], uint32(n))
+	binary.LittleEndian.PutUint64(head[8:], uint64(at))
+}
+
+// socketOwner answers.
+type socketOwner struct {
+	mem   []byte
+	spin  time.Duration
+	word  atomic.Uint64
+	awake chan time.Time // of messages
+	wg    sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows
+	open   []io.Closer
+	closed bool
+}
+
+func newSocketOwner(mem []byte, spin time.Duration) *socketOwner {
+	return &socketOwner{mem: mem, spin: spin, awake: make(chan time.Time, 1)}
+}
+
+// keep has a socket closed by close. It reports false where that is over: the socket is closed then.
+func (o *socketOwner) keep(c io.Closer) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		_ = c.Close()
+		return false
+	}
+	o.open = append(o.open, c)
+	return true
+}
+
+func (o *socketOwner) close() {
+	o.mu.Lock()
+	o.closed = true
+	for _, c := range o.open {
+		_ = c.Close()
+	}
+	o.mu.Unlock()
+	o.wg.Wait()
+}
+
+// place reads a request: what is asked for, and of which bytes. False: it cannot be, and its sender is a stranger.
+func (o *socketOwner) place(head []byte) (askedKind, []byte, bool) {
+	n, at := uint64(binary.LittleEndian.Uint32(head[4:])), binary.LittleEndian.Uint64(head[8:])
+	if size := uint64(len(o.mem)); n > size || at > size-n {
+		return 0, nil, false
+	}
+	return askedKind(binary.LittleEndian.Uint32(head)), o.mem[at:][:n], true
+}
+
+// answer is that to a request whose bytes are in place. An addition's may use the given word.
+func (o *socketOwner) answer(kind askedKind, place, word []byte) []byte {
+	switch kind {
+	case askGet:
+		return place
+	case askAdd:
+		binary.LittleEndian.PutUint64(word, o.word.Add(1)-1)
+	case askMessage:
+		select {
+		case o.awake <- time.Now():
+		default: // a stranger's
+		}
+	}
+	return word
+}
+
+// serveTCP answers on one connection.
+func (o *socketOwner) serveTCP(c *net.TCPConn) {
+	defer func() { _ = c.Close() }()
+	r, err := newSpinReader(c, o.spin, 0)
+	if err != nil {
+		return
+	}
+	in, head, word := bufio.NewReader(r), make([]byte, askSize), make([]byte, answerSize)
+	for {
+		if _, err := io.ReadFull(in, head); err != nil {
+			return
+		}
+		kind, place, ok := o.place(head)
+		if ok && (kind == askPut || kind == askMessage) {
+			_, err = io.ReadFull(in, place)
+		}
+		if !ok || err != nil {
+			return
+		}
+		if _, err = c.Write(o.answer(kind, place, word)); err != nil {
+			return
+		}
+	}
+}
+
+// listenTCP takes connections.
+func (o *socketOwner) listenTCP(host string) (addr string, err error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return "", err
+	}
+	o.keep(l)
+	o.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if o.keep(c) {
+				o.wg.Go(func() { o.serveTCP(c.(*net.TCPConn)) })
+			}
+		}
+	})
+	return l.Addr().String(), nil
+}
+
+// listenUDP answers datagrams: the first one says whose.
+func (o *socketOwner) listenUDP(host string) (addr string, err error) {
+	c, err := listenUDP(host)
+	if err != nil {
+		return "", err
+	}
+	o.keep(c)
+	o.wg.Go(func() {
+		word, first := make([]byte, answerSize), make([]byte, askSize+mostUDP)
+		n, from, err := c.ReadFromUDPAddrPort(first)
+		if err != nil {
+			return
+		}
+		r, err := newSpinReader(c, o.spin, askSize+mostUDP)
+		for d := first[:n]; err == nil; d, err = r.read() {
+			if len(d) < askSize {
+				continue
+			}
+			kind, place, ok := o.place(d)
+			if !ok {
+				continue
+			}
+			if kind == askPut || kind == askMessage {
+				copy(place, d[askSize:])
+			}
+			if _, err := c.WriteToUDPAddrPort(o.answer(kind, place, word), from); err != nil {
+				return
+			}
+		}
+	})
+	return c.LocalAddr().String(), nil
+}
+
+// socketUser asks, one request at a time.
+type socketUser struct {
+	conn   net.Conn
+	in     *spinReader
+	out    []byte
+	joined int       // how long bytes may be to be copied behind their request
+	until  time.Time // the deadline of the socket
+}
+
+func newSocketUser(ctx context.Context, network, addr string, spin time.Duration, joined int) (*socketUser, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	in, err := newSpinReader(c.(syscall.Conn), spin, 0) // as all sockets are
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return &socketUser{
+		conn:   c,
+		in:     in,
+		out:    make([]byte, askSize+joined),
+		joined: joined,
+	}, nil
+}
+
+// ask sends a request, with the bytes behind it, and reads the answer.
+func (u *socketUser) ask(kind askedKind, at int64, n int, bytes, answer []byte) (err error) {
+	if now := time.Now(); u.until.Sub(now) < lostAsk/2 { // setting it takes time that the carriers do not spend
+		u.until = now.Add(lostAsk)
+		_ = u.conn.SetDeadline(u.until)
+	}
+	head := u.out[:askSize]
+	putAsk(head, kind, at, n)
+	if len(bytes) <= u.joined {
+		_, err = u.conn.Write(u.out[:askSize+copy(u.out[askSize:], bytes)])
+	} else {
+		parts := net.Buffers{head, bytes}
+		_, err = parts.WriteTo(u.conn)
+	}
+	if err == nil {
+		_, err = io.ReadFull(u.in, answer)
+	}
+	return err
+}
+
+// socketMemory is memory behind sockets, one for each lane.
+type socketMemory struct {
+	owner *socketOwner
+	users []*socketUser
+	word  [][]byte // answers, by lane
+}
+
+// hangUp ends what waits for an answer.
+func (s *socketMemory) hangUp() {
+	for _, u := range s.users {
+		_ = u.conn.Close()
+	}
+}
+
+func (s *socketMemory) close() {
+	s.hangUp()
+	s.owner.close()
+}
+
+// reach is the way to the memory.
+func (s *socketMemory) reach() *reached {
+	return &reached{
+		put: func(_ context.Context, lane int, at int64, b []byte) error {
+			return s.users[lane].ask(askPut, at, len(b), b, s.word[lane])
+		},
+		get: func(_ context.Context, lane int, at int64, b []byte) error {
+			return s.users[lane].ask(askGet, at, len(b), nil, b)
+		},
+		add: func(context.Context) error { return s.users[0].ask(askAdd, 0, 0, nil, s.word[0]) },
+		message: func(_ context.Context, b []byte) (time.Duration, error) {
+			began := time.Now()
+			if err := s.users[0].ask(askMessage, 0, len(b), b, s.word[0]); err != nil {
+				return 0, err
+			}
+			return (<-s.owner.awake).Sub(began), nil // it is there before the answer
+		},
+	}
+}
+
+// besideSockets measures memory behind so many sockets.
+func besideSockets(ctx context.Context, c *MemoryConfig, mem []byte, network string, lanes int, into *MemoryBeside) (
+	err error) {
+	s := &socketMemory{owner: newSocketOwner(mem, c.Spin)}
+	defer s.close()
+	listen, joined := s.owner.listenTCP, mostJoined
+	if network == "udp" {
+		listen, joined = s.owner.listenUDP, mostUDP
+	}
+	addr, err := listen(c.Host)
+	if err != nil {
+		return err
+	}
+	for range lanes {
+		u, err := newSocketUser(ctx, network, addr, c.Spin, joined)
+		if err != nil {
+			return err
+		}
+		s.users, s.word = append(s.users, u), append(s.word, make([]byte, answerSize))
+	}
+	defer context.AfterFunc(ctx, s.hangUp)()
+	m := s.reach()
+	if network == "udp" {
+		m.most = mostUDP
+	} else {
+		m.lanes = lanes
+	}
+	return c.through(ctx, m, &into.Add, &into.Rows)
+}
+
+func besideTCP(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryBeside) error {
+	return besideSockets(ctx, c, mem, "tcp", c.Lanes, into)
+}
+
+func besideUDP(ctx context.Context, c *MemoryConfig, mem []byte, into *MemoryBeside) error {
+	return besideSockets(ctx, c, mem, "udp", 1, into)
+}
