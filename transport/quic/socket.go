@@ -58,6 +58,7 @@ type socket struct {
 	errno   syscall.Errno
 	empty   bool // the last look found no packet
 	fed     bool // bulk was called since the last dry
+	waited  bool // what was read last had to be waited for
 	stamps  stamps
 
 	count SocketStats // atomic
@@ -184,16 +185,19 @@ func (s *socket) fill() error {
 func (s *socket) next() error {
 	if s.spin > 0 {
 		if s.fed {
-			if s.n <= s.segment {
-				// Of one packet somebody was told who may wait for nothing else: he goes on before the kernel is asked
-				// for more, which takes a microsecond. In a stream of many the reader goes on.
+			if s.waited && s.n <= s.segment {
+				// The reader had waited for this one packet, and somebody was told of it who may wait for nothing else: he
+				// goes on before the kernel is asked for more, which takes a microsecond. In a stream the reader goes on:
+				// where many others are to run, it would come back too late.
 				runtime.Gosched()
 			}
 			if err := s.raw.Read(s.try); err != nil || !s.empty {
+				s.waited = false
 				return err
 			}
 			s.ran()
 		}
+		s.waited = true
 		if got, err := s.poll(); err != nil || got {
 			return err
 		}
