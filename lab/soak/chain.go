@@ -74,12 +74,7 @@ func planChain(seed uint64, index int, env env) planned {
 // chain draws what such a run is loaded with. Data are prepared: the detector is simulated once, and sent again.
 func (d *dice) chain(s shape, processes string) (set []string) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
-	add("nodes", s.nodes)
-	add("rus", s.rus)
-	add("bus", s.bus)
-	add("tagnet-node", s.scheduler)
-	add("duration", "0s")
-	add("seed", 1+d.Uint64N(1<<32))
+	d.every(s, add)
 	add("discipline", d.one("shift", "free", "pull", "tagring"))
 	add("transport", d.one("quic", "quic", "auto"))
 	add("builder-loss", "expendable")

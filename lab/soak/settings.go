@@ -53,12 +53,7 @@ func (d *dice) shape() shape {
 // settings draws what a run is loaded with.
 func (d *dice) settings(s shape, env env) (set []string, p policy) {
 	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
-	add("nodes", s.nodes)
-	add("rus", s.rus)
-	add("bus", s.bus)
-	add("tagnet-node", s.scheduler)
-	add("duration", "0s")
-	add("seed", 1+d.Uint64N(1<<32))
+	d.every(s, add)
 	d.data(s, add)
 	p = d.traffic(s, add)
 	d.judging(s, p, add)
@@ -75,6 +70,16 @@ func (d *dice) settings(s shape, env env) (set []string, p policy) {
 		add("recovery", "2 in 1m")
 	}
 	return set, p
+}
+
+// every draws what a run of either plan has: who is what, an end that is asked for, and a seed.
+func (d *dice) every(s shape, add func(string, any)) {
+	add("nodes", s.nodes)
+	add("rus", s.rus)
+	add("bus", s.bus)
+	add("tagnet-node", s.scheduler)
+	add("duration", "0s")
+	add("seed", 1+d.Uint64N(1<<32))
 }
 
 // data: 2 to 12 MB a second in 20 to 200 MEPs, so that a run of some seconds can be read back at once.
