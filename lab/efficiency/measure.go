@@ -2,6 +2,7 @@ package efficiency
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -58,24 +59,31 @@ func Measure(ctx context.Context, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Config: cfg, Began: time.Now(), times: make([]time.Duration, 0, cfg.Events)}
-	runtime.LockOSThread() // whose processor time is read
-	defer runtime.UnlockOSThread()
-	boards := d.Geometry().Boards()
-	maker, err := frontend.NewMaker(d, frontend.MakerConfig{Seed: cfg.Seed, Streams: boards, Truth: true})
+	silent, err := frontend.New(withoutNoise(cfg.Detector))
 	if err != nil {
 		return nil, err
 	}
+	r := &Report{
+		Config: cfg,
+		Began:  time.Now(),
+		Data:   newData(),
+		Quiet:  newData(),
+		times:  make([]time.Duration, 0, cfg.Events),
+	}
+	runtime.LockOSThread() // whose processor time is read
+	defer runtime.UnlockOSThread()
 	tables, err := vertex.NewDetector(d.Geometry())
 	if err != nil {
 		return nil, err
 	}
-	m := measurer{
-		maker:  maker,
-		finder: vertex.NewFinder(tables),
-		boards: boards,
-		memory: make([]byte, boards*frontend.MaxMFP(batch, 0)),
-		r:      r,
+	m := measurer{finder: vertex.NewFinder(tables), r: r}
+	for _, of := range []struct {
+		events   *events
+		detector *frontend.Detector
+	}{{&m.noisy, d}, {&m.quiet, silent}} {
+		if err := of.events.of(of.detector, cfg.Seed); err != nil {
+			return nil, err
+		}
 	}
 	for from := uint64(0); from < cfg.Events; from += batch {
 		if err := ctx.Err(); err != nil {
@@ -89,24 +97,28 @@ func Measure(ctx context.Context, cfg Config) (*Report, error) {
 	return r, nil
 }
 
-// measurer has the memory of a measurement.
-type measurer struct {
+// events are made a batch at a time.
+type events struct {
 	maker  *frontend.Maker
-	finder *vertex.Finder
 	boards int
-	r      *Report
-
 	memory []byte
-	mfps   []event.MFP
-	list   []decay
+	mfps   []event.MFP // of the batch, one of each board
 }
 
-// batch makes events, and judges them.
-func (m *measurer) batch(from, to uint64) error {
-	m.mfps = m.mfps[:0]
-	free := m.memory
-	for b := range m.boards {
-		size, _, err := m.maker.FillMFP(free, uint16(b), from, int(to-from), false)
+// of makes them of a detector.
+func (e *events) of(d *frontend.Detector, seed uint64) (err error) {
+	e.boards = d.Geometry().Boards()
+	e.memory = make([]byte, e.boards*frontend.MaxMFP(batch, 0))
+	e.maker, err = frontend.NewMaker(d, frontend.MakerConfig{Seed: seed, Streams: e.boards, Truth: true})
+	return err
+}
+
+// make makes a batch.
+func (e *events) make(from, to uint64) error {
+	e.mfps = e.mfps[:0]
+	free := e.memory
+	for b := range e.boards {
+		size, _, err := e.maker.FillMFP(free, uint16(b), from, int(to-from), false)
 		if err != nil {
 			return err
 		}
@@ -114,9 +126,25 @@ func (m *measurer) batch(from, to uint64) error {
 		if err != nil {
 			return err
 		}
-		m.mfps, free = append(m.mfps, mfp), free[size:]
+		e.mfps, free = append(e.mfps, mfp), free[size:]
 	}
-	truths := m.maker.Truths()
+	return nil
+}
+
+// measurer has the memory of a measurement.
+type measurer struct {
+	noisy, quiet events
+	finder       *vertex.Finder
+	r            *Report
+	list         []decay
+}
+
+// batch makes events, judges them, and counts what they hold.
+func (m *measurer) batch(from, to uint64) error {
+	if err := m.noisy.make(from, to); err != nil {
+		return err
+	}
+	truths := m.noisy.maker.Truths()
 	used := processorTime()
 	for i := range truths {
 		if err := m.judge(&truths[i], i); err != nil {
@@ -124,6 +152,14 @@ func (m *measurer) batch(from, to uint64) error {
 		}
 	}
 	m.r.processor += processorTime() - used
+	if err := m.quiet.make(from, to); err != nil {
+		return err
+	}
+	for i := range truths {
+		if err := errors.Join(m.r.Data.hold(m.noisy.mfps, i), m.r.Quiet.hold(m.quiet.mfps, i)); err != nil {
+			return fmt.Errorf("event %d: %w", truths[i].Event, err)
+		}
+	}
 	return nil
 }
 
@@ -131,11 +167,10 @@ func (m *measurer) batch(from, to uint64) error {
 func (m *measurer) judge(t *frontend.Truth, i int) error {
 	begun := time.Now()
 	m.finder.Begin()
-	for k := range m.mfps {
-		board, err := velo.ParseBoard(m.mfps[k].Fragment(i))
+	for k := range m.noisy.mfps {
+		board, err := velo.ParseBoard(m.noisy.mfps[k].Fragment(i))
 		if err == nil {
 			err = m.finder.Add(board)
-			m.r.Clusters += uint64(board.Len())
 		}
 		if err != nil {
 			return fmt.Errorf("event %d: %w", t.Event, err)

@@ -1,6 +1,7 @@
 package efficiency
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,9 +36,43 @@ func TestTheFilterFindsDecays(t *testing.T) {
 	if z := r.PrimaryZ.core(); z > 100 || r.Displaced.All+r.Others.All != events {
 		t.Errorf("σ is %v µm; %d and %d events", z, r.Displaced.All, r.Others.All)
 	}
-	var text strings.Builder
+	var text, drawn strings.Builder
 	must.OK(t, r.Print(&text))
 	if !strings.Contains(text.String(), "secondary vertex") {
 		t.Error(text.String())
+	}
+	// With so many decays there is more in an event than the documents have on average.
+	for _, tt := range []struct {
+		of             string
+		got, low, high float64
+	}{
+		{"clusters of an event", r.Data.ByEvent.mean(), 1700, 2300},
+		{"without noise", r.Quiet.ByEvent.mean(), 1200, 1800},
+		{"clusters of a board", r.Data.ByBoard.mean(), 17, 23},
+		{"most of a board", float64(r.Data.ByBoard.most), 60, 127},
+		{"occupancy without noise", r.Quiet.occupancy(), 0.005, 0.014},
+		{"bytes of an event", r.Data.Bytes.mean() - 2*r.Data.ByEvent.mean(), 800, 1000}, // 8 a board and some padding
+	} {
+		if !(tt.got >= tt.low && tt.got <= tt.high) {
+			t.Errorf("%s: %g", tt.of, tt.got)
+		}
+	}
+	must.OK(t, r.WritePage(&drawn))
+	if !strings.Contains(drawn.String(), "Clusters of a board") {
+		t.Error("the page does not draw the data")
+	}
+}
+
+// TestSpectrum counts numbers in bins.
+func TestSpectrum(t *testing.T) {
+	s := spectrum{width: 10}
+	for _, v := range []int{0, 9, 10, 35} {
+		s.add(v)
+	}
+	if s.mean() != 13.5 || s.most != 35 || !slices.Equal(s.bins, []uint64{2, 1, 0, 1}) {
+		t.Errorf("%+v", s)
+	}
+	if got := s.curve("all").Points; got[0].X != 5 || got[0].Median != 50 || got[3].X != 35 || got[3].Median != 25 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -38,7 +38,7 @@ func (r *Report) WritePage(w io.Writer) error {
 		Kind: "Ringlet bench",
 		Name: "What the vertex filter finds",
 		Lead: fmt.Sprintf("%d simulated events of seed %d, %.0f clusters each, in which the filter looked for decays: %s",
-			len(r.times), r.Config.Seed, float64(r.Clusters)/float64(max(1, len(r.times))), r.Config.Command),
+			len(r.times), r.Config.Seed, r.Data.ByEvent.mean(), r.Config.Command),
 		Parts: []page.Part{
 			{
 				ID:    "table",
@@ -53,6 +53,7 @@ func (r *Report) WritePage(w io.Writer) error {
 				histogram("Secondary vertex along the beam", r.Secondary.all, 2000),
 				r.stepsDrawn(),
 			}},
+			r.dataPart(),
 			{ID: "machine", Title: "Machine", Ran: []page.Ran{{Started: r.Began, Machine: page.This(r.Config.Version).For(1)}}},
 		},
 	}
@@ -108,16 +109,7 @@ func histogram(title string, all []float64, limit float64) page.Figure {
 	}
 	c := page.Curve{Name: "events"}
 	for i, n := range counts {
-		y := float64(n)
-		c.Points = append(c.Points, page.Point{
-			X: -limit + (float64(i)+0.5)*2*limit/bins,
-			Spread: trial.Spread{
-				N:      1,
-				Median: y,
-				Min:    y,
-				Max:    y,
-			},
-		})
+		c.Points = append(c.Points, at(-limit+(float64(i)+0.5)*2*limit/bins, float64(n)))
 	}
 	return page.Figure{
 		Title:  title,
@@ -138,17 +130,8 @@ func (r *Report) stepsDrawn() page.Figure {
 		Curves: []page.Curve{{Name: "steps"}},
 	}
 	for i, name := range stepNames {
-		y := r.step(i)
 		f.X.Ticks = append(f.X.Ticks, page.Tick{At: float64(i), Label: name})
-		f.Curves[0].Points = append(f.Curves[0].Points, page.Point{
-			X: float64(i),
-			Spread: trial.Spread{
-				N:      1,
-				Median: y,
-				Min:    y,
-				Max:    y,
-			},
-		})
+		f.Curves[0].Points = append(f.Curves[0].Points, at(float64(i), r.step(i)))
 	}
 	return f
 }
@@ -160,7 +143,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 		steps[name] = r.step(i)
 	}
 	return json.Marshal(map[string]any{
-		"events": len(r.times), "seed": r.Config.Seed, "clusters": r.Clusters,
+		"events": len(r.times), "seed": r.Config.Seed, "data": r.Data.figures(), "without_noise": r.Quiet.figures(),
 		"clean": r.Clean, "visible": r.Visible, "displaced": r.Displaced, "others": r.Others, "primaries": r.Primaries,
 		"by_flight_mm":   r.ByFlight[:],
 		"primary_z_um":   r.PrimaryZ.core(),

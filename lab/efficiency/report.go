@@ -15,9 +15,11 @@ import (
 
 // Report is what a measurement found.
 type Report struct {
-	Config   Config
-	Began    time.Time
-	Clusters uint64 // of all events
+	Config Config
+	Began  time.Time
+
+	Data  Data // what the filter saw
+	Quiet Data // the same collisions without noise
 
 	// Accepted of events with a B decay that could well be seen, could be seen, is there, and of events without.
 	Clean, Visible, Displaced, Others Share
@@ -143,12 +145,14 @@ var stepNames = [vertex.Steps + 1]string{
 
 // Print writes the report as text.
 func (r *Report) Print(w io.Writer) error {
-	n := float64(max(1, len(r.times)))
 	say := func(name, format string, args ...any) string {
 		return fmt.Sprintf("%-22s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	text := say("events", "%d simulated, seed %d, %.0f clusters each", len(r.times), r.Config.Seed,
-		float64(r.Clusters)/n) +
+	text := say("events", "%d simulated, seed %d", len(r.times), r.Config.Seed) +
+		say("clusters", "%.0f of an event, %.1f of a board, at most %d; without noise %.0f and %.1f", r.Data.ByEvent.mean(),
+			r.Data.ByBoard.mean(), r.Data.ByBoard.most, r.Quiet.ByEvent.mean(), r.Quiet.ByBoard.mean()) +
+		say("strips in a cluster", "%.2f %%; without noise %.2f %%", 100*r.Data.occupancy(), 100*r.Quiet.occupancy()) +
+		say("bytes of an event", "%.0f; without noise %.0f", r.Data.Bytes.mean(), r.Quiet.Bytes.mean()) +
 		say("clean decays", "accepted: %v", r.Clean) +
 		say("visible decays", "accepted: %v", r.Visible) +
 		say("all B events", "accepted: %v", r.Displaced) +

@@ -1,0 +1,186 @@
+package efficiency
+
+import (
+	"fmt"
+	"strconv"
+
+	"ringlet/event"
+	"ringlet/event/velo"
+	"ringlet/lab/page"
+	"ringlet/lab/trial"
+	"ringlet/readoutunit/source/frontend"
+)
+
+// What the documents say of the data.
+const (
+	documentedClusters  = "1800 with noise, 1286 without (000:1474)"
+	documentedPerBoard  = "13 without noise (000:1470)"
+	documentedMost      = "127 (000:614)"
+	documentedOccupancy = "below 1 % (000:539)"
+	documentedBytes     = "3600 (000:1474)"
+	documentedEvent     = "4280, with 680 of overhead (000:1581)"
+)
+
+// Data are what the fragments of some events hold.
+type Data struct {
+	Boards  uint64 // fragments
+	Strips  uint64 // in clusters
+	Two     uint64 // clusters of two strips
+	Full    uint64 // boards that had more clusters than a fragment takes
+	ByEvent spectrum
+	ByBoard spectrum
+	Bytes   spectrum // of an event, with the headers and trailers of its fragments
+}
+
+// The widths of what is counted.
+const (
+	clustersWidth = 100
+	bytesWidth    = 250
+)
+
+func newData() Data {
+	return Data{ByEvent: spectrum{width: clustersWidth}, ByBoard: spectrum{width: 1}, Bytes: spectrum{width: bytesWidth}}
+}
+
+// hold counts the fragments of an event, one of each MFP.
+func (d *Data) hold(mfps []event.MFP, i int) error {
+	clusters, bytes := 0, 0
+	for k := range mfps {
+		fragment := mfps[k].Fragment(i)
+		board, err := velo.ParseBoard(fragment)
+		if err != nil {
+			return err
+		}
+		for _, c := range board.All() {
+			d.Strips += uint64(c.Size())
+			if c.Two() {
+				d.Two++
+			}
+		}
+		if board.Lost() > 0 {
+			d.Full++
+		}
+		d.ByBoard.add(board.Len())
+		clusters, bytes = clusters+board.Len(), bytes+len(fragment)
+	}
+	d.Boards += uint64(len(mfps))
+	d.ByEvent.add(clusters)
+	d.Bytes.add(bytes)
+	return nil
+}
+
+// occupancy is the share of all strips that are in a cluster, 0 to 1.
+func (d *Data) occupancy() float64 { return float64(d.Strips) / float64(max(1, d.Boards*velo.Strips)) }
+
+// inTwo is the share of clusters of two strips, 0 to 1.
+func (d *Data) inTwo() float64 { return float64(d.Two) / float64(max(1, d.ByEvent.sum)) }
+
+// withoutNoise is the same detector with so little noise that it passes the threshold nowhere, or the least that the
+// simulation takes.
+func withoutNoise(c frontend.Config) frontend.Config {
+	c.FrontEnd.Noise = min(c.FrontEnd.Noise, max(0.5, float64(c.FrontEnd.Threshold)/10))
+	return c
+}
+
+// spectrum counts whole numbers, in bins of one width.
+type spectrum struct {
+	width  int
+	bins   []uint64
+	n, sum uint64
+	most   int
+}
+
+func (s *spectrum) add(v int) {
+	bin := v / s.width
+	for len(s.bins) <= bin {
+		s.bins = append(s.bins, 0)
+	}
+	s.bins[bin]++
+	s.n, s.sum, s.most = s.n+1, s.sum+uint64(v), max(s.most, v)
+}
+
+func (s *spectrum) mean() float64 { return float64(s.sum) / float64(max(1, s.n)) }
+
+// curve draws the share of each bin, in %, at its middle.
+func (s *spectrum) curve(name string) page.Curve {
+	c := page.Curve{Name: name}
+	for i, n := range s.bins {
+		middle := (float64(i) + 0.5) * float64(s.width)
+		if s.width == 1 {
+			middle = float64(i)
+		}
+		c.Points = append(c.Points, at(middle, 100*float64(n)/float64(s.n)))
+	}
+	return c
+}
+
+// at is a point that was measured once.
+func at(x, y float64) page.Point {
+	return page.Point{X: x, Spread: trial.Spread{N: 1, Median: y, Min: y, Max: y}}
+}
+
+// dataPart is the part of the page that says what the data are.
+func (r *Report) dataPart() page.Part {
+	row := func(name, form, documented string, value func(*Data) any) []page.Cell {
+		cells := []page.Cell{{Text: name, Words: true}}
+		for _, d := range []*Data{&r.Data, &r.Quiet} {
+			cells = append(cells, page.Cell{Text: fmt.Sprintf(form, value(d)), Words: true})
+		}
+		return append(cells, page.Cell{Text: documented, Words: true})
+	}
+	return page.Part{
+		ID:    "data",
+		Title: "What the data are",
+		Note: fmt.Sprintf("The same collisions twice: with noise of %g counts of the converter, which is what the filter sees, "+
+			"and with %g, which passes the threshold of %d hardly anywhere.", r.Config.Detector.FrontEnd.Noise,
+			withoutNoise(r.Config.Detector).FrontEnd.Noise, r.Config.Detector.FrontEnd.Threshold),
+		Table: page.Table{Heads: []string{"", "here", "here, without noise", "documents"}, Rows: [][]page.Cell{
+			row("clusters of an event", "%.0f", documentedClusters, func(d *Data) any { return d.ByEvent.mean() }),
+			row("clusters of a board", "%.1f", documentedPerBoard, func(d *Data) any { return d.ByBoard.mean() }),
+			row("most of a board", "%d", documentedMost, func(d *Data) any { return d.ByBoard.most }),
+			row("boards that had more", "%s", "", func(d *Data) any { return d.cut() }),
+			row("strips in a cluster", "%.2f %%", documentedOccupancy, func(d *Data) any { return 100 * d.occupancy() }),
+			row("clusters of two strips", "%.1f %%", "", func(d *Data) any { return 100 * d.inTwo() }),
+			row("bytes of an event's clusters", "%.0f", documentedBytes, func(d *Data) any { return 2 * d.ByEvent.mean() }),
+			row("bytes of an event", "%.0f", documentedEvent, func(d *Data) any { return d.Bytes.mean() }),
+			row("bytes of the largest", "%d", "", func(d *Data) any { return d.Bytes.most }),
+		}},
+		Figures: []page.Figure{
+			r.drawn("Clusters of an event", "clusters", func(d *Data) *spectrum { return &d.ByEvent }),
+			r.drawn("Clusters of a board", "clusters", func(d *Data) *spectrum { return &d.ByBoard }),
+			r.drawn("Sizes of events", "bytes, with headers and trailers", func(d *Data) *spectrum { return &d.Bytes }),
+		},
+	}
+}
+
+// cut says how many boards had more clusters than a fragment takes.
+func (d *Data) cut() string {
+	return strconv.FormatUint(d.Full, 10) + " of " + strconv.FormatUint(d.Boards, 10)
+}
+
+// drawn is the figure of a spectrum, with noise and without.
+func (r *Report) drawn(title, of string, spectrum func(*Data) *spectrum) page.Figure {
+	with, without := spectrum(&r.Data), spectrum(&r.Quiet)
+	return page.Figure{
+		Title:  title,
+		Note:   fmt.Sprintf("%.4g on average, %.4g without noise. Steps of %d.", with.mean(), without.mean(), with.width),
+		X:      page.Axis{Label: of},
+		Y:      page.Axis{Label: "share, %"},
+		Curves: []page.Curve{with.curve("with noise"), without.curve("without noise")},
+	}
+}
+
+// figures are the means, for programs.
+func (d *Data) figures() map[string]any {
+	return map[string]any{
+		"clusters":        d.ByEvent.mean(),
+		"board_clusters":  d.ByBoard.mean(),
+		"board_most":      d.ByBoard.most,
+		"boards_full":     d.Full,
+		"boards":          d.Boards,
+		"occupancy":       d.occupancy(),
+		"two_strip_share": d.inTwo(),
+		"event_bytes":     d.Bytes.mean(),
+		"largest_event":   d.Bytes.most,
+	}
+}
