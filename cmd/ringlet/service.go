@@ -53,11 +53,11 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 	}
 	server.Handle("/", api.Everybody, page.Handler(node.Counters()))
 	server.Handle(profile.Path, api.Admin, profile.Handler(s.partition))
-	known := &truths{now: func() (uint32, string) {
+	known := &drawing{now: func() (uint32, string) {
 		now := s.partition.Status()
 		return now.GetRun(), now.GetConfiguration()
 	}}
-	drawn, err := display.Handler(display.Config{Truth: known.of})
+	drawn, err := display.Handler(display.Config{Detector: known.geometry, Truth: known.truth})
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}

@@ -3,33 +3,59 @@ package main
 import (
 	"sync"
 
+	"ringlet/event/velo"
 	"ringlet/node/config"
 	"ringlet/readoutunit/source/frontend"
 	"ringlet/trigger/display"
 )
 
-// truths know what happened at the events of a run whose data a simulated detector makes: an event is a function of the
-// seed and its number. Blocks that are prepared come again under other numbers, so nothing is said of those.
-type truths struct {
+// drawing knows what it takes to draw the events of the run at hand: the detector that its filter searches, and, where
+// a simulated detector makes its data, what happened at an event, which is a function of the seed and its number. Blocks
+// that are prepared come again under other numbers, so nothing is said of those.
+type drawing struct {
 	now func() (run uint32, configuration string)
 
-	mu    sync.Mutex // guards what follows
-	text  string     // the configuration that maker is of
-	maker *frontend.Maker
-	bytes []byte
+	mu       sync.Mutex     // guards what follows
+	text     string         // the configuration of what follows
+	detector *velo.Geometry // nil: the default one
+	unknown  error          // why the detector is not known
+	maker    *frontend.Maker
+	bytes    []byte
 }
 
-// of is what happened at an event.
-func (t *truths) of(run uint32, ev uint64) (display.Truth, bool) {
+// configure makes them those of a configuration. mu is held.
+func (t *drawing) configure(text string) {
+	if text == t.text {
+		return
+	}
+	t.text, t.detector, t.unknown, t.maker = text, nil, nil, nil
+	cfg, err := config.Recorded("the configuration of the run", []byte(text))
+	if err != nil {
+		return
+	}
+	t.maker = makerOf(&cfg)
+	choice, _ := cfg.FilterChoice()
+	t.detector, t.unknown = config.LoadFilterDetector(choice)
+}
+
+// geometry is the detector to draw.
+func (t *drawing) geometry() (*velo.Geometry, error) {
+	_, text := t.now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.configure(text)
+	return t.detector, t.unknown
+}
+
+// truth is what happened at an event.
+func (t *drawing) truth(run uint32, ev uint64) (display.Truth, bool) {
 	now, text := t.now()
 	if run == 0 || run != now {
 		return display.Truth{}, false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if text != t.text {
-		t.text, t.maker = text, makerOf(text)
-	}
+	t.configure(text)
 	if t.maker == nil {
 		return display.Truth{}, false
 	}
@@ -53,9 +79,8 @@ func (t *truths) of(run uint32, ev uint64) (display.Truth, bool) {
 }
 
 // makerOf makes the events of a configuration again; nil where they are not simulated, or come again.
-func makerOf(text string) *frontend.Maker {
-	cfg, err := config.Recorded("the configuration of the run", []byte(text))
-	if err != nil || !cfg.Simulated() || cfg.Prepared > 0 {
+func makerOf(cfg *config.Config) *frontend.Maker {
+	if !cfg.Simulated() || cfg.Prepared > 0 {
 		return nil
 	}
 	d, err := frontend.New(frontend.Default())

@@ -35,6 +35,8 @@ type Truth struct {
 
 // Config is what a display is made with.
 type Config struct {
+	// Detector is the one that events are of now; nil, or nothing, stands for the default one.
+	Detector func() (*velo.Geometry, error)
 	// Truth is what happened at an event of a run; false where nobody knows. It may be nil.
 	Truth func(run uint32, event uint64) (Truth, bool)
 }
@@ -65,25 +67,38 @@ type answer struct {
 
 // handler has one finder, which a request has at a time: for some hundred microseconds.
 type handler struct {
-	cfg    Config
-	boards int
+	cfg      Config
+	standard *velo.Geometry
 
-	mu     sync.Mutex
-	finder *vertex.Finder // guarded by mu
+	mu       sync.Mutex     // guards what follows
+	detector *velo.Geometry // that finder searches
+	finder   *vertex.Finder
 }
 
-// Handler draws events that are posted to it, of the default detector.
+// Handler draws events that are posted to it.
 func Handler(cfg Config) (http.Handler, error) {
 	g, err := velo.New(velo.Default())
 	if err != nil {
 		return nil, err
 	}
+	h := &handler{cfg: cfg, standard: g}
+	return h, h.search(g)
+}
+
+// search makes the finder one of a detector.
+func (h *handler) search(g *velo.Geometry) error {
+	if g == nil {
+		g = h.standard
+	}
+	if g == h.detector {
+		return nil
+	}
 	d, err := vertex.NewDetector(g)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	finder := vertex.NewFinder(d)
-	return &handler{cfg: cfg, boards: g.Boards(), finder: finder}, nil
+	h.detector, h.finder = g, vertex.NewFinder(d)
+	return nil
 }
 
 // ServeHTTP answers a POST of an event.
@@ -125,8 +140,17 @@ func (h *handler) draw(e *posted) (a *answer, err error) {
 	for _, f := range e.Fragments {
 		ev.Fragments = append(ev.Fragments, selection.Fragment{Source: f.Source, Type: f.Type, Data: f.Data})
 	}
+	var g *velo.Geometry
+	if h.cfg.Detector != nil {
+		if g, err = h.cfg.Detector(); err != nil {
+			return nil, err
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := h.search(g); err != nil {
+		return nil, err
+	}
 	a = &answer{}
 	if a.Boards, a.Clusters, err = h.finder.AddEvent(&ev); err != nil {
 		return nil, err
@@ -134,7 +158,7 @@ func (h *handler) draw(e *posted) (a *answer, err error) {
 	found := h.finder.Find(nil)
 	v := h.finder.Verdict(&found)
 	a.Picture = h.finder.Picture(&found)
-	a.Lacking, a.Accepted = h.boards-a.Boards, v.Decision == trigger.Accepted
+	a.Lacking, a.Accepted = h.detector.Boards()-a.Boards, v.Decision == trigger.Accepted
 	if found.Displaced {
 		a.Score = found.Secondary.Score
 	}

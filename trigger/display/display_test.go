@@ -2,8 +2,11 @@ package display
 
 import (
 	"encoding/json"
+	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +20,11 @@ func post(t testing.TB, body string, cfg Config) (*httptest.ResponseRecorder, an
 	if err != nil {
 		t.Fatal(err)
 	}
+	return drawn(t, h, body)
+}
+
+func drawn(t testing.TB, h http.Handler, body string) (*httptest.ResponseRecorder, answer) {
+	t.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("POST", Path, strings.NewReader(body)))
 	var a answer
@@ -32,10 +40,21 @@ func post(t testing.TB, body string, cfg Config) (*httptest.ResponseRecorder, an
 // boards.
 func lines(t *testing.T, ev uint64, z0 float64, slopes ...float64) string {
 	t.Helper()
-	g, err := velo.New(velo.Default())
+	return linesIn(t, detector(t, velo.Default()), ev, z0, slopes...)
+}
+
+func detector(t *testing.T, l velo.Layout) *velo.Geometry {
+	t.Helper()
+	g, err := velo.New(l)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return g
+}
+
+// linesIn is lines in a detector.
+func linesIn(t *testing.T, g *velo.Geometry, ev uint64, z0 float64, slopes ...float64) string {
+	t.Helper()
 	e := posted{Event: ev}
 	for station := range len(g.Layout().Stations) {
 		b := g.BoardOf(velo.R, station, 0)
@@ -74,6 +93,36 @@ func TestDraws(t *testing.T) {
 	_, a = post(t, body, Config{Truth: func(_ uint32, ev uint64) (Truth, bool) { return want, ev == 70_000 }})
 	if a.Truth == nil || len(a.Truth.Vertices) != 1 || !a.Truth.Displaced {
 		t.Errorf("%+v", a.Truth)
+	}
+}
+
+// Events are of the detector that there is at the time; one that is not known is told, and others are drawn after it.
+func TestDrawsTheDetectorAtHand(t *testing.T) {
+	moved := velo.Default()
+	moved.Stations = slices.Clone(moved.Stations[:20])
+	for i := range moved.Stations {
+		moved.Stations[i] += 100
+	}
+	var at *velo.Geometry
+	var unknown error
+	h, err := Handler(Config{Detector: func() (*velo.Geometry, error) { return at, unknown }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	draw := func(g *velo.Geometry, body string, z0 float64) {
+		at = g
+		_, a := drawn(t, h, body)
+		if len(a.Primaries) != 1 || math.Abs(a.Primaries[0].Z-z0) > 0.5 || len(a.Tracks) != 6 {
+			t.Errorf("%+v, %d tracks", a.Primaries, len(a.Tracks))
+		}
+	}
+	slopes := []float64{0.06, 0.075, 0.09, 0.11, 0.13, 0.16}
+	other := detector(t, moved)
+	draw(other, linesIn(t, other, 7, 103, slopes...), 103)
+	draw(nil, lines(t, 8, 3, slopes...), 3)
+	unknown = errors.New("mine.yaml is not there")
+	if w, _ := drawn(t, h, lines(t, 8, 3, slopes...)); !strings.Contains(w.Body.String(), unknown.Error()) {
+		t.Error(w.Body)
 	}
 }
 
