@@ -7,9 +7,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"ringlet/internal/slack"
 )
 
 // version is set by the linker.
@@ -62,7 +65,15 @@ func (e *exit) Unwrap() error { return e.err }
 // streams are where a command writes.
 type streams struct{ out, err io.Writer }
 
-func main() { os.Exit(run(os.Args[1:], streams{os.Stdout, os.Stderr})) }
+// lasting are the commands that move data or schedule them.
+var lasting = []string{"run", "control", "node", "bench", "testbed"}
+
+func main() {
+	if len(os.Args) > 1 && slices.Contains(lasting, os.Args[1]) {
+		slack.Again()
+	}
+	os.Exit(run(os.Args[1:], streams{os.Stdout, os.Stderr}))
+}
 
 // run is the program without the process around it.
 func run(args []string, to streams) int {

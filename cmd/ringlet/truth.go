@@ -10,8 +10,8 @@ import (
 )
 
 // drawing knows what it takes to draw the events of the run at hand: the detector that its filter searches, and, where
-// a simulated detector makes its data, what happened at an event, which is a function of the seed and its number. Blocks
-// that are prepared come again under other numbers, so nothing is said of those.
+// a simulated detector makes its data, what happened at an event, which is a function of the seed and its number.
+// Blocks that are prepared come again under other numbers, so nothing is said of those.
 type drawing struct {
 	now func() (run uint32, configuration string)
 

@@ -8,8 +8,8 @@ import (
 	"ringlet/testkit/must"
 )
 
-// Events are drawn in the detector of the run's filter, and in the default one where the filter has no file. A file that
-// is gone is told.
+// Events are drawn in the detector of the run's filter, and in the default one where the filter has no file. A file
+// that is gone is told.
 func TestDrawsTheDetectorOfTheRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mine.yaml")
 	must.OK(t, os.WriteFile(path, []byte("detector: {stations: [0, 50, 100, 150, 200]}\n"), 0o600))

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"ringlet/internal/slack"
 	"ringlet/readoutunit/source/live"
 )
 
@@ -149,6 +150,7 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 	started, ended := make(chan error, 1), make(chan error, 1)
 	f.wg.Go(func() {
 		runtime.LockOSThread() // the thread ends with this goroutine
+		slack.Take(slack.Standard)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
