@@ -75,13 +75,20 @@ func (l *limitsRead) now() limits {
 	return l.last
 }
 
+// statm is the file with the sizes of this process's memory. It stays open: it is read for each report.
+var statm = sync.OnceValue(func() *os.File {
+	f, err := os.Open("/proc/self/statm")
+	if err != nil {
+		return nil // which ReadAt refuses
+	}
+	return f
+})
+
 // rss is the resident memory of this process in bytes, or 0.
 func rss() uint64 {
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(text))
+	var text [128]byte
+	n, _ := statm().ReadAt(text[:], 0) // io.EOF
+	fields := strings.Fields(string(text[:n]))
 	if len(fields) < 2 {
 		return 0
 	}

@@ -9,6 +9,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
 	"ringlet/builderunit/sink"
+	histograms "ringlet/internal/histogram"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
 )
@@ -167,11 +168,8 @@ func (s *session) histograms(r *nodev1.Report, w *readoutunit.Waits) {
 
 // histogram adds a histogram to a report, if there is one.
 func histogram(r *nodev1.Report, name string, h *hdr.Histogram) {
-	if h == nil {
-		return
-	}
-	if b, err := h.Encode(hdr.V2CompressedEncodingCookieBase); err == nil {
-		r.Histograms[name] = b
+	if h != nil {
+		r.Histograms[name] = histograms.Encode(h)
 	}
 }
 

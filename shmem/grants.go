@@ -36,6 +36,7 @@ type Table struct {
 	violations violations
 	unbalanced atomic.Uint64
 	counting   atomic.Int32 // who want the bytes of segments counted
+	revoking   atomic.Int64 // windows that are closed and not free yet
 
 	mu sync.Mutex
 	// guarded by mu
@@ -300,6 +301,7 @@ func (t *Table) Revoke(r Ref) error {
 	if uint64(r.Window) >= uint64(len(t.windows)) || r.Gen == 0 || !t.windows[r.Window].close(r.Gen) {
 		return refused(errStaleRef, revokeStep, r.Window, r.Gen)
 	}
+	t.revoking.Add(1)
 	w := &t.windows[r.Window]
 	if t.shared != nil {
 		if err := t.shared.close(r, w.peer); err != nil {
@@ -323,6 +325,7 @@ func (t *Table) Revoke(r Ref) error {
 	}
 	t.free[(t.first+t.nfree)%len(t.free)] = r.Window
 	t.nfree++
+	t.revoking.Add(-1)
 	return nil
 }
 

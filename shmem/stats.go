@@ -43,7 +43,7 @@ type TableStats struct {
 	Unbalanced uint64            `help:"releases without an acquire: a fault of the program"`
 }
 
-// Stats reads the counters. It walks all windows under the table's mutex: not for the hot path.
+// Stats reads the counters, under the table's mutex.
 func (t *Table) Stats() TableStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,12 +56,8 @@ func (t *Table) Stats() TableStats {
 		Violations: make(map[string]uint64, violationKinds-1),
 		Unbalanced: t.unbalanced.Load(),
 	}
-	for i := range t.windows {
-		if t.windows[i].state.Load()&liveBit != 0 {
-			s.Live++
-		}
-	}
-	s.Revoking = s.Windows - s.Free - s.Live
+	s.Revoking = int(t.revoking.Load())
+	s.Live = s.Windows - s.Free - s.Revoking
 	for k := refusedNot + 1; k < refusalKinds; k++ {
 		s.Refused[refusals[k].name] = t.refused[k]
 	}

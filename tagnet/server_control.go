@@ -5,6 +5,8 @@ import (
 
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
 	"google.golang.org/grpc/codes"
+
+	"ringlet/internal/histogram"
 )
 
 // errUnknownUnit is the error of an operation on a unit that the view does not have.
@@ -104,10 +106,10 @@ func (s *Server) Registers() (r *Registers) {
 			u.Attached = s.attached(Builder, j)
 		}
 		r.FirstTokenNs, r.LastMepNs = s.unixNano(s.timing.firstToken), s.unixNano(s.timing.lastMEP)
-		latency, r.LatencyClipped = hdrhistogram.Import(s.timing.latency.Export()), s.timing.clipped
+		latency, r.LatencyClipped = s.timing.latency.Clone(), s.timing.clipped
 	})
 	r.Run, r.View = s.cfg.Run, s.cfg.View
-	r.Latency, _ = latency.Encode(hdrhistogram.V2CompressedEncodingCookieBase) // it writes to memory
+	r.Latency = histogram.Encode(latency)
 	r.Refused = map[string]uint64{}
 	s.refused.mu.Lock()
 	defer s.refused.mu.Unlock()

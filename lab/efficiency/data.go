@@ -131,8 +131,8 @@ func (r *Report) dataPart() page.Part {
 	return page.Part{
 		ID:    "data",
 		Title: "What the data are",
-		Note: fmt.Sprintf("The same collisions twice: with noise of %g counts of the converter, which is what the filter sees, "+
-			"and with %g, which passes the threshold of %d hardly anywhere.", r.Config.Detector.FrontEnd.Noise,
+		Note: fmt.Sprintf("The same collisions twice: with noise of %g counts of the converter, which is what the filter "+
+			"sees, and with %g, which passes the threshold of %d hardly anywhere.", r.Config.Detector.FrontEnd.Noise,
 			withoutNoise(r.Config.Detector).FrontEnd.Noise, r.Config.Detector.FrontEnd.Threshold),
 		Table: page.Table{Heads: []string{"", "here", "here, without noise", "documents"}, Rows: [][]page.Cell{
 			row("clusters of an event", "%.0f", documentedClusters, func(d *Data) any { return d.ByEvent.mean() }),

@@ -75,7 +75,7 @@ func (n *Network) Waits() *hdr.Histogram {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return hdr.Import(w.of.Export())
+	return w.of.Clone()
 }
 
 // stamp takes the kernel's time of the packets that a read has brought.

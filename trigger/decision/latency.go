@@ -56,11 +56,10 @@ type Latency struct {
 func (u *Unit) Latency() Latency {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	read := func(h *hdr.Histogram) *hdr.Histogram { return hdr.Import(h.Export()) }
 	return Latency{
-		Whole:    read(u.whole.of),
-		Building: read(u.building.of),
-		Ordering: read(u.ordering.of),
-		Judging:  read(u.took),
+		Whole:    u.whole.of.Clone(),
+		Building: u.building.of.Clone(),
+		Ordering: u.ordering.of.Clone(),
+		Judging:  u.took.Clone(),
 	}
 }

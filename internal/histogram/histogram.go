@@ -1,0 +1,101 @@
+// Package histogram writes histograms in HdrHistogram's own format, without the garbage that the library makes: a
+// megabyte for each, and a node tells several twice a second (docs/design/015).
+//
+// What the caller must do: let nobody record in a histogram while it is written. Readers use the library's Decode.
+package histogram
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"sync"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// The cookies of the format, version 2: of the whole, which is compressed, and of what is in it. Words have up to nine
+// bytes.
+const (
+	compressed = uint32(hdr.V2CompressedEncodingCookieBase | 0x10)
+	plain      = uint32(hdr.V2EncodingCookieBase | 0x10)
+	headBytes  = 40
+)
+
+// encoder is the memory that it takes.
+type encoder struct {
+	text []byte
+	out  bytes.Buffer
+	zip  *zlib.Writer
+}
+
+var encoders = sync.Pool{New: func() any {
+	zip, err := zlib.NewWriterLevel(nil, zlib.BestSpeed)
+	if err != nil {
+		panic(err) // BestSpeed is a level
+	}
+	return &encoder{zip: zip}
+}}
+
+// Encode is a histogram in the format that the library calls V2 compressed, in base64.
+func Encode(h *hdr.Histogram) []byte {
+	e := encoders.Get().(*encoder)
+	defer encoders.Put(e)
+	e.put(h.Export())
+	e.out.Reset()
+	e.out.Write(make([]byte, 8))
+	e.zip.Reset(&e.out)
+	_, _ = e.zip.Write(e.text) // to memory, as is Close
+	_ = e.zip.Close()
+	whole := e.out.Bytes()
+	binary.BigEndian.PutUint32(whole, compressed)
+	binary.BigEndian.PutUint32(whole[4:], uint32(len(whole)-8))
+	return base64.StdEncoding.AppendEncode(nil, whole)
+}
+
+// put writes what is compressed then: a head, and the counts up to the last that is not 0; -n stands for n of 0.
+func (e *encoder) put(s *hdr.Snapshot) {
+	counts := s.Counts
+	for len(counts) > 1 && counts[len(counts)-1] == 0 {
+		counts = counts[:len(counts)-1]
+	}
+	e.text = append(e.text[:0], make([]byte, headBytes)...)
+	for i := 0; i < len(counts); {
+		zeros := i
+		for zeros < len(counts) && counts[zeros] == 0 {
+			zeros++
+		}
+		switch n := zeros - i; n {
+		case 0:
+			e.word(counts[i])
+			i++
+		case 1:
+			e.word(0)
+			i++
+		default:
+			e.word(int64(-n))
+			i = zeros
+		}
+	}
+	head := e.text[:headBytes]
+	binary.BigEndian.PutUint32(head, plain)
+	binary.BigEndian.PutUint32(head[4:], uint32(len(e.text)-headBytes))
+	binary.BigEndian.PutUint32(head[12:], uint32(s.SignificantFigures))
+	binary.BigEndian.PutUint64(head[16:], uint64(s.LowestTrackableValue))
+	binary.BigEndian.PutUint64(head[24:], uint64(s.HighestTrackableValue))
+	binary.BigEndian.PutUint64(head[32:], math.Float64bits(s.IntegerToDoubleConversionRatio))
+}
+
+// longWord is how many bytes of seven bits a word has before its last, which has eight.
+const longWord = 8
+
+// word appends a number: the sign in the lowest bit, seven bits a byte, the lowest first.
+func (e *encoder) word(v int64) {
+	u := uint64(v<<1 ^ v>>63)
+	for n := 0; u >= 0x80 && n < longWord; n++ {
+		e.text = append(e.text, byte(u)|0x80)
+		u >>= 7
+	}
+	e.text = append(e.text, byte(u))
+}
