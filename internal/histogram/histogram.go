@@ -1,7 +1,3 @@
-// Package histogram writes histograms in HdrHistogram's own format, without the garbage that the library makes: a
-// megabyte for each, and a node tells several twice a second (docs/design/015).
-//
-// What the caller must do: let nobody record in a histogram while it is written. Readers use the library's Decode.
 package histogram
 
 import (

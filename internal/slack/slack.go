@@ -1,16 +1,3 @@
-// Package slack has the monitor of Go's runtime look after a node less often.
-//
-// The monitor is a thread of its own. Where its process has begun to work, it sleeps for 20 µs at a time, for a
-// millisecond and longer. On a machine with more nodes than processors every node begins to work again and again, and
-// its monitor takes the processor each time: 15 % of both processors went there with 29 nodes on two
-// (docs/design/015). The kernel may wake a thread later than it asked for, by its timer slack: 50 µs, if nobody says
-// otherwise. A thread has the slack of the one that made it, and a process that of the one that started it.
-//
-// So whoever starts nodes takes Node first, on the thread that starts them, and a node that was started by others calls
-// Again. The price: all timers of a node come up to a millisecond late. Those of Go are no better than a millisecond
-// where a process waits for them, and nothing in a node waits for less.
-//
-// What the caller must do: lock the goroutine to its thread for Take, and let the thread end with it.
 package slack
 
 import (
@@ -42,6 +29,10 @@ func Again() {
 	if err != nil || time.Duration(had) >= Node {
 		return
 	}
+	path, err := os.Executable() // by its own path, whose last part is the name that others see
+	if err != nil {
+		return
+	}
 	Take(Node)
-	_ = syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	_ = syscall.Exec(path, os.Args, os.Environ())
 }
