@@ -23,12 +23,22 @@ const (
 type buffers struct {
 	size int
 	free chan int
-	mem  [][]byte // guarded by mu
-	mu   sync.Mutex
+
+	mu    sync.Mutex
+	mem   [][]byte       // guarded by mu
+	lists [][]link.Piece // guarded by mu; of pieces in a buffer
 }
 
+// pieceRoom is how many bytes of a buffer there are for each piece in it, at least.
+const pieceRoom = 64
+
 func newBuffers(n, size int) *buffers {
-	b := &buffers{size: size, free: make(chan int, n), mem: make([][]byte, n)}
+	b := &buffers{
+		size:  size,
+		free:  make(chan int, n),
+		mem:   make([][]byte, n),
+		lists: make([][]link.Piece, n),
+	}
 	for i := range n {
 		b.free <- i
 	}
@@ -44,6 +54,16 @@ func (b *buffers) at(i int) []byte {
 		b.mem[i] = make([]byte, b.size)
 	}
 	return b.mem[i]
+}
+
+// pieces is an empty list for as many pieces as leave from a buffer together.
+func (b *buffers) pieces(i int) []link.Piece {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lists[i] == nil {
+		b.lists[i] = make([]link.Piece, 0, b.size/pieceRoom)
+	}
+	return b.lists[i]
 }
 
 // staging are the buffers that bytes leave from, by their size.

@@ -281,7 +281,7 @@ func (s *scene) use(im *Import, rank int, rng *rand.Rand) error {
 	defer cancel()
 	off := int64(rng.IntN(schedulePages * PageSize))
 	n := min(1+rng.IntN(1<<rng.IntN(15)), int(im.size-off))
-	switch rng.IntN(6) {
+	switch rng.IntN(7) {
 	case 0:
 		for range 1 + rng.IntN(20) { // more than an owner that is cut off has room for
 			_ = im.Post(off, bytes.Repeat([]byte{tagOf(im.epoch, rank)}, min(n, int(PageSize-off%PageSize))))
@@ -300,6 +300,14 @@ func (s *scene) use(im *Import, rank int, rng *rand.Rand) error {
 			return nil
 		}
 		return s.mayHaveRead(im.epoch, rank, b)
+	case 6:
+		var pieces []Piece
+		for range 1 + rng.IntN(100) {
+			off := int64(rng.IntN(schedulePages * PageSize))
+			n := min(1+rng.IntN(256), int(im.size-off))
+			pieces = append(pieces, Piece{off, bytes.Repeat([]byte{tagOf(im.epoch, rank)}, n)})
+		}
+		_ = im.WriteMany(ctx, pieces)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package memory
 
-// Writes over a network: bytes are copied into staging buffers, and leave from there.
+// Writes over a network: bytes are copied into staging buffers, and leave from there. Each buffer leaves as one link
+// write: of the bytes of one piece, or of many small pieces together.
 
 import (
 	"context"
@@ -10,17 +11,39 @@ import (
 	"ringlet/transport/link"
 )
 
+// smallPiece is the longest piece that leaves together with others. A longer one fills datagrams by itself.
+const smallPiece = 4 << 10
+
+// parcel is a staging buffer that is filled, and then leaves.
+type parcel struct {
+	from   *buffers
+	buffer int
+	large  bool
+	free   []byte       // of the buffer, what is not filled
+	pieces []link.Piece // what is filled, where pieces leave together
+}
+
 // write cuts a write into link writes: at the rows of the table, and at the size of staging buffers.
 func (im *imported) write(ctx context.Context, c *call) {
 	s := im.space
 	why := reasonNone
-	for _, p := range c.op.pieces {
+	var box parcel
+	for i, p := range c.op.pieces {
 		for off, data := p.Offset, p.Data; len(data) > 0 && why == reasonNone; {
 			r := im.find(off)
 			at, n := r.part(off, min(len(data), largeSize))
-			why = im.stage(ctx, c, r, at, data[:n])
+			if len(c.op.pieces) > 1 && n <= smallPiece && r.attributes&Dmove == 0 {
+				why = im.pack(ctx, c, &box, link.Piece{Ref: r.ref, Offset: at, Data: data[:n]}, len(c.op.pieces)-i)
+			} else {
+				why = im.stage(ctx, c, r, at, data[:n])
+			}
 			data, off = data[n:], off+int64(n)
 		}
+	}
+	if why == reasonNone {
+		why = im.depart(ctx, c, &box)
+	} else if box.from != nil {
+		box.from.put(box.buffer)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,7 +51,8 @@ func (im *imported) write(ctx context.Context, c *call) {
 		return
 	}
 	f := &s.flight[c.slot]
-	f.sealed, f.short = true, f.sent == 1 && c.op.length() <= shortWrite
+	f.sealed = true
+	f.short = f.sent == 1 && len(c.op.pieces) == 1 && c.op.length() <= shortWrite
 	if f.bad == reasonNone {
 		f.bad = why
 	}
@@ -36,46 +60,96 @@ func (im *imported) write(ctx context.Context, c *call) {
 	s.settle()
 }
 
-// stage copies bytes into a staging buffer, and queues them.
-func (im *imported) stage(ctx context.Context, c *call, r *run, at uint32, data []byte) Cause {
-	s := im.space
-	from, large := im.peer.writes.of(len(data))
-	var i int
-	select {
-	case i = <-from.free:
-	default:
-		bounded, cancel := s.bounded(ctx, c.until)
-		defer cancel()
-		select {
-		case i = <-from.free:
-		case <-bounded.Done():
-			return ErrTimeout
-		case <-im.peer.gone:
-			return ErrLinkDown
+// pack copies a small piece into a buffer that leaves when it is full. So many pieces are still to come, this one among
+// them: what they are likely to need decides which buffer is begun.
+func (im *imported) pack(ctx context.Context, c *call, box *parcel, p link.Piece, left int) Cause {
+	n := len(p.Data)
+	if box.from != nil && (n > len(box.free) || len(box.pieces) == cap(box.pieces)) {
+		if why := im.depart(ctx, c, box); why != reasonNone {
+			return why
 		}
 	}
-	buf := from.at(i)[:len(data)]
-	copy(buf, data)
+	if box.from == nil {
+		why := im.take(ctx, c, min(largeSize, left*max(n, pieceRoom)), box)
+		if why != reasonNone {
+			return why
+		}
+		box.pieces = box.from.pieces(box.buffer)
+	}
+	copy(box.free, p.Data)
+	p.Data, box.free = box.free[:n:n], box.free[n:]
+	box.pieces = append(box.pieces, p)
+	return reasonNone
+}
+
+// depart queues the pieces of a buffer, if there are any.
+func (im *imported) depart(ctx context.Context, c *call, box *parcel) Cause {
+	if box.from == nil {
+		return reasonNone
+	}
+	b := *box
+	*box = parcel{}
+	return im.send(ctx, c, &b, link.Write{})
+}
+
+// stage copies bytes into a staging buffer, and queues them.
+func (im *imported) stage(ctx context.Context, c *call, r *run, at uint32, data []byte) Cause {
+	var box parcel
+	if why := im.take(ctx, c, len(data), &box); why != reasonNone {
+		return why
+	}
+	w := link.Write{
+		Ref:    r.ref,
+		Offset: at,
+		Data:   box.free[:copy(box.free, data)],
+		Dmove:  r.attributes&Dmove != 0,
+	}
+	if w.Dmove {
+		w.Deadline = transport.Deadline(time.Duration(max(0, c.until-im.space.now())))
+	}
+	return im.send(ctx, c, &box, w)
+}
+
+// take takes a staging buffer that holds n bytes, and waits for one as long as its call may.
+func (im *imported) take(ctx context.Context, c *call, n int, box *parcel) Cause {
+	box.from, box.large = im.peer.writes.of(n)
+	select {
+	case box.buffer = <-box.from.free:
+	default:
+		bounded, cancel := im.space.bounded(ctx, c.until)
+		defer cancel()
+		why := reasonNone
+		select {
+		case box.buffer = <-box.from.free:
+		case <-bounded.Done():
+			why = ErrTimeout
+		case <-im.peer.gone:
+			why = ErrLinkDown
+		}
+		if why != reasonNone {
+			*box = parcel{}
+			return why
+		}
+	}
+	box.free = box.from.at(box.buffer)
+	return reasonNone
+}
+
+// send queues what is in a staging buffer: its pieces, or a write. The buffer is free again with the outcome, or where
+// nothing was queued.
+func (im *imported) send(ctx context.Context, c *call, box *parcel, w link.Write) Cause {
+	s := im.space
 	s.mu.Lock()
 	if t := &s.user.tx[c.slot]; t.id != c.id || t.state != txRunning || s.flight[c.slot].bad != reasonNone {
 		s.mu.Unlock()
-		from.put(i)
+		box.from.put(box.buffer)
 		return ErrTimeout // or what the flight says
 	}
 	s.flight[c.slot].left++
 	s.flight[c.slot].sent++
 	s.mu.Unlock()
-	w := link.Write{
-		Ref:    r.ref,
-		Offset: at,
-		Data:   buf,
-		Dmove:  r.attributes&Dmove != 0,
-		Cookie: im.peer.cookie(c.slot, i, large),
-	}
-	if w.Dmove {
-		w.Deadline = transport.Deadline(time.Duration(max(0, c.until-s.now())))
-	}
-	why := im.queue(ctx, c.until, w)
+	w.Cookie = im.peer.cookie(c.slot, box.buffer, box.large)
+	why := im.queue(ctx, c.until, w, box.pieces)
 	if why != reasonNone {
 		s.mu.Lock()
 		if s.mine(c.slot, c.id) {
@@ -83,16 +157,22 @@ func (im *imported) stage(ctx context.Context, c *call, r *run, at uint32, data 
 			s.flight[c.slot].sent--
 		}
 		s.mu.Unlock()
-		from.put(i)
+		box.from.put(box.buffer)
 	}
 	return why
 }
 
-// queue queues a link write. A peer that withholds an answer may keep the link's queue full for as long as it likes, so
-// nobody waits for room longer than for anything else.
-func (im *imported) queue(ctx context.Context, until int64, w link.Write) Cause {
+// queue queues a link write, or one of many pieces. A peer that withholds an answer may keep the link's queue full for
+// as long as it likes, so nobody waits for room longer than for anything else.
+func (im *imported) queue(ctx context.Context, until int64, w link.Write, pieces []link.Piece) Cause {
 	s, p := im.space, im.peer
-	err := s.ep.TryWrite(im.rank, w)
+	try := func() error {
+		if pieces != nil {
+			return s.ep.TryWriteMany(im.rank, pieces, w.Cookie)
+		}
+		return s.ep.TryWrite(im.rank, w)
+	}
+	err := try()
 	if err == nil {
 		return reasonNone
 	}
@@ -106,7 +186,7 @@ func (im *imported) queue(ctx context.Context, until int64, w link.Write) Cause 
 		case <-p.gone:
 			return ErrLinkDown
 		}
-		err = s.ep.TryWrite(im.rank, w)
+		err = try()
 	}
 	select { // one outcome wakes one of those who wait, and may have made room for more
 	case p.room <- struct{}{}:

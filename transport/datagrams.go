@@ -90,8 +90,8 @@ func (l *datagrams) write(w link.Write, wait bool) error {
 	return l.queue(func() bool { return l.core.Write(w) }, wait)
 }
 
-func (l *datagrams) writeMany(pieces []link.Piece, cookie uint64) error {
-	return l.queue(func() bool { return l.core.WriteMany(pieces, cookie) }, true)
+func (l *datagrams) writeMany(pieces []link.Piece, cookie uint64, wait bool) error {
+	return l.queue(func() bool { return l.core.WriteMany(pieces, cookie) }, wait)
 }
 
 func (l *datagrams) move(cookie uint64, to func(piece int) []byte) bool {

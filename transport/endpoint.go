@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -175,13 +174,24 @@ func (e *Endpoint) write(rank int, w link.Write, wait bool) error {
 // Deadline is the time after d from now, as link.Write has it.
 func Deadline(d time.Duration) int64 { return monotonic() + int64(d) }
 
-// WriteMany queues many remote writes to the peer, each to the start of its own window. Those that fit a datagram
-// travel together, as many as it holds. They have one Completed in common, whose error is the first refusal. It waits
-// like Write. Neither the pieces nor their data may change until then.
+// WriteMany queues many remote writes to the peer. Those that fit a datagram travel together, as many as it holds. They
+// have one Completed in common, whose error is the first refusal. It waits like Write. Neither the pieces nor their
+// data may change until then.
 func (e *Endpoint) WriteMany(rank int, pieces []link.Piece, cookie uint64) error {
+	return e.writeMany(rank, pieces, cookie, true)
+}
+
+// TryWriteMany is to WriteMany what TryWrite is to Write, for a peer that is reached over a network. It refuses one
+// that is reached through memory: nothing there keeps room for many, and Mapped is the way to store without waiting.
+func (e *Endpoint) TryWriteMany(rank int, pieces []link.Piece, cookie uint64) error {
+	return e.writeMany(rank, pieces, cookie, false)
+}
+
+func (e *Endpoint) writeMany(rank int, pieces []link.Piece, cookie uint64, wait bool) error {
 	for i := range pieces {
-		if n := len(pieces[i].Data); n > math.MaxUint32 {
-			return fmt.Errorf("piece %d of %d bytes reaches past 4 GiB of a window of rank %d", i, n, rank)
+		if p := &pieces[i]; uint64(p.Offset)+uint64(len(p.Data)) > 1<<32 {
+			return fmt.Errorf("piece %d of %d bytes at offset %d reaches past 4 GiB of a window of rank %d", i, len(p.Data),
+				p.Offset, rank)
 		}
 	}
 	if len(pieces) == 0 {
@@ -191,7 +201,7 @@ func (e *Endpoint) WriteMany(rank int, pieces []link.Piece, cookie uint64) error
 	if err != nil {
 		return err
 	}
-	return p.engine.writeMany(pieces, cookie)
+	return p.engine.writeMany(pieces, cookie, wait)
 }
 
 // Move has the pieces of a WriteMany that is under way lie elsewhere from now on, where to says for each: the same

@@ -12,7 +12,7 @@ import (
 
 func TestHelloGolden(t *testing.T) {
 	want := hello{
-		version:     4,
+		version:     5,
 		view:        0x0102030405060708,
 		maxDatagram: 1415,
 		credit:      88,

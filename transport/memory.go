@@ -165,9 +165,14 @@ func (m *memory) write(w link.Write, wait bool) error {
 	}
 	return m.why(err)
 }
-func (m *memory) writeMany(pieces []link.Piece, cookie uint64) error {
+func (m *memory) writeMany(pieces []link.Piece, cookie uint64, wait bool) error {
+	if !wait {
+		return errMapped
+	}
 	return m.why(m.link.WriteMany(pieces, cookie))
 }
+
+var errMapped = errors.New("this peer is reached through memory: store with Mapped, or WriteMany, which may wait")
 
 // move moves nothing: a write is over when its call returns.
 func (m *memory) move(uint64, func(piece int) []byte) bool { return false }

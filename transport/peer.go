@@ -42,9 +42,9 @@ type peer struct {
 
 // engine is what carries a link.
 type engine interface {
-	// write reports &peer.full where there is no room and it must not wait.
+	// write and writeMany report &peer.full where there is no room and they must not wait.
 	write(w link.Write, wait bool) error
-	writeMany(pieces []link.Piece, cookie uint64) error
+	writeMany(pieces []link.Piece, cookie uint64, wait bool) error
 	// move reports false where no such write is under way, or its bytes are not needed once it is queued.
 	move(cookie uint64, to func(piece int) []byte) bool
 	fence(cookie uint64) error

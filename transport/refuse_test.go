@@ -13,10 +13,10 @@ import (
 	"ringlet/transport/simnet"
 )
 
-// sayHello is a hello of version 4 in view 7, as docs/format/wire.md draws it.
+// sayHello is a hello of version 5 in view 7, as docs/format/wire.md draws it.
 func sayHello() []byte {
 	return []byte{
-		'R', 'N', 'G', 'L', 4, 2, 0, 0,
+		'R', 'N', 'G', 'L', 5, 2, 0, 0,
 		7, 0, 0, 0, 0, 0, 0, 0,
 		0x87, 5, 88, 0, 0, 2, 0, 0,
 	}
@@ -32,7 +32,7 @@ func TestWhoIsTurnedAway(t *testing.T) {
 		code     transport.RefuseCode
 		says     string
 	}{
-		{"version", "n1", change(4, 9), transport.RefuseVersion, "version 9, this node speaks 4"},
+		{"version", "n1", change(4, 9), transport.RefuseVersion, "version 9, this node speaks 5"},
 		{"version of another length", "n1", change(4, 1)[:6], transport.RefuseVersion, "version 1"},
 		{"view", "n1", change(8, 8), transport.RefuseView, "it is in view 8, this node in view 7"},
 		{"stranger", "x", sayHello(), transport.RefuseStranger, `"x" is not to link to this node in view 7`},

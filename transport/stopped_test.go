@@ -143,6 +143,10 @@ func TestTryWriteGoesPastAPeerThatIsCutOff(t *testing.T) {
 				full)
 		}
 		last := link.Write{Ref: w.nodes[spokes].ref[0], Data: data}
+		many := []link.Piece{{Ref: last.Ref, Data: data}}
+		if err := hub.ep.TryWriteMany(spokes, many, 0); err == nil || !strings.Contains(err.Error(), "link to n8") {
+			t.Errorf("pieces to the one that is cut off: %v", err)
+		}
 		if n := testing.AllocsPerRun(100, func() { _ = hub.ep.TryWrite(spokes, last) }); n > 0 {
 			t.Errorf("%v allocations where the queue is full", n)
 		}

@@ -31,11 +31,12 @@ type Write struct {
 	Cookie   uint64 // comes back in the completion
 }
 
-// A Piece is one remote write to the start of a window, among many that have one outcome in common.
+// A Piece is one remote write among many that have one outcome in common.
 type Piece struct {
-	Ref  shmem.Ref
-	Imm  uint64 // told to the receiver when the bytes are in place
-	Data []byte
+	Ref    shmem.Ref
+	Offset uint32 // bytes from the window's start
+	Imm    uint64 // told to the receiver when the bytes are in place
+	Data   []byte
 }
 
 type op struct {

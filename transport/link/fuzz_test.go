@@ -25,6 +25,7 @@ func FuzzReceive(f *testing.F) {
 	f.Add(join("refused", "echo", "write"))
 	f.Add(join("signal", "signal", "done", "done"))
 	f.Add(join("part", "write", "part"))
+	f.Add(join("pieces", "pieces"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		const pages = 3
 		mem := bytes.Repeat([]byte{0xA5}, pages*shmem.PageSize)

@@ -44,12 +44,13 @@ func (c *Core) placePieces(b []byte) (why Reason) {
 	for len(b) > 0 {
 		b = b[parsePiece(b, &p):]
 		n := uint32(len(p.Data))
-		dst, v := c.cfg.Table.Acquire(c.cfg.Peer, p.Ref, 0, n, shmem.AccessNwrite)
+		dst, v := c.cfg.Table.Acquire(c.cfg.Peer, p.Ref, p.Offset, n, shmem.AccessNwrite)
 		if v != 0 {
 			c.event(Event{
 				Kind:   Refused,
 				Reason: Reason(v),
 				Ref:    p.Ref,
+				Offset: p.Offset,
 				Length: n,
 				Imm:    p.Imm,
 			})
@@ -62,7 +63,12 @@ func (c *Core) placePieces(b []byte) (why Reason) {
 		c.cfg.Table.Wrote(p.Ref, n)
 		c.cfg.Table.Release(p.Ref)
 		c.stats.BytesPlaced += uint64(n)
-		c.many = append(c.many, Placement{Ref: p.Ref, Length: n, Imm: p.Imm})
+		c.many = append(c.many, Placement{
+			Ref:    p.Ref,
+			Offset: p.Offset,
+			Length: n,
+			Imm:    p.Imm,
+		})
 	}
 	return why
 }

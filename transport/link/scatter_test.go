@@ -17,6 +17,7 @@ func scattered(t testing.TB, d *duo, windows int) ([]Piece, []byte) {
 	pieces, mem := windowsOf(t, d, windows, room)
 	for i := range pieces {
 		pieces[i].Data = pattern(i%(room+1), byte(i))
+		pieces[i].Offset = uint32(i*7) % uint32(room+1-i%(room+1))
 	}
 	return pieces, mem
 }
@@ -68,7 +69,8 @@ func TestPiecesArriveOnceWhateverIsLost(t *testing.T) {
 	}
 	for i, p := range pieces {
 		got, ok := placed[p.Imm]
-		if !ok || got.Ref != p.Ref || int(got.Length) != len(p.Data) || !bytes.Equal(mem[i*256:i*256+len(p.Data)], p.Data) {
+		if !ok || got.Ref != p.Ref || int(got.Length) != len(p.Data) || got.Offset != p.Offset ||
+			!bytes.Equal(mem[i*256+int(p.Offset):][:len(p.Data)], p.Data) {
 			t.Errorf("piece %d: told %+v", i, got)
 		}
 	}
@@ -142,7 +144,7 @@ func TestRefusedPieceKeepsNoOtherFromItsPlace(t *testing.T) {
 		t.Errorf("refused %+v", r)
 	}
 	for i, p := range pieces {
-		if in := bytes.Equal(mem[i*256:i*256+len(p.Data)], p.Data); in == (i == 7) {
+		if in := bytes.Equal(mem[i*256+int(p.Offset):][:len(p.Data)], p.Data); in == (i == 7) {
 			t.Errorf("piece %d is in place: %v", i, in)
 		}
 	}
@@ -161,9 +163,10 @@ func TestPiecesOfAnySize(t *testing.T) {
 		pieces, mem := windowsOf(t, d, windows, room)
 		for i := range pieces {
 			pieces[i].Data = pattern(sizes[rng.IntN(len(sizes))], byte(i))
+			pieces[i].Offset = uint32(rng.IntN(room + 1 - len(pieces[i].Data)))
 		}
 		if refused >= 0 {
-			pieces[refused].Data = pattern(room, 1)
+			pieces[refused].Data, pieces[refused].Offset = pattern(room, 1), 0
 			pieces[refused].Ref.Gen++
 		}
 		d.core[0].WriteMany(pieces, 5)
@@ -190,8 +193,9 @@ func TestPiecesOfAnySize(t *testing.T) {
 		}
 		for i, p := range pieces {
 			got, ok := placed[p.Imm]
-			want := Placement{Ref: p.Ref, Length: uint32(len(p.Data)), Imm: p.Imm}
-			if ok == (i == refused) || ok && (got != want || !bytes.Equal(mem[i*room:i*room+len(p.Data)], p.Data)) {
+			want := Placement{p.Ref, p.Offset, uint32(len(p.Data)), p.Imm}
+			in := bytes.Equal(mem[i*room+int(p.Offset):][:len(p.Data)], p.Data)
+			if ok == (i == refused) || ok && (got != want || !in) {
 				t.Errorf("piece %d of %d bytes, piece %d refused: told %v %+v", i, len(p.Data), refused, ok, got)
 			}
 		}

@@ -245,7 +245,7 @@ func (c *Core) cutPieces(o *op, t *outTx) {
 		return
 	}
 	p := &o.pieces[n]
-	c.cutData(o, t, p, 0)
+	c.cutData(o, t, p, p.Offset)
 	if o.cut == len(p.Data) {
 		o.whole, o.cut = n+1, 0
 	}

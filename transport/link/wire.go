@@ -9,7 +9,7 @@ import (
 
 // Version is the link protocol's version. It is the first byte of every datagram and part of the hello; a peer of
 // another version is refused.
-const Version = 4
+const Version = 5
 
 // A datagram belongs to one of two lanes, or is an echo. The lanes have separate sequence numbers and credits, so that
 // requests can never starve the responses that would free them (seed 003, S4).
@@ -40,7 +40,7 @@ const (
 	doneSize        = 8
 	refusedSize     = 8
 	scatterHeader   = 8
-	pieceHeader     = 20
+	pieceHeader     = 24
 	echoFrameHeader = 4
 	partHeader      = headerSize + 8 // with the datagram's header
 )
@@ -236,6 +236,7 @@ func putPiece(b []byte, p *Piece) int {
 	binary.LittleEndian.PutUint64(b[8:], p.Imm)
 	binary.LittleEndian.PutUint16(b[16:], uint16(len(p.Data)))
 	binary.LittleEndian.PutUint16(b[18:], 0)
+	binary.LittleEndian.PutUint32(b[20:], p.Offset)
 	return pieceHeader + copy(b[pieceHeader:], p.Data)
 }
 
@@ -250,6 +251,7 @@ func parsePiece(b []byte, p *Piece) int {
 	}
 	p.Ref = shmem.Ref{Window: binary.LittleEndian.Uint32(b[0:]), Gen: binary.LittleEndian.Uint32(b[4:])}
 	p.Imm = binary.LittleEndian.Uint64(b[8:])
+	p.Offset = binary.LittleEndian.Uint32(b[20:])
 	p.Data = b[pieceHeader:n]
 	return n
 }

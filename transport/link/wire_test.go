@@ -23,6 +23,12 @@ func goldenWrite(dmove bool) Write {
 	}
 }
 
+// goldenPieces are what pieces.hex says.
+func goldenPieces() []Piece {
+	w := goldenWrite(false)
+	return []Piece{{w.Ref, w.Offset, w.Imm, w.Data}, {Ref: w.Ref, Data: []byte("abc")}}
+}
+
 func goldenDuo(t testing.TB) *duo {
 	d := newDuo(t, Config{})
 	StartLanes(goldenSeq, d.core[0], d.core[1])
@@ -48,8 +54,12 @@ func TestGoldenBytesAreWhatIsSent(t *testing.T) {
 	beyond := goldenWrite(false)
 	beyond.Offset = duoGrant
 	for name, build := range map[string]func(*duo) []byte{
-		"write":   request(goldenWrite(false)),
-		"dmove":   request(goldenWrite(true)),
+		"write": request(goldenWrite(false)),
+		"dmove": request(goldenWrite(true)),
+		"pieces": func(d *duo) []byte {
+			d.core[0].WriteMany(goldenPieces(), 5)
+			return next(d.core[0])
+		},
 		"done":    answer(goldenWrite(false)),
 		"refused": answer(beyond),
 		"signal": func(d *duo) []byte {
@@ -94,6 +104,15 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		}
 	}
 	d := goldenDuo(t)
+	d.deliver(1, golden.Hex(t, "pieces"))
+	if got := d.of(1, PlacedMany); len(got) != 1 || len(got[0].Many) != 2 || got[0].Many[0].Offset != 16 ||
+		got[0].Many[1].Length != 3 {
+		t.Errorf("pieces: %+v", got)
+	}
+	if got := d.memory[1][shmem.PageSize:]; string(got[16:23]) != "ringlet" || string(got[:3]) != "abc" {
+		t.Errorf("pieces: placed %q", got[:23])
+	}
+	d = goldenDuo(t)
 	d.deliver(0, golden.Hex(t, "signal"))
 	if got := d.of(0, Signalled); len(got) != 2 || string(got[0].Data) != "hello" || len(got[1].Data) != 0 {
 		t.Errorf("signal: %+v", got)
@@ -144,7 +163,7 @@ func TestMalformedDatagramsAreNamed(t *testing.T) {
 	}{
 		{"empty", nil, "malformed at byte 0: shorter than a header"},
 		{"short header", golden.Hex(t, "write")[:7], "malformed at byte 7: shorter than a header"},
-		{"version", with(t, "write", 0, 9), "version 9, this node speaks 4"},
+		{"version", with(t, "write", 0, 9), "version 9, this node speaks 5"},
 		{"kind", with(t, "write", 1, 4), "malformed at byte 1: unknown kind"},
 		{"frame type", with(t, "signal", 8, 77), "malformed at byte 8: unknown type"},
 		{"second frame", with(t, "signal", 21, 77), "malformed at byte 21: unknown type"},
@@ -200,10 +219,7 @@ func TestTarget(t *testing.T) {
 	echo := make([]byte, echoFrameSize)
 	echo[0] = frameEcho
 	behind := append(append(append([]byte(nil), write[:headerSize]...), echo...), write[headerSize:]...)
-	pieces := append([]byte(nil), write[:headerSize]...)
-	pieces = append(pieces, make([]byte, scatterHeader+pieceHeader+7)...)
-	putScatterHeader(pieces[headerSize:], 1, 1)
-	putPiece(pieces[headerSize+scatterHeader:], &Piece{Ref: want, Data: []byte("ringlet")})
+	pieces := golden.Hex(t, "pieces")
 	for name, d := range map[string][]byte{"write": write, "behind an echo": behind, "pieces": pieces} {
 		if r, ok := Target(d); !ok || r != want {
 			t.Errorf("%s: %v, %v", name, r, ok)

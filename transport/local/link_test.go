@@ -137,8 +137,12 @@ func TestWriteManyIsOneOutcome(t *testing.T) {
 	const n = 150 // three records
 	var pieces []link.Piece
 	for i := range n {
-		ref := b.grant(t, i*100, 64)
-		pieces = append(pieces, link.Piece{Ref: ref, Imm: uint64(i), Data: bytes.Repeat([]byte{byte(i)}, i%65)})
+		pieces = append(pieces, link.Piece{
+			Ref:    b.grant(t, i*100, 100),
+			Offset: uint32(i % 35),
+			Imm:    uint64(i),
+			Data:   bytes.Repeat([]byte{byte(i)}, i%65),
+		})
 	}
 	if err := a.link.WriteMany(pieces, 5); err != nil {
 		t.Fatal(err)
@@ -146,7 +150,8 @@ func TestWriteManyIsOneOutcome(t *testing.T) {
 	b.await(t, "pieces", func() bool { return len(b.placed) == n })
 	b.note(func() {
 		for i, p := range b.placed {
-			if p.Imm != uint64(i) || int(p.Length) != i%65 || !bytes.Equal(b.mem.Bytes()[i*100:][:p.Length], pieces[i].Data) {
+			in := b.mem.Bytes()[i*100:][p.Offset:][:p.Length]
+			if p.Imm != uint64(i) || int(p.Offset) != i%35 || !bytes.Equal(in, pieces[i].Data) {
 				t.Errorf("piece %d: %+v", i, p)
 			}
 		}

@@ -120,7 +120,7 @@ func (l *Link) write(w *link.Write, kept uint64) (link.Reason, error) {
 	return link.Reason(v), l.post(k, uint8(v), p[:], 1, kept)
 }
 
-// WriteMany stores many pieces, each to the start of its own window, tells the peer of all that are in place with a
+// WriteMany stores many pieces, tells the peer of all that are in place with a
 // record for each 64, or fewer that are large, and calls Completed once, with the first refusal.
 func (l *Link) WriteMany(pieces []link.Piece, cookie uint64) error {
 	if err := l.enter(); err != nil {
@@ -175,9 +175,14 @@ func (l *Link) writeSome(pieces []link.Piece) (first link.Reason, err error) {
 	n := 0
 	for i := range pieces {
 		p := &pieces[i]
-		ps[n] = link.Placement{Ref: p.Ref, Length: uint32(len(p.Data)), Imm: p.Imm}
+		ps[n] = link.Placement{
+			Ref:    p.Ref,
+			Offset: p.Offset,
+			Length: uint32(len(p.Data)),
+			Imm:    p.Imm,
+		}
 		var v shmem.Violation
-		if to[i], v = l.table.Acquire(p.Ref, 0, ps[n].Length, shmem.AccessNwrite); v == 0 {
+		if to[i], v = l.table.Acquire(p.Ref, p.Offset, ps[n].Length, shmem.AccessNwrite); v == 0 {
 			n++
 			continue
 		}
