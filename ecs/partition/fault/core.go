@@ -35,13 +35,16 @@ type node struct {
 	ended            bool      // its process has
 	left             bool      // it has left a run in good order
 	readout, builder bool      // units that it holds in the view
-	decides          bool      // it holds the decision unit, and no other
+	decides          bool      // it holds the decision unit
 	in               bool      // its builder unit takes MEPs
 	lost             bool      // to this run
 	final            bool      // it has done what it has to in the run
 	stage            departure // how far it is, if it was told to end
 	still            stopwatch.Still
 }
+
+// decidesAlone says that it holds the decision unit, and no other.
+func (n *node) decidesAlone() bool { return n.decides && !n.readout && !n.builder }
 
 // Act is what is to be done.
 type Act uint8
@@ -112,7 +115,7 @@ func (c *Core) Take(view []Unit, scheduler string, readout, builder config.Loss)
 		}
 		c.names = append(c.names, u.Node)
 		n.readout, n.builder, n.in = u.Readout, u.Builder, u.Builder
-		n.decides = u.Decides && !u.Readout && !u.Builder
+		n.decides = u.Decides
 	}
 	for _, name := range known {
 		if !slices.Contains(c.names, name) {
@@ -230,7 +233,7 @@ func (c *Core) bears(n *node, x Sight) bool {
 		return false
 	}
 	switch {
-	case n.lost || n.decides:
+	case n.lost || n.decidesAlone():
 		return true
 	case n.readout && !n.builder:
 		return c.reading.Bears(c.readers() - 1)

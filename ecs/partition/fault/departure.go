@@ -65,10 +65,11 @@ func (c *Core) Depart(name string, tells Leaver, ending bool, now time.Time) Act
 	return Nothing
 }
 
-// mayLeave says whether the run goes on without a node that was told to end: it holds a builder unit and nothing else,
-// which may be taken out, and not the scheduler.
+// mayLeave says whether the run goes on without a node that was told to end: it holds a builder unit, which may be
+// taken out, and nothing else: no readout unit, no decision unit, and not the scheduler.
 func (c *Core) mayLeave(name string) bool {
-	return name != c.scheduler && c.MayExclude(name) == nil && !c.nodes[name].readout
+	n := c.nodes[name]
+	return name != c.scheduler && c.MayExclude(name) == nil && !n.readout && !n.decides
 }
 
 // Stay undoes Exclude, but that the builder unit is out.

@@ -31,7 +31,7 @@ func (c *Core) MayExclude(name string) error {
 	switch {
 	case n == nil || !n.builder && !n.readout && !n.decides:
 		return fmt.Errorf("the view has no node called %s", name)
-	case n.decides:
+	case n.decidesAlone():
 		return fmt.Errorf("%s holds the decision unit alone: no builder unit is there to be excluded", name)
 	case !n.builder:
 		return fmt.Errorf("%s holds a readout unit and no builder unit: without it no event is whole, "+
