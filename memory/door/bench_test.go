@@ -12,7 +12,7 @@ import (
 
 // BenchmarkDoor is a client in C that writes 64 bytes with each descriptor, 128 started by one store. An operation is a
 // descriptor. The client's own clock gives descriptors/s, without its start. Bytes that go on where those before end
-// travel together; those that are 128 apart do not.
+// are joined; those that are 128 apart travel together all the same.
 func BenchmarkDoor(b *testing.B) {
 	program := compiled.C(b, "../../clients/c", "testdata/stream.c")
 	for _, carrier := range []string{"local", "quic"} {
