@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -340,6 +341,13 @@ func TestSessionsAndControlOutliveTheProcess(t *testing.T) {
 	}
 	if got := first.web("GET", "/v1/status", "", "Authorization", bearer); got.code != http.StatusUnauthorized {
 		t.Errorf("elsewhere: %d", got.code)
+	}
+}
+
+// TestEndBeforeTheBeginning: a server that is to end before it has begun to serve ends without an error.
+func TestEndBeforeTheBeginning(t *testing.T) {
+	for i := range 20 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) { newHouse(t, apitest.Options{}).stop() })
 	}
 }
 

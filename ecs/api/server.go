@@ -267,7 +267,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	s.shut()
 	for range serving {
-		if e := <-failed; e != nil && !errors.Is(e, http.ErrServerClosed) && err == nil {
+		// One that had not begun yet is refused by its server, which has been shut.
+		e := <-failed
+		if e != nil && !errors.Is(e, http.ErrServerClosed) && !errors.Is(e, grpc.ErrServerStopped) && err == nil {
 			err = e
 		}
 	}
