@@ -26,6 +26,9 @@ func FuzzReceive(f *testing.F) {
 	f.Add(join("signal", "signal", "done", "done"))
 	f.Add(join("part", "write", "part"))
 	f.Add(join("pieces", "pieces"))
+	refused := join("pieces")
+	refused[2+headerSize+scatterHeader]++ // the window of the first piece: the other one is placed all the same
+	f.Add(refused)
 	f.Fuzz(func(t *testing.T, in []byte) {
 		const pages = 3
 		mem := bytes.Repeat([]byte{0xA5}, pages*shmem.PageSize)
@@ -93,7 +96,8 @@ func checkFuzzed(t *testing.T, c *Core, got uint64, mem []byte) {
 		s.EchoesReceived; s.DatagramsMalformed > got || rest > 2*got {
 		t.Fatalf("of %d datagrams too many were dropped: %+v", got, s)
 	}
-	if s.BytesPlaced > 0 && s.ChunksPlaced == 0 {
+	// A chunk of pieces of which one is refused counts as refused, and the others are placed.
+	if s.BytesPlaced > 0 && s.ChunksPlaced+s.ChunksRefused == 0 {
 		t.Fatalf("bytes placed without chunks: %+v", s)
 	}
 	for _, page := range [][]byte{mem[:shmem.PageSize], mem[len(mem)-shmem.PageSize:]} {
