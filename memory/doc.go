@@ -55,7 +55,7 @@
 // # Carriers
 //
 // Over a network a write is a remote write of transport into a window that the owner has granted; a read of more than
-// 960 bytes is answered by remote writes into this node's landing area; words are changed by the owner's processor.
+// 960 bytes is answered by remote writes into the reader's own memory; words are changed by the owner's processor.
 // Where the carrier is local, and in a process's own memory, all of it is loads and stores into the mapped segment.
 // Both kinds meet: a word is changed by the processor's own instructions in either case.
 //

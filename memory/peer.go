@@ -14,8 +14,8 @@ const (
 	smallBuffers  = 64 // of bufferSize, for writes; and as many for posts and write buffers
 	largeBuffers  = 16 // of largeSize, the same
 	largeSize     = 64 << 10
-	landingSlot   = 256 << 10 // the longest read in one piece
-	landingSlots  = 4
+	longRead      = 256 << 10 // the longest read in one piece
+	longReads     = 4         // under way at once
 	readerBuffers = 4
 )
 
@@ -95,10 +95,7 @@ type peer struct {
 	outcomes uint64        // of link writes
 	full     []uint64      // what was posted, and found that queue full
 
-	// of the rank, not of its link
-	landing shmem.SegmentID
-	memory  []byte
-	slots   chan int
+	long chan struct{} // pieces of long reads that are under way; of the rank, not of its link
 }
 
 func newPeer(rank int, link uint64) *peer {
@@ -110,16 +107,8 @@ func newPeer(rank int, link uint64) *peer {
 		posts:  newStaging(),
 		room:   make(chan struct{}, 1),
 		reader: newBuffers(readerBuffers, largeSize),
-		slots:  newSlots(),
+		long:   make(chan struct{}, longReads),
 	}
-}
-
-func newSlots() chan int {
-	slots := make(chan int, landingSlots)
-	for i := range landingSlots {
-		slots <- i
-	}
-	return slots
 }
 
 // handler is a Space as the links tell it.
@@ -167,7 +156,7 @@ func (h *handler) Refused(rank int, p transport.Placement, _ error) {
 	s.mu.Unlock()
 }
 
-// arrived notes that bytes of a long read are in its landing area, or were turned away: each of them once. mu is held.
+// arrived notes that bytes of a long read are in their place, or were turned away: each of them once. mu is held.
 func (s *Space) arrived(rank int, p *transport.Placement, why Cause) {
 	slot, ok := s.user.slotOf(rank, p.Imm)
 	if !ok || s.flight[slot].missing == 0 || s.flight[slot].landing != p.Ref {
@@ -397,7 +386,7 @@ func (h *handler) LinkDown(rank int, _ error) {
 	refs := s.owner.gone(rank)
 	s.settle()
 	p := newPeer(rank, old.link+1)
-	p.landing, p.memory, p.slots = old.landing, old.memory, old.slots
+	p.long = old.long
 	s.peers[rank] = p
 	s.revokeLater(refs)
 	s.mu.Unlock()

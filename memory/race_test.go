@@ -43,7 +43,7 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestLongReadsSideBySide: readers that share the landing area do not wait for each other's slots for ever.
+// TestLongReadsSideBySide: readers that share the pieces which may be under way do not wait for each other for ever.
 func TestLongReadsSideBySide(t *testing.T) {
 	inBubble(t, 2, simnet.Faults{Delay: 100 * time.Microsecond}, func(w *world) {
 		ctx, t := context.Background(), w.t

@@ -18,7 +18,7 @@ import (
 func unused(s *Space) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.user.free) == len(s.user.tx) && len(s.tokens[0]) == 0 && len(s.peers[0].slots) == landingSlots
+	return len(s.user.free) == len(s.user.tx) && len(s.tokens[0]) == 0 && len(s.peers[0].long) == 0
 }
 
 // readWorld is an owner of random bytes and a reader, on a network that loses and doubles.
@@ -43,7 +43,7 @@ func readWorld(t *testing.T, size int, test func(w *world, seg *shmem.Segment, i
 func TestReadsOfAllLengths(t *testing.T) {
 	readWorld(t, 1<<20, func(w *world, seg *shmem.Segment, im *Import) {
 		for _, n := range []int{1, maxLoad, maxLoad + 1, PageSize, shortRead, shortRead + 1, largeSize, largeSize + 1,
-			landingSlot, landingSlot + 1, 1 << 20} {
+			longRead, longRead + 1, 1 << 20} {
 			got := make([]byte, n)
 			off := int64((1<<20 - n) / 3)
 			must.OK(w.t, im.Read(context.Background(), off, got))
@@ -60,10 +60,10 @@ func TestReadsOfAllLengths(t *testing.T) {
 // TestReadsThatAreGivenUp: whenever a reader goes, its transaction ends when its bytes are turned away or in place, and
 // the next read has its own bytes.
 func TestReadsThatAreGivenUp(t *testing.T) {
-	readWorld(t, landingSlot, func(w *world, seg *shmem.Segment, im *Import) {
+	readWorld(t, longRead, func(w *world, seg *shmem.Segment, im *Import) {
 		cut := 0
 		for after := time.Duration(0); after < 8*time.Millisecond; after += 100 * time.Microsecond {
-			for _, n := range []int{PageSize, landingSlot} {
+			for _, n := range []int{PageSize, longRead} {
 				ctx, cancel := context.WithTimeout(context.Background(), after)
 				if im.Read(ctx, 0, make([]byte, n)) != nil {
 					cut++
@@ -88,8 +88,8 @@ func TestReadsThatAreGivenUp(t *testing.T) {
 
 // TestReadOfWhatIsWithdrawn: a read that meets the end of the export is refused, and leaves nothing under way.
 func TestReadOfWhatIsWithdrawn(t *testing.T) {
-	for _, size := range []int{PageSize, landingSlot} {
-		readWorld(t, landingSlot, func(w *world, _ *shmem.Segment, im *Import) {
+	for _, size := range []int{PageSize, longRead} {
+		readWorld(t, longRead, func(w *world, _ *shmem.Segment, im *Import) {
 			w.spaces[0].mu.Lock()
 			ref := im.find(0).ref
 			w.spaces[0].mu.Unlock()

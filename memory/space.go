@@ -177,11 +177,6 @@ func (s *Space) Close() error {
 			first = err
 		}
 	}
-	for _, p := range s.peers {
-		if p.landing != 0 {
-			_ = s.table.Withdraw(p.landing) // readers have given their grants back, or are about to find it closed
-		}
-	}
 	return first
 }
 

@@ -18,7 +18,7 @@ const (
 	wireHeader = 48
 	// maxBody is what a signal holds beside the header.
 	maxBody = link.MaxSignal - wireHeader
-	// maxLoad is what an answer brings by itself. What is longer goes to the landing area.
+	// maxLoad is what an answer brings by itself. What is longer is written to where the reader wants it.
 	maxLoad  = 960
 	runBytes = 20
 	maxRuns  = maxBody / runBytes
@@ -112,7 +112,7 @@ func parse(b []byte) (m message, err error) {
 		return m, fmt.Errorf("a message of kind %v has a body", m.kind)
 	case m.kind == kindLoad && (m.n == 0 || m.n > maxLoad):
 		return m, fmt.Errorf("a load of %d bytes is asked for", m.n)
-	case m.kind == kindRead && (m.n == 0 || m.n > landingSlot):
+	case m.kind == kindRead && (m.n == 0 || m.n > longRead):
 		return m, fmt.Errorf("a read of %d bytes is asked for", m.n)
 	case m.off >= 1<<32:
 		return m, fmt.Errorf("a message of kind %v has the offset %d, past every window", m.kind, m.off)

@@ -43,6 +43,7 @@ type Table struct {
 	exports []*export // index SegmentID-1; nil once withdrawn
 	names   []string  // of their segments, likewise; "": none
 	written []uint64  // bytes put into them through windows that are revoked, likewise
+	lent    SegmentID // stands for the memory that was lent; 0 before the first
 	spans   spanTree  // links of the live grants, one node per window
 	free    []uint32  // ring buffer of free windows, first in first out so that a generation ages slowly
 	first   int       // index in free of the oldest free window
@@ -247,6 +248,42 @@ func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, erro
 		t.refused[why]++
 		return Ref{}, refused(refusals[why].err, grantStep, "grant", seg, off, n, peer, a)
 	}
+	return t.open(e, e.mem[off:off+n:off+n], row{
+		off:    uint64(off),
+		n:      uint64(n),
+		seg:    seg,
+		dir:    e.dir,
+		peer:   peer,
+		access: a,
+	}), nil
+}
+
+// Lend lets peer write memory that stands in no segment, until Revoke: what a Grant of a segment of its own would do.
+// The caller sees to it that nobody else uses mem until then. A peer in another process cannot map it. It costs less
+// than a Grant.
+func (t *Table) Lend(peer Peer, mem []byte, a Access) (Ref, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if why := t.mayLend(peer, len(mem), a); why != refusedNot {
+		t.refused[why]++
+		return Ref{}, refused(refusals[why].err, grantStep, "lend", 0, 0, len(mem), peer, a)
+	}
+	if t.lent == 0 {
+		t.exports, t.names, t.written = append(t.exports, &export{dir: noEntry, open: true}), append(t.names, ""),
+			append(t.written, 0)
+		t.lent = SegmentID(len(t.exports))
+	}
+	return t.open(t.export(t.lent), mem, row{
+		n:      uint64(len(mem)),
+		seg:    t.lent,
+		dir:    noEntry,
+		peer:   peer,
+		access: a,
+	}), nil
+}
+
+// open takes a free window for memory of an export.
+func (t *Table) open(e *export, mem []byte, r row) Ref {
 	i := t.free[t.first]
 	t.first = (t.first + 1) % len(t.free)
 	t.nfree--
@@ -254,33 +291,39 @@ func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, erro
 	t.granted++
 
 	w, gen := &t.windows[i], t.gen[i]
-	w.mem, w.off, w.peer, w.seg, w.access = e.mem[off:off+n:off+n], off, peer, seg, a
+	w.mem, w.off, w.peer, w.seg, w.access = mem, int(r.off), r.peer, r.seg, r.access
 	w.state.Store(stateOf(gen, true))
 	if t.shared != nil {
-		t.shared.open(i, gen, row{
-			off:    uint64(off),
-			n:      uint64(n),
-			seg:    seg,
-			dir:    e.dir,
-			peer:   peer,
-			access: a,
-		})
+		t.shared.open(i, gen, r)
 	}
-	return Ref{Window: i, Gen: gen}, nil
+	return Ref{Window: i, Gen: gen}
 }
 
 func (t *Table) mayGrant(e *export, peer Peer, off, n int, a Access) refusal {
-	switch {
-	case e == nil:
+	if e == nil {
 		return refusedSegment
+	}
+	why := t.mayLend(peer, n, a)
+	switch {
+	case why != refusedNot && why != refusedFull:
+		return why
+	case off < 0 || off > len(e.mem)-n:
+		return refusedRange
+	case !e.allowed(peer, off, n, a):
+		return refusedPage
+	}
+	return why
+}
+
+// mayLend is what holds for each window, whatever its memory.
+func (t *Table) mayLend(peer Peer, n int, a Access) refusal {
+	switch {
 	case peer == AnyPeer:
 		return refusedPeer
 	case a == 0 || a&^accessAll != 0:
 		return refusedAccess
-	case off < 0 || n <= 0 || int64(n) > math.MaxUint32 || off > len(e.mem)-n:
+	case n <= 0 || int64(n) > math.MaxUint32:
 		return refusedRange
-	case !e.allowed(peer, off, n, a):
-		return refusedPage
 	case t.nfree == 0:
 		return refusedFull
 	}

@@ -121,6 +121,56 @@ func TestExportAndWithdraw(t *testing.T) {
 	}
 }
 
+// TestLend: memory of no segment is one peer's until it is revoked, and what cannot be lent is refused and counted.
+func TestLend(t *testing.T) {
+	table, mem := NewTable(2), make([]byte, 100)
+	for _, c := range []struct {
+		what string
+		peer Peer
+		n    int
+		a    Access
+		want error
+	}{
+		{"to any peer", AnyPeer, 1, AccessNwrite, errBadPeer},
+		{"no access", peerA, 1, 0, errBadAccess},
+		{"nothing", peerA, 0, AccessNwrite, errOutOfSegment},
+		{"one half", peerA, 50, AccessNwrite, nil},
+		{"the other", peerA, 50, AccessNwrite, nil},
+		{"a third of two windows", peerA, 1, AccessNwrite, ErrTableFull},
+	} {
+		_, err := table.Lend(c.peer, mem[:c.n], c.a)
+		var oe *opError
+		if !errors.Is(err, c.want) || c.want != nil && !errors.As(err, &oe) {
+			t.Errorf("%s: %v, want %v", c.what, err, c.want)
+		}
+	}
+	if n := table.RevokePeer(peerA); n != 2 {
+		t.Errorf("revoked %d, want 2", n)
+	}
+	ref, err := table.Lend(peerB, mem[10:20], AccessNwrite)
+	must.OK(t, err)
+	if _, v := table.Acquire(peerA, ref, 0, 1, AccessNwrite); v == 0 {
+		t.Error("another peer writes to it")
+	}
+	if _, v := table.Acquire(peerB, ref, 0, 11, AccessNwrite); v == 0 {
+		t.Error("its peer writes past its end")
+	}
+	dst, v := table.Acquire(peerB, ref, 9, 1, AccessNwrite)
+	if v != 0 {
+		t.Fatal(v)
+	}
+	dst[0] = 7
+	table.Release(ref)
+	must.OK(t, table.Revoke(ref))
+	if _, v := table.Acquire(peerB, ref, 0, 1, AccessNwrite); v != StaleGen {
+		t.Errorf("after the end: %v", v)
+	}
+	s := table.Stats()
+	if mem[19] != 7 || s.Free != 2 || s.Granted != 3 || s.Revoked != 3 || len(table.Segments()) != 1 {
+		t.Errorf("%v, %+v", mem, s)
+	}
+}
+
 func TestGenerationWrapsPastZero(t *testing.T) {
 	table := NewTable(1, FirstGeneration(^uint32(0)))
 	seg, err := table.Export(make([]byte, PageSize), PageRule{0, 1, AnyPeer, bothWrites})
