@@ -29,13 +29,11 @@ import errno
 import fcntl
 import mmap
 import os
-import re
-import stat
 import struct
 import threading
 import time
 
-from . import output, shm
+from . import output, segment
 
 IMPORT, LEAVE, SIZE, WRITE, READ, ADD, SWAP, COMPARE, NOTIFY, WAIT, FENCE = range(1, 12)
 LIST, NOTICE, ALONE = 1, 2, 4  # flags
@@ -50,7 +48,6 @@ _STATE, _PID, _ATTACHED, _STARTED, _WAKE, _DOOR = 8, 9, 10, 16, 24, 32
 _WORK, _COMPLETED = 80, 96
 _MASK = 2**48 - 1
 _LOCK = struct.Struct("hhqqi4x")  # struct flock
-_CARD = re.compile(rb"ringlet-segment 2 (/proc/\d+/fd/\d+) (\d+) (\d+) (\d+)\n")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PATIENCE = (ctypes.c_long * 2)(0, 100_000_000)  # struct timespec
@@ -369,43 +366,17 @@ class Door:
         return True
 
     def _open(self, path):
-        """Opens the memory that the card names: docs/format/segment.md. False: there is none."""
-        foreign = Broken("%s is not the door of a process of this user" % path)
+        """Opens the memory that the card names. False: there is none."""
         try:
-            card = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:
+            self._file, size = segment.opened(path)
+        except (FileNotFoundError, segment.Ended):
             return False
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.ELOOP):
-                raise
-            raise foreign from None
-        try:
-            st, text = os.fstat(card), os.read(card, 200)
-        finally:
-            os.close(card)
-        found = _CARD.fullmatch(text)
-        if not stat.S_ISREG(st.st_mode) or st.st_uid != os.geteuid() or st.st_mode & 0o077 or not found:
-            raise foreign
-        where, size, device, inode = os.fsdecode(found[1]), int(found[2]), int(found[3]), int(found[4])
-        try:
-            if not os.readlink(where).startswith("/memfd:ringlet-segment:"):
-                return False
-            self._file = os.open(where, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        except OSError:  # the number is that of another process by now, whose memory this one may not see
-            return False
-        try:
-            st = os.fstat(self._file)
-            if st.st_uid != os.geteuid() or not shm.sealed(self._file):
-                raise foreign
-            if (st.st_size, st.st_dev, st.st_ino) == (size, device, inode):
-                if not _DATA + 8192 <= size <= _DATA + 2**30:
-                    raise Broken("%s: %d bytes are no door" % (path, size))
-                return True
-        except BaseException:
+        except segment.Foreign:
+            raise Broken("%s is not the door of a process of this user" % path) from None
+        if not _DATA + 8192 <= size <= _DATA + 2**30:
             os.close(self._file)
-            raise
-        os.close(self._file)
-        return False
+            raise Broken("%s: %d bytes are no door" % (path, size))
+        return True
 
     def _forget(self):
         """Closes the memory. Who still has a part of data keeps it mapped, but not the lock."""

@@ -24,10 +24,11 @@ import fcntl
 import mmap
 import os
 import platform
-import re
 import struct
 import threading
 import time
+
+from . import segment
 
 Mep = collections.namedtuple("Mep", "number first_event events attempt run superseded data")
 Mep.__doc__ = "A MEP; of one that is superseded data is None: another builder unit delivers it in a higher attempt."
@@ -42,7 +43,6 @@ _PAD, _MEP, _SUPERSEDED = 2**32 - 1, 0xCEFA, 0x50555352
 _MARK = struct.Struct("<QQIIII")
 _ENTRY = struct.Struct("<IIII")
 _LOCK = struct.Struct("hhqqi4x")  # struct flock
-_CARD = re.compile(rb"ringlet-segment 2 (/proc/\d+/fd/\d+) (\d+) (\d+) (\d+)\n")
 _ORDERED = platform.machine() in ("x86_64", "AMD64")
 _FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine())
 _libc = ctypes.CDLL(None)
@@ -189,22 +189,19 @@ class Output:
         self._join()
 
     def _map(self, path, protection=mmap.PROT_READ | mmap.PROT_WRITE):
-        """Maps the memory that a card names: docs/format/segment.md."""
+        """Maps the memory that a card names."""
         try:
-            with open(path, "rb") as card:
-                found = _CARD.fullmatch(card.read(200))
-            if not found:
-                raise Broken("%s is no segment" % path)
-            file = os.open(os.fsdecode(found[1]), os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            file, size = segment.opened(path)
         except FileNotFoundError:
             raise NoOutput("no builder unit of this host has made %s: is its run under way?" % path) from None
+        except (segment.Foreign, segment.Hidden):
+            raise Broken("%s is not the output of a process of this user" % path) from None
+        except segment.Ended:
+            raise NoOutput("the process that made %s has ended, or is of another container" % path) from None
         self._files.append(file)
-        st = os.fstat(file)
-        if (st.st_size, st.st_dev, st.st_ino) != tuple(int(n) for n in found.groups()[1:]) or st.st_uid != os.geteuid():
-            raise NoOutput("the process that made %s has ended, or is of another container" % path)
-        if st.st_size < 2 * _DATA and protection != mmap.PROT_READ:
-            raise Broken("%s: %d bytes are no output" % (path, st.st_size))
-        return mmap.mmap(file, st.st_size, prot=protection)
+        if size < 2 * _DATA and protection != mmap.PROT_READ:
+            raise Broken("%s: %d bytes are no output" % (path, size))
+        return mmap.mmap(file, size, prot=protection)
 
     def _join(self):
         words, ints = self._words, self._ints

@@ -20,12 +20,12 @@ import fcntl
 import mmap
 import os
 import platform
-import re
-import stat
 import struct
 import sys
 import threading
 import time
+
+from . import segment
 
 MAX_FRAGMENT = 65535
 TESTDET = 51
@@ -37,19 +37,8 @@ _NO_EVENT = 2**64 - 1
 # Words of 8 bytes, by their number; words of 4 bytes, by theirs.
 _ATTACHED, _WRITTEN, _DROPPED, _MARKS, _TAKEN, _SAFE = 9, 16, 17, 18, 24, 25
 _STATE, _PID, _SILENT, _CONSUMER = 16, 17, 20, 64
-_SEALS = 0x0002 | 0x0004  # F_SEAL_SHRINK, F_SEAL_GROW
-_GET_SEALS = 1034
 _LOCK = struct.Struct("hhqqi4x")  # struct flock
-_CARD = re.compile(rb"ringlet-segment 2 (/proc/\d+/fd/\d+) (\d+) (\d+) (\d+)\n")
 _ORDERED = platform.machine() in ("x86_64", "AMD64")
-
-
-def sealed(file):
-    """Whether nobody can cut the memory of an open file short, or lengthen it."""
-    try:
-        return fcntl.fcntl(file, _GET_SEALS) & _SEALS == _SEALS
-    except OSError:  # it is no memory
-        return False
 
 
 class RingError(Exception):
@@ -318,49 +307,19 @@ class Ring:
         self._words[_ATTACHED] += 1
 
     def _open(self):
-        """Opens the memory that the card names: docs/format/segment.md."""
+        """Opens the memory that the card names."""
         path = self._name if "/" in self._name else "/dev/shm/" + self._name
-        foreign = Broken("%s is not the ring of a process of this user" % path)
         try:
-            card = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._file, size = segment.opened(path)
         except FileNotFoundError:
             raise NoRing("no readout unit has made the ring %s: does its run use this input?" % path) from None
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.ELOOP):
-                raise
-            raise foreign from None
-        try:
-            st, text = os.fstat(card), os.read(card, 200)
-        finally:
-            os.close(card)
-        found = _CARD.fullmatch(text)
-        if not stat.S_ISREG(st.st_mode) or st.st_uid != os.geteuid() or st.st_mode & 0o077 or not found:
-            raise foreign
-        where, size, device, inode = os.fsdecode(found[1]), int(found[2]), int(found[3]), int(found[4])
-        dead = NoRing("the process that made the ring %s has ended, or is of another container" % path)
-        try:
-            link = os.readlink(where)
-        except PermissionError:
-            raise foreign from None
-        except OSError:
-            raise dead from None
-        if not link.startswith("/memfd:ringlet-segment:"):
-            raise dead
-        try:
-            self._file = os.open(where, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        except OSError:
-            raise dead from None
-        try:
-            st = os.fstat(self._file)
-            if st.st_uid != os.geteuid() or not sealed(self._file):
-                raise Broken("%s: its memory is not sealed, or another user's" % path)
-            if (st.st_size, st.st_dev, st.st_ino) != (size, device, inode):
-                raise dead
-            if size < _HEADER + (256 << 10) or size % 4096:
-                raise Broken("%s: %d bytes are no ring" % (path, size))
-        except BaseException:
+        except (segment.Foreign, segment.Hidden):
+            raise Broken("%s is not the ring of a process of this user" % path) from None
+        except segment.Ended:
+            raise NoRing("the process that made the ring %s has ended, or is of another container" % path) from None
+        if size < _HEADER + (256 << 10) or size % 4096:
             os.close(self._file)
-            raise
+            raise Broken("%s: %d bytes are no ring" % (path, size))
         return path, size
 
     def _check(self, path):
