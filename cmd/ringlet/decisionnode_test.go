@@ -8,17 +8,18 @@ import (
 	"testing"
 
 	"ringlet/builderunit/recording"
+	"ringlet/testkit/cases"
 )
 
 // A decision unit that was killed in a run, and whose process somebody starts again, decides on what is triggered from
 // then on. Nothing else notices, but for a readout unit of the same node.
 func TestKilledDecisionUnitComesBack(t *testing.T) {
-	for name, args := range map[string][]string{
+	for name, args := range cases.Of(t, map[string][]string{
 		"by itself": {"--nodes", "5", "--rus", "2", "--transport", "auto"},
 		"while regions are judged": {"--nodes", "5", "--rus", "2", "--transport", "auto", "--discipline", "pull",
 			"--roi", "0:0.3"},
 		"with a readout unit": {"--rus", "3", "--readout-loss", "at-least 2 of 3"},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)

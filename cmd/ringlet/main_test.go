@@ -88,8 +88,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// unlessShort skips a test in which the race detector, under which tests are short, would find what it finds in
-// others: one that waits for time-outs of the program, or has a single goroutine. Scripts say so themselves.
+// unlessShort skips a test that takes long, or waits for time-outs of the program, where tests shall be short. Scripts
+// say so themselves.
 func unlessShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

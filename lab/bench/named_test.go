@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
 )
 
@@ -24,7 +25,7 @@ func TestNamed(t *testing.T) {
 		"damaged body":   {"damaged", "counted"},
 		"write buffers":  {"most_outstanding", "stores", "joined"},
 	}
-	for name, measure := range named {
+	for name, measure := range cases.Of(t, named) {
 		f, err := measure(t.Context(), nodesOf(t, "quic"), 300*time.Millisecond)
 		must.OK(t, err)
 		for _, figure := range has[name] {

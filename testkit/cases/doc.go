@@ -1,9 +1,9 @@
-// Package cases goes over the cases of a test: all of them, or under the race detector a part.
+// Package cases goes over the cases of a test: all of them, or in the short form a part.
 //
-// A test of a fault has a case for each discipline, carrier or shape of a run. Without the detector every case is
-// run. Under it tests are short, and each process is five times as slow; the detector looks at code, and the same
-// code handles a fault in every case. So there a test runs a third of its cases. Which third follows from its name:
-// the tests of several faults have every case among them, and the same test has the same cases each time.
+// A test of a fault has a case for each discipline, carrier or shape of a run, and the same code handles a fault in
+// every case. In the short form of the tests (go test -short) a test runs a third of its cases. Which third follows
+// from its name: the tests of several faults have every case among them, and the same test has the same cases each
+// time.
 //
 // What the caller must do: nothing but to range over it, in the test that has the cases.
 package cases

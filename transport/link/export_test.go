@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Fewer is a tenth where tests shall be short: a core has no goroutines, so the race detector finds nothing in more.
+// Fewer is a tenth where tests shall be short.
 func Fewer(n int) int {
 	if testing.Short() {
 		return max(1, n/10)

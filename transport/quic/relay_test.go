@@ -2,13 +2,13 @@ package quic
 
 import (
 	"bytes"
-	"fmt"
 	"net"
 	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"ringlet/testkit/cases"
 	"ringlet/transport"
 )
 
@@ -88,39 +88,47 @@ func behindRelay(t *testing.T, carrier transport.Carrier, every uint64) ([2]*end
 func TestTheRelayedPathShrinks(t *testing.T) {
 	t.Parallel()
 	const rounds = 4 // of which two may be on their way already
-	for _, carrier := range []transport.Carrier{transport.CarrierQUIC, transport.CarrierQUICGo, transport.CarrierStream} {
-		for _, every := range []uint64{0, 50} {
-			t.Run(fmt.Sprintf("%v, one of %d lost", carrier, every), func(t *testing.T) {
-				t.Parallel()
-				ends, r := behindRelay(t, carrier, every)
-				run := flood(t, ends)
-				run.moves(t, rounds)
-				r.carry(1272) // of UDP payload, as an MTU of 1300 has
-				run.moves(t, rounds)
-				for _, e := range ends {
-					w, l := e.net.Stats().Way, e.ep.Stats()
-					if w.Shrunk+l.PathShrunk == 0 || w.HalvesSent+l.PartsSent == 0 || w.HalvesReceived+l.PartsReceived == 0 {
-						t.Errorf("the path was not found narrow: %+v, %+v", w, l)
-					}
+	for name, c := range cases.Of(t, map[string]struct {
+		carrier transport.Carrier
+		every   uint64 // one of so many is lost
+	}{
+		"quic":              {transport.CarrierQUIC, 0},
+		"quic, losses":      {transport.CarrierQUIC, 50},
+		"a library":         {transport.CarrierQUICGo, 0},
+		"a library, losses": {transport.CarrierQUICGo, 50},
+		"a stream":          {transport.CarrierStream, 0},
+		"a stream, losses":  {transport.CarrierStream, 50},
+	}) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ends, r := behindRelay(t, c.carrier, c.every)
+			run := flood(t, ends)
+			run.moves(t, rounds)
+			r.carry(1272) // of UDP payload, as an MTU of 1300 has
+			run.moves(t, rounds)
+			for _, e := range ends {
+				w, l := e.net.Stats().Way, e.ep.Stats()
+				if w.Shrunk+l.PathShrunk == 0 || w.HalvesSent+l.PartsSent == 0 || w.HalvesReceived+l.PartsReceived == 0 {
+					t.Errorf("the path was not found narrow: %+v, %+v", w, l)
 				}
-				r.carry(1 << 16)
-				for _, e := range ends {
-					eventually(t, "full packets to arrive again", func() bool {
-						return e.net.Stats().Way.Grown+e.ep.Stats().PathGrown > 0
-					})
+			}
+			r.carry(1 << 16)
+			for _, e := range ends {
+				eventually(t, "full packets to arrive again", func() bool {
+					return e.net.Stats().Way.Grown+e.ep.Stats().PathGrown > 0
+				})
+			}
+			run.moves(t, rounds)
+			run.end(t)
+			for i, e := range ends {
+				if want := pattern(lastSeed); !bytes.Equal(e.mem, want) {
+					t.Errorf("what end %d has differs from what was written", i)
 				}
-				run.moves(t, rounds)
-				run.end(t)
-				for i, e := range ends {
-					if want := pattern(lastSeed); !bytes.Equal(e.mem, want) {
-						t.Errorf("what end %d has differs from what was written", i)
-					}
-					if s := e.net.Stats().Way; s.HalvesMalformed != 0 || s.HalvesStrange > 4 {
-						t.Errorf("end %d: %+v", i, s)
-					}
+				if s := e.net.Stats().Way; s.HalvesMalformed != 0 || s.HalvesStrange > 4 {
+					t.Errorf("end %d: %+v", i, s)
 				}
-			})
-		}
+			}
+		})
 	}
 }
 
