@@ -39,9 +39,12 @@ run: build ## build, then run a whole system on this machine: make run ARGS='--n
 	@bin/ringlet run $(ARGS)
 
 # What takes long, and two thirds of the cases of a fault, are left to test-long: -short, see testkit/cases.
+# Many tests wait, so more packages than processors are under way.
+TESTING := -short -p $(shell echo $$((2 * $$(nproc))))
+
 .PHONY: test
 test: ## the tests, in their short form; needs Go alone
-	go test -short ./...
+	go test $(TESTING) ./...
 
 .PHONY: test-long
 test-long: ## all tests with all their cases
@@ -71,7 +74,7 @@ check-patterns: build ## a thousand million words between nodes in the patterns 
 # are in race-long.
 .PHONY: race
 race: ## the short form under the race detector, shuffled, of the rooms whose goroutines share memory
-	go test -race -vet=off -short -shuffle=on -count=1 $$(go list ./... | grep -Ev '^ringlet/(cmd|lab|sim|event)/')
+	go test -race -vet=off $(TESTING) -shuffle=on -count=1 $$(go list ./... | grep -Ev '^ringlet/(cmd|lab|sim|event)/')
 
 .PHONY: race-long
 race-long: ## all tests with all their cases under the race detector, shuffled
