@@ -6,6 +6,11 @@ SHELL       := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
+# One way to compile, for the program, the tests and the linters, so that each package is compiled once: without C, and
+# without the paths of this machine.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
+
 TOOLS    := $(CURDIR)/.tools
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS  := -s -w -X main.version=$(VERSION)
@@ -26,7 +31,7 @@ NFPM_VERSION        := v2.43.4
 # $(call tool,name,package,version) installs the tool unless that very version is there.
 define tool
 @if [ "$$(go version -m $(TOOLS)/$(1) 2>/dev/null | awk '$$1 == "mod" {print $$3}')" != "$(3)" ]; then \
-	echo "installing $(1) $(3) into .tools"; mkdir -p $(TOOLS); GOBIN=$(TOOLS) GOFLAGS= go install $(2)@$(3); fi
+	echo "installing $(1) $(3) into .tools"; mkdir -p $(TOOLS); GOBIN=$(TOOLS) GOFLAGS=-trimpath go install $(2)@$(3); fi
 endef
 
 .PHONY: help
@@ -74,11 +79,11 @@ check-patterns: build ## a thousand million words between nodes in the patterns 
 # are in race-long.
 .PHONY: race
 race: ## the short form under the race detector, shuffled, of the rooms whose goroutines share memory
-	go test -race -vet=off $(TESTING) -shuffle=on -count=1 $$(go list ./... | grep -Ev '^ringlet/(cmd|lab|sim|event)/')
+	CGO_ENABLED=1 go test -race -vet=off $(TESTING) -shuffle=on -count=1 $$(go list ./... | grep -Ev '^ringlet/(cmd|lab|sim|event)/')
 
 .PHONY: race-long
 race-long: ## all tests with all their cases under the race detector, shuffled
-	go test -race -vet=off -shuffle=on -count=1 -timeout 2h ./...
+	CGO_ENABLED=1 go test -race -vet=off -shuffle=on -count=1 -timeout 2h ./...
 
 .PHONY: lint
 lint: tool-golangci-lint tool-proto ## formatting, linters, import floors, proto rules, generated code up to date
@@ -137,17 +142,17 @@ proto-check: tool-proto
 .PHONY: build
 build: ## bin/ringlet, one static binary
 	@mkdir -p bin
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ringlet ./cmd/ringlet
+	go build -ldflags '$(LDFLAGS)' -o bin/ringlet ./cmd/ringlet
 
 # The converter is a module of its own, which convert/go.work joins with this one.
 .PHONY: convert
 convert: ## bin/ringlet-convert: Parquet, ROOT and JSON lines of recorded data (docs/analysis.md)
 	@mkdir -p bin
-	cd convert && CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o ../bin/ringlet-convert .
+	cd convert && go build -ldflags '$(LDFLAGS)' -o ../bin/ringlet-convert .
 
 .PHONY: check-convert
 check-convert: convert ## the tests of the converter
-	cd convert && CGO_ENABLED=0 GOFLAGS=-trimpath go test -count=1 ./...
+	cd convert && go test -count=1 ./...
 
 .PHONY: demo
 demo: build convert ## a test beam on this machine: four front-ends, a run with its page, its events converted (examples/testbeam)
@@ -189,7 +194,7 @@ check-chain: build ## detector data, builder units, filters, decisions: one for 
 # The checks of what is deployed are a module of their own, without a path to cut: its packages are then those that the lab has built.
 .PHONY: check-deploy
 check-deploy: build ## manifests, units and the compose file against the API server's rules, systemd and the program
-	cd checks && GOFLAGS=-trimpath CGO_ENABLED=0 go test -count=1 ./manifests
+	cd checks && go test -count=1 ./manifests
 
 .PHONY: check-page
 check-page: ## the page of the run control in a real browser; needs chromium
@@ -213,7 +218,7 @@ deb: build tool-nfpm ## bin/ringlet.deb: binary, units, a user; starts nothing
 	DEB_VERSION='$(DEB_VERSION)' SOURCE_DATE_EPOCH='$(DEB_EPOCH)' $(TOOLS)/nfpm package --config deploy/nfpm.yaml --packager deb --target bin/ringlet.deb
 
 # What is on real systems skips aloud where they are not, and needs root.
-E2E = cd checks && RINGLET_E2E=$(1) CGO_ENABLED=0 GOFLAGS=-trimpath go test -count=1 -v -timeout 30m -run $(2) ./e2e
+E2E = cd checks && RINGLET_E2E=$(1) go test -count=1 -v -timeout 30m -run $(2) ./e2e
 .PHONY: e2e-k8s
 e2e-k8s: build ## a run and its disturbances on the cluster of KUBECONFIG (k8s/README.md)
 	$(call E2E,k8s,TestKubernetes)
