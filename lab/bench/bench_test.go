@@ -388,7 +388,7 @@ func TestHandlersAllocateNothing(t *testing.T) {
 		e.PlacedMany(0, ps)
 		e.busy[7].Store(true)
 		e.Completed(0, 7, nil)
-		_ = e.await(context.Background(), 0, func() bool { return !e.busy[7].Load() })
+		_ = e.await(context.Background(), func() bool { return !e.busy[7].Load() })
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

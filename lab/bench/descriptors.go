@@ -220,7 +220,7 @@ func (d *driven) run(ctx context.Context, over *atomic.Bool) error {
 		}
 		d.core.Step(engine.Ended)
 	}
-	return d.station.await(ctx, 0, d.station.idle)
+	return d.station.await(ctx, d.station.idle)
 }
 
 // gather tells how many transfers begin one after the other, as many at most as travel together.

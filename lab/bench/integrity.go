@@ -123,7 +123,7 @@ func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *look
 			}
 			p.Went(1)
 		}
-		return s.await(ctx, 0, s.idle)
+		return s.await(ctx, s.idle)
 	})
 	err := g.Wait()
 	for until := time.Now().Add(placeTime); err == nil && all[1].placed.Load() < l.next && time.Now().Before(until); {

@@ -130,5 +130,5 @@ func (s *station) trickle(ctx context.Context, rate float64) error {
 	}
 	drained, cancel := context.WithTimeout(context.Background(), placeTime)
 	defer cancel()
-	return s.await(drained, 0, s.idle)
+	return s.await(drained, s.idle)
 }

@@ -132,7 +132,7 @@ func (v *volley) play(ctx context.Context, p time.Duration, over *atomic.Bool) e
 	defer end(nil)
 	g.Go(func() error { // the other node
 		for n := uint64(1); ; n++ {
-			err := far.await(ctx, far.spin, func() bool { return there.checked.Load() >= n })
+			err := far.await(ctx, func() bool { return there.checked.Load() >= n })
 			for until := time.Now().Add(p); err == nil && time.Now().Before(until); {
 				runtime.KeepAlive(p) // it works: a sleep would take longer
 			}
@@ -153,14 +153,14 @@ func (v *volley) play(ctx context.Context, p time.Duration, over *atomic.Bool) e
 			began := time.Now()
 			_, err := near.send(ctx, there, 1)
 			if err == nil {
-				err = near.await(ctx, near.spin, func() bool { return back.checked.Load() >= n })
+				err = near.await(ctx, func() bool { return back.checked.Load() >= n })
 			}
 			if err != nil {
 				return err
 			}
 			v.note(int64(time.Since(began)))
 		}
-		return near.await(ctx, 0, near.idle)
+		return near.await(ctx, near.idle)
 	})
 	return g.Wait()
 }

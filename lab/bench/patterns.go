@@ -225,7 +225,7 @@ func (c *PatternsConfig) traffic(ctx context.Context, p *pattern, all []*station
 				}
 				left -= uint64(n)
 			}
-			return s.await(ctx, 0, s.idle)
+			return s.await(ctx, s.idle)
 		})
 	}
 	err := g.Wait()
@@ -242,7 +242,7 @@ func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.B
 	defer end(nil)
 	g.Go(func() error { // the other end
 		for n := uint64(1); ; n++ {
-			err := all[1].await(ctx, all[1].spin, func() bool { return ping.checked.Load() >= n })
+			err := all[1].await(ctx, func() bool { return ping.checked.Load() >= n })
 			if err == nil {
 				_, err = all[1].send(ctx, pong, 1)
 			}
@@ -260,12 +260,12 @@ func pingPong(ctx context.Context, all []*station, writes uint64, over *atomic.B
 			if _, err := all[0].send(ctx, ping, 1); err != nil {
 				return err
 			}
-			if err := all[0].await(ctx, all[0].spin, func() bool { return pong.checked.Load() >= n }); err != nil {
+			if err := all[0].await(ctx, func() bool { return pong.checked.Load() >= n }); err != nil {
 				return err
 			}
 			_ = ping.trips.RecordValue(int64(time.Since(began)))
 		}
-		err := all[0].await(ctx, 0, all[0].idle)
+		err := all[0].await(ctx, all[0].idle)
 		end(errEnough)
 		return err
 	})

@@ -246,7 +246,7 @@ func (s *station) send(ctx context.Context, l *lane, n int) (int, error) {
 	first := int(l.next % uint64(len(l.turns)))
 	n = min(n, l.batch, len(l.turns)-first)
 	l.want = n
-	if err := s.await(ctx, 0, l.free); err != nil {
+	if err := s.await(ctx, l.free); err != nil {
 		return 0, err
 	}
 	slot := l.slot()

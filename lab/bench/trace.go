@@ -119,7 +119,7 @@ func (r *TraceReport) follow(ctx context.Context, t *stages.Tracer, all []*stati
 			return took, at, err
 		}
 		for until := time.Now().Add(placeTime); !over(); {
-			if err := s.await(ctx, s.spin, s.idle); err != nil {
+			if err := s.await(ctx, s.idle); err != nil {
 				return took, at, err
 			}
 			if runtime.Gosched(); ctx.Err() != nil || time.Now().After(until) {
