@@ -29,6 +29,7 @@ var Vars = kong.Vars{
 	"routes":           strings.Join(kinds.Names(sink.Routes), ","),
 	"help_routes":      kinds.Help(sink.Routes),
 	"help_filters":     kinds.Help(filters.Kinds),
+	"help_sources":     kinds.Help(source.Choices()),
 	"transports":       strings.Join(transport.Choices(), ","),
 	"help_transports":  transport.HelpChoices(),
 }

@@ -80,6 +80,11 @@ var table = []Row{
 	},
 }
 
+// Choices are the kinds that an input can name. Without an input, data are made.
+func Choices() []Row {
+	return table[1:]
+}
+
 // liveRow stands for a list of inputs whose rows have feeds.
 var liveRow = Row{
 	Kind: kinds.Kind{Name: "live", Help: "what front-ends send while the run goes on"},
