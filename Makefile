@@ -126,8 +126,9 @@ proto: tool-proto ## regenerate from proto/: messages, gRPC, HTTP, the OpenAPI d
 	PATH="$(TOOLS):$$PATH" $(TOOLS)/buf generate
 
 .PHONY: assembly
-assembly: ## regenerate the assembly of transport/gcm
-	cd transport/gcm/gen && go run . -out ../gcm_amd64.s -stubs ../stub_amd64.go -pkg gcm
+assembly: ## regenerate the assembly of transport/gcm and internal/crc32c
+	cd internal/assembly/gcm && go generate
+	cd internal/assembly/crc32c && go generate
 
 # Regenerates into a temporary folder and compares both ways, so that it also works in a tree with other changes.
 .PHONY: proto-check

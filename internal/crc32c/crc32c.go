@@ -4,8 +4,18 @@ import "hash/crc32"
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// most is the size in bytes beyond which hash/crc32 is as fast: it then works at three places of one piece.
-const most = 1 << 10
+// most is the size in bytes beyond which a piece is taken by itself: hash/crc32 then works at three places of it,
+// and fold takes 256 bytes at a time.
+var most = 1 << 10
+
+func init() {
+	if folds {
+		most = foldTurn - 1
+	}
+}
+
+// foldTurn is what fold takes at a time. It is the faster one from one turn on.
+const foldTurn = 256
 
 // Sums computes the CRC-32C of each piece into sums, which must be at least as long. It allocates nothing.
 func Sums(sums []uint32, pieces [][]byte) {
@@ -38,7 +48,14 @@ func Sums(sums []uint32, pieces [][]byte) {
 const lanes = 3
 
 // Sum is the CRC-32C of a piece.
-func Sum(b []byte) uint32 { return crc32.Checksum(b, table) }
+func Sum(b []byte) uint32 { return Add(0, b) }
 
 // Add is the CRC-32C of what sum is that of, and of b behind it.
-func Add(sum uint32, b []byte) uint32 { return crc32.Update(sum, table, b) }
+func Add(sum uint32, b []byte) uint32 {
+	if folds && len(b) >= foldTurn {
+		n := len(b) &^ (foldTurn - 1)
+		sum = ^fold(^sum, &b[0], n)
+		b = b[n:]
+	}
+	return crc32.Update(sum, table, b)
+}

@@ -1,16 +1,19 @@
 package crc32c
 
 import (
+	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
 	"testing"
+
+	"ringlet/testkit/guarded"
 )
 
 // TestSums holds that the sums are those of hash/crc32, whatever the pieces' sizes and places, and that nothing is
 // allocated.
 func TestSums(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	mem := make([]byte, 4*most)
+	mem := make([]byte, 4<<10)
 	for i := range mem {
 		mem[i] = byte(random.Uint32())
 	}
@@ -20,7 +23,7 @@ func TestSums(t *testing.T) {
 		for i := range pieces {
 			n := random.IntN(70)
 			if random.IntN(4) == 0 {
-				n = random.IntN(2 * most)
+				n = random.IntN(2 << 10)
 			}
 			at := random.IntN(len(mem) - n)
 			pieces[i] = mem[at : at+n]
@@ -38,6 +41,60 @@ func TestSums(t *testing.T) {
 	pieces := [][]byte{mem[:100], mem[1:160], mem[7:140], mem[3:9]}
 	if n := testing.AllocsPerRun(100, func() { Sums(sums, pieces) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestEveryLength holds that Sum and Add are those of hash/crc32 for pieces of each length up to 3,000, and of some
+// up to 70,000, wherever they lie, and that not a byte beyond them is read.
+func TestEveryLength(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	mem := guarded.Pages(t, 18)
+	for i := range mem {
+		mem[i] = byte(random.Uint32())
+	}
+	for n := range 4000 {
+		if n >= 3000 {
+			n = random.IntN(70001)
+		}
+		at := random.IntN(len(mem) - n + 1)
+		for _, b := range [][]byte{mem[:n], mem[at : at+n], mem[len(mem)-n:]} {
+			want := crc32.Checksum(b, table)
+			if got := Sum(b); got != want {
+				t.Fatalf("%d bytes: %08x, want %08x", n, got, want)
+			}
+			if cut := random.IntN(n + 1); Add(Sum(b[:cut]), b[cut:]) != want {
+				t.Fatalf("%d bytes, cut at %d: another sum", n, cut)
+			}
+		}
+	}
+}
+
+// FuzzSum compares with hash/crc32, for any beginning.
+func FuzzSum(f *testing.F) {
+	f.Add(uint32(0), []byte("123456789"))
+	f.Add(^uint32(0), make([]byte, 1000))
+	f.Fuzz(func(t *testing.T, sum uint32, b []byte) {
+		if got, want := Add(sum, b), crc32.Update(sum, table, b); got != want {
+			t.Fatalf("%08x and %d bytes: %08x, want %08x", sum, len(b), got, want)
+		}
+	})
+}
+
+// BenchmarkSum takes pieces in one place again and again, and through memory that no cache holds.
+func BenchmarkSum(b *testing.B) {
+	mem := make([]byte, 256<<20)
+	for i := range mem {
+		mem[i] = byte(i >> 6)
+	}
+	for _, size := range []int{256, 4 << 10, 1 << 20} {
+		for place, step := range map[string]int{"hot": 0, "cold": size} {
+			b.Run(fmt.Sprintf("%s/%d", place, size), func(b *testing.B) {
+				b.SetBytes(int64(size))
+				for at := 0; b.Loop(); at = (at + step) % (len(mem) - size) {
+					Sum(mem[at : at+size])
+				}
+			})
+		}
 	}
 }
 

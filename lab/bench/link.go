@@ -223,9 +223,9 @@ func (e *end) nudge() {
 	}
 }
 
-// await waits until is. It fails when the link or ctx is over. It sleeps, as who uses the interface does: one who looks
-// again and again takes the processor from the reader of the socket, which looks already (a write of 128 B over quic: 10
-// µs for 19).
+// await waits until is. It fails when the link or ctx is over. It sleeps, as who uses the interface does: one who
+// looks again and again takes the processor from the reader of the socket, which looks already (a write of 128 B
+// over quic: 10 µs for 19).
 func (e *end) await(ctx context.Context, is func() bool) error {
 	if is() {
 		return nil

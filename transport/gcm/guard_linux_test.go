@@ -1,30 +1,15 @@
 package gcm
 
 import (
-	"os"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"ringlet/testkit/guarded"
 )
 
 // TestNothingBeyond: input and output end where memory ends, and begin where it begins: a byte read or written beyond
 // them would end the process.
 func TestNothingBeyond(t *testing.T) {
-	page := os.Getpagesize()
-	region := func() []byte {
-		m, err := unix.Mmap(-1, 0, 4*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = unix.Munmap(m) })
-		for _, guard := range [][]byte{m[:page], m[3*page:]} {
-			if err := unix.Mprotect(guard, unix.PROT_NONE); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return m[page : 3*page : 3*page]
-	}
-	in, out, extra := region(), region(), region()
+	in, out, extra := guarded.Pages(t, 2), guarded.Pages(t, 2), guarded.Pages(t, 2)
 	each(t, func(t *testing.T, f form) {
 		a := must(t, make([]byte, KeySize), f)
 		nonce := extra[:NonceSize]

@@ -5,7 +5,7 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-//go:generate go run . -out ../gcm_amd64.s -stubs ../stub_amd64.go -pkg gcm
+//go:generate go run . -out ../../../transport/gcm/gcm_amd64.s -stubs ../../../transport/gcm/stub_amd64.go -pkg gcm
 
 // Where the fields of the Go type schedule lie: 11 round keys, each twice, then H^32 to H^1, then zeros.
 const (

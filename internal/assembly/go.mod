@@ -1,4 +1,4 @@
-module ringlet/transport/gcm/gen
+module ringlet/internal/assembly
 
 go 1.26
 
