@@ -54,7 +54,7 @@ type Config struct {
 	Partitions Sets   `yaml:"partitions" default:"" placeholder:"SETS" group:"Schedule" help:"Partitions of the builder units, by index: 0-3;4-7. Successive MEPs go to one after the other. A group lies in one partition."`
 
 	// Input and output.
-	Input           string        `yaml:"input" default:"" placeholder:"WHAT" group:"Input and output" help:"Replay this file, or read live sources, in place of generated data: ${help_sources}. A path is a file; each other kind is its name, a colon and an address. Live sources are a list, such as tcp:0.0.0.0:7000,shm:cam0, in the order of their source ids; --streams says how many each readout unit has, or they are dealt out evenly."`
+	Input           string        `yaml:"input" default:"" placeholder:"WHAT" group:"Input and output" help:"Replay this file, or read live sources, in place of generated data. There are: ${help_sources}. A path is a file; each other kind is its name, a colon and an address. Live sources are a list, such as tcp:0.0.0.0:7000,shm:cam0, in the order of their source ids; --streams says how many each readout unit has, or they are dealt out evenly."`
 	Loop            bool          `yaml:"loop" group:"Input and output" help:"Replay the input again and again."`
 	AsTaken         bool          `yaml:"as-taken" group:"Input and output" help:"Replay an MDF file with the times that its events were taken at."`
 	OnBadRecord     string        `yaml:"on-bad-record" enum:"stop,skip" default:"stop" group:"Input and output" help:"What a damaged record of the input does: ${enum} (skipped records are counted)."`
