@@ -7,11 +7,11 @@ import (
 	"ringlet/internal/invariants"
 )
 
-// A lane numbers its datagrams and repeats one that was lost under its own number, so the receiver's bitmap makes every
-// datagram take effect once, whatever the network does. Credits are cumulative, as in seed 004 (X2): the receiver
-// publishes "datagrams that have arrived, each counted once, plus the credit of the link"; the sender never numbers one
-// beyond. A lost credit is made good by the next, a lost datagram keeps its credit until it is repaired, and both
-// counters may wrap.
+// A lane numbers its datagrams and repeats one that was lost under its own number, so the receiver's bitmap makes
+// every datagram take effect once, whatever the network does. Credits are cumulative, as in seed 004 (X2): the
+// receiver publishes "datagrams that have arrived, each counted once, plus the credit of the link"; the sender never
+// numbers one beyond. A lost credit is made good by the next, a lost datagram keeps its credit until it is repaired,
+// and both counters may wrap.
 
 // item is one thing in a datagram that must be sent again when the datagram is lost.
 type item struct {
@@ -49,6 +49,7 @@ type sendLane struct {
 	newest   uint64   // newest transmission known to have arrived
 	progress int64    // when something of the lane was last heard to have arrived, ns
 	believed int64    // of a datagram that was repeated later than this, ns, an earlier transmission has arrived
+	hasty    bool     // datagrams were sent again too soon of late: what is heard need not be of a repetition
 	repair   []uint32 // fifo of numbers to send again
 	repairAt int
 }
@@ -152,18 +153,18 @@ func (s *sendLane) arrived(r *record, acked func(*record)) {
 	}
 	r.live, r.queued = false, false
 	s.live--
-	if !r.repeated || r.late || r.at <= s.believed {
+	if !r.repeated || r.late && !s.hasty || r.at <= s.believed {
 		s.newest = max(s.newest, r.stamp)
 	}
 	acked(r)
 }
 
-// reorderTolerance is how many later transmissions may arrive before a datagram counts as lost. QUIC's packet threshold
-// (RFC 9002 §6.1.1), for the same reason.
+// reorderTolerance is how many later transmissions may arrive before a datagram counts as lost. QUIC's packet
+// threshold (RFC 9002 §6.1.1), for the same reason.
 const reorderTolerance = 3
 
-// overtaken reports whether the oldest outstanding datagram is one for gaps, though the peer has no holes: it was sent
-// before a repetition of what was older still, in an outage that took all that followed.
+// overtaken reports whether the oldest outstanding datagram is one for gaps, though the peer has no holes: it was
+// sent before a repetition of what was older still, in an outage that took all that followed.
 func (s *sendLane) overtaken(tolerance uint64) bool {
 	r := &s.ring[s.low&s.mask]
 	return s.live > 0 && r.live && r.stamp+tolerance < s.newest

@@ -1,10 +1,10 @@
 package link
 
 // How much the way loses decides how long repair may wait. The last datagram of a burst is missed by nobody but its
-// sender: what is lost there costs as long as the sender waits for its echo. On a way that loses nothing a probe sent
-// too soon is mostly wasted, so it waits for milliseconds, and for what the longest round trips of late were. Where
-// datagrams do get lost, a phase that has a dozen of them would stand still for milliseconds in one of four (issue 11,
-// row 10). So a link that has lost some of late, in either of its lanes,
+// sender: what is lost there costs as long as the sender waits for its echo. On a way that loses nothing a probe
+// sent too soon is mostly wasted, so it waits for milliseconds, and for what the longest round trips of late were.
+// Where datagrams do get lost, a phase that has a dozen of them would stand still for milliseconds in one of four
+// (issue 11, row 10). So a link that has lost some of late, in either of its lanes,
 //
 //	sends the last datagram of a burst twice, at once
 //	probes soon, a few times, before it waits as ever
@@ -18,11 +18,16 @@ const (
 	quickProbe  = 2 * lazyEcho
 	quickProbes = 3 // 2, 4 and 8 ms; then as ever
 	quickSilent = 2 * millisecond
+	// Each time that something was sent again too soon, waits double, mostHasty times at most. They are halved again
+	// after so many datagrams without. A slow port has up to half a second of data in its queue, which signals
+	// overtake: without this the probes alone would be more than it carries (TestQueueOfOnesOwn).
+	mostHasty = 6
+	calmAfter = 64
 	// One datagram adds lost to the share and takes a part in lossMean of it away, so that the share is a mean over
-	// the last lossMean datagrams or so. A link counts as one that loses from its first loss on, and for 177 datagrams
-	// after its last: of small MEPs a link has but two datagrams to a phase, and as long as it has not learned, each
-	// loss costs what a hundred phases take. Above crowded it is a queue that overflows, where to send more makes it
-	// worse (TestIncast).
+	// the last lossMean datagrams or so. A link counts as one that loses from its first loss on, and for 177
+	// datagrams after its last: of small MEPs a link has but two datagrams to a phase, and as long as it has not
+	// learned, each loss costs what a hundred phases take. Above crowded it is a queue that overflows, where to send
+	// more makes it worse (TestIncast).
 	lossMean = 256
 	whole    = 1 << 24
 	lost     = whole / lossMean
@@ -34,6 +39,9 @@ const (
 type loss struct {
 	share   int
 	quick   uint // probes since something was heard
+	hasty   uint // how often waits are doubled, since something was sent again too soon
+	calm    int  // datagrams since that
+	twins   int  // copies that were sent on purpose, and of which it is not known yet that they have come
 	doubled [lanes]uint16
 }
 
@@ -44,13 +52,24 @@ func (l *loss) arrived(sends int) {
 		l.share -= l.share / lossMean
 	}
 	l.share += (sends - 1) * lost
+	if l.calm++; l.calm >= calmAfter && l.hasty > 0 {
+		l.hasty, l.calm = l.hasty-1, 0
+	}
 }
 
-// told takes how many datagrams of a lane the peer says have come twice.
+// told takes how many datagrams of a lane the peer says have come twice. More than there were twins have been sent
+// again too soon.
 func (l *loss) told(lane int, doubled uint16) {
-	if n := int(int16(doubled - l.doubled[lane])); n > 0 { // an echo that was overtaken tells of fewer
-		l.share = max(0, l.share-n*lost)
-		l.doubled[lane] = doubled
+	n := int(int16(doubled - l.doubled[lane]))
+	if n <= 0 { // an echo that was overtaken tells of fewer
+		return
+	}
+	l.share = max(0, l.share-n*lost)
+	l.doubled[lane] = doubled
+	twins := min(n, l.twins)
+	l.twins -= twins
+	if n > twins {
+		l.hasty, l.calm = min(l.hasty+1, mostHasty), 0
 	}
 }
 
@@ -66,8 +85,8 @@ type twin struct {
 // due reports whether the copy still makes sense.
 func (t *twin) due() bool { return t.r != nil && t.r.live && t.r.seq == t.seq && !t.r.queued }
 
-// double has a datagram just built sent again behind all that is due, if the way loses and nothing of its lane waits. A
-// dmove is not worth it: who wants it to arrive does not send one.
+// double has a datagram just built sent again behind all that is due, if the way loses and nothing of its lane
+// waits. A dmove is not worth it: who wants it to arrive does not send one.
 func (c *Core) double(lane int) {
 	r := c.built
 	c.twins[lane] = twin{}
@@ -96,6 +115,7 @@ func (c *Core) buildTwin(now int64, buf []byte) int {
 		n := c.rebuild(lane, t.r, now, buf)
 		t.r.repeated = repeated
 		buf[1] &^= flagWaits // nobody waits for the copy
+		c.loss.twins++
 		return n
 	}
 	return 0

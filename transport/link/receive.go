@@ -130,7 +130,8 @@ func (c *Core) frame(lane uint8, b []byte) (int, string) {
 	return 0, "unknown type of frame"
 }
 
-// place puts one chunk where it belongs, if the export table allows it. It says why when the peer breaks the protocol.
+// place puts one chunk where it belongs, if the export table allows it. It says why when the peer breaks the
+// protocol.
 func (c *Core) place(f *writeFrame) string {
 	t := &c.in[f.tx%maxTx]
 	if !t.used || t.id != f.tx {
@@ -302,9 +303,13 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 	c.heard = heard{}
 	before := c.send[0].live + c.send[1].live
 	for l := range c.send {
-		// An echo that follows a repetition sooner than any round trip tells of an earlier transmission (RFC 8985 §6.2).
+		// An echo that follows a repetition sooner than any round trip tells of an earlier transmission (RFC 8985
+		// §6.2); where round trips were longer than the waits, sooner than one waits now.
 		was := c.send[l].live
-		c.send[l].believed = now - c.rtt.least
+		c.send[l].believed, c.send[l].hasty = now-c.rtt.least, c.loss.hasty > 0
+		if c.loss.hasty > 0 {
+			c.send[l].believed = now - c.patience()
+		}
 		next, limit, bitmap, rest, ok := parseEchoLane(b)
 		if !ok || !c.send[l].echo(next, limit, bitmap, c.onAck[l]) {
 			c.stats.DatagramsMalformed++
@@ -334,13 +339,13 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 	return nil
 }
 
-// overlooked repairs the end of a lane that is silent while the other is not: as long as one is heard of, there is no
-// silence that would. What is on its way may be long behind what was sent later on the other lane, so time decides, not
-// order.
+// overlooked repairs the end of a lane that is silent while the other is not: as long as one is heard of, there is
+// no silence that would. What is on its way may be long behind what was sent later on the other lane, so time
+// decides, not order.
 func (c *Core) overlooked(now int64) {
-	before := now - max(minTimeout, c.rtt.timeout())
+	before := now - max(minTimeout, c.patience())
 	if c.loss.lossy() {
-		before = now - min(max(quickSilent, 4*c.rtt.smoothed), now-before)
+		before = now - min(max(quickSilent<<c.loss.hasty, 4*c.rtt.smoothed), now-before)
 	}
 	for l := range c.send {
 		s := &c.send[l]
@@ -380,9 +385,9 @@ type heard struct {
 	repeated bool
 }
 
-// hear notes a record that an echo tells of, and what it says of the path. Only the newest one makes a round trip: what
-// was sent before it may have waited for an echo that was lost (RFC 9002 §5.1). One that was repeated makes none, since
-// nobody knows which transmission was echoed (Karn).
+// hear notes a record that an echo tells of, and what it says of the path. Only the newest one makes a round trip:
+// what was sent before it may have waited for an echo that was lost (RFC 9002 §5.1). One that was repeated makes
+// none, since nobody knows which transmission was echoed (Karn).
 func (c *Core) hear(r *record) {
 	c.loss.arrived(int(r.sends))
 	if c.path.arrived(int(r.size), r.parted, r.stamp) {

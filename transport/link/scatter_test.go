@@ -101,7 +101,7 @@ func TestPiecesThatMove(t *testing.T) {
 		d.core[0].WriteMany(pieces[:2], 6)
 		d.core[0].WriteMany(pieces[2:], 7)
 		if after > 0 {
-			d.run(int64(after-1) * 2e6)
+			d.run(int64(after-1) * 10e6)
 		}
 		moved := d.core[0].Move(7, func(i int) []byte {
 			p := &pieces[2+i]

@@ -1,21 +1,27 @@
 package link
 
-// Repair by time. The gap rule repairs everything but the tail: when the newest datagrams of a burst are lost, nothing
-// later overtakes them. So after a silence the newest one is sent again as a probe (RFC 8985 §7 does the same for TCP);
-// its echo lets the gap rule do the rest. Only when probes stay unanswered are the oldest datagrams sent again, ever
-// more slowly.
+// Repair by time. The gap rule repairs everything but the tail: when the newest datagrams of a burst are lost,
+// nothing later overtakes them. So after a silence the newest one is sent again as a probe (RFC 8985 §7 does the
+// same for TCP); its echo lets the gap rule do the rest. Only when probes stay unanswered are the oldest datagrams
+// sent again, ever more slowly.
 
 const (
 	millisecond = int64(1e6)
 	initialRTT  = 20 * millisecond
-	// A peer process may lose its core for a scheduler's slice or two; a probe sent sooner is mostly wasted. Measured on 2
-	// cores with 8 processes, 2026-11-21.
+	// A peer process may lose its core for a scheduler's slice or two; a probe sent sooner is mostly wasted.
+	// Measured on 2 cores with 8 processes, 2026-11-21.
 	minProbe   = 4 * millisecond
 	minTimeout = 20 * millisecond
 	maxTimeout = 500 * millisecond
-	// What a long round trip may ask of later time-outs: a megabyte in the queue of a port of 100 Mbit/s, not a process
-	// that stood still.
+	// What a long round trip may ask of later time-outs: a megabyte in the queue of a port of 100 Mbit/s, not a
+	// process that stood still.
 	mostTimeout = 80 * millisecond
+	// What the longest round trip is assumed to be at first; each that is measured takes a part of it away. The
+	// first ones are short: of signals, and of the data that a port lets through at once. If all that stands behind
+	// these were sent again before it is heard of, no round trip would ever be measured, and each datagram would be
+	// sent several times.
+	mostAssumed = 3 * initialRTT
+	assumedFor  = 16
 	// A time-out repairs at most this many datagrams, so that a peer that stands still is not flooded when it wakes.
 	timeoutBurst = 16
 )
@@ -27,9 +33,12 @@ const (
 type rtt struct {
 	smoothed, variance, least, most int64
 	sampled                         bool
+	assumed                         int64 // the longest one, less with each that was measured
 }
 
-func (r *rtt) init() { r.smoothed, r.variance, r.least = initialRTT, initialRTT/2, initialRTT }
+func (r *rtt) init() {
+	r.smoothed, r.variance, r.least, r.assumed = initialRTT, initialRTT/2, initialRTT, mostAssumed
+}
 
 // sample takes one round trip. Longer ones than maxTimeout say that the peer or the way stood still, not how long the
 // way is.
@@ -41,6 +50,7 @@ func (r *rtt) sample(d int64) {
 	r.least = min(r.least, d)
 	most := min(d, mostTimeout)
 	r.most = max(most, r.most-(r.most-most)/256)
+	r.assumed -= r.assumed / assumedFor
 	if !r.sampled { // what was assumed says nothing any more
 		r.sampled, r.smoothed, r.variance = true, d, d/2
 		return
@@ -53,17 +63,22 @@ func (r *rtt) sample(d int64) {
 	r.smoothed += (d - r.smoothed) / 8
 }
 
-func (r *rtt) timeout() int64 { return max(r.smoothed+4*r.variance, r.most) }
+func (r *rtt) timeout() int64 { return max(r.smoothed+4*r.variance, r.most, r.assumed) }
+
+// patience is how long to wait for what was sent: longer than round trips have been, and longer each time that
+// something was sent again too soon. As long as all is sent again before it is heard of, round trips are not
+// measured.
+func (c *Core) patience() int64 { return max(minProbe<<c.loss.hasty, c.rtt.timeout()) }
 
 // wait is how long to stay silent before the next attempt.
 func (c *Core) wait() int64 {
 	if c.quick() {
-		return min(max(quickProbe, 2*c.rtt.smoothed)<<c.loss.quick, max(minProbe, c.rtt.timeout()))
+		return min(max(quickProbe, 2*c.rtt.smoothed)<<(c.loss.quick+c.loss.hasty), c.patience())
 	}
 	if c.backoff == 0 {
-		return min(maxTimeout, max(minProbe, c.rtt.timeout()))
+		return min(maxTimeout, c.patience())
 	}
-	return min(maxTimeout, max(minTimeout, c.rtt.timeout())<<(c.backoff-1))
+	return min(maxTimeout, max(minTimeout, c.patience())<<(c.backoff-1))
 }
 
 // quick reports whether the next probe comes soon, since the way loses.
@@ -124,7 +139,8 @@ func (c *Core) Tick(now int64) {
 			c.stats.Probes++
 		} else {
 			c.stats.Timeouts++
-			if !shrunk { // once, however many lanes are silent
+			c.loss.hasty = 0 // nothing comes at all: that is no haste
+			if !shrunk {     // once, however many lanes are silent
 				c.jam.shrink()
 				shrunk = true
 			}
