@@ -66,10 +66,25 @@ func fill(t *testing.T, b *Backlog) (k uint64, waits <-chan error, leave context
 		if full {
 			done := make(chan error, 1)
 			go func() { done <- b.Write(ctx, m, mep) }()
+			awaitWait(b)
 			return k, done, cancel
 		}
 		must.OK(t, b.Write(ctx, m, mep))
 		must.OK(t, b.Flush())
+	}
+}
+
+// awaitWait returns when a Write is in its wait: it tells that the backlog is full under the lock, and gives the lock
+// back in the wait.
+func awaitWait(b *Backlog) {
+	for {
+		b.mu.Lock()
+		told := b.told
+		b.mu.Unlock()
+		if told {
+			return
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -148,15 +163,6 @@ func TestBacklogEndsItsWaits(t *testing.T) {
 		_, b := newTestBacklog(t, 10_000)
 		_, waits, leave := fill(t, b)
 		defer leave()
-		for { // it is in the wait
-			b.mu.Lock()
-			said := b.told
-			b.mu.Unlock()
-			if said {
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
 		must.OK(t, b.Abort())
 		if err := must.Receive(t, waits, "the MEP still waits"); err == nil {
 			t.Error("it is written behind the end")
