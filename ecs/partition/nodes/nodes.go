@@ -52,13 +52,27 @@ func (m *member) latest() *nodev1.Report {
 	return m.report
 }
 
+// keep takes a report, unless a later one of the same run is there. Reports come by two ways, the watch and the answer
+// to a question, and what was told before the end of a run may arrive after its final report.
 func (m *member) keep(r *nodev1.Report) {
+	if overtaken(m.latest(), r) {
+		return
+	}
 	if m.faults != nil {
 		m.faults.heard(m.name, r)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.report, m.received = r, time.Now()
+	if !overtaken(m.report, r) {
+		m.report, m.received = r, time.Now()
+	}
+}
+
+// overtaken tells that a report was made before the final one that is there, of the same run: a node that begins a run
+// again, or as another process, has begun it at another time.
+func overtaken(there, r *nodev1.Report) bool {
+	return there.GetFinal() && !r.GetFinal() && there.GetRun() == r.GetRun() &&
+		there.GetStartedAtUs() == r.GetStartedAtUs()
 }
 
 // given counts the commands of this process to any node: a node holds them to this order. It is one for all partitions,

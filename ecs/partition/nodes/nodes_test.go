@@ -20,3 +20,36 @@ func TestCommandsAreNamedAsTyped(t *testing.T) {
 		}
 	}
 }
+
+// TestFinalReportStays holds that what a node told before the end of a run does not take the place of its final report,
+// whichever way it came: the accounts are made of the final ones.
+func TestFinalReportStays(t *testing.T) {
+	report := func(run uint32, began int64, final bool, retained uint64) *nodev1.Report {
+		return &nodev1.Report{
+			Run:         run,
+			StartedAtUs: began,
+			Final:       final,
+			Counters:    map[string]uint64{"ru.retained": retained},
+		}
+	}
+	final := report(7, 100, true, 0)
+	for name, tt := range map[string]struct {
+		then  *nodev1.Report
+		taken bool
+	}{
+		"late":           {then: report(7, 100, false, 10)},
+		"final again":    {then: report(7, 100, true, 0), taken: true},
+		"the next run":   {then: report(8, 200, false, 10), taken: true},
+		"begun again":    {then: report(7, 200, false, 10), taken: true},
+		"a new process":  {then: report(0, 0, false, 0), taken: true},
+		"before the run": {then: &nodev1.Report{}, taken: true},
+	} {
+		m := &member{name: "n0"}
+		m.keep(report(7, 100, false, 12))
+		m.keep(final)
+		m.keep(tt.then)
+		if got := m.latest(); (got == tt.then) != tt.taken {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
