@@ -127,7 +127,7 @@ func testPost(t *testing.T, w *world, name string, rank int) {
 		}
 	}
 	data := []byte("12345678")
-	if n := testing.AllocsPerRun(20, func() { _ = im.Post(24*PageSize, data) }); rank == 0 && n > 0 {
+	if n := testing.AllocsPerRun(1000, func() { _ = im.Post(24*PageSize, data) }); rank == 0 && n > 0 {
 		t.Errorf("%s: %v allocations", name, n)
 	}
 	// A post waits for what is before it in its context, and its caller does not.
