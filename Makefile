@@ -75,11 +75,14 @@ check-memory: ## remote memory: 10,000 histories of words that must be lineariza
 check-patterns: build ## a thousand million words between nodes in the patterns of document 004, each checked at its receiver
 	bin/ringlet bench patterns --words 100000000 --sizes 4KiB --duration 20m
 
-# The rooms whose goroutines share memory. The program, its measurements and the simulations use these; they, and all cases,
-# are in race-long.
+# The rooms whose goroutines share memory: they have locks or atomics. The program, its measurements and the simulations use
+# these; all rooms, and all cases, are in race-long.
+racing = $$(go list -f '{{.ImportPath}} {{.Imports}} {{.TestGoFiles}} {{.XTestGoFiles}}' ./... \
+	| awk '/[[ ]sync[] \/]/ && /_test\.go/ && !/^ringlet\/(cmd|lab|sim|event)\// {print $$1}')
+
 .PHONY: race
 race: ## the short form under the race detector, shuffled, of the rooms whose goroutines share memory
-	CGO_ENABLED=1 go test -race -vet=off $(TESTING) -shuffle=on -count=1 $$(go list ./... | grep -Ev '^ringlet/(cmd|lab|sim|event)/')
+	CGO_ENABLED=1 go test -race -vet=off $(TESTING) -shuffle=on -count=1 $(racing)
 
 .PHONY: race-long
 race-long: ## all tests with all their cases under the race detector, shuffled

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ringlet/shmem"
+	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
 	"ringlet/transport"
 	"ringlet/transport/simnet"
@@ -62,7 +63,8 @@ func TestReadsOfAllLengths(t *testing.T) {
 func TestReadsThatAreGivenUp(t *testing.T) {
 	readWorld(t, longRead, func(w *world, seg *shmem.Segment, im *Import) {
 		cut := 0
-		for after := time.Duration(0); after < 8*time.Millisecond; after += 100 * time.Microsecond {
+		step := time.Duration(cases.Count(100, 500)) * time.Microsecond
+		for after := time.Duration(0); after < 8*time.Millisecond; after += step {
 			for _, n := range []int{PageSize, longRead} {
 				ctx, cancel := context.WithTimeout(context.Background(), after)
 				if im.Read(ctx, 0, make([]byte, n)) != nil {

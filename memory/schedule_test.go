@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -12,12 +13,13 @@ import (
 	"time"
 
 	"ringlet/shmem"
+	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
 	"ringlet/transport/simnet"
 )
 
-var schedules = flag.Int("schedules", 400,
-	"random schedules of reads and writes that race with the end of what they are for")
+var schedules = flag.Int("schedules", 0,
+	"random schedules of reads and writes that race with the end of what they are for; 0: 400, or 120 in the short form")
 
 // A world that fails says its number, and is played again alone with -schedules 20.
 var firstWorld = flag.Uint64("first-world", 0, "number of the first world of schedules")
@@ -38,7 +40,8 @@ var disturbances = []string{"withdrawn", "the owner dies", "an importer dies", "
 func TestNothingOutsideAGrant(t *testing.T) {
 	dir := t.TempDir()
 	var sum Stats
-	for seed := *firstWorld; (seed-*firstWorld)*rounds < uint64(*schedules); seed++ {
+	all := uint64(cmp.Or(*schedules, cases.Count(400, 120)))
+	for seed := *firstWorld; (seed-*firstWorld)*rounds < all; seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t, seed, dir)
 			s.play()

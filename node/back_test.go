@@ -36,10 +36,7 @@ func TestReadoutComesBack(t *testing.T) {
 			req := &nodev1.CommandRequest{Configuration: c.Effective(), View: p.view, TagnetAddress: address}
 			p.up(req)
 			p.more(s, 20)
-			losses := 2
-			if testing.Short() {
-				losses = 1
-			}
+			losses := cases.Count(2, 1)
 			for times := range losses {
 				p.kill[victim]()
 				if e := <-p.lost; e.Role != tagnet.Readout || e.Incident != tagnet.Lost {

@@ -17,6 +17,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
+	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
 )
 
@@ -26,9 +27,6 @@ const (
 	childKey  = "RINGLET_TEST_BACKLOG_KEY"
 	childWhat = "RINGLET_TEST_BACKLOG_WHAT" // drain, or write FROM TO ATTEMPT
 )
-
-// killMEPs is how many MEPs TestKilled has in all.
-const killMEPs = 4000
 
 // TestChild is a builder unit's output, or a drain, until it is killed.
 func TestChild(t *testing.T) {
@@ -103,6 +101,7 @@ func (c *child) kill() (said []string) {
 func TestKilled(t *testing.T) {
 	r := newRig(t, 100_000)
 	rnd := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 63))
+	killMEPs := uint64(cases.Count(4000, 800))
 	drain := r.child("drain")
 	defer func() { drain.kill() }()
 	kills, drainKills := 0, 0

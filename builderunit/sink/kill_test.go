@@ -15,6 +15,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event/pattern"
+	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
 )
 
@@ -64,10 +65,7 @@ func killedMEP(t must.TB, p *pattern.Pattern, k uint64) (Meta, []byte) {
 // TestKilled kills a process that writes, at random moments. Every MEP whose Flush it had reported is there after
 // Recover.
 func TestKilled(t *testing.T) {
-	times := 12
-	if testing.Short() {
-		times = 3
-	}
+	times := cases.Count(12, 3)
 	p := testPattern(t)
 	for i := range times {
 		d := []recording.Durability{recording.File, recording.Disk}[i%2]

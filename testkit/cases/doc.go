@@ -5,6 +5,8 @@
 // from its name: the tests of several faults have every case among them, and the same test has the same cases each
 // time.
 //
+// Where a test does one thing again and again, Count says how often.
+//
 // What the caller must do: nothing but to range over it, in the test that has the cases.
 package cases
 
@@ -39,4 +41,12 @@ func chosen(test string, i, n int) bool {
 	_, _ = h.Write([]byte(test))
 	first := int(h.Sum32() % uint32(min(n, share)))
 	return i%share == first
+}
+
+// Count is a number of a test, such as how often it does something: the first, or in the short form the second.
+func Count(all, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return all
 }

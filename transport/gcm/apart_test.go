@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ringlet/internal/invariants"
+	"ringlet/testkit/cases"
 )
 
 // TestApart compares messages in two places with what crypto/cipher makes of them in one, for each length of a packet.
@@ -19,10 +20,7 @@ func TestApart(t *testing.T) {
 		const most = 9000
 		memory, sealed, opened := make([]byte, most+512), make([]byte, most+512), make([]byte, most+512)
 		_, _ = rng.Read(memory)
-		step := 1
-		if testing.Short() {
-			step = 37
-		}
+		step := cases.Count(1, 37)
 		for n := 0; n <= most-FirstSize; n += step {
 			nonce, aad := memory[random.IntN(64):][:NonceSize], memory[random.IntN(64):][:random.IntN(40)]
 			first := (*[FirstSize]byte)(memory[random.IntN(64):])

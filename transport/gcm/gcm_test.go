@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ringlet/testkit/cases"
 )
 
 // each runs a test for every form that this processor has; crypto/cipher is the one that the others are held to.
@@ -107,10 +109,7 @@ func TestEveryLength(t *testing.T) {
 		const most = 70_000
 		memory, want := make([]byte, 2*most+1024), make([]byte, 0, most+Overhead)
 		_, _ = rng.Read(memory)
-		step := 1
-		if testing.Short() {
-			step = 37
-		}
+		step := cases.Count(1, 37)
 		for n := 0; n <= most; n += step {
 			nonce, aad := memory[random.IntN(64):][:NonceSize], memory[random.IntN(64):][:random.IntN(301)]
 			src := memory[512+random.IntN(64):][:n]

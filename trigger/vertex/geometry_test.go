@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ringlet/event/velo"
+	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
 )
 
@@ -57,10 +58,7 @@ func TestOtherGeometries(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g, err := velo.New(tt.layout)
 			must.OK(t, err)
-			events := 200
-			if testing.Short() {
-				events = 80
-			}
+			events := cases.Count(200, 80)
 			s := searched(t, newToyOf(g, 7), events)
 			if s.primary < 2*events*97/100 || s.accepted < int(tt.found*float64(events)) || s.kept > events/20 {
 				t.Errorf("%+v of %d events each", s, events)

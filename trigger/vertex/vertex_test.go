@@ -9,6 +9,7 @@ import (
 
 	"ringlet/event/selection"
 	"ringlet/event/velo"
+	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
 	"ringlet/trigger"
 )
@@ -68,10 +69,7 @@ func searched(t *testing.T, toy *toy, events int) (s seen) {
 }
 
 func TestVerticesAreFound(t *testing.T) {
-	events := 400
-	if testing.Short() {
-		events = 100
-	}
+	events := cases.Count(400, 100)
 	s := searched(t, newToy(7), events)
 	if s.primary < 2*events*99/100 || s.dz > 0.02 || s.dx > 0.01 {
 		t.Error("primary vertices are not found, or not where they are")
