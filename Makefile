@@ -44,8 +44,10 @@ run: build ## build, then run a whole system on this machine: make run ARGS='--n
 	@bin/ringlet run $(ARGS)
 
 # What takes long, and two thirds of the cases of a fault, are left to test-long: -short, see testkit/cases.
-# Many tests wait, so more packages than processors are under way.
-TESTING := -short -p $(shell echo $$((2 * $$(nproc))))
+# Many tests wait, so more packages than processors are under way. A test binary lives for seconds: it is linked without what a
+# debugger needs, which takes a third off; stacks of a panic have their lines.
+BRIEF   := -ldflags=-w
+TESTING := -short $(BRIEF) -p $(shell echo $$((2 * $$(nproc))))
 
 .PHONY: test
 test: ## the tests, in their short form; needs Go alone
@@ -108,7 +110,7 @@ fuzz: ## every fuzz target for FUZZTIME (30s) each: make fuzz FUZZTIME=5s
 .PHONY: fuzz-room
 fuzz-room: ## the fuzz targets of one room: make fuzz-room ROOM=./event
 	@bin=$$(mktemp); trap 'rm -f "$$bin"' EXIT; cache=$$(go env GOCACHE)/fuzz/$$(go list $(ROOM)); \
-	go test -vet=off -c -fuzz . -o "$$bin" $(ROOM); cd $(ROOM); \
+	go test -vet=off $(BRIEF) -c -fuzz . -o "$$bin" $(ROOM); cd $(ROOM); \
 	for name in $$("$$bin" -test.list '^Fuzz'); do \
 		if out=$$("$$bin" -test.run '^$$' -test.fuzz "^$$name\$$" -test.fuzzcachedir "$$cache" -test.parallel 1 \
 			-test.fuzztime $(FUZZTIME) -test.fuzzminimizetime 10x </dev/null 2>&1); then \
@@ -122,7 +124,7 @@ fuzz-room: ## the fuzz targets of one room: make fuzz-room ROOM=./event
 
 .PHONY: bench
 bench: ## every benchmark once, so that none can rot (figures need more: go test -bench X -count 5 ./room)
-	go test -vet=off -run '^$$' -bench . -benchtime 1x -benchmem $(call testing,Benchmark)
+	go test -vet=off $(BRIEF) -run '^$$' -bench . -benchtime 1x -benchmem $(call testing,Benchmark)
 
 .PHONY: proto
 proto: tool-proto ## regenerate from proto/: messages, gRPC, HTTP, the OpenAPI document

@@ -81,7 +81,7 @@ func short(t testing.TB) Config {
 		Version:  "test",
 		Carriers: []string{"quic"},
 		Sizes:    []config.Bytes{128, 64 << 10},
-		Duration: 40 * time.Millisecond,
+		Duration: 20 * time.Millisecond,
 		Rounds:   1,
 		Memory:   4 << 20,
 		Host:     host,

@@ -18,7 +18,7 @@ func slowly(t *testing.T, carrier string) DecisionsConfig {
 		Timeout:     10 * time.Second,
 		Together:    7,
 		Rate:        20000,
-		Duration:    300 * time.Millisecond,
+		Duration:    60 * time.Millisecond,
 	}
 }
 

@@ -22,7 +22,7 @@ func modes(t *testing.T, carrier string) DescriptorsConfig {
 		PerTrigger:  []string{"1", "5", "endless"},
 		Descriptors: 11,
 		Trigger:     bySoftware,
-		Duration:    100 * time.Millisecond,
+		Duration:    30 * time.Millisecond,
 	}
 }
 

@@ -19,7 +19,7 @@ func rarely(t *testing.T, carrier string) IntegrityConfig {
 		Size:        384,
 		Rate:        2000,
 		Buffers:     64,
-		Duration:    300 * time.Millisecond,
+		Duration:    60 * time.Millisecond,
 	}
 }
 

@@ -19,7 +19,7 @@ func TestMemory(t *testing.T) {
 		r, err := Memory(t.Context(), MemoryConfig{
 			NodesConfig: nodesOf(t, c.Name),
 			Sizes:       []config.Bytes{8, 100_000},
-			Duration:    20 * time.Millisecond,
+			Duration:    10 * time.Millisecond,
 			Lanes:       3,
 		})
 		if err != nil || len(r.Rows) != 2 || r.UDPTrip <= 0 || r.Add <= 0 {
@@ -67,7 +67,7 @@ func TestMemoryBesideMPI(t *testing.T) {
 	cfg := MemoryConfig{
 		NodesConfig: nodesOf(t, "local"),
 		Sizes:       []config.Bytes{8, 100_000},
-		Duration:    20 * time.Millisecond,
+		Duration:    10 * time.Millisecond,
 		Lanes:       3,
 		MPI:         true,
 	}
@@ -159,7 +159,7 @@ func TestMemoryEnds(t *testing.T) {
 	cfg := MemoryConfig{
 		NodesConfig: nodesOf(t, "quic"),
 		Sizes:       []config.Bytes{8},
-		Duration:    20 * time.Millisecond,
+		Duration:    10 * time.Millisecond,
 		Lanes:       1,
 	}
 	for setting, wrong := range map[string]func(c *MemoryConfig){

@@ -26,7 +26,7 @@ func TestNamed(t *testing.T) {
 		"write buffers":  {"most_outstanding", "stores", "joined"},
 	}
 	for name, measure := range cases.Of(t, named) {
-		f, err := measure(t.Context(), nodesOf(t, "quic"), 300*time.Millisecond)
+		f, err := measure(t.Context(), nodesOf(t, "quic"), 100*time.Millisecond)
 		must.OK(t, err)
 		for _, figure := range has[name] {
 			if f[figure] <= 0 {
