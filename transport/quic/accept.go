@@ -72,20 +72,22 @@ func (n *Network) welcome() {
 			h.made.Store(true)
 			h.leave()
 		}
-		if !n.keep(qc) {
+		l, kept := n.keep(qc)
+		if !kept {
 			_ = qc.CloseWithError(0, "the node is closed")
 			return
 		}
 		n.wg.Go(func() {
 			defer func() { <-busy }()
-			n.receive(qc)
+			n.receive(l)
 		})
 	}
 }
 
 // receive greets a peer and keeps it until Accept takes it, it goes away or the network is closed.
-func (n *Network) receive(qc *quicgo.Conn) {
-	in, err := n.greet(qc)
+func (n *Network) receive(l *life) {
+	qc := l.qc
+	in, err := n.greet(l)
 	if err != nil {
 		if n.ctx.Err() == nil {
 			tick(&n.door.count.HellosRefused)
@@ -117,7 +119,8 @@ func (n *Network) Accept(ctx context.Context) (transport.Incoming, error) {
 }
 
 // greet reads the peer's name and hello.
-func (n *Network) greet(qc *quicgo.Conn) (*incoming, error) {
+func (n *Network) greet(l *life) (*incoming, error) {
+	qc := l.qc
 	name, err := n.cfg.Name(qc.ConnectionState().TLS)
 	if err != nil {
 		return nil, err
@@ -136,7 +139,7 @@ func (n *Network) greet(qc *quicgo.Conn) (*incoming, error) {
 	}
 	return &incoming{
 		net:   n,
-		qc:    qc,
+		life:  l,
 		st:    st,
 		name:  name,
 		hello: hello,
@@ -145,8 +148,8 @@ func (n *Network) greet(qc *quicgo.Conn) (*incoming, error) {
 
 // incoming is a peer that waits for an answer.
 type incoming struct {
-	net   *Network
-	qc    *quicgo.Conn
+	net *Network
+	*life
 	st    *quicgo.Stream
 	name  string
 	hello []byte
@@ -163,7 +166,7 @@ func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
 		return nil, fmt.Errorf("answering %s: %w", in.name, err)
 	}
 	_ = in.st.SetWriteDeadline(time.Time{})
-	return newConn(in.net, in.qc, in.st, in.name), nil
+	return newConn(in.net, in.life, in.st, in.name), nil
 }
 
 func (in *incoming) Refuse(code transport.RefuseCode, why string) {

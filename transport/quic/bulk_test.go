@@ -291,9 +291,9 @@ func TestOneSocketForAll(t *testing.T) {
 	bc, _ := linked(t, a, c, "c")
 	for _, n := range []*Network{b, c} {
 		n.mu.Lock()
-		for qc := range n.conns {
-			if qc.RemoteAddr().String() != a.Addr().String() {
-				t.Errorf("%v was dialled from %v, want %v", n.Addr(), qc.RemoteAddr(), a.Addr())
+		for l := range n.conns {
+			if l.qc.RemoteAddr().String() != a.Addr().String() {
+				t.Errorf("%v was dialled from %v, want %v", n.Addr(), l.qc.RemoteAddr(), a.Addr())
 			}
 		}
 		n.mu.Unlock()

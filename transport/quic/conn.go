@@ -12,7 +12,7 @@ import (
 
 // conn is one QUIC connection as a carrier of datagrams.
 type conn struct {
-	qc   *quicgo.Conn
+	*life
 	name string
 	max  int
 	ctx  context.Context
@@ -20,9 +20,9 @@ type conn struct {
 	st   *quicgo.Stream // of the hellos; Upgrade goes on with it
 }
 
-func newConn(n *Network, qc *quicgo.Conn, st *quicgo.Stream, name string) *conn {
+func newConn(n *Network, l *life, st *quicgo.Stream, name string) *conn {
 	return &conn{
-		qc:   qc,
+		life: l,
 		name: name,
 		max:  n.packet - overhead,
 		ctx:  context.Background(),

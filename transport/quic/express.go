@@ -77,7 +77,7 @@ func (c *expressConn) Close(reason string) error {
 
 // take opens the packets of one read.
 func (c *expressConn) take(r *reading, packets []byte, segment int) {
-	r.used = 0
+	r.used, r.fresh = 0, false
 	var to transport.Receiver
 	if started := c.started.Load(); started != nil && (*started).Begin() {
 		to = *started
@@ -86,6 +86,9 @@ func (c *expressConn) take(r *reading, packets []byte, segment int) {
 		p := packets[:min(segment, len(packets))]
 		packets = packets[len(p):]
 		c.packet(r, to, p)
+	}
+	if r.fresh {
+		c.bulk.Add(1)
 	}
 	if to != nil {
 		to.End()
@@ -127,6 +130,7 @@ func (c *expressConn) packet(r *reading, to transport.Receiver, p []byte) {
 				return
 			}
 			copy(dst, first[link.BulkHead:])
+			r.fresh = true
 			to.Land()
 			return
 		}
@@ -135,8 +139,10 @@ func (c *expressConn) packet(r *reading, to transport.Receiver, p []byte) {
 	case v != express.Fresh:
 		c.refuse(v)
 	case kind != express.Datagram:
+		r.fresh = true
 		tick(&count.Probes) // too late to mean anything
 	default:
+		r.fresh = true
 		to.Receive(d)
 	}
 }

@@ -55,14 +55,3 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 		t.Errorf("stream: %d bytes may be in flight, more than the %d of flow control", n, streamBuf)
 	}
 }
-
-// TestSilenceEndsInTime: quic-go counts from the packet by which it looks whether a silent peer lives.
-func TestSilenceEndsInTime(t *testing.T) {
-	cfg := Config{}
-	cfg.defaults()
-	c := (&Network{cfg: cfg}).quicConfig()
-	longest := c.KeepAlivePeriod + c.MaxIdleTimeout
-	if longest > cfg.IdleTimeout || c.KeepAlivePeriod > c.MaxIdleTimeout/2 {
-		t.Errorf("who is silent is lost after %v, not %v; looked at every %v", longest, cfg.IdleTimeout, c.KeepAlivePeriod)
-	}
-}

@@ -89,7 +89,7 @@ type Network struct {
 	sessions sessions // of the carrier quic
 
 	mu    sync.Mutex // guards conns
-	conns map[*quicgo.Conn]struct{}
+	conns map[*life]struct{}
 
 	wg      sync.WaitGroup
 	closing sync.Once
@@ -156,7 +156,7 @@ func Listen(cfg Config) (*Network, error) {
 		log:     cfg.Log,
 		packet:  cfg.PacketSize,
 		greeted: make(chan *incoming),
-		conns:   map[*quicgo.Conn]struct{}{},
+		conns:   map[*life]struct{}{},
 		door:    newDoor(cfg.Log),
 	}
 	n.sessions.own = newReading()
@@ -242,17 +242,14 @@ func mtuOf(ip net.IP) int {
 	return mtu
 }
 
-// quicConfig is what quic-go is told. It counts the idle time from the first packet that it sends after the last that
-// came (RFC 9000, section 10.1): where the bulk goes past it, that is the one which keeps the connection alive. Who is
-// silent must be lost within Config.IdleTimeout even so, since a barrier is given up soon after.
+// quicConfig is what quic-go is told. Whether a peer lives is for life to say.
 func (n *Network) quicConfig() *quicgo.Config {
-	alive := n.cfg.IdleTimeout / 6
 	return &quicgo.Config{
 		EnableDatagrams:                true,
 		InitialPacketSize:              uint16(n.packet),
 		DisablePathMTUDiscovery:        true,
-		MaxIdleTimeout:                 n.cfg.IdleTimeout - alive,
-		KeepAlivePeriod:                alive,
+		MaxIdleTimeout:                 quicIdle,
+		KeepAlivePeriod:                n.cfg.IdleTimeout / looks,
 		HandshakeIdleTimeout:           n.cfg.IdleTimeout,
 		MaxIncomingStreams:             1,
 		MaxIncomingUniStreams:          streams,
@@ -275,8 +272,8 @@ func (n *Network) Close() error {
 		conns := n.conns
 		n.conns = nil
 		n.mu.Unlock()
-		for qc := range conns {
-			_ = qc.CloseWithError(0, "the node is closed")
+		for l := range conns {
+			_ = l.qc.CloseWithError(0, "the node is closed")
 		}
 		n.closed = errors.Join(n.ln.Close(), n.tr.Close(), n.sock.Close())
 		n.wg.Wait()
@@ -301,21 +298,23 @@ func speaking(c *tls.Config) *tls.Config {
 	return c
 }
 
-// keep notes a connection for Close, because quic-go ends connections silently with their socket. A closed network
-// keeps none.
-func (n *Network) keep(qc *quicgo.Conn) bool {
+// keep notes a connection for Close, because quic-go ends connections silently with their socket, and looks whether its
+// peer lives. A closed network keeps none.
+func (n *Network) keep(qc *quicgo.Conn) (*life, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.conns == nil {
-		return false
+		return nil, false
 	}
-	n.conns[qc] = struct{}{}
-	context.AfterFunc(qc.Context(), func() {
+	l := &life{qc: qc}
+	n.conns[l] = struct{}{}
+	n.wg.Go(func() {
+		l.watch(n.cfg.IdleTimeout)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		delete(n.conns, qc)
+		delete(n.conns, l)
 	})
-	return true
+	return l, true
 }
 
 // Dial connects to a peer and exchanges hellos on the first stream.
@@ -329,7 +328,8 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 	if err != nil {
 		return nil, nil, refusal(name, addr, err)
 	}
-	if !n.keep(qc) {
+	l, kept := n.keep(qc)
+	if !kept {
 		_ = qc.CloseWithError(0, "the node is closed")
 		return nil, nil, transport.ErrClosed
 	}
@@ -339,7 +339,7 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 		_ = qc.CloseWithError(0, "no hello")
 		return nil, nil, refusal(name, addr, err)
 	}
-	return newConn(n, qc, st, name), answer, nil
+	return newConn(n, l, st, name), answer, nil
 }
 
 // converse says hello on a new stream and reads the answer.

@@ -10,6 +10,7 @@ import (
 
 	"ringlet/testkit/cases"
 	"ringlet/transport"
+	"ringlet/transport/express"
 )
 
 // relay passes UDP packets between one peer that sends to it and another, as far as the path that it stands for
@@ -18,6 +19,7 @@ type relay struct {
 	front, back *net.UDPConn
 	most        [2]atomic.Int64 // bytes of a packet that passes: to the back, to the front
 	every       atomic.Uint64   // one of so many packets of each direction is lost; 0: none
+	bulk        atomic.Bool     // and all that are quic-go's own
 	dialler     atomic.Pointer[netip.AddrPort]
 }
 
@@ -63,17 +65,18 @@ func (r *relay) pass(in *net.UDPConn, most *atomic.Int64, way func(netip.AddrPor
 			return // closed
 		}
 		out, to := way(from)
-		if every := r.every.Load(); int64(n) <= most.Load() && (every == 0 || count%every != 0) {
+		if every := r.every.Load(); int64(n) <= most.Load() && (every == 0 || count%every != 0) &&
+			(!r.bulk.Load() || express.Is(b[:n])) {
 			_, _ = out.WriteToUDPAddrPort(b[:n], to) // what does not pass is lost
 		}
 	}
 }
 
 // behindRelay are two nodes, of which the first sees the second behind a relay. The one of lower rank dials.
-func behindRelay(t *testing.T, carrier transport.Carrier, every uint64) ([2]*end, *relay) {
+func behindRelay(t *testing.T, carrier transport.Carrier, every uint64, change func(*Config)) ([2]*end, *relay) {
 	t.Helper()
 	var r *relay
-	ends := endpointsBy(t, nil, func(c *transport.Config) {
+	ends := endpointsBy(t, change, func(c *transport.Config) {
 		if r == nil {
 			r = newRelay(t, c.View.Members[1].Addr)
 			r.every.Store(every)
@@ -101,7 +104,7 @@ func TestTheRelayedPathShrinks(t *testing.T) {
 	}) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ends, r := behindRelay(t, c.carrier, c.every)
+			ends, r := behindRelay(t, c.carrier, c.every, nil)
 			run := flood(t, ends)
 			run.moves(t, rounds)
 			r.carry(1272) // of UDP payload, as an MTU of 1300 has

@@ -48,6 +48,7 @@ type sessions struct {
 type reading struct {
 	aside []byte // where what has no place is opened: room for one read
 	used  int
+	fresh bool // a packet of this read was sealed by the peer
 }
 
 // room is a piece of the memory aside, as long as the packets of one read may need.

@@ -1,0 +1,52 @@
+package quic
+
+import (
+	"sync/atomic"
+	"time"
+
+	quicgo "github.com/quic-go/quic-go"
+)
+
+// quicIdle is after how long quic-go itself gives up a silent peer. It hears its own packets alone, and where a port is
+// congested these few get lost while the bulk of a link, which goes past it, still arrives. So it waits for longer than
+// anybody would, and life decides.
+const quicIdle = 10 * time.Minute
+
+// life tells whether the peer of a connection lives: what quic-go hears of it counts, and so does what the engine of
+// the bulk hears.
+type life struct {
+	qc   *quicgo.Conn
+	bulk atomic.Uint64 // reads of the bulk in which there was a packet that the peer had sealed
+}
+
+// heard counts what came from the peer. Both parts count packets that were opened with the keys of the connection.
+func (l *life) heard() uint64 { return l.qc.ConnectionStats().PacketsReceived + l.bulk.Load() }
+
+// watch ends the connection when nothing has been heard of the peer for so long. It looks six times meanwhile: quic-go
+// asks a silent peer for an answer as often.
+func (l *life) watch(bears time.Duration) {
+	every := bears / looks
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	known, silent := l.heard(), 0
+	for {
+		select {
+		case <-l.qc.Context().Done():
+			return
+		case <-tick.C:
+		}
+		if now := l.heard(); now != known {
+			known, silent = now, 0
+		} else if silent++; silent >= looks-1 {
+			lasted := (time.Duration(silent) * every).Round(time.Millisecond)
+			_ = l.qc.CloseWithError(0, silentFor+lasted.String())
+			return
+		}
+	}
+}
+
+// silentFor begins the reason why a connection ended whose peer was silent.
+const silentFor = "nothing has been heard of it for "
+
+// looks is how often a peer is looked at in the time after which it is taken for dead.
+const looks = 6
