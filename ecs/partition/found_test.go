@@ -156,7 +156,7 @@ func TestThePartIsKept(t *testing.T) {
 	}
 	through := map[string]*ecsv1.Cause{
 		"the machine": (&Partition{}).message((&Partition{}).causeOf(&fault.Error{Fault: x})),
-		"a record":    inRecord(x, "loss", timestamppb.Now()),
+		"a record":    inRecord(x, codeLoss, timestamppb.Now()),
 		"a node":      causeOfNode(&nodev1.Cause{Component: "n1", Part: "output", What: "disk full"}),
 	}
 	r := &ecsv1.Run{}
@@ -165,6 +165,25 @@ func TestThePartIsKept(t *testing.T) {
 	for way, c := range through {
 		if c.GetPart() != "output" || c.GetComponent() != "n1" || c.GetWhat() != "disk full" {
 			t.Errorf("by %s it is %v", way, c)
+		}
+	}
+}
+
+// TestRecordTellsTheLossByItsCause: a link that was down was seen first, and what the node itself said of its disk is
+// what the record ends with. The loss of another node does not take its place.
+func TestRecordTellsTheLossByItsCause(t *testing.T) {
+	at := timestamppb.New(time.Unix(1, 0))
+	link := fault.Fault{Component: "n3", What: "the link of n0 to it is down", Evidence: "seen by n0"}
+	disk := fault.Fault{Component: "n3", What: "builder unit: disk full", Evidence: "seen by n3"}
+	other := fault.Fault{Component: "n4", What: "builder unit: disk full", Evidence: "seen by n4"}
+	for _, tt := range []struct {
+		first, later fault.Fault
+		want         string
+	}{{link, disk, disk.What}, {link, other, link.What}} {
+		r := &ecsv1.Run{Cause: inRecord(tt.first, codeLoss, at)}
+		fill(r, &nodes.Report{FirstLoss: &tt.later}, nil, time.Unix(2, 0))
+		if c := r.GetCause(); c.GetWhat() != tt.want || c.GetCode() != codeLoss || !c.GetAt().AsTime().Equal(at.AsTime()) {
+			t.Errorf("%v, and later %v: %v", tt.first, tt.later, c)
 		}
 	}
 }

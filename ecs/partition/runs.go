@@ -167,6 +167,9 @@ func verdict(r *nodes.Report) ecsv1.Verdict {
 // word is a verdict for people.
 func word(v ecsv1.Verdict) string { return strings.TrimPrefix(v.String(), "VERDICT_") }
 
+// codeLoss is the code of the cause that the run goes on without a node.
+const codeLoss = "loss"
+
 // causeAbsent is the code of the cause that a member took no part.
 const causeAbsent = "absent"
 
@@ -197,6 +200,9 @@ func fill(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now time.Time
 			What:      report.Broken,
 			Code:      "broken_source",
 		}
+	} else if x := report.FirstLoss; x != nil && r.GetCause().GetCode() == codeLoss &&
+		r.GetCause().GetComponent() == x.Component {
+		r.Cause = inRecord(*x, codeLoss, r.GetCause().GetAt()) // who is closer to it has spoken since
 	} else if report.Unmerged {
 		problems := report.Recorded.Problems
 		r.Cause = &ecsv1.Cause{

@@ -89,7 +89,7 @@ func (p *Partition) strike(run *nodes.Run) {
 func (p *Partition) lost(x fault.Fault) {
 	p.change(func(r *ecsv1.Run) {
 		if r.GetCause() == nil { // what was first is what counts
-			r.Cause = inRecord(x, "loss", timestamppb.Now())
+			r.Cause = inRecord(x, codeLoss, timestamppb.Now())
 		}
 	})
 	_ = p.runner.Degrade(inMachine(x))
