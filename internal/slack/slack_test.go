@@ -37,7 +37,7 @@ func start(t *testing.T, of time.Duration) []string {
 		Take(of)
 		cmd := exec.Command(os.Args[0], "a", "b c")
 		cmd.Env = append(os.Environ(), "SLACK_TEST_NODE=yes")
-		out, err := cmd.CombinedOutput()
+		out, err := cmd.Output()
 		if err != nil {
 			out = []byte(err.Error())
 		}
