@@ -170,7 +170,7 @@ func TestThePartIsKept(t *testing.T) {
 }
 
 // TestRecordTellsTheLossByItsCause: a link that was down was seen first, and what the node itself said of its disk is
-// what the record ends with. The loss of another node does not take its place.
+// what the record ends with. The loss of another node does not take its place, and an output that was not merged does.
 func TestRecordTellsTheLossByItsCause(t *testing.T) {
 	at := timestamppb.New(time.Unix(1, 0))
 	link := fault.Fault{Component: "n3", What: "the link of n0 to it is down", Evidence: "seen by n0"}
@@ -184,6 +184,12 @@ func TestRecordTellsTheLossByItsCause(t *testing.T) {
 		fill(r, &nodes.Report{FirstLoss: &tt.later}, nil, time.Unix(2, 0))
 		if c := r.GetCause(); c.GetWhat() != tt.want || c.GetCode() != codeLoss || !c.GetAt().AsTime().Equal(at.AsTime()) {
 			t.Errorf("%v, and later %v: %v", tt.first, tt.later, c)
+		}
+		out := &nodes.Output{Problems: []string{"no room"}}
+		unmerged := &nodes.Report{FirstLoss: &tt.later, Unmerged: true, Recorded: out}
+		fill(r, unmerged, nil, time.Unix(2, 0))
+		if c := r.GetCause(); c.GetWhat() != "no room" || c.GetCode() != "not_merged" {
+			t.Errorf("an output that was not merged: %v", c)
 		}
 	}
 }

@@ -180,6 +180,9 @@ func fill(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now time.Time
 	if r.StopBegun == nil {
 		r.StopBegun = r.StopDone
 	}
+	if x, c := report.FirstLoss, r.GetCause(); x != nil && c.GetCode() == codeLoss && c.GetComponent() == x.Component {
+		r.Cause = inRecord(*x, codeLoss, c.GetAt()) // who is closer to it has spoken since
+	}
 	if c := report.Cause; c != nil {
 		seen := r.StopBegun
 		if at := r.GetCause().GetAt(); at != nil {
@@ -200,9 +203,6 @@ func fill(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now time.Time
 			What:      report.Broken,
 			Code:      "broken_source",
 		}
-	} else if x := report.FirstLoss; x != nil && r.GetCause().GetCode() == codeLoss &&
-		r.GetCause().GetComponent() == x.Component {
-		r.Cause = inRecord(*x, codeLoss, r.GetCause().GetAt()) // who is closer to it has spoken since
 	} else if report.Unmerged {
 		problems := report.Recorded.Problems
 		r.Cause = &ecsv1.Cause{
