@@ -72,8 +72,8 @@ func (n *Network) welcome() {
 			h.made.Store(true)
 			h.leave()
 		}
-		l, kept := n.keep(qc)
-		if !kept {
+		l := n.keep(qc)
+		if l == nil {
 			_ = qc.CloseWithError(0, "the node is closed")
 			return
 		}

@@ -28,21 +28,36 @@ func (l *life) watch(bears time.Duration) {
 	every := bears / looks
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	known, silent := l.heard(), 0
+	ear := listening{known: l.heard()}
 	for {
 		select {
 		case <-l.qc.Context().Done():
 			return
 		case <-tick.C:
 		}
-		if now := l.heard(); now != known {
-			known, silent = now, 0
-		} else if silent++; silent >= looks-1 {
-			lasted := (time.Duration(silent) * every).Round(time.Millisecond)
+		if ear.look(l.heard()) {
+			lasted := ((looks - 1) * every).Round(time.Millisecond)
 			_ = l.qc.CloseWithError(0, silentFor+lasted.String())
 			return
 		}
 	}
+}
+
+// listening is the pure core: whether a peer has been silent for too long.
+type listening struct {
+	known  uint64 // of what was heard, at the last look
+	silent int    // looks in a row that found no more
+}
+
+// look takes what has been heard by now, and says whether the peer is taken for dead. The look at which something was
+// heard may be up to a sixth of the time later than that, so a look less than all makes the time.
+func (l *listening) look(heard uint64) (dead bool) {
+	if heard != l.known {
+		*l = listening{known: heard}
+		return false
+	}
+	l.silent++
+	return l.silent >= looks-1
 }
 
 // silentFor begins the reason why a connection ended whose peer was silent.

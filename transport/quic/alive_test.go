@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/testkit/must"
 	"ringlet/transport"
 )
 
@@ -19,8 +20,35 @@ func TestBulkKeepsALinkAlive(t *testing.T) {
 	}
 	run.end(t)
 	for i, e := range ends {
-		if err := <-e.down; !silence(err) {
+		if err := must.Receive(t, e.down, "the link is not down"); !silence(err) {
 			t.Errorf("end %d is down: %v", i, err)
+		}
+	}
+}
+
+// TestSilenceEndsInTime: whenever the last packet came between two looks, its sender is taken for dead no later than
+// the time that is borne, and no look earlier; quic-go asks for an answer at least as often as somebody looks.
+func TestSilenceEndsInTime(t *testing.T) {
+	cfg := Config{}
+	cfg.defaults()
+	every := cfg.IdleTimeout / looks
+	c := (&Network{cfg: cfg}).quicConfig()
+	if c.KeepAlivePeriod > every || c.KeepAlivePeriod > c.MaxIdleTimeout/2 || c.MaxIdleTimeout <= cfg.IdleTimeout {
+		t.Errorf("asked every %v, looked every %v; quic-go gives up after %v", c.KeepAlivePeriod, every,
+			c.MaxIdleTimeout)
+	}
+	for last := range 3 { // looks until the last packet
+		ear := listening{}
+		for look := range last + 1 {
+			if ear.look(uint64(look + 1)) {
+				t.Fatal("it lives")
+			}
+		}
+		n := 1
+		for ; !ear.look(uint64(last + 1)); n++ {
+		}
+		if longest := time.Duration(n+1) * every; longest > cfg.IdleTimeout || n != looks-1 {
+			t.Errorf("dead after %d looks, up to %v, not %v", n, longest, cfg.IdleTimeout)
 		}
 	}
 }

@@ -299,12 +299,12 @@ func speaking(c *tls.Config) *tls.Config {
 }
 
 // keep notes a connection for Close, because quic-go ends connections silently with their socket, and looks whether its
-// peer lives. A closed network keeps none.
-func (n *Network) keep(qc *quicgo.Conn) (*life, bool) {
+// peer lives. A closed network keeps none: nil.
+func (n *Network) keep(qc *quicgo.Conn) *life {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.conns == nil {
-		return nil, false
+		return nil
 	}
 	l := &life{qc: qc}
 	n.conns[l] = struct{}{}
@@ -314,7 +314,7 @@ func (n *Network) keep(qc *quicgo.Conn) (*life, bool) {
 		defer n.mu.Unlock()
 		delete(n.conns, l)
 	})
-	return l, true
+	return l
 }
 
 // Dial connects to a peer and exchanges hellos on the first stream.
@@ -328,8 +328,8 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 	if err != nil {
 		return nil, nil, refusal(name, addr, err)
 	}
-	l, kept := n.keep(qc)
-	if !kept {
+	l := n.keep(qc)
+	if l == nil {
 		_ = qc.CloseWithError(0, "the node is closed")
 		return nil, nil, transport.ErrClosed
 	}
