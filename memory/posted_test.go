@@ -54,7 +54,7 @@ func TestPostGoesPastAnOwnerThatIsCutOff(t *testing.T) {
 			return taken
 		}
 		for i, size := range []int{64, largeSize} {
-			lasts := time.Duration(cases.Count(100, 20)) * time.Millisecond
+			lasts := cases.Count(100*time.Millisecond, 20*time.Millisecond)
 			before := round(lasts, size, 1)
 			w.fabric.Partition("n0", "n8", true)
 			cut := round(lasts, size, 2)

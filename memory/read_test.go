@@ -63,7 +63,7 @@ func TestReadsOfAllLengths(t *testing.T) {
 func TestReadsThatAreGivenUp(t *testing.T) {
 	readWorld(t, longRead, func(w *world, seg *shmem.Segment, im *Import) {
 		cut := 0
-		step := time.Duration(cases.Count(100, 500)) * time.Microsecond
+		step := cases.Count(100*time.Microsecond, 500*time.Microsecond)
 		for after := time.Duration(0); after < 8*time.Millisecond; after += step {
 			for _, n := range []int{PageSize, longRead} {
 				ctx, cancel := context.WithTimeout(context.Background(), after)

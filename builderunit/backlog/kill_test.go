@@ -101,7 +101,7 @@ func (c *child) kill() (said []string) {
 func TestKilled(t *testing.T) {
 	r := newRig(t, 100_000)
 	rnd := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 63))
-	killMEPs := uint64(cases.Count(4000, 800))
+	killMEPs := cases.Count[uint64](4000, 800)
 	drain := r.child("drain")
 	defer func() { drain.kill() }()
 	kills, drainKills := 0, 0

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ringlet/readoutunit/source/frontend"
+	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
 )
 
@@ -13,10 +14,7 @@ import (
 func TestTheFilterFindsDecays(t *testing.T) {
 	d := frontend.Default()
 	d.Collisions.Displaced = 0.3
-	events := uint64(1500)
-	if testing.Short() {
-		events = 300
-	}
+	events := cases.Count[uint64](1500, 300)
 	r, err := Measure(t.Context(), Config{Events: events, Seed: 1, Detector: d})
 	must.OK(t, err)
 	for _, tt := range []struct {

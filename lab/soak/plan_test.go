@@ -8,17 +8,14 @@ import (
 	"time"
 
 	"ringlet/node/config"
+	"ringlet/testkit/cases"
 )
 
 var everything = env{Network: true, Mounts: true}
 
 // drawn are runs of several seeds.
 func drawn(env env, visit func(seed uint64, r planned)) {
-	seeds := uint64(20)
-	if testing.Short() {
-		seeds = 5
-	}
-	for seed := range seeds {
+	for seed := range cases.Count[uint64](20, 5) {
 		for i := range 100 {
 			visit(seed, planRun(seed, i, env))
 		}

@@ -9,6 +9,7 @@ import (
 
 	"ringlet/memory"
 	"ringlet/shmem"
+	"ringlet/testkit/cases"
 	"ringlet/testkit/compiled"
 	"ringlet/testkit/must"
 )
@@ -46,10 +47,7 @@ func TestKilledClients(t *testing.T) {
 // it asks for is carried out, reaches no byte that is not open to it, and that another one is served all along.
 func TestScribblingClient(t *testing.T) {
 	program := []string{compiled.C(t, "../../clients/c", "testdata/scribble.c")}
-	times := "20"
-	if testing.Short() {
-		times = "5"
-	}
+	times := cases.Count("20", "5")
 	r := openRig(t, "local", 2, hostileRules()...)
 	closed := append([]int{pageRead, pageWitness}, pageClosed)
 	for page := pagesOpened; page < rigPages; page++ {

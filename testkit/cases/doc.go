@@ -44,7 +44,7 @@ func chosen(test string, i, n int) bool {
 }
 
 // Count is a number of a test, such as how often it does something: the first, or in the short form the second.
-func Count(all, short int) int {
+func Count[N any](all, short N) N {
 	if testing.Short() {
 		return short
 	}

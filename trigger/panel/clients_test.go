@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ringlet/event/selection"
+	"ringlet/testkit/cases"
 	"ringlet/testkit/compiled"
 	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
@@ -99,10 +100,7 @@ func TestKilledAtRandom(t *testing.T) {
 			d := open(t, 300*time.Millisecond, 40)
 			r := rand.New(rand.NewPCG(7, 1))
 			programs := []*exec.Cmd{d.run(start), d.run(start), d.run(start)}
-			deaths := uint64(20)
-			if testing.Short() {
-				deaths = 7
-			}
+			deaths := cases.Count[uint64](20, 7)
 			const packing = 3
 			meps, kill := 0, uint64(1)
 			until(t, "so many died", func() bool {

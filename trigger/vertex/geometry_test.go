@@ -98,10 +98,7 @@ func TestWhatCannotBeSearchedIsRefused(t *testing.T) {
 
 // TestAnyGeometry holds that a geometry that a detector accepts is searched without harm, or refused.
 func TestAnyGeometry(t *testing.T) {
-	searched, layouts := 0, 300
-	if testing.Short() {
-		layouts = 60
-	}
+	searched, layouts := 0, cases.Count(300, 60)
 	for seed := range uint64(layouts) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		between := func(low, top float64) float64 { return low + (top-low)*rng.Float64() }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ringlet/event/velo"
+	"ringlet/testkit/cases"
 )
 
 func detector(t testing.TB, change func(c *Config)) *Detector {
@@ -59,10 +60,7 @@ func quiet(c *Config) { c.FrontEnd.Noise = 0.6 }
 // TestDocumentsClusters holds the default to document 000, sections 3.1 and 6.1.1: 1286 clusters of an event and 13 of
 // a board without noise, 1800 with it, and an occupancy below one in a hundred.
 func TestDocumentsClusters(t *testing.T) {
-	events := 1500.0
-	if testing.Short() {
-		events = 250
-	}
+	events := cases.Count(1500.0, 250)
 	signal, all := count(detector(t, quiet), 1, false, int(events)), count(detector(t, nil), 1, false, int(events))
 	perEvent, perBoard := signal.clusters/events, signal.clusters/events/100
 	t.Logf("%.0f clusters of an event, %.1f of a board, %.2f of two strips; with noise %.0f, at most %d of a board",
