@@ -80,13 +80,14 @@ func (p *Pattern) fragments(dst, sizes []byte, key, first uint64, n int, withCRC
 		for stop := done + pieceBytes; i < n && at < stop; i++ {
 			length := int(binary.LittleEndian.Uint16(sizes[2*i:]))
 			end := at + (length+round)&^round
-			fill(dst[at:], length, mix(key+(first+uint64(i))*stepEvent))
-			if end-at-length >= 8 {
-				clear(dst[at+length : end])
+			h := mix(key + (first+uint64(i))*stepEvent)
+			if at+length+behind <= len(dst) {
+				overfill(dst[at:], length, h)
 			} else {
-				for k := at + length; k < end; k++ {
-					dst[k] = 0
-				}
+				fill(dst[at:], length, h)
+			}
+			if end-at > (length+7)&^7 || len(dst)-end < behind {
+				clear(dst[at+length : end])
 			}
 			at = end
 		}
