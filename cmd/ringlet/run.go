@@ -175,10 +175,11 @@ func (c *runFlags) nodeArgs(name, host, join string) []string {
 	if c.Nodes > runtime.NumCPU()/2 {
 		args = append(args, "--procs", "1")
 	}
-	// Where every node has a processor, waking up costs more than staying awake: 1.7 × the throughput of a pair
-	// on 2 cores (medians of 5, 2026-11-21). Elsewhere it takes from the others.
+	// Where every node has a processor, waking up costs more than staying awake for a moment. Staying awake for longer takes
+	// from the others: of a pair on 2 cores that makes its data, 20 µs give 1.2 × what 1 ms gives, for three quarters of the
+	// processor's time (docs/design/015-hot-path.md).
 	if c.Nodes <= runtime.NumCPU() {
-		args = append(args, "--spin", "1ms")
+		args = append(args, "--spin", "20us")
 	}
 	if c.Verbose {
 		args = append(args, "--verbose")
