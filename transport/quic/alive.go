@@ -1,6 +1,8 @@
 package quic
 
 import (
+	"cmp"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -65,3 +67,32 @@ const silentFor = "nothing has been heard of it for "
 
 // looks is how often a peer is looked at in the time after which it is taken for dead.
 const looks = 6
+
+// An EndError says why a connection is over, in the words of the end that closed it.
+type EndError struct {
+	Remote bool // the other end closed it
+	Reason string
+	cause  error // of quic-go
+}
+
+func (e *EndError) Error() string {
+	if e.Remote {
+		return "its other end has closed it: " + e.Reason
+	}
+	return e.Reason
+}
+
+func (e *EndError) Unwrap() error { return e.cause }
+
+// ended turns quic-go's words for the end of a connection into ours. Any other error stays as it is.
+func ended(err error) error {
+	var app *quicgo.ApplicationError
+	var idle *quicgo.IdleTimeoutError
+	switch {
+	case errors.As(err, &app):
+		return &EndError{Remote: app.Remote, Reason: cmp.Or(app.ErrorMessage, "no reason was given"), cause: err}
+	case errors.As(err, &idle):
+		return &EndError{Reason: silentFor + quicIdle.String(), cause: err}
+	}
+	return err
+}

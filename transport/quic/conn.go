@@ -42,11 +42,12 @@ func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn
 	case transport.CarrierQUICGo:
 		return c, c.st.Close()
 	case transport.CarrierQUIC:
-		return c.express(ctx, u)
+		e, err := c.express(ctx, u)
+		return e, ended(err)
 	case transport.CarrierStream:
 		s, err := upgradeStream(ctx, c)
 		if err != nil {
-			return nil, err // and not a nil *streamConn
+			return nil, ended(err) // and not a nil *streamConn
 		}
 		return s, nil
 	}
@@ -79,13 +80,13 @@ func (c *conn) Peer() string     { return c.name }
 func (c *conn) MaxDatagram() int { return c.max }
 
 // Send queues the datagram in quic-go, which copies it and blocks while 32 are waiting.
-func (c *conn) Send(d []byte) error { return c.qc.SendDatagram(d) }
+func (c *conn) Send(d []byte) error { return ended(c.qc.SendDatagram(d)) }
 
 // Recv waits for one datagram and then takes those that wait already.
 func (c *conn) Recv(batch [][]byte) (int, error) {
 	d, err := c.qc.ReceiveDatagram(c.ctx)
 	if err != nil {
-		return 0, err
+		return 0, ended(err)
 	}
 	batch[0] = d
 	n := 1

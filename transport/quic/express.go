@@ -65,7 +65,7 @@ func (c *expressConn) Send([]byte) error {
 // Recv waits until the connection is over and says why.
 func (c *expressConn) Recv([][]byte) (int, error) {
 	<-c.qc.Context().Done()
-	return 0, context.Cause(c.qc.Context())
+	return 0, ended(context.Cause(c.qc.Context()))
 }
 
 func (c *expressConn) Start(r transport.Receiver) { c.started.Store(&r) }

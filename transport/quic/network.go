@@ -380,7 +380,7 @@ func refusal(name, addr string, err error) error {
 	if errors.As(err, &tr) && tr.ErrorCode.IsCryptoError() {
 		return &transport.HandshakeError{Peer: name, Addr: addr, Cause: err}
 	}
-	return err
+	return ended(err)
 }
 
 // ClosedByPeer says whether an error is the end of a connection that its other end has closed on purpose.

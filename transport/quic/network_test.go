@@ -308,8 +308,8 @@ func dying(t *testing.T) (ca, cb transport.Conn, die func()) {
 
 // silence tells that a connection has ended since nothing was heard of its peer.
 func silence(err error) bool {
-	var ended *quicgo.ApplicationError
-	return errors.As(err, &ended) && !ended.Remote && strings.HasPrefix(ended.ErrorMessage, silentFor)
+	var end *EndError
+	return errors.As(err, &end) && !end.Remote && strings.HasPrefix(end.Error(), silentFor)
 }
 
 // TestDeadPeerIsNoticed: a process that dies says nothing; its silence ends the connection.

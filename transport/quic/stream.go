@@ -179,7 +179,7 @@ func (s *streamConn) Send(d []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, err := o.st.Write(o.buf[:putRecord(o.buf, d)])
-	return err
+	return ended(err)
 }
 
 // read takes the peer's records off one of its streams.
@@ -214,7 +214,7 @@ func (s *streamConn) explain(kind int, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errRecord), errors.As(err, &reset):
 		return fmt.Errorf("%s stream of %s: %w", streamNames[kind], s.name, err)
 	}
-	return err
+	return ended(err)
 }
 
 func (s *streamConn) end(err error) {
@@ -274,7 +274,7 @@ func (in *streamIn) giveBack() {
 // Close ends the connection and waits for the readers.
 func (s *streamConn) Close(reason string) error {
 	err := s.qc.CloseWithError(0, reason)
-	s.end(context.Cause(s.qc.Context()))
+	s.end(ended(context.Cause(s.qc.Context())))
 	s.wg.Wait()
 	return err
 }
