@@ -68,21 +68,21 @@ const silentFor = "nothing has been heard of it for "
 // looks is how often a peer is looked at in the time after which it is taken for dead.
 const looks = 6
 
-// An EndError says why a connection is over, in the words of the end that closed it.
-type EndError struct {
+// endError says why a connection is over, in the words of the end that closed it.
+type endError struct {
 	Remote bool // the other end closed it
 	Reason string
 	cause  error // of quic-go
 }
 
-func (e *EndError) Error() string {
+func (e *endError) Error() string {
 	if e.Remote {
 		return "its other end has closed it: " + e.Reason
 	}
 	return e.Reason
 }
 
-func (e *EndError) Unwrap() error { return e.cause }
+func (e *endError) Unwrap() error { return e.cause }
 
 // ended turns quic-go's words for the end of a connection into ours. Any other error stays as it is.
 func ended(err error) error {
@@ -90,9 +90,9 @@ func ended(err error) error {
 	var idle *quicgo.IdleTimeoutError
 	switch {
 	case errors.As(err, &app):
-		return &EndError{Remote: app.Remote, Reason: cmp.Or(app.ErrorMessage, "no reason was given"), cause: err}
+		return &endError{Remote: app.Remote, Reason: cmp.Or(app.ErrorMessage, "no reason was given"), cause: err}
 	case errors.As(err, &idle):
-		return &EndError{Reason: silentFor + quicIdle.String(), cause: err}
+		return &endError{Reason: silentFor + quicIdle.String(), cause: err}
 	}
 	return err
 }

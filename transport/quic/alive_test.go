@@ -62,7 +62,7 @@ func TestEndIsToldInOurWords(t *testing.T) {
 			ends := endpointsBy(t, nil, by(carrier))
 			must.OK(t, ends[0].ep.Close())
 			err := must.Receive(t, ends[1].down, "the link is not down")
-			var end *EndError
+			var end *endError
 			if !errors.As(err, &end) || !end.Remote || !ClosedByPeer(err) ||
 				err.Error() != "link to n0 (rank 0) is down: its other end has closed it: done" {
 				t.Errorf("told %v", err)

@@ -308,7 +308,7 @@ func dying(t *testing.T) (ca, cb transport.Conn, die func()) {
 
 // silence tells that a connection has ended since nothing was heard of its peer.
 func silence(err error) bool {
-	var end *EndError
+	var end *endError
 	return errors.As(err, &end) && !end.Remote && strings.HasPrefix(end.Error(), silentFor)
 }
 
