@@ -175,9 +175,9 @@ func (c *runFlags) nodeArgs(name, host, join string) []string {
 	if c.Nodes > runtime.NumCPU()/2 {
 		args = append(args, "--procs", "1")
 	}
-	// Where every node has a processor, waking up costs more than staying awake for a moment. Staying awake for longer takes
-	// from the others: of a pair on 2 cores that makes its data, 20 µs give 1.2 × what 1 ms gives, for three quarters of the
-	// processor's time (docs/design/015-hot-path.md).
+	// Where every node has a processor, waking up costs more than staying awake for a moment. Staying awake for longer
+	// takes from the others: of a pair on 2 cores that makes its data, 20 µs give 1.2 × what 1 ms gives, for three
+	// quarters of the processor's time (docs/design/015-hot-path.md).
 	if c.Nodes <= runtime.NumCPU() {
 		args = append(args, "--spin", "20us")
 	}

@@ -23,8 +23,8 @@ const (
 // behind is how many bytes after a fragment overfill may change.
 const behind = 32
 
-// overfill is fill where behind bytes after size are at hand, which the caller writes next. Whole groups are written, and
-// the last word is cut afterwards: how long a fragment is costs no branch but the end of the loop, and a branch that the
+// overfill is fill where behind bytes after size are at hand, which the caller writes next. Whole groups are written,
+// and the last word is cut afterwards: the length costs no branch but the end of the loop, and a branch that the
 // processor guesses wrong costs as much as ten words. The bytes after size become zero up to a multiple of eight.
 func overfill(dst []byte, size int, w uint64) {
 	last := w + uint64(size/8)*stepWord
