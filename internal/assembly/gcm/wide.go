@@ -12,11 +12,11 @@ type machine struct {
 	key    Register
 	rounds [11]VecVirtual
 	// swap reverses the bytes of each block: GHASH and the counter take blocks as numbers, least byte first.
-	swap, next, poly VecVirtual
-	counter          VecVirtual
-	acc              VecVirtual // what GHASH has come to, in the first lane; the others are 0
-	lo, mid, hi      VecVirtual // the product before it is reduced: lo + mid·x^64 + hi·x^128, lane by lane
-	fresh            bool       // nothing is in lo, mid and hi yet
+	swap        VecVirtual
+	counter     VecVirtual
+	acc         VecVirtual // what GHASH has come to, in the first lane; the others are 0
+	lo, mid, hi VecVirtual // the product before it is reduced: lo + mid·x^64 + hi·x^128, lane by lane
+	fresh       bool       // nothing is in lo, mid and hi yet
 }
 
 // firstSize is how much of a message may lie elsewhere than the rest: one register.
@@ -51,10 +51,8 @@ func (m *machine) load(j0 Register) {
 		m.rounds[i] = ZMM()
 		VBROADCASTI32X4(Mem{Base: m.key, Disp: roundKey * i}, m.rounds[i])
 	}
-	m.swap, m.next, m.poly, m.counter, m.acc = ZMM(), ZMM(), ZMM(), ZMM(), ZMM()
+	m.swap, m.counter, m.acc = ZMM(), ZMM(), ZMM()
 	VMOVDQU64(swapMask, m.swap)
-	VMOVDQU64(nextCounters, m.next)
-	VMOVDQU64(polynomial, m.poly)
 	VBROADCASTI32X4(Mem{Base: j0}, m.counter)
 	VPSHUFB(m.swap, m.counter, m.counter)
 	VPADDD(firstCounters, m.counter, m.counter)
@@ -62,19 +60,30 @@ func (m *machine) load(j0 Register) {
 	m.lo, m.mid, m.hi = ZMM(), ZMM(), ZMM()
 }
 
-// keystream encrypts the next 4·count counters.
-func (m *machine) keystream(count int) []VecVirtual {
+// counters takes the next 4·count counters, and adds the first round key.
+func (m *machine) counters(count int) []VecVirtual {
 	c := make([]VecVirtual, count)
 	for v := range c {
 		c[v] = ZMM()
 		VPSHUFB(m.swap, m.counter, c[v])
-		VPADDD(m.next, m.counter, m.counter)
+		VPADDD(nextCounters, m.counter, m.counter)
 		VPXORQ(m.rounds[0], c[v], c[v])
 	}
+	return c
+}
+
+// round is the r-th of all blocks.
+func (m *machine) round(r int, c []VecVirtual) {
+	for v := range c {
+		VAESENC(m.rounds[r], c[v], c[v])
+	}
+}
+
+// keystream encrypts the next 4·count counters.
+func (m *machine) keystream(count int) []VecVirtual {
+	c := m.counters(count)
 	for r := 1; r < 10; r++ {
-		for v := range c {
-			VAESENC(m.rounds[r], c[v], c[v])
-		}
+		m.round(r, c)
 	}
 	for v := range c {
 		VAESENCLAST(m.rounds[10], c[v], c[v])
@@ -107,10 +116,10 @@ func (m *machine) multiply(blocks VecVirtual, power Op) {
 // reduce folds lo into mid and mid into hi, both modulo the polynomial of GHASH, and adds the four lanes up: acc.
 func (m *machine) reduce() {
 	t, s := ZMM(), ZMM()
-	VPCLMULQDQ(Imm(0x00), m.poly, m.lo, t)
+	VPCLMULQDQ(Imm(0x00), polynomial, m.lo, t)
 	VPSHUFD(Imm(0x4e), m.lo, s)
 	VPTERNLOGQ(Imm(0x96), s, t, m.mid)
-	VPCLMULQDQ(Imm(0x00), m.poly, m.mid, t)
+	VPCLMULQDQ(Imm(0x00), polynomial, m.mid, t)
 	VPSHUFD(Imm(0x4e), m.mid, s)
 	VPTERNLOGQ(Imm(0x96), s, t, m.hi)
 	VEXTRACTI64X4(Imm(1), m.hi, t.AsY())
@@ -152,7 +161,7 @@ func (m *machine) first(name string, first, dst, src Register) {
 		VPSHUFB(m.swap, c, b)
 		ADDQ(U32(firstSize), dst)
 	} else {
-		VPADDD(m.next, m.counter, m.counter)
+		VPADDD(nextCounters, m.counter, m.counter)
 		VMOVDQU64(Mem{Base: src}, b)
 		VPSHUFB(m.swap, b, b)
 		ADDQ(U32(firstSize), src)
@@ -220,37 +229,79 @@ func (m *machine) powersOf(at, n Register) {
 	SUBQ(b, at)
 }
 
-// mainLoop takes 512 bytes a turn, with one reduction.
+// registers is how many of 64 bytes a turn takes.
+const registers = perTurn * 16 / 64
+
+// mainLoop takes 512 bytes a turn, with one reduction. A processor bears some hundred instructions under way, fewer than
+// a turn has: so the rounds of AES and the products of GHASH alternate in the code. What is opened is hashed in its own
+// turn. What is sealed is not there before the last round: it is hashed in the turn behind it, from where it was written.
 func (m *machine) mainLoop(name string, dst, src, n Register) {
+	advance := func() {
+		ADDQ(U32(perTurn*16), src)
+		ADDQ(U32(perTurn*16), dst)
+		SUBQ(U32(perTurn*16), n)
+	}
+	sealed := Mem{Base: dst, Disp: -perTurn * 16}
+	if m.seal {
+		CMPQ(n, U32(perTurn*16))
+		JLT(LabelRef(name + "Tail"))
+		m.turn(dst, src, nil)
+		advance()
+	}
 	Label(name + "Loop")
 	CMPQ(n, U32(perTurn*16))
-	JLT(LabelRef(name + "Tail"))
+	if m.seal {
+		JLT(LabelRef(name + "Last"))
+		m.turn(dst, src, &sealed)
+	} else {
+		JLT(LabelRef(name + "Tail"))
+		m.turn(dst, src, &Mem{Base: src})
+	}
+	advance()
+	JMP(LabelRef(name + "Loop"))
+	if m.seal {
+		Label(name + "Last")
+		m.fresh = true
+		for v := range registers {
+			m.hash(sealed, (v+1)%registers)
+		}
+		m.reduce()
+	}
+}
+
+// turn seals or opens 512 bytes, and meanwhile hashes as many.
+func (m *machine) turn(dst, src Register, hashed *Mem) {
 	m.fresh = true
-	for half := range 2 {
-		c := m.keystream(4)
-		for v := range c {
-			at := 256*half + 64*v
-			b := ZMM()
-			if m.seal {
-				VPXORQ(Mem{Base: src, Disp: at}, c[v], c[v])
-				VPSHUFB(m.swap, c[v], b)
-			} else {
-				VMOVDQU64(Mem{Base: src, Disp: at}, b)
-				VPXORQ(b, c[v], c[v])
-				VPSHUFB(m.swap, b, b)
-			}
-			VMOVDQU64(c[v], Mem{Base: dst, Disp: at})
-			if at == 0 {
-				VPXORQ(m.acc, b, b)
-			}
-			m.multiply(b, Mem{Base: m.key, Disp: powers + at})
+	c := m.counters(registers)
+	for r := 1; r < 10; r++ {
+		m.round(r, c)
+		if hashed != nil && r <= registers {
+			m.hash(*hashed, r%registers)
 		}
 	}
-	m.reduce()
-	ADDQ(U32(perTurn*16), src)
-	ADDQ(U32(perTurn*16), dst)
-	SUBQ(U32(perTurn*16), n)
-	JMP(LabelRef(name + "Loop"))
+	if hashed != nil {
+		m.reduce()
+	}
+	for v := range c {
+		t := ZMM()
+		VPXORQ(Mem{Base: src, Disp: 64 * v}, m.rounds[10], t)
+		VAESENCLAST(t, c[v], c[v])
+		VMOVDQU64(c[v], Mem{Base: dst, Disp: 64 * v})
+	}
+}
+
+// hash adds the v-th register of a turn. The first is the last one to be taken: what GHASH came to in the turn before is
+// added to it, and is late.
+func (m *machine) hash(from Mem, v int) {
+	b := ZMM()
+	VMOVDQU64(from.Offset(64*v), b)
+	VPSHUFB(m.swap, b, b)
+	if v == 0 {
+		VPXORQ(m.acc, b, b)
+	}
+	h := ZMM()
+	VMOVDQU64(Mem{Base: m.key, Disp: powers + 64*v}, h)
+	m.multiply(b, h)
 }
 
 // tail takes what is left, less than 512 bytes, in at most two turns of 256 with masks.
