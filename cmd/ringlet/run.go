@@ -176,10 +176,10 @@ func (c *runFlags) nodeArgs(name, host, join string) []string {
 		args = append(args, "--procs", "1")
 	}
 	// Where every node has a processor, waking up costs more than staying awake for a moment. Staying awake for longer
-	// takes from the others: of a pair on 2 cores that makes its data, 20 µs give 1.2 × what 1 ms gives, for three
-	// quarters of the processor's time (docs/design/015-hot-path.md).
+	// takes from the others: of a pair on 2 cores that makes its data, 50 µs give 1.2 × what 1 ms gives, for four fifths
+	// of the processor's time (docs/design/015-hot-path.md).
 	if c.Nodes <= runtime.NumCPU() {
-		args = append(args, "--spin", "20us")
+		args = append(args, "--spin", "50us")
 	}
 	if c.Verbose {
 		args = append(args, "--verbose")
