@@ -129,13 +129,13 @@ func (n *Network) greet(l *life) (*incoming, error) {
 	defer cancel()
 	st, err := qc.AcceptStream(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s said no hello: %w", name, err)
+		return nil, fmt.Errorf("%s said no hello: %w", name, ended(err))
 	}
 	_ = st.SetReadDeadline(time.Now().Add(n.cfg.IdleTimeout))
 	defer context.AfterFunc(n.ctx, func() { _ = st.SetReadDeadline(time.Now()) })()
 	hello, err := getMessage(st)
 	if err != nil {
-		return nil, fmt.Errorf("hello of %s: %w", name, err)
+		return nil, fmt.Errorf("hello of %s: %w", name, ended(err))
 	}
 	return &incoming{
 		net:   n,
@@ -163,7 +163,7 @@ func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
 	_ = in.st.SetWriteDeadline(time.Now().Add(in.net.cfg.IdleTimeout))
 	if err := putMessage(in.st, hello); err != nil {
 		_ = in.qc.CloseWithError(0, "the answer could not be sent")
-		return nil, fmt.Errorf("answering %s: %w", in.name, err)
+		return nil, fmt.Errorf("answering %s: %w", in.name, ended(err))
 	}
 	_ = in.st.SetWriteDeadline(time.Time{})
 	return newConn(in.net, in.life, in.st, in.name), nil

@@ -1,8 +1,6 @@
 package quic
 
 import (
-	"cmp"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -62,37 +60,5 @@ func (l *listening) look(heard uint64) (dead bool) {
 	return l.silent >= looks-1
 }
 
-// silentFor begins the reason why a connection ended whose peer was silent.
-const silentFor = "nothing has been heard of it for "
-
 // looks is how often a peer is looked at in the time after which it is taken for dead.
 const looks = 6
-
-// endError says why a connection is over, in the words of the end that closed it.
-type endError struct {
-	Remote bool // the other end closed it
-	Reason string
-	cause  error // of quic-go
-}
-
-func (e *endError) Error() string {
-	if e.Remote {
-		return "its other end has closed it: " + e.Reason
-	}
-	return e.Reason
-}
-
-func (e *endError) Unwrap() error { return e.cause }
-
-// ended turns quic-go's words for the end of a connection into ours. Any other error stays as it is.
-func ended(err error) error {
-	var app *quicgo.ApplicationError
-	var idle *quicgo.IdleTimeoutError
-	switch {
-	case errors.As(err, &app):
-		return &endError{Remote: app.Remote, Reason: cmp.Or(app.ErrorMessage, "no reason was given"), cause: err}
-	case errors.As(err, &idle):
-		return &endError{Reason: silentFor + quicIdle.String(), cause: err}
-	}
-	return err
-}

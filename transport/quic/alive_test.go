@@ -1,7 +1,6 @@
 package quic
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -51,22 +50,5 @@ func TestSilenceEndsInTime(t *testing.T) {
 		if longest := time.Duration(n+1) * every; longest > cfg.IdleTimeout || n != looks-1 {
 			t.Errorf("dead after %d looks, up to %v, not %v", n, longest, cfg.IdleTimeout)
 		}
-	}
-}
-
-// TestEndIsToldInOurWords: whatever carries a link, who is told of its end is told by whom and why, and in words that
-// need no knowledge of QUIC.
-func TestEndIsToldInOurWords(t *testing.T) {
-	for _, carrier := range []transport.Carrier{transport.CarrierQUIC, transport.CarrierQUICGo, transport.CarrierStream} {
-		t.Run(carrier.String(), func(t *testing.T) {
-			ends := endpointsBy(t, nil, by(carrier))
-			must.OK(t, ends[0].ep.Close())
-			err := must.Receive(t, ends[1].down, "the link is not down")
-			var end *endError
-			if !errors.As(err, &end) || !end.Remote || !ClosedByPeer(err) ||
-				err.Error() != "link to n0 (rank 0) is down: its other end has closed it: done" {
-				t.Errorf("told %v", err)
-			}
-		})
 	}
 }

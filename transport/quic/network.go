@@ -370,25 +370,6 @@ func converse(ctx context.Context, qc *quicgo.Conn, hello []byte) (*quicgo.Strea
 	return st, answer, nil
 }
 
-// refusal turns the peer's closing words, or a handshake that cannot succeed, into a typed error.
-func refusal(name, addr string, err error) error {
-	var app *quicgo.ApplicationError
-	if errors.As(err, &app) && app.Remote && app.ErrorCode != 0 {
-		return &transport.PeerRefusedError{Peer: name, Code: transport.RefuseCode(app.ErrorCode), Reason: app.ErrorMessage}
-	}
-	var tr *quicgo.TransportError
-	if errors.As(err, &tr) && tr.ErrorCode.IsCryptoError() {
-		return &transport.HandshakeError{Peer: name, Addr: addr, Cause: err}
-	}
-	return ended(err)
-}
-
-// ClosedByPeer says whether an error is the end of a connection that its other end has closed on purpose.
-func ClosedByPeer(err error) bool {
-	var app *quicgo.ApplicationError
-	return errors.As(err, &app) && app.Remote && app.ErrorCode == 0
-}
-
 // maxHello bounds what a peer may say before it is known.
 const maxHello = 1024
 
