@@ -27,7 +27,7 @@ type nodeCmd struct {
 	Host        string        `default:"127.0.0.1" help:"Address to bind, which the others must be able to reach."`
 	DataHost    string        `default:"" help:"Address to bind for data, where they have a network of their own. Empty = that of --host."`
 	Procs       int           `default:"0" help:"Processors to use at a time. 0 = all."`
-	Spin        time.Duration `default:"0s" help:"How long to look for packets before sleeping. 1ms pays where this node has a processor of its own; 0 = sleep at once."`
+	Spin        time.Duration `default:"0s" help:"How long to look for packets before sleeping. 50us to 1ms pay where this node has a processor of its own; 0 = sleep at once."`
 	DataPort    int           `default:"0" help:"UDP port of the data. 0 = any."`
 	ServicePort int           `default:"0" help:"TCP port of the node service. 0 = any."`
 	GossipPort  int           `default:"0" help:"Port of the gossip, TCP and UDP. 0 = any."`

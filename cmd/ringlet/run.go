@@ -176,8 +176,8 @@ func (c *runFlags) nodeArgs(name, host, join string) []string {
 		args = append(args, "--procs", "1")
 	}
 	// Where every node has a processor, waking up costs more than staying awake for a moment. Staying awake for longer
-	// takes from the others: of a pair on 2 cores that makes its data, 50 µs give 1.2 × what 1 ms gives, for four fifths
-	// of the processor's time (docs/design/015-hot-path.md).
+	// takes from the others: with 50 µs a pair on 2 cores that makes its data needs four fifths of the processor's time
+	// that it needs with 1 ms, and is no slower (docs/design/015-hot-path.md).
 	if c.Nodes <= runtime.NumCPU() {
 		args = append(args, "--spin", "50us")
 	}

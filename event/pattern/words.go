@@ -10,6 +10,8 @@ import (
 //  1. whole groups of four words (unrolled, so that the additions overlap)
 //  2. the words left
 //  3. the last word, cut to the size: its remaining bytes are zero, which pads the fragment at the same time
+//
+// Where more of the caller's buffer follows, overfill needs no second step: it ends with a whole group.
 
 // Multiples of the step between two words, modulo 2^64.
 const (
@@ -23,9 +25,9 @@ const (
 // behind is how many bytes after a fragment overfill may change.
 const behind = 32
 
-// overfill is fill where behind bytes after size are at hand, which the caller writes next. Whole groups are written,
-// and the last word is cut afterwards: the length costs no branch but the end of the loop, and a branch that the
-// processor guesses wrong costs as much as ten words. The bytes after size become zero up to a multiple of eight.
+// overfill is fill for a dst that has 32 bytes more than size (behind), which the caller writes next. Whole groups are
+// written, and the last word is cut afterwards: the length costs no branch but the end of the loop, and a branch that
+// the processor guesses wrong costs as much as ten words. The bytes after size become zero up to a multiple of eight.
 func overfill(dst []byte, size int, w uint64) {
 	last := w + uint64(size/8)*stepWord
 	for at := 0; at < size; at += 32 {
