@@ -19,8 +19,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
-	samplev1 "ringlet/proto/ringlet/sample/v1"
-	tapv1 "ringlet/proto/ringlet/tap/v1"
 )
 
 const (
@@ -51,34 +49,16 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) {
 	s.serveStream(w, r, ecsv1.RunControl_Watch_FullMethodName, req)
 }
 
-// streamSnapshots is GET /v1/snapshots: WatchSnapshots.
-func (s *Server) streamSnapshots(w http.ResponseWriter, r *http.Request) {
-	req := &ecsv1.WatchSnapshotsRequest{}
-	if err := fill(req, r.URL.Query()); err != nil {
-		writeError(w, err)
-		return
+// streaming is a GET of what a method streams; what is behind the question mark is its request.
+func (s *Server) streaming(method string, request func() proto.Message) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		req := request()
+		if err := fill(req, r.URL.Query()); err != nil {
+			writeError(w, err)
+			return
+		}
+		s.serveStream(w, r, method, req)
 	}
-	s.serveStream(w, r, ecsv1.RunControl_WatchSnapshots_FullMethodName, req)
-}
-
-// streamTap is GET /v1/tap: Tap.
-func (s *Server) streamTap(w http.ResponseWriter, r *http.Request) {
-	req := &tapv1.Selection{}
-	if err := fill(req, r.URL.Query()); err != nil {
-		writeError(w, err)
-		return
-	}
-	s.serveStream(w, r, ecsv1.RunControl_Tap_FullMethodName, req)
-}
-
-// streamSample is GET /v1/sample: Sample.
-func (s *Server) streamSample(w http.ResponseWriter, r *http.Request) {
-	req := &samplev1.Question{}
-	if err := fill(req, r.URL.Query()); err != nil {
-		writeError(w, err)
-		return
-	}
-	s.serveStream(w, r, ecsv1.RunControl_Sample_FullMethodName, req)
 }
 
 // fill makes a message of the words behind the question mark.

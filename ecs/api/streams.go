@@ -73,8 +73,18 @@ func (s *service) WatchSnapshots(req *ecsv1.WatchSnapshotsRequest,
 
 // Sample streams counters of a node until there are enough, the run is over, or the client goes.
 func (s *service) Sample(q *samplev1.Question, out grpc.ServerStreamingServer[samplev1.Samples]) error {
+	return s.backend.Sample(out.Context(), q, headed(out))
+}
+
+// Tap streams a sample of what is built until the client goes or the server ends.
+func (s *service) Tap(req *tapv1.Selection, out grpc.ServerStreamingServer[tapv1.Samples]) error {
+	return s.backend.Tap(out.Context(), req, headed(out))
+}
+
+// headed sends messages, and the header before the first: not before the question is known to be in order.
+func headed[M any](out grpc.ServerStreamingServer[M]) func(*M) error {
 	begun := false
-	return s.backend.Sample(out.Context(), q, func(m *samplev1.Samples) error {
+	return func(m *M) error {
 		if !begun {
 			begun = true
 			if err := out.SendHeader(nil); err != nil {
@@ -82,19 +92,5 @@ func (s *service) Sample(q *samplev1.Question, out grpc.ServerStreamingServer[sa
 			}
 		}
 		return out.Send(m)
-	})
-}
-
-// Tap streams a sample of what is built until the client goes or the server ends.
-func (s *service) Tap(req *tapv1.Selection, out grpc.ServerStreamingServer[tapv1.Samples]) error {
-	begun := false
-	return s.backend.Tap(out.Context(), req, func(m *tapv1.Samples) error {
-		if !begun { // and not before the question is known to be in order
-			begun = true
-			if err := out.SendHeader(nil); err != nil {
-				return err
-			}
-		}
-		return out.Send(m)
-	})
+	}
 }

@@ -25,6 +25,8 @@ import (
 	"ringlet/ecs/record"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	samplev1 "ringlet/proto/ringlet/sample/v1"
+	tapv1 "ringlet/proto/ringlet/tap/v1"
 )
 
 const (
@@ -101,9 +103,12 @@ func (s *Server) routes() error {
 		gateway.ServeHTTP(w, r)
 	})
 	s.calls.HandleFunc("GET /v1/events", s.streamEvents)
-	s.calls.HandleFunc("GET /v1/snapshots", s.streamSnapshots)
-	s.calls.HandleFunc("GET /v1/tap", s.streamTap)
-	s.calls.HandleFunc("GET /v1/sample", s.streamSample)
+	s.calls.HandleFunc("GET /v1/snapshots", s.streaming(ecsv1.RunControl_WatchSnapshots_FullMethodName,
+		func() proto.Message { return &ecsv1.WatchSnapshotsRequest{} }))
+	s.calls.HandleFunc("GET /v1/tap", s.streaming(ecsv1.RunControl_Tap_FullMethodName,
+		func() proto.Message { return &tapv1.Selection{} }))
+	s.calls.HandleFunc("GET /v1/sample", s.streaming(ecsv1.RunControl_Sample_FullMethodName,
+		func() proto.Message { return &samplev1.Question{} }))
 	s.calls.HandleFunc("POST /v1/session", s.postSession)
 	s.calls.HandleFunc("POST /v1/session/token", s.postToken)
 	s.calls.HandleFunc("GET "+documentPath, func(w http.ResponseWriter, _ *http.Request) {
