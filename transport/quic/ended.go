@@ -36,8 +36,11 @@ func (e *endError) Error() string {
 func (e *endError) Unwrap() error { return e.cause }
 
 // ended turns quic-go's words for the end of a connection, or of the whole network, into ours. Any other error stays as
-// it is.
+// it is. Whoever sends a datagram comes through here: without an error it allocates nothing.
 func ended(err error) error {
+	if err == nil {
+		return nil
+	}
 	var app *quicgo.ApplicationError
 	var idle *quicgo.IdleTimeoutError
 	switch {

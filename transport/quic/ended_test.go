@@ -48,6 +48,9 @@ func TestWordsSayWhoseEndClosed(t *testing.T) {
 	if other := errors.New("other"); ended(other).Error() != "other" || ended(nil) != nil {
 		t.Error("what is no end has become one")
 	}
+	if n := testing.AllocsPerRun(100, func() { _ = ended(nil) }); n != 0 {
+		t.Errorf("%v allocations without an error", n)
+	}
 }
 
 // TestNobodyAnswers: a port that takes packets and says nothing, and a network that is closed.

@@ -291,8 +291,8 @@ func (m *machine) turn(dst, src Register, hashed *Mem) {
 	}
 }
 
-// hash adds the v-th register of a turn. The first is the last one to be taken: what GHASH came to in the turn before is
-// added to it, and is late.
+// hash adds the v-th register of a turn. The first is the last one to be taken: what GHASH came to in the turn before
+// is added to it, and is late.
 func (m *machine) hash(from Mem, v int) {
 	b := ZMM()
 	VMOVDQU64(from.Offset(64*v), b)
