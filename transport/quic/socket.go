@@ -259,13 +259,13 @@ func (s *socket) poll() (bool, error) {
 	const looks = 8 // per look at the clock
 	for end := time.Now().Add(s.spin); time.Now().Before(end); breath.Take() {
 		for range looks {
-			runtime.Gosched() // first: nothing was at hand a moment ago, and who was just told may go on
 			if err := s.raw.Read(s.try); err != nil {
 				return false, err
 			}
 			if !s.empty {
 				return true, nil
 			}
+			runtime.Gosched() // after the look: more is often at hand, and quic-go has much to do with each packet
 		}
 	}
 	return false, nil
