@@ -195,6 +195,11 @@ const (
 	// hostQueue is more than the send buffers of all sockets of a host: whoever sends too much waits, as for a real
 	// interface.
 	hostQueue = 256 << 20
+	// change is what becomes of a limit in use. Its bucket never shrinks: batches may wait for it that have just room in
+	// it, and behind one that is larger than the bucket the kernel's queue stands still for ever.
+	change = "change"
+	// rounding is more than the bytes by which the kernel's bucket is smaller than what it was asked for.
+	rounding = 1024
 	// hostPackets is more packets than those buffers hold; the kernel makes room for them beforehand.
 	hostPackets = 32 << 10
 )
@@ -208,19 +213,26 @@ func (s *Spec) burst(rate Rate) int64 {
 // limit sets rate and queue of both directions of a host's cable; how is add or change. The bucket of the switch is
 // half as large again as that of the host: what one host sends by itself, a little of it late, finds no queue.
 func (b *Bed) limit(host int, rate Rate, how string) error {
-	tbf := func(dev string, burst, limit int64) string {
-		return fmt.Sprintf("qdisc %s dev %s root handle 1: tbf rate %dbit burst %d limit %d", how, dev, rate, burst, limit)
+	set := func(n *netns.Namespace, dev string, bucket, limit int64, more ...string) error {
+		if how == change {
+			all, err := queues(n)
+			if err != nil {
+				return err
+			}
+			bucket = max(bucket, (all[dev].bucket+rounding-1)/rounding*rounding)
+		}
+		const tbf = "qdisc %s dev %s root handle 1: tbf rate %dbit burst %d limit %d"
+		return b.tc(n, append([]string{fmt.Sprintf(tbf, how, dev, rate, bucket, limit)}, more...)...)
 	}
 	burst := b.spec.burst(rate)
-	if err := b.tc(b.sw, tbf(hostName(host), burst+burst/2, int64(b.spec.Queue))); err != nil {
+	if err := set(b.sw, hostName(host), burst+burst/2, int64(b.spec.Queue)); err != nil {
 		return err
 	}
-	lines := []string{tbf("eth0", burst, hostQueue)}
-	if how == "add" {
-		// Linux's default queue: what is marked low-delay goes first, as on a real host.
-		lines = append(lines, "qdisc add dev eth0 parent 1:1 pfifo_fast")
+	if how == change {
+		return set(b.hosts[host], "eth0", burst, hostQueue)
 	}
-	return b.tc(b.hosts[host], lines...)
+	// Linux's default queue: what is marked low-delay goes first, as on a real host.
+	return set(b.hosts[host], "eth0", burst, hostQueue, "qdisc add dev eth0 parent 1:1 pfifo_fast")
 }
 
 // ip and tc run one line after the other in a single process.

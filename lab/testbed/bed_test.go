@@ -149,6 +149,33 @@ func TestBatchesAreCut(t *testing.T) {
 	}
 }
 
+// TestSlowedPortMovesOn: batches that wait in a port when it is slowed, larger than the bucket of its new rate, do not
+// block it for ever.
+func TestSlowedPortMovesOn(t *testing.T) {
+	b := newBed(t, Spec{Hosts: 2, Rate: 50e6})
+	from, to := socket(t, b, 1), socket(t, b, 0)
+	raw, err := from.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const segment, batch = 1472, 10
+	if e := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, segment)
+	}); e != nil || err != nil {
+		t.Skipf("SKIPPED: no UDP GSO here: %v, %v", e, err)
+	}
+	for range 20 { // 49 ms of the port
+		if _, err := from.WriteTo(make([]byte, batch*segment), to.LocalAddr()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Disturb(Disturbance{Host: "n1", What: actSlow, Rate: 5e6}); err != nil {
+		t.Fatal(err)
+	}
+	before := ports(t, b)[0].ToHost.Packets
+	eventually(t, "packets pass", func() bool { return ports(t, b)[0].ToHost.Packets > before+5*batch })
+}
+
 // TestNobodyAsks: hosts and switch know where everybody is, also after a cut, so that no packet is flooded and none
 // waits for an answer.
 func TestNobodyAsks(t *testing.T) {

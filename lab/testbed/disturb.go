@@ -100,9 +100,9 @@ func (b *Bed) Disturb(d Disturbance) error {
 	case actCut:
 		return b.ip(b.sw, "link set dev "+d.Host+" down")
 	case actSlow:
-		return b.limit(host, d.Rate, "change")
+		return b.limit(host, d.Rate, change)
 	default:
-		return errors.Join(b.limit(host, b.spec.rate(host), "change"), b.ip(b.sw, "link set dev "+d.Host+" up"))
+		return errors.Join(b.limit(host, b.spec.rate(host), change), b.ip(b.sw, "link set dev "+d.Host+" up"))
 	}
 }
 

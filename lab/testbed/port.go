@@ -58,15 +58,21 @@ func (b *Bed) ports() ([]Port, error) {
 		out = append(out, Port{
 			Host:     name,
 			RateBps:  int64(b.spec.rate(i)),
-			ToHost:   in[name],
-			FromHost: from["eth0"],
+			ToHost:   in[name].count,
+			FromHost: from["eth0"].count,
 		})
 	}
 	return out, nil
 }
 
-// queues are the counters of the rate limits in a namespace, by interface.
-func queues(n *netns.Namespace) (map[string]Count, error) {
+// queue is a rate limit, as the kernel tells of it.
+type queue struct {
+	count  Count
+	bucket int64 // bytes
+}
+
+// queues are the rate limits in a namespace, by interface.
+func queues(n *netns.Namespace) (map[string]queue, error) {
 	text, err := n.Run("", "tc", "-s", "-j", "qdisc", "show")
 	if err != nil {
 		return nil, err
@@ -75,21 +81,24 @@ func queues(n *netns.Namespace) (map[string]Count, error) {
 }
 
 // parseQueues reads what tc -s -j qdisc show prints.
-func parseQueues(text []byte) (map[string]Count, error) {
+func parseQueues(text []byte) (map[string]queue, error) {
 	var all []struct {
 		Kind    string `json:"kind"`
 		Dev     string `json:"dev"`
 		Packets uint64 `json:"packets"`
 		Bytes   uint64 `json:"bytes"`
 		Drops   uint64 `json:"drops"`
+		Options struct {
+			Burst int64 `json:"burst"`
+		} `json:"options"`
 	}
 	if err := json.Unmarshal(text, &all); err != nil {
 		return nil, fmt.Errorf("tc printed what is no list of queues: %w", err)
 	}
-	out := map[string]Count{}
+	out := map[string]queue{}
 	for _, q := range all {
 		if q.Kind == "tbf" {
-			out[q.Dev] = Count{q.Packets, q.Bytes, q.Drops}
+			out[q.Dev] = queue{Count{q.Packets, q.Bytes, q.Drops}, q.Options.Burst}
 		}
 	}
 	return out, nil
