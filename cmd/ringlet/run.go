@@ -66,6 +66,7 @@ const life = 10 * 365 * 24 * time.Hour
 
 // Run builds events on this machine.
 func (c *runCmd) Run(ctx context.Context, to streams) error {
+	given := c.Config
 	if err := c.Complete(); err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -91,7 +92,8 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		Args: func(name, join string) []string { return c.nodeArgs(name, loopback, join) },
 	}
 	if c.Page != "" {
-		return c.serve(ctx, to, keys, spawner)
+		given.Duration = c.Duration
+		return c.serve(ctx, to, given, keys, spawner)
 	}
 	node.Tune() // the scheduler's messages are garbage as datagrams are: a tenth of its time with small MEPs
 	if c.Nodes >= runtime.NumCPU() {
@@ -106,8 +108,10 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 }
 
 // serve is the run control of nodes on this machine: it makes the run that the flags describe, and then what it is
-// asked.
-func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *spawn.Processes) (err error) {
+// asked. The settings given are not complete: what is fitted to others is fitted anew where a later run changes these.
+func (c *runCmd) serve(
+	ctx context.Context, to streams, given config.Config, keys *runKeys, spawner *spawn.Processes,
+) (err error) {
 	at, err := net.ResolveTCPAddr("tcp", c.Page)
 	if err != nil || !at.IP.IsLoopback() {
 		return &exit{exitUsage,
@@ -127,7 +131,7 @@ func (c *runCmd) serve(ctx context.Context, to streams, keys *runKeys, spawner *
 	s := &service{
 		control: control{
 			Config: partition.Config{
-				Default:  c.Config,
+				Default:  given,
 				Identity: keys.control,
 				Host:     loopback,
 				Inputs:   inputs,

@@ -163,6 +163,19 @@ func TestRunWithPage(t *testing.T) {
 	eventually(t, "events are built", func() bool { return c.built() > 0 })
 	_, link, _ := strings.Cut(c.out.String(), "the next link is ")
 	s.start("tap", "--page", strings.TrimSpace(link), "--events", "3").ends(0)
+	c.must("stop", "reset", "unload")
+	for _, changed := range []string{"packing: 30000", "phase-end: count", "nodes: 1"} {
+		var answer map[string]any
+		code := c.call("POST", "/v1/command", map[string]any{
+			"command":   "load",
+			"arguments": map[string]string{"configuration": changed},
+		}, &answer)
+		if code != http.StatusOK {
+			t.Errorf("%s: %d %v", changed, code, answer["message"])
+			continue
+		}
+		c.must("configure", "start", "stop", "reset", "unload")
+	}
 	s.signal(c.cmd.Process.Pid, syscall.SIGINT)
 	c.ends(0)
 	c.holds("accounting_ok=true")
