@@ -59,6 +59,9 @@ func settings(of reflect.Type, path, prefix string) []setting {
 	for i := range of.NumField() {
 		f := of.Field(i)
 		key := f.Tag.Get("yaml")
+		if key == "-" {
+			continue
+		}
 		if p, nested := f.Tag.Lookup("prefix"); nested {
 			out = append(out, settings(f.Type, path+key+".", prefix+p)...)
 			continue

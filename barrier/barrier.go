@@ -127,14 +127,23 @@ func (b *Barrier) Enter(ctx context.Context) (epoch uint64, wait time.Duration, 
 }
 
 // Finish blocks until every rank has entered all epochs that this one has entered: with slack Enter leaves the last
-// ones open. It is called instead of a further Enter, and its errors are the same.
-func (b *Barrier) Finish(ctx context.Context) error {
+// ones open. It tells who held those. It is called instead of a further Enter, and its errors are the same.
+func (b *Barrier) Finish(ctx context.Context) ([]Held, error) {
 	for range b.turns.cores {
 		if _, _, err := b.meet(ctx, true); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.dissolved {
+		return nil, nil
+	}
+	held := b.turns.heldLast()
+	for i := range held {
+		held[i].Rank = b.rankOf(held[i].Rank)
+	}
+	return held, nil
 }
 
 // meet enters the next epoch, unless all is to be finished, and waits for the one that is due then.

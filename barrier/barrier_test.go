@@ -113,8 +113,14 @@ func keepStep(t *testing.T, kind Kind, n, slack int) {
 					}
 				}
 			}
-			if err := h.barriers[r].Finish(t.Context()); err != nil {
-				t.Errorf("rank %d does not finish: %v", r, err)
+			held, err := h.barriers[r].Finish(t.Context())
+			if err != nil || len(held) != slack {
+				t.Errorf("rank %d finishes with %d epochs held, %v; it left %d open", r, len(held), err, slack)
+			}
+			for _, by := range held {
+				if (by.Rank == Nobody) != (kind == None || n == 1) {
+					t.Errorf("rank %d: an epoch was held by %d", r, by.Rank)
+				}
 			}
 		})
 	}

@@ -83,7 +83,7 @@ func (b *Barrier) Round(ctx context.Context, round uint64) error {
 		return nil
 	}
 	if !dissolved {
-		if err := b.Finish(ctx); err != nil {
+		if _, err := b.Finish(ctx); err != nil {
 			return err
 		}
 	}

@@ -123,7 +123,7 @@ func (c *crew) advance(ctx context.Context, rank, from, to int) {
 		}
 	}
 	if rank != c.died || to == rounds {
-		if err := b.Finish(ctx); err != nil {
+		if _, err := b.Finish(ctx); err != nil {
 			c.t.Errorf("rank %d does not finish: %v", rank, err)
 		}
 	}

@@ -71,3 +71,11 @@ func (t *turns) offer(n uint32) {
 
 // held tells who held the epoch that the last enter was for: the one whose core has its turn next.
 func (t *turns) held() Held { return t.of(t.epoch).held }
+
+// heldLast tells who held the epochs that no enter was for: the last ones, as many as there is slack.
+func (t *turns) heldLast() (all []Held) {
+	for epoch := t.epoch - min(t.epoch, uint64(len(t.cores)-1)); epoch < t.epoch; epoch++ {
+		all = append(all, t.of(epoch).held)
+	}
+	return all
+}

@@ -115,7 +115,7 @@ func TestMissingIsNamedWithSlack(t *testing.T) {
 				}
 			}
 			var late *TimeoutError
-			if err := h.barriers[2].Finish(t.Context()); !errors.As(err, &late) || late.Epoch != 0 {
+			if _, err := h.barriers[2].Finish(t.Context()); !errors.As(err, &late) || late.Epoch != 0 {
 				t.Errorf("%s: rank 2 finishes: %v", kind, err)
 			}
 			for range 3 {
@@ -126,7 +126,7 @@ func TestMissingIsNamedWithSlack(t *testing.T) {
 				}
 			}
 			for r, b := range h.barriers {
-				if err := b.Finish(t.Context()); err != nil || b.Stats().Epochs != 3 {
+				if _, err := b.Finish(t.Context()); err != nil || b.Stats().Epochs != 3 {
 					t.Errorf("%s: rank %d finished with %v, after %d epochs", kind, r, err, b.Stats().Epochs)
 				}
 			}

@@ -216,18 +216,28 @@ func (u *Unit) hold(cycles int) (int, error) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return cycles, u.waits.record(waited, held)
+	if err := u.waits.record(waited); err != nil {
+		return 0, err
+	}
+	return cycles, u.waits.holder(held)
 }
 
 // part leaves the phases that others are still in, now that there will be no other one.
 func (u *Unit) part() error {
+	var held []barrier.Held
 	if !u.cfg.Free && u.cfg.PhaseTime == 0 {
-		if err := u.cfg.Barrier.Finish(u.ctx); err != nil {
+		var err error
+		if held, err = u.cfg.Barrier.Finish(u.ctx); err != nil {
 			return err
 		}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	for _, h := range held {
+		if err := u.waits.holder(h); err != nil {
+			return err
+		}
+	}
 	u.parted = true
 	u.changed.Broadcast()
 	return nil

@@ -32,12 +32,14 @@ func newWaits(ru, rus int) Waits {
 // hundreds, which each report copies.
 func newTimes() *hdr.Histogram { return hdr.New(1, maxMicros, 2) }
 
-// record takes an epoch that was left.
-func (w *Waits) record(waited time.Duration, held barrier.Held) error {
+// record takes a time in the barrier.
+func (w *Waits) record(waited time.Duration) error {
 	w.InBarrier += waited
-	if err := w.Barriers.RecordValue(min(maxMicros, max(1, waited.Microseconds()))); err != nil {
-		return err
-	}
+	return w.Barriers.RecordValue(min(maxMicros, max(1, waited.Microseconds())))
+}
+
+// holder takes an epoch that was left. Nobody holds those that Enter leaves open; Finish tells of them.
+func (w *Waits) holder(held barrier.Held) error {
 	if held.Rank < 0 || held.Rank >= len(w.Holders) {
 		return nil
 	}

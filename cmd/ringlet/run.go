@@ -66,6 +66,7 @@ const life = 10 * 365 * 24 * time.Hour
 
 // Run builds events on this machine.
 func (c *runCmd) Run(ctx context.Context, to streams) error {
+	c.OneHost = true
 	given := c.Config
 	if err := c.Complete(); err != nil {
 		return &exit{exitUsage, err}

@@ -11,6 +11,10 @@ import (
 
 // Config is everything that decides a run. The yaml key of a field is the name of its flag.
 type Config struct {
+	// OneHost says, before Complete, that all nodes are processes of one host: there are no ports to keep free between
+	// them, whatever the carrier. It is no setting, since nobody who writes a file of settings knows.
+	OneHost bool `yaml:"-" kong:"-"`
+
 	// Shape. Zero Nodes, RUs, BUs: see resolveShape.
 	Nodes int `yaml:"nodes" default:"0" group:"Shape" help:"Processes, each a readout and a builder unit (with --rus and --bus: the ranks these are spread over); 0 = 4, or rus + bus."`
 	RUs   int `yaml:"rus" name:"rus" default:"0" group:"Shape" help:"Readout units, on the first ranks (with --bus and without --nodes each unit is a process of its own)."`
@@ -34,7 +38,7 @@ type Config struct {
 	// Traffic. Seats "" is the order of ranks, RoI "" no region of interest.
 	Discipline string `yaml:"discipline" enum:"${disciplines}" default:"shift" group:"Traffic" help:"Who decides when a readout unit may send: ${help_disciplines}."`
 	PhaseEnd   string `yaml:"phase-end" default:"tournament" placeholder:"WHAT" group:"Traffic" help:"What ends a phase of the shift: the name of a barrier, count, or a time such as 20ms. Barriers: ${help_barriers}. count: the unit's own MFPs are written. A time: the hosts' clocks must agree to a small part of it."`
-	PhaseSlack int    `yaml:"phase-slack" default:"-1" group:"Traffic" help:"How many phases a readout unit may be ahead of the slowest one, where a barrier ends the phases, 0 to 16. It counts up to one less than a round has. -1: so many with --transport local, which has no ports to keep free; else 0."`
+	PhaseSlack int    `yaml:"phase-slack" default:"-1" group:"Traffic" help:"How many phases a readout unit may be ahead of the slowest one, where a barrier ends the phases, 0 to 16. It counts up to one less than a round has. -1: so many between processes of one host (ringlet run, or --transport local), which have no ports to keep free; else 0."`
 	Seats      string `yaml:"seats" default:"" placeholder:"RANKS" group:"Traffic" help:"Order of the nodes in the shift, by rank, with - for a dummy: 0,1,-,2. ringlet plan proposes it. Default: in the order of ranks."`
 	RoI        string `yaml:"roi" name:"roi" default:"" placeholder:"RUS[:SHARE]" group:"Traffic" help:"With --discipline pull: readout units whose parts are asked for first, by index. 0,2:0.3 decides then: 0.3 of the MEPs, chosen by number and seed, are accepted, and only of them the other parts are asked for; the rest is rejected. Without a share the filter judges these parts, and what it rejects is; without a filter all are accepted."`
 

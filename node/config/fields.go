@@ -25,6 +25,9 @@ func appendFields(out []field, v reflect.Value, path, prefix string) []field {
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
 		key := tag.Get("yaml")
+		if key == "-" {
+			continue
+		}
 		if p, nested := tag.Lookup("prefix"); nested {
 			out = appendFields(out, v.Field(i), path+key+".", prefix+p)
 			continue

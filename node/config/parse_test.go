@@ -86,6 +86,7 @@ func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown", "nodes: 4\nfragment_size: 100\n",
 			`run.yaml:2: fragment_size: there is no such setting; the nearest one is "fragment-size"`},
+		{"what is no setting", `"-": true`, `run.yaml:1: -: there is no such setting; the nearest one is "rus"`},
 		{"swapped letters", "pakcing: 1", `run.yaml:1: pakcing: there is no such setting; the nearest one is "packing"`},
 		{"gone", "nodes: 4\nplacing: quota\n",
 			`run.yaml:2: placing: there is no such setting any more: every run places its MEPs in the way that ` +

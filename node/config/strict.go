@@ -142,7 +142,7 @@ func (d *Document) unknown(line int, key string, known []string) {
 func keys(path string, of reflect.Type) (names []string, at map[string]int) {
 	at = map[string]int{}
 	for i := range of.NumField() {
-		if name := of.Field(i).Tag.Get("yaml"); name != "" {
+		if name := of.Field(i).Tag.Get("yaml"); name != "" && name != "-" {
 			names = append(names, path+name)
 			at[path+name] = i
 		}

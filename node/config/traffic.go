@@ -15,7 +15,8 @@ const (
 	// maxSlack is the most phases that a unit may be ahead: more than anybody could want, and few enough to keep an
 	// epoch of the barrier for each.
 	maxSlack = 16
-	// fittedSlack is what the carrier makes best: on a network, where units ahead of others meet them at a port, none.
+	// fittedSlack is what the way between the nodes makes best: on a network, where units ahead of others meet them at a
+	// port, none.
 	fittedSlack = -1
 )
 
@@ -124,7 +125,7 @@ func (c *Config) resolveSlack(p *problems) {
 		p.add("phase-slack", "no barrier holds the phases: leave it out")
 	case c.PhaseSlack == fittedSlack:
 		c.PhaseSlack = 0
-		if held && c.Carriers().Carrier == transport.CarrierLocal {
+		if held && (c.OneHost || c.Carriers().Carrier == transport.CarrierLocal) {
 			c.PhaseSlack = min(c.mostAhead(), maxSlack)
 		}
 	}

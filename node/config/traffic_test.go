@@ -12,6 +12,8 @@ func TestSlackIsFittedToTheCarrier(t *testing.T) {
 		{"a network", func(c *Config) { c.Transport = "quic" }, 0, 0},
 		{"the host, or a network", func(c *Config) { c.Transport = "auto" }, 0, 0},
 		{"the host", func(c *Config) { c.Transport = "local" }, 3, 3},
+		{"a network within a host", func(c *Config) { c.Transport, c.OneHost = "quic", true }, 3, 3},
+		{"phases by time within a host", func(c *Config) { c.OneHost, c.PhaseEnd = true, "20ms" }, 0, 0},
 		{"a node alone", func(c *Config) { c.Transport, c.Nodes = "local", 1 }, 0, 0},
 		{"more builder units", func(c *Config) { c.Transport, c.Nodes, c.RUs, c.BUs = "local", 0, 2, 5 }, 4, 4},
 		{"dummies", func(c *Config) { c.Transport, c.Seats = "local", "0,-,1,2,-,3" }, 5, 5},
