@@ -20,13 +20,21 @@ const maxEpochs = 1 << 16
 // SecretSize is that of a traffic secret, bytes.
 const SecretSize = sha256.Size
 
+// must is for what a library refuses only for sizes that are constants here.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(fmt.Sprintf("express: %v", err))
+	}
+	return v
+}
+
 // expand is HKDF-Expand-Label of TLS 1.3 without a context (RFC 8446, section 7.1).
-func expand(secret []byte, label string, n int) ([]byte, error) {
+func expand(secret []byte, label string, n int) []byte {
 	const prefix = "tls13 "
 	info := binary.BigEndian.AppendUint16(nil, uint16(n))
 	info = append(info, byte(len(prefix)+len(label)))
 	info = append(append(info, prefix+label...), 0)
-	return hkdf.Expand(sha256.New, secret, string(info), n)
+	return must(hkdf.Expand(sha256.New, secret, string(info), n))
 }
 
 // key of one epoch.
@@ -36,15 +44,11 @@ type key struct {
 }
 
 // newKey makes the key of an epoch (RFC 9001, section 5.1).
-func newKey(secret []byte) (k key, err error) {
-	var material, base []byte
-	if material, err = expand(secret, "quic key", gcm.KeySize); err == nil {
-		if base, err = expand(secret, "quic iv", gcm.NonceSize); err == nil {
-			k.base = [gcm.NonceSize]byte(base)
-			k.aead, err = gcm.New(material)
-		}
+func newKey(secret []byte) key {
+	return key{
+		aead: must(gcm.New(expand(secret, "quic key", gcm.KeySize))),
+		base: [gcm.NonceSize]byte(expand(secret, "quic iv", gcm.NonceSize)),
 	}
-	return k, err
 }
 
 // nonce puts the nonce of a packet: the base, with the number xored into its last eight bytes (RFC 9001, section 5.3).
@@ -71,13 +75,8 @@ func (r *ratchet) next() (key, error) {
 	if r.epoch >= maxEpochs {
 		return key{}, fmt.Errorf("the session has sealed %d packets and must be made anew", uint64(maxEpochs)*keyLife)
 	}
-	k, err := newKey(r.secret)
-	if err != nil {
-		return key{}, err
-	}
-	if r.secret, err = expand(r.secret, "quic ku", SecretSize); err != nil {
-		return key{}, err
-	}
+	k := newKey(r.secret)
+	r.secret = expand(r.secret, "quic ku", SecretSize)
 	r.epoch++
 	return k, nil
 }
@@ -88,12 +87,8 @@ type mask struct {
 	bits  [aes.BlockSize]byte
 }
 
-func newMask(secret []byte) (m mask, err error) {
-	var k []byte
-	if k, err = expand(secret, "quic hp", gcm.KeySize); err == nil {
-		m.block, err = aes.NewCipher(k)
-	}
-	return m, err
+func newMask(secret []byte) mask {
+	return mask{block: must(aes.NewCipher(expand(secret, "quic hp", gcm.KeySize)))}
 }
 
 // turn protects the header of a packet, or shows it.

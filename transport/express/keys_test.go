@@ -30,20 +30,27 @@ func TestKeysOfRFC9001(t *testing.T) {
 			"1223504755036d556342ee9361d253421a826c9ecdf3c7148684b36b714881f9"},
 	} {
 		want := unhex(t, tc.want)
-		if got, err := expand(unhex(t, tc.secret), tc.label, len(want)); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: %x, %v, want %x", tc.label, got, err, want)
+		if got := expand(unhex(t, tc.secret), tc.label, len(want)); !bytes.Equal(got, want) {
+			t.Errorf("%s: %x, want %x", tc.label, got, want)
 		}
 	}
-	m, err := newMask(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMask(client)
 	p := make([]byte, sampleAt+sampleSize)
 	copy(p[sampleAt:], unhex(t, "d1b1c98dd7689fb8ec11d242b123dc9b"))
 	m.turn(p)
 	if want := unhex(t, "037b9aec36"); p[0] != want[0] || !bytes.Equal(p[NumberAt:HeaderSize], want[1:]) {
 		t.Errorf("the mask is %x and %x, want %x", p[0], p[NumberAt:HeaderSize], want)
 	}
+}
+
+// TestSizesMustSuit: a size that no library takes is an error of whoever wrote it down, and not of a peer.
+func TestSizesMustSuit(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a key longer than HKDF gives was made")
+		}
+	}()
+	expand(make([]byte, SecretSize), "quic key", 255*SecretSize+1)
 }
 
 // TestReplayWindowIsAMap: a number is fresh if it was never seen and lies within reach of the newest; what is further

@@ -29,14 +29,11 @@ type Sealer struct {
 // NewSealer makes a sealer for a session that the receiver has named by a connection ID, with the direction's first
 // traffic secret.
 func NewSealer(secret []byte, session uint64) (*Sealer, error) {
-	x := &Sealer{header: header{session: session}}
-	var err error
-	if x.keys, err = newRatchet(secret); err != nil {
+	keys, err := newRatchet(secret)
+	if err != nil {
 		return nil, err
 	}
-	if x.mask, err = newMask(secret); err != nil {
-		return nil, err
-	}
+	x := &Sealer{header: header{session: session}, keys: keys, mask: newMask(secret)}
 	x.key, err = x.keys.next()
 	return x, err
 }
@@ -104,19 +101,15 @@ type Opener struct {
 
 // NewOpener makes an opener with the direction's first traffic secret.
 func NewOpener(secret []byte) (*Opener, error) {
-	o := &Opener{}
-	var err error
-	if o.next, err = newRatchet(secret); err != nil {
+	next, err := newRatchet(secret)
+	if err != nil {
 		return nil, err
 	}
-	if o.mask, err = newMask(secret); err != nil {
-		return nil, err
+	o := &Opener{next: next, mask: newMask(secret)}
+	for range o.keys {
+		o.advance()
 	}
-	for i := range o.keys {
-		if o.keys[i], err = o.next.next(); err != nil {
-			return nil, err
-		}
-	}
+	o.first = 0 // none of them was forgotten
 	return o, nil
 }
 

@@ -39,13 +39,7 @@ func TestWhatIsASession(t *testing.T) {
 // byTheBook opens a packet as RFC 9001 says, by the standard library, and returns its frames and number.
 func byTheBook(t *testing.T, secret, p []byte) (frames []byte, number uint32, phase byte) {
 	t.Helper()
-	derive := func(label string, n int) []byte {
-		b, err := expand(secret, label, n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
+	derive := func(label string, n int) []byte { return expand(secret, label, n) }
 	p = bytes.Clone(p)
 	hp, err := aes.NewCipher(derive("quic hp", 16))
 	if err != nil {
@@ -90,10 +84,7 @@ func TestPacketsAreThoseOfTheBook(t *testing.T) {
 			t.Errorf("%d bytes: packet %d, phase %d, %d bytes of frames", body, number, phase, len(frames))
 		}
 	}
-	next, err := expand(secret(1), "quic ku", SecretSize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := expand(secret(1), "quic ku", SecretSize)
 	// A key update changes key and nonce base, and not the key of the header protection (RFC 9001, section 6).
 	x := newSealer(t, 1, keyLife)
 	p := seal(t, x, Datagram, nil, []byte("next"))
@@ -101,10 +92,7 @@ func TestPacketsAreThoseOfTheBook(t *testing.T) {
 	if p[0] != 0x43|4 {
 		t.Errorf("the first byte is %#x", p[0])
 	}
-	k, err := newKey(next)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := newKey(next)
 	var nonce [12]byte
 	k.nonce(&nonce, keyLife)
 	if got, err := k.aead.Open(nil, nonce[:], p[HeaderSize:], p[:HeaderSize]); err != nil || string(got) != "\x30next" {
