@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"ringlet/testkit/must"
@@ -27,5 +28,28 @@ func TestDrawsTheDetectorOfTheRun(t *testing.T) {
 	text = "filter: vertex:" + path + ".gone\n"
 	if _, err = d.geometry(); err == nil {
 		t.Error("a file that is not there is known")
+	}
+}
+
+// What happened at an event is told of the run at hand, where a simulated detector makes each of its events once.
+func TestTellsWhatHappened(t *testing.T) {
+	text := "fragment-model: velo\nseed: 7\n"
+	d := &drawing{now: func() (uint32, string) { return 4, text }}
+	first, is := d.truth(4, 3)
+	if again, _ := d.truth(4, 3); !is || len(first.Vertices) == 0 || !reflect.DeepEqual(first, again) {
+		t.Errorf("%v: %+v, and again %+v", is, first, again)
+	}
+	if other, _ := d.truth(4, 5); reflect.DeepEqual(first, other) {
+		t.Error("the same happened at two events")
+	}
+	for name, run := range map[string]uint32{"another run": 3, "no run": 0} {
+		if _, is := d.truth(run, 3); is {
+			t.Errorf("it is known of %s", name)
+		}
+	}
+	for _, text = range []string{"fragment-model: velo\nprepared: 8\n", "packing: 7\n", "nonsense: 1\n"} {
+		if _, is := d.truth(4, 3); is {
+			t.Errorf("it is known with %q", text)
+		}
 	}
 }
