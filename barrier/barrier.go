@@ -127,7 +127,8 @@ func (b *Barrier) Enter(ctx context.Context) (epoch uint64, wait time.Duration, 
 }
 
 // Finish blocks until every rank has entered all epochs that this one has entered: with slack Enter leaves the last
-// ones open. It tells who held those. It is called instead of a further Enter, and its errors are the same.
+// ones open. It tells who held those, in their order; of a generation that is no more it tells nothing. It is called
+// instead of a further Enter, and its errors are the same.
 func (b *Barrier) Finish(ctx context.Context) ([]Held, error) {
 	for range b.turns.cores {
 		if _, _, err := b.meet(ctx, true); err != nil {

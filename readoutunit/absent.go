@@ -45,14 +45,30 @@ func (u *Unit) round() uint64 {
 
 // meet enters the barrier, and goes on waiting there for readout units that the run may do without.
 func (u *Unit) meet() (waited time.Duration, err error) {
-	for range barrierTries {
-		var more time.Duration
-		_, more, err = u.cfg.Barrier.Enter(u.ctx)
+	err = u.patiently(func() error {
+		_, more, err := u.cfg.Barrier.Enter(u.ctx)
 		waited += more
+		return err
+	})
+	return waited, err
+}
+
+// finish leaves the epochs that are still open, as patiently, and tells who held them.
+func (u *Unit) finish() (held []barrier.Held, err error) {
+	err = u.patiently(func() (err error) {
+		held, err = u.cfg.Barrier.Finish(u.ctx)
+		return err
+	})
+	return held, err
+}
+
+// patiently waits at the barrier again where that has waited in vain for readout units that the run may do without.
+func (u *Unit) patiently(wait func() error) (err error) {
+	for range barrierTries {
 		var late *barrier.TimeoutError
-		if !u.cfg.BearsReadout || !errors.As(err, &late) {
+		if err = wait(); !u.cfg.BearsReadout || !errors.As(err, &late) {
 			break
 		}
 	}
-	return waited, err
+	return err
 }

@@ -1,9 +1,11 @@
 package readoutunit
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
+	"ringlet/barrier"
 	"ringlet/tagnet"
 )
 
@@ -34,5 +36,37 @@ func TestBound(t *testing.T) {
 	}
 	if want := []uint64{0, 1, 5, 6, 7, 11, 13, 14, 18}; !slices.Equal(begun, want) {
 		t.Errorf("rounds begin with the cycles %v, want %v", begun, want)
+	}
+}
+
+// A unit waits at the barrier again, to enter it or to leave it, where the run may do without those who do not come. It
+// does so not for ever, and not for another reason.
+func TestWaitsPatiently(t *testing.T) {
+	late, other := error(&barrier.TimeoutError{}), errors.New("another reason")
+	for _, tc := range []struct {
+		name  string
+		bears bool
+		gives []error // then nil
+		want  error
+		waits int
+	}{
+		{"all come", true, nil, nil, 1},
+		{"one comes late", true, []error{late, late}, nil, 3},
+		{"one does not come", true, slices.Repeat([]error{late}, 2*barrierTries), late, barrierTries},
+		{"another reason", true, []error{late, other}, other, 2},
+		{"nobody may be missing", false, []error{late}, late, 1},
+	} {
+		u := &Unit{cfg: Config{BearsReadout: tc.bears}}
+		waits := 0
+		err := u.patiently(func() (err error) {
+			if waits < len(tc.gives) {
+				err = tc.gives[waits]
+			}
+			waits++
+			return err
+		})
+		if !errors.Is(err, tc.want) || waits != tc.waits {
+			t.Errorf("%s: %v after %d waits, want %v after %d", tc.name, err, waits, tc.want, tc.waits)
+		}
 	}
 }

@@ -202,7 +202,7 @@ func (u *Unit) ahead() int {
 // hold enters the barrier, and counts the time in it and who held it. It returns how many cycles the next round can
 // have: as many as the readout unit that has the fewest tokens.
 func (u *Unit) hold(cycles int) (int, error) {
-	if err := u.cfg.Barrier.Round(u.ctx, u.round()); err != nil {
+	if err := u.patiently(func() error { return u.cfg.Barrier.Round(u.ctx, u.round()) }); err != nil {
 		return 0, err
 	}
 	u.cfg.Barrier.Offer(uint32(cycles))
@@ -227,7 +227,7 @@ func (u *Unit) part() error {
 	var held []barrier.Held
 	if !u.cfg.Free && u.cfg.PhaseTime == 0 {
 		var err error
-		if held, err = u.cfg.Barrier.Finish(u.ctx); err != nil {
+		if held, err = u.finish(); err != nil {
 			return err
 		}
 	}

@@ -93,7 +93,10 @@ func (c *runCmd) Run(ctx context.Context, to streams) error {
 		Args: func(name, join string) []string { return c.nodeArgs(name, loopback, join) },
 	}
 	if c.Page != "" {
-		given.Duration = c.Duration
+		given.Duration = c.Duration // else a run that is not told when to end would end with this process
+		if given.Nodes == 0 && given.RUs == 0 && given.BUs == 0 {
+			given.Nodes = c.Nodes // there are no other processes
+		}
 		return c.serve(ctx, to, given, keys, spawner)
 	}
 	node.Tune() // the scheduler's messages are garbage as datagrams are: a tenth of its time with small MEPs

@@ -154,7 +154,8 @@ func (c *served) built() uint64 {
 	return uint64(n)
 }
 
-// A page on this machine: one command, one link, a run that is watched, and an end in good order.
+// A page on this machine: one command, one link, a run that is watched, further runs with other settings, to which the
+// rest is fitted anew, and an end in good order.
 func TestRunWithPage(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
@@ -165,21 +166,41 @@ func TestRunWithPage(t *testing.T) {
 	s.start("tap", "--page", strings.TrimSpace(link), "--events", "3").ends(0)
 	c.must("stop", "reset", "unload")
 	for _, changed := range []string{"packing: 30000", "phase-end: count", "nodes: 1"} {
-		var answer map[string]any
-		code := c.call("POST", "/v1/command", map[string]any{
-			"command":   "load",
-			"arguments": map[string]string{"configuration": changed},
-		}, &answer)
-		if code != http.StatusOK {
-			t.Errorf("%s: %d %v", changed, code, answer["message"])
-			continue
-		}
-		c.must("configure", "start", "stop", "reset", "unload")
+		c.makesRun(changed)
 	}
 	s.signal(c.cmd.Process.Pid, syscall.SIGINT)
 	c.ends(0)
 	c.holds("accounting_ok=true")
 	s.nothingLeft()
+}
+
+// Where nobody said how many nodes there are, later runs have those of the first.
+func TestRunWithPageKeepsItsNodes(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	c := s.enter(s.start("run", "--streams", "3,1", "--packing", "500", "--duration", "10m", "--run-number", s.run,
+		"--page", "127.0.0.1:0", "--json"), dials(nil))
+	eventually(t, "events are built", func() bool { return c.built() > 0 })
+	c.must("stop", "reset", "unload")
+	c.makesRun("streams: 3")
+	s.signal(c.cmd.Process.Pid, syscall.SIGINT)
+	c.ends(0)
+	c.holds("nodes=2", "accounting_ok=true")
+	s.nothingLeft()
+}
+
+// makesRun makes a run with a changed setting.
+func (c *served) makesRun(changed string) {
+	c.t.Helper()
+	var answer map[string]any
+	code := c.call("POST", "/v1/command", map[string]any{
+		"command":   "load",
+		"arguments": map[string]string{"configuration": changed},
+	}, &answer)
+	if code != http.StatusOK {
+		c.t.Fatalf("%s: %d %v", changed, code, answer["message"])
+	}
+	c.must("configure", "start", "stop", "reset", "unload")
 }
 
 // The run control is killed again and again, at moments that nobody chooses: the nodes build on, it finds them when it

@@ -23,8 +23,8 @@ func ofReadout() []Rule {
 			Severity: warning,
 			Hold:     2 * time.Second,
 			look:     holdsPhases,
-			When: "One readout unit enters the barrier last in far more than its share of phases, and by a twentieth of a " +
-				"phase or more.",
+			When: "One readout unit enters the barrier last in far more than its share of phases, by a twentieth of a " +
+				"phase or more, and the others wait there for a twentieth of their time or more.",
 			Advice: "Compare it with the others: its share of the data, its processor, its port; if its source is slow, " +
 				"slow-source says so too.",
 		},
@@ -89,10 +89,11 @@ func holdsPhases(v *view) (out findings) {
 	if !v.running() || rus < 2 || all < enoughPhases || phases == 0 {
 		return nil
 	}
+	const matters = 1. / 20
 	phase := v.span().Seconds() * 1e6 / phases // µs
 	for _, h := range v.now.GetHolders() {
 		share := grown(h.GetEpochs(), was[h.GetRu()]) / all
-		if share > 0.5+0.5/float64(rus) && float64(h.GetByUsP50()) > phase/20 {
+		if share > 0.5+0.5/float64(rus) && float64(h.GetByUsP50()) > matters*phase && v.waitsFor(h.GetRu()) > matters {
 			name := v.readoutName(h.GetRu())
 			out.add(name, "%s is the last in %s of the phases, by %d µs in the middle and %d µs at the 99th percentile, of "+
 				"phases of %.0f µs",
@@ -100,6 +101,18 @@ func holdsPhases(v *view) (out findings) {
 		}
 	}
 	return out
+}
+
+// waitsFor is the share of their time that the other readout units are in the barrier, in the median: with slack one of
+// them may be the last again and again, and nobody waits.
+func (v *view) waitsFor(ru uint32) float64 {
+	var others []float64
+	for _, m := range v.readout() {
+		if m.GetRuIndex() != ru {
+			others = append(others, m.share("ru.barrier_us"))
+		}
+	}
+	return median(others)
 }
 
 func overrun(v *view) (out findings) {

@@ -164,11 +164,15 @@ func TestSlowedPortMovesOn(t *testing.T) {
 	}); e != nil || err != nil {
 		t.Skipf("SKIPPED: no UDP GSO here: %v, %v", e, err)
 	}
-	for range 20 { // 49 ms of the port
-		if _, err := from.WriteTo(make([]byte, batch*segment), to.LocalAddr()); err != nil {
-			t.Fatal(err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for err := error(nil); err == nil; {
+			_, err = from.WriteTo(make([]byte, batch*segment), to.LocalAddr())
 		}
-	}
+	}()
+	defer func() { _ = from.SetWriteDeadline(time.Now()); <-ended }()
+	eventually(t, "batches wait in the port", func() bool { return ports(t, b)[0].ToHost.Packets > 5*batch })
 	if err := b.Disturb(Disturbance{Host: "n1", What: actSlow, Rate: 5e6}); err != nil {
 		t.Fatal(err)
 	}

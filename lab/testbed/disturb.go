@@ -90,7 +90,7 @@ func (s *Spec) Check(d Disturbance) error {
 //
 // To cut is to pull the cable: the host's interface and the switch's port lose their carrier. What they held, and what
 // is sent into them meanwhile, is lost, and nobody counts it. To restore makes the port what the Spec says, whatever
-// was done to it.
+// was done to it, but for its bucket, which never shrinks.
 func (b *Bed) Disturb(d Disturbance) error {
 	if err := b.spec.Check(d); err != nil {
 		return err

@@ -257,6 +257,7 @@ func (s *socket) poll() (bool, error) {
 		return false, nil
 	}
 	const looks = 8 // per look at the clock
+	// The first look comes before others run: often more is at hand, and quic-go's goroutines have much to do.
 	for end := time.Now().Add(s.spin); time.Now().Before(end); breath.Take() {
 		for range looks {
 			if err := s.raw.Read(s.try); err != nil {
@@ -265,7 +266,7 @@ func (s *socket) poll() (bool, error) {
 			if !s.empty {
 				return true, nil
 			}
-			runtime.Gosched() // after the look: more is often at hand, and quic-go has much to do with each packet
+			runtime.Gosched()
 		}
 	}
 	return false, nil
