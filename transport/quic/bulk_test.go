@@ -3,7 +3,6 @@ package quic
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"sync"
 	"testing"
 
@@ -217,12 +216,7 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 // udpOption reports whether the kernel has a UDP option.
 func udpOption(t *testing.T, opt, value int) bool {
 	t.Helper()
-	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	raw, err := c.SyscallConn()
+	raw, err := udp(t).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package quic
 
 import (
-	"net"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -11,12 +10,7 @@ import (
 func TestDropsAreCounted(t *testing.T) {
 	var socks [2]*socket
 	for i := range socks {
-		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		socks[i] = newSocket(c, false, 0, nil, nil)
+		socks[i] = newSocket(udp(t), false, 0, nil, nil)
 	}
 	if err := socks[0].SetReadBuffer(1 << 16); err != nil {
 		t.Fatal(err)

@@ -11,14 +11,7 @@ import (
 func TestReaderSaysDryOnceAndWaits(t *testing.T) {
 	for name, spin := range map[string]time.Duration{"sleeps": 0, "spins": 50 * time.Microsecond} {
 		t.Run(name, func(t *testing.T) {
-			c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
-				t.Fatal(err)
-			}
+			c := udp(t)
 			var s *socket
 			said := 0
 			s = newSocket(c, false, spin, nil, func() {
@@ -35,4 +28,18 @@ func TestReaderSaysDryOnceAndWaits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// udp is a socket on loopback that nobody waits at for ever.
+func udp(t *testing.T) *net.UDPConn {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

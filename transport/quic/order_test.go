@@ -1,7 +1,6 @@
 package quic
 
 import (
-	"net"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -13,14 +12,7 @@ import (
 // 5 by turns, 2026-11-27).
 func TestReaderTakesWhatIsAtHand(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	c := udp(t)
 	var turns atomic.Uint64 // of another goroutine, which has one each time that the reader yields
 	var over atomic.Bool
 	defer over.Store(true)
