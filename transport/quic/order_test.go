@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestReaderTakesWhatIsAtHand holds that a reader of quic-go's packets looks before it lets others run: quic-go's
@@ -27,6 +29,14 @@ func TestReaderTakesWhatIsAtHand(t *testing.T) {
 	for range rounds {
 		if _, err := c.WriteTo([]byte("x"), c.LocalAddr()); err != nil {
 			t.Fatal(err)
+		}
+		var ready error
+		if err := s.raw.Control(func(fd uintptr) {
+			for ready = unix.EINTR; ready == unix.EINTR; { // the runtime's signals end it
+				_, ready = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+			}
+		}); err != nil || ready != nil {
+			t.Fatal(err, ready)
 		}
 		before := turns.Load()
 		if err := s.fill(); err != nil {
