@@ -100,7 +100,11 @@ func (d *dice) traffic(s shape, add func(string, any)) (p policy) {
 	add("discipline", discipline)
 	switch discipline {
 	case "shift":
-		add("phase-end", d.one("none", "central", "tournament", "dissemination"))
+		end := d.one("none", "central", "tournament", "dissemination")
+		add("phase-end", end)
+		if end != "none" && d.chance(50) { // else as the place of the nodes makes it
+			add("phase-slack", d.one("0", "1", "3"))
+		}
 	case "pull":
 		if s.rus > 1 && d.chance(30) {
 			p.RoI = true
