@@ -20,6 +20,7 @@ const (
 	PartOutput    = "output"
 	partInput     = "input"
 	partMemory    = "memory"
+	PartLinks     = "links" // they are down, for a reason that a node has told before
 	PartBuilder   = "builder_unit"
 	partDecision  = "decision_unit"
 )
@@ -35,6 +36,8 @@ func partOf(where string, err error) string {
 	switch {
 	case errors.As(err, &known):
 		return known.part
+	case errors.Is(err, errDown):
+		return PartLinks
 	case errors.As(err, &link):
 		return PartTransport
 	case errors.As(err, &late):

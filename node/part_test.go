@@ -26,7 +26,8 @@ func TestPartOf(t *testing.T) {
 		"input":         {"readout unit", source.ErrChanged},
 		"memory":        {"configuration", &shmem.SegmentError{Err: shmem.ErrNoSpace}},
 		"readout_unit":  {"readout unit", io.EOF},
-		"configuration": {"configuration", errDown},
+		"configuration": {"configuration", io.EOF},
+		"links":         {"units", errDown},
 	} {
 		if got := partOf(tc.where, fmt.Errorf("while it was tried: %w", tc.err)); got != want {
 			t.Errorf("%s of %s is of the part %q", tc.err, tc.where, got)

@@ -79,11 +79,21 @@ type Sight struct {
 	Closed bool   // the component has ended the link on purpose: it has given up itself
 }
 
+// closer says whether a sight is closer to the cause. Of two nodes that say so themselves, the one is not whose links
+// are down: that followed from something.
+func (x *Sight) closer(y *Sight) bool {
+	if x.Kind == y.Kind {
+		return y.Part == PartLinks && x.Part != PartLinks
+	}
+	return x.Kind < y.Kind
+}
+
 // Parts that only a control sees fail, and those that nodes name, too, and that a cause depends on.
 const (
 	PartProcess     = "process"
 	PartService     = "node_service"
 	PartTransport   = "transport"
+	PartLinks       = "links" // of a node that asks to be reset: another fault took them down
 	PartScheduler   = "scheduler"
 	PartCertificate = "certificate"
 	PartFenced      = "control" // another control has taken over

@@ -124,7 +124,7 @@ func (c *Core) where(name string) string {
 func (c *Core) root(now time.Time) (*Fault, []string) {
 	var first *Sight
 	for i := range c.seen {
-		if x := &c.seen[i]; x.Kind <= Own && (first == nil || x.Kind < first.Kind) {
+		if x := &c.seen[i]; x.Kind <= Own && (first == nil || x.closer(first)) {
 			first = x
 		}
 	}
