@@ -33,17 +33,16 @@ func newConn(n *Network, l *life, st *quicgo.Stream, name string) *conn {
 
 // Upgrade makes the connection another carrier.
 func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn, error) {
-	if u.Carrier == transport.CarrierQUICGo || u.Carrier == transport.CarrierStream {
-		if err := c.watchWay(u.Dialler); err != nil {
-			return nil, err
-		}
+	if u.Carrier == transport.CarrierQUIC {
+		e, err := c.express(ctx, u)
+		return e, ended(err)
+	}
+	if err := c.watchWay(u.Dialler); err != nil { // of packets that are quic-go's
+		return nil, err
 	}
 	switch u.Carrier {
 	case transport.CarrierQUICGo:
 		return c, c.st.Close()
-	case transport.CarrierQUIC:
-		e, err := c.express(ctx, u)
-		return e, ended(err)
 	case transport.CarrierStream:
 		s, err := upgradeStream(ctx, c)
 		if err != nil {
