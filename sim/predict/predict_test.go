@@ -32,9 +32,6 @@ func points(t *testing.T, study string) []Point {
 
 // TestPublishedErrors: the calibrations are those of the code, and so are the tables of errors.
 func TestPublishedErrors(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the model has one goroutine")
-	}
 	for _, x := range []struct{ study, costs, errors string }{
 		{"study", "published/costs.yaml", "published/errors.txt"},
 		{"blind", "published/blind-costs.yaml", "published/blind-errors.txt"},
