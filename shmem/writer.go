@@ -154,6 +154,15 @@ func (w *Writer) drain(ctx context.Context) error {
 	return w.fail("drain", err)
 }
 
+// AwaitReader waits until a first reader is there or has been there. Errors: ctx's, errClosed.
+func (w *Writer) AwaitReader(ctx context.Context) error {
+	err := w.ready(ctx)
+	if err == nil {
+		err = w.core.buffer.room.Await(ctx, 0, func() (bool, error) { return w.core.met(), nil }, func() error { return nil })
+	}
+	return w.fail("wait for a reader of", err)
+}
+
 // DeadReader is a reader whose process died.
 type DeadReader struct {
 	Index   int

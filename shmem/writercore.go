@@ -182,6 +182,16 @@ func (w *writerCore) scan() (uint64, error) {
 	return limit, nil
 }
 
+// met says whether a reader is there, or was.
+func (w *writerCore) met() bool {
+	for i := range w.buffer.readers {
+		if w.buffer.readers[i].state.Load() != readerFree {
+			return true
+		}
+	}
+	return w.floor > 0 || w.buffer.gone.Load() > 0 || w.buffer.next.Load() > 0
+}
+
 // upTo is the position of the first header from need on, or limit if that comes first. Headers stand in shared memory:
 // they are checked, and lead nowhere but to another limit.
 func (w *writerCore) upTo(need, limit uint64) (uint64, error) {

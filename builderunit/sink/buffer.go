@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"ringlet/shmem"
 )
@@ -27,8 +28,12 @@ type Buffer struct {
 	back   []int // scratch
 
 	// atomic
-	deadReaders, lost, superseded, missed atomic.Uint64
+	deadReaders, lost, superseded, missed, unread atomic.Uint64
 }
+
+// firstReader is how long an output that nobody has read waits for a first reader at its end. One that waits for the
+// run looks for its buffers twenty times a second, so a run of some milliseconds is over before it has found them.
+const firstReader = time.Second
 
 // Write copies the MEP into the buffer. A MEP larger than the buffer takes is a *SinkError around shmem.ErrTooLarge.
 func (b *Buffer) Write(ctx context.Context, m Meta, mep []byte) error {
@@ -156,6 +161,7 @@ type BufferStats struct {
 	LostMEPs    uint64 `count:"output_meps_lost" help:"MEPs that they had been given and had not acknowledged"`
 	Superseded  uint64 `count:"output_meps_superseded" help:"MEPs that were marked as superseded"`
 	Missed      uint64 `count:"output_meps_missed" help:"MEPs overwritten before a reader that may lose had read them"`
+	Unread      uint64 `count:"output_meps_unread" help:"MEPs that were handed out and no reader has ever come for"`
 }
 
 // Stats reads the counters, from any goroutine.
@@ -165,17 +171,25 @@ func (b *Buffer) Stats() BufferStats {
 		LostMEPs:    b.lost.Load(),
 		Superseded:  b.superseded.Load(),
 		Missed:      b.missed.Load(),
+		Unread:      b.unread.Load(),
 	}
 }
 
 // Finish marks the end of the run and closes the writing end. Readers that have the buffer open get every MEP written,
-// then shmem.ErrEndOfRun.
+// then shmem.ErrEndOfRun. Where none ever was, it waits a moment for a first one, and counts what nobody has read.
 func (b *Buffer) Finish() (Result, error) {
 	if b.closed {
 		return Result{}, failed(b.w.Name(), "finish", errClosed)
 	}
 	b.closed = true
 	b.missed.Store(b.w.Missed())
+	if b.result.MEPs > 0 {
+		ctx, stop := context.WithTimeout(context.Background(), firstReader)
+		defer stop()
+		if b.w.AwaitReader(ctx) != nil {
+			b.unread.Store(b.result.MEPs)
+		}
+	}
 	if err := errors.Join(b.w.End(), b.w.Close()); err != nil {
 		return Result{}, failed(b.w.Name(), "finish", err)
 	}

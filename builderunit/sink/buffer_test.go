@@ -223,3 +223,41 @@ func TestLend(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBufferWaitsForItsFirstReader: a run may be over before a reader that waits for it has found the buffer. It gets
+// every MEP all the same; where no reader comes, what nobody has read is counted.
+func TestBufferWaitsForItsFirstReader(t *testing.T) {
+	p := testPattern(t)
+	for name, comes := range map[string]bool{"comes late": true, "does not come": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := shmem.WithDir(t.TempDir())
+			w, err := shmem.CreateWriter("ringlet-1-n0-out", 64<<10, shmem.Broadcast, dir)
+			must.OK(t, err)
+			b := &Buffer{w: w}
+			m, mep := buildMEP(t, p, 7, testPacking, 0)
+			must.OK(t, b.Write(t.Context(), m, mep))
+			finished := make(chan error, 1)
+			go func() {
+				_, err := b.Finish()
+				finished <- err
+			}()
+			if comes {
+				time.Sleep(firstReader / 50) // else the buffer is gone by now
+				r, err := shmem.OpenReader("ringlet-1-n0-out", dir)
+				must.OK(t, err)
+				defer func() { _ = r.Close() }()
+				must.OK(t, <-finished)
+				e, err := r.Next(t.Context())
+				if _, got, ok := markOf(e.Data); err != nil || !ok || !bytes.Equal(got, mep) {
+					t.Errorf("%v, %v: not the MEP that was written", err, ok)
+				}
+			} else {
+				must.OK(t, <-finished)
+			}
+			if unread := b.Stats().Unread; (unread == 0) != comes {
+				t.Errorf("%d MEPs are unread", unread)
+			}
+		})
+	}
+}
