@@ -20,7 +20,7 @@ const (
 	PartOutput    = "output"
 	partInput     = "input"
 	partMemory    = "memory"
-	PartLinks     = "links" // they are down, for a reason that a node has told before
+	partLinks     = "links" // they are down, for a reason that a node has told before
 	PartBuilder   = "builder_unit"
 	partDecision  = "decision_unit"
 )
@@ -37,7 +37,7 @@ func partOf(where string, err error) string {
 	case errors.As(err, &known):
 		return known.part
 	case errors.Is(err, errDown):
-		return PartLinks
+		return partLinks
 	case errors.As(err, &link):
 		return PartTransport
 	case errors.As(err, &late):

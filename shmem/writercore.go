@@ -182,14 +182,14 @@ func (w *writerCore) scan() (uint64, error) {
 	return limit, nil
 }
 
-// met says whether a reader is there, or was.
+// met says whether a reader is there, or was: who leaves a place leaves its pid there.
 func (w *writerCore) met() bool {
 	for i := range w.buffer.readers {
-		if w.buffer.readers[i].state.Load() != readerFree {
+		if w.buffer.readers[i].pid.Load() != 0 {
 			return true
 		}
 	}
-	return w.floor > 0 || w.buffer.gone.Load() > 0 || w.buffer.next.Load() > 0
+	return false
 }
 
 // upTo is the position of the first header from need on, or limit if that comes first. Headers stand in shared memory:

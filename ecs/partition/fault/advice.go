@@ -7,7 +7,7 @@ var advised = map[string]string{
 	"configuration": "Correct the configuration, and load it again.",
 	"memory": "Give the node's host more shared memory, or take fewer or smaller slots; " +
 		"`ringlet doctor` says there what binds.",
-	PartLinks:     "Reset the partition and configure it again.",
+	partLinks:     "Reset the partition and configure it again.",
 	PartTransport: "Look at the network between the two hosts, and whether both run the same release.",
 	"barrier": "Look what holds that readout unit up: its processor, its source, its network; " +
 		"where phases are long, set a longer barrier-timeout.",

@@ -83,7 +83,7 @@ type Sight struct {
 // are down: that followed from something.
 func (x *Sight) closer(y *Sight) bool {
 	if x.Kind == y.Kind {
-		return y.Part == PartLinks && x.Part != PartLinks
+		return y.Part == partLinks && x.Part != partLinks
 	}
 	return x.Kind < y.Kind
 }
@@ -93,7 +93,7 @@ const (
 	PartProcess     = "process"
 	PartService     = "node_service"
 	PartTransport   = "transport"
-	PartLinks       = "links" // of a node that asks to be reset: another fault took them down
+	partLinks       = "links" // of a node that asks to be reset: another fault took them down
 	PartScheduler   = "scheduler"
 	PartCertificate = "certificate"
 	PartFenced      = "control" // another control has taken over
