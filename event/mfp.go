@@ -47,45 +47,47 @@ type MFP struct {
 // accessor can fail. It reads the header and the size table, not the
 // fragments. The error is a *FormatError of kind ErrTruncated, ErrMagic,
 // ErrSize or ErrRange.
-func ParseMFP(b []byte) (MFP, error) {
+func ParseMFP(b []byte) (p MFP, err error) {
+	err = p.Parse(b)
+	return p, err
+}
+
+// Parse is ParseMFP into p, which an error leaves as it was. Who parses MFP after MFP need not copy each.
+func (p *MFP) Parse(b []byte) error {
 	if len(b) < MFPFixedSize {
-		return MFP{}, fail(ErrTruncated, FormatMFP, "header", 0, "%d bytes left, the fixed part needs %d", len(b),
+		return fail(ErrTruncated, FormatMFP, "header", 0, "%d bytes left, the fixed part needs %d", len(b),
 			MFPFixedSize)
 	}
-	if m := binary.LittleEndian.Uint16(b); m != MFPMagic {
-		return MFP{}, fail(ErrMagic, FormatMFP, "magic", 0, "0x%04X is not 0x%04X", m, MFPMagic)
+	if magic := binary.LittleEndian.Uint16(b); magic != MFPMagic {
+		return fail(ErrMagic, FormatMFP, "magic", 0, "0x%04X is not 0x%04X", magic, MFPMagic)
 	}
 	n := int(binary.LittleEndian.Uint16(b[2:]))
 	size := uint64(binary.LittleEndian.Uint32(b[4:]))
 	align := b[18]
 	header := MFPHeaderSize(n)
 	if align > maxAlign {
-		return MFP{}, fail(ErrRange, FormatMFP, "align", 18, "2^%d bytes is more than the largest fragment, 2^%d is the most",
+		return fail(ErrRange, FormatMFP, "align", 18, "2^%d bytes is more than the largest fragment, 2^%d is the most",
 			align, maxAlign)
 	}
 	if size < uint64(header) {
-		return MFP{}, fail(ErrSize, FormatMFP, "packet size", 4, "%d bytes do not hold the header of %d fragments, %d bytes",
+		return fail(ErrSize, FormatMFP, "packet size", 4, "%d bytes do not hold the header of %d fragments, %d bytes",
 			size, n, header)
 	}
 	if size > uint64(len(b)) {
-		return MFP{}, fail(ErrTruncated, FormatMFP, "packet size", 4, "%d bytes reach beyond the %d that are left", size,
+		return fail(ErrTruncated, FormatMFP, "packet size", 4, "%d bytes reach beyond the %d that are left", size,
 			len(b))
 	}
 	if first := binary.LittleEndian.Uint64(b[8:]); uint64(n) > EndOfRun-first {
-		return MFP{}, fail(ErrRange, FormatMFP, "first event id", 8, "%d with %d fragments runs into the end-of-run mark",
+		return fail(ErrRange, FormatMFP, "first event id", 8, "%d with %d fragments runs into the end-of-run mark",
 			first, n)
 	}
 	sizes := b[header-padTo(2*n, mfpAlign):][:2*n]
 	if sum := uint64(header) + paddedSum(sizes, align); sum != size {
-		return MFP{}, fail(ErrSize, FormatMFP, "packet size", 4,
+		return fail(ErrSize, FormatMFP, "packet size", 4,
 			"%d bytes, but the header and the %d fragments of the size table take %d", size, n, sum)
 	}
-	return MFP{
-		b:     b[:size:size],
-		n:     n,
-		data:  header,
-		align: align,
-	}, nil
+	p.b, p.n, p.data, p.align = b[:size:size], n, header, align
+	return nil
 }
 
 // paddedSum adds up a table of u16 sizes, each rounded up to 2^align. It takes

@@ -136,13 +136,10 @@ func (f *feedback) tell(results []builderunit.Result) error {
 	for i := range results {
 		r := &results[i]
 		held = held && r.Held
-		f.entries = append(f.entries, tagnet.Feedback{
-			MEP:     r.MEP,
-			Slot:    uint32(r.Slot),
-			Events:  uint32(r.Events),
-			Attempt: uint8(r.Attempt),
-			Outcome: outcome(r.Outcome),
-		})
+		f.entries = append(f.entries, tagnet.Feedback{})
+		e := &f.entries[i]
+		e.MEP, e.Slot, e.Events = r.MEP, uint32(r.Slot), uint32(r.Events)
+		e.Attempt, e.Outcome = uint8(r.Attempt), outcome(r.Outcome)
 	}
 	tell := client.Feedback
 	if held {

@@ -105,8 +105,9 @@ func (c *BUClient) Hold(entries ...Feedback) error {
 		q.mu.Unlock()
 		return fmt.Errorf("tagnet: %s has %d outcomes to tell and only %d slots", c.unit, n, c.slots)
 	}
-	for _, f := range entries {
-		q.out.push(heldFeedback{f, since})
+	for i := range entries {
+		e := q.out.next()
+		e.Feedback, e.since = entries[i], since
 	}
 	q.mu.Unlock()
 	return nil

@@ -23,7 +23,14 @@ func (o *outbox[T]) given() uint64 { return o.acked + uint64(len(o.items)-o.head
 func (o *outbox[T]) waiting() int { return int(o.given() - o.most) }
 
 // push adds an entry.
-func (o *outbox[T]) push(v T) { o.items = append(o.items, v) }
+func (o *outbox[T]) push(v T) { *o.next() = v }
+
+// next adds an entry, which the caller fills in.
+func (o *outbox[T]) next() *T {
+	var none T
+	o.items = append(o.items, none)
+	return &o.items[len(o.items)-1]
+}
 
 // take marks up to limit entries as sent and copies them into to, which it returns with the number of the first.
 func (o *outbox[T]) take(to []T, limit int) (first uint64, taken []T) {
