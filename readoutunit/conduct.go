@@ -188,6 +188,7 @@ func (u *Unit) pass(p *phase) error {
 	u.order.Passed(cycles)
 	u.timeline.released(u.phases.Load())
 	u.over = time.Now()
+	u.pace.passed(u.order.Round(), len(u.order.Visits()), u.over)
 	u.changed.Broadcast()
 	u.phases.Add(1)
 	return nil
@@ -196,7 +197,7 @@ func (u *Unit) pass(p *phase) error {
 func (u *Unit) ahead() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.order.Ahead()
+	return u.pace.bound(u.order.Ahead())
 }
 
 // hold enters the barrier, and counts the time in it and who held it. It returns how many cycles the next round can

@@ -142,6 +142,7 @@ type Unit struct {
 	failed   bool
 	closed   bool
 	waits    Waits
+	pace     pace
 	timeline timeline
 	standing placing.Standing // scratch
 	grants   time.Duration    // time waiting for grants in all

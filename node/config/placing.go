@@ -154,8 +154,8 @@ func (c *Config) phaseMEPs() int {
 }
 
 // Round is how many cycles of tokens are served in one round of the shift's phases, at most: half of what may be under
-// way, so that the other half is got ready meanwhile, and no more than makes a phase worth its barrier. It holds after
-// Complete.
+// way, so that the other half is got ready meanwhile, and no more than makes a phase worth its barrier; where the
+// network is slow, a readout unit takes fewer. It holds after Complete.
 func (c Config) Round() int {
 	most := min(c.Slots, c.Debug.LookAhead) / 2
 	if c.Generated() {
