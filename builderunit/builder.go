@@ -201,7 +201,7 @@ func newBuilder(cfg Config) *Builder {
 		batch:     make([]Landing, 0, n),
 		f: finishing{
 			spare:   make([]Landing, 0, n),
-			results: make([]Result, 0, settleMost),
+			results: make([]Result, 0, mostTogether),
 			lost:    make([]bool, len(cfg.RURanks)),
 		},
 	}

@@ -17,21 +17,19 @@ import (
 // was verified is what is written. In place nothing is read but for a CRC, and headers whose every field is read once.
 // A window that was granted for one MEP is revoked before.
 
-// settleMany is how many MEPs are settled together at most, or a quarter of the slots, but not more than settleMost:
-// few enough that the scheduler has slots to give out again while the rest of a long batch is verified, and so many
-// that what a batch costs (two locks, a breath, a message, 3 µs or so) is lost among them. Of 4096 slots, 1024 in place
-// of 256 gave 2.54 M events/s in place of 2.28 (local, 2 folded nodes, 128 B, medians of 9 by turns, 2-core VM,
-// 2026-11-27).
+// How many MEPs are settled together at most: a quarter of the slots, so that the scheduler has slots to give out again
+// while the rest of a long batch is verified, but not fewer than leastTogether and not more than mostTogether. What a
+// batch costs (two locks, a breath, a message, 3 µs or so) is lost among so many.
 const (
-	settleMany = 256
-	settleMost = 1024
+	leastTogether = 256
+	mostTogether  = 1024
 )
 
 // together is how many MEPs are settled together at most. A sink that keeps MEPs may hold the finisher up for as long
 // as its reader or its disk likes; the outcome of a MEP that it has taken does not wait for that.
 func (b *Builder) together() int {
 	if b.discards {
-		return min(settleMost, max(settleMany, b.cfg.Slots.Len()/4))
+		return min(mostTogether, max(leastTogether, b.cfg.Slots.Len()/4))
 	}
 	return 1
 }
@@ -249,10 +247,10 @@ func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err e
 func (b *Builder) built(slot int, meta *sink.Meta) {
 	f := &b.f
 	f.slots = append(f.slots, uint32(slot))
-	f.results = f.results[:len(f.results)+1] // there is room for as many as are settled together
+	f.results = append(f.results, Result{})
 	r := &f.results[len(f.results)-1]
 	r.Slot, r.MEP, r.Attempt, r.Outcome = slot, meta.MEP, meta.Attempt, Built
-	r.Events, r.First, r.Lacks, r.Done, r.Held = meta.Events, meta.FirstEvent, f.lacks > 0, meta.Whole, false
+	r.Events, r.First, r.Lacks, r.Done = meta.Events, meta.FirstEvent, f.lacks > 0, meta.Whole
 	f.count += uint64(len(f.places) - f.lacks)
 	for i := range f.places {
 		f.size += uint64(f.places[i].Size)

@@ -38,7 +38,7 @@ func (u *Unit) conduct() error {
 // phase is what the conductor knows of the phase it is in.
 type phase struct {
 	begun time.Time // zero: it has not begun
-	sent  bool      // something was sent in it
+	parts int       // that were sent in it
 }
 
 // wait blocks, under mu, until ok reports true or the unit is closed.
@@ -84,14 +84,14 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 // send writes this unit's parts for the transfer at a place and for those that may go along, if that is the turn still:
 // its builder unit may have been excluded since the conductor looked.
 func (u *Unit) send(p *phase, n uint64) error {
-	if p.sent { // not behind a burst: the others may wait at the barrier for this unit
+	if p.parts > 0 { // not behind a burst: the others may wait at the barrier for this unit
 		breath.Take()
 	}
 	b, err := u.fill(n)
 	if b == nil || err != nil {
 		return err
 	}
-	p.sent = true
+	p.parts += len(b.Places)
 	return u.write(b)
 }
 
@@ -166,11 +166,11 @@ func (u *Unit) enter(p *phase) error {
 
 // pass ends a phase, when the others do.
 func (u *Unit) pass(p *phase) error {
-	if !p.sent {
+	if p.parts == 0 {
 		u.dummies.Add(1)
 		u.idle()
 	}
-	cycles := u.ahead()
+	cycles := u.offer(p)
 	switch {
 	case u.cfg.PhaseTime > 0:
 		if time.Since(p.begun) > u.cfg.PhaseTime {
@@ -188,20 +188,26 @@ func (u *Unit) pass(p *phase) error {
 	u.order.Passed(cycles)
 	u.timeline.released(u.phases.Load())
 	u.over = time.Now()
-	u.pace.passed(u.order.Round(), len(u.order.Visits()), u.over)
 	u.changed.Broadcast()
 	u.phases.Add(1)
 	return nil
 }
 
-func (u *Unit) ahead() int {
+// offer is how many cycles the next round should have, as far as this unit knows at the end of a phase. Where a barrier
+// holds the phases, that is no more than make one worth it.
+func (u *Unit) offer(p *phase) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.pace.bound(u.order.Ahead())
+	n := u.order.Ahead()
+	if u.cfg.Free || u.cfg.PhaseTime > 0 {
+		return n
+	}
+	u.pace.wrote(u.order.Round(), p.parts, time.Since(p.begun))
+	return u.pace.bound(n)
 }
 
-// hold enters the barrier, and counts the time in it and who held it. It returns how many cycles the next round can
-// have: as many as the readout unit that has the fewest tokens.
+// hold enters the barrier, and counts the time in it and who held it. It returns how many cycles the next round has:
+// the least that any readout unit offers.
 func (u *Unit) hold(cycles int) (int, error) {
 	if err := u.patiently(func() error { return u.cfg.Barrier.Round(u.ctx, u.round()) }); err != nil {
 		return 0, err

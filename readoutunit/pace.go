@@ -2,34 +2,40 @@ package readoutunit
 
 import "time"
 
-// worthPhase is how long a phase may take and still be made longer, so that it is worth its barrier. What takes longer
-// is worth one anyway, and more of it would only keep the slots of builder units that others could fill.
+// worthPhase is how long a unit should write in a phase for the phase to be worth its barrier. More would only keep
+// slots that others could fill meanwhile.
 const worthPhase = 20 * time.Millisecond
 
-// pace tells from how long the last round took how many cycles the next one is to have at most. It is a core: readout
-// units that hold phases by a barrier agree on the least that any of them says. Its zero value knows nothing yet.
+// pace tells how many cycles the next round of phases should have, from how long it took to write the parts of this
+// round and of the one before. Time in barriers, and for tokens, does not count: more cycles make it no longer. It is a
+// core. Units that hold phases by a barrier agree on the least that any of them offers. The zero pace knows nothing
+// yet.
 type pace struct {
-	began time.Time // of the current round; zero: no phase has passed yet
-	round uint64    // number of its first cycle
-	most  int       // cycles of the next one; 0: any number
+	round     uint64 // number of its first cycle
+	now, last written
 }
 
-// passed notes that a phase was left, of the phases of a round, and in which round the unit is now.
-func (p *pace) passed(round uint64, phases int, now time.Time) {
-	if cycles := int64(round - p.round); !p.began.IsZero() && cycles > 0 {
-		took := max(1, now.Sub(p.began).Nanoseconds())
-		worth := int64(phases) * worthPhase.Nanoseconds() * cycles
-		p.most = int(min((worth+took-1)/took, 1<<30))
-	}
-	if p.began.IsZero() || round != p.round {
-		p.began, p.round = now, round
-	}
+// written is what was written in a round, and how long that took.
+type written struct {
+	parts int64
+	took  time.Duration
 }
 
-// bound is how many of the cycles that are ahead the next round is to have.
+// wrote takes that a unit has written so many parts in a phase of a round.
+func (p *pace) wrote(round uint64, parts int, took time.Duration) {
+	if round != p.round {
+		p.round, p.last, p.now = round, p.now, written{}
+	}
+	p.now.parts += int64(parts)
+	p.now.took += took
+}
+
+// bound is how many of the cycles that are ahead the next round should have: as many as take worthPhase in each phase,
+// rounded up.
 func (p *pace) bound(ahead int) int {
-	if p.most == 0 {
+	parts, took := p.now.parts+p.last.parts, int64(p.now.took+p.last.took)
+	if parts == 0 || took <= 0 {
 		return ahead
 	}
-	return min(ahead, p.most)
+	return int(min(int64(ahead), (worthPhase.Nanoseconds()*parts+took-1)/took))
 }

@@ -11,43 +11,45 @@ import (
 	"ringlet/tagnet"
 )
 
-// TestPace holds that the next round is as long as makes its phases worth their barrier, and no longer.
+// TestPace holds that the next round has as many cycles as make phases worth their barrier, and no more.
 func TestPace(t *testing.T) {
-	for _, tc := range []struct {
-		name          string
-		cycles, bound int
-		took          time.Duration
+	const many = 1000
+	var p pace
+	if n := p.bound(many); n != many {
+		t.Errorf("%d cycles before anything was written", n)
+	}
+	for _, step := range []struct {
+		what  string
+		round uint64
+		parts int
+		took  time.Duration
+		bound int
 	}{
-		{"four phases of two cycles in 112 ms: 14 ms for a cycle's phase", 2, 2, 112 * time.Millisecond},
-		{"the port of a fast network", 4, 134, 2400 * time.Microsecond},
-		{"one cycle's phase takes as long as any needs to", 1, 1, 80 * time.Millisecond},
-		{"a builder unit was suspended", 8, 1, time.Minute},
-		{"no time at all", 8, 1000, 0},
+		{"7 ms for a part", 5, 2, 14 * time.Millisecond, 3},
+		{"nothing for a part of its own builder unit", 5, 2, 0, 6},
+		{"no parts", 5, 0, time.Millisecond, 6},
+		{"the next round remembers this one", 7, 2, 28 * time.Millisecond, 3},
+		{"and the one after it does not", 9, 2, 2 * time.Millisecond, 3},
+		{"a fast network", 11, 98, 4 * time.Millisecond, 334},
+		{"a builder unit was suspended", 12, 1, time.Minute, 1},
+		{"it goes on", 13, 1, 10 * time.Millisecond, 1},
+		{"and is forgotten", 14, 1, 10 * time.Millisecond, 2},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var p pace
-			at := time.Unix(1, 0)
-			if p.passed(5, 4, at); p.bound(1000) != 1000 {
-				t.Errorf("bound to %d before a round was over", p.bound(1000))
-			}
-			p.passed(5, 4, at.Add(tc.took/2)) // not the last phase of the round
-			if p.passed(5+uint64(tc.cycles), 4, at.Add(tc.took)); p.bound(1000) != tc.bound {
-				t.Errorf("bound to %d cycles, not %d", p.bound(1000), tc.bound)
-			}
-		})
+		if p.wrote(step.round, step.parts, step.took); p.bound(many) != step.bound {
+			t.Errorf("%s: %d cycles, not %d", step.what, p.bound(many), step.bound)
+		}
 	}
 }
 
-// TestPaceGoesOn holds that a round has a cycle whenever there is one, and never more than are there.
+// TestPaceGoesOn holds that a round has a cycle whenever there is one, and never more than there are.
 func TestPaceGoesOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p pace
-		at, round := time.Unix(1, 0), uint64(0)
-		phases := rapid.IntRange(1, 65535).Draw(t, "phases")
-		for range rapid.IntRange(1, 20).Draw(t, "rounds") {
-			at = at.Add(time.Duration(rapid.Int64Range(-1e6, 1e13).Draw(t, "ns")))
-			round += uint64(rapid.IntRange(0, 1<<16).Draw(t, "cycles"))
-			p.passed(round, phases, at)
+		round := uint64(0)
+		for range rapid.IntRange(1, 20).Draw(t, "phases") {
+			round += uint64(rapid.IntRange(0, 3).Draw(t, "cycles"))
+			parts := rapid.IntRange(0, 1<<24).Draw(t, "parts")
+			p.wrote(round, parts, time.Duration(rapid.Int64Range(0, 1e13).Draw(t, "ns")))
 			ahead := rapid.IntRange(0, 1<<24).Draw(t, "ahead")
 			if n := p.bound(ahead); n > ahead || n < min(ahead, 1) {
 				t.Fatalf("%d of %d cycles", n, ahead)
@@ -56,17 +58,18 @@ func TestPaceGoesOn(t *testing.T) {
 	})
 }
 
-// TestSlowRoundsAreShort holds that over a slow network a round takes no more slots than it needs: one cycle, but for
-// the second round, where over a fast one it has the four that it may have. With four, half of the slots were in the
-// round that waited for a builder unit which was suspended: over ports of 20 Mbit/s 13.1 kHz in place of 14.1.
+// TestSlowRoundsAreShort holds that over a slow network a round takes no more slots than it needs: one cycle, where
+// over a fast one it has the four that it may have. With four, half of the slots were in the round that waited for a
+// builder unit which was suspended: over ports of 20 Mbit/s 13.1 kHz in place of 14.1. Where phases end with time,
+// longer rounds carry more, so they stay.
 func TestSlowRoundsAreShort(t *testing.T) {
-	phases := func(write time.Duration) (n uint64) {
+	phases := func(write, phase time.Duration) (n uint64) {
 		synctest.Test(t, func(t *testing.T) {
 			const cycles, slots, bus = 21, 32, 3
 			r := newRig(t, &scripted{blocks: cycles * bus, end: io.EOF}, func(r *rig, c *Config) {
 				order := NewShift(0, InOrder(1, bus), bus, slots, true)
 				order.Widen(4)
-				c.Order, c.Slots, c.Retention = order, slots, newRetention(t, 1, 40, 2*cycles*bus)
+				c.Order, c.Slots, c.Retention, c.PhaseTime = order, slots, newRetention(t, 1, 40, 2*cycles*bus), phase
 				r.net.completion = func(int) error { time.Sleep(write); return nil }
 			})
 			r.until("the end of the input", func() bool { return r.sched.last().End })
@@ -83,7 +86,10 @@ func TestSlowRoundsAreShort(t *testing.T) {
 		})
 		return n
 	}
-	if fast, slow := phases(0), phases(100*time.Millisecond); slow < 2*fast {
-		t.Errorf("21 cycles took %d phases over a fast network, and %d over a slow one", fast, slow)
+	const slow = 100 * time.Millisecond
+	fast, long, timed := phases(0, 0), phases(slow, 0), phases(slow, slow)
+	if long < 2*fast || timed > fast {
+		t.Errorf("21 cycles took %d phases over a fast network and %d over a slow one; %d that end with time",
+			fast, long, timed)
 	}
 }
