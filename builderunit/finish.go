@@ -40,7 +40,6 @@ type finishing struct {
 	places      []mfpPlace
 	refs        []shmem.Ref
 	mfps        [][]byte
-	head        event.MFP // of the MEP in hand, the first
 	tables      headerTables
 	packed      []byte
 	slots       []uint32 // of results
@@ -226,8 +225,8 @@ func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err e
 		return 0, 0, err
 	}
 	first := &b.f.places[0]
-	m := &b.f.head
-	if err := m.Parse(read[first.Offset : first.Offset+first.Size]); err != nil {
+	from, events, err = event.MFPEvents(read[first.Offset : first.Offset+first.Size])
+	if err != nil {
 		return 0, 0, &integrityError{
 			MEP:    mep,
 			Source: first.Source,
@@ -235,12 +234,11 @@ func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err e
 			Cause:  err,
 		}
 	}
-	from = m.FirstEvent() // once
 	if want := mep * uint64(b.cfg.Packing); b.cfg.Packing > 0 && from != want {
 		why := fmt.Sprintf("the MFP has events from %d, the MEP from %d", from, want)
 		return 0, 0, &integrityError{MEP: mep, Reason: why}
 	}
-	return from, m.N(), nil
+	return from, events, nil
 }
 
 // built notes that the sink has a MEP.

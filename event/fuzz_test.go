@@ -38,6 +38,10 @@ func FuzzParseMFP(f *testing.F) {
 	f.Add(hexFile(f, "mfp-end.hex"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := event.ParseMFP(b)
+		first, n, same := event.MFPEvents(b)
+		if (err == nil) != (same == nil) || err == nil && (first != p.FirstEvent() || n != p.N()) {
+			t.Errorf("%d events from %d, %v; a view of them: %+v, %v", n, first, same, p, err)
+		}
 		if err != nil {
 			return
 		}

@@ -47,47 +47,75 @@ type MFP struct {
 // accessor can fail. It reads the header and the size table, not the
 // fragments. The error is a *FormatError of kind ErrTruncated, ErrMagic,
 // ErrSize or ErrRange.
-func ParseMFP(b []byte) (p MFP, err error) {
-	err = p.Parse(b)
-	return p, err
+func ParseMFP(b []byte) (MFP, error) {
+	h, err := readHeader(b)
+	if err != nil {
+		return MFP{}, err
+	}
+	return MFP{
+		b:     b[:h.size:h.size],
+		n:     h.n,
+		data:  MFPHeaderSize(h.n),
+		align: h.align,
+	}, nil
 }
 
-// Parse is ParseMFP into p, which an error leaves as it was. Who parses MFP after MFP need not copy each.
-func (p *MFP) Parse(b []byte) error {
+// MFPEvents is the id of the first event and the number of events of the packet that ParseMFP would view, and its
+// error. It is for those who want nothing else of many packets, and reads each field once.
+func MFPEvents(b []byte) (first uint64, n int, err error) {
+	h, err := readHeader(b)
+	return h.first, h.n, err
+}
+
+// mfpHeader is what a packet's header says. It fits in registers.
+type mfpHeader struct {
+	first uint64 // event id
+	size  uint64 // of the packet, bytes
+	n     int    // fragments
+	align uint8  // log2
+}
+
+// readHeader reads and checks the header and the size table.
+func readHeader(b []byte) (h mfpHeader, err error) {
 	if len(b) < MFPFixedSize {
-		return fail(ErrTruncated, FormatMFP, "header", 0, "%d bytes left, the fixed part needs %d", len(b),
+		return h, fail(ErrTruncated, FormatMFP, "header", 0, "%d bytes left, the fixed part needs %d", len(b),
 			MFPFixedSize)
 	}
 	if magic := binary.LittleEndian.Uint16(b); magic != MFPMagic {
-		return fail(ErrMagic, FormatMFP, "magic", 0, "0x%04X is not 0x%04X", magic, MFPMagic)
+		return h, fail(ErrMagic, FormatMFP, "magic", 0, "0x%04X is not 0x%04X", magic, MFPMagic)
 	}
 	n := int(binary.LittleEndian.Uint16(b[2:]))
 	size := uint64(binary.LittleEndian.Uint32(b[4:]))
 	align := b[18]
 	header := MFPHeaderSize(n)
 	if align > maxAlign {
-		return fail(ErrRange, FormatMFP, "align", 18, "2^%d bytes is more than the largest fragment, 2^%d is the most",
+		return h, fail(ErrRange, FormatMFP, "align", 18, "2^%d bytes is more than the largest fragment, 2^%d is the most",
 			align, maxAlign)
 	}
 	if size < uint64(header) {
-		return fail(ErrSize, FormatMFP, "packet size", 4, "%d bytes do not hold the header of %d fragments, %d bytes",
+		return h, fail(ErrSize, FormatMFP, "packet size", 4, "%d bytes do not hold the header of %d fragments, %d bytes",
 			size, n, header)
 	}
 	if size > uint64(len(b)) {
-		return fail(ErrTruncated, FormatMFP, "packet size", 4, "%d bytes reach beyond the %d that are left", size,
+		return h, fail(ErrTruncated, FormatMFP, "packet size", 4, "%d bytes reach beyond the %d that are left", size,
 			len(b))
 	}
-	if first := binary.LittleEndian.Uint64(b[8:]); uint64(n) > EndOfRun-first {
-		return fail(ErrRange, FormatMFP, "first event id", 8, "%d with %d fragments runs into the end-of-run mark",
+	first := binary.LittleEndian.Uint64(b[8:])
+	if uint64(n) > EndOfRun-first {
+		return h, fail(ErrRange, FormatMFP, "first event id", 8, "%d with %d fragments runs into the end-of-run mark",
 			first, n)
 	}
 	sizes := b[header-padTo(2*n, mfpAlign):][:2*n]
 	if sum := uint64(header) + paddedSum(sizes, align); sum != size {
-		return fail(ErrSize, FormatMFP, "packet size", 4,
+		return h, fail(ErrSize, FormatMFP, "packet size", 4,
 			"%d bytes, but the header and the %d fragments of the size table take %d", size, n, sum)
 	}
-	p.b, p.n, p.data, p.align = b[:size:size], n, header, align
-	return nil
+	return mfpHeader{
+		first: first,
+		size:  size,
+		n:     n,
+		align: align,
+	}, nil
 }
 
 // paddedSum adds up a table of u16 sizes, each rounded up to 2^align. It takes
