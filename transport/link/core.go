@@ -141,6 +141,7 @@ type Core struct {
 	progress int64 // last time the peer was heard making progress, or that it was reminded, ns
 	heardAt  int64 // since when nothing was heard, reminded or not, ns
 	backoff  uint
+	doubted  bool   // since the last Tick that repaired only repetitions were heard of, or what they repeat
 	heard    heard  // by the echo in hand
 	body     []byte // of the datagram in hand that NextGather has left where it lies
 	gather   bool   // NextGather is at work

@@ -73,6 +73,17 @@ func (l *loss) told(lane int, doubled uint16) {
 	}
 }
 
+// timedOut takes that what was sent as long ago as the link waits was not heard of. If nothing came at all, that is no
+// haste; if something did of which it is in doubt when it was sent, less than was thought.
+func (l *loss) timedOut(doubted bool) {
+	switch {
+	case !doubted:
+		l.hasty = 0
+	case l.hasty > 0:
+		l.hasty--
+	}
+}
+
 // lossy reports whether datagrams got lost of late, and not so many that the way must be full.
 func (l *loss) lossy() bool { return l.share > lossy && l.share < crowded }
 

@@ -301,11 +301,11 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 	c.stats.EchoesReceived++
 	whole := len(b)
 	c.heard = heard{}
-	before := c.send[0].live + c.send[1].live
+	before, believed := c.send[0].live+c.send[1].live, false
 	for l := range c.send {
 		// An echo that follows a repetition sooner than any round trip tells of an earlier transmission (RFC 8985
 		// §6.2); where round trips were longer than the waits, sooner than one waits now.
-		was := c.send[l].live
+		was, newest := c.send[l].live, c.send[l].newest
 		c.send[l].believed, c.send[l].hasty = now-c.rtt.least, c.loss.hasty > 0
 		if c.loss.hasty > 0 {
 			c.send[l].believed = now - c.patience()
@@ -320,6 +320,7 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 		if c.send[l].live < was {
 			c.send[l].progress = now
 		}
+		believed = believed || c.send[l].newest > newest
 		lost := 0
 		if tolerance := c.tolerance(); len(bitmap) > 0 || c.send[l].overtaken(tolerance) {
 			lost = c.send[l].gaps(tolerance)
@@ -331,7 +332,11 @@ func (c *Core) receiveEcho(now int64, b []byte, at int) error {
 	c.weigh(now)
 	c.overlooked(now)
 	if c.send[0].live+c.send[1].live < before {
-		c.progress, c.heardAt, c.backoff, c.loss.quick = now, now, 0, 0
+		c.progress, c.heardAt, c.loss.quick = now, now, 0
+		if c.doubted = !believed; believed {
+			c.backoff = 0
+		}
+		c.backoff = min(c.backoff, 1) // not a probe again, then: it would tell as little
 	}
 	if c.heard.stamp != 0 && !c.heard.repeated {
 		c.rtt.sample(now - c.heard.at)

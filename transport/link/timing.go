@@ -139,8 +139,8 @@ func (c *Core) Tick(now int64) {
 			c.stats.Probes++
 		} else {
 			c.stats.Timeouts++
-			c.loss.hasty = 0 // nothing comes at all: that is no haste
-			if !shrunk {     // once, however many lanes are silent
+			c.loss.timedOut(c.doubted)
+			if !shrunk { // once, however many lanes are silent
 				c.jam.shrink()
 				shrunk = true
 			}
@@ -152,7 +152,7 @@ func (c *Core) Tick(now int64) {
 			s.trial = true
 		}
 	}
-	c.progress = now
+	c.progress, c.doubted = now, false
 	if quick {
 		c.loss.quick++
 		return
