@@ -337,8 +337,8 @@ func TestQueueOfOnesOwn(t *testing.T) {
 
 // TestLostBehindHaste: a port that has just become slow lets the first datagrams of a burst through so late that they
 // are sent again too soon, and throws the rest away. From then on waits are long, and what is heard of a probe need not
-// be of the probe. If the link took it for that each time, it would repair one datagram for each wait: 60 of them took
-// 15 s, and a barrier holds out for 5 (three of 200 runs whose port fell from 200 to 10 Mbit/s on a busy machine).
+// be of the probe. A link that only probes again then repairs one datagram for each wait: 60 of them took 17 s, and a
+// barrier holds out for 5 (up to 3 of 200 runs whose port fell from 200 to 10 Mbit/s, on a busy machine).
 func TestLostBehindHaste(t *testing.T) {
 	const delay, most = 15 * millisecond, 3 * int64(1e9)
 	d := newDuo(t, Config{Congestion: true, Credit: 100, Ring: 4096, EchoEvery: 16})
