@@ -261,13 +261,17 @@ func (r *Run) conclude(ctx context.Context, out *recorded, report *Report) {
 	report.Recorded.Unread = out.unread
 }
 
-// untold notes that the manifest of a directory did not take the verdict.
+// untold notes that the manifest of a directory did not take the verdict: the directory is read and concluded again
+// when its builder units are there. Where none of them could even record that it writes there, it is that of its nodes.
 func (o *recorded) untold(d *directory) {
+	var names []string
 	for _, b := range d.builders {
-		if !slices.Contains(o.unread, b.GetNode()) {
-			o.unread = append(o.unread, b.GetNode())
-		}
+		names = append(names, b.GetNode())
 	}
+	if len(names) == 0 {
+		names = d.nodes
+	}
+	o.unread = joined(o.unread, names)
 }
 
 // concludeTime bounds how long the manifests of all hosts may take: each is a small file, synchronised.
