@@ -79,7 +79,7 @@ func (b *Builder) committing() {
 }
 
 // commitOnce makes what is in the queue safe and tells of it. What could not be made safe is not told of: it is given
-// to another builder unit, or counted as incomplete.
+// to another builder unit, or abandoned with the run.
 func (b *Builder) commitOnce() error {
 	batch := b.commit.take()
 	if len(batch) == 0 {
