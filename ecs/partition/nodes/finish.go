@@ -18,6 +18,7 @@ func (r *Run) Finish() (*Report, error) {
 		return r.failed(r.Cause())
 	}
 	r.ending.Store(true)
+	r.Stats() // the books are closed where the run is drained, and the scheduler's node may be lost while nodes stop
 	ctx, cancel := stopwatch.WhileMoving(context.Background(), stopTime, r.Moved, nil)
 	defer cancel()
 	ctx, stop := r.faults.during(ctx, nil, 0)
@@ -108,7 +109,10 @@ const giveUpTime = 2 * time.Second
 
 // collect asks the scheduler for its figures and every node for its final report, at the same time.
 func (r *Run) collect() {
-	r.Stats()
+	if err := r.askScheduler(); err != nil && !r.closed() {
+		r.log.Warn("the scheduler did not give its last figures", "err", err)
+		r.bookless = true
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()
 	_ = r.every(func(n *member) error { // the others keep the last report they sent
@@ -117,6 +121,12 @@ func (r *Run) collect() {
 		}
 		return nil
 	})
+}
+
+// closed tells that the scheduler's books cannot change any more, by what it told last.
+func (r *Run) closed() bool {
+	reg := r.LastStats().Registers
+	return tagnet.State(reg.GetState()) == tagnet.Drained && reg.GetInFlight() == 0
 }
 
 // collectTime bounds how long nodes may take to give their final reports, which they have at hand.

@@ -19,6 +19,7 @@ import (
 	"ringlet/node"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
 )
 
@@ -149,6 +150,80 @@ func TestGivenUpWithMoreInTheFiles(t *testing.T) {
 			}
 			if out.Word() != "ABORTED" || len(verdict) == 0 || len(out.Recorded.Unread) > 0 {
 				t.Errorf("%s, the manifest has %q, unread %v", out.Word(), verdict, out.Recorded.Unread)
+			}
+		})
+	}
+}
+
+// dying is a scheduler of which nothing is heard any more after so many questions.
+type dying struct {
+	tagnet.Scheduler
+	answers *int
+	state   tagnet.State
+}
+
+func (d dying) Stats() (st tagnet.Stats, err error) {
+	if *d.answers--; *d.answers < 0 {
+		return st, errors.New("its node was killed")
+	}
+	st.Registers = &tagnet.Registers{
+		State:    tagnetv1.State(d.state),
+		InFlight: 3,
+		Counters: &tagnet.Counters{Issued: 10, Built: 7, EventsIssued: 1000, EventsBuilt: 700},
+	}
+	if d.state == tagnet.Drained {
+		st.Registers.InFlight = 0
+		st.Registers.Counters = &tagnet.Counters{Issued: 12, Built: 12, EventsIssued: 1200, EventsBuilt: 1200}
+	}
+	return st, nil
+}
+
+// The node with the scheduler is killed when the run has been drained and others still complete their output. What the
+// scheduler told when it was drained are its books. Where it could not tell them, the files count: they may have MEPs
+// that were not even issued when it told something for the last time.
+func TestBooksAreLostWhileNodesStop(t *testing.T) {
+	for name, c := range map[string]struct {
+		state  tagnet.State
+		untold bool
+	}{
+		"it told when it was drained": {tagnet.Drained, false},
+		"it told before":              {tagnet.Draining, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := config.Default()
+			cfg.Packing, cfg.Output = 100, filepath.Join(t.TempDir(), "out")+"/"
+			if err := cfg.Complete(); err != nil {
+				t.Fatal(err)
+			}
+			crew := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
+			view := &nodev1.Member{Name: "n0", Builder: true}
+			var verdict []byte
+			crew.nodes = append(crew.nodes, &member{
+				name:   "n0",
+				client: written{packing: 100, meps: 12, verdict: &verdict},
+				view:   view,
+				report: &nodev1.Report{},
+			})
+			crew.view.Store(&nodev1.View{Members: []*nodev1.Member{view}})
+			r := crew.NewRun(7)
+			r.UseKey(NewKey())
+			answers := 1
+			r.sched = dying{answers: &answers, state: c.state}
+			r.EndFor(EndStopped)
+			out, err := r.Finish()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.EventsTriggered != 1200 || out.EventsBuilt != 1200 || out.EventsAbandoned != 0 || out.OutputEvents != 1200 {
+				t.Errorf("%d triggered, %d built, %d abandoned, %d in the output",
+					out.EventsTriggered, out.EventsBuilt, out.EventsAbandoned, out.OutputEvents)
+			}
+			if out.Untold != c.untold || out.FromFiles != c.untold || c.untold == (len(out.Accounts) > 6) {
+				t.Errorf("untold %v, from files %v, %d accounts; not checked: %q",
+					out.Untold, out.FromFiles, len(out.Accounts), out.NotChecked)
+			}
+			if out.GivenUp || out.Word() != "INCOMPLETE" || len(verdict) == 0 { // the nodes here count nothing
+				t.Errorf("%s, the manifest has %q: %+v %v", out.Word(), verdict, out.Recorded, out.Cause)
 			}
 		})
 	}

@@ -172,7 +172,7 @@ func (r *Run) ask(
 // readDirectory has a node recover and read a directory.
 func (r *Run) readDirectory(ctx context.Context, d *directory, out *recorded) error {
 	limit := uint64(mostEvents)
-	if n := r.LastStats().GetCounters().GetEventsIssued(); n > 0 && !r.gaveUp {
+	if n := r.LastStats().GetCounters().GetEventsIssued(); n > 0 && !r.gaveUp && !r.bookless {
 		limit = n + uint64(r.cfg.Packing)
 	}
 	set := recording.NewSetReader(r.cfg.Packing, limit)

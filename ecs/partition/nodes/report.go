@@ -163,7 +163,7 @@ func (r *Run) report(cause *fault.Error) *Report {
 		Max:  st.Latency.Max(),
 	}
 	out.Leavers = ask(r.faults, (*fault.Core).Leavers)
-	out.Untold = r.untold
+	out.Untold = r.untold || r.bookless && !r.gaveUp
 	out.Degraded, out.Without, out.GivenUp = r.Degraded(), r.Out(), r.gaveUp
 	out.FirstLoss = ask(r.faults, (*fault.Core).FirstLoss)
 	if cause != nil {
@@ -183,15 +183,18 @@ func (r *Run) report(cause *fault.Error) *Report {
 	out.Scheduler = st.Named()
 	out.Scheduler["connections_refused"] = r.door.TurnedAway()
 	maps.DeleteFunc(out.Scheduler, func(_ string, n uint64) bool { return n == 0 })
-	rec := r.closeOutput(out, r.readers)
 	if r.bookless {
+		out.believe(out.MEPsBuilt, out.EventsBuilt, out.EventsTriggered)
+	}
+	rec := r.closeOutput(out, r.readers)
+	switch {
+	case r.bookless:
 		out.NotChecked = append(out.NotChecked,
 			"not checked: the scheduler's books, which were lost with it: what was under way counts as abandoned")
-	} else {
+	case r.gaveUp:
 		out.Accounts = ledger(out, st.Registers)
-	}
-	if !r.gaveUp {
-		out.Accounts = append(out.Accounts, checks(out, st.Registers, sums)...)
+	default:
+		out.Accounts = append(ledger(out, st.Registers), checks(out, st.Registers, sums)...)
 	}
 	r.judge(out, rec)
 	r.done()

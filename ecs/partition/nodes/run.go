@@ -59,7 +59,7 @@ type Run struct {
 	still     stopwatch.Still
 	gaveUp    bool      // the nodes dropped what they did
 	untold    bool      // not everybody could be asked how it ended
-	bookless  bool      // the scheduler could not be told to give up: what it told last is stale
+	bookless  bool      // the scheduler was lost before its books were closed: what it told last is stale
 	returned  []*member // nodes that were lost and are back, while the output is read
 }
 
@@ -256,14 +256,24 @@ func (r *Run) Drained() <-chan struct{} { return r.scheduler().Drained() }
 
 // Stats are the scheduler's, or what it told last where it cannot be asked now.
 func (r *Run) Stats() tagnet.Stats {
-	if s := r.scheduler(); s != nil {
-		if st, err := s.Stats(); err == nil {
-			r.mu.Lock()
-			r.told = st
-			r.mu.Unlock()
-		}
-	}
+	_ = r.askScheduler()
 	return r.LastStats()
+}
+
+// askScheduler asks the scheduler, if there is one, how the run stands.
+func (r *Run) askScheduler() error {
+	s := r.scheduler()
+	if s == nil {
+		return nil
+	}
+	st, err := s.Stats()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = st
+	return nil
 }
 
 // LastStats are what the scheduler told last: it is not asked, and so nobody waits for one that does not answer.
