@@ -26,13 +26,15 @@ const (
 	// looksTold is how often the door is looked at before those who were told something may go on. Without a look they
 	// would go on sooner, but a pair of units was slower by 5 to 17 % (docs/design/012-local.md).
 	looksTold = 8
+	// breathEvery is how often those who were told go on before those, too, who wait for the network.
+	breathEvery = 64
 	// idleYields is how often a receiver that shall not spin yields before it sleeps, so that a sender on the same core
 	// goes on.
 	idleYields = 2
 )
 
 func (l *Link) receive() {
-	told := false // and those who were told something have not yet gone on
+	told, turns := false, 0 // those who were told something have not yet gone on; how often they were let
 	for !l.closing.Load() {
 		n, err := l.take()
 		if err != nil {
@@ -46,7 +48,12 @@ func (l *Link) receive() {
 		case told:
 			told = false
 			if !l.look(looksTold) {
-				runtime.Gosched() // costs less than a breath: only goroutines of this process were told
+				turns++
+				if turns%breathEvery == 0 { // others wait for the network
+					yield()
+				} else {
+					runtime.Gosched() // costs less: only goroutines of this process were told
+				}
 			}
 		default:
 			l.await()

@@ -301,6 +301,16 @@ func TestFilesAreBelieved(t *testing.T) {
 	if r.EventsTriggered != 1000 || r.EventsBuilt != 900 || r.MEPsBuilt != 9 || r.EventsAbandoned != 100 {
 		t.Errorf("fewer in the files than were reported is not to be hidden: %+v", r)
 	}
+	r = &Report{ // of live data the end of what is in the files is their number
+		EventsTriggered: 1000,
+		EventsBuilt:     700,
+		EventsDiscarded: 200,
+		EventsAbandoned: 100,
+	}
+	r.believe(11, 1100, 1100)
+	if r.EventsTriggered != 1300 || r.EventsBuilt != 1100 || r.EventsAbandoned != 0 {
+		t.Errorf("what was triggered since then and built is not counted: %+v", r)
+	}
 }
 
 func TestVerdict(t *testing.T) {

@@ -98,7 +98,7 @@ func (r *Run) giveUp() {
 	if s := r.scheduler(); s != nil {
 		if err := s.Abandon(); err != nil {
 			r.log.Info("the scheduler could not be told to give up", "err", err)
-			r.bookless = true
+			r.bookless = !closed(r.LastStats())
 		}
 	}
 	r.collect()
@@ -109,7 +109,7 @@ const giveUpTime = 2 * time.Second
 
 // collect asks the scheduler for its figures and every node for its final report, at the same time.
 func (r *Run) collect() {
-	if err := r.askScheduler(); err != nil && !r.closed() {
+	if err := r.askScheduler(); err != nil && !closed(r.LastStats()) {
 		r.log.Warn("the scheduler did not give its last figures", "err", err)
 		r.bookless = true
 	}
@@ -123,9 +123,9 @@ func (r *Run) collect() {
 	})
 }
 
-// closed tells that the scheduler's books cannot change any more, by what it told last.
-func (r *Run) closed() bool {
-	reg := r.LastStats().Registers
+// closed tells that the books that a scheduler told of cannot change any more.
+func closed(st tagnet.Stats) bool {
+	reg := st.Registers
 	return tagnet.State(reg.GetState()) == tagnet.Drained && reg.GetInFlight() == 0
 }
 

@@ -208,7 +208,7 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 			r := crew.NewRun(7)
 			r.UseKey(NewKey())
 			answers := 1
-			r.sched = dying{answers: &answers, state: c.state}
+			r.sched, r.tagnetName = dying{answers: &answers, state: c.state}, "n9"
 			r.EndFor(EndStopped)
 			out, err := r.Finish()
 			if err != nil {
@@ -221,6 +221,9 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 			if out.Untold != c.untold || out.FromFiles != c.untold || c.untold == (len(out.Accounts) > 6) {
 				t.Errorf("untold %v, from files %v, %d accounts; not checked: %q",
 					out.Untold, out.FromFiles, len(out.Accounts), out.NotChecked)
+			}
+			if c.untold != (out.Cause != nil && out.Cause.Component == "n9") {
+				t.Errorf("the cause is %+v", out.Cause)
 			}
 			if out.GivenUp || out.Word() != "INCOMPLETE" || len(verdict) == 0 { // the nodes here count nothing
 				t.Errorf("%s, the manifest has %q: %+v %v", out.Word(), verdict, out.Recorded, out.Cause)

@@ -104,8 +104,10 @@ func (r *Report) believe(meps, events, end uint64) {
 	switch {
 	case known < r.EventsTriggered:
 		r.EventsAbandoned += r.EventsTriggered - known
-	case known > r.EventsTriggered: // what counted as abandoned before has been found
-		r.EventsAbandoned -= min(r.EventsAbandoned, known-r.EventsTriggered)
+	case known > r.EventsTriggered: // what counted as abandoned before has been found, and more that was triggered since
+		found := min(r.EventsAbandoned, known-r.EventsTriggered)
+		r.EventsAbandoned -= found
+		r.EventsTriggered = known - found
 	}
 }
 

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -168,6 +169,9 @@ func (r *Run) report(cause *fault.Error) *Report {
 	out.FirstLoss = ask(r.faults, (*fault.Core).FirstLoss)
 	if cause != nil {
 		out.Cause = &cause.Fault
+	} else if out.Untold && !r.untold {
+		lost := fault.Seen(cmp.Or(r.tagnetName, Name), fault.PartScheduler, "it was lost before it had told its last figures")
+		out.Cause = &lost
 	}
 	if !r.gaveUp || c.WritesFiles() {
 		out.Output = c.Output
@@ -190,7 +194,8 @@ func (r *Run) report(cause *fault.Error) *Report {
 	switch {
 	case r.bookless:
 		out.NotChecked = append(out.NotChecked,
-			"not checked: the scheduler's books, which were lost with it: what was under way counts as abandoned")
+			"not checked: the scheduler's books, which were lost with it: what was under way as it told them for the last "+
+				"time counts as abandoned, but for what is in the files")
 	case r.gaveUp:
 		out.Accounts = ledger(out, st.Registers)
 	default:

@@ -272,7 +272,9 @@ func (r *Run) askScheduler() error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = st
+	if closed(st) || !closed(r.told) { // who asked before may be answered after
+		r.told = st
+	}
 	return nil
 }
 

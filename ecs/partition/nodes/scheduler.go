@@ -49,6 +49,9 @@ func (r *Run) takeUp(n *member) {
 	sched := tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
 		Scope: scope, OnPeer: r.peerError,
 		OnGone: func(err error) {
+			if r.ending.Load() && closed(r.LastStats()) {
+				return // it has told all that it had to
+			}
 			r.faults.see(fault.Sight{Kind: fault.Cut, Fault: fault.Seen(n.name, fault.PartScheduler,
 				"the scheduler that lived on it is gone: "+err.Error())})
 		},
