@@ -21,6 +21,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
+	"ringlet/testkit/must"
 )
 
 // written is a node that has so many MEPs in its output, the first ones.
@@ -83,6 +84,26 @@ func (a answering) Recv() (*nodev1.RecordedResponse, error) {
 	return nil, io.EOF
 }
 
+// recordingRun is a run of one node, n0, that has a builder unit and an output.
+func recordingRun(t *testing.T, n0 written) *Run {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Packing, cfg.Output = n0.packing, filepath.Join(t.TempDir(), "out")+"/"
+	must.OK(t, cfg.Complete())
+	crew := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
+	view := &nodev1.Member{Name: "n0", Builder: true}
+	crew.nodes = append(crew.nodes, &member{
+		name:   "n0",
+		client: n0,
+		view:   view,
+		report: &nodev1.Report{},
+	})
+	crew.view.Store(&nodev1.View{Members: []*nodev1.Member{view}})
+	r := crew.NewRun(7)
+	r.UseKey(NewKey())
+	return r
+}
+
 // givingUp is a scheduler that has told of 7 MEPs as built and gives 3 up, or is lost by then.
 type givingUp struct {
 	tagnet.Scheduler
@@ -118,24 +139,8 @@ func TestGivenUpWithMoreInTheFiles(t *testing.T) {
 		"its scheduler is lost":  {errors.New("its node was killed"), 800, 200, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := config.Default()
-			cfg.Packing, cfg.Output = 100, filepath.Join(t.TempDir(), "out")+"/"
-			if err := cfg.Complete(); err != nil {
-				t.Fatal(err)
-			}
-			crew := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
-			view := &nodev1.Member{Name: "n0", Builder: true}
 			var verdict []byte
-			client := written{packing: 100, meps: 8, verdict: &verdict}
-			crew.nodes = append(crew.nodes, &member{
-				name:   "n0",
-				client: client,
-				view:   view,
-				report: &nodev1.Report{},
-			})
-			crew.view.Store(&nodev1.View{Members: []*nodev1.Member{view}})
-			r := crew.NewRun(7)
-			r.UseKey(NewKey())
+			r := recordingRun(t, written{packing: 100, meps: 8, verdict: &verdict})
 			r.sched = givingUp{lost: c.lost}
 			out := r.GiveUp(&fault.Error{Fault: fault.Fault{Component: "n1", What: "it was killed"}})
 			if bad := failing(out.Accounts); bad != nil || len(out.Accounts) != c.checks {
@@ -190,23 +195,8 @@ func TestBooksAreLostWhileNodesStop(t *testing.T) {
 		"it told before":              {tagnet.Draining, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := config.Default()
-			cfg.Packing, cfg.Output = 100, filepath.Join(t.TempDir(), "out")+"/"
-			if err := cfg.Complete(); err != nil {
-				t.Fatal(err)
-			}
-			crew := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
-			view := &nodev1.Member{Name: "n0", Builder: true}
 			var verdict []byte
-			crew.nodes = append(crew.nodes, &member{
-				name:   "n0",
-				client: written{packing: 100, meps: 12, verdict: &verdict},
-				view:   view,
-				report: &nodev1.Report{},
-			})
-			crew.view.Store(&nodev1.View{Members: []*nodev1.Member{view}})
-			r := crew.NewRun(7)
-			r.UseKey(NewKey())
+			r := recordingRun(t, written{packing: 100, meps: 12, verdict: &verdict})
 			answers := 1
 			r.sched, r.tagnetName = dying{answers: &answers, state: c.state}, "n9"
 			r.EndFor(EndStopped)
