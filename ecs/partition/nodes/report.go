@@ -164,14 +164,15 @@ func (r *Run) report(cause *fault.Error) *Report {
 		Max:  st.Latency.Max(),
 	}
 	out.Leavers = ask(r.faults, (*fault.Core).Leavers)
-	out.Untold = r.untold || r.bookless && !r.gaveUp
+	lost := r.bookless && !r.gaveUp // else the reason to give up says why
+	out.Untold = r.untold || lost
 	out.Degraded, out.Without, out.GivenUp = r.Degraded(), r.Out(), r.gaveUp
 	out.FirstLoss = ask(r.faults, (*fault.Core).FirstLoss)
 	if cause != nil {
 		out.Cause = &cause.Fault
-	} else if out.Untold && !r.untold {
-		lost := fault.Seen(cmp.Or(r.tagnetName, Name), fault.PartScheduler, "it was lost before it had told its last figures")
-		out.Cause = &lost
+	} else if lost && !r.untold {
+		f := fault.Seen(cmp.Or(r.tagnetName, Name), fault.PartScheduler, "it was lost before it had told its last figures")
+		out.Cause = &f
 	}
 	if !r.gaveUp || c.WritesFiles() {
 		out.Output = c.Output
