@@ -116,6 +116,12 @@ func (f *Feed) Done(n int) {
 	f.taken.Add(uint64(n))
 }
 
+// Resume implements live.Feed.
+func (f *Feed) Resume(uint64) {}
+
+// GaveUp implements live.Feed.
+func (f *Feed) GaveUp(uint64, uint64, live.Fault) {}
+
 // Safe is live.Feed's.
 func (f *Feed) Safe(e uint64) {
 	if before := f.safe.Swap(e); before > e || e == event.EndOfRun {

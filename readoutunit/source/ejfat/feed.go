@@ -274,6 +274,12 @@ func (f *feed) count() {
 // Done implements live.Feed.
 func (f *feed) Done(n int) { f.core.done(n) }
 
+// Resume implements live.Feed: a sender hears nothing.
+func (f *feed) Resume(uint64) {}
+
+// GaveUp implements live.Feed: a sender hears nothing.
+func (f *feed) GaveUp(uint64, uint64, live.Fault) {}
+
 // Safe implements live.Feed. Nobody waits for it: UDP has no acknowledgement.
 func (f *feed) Safe(uint64) {}
 

@@ -99,6 +99,12 @@ func (e *closedError) Error() string { return "input " + e.name + " is closed" }
 // Done implements live.Feed.
 func (f *feed) Done(n int) { f.store.free(n) }
 
+// Resume implements live.Feed.
+func (f *feed) Resume(uint64) {}
+
+// GaveUp implements live.Feed.
+func (f *feed) GaveUp(uint64, uint64, live.Fault) {}
+
 // Safe implements live.Feed.
 func (f *feed) Safe(event uint64) {
 	f.mu.Lock()

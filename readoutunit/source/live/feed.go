@@ -15,7 +15,7 @@ type Fragment struct {
 
 // Feed is the fragments of one source, as they come.
 //
-// One goroutine calls Next, Done, Safe and Close. Stats may be called by any.
+// One goroutine calls Next, Done, Resume, GaveUp, Safe and Close. Stats may be called by any.
 type Feed interface {
 	// Next waits until at least one fragment is there and writes those that are there to dst, at most len(dst) of them,
 	// in the order in which they came. A front-end that goes away and comes back is no error. io.EOF says that the
@@ -25,8 +25,15 @@ type Feed interface {
 	// Done tells that the next n fragments, of those that Next gave and Done was not told of, have been copied: the feed
 	// may use their memory again.
 	Done(n int)
-	// Safe tells that all events below this number have their outcome: a builder unit has what the durability of the run
-	// promises. A feed that acknowledges to its front-end acknowledges this.
+	// Resume tells the number behind the highest one that was taken and is believed: from there on a front-end that comes
+	// again is asked to send. It may be told again, and may be lower than the numbers that the feed gave.
+	Resume(event uint64)
+	// GaveUp tells that a fragment of each of these events, which the feed gave, is in no file of this run and will be in
+	// none, and why. Safe of a higher number comes behind it.
+	GaveUp(from, to uint64, why Fault)
+	// Safe tells that each fragment of an event below this number, of those that the feed gave, has its outcome: it was
+	// built, and a builder unit has what the durability of the run promises; or GaveUp has told of it. A feed that
+	// acknowledges to its front-end acknowledges this.
 	Safe(event uint64)
 	// Stats returns the counters so far.
 	Stats() Stats

@@ -201,6 +201,12 @@ func (f *feed) Done(n int) {
 	}
 }
 
+// Resume implements live.Feed.
+func (f *feed) Resume(uint64) {}
+
+// GaveUp implements live.Feed.
+func (f *feed) GaveUp(uint64, uint64, live.Fault) {}
+
 // Safe is live.Feed's.
 func (f *feed) Safe(event uint64) {
 	if !f.closed {
