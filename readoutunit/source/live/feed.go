@@ -41,6 +41,13 @@ type Feed interface {
 	Close() error
 }
 
+// Explainer is a Feed that can say why it refused what it counts as refused.
+type Explainer interface {
+	// Explain is the latest reason, a sentence without the source's name; "", as long as nothing was refused. Any
+	// goroutine may call it.
+	Explain() string
+}
+
 // Stats are the counters of a Feed. What a carrier does not know stays 0.
 type Stats struct {
 	Fragments uint64 `help:"fragments received"`
