@@ -69,6 +69,15 @@ func (k *keep) forget(event uint64) {
 	}
 }
 
+// due is how many of the first n frames have an event from that one on; and the first of them.
+func (k *keep) due(event uint64, n int) (int, uint64) {
+	i := sort.Search(n, func(i int) bool { return k.at(k.first+i).event >= event })
+	if i == n {
+		return 0, 0
+	}
+	return n - i, k.at(k.first + i).event
+}
+
 // resume goes back, or on, to the frame of the first event that is not there.
 func (k *keep) resume(event uint64) {
 	i := k.first + sort.Search(k.last-k.first, func(i int) bool { return k.at(k.first+i).event >= event })

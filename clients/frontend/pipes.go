@@ -16,6 +16,7 @@ type conn interface {
 	io.ReadWriteCloser
 	SetDeadline(time.Time) error
 	SetReadDeadline(time.Time) error
+	CloseWrite() error
 }
 
 // pipes are the standard output and input of a program that a readout unit runs.
@@ -24,6 +25,7 @@ type pipes struct{ in, out *os.File }
 func (p *pipes) Read(b []byte) (int, error)        { return p.in.Read(b) }
 func (p *pipes) Write(b []byte) (int, error)       { return p.out.Write(b) }
 func (p *pipes) SetReadDeadline(t time.Time) error { return p.in.SetReadDeadline(t) }
+func (p *pipes) CloseWrite() error                 { return p.out.Close() }
 func (p *pipes) Close() error                      { return errors.Join(p.in.Close(), p.out.Close()) }
 func (p *pipes) SetDeadline(t time.Time) error {
 	return errors.Join(p.in.SetReadDeadline(t), p.out.SetWriteDeadline(t))
@@ -54,5 +56,9 @@ func (s *Stream) open(ctx context.Context) (conn, error) {
 		return openPipes()
 	}
 	d := net.Dialer{Timeout: 5 * time.Second}
-	return d.DialContext(ctx, s.network, s.address)
+	c, err := d.DialContext(ctx, s.network, s.address)
+	if err != nil {
+		return nil, err
+	}
+	return c.(conn), nil // a connection of TCP or of a Unix-domain socket
 }

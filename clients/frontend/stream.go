@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"math"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 const (
@@ -19,9 +19,17 @@ const (
 	frameHeader = 20
 	maxFragment = 1<<16 - 1
 
-	answerHeader = 24
-	firstPause   = 20 * time.Millisecond // before a stream connects again; it doubles
-	mostPause    = time.Second
+	firstPause = 20 * time.Millisecond // before a stream connects again; it doubles
+	mostPause  = time.Second
+)
+
+// How long Close waits if its context does not say, in all, and while there is no readout unit: for the next run, or
+// for one that comes again; less, if all is safe. And how long Leave waits.
+const (
+	closeMost  = 5 * time.Minute
+	closeAlone = time.Minute
+	closeSafe  = 5 * time.Second
+	leaveMost  = 5 * time.Second
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -31,7 +39,7 @@ type StreamSettings struct {
 	Source    uint16 // id of the source; 0: whichever the input has
 	Type      uint8  // type of the fragments' banks; 0: 51 (TestDet)
 	Run       uint64 // number of the run; 0: any
-	Name      string // of the front-end, for logs, at most 64 bytes
+	Name      string // of the front-end, for logs and for who operates, at most 64 bytes of UTF-8
 	Keep      int    // bytes that are kept until they are safe, with 20 for each fragment; 0: 64 MiB
 	Unchecked bool   // no checksum is sent
 }
@@ -51,11 +59,23 @@ type Stream struct {
 	room chan struct{} // something is safe, or the stream has failed; one token
 
 	mu    sync.Mutex // guards the rest
-	keep  keep
-	acked uint64 // all events below are safe
-	next  uint64 // all events below were there when the stream was last connected
-	last  uint64 // one above the last event that was sent
-	err   error  // the stream has failed
+	keep     keep
+	acked    uint64 // all fragments of events below have their outcome
+	next     uint64 // all events below were there when the stream was last connected
+	first    uint64 // event that was sent; valid if there is a last one
+	last     uint64 // one above the last event that was sent
+	closing  bool   // the last frame that is kept is the end
+	leaving  bool   // Leave waits until all is sent
+	left     bool   // all was sent, and the readout unit has read it
+	ended    bool   // the readout unit has taken the end that it was told of
+	end      uint64
+	number   uint64 // of the run that the stream was last connected in; 0: not known
+	largest  uint32 // bytes of a fragment that the readout unit takes
+	attached bool
+	alone    time.Time // since when it is not attached
+	given    givenUps  // in this run
+	before   givenUps  // in others
+	err      error     // the stream has failed
 }
 
 // StreamError is why a readout unit refuses a front-end.
@@ -77,8 +97,8 @@ func Dial(ctx context.Context, address string, set StreamSettings) (*Stream, err
 	if address != "exec:" && (network != "tcp" && network != "unix" || at == "") {
 		return nil, fmt.Errorf("a stream cannot go to %q: give tcp:host:port, unix:path, or exec: alone", address)
 	}
-	if len(set.Name) > 64 {
-		return nil, fmt.Errorf("the name of a front-end has %d bytes: 64 are the most", len(set.Name))
+	if len(set.Name) > 64 || !utf8.ValidString(set.Name) {
+		return nil, fmt.Errorf("the name of a front-end has %d bytes: 64 of UTF-8 are the most", len(set.Name))
 	}
 	if set.Keep == 0 {
 		set.Keep = streamKeep
@@ -90,6 +110,7 @@ func Dial(ctx context.Context, address string, set StreamSettings) (*Stream, err
 		network: network,
 		address: at,
 		set:     set,
+		largest: maxFragment,
 		stopped: make(chan struct{}),
 		more:    make(chan struct{}, 1),
 		room:    make(chan struct{}, 1),
@@ -113,7 +134,7 @@ func (s *Stream) Next() uint64 {
 	return s.next
 }
 
-// Acked is the event number below which all is safe.
+// Acked is the event number below which each fragment has its outcome: it is safe, or GivenUp tells of it.
 func (s *Stream) Acked() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,19 +142,21 @@ func (s *Stream) Acked() uint64 {
 }
 
 // Send sends a fragment of at most 65,535 bytes, or keeps it until there is a connection. It copies the data. It waits
-// while all memory has fragments that are not safe. Event numbers must grow.
+// while all memory has fragments that are not safe. Event numbers must grow, and begin at Next or above.
 func (s *Stream) Send(ctx context.Context, event uint64, data []byte) error {
+	s.mu.Lock()
+	last, next, largest := s.last, s.next, s.largest
+	s.mu.Unlock()
 	switch {
-	case len(data) > maxFragment:
-		return fmt.Errorf("the fragment of event %d has %d bytes: %d are the most", event, len(data), maxFragment)
+	case len(data) > int(largest):
+		return fmt.Errorf("the fragment of event %d has %d bytes: %d are the most", event, len(data), largest)
 	case event == math.MaxUint64:
 		return fmt.Errorf("%d is no event number", event)
-	}
-	s.mu.Lock()
-	last := s.last
-	s.mu.Unlock()
-	if event < last {
+	case event < last:
 		return fmt.Errorf("event %d comes behind event %d: event numbers must grow", event, last-1)
+	case event < next:
+		return fmt.Errorf("event %d is not sent: Ringlet has taken the events below %d of this run already. Begin at Next, "+
+			"or begin a new run to number anew", event, next)
 	}
 	return s.put(ctx, event, 0, data)
 }
@@ -159,7 +182,12 @@ func (s *Stream) put(ctx context.Context, event uint64, flags uint8, data []byte
 			return s.err
 		}
 		if s.keep.add(event, h[:], data) {
-			s.last = event + 1
+			if s.closing = flags&2 != 0; !s.closing {
+				if s.last == 0 {
+					s.first = event
+				}
+				s.last = event + 1
+			}
 			s.mu.Unlock()
 			token(s.more)
 			return nil
@@ -169,38 +197,6 @@ func (s *Stream) put(ctx context.Context, event uint64, flags uint8, data []byte
 		case <-s.room:
 		case <-ctx.Done():
 			return fmt.Errorf("%w: event %d was not sent, since nothing that was sent is safe yet", ctx.Err(), event)
-		}
-	}
-}
-
-// Close declares the end of the run behind the last event, and waits until all are safe or ctx is over; then the error
-// says from which event on they may be lost. The stream is closed in any case.
-func (s *Stream) Close(ctx context.Context) error {
-	defer func() {
-		s.stop()
-		<-s.stopped
-	}()
-	s.mu.Lock()
-	end := max(s.last, s.next)
-	s.mu.Unlock()
-	if err := s.put(ctx, end, 2, nil); err != nil {
-		return err
-	}
-	for {
-		s.mu.Lock()
-		acked, err := s.acked, s.err
-		s.mu.Unlock()
-		if acked >= end {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		select {
-		case <-s.room:
-		case <-ctx.Done():
-			return fmt.Errorf("%w: the run ends at event %d, and events from %d on are not known to be safe", ctx.Err(), end,
-				acked)
 		}
 	}
 }
@@ -227,9 +223,9 @@ func (s *Stream) run(ctx context.Context, c conn) {
 	for {
 		s.converse(ctx, c)
 		s.mu.Lock()
-		failed := s.err != nil
+		over := s.err != nil || s.left
 		s.mu.Unlock()
-		if ctx.Err() != nil || failed {
+		if ctx.Err() != nil || over {
 			return
 		}
 		err := errGone
@@ -269,94 +265,27 @@ func (s *Stream) connect(ctx context.Context) (conn, error) {
 	}
 }
 
-// greet connects, says hello, and takes what is answered.
-func (s *Stream) greet(ctx context.Context) (conn, error) {
-	c, err := s.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
-	defer stop()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-	source, typ := s.set.Source, s.set.Type
-	if source == 0 {
-		source = 0xffff
-	}
-	if typ == 0 {
-		typ = 255
-	}
-	h := append([]byte("RLFH"), 1, typ)
-	h = binary.LittleEndian.AppendUint16(h, source)
-	h = binary.LittleEndian.AppendUint64(h, s.set.Run)
-	h = binary.LittleEndian.AppendUint64(h, uint64(len(s.set.Name)))
-	code, event := byte(0), uint64(0)
-	if _, err = c.Write(append(h, s.set.Name...)); err == nil {
-		code, event, err = readAnswer(c, new([answerHeader]byte))
-	}
-	if err == nil && code != 0 {
-		err = fmt.Errorf("the first answer has the code %d", code)
-	}
-	if err != nil {
-		_ = c.Close()
-		return nil, err
-	}
-	_ = c.SetDeadline(time.Time{})
-	s.mu.Lock()
-	s.next = event
-	s.keep.resume(event)
-	s.mu.Unlock()
-	token(s.more)
-	return c, nil
-}
-
-// readAnswer reads one, with memory for its head. A refusal is a *StreamError.
-func readAnswer(r io.Reader, b *[answerHeader]byte) (code byte, event uint64, err error) {
-	if _, err = io.ReadFull(r, b[:]); err != nil {
-		return 0, 0, err
-	}
-	if string(b[:5]) != "RLFA\x01" {
-		why := fmt.Sprintf("it answers with %q, which is no answer of version 1", b[:5])
-		return 0, 0, &StreamError{Code: 2, Sentence: why}
-	}
-	if b[5] > 1 {
-		sentence := make([]byte, min(binary.LittleEndian.Uint16(b[6:]), 512))
-		if _, err = io.ReadFull(r, sentence); err != nil {
-			return 0, 0, err
-		}
-		return 0, 0, &StreamError{Code: b[5], Sentence: string(sentence)}
-	}
-	return b[5], binary.LittleEndian.Uint64(b[8:]), nil
-}
-
 // converse sends what is there, and takes acknowledgements, until the connection breaks.
 func (s *Stream) converse(ctx context.Context, c conn) {
 	broken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
+	defer s.detached()
 	go func() {
 		defer close(broken)
 		defer func() { _ = c.Close() }()
-		var head [answerHeader]byte
-		for {
-			code, event, err := readAnswer(c, &head)
-			var refused *StreamError
-			if errors.As(err, &refused) {
-				s.fail(err)
-			}
-			if err != nil || code != 1 {
-				return
-			}
-			s.mu.Lock()
-			s.acked = max(s.acked, event)
-			s.keep.forget(s.acked)
-			s.mu.Unlock()
-			token(s.room)
-		}
+		s.listen(c)
 	}()
 	for {
 		s.mu.Lock()
-		piece := s.keep.unsent()
+		piece, leaving := s.keep.unsent(), s.leaving
 		s.mu.Unlock()
+		if len(piece) == 0 && leaving {
+			if err := c.CloseWrite(); err == nil {
+				<-broken // it has read all, or is gone
+			}
+			return
+		}
 		if len(piece) == 0 {
 			select {
 			case <-s.more:

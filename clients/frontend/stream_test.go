@@ -63,6 +63,7 @@ func build(ctx context.Context, f live.Feed, n uint64) error {
 			}
 			next++
 		}
+		f.Resume(next)
 		f.Done(k)
 		if next > 1000 {
 			f.Safe(next - 1000)
@@ -204,7 +205,7 @@ func TestStreamRefused(t *testing.T) {
 	if _, err := f.Next(patient(t), dst[:]); err != nil || dst[0].Event != 5 || dst[0].Type != 9 {
 		t.Errorf("%+v, %v", dst[0], err)
 	}
-	if err := s.Close(short); err == nil || !strings.Contains(err.Error(), "ends at event 6, and events from 0 on") {
+	if err := s.Close(short); err == nil || !strings.Contains(err.Error(), "ends at event 6, and events from 5 on") {
 		t.Error(err)
 	}
 	if s.Next() != 0 {

@@ -1,6 +1,6 @@
 """Send fragments to a readout unit over a stream: tcp:, unix:, or the standard output of a program (exec:).
 
-The bytes are those of docs/format/frames.md. Python 3.8 or later; the standard library only.
+The bytes are those of docs/format/frames.md, version 2. Python 3.8 or later; the standard library only.
 
     from ringlet.stream import Stream
 
@@ -19,14 +19,24 @@ import socket
 import struct
 import threading
 import time
+import warnings
 
-_HELLO = struct.Struct("<4sBBHQQ")
-_ANSWER = struct.Struct("<4sBBHQII")
+_VERSION = 2
+_HELLO = struct.Struct("<4sBBHQHHI")
+_OPTION = struct.Struct("<HH")
+_HEAD = struct.Struct("<4sBBHQQ")  # of an answer; all that one of version 1 has
+_REST = struct.Struct("<II")
+_ACCEPTED, _OUTCOME, _GIVEN_UP, _END_TAKEN = 0, 1, 7, 8
 _FRAME = struct.Struct("<QIBBHI")
 _MARK = 0x5246
 _UNCHECKED, _END, _TYPED = 1, 2, 4
 _MOST = 65535  # bytes of a fragment
 _BATCH = 1 << 18  # bytes that are sent at once
+_SENTENCE = 512  # bytes of the longest sentence of an answer
+_RANGES = 256  # that are remembered of what was given up
+
+# Seconds that close waits if it is not told: in all; without a readout unit; without one, when all is safe. And leave.
+_CLOSE, _ALONE, _SAFE, _LEAVE = 300, 60, 5, 5
 
 
 class Refused(Exception):
@@ -37,37 +47,62 @@ class Refused(Exception):
         self.code = code
 
 
+class GivenUp(Exception):
+    """All that was sent has its outcome, but some of it is in no file of the run: ranges says what, and why.
+
+    ranges is a list of (first event, event behind the last, fragments, reason, sentence); the reasons are those of
+    docs/format/frames.md.
+    """
+
+    def __init__(self, ranges):
+        n = sum(r[2] for r in ranges)
+        super().__init__("%d fragments that were sent are not in the run; the first of them: %s"
+                         % (n, ranges[0][4]))
+        self.ranges = ranges
+
+
 class Stream:
-    """A stream of fragments. One thread calls send and close; any may read next and acked.
+    """A stream of fragments. One thread calls send and close; any may read next, acked and given_up.
 
     address  tcp:host:port, unix:path, or exec: for a program that a readout unit runs
     source   id of the source, None: whichever the input has
     type     type of the fragments' banks, None: 51 (TestDet)
     run      number of the run, 0: any
-    name     of the front-end, for logs
+    name     of the front-end, for logs and for who operates
     keep     bytes that are kept until they are safe
     timeout  seconds to wait for the readout unit, None: for ever; then TimeoutError
     """
 
     def __init__(self, address, source=None, type=None, run=0, name="", keep=64 << 20, timeout=None):
         self._address = address
-        label = name.encode()[:64]
-        self._hello = _HELLO.pack(b"RLFH", 1, 255 if type is None else type, 0xFFFF if source is None else source, run,
-                                  len(label)) + label
+        label = name.encode()[:64].decode(errors="ignore").encode()  # whole characters
+        options = _OPTION.pack(1, len(label)) + label if label else b""
+        self._hello = _HELLO.pack(b"RLFH", _VERSION, 255 if type is None else type,
+                                  0xFFFF if source is None else source, run, len(options), 0, 0) + options
         self._most = keep
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)  # something is safe, or the stream has failed
+        self._changed = threading.Condition(self._lock)  # something has its outcome, or the stream has failed
         self._filled = threading.Condition(self._lock)  # something is to be sent, or the connection is broken
-        self._parts, self._size, self._first = [], 0, 0  # fragments that are not in a batch yet
+        self._parts, self._size = [], 0  # fragments that are not in a batch yet
         self._kept = collections.deque()  # batches (last event, bytes) that are not safe
         self._unsent = collections.deque()  # those of them that are to be sent
         self._bytes = 0  # of all
-        self._last = 0  # one above the last event
+        self._first = None  # event that was sent
+        self._last = 0  # one above the last event that was sent
+        self._behind = 0  # one above the last event that is kept, or the end
+        self._largest = _MOST
         self._idle = False  # the sender waits
         self._closed = False
+        self._leaving = False  # the sender ends when all is sent
+        self._left = False  # all was sent, and the readout unit has read it
         self._broken = False
         self._error = None
         self._conn = None
+        self._alone = None  # since when there is no connection
+        self._end = None  # of the run, that Ringlet has taken
+        self._number = 0  # of the run
+        self._given = []  # in this run
+        self._before = []  # in others
         self.next = 0
         self.acked = 0
         conn = self._connect(None if timeout is None else time.monotonic() + timeout)
@@ -81,42 +116,118 @@ class Stream:
         if kind is None:
             self.close()
         else:
-            self.abort()
+            lost = self.leave()
+            if lost:
+                warnings.warn("the stream is left because of %s: %s" % (kind.__name__, lost), RuntimeWarning,
+                              stacklevel=2)
+
+    @property
+    def given_up(self):
+        """What Ringlet has given up so far of what this stream has sent: a list as of GivenUp."""
+        with self._lock:
+            return [r for r in self._before + self._given
+                    if self._first is not None and r[0] < self._last and r[1] > self._first]
 
     def send(self, event, data, type=None, timeout=None):
         """Send the fragment of an event, at most 65,535 bytes, or keep it until there is a connection.
 
-        Event numbers must grow. send waits while all memory has fragments that are not safe; after timeout seconds it
-        raises TimeoutError. Any other error says that the stream cannot go on.
+        Event numbers must grow, and begin at next or above. send waits while all memory has fragments that are not
+        safe; after timeout seconds it raises TimeoutError. Any other error says that the stream cannot go on.
         """
         n = len(data)
-        if n > _MOST:
-            raise ValueError("the fragment of event %d has %d bytes: %d are the most" % (event, n, _MOST))
+        if n > self._largest:
+            raise ValueError("the fragment of event %d has %d bytes: %d are the most" % (event, n, self._largest))
         if not self._last <= event < (1 << 64) - 1:
             raise ValueError("event %d comes behind event %d: event numbers must grow" % (event, self._last - 1))
+        if event < self.next:
+            raise ValueError("event %d is not sent: Ringlet has taken the events below %d of this run already. Begin "
+                             "at next, or begin a new run to number anew" % (event, self.next))
         if type is None:
             self._put(event, _FRAME.pack(event, n, _UNCHECKED, 0, _MARK, 0), bytes(data), timeout)
         else:
             self._put(event, _FRAME.pack(event, n, _UNCHECKED | _TYPED, type, _MARK, 0), bytes(data), timeout)
+        if self._first is None:
+            self._first = event
+        self._last = event + 1
 
     def close(self, timeout=None):
-        """Declare the end of the run behind the last event, and wait until all events are safe.
+        """Declare the end of the run behind the last event; wait until Ringlet has taken it, and all has its outcome.
 
-        After timeout seconds it raises TimeoutError: what is not below acked may be lost.
+        It returns if all events are safe, and raises GivenUp if some are in no file of the run. After timeout seconds
+        it raises TimeoutError, which says what may be lost. Without a timeout that is after 5 minutes, or when there
+        was no readout unit for a minute; for 5 seconds, if all is safe.
         """
-        end = max(self._last, self.next)
-        until = None if timeout is None else time.monotonic() + timeout
+        given = timeout is not None
+        until = time.monotonic() + (timeout if given else _CLOSE)
         try:
-            self._put(end, _FRAME.pack(end, 0, _UNCHECKED | _END, 0, _MARK, 0), b"", timeout)
+            end = max(self._last, self.next)
+            self._put(end, _FRAME.pack(end, 0, _UNCHECKED | _END, 0, _MARK, 0), b"", until - time.monotonic())
             with self._lock:
-                while self.acked < end:
-                    self._wait(until, "the run ends at event %d, and events from %d on are not known to be safe"
-                               % (end, self.acked))
+                self._await(end, until, given)
         finally:
             self.abort()
+        if self.given_up:
+            raise GivenUp(self.given_up)
+
+    def _await(self, end, until, given):
+        """Wait until the end is taken and each fragment has its outcome, with the lock held."""
+        while True:
+            lacks = self._lacks()
+            if self._end == end and lacks is None:
+                return
+            if lacks is None:
+                sentence = ("the run ends at event %d, and the end is not known to be taken; all events below %d are "
+                            "safe" % (end, self.acked))
+            else:
+                sentence = "the run ends at event %d, and events from %d on are not known to be safe" % (end, lacks)
+            limit = until
+            if not given and self._alone is not None:
+                limit = min(until, self._alone + (_SAFE if lacks is None else _ALONE))
+            self._wait(limit, sentence if self._alone is None else "there is no readout unit at %s: %s"
+                       % (self._address, sentence))
+
+    def _lacks(self):
+        """The first event that is kept and has no outcome, with the lock held; None if there is none."""
+        at = self.acked
+        for first, behind, n, _, _ in sorted(self._given):
+            event = self._kept_from(at)
+            if event is None or event < first:
+                return event
+            if behind - first == n:
+                at = max(at, behind)
+        return self._kept_from(at)
+
+    def _kept_from(self, event):
+        """The first fragment that is kept of an event from one on, with the lock held."""
+        for last, data in [*self._kept, (self._behind, b"".join(self._parts))]:
+            at = 0
+            while last > event and at < len(data):
+                number, size, flags, _, _, _ = _FRAME.unpack_from(data, at)
+                if number >= event and not flags & _END:
+                    return number
+                at += _FRAME.size + size
+        return None
+
+    def leave(self, timeout=_LEAVE):
+        """Close the stream without declaring the end of the run: for a program that ends before its time.
+
+        It waits until the readout unit has what was sent, for timeout seconds at most. It returns a sentence that says
+        how much it may have dropped, or None.
+        """
+        with self._lock:
+            self._leaving = True
+            self._filled.notify()
+        self._sender.join(timeout)
+        with self._lock:
+            lacks = None if self._left else self._lacks()
+        self.abort()
+        if lacks is None:
+            return None
+        why = "" if self._error is None else ": %s" % self._error
+        return "events %d to %d were accepted and may be lost%s" % (lacks, self._last - 1, why)
 
     def abort(self):
-        """Close the stream without declaring the end of the run. What is not safe may be lost."""
+        """Close the stream at once, without declaring the end of the run. What is not safe may be lost."""
         with self._lock:
             self._closed = True
             self._filled.notify()
@@ -137,7 +248,7 @@ class Stream:
             self._parts += header, data
             self._size += size
             self._bytes += size
-            self._last = event + 1
+            self._behind = event + 1
             if self._size >= _BATCH:
                 self._seal()
             if self._idle:
@@ -155,7 +266,7 @@ class Stream:
     def _seal(self):
         """Make a batch of what was put, with the lock held."""
         if self._parts:
-            batch = (self._last, b"".join(self._parts))
+            batch = (self._behind, b"".join(self._parts))
             self._kept.append(batch)
             self._unsent.append(batch)
             self._parts, self._size = [], 0
@@ -179,7 +290,10 @@ class Stream:
         try:
             while conn is not None:
                 self._converse(conn)
-                if self._closed or self._error is not None:
+                with self._lock:
+                    self._alone = time.monotonic()
+                    self._changed.notify_all()
+                if self._closed or self._left or self._error is not None:
                     return
                 if self._address == "exec:":
                     raise ConnectionError("the readout unit is gone")
@@ -201,7 +315,7 @@ class Stream:
         try:
             while True:
                 with self._lock:
-                    while not self._unsent and not self._parts and not self._broken and not self._closed:
+                    while not (self._unsent or self._parts or self._broken or self._closed or self._leaving):
                         self._idle = True
                         self._filled.wait()
                     self._idle = False
@@ -209,7 +323,13 @@ class Stream:
                         return
                     if not self._unsent:
                         self._seal()
-                    batch = self._unsent.popleft()
+                    batch = self._unsent.popleft() if self._unsent else None
+                if batch is None:  # the stream is left; the readout unit closes when it has read all
+                    conn.finish()
+                    listener.join(timeout=_LEAVE)
+                    with self._lock:
+                        self._left = self._broken and not self._closed and self._error is None
+                    return
                 conn.sendall(batch[1])
         except OSError:
             conn.patience(1)  # the last answer may say why
@@ -219,17 +339,20 @@ class Stream:
             listener.join(timeout=2)
 
     def _listen(self, conn):
-        """Take acknowledgements until the connection breaks."""
+        """Take answers until the connection breaks."""
         try:
             while True:
-                code, event = _answer(conn)
-                if code != 1:
-                    break
+                code, a, b, c, d, sentence = _answer(conn)
                 with self._lock:
-                    self.acked = max(self.acked, event)
-                    while self._kept and self._kept[0][0] <= self.acked:
-                        batch = self._kept.popleft()
-                        self._bytes -= len(batch[1])
+                    if code == _OUTCOME:
+                        self.acked = max(self.acked, a)
+                        while self._kept and self._kept[0][0] <= self.acked:
+                            batch = self._kept.popleft()
+                            self._bytes -= len(batch[1])
+                    elif code == _GIVEN_UP and a < b:
+                        _note(self._given, (a, b, d, c, sentence))
+                    elif code == _END_TAKEN:
+                        self._end = a
                     self._changed.notify_all()
         except Refused as error:
             self._fail(error)
@@ -247,15 +370,11 @@ class Stream:
             try:
                 conn = _open(self._address)
                 conn.sendall(self._hello)
-                code, event = _answer(conn)
-                if code != 0:
-                    raise ConnectionError("the first answer has the code %d" % code)
+                answer = _answer(conn)
+                if answer[0] != _ACCEPTED:
+                    raise ConnectionError("the first answer has the code %d" % answer[0])
                 conn.patience(None)
-                with self._lock:
-                    self.next = event
-                    self._broken = False
-                    self._conn = conn
-                    self._unsent = self._rest(max(event, self.acked))
+                self._accepted(conn, *answer[1:5])
                 return conn
             except Refused as error:
                 conn.close()
@@ -274,17 +393,54 @@ class Stream:
             pause = min(2 * pause, 1)
         return None
 
+    def _accepted(self, conn, event, number, window, largest):
+        with self._lock:
+            if number == 0 or number != self._number:  # what has no outcome is sent in the new run
+                for first, behind, n, reason, sentence in self._given:
+                    behind = min(behind, self.acked)
+                    if first < behind:
+                        _note(self._before, (first, behind, min(n, behind - first), reason, sentence))
+            self._given = []  # told again
+            self._number, self._end = number, None
+            self._largest = min(largest, _MOST)
+            self.next = event
+            self._broken = False
+            self._alone = None
+            self._conn = conn
+            self._unsent = self._rest(max(event, self.acked))
+            self._changed.notify_all()
+            if self._closed:
+                conn.close()
+
+
+def _note(ranges, new):
+    """Note what was given up. There is a bound to the ranges: the last one takes what does not fit."""
+    if ranges:
+        first, behind, n, reason, sentence = ranges[-1]
+        touches = behind == new[0] and reason == new[3]
+        if touches or len(ranges) >= _RANGES:
+            first, behind, n = min(first, new[0]), max(behind, new[1]), n + new[2]
+            ranges[-1] = (first, behind, n, reason if reason == new[3] else 0,
+                          ("%d fragments of events %d to %d: %s" % (n, first, behind - 1, new[4]))[:_SENTENCE])
+            return
+    ranges.append(new)
+
 
 def _answer(conn):
-    """Read an answer: its code, and its event number. A refusal is raised."""
-    head = conn.read(_ANSWER.size)
-    magic, version, code, length, event, _, _ = _ANSWER.unpack(head)
-    if magic != b"RLFA" or version != 1:
-        raise Refused(2, "it answers with %r, which is no answer of version 1" % head[:5])
-    sentence = conn.read(length) if length else b""
-    if code > 1:
-        raise Refused(code, sentence.decode(errors="replace"))
-    return code, event
+    """Read an answer: code, a, b, c, d and sentence, as in the document. A refusal is raised."""
+    head = conn.read(_HEAD.size)
+    magic, version, code, length, a, b = _HEAD.unpack(head)
+    if magic != b"RLFA" or version not in (1, _VERSION):
+        raise Refused(2, "it answers with %r, which is no answer of version %d" % (head[:5], _VERSION))
+    if length > _SENTENCE:
+        raise Refused(6, "it answers with a sentence of %d bytes: %d are the most" % (length, _SENTENCE))
+    c, d = _REST.unpack(conn.read(_REST.size)) if version == _VERSION else (0, 0)
+    sentence = conn.read(length).decode(errors="replace") if length else ""
+    if _OUTCOME < code < _GIVEN_UP:
+        raise Refused(code, sentence)
+    if version == 1:
+        raise Refused(2, "it speaks version 1 of the format alone: it is of an older release than this client")
+    return code, a, b, c, d, sentence
 
 
 def _open(address):
@@ -317,6 +473,9 @@ class _Socket:
     def sendall(self, b):
         self._s.sendall(b)
 
+    def finish(self):
+        self._s.shutdown(socket.SHUT_WR)
+
     def read(self, n):
         got = b""
         while len(got) < n:
@@ -345,6 +504,12 @@ class _Pipes:
     def patience(self, seconds):
         pass
 
+    def finish(self):
+        with self._lock:  # two threads may close
+            out, self._out = self._out, -1
+        if out >= 0:
+            os.close(out)
+
     def sendall(self, b):
         view = memoryview(b)
         while view:
@@ -360,7 +525,4 @@ class _Pipes:
         return got
 
     def close(self):
-        with self._lock:  # two threads may close
-            out, self._out = self._out, -1
-        if out >= 0:
-            os.close(out)
+        self.finish()

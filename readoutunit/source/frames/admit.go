@@ -10,39 +10,84 @@ import (
 // state is what a feed knows of its run: what is there, and who is attached. The zero value is a run that begins.
 type state struct {
 	attached string // name of the front-end that is attached, and where it is; empty: none
-	next     uint64 // one above the largest event number that is there
-	safe     uint64 // all events below are safe
+	taken    uint64 // behind the highest number that the consumer has taken and believes
+	safe     uint64 // all fragments of events below have their outcome
+	held     uint64 // where given up: the lowest event that a front-end of the first version must not take for safe
+	isHeld   bool
+	given    givens // of the whole run
 	ended    bool   // the front-end has declared the end of its run: no event from end on
 	end      uint64
 }
 
-// resume is the event number from which a front-end is asked to send: all below are there, or safe.
-func (s *state) resume() uint64 { return max(s.next, s.safe) }
+// resume is the event number from which a front-end is asked to send: all below are there, or have their outcome.
+// waiting are the numbers of fragments that are there and that the consumer has not judged, in their order. One that
+// leaves out numbers counts if the next one stands close behind it; else it may be wrong, and Ringlet asks again for
+// what it has: that does no harm.
+func (s *state) resume(waiting []uint64) uint64 {
+	from := max(s.taken, s.safe)
+	for i, e := range waiting {
+		proven := i+1 < len(waiting) && waiting[i+1] > e && waiting[i+1]-e <= closeBehind
+		if e == from || e > from && proven {
+			from = e + 1
+		}
+	}
+	return from
+}
 
-// admit says how a front-end's hello is answered.
-func (s *state) admit(h hello, set *live.FeedSettings) answer {
+// closeBehind is how many numbers a front-end may leave out between fragments of which one proves the other.
+const closeBehind = 1024
+
+// gaveUp notes that a front-end's fragments were given up.
+func (s *state) gaveUp(x given) {
+	s.given.add(x)
+	if x.why == cameAgain || x.from < s.safe && x.why == ranBackwards {
+		return // the event has its fragment
+	}
+	if !s.isHeld || x.from < s.held {
+		s.isHeld, s.held = true, x.from
+	}
+}
+
+// acknowledges is what a front-end of a version is told to be safe.
+func (s *state) acknowledges(version uint8) uint64 {
+	safe := s.safe
+	if s.ended {
+		safe = min(safe, s.end)
+	}
+	if version == first && s.isHeld {
+		safe = min(safe, s.held)
+	}
+	return safe
+}
+
+// admit says how a front-end's hello is answered. from is where it would resume.
+func (s *state) admit(h hello, set *live.FeedSettings, from uint64) answer {
 	refuse := func(c code, format string, args ...any) answer {
 		return answer{Code: c, Sentence: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case h.Version != version:
-		return refuse(badVersion, "the front-end speaks version %d of the format, and this Ringlet version %d: "+
-			"take the clients of this Ringlet", h.Version, version)
+	case h.Version != first && h.Version != version:
+		return refuse(badVersion, "the front-end speaks version %d of the format, and this Ringlet versions %d and %d: "+
+			"take the clients of this Ringlet", h.Version, first, version)
 	case h.Source != anySource && h.Source != set.Source:
 		return refuse(badSource, "the front-end says that it is source %d, and input %s is source %d: "+
 			"correct one of them", h.Source, set.Name, set.Source)
 	case h.Run != 0 && set.Run != 0 && h.Run != set.Run:
 		return refuse(badRun, "the front-end takes run %d, and Ringlet run %d: let the front-end say 0 for any run",
 			h.Run, set.Run)
+	case h.Largest > event.MaxFragment:
+		return refuse(badFormat, "the front-end says that its fragments have up to %d bytes, and input %s takes %d at "+
+			"most: let it split them over several sources", h.Largest, set.Name, event.MaxFragment)
 	case s.attached != "":
 		return refuse(busy, "input %s has a front-end already, %s: it must go first, or send to another input",
 			set.Name, s.attached)
 	}
 	return answer{
-		Code:    accepted,
-		Event:   s.resume(),
-		Window:  storeSize,
-		Largest: event.MaxFragment,
+		Code: accepted,
+		A:    from,
+		B:    set.Run,
+		C:    storeSize,
+		D:    event.MaxFragment,
 	}
 }
 
@@ -55,25 +100,27 @@ const (
 	finish                 // the run is over
 )
 
-// judge says what becomes of a frame of a front-end that was asked to resume at from. What stands below is there. What
-// follows is handed out in the order in which it comes, even where its number runs backwards: the core of package live
-// judges numbers.
-func (s *state) judge(f *frame, from uint64) (verdict, error) {
+// judge says what becomes of a frame of a front-end that was asked to resume at from. What stands below is there; so is
+// what waiting has, which a front-end that resumes may send again. What follows is handed out in
+// the order in which it comes, even where its number runs backwards: the core of package live judges numbers. So does
+// it with numbers above the end: that one of them was wrong is no reason to refuse the end.
+func (s *state) judge(f *frame, from uint64, waiting map[uint64]struct{}) (verdict, error) {
 	switch {
-	case f.Flags&flagEnd != 0 && f.Event < s.next:
-		return 0, &formatError{fmt.Sprintf("the run is declared over at event %d, but event %d came before", f.Event,
-			s.next-1)}
 	case f.Flags&flagEnd != 0 && s.ended && f.Event != s.end:
-		return 0, &formatError{fmt.Sprintf("the run is declared over at event %d, but it was so at event %d before",
-			f.Event, s.end)}
+		return 0, broken("the run is declared over at event %d, but it was so at event %d before", f.Event, s.end)
 	case f.Flags&flagEnd != 0:
 		s.ended, s.end = true, f.Event
 		return finish, nil
 	case f.Event < from:
 		return discard, nil
 	case s.ended:
-		return 0, &formatError{fmt.Sprintf("event %d comes behind the end of the run, event %d", f.Event, s.end)}
+		return 0, broken("event %d comes behind the end of the run, event %d", f.Event, s.end)
 	}
-	s.next = max(s.next, f.Event+1)
+	if len(waiting) > 0 {
+		if _, there := waiting[f.Event]; there {
+			delete(waiting, f.Event)
+			return discard, nil
+		}
+	}
 	return take, nil
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"ringlet/internal/slack"
 	"ringlet/readoutunit/source/live"
@@ -41,10 +42,51 @@ func OpenExec(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		return nil, fmt.Errorf("%w: input %s runs its command with it: install a shell", err, set.Name)
 	}
+	if err := findProgram(ctx, set.Address); err != nil {
+		return nil, fmt.Errorf("input %s cannot be run: %w: correct the command", set.Name, err)
+	}
 	f := newFeed(ctx, set)
 	f.again = firstPause
 	f.wg.Go(f.keepRunning)
 	return f, nil
+}
+
+// findProgram tells whether the program of a command is there, as far as that can be told before the shell has it: if
+// the first word is a plain name or path. A shell tells of the others by its exit status.
+func findProgram(ctx context.Context, command string) error {
+	words := strings.Fields(command)
+	if len(words) > 1 && words[0] == "exec" {
+		words = words[1:]
+	}
+	name := words[0]
+	if strings.IndexFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+", r)
+	}) >= 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killAfter)
+	defer cancel()
+	var status *exec.ExitError
+	err := exec.CommandContext(ctx, "sh", "-c", `command -v "$1"`, "sh", name).Run()
+	if !errors.As(err, &status) || ctx.Err() != nil { // it is there, or nobody can tell
+		return nil
+	}
+	if _, err := os.Stat(name); err == nil && strings.Contains(name, "/") {
+		return fmt.Errorf("%s is no program, or may not be run by this user", name)
+	}
+	return fmt.Errorf("there is no program %s on this host", name)
+}
+
+// The exit statuses by which a shell says that there is no such program, or that it may not be run.
+const (
+	mayNotRun = 126
+	notFound  = 127
+)
+
+// unknown tells that a program has ended since its shell could not run it.
+func unknown(how error) bool {
+	var status *exec.ExitError
+	return errors.As(how, &status) && (status.ExitCode() == notFound || status.ExitCode() == mayNotRun)
 }
 
 // pipes are the standard output and input of a program.
@@ -66,6 +108,10 @@ func (f *feed) keepRunning() {
 		}
 		if vain++; got > 0 {
 			vain = 0
+		}
+		if unknown(how) && f.stats.fragments.Load() == 0 {
+			f.fail(fmt.Errorf("input %s cannot be run: %w: correct the command", f.set.Name, how))
+			return
 		}
 		if vain == maxVain {
 			f.fail(fmt.Errorf("%w, %d times in a row without a fragment: input %s cannot go on: run its command by hand "+

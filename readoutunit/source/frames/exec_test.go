@@ -76,8 +76,8 @@ func TestExec(t *testing.T) {
 func TestExecAgain(t *testing.T) {
 	dir := t.TempDir()
 	whole := events(0, 100)
-	stream(t, dir, "first", appendHello(nil, plain), whole[:len(whole)-3])
-	stream(t, dir, "second", appendHello(nil, plain), events(50, 120), endAt(120))
+	stream(t, dir, "first", appendHello(nil, old), whole[:len(whole)-3])
+	stream(t, dir, "second", appendHello(nil, old), events(50, 120), endAt(120))
 	f, log := openExec(t, fmt.Sprintf(`cd '%s'; if mkdir once 2>/dev/null; then cat first; exit 3; fi
 cat second; head -c 24 > answer; head -c 24 > acked; touch done`, dir))
 	collect(t, f, 0, 120)
@@ -90,7 +90,7 @@ cat second; head -c 24 > answer; head -c 24 > acked; touch done`, dir))
 	}
 	acked, err := os.ReadFile(filepath.Join(dir, "acked"))
 	must.OK(t, err)
-	if want := appendAnswer(nil, answer{Code: acknowledged, Event: 120}); !bytes.Equal(acked, want) {
+	if want := appendAnswer(nil, first, answer{Code: acknowledged, A: 120}); !bytes.Equal(acked, want) {
 		t.Errorf("the program reads %x, want %x", acked, want)
 	}
 	if s := f.Stats(); s.Attached != 2 || s.Gone != 1 || s.Repeated != 49 || s.Fragments != 120 {

@@ -32,6 +32,9 @@ type feed struct {
 	state  state
 	holder *session // that is attached; nil: there is none
 	err    error    // this source cannot go on
+	last   string   // name of the front-end that was attached last, and where it is
+	reason string   // of the last refusal
+	behind bool     // a front-end of the first version was told of, that cannot be told what was given up
 
 	lastLine string // of a program's standard error
 }
@@ -100,10 +103,44 @@ func (e *closedError) Error() string { return "input " + e.name + " is closed" }
 func (f *feed) Done(n int) { f.store.free(n) }
 
 // Resume implements live.Feed.
-func (f *feed) Resume(uint64) {}
+func (f *feed) Resume(event uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state.taken = event
+}
 
-// GaveUp implements live.Feed.
-func (f *feed) GaveUp(uint64, uint64, live.Fault) {}
+// GaveUp implements live.Feed. The front-end is told before it is told what is safe.
+func (f *feed) GaveUp(from, to uint64, why live.Fault) {
+	x := given{
+		from: from,
+		to:   to,
+		n:    to - min(from, to),
+		why:  reason(why),
+	}
+	f.mu.Lock()
+	f.state.gaveUp(x)
+	if s := f.holder; s != nil && s.version > first {
+		s.news.add(x)
+		wake(s.ack)
+	}
+	f.mu.Unlock()
+	f.warn()
+}
+
+// warn tells once of a front-end that cannot be told what was given up.
+func (f *feed) warn() {
+	f.mu.Lock()
+	s := f.holder
+	told := f.behind || s == nil || s.version > first || !f.state.isHeld
+	held := f.state.held
+	f.behind = f.behind || !told
+	f.mu.Unlock()
+	if !told {
+		f.set.Log.Warn("a front-end cannot be told that fragments were given up, since it speaks version 1 of the format: "+
+			"nothing from there on is acknowledged to it in this run. Take the clients of this Ringlet", "frontend", s.who,
+			"event", held)
+	}
+}
 
 // Safe implements live.Feed.
 func (f *feed) Safe(event uint64) {
@@ -116,6 +153,32 @@ func (f *feed) Safe(event uint64) {
 	if f.holder != nil {
 		wake(f.holder.ack)
 	}
+}
+
+// Frontend is the name of the front-end that is attached, and where it is; of one that is gone, with a word that says
+// so; empty if there was none.
+func (f *feed) Frontend() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.last != "" && f.holder == nil {
+		return f.last + ", gone"
+	}
+	return f.last
+}
+
+// Explain is why a front-end, or a stranger, was refused last; empty if none was.
+func (f *feed) Explain() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reason
+}
+
+// refused counts a refusal and keeps its reason.
+func (f *feed) refused(who, why string) {
+	f.stats.refused.Add(1)
+	f.mu.Lock()
+	f.reason = cut(who + ": " + why)
+	f.mu.Unlock()
 }
 
 // Stats implements live.Feed.

@@ -48,6 +48,9 @@ type peer struct {
 
 var plain = hello{Version: version, Type: noType, Source: anySource}
 
+// old is what a front-end of the first version says.
+var old = hello{Version: first, Type: noType, Source: anySource}
+
 // connect says hello, and returns what is answered.
 func connect(t testing.TB, f *feed, h hello) (*peer, answer) {
 	t.Helper()
@@ -66,26 +69,29 @@ func (p *peer) send(b []byte) {
 	}
 }
 
-// answer reads one.
+// answer reads one, in the version in which it comes.
 func (p *peer) answer() answer {
 	p.t.Helper()
 	must.OK(p.t, p.SetReadDeadline(time.Now().Add(must.Patience)))
 	var b [answerSize]byte
-	_, err := io.ReadFull(p, b[:])
+	_, err := io.ReadFull(p, b[:firstAnswer])
 	must.OK(p.t, err)
+	a := answer{Code: code(b[5]), A: binary.LittleEndian.Uint64(b[8:])}
+	rest := b[16:firstAnswer]
+	if b[4] == version {
+		_, err = io.ReadFull(p, b[firstAnswer:])
+		must.OK(p.t, err)
+		a.B, rest = binary.LittleEndian.Uint64(b[16:]), b[24:]
+	}
+	a.C, a.D = binary.LittleEndian.Uint32(rest), binary.LittleEndian.Uint32(rest[4:])
 	sentence := make([]byte, binary.LittleEndian.Uint16(b[6:]))
 	_, err = io.ReadFull(p, sentence)
 	must.OK(p.t, err)
-	if string(b[:4]) != answerMagic || b[4] != version {
+	if string(b[:4]) != answerMagic || b[4] != version && b[4] != first {
 		p.t.Fatalf("an answer begins with %x", b[:5])
 	}
-	return answer{
-		Code:     code(b[5]),
-		Event:    binary.LittleEndian.Uint64(b[8:]),
-		Window:   binary.LittleEndian.Uint32(b[16:]),
-		Largest:  binary.LittleEndian.Uint32(b[20:]),
-		Sentence: string(sentence),
-	}
+	a.Sentence = string(sentence)
+	return a
 }
 
 // closed says that the other end has closed the connection.
@@ -127,6 +133,7 @@ func collect(t testing.TB, f live.Feed, from, to uint64) {
 			}
 			from++
 		}
+		f.Resume(from)
 		f.Done(n)
 	}
 }
@@ -159,13 +166,13 @@ func TestARun(t *testing.T) {
 	}
 	p.closed()
 	p, a = connect(t, f, plain)
-	if want := (answer{Window: storeSize, Largest: event.MaxFragment}); a != want {
+	if want := (answer{B: 42, C: storeSize, D: event.MaxFragment}); a != want {
 		t.Fatalf("%+v, want %+v", a, want)
 	}
 	p.send(events(0, 1000))
 	collect(t, f, 0, 1000)
 	f.Safe(800)
-	if a := p.answer(); a.Code != acknowledged || a.Event != 800 {
+	if a := p.answer(); a.Code != acknowledged || a.A != 800 {
 		t.Errorf("%+v", a)
 	}
 	p.send(append(events(1000, 1500), endAt(1500)...))
@@ -173,7 +180,7 @@ func TestARun(t *testing.T) {
 	ended(t, f)
 	ended(t, f)
 	f.Safe(1500)
-	if a := p.answer(); a.Event != 1500 {
+	if a := p.answer(); a.A != 1500 {
 		t.Errorf("%+v", a)
 	}
 	must.OK(t, p.Close())
@@ -194,10 +201,10 @@ func TestResume(t *testing.T) {
 	must.OK(t, p.Close())
 	await(t, f, "gone", func(s live.Stats) bool { return s.Gone == 1 })
 	p, a := connect(t, f, plain)
-	if a.Code != accepted || a.Event != 300 {
+	if a.Code != accepted || a.A != 300 {
 		t.Fatalf("%+v", a)
 	}
-	if a := p.answer(); a.Code != acknowledged || a.Event != 200 {
+	if a := p.answer(); a.Code != acknowledged || a.A != 200 {
 		t.Errorf("what is safe is told at once: %+v", a)
 	}
 	p.send(events(200, 400))
@@ -205,10 +212,16 @@ func TestResume(t *testing.T) {
 	if s := f.Stats(); s.Repeated != 100 || s.Fragments != 400 {
 		t.Errorf("%+v", s)
 	}
+	if a := p.answer(); a.Code != gaveUp || a.A != 200 || a.B != 300 || a.C != ranBackwards || a.D != 100 {
+		t.Errorf("who numbers anew is told: %+v", a)
+	}
 	p.send(events(398, 399)) // runs backwards: for the core to judge
 	collect(t, f, 398, 399)
 	p.send(append(endAt(400), endAt(400)...))
 	ended(t, f)
+	if a := p.answer(); a.Code != endTaken || a.A != 400 {
+		t.Errorf("%+v", a)
+	}
 	p.send(events(400, 401))
 	if a := p.answer(); a.Code != badFormat || !strings.Contains(a.Sentence, "behind the end") {
 		t.Errorf("%+v", a)
@@ -230,7 +243,7 @@ func TestTwoFrontEnds(t *testing.T) {
 	collect(t, f, 0, 10)
 	must.OK(t, p.Close())
 	await(t, f, "gone", func(s live.Stats) bool { return s.Gone == 1 })
-	if _, a = connect(t, f, plain); a.Code != accepted || a.Event != 10 {
+	if _, a = connect(t, f, plain); a.Code != accepted || a.A != 10 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -273,7 +286,7 @@ func TestJunk(t *testing.T) {
 	p, a := connect(t, f, plain)
 	p.send(events(1, 2))
 	collect(t, f, 0, 2)
-	if a.Event != 1 || f.Stats().Fragments != 2 {
+	if a.A != 1 || f.Stats().Fragments != 2 {
 		t.Errorf("%+v, %+v", a, f.Stats())
 	}
 }
@@ -353,7 +366,7 @@ func TestCtx(t *testing.T) {
 	if err := must.Receive(t, got, "Next waits on"); err == nil {
 		t.Error("a closed feed has an end")
 	}
-	if a := p.answer(); a.Event != 3 {
+	if a := p.answer(); a.A != 3 {
 		t.Errorf("the last acknowledgement: %+v", a)
 	}
 	p.closed()

@@ -116,7 +116,7 @@ func (f *feed) accept(lis net.Listener) {
 			}
 			continue
 		case open.Load() >= maxConns:
-			f.stats.refused.Add(1)
+			f.refused(c.RemoteAddr().String(), fmt.Sprintf("%d connections are open already", maxConns))
 			f.tell(slog.LevelWarn, "a connection is closed, since too many are open", "most", maxConns)
 			_ = c.Close()
 			continue

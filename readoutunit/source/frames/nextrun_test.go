@@ -41,6 +41,7 @@ func runs(ctx context.Context, path string, n uint64, each ...uint64) error {
 				}
 				due++
 			}
+			f.Resume(due)
 			f.Done(k)
 		}
 		next = due - uint64(i%2)*min(50, due-next) // a run leaves over what it has taken and not built

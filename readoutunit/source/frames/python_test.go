@@ -40,6 +40,7 @@ func drain(ctx context.Context, f live.Feed, check func(live.Fragment) error) er
 				return err
 			}
 		}
+		f.Resume(dst[n-1].Event + 1)
 		f.Done(n)
 		f.Safe(dst[n-1].Event + 1)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,10 +38,19 @@ type session struct {
 	c    carrier
 	who  string // name of the front-end, and where it is
 
-	state state // next and end are this session's while it is attached, and are told to the feed after each read
-	from  uint64
-	typ   event.BankType
-	got   uint64 // fragments
+	version uint8 // of the format that the front-end speaks; immutable once it is attached
+	state   state // the end of the run is this session's while it is attached, and is told to the feed after each read
+	from    uint64
+	waiting map[uint64]struct{} // events at from and above that were there when the front-end attached
+	typ     event.BankType
+	got     uint64 // fragments
+	anew    uint64 // fragments below from, since they were told last
+	below   givens // the same, for the front-end
+
+	// guarded by feed.mu
+	news   givens // given up and not told to the front-end
+	parted bool   // another front-end may be told what is safe, and this one no more than safe
+	safe   uint64
 
 	ack   chan struct{} // something is safe; one token
 	ask   chan struct{} // what is safe is to be told again; one token
@@ -53,13 +63,14 @@ type session struct {
 // newSession is a session that nobody has said hello in.
 func newSession(f *feed, c carrier, where string) *session {
 	s := &session{
-		feed:  f,
-		c:     c,
-		who:   where,
-		ack:   make(chan struct{}, 1),
-		ask:   make(chan struct{}, 1),
-		going: make(chan struct{}),
-		left:  make(chan struct{}),
+		feed:    f,
+		c:       c,
+		who:     where,
+		version: first,
+		ack:     make(chan struct{}, 1),
+		ask:     make(chan struct{}, 1),
+		going:   make(chan struct{}),
+		left:    make(chan struct{}),
 	}
 	s.leave = sync.OnceFunc(func() { close(s.going) })
 	return s
@@ -76,6 +87,9 @@ func (f *feed) serve(c carrier, where string) (uint64, error) {
 	})
 	defer unblock()
 	h, err := s.hello()
+	if h.Version == version {
+		s.version = version
+	}
 	if err != nil {
 		if f.ctx.Err() == nil && !errors.Is(err, io.EOF) { // who asks whether the port is open is no front-end
 			s.refuse(answer{Code: badFormat, Sentence: err.Error()})
@@ -99,6 +113,7 @@ func (f *feed) serve(c carrier, where string) (uint64, error) {
 	err = s.receive()
 	s.detach(err)
 	close(over)
+	_ = c.SetWriteDeadline(time.Now().Add(lingerMost)) // a front-end that reads no answers may hold the last one up
 	<-acked
 	if f.ctx.Err() != nil {
 		s.part()
@@ -106,7 +121,7 @@ func (f *feed) serve(c carrier, where string) (uint64, error) {
 	}
 	var broken *formatError
 	if errors.As(err, &broken) {
-		s.refuse(answer{Code: badFormat, Event: s.state.resume(), Sentence: err.Error()})
+		s.refuse(answer{Code: badFormat, Sentence: err.Error()})
 		return s.got, err
 	}
 	return s.got, nil
@@ -120,7 +135,7 @@ func (s *session) hello() (hello, error) {
 	if s.feed.ctx.Err() != nil {
 		return hello{}, io.EOF
 	}
-	var b [helloSize + maxName]byte
+	var b [helloSize + maxOptions]byte
 	n, most := 0, helloSize
 	for {
 		k, err := s.c.Read(b[n:most])
@@ -130,16 +145,17 @@ func (s *session) hello() (hello, error) {
 			return h, broken
 		}
 		if n == helloSize {
-			most = helloSize + int(b[16])
+			behind, _ := behindHello(b[:]) // else it is broken
+			most = helloSize + behind
 		}
 		switch {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return hello{}, fmt.Errorf("no hello came within %v: a front-end says hello as soon as it is connected", helloMost)
+			return h, fmt.Errorf("no hello came within %v: a front-end says hello as soon as it is connected", helloMost)
 		case n == 0:
-			return hello{}, io.EOF
+			return h, io.EOF
 		default:
-			return hello{}, fmt.Errorf("the connection ended within a hello: %w", err)
+			return h, fmt.Errorf("the connection ended within a hello: %w", err)
 		}
 	}
 }
@@ -149,7 +165,8 @@ func (s *session) hello() (hello, error) {
 func (s *session) attach(h hello) (refusal *answer, before *session) {
 	f := s.feed
 	f.mu.Lock()
-	a := f.state.admit(h, &f.set)
+	numbers := f.store.numbers() // the consumer tells what it has taken before it frees it, so none is in neither
+	a := f.state.admit(h, &f.set, f.state.resume(numbers))
 	if a.Code != accepted {
 		if a.Code == busy {
 			before = f.holder
@@ -157,24 +174,43 @@ func (s *session) attach(h hello) (refusal *answer, before *session) {
 		f.mu.Unlock()
 		return &a, before
 	}
-	f.state.attached, f.holder = s.who, s
+	f.state.attached, f.last, f.holder = s.who, s.who, s
 	s.state = f.state
-	if f.state.safe > 0 {
+	if s.version > first {
+		s.news = slices.Clone(f.state.given)
+	}
+	if f.state.safe > 0 || len(s.news) > 0 || f.state.ended {
 		wake(s.ack)
 	}
 	f.mu.Unlock()
 	f.stats.attached.Add(1)
-	s.from, s.typ = a.Event, event.BankType(h.Type)
+	s.from, s.typ = a.A, event.BankType(h.Type)
 	if h.Type == noType {
 		s.typ = event.TestDet
 	}
+	s.waiting = waiting(numbers, s.from)
 	f.tell(slog.LevelInfo, "a front-end is attached", "frontend", s.who, "next", s.from)
+	f.warn()
 	// A connection that has just said hello has room for an answer; if it is broken, receive says so.
-	_, _ = s.c.Write(appendAnswer(nil, a))
+	_, _ = s.c.Write(appendAnswer(nil, s.version, a))
 	if err := s.c.SetReadDeadline(time.Time{}); err == nil && f.ctx.Err() != nil {
 		_ = s.c.SetReadDeadline(time.Unix(1, 0))
 	}
 	return nil, nil
+}
+
+// waiting are those of the numbers that a front-end which resumes at from may send again.
+func waiting(numbers []uint64, from uint64) map[uint64]struct{} {
+	var out map[uint64]struct{}
+	for _, e := range numbers {
+		if e >= from {
+			if out == nil {
+				out = map[uint64]struct{}{}
+			}
+			out[e] = struct{}{}
+		}
+	}
+	return out
 }
 
 // detach lets another front-end attach.
@@ -183,29 +219,33 @@ func (s *session) detach(why error) {
 	f.store.forget()
 	f.mu.Lock()
 	f.state.attached, f.holder = "", nil
-	ended := f.state.ended
+	s.parted, s.safe = true, f.state.acknowledges(s.version)
+	ended, taken := f.state.ended, f.state.taken
 	f.mu.Unlock()
 	close(s.left)
+	if errors.Is(why, io.EOF) {
+		why = errors.New("its connection is closed, and it has not said that its run is over")
+	}
 	switch {
 	case f.ctx.Err() != nil:
 	case ended:
 		f.tell(slog.LevelInfo, "a front-end is gone, behind the end of its run", "frontend", s.who)
 	default:
 		f.stats.gone.Add(1)
-		f.tell(slog.LevelWarn, "a front-end is gone", "frontend", s.who, "next", s.state.next, "err", why)
+		f.tell(slog.LevelWarn, "a front-end is gone", "frontend", s.who, "next", taken, "why", why)
 	}
 }
 
 // refuse tells the front-end why its connection is closed, and counts it.
 func (s *session) refuse(a answer) {
 	f := s.feed
-	f.stats.refused.Add(1)
+	f.refused(s.who, a.Sentence)
 	f.tell(slog.LevelWarn, "a front-end is refused", "frontend", s.who, "why", a.Sentence)
 	if f.ctx.Err() != nil {
 		return
 	}
 	_ = s.c.SetWriteDeadline(time.Now().Add(lingerMost))
-	if _, err := s.c.Write(appendAnswer(nil, a)); err == nil {
+	if _, err := s.c.Write(appendAnswer(nil, s.version, a)); err == nil {
 		s.part()
 	}
 }
@@ -219,9 +259,9 @@ func (s *session) part() {
 	}
 }
 
-// acknowledge sends what is safe, as often as it changes or is asked for, until over; then once more.
+// acknowledge sends what the front-end must know, as often as that changes or is asked for, until over; then once more.
 func (s *session) acknowledge(over <-chan struct{}) {
-	var sent uint64
+	var t told
 	buf := make([]byte, 0, answerSize)
 	for last := false; !last; {
 		asked := false
@@ -232,20 +272,47 @@ func (s *session) acknowledge(over <-chan struct{}) {
 		case <-over:
 			last = true
 		}
-		s.feed.mu.Lock()
-		safe := s.feed.state.safe
-		s.feed.mu.Unlock()
-		if safe <= sent && !asked {
+		buf = s.answers(buf[:0], &t, asked)
+		if len(buf) == 0 {
 			continue
 		}
 		if last {
 			_ = s.c.SetWriteDeadline(time.Now().Add(lingerMost))
 		}
-		if _, err := s.c.Write(appendAnswer(buf, answer{Code: acknowledged, Event: safe})); err != nil {
+		if _, err := s.c.Write(buf); err != nil {
 			return // the other direction ends the session
 		}
-		sent = safe
 	}
+}
+
+// told is what a session has told its front-end.
+type told struct {
+	safe uint64
+	end  bool
+}
+
+// answers appends what there is to tell: what was given up comes before what is safe.
+func (s *session) answers(dst []byte, t *told, asked bool) []byte {
+	f := s.feed
+	f.mu.Lock()
+	safe, news := f.state.acknowledges(s.version), s.news
+	ended, end := f.state.ended, f.state.end
+	if s.news = nil; s.parted {
+		safe = s.safe // what is given up from now on is not in news
+	}
+	f.mu.Unlock()
+	for _, x := range news {
+		dst = appendAnswer(dst, s.version, x.answer())
+	}
+	if ended && !t.end && s.version > first {
+		t.end = true
+		dst = appendAnswer(dst, s.version, answer{Code: endTaken, A: end})
+	}
+	if safe > t.safe || asked {
+		t.safe = max(t.safe, safe)
+		dst = appendAnswer(dst, s.version, answer{Code: acknowledged, A: t.safe})
+	}
+	return dst
 }
 
 // receive reads frames into the store until the connection ends. It allocates nothing for a fragment.
@@ -292,18 +359,23 @@ func (s *session) wait() error {
 func (s *session) parse() (short bool, err error) {
 	st := s.feed.store
 	var fragments, bytes, repeated uint64
+	known := uint8(flagsKnown)
+	if s.version == first {
+		known = flagsFirst
+	}
 	var fr frame
 	for room := st.room(); room > 0; {
-		if err = parseFrame(&fr, st.window()); err != nil {
+		if err = parseFrame(&fr, st.window(), known); err != nil {
 			break
 		}
 		var v verdict
-		if v, err = s.state.judge(&fr, s.from); err != nil {
+		if v, err = s.state.judge(&fr, s.from, s.waiting); err != nil {
 			break
 		}
 		if v != take {
 			if v == discard {
 				repeated++
+				s.again(&fr)
 			}
 			st.skip(fr.size())
 			continue
@@ -324,6 +396,21 @@ func (s *session) parse() (short bool, err error) {
 	return false, err
 }
 
+// again notes that an event came below the one that the front-end was asked for: it numbers anew, and must hear of it.
+func (s *session) again(fr *frame) {
+	if fr.Event >= s.from {
+		return
+	}
+	if s.anew++; s.version > first {
+		s.below.add(given{
+			from: fr.Event,
+			to:   fr.Event + 1,
+			n:    1,
+			why:  ranBackwards,
+		})
+	}
+}
+
 // account counts, shows the consumer what was queued, and tells the feed where the run is.
 func (s *session) account(fragments, bytes, repeated uint64) {
 	f := s.feed
@@ -333,8 +420,25 @@ func (s *session) account(fragments, bytes, repeated uint64) {
 	f.stats.repeated.Add(repeated)
 	f.store.publish()
 	f.mu.Lock()
-	f.state.next, f.state.ended, f.state.end = s.state.next, s.state.ended, s.state.end
+	news := s.state.ended && !f.state.ended
+	f.state.ended, f.state.end = s.state.ended, s.state.end
+	taken := f.state.taken
+	for _, x := range s.below {
+		s.news.add(x)
+	}
 	f.mu.Unlock()
+	if news || len(s.below) > 0 {
+		wake(s.ack)
+	}
+	if s.anew > 0 {
+		f.tell(slog.LevelWarn, "a front-end sends events below the one that it was asked for: they are thrown away",
+			"frontend", s.who, "asked for", s.from, "such", s.anew)
+	}
+	s.below, s.anew = s.below[:0], 0
+	if news && s.state.end < taken {
+		f.tell(slog.LevelWarn, "the run is declared over below events that came", "frontend", s.who, "end", s.state.end,
+			"came", taken)
+	}
 	if s.state.ended {
 		wake(f.store.filled)
 	}

@@ -150,6 +150,17 @@ func (s *store) take(dst []live.Fragment) int {
 	return n
 }
 
+// numbers are those of the fragments that are queued, or handed out and not free, in their order.
+func (s *store) numbers() []uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]uint64, 0, s.last-s.first)
+	for i := s.first; i < s.last; i++ {
+		out = append(out, s.ring[i%uint64(len(s.ring))].Event)
+	}
+	return out
+}
+
 // free lets the reader have the memory of the next n fragments that were handed out.
 func (s *store) free(n int) {
 	if n <= 0 {

@@ -85,11 +85,11 @@ func TestDeadWhileFull(t *testing.T) {
 				must.OK(t, p.Close())
 				p = dial() // as the clients do
 			}
-			if a.Code != accepted || a.Event != fullAt {
+			if a.Code != accepted || a.A != fullAt {
 				t.Fatalf("%+v", a)
 			}
 			go func() {
-				_, err := p.Write(append(events(a.Event, n), endAt(n)...))
+				_, err := p.Write(append(events(a.A, n), endAt(n)...))
 				died <- err
 			}()
 			collect(t, f, 0, n)
@@ -122,13 +122,13 @@ func TestAliveWhileFull(t *testing.T) {
 					t.Fatalf("%+v", a)
 				}
 				q.closed()
-				if a := p.answer(); a.Code != acknowledged || a.Event != 0 {
+				if a := p.answer(); a.Code != acknowledged || a.A != 0 {
 					t.Errorf("it is asked whether it lives with %+v", a)
 				}
 				f.Safe(n)
 				collect(t, f, 0, n)
 				ended(t, f)
-				if a := p.answer(); a.Code != acknowledged || a.Event != n {
+				if a := p.answer(); a.Code != acknowledged || a.A != n {
 					t.Errorf("%+v", a)
 				}
 			})
@@ -152,7 +152,7 @@ func TestClosedWhileFull(t *testing.T) {
 			answered := make(chan answer, 1)
 			go func() { answered <- q.answer() }()
 			collect(t, f, 0, n)
-			if a := must.Receive(t, answered, "it is not let in"); a.Code != accepted || a.Event != n {
+			if a := must.Receive(t, answered, "it is not let in"); a.Code != accepted || a.A != n {
 				t.Errorf("%+v", a)
 			}
 			q.send(endAt(n))

@@ -4,21 +4,28 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"ringlet/event"
 	"ringlet/internal/crc32c"
+	"ringlet/readoutunit/source/live"
 )
 
 // The bytes of docs/format/frames.md. All numbers are little-endian.
 const (
-	version       = 1
+	first         = 1 // version of the format without an acknowledged end, and without what was given up
+	version       = 2
 	helloMagic    = "RLFH"
 	answerMagic   = "RLFA"
-	helloSize     = 24 // and the name
-	answerSize    = 24 // and the sentence
-	frameSize     = 20 // and the data
+	helloSize     = 24 // and the name or the options
+	answerSize    = 32 // and the sentence
+	firstAnswer   = 24 // the same in the first version
+	frameSize     = 20 // and the optional words, and the data
 	frameMark     = 0x5246
 	maxName       = 64
+	maxSecret     = 256
+	maxOptions    = 1024
+	optionSize    = 4 // and its bytes
 	maxSentence   = 512
 	anySource     = 0xffff
 	noType        = 255 // of a hello that says none
@@ -26,21 +33,68 @@ const (
 	flagUnchecked = 1 << 0 // the checksum is absent
 	flagEnd       = 1 << 1 // end of the run: no data; the event number is the first that never comes
 	flagTyped     = 1 << 2 // the type is that of this fragment, not the hello's
-	flagsKnown    = flagUnchecked | flagEnd | flagTyped
+	flagTrigger   = 1 << 3 // a trigger number follows the header: kept for later
+	flagStamp     = 1 << 4 // a time stamp follows: likewise
+	flagsFirst    = flagUnchecked | flagEnd | flagTyped
+	flagsKnown    = flagsFirst | flagTrigger | flagStamp
+)
+
+// The kinds of options in a hello.
+const (
+	optionName     = 1 // of the front-end
+	optionSource   = 2 // name of the source: kept for later
+	optionSecret   = 3 // kept for later, and never told
+	optionRequired = 1 << 15
 )
 
 // code is what an answer says.
 type code uint8
 
 const (
-	accepted     code = iota // frames may follow; the event is where to resume
-	acknowledged             // all events below the event are safe
+	accepted     code = iota // frames may follow
+	acknowledged             // all events below have their outcome
 	badVersion               // refusals: the connection ends behind the sentence
 	badSource
 	badRun
 	busy
 	badFormat
+	gaveUp   // fragments are in no file of this run
+	endTaken // Ringlet has the end of the run
 )
+
+// Reasons of gaveUp.
+const (
+	severalReasons = iota // of one range
+	tooLate
+	cameAgain
+	ranBackwards
+	wildNumber
+	leftOver
+)
+
+var reasonWords = [...]string{
+	severalReasons: "are in no file of this run, for several reasons",
+	tooLate:        "are in no file of this run: they came too late, and their events were built without them",
+	cameAgain:      "were thrown away: their events have a fragment of this source already",
+	ranBackwards:   "were thrown away: their numbers run backwards, or are below the event from which Ringlet asked to send",
+	wildNumber:     "were thrown away: their numbers are far from those around them",
+	leftOver:       "are in no file of this run: it ended before they were built",
+}
+
+// reason is how the format says why a fragment was given up.
+func reason(why live.Fault) uint32 {
+	switch why {
+	case live.Late:
+		return tooLate
+	case live.Repeat:
+		return cameAgain
+	case live.Backwards:
+		return ranBackwards
+	case live.Jump:
+		return wildNumber
+	}
+	return leftOver
+}
 
 // hello is how a front-end begins.
 type hello struct {
@@ -49,15 +103,16 @@ type hello struct {
 	Source  uint16
 	Run     uint64 // 0: any
 	Name    string
+	Largest uint32 // bytes of the largest fragment that it will send; 0: it does not say
+	Named   string // what it calls its source: kept for later
 }
 
-// answer is all that Ringlet says to a front-end.
+// answer is all that Ringlet says to a front-end. What A to D are is told by the code, in the document.
 type answer struct {
 	Code     code
-	Event    uint64
-	Window   uint32 // bytes that Ringlet takes in before it has handed out any
-	Largest  uint32 // bytes of the largest fragment
-	Sentence string // of a refusal
+	A, B     uint64
+	C, D     uint32
+	Sentence string
 }
 
 // frame is one fragment as it came, or the end of the run.
@@ -65,10 +120,11 @@ type frame struct {
 	Event uint64
 	Flags uint8
 	Type  uint8
+	words int    // bytes of optional words
 	Data  []byte // in the memory that was parsed
 }
 
-func (f *frame) size() int { return frameSize + len(f.Data) }
+func (f *frame) size() int { return frameSize + f.words + len(f.Data) }
 
 // errShort says that more bytes are needed than are there.
 var errShort = errors.New("more bytes are needed")
@@ -80,47 +136,141 @@ func (e *formatError) Error() string {
 	return e.What + ": the front-end breaks the format of docs/format/frames.md"
 }
 
+// broken makes a formatError.
+func broken(format string, args ...any) error { return &formatError{fmt.Sprintf(format, args...)} }
+
 // parseHello reads a hello from the beginning of b, and says its size; errShort if it goes on behind b. A hello of
-// another version is read as far as all versions agree: up to the version.
+// another version is read as far as all versions agree: up to the version. The version is told beside an error, too.
 func parseHello(b []byte) (hello, int, error) {
 	if n := min(len(b), len(helloMagic)); string(b[:n]) != helloMagic[:n] {
-		return hello{}, 0, &formatError{fmt.Sprintf("a hello begins with %q, not with %q", helloMagic, b[:n])}
+		return hello{}, 0, broken("a hello begins with %q, not with %q", helloMagic, b[:n])
 	}
-	if len(b) > 4 && b[4] != version {
+	if len(b) > 4 && b[4] != first && b[4] != version {
 		return hello{Version: b[4]}, 0, nil
 	}
 	if len(b) < helloSize {
 		return hello{}, 0, errShort
 	}
-	n := int(b[16])
-	if n > maxName {
-		return hello{}, 0, &formatError{fmt.Sprintf("a hello has a name of %d bytes, %d are the most", n, maxName)}
-	}
-	if binary.LittleEndian.Uint32(b[16:])>>8 != 0 || binary.LittleEndian.Uint32(b[20:]) != 0 {
-		return hello{}, 0, &formatError{"bytes 17 to 23 of a hello are not zero"}
-	}
-	if len(b) < helloSize+n {
-		return hello{}, 0, errShort
-	}
-	return hello{
+	h := hello{
 		Version: b[4],
 		Type:    b[5],
 		Source:  binary.LittleEndian.Uint16(b[6:]),
 		Run:     binary.LittleEndian.Uint64(b[8:]),
-		Name:    string(b[helloSize : helloSize+n]),
-	}, helloSize + n, nil
+	}
+	n, err := behindHello(b)
+	switch {
+	case err != nil:
+		return h, 0, err
+	case len(b) < helloSize+n:
+		return h, 0, errShort
+	case h.Version == first:
+		h.Name = string(b[helloSize : helloSize+n])
+		return h, helloSize + n, nil
+	}
+	h.Largest = binary.LittleEndian.Uint32(b[20:])
+	return h, helloSize + n, h.options(b[helloSize : helloSize+n])
 }
 
-// appendAnswer appends an answer to dst. A longer sentence is cut.
-func appendAnswer(dst []byte, a answer) []byte {
-	sentence := a.Sentence[:min(len(a.Sentence), maxSentence)]
+// behindHello is how many bytes follow the head of a hello.
+func behindHello(b []byte) (int, error) {
+	if b[4] == first {
+		n := int(b[16])
+		if n > maxName {
+			return 0, broken("a hello has a name of %d bytes, %d are the most", n, maxName)
+		}
+		if binary.LittleEndian.Uint32(b[16:])>>8 != 0 || binary.LittleEndian.Uint32(b[20:]) != 0 {
+			return 0, broken("bytes 17 to 23 of a hello are not zero")
+		}
+		return n, nil
+	}
+	n := int(binary.LittleEndian.Uint16(b[16:]))
+	if n > maxOptions {
+		return 0, broken("a hello has options of %d bytes, %d are the most", n, maxOptions)
+	}
+	if binary.LittleEndian.Uint16(b[18:]) != 0 {
+		return 0, broken("bytes 18 and 19 of a hello are not zero")
+	}
+	return n, nil
+}
+
+// options reads the options of a hello of version 2.
+func (h *hello) options(b []byte) error {
+	var seen [optionSecret + 1]bool
+	for len(b) > 0 {
+		if len(b) < optionSize {
+			return broken("the options of a hello end within one")
+		}
+		kind, n := binary.LittleEndian.Uint16(b), int(binary.LittleEndian.Uint16(b[2:]))
+		b = b[optionSize:]
+		if n > len(b) {
+			return broken("option %d of a hello has %d bytes, and %d are there", kind, n, len(b))
+		}
+		what := b[:n]
+		b = b[n:]
+		if int(kind) < len(seen) {
+			if seen[kind] {
+				return broken("option %d of a hello comes twice", kind)
+			}
+			seen[kind] = true
+		}
+		switch {
+		case kind == optionName || kind == optionSource:
+			if n == 0 || n > maxName || !utf8.Valid(what) {
+				return broken("option %d of a hello, a name, has %d bytes: it must be UTF-8 of 1 to %d bytes", kind, n, maxName)
+			}
+			if kind == optionName {
+				h.Name = string(what)
+			} else {
+				h.Named = string(what)
+			}
+		case kind == optionSecret && n > maxSecret:
+			return broken("option %d of a hello has %d bytes, %d are the most", kind, n, maxSecret)
+		case kind&optionRequired != 0:
+			return broken("option %#x of a hello is unknown to this Ringlet, and the front-end says that it cannot do "+
+				"without it", kind)
+		}
+	}
+	return nil
+}
+
+// appendAnswer appends an answer in a version to dst. A longer sentence is cut. An answer that a version has no code
+// for must not be given.
+func appendAnswer(dst []byte, version uint8, a answer) []byte {
+	sentence := cut(a.Sentence)
 	dst = append(dst, answerMagic...)
 	dst = append(dst, version, byte(a.Code))
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(sentence)))
-	dst = binary.LittleEndian.AppendUint64(dst, a.Event)
-	dst = binary.LittleEndian.AppendUint32(dst, a.Window)
-	dst = binary.LittleEndian.AppendUint32(dst, a.Largest)
+	dst = binary.LittleEndian.AppendUint64(dst, a.A)
+	if version > first {
+		dst = binary.LittleEndian.AppendUint64(dst, a.B)
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, a.C)
+	dst = binary.LittleEndian.AppendUint32(dst, a.D)
 	return append(dst, sentence...)
+}
+
+// cut is a sentence as far as an answer has room for it, in whole characters.
+func cut(sentence string) string {
+	if len(sentence) <= maxSentence {
+		return sentence
+	}
+	n := maxSentence
+	for n > maxSentence-utf8.UTFMax && !utf8.RuneStart(sentence[n]) {
+		n--
+	}
+	return sentence[:n]
+}
+
+// words is how many bytes of optional words flags announce.
+func words(flags uint8) int {
+	n := 0
+	if flags&flagTrigger != 0 {
+		n += 8
+	}
+	if flags&flagStamp != 0 {
+		n += 8
+	}
+	return n
 }
 
 // need is how many bytes must be there for a frame of which b is the beginning.
@@ -128,44 +278,44 @@ func need(b []byte) int {
 	if len(b) < frameSize {
 		return frameSize
 	}
-	return frameSize + int(min(binary.LittleEndian.Uint32(b[8:]), event.MaxFragment))
+	return frameSize + words(b[12]) + int(min(binary.LittleEndian.Uint32(b[8:]), event.MaxFragment))
 }
 
 // parseFrame reads a frame from the beginning of b into f; errShort if it goes on behind b. A header that breaks the
-// format is refused before its data are there.
-func parseFrame(f *frame, b []byte) error {
+// format is refused before its data are there. known are the flags of the connection's version.
+func parseFrame(f *frame, b []byte, known uint8) error {
 	if len(b) < frameSize {
 		return errShort
 	}
 	size := binary.LittleEndian.Uint32(b[8:])
-	*f = frame{Event: binary.LittleEndian.Uint64(b), Flags: b[12], Type: b[13]}
+	*f = frame{Event: binary.LittleEndian.Uint64(b), Flags: b[12], Type: b[13], words: words(b[12])}
 	switch mark := binary.LittleEndian.Uint16(b[14:]); {
 	case mark != frameMark:
-		return &formatError{fmt.Sprintf("a frame has the mark %#04x and not %#04x", mark, frameMark)}
-	case f.Flags&^flagsKnown != 0:
-		return &formatError{fmt.Sprintf("the frame of event %d has unknown flags, %#02x", f.Event, f.Flags)}
+		return broken("a frame has the mark %#04x and not %#04x", mark, frameMark)
+	case f.Flags&^known != 0:
+		return broken("the frame of event %d has unknown flags, %#02x", f.Event, f.Flags)
 	case size > event.MaxFragment:
-		return &formatError{fmt.Sprintf("the fragment of event %d has %d bytes, %d are the most", f.Event, size,
-			event.MaxFragment)}
+		return broken("the fragment of event %d has %d bytes, %d are the most", f.Event, size, event.MaxFragment)
 	case f.Event == noEvent:
-		return &formatError{fmt.Sprintf("%d is no event number", f.Event)}
+		return broken("%d is no event number", f.Event)
 	case f.Flags&flagEnd != 0 && size != 0:
-		return &formatError{fmt.Sprintf("the end of the run, at event %d, has %d bytes of data", f.Event, size)}
+		return broken("the end of the run, at event %d, has %d bytes of data", f.Event, size)
 	}
-	if len(b) < frameSize+int(size) {
+	at := frameSize + f.words
+	if len(b) < at+int(size) {
 		return errShort
 	}
-	f.Data = b[frameSize : frameSize+size : frameSize+size]
+	f.Data = b[at : at+int(size) : at+int(size)]
 	want := binary.LittleEndian.Uint32(b[16:])
 	if f.Flags&flagUnchecked != 0 {
 		if want != 0 {
-			return &formatError{fmt.Sprintf("the frame of event %d has a checksum and says that it has none", f.Event)}
+			return broken("the frame of event %d has a checksum and says that it has none", f.Event)
 		}
 		return nil
 	}
-	if sum := crc32c.Add(crc32c.Sum(b[:16]), f.Data); sum != want {
-		return &formatError{fmt.Sprintf("the fragment of event %d has the checksum %08x, but the frame says %08x: "+
-			"it changed on the way", f.Event, sum, want)}
+	if sum := crc32c.Add(crc32c.Sum(b[:16]), b[frameSize:at+int(size)]); sum != want {
+		return broken("the fragment of event %d has the checksum %08x, but the frame says %08x: it changed on the way",
+			f.Event, sum, want)
 	}
 	return nil
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,8 +23,32 @@ func appendHello(dst []byte, h hello) []byte {
 	dst = append(dst, h.Version, h.Type)
 	dst = binary.LittleEndian.AppendUint16(dst, h.Source)
 	dst = binary.LittleEndian.AppendUint64(dst, h.Run)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(len(h.Name)))
-	return append(dst, h.Name...)
+	if h.Version == first {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(len(h.Name)))
+		return append(dst, h.Name...)
+	}
+	var options []byte
+	if h.Name != "" {
+		options = appendOption(options, optionName, h.Name)
+	}
+	if h.Named != "" {
+		options = appendOption(options, optionSource, h.Named)
+	}
+	return appendOptions(dst, h.Largest, options)
+}
+
+// appendOptions appends the end of a hello of version 2.
+func appendOptions(dst []byte, largest uint32, options []byte) []byte {
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(options)))
+	dst = append(dst, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, largest)
+	return append(dst, options...)
+}
+
+func appendOption(dst []byte, kind uint16, value string) []byte {
+	dst = binary.LittleEndian.AppendUint16(dst, kind)
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(value)))
+	return append(dst, value...)
 }
 
 // appendFrame is a frame with its checksum, if its flags do not say that it has none.
@@ -32,19 +58,31 @@ func appendFrame(dst []byte, f frame) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(f.Data)))
 	dst = append(dst, f.Flags, f.Type)
 	dst = binary.LittleEndian.AppendUint16(dst, frameMark)
+	words := bytes.Repeat([]byte{0x5a}, words(f.Flags))
 	sum := uint32(0)
 	if f.Flags&flagUnchecked == 0 {
-		sum = crc32c.Add(crc32c.Sum(dst[at:]), f.Data)
+		sum = crc32c.Add(crc32c.Add(crc32c.Sum(dst[at:]), words), f.Data)
 	}
-	return append(binary.LittleEndian.AppendUint32(dst, sum), f.Data...)
+	dst = append(binary.LittleEndian.AppendUint32(dst, sum), words...)
+	return append(dst, f.Data...)
 }
 
 var goldenHello = hello{
-	Version: 1,
+	Version: first,
 	Type:    51,
 	Source:  0x0107,
 	Run:     42,
 	Name:    "tpc",
+}
+
+var goldenHello2 = hello{
+	Version: version,
+	Type:    51,
+	Source:  0x0107,
+	Run:     42,
+	Name:    "tpc",
+	Largest: 1000,
+	Named:   "plane",
 }
 
 var goldenFrames = []frame{
@@ -59,51 +97,106 @@ var goldenFrames = []frame{
 	{Event: 10, Flags: flagEnd, Data: []byte{}},
 }
 
+var goldenFrames2 = []frame{
+	goldenFrames[0],
+	{
+		Event: 8,
+		Flags: flagUnchecked | flagTrigger,
+		words: 8,
+		Data:  []byte{0xab, 0xcd},
+	},
+	{
+		Event: 9,
+		Flags: flagTyped | flagTrigger | flagStamp,
+		Type:  uint8(event.FragmentMissing),
+		words: 16,
+		Data:  []byte{0xff},
+	},
+	goldenFrames[3],
+}
+
 // TestStreamGolden holds that the bytes of the document are read as what they say.
 func TestStreamGolden(t *testing.T) {
-	b := golden.Hex(t, "stream")
-	h, n, err := parseHello(b)
-	must.OK(t, err)
-	if diff := cmp.Diff(goldenHello, h); diff != "" {
-		t.Error(diff)
-	}
-	made := appendHello(nil, h)
-	for _, want := range goldenFrames {
-		var got frame
-		if err := parseFrame(&got, b[n:]); err != nil {
-			t.Fatalf("event %d: %v", want.Event, err)
+	for name, c := range map[string]struct {
+		hello  hello
+		frames []frame
+		known  uint8
+	}{"stream": {goldenHello, goldenFrames, flagsFirst}, "stream2": {goldenHello2, goldenFrames2, flagsKnown}} {
+		b := golden.Hex(t, name)
+		h, n, err := parseHello(b)
+		must.OK(t, err)
+		if diff := cmp.Diff(c.hello, h); diff != "" {
+			t.Error(name, diff)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
+		made := appendHello(nil, h)
+		for _, want := range c.frames {
+			var got frame
+			if err := parseFrame(&got, b[n:], c.known); err != nil {
+				t.Fatalf("%s, event %d: %v", name, want.Event, err)
+			}
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(frame{})); diff != "" {
+				t.Error(name, diff)
+			}
+			n += got.size()
+			made = appendFrame(made, got)
 		}
-		n += got.size()
-		made = appendFrame(made, got)
-	}
-	if n != len(b) || !bytes.Equal(made, b) {
-		t.Errorf("%d of %d bytes; made anew:\n%x\nwant\n%x", n, len(b), made, b)
+		if n != len(b) || !bytes.Equal(made, b) {
+			t.Errorf("%s: %d of %d bytes; made anew:\n%x\nwant\n%x", name, n, len(b), made, b)
+		}
 	}
 }
 
 // TestAnswersGolden holds that what Ringlet says is what the document says.
 func TestAnswersGolden(t *testing.T) {
-	got := appendAnswer(nil, answer{
-		Code:    accepted,
-		Event:   7,
-		Window:  storeSize,
-		Largest: event.MaxFragment,
-	})
-	got = appendAnswer(got, answer{Code: acknowledged, Event: 10})
-	got = appendAnswer(got, answer{Code: busy, Sentence: "busy"})
-	if want := golden.Hex(t, "answers"); !bytes.Equal(got, want) {
-		t.Errorf("got\n%x\nwant\n%x", got, want)
+	yes := answer{
+		Code: accepted,
+		A:    7,
+		B:    42,
+		C:    storeSize,
+		D:    event.MaxFragment,
 	}
-	if long := appendAnswer(nil, answer{Sentence: strings.Repeat("x", 1000)}); len(long) != answerSize+maxSentence {
+	late := given{
+		from: 5,
+		to:   8,
+		n:    3,
+		why:  tooLate,
+	}
+	no := answer{Code: busy, Sentence: "busy"}
+	for name, c := range map[string]struct {
+		version uint8
+		say     []answer
+	}{
+		"answers":  {first, []answer{yes, {Code: acknowledged, A: 10}, no}},
+		"answers2": {version, []answer{yes, late.answer(), {Code: acknowledged, A: 10}, {Code: endTaken, A: 10}, no}},
+	} {
+		var got []byte
+		for _, a := range c.say {
+			got = appendAnswer(got, c.version, a)
+		}
+		if want := golden.Hex(t, name); !bytes.Equal(got, want) {
+			t.Errorf("%s: got\n%x\nwant\n%x", name, got, want)
+		}
+	}
+	long := appendAnswer(nil, version, answer{Sentence: strings.Repeat("x", 1000)})
+	if len(long) != answerSize+maxSentence {
 		t.Errorf("a long sentence makes %d bytes", len(long))
+	}
+	if s := cut("x" + strings.Repeat("é", maxSentence)); len(s) != maxSentence-1 || !utf8.ValidString(s) {
+		t.Errorf("a character is cut: %d bytes", len(s))
 	}
 }
 
 // TestBrokenFrames: each way to break a frame has its sentence, and is found as early as it can be.
 func TestBrokenFrames(t *testing.T) {
+	stamped := appendFrame(nil, goldenFrames2[2])
+	if err := parseFrame(new(frame), stamped, flagsFirst); err == nil || !strings.Contains(err.Error(), "unknown flags") {
+		t.Errorf("a time stamp on a connection of the first version: %v", err)
+	}
+	for n := range stamped {
+		if err := parseFrame(new(frame), stamped[:n], flagsKnown); !errors.Is(err, errShort) || need(stamped[:n]) <= n {
+			t.Errorf("%d of %d bytes: %v", n, len(stamped), err)
+		}
+	}
 	good := appendFrame(nil, goldenFrames[0])
 	for name, c := range map[string]struct {
 		change func(b []byte)
@@ -127,7 +220,7 @@ func TestBrokenFrames(t *testing.T) {
 			b = b[:frameSize]
 		}
 		var f frame
-		err := parseFrame(&f, b)
+		err := parseFrame(&f, b, flagsKnown)
 		var broken *formatError
 		if !errors.As(err, &broken) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
@@ -135,7 +228,7 @@ func TestBrokenFrames(t *testing.T) {
 	}
 	for n := range good {
 		var f frame
-		if err := parseFrame(&f, good[:n]); !errors.Is(err, errShort) {
+		if err := parseFrame(&f, good[:n], flagsKnown); !errors.Is(err, errShort) {
 			t.Errorf("%d of %d bytes: %v", n, len(good), err)
 		}
 	}
@@ -164,36 +257,79 @@ func TestBrokenHellos(t *testing.T) {
 			t.Errorf("%d of %d bytes: %v", n, len(good), err)
 		}
 	}
+	brokenOptions(t)
 	if h, _, err := parseHello([]byte("RLFH\x09")); err != nil || h.Version != 9 {
 		t.Errorf("a hello of version 9: %v, %v", h, err)
+	}
+}
+
+// brokenOptions: what a hello of version 2 may not have.
+func brokenOptions(t *testing.T) {
+	t.Helper()
+	head := appendHello(nil, hello{Version: version})[:16]
+	for name, c := range map[string]struct {
+		options []byte
+		want    string
+	}{
+		"many":     {make([]byte, maxOptions+1), "1024 are the most"},
+		"cut":      {[]byte{1, 0, 1}, "end within one"},
+		"short":    {[]byte{1, 0, 9, 0, 'a'}, "has 9 bytes, and 1 are there"},
+		"twice":    {appendOption(appendOption(nil, 1, "a"), 1, "b"), "comes twice"},
+		"no name":  {appendOption(nil, 1, ""), "UTF-8 of 1 to 64"},
+		"long":     {appendOption(nil, 1, strings.Repeat("a", 65)), "UTF-8 of 1 to 64"},
+		"no text":  {appendOption(nil, 2, "\xff"), "UTF-8 of 1 to 64"},
+		"secret":   {appendOption(nil, 3, strings.Repeat("a", 257)), "256 are the most"},
+		"required": {appendOption(nil, 0x8009, "x"), "option 0x8009"},
+	} {
+		h, _, err := parseHello(appendOptions(bytes.Clone(head), 0, c.options))
+		if err == nil || !strings.Contains(err.Error(), c.want) || h.Version != version {
+			t.Errorf("%s: %v, %v", name, h, err)
+		}
+	}
+	h, _, err := parseHello(appendOptions(head, 0, appendOption(appendOption(nil, 9, "later"), 3, "secret")))
+	if err != nil || strings.Contains(fmt.Sprint(h), "secret") {
+		t.Errorf("an option of later: %v, %v", h, err)
 	}
 }
 
 // FuzzHello: no bytes break the parser, and what it reads is written as it was.
 func FuzzHello(f *testing.F) {
 	f.Add(appendHello(nil, goldenHello))
-	f.Add([]byte("RLFH\x02"))
+	f.Add(appendHello(nil, goldenHello2))
+	f.Add(appendOptions(appendHello(nil, goldenHello2)[:16], 0, appendOption(nil, 9, "later")))
+	f.Add([]byte("RLFH\x03"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, n, err := parseHello(b)
-		if err == nil && h.Version == version && !bytes.Equal(appendHello(nil, h), b[:n]) {
+		switch {
+		case err != nil:
+		case n > len(b) || len(h.Name) > maxName || len(h.Named) > maxName:
 			t.Errorf("%x is read as %+v", b, h)
+		case h.Version == first && !bytes.Equal(appendHello(nil, h), b[:n]):
+			t.Errorf("%x is read as %+v", b, h)
+		case h.Version == version:
+			if again, _, err := parseHello(appendHello(nil, h)); err != nil || again != h {
+				t.Errorf("%x is read as %+v, and that as %+v, %v", b, h, again, err)
+			}
 		}
 	})
 }
 
 // FuzzFrame: as FuzzHello; and a header that is not refused never asks for more than a frame may have.
 func FuzzFrame(f *testing.F) {
-	for _, g := range goldenFrames {
+	for _, g := range append(goldenFrames, goldenFrames2...) {
 		f.Add(appendFrame(nil, g))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var fr frame
-		err := parseFrame(&fr, b)
-		if n := need(b); n < frameSize || n > frameSize+event.MaxFragment || errors.Is(err, errShort) && n <= len(b) {
+		err := parseFrame(&fr, b, flagsKnown)
+		if n := need(b); n < frameSize || n > frameSize+16+event.MaxFragment || errors.Is(err, errShort) && n <= len(b) {
 			t.Errorf("%d bytes are needed for %x", n, b)
 		}
-		if err == nil && !bytes.Equal(appendFrame(nil, fr), b[:fr.size()]) {
+		if err == nil && fr.words == 0 && !bytes.Equal(appendFrame(nil, fr), b[:fr.size()]) {
 			t.Errorf("%x is read as %+v", b, fr)
+		}
+		if err == nil && fr.size() > len(b) {
+			t.Errorf("%d bytes of %d are read", fr.size(), len(b))
 		}
 	})
 }

@@ -1,0 +1,175 @@
+package frontend
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// The answers of docs/format/frames.md, version 2.
+const (
+	streamVersion = 2
+	answerHead    = 24 // what an answer of version 1 has
+	answerRest    = 8
+	maxSentence   = 512
+
+	codeAccepted = 0
+	codeOutcome  = 1
+	codeGivenUp  = 7
+	codeEnd      = 8
+)
+
+// answer is what a readout unit says.
+type answer struct {
+	code     uint8
+	a, b     uint64
+	c, d     uint32
+	sentence string
+}
+
+// greet connects, says hello, and takes what is answered.
+func (s *Stream) greet(ctx context.Context) (conn, error) {
+	c, err := s.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer stop()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	var a answer
+	if _, err = c.Write(s.hello()); err == nil {
+		a, err = readAnswer(c)
+	}
+	if err == nil && a.code != codeAccepted {
+		err = fmt.Errorf("the first answer has the code %d", a.code)
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	_ = c.SetDeadline(time.Time{})
+	s.accepted(a)
+	return c, nil
+}
+
+// hello is what a front-end says first.
+func (s *Stream) hello() []byte {
+	source, typ := s.set.Source, s.set.Type
+	if source == 0 {
+		source = 0xffff
+	}
+	if typ == 0 {
+		typ = 255
+	}
+	var options []byte
+	if name := s.set.Name; name != "" {
+		options = append(options, 1, 0, byte(len(name)), 0)
+		options = append(options, name...)
+	}
+	h := append([]byte("RLFH"), streamVersion, typ)
+	h = binary.LittleEndian.AppendUint16(h, source)
+	h = binary.LittleEndian.AppendUint64(h, s.set.Run)
+	h = binary.LittleEndian.AppendUint16(h, uint16(len(options)))
+	h = append(h, 0, 0, 0, 0, 0, 0)
+	return append(h, options...)
+}
+
+// accepted takes the answer to a hello.
+func (s *Stream) accepted(a answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.b == 0 || a.b != s.number { // what is not safe is sent in the new run
+		s.before = s.before.join(s.given.below(s.acked))
+	}
+	s.given = nil // told again
+	s.next, s.number, s.ended = a.a, a.b, false
+	s.largest = min(a.d, maxFragment)
+	s.attached = true
+	s.keep.resume(a.a)
+	token(s.more)
+	token(s.room)
+}
+
+// detached notes that the connection is gone.
+func (s *Stream) detached() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attached, s.alone = false, time.Now()
+	token(s.room)
+}
+
+// readAnswer reads one. A refusal is a *StreamError.
+func readAnswer(r io.Reader) (answer, error) {
+	var b [answerHead + answerRest]byte
+	if _, err := io.ReadFull(r, b[:answerHead]); err != nil {
+		return answer{}, err
+	}
+	n := int(binary.LittleEndian.Uint16(b[6:]))
+	version := b[4]
+	switch {
+	case string(b[:4]) != "RLFA" || version != 1 && version != streamVersion:
+		return answer{}, &StreamError{Code: 2, Sentence: fmt.Sprintf("it answers with %q, which is no answer of version %d",
+			b[:5], streamVersion)}
+	case n > maxSentence:
+		return answer{}, &StreamError{Code: 6, Sentence: fmt.Sprintf("it answers with a sentence of %d bytes: %d are the most",
+			n, maxSentence)}
+	}
+	if version == streamVersion {
+		if _, err := io.ReadFull(r, b[answerHead:]); err != nil {
+			return answer{}, err
+		}
+	}
+	sentence := make([]byte, n)
+	if _, err := io.ReadFull(r, sentence); err != nil {
+		return answer{}, err
+	}
+	a := answer{code: b[5], sentence: string(sentence)}
+	switch {
+	case a.code > codeOutcome && a.code < codeGivenUp:
+		return answer{}, &StreamError{Code: a.code, Sentence: a.sentence}
+	case version == 1:
+		return answer{}, &StreamError{Code: 2, Sentence: "it speaks version 1 of the format alone: it is of an older release " +
+			"than this client"}
+	}
+	a.a, a.b = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
+	a.c, a.d = binary.LittleEndian.Uint32(b[24:]), binary.LittleEndian.Uint32(b[28:])
+	return a, nil
+}
+
+// listen takes answers until the connection breaks.
+func (s *Stream) listen(c conn) {
+	for {
+		a, err := readAnswer(c)
+		if err != nil {
+			s.mu.Lock()
+			s.left = s.leaving && errors.Is(err, io.EOF) && len(s.keep.unsent()) == 0
+			s.mu.Unlock()
+			var refused *StreamError
+			if errors.As(err, &refused) {
+				s.fail(refused)
+			}
+			return
+		}
+		s.mu.Lock()
+		switch a.code {
+		case codeOutcome:
+			s.acked = max(s.acked, a.a)
+			s.keep.forget(s.acked)
+		case codeGivenUp:
+			s.given = s.given.add(GivenUp{
+				From:      a.a,
+				To:        a.b,
+				Fragments: uint64(a.d),
+				Reason:    uint8(min(a.c, 255)),
+				Sentence:  a.sentence,
+			})
+		case codeEnd:
+			s.ended, s.end = true, a.a
+		}
+		s.mu.Unlock()
+		token(s.room)
+	}
+}

@@ -1,0 +1,139 @@
+package frontend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Close declares the end of the run behind the last event, and waits until the readout unit has taken it and each
+// fragment has its outcome. It returns nil if all are safe, and a *GivenUpError if some are in no file of the run. If
+// it has waited too long, the error says from which event on fragments may be lost: until ctx is over; where ctx has no
+// deadline for 5 minutes, or for a minute without a readout unit. The stream is closed in any case.
+func (s *Stream) Close(ctx context.Context) error {
+	defer func() {
+		s.stop()
+		<-s.stopped
+	}()
+	_, given := ctx.Deadline()
+	if !given {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, closeMost)
+		defer cancel()
+	}
+	s.mu.Lock()
+	end := max(s.last, s.next)
+	s.mu.Unlock()
+	err := s.await(ctx, given, end, s.put(ctx, end, 2, nil))
+	if err == nil {
+		err = s.lost()
+	}
+	return err
+}
+
+// await waits until the end is taken and all have their outcome.
+func (s *Stream) await(ctx context.Context, given bool, end uint64, err error) error {
+	for err == nil {
+		s.mu.Lock()
+		done, failed := s.ended && s.end == end && s.settled(), s.err
+		alone, patience := s.alone, closeAlone
+		n, from := s.keep.due(s.acked, s.fragments())
+		attached := s.attached
+		s.mu.Unlock()
+		if done {
+			return nil
+		}
+		if err = failed; err != nil {
+			break
+		}
+		var timer <-chan time.Time
+		if !attached && !given {
+			if n == 0 {
+				patience = closeSafe
+			}
+			timer = time.After(time.Until(alone.Add(patience)))
+		}
+		select {
+		case <-s.room:
+			continue
+		case <-timer:
+			err = fmt.Errorf("there is no readout unit at %s:%s since %v", s.network, s.address, patience)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if from = max(from, s.Acked()); n == 0 {
+			return fmt.Errorf("%w: the run ends at event %d, and the end is not known to be taken; all events below %d are safe",
+				err, end, from)
+		}
+		return fmt.Errorf("%w: the run ends at event %d, and events from %d on are not known to be safe: %d fragments", err,
+			end, from, n)
+	}
+	return err
+}
+
+// settled tells that each fragment that was sent has its outcome, with mu held: it is safe or given up.
+func (s *Stream) settled() bool {
+	fragments := s.fragments()
+	from := s.acked
+	given := slices.Clone(s.given)
+	slices.SortFunc(given, func(a, b GivenUp) int { return cmp.Compare(a.From, b.From) })
+	for _, g := range given {
+		if n, next := s.keep.due(from, fragments); n == 0 || next < g.From {
+			break
+		}
+		if g.To-g.From == g.Fragments {
+			from = max(from, g.To)
+		}
+	}
+	n, _ := s.keep.due(from, fragments)
+	return n == 0
+}
+
+// fragments is how many frames are kept without the end, with mu held.
+func (s *Stream) fragments() int {
+	n := s.keep.last - s.keep.first
+	if s.closing && n > 0 {
+		n--
+	}
+	return n
+}
+
+// lost is what was given up of what was sent, as an error.
+func (s *Stream) lost() error {
+	if given := s.GivenUp(); len(given) > 0 {
+		return &GivenUpError{given}
+	}
+	return nil
+}
+
+// Leave closes the stream without declaring the end of the run: for a front-end that ends before its time. It waits
+// until the readout unit has what was sent, until ctx is over, and no longer than 5 s. The error says how much it may
+// have dropped.
+func (s *Stream) Leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveMost)
+	defer cancel()
+	s.mu.Lock()
+	s.leaving = true
+	s.mu.Unlock()
+	token(s.more)
+	select {
+	case <-s.stopped:
+	case <-ctx.Done():
+	}
+	s.stop()
+	<-s.stopped
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, from := s.keep.due(s.acked, s.fragments())
+	if s.left || n == 0 {
+		return nil
+	}
+	err := s.err
+	if err == nil {
+		err = errors.New("the readout unit did not take them in time")
+	}
+	return fmt.Errorf("%d fragments from event %d on may be lost: %w", n, from, err)
+}

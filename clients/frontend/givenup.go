@@ -1,0 +1,88 @@
+package frontend
+
+import "fmt"
+
+// maxGivenUp is how many ranges a stream remembers, each for its own.
+const maxGivenUp = 256
+
+// GivenUp are fragments that were sent and are in no file of the run, and will be in none: all those of events From to
+// To, without To, or as many among them as Fragments says.
+type GivenUp struct {
+	From, To  uint64
+	Fragments uint64 // 0: not counted
+	Reason    uint8  // as in docs/format/frames.md
+	Sentence  string
+}
+
+// GivenUpError is what Close returns if all has its outcome, and some were given up.
+type GivenUpError struct{ Ranges []GivenUp }
+
+func (e *GivenUpError) Error() string {
+	var n uint64
+	for _, g := range e.Ranges {
+		n += g.Fragments
+	}
+	return fmt.Sprintf("%d fragments that were sent are not in the run; the first of them: %s", n,
+		e.Ranges[0].Sentence)
+}
+
+// GivenUp is what the readout units have given up so far of what this stream has sent.
+func (s *Stream) GivenUp() []GivenUp {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var own []GivenUp
+	for _, g := range s.before.join(s.given) {
+		if s.last > 0 && g.From < s.last && g.To > s.first {
+			own = append(own, g)
+		}
+	}
+	return own
+}
+
+// givenUps are ranges in the order in which they were told. Their number is bounded: the last one takes what does not
+// fit.
+type givenUps []GivenUp
+
+// add returns them with one more.
+func (l givenUps) add(g GivenUp) givenUps {
+	if g.From >= g.To {
+		return l
+	}
+	if len(l) == 0 {
+		return append(l, g)
+	}
+	last := &l[len(l)-1]
+	touches := last.Reason == g.Reason && last.To == g.From
+	if !touches && len(l) < maxGivenUp {
+		return append(l, g)
+	}
+	if last.Reason != g.Reason {
+		last.Reason = 0
+	}
+	last.From, last.To, last.Fragments = min(last.From, g.From), max(last.To, g.To), last.Fragments+g.Fragments
+	last.Sentence = fmt.Sprintf("%d fragments of events %d to %d: %s", last.Fragments, last.From, last.To-1, g.Sentence)
+	if len(last.Sentence) > maxSentence {
+		last.Sentence = last.Sentence[:maxSentence]
+	}
+	return l
+}
+
+// join returns both together.
+func (l givenUps) join(more givenUps) givenUps {
+	out := append(givenUps(nil), l...)
+	for _, g := range more {
+		out = out.add(g)
+	}
+	return out
+}
+
+// below returns what they say of events below one.
+func (l givenUps) below(event uint64) (out givenUps) {
+	for _, g := range l {
+		if g.To = min(g.To, event); g.From < g.To {
+			g.Fragments = min(g.Fragments, g.To-g.From)
+			out = append(out, g)
+		}
+	}
+	return out
+}
