@@ -39,7 +39,7 @@ func (s *Stream) await(ctx context.Context, given bool, end uint64, err error) e
 	for err == nil {
 		s.mu.Lock()
 		done, failed := s.ended && s.end == end && s.settled(), s.err
-		alone, patience := s.alone, closeAlone
+		alone, patience := s.alone, s.alonePatience
 		n, from := s.keep.due(s.acked, s.fragments())
 		attached := s.attached
 		s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Stream) await(ctx context.Context, given bool, end uint64, err error) e
 		var timer <-chan time.Time
 		if !attached && !given {
 			if n == 0 {
-				patience = closeSafe
+				patience = s.safePatience
 			}
 			timer = time.After(time.Until(alone.Add(patience)))
 		}

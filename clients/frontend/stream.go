@@ -50,6 +50,8 @@ type Stream struct {
 	// immutable after Dial
 	network, address string
 	set              StreamSettings
+	alonePatience    time.Duration // of Close
+	safePatience     time.Duration
 	stop             context.CancelFunc
 	stopped          chan struct{} // closed when all goroutines have ended
 
@@ -58,7 +60,7 @@ type Stream struct {
 	more chan struct{} // there is something to send; one token
 	room chan struct{} // something is safe, or the stream has failed; one token
 
-	mu    sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the rest
 	keep     keep
 	acked    uint64 // all fragments of events below have their outcome
 	next     uint64 // all events below were there when the stream was last connected
@@ -111,6 +113,10 @@ func Dial(ctx context.Context, address string, set StreamSettings) (*Stream, err
 		address: at,
 		set:     set,
 		largest: maxFragment,
+
+		alonePatience: closeAlone,
+		safePatience:  closeSafe,
+
 		stopped: make(chan struct{}),
 		more:    make(chan struct{}, 1),
 		room:    make(chan struct{}, 1),

@@ -24,6 +24,9 @@ func python(t testing.TB, script string, args ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), command[0], append(command[1:], args...)...)
 }
 
+// errOver ends drain before the end of the run.
+var errOver = errors.New("over")
+
 // drain takes all fragments of a run, and calls check for each. What is safe is told after each time.
 func drain(ctx context.Context, f live.Feed, check func(live.Fragment) error) error {
 	dst := make([]live.Fragment, 1024)
@@ -36,7 +39,9 @@ func drain(ctx context.Context, f live.Feed, check func(live.Fragment) error) er
 			return err
 		}
 		for _, g := range dst[:n] {
-			if err := check(g); err != nil {
+			if err := check(g); errors.Is(err, errOver) {
+				return nil
+			} else if err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,6 @@
+package frontend
+
+import "time"
+
+// Hurry has Close wait no longer than that without a readout unit.
+func (s *Stream) Hurry(alone time.Duration) { s.alonePatience, s.safePatience = alone, alone }
