@@ -1,12 +1,13 @@
 /* ringlet.h: fragments of a front-end into a ring in shared memory, which a readout unit of Ringlet reads as shm:NAME.
  *
- * C11, Linux, 64-bit little-endian. One header, no library: include it before any other header, or define _GNU_SOURCE.
+ * C11 or C++17 and later, gcc or clang, Linux, 64-bit little-endian. One header, no library: include it before any other
+ * header, or define _GNU_SOURCE.
  *
  *     ringlet_ring ring;
  *     int error = ringlet_ring_open(&ring, "calo", 10000);             wait up to 10 s until the ring is there
  *     for (uint64_t event = ringlet_ring_next(&ring); ...; event++)
  *         error = ringlet_ring_put(&ring, event, data, size);          or reserve, fill, commit
- *     ringlet_ring_end(&ring);                                         no fragment of this run follows
+ *     error = ringlet_ring_end(&ring);                                 no fragment of this run follows: it is taken
  *
  * Functions return RINGLET_OK or another of the numbers below; ringlet_ring_error puts them into words. A ring is for
  * one thread. A process that forks must close the ring in the child by ringlet_ring_forget: the lock that says "this
@@ -21,7 +22,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/futex.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +35,17 @@
 #endif
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || UINTPTR_MAX != UINT64_MAX
 #error "the ring's layout is for 64-bit little-endian machines"
+#endif
+
+/* Words that another process changes: the same in C and C++, with gcc and clang. */
+#ifndef RINGLET__LOAD
+#define RINGLET__LOAD(word) __atomic_load_n(word, __ATOMIC_SEQ_CST)
+#define RINGLET__ACQUIRE(word) __atomic_load_n(word, __ATOMIC_ACQUIRE)
+#define RINGLET__STORE(word, value) __atomic_store_n(word, value, __ATOMIC_SEQ_CST)
+#define RINGLET__RELEASE(word, value) __atomic_store_n(word, value, __ATOMIC_RELEASE)
+#define RINGLET__ADD(word, value) __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST)
+#define RINGLET__EXCHANGE(word, before, value) \
+    __atomic_compare_exchange_n(word, before, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 #endif
 
 enum {
@@ -52,7 +63,10 @@ enum {
     RINGLET_EVENT = -10,    /* the event number 2^64-1 is reserved */
     RINGLET_BROKEN = -11,   /* what stands there is no ring of this version, or cannot be */
     RINGLET_FOREIGN = -12,  /* the name is that of another user's ring, or of no ring */
-    RINGLET_SYSTEM = -13    /* a call of the system failed: errno */
+    RINGLET_SYSTEM = -13,   /* a call of the system failed: errno */
+    RINGLET_NOT_TAKEN = -14, /* the readout unit has not taken the end of the run in time */
+    RINGLET_BACK = -15,     /* event numbers must grow */
+    RINGLET_NAME = -16      /* the name of a front-end has 64 bytes at most */
 };
 
 #define RINGLET_MAX_FRAGMENT 65535
@@ -62,15 +76,24 @@ typedef struct {
     uint8_t type;   /* of the fragments' banks; 51 (TestDet) after open */
     int drop;       /* a full ring throws fragments away; 0 after open: the front-end waits */
     int timeout_ms; /* how long it waits for room; -1 after open: as long as the readout unit lives */
+    int end_timeout_ms; /* how long end waits until the readout unit has taken the end; 30000 after open */
     /* to be read */
     uint16_t source; /* what the readout unit knows this ring as */
     uint64_t run;    /* number of the run */
     /* of this header alone */
     unsigned char *mem, *place;
-    uint64_t size, position, taken, next, at, safe, dropped;
+    uint64_t size, position, taken, next, at, safe, dropped, given_up, ranges;
     size_t reserved;
-    int fd, mark;
+    int fd, mark, any_order, revised;
 } ringlet_ring;
+
+/* Events from one up to another of which fragments of this front-end are in no file of the run. */
+typedef struct {
+    uint64_t from, to; /* to: the first event behind them */
+    uint32_t reason;   /* ringlet_ring_reason puts it into words */
+    uint32_t count;    /* of fragments */
+    uint64_t missed;   /* ranges before this one that the ring does not remember any more */
+} ringlet_given_up;
 
 static inline const char *ringlet_ring_error(int error) {
     switch (error) {
@@ -88,7 +111,23 @@ static inline const char *ringlet_ring_error(int error) {
     case RINGLET_EVENT: return "the event number 2^64-1 is reserved";
     case RINGLET_BROKEN: return "what stands in the memory is no ring of fragments of this version";
     case RINGLET_FOREIGN: return "the file is not the ring of a process of this user";
+    case RINGLET_NOT_TAKEN:
+        return "the readout unit has not taken the end of the run in time: what it has not read may be lost";
+    case RINGLET_BACK: return "event numbers must grow in a ring; a front-end that counts anew needs a new run";
+    case RINGLET_NAME: return "the name of a front-end has 64 bytes at most";
     default: return strerror(errno);
+    }
+}
+
+/* Why fragments were given up. */
+static inline const char *ringlet_ring_reason(uint32_t reason) {
+    switch (reason) {
+    case 1: return "they came too late";
+    case 2: return "they came again";
+    case 3: return "their numbers run backwards";
+    case 4: return "their numbers are far from those before and after";
+    case 5: return "they were left over at the end of the run";
+    default: return "for a reason that this release does not know";
     }
 }
 
@@ -96,22 +135,25 @@ static inline const char *ringlet_ring_error(int error) {
 
 enum {
     RINGLET__STATE = 0x40, RINGLET__PID = 0x44, RINGLET__ATTACHMENTS = 0x48, RINGLET__SILENT = 0x50,
+    RINGLET__FEATURES = 0x2C, RINGLET__REVISION = 0x54, RINGLET__BY = 0x58, RINGLET__SETTLED = 0xD8,
+    RINGLET__AGAIN = 0xE0, RINGLET__END = 0x108, RINGLET__RANGES = 0x200, RINGLET__GIVEN_UP = 0x208,
+    RINGLET__WHO = 0x240, RINGLET__TABLE = 0x400, RINGLET__TABLE_SIZE = 64,
     RINGLET__WRITTEN = 0x80, RINGLET__DROPS = 0x88, RINGLET__MARKS = 0x90,
     RINGLET__TAKEN = 0xC0, RINGLET__SAFE = 0xC8, RINGLET__WAKE = 0xD0, RINGLET__CONSUMER = 0x100,
     RINGLET__RECORDS = 0x140, RINGLET__ROOM = 0x180, RINGLET__DATA = 0x1000
 };
 
-static inline _Atomic uint64_t *ringlet__w64(const ringlet_ring *r, size_t off) {
-    return (_Atomic uint64_t *)(void *)(r->mem + off);
+static inline uint64_t *ringlet__w64(const ringlet_ring *r, size_t off) {
+    return (uint64_t *)(void *)(r->mem + off);
 }
-static inline _Atomic uint32_t *ringlet__w32(const ringlet_ring *r, size_t off) {
-    return (_Atomic uint32_t *)(void *)(r->mem + off);
+static inline uint32_t *ringlet__w32(const ringlet_ring *r, size_t off) {
+    return (uint32_t *)(void *)(r->mem + off);
 }
 static inline uint64_t ringlet__load(const ringlet_ring *r, size_t off) {
-    return atomic_load_explicit(ringlet__w64(r, off), memory_order_acquire);
+    return RINGLET__ACQUIRE(ringlet__w64(r, off));
 }
 static inline void ringlet__store(ringlet_ring *r, size_t off, uint64_t v) {
-    atomic_store_explicit(ringlet__w64(r, off), v, memory_order_release);
+    RINGLET__RELEASE(ringlet__w64(r, off), v);
 }
 
 static inline void ringlet__pause(int ms) {
@@ -126,15 +168,20 @@ static inline int64_t ringlet__now(void) {
 
 /* A bell is a sequence and a count of waiters. Ring after the change is stored. */
 static inline void ringlet__bell(ringlet_ring *r) {
-    if (atomic_load(ringlet__w32(r, RINGLET__RECORDS + 4)) == 0)
+    if (RINGLET__LOAD(ringlet__w32(r, RINGLET__RECORDS + 4)) == 0)
         return;
-    atomic_fetch_add(ringlet__w32(r, RINGLET__RECORDS), 1);
+    RINGLET__ADD(ringlet__w32(r, RINGLET__RECORDS), 1);
     syscall(SYS_futex, r->mem + RINGLET__RECORDS, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 /* Locks say who lives: byte 0 is the producer's, byte 1 the consumer's. 1: another has it; -1: errno. */
 static inline int ringlet__lock(int fd, int take, int byte) {
-    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    struct flock l;
+    memset(&l, 0, sizeof l);
+    l.l_type = F_WRLCK;
+    l.l_whence = SEEK_SET;
+    l.l_start = byte;
+    l.l_len = 1;
     if (fcntl(fd, take ? F_OFD_SETLK : F_OFD_GETLK, &l) != 0)
         return take && (errno == EAGAIN || errno == EACCES) ? 1 : -1;
     return !take && l.l_type != F_UNLCK;
@@ -147,7 +194,7 @@ static inline int ringlet__consumer(const ringlet_ring *r) {
     }
 }
 static inline int ringlet__reading(const ringlet_ring *r) {
-    uint32_t s = atomic_load_explicit(ringlet__w32(r, RINGLET__CONSUMER), memory_order_acquire);
+    uint32_t s = RINGLET__ACQUIRE(ringlet__w32(r, RINGLET__CONSUMER));
     return s == 1 ? RINGLET_OK : s == 3 ? RINGLET_REFUSED : RINGLET_CLOSED;
 }
 
@@ -213,7 +260,7 @@ static inline int ringlet__map(ringlet_ring *r, const char *name) {
         r->size = meant[0] - RINGLET__DATA;
         void *mem = mmap(NULL, (size_t)meant[0], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, r->fd, 0);
         if (mem != MAP_FAILED) {
-            r->mem = mem;
+            r->mem = (unsigned char *)mem;
             return RINGLET_OK;
         }
         error = RINGLET_SYSTEM;
@@ -245,7 +292,43 @@ static inline int ringlet__resume(ringlet_ring *r) {
     return found ? RINGLET_OK : RINGLET_BROKEN;
 }
 
-static inline int ringlet__attach(ringlet_ring *r) {
+/* Which event comes next: the mark that does not hold now, its position first. */
+static inline void ringlet__note(ringlet_ring *r, uint64_t next) {
+    r->mark ^= 1;
+    r->next = next;
+    ringlet__store(r, RINGLET__MARKS + 16 * (size_t)r->mark, r->position);
+    ringlet__store(r, RINGLET__MARKS + 16 * (size_t)r->mark + 8, next);
+}
+
+/* Where to go on, when the readout unit has judged what the front-end before left: not behind a number that it does not
+ * believe. */
+static inline void ringlet__settle(ringlet_ring *r) {
+    int64_t until = ringlet__now() + 200;
+    while (r->revised && RINGLET__LOAD(ringlet__w64(r, RINGLET__SETTLED)) != r->position && ringlet__now() < until)
+        ringlet__pause(1);
+    if (!r->revised || RINGLET__LOAD(ringlet__w64(r, RINGLET__SETTLED)) != r->position)
+        return;
+    uint64_t again = RINGLET__LOAD(ringlet__w64(r, RINGLET__AGAIN));
+    if (again == 0 || RINGLET__LOAD(ringlet__w64(r, RINGLET__SETTLED)) != r->position)
+        return;
+    ringlet__note(r, again - 1);
+    ringlet__note(r, again - 1); /* both marks, or the higher number of the other one would hold again */
+}
+
+/* Says who this front-end is, before it says that it is there. */
+static inline void ringlet__sign(ringlet_ring *r, const char *name) {
+    size_t n = strlen(name);
+    for (size_t i = 0; i < 64; i += 8) {
+        uint64_t word = 0;
+        if (i < n)
+            memcpy(&word, name + i, n - i < 8 ? n - i : 8);
+        ringlet__store(r, RINGLET__WHO + i, word);
+    }
+    RINGLET__STORE(ringlet__w32(r, RINGLET__REVISION), 2);
+    RINGLET__STORE(ringlet__w64(r, RINGLET__BY), ringlet__load(r, RINGLET__ATTACHMENTS) + 1);
+}
+
+static inline int ringlet__attach(ringlet_ring *r, const char *frontend) {
     static const unsigned char begin[12] = {'R', 'N', 'G', 'L', 'R', 'I', 'N', 'G', 1, 0, 0, 0};
     uint32_t source, largest;
     memcpy(&source, r->mem + 0x0C, 4);
@@ -255,6 +338,7 @@ static inline int ringlet__attach(ringlet_ring *r) {
         ringlet__load(r, 0x18) != r->size || source > UINT16_MAX || largest != RINGLET_MAX_FRAGMENT)
         return RINGLET_BROKEN;
     r->source = (uint16_t)source;
+    r->revised = r->mem[RINGLET__FEATURES] & 1;
     int error = ringlet__consumer(r);
     if (error == RINGLET_OK)
         switch (ringlet__lock(r->fd, 1, 0)) {
@@ -262,7 +346,7 @@ static inline int ringlet__attach(ringlet_ring *r) {
         case 1: return RINGLET_ATTACHED;
         default: return RINGLET_SYSTEM;
         }
-    if (error == RINGLET_OK && atomic_load(ringlet__w32(r, RINGLET__STATE)) == 2)
+    if (error == RINGLET_OK && RINGLET__LOAD(ringlet__w32(r, RINGLET__STATE)) == 2)
         error = RINGLET_ENDED;
     if (error == RINGLET_OK)
         error = ringlet__reading(r);
@@ -273,25 +357,32 @@ static inline int ringlet__attach(ringlet_ring *r) {
         error = ringlet__resume(r);
     if (error != RINGLET_OK)
         return error;
-    atomic_store(ringlet__w32(r, RINGLET__PID), (uint32_t)getpid());
-    atomic_store(ringlet__w32(r, RINGLET__SILENT), 0);
-    atomic_store(ringlet__w32(r, RINGLET__STATE), 1); /* before the number: who sees that sees no earlier state */
-    atomic_fetch_add(ringlet__w64(r, RINGLET__ATTACHMENTS), 1);
+    ringlet__sign(r, frontend);
+    RINGLET__STORE(ringlet__w32(r, RINGLET__PID), (uint32_t)getpid());
+    RINGLET__STORE(ringlet__w32(r, RINGLET__SILENT), 0);
+    RINGLET__STORE(ringlet__w32(r, RINGLET__STATE), 1); /* before the number: who sees that sees no earlier state */
+    RINGLET__ADD(ringlet__w64(r, RINGLET__ATTACHMENTS), 1);
     ringlet__bell(r);
     return RINGLET_OK;
 }
 
 /* Opens a ring: NAME in /dev/shm, or a path. Waits up to timeout_ms (-1: for ever) until a readout unit has made it and
- * no other front-end fills it. After an error there is nothing to close. */
-static inline int ringlet_ring_open(ringlet_ring *r, const char *name, int timeout_ms) {
+ * no other front-end fills it. frontend: the name of this one, for logs and reports, at most 64 bytes. After an error
+ * there is nothing to close. */
+static inline int ringlet_ring_open_as(ringlet_ring *r, const char *name, const char *frontend, int timeout_ms) {
     int64_t until = ringlet__now() + timeout_ms;
     for (int pause = 1;; pause = pause < 64 ? 2 * pause : 100) {
         memset(r, 0, sizeof *r);
         r->type = 51;
         r->timeout_ms = -1;
+        r->end_timeout_ms = 30000;
+        if (strlen(frontend) > 64)
+            return RINGLET_NAME;
         int error = ringlet__map(r, name);
-        if (error == RINGLET_OK && (error = ringlet__attach(r)) == RINGLET_OK)
+        if (error == RINGLET_OK && (error = ringlet__attach(r, frontend)) == RINGLET_OK) {
+            ringlet__settle(r);
             return RINGLET_OK;
+        }
         int saved = errno;
         ringlet_ring_forget(r);
         errno = saved;
@@ -301,6 +392,11 @@ static inline int ringlet_ring_open(ringlet_ring *r, const char *name, int timeo
             return error;
         ringlet__pause(pause);
     }
+}
+
+/* The same, of a front-end without a name. */
+static inline int ringlet_ring_open(ringlet_ring *r, const char *name, int timeout_ms) {
+    return ringlet_ring_open_as(r, name, "", timeout_ms);
 }
 
 /* ---- fragments ---- */
@@ -316,6 +412,38 @@ static inline uint64_t ringlet_ring_safe(ringlet_ring *r) {
 /* How many fragments were thrown away in this run. */
 static inline uint64_t ringlet_ring_dropped(ringlet_ring *r) {
     return r->dropped = r->mem != NULL ? ringlet__load(r, RINGLET__DROPS) : r->dropped;
+}
+
+/* How many fragments of this run's ring the readout unit has given up: they are in no file. */
+static inline uint64_t ringlet_ring_given_up(ringlet_ring *r) {
+    return r->given_up = r->mem != NULL && r->revised ? ringlet__load(r, RINGLET__GIVEN_UP) : r->given_up;
+}
+
+/* The next range that was given up, each once: 1, 0 where there is none, or an error. The ring remembers 64 of them. */
+static inline int ringlet_ring_next_given_up(ringlet_ring *r, ringlet_given_up *g) {
+    memset(g, 0, sizeof *g);
+    if (r->mem == NULL)
+        return RINGLET_CLOSED;
+    uint64_t n = r->revised ? RINGLET__LOAD(ringlet__w64(r, RINGLET__RANGES)) : 0;
+    if (n < r->ranges)
+        return RINGLET_BROKEN;
+    if (n - r->ranges > RINGLET__TABLE_SIZE) {
+        g->missed = n - RINGLET__TABLE_SIZE - r->ranges;
+        r->ranges = n - RINGLET__TABLE_SIZE;
+    }
+    while (r->ranges < n) { /* at most 64 times */
+        size_t at = RINGLET__TABLE + 32 * (size_t)(r->ranges % RINGLET__TABLE_SIZE);
+        uint64_t seq = RINGLET__LOAD(ringlet__w64(r, at + 24));
+        g->from = RINGLET__LOAD(ringlet__w64(r, at));
+        g->to = RINGLET__LOAD(ringlet__w64(r, at + 8));
+        uint64_t why = RINGLET__LOAD(ringlet__w64(r, at + 16));
+        g->reason = (uint32_t)why;
+        g->count = (uint32_t)(why >> 32);
+        if (seq == ++r->ranges && RINGLET__LOAD(ringlet__w64(r, at + 24)) == seq)
+            return g->from < g->to ? 1 : RINGLET_BROKEN;
+        g->missed++; /* it is being overwritten */
+    }
+    return 0;
 }
 
 /* A place, if there is one now. */
@@ -341,13 +469,13 @@ static inline int ringlet__try(ringlet_ring *r, size_t size) {
 /* Sleeps until the bell of room rings, ms at most. Then: does the readout unit live? */
 static inline int ringlet__wait(ringlet_ring *r, size_t size, int64_t ms) {
     struct timespec patience = {0, (long)ms * 1000000};
-    _Atomic uint32_t *bell = ringlet__w32(r, RINGLET__ROOM), *waiters = ringlet__w32(r, RINGLET__ROOM + 4);
-    atomic_fetch_add(waiters, 1);
-    uint32_t seq = atomic_load(bell);
+    uint32_t *bell = ringlet__w32(r, RINGLET__ROOM), *waiters = ringlet__w32(r, RINGLET__ROOM + 4);
+    RINGLET__ADD(waiters, 1);
+    uint32_t seq = RINGLET__LOAD(bell);
     int error = ringlet__try(r, size), late = 0;
     if (error == RINGLET_FULL)
         late = syscall(SYS_futex, (void *)bell, FUTEX_WAIT, seq, &patience, NULL, 0) != 0 && errno == ETIMEDOUT;
-    atomic_fetch_sub(waiters, 1);
+    RINGLET__ADD(waiters, UINT32_MAX);
     if (late && (error = ringlet__consumer(r)) == RINGLET_OK)
         error = RINGLET_FULL;
     return error;
@@ -376,14 +504,6 @@ static inline int ringlet_ring_reserve(ringlet_ring *r, size_t size, void **plac
     return error;
 }
 
-/* Which event comes next: the mark that does not hold now, its position first. */
-static inline void ringlet__note(ringlet_ring *r, uint64_t next) {
-    r->mark ^= 1;
-    r->next = next;
-    ringlet__store(r, RINGLET__MARKS + 16 * (size_t)r->mark, r->position);
-    ringlet__store(r, RINGLET__MARKS + 16 * (size_t)r->mark + 8, next);
-}
-
 static inline void ringlet__header(ringlet_ring *r, uint64_t at, uint64_t event, uint32_t size, uint32_t type_flags) {
     unsigned char *h = r->mem + RINGLET__DATA + at % r->size;
     memcpy(h, &event, 8);
@@ -391,20 +511,23 @@ static inline void ringlet__header(ringlet_ring *r, uint64_t at, uint64_t event,
     memcpy(h + 12, &type_flags, 4);
 }
 
-/* Hands over the first size bytes of the reserved place, as the fragment of that event. */
+/* Hands over the first size bytes of the reserved place, as the fragment of that event. Event numbers grow:
+ * RINGLET_BACK where one is below ringlet_ring_next. */
 static inline int ringlet_ring_commit(ringlet_ring *r, uint64_t event, size_t size) {
     if (r->place == NULL || size > r->reserved)
         return RINGLET_ORDER;
     if (event == UINT64_MAX)
         return RINGLET_EVENT;
+    if (event < r->next && !r->any_order)
+        return RINGLET_BACK;
     if (r->at != r->position)
         ringlet__header(r, r->position, 0, (uint32_t)(r->at - r->position - 16), 1 << 8);
     ringlet__header(r, r->at, event, (uint32_t)size, r->type);
     uint64_t from = r->position;
     r->position = r->at + 16 + ((uint64_t)size + 15) / 16 * 16;
     ringlet__note(r, event + 1);
-    atomic_store(ringlet__w64(r, RINGLET__WRITTEN), r->position); /* now it is the readout unit's */
-    uint64_t wake = atomic_load(ringlet__w64(r, RINGLET__WAKE));
+    RINGLET__STORE(ringlet__w64(r, RINGLET__WRITTEN), r->position); /* now it is the readout unit's */
+    uint64_t wake = RINGLET__LOAD(ringlet__w64(r, RINGLET__WAKE));
     if (from < wake && wake <= r->position)
         ringlet__bell(r);
     r->place = NULL;
@@ -420,7 +543,9 @@ static inline int ringlet_ring_drop(ringlet_ring *r, uint64_t event) {
         return RINGLET_CLOSED;
     if (event == UINT64_MAX)
         return RINGLET_EVENT;
-    atomic_fetch_add(ringlet__w64(r, RINGLET__DROPS), 1);
+    if (event < r->next && !r->any_order)
+        return RINGLET_BACK;
+    RINGLET__ADD(ringlet__w64(r, RINGLET__DROPS), 1);
     ringlet__note(r, event + 1);
     return RINGLET_OK;
 }
@@ -441,19 +566,60 @@ static inline int ringlet_ring_put(ringlet_ring *r, uint64_t event, const void *
 }
 
 static inline void ringlet__leave(ringlet_ring *r, uint32_t state) {
-    if (r->mem == NULL)
-        return;
+    RINGLET__STORE(ringlet__w32(r, RINGLET__STATE), state);
+    ringlet__bell(r);
+}
+static inline void ringlet__gone(ringlet_ring *r) {
     ringlet_ring_safe(r);
     ringlet_ring_dropped(r);
-    atomic_store(ringlet__w32(r, RINGLET__STATE), state);
-    ringlet__bell(r);
+    ringlet_ring_given_up(r);
     ringlet_ring_forget(r);
 }
 
-/* Declares the end of this front-end's run, and closes the ring. No fragment of this run may follow. */
-static inline void ringlet_ring_end(ringlet_ring *r) { ringlet__leave(r, 2); }
+/* Has the readout unit taken all, and the end? One of an earlier release says no more than that it has taken all. */
+static inline int ringlet__ended(ringlet_ring *r) {
+    if (r->revised ? RINGLET__LOAD(ringlet__w64(r, RINGLET__END)) != 0
+                   : ringlet__look(r) == RINGLET_OK && r->taken == r->position)
+        return RINGLET_OK;
+    int error = ringlet__reading(r);
+    return error == RINGLET_OK ? RINGLET_NOT_TAKEN : error;
+}
 
-/* Leaves the ring: this or another front-end may come back to it and go on. After end or close it does nothing. */
-static inline void ringlet_ring_close(ringlet_ring *r) { ringlet__leave(r, 3); }
+/* Declares the end of this front-end's run, waits for ring.end_timeout_ms at most until the readout unit has taken what
+ * is in the ring and the end, and closes the ring in any case. No fragment of this run may follow. What was taken is not
+ * yet safe. RINGLET_NOT_TAKEN, RINGLET_CLOSED, RINGLET_GONE, RINGLET_REFUSED: what was not read may be lost. */
+static inline int ringlet_ring_end(ringlet_ring *r) {
+    if (r->mem == NULL)
+        return RINGLET_OK;
+    ringlet__leave(r, 2);
+    int error = RINGLET_NOT_TAKEN;
+    int64_t until = ringlet__now() + r->end_timeout_ms, left = 100;
+    uint32_t *bell = ringlet__w32(r, RINGLET__ROOM), *waiters = ringlet__w32(r, RINGLET__ROOM + 4);
+    while ((error = ringlet__ended(r)) == RINGLET_NOT_TAKEN && left > 0) {
+        left = r->end_timeout_ms < 0 ? 100 : until - ringlet__now();
+        struct timespec patience = {0, (long)(left < 100 ? left > 0 ? left : 0 : 100) * 1000000};
+        RINGLET__ADD(waiters, 1);
+        uint32_t seq = RINGLET__LOAD(bell);
+        if ((error = ringlet__ended(r)) == RINGLET_NOT_TAKEN && left > 0)
+            syscall(SYS_futex, (void *)bell, FUTEX_WAIT, seq, &patience, NULL, 0);
+        RINGLET__ADD(waiters, UINT32_MAX);
+        int lives = error == RINGLET_NOT_TAKEN ? ringlet__consumer(r) : RINGLET_OK;
+        if (lives != RINGLET_OK) { /* it may have taken all before it died */
+            error = ringlet__ended(r) == RINGLET_OK ? RINGLET_OK : lives;
+            break;
+        }
+    }
+    ringlet__gone(r);
+    return error;
+}
+
+/* Leaves the ring: this or another front-end may come back to it and go on; what was committed stays in it. After end or
+ * close it does nothing. */
+static inline void ringlet_ring_close(ringlet_ring *r) {
+    if (r->mem == NULL)
+        return;
+    ringlet__leave(r, 3);
+    ringlet__gone(r);
+}
 
 #endif

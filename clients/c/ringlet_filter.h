@@ -1,6 +1,7 @@
 /* ringlet_filter.h: a filter of built events, as a program on the host of a builder unit: --filter process:NAME.
  *
- * C11, Linux, 64-bit little-endian. Headers, no library: include it before any other header, or define _GNU_SOURCE.
+ * C11 or C++17 and later, gcc or clang, Linux, 64-bit little-endian. Headers, no library: include it before any other
+ * header, or define _GNU_SOURCE.
  *
  *     ringlet_filter filter;
  *     ringlet_event event;
@@ -96,9 +97,10 @@ static inline void ringlet_f__leave(ringlet_filter *f) {
 static inline int ringlet_f__ring(ringlet_ring *r, const char *path) {
     memset(r, 0, sizeof *r);
     r->timeout_ms = -1;
+    r->any_order = 1; /* MEPs come as they are given out */
     int error = ringlet__map(r, path);
     if (error == RINGLET_OK)
-        error = atomic_load(ringlet__w64(r, RINGLET__ATTACHMENTS)) ? RINGLET_ATTACHED : ringlet__attach(r);
+        error = RINGLET__LOAD(ringlet__w64(r, RINGLET__ATTACHMENTS)) ? RINGLET_ATTACHED : ringlet__attach(r, "");
     if (error != RINGLET_OK)
         ringlet_ring_forget(r);
     return error;
@@ -194,7 +196,8 @@ static inline int ringlet_f__parse(ringlet_filter *f) {
         return RINGLET_FILTER_BROKEN;
     if ((int)m > f->sources) {
         free(f->packets), free(f->fragments);
-        f->packets = malloc(m * sizeof *f->packets), f->fragments = malloc(m * sizeof *f->fragments);
+        f->packets = (ringlet_f__packet *)malloc(m * sizeof *f->packets);
+        f->fragments = (ringlet_fragment *)malloc(m * sizeof *f->fragments);
         if (f->packets == NULL || f->fragments == NULL)
             return f->sources = 0, RINGLET_FILTER_SYSTEM;
     }
@@ -210,7 +213,8 @@ static inline int ringlet_f__parse(ringlet_filter *f) {
         }
         if (end > size)
             return RINGLET_FILTER_BROKEN;
-        f->packets[i] = (ringlet_f__packet){b + at + 20, b + sizes, b + data, ringlet_f__u16(b + at + 16), b[at + 18], b[at + 19]};
+        ringlet_f__packet packet = {b + at + 20, b + sizes, b + data, ringlet_f__u16(b + at + 16), b[at + 18], b[at + 19]};
+        f->packets[i] = packet;
     }
     return RINGLET_FILTER_OK;
 }
@@ -219,7 +223,7 @@ static inline int ringlet_f__parse(ringlet_filter *f) {
 static inline int ringlet_f__more(ringlet_filter *f) {
     for (;;) {
         int error = RINGLET_OUTPUT_GONE;
-        if (f->open && (!f->lost || atomic_load(ringlet_o__w64(&f->events, RINGLET_O__ENDED)) == 1))
+        if (f->open && (!f->lost || RINGLET__LOAD(ringlet_o__w64(&f->events, RINGLET_O__ENDED)) == 1))
             error = ringlet_output_next(&f->events, &f->mep, -1);
         if (error == RINGLET_OUTPUT_OK) {
             f->place = 0;
@@ -251,12 +255,14 @@ static inline int ringlet_filter_next(ringlet_filter *f, ringlet_event *e) {
         ringlet_f__packet *p = &f->packets[i];
         uint16_t size = ringlet_f__u16(p->sizes + 2 * f->place);
         uint32_t mask = (UINT32_C(1) << p->align) - 1;
-        f->fragments[i] = (ringlet_fragment){p->data, p->source, size, p->types[f->place], p->version};
+        ringlet_fragment fragment = {p->data, p->source, size, p->types[f->place], p->version};
+        f->fragments[i] = fragment;
         p->data += (size + mask) & ~mask;
     }
     f->number = f->mep.first_event + f->place++;
     f->out = 1;
-    *e = (ringlet_event){f->number, f->mep.mep, f->mep.run, f->sources, f->fragments};
+    ringlet_event event = {f->number, f->mep.mep, f->mep.run, f->sources, f->fragments};
+    *e = event;
     return RINGLET_FILTER_OK;
 }
 

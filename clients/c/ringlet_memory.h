@@ -1,6 +1,7 @@
 /* ringlet_memory.h: remote memory for a program on the host of a member that has opened a door: ringlet mem door NAME.
  *
- * C11, Linux, 64-bit little-endian. Headers, no library: include it before any other header, or define _GNU_SOURCE.
+ * C11 or C++17 and later, gcc or clang, Linux, 64-bit little-endian. Headers, no library: include it before any other
+ * header, or define _GNU_SOURCE.
  *
  *     ringlet_door door;
  *     uint32_t segment;
@@ -120,24 +121,24 @@ static inline const char *ringlet_door_error(const ringlet_door *d, int error) {
 
 /* ---- words ---- */
 
-static inline _Atomic uint64_t *ringlet_d__w64(const ringlet_door *d, size_t off) {
-    return (_Atomic uint64_t *)(void *)(d->mem + off);
+static inline uint64_t *ringlet_d__w64(const ringlet_door *d, size_t off) {
+    return (uint64_t *)(void *)(d->mem + off);
 }
-static inline _Atomic uint32_t *ringlet_d__w32(const ringlet_door *d, size_t off) {
-    return (_Atomic uint32_t *)(void *)(d->mem + off);
+static inline uint32_t *ringlet_d__w32(const ringlet_door *d, size_t off) {
+    return (uint32_t *)(void *)(d->mem + off);
 }
 
 static inline void ringlet_d__ring(ringlet_door *d) {
-    if (atomic_load(ringlet_d__w32(d, RINGLET_D__WORK + 4)) == 0)
+    if (RINGLET__LOAD(ringlet_d__w32(d, RINGLET_D__WORK + 4)) == 0)
         return;
-    atomic_fetch_add(ringlet_d__w32(d, RINGLET_D__WORK), 1);
+    RINGLET__ADD(ringlet_d__w32(d, RINGLET_D__WORK), 1);
     syscall(SYS_futex, d->mem + RINGLET_D__WORK, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 /* Whether the door is open, as its member says. */
 static inline int ringlet_d__state(const ringlet_door *d) {
-    uint64_t s = atomic_load_explicit(ringlet_d__w64(d, RINGLET_D__DOOR), memory_order_acquire);
-    return s == 1 ? RINGLET_OK : s == 3 ? RINGLET_DOOR_SHUT : RINGLET_DOOR_CLOSED;
+    uint64_t s = RINGLET__ACQUIRE(ringlet_d__w64(d, RINGLET_D__DOOR));
+    return s == 1 ? (int)RINGLET_OK : s == 3 ? (int)RINGLET_DOOR_SHUT : (int)RINGLET_DOOR_CLOSED;
 }
 
 /* ---- opening ---- */
@@ -174,7 +175,7 @@ static inline int ringlet_d__map(ringlet_door *d, const char *path) {
         d->mapped = (size_t)meant[0];
         void *mem = mmap(NULL, d->mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, d->fd, 0);
         if (mem != MAP_FAILED) {
-            d->mem = mem;
+            d->mem = (unsigned char *)mem;
             d->data = d->mem + RINGLET_D__DATA;
             d->size = meant[0] - RINGLET_D__DATA;
             return RINGLET_OK;
@@ -200,11 +201,11 @@ static inline int ringlet_d__attach(ringlet_door *d) {
     default: return RINGLET_SYSTEM;
     }
     /* A door serves one client: of one that has left, it is about to be made anew. */
-    if (atomic_load(ringlet_d__w64(d, RINGLET_D__ATTACHED)) != 0 || ringlet_d__state(d) != RINGLET_OK)
+    if (RINGLET__LOAD(ringlet_d__w64(d, RINGLET_D__ATTACHED)) != 0 || ringlet_d__state(d) != RINGLET_OK)
         return RINGLET_NO_RING;
-    atomic_store(ringlet_d__w64(d, RINGLET_D__PID), (uint64_t)getpid());
-    atomic_store(ringlet_d__w64(d, RINGLET_D__STATE), 1);
-    atomic_store(ringlet_d__w64(d, RINGLET_D__ATTACHED), 1);
+    RINGLET__STORE(ringlet_d__w64(d, RINGLET_D__PID), (uint64_t)getpid());
+    RINGLET__STORE(ringlet_d__w64(d, RINGLET_D__STATE), 1);
+    RINGLET__STORE(ringlet_d__w64(d, RINGLET_D__ATTACHED), 1);
     ringlet_d__ring(d);
     return RINGLET_OK;
 }
@@ -239,7 +240,7 @@ static inline int ringlet_door_open(ringlet_door *d, const char *name, int timeo
 static inline void ringlet_door_close(ringlet_door *d) {
     if (d->mem == NULL)
         return;
-    atomic_store(ringlet_d__w64(d, RINGLET_D__STATE), 2);
+    RINGLET__STORE(ringlet_d__w64(d, RINGLET_D__STATE), 2);
     ringlet_d__ring(d);
     ringlet_door_forget(d);
 }
@@ -249,11 +250,11 @@ static inline void ringlet_door_close(ringlet_door *d) {
 /* Looks whether a transfer is over: RINGLET_DOOR_TIMEOUT if not. */
 static inline int ringlet_door_poll(ringlet_door *d, uint64_t ticket, uint64_t *result) {
     size_t at = RINGLET_D__WORDS + ticket % 1024 * 16;
-    uint64_t w = atomic_load_explicit(ringlet_d__w64(d, at + 8), memory_order_acquire);
+    uint64_t w = RINGLET__ACQUIRE(ringlet_d__w64(d, at + 8));
     if (w >> 16 != ((ticket + 1) & 0xFFFFFFFFFFFF))
         return d->prepared - ticket > 1024 ? RINGLET_DOOR_TICKET : RINGLET_DOOR_TIMEOUT;
     if (result != NULL && (w & 0xFF) == 1)
-        *result = atomic_load_explicit(ringlet_d__w64(d, at), memory_order_relaxed);
+        *result = RINGLET__ACQUIRE(ringlet_d__w64(d, at));
     d->cause = (uint8_t)(w >> 8);
     switch (w & 0xFF) {
     case 1: return RINGLET_OK;
@@ -269,8 +270,8 @@ static inline void ringlet_door_start(ringlet_door *d) {
     if (d->mem == NULL || from == d->prepared)
         return;
     d->started = d->prepared;
-    atomic_store(ringlet_d__w64(d, RINGLET_D__STARTED), d->started);
-    uint64_t wake = atomic_load(ringlet_d__w64(d, RINGLET_D__WAKE));
+    RINGLET__STORE(ringlet_d__w64(d, RINGLET_D__STARTED), d->started);
+    uint64_t wake = RINGLET__LOAD(ringlet_d__w64(d, RINGLET_D__WAKE));
     if (from < wake && wake <= d->started)
         ringlet_d__ring(d);
 }
@@ -286,18 +287,18 @@ static inline int ringlet_door_wait(ringlet_door *d, uint64_t ticket, int timeou
     for (int i = 0; i < 2000 && error == RINGLET_DOOR_TIMEOUT; i++)
         error = ringlet_door_poll(d, ticket, result);
     int64_t until = ringlet__now() + timeout_ms, left = 100;
-    _Atomic uint32_t *bell = ringlet_d__w32(d, RINGLET_D__COMPLETED);
+    uint32_t *bell = ringlet_d__w32(d, RINGLET_D__COMPLETED);
     while (error == RINGLET_DOOR_TIMEOUT) {
         if (timeout_ms >= 0 && (left = until - ringlet__now()) <= 0)
             break;
         struct timespec patience = {0, (long)(left < 100 ? left : 100) * 1000000};
-        atomic_fetch_add(bell + 1, 1);
-        uint32_t seq = atomic_load(bell);
+        RINGLET__ADD(bell + 1, 1);
+        uint32_t seq = RINGLET__LOAD(bell);
         int late = 0, open = ringlet_d__state(d); /* before the look */
         error = ringlet_door_poll(d, ticket, result);
         if (error == RINGLET_DOOR_TIMEOUT && open == RINGLET_OK)
             late = syscall(SYS_futex, (void *)bell, FUTEX_WAIT, seq, &patience, NULL, 0) != 0 && errno == ETIMEDOUT;
-        atomic_fetch_sub(bell + 1, 1);
+        RINGLET__ADD(bell + 1, UINT32_MAX);
         if (error == RINGLET_DOOR_TIMEOUT && open != RINGLET_OK)
             return open;
         if (late && ringlet__lock(d->fd, 0, 1) == 0 && ringlet_door_poll(d, ticket, result) == RINGLET_DOOR_TIMEOUT)
@@ -338,6 +339,13 @@ static inline int ringlet_door_prepare(ringlet_door *d, const ringlet_request *r
 
 /* ---- one at a time ---- */
 
+static inline ringlet_request ringlet_d__request(uint8_t operation) {
+    ringlet_request r;
+    memset(&r, 0, sizeof r);
+    r.operation = operation;
+    return r;
+}
+
 /* Carries one request out, and waits for its end. */
 static inline int ringlet_door_do(ringlet_door *d, const ringlet_request *r, uint64_t *result) {
     uint64_t ticket;
@@ -351,7 +359,8 @@ static inline int ringlet_door_import(ringlet_door *d, const char *name, uint32_
     size_t n = strlen(name);
     if (d->mem == NULL)
         return RINGLET_DOOR_CLOSED;
-    ringlet_request r = {.operation = RINGLET_IMPORT, .local = (uint32_t)(d->size - 4096), .length = (uint32_t)n};
+    ringlet_request r = ringlet_d__request(RINGLET_IMPORT);
+    r.local = (uint32_t)(d->size - 4096), r.length = (uint32_t)n;
     memcpy(d->data + d->size - 4096, name, n < 4096 ? n : 4096);
     int error = ringlet_door_do(d, &r, &handle);
     *segment = (uint32_t)handle;
@@ -360,22 +369,25 @@ static inline int ringlet_door_import(ringlet_door *d, const char *name, uint32_
 
 /* Gives a segment back. */
 static inline int ringlet_door_leave(ringlet_door *d, uint32_t segment) {
-    ringlet_request r = {.operation = RINGLET_LEAVE, .segment = segment};
+    ringlet_request r = ringlet_d__request(RINGLET_LEAVE);
+    r.segment = segment;
     return ringlet_door_do(d, &r, NULL);
 }
 
 /* Size of a segment, bytes. */
 static inline int ringlet_door_size(ringlet_door *d, uint32_t segment, uint64_t *size) {
-    ringlet_request r = {.operation = RINGLET_SIZE, .segment = segment};
+    ringlet_request r = ringlet_d__request(RINGLET_SIZE);
+    r.segment = segment;
     return ringlet_door_do(d, &r, size);
 }
 
 /* Writes n bytes to an offset of a segment, 4096 at a time. */
 static inline int ringlet_door_put(ringlet_door *d, uint32_t segment, uint64_t off, const void *bytes, size_t n) {
-    int error = d->mem == NULL ? RINGLET_DOOR_CLOSED : RINGLET_OK;
+    int error = d->mem == NULL ? (int)RINGLET_DOOR_CLOSED : (int)RINGLET_OK;
     for (size_t at = 0; at < n && error == RINGLET_OK; at += 4096) {
-        ringlet_request r = {.operation = RINGLET_WRITE, .segment = segment, .remote = off + at,
-                             .local = (uint32_t)(d->size - 4096), .length = (uint32_t)(n - at < 4096 ? n - at : 4096)};
+        ringlet_request r = ringlet_d__request(RINGLET_WRITE);
+        r.segment = segment, r.remote = off + at, r.local = (uint32_t)(d->size - 4096),
+        r.length = (uint32_t)(n - at < 4096 ? n - at : 4096);
         memcpy(d->data + r.local, (const unsigned char *)bytes + at, r.length);
         error = ringlet_door_do(d, &r, NULL);
     }
@@ -384,10 +396,11 @@ static inline int ringlet_door_put(ringlet_door *d, uint32_t segment, uint64_t o
 
 /* Reads n bytes at an offset of a segment, 4096 at a time. */
 static inline int ringlet_door_get(ringlet_door *d, uint32_t segment, uint64_t off, void *bytes, size_t n) {
-    int error = d->mem == NULL ? RINGLET_DOOR_CLOSED : RINGLET_OK;
+    int error = d->mem == NULL ? (int)RINGLET_DOOR_CLOSED : (int)RINGLET_OK;
     for (size_t at = 0; at < n && error == RINGLET_OK; at += 4096) {
-        ringlet_request r = {.operation = RINGLET_READ, .segment = segment, .remote = off + at,
-                             .local = (uint32_t)(d->size - 4096), .length = (uint32_t)(n - at < 4096 ? n - at : 4096)};
+        ringlet_request r = ringlet_d__request(RINGLET_READ);
+        r.segment = segment, r.remote = off + at, r.local = (uint32_t)(d->size - 4096),
+        r.length = (uint32_t)(n - at < 4096 ? n - at : 4096);
         if ((error = ringlet_door_do(d, &r, NULL)) == RINGLET_OK)
             memcpy((unsigned char *)bytes + at, d->data + r.local, r.length);
     }
@@ -396,34 +409,38 @@ static inline int ringlet_door_get(ringlet_door *d, uint32_t segment, uint64_t o
 
 /* Adds to a word of 8 bytes in one step. */
 static inline int ringlet_door_add(ringlet_door *d, uint32_t segment, uint64_t off, uint64_t delta, uint64_t *before) {
-    ringlet_request r = {.operation = RINGLET_ADD, .segment = segment, .remote = off, .a = delta};
+    ringlet_request r = ringlet_d__request(RINGLET_ADD);
+    r.segment = segment, r.remote = off, r.a = delta;
     return ringlet_door_do(d, &r, before);
 }
 
 /* Puts a word in the place of another. */
 static inline int ringlet_door_swap(ringlet_door *d, uint32_t segment, uint64_t off, uint64_t word, uint64_t *before) {
-    ringlet_request r = {.operation = RINGLET_SWAP, .segment = segment, .remote = off, .a = word};
+    ringlet_request r = ringlet_d__request(RINGLET_SWAP);
+    r.segment = segment, r.remote = off, r.a = word;
     return ringlet_door_do(d, &r, before);
 }
 
 /* Puts a word in the place of another if that is as expected: it was, if *before is. */
 static inline int ringlet_door_compare_and_swap(ringlet_door *d, uint32_t segment, uint64_t off, uint64_t expected,
                                                 uint64_t word, uint64_t *before) {
-    ringlet_request r = {.operation = RINGLET_COMPARE, .segment = segment, .remote = off, .a = expected, .b = word};
+    ringlet_request r = ringlet_d__request(RINGLET_COMPARE);
+    r.segment = segment, r.remote = off, r.a = expected, r.b = word;
     return ringlet_door_do(d, &r, before);
 }
 
 /* Counts a notice at the page of an offset, and wakes who waits there. */
 static inline int ringlet_door_notify(ringlet_door *d, uint32_t segment, uint64_t off, uint64_t *notices) {
-    ringlet_request r = {.operation = RINGLET_NOTIFY, .segment = segment, .remote = off};
+    ringlet_request r = ringlet_d__request(RINGLET_NOTIFY);
+    r.segment = segment, r.remote = off;
     return ringlet_door_do(d, &r, notices);
 }
 
 /* Waits until the page of an offset has had more notices than *known, and says how many; time_ms 0: for ever. */
 static inline int ringlet_door_await(ringlet_door *d, uint32_t segment, uint64_t off, uint32_t time_ms,
                                      uint64_t *known) {
-    ringlet_request r = {.operation = RINGLET_WAIT, .segment = segment, .remote = off, .a = *known,
-                         .time_ms = time_ms};
+    ringlet_request r = ringlet_d__request(RINGLET_WAIT);
+    r.segment = segment, r.remote = off, r.a = *known, r.time_ms = time_ms;
     uint64_t notices = 0;
     int error = ringlet_door_do(d, &r, &notices);
     if (error == RINGLET_OK)
@@ -433,7 +450,8 @@ static inline int ringlet_door_await(ringlet_door *d, uint32_t segment, uint64_t
 
 /* Waits until everything before it in a context is over, and tells of writes to combining pages. */
 static inline int ringlet_door_fence(ringlet_door *d, uint32_t segment, uint8_t context) {
-    ringlet_request r = {.operation = RINGLET_FENCE, .segment = segment, .context = context};
+    ringlet_request r = ringlet_d__request(RINGLET_FENCE);
+    r.segment = segment, r.context = context;
     return ringlet_door_do(d, &r, NULL);
 }
 

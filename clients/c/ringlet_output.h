@@ -1,6 +1,7 @@
 /* MEPs of a builder unit's shared-memory output (docs/format/buffer.md), for a program on its host.
  *
- * C11, Linux, 64-bit little-endian. One header, no library: include it before any other header, or define _GNU_SOURCE.
+ * C11 or C++17 and later, gcc or clang, Linux, 64-bit little-endian. One header, no library: include it before any other
+ * header, or define _GNU_SOURCE.
  *
  *     ringlet_output out;
  *     ringlet_mep mep;
@@ -22,7 +23,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/futex.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +37,17 @@
 #endif
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || UINTPTR_MAX != UINT64_MAX
 #error "the buffer's layout is for 64-bit little-endian machines"
+#endif
+
+/* Words that another process changes: the same in C and C++, with gcc and clang. */
+#ifndef RINGLET__LOAD
+#define RINGLET__LOAD(word) __atomic_load_n(word, __ATOMIC_SEQ_CST)
+#define RINGLET__ACQUIRE(word) __atomic_load_n(word, __ATOMIC_ACQUIRE)
+#define RINGLET__STORE(word, value) __atomic_store_n(word, value, __ATOMIC_SEQ_CST)
+#define RINGLET__RELEASE(word, value) __atomic_store_n(word, value, __ATOMIC_RELEASE)
+#define RINGLET__ADD(word, value) __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST)
+#define RINGLET__EXCHANGE(word, before, value) \
+    __atomic_compare_exchange_n(word, before, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 #endif
 
 enum {
@@ -102,27 +113,32 @@ enum {
     RINGLET_O__FREE = 0, RINGLET_O__JOINING = 1, RINGLET_O__ACTIVE = 2, RINGLET_O__MAY_LOSE = 3, RINGLET_O__WRITER = 16
 };
 
-static inline _Atomic uint64_t *ringlet_o__w64(const ringlet_output *o, size_t off) {
-    return (_Atomic uint64_t *)(void *)(o->mem + off);
+static inline uint64_t *ringlet_o__w64(const ringlet_output *o, size_t off) {
+    return (uint64_t *)(void *)(o->mem + off);
 }
-static inline _Atomic uint32_t *ringlet_o__w32(const ringlet_output *o, size_t off) {
-    return (_Atomic uint32_t *)(void *)(o->mem + off);
+static inline uint32_t *ringlet_o__w32(const ringlet_output *o, size_t off) {
+    return (uint32_t *)(void *)(o->mem + off);
 }
 static inline void ringlet_o__bell(ringlet_output *o) {
-    if (atomic_load(ringlet_o__w32(o, RINGLET_O__SPACE + 4)) == 0)
+    if (RINGLET__LOAD(ringlet_o__w32(o, RINGLET_O__SPACE + 4)) == 0)
         return;
-    atomic_fetch_add(ringlet_o__w32(o, RINGLET_O__SPACE), 1);
+    RINGLET__ADD(ringlet_o__w32(o, RINGLET_O__SPACE), 1);
     syscall(SYS_futex, o->mem + RINGLET_O__SPACE, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 static inline void ringlet_o__tail(ringlet_output *o, uint64_t tail) {
-    if (o->may_lose || atomic_load(ringlet_o__w64(o, o->place + RINGLET_O__TAIL)) == tail)
+    if (o->may_lose || RINGLET__LOAD(ringlet_o__w64(o, o->place + RINGLET_O__TAIL)) == tail)
         return;
-    atomic_store(ringlet_o__w64(o, o->place + RINGLET_O__TAIL), tail);
+    RINGLET__STORE(ringlet_o__w64(o, o->place + RINGLET_O__TAIL), tail);
     ringlet_o__bell(o);
 }
 /* 1: another has the lock of that byte; -1: errno. */
 static inline int ringlet_o__lock(int fd, int cmd, short type, int byte) {
-    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    struct flock l;
+    memset(&l, 0, sizeof l);
+    l.l_type = type;
+    l.l_whence = SEEK_SET;
+    l.l_start = byte;
+    l.l_len = 1;
     if (fcntl(fd, cmd, &l) != 0)
         return cmd == F_OFD_SETLK && (errno == EAGAIN || errno == EACCES) ? 1 : -1;
     return cmd == F_OFD_GETLK && l.l_type != F_UNLCK;
@@ -167,7 +183,7 @@ static inline int ringlet_o__map(ringlet_output *o, const char *path) {
     char beside[4096];
     if (error)
         return error;
-    o->mem = o->size < 8192 ? MAP_FAILED : mmap(NULL, o->size, PROT_READ | PROT_WRITE, MAP_SHARED, o->fd, 0);
+    o->mem = (unsigned char *)(o->size < 8192 ? MAP_FAILED : mmap(NULL, o->size, PROT_READ | PROT_WRITE, MAP_SHARED, o->fd, 0));
     if (o->mem == MAP_FAILED) {
         o->mem = NULL;
         return o->size < 8192 ? RINGLET_OUTPUT_BROKEN : RINGLET_OUTPUT_SYSTEM;
@@ -187,7 +203,7 @@ static inline int ringlet_o__map(ringlet_output *o, const char *path) {
     snprintf(beside, sizeof beside, "%.*s%.200s", slash == NULL ? 0 : (int)(slash - path) + 1, path, (const char *)o->mem + 0x240);
     if ((error = ringlet_o__segment(beside, &fd, &got)) != 0)
         return error;
-    o->annex = got != annex ? MAP_FAILED : mmap(NULL, got, PROT_READ, MAP_SHARED, fd, 0);
+    o->annex = (unsigned char *)(got != annex ? MAP_FAILED : mmap(NULL, got, PROT_READ, MAP_SHARED, fd, 0));
     close(fd);
     if (o->annex == MAP_FAILED) {
         o->annex = NULL;
@@ -207,30 +223,30 @@ static inline int ringlet_o__join(ringlet_output *o) {
             return RINGLET_OUTPUT_SYSTEM;
         if (taken)
             continue;
-        if (atomic_load(ringlet_o__w32(o, me)) != RINGLET_O__FREE) {
+        if (RINGLET__LOAD(ringlet_o__w32(o, me)) != RINGLET_O__FREE) {
             ringlet_o__lock(o->fd, F_OFD_SETLK, F_UNLCK, i);
             continue;
         }
         o->place = me;
-        atomic_store(ringlet_o__w32(o, me + RINGLET_O__PID), (uint32_t)getpid());
-        atomic_store(ringlet_o__w64(o, me + RINGLET_O__GIVEN), 0);
-        atomic_store(ringlet_o__w64(o, me + RINGLET_O__ACKED), 0);
-        atomic_store(ringlet_o__w64(o, me + RINGLET_O__MISSES), 0);
+        RINGLET__STORE(ringlet_o__w32(o, me + RINGLET_O__PID), (uint32_t)getpid());
+        RINGLET__STORE(ringlet_o__w64(o, me + RINGLET_O__GIVEN), 0);
+        RINGLET__STORE(ringlet_o__w64(o, me + RINGLET_O__ACKED), 0);
+        RINGLET__STORE(ringlet_o__w64(o, me + RINGLET_O__MISSES), 0);
         if (o->may_lose) {
-            atomic_store(ringlet_o__w32(o, me), RINGLET_O__MAY_LOSE);
-            o->position = atomic_load(ringlet_o__w64(o, RINGLET_O__FLOOR));
+            RINGLET__STORE(ringlet_o__w32(o, me), RINGLET_O__MAY_LOSE);
+            o->position = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__FLOOR));
             o->synced = o->position == 0;
         } else {
             if (o->mode == 2) {
-                atomic_store(ringlet_o__w64(o, me + RINGLET_O__TAIL), UINT64_MAX);
+                RINGLET__STORE(ringlet_o__w64(o, me + RINGLET_O__TAIL), UINT64_MAX);
             } else {
-                atomic_store(ringlet_o__w32(o, me), RINGLET_O__JOINING);
+                RINGLET__STORE(ringlet_o__w32(o, me), RINGLET_O__JOINING);
                 do {
-                    o->position = atomic_load(ringlet_o__w64(o, RINGLET_O__FLOOR));
-                    atomic_store(ringlet_o__w64(o, me + RINGLET_O__TAIL), o->position);
-                } while (atomic_load(ringlet_o__w64(o, RINGLET_O__FLOOR)) != o->position);
+                    o->position = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__FLOOR));
+                    RINGLET__STORE(ringlet_o__w64(o, me + RINGLET_O__TAIL), o->position);
+                } while (RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__FLOOR)) != o->position);
             }
-            atomic_store(ringlet_o__w32(o, me), RINGLET_O__ACTIVE);
+            RINGLET__STORE(ringlet_o__w32(o, me), RINGLET_O__ACTIVE);
         }
         ringlet_o__bell(o);
         return RINGLET_OUTPUT_OK;
@@ -241,14 +257,14 @@ static inline int ringlet_o__join(ringlet_output *o) {
 /* Leaves the output. Twice is once. */
 static inline void ringlet_output_close(ringlet_output *o) {
     if (o->place) {
-        uint64_t gone = atomic_load(ringlet_o__w64(o, RINGLET_O__GONE));
-        uint64_t tail = atomic_load(ringlet_o__w64(o, o->place + RINGLET_O__TAIL));
+        uint64_t gone = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__GONE));
+        uint64_t tail = RINGLET__LOAD(ringlet_o__w64(o, o->place + RINGLET_O__TAIL));
         if (!o->may_lose && o->out)
-            atomic_fetch_add(ringlet_o__w64(o, RINGLET_O__LOST), 1);
+            RINGLET__ADD(ringlet_o__w64(o, RINGLET_O__LOST), 1);
         while (!o->may_lose && o->mode == 1 && gone < tail &&
-               !atomic_compare_exchange_weak(ringlet_o__w64(o, RINGLET_O__GONE), &gone, tail))
+               !RINGLET__EXCHANGE(ringlet_o__w64(o, RINGLET_O__GONE), &gone, tail))
             ;
-        atomic_store(ringlet_o__w32(o, o->place), RINGLET_O__FREE);
+        RINGLET__STORE(ringlet_o__w32(o, o->place), RINGLET_O__FREE);
         ringlet_o__bell(o);
     }
     if (o->mem != NULL)
@@ -276,7 +292,8 @@ static inline int ringlet_output_open(ringlet_output *o, const char *name, int m
         ringlet_output_close(o);
         if (error != RINGLET_OUTPUT_NONE || (timeout_ms >= 0 && ringlet_o__now() >= until))
             return error;
-        nanosleep(&(struct timespec){0, 10000000}, NULL);
+        struct timespec pause = {0, 10000000};
+        nanosleep(&pause, NULL);
     }
 }
 
@@ -286,8 +303,8 @@ typedef struct { uint32_t length, type, stride, ordinal; } ringlet_o__header;
 
 /* Something of what may have been overwritten was read: was it? */
 static inline int ringlet_o__overtaken(ringlet_output *o) {
-    atomic_thread_fence(memory_order_seq_cst);
-    return o->may_lose && atomic_load(ringlet_o__w64(o, RINGLET_O__FLOOR)) > o->position;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return o->may_lose && RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__FLOOR)) > o->position;
 }
 
 /* Reads and checks the entry at the position. 0: it is sound. */
@@ -313,7 +330,7 @@ static inline int ringlet_o__look(ringlet_output *o, uint64_t head, ringlet_o__h
 /* Copies for a reader that may lose. */
 static inline int ringlet_o__copy(ringlet_output *o, const unsigned char **data, uint64_t size) {
     if (size > o->copy_size) {
-        unsigned char *more = realloc(o->copy, size);
+        unsigned char *more = (unsigned char *)realloc(o->copy, size);
         if (more == NULL)
             return 1;
         o->copy = more, o->copy_size = size;
@@ -326,8 +343,8 @@ static inline int ringlet_o__copy(ringlet_output *o, const unsigned char **data,
 static inline int ringlet_o__miss(ringlet_output *o, ringlet_mep *m, uint32_t ordinal) {
     m->lost = ordinal - o->ordinal; /* modulo 2^32 */
     o->ordinal = ordinal, o->jumped = 0, o->lost += m->lost;
-    atomic_store(ringlet_o__w64(o, o->place + RINGLET_O__MISSES), o->lost);
-    atomic_fetch_add(ringlet_o__w64(o, RINGLET_O__MISSED), m->lost);
+    RINGLET__STORE(ringlet_o__w64(o, o->place + RINGLET_O__MISSES), o->lost);
+    RINGLET__ADD(ringlet_o__w64(o, RINGLET_O__MISSED), m->lost);
     return RINGLET_OUTPUT_LOST;
 }
 
@@ -336,11 +353,11 @@ static inline int ringlet_o__poll(ringlet_output *o, ringlet_mep *m, const unsig
     for (;;) {
         ringlet_o__header h = {0, 0, 0, 0};
         if (o->mode == 2)
-            o->position = atomic_load(ringlet_o__w64(o, RINGLET_O__NEXT));
-        uint64_t floor = atomic_load(ringlet_o__w64(o, RINGLET_O__FLOOR));
+            o->position = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__NEXT));
+        uint64_t floor = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__FLOOR));
         if (o->may_lose && floor > o->position)
             o->position = floor, o->jumped = 1;
-        uint64_t at = o->position, head = atomic_load(ringlet_o__w64(o, RINGLET_O__HEAD));
+        uint64_t at = o->position, head = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__HEAD));
         if (head == at) {
             if (o->mode == 2)
                 ringlet_o__tail(o, UINT64_MAX);
@@ -349,7 +366,7 @@ static inline int ringlet_o__poll(ringlet_output *o, ringlet_mep *m, const unsig
         if (o->mode == 2)
             ringlet_o__tail(o, at); /* before the claim */
         int broken = ringlet_o__look(o, head, &h, data, size);
-        if (o->mode == 2 && atomic_load(ringlet_o__w64(o, RINGLET_O__NEXT)) != at)
+        if (o->mode == 2 && RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__NEXT)) != at)
             continue; /* another was faster */
         int pad = h.type == UINT32_MAX, failed = 0;
         if (o->may_lose && !broken && !pad && !ringlet_o__overtaken(o))
@@ -363,9 +380,9 @@ static inline int ringlet_o__poll(ringlet_output *o, ringlet_mep *m, const unsig
         if (o->mode == 1 && o->synced && h.ordinal != o->ordinal && !(o->padded && h.ordinal == o->ordinal + 1))
             return RINGLET_OUTPUT_BROKEN;
         if (o->mode == 2) {
-            atomic_store(ringlet_o__w64(o, o->place + RINGLET_O__GIVEN), o->given + !pad);
-            if (!atomic_compare_exchange_strong(ringlet_o__w64(o, RINGLET_O__NEXT), &at, at + h.stride)) {
-                atomic_store(ringlet_o__w64(o, o->place + RINGLET_O__GIVEN), o->given);
+            RINGLET__STORE(ringlet_o__w64(o, o->place + RINGLET_O__GIVEN), o->given + !pad);
+            if (!RINGLET__EXCHANGE(ringlet_o__w64(o, RINGLET_O__NEXT), &at, at + h.stride)) {
+                RINGLET__STORE(ringlet_o__w64(o, o->place + RINGLET_O__GIVEN), o->given);
                 continue;
             }
         }
@@ -376,7 +393,7 @@ static inline int ringlet_o__poll(ringlet_output *o, ringlet_mep *m, const unsig
             continue;
         }
         *type = h.type;
-        atomic_store(ringlet_o__w64(o, o->place + RINGLET_O__GIVEN), ++o->given);
+        RINGLET__STORE(ringlet_o__w64(o, o->place + RINGLET_O__GIVEN), ++o->given);
         o->out = 1;
         return RINGLET_OUTPUT_OK;
     }
@@ -385,13 +402,13 @@ static inline int ringlet_o__poll(ringlet_output *o, ringlet_mep *m, const unsig
 /* Waits until something new may be there. 0: the builder unit is gone. */
 static inline int ringlet_o__wait(ringlet_output *o, uint64_t head, int ms) {
     struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
-    atomic_fetch_add(ringlet_o__w32(o, RINGLET_O__DATA + 4), 1);
-    uint32_t seq = atomic_load(ringlet_o__w32(o, RINGLET_O__DATA));
+    RINGLET__ADD(ringlet_o__w32(o, RINGLET_O__DATA + 4), 1);
+    uint32_t seq = RINGLET__LOAD(ringlet_o__w32(o, RINGLET_O__DATA));
     long rc = 0;
-    if (atomic_load(ringlet_o__w64(o, RINGLET_O__HEAD)) == head && atomic_load(ringlet_o__w64(o, RINGLET_O__ENDED)) == 0)
+    if (RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__HEAD)) == head && RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__ENDED)) == 0)
         rc = syscall(SYS_futex, o->mem + RINGLET_O__DATA, FUTEX_WAIT, seq, &t, NULL, 0);
     int late = rc != 0 && errno == ETIMEDOUT;
-    atomic_fetch_sub(ringlet_o__w32(o, RINGLET_O__DATA + 4), 1);
+    RINGLET__ADD(ringlet_o__w32(o, RINGLET_O__DATA + 4), UINT32_MAX);
     return !late || ringlet_o__lock(o->fd, F_OFD_GETLK, F_WRLCK, RINGLET_O__WRITER) != 0;
 }
 
@@ -406,20 +423,20 @@ static inline int ringlet_output_next(ringlet_output *o, ringlet_mep *m, int tim
     memset(m, 0, sizeof *m);
     if (o->out) {
         o->out = 0;
-        atomic_store(ringlet_o__w64(o, o->place + RINGLET_O__ACKED), ++o->acked);
+        RINGLET__STORE(ringlet_o__w64(o, o->place + RINGLET_O__ACKED), ++o->acked);
         ringlet_o__tail(o, o->mode == 2 ? UINT64_MAX : o->position);
     }
     for (;;) {
-        if (atomic_load(ringlet_o__w32(o, o->place)) != (o->may_lose ? RINGLET_O__MAY_LOSE : RINGLET_O__ACTIVE))
+        if (RINGLET__LOAD(ringlet_o__w32(o, o->place)) != (o->may_lose ? RINGLET_O__MAY_LOSE : RINGLET_O__ACTIVE))
             return RINGLET_OUTPUT_DETACHED;
-        uint64_t head = atomic_load(ringlet_o__w64(o, RINGLET_O__HEAD));
-        uint64_t ended = atomic_load(ringlet_o__w64(o, RINGLET_O__ENDED)); /* before the look */
+        uint64_t head = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__HEAD));
+        uint64_t ended = RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__ENDED)); /* before the look */
         int got = ringlet_o__poll(o, m, &data, &size, &type);
         if (got == RINGLET_OUTPUT_OK)
             break;
         if (got != RINGLET_OUTPUT_TIMEOUT)
             return got;
-        uint32_t entered = (uint32_t)atomic_load(ringlet_o__w64(o, RINGLET_O__ENTERED));
+        uint32_t entered = (uint32_t)RINGLET__LOAD(ringlet_o__w64(o, RINGLET_O__ENTERED));
         if (ended && o->may_lose && o->synced && o->jumped && entered != o->ordinal)
             return ringlet_o__miss(o, m, entered);
         if (ended || !alive)

@@ -18,6 +18,10 @@ var (
 	ErrAttached = errors.New("another front-end fills the ring")
 	ErrGone     = errors.New("the readout unit has ended without closing the ring")
 	ErrFull     = errors.New("the ring is full: the fragment was thrown away")
+	// ErrOrder is an event number that is not above those before it: what it belongs to would be thrown away.
+	ErrOrder = errors.New("event numbers must grow in a ring; a front-end that counts anew needs a new run")
+	// ErrNotTaken is an end of a run that the readout unit has not taken in time.
+	ErrNotTaken = errors.New("the readout unit has not taken the end of the run in time: what it has not read may be lost")
 
 	errDone = errors.New("this front-end has closed the ring")
 
@@ -40,9 +44,13 @@ func (e *RingError) Unwrap() error { return e.Err }
 
 // RingSettings are what a ring is opened with. The zero value is right for most.
 type RingSettings struct {
-	Type uint8 // type of the fragments' banks; 0: 51 (TestDet)
-	Drop bool  // a full ring throws fragments away, and counts them; without it, the front-end waits
+	Type uint8  // type of the fragments' banks; 0: 51 (TestDet)
+	Drop bool   // a full ring throws fragments away, and counts them; without it, the front-end waits
+	Name string // of the front-end, for logs and reports, at most 64 bytes
 }
+
+// GivenUp is a range of events of which fragments of this front-end are in no file of the run, and why.
+type GivenUp = fragring.GivenUp
 
 // Ring is a ring in shared memory that this front-end fills. Its methods are for one goroutine.
 type Ring struct {
@@ -56,6 +64,7 @@ type Ring struct {
 	core  *fragring.Producer
 	safe  uint64 // and dropped: once the ring is closed
 	lost  uint64
+	gave  uint64
 	place []byte // that poll found
 	size  int    // that poll looks for
 	poll  func() (bool, error)
@@ -66,12 +75,21 @@ type Ring struct {
 const (
 	firstLook   = time.Millisecond
 	slowestLook = 100 * time.Millisecond
+
+	// settle is how long a front-end that comes back waits until what the one before left has been judged.
+	settle = 200 * time.Millisecond
+	// EndPatience is how long End waits for the readout unit.
+	EndPatience = 30 * time.Second
 )
 
 // OpenRing attaches to a ring: NAME, which lies in /dev/shm, or a path. It waits until the readout unit has made it and
 // no other front-end fills it; ctx bounds that. A *RingError says why it could not be: around ErrNoRing or ErrAttached
 // and ctx's error where ctx was over, around ErrEnded where the run of the ring has ended.
 func OpenRing(ctx context.Context, name string, s RingSettings) (*Ring, error) {
+	if len(s.Name) > fragring.MaxName {
+		return nil, &RingError{"open", name, fmt.Errorf("the name of a front-end has %d bytes: %d are the most", len(s.Name),
+			fragring.MaxName)}
+	}
 	if s.Type == 0 {
 		s.Type = fragring.DefaultType
 	}
@@ -80,6 +98,7 @@ func OpenRing(ctx context.Context, name string, s RingSettings) (*Ring, error) {
 	for pause := firstLook; ; pause = min(2*pause, slowestLook) {
 		err := r.attach()
 		if err == nil {
+			r.resume()
 			return r, nil
 		}
 		if !errors.Is(err, ErrNoRing) && !errors.Is(err, ErrAttached) && !errors.Is(err, ErrGone) {
@@ -118,7 +137,7 @@ func (r *Ring) attach() (err error) {
 	if !ours {
 		return ErrAttached
 	}
-	r.core, err = fragring.Produce(base, r.seg.Bytes(), uint32(os.Getpid()))
+	r.core, err = fragring.Produce(base, r.seg.Bytes(), fragring.Who{PID: uint32(os.Getpid()), Name: r.set.Name})
 	switch {
 	case errors.Is(err, ErrClosed):
 		return ErrGone // its name goes at once
@@ -127,6 +146,14 @@ func (r *Ring) attach() (err error) {
 	}
 	r.source, r.run = r.core.Source(), r.core.Run()
 	return nil
+}
+
+// resume finds where to go on, when the readout unit has judged what the front-end before left in the ring.
+func (r *Ring) resume() {
+	for until := time.Now().Add(settle); !r.core.Settled() && time.Now().Before(until); {
+		time.Sleep(firstLook)
+	}
+	r.core.Resume()
 }
 
 // consumerLives is ErrGone where nobody holds the consumer's lock.
@@ -152,7 +179,8 @@ func (r *Ring) Source() uint16 { return r.source }
 func (r *Ring) Run() uint64 { return r.run }
 
 // Expected is the event after the last one that was committed or dropped, by whatever front-end: where one that was
-// killed begins again. 0 in a new ring.
+// killed begins again. 0 in a new ring. Where the front-end before left a number that the readout unit does not believe,
+// it is the one behind those that it does.
 func (r *Ring) Expected() uint64 { return r.core.Expected() }
 
 // Safe is the number of the event below which all events are safe: nobody will ask for them again.
@@ -161,6 +189,24 @@ func (r *Ring) Safe() uint64 {
 		r.safe = r.core.Safe()
 	}
 	return r.safe
+}
+
+// GivenUp is how many fragments of this run's ring the readout unit has given up: they are in no file.
+func (r *Ring) GivenUp() uint64 {
+	if r.seg != nil {
+		r.gave = r.core.GivenUp()
+	}
+	return r.gave
+}
+
+// NextGivenUp gives the next range of events that were given up, each once; false where there is none. The ring
+// remembers 64 of them: Missed of a range says how many were lost before it.
+func (r *Ring) NextGivenUp() (GivenUp, bool, error) {
+	if r.seg == nil {
+		return GivenUp{}, false, r.fail("read", errDone)
+	}
+	g, ok, err := r.core.NextGivenUp()
+	return g, ok, r.fail("read", err)
 }
 
 // Dropped is how many fragments were thrown away in this run.
@@ -198,12 +244,24 @@ func (r *Ring) look() (ok bool, err error) {
 	return ok, err
 }
 
-// Commit hands the first size bytes of the reserved place over, as the fragment of that event.
+// Commit hands the first size bytes of the reserved place over, as the fragment of that event. Event numbers grow: the
+// *RingError of another one is around ErrOrder, and the place is still reserved.
 func (r *Ring) Commit(event uint64, size int) error {
 	if r.seg == nil {
 		return r.fail("commit", errDone)
 	}
+	if err := r.order(event); err != nil {
+		return r.fail("commit", err)
+	}
 	return r.fail("commit", r.core.Commit(event, r.set.Type, size))
+}
+
+// order refuses a number that is not above those before it.
+func (r *Ring) order(event uint64) error {
+	if next := r.core.Expected(); event < next {
+		return fmt.Errorf("%w: event %d comes where %d or a higher one is next", ErrOrder, event, next)
+	}
+	return nil
 }
 
 // Cancel gives the reserved place back.
@@ -213,6 +271,9 @@ func (r *Ring) Cancel() { r.core.Cancel() }
 func (r *Ring) Drop(event uint64) error {
 	if r.seg == nil {
 		return r.fail("drop", errDone)
+	}
+	if err := r.order(event); err != nil {
+		return r.fail("drop", err)
 	}
 	return r.fail("drop", r.core.Drop(event))
 }
@@ -231,22 +292,46 @@ func (r *Ring) Put(ctx context.Context, event uint64, data []byte) error {
 		return err
 	}
 	copy(place, data)
-	return r.Commit(event, len(data))
+	if err = r.Commit(event, len(data)); err != nil {
+		r.Cancel()
+	}
+	return err
 }
 
-// End declares the end of this front-end's run, and closes the ring: the readout unit reads what is in it, and no
-// fragment of this run may follow.
-func (r *Ring) End() error { return r.close(true) }
+// End declares the end of this front-end's run, waits for EndPatience at most until the readout unit has taken what is in
+// the ring and the end, and closes the ring. No fragment of this run may follow. What was taken is not yet safe.
+func (r *Ring) End() error {
+	ctx, cancel := context.WithTimeout(context.Background(), EndPatience)
+	defer cancel()
+	return r.EndWithin(ctx)
+}
 
-// Close leaves the ring: this or another front-end may come back to it and go on. After End or Close it does nothing.
-func (r *Ring) Close() error { return r.close(false) }
-
-func (r *Ring) close(ended bool) error {
+// EndWithin is End that waits until ctx is over. Reasons of its *RingError: ErrNotTaken, ErrClosed, ErrRefused, ErrGone.
+// The ring is closed in any case.
+func (r *Ring) EndWithin(ctx context.Context) error {
 	if r.seg == nil {
 		return nil
 	}
-	r.core.Leave(ended)
-	r.safe, r.lost = r.core.Safe(), r.core.Dropped()
+	r.core.Leave(true)
+	err := r.core.Wait(ctx, r.core.EndTaken, r.consumerLives)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w (%w)", ErrNotTaken, ctx.Err())
+	}
+	return errors.Join(r.fail("end", err), r.close())
+}
+
+// Close leaves the ring: this or another front-end may come back to it and go on. What was committed stays in the ring.
+// After End or Close it does nothing.
+func (r *Ring) Close() error {
+	if r.seg == nil {
+		return nil
+	}
+	r.core.Leave(false)
+	return r.close()
+}
+
+func (r *Ring) close() error {
+	r.safe, r.lost, r.gave = r.core.Safe(), r.core.Dropped(), r.core.GivenUp()
 	seg := r.seg
 	r.seg, r.place = nil, nil
 	return r.fail("close", seg.Close())

@@ -42,7 +42,9 @@ int main(int argc, char **argv) {
     uint64_t plane = strtoull(argv[2], NULL, 10), events = strtoull(argv[3], NULL, 10);
     double rate = strtod(argv[4], NULL);
     ringlet_ring ring;
-    int error = ringlet_ring_open(&ring, argv[1], 30000);
+    char name[32];
+    snprintf(name, sizeof name, "plane-%.20s", argv[2]);
+    int error = ringlet_ring_open_as(&ring, argv[1], name, 30000);
     struct timespec begin;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     uint64_t first = error ? events : ringlet_ring_next(&ring);
@@ -51,8 +53,9 @@ int main(int argc, char **argv) {
         await(begin, event - first, rate);
         error = ringlet_ring_put(&ring, event, data, measure(event, plane, data));
     }
+    if (!error)
+        error = ringlet_ring_end(&ring);
     if (error)
         return fprintf(stderr, "plane %s: %s\n", argv[2], ringlet_ring_error(error)), 1;
-    ringlet_ring_end(&ring);
     return 0;
 }

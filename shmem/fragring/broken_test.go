@@ -1,10 +1,13 @@
 package fragring
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
+	"strings"
 	"testing"
+	"unicode"
 
 	"ringlet/testkit/must"
 )
@@ -26,7 +29,7 @@ func TestBrokenProducer(t *testing.T) {
 		"a size beyond what is written": {harm: at(first+8, 4096), broken: "size"},
 		"a size of 4 GiB":               {harm: at(first+8, math.MaxUint32), broken: "size"},
 		"a wrap at the beginning":       {harm: at(first+8, 1<<40|(MinCapacity-16)), broken: "wrap record's flags"},
-		"unknown flags":                 {harm: at(first+8, 2<<40|3), refused: 1},
+		"unknown flags":                 {harm: at(first+8, 8<<40|3), refused: 1},
 		"reserved bytes":                {harm: at(first+8, 1<<48|3), refused: 1},
 		"the event of no event":         {harm: at(first, math.MaxUint64), refused: 1},
 	} {
@@ -90,7 +93,7 @@ func TestBrokenConsumer(t *testing.T) {
 		if _, _, err := p.Reserve(60000); !errors.As(err, &broken) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := Produce("again", mem, 1); !errors.As(err, &broken) {
+		if _, err := Produce("again", mem, Who{PID: 1}); !errors.As(err, &broken) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -98,7 +101,7 @@ func TestBrokenConsumer(t *testing.T) {
 	p.marks[0].position.Store(8)
 	p.marks[1].position.Store(8)
 	var broken *BrokenError
-	if _, err := Produce("again", mem, 1); !errors.As(err, &broken) || broken.What != "mark" {
+	if _, err := Produce("again", mem, Who{PID: 1}); !errors.As(err, &broken) || broken.What != "mark" {
 		t.Errorf("without marks: %v", err)
 	}
 }
@@ -121,6 +124,46 @@ func TestBrokenHeader(t *testing.T) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
+}
+
+// FuzzRevision: whatever a consumer writes into the words of revision 2, the producer takes a bounded time, and gives
+// ranges that have events or refuses; and whatever a producer writes as its name, the consumer gives a line of text.
+func FuzzRevision(f *testing.F) {
+	f.Add(uint64(1), uint64(0), uint64(0), []byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0}, []byte("calo"))
+	f.Add(uint64(1<<63), uint64(96), uint64(math.MaxUint64), []byte{}, []byte{0xFF, 10, 27})
+	f.Add(uint64(200), uint64(32), uint64(5), bytes.Repeat([]byte{9}, 64), []byte{})
+	f.Fuzz(func(t *testing.T, ranges, settled, again uint64, table, name []byte) {
+		mem, p, c := pair(t)
+		put(t, p, 1, 1, []byte("abc"))
+		copy(mem[0x400:HeaderSize], table)
+		copy(mem[0x240:0x280], name)
+		p.ranges.Store(ranges)
+		p.words.settled.Store(settled)
+		p.words.again.Store(again)
+		p.Resume()
+		if settled != 32 && p.Expected() != 2 {
+			t.Fatalf("event %d comes next", p.Expected())
+		}
+		for n := 0; ; n++ {
+			g, ok, err := p.NextGivenUp()
+			var broken *BrokenError
+			if err != nil && !errors.As(err, &broken) {
+				t.Fatal(err)
+			}
+			if !ok && err == nil {
+				break
+			}
+			if n > tableSize || err == nil && g.From >= g.To {
+				t.Fatalf("range %d: %+v", n, g)
+			}
+		}
+		if who := c.Frontend(); len(who) > MaxName || strings.ContainsFunc(who, unicode.IsControl) {
+			t.Fatalf("%q", who)
+		}
+		if f, ok, err := c.Next(); !ok || err != nil || f.Event != 1 {
+			t.Fatal(f, ok, err)
+		}
+	})
 }
 
 // FuzzConsumer: whatever a producer writes, the consumer gives slices of the ring or refuses.

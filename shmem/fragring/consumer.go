@@ -2,6 +2,7 @@ package fragring
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -30,7 +31,12 @@ type Consumer struct {
 	ends     []uint64 // of the fragments out: where the record after each begins
 	first    int      // of ends that Done was not told of
 	refused  uint64
+	why      string // the record that was refused last
 	asked    uint64 // the wake word
+
+	last, wanted, told  uint64 // the event of the last fragment; what is safe, and what of it the producer was told
+	held                uint64 // the lowest event at or above told whose fragment was given up; noEvent: none
+	settledAt, againNow uint64 // as Settle stored it
 }
 
 // Consume opens the reading end of a ring that Make made. Errors are *BrokenError.
@@ -39,7 +45,7 @@ func Consume(name string, mem []byte) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Consumer{ring: r}, nil
+	return &Consumer{ring: r, held: noEvent, last: noEvent}, nil
 }
 
 // Next gives the next fragment, or false where there is none now. An error, *BrokenError, is for good: nothing behind
@@ -56,15 +62,18 @@ func (c *Consumer) Next() (Fragment, bool, error) {
 		if err != nil {
 			return Fragment{}, false, err
 		}
-		from := c.position%c.size + recordHeader
+		from := c.position%c.size + recordHeader + extras(h.flags)
 		c.position += length
-		if h.flags == 0 && h.rest == 0 && h.size <= maxFragment && h.event != noEvent {
+		wrong := h.wrong()
+		if wrong == "" {
 			c.push()
+			c.last = h.event
 			to := from + uint64(h.size)
 			return Fragment{h.event, h.kind, c.data[from:to:to]}, true, nil
 		}
 		if h.flags != flagWrap {
 			c.refused++
+			c.why = wrong
 		}
 		c.pass()
 	}
@@ -101,7 +110,7 @@ func (c *Consumer) check(h *record) (uint64, error) {
 		}
 		return rest, nil
 	}
-	length := stride(uint64(h.size))
+	length := stride(uint64(h.size) + extras(h.flags))
 	switch {
 	case length > c.written-c.position:
 		return 0, c.broken("size", uint64(h.size), "the record leads past what is written")
@@ -109,6 +118,23 @@ func (c *Consumer) check(h *record) (uint64, error) {
 		return 0, c.broken("size", uint64(h.size), "the record leads past the end of the ring")
 	}
 	return length, nil
+}
+
+// wrong says why a record that has a good end holds no fragment; empty: it does.
+func (h *record) wrong() string {
+	switch {
+	case h.flags == flagWrap:
+		return "a wrap record"
+	case h.flags&^flagsKnown != 0:
+		return fmt.Sprintf("a record has unknown flags, %#x", h.flags)
+	case h.rest != 0:
+		return fmt.Sprintf("the reserved bytes of a record are %#x, and not 0", h.rest)
+	case h.size > maxFragment:
+		return fmt.Sprintf("a fragment has %d bytes, and %d are the most", h.size, maxFragment)
+	case h.event == noEvent:
+		return "a fragment has the event number 2^64-1, which is none"
+	}
+	return ""
 }
 
 func (c *Consumer) broken(what string, value uint64, reason string) error {
@@ -156,11 +182,34 @@ func (c *Consumer) free(to uint64) {
 	c.room.Ring()
 }
 
-// Safe tells the producer that all events below this number are safe.
-func (c *Consumer) Safe(event uint64) { c.safe.Store(event) }
+// Safe tells the producer that the fragments of all events below this number are safe, or GaveUp has told of them. A
+// producer that does not know of those is told no more than what is below the first of them. Call it again, with any
+// number, when another producer has attached.
+func (c *Consumer) Safe(event uint64) {
+	c.wanted = max(c.wanted, event)
+	to := c.wanted
+	if !c.Revised() {
+		to = min(to, c.held)
+	}
+	if to <= c.told {
+		return
+	}
+	c.told = to
+	c.safe.Store(to)
+	if c.held < to {
+		c.held = noEvent
+	}
+}
+
+// Held is the event below which a producer of revision 1 is told safe, and true, if fragments that were given up keep it
+// there.
+func (c *Consumer) Held() (uint64, bool) { return c.held, c.held < c.wanted && !c.Revised() }
 
 // Refused is how many records held no fragment of the format.
 func (c *Consumer) Refused() uint64 { return c.refused }
+
+// WhyRefused says what was wrong with the last of those; empty where there is none.
+func (c *Consumer) WhyRefused() string { return c.why }
 
 // Dropped is how many fragments the producers say they have thrown away.
 func (c *Consumer) Dropped() uint64 { return c.dropped.Load() }

@@ -28,6 +28,15 @@ const (
 	// ConsumerByte is the byte whose lock the consumer holds while it lives.
 	ConsumerByte = 1
 
+	// Revision is which words of the header this package knows: docs/format/ring.md. The version word stays 1, since
+	// producers of revision 1 attach, too.
+	Revision = 2
+
+	// MaxName is the most bytes that the name of a front-end has in a ring.
+	MaxName = 64
+
+	featureRevised = 1 // of the ring: its consumer keeps the words of revision 2
+
 	// DefaultType is the type of fragments whose front-end names none: TestDet.
 	DefaultType = 51
 )
@@ -55,8 +64,11 @@ const (
 	recordHeader = 16
 	recordAlign  = 16
 
-	flagWrap = 1 // no fragment: the rest of the ring up to its end
-	noEvent  = math.MaxUint64
+	flagWrap    = 1 // no fragment: the rest of the ring up to its end
+	flagTrigger = 2 // a trigger number, 8 bytes, stands before the data
+	flagTime    = 4 // a time stamp, 8 bytes, stands before the data, behind the trigger number
+	flagsKnown  = flagTrigger | flagTime
+	noEvent     = math.MaxUint64
 )
 
 type lineRest [64 - 8]byte
@@ -73,14 +85,17 @@ type words struct {
 	capacity uint64
 	run      uint64
 	largest  uint32
-	_        [64 - 0x2C]byte
+	features uint32
+	_        [64 - 0x30]byte
 
 	// the producer's
 	state    atomic.Uint32
 	pid      atomic.Uint32
 	attached atomic.Uint64 // times that a producer attached
 	silent   atomic.Uint32 // it does not ring the bell
-	_        [64 - 20]byte
+	revision atomic.Uint32 // that it knows, if it is the one in by
+	by       atomic.Uint64 // which of the attached stored revision and name
+	_        [64 - 32]byte
 	written  atomic.Uint64
 	dropped  atomic.Uint64
 	marks    [2]mark
@@ -90,15 +105,41 @@ type words struct {
 	taken       atomic.Uint64
 	safe        atomic.Uint64
 	wake        atomic.Uint64 // ring when written comes to this
-	_           [64 - 3*8]byte
+	settled     atomic.Uint64 // the records below have been judged, and again holds for whoever comes now
+	again       atomic.Uint64 // one above the event from which to send; 0: the mark says it
+	_           [64 - 5*8]byte
 	consumer    atomic.Uint32
 	consumerPID atomic.Uint32
-	_           lineRest
+	end         atomic.Uint64 // the consumer has taken the end of the run
+	_           [64 - 16]byte
 
 	records shmem.Bell // rung when written or the producer's state changes
 	_       lineRest
-	room    shmem.Bell // rung when taken or the consumer's state changes
+	room    shmem.Bell // rung when taken, end or the consumer's state changes
 	_       lineRest
+	_       [64]byte
+
+	ranges  atomic.Uint64 // that were ever told
+	givenUp atomic.Uint64 // fragments in them
+	_       [64 - 16]byte
+	who     label // the producer's name
+	_       label // the name of the source; kept for later
+	_       label // the state of the run; kept for later
+	_       label // a secret; kept for later
+	_       [0xC0]byte
+	table   [tableSize]given
+}
+
+// label is a text, padded with zeros.
+type label [MaxName / 8]atomic.Uint64
+
+// tableSize is how many ranges a ring remembers.
+const tableSize = 64
+
+// given is a range of events whose fragments were given up.
+type given struct {
+	from, to, why atomic.Uint64 // why: the reason, and the number of fragments above 32 bits
+	seq           atomic.Uint64 // number of the range, from 1; stored last
 }
 
 // record is the header of a record.
@@ -134,7 +175,7 @@ func Make(mem []byte, s Settings) error {
 	w := wordsOf(mem)
 	w.magic, w.version, w.source = magic, version, uint32(s.Source)
 	w.data, w.capacity = HeaderSize, uint64(len(mem)-HeaderSize)
-	w.run, w.largest = s.Run, maxFragment
+	w.run, w.largest, w.features = s.Run, maxFragment, featureRevised
 	w.consumerPID.Store(s.PID)
 	w.consumer.Store(uint32(reading))
 	return nil

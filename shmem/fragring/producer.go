@@ -21,11 +21,18 @@ type Producer struct {
 	at       uint64 // of the place that is reserved
 	place    []byte // nil where none is
 	out      bool
+	seen     uint64 // ranges given up that NextGivenUp has passed
 }
 
-// Produce attaches to the writing end of a ring; the caller holds the lock of ProducerByte. pid is for people. Errors
-// are *BrokenError, ErrEnded, ErrClosed and ErrRefused.
-func Produce(name string, mem []byte, pid uint32) (*Producer, error) {
+// Who is a producer, for people.
+type Who struct {
+	PID  uint32
+	Name string // at most MaxName bytes; more are cut off
+}
+
+// Produce attaches to the writing end of a ring; the caller holds the lock of ProducerByte. Errors are
+// *BrokenError, ErrEnded, ErrClosed and ErrRefused.
+func Produce(name string, mem []byte, who Who) (*Producer, error) {
 	r, err := view(name, mem)
 	if err != nil {
 		return nil, err
@@ -44,7 +51,8 @@ func Produce(name string, mem []byte, pid uint32) (*Producer, error) {
 	if err := p.resume(); err != nil {
 		return nil, err
 	}
-	r.pid.Store(pid)
+	p.sign(who.Name)
+	r.pid.Store(who.PID)
 	r.silent.Store(0)
 	r.state.Store(uint32(Attached)) // first: who sees the new number sees no state of the one before
 	r.attached.Add(1)

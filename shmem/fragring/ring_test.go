@@ -26,7 +26,7 @@ func pair(t must.TB) ([]byte, *Producer, *Consumer) {
 	mem := memory(t)
 	c, err := Consume("test", mem)
 	must.OK(t, err)
-	p, err := Produce("test", mem, 9)
+	p, err := Produce("test", mem, Who{PID: 9, Name: "calo"})
 	must.OK(t, err)
 	return mem, p, c
 }
@@ -46,13 +46,20 @@ func put(t must.TB, p *Producer, event uint64, kind uint8, data []byte) bool {
 const image = `
 0000 52 4E 47 4C 52 49 4E 47  01 00 00 00  03 02 00 00   # magic, version 1, source 0x0203
 0010 00 10 00 00 00 00 00 00  00 00 04 00 00 00 00 00    # data offset, capacity 256 KiB
-0020 4D 00 00 00 00 00 00 00  FF FF 00 00                # run 77, largest fragment
+0020 4D 00 00 00 00 00 00 00  FF FF 00 00  01 00 00 00   # run 77, largest fragment, revision 2 is kept
 0040 01 00 00 00  09 00 00 00  01 00 00 00 00 00 00 00   # attached, pid 9, the first
+0050 00 00 00 00  02 00 00 00  01 00 00 00 00 00 00 00   # it rings, revision 2, said by the first
 0080 50 00 00 00 00 00 00 00  01 00 00 00 00 00 00 00    # written 80, dropped 1
 0090 20 00 00 00 00 00 00 00  0C 00 00 00 00 00 00 00    # mark: at 32 comes event 12 (11 was dropped)
 00A0 50 00 00 00 00 00 00 00  0D 00 00 00 00 00 00 00    # mark: at 80 comes event 13
 00C0 20 00 00 00 00 00 00 00  0B 00 00 00 00 00 00 00    # taken 32, safe below 11
-0100 01 00 00 00  05 00 00 00                            # reading, pid 5
+00D0 00 00 00 00 00 00 00 00  20 00 00 00 00 00 00 00    # no wake, judged up to 32
+00E0 08 00 00 00 00 00 00 00                            # whoever comes now sends from 7
+0100 01 00 00 00  05 00 00 00  01 00 00 00 00 00 00 00   # reading, pid 5, the end is taken
+0200 01 00 00 00 00 00 00 00  02 00 00 00 00 00 00 00    # one range given up, of two fragments
+0240 63 61 6C 6F                                        # the front-end's name
+0400 08 00 00 00 00 00 00 00  0A 00 00 00 00 00 00 00    # events 8 and 9
+0410 01 00 00 00  02 00 00 00  01 00 00 00 00 00 00 00   # late, two fragments, the first range
 1000 0A 00 00 00 00 00 00 00  03 00 00 00  33 00 00 00   # event 10, 3 bytes, type 51
 1010 61 62 63
 1020 0C 00 00 00 00 00 00 00  11 00 00 00  07 00 00 00   # event 12, 17 bytes, type 7
@@ -77,7 +84,10 @@ func TestGolden(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	c.Done(1)
+	c.GaveUp(8, 10, Late)
 	c.Safe(11)
+	c.Settle(7, true)
+	c.TakeEnd()
 	for i := range want {
 		if mem[i] != want[i] {
 			t.Fatalf("byte %#x is %#x, the page says %#x", i, mem[i], want[i])
@@ -138,7 +148,7 @@ func TestModel(t *testing.T) {
 					clear(place)
 				}
 				var err error
-				p, err = Produce("again", mem, 1)
+				p, err = Produce("again", mem, Who{PID: 1})
 				must.OK(t, err)
 			},
 			"next": func(t *rapid.T) {
@@ -186,7 +196,7 @@ func TestDeathBetweenTwoStores(t *testing.T) {
 			if stores > 1 {
 				other.next.Store(9)
 			}
-			q, err := Produce("again", mem, 1)
+			q, err := Produce("again", mem, Who{PID: 1})
 			must.OK(t, err)
 			if q.Expected() != want {
 				t.Errorf("dropped %v, %d stores: event %d comes next, want %d", dropped, stores, q.Expected(), want)
@@ -201,13 +211,13 @@ func TestStates(t *testing.T) {
 		t.Errorf("state %d, %d attached", s, n)
 	}
 	p.Leave(false)
-	p, err := Produce("again", mem, 1)
+	p, err := Produce("again", mem, Who{PID: 1})
 	must.OK(t, err)
 	if s, n := c.Producer(); s != Attached || n != 2 {
 		t.Errorf("state %d, %d attached", s, n)
 	}
 	p.Leave(true)
-	if _, err := Produce("late", mem, 1); !errors.Is(err, ErrEnded) {
+	if _, err := Produce("late", mem, Who{PID: 1}); !errors.Is(err, ErrEnded) {
 		t.Errorf("after the end: %v", err)
 	}
 	for broken, want := range map[bool]error{false: ErrClosed, true: ErrRefused} {
@@ -216,7 +226,7 @@ func TestStates(t *testing.T) {
 		if _, _, err := p.Reserve(1); !errors.Is(err, want) {
 			t.Errorf("reserve: %v", err)
 		}
-		if _, err := Produce("late", mem, 1); !errors.Is(err, want) {
+		if _, err := Produce("late", mem, Who{PID: 1}); !errors.Is(err, want) {
 			t.Errorf("attach: %v", err)
 		}
 	}

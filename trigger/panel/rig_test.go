@@ -204,7 +204,7 @@ func (c *client) tryAttach(name string) bool {
 	}
 	ours, err := seg.Claim(fragring.ProducerByte)
 	if err == nil && ours {
-		c.put, err = fragring.Produce(name, seg.Bytes(), 77)
+		c.put, err = fragring.Produce(name, seg.Bytes(), fragring.Who{PID: 77})
 	}
 	if err == nil && ours {
 		c.get, err = shmem.OpenReader(name)

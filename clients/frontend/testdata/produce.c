@@ -1,5 +1,6 @@
 /* A producer for tests: produce RING EVENTS SIZE [drop]. Fragment e has 8 + (e * 7919) % (SIZE - 7) bytes, or SIZE where
- * SIZE is 1024: the event's number and then its lowest byte. It says the event that it begins at. EVENTS 0: for ever. */
+ * SIZE is 1024: the event's number and then its lowest byte. It says the event that it begins at, and, with drop, that all are put in.
+ * EVENTS 0: for ever. C or C++. */
 #include "ringlet.h"
 #include <stdlib.h>
 
@@ -9,7 +10,7 @@ int main(int argc, char **argv) {
     uint64_t events = strtoull(argv[2], NULL, 10);
     size_t largest = strtoul(argv[3], NULL, 10);
     ringlet_ring ring;
-    int error = ringlet_ring_open(&ring, argv[1], 20000);
+    int error = ringlet_ring_open_as(&ring, argv[1], "produce", 20000);
     if (error != RINGLET_OK) {
         fprintf(stderr, "open: %s\n", ringlet_ring_error(error));
         return 1;
@@ -30,7 +31,12 @@ int main(int argc, char **argv) {
         }
     }
     uint64_t dropped = ringlet_ring_dropped(&ring);
-    ringlet_ring_end(&ring);
+    if (ring.drop)
+        puts("all put"), fflush(stdout);
+    if ((error = ringlet_ring_end(&ring)) != RINGLET_OK) {
+        fprintf(stderr, "end: %s\n", ringlet_ring_error(error));
+        return 1;
+    }
     printf("dropped %" PRIu64 " safe %" PRIu64 "\n", dropped, ringlet_ring_safe(&ring));
     return 0;
 }

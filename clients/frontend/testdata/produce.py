@@ -3,7 +3,7 @@ import sys
 
 from ringlet import shm
 
-ring = shm.Ring(sys.argv[1], timeout=20, type=7, drop=len(sys.argv) > 4)
+ring = shm.Ring(sys.argv[1], timeout=20, type=7, drop=len(sys.argv) > 4, frontend="produce")
 events, largest = int(sys.argv[2]), int(sys.argv[3])
 print(ring.next, flush=True)
 event = ring.next
@@ -26,5 +26,7 @@ while events == 0 or event < events:
             ring.commit(event)
     event += 1
 dropped = ring.dropped
+if ring.drop_when_full:
+    print("all put", flush=True)
 ring.end()
 print("dropped", dropped, "safe", ring.safe)

@@ -84,6 +84,10 @@ class _Answers(shm.Ring):
     """The ring of answers. It rings the bell of the builder unit where it can."""
 
     _silent = 0 if output._FUTEX else 1
+    _any_order = True  # MEPs come as they are given out
+
+    def _settle(self):
+        """Nobody was here before."""
 
     def _check(self, path):
         super()._check(path)

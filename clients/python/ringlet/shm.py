@@ -3,7 +3,7 @@
     with Ring("calo", timeout=10) as ring:          # wait up to 10 s until the ring is there
         for event in range(ring.next, events):      # a front-end that was killed goes on where it was
             ring.put(event, data)                   # or place = ring.reserve(n), fill it, ring.commit(event)
-        ring.end()                                  # no fragment of this run follows
+        ring.end()                                  # no fragment of this run follows: it is taken, or it raises
 
 Python 3.9 or newer on Linux, 64-bit little-endian; the standard library only. A Ring is for one thread. The layout is
 docs/format/ring.md.
@@ -13,8 +13,12 @@ instruction. On x86-64 the processor keeps the order of stores, so the ring is r
 taking a lock in between, which holds for CPython as it is built today and is not promised by the language. There is no
 futex either: a full ring is looked at again after 0.05 to 10 ms, and the readout unit, which this module tells so, looks
 for fragments every millisecond when it has nothing to do.
+
+An exception in a with block leaves the ring: what was put stays in it and is read, a place that was reserved and not
+committed is given back, and another front-end may go on. Nothing is dropped.
 """
 
+import collections
 import errno
 import fcntl
 import mmap
@@ -37,8 +41,19 @@ _NO_EVENT = 2**64 - 1
 # Words of 8 bytes, by their number; words of 4 bytes, by theirs.
 _ATTACHED, _WRITTEN, _DROPPED, _MARKS, _TAKEN, _SAFE = 9, 16, 17, 18, 24, 25
 _STATE, _PID, _SILENT, _CONSUMER = 16, 17, 20, 64
+# Those of revision 2.
+_FEATURES, _REVISION = 11, 21
+_BY, _SETTLED, _AGAIN, _END, _RANGES, _GIVEN_UP, _WHO, _TABLE, _TABLE_SIZE = 11, 27, 28, 33, 64, 65, 0x240, 128, 64
+_SETTLE = 0.2
+_REASONS = {1: "they came too late", 2: "they came again", 3: "their numbers run backwards",
+            4: "their numbers are far from those before and after", 5: "they were left over at the end of the run"}
 _LOCK = struct.Struct("hhqqi4x")  # struct flock
 _ORDERED = platform.machine() in ("x86_64", "AMD64")
+
+
+GivenUp = collections.namedtuple("GivenUp", "first end why count missed")
+GivenUp.__doc__ = """Events from first on and below end, of which count fragments are in no file of the run, and why (words).
+missed: ranges before this one that the ring does not remember any more."""
 
 
 class RingError(Exception):
@@ -65,6 +80,10 @@ class Refused(RingError):
     """The readout unit has refused what stood in the ring, and reads no more of it."""
 
 
+class NotTaken(RingError):
+    """The readout unit has not taken the end of the run in time: what it has not read may be lost."""
+
+
 class Full(RingError):
     """There was no room in time."""
 
@@ -78,13 +97,16 @@ class Ring:
 
     name: in /dev/shm, or a path. timeout: seconds to wait until a readout unit has made the ring and no other front-end
     fills it; None waits for ever. type: of the fragments' banks. drop: a full ring throws fragments away and counts
-    them; without it, put and reserve wait.
+    them; without it, put and reserve wait. frontend: the name of this front-end, for logs and reports.
     """
 
-    def __init__(self, name, timeout=None, type=TESTDET, drop=False):
+    def __init__(self, name, timeout=None, type=TESTDET, drop=False, frontend=""):
         if sys.byteorder != "little" or struct.calcsize("P") != 8:
             raise Broken("the ring's layout is for 64-bit little-endian machines")
         self.type, self.drop_when_full = type, drop
+        self._who = frontend.encode()
+        if len(self._who) > 64:
+            raise ValueError("the name of a front-end has %d bytes: 64 are the most" % len(self._who))
         self._name, self._memory, self._place = name, None, None
         self._lock = threading.Lock()
         until = None if timeout is None else time.monotonic() + timeout
@@ -92,6 +114,7 @@ class Ring:
         while True:
             try:
                 self._attach()
+                self._settle()
                 return
             except (NoRing, Attached, Closed) as error:
                 if until is not None and time.monotonic() >= until:
@@ -108,6 +131,7 @@ class Ring:
         self.close()
 
     _silent = 1  # it wakes nobody; filter.py does
+    _any_order = False
 
     # What the readout unit says.
 
@@ -130,6 +154,36 @@ class Ring:
             self._drops = self._words[_DROPPED]
         return self._drops
 
+    @property
+    def given_up(self):
+        """How many fragments of this run's ring the readout unit has given up: they are in no file."""
+        if self._memory is not None and self._revised:
+            self._gave = self._words[_GIVEN_UP]
+        return self._gave
+
+    def ranges_given_up(self):
+        """The ranges of events that were given up and not told yet, as GivenUp. The ring remembers 64 of them."""
+        if self._memory is None:
+            raise Closed("this front-end has closed the ring")
+        count, told = self._words[_RANGES] if self._revised else 0, []
+        if count < self._ranges:
+            raise Broken("ring %s: the count of ranges given up has moved back to %d" % (self._name, count))
+        missed = max(0, count - _TABLE_SIZE - self._ranges)
+        for index in range(self._ranges + missed, count):  # at most 64
+            at = _TABLE + 4 * (index % _TABLE_SIZE)
+            before = self._words[at + 3]
+            first, end, why = self._words[at : at + 3]
+            if before != index + 1 or self._words[at + 3] != before:
+                missed += 1  # it is being overwritten
+                continue
+            if first >= end:
+                raise Broken("ring %s: the range given up at %d has no events" % (self._name, first))
+            reason = _REASONS.get(why & 0xFFFFFFFF, "for a reason that this release does not know")
+            told.append(GivenUp(first, end, reason, why >> 32, missed))
+            missed = 0
+        self._ranges = count
+        return told
+
     # Fragments.
 
     def put(self, event, data, timeout=None):
@@ -149,6 +203,15 @@ class Ring:
             raise
         return True
 
+    def _number(self, event):
+        if not 0 <= event < _NO_EVENT:
+            raise ValueError("an event's number is from 0 to 2^64-2")
+        if event < self._next and not self._any_order:
+            raise ValueError(
+                "event numbers must grow in a ring: event %d comes where %d or a higher one is next; a front-end that "
+                "counts anew needs a new run" % (event, self._next)
+            )
+
     def reserve(self, size, timeout=None):
         """A place for a fragment of that many bytes, to be filled and committed; with drop, None where the ring is
         full. timeout: seconds to wait for room, then Full; None waits as long as the readout unit lives."""
@@ -164,8 +227,8 @@ class Ring:
             size = place
         if place is None or not 0 <= size <= place:
             raise ValueError("commit what was reserved, once")
-        if not 0 <= event < _NO_EVENT:
-            raise ValueError("an event's number is from 0 to 2^64-2")
+        if not self._next <= event < _NO_EVENT:
+            self._number(event)
         at, position, length = self._at, self._position, self._size
         if at != position:
             _RECORD.pack_into(self._memory, _HEADER + position % length, 0, at - position - 16, 0, _WRAP, 0)
@@ -185,20 +248,33 @@ class Ring:
 
     def drop(self, event):
         """Counts the fragment of an event as thrown away."""
-        if not 0 <= event < _NO_EVENT:
-            raise ValueError("an event's number is from 0 to 2^64-2")
         if self._memory is None:
             raise Closed("this front-end has closed the ring")
+        self._number(event)
         self._words[_DROPPED] += 1
         self._note(event + 1)
 
-    def end(self):
-        """Declares the end of this front-end's run, and closes the ring. No fragment of this run may follow."""
-        self._leave(2)
+    def end(self, timeout=30):
+        """Declares the end of this front-end's run, waits until the readout unit has taken what is in the ring and the
+        end, and closes the ring in any case. No fragment of this run may follow. What was taken is not yet safe.
+
+        After timeout seconds (None: as long as the readout unit lives) it raises NotTaken; Closed or Refused, if the
+        readout unit reads no more. What it has not read may be lost then.
+        """
+        if self._memory is None:
+            return
+        self._say(2)
+        try:
+            self._await_end(timeout)
+        finally:
+            self._gone()
 
     def close(self):
-        """Leaves the ring: this or another front-end may come back to it. After end or close it does nothing."""
-        self._leave(3)
+        """Leaves the ring: this or another front-end may come back to it, and what was put stays in it. After end or
+        close it does nothing."""
+        if self._memory is not None:
+            self._say(3)
+            self._gone()
 
     # What only this module uses.
 
@@ -299,6 +375,7 @@ class Ring:
         except BaseException:
             self._forget()
             raise
+        self._sign()
         self._ints[_PID] = os.getpid() & 0xFFFFFFFF
         self._ints[_SILENT] = self._silent
         self._ints[_STATE] = 1  # before the number: who sees that sees no earlier state
@@ -327,6 +404,7 @@ class Ring:
         if (magic, version, data, capacity, largest) != (b"RNGLRING", 1, _HEADER, self._size, MAX_FRAGMENT):
             raise Broken("%s is no ring of fragments of version 1" % path)
         self.source, self.run = source, run
+        self._revised, self._ranges, self._gave = bool(self._ints[_FEATURES] & 1), 0, 0
 
     def _resume(self):
         """The event that comes next is that of the mark at the written position; of two, the higher one."""
@@ -337,14 +415,61 @@ class Ring:
             raise Broken("ring %s: no mark belongs to what is written" % self._name)
         self._next, self._mark = max(marks)
 
-    def _leave(self, state):
-        if self._memory is None:
-            return
-        self._safe, self._drops = self.safe, self.dropped
+    def _say(self, state):
         if not _ORDERED:
             self._fence()
         self._ints[_STATE] = state
+
+    def _gone(self):
+        self._safe, self._drops, self._gave = self.safe, self.dropped, self.given_up
         self._forget()
+
+    def _ended(self):
+        """Whether the readout unit has taken all, and the end. One of an earlier release says that it took all."""
+        if self._revised:
+            return self._words[_END] != 0
+        self._look()
+        return self._taken == self._position
+
+    def _await_end(self, timeout):
+        until = None if timeout is None else time.monotonic() + timeout
+        pause, asked = 0.0005, time.monotonic()
+        while not self._ended():
+            try:
+                self._reading()
+                if time.monotonic() - asked > 0.1:
+                    asked = time.monotonic()
+                    self._lives()
+            except (Closed, Refused):
+                if self._ended():  # it had taken all before
+                    return
+                raise
+            if until is not None and time.monotonic() >= until:
+                raise NotTaken("the readout unit of the ring %s has not taken the end of the run within %g s: what it has "
+                               "not read may be lost" % (self._name, timeout))
+            time.sleep(pause)
+            pause = min(2 * pause, 0.01)
+
+    def _settle(self):
+        """Where to go on, when the readout unit has judged what the front-end before left: not behind a number that it
+        does not believe."""
+        if not self._revised:
+            return
+        until, words = time.monotonic() + _SETTLE, self._words
+        while words[_SETTLED] != self._position and time.monotonic() < until:
+            time.sleep(0.001)
+        settled, again, still = words[_SETTLED], words[_AGAIN], words[_SETTLED]
+        if again and settled == still == self._position:
+            self._note(again - 1)
+            self._note(again - 1)  # both marks, or the higher number of the other one would hold again
+
+    def _sign(self):
+        """Says who this front-end is, before it says that it is there."""
+        self._bytes[_WHO : _WHO + 64] = self._who.ljust(64, b"\0")
+        self._ints[_REVISION] = 2
+        if not _ORDERED:
+            self._fence()
+        self._words[_BY] = self._words[_ATTACHED] + 1
 
     def _forget(self):
         """Closes the memory. A place that somebody still has keeps it mapped, but not the lock."""

@@ -37,8 +37,13 @@ type feed struct {
 	lastLook time.Time
 	broken   error
 	closed   bool
+	resume   uint64 // from which event a front-end that comes is to send
+	believed bool   // resume is known
+	given    given  // what was given up, and is not told yet
+	heldBack bool   // it was logged that a front-end is held back
 
 	// atomic
+	who, why                                           atomic.Pointer[string]
 	fragments, bytes, dropped, refused, attached, gone atomic.Uint64
 }
 
@@ -85,6 +90,8 @@ func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 	if err := f.ready(ctx); err != nil || len(dst) == 0 {
 		return 0, err
 	}
+	f.tell()
+	f.ring.Settle(f.resume, f.believed)
 	f.dst, f.n = dst, 0
 	if ok, err := f.take(); ok || err != nil {
 		return f.n, err
@@ -132,6 +139,7 @@ func (f *feed) take() (bool, error) {
 	case err != nil:
 		return false, f.refuse(err)
 	case state == fragring.Ended:
+		f.ring.TakeEnd()
 		return false, io.EOF
 	}
 	return false, nil
@@ -144,7 +152,9 @@ func (f *feed) count(bytes uint64) {
 	f.dropped.Store(f.ring.Dropped())
 	if bad := f.ring.Refused() - f.refused.Load(); bad > 0 {
 		f.refused.Add(bad)
-		f.log.Warn("refused records of a front-end", "source", f.name, "records", bad)
+		why := f.ring.WhyRefused()
+		f.why.Store(&why)
+		f.log.Warn("refused records of a front-end", "source", f.name, "frontend", f.Frontend(), "records", bad, "why", why)
 	}
 }
 
@@ -154,7 +164,9 @@ func (f *feed) refuse(err error) error {
 	f.ring.Leave(true)
 	f.broken = fmt.Errorf("source %s: %w: the front-end has a fault, nothing behind this can be trusted; "+
 		"repair it and start a new run", f.name, err)
-	f.log.Error("refused a front-end", "source", f.name, "error", err)
+	why := err.Error()
+	f.why.Store(&why)
+	f.log.Error("refused a front-end", "source", f.name, "frontend", f.Frontend(), "error", err)
 	return f.broken
 }
 
@@ -179,41 +191,6 @@ func (f *feed) look() error {
 	return errLook
 }
 
-// see counts and tells what has become of the front-end.
-func (f *feed) see(came, went uint64) {
-	if came+went == 0 {
-		return
-	}
-	f.attached.Add(came)
-	f.gone.Add(went)
-	if went > 0 {
-		f.log.Warn("a front-end has gone without the end of its run", "source", f.name, "times", went)
-	}
-	if came > 0 {
-		f.log.Info("a front-end has attached", "source", f.name, "times", came)
-	}
-}
-
-// Done is live.Feed's.
-func (f *feed) Done(n int) {
-	if !f.closed {
-		f.ring.Done(n)
-	}
-}
-
-// Resume implements live.Feed.
-func (f *feed) Resume(uint64) {}
-
-// GaveUp implements live.Feed.
-func (f *feed) GaveUp(uint64, uint64, live.Fault) {}
-
-// Safe is live.Feed's.
-func (f *feed) Safe(event uint64) {
-	if !f.closed {
-		f.ring.Safe(event)
-	}
-}
-
 // Stats is live.Feed's.
 func (f *feed) Stats() live.Stats {
 	return live.Stats{
@@ -232,6 +209,7 @@ func (f *feed) Close() error {
 		return nil
 	}
 	f.closed = true
+	f.tell()
 	f.dropped.Store(f.ring.Dropped())
 	if f.broken == nil {
 		f.ring.Leave(false)

@@ -89,10 +89,10 @@ func TestThereAndBack(t *testing.T) {
 		next++
 		bytes += uint64(len(g.Data))
 	})
-	must.OK(t, must.Receive(t, done, "the producer did not end"))
 	if n, err := f.Next(within(t), make([]live.Fragment, 1)); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("after the end: %d, %v", n, err)
 	}
+	must.OK(t, must.Receive(t, done, "the producer did not end"))
 	want := live.Stats{Fragments: events, Bytes: bytes, Attached: 1}
 	if s := f.Stats(); s != want {
 		t.Errorf("%+v, want %+v", s, want)
@@ -213,6 +213,9 @@ func TestFrontEndBeforeTheRing(t *testing.T) {
 			t.Errorf("%q, type %d", g.Data, g.Type)
 		}
 	})
+	if _, err := f.Next(within(t), make([]live.Fragment, 1)); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
 	must.OK(t, must.Receive(t, put, "the front-end did not end"))
 }
 

@@ -1,0 +1,459 @@
+/* ringlet.h: fragments of a front-end into a ring in shared memory, which a readout unit of Ringlet reads as shm:NAME.
+ *
+ * C11, Linux, 64-bit little-endian. One header, no library: include it before any other header, or define _GNU_SOURCE.
+ *
+ *     ringlet_ring ring;
+ *     int error = ringlet_ring_open(&ring, "calo", 10000);             wait up to 10 s until the ring is there
+ *     for (uint64_t event = ringlet_ring_next(&ring); ...; event++)
+ *         error = ringlet_ring_put(&ring, event, data, size);          or reserve, fill, commit
+ *     ringlet_ring_end(&ring);                                         no fragment of this run follows
+ *
+ * Functions return RINGLET_OK or another of the numbers below; ringlet_ring_error puts them into words. A ring is for
+ * one thread. A process that forks must close the ring in the child by ringlet_ring_forget: the lock that says "this
+ * front-end lives" is held as long as any process has it. The layout is docs/format/ring.md. */
+#ifndef RINGLET_H
+#define RINGLET_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__GLIBC__) && !defined(__USE_GNU)
+#error "include ringlet.h before any other header, or define _GNU_SOURCE"
+#endif
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || UINTPTR_MAX != UINT64_MAX
+#error "the ring's layout is for 64-bit little-endian machines"
+#endif
+
+enum {
+    RINGLET_OK = 0,
+    RINGLET_DROPPED = 1,    /* put: the ring is full, the fragment was thrown away and counted */
+    RINGLET_NO_RING = -1,   /* no readout unit has made the ring in time */
+    RINGLET_ATTACHED = -2,  /* another front-end fills it */
+    RINGLET_ENDED = -3,     /* the run of this ring has ended */
+    RINGLET_CLOSED = -4,    /* the readout unit has closed the ring: open that of the next run */
+    RINGLET_GONE = -5,      /* the readout unit has died: open the ring of the next run */
+    RINGLET_REFUSED = -6,   /* the readout unit has refused what stood in the ring */
+    RINGLET_FULL = -7,      /* no room in time */
+    RINGLET_TOO_LARGE = -8, /* a fragment has 65535 bytes at most */
+    RINGLET_ORDER = -9,     /* commit what was reserved, once; reserve one place at a time */
+    RINGLET_EVENT = -10,    /* the event number 2^64-1 is reserved */
+    RINGLET_BROKEN = -11,   /* what stands there is no ring of this version, or cannot be */
+    RINGLET_FOREIGN = -12,  /* the name is that of another user's ring, or of no ring */
+    RINGLET_SYSTEM = -13    /* a call of the system failed: errno */
+};
+
+#define RINGLET_MAX_FRAGMENT 65535
+
+typedef struct {
+    /* to be set after open */
+    uint8_t type;   /* of the fragments' banks; 51 (TestDet) after open */
+    int drop;       /* a full ring throws fragments away; 0 after open: the front-end waits */
+    int timeout_ms; /* how long it waits for room; -1 after open: as long as the readout unit lives */
+    /* to be read */
+    uint16_t source; /* what the readout unit knows this ring as */
+    uint64_t run;    /* number of the run */
+    /* of this header alone */
+    unsigned char *mem, *place;
+    uint64_t size, position, taken, next, at, safe, dropped;
+    size_t reserved;
+    int fd, mark;
+} ringlet_ring;
+
+static inline const char *ringlet_ring_error(int error) {
+    switch (error) {
+    case RINGLET_OK: return "no error";
+    case RINGLET_DROPPED: return "the ring is full: the fragment was thrown away";
+    case RINGLET_NO_RING: return "no readout unit has made the ring: does its run use this input?";
+    case RINGLET_ATTACHED: return "another front-end fills the ring";
+    case RINGLET_ENDED: return "the front-end has declared the end of its run: the next run has a new ring";
+    case RINGLET_CLOSED: return "the readout unit has closed the ring";
+    case RINGLET_GONE: return "the readout unit has ended without closing the ring";
+    case RINGLET_REFUSED: return "the readout unit has refused what stood in the ring, and reads no more of it";
+    case RINGLET_FULL: return "the ring was full for too long";
+    case RINGLET_TOO_LARGE: return "a fragment has 65535 bytes at most";
+    case RINGLET_ORDER: return "commit what was reserved, once, and reserve one place at a time";
+    case RINGLET_EVENT: return "the event number 2^64-1 is reserved";
+    case RINGLET_BROKEN: return "what stands in the memory is no ring of fragments of this version";
+    case RINGLET_FOREIGN: return "the file is not the ring of a process of this user";
+    default: return strerror(errno);
+    }
+}
+
+/* ---- words of the header ---- */
+
+enum {
+    RINGLET__STATE = 0x40, RINGLET__PID = 0x44, RINGLET__ATTACHMENTS = 0x48, RINGLET__SILENT = 0x50,
+    RINGLET__WRITTEN = 0x80, RINGLET__DROPS = 0x88, RINGLET__MARKS = 0x90,
+    RINGLET__TAKEN = 0xC0, RINGLET__SAFE = 0xC8, RINGLET__WAKE = 0xD0, RINGLET__CONSUMER = 0x100,
+    RINGLET__RECORDS = 0x140, RINGLET__ROOM = 0x180, RINGLET__DATA = 0x1000
+};
+
+static inline _Atomic uint64_t *ringlet__w64(const ringlet_ring *r, size_t off) {
+    return (_Atomic uint64_t *)(void *)(r->mem + off);
+}
+static inline _Atomic uint32_t *ringlet__w32(const ringlet_ring *r, size_t off) {
+    return (_Atomic uint32_t *)(void *)(r->mem + off);
+}
+static inline uint64_t ringlet__load(const ringlet_ring *r, size_t off) {
+    return atomic_load_explicit(ringlet__w64(r, off), memory_order_acquire);
+}
+static inline void ringlet__store(ringlet_ring *r, size_t off, uint64_t v) {
+    atomic_store_explicit(ringlet__w64(r, off), v, memory_order_release);
+}
+
+static inline void ringlet__pause(int ms) {
+    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
+}
+static inline int64_t ringlet__now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* A bell is a sequence and a count of waiters. Ring after the change is stored. */
+static inline void ringlet__bell(ringlet_ring *r) {
+    if (atomic_load(ringlet__w32(r, RINGLET__RECORDS + 4)) == 0)
+        return;
+    atomic_fetch_add(ringlet__w32(r, RINGLET__RECORDS), 1);
+    syscall(SYS_futex, r->mem + RINGLET__RECORDS, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Locks say who lives: byte 0 is the producer's, byte 1 the consumer's. 1: another has it; -1: errno. */
+static inline int ringlet__lock(int fd, int take, int byte) {
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    if (fcntl(fd, take ? F_OFD_SETLK : F_OFD_GETLK, &l) != 0)
+        return take && (errno == EAGAIN || errno == EACCES) ? 1 : -1;
+    return !take && l.l_type != F_UNLCK;
+}
+static inline int ringlet__consumer(const ringlet_ring *r) {
+    switch (ringlet__lock(r->fd, 0, 1)) {
+    case 0: return RINGLET_GONE;
+    case 1: return RINGLET_OK;
+    default: return RINGLET_SYSTEM;
+    }
+}
+static inline int ringlet__reading(const ringlet_ring *r) {
+    uint32_t s = atomic_load_explicit(ringlet__w32(r, RINGLET__CONSUMER), memory_order_acquire);
+    return s == 1 ? RINGLET_OK : s == 3 ? RINGLET_REFUSED : RINGLET_CLOSED;
+}
+
+/* The taken position, checked: what the consumer wrote must lie within the ring behind the written one. */
+static inline int ringlet__look(ringlet_ring *r) {
+    uint64_t t = ringlet__load(r, RINGLET__TAKEN);
+    if (t % 16 != 0 || r->position % 16 != 0 || t < r->taken || t > r->position || r->position - t > r->size)
+        return RINGLET_BROKEN;
+    r->taken = t;
+    return RINGLET_OK;
+}
+
+/* ---- opening ---- */
+
+/* The card under the name says where the memory is: docs/format/segment.md. */
+static inline int ringlet__card(const char *name, char where[64], uint64_t meant[3]) {
+    char path[512], text[200], again[200];
+    int pid, fd, n = snprintf(path, sizeof path, "%s%s", strchr(name, '/') ? "" : "/dev/shm/", name);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return RINGLET_FOREIGN;
+    int card = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (card < 0)
+        return errno == ENOENT ? RINGLET_NO_RING : errno == EACCES || errno == ELOOP ? RINGLET_FOREIGN : RINGLET_SYSTEM;
+    struct stat st;
+    ssize_t got = fstat(card, &st) == 0 ? read(card, text, sizeof text - 1) : -1;
+    close(card);
+    if (got < 0)
+        return RINGLET_SYSTEM;
+    text[got] = 0;
+    if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) != 0)
+        return RINGLET_FOREIGN;
+    if (sscanf(text, "ringlet-segment 2 /proc/%d/fd/%d %" SCNu64 " %" SCNu64 " %" SCNu64, &pid, &fd, &meant[0],
+               &meant[1], &meant[2]) != 5)
+        return RINGLET_FOREIGN;
+    snprintf(where, 64, "/proc/%d/fd/%d", pid, fd);
+    snprintf(again, sizeof again, "ringlet-segment 2 %s %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", where, meant[0],
+             meant[1], meant[2]);
+    return strcmp(text, again) == 0 ? RINGLET_OK : RINGLET_FOREIGN;
+}
+
+/* The memory that a card names, taken only if it is that, and sealed: nobody can cut it short. */
+static inline int ringlet__map(ringlet_ring *r, const char *name) {
+    char where[64], link[32] = "";
+    uint64_t meant[3]; /* size, device, inode */
+    int error = ringlet__card(name, where, meant);
+    if (error != RINGLET_OK)
+        return error;
+    if (readlink(where, link, sizeof link - 1) < 0)
+        return errno == EACCES ? RINGLET_FOREIGN : RINGLET_NO_RING;
+    if (strncmp(link, "/memfd:ringlet-segment:", 23) != 0 ||
+        (r->fd = open(where, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) < 0)
+        return RINGLET_NO_RING;
+    struct stat st;
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+    int has = fcntl(r->fd, F_GET_SEALS);
+    if (fstat(r->fd, &st) != 0 || has < 0 || (has & seals) != seals || st.st_uid != geteuid())
+        error = RINGLET_FOREIGN;
+    else if ((uint64_t)st.st_size != meant[0] || st.st_dev != meant[1] || st.st_ino != meant[2])
+        error = RINGLET_NO_RING;
+    else if (meant[0] < RINGLET__DATA + (256 << 10) || meant[0] > (uint64_t)4 << 30 || meant[0] % 4096 != 0)
+        error = RINGLET_BROKEN;
+    if (error == RINGLET_OK) {
+        r->size = meant[0] - RINGLET__DATA;
+        void *mem = mmap(NULL, (size_t)meant[0], PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, r->fd, 0);
+        if (mem != MAP_FAILED) {
+            r->mem = mem;
+            return RINGLET_OK;
+        }
+        error = RINGLET_SYSTEM;
+    }
+    close(r->fd);
+    return error;
+}
+
+/* Leaves without a word: for the child of a fork, and where opening failed. */
+static inline void ringlet_ring_forget(ringlet_ring *r) {
+    if (r->mem == NULL)
+        return;
+    munmap(r->mem, (size_t)r->size + RINGLET__DATA);
+    close(r->fd);
+    r->mem = r->place = NULL;
+}
+
+/* The event that comes next is that of the mark at the written position; of two, the higher one. */
+static inline int ringlet__resume(ringlet_ring *r) {
+    int found = 0;
+    for (int i = 0; i < 2; i++) {
+        uint64_t next = ringlet__load(r, RINGLET__MARKS + 16 * (size_t)i + 8);
+        if (ringlet__load(r, RINGLET__MARKS + 16 * (size_t)i) == r->position && (!found || next > r->next)) {
+            r->next = next;
+            r->mark = i;
+            found = 1;
+        }
+    }
+    return found ? RINGLET_OK : RINGLET_BROKEN;
+}
+
+static inline int ringlet__attach(ringlet_ring *r) {
+    static const unsigned char begin[12] = {'R', 'N', 'G', 'L', 'R', 'I', 'N', 'G', 1, 0, 0, 0};
+    uint32_t source, largest;
+    memcpy(&source, r->mem + 0x0C, 4);
+    memcpy(&r->run, r->mem + 0x20, 8);
+    memcpy(&largest, r->mem + 0x28, 4);
+    if (memcmp(r->mem, begin, sizeof begin) != 0 || ringlet__load(r, 0x10) != RINGLET__DATA ||
+        ringlet__load(r, 0x18) != r->size || source > UINT16_MAX || largest != RINGLET_MAX_FRAGMENT)
+        return RINGLET_BROKEN;
+    r->source = (uint16_t)source;
+    int error = ringlet__consumer(r);
+    if (error == RINGLET_OK)
+        switch (ringlet__lock(r->fd, 1, 0)) {
+        case 0: break;
+        case 1: return RINGLET_ATTACHED;
+        default: return RINGLET_SYSTEM;
+        }
+    if (error == RINGLET_OK && atomic_load(ringlet__w32(r, RINGLET__STATE)) == 2)
+        error = RINGLET_ENDED;
+    if (error == RINGLET_OK)
+        error = ringlet__reading(r);
+    r->position = ringlet__load(r, RINGLET__WRITTEN);
+    if (error == RINGLET_OK)
+        error = ringlet__look(r);
+    if (error == RINGLET_OK)
+        error = ringlet__resume(r);
+    if (error != RINGLET_OK)
+        return error;
+    atomic_store(ringlet__w32(r, RINGLET__PID), (uint32_t)getpid());
+    atomic_store(ringlet__w32(r, RINGLET__SILENT), 0);
+    atomic_store(ringlet__w32(r, RINGLET__STATE), 1); /* before the number: who sees that sees no earlier state */
+    atomic_fetch_add(ringlet__w64(r, RINGLET__ATTACHMENTS), 1);
+    ringlet__bell(r);
+    return RINGLET_OK;
+}
+
+/* Opens a ring: NAME in /dev/shm, or a path. Waits up to timeout_ms (-1: for ever) until a readout unit has made it and
+ * no other front-end fills it. After an error there is nothing to close. */
+static inline int ringlet_ring_open(ringlet_ring *r, const char *name, int timeout_ms) {
+    int64_t until = ringlet__now() + timeout_ms;
+    for (int pause = 1;; pause = pause < 64 ? 2 * pause : 100) {
+        memset(r, 0, sizeof *r);
+        r->type = 51;
+        r->timeout_ms = -1;
+        int error = ringlet__map(r, name);
+        if (error == RINGLET_OK && (error = ringlet__attach(r)) == RINGLET_OK)
+            return RINGLET_OK;
+        int saved = errno;
+        ringlet_ring_forget(r);
+        errno = saved;
+        if (error == RINGLET_CLOSED || error == RINGLET_GONE)
+            error = RINGLET_NO_RING; /* the next one comes under the same name */
+        if ((error != RINGLET_NO_RING && error != RINGLET_ATTACHED) || (timeout_ms >= 0 && ringlet__now() >= until))
+            return error;
+        ringlet__pause(pause);
+    }
+}
+
+/* ---- fragments ---- */
+
+/* The event after the last one committed or dropped, by whatever front-end of this run: where to go on. */
+static inline uint64_t ringlet_ring_next(const ringlet_ring *r) { return r->next; }
+
+/* All events below it are safe: nobody will ask for them again. */
+static inline uint64_t ringlet_ring_safe(ringlet_ring *r) {
+    return r->safe = r->mem != NULL ? ringlet__load(r, RINGLET__SAFE) : r->safe;
+}
+
+/* How many fragments were thrown away in this run. */
+static inline uint64_t ringlet_ring_dropped(ringlet_ring *r) {
+    return r->dropped = r->mem != NULL ? ringlet__load(r, RINGLET__DROPS) : r->dropped;
+}
+
+/* A place, if there is one now. */
+static inline int ringlet__try(ringlet_ring *r, size_t size) {
+    int error = ringlet__reading(r);
+    if (error != RINGLET_OK)
+        return error;
+    uint64_t need = 16 + ((uint64_t)size + 15) / 16 * 16, at = r->position, rest = r->size - at % r->size;
+    if (need > rest)
+        at += rest; /* a wrap record takes the rest */
+    if (at + need - r->taken > r->size) {
+        if ((error = ringlet__look(r)) != RINGLET_OK)
+            return error;
+        if (at + need - r->taken > r->size)
+            return RINGLET_FULL;
+    }
+    r->at = at;
+    r->reserved = size;
+    r->place = r->mem + RINGLET__DATA + at % r->size + 16;
+    return RINGLET_OK;
+}
+
+/* Sleeps until the bell of room rings, ms at most. Then: does the readout unit live? */
+static inline int ringlet__wait(ringlet_ring *r, size_t size, int64_t ms) {
+    struct timespec patience = {0, (long)ms * 1000000};
+    _Atomic uint32_t *bell = ringlet__w32(r, RINGLET__ROOM), *waiters = ringlet__w32(r, RINGLET__ROOM + 4);
+    atomic_fetch_add(waiters, 1);
+    uint32_t seq = atomic_load(bell);
+    int error = ringlet__try(r, size), late = 0;
+    if (error == RINGLET_FULL)
+        late = syscall(SYS_futex, (void *)bell, FUTEX_WAIT, seq, &patience, NULL, 0) != 0 && errno == ETIMEDOUT;
+    atomic_fetch_sub(waiters, 1);
+    if (late && (error = ringlet__consumer(r)) == RINGLET_OK)
+        error = RINGLET_FULL;
+    return error;
+}
+
+/* Gives a place for a fragment of size bytes, to be filled and committed. A full ring makes it wait, or return
+ * RINGLET_FULL at once where drop is set. */
+static inline int ringlet_ring_reserve(ringlet_ring *r, size_t size, void **place) {
+    if (r->mem == NULL)
+        return RINGLET_CLOSED;
+    if (size > RINGLET_MAX_FRAGMENT)
+        return RINGLET_TOO_LARGE;
+    if (r->place != NULL)
+        return RINGLET_ORDER;
+    int error = ringlet__try(r, size);
+    if (error == RINGLET_FULL && !r->drop) {
+        int64_t until = ringlet__now() + r->timeout_ms, left = 100;
+        do {
+            if (r->timeout_ms >= 0)
+                left = until - ringlet__now();
+            if (left > 0)
+                error = ringlet__wait(r, size, left < 100 ? left : 100);
+        } while (error == RINGLET_FULL && left > 0);
+    }
+    *place = r->place;
+    return error;
+}
+
+/* Which event comes next: the mark that does not hold now, its position first. */
+static inline void ringlet__note(ringlet_ring *r, uint64_t next) {
+    r->mark ^= 1;
+    r->next = next;
+    ringlet__store(r, RINGLET__MARKS + 16 * (size_t)r->mark, r->position);
+    ringlet__store(r, RINGLET__MARKS + 16 * (size_t)r->mark + 8, next);
+}
+
+static inline void ringlet__header(ringlet_ring *r, uint64_t at, uint64_t event, uint32_t size, uint32_t type_flags) {
+    unsigned char *h = r->mem + RINGLET__DATA + at % r->size;
+    memcpy(h, &event, 8);
+    memcpy(h + 8, &size, 4);
+    memcpy(h + 12, &type_flags, 4);
+}
+
+/* Hands over the first size bytes of the reserved place, as the fragment of that event. */
+static inline int ringlet_ring_commit(ringlet_ring *r, uint64_t event, size_t size) {
+    if (r->place == NULL || size > r->reserved)
+        return RINGLET_ORDER;
+    if (event == UINT64_MAX)
+        return RINGLET_EVENT;
+    if (r->at != r->position)
+        ringlet__header(r, r->position, 0, (uint32_t)(r->at - r->position - 16), 1 << 8);
+    ringlet__header(r, r->at, event, (uint32_t)size, r->type);
+    uint64_t from = r->position;
+    r->position = r->at + 16 + ((uint64_t)size + 15) / 16 * 16;
+    ringlet__note(r, event + 1);
+    atomic_store(ringlet__w64(r, RINGLET__WRITTEN), r->position); /* now it is the readout unit's */
+    uint64_t wake = atomic_load(ringlet__w64(r, RINGLET__WAKE));
+    if (from < wake && wake <= r->position)
+        ringlet__bell(r);
+    r->place = NULL;
+    return RINGLET_OK;
+}
+
+/* Gives the reserved place back. */
+static inline void ringlet_ring_cancel(ringlet_ring *r) { r->place = NULL; }
+
+/* Counts the fragment of an event as thrown away. */
+static inline int ringlet_ring_drop(ringlet_ring *r, uint64_t event) {
+    if (r->mem == NULL)
+        return RINGLET_CLOSED;
+    if (event == UINT64_MAX)
+        return RINGLET_EVENT;
+    atomic_fetch_add(ringlet__w64(r, RINGLET__DROPS), 1);
+    ringlet__note(r, event + 1);
+    return RINGLET_OK;
+}
+
+/* Copies a fragment into the ring. RINGLET_DROPPED: it was full, and drop is set. */
+static inline int ringlet_ring_put(ringlet_ring *r, uint64_t event, const void *data, size_t size) {
+    void *place;
+    int error = ringlet_ring_reserve(r, size, &place);
+    if (error == RINGLET_FULL && r->drop)
+        return (error = ringlet_ring_drop(r, event)) == RINGLET_OK ? RINGLET_DROPPED : error;
+    if (error != RINGLET_OK)
+        return error;
+    if (size > 0)
+        memcpy(place, data, size);
+    if ((error = ringlet_ring_commit(r, event, size)) != RINGLET_OK)
+        ringlet_ring_cancel(r);
+    return error;
+}
+
+static inline void ringlet__leave(ringlet_ring *r, uint32_t state) {
+    if (r->mem == NULL)
+        return;
+    ringlet_ring_safe(r);
+    ringlet_ring_dropped(r);
+    atomic_store(ringlet__w32(r, RINGLET__STATE), state);
+    ringlet__bell(r);
+    ringlet_ring_forget(r);
+}
+
+/* Declares the end of this front-end's run, and closes the ring. No fragment of this run may follow. */
+static inline void ringlet_ring_end(ringlet_ring *r) { ringlet__leave(r, 2); }
+
+/* Leaves the ring: this or another front-end may come back to it and go on. After end or close it does nothing. */
+static inline void ringlet_ring_close(ringlet_ring *r) { ringlet__leave(r, 3); }
+
+#endif

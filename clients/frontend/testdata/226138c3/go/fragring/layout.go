@@ -1,0 +1,205 @@
+package fragring
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"unsafe"
+
+	"ringlet/shmem"
+)
+
+const (
+	magic   = uint64(0x474E4952_4C474E52) // "RNGLRING" in memory
+	version = 1
+
+	// HeaderSize is where the records begin, bytes.
+	HeaderSize = shmem.PageSize
+	// MinCapacity is the smallest ring, in bytes of records: two of the largest fragments always find a place.
+	MinCapacity = 256 << 10
+	// maxCapacity is the largest: the size of a wrap record is a u32.
+	maxCapacity = 4<<30 - shmem.PageSize
+	// maxFragment is the largest fragment, bytes: event.MaxFragment.
+	maxFragment = math.MaxUint16
+
+	// ProducerByte is the byte of the memory whose lock a producer holds while it lives.
+	ProducerByte = 0
+	// ConsumerByte is the byte whose lock the consumer holds while it lives.
+	ConsumerByte = 1
+
+	// DefaultType is the type of fragments whose front-end names none: TestDet.
+	DefaultType = 51
+)
+
+// State is what one side says of itself.
+type State uint32
+
+// States of a producer; Left is one that went away without the end of its run.
+const (
+	Absent   State = 0
+	Attached State = 1
+	Ended    State = 2
+	Left     State = 3
+)
+
+// States of the consumer.
+const (
+	reading State = 1
+	closed  State = 2
+	refused State = 3
+)
+
+// A record is a header of 16 bytes and its data, padded to a multiple of 16.
+const (
+	recordHeader = 16
+	recordAlign  = 16
+
+	flagWrap = 1 // no fragment: the rest of the ring up to its end
+	noEvent  = math.MaxUint64
+)
+
+type lineRest [64 - 8]byte
+
+// mark says which event comes next after the record that ends at position.
+type mark struct{ position, next atomic.Uint64 }
+
+// words is the header of a ring, as docs/format/ring.md draws it.
+type words struct {
+	magic    uint64
+	version  uint32
+	source   uint32
+	data     uint64
+	capacity uint64
+	run      uint64
+	largest  uint32
+	_        [64 - 0x2C]byte
+
+	// the producer's
+	state    atomic.Uint32
+	pid      atomic.Uint32
+	attached atomic.Uint64 // times that a producer attached
+	silent   atomic.Uint32 // it does not ring the bell
+	_        [64 - 20]byte
+	written  atomic.Uint64
+	dropped  atomic.Uint64
+	marks    [2]mark
+	_        [64 - 6*8]byte
+
+	// the consumer's
+	taken       atomic.Uint64
+	safe        atomic.Uint64
+	wake        atomic.Uint64 // ring when written comes to this
+	_           [64 - 3*8]byte
+	consumer    atomic.Uint32
+	consumerPID atomic.Uint32
+	_           lineRest
+
+	records shmem.Bell // rung when written or the producer's state changes
+	_       lineRest
+	room    shmem.Bell // rung when taken or the consumer's state changes
+	_       lineRest
+}
+
+// record is the header of a record.
+type record struct {
+	event uint64
+	size  uint32
+	kind  uint8
+	flags uint8
+	rest  uint16
+}
+
+// ring is a view of a ring's memory. What it reads may have been written by another process.
+type ring struct {
+	*words
+	name string
+	data []byte // the records
+	size uint64 // len(data)
+}
+
+// Settings are what a ring says for good.
+type Settings struct {
+	Source uint16 // id of the source in the event's data
+	Run    uint64
+	PID    uint32 // of the consumer, for people
+}
+
+// Make writes the header of a new ring into zeroed memory of HeaderSize and at least MinCapacity bytes, whole pages.
+func Make(mem []byte, s Settings) error {
+	if len(mem) < HeaderSize+MinCapacity || len(mem) > HeaderSize+maxCapacity || len(mem)%shmem.PageSize != 0 {
+		return fmt.Errorf("a ring has %d to %d bytes, in whole pages, and not %d", HeaderSize+MinCapacity,
+			HeaderSize+maxCapacity, len(mem))
+	}
+	w := wordsOf(mem)
+	w.magic, w.version, w.source = magic, version, uint32(s.Source)
+	w.data, w.capacity = HeaderSize, uint64(len(mem)-HeaderSize)
+	w.run, w.largest = s.Run, maxFragment
+	w.consumerPID.Store(s.PID)
+	w.consumer.Store(uint32(reading))
+	return nil
+}
+
+func wordsOf(mem []byte) *words { return (*words)(unsafe.Pointer(unsafe.SliceData(mem[:HeaderSize]))) }
+
+// view checks what never changes in a ring's header.
+func view(name string, mem []byte) (ring, error) {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 || math.MaxInt != math.MaxInt64 {
+		return ring{}, errHost
+	}
+	broken := func(what string, value uint64, reason string) error {
+		return &BrokenError{
+			Ring:   name,
+			What:   what,
+			Value:  value,
+			Reason: reason,
+		}
+	}
+	if len(mem) < HeaderSize+MinCapacity || len(mem) > HeaderSize+maxCapacity || len(mem)%shmem.PageSize != 0 {
+		return ring{}, broken("size", uint64(len(mem)), "not that of a ring")
+	}
+	w := wordsOf(mem)
+	for _, c := range []struct {
+		what      string
+		got, want uint64
+		reason    string
+	}{
+		{"magic", w.magic, magic, "not a ring of fragments"},
+		{"version", uint64(w.version), version, "another version of the layout"},
+		{"data offset", w.data, HeaderSize, "not behind the header"},
+		{"capacity", w.capacity, uint64(len(mem) - HeaderSize), "not what the segment holds"},
+		{"source", uint64(w.source), uint64(uint16(w.source)), "more than 16 bits"},
+		{"largest fragment", uint64(w.largest), maxFragment, "not that of this version"},
+	} {
+		if c.got != c.want {
+			return ring{}, broken(c.what, c.got, c.reason)
+		}
+	}
+	return ring{
+		words: w,
+		name:  name,
+		data:  mem[HeaderSize:],
+		size:  uint64(len(mem) - HeaderSize),
+	}, nil
+}
+
+func (r *ring) at(position uint64) *record {
+	return (*record)(unsafe.Pointer(unsafe.SliceData(r.data[position%r.size:][:recordHeader])))
+}
+
+// stride is what a record of that size takes.
+func stride(size uint64) uint64 { return recordHeader + (size+recordAlign-1)&^(recordAlign-1) }
+
+// span checks that [taken, written) can be a part of the ring.
+func (r *ring) span(what string, value, taken, written uint64) error {
+	if taken%recordAlign == 0 && written%recordAlign == 0 && taken <= written && written-taken <= r.size {
+		return nil
+	}
+	return &BrokenError{
+		Ring:   r.name,
+		What:   what,
+		At:     taken,
+		Value:  value,
+		Reason: "it leads out of what the ring can hold",
+	}
+}

@@ -1,0 +1,360 @@
+"""Fragments of a front-end into a ring in shared memory, which a readout unit of Ringlet reads as shm:NAME.
+
+    with Ring("calo", timeout=10) as ring:          # wait up to 10 s until the ring is there
+        for event in range(ring.next, events):      # a front-end that was killed goes on where it was
+            ring.put(event, data)                   # or place = ring.reserve(n), fill it, ring.commit(event)
+        ring.end()                                  # no fragment of this run follows
+
+Python 3.9 or newer on Linux, 64-bit little-endian; the standard library only. A Ring is for one thread. The layout is
+docs/format/ring.md.
+
+Limits. Python has no atomic instructions: this module stores aligned words of 8 bytes, which CPython does by one
+instruction. On x86-64 the processor keeps the order of stores, so the ring is right. On arm64 the order is kept by
+taking a lock in between, which holds for CPython as it is built today and is not promised by the language. There is no
+futex either: a full ring is looked at again after 0.05 to 10 ms, and the readout unit, which this module tells so, looks
+for fragments every millisecond when it has nothing to do.
+"""
+
+import errno
+import fcntl
+import mmap
+import os
+import platform
+import struct
+import sys
+import threading
+import time
+
+from . import segment
+
+MAX_FRAGMENT = 65535
+TESTDET = 51
+
+_HEADER = 4096
+_RECORD = struct.Struct("<QIBBH")  # event, size, type, flags, 0
+_WRAP = 1
+_NO_EVENT = 2**64 - 1
+# Words of 8 bytes, by their number; words of 4 bytes, by theirs.
+_ATTACHED, _WRITTEN, _DROPPED, _MARKS, _TAKEN, _SAFE = 9, 16, 17, 18, 24, 25
+_STATE, _PID, _SILENT, _CONSUMER = 16, 17, 20, 64
+_LOCK = struct.Struct("hhqqi4x")  # struct flock
+_ORDERED = platform.machine() in ("x86_64", "AMD64")
+
+
+class RingError(Exception):
+    """A step at a ring that failed."""
+
+
+class NoRing(RingError):
+    """No readout unit has made the ring in time."""
+
+
+class Attached(RingError):
+    """Another front-end fills the ring."""
+
+
+class Ended(RingError):
+    """The run of the ring has ended: the next run has a new ring."""
+
+
+class Closed(RingError):
+    """The readout unit has closed the ring, or has died: open the ring of the next run."""
+
+
+class Refused(RingError):
+    """The readout unit has refused what stood in the ring, and reads no more of it."""
+
+
+class Full(RingError):
+    """There was no room in time."""
+
+
+class Broken(RingError):
+    """What stands in the memory is no ring of this version, or cannot be."""
+
+
+class Ring:
+    """A ring that this front-end fills.
+
+    name: in /dev/shm, or a path. timeout: seconds to wait until a readout unit has made the ring and no other front-end
+    fills it; None waits for ever. type: of the fragments' banks. drop: a full ring throws fragments away and counts
+    them; without it, put and reserve wait.
+    """
+
+    def __init__(self, name, timeout=None, type=TESTDET, drop=False):
+        if sys.byteorder != "little" or struct.calcsize("P") != 8:
+            raise Broken("the ring's layout is for 64-bit little-endian machines")
+        self.type, self.drop_when_full = type, drop
+        self._name, self._memory, self._place = name, None, None
+        self._lock = threading.Lock()
+        until = None if timeout is None else time.monotonic() + timeout
+        pause = 0.001
+        while True:
+            try:
+                self._attach()
+                return
+            except (NoRing, Attached, Closed) as error:
+                if until is not None and time.monotonic() >= until:
+                    if isinstance(error, Closed):
+                        raise NoRing(str(error)) from None
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, 0.1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    _silent = 1  # it wakes nobody; filter.py does
+
+    # What the readout unit says.
+
+    @property
+    def next(self):
+        """The event after the last one committed or dropped, by whatever front-end of this run: where to go on."""
+        return self._next
+
+    @property
+    def safe(self):
+        """All events below it are safe: nobody will ask for them again."""
+        if self._memory is not None:
+            self._safe = self._words[_SAFE]
+        return self._safe
+
+    @property
+    def dropped(self):
+        """How many fragments were thrown away in this run."""
+        if self._memory is not None:
+            self._drops = self._words[_DROPPED]
+        return self._drops
+
+    # Fragments.
+
+    def put(self, event, data, timeout=None):
+        """Copies a fragment into the ring. False: it was full, and the fragment was thrown away and counted."""
+        if type(data) is not bytes:
+            data = memoryview(data).cast("B")
+        size = len(data)
+        if not self._reserve(size, timeout):
+            self.drop(event)
+            return False
+        at = _HEADER + self._at % self._size + 16
+        self._memory[at : at + size] = data
+        try:
+            self.commit(event, size)
+        except ValueError:
+            self.cancel()
+            raise
+        return True
+
+    def reserve(self, size, timeout=None):
+        """A place for a fragment of that many bytes, to be filled and committed; with drop, None where the ring is
+        full. timeout: seconds to wait for room, then Full; None waits as long as the readout unit lives."""
+        if not self._reserve(size, timeout):
+            return None
+        at = _HEADER + self._at % self._size + 16
+        return self._bytes[at : at + size]
+
+    def commit(self, event, size=None):
+        """Hands over the first size bytes of the reserved place, or all of it, as the fragment of that event."""
+        place = self._place
+        if size is None:
+            size = place
+        if place is None or not 0 <= size <= place:
+            raise ValueError("commit what was reserved, once")
+        if not 0 <= event < _NO_EVENT:
+            raise ValueError("an event's number is from 0 to 2^64-2")
+        at, position, length = self._at, self._position, self._size
+        if at != position:
+            _RECORD.pack_into(self._memory, _HEADER + position % length, 0, at - position - 16, 0, _WRAP, 0)
+        _RECORD.pack_into(self._memory, _HEADER + at % length, event, size, self.type, 0, 0)
+        self._position = at + 16 + (size + 15 & ~15)
+        self._note(event + 1)
+        if not _ORDERED:
+            self._fence()
+        self._words[_WRITTEN] = self._position  # now it is the readout unit's
+        self._place = None
+        if not self._silent:
+            self._wake(position)
+
+    def cancel(self):
+        """Gives the reserved place back."""
+        self._place = None
+
+    def drop(self, event):
+        """Counts the fragment of an event as thrown away."""
+        if not 0 <= event < _NO_EVENT:
+            raise ValueError("an event's number is from 0 to 2^64-2")
+        if self._memory is None:
+            raise Closed("this front-end has closed the ring")
+        self._words[_DROPPED] += 1
+        self._note(event + 1)
+
+    def end(self):
+        """Declares the end of this front-end's run, and closes the ring. No fragment of this run may follow."""
+        self._leave(2)
+
+    def close(self):
+        """Leaves the ring: this or another front-end may come back to it. After end or close it does nothing."""
+        self._leave(3)
+
+    # What only this module uses.
+
+    def _reserve(self, size, timeout):
+        if self._place is not None:
+            raise ValueError("reserve one place at a time")
+        if not 0 <= size <= MAX_FRAGMENT:
+            raise ValueError("a fragment has 65535 bytes at most")
+        if self._memory is None:
+            raise Closed("this front-end has closed the ring")
+        if self._ints[_CONSUMER] != 1:
+            self._reading()
+        need, at = 16 + (size + 15 & ~15), self._position
+        rest = self._size - at % self._size
+        if need > rest:
+            at += rest  # a wrap record takes the rest
+        if at + need - self._taken > self._size and not self._room(at + need, timeout):
+            return False
+        self._at, self._place = at, size
+        return True
+
+    def _room(self, end, timeout):
+        """Waits until the ring takes bytes up to that position."""
+        self._look()
+        until = None if timeout is None else time.monotonic() + timeout
+        pause, asked = 0.00005, time.monotonic()
+        while end - self._taken > self._size:
+            if self.drop_when_full:
+                return False
+            if until is not None and time.monotonic() >= until:
+                raise Full("the ring %s was full for %g s" % (self._name, timeout))
+            time.sleep(pause)
+            pause = min(2 * pause, 0.01)
+            self._reading()
+            if time.monotonic() - asked > 0.1:
+                asked = time.monotonic()
+                self._lives()
+            self._look()
+        return True
+
+    def _look(self):
+        """Loads the taken position and checks it."""
+        taken = self._words[_TAKEN]
+        if taken % 16 or self._position % 16 or not self._taken <= taken <= self._position <= taken + self._size:
+            raise Broken("ring %s: the taken position %d cannot be" % (self._name, taken))
+        self._taken = taken
+        if not _ORDERED:
+            self._fence()
+
+    def _note(self, next):
+        """Writes the mark that does not hold now, its position first."""
+        self._mark ^= 2
+        self._next = next
+        if not _ORDERED:
+            self._fence()
+        self._words[_MARKS + self._mark] = self._position
+        if not _ORDERED:
+            self._fence()
+        self._words[_MARKS + self._mark + 1] = next
+
+    def _fence(self):
+        """Keeps the order of stores where the processor does not: a lock taken twice."""
+        for _ in range(2):
+            self._lock.acquire()
+            self._lock.release()
+
+    def _reading(self):
+        state = self._ints[_CONSUMER]
+        if state == 3:
+            raise Refused("the readout unit has refused what stood in the ring " + self._name)
+        if state != 1:
+            raise Closed("the readout unit has closed the ring " + self._name)
+
+    def _lives(self):
+        lock = fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, _LOCK.pack(fcntl.F_WRLCK, 0, 1, 1, 0))
+        if _LOCK.unpack(lock)[0] == fcntl.F_UNLCK:
+            raise Closed("the readout unit of the ring %s has died" % self._name)
+
+    def _attach(self):
+        where, size = self._open()
+        try:
+            self._memory = mmap.mmap(self._file, size)
+            self._bytes = memoryview(self._memory)
+            self._words, self._ints = self._bytes.cast("Q"), self._bytes.cast("I")
+            self._size, self._taken = size - _HEADER, 0
+            self._check(where)
+            self._lives()
+            try:
+                fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, 0, 0, 1, 0))
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EACCES):
+                    raise
+                raise Attached("another front-end fills the ring " + self._name) from None
+            if self._ints[_STATE] == 2:
+                raise Ended("the run of the ring %s has ended: the next run has a new one" % self._name)
+            self._reading()
+            self._resume()
+        except BaseException:
+            self._forget()
+            raise
+        self._ints[_PID] = os.getpid() & 0xFFFFFFFF
+        self._ints[_SILENT] = self._silent
+        self._ints[_STATE] = 1  # before the number: who sees that sees no earlier state
+        if not _ORDERED:
+            self._fence()
+        self._words[_ATTACHED] += 1
+
+    def _open(self):
+        """Opens the memory that the card names."""
+        path = self._name if "/" in self._name else "/dev/shm/" + self._name
+        try:
+            self._file, size = segment.opened(path)
+        except FileNotFoundError:
+            raise NoRing("no readout unit has made the ring %s: does its run use this input?" % path) from None
+        except (segment.Foreign, segment.Hidden):
+            raise Broken("%s is not the ring of a process of this user" % path) from None
+        except segment.Ended:
+            raise NoRing("the process that made the ring %s has ended, or is of another container" % path) from None
+        if size < _HEADER + (256 << 10) or size % 4096:
+            os.close(self._file)
+            raise Broken("%s: %d bytes are no ring" % (path, size))
+        return path, size
+
+    def _check(self, path):
+        magic, version, source, data, capacity, run, largest = struct.unpack_from("<8sIIQQQI", self._memory, 0)
+        if (magic, version, data, capacity, largest) != (b"RNGLRING", 1, _HEADER, self._size, MAX_FRAGMENT):
+            raise Broken("%s is no ring of fragments of version 1" % path)
+        self.source, self.run = source, run
+
+    def _resume(self):
+        """The event that comes next is that of the mark at the written position; of two, the higher one."""
+        self._position = self._words[_WRITTEN]
+        self._look()
+        marks = [(self._words[_MARKS + i + 1], i) for i in (0, 2) if self._words[_MARKS + i] == self._position]
+        if not marks:
+            raise Broken("ring %s: no mark belongs to what is written" % self._name)
+        self._next, self._mark = max(marks)
+
+    def _leave(self, state):
+        if self._memory is None:
+            return
+        self._safe, self._drops = self.safe, self.dropped
+        if not _ORDERED:
+            self._fence()
+        self._ints[_STATE] = state
+        self._forget()
+
+    def _forget(self):
+        """Closes the memory. A place that somebody still has keeps it mapped, but not the lock."""
+        memory, self._memory, self._place = self._memory, None, None
+        if memory is not None:
+            for view in (self._words, self._ints, self._bytes):
+                view.release()
+            try:
+                fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_UNLCK, 0, 0, 1, 0))
+                memory.close()
+            except BufferError:
+                pass
+        os.close(self._file)

@@ -1,0 +1,125 @@
+package shmring
+
+import (
+	"fmt"
+
+	"ringlet/readoutunit/source/live"
+	"ringlet/shmem/fragring"
+)
+
+// given is a range of events that were given up for one reason: what follows without a gap is told as one.
+type given struct {
+	from, to uint64
+	why      live.Fault
+}
+
+// join says whether a range goes on with the one that is there, which then has both.
+func (g *given) join(from, to uint64, why live.Fault) bool {
+	if g.from == g.to {
+		*g = given{from, to, why}
+		return true
+	}
+	if from != g.to || why != g.why {
+		return false
+	}
+	g.to = to
+	return true
+}
+
+// see counts and tells what has become of the front-end.
+func (f *feed) see(came, went uint64) {
+	if came+went == 0 {
+		return
+	}
+	f.attached.Add(came)
+	f.gone.Add(went)
+	if went > 0 {
+		f.log.Warn("a front-end has gone without the end of its run", "source", f.name, "frontend", f.Frontend(),
+			"times", went)
+	}
+	if came > 0 {
+		who := describe(f.ring.Frontend(), f.ring.PID())
+		f.who.Store(&who)
+		f.heldBack = false
+		f.ring.Safe(0) // it may be told more than the one before, or less
+		f.log.Info("a front-end has attached", "source", f.name, "frontend", who, "times", came)
+	}
+}
+
+// describe names a front-end.
+func describe(name string, pid uint32) string {
+	if name == "" {
+		return fmt.Sprintf("process %d", pid)
+	}
+	return fmt.Sprintf("%s (process %d)", name, pid)
+}
+
+// Frontend is who is attached, or was last: the name that it gave, and its process. Empty before one came.
+func (f *feed) Frontend() string { return text(f.who.Load()) }
+
+// Explain is why a record or a front-end was refused last; empty where none was.
+func (f *feed) Explain() string { return text(f.why.Load()) }
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// Done is live.Feed's.
+func (f *feed) Done(n int) {
+	if !f.closed {
+		f.ring.Done(n)
+	}
+}
+
+// Resume is live.Feed's. The ring hears of it with the next Next: then all that was given has been taken.
+func (f *feed) Resume(event uint64) { f.resume, f.believed = event, true }
+
+// GaveUp is live.Feed's.
+func (f *feed) GaveUp(from, to uint64, why live.Fault) {
+	if f.closed || from >= to || f.given.join(from, to, why) {
+		return
+	}
+	f.tell()
+	f.given = given{from, to, why}
+}
+
+// tell tells the front-end what was given up.
+func (f *feed) tell() {
+	if f.given.from < f.given.to {
+		f.ring.GaveUp(f.given.from, f.given.to, reason(f.given.why))
+	}
+	f.given = given{}
+}
+
+// reason is a fault in the words of the ring.
+func reason(why live.Fault) fragring.Reason {
+	switch why {
+	case live.Late:
+		return fragring.Late
+	case live.Repeat:
+		return fragring.Repeat
+	case live.Backwards:
+		return fragring.Backwards
+	case live.Jump:
+		return fragring.Jump
+	}
+	return fragring.LeftOver
+}
+
+// Safe is live.Feed's.
+func (f *feed) Safe(event uint64) {
+	if f.closed {
+		return
+	}
+	f.tell()
+	f.ring.Safe(event)
+	if held, is := f.ring.Held(); is && !f.heldBack && f.attached.Load() > 0 {
+		f.heldBack = true
+		f.log.Warn("a front-end is told that nothing is safe from one event on: fragments of it were given up, and its "+
+			"client cannot be told which; build it with the client of this release", "source", f.name,
+			"frontend", f.Frontend(), "event", held)
+	}
+}

@@ -1,0 +1,204 @@
+package fragring
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Reason says why fragments were given up: the code of docs/format/ring.md.
+type Reason uint32
+
+// The reasons.
+const (
+	Late      Reason = 1
+	Repeat    Reason = 2
+	Backwards Reason = 3
+	Jump      Reason = 4
+	LeftOver  Reason = 5
+)
+
+var reasonWords = [...]string{
+	Late:      "they came too late",
+	Repeat:    "they came again",
+	Backwards: "their numbers run backwards",
+	Jump:      "their numbers are far from those before and after",
+	LeftOver:  "they were left over at the end of the run",
+}
+
+func (r Reason) String() string {
+	if int(r) < len(reasonWords) && r > 0 {
+		return reasonWords[r]
+	}
+	return "for a reason that this release does not know"
+}
+
+// GivenUp is a range of events of which fragments that stood in the ring are in no file of this run.
+type GivenUp struct {
+	From, To uint64 // To is the first event behind it
+	Why      Reason
+	Count    uint32 // of fragments
+	Missed   uint64 // ranges before this one that were overwritten before they were read
+}
+
+// GaveUp tells the producer that the fragments of the events from one up to another are in no file, and why. To a
+// producer that does not know such words, nothing from the first of them on is told safe.
+func (c *Consumer) GaveUp(from, to uint64, why Reason) {
+	if from >= to {
+		return
+	}
+	if to > c.told {
+		c.held = min(c.held, max(from, c.told))
+	}
+	n := c.ranges.Load()
+	g := &c.table[n%tableSize]
+	g.seq.Store(0) // who reads it meanwhile sees that it is not whole
+	g.from.Store(from)
+	g.to.Store(to)
+	g.why.Store(uint64(why) | min(to-from, math.MaxUint32)<<32)
+	g.seq.Store(n + 1)
+	c.givenUp.Add(to - from)
+	c.ranges.Store(n + 1)
+}
+
+// GivenUp is how many fragments of this ring the consumer has given up.
+func (p *Producer) GivenUp() uint64 { return p.givenUp.Load() }
+
+// NextGivenUp gives the next range that was given up, of all that were told in this run; false where there is none. The error is a *BrokenError.
+func (p *Producer) NextGivenUp() (g GivenUp, ok bool, err error) {
+	if !p.revised() {
+		return g, false, nil
+	}
+	n := p.ranges.Load()
+	if n < p.seen {
+		return g, false, p.brokenRange("count of ranges", n, "it has moved back")
+	}
+	if n-p.seen > tableSize {
+		g.Missed, p.seen = n-tableSize-p.seen, n-tableSize
+	}
+	for ; p.seen < n; p.seen++ { // at most tableSize times
+		e := &p.table[p.seen%tableSize]
+		seq := e.seq.Load()
+		g.From, g.To = e.from.Load(), e.to.Load()
+		why := e.why.Load()
+		g.Why, g.Count = Reason(uint32(why)), uint32(why>>32)
+		if seq != p.seen+1 || e.seq.Load() != seq {
+			g.Missed++ // it is being overwritten
+			continue
+		}
+		p.seen++
+		if g.From >= g.To {
+			return GivenUp{}, false, p.brokenRange("range given up", g.From, "it has no events")
+		}
+		return g, true, nil
+	}
+	return GivenUp{}, false, nil
+}
+
+func (p *Producer) brokenRange(what string, value uint64, reason string) error {
+	return &BrokenError{
+		Ring:   p.name,
+		What:   what,
+		Value:  value,
+		Reason: reason,
+	}
+}
+
+// EndTaken says whether the consumer has taken everything that was committed, and the end of the run. One of revision 1
+// does not say so: there all must have been taken. Errors are those of Open and *BrokenError.
+func (p *Producer) EndTaken() (bool, error) {
+	if p.revised() {
+		if p.end.Load() != 0 {
+			return true, nil
+		}
+	} else if err := p.look(); err != nil || p.taken == p.position {
+		return err == nil, err
+	}
+	return false, p.Open()
+}
+
+// revised says that the consumer keeps the words of revision 2.
+func (r *ring) revised() bool { return r.features&featureRevised != 0 }
+
+// TakeEnd tells the producer that its end of the run was taken.
+func (c *Consumer) TakeEnd() {
+	c.end.Store(1)
+	c.room.Ring()
+}
+
+// Settle says that everything below the taken position has been judged, and from which event a producer that comes now
+// is to send; known false: nothing is known yet. Where that is the one behind the last record, the mark says it, which
+// knows of what was dropped, too.
+func (c *Consumer) Settle(event uint64, known bool) {
+	again := event + 1
+	if !known || event == c.last+1 {
+		again = 0
+	}
+	if at := c.taken; at != c.settledAt || again != c.againNow {
+		if again != c.againNow {
+			c.settled.Store(math.MaxUint64) // no position: what is read meanwhile holds for none
+			c.again.Store(again)
+		}
+		c.settled.Store(at)
+		c.settledAt, c.againNow = at, again
+	}
+}
+
+// Settled says whether the consumer has judged all that was committed; where it has not, wait for it for a little while
+// before Resume. One of revision 1 never says it.
+func (p *Producer) Settled() bool { return !p.revised() || p.settled.Load() == p.position }
+
+// Resume takes from the consumer which event comes next, if it has judged all that was committed and knows better than
+// the marks: a wild number of the producer before is then none to go on from.
+func (p *Producer) Resume() {
+	if !p.revised() || p.settled.Load() != p.position {
+		return
+	}
+	again := p.again.Load()
+	if again == 0 || p.settled.Load() != p.position {
+		return
+	}
+	p.note(again - 1)
+	p.note(again - 1) // both marks, or the higher number of the other one would hold again
+}
+
+// Revised says whether the producer that attached last knows the words of revision 2.
+func (c *Consumer) Revised() bool {
+	return c.revision.Load() >= Revision && c.by.Load() == c.attached.Load()
+}
+
+// Frontend is the name of the producer that attached last, as it says; empty where it says none. What is no printable
+// text of UTF-8 is replaced.
+func (c *Consumer) Frontend() string {
+	if !c.Revised() {
+		return ""
+	}
+	var b [MaxName]byte
+	for i := range c.who {
+		binary.LittleEndian.PutUint64(b[8*i:], c.who[i].Load())
+	}
+	text, _, _ := strings.Cut(string(b[:]), "\x00")
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// sign says who the producer is, before it says that it is there.
+func (p *Producer) sign(name string) {
+	var b [MaxName]byte
+	copy(b[:], name)
+	for i := range p.who {
+		p.who[i].Store(binary.LittleEndian.Uint64(b[8*i:]))
+	}
+	p.revision.Store(Revision)
+	p.by.Store(p.attached.Load() + 1)
+}
+
+// extras is how many bytes stand between the header of a record and its data.
+func extras(flags uint8) uint64 { return 8 * uint64(bits.OnesCount8(flags&flagsKnown)) }
