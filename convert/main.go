@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -15,6 +16,7 @@ import (
 
 	"ringlet/convert/conversion"
 	"ringlet/convert/input"
+	"ringlet/internal/decimal"
 )
 
 const (
@@ -48,8 +50,10 @@ func main() { os.Exit(run(os.Args[1:], os.Stderr, term.IsTerminal(int(os.Stderr.
 func run(args []string, stderr io.Writer, terminal bool) int {
 	var c cli
 	left := -1 // what kong exits with
+	whole := kong.MapperFunc(wholeNumber)
 	parser, err := kong.New(&c, kong.Name("ringlet-convert"), kong.Vars{"version": version},
-		kong.Description("Makes Parquet, ROOT and JSON lines of recorded data."), kong.Exit(func(code int) { left = code }))
+		kong.Description("Makes Parquet, ROOT and JSON lines of recorded data."), kong.Exit(func(code int) { left = code }),
+		kong.KindMapper(reflect.Int, whole), kong.KindMapper(reflect.Int64, whole), kong.KindMapper(reflect.Uint32, whole))
 	if err != nil {
 		panic(err)
 	}
@@ -79,6 +83,30 @@ func run(args []string, stderr io.Writer, terminal bool) int {
 		return 0
 	}
 	return say(stderr, err)
+}
+
+// wholeNumber reads a number in decimal digits: kong would read 010 as eight.
+func wholeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
+	t, err := ctx.Scan.PopValue("number")
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprint(t.Value)
+	if target.CanInt() {
+		var n int64
+		if n, err = decimal.Int(text, target.Type().Bits()); err == nil {
+			target.SetInt(n)
+		}
+	} else {
+		var n uint64
+		if n, err = decimal.Uint(text, target.Type().Bits()); err == nil {
+			target.SetUint(n)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number: %w", text, err)
+	}
+	return nil
 }
 
 func (c *cli) options(p *progress) conversion.Options {

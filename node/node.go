@@ -19,6 +19,7 @@ import (
 
 	"ringlet/barrier"
 	"ringlet/builderunit/tap"
+	"ringlet/internal/address"
 	"ringlet/internal/guard"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
@@ -155,7 +156,7 @@ func peerName(cs tls.ConnectionState) (string, error) {
 
 // serve answers commands until ctx ends.
 func (n *process) serve(ctx context.Context) error {
-	lis, err := net.Listen("tcp", net.JoinHostPort(n.cfg.Host, strconv.Itoa(n.cfg.Ports.Service)))
+	lis, err := address.ListenTCP(net.JoinHostPort(n.cfg.Host, strconv.Itoa(n.cfg.Ports.Service)))
 	if err != nil {
 		return fmt.Errorf("cannot bind the node service at %s: %w", n.cfg.Host, err)
 	}

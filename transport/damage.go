@@ -4,9 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"ringlet/internal/decimal"
 )
 
 // Damage says how much goes wrong on purpose, to show that each kind is found, counted, and repaired (seed 004, X3).
@@ -31,7 +32,7 @@ func ParseDamage(text string) (d Damage, err error) {
 	given := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
 		kind, value, _ := strings.Cut(part, "=")
-		share, err := strconv.ParseFloat(value, 64)
+		share, err := decimal.Float(value)
 		if err != nil || !(share >= 0 && share <= maxDamage) {
 			return Damage{}, fmt.Errorf("%q is not a kind of damage and its share, from 0 to %v, such as body=1e-4", part,
 				maxDamage)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/internal/address"
 	"ringlet/lab/bench"
 	"ringlet/lab/page"
 	"ringlet/node"
@@ -216,7 +217,7 @@ const benchNear, benchFar = "near", "far"
 
 // spawnFar starts this program as the far end, and waits until it has proved its name.
 func spawnFar(ctx context.Context, to streams, cfg *bench.Config, id *certs.Identity) (net.Conn, func(), error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(cfg.Host, "0"))
+	l, err := address.ListenTCP(net.JoinHostPort(cfg.Host, "0"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -284,7 +285,7 @@ func (c *benchServeCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(c.Host, fmt.Sprint(c.Port)))
+	l, err := address.ListenTCP(net.JoinHostPort(c.Host, fmt.Sprint(c.Port)))
 	if err != nil {
 		return err
 	}

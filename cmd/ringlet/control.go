@@ -39,6 +39,9 @@ func (c *controlCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
+	if err := ownHosts(ctx, &c.Host, nil); err != nil {
+		return &exit{exitUsage, err}
+	}
 	if c.WithParent {
 		node.Tune() // as ringlet run does
 		var end context.CancelFunc

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ringlet/internal/address"
 	"ringlet/lab/doctor"
 	"ringlet/node/config"
 )
@@ -28,6 +29,9 @@ func (c *doctorCmd) Run(ctx context.Context, to streams) error {
 	wants, err := c.wants()
 	if err != nil {
 		return &exit{exitUsage, err}
+	}
+	if err := address.CheckHost(c.Host); err != nil {
+		return &exit{exitUsage, fmt.Errorf("host: %w", err)}
 	}
 	if slices.Equal(c.Ports, []string{""}) {
 		c.Ports = nil

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"runtime"
 	"syscall"
 	"time"
 
+	"ringlet/internal/address"
 	"ringlet/node"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
@@ -49,6 +49,9 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 			fmt.Errorf("name: the certificate of %s is that of a %s, and a node needs one of its own: ringlet certs makes it",
 				c.Name, id.Role)}
 	}
+	if err := ownHosts(ctx, &c.Host, &c.DataHost); err != nil {
+		return &exit{exitUsage, err}
+	}
 	if c.Procs > 0 {
 		runtime.GOMAXPROCS(c.Procs)
 	}
@@ -79,7 +82,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		}
 		defer func() { _ = cfg.Notifier.Close() }()
 		if c.Monitor != "" {
-			if cfg.Monitor, err = net.Listen("tcp", c.Monitor); err != nil {
+			if cfg.Monitor, err = address.ListenTCP(c.Monitor); err != nil {
 				return &exit{exitUsage, fmt.Errorf("this node cannot answer a monitor at %s: %w", c.Monitor, err)}
 			}
 			defer func() { _ = cfg.Monitor.Close() }()
@@ -98,6 +101,21 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		cfg.Log, cfg.Timing.Leave = leveled(to.err, slog.LevelError, c.Verbose), leaveWithParent
 	}
 	return node.Run(ctx, cfg)
+}
+
+// ownHosts settles what --host and --data-host are: addresses of this host that others can call. Of a process without
+// data, data is nil.
+func ownHosts(ctx context.Context, host, data *string) (err error) {
+	if *host, err = address.Own(ctx, *host); err != nil {
+		return fmt.Errorf("host: %w", err)
+	}
+	if data == nil || *data == "" {
+		return nil
+	}
+	if *data, err = address.Own(ctx, *data); err != nil {
+		return fmt.Errorf("data-host: %w", err)
+	}
+	return nil
 }
 
 // untilToldTwice makes a context that outlives the first signal, which ends ctx, and ends with the second.

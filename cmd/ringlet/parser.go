@@ -15,6 +15,7 @@ import (
 func newParser(of any, options ...kong.Option) (*kong.Kong, error) {
 	whole := new(wholeHelp)
 	common := []kong.Option{kong.Name("ringlet"), config.Vars, kong.Bind(whole), kong.ValueFormatter(whole.format)}
+	common = append(common, config.Decimals()...)
 	return kong.New(of, append(common, options...)...)
 }
 

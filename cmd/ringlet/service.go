@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"sync"
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/figures"
 	"ringlet/ecs/page"
+	"ringlet/internal/address"
 	"ringlet/node"
 	"ringlet/node/metrics"
 	"ringlet/node/monitor"
@@ -109,7 +109,7 @@ func (s *service) monitored(server *api.Server) (end func(), err error) {
 	if s.monitor == "" {
 		return func() {}, nil
 	}
-	lis, err := net.Listen("tcp", s.monitor)
+	lis, err := address.ListenTCP(s.monitor)
 	if err != nil {
 		return nil, fmt.Errorf("cannot bind the monitor at %s: %w", s.monitor, err)
 	}

@@ -56,11 +56,11 @@ const partialSuffix = ".partial"
 
 // Run converts. Errors: *TakenError, *input.BadError without Skip, *input.LiveError, ctx's, and those of the system.
 func Run(ctx context.Context, o Options) (Result, error) {
-	o.Output = filepath.Clean(o.Output)
 	kind, single, err := o.kind()
 	if err != nil {
 		return Result{}, err
 	}
+	o.Output = filepath.Clean(o.Output)
 	if err := o.free(single); err != nil {
 		return Result{}, err
 	}
@@ -91,7 +91,14 @@ func Run(ctx context.Context, o Options) (Result, error) {
 func (o *Options) kind() (k *output.Kind, single bool, err error) {
 	ext := strings.TrimPrefix(filepath.Ext(o.Output), ".")
 	k, err = output.KindOf(ext)
+	directory := strings.HasSuffix(o.Output, "/")
+	if st, none := os.Stat(o.Output); none == nil && st.IsDir() {
+		directory = true
+	}
 	switch {
+	case err != nil && ext != "" && o.To == "" && !directory:
+		return nil, false, fmt.Errorf("the output %s ends in .%s, and no file of that kind is made: end it with .parquet, "+
+			".root or .jsonl for a file, or with / for a directory", o.Output, ext)
 	case err == nil && o.To != "" && o.To != k.Name:
 		return nil, false, fmt.Errorf("the output %s is named as %s, and %s is asked for: give it another name",
 			o.Output, ext, o.To)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"ringlet/internal/address"
 	"ringlet/internal/guard"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
@@ -123,14 +124,14 @@ func New(cfg Config) (*Server, error) {
 }
 
 func (s *Server) listen(cfg Config) (err error) {
-	if s.api, err = net.Listen("tcp", cfg.API); err != nil {
+	if s.api, err = address.ListenTCP(cfg.API); err != nil {
 		return fmt.Errorf("cannot bind the API at %s: %w", cfg.API, err)
 	}
 	s.api = guard.Listen(s.api, serviceAPI, s.log)
 	if cfg.Page == "" {
 		return nil
 	}
-	if s.page, err = net.Listen("tcp", cfg.Page); err != nil {
+	if s.page, err = address.ListenTCP(cfg.Page); err != nil {
 		return errors.Join(fmt.Errorf("cannot bind the page at %s: %w", cfg.Page, err), s.api.Close())
 	}
 	s.page = guard.Listen(s.page, servicePage, s.log)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/internal/address"
 	"ringlet/internal/kinds"
 	"ringlet/node/certs"
 	"ringlet/node/config"
@@ -143,11 +144,14 @@ func (c *Config) Validate() error {
 	case c.Peer != "" && c.Runs:
 		return refuse("runs", "whole runs are of one machine: leave --peer out")
 	}
+	if err := address.CheckHost(c.Host); err != nil {
+		return refuse("host", "%v", err)
+	}
 	if c.Peer != "" {
-		host, _, err := net.SplitHostPort(c.Peer)
-		if err != nil {
-			return refuse("peer", "%q is not HOST:PORT", c.Peer)
+		if err := address.CheckCall(c.Peer); err != nil {
+			return refuse("peer", "%v", err)
 		}
+		host, _, _ := net.SplitHostPort(c.Peer)
 		if net.ParseIP(c.Host).IsLoopback() && !net.ParseIP(host).IsLoopback() && host != "localhost" {
 			return refuse("host", "%s is not to be reached from %s: give the address of this machine that is", c.Host, host)
 		}

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"ringlet/internal/address"
 )
 
 // A request is 16 bytes, and those of a put or a message behind them. A get is answered with its bytes, the others with
@@ -135,7 +137,7 @@ func (o *socketOwner) serveTCP(c *net.TCPConn) {
 
 // listenTCP takes connections.
 func (o *socketOwner) listenTCP(host string) (addr string, err error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	l, err := address.ListenTCP(net.JoinHostPort(host, "0"))
 	if err != nil {
 		return "", err
 	}

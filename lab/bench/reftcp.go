@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"ringlet/internal/address"
 	"ringlet/lab/trial"
 	"ringlet/shmem"
 )
@@ -15,7 +16,7 @@ func startTCP(f *far) (*job, error) { return startTCPSink(f.cfg.Host, f.arena.By
 
 // startTCPSink reads one connection straight into mapped memory.
 func startTCPSink(host string, mem []byte) (*job, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	l, err := address.ListenTCP(net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +154,7 @@ func (c *copies) measure(piece int, d time.Duration) trial.Figures {
 
 // freePort finds a TCP port that nobody listens on, for programs that cannot be told to find one.
 func freePort(host string) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	l, err := address.ListenTCP(net.JoinHostPort(host, "0"))
 	if err != nil {
 		return 0, err
 	}

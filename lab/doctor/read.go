@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ringlet/internal/address"
 	"ringlet/node/certs"
 	"ringlet/node/hostlimits"
 )
@@ -141,13 +142,12 @@ func tryPort(ctx context.Context, host, text string) (Port, error) {
 		return Port{}, fmt.Errorf("ports: %q is no port: write 7946, or 7946/udp", text)
 	}
 	p := Port{Name: number + "/" + network}
-	var lc net.ListenConfig
 	var c io.Closer
 	var err error
-	if address := net.JoinHostPort(host, number); network == "udp" {
-		c, err = lc.ListenPacket(ctx, network, address)
+	if at := net.JoinHostPort(host, number); network == "udp" {
+		c, err = address.ListenUDP(at)
 	} else {
-		c, err = lc.Listen(ctx, network, address)
+		c, err = address.Listen(ctx, net.ListenConfig{}, at)
 	}
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"ringlet/internal/decimal"
 	"ringlet/lab/testbed"
 )
 
@@ -45,19 +46,20 @@ type flags struct {
 }
 
 func parse() (f flags) {
+	f.seed, f.failures = 1, 5
 	flag.DurationVar(&f.length, "for", 10*time.Minute, "begin no further run after this time")
-	flag.Uint64Var(&f.seed, "seed", 1, "seed of the plan: the same seed gives the same runs and faults")
-	flag.IntVar(&f.first, "first", 0, "begin with this run of the plan")
-	flag.IntVar(&f.runs, "runs", 0, "end after so many runs of the plan; 0: the time alone ends it")
+	flag.Var(decimal.Whole[uint64]{To: &f.seed}, "seed", "seed of the plan: the same seed gives the same runs and faults")
+	flag.Var(decimal.Whole[int]{To: &f.first}, "first", "begin with this run of the plan")
+	flag.Var(decimal.Whole[int]{To: &f.runs}, "runs", "end after so many runs of the plan; 0: the time alone ends it")
 	flag.StringVar(&f.exe, "bin", "bin/ringlet", "the program")
 	flag.StringVar(&f.dir, "dir", os.TempDir(), "where it makes its directory, which stays if something failed")
 	flag.BoolVar(&f.short, "short", false, "short runs, for a check of a minute")
 	flag.BoolVar(&f.loopback, "loopback", false,
 		"processes on loopback even where there could be hosts: no faults of network and disk")
-	flag.Uint64Var(&f.chain, "chain", 0,
+	flag.Var(decimal.Whole[uint64]{To: &f.chain}, "chain",
 		"judge and decide the events of a simulated detector, on loopback and without files, until a subscriber has seen so "+
 			"many decisions; builder units, filters and the decision unit are killed")
-	flag.IntVar(&f.failures, "failures", 5, "give up after so many failures")
+	flag.Var(decimal.Whole[int]{To: &f.failures}, "failures", "give up after so many failures")
 	flag.Parse()
 	return f
 }

@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"ringlet/internal/decimal"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
 )
@@ -291,7 +292,7 @@ func (r *reader) flag(l leaf, name string) []Value {
 }
 
 func (r *reader) load(l leaf) float64 {
-	v, err := strconv.ParseFloat(l.value.Value, 64)
+	v, err := decimal.Float(l.value.Value)
 	if l.value.Kind != yaml.ScalarNode || err != nil || !(v > 0 && v <= 100) {
 		r.add(l.line, l.key, "%q is not a share of a port's rate, above 0: 0.8 is 80 %%", l.value.Value)
 		return 0

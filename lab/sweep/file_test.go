@@ -180,7 +180,7 @@ func TestBadFilesAreRefusedWithLineAndSentence(t *testing.T) {
 		{"name: x\nreferences: [tcp, tcp]\n", `s.yaml:2: references[1]: "tcp" is named twice`},
 		{"name: x\nbounds:\n  - {of: x}\n", "s.yaml:3: bounds[0]: give one of least and most"},
 		{"name: x\nbounds:\n  - {of: x, least: 1, most: 2}\n", "s.yaml:3: bounds[0]: give one of least and most"},
-		{"name: x\nbounds:\n  - {of: x, least: .nan}\n", "s.yaml:3: bounds[0]: NaN is no bound"},
+		{"name: x\nbounds:\n  - {of: x, least: .nan}\n", `s.yaml:3: bounds[0].least: ".nan" is not a number`},
 		{"name: x\nbounds:\n  - {of: y, least: 1}\n", `s.yaml:3: bounds[0].of: "y" is no run, no series and no reference`},
 		{"name: x\nbounds:\n  - {of: x, over: [tcp], least: 1}\n",
 			`s.yaml:3: bounds[0].over[0]: "tcp" has nothing to compare "x" with`},

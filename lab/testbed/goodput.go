@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"ringlet/internal/address"
 )
 
 // A Flow is what one host sends another, by their numbers.
@@ -47,7 +49,7 @@ func (b *Bed) flow(ctx context.Context, d time.Duration, f Flow) (float64, error
 	var lis net.Listener
 	var in, out net.Conn
 	err := b.hosts[f.To].Do(func() (err error) {
-		lis, err = net.Listen("tcp", b.Address(f.To)+":0")
+		lis, err = address.ListenTCP(b.Address(f.To) + ":0")
 		return err
 	})
 	if err != nil {

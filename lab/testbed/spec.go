@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ringlet/internal/decimal"
 	"ringlet/internal/regular"
 	"ringlet/node/config"
 )
@@ -78,7 +79,7 @@ func parseRate(s string) (Rate, error) {
 		if n <= 0 || !strings.EqualFold(text[n:], u.name) {
 			continue
 		}
-		f, err := strconv.ParseFloat(strings.TrimSpace(text[:n]), 64)
+		f, err := decimal.Float(strings.TrimSpace(text[:n]))
 		if err != nil || math.IsNaN(f) || f <= 0 || f*float64(u.size) > 1e15 {
 			break
 		}

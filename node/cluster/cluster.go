@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"ringlet/internal/address"
 	"ringlet/internal/guard"
 )
 
@@ -149,6 +151,12 @@ type Cluster struct {
 // killed and is not missed yet; any other refusal ends it at once. A node that is among those it is told to join begins
 // the cluster if need be. The error is a *joinError, or one that says what is wrong with cfg.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
+	// memberlist would take a name for every network of this host, and tell others none of them.
+	own, err := address.Own(ctx, cmp.Or(cfg.BindAddr, "127.0.0.1"))
+	if err != nil {
+		return nil, fmt.Errorf("open membership of %s: the host %w", cfg.Name, err)
+	}
+	cfg.BindAddr = own
 	c, err := newCluster(cfg)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/alecthomas/kong"
 )
@@ -25,6 +26,24 @@ func Loader(in io.Reader) (kong.Resolver, error) {
 		}
 	}
 	return r, nil
+}
+
+// Decimals has kong read numbers as files do: in decimal digits, or not at all.
+func Decimals() []kong.Option {
+	var out []kong.Option
+	for _, kind := range []reflect.Kind{reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64} {
+		out = append(out, kong.KindMapper(kind, kong.MapperFunc(decimalFlag)))
+	}
+	return out
+}
+
+func decimalFlag(ctx *kong.DecodeContext, target reflect.Value) error {
+	t, err := ctx.Scan.PopValue("number")
+	if err != nil {
+		return err
+	}
+	return number(target, fmt.Sprint(t.Value))
 }
 
 // resolver maps the name of a flag to the text of its value.

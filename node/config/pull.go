@@ -3,8 +3,9 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
+
+	"ringlet/internal/decimal"
 )
 
 // defaultPullWindow is how many requests a builder unit has out: one being written, one on its way to a readout unit
@@ -57,7 +58,7 @@ func (c *Config) interest() (rus []int, share float64, err error) {
 	}
 	list, after, given := strings.Cut(c.RoI, ":")
 	if share = 1; given {
-		share, err = strconv.ParseFloat(strings.TrimSpace(after), 64)
+		share, err = decimal.Float(strings.TrimSpace(after))
 		if err != nil || !(share >= 0 && share <= 1) {
 			return nil, 1, fmt.Errorf("%q is not a share between 0 and 1", after)
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"ringlet/internal/decimal"
 )
 
 // maxFile bounds a file. The whole of Effective is below 1 KiB, and a topology of 4096 named nodes is some 40 KiB.
@@ -207,6 +209,45 @@ func (d *Document) scalar(node *yaml.Node, path string, into reflect.Value, tag 
 	}
 }
 
+// numberWanted says which numbers a value takes.
+func numberWanted(v reflect.Value) string {
+	switch {
+	case v.CanInt():
+		return "a whole number"
+	case v.CanUint():
+		return fmt.Sprintf("a whole number that is not negative and fits %d bits", v.Type().Bits())
+	}
+	return "a number"
+}
+
+// number reads a number into v. The YAML library and kong would read 010 as eight.
+func number(v reflect.Value, text string) (err error) {
+	switch bits := v.Type().Bits(); {
+	case v.CanInt():
+		var n int64
+		if n, err = decimal.Int(text, bits); err == nil {
+			v.SetInt(n)
+		}
+	case v.CanUint():
+		var n uint64
+		if n, err = decimal.Uint(text, bits); err == nil {
+			v.SetUint(n)
+		}
+	default:
+		var x float64
+		if x, err = decimal.Float(text); err == nil {
+			v.SetFloat(x)
+		}
+	}
+	switch {
+	case errors.Is(err, decimal.ErrForm):
+		return fmt.Errorf("%q is not %s: %w", text, numberWanted(v), err)
+	case err != nil:
+		return fmt.Errorf("%q is not %s", text, numberWanted(v))
+	}
+	return nil
+}
+
 // decode reads one value into v. The YAML library would cut 1.5 to a whole number, so the kind of the value is checked
 // first.
 func decode(v reflect.Value, node *yaml.Node) error {
@@ -222,12 +263,11 @@ func decode(v reflect.Value, node *yaml.Node) error {
 			return nil
 		}
 		want, tags = "a time such as 10s or 1m30s", ""
-	case v.CanInt():
-		want, tags = "a whole number", "!!int"
-	case v.CanUint():
-		want, tags = fmt.Sprintf("a whole number that is not negative and fits %d bits", v.Type().Bits()), "!!int"
-	case v.CanFloat():
-		want, tags = "a number", "!!int !!float"
+	case v.CanInt(), v.CanUint(), v.CanFloat():
+		if tag := node.ShortTag(); tag == "!!int" || tag == "!!float" {
+			return number(v, node.Value)
+		}
+		want, tags = numberWanted(v), ""
 	case v.Kind() == reflect.Bool:
 		want, tags = "true or false", "!!bool"
 	default:

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"ringlet/internal/decimal"
 )
 
 // A Dimension says what is counted; its name is the unit that a Quantity of it is kept in.
@@ -75,7 +77,7 @@ func (q *Quantity) UnmarshalText(text []byte) error {
 	if end >= 0 && end < len(s) {
 		number, name = s[:end], strings.TrimSpace(s[end:])
 	}
-	v, err := strconv.ParseFloat(number, 64)
+	v, err := decimal.Float(number)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Errorf("%q is no number with a unit, such as 60 ns, 1.38 MHz or 25 %%", s)
 	}

@@ -18,6 +18,7 @@ import (
 
 	quicgo "github.com/quic-go/quic-go"
 
+	"ringlet/internal/address"
 	"ringlet/transport"
 	"ringlet/transport/express"
 )
@@ -143,11 +144,7 @@ func (c *Config) defaults() {
 // Listen binds the socket and begins to take connections; they wait for Accept.
 func Listen(cfg Config) (*Network, error) {
 	cfg.defaults()
-	addr, err := net.ResolveUDPAddr("udp", cfg.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("data address %q: %w", cfg.Addr, err)
-	}
-	udp, err := net.ListenUDP("udp", addr)
+	udp, err := address.ListenUDP(cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("cannot bind data address %q: %w", cfg.Addr, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ringlet/internal/address"
 	"ringlet/internal/guard"
 	"ringlet/shmem"
 )
@@ -215,8 +216,8 @@ const (
 )
 
 // Listen opens the server at an address.
-func Listen(address string, stats *OutletStats, log *slog.Logger) (*Server, error) {
-	lis, err := net.Listen("tcp", address)
+func Listen(at string, stats *OutletStats, log *slog.Logger) (*Server, error) {
+	lis, err := address.ListenTCP(at)
 	if err != nil {
 		return nil, fmt.Errorf("cannot bind the address for decisions: %w", err)
 	}
@@ -346,8 +347,8 @@ func ParseAddresses(text string) (out []Address, err error) {
 		case kind == OutletBuffer && strings.ContainsAny(at, "/ "):
 			return nil, fmt.Errorf("%q cannot be the name of a buffer: it has a slash or a space", at)
 		case kind == OutletTCP:
-			if _, _, err := net.SplitHostPort(at); err != nil {
-				return nil, fmt.Errorf("%q is not an address for decisions: %w", at, err)
+			if err := address.CheckListen(at); err != nil {
+				return nil, fmt.Errorf("the address for decisions %w", err)
 			}
 		}
 		out = append(out, a)

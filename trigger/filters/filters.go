@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
 	"ringlet/event/selection"
 	"ringlet/event/velo"
+	"ringlet/internal/decimal"
 	"ringlet/internal/kinds"
 	"ringlet/trigger"
 	"ringlet/trigger/panel"
@@ -156,7 +156,7 @@ var errShare = errors.New("the filter share needs the share of events that it ac
 type share uint64
 
 func openShare(value string, _ *velo.Geometry, n int) (list []trigger.Filter, err error) {
-	x, err := strconv.ParseFloat(value, 64)
+	x, err := decimal.Float(value)
 	if err != nil || !(x >= 0 && x <= 1) {
 		return nil, errShare
 	}

@@ -18,6 +18,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/address"
 	"ringlet/internal/guard"
 	"ringlet/internal/stopwatch"
 	"ringlet/node"
@@ -157,7 +158,7 @@ func (r *Run) schedule(ctx context.Context) (name, address string, err error) {
 
 // house serves a host for the scheduler in this process, and connects to it like to a node's.
 func (r *Run) house() (*member, error) {
-	lis, err := net.Listen("tcp", net.JoinHostPort(r.opts.Host, strconv.Itoa(r.opts.TagnetPort)))
+	lis, err := address.ListenTCP(net.JoinHostPort(r.opts.Host, strconv.Itoa(r.opts.TagnetPort)))
 	if err != nil {
 		return nil, fmt.Errorf("cannot bind the scheduler at %s: %w", r.opts.Host, err)
 	}

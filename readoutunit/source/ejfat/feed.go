@@ -17,6 +17,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/ejfat"
+	"ringlet/internal/address"
 	"ringlet/internal/guard"
 	"ringlet/readoutunit/source/live"
 )
@@ -63,30 +64,41 @@ func (e *addressError) Error() string {
 }
 
 // parse takes an address apart: where to listen, and the data id if there is one.
-func parse(address string) (*net.UDPAddr, identity, error) {
-	where, id, named := strings.Cut(address, "/")
+func parse(text string) (string, identity, error) {
+	where, id, named := strings.Cut(text, "/")
 	ids := identity{known: named}
 	if named {
 		n, err := strconv.ParseUint(id, 10, 16)
 		if err != nil {
-			return nil, ids, &addressError{address, fmt.Sprintf("the data id %q is not a number from 0 to 65535", id)}
+			return "", ids, &addressError{text, fmt.Sprintf("the data id %q is not a number from 0 to 65535", id)}
 		}
 		ids.id = uint16(n)
 	}
-	addr, err := net.ResolveUDPAddr("udp", where)
-	if err != nil {
-		return nil, ids, &addressError{address, err.Error()}
+	if err := address.CheckListen(where); err != nil {
+		return "", ids, &addressError{text, err.Error()}
 	}
-	return addr, ids, nil
+	return where, ids, nil
+}
+
+// Check says why nobody could listen at an address, whatever the host.
+func Check(text string) error {
+	_, _, err := parse(text)
+	return err
+}
+
+// Where is the HOST:PORT of an address.
+func Where(text string) string {
+	where, _, _ := strings.Cut(text, "/")
+	return where
 }
 
 // Open listens where the settings say. The feed never ends by itself: UDP has no end.
 func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
-	addr, ids, err := parse(set.Address)
+	where, ids, err := parse(set.Address)
 	if err != nil {
 		return nil, err
 	}
-	socket, err := net.ListenUDP("udp", addr)
+	socket, err := address.ListenUDP(where)
 	if err != nil {
 		return nil, fmt.Errorf("input %s: %w", set.Name, err)
 	}

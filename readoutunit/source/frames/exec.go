@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -36,8 +35,8 @@ const (
 // OpenExec runs set.Address with sh -c. Its standard output is the stream of a front-end, its standard input has the
 // answers, and each line of its standard error is a line of the log. It dies with the readout unit.
 func OpenExec(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
-	if strings.TrimSpace(set.Address) == "" {
-		return nil, fmt.Errorf("input %s has no command: it must be exec:command", set.Name)
+	if err := CheckExec(set.Address); err != nil {
+		return nil, fmt.Errorf("input %s: %w", set.Name, err)
 	}
 	if _, err := exec.LookPath("sh"); err != nil {
 		return nil, fmt.Errorf("%w: input %s runs its command with it: install a shell", err, set.Name)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"ringlet/internal/address"
 	"ringlet/readoutunit/source/live"
 )
 
@@ -33,9 +34,8 @@ var keepAlive = net.KeepAliveConfig{
 
 // OpenTCP listens on set.Address, host:port, for a front-end.
 func OpenTCP(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
-	if _, _, err := net.SplitHostPort(set.Address); err != nil {
-		return nil, fmt.Errorf("%w: input %s must be tcp:host:port, as tcp:127.0.0.1:9000, or tcp::9000 for every "+
-			"network of this host", err, set.Name)
+	if err := CheckTCP(set.Address); err != nil {
+		return nil, fmt.Errorf("input %s: %w", set.Name, err)
 	}
 	return listen(ctx, "tcp", set)
 }
@@ -43,8 +43,8 @@ func OpenTCP(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 // OpenUnix listens on set.Address, the path of a Unix-domain socket, for a front-end. A socket that a process left
 // there when it died is replaced.
 func OpenUnix(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
-	if set.Address == "" {
-		return nil, fmt.Errorf("input %s has no path: it must be unix:path", set.Name)
+	if err := CheckUnix(set.Address); err != nil {
+		return nil, fmt.Errorf("input %s: %w", set.Name, err)
 	}
 	if err := sweep(ctx, set.Address); err != nil {
 		return nil, fmt.Errorf("%w: input %s cannot listen there", err, set.Name)
@@ -79,7 +79,13 @@ func sweep(ctx context.Context, path string) error {
 // listen opens a feed that accepts front-ends.
 func listen(ctx context.Context, network string, set live.FeedSettings) (live.Feed, error) {
 	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
-	lis, err := lc.Listen(ctx, network, set.Address)
+	var lis net.Listener
+	var err error
+	if network == "tcp" {
+		lis, err = address.Listen(ctx, lc, set.Address)
+	} else {
+		lis, err = lc.Listen(ctx, network, set.Address)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: input %s cannot listen there: choose an address of this host that is free", err,
 			set.Name)

@@ -32,6 +32,21 @@ func (e *addressError) Error() string {
 	return fmt.Sprintf("%s in input %s: write shm:NAME, shm:/DIR/NAME or shm:NAME?size=64MiB", e.Reason, e.Source)
 }
 
+// Check says why an address means no ring, whatever the host.
+func Check(text string) error {
+	_, err := parseAddress("shm:"+text, text)
+	return err
+}
+
+// Segment is the path of the shared memory that an address takes.
+func Segment(text string) string {
+	a, err := parseAddress("", text)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(a.dir, a.name)
+}
+
 func parseAddress(source, text string) (address, error) {
 	name, settings, has := strings.Cut(text, "?")
 	dir, name := filepath.Split(name)

@@ -1,0 +1,159 @@
+package address
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Error says what is wrong with an address.
+type Error struct{ Text, Reason string }
+
+func (e *Error) Error() string { return fmt.Sprintf("%q %s", e.Text, e.Reason) }
+
+// mostPort is the largest port.
+const mostPort = 1<<16 - 1
+
+// CheckListen says why nobody could listen at HOST:PORT. No host is every network of this host, and port 0 is any.
+func CheckListen(text string) error {
+	_, _, err := split(text, 0)
+	return err
+}
+
+// CheckCall says why nobody could call HOST:PORT.
+func CheckCall(text string) error {
+	host, _, err := split(text, 1)
+	if err != nil {
+		return err
+	}
+	return CheckHost(host)
+}
+
+// CheckHost says why a host is not one that others could call: it must be an address of one network, or a name.
+func CheckHost(host string) error {
+	if host == "" {
+		return &Error{host, "is no host that others could call: write its address or its name"}
+	}
+	if err := checkHost(host, host); err != nil {
+		return err
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsUnspecified() {
+		return &Error{host, "means every network of a host, and nobody can call it: write the one address by which others " +
+			"reach this host"}
+	}
+	return nil
+}
+
+// split takes HOST:PORT apart.
+func split(text string, leastPort int) (host string, port int, err error) {
+	host, number, err := net.SplitHostPort(text)
+	if err != nil {
+		if blank(text) {
+			return "", 0, &Error{text, "has blanks: write HOST:PORT without any"}
+		}
+		if !strings.Contains(text, ":") || strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+			return "", 0, &Error{text, "has no port: write HOST:PORT"}
+		}
+		return "", 0, &Error{text, "is not HOST:PORT; an address of IPv6 stands in brackets, as in [::1]:7000"}
+	}
+	if err := checkHost(text, host); err != nil {
+		return "", 0, err
+	}
+	if number == "" {
+		return "", 0, &Error{text, "has no port behind the colon: write HOST:PORT"}
+	}
+	if !decimal(number) {
+		return "", 0, &Error{text, fmt.Sprintf("has the port %q: write a decimal number from %d to %d", number, leastPort,
+			mostPort)}
+	}
+	port, err = strconv.Atoi(number)
+	if err != nil || port < leastPort || port > mostPort {
+		return "", 0, &Error{text, fmt.Sprintf("has the port %s: it must be from %d to %d", number, leastPort, mostPort)}
+	}
+	return host, port, nil
+}
+
+// checkHost looks at what may be an address, a name, or nothing; text is the whole.
+func checkHost(text, host string) error {
+	if blank(text) {
+		return &Error{text, "has blanks: leave them out"}
+	}
+	if host == "" {
+		return nil
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return nil
+	}
+	if strings.Trim(host, "0123456789.") == "" {
+		return &Error{text, "has a host of numbers that is no address: one of IPv4 has four from 0 to 255, without leading " +
+			"zeros"}
+	}
+	if len(host) > 253 {
+		return &Error{text, "has a host that is longer than a name can be"}
+	}
+	for label := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
+		if label == "" || len(label) > 63 || strings.ContainsFunc(label, notOfName) {
+			return &Error{text, fmt.Sprintf("has the host %q, which is neither an address nor a name", host)}
+		}
+	}
+	return nil
+}
+
+func notOfName(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+}
+
+func blank(text string) bool { return strings.ContainsAny(text, " \t\r\n") }
+
+// decimal says whether a text is a decimal number as people write it: digits, and no leading zero.
+func decimal(text string) bool {
+	return text == "0" || text != "" && text[0] != '0' && strings.Trim(text, "0123456789") == ""
+}
+
+// A Claim is what of a host a listener takes, which only one can have. The zero Claim takes nothing.
+type Claim struct {
+	network string // "tcp" or "udp"
+	host    string // in its shortest form; "" is every network of both families
+	port    int
+}
+
+// Listener is what one at HOST:PORT takes: nothing, if the port is any, or the address cannot be.
+func Listener(network, text string) Claim {
+	host, port, err := split(text, 0)
+	if err != nil || port == 0 {
+		return Claim{}
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		host = ip.Unmap().String()
+	}
+	return Claim{network, strings.ToLower(host), port}
+}
+
+// Same says whether both are the same address.
+func (c Claim) Same(o Claim) bool { return c == o && c != Claim{} }
+
+// Clash says whether one host could not have both. Names are not looked up.
+func (c Claim) Clash(o Claim) bool {
+	switch {
+	case c == Claim{} || c.network != o.network || c.port != o.port:
+		return false
+	case c == o:
+		return true
+	}
+	return c.covers(o.host) || o.covers(c.host)
+}
+
+// covers says whether c is every network of a family which the other host is of.
+func (c Claim) covers(host string) bool {
+	if c.host == "" {
+		return true
+	}
+	ip, err := netip.ParseAddr(c.host)
+	if err != nil || !ip.IsUnspecified() || host == "" {
+		return false
+	}
+	other, err := netip.ParseAddr(host)
+	return err == nil && ip.Is4() == other.Is4()
+}

@@ -1,0 +1,115 @@
+package address
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// lookup finds the addresses of a name. Tests have names of their own.
+var lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}
+
+// Listen listens at HOST:PORT by TCP, and binds what that names. lc may be the zero one.
+func Listen(ctx context.Context, lc net.ListenConfig, text string) (net.Listener, error) {
+	network, at, err := bound(ctx, "tcp", text)
+	if err != nil {
+		return nil, err
+	}
+	return lc.Listen(ctx, network, at)
+}
+
+// ListenTCP is Listen without more to say.
+func ListenTCP(text string) (net.Listener, error) {
+	return Listen(context.Background(), net.ListenConfig{}, text)
+}
+
+// ListenUDP listens at HOST:PORT by UDP, and binds what that names.
+func ListenUDP(text string) (*net.UDPConn, error) {
+	network, at, err := bound(context.Background(), "udp", text)
+	if err != nil {
+		return nil, err
+	}
+	addr, err := net.ResolveUDPAddr(network, at)
+	if err != nil {
+		return nil, err
+	}
+	return net.ListenUDP(network, addr)
+}
+
+// bound is the network and the address, without a name, for package net.
+func bound(ctx context.Context, network, text string) (of, at string, err error) {
+	host, port, err := split(text, 0)
+	if err != nil {
+		return "", "", err
+	}
+	if host == "" {
+		return network, text, nil
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		if ip, err = find(ctx, host); err != nil {
+			return "", "", err
+		}
+	}
+	if ip = ip.Unmap(); ip.IsUnspecified() && ip.Is4() {
+		network += "4"
+	} else if ip.IsUnspecified() {
+		network += "6"
+	}
+	return network, net.JoinHostPort(ip.String(), strconv.Itoa(port)), nil
+}
+
+// find is the address that a name stands for: the first of IPv4, or the first.
+func find(ctx context.Context, host string) (netip.Addr, error) {
+	all, err := lookup(ctx, host)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	for i := range all {
+		if all[i] = all[i].Unmap(); all[i].IsUnspecified() {
+			return netip.Addr{}, &Error{host, fmt.Sprintf("is a name for %v, every network of a host: write the address that "+
+				"is meant", all[i])}
+		}
+	}
+	for _, ip := range all {
+		if ip.Is4() {
+			return ip, nil
+		}
+	}
+	if len(all) == 0 {
+		return netip.Addr{}, &Error{host, "is a name without an address"}
+	}
+	return all[0], nil
+}
+
+// Own is the address of this host that a process binds and tells others, of what it was given: an address, or a name
+// that is looked up once, so that each of its services binds the same. An address that nobody else could call is
+// refused.
+func Own(ctx context.Context, host string) (string, error) {
+	if err := CheckHost(host); err != nil {
+		return "", err
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return host, nil
+	}
+	ip, err := find(ctx, host)
+	switch {
+	case err != nil:
+		return "", err
+	case ip.IsLoopback() && !local(host):
+		return "", &Error{host, fmt.Sprintf("is %v here, which no other host can call: write the address by which others "+
+			"reach this host", ip)}
+	}
+	return ip.String(), nil
+}
+
+// local says whether a name is one of this host alone, and means to be.
+func local(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || strings.HasPrefix(host, "localhost.")
+}

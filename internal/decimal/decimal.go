@@ -1,0 +1,66 @@
+package decimal
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// ErrForm says what is wrong with a number that another program might take.
+var ErrForm = errors.New("write it in decimal digits, without a leading zero, 0x or _")
+
+// errNumber says that a text is no number at all, or one that is too large.
+var errNumber = errors.New("it is no number, or too large")
+
+// Int reads a whole number of so many bits. The error is ErrForm or says that there is no such number.
+func Int(text string, bits int) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, bits)
+	if err == nil && whole(strings.TrimLeft(text, "+-")) {
+		return n, nil
+	}
+	return 0, form(text)
+}
+
+// Uint reads a whole number that is not negative.
+func Uint(text string, bits int) (uint64, error) {
+	n, err := strconv.ParseUint(text, 10, bits)
+	if err == nil && whole(text) {
+		return n, nil
+	}
+	return 0, form(text)
+}
+
+// form is ErrForm for a number in another notation.
+func form(text string) error {
+	text = strings.TrimLeft(text, "+-")
+	if _, err := strconv.ParseUint(text, 0, 64); err == nil && !whole(text) || digits(text) > 1 && text[0] == '0' {
+		return ErrForm
+	}
+	return errNumber
+}
+
+// digits is how many digits a text has that has nothing else, else 0.
+func digits(text string) int {
+	if strings.Trim(text, "0123456789") != "" {
+		return 0
+	}
+	return len(text)
+}
+
+// whole says whether a text is digits without a leading zero.
+func whole(text string) bool { return text == "0" || digits(text) > 0 && text[0] != '0' }
+
+var real = regexp.MustCompile(`^[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?$`)
+
+// Float reads a number, perhaps with a point and an exponent. It is never infinite, and never not a number.
+func Float(text string) (float64, error) {
+	x, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err == nil && real.MatchString(text):
+		return x, nil
+	case err == nil && strings.Trim(text, "+-.0123456789abcdefABCDEFxXpP_") == "", form(text) == ErrForm:
+		return 0, ErrForm
+	}
+	return 0, errNumber
+}
