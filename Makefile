@@ -156,9 +156,28 @@ convert: ## bin/ringlet-convert: Parquet, ROOT and JSON lines of recorded data (
 	@mkdir -p bin
 	cd convert && go build -ldflags '$(LDFLAGS)' -o ../bin/ringlet-convert .
 
+# The programs in which others read the files go by npm, at the versions and checksums of convert/readers. Where npm is
+# not there or reaches nothing, they are left out aloud.
+READERS := $(TOOLS)/readers
+.PHONY: tool-readers
+tool-readers:
+	@command -v node >/dev/null && command -v npm >/dev/null || \
+		{ echo "files read by others: NOT CHECKED, there is no node or no npm here"; rm -rf $(READERS); exit 0; }; \
+	if ! cmp -s convert/readers/package-lock.json $(READERS)/installed; then \
+		echo "installing readers of Parquet and ROOT into .tools"; rm -rf $(READERS); mkdir -p $(READERS); \
+		cp convert/readers/package.json convert/readers/package-lock.json $(READERS); \
+		if ! (cd $(READERS) && npm ci --ignore-scripts --no-audit --no-fund --prefer-offline --fetch-retries=1) >$(READERS)/npm.log 2>&1; then \
+			cat $(READERS)/npm.log; \
+			if ! grep -Eq 'code (ENOTFOUND|EAI_AGAIN|ECONN[A-Z]+|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT)' $(READERS)/npm.log; then exit 1; fi; \
+			echo "files read by others: NOT CHECKED, npm reaches no registry"; rm -rf $(READERS); exit 0; \
+		fi; \
+		cp $(READERS)/package-lock.json $(READERS)/installed; \
+	fi; \
+	cp convert/readers/*.mjs $(READERS)
+
 .PHONY: check-convert
-check-convert: convert ## the tests of the converter
-	cd convert && go test -count=1 ./...
+check-convert: convert tool-readers ## the tests of the converter, and its files read by others: hyparquet, Arrow in Rust, JSROOT
+	cd convert && RINGLET_READERS=$(READERS) go test -count=1 ./...
 
 .PHONY: demo
 demo: build convert ## a test beam on this machine: four front-ends, a run with its page, its events converted (examples/testbeam)

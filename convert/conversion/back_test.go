@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet/file"
@@ -71,24 +72,29 @@ func backParquet(t testing.TB, path string) (rows []row) {
 	ok(t, err)
 	defer all.Release()
 	for all.Next() {
-		b := all.RecordBatch()
-		for i := range int(b.NumRows()) {
-			rows = append(rows, row{
-				Run:     b.Column(0).(*array.Uint32).Value(i),
-				Event:   b.Column(1).(*array.Uint64).Value(i),
-				Orbit:   b.Column(2).(*array.Uint32).Value(i),
-				Bunch:   b.Column(3).(*array.Uint32).Value(i),
-				Source:  b.Column(4).(*array.Uint16).Value(i),
-				Type:    b.Column(5).(*array.Uint8).Value(i),
-				Version: b.Column(6).(*array.Uint8).Value(i),
-				Missing: b.Column(7).(*array.Boolean).Value(i),
-				Size:    b.Column(8).(*array.Uint32).Value(i),
-				Data:    slices.Clone(b.Column(9).(*array.Binary).Value(i)),
-			})
-		}
+		rows = appendRows(rows, all.RecordBatch())
 	}
 	if err := all.Err(); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
+	}
+	return rows
+}
+
+// appendRows appends the rows of a batch.
+func appendRows(rows []row, b arrow.RecordBatch) []row {
+	for i := range int(b.NumRows()) {
+		rows = append(rows, row{
+			Run:     b.Column(0).(*array.Uint32).Value(i),
+			Event:   b.Column(1).(*array.Uint64).Value(i),
+			Orbit:   b.Column(2).(*array.Uint32).Value(i),
+			Bunch:   b.Column(3).(*array.Uint32).Value(i),
+			Source:  b.Column(4).(*array.Uint16).Value(i),
+			Type:    b.Column(5).(*array.Uint8).Value(i),
+			Version: b.Column(6).(*array.Uint8).Value(i),
+			Missing: b.Column(7).(*array.Boolean).Value(i),
+			Size:    b.Column(8).(*array.Uint32).Value(i),
+			Data:    slices.Clone(b.Column(9).(*array.Binary).Value(i)),
+		})
 	}
 	return rows
 }

@@ -59,7 +59,7 @@ func openParquet(path, _ string) (File, error) {
 	// Data differ from row to row: a dictionary of them, or their least and greatest, is of no use.
 	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd),
 		parquet.WithMaxRowGroupLength(groupRows), parquet.WithDictionaryFor("data", false),
-		parquet.WithStatsFor("data", false))
+		parquet.WithStatsFor("data", false), parquet.WithRootRepetition(parquet.Repetitions.Required))
 	w, err := begun(f, props)
 	if err != nil {
 		return nil, errors.Join(written(path, err), f.Close())

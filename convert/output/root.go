@@ -85,6 +85,9 @@ func (t *tree) Flush() error { return nil }
 // Close writes the tree and the file's directory.
 func (t *tree) Close() error {
 	err := t.guarded(func() error {
+		if err := describeLeaves(); err != nil {
+			return err
+		}
 		if err := t.w.Close(); err != nil {
 			return err
 		}

@@ -1,0 +1,171 @@
+package conversion_test
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"go-hep.org/x/hep/groot"
+
+	"ringlet/builderunit/recording"
+	"ringlet/convert/conversion"
+	"ringlet/convert/output"
+	"ringlet/event"
+	"ringlet/testkit/mfp"
+)
+
+// readers are programs of convert/readers for each kind of files.
+var readers = map[string][]string{
+	".parquet": {"hyparquet.mjs", "wasm.mjs"},
+	".root":    {"root.mjs"},
+}
+
+// What others read is what was measured: each reader reads all rows of files of each kind, with the largest numbers and
+// lengths, without rows, in parts, and with a table for each type of bank, as JSON lines have them.
+func TestReadByOthers(t *testing.T) {
+	dir := os.Getenv("RINGLET_READERS")
+	if _, err := os.Stat(filepath.Join(dir, "root.mjs")); dir == "" || err != nil {
+		t.Skip("SKIPPED: the readers are not installed: make check-convert does it, with node and npm")
+	}
+	many, _ := meps(t, 60)
+	to := t.TempDir()
+	made := map[string][]string{} // files, by extension
+	for name, in := range map[string]string{
+		"many":    many,
+		"records": generated(t, recording.MDF, 300, 40),
+		"largest": largest(t),
+		"banks":   containers(t, false),
+		"none":    newFile(t, "x.mdf", nil),
+	} {
+		for _, k := range output.Kinds {
+			change := func(o *conversion.Options) {
+				o.Run, o.To, o.Banks, o.PartBytes = math.MaxUint32, k.Name, name == "banks", 2_000_000
+			}
+			convert(t, filepath.Join(to, name+"."+k.Name), change, in)
+			ok(t, os.MkdirAll(filepath.Join(to, k.Name), 0o777))
+			convert(t, filepath.Join(to, k.Name, name), change, in)
+		}
+	}
+	ok(t, filepath.WalkDir(to, func(path string, _ os.DirEntry, err error) error {
+		made[filepath.Ext(path)] = append(made[filepath.Ext(path)], path)
+		return err
+	}))
+	for ext, programs := range readers {
+		if len(made[ext]) < 12 || len(made[ext]) != len(made[".jsonl"]) {
+			t.Errorf("%d files %s, %d of JSON lines", len(made[ext]), ext, len(made[".jsonl"]))
+		}
+		for _, p := range programs {
+			readBy(t, filepath.Join(dir, p), made[ext])
+		}
+	}
+}
+
+// readBy holds what a program reads of files against the JSON lines of the same.
+func readBy(t *testing.T, program string, paths []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, "node", append([]string{program}, paths...)...).CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", filepath.Base(program), err, out)
+		return
+	}
+	for _, path := range paths {
+		got, err := os.ReadFile(path + ".read")
+		ok(t, err)
+		ok(t, os.Remove(path+".read"))
+		kind := filepath.Ext(path)[1:]
+		lines := strings.Replace(strings.TrimSuffix(path, kind)+"jsonl", "/"+kind+"/", "/jsonl/", 1)
+		if filepath.Base(program) == "wasm.mjs" {
+			same(t, arrowRows(t, got), backLines(t, lines))
+			continue
+		}
+		want, err := os.ReadFile(lines)
+		ok(t, err)
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s reads %s otherwise: %d bytes, want %d; it begins\n%.300s\n%.300s", filepath.Base(program), path,
+				len(got), len(want), got, want)
+		}
+	}
+}
+
+// arrowRows are the rows of a stream of Arrow.
+func arrowRows(t *testing.T, stream []byte) (rows []row) {
+	t.Helper()
+	r, err := ipc.NewReader(bytes.NewReader(stream))
+	ok(t, err)
+	defer r.Release()
+	for r.Next() {
+		rows = appendRows(rows, r.RecordBatch())
+	}
+	ok(t, r.Err())
+	return rows
+}
+
+// largest is a file with one MEP of the largest numbers, and of fragments of each length about that of a basket.
+func largest(t *testing.T) string {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(3, 3))
+	const n = 20
+	mep := make([]byte, event.MEPHeaderSize(2))
+	var offsets []uint32
+	for s := range uint16(2) {
+		var list []mfp.Fragment
+		for i := range n {
+			b := make([]byte, []int{0, 1, 32<<10 - 1, 32 << 10, 32<<10 + 1, event.MaxFragment}[i%6])
+			for k := range b {
+				b[k] = byte(rnd.Uint32())
+			}
+			list = append(list, mfp.Fragment{Type: math.MaxUint8, Data: b})
+		}
+		offsets = append(offsets, uint32(len(mep)/4))
+		mep = append(mep, mfp.Build(event.MFPHeader{
+			FirstEvent: math.MaxUint64 - n,
+			Source:     math.MaxUint16 - 1 + s,
+			Align:      2,
+			Version:    math.MaxUint8,
+		}, list...)...)
+	}
+	_, err := event.PutMEPHeader(mep, []uint16{math.MaxUint16 - 1, math.MaxUint16}, offsets, uint32(len(mep)/4))
+	ok(t, err)
+	return newFile(t, "largest.mep", mep)
+}
+
+// The root element of a Parquet file does not repeat: readers that go by the letter look for levels of repetition
+// otherwise, and fail. And a ROOT file describes the class of each leaf.
+func TestFilesDescribeThemselves(t *testing.T) {
+	path, _ := meps(t, 2)
+	out := filepath.Join(t.TempDir(), "x.parquet")
+	convert(t, out, nil, path)
+	p, err := file.OpenParquetFile(out, false)
+	ok(t, err)
+	defer func() { ok(t, p.Close()) }()
+	if got := p.MetaData().Schema.Root().RepetitionType(); got != parquet.Repetitions.Required {
+		t.Errorf("the root element is %v", got)
+	}
+	for range 2 { // groot takes descriptions from the files that it reads
+		out = filepath.Join(t.TempDir(), "x.root")
+		convert(t, out, nil, path)
+		f, err := groot.Open(out)
+		ok(t, err)
+		described := map[string]int{}
+		for _, s := range f.StreamerInfos() {
+			described[s.Name()]++
+		}
+		for _, class := range []string{"TTree", "TBranch", "TLeaf", "TLeafB", "TLeafI", "TLeafL", "TLeafO", "TLeafS"} {
+			if described[class] != 1 {
+				t.Errorf("%s is described %d times", class, described[class])
+			}
+		}
+		ok(t, f.Close())
+	}
+}
