@@ -126,7 +126,9 @@ func (s *Segment) Close(id SegmentID, at time.Time) {
 
 // Verdict is how the accounts of a run closed, as the control wrote it at the end.
 type Verdict struct {
-	Verdict         string    `json:"verdict"` // GOOD, DEGRADED, INCOMPLETE, ABORTED
+	Verdict         string    `json:"verdict"`               // GOOD, DEGRADED, INCOMPLETE, ABORTED
+	Why             string    `json:"verdict_why,omitempty"` // a sentence; empty where nothing was lost
+	Losses          []Loss    `json:"losses,omitempty"`
 	EndCause        string    `json:"end_cause"`
 	Cause           string    `json:"cause,omitempty"` // what ended it, a sentence
 	EventsTriggered uint64    `json:"events_triggered"`

@@ -37,8 +37,10 @@ type RunVerification struct {
 	Run        uint32 `json:"run"`
 	Concluded  bool   `json:"concluded"` // the manifest has a verdict
 	Verdict    string `json:"verdict,omitempty"`
-	DataRead   bool   `json:"data_read"` // the data were read, not only indexes
-	Compared   bool   `json:"compared"`  // with what they were made of
+	Why        string `json:"verdict_why,omitempty"` // why it is that, a sentence
+	Losses     []Loss `json:"losses,omitempty"`      // what the run lost, by its verdict
+	DataRead   bool   `json:"data_read"`             // the data were read, not only indexes
+	Compared   bool   `json:"compared"`              // with what they were made of
 	BytesFound int64  `json:"bytes"`
 	// MEPs and EventsFound are those found sound, each once.
 	MEPs        uint64 `json:"meps"`
@@ -147,6 +149,7 @@ func (r *RunVerification) account() {
 		return
 	}
 	r.Concluded, r.Verdict, r.Triggered, r.Claimed = true, v.Verdict, v.EventsTriggered, v.EventsHere
+	r.Why, r.Losses = v.Why, v.Losses
 	r.Missing = r.sound.Missing(v.EventsTriggered, maxRanges)
 	r.Strange = r.sound.beyond(v.EventsTriggered)
 	here := r.EventsFound - r.Strange

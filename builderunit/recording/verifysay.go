@@ -86,13 +86,21 @@ func (r *RunVerification) accounts() string {
 	}
 	sum := fmt.Sprintf("%d triggered = %d here + %d named as missing or elsewhere", r.Triggered, r.Claimed, r.Named)
 	if r.IsGood {
-		return fmt.Sprintf("accounts close: %s; the verdict is %s", sum, r.Verdict)
+		return fmt.Sprintf("accounts close: %s; the verdict is %s", sum, r.verdict())
 	}
 	if r.Lost.Events == 0 && r.Strange == 0 {
 		return fmt.Sprintf("every event of the verdict %s is here, but not all files are as they should be: %s", r.Verdict,
 			sum)
 	}
 	return fmt.Sprintf("accounts do not close: the verdict %s says %s; %d are here", r.Verdict, sum, r.EventsFound)
+}
+
+// verdict is the verdict and why it is that.
+func (r *RunVerification) verdict() string {
+	if r.Why != "" {
+		return r.Verdict + ": " + r.Why
+	}
+	return r.Verdict
 }
 
 // list names the ranges, if there are any.

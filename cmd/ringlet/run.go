@@ -172,6 +172,9 @@ func (c *runFlags) show(to streams, report *nodes.Report) (err error) {
 	if err != nil {
 		return err
 	}
+	if report.Why != "" && report.Verdict() == nodes.Good { // else the last sentence says it
+		fmt.Fprintf(to.err, "ringlet: run %d is %s: %s\n", report.Run, report.Worth, report.Why)
+	}
 	return verdict(report)
 }
 
@@ -241,10 +244,8 @@ func verdict(r *nodes.Report) error {
 		return &exit{int(v), &fault.Error{Fault: *r.Cause}} // the table says it too; who reads JSON sees only this
 	case v == nodes.BadInput:
 		return &exit{int(v), errors.New(r.BadInput)}
-	case r.Unmerged:
-		return &exit{int(v), errors.New(r.Recorded.Problems[len(r.Recorded.Problems)-1])}
 	default:
-		return &exit{int(v), fmt.Errorf("the accounts do not balance, or events are incomplete (%d)", r.EventsIncomplete)}
+		return &exit{int(v), fmt.Errorf("run %d is %s: %s", r.Run, r.Worth, r.Why)}
 	}
 }
 

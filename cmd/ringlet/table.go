@@ -96,6 +96,7 @@ func runRows(row printRow, r *nodes.Report) {
 	} else {
 		row("end", "%s after %.3f s", r.EndCause, r.DurationS)
 	}
+	row("verdict", "%s%s", r.Worth, prefixed(": ", r.Why))
 	if len(r.Leavers) > 0 {
 		row("told to end", "%s", strings.Join(r.Leavers, ", "))
 	}
@@ -161,7 +162,7 @@ func accountRows(row printRow, r *nodes.Report) {
 		}
 	}
 	for _, what := range r.NotChecked {
-		row("accounts", "%s", what)
+		row("not checked", "%s", what)
 	}
 	switch {
 	case r.AccountingOK:
@@ -171,6 +172,14 @@ func accountRows(row printRow, r *nodes.Report) {
 	default:
 		row("accounts", "DO NOT BALANCE")
 	}
+}
+
+// prefixed is a text behind others, if there is one.
+func prefixed(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
 }
 
 // counted is a number with its word: "1 file", or "2 files".

@@ -56,8 +56,8 @@ func TestWhatSourcesGive(t *testing.T) {
 	}}))
 	for _, want := range []string{
 		`(?m)^no live sources: `,
-		`(?m)^0 +tcp:h:7 +n0, silent +0\.0 Hz +0 bit/s +0 B +0 +0 +0 +0 +– +–$`,
-		`(?m)^1 +udp:h:8 +n1 +298\.7 Hz +239 kbit/s +100 B +1500 +10 \(0\.67 %\) +4 +3 +1511 +3ms ago$`,
+		`(?m)^0 +tcp:h:7 +n0, silent +0\.0 Hz +0 bit/s +0 B +0 +0 +0 +0 +0 +0 +– +–$`,
+		`(?m)^1 +udp:h:8 +n1 +298\.7 Hz +239 kbit/s +100 B +1500 +10 \(0\.67 %\) +4 +1 +2 +0 +1511 +3ms ago$`,
 	} {
 		if !regexp.MustCompile(want).Match(out.Bytes()) {
 			t.Errorf("no line matches %q in\n%s", want, &out)

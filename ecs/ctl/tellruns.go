@@ -31,7 +31,7 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 		return err
 	}
 	t := newTable(w)
-	t.row("run", "verdict", "started", "took", "events", "incomplete", "rate", "goodput", "end", "by", "remark")
+	t.row("run", "verdict", "started", "took", "events", "incomplete", "rate", "goodput", "end", "by", "why", "remark")
 	for _, one := range r.GetRuns() {
 		remark := one.GetRemark()
 		if one.GetScan() != "" {
@@ -41,7 +41,7 @@ func writeRuns(w io.Writer, r *ecsv1.ListRunsResponse) error {
 			fmt.Sprint(one.GetEventsBuilt()),
 			fmt.Sprint(one.GetEventsIncomplete()), Frequency(one.GetEventRateHz()),
 			Throughput(one.GetGoodputGbps()),
-			one.GetEnd(), one.GetStartedBy(), remark)
+			one.GetEnd(), one.GetStartedBy(), one.GetVerdictWhy(), remark)
 	}
 	if err := t.end(); err != nil || !r.GetMore() {
 		return err
@@ -55,8 +55,11 @@ func verdictLine(r *ecsv1.Run) string {
 	s := fmt.Sprintf("run %d: %s, %s after %s, %d events built, %d incomplete, %s", r.GetNumber(), verdict(r),
 		r.GetEnd(), seconds(r.GetDurationS()),
 		r.GetEventsBuilt(), r.GetEventsIncomplete(), Throughput(r.GetGoodputGbps()))
-	if r.GetCause() != nil {
-		s += "; " + because(r.GetCause())
+	switch cause := because(r.GetCause()); {
+	case r.GetVerdictWhy() != "":
+		s += "; " + r.GetVerdictWhy() // it begins with the cause, where there is one
+	case r.GetCause() != nil:
+		s += "; " + cause
 	}
 	return s
 }
@@ -70,6 +73,7 @@ func writeRun(w io.Writer, r *ecsv1.Run) error {
 			t.row(name, text)
 		}
 	}
+	optional("why", r.GetVerdictWhy())
 	optional("remark", r.GetRemark())
 	optional("scan", r.GetScan())
 	optional("cause", because(r.GetCause()))
@@ -118,13 +122,33 @@ func writeRunTables(w io.Writer, r *ecsv1.Run) error {
 			return err
 		}
 	}
-	if len(r.GetEvents()) == 0 {
-		return nil
+	if err := writeLosses(w, r.GetLosses()); err != nil || len(r.GetEvents()) == 0 {
+		return err
 	}
 	fmt.Fprintln(w, "\nwhat happened")
 	t := newTable(w)
 	for _, e := range r.GetEvents() {
 		t.row("  "+moment(e.GetAt()), e.GetKind(), e.GetComponent(), e.GetText())
+	}
+	return t.end()
+}
+
+// writeLosses writes what a run lost, of whom, and which setting allowed it.
+func writeLosses(w io.Writer, losses []*ecsv1.Loss) error {
+	if len(losses) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "\nlost")
+	t := newTable(w)
+	for _, l := range losses {
+		how := "no setting allows it"
+		if l.GetAllowedBy() != "" {
+			how = "allowed by " + l.GetAllowedBy()
+		}
+		if l.GetTolerated() {
+			how = "tolerated by " + l.GetAllowedBy()
+		}
+		t.row("  "+fmt.Sprint(l.GetCount()), l.GetUnit(), l.GetOf(), l.GetWhat(), how)
 	}
 	return t.end()
 }

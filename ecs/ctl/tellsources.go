@@ -16,8 +16,8 @@ func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 		return err
 	}
 	t := newTable(w)
-	t.row("source", "input", "node", "rate", "data", "size", "fragments", "missing", "thrown", "lost", "last event",
-		"newest")
+	t.row("source", "input", "node", "rate", "data", "size", "fragments", "missing", "thrown",
+		"refused", "lost", "dropped", "last event", "newest")
 	for _, x := range s.GetSources() {
 		last, age := "–", "–"
 		if x.GetFragments() > 0 {
@@ -29,7 +29,7 @@ func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 		}
 		t.row(fmt.Sprint(x.GetSource()), x.GetName(), name, Frequency(x.GetFragmentsPerS()), bitRate(x.GetBytesPerS()),
 			fmt.Sprintf("%.0f B", x.GetMeanSize()), fmt.Sprint(x.GetFragments()), missing(x), fmt.Sprint(x.GetThrown()),
-			fmt.Sprint(x.GetLost()+x.GetRefused()+x.GetDropped()), last, age)
+			fmt.Sprint(x.GetRefused()), fmt.Sprint(x.GetLost()), fmt.Sprint(x.GetDropped()), last, age)
 	}
 	return t.end()
 }

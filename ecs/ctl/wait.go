@@ -170,8 +170,12 @@ func (s *Session) lookForEnd(ctx context.Context, w *waiting, st *ecsv1.Partitio
 		_, err = fmt.Fprintln(s.cfg.Out, plain(verdictLine(run)))
 	}
 	if err == nil && run.GetVerdict() != ecsv1.Verdict_VERDICT_GOOD {
-		err = &Error{Command: doWait, Code: codeNotGood, Why: fmt.Sprintf("run %d is %s (ringlet ctl show-run %d)",
-			run.GetNumber(), verdict(run), run.GetNumber())}
+		why := ""
+		if run.GetVerdictWhy() != "" {
+			why = ": " + run.GetVerdictWhy()
+		}
+		err = &Error{Command: doWait, Code: codeNotGood, Why: fmt.Sprintf("run %d is %s%s (ringlet ctl show-run %d)",
+			run.GetNumber(), verdict(run), why, run.GetNumber())}
 	}
 	return st, true, err
 }

@@ -206,7 +206,7 @@ func completed(before *ecsv1.Run, report *nodes.Report, now time.Time) *ecsv1.Ru
 	tell(after, report)
 	after.Verdict, after.Completed = verdict(report), timestamppb.New(now)
 	if after.GetVerdict() == ecsv1.Verdict_VERDICT_GOOD && after.GetCause().GetCode() == causeAbsent {
-		after.Verdict = ecsv1.Verdict_VERDICT_DEGRADED
+		degrade(after)
 	}
 	return after
 }

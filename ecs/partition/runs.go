@@ -155,8 +155,20 @@ func (p *Partition) closing(number uint32, report *nodes.Report) {
 		p.say(bad, "fault", c.Component, "run %d was ended by %s: %s", number, c.Component, c.What)
 		return
 	}
-	p.say(info, "run", ownName, "run %d is over (%s): %s, %d events built, %d incomplete", number, report.EndCause,
-		word(verdict(report)), report.EventsBuilt, report.EventsIncomplete)
+	how := info
+	if report.Verdict() != nodes.Good || verdict(report) != ecsv1.Verdict_VERDICT_GOOD {
+		how = warning
+	}
+	p.say(how, "run", ownName, "run %d is over (%s): %s, %d events built, %d incomplete%s", number, report.EndCause,
+		word(verdict(report)), report.EventsBuilt, report.EventsIncomplete, after(report.Why))
+}
+
+// after is the end of a sentence that says why, if there is something to say.
+func after(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
 }
 
 // verdict is what a run was worth.
@@ -216,16 +228,37 @@ func fill(r *ecsv1.Run, report *nodes.Report, absent []absentNode, now time.Time
 	if len(absent) > 0 && (good || r.Cause == nil) {
 		r.Cause = &ecsv1.Cause{Component: absent[0].Name, What: "it took no part: " + absent[0].Why, Code: causeAbsent}
 	}
-	if len(absent) > 0 && good {
-		r.Verdict = ecsv1.Verdict_VERDICT_DEGRADED
-	}
 	r.EventsIncomplete, r.BytesBuilt = report.EventsIncomplete, report.BytesBuilt
 	r.GoodputGbps, r.EventRateHz, r.DurationS = report.GoodputGbps, report.EventRateHz, report.DurationS
 	tell(r, report)
+	if len(absent) > 0 && good {
+		degrade(r)
+	}
 }
 
-// tell puts into a record what its report says of events, accounts and output.
+// degrade is the verdict of a run that lost nothing, and in which a member took no part: never GOOD.
+func degrade(r *ecsv1.Run) {
+	r.Verdict = ecsv1.Verdict_VERDICT_DEGRADED
+	why := r.GetCause().GetComponent() + ": " + r.GetCause().GetWhat()
+	if r.VerdictWhy != "" {
+		why += "; " + r.VerdictWhy
+	}
+	r.VerdictWhy = why
+}
+
+// tell puts into a record what its report says of events, losses, accounts and output.
 func tell(r *ecsv1.Run, report *nodes.Report) {
+	r.VerdictWhy, r.Losses = report.Why, nil
+	for _, l := range report.Losses {
+		r.Losses = append(r.Losses, &ecsv1.Loss{
+			What:      l.What,
+			Of:        l.Of,
+			Count:     l.Count,
+			Unit:      l.Unit,
+			AllowedBy: l.AllowedBy,
+			Tolerated: l.Tolerated,
+		})
+	}
 	r.EventsBuilt, r.Accounts, r.Unread = report.EventsBuilt, nil, nil
 	for _, a := range report.Accounts {
 		r.Accounts = append(r.Accounts, &ecsv1.Account{
@@ -307,6 +340,7 @@ func abandoned(r *ecsv1.Run, why string) {
 	if !fault || r.GetCause() == nil {
 		r.Cause = lostSight(why)
 	}
+	r.VerdictWhy = r.GetCause().GetComponent() + ": " + r.GetCause().GetWhat()
 	r.Unread = writers(r)
 }
 

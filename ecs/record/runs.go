@@ -85,7 +85,7 @@ func (s *Store) Put(r *ecsv1.Run) error {
 }
 
 // Complete replaces the record of a closed run of which not all of the output had been read by what was found since:
-// verdict, events, accounts and report, and who is still unread, who must be fewer. All else stays as it is; what
+// verdict and why, losses, events, accounts and report, and who is still unread, who must be fewer. All else stays as it is; what
 // changes it is a ClosedError.
 func (s *Store) Complete(r *ecsv1.Run) error {
 	return s.update(func(tx *bbolt.Tx) error {
@@ -108,7 +108,7 @@ func (s *Store) Complete(r *ecsv1.Run) error {
 func fixed(r *ecsv1.Run) *ecsv1.Run {
 	f := proto.CloneOf(r)
 	f.Verdict, f.EventsBuilt, f.Accounts, f.ReportJson = 0, 0, nil, ""
-	f.Unread, f.Completed, f.Events = nil, nil, nil
+	f.Unread, f.Completed, f.Events, f.VerdictWhy, f.Losses = nil, nil, nil, "", nil
 	return f
 }
 

@@ -19,6 +19,9 @@ func (c *Config) checkWaits(p *problems) {
 	if c.FlushAfter < leastWait {
 		p.add("flush-after", "%v is less than %v", c.FlushAfter, leastWait)
 	}
+	if _, err := ParseTolerance(c.TolerateMissing); err != nil {
+		p.add("tolerate-missing", "%v", err)
+	}
 }
 
 // Live says whether the data come while the run goes on.

@@ -131,37 +131,3 @@ func refusals(c *tagnet.Counters) (n uint64) {
 	}
 	return n
 }
-
-// Verdict is how the program ends.
-type Verdict int
-
-// Verdicts, which are exit codes.
-const (
-	Good     Verdict = 0
-	Failed   Verdict = 1 // a fault, or accounts that do not balance
-	BadInput Verdict = 3 // the input was bad; what came before the bad record is built
-)
-
-// Verdict says how the program should end.
-func (r *Report) Verdict() Verdict {
-	switch {
-	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged || r.Cause != nil:
-		return Failed // worse than bad input, which is accounted for
-	case r.EndCause == endBadInput:
-		return BadInput
-	}
-	return Good
-}
-
-// Word is what a run was worth, as records and manifests have it: GOOD, DEGRADED, INCOMPLETE or ABORTED.
-func (r *Report) Word() string {
-	switch {
-	case r.GivenUp:
-		return "ABORTED"
-	case !r.AccountingOK || r.EventsIncomplete > 0 || r.Unmerged || r.EndCause == endBadInput || r.Cause != nil:
-		return "INCOMPLETE"
-	case r.Degraded || r.Broken != "":
-		return "DEGRADED"
-	}
-	return "GOOD"
-}

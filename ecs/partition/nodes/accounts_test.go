@@ -312,23 +312,3 @@ func TestFilesAreBelieved(t *testing.T) {
 		t.Errorf("what was triggered since then and built is not counted: %+v", r)
 	}
 }
-
-func TestVerdict(t *testing.T) {
-	for name, c := range map[string]struct {
-		r    Report
-		want Verdict
-	}{
-		"good":                       {Report{EndCause: EndEvents, AccountingOK: true}, Good},
-		"interrupted":                {Report{EndCause: EndInterrupted, AccountingOK: true}, Good},
-		"incomplete":                 {Report{EndCause: EndEvents, AccountingOK: true, EventsIncomplete: 1}, Failed},
-		"unbalanced":                 {Report{EndCause: EndEvents}, Failed},
-		"fault":                      {Report{EndCause: EndFault}, Failed},
-		"bad input":                  {Report{EndCause: endBadInput, AccountingOK: true}, BadInput},
-		"bad input, and unbalanced":  {Report{EndCause: endBadInput}, Failed},
-		"bad input, and incomplete ": {Report{EndCause: endBadInput, AccountingOK: true, EventsIncomplete: 1}, Failed},
-	} {
-		if got := c.r.Verdict(); got != c.want {
-			t.Errorf("%s: %v, not %v", name, got, c.want)
-		}
-	}
-}

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"ringlet/tagnet"
@@ -34,20 +35,21 @@ func newBooks(r *Report, reg *tagnet.Registers, sums map[string]uint64) *books {
 	b.ledger = &tagnet.BUCounters{Built: c.GetBuilt(), Discarded: c.GetDiscarded(), Rejected: c.GetRejected()}
 	out, lost := map[string]bool{}, map[string]bool{}
 	for _, u := range reg.GetBus() {
-		if u.GetCounters().GetExclusions() == 0 {
+		vanished := slices.Contains(r.Unreported, u.GetName())
+		if u.GetCounters().GetExclusions() == 0 && !vanished {
 			continue
 		}
 		b.out, out[u.GetName()] = append(b.out, u.GetName()), true
 		b.ledger.Built -= u.GetCounters().GetBuilt()
 		b.ledger.Discarded -= u.GetCounters().GetDiscarded()
 		b.ledger.Rejected -= u.GetCounters().GetRejected()
-		if u.GetLost() {
+		if u.GetLost() || vanished {
 			b.lost, lost[u.GetName()] = append(b.lost, u.GetName()), true
 		}
 	}
 	gone := map[string]bool{}
 	for _, u := range reg.GetRus() {
-		if u.GetExclusions() > 0 {
+		if u.GetExclusions() > 0 || slices.Contains(r.Unreported, u.GetName()) {
 			b.gone, gone[u.GetName()], lost[u.GetName()] = append(b.gone, u.GetName()), true, true
 		}
 	}
@@ -98,23 +100,27 @@ func (b *books) filtered() bool { return len(b.lost) == 0 && len(b.out) == 0 }
 
 // notChecked says, by name, what is left out of the accounts.
 func (b *books) notChecked() (said []string) {
-	say := func(format string, args ...any) { said = append(said, "not checked: "+fmt.Sprintf(format, args...)) }
-	if len(b.out) > 0 {
-		who := strings.Join(b.out, ", ")
+	say := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+	told := func(names []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(b.r.Unreported, n) })
+	}
+	if len(b.r.Unreported) > 0 {
+		say("what %s counted of MFPs, bytes, chunks and tokens: no final report came from there, and what was told before is "+
+			"out of date; the scheduler's ledger stands for the MEPs", strings.Join(b.r.Unreported, ", "))
+	}
+	if who := strings.Join(told(b.out), ", "); who != "" {
 		say("MEPs and MFPs as %s counted them, since they were excluded and their MEPs given to others: the scheduler's "+
 			"ledger stands for them", who)
 		say("tokens never asked for at %s, for the same reason", who)
 	}
-	if len(b.lost) > 0 {
-		who := strings.Join(b.lost, ", ")
+	if who := strings.Join(told(b.lost), ", "); who != "" {
 		say("bytes and chunks that were placed at %s, which are lost, and their last figures with them", who)
 	}
 	if b.r.Filter != nil && !b.filtered() {
 		say("decisions of the filter: MEPs that were given to others may have been judged twice")
 	}
-	if len(b.gone) > 0 {
-		say("MFPs that %s read, and bytes and chunks that were sent there: what was counted there was lost with it",
-			strings.Join(b.gone, ", "))
+	if who := strings.Join(told(b.gone), ", "); who != "" {
+		say("MFPs that %s read, and bytes and chunks that were sent there: what was counted there was lost with it", who)
 	}
 	if b.r.Output != "" && b.r.Recorded == nil && !b.buffered() {
 		say("events in the output: %s may have handed out MEPs whose outcome came too late, and that others handed out again",

@@ -212,7 +212,7 @@ func (c *Crew) Unlink() { c.linked.Store(false) }
 func (c *Crew) AtRest(ctx context.Context) bool {
 	return c.Whole() && c.every(func(n *member) error {
 		moved := c.opts.Where != nil && c.opts.Where(n.name) != n.seat().GetGrpcAddress()
-		if moved || !n.last(ctx) || n.latest().GetStatus().GetState() != fsm.NotReady.String() {
+		if moved || n.last(ctx) != nil || n.latest().GetStatus().GetState() != fsm.NotReady.String() {
 			return errNotAtRest
 		}
 		return nil

@@ -128,7 +128,7 @@ func (r *Report) decided(b *books, reg *tagnet.Registers, sums map[string]uint64
 		return nil
 	case d.Lost:
 		r.NotChecked = append(r.NotChecked,
-			fmt.Sprintf("not checked: decisions, since %s is lost, and its last figures with it", d.Node))
+			fmt.Sprintf("decisions, since %s is lost, and its last figures with it", d.Node))
 		return nil
 	}
 	numbers := reg.GetCounters().GetIssued() * uint64(r.Packing)
@@ -138,7 +138,7 @@ func (r *Report) decided(b *books, reg *tagnet.Registers, sums map[string]uint64
 	}
 	out = append(out, r.heard(b)...)
 	if since := d.apart(b); since != "" {
-		r.NotChecked = append(r.NotChecked, "not checked: results sent against results read, since "+since)
+		r.NotChecked = append(r.NotChecked, "results sent against results read, since "+since)
 		return out
 	}
 	read := sums["dec.results_taken"] + d.Late + d.Doubled + d.Impossible
@@ -165,7 +165,7 @@ func (r *Report) heard(b *books) (out []Check) {
 	h := &d.Readout
 	if d.First > 0 || len(b.lost) > 0 || len(b.gone) > 0 || h.Unheard > 0 {
 		r.NotChecked = append(r.NotChecked,
-			"not checked: decisions told to readout units against those that they heard, since a node was lost or stood still")
+			"decisions told to readout units against those that they heard, since a node was lost or stood still")
 		return nil
 	}
 	out = append(out, eq("decisions told to readout units = heard", h.Told, h.Heard))

@@ -113,14 +113,39 @@ func (r *Run) collect() {
 		r.log.Warn("the scheduler did not give its last figures", "err", err)
 		r.bookless = true
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+	most := finalTime
+	if r.gaveUp {
+		most = collectTime // it is over in any case
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	_ = r.every(func(n *member) error { // the others keep the last report they sent
-		if !n.last(ctx) {
+		if !r.final(ctx, n) {
 			r.log.Warn("a node did not give its final report", "node", n.name)
 		}
 		return nil
 	})
+}
+
+// final asks a node for its final report, and again while it does not answer: one that stands still for a moment is not
+// lost. Nobody waits for a process that has ended, nor for a node that the run has lost.
+func (r *Run) final(ctx context.Context, n *member) bool {
+	for {
+		each, cancel := context.WithTimeout(ctx, collectTime)
+		err := n.last(each)
+		cancel()
+		switch {
+		case err == nil || r.faults.done(n.latest()):
+			return true
+		case r.gaveUp, refused(err), r.lost(n.name), r.dead(n.name):
+			return false
+		}
+		select {
+		case <-time.After(againEvery):
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // closed tells that the books that a scheduler told of cannot change any more.
@@ -129,8 +154,12 @@ func closed(st tagnet.Stats) bool {
 	return tagnet.State(reg.GetState()) == tagnet.Drained && reg.GetInFlight() == 0
 }
 
-// collectTime bounds how long nodes may take to give their final reports, which they have at hand.
-const collectTime = 2 * time.Second
+// collectTime bounds how long a node may take to give its final report, which it has at hand; finalTime, how long it is
+// asked for it: as long as a run bears that a node is silent.
+const (
+	collectTime = 2 * time.Second
+	finalTime   = bears
+)
 
 // Progress is how a run stands.
 type Progress struct {

@@ -148,12 +148,12 @@ func (r *Run) done() {
 }
 
 // last asks a node for its final report; a node that is gone keeps the last one it sent.
-func (m *member) last(ctx context.Context) bool {
+func (m *member) last(ctx context.Context) error {
 	rep, err := m.client.Report(ctx, &nodev1.ReportRequest{Term: m.term})
 	if err != nil {
 		m.silent.Store(true)
-		return false
+		return err
 	}
 	m.keep(rep)
-	return true
+	return nil
 }

@@ -122,7 +122,7 @@ func (r *Report) judgeOutput() {
 		}
 	}
 	if r.Recorded != nil {
-		exact := !r.GivenUp && !r.Degraded && r.EventsAbandoned == 0
+		exact := !r.GivenUp && !r.Degraded && r.EventsAbandoned == 0 && (len(r.Unreported) == 0 || r.OutputStreams == nil)
 		r.Accounts = append(r.Accounts, outputChecks(r, exact)...)
 		if !exact && r.handsOut() && !slices.Contains(r.NotChecked, handedOut) {
 			r.NotChecked = append(r.NotChecked, handedOut)
@@ -132,12 +132,15 @@ func (r *Report) judgeOutput() {
 	for _, ch := range r.Accounts {
 		r.AccountingOK = r.AccountingOK && ch.OK
 	}
+	r.conclude()
 }
 
 // verdictFor is the end of a run as it stands in the manifest of a directory.
 func (r *Report) verdictFor(d *directory) recording.Verdict {
 	v := recording.Verdict{
-		Verdict:         r.Word(),
+		Verdict:         r.Worth,
+		Why:             r.Why,
+		Losses:          r.Losses,
 		EndCause:        r.EndCause,
 		EventsTriggered: r.EventsTriggered,
 		EventsBuilt:     r.EventsBuilt,
@@ -161,7 +164,7 @@ const (
 )
 
 // handedOut says what is left out of the accounts where the files have some of the MEPs and other programs the rest.
-const handedOut = "not checked: events in the output: what units had handed to other programs that did not end in " +
+const handedOut = "events in the output: what units had handed to other programs that did not end in " +
 	"good order is not known"
 
 // outputChecks holds the scheduler's books against the files. Where MEPs were given up, or given to a second builder

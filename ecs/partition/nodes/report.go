@@ -82,6 +82,14 @@ type Report struct {
 	CPUSecondsPerGB float64 `json:"cpu_s_per_gb"`
 	MaxRSSMB        float64 `json:"max_rss_mb"` // sum of the nodes' largest
 
+	Worth  string           `json:"verdict"`               // GOOD, DEGRADED, INCOMPLETE or ABORTED
+	Why    string           `json:"verdict_why,omitempty"` // a sentence; empty where nothing was lost
+	Losses []recording.Loss `json:"losses,omitempty"`      // of whom, and which setting allowed it
+
+	OnMissing       string   `json:"on_missing,omitempty"`       // of live sources
+	TolerateMissing string   `json:"tolerate_missing,omitempty"` // likewise, where it is not 0
+	Unreported      []string `json:"unreported,omitempty"`       // nodes that were lost before their final report
+
 	Degraded      bool                `json:"degraded"`                // a unit was lost or excluded meanwhile
 	FirstLoss     *fault.Fault        `json:"first_loss,omitempty"`    // of those that the policy bore
 	Without       []string            `json:"without,omitempty"`       // nodes whose builder unit took no MEPs in the end
@@ -191,11 +199,12 @@ func (r *Run) report(cause *fault.Error) *Report {
 	if r.bookless {
 		out.believe(out.MEPsBuilt, out.EventsBuilt, out.EventsTriggered)
 	}
+	r.vanished(out)
 	rec := r.closeOutput(out, r.readers)
 	switch {
 	case r.bookless:
 		out.NotChecked = append(out.NotChecked,
-			"not checked: the scheduler's books, which were lost with it: what was under way as it told them for the last "+
+			"the scheduler's books, which were lost with it: what was under way as it told them for the last "+
 				"time counts as abandoned, but for what is in the files")
 	case r.gaveUp:
 		out.Accounts = ledger(out, st.Registers)
@@ -228,6 +237,12 @@ func (r *Run) configured() *Report {
 		out.Division = c.Division().Counts()
 	}
 	out.PhaseEnd, _ = c.Phases()
+	if c.Live() {
+		out.OnMissing = c.OnMissing
+		if t, err := config.ParseTolerance(c.TolerateMissing); err == nil && t != (config.Tolerance{Text: "0"}) {
+			out.TolerateMissing = t.Text
+		}
+	}
 	return out
 }
 
@@ -267,6 +282,7 @@ func (r *Run) judge(out *Report, rec *recorded) {
 		r.conclude(context.Background(), rec, out)
 		r.leave()
 		r.merge(out, rec)
+		out.conclude() // a single file that was not made counts
 	}
 }
 

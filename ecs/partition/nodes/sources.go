@@ -37,7 +37,11 @@ type SourceReport struct {
 	Used      uint64 `json:"used"`    // in MEPs
 	Missing   uint64 `json:"missing"` // not there when their event was built
 	Gaps      uint64 `json:"gaps"`
-	Thrown    uint64 `json:"thrown"`  // repeats, too late, with a number that runs backwards or jumps
+	Thrown    uint64 `json:"thrown"`  // the next four
+	Late      uint64 `json:"late"`    // after their event was decided without them
+	Repeats   uint64 `json:"repeats"` // their event had one
+	Backwards uint64 `json:"backwards"`
+	Jumps     uint64 `json:"jumps"`
 	Refused   uint64 `json:"refused"` // by the carrier
 	Lost      uint64 `json:"lost"`    // likewise: of which a part did not come
 	Dropped   uint64 `json:"dropped"` // by the front-end
@@ -70,13 +74,17 @@ func (r *Run) sources(out *Report) {
 			Used:      of("used"),
 			Missing:   of("missing"),
 			Gaps:      of("gaps"),
-			Thrown:    of("repeats") + of("backwards") + of("late") + of("jumps"),
+			Late:      of("late"),
+			Repeats:   of("repeats"),
+			Backwards: of("backwards"),
+			Jumps:     of("jumps"),
 			Refused:   of("refused"),
 			Lost:      of("lost"),
 			Dropped:   of("dropped"),
 			LastEvent: of("last_event"),
 			AgeUs:     of("age_us"),
 		}
+		s.Thrown = s.Late + s.Repeats + s.Backwards + s.Jumps
 		s.Left = s.Fragments - min(s.Fragments, s.Used+s.Thrown)
 		out.Sources = append(out.Sources, s)
 	}

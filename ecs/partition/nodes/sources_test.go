@@ -23,7 +23,7 @@ func TestSources(t *testing.T) {
 	}}
 	r.sources(&got)
 	want := []SourceReport{
-		{Name: "tcp:h:1", Node: "n0", Fragments: 10, Used: 7, Thrown: 2, Left: 1},
+		{Name: "tcp:h:1", Node: "n0", Fragments: 10, Used: 7, Thrown: 2, Late: 2, Left: 1},
 		{Source: 1, Name: "tcp:h:2", Node: "n1", Missing: 9},
 	}
 	if d := cmp.Diff(want, got.Sources); d != "" {

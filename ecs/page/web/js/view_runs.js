@@ -26,11 +26,11 @@ export function runs(root) {
     t.wide.hidden = !all.length;
     older.hidden = !more;
     text(words, all.length ? `${all.length}${more ? " newest" : ""}. Press a number for its record.` : "");
-    keyed(t.body, all, (r) => `${r.number} ${r.verdict} ${r.end}`, (r) => {
+    keyed(t.body, all, (r) => `${r.number} ${r.verdict} ${r.end} ${r.verdictWhy}`, (r) => {
       const link = h("a", { href: `#/runs/${r.number}`, "aria-label": `Run ${r.number}` }, String(r.number));
       const of = [link, chip(verdict(r)), day(r.startBegun), num(r.durationS) ? span(r.durationS) : span(between(r.startDone, r.stopBegun)), count(r.eventsBuilt), count(r.eventsIncomplete), num(r.eventRateHz) ? joined(rate(r.eventRateHz)) : "–", gbps(r.goodputGbps), String((r.nodes || []).length), null, r.startedBy];
       const tr = h("tr", {}, columns.map((c, i) => cell(c, of[i] === null ? null : of[i])));
-      tr.children[9].append(how(r), note(r) ? h("small", {}, note(r)) : "");
+      tr.children[9].append(how(r), r.verdictWhy ? h("small", {}, r.verdictWhy) : "", note(r) ? h("small", {}, note(r)) : "");
       tr.addEventListener("click", (e) => e.target.closest("a, button") || String(getSelection()) || (location.hash = `#/runs/${r.number}`));
       return tr;
     });
@@ -114,6 +114,7 @@ function show(root, r) {
     h("p", { class: "path" }, h("a", { href: "#/runs" }, "← All runs")),
     h("div", { class: "title" }, h("h1", { tabindex: "-1" }, `Run ${r.number}`), chip(verdict(r), "large"), h("span", { class: "note grow" }, note(r)), h("a", { class: "button", href: `/v1/runs/${r.number}.json`, download: `run-${r.number}.json` }, "Export as JSON")),
     r.cause && r.cause.what ? h("section", { class: "causebox", "aria-label": "Cause", "data-kind": verdict(r).kind }, h("h2", {}, `First fault: ${r.cause.component || "unknown"}`), h("p", {}, r.cause.what), h("dl", {}, pair("Seen by", r.cause.evidence), pair("At", r.cause.at ? `${day(r.cause.at)} UTC` : ""), pair("Code", r.cause.code ? h("code", {}, r.cause.code) : ""))) : null,
+    r.verdictWhy ? h("p", { class: "why-verdict", "data-kind": verdict(r).kind }, r.verdictWhy) : null,
     h("div", { class: "grid" },
       h("section", { class: "card full" }, h("div", { class: "head" }, h("h2", {}, "Four times"), h("p", { class: "note" }, "UTC")), fourTimes(r)),
       h("div", { class: "halfbox" }, card("What came out", null, h("dl", { class: "facts" }, facts(r))), card("Events of the run", null, events(r)),

@@ -3447,7 +3447,11 @@ type Run struct {
 	// The record was completed since, for the last time then, with what had not been read before.
 	Completed *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=completed,proto3" json:"completed,omitempty"`
 	// Tells the run from others of its number in manifests and segments; empty in records of earlier versions.
-	RunKey        []byte `protobuf:"bytes,29,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
+	RunKey []byte `protobuf:"bytes,29,opt,name=run_key,json=runKey,proto3" json:"run_key,omitempty"`
+	// Why the verdict is what it is, a sentence; empty where nothing was lost, and in records of earlier versions.
+	VerdictWhy string `protobuf:"bytes,30,opt,name=verdict_why,json=verdictWhy,proto3" json:"verdict_why,omitempty"`
+	// What was lost, of whom, and which setting allowed it.
+	Losses        []*Loss `protobuf:"bytes,31,rep,name=losses,proto3" json:"losses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3685,6 +3689,111 @@ func (x *Run) GetRunKey() []byte {
 	return nil
 }
 
+func (x *Run) GetVerdictWhy() string {
+	if x != nil {
+		return x.VerdictWhy
+	}
+	return ""
+}
+
+func (x *Run) GetLosses() []*Loss {
+	if x != nil {
+		return x.Losses
+	}
+	return nil
+}
+
+// Loss is something that a run lost.
+type Loss struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What became of it: one of the words in docs/report.md, such as missing, late, discarded, abandoned.
+	What string `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
+	// Of which source, node or output; empty for the run.
+	Of string `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`
+	// How many.
+	Count uint64 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// Of what: fragments, events, MEPs, units, records.
+	Unit string `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
+	// The setting that allowed it, such as "on-missing: mark"; empty where none did.
+	AllowedBy string `protobuf:"bytes,5,opt,name=allowed_by,json=allowedBy,proto3" json:"allowed_by,omitempty"`
+	// It is within what tolerate-missing allows, so it does not count for the verdict.
+	Tolerated     bool `protobuf:"varint,6,opt,name=tolerated,proto3" json:"tolerated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Loss) Reset() {
+	*x = Loss{}
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Loss) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Loss) ProtoMessage() {}
+
+func (x *Loss) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Loss.ProtoReflect.Descriptor instead.
+func (*Loss) Descriptor() ([]byte, []int) {
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Loss) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *Loss) GetOf() string {
+	if x != nil {
+		return x.Of
+	}
+	return ""
+}
+
+func (x *Loss) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Loss) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *Loss) GetAllowedBy() string {
+	if x != nil {
+		return x.AllowedBy
+	}
+	return ""
+}
+
+func (x *Loss) GetTolerated() bool {
+	if x != nil {
+		return x.Tolerated
+	}
+	return false
+}
+
 // Account is one line of the accounts: two sums, counted apart, that must be equal.
 type Account struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3702,7 +3811,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3714,7 +3823,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[37]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3727,7 +3836,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{37}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Account) GetName() string {
@@ -3769,7 +3878,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3781,7 +3890,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[38]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3794,7 +3903,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{38}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetRunRequest) GetNumber() uint32 {
@@ -3817,7 +3926,7 @@ type CheckConfigurationRequest struct {
 
 func (x *CheckConfigurationRequest) Reset() {
 	*x = CheckConfigurationRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3829,7 +3938,7 @@ func (x *CheckConfigurationRequest) String() string {
 func (*CheckConfigurationRequest) ProtoMessage() {}
 
 func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[39]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3842,7 +3951,7 @@ func (x *CheckConfigurationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationRequest.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{39}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CheckConfigurationRequest) GetConfiguration() string {
@@ -3876,7 +3985,7 @@ type CheckConfigurationResponse struct {
 
 func (x *CheckConfigurationResponse) Reset() {
 	*x = CheckConfigurationResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3888,7 +3997,7 @@ func (x *CheckConfigurationResponse) String() string {
 func (*CheckConfigurationResponse) ProtoMessage() {}
 
 func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[40]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3901,7 +4010,7 @@ func (x *CheckConfigurationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigurationResponse.ProtoReflect.Descriptor instead.
 func (*CheckConfigurationResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{40}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CheckConfigurationResponse) GetOk() bool {
@@ -3943,7 +4052,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3955,7 +4064,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[41]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3968,7 +4077,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{41}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListAuditRequest) GetLimit() uint32 {
@@ -3989,7 +4098,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4001,7 +4110,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[42]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4014,7 +4123,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{42}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListAuditResponse) GetEntries() []*AuditEntry {
@@ -4049,7 +4158,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4061,7 +4170,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[43]
+	mi := &file_ringlet_ecs_v1_ecs_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4074,7 +4183,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{43}
+	return file_ringlet_ecs_v1_ecs_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AuditEntry) GetNumber() uint64 {
@@ -4411,7 +4520,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x06before\x18\x02 \x01(\rR\x06before\"O\n" +
 	"\x10ListRunsResponse\x12'\n" +
 	"\x04runs\x18\x01 \x03(\v2\x13.ringlet.ecs.v1.RunR\x04runs\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\xb0\t\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"\xff\t\n" +
 	"\x03Run\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.ringlet.ecs.v1.VerdictR\averdict\x12\x1d\n" +
@@ -4450,10 +4559,21 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\tend_found\x18\x1a \x01(\bR\bendFound\x12\x16\n" +
 	"\x06unread\x18\x1b \x03(\tR\x06unread\x128\n" +
 	"\tcompleted\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\tcompleted\x12\x17\n" +
-	"\arun_key\x18\x1d \x01(\fR\x06runKey\x1a;\n" +
+	"\arun_key\x18\x1d \x01(\fR\x06runKey\x12\x1f\n" +
+	"\vverdict_why\x18\x1e \x01(\tR\n" +
+	"verdictWhy\x12,\n" +
+	"\x06losses\x18\x1f \x03(\v2\x14.ringlet.ecs.v1.LossR\x06losses\x1a;\n" +
 	"\rVersionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"W\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x91\x01\n" +
+	"\x04Loss\x12\x12\n" +
+	"\x04what\x18\x01 \x01(\tR\x04what\x12\x0e\n" +
+	"\x02of\x18\x02 \x01(\tR\x02of\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\x12\x12\n" +
+	"\x04unit\x18\x04 \x01(\tR\x04unit\x12\x1d\n" +
+	"\n" +
+	"allowed_by\x18\x05 \x01(\tR\tallowedBy\x12\x1c\n" +
+	"\ttolerated\x18\x06 \x01(\bR\ttolerated\"W\n" +
 	"\aAccount\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04left\x18\x02 \x01(\x04R\x04left\x12\x14\n" +
@@ -4531,7 +4651,7 @@ func file_ringlet_ecs_v1_ecs_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_ecs_v1_ecs_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_ringlet_ecs_v1_ecs_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(Role)(0),                          // 0: ringlet.ecs.v1.Role
 	(Severity)(0),                      // 1: ringlet.ecs.v1.Severity
@@ -4573,45 +4693,46 @@ var file_ringlet_ecs_v1_ecs_proto_goTypes = []any{
 	(*ListRunsRequest)(nil),            // 37: ringlet.ecs.v1.ListRunsRequest
 	(*ListRunsResponse)(nil),           // 38: ringlet.ecs.v1.ListRunsResponse
 	(*Run)(nil),                        // 39: ringlet.ecs.v1.Run
-	(*Account)(nil),                    // 40: ringlet.ecs.v1.Account
-	(*GetRunRequest)(nil),              // 41: ringlet.ecs.v1.GetRunRequest
-	(*CheckConfigurationRequest)(nil),  // 42: ringlet.ecs.v1.CheckConfigurationRequest
-	(*CheckConfigurationResponse)(nil), // 43: ringlet.ecs.v1.CheckConfigurationResponse
-	(*ListAuditRequest)(nil),           // 44: ringlet.ecs.v1.ListAuditRequest
-	(*ListAuditResponse)(nil),          // 45: ringlet.ecs.v1.ListAuditResponse
-	(*AuditEntry)(nil),                 // 46: ringlet.ecs.v1.AuditEntry
-	nil,                                // 47: ringlet.ecs.v1.Component.FactsEntry
-	nil,                                // 48: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
-	nil,                                // 49: ringlet.ecs.v1.NodeFigures.CountersEntry
-	nil,                                // 50: ringlet.ecs.v1.Scheduler.CountersEntry
-	nil,                                // 51: ringlet.ecs.v1.Run.VersionsEntry
-	(*timestamppb.Timestamp)(nil),      // 52: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 53: google.protobuf.Duration
-	(*v1.Selection)(nil),               // 54: ringlet.tap.v1.Selection
-	(*v11.Question)(nil),               // 55: ringlet.sample.v1.Question
-	(*v1.Samples)(nil),                 // 56: ringlet.tap.v1.Samples
-	(*v11.Samples)(nil),                // 57: ringlet.sample.v1.Samples
+	(*Loss)(nil),                       // 40: ringlet.ecs.v1.Loss
+	(*Account)(nil),                    // 41: ringlet.ecs.v1.Account
+	(*GetRunRequest)(nil),              // 42: ringlet.ecs.v1.GetRunRequest
+	(*CheckConfigurationRequest)(nil),  // 43: ringlet.ecs.v1.CheckConfigurationRequest
+	(*CheckConfigurationResponse)(nil), // 44: ringlet.ecs.v1.CheckConfigurationResponse
+	(*ListAuditRequest)(nil),           // 45: ringlet.ecs.v1.ListAuditRequest
+	(*ListAuditResponse)(nil),          // 46: ringlet.ecs.v1.ListAuditResponse
+	(*AuditEntry)(nil),                 // 47: ringlet.ecs.v1.AuditEntry
+	nil,                                // 48: ringlet.ecs.v1.Component.FactsEntry
+	nil,                                // 49: ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	nil,                                // 50: ringlet.ecs.v1.NodeFigures.CountersEntry
+	nil,                                // 51: ringlet.ecs.v1.Scheduler.CountersEntry
+	nil,                                // 52: ringlet.ecs.v1.Run.VersionsEntry
+	(*timestamppb.Timestamp)(nil),      // 53: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 54: google.protobuf.Duration
+	(*v1.Selection)(nil),               // 55: ringlet.tap.v1.Selection
+	(*v11.Question)(nil),               // 56: ringlet.sample.v1.Question
+	(*v1.Samples)(nil),                 // 57: ringlet.tap.v1.Samples
+	(*v11.Samples)(nil),                // 58: ringlet.sample.v1.Samples
 }
 var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
-	52, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
+	53, // 0: ringlet.ecs.v1.Cause.at:type_name -> google.protobuf.Timestamp
 	3,  // 1: ringlet.ecs.v1.Component.cause:type_name -> ringlet.ecs.v1.Cause
 	4,  // 2: ringlet.ecs.v1.Component.children:type_name -> ringlet.ecs.v1.Component
-	47, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
+	48, // 3: ringlet.ecs.v1.Component.facts:type_name -> ringlet.ecs.v1.Component.FactsEntry
 	0,  // 4: ringlet.ecs.v1.Owner.role:type_name -> ringlet.ecs.v1.Role
-	52, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
+	53, // 5: ringlet.ecs.v1.Owner.since:type_name -> google.protobuf.Timestamp
 	4,  // 6: ringlet.ecs.v1.PartitionStatus.root:type_name -> ringlet.ecs.v1.Component
 	5,  // 7: ringlet.ecs.v1.PartitionStatus.owner:type_name -> ringlet.ecs.v1.Owner
-	52, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
+	53, // 8: ringlet.ecs.v1.PartitionStatus.since:type_name -> google.protobuf.Timestamp
 	5,  // 9: ringlet.ecs.v1.PartitionStatus.you:type_name -> ringlet.ecs.v1.Owner
 	3,  // 10: ringlet.ecs.v1.PartitionStatus.no_run:type_name -> ringlet.ecs.v1.Cause
 	10, // 11: ringlet.ecs.v1.FSM.commands:type_name -> ringlet.ecs.v1.CommandDescription
 	11, // 12: ringlet.ecs.v1.CommandDescription.arguments:type_name -> ringlet.ecs.v1.Argument
-	53, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
-	48, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
+	54, // 13: ringlet.ecs.v1.CommandDescription.timeout:type_name -> google.protobuf.Duration
+	49, // 14: ringlet.ecs.v1.CommandRequest.arguments:type_name -> ringlet.ecs.v1.CommandRequest.ArgumentsEntry
 	15, // 15: ringlet.ecs.v1.PlanResponse.steps:type_name -> ringlet.ecs.v1.PlanStep
-	52, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
+	53, // 16: ringlet.ecs.v1.Event.at:type_name -> google.protobuf.Timestamp
 	1,  // 17: ringlet.ecs.v1.Event.severity:type_name -> ringlet.ecs.v1.Severity
-	52, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
+	53, // 18: ringlet.ecs.v1.Snapshot.at:type_name -> google.protobuf.Timestamp
 	27, // 19: ringlet.ecs.v1.Snapshot.total:type_name -> ringlet.ecs.v1.Figures
 	28, // 20: ringlet.ecs.v1.Snapshot.nodes:type_name -> ringlet.ecs.v1.NodeFigures
 	29, // 21: ringlet.ecs.v1.Snapshot.traffic:type_name -> ringlet.ecs.v1.Traffic
@@ -4625,62 +4746,63 @@ var file_ringlet_ecs_v1_ecs_proto_depIdxs = []int32{
 	25, // 29: ringlet.ecs.v1.Snapshot.sources:type_name -> ringlet.ecs.v1.SourceFigures
 	23, // 30: ringlet.ecs.v1.Snapshot.latency_parts:type_name -> ringlet.ecs.v1.LatencyPart
 	32, // 31: ringlet.ecs.v1.LatencyPart.latency:type_name -> ringlet.ecs.v1.Latency
-	52, // 32: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
-	49, // 33: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
+	53, // 32: ringlet.ecs.v1.Sample.at:type_name -> google.protobuf.Timestamp
+	50, // 33: ringlet.ecs.v1.NodeFigures.counters:type_name -> ringlet.ecs.v1.NodeFigures.CountersEntry
 	33, // 34: ringlet.ecs.v1.Latency.bars:type_name -> ringlet.ecs.v1.Bar
-	50, // 35: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
+	51, // 35: ringlet.ecs.v1.Scheduler.counters:type_name -> ringlet.ecs.v1.Scheduler.CountersEntry
 	35, // 36: ringlet.ecs.v1.Scheduler.slots:type_name -> ringlet.ecs.v1.SlotUse
 	1,  // 37: ringlet.ecs.v1.Alarm.severity:type_name -> ringlet.ecs.v1.Severity
-	52, // 38: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
+	53, // 38: ringlet.ecs.v1.Alarm.since:type_name -> google.protobuf.Timestamp
 	39, // 39: ringlet.ecs.v1.ListRunsResponse.runs:type_name -> ringlet.ecs.v1.Run
 	2,  // 40: ringlet.ecs.v1.Run.verdict:type_name -> ringlet.ecs.v1.Verdict
-	52, // 41: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
-	52, // 42: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
-	52, // 43: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
-	52, // 44: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
+	53, // 41: ringlet.ecs.v1.Run.start_begun:type_name -> google.protobuf.Timestamp
+	53, // 42: ringlet.ecs.v1.Run.start_done:type_name -> google.protobuf.Timestamp
+	53, // 43: ringlet.ecs.v1.Run.stop_begun:type_name -> google.protobuf.Timestamp
+	53, // 44: ringlet.ecs.v1.Run.stop_done:type_name -> google.protobuf.Timestamp
 	3,  // 45: ringlet.ecs.v1.Run.cause:type_name -> ringlet.ecs.v1.Cause
-	51, // 46: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
-	40, // 47: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
+	52, // 46: ringlet.ecs.v1.Run.versions:type_name -> ringlet.ecs.v1.Run.VersionsEntry
+	41, // 47: ringlet.ecs.v1.Run.accounts:type_name -> ringlet.ecs.v1.Account
 	19, // 48: ringlet.ecs.v1.Run.events:type_name -> ringlet.ecs.v1.Event
-	52, // 49: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
-	46, // 50: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
-	52, // 51: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	0,  // 52: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
-	6,  // 53: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
-	8,  // 54: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
-	12, // 55: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
-	12, // 56: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
-	16, // 57: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
-	17, // 58: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
-	18, // 59: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
-	20, // 60: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
-	21, // 61: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
-	37, // 62: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
-	41, // 63: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
-	42, // 64: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
-	44, // 65: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
-	54, // 66: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
-	55, // 67: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
-	7,  // 68: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
-	9,  // 69: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
-	14, // 70: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
-	13, // 71: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
-	5,  // 72: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
-	5,  // 73: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
-	19, // 74: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
-	22, // 75: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
-	22, // 76: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
-	38, // 77: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
-	39, // 78: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
-	43, // 79: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
-	45, // 80: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
-	56, // 81: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
-	57, // 82: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
-	68, // [68:83] is the sub-list for method output_type
-	53, // [53:68] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	53, // 49: ringlet.ecs.v1.Run.completed:type_name -> google.protobuf.Timestamp
+	40, // 50: ringlet.ecs.v1.Run.losses:type_name -> ringlet.ecs.v1.Loss
+	47, // 51: ringlet.ecs.v1.ListAuditResponse.entries:type_name -> ringlet.ecs.v1.AuditEntry
+	53, // 52: ringlet.ecs.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	0,  // 53: ringlet.ecs.v1.AuditEntry.role:type_name -> ringlet.ecs.v1.Role
+	6,  // 54: ringlet.ecs.v1.RunControl.GetStatus:input_type -> ringlet.ecs.v1.GetStatusRequest
+	8,  // 55: ringlet.ecs.v1.RunControl.DescribeFSM:input_type -> ringlet.ecs.v1.DescribeFSMRequest
+	12, // 56: ringlet.ecs.v1.RunControl.Plan:input_type -> ringlet.ecs.v1.CommandRequest
+	12, // 57: ringlet.ecs.v1.RunControl.Command:input_type -> ringlet.ecs.v1.CommandRequest
+	16, // 58: ringlet.ecs.v1.RunControl.TakeControl:input_type -> ringlet.ecs.v1.TakeControlRequest
+	17, // 59: ringlet.ecs.v1.RunControl.ReleaseControl:input_type -> ringlet.ecs.v1.ReleaseControlRequest
+	18, // 60: ringlet.ecs.v1.RunControl.Watch:input_type -> ringlet.ecs.v1.WatchRequest
+	20, // 61: ringlet.ecs.v1.RunControl.GetSnapshot:input_type -> ringlet.ecs.v1.GetSnapshotRequest
+	21, // 62: ringlet.ecs.v1.RunControl.WatchSnapshots:input_type -> ringlet.ecs.v1.WatchSnapshotsRequest
+	37, // 63: ringlet.ecs.v1.RunControl.ListRuns:input_type -> ringlet.ecs.v1.ListRunsRequest
+	42, // 64: ringlet.ecs.v1.RunControl.GetRun:input_type -> ringlet.ecs.v1.GetRunRequest
+	43, // 65: ringlet.ecs.v1.RunControl.CheckConfiguration:input_type -> ringlet.ecs.v1.CheckConfigurationRequest
+	45, // 66: ringlet.ecs.v1.RunControl.ListAudit:input_type -> ringlet.ecs.v1.ListAuditRequest
+	55, // 67: ringlet.ecs.v1.RunControl.Tap:input_type -> ringlet.tap.v1.Selection
+	56, // 68: ringlet.ecs.v1.RunControl.Sample:input_type -> ringlet.sample.v1.Question
+	7,  // 69: ringlet.ecs.v1.RunControl.GetStatus:output_type -> ringlet.ecs.v1.PartitionStatus
+	9,  // 70: ringlet.ecs.v1.RunControl.DescribeFSM:output_type -> ringlet.ecs.v1.FSM
+	14, // 71: ringlet.ecs.v1.RunControl.Plan:output_type -> ringlet.ecs.v1.PlanResponse
+	13, // 72: ringlet.ecs.v1.RunControl.Command:output_type -> ringlet.ecs.v1.CommandResponse
+	5,  // 73: ringlet.ecs.v1.RunControl.TakeControl:output_type -> ringlet.ecs.v1.Owner
+	5,  // 74: ringlet.ecs.v1.RunControl.ReleaseControl:output_type -> ringlet.ecs.v1.Owner
+	19, // 75: ringlet.ecs.v1.RunControl.Watch:output_type -> ringlet.ecs.v1.Event
+	22, // 76: ringlet.ecs.v1.RunControl.GetSnapshot:output_type -> ringlet.ecs.v1.Snapshot
+	22, // 77: ringlet.ecs.v1.RunControl.WatchSnapshots:output_type -> ringlet.ecs.v1.Snapshot
+	38, // 78: ringlet.ecs.v1.RunControl.ListRuns:output_type -> ringlet.ecs.v1.ListRunsResponse
+	39, // 79: ringlet.ecs.v1.RunControl.GetRun:output_type -> ringlet.ecs.v1.Run
+	44, // 80: ringlet.ecs.v1.RunControl.CheckConfiguration:output_type -> ringlet.ecs.v1.CheckConfigurationResponse
+	46, // 81: ringlet.ecs.v1.RunControl.ListAudit:output_type -> ringlet.ecs.v1.ListAuditResponse
+	57, // 82: ringlet.ecs.v1.RunControl.Tap:output_type -> ringlet.tap.v1.Samples
+	58, // 83: ringlet.ecs.v1.RunControl.Sample:output_type -> ringlet.sample.v1.Samples
+	69, // [69:84] is the sub-list for method output_type
+	54, // [54:69] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_ecs_v1_ecs_proto_init() }
@@ -4695,7 +4817,7 @@ func file_ringlet_ecs_v1_ecs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_ecs_v1_ecs_proto_rawDesc), len(file_ringlet_ecs_v1_ecs_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   49,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,38 @@
+package recording
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Loss is something that a run lost: how many of what, of whom, and the setting that allowed it. docs/report.md has the
+// words.
+type Loss struct {
+	What      string `json:"what"`                 // what became of it: missing, late, discarded, …
+	Of        string `json:"of,omitempty"`         // source, node or output; empty: the run
+	Count     uint64 `json:"count"`                // how many
+	Unit      string `json:"unit"`                 // of what: fragments, events, MEPs, units, records
+	AllowedBy string `json:"allowed_by,omitempty"` // the setting; empty: none did
+	Tolerated bool   `json:"tolerated,omitempty"`  // it does not count for the verdict
+}
+
+// String says it as a part of a sentence: 12 fragments of tcp::7000 missing (on-missing: mark).
+func (l Loss) String() string {
+	var b strings.Builder
+	unit := l.Unit
+	if l.Count == 1 {
+		unit = strings.TrimSuffix(unit, "s")
+	}
+	fmt.Fprintf(&b, "%d %s", l.Count, unit)
+	if l.Of != "" {
+		b.WriteString(" of " + l.Of)
+	}
+	b.WriteString(" " + l.What)
+	switch {
+	case l.Tolerated:
+		b.WriteString(" (tolerated by " + l.AllowedBy + ")")
+	case l.AllowedBy != "":
+		b.WriteString(" (" + l.AllowedBy + ")")
+	}
+	return b.String()
+}

@@ -1,0 +1,137 @@
+package nodes
+
+import (
+	"fmt"
+	"strings"
+
+	"ringlet/builderunit/recording"
+)
+
+// Verdict is how the program ends.
+type Verdict int
+
+// Verdicts, which are exit codes.
+const (
+	Good     Verdict = 0 // every event is whole, or lacks what a setting allowed
+	Failed   Verdict = 1 // a fault, a loss that no setting allowed, or accounts that do not balance
+	BadInput Verdict = 3 // the input was bad; what came before the bad record is built
+)
+
+// Words of verdicts, as records and manifests have them.
+const (
+	wordGood       = "GOOD"
+	wordDegraded   = "DEGRADED"
+	wordIncomplete = "INCOMPLETE"
+	wordAborted    = "ABORTED"
+)
+
+// Verdict says how the program should end.
+func (r *Report) Verdict() Verdict {
+	switch {
+	case r.failed():
+		return Failed // worse than bad input, which is accounted for
+	case r.EndCause == endBadInput:
+		return BadInput
+	}
+	return Good
+}
+
+// Word is what a run was worth: GOOD, DEGRADED, INCOMPLETE or ABORTED.
+func (r *Report) Word() string {
+	switch {
+	case r.GivenUp:
+		return wordAborted
+	case r.failed() || r.EndCause == endBadInput:
+		return wordIncomplete
+	case r.Degraded || r.Broken != "" || r.lost(func(l recording.Loss) bool { return !l.Tolerated }):
+		return wordDegraded
+	}
+	return wordGood
+}
+
+// failed says that something is wrong that no setting allowed.
+func (r *Report) failed() bool {
+	return !r.AccountingOK || r.Unmerged || r.Cause != nil || r.nothing() ||
+		r.lost(func(l recording.Loss) bool { return l.AllowedBy == "" })
+}
+
+// lost says whether the run lost anything of a kind.
+func (r *Report) lost(such func(recording.Loss) bool) bool {
+	for _, l := range r.losses() {
+		if such(l) {
+			return true
+		}
+	}
+	return false
+}
+
+// nothing says that a run with live sources has begun, and has built nothing.
+func (r *Report) nothing() bool {
+	return r.Started != "" && len(r.Sources) > 0 && r.EventsBuilt+r.EventsRejected == 0
+}
+
+// conclude notes what the run was worth, and why, when its accounts are closed.
+func (r *Report) conclude() {
+	r.Losses = r.losses()
+	r.Worth, r.Why = r.Word(), r.sentence()
+}
+
+// mostReasons is how many reasons a sentence has.
+const mostReasons = 6
+
+// sentence says why the verdict is what it is; nothing where nothing was lost.
+func (r *Report) sentence() string {
+	reasons := r.reasons()
+	for _, l := range r.Losses {
+		reasons = append(reasons, l.String())
+	}
+	if more := len(reasons) - mostReasons; more > 0 {
+		reasons = append(reasons[:mostReasons], fmt.Sprintf("and %d losses more", more))
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// reasons are those for the verdict that are no losses.
+func (r *Report) reasons() (list []string) {
+	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if r.Cause != nil {
+		say("%s: %s", r.Cause.Component, r.Cause.What)
+	}
+	if r.EndCause == endBadInput && r.BadInput != "" {
+		say("%s", r.BadInput)
+	}
+	if r.Untold {
+		say("how it ended cannot be told by all of its nodes")
+	}
+	for _, c := range r.Accounts {
+		if !c.OK {
+			say("the accounts do not balance: %s", c)
+			break
+		}
+	}
+	if r.Unmerged && r.Recorded != nil && len(r.Recorded.Problems) > 0 {
+		say("%s", r.Recorded.Problems[len(r.Recorded.Problems)-1])
+	}
+	if r.nothing() && r.Cause == nil {
+		say("nothing was built: %s", r.silence())
+	}
+	if r.Broken != "" {
+		say("%s", r.Broken)
+	}
+	return list
+}
+
+// silence says why nothing was built of live sources, as far as their counters tell.
+func (r *Report) silence() string {
+	var came, refused uint64
+	for _, s := range r.Sources {
+		came, refused = came+s.Fragments, refused+s.Refused
+	}
+	switch {
+	case came > 0:
+		return fmt.Sprintf("of %d fragments that came none was of an event that was built", came)
+	case refused > 0:
+		return fmt.Sprintf("no fragment was taken, and %d messages were refused", refused)
+	}
+	return "no fragment came"
+}
