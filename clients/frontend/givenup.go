@@ -11,7 +11,8 @@ type GivenUp struct {
 	From, To  uint64
 	Fragments uint64 // 0: not counted
 	Reason    uint8  // as in docs/format/frames.md
-	Sentence  string
+	Sentence  string // of a stream
+	Missed    uint64 // of a ring: ranges before this one that were overwritten before they were read
 }
 
 // GivenUpError is what Close returns if all has its outcome, and some were given up.

@@ -187,7 +187,7 @@ func TestNumbersAnewInGo(t *testing.T) {
 	f.GaveUp(101, 102, live.Jump) // the same range goes on
 	f.Safe(102)
 	g, ok, err := r.NextGivenUp()
-	if want := (frontend.GivenUp{From: 100, To: 102, Why: 4, Count: 2}); g != want || !ok || err != nil || r.GivenUp() != 2 {
+	if want := (frontend.GivenUp{From: 100, To: 102, Reason: 4, Fragments: 2}); g != want || !ok || err != nil || r.GivenUp() != 2 {
 		t.Errorf("%+v, %v, %v", g, ok, err)
 	}
 	f.Resume(50) // what it put in is not believed

@@ -49,9 +49,6 @@ type RingSettings struct {
 	Name string // of the front-end, for logs and reports, at most 64 bytes
 }
 
-// GivenUp is a range of events of which fragments of this front-end are in no file of the run, and why.
-type GivenUp = fragring.GivenUp
-
 // Ring is a ring in shared memory that this front-end fills. Its methods are for one goroutine.
 type Ring struct {
 	// immutable after OpenRing
@@ -206,7 +203,13 @@ func (r *Ring) NextGivenUp() (GivenUp, bool, error) {
 		return GivenUp{}, false, r.fail("read", errDone)
 	}
 	g, ok, err := r.core.NextGivenUp()
-	return g, ok, r.fail("read", err)
+	return GivenUp{
+		From:      g.From,
+		To:        g.To,
+		Fragments: uint64(g.Count),
+		Reason:    uint8(g.Why),
+		Missed:    g.Missed,
+	}, ok, r.fail("read", err)
 }
 
 // Dropped is how many fragments were thrown away in this run.
