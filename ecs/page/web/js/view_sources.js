@@ -10,7 +10,7 @@ const columns = [
   { title: "Source", class: "n", help: "its id: the place in the input" }, { title: "State" }, { title: "Input", class: "words" }, { title: "Node" },
   { title: "Rate", class: "n", help: "fragments a second, over two seconds" }, { title: "Data", class: "n", help: "over two seconds" }, { title: "Size", class: "n", help: "mean of a fragment" },
   { title: "Missing", class: "n", help: "fragments that were not there when their event was built" }, { title: "Thrown away", class: "n", help: "repeats, too late, with a number that runs backwards or jumps" },
-  { title: "Lost", class: "n", help: "broken, of which a part did not come, or dropped by the front-end" }, { title: "Newest event", class: "n" }, { title: "Age", class: "n", help: "since the newest fragment came" },
+  { title: "Refused", class: "n", help: "connections and messages that break the format: a stranger's, too" }, { title: "Lost", class: "n", help: "of which a part did not come, or dropped by the front-end" }, { title: "Newest event", class: "n" }, { title: "Age", class: "n", help: "since the newest fragment came" },
 ];
 
 let chosen = measures[0]; // as it was left
@@ -77,11 +77,12 @@ export function sources(root) {
       text(td[6], any ? joined(bytes(x.meanSize)) : "–");
       text(td[7], count(x.missing) + (lacking(x) ? ` (${lacking(x)})` : ""));
       text(td[8], count(x.thrown));
-      text(td[9], count(num(x.lost) + num(x.refused) + num(x.dropped)));
-      text(td[10], any ? count(x.lastEvent) : "–");
-      text(td[11], any ? micros(x.ageUs) : "–");
+      text(td[9], count(x.refused));
+      text(td[10], count(num(x.lost) + num(x.dropped)));
+      text(td[11], any ? count(x.lastEvent) : "–");
+      text(td[12], any ? micros(x.ageUs) : "–");
       td[7].classList.toggle("odd", num(x.missingPerS) > 0);
-      td[11].classList.toggle("odd", any && num(x.ageUs) > 2e6 && num(s.run) > 0);
+      td[12].classList.toggle("odd", any && num(x.ageUs) > 2e6 && num(s.run) > 0);
     });
     if (all.length) heat.draw();
   };
