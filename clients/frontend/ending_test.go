@@ -149,8 +149,12 @@ func TestNumbersAnew(t *testing.T) {
 func TestLeave(t *testing.T) {
 	f, path := openStream(t)
 	ctx := patient(t)
-	s, err := frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{})
+	s, err := frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{Name: "leaver"})
 	must.OK(t, err)
+	named := f.(interface{ Frontend() string })
+	if name := named.Frontend(); !strings.HasPrefix(name, `"leaver" at connection`) {
+		t.Error(name)
+	}
 	for e := range uint64(1000) {
 		must.OK(t, s.Send(ctx, e, make([]byte, 1000)))
 	}
