@@ -29,12 +29,13 @@ const (
 var version = "unknown"
 
 type cli struct {
-	Inputs []string `arg:"" name:"input" help:"Files of MDF records, MEPs or MFPs, or one directory of a run."`
+	Inputs []string `arg:"" name:"input" help:"Files of MDF records, MEPs or MFPs, or one directory of a run; with --once several."`
 	Output string   `short:"o" required:"" placeholder:"PATH" help:"What to make: a file (x.parquet, x.root, x.jsonl), or a directory of parts, with which a killed conversion goes on."`
 
 	Format      string           `default:"auto" enum:"auto,mdf,mep,mfp" help:"What the files hold: ${enum}."`
 	To          string           `placeholder:"KIND" default:"" enum:",parquet,root,jsonl" help:"What a directory holds: parquet (the default), root or jsonl."`
 	Banks       bool             `help:"Take containers of replayed records apart into banks; in a directory, a table for each type of bank."`
+	Once        bool             `help:"Join several runs of one measurement: a fragment (source and event) that an earlier input has is left out and counted."`
 	OnBadRecord string           `enum:"stop,skip" default:"stop" help:"What to do about damaged input: ${enum}. skip counts and names what it leaves out."`
 	RunNumber   uint32           `help:"Number of the run, for files that do not say it."`
 	PartSize    int64            `default:"1024" help:"Parts of a directory hold about so much of the input, MiB."`
@@ -116,6 +117,7 @@ func (c *cli) options(p *progress) conversion.Options {
 		Format:    c.Format,
 		To:        c.To,
 		Banks:     c.Banks,
+		Once:      c.Once,
 		Skip:      c.OnBadRecord == "skip",
 		Force:     c.Force,
 		Run:       c.RunNumber,
@@ -130,11 +132,12 @@ func (c *cli) options(p *progress) conversion.Options {
 func say(stderr io.Writer, err error) int {
 	var bad *input.BadError
 	var taken *conversion.TakenError
+	var name *conversion.NameError
 	switch {
 	case errors.As(err, &bad):
 		fmt.Fprintf(stderr, "ringlet-convert: %v; --on-bad-record skip goes on behind it\n", err)
 		return exitInput
-	case errors.As(err, &taken):
+	case errors.As(err, &taken), errors.As(err, &name):
 		fmt.Fprintf(stderr, "ringlet-convert: %v\n", err)
 		return exitUsage
 	case errors.Is(err, context.Canceled):

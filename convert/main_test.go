@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"ringlet/convert/conversion"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,6 +38,9 @@ func TestProgram(t *testing.T) {
 		{"bad.mdf -o y.jsonl --on-bad-record skip", 0, "left out: bad.mdf: mdf record 0"},
 		{"unknown -o y", exitInput, "name the format"},
 		{"unknown -o z --format mep", exitInput, "unknown: mep record 0 at offset 0: header: 1 bytes left"},
+		{"empty.mdf -o y.csv", exitUsage, "y.csv has the ending .csv, which this program does not write: a file ends with " +
+			".parquet, .root or .jsonl; for a directory of this name --to says what it holds"},
+		{"empty.mdf -o y.root --to jsonl", exitUsage, "y.root is named as root, and jsonl is asked for"},
 		{". -o y", exitError, "run.json cannot be used: it does not exist"},
 	} {
 		var out bytes.Buffer
@@ -59,5 +64,24 @@ func TestProgressIsOnTheTerminal(t *testing.T) {
 	if code := run(strings.Fields("bad.mdf -o y.jsonl --on-bad-record skip"), &out, true); code != 0 ||
 		!strings.Contains(out.String(), "\r\x1b[K100.0 % of 0.0 MB, 0 rows") {
 		t.Errorf("code %d; it says\n%q", code, out.String())
+	}
+}
+
+// What --once left out stands in the summary, by source.
+func TestSummaryNamesWhatOnceLeftOut(t *testing.T) {
+	var out bytes.Buffer
+	p := &progress{to: &out}
+	r := conversion.Result{Dropped: map[uint16]uint64{3: 30, 1: 305}}
+	p.done("x.parquet", r)
+	if !strings.HasSuffix(out.String(),
+		"left out by --once, since an earlier input has them: 335 fragments, 305 of source 1, 30 of source 3\n") {
+		t.Error(out.String())
+	}
+	for s := range uint16(100) {
+		r.Dropped[s] = 1
+	}
+	p.done("x.parquet", r)
+	if !strings.HasSuffix(out.String(), ", 1 of source 63, the rest of 36 other sources\n") {
+		t.Error(out.String())
 	}
 }

@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"ringlet/convert/conversion"
@@ -10,8 +13,9 @@ import (
 )
 
 const (
-	showEvery = 200 * time.Millisecond
-	badShown  = 20 // lines; the journal of a directory has more, the summary the count
+	showEvery    = 200 * time.Millisecond
+	badShown     = 20 // lines; the journal of a directory has more, the summary the count
+	droppedShown = 64 // sources; the journal of a directory has all
 )
 
 // progress tells how far the conversion is: one line on a terminal, nothing elsewhere.
@@ -70,4 +74,24 @@ func (p *progress) done(path string, r conversion.Result) {
 	}
 	fmt.Fprintf(p.to, "%s: %d rows, %d bytes of data; %d missing fragments; %d damaged places; %.1f MB read in %.1f s\n",
 		path, r.Rows, r.Bytes, r.Missing, r.Bad, float64(r.Read-r.Resumed)/1e6, time.Since(p.began).Seconds())
+	p.dropped(r.Dropped)
+}
+
+// dropped says what --once left out, by source.
+func (p *progress) dropped(of map[uint16]uint64) {
+	var all uint64
+	var each, more []string
+	for _, source := range slices.Sorted(maps.Keys(of)) {
+		all += of[source]
+		each = append(each, fmt.Sprintf("%d of source %d", of[source], source))
+	}
+	if all == 0 {
+		return
+	}
+	if len(each) > droppedShown {
+		more = []string{fmt.Sprintf("the rest of %d other sources", len(each)-droppedShown)}
+		each = each[:droppedShown]
+	}
+	fmt.Fprintf(p.to, "left out by --once, since an earlier input has them: %d fragments, %s\n", all,
+		strings.Join(append(each, more...), ", "))
 }

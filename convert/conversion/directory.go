@@ -44,6 +44,7 @@ type settings struct {
 	To     string   `json:"to"`
 	Banks  bool     `json:"banks"`
 	Run    uint32   `json:"run_number"`
+	Once   bool     `json:"once,omitempty"`
 }
 
 // made is a file that is whole.

@@ -93,6 +93,14 @@ func (j *job) Bad(err *input.BadError) error {
 	return nil
 }
 
+// Dropped counts a fragment that an input before has.
+func (j *job) Dropped(source uint16) {
+	if j.state.Dropped == nil {
+		j.state.Dropped = map[uint16]uint64{}
+	}
+	j.state.Dropped[source]++
+}
+
 // Done closes the parts when they are large enough.
 func (j *job) Done(next input.Position, bytes int64) error {
 	j.state.Next = next

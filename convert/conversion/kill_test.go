@@ -46,7 +46,8 @@ func child(path string) error {
 	}
 	in := bufio.NewReader(os.Stdin)
 	_, err = conversion.Run(context.Background(), conversion.Options{
-		Inputs:    []string{path},
+		Inputs:    filepath.SplitList(path),
+		Once:      strings.Contains(path, string(filepath.ListSeparator)),
 		Output:    os.Getenv(childTo),
 		To:        os.Getenv(childKind),
 		MaxUnit:   64 << 20,
@@ -89,8 +90,13 @@ func start(t testing.TB, path, output, kind string, part int64) (c *exec.Cmd, in
 func TestKilledConversionGoesOn(t *testing.T) {
 	dir, want := recorded(t, recording.MEP, 40)
 	path, wantFile := meps(t, 40)
+	two, wantTwo := overlapping(t, recording.MEP)
 	for _, kind := range []string{"parquet", "root", "jsonl"} {
-		for from, want := range map[string][]row{dir: want, path: wantFile} {
+		for from, want := range map[string][]row{
+			dir:                    want,
+			path:                   wantFile,
+			strings.Join(two, ":"): wantTwo,
+		} {
 			out := filepath.Join(t.TempDir(), "rows")
 			kills := killEachPart(t, from, out, kind)
 			if kills < 3 {
@@ -146,6 +152,7 @@ func TestConversionOfOtherInputDoesNotGoOn(t *testing.T) {
 	for name, change := range map[string]func(*conversion.Options){
 		"another kind":  func(o *conversion.Options) { o.To = "jsonl" },
 		"banks":         func(o *conversion.Options) { o.Banks = true },
+		"once":          func(o *conversion.Options) { o.Once = true },
 		"another run":   func(o *conversion.Options) { o.Run = 5 },
 		"another input": func(o *conversion.Options) { o.Inputs = append(o.Inputs, path) },
 	} {

@@ -134,12 +134,18 @@ func meps(t testing.TB, n int) (path string, rows []row) {
 // recorded is the directory of a run with n MEPs in a segment of each of two builder units, out of order, and its rows.
 func recorded(t testing.TB, format recording.Format, n int) (dir string, rows []row) {
 	t.Helper()
-	dir = recording.RunDir(t.TempDir(), 123)
+	return recordedFrom(t, t.TempDir(), 123, format, 0, n)
+}
+
+// recordedFrom is a run whose first events are others. Each run has the same fragments of an event.
+func recordedFrom(t testing.TB, in string, run uint32, format recording.Format, from, n int) (dir string, rows []row) {
+	t.Helper()
+	dir = recording.RunDir(in, run)
 	ok(t, os.Mkdir(dir, 0o777))
-	key := recording.Key{1, 2, 3}
+	key := recording.Key{1, 2, byte(run)}
 	m := recording.Manifest{
 		Version: 1,
-		Run:     123,
+		Run:     run,
 		Key:     fmt.Sprintf("%x", key[:]),
 		ID:      "00112233445566778899aabbccddeeff",
 		Format:  format.String(),
@@ -147,12 +153,15 @@ func recorded(t testing.TB, format recording.Format, n int) (dir string, rows []
 	}
 	rnd := rand.New(rand.NewPCG(2, 2))
 	all := make([][]byte, n)
+	for range from {
+		fragments(rnd, 0, run)
+	}
 	for k := range all {
-		mep, r := fragments(rnd, uint64(k*packing), 123)
+		mep, r := fragments(rnd, uint64((from+k)*packing), run)
 		all[k] = as(t, format, mep, r)
 		if format == recording.MDF {
 			for i := range r {
-				r[i].Orbit, r[i].Bunch = uint32(k), uint32(i/sources)
+				r[i].Orbit, r[i].Bunch = uint32(from+k), uint32(i/sources)
 			}
 		}
 		rows = append(rows, r...)
@@ -161,12 +170,12 @@ func recorded(t testing.TB, format recording.Format, n int) (dir string, rows []
 	for b := range 2 {
 		id := recording.SegmentID{Builder: b, Number: 1, Format: format}
 		var data []byte
-		index := (&recording.Header{Segment: id, Run: 123, Key: key}).Append(nil)
+		index := (&recording.Header{Segment: id, Run: run, Key: key}).Append(nil)
 		var s recording.Segment
 		for _, k := range order[b*n/2 : (b+1)*n/2] {
 			e := recording.Entry{
-				MEP:        uint64(k),
-				FirstEvent: uint64(k * packing),
+				MEP:        uint64(from + k),
+				FirstEvent: uint64((from + k) * packing),
 				Offset:     int64(len(data)),
 				Length:     int64(len(all[k])),
 				Events:     packing,
@@ -221,7 +230,7 @@ func as(t testing.TB, format recording.Format, mep []byte, rows []row) (b []byte
 		}
 		var err error
 		b, err = event.AppendRecordFromFragments(b, event.MDFHeader{
-			Run:   123,
+			Run:   one[0].Run,
 			Orbit: uint32(one[0].Event / packing),
 			Bunch: uint32(i),
 		}, list)

@@ -24,6 +24,7 @@ type Options struct {
 	Skip   bool   // leave bad units out; otherwise the first ends it
 	Force  bool   // replace the output, and begin anew
 	Run    uint32 // number for data that have none
+	Once   bool   // leave out the fragments that an input before has; takes several runs
 
 	MaxUnit   int   // largest record or packet, bytes
 	PartBytes int64 // of input, after which the parts of a directory are closed
@@ -42,6 +43,8 @@ type Result struct {
 	Missing uint64 `json:"missing"` // of the rows, those of missing fragments
 	Bytes   int64  `json:"data_bytes"`
 	Bad     uint64 `json:"bad"` // units left out, and containers that were not unfolded
+	// Dropped are the fragments of each source that were left out, since an input before has them (Once).
+	Dropped map[uint16]uint64 `json:"dropped,omitempty"`
 
 	Resumed int64 `json:"-"` // bytes of input that an earlier conversion had done
 }
@@ -54,7 +57,7 @@ func (e *TakenError) Error() string { return e.Path + " " + e.Why }
 // partialSuffix is behind the name of an output that is not whole.
 const partialSuffix = ".partial"
 
-// Run converts. Errors: *TakenError, *input.BadError without Skip, *input.LiveError, ctx's, and those of the system.
+// Run converts. Errors: *NameError, *TakenError, *input.BadError without Skip, *input.LiveError, ctx's, and those of the system.
 func Run(ctx context.Context, o Options) (Result, error) {
 	kind, single, err := o.kind()
 	if err != nil {
@@ -69,6 +72,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		Banks:   o.Banks,
 		Run:     o.Run,
 		MaxUnit: o.MaxUnit,
+		Once:    o.Once,
 	})
 	if err != nil {
 		return Result{}, err
@@ -80,6 +84,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		To:     kind.Name,
 		Banks:  o.Banks,
 		Run:    o.Run,
+		Once:   o.Once,
 	}
 	if single {
 		return j.file(ctx, in)
@@ -87,9 +92,16 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return j.directory(ctx, in)
 }
 
-// kind is what the output is.
+// A NameError is an output whose name does not say what to make.
+type NameError struct{ Path, Why string }
+
+func (e *NameError) Error() string { return e.Path + " " + e.Why }
+
+// kind is what the output is. A name that ends like a file which nobody knows is refused: who asks for x.csv does not
+// want a directory of Parquet.
 func (o *Options) kind() (k *output.Kind, single bool, err error) {
-	ext := strings.TrimPrefix(filepath.Ext(o.Output), ".")
+	base := filepath.Base(o.Output)
+	ext := strings.TrimPrefix(filepath.Ext(strings.TrimLeft(base, ".")), ".")
 	k, err = output.KindOf(ext)
 	directory := strings.HasSuffix(o.Output, "/")
 	if st, none := os.Stat(o.Output); none == nil && st.IsDir() {
@@ -100,10 +112,13 @@ func (o *Options) kind() (k *output.Kind, single bool, err error) {
 		return nil, false, fmt.Errorf("the output %s ends in .%s, and no file of that kind is made: end it with .parquet, "+
 			".root or .jsonl for a file, or with / for a directory", o.Output, ext)
 	case err == nil && o.To != "" && o.To != k.Name:
-		return nil, false, fmt.Errorf("the output %s is named as %s, and %s is asked for: give it another name",
-			o.Output, ext, o.To)
+		return nil, false, &NameError{o.Output, fmt.Sprintf("is named as %s, and %s is asked for: give it another name",
+			ext, o.To)}
 	case err == nil:
 		return k, true, nil
+	case o.To == "" && ext != "":
+		return nil, false, &NameError{o.Output, fmt.Sprintf("has the ending .%s, which this program does not write: a "+
+			"file ends with %s; for a directory of this name --to says what it holds", ext, output.Endings())}
 	case o.To == "":
 		k, err = output.KindOf("parquet")
 	default:

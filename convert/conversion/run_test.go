@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -235,7 +236,7 @@ func TestEmptyInput(t *testing.T) {
 		for _, name := range []string{"x." + k.Name, "rows"} {
 			out := filepath.Join(t.TempDir(), name)
 			r := convert(t, out, func(o *conversion.Options) { o.To = k.Name }, path)
-			if rows := back(t, out); len(rows) != 0 || r != (conversion.Result{}) {
+			if rows := back(t, out); len(rows) != 0 || !reflect.DeepEqual(r, conversion.Result{}) {
 				t.Errorf("%s: %v, %+v", k.Name, rows, r)
 			}
 		}

@@ -21,24 +21,28 @@ type Options struct {
 	Banks   bool           // unfold containers into banks
 	Run     uint32         // number for data that have none
 	MaxUnit int            // largest record or packet, bytes
+	Once    bool           // leave out the fragments that an input before has; takes several runs
 }
 
-// Inputs are what is to be converted: files, or one recording.
+// Inputs are what is to be converted: files, or one recording; with Once any of both.
 type Inputs struct {
 	Bytes int64 // of all
 	// Print tells these inputs from others, and from themselves when they have changed.
 	Print []string
 
-	opts     Options
-	files    []file
-	contents *recording.Contents
+	opts Options
+	list []one
 }
 
-// file is an input that is a file.
-type file struct {
-	path   string
+// one is an input.
+type one struct {
+	path string
+	// Of a file.
 	format inspect.Format
 	size   int64 // of what is read of it
+	// Of a recording: what Print says of it. Memory has the contents of the first input only.
+	print    string
+	contents *recording.Contents
 }
 
 // A LiveError is a recording that a run still writes.
@@ -49,8 +53,8 @@ func (e *LiveError) Error() string {
 		e.Path)
 }
 
-// Open looks at the inputs: files, or one directory of a run. The error is a *LiveError, a *BadError for a file of no
-// known format, or of the system.
+// Open looks at the inputs: files, or one directory of a run; with Once any number of both. The error is a *LiveError, a
+// *BadError for a file of no known format, or of the system.
 func Open(ctx context.Context, paths []string, opts Options) (*Inputs, error) {
 	in := &Inputs{opts: opts}
 	for _, path := range paths {
@@ -58,40 +62,67 @@ func Open(ctx context.Context, paths []string, opts Options) (*Inputs, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case st.IsDir() && len(paths) > 1:
-			return nil, fmt.Errorf("%s is a directory: convert it alone, each run makes an output of its own", path)
-		case st.IsDir():
-			return in, in.openRun(ctx, path)
+		case !st.IsDir():
+			err = in.openFile(ctx, path, st)
+		case len(paths) > 1 && !opts.Once:
+			err = fmt.Errorf("%s is a directory: convert it alone, each run makes an output of its own; or join runs "+
+				"of one measurement by --once", path)
+		default:
+			err = in.openRuns(ctx, path)
 		}
-		if err := in.openFile(ctx, path, st); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
 	return in, nil
 }
 
-// openRun reads manifest and indexes of a recording: the directory of a run, or of outputs with one run in it.
-func (in *Inputs) openRun(ctx context.Context, path string) error {
+// openRuns opens the directory of a run, or of outputs with one run in it; with Once any number of runs.
+func (in *Inputs) openRuns(ctx context.Context, path string) error {
 	runs, err := recording.Runs(path)
 	switch {
 	case err != nil:
 		return err
-	case len(runs) > 1:
-		return fmt.Errorf("%s has %d runs: name one of them, as %s", path, len(runs), runs[0])
-	case len(runs) == 1:
-		path = runs[0]
+	case len(runs) == 0:
+		runs = []string{path}
+	case len(runs) > 1 && !in.opts.Once:
+		return fmt.Errorf("%s has %d runs: name one of them, as %s; or join runs of one measurement by --once",
+			path, len(runs), runs[0])
 	}
+	for _, run := range runs {
+		c, print, err := openRun(ctx, run)
+		if err != nil {
+			return err
+		}
+		if len(in.list) > 0 {
+			c = nil
+		}
+		in.Bytes += print.bytes
+		in.Print = append(in.Print, print.text)
+		in.list = append(in.list, one{path: run, print: print.text, contents: c})
+	}
+	return nil
+}
+
+// printed is what tells a recording from others.
+type printed struct {
+	text  string
+	bytes int64
+}
+
+// openRun reads manifest and indexes of a recording.
+func openRun(ctx context.Context, path string) (*recording.Contents, printed, error) {
 	c, err := recording.Read(ctx, path)
 	if err != nil {
-		return err
+		return nil, printed{}, err
 	}
 	for p := range c.All {
 		if p.Kind == recording.BeingWritten {
-			return &LiveError{Path: path}
+			return nil, printed{}, &LiveError{Path: path}
 		}
 	}
-	in.contents = c
-	held := func(s *recording.SegmentContents) { in.Bytes += s.Bytes }
+	var p printed
+	held := func(s *recording.SegmentContents) { p.bytes += s.Bytes }
 	if c.Merged != nil {
 		held(c.Merged)
 	}
@@ -100,9 +131,9 @@ func (in *Inputs) openRun(ctx context.Context, path string) error {
 			held(&c.Builders[b].Segments[s])
 		}
 	}
-	in.Print = []string{fmt.Sprintf("run %d %s: %d MEPs, %d events, %d bytes", c.Manifest.Run, c.Manifest.Key,
-		c.Set.MEPs(), c.Set.Events(), in.Bytes)}
-	return nil
+	p.text = fmt.Sprintf("run %d %s: %d MEPs, %d events, %d bytes", c.Manifest.Run, c.Manifest.Key, c.Set.MEPs(),
+		c.Set.Events(), p.bytes)
+	return c, p, nil
 }
 
 // openFile finds out what is in a file.
@@ -136,20 +167,48 @@ func (in *Inputs) openFile(ctx context.Context, path string, st fs.FileInfo) err
 	if err != nil {
 		return err
 	}
+	if in.opts.Once && format == inspect.FormatMDF {
+		return fmt.Errorf("%s has MDF records, which do not say the number of their event, so --once cannot tell what "+
+			"an earlier input has: name the directory of the run", path)
+	}
 	in.Bytes += size
 	in.Print = append(in.Print, fmt.Sprintf("%s %s: %d bytes, %d", path, format, size, st.ModTime().UnixNano()))
-	in.files = append(in.files, file{path: path, format: format, size: size})
+	in.list = append(in.list, one{path: path, format: format, size: size})
 	return nil
 }
 
-// Each gives all rows from a position on to the Taker. The error is the Taker's, of ctx, or of the system.
+// Each gives all rows from a position on to the Taker. The error is the Taker's, of ctx, or of the system. With Once it
+// reads what is before the position once more, to know what was there.
 func (in *Inputs) Each(ctx context.Context, from Position, to Taker) error {
-	u := &unfolder{to: to, banks: in.opts.Banks, run: in.opts.Run}
-	if in.contents != nil {
-		return in.eachMEP(ctx, from, u)
+	u := &unfolder{to: to, banks: in.opts.Banks}
+	if in.opts.Once {
+		u.once = newOnce()
 	}
-	for at := from; at.File < len(in.files); {
-		next, err := in.eachUnit(ctx, at, u)
+	if in.opts.Once && from != (Position{}) {
+		u.to = &passed{until: from}
+		switch err := in.each(ctx, Position{}, u); {
+		case err == nil:
+			return errors.New("the inputs are not as they were when the conversion was begun: --force begins anew")
+		case !errors.Is(err, errPassed):
+			return err
+		}
+		u.to = to
+	}
+	return in.each(ctx, from, u)
+}
+
+// each goes through the inputs from a position on.
+func (in *Inputs) each(ctx context.Context, from Position, u *unfolder) error {
+	for at := from; at.File < len(in.list); {
+		if u.once != nil {
+			u.once.begin(at.File)
+		}
+		next, err := at, error(nil)
+		if in.list[at.File].print != "" {
+			err = in.eachMEP(ctx, at, u)
+		} else {
+			next, err = in.eachUnit(ctx, at, u)
+		}
 		if err != nil {
 			return err
 		}
@@ -160,8 +219,8 @@ func (in *Inputs) Each(ctx context.Context, from Position, to Taker) error {
 
 // eachUnit goes through one file.
 func (in *Inputs) eachUnit(ctx context.Context, from Position, u *unfolder) (Position, error) {
-	this := &in.files[from.File]
-	u.file = this.path
+	this := &in.list[from.File]
+	u.file, u.run = this.path, in.opts.Run
 	f, err := regular.Open(this.path)
 	if err != nil {
 		return from, err

@@ -34,6 +34,8 @@ type Position struct {
 type Taker interface {
 	Row(*Row) error
 	Bad(*BadError) error
+	// Dropped says that a fragment of a source was left out, since an input before has it (Once).
+	Dropped(source uint16)
 	// Done says that a unit of so many bytes is at its end, and where Each goes on.
 	Done(next Position, bytes int64) error
 }

@@ -2,6 +2,7 @@ package input
 
 import (
 	"context"
+	"fmt"
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
@@ -9,9 +10,19 @@ import (
 
 // eachMEP goes through a recording.
 func (in *Inputs) eachMEP(ctx context.Context, from Position, u *unfolder) error {
-	c := in.contents
-	if from == (Position{}) {
-		if err := in.problems(u.to); err != nil {
+	this := &in.list[from.File]
+	c := this.contents
+	if c == nil {
+		var print printed
+		var err error
+		if c, print, err = openRun(ctx, this.path); err != nil {
+			return err
+		} else if print.text != this.print {
+			return fmt.Errorf("%s has changed since the conversion began: give the same command again", this.path)
+		}
+	}
+	if from.MEP == 0 {
+		if err := problems(c, u.to); err != nil {
 			return err
 		}
 	}
@@ -32,18 +43,18 @@ func (in *Inputs) eachMEP(ctx context.Context, from Position, u *unfolder) error
 		if err != nil {
 			return err
 		}
-		return u.to.Done(Position{MEP: p.MEP + 1}, p.Length)
+		return u.to.Done(Position{File: from.File, MEP: p.MEP + 1, Event: from.Event}, p.Length)
 	})
 }
 
 // problems reports what is wrong with files of a recording, but for what only its writer left undone.
-func (in *Inputs) problems(to Taker) error {
-	for p := range in.contents.All {
+func problems(c *recording.Contents, to Taker) error {
+	for p := range c.All {
 		if p.Kind == recording.LeftOpen || p.Kind == recording.Unlisted {
 			continue
 		}
 		err := to.Bad(&BadError{
-			File:   in.contents.Dir,
+			File:   c.Dir,
 			Record: event.NoRecord,
 			Offset: -1,
 			Err:    p,

@@ -12,6 +12,7 @@ type unfolder struct {
 	banks bool // containers are unfolded
 	file  string
 	run   uint32
+	once  *once // nil without Once
 	row   Row
 
 	mfps    []event.MFP // reused
@@ -56,6 +57,11 @@ func (u *unfolder) record(r event.Record, number uint64) error {
 			Type:    b.Type(),
 			Version: b.Version(),
 			Data:    b.Data(),
+		}
+		if again, err := u.again(); err != nil {
+			return err
+		} else if again {
+			continue
 		}
 		if err := u.to.Row(&u.row); err != nil {
 			return err
@@ -105,8 +111,23 @@ func (u *unfolder) packets(record, offset int64) error {
 	return nil
 }
 
+// again says whether u.row is of a fragment that an input before has, which is then left out.
+func (u *unfolder) again() (bool, error) {
+	if u.once == nil {
+		return false, nil
+	}
+	again, err := u.once.take(u.row.Source, u.row.Event, u.row.Missing())
+	if again {
+		u.to.Dropped(u.row.Source)
+	}
+	return again, err
+}
+
 // fragment gives u.row, or the banks in it.
 func (u *unfolder) fragment(record, offset int64) error {
+	if again, err := u.again(); again || err != nil {
+		return err
+	}
 	if !u.banks || u.row.Type != event.FragmentContainer {
 		return u.to.Row(&u.row)
 	}

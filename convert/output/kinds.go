@@ -44,3 +44,18 @@ func KindOf(name string) (*Kind, error) {
 	}
 	return nil, fmt.Errorf("format %q is not one of %s", name, strings.Join(names, ", "))
 }
+
+// Endings are those of the names of files, as a sentence has them.
+func Endings() string {
+	var s strings.Builder
+	for i := range Kinds {
+		switch {
+		case i > 0 && i == len(Kinds)-1:
+			s.WriteString(" or ")
+		case i > 0:
+			s.WriteString(", ")
+		}
+		s.WriteString("." + Kinds[i].Name)
+	}
+	return s.String()
+}
