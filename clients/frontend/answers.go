@@ -87,7 +87,7 @@ func (s *Stream) accepted(a answer) {
 	s.given = nil // told again
 	s.next, s.number, s.ended = a.a, a.b, false
 	s.largest = min(a.d, maxFragment)
-	s.attached = true
+	s.attached, s.heard = true, time.Now()
 	s.keep.resume(a.a)
 	token(s.more)
 	token(s.room)
@@ -154,6 +154,9 @@ func (s *Stream) listen(c conn) {
 			return
 		}
 		s.mu.Lock()
+		if a.code != codeOutcome || a.a > s.acked {
+			s.heard = time.Now()
+		}
 		switch a.code {
 		case codeOutcome:
 			s.acked = max(s.acked, a.a)

@@ -12,66 +12,78 @@ import (
 // Close declares the end of the run behind the last event, and waits until the readout unit has taken it and each
 // fragment has its outcome. It returns nil if all are safe, and a *GivenUpError if some are in no file of the run. If
 // it has waited too long, the error says from which event on fragments may be lost: until ctx is over; where ctx has no
-// deadline for 5 minutes, or for a minute without a readout unit. The stream is closed in any case.
+// deadline until there was nothing new for 5 minutes, or no readout unit for one. The stream is closed in any case.
 func (s *Stream) Close(ctx context.Context) error {
 	defer func() {
 		s.stop()
 		<-s.stopped
 	}()
 	_, given := ctx.Deadline()
-	if !given {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, closeMost)
-		defer cancel()
-	}
 	s.mu.Lock()
 	end := max(s.last, s.next)
+	s.heard = time.Now()
 	s.mu.Unlock()
-	err := s.await(ctx, given, end, s.put(ctx, end, 2, nil))
-	if err == nil {
-		err = s.lost()
+	for queued := false; !queued; {
+		err := s.await(ctx, given, end, func() bool { return s.keep.room() >= frameHeader })
+		if err == nil {
+			queued, err = s.queue(end, 2, nil)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	if err := s.await(ctx, given, end, func() bool { return s.ended && s.end == end && s.settled() }); err != nil {
+		return err
+	}
+	return s.lost()
 }
 
-// await waits until the end is taken and all have their outcome.
-func (s *Stream) await(ctx context.Context, given bool, end uint64, err error) error {
-	for err == nil {
+// await waits until something is done, which is asked with mu held. If it is in vain, the error says what may be lost.
+func (s *Stream) await(ctx context.Context, given bool, end uint64, done func() bool) error {
+	for {
 		s.mu.Lock()
-		done, failed := s.ended && s.end == end && s.settled(), s.err
-		alone, patience := s.alone, s.alonePatience
+		is, err := done(), s.err
 		n, from := s.keep.due(s.acked, s.fragments())
-		attached := s.attached
+		until, why := s.patience(n)
+		acked := s.acked
 		s.mu.Unlock()
-		if done {
-			return nil
-		}
-		if err = failed; err != nil {
-			break
+		if is || err != nil {
+			if is {
+				err = nil
+			}
+			return err
 		}
 		var timer <-chan time.Time
-		if !attached && !given {
-			if n == 0 {
-				patience = s.safePatience
-			}
-			timer = time.After(time.Until(alone.Add(patience)))
+		if !given {
+			timer = time.After(time.Until(until))
 		}
 		select {
 		case <-s.room:
 			continue
 		case <-timer:
-			err = fmt.Errorf("there is no readout unit at %s:%s since %v", s.network, s.address, patience)
+			err = why
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
-		if from = max(from, s.Acked()); n == 0 {
+		if n == 0 {
 			return fmt.Errorf("%w: the run ends at event %d, and the end is not known to be taken; all events below %d are safe",
-				err, end, from)
+				err, end, acked)
 		}
 		return fmt.Errorf("%w: the run ends at event %d, and events from %d on are not known to be safe: %d fragments", err,
 			end, from, n)
 	}
-	return err
+}
+
+// patience is until when Close waits while n fragments have no outcome, if nothing happens, and what it says then. mu
+// is held.
+func (s *Stream) patience(n int) (time.Time, error) {
+	switch {
+	case s.attached:
+		return s.heard.Add(closeMost), fmt.Errorf("the readout unit has told nothing new for %v", closeMost)
+	case n == 0:
+		return s.alone.Add(s.safePatience), fmt.Errorf("there is no readout unit at %s:%s", s.network, s.address)
+	}
+	return s.alone.Add(s.alonePatience), fmt.Errorf("there is no readout unit at %s:%s", s.network, s.address)
 }
 
 // settled tells that each fragment that was sent has its outcome, with mu held: it is safe or given up.

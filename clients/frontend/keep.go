@@ -23,7 +23,7 @@ func (k *keep) at(i int) *kept { return &k.ring[i%len(k.ring)] }
 // add puts a frame behind the others; false if there is no room.
 func (k *keep) add(event uint64, header, data []byte) bool {
 	n := uint64(len(header) + len(data))
-	if k.head+n-k.tail > uint64(len(k.mem)) {
+	if n > k.room() {
 		return false
 	}
 	if k.last-k.first == len(k.ring) {
@@ -35,6 +35,9 @@ func (k *keep) add(event uint64, header, data []byte) bool {
 	k.put(data)
 	return true
 }
+
+// room is how many bytes more it has room for.
+func (k *keep) room() uint64 { return uint64(len(k.mem)) - (k.head - k.tail) }
 
 // grow makes room for twice as many entries.
 func (k *keep) grow() {

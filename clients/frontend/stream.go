@@ -23,8 +23,8 @@ const (
 	mostPause  = time.Second
 )
 
-// How long Close waits if its context does not say, in all, and while there is no readout unit: for the next run, or
-// for one that comes again; less, if all is safe. And how long Leave waits.
+// How long Close waits if its context does not say: while there is nothing new, and while there is no readout unit, for
+// the next run or for one that comes again; less, if all is safe. And how long Leave waits.
 const (
 	closeMost  = 5 * time.Minute
 	closeAlone = time.Minute
@@ -75,6 +75,7 @@ type Stream struct {
 	largest  uint32 // bytes of a fragment that the readout unit takes
 	attached bool
 	alone    time.Time // since when it is not attached
+	heard    time.Time // when the readout unit has told something new
 	given    givenUps  // in this run
 	before   givenUps  // in others
 	err      error     // the stream has failed
@@ -169,6 +170,20 @@ func (s *Stream) Send(ctx context.Context, event uint64, data []byte) error {
 
 // put queues a frame when there is room.
 func (s *Stream) put(ctx context.Context, event uint64, flags uint8, data []byte) error {
+	for {
+		if queued, err := s.queue(event, flags, data); queued || err != nil {
+			return err
+		}
+		select {
+		case <-s.room:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: event %d was not sent, since nothing that was sent is safe yet", ctx.Err(), event)
+		}
+	}
+}
+
+// queue queues a frame; false if there is no room.
+func (s *Stream) queue(event uint64, flags uint8, data []byte) (bool, error) {
 	if s.set.Unchecked {
 		flags |= 1
 	}
@@ -181,30 +196,22 @@ func (s *Stream) put(ctx context.Context, event uint64, flags uint8, data []byte
 		sum := crc32.Update(crc32.Checksum(h[:16], castagnoli), castagnoli, data)
 		binary.LittleEndian.PutUint32(h[16:], sum)
 	}
-	for {
-		s.mu.Lock()
-		if s.err != nil {
-			defer s.mu.Unlock()
-			return s.err
-		}
-		if s.keep.add(event, h[:], data) {
-			if s.closing = flags&2 != 0; !s.closing {
-				if s.last == 0 {
-					s.first = event
-				}
-				s.last = event + 1
-			}
-			s.mu.Unlock()
-			token(s.more)
-			return nil
-		}
-		s.mu.Unlock()
-		select {
-		case <-s.room:
-		case <-ctx.Done():
-			return fmt.Errorf("%w: event %d was not sent, since nothing that was sent is safe yet", ctx.Err(), event)
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return false, s.err
 	}
+	if !s.keep.add(event, h[:], data) {
+		return false, nil
+	}
+	if s.closing = flags&2 != 0; !s.closing {
+		if s.last == 0 {
+			s.first = event
+		}
+		s.last = event + 1
+	}
+	token(s.more)
+	return true, nil
 }
 
 // token leaves one for whoever waits, or will.

@@ -35,7 +35,8 @@ _BATCH = 1 << 18  # bytes that are sent at once
 _SENTENCE = 512  # bytes of the longest sentence of an answer
 _RANGES = 256  # that are remembered of what was given up
 
-# Seconds that close waits if it is not told: in all; without a readout unit; without one, when all is safe. And leave.
+# Seconds that close waits if it is not told how many: for anything new; without a readout unit; without one, when all is
+# safe. And those of leave.
 _CLOSE, _ALONE, _SAFE, _LEAVE = 300, 60, 5, 5
 
 
@@ -99,6 +100,7 @@ class Stream:
         self._error = None
         self._conn = None
         self._alone = None  # since when there is no connection
+        self._heard = 0.0  # when Ringlet has told something new
         self._end = None  # of the run, that Ringlet has taken
         self._number = 0  # of the run
         self._given = []  # in this run
@@ -154,37 +156,41 @@ class Stream:
         """Declare the end of the run behind the last event; wait until Ringlet has taken it, and all has its outcome.
 
         It returns if all events are safe, and raises GivenUp if some are in no file of the run. After timeout seconds
-        it raises TimeoutError, which says what may be lost. Without a timeout that is after 5 minutes, or when there
-        was no readout unit for a minute; for 5 seconds, if all is safe.
+        it raises TimeoutError, which says what may be lost. Without a timeout that is when there was nothing new for 5
+        minutes, or no readout unit for one; for 5 seconds, if all is safe.
         """
-        given = timeout is not None
-        until = time.monotonic() + (timeout if given else _CLOSE)
+        until = None if timeout is None else time.monotonic() + timeout
+        self._heard = time.monotonic()
         try:
             end = max(self._last, self.next)
-            self._put(end, _FRAME.pack(end, 0, _UNCHECKED | _END, 0, _MARK, 0), b"", until - time.monotonic())
+            header = _FRAME.pack(end, 0, _UNCHECKED | _END, 0, _MARK, 0)
             with self._lock:
-                self._await(end, until, given)
+                self._await(end, until, lambda: self._bytes == 0 or self._bytes + len(header) <= self._most)
+            self._put(end, header, b"", 0)
+            with self._lock:
+                self._await(end, until, lambda: self._end == end and self._lacks() is None)
         finally:
             self.abort()
         if self.given_up:
             raise GivenUp(self.given_up)
 
-    def _await(self, end, until, given):
-        """Wait until the end is taken and each fragment has its outcome, with the lock held."""
-        while True:
+    def _await(self, end, until, done):
+        """Wait until something is done, with the lock held. If it is in vain, the error says what may be lost."""
+        while not done():
             lacks = self._lacks()
-            if self._end == end and lacks is None:
-                return
             if lacks is None:
                 sentence = ("the run ends at event %d, and the end is not known to be taken; all events below %d are "
                             "safe" % (end, self.acked))
             else:
                 sentence = "the run ends at event %d, and events from %d on are not known to be safe" % (end, lacks)
             limit = until
-            if not given and self._alone is not None:
-                limit = min(until, self._alone + (_SAFE if lacks is None else _ALONE))
-            self._wait(limit, sentence if self._alone is None else "there is no readout unit at %s: %s"
-                       % (self._address, sentence))
+            if self._alone is not None:
+                sentence = "there is no readout unit at %s: %s" % (self._address, sentence)
+                if until is None:
+                    limit = self._alone + (_SAFE if lacks is None else _ALONE)
+            elif until is None:
+                limit = self._heard + _CLOSE
+            self._wait(limit, sentence)
 
     def _lacks(self):
         """The first event that is kept and has no outcome, with the lock held; None if there is none."""
@@ -344,6 +350,8 @@ class Stream:
             while True:
                 code, a, b, c, d, sentence = _answer(conn)
                 with self._lock:
+                    if code != _OUTCOME or a > self.acked:
+                        self._heard = time.monotonic()
                     if code == _OUTCOME:
                         self.acked = max(self.acked, a)
                         while self._kept and self._kept[0][0] <= self.acked:
@@ -406,6 +414,7 @@ class Stream:
             self.next = event
             self._broken = False
             self._alone = None
+            self._heard = time.monotonic()
             self._conn = conn
             self._unsent = self._rest(max(event, self.acked))
             self._changed.notify_all()
