@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// ofOthers are methods that interfaces of other modules ask for: gRPC, Prometheus, memberlist, quic-go, encoders.
+// ofOthers are methods that interfaces of other modules ask for: gRPC, Prometheus, memberlist, quic-go, encoders, groot.
 var ofOthers = strings.Fields(`ClientHandshake ConnectionIDLen Describe DialAddressTimeout GenerateConnectionID
-	GetBroadcasts Less LocalState MarshalJSON MarshalText
+	Elements GetBroadcasts Less LocalState MarshalJSON MarshalText
 	MergeRemoteState NodeMeta NotifyAlive NotifyConflict NotifyJoin NotifyLeave NotifyMerge NotifyMsg NotifyUpdate
 	MarshalYAML ReadBatch SendHeader StreamCh UnmarshalYAML WriteMsgUDP`)
 

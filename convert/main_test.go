@@ -39,7 +39,7 @@ func TestProgram(t *testing.T) {
 		{"unknown -o y", exitInput, "name the format"},
 		{"unknown -o z --format mep", exitInput, "unknown: mep record 0 at offset 0: header: 1 bytes left"},
 		{"empty.mdf -o y.csv", exitUsage, "y.csv has the ending .csv, which this program does not write: a file ends with " +
-			".parquet, .root or .jsonl; for a directory of this name --to says what it holds"},
+			".parquet, .root or .jsonl; a directory ends with /"},
 		{"empty.mdf -o y.root --to jsonl", exitUsage, "y.root is named as root, and jsonl is asked for"},
 		{". -o y", exitError, "run.json cannot be used: it does not exist"},
 	} {

@@ -3,7 +3,8 @@
 //
 // # How to use it
 //
-// Run does a whole conversion. The output is a file if its name ends like one of the kinds, otherwise a directory.
+// Run does a whole conversion. The output is a file if its name ends like one of the kinds, and a directory if it
+// has no ending, if / stands behind it, or if To says what it holds. Any other ending is refused.
 //
 // A directory grows under the name OUT.partial: numbered parts, and the journal _convert.json, which says which parts
 // are whole and where the input goes on. After each part everything is synchronised, then the journal is replaced. So a

@@ -92,11 +92,11 @@ func TestKilledConversionGoesOn(t *testing.T) {
 	path, wantFile := meps(t, 40)
 	two, wantTwo := overlapping(t, recording.MEP)
 	for _, kind := range []string{"parquet", "root", "jsonl"} {
-		for from, want := range map[string][]row{
-			dir:                    want,
-			path:                   wantFile,
-			strings.Join(two, ":"): wantTwo,
-		} {
+		cases := map[string][]row{dir: want, path: wantFile}
+		if kind == "parquet" {
+			cases[strings.Join(two, ":")] = wantTwo
+		}
+		for from, want := range cases {
 			out := filepath.Join(t.TempDir(), "rows")
 			kills := killEachPart(t, from, out, kind)
 			if kills < 3 {

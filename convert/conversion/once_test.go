@@ -71,7 +71,8 @@ func TestFilesAndRunsComeOnce(t *testing.T) {
 	}
 }
 
-// A name that ends like a file which nobody writes is refused with those that are written; --to makes a directory of it.
+// A name that ends like a file which nobody writes is refused with those that are written; --to or / at its end makes a
+// directory of it.
 func TestUnknownEndingIsRefused(t *testing.T) {
 	path, want := meps(t, 2)
 	dir := t.TempDir()
@@ -82,6 +83,8 @@ func TestUnknownEndingIsRefused(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		convert(t, filepath.Join(dir, name), func(o *conversion.Options) { o.To = "jsonl" }, path)
+		same(t, back(t, filepath.Join(dir, name)), want)
+		convert(t, filepath.Join(dir, name)+"/", func(o *conversion.Options) { o.Force = true }, path)
 		same(t, back(t, filepath.Join(dir, name)), want)
 	}
 	for _, name := range []string{"rows", ".rows", "x.jsonl"} {

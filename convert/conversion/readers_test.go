@@ -37,7 +37,7 @@ func TestReadByOthers(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "root.mjs")); dir == "" || err != nil {
 		t.Skip("SKIPPED: the readers are not installed: make check-convert does it, with node and npm")
 	}
-	many, _ := meps(t, 60)
+	many, _ := meps(t, 30)
 	to := t.TempDir()
 	made := map[string][]string{} // files, by extension
 	for name, in := range map[string]string{
@@ -49,7 +49,7 @@ func TestReadByOthers(t *testing.T) {
 	} {
 		for _, k := range output.Kinds {
 			change := func(o *conversion.Options) {
-				o.Run, o.To, o.Banks, o.PartBytes = math.MaxUint32, k.Name, name == "banks", 2_000_000
+				o.Run, o.To, o.Banks, o.PartBytes = math.MaxUint32, k.Name, name == "banks", 800_000
 			}
 			convert(t, filepath.Join(to, name+"."+k.Name), change, in)
 			ok(t, os.MkdirAll(filepath.Join(to, k.Name), 0o777))

@@ -57,9 +57,11 @@ func (e *TakenError) Error() string { return e.Path + " " + e.Why }
 // partialSuffix is behind the name of an output that is not whole.
 const partialSuffix = ".partial"
 
-// Run converts. Errors: *NameError, *TakenError, *input.BadError without Skip, *input.LiveError, ctx's, and those of the system.
+// Run converts. Errors: *NameError, *TakenError, *input.BadError without Skip, *input.LiveError, ctx's, and those of
+// the system.
 func Run(ctx context.Context, o Options) (Result, error) {
 	kind, single, err := o.kind()
+	o.Output = filepath.Clean(o.Output)
 	if err != nil {
 		return Result{}, err
 	}
@@ -97,10 +99,13 @@ type NameError struct{ Path, Why string }
 
 func (e *NameError) Error() string { return e.Path + " " + e.Why }
 
-// kind is what the output is. A name that ends like a file which nobody knows is refused: who asks for x.csv does not
-// want a directory of Parquet.
+// kind is what the output is. As elsewhere a name that ends with / is a directory. A name that ends like a file which
+// nobody knows is refused: who asks for x.csv does not want a directory of Parquet.
 func (o *Options) kind() (k *output.Kind, single bool, err error) {
 	base := filepath.Base(o.Output)
+	if strings.HasSuffix(o.Output, "/") {
+		base = "" // a directory, whatever its name
+	}
 	ext := strings.TrimPrefix(filepath.Ext(strings.TrimLeft(base, ".")), ".")
 	k, err = output.KindOf(ext)
 	directory := strings.HasSuffix(o.Output, "/")
@@ -118,7 +123,7 @@ func (o *Options) kind() (k *output.Kind, single bool, err error) {
 		return k, true, nil
 	case o.To == "" && ext != "":
 		return nil, false, &NameError{o.Output, fmt.Sprintf("has the ending .%s, which this program does not write: a "+
-			"file ends with %s; for a directory of this name --to says what it holds", ext, output.Endings())}
+			"file ends with %s; a directory ends with /", ext, output.Endings())}
 	case o.To == "":
 		k, err = output.KindOf("parquet")
 	default:

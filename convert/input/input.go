@@ -53,8 +53,8 @@ func (e *LiveError) Error() string {
 		e.Path)
 }
 
-// Open looks at the inputs: files, or one directory of a run; with Once any number of both. The error is a *LiveError, a
-// *BadError for a file of no known format, or of the system.
+// Open looks at the inputs: files, or one directory of a run; with Once any number of both. The error is a *LiveError,
+// a *BadError for a file of no known format, or of the system.
 func Open(ctx context.Context, paths []string, opts Options) (*Inputs, error) {
 	in := &Inputs{opts: opts}
 	for _, path := range paths {
@@ -203,7 +203,8 @@ func (in *Inputs) each(ctx context.Context, from Position, u *unfolder) error {
 		if u.once != nil {
 			u.once.begin(at.File)
 		}
-		next, err := at, error(nil)
+		var err error
+		next := at
 		if in.list[at.File].print != "" {
 			err = in.eachMEP(ctx, at, u)
 		} else {
