@@ -1,0 +1,627 @@
+/* ringlet_stream.h: fragments of a front-end to a readout unit of Ringlet over a stream, tcp:host:port or unix:path.
+ *
+ * C11 or C++17 and later, gcc or clang, Linux, 64-bit little-endian. One header, no library: include it before any other
+ * header, or define _GNU_SOURCE.
+ *
+ *     ringlet_stream s;
+ *     ringlet_stream_settings set = {0};
+ *     set.name = "telescope";
+ *     int error = ringlet_stream_open(&s, "tcp:localhost:9000", &set, 10000);     wait up to 10 s for the readout unit
+ *     for (uint64_t event = s.next; !error && ...; event++)
+ *         error = ringlet_stream_send(&s, event, data, size);
+ *     if (!error)
+ *         error = ringlet_stream_close(&s, 30000);            the end of the run is taken, and all is safe or given up
+ *     if (error)
+ *         fprintf(stderr, "%s\n", ringlet_stream_error(&s));
+ *     ringlet_stream_abort(&s);                               frees what close has not; twice is once
+ *
+ * The stream keeps what is not safe. When the connection breaks, it connects again and sends what is not there. It has
+ * no thread of its own: it works within these calls, so a front-end that sends nothing for a while calls
+ * ringlet_stream_poll. A stream is for one thread. The bytes are docs/format/frames.md, the manual docs/clients.md. */
+#ifndef RINGLET_STREAM_H
+#define RINGLET_STREAM_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__GLIBC__) && !defined(__USE_GNU)
+#error "include ringlet_stream.h before any other header, or define _GNU_SOURCE"
+#endif
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || UINTPTR_MAX != UINT64_MAX
+#error "this client is for 64-bit little-endian machines"
+#endif
+
+enum {
+    RINGLET_STREAM_OK = 0,
+    RINGLET_STREAM_SETTINGS = -1,  /* the address or a setting cannot be */
+    RINGLET_STREAM_TIMEOUT = -2,   /* open: no readout unit has accepted in time */
+    RINGLET_STREAM_REFUSED = -3,   /* the readout unit refuses this front-end, for good */
+    RINGLET_STREAM_ORDER = -4,     /* event numbers must grow, from s.next on */
+    RINGLET_STREAM_TOO_LARGE = -5, /* the fragment is larger than Ringlet takes */
+    RINGLET_STREAM_FULL = -6,      /* send: nothing became safe in time, so there is no room; try again */
+    RINGLET_STREAM_NOT_SAFE = -7,  /* close: not all is known to be safe, or the end was not taken */
+    RINGLET_STREAM_CLOSED = -8,    /* the stream is closed */
+    RINGLET_STREAM_SYSTEM = -9     /* a call of the system failed */
+};
+
+/* Events from one up to another of which fragments that this front-end sent are in no file of the run. */
+typedef struct {
+    uint64_t from, to;    /* to: the first event behind them */
+    uint32_t reason;      /* 1 late, 2 repeated, 3 backwards, 4 a wild number, 5 left over at the end */
+    uint32_t count;       /* of fragments; 0: not counted */
+    const char *sentence; /* why, in words; until the function that is told returns */
+} ringlet_stream_given_up;
+
+/* All zero is right for most. */
+typedef struct {
+    const char *name; /* of this front-end, for logs and reports, at most 64 bytes */
+    int source;       /* id of the source, with has_source; else whichever the input has */
+    int has_source;
+    int type;         /* type of the fragments' banks; 0: 51 (TestDet) */
+    uint64_t run;     /* number of the run; 0: any */
+    size_t keep;      /* bytes that are kept until they are safe, with 20 for each fragment; 0: 64 MiB */
+    int unchecked;    /* no checksum is sent */
+    size_t batch;     /* bytes that are gathered before they are sent; 0: each fragment is sent at once */
+    void (*given_up)(void *context, const ringlet_stream_given_up *what); /* is told; may be NULL */
+    void *context;
+} ringlet_stream_settings;
+
+typedef struct {
+    /* to be set after open */
+    int timeout_ms; /* how long send waits for room; -1 after open: for ever */
+    /* to be read */
+    uint64_t next;     /* all events below were there when the stream was last connected: where a newcomer begins */
+    uint64_t safe;     /* all events below are safe, or given up */
+    uint64_t run;      /* number of the run; 0: Ringlet did not say */
+    uint64_t given_up; /* fragments that were given up */
+    uint64_t connected; /* how often the stream was accepted */
+    uint32_t largest;  /* bytes of the largest fragment that Ringlet takes */
+    int end_taken;     /* Ringlet has taken the end of the run */
+    /* of this header alone */
+    ringlet_stream_settings set;
+    char address[256], why[1024];
+    unsigned char hello[96], in[32 + 512], *mem;
+    size_t hello_size, greeted, got, looked;
+    uint64_t tail, sent, head, last, end; /* tail ≤ sent ≤ head: positions in mem, at their remainder by set.keep */
+    int64_t until, again;                 /* of the step under way; of the next attempt */
+    int fd, state, pause, error, turn, closing;
+    uint32_t crc[8][256];
+} ringlet_stream;
+
+/* Why the last call failed, or the connection is broken. */
+static inline const char *ringlet_stream_error(const ringlet_stream *s) { return s->why; }
+
+/* ---- what only this header uses ---- */
+
+enum { RINGLET_ST__APART, RINGLET_ST__CONNECTING, RINGLET_ST__GREETING, RINGLET_ST__OPEN };
+enum { RINGLET_ST__HEADER = 20, RINGLET_ST__MOST = 65535, RINGLET_ST__UNCHECKED = 1, RINGLET_ST__END = 2, RINGLET_ST__TYPED = 4 };
+
+static inline int64_t ringlet_st__now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+__attribute__((format(printf, 3, 4))) static inline int ringlet_st__fail(ringlet_stream *s, int error, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    vsnprintf(s->why, sizeof s->why, format, list);
+    va_end(list);
+    return error;
+}
+
+static inline void ringlet_st__tables(ringlet_stream *s) {
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++)
+            c = c >> 1 ^ (c & 1 ? UINT32_C(0x82F63B78) : 0);
+        s->crc[0][i] = c;
+    }
+    for (int k = 1; k < 8; k++)
+        for (int i = 0; i < 256; i++)
+            s->crc[k][i] = s->crc[k - 1][i] >> 8 ^ s->crc[0][s->crc[k - 1][i] & 0xFF];
+}
+
+/* CRC-32C, eight bytes at a time. */
+static inline uint32_t ringlet_st__crc(const ringlet_stream *s, uint32_t c, const unsigned char *b, size_t n) {
+    for (; n >= 8; n -= 8, b += 8) {
+        uint64_t w;
+        memcpy(&w, b, 8);
+        w ^= c;
+        c = 0;
+        for (int k = 0; k < 8; k++)
+            c ^= s->crc[7 - k][w >> 8 * k & 0xFF];
+    }
+    for (; n > 0; n--)
+        c = s->crc[0][(c ^ *b++) & 0xFF] ^ c >> 8;
+    return c;
+}
+
+/* Copies into the memory at its head, or out of it, around its end. */
+static inline void ringlet_st__put(ringlet_stream *s, const void *data, size_t n) {
+    size_t at = (size_t)(s->head % s->set.keep), first = s->set.keep - at < n ? s->set.keep - at : n;
+    if (first > 0)
+        memcpy(s->mem + at, data, first);
+    if (n > first)
+        memcpy(s->mem, (const unsigned char *)data + first, n - first);
+    s->head += n;
+}
+static inline void ringlet_st__frame(const ringlet_stream *s, uint64_t position, uint64_t *event, uint64_t *end) {
+    unsigned char b[12];
+    uint32_t size;
+    for (size_t i = 0; i < sizeof b; i++)
+        b[i] = s->mem[(position + i) % s->set.keep];
+    memcpy(event, b, 8);
+    memcpy(&size, b + 8, 4);
+    *end = position + RINGLET_ST__HEADER + size;
+}
+
+/* Lets go of what is safe and was sent. A frame that the connection broke in is kept: it is sent again. */
+static inline void ringlet_st__forget(ringlet_stream *s) {
+    uint64_t event, end;
+    while (s->tail < s->head) {
+        ringlet_st__frame(s, s->tail, &event, &end);
+        if (event >= s->safe || end > s->sent)
+            return;
+        s->tail = end;
+    }
+}
+
+/* Goes back, or on, to the frame of the first event that is not there. */
+static inline void ringlet_st__resume(ringlet_stream *s, uint64_t event) {
+    uint64_t number, end;
+    for (s->sent = s->tail; s->sent < s->head; s->sent = end) {
+        ringlet_st__frame(s, s->sent, &number, &end);
+        if (number >= event)
+            return;
+    }
+}
+
+/* The connection is gone: the next attempt is after a pause. */
+static inline void ringlet_st__lost(ringlet_stream *s) {
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+    s->state = RINGLET_ST__APART;
+    s->again = ringlet_st__now() + s->pause;
+    s->pause = s->pause < 500 ? 2 * s->pause : 1000;
+    s->got = s->greeted = 0;
+}
+
+static inline int ringlet_st__socket(ringlet_stream *s, int family, const struct sockaddr *to, socklen_t size) {
+    int on = 1;
+    s->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s->fd < 0)
+        return -1;
+    if (family != AF_UNIX) /* a fragment leaves at once; who wants fewer packets sets batch */
+        setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return connect(s->fd, to, size) == 0 || errno == EINPROGRESS ? 0 : -1;
+}
+
+/* Begins to connect: one address of the host each time, in turn. */
+static inline void ringlet_st__connect(ringlet_stream *s) {
+    int done = -1;
+    s->until = ringlet_st__now() + 5000;
+    s->state = RINGLET_ST__CONNECTING;
+    if (strncmp(s->address, "unix:", 5) == 0) {
+        struct sockaddr_un to;
+        memset(&to, 0, sizeof to);
+        to.sun_family = AF_UNIX;
+        memcpy(to.sun_path, s->address + 5, strlen(s->address + 5)); /* open has looked that it fits */
+        done = ringlet_st__socket(s, AF_UNIX, (const struct sockaddr *)&to, sizeof to);
+    } else {
+        char host[256];
+        const char *begin = s->address + 4, *colon = strrchr(begin, ':');
+        size_t n = (size_t)(colon - begin);
+        if (n >= 2 && begin[0] == '[' && begin[n - 1] == ']')
+            begin++, n -= 2;
+        memcpy(host, begin, n);
+        host[n] = 0;
+        struct addrinfo want, *found = NULL;
+        memset(&want, 0, sizeof want);
+        want.ai_socktype = SOCK_STREAM;
+        int wrong = getaddrinfo(n == 0 ? NULL : host, colon + 1, &want, &found);
+        if (wrong != 0) {
+            ringlet_st__fail(s, 0, "%s: the address is not found: %s", s->address, gai_strerror(wrong));
+            ringlet_st__lost(s);
+            return;
+        }
+        int of = 0, which = 0;
+        for (struct addrinfo *a = found; a != NULL && of < 64; a = a->ai_next)
+            of++;
+        struct addrinfo *at = found;
+        for (which = s->turn++ % of; which > 0; which--)
+            at = at->ai_next;
+        done = ringlet_st__socket(s, at->ai_family, at->ai_addr, at->ai_addrlen);
+        int saved = errno;
+        freeaddrinfo(found);
+        errno = saved;
+    }
+    if (done != 0) {
+        ringlet_st__fail(s, 0, "%s: no connection: %s", s->address, strerror(errno));
+        ringlet_st__lost(s);
+    }
+}
+
+/* Takes the readout unit's word that the stream is accepted. */
+static inline void ringlet_st__accepted(ringlet_stream *s, uint64_t from, uint64_t run, uint32_t largest) {
+    if (s->closing && run != s->run && run != 0 && s->run != 0 && (s->end_taken || s->safe >= s->end)) {
+        /* Another run: to declare its end is not what close was asked for. */
+        s->error = ringlet_st__fail(s, RINGLET_STREAM_NOT_SAFE, "run %" PRIu64 " is over: its end at event %" PRIu64
+                                    " was %staken, and events from %" PRIu64 " on are not known to be safe",
+                                    s->run, s->end, s->end_taken ? "" : "not known to be ", s->safe);
+        return;
+    }
+    if (run != s->run)
+        s->end_taken = 0;
+    s->run = run;
+    s->next = from;
+    s->largest = largest < RINGLET_ST__MOST ? largest : (uint32_t)RINGLET_ST__MOST;
+    s->state = RINGLET_ST__OPEN;
+    s->pause = 20;
+    s->connected++;
+    ringlet_st__resume(s, from > s->safe ? from : s->safe);
+}
+
+/* Takes one answer. 0: go on. */
+static inline int ringlet_st__answer(ringlet_stream *s, const unsigned char *head, const char *sentence) {
+    uint64_t a, b = 0, most = s->last > s->next ? s->last : s->next;
+    uint32_t c = 0, d = 0;
+    memcpy(&a, head + 8, 8);
+    if (head[4] == 2)
+        memcpy(&b, head + 16, 8), memcpy(&c, head + 24, 4), memcpy(&d, head + 28, 4);
+    if (head[5] >= 2 && head[5] <= 6) {
+        ringlet_st__fail(s, 0, "the readout unit at %s refuses this front-end: %s", s->address, sentence);
+        if (head[5] != 5)
+            s->error = RINGLET_STREAM_REFUSED;
+        return 1;
+    }
+    if (s->state == RINGLET_ST__GREETING) {
+        if (head[5] != 0 || head[4] != 2) {
+            ringlet_st__fail(s, 0, "%s: the first answer has the version %u and the code %u", s->address, head[4], head[5]);
+            return 1;
+        }
+        ringlet_st__accepted(s, a, b, d);
+        return s->error != 0;
+    }
+    switch (head[5]) {
+    case 1:
+        if (a > most)
+            a = most; /* nothing more was sent */
+        if (a > s->safe)
+            s->safe = a;
+        ringlet_st__forget(s);
+        return 0;
+    case 7:
+        if (a >= b)
+            return 0; /* no event */
+        s->given_up += d;
+        if (s->set.given_up != NULL) {
+            ringlet_stream_given_up what = {a, b, c, d, sentence};
+            s->set.given_up(s->set.context, &what);
+        }
+        return 0;
+    case 8:
+        if (s->closing && a == s->end)
+            s->end_taken = 1;
+        return 0;
+    default: return 0; /* of a later release */
+    }
+}
+
+/* Takes what was received. 0: go on. */
+static inline int ringlet_st__parse(ringlet_stream *s) {
+    size_t at = 0;
+    while (s->got - at >= 8) {
+        const unsigned char *b = s->in + at;
+        uint16_t length;
+        memcpy(&length, b + 6, 2);
+        size_t head = b[4] == 1 ? 24 : 32;
+        if (memcmp(b, "RLFA", 4) != 0 || (b[4] != 1 && b[4] != 2) || length > 512) {
+            s->error = ringlet_st__fail(s, RINGLET_STREAM_REFUSED, "%s: what answers there is no readout unit of Ringlet, or "
+                                        "one of another version", s->address);
+            return 1;
+        }
+        if (s->got - at < head + length)
+            break;
+        char sentence[513];
+        memcpy(sentence, b + head, length);
+        sentence[length] = 0;
+        at += head + length;
+        if (ringlet_st__answer(s, b, sentence))
+            return 1;
+    }
+    memmove(s->in, s->in + at, s->got - at);
+    s->got -= at;
+    return 0;
+}
+
+static inline void ringlet_st__receive(ringlet_stream *s) {
+    for (int i = 0; i < 64; i++) {
+        ssize_t n = recv(s->fd, s->in + s->got, sizeof s->in - s->got, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0) {
+            ringlet_st__fail(s, 0, "%s: the connection is gone: %s", s->address,
+                             n == 0 ? "the readout unit has closed it" : strerror(errno));
+            ringlet_st__lost(s);
+            return;
+        }
+        s->got += (size_t)n;
+        if (ringlet_st__parse(s)) {
+            ringlet_st__lost(s);
+            return;
+        }
+    }
+}
+
+static inline void ringlet_st__write(ringlet_stream *s) {
+    while (s->state == RINGLET_ST__OPEN && s->sent < s->head) {
+        size_t at = (size_t)(s->sent % s->set.keep), n = s->set.keep - at;
+        if (n > s->head - s->sent)
+            n = (size_t)(s->head - s->sent);
+        ssize_t done = send(s->fd, s->mem + at, n, MSG_NOSIGNAL);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0) {
+            if (errno != EAGAIN) { /* the last answer may say why */
+                ringlet_st__fail(s, 0, "%s: the connection is gone: %s", s->address, strerror(errno));
+                ringlet_st__receive(s);
+                if (s->state == RINGLET_ST__OPEN)
+                    ringlet_st__lost(s);
+            }
+            return;
+        }
+        s->sent += (uint64_t)done;
+        ringlet_st__forget(s);
+    }
+}
+
+/* Says hello, or what is left of it. */
+static inline void ringlet_st__greet(ringlet_stream *s) {
+    ssize_t n = send(s->fd, s->hello + s->greeted, s->hello_size - s->greeted, MSG_NOSIGNAL);
+    if (n >= 0) {
+        s->greeted += (size_t)n;
+    } else if (errno != EAGAIN && errno != EINTR) {
+        ringlet_st__fail(s, 0, "%s: the connection is gone: %s", s->address, strerror(errno));
+        ringlet_st__lost(s);
+    }
+}
+
+/* Goes on with the connection, and waits for it for ms at most. */
+static inline void ringlet_st__step(ringlet_stream *s, int64_t ms) {
+    int64_t now = ringlet_st__now();
+    if (s->state == RINGLET_ST__APART && now >= s->again)
+        ringlet_st__connect(s);
+    if (s->state == RINGLET_ST__APART) {
+        int64_t pause = s->again - now < ms ? s->again - now : ms;
+        if (pause > 0)
+            poll(NULL, 0, (int)pause);
+        return;
+    }
+    if (s->state != RINGLET_ST__OPEN && s->until - now < ms)
+        ms = s->until > now ? s->until - now : 0;
+    struct pollfd p = {s->fd, POLLIN, 0};
+    if (s->state == RINGLET_ST__CONNECTING || (s->state == RINGLET_ST__GREETING && s->greeted < s->hello_size) ||
+        (s->state == RINGLET_ST__OPEN && s->sent < s->head))
+        p.events |= POLLOUT;
+    int ready = poll(&p, 1, (int)(ms < 1000 ? ms : 1000));
+    if (ready > 0 && s->state == RINGLET_ST__CONNECTING && (p.revents & (POLLOUT | POLLERR | POLLHUP))) {
+        int wrong = 0;
+        socklen_t size = sizeof wrong;
+        if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &wrong, &size) != 0 || wrong != 0) {
+            ringlet_st__fail(s, 0, "%s: no connection: %s", s->address, strerror(wrong != 0 ? wrong : errno));
+            ringlet_st__lost(s);
+            return;
+        }
+        s->state = RINGLET_ST__GREETING;
+        s->until = now + 10000;
+    }
+    if (ready > 0 && s->state == RINGLET_ST__GREETING && s->greeted < s->hello_size)
+        ringlet_st__greet(s);
+    if (ready > 0 && s->state >= RINGLET_ST__GREETING && (p.revents & (POLLIN | POLLERR | POLLHUP)))
+        ringlet_st__receive(s);
+    ringlet_st__write(s);
+    if ((s->state == RINGLET_ST__CONNECTING || s->state == RINGLET_ST__GREETING) && ringlet_st__now() >= s->until) {
+        ringlet_st__fail(s, 0, "%s: nobody answers", s->address);
+        ringlet_st__lost(s);
+    }
+}
+
+/* How long a step may wait: until is when the caller's patience ends, 0 never. Below 0: it is over. */
+static inline int64_t ringlet_st__left(int64_t until) {
+    return until == 0 ? 1000 : until - ringlet_st__now();
+}
+
+/* Puts a frame behind the others, as soon as there is room. */
+static inline int ringlet_st__queue(ringlet_stream *s, uint64_t event, const void *data, size_t size, int flags, int type,
+                                    int64_t until) {
+    unsigned char h[RINGLET_ST__HEADER] = {0};
+    uint32_t n = (uint32_t)size;
+    while (s->error == 0 && s->set.keep - (s->head - s->tail) < size + RINGLET_ST__HEADER) {
+        int64_t left = ringlet_st__left(until);
+        ringlet_st__step(s, left > 0 ? left : 0);
+        if (left <= 0 && s->error == 0 && s->set.keep - (s->head - s->tail) < size + RINGLET_ST__HEADER)
+            return ringlet_st__fail(s, RINGLET_STREAM_FULL, "event %" PRIu64 " was not sent: all memory has fragments that are "
+                                    "not safe; events from %" PRIu64 " on are not", event, s->safe);
+    }
+    if (s->error != 0)
+        return s->error;
+    memcpy(h, &event, 8);
+    memcpy(h + 8, &n, 4);
+    h[12] = (unsigned char)(flags | (s->set.unchecked ? RINGLET_ST__UNCHECKED : 0));
+    h[13] = (unsigned char)type;
+    h[14] = 0x46, h[15] = 0x52;
+    if (!s->set.unchecked) {
+        uint32_t c = ringlet_st__crc(s, UINT32_MAX, h, 16);
+        c = ~ringlet_st__crc(s, c, (const unsigned char *)data, size);
+        memcpy(h + 16, &c, 4);
+    }
+    ringlet_st__put(s, h, sizeof h);
+    ringlet_st__put(s, data, size);
+    return RINGLET_STREAM_OK;
+}
+
+static inline int ringlet_st__address(const char *address) {
+    size_t n = strlen(address);
+    const char *colon = strrchr(address, ':');
+    if (n >= 256)
+        return 0;
+    if (strncmp(address, "unix:", 5) == 0)
+        return n > 5 && n - 5 < sizeof ((struct sockaddr_un *)0)->sun_path;
+    return strncmp(address, "tcp:", 4) == 0 && colon > address + 3 && colon[1] != 0;
+}
+
+/* ---- the stream ---- */
+
+/* Closes the stream without the end of the run. What is not safe may be lost. Twice is once. */
+static inline void ringlet_stream_abort(ringlet_stream *s) {
+    if (s->fd >= 0)
+        close(s->fd);
+    free(s->mem);
+    s->fd = -1;
+    s->mem = NULL;
+    if (s->error == 0)
+        s->error = RINGLET_STREAM_CLOSED;
+}
+
+/* Connects to a readout unit, and waits up to timeout_ms (-1: for ever) until it accepts. After an error there is nothing
+ * to close. settings may be NULL. */
+static inline int ringlet_stream_open(ringlet_stream *s, const char *address, const ringlet_stream_settings *settings,
+                                      int timeout_ms) {
+    int64_t until = timeout_ms < 0 ? 0 : ringlet_st__now() + timeout_ms;
+    memset(s, 0, sizeof *s);
+    s->fd = -1, s->pause = 20, s->timeout_ms = -1, s->largest = RINGLET_ST__MOST;
+    if (settings != NULL)
+        s->set = *settings;
+    const char *name = s->set.name == NULL ? "" : s->set.name;
+    size_t n = strlen(name);
+    if (!ringlet_st__address(address))
+        return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "a stream cannot go to %s: give tcp:host:port or "
+                                "unix:path", address);
+    if (n > 64)
+        return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "the name of a front-end has %zu bytes: 64 are the most", n);
+    if (s->set.keep == 0)
+        s->set.keep = (size_t)64 << 20;
+    if (s->set.keep < RINGLET_ST__MOST + RINGLET_ST__HEADER)
+        return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "a stream cannot keep %zu bytes only: %d is one fragment",
+                                s->set.keep, RINGLET_ST__MOST + RINGLET_ST__HEADER);
+    if (s->set.type < 0 || s->set.type > 254 || (s->set.has_source && (s->set.source < 0 || s->set.source > 65534)))
+        return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "a type is 1 to 254, and a source 0 to 65534");
+    if ((s->mem = (unsigned char *)malloc(s->set.keep)) == NULL)
+        return ringlet_st__fail(s, s->error = RINGLET_STREAM_SYSTEM, "no memory for %zu bytes that are kept", s->set.keep);
+    snprintf(s->address, sizeof s->address, "%s", address);
+    ringlet_st__tables(s);
+    uint16_t source = s->set.has_source ? (uint16_t)s->set.source : UINT16_MAX;
+    uint16_t option[2] = {1, (uint16_t)n}, options = n > 0 ? (uint16_t)(4 + n) : 0;
+    memcpy(s->hello, "RLFH\2", 5);
+    s->hello[5] = s->set.type == 0 ? 255 : (unsigned char)s->set.type;
+    memcpy(s->hello + 6, &source, 2);
+    memcpy(s->hello + 8, &s->set.run, 8);
+    memcpy(s->hello + 16, &options, 2);
+    if (n > 0)
+        memcpy(s->hello + 24, option, 4), memcpy(s->hello + 28, name, n);
+    s->hello_size = 24 + (size_t)options;
+    s->set.name = NULL; /* the caller's */
+    while (s->error == 0 && s->state != RINGLET_ST__OPEN) {
+        int64_t left = ringlet_st__left(until);
+        if (left <= 0) {
+            char why[sizeof s->why];
+            memcpy(why, s->why, sizeof why);
+            s->error = ringlet_st__fail(s, RINGLET_STREAM_TIMEOUT, "no stream within %d ms: %.800s", timeout_ms,
+                                        why[0] == 0 ? "nobody answers" : why);
+            break;
+        }
+        ringlet_st__step(s, left);
+    }
+    int error = s->error;
+    if (error != 0)
+        ringlet_stream_abort(s);
+    return error;
+}
+
+/* Goes on with what is under way: sends, takes answers, connects again. It waits for that for ms at most. */
+static inline int ringlet_stream_poll(ringlet_stream *s, int ms) {
+    if (s->mem == NULL || s->error != 0)
+        return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
+    ringlet_st__step(s, ms > 0 ? ms : 0);
+    return s->error;
+}
+
+/* Sends a fragment, or keeps it until there is a connection; it copies the data. It waits while all memory has fragments
+ * that are not safe. type: of this fragment's bank; -1: the stream's. */
+static inline int ringlet_stream_send_as(ringlet_stream *s, uint64_t event, const void *data, size_t size, int type) {
+    if (s->mem == NULL || s->error != 0)
+        return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
+    if (size > s->largest)
+        return ringlet_st__fail(s, RINGLET_STREAM_TOO_LARGE, "the fragment of event %" PRIu64 " has %zu bytes: %" PRIu32
+                                " are the most", event, size, s->largest);
+    uint64_t least = s->last > s->next ? s->last : s->next;
+    if (event < least || event == UINT64_MAX)
+        return ringlet_st__fail(s, RINGLET_STREAM_ORDER, "event numbers must grow: event %" PRIu64 " comes where %" PRIu64
+                                " or a higher one is next; a front-end that counts anew needs a new run", event, least);
+    int64_t until = s->timeout_ms < 0 ? 0 : ringlet_st__now() + s->timeout_ms;
+    int error = ringlet_st__queue(s, event, data, size, type < 0 ? 0 : RINGLET_ST__TYPED, type < 0 ? 0 : type, until);
+    if (error != 0)
+        return error;
+    s->last = event + 1;
+    if (s->head - s->sent >= s->set.batch) {
+        if (s->state != RINGLET_ST__OPEN || ++s->looked % 64 == 0)
+            ringlet_st__step(s, 0);
+        else
+            ringlet_st__write(s);
+    }
+    return s->error;
+}
+static inline int ringlet_stream_send(ringlet_stream *s, uint64_t event, const void *data, size_t size) {
+    return ringlet_stream_send_as(s, event, data, size, -1);
+}
+
+/* Declares the end of the run behind the last event, and waits until Ringlet has taken it and all events are safe or
+ * given up: timeout_ms at most, or 30 s where that is below 0. Then the stream is closed. RINGLET_STREAM_NOT_SAFE:
+ * ringlet_stream_error says from which event on fragments may be lost. */
+static inline int ringlet_stream_close(ringlet_stream *s, int timeout_ms) {
+    if (s->mem == NULL || s->error != 0)
+        return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
+    int64_t until = ringlet_st__now() + (timeout_ms < 0 ? 30000 : timeout_ms);
+    s->end = s->last > s->next ? s->last : s->next;
+    int error = ringlet_st__queue(s, s->end, "", 0, RINGLET_ST__END, 0, until);
+    s->closing = 1;
+    while (error == 0 && s->error == 0 && (!s->end_taken || s->safe < s->end)) {
+        int64_t left = ringlet_st__left(until);
+        if (left <= 0) {
+            char why[300] = "";
+            if (s->state != RINGLET_ST__OPEN)
+                snprintf(why, sizeof why, " (%.290s)", s->why);
+            error = ringlet_st__fail(s, RINGLET_STREAM_NOT_SAFE, "the run ends at event %" PRIu64 ", which Ringlet has %staken, and "
+                                     "events from %" PRIu64 " on are not known to be safe%s", s->end,
+                                     s->end_taken ? "" : "not ", s->safe, why);
+            break;
+        }
+        ringlet_st__step(s, left);
+    }
+    if (error == 0)
+        error = s->error;
+    ringlet_stream_abort(s);
+    return error;
+}
+
+#endif
