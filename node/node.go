@@ -25,6 +25,7 @@ import (
 	"ringlet/node/cluster"
 	"ringlet/node/fsm"
 	"ringlet/node/sdnotify"
+	"ringlet/node/watchdog"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 	"ringlet/transport"
@@ -51,6 +52,8 @@ type Config struct {
 	// will, and the node ends with its context, at once. Grace 0 is no time at all.
 	Leave <-chan struct{}
 	Grace time.Duration
+
+	Dog *watchdog.Dog // looks after the loops of the node; nil: nobody does
 
 	Monitor net.Listener // for /livez and /readyz over plain HTTP; nil: nobody monitors. Run closes it
 	// Metrics makes what answers /metrics there of what reads a report. Nil: there are none.
@@ -141,6 +144,7 @@ func Run(ctx context.Context, cfg Config) error {
 		fsm.Recover:   n.recover,
 	}, fsm.Options{Abandon: n.abandon, CloseWait: stopTime, Timeouts: fsm.Timeouts{fsm.Stop: stopTime}})
 	defer n.close()
+	n.heed()
 	return n.serve(ctx)
 }
 

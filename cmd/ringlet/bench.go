@@ -20,6 +20,7 @@ import (
 	"ringlet/node/certs"
 	"ringlet/node/config"
 	"ringlet/node/spawn"
+	"ringlet/node/watchdog"
 	"ringlet/shmem"
 )
 
@@ -253,6 +254,7 @@ type benchFarCmd struct {
 
 // Run is the far end until the near one is gone, however it went.
 func (c *benchFarCmd) Run(ctx context.Context, to streams) error {
+	watchdog.Start(watchdog.Config{Out: to.err})
 	id, _, err := certs.ReadBundle(os.Stdin)
 	if err != nil {
 		return &exit{exitUsage, err}

@@ -17,6 +17,7 @@ import (
 	"ringlet/node/cluster"
 	"ringlet/node/metrics"
 	"ringlet/node/sdnotify"
+	"ringlet/node/watchdog"
 	"ringlet/shmem"
 )
 
@@ -40,6 +41,7 @@ type nodeCmd struct {
 
 // Run is a node until it is told to end.
 func (c *nodeCmd) Run(ctx context.Context, to streams) error {
+	dog := watchdog.Start(watchdog.Config{Out: to.err})
 	id, key, err := keysOf(c.Name, c.Certs, c.WithParent)
 	if err != nil {
 		return &exit{exitUsage, err}
@@ -70,6 +72,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		Timing:   cluster.TimingFor(c.Host, c.Join),
 		Log:      slog.Default(),
 		Spin:     c.Spin,
+		Dog:      dog,
 		Ports:    node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
 	}
 	if !c.WithParent {

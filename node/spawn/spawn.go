@@ -10,10 +10,13 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"ringlet/node/watchdog"
 )
 
 // Processes spawns nodes as processes of this machine. They die with their parent: the kernel sends them SIGTERM when
-// it is gone (Pdeathsig), and each ends by itself when the pipe it was given as standard input closes.
+// it is gone (Pdeathsig), and each ends by itself when the pipe it was given as standard input closes. One that does not
+// end then, whatever loop it is in, its own watch ends: see package watchdog.
 type Processes struct {
 	Path string // the program
 	Args func(name, join string) []string
@@ -56,7 +59,7 @@ func (p *Processes) start(name, join string, ended func(name, how string)) error
 		return err
 	}
 	cmd := exec.Command(p.Path, p.Args(name, join)...)
-	cmd.Env = append(os.Environ(), p.Env...)
+	cmd.Env = append(append(os.Environ(), p.Env...), watchdog.Child())
 	cmd.Stdin, cmd.Stderr = in, p.Log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	if p.Prepare != nil {
@@ -109,6 +112,9 @@ func (p *Processes) launch(name string, cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
+// Stalled is how a process has ended that its own watch has ended.
+var Stalled = fmt.Sprintf("ended itself, since a loop in it stood still (exit code %d)", watchdog.Code)
+
 // describe says how a process ended.
 func describe(err error) string {
 	var exit *exec.ExitError
@@ -117,6 +123,9 @@ func describe(err error) string {
 	}
 	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return fmt.Sprintf("was killed by signal %d (%s)", int(ws.Signal()), ws.Signal())
+	}
+	if exit.ExitCode() == watchdog.Code {
+		return Stalled
 	}
 	return fmt.Sprintf("ended with exit code %d", exit.ExitCode())
 }

@@ -1,0 +1,47 @@
+package watchdog
+
+// verdict is what is to be done after a tick.
+type verdict uint8
+
+const (
+	alive   verdict = iota
+	orphan          // end: the parent is gone, and the process has had its time to end
+	stalled         // end: a loop stands still
+)
+
+// core counts the ticks of the watch. It has no clock: a pause of the whole process is no tick.
+type core struct {
+	patience, grace int // ticks
+	alone           int // since the parent is gone
+	looks           []look
+}
+
+// look is one thing that is looked after.
+type look struct {
+	began uint64 // number of the look under way; 0: none
+	ticks int    // for which it has been
+}
+
+// tick takes which look is under way of each thing, 0 for none, and whether the parent is gone. which is the thing that
+// stands still.
+func (c *core) tick(under []uint64, gone bool) (v verdict, which int) {
+	if gone {
+		if c.alone++; c.alone > c.grace {
+			return orphan, 0
+		}
+	}
+	for len(c.looks) < len(under) {
+		c.looks = append(c.looks, look{})
+	}
+	for i, began := range under {
+		x := &c.looks[i]
+		if began == 0 || began != x.began {
+			*x = look{began: began}
+			continue
+		}
+		if x.ticks++; x.ticks >= c.patience {
+			return stalled, i
+		}
+	}
+	return alive, 0
+}
