@@ -345,7 +345,7 @@ func (n *process) recover(ctx context.Context) error { return n.reset(ctx) }
 
 // abandon puts everything to rest after a fault. It may be called while a transition hangs.
 func (n *process) abandon(_ fsm.State, why fsm.Cause) {
-	n.log.Warn("abandoning the run", "cause", why)
+	n.log.Info("abandoning the run", "cause", why) // the control tells it
 	n.giveUp()
 }
 
@@ -402,7 +402,7 @@ func (n *process) park(why fsm.Cause) {
 	if !first {
 		return
 	}
-	n.log.Warn("parked by a fault elsewhere", "cause", why)
+	n.log.Info("parked by a fault elsewhere", "cause", why) // the control tells it
 	if err := n.runner.Submit(fsm.Stop); err != nil {
 		n.log.Warn("the fault of another came too late to matter", "err", err)
 	}
@@ -428,7 +428,8 @@ func (n *process) cause(part string, err error) fsm.Cause {
 		Kind:      kind,
 		Component: component,
 		Part:      partOf(part, err),
-		What:      part + ": " + certs.Explain(err).Error(),
+		Trouble:   troubleOf(err),
+		What:      part + ": " + strings.ReplaceAll(certs.Explain(err).Error(), "\n", "; "), // a sentence, of several perhaps
 		Evidence:  fmt.Sprintf("seen by %s at %s", n.cfg.Name, time.Now().Format(time.RFC3339Nano)),
 	}
 }

@@ -1,8 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	histograms "ringlet/internal/histogram"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
+	"ringlet/readoutunit/source"
 )
 
 // HistogramBarrier is the name of the histogram of the time in the barrier, µs per epoch.
@@ -82,6 +86,7 @@ func (n *process) report(steps int) *nodev1.Report {
 			LostPeers:         last.GetLostPeers(),
 			Missing:           last.GetMissing(),
 			EndedAtUs:         last.GetEndedAtUs(),
+			Reasons:           last.GetReasons(),
 		}
 	case s != nil:
 		r = s.report()
@@ -130,6 +135,7 @@ func (s *session) report() *nodev1.Report {
 	if c.Readout != nil {
 		written = c.Readout.BytesTo
 		s.histograms(r, &c.Readout.Waits)
+		r.Reasons = reasons(c.Readout.Live)
 	}
 	if unit := s.deciding.unit.Load(); unit != nil {
 		l := unit.Latency()
@@ -149,6 +155,27 @@ func (s *session) report() *nodev1.Report {
 	histogram(r, HistogramHost, s.node.network.Waits())
 	r.Links = s.links(written)
 	return r
+}
+
+// Kinds of reasons why something of a live source was not taken.
+const (
+	ReasonRefused = "refused" // by the carrier
+	ReasonThrown  = "thrown"  // away, by its number
+)
+
+// reasons tells why something of the live sources was not taken, in the order of their ids.
+func reasons(of map[string]source.LiveStats) (out []*nodev1.Reason) {
+	for _, s := range of {
+		for kind, why := range map[string]string{ReasonRefused: s.Refusal, ReasonThrown: s.Wrong} {
+			if why != "" {
+				out = append(out, &nodev1.Reason{Source: uint32(s.Source), Kind: kind, Why: why})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b *nodev1.Reason) int {
+		return cmp.Or(cmp.Compare(a.GetSource(), b.GetSource()), strings.Compare(a.GetKind(), b.GetKind()))
+	})
+	return out
 }
 
 // histograms adds those of the readout unit, and tells of a bad input.

@@ -168,5 +168,6 @@ func causeMessage(c fsm.Cause) *nodev1.Cause {
 		Evidence:  c.Evidence,
 		Code:      c.Kind.String(),
 		Part:      c.Part,
+		Trouble:   c.Trouble,
 	}
 }

@@ -254,7 +254,7 @@ func (u *Unit) inputOver(up tagnet.Update, err error) error {
 	case errors.As(err, &bad):
 		// What was read before it is still to be built; the run learns of it from BadRecord.
 		u.badSource.Store(bad)
-		u.cfg.Log.Warn("the input is bad, what came before it is built", "err", bad)
+		u.cfg.Log.Info("the input is bad, what came before it is built", "err", bad)
 	case !errors.Is(err, io.EOF):
 		return fmt.Errorf("reading the source: %w", err)
 	}

@@ -99,9 +99,12 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		var end context.CancelFunc
 		ctx, end = whileParentLives(ctx) // when it goes, nobody is left to let this node go
 		defer end()
-		// The parent hears of whatever goes wrong and tells it in one sentence; and all nodes leave at once, so none
-		// waits long for others to take note.
-		cfg.Log, cfg.Timing.Leave = leveled(to.err, slog.LevelError, c.Verbose), leaveWithParent
+		cfg.Timing.Leave = leaveWithParent // all leave at once, so none waits long for others to take note
+		if cfg.Log = leveled(to.err, slog.LevelWarn, c.Verbose); !c.Verbose {
+			log := newSeldom(cfg.Log.Handler())
+			defer log.close()
+			cfg.Log = slog.New(log)
+		}
 	}
 	return node.Run(ctx, cfg)
 }

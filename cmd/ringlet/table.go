@@ -213,6 +213,15 @@ func sourceRows(row printRow, r *nodes.Report) {
 				"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.Used, s.Thrown, s.Left, s.Missing,
 			s.Gaps, lastEvent(s), some(", %d refused", s.Refused), some(", %d lost", s.Lost),
 			some(", %d dropped by the front-end", s.Dropped))
+		whyRow(row, s.Refused, "refused", s.WhyRefused)
+		whyRow(row, s.Thrown, "thrown away", s.WhyThrown)
+	}
+}
+
+// whyRow tells why something of a source was not taken last.
+func whyRow(row printRow, n uint64, what, why string) {
+	if n > 0 && why != "" {
+		row("", "%d %s, the last since: %s", n, what, why)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"ringlet/event"
@@ -32,6 +33,7 @@ type intake struct {
 	stalled bool
 	failed  bool
 	said    [live.Faults]saying // by fault
+	wrong   string              // what was wrong with a fragment last, without the name of the source
 }
 
 // saying is when a fault was logged last, and how often it was since.
@@ -255,6 +257,9 @@ func (l *Live) log(in *intake, err error) {
 	var wrong *live.FragmentError
 	if !errors.As(err, &wrong) {
 		return // the matcher has no other
+	}
+	if wrong.Fault != live.Gap { // such a fragment is used
+		in.wrong = strings.TrimPrefix(err.Error(), "source "+in.name+": ")
 	}
 	said := &in.said[wrong.Fault]
 	said.since++

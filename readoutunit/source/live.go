@@ -213,6 +213,10 @@ type LiveStats struct {
 	Any    bool          // a fragment has come
 	Age    time.Duration `kind:"level" help:"time since the newest fragment came"`
 	Failed bool          // it cannot go on
+
+	// Why something of it was not taken, the latest: refused by the carrier, thrown away by its number. Empty: nothing
+	// was, or nobody says why.
+	Refusal, Wrong string
 }
 
 // Sources tells of each source.
@@ -228,6 +232,10 @@ func (l *Live) Sources() []LiveStats {
 			Counts: l.matcher.Counts(i),
 			Any:    in.any,
 			Failed: in.failed,
+			Wrong:  in.wrong,
+		}
+		if e, ok := in.feed.(live.Explainer); ok {
+			out[i].Refusal = e.Explain()
 		}
 		if in.any {
 			out[i].Age = l.now() - in.newest

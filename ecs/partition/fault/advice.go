@@ -1,6 +1,10 @@
 package fault
 
-import "strings"
+import (
+	"strings"
+
+	"ringlet/node/fsm"
+)
 
 // advised is what to do about a fault of a part.
 var advised = map[string]string{
@@ -12,9 +16,8 @@ var advised = map[string]string{
 	"barrier": "Look what holds that readout unit up: its processor, its source, its network; " +
 		"where phases are long, set a longer barrier-timeout.",
 	PartScheduler: "Look at the log of the node that has the scheduler, then begin the next run.",
-	"input": "Look at the input that it names; `ringlet inspect` shows the record, on-bad-record: skip leaves it " +
-		"out.",
-	"output": "Make room where it writes, or let the output go elsewhere; what it has written stays.",
+	partInput:     "Correct the input that it names, or see to what gives it its data, then start again.",
+	partOutput:    "Look at the disk, the network or the reader that this output needs; what it has written stays.",
 	"builder_unit": "Look at what takes its output, the disk or the reader of its buffer; " +
 		"what it has written stays.",
 	PartCertificate: "Make certificates that are valid with `ringlet certs`, and put them where the node and the " +
@@ -23,9 +26,45 @@ var advised = map[string]string{
 	PartService: "Look at the log of the node, and whether the control can reach it at that address.",
 }
 
+// trouble is a part with a kind of trouble.
+type trouble struct{ part, kind string }
+
+// special is what to do about a fault of a part whose kind of trouble is known.
+var special = map[trouble]string{
+	{partInput, fsm.TroubleRecord}:  "`ringlet inspect` shows that record; on-bad-record: skip leaves it out.",
+	{partInput, fsm.TroubleChanged}: "Leave the file as it is from configure on, then configure again.",
+	{partInput, fsm.TroubleAddress}: "Give this input an address of the node's own host, which `ip addr` lists there, or a " +
+		"name that leads to one, and a port up to 65535.",
+	{partInput, fsm.TroubleInUse}: "End the process that listens there, which `ss -lptu` names, or give this input another " +
+		"address.",
+	{partInput, fsm.TroubleExists}: "Remove that file if nobody needs it, or give this input another name.",
+	{partInput, fsm.TroubleGone}:   "Make the directory on the node's host, or give this input another path.",
+	{partInput, fsm.TroubleDenied}: "Let the user of the node's process have it, or give this input another address.",
+	{partInput, fsm.TroubleFull}: "Give the node's host more shared memory, or this input a smaller ring; " +
+		"`ringlet doctor` says there what binds.",
+	{PartService, fsm.TroubleMute}: "Its process stands still: end it, and keep what its log says of that for a report; " +
+		"left alone it ends itself after a minute.",
+	{partOutput, fsm.TroubleFull}: "Make room where it writes, or let the output go elsewhere; " +
+		"what it has written stays.",
+	{partOutput, fsm.TroubleGone}: "Look who has removed or moved it, or whether its disk is still mounted: what was in it " +
+		"went with it. Leave an output alone until its run is over.",
+	{partOutput, fsm.TroubleDenied}: "Let the user of the node's process write there, or let the output go elsewhere; " +
+		"what it has written stays.",
+	{partOutput, fsm.TroubleInUse}:   "End the process that has that address, or let the output go elsewhere.",
+	{partOutput, fsm.TroubleAddress}: "Correct the address of the output.",
+	{partOutput, fsm.TroubleExists}:  "Remove it, or let the output go elsewhere, or give --overwrite.",
+	{PartProcess, fsm.TroubleMute}: "Its log says which loop stood still, and what it was at: keep that for a report of this " +
+		"fault.",
+}
+
 // advice is what to do about what was seen.
 func (c *Core) advice(x Sight) string {
+	told, known := special[trouble{x.Part, x.Trouble}]
 	switch {
+	case known && x.Kind.over():
+		return told + c.anew(x.Component)
+	case known:
+		return told
 	case x.Part == PartCertificate || strings.Contains(x.What, "certificate"):
 		return advised[PartCertificate]
 	case x.Kind.over() && c.own:
@@ -39,6 +78,14 @@ func (c *Core) advice(x Sight) string {
 			"if it stands still, end it and start it again."
 	}
 	return advised[x.Part]
+}
+
+// anew is who starts the process of a node again, a sentence with a blank before it.
+func (c *Core) anew(name string) string {
+	if c.own {
+		return " The next run starts its process again."
+	}
+	return " Start its process again" + c.there(name) + "."
 }
 
 // there is where a node ran, as the end of a sentence.

@@ -14,7 +14,8 @@ type Fault struct {
 	Advice    string   `json:"advice,omitempty"`   // what to do, a sentence
 	Followed  []string `json:"followed,omitempty"` // nodes that gave up for it, and are sound
 
-	At time.Time `json:"-"` // it was seen; zero where nobody noted it
+	Trouble string    `json:"-"` // what kind of trouble the part has, a word of package node; empty: no kind is known
+	At      time.Time `json:"-"` // it was seen; zero where nobody noted it
 }
 
 // Seen is a fault of a part of a component, as the control has seen it.
@@ -37,7 +38,12 @@ type Cause interface {
 
 // Told is the fault that a message tells.
 func Told(c Cause) Fault {
+	trouble := ""
+	if t, ok := c.(interface{ GetTrouble() string }); ok { // that of a node; a record has the advice
+		trouble = t.GetTrouble()
+	}
 	return Fault{
+		Trouble:   trouble,
 		Component: c.GetComponent(),
 		Part:      c.GetPart(),
 		What:      c.GetWhat(),
@@ -97,4 +103,6 @@ const (
 	PartScheduler   = "scheduler"
 	PartCertificate = "certificate"
 	PartFenced      = "control" // another control has taken over
+	partInput       = "input"
+	partOutput      = "output"
 )

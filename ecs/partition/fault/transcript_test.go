@@ -21,7 +21,7 @@ import (
 //	> ended NODE HOW                             its parent saw its process end
 //	> vanished NODE WHAT                         nobody listens any more where it did
 //	> missing NODE WHAT                          the control hears nothing of it any more
-//	> NODE says OTHER PART WHAT                  it has given up and names the other, or itself
+//	> NODE says OTHER PART[/TROUBLE] WHAT        it has given up and names the other, or itself
 //	> NODE says OTHER PART closed WHAT           likewise, of a link that the other has closed
 //	> NODE lost OTHER                            its link is down and it goes on
 //	> scheduler lost NODE PART WHAT
@@ -208,6 +208,7 @@ func (p *player) see(line string, w []string) string {
 		x.What, x.Evidence = "the link of "+w[0]+" to it is down", "seen by "+w[0]
 	case w[1] == "says":
 		x.Kind, x.By, x.Component, x.Part, x.What = Blamed, w[0], w[2], w[3], cut(line, 4)
+		x.Part, x.Trouble, _ = strings.Cut(x.Part, "/")
 		x.Closed, x.Evidence = w[4] == "closed", "seen by "+w[0]
 		if x.Component == x.By {
 			x.Kind = Own

@@ -19,6 +19,7 @@ import (
 	"ringlet/node/certs"
 	"ringlet/node/config"
 	"ringlet/node/fsm"
+	"ringlet/node/spawn"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
@@ -153,7 +154,11 @@ const probeTime = 200 * time.Millisecond
 
 // SeeEnd takes that the process of a node has ended, from whoever started it.
 func (c *Crew) SeeEnd(node, how string) {
-	c.faults.see(fault.Sight{Kind: fault.Ended, Fault: fault.Seen(node, fault.PartProcess, "its process "+how)})
+	x := fault.Sight{Kind: fault.Ended, Fault: fault.Seen(node, fault.PartProcess, "its process "+how)}
+	if how == spawn.Stalled {
+		x.Trouble = fsm.TroubleMute
+	}
+	c.faults.see(x)
 }
 
 // Struck is closed when something has broken that the policy does not bear.

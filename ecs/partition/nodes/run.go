@@ -332,7 +332,9 @@ func (r *Run) LookForStall(now time.Time) {
 	}
 	reg := r.Stats().Registers
 	if r.still.Look(now, r.Moved()) >= stopPatience {
-		r.faults.see(fault.Sight{Kind: fault.Own, Fault: stuck(reg, r.giving(reg))})
+		f := stuck(reg, r.giving(reg))
+		r.faults.tell(func(c *fault.Core) { c.Mute(&f, now) })
+		r.faults.see(fault.Sight{Kind: fault.Own, Fault: f})
 	}
 }
 

@@ -48,6 +48,9 @@ type SourceReport struct {
 	Left      uint64 `json:"left"`    // came, and were in no MEP when the run ended
 	LastEvent uint64 `json:"last_event"`
 	AgeUs     uint64 `json:"age_us"` // of the newest fragment
+
+	WhyRefused string `json:"why_refused,omitempty"` // the latest reason, a sentence
+	WhyThrown  string `json:"why_thrown,omitempty"`
 }
 
 // sources tells of the live sources, in the order of their ids.
@@ -86,6 +89,7 @@ func (r *Run) sources(out *Report) {
 		}
 		s.Thrown = s.Late + s.Repeats + s.Backwards + s.Jumps
 		s.Left = s.Fragments - min(s.Fragments, s.Used+s.Thrown)
+		r.whyNot(&s)
 		out.Sources = append(out.Sources, s)
 	}
 }

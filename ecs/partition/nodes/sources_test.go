@@ -15,7 +15,11 @@ import (
 func TestSources(t *testing.T) {
 	r := &Run{Crew: &Crew{nodes: []*member{
 		{name: "n0", view: &nodev1.Member{Readout: true}},
-		{name: "n1", view: &nodev1.Member{Readout: true, RuIndex: 1}},
+		{name: "n1", view: &nodev1.Member{Readout: true, RuIndex: 1}, report: &nodev1.Report{Reasons: []*nodev1.Reason{
+			{Source: 0, Kind: node.ReasonRefused, Why: "of another source"},
+			{Source: 1, Kind: node.ReasonRefused, Why: "buffers of 200000 bytes, 65535 at most"},
+			{Source: 1, Kind: node.ReasonThrown, Why: "the fragment of event 7 came again; the first one stays"},
+		}}},
 	}}, cfg: config.Config{Input: "tcp:h:1,tcp:h:2", RUs: 2, Streams: "1"}}
 	got := Report{Counters: []NodeCounters{
 		{Node: "n0", Counters: map[string]uint64{"ru.input_fragments.0": 10, "ru.input_used.0": 7, "ru.input_late.0": 2}},
@@ -24,7 +28,8 @@ func TestSources(t *testing.T) {
 	r.sources(&got)
 	want := []SourceReport{
 		{Name: "tcp:h:1", Node: "n0", Fragments: 10, Used: 7, Thrown: 2, Late: 2, Left: 1},
-		{Source: 1, Name: "tcp:h:2", Node: "n1", Missing: 9},
+		{Source: 1, Name: "tcp:h:2", Node: "n1", Missing: 9, WhyRefused: "buffers of 200000 bytes, 65535 at most",
+			WhyThrown: "the fragment of event 7 came again; the first one stays"},
 	}
 	if d := cmp.Diff(want, got.Sources); d != "" {
 		t.Errorf("-want +got:\n%s", d)

@@ -62,13 +62,14 @@ func sweep(ctx context.Context, path string) error {
 		return err
 	}
 	if st.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%s exists and is no socket: remove it, or choose another path", path)
+		return &takenError{path + " exists and is no socket: remove it, or choose another path", fs.ErrExist}
 	}
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = c.Close()
-		return fmt.Errorf("a process listens at %s already: end it, or choose another path", path)
+		return &takenError{"a process listens at " + path + " already: end it, or choose another path",
+			syscall.EADDRINUSE}
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err

@@ -625,7 +625,9 @@ type Cause struct {
 	// The part that failed, as in ringlet.ecs.v1.Cause; empty where it is no fault of a part.
 	Part string `protobuf:"bytes,5,opt,name=part,proto3" json:"part,omitempty"`
 	// When it came to be, by the node's clock, in µs since the Unix epoch; 0 where that is not told.
-	AtUs          int64 `protobuf:"varint,6,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	AtUs int64 `protobuf:"varint,6,opt,name=at_us,json=atUs,proto3" json:"at_us,omitempty"`
+	// What kind of trouble that part has, a stable word by which advice is chosen; empty where no kind is known.
+	Trouble       string `protobuf:"bytes,70,opt,name=trouble,proto3" json:"trouble,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -700,6 +702,13 @@ func (x *Cause) GetAtUs() int64 {
 		return x.AtUs
 	}
 	return 0
+}
+
+func (x *Cause) GetTrouble() string {
+	if x != nil {
+		return x.Trouble
+	}
+	return ""
 }
 
 // WatchRequest asks for reports.
@@ -889,7 +898,9 @@ type Report struct {
 	// Highest term of a control that the node has heard since its process began; absent if none.
 	Term *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	// When it first heard it, by its clock, in µs since the Unix epoch.
-	TermSinceUs   int64 `protobuf:"varint,61,opt,name=term_since_us,json=termSinceUs,proto3" json:"term_since_us,omitempty"`
+	TermSinceUs int64 `protobuf:"varint,61,opt,name=term_since_us,json=termSinceUs,proto3" json:"term_since_us,omitempty"`
+	// Why something of a live source of its readout unit was not taken, the latest of each kind.
+	Reasons       []*Reason `protobuf:"bytes,70,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1113,6 +1124,77 @@ func (x *Report) GetTermSinceUs() int64 {
 	return 0
 }
 
+func (x *Report) GetReasons() []*Reason {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+// Reason is why something of a live source was not taken.
+type Reason struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the source.
+	Source uint32 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The counter that it is of: refused, by the carrier; thrown, by its number.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// A sentence, without the name of the source.
+	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reason) Reset() {
+	*x = Reason{}
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reason) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reason) ProtoMessage() {}
+
+func (x *Reason) ProtoReflect() protoreflect.Message {
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reason.ProtoReflect.Descriptor instead.
+func (*Reason) Descriptor() ([]byte, []int) {
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Reason) GetSource() uint32 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *Reason) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Reason) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // Missing is what a readout unit that was gone is missing in: MEPs that were built with missing fragments for its sources.
 type Missing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1132,7 +1214,7 @@ type Missing struct {
 
 func (x *Missing) Reset() {
 	*x = Missing{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1226,7 @@ func (x *Missing) String() string {
 func (*Missing) ProtoMessage() {}
 
 func (x *Missing) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[10]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1239,7 @@ func (x *Missing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Missing.ProtoReflect.Descriptor instead.
 func (*Missing) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Missing) GetRuIndex() uint32 {
@@ -1218,7 +1300,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1312,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[11]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1325,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Link) GetRank() uint32 {
@@ -1322,7 +1404,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1416,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[12]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1429,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Machine) GetProcessors() uint32 {
@@ -1437,7 +1519,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1531,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[13]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1544,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Step) GetPhase() uint64 {
@@ -1527,7 +1609,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1621,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[14]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1634,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{14}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ProfileRequest) GetKind() string {
@@ -1580,7 +1662,7 @@ type ProfileResponse struct {
 
 func (x *ProfileResponse) Reset() {
 	*x = ProfileResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1674,7 @@ func (x *ProfileResponse) String() string {
 func (*ProfileResponse) ProtoMessage() {}
 
 func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[15]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1687,7 @@ func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
 func (*ProfileResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ProfileResponse) GetData() []byte {
@@ -1630,7 +1712,7 @@ type CheckOutputRequest struct {
 
 func (x *CheckOutputRequest) Reset() {
 	*x = CheckOutputRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +1724,7 @@ func (x *CheckOutputRequest) String() string {
 func (*CheckOutputRequest) ProtoMessage() {}
 
 func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[16]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +1737,7 @@ func (x *CheckOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputRequest.ProtoReflect.Descriptor instead.
 func (*CheckOutputRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{16}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CheckOutputRequest) GetConfiguration() []byte {
@@ -1694,7 +1776,7 @@ type CheckOutputResponse struct {
 
 func (x *CheckOutputResponse) Reset() {
 	*x = CheckOutputResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1788,7 @@ func (x *CheckOutputResponse) String() string {
 func (*CheckOutputResponse) ProtoMessage() {}
 
 func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[17]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1801,7 @@ func (x *CheckOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckOutputResponse.ProtoReflect.Descriptor instead.
 func (*CheckOutputResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{17}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CheckOutputResponse) GetProblem() string {
@@ -1762,7 +1844,7 @@ type RecordedRequest struct {
 
 func (x *RecordedRequest) Reset() {
 	*x = RecordedRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +1856,7 @@ func (x *RecordedRequest) String() string {
 func (*RecordedRequest) ProtoMessage() {}
 
 func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[18]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +1869,7 @@ func (x *RecordedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedRequest.ProtoReflect.Descriptor instead.
 func (*RecordedRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{18}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RecordedRequest) GetConfiguration() []byte {
@@ -1848,7 +1930,7 @@ type RecordedResponse struct {
 
 func (x *RecordedResponse) Reset() {
 	*x = RecordedResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +1942,7 @@ func (x *RecordedResponse) String() string {
 func (*RecordedResponse) ProtoMessage() {}
 
 func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[19]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +1955,7 @@ func (x *RecordedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedResponse.ProtoReflect.Descriptor instead.
 func (*RecordedResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{19}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RecordedResponse) GetDirectory() string {
@@ -1948,7 +2030,7 @@ type RecordedBuilder struct {
 
 func (x *RecordedBuilder) Reset() {
 	*x = RecordedBuilder{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2042,7 @@ func (x *RecordedBuilder) String() string {
 func (*RecordedBuilder) ProtoMessage() {}
 
 func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[20]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2055,7 @@ func (x *RecordedBuilder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedBuilder.ProtoReflect.Descriptor instead.
 func (*RecordedBuilder) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{20}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RecordedBuilder) GetIndex() uint32 {
@@ -2044,7 +2126,7 @@ type ConcludeRequest struct {
 
 func (x *ConcludeRequest) Reset() {
 	*x = ConcludeRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2138,7 @@ func (x *ConcludeRequest) String() string {
 func (*ConcludeRequest) ProtoMessage() {}
 
 func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[21]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2151,7 @@ func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeRequest.ProtoReflect.Descriptor instead.
 func (*ConcludeRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{21}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ConcludeRequest) GetConfiguration() []byte {
@@ -2116,7 +2198,7 @@ type ConcludeResponse struct {
 
 func (x *ConcludeResponse) Reset() {
 	*x = ConcludeResponse{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2210,7 @@ func (x *ConcludeResponse) String() string {
 func (*ConcludeResponse) ProtoMessage() {}
 
 func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[22]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2223,7 @@ func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeResponse.ProtoReflect.Descriptor instead.
 func (*ConcludeResponse) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{22}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{23}
 }
 
 // TapRequest asks for a sample of events.
@@ -2155,7 +2237,7 @@ type TapRequest struct {
 
 func (x *TapRequest) Reset() {
 	*x = TapRequest{}
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +2249,7 @@ func (x *TapRequest) String() string {
 func (*TapRequest) ProtoMessage() {}
 
 func (x *TapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_ringlet_node_v1_node_proto_msgTypes[23]
+	mi := &file_ringlet_node_v1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +2262,7 @@ func (x *TapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TapRequest.ProtoReflect.Descriptor instead.
 func (*TapRequest) Descriptor() ([]byte, []int) {
-	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{23}
+	return file_ringlet_node_v1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TapRequest) GetSelection() *v1.Selection {
@@ -2234,14 +2316,15 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"in_between\x18\x02 \x01(\tR\tinBetween\x12\x1a\n" +
 	"\bdegraded\x18\x03 \x01(\bR\bdegraded\x12,\n" +
 	"\x05cause\x18\x04 \x01(\v2\x16.ringlet.node.v1.CauseR\x05cause\x12\x16\n" +
-	"\x06parked\x18\x05 \x01(\bR\x06parked\"\x92\x01\n" +
+	"\x06parked\x18\x05 \x01(\bR\x06parked\"\xac\x01\n" +
 	"\x05Cause\x12\x1c\n" +
 	"\tcomponent\x18\x01 \x01(\tR\tcomponent\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x1a\n" +
 	"\bevidence\x18\x03 \x01(\tR\bevidence\x12\x12\n" +
 	"\x04code\x18\x04 \x01(\tR\x04code\x12\x12\n" +
 	"\x04part\x18\x05 \x01(\tR\x04part\x12\x13\n" +
-	"\x05at_us\x18\x06 \x01(\x03R\x04atUs\"v\n" +
+	"\x05at_us\x18\x06 \x01(\x03R\x04atUs\x12\x18\n" +
+	"\atrouble\x18F \x01(\tR\atrouble\"v\n" +
 	"\fWatchRequest\x12\x1f\n" +
 	"\vinterval_ms\x18\x01 \x01(\rR\n" +
 	"intervalMs\x12\x1a\n" +
@@ -2250,7 +2333,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\rReportRequest\x12\x15\n" +
 	"\x06let_go\x18F \x01(\bR\x05letGo\x12\x12\n" +
 	"\x04done\x18G \x01(\bR\x04done\x12)\n" +
-	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\x88\t\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xbb\t\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -2283,13 +2366,18 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"lost_peers\x18( \x03(\tR\tlostPeers\x122\n" +
 	"\amissing\x18) \x03(\v2\x18.ringlet.node.v1.MissingR\amissing\x12)\n" +
 	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\x12\"\n" +
-	"\rterm_since_us\x18= \x01(\x03R\vtermSinceUs\x1a;\n" +
+	"\rterm_since_us\x18= \x01(\x03R\vtermSinceUs\x121\n" +
+	"\areasons\x18F \x03(\v2\x17.ringlet.node.v1.ReasonR\areasons\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a=\n" +
 	"\x0fHistogramsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x88\x01\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"F\n" +
+	"\x06Reason\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"\x88\x01\n" +
 	"\aMissing\x12\x19\n" +
 	"\bru_index\x18\x01 \x01(\rR\aruIndex\x12\x12\n" +
 	"\x04meps\x18\x02 \x01(\x04R\x04meps\x12\x16\n" +
@@ -2407,7 +2495,7 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),                // 0: ringlet.node.v1.Command
 	(*Member)(nil),              // 1: ringlet.node.v1.Member
@@ -2420,26 +2508,27 @@ var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(*WatchRequest)(nil),        // 8: ringlet.node.v1.WatchRequest
 	(*ReportRequest)(nil),       // 9: ringlet.node.v1.ReportRequest
 	(*Report)(nil),              // 10: ringlet.node.v1.Report
-	(*Missing)(nil),             // 11: ringlet.node.v1.Missing
-	(*Link)(nil),                // 12: ringlet.node.v1.Link
-	(*Machine)(nil),             // 13: ringlet.node.v1.Machine
-	(*Step)(nil),                // 14: ringlet.node.v1.Step
-	(*ProfileRequest)(nil),      // 15: ringlet.node.v1.ProfileRequest
-	(*ProfileResponse)(nil),     // 16: ringlet.node.v1.ProfileResponse
-	(*CheckOutputRequest)(nil),  // 17: ringlet.node.v1.CheckOutputRequest
-	(*CheckOutputResponse)(nil), // 18: ringlet.node.v1.CheckOutputResponse
-	(*RecordedRequest)(nil),     // 19: ringlet.node.v1.RecordedRequest
-	(*RecordedResponse)(nil),    // 20: ringlet.node.v1.RecordedResponse
-	(*RecordedBuilder)(nil),     // 21: ringlet.node.v1.RecordedBuilder
-	(*ConcludeRequest)(nil),     // 22: ringlet.node.v1.ConcludeRequest
-	(*ConcludeResponse)(nil),    // 23: ringlet.node.v1.ConcludeResponse
-	(*TapRequest)(nil),          // 24: ringlet.node.v1.TapRequest
-	nil,                         // 25: ringlet.node.v1.Report.CountersEntry
-	nil,                         // 26: ringlet.node.v1.Report.HistogramsEntry
-	(*v1.Selection)(nil),        // 27: ringlet.tap.v1.Selection
-	(*v11.Question)(nil),        // 28: ringlet.sample.v1.Question
-	(*v1.Samples)(nil),          // 29: ringlet.tap.v1.Samples
-	(*v11.Samples)(nil),         // 30: ringlet.sample.v1.Samples
+	(*Reason)(nil),              // 11: ringlet.node.v1.Reason
+	(*Missing)(nil),             // 12: ringlet.node.v1.Missing
+	(*Link)(nil),                // 13: ringlet.node.v1.Link
+	(*Machine)(nil),             // 14: ringlet.node.v1.Machine
+	(*Step)(nil),                // 15: ringlet.node.v1.Step
+	(*ProfileRequest)(nil),      // 16: ringlet.node.v1.ProfileRequest
+	(*ProfileResponse)(nil),     // 17: ringlet.node.v1.ProfileResponse
+	(*CheckOutputRequest)(nil),  // 18: ringlet.node.v1.CheckOutputRequest
+	(*CheckOutputResponse)(nil), // 19: ringlet.node.v1.CheckOutputResponse
+	(*RecordedRequest)(nil),     // 20: ringlet.node.v1.RecordedRequest
+	(*RecordedResponse)(nil),    // 21: ringlet.node.v1.RecordedResponse
+	(*RecordedBuilder)(nil),     // 22: ringlet.node.v1.RecordedBuilder
+	(*ConcludeRequest)(nil),     // 23: ringlet.node.v1.ConcludeRequest
+	(*ConcludeResponse)(nil),    // 24: ringlet.node.v1.ConcludeResponse
+	(*TapRequest)(nil),          // 25: ringlet.node.v1.TapRequest
+	nil,                         // 26: ringlet.node.v1.Report.CountersEntry
+	nil,                         // 27: ringlet.node.v1.Report.HistogramsEntry
+	(*v1.Selection)(nil),        // 28: ringlet.tap.v1.Selection
+	(*v11.Question)(nil),        // 29: ringlet.sample.v1.Question
+	(*v1.Samples)(nil),          // 30: ringlet.tap.v1.Samples
+	(*v11.Samples)(nil),         // 31: ringlet.sample.v1.Samples
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 0: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
@@ -2451,43 +2540,44 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	4,  // 6: ringlet.node.v1.WatchRequest.term:type_name -> ringlet.node.v1.Term
 	4,  // 7: ringlet.node.v1.ReportRequest.term:type_name -> ringlet.node.v1.Term
 	6,  // 8: ringlet.node.v1.Report.status:type_name -> ringlet.node.v1.Status
-	25, // 9: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
-	26, // 10: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
-	14, // 11: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
-	12, // 12: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
-	13, // 13: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
+	26, // 9: ringlet.node.v1.Report.counters:type_name -> ringlet.node.v1.Report.CountersEntry
+	27, // 10: ringlet.node.v1.Report.histograms:type_name -> ringlet.node.v1.Report.HistogramsEntry
+	15, // 11: ringlet.node.v1.Report.timeline:type_name -> ringlet.node.v1.Step
+	13, // 12: ringlet.node.v1.Report.links:type_name -> ringlet.node.v1.Link
+	14, // 13: ringlet.node.v1.Report.machine:type_name -> ringlet.node.v1.Machine
 	1,  // 14: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
 	7,  // 15: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
-	11, // 16: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
+	12, // 16: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
 	4,  // 17: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
-	4,  // 18: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
-	4,  // 19: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
-	21, // 20: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
-	4,  // 21: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
-	27, // 22: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
-	3,  // 23: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	8,  // 24: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	9,  // 25: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	15, // 26: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	17, // 27: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	19, // 28: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	22, // 29: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	24, // 30: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
-	28, // 31: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
-	5,  // 32: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	10, // 33: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	10, // 34: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	16, // 35: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	18, // 36: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	20, // 37: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	23, // 38: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	29, // 39: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
-	30, // 40: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
-	32, // [32:41] is the sub-list for method output_type
-	23, // [23:32] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	11, // 18: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
+	4,  // 19: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
+	4,  // 20: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
+	22, // 21: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
+	4,  // 22: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
+	28, // 23: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
+	3,  // 24: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	8,  // 25: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	9,  // 26: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	16, // 27: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	18, // 28: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	20, // 29: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	23, // 30: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	25, // 31: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
+	29, // 32: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
+	5,  // 33: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	10, // 34: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	10, // 35: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	17, // 36: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	19, // 37: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	21, // 38: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	24, // 39: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	30, // 40: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	31, // 41: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
+	33, // [33:42] is the sub-list for method output_type
+	24, // [24:33] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -2501,7 +2591,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"ringlet/internal/guard"
+)
+
+// seldomBurst is how many lines with the same words a node of ringlet run tells in a minute; the rest is counted. Who
+// has a terminal wants to know what is wrong, and once.
+const seldomBurst = 3
+
+// seldom is a log that tells of the same kind only so often. Lines with other words are another kind, and so are those
+// of another level.
+type seldom struct {
+	slog.Handler
+
+	said *guard.Log
+}
+
+func newSeldom(h slog.Handler) seldom { return seldom{h, &guard.Log{Burst: seldomBurst}} }
+
+// Handle is slog's.
+func (s seldom) Handle(ctx context.Context, r slog.Record) error {
+	kind := r.Message
+	if r.Level >= slog.LevelError {
+		kind = "error: " + kind
+	}
+	untold, yes := s.said.Tell(kind, cmp.Or(r.Time, time.Now()))
+	if !yes {
+		return nil
+	}
+	if untold > 0 {
+		r = r.Clone()
+		r.AddAttrs(slog.Int("more_such", untold))
+	}
+	return s.Handler.Handle(ctx, r)
+}
+
+// WithAttrs is slog's.
+func (s seldom) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return seldom{s.Handler.WithAttrs(attrs), s.said}
+}
+
+// WithGroup is slog's.
+func (s seldom) WithGroup(name string) slog.Handler { return seldom{s.Handler.WithGroup(name), s.said} }
+
+// close tells how often something was not told, so that nobody takes three lines for all.
+func (s seldom) close() {
+	rest := s.said.Rest()
+	for _, kind := range slices.Sorted(maps.Keys(rest)) {
+		slog.New(s.Handler).Warn("more lines such as this were not told", "line", kind, "more_such", rest[kind])
+	}
+}

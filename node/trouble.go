@@ -1,0 +1,48 @@
+package node
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/builderunit/sink"
+	"ringlet/node/fsm"
+	"ringlet/readoutunit/source"
+	"ringlet/shmem"
+)
+
+// troubleOf is the kind of trouble that an error tells of; empty if none is known.
+func troubleOf(err error) string {
+	is := func(those ...error) bool {
+		for _, one := range those {
+			if errors.Is(err, one) {
+				return true
+			}
+		}
+		return false
+	}
+	var bad *source.BadRecordError
+	var name *net.DNSError
+	var address *net.AddrError
+	switch {
+	case errors.As(err, &bad):
+		return fsm.TroubleRecord
+	case is(source.ErrChanged):
+		return fsm.TroubleChanged
+	case errors.As(err, &name), errors.As(err, &address), is(unix.EADDRNOTAVAIL):
+		return fsm.TroubleAddress
+	case is(unix.EADDRINUSE):
+		return fsm.TroubleInUse
+	case is(sink.ErrExists, shmem.ErrExists, fs.ErrExist):
+		return fsm.TroubleExists
+	case is(unix.ENOSPC, unix.EDQUOT, unix.EFBIG, shmem.ErrNoSpace):
+		return fsm.TroubleFull
+	case is(fs.ErrPermission, unix.EROFS):
+		return fsm.TroubleDenied
+	case is(fs.ErrNotExist, unix.ENOTDIR, unix.ESTALE):
+		return fsm.TroubleGone
+	}
+	return ""
+}
