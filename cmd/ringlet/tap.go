@@ -60,6 +60,12 @@ func (c *tapCmd) look(ctx context.Context, to streams, opts ctl.TapOptions) erro
 	if c.Page != "" {
 		return ctl.TapPage(ctx, ctl.Config{Out: to.out, Err: to.err}, c.Page, opts)
 	}
+	if c.Certs == "" && c.User == "" {
+		return &ctl.Error{Code: ctl.CodeUsage,
+			Why: "whose events? ringlet run shows its own only with --page HOST:PORT, such as --page 127.0.0.1:8080: give " +
+				"that to the run, and to this command --page and the link that the run prints. To look at what a ringlet " +
+				"control builds, give --control, --certs DIR and --user NAME"}
+	}
 	s, err := c.session(to, false)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func ofComponents() []Rule {
 			ID:       "degraded",
 			Severity: warning,
 			look:     degraded,
-			advise:   (*view).advice,
+			advise:   adviseDegraded,
 			When:     "A component goes on with less than it should have.",
 			Advice:   "Mend what the cause names; the run goes on, and its verdict will be DEGRADED.",
 		},
@@ -204,6 +204,14 @@ func degraded(v *view) (out findings) {
 		return c.GetDegraded() || s.lost[c.GetName()]
 	})
 	return out
+}
+
+// adviseDegraded says that a run goes on only where one does.
+func adviseDegraded(v *view, component string) string {
+	if told := v.advice(component); told != "" || v.now.GetRun() != 0 {
+		return told
+	}
+	return "Mend what the cause names before the next run; no run goes on."
 }
 
 func leftOut(v *view) (out findings) {

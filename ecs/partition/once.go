@@ -51,6 +51,9 @@ func (p *Partition) Once(ctx context.Context, cfg config.Config, told Hooks) (*n
 	if p.cfg.Spawner != nil && report.Recorded.Short() {
 		p.cfg.Spawner.Stop()
 		p.now().ended.CloseAlone(report)
+		crew := p.now().crew
+		p.set(func(s *standing) { s.crew = nil })
+		crew.Release() // nobody is there any more to be put to rest
 	}
 	return report, nil
 }
