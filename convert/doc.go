@@ -4,6 +4,7 @@
 //
 //	ringlet-convert run-000123 --output rows              # a directory of Parquet files
 //	ringlet-convert --banks minbias.mdf --output x.root   # one file
+//	ringlet-convert run-000123 run-000124 --once -o y/    # each fragment of two runs once
 //
 // Exit codes: 0 done, 1 failed, 2 wrong usage or the output is there, 3 damaged input. docs/analysis.md tells its use,
 // docs/design/049-convert.md the reasons.

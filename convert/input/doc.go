@@ -16,6 +16,12 @@
 // MEPs and MFPs say it. An MDF record does not: in a recording its index does, and in a file alone events are numbered
 // from 0 in the order of the records, over all files. Rows of MDF records have orbit and bunch, others have 0.
 //
+// # Runs of one measurement
+//
+// With Once Each leaves out the fragments (source and event) that an input before has, and tells the Taker. It holds
+// ranges of event numbers for that, spansMost of them; more are an error. A later Each reads once more what is before its
+// Position. Fragments are not compared: what has the same numbers is the same.
+//
 // # What it does not promise
 //
 // It does not decode banks, and it does not decompress records. In a file of MFPs events come source by source.
