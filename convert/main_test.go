@@ -71,7 +71,7 @@ func TestProgressIsOnTheTerminal(t *testing.T) {
 func TestSummaryNamesWhatOnceLeftOut(t *testing.T) {
 	var out bytes.Buffer
 	p := &progress{to: &out}
-	r := conversion.Result{Dropped: map[uint16]uint64{3: 30, 1: 305}}
+	r := conversion.Result{Rows: 160_000, Dropped: map[uint16]uint64{3: 30, 1: 305}}
 	p.done("x.parquet", r)
 	if !strings.HasSuffix(out.String(),
 		"left out by --once, since an earlier input has them: 335 fragments, 305 of source 1, 30 of source 3\n") {
@@ -82,6 +82,11 @@ func TestSummaryNamesWhatOnceLeftOut(t *testing.T) {
 	}
 	p.done("x.parquet", r)
 	if !strings.HasSuffix(out.String(), ", 1 of source 63, the rest of 36 other sources\n") {
+		t.Error(out.String())
+	}
+	r.Rows = 900
+	p.done("x.parquet", r)
+	if !strings.HasSuffix(out.String(), "if each run numbers its events anew, convert each alone\n") {
 		t.Error(out.String())
 	}
 }

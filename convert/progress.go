@@ -15,6 +15,7 @@ import (
 const (
 	showEvery    = 200 * time.Millisecond
 	badShown     = 20 // lines; the journal of a directory has more, the summary the count
+	manyDropped  = 10 // one for so many rows
 	droppedShown = 64 // sources; the journal of a directory has all
 )
 
@@ -74,11 +75,11 @@ func (p *progress) done(path string, r conversion.Result) {
 	}
 	fmt.Fprintf(p.to, "%s: %d rows, %d bytes of data; %d missing fragments; %d damaged places; %.1f MB read in %.1f s\n",
 		path, r.Rows, r.Bytes, r.Missing, r.Bad, float64(r.Read-r.Resumed)/1e6, time.Since(p.began).Seconds())
-	p.dropped(r.Dropped)
+	p.dropped(r.Dropped, r.Rows)
 }
 
-// dropped says what --once left out, by source.
-func (p *progress) dropped(of map[uint16]uint64) {
+// dropped says what --once left out, by source. Runs share little: where it is much, it says what else can be the cause.
+func (p *progress) dropped(of map[uint16]uint64, rows uint64) {
 	var all uint64
 	var each, more []string
 	for _, source := range slices.Sorted(maps.Keys(of)) {
@@ -94,4 +95,7 @@ func (p *progress) dropped(of map[uint16]uint64) {
 	}
 	fmt.Fprintf(p.to, "left out by --once, since an earlier input has them: %d fragments, %s\n", all,
 		strings.Join(append(each, more...), ", "))
+	if all > rows/manyDropped {
+		fmt.Fprintln(p.to, "that is much for runs of one measurement: if each run numbers its events anew, convert each alone")
+	}
 }
