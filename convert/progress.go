@@ -78,7 +78,7 @@ func (p *progress) done(path string, r conversion.Result) {
 	p.dropped(r.Dropped, r.Rows)
 }
 
-// dropped says what --once left out, by source. Runs share little: where it is much, it says what else can be the cause.
+// dropped says what --once left out, by source. Runs share little: of much it says what else can be the cause.
 func (p *progress) dropped(of map[uint16]uint64, rows uint64) {
 	var all uint64
 	var each, more []string
@@ -96,6 +96,7 @@ func (p *progress) dropped(of map[uint16]uint64, rows uint64) {
 	fmt.Fprintf(p.to, "left out by --once, since an earlier input has them: %d fragments, %s\n", all,
 		strings.Join(append(each, more...), ", "))
 	if all > rows/manyDropped {
-		fmt.Fprintln(p.to, "that is much for runs of one measurement: if each run numbers its events anew, convert each alone")
+		fmt.Fprintln(p.to, "that is much for runs of one measurement: if each run numbers its events anew, "+
+			"convert each alone")
 	}
 }

@@ -19,8 +19,8 @@
 // # Runs of one measurement
 //
 // With Once Each leaves out the fragments (source and event) that an input before has, and tells the Taker. It holds
-// ranges of event numbers for that, spansMost of them; more are an error. A later Each reads once more what is before its
-// Position. Fragments are not compared: what has the same numbers is the same.
+// ranges of event numbers for that, spansMost of them; more are an error. A later Each reads once more what is before
+// its Position. Fragments are not compared: what has the same numbers is the same.
 //
 // # What it does not promise
 //
