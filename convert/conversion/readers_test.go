@@ -73,7 +73,7 @@ func TestReadByOthers(t *testing.T) {
 // readBy holds what a program reads of files against the JSON lines of the same.
 func readBy(t *testing.T, program string, paths []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, "node", append([]string{program}, paths...)...).CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", filepath.Base(program), err, out)
