@@ -9,17 +9,13 @@ import (
 	"os"
 	"strconv"
 	"testing"
-	"time"
 
 	"ringlet/internal/invariants"
+	"ringlet/testkit/patiently"
 )
 
 // TB is what testing.TB and *rapid.T have in common.
-type TB interface {
-	Helper()
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
+type TB = patiently.TB
 
 // OK ends the test unless err is nil.
 func OK(t TB, err error) {
@@ -40,19 +36,13 @@ func Beside(tests, underRace int) {
 	}
 }
 
-// Patience is how long a test waits for what must come, before it says that it did not: far longer than it takes on a
-// machine that has much else to do, since it only bounds what hangs.
-const Patience = time.Minute
+// Patience is how long a test waits for what must come: patiently.Long.
+var Patience = patiently.Long
 
 // Receive takes the next value from a channel; without one it ends the test, which says what did not happen.
-func Receive[T any](t TB, from <-chan T, missing string) (v T) {
+func Receive[T any](t TB, from <-chan T, missing string) T {
 	t.Helper()
-	select {
-	case v = <-from:
-	case <-time.After(Patience):
-		t.Fatal(missing)
-	}
-	return v
+	return patiently.Receive(t, from, missing)
 }
 
 // MemoryDir is a directory in memory, where synchronising costs nothing, or any other where there is no such.

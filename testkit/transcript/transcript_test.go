@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"ringlet/testkit/patiently"
+
 	"pgregory.net/rapid"
 )
 
@@ -94,7 +96,7 @@ func judge(check func(t testing.TB)) *judged {
 		defer close(done)
 		check(j)
 	}()
-	<-done
+	patiently.Hold(done)
 	return j
 }
 
