@@ -3,6 +3,8 @@ package tagnet
 import (
 	"slices"
 	"testing"
+
+	"ringlet/testkit/patiently"
 )
 
 // TestAbsenceWords holds the words to docs/format/tagnet.md, and refuses what are none.
@@ -48,7 +50,7 @@ func TestAbsenceTold(t *testing.T) {
 			break
 		}
 	}
-	if got := <-told; !slices.Equal(got, []Absence{want}) {
+	if got := patiently.Receive(t, told); !slices.Equal(got, []Absence{want}) {
 		t.Errorf("the builder unit was told %+v, want %+v", got, want)
 	}
 	for knows := 0; knows < 1; {

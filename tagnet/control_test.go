@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/testkit/patiently"
 )
 
 func TestServerGoesAway(t *testing.T) {
@@ -19,7 +20,7 @@ func TestServerGoesAway(t *testing.T) {
 	for err == nil {
 		_, err = rus[0].Next(testContext(t))
 	}
-	<-bus[0].Done()
+	patiently.Receive(t, bus[0].Done())
 	for _, err := range []error{err, bus[0].Err(), bus[0].Feedback(Feedback{}), bus[0].Flush(testContext(t))} {
 		var gone *GoneError
 		if err != nil && (!errors.Is(err, ErrGone) || !errors.As(err, &gone)) {

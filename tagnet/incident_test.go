@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/testkit/patiently"
 )
 
 func small(rus, bus int) serverConfig {
@@ -184,7 +185,7 @@ func TestBuilderUnitExcludedAndIncluded(t *testing.T) {
 	if n, err := sys.server.ExcludeBU("bu1"); n != 1 || err != nil {
 		t.Fatalf("ExcludeBU: %d, %v", n, err)
 	}
-	<-bus[1].Done()
+	patiently.Receive(t, bus[1].Done())
 	refused := func(want Refusal) {
 		t.Helper()
 		c, err := newBUClient(testContext(t), sys.conn, sys.scope("bu1"), sys.cfg.Core.Slots, nil)

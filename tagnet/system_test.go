@@ -7,13 +7,13 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
+	"ringlet/testkit/patiently"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,7 +26,7 @@ type system struct {
 	cfg    serverConfig
 }
 
-const testTimeout = time.Minute // far more than any test needs; only for a test that hangs
+var testTimeout = patiently.Long // far more than any test needs; only for a test that hangs
 
 func serve(tb testing.TB, cfg serverConfig) *system {
 	tb.Helper()
@@ -187,14 +187,14 @@ func TestViewOverGRPC(t *testing.T) {
 					})
 				})
 			}
-			must(t, g.Wait())
+			must(t, patiently.Result(t, g.Wait))
 			for _, c := range bus {
-				<-c.Done()
+				patiently.Receive(t, c.Done())
 				if !errors.Is(c.Err(), io.EOF) {
 					t.Errorf("a builder unit ended with %v", c.Err())
 				}
 			}
-			<-sys.server.Drained()
+			patiently.Receive(t, sys.server.Drained())
 			sys.checkComplete(t, got, total, total*packing)
 			sys.checkRules(t, total)
 		})
