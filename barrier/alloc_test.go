@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"ringlet/testkit/patiently"
 )
 
 // runEpoch plays one epoch of all cores, first in first out.
@@ -120,7 +122,7 @@ func waitingAllocatesNothing(t *testing.T, kind Kind, slack int) {
 	}()
 	var err error
 	n := testing.AllocsPerRun(runs, func() { _, _, err = h.barriers[0].Enter(ctx) })
-	if other := <-ended; n != 0 || err != nil || other != nil {
+	if other := patiently.Receive(t, ended); n != 0 || err != nil || other != nil {
 		t.Errorf("%v allocations per epoch, %v, %v", n, err, other)
 	}
 }

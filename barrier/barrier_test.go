@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"ringlet/testkit/patiently"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,19 +60,20 @@ func newHub(t testing.TB, kind Kind, n int, opts Options) *hub {
 }
 
 // enterAll has every rank of ranks enter once, and waits for all of them.
-func (h *hub) enterAll(ctx context.Context, ranks []int) map[int]error {
+func (h *hub) enterAll(t testing.TB, ranks []int) map[int]error {
+	t.Helper()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	errs := make(map[int]error)
 	for _, r := range ranks {
 		wg.Go(func() {
-			_, _, err := h.barriers[r].Enter(ctx)
+			_, _, err := h.barriers[r].Enter(t.Context())
 			mu.Lock()
 			errs[r] = err
 			mu.Unlock()
 		})
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	return errs
 }
 
@@ -124,7 +127,7 @@ func keepStep(t *testing.T, kind Kind, n, slack int) {
 			}
 		})
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	want := messages(kind, n) * epochs
 	if h.signals != want || h.refused != nil {
 		t.Errorf("%d signals, want %d; refused: %v", h.signals, want, h.refused)
@@ -175,7 +178,7 @@ func TestTimeoutNamesTheMissing(t *testing.T) {
 				h.deaf[c.missing] = c.dead
 				others := slices.DeleteFunc(upTo(c.n), func(r int) bool { return r == c.missing })
 				start := time.Now()
-				for r, err := range h.enterAll(t.Context(), others) {
+				for r, err := range h.enterAll(t, others) {
 					var timeout *TimeoutError
 					if !errors.As(err, &timeout) || !errors.Is(err, errTimeout) || !slices.Equal(timeout.Missing, []int{c.missing}) {
 						t.Errorf("rank %d: %v", r, err)
@@ -199,7 +202,7 @@ func TestTimeoutNamesTheMissing(t *testing.T) {
 func TestEnterGoesOnAfterATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(t, Central, 3, Options{Timeout: time.Second})
-		for r, err := range h.enterAll(t.Context(), []int{0, 1}) {
+		for r, err := range h.enterAll(t, []int{0, 1}) {
 			if !errors.Is(err, errTimeout) {
 				t.Errorf("rank %d: %v", r, err)
 			}
@@ -214,7 +217,7 @@ func TestEnterGoesOnAfterATimeout(t *testing.T) {
 				t.Errorf("rank %d left %d, %v", r, epoch, err)
 			}
 		}
-		for r, err := range h.enterAll(t.Context(), upTo(3)) {
+		for r, err := range h.enterAll(t, upTo(3)) {
 			if report := h.barriers[r].turns.cores[0].report(); err != nil || report.Entered != 2 {
 				t.Errorf("rank %d: %v, %+v", r, err, report)
 			}

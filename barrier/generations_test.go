@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ringlet/testkit/patiently"
 )
 
 // The rounds of TestGenerations: a rank dies in round diedIn, the others are told that they go on without it from round
@@ -88,7 +90,7 @@ func generationsKeepStep(t *testing.T, kind Kind, n, slack, died int) {
 		must(t, c.hub.barriers[r].Change(backFrom, upTo(n), false))
 	}
 	c.wg.Go(func() { c.advance(t.Context(), died, backFrom, rounds) })
-	c.wg.Wait()
+	patiently.Wait(t, c.wg.Wait)
 	for r := range n {
 		if got := c.entered[r].Load(); got != rounds*phases {
 			t.Errorf("rank %d entered up to phase %d of %d", r, got, rounds*phases)

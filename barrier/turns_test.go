@@ -108,7 +108,7 @@ func TestMissingIsNamedWithSlack(t *testing.T) {
 					}
 				}
 			}
-			for r, err := range h.enterAll(t.Context(), []int{0, 2}) {
+			for r, err := range h.enterAll(t, []int{0, 2}) {
 				var late *TimeoutError
 				if !errors.As(err, &late) || late.Epoch != 0 || len(late.Missing) != 1 || late.Missing[0] != 1 {
 					t.Errorf("%s: rank %d: %v", kind, r, err)
@@ -119,7 +119,7 @@ func TestMissingIsNamedWithSlack(t *testing.T) {
 				t.Errorf("%s: rank 2 finishes: %v", kind, err)
 			}
 			for range 3 {
-				for r, err := range h.enterAll(t.Context(), []int{1}) {
+				for r, err := range h.enterAll(t, []int{1}) {
 					if err != nil {
 						t.Errorf("%s: rank %d: %v", kind, r, err)
 					}
