@@ -13,6 +13,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
 
@@ -234,7 +235,7 @@ func TestFailures(t *testing.T) {
 			}
 			r.close()
 			if len(r.failed) > 0 {
-				t.Errorf("it failed twice: %v", <-r.failed)
+				t.Errorf("it failed twice: %v", patiently.Receive(t, r.failed))
 			}
 		})
 	}
@@ -312,13 +313,13 @@ func TestCloseWhileTheSinkWaits(t *testing.T) {
 	r := newRig(t, func(r *rig, _ *Config) { r.sink.blocked = make(chan struct{}) })
 	r.build([]*piece{r.piece(0, 0), r.piece(1, 0), r.piece(2, 0)}, 0, 0)
 	r.build([]*piece{r.piece(0, 3), r.piece(1, 3), r.piece(2, 3)}, 1, 1)
-	<-r.sink.blocked
+	patiently.Receive(t, r.sink.blocked)
 	r.close()
 	if s := r.b.Stats(); s.Incomplete != 2 || s.MEPs != 0 {
 		t.Errorf("%+v", s)
 	}
 	if len(r.failed) > 0 {
-		t.Errorf("closing is no failure: %v", <-r.failed)
+		t.Errorf("closing is no failure: %v", patiently.Receive(t, r.failed))
 	}
 }
 
@@ -327,7 +328,7 @@ func TestEveryCloseWaits(t *testing.T) {
 	release := make(chan struct{})
 	r := newRig(t, func(r *rig, _ *Config) { r.sink.blocked, r.sink.deaf = make(chan struct{}), release })
 	r.build([]*piece{r.piece(0, 0), r.piece(1, 0), r.piece(2, 0)}, 0, 0)
-	<-r.sink.blocked
+	patiently.Receive(t, r.sink.blocked)
 	var released atomic.Bool
 	var wg sync.WaitGroup
 	for range 2 {
@@ -340,7 +341,7 @@ func TestEveryCloseWaits(t *testing.T) {
 	time.Sleep(10 * time.Millisecond) // for one that does not wait to show
 	released.Store(true)
 	close(release)
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 }
 
 // TestCloseDuringActivity closes the unit while its readout units announce and write from goroutines of their own.
@@ -371,14 +372,14 @@ func TestCloseDuringActivity(t *testing.T) {
 			t.Error(err)
 		}
 		close(closed)
-		wg.Wait()
+		patiently.Wait(t, wg.Wait)
 		r.close()
 		s := r.b.Stats()
 		if s.MEPs < round || s.MEPs+s.Incomplete > round+2 || int(s.MEPs) != len(r.sink.meps) {
 			t.Errorf("round %d: %d MEPs, %d in the sink: %+v", round, s.MEPs, len(r.sink.meps), s)
 		}
 		if len(r.failed) > 0 {
-			t.Errorf("round %d: %v", round, <-r.failed)
+			t.Errorf("round %d: %v", round, patiently.Receive(t, r.failed))
 		}
 	}
 }
@@ -388,7 +389,7 @@ func (r *rig) serve(ru int, tokens <-chan Result, closed <-chan struct{}) {
 	rank := r.ranks[ru]
 	pieces := map[uint64]*piece{}
 	for {
-		select {
+		select { // bounded by closed, which the test waits for with a bound
 		case <-closed:
 			return
 		case tok := <-tokens:

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"ringlet/builderunit/sink"
+	"ringlet/testkit/patiently"
 )
 
 // gatedSink is a catcher whose Flush waits for the test, and which knows what was flushed.
@@ -33,7 +35,7 @@ func (g *gatedSink) Flush() error {
 	g.mu.Unlock()
 	answer := make(chan error)
 	g.flushes <- answer
-	return <-answer
+	return patiently.Hold(answer)
 }
 
 func lastingRig(t *testing.T, slots int, standing bool) (r *rig, gate *gatedSink, build func(slot int, mep uint64)) {
@@ -60,7 +62,7 @@ func TestToldWhenSafe(t *testing.T) {
 	for _, standing := range []bool{false, true} {
 		r, gate, build := lastingRig(t, 3, standing)
 		build(0, 0)
-		first := <-gate.flushes
+		first := patiently.Receive(t, gate.flushes)
 		build(1, 1)
 		build(2, 2)
 		for r.b.Stats().Unsafe < 3 { // both are with the sink while the first is flushed
@@ -76,7 +78,7 @@ func TestToldWhenSafe(t *testing.T) {
 		if got := r.result(); got.MEP != 0 || got.Outcome != Built {
 			t.Errorf("standing %v: %+v", standing, got)
 		}
-		second := <-gate.flushes
+		second := patiently.Receive(t, gate.flushes)
 		gate.mu.Lock()
 		if gate.flushing != 3 {
 			t.Errorf("standing %v: %d MEPs in the second flush, not all 3", standing, gate.flushing)
@@ -98,13 +100,13 @@ func TestNotToldWhenNotSafe(t *testing.T) {
 	r, gate, build := lastingRig(t, 2, false)
 	build(0, 0)
 	broken := errors.New("the disk is gone")
-	(<-gate.flushes) <- broken
+	patiently.Receive(t, gate.flushes) <- broken
 	if err := r.failure(); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	r.close()
 	if len(r.results) > 0 {
-		t.Errorf("told of %+v", <-r.results)
+		t.Errorf("told of %+v", patiently.Receive(t, r.results))
 	}
 	if n := r.b.Stats().Unsafe; n != 1 {
 		t.Errorf("%d MEPs are not safe, not 1", n)
@@ -115,7 +117,7 @@ func TestNotToldWhenNotSafe(t *testing.T) {
 func TestClosedBeforeSafe(t *testing.T) {
 	r, gate, build := lastingRig(t, 2, true)
 	build(0, 0)
-	first := <-gate.flushes
+	first := patiently.Receive(t, gate.flushes)
 	build(1, 1)
 	for r.b.Stats().Unsafe < 2 {
 		select {
@@ -132,8 +134,10 @@ func TestClosedBeforeSafe(t *testing.T) {
 		last <- nil
 	case <-closed:
 		t.Fatal("closed without making safe what the sink had taken")
+	case <-time.After(patiently.Long):
+		t.Fatal("neither closed nor making safe what the sink had taken")
 	}
-	<-closed
+	patiently.Receive(t, closed)
 	if one, two := r.result(), r.result(); one.MEP != 0 || two.MEP != 1 {
 		t.Errorf("%+v, %+v", one, two)
 	}
@@ -143,7 +147,7 @@ func TestClosedBeforeSafe(t *testing.T) {
 func TestResetWaitsForFlush(t *testing.T) {
 	r, gate, build := lastingRig(t, 2, false)
 	build(0, 0)
-	first := <-gate.flushes
+	first := patiently.Receive(t, gate.flushes)
 	over := make(chan error)
 	go func() { over <- r.b.Reset(t.Context(), 0) }()
 	select {
@@ -155,7 +159,7 @@ func TestResetWaitsForFlush(t *testing.T) {
 	if got := r.result(); got.MEP != 0 {
 		t.Errorf("%+v", got)
 	}
-	if err := <-over; err != nil {
+	if err := patiently.Receive(t, over); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 )
 
 // TestPullsWithinTheWindow holds that readout units are asked one after the other, from the one that Pull says.
@@ -74,7 +75,7 @@ func TestDecides(t *testing.T) {
 				t.Fatal(v)
 			}
 		}
-		if got := <-shown; !slices.Equal(got, []uint16{0, 1, 5}) {
+		if got := patiently.Receive(t, shown); !slices.Equal(got, []uint16{0, 1, 5}) {
 			t.Errorf("sources %v are shown", got)
 		}
 		if mep == 1 {

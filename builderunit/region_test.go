@@ -9,6 +9,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/selection"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/trigger"
 )
 
@@ -193,7 +194,7 @@ func TestTheLastOutcomeIsNotHeld(t *testing.T) {
 	_, b := r.region(1, 1, regions)
 	a.asker.Decided(a.Meta, a.slot, true, nil)
 	r.rest(built, 0)
-	flush := <-gate.flushes
+	flush := patiently.Receive(t, gate.flushes)
 	b.asker.Decided(b.Meta, b.slot, false, nil)
 	if res := r.result(); res.MEP != 1 || res.Outcome != Rejected {
 		t.Errorf("%+v", res)

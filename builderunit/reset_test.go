@@ -8,6 +8,7 @@ import (
 
 	"ringlet/event/placing"
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 )
 
 // TestReset holds that what is in part in the slots is given up, that late writes to it are refused, and that every
@@ -74,7 +75,7 @@ func TestResetWaitsForSettlement(t *testing.T) {
 	case <-time.After(4 * resetEvery):
 	}
 	settle(0, 2)
-	if err := <-over; err != nil {
+	if err := patiently.Receive(t, over); err != nil {
 		t.Fatal(err)
 	}
 	var pieces []*piece
@@ -104,7 +105,7 @@ func TestResetWaits(t *testing.T) {
 	r := newRig(t, func(_ *rig, c *Config) {
 		c.Feedback = func([]Result) error {
 			close(told)
-			<-hold
+			patiently.Hold(hold)
 			return nil
 		}
 	})
@@ -113,7 +114,7 @@ func TestResetWaits(t *testing.T) {
 		pieces = append(pieces, r.piece(ru, 0))
 	}
 	r.build(pieces, 0, 0)
-	<-told
+	patiently.Receive(t, told)
 	over := make(chan error)
 	go func() { over <- r.b.Reset(t.Context(), 0) }()
 	select {
@@ -122,7 +123,7 @@ func TestResetWaits(t *testing.T) {
 	default:
 	}
 	close(hold)
-	if err := <-over; err != nil {
+	if err := patiently.Receive(t, over); err != nil {
 		t.Error(err)
 	}
 	gone, cancel := context.WithCancel(t.Context())

@@ -16,6 +16,7 @@ import (
 	"ringlet/internal/crc32c"
 	"ringlet/shmem"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
 
@@ -115,7 +116,7 @@ func (r *rig) close() {
 	}
 }
 
-const patience = must.Patience
+var patience = must.Patience
 
 func (r *rig) result() Result {
 	r.t.Helper()
@@ -274,9 +275,9 @@ func (c *catcher) Write(ctx context.Context, m sink.Meta, mep []byte) error {
 	}
 	if c.blocked != nil {
 		c.blocked <- struct{}{}
-		<-ctx.Done()
+		patiently.Hold(ctx.Done())
 		if c.deaf != nil {
-			<-c.deaf
+			patiently.Hold(c.deaf)
 		}
 		return fmt.Errorf("writing: %w", ctx.Err())
 	}

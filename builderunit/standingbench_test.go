@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ringlet/event"
+	"ringlet/testkit/patiently"
 )
 
 // BenchmarkStandingBuilder is the whole way of a small MEP through a builder unit, but for the network: 2 readout
@@ -30,6 +31,7 @@ func BenchmarkStandingBuilder(b *testing.B) {
 
 // TestStandingBuilderDoesNotAllocate holds that MEPs pass without an allocation, and are good ones.
 func TestStandingBuilderDoesNotAllocate(t *testing.T) {
+	patiently.Watch(t) // a timer for each wait would be an allocation
 	c := newTorrent(t, VerifyCRC)
 	for range 20 {
 		c.turn()
@@ -39,7 +41,7 @@ func TestStandingBuilderDoesNotAllocate(t *testing.T) {
 	if n > 0 {
 		t.Errorf("%v allocations per call, %d MEPs in all", n, meps)
 	}
-	slots := <-c.free
+	slots := patiently.Receive(t, c.free)
 	c.free <- slots
 	for _, slot := range slots {
 		m, err := event.ParseMEP(c.slots.Bytes(int(slot)))

@@ -16,6 +16,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
 
@@ -316,13 +317,13 @@ func TestStandingCloseWhileTheSinkWaits(t *testing.T) {
 	r := newStandingRig(t, 2, func(r *rig, _ *Config) { r.sink.blocked = make(chan struct{}) })
 	r.buildStanding(0, 0)
 	r.buildStanding(1, 1)
-	<-r.sink.blocked
+	patiently.Receive(t, r.sink.blocked)
 	r.close()
 	if s := r.b.Stats(); s.Incomplete != 2 || s.MEPs != 0 {
 		t.Errorf("%+v", s)
 	}
 	if len(r.failed) > 0 {
-		t.Errorf("closing is no failure: %v", <-r.failed)
+		t.Errorf("closing is no failure: %v", patiently.Receive(t, r.failed))
 	}
 }
 
@@ -351,7 +352,7 @@ func TestStandingCloseDuringActivity(t *testing.T) {
 			t.Error(err)
 		}
 		close(closed)
-		wg.Wait()
+		patiently.Wait(t, wg.Wait)
 		r.close()
 		s := r.b.Stats()
 		if s.MEPs < uint64(round) || s.MEPs+s.Incomplete > uint64(round+slots) || int(s.MEPs) != len(r.sink.meps) ||
@@ -359,7 +360,7 @@ func TestStandingCloseDuringActivity(t *testing.T) {
 			t.Errorf("round %d: %d MEPs, %d in the sink: %+v", round, s.MEPs, len(r.sink.meps), s)
 		}
 		if len(r.failed) > 0 {
-			t.Errorf("round %d: %v", round, <-r.failed)
+			t.Errorf("round %d: %v", round, patiently.Receive(t, r.failed))
 		}
 	}
 }
@@ -370,7 +371,7 @@ func (r *standingRig) serveStanding(ru int, tokens <-chan Result, closed <-chan 
 	refs := r.shares.of(rank)
 	for {
 		var ps []transport.Placement
-		select {
+		select { // bounded by closed, which the test waits for with a bound
 		case <-closed:
 			return
 		case tok := <-tokens:

@@ -9,6 +9,7 @@ import (
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
 
@@ -200,7 +201,7 @@ func newTorrent(tb testing.TB, verify Verify) *torrent {
 		t.spare <- make([]uint32, 0, torrentSlots)
 	}
 	for i := 0; i < torrentSlots; i += torrentBatch {
-		s := <-t.spare
+		s := patiently.Receive(tb, t.spare)
 		for k := range torrentBatch {
 			s = append(s, uint32(i+k))
 		}
@@ -225,7 +226,7 @@ func (t *torrent) fill(tb testing.TB, rule *pattern.Pattern) {
 }
 
 func (t *torrent) feedback(results []Result) error {
-	s := <-t.spare
+	s := <-t.spare // bounded by Watch, or by the time that a benchmark is given
 	for i := range results {
 		s = append(s, uint32(results[i].Slot))
 	}
@@ -235,7 +236,7 @@ func (t *torrent) feedback(results []Result) error {
 
 // turn gives the slots of one feedback the next MEPs, and returns how many.
 func (t *torrent) turn() int {
-	slots := <-t.free
+	slots := <-t.free // bounded by Watch, or by the time that a benchmark is given
 	length := uint32(placing.EntrySize + padded(uint32(event.MaxMFPSize(1, fragment, 0))))
 	for ru := range 2 {
 		batch, refs := t.batches[ru][:0], t.shares.refs[ru]

@@ -88,11 +88,11 @@ func (r *rig) child(what string) *child {
 
 // kill kills the child, and gives what it had said.
 func (c *child) kill() (said []string) {
-	_ = c.Process.Kill() // it may have ended
-	for line := range c.lines {
+	_ = c.Process.Kill()        // it may have ended
+	for line := range c.lines { // bounded by the kernel: its output ends with it
 		said = append(said, line)
 	}
-	_ = c.Wait() // it was killed
+	_ = c.Wait() // bounded by the kernel: it was killed
 	return said
 }
 
@@ -114,7 +114,7 @@ func TestKilled(t *testing.T) {
 		end, lines := time.After(must.Patience), rnd.IntN(40)
 		var last string
 		for ended, more := false, true; more && !ended; {
-			select {
+			select { // bounded by end
 			case <-end:
 				t.Fatalf("a writer says nothing more behind %q: the drain makes no room", last)
 			case _, ok := <-drain.lines:

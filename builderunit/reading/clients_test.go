@@ -14,6 +14,7 @@ import (
 	"ringlet/testkit/interpreted"
 	"ringlet/testkit/logged"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // consumers are programs of the clients, and how they are started; one that cannot be is skipped aloud.
@@ -65,7 +66,7 @@ func TestConsumers(t *testing.T) {
 				want.WriteString("superseded 5\n")
 				_, err = out.Finish()
 				must.OK(t, err)
-				must.OK(t, cmd.Wait())
+				must.OK(t, patiently.Exit(t, cmd))
 				if said.String() != want.String() {
 					t.Errorf("%d bytes are said, %d are expected", len(said.String()), want.Len())
 				}
@@ -91,7 +92,7 @@ func TestConsumersMayLose(t *testing.T) {
 			}
 			_, err = out.Finish()
 			must.OK(t, err)
-			must.OK(t, cmd.Wait())
+			must.OK(t, patiently.Exit(t, cmd))
 			at, read := uint64(0), 0
 			for line := range bytes.Lines([]byte(said.String())) {
 				var mep, first, events, size, sum, lost uint64

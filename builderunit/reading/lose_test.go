@@ -12,6 +12,7 @@ import (
 	"ringlet/shmem"
 	"ringlet/testkit/logged"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // TestMayLose reads with a reader that may lose and that is stuck at its first event: the builder unit goes on, what it
@@ -65,7 +66,7 @@ func (g *gate) Write(p []byte) (int, error) {
 	if !g.stuck {
 		g.stuck = true
 		close(g.passed)
-		<-g.open
+		patiently.Hold(g.open)
 	}
 	return n, err
 }

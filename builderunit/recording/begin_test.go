@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // TestARunIsNeverSeenWithoutItsManifest looks while runs are being made: a process may be killed at any such moment.
@@ -42,7 +43,7 @@ func TestARunIsNeverSeenWithoutItsManifest(t *testing.T) {
 		}
 	}
 	close(done)
-	watching.Wait()
+	patiently.Wait(t, watching.Wait)
 }
 
 // What a process was making when it was killed is nobody's run, and goes when it is old.

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 var testKey = Key{1, 2, 3}
@@ -397,7 +398,7 @@ func TestRecoverTogether(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	want, got := filesIn(t, RunDir(alone, 7)), filesIn(t, RunDir(together, 7))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

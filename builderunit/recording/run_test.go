@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 func aboutRun(run uint32, key Key) About {
@@ -169,7 +170,7 @@ func TestOpenRunTogether(t *testing.T) {
 				won[key]++
 			})
 		}
-		wg.Wait()
+		patiently.Wait(t, wg.Wait)
 		m, err := Load(RunDir(dir, 5))
 		if err != nil || len(won) != 1 || len(m.Builders) != 8 {
 			t.Fatal(err, won, m)

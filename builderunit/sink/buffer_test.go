@@ -12,6 +12,7 @@ import (
 
 	"ringlet/shmem"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 func newBuffer(t *testing.T, capacity int) (*Buffer, *shmem.Reader) {
@@ -77,7 +78,7 @@ func TestBuffer(t *testing.T) {
 	if err != nil || res.MEPs != n || res.Events != n*testPacking || res.Path == "" {
 		t.Error(err, res)
 	}
-	if err := <-errs; !errors.Is(err, shmem.ErrEndOfRun) {
+	if err := patiently.Receive(t, errs); !errors.Is(err, shmem.ErrEndOfRun) {
 		t.Error(err)
 	}
 	if _, err := b.Finish(); !errors.Is(err, errClosed) {
@@ -249,19 +250,19 @@ func TestBufferWaitsForItsFirstReader(t *testing.T) {
 			}()
 			switch {
 			case name == "has been there": // one that may lose leaves no other trace
-				must.OK(t, <-finished)
+				must.OK(t, patiently.Receive(t, finished))
 			case comes:
 				time.Sleep(firstReader / 50) // else the buffer is gone by now
 				r, err := shmem.OpenReader("ringlet-1-n0-out", dir)
 				must.OK(t, err)
 				defer func() { _ = r.Close() }()
-				must.OK(t, <-finished)
+				must.OK(t, patiently.Receive(t, finished))
 				e, err := r.Next(t.Context())
 				if _, got, ok := markOf(e.Data); err != nil || !ok || !bytes.Equal(got, mep) {
 					t.Errorf("%v, %v: not the MEP that was written", err, ok)
 				}
 			default:
-				must.OK(t, <-finished)
+				must.OK(t, patiently.Receive(t, finished))
 			}
 			if unread := b.Stats().Unread; (unread == 0) != comes {
 				t.Errorf("%d MEPs are unread", unread)

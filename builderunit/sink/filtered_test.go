@@ -12,6 +12,7 @@ import (
 
 	"ringlet/event/selection"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/trigger"
 )
 
@@ -32,7 +33,7 @@ func (f *byNumberMod) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, e
 		return v, errOdd
 	case 3:
 		if f.hang != nil {
-			<-f.hang
+			patiently.Hold(f.hang)
 		}
 	case 4:
 		panic("no")
@@ -209,7 +210,7 @@ func (f *byPlace) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error
 		return v, errOdd
 	case 3:
 		if f.hang != nil {
-			<-f.hang
+			patiently.Hold(f.hang)
 		}
 		return v, nil
 	default:

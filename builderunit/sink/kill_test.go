@@ -17,6 +17,7 @@ import (
 	"ringlet/event/pattern"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // The child of TestKilled is this test binary again, told so by these variables.
@@ -118,7 +119,7 @@ func (r *testRun) kill(t *testing.T, d recording.Durability, reports int) (last 
 		}
 	}
 	_, _ = io.Copy(io.Discard, out)
-	if err := child.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+	if err := patiently.Exit(t, child); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Fatalf("the child ended by itself: %v", err)
 	}
 	return last

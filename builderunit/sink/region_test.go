@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/trigger"
 )
 
@@ -135,6 +136,7 @@ func TestAnOutputThatFailsAfterARegion(t *testing.T) {
 
 // TestJudgingRegionsDoesNotAllocate judges regions and hands on what is kept, again and again.
 func TestJudgingRegionsDoesNotAllocate(t *testing.T) {
+	patiently.Watch(t)
 	by := &answering{done: make(chan struct{}, 1)} // it must not wait
 	f := filtered(&Discard{}, time.Minute, &byNumberMod{})
 	m, mep := buildMEP(t, testPattern(t), 0, 1, 0)
@@ -143,7 +145,7 @@ func TestJudgingRegionsDoesNotAllocate(t *testing.T) {
 		if f.Judge(t.Context(), m, mep, 0, by) != nil || f.Write(t.Context(), m, mep) != nil {
 			t.Error("it was not taken")
 		}
-		<-by.done
+		<-by.done // bounded by Watch: a timer would be an allocation
 	}
 	for range 100 {
 		turn()

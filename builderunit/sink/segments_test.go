@@ -20,6 +20,7 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 var formats = []recording.Format{recording.MEP, recording.MDF, recording.MFP}
@@ -355,7 +356,7 @@ func TestFlushBesideWrite(t *testing.T) {
 			must.OK(t, s.Write(t.Context(), m, mep))
 		}
 		close(stop)
-		wg.Wait()
+		patiently.Wait(t, wg.Wait)
 		if res, err := s.Finish(); err != nil || res.MEPs != n || res.Segments < 10 || len(r.readBack(t)) != n {
 			t.Error(err, res)
 		}

@@ -12,6 +12,7 @@ import (
 	"ringlet/event/selection"
 	"ringlet/testkit/mfp"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // mepOf is a MEP of one source, whose fragments have a size.
@@ -163,9 +164,9 @@ func TestViewersComeAndGo(t *testing.T) {
 			}
 		})
 	}
-	viewers.Wait()
+	patiently.Wait(t, viewers.Wait)
 	close(stop)
-	offering.Wait()
+	patiently.Wait(t, offering.Wait)
 	if s := tp.Stats(); s.Viewers != 0 || s.Events < 8*20*10 || tp.Wanted() {
 		t.Errorf("%+v", s)
 	}
