@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/link"
 	"ringlet/transport/simnet"
@@ -141,12 +142,12 @@ func TestEveryCloseWaits(t *testing.T) {
 		busy, release := make(chan struct{}), make(chan struct{})
 		n.onPlaced = func(int, transport.Placement) {
 			close(busy)
-			<-release
+			patiently.Hold(release)
 		}
 		if err := w.nodes[0].ep.Write(1, link.Write{Ref: n.ref[0], Data: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
-		<-busy
+		patiently.Receive(t, busy)
 		var closed atomic.Int32
 		for range 2 {
 			go func() {

@@ -23,6 +23,7 @@ import (
 	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/testkit/issuer"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/link"
 	"ringlet/transport/quic"
@@ -203,7 +204,7 @@ func beVictim() error {
 	if err := p.join(ctx, [2]string{args[2]}, by.Carrier); err != nil {
 		return err
 	}
-	return p.flood(<-p.theirs)
+	return p.flood(patiently.Hold(p.theirs))
 }
 
 // startVictim starts the other process and returns its address.
@@ -237,7 +238,7 @@ func startPeer(t testing.TB, id *certs.Identity, env, args string) (*exec.Cmd, s
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
 			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+			_ = patiently.Exit(t, cmd)
 		}
 	})
 	if err := errors.Join(id.WriteBundle(in, certs.NewGossipKey()), in.Close()); err != nil {
@@ -340,7 +341,7 @@ func kill(t *testing.T, p *party, id *certs.Identity, name, dir string) *bereave
 		t.Fatalf("%s: %v", name, err)
 	}
 	b := &bereaved{party: p, carrier: name, flooded: make(chan error, 1)}
-	ref := <-p.theirs
+	ref := patiently.Receive(t, p.theirs)
 	go func() { b.flooded <- p.flood(ref) }()
 	for p.placed.Load() < 20 {
 		select {
@@ -357,7 +358,7 @@ func kill(t *testing.T, p *party, id *certs.Identity, name, dir string) *bereave
 		t.Fatal(err)
 	}
 	b.since = time.Now()
-	_ = victim.Wait()
+	_ = patiently.Exit(t, victim)
 	return b
 }
 

@@ -116,7 +116,7 @@ func mesh(w *world, seed uint64) {
 			wg.Go(func() { loads[i][j] = from.send(to, seed) })
 		}
 	}
-	wg.Wait()
+	wg.Wait() // bounded by the bubble of synctest
 	for i, from := range w.nodes {
 		writes := 0
 		for j, to := range w.nodes {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/link"
 	"ringlet/transport/simnet"
@@ -95,7 +96,7 @@ func (n *node) await(what string, cond func() bool) {
 		if ok {
 			return
 		}
-		select {
+		select { // bounded by limit
 		case <-n.stirred:
 		case <-limit:
 			n.t.Fatalf("node %d waits in vain for %s; stats %+v", n.rank, what, n.ep.Stats())
@@ -239,7 +240,7 @@ func (w *world) connect() {
 			}
 		})
 	}
-	wg.Wait()
+	patiently.Wait(w.t, wg.Wait)
 	if w.t.Failed() {
 		w.t.FailNow()
 	}

@@ -20,6 +20,7 @@ import (
 	"ringlet/shmem"
 	"ringlet/testkit/issuer"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/link"
 	"ringlet/transport/simnet"
@@ -281,7 +282,7 @@ func startWriters(over *atomic.Bool, oneWriter bool, write func(rank int) bool) 
 	}
 	return func() {
 		for range n {
-			<-ended
+			patiently.Hold(ended)
 		}
 	}
 }

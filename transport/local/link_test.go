@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 	"ringlet/transport/link"
 )
 
@@ -104,13 +105,13 @@ func TestRefusals(t *testing.T) {
 func TestWindowsOfOneWhoLeft(t *testing.T) {
 	reading, read := make(chan struct{}), make(chan struct{})
 	a, b := duo(t, 4*shmem.PageSize, Config{}, func(a, _ *end) {
-		a.onSignal = func([]byte) { close(reading); <-read }
+		a.onSignal = func([]byte) { close(reading); patiently.Hold(read) }
 	})
 	ref := b.grant(t, 0, 100)
 	if err := b.link.Signal([]byte("it reads no further than this")); err != nil {
 		t.Fatal(err)
 	}
-	<-reading
+	patiently.Receive(t, reading)
 	if err := b.link.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func TestSignalNeverWaits(t *testing.T) {
 	var got []string
 	a, b := duo(t, shmem.PageSize, Config{Ring: minRing}, func(_, b *end) {
 		b.onSignal = func(p []byte) {
-			<-open
+			patiently.Hold(open)
 			b.note(func() { got = append(got, string(p)) })
 		}
 	})
@@ -210,7 +211,7 @@ func TestWriteWaitsWhileTheDoorIsFull(t *testing.T) {
 			open, full := make(chan struct{}), make(chan struct{})
 			a, b := duo(t, shmem.PageSize, Config{Ring: minRing}, func(_, b *end) {
 				b.onPlaced = func(p link.Placement) {
-					<-open
+					patiently.Hold(open)
 					b.note(func() { b.placed = append(b.placed, p) })
 				}
 			})
@@ -227,7 +228,7 @@ func TestWriteWaitsWhileTheDoorIsFull(t *testing.T) {
 				}
 				done <- err
 			}()
-			<-full
+			patiently.Receive(t, full)
 			select {
 			case err := <-done:
 				t.Fatalf("2000 writes went into a door for 256: %v", err)
@@ -236,7 +237,7 @@ func TestWriteWaitsWhileTheDoorIsFull(t *testing.T) {
 			switch by {
 			case "reading":
 				close(open)
-				if err := <-done; err != nil {
+				if err := patiently.Receive(t, done); err != nil {
 					t.Fatal(err)
 				}
 				b.await(t, "placements", func() bool { return len(b.placed) == 2000 })
@@ -244,18 +245,18 @@ func TestWriteWaitsWhileTheDoorIsFull(t *testing.T) {
 				if err := a.link.Close(); err != nil {
 					t.Error(err)
 				}
-				if err := <-done; !errors.Is(err, ErrClosed) {
+				if err := patiently.Receive(t, done); !errors.Is(err, ErrClosed) {
 					t.Errorf("the writer was told %v", err)
 				}
 				close(open)
 			case "the peer's closing":
 				closed := make(chan error)
 				go func() { closed <- b.link.Close() }()
-				if err := <-done; !errors.Is(err, ErrPeerLeft) {
+				if err := patiently.Receive(t, done); !errors.Is(err, ErrPeerLeft) {
 					t.Errorf("the writer was told %v", err)
 				}
 				close(open)
-				if err := <-closed; err != nil {
+				if err := patiently.Receive(t, closed); err != nil {
 					t.Error(err)
 				}
 				a.await(t, "word that the peer left", func() bool { return errors.Is(a.down, ErrPeerLeft) })
@@ -331,7 +332,7 @@ func TestRandomTraffic(t *testing.T) {
 				})
 			}
 		}
-		wg.Wait()
+		patiently.Wait(t, wg.Wait)
 		for i, to := range []*end{b, a} {
 			if failed[i] != nil {
 				rt.Fatal(failed[i])

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 	"ringlet/transport/link"
 )
 
@@ -95,7 +96,7 @@ func (c *child) line(t testing.TB) string {
 
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill()
-	_ = c.cmd.Wait()
+	_ = c.cmd.Wait() // bounded by the kernel: it was killed
 }
 
 // play is the child's side: it joins, does its part, and goes when its input ends.
@@ -193,7 +194,7 @@ func init() {
 	})
 	// stuck never returns from its handler, so that its door fills.
 	children["stuck"] = play(1<<20, minRing, func(e *end) {
-		e.onPlaced = func(link.Placement) { select {} }
+		e.onPlaced = func(link.Placement) { select {} } // bounded by the test, which kills this process
 	}, func(e *end) error { return e.sendRefs(1, 128) })
 	// inside pins the window it is told of and stays there.
 	children["inside"] = play(1<<20, minRing, none, func(e *end) error {
@@ -234,7 +235,7 @@ func TestTwoProcesses(t *testing.T) {
 			}
 		}
 		_ = c.in.Close()
-		if err := c.cmd.Wait(); err != nil {
+		if err := patiently.Exit(t, c.cmd); err != nil {
 			t.Errorf("child: %v", err)
 		}
 		e.await(t, "word that the peer left", func() bool { return errors.Is(e.down, ErrPeerLeft) })
@@ -261,7 +262,7 @@ func TestWriterIsKilledWhileInside(t *testing.T) {
 		t.Error(err)
 	}
 	e.table.Evict(1)
-	if n := <-done; n != 1 {
+	if n := patiently.Receive(t, done); n != 1 {
 		t.Errorf("%d windows revoked", n)
 	}
 	if s := e.table.Stats(); s.Free != windows {
@@ -291,7 +292,7 @@ func TestReaderIsKilled(t *testing.T) {
 	if err := e.link.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-done; !errors.Is(err, ErrClosed) {
+	if err := patiently.Receive(t, done); !errors.Is(err, ErrClosed) {
 		t.Errorf("the writer was told %v", err)
 	}
 	if maps, fds := mapped(t, "ringlet-t-child"); maps+fds != 0 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 	"ringlet/transport/link"
 )
 
@@ -83,7 +84,7 @@ func TestSelfWaitsForRoom(t *testing.T) {
 	gate := make(chan struct{})
 	placed := 0
 	e.onPlaced = func(link.Placement) {
-		<-gate
+		patiently.Hold(gate)
 		placed++
 	}
 	e.link.Start()
@@ -104,7 +105,7 @@ func TestSelfWaitsForRoom(t *testing.T) {
 		}
 	}
 	close(gate)
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	e.await(t, "the signals", func() bool { return len(e.signals) == 2*minRing/recordSize(8) })
 	e.await(t, "the placements", func() bool { return e.link.placed.Load() == writers*each })
 	if err := e.link.Close(); err != nil || placed != writers*each {
@@ -133,7 +134,7 @@ func TestCloseReleasesWhoWritesToOneself(t *testing.T) {
 	if err := e.link.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-ended; !errors.Is(err, ErrClosed) {
+	if err := patiently.Receive(t, ended); !errors.Is(err, ErrClosed) {
 		t.Errorf("the writer got %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"ringlet/shmem"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport/link"
 )
 
@@ -17,7 +18,7 @@ func TestTryWriteNeverWaits(t *testing.T) {
 	open := make(chan struct{})
 	a, b := duo(t, shmem.PageSize, Config{Ring: minRing}, func(_, b *end) {
 		b.onPlaced = func(p link.Placement) {
-			<-open
+			patiently.Hold(open)
 			b.note(func() { b.placed = append(b.placed, p) })
 		}
 	})
@@ -47,7 +48,7 @@ func TestTryWriteNeverWaits(t *testing.T) {
 			must.OK(t, a.link.Signal(nil)) // which is kept, and takes no room that was promised
 		})
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	if taken.Load() == 0 || full.Load() == 0 || a.link.Stats().StallsQueue == 0 || a.link.out.kept != 0 {
 		t.Errorf("%d writes were taken, %d found the door full, %d bytes are kept: %+v", taken.Load(), full.Load(),
 			a.link.out.kept, a.link.Stats())

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/express"
 	"ringlet/transport/link"
@@ -333,7 +334,7 @@ func TestForgedPackets(t *testing.T) {
 			a.tap(ends[0].net)
 			began, rounds := time.Now(), 0
 			var wg sync.WaitGroup
-			defer wg.Wait()
+			defer patiently.Wait(t, wg.Wait)
 			defer a.over.Store(true)
 			for ; !a.over.Load() || rounds == 0; rounds++ {
 				writeAndCheck(t, ends, byte(rounds))
@@ -341,7 +342,7 @@ func TestForgedPackets(t *testing.T) {
 					wg.Go(func() { a.attack(*forged) })
 				}
 			}
-			wg.Wait()
+			patiently.Wait(t, wg.Wait)
 			writeAndCheck(t, ends, 0xFF) // the link has come to no harm
 			rounds++
 			took := time.Since(began)
@@ -383,7 +384,7 @@ func writeAndCheck(t *testing.T, ends [2]*end, seed byte) {
 	}
 	ends[0].outcomes(t, 8)
 	for range 8 {
-		<-ends[1].placed
+		patiently.Receive(t, ends[1].placed)
 	}
 	if !bytes.Equal(ends[1].mem, pattern(seed)) {
 		t.Fatal("what was placed differs from what was written")

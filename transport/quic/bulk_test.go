@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/link"
 )
@@ -61,7 +62,7 @@ func endpointsBy(t testing.TB, change func(*Config), carry func(*transport.Confi
 		e.open(t, addrs, carry)
 		wg.Go(func() { e.connect(t) })
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	if t.Failed() {
 		t.FailNow()
 	}
@@ -185,9 +186,9 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 			}
 			for _, e := range ends {
 				e.outcomes(t, 8)
-				<-e.signals
+				patiently.Receive(t, e.signals)
 				for range 8 { // only its own word for it lets a node look at memory that a peer writes
-					<-e.placed
+					patiently.Receive(t, e.placed)
 				}
 			}
 			var dropped, resent uint64 // by both: one end may have lost nothing but feedback, which nobody sends again
@@ -272,7 +273,7 @@ func TestManySmallOnes(t *testing.T) {
 		}
 	}()
 	for i := range n {
-		if got := <-ends[1].signals; got != fmt.Sprint(i) {
+		if got := patiently.Receive(t, ends[1].signals); got != fmt.Sprint(i) {
 			t.Fatalf("signal %d is %q", i, got)
 		}
 	}

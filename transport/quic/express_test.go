@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ringlet/internal/invariants"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/link"
 )
@@ -83,7 +84,7 @@ func benchmarkUDP(b *testing.B, spin time.Duration) {
 		socks[i] = newSocket(c, false, spin, nil, nil)
 	}
 	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer wg.Wait() // bounded by the time that a benchmark is given
 	defer socks[1].Close()
 	wg.Go(func() {
 		to := newSender(socks[1], socks[0].LocalAddr().(*net.UDPAddr), 1<<16)
@@ -111,6 +112,7 @@ func TestQUICMakesNoGarbage(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("SKIPPED: the race detector allocates")
 	}
+	patiently.Watch(t) // a timer for each wait would be garbage of the test
 	ends := endpointsBy(t, nil, by(transport.CarrierQUIC))
 	data := pattern(1)
 	round := func(n int) {
@@ -118,10 +120,10 @@ func TestQUICMakesNoGarbage(t *testing.T) {
 			if err := ends[0].ep.Write(1, link.Write{Ref: ends[1].ref, Data: data}); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-ends[0].completed; err != nil {
+			if err := <-ends[0].completed; err != nil { // bounded by Watch
 				t.Fatal(err)
 			}
-			<-ends[1].placed
+			<-ends[1].placed // bounded by Watch
 		}
 	}
 	round(600) // every record of the ring has grown to its size

@@ -13,6 +13,7 @@ import (
 
 	"ringlet/internal/netns"
 	"ringlet/node/certs"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/link"
 )
@@ -198,7 +199,7 @@ func play(t *testing.T, a, b *netns.Namespace, role hostRole, meanwhile ...func(
 		f(role)
 	}
 	for i := range done {
-		if err := <-done[i]; err != nil {
+		if err := patiently.Receive(t, done[i]); err != nil {
 			t.Errorf("node %d: %v\n%s", i, err, out[i].String())
 		}
 	}

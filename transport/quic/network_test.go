@@ -14,13 +14,14 @@ import (
 	"go.uber.org/goleak"
 
 	"ringlet/node/certs"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for what must come.
-const patience = time.Minute
+var patience = patiently.Long
 
 var authority = sync.OnceValues(func() (*certs.CA, error) { return certs.NewCA(time.Hour) })
 
@@ -97,7 +98,7 @@ func linked(t testing.TB, a, b *Network, name string) (atA, atB transport.Conn) 
 	if err != nil || string(answer) != "answer" {
 		t.Fatalf("answer %q, %v", answer, err)
 	}
-	if atB = <-accepted; atB == nil {
+	if atB = patiently.Receive(t, accepted); atB == nil {
 		t.FailNow()
 	}
 	return atA, atB
@@ -171,11 +172,11 @@ func TestTakingWithoutWaiting(t *testing.T) {
 	if err := ca.Send([]byte("last")); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil {
+	if err := patiently.Receive(t, done); err != nil {
 		t.Errorf("waiting after it: %v", err)
 	}
 	_ = ca.Close("done")
-	<-qc.Context().Done()
+	patiently.Receive(t, qc.Context().Done())
 	if d, err := qc.ReceiveDatagram(noWait{}); d != nil || err == nil && qc.Context().Err() == nil {
 		t.Errorf("after the end: %q, %v", d, err)
 	}
@@ -242,7 +243,7 @@ func TestPeerThatNeverSaysHelloIsPutOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-qc.Context().Done()
+	patiently.Receive(t, qc.Context().Done())
 	var app *quicgo.ApplicationError
 	if err := context.Cause(qc.Context()); !errors.As(err, &app) ||
 		transport.RefuseCode(app.ErrorCode) != transport.RefuseHello {
@@ -263,7 +264,7 @@ func TestAcceptEnds(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-done; !errors.Is(err, transport.ErrClosed) {
+	if err := patiently.Receive(t, done); !errors.Is(err, transport.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 	if _, _, err := n.Dial(within(t), "b", "127.0.0.1:1", nil); err == nil {

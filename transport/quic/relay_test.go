@@ -2,6 +2,7 @@ package quic
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"net/netip"
 	"sync/atomic"
@@ -178,6 +179,8 @@ func (f *flooding) write(e *end, done *atomic.Int64) error {
 				}
 			case err := <-e.down:
 				return err
+			case <-time.After(patience):
+				return errors.New("no write completed for so long")
 			}
 		}
 		return nil

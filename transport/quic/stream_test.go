@@ -10,6 +10,7 @@ import (
 
 	quicgo "github.com/quic-go/quic-go"
 
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
 
@@ -27,7 +28,7 @@ func upgraded(t testing.TB, a, b transport.Conn) (sa, sb *streamConn) {
 	}(u)
 	u.Dialler = true
 	ca, err := a.(transport.Upgrader).Upgrade(ctx, u)
-	cb := <-made
+	cb := patiently.Receive(t, made)
 	if err != nil || cb == nil {
 		t.Fatal(err)
 	}
@@ -266,6 +267,7 @@ func TestStreamsThatBeginWrong(t *testing.T) {
 
 // TestReceivingAllocatesNothing: on our side of quic-go.
 func TestReceivingAllocatesNothing(t *testing.T) {
+	patiently.Watch(t)
 	s := &streamConn{over: make(chan struct{})}
 	for i := range s.in {
 		in := &s.in[i]
@@ -279,7 +281,7 @@ func TestReceivingAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() {
 		for i := range s.in {
 			for range 10 {
-				s.in[i].ready <- (<-s.in[i].free)[:7]
+				s.in[i].ready <- (<-s.in[i].free)[:7] // bounded by Watch: a timer would be an allocation
 			}
 		}
 		for got := 0; got < 20; {
@@ -312,6 +314,6 @@ func TestClosingWhileOthersWait(t *testing.T) {
 	})
 	eventually(t, "the ring to be full", func() bool { return len(b.in[streamBulk].ready) == streamSlots })
 	_ = a.Close("enough")
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	_ = b.Close("enough")
 }

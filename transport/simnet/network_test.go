@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/simnet"
 )
@@ -49,7 +50,7 @@ func joined(t *testing.T, f simnet.Faults) (*simnet.Fabric, [2]*simnet.Network, 
 	if err != nil || string(answer) != "answer" {
 		t.Fatalf("answer %q, %v", answer, err)
 	}
-	return fabric, nets, [2]transport.Conn{c, <-accepted}
+	return fabric, nets, [2]transport.Conn{c, patiently.Receive(t, accepted)}
 }
 
 func TestDatagramsArriveAfterTheirDelayInOrder(t *testing.T) {
