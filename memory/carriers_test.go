@@ -17,6 +17,7 @@ import (
 	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/quic"
 )
@@ -84,7 +85,7 @@ func overCarrier(t *testing.T, row transport.Row, drop float64) []*Space {
 			must.OK(t, table.Close())
 		})
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	var opts []shmem.Option
 	if !row.SameHost {
 		opts = append(opts, shmem.WithDir(dir))
@@ -155,6 +156,6 @@ func carrierHistory(t *testing.T, spaces []*Space, h int) (ops []porcupine.Opera
 			}
 		})
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	return ops, unknown
 }

@@ -11,6 +11,7 @@ import (
 
 	"ringlet/shmem"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/link"
 	"ringlet/transport/simnet"
@@ -147,8 +148,8 @@ func TestFullQueueOfAnOwner(t *testing.T) {
 		if synctest.Wait(); word.Load() != 1 {
 			t.Error("the goroutine that receives waits for room in the queue of a peer")
 		}
-		must.OK(t, <-added)
-		must.OK(t, <-read)
+		must.OK(t, patiently.Receive(t, added))
+		must.OK(t, patiently.Receive(t, read))
 		if !bytes.Equal(got, seg.Bytes()[PageSize:]) {
 			t.Errorf("%q was read", got[:16])
 		}
@@ -205,8 +206,8 @@ func TestPostsLeaveRoomForWhatTheyWaitFor(t *testing.T) {
 			}
 			start := time.Now()
 			must.OK(t, im.In(5).Write(ctx, 31*PageSize, []byte("beside")))
-			must.OK(t, <-wrote)
-			must.OK(t, <-wrote)
+			must.OK(t, patiently.Receive(t, wrote))
+			must.OK(t, patiently.Receive(t, wrote))
 			must.OK(t, im.Fence(ctx))
 			if d := time.Since(start); d > time.Second {
 				t.Errorf("%d posts of %d bytes held up what they waited for, for %v", posted, size, d)

@@ -14,6 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport/simnet"
 )
 
@@ -131,7 +132,7 @@ func history(t *testing.T, seed uint64, dir string) (unknown, killed int) {
 		w.fabric.Partition("n0", fmt.Sprintf("n%d", victim), true)
 		killed++
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	if got := porcupine.CheckOperationsTimeout(wordModel, ops, time.Minute); got != porcupine.Ok {
 		t.Errorf("seed %d: %v: %d operations", seed, got, len(ops))
 	}

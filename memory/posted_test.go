@@ -11,6 +11,7 @@ import (
 	"ringlet/shmem"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport/simnet"
 )
 
@@ -138,7 +139,7 @@ func testPost(t *testing.T, w *world, name string, rank int) {
 	added := make(chan error)
 	go func() { _, err := word.Notify(ctx, 0); added <- err }()
 	must.OK(t, word.Post(8, data))
-	must.OK(t, <-added)
+	must.OK(t, patiently.Receive(t, added))
 	must.OK(t, word.Fence(ctx))
 	if got := seg.Bytes()[8:16]; !bytes.Equal(got, data) {
 		t.Errorf("%s: %q was posted behind a notice", name, got)

@@ -11,6 +11,7 @@ import (
 
 	"ringlet/shmem"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport/simnet"
 )
 
@@ -36,7 +37,7 @@ func TestManyAtOnce(t *testing.T) {
 				}
 			})
 		}
-		wg.Wait()
+		patiently.Wait(t, wg.Wait)
 		if n := shmem.Word(seg.Bytes()).Load(); n != clients*each || w.spaces[0].Stats().RequestsRepeated != 0 {
 			t.Errorf("%d adds were counted as %d; %+v", clients*each, n, w.spaces[0].Stats())
 		}
@@ -69,7 +70,7 @@ func TestLongReadsSideBySide(t *testing.T) {
 				}
 			})
 		}
-		wg.Wait()
+		patiently.Wait(t, wg.Wait)
 		if d := time.Since(start); d > defaultTimeout {
 			t.Errorf("18 reads took %v", d)
 		}
@@ -112,7 +113,7 @@ func TestTimeOutAsABufferLeaves(t *testing.T) {
 		}
 		time.Sleep(3*time.Millisecond - combineTime)
 		must.OK(t, im.In(1).Write(ctx, 8, make([]byte, 8)))
-		if a, b := <-outcomes, <-outcomes; a+b != Unknown+Refused {
+		if a, b := patiently.Receive(t, outcomes), patiently.Receive(t, outcomes); a+b != Unknown+Refused {
 			t.Errorf("%v and %v", a, b)
 		}
 		w.spaces[1].cfg.Timeout = defaultTimeout

@@ -15,6 +15,7 @@ import (
 	"ringlet/shmem"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport/simnet"
 )
 
@@ -108,7 +109,7 @@ func (s *scene) play() {
 		s.round()
 	}
 	close(s.stop)
-	wg.Wait()
+	patiently.Wait(s.t, wg.Wait)
 	for rank := range s.spaces {
 		s.end(rank)
 	}

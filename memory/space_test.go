@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport/simnet"
 )
 
@@ -107,7 +108,7 @@ func exercise(ctx context.Context, t testing.TB, im *Import, mem []byte) {
 	}
 	_, err = im.Notify(ctx, 5*PageSize+17)
 	must.OK(t, err)
-	must.OK(t, <-woken)
+	must.OK(t, patiently.Receive(t, woken))
 	if im.rank != im.space.cfg.Transport.Rank {
 		if err := im.Write(ctx, 299*PageSize-1, data[:2]); !errors.Is(err, ErrDenied) {
 			t.Fatal(err)

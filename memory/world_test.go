@@ -10,6 +10,7 @@ import (
 
 	"ringlet/shmem"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/simnet"
 )
@@ -85,7 +86,7 @@ func (w *world) connect() {
 			}
 		})
 	}
-	wg.Wait()
+	patiently.Wait(w.t, wg.Wait)
 	if w.t.Failed() {
 		w.t.FailNow()
 	}

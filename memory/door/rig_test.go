@@ -19,6 +19,7 @@ import (
 	"ringlet/testkit/compiled"
 	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/quic"
 )
@@ -110,7 +111,7 @@ func openRig(t testing.TB, carrier string, members int, rules ...memory.Pages) *
 			must.OK(t, table.Close())
 		})
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	if len(rules) == 0 {
 		rules = []memory.Pages{{Count: rigPages, Peer: memory.Everybody, Allow: memory.AllowAll}}
 	}
@@ -193,7 +194,7 @@ func start(t testing.TB, command []string, args ...string) (*exec.Cmd, <-chan st
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		<-ended
+		patiently.Receive(t, ended)
 	})
 	return cmd, out
 }
