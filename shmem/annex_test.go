@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // lender is a buffer whose entries are blocks of slots.
@@ -101,7 +102,7 @@ func TestLentOverThreads(t *testing.T) {
 				t.Errorf("%d blocks came back, %d are spare", len(back), l.slots.Spare())
 			}
 			must.OK(t, l.w.End())
-			wg.Wait()
+			patiently.Wait(t, wg.Wait)
 			sum := got[0] + got[1] + got[2]
 			if want := map[Mode]int{Broadcast: readers * entries, Sharing: entries}[mode]; sum != want {
 				t.Errorf("%d entries were read, want %d", sum, want)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 func newTestWriter(t testing.TB, pages int, mode Mode) (*Writer, Option) {
@@ -95,7 +96,7 @@ func TestBufferOverThreads(t *testing.T) {
 			if err := w.End(); err != nil {
 				t.Error(err)
 			}
-			wg.Wait()
+			patiently.Wait(t, wg.Wait)
 			want := map[Mode]int32{Broadcast: readers, Sharing: 1}[mode]
 			for i := range got {
 				if n := got[i].Load(); n != want {
@@ -154,7 +155,7 @@ func TestReadersComeAndGo(t *testing.T) {
 	if err := w.End(); err != nil {
 		t.Error(err)
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	if w.core.buffer.lost.Load() != 0 || attached(w) != 0 {
 		t.Errorf("lost %d, %d readers", w.core.buffer.lost.Load(), attached(w))
 	}
@@ -171,7 +172,7 @@ func TestCancelWakesWaiters(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
+		if err := patiently.Receive(t, done); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want canceled", what, err)
 		}
 		if err := do(ctx); !errors.Is(err, context.Canceled) {

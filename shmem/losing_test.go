@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // losingOf is a reader that may lose, at place i of a ring.
@@ -211,7 +212,7 @@ func TestMayLoseTearsNothing(t *testing.T) {
 		back = back[1:]
 	}
 	must.OK(t, w.End())
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	if seen+missed != entries || w.Missed() != missed || seen == 0 {
 		t.Errorf("%d seen, %d missed of %d; the writer counts %d", seen, missed, entries, w.Missed())
 	}

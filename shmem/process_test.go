@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // child is a process that plays a role with the test. It says a line when it is where the test
@@ -51,14 +52,14 @@ func (c *child) line(t testing.TB) string {
 // kill ends the child with SIGKILL and waits until it is gone.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill()
-	_ = c.cmd.Wait()
+	_ = c.cmd.Wait() // bounded by the kernel: it was killed
 }
 
 // finish lets the child go on to its end and wants a good exit.
 func (c *child) finish(t testing.TB) {
 	t.Helper()
 	_ = c.in.Close()
-	if err := c.cmd.Wait(); err != nil {
+	if err := patiently.Exit(t, c.cmd); err != nil {
 		t.Errorf("child: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 func files(t *testing.T, dir string) []string {
@@ -186,7 +187,7 @@ func TestCreateWhileSwept(t *testing.T) {
 	}
 	close(stop)
 	for range 2 {
-		if err := <-done; err != nil {
+		if err := patiently.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // sharedPair is a shared table with one segment of its own, and an importer of it.
@@ -271,7 +272,7 @@ func TestImporterThatStaysInside(t *testing.T) {
 			case "stays":
 				p.table.Evict(peerA)
 			}
-			err := <-done
+			err := patiently.Receive(t, done)
 			if end != "stays" {
 				if err != nil {
 					t.Errorf("revoke: %v", err)

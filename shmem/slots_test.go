@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 func TestSlotsLayoutAndSteps(t *testing.T) {
@@ -119,7 +120,7 @@ func TestOneOwner(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	if n := owners[0] + owners[1]; int64(n) != won.Load() {
 		t.Errorf("%d wins, %d counted", won.Load(), n)
 	}

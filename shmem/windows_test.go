@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 const (
@@ -142,7 +143,7 @@ func TestRevokeWaitsForWriters(t *testing.T) {
 		inside.Add(-1)
 		table.Release(r)
 	}
-	if err := <-done; err != nil {
+	if err := patiently.Receive(t, done); err != nil {
 		t.Error(err)
 	}
 	if _, err := table.Grant(peerB, seg, 0, 64, AccessNwrite); err != nil {
@@ -179,7 +180,7 @@ func TestConcurrentLives(t *testing.T) {
 		mem[k*64]++ // ours again: a reader still inside would be a race
 	}
 	stop.Store(true)
-	writers.Wait()
+	patiently.Wait(t, writers.Wait)
 	if s := table.Stats(); s.Free != 2 || s.Unbalanced != 0 || s.Granted != s.Revoked {
 		t.Errorf("stats %+v", s)
 	}
