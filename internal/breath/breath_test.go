@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"ringlet/testkit/patiently"
 )
 
 // TestNetworkGoesOn holds that who waits for a descriptor goes on though another goroutine always has something to do,
@@ -60,7 +62,7 @@ func TestMany(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	if n := testing.AllocsPerRun(100, Take); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"ringlet/testkit/patiently"
 )
 
 // TestLogTellsSeldom: of one kind one line in Every, then how many there were meanwhile.
@@ -162,7 +164,7 @@ func TestListenerClosesWhatIsTooMuch(t *testing.T) {
 		t.Errorf("after one has gone %d are inside, let in: %v", lis.gate.present(), in)
 	}
 	_ = lis.Close()
-	<-served
+	patiently.Receive(t, served)
 	if n := strings.Count(told.String(), "too many are open"); lis.TurnedAway() != 20 || n != 1 {
 		t.Errorf("%d turned away, told %d times:\n%s", lis.TurnedAway(), n, told.String())
 	}

@@ -11,6 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"ringlet/testkit/patiently"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -121,7 +123,7 @@ func TestMainThreadStays(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	if now, err := os.Readlink("/proc/self/ns/net"); now != own || err != nil {
 		t.Errorf("the process was in %s and is in %s, %v", own, now, err)
 	}

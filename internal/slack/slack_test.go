@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ringlet/testkit/patiently"
 )
 
 // TestMain is a node where it is asked to be one: it starts itself again, and prints the slacks of its threads.
@@ -43,7 +45,7 @@ func start(t *testing.T, of time.Duration) []string {
 		}
 		said <- string(out)
 	}()
-	return strings.Fields(<-said)
+	return strings.Fields(patiently.Receive(t, said))
 }
 
 // TestMonitorHasTheSlackOfNodes has a node started by whoever knows of slack, and by whoever does not: all its threads
