@@ -140,14 +140,13 @@ func (c *crew) await(b *Barrier, round int) {
 	if round >= backFrom {
 		want = 2
 	}
-	for {
+	for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		b.mu.Lock()
 		knows := b.changes
 		b.mu.Unlock()
 		if knows >= want {
 			return
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 

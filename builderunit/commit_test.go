@@ -119,13 +119,14 @@ func TestClosedBeforeSafe(t *testing.T) {
 	build(0, 0)
 	first := patiently.Receive(t, gate.flushes)
 	build(1, 1)
-	for r.b.Stats().Unsafe < 2 {
+	patiently.Until(t, "the second is taken", func() bool {
 		select {
 		case err := <-r.failed:
 			t.Fatal(err)
 		default:
 		}
-	}
+		return r.b.Stats().Unsafe >= 2
+	})
 	closed := make(chan struct{})
 	go func() { r.close(); close(closed) }()
 	first <- nil

@@ -67,7 +67,7 @@ func overCarrier(t *testing.T, row transport.Row, drop float64) []*Space {
 		}})
 		must.OK(t, err)
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
 			defer cancel()
 			var others []int
 			for r := range spaces {

@@ -132,7 +132,7 @@ func (s *scene) again(rank int) {
 	s.mu.Lock()
 	s.start(rank)
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
 	defer cancel()
 	must.OK(s.t, s.spaces[rank].Reconnect(ctx, s.others(rank)))
 }

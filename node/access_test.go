@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -21,6 +20,7 @@ import (
 	tapv1 "ringlet/proto/ringlet/tap/v1"
 	"ringlet/tagnet"
 	"ringlet/testkit/issuer"
+	"ringlet/testkit/patiently"
 )
 
 // receiver is what the calls below need of one.
@@ -198,7 +198,7 @@ func (p *pair) ask(who string, conn *grpc.ClientConn, asks map[string]func(conte
 		"Command", "Watch", "Report", "Profile", "Tap", "Tokens", "Feedback", "Registers", "Follow", "Control", "Begin",
 		"End",
 	} {
-		ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+		ctx, cancel := context.WithTimeout(p.ctx, patiently.Long)
 		err := asks[method](ctx, conn)
 		cancel()
 		got, want := status.Code(err), want(method)
@@ -255,7 +255,7 @@ func nameSeenBy(t *testing.T, server, client *certs.Identity) (string, error) {
 	if err := listener.Handshake(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil {
+	if err := patiently.Receive(t, done); err != nil {
 		t.Fatal(err)
 	}
 	return peerName(listener.ConnectionState())

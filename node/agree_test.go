@@ -18,6 +18,7 @@ import (
 	"ringlet/readoutunit/source"
 	"ringlet/shmem"
 	"ringlet/tagnet"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 	"ringlet/transport/link"
 )
@@ -410,8 +411,8 @@ func (s *system) run() {
 	s.core.Start()
 	s.pump()
 	s.mu.Unlock()
-	limit := time.After(time.Minute)
-	select {
+	limit := time.After(patiently.Long)
+	select { // bounded by limit
 	case <-s.drained:
 	case err := <-s.failed:
 		s.t.Error(err)

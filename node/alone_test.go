@@ -19,6 +19,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/testkit/patiently"
 )
 
 // TestControl is the variable that makes the test binary a control, and TestRun what it says in JSON.
@@ -69,15 +70,17 @@ func (p *pair) controlProcess(c config.Config) (scope tagnet.Scope, req *nodev1.
 	if err := p.id.WriteBundle(in, certs.NewGossipKey()); err != nil {
 		p.t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "running\n" {
-		p.t.Fatalf("the control says %q: %v, %v", line, err, cmd.Wait())
+	line, err := "", error(nil)
+	patiently.Wait(p.t, func() { line, err = bufio.NewReader(out).ReadString('\n') }, "the control says nothing")
+	if line != "running\n" {
+		p.t.Fatalf("the control says %q: %v, %v", line, err, patiently.Exit(p.t, cmd))
 	}
 	return tagnet.Scope{Run: p.run, View: p.number, Name: ControlName}, req, func() {
 		p.t.Helper()
 		if err := cmd.Process.Kill(); err != nil {
 			p.t.Error(err)
 		}
-		_ = cmd.Wait() // it was killed
+		_ = patiently.Exit(p.t, cmd) // it was killed
 	}
 }
 

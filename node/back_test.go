@@ -13,6 +13,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 	"ringlet/testkit/cases"
+	"ringlet/testkit/patiently"
 )
 
 // TestReadoutComesBack holds that a node with nothing but a readout unit, which ended in a run, takes part again as
@@ -39,7 +40,7 @@ func TestReadoutComesBack(t *testing.T) {
 			losses := cases.Count(2, 1)
 			for times := range losses {
 				p.kill[victim]()
-				if e := <-p.lost; e.Role != tagnet.Readout || e.Incident != tagnet.Lost {
+				if e := patiently.Receive(t, p.lost); e.Role != tagnet.Readout || e.Incident != tagnet.Lost {
 					t.Fatalf("the scheduler says %v", e)
 				}
 				if err := s.ExcludeRU(p.view.GetMembers()[victim].GetName()); err != nil {
@@ -62,7 +63,7 @@ func TestReadoutComesBack(t *testing.T) {
 // revive starts the process of a node again and takes it into the run.
 func (p *pair) revive(s *tagnet.Server, req *nodev1.CommandRequest, rank int) {
 	p.t.Helper()
-	<-p.gone[rank]
+	patiently.Receive(p.t, p.gone[rank])
 	name := p.view.GetMembers()[rank].GetName()
 	before := p.view.GetMembers()[rank].GetQuicAddress()
 	p.launch(rank, cluster.Readout)

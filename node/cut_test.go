@@ -11,6 +11,7 @@ import (
 	"ringlet/node/config"
 	"ringlet/tagnet"
 	"ringlet/testkit/cases"
+	"ringlet/testkit/patiently"
 )
 
 // cutter passes connections on, until it is told to reset all there are and to turn away who comes.
@@ -36,7 +37,7 @@ func newCutter(t *testing.T, to string) *cutter {
 	t.Cleanup(func() {
 		_ = lis.Close()
 		c.reset(true)
-		c.wg.Wait()
+		patiently.Wait(t, c.wg.Wait)
 	})
 	return c
 }

@@ -15,6 +15,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/pattern"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/patiently"
 )
 
 // leftBehind makes what a process leaves of a run in dir when it is killed after a MEP: the files of a writer as they
@@ -108,7 +109,7 @@ func TestEarlierRunsAreRecovered(t *testing.T) {
 	var said bytes.Buffer
 	var e earlier
 	e.begin([]string{dir}, 3, slog.New(slog.NewTextHandler(&said, nil)))
-	<-e.done
+	patiently.Receive(t, e.done)
 	e.close()
 	for _, run := range []uint32{1, 2} {
 		m, err := recording.Load(recording.RunDir(dir, run))

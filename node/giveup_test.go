@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/patiently"
 )
 
 // A node that waits for links to one that never gets ready can be told to give up, and is then good for another run.
@@ -42,7 +43,7 @@ func TestGivenUpWhileConfiguring(t *testing.T) {
 	if _, err := p.nodes[0].Command(p.ctx, stop); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("stop in Error: %v", err)
 	}
-	if err := <-alone; status.Code(err) != codes.Aborted {
+	if err := patiently.Receive(t, alone); status.Code(err) != codes.Aborted {
 		t.Errorf("configure ended with %v", err)
 	}
 	if st := p.report(0).GetStatus(); st.GetState() != "Error" {

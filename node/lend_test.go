@@ -10,6 +10,7 @@ import (
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 )
 
 // TestLentOverRuns has a reader hold MEPs of one run while the next two go on in the same session: what it holds stays
@@ -59,7 +60,7 @@ func TestLentOverRuns(t *testing.T) {
 		if run > 0 {
 			continue
 		}
-		if held = <-last; len(held) != config.BufferRoom-1 {
+		if held = patiently.Receive(t, last); len(held) != config.BufferRoom-1 {
 			t.Fatalf("%d MEPs are held", len(held))
 		}
 		for _, e := range held {

@@ -13,6 +13,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 	"ringlet/testkit/cases"
+	"ringlet/testkit/patiently"
 )
 
 // lossConfig is a run of 3 readout and 3 builder units without end, which bears the loss of builder units.
@@ -161,7 +162,7 @@ func TestBuilderLost(t *testing.T) {
 			s := p.begin(lossConfig(t, change))
 			p.more(s, 20)
 			p.kill[victim]()
-			e := <-p.lost
+			e := patiently.Receive(t, p.lost)
 			if e.Unit != "n4" || e.Incident != tagnet.Lost || e.Role != tagnet.Builder {
 				t.Fatalf("the scheduler says %v", e)
 			}

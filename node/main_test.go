@@ -21,6 +21,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // A probe that memberlist has under way when it is shut down waits for its answer as long as it would have otherwise,
@@ -52,7 +53,7 @@ func beControl(what string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
 	defer cancel()
 	var nodes []nodev1.NodeClient
 	for i, m := range req.GetView().GetMembers() {
@@ -89,7 +90,7 @@ func beControl(what string) error {
 				return err
 			})
 		}
-		if err := g.Wait(); err != nil {
+		if err := g.Wait(); err != nil { // bounded by the test, which ends this process
 			return err
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 	"ringlet/testkit/issuer"
+	"ringlet/testkit/patiently"
 )
 
 // pair is two nodes or more in this process and a control that does what it is told.
@@ -81,7 +82,7 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 		other: issue("n7", certs.RoleNode),
 		run:   1<<31 | rand.Uint32(),
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patiently.Long)
 	p.ctx = ctx
 	t.Cleanup(cancel)
 	key := certs.NewGossipKey()
@@ -108,7 +109,7 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 	t.Cleanup(func() {
 		cancel()
 		for _, ended := range p.ended {
-			if err := <-ended; err != nil {
+			if err := patiently.Receive(t, ended); err != nil {
 				t.Errorf("a node ended with %v", err)
 			}
 		}
@@ -281,7 +282,7 @@ func (p *pair) command(req *nodev1.CommandRequest) []error {
 	}
 	out := make([]error, len(errs))
 	for i := range errs {
-		out[i] = <-errs[i]
+		out[i] = patiently.Receive(p.t, errs[i])
 	}
 	return out
 }

@@ -19,6 +19,7 @@ import (
 	"ringlet/node/certs"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/testkit/issuer"
+	"ringlet/testkit/patiently"
 )
 
 // watching is a node service whose Watch lasts until the caller goes.
@@ -32,7 +33,7 @@ func (w *watching) Watch(_ *nodev1.WatchRequest, out nodev1.Node_WatchServer) er
 	for most := w.most.Load(); n > most && !w.most.CompareAndSwap(most, n); most = w.most.Load() {
 	}
 	defer w.now.Add(-1)
-	<-out.Context().Done()
+	patiently.Hold(out.Context().Done())
 	return nil
 }
 
@@ -55,7 +56,7 @@ func TestNodeServiceHasBounds(t *testing.T) {
 	nodev1.RegisterNodeServer(server, w)
 	served := make(chan struct{})
 	go func() { defer close(served); _ = server.Serve(lis) }()
-	defer func() { <-served }()
+	defer func() { patiently.Receive(t, served) }()
 	defer server.Stop()
 	client := func() nodev1.NodeClient {
 		creds := grpc.WithTransportCredentials(issue("n1", certs.RoleNode).ClientCredentials("n0", quiet))
@@ -67,7 +68,7 @@ func TestNodeServiceHasBounds(t *testing.T) {
 		return nodev1.NewNodeClient(conn)
 	}
 	greedy, modest := client(), client()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	defer cancel()
 
 	streams, stop := context.WithCancel(ctx)
@@ -104,7 +105,7 @@ func TestNodeServiceHasBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = mute.Close() }()
-	_ = mute.SetReadDeadline(began.Add(time.Minute))
+	_ = mute.SetReadDeadline(began.Add(patiently.Long))
 	if _, err := io.Copy(io.Discard, mute); err != nil {
 		t.Errorf("a connection that says nothing is still open after %v: %v", time.Since(began), err)
 	}

@@ -10,6 +10,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/node/fsm"
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
 
@@ -29,7 +30,7 @@ func (s *steadySink) Finish() (sink.Result, error) {
 		s.bytes.Add(1 << 20)
 	}
 	if s.stuck != nil {
-		<-s.stuck
+		patiently.Hold(s.stuck)
 	}
 	return sink.Result{MEPs: 3}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"ringlet/node/config"
 	"ringlet/tagnet"
 	"ringlet/testkit/cases"
+	"ringlet/testkit/patiently"
 )
 
 // TestReadoutLost holds that a run goes on when a node with nothing but a readout unit ends without a word: its events
@@ -30,7 +31,7 @@ func TestReadoutLost(t *testing.T) {
 			s := p.begin(c)
 			p.more(s, 20)
 			p.kill[victim]()
-			e := <-p.lost
+			e := patiently.Receive(t, p.lost)
 			if e.Role != tagnet.Readout || e.Incident != tagnet.Lost {
 				t.Fatalf("the scheduler says %v", e)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"ringlet/builderunit/sink"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/patiently"
 )
 
 // slowSink takes its time to finish, as a large file on a slow disk does.
@@ -16,7 +17,7 @@ type slowSink struct {
 
 func (s *slowSink) Finish() (sink.Result, error) {
 	close(s.begun)
-	<-s.end
+	patiently.Hold(s.end)
 	return sink.Result{MEPs: 3}, nil
 }
 
@@ -28,10 +29,10 @@ func TestLinksDoNotWaitForTheOutput(t *testing.T) {
 	s := &session{view: view, sink: out, dead: true} // dead: nobody is to be told
 	completed := make(chan error)
 	go func() { completed <- s.complete() }()
-	<-out.begun
+	patiently.Receive(t, out.begun)
 	(*handler)(s).LinkDown(1, errors.New("the peer has left"))
 	close(out.end)
-	if err := <-completed; err != nil || s.output.MEPs != 3 || s.counters.LinksDown.Load() != 1 {
+	if err := patiently.Receive(t, completed); err != nil || s.output.MEPs != 3 || s.counters.LinksDown.Load() != 1 {
 		t.Errorf("%v, output %+v, %d links down", err, s.output, s.counters.LinksDown.Load())
 	}
 	if err := s.complete(); err != nil {

@@ -10,6 +10,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/shmem"
 	"ringlet/tagnet"
+	"ringlet/testkit/patiently"
 )
 
 // TestStoppedConsumer stops the reader of one builder unit's output for good, as far as the run can tell (seed 000,
@@ -66,7 +67,7 @@ func TestStoppedConsumer(t *testing.T) {
 			p.must(&nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, View: p.view})
 			p.balances(sched.Registers().Counters)
 			for bu, over := range taken {
-				if err := <-over; !errors.Is(err, shmem.ErrEndOfRun) {
+				if err := patiently.Receive(t, over); !errors.Is(err, shmem.ErrEndOfRun) {
 					t.Errorf("output %d ended with %v", bu, err)
 				}
 			}

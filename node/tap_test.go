@@ -10,6 +10,7 @@ import (
 
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tapv1 "ringlet/proto/ringlet/tap/v1"
+	"ringlet/testkit/patiently"
 )
 
 // TestTapOverRuns looks at both nodes from before the first run, over two of them.
@@ -72,7 +73,7 @@ func (p *pair) comesAndGoes() {
 		p.t.Fatalf("%d look, %v", n, err)
 	}
 	cancel()
-	for deadline := time.Now().Add(time.Minute); p.tapped(0) > 1; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patiently.Long); p.tapped(0) > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.t.Fatal("a viewer that has gone is still there")
 		}

@@ -7,6 +7,7 @@ import (
 
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
+	"ringlet/testkit/patiently"
 )
 
 // TestTwoControls has a second control with the same certificate come into a run: from then on nodes and scheduler
@@ -52,7 +53,7 @@ func TestTwoControls(t *testing.T) {
 	for what, err := range map[string]error{
 		"watch": err, "stop": p.command(stop)[1], "report": reported, "drain": first.Drain(0), "abandon": first.Abandon(),
 		"figures": figures,
-		"notices": <-gone, "end": tagnet.End(p.ctx, p.conns[0], scope),
+		"notices": patiently.Receive(t, gone), "end": tagnet.End(p.ctx, p.conns[0], scope),
 	} {
 		f := tagnet.Fenced(err)
 		if f == nil || f.Has != newer || f.Term != older || time.Since(f.Since) > time.Hour || !strings.Contains(f.Error(),

@@ -55,7 +55,7 @@ func (n *fakeNetwork) serve() {
 	for {
 		n.mu.Lock()
 		for len(n.queue) == 0 && !n.over {
-			n.ready.Wait()
+			n.ready.Wait() // bounded by close
 		}
 		if n.over {
 			n.mu.Unlock()
@@ -74,7 +74,7 @@ func (n *fakeNetwork) close() {
 	n.over = true
 	n.ready.Broadcast()
 	n.mu.Unlock()
-	n.wg.Wait()
+	n.wg.Wait() // bounded by over: serve goes at once
 }
 
 // signalled counts a signal, which the test may refuse. mu is held.

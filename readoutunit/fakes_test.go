@@ -89,7 +89,7 @@ func (r *rig) close() {
 	}
 }
 
-const patience = must.Patience
+var patience = must.Patience
 
 // failure waits for the unit's Fail.
 func (r *rig) failure() error {

@@ -18,6 +18,7 @@ import (
 	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
+	"ringlet/testkit/patiently"
 )
 
 // fiveMEPs takes the unit through a run of five MEPs to three builder units, in two cycles, until all are released.
@@ -283,11 +284,11 @@ func TestEveryCloseWaits(t *testing.T) {
 	r := newRig(t, &scripted{blocks: 2, end: io.EOF}, func(_ *rig, c *Config) {
 		c.Fail = func(error) {
 			close(inside)
-			<-release
+			patiently.Hold(release)
 		}
 	})
 	r.unit.Completed(5, 12, nil)
-	<-inside
+	patiently.Receive(t, inside)
 	var released atomic.Bool
 	var wg sync.WaitGroup
 	for range 2 {
@@ -300,7 +301,7 @@ func TestEveryCloseWaits(t *testing.T) {
 	time.Sleep(10 * time.Millisecond) // for one that does not wait to show
 	released.Store(true)
 	close(release)
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 }
 
 // TestBarrier holds that a unit which waits for another in the barrier can be closed; and that if it is left

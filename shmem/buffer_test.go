@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
@@ -168,9 +167,7 @@ func TestCancelWakesWaiters(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error)
 		go func() { done <- do(ctx) }()
-		for waits() == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		patiently.Until(t, what+" waits", func() bool { return waits() > 0 })
 		cancel()
 		if err := patiently.Receive(t, done); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want canceled", what, err)

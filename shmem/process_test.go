@@ -43,7 +43,7 @@ func startChild(t testing.TB, role string, env ...string) *child {
 // line waits for the child's next line.
 func (c *child) line(t testing.TB) string {
 	t.Helper()
-	if !c.out.Scan() {
+	if !patiently.Result(t, c.out.Scan, "the child said nothing more") {
 		t.Fatalf("the child said nothing more: %v", c.out.Err())
 	}
 	return c.out.Text()

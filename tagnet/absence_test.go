@@ -53,7 +53,8 @@ func TestAbsenceTold(t *testing.T) {
 	if got := patiently.Receive(t, told); !slices.Equal(got, []Absence{want}) {
 		t.Errorf("the builder unit was told %+v, want %+v", got, want)
 	}
-	for knows := 0; knows < 1; {
-		sys.server.do(func() { knows = sys.server.core.bus[0].knows })
-	}
+	patiently.Until(t, "the scheduler hears that it was told", func() (knows bool) {
+		sys.server.do(func() { knows = sys.server.core.bus[0].knows >= 1 })
+		return knows
+	})
 }

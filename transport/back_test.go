@@ -9,6 +9,7 @@ import (
 	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/testkit/issuer"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
 
@@ -39,9 +40,9 @@ func TestKilledPeerComesBack(t *testing.T) {
 			p.table.RevokePeer(1)
 			before := p.ep.Stats()
 			startVictim(t, id, name+" "+dir+" "+p.net.Addr().String())
-			for p.ep.Stats().RefusedView == before.RefusedView { // it dials until it may come back
-				time.Sleep(time.Millisecond)
-			}
+			patiently.Until(t, "it dials, until it may come back", func() bool {
+				return p.ep.Stats().RefusedView != before.RefusedView
+			})
 			p.gone.Store(true)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

@@ -35,8 +35,9 @@ import (
 const (
 	victimEnv  = "RINGLET_TEST_VICTIM" // set in the process that is to be killed: carrier and directory
 	victimSize = 1 << 20               // of a write, bytes
-	patience   = time.Minute           // with what must come
 )
+
+var patience = patiently.Long // with what must come
 
 // party is one process's end of the link between n0, the test, and n1, its victim.
 type party struct {
@@ -244,7 +245,8 @@ func startPeer(t testing.TB, id *certs.Identity, env, args string) (*exec.Cmd, s
 	if err := errors.Join(id.WriteBundle(in, certs.NewGossipKey()), in.Close()); err != nil {
 		t.Fatal(err)
 	}
-	addr, err := bufio.NewReader(out).ReadString('\n')
+	addr := ""
+	patiently.Wait(t, func() { addr, err = bufio.NewReader(out).ReadString('\n') }, "the other process says nothing")
 	if err != nil {
 		t.Fatalf("the victim said nothing: %v", err)
 	}

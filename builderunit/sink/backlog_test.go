@@ -11,6 +11,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 func TestBacklogGate(t *testing.T) {
@@ -77,14 +78,13 @@ func fill(t *testing.T, b *Backlog) (k uint64, waits <-chan error, leave context
 // awaitWait returns when a Write is in its wait: it tells that the backlog is full under the lock, and gives the lock
 // back in the wait.
 func awaitWait(b *Backlog) {
-	for {
+	for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		b.mu.Lock()
 		told := b.told
 		b.mu.Unlock()
 		if told {
 			return
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/ejfat"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // listening is a UDP socket on a port of its own.
@@ -24,7 +25,7 @@ func listening(t *testing.T) *net.UDPConn {
 
 func received(t *testing.T, conn *net.UDPConn) []byte {
 	t.Helper()
-	must.OK(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+	must.OK(t, conn.SetReadDeadline(time.Now().Add(patiently.Long)))
 	b := make([]byte, 1<<16)
 	n, err := conn.Read(b)
 	must.OK(t, err)

@@ -107,7 +107,7 @@ func (r *testRun) kill(t *testing.T, d recording.Durability, reports int) (last 
 	must.OK(t, child.Start())
 	last = -1
 	lines := bufio.NewScanner(out)
-	for n := 0; lines.Scan(); n++ {
+	for n := 0; patiently.Result(t, lines.Scan, "the child said nothing more"); n++ {
 		word, number, _ := strings.Cut(lines.Text(), " ")
 		k, err := strconv.Atoi(number)
 		if word != "flushed" || err != nil {

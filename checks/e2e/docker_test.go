@@ -54,7 +54,9 @@ func openDocker(t *testing.T) (env []string) {
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		<-ended
+		forced := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+		<-ended // bounded by forced
+		forced.Stop()
 		_ = log.Close()
 		for _, group := range []string{"/sys/fs/cgroup/ringlet-e2e", "/sys/fs/cgroup/*/ringlet-e2e"} {
 			found, _ := filepath.Glob(group)

@@ -123,7 +123,7 @@ func (h *hosts) boot(i int, root, authorized string) {
 		case <-ended:
 		case <-time.After(30 * time.Second):
 			_ = cmd.Process.Kill()
-			<-ended
+			<-ended // bounded by the kernel: it was killed
 		}
 	})
 	took := eventually(h.t, time.Minute, fmt.Sprintf("host %d lets us in", i), func() bool {

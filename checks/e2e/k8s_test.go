@@ -113,7 +113,7 @@ func (k *kubernetes) forward(to string) string {
 			time.Sleep(200 * time.Millisecond)
 		}
 	}()
-	k.t.Cleanup(func() { cancel(); <-done })
+	k.t.Cleanup(func() { cancel(); <-done }) // bounded by ctx, which ends kubectl
 	return address
 }
 

@@ -81,7 +81,9 @@ func (p *inPlace) start(s *appsv1.StatefulSet) {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			p.t.Error(err)
 		}
-		err := cmd.Wait()
+		forced := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+		err := cmd.Wait() // bounded by forced
+		forced.Stop()
 		_ = log.Close()
 		if said, _ := os.ReadFile(log.Name()); err != nil || p.t.Failed() {
 			p.t.Errorf("%s ended: %v\n%s", s.Name, err, said)

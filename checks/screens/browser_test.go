@@ -229,7 +229,7 @@ func start(t *testing.T, program string, args ...string) *process {
 	}()
 	t.Cleanup(func() {
 		p.end()
-		<-read
+		<-read // bounded by the end of the program, which closes its output
 	})
 	return p
 }
@@ -242,7 +242,7 @@ func (p *process) end() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	forced := time.AfterFunc(patience/2, func() { _ = p.cmd.Process.Kill() })
 	defer forced.Stop()
-	_ = p.cmd.Wait()
+	_ = p.cmd.Wait() // bounded by forced
 }
 
 // says waits for a line with a text in it.
@@ -250,7 +250,7 @@ func (p *process) says(t *testing.T, text string) string {
 	t.Helper()
 	var heard []string
 	for end := time.After(patience); ; {
-		select {
+		select { // bounded by end
 		case line, ok := <-p.lines:
 			if !ok {
 				t.Fatalf("%s ended without %q:\n%s", p.cmd.Path, text, strings.Join(heard, "\n"))

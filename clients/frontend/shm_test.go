@@ -24,6 +24,7 @@ import (
 	"ringlet/testkit/compiled"
 	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // within is a context that ends a test which waits for what does not come.
@@ -99,14 +100,14 @@ func start(t testing.TB, program []string, args ...string) *process {
 	must.OK(t, c.Start())
 	t.Cleanup(func() {
 		_ = c.Process.Kill()
-		_ = c.Wait()
+		_ = patiently.Exit(t, c)
 	})
 	return &process{c, bufio.NewScanner(out)}
 }
 
 func (p *process) line(t testing.TB) string {
 	t.Helper()
-	if !p.lines.Scan() {
+	if !patiently.Result(t, p.lines.Scan, "the producer said nothing more") {
 		t.Fatalf("the producer said nothing more: %v", p.lines.Err())
 	}
 	return p.lines.Text()
@@ -169,7 +170,7 @@ func TestOtherLanguages(t *testing.T) {
 			if first, last := p.line(t), p.line(t); first != "0" || last != "dropped 0 safe 0" {
 				t.Errorf("it said %q and %q", first, last)
 			}
-			must.OK(t, p.Wait())
+			must.OK(t, patiently.Exit(t, p.Cmd))
 			if s := f.Stats(); s.Fragments != events || s.Attached != 1 || s.Gone != 0 || s.Refused != 0 {
 				t.Errorf("%+v", s)
 			}
@@ -192,7 +193,7 @@ func TestOtherLanguagesDie(t *testing.T) {
 		p.line(t) // it is attached: what the one before left could be enough to read
 		drain(t, f, 1+rand.Uint64N(3000), c.see)
 		must.OK(t, p.Process.Kill())
-		_ = p.Wait() // it was killed
+		_ = patiently.Exit(t, p.Cmd) // it was killed
 	}
 	p := start(t, programs[0], path, strconv.FormatUint(c.next+1000, 10), strconv.Itoa(largest))
 	end := c.next + 1000
@@ -222,7 +223,7 @@ func TestOtherLanguagesDrop(t *testing.T) {
 			if last == "all put" { // and the end was to be taken
 				last = p.line(t)
 			}
-			must.OK(t, p.Wait())
+			must.OK(t, patiently.Exit(t, p.Cmd))
 			s := f.Stats()
 			if s.Dropped == 0 || n+s.Dropped != events || last != "dropped "+strconv.FormatUint(s.Dropped, 10)+" safe 17" {
 				t.Errorf("%d fragments, %+v, it said %q", n, s, last)
@@ -309,7 +310,7 @@ func TestExamples(t *testing.T) {
 				}
 				next++
 			})
-			must.OK(t, p.Wait())
+			must.OK(t, patiently.Exit(t, p.Cmd))
 			if next != events {
 				t.Errorf("%d events", next)
 			}

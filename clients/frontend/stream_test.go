@@ -17,6 +17,7 @@ import (
 	"ringlet/readoutunit/source/frames"
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // openStream opens a feed at a socket in a directory of the test.
@@ -186,9 +187,7 @@ func TestStreamRefused(t *testing.T) {
 		_, err := frontend.Dial(short, "unix:"+path, frontend.StreamSettings{})
 		second <- err
 	}()
-	for f.Stats().Refused < 4 { // it tries again
-		time.Sleep(time.Millisecond)
-	}
+	patiently.Until(t, "it tries again", func() bool { return f.Stats().Refused >= 4 })
 	cancel()
 	if err := must.Receive(t, second, "it tries on"); !errors.As(err, &refused) || refused.Code != 5 ||
 		!errors.Is(err, context.Canceled) {

@@ -13,6 +13,7 @@ import (
 
 	"ringlet/builderunit/backlog"
 	"ringlet/builderunit/recording"
+	"ringlet/testkit/patiently"
 )
 
 var filterKills = flag.Int("filterkills", 4,
@@ -39,7 +40,7 @@ func TestBacklogIsKilled(t *testing.T) {
 				for _, p := range processes(s.dir) {
 					_ = syscall.Kill(p.pid, syscall.SIGKILL) // a node may end with its control
 				}
-				<-run.ended
+				patiently.Receive(t, run.ended)
 			}
 			s.onceEach(s.filter())
 		})
@@ -106,7 +107,7 @@ func (s *session) endsFilter() {
 		sig = syscall.SIGINT
 	}
 	_ = p.cmd.Process.Signal(sig) // it may have ended
-	<-p.ended
+	patiently.Receive(s.t, p.ended)
 }
 
 // onceEach holds that the second filter ends with everything drained, and that what it says, the backlog, and its

@@ -11,6 +11,7 @@ import (
 
 	"ringlet/lab/bench"
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 )
 
 // benchSegments of a process that are still there.
@@ -45,7 +46,7 @@ func TestBenchInterrupted(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	<-p.ended
+	patiently.Receive(t, p.ended)
 	if code := p.cmd.ProcessState.ExitCode(); code != exitError || !strings.Contains(p.out.String(), "INTERRUPTED") {
 		t.Errorf("ended with code %d", code)
 	}
@@ -71,7 +72,7 @@ func TestBenchKilled(t *testing.T) {
 					}
 				}
 			}
-			<-p.ended
+			patiently.Receive(t, p.ended)
 			eventually(t, "no process is left", func() bool { return len(processes(p.dir)) == 0 })
 			if _, err := shmem.Sweep(bench.Prefix); err != nil {
 				t.Fatal(err)
@@ -94,7 +95,7 @@ func TestBenchBetweenTwo(t *testing.T) {
 	s := newSession(t)
 	for dir, names := range map[string][]string{"keys": {"n0", "n1"}, "others": {"n0", "n1"}} {
 		p := s.start(append([]string{"certs", dir, "--host", "127.0.0.1"}, names...)...)
-		if <-p.ended; p.cmd.ProcessState.ExitCode() != 0 {
+		if patiently.Receive(t, p.ended); p.cmd.ProcessState.ExitCode() != 0 {
 			t.Fatal("no certificates")
 		}
 	}
@@ -104,14 +105,14 @@ func TestBenchBetweenTwo(t *testing.T) {
 	peer := at.FindStringSubmatch(serve.err.String())[1]
 	for _, out := range []string{"comp ared", "again"} { // one session after the other
 		stranger := s.start("bench", "carriers", "--peer", peer, "--certs", "others", "--rounds", "1")
-		if <-stranger.ended; stranger.cmd.ProcessState.ExitCode() != exitError ||
+		if patiently.Receive(t, stranger.ended); stranger.cmd.ProcessState.ExitCode() != exitError ||
 			!strings.Contains(stranger.err.String(), "certificate is of another authority") {
 			t.Errorf("a stranger ended with code %d", stranger.cmd.ProcessState.ExitCode())
 		}
 		p := s.start("bench", "carriers", "--peer", peer, "--certs", "keys", "--carriers", "quic,local", "--sizes", "1KiB",
 			"--rounds", "1",
 			"--duration", "30ms", "--memory", "4MiB", "--out", out)
-		if <-p.ended; p.cmd.ProcessState.ExitCode() != exitGood {
+		if patiently.Receive(t, p.ended); p.cmd.ProcessState.ExitCode() != exitGood {
 			t.Fatalf("ended with code %d", p.cmd.ProcessState.ExitCode())
 		}
 		for _, part := range []string{
@@ -129,7 +130,7 @@ func TestBenchBetweenTwo(t *testing.T) {
 		}
 	}
 	_ = serve.cmd.Process.Signal(syscall.SIGTERM)
-	if <-serve.ended; serve.cmd.ProcessState.ExitCode() != exitGood {
+	if patiently.Receive(t, serve.ended); serve.cmd.ProcessState.ExitCode() != exitGood {
 		t.Errorf("serve ended with code %d", serve.cmd.ProcessState.ExitCode())
 	}
 	for _, pid := range []int{serve.cmd.Process.Pid} {

@@ -10,6 +10,7 @@ import (
 	"ringlet/ecs/api"
 	"ringlet/node/certs"
 	"ringlet/testkit/apitest"
+	"ringlet/testkit/patiently"
 )
 
 // TestCtlScripts plays testdata/ctl: conversations with a control over a made-up partition of two nodes, as the user
@@ -55,7 +56,7 @@ func TestCtlScripts(t *testing.T) {
 			go func() { served <- server.Serve(ctx) }()
 			env.Defer(func() {
 				cancel()
-				if err := <-served; err != nil {
+				if err := patiently.Receive(t, served); err != nil {
 					t.Error(err)
 				}
 				fake.Close()

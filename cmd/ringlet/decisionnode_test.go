@@ -9,6 +9,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/testkit/cases"
+	"ringlet/testkit/patiently"
 )
 
 // A decision unit that was killed in a run, and whose process somebody starts again, decides on what is triggered from
@@ -48,7 +49,7 @@ func TestKilledDecisionUnitComesBack(t *testing.T) {
 				"degraded=true", "decisions.first>0", "decisions.accepted>0")
 			for _, n := range there {
 				_ = n.cmd.Process.Signal(syscall.SIGTERM)
-				<-n.ended
+				patiently.Receive(t, n.ended)
 			}
 			s.nothingLeft("keys", "out")
 		})

@@ -12,6 +12,7 @@ import (
 
 	"ringlet/node/config"
 	"ringlet/testkit/cases"
+	"ringlet/testkit/patiently"
 )
 
 // The names that issue 2 fixes.
@@ -140,7 +141,7 @@ func TestKilledParent(t *testing.T) {
 	s := newSession(t)
 	p := s.startRun("x.mep", "--nodes", "3")
 	s.signal(p.cmd.Process.Pid, syscall.SIGKILL)
-	<-p.ended
+	patiently.Receive(t, p.ended)
 	s.nothingLeft("x.mep.segments")
 	if text := p.err.String(); text != "" {
 		t.Errorf("dying nodes say %q", text)

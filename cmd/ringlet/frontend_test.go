@@ -11,6 +11,7 @@ import (
 
 	"ringlet/clients/frontend"
 	"ringlet/event"
+	"ringlet/testkit/patiently"
 )
 
 // runFrontend is a front-end of scripts, which the input exec: runs:
@@ -37,7 +38,7 @@ func feed(args []string) error {
 			return err
 		}
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), 2*patiently.Long)
 	defer stop()
 	s, err := frontend.Dial(ctx, address, frontend.StreamSettings{Name: "script"})
 	if err != nil {

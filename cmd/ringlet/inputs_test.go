@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/testkit/patiently"
 )
 
 // endless makes a file that takes minutes to look through for an event: a hole, of which the disk has nothing.
@@ -90,7 +92,7 @@ func TestAControlReadsInputsWhereItMay(t *testing.T) {
 		s.signal(p.cmd.Process.Pid, syscall.SIGTERM)
 		p.ends(0)
 	}
-	if code := <-answered; code == http.StatusOK {
+	if code := patiently.Receive(t, answered); code == http.StatusOK {
 		t.Error("a load that was cut off has been obeyed")
 	}
 }

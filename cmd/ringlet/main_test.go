@@ -22,6 +22,7 @@ import (
 	"ringlet/lab/testbed"
 	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // The test binary is the program where it is called ringlet: scripts and the nodes that a run spawns get it from the
@@ -271,7 +272,7 @@ func processes(dir string) []process {
 // eventually waits for something that must come, however busy the machine is.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patiently.Long); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}

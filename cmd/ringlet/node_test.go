@@ -14,6 +14,7 @@ import (
 
 	"ringlet/node/certs"
 	"ringlet/testkit/issuer"
+	"ringlet/testkit/patiently"
 )
 
 func TestToldTwice(t *testing.T) {
@@ -27,7 +28,7 @@ func TestToldTwice(t *testing.T) {
 	if run.Err() != nil {
 		t.Fatal("told once it ends already")
 	}
-	for deadline := time.Now().Add(time.Minute); run.Err() == nil; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patiently.Long); run.Err() == nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("told twice it goes on")
 		}
@@ -62,7 +63,7 @@ func TestNodeIsMonitored(t *testing.T) {
 	}
 	var at string
 	lines := bufio.NewScanner(out)
-	for at == "" && lines.Scan() {
+	for at == "" && patiently.Result(t, lines.Scan, "the node said nothing more") {
 		if m := regexp.MustCompile(`may be monitored.* http=(\S+)`).FindStringSubmatch(lines.Text()); m != nil {
 			at = m[1]
 		}
@@ -82,9 +83,9 @@ func TestNodeIsMonitored(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	for lines.Scan() { // until it has ended
+	for patiently.Result(t, lines.Scan, "the node does not end") {
 	}
-	if err := cmd.Wait(); err != nil {
+	if err := patiently.Exit(t, cmd); err != nil {
 		t.Errorf("told to end outside of a run it ends with %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/testkit/cases"
+	"ringlet/testkit/patiently"
 )
 
 // A readout unit that was killed in a run, and whose process somebody starts again, takes part in the same run again:
@@ -53,7 +54,7 @@ func TestKilledReadoutUnitComesBack(t *testing.T) {
 			s.wholeMarkedWhole(1)
 			for _, n := range there {
 				_ = n.cmd.Process.Signal(syscall.SIGTERM)
-				<-n.ended
+				patiently.Receive(t, n.ended)
 			}
 			s.nothingLeft("keys", "out")
 			c.found("out/")

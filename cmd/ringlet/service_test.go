@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ringlet/testkit/patiently"
 )
 
 // served is a run control that serves, as somebody with its page's token sees it.
@@ -243,7 +245,7 @@ func TestControlIsKilled(t *testing.T) {
 		}
 		time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)
 		s.signal(c.cmd.Process.Pid, syscall.SIGKILL)
-		<-c.ended
+		patiently.Receive(t, c.ended)
 		c = s.serve(port)
 		eventually(t, "it knows where it is", func() bool {
 			st, _ := c.state()

@@ -13,6 +13,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/testkit/logged"
+	"ringlet/testkit/patiently"
 )
 
 // session is a directory of its own, which every process started in it carries in its environment.
@@ -62,7 +63,7 @@ func (s *session) startCommand(name string, args ...string) *program {
 	}()
 	s.t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
-		<-p.ended
+		patiently.Receive(s.t, p.ended)
 		if s.t.Failed() {
 			out, _, _ := strings.Cut(p.out.String(), `"counters"`)
 			s.t.Logf("%v: %v\nstdout:\n%s\nstderr:\n%s", p.cmd.Args, p.cmd.ProcessState, out, p.err.String())
@@ -121,7 +122,7 @@ func (p *program) ends(code int) {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(2 * time.Minute):
+	case <-time.After(2 * patiently.Long):
 		p.t.Fatal("it does not end")
 	}
 	if got := p.cmd.ProcessState.ExitCode(); got != code {

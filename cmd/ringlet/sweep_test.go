@@ -11,6 +11,7 @@ import (
 
 	"ringlet/ecs/partition/nodes"
 	"ringlet/lab/sweep"
+	"ringlet/testkit/patiently"
 )
 
 // TestSweepFilesAreSweeps: this program takes every run of the sweeps in bench, and the place of each is known.
@@ -134,7 +135,7 @@ func TestSweepKilled(t *testing.T) {
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-p.ended
+	patiently.Receive(t, p.ended)
 	eventually(t, "no process is left", func() bool { return len(processes(p.dir)) == 0 })
 }
 

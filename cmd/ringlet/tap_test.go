@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ringlet/testkit/patiently"
 )
 
 // TestTapOverRuns has a viewer look from before the first run until it has enough, over two runs of a partition, while
@@ -75,15 +77,17 @@ func (s *session) breaks(args ...string) {
 		err = cmd.Start()
 	}
 	if err == nil {
+		stop := time.AfterFunc(patiently.Long, func() { _ = cmd.Process.Kill() })
 		_, err = bufio.NewReader(io.LimitReader(out, 1<<10)).ReadString('\n')
+		stop.Stop()
 	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	_ = out.Close()
-	stop := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	stop := time.AfterFunc(patiently.Long, func() { _ = cmd.Process.Kill() })
 	defer stop.Stop()
-	if err := cmd.Wait(); err != nil || said.Len() > 0 {
+	if err := patiently.Exit(s.t, cmd); err != nil || said.Len() > 0 {
 		s.t.Errorf("with a broken pipe it ends with %v and says %q", err, said.String())
 	}
 }

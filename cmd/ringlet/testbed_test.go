@@ -14,6 +14,7 @@ import (
 	"ringlet/internal/netns"
 	"ringlet/lab/testbed"
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 )
 
 func needTestbed(t *testing.T) {
@@ -107,7 +108,7 @@ func TestTestbedLeavesNothing(t *testing.T) {
 				t.Errorf("only %d networks", len(networks))
 			}
 			s.signal(p.cmd.Process.Pid, syscall.SIGKILL)
-			<-p.ended
+			patiently.Receive(t, p.ended)
 			eventually(t, "its processes end", func() bool { return len(processes(s.dir)) == 0 })
 			s.gone(networks)
 			// Shared memory of nodes that had no time to remove theirs is swept by the next run, once they have closed it.
@@ -187,7 +188,7 @@ func TestTestbedUp(t *testing.T) {
 	eventually(t, "it is up again", func() bool { return strings.Contains(killed.out.String(), "2 hosts") })
 	networks = s.networks()
 	s.signal(killed.cmd.Process.Pid, syscall.SIGKILL)
-	<-killed.ended
+	patiently.Receive(t, killed.ended)
 	s.gone(networks)
 	s.nothingLeft()
 }

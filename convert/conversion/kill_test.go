@@ -17,6 +17,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/convert/conversion"
+	"ringlet/testkit/patiently"
 )
 
 // A test binary with these in its environment is a conversion of its own.
@@ -119,7 +120,7 @@ func killEachPart(t *testing.T, path, out, kind string) (kills int) {
 		ok(t, err)
 		var now int
 		if _, err := fmt.Sscanf(line, "part %d\n", &now); err != nil {
-			ok(t, c.Wait())
+			ok(t, patiently.Exit(t, c))
 			return kills
 		}
 		if now <= read {
@@ -133,7 +134,7 @@ func killEachPart(t *testing.T, path, out, kind string) (kills int) {
 			_, _ = io.WriteString(in, "\n") // it may have ended
 		}
 		ok(t, c.Process.Kill())
-		_ = c.Wait() // it was killed
+		_ = patiently.Exit(t, c) // it was killed
 	}
 }
 
@@ -148,7 +149,7 @@ func TestConversionOfOtherInputDoesNotGoOn(t *testing.T) {
 		t.Errorf("two at a time: got %v", err)
 	}
 	ok(t, c.Process.Kill())
-	_ = c.Wait() // it was killed
+	_ = patiently.Exit(t, c) // it was killed
 	for name, change := range map[string]func(*conversion.Options){
 		"another kind":  func(o *conversion.Options) { o.To = "jsonl" },
 		"banks":         func(o *conversion.Options) { o.Banks = true },
@@ -182,7 +183,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		var kib int
 		_, err := fmt.Fscanf(said, "done %d\n", &kib)
 		ok(t, err)
-		ok(t, c.Wait())
+		ok(t, patiently.Exit(t, c))
 		t.Logf("%s: %d KiB", kind, kib)
 		if kib > most {
 			t.Errorf("%s took %d KiB, %d are the most", kind, kib, most)

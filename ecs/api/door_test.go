@@ -21,6 +21,7 @@ import (
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	"ringlet/testkit/apitest"
+	"ringlet/testkit/patiently"
 )
 
 func TestTheDoorOnLoopback(t *testing.T) {
@@ -227,7 +228,7 @@ func TestOneOfManyHasControl(t *testing.T) {
 			}
 		})
 	}
-	wait.Wait()
+	patiently.Wait(t, wait.Wait)
 	if got.Load() != 1 {
 		t.Errorf("%d have control", got.Load())
 	}

@@ -18,6 +18,7 @@ import (
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	"ringlet/testkit/apitest"
+	"ringlet/testkit/patiently"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -66,7 +67,7 @@ func newHouse(t testing.TB, opt apitest.Options, prepare ...func(*api.Config, *a
 	go func() { served <- h.Serve(ctx) }()
 	t.Cleanup(func() {
 		h.stop()
-		if err := <-served; err != nil {
+		if err := patiently.Receive(t, served); err != nil {
 			t.Errorf("served until: %v", err)
 		}
 		h.fake.Close()
@@ -160,7 +161,7 @@ func (h *house) web(method, path, body string, headers ...string) answer {
 // refusedAtTheDoor waits for the entry of a refused handshake: the peer learns of its refusal before that is written.
 func (h *house) refusedAtTheDoor(why string) {
 	h.t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patiently.Long); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, e := range h.audited() {
 			if e.GetUser() == "unknown" && !e.GetAllowed() && e.GetAction() == "connect" &&
 				strings.Contains(e.GetAnswer(), why) && e.GetAddress() != "" {

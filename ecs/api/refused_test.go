@@ -1,11 +1,15 @@
 package api
 
 import (
+	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"testing"
+	"time"
 
 	"ringlet/internal/guard"
+	"ringlet/testkit/patiently"
 )
 
 // Connections that are turned away are counted for each service; where there is no page, there is no count of it.
@@ -33,14 +37,15 @@ func TestRefusedConnectionsAreCounted(t *testing.T) {
 		_, _ = s.api.Accept() // until the listener is closed
 	}()
 	for _, c := range open[1:] { // both are closed by the other side
-		if _, err := c.Read(make([]byte, 1)); err == nil {
+		_ = c.SetReadDeadline(time.Now().Add(patiently.Long))
+		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error("more are served than may be")
 		}
 	}
 	if err := lis.Close(); err != nil {
 		t.Error(err)
 	}
-	<-accepted
+	patiently.Receive(t, accepted)
 	if got := s.Refused(); len(got) != 1 || got[serviceAPI] != 2 {
 		t.Errorf("refused: %v", got)
 	}

@@ -22,6 +22,7 @@ import (
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	"ringlet/testkit/apitest"
+	"ringlet/testkit/patiently"
 )
 
 // call uses a method of RunControl with an empty question and returns the code of what comes first.
@@ -151,7 +152,7 @@ func TestHealthAndReflection(t *testing.T) {
 			t.Errorf("health is %v, %v; want %v", got, err, want)
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	defer cancel()
 	ask := func(conn *grpc.ClientConn) (*grpc_reflection_v1.ServerReflectionResponse, error) {
 		stream, err := grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)

@@ -18,12 +18,13 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	tapv1 "ringlet/proto/ringlet/tap/v1"
 	"ringlet/testkit/apitest"
+	"ringlet/testkit/patiently"
 )
 
 // stream opens server-sent events and returns a function that reads the next: its id and data.
 func (h *house) stream(path string, headers ...string) (next func() (id, data string), end func()) {
 	h.t.Helper()
-	ctx, cancel := context.WithCancel(h.t.Context())
+	ctx, cancel := context.WithTimeout(h.t.Context(), patiently.Long)
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+h.Page().String()+path, nil)
 	if err != nil {
 		h.t.Fatal(err)
@@ -108,7 +109,7 @@ func TestSnapshotsComeUntilTheServerEnds(t *testing.T) {
 			t.Errorf("a snapshot is %s", data)
 		}
 	}
-	vera, err := h.client("vera", certs.RoleViewer).WatchSnapshots(t.Context(), &ecsv1.WatchSnapshotsRequest{})
+	vera, err := h.client("vera", certs.RoleViewer).WatchSnapshots(patiently.Context(t), &ecsv1.WatchSnapshotsRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestTap(t *testing.T) {
 	if err != nil || len(m.GetEvents()) != 1 || m.GetEvents()[0].GetBuilder() != "n1" {
 		t.Errorf("a sample in protobuf is %q: %v, %v", text, m, err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	defer cancel()
 	vera := h.client("vera", certs.RoleViewer)
 	for sel, want := range map[*tapv1.Selection]codes.Code{{}: codes.OK, {Share: 13}: codes.InvalidArgument} {

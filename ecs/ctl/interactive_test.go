@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"ringlet/testkit/patiently"
 )
 
 // somebody types, a piece at a time, each when what the last one led to has been seen.
@@ -22,7 +24,7 @@ func (s somebody) types(t *testing.T, keys, sees string) {
 	if _, err := io.WriteString(s.keys, keys); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patiently.Long); ; time.Sleep(time.Millisecond) {
 		all := s.sees.String()
 		if i := strings.Index(all[*s.until:], sees); i >= 0 {
 			*s.until += i + len(sees)
@@ -75,7 +77,7 @@ func TestInteractive(t *testing.T) {
 	})
 	me.types(t, "", "a run too (ringlet ctl stop ends it)")
 	close(released)
-	pressing.Wait()
+	patiently.Wait(t, pressing.Wait)
 	me.types(t, "", "ringlet Running> ")
 	me.types(t, "stop\r", "Do it? [y/N] ")
 	me.types(t, "n\r", "stop: not done")
@@ -91,7 +93,7 @@ func TestInteractive(t *testing.T) {
 	me.types(t, "status\r", "no control answers")
 	me.types(t, "", "ringlet (no control)> ")
 	me.types(t, "\x04", "\n")
-	if err := <-ended; err != nil || raw != 0 {
+	if err := patiently.Receive(t, ended); err != nil || raw != 0 {
 		t.Errorf("%v, and the terminal is raw %d times over", err, raw)
 	}
 	if err := errors.Join(in.Close(), keys.Close()); err != nil {

@@ -19,6 +19,7 @@ import (
 	"ringlet/event/selection"
 	tapv1 "ringlet/proto/ringlet/tap/v1"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // paged is a control with a page, and the links to it that are printed.
@@ -43,7 +44,7 @@ func paged(t *testing.T) (links chan string, stop func()) {
 	go func() { served <- server.Serve(ctx) }()
 	stop = func() {
 		cancel()
-		if err := <-served; err != nil {
+		if err := patiently.Receive(t, served); err != nil {
 			t.Errorf("served until: %v", err)
 		}
 	}
@@ -59,13 +60,13 @@ func TestTapPage(t *testing.T) {
 		err := TapPage(t.Context(), Config{Out: &out, Err: &errs}, link, opts)
 		return out.String() + errs.String(), err
 	}
-	first := <-links
+	first := patiently.Receive(t, links)
 	sel := selection.Spec{Sources: []string{"0-3", "7"}, Rate: 2.5, Data: true}
 	said, err := look(first, TapOptions{Events: 2, Spec: sel})
 	if err != nil || strings.Count(said, `"data":"010203"`) != 2 || !strings.HasSuffix(said, "2 events shown of 20 built\n") {
 		t.Errorf("%v: %s", err, said)
 	}
-	next := <-links
+	next := patiently.Receive(t, links)
 	for _, c := range []struct {
 		link string
 		spec selection.Spec
@@ -95,7 +96,7 @@ func TestTapPage(t *testing.T) {
 	}
 	go func() { _, _ = io.Copy(io.Discard, r) }()
 	stop()
-	if err := <-ended; Code(err) != codeNoControl {
+	if err := patiently.Receive(t, ended); Code(err) != codeNoControl {
 		t.Errorf("when the control ends: %v (%d)", err, Code(err))
 	}
 }

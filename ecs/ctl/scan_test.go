@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/patiently"
 )
 
 func TestScan(t *testing.T) {
@@ -38,7 +39,7 @@ func TestScan(t *testing.T) {
 			}
 		}
 	})
-	defer stopping.Wait()
+	defer patiently.Wait(t, stopping.Wait)
 	defer cancel()
 	var out bytes.Buffer
 	out2 := filepath.Join(dir, "results")

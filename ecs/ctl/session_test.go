@@ -15,10 +15,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"ringlet/ecs/api"
 	"ringlet/node/certs"
 	"ringlet/testkit/apitest"
+	"ringlet/testkit/patiently"
 	"ringlet/testkit/transcript"
 )
 
@@ -70,7 +72,7 @@ func (h *house) serve() {
 	go func() { served <- server.Serve(ctx) }()
 	h.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-served; err != nil {
+		if err := patiently.Receive(h.t, served); err != nil {
 			h.t.Errorf("served until: %v", err)
 		}
 	})
@@ -271,17 +273,17 @@ func TestWaits(t *testing.T) {
 	end, running, long := h.waits(t.Context(), "wait end"), h.waits(t.Context(), "wait Ready"),
 		h.waits(t.Context(), "wait 1h")
 	h.fake.Lose("n1")
-	if err := <-end; Code(err) != codeNotGood || !strings.Contains(err.Error(), "run 7 is ABORTED") {
+	if err := patiently.Receive(t, end); Code(err) != codeNotGood || !strings.Contains(err.Error(), "run 7 is ABORTED") {
 		t.Errorf("code %d: %v", Code(err), err)
 	}
 	for _, c := range []<-chan error{running, long} {
-		if err := <-c; Code(err) != codeFault || !strings.Contains(err.Error(),
+		if err := patiently.Receive(t, c); Code(err) != codeFault || !strings.Contains(err.Error(),
 			"the partition is in Error: n1: its process is gone (no echo for 3s, 14 writes open)") {
 			t.Errorf("code %d: %v", Code(err), err)
 		}
 	}
 	h.do("recover wait NotReady 1m wait 1ms")
-	if err := <-h.waits(t.Context(), "wait Running 1ms"); Code(err) != codeFault ||
+	if err := patiently.Receive(t, h.waits(t.Context(), "wait Running 1ms")); Code(err) != codeFault ||
 		!strings.Contains(err.Error(), "after 1ms the partition is not in Running: it is in NotReady") {
 		t.Errorf("code %d: %v", Code(err), err)
 	}
@@ -293,7 +295,7 @@ func TestAnInterruptedWaitEndsNoRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	end := h.waits(ctx, "wait end stop")
 	cancel()
-	if err := <-end; Code(err) != codeFault || !errors.Is(err, context.Canceled) ||
+	if err := patiently.Receive(t, end); Code(err) != codeFault || !errors.Is(err, context.Canceled) ||
 		!strings.Contains(err.Error(), "ringlet ctl stop ends it") {
 		t.Errorf("code %d: %v", Code(err), err)
 	}
@@ -313,10 +315,12 @@ func TestAWaitOutlivesTheControl(t *testing.T) {
 	case <-told.seen:
 	case err := <-end:
 		t.Fatalf("it was not waited for: %v", err)
+	case <-time.After(patiently.Long):
+		t.Fatal("it is not told that the control is awaited")
 	}
 	h.serve()
 	h.do("stop")
-	if err := <-end; err != nil {
+	if err := patiently.Receive(t, end); err != nil {
 		t.Error(err)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 	"ringlet/testkit/issuer"
+	"ringlet/testkit/patiently"
 )
 
 var record = flag.Bool("record", false, "make the recordings in testdata anew, with real runs on this machine")
@@ -81,7 +82,7 @@ type farm struct {
 func newFarm(t *testing.T, nodes int) *farm {
 	t.Helper()
 	issue := issuer.New(t)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
 	f := &farm{
 		t:    t,
 		ctx:  ctx,
@@ -125,7 +126,7 @@ func newFarm(t *testing.T, nodes int) *farm {
 			}
 		})
 	}
-	t.Cleanup(func() { cancel(); wg.Wait(); _ = seed.Close() })
+	t.Cleanup(func() { cancel(); patiently.Wait(t, wg.Wait); _ = seed.Close() })
 	if err := seed.Wait(ctx, names...); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +216,7 @@ func (f *farm) run(change func(name string, c *config.Config)) {
 				}
 			})
 		}
-		wg.Wait()
+		patiently.Wait(t, wg.Wait)
 	}
 	if t.Failed() {
 		t.FailNow()
@@ -231,7 +232,7 @@ func (f *farm) film(length time.Duration) []byte {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
 	for time.Since(f.began) < length {
-		now := <-every.C
+		now := patiently.Receive(f.t, every.C)
 		r := &figures.Reading{
 			At:            now,
 			Run:           f.base.RunNumber,

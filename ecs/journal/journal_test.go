@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/patiently"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -105,7 +106,7 @@ func TestNewOnesOnly(t *testing.T) {
 	j := filled(3, 0, 3)
 	events := j.Subscribe(t.Context(), j.Last())
 	j.Add(&ecsv1.Event{Text: "new"})
-	if e := <-events; e.Text != "new" || e.At == nil {
+	if e := patiently.Receive(t, events); e.Text != "new" || e.At == nil {
 		t.Errorf("%v", e)
 	}
 }
@@ -165,6 +166,6 @@ func TestManyWritersAndReaders(t *testing.T) {
 			}
 		})
 	}
-	all.Wait()
+	patiently.Wait(t, all.Wait)
 	cancel()
 }

@@ -8,6 +8,7 @@ import (
 
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/patiently"
 )
 
 // A run that is given up at somebody's wish is nobody's fault: every node is in Ready, though each sees its peers drop
@@ -51,7 +52,7 @@ func TestAbandonWhileItDrains(t *testing.T) {
 	if err := h.ask("stop", "abandon", "true"); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-stopped; err != nil {
+	if err := patiently.Receive(t, stopped); err != nil {
 		t.Fatal(err)
 	}
 	r := h.run(1)

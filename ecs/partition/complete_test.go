@@ -11,6 +11,7 @@ import (
 	"ringlet/ecs/partition/nodes"
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/patiently"
 )
 
 // unplugged is a house whose nodes were lost in a run, all at once and with the disk that they wrote to.
@@ -33,7 +34,7 @@ func unplugged(t *testing.T) (h *house, plug func()) {
 	return h, func() {
 		move(away, out)
 		for _, name := range []string{"n0", "n1", "n2"} {
-			<-h.gone[name]
+			patiently.Hold(h.gone[name])
 			h.node(name)
 		}
 	}

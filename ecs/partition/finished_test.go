@@ -7,6 +7,7 @@ import (
 
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/patiently"
 )
 
 // A control is lost after the nodes have finished a run, and before its record is closed: the one that comes back
@@ -21,7 +22,7 @@ func TestControlComesBackToAFinishedRun(t *testing.T) {
 	h.must("stop")
 	h.leave()
 	h.end("n0") // and the scheduler goes with its node
-	<-h.gone["n0"]
+	patiently.Receive(t, h.gone["n0"])
 	h.disk.fails.Store(nil)
 	h.back(0)
 	r := h.run(1)

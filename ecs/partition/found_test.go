@@ -18,6 +18,7 @@ import (
 	"ringlet/node/fsm"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/patiently"
 )
 
 // A step on the way to a run leaves behind why there is none, unless nobody asked for it.
@@ -82,7 +83,7 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 					p.mu.Unlock()
 				}
 				close(under)
-				<-goOn
+				patiently.Hold(goOn)
 				return context.Cause(ctx)
 			})
 			p.runner = fsm.New(ownName, fsm.Actions{fsm.Start: start}, fsm.Options{Timeouts: fsm.Timeouts{fsm.Start: tc.timeout,
@@ -92,13 +93,13 @@ func TestNoRunBeforeItsStepReturns(t *testing.T) {
 			if err := errors.Join(p.runner.Adopt(fsm.Ready), p.runner.Submit(fsm.Start)); err != nil {
 				t.Fatal(err)
 			}
-			<-under
+			patiently.Receive(t, under)
 			if tc.left == fsm.Stopping {
 				if err := p.runner.Submit(fsm.Stop); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for st := range p.runner.Watch(t.Context()) {
+			for st := range patiently.All(t, p.runner.Watch(t.Context())) {
 				if st.State == tc.left {
 					break
 				}

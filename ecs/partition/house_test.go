@@ -28,6 +28,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/testkit/ports"
 )
 
@@ -108,7 +109,7 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 			end()
 		}
 		h.mu.Unlock()
-		h.wg.Wait()
+		patiently.Wait(t, h.wg.Wait)
 	})
 	for i := range nodes {
 		h.node(fmt.Sprintf("n%d", i))
@@ -256,7 +257,7 @@ func (h *house) tellToEnd(name string) {
 // joined waits until so many nodes are there.
 func (h *house) joined(nodes int) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(h.t.Context(), patiently.Long)
 	defer cancel()
 	there := h.members.Until(ctx, func(there map[string]cluster.Member) bool { return len(there) == nodes+1 })
 	if len(there) != nodes+1 {
@@ -271,7 +272,7 @@ func (h *house) ask(name string, args ...string) error {
 	for i := 0; i < len(args); i += 2 {
 		req.Arguments[args[i]] = args[i+1]
 	}
-	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(h.t.Context(), patiently.Long)
 	defer cancel()
 	_, err := h.Command(ctx, "alice", req)
 	return err
@@ -290,7 +291,7 @@ func (h *house) must(names ...string) {
 // until waits for something to become true, which every busy machine comes to.
 func (h *house) until(what string, true func() bool) {
 	h.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !true(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patiently.Long); !true(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			h.t.Fatalf("waited in vain: %s; the partition is %s: %v", what, h.state(), h.Status().GetRoot().GetCause())
 		}

@@ -53,7 +53,7 @@ func (s *spawner) Stop() {
 	for _, name := range names {
 		s.h.end(name)
 	}
-	s.wg.Wait()
+	s.wg.Wait() // bounded by the nodes, each of which was told to end
 }
 
 // spawning is a house whose control starts its nodes.

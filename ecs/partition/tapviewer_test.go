@@ -7,6 +7,7 @@ import (
 	"ringlet/event/selection"
 	tapv1 "ringlet/proto/ringlet/tap/v1"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // batch is a message of so many events, with counts.
@@ -49,7 +50,7 @@ func TestSlowViewerHasABound(t *testing.T) {
 	var got, dropped uint64
 	for range 2 * viewerMessages {
 		sample.tell(batch(5, 0, 10))
-		m := <-quick.out
+		m := patiently.Receive(t, quick.out)
 		quick.waiting.Add(-int64(m.size))
 		got, dropped = got+uint64(len(m.of.GetEvents())), m.of.GetDropped()
 	}

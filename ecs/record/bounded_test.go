@@ -8,6 +8,7 @@ import (
 	"time"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/patiently"
 )
 
 // A disk that hangs holds up nobody for longer than the bound, and after the first nobody at all; when it answers
@@ -67,7 +68,7 @@ func TestManyWriters(t *testing.T) {
 		go func() { _, err := s.NextRun(nil); errs <- err }()
 	}
 	for range 50 {
-		if err := <-errs; err != nil {
+		if err := patiently.Receive(t, errs); err != nil {
 			t.Error(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/patiently"
 )
 
 // childEnv makes the test binary a process that writes records until it is killed.
@@ -78,7 +79,7 @@ func numbersOfAChild(t *testing.T, path string, numbers, spins int) []uint32 {
 		t.Fatal(err)
 	}
 	var got []uint32
-	for lines := bufio.NewScanner(out); lines.Scan(); {
+	for lines := bufio.NewScanner(out); patiently.Result(t, lines.Scan, "the child said nothing more"); {
 		n, err := strconv.ParseUint(lines.Text(), 10, 32)
 		if err != nil {
 			t.Errorf("the child says %q", lines.Text())
@@ -93,7 +94,7 @@ func numbersOfAChild(t *testing.T, path string, numbers, spins int) []uint32 {
 		}
 	}
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // killed
+	_ = patiently.Exit(t, cmd) // killed
 	return got
 }
 
@@ -103,7 +104,7 @@ func checkAfterKill(t *testing.T, path string, said uint32) uint32 {
 	t.Helper()
 	s := reopen(t, path)
 	if err := s.db.View(func(tx *bbolt.Tx) error {
-		for err := range tx.Check() {
+		for err := range patiently.All(t, tx.Check()) {
 			t.Error(err)
 		}
 		return nil

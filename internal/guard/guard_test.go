@@ -144,6 +144,7 @@ func TestListenerClosesWhatIsTooMuch(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
+		_ = c.SetReadDeadline(time.Now().Add(patiently.Long))
 		_, err = io.ReadFull(c, make([]byte, 1))
 		return c, err == nil
 	}
@@ -157,7 +158,7 @@ func TestListenerClosesWhatIsTooMuch(t *testing.T) {
 		}
 	}
 	_ = a.Close()
-	for end := time.Now().Add(time.Minute); lis.gate.present() > 1 && time.Now().Before(end); {
+	for end := time.Now().Add(patiently.Long); lis.gate.present() > 1 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	if _, in := dial(); !in || lis.gate.present() != 2 {

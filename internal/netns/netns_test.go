@@ -69,7 +69,7 @@ func TestTwoHostsTalk(t *testing.T) {
 	if _, err := socks[0].WriteTo(make([]byte, 8900), socks[1].LocalAddr()); err != nil {
 		t.Fatal(err)
 	}
-	_ = socks[1].SetReadDeadline(time.Now().Add(time.Minute))
+	_ = socks[1].SetReadDeadline(time.Now().Add(patiently.Long))
 	if n, from, err := socks[1].ReadFrom(make([]byte, 9000)); n != 8900 || err != nil || from.String() != "10.0.0.1:1" {
 		t.Errorf("%d bytes from %v, %v", n, from, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"ringlet/node/certs"
 	"ringlet/node/config"
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
 
@@ -65,7 +66,7 @@ func farEnd(t testing.TB, near, far *certs.Identity) func() (net.Conn, func(), e
 		conn, err := Dial(t.Context(), near, far.Name, l.Addr().String())
 		stop := func() {
 			_ = conn.Close()
-			if err := <-served; err != nil {
+			if err := patiently.Receive(t, served); err != nil {
 				t.Errorf("the far end: %v", err)
 			}
 			_ = l.Close()
@@ -185,7 +186,7 @@ func TestFarEndLost(t *testing.T) {
 		go func() {
 			served <- errors.Join(Serve(ctx, b, FarConfig{Identity: far, Host: host, Near: "near"}), b.Close())
 		}()
-		return a, func() { t.Log(<-served) }, nil
+		return a, func() { t.Log(patiently.Receive(t, served)) }, nil
 	}
 	cfg.Progress = func(_ string, done, _ int) {
 		if done == 2 {
@@ -304,7 +305,7 @@ func TestFarRefuses(t *testing.T) {
 		}
 	}
 	_ = a.Close()
-	if err := <-served; err != nil && !errors.Is(err, net.ErrClosed) {
+	if err := patiently.Receive(t, served); err != nil && !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the near end has gone, which is no error: %v", err)
 	}
 	nothingMapped(t)
@@ -333,7 +334,7 @@ func TestStrangerIsRefused(t *testing.T) {
 		_ = conn.Close()
 		t.Error("a stranger believes the far end")
 	}
-	if err := <-refused; err == nil {
+	if err := patiently.Receive(t, refused); err == nil {
 		t.Error("nobody was turned away")
 	}
 	if conn, err = Dial(t.Context(), near, "far", l.Addr().String()); err != nil {
@@ -343,7 +344,7 @@ func TestStrangerIsRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	_ = conn.Close()
-	if err := <-served; err != nil {
+	if err := patiently.Receive(t, served); err != nil {
 		t.Error(err)
 	}
 }

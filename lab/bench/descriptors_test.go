@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ringlet/node/config"
+	"ringlet/testkit/patiently"
 )
 
 // modes measures with tiny numbers.
@@ -71,7 +72,7 @@ func TestDescriptorsByLine(t *testing.T) {
 	go func() {
 		var conn net.Conn
 		var err error
-		for until := time.Now().Add(5 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+		for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
 			if conn, err = net.Dial("unixgram", path); err == nil {
 				break
 			}
@@ -85,7 +86,7 @@ func TestDescriptorsByLine(t *testing.T) {
 		sent <- err
 	}()
 	r, err := Descriptors(t.Context(), cfg)
-	if err := errors.Join(err, <-sent); err != nil || r.Wrong() > 0 || r.Rows[0].Triggers != 20 ||
+	if err := errors.Join(err, patiently.Receive(t, sent)); err != nil || r.Wrong() > 0 || r.Rows[0].Triggers != 20 ||
 		r.Rows[0].Transfers != 60 {
 		t.Fatalf("%v: %+v", err, r)
 	}

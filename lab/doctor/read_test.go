@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/internal/netns"
+	"ringlet/testkit/patiently"
 )
 
 func TestSearch(t *testing.T) {
@@ -113,7 +114,7 @@ func TestPathThroughNetworks(t *testing.T) {
 // may be late with one.
 func eventually(t *testing.T, right func() error) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(patiently.Long); ; time.Sleep(200 * time.Millisecond) {
 		err := right()
 		if err == nil {
 			return

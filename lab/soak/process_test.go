@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/testkit/patiently"
+
 	"go.uber.org/goleak"
 )
 
@@ -59,7 +61,7 @@ func shell(t *testing.T, x *told, script string) *process {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patiently.Long); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ringlet/testkit/patiently"
 )
 
 // newBed makes a bed of slow ports: what is tested must not depend on how fast this machine is.
@@ -37,7 +39,7 @@ func newBed(t *testing.T, s Spec) *Bed {
 // eventually waits for something that must come, however busy the machine is.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patiently.Long); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}
@@ -86,7 +88,7 @@ func flood(t *testing.T, to *net.UDPConn, size int, from ...*net.UDPConn) (end f
 	end = func() {
 		for i, c := range from {
 			_ = c.SetWriteDeadline(time.Now())
-			<-ends[i]
+			patiently.Receive(t, ends[i])
 		}
 	}
 	t.Cleanup(end)
@@ -171,7 +173,7 @@ func TestSlowedPortMovesOn(t *testing.T) {
 			_, err = from.WriteTo(make([]byte, batch*segment), to.LocalAddr())
 		}
 	}()
-	defer func() { _ = from.SetWriteDeadline(time.Now()); <-ended }()
+	defer func() { _ = from.SetWriteDeadline(time.Now()); patiently.Receive(t, ended) }()
 	eventually(t, "batches wait in the port", func() bool { return ports(t, b)[0].ToHost.Packets > 5*batch })
 	if err := b.Disturb(Disturbance{Host: "n1", What: actSlow, Rate: 5e6}); err != nil {
 		t.Fatal(err)
@@ -294,7 +296,7 @@ func TestHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := <-said; !strings.Contains(s, `"who are you" is no question`) {
+	if s := patiently.Receive(t, said); !strings.Contains(s, `"who are you" is no question`) {
 		t.Error(s)
 	}
 	_ = c.Close()
@@ -312,7 +314,7 @@ func TestHold(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "rate 5Mbit") {
 		t.Errorf("%s, %v", out, err)
 	}
-	if err := errors.Join(b.Close(), Down(name), <-over); err != nil {
+	if err := errors.Join(b.Close(), Down(name), patiently.Receive(t, over)); err != nil {
 		t.Error(err)
 	}
 	_ = h.Close()

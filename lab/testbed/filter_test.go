@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/testkit/patiently"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -97,7 +99,7 @@ func TestDetour(t *testing.T) {
 	}
 	place := 0
 	for packet := make([]byte, 2000); ; place++ {
-		_ = c[1].SetReadDeadline(time.Now().Add(time.Minute))
+		_ = c[1].SetReadDeadline(time.Now().Add(patiently.Long))
 		n, err := c[1].Read(packet)
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +130,7 @@ func TestReset(t *testing.T) {
 	defer lis.Close()
 	dial := func() (c net.Conn, err error) {
 		err = b.hosts[1].Do(func() error {
-			c, err = net.DialTimeout("tcp", lis.Addr().String(), time.Minute)
+			c, err = net.DialTimeout("tcp", lis.Addr().String(), patiently.Long)
 			return err
 		})
 		return c, err
@@ -149,12 +151,12 @@ func TestReset(t *testing.T) {
 	if _, err := here.Write([]byte("data")); err != nil {
 		t.Fatal(err)
 	}
-	_ = here.SetReadDeadline(time.Now().Add(time.Minute))
+	_ = here.SetReadDeadline(time.Now().Add(patiently.Long))
 	if _, err := here.Read(make([]byte, 9)); !errors.Is(err, unix.ECONNRESET) {
 		t.Errorf("the connection ended with %v", err)
 	}
 	if c, err := dial(); err == nil { // it may hear of the reset at once, too
-		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+		_ = c.SetReadDeadline(time.Now().Add(patiently.Long))
 		if _, err := c.Read(make([]byte, 9)); !errors.Is(err, unix.ECONNRESET) {
 			t.Errorf("a new connection ended with %v", err)
 		}

@@ -7,6 +7,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"ringlet/testkit/patiently"
 )
 
 func mustCA(t *testing.T) *CA {
@@ -49,7 +51,7 @@ func shake(t *testing.T, server, client *tls.Config) (s, c result) {
 			_, _ = io.Copy(io.Discard, conn.NetConn())
 			conn.Close()
 		}()
-		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil { // only against hanging
+		if err := conn.SetDeadline(time.Now().Add(patiently.Long)); err != nil { // only against hanging
 			return result{err: err}
 		}
 		if err := conn.Handshake(); err != nil {
@@ -77,7 +79,7 @@ func shake(t *testing.T, server, client *tls.Config) (s, c result) {
 		t.Fatal(err)
 	}
 	c = side(tls.Client(conn, client))
-	return <-done, c
+	return patiently.Receive(t, done), c
 }
 
 func TestPeersOfOneClusterKnowEachOther(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"ringlet/testkit/logged"
+	"ringlet/testkit/patiently"
 )
 
 // saved is a directory with the keys of two nodes.
@@ -52,7 +53,7 @@ func mustLoad(t *testing.T, dir, name string) *Identity {
 func meet(server, client credentials.TransportCredentials) (atServer, atClient net.Conn, err error) {
 	a, b := net.Pipe()
 	for _, end := range []net.Conn{a, b} { // a pipe holds nothing: an alert waits until somebody reads
-		_ = end.SetDeadline(time.Now().Add(time.Second))
+		_ = end.SetDeadline(time.Now().Add(patiently.Scaled(10 * time.Second)))
 		defer func() { _ = end.SetDeadline(time.Time{}) }()
 	}
 	type side struct {
@@ -70,7 +71,7 @@ func meet(server, client credentials.TransportCredentials) (atServer, atClient n
 	} else {
 		_ = b.Close()
 	}
-	s := <-served
+	s := patiently.Hold(served)
 	if s.err == nil && err == nil {
 		_, err = io.ReadFull(s.conn, make([]byte, 1))
 	}

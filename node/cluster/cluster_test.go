@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/testkit/ports"
 )
 
@@ -43,7 +44,7 @@ func calm() Timing {
 
 // limit bounds what would otherwise hang; no test waits for it.
 func limit(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -183,7 +184,7 @@ func killed(t *testing.T) (n0, n1 *Cluster, ofN1 Config, events <-chan Event) {
 
 func TestSilentMemberFailsAndMayComeBack(t *testing.T) {
 	n0, _, silent, events := killed(t)
-	for e := range events {
+	for e := range patiently.All(t, events) {
 		// On a busy machine n1 may have been suspected, found failed and taken back before it fell silent.
 		if e.Kind == failed && len(n0.Members()) == 1 {
 			break

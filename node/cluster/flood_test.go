@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"ringlet/testkit/logged"
+	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // A second node under a name tries until it gives up; neither its log nor those of the members are flooded meanwhile.
@@ -96,6 +98,7 @@ func TestStateIsBounded(t *testing.T) {
 	s := &stream{Conn: b, left: 10, leave: func() {}}
 	defer s.Close()
 	go func() { _, _ = a.Write(make([]byte, 20)) }()
+	must.OK(t, a.SetDeadline(time.Now().Add(patiently.Long)))
 	n, err := io.ReadFull(s, make([]byte, 20))
 	if n != 10 || !errors.Is(err, io.ErrShortBuffer) {
 		t.Errorf("%d bytes, %v", n, err)

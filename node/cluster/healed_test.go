@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ringlet/internal/netns"
+	"ringlet/testkit/patiently"
 )
 
 // quiet is how long after a failure gossip of it has been told as often as it is told.
@@ -135,7 +136,7 @@ func TestNodesOfAHealedHostComeBack(t *testing.T) {
 	t.Parallel()
 	// A probe that is under way at Close ends with its own time-out, longer after answers that did not come.
 	t.Cleanup(func() {
-		for until := time.Now().Add(time.Minute); probing() && time.Now().Before(until); {
+		for until := time.Now().Add(patiently.Long); probing() && time.Now().Before(until); {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"ringlet/testkit/patiently"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -73,7 +75,7 @@ func TestRunnerRefuses(t *testing.T) {
 
 // untilGivenUp returns when its context ends, with the reason.
 func untilGivenUp(ctx context.Context) error {
-	<-ctx.Done()
+	<-ctx.Done() // bounded by the machine, or by the bubble
 	return context.Cause(ctx)
 }
 
@@ -287,7 +289,7 @@ func TestFaultWhileRunning(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	abandoned.Wait()
+	patiently.Wait(t, abandoned.Wait)
 	if s := r.Status(); s.State != Error || s.Cause.Component != "node 3" {
 		t.Errorf("%+v", s)
 	}

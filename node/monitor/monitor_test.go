@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/testkit/patiently"
+
 	"go.uber.org/goleak"
 )
 
@@ -93,7 +95,7 @@ func TestMonitorIsNotOverrun(t *testing.T) {
 		_ = c.Close()
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
-	for until := time.Now().Add(time.Minute); ; {
+	for until := time.Now().Add(patiently.Long); ; {
 		resp, err := client.Get("http://" + lis.Addr().String() + "/livez")
 		if err == nil {
 			_ = resp.Body.Close()

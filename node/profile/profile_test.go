@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"ringlet/testkit/patiently"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,13 +39,13 @@ func TestOneOfAKindAtATime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun, ended := make(chan struct{}), make(chan error)
 	go func() { ended <- Take(ctx, &first{begun: begun}, tracing, longest) }()
-	<-begun
+	patiently.Receive(t, begun)
 	if err := Take(t.Context(), io.Discard, tracing, time.Millisecond); err == nil ||
 		!strings.Contains(err.Error(), "one profile of a kind") {
 		t.Errorf("the second says %v", err)
 	}
 	cancel()
-	if err := <-ended; err != nil {
+	if err := patiently.Receive(t, ended); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"ringlet/testkit/patiently"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,7 +31,7 @@ func listen(t *testing.T, name string) *net.UnixConn {
 
 func next(t *testing.T, conn *net.UnixConn) string {
 	t.Helper()
-	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil { // only against hanging
+	if err := conn.SetReadDeadline(time.Now().Add(patiently.Long)); err != nil { // only against hanging
 		t.Fatal(err)
 	}
 	b := make([]byte, 1000)
@@ -100,7 +102,7 @@ func TestWatchSaysAliveWhileTheCheckDoes(t *testing.T) {
 		}
 	}
 	cancel()
-	<-ended
+	patiently.Receive(t, ended)
 }
 
 func TestNobodyListens(t *testing.T) {

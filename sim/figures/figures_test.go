@@ -16,6 +16,7 @@ import (
 	"ringlet/sim/model"
 	"ringlet/sim/study"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // results is what a release says of all figures: sim/results/figures.json, made by `make figures`.
@@ -191,7 +192,7 @@ func TestCutShort(t *testing.T) {
 	var cancel context.CancelFunc
 	half := study.Model{Name: "half", Run: func(ctx context.Context, _ *study.Params, _ study.Env) (study.Outcome, error) {
 		cancel()
-		<-ctx.Done()
+		patiently.Hold(ctx.Done())
 		out := study.Outcome{}
 		out.Say("n", study.Q(10, study.Count))
 		return out, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ringlet/shmem"
+	"ringlet/testkit/patiently"
 	"ringlet/transport/link"
 )
 
@@ -75,7 +76,7 @@ func (e *end) note(f func()) {
 
 func (e *end) await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Microsecond) {
+	for end := time.Now().Add(patiently.Long); ; time.Sleep(100 * time.Microsecond) {
 		e.mu.Lock()
 		done := ok()
 		e.mu.Unlock()

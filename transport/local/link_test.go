@@ -458,6 +458,7 @@ func TestClosedLinkRefusesAll(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
+	patiently.Watch(t)
 	a, b := duo(t, 16*shmem.PageSize, Config{Spin: time.Second, Now: func() int64 { return 0 }}, func(a, b *end) {
 		b.onPlaced, b.onMany, b.onSignal = func(link.Placement) {}, func([]link.Placement) {}, func([]byte) {}
 		a.onPlaced = b.onPlaced

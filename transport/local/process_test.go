@@ -88,7 +88,7 @@ func startChild(t testing.TB, part string, cfg Config, setup func(*end)) (*end, 
 // line waits for the child's next line.
 func (c *child) line(t testing.TB) string {
 	t.Helper()
-	if !c.out.Scan() {
+	if !patiently.Result(t, c.out.Scan, "the child said nothing more") {
 		t.Fatalf("the child said nothing more: %v", c.out.Err())
 	}
 	return c.out.Text()
@@ -228,7 +228,7 @@ func TestTwoProcesses(t *testing.T) {
 			if err := e.link.Write(link.Write{Ref: ref, Data: data, Imm: i + 1}); err != nil {
 				t.Fatal(err)
 			}
-			for end := time.Now().Add(time.Minute); last.Load() != i+1; yield() {
+			for end := time.Now().Add(patiently.Long); last.Load() != i+1; yield() {
 				if time.Now().After(end) {
 					t.Fatalf("no answer to write %d", i)
 				}

@@ -128,9 +128,7 @@ func TestCloseReleasesWhoWritesToOneself(t *testing.T) {
 			}
 		}
 	}()
-	for e.link.out.room.(*bell).waiters.Load() == 0 {
-		yield()
-	}
+	patiently.Until(t, "it waits for room", func() bool { return e.link.out.room.(*bell).waiters.Load() > 0 })
 	if err := e.link.Close(); err != nil {
 		t.Error(err)
 	}
@@ -140,6 +138,7 @@ func TestCloseReleasesWhoWritesToOneself(t *testing.T) {
 }
 
 func TestSelfAllocatesNothing(t *testing.T) {
+	patiently.Watch(t)
 	e, ref, _ := newSelfEnd(t, 0)
 	e.onPlaced, e.onMany, e.onSignal = func(link.Placement) {}, func([]link.Placement) {}, func([]byte) {}
 	e.link.Start()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // TestStamps: the kernel tells when packets were sent and received, in this order and just now; it tells nothing where
@@ -18,7 +19,7 @@ func TestStamps(t *testing.T) {
 		n := listen(t, cfg)
 		to := n.Addr().(*net.UDPAddr)
 		began := time.Now().UnixNano()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 		defer cancel()
 		for again := true; again; again = asked && n.Received() == 0 && ctx.Err() == nil {
 			_, _, err := n.sock.WriteMsgUDP(make([]byte, 100), nil, to) // it takes the kernel a moment to begin
@@ -59,7 +60,7 @@ func TestWaits(t *testing.T) {
 		if n.Waits().TotalCount() != 0 {
 			t.Error("what was counted before is there")
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 		for n.Waits().TotalCount() == 0 && ctx.Err() == nil {
 			send()
 		}

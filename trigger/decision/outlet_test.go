@@ -6,8 +6,10 @@ import (
 	"net"
 	"os"
 	"testing"
+	"time"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // TestTheEndOfASlowReader holds that at the end of a run each decision is counted that a reader did not take, and each
@@ -24,7 +26,8 @@ func TestTheEndOfASlowReader(t *testing.T) {
 	server.subs[sub] = true
 	server.wg.Go(func() { server.serve(sub) })
 	b, many := make([]byte, handMany*ResultSize), uint64(0)
-	for stats.Untaken.Load() == 0 { // until ring and queue are full
+	until := time.Now().Add(patiently.Long)
+	for stats.Untaken.Load() == 0 && time.Now().Before(until) { // until ring and queue are full
 		ring.Hand(b)
 		many += handMany
 	}

@@ -14,6 +14,7 @@ import (
 
 	"ringlet/shmem"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/trigger"
 )
 
@@ -146,7 +147,7 @@ func TestFarm(t *testing.T) {
 		(&Message{Kind: KindTriggered, Epoch: 9, Number: builders * each}).Append(nil)); err != nil {
 		t.Fatal(err)
 	}
-	wg.Wait()
+	patiently.Wait(t, wg.Wait)
 	f.end(time.Minute)
 	s := f.unit.Stats()
 	if s.Decided[trigger.Rejected] != builders*each*999/1000 || s.TimedOut != builders*each/1000 || s.Pending != 0 {
@@ -156,8 +157,8 @@ func TestFarm(t *testing.T) {
 		t.Error(err)
 	}
 	var tcp kept
-	tcp.Hand(<-byTCP)
-	for what, all := range map[string][]Result{"here": out.all, "tcp": tcp.all, "buffer": (<-byRing).all} {
+	tcp.Hand(patiently.Receive(t, byTCP))
+	for what, all := range map[string][]Result{"here": out.all, "tcp": tcp.all, "buffer": patiently.Receive(t, byRing).all} {
 		for i := range all {
 			if all[i].Event != uint64(i) || (all[i].Decision == trigger.TimedOut) != (i%1000 == 77) {
 				t.Fatalf("%s: decision %d is %v", what, i, &all[i])
@@ -231,7 +232,7 @@ func TestEndWaitsForWhatIsOnItsWay(t *testing.T) {
 	f.over(1, 4)
 	waits("four results of rank 1 have not come")
 	f.senders[0].Judged(0, 4, trigger.Verdict{Decision: trigger.Accepted}, 0)
-	<-ended
+	patiently.Receive(t, ended)
 	if s := f.unit.Stats(); s.Results[Late] != 4 {
 		t.Errorf("%+v", s)
 	}
@@ -367,9 +368,7 @@ func TestLost(t *testing.T) {
 	if err := s.Message(open(1, 100)); err != nil {
 		t.Fatal(err)
 	}
-	for s.Stats().Unheard != 10 {
-		time.Sleep(time.Millisecond)
-	}
+	patiently.Until(t, "ten verdicts are unheard", func() bool { return s.Stats().Unheard == 10 })
 	s.Judged(10, 10, v, 0)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()

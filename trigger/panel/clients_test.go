@@ -12,6 +12,7 @@ import (
 	"ringlet/testkit/compiled"
 	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/trigger"
 )
 
@@ -33,7 +34,7 @@ func (d *desk) run(command []string) *exec.Cmd {
 	must.OK(d.t, cmd.Start())
 	d.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		_ = patiently.Exit(d.t, cmd)
 	})
 	return cmd
 }
@@ -83,7 +84,7 @@ func TestPrograms(t *testing.T) {
 				d.right(meps, packing)
 				d.stop()
 				for _, p := range programs {
-					must.OK(t, p.Wait())
+					must.OK(t, patiently.Exit(t, p))
 				}
 			})
 		}
@@ -113,7 +114,7 @@ func TestKilledAtRandom(t *testing.T) {
 					kill = s.Answers + 1 + r.Uint64N(2000)
 					i := r.IntN(len(programs))
 					must.OK(t, programs[i].Process.Kill())
-					_ = programs[i].Wait()
+					_ = patiently.Exit(t, programs[i])
 					programs[i] = d.run(start)
 				}
 				return s.Crashed >= deaths

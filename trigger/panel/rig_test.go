@@ -17,6 +17,7 @@ import (
 	"ringlet/shmem/fragring"
 	"ringlet/testkit/logged"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/trigger"
 )
 
@@ -119,7 +120,7 @@ func (d *desk) settle(c *trigger.Case) {
 		}
 		d.got[c.First+uint64(i)] = v
 	}
-	<-d.free
+	patiently.Receive(d.t, d.free)
 }
 
 // put gives n MEPs from MEP first on to the panel.

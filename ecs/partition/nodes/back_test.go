@@ -11,6 +11,7 @@ import (
 	"ringlet/ecs/partition/fault"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/patiently"
 )
 
 // telling is a node that answers with its reports in turn, the last one for ever.
@@ -46,7 +47,7 @@ func TestTellsOfLink(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &member{name: "n0", client: telling{reports: &c.answers}, report: report(4)}
 				time.AfterFunc(time.Second, func() { m.keep(c.unasked) })
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 				defer cancel()
 				began := time.Now()
 				if err := m.tells(ctx, "n1"); (err == nil) != c.told {

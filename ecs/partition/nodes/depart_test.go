@@ -14,6 +14,7 @@ import (
 	"ringlet/ecs/partition/fault"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/patiently"
 )
 
 // hearing is a node that hears that the run ends for it.
@@ -125,7 +126,7 @@ func TestDepart(t *testing.T) {
 	r.ending.Store(true)
 	depart()
 	told := r.nodes[0].client.(hearing).told
-	if promised := []string{<-told, <-told}; !slices.Contains(promised, "b4") || !slices.Contains(promised, "r0") {
+	if promised := []string{patiently.Receive(t, told), patiently.Receive(t, told)}; !slices.Contains(promised, "b4") || !slices.Contains(promised, "r0") {
 		t.Errorf("%v hear that the run ends for them", promised)
 	}
 	if who := ask(r.faults, (*fault.Core).Leavers); !slices.Equal(who, []string{"r0", "b3", "b4"}) {
@@ -144,7 +145,7 @@ func TestStandsStillWhileItLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if x := <-lost; x.Component != "b3" || r.faults.cause() != nil || !r.lost("b3") || r.Left("b3") != "" {
+	if x := patiently.Receive(t, lost); x.Component != "b3" || r.faults.cause() != nil || !r.lost("b3") || r.Left("b3") != "" {
 		t.Errorf("%v was lost, the cause is %v, and b3 has left: %q", x, r.faults.cause(), r.Left("b3"))
 	}
 }

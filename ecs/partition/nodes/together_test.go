@@ -12,6 +12,7 @@ import (
 
 	"ringlet/ecs/partition/fault"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/patiently"
 )
 
 // scripted is a node that answers after a time; with a negative time it waits for as long as it is waited for.
@@ -24,7 +25,7 @@ type scripted struct {
 func (s scripted) Command(ctx context.Context, _ *nodev1.CommandRequest, _ ...grpc.CallOption) (*nodev1.CommandResponse,
 	error) {
 	if s.after < 0 {
-		<-ctx.Done()
+		<-ctx.Done() // bounded by who calls
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	time.Sleep(s.after)
@@ -103,7 +104,7 @@ func TestAllButWhoIsLost(t *testing.T) {
 		if took := time.Since(began); err != nil || took < 3*time.Second || took > 3*time.Second+linkedEach {
 			t.Errorf("after %v: %v", took, err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 		defer cancel()
 		r.nodes = []*member{{name: "n2", client: scripted{after: -1}}}
 		if err := r.all(ctx, &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP}); err == nil {

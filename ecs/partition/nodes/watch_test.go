@@ -19,6 +19,7 @@ import (
 	"ringlet/ecs/partition/fault"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/testkit/patiently"
 )
 
 // watched is a node service that reports all the time, behind a link that can be cut.
@@ -57,7 +58,7 @@ func newWatched(t *testing.T) *watched {
 	t.Cleanup(func() {
 		_ = conn.Close()
 		w.server.Stop()
-		serving.Wait()
+		patiently.Wait(t, serving.Wait)
 	})
 	return w
 }
@@ -114,7 +115,7 @@ func (w *watched) Watch(_ *nodev1.WatchRequest, out nodev1.Node_WatchServer) err
 // heard waits until the node's latest report is of a run.
 func (w *watched) heard(t *testing.T, run uint32) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !w.reported(run); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patiently.Long); !w.reported(run); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("of run %d nothing is heard", run)
 		}
@@ -132,7 +133,7 @@ func (w *watched) attend(t *testing.T, bears time.Duration) <-chan error {
 	over := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() { over <- w.crew.attend(ctx, w.crew.nodes[0], bears) })
-	t.Cleanup(func() { cancel(); wg.Wait() })
+	t.Cleanup(func() { cancel(); patiently.Wait(t, wg.Wait) })
 	w.heard(t, 0)
 	return over
 }
@@ -186,7 +187,7 @@ func TestGone(t *testing.T) {
 			w := newWatched(t)
 			over := w.attend(t, c.bears)
 			c.then(w)
-			if err := <-over; err == nil || !strings.Contains(err.Error(), c.says) {
+			if err := patiently.Receive(t, over); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("it ends with %v", err)
 			}
 		})
@@ -232,7 +233,7 @@ func TestEndsBeforeItTellsOfItsRun(t *testing.T) {
 			gone := func() bool {
 				return ask(w.crew.faults, func(core *fault.Core) bool { return core.Gone("n0") != "" })
 			}
-			for deadline := time.Now().Add(time.Minute); !gone(); time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(patiently.Long); !gone(); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("nobody sees that it is gone")
 				}

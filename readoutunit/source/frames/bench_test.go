@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ringlet/readoutunit/source/live"
+	"ringlet/testkit/patiently"
 )
 
 // batch is how many bytes the front-end of a benchmark writes at once.
@@ -62,7 +63,7 @@ func benchFeed(b *testing.B, size int, checked bool) {
 		f.Done(n)
 		got += n
 	}
-	if err := <-sent; err != nil {
+	if err := patiently.Receive(b, sent); err != nil {
 		b.Fatal(err)
 	}
 }

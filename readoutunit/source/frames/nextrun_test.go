@@ -11,6 +11,7 @@ import (
 	"ringlet/clients/frontend"
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // runs takes fragments of one front-end through runs in a row: of each run but the last so many, and then it is closed
@@ -74,7 +75,7 @@ func TestNextRun(t *testing.T) {
 		sent <- err
 	}()
 	must.OK(t, runs(ctx, path, n, 1, 5000, 10_000, 7, 20_000))
-	must.OK(t, <-sent)
+	must.OK(t, patiently.Receive(t, sent))
 }
 
 // TestNextRunOfPython: so is one in Python, which keeps its fragments in batches.
@@ -89,10 +90,10 @@ func TestNextRunOfPython(t *testing.T) {
 	must.OK(t, cmd.Start())
 	if err := runs(ctx, path, n, 1, 5000, 10_000, 7, 20_000); err != nil {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		_ = patiently.Exit(t, cmd)
 		t.Fatalf("%v; %s", err, &out)
 	}
-	if err := cmd.Wait(); err != nil {
+	if err := patiently.Exit(t, cmd); err != nil {
 		t.Errorf("%v: %s", err, &out)
 	}
 }

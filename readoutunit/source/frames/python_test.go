@@ -15,6 +15,7 @@ import (
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // python is a command that runs a script of testdata with the clients of this repository.
@@ -73,7 +74,7 @@ func TestPython(t *testing.T) {
 		}
 		if due++; due == kill && kill < 30_000 {
 			must.OK(t, cmd.Process.Kill())
-			_ = cmd.Wait() // killed
+			_ = patiently.Exit(t, cmd) // killed
 			kill += 10_000
 			start()
 		}
@@ -83,7 +84,7 @@ func TestPython(t *testing.T) {
 		t.Fatalf("%v; %s", err, &out)
 	}
 	f.Safe(n)
-	if err := cmd.Wait(); err != nil || due != n {
+	if err := patiently.Exit(t, cmd); err != nil || due != n {
 		t.Errorf("%v: %s; %d events", err, &out, due)
 	}
 	// The last one to be killed may not have been in time for anything.

@@ -16,6 +16,7 @@ import (
 	"ringlet/clients/frontend"
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // children are the roles of other processes in these tests.
@@ -73,7 +74,7 @@ func start(t *testing.T, role, path string) (*exec.Cmd, string) {
 		kill(c)
 	})
 	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
+	if !patiently.Result(t, lines.Scan, "the child said nothing") {
 		t.Fatalf("%s said nothing: %v", role, lines.Err())
 	}
 	return c, lines.Text()
@@ -81,7 +82,7 @@ func start(t *testing.T, role, path string) (*exec.Cmd, string) {
 
 func kill(c *exec.Cmd) {
 	_ = c.Process.Kill()
-	_ = c.Wait()
+	_ = c.Wait() // bounded by the kernel: it was killed
 }
 
 // TestKilledFrontEnds: front-ends are killed wherever they are, and each next one goes on. Every event comes once,
