@@ -98,6 +98,8 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 		Name:   peerName,
 		Spin:   c.spin,
 		Stamps: c.stamps,
+
+		IdleTimeout: silentTime,
 	})
 	if err != nil {
 		return nil, errors.Join(err, table.Close())
@@ -132,8 +134,9 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 	return e, nil
 }
 
-// connectTime bounds the making of a link.
-const connectTime = 10 * time.Second
+// Times that the tests stretch: connectTime bounds the making of a link, silentTime is how long a silent peer is believed
+// to live, zero for that of the network.
+var connectTime, silentTime = 10 * time.Second, time.Duration(0)
 
 func (e *end) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)

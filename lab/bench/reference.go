@@ -27,12 +27,14 @@ const (
 )
 
 const (
-	blockSize   = 1 << 20               // of copies and TCP writes
-	tripSize    = 128                   // bytes
-	quietTime   = 20 * time.Millisecond // after which nothing more is believed to be on its way
-	quietMost   = 2 * time.Second       // for which things on their way are waited
-	jobPatience = 10 * time.Second      // for the near process to connect
+	blockSize = 1 << 20               // of copies and TCP writes
+	tripSize  = 128                   // bytes
+	quietTime = 20 * time.Millisecond // after which nothing more is believed to be on its way
+	quietMost = 2 * time.Second       // for which things on their way are waited
 )
+
+// jobPatience is for the near process to connect; the tests stretch it.
+var jobPatience = 10 * time.Second
 
 // reference is a row of the table of references.
 type reference struct {
