@@ -45,6 +45,8 @@ type Config struct {
 	Timing   cluster.Timing // zero: cluster.TimingFor
 	Ports    Ports
 	Spin     time.Duration      // see quic.Config
+	Idle     time.Duration      // IdleTimeout of quic.Config: how long a silent peer is believed to live; zero: 5 s
+	Barrier  time.Duration      // a barrier waits so long at least, on a machine that has much else to do; zero: as configured
 	Log      *slog.Logger       // nil: slog.Default
 	Notifier *sdnotify.Notifier // nil: no service manager wants to hear how the node does
 
@@ -126,6 +128,8 @@ func Run(ctx context.Context, cfg Config) error {
 		Name:   peerName,
 		Spin:   cfg.Spin,
 		Log:    n.log,
+
+		IdleTimeout: cfg.Idle,
 	})
 	if err != nil {
 		return err

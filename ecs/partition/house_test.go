@@ -68,7 +68,7 @@ var houses atomic.Uint32
 
 // silence of a control is borne so long where nodes are to end a run by themselves. A control that is there is heard
 // within it, however busy the machine is.
-const silence = 3 * time.Second
+var silence = patiently.Scaled(5 * time.Second)
 
 // life of the certificates: no test lives longer.
 const life = time.Hour
@@ -95,7 +95,7 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 	}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
 	h.cfg.Rate, h.cfg.FragmentSize = 20_000, 30 // leaves the processors free for what is tried
-	h.cfg.Debug.BarrierTimeout = time.Minute    // a busy machine is no fault
+	h.cfg.Debug.BarrierTimeout = patiently.Long // a busy machine is no fault
 	// names the segments of configured nodes, all of which live in this process
 	h.cfg.RunNumber = houses.Add(1)
 	if change != nil {
@@ -156,8 +156,9 @@ func (h *house) control() {
 		Host:     "127.0.0.1",
 		Version:  "test",
 		Inputs:   &regular.Places{Dirs: []string{h.inputs}},
-		Patience: 20 * time.Second,
-		JoinTime: 2 * time.Second,
+		Patience: patiently.Long,
+		JoinTime: patiently.Scaled(2 * time.Second),
+		StepTime: patiently.Long,
 		Spawner:  h.spawner,
 		Log:      slog.New(slog.DiscardHandler),
 	})
@@ -203,6 +204,7 @@ func (h *house) node(name string) {
 			Roles:    cluster.Readout | cluster.Builder,
 			Version:  "test",
 			Timing:   cluster.LocalTiming(),
+			Idle:     patiently.Scaled(30 * time.Second), // a busy machine hears nothing of a peer for seconds
 			Log:      slog.New(slog.DiscardHandler),
 			Leave:    leave,
 			Grace:    time.Minute,

@@ -49,6 +49,9 @@ type Config struct {
 	JoinTime time.Duration
 	// Patience is how long nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
+	// StepTime is how long each step may take at least, for machines that have much else to do. Zero means no longer than
+	// it has by itself.
+	StepTime time.Duration
 	Log      *slog.Logger // nil: slog.Default
 }
 
@@ -179,7 +182,7 @@ const ownName = "partition"
 
 // timeouts of the steps: each is what its nodes may take, and what it takes to find out who did not.
 func (p *Partition) timeouts() fsm.Timeouts {
-	return fsm.Timeouts{
+	t := fsm.Timeouts{
 		fsm.Load:      p.cfg.Patience + margin,
 		fsm.Configure: p.cfg.Patience + margin,
 		fsm.Start:     p.cfg.Patience + margin,
@@ -190,6 +193,10 @@ func (p *Partition) timeouts() fsm.Timeouts {
 		fsm.Unload:    20 * time.Second,
 		fsm.Recover:   30 * time.Second,
 	}
+	for step, most := range t {
+		t[step] = max(most, p.cfg.StepTime)
+	}
+	return t
 }
 
 const (
