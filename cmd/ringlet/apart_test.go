@@ -8,7 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"ringlet/testkit/patiently"
 	"ringlet/testkit/ports"
 )
 
@@ -69,7 +71,7 @@ func TestNodeOfAnotherAuthority(t *testing.T) {
 	copyFile(t, gossip, filepath.Join(s.dir, "others", "gossip.key"))
 	port := s.port()
 	c := s.start("control", "--once", "--certs", "keys", "--port", port, "--nodes", "2", "--events", "100", "--patience",
-		"5s", "--json", "--run-number", s.run)
+		patiently.Scaled(30*time.Second).String(), "--json", "--run-number", s.run)
 	a, b := s.startNode("a", "keys", port), s.startNode("b", "others", port)
 	c.ends(1)
 	c.holds("end_cause=fault", "events_triggered=0", "accounting_ok=false")
@@ -91,7 +93,7 @@ func TestNodeWithAnotherGossipKey(t *testing.T) {
 	s.certs("others", "b") // its own authority and gossip key
 	port := s.port()
 	c := s.start("control", "--once", "--certs", "keys", "--port", port, "--nodes", "2", "--events", "100", "--patience",
-		"3s", "--json", "--run-number", s.run)
+		patiently.Scaled(12*time.Second).String(), "--json", "--run-number", s.run)
 	a := s.startNode("a", "keys", port)
 	eventually(t, "the control is there",
 		func() bool { return strings.Contains(a.err.String(), "waiting for the control") })

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ringlet/internal/netns"
+	"ringlet/testkit/patiently"
 )
 
 // hosts are network namespaces whose interfaces end at the ports of one switch. The run control sits at the switch.
@@ -93,7 +94,7 @@ func (h *hosts) up(args ...string) *served {
 	}
 	c := h.enter(h.in(h.hub, append([]string{
 		"control", "--certs", "keys", "--host", hubAddr, "--port", "7946", "--state", "state", "--api", hubAddr + ":0",
-		"--page", "127.0.0.1:0", "--patience", "20s",
+		"--page", "127.0.0.1:0", "--patience", patiently.Long.String(),
 	}, args...)...), dials(h.dial))
 	for _, n := range h.nodes {
 		eventually(h.t, "the node is there",

@@ -39,6 +39,10 @@ type nodeCmd struct {
 	Verbose     bool          `short:"v" help:"Tell what happens, on standard error."`
 }
 
+// slow is what the tests of this program give a node on a machine that has much else to do. Zero: what a node has by
+// itself.
+var slow struct{ idle, barrier time.Duration }
+
 // Run is a node until it is told to end.
 func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	dog := watchdog.Start(watchdog.Config{Out: to.err})
@@ -73,6 +77,8 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		Log:      slog.Default(),
 		Spin:     c.Spin,
 		Dog:      dog,
+		Idle:     slow.idle,
+		Barrier:  slow.barrier,
 		Ports:    node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
 	}
 	if !c.WithParent {
