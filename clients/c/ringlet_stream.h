@@ -49,6 +49,7 @@
 
 enum {
     RINGLET_STREAM_OK = 0,
+    RINGLET_STREAM_GAVE_UP = 1,    /* close: the end was taken, and fragments that were sent are in no file of the run */
     RINGLET_STREAM_SETTINGS = -1,  /* the address or a setting cannot be */
     RINGLET_STREAM_TIMEOUT = -2,   /* open: no readout unit has accepted in time */
     RINGLET_STREAM_REFUSED = -3,   /* the readout unit refuses this front-end, for good */
@@ -95,7 +96,7 @@ typedef struct {
     int end_taken;     /* Ringlet has taken the end of the run */
     /* of this header alone */
     ringlet_stream_settings set;
-    char address[256], why[1024];
+    char address[256], why[1024], gave[400]; /* gave: the first that was given up */
     unsigned char hello[96], in[32 + 512], *mem;
     size_t hello_size, greeted, got, looked;
     uint64_t tail, sent, head, last, end; /* tail ≤ sent ≤ head: positions in mem, at their remainder by set.keep */
@@ -311,6 +312,8 @@ static inline int ringlet_st__answer(ringlet_stream *s, const unsigned char *hea
     case 7:
         if (a >= b)
             return 0; /* no event */
+        if (s->gave[0] == 0)
+            snprintf(s->gave, sizeof s->gave, "events from %" PRIu64 " up to %" PRIu64 ": %.300s", a, b - 1, sentence);
         s->given_up += d;
         if (s->set.given_up != NULL) {
             ringlet_stream_given_up what = {a, b, c, d, sentence};
@@ -596,8 +599,8 @@ static inline int ringlet_stream_send(ringlet_stream *s, uint64_t event, const v
 }
 
 /* Declares the end of the run behind the last event, and waits until Ringlet has taken it and all events are safe or
- * given up: timeout_ms at most, or 30 s where that is below 0. Then the stream is closed. RINGLET_STREAM_NOT_SAFE:
- * ringlet_stream_error says from which event on fragments may be lost. */
+ * given up: timeout_ms at most, or 30 s where that is below 0. Then the stream is closed. RINGLET_STREAM_GAVE_UP: some
+ * were given up. RINGLET_STREAM_NOT_SAFE: ringlet_stream_error says from which event on fragments may be lost. */
 static inline int ringlet_stream_close(ringlet_stream *s, int timeout_ms) {
     if (s->mem == NULL || s->error != 0)
         return s->error != 0 ? s->error : (int)RINGLET_STREAM_CLOSED;
@@ -620,6 +623,9 @@ static inline int ringlet_stream_close(ringlet_stream *s, int timeout_ms) {
     }
     if (error == 0)
         error = s->error;
+    if (error == 0 && s->gave[0] != 0)
+        error = ringlet_st__fail(s, RINGLET_STREAM_GAVE_UP, "the end was taken; %" PRIu64 " fragments that were sent, or more, are "
+                                 "in no file of the run; the first of them are those of %s", s->given_up, s->gave);
     ringlet_stream_abort(s);
     return error;
 }

@@ -147,6 +147,9 @@ func TestStreamInC(t *testing.T) {
 				if said := c.line(t); said != "safe 300 given up 2 connected 3" {
 					t.Errorf("%q", said)
 				}
+				if said := c.line(t); !strings.Contains(said, "the first of them are those of events from 3 up to 4: too late") {
+					t.Errorf("%q", said)
+				}
 				must.OK(t, c.Wait())
 			})
 		}
@@ -244,8 +247,6 @@ func TestStreamInCAgainstNonsense(t *testing.T) {
 			}
 			p.answer(code, a, b, rand.Uint32(), rand.Uint32(), strings.Repeat("x", rand.IntN(513)))
 		}
-		_ = p.l.Close() // it cannot come again
-		_ = p.conn.Close()
 		for front.lines.Scan() {
 			if text := front.lines.Text(); strings.HasPrefix(text, "error") || strings.HasPrefix(text, "safe") {
 				break
