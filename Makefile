@@ -65,6 +65,10 @@ check-forged: ## a million forged packets to each link of quic and a feed of EJF
 	go test -count=1 -timeout 30m ./transport/quic ./readoutunit/source/ejfat ./memory ./memory/door \
 		-run 'TestForged(Packets|Messages|Descriptors)$$' -forged 1000000
 
+.PHONY: check-headers
+check-headers: ## the headers of clients/c as C11, C17, C++17 and C++20, with gcc and clang; a compiler that is missing is a failure
+	go test -count=1 ./clients/frontend -run '^TestHeaders$$' -compilers
+
 # The schedules take about 16 minutes of a processor that has nothing else to do.
 .PHONY: check-memory
 check-memory: ## remote memory: 10,000 histories of words that must be linearizable, a million schedules of races with the end of an export

@@ -4,7 +4,7 @@
  * header, or define _GNU_SOURCE.
  *
  *     ringlet_stream s;
- *     ringlet_stream_settings set = {0};
+ *     ringlet_stream_settings set = ringlet_stream_defaults();
  *     set.name = "telescope";
  *     int error = ringlet_stream_open(&s, "tcp:localhost:9000", &set, 10000);     wait up to 10 s for the readout unit
  *     for (uint64_t event = s.next; !error && ...; event++)
@@ -69,7 +69,7 @@ typedef struct {
     const char *sentence; /* why, in words; until the function that is told returns */
 } ringlet_stream_given_up;
 
-/* All zero is right for most. */
+/* ringlet_stream_defaults, all zero, is right for most. */
 typedef struct {
     const char *name; /* of this front-end, for logs and reports, at most 64 bytes */
     int source;       /* id of the source, with has_source; else whichever the input has */
@@ -104,6 +104,12 @@ typedef struct {
     int fd, state, pause, error, turn, closing;
     uint32_t crc[8][256];
 } ringlet_stream;
+
+static inline ringlet_stream_settings ringlet_stream_defaults(void) {
+    ringlet_stream_settings set;
+    memset(&set, 0, sizeof set);
+    return set;
+}
 
 /* Why the last call failed, or the connection is broken. */
 static inline const char *ringlet_stream_error(const ringlet_stream *s) { return s->why; }

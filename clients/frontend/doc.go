@@ -5,7 +5,7 @@
 // It stands for the Writer of seed 002 (L8): hand out a place in memory, take an acknowledgement.
 //
 // What the caller must do with a ring, in order: OpenRing; for each event Reserve a place, fill it and Commit it, or
-// Put; End after the last event of the run; Close. One front-end uses a ring at a time, and one goroutine a Ring. After
+// Put, with numbers that grow; End after the last event of the run, which waits until it is taken; Close. One front-end uses a ring at a time, and one goroutine a Ring. After
 // an error that is ErrClosed or ErrGone, Close, and open the ring of the next run. With a stream: Dial; Send for each
 // event, with numbers that grow; Close after the last event of the run. One goroutine does so.
 //

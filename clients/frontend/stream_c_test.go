@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,6 +22,8 @@ type peer struct {
 	t    *testing.T
 	l    net.Listener
 	conn net.Conn
+	kind byte // of banks, in the hello
+	data []byte
 }
 
 func newPeer(t *testing.T, network string) (*peer, string) {
@@ -31,7 +34,7 @@ func newPeer(t *testing.T, network string) (*peer, string) {
 	}
 	l, err := net.Listen(network, at)
 	must.OK(t, err)
-	p := &peer{t: t, l: l}
+	p := &peer{t: t, l: l, kind: 7}
 	t.Cleanup(func() {
 		_ = l.Close()
 		if p.conn != nil {
@@ -53,7 +56,7 @@ func (p *peer) accept() {
 	hello := make([]byte, 24+4+len("telescope"))
 	_, err = io.ReadFull(p.conn, hello)
 	must.OK(p.t, err)
-	want := "RLFH\x02\x07\xff\xff" + strings.Repeat("\x00", 8) + "\x0d\x00\x00\x00\x00\x00\x00\x00\x01\x00\x09\x00telescope"
+	want := "RLFH\x02" + string([]byte{p.kind}) + "\xff\xff" + strings.Repeat("\x00", 8) + "\x0d\x00\x00\x00\x00\x00\x00\x00\x01\x00\x09\x00telescope"
 	if string(hello) != want {
 		p.t.Fatalf("hello %q, want %q", hello, want)
 	}
@@ -69,23 +72,32 @@ func (p *peer) answer(code uint8, a, b uint64, c, d uint32, sentence string) {
 	_, _ = p.conn.Write(append(h, sentence...)) // what it lacks is found by what it says
 }
 
-// frame reads one, checks it, and says its event and whether it is the end.
-func (p *peer) frame(size int) (uint64, bool) {
+// raw reads a frame and checks its header, and says its event and whether it is the end.
+func (p *peer) raw() (uint64, bool) {
 	p.t.Helper()
 	h := make([]byte, 20)
 	_, err := io.ReadFull(p.conn, h)
 	must.OK(p.t, err)
-	event, end := binary.LittleEndian.Uint64(h), h[12] == 2
-	data := make([]byte, min(binary.LittleEndian.Uint32(h[8:]), 65535))
-	_, err = io.ReadFull(p.conn, data)
+	p.data = make([]byte, min(binary.LittleEndian.Uint32(h[8:]), 65535))
+	_, err = io.ReadFull(p.conn, p.data)
 	must.OK(p.t, err)
-	sum := crc32.Checksum(append(h[:16:16], data...), crc32.MakeTable(crc32.Castagnoli))
+	sum := crc32.Checksum(append(h[:16:16], p.data...), crc32.MakeTable(crc32.Castagnoli))
+	if binary.LittleEndian.Uint32(h[16:]) != sum || string(h[14:16]) != "FR" {
+		p.t.Fatalf("header %x, %d bytes, checksum %x", h, len(p.data), sum)
+	}
+	return binary.LittleEndian.Uint64(h), h[12] == 2
+}
+
+// frame reads one of stream.c, and checks its data.
+func (p *peer) frame(size int) (uint64, bool) {
+	p.t.Helper()
+	event, end := p.raw()
 	want := append(binary.LittleEndian.AppendUint64(nil, event), bytes.Repeat([]byte{byte(event)}, size-8)...)
 	if end {
 		want = nil
 	}
-	if binary.LittleEndian.Uint32(h[16:]) != sum || string(h[14:16]) != "FR" || !bytes.Equal(data, want) {
-		p.t.Fatalf("event %d: header %x, %d bytes, checksum %x", event, h, len(data), sum)
+	if !bytes.Equal(p.data, want) {
+		p.t.Fatalf("event %d has %d bytes: %.40x", event, len(p.data), p.data)
 	}
 	return event, end
 }
@@ -153,6 +165,35 @@ func TestStreamInC(t *testing.T) {
 				must.OK(t, c.Wait())
 			})
 		}
+	}
+}
+
+// TestStreamExampleInC: the program in docs/clients.md does what that page says, in C and C++.
+func TestStreamExampleInC(t *testing.T) {
+	page, err := os.ReadFile("../../docs/clients.md")
+	must.OK(t, err)
+	_, text, _ := strings.Cut(string(page), "## A stream in C and C++")
+	_, text, _ = strings.Cut(text, "```c\n")
+	text, _, _ = strings.Cut(text, "```")
+	if n := strings.Count(text, "\n"); n == 0 || n > 20 {
+		t.Fatalf("the page has a program of %d lines", n)
+	}
+	file := filepath.Join(t.TempDir(), "example.c")
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
+	p, address := newPeer(t, "tcp")
+	p.kind = 255
+	for _, program := range []string{compiled.C(t, "../c", file), compiled.CXX(t, "../c", file)} {
+		c := start(t, []string{program}, address, "50")
+		p.accept()
+		p.answer(0, 20, 12, 1<<16, 65535, "")
+		for want := uint64(20); want <= 50; want++ {
+			if event, end := p.raw(); event != want || end != (want == 50) {
+				t.Fatalf("event %d, end %v; want %d", event, end, want)
+			}
+		}
+		p.answer(8, 50, 0, 0, 0, "")
+		p.answer(1, 50, 0, 0, 0, "")
+		must.OK(t, c.Wait())
 	}
 }
 

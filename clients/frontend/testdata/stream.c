@@ -12,12 +12,11 @@ static void told(void *context, const ringlet_stream_given_up *g) {
 int main(int argc, char **argv) {
     static unsigned char data[65536];
     ringlet_stream s;
-    ringlet_stream_settings set;
+    ringlet_stream_settings set = ringlet_stream_defaults();
     if (argc != 6)
         return 2;
     uint64_t events = strtoull(argv[3], NULL, 10);
     size_t size = strtoul(argv[4], NULL, 10);
-    memset(&set, 0, sizeof set);
     set.name = "telescope";
     set.type = 7;
     set.given_up = told;

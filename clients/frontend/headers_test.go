@@ -1,0 +1,73 @@
+package frontend_test
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"ringlet/testkit/compiled"
+	"ringlet/testkit/must"
+)
+
+// needed makes a compiler that is missing a failure: make check-headers.
+var needed = flag.Bool("compilers", false, "fail where one of the compilers of TestHeaders is missing")
+
+// TestHeaders: each header of clients/c is a C and a C++ program of its own, and all together are one, without a warning.
+func TestHeaders(t *testing.T) {
+	headers, err := filepath.Glob("../c/*.h")
+	must.OK(t, err)
+	if len(headers) == 0 {
+		t.Fatal("there are no headers")
+	}
+	dir := t.TempDir()
+	file := func(name string, headers ...string) string {
+		var text strings.Builder
+		for _, h := range headers {
+			text.WriteString("#include \"" + filepath.Base(h) + "\"\n")
+		}
+		path := filepath.Join(dir, name+".c")
+		must.OK(t, os.WriteFile(path, []byte(text.String()), 0o600))
+		return path
+	}
+	var programs []string
+	for _, h := range headers {
+		programs = append(programs, file(filepath.Base(h), h))
+	}
+	programs = append(programs, file("all", headers...))
+	slices.Reverse(headers)
+	programs = append(programs, file("reversed", headers...))
+	for _, c := range []struct{ compiler, language, standard string }{
+		{"gcc", "c", "c11"},
+		{"gcc", "c", "c17"},
+		{"clang", "c", "c11"},
+		{"clang", "c", "c17"},
+		{"g++", "c++", "c++17"},
+		{"g++", "c++", "c++20"},
+		{"clang++", "c++", "c++17"},
+		{"clang++", "c++", "c++20"},
+	} {
+		t.Run(c.compiler+" "+c.standard, func(t *testing.T) {
+			path, err := exec.LookPath(c.compiler)
+			if err != nil && *needed {
+				t.Fatalf("there is no %s: install it, or see which compilers the headers are checked with", c.compiler)
+			}
+			if err != nil {
+				t.Skipf("SKIPPED: there is no %s", c.compiler)
+			}
+			args := append([]string{"-x", c.language, "-std=" + c.standard, "-I../c", "-O2", "-c", "-o", os.DevNull},
+				compiled.Strict...)
+			if testing.Short() {
+				args = append(args, "-fsyntax-only")
+			}
+			for _, p := range programs {
+				if out, err := exec.Command(path, append(args, p)...).CombinedOutput(); err != nil {
+					t.Errorf("%s: %v:\n%s", filepath.Base(p), err, out)
+				}
+			}
+		})
+	}
+}
