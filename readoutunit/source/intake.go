@@ -24,7 +24,9 @@ type intake struct {
 	// guarded by Live.mu; the bytes of a fragment belong to who has its reference
 	stage   stage
 	told    uint64 // events that the feed knows to be safe
-	upTo    uint64 // behind the highest event that came
+	resume  uint64 // where the feed knows that the source has come to
+	given   []gift // what was given up and the feed does not know, in the order in which it was
+	apart   bool   // it shares no number with another source
 	waits   bool   // in Next of the feed
 	ctx     context.Context
 	wake    context.CancelFunc // ends Next of the feed, so that it hears what is safe
@@ -34,6 +36,12 @@ type intake struct {
 	failed  bool
 	said    [live.Faults]saying // by fault
 	wrong   string              // what was wrong with a fragment last, without the name of the source
+}
+
+// gift is a range of events whose fragments were given up.
+type gift struct {
+	from, to uint64
+	why      live.Fault
 }
 
 // saying is when a fault was logged last, and how often it was since.
@@ -90,17 +98,71 @@ func (l *Live) leave(in *intake) {
 	in.waits = false
 }
 
-// due is what the feed may hear of the events below safe that have their outcome: no more than have come, or a
-// front-end that lags behind what was given up would take for safe what it has not sent.
-func (in *intake) due(safe uint64) uint64 { return min(safe, in.upTo) }
+// due is what the feed may hear of the events below safe that have their outcome: no more than have come and are
+// believed, or a front-end that lags behind what was given up would take for safe what it has not sent. mu is held.
+func (l *Live) due(in *intake) uint64 { return min(l.safe, l.matcher.Next(in.index)) }
 
-// tellSafe tells a feed what is safe. mu is held, but while the feed is told.
+// news tells that a feed is to hear what is safe, or what was given up. mu is held.
+func (l *Live) news(in *intake) bool { return len(in.given) > 0 || in.told < l.due(in) }
+
+// tellSafe tells a feed how far its source has come, what was given up, and then what is safe. mu is held, but while
+// the feed is told.
 func (l *Live) tellSafe(in *intake) {
-	for safe := in.due(l.safe); in.told < safe; safe = in.due(l.safe) {
-		in.told = safe
+	for {
+		next, safe, given := l.matcher.Next(in.index), l.due(in), in.given
+		resume := in.resume != next
+		if !resume && len(given) == 0 && in.told >= safe {
+			return
+		}
+		in.resume, in.given = next, nil
+		acknowledge := in.told < safe
+		in.told = max(in.told, safe)
 		l.mu.Unlock()
-		in.feed.Safe(safe)
+		if resume {
+			in.feed.Resume(next)
+		}
+		for _, g := range given {
+			in.feed.GaveUp(g.from, g.to, g.why)
+		}
+		if acknowledge {
+			in.feed.Safe(safe)
+		}
 		l.mu.Lock()
+	}
+}
+
+// giveUp notes that the feed is to hear that a fragment which it gave will be in no file. One that came again is none:
+// the first one has its own outcome. mu is held.
+func (l *Live) giveUp(in *intake, e uint64, why live.Fault) {
+	if why == live.Repeat {
+		return
+	}
+	if n := len(in.given); n > 0 && in.given[n-1].why == why && in.given[n-1].to+1 == e {
+		in.given[n-1].to = e
+		return
+	}
+	in.given = append(in.given, gift{e, e, why})
+}
+
+// release frees what the matcher does not need any more, and notes what it has given up. mu is held.
+func (l *Live) release() {
+	dropped := l.matcher.Dropped()
+	for i := range dropped {
+		d := &dropped[i]
+		in := l.feeds[d.Source]
+		in.stage.free(d.Ref)
+		if d.Why > 0 {
+			l.giveUp(in, d.Event, d.Why)
+			l.log(in, &live.FragmentError{
+				Source: in.name,
+				Event:  d.Event,
+				Fault:  d.Why,
+				At:     d.At,
+			})
+		}
+	}
+	if len(dropped) > 0 {
+		l.changed.Broadcast() // who waits for room may have it
 	}
 }
 
@@ -115,7 +177,7 @@ func (l *Live) linger(in *intake, over bool) {
 	}
 	l.poke()
 	for !l.closed {
-		if l.tellSafe(in); !l.closed && in.told == in.due(l.safe) {
+		if l.tellSafe(in); !l.closed && !l.news(in) {
 			l.changed.Wait()
 		}
 	}
@@ -232,14 +294,16 @@ func (l *Live) offer(in *intake, fragments []live.Fragment, refs *[batch]uint64)
 			v, err = l.matcher.Offer(in.index, p, now)
 		}
 		l.goOn(in)
-		in.upTo = max(in.upTo, p.Event+1)
-		if v == live.Thrown {
+		var wrong *live.FragmentError
+		if v == live.Thrown && errors.As(err, &wrong) {
 			in.stage.free(p.Ref)
+			l.giveUp(in, p.Event, wrong.Fault)
+			l.changed.Broadcast() // there is room
 		}
 		if err != nil {
 			l.log(in, err)
-			l.release()
 		}
+		l.release()
 	}
 	return len(fragments)
 }
@@ -313,7 +377,7 @@ func (l *Live) step(woken *time.Duration) (reach live.Reach, worth bool, again t
 		l.ready = true
 		l.changed.Broadcast()
 	}
-	again = min(again, l.wakeFeeds(now, woken))
+	again = min(again, l.wakeFeeds(now, woken), l.tellApart(now))
 	said := l.said
 	worth = reach.Flush > said.Flush || reach.Overdue > said.Overdue || reach.Over != said.Over ||
 		reach.To-said.To >= uint64(max(1, l.cfg.Packing/8))
@@ -327,14 +391,14 @@ func (l *Live) step(woken *time.Duration) (reach live.Reach, worth bool, again t
 func (l *Live) wakeFeeds(now time.Duration, woken *time.Duration) (again time.Duration) {
 	if due := *woken + tellEvery; now < due {
 		for _, in := range l.feeds {
-			if in.waits && in.told < in.due(l.safe) {
+			if in.waits && l.news(in) {
 				return due
 			}
 		}
 		return live.Never
 	}
 	for _, in := range l.feeds {
-		if in.waits && in.told < in.due(l.safe) {
+		if in.waits && l.news(in) {
 			in.wake()
 			*woken = now
 		}

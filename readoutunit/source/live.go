@@ -32,6 +32,7 @@ type LiveSettings struct {
 	Timeout    time.Duration // how long an event waits for a fragment
 	FlushAfter time.Duration // how long it waits for a MEP to be full
 	OnMissing  live.OnMissing
+	MaxLeap    uint64 // how far a number may be from the one before it to be near it; 0: live.DefaultLeap
 	Slot       int    // bytes of a builder unit's slot; 0: not known yet
 	Run        uint64 // number of the run
 	Log        *slog.Logger
@@ -80,7 +81,9 @@ type Live struct {
 	outcomes uint64   // MEPs below have their outcome
 	safe     uint64   // events below
 	said     live.Reach
-	tell     func(live.Reach)
+
+	apartAt, apartAgain time.Duration // when it was looked for sources that share no number, and when to look again
+	tell                func(live.Reach)
 }
 
 // openLive opens the feeds of this readout unit's share of the inputs.
@@ -125,6 +128,7 @@ func openLive(ctx context.Context, s Settings) (Source, error) {
 		Window:     window,
 		Room:       l.room,
 		Align:      liveAlign,
+		Leap:       s.Live.MaxLeap,
 	}, names, unordered)
 	l.pieces = make([]live.Piece, l.count*s.Packing)
 	return l, nil
@@ -203,46 +207,6 @@ func (l *Live) MaxBlock() int { return l.room + l.count*event.MFPHeaderSize(l.cf
 
 // Stats returns the counters so far.
 func (l *Live) Stats() Stats { return l.counters.stats() }
-
-// LiveStats tells of one live source.
-type LiveStats struct {
-	Name   string
-	Source uint16
-	live.Stats
-	live.Counts
-	Any    bool          // a fragment has come
-	Age    time.Duration `kind:"level" help:"time since the newest fragment came"`
-	Failed bool          // it cannot go on
-
-	// Why something of it was not taken, the latest: refused by the carrier, thrown away by its number. Empty: nothing
-	// was, or nobody says why.
-	Refusal, Wrong string
-}
-
-// Sources tells of each source.
-func (l *Live) Sources() []LiveStats {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := make([]LiveStats, len(l.feeds))
-	for i, in := range l.feeds {
-		out[i] = LiveStats{
-			Name:   in.name,
-			Source: uint16(l.first + i),
-			Stats:  in.feed.Stats(),
-			Counts: l.matcher.Counts(i),
-			Any:    in.any,
-			Failed: in.failed,
-			Wrong:  in.wrong,
-		}
-		if e, ok := in.feed.(live.Explainer); ok {
-			out[i].Refusal = e.Explain()
-		}
-		if in.any {
-			out[i].Age = l.now() - in.newest
-		}
-	}
-	return out
-}
 
 // Broken is why a source cannot go on, that of the first one; nil, if all can.
 func (l *Live) Broken() error {
@@ -374,6 +338,9 @@ func (l *Live) await(ctx context.Context) (live.Cut, error) {
 			return live.Cut{}, ctx.Err()
 		case l.ended && l.last == 0:
 			return live.Cut{}, &live.EndError{Err: l.broken}
+		case len(l.cuts) > 0 && int64(l.cuts[0].Events) > int64(l.cfg.Packing):
+			return live.Cut{}, &live.EndError{Err: fmt.Errorf("the scheduler has cut a MEP of %d events, and packing is %d: "+
+				"all processes of a run need the same settings", l.cuts[0].Events, l.cfg.Packing)}
 		case len(l.cuts) > 0 && l.matcher.Ready(l.cuts[0]):
 			return l.cuts[0], l.note(l.cuts[0])
 		case len(l.cuts) == 0 && l.cutsOver:
@@ -451,17 +418,6 @@ func (l *Live) taken(c live.Cut) {
 	l.ends = append(l.ends, c.End())
 	l.release()
 	l.poke()
-}
-
-// release frees what the matcher does not need any more. mu is held.
-func (l *Live) release() {
-	dropped := l.matcher.Dropped()
-	for _, d := range dropped {
-		l.feeds[d.Source].stage.free(d.Ref)
-	}
-	if len(dropped) > 0 {
-		l.changed.Broadcast() // who waits for room may have it
-	}
 }
 
 func (l *Live) now() time.Duration { return time.Since(l.began) }

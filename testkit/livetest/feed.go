@@ -3,6 +3,7 @@ package livetest
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -25,6 +26,14 @@ type Feed struct {
 	err   error
 	woken chan struct{} // closed when there is something to give
 	stats live.Stats
+	up    []GivenUp
+	next  uint64
+}
+
+// GivenUp is what GaveUp was told.
+type GivenUp struct {
+	From, To uint64
+	Why      live.Fault
 }
 
 // New makes a feed that has nothing yet.
@@ -116,11 +125,36 @@ func (f *Feed) Done(n int) {
 	f.taken.Add(uint64(n))
 }
 
-// Resume implements live.Feed.
-func (f *Feed) Resume(uint64) {}
+// Resume is live.Feed's.
+func (f *Feed) Resume(e uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = e
+}
 
-// GaveUp implements live.Feed.
-func (f *Feed) GaveUp(uint64, uint64, live.Fault) {}
+// Resumed is where the front-end would be asked to go on.
+func (f *Feed) Resumed() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.next
+}
+
+// GaveUp is live.Feed's. It is an error to tell of an event that was said to be safe.
+func (f *Feed) GaveUp(from, to uint64, why live.Fault) {
+	if to < from || why != live.Backwards && from < f.safe.Load() {
+		panic("what is safe was given up")
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.up = append(f.up, GivenUp{from, to, why})
+}
+
+// GivenUp is what GaveUp was told, in order.
+func (f *Feed) GivenUp() []GivenUp {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.up)
+}
 
 // Safe is live.Feed's.
 func (f *Feed) Safe(e uint64) {

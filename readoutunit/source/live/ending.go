@@ -34,7 +34,7 @@ func (m *Matcher) over() bool {
 	waits, leaps := false, true
 	for i := range m.sources {
 		s := &m.sources[i]
-		waits, leaps = waits || s.waits, leaps && (s.waits || s.over)
+		waits, leaps = waits || len(s.ahead) > 0, leaps && (len(s.ahead) > 0 || s.over)
 	}
 	return m.reach >= m.seen && !(waits && leaps)
 }

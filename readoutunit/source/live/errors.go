@@ -11,7 +11,7 @@ const (
 	Repeat                     // the event has a fragment of this source
 	Backwards                  // a lower number than the one before, from a source that keeps the order
 	Late                       // the event was decided without it
-	Jump                       // a number far ahead, and then an ordinary one
+	Jump                       // a number that nothing that came before, after or beside it speaks for
 )
 
 // Faults is how many values a Fault may have.
@@ -22,7 +22,7 @@ var faultWords = [...]string{
 	Repeat:    "came again",
 	Backwards: "runs backwards; the source had come to",
 	Late:      "came too late; events are decided up to",
-	Jump:      "is far ahead of what came before and after it; the source is at",
+	Jump:      "is far from what came before and after it; the source is at",
 }
 
 // FragmentError says what is wrong with the number of one fragment, and of which source.
@@ -31,6 +31,7 @@ type FragmentError struct {
 	Event  uint64 // number of the fragment
 	Fault  Fault
 	At     uint64 // what Fault compares it with
+	Bits   uint8  // the numbers look like a counter of so many bits that began anew; 0: they do not
 }
 
 func (e *FragmentError) Error() string {
@@ -41,7 +42,23 @@ func (e *FragmentError) Error() string {
 	if int(e.Fault) < len(faultWords) && e.Fault > 0 {
 		word = faultWords[e.Fault]
 	}
-	return fmt.Sprintf("source %s: the fragment of event %d %s %d", e.Source, e.Event, word, e.At)
+	text := fmt.Sprintf("source %s: the fragment of event %d %s %d", e.Source, e.Event, word, e.At)
+	if e.Bits > 0 {
+		text += fmt.Sprintf("; this looks like a counter of %d bits that began anew at 0: let the front-end count in 64 bits, "+
+			"adding %d each time", e.Bits, uint64(1)<<e.Bits)
+	}
+	return text
+}
+
+// wrapped tells how many bits a counter has that went from last to e by beginning anew; 0 if it does not look like one.
+func wrapped(last, e uint64) uint8 {
+	for _, bits := range []uint8{8, 12, 15, 16, 24, 31, 32, 48} {
+		most, slack := uint64(1)<<bits, min(uint64(1)<<bits/16, 1024)
+		if last < most && last >= most-slack && e < slack {
+			return bits
+		}
+	}
+	return 0
 }
 
 // MissingError ends a run that may not go on without a fragment.

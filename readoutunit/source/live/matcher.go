@@ -1,15 +1,15 @@
 package live
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // A Matcher puts the fragments of all sources of a readout unit together by the numbers of their events. It is a step
 // machine without clock: times are told, as what has passed since any beginning.
 //
 //	taken         cut, not taken      decided          known          may be kept
 //	──────┤low  ────────────────┤end ──────────┤decided ──────┤seen ─────────────┤ low + window
+//
+// A number comes from outside, and one may be garbage. So it moves nothing before something else speaks for it: see
+// doubt.go. No call's cost depends on a number: what a loop passes over lies in the window.
 //
 // Each fragment that is offered and not Ahead ends in one account of its source: used, repeats, backwards, late, jumps,
 // or left over. One goroutine at a time calls its methods. None allocates, but for errors and growing lists.
@@ -24,11 +24,11 @@ type Matcher struct {
 	decided uint64
 	seen    uint64        // events below are known to be
 	from    uint64        // the first of [end, decided) with a fragment
-	placed  int           // fragments in places
+	placed  int           // fragments in places below seen
 	room    int           // bytes left for the next MEP, at reach
 	cutAt   time.Duration // when the last cut came
 	said    Reach
-	held    bool // at decided: of what is cut before it nothing may lack anything
+	held    bool // at decided: what is cut before it is to be cut without it
 	stuck   bool // at decided: it lacks what will not be taken any more
 
 	first   []time.Duration // by event: when it, or a later one, was first heard of
@@ -42,24 +42,41 @@ type Matcher struct {
 type matched struct {
 	name    string
 	ordered bool
-	any     bool          // a fragment was kept
+	begun   bool          // a fragment came, whatever became of it
+	any     bool          // a number was believed
 	over    bool          // nothing more will come
 	ceased  bool          // nothing more is taken from it, though it may have more
 	stalled bool          // nothing is taken from it: the readout unit has no room
-	waits   bool          // pending is a fragment too far ahead
-	resumed time.Duration // when it was stalled last
-	next    uint64        // behind the highest number that was kept
-	pending Piece
-	since   time.Duration // of pending
+	since   time.Duration // when it began
+	resumed time.Duration // when it began, or was stalled last
+	next    uint64        // behind the highest number that is believed
+	late    uint64        // a number beyond next that came too late; none
+	wrapped uint8         // its numbers look like a counter of so many bits that began anew; 0
+	ahead   []early       // believed, and beyond the window: in order
+	doubts  []early       // not believed: in the order in which they came
+	lone    int           // unordered: fragments in a row beyond what is known
+	loneAt  time.Duration // when the first of them came
+	least   uint64        // the lowest of them
+	top     uint64        // unordered: the highest number that is in a place
 	slots   []Piece       // by event
 	count   Counts
+}
+
+// early is a fragment that is in no place yet, and when it came.
+type early struct {
+	Piece
+	at time.Duration
 }
 
 // none marks a slot without a fragment.
 const none = NoEvent
 
-// NewMatcher makes a Matcher. unordered tells, by source, that fragments may come out of order.
+// NewMatcher makes a Matcher. unordered tells, by source, that fragments may come out of order, and that anybody may
+// have sent one.
 func NewMatcher(rules Rules, names []string, unordered []bool) *Matcher {
+	if rules.Leap == 0 {
+		rules.Leap = DefaultLeap
+	}
 	m := &Matcher{
 		rules:   rules,
 		mask:    uint64(rules.Window) - 1,
@@ -72,6 +89,8 @@ func NewMatcher(rules Rules, names []string, unordered []bool) *Matcher {
 	for i, name := range names {
 		s := &m.sources[i]
 		s.name, s.ordered, s.slots = name, !unordered[i], make([]Piece, rules.Window)
+		s.ahead, s.doubts = make([]early, 0, 2*mostDoubts), make([]early, 0, mostDoubts)
+		s.late = none
 		for j := range s.slots {
 			s.slots[j].Event = none
 		}
@@ -79,69 +98,80 @@ func NewMatcher(rules Rules, names []string, unordered []bool) *Matcher {
 	return m
 }
 
-// Offer takes a fragment of a source. The error is a *FragmentError; that of a Gap comes with Kept. How often there was
-// one is counted.
+// Offer takes a fragment of a source. The error is a *FragmentError: what is wrong with a fragment that is Thrown; or
+// that numbers were left out before fragments that are Kept. How often there was one is counted.
 func (m *Matcher) Offer(source int, p Piece, now time.Duration) (Verdict, error) {
 	s := &m.sources[source]
-	if s.waits {
-		switch far := s.pending.Event; {
-		case p.Event == far:
-			return m.throw(s, p, Repeat, 0)
-		case p.Event < far && (s.ordered || far-p.Event > m.mask>>1):
-			s.waits = false
-			s.count.Jumps++
-			s.count.Held--
-			m.dropped = append(m.dropped, Dropped{source, s.pending})
-			v, err := m.Offer(source, p, now)
-			if err == nil {
-				err = s.fault(far, Jump, p.Event)
-			}
-			return v, err
-		case m.far(p.Event):
-			return Ahead, nil
-		}
+	if !s.begun && p.Event < NoEvent {
+		s.begun, s.since, s.resumed = true, now, now // for the events that waited for it its time counts from here
 	}
-	if fault, at := m.judge(s, p.Event); fault > Gap {
-		return m.throw(s, p, fault, at)
+	gaps, at := s.count.Gaps, s.next
+	fault, than := m.judge(s, p.Event)
+	if fault > 0 {
+		return m.throw(source, p, fault, than)
 	}
-	if m.far(p.Event) {
-		s.pending, s.waits, s.since = p, true, now
-		s.count.Held++
-		return Kept, nil
+	take := m.offerOrdered
+	if !s.ordered {
+		take = m.offerUnordered
 	}
-	s.count.Held++
-	return Kept, m.keep(s, p, now)
+	v := take(source, early{p, now})
+	if s.count.Gaps > gaps {
+		return v, s.fault(p.Event, Gap, at)
+	}
+	return v, nil
 }
 
 func (m *Matcher) far(e uint64) bool { return e >= m.low && e-m.low > m.mask }
 
-// judge says what is wrong with a number.
+// has tells whether a source has a fragment of an event in its place.
+func (m *Matcher) has(s *matched, e uint64) bool {
+	return e >= m.low && !m.far(e) && s.slots[e&m.mask].Event == e
+}
+
+// judge says what is wrong with a number, whatever comes before and after it.
 func (m *Matcher) judge(s *matched, e uint64) (Fault, uint64) {
 	last := s.next - 1
 	switch {
 	case e >= NoEvent:
 		return Jump, s.next
-	case s.any && s.ordered && e == last:
+	case m.has(s, e), find(s.ahead, e) >= 0, find(s.doubts, e) >= 0, s.any && s.ordered && e == last:
 		return Repeat, 0
 	case s.any && s.ordered && e < last:
-		if e >= m.low && s.slots[e&m.mask].Event == e {
-			return Repeat, 0
-		}
 		return Backwards, last
 	case e < m.low:
 		return Late, m.low
-	case !m.far(e) && s.slots[e&m.mask].Event == e:
-		return Repeat, 0
 	case e < m.decided:
 		return Late, m.decided
-	case s.any && s.ordered && e > s.next:
-		return Gap, s.next
 	}
 	return 0, 0
 }
 
-func (m *Matcher) throw(s *matched, p Piece, fault Fault, at uint64) (Verdict, error) {
+func find(list []early, e uint64) int {
+	for i := range list {
+		if list[i].Event == e {
+			return i
+		}
+	}
+	return -1
+}
+
+func (m *Matcher) throw(source int, p Piece, fault Fault, at uint64) (Verdict, error) {
+	s := &m.sources[source]
+	s.account(fault)
 	switch fault {
+	case Late:
+		m.tooLate(source, p.Event)
+	case Backwards:
+		if bits := wrapped(at, p.Event); bits > 0 {
+			s.wrapped = bits
+		}
+	}
+	return Thrown, s.fault(p.Event, fault, at)
+}
+
+// account counts a fragment that is not used.
+func (s *matched) account(why Fault) {
+	switch why {
 	case Repeat:
 		s.count.Repeats++
 	case Backwards:
@@ -151,42 +181,58 @@ func (m *Matcher) throw(s *matched, p Piece, fault Fault, at uint64) (Verdict, e
 	default:
 		s.count.Jumps++
 	}
-	return Thrown, s.fault(p.Event, fault, at)
+}
+
+// tooLate notes how far a source has come that is late: as far as its numbers follow one another, or two of them are
+// near. A single one far ahead does not count.
+func (m *Matcher) tooLate(source int, e uint64) {
+	s := &m.sources[source]
+	switch {
+	case !s.ordered:
+		if bits := wrapped(s.next-1, e); s.any && bits > 0 {
+			s.wrapped = bits
+		}
+	case s.any && e == s.next || !s.any && e == 0:
+		s.came(e)
+		m.disbelieve(source, 0)
+	case s.late < e && e-s.late <= m.rules.Leap:
+		s.came(e)
+	default:
+		s.late = e
+	}
 }
 
 // fault says what is wrong with the number of a fragment of this source.
 func (s *matched) fault(event uint64, fault Fault, at uint64) error {
-	return &FragmentError{
+	e := &FragmentError{
 		Source: s.name,
 		Event:  event,
 		Fault:  fault,
 		At:     at,
 	}
+	if fault == Backwards || fault == Late {
+		e.Bits = s.wrapped
+	}
+	return e
 }
 
-// keep puts a fragment into its place.
-func (m *Matcher) keep(s *matched, p Piece, now time.Duration) (err error) {
-	if s.any && s.ordered && p.Event > s.next {
-		s.count.Gaps++
-		err = s.fault(p.Event, Gap, s.next)
-	}
-	if !s.any {
-		s.resumed = now // for the events that waited for it to begin its time counts from here
-	}
-	s.any, s.next, s.count.Last = true, max(s.next, p.Event+1), p.Event
+// place puts a fragment that is counted as held into its place.
+func (m *Matcher) place(s *matched, p Piece) {
 	i := p.Event & m.mask
 	s.slots[i] = p
 	m.have[i]++
-	m.placed++
+	if p.Event < m.seen {
+		m.placed++
+	}
 	m.bytes[i] += uint32(m.padded(int(p.Size)))
-	m.hear(p.Event+1, now)
-	return err
 }
 
-// hear notes that there are events below to.
+// hear notes that there are events below to, which lie in the window, and those that follow them without a gap.
 func (m *Matcher) hear(to uint64, now time.Duration) {
-	for ; m.seen < to; m.seen++ {
-		m.first[m.seen&m.mask] = now
+	for ; m.seen < to || !m.far(m.seen) && m.have[m.seen&m.mask] > 0; m.seen++ {
+		i := m.seen & m.mask
+		m.first[i] = now
+		m.placed += int(m.have[i])
 	}
 }
 
@@ -216,7 +262,9 @@ func (m *Matcher) Leave(source, n int) { m.sources[source].count.Held += uint64(
 func (m *Matcher) Expect(c Cut, now time.Duration) {
 	m.skip(c.First, false) // what is before it is in no MEP
 	m.settle(now)
-	m.hear(max(m.seen, min(c.End(), m.low+m.mask+1)), now-m.rules.Timeout)
+	if end := c.End(); end > m.low {
+		m.hear(max(m.seen, m.low+min(end-m.low, m.mask+1)), now-m.rules.Timeout)
+	}
 }
 
 // Ready tells whether the events of a cut are decided.
@@ -226,10 +274,8 @@ func (m *Matcher) Ready(c Cut) bool { return m.decided >= c.End() }
 func (m *Matcher) Cut(c Cut, now time.Duration) {
 	end := c.End()
 	m.cutAt = now
-	for e := m.end; e < min(end, m.reach); e++ {
-		if e >= m.low {
-			m.room += int(m.bytes[e&m.mask])
-		}
+	for e := max(m.end, m.low); e < min(end, m.reach); e++ {
+		m.room += int(m.bytes[e&m.mask])
 	}
 	if end >= m.reach {
 		m.reach, m.room = end, m.rules.Room
@@ -237,166 +283,49 @@ func (m *Matcher) Cut(c Cut, now time.Duration) {
 	m.end, m.from = end, max(m.from, end)
 }
 
-// Step decides what time decides. It returns how far the data go, and when to call it again; Never, if only a fragment
-// changes anything.
-func (m *Matcher) Step(now time.Duration) (Reach, time.Duration) {
-	leap := m.leap(now)
-	again := min(leap, m.decide(now))
-	m.reach = max(m.reach, m.end)
-	for m.reach < m.decided && (m.reach < m.low || int(m.bytes[m.reach&m.mask]) <= m.room) {
-		if m.reach >= m.low {
-			m.room -= int(m.bytes[m.reach&m.mask])
-		}
-		m.reach++
-	}
-	for m.from < m.reach && (m.from < m.low || m.have[m.from&m.mask] == 0) {
-		m.from++
-	}
-	r := &m.said
-	if !r.Over { // else others have cut further
-		r.To, r.Over = max(r.To, m.reach), m.over()
-	}
-	r.From = min(m.from, r.To)
-	return *r, min(again, m.wishes(now))
-}
-
-// wishes notes what is due, unless MEPs wait to be taken: then there is enough to do. It counts from the last cut, if
-// that was later than the event, so that who lags behind, or gives nothing, does not make a MEP of each event.
-func (m *Matcher) wishes(now time.Duration) (again time.Duration) {
-	r := &m.said
-	if m.from >= m.reach || m.low < m.end {
-		return Never
-	}
-	again = Never
-	due := max(m.first[m.from&m.mask], m.cutAt) + m.rules.FlushAfter
-	ripe := now >= due || m.full()
-	if ripe {
-		r.Flush = max(r.Flush, m.reach)
-	} else {
-		again = due
-	}
-	if m.rules.OnMissing == Wait || !ripe && m.reach-m.from < uint64(m.rules.Packing) {
-		return again
-	}
-	e := max(m.from, r.Overdue)
-	for e < m.reach && now >= m.first[e&m.mask]+m.rules.Timeout {
-		e++
-	}
-	if ripe || e-m.from >= uint64(m.rules.Packing) {
-		r.Overdue = max(r.Overdue, e)
-	}
-	if e < m.reach {
-		again = min(again, m.first[e&m.mask]+m.rules.Timeout)
-	}
-	return again
-}
-
-// full tells that no larger MEP is possible.
-func (m *Matcher) full() bool {
-	if m.reach < m.decided || m.held {
-		return true
-	}
-	for i := range m.sources {
-		if m.sources[i].stalled {
-			return true
-		}
-	}
-	return false
-}
-
-// decide moves on over events of which every fragment is there or given up.
-func (m *Matcher) decide(now time.Duration) (again time.Duration) {
-	m.held, m.stuck = false, false
-	for m.decided = max(m.decided, m.low); m.decided < m.seen; m.decided++ {
-		i := m.decided & m.mask
-		if int(m.have[i]) == len(m.sources) {
-			continue
-		}
-		due := time.Duration(math.MinInt64)
-		for j := range m.sources {
-			if s := &m.sources[j]; s.slots[i].Event != m.decided {
-				due = max(due, m.due(s, m.decided, m.first[i]))
-			}
-		}
-		m.stuck = due == Never && m.ceased()
-		if now < due {
-			return due
-		}
-		if m.rules.OnMissing == Stop && m.uncut() {
-			m.held = true
-			return Never
-		}
-	}
-	return Never
-}
-
-// uncut tells that there are fragments of events that are decided and not cut.
-func (m *Matcher) uncut() bool {
-	for m.from = max(m.from, m.low); m.from < m.decided && m.have[m.from&m.mask] == 0; {
-		m.from++
-	}
-	return m.from < m.decided
-}
-
-// due is when a source is given up that has no fragment of an event.
-func (m *Matcher) due(s *matched, e uint64, first time.Duration) time.Duration {
-	switch {
-	case s.over, s.ordered && (s.any && s.next > e || s.waits && s.pending.Event > e):
-		return math.MinInt64
-	case m.rules.OnMissing == Wait, s.ceased, s.stalled && s.next <= e:
-		return Never
-	}
-	wait := m.rules.Timeout
-	if !s.any {
-		wait = max(wait, m.rules.First)
-	}
-	return max(first, s.resumed) + wait
-}
-
-// leap goes on to numbers far ahead, if there is nothing before them. It returns when to look again.
-func (m *Matcher) leap(now time.Duration) time.Duration {
-	if m.low < m.end || m.placed > 0 {
-		return Never
-	}
-	least, since := NoEvent, Never
-	for i := range m.sources {
-		if s := &m.sources[i]; s.waits {
-			least, since = min(least, s.pending.Event), min(since, s.since)
-		}
-	}
-	if least == NoEvent {
-		return Never
-	}
-	for i := range m.sources {
-		s := &m.sources[i]
-		switch {
-		case s.waits, s.over:
-		case m.rules.OnMissing == Wait, s.ceased:
-			return Never
-		case now < max(since, s.resumed)+m.rules.Timeout:
-			return max(since, s.resumed) + m.rules.Timeout
-		}
-	}
-	m.skip(least, false)
-	m.from, m.reach = max(m.from, least), max(m.reach, least)
-	m.settle(now)
-	return Never
-}
-
-// settle puts fragments into their places that were too far ahead.
+// settle puts fragments into their places that were too far ahead, and lets go of those for which it is too late.
 func (m *Matcher) settle(now time.Duration) {
 	for i := range m.sources {
-		if s := &m.sources[i]; s.waits && !m.far(s.pending.Event) {
-			s.waits = false
-			if s.pending.Event < m.low {
-				s.count.Late++
-				s.count.Held--
-				m.dropped = append(m.dropped, Dropped{i, s.pending})
-				continue
+		s := &m.sources[i]
+		n := 0
+		for ; n < len(s.ahead) && !m.far(s.ahead[n].Event); n++ {
+			if a := &s.ahead[n]; a.Event < m.low {
+				m.drop(i, a.Piece, Late, m.low)
+			} else {
+				m.place(s, a.Piece)
+				m.hear(max(m.seen, a.Event+1), now)
 			}
-			_ = m.keep(s, s.pending, s.since) // the gap is counted
+		}
+		s.ahead = s.ahead[:copy(s.ahead, s.ahead[n:])]
+		for n = 0; n < len(s.doubts); {
+			switch d := s.doubts[n]; {
+			case d.Event < m.low:
+				s.remove(n)
+				m.drop(i, d.Piece, Late, m.low)
+				m.tooLate(i, d.Event)
+				n = 0 // what is doubted may have changed
+			case !s.ordered && !m.far(d.Event):
+				s.remove(n)
+				m.place(s, d.Piece)
+				s.wait(d)
+			default:
+				n++
+			}
 		}
 	}
+}
+
+// drop gives a fragment back that was held and is not used.
+func (m *Matcher) drop(source int, p Piece, why Fault, at uint64) {
+	s := &m.sources[source]
+	s.account(why)
+	s.count.Held--
+	m.dropped = append(m.dropped, Dropped{
+		Source: source,
+		Piece:  p,
+		Why:    why,
+		At:     at,
+	})
 }
 
 // Piece is the fragment of a source for an event of the cut that is taken, if it has one. A cut's bytes may exceed
@@ -433,28 +362,29 @@ func (m *Matcher) Take(c Cut, now time.Duration) {
 
 // skip forgets the events below to.
 func (m *Matcher) skip(to uint64, used bool) {
-	for m.low < min(to, m.seen) {
-		m.forget(m.low, used)
+	if to > m.low {
+		for range min(to-m.low, m.mask+1) {
+			m.forget(m.low, used)
+		}
+		m.low = to
 	}
-	m.low = max(m.low, to)
 	m.seen, m.decided = max(m.seen, m.low), max(m.decided, m.low)
 }
 
 // Throw counts the fragment of an event that is about to be taken as too late.
 func (m *Matcher) Throw(source int, e uint64) {
 	s, i := &m.sources[source], e&m.mask
-	m.dropped = append(m.dropped, Dropped{source, s.slots[i]})
 	m.bytes[i] -= uint32(m.padded(int(s.slots[i].Size)))
+	m.drop(source, s.slots[i], Late, e+1)
 	s.slots[i].Event = none
 	m.have[i]--
 	m.placed--
-	s.count.Late++
-	s.count.Held--
 }
 
 // forget clears the lowest event.
 func (m *Matcher) forget(e uint64, used bool) {
 	i := e & m.mask
+	known := e < m.seen
 	for j := range m.sources {
 		s := &m.sources[j]
 		if m.have[i] == 0 {
@@ -463,17 +393,22 @@ func (m *Matcher) forget(e uint64, used bool) {
 		if s.slots[i].Event != e {
 			continue
 		}
-		if used {
+		switch p := s.slots[i]; {
+		case used:
 			s.count.Used++
 			s.count.Missing--
-		} else {
-			s.count.Late++
+			s.count.Held--
+			m.dropped = append(m.dropped, Dropped{Source: j, Piece: p})
+		case known:
+			m.drop(j, p, Late, e+1)
+		default:
+			m.drop(j, p, Jump, m.seen)
 		}
-		s.count.Held--
-		m.dropped = append(m.dropped, Dropped{j, s.slots[i]})
 		s.slots[i].Event = none
 		m.have[i]--
-		m.placed--
+		if known {
+			m.placed--
+		}
 	}
 	m.bytes[i] = 0
 	m.low++
@@ -481,6 +416,9 @@ func (m *Matcher) forget(e uint64, used bool) {
 
 // Low is the number below which no fragment is kept any more.
 func (m *Matcher) Low() uint64 { return m.low }
+
+// Next is the number behind the highest one of a source that is believed.
+func (m *Matcher) Next(source int) uint64 { return m.sources[source].next }
 
 // Dropped gives the fragments that the Matcher does not need any more; they are the caller's until the next call of any
 // other method.

@@ -140,13 +140,15 @@ func TestMatcherNamesWhatStopsTheRun(t *testing.T) {
 func TestMatcherDoesNotWaitForNumbersLeftOut(t *testing.T) {
 	m := matcher(rules(), 2)
 	offer(t, m, 0, 0, 0, 1, 2)
-	offer(t, m, 1, 0, 0)
-	_, err := m.Offer(1, Piece{Event: 2}, 0)
+	offer(t, m, 1, 0, 0, 2) // 2 may be garbage, until the source goes on there
+	offer(t, m, 0, 0, 3)
+	wantReach(t, m, 0, Reach{To: 1}, 500*time.Millisecond)
+	_, err := m.Offer(1, Piece{Event: 3}, 0)
 	var gap *FragmentError
 	if !errors.As(err, &gap) || gap.Fault != Gap {
 		t.Fatalf("%v", err)
 	}
-	wantReach(t, m, 0, Reach{To: 3}, 500*time.Millisecond)
+	wantReach(t, m, 0, Reach{To: 4}, 500*time.Millisecond)
 }
 
 func TestMatcherBeginsWhereTheNumbersBegin(t *testing.T) {
@@ -161,13 +163,13 @@ func TestMatcherBeginsWhereTheNumbersBegin(t *testing.T) {
 func TestMatcherThrowsAwayASingleWildNumber(t *testing.T) {
 	m := matcher(rules(), 1)
 	offer(t, m, 0, 0, 0, 1<<50)
-	v, err := m.Offer(0, Piece{Event: 1}, 0)
-	var jump *FragmentError
-	if v != Kept || !errors.As(err, &jump) || jump.Fault != Jump || jump.Event != 1<<50 {
+	if v, err := m.Offer(0, Piece{Event: 1}, 0); v != Kept || err != nil {
 		t.Fatalf("%v, %v", v, err)
 	}
-	if got, _ := m.Step(0); got.To != 2 || len(m.Dropped()) != 1 {
-		t.Fatalf("%+v", got)
+	got, _ := m.Step(0)
+	d := m.Dropped()
+	if got.To != 2 || len(d) != 1 || d[0].Why != Jump || d[0].Event != 1<<50 {
+		t.Fatalf("%+v, %+v", got, d)
 	}
 }
 
@@ -370,7 +372,7 @@ func TestStopIsWhole(t *testing.T) {
 		Window:     64,
 		Room:       1 << 20,
 	}, []string{"a", "b"}, []bool{false, false})
-	sent := [][]uint64{{20, 21, 24, 25, 26}, {20, 21, 24, 26}}
+	sent := [][]uint64{{20, 21, 24, 25, 26, 27}, {20, 21, 24, 26, 27}}
 	for i, events := range sent {
 		for _, e := range events {
 			if v, _ := m.Offer(i, Piece{Event: e}, 0); v != Kept {

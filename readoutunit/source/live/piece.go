@@ -31,10 +31,12 @@ const (
 	Ahead                 // it is too far ahead to be kept now: offer it again when events were taken
 )
 
-// Dropped is a fragment that the Matcher gives back without having used it.
+// Dropped is a fragment that the Matcher gives back: used, or thrown away after it had kept it.
 type Dropped struct {
 	Source int
 	Piece
+	Why Fault  // 0: it was used
+	At  uint64 // what Why compares it with
 }
 
 // Counts are the accounts of a source's fragments, by what became of them.
@@ -47,5 +49,9 @@ type Counts struct {
 	Late      uint64 `help:"fragments thrown away since their event was decided without them"`
 	Jumps     uint64 `help:"fragments thrown away since their number was far from those around it"`
 	Held      uint64 `count:"waiting" kind:"level" help:"fragments that wait for their event to be built; after a run, those left over"`
+	First     uint64 `count:"first_event" kind:"level" help:"lowest number of an event of which a fragment came"`
 	Last      uint64 `count:"last_event" kind:"level" help:"number of the event of the newest fragment"`
 }
+
+// Range is the lowest and the highest number that a source gave and that may be right.
+type Range struct{ First, Last uint64 }

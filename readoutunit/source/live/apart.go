@@ -1,0 +1,49 @@
+package live
+
+import "time"
+
+// apartAfter is how long two sources may give fragments, and share no number, before that is told. It is less than the
+// two seconds that a user waits for a sign.
+const apartAfter = 1500 * time.Millisecond
+
+// Range is what a source has come over: what is in doubt counts only where nothing else came.
+func (m *Matcher) Range(source int) Range {
+	s := &m.sources[source]
+	switch {
+	case s.any:
+		return Range{s.count.First, s.next - 1}
+	case len(s.doubts) > 0:
+		r := Range{s.doubts[0].Event, s.doubts[0].Event}
+		for _, d := range s.doubts {
+			r.First, r.Last = min(r.First, d.Event), max(r.Last, d.Event)
+		}
+		return r
+	}
+	return Range{First: none}
+}
+
+// Apart tells whether a source and another one, the first such, both give fragments and share no number. again is when
+// to ask again, if that depends on time alone.
+func (m *Matcher) Apart(source int, now time.Duration) (other int, apart bool, again time.Duration) {
+	s, again := &m.sources[source], Never
+	mine := m.Range(source)
+	if !s.speaks(mine) {
+		return 0, false, again
+	}
+	for i := range m.sources {
+		o := &m.sources[i]
+		its := m.Range(i)
+		if i == source || !o.speaks(its) || its.First <= mine.Last && mine.First <= its.Last {
+			continue
+		}
+		due := max(s.since, o.since) + apartAfter
+		if now >= due {
+			return i, true, Never
+		}
+		again = min(again, due)
+	}
+	return 0, false, again
+}
+
+// speaks tells that a source has given more than one number: a single one says nothing.
+func (s *matched) speaks(r Range) bool { return r.First < r.Last || s.any && len(s.ahead) > 0 }

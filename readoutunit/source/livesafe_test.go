@@ -1,0 +1,97 @@
+package source_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ringlet/readoutunit/source/live"
+	"ringlet/testkit/livetest"
+)
+
+// TestLateIsGivenUp: what comes too late is in no file, so its front-end hears that it was given up before it hears that
+// all below is safe.
+func TestLateIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := livetest.New(), livetest.New()
+		l, reached := openLive(t, live.Mark, a, b)
+		a.Send(0, 30, 0, 1, 2, 3)
+		b.Send(1, 30, 0)
+		for r := range reached {
+			if r.Overdue == 4 {
+				break
+			}
+		}
+		l.Cut([]live.Cut{{First: 0, Events: 4}}, false)
+		block(t, l, 30)
+		l.Safe(1)
+		time.Sleep(time.Second)
+		if b.Acknowledged() != 1 {
+			t.Fatalf("%d is safe", b.Acknowledged())
+		}
+		b.Send(1, 30, 1, 2, 3)
+		time.Sleep(time.Second)
+		want := []livetest.GivenUp{{From: 1, To: 3, Why: live.Late}}
+		if d := cmp.Diff(want, b.GivenUp()); d != "" || b.Acknowledged() != 4 || b.Resumed() != 4 {
+			t.Errorf("%d is safe, and %d is next: %s", b.Acknowledged(), b.Resumed(), d)
+		}
+		if s := l.Sources()[1]; s.Late != 3 || s.Missing != 3 || s.Used != 1 || len(a.GivenUp()) > 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestWildNumberInAPause is thrown away when the source goes on where it was, told as such, and counts for nothing: not
+// for where to resume, and not for what is safe.
+func TestWildNumberInAPause(t *testing.T) {
+	for _, wild := range []uint64{1 << 50, 500} {
+		synctest.Test(t, func(t *testing.T) {
+			a, b := livetest.New(), livetest.New()
+			l, reached := openLive(t, live.Mark, a, b)
+			build := func(first, end uint64) {
+				for r := range reached {
+					if r.Flush >= end {
+						break
+					}
+				}
+				l.Cut([]live.Cut{{First: first, Events: uint32(end - first)}}, false)
+				if _, there := block(t, l, 30); len(there[0]) != int(end-first) || len(there[1]) != int(end-first) {
+					t.Fatalf("%v", there)
+				}
+			}
+			a.Send(0, 30, 0, 1, 2, wild)
+			b.Send(1, 30, 0, 1, 2)
+			build(0, 3)
+			time.Sleep(time.Minute)
+			if a.Resumed() != 3 {
+				t.Fatalf("it is to resume at %d", a.Resumed())
+			}
+			a.Send(0, 30, 3, 4)
+			b.Send(1, 30, 3, 4)
+			build(3, 5)
+			l.Safe(2)
+			time.Sleep(time.Second)
+			want := []livetest.GivenUp{{From: wild, To: wild, Why: live.Jump}}
+			if d := cmp.Diff(want, a.GivenUp()); d != "" || a.Acknowledged() != 5 || l.Sources()[0].Jumps != 1 {
+				t.Errorf("%d is safe, %+v: %s", a.Acknowledged(), l.Sources()[0].Counts, d)
+			}
+		})
+	}
+}
+
+// TestSourcesApart names two sources that share no number, and what they gave, within two seconds.
+func TestSourcesApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := livetest.New(), livetest.New()
+		l, _ := openLive(t, live.Mark, a, b)
+		a.Send(0, 30, 0, 1, 2)
+		b.Send(1, 30, 1_000_001, 1_000_002)
+		time.Sleep(2 * time.Second)
+		if got := l.Sources()[0].Apart; !strings.Contains(got, "fake:a gave 0 to 2, fake:b gave 1000001 to 100000") {
+			t.Error(got)
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package source
+
+import (
+	"fmt"
+	"time"
+
+	"ringlet/readoutunit/source/live"
+)
+
+// LiveStats tells of one live source.
+type LiveStats struct {
+	Name   string
+	Source uint16
+	live.Stats
+	live.Counts
+	Any    bool          // a fragment has come
+	Age    time.Duration `kind:"level" help:"time since the newest fragment came"`
+	Failed bool          // it cannot go on
+	// Refusal is the latest reason for what its feed has refused; "" if there is none, or the feed does not say.
+	Refusal string `count:"-"`
+	// Wrong is the latest reason why a fragment of it was thrown away by its number; "" if none was.
+	Wrong string `count:"-"`
+	// Apart says that this source and another one share no number of an event, and both ranges; "" as long as they do,
+	// or it is too early to tell.
+	Apart string `count:"-"`
+}
+
+// Sources tells of each source.
+func (l *Live) Sources() []LiveStats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]LiveStats, len(l.feeds))
+	for i, in := range l.feeds {
+		out[i] = LiveStats{
+			Name:   in.name,
+			Source: uint16(l.first + i),
+			Stats:  in.feed.Stats(),
+			Counts: l.matcher.Counts(i),
+			Any:    in.any,
+			Failed: in.failed,
+			Wrong:  in.wrong,
+		}
+		if e, ok := in.feed.(live.Explainer); ok {
+			out[i].Refusal = e.Explain()
+		}
+		if j, apart, _ := l.matcher.Apart(i, l.now()); apart {
+			out[i].Apart = l.apart(i, j)
+		}
+		if in.any {
+			out[i].Age = l.now() - in.newest
+		}
+	}
+	return out
+}
+
+// apart says that two sources share no number. mu is held.
+func (l *Live) apart(i, j int) string {
+	one, other := l.matcher.Range(i), l.matcher.Range(j)
+	return fmt.Sprintf("sources %s and %s share no event number: %s gave %d to %d, %s gave %d to %d; let both front-ends "+
+		"count the same triggers, from the same number on", l.feeds[i].name, l.feeds[j].name,
+		l.feeds[i].name, one.First, one.Last, l.feeds[j].name, other.First, other.Last)
+}
+
+// tellApart warns, once, of each source that shares no number with another. It returns when to look again. mu is held.
+func (l *Live) tellApart(now time.Duration) (again time.Duration) {
+	const every = 250 * time.Millisecond // it compares each with each
+	if now < l.apartAt+every && l.apartAt > 0 {
+		return l.apartAgain
+	}
+	again = live.Never
+	defer func() { l.apartAt, l.apartAgain = now, max(again, now+every) }()
+	for i, in := range l.feeds {
+		j, apart, later := l.matcher.Apart(i, now)
+		again = min(again, later)
+		if apart && !in.apart && !l.feeds[j].apart {
+			l.cfg.Live.Log.Warn("sources share no event number: nothing that is built is whole", "source", in.name,
+				"err", l.apart(i, j))
+			l.feeds[j].apart = true
+		}
+		in.apart = apart
+	}
+	return again
+}
