@@ -21,6 +21,7 @@ const (
 	nextSegment     = 1 // the protocol behind it: a segment
 	segmentPreamble = 0x1000
 	segmentVersion  = 1
+	draftVersion    = 2 // of an older draft
 	syncMagic       = 0x4C43 // "LC"
 	syncVersion     = 1
 )
@@ -30,8 +31,8 @@ var (
 	errTruncated = errors.New("truncated")
 	errMagic     = errors.New("wrong magic")
 	errVersion   = errors.New("unknown version")
+	errDraft     = errors.New("an older draft of EJFAT's segments: let the sender use version 1, as E2SAR does")
 	errSize      = errors.New("wrong size")
-	errDisagree  = errors.New("two fields disagree")
 )
 
 // packetError says which field of a packet is wrong.
@@ -63,20 +64,23 @@ type Segment struct {
 }
 
 // ParseSegment reads a packet: a segment, with a load balancer's header before it or without. Data lies in the packet.
-// It has checked that the data end within the buffer. The error is an *packetError.
+// The number of the event is the segment's: what the load balancer's header counts may be microseconds. It has checked
+// that the data end within the buffer. The error is an *packetError.
 func ParseSegment(packet []byte) (Segment, error) {
-	b, balanced, event := packet, false, uint64(0)
+	b := packet
 	if len(b) >= 2 && binary.BigEndian.Uint16(b) == balancerMagic {
-		var err error
-		if event, err = parseBalancer(b); err != nil {
+		if err := checkBalancer(b); err != nil {
 			return Segment{}, err
 		}
-		b, balanced = b[BalancerSize:], true
+		b = b[BalancerSize:]
 	}
 	if len(b) < SegmentSize {
 		return Segment{}, wrong(errTruncated, "length of the packet", uint64(len(packet)))
 	}
 	if v := b[0] >> 4; v != segmentVersion {
+		if v == draftVersion {
+			return Segment{}, wrong(errDraft, "version of the segment", uint64(v))
+		}
 		return Segment{}, wrong(errVersion, "version of the segment", uint64(v))
 	}
 	s := Segment{
@@ -87,8 +91,6 @@ func ParseSegment(packet []byte) (Segment, error) {
 		Data:   b[SegmentSize:],
 	}
 	switch {
-	case balanced && s.Event != event:
-		return Segment{}, wrong(errDisagree, "event number behind that of the load balancer", s.Event)
 	case s.Offset > s.Length || uint64(len(s.Data)) > uint64(s.Length-s.Offset):
 		return Segment{}, wrong(errSize, "offset", uint64(s.Offset))
 	case len(s.Data) == 0 && s.Length > 0:
@@ -97,18 +99,18 @@ func ParseSegment(packet []byte) (Segment, error) {
 	return s, nil
 }
 
-// parseBalancer checks a load balancer's header and returns its event number.
-func parseBalancer(b []byte) (uint64, error) {
+// checkBalancer checks a load balancer's header.
+func checkBalancer(b []byte) error {
 	if len(b) < BalancerSize {
-		return 0, wrong(errTruncated, "length of the packet", uint64(len(b)))
+		return wrong(errTruncated, "length of the packet", uint64(len(b)))
 	}
 	if v := b[2]; v != balancerVersion && v != slotVersion {
-		return 0, wrong(errVersion, "version of the load balancer's header", uint64(v))
+		return wrong(errVersion, "version of the load balancer's header", uint64(v))
 	}
 	if next := b[3]; next != nextSegment {
-		return 0, wrong(errVersion, "next protocol", uint64(next))
+		return wrong(errVersion, "next protocol", uint64(next))
 	}
-	return binary.BigEndian.Uint64(b[8:]), nil
+	return nil
 }
 
 // AppendBalancer appends a load balancer's header of version 2. All segments of an event have the same entropy if one

@@ -26,6 +26,7 @@ func packet(t testing.TB, text string) []byte {
 const (
 	goldenSegment  = "1000 0102 00000005 00000008 1122334455667788 616263"
 	goldenBalancer = "4C42 02 01 0000 BEEF 1122334455667788"
+	goldenTick     = "4C42 02 01 0000 BEEF 000644A1B2C3D4E5" // its number is a time, as E2SAR sends it unless told
 	goldenSync     = "4C43 01 00 00000007 1122334455667788 000003E8 17B1C2D3E4F50617"
 )
 
@@ -37,7 +38,7 @@ func TestGoldenPackets(t *testing.T) {
 		Event:  0x1122334455667788,
 		Data:   []byte("abc"),
 	}
-	for _, text := range []string{goldenSegment, goldenBalancer + goldenSegment} {
+	for _, text := range []string{goldenSegment, goldenBalancer + goldenSegment, goldenTick + goldenSegment} {
 		got, err := ParseSegment(packet(t, text))
 		if err != nil || !cmp.Equal(got, want) {
 			t.Errorf("%s: %v, %s", text, err, cmp.Diff(want, got))
@@ -70,8 +71,8 @@ func TestRefused(t *testing.T) {
 		goldenSync:     errVersion,
 		"4C42 04 01 0000 BEEF 1122334455667788" + goldenSegment: errVersion,
 		"4C42 02 02 0000 BEEF 1122334455667788" + goldenSegment: errVersion,
-		"4C42 03 01 0000 BEEF 0022334455667788" + goldenSegment: errDisagree,
-		"2000 0102 00000005 00000008 1122334455667788 616263":   errVersion,
+		"2000 0102 00000005 00000008 1122334455667788 616263":   errDraft,
+		"3000 0102 00000005 00000008 1122334455667788 616263":   errVersion,
 		"1000 0102 00000006 00000008 1122334455667788 616263":   errSize,
 		"1000 0102 00000009 00000008 1122334455667788":          errSize,
 		"1000 0102 00000005 00000008 1122334455667788":          errSize,

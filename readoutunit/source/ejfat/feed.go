@@ -47,6 +47,7 @@ type feed struct {
 
 	mu    sync.Mutex // guards what follows
 	stats live.Stats
+	why   error // of the latest refusal
 }
 
 // identity is the data id of the segments that a feed takes.
@@ -235,8 +236,8 @@ type segmentError struct {
 
 func (e *segmentError) Error() string {
 	if e.length > event.MaxFragment {
-		return fmt.Sprintf("event %d has a buffer of %d bytes, and a fragment may have %d", e.event, e.length,
-			event.MaxFragment)
+		return fmt.Sprintf("event %d has a buffer of %d bytes, and a fragment has %d at most: let the sender make smaller "+
+			"buffers, or several sources of one", e.event, e.length, event.MaxFragment)
 	}
 	return fmt.Sprintf("%d bytes at %d of %d of event %d contradict what came before, or leave too many gaps", e.data,
 		e.offset, e.length, e.event)
@@ -249,6 +250,9 @@ func (f *feed) refuse(err error) {
 }
 
 func (f *feed) tell(err error) {
+	f.mu.Lock()
+	f.why = err
+	f.mu.Unlock()
 	if untold, yes := f.seldom.Tell("packet", time.Now()); yes {
 		f.set.Log.Warn("a packet was refused", "input", f.set.Name, "err", err, "untold", untold)
 	}
@@ -300,6 +304,16 @@ func (f *feed) Stats() live.Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.stats
+}
+
+// Explain implements live.Explainer.
+func (f *feed) Explain() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.why == nil {
+		return ""
+	}
+	return f.why.Error()
 }
 
 // Close implements live.Feed.

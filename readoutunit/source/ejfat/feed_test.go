@@ -85,6 +85,31 @@ func TestFeed(t *testing.T) {
 	}
 }
 
+// TestTickOfTheLoadBalancer takes the number of the segment: E2SAR's default has the load balancer's header count
+// microseconds. And a buffer that is too large is refused with the limit.
+func TestTickOfTheLoadBalancer(t *testing.T) {
+	f, conn := opened(t, "/3")
+	for e := range uint64(3) {
+		s := cut(e, content(e, 10), 10)[0]
+		send(t, conn, ejfat.AppendSegment(ejfat.AppendBalancer(nil, 1_764_288_000_000_000+e, 9), s))
+	}
+	f.want(t, map[uint64]int{0: 10, 1: 10, 2: 10}, 0, 1, 2)
+	if got := f.Explain(); got != "" {
+		t.Error(got)
+	}
+	send(t, conn, ejfat.AppendSegment(nil, ejfat.Segment{
+		DataID: 3,
+		Length: 1 << 20,
+		Event:  3,
+		Data:   []byte("x"),
+	}))
+	send(t, conn, ejfat.AppendSegment(nil, cut(4, content(4, 10), 10)[0]))
+	f.want(t, map[uint64]int{4: 10}, 4)
+	if got := f.Explain(); !strings.Contains(got, "1048576 bytes, and a fragment has 65535 at most") {
+		t.Error(got)
+	}
+}
+
 // TestFirstDataID takes the id of the first segment where none is configured.
 func TestFirstDataID(t *testing.T) {
 	f, conn := opened(t, "")

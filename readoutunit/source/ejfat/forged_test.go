@@ -65,14 +65,13 @@ func (g *forger) judge(b []byte) outcome {
 		}
 		return isRefused
 	}
-	var balanced []byte
 	if len(b) >= 16 && string(b[:2]) == "LB" {
 		if b[2] != 2 && b[2] != 3 || b[3] != 1 {
 			return isRefused
 		}
-		balanced, b = b[8:16], b[16:]
+		b = b[16:]
 	}
-	if len(b) < 20 || b[0]>>4 != 1 || b[2] != 0 || b[3] != 3 || balanced != nil && !bytes.Equal(balanced, b[12:20]) {
+	if len(b) < 20 || b[0]>>4 != 1 || b[2] != 0 || b[3] != 3 {
 		return isRefused
 	}
 	offset, length := uint64(binary.BigEndian.Uint32(b[4:])), uint64(binary.BigEndian.Uint32(b[8:]))
