@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -31,7 +32,26 @@ func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 			fmt.Sprintf("%.0f B", x.GetMeanSize()), fmt.Sprint(x.GetFragments()), missing(x), fmt.Sprint(x.GetThrown()),
 			fmt.Sprint(x.GetRefused()), fmt.Sprint(x.GetLost()), fmt.Sprint(x.GetDropped()), last, age)
 	}
-	return t.end()
+	if err := t.end(); err != nil {
+		return err
+	}
+	for _, x := range s.GetSources() {
+		err := errors.Join(writeWhy(w, x, x.GetRefused(), "refused", x.GetWhyRefused()),
+			writeWhy(w, x, x.GetThrown(), "thrown away", x.GetWhyThrown()))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeWhy tells why something of a source was not taken last.
+func writeWhy(w io.Writer, x *ecsv1.SourceFigures, n uint64, what, why string) error {
+	if n == 0 || why == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "%s: %d %s, the last since: %s\n", x.GetName(), n, what, why)
+	return err
 }
 
 // missing is how many fragments of a source were not there, and which part of its events that is.

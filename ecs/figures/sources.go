@@ -3,7 +3,9 @@ package figures
 import (
 	"strconv"
 
+	"ringlet/node"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
 // Source is a live source, as the configuration in effect has it.
@@ -52,6 +54,7 @@ func (b *Builder) source(r *Reading, src Source, n *Node) *ecsv1.SourceFigures {
 	age := max(0, r.At.Sub(n.Received))
 	f.Silent = age >= silent && n.State != Left
 	count(f, rep.GetCounters(), "."+strconv.Itoa(src.ID))
+	f.WhyRefused, f.WhyThrown = whyNot(rep, src.ID)
 	if f.GetFragments() > 0 {
 		f.MeanSize = float64(f.GetBytes()) / float64(f.GetFragments())
 		if f.GetSilent() && !rep.GetFinal() { // else it is as old as the node told, within half a second
@@ -89,4 +92,18 @@ func (b *Builder) flow(f *ecsv1.SourceFigures, counter string, value uint64, at 
 		b.flows[key] = &flow{}
 	}
 	return b.flows[key].see(value, at)
+}
+
+// whyNot is why something of a source was refused, and thrown away, last.
+func whyNot(rep *nodev1.Report, id int) (refused, thrown string) {
+	for _, r := range rep.GetReasons() {
+		switch {
+		case int(r.GetSource()) != id:
+		case r.GetKind() == node.ReasonRefused:
+			refused = r.GetWhy()
+		case r.GetKind() == node.ReasonThrown:
+			thrown = r.GetWhy()
+		}
+	}
+	return refused, thrown
 }

@@ -61,6 +61,9 @@ var special = map[trouble]string{
 func (c *Core) advice(x Sight) string {
 	told, known := special[trouble{x.Part, x.Trouble}]
 	switch {
+	case x.Part == PartService && x.Trouble == fsm.TroubleMute && c.own:
+		return "Its process stands still, and is ended with this run. Where that comes again, wait for a minute before the run " +
+			"ends: then the log of the node says what it was at."
 	case known && x.Kind.over():
 		return told + c.anew(x.Component)
 	case known:

@@ -1970,7 +1970,11 @@ type SourceFigures struct {
 	// Times that a front-end went away without saying that its run is over.
 	Gone uint64 `protobuf:"varint,22,opt,name=gone,proto3" json:"gone,omitempty"`
 	// Its node has told nothing for a while, or nothing yet: the figures are old.
-	Silent        bool `protobuf:"varint,23,opt,name=silent,proto3" json:"silent,omitempty"`
+	Silent bool `protobuf:"varint,23,opt,name=silent,proto3" json:"silent,omitempty"`
+	// Why something of it was refused last, a sentence; empty where nothing was, or nobody says why.
+	WhyRefused string `protobuf:"bytes,70,opt,name=why_refused,json=whyRefused,proto3" json:"why_refused,omitempty"`
+	// Why something of it was thrown away last, likewise.
+	WhyThrown     string `protobuf:"bytes,71,opt,name=why_thrown,json=whyThrown,proto3" json:"why_thrown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2164,6 +2168,20 @@ func (x *SourceFigures) GetSilent() bool {
 		return x.Silent
 	}
 	return false
+}
+
+func (x *SourceFigures) GetWhyRefused() string {
+	if x != nil {
+		return x.WhyRefused
+	}
+	return ""
+}
+
+func (x *SourceFigures) GetWhyThrown() string {
+	if x != nil {
+		return x.WhyThrown
+	}
+	return ""
 }
 
 // Sample is how the partition did at one moment.
@@ -4382,7 +4400,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\tfirst_mep\x18\x04 \x01(\x04R\bfirstMep\x12\x19\n" +
 	"\blast_mep\x18\x05 \x01(\x04R\alastMep\x12)\n" +
 	"\x0ewhole_from_mep\x18\x06 \x01(\x04H\x00R\fwholeFromMep\x88\x01\x01B\x11\n" +
-	"\x0f_whole_from_mep\"\xe1\x04\n" +
+	"\x0f_whole_from_mep\"\xa1\x05\n" +
 	"\rSourceFigures\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x19\n" +
@@ -4408,7 +4426,11 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x06age_us\x18\x14 \x01(\x04R\x05ageUs\x12\x1a\n" +
 	"\battached\x18\x15 \x01(\x04R\battached\x12\x12\n" +
 	"\x04gone\x18\x16 \x01(\x04R\x04gone\x12\x16\n" +
-	"\x06silent\x18\x17 \x01(\bR\x06silent\"\xa1\x02\n" +
+	"\x06silent\x18\x17 \x01(\bR\x06silent\x12\x1f\n" +
+	"\vwhy_refused\x18F \x01(\tR\n" +
+	"whyRefused\x12\x1d\n" +
+	"\n" +
+	"why_thrown\x18G \x01(\tR\twhyThrown\"\xa1\x02\n" +
 	"\x06Sample\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\"\n" +
