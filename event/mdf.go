@@ -163,8 +163,8 @@ func (r Record) Run() uint32 { return r.Decoded().Run }
 // ErrUnsupported.
 func (r Record) Banks() (BankCursor, error) {
 	if c := r.compression(); c != 0 {
-		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "compression", 16, "compressed records (kind %d) are not read",
-			c)
+		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "compression", 16, "the banks are compressed (kind %d%s), "+
+			"and compressed records are not read: write the file without compression", c, r.packing())
 	}
 	if t := r.dataType(); t != MDFBanks {
 		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "data type", 18, "type %d is not raw banks (%d)", t, MDFBanks)

@@ -278,6 +278,9 @@ func (n *process) configure(ctx context.Context) error {
 	n.mu.Lock()
 	n.session = s
 	n.mu.Unlock()
+	if err := s.checkDetector(); err != nil {
+		return n.cause("configuration", err)
+	}
 	if err := s.connect(ctx, req); err != nil {
 		return n.cause("transport", err)
 	}

@@ -179,6 +179,17 @@ func (s *session) filtered(out sink.Sink, settings *sink.Settings) (sink.Sink, e
 	return sink.NewFiltered(out, cfg), nil
 }
 
+// checkDetector looks, before a run, whether this node's builder unit can read the detector of its filter, and whether
+// it is the one that the run control has read.
+func (s *session) checkDetector() error {
+	choice, ok := s.cfg.FilterChoice()
+	if !ok || s.slots == nil {
+		return nil
+	}
+	_, err := config.LoadFilterDetector(choice)
+	return err
+}
+
 // openOne opens one output, which is said in cfg.
 func (s *session) openOne(cfg *config.Config, settings sink.Settings, lends bool) (sink.Sink, error) {
 	kind := cfg.Sink()

@@ -15,6 +15,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/ejfat"
+	"ringlet/internal/address"
 )
 
 // What an IP packet of a size has before a segment's data, bytes: IPv6, UDP, and EJFAT's two headers.
@@ -81,24 +82,27 @@ func parseDestination(output string) (d destination, err error) {
 		return destination{}, &destinationError{output, fmt.Sprintf(format, args...)}
 	}
 	rest := strings.TrimPrefix(output, "udp:")
-	address, query, _ := strings.Cut(rest, "?")
-	if _, _, err := net.SplitHostPort(address); err != nil {
+	at, query, _ := strings.Cut(rest, "?")
+	if err := address.CheckCall(at); err != nil {
 		return fail("%v", err)
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return fail("%v", err)
 	}
-	d = destination{address: address, mtu: defaultMTU}
+	d = destination{address: at, mtu: defaultMTU}
 	for key := range values {
 		value := values.Get(key)
 		switch key {
 		case "mtu":
+			if len(values[key]) > 1 {
+				return fail("mtu is given twice")
+			}
 			if d.mtu, err = strconv.Atoi(value); err != nil || d.mtu < leastMTU || d.mtu > mostMTU {
 				return fail("mtu %q is not a number from %d to %d", value, leastMTU, mostMTU)
 			}
 		case "sync":
-			if _, _, err := net.SplitHostPort(value); err != nil {
+			if err := address.CheckCall(value); err != nil {
 				return fail("sync: %v", err)
 			}
 			d.sync = value

@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -65,6 +66,9 @@ var Kinds = []Row{
 	},
 }
 
+// mostName is the longest name of a buffer, bytes: shared memory has names of 200, and more stands before and behind it.
+const mostName = 128
+
 // bufferNameError says what is wrong with the name of a buffer.
 type bufferNameError struct{ Output, Reason string }
 
@@ -78,6 +82,10 @@ func BufferName(output string) (name string, share bool, err error) {
 	switch {
 	case strings.Contains(name, "/"):
 		return "", false, &bufferNameError{output, "has a slash"}
+	case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return "", false, &bufferNameError{output, "has a blank, or a letter that is not of ASCII"}
+	case len(name) > mostName:
+		return "", false, &bufferNameError{output, "is too long"}
 	case asked && query != "share":
 		return "", false, &bufferNameError{output, "asks for something unknown"}
 	}
@@ -127,6 +135,10 @@ func openBuffer(s Settings) (Sink, error) {
 		mode = shmem.Sharing
 	}
 	w, err := shmem.CreateWriter(s.Output, s.Capacity, mode, opts...)
+	if errors.Is(err, shmem.ErrExists) {
+		return nil, fmt.Errorf("the buffer %s is taken by another process of this host, perhaps another run: give the output "+
+			"another name: %w", s.Output, err)
+	}
 	if err != nil {
 		return nil, err
 	}

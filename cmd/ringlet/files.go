@@ -21,26 +21,42 @@ import (
 )
 
 type inspectCmd struct {
-	File   string `arg:"" help:"The file."`
-	Format string `default:"auto" enum:"auto,mdf,mep,mfp" help:"What it is: ${enum}."`
+	Files  []string `arg:"" name:"file" help:"Files, and directories of runs, of which each segment is looked into."`
+	Format string   `default:"auto" enum:"auto,mdf,mep,mfp,eudaq" help:"What they are: ${enum}."`
 	Mode   string `default:"summary" enum:"summary,dump,verify" help:"What to do: ${enum}. verify checks everything and names each problem."`
 	Limit  int    `default:"0" help:"Records or packets to look at. 0 = all."`
 	JSON   bool   `name:"json" help:"Print JSON."`
 }
 
-// Run looks into a file.
+// Run looks into the files, one after the other. One that is bad does not keep it from the next.
 func (c *inspectCmd) Run(ctx context.Context, to streams) error {
-	err := inspect.Inspect(ctx, to.out, c.File, inspect.Options{
-		Format: inspect.Format(c.Format),
-		Mode:   inspect.Mode(c.Mode),
-		Limit:  c.Limit,
-		JSON:   c.JSON,
-	})
-	var bad *inspect.BadInputError
-	if errors.As(err, &bad) {
+	files, err := inspect.Files(c.Files)
+	if err != nil {
+		return err
+	}
+	var all, others []error
+	for _, file := range files {
+		err := inspect.Inspect(ctx, to.out, file, inspect.Options{
+			Format: inspect.Format(c.Format),
+			Mode:   inspect.Mode(c.Mode),
+			Limit:  c.Limit,
+			JSON:   c.JSON,
+		})
+		var bad *inspect.BadInputError
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			return err
+		case !errors.As(err, &bad):
+			others = append(others, err)
+		}
+		all = append(all, err)
+	}
+	if err := errors.Join(all...); len(others) == 0 && err != nil {
 		return &exit{exitInput, err}
 	}
-	return err
+	return errors.Join(all...)
 }
 
 type genCmd struct {

@@ -134,6 +134,12 @@ func Listener(network, text string) Claim {
 // Same says whether both are the same address.
 func (c Claim) Same(o Claim) bool { return c == o && c != Claim{} }
 
+// Anywhere says whether it is no address of one network: each host has it.
+func (c Claim) Anywhere() bool {
+	ip, err := netip.ParseAddr(c.host)
+	return c.host == "" || err == nil && ip.IsUnspecified()
+}
+
 // Clash says whether one host could not have both. Names are not looked up.
 func (c Claim) Clash(o Claim) bool {
 	switch {

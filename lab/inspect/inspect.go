@@ -11,6 +11,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
+	"ringlet/event/eudaq"
 	"ringlet/internal/regular"
 )
 
@@ -23,6 +24,8 @@ const (
 	FormatMDF  Format = "mdf"
 	FormatMEP  Format = "mep"
 	FormatMFP  Format = "mfp"
+
+	FormatEUDAQ Format = "eudaq" // events of EUDAQ 2
 )
 
 // Mode is what to do with the file.
@@ -102,6 +105,9 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 		}
 	}
 	out := bufio.NewWriter(w)
+	if format == FormatEUDAQ {
+		return errors.Join(inspectEUDAQ(ctx, out, in, path, opts), out.Flush())
+	}
 	c := &counted{path: path, format: format, opened: opened}
 	var v visitor
 	switch opts.Mode {
@@ -139,9 +145,9 @@ func (o Options) settled() (Options, error) {
 		o.Mode = ModeSummary
 	}
 	switch o.Format {
-	case FormatAuto, FormatMDF, FormatMEP, FormatMFP:
+	case FormatAuto, FormatMDF, FormatMEP, FormatMFP, FormatEUDAQ:
 	default:
-		return o, &optionError{"format", string(o.Format), "auto, mdf, mep, mfp"}
+		return o, &optionError{"format", string(o.Format), "auto, mdf, mep, mfp, eudaq"}
 	}
 	switch o.Mode {
 	case ModeSummary, ModeDump, ModeVerify:
@@ -157,19 +163,26 @@ func (o Options) settled() (Options, error) {
 // Detect tells the format by the first bytes, and where they tell nothing (an
 // empty or a spoiled file) by the extension.
 func Detect(in *bufio.Reader, path string) (Format, error) {
-	head, err := in.Peek(12)
+	head, err := in.Peek(event.LooksBytes)
 	if err != nil && err != io.EOF {
 		return "", fmt.Errorf("cannot read %s: %w", path, err)
 	}
 	if f := event.FormatOf(head); f != "" {
 		return Format(f), nil
 	}
+	if eudaq.Is(head) {
+		return FormatEUDAQ, nil
+	}
+	if is, do := event.Looks(head); is != "" {
+		return "", &BadInputError{Path: path, Problems: 1, First: fmt.Errorf(
+			"it is no file of MDF, MEP, MFP or EUDAQ 2: it looks like %s; %s", is, do)}
+	}
 	switch f := Format(strings.ToLower(strings.TrimPrefix(filepath.Ext(extension(path)), "."))); f {
 	case FormatMDF, FormatMEP, FormatMFP:
 		return f, nil
 	}
 	return "", &BadInputError{Path: path, Problems: 1, First: fmt.Errorf(
-		"neither its first bytes (% X) nor its extension tell whether it holds mdf, mep or mfp; name the format", head)}
+		"neither its first bytes (% X) nor its extension tell whether it holds mdf, mep, mfp or eudaq; name the format", head[:min(len(head), 12)])}
 }
 
 // walk shows the units of a file to v.

@@ -148,6 +148,7 @@ func (c *Config) resolveData(p *problems) {
 			p.add("verify", "full compares with the generator's bytes and cannot judge an input: use crc")
 		}
 	}
+	c.checkInput(p)
 	if c.Live() {
 		c.resolveLive(p)
 	}

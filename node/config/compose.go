@@ -1,7 +1,9 @@
 package config
 
 import (
+	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -11,17 +13,38 @@ import (
 // file. Everything that is asked whether it would take a configuration asks Compose and then Check, so that all of them
 // answer alike. name stands for the text in errors.
 func Compose(name string, text []byte, settings []string) (Config, error) {
-	c, err := Parse(name, text)
-	if err == nil {
-		err = c.Apply(settings)
-	}
-	if err == nil {
-		err = c.Complete()
-	}
+	c := Default()
+	doc, err := Read(name, bytes.NewReader(text), &c)
 	if err != nil {
 		return Config{}, err
 	}
+	p := doc.problems
+	var invalid *InvalidError
+	if errors.As(c.Apply(settings), &invalid) {
+		p = append(p, invalid.Problems...)
+	}
+	if len(p) > 0 {
+		return Config{}, c.withOthers(p).err()
+	}
+	if err := c.Complete(); err != nil {
+		return Config{}, err
+	}
 	return c, nil
+}
+
+// withOthers adds to the problems of reading what is wrong with the settings that could be read, each by itself. What
+// several settings make together would only be guessed.
+func (c Config) withOthers(p problems) problems {
+	var more problems
+	c.checkValues(&more)
+	c.checkInput(&more)
+	c.resolveOutput(&more)
+	for _, one := range more {
+		if !slices.ContainsFunc(p, func(said Problem) bool { return said.Key == one.Key }) {
+			p = append(p, one)
+		}
+	}
+	return p
 }
 
 // Apply gives settings their values: key=value. On error it is an *InvalidError with everything that is wrong with

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/builderunit/sink"
 	"ringlet/trigger/decision"
 )
 
@@ -97,8 +98,23 @@ func (c *Config) checkDecisions(p *problems) {
 		}
 		return
 	}
+	c.checkRings(p)
 	if names := c.MemberNames(); names != nil {
 		c.checkDecisionNode(p, names)
+	}
+}
+
+// checkRings refuses a buffer of decisions that has the name of a builder unit's buffer: NAME-0 where that is NAME.
+func (c *Config) checkRings(p *problems) {
+	for _, outlet := range c.DecisionOutlets() {
+		for _, one := range c.Outputs() {
+			name, _, err := sink.BufferName(one.Output)
+			unit, of := strings.CutPrefix(outlet.At, name+"-")
+			if n, bad := strconv.Atoi(unit); err == nil && one.Sink().Shared && of && bad == nil && n >= 0 && n < c.BUs {
+				p.add("decision-output", "the buffer %s is what builder unit %d calls its own: give one of both another name",
+					outlet.At, n)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -58,7 +60,18 @@ func LoadFilterDetector(choice filters.Choice) (*velo.Geometry, error) {
 	if choice.File() == "" {
 		return nil, nil
 	}
-	d, err := LoadDetector(choice.File())
+	f, err := regular.Open(choice.File())
+	if err != nil {
+		return nil, fmt.Errorf("the detector of the filter is not known: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	sum := sha256.New()
+	d, err := readDetector(choice.File(), io.TeeReader(f, sum))
+	if is := hex.EncodeToString(sum.Sum(nil)); choice.Sum != "" && is != choice.Sum {
+		return nil, fmt.Errorf("the detector of the filter: %s on this host is not the file that the run control read "+
+			"(SHA-256 %.12s here, %.12s there): copy the same file to every host, and load the configuration again",
+			choice.File(), is, choice.Sum)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the detector of the filter is not known: %w", err)
 	}
@@ -102,8 +115,9 @@ func (c Config) CheckBoards(boards int) error {
 	return p.err()
 }
 
-// MoveFilterFile names the file of the filter's detector anew.
-func (c *Config) MoveFilterFile(path string) {
+// MoveFilterFile names the file of the filter's detector anew, with the SHA-256 of what was read of it, so that no host
+// takes another.
+func (c *Config) MoveFilterFile(path string, sum []byte) {
 	choice, _ := c.FilterChoice()
-	c.Filter = choice.With(path)
+	c.Filter = choice.With(path, hex.EncodeToString(sum))
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
@@ -87,8 +88,8 @@ func TestFilterFile(t *testing.T) {
 		}
 	}
 	c := with(func(c *Config) { c.Filter, c.Packing, c.FragmentModel = "vertex:d.yaml,20ms", 1, "velo" })
-	c.MoveFilterFile("/x/d.yaml")
-	if c.Filter != "vertex:/x/d.yaml,20ms" || c.FilterFile() != "/x/d.yaml" {
+	c.MoveFilterFile("/x/d.yaml", make([]byte, 32))
+	if c.Filter != "vertex:/x/d.yaml,20ms,sha256="+strings.Repeat("00", 32) || c.FilterFile() != "/x/d.yaml" {
 		t.Error(c.Filter)
 	}
 	c.Sources = 100
@@ -116,6 +117,18 @@ func TestLoadFilterDetector(t *testing.T) {
 	}
 	if g, err := LoadFilterDetector(choice); err != nil || g.Boards() != 100 {
 		t.Error(err)
+	}
+	sum := sha256.Sum256([]byte("front-end: {noise: 1.5}"))
+	c.MoveFilterFile(path, sum[:])
+	choice, _ = c.FilterChoice()
+	if _, err := LoadFilterDetector(choice); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(path, []byte("front-end: {noise: 1.6}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadFilterDetector(choice); err == nil || !strings.Contains(err.Error(), "is not the file that the run") {
+		t.Errorf("a file of another host was taken: %v", err)
 	}
 	c.Filter = "share:0.5"
 	choice, _ = c.FilterChoice()

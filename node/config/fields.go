@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"ringlet/internal/kinds"
 )
 
 // field is one setting: a leaf of the struct.
@@ -56,38 +58,4 @@ func oneOf(value string, words []string) error {
 }
 
 // Nearest returns the name with the smallest edit distance to key, the first of several.
-func Nearest(key string, names []string) string {
-	best, least := "", -1
-	for _, n := range names {
-		if d := editDistance(key, n); least < 0 || d < least {
-			best, least = n, d
-		}
-	}
-	return best
-}
-
-// editDistance counts the insertions, deletions, replacements and swaps of neighbours between a and b (optimal string
-// alignment), byte by byte. Keys longer than any setting's are cut: the distance only has to rank names.
-func editDistance(a, b string) int {
-	const enough = 64
-	a, b = a[:min(len(a), enough)], b[:min(len(b), enough)]
-	before, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(prev[j]+1, row[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, prev, row = prev, row, before
-	}
-	return prev[len(b)]
-}
+func Nearest(key string, names []string) string { return kinds.Nearest(key, names) }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strconv"
 	"time"
 
 	"ringlet/event/placing"
@@ -58,8 +59,7 @@ func (c Config) EventsWhole() bool { return c.Live() && c.OnMissing == live.Stop
 func (c *Config) resolveLive(p *problems) {
 	list, err := source.Inputs(c.Input)
 	if err != nil {
-		p.add("input", "%v", err)
-		return
+		return // checkInput has said it
 	}
 	if d := c.Division(); c.Sources > 0 && c.Sources != len(list) {
 		p.add("sources", "the input has %d sources, and not %d: leave out sources", len(list), c.Sources)
@@ -71,11 +71,38 @@ func (c *Config) resolveLive(p *problems) {
 	} else if c.Streams.list() == nil && c.RUs > 0 {
 		c.Divide(placing.Spread(len(list), c.RUs))
 	}
+	c.checkClashes(p, func(rank int) string { return c.hostInRun(rank) })
 	if c.Loop {
 		p.add("loop", "front-ends do not begin again: leave out loop")
 	}
 	if c.Rate > 0 {
 		p.add("rate", "the front-ends decide how fast their data come: leave out rate")
+	}
+}
+
+// checkInput says all that is wrong with the input by itself.
+func (c *Config) checkInput(p *problems) {
+	for _, err := range source.Mistakes(c.Input) {
+		p.add("input", "%v", err)
+	}
+}
+
+// hostInRun names the host of a node as far as the settings know: each its own, or one for all.
+func (c *Config) hostInRun(rank int) string {
+	if c.OneHost {
+		return ""
+	}
+	return strconv.Itoa(rank)
+}
+
+// checkClashes refuses live sources that want the same of one host: hosts have a name by rank.
+func (c *Config) checkClashes(p *problems, host func(rank int) string) {
+	list, d := c.inputs(), c.Division()
+	if d.Sources() != len(list) {
+		return // said already
+	}
+	for _, err := range source.Clashes(list, func(id int) string { return host(d.Unit(id)) }) {
+		p.add("input", "%v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ringlet/event/placing"
@@ -134,6 +135,12 @@ func (c Config) Check(facts []NodeFacts) error {
 	var p problems
 	facts = c.taking(&p, facts)
 	if len(p) == 0 {
+		c.checkClashes(&p, func(rank int) string {
+			if m := facts[rank].Machine; m != "" {
+				return m
+			}
+			return strconv.Itoa(rank)
+		})
 		c.checkMemory(&p, facts)
 	}
 	return p.err()

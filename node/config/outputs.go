@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,6 +118,10 @@ func (c Config) Route() sink.Route {
 
 // resolveOutput settles the format of each output.
 func (c *Config) resolveOutput(p *problems) {
+	if err := outputMistake(c.Output); err != nil {
+		p.add("output", "%v", err)
+		return
+	}
 	parts := splitOutputs(c.Output)
 	if len(parts) == 1 {
 		if c.OutputBy != sink.Routes[0].Name {
@@ -149,6 +154,23 @@ func (c *Config) resolveOutput(p *problems) {
 		done, parts[i] = append(done, one), one.withFormat()
 	}
 	c.Output = strings.Join(parts, outputComma)
+}
+
+// outputMistake says that an output begins with a kind that is spelled in another way, or nearly. A path has a slash
+// before its colon where it is meant all the same.
+func outputMistake(output string) error {
+	names := kinds.Names(sink.Kinds)
+	for part := range strings.SplitSeq(output, outputComma) {
+		name, _, colon := strings.Cut(part, ":")
+		word := strings.ToLower(strings.TrimSpace(name))
+		nearest := kinds.Nearest(word, names)
+		if !colon || name == nearest || strings.Contains(name, "/") || kinds.Distance(word, nearest) > 1 {
+			continue
+		}
+		return fmt.Errorf("%q does not begin with a kind of output, and the nearest one is %s: write %s:, without blanks; of "+
+			"a path with a colon, write ./%s", part, nearest, nearest, part)
+	}
+	return nil
 }
 
 // sameOutput tells whether two outputs would be one.

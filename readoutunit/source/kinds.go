@@ -41,6 +41,11 @@ type Row struct {
 	// a number left out may still come.
 	Feed      func(ctx context.Context, s live.FeedSettings) (live.Feed, error)
 	Unordered bool
+	// Check says what is wrong with an address, whatever the host; Takes is what of its host it takes. Text: an address
+	// may be anything. Feed checks its address likewise.
+	Check func(address string) error
+	Takes func(address string) Taken
+	Text  bool
 }
 
 // table is the table of sources. The setting input chooses: none is generated data, a name of this table with a colon
@@ -58,24 +63,34 @@ var table = []Row{
 		Measure: measureReplay,
 	},
 	{
-		Kind: kinds.Kind{Name: "shm", Help: "a ring in shared memory, which a front-end's own process fills"},
-		Feed: shmring.Open,
+		Kind:  kinds.Kind{Name: "shm", Help: "a ring in shared memory, which a front-end's own process fills"},
+		Feed:  shmring.Open,
+		Check: shmring.Check,
+		Takes: takesRing,
 	},
 	{
-		Kind: kinds.Kind{Name: "tcp", Help: "frames over TCP"},
-		Feed: frames.OpenTCP,
+		Kind:  kinds.Kind{Name: "tcp", Help: "frames over TCP"},
+		Feed:  frames.OpenTCP,
+		Check: frames.CheckTCP,
+		Takes: takesTCP,
 	},
 	{
-		Kind: kinds.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
-		Feed: frames.OpenUnix,
+		Kind:  kinds.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
+		Feed:  frames.OpenUnix,
+		Check: frames.CheckUnix,
+		Takes: takesPath,
 	},
 	{
-		Kind: kinds.Kind{Name: "exec", Help: "frames that a program prints"},
-		Feed: frames.OpenExec,
+		Kind:  kinds.Kind{Name: "exec", Help: "frames that a program prints"},
+		Feed:  frames.OpenExec,
+		Check: frames.CheckExec,
+		Text:  true,
 	},
 	{
 		Kind:      kinds.Kind{Name: "udp", Help: "EJFAT's segments over UDP"},
 		Feed:      ejfat.Open,
+		Check:     ejfat.Check,
+		Takes:     takesUDP,
 		Unordered: true,
 	},
 }

@@ -90,7 +90,13 @@ func (r *packetFile) learn(ctx context.Context) (is bool, err error) {
 	c := r.cfg
 	format := event.FormatOf(r.file.data)
 	if format != event.FormatMEP && format != event.FormatMFP { // what tells nothing is judged as MDF
-		r.isEudaq = eudaq.Is(r.file.data)
+		if r.isEudaq = eudaq.Is(r.file.data); !r.isEudaq && format == "" {
+			is, do := event.Looks(r.file.data[:min(len(r.file.data), event.LooksBytes)])
+			if is != "" {
+				return false, &ConfigError{"input", fmt.Sprintf("%s is no file of MDF, MEP, MFP or EUDAQ 2: it looks like %s; %s",
+					c.Path, is, do)}
+			}
+		}
 		return false, nil
 	}
 	if c.AsTaken {

@@ -53,12 +53,14 @@ type Choice struct {
 	row      Row
 	value    string
 	Deadline time.Duration // for one event
+	Sum      string        // SHA-256 of File in hexadecimal, as the run control read it; empty: nobody has yet
 }
 
 // Parse reads the name of a filter, what it is told behind a colon, and its deadline behind a comma:
 // share:0.04,50ms. It reads no file.
 func Parse(text string) (c Choice, err error) {
 	what, limit, limited := strings.Cut(text, ",")
+	limit, sum, summed := strings.Cut(limit, ","+sumMark)
 	name, value, _ := strings.Cut(what, ":")
 	if c.row, err = kinds.Find("filter", Kinds, name); err != nil {
 		return c, err
@@ -71,6 +73,9 @@ func Parse(text string) (c Choice, err error) {
 				cmp.Or(what, name))
 		}
 	}
+	if c.Sum = sum; summed && (!wholeSum.MatchString(sum) || c.File() == "") {
+		return c, fmt.Errorf("%q is no checksum of a detector's file: leave out what stands behind the deadline", sum)
+	}
 	if colon := len(what) > len(name); colon && value == "" && c.row.detector {
 		return c, fmt.Errorf("no file stands behind the colon of %s: give the file that describes the detector, as in "+
 			"%s:mine.yaml, or leave out the colon", what, name)
@@ -78,6 +83,11 @@ func Parse(text string) (c Choice, err error) {
 	_, err = c.Open(0, nil)
 	return c, err
 }
+
+// sumMark stands before the checksum, which a configuration has once its run control has read the file.
+const sumMark = "sha256="
+
+var wholeSum = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // Detector says that it judges fragments of a vertex detector: of the default geometry, or that of File.
 func (c Choice) Detector() bool { return c.row.detector }
@@ -90,9 +100,9 @@ func (c Choice) File() string {
 	return c.value
 }
 
-// With is the text of the filter with another file. Parse reads it.
-func (c Choice) With(file string) string {
-	return fmt.Sprintf("%s:%s,%s", c.row.Name, file, c.Deadline)
+// With is the text of the filter with another file of that checksum. Parse reads it.
+func (c Choice) With(file, sum string) string {
+	return fmt.Sprintf("%s:%s,%s,%s%s", c.row.Name, file, c.Deadline, sumMark, sum)
 }
 
 // Process is the name under which processes of others judge; empty: goroutines do, which Open makes.

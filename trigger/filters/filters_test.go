@@ -3,6 +3,7 @@ package filters_test
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,9 +87,10 @@ func TestFile(t *testing.T) {
 		if want == "" {
 			continue
 		}
-		moved, err := filters.Parse(c.With("/x/y.yaml"))
-		if err != nil || moved.File() != "/x/y.yaml" || moved.Deadline != c.Deadline {
-			t.Errorf("%s becomes %s, %+v, %v", text, c.With("/x/y.yaml"), moved, err)
+		with := c.With("/x/y.yaml", strings.Repeat("0f", 32))
+		moved, err := filters.Parse(with)
+		if err != nil || moved.File() != "/x/y.yaml" || moved.Deadline != c.Deadline || len(moved.Sum) != 64 {
+			t.Errorf("%s becomes %s, %+v, %v", text, with, moved, err)
 		}
 	}
 }

@@ -2,8 +2,10 @@ package nodes
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,8 +48,9 @@ func prepareFilter(c *config.Config, places *regular.Places) (boards int, err er
 		}}}
 	}
 	defer func() { _ = f.Close() }() // it is only read
-	if boards, err = c.CheckFilterFile(f); err == nil {
-		c.MoveFilterFile(path)
+	sum := sha256.New()
+	if boards, err = c.CheckFilterFile(io.TeeReader(f, sum)); err == nil {
+		c.MoveFilterFile(path, sum.Sum(nil))
 	}
 	return boards, err
 }

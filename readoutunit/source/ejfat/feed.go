@@ -60,8 +60,11 @@ type identity struct {
 type addressError struct{ Address, Reason string }
 
 func (e *addressError) Error() string {
-	return fmt.Sprintf("input udp:%s: %s; say udp:ADDRESS:PORT, or udp:ADDRESS:PORT/ID for one data id", e.Address,
-		e.Reason)
+	return "input udp:" + e.Address + ": " + e.what()
+}
+
+func (e *addressError) what() string {
+	return e.Reason + "; say udp:ADDRESS:PORT, or udp:ADDRESS:PORT/ID for one data id"
 }
 
 // parse takes an address apart: where to listen, and the data id if there is one.
@@ -84,6 +87,10 @@ func parse(text string) (string, identity, error) {
 // Check says why nobody could listen at an address, whatever the host.
 func Check(text string) error {
 	_, _, err := parse(text)
+	var wrong *addressError
+	if errors.As(err, &wrong) {
+		return errors.New(wrong.what()) // who asks names the input
+	}
 	return err
 }
 

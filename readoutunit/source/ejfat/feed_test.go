@@ -164,8 +164,8 @@ func TestAddresses(t *testing.T) {
 	for address, want := range map[string]string{
 		"127.0.0.1:1/x":     `the data id "x" is not a number`,
 		"127.0.0.1:1/65536": `the data id "65536" is not a number`,
-		"127.0.0.1":         "missing port",
-		"127.0.0.1:port":    "unknown port",
+		"127.0.0.1":         "has no port",
+		"127.0.0.1:port":    `the port "port"`,
 	} {
 		_, err := Open(t.Context(), live.FeedSettings{Address: address, Name: "udp:" + address})
 		var typed *addressError

@@ -1,10 +1,12 @@
 package shmring
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"ringlet/shmem"
 	"ringlet/shmem/fragring"
@@ -22,6 +24,8 @@ type address struct {
 	size      int // of the records, bytes
 }
 
+const howToWrite = "write shm:NAME, shm:/DIR/NAME or shm:NAME?size=64MiB"
+
 // addressError is an address that means no ring.
 type addressError struct {
 	Source string // the input, word for word
@@ -29,12 +33,16 @@ type addressError struct {
 }
 
 func (e *addressError) Error() string {
-	return fmt.Sprintf("%s in input %s: write shm:NAME, shm:/DIR/NAME or shm:NAME?size=64MiB", e.Reason, e.Source)
+	return fmt.Sprintf("%s in input %s: %s", e.Reason, e.Source, howToWrite)
 }
 
 // Check says why an address means no ring, whatever the host.
 func Check(text string) error {
-	_, err := parseAddress("shm:"+text, text)
+	_, err := parseAddress("", text)
+	var wrong *addressError
+	if errors.As(err, &wrong) {
+		return errors.New(wrong.Reason + ": " + howToWrite) // who asks names the input
+	}
 	return err
 }
 
@@ -58,8 +66,13 @@ func parseAddress(source, text string) (address, error) {
 		name: name,
 		size: defaultSize,
 	}
-	if name == "" {
+	switch {
+	case name == "":
 		return a, &addressError{source, "there is no name of a ring"}
+	case strings.ContainsFunc(text, unicode.IsSpace):
+		return a, &addressError{source, "there is a blank"}
+	case name[0] == '.':
+		return a, &addressError{source, "the name of a ring begins with a dot"}
 	}
 	if !has {
 		return a, nil

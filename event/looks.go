@@ -1,0 +1,72 @@
+package event
+
+import "bytes"
+
+// LooksBytes is how much of the beginning of a file Looks wants to see.
+const LooksBytes = 512
+
+// looks are formats of others, by what stands at a place of a file.
+var looks = []struct {
+	at    int
+	magic string
+	is    string // completes "it looks like …"
+	do    string
+}{
+	{0, "\x1f\x8b", "data that gzip has compressed", "unpack it: gunzip"},
+	{0, "\x28\xb5\x2f\xfd", "data that zstd has compressed", "unpack it: unzstd"},
+	{0, "\xfd7zXZ\x00", "data that xz has compressed", "unpack it: unxz"},
+	{0, "\x04\x22\x4d\x18", "data that lz4 has compressed", "unpack it: unlz4"},
+	{0, "BZh", "data that bzip2 has compressed", "unpack it: bunzip2"},
+	{0, "PK\x03\x04", "a ZIP archive", "unpack it: unzip"},
+	{257, "ustar", "a tar archive", "unpack it: tar xf"},
+	{0, "\x89HDF\r\n\x1a\n", "a file of HDF5", "write its events as MDF, MEP or MFP"},
+	{0, "root", "a file of ROOT", "write its events as MDF, MEP or MFP"},
+	{0, "PAR1", "a file of Parquet, such as ringlet-convert makes", "give the files of the run that it was made of"},
+	{0, "_DET", "a native file of EUDAQ 1, whose events begin with _DET", eudaq2},
+	{0, "_RAW", "a native file of EUDAQ 1, whose events begin with _RAW", eudaq2},
+	{0, "_TLU", "a native file of EUDAQ 1, whose events begin with _TLU", eudaq2},
+	{0, "\x7fELF", "a program", "give a file of data"},
+	{0, "SQLite format 3\x00", "a database of SQLite", "give a file of data"},
+	{0, "\xd4\xc3\xb2\xa1", "a capture of packets (pcap)", "give a file of events"},
+	{0, "\x0a\x0d\x0d\x0a", "a capture of packets (pcapng)", "give a file of events"},
+	{0, "RIFF", "a file of sound or images (RIFF)", "give a file of data"},
+	{0, "\x93NUMPY", "an array of NumPy", "write its events as MDF, MEP or MFP"},
+	{0, "SIMPLE  =", "a file of FITS", "write its events as MDF, MEP or MFP"},
+}
+
+const eudaq2 = "write it anew with the native writer of EUDAQ 2"
+
+// leastText is how many bytes must be text for a file to look like one.
+const leastText = 16
+
+// Looks says what a file looks like that is none of those which Ringlet reads, and what to do; both empty: like nothing
+// that is known. head is its beginning. A file of MDF, MEP, MFP or EUDAQ 2 is none of them; who asks has looked.
+func Looks(head []byte) (is, do string) {
+	for _, l := range looks {
+		if len(head) >= l.at+len(l.magic) && string(head[l.at:l.at+len(l.magic)]) == l.magic {
+			return l.is, l.do
+		}
+	}
+	if len(head) >= leastText && bytes.IndexFunc(head, notText) < 0 {
+		return "text", "give a file of data"
+	}
+	return "", ""
+}
+
+// notText says whether a letter is in no text.
+func notText(r rune) bool {
+	return r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == 0x7f || r == 0xfffd
+}
+
+// packed are the first bytes of banks that LHCb has compressed, as ROOT's library marks them.
+var packed = map[string]string{"ZL": "zlib", "XZ": "lzma", "L4": "lz4", "ZS": "zstd", "CS": "zlib of old"}
+
+// packing names how the banks of a record are compressed, as far as their first bytes tell.
+func (r Record) packing() string {
+	if from := r.HeaderSize(); len(r) >= from+2 {
+		if name := packed[string(r[from:from+2])]; name != "" {
+			return ", by " + name
+		}
+	}
+	return ""
+}

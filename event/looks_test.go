@@ -1,0 +1,35 @@
+package event
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLooksNamesFilesOfOthers(t *testing.T) {
+	tar := strings.Repeat("\x00", 257) + "ustar"
+	for head, want := range map[string]string{
+		"\x1f\x8b\x08\x00": "gzip", "\x28\xb5\x2f\xfd": "zstd", "\x89HDF\r\n\x1a\n": "HDF5", "root\x00\x00\xf7": "ROOT",
+		"_DET\x00\x00\x00\x00\x16": "EUDAQ 1", "PAR1": "Parquet", "event,source,size\n1,2,3\n": "text", tar: "tar",
+		"\xfd7zXZ\x00": "xz", "\x04\x22\x4d\x18": "lz4",
+	} {
+		if is, do := Looks([]byte(head)); !strings.Contains(is, want) || do == "" {
+			t.Errorf("%.20q looks like %q; %s", head, is, do)
+		}
+	}
+	for _, head := range []string{"", "x", "short text", "\x00\x01\x02\x03", strings.Repeat("\xff", 64)} {
+		if is, _ := Looks([]byte(head)); is != "" {
+			t.Errorf("%.20q looks like %s", head, is)
+		}
+	}
+}
+
+func TestCompressedRecordsAreNamed(t *testing.T) {
+	r := make(Record, 60)
+	r[16], r[17] = 6, 3<<4|7
+	for mark, want := range map[string]string{"ZL\x08": "(kind 6, by zlib)", "ZS\x01": "(kind 6, by zstd)", "??": "(kind 6)"} {
+		copy(r[48:], mark)
+		if _, err := r.Banks(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", mark, err)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package inspect
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"ringlet/event"
+	"ringlet/event/eudaq"
+)
+
+// maxEUDAQ is the most of a file of EUDAQ that is looked at: nothing but its whole event tells where the next begins.
+const maxEUDAQ = 4 << 30
+
+// mostDevices bounds the list of devices of a spoiled file.
+const mostDevices = 1000
+
+// device is a source of a file of EUDAQ.
+type device struct {
+	Name string `json:"name"`
+	sizes
+}
+
+// eudaqReport is the summary of a file of EUDAQ.
+type eudaqReport struct {
+	File     string   `json:"file"`
+	Format   Format   `json:"format"`
+	Events   sizes    `json:"events"`
+	Numbers  span     `json:"numbers"`
+	Runs     []uint32 `json:"runs"`
+	Devices  []device `json:"devices"`
+	BadInput string   `json:"bad_input,omitempty"`
+}
+
+// inspectEUDAQ looks into a file of EUDAQ 2. Of a verification its summary is all: the format has no checksums.
+func inspectEUDAQ(ctx context.Context, out io.Writer, in *bufio.Reader, path string, opts Options) error {
+	data, err := io.ReadAll(io.LimitReader(&heedful{ctx, in}, maxEUDAQ+1))
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	if len(data) > maxEUDAQ {
+		return &BadInputError{Path: path, Problems: 1, First: errors.New("it has more than 4 GiB, and files of EUDAQ are " +
+			"looked at up to that size")}
+	}
+	r := eudaqReport{File: path, Format: FormatEUDAQ}
+	devices, runs := map[string]*sizes{}, map[uint32]bool{}
+	var subs []eudaq.Event
+	var bad error
+	for at, n := 0, 0; at < len(data) && (opts.Limit == 0 || n < opts.Limit); n++ {
+		var e eudaq.Event
+		if e, subs, err = eudaq.Parse(data[at:], subs); err != nil {
+			bad = event.Located(err, int64(n), int64(at))
+			break
+		}
+		at += len(e.Bytes)
+		r.add(&e, subs, devices, runs)
+		if opts.Mode == ModeDump {
+			if err := dumpEUDAQ(out, &e, subs, opts.JSON); err != nil {
+				return err
+			}
+		}
+	}
+	if opts.Mode != ModeDump {
+		for _, name := range slices.Sorted(maps.Keys(devices)) {
+			r.Devices = append(r.Devices, device{name, *devices[name]})
+		}
+		r.Runs = slices.Sorted(maps.Keys(runs))
+		if bad != nil {
+			r.BadInput = bad.Error()
+		}
+		if err := r.print(out, opts.JSON); err != nil {
+			return err
+		}
+	}
+	if bad != nil {
+		return &BadInputError{Path: path, Problems: 1, First: bad}
+	}
+	return nil
+}
+
+// add counts an event; where it has no sub-events it is its own only one.
+func (r *eudaqReport) add(e *eudaq.Event, subs []eudaq.Event, devices map[string]*sizes, runs map[uint32]bool) {
+	r.Events.add(len(e.Bytes))
+	r.Numbers.add(uint64(e.Number), uint64(e.Number))
+	if len(runs) < maxRuns {
+		runs[e.Run] = true
+	}
+	if len(subs) == 0 {
+		subs = []eudaq.Event{*e}
+	}
+	for i := range subs {
+		name := fmt.Sprintf("%.64q device %d", subs[i].Description, subs[i].Stream)
+		if devices[name] == nil {
+			if len(devices) == mostDevices {
+				continue
+			}
+			devices[name] = &sizes{}
+		}
+		devices[name].add(len(subs[i].Bytes))
+	}
+}
+
+// print writes the summary.
+func (r *eudaqReport) print(out io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(out).Encode(r)
+	}
+	_, err := fmt.Fprintf(out, "%s: eudaq, %d events, %d bytes, numbers %d to %d, runs %v\n", r.File, r.Events.Count,
+		r.Events.Bytes, r.Numbers.First, r.Numbers.Last, r.Runs)
+	for _, d := range r.Devices {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "  %s: %d in events, %d to %d bytes, mean %.1f\n", d.Name, d.Count, d.Min, d.Max, d.Mean)
+		}
+	}
+	return err
+}
+
+// dumpEUDAQ writes an event and its sub-events.
+func dumpEUDAQ(out io.Writer, e *eudaq.Event, subs []eudaq.Event, asJSON bool) error {
+	type line struct {
+		Number  uint32 `json:"number"`
+		Run     uint32 `json:"run"`
+		Name    string `json:"name"`
+		Device  uint32 `json:"device"`
+		Trigger uint32 `json:"trigger"`
+		Flags   uint32 `json:"flags"`
+		Bytes   int    `json:"bytes"`
+		Subs    []line `json:"sub_events,omitempty"`
+	}
+	of := func(e *eudaq.Event) line {
+		return line{e.Number, e.Run, string(e.Description), e.Stream, e.Trigger, e.Flags, len(e.Bytes), nil}
+	}
+	whole := of(e)
+	for i := range subs {
+		whole.Subs = append(whole.Subs, of(&subs[i]))
+	}
+	if asJSON {
+		return json.NewEncoder(out).Encode(whole)
+	}
+	_, err := fmt.Fprintf(out, "event %d run %d %.64q device %d trigger %d flags %#x %d bytes\n", whole.Number, whole.Run,
+		whole.Name, whole.Device, whole.Trigger, whole.Flags, whole.Bytes)
+	for _, s := range whole.Subs {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "  event %d %.64q device %d trigger %d flags %#x %d bytes\n", s.Number, s.Name, s.Device,
+				s.Trigger, s.Flags, s.Bytes)
+		}
+	}
+	return err
+}
+
+// heedful reads until a context ends.
+type heedful struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+func (h *heedful) Read(b []byte) (int, error) {
+	if err := h.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return h.in.Read(b)
+}

@@ -1,0 +1,60 @@
+package inspect
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Files are the files that are meant: those of names as they are, and of a directory those which are named as ones that
+// Inspect reads, segments of a run above all, by name, and those of directories in it. The error says of what there is
+// none.
+func Files(names []string) (files []string, err error) {
+	for _, name := range names {
+		st, err := os.Stat(name)
+		if err != nil || !st.IsDir() {
+			files = append(files, name) // opening says what is wrong with it
+			continue
+		}
+		found, err := within(name, deepest)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%s is a directory in which no file ends in .mdf, .mep, .mfp or .raw, nor is a segment that a "+
+				"process writes: name a file, or the directory of a run", name)
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}
+
+// deepest is how many directories within each other are looked into: an output, and its runs.
+const deepest = 2
+
+// within are the files of a directory and of those in it.
+func within(dir string, deep int) (files []string, err error) {
+	entries, err := os.ReadDir(dir) // by name
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case e.IsDir() && deep > 1:
+			below, err := within(path, deep-1)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, below...)
+		case e.Type().IsRegular() && slices.Contains(read, strings.ToLower(filepath.Ext(extension(path)))):
+			files = append(files, path)
+		}
+	}
+	return files, nil
+}
+
+// read are the endings of files that Inspect reads.
+var read = []string{".mdf", ".mep", ".mfp", ".raw"}
