@@ -36,6 +36,9 @@ var looks = []struct {
 
 const eudaq2 = "write it anew with the native writer of EUDAQ 2"
 
+// Text is what Looks calls text: a spoiled file may look so.
+const Text = "text"
+
 // leastText is how many bytes must be text for a file to look like one.
 const leastText = 16
 
@@ -48,7 +51,7 @@ func Looks(head []byte) (is, do string) {
 		}
 	}
 	if len(head) >= leastText && bytes.IndexFunc(head, notText) < 0 {
-		return "text", "give a file of data"
+		return Text, "give a file of data"
 	}
 	return "", ""
 }

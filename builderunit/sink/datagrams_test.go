@@ -107,7 +107,7 @@ func TestNobodyListens(t *testing.T) {
 
 func TestDestinations(t *testing.T) {
 	for output, want := range map[string]string{
-		"udp:host":                "missing port",
+		"udp:host":                "has no port",
 		"udp:h:1?mtu=100":         `mtu "100" is not a number from 576 to 65535`,
 		"udp:h:1?mtu=x":           `mtu "x" is not`,
 		"udp:h:1?sync=h":          "sync: ",

@@ -173,13 +173,14 @@ func Detect(in *bufio.Reader, path string) (Format, error) {
 	if eudaq.Is(head) {
 		return FormatEUDAQ, nil
 	}
-	if is, do := event.Looks(head); is != "" {
+	byName := Format(strings.ToLower(strings.TrimPrefix(filepath.Ext(extension(path)), ".")))
+	named := byName == FormatMDF || byName == FormatMEP || byName == FormatMFP
+	if is, do := event.Looks(head); is != "" && (!named || is != event.Text) {
 		return "", &BadInputError{Path: path, Problems: 1, First: fmt.Errorf(
 			"it is no file of MDF, MEP, MFP or EUDAQ 2: it looks like %s; %s", is, do)}
 	}
-	switch f := Format(strings.ToLower(strings.TrimPrefix(filepath.Ext(extension(path)), "."))); f {
-	case FormatMDF, FormatMEP, FormatMFP:
-		return f, nil
+	if named {
+		return byName, nil
 	}
 	return "", &BadInputError{Path: path, Problems: 1, First: fmt.Errorf(
 		"neither its first bytes (% X) nor its extension tell whether it holds mdf, mep, mfp or eudaq; name the format", head[:min(len(head), 12)])}
