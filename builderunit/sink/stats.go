@@ -50,7 +50,7 @@ func (s *SegmentsStats) Add(o SegmentsStats) {
 // Add adds the counters of another output.
 func (s *BufferStats) Add(o BufferStats) {
 	s.DeadReaders, s.LostMEPs = s.DeadReaders+o.DeadReaders, s.LostMEPs+o.LostMEPs
-	s.Superseded, s.Missed = s.Superseded+o.Superseded, s.Missed+o.Missed
+	s.Superseded, s.Missed, s.Unread = s.Superseded+o.Superseded, s.Missed+o.Missed, s.Unread+o.Unread
 }
 
 // Add adds the counters of another output.

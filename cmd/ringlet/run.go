@@ -172,6 +172,9 @@ func (c *runFlags) show(to streams, report *nodes.Report) (err error) {
 	if err != nil {
 		return err
 	}
+	for _, what := range report.Unread() {
+		fmt.Fprintf(to.err, "ringlet: %s\n", what)
+	}
 	if report.Why != "" && report.Verdict() == nodes.Good { // else the last sentence says it
 		fmt.Fprintf(to.err, "ringlet: run %d is %s: %s\n", report.Run, report.Worth, report.Why)
 	}

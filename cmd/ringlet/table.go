@@ -311,6 +311,9 @@ func outputRows(row printRow, r *nodes.Report) {
 		row("output", "%s, %s in %s", o.Directory, counted(o.Events, "event", "events"),
 			counted(o.Segments, "file", "files"))
 	}
+	for _, what := range r.Unread() {
+		row("NOT READ", "%s", what)
+	}
 	if o == nil {
 		return
 	}

@@ -99,6 +99,9 @@ func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
 		return
 	}
 	p.closing(now.rec.GetNumber(), report)
+	for _, what := range report.Unread() {
+		p.say(warning, "output", ownName, "%s", what)
+	}
 	for _, what := range report.NotChecked {
 		p.say(warning, "run", ownName, "not checked: %s", what)
 	}

@@ -114,12 +114,12 @@ func (r *Report) outputLosses(l *lossList) {
 	}
 }
 
-// unread says which builder units handed MEPs to buffers that nobody read.
-func (r *Report) unread() (said []string) {
+// Unread says which builder units handed MEPs to buffers that nobody read, a sentence each, whether that is a loss or not.
+func (r *Report) Unread() (said []string) {
 	for _, n := range r.Counters {
 		if k := n.Counters["bu.output_meps_unread"]; k > 0 {
-			said = append(said, fmt.Sprintf("%d MEPs of %s were handed to a buffer that nobody read: start a reader "+
-				"(ringlet read) before the run, or leave out the buffer", k, n.Node))
+			said = append(said, fmt.Sprintf("nobody has read the buffer of %s, to which %d MEPs were handed: start its reader "+
+				"before the run, or leave out that output", n.Node, k))
 		}
 	}
 	return said
