@@ -191,6 +191,7 @@ demo: build convert ## a test beam on this machine: four front-ends, a run with 
 .PHONY: check-testbeam
 check-testbeam: build convert ## the same, its front-ends killed at random: EVENTS (2500000), RATE, SEED, EVERY seconds; each fragment once
 	examples/testbeam/kills.sh
+	EVENTS= examples/testbeam/ends.sh
 
 .PHONY: figures
 figures: build ## play the figures of the founding documents, and write sim/results

@@ -114,8 +114,8 @@ func readAnswer(r io.Reader) (answer, error) {
 		return answer{}, &StreamError{Code: 2, Sentence: fmt.Sprintf("it answers with %q, which is no answer of version %d",
 			b[:5], streamVersion)}
 	case n > maxSentence:
-		return answer{}, &StreamError{Code: 6, Sentence: fmt.Sprintf("it answers with a sentence of %d bytes: %d are the most",
-			n, maxSentence)}
+		return answer{}, &StreamError{Code: 6, Sentence: fmt.Sprintf("it answers with a sentence of %d bytes: %d are the "+
+			"most", n, maxSentence)}
 	}
 	if version == streamVersion {
 		if _, err := io.ReadFull(r, b[answerHead:]); err != nil {
@@ -131,8 +131,8 @@ func readAnswer(r io.Reader) (answer, error) {
 	case a.code > codeOutcome && a.code < codeGivenUp:
 		return answer{}, &StreamError{Code: a.code, Sentence: a.sentence}
 	case version == 1:
-		return answer{}, &StreamError{Code: 2, Sentence: "it speaks version 1 of the format alone: it is of an older release " +
-			"than this client"}
+		return answer{}, &StreamError{Code: 2, Sentence: "it speaks version 1 of the format alone: it is of an older " +
+			"release than this client"}
 	}
 	a.a, a.b = binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
 	a.c, a.d = binary.LittleEndian.Uint32(b[24:]), binary.LittleEndian.Uint32(b[28:])

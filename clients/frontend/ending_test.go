@@ -169,7 +169,8 @@ func TestLeave(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
-	if err := s.Leave(short); err == nil || !strings.Contains(err.Error(), "600 fragments from event 1000 on may be lost") {
+	want := "600 fragments from event 1000 on may be lost"
+	if err := s.Leave(short); err == nil || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 }

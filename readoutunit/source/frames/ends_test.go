@@ -92,8 +92,8 @@ func TestCloseHasABound(t *testing.T) {
 	}
 }
 
-// TestCloseTellsWhatWasGivenUp: a front-end of which fragments were given up hears of them from close, and does not wait
-// for the outcome of a number that nobody believes.
+// TestCloseTellsWhatWasGivenUp: a front-end of which fragments were given up hears of them from close, and does not
+// wait for the outcome of a number that nobody believes.
 func TestCloseTellsWhatWasGivenUp(t *testing.T) {
 	f := openTCP(t)
 	said := ends(t, f, "late")

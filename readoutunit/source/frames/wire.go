@@ -76,7 +76,7 @@ var reasonWords = [...]string{
 	severalReasons: "are in no file of this run, for several reasons",
 	tooLate:        "are in no file of this run: they came too late, and their events were built without them",
 	cameAgain:      "were thrown away: their events have a fragment of this source already",
-	ranBackwards:   "were thrown away: their numbers run backwards, or are below the event from which Ringlet asked to send",
+	ranBackwards:   "were thrown away: their numbers run backwards, or are below the one from which Ringlet asked to send",
 	wildNumber:     "were thrown away: their numbers are far from those around them",
 	leftOver:       "are in no file of this run: it ended before they were built",
 }
