@@ -17,7 +17,6 @@ int main(int argc, char **argv) {
         return 2;
     uint64_t events = strtoull(argv[3], NULL, 10);
     size_t size = strtoul(argv[4], NULL, 10);
-    memset(&set, 0, sizeof set);
     set.name = "telescope";
     set.type = 7;
     set.given_up = told;
