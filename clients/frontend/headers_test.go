@@ -16,7 +16,8 @@ import (
 // needed makes a compiler that is missing a failure: make check-headers.
 var needed = flag.Bool("compilers", false, "fail where one of the compilers of TestHeaders is missing")
 
-// TestHeaders: each header of clients/c is a C and a C++ program of its own, and all together are one, without a warning.
+// TestHeaders: each header of clients/c is a C and a C++ program of its own, and all together are one, and gives no
+// warning.
 func TestHeaders(t *testing.T) {
 	headers, err := filepath.Glob("../c/*.h")
 	must.OK(t, err)

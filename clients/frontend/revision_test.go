@@ -187,7 +187,8 @@ func TestNumbersAnewInGo(t *testing.T) {
 	f.GaveUp(101, 102, live.Jump) // the same range goes on
 	f.Safe(102)
 	g, ok, err := r.NextGivenUp()
-	if want := (frontend.GivenUp{From: 100, To: 102, Reason: 4, Fragments: 2}); g != want || !ok || err != nil || r.GivenUp() != 2 {
+	want := frontend.GivenUp{From: 100, To: 102, Reason: 4, Fragments: 2}
+	if g != want || !ok || err != nil || r.GivenUp() != 2 {
 		t.Errorf("%+v, %v, %v", g, ok, err)
 	}
 	f.Resume(50) // what it put in is not believed

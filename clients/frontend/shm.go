@@ -176,8 +176,8 @@ func (r *Ring) Source() uint16 { return r.source }
 func (r *Ring) Run() uint64 { return r.run }
 
 // Expected is the event after the last one that was committed or dropped, by whatever front-end: where one that was
-// killed begins again. 0 in a new ring. Where the front-end before left a number that the readout unit does not believe,
-// it is the one behind those that it does.
+// killed begins again. 0 in a new ring. Where the front-end before left a number that the readout unit does not
+// believe, it is the one behind those that it does.
 func (r *Ring) Expected() uint64 { return r.core.Expected() }
 
 // Safe is the number of the event below which all events are safe: nobody will ask for them again.
@@ -301,16 +301,16 @@ func (r *Ring) Put(ctx context.Context, event uint64, data []byte) error {
 	return err
 }
 
-// End declares the end of this front-end's run, waits for EndPatience at most until the readout unit has taken what is in
-// the ring and the end, and closes the ring. No fragment of this run may follow. What was taken is not yet safe.
+// End declares the end of this front-end's run, waits for EndPatience at most until the readout unit has taken what is
+// in the ring and the end, and closes the ring. No fragment of this run may follow. What was taken is not yet safe.
 func (r *Ring) End() error {
 	ctx, cancel := context.WithTimeout(context.Background(), EndPatience)
 	defer cancel()
 	return r.EndWithin(ctx)
 }
 
-// EndWithin is End that waits until ctx is over. Reasons of its *RingError: ErrNotTaken, ErrClosed, ErrRefused, ErrGone.
-// The ring is closed in any case.
+// EndWithin is End that waits until ctx is over. Reasons of its *RingError: ErrNotTaken, ErrClosed, ErrRefused and
+// ErrGone. The ring is closed in any case.
 func (r *Ring) EndWithin(ctx context.Context) error {
 	if r.seg == nil {
 		return nil

@@ -56,7 +56,8 @@ func (p *peer) accept() {
 	hello := make([]byte, 24+4+len("telescope"))
 	_, err = io.ReadFull(p.conn, hello)
 	must.OK(p.t, err)
-	want := "RLFH\x02" + string([]byte{p.kind}) + "\xff\xff" + strings.Repeat("\x00", 8) + "\x0d\x00\x00\x00\x00\x00\x00\x00\x01\x00\x09\x00telescope"
+	want := "RLFH\x02" + string([]byte{p.kind}) + "\xff\xff" + strings.Repeat("\x00", 8) +
+		"\x0d\x00\x00\x00\x00\x00\x00\x00\x01\x00\x09\x00telescope"
 	if string(hello) != want {
 		p.t.Fatalf("hello %q, want %q", hello, want)
 	}

@@ -188,7 +188,7 @@ func (c *Consumer) free(to uint64) {
 func (c *Consumer) Safe(event uint64) {
 	c.wanted = max(c.wanted, event)
 	to := c.wanted
-	if !c.Revised() {
+	if !c.informed() {
 		to = min(to, c.held)
 	}
 	if to <= c.told {
@@ -201,9 +201,9 @@ func (c *Consumer) Safe(event uint64) {
 	}
 }
 
-// Held is the event below which a producer of revision 1 is told safe, and true, if fragments that were given up keep it
-// there.
-func (c *Consumer) Held() (uint64, bool) { return c.held, c.held < c.wanted && !c.Revised() }
+// Held is the event below which a producer of revision 1 is told safe, and true, if fragments that were given up keep
+// it there.
+func (c *Consumer) Held() (uint64, bool) { return c.held, c.held < c.wanted && !c.informed() }
 
 // Refused is how many records held no fragment of the format.
 func (c *Consumer) Refused() uint64 { return c.refused }

@@ -8,9 +8,9 @@
 // # What the caller must do, in order
 //
 // The consumer makes the ring: Make on zeroed memory, with the lock of byte ConsumerByte held before anybody finds the
-// memory, then Consume. Next gives fragments, Done gives their room back, Settle tells where a front-end that comes is to
-// go on, GaveUp what is in no file, Safe what it may forget, TakeEnd that its end was taken, and Leave that nobody reads
-// any more.
+// memory, then Consume. Next gives fragments, Done gives their room back, Settle tells where a front-end that comes is
+// to go on, GaveUp what is in no file, Safe what it may forget, TakeEnd that its end was taken, and Leave that nobody
+// reads any more.
 //
 // A producer takes the lock of byte ProducerByte, then calls Produce: there is one at a time, and after a death the
 // next one finds the number of the next event in Expected, after Settled and Resume. Then Reserve and Commit, or Drop;

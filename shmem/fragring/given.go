@@ -67,7 +67,8 @@ func (c *Consumer) GaveUp(from, to uint64, why Reason) {
 // GivenUp is how many fragments of this ring the consumer has given up.
 func (p *Producer) GivenUp() uint64 { return p.givenUp.Load() }
 
-// NextGivenUp gives the next range that was given up, of all that were told in this run; false where there is none. The error is a *BrokenError.
+// NextGivenUp gives the next range that was given up, of all that were told in this run; false where there is none.
+// The error is a *BrokenError.
 func (p *Producer) NextGivenUp() (g GivenUp, ok bool, err error) {
 	if !p.revised() {
 		return g, false, nil
@@ -165,15 +166,15 @@ func (p *Producer) Resume() {
 	p.note(again - 1) // both marks, or the higher number of the other one would hold again
 }
 
-// Revised says whether the producer that attached last knows the words of revision 2.
-func (c *Consumer) Revised() bool {
+// informed says whether the producer that attached last knows the words of revision 2.
+func (c *Consumer) informed() bool {
 	return c.revision.Load() >= Revision && c.by.Load() == c.attached.Load()
 }
 
 // Frontend is the name of the producer that attached last, as it says; empty where it says none. What is no printable
 // text of UTF-8 is replaced.
 func (c *Consumer) Frontend() string {
-	if !c.Revised() {
+	if !c.informed() {
 		return ""
 	}
 	var b [MaxName]byte
