@@ -17,6 +17,9 @@ func (c *Config) checkWaits(p *problems) {
 	if c.FragmentTimeout < leastWait {
 		p.add("fragment-timeout", "%v is less than %v", c.FragmentTimeout, leastWait)
 	}
+	if c.MaxLeap < 1 {
+		p.add("max-leap", "the number behind each one is 1 further: %d is too little", c.MaxLeap)
+	}
 	if c.FlushAfter < leastWait {
 		p.add("flush-after", "%v is less than %v", c.FlushAfter, leastWait)
 	}
@@ -111,6 +114,7 @@ func (c *Config) liveSettings() (s source.LiveSettings, err error) {
 	s = source.LiveSettings{
 		Timeout:    c.FragmentTimeout,
 		FlushAfter: c.FlushAfter,
+		MaxLeap:    c.MaxLeap,
 		Slot:       int(c.SlotSize),
 	}
 	s.OnMissing, err = live.ParseOnMissing(c.OnMissing)

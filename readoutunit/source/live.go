@@ -32,7 +32,7 @@ type LiveSettings struct {
 	Timeout    time.Duration // how long an event waits for a fragment
 	FlushAfter time.Duration // how long it waits for a MEP to be full
 	OnMissing  live.OnMissing
-	MaxLeap    uint64 // how far a number may be from the one before it to be near it; 0: live.DefaultLeap
+	MaxLeap    uint64 // how far a number may be from the one before it to be near it; 0: the default
 	Slot       int    // bytes of a builder unit's slot; 0: not known yet
 	Run        uint64 // number of the run
 	Log        *slog.Logger

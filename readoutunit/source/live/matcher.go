@@ -75,7 +75,7 @@ const none = NoEvent
 // have sent one.
 func NewMatcher(rules Rules, names []string, unordered []bool) *Matcher {
 	if rules.Leap == 0 {
-		rules.Leap = DefaultLeap
+		rules.Leap = defaultLeap
 	}
 	m := &Matcher{
 		rules:   rules,

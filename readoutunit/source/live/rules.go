@@ -47,11 +47,11 @@ type Rules struct {
 	Window     int // events that are kept at a time, a power of two
 	Room       int // bytes of fragments, padding included, that a MEP of this readout unit may have
 	Align      uint8
-	Leap       uint64 // how far a number may be from the one before it, or from one in doubt, to be near it; 0: DefaultLeap
+	Leap       uint64 // how far a number may be from the one before it, or from one in doubt, to be near it; 0: defaultLeap
 }
 
-// DefaultLeap is Leap where nothing else is said.
-const DefaultLeap = 1_000_000
+// defaultLeap is Leap where nothing else is said.
+const defaultLeap = 1_000_000
 
 // Reach is how far the data of a readout unit go. Numbers are of events; each only grows.
 type Reach struct {
