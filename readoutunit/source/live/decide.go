@@ -138,7 +138,7 @@ func (m *Matcher) uncut() bool {
 // due is when a source is given up that has no fragment of an event; or, if it has one in doubt, when that is believed.
 func (m *Matcher) due(s *matched, e uint64, first time.Duration) time.Duration {
 	switch doubted := len(s.doubts) > 0 && find(s.doubts, e) >= 0; {
-	case s.over, s.ordered && s.any && s.next > e, s.ceased && doubted:
+	case s.over, (s.ordered || s.steps > mostDoubts) && s.any && s.next > e, s.ceased && doubted:
 		return math.MinInt64
 	case doubted:
 		return max(first, s.resumed) + m.rules.Timeout

@@ -95,8 +95,13 @@ func apart(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
 // came notes a number that is believed.
 func (s *matched) came(e uint64) {
-	if !s.any {
+	switch {
+	case !s.any:
 		s.count.First = e
+	case e >= s.next+emptyRun:
+		s.steps++
+	case e >= s.next:
+		s.steps = 0
 	}
 	s.any, s.next, s.late = true, max(s.next, e+1), none
 	s.count.First, s.count.Last = min(s.count.First, e), e
@@ -107,6 +112,7 @@ func (m *Matcher) accept(s *matched, p early) {
 	e := p.Event
 	if s.any && s.ordered && e > s.next {
 		s.count.Gaps++
+		s.gap = e
 	}
 	s.came(e)
 	if m.far(e) {

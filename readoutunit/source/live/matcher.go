@@ -50,6 +50,8 @@ type matched struct {
 	since   time.Duration // when it began
 	resumed time.Duration // when it began, or was stalled last
 	next    uint64        // behind the highest number that is believed
+	gap     uint64        // the last number behind those that it left out
+	steps   int           // times in a row that it left out emptyRun numbers or more: it counts in steps
 	late    uint64        // a number beyond next that came too late; none
 	wrapped uint8         // its numbers look like a counter of so many bits that began anew; 0
 	ahead   []early       // believed, and beyond the window: in order
@@ -116,7 +118,7 @@ func (m *Matcher) Offer(source int, p Piece, now time.Duration) (Verdict, error)
 	}
 	v := take(source, early{p, now})
 	if s.count.Gaps > gaps {
-		return v, s.fault(p.Event, Gap, at)
+		return v, s.fault(s.gap, Gap, at)
 	}
 	return v, nil
 }
