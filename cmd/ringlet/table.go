@@ -89,12 +89,17 @@ func writeTable(w io.Writer, r *nodes.Report) error {
 
 // runRows say what the run was, and how it ended.
 func runRows(row printRow, r *nodes.Report) {
-	row("run", "%d: %d nodes, %d readout and %d builder units, %s, %s, packing %d, %s streams each", r.Run, r.Nodes, r.RUs,
-		r.BUs, r.Carried(), r.Traffic(), r.Packing, streamsOf(r))
+	between := ", " + r.Carried() + ", " + r.Traffic()
+	if r.Nodes == 1 {
+		between = "" // nothing goes from one to another
+	}
+	row("run", "%d: %s, %s and %s%s, packing %d, %s streams each", r.Run, counted(r.Nodes, "node", "nodes"),
+		counted(r.RUs, "readout", "readout"), counted(r.BUs, "builder unit", "builder units"), between, r.Packing,
+		streamsOf(r))
 	if r.Started == "" {
 		row("end", "%s before it began", r.EndCause)
 	} else {
-		row("end", "%s after %.3f s", r.EndCause, r.DurationS)
+		row("end", "%s; %.3f s from the first event to the last, %.3f s in all", r.EndCause, r.EventsS, r.WallS)
 	}
 	row("verdict", "%s%s", r.Worth, prefixed(": ", r.Why))
 	if len(r.Leavers) > 0 {
@@ -135,6 +140,9 @@ func builtRows(row printRow, r *nodes.Report) {
 	}
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
 	mfpRow(row, r)
+	if r.ChunksSent == 0 { // no link was used
+		return
+	}
 	row("chunks", "%d sent = %d placed + %d duplicate + %d late + %d refused + %d lost; %d were re-sent", r.ChunksSent,
 		r.ChunksPlaced, r.ChunksDuplicate, r.ChunksLate, r.ChunksRefused, r.ChunksLost, r.ChunksResent)
 	if r.DatagramsDropped > 0 {
@@ -146,6 +154,9 @@ func builtRows(row printRow, r *nodes.Report) {
 func timeRows(row printRow, r *nodes.Report) {
 	row("build latency", "p50 %s, p99 %s, p99.9 %s, max %s", micros(r.LatencyUs.P50), micros(r.LatencyUs.P99),
 		micros(r.LatencyUs.P999), micros(r.LatencyUs.Max))
+	if r.BarrierUs.Max == 0 && len(r.Holders) == 0 {
+		return // nobody had to wait for another
+	}
 	row("barrier", "p50 %s, p99 %s, max %s; %.1f %% of the time", micros(r.BarrierUs.P50), micros(r.BarrierUs.P99),
 		micros(r.BarrierUs.Max), 100*r.BarrierShare)
 	if len(r.Holders) > 0 {
@@ -183,7 +194,7 @@ func prefixed(before, text string) string {
 }
 
 // counted is a number with its word: "1 file", or "2 files".
-func counted(n uint64, one, many string) string {
+func counted[N int | uint64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}

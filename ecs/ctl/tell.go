@@ -60,7 +60,7 @@ func plain(s string) string {
 
 // at writes a time as all are written: UTC, to the second.
 func at(t *timestamppb.Timestamp) string {
-	if t == nil {
+	if !there(t) {
 		return "–"
 	}
 	return t.AsTime().UTC().Format(time.DateTime + "Z")

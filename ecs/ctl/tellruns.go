@@ -153,16 +153,19 @@ func writeLosses(w io.Writer, losses []*ecsv1.Loss) error {
 	return t.end()
 }
 
+// there says whether somebody noted a time: a control of an earlier version sent the year 1 where nobody had.
+func there(t *timestamppb.Timestamp) bool { return t != nil && !t.AsTime().IsZero() }
+
 // moment is a time to the millisecond.
 func moment(t *timestamppb.Timestamp) string {
-	if t == nil {
+	if !there(t) {
 		return ""
 	}
 	return t.AsTime().UTC().Format("2006-01-02 15:04:05.000Z")
 }
 
 func took(from, to *timestamppb.Timestamp) string {
-	if from == nil || to == nil {
+	if !there(from) || !there(to) {
 		return ""
 	}
 	return fmt.Sprintf(" (%v)", to.AsTime().Sub(from.AsTime()).Round(time.Millisecond))

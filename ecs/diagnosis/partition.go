@@ -37,7 +37,7 @@ func ofComponents() []Rule {
 			look:     degraded,
 			advise:   adviseDegraded,
 			When:     "A component goes on with less than it should have.",
-			Advice:   "Mend what the cause names; the run goes on, and its verdict will be DEGRADED.",
+			Advice:   "Mend what the cause names; a run that goes on meanwhile will be DEGRADED.",
 		},
 		{
 			ID:       "left-out",

@@ -357,6 +357,14 @@ func inRecord(x fault.Fault, code string, at *timestamppb.Timestamp) *ecsv1.Caus
 	}
 }
 
+// stamp is a time in a message; nothing where nobody noted it.
+func stamp(at time.Time) *timestamppb.Timestamp {
+	if at.IsZero() {
+		return nil
+	}
+	return timestamppb.New(at)
+}
+
 // message is a cause for people and records.
 func (p *Partition) message(c fsm.Cause) *ecsv1.Cause {
 	if c.IsZero() {

@@ -55,7 +55,7 @@ func (p *Partition) versions(crew *nodes.Crew) map[string]string {
 
 // began notes that every node is Running.
 func (p *Partition) began(run *nodes.Run) {
-	p.change(func(r *ecsv1.Run) { r.StartDone = timestamppb.New(run.StartedAt()) })
+	p.change(func(r *ecsv1.Run) { r.StartDone = stamp(run.StartedAt()) })
 	p.remember()
 	p.say(info, "run", ownName, "run %d has begun", run.Number())
 }

@@ -78,7 +78,7 @@ func (p *Partition) strike(run *nodes.Run) {
 		return // the step under way will find it
 	}
 	first := p.message(why)
-	first.At = timestamppb.New(struck.At)
+	first.At = stamp(struck.At)
 	p.stopping(nodes.EndFault, first)
 	if err := p.runner.Fail(why); err != nil {
 		p.log.Error("a fault came too late", "fault", struck, "err", err)

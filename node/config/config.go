@@ -74,7 +74,7 @@ type Config struct {
 	SegmentSize     Bytes         `yaml:"segment-size" default:"4GiB" group:"Input and output" help:"Size at which a builder unit closes a file and begins the next."`
 	SegmentTime     time.Duration `yaml:"segment-time" default:"10m" group:"Input and output" help:"Age at which a builder unit closes a file, however small."`
 	DiskBacklog     Bytes         `yaml:"backlog" name:"backlog" default:"0" placeholder:"SIZE" group:"Input and output" help:"Most bytes kept for a second filter. The first output is a backlog of each builder unit for this second filter, which removes what it has drained. When so many are there built events wait, as for a slow disk, or are discarded with --overload discard. 0 = the output is kept."`
-	Durability      string        `yaml:"durability" enum:"memory,file,disk" default:"file" group:"Input and output" help:"Where a MEP must be to count as built and to be released: memory (of the builder unit's process), file (it survives the death of any process), disk (it survives a power cut)."`
+	Durability      string        `yaml:"durability" enum:"memory,file,disk" default:"file" group:"Input and output" help:"Where a MEP must be to count as built (readout units then release it): memory (of the builder unit's process), file (it survives the death of any process), disk (it survives a power cut)."`
 	Overwrite       bool          `yaml:"overwrite" group:"Input and output" help:"Replace an output of the same name, or a run of the same number in it. Without it nothing that is there is touched."`
 	Verify          string        `yaml:"verify" enum:"off,crc,full" default:"crc" group:"Input and output" help:"What a builder unit checks of a complete MEP: ${enum}. full compares each byte with what the generator made."`
 

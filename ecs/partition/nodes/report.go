@@ -36,6 +36,8 @@ type Report struct {
 	Links map[string]uint64 `json:"links"` // by the carrier in effect
 
 	DurationS float64 `json:"duration_s"` // first token to last MEP; of live sources, and of a run that a fault ended: of the run
+	EventsS   float64 `json:"events_s"`   // first token to last MEP, of any run
+	WallS     float64 `json:"wall_s"`     // from the start until the report was made
 	RateS     float64 `json:"rate_s"`     // what the rates are over: that, or the longer time that was meant
 
 	EventsTriggered  uint64 `json:"events_triggered"` // tokens were given for them
@@ -253,7 +255,11 @@ func (r *Run) times(out *Report, struck bool) {
 		out.Started = r.startedAt.Format(time.RFC3339Nano)
 	}
 	if first, last := st.GetFirstTokenNs(), st.GetLastMepNs(); first > 0 && last > first {
-		out.DurationS = time.Duration(last - first).Seconds()
+		out.EventsS = time.Duration(last - first).Seconds()
+		out.DurationS = out.EventsS
+	}
+	if !r.startedAt.IsZero() {
+		out.WallS = time.Since(r.startedAt).Seconds()
 	}
 	if r.cfg.Live() {
 		out.DurationS = r.lasted(time.Unix(0, st.GetLastMepNs()), time.Now())

@@ -57,9 +57,10 @@ export function span(s) {
 export const length = (text) => num(String(text || "0s").replace(/s$/, ""));
 
 // time and day write a time of the API in UTC; nothing for one that is not there.
-export const time = (at) => (at ? new Date(at).toISOString().slice(11, 19) : "");
-export const exact = (at) => (at ? new Date(at).toISOString().slice(11, 23) : "");
-export const day = (at) => (at ? new Date(at).toISOString().slice(0, 19).replace("T", " ") : "");
+const noted = (at) => Boolean(at) && !String(at).startsWith("0001-");
+export const time = (at) => (noted(at) ? new Date(at).toISOString().slice(11, 19) : "");
+export const exact = (at) => (noted(at) ? new Date(at).toISOString().slice(11, 23) : "");
+export const day = (at) => (noted(at) ? new Date(at).toISOString().slice(0, 19).replace("T", " ") : "");
 export const between = (from, to) => (from && to ? (Date.parse(to) - Date.parse(from)) / 1000 : 0);
 
 // word takes an enum of the API to a word: "ROLE_ADMIN" is "admin".
