@@ -128,6 +128,9 @@ func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *nodes.
 				c.Cause = inRecord(x, codeLost, nil)
 			}
 		}
+		if _, back := p.cfg.Members.ByName()[name]; back && run == nil && p.runner.Status().State != fsm.Error {
+			c.Cause.Advice = isBack
+		}
 	}
 	if how := crew.Left(name); how != "" {
 		c.State, c.Included, c.InError = fsm.Offline.String(), false, false
@@ -156,6 +159,9 @@ func (p *Partition) node(name string, rank int, rep *nodev1.Report, crew *nodes.
 	}
 	return c
 }
+
+// isBack is what to do about a node that was lost, after recover, when its process has joined the cluster again.
+const isBack = "Its process is in the cluster again: give configure, which takes it in."
 
 // Codes of the cause of a node that is gone: the run goes on without it, or not.
 const (

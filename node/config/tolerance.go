@@ -27,8 +27,8 @@ func ParseTolerance(text string) (t Tolerance, err error) {
 		t.Count, err = strconv.ParseUint(t.Text, 10, 64)
 	}
 	if err != nil || strings.ContainsAny(t.Text, "xXpP_+") || math.IsNaN(t.Share) || t.Share < 0 || t.Share > 100 {
-		return Tolerance{}, fmt.Errorf("%q is neither a number of fragments, such as 10, nor a share from 0%% to 100%%, such as "+
-			"0.1%%", text)
+		return Tolerance{}, fmt.Errorf("%q is neither a number of fragments, such as 10, nor a share from 0%% to 100%%, "+
+			"such as 0.1%%", text)
 	}
 	return t, nil
 }
