@@ -183,3 +183,35 @@ func TestExecInVain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestExecNotThere: a program that is not there, or is none, ends its source at once, with its name.
+func TestExecNotThere(t *testing.T) {
+	plainFile := filepath.Join(t.TempDir(), "text")
+	must.OK(t, os.WriteFile(plainFile, nil, 0o600))
+	for _, command := range []string{"/nonexistent/program --fast", "no-such-program-here", "exec /nonexistent/program"} {
+		f, err := OpenExec(t.Context(), settings(command))
+		if err == nil {
+			must.OK(t, f.Close())
+		}
+		if err == nil || !strings.Contains(err.Error(), "there is no program") || !strings.Contains(err.Error(), command) {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	for _, command := range []string{"'/nonexistent/program' --fast", plainFile, "A=1 no-such-program-here"} {
+		f, err := OpenExec(t.Context(), settings(command))
+		if err == nil { // only the shell can tell
+			ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
+			_, err = f.Next(ctx, make([]live.Fragment, 1))
+			cancel()
+			must.OK(t, f.Close())
+		}
+		if err == nil || !strings.Contains(err.Error(), "cannot be run") || !strings.Contains(err.Error(), command) {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	for _, command := range []string{"true", "cd /; true", "if true; then sleep 0; fi", "/bin/sh -c 'exit 0'"} {
+		f, err := OpenExec(t.Context(), settings(command))
+		must.OK(t, err)
+		must.OK(t, f.Close())
+	}
+}

@@ -2,7 +2,7 @@
 
 // A front-end in Go: one plane of the telescope, over a stream.
 //
-//	go build -o plane-go examples/testbeam/plane.go
+//	go build -o plane-go examples/testbeam/testdata/plane.go
 //	plane-go ADDRESS PLANE EVENTS PAUSE
 //
 // It sends as fast as it goes, waits PAUSE seconds and closes.
