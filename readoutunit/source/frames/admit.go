@@ -39,6 +39,9 @@ const closeBehind = 1024
 
 // gaveUp notes that a front-end's fragments were given up.
 func (s *state) gaveUp(x given) {
+	if x.from >= x.to {
+		return
+	}
 	s.given.add(x)
 	if x.why == cameAgain || x.from < s.safe && x.why == ranBackwards {
 		return // the event has its fragment

@@ -3,10 +3,11 @@
 // Reader and the Writer of seed 002 (L8) where memory cannot be shared. The bytes are those of docs/format/frames.md.
 //
 // A front-end says hello, Ringlet answers from which event on it wants fragments, and frames follow. Ringlet
-// acknowledges events that are safe; a front-end keeps what is not, and sends it again after a break. What comes again
-// and is there already is counted and thrown away, so each fragment is handed out once.
+// acknowledges events that have their outcome, and tells before which fragments were given up; a front-end keeps the
+// others, and sends them again after a break. What comes again and is there already is counted and thrown away, so each
+// fragment is handed out once.
 //
-// wire.go and admit.go decide, without I/O. store.go is the memory that frames are read into, and out of which they
+// wire.go, admit.go and given.go decide, without I/O. store.go is the memory that frames are read into, and out of which they
 // are handed: no copy, and no allocation for each. feed.go is the live.Feed, session.go one connection, succeed.go how
 // one takes the place of a dead one, listen.go and exec.go the ways in which a connection comes to be.
 //
