@@ -7,9 +7,9 @@
 // others, and sends them again after a break. What comes again and is there already is counted and thrown away, so each
 // fragment is handed out once.
 //
-// wire.go, admit.go and given.go decide, without I/O. store.go is the memory that frames are read into, and out of which they
-// are handed: no copy, and no allocation for each. feed.go is the live.Feed, session.go one connection, succeed.go how
-// one takes the place of a dead one, listen.go and exec.go the ways in which a connection comes to be.
+// wire.go, admit.go and given.go decide, without I/O. store.go is the memory that frames are read into, and out of
+// which they are handed: no copy, and no allocation for each. feed.go is the live.Feed, session.go one connection,
+// succeed.go how one takes the place of a dead one, listen.go and exec.go the ways in which a connection comes to be.
 //
 // The caller opens a feed, and then does what live.Feed says. Close must be called; it ends the program of exec:.
 //
