@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Variable of the environment: how many times as long all tests wait. Without it, once.
-const Variable = "RINGLET_TEST_PATIENCE"
+// variable of the environment: how many times as long all tests wait. Without it, once.
+const variable = "RINGLET_TEST_PATIENCE"
 
-// factor is what Variable says.
-var factor = readFactor(os.Getenv(Variable))
+// factor is what variable says.
+var factor = readFactor(os.Getenv(variable))
 
 // Long is how long a test waits for what must come, before it says that it did not: far longer than it takes on a
 // machine that has much else to do, since it only bounds what hangs.
@@ -38,12 +38,12 @@ func readFactor(text string) float64 {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(f >= 0.01 && f <= 1000) {
-		panic(fmt.Sprintf("%s=%q: give how many times as long tests wait, from 0.01 to 1000, such as 3", Variable, text))
+		panic(fmt.Sprintf("%s=%q: give how many times as long tests wait, from 0.01 to 1000, such as 3", variable, text))
 	}
 	return f
 }
 
-// Scaled is a time of a test, as Variable scales it.
+// Scaled is a time of a test, as variable scales it.
 func Scaled(d time.Duration) time.Duration { return time.Duration(float64(d) * factor) }
 
 // Context ends when the test does, or after Long.
@@ -57,12 +57,12 @@ func Context(t testing.TB) context.Context {
 // says what did not happen.
 func Receive[T any](t TB, from <-chan T, missing ...string) T {
 	t.Helper()
-	v, _ := Next(t, from, missing...)
+	v, _ := next(t, from, missing...)
 	return v
 }
 
-// Next is Receive, and says whether it is a value: false where the channel is closed.
-func Next[T any](t TB, from <-chan T, missing ...string) (v T, ok bool) {
+// next is Receive, and says whether it is a value: false where the channel is closed.
+func next[T any](t TB, from <-chan T, missing ...string) (v T, ok bool) {
 	t.Helper()
 	select {
 	case v, ok = <-from:
@@ -84,7 +84,7 @@ func All[T any](t TB, from <-chan T) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		t.Helper()
 		for {
-			v, ok := Next(t, from, "the channel gave nothing more and was not closed")
+			v, ok := next(t, from, "the channel gave nothing more and was not closed")
 			if !ok || !yield(v) {
 				return
 			}
@@ -102,18 +102,6 @@ func Hold[T any](until <-chan T) (v T) {
 	case <-over.C:
 	}
 	return v
-}
-
-// Send gives a value to whoever receives from a channel, or ends the test.
-func Send[T any](t TB, to chan<- T, v T) {
-	t.Helper()
-	over := time.NewTimer(Long)
-	defer over.Stop()
-	select {
-	case to <- v:
-	case <-over.C:
-		giveUp(t, nil, "nobody took what was sent into the channel")
-	}
 }
 
 // Wait waits until a function returns that waits, such as that of a sync.WaitGroup.
@@ -168,7 +156,7 @@ func Until(t TB, what string, is func() bool) {
 // long something takes: after Long it ends all tests of the package, and shows what every goroutine does.
 func Watch(t testing.TB) {
 	over := time.AfterFunc(Long, func() {
-		panic(fmt.Sprintf("%s was not over in %v (%s=3 waits three times as long)\n\n%s", t.Name(), Long, Variable, goroutines()))
+		panic(fmt.Sprintf("%s was not over in %v (%s=3 waits three times as long)\n\n%s", t.Name(), Long, variable, goroutines()))
 	})
 	t.Cleanup(func() { over.Stop() })
 }
@@ -179,7 +167,7 @@ func giveUp(t TB, missing []string, otherwise string) {
 	if len(missing) > 0 {
 		otherwise = strings.Join(missing, " ")
 	}
-	t.Fatalf("%s in %v (%s=3 waits three times as long); the goroutines:\n\n%s", otherwise, Long, Variable, goroutines())
+	t.Fatalf("%s in %v (%s=3 waits three times as long); the goroutines:\n\n%s", otherwise, Long, variable, goroutines())
 }
 
 // goroutines is what every goroutine does, cut where there are very many.
