@@ -30,7 +30,7 @@ type Config struct {
 	Tick            time.Duration // 0: a second
 	Patience, Grace int           // ticks; 0: those above
 	Out             io.Writer     // nil: standard error
-	// Gone says that the parent is gone. Nil: Orphaned says it.
+	// Gone says that the parent is gone. Nil: orphaned says it.
 	Gone func() bool
 }
 
@@ -61,8 +61,8 @@ const variable = "RINGLET_PARENT"
 // Child is what whoever starts a process puts into its environment, so that it knows when its parent is gone.
 func Child() string { return variable + "=" + strconv.Itoa(os.Getpid()) }
 
-// Orphaned says that the process which has started this one, and has put Child into its environment, is gone.
-func Orphaned() bool { return parent() != 0 && os.Getppid() != parent() }
+// orphaned says that the process which has started this one, and has put Child into its environment, is gone.
+func orphaned() bool { return parent() != 0 && os.Getppid() != parent() }
 
 // Start begins to watch. There is no end: it watches while the process ends, too.
 func Start(cfg Config) *Dog {
@@ -80,7 +80,7 @@ func Start(cfg Config) *Dog {
 	}
 	if cfg.Gone == nil {
 		parent()
-		cfg.Gone = Orphaned
+		cfg.Gone = orphaned
 	}
 	d := &Dog{cfg: cfg}
 	go d.watch()
