@@ -106,11 +106,9 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		ctx, end = whileParentLives(ctx) // when it goes, nobody is left to let this node go
 		defer end()
 		cfg.Timing.Leave = leaveWithParent // all leave at once, so none waits long for others to take note
-		if cfg.Log = leveled(to.err, slog.LevelWarn, c.Verbose); !c.Verbose {
-			log := newSeldom(cfg.Log.Handler())
-			defer log.close()
-			cfg.Log = slog.New(log)
-		}
+		var rest func()
+		cfg.Log, rest = seldomLog(to.err, c.Verbose)
+		defer rest()
 	}
 	return node.Run(ctx, cfg)
 }

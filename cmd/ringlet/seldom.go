@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -24,6 +25,16 @@ type seldom struct {
 }
 
 func newSeldom(h slog.Handler) seldom { return seldom{h, &guard.Log{Burst: seldomBurst}} }
+
+// seldomLog is the log of a node of ringlet run: all warnings, but each kind seldom; with verbose, everything. rest tells
+// what is untold.
+func seldomLog(w io.Writer, verbose bool) (log *slog.Logger, rest func()) {
+	if log = leveled(w, slog.LevelWarn, verbose); verbose {
+		return log, func() {}
+	}
+	s := newSeldom(log.Handler())
+	return slog.New(s), s.close
+}
 
 // Handle is slog's.
 func (s seldom) Handle(ctx context.Context, r slog.Record) error {

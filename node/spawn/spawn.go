@@ -15,8 +15,8 @@ import (
 )
 
 // Processes spawns nodes as processes of this machine. They die with their parent: the kernel sends them SIGTERM when
-// it is gone (Pdeathsig), and each ends by itself when the pipe it was given as standard input closes. One that does not
-// end then, whatever loop it is in, its own watch ends: see package watchdog.
+// it is gone (Pdeathsig), and each ends by itself when the pipe it was given as standard input closes. One that does
+// not end then, whatever loop it is in, its own watch ends: see package watchdog.
 type Processes struct {
 	Path string // the program
 	Args func(name, join string) []string

@@ -15,9 +15,11 @@ func TestALoopThatStandsStillIsFound(t *testing.T) {
 		"a look is long, and not too long": {looks: func(tick int) []uint64 {
 			return []uint64{1 + uint64(tick)/5, uint64(tick % 2)}
 		}},
-		"the second stands still":    {func(tick int) []uint64 { return []uint64{uint64(tick), 7} }, nil, 7, stalled, 1},
-		"it stands still later":      {func(tick int) []uint64 { return []uint64{min(uint64(tick), 20)} }, nil, 26, stalled, 0},
-		"one that comes is taken in": {func(tick int) []uint64 { return []uint64{0, 0, 3}[:1+min(tick/10, 2)] }, nil, 26, stalled, 2},
+		"the second stands still": {func(tick int) []uint64 { return []uint64{uint64(tick), 7} }, nil, 7, stalled, 1},
+		"it stands still later": {func(tick int) []uint64 { return []uint64{min(uint64(tick), 20)} },
+			nil, 26, stalled, 0},
+		"one that comes is taken in": {func(tick int) []uint64 { return []uint64{0, 0, 3}[:1+min(tick/10, 2)] },
+			nil, 26, stalled, 2},
 		"the parent is gone": {func(tick int) []uint64 { return []uint64{uint64(tick)} },
 			func(tick int) bool { return tick > 10 }, 14, orphan, 0},
 	} {

@@ -61,7 +61,7 @@ func hang() {
 
 // turn goes round and calls nothing.
 func turn() {
-	for n := 0; ; n++ { //nolint:revive // it is to do nothing
+	for n := 0; ; n++ {
 	}
 }
 

@@ -46,15 +46,15 @@ var special = map[trouble]string{
 		"left alone it ends itself after a minute.",
 	{partOutput, fsm.TroubleFull}: "Make room where it writes, or let the output go elsewhere; " +
 		"what it has written stays.",
-	{partOutput, fsm.TroubleGone}: "Look who has removed or moved it, or whether its disk is still mounted: what was in it " +
-		"went with it. Leave an output alone until its run is over.",
+	{partOutput, fsm.TroubleGone}: "Look who has removed or moved it, or whether its disk is still mounted: " +
+		"what was in it went with it. Leave an output alone until its run is over.",
 	{partOutput, fsm.TroubleDenied}: "Let the user of the node's process write there, or let the output go elsewhere; " +
 		"what it has written stays.",
 	{partOutput, fsm.TroubleInUse}:   "End the process that has that address, or let the output go elsewhere.",
 	{partOutput, fsm.TroubleAddress}: "Correct the address of the output.",
 	{partOutput, fsm.TroubleExists}:  "Remove it, or let the output go elsewhere, or give --overwrite.",
-	{PartProcess, fsm.TroubleMute}: "Its log says which loop stood still, and what it was at: keep that for a report of this " +
-		"fault.",
+	{PartProcess, fsm.TroubleMute}: "Its log says which loop stood still, and what it was at: " +
+		"keep that for a report of this fault.",
 }
 
 // advice is what to do about what was seen.
@@ -62,8 +62,8 @@ func (c *Core) advice(x Sight) string {
 	told, known := special[trouble{x.Part, x.Trouble}]
 	switch {
 	case x.Part == PartService && x.Trouble == fsm.TroubleMute && c.own:
-		return "Its process stands still, and is ended with this run. Where that comes again, wait for a minute before the run " +
-			"ends: then the log of the node says what it was at."
+		return "Its process stands still, and is ended with this run. Where that comes again, wait for a minute " +
+			"before the run ends: then the log of the node says what it was at."
 	case known && x.Kind.over():
 		return told + c.anew(x.Component)
 	case known:

@@ -9,12 +9,12 @@ import (
 	"ringlet/node/fsm"
 )
 
-// muteAfter is how long a node must not have been heard to be told of as one that answers nothing, where something waits
-// for it in vain: its reports come every half second.
+// muteAfter is how long a node must not have been heard to be told of as one that answers nothing, where something
+// waits for it in vain: its reports come every half second.
 const muteAfter = 10 * time.Second
 
-// Mute has a fault that names nodes something waits for tell the closer cause, if that is so: some of them answer nothing
-// any more, though their processes are there.
+// Mute has a fault that names nodes something waits for tell the closer cause, if that is so: some of them answer
+// nothing any more, though their processes are there.
 func (c *Core) Mute(f *Fault, now time.Time) {
 	var mute []string
 	var longest time.Duration
