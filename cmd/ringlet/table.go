@@ -140,11 +140,10 @@ func builtRows(row printRow, r *nodes.Report) {
 	}
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
 	mfpRow(row, r)
-	if r.ChunksSent == 0 { // no link was used
-		return
+	if r.ChunksSent > 0 { // else no link was used
+		row("chunks", "%d sent = %d placed + %d duplicate + %d late + %d refused + %d lost; %d were re-sent", r.ChunksSent,
+			r.ChunksPlaced, r.ChunksDuplicate, r.ChunksLate, r.ChunksRefused, r.ChunksLost, r.ChunksResent)
 	}
-	row("chunks", "%d sent = %d placed + %d duplicate + %d late + %d refused + %d lost; %d were re-sent", r.ChunksSent,
-		r.ChunksPlaced, r.ChunksDuplicate, r.ChunksLate, r.ChunksRefused, r.ChunksLost, r.ChunksResent)
 	if r.DatagramsDropped > 0 {
 		row("dropped", "%d datagrams on purpose, of %d sent", r.DatagramsDropped, r.DatagramsSent)
 	}
