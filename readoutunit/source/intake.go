@@ -38,7 +38,7 @@ type intake struct {
 	wrong   string              // what was wrong with a fragment last, without the name of the source
 }
 
-// gift is a range of events whose fragments were given up.
+// gift is a range of events whose fragments were given up; to is the first one behind it.
 type gift struct {
 	from, to uint64
 	why      live.Fault
@@ -137,11 +137,11 @@ func (l *Live) giveUp(in *intake, e uint64, why live.Fault) {
 	if why == live.Repeat {
 		return
 	}
-	if n := len(in.given); n > 0 && in.given[n-1].why == why && in.given[n-1].to+1 == e {
-		in.given[n-1].to = e
+	if n := len(in.given); n > 0 && in.given[n-1].why == why && in.given[n-1].to == e {
+		in.given[n-1].to = e + 1
 		return
 	}
-	in.given = append(in.given, gift{e, e, why})
+	in.given = append(in.given, gift{e, e + 1, why})
 }
 
 // release frees what the matcher does not need any more, and notes what it has given up. mu is held.
@@ -215,10 +215,23 @@ func (l *Live) take(in *intake, fragments []live.Fragment) error {
 			l.leaveOver(in, len(fragments)-taken)
 			return nil
 		}
+		l.tellResume(in) // or who comes again now sends once more what Done lets the feed forget
 		in.feed.Done(n)
 		fragments = fragments[n:]
 	}
 	return nil
+}
+
+// tellResume tells the feed of a source how far that has come.
+func (l *Live) tellResume(in *intake) {
+	l.mu.Lock()
+	next := l.matcher.Next(in.index)
+	changed := in.resume != next
+	in.resume = next
+	l.mu.Unlock()
+	if changed {
+		in.feed.Resume(next)
+	}
 }
 
 // reserve waits until there is room for the first fragment, and takes it for as many as it can.

@@ -141,7 +141,7 @@ func (f *Feed) Resumed() uint64 {
 
 // GaveUp is live.Feed's. It is an error to tell of an event that was said to be safe.
 func (f *Feed) GaveUp(from, to uint64, why live.Fault) {
-	if to < from || why != live.Backwards && from < f.safe.Load() {
+	if to <= from || why != live.Backwards && from < f.safe.Load() {
 		panic("what is safe was given up")
 	}
 	f.mu.Lock()

@@ -28,8 +28,8 @@ type Feed interface {
 	// Resume tells the number behind the highest one that was taken and is believed: from there on a front-end that comes
 	// again is asked to send. It may be told again, and may be lower than the numbers that the feed gave.
 	Resume(event uint64)
-	// GaveUp tells that a fragment of each of these events, which the feed gave, is in no file of this run and will be in
-	// none, and why. Safe of a higher number comes behind it.
+	// GaveUp tells that a fragment of each of the events from one up to another, without that one, which the feed gave, is
+	// in no file of this run and will be in none, and why. Safe of a higher number comes behind it.
 	GaveUp(from, to uint64, why Fault)
 	// Safe tells that each fragment of an event below this number, of those that the feed gave, has its outcome: it was
 	// built, and a builder unit has what the durability of the run promises; or GaveUp has told of it. A feed that
