@@ -74,7 +74,7 @@ func hosts(names ...string) []host {
 		}
 		wg.Go(func() { done(s.Connect(context.Background(), others)) })
 	}
-	wg.Wait() // bounded by the memory itself: none of its calls waits without a bound
+	wg.Wait() // bounded by the time-outs of the memory itself
 	return all
 }
 
@@ -97,7 +97,7 @@ func Example_counter() {
 			}
 		})
 	}
-	wg.Wait() // bounded by the memory itself: none of its calls waits without a bound
+	wg.Wait() // bounded by the time-outs of the memory itself
 	fmt.Println(shmem.Word(segment.Bytes()).Load())
 	done(export.Close())
 	for _, h := range all {
@@ -168,7 +168,7 @@ func Example_ring() {
 	var wg sync.WaitGroup
 	wg.Go(func() { produce(ctx, ring, n) })
 	fmt.Println(consume(ctx, must(all[1].Import(ctx, "ring@reader")), n)) // its own memory: loads and stores
-	wg.Wait()                                                             // bounded by the memory itself: none of its calls waits without a bound
+	wg.Wait()                                                             // bounded by the time-outs of the memory itself
 	ring.Close()
 	done(export.Close())
 	for _, h := range all {

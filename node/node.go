@@ -46,7 +46,7 @@ type Config struct {
 	Ports    Ports
 	Spin     time.Duration      // see quic.Config
 	Idle     time.Duration      // IdleTimeout of quic.Config: how long a silent peer is believed to live; zero: 5 s
-	Barrier  time.Duration      // a barrier waits so long at least, on a machine that has much else to do; zero: as configured
+	Barrier  time.Duration      // a barrier waits so long at least; zero: as configured
 	Log      *slog.Logger       // nil: slog.Default
 	Notifier *sdnotify.Notifier // nil: no service manager wants to hear how the node does
 

@@ -43,6 +43,13 @@ type nodeCmd struct {
 // itself.
 var slow struct{ idle, barrier time.Duration }
 
+// tune has the memory of a node collected as suits it, unless the environment says how.
+func tune() {
+	if os.Getenv("GOGC") == "" {
+		node.Tune()
+	}
+}
+
 // Run is a node until it is told to end.
 func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	dog := watchdog.Start(watchdog.Config{Out: to.err})
@@ -61,9 +68,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	if c.Procs > 0 {
 		runtime.GOMAXPROCS(c.Procs)
 	}
-	if os.Getenv("GOGC") == "" {
-		node.Tune()
-	}
+	tune()
 	cfg := node.Config{
 		Name:     c.Name,
 		Host:     c.Host,
@@ -77,10 +82,9 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		Log:      slog.Default(),
 		Spin:     c.Spin,
 		Dog:      dog,
-		Idle:     slow.idle,
-		Barrier:  slow.barrier,
 		Ports:    node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
 	}
+	cfg.Idle, cfg.Barrier = slow.idle, slow.barrier
 	if !c.WithParent {
 		if _, err := shmem.Sweep("ringlet-"); err != nil {
 			return err

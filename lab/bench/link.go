@@ -134,8 +134,8 @@ func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 	return e, nil
 }
 
-// Times that the tests stretch: connectTime bounds the making of a link, silentTime is how long a silent peer is believed
-// to live, zero for that of the network.
+// Times that the tests stretch: connectTime bounds the making of a link, silentTime is how long a silent peer is
+// believed to live, zero for that of the network.
 var connectTime, silentTime = 10 * time.Second, time.Duration(0)
 
 func (e *end) connect(ctx context.Context) error {

@@ -156,7 +156,8 @@ func Until(t TB, what string, is func() bool) {
 // long something takes: after Long it ends all tests of the package, and shows what every goroutine does.
 func Watch(t testing.TB) {
 	over := time.AfterFunc(Long, func() {
-		panic(fmt.Sprintf("%s was not over in %v (%s=3 waits three times as long)\n\n%s", t.Name(), Long, variable, goroutines()))
+		panic(fmt.Sprintf("%s was not over in %v (%s=3 waits three times as long)\n\n%s", t.Name(), Long,
+			variable, goroutines()))
 	})
 	t.Cleanup(func() { over.Stop() })
 }

@@ -158,7 +158,8 @@ func TestFarm(t *testing.T) {
 	}
 	var tcp kept
 	tcp.Hand(patiently.Receive(t, byTCP))
-	for what, all := range map[string][]Result{"here": out.all, "tcp": tcp.all, "buffer": patiently.Receive(t, byRing).all} {
+	kept := patiently.Receive(t, byRing)
+	for what, all := range map[string][]Result{"here": out.all, "tcp": tcp.all, "buffer": kept.all} {
 		for i := range all {
 			if all[i].Event != uint64(i) || (all[i].Decision == trigger.TimedOut) != (i%1000 == 77) {
 				t.Fatalf("%s: decision %d is %v", what, i, &all[i])

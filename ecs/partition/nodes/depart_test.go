@@ -126,7 +126,8 @@ func TestDepart(t *testing.T) {
 	r.ending.Store(true)
 	depart()
 	told := r.nodes[0].client.(hearing).told
-	if promised := []string{patiently.Receive(t, told), patiently.Receive(t, told)}; !slices.Contains(promised, "b4") || !slices.Contains(promised, "r0") {
+	promised := []string{patiently.Receive(t, told), patiently.Receive(t, told)}
+	if !slices.Contains(promised, "b4") || !slices.Contains(promised, "r0") {
 		t.Errorf("%v hear that the run ends for them", promised)
 	}
 	if who := ask(r.faults, (*fault.Core).Leavers); !slices.Equal(who, []string{"r0", "b3", "b4"}) {
@@ -145,7 +146,8 @@ func TestStandsStillWhileItLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if x := patiently.Receive(t, lost); x.Component != "b3" || r.faults.cause() != nil || !r.lost("b3") || r.Left("b3") != "" {
+	x := patiently.Receive(t, lost)
+	if x.Component != "b3" || r.faults.cause() != nil || !r.lost("b3") || r.Left("b3") != "" {
 		t.Errorf("%v was lost, the cause is %v, and b3 has left: %q", x, r.faults.cause(), r.Left("b3"))
 	}
 }
