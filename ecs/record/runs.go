@@ -36,6 +36,9 @@ func (s *Store) NextRun(begun *ecsv1.Run) (*ecsv1.Run, error) {
 		}
 		return write(tx, r)
 	})
+	if err == nil {
+		err = s.keepMark(r.GetNumber())
+	}
 	if err != nil {
 		return nil, err
 	}

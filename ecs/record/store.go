@@ -43,9 +43,13 @@ var (
 type Store struct {
 	// Immutable after Open.
 	path   string
+	mark   string // file of the highest number ever taken; empty in memory
 	db     *bbolt.DB
 	limits limits
 	before func() // called before each transaction, by tests of a disk that hangs; nil elsewhere
+
+	marking sync.Mutex // guards what follows
+	marked  uint32     // the highest number that the file mark has, of those that this process took
 
 	// With locks of their own.
 	writing, reading bounded
@@ -83,6 +87,7 @@ func Open(path string) (*Store, error) {
 	}
 	s := &Store{
 		path:    path,
+		mark:    path + markSuffix,
 		limits:  defaultLimits,
 		writing: newBounded(path, 1),
 		reading: newBounded(path, readers),
@@ -99,6 +104,9 @@ func Open(path string) (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.last.Store(last)
+	if err := s.passMark(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	return s, syncDir(filepath.Dir(path))
 }
 

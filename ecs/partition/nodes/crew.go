@@ -207,8 +207,19 @@ func (c *Crew) Configure(ctx context.Context, run uint32) error {
 	return err
 }
 
-// Linked says that the nodes have their links, as Configure has made them, and that no run has given them up.
-func (c *Crew) Linked() bool { return c.linked.Load() }
+// Linked says that the nodes have their links, as Configure has made them, that no run has given them up, and that no
+// node tells since that one of them is down.
+func (c *Crew) Linked() bool {
+	return c.linked.Load() && !slices.ContainsFunc(c.nodes, func(n *member) bool { return linkDown(n.latest()) })
+}
+
+// linkDown says whether a node at rest tells that it has lost a link, without which a run would go on. Its scheduler
+// would refuse the unit behind it when the next run begins.
+func linkDown(rep *nodev1.Report) bool {
+	st := rep.GetStatus()
+	return st.GetState() == fsm.Ready.String() &&
+		(st.GetParked() || st.GetDegraded() && fault.Told(st.GetCause()).Part == fault.PartTransport)
+}
 
 // Unlink has the nodes linked anew before they begin another run: others are to take part.
 func (c *Crew) Unlink() { c.linked.Store(false) }

@@ -1,0 +1,54 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// markSuffix is behind the name of the file that holds the highest run number ever taken. It stands beside the records,
+// so that no number comes again when they are removed, damaged or put back from an older copy.
+const markSuffix = ".last-run"
+
+// keepMark notes a number that the records have, before anybody else hears of it.
+func (s *Store) keepMark(n uint32) error {
+	s.marking.Lock()
+	defer s.marking.Unlock()
+	if s.mark == "" || n <= s.marked {
+		return nil
+	}
+	temp := s.mark + ".new"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "%d\n", n)
+		err = errors.Join(err, f.Sync(), f.Close())
+	}
+	if err == nil {
+		err = os.Rename(temp, s.mark)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(s.mark))
+	}
+	if err != nil {
+		return fmt.Errorf("record: the run number %d cannot be kept in %s: %w", n, s.mark, err)
+	}
+	s.marked = n
+	return nil
+}
+
+// passMark makes the next number higher than the one that was noted.
+func (s *Store) passMark() error {
+	text, err := os.ReadFile(s.mark)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	n, bad := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err = errors.Join(err, bad); err != nil {
+		return &DamagedError{s.mark, "the highest run number", err.Error()}
+	}
+	return s.AtLeast(uint32(n) + 1)
+}
