@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Error says what is wrong with an address.
-type Error struct{ Text, Reason string }
+// addressError says what is wrong with an address.
+type addressError struct{ Text, Reason string }
 
-func (e *Error) Error() string { return fmt.Sprintf("%q %s", e.Text, e.Reason) }
+func (e *addressError) Error() string { return fmt.Sprintf("%q %s", e.Text, e.Reason) }
 
 // mostPort is the largest port.
 const mostPort = 1<<16 - 1
@@ -34,13 +34,13 @@ func CheckCall(text string) error {
 // CheckHost says why a host is not one that others could call: it must be an address of one network, or a name.
 func CheckHost(host string) error {
 	if host == "" {
-		return &Error{host, "is no host that others could call: write its address or its name"}
+		return &addressError{host, "is no host that others could call: write its address or its name"}
 	}
 	if err := checkHost(host, host); err != nil {
 		return err
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsUnspecified() {
-		return &Error{host, "means every network of a host, and nobody can call it: write the one address by which others " +
+		return &addressError{host, "means every network of a host, and nobody can call it: write the one address by which others " +
 			"reach this host"}
 	}
 	return nil
@@ -51,26 +51,26 @@ func split(text string, leastPort int) (host string, port int, err error) {
 	host, number, err := net.SplitHostPort(text)
 	if err != nil {
 		if blank(text) {
-			return "", 0, &Error{text, "has blanks: write HOST:PORT without any"}
+			return "", 0, &addressError{text, "has blanks: write HOST:PORT without any"}
 		}
 		if !strings.Contains(text, ":") || strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
-			return "", 0, &Error{text, "has no port: write HOST:PORT"}
+			return "", 0, &addressError{text, "has no port: write HOST:PORT"}
 		}
-		return "", 0, &Error{text, "is not HOST:PORT; an address of IPv6 stands in brackets, as in [::1]:7000"}
+		return "", 0, &addressError{text, "is not HOST:PORT; an address of IPv6 stands in brackets, as in [::1]:7000"}
 	}
 	if err := checkHost(text, host); err != nil {
 		return "", 0, err
 	}
 	if number == "" {
-		return "", 0, &Error{text, "has no port behind the colon: write HOST:PORT"}
+		return "", 0, &addressError{text, "has no port behind the colon: write HOST:PORT"}
 	}
 	if !decimal(number) {
-		return "", 0, &Error{text, fmt.Sprintf("has the port %q: write a decimal number from %d to %d", number, leastPort,
+		return "", 0, &addressError{text, fmt.Sprintf("has the port %q: write a decimal number from %d to %d", number, leastPort,
 			mostPort)}
 	}
 	port, err = strconv.Atoi(number)
 	if err != nil || port < leastPort || port > mostPort {
-		return "", 0, &Error{text, fmt.Sprintf("has the port %s: it must be from %d to %d", number, leastPort, mostPort)}
+		return "", 0, &addressError{text, fmt.Sprintf("has the port %s: it must be from %d to %d", number, leastPort, mostPort)}
 	}
 	return host, port, nil
 }
@@ -78,7 +78,7 @@ func split(text string, leastPort int) (host string, port int, err error) {
 // checkHost looks at what may be an address, a name, or nothing; text is the whole.
 func checkHost(text, host string) error {
 	if blank(text) {
-		return &Error{text, "has blanks: leave them out"}
+		return &addressError{text, "has blanks: leave them out"}
 	}
 	if host == "" {
 		return nil
@@ -87,15 +87,15 @@ func checkHost(text, host string) error {
 		return nil
 	}
 	if strings.Trim(host, "0123456789.") == "" {
-		return &Error{text, "has a host of numbers that is no address: one of IPv4 has four from 0 to 255, without leading " +
+		return &addressError{text, "has a host of numbers that is no address: one of IPv4 has four from 0 to 255, without leading " +
 			"zeros"}
 	}
 	if len(host) > 253 {
-		return &Error{text, "has a host that is longer than a name can be"}
+		return &addressError{text, "has a host that is longer than a name can be"}
 	}
 	for label := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
 		if label == "" || len(label) > 63 || strings.ContainsFunc(label, notOfName) {
-			return &Error{text, fmt.Sprintf("has the host %q, which is neither an address nor a name", host)}
+			return &addressError{text, fmt.Sprintf("has the host %q, which is neither an address nor a name", host)}
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func find(ctx context.Context, host string) (netip.Addr, error) {
 	}
 	for i := range all {
 		if all[i] = all[i].Unmap(); all[i].IsUnspecified() {
-			return netip.Addr{}, &Error{host, fmt.Sprintf("is a name for %v, every network of a host: write the address that "+
+			return netip.Addr{}, &addressError{host, fmt.Sprintf("is a name for %v, every network of a host: write the address that "+
 				"is meant", all[i])}
 		}
 	}
@@ -82,7 +82,7 @@ func find(ctx context.Context, host string) (netip.Addr, error) {
 		}
 	}
 	if len(all) == 0 {
-		return netip.Addr{}, &Error{host, "is a name without an address"}
+		return netip.Addr{}, &addressError{host, "is a name without an address"}
 	}
 	return all[0], nil
 }
@@ -102,7 +102,7 @@ func Own(ctx context.Context, host string) (string, error) {
 	case err != nil:
 		return "", err
 	case ip.IsLoopback() && !local(host):
-		return "", &Error{host, fmt.Sprintf("is %v here, which no other host can call: write the address by which others "+
+		return "", &addressError{host, fmt.Sprintf("is %v here, which no other host can call: write the address by which others "+
 			"reach this host", ip)}
 	}
 	return ip.String(), nil
