@@ -23,9 +23,9 @@ import (
 type inspectCmd struct {
 	Files  []string `arg:"" name:"file" help:"Files, and directories of runs, of which each segment is looked into."`
 	Format string   `default:"auto" enum:"auto,mdf,mep,mfp,eudaq" help:"What they are: ${enum}."`
-	Mode   string `default:"summary" enum:"summary,dump,verify" help:"What to do: ${enum}. verify checks everything and names each problem."`
-	Limit  int    `default:"0" help:"Records or packets to look at. 0 = all."`
-	JSON   bool   `name:"json" help:"Print JSON."`
+	Mode   string   `default:"summary" enum:"summary,dump,verify" help:"What to do: ${enum}. verify checks everything and names each problem."`
+	Limit  int      `default:"0" help:"Records or packets to look at. 0 = all."`
+	JSON   bool     `name:"json" help:"Print JSON."`
 }
 
 // Run looks into the files, one after the other. One that is bad does not keep it from the next.
