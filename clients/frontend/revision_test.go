@@ -13,6 +13,7 @@ import (
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/compiled"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // told is what a feed of a ring says of its front-end.
@@ -101,7 +102,7 @@ print("end: no error, safe %d" % r.safe)
 			if said := p.line(t); said != "end: no error, safe 101" {
 				t.Errorf("%q", said)
 			}
-			must.OK(t, p.Wait())
+			must.OK(t, patiently.Exit(t, p.Cmd))
 		})
 	}
 }
@@ -225,7 +226,7 @@ func TestOldFrontEndsAreHeldBack(t *testing.T) {
 			if last := p.line(t); last != "dropped 0 safe 40" {
 				t.Errorf("it said %q", last)
 			}
-			must.OK(t, p.Wait())
+			must.OK(t, patiently.Exit(t, p.Cmd))
 			if who := f.(told).Frontend(); who != fmt.Sprintf("process %d", p.Process.Pid) {
 				t.Errorf("%q", who)
 			}

@@ -271,7 +271,7 @@ except shm.RingError as error:
 				_, _ = f.Next(within(t), make([]live.Fragment, 1)) // to the end
 			}()
 			must.OK(t, first.End())
-			<-drain
+			patiently.Receive(t, drain)
 			if said := start(t, program, path).line(t); !strings.Contains(said, "next run has a new") {
 				t.Errorf("after the end: %q", said)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"ringlet/testkit/compiled"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // peer is a readout unit as docs/format/frames.md draws version 2, written by hand.
@@ -163,7 +164,7 @@ func TestStreamInC(t *testing.T) {
 				if said := c.line(t); !strings.Contains(said, "the first of them are those of events from 3 up to 4: too late") {
 					t.Errorf("%q", said)
 				}
-				must.OK(t, c.Wait())
+				must.OK(t, patiently.Exit(t, c.Cmd))
 			})
 		}
 	}
@@ -194,7 +195,7 @@ func TestStreamExampleInC(t *testing.T) {
 		}
 		p.answer(8, 50, 0, 0, 0, "")
 		p.answer(1, 50, 0, 0, 0, "")
-		must.OK(t, c.Wait())
+		must.OK(t, patiently.Exit(t, c.Cmd))
 	}
 }
 
@@ -260,7 +261,7 @@ func TestStreamInCSaysWhatIsLost(t *testing.T) {
 			if !strings.Contains(said, c.want) {
 				t.Errorf("it said %q, want %q", said, c.want)
 			}
-			_ = front.Wait()
+			_ = patiently.Exit(t, front.Cmd)
 		})
 	}
 	for address, want := range map[string]string{
@@ -294,7 +295,7 @@ func TestStreamInCAgainstNonsense(t *testing.T) {
 				break
 			}
 		}
-		if err := front.Wait(); err != nil && front.ProcessState.ExitCode() != 1 {
+		if err := patiently.Exit(t, front.Cmd); err != nil && front.ProcessState.ExitCode() != 1 {
 			t.Fatalf("round %d: %v", round, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"ringlet/testkit/patiently"
 	"runtime"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 		if err := cmd.Start(); err != nil {
 			panic(err)
 		}
-		_ = cmd.Wait()
+		_ = cmd.Wait() // bounded by the test, which kills this process
 	case "orphan":
 		Start(short)
 		fmt.Fprintln(os.Stderr, "watched", os.Getpid())
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 			d.Look("a slow loop", func() { time.Sleep(2 * short.Tick) })
 		}
 		fmt.Fprintln(os.Stderr, "watched", os.Getpid())
-		select {}
+		select {} // bounded by the test, which kills this process
 	case "hung":
 		hang()
 	default:
@@ -105,7 +106,7 @@ func TestAProcessWhoseLoopStandsStillEndsItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != Code {
+	if err := patiently.Exit(t, cmd); !errors.As(err, &exit) || exit.ExitCode() != Code {
 		t.Errorf("it ended with %v, not with exit code %d", err, Code)
 	}
 	for _, want := range []string{"the loop of the test stands still", "watchdog.turn"} {
@@ -132,7 +133,7 @@ func TestAPauseOfTheProcessIsNoTick(t *testing.T) {
 		t.Fatal(err)
 	}
 	var exit *exec.ExitError
-	if err := cmd.Wait(); errors.As(err, &exit) && exit.ExitCode() == Code {
+	if err := patiently.Exit(t, cmd); errors.As(err, &exit) && exit.ExitCode() == Code {
 		said, _ := io.ReadAll(says)
 		t.Errorf("a process that was stopped and went on ended itself: %s", said)
 	}
@@ -150,5 +151,5 @@ func TestNoProcessOutlivesItsParent(t *testing.T) {
 	if err != nil || !strings.Contains(string(said), "the process that started this one is gone") {
 		t.Errorf("it said %q, %v", said, err)
 	}
-	_ = cmd.Wait()
+	_ = patiently.Exit(t, cmd)
 }

@@ -14,6 +14,7 @@ import (
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/interpreted"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // ends runs a front-end in Python that ends in a way of its own, and returns what it says.
@@ -85,7 +86,7 @@ func TestCloseHasABound(t *testing.T) {
 	must.OK(t, in.Close())
 	said, err := io.ReadAll(out)
 	must.OK(t, err)
-	must.OK(t, cmd.Wait())
+	must.OK(t, patiently.Exit(t, cmd))
 	want := "the run ends at event 100, and events from 50 on are not known to be safe True"
 	if !strings.Contains(string(said), want) {
 		t.Errorf("%s", said)
@@ -219,7 +220,7 @@ func TestClientsOfVersion1(t *testing.T) {
 			return nil
 		}))
 		f.Safe(n)
-		if err := cmd.Wait(); err != nil || due != n {
+		if err := patiently.Exit(t, cmd); err != nil || due != n {
 			t.Errorf("%s: %v: %s; %d events", name, err, &out, due)
 		}
 	}
