@@ -66,7 +66,8 @@ var Kinds = []Row{
 	},
 }
 
-// mostName is the longest name of a buffer, bytes: shared memory has names of 200, and more stands before and behind it.
+// mostName is the longest name of a buffer, bytes: shared memory has names of 200, and more stands before and behind
+// it.
 const mostName = 128
 
 // bufferNameError says what is wrong with the name of a buffer.
@@ -136,8 +137,8 @@ func openBuffer(s Settings) (Sink, error) {
 	}
 	w, err := shmem.CreateWriter(s.Output, s.Capacity, mode, opts...)
 	if errors.Is(err, shmem.ErrExists) {
-		return nil, fmt.Errorf("the buffer %s is taken by another process of this host, perhaps another run: give the output "+
-			"another name: %w", s.Output, err)
+		return nil, fmt.Errorf("the buffer %s is taken by another process of this host, perhaps another run: give the "+
+			"output another name: %w", s.Output, err)
 	}
 	if err != nil {
 		return nil, err

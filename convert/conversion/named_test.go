@@ -18,7 +18,8 @@ func TestEndingsThatAreNoKindAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, single := range map[string]bool{"x": false, "x.csv/": false, "x.parquet/": false, "run.17/": false, "x.root": true} {
+	for name, single := range map[string]bool{"x": false, "x.csv/": false, "x.parquet/": false,
+		"run.17/": false, "x.root": true} {
 		o := Options{Output: dir + "/" + name}
 		if _, is, err := o.kind(); err != nil || is != single {
 			t.Errorf("%s: %v, %v", name, is, err)

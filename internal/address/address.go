@@ -40,7 +40,8 @@ func CheckHost(host string) error {
 		return err
 	}
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsUnspecified() {
-		return &addressError{host, "means every network of a host, and nobody can call it: write the one address by which others " +
+		return &addressError{host, "means every network of a host, and nobody can call it: write the one address by " +
+			"which others " +
 			"reach this host"}
 	}
 	return nil
@@ -65,12 +66,14 @@ func split(text string, leastPort int) (host string, port int, err error) {
 		return "", 0, &addressError{text, "has no port behind the colon: write HOST:PORT"}
 	}
 	if !decimal(number) {
-		return "", 0, &addressError{text, fmt.Sprintf("has the port %q: write a decimal number from %d to %d", number, leastPort,
-			mostPort)}
+		return "", 0, &addressError{text,
+			fmt.Sprintf("has the port %q: write a decimal number from %d to %d", number, leastPort,
+				mostPort)}
 	}
 	port, err = strconv.Atoi(number)
 	if err != nil || port < leastPort || port > mostPort {
-		return "", 0, &addressError{text, fmt.Sprintf("has the port %s: it must be from %d to %d", number, leastPort, mostPort)}
+		return "", 0, &addressError{text,
+			fmt.Sprintf("has the port %s: it must be from %d to %d", number, leastPort, mostPort)}
 	}
 	return host, port, nil
 }
@@ -87,7 +90,8 @@ func checkHost(text, host string) error {
 		return nil
 	}
 	if strings.Trim(host, "0123456789.") == "" {
-		return &addressError{text, "has a host of numbers that is no address: one of IPv4 has four from 0 to 255, without leading " +
+		return &addressError{text, "has a host of numbers that is no address: one of IPv4 has four from 0 to 255, " +
+			"without leading " +
 			"zeros"}
 	}
 	if len(host) > 253 {

@@ -72,8 +72,9 @@ func find(ctx context.Context, host string) (netip.Addr, error) {
 	}
 	for i := range all {
 		if all[i] = all[i].Unmap(); all[i].IsUnspecified() {
-			return netip.Addr{}, &addressError{host, fmt.Sprintf("is a name for %v, every network of a host: write the address that "+
-				"is meant", all[i])}
+			return netip.Addr{}, &addressError{host,
+				fmt.Sprintf("is a name for %v, every network of a host: write the address that "+
+					"is meant", all[i])}
 		}
 	}
 	for _, ip := range all {
@@ -102,8 +103,9 @@ func Own(ctx context.Context, host string) (string, error) {
 	case err != nil:
 		return "", err
 	case ip.IsLoopback() && !local(host):
-		return "", &addressError{host, fmt.Sprintf("is %v here, which no other host can call: write the address by which others "+
-			"reach this host", ip)}
+		return "", &addressError{host,
+			fmt.Sprintf("is %v here, which no other host can call: write the address by which others "+
+				"reach this host", ip)}
 	}
 	return ip.String(), nil
 }

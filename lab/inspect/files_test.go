@@ -54,7 +54,8 @@ func TestUnknownFilesAreNamed(t *testing.T) {
 	if err := os.WriteFile(path, []byte("\x1f\x8b\x08\x00\x00\x00\x00\x00"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Inspect(t.Context(), &bytes.Buffer{}, path, Options{}); err == nil || !strings.Contains(err.Error(), "gzip") {
+	if err := Inspect(t.Context(), &bytes.Buffer{}, path, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "gzip") {
 		t.Error(err)
 	}
 }

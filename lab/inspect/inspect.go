@@ -183,7 +183,8 @@ func Detect(in *bufio.Reader, path string) (Format, error) {
 		return byName, nil
 	}
 	return "", &BadInputError{Path: path, Problems: 1, First: fmt.Errorf(
-		"neither its first bytes (% X) nor its extension tell whether it holds mdf, mep, mfp or eudaq; name the format", head[:min(len(head), 12)])}
+		"neither its first bytes (% X) nor its extension tell whether it holds mdf, mep, mfp or eudaq; name the format",
+		head[:min(len(head), 12)])}
 }
 
 // walk shows the units of a file to v.
