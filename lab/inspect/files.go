@@ -23,7 +23,8 @@ func Files(names []string) (files []string, err error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%s is a directory in which no file ends in .mdf, .mep, .mfp or .raw, nor is a segment that a "+
+			return nil, fmt.Errorf("%s is a directory in which no file ends in .mdf, .mep, .mfp or .raw, nor is a "+
+				"segment that a"+
 				"process writes: name a file, or the directory of a run", name)
 		}
 		files = append(files, found...)
