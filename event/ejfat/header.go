@@ -21,7 +21,7 @@ const (
 	nextSegment     = 1 // the protocol behind it: a segment
 	segmentPreamble = 0x1000
 	segmentVersion  = 1
-	draftVersion    = 2 // of an older draft
+	draftVersion    = 2      // of an older draft
 	syncMagic       = 0x4C43 // "LC"
 	syncVersion     = 1
 )
