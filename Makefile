@@ -65,6 +65,15 @@ check-forged: ## a million forged packets to each link of quic and a feed of EJF
 	go test -count=1 -timeout 30m ./transport/quic ./readoutunit/source/ejfat ./memory ./memory/door \
 		-run 'TestForged(Packets|Messages|Descriptors)$$' -forged 1000000
 
+# Debian's packages, where they are missing and can be installed: by root.
+.PHONY: tool-compilers
+tool-compilers:
+	@missing=(); for c in gcc:gcc g++:g++ clang:clang clang++:clang; do \
+		command -v "$${c%:*}" >/dev/null || missing+=("$${c#*:}"); done; \
+	if [ $${#missing[@]} != 0 ]; then \
+		echo "installing $${missing[*]}"; export DEBIAN_FRONTEND=noninteractive; \
+		timeout 60 apt-get update -qq >/dev/null && timeout 120 apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
+
 .PHONY: check-headers
 check-headers: ## the headers of clients/c as C11, C17, C++17 and C++20, with gcc and clang; a compiler that is missing is a failure
 	go test -count=1 ./clients/frontend -run '^TestHeaders$$' -compilers

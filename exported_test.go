@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// ofOthers are methods that interfaces of other modules ask for: gRPC, Prometheus, memberlist, quic-go, encoders, groot.
+// ofOthers are methods that interfaces of other modules ask for: gRPC, Prometheus, memberlist, quic-go, encoders,
+// groot.
 var ofOthers = strings.Fields(`ClientHandshake ConnectionIDLen Describe DialAddressTimeout GenerateConnectionID
 	Elements GetBroadcasts Less LocalState MarshalJSON MarshalText
 	MergeRemoteState NodeMeta NotifyAlive NotifyConflict NotifyJoin NotifyLeave NotifyMerge NotifyMsg NotifyUpdate

@@ -13,10 +13,10 @@ import (
 var boundedBy = regexp.MustCompile(`// .*\bbounded by \w`)
 
 // TestNoTestWaitsForEver: whatever a test waits for, it waits with a bound, so that what does not come is a failure
-// with a sentence and not ten minutes of nothing. A receive from a channel, a loop over one, a Wait and a select of a test
-// have a bound of package patiently, a case for the end of a time or a context, or a bubble of synctest around them,
-// which ends at once where nothing can come any more. What a goroutine beside the test waits for is not looked at: the
-// test waits for that goroutine. A benchmark has the time that it is given.
+// with a sentence and not ten minutes of nothing. A receive from a channel, a loop over one, a Wait and a select of a
+// test have a bound of package patiently, a case for the end of a time or a context, or a bubble of synctest around
+// them, which ends at once where nothing can come any more. What a goroutine beside the test waits for is not looked
+// at: the test waits for that goroutine. A benchmark has the time that it is given.
 func TestNoTestWaitsForEver(t *testing.T) {
 	for _, file := range files(t, "_test.go") {
 		set := token.NewFileSet()

@@ -53,14 +53,9 @@ func tune() {
 // Run is a node until it is told to end.
 func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	dog := watchdog.Start(watchdog.Config{Out: to.err})
-	id, key, err := keysOf(c.Name, c.Certs, c.WithParent)
+	id, key, err := c.keys()
 	if err != nil {
 		return &exit{exitUsage, err}
-	}
-	if id.Role != certs.RoleNode {
-		return &exit{exitUsage,
-			fmt.Errorf("name: the certificate of %s is that of a %s, and a node needs one of its own: ringlet certs makes it",
-				c.Name, id.Role)}
 	}
 	if err := ownHosts(ctx, &c.Host, &c.DataHost); err != nil {
 		return &exit{exitUsage, err}
@@ -115,6 +110,16 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		defer rest()
 	}
 	return node.Run(ctx, cfg)
+}
+
+// keys reads the identity of the node, and the key of the gossip.
+func (c *nodeCmd) keys() (*certs.Identity, []byte, error) {
+	id, key, err := keysOf(c.Name, c.Certs, c.WithParent)
+	if err == nil && id.Role != certs.RoleNode {
+		err = fmt.Errorf("name: the certificate of %s is that of a %s, and a node needs one of its own: ringlet certs makes it",
+			c.Name, id.Role)
+	}
+	return id, key, err
 }
 
 // ownHosts settles what --host and --data-host are: addresses of this host that others can call. Of a process without

@@ -26,8 +26,8 @@ type seldom struct {
 
 func newSeldom(h slog.Handler) seldom { return seldom{h, &guard.Log{Burst: seldomBurst}} }
 
-// seldomLog is the log of a node of ringlet run: all warnings, but each kind seldom; with verbose, everything. rest tells
-// what is untold.
+// seldomLog is the log of a node of ringlet run: all warnings, but each kind seldom; with verbose, everything. rest
+// tells what is untold.
 func seldomLog(w io.Writer, verbose bool) (log *slog.Logger, rest func()) {
 	if log = leveled(w, slog.LevelWarn, verbose); verbose {
 		return log, func() {}

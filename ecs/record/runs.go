@@ -88,9 +88,8 @@ func (s *Store) Put(r *ecsv1.Run) error {
 }
 
 // Complete replaces the record of a closed run of which not all of the output had been read by what was found since:
-// verdict and why, losses, events, accounts and report, and who is still unread, who must be fewer. All else stays as it
-// is; what
-// changes it is a ClosedError.
+// verdict and why, losses, events, accounts and report, and who is still unread, who must be fewer. All else stays as
+// it is; what changes it is a ClosedError.
 func (s *Store) Complete(r *ecsv1.Run) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		old, err := s.summary(tx, r.GetNumber())

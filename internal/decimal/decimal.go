@@ -59,7 +59,7 @@ func Float(text string) (float64, error) {
 	switch {
 	case err == nil && real.MatchString(text):
 		return x, nil
-	case err == nil && strings.Trim(text, "+-.0123456789abcdefABCDEFxXpP_") == "", form(text) == ErrForm:
+	case err == nil && strings.Trim(text, "+-.0123456789abcdefABCDEFxXpP_") == "", errors.Is(form(text), ErrForm):
 		return 0, ErrForm
 	}
 	return 0, errNumber

@@ -26,7 +26,8 @@ func TestTolerance(t *testing.T) {
 			t.Errorf("%q: %+v, %v: %d of %d", text, tolerance, err, c.missing, c.of)
 		}
 	}
-	for _, text := range []string{"x", "-1", "0x10", "1_0", "1.5", "%", "101%", "0x1p-2%", "+1%", "-0.1%", "nan%", "inf%", "18446744073709551616"} {
+	for _, text := range []string{"x", "-1", "0x10", "1_0", "1.5", "%", "101%", "0x1p-2%", "+1%", "-0.1%", "nan%", "inf%",
+		"18446744073709551616"} {
 		if got, err := ParseTolerance(text); err == nil || !strings.Contains(err.Error(), "0.1%") {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}

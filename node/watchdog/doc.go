@@ -8,8 +8,8 @@
 //
 // A watch on a thread of its own counts its own ticks, of a second each. At every tick it has each thing that it looks
 // after looked at, on another goroutine: a look takes the locks that the loops there hold while they work, and waits
-// for nothing else. A look that has not come back after 60 ticks says that a loop stands still. The time of day does not
-// count: whoever stops the whole process, or gives it no processor, stops the watch too.
+// for nothing else. A look that has not come back after 60 ticks says that a loop stands still. The time of day does
+// not count: whoever stops the whole process, or gives it no processor, stops the watch too.
 //
 // # Core and shell
 //

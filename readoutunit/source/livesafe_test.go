@@ -12,8 +12,8 @@ import (
 	"ringlet/testkit/livetest"
 )
 
-// TestLateIsGivenUp: what comes too late is in no file, so its front-end hears that it was given up before it hears that
-// all below is safe.
+// TestLateIsGivenUp: what comes too late is in no file, so its front-end hears that it was given up before it hears
+// that all below is safe.
 func TestLateIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := livetest.New(), livetest.New()

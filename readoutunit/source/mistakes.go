@@ -87,7 +87,7 @@ func noKind(part string, before Row) error {
 		return fmt.Errorf("%q has a blank before or behind the name of its kind: write %s: and no blanks beside commas", part,
 			nearest)
 	case strings.ToLower(word) == nearest:
-		return fmt.Errorf("%q: the name of a kind is in small letters: write %s:", part, nearest)
+		return fmt.Errorf("%q: the name of a kind is in small letters: write it %s", part, nearest)
 	case before.Text || before.Name != "" && kinds.Distance(strings.ToLower(word), nearest) > near:
 		return nil
 	}

@@ -105,8 +105,8 @@ func (b *books) notChecked() (said []string) {
 		return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(b.r.Unreported, n) })
 	}
 	if len(b.r.Unreported) > 0 {
-		say("what %s counted of MFPs, bytes, chunks and tokens: no final report came from there, and what was told before is "+
-			"out of date; the scheduler's ledger stands for the MEPs", strings.Join(b.r.Unreported, ", "))
+		say("what %s counted of MFPs, bytes, chunks and tokens: no final report came from there, and what was told before "+
+			"is out of date; the scheduler's ledger stands for the MEPs", strings.Join(b.r.Unreported, ", "))
 	}
 	if who := strings.Join(told(b.out), ", "); who != "" {
 		say("MEPs and MFPs as %s counted them, since they were excluded and their MEPs given to others: the scheduler's "+

@@ -12,8 +12,8 @@ import (
 )
 
 // losses are what a run has lost: each thing once, with the setting that allowed it. What a front-end still has, since
-// nobody acknowledged it, is not lost; what came behind the end of the run neither; nor is what was refused, which may be
-// a stranger's: if it was data, its fragment is missing.
+// nobody acknowledged it, is not lost; what came behind the end of the run neither; nor is what was refused, which may
+// be a stranger's: if it was data, its fragment is missing.
 func (r *Report) losses() []recording.Loss {
 	l := &lossList{}
 	l.add("incomplete", "", r.EventsIncomplete, "events", "")
@@ -114,7 +114,8 @@ func (r *Report) outputLosses(l *lossList) {
 	}
 }
 
-// Unread says which builder units handed MEPs to buffers that nobody read, a sentence each, whether that is a loss or not.
+// Unread says which builder units handed MEPs to buffers that nobody read, a sentence each, whether that is a
+// loss or not.
 func (r *Report) Unread() (said []string) {
 	for _, n := range r.Counters {
 		if k := n.Counters["bu.output_meps_unread"]; k > 0 {

@@ -27,8 +27,8 @@ func (r *Run) vanished(out *Report) {
 	}
 	f := fault.Seen(strings.Join(out.Unreported, ", "), fault.PartProcess,
 		fmt.Sprintf("lost after the run had ended and before the final report, which did not come in %v", finalTime))
-	f.Advice = "What was built is in the output as far as this report says; what was not checked, it names. Look at what " +
-		"ended the process or held it up: its log, the kernel for want of memory."
+	f.Advice = "What was built is in the output as far as this report says; what was not checked, it names. Look at " +
+		"what ended the process or held it up: its log, the kernel for want of memory."
 	out.Cause = &f
 }
 

@@ -41,8 +41,8 @@ func (s slow) Report(ctx context.Context, _ *nodev1.ReportRequest, _ ...grpc.Cal
 	}
 }
 
-// A node that answers late is asked again. One that gives no final report is lost, and named, with what was not checked;
-// nobody waits for one whose process has ended.
+// A node that answers late is asked again. One that gives no final report is lost, and named, with what was not
+// checked; nobody waits for one whose process has ended.
 func TestFinalReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		after  time.Duration // from when on it answers

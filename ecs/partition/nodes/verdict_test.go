@@ -35,37 +35,100 @@ func TestVerdict(t *testing.T) {
 		exit Verdict
 		says string // in the sentence; "": it is empty
 	}{
-		"nothing":               {func(*Report) {}, "GOOD", Good, ""},
-		"interrupted":           {func(r *Report) { r.EndCause = EndInterrupted }, "GOOD", Good, ""},
-		"live, nothing lost":    {source(SourceReport{Fragments: 9, Used: 9}), "GOOD", Good, ""},
-		"rejected":              {func(r *Report) { r.EventsRejected = 3 }, "GOOD", Good, ""},
-		"refused of a source":   {source(SourceReport{Used: 9, Refused: 40}), "GOOD", Good, ""},
-		"left over at a stop":   {source(SourceReport{Used: 9, Left: 2}), "GOOD", Good, ""},
-		"numbers left out":      {source(SourceReport{Used: 9, Gaps: 2}), "GOOD", Good, ""},
-		"incomplete":            {func(r *Report) { r.EventsIncomplete = 1 }, "INCOMPLETE", Failed, "1 event incomplete"},
-		"abandoned":             {func(r *Report) { r.EventsAbandoned = 8 }, "INCOMPLETE", Failed, "8 events abandoned"},
-		"discarded":             {func(r *Report) { r.EventsDiscarded = 2 }, "DEGRADED", Good, "2 events discarded (overload: discard)"},
-		"records":               {func(r *Report) { r.Skipped = 1 }, "DEGRADED", Good, "1 record of the input skipped (on-bad-record: skip)"},
-		"missing, mark":         {source(SourceReport{Used: 6, Missing: 3}), "DEGRADED", Good, "3 fragments of tcp:h:1 missing (on-missing: mark)"},
-		"missing, wait":         {with(rule("wait", ""), source(SourceReport{Missing: 3})), "INCOMPLETE", Failed, "3 fragments of tcp:h:1 missing"},
-		"missing, stop":         {with(rule("stop", ""), source(SourceReport{Missing: 3})), "INCOMPLETE", Failed, "missing"},
-		"missing, tolerated":    {with(rule("mark", "3"), source(SourceReport{Missing: 3})), "GOOD", Good, "3 fragments of tcp:h:1 missing (tolerated by tolerate-missing: 3)"},
-		"a share tolerated":     {with(rule("mark", "10%"), source(SourceReport{Used: 90, Missing: 10})), "GOOD", Good, "tolerate-missing: 10%"},
-		"too large a share":     {with(rule("mark", "10%"), source(SourceReport{Used: 89, Missing: 11})), "DEGRADED", Good, "11 fragments of tcp:h:1 missing (on-missing: mark)"},
-		"tolerated, and wait":   {with(rule("wait", "3"), source(SourceReport{Missing: 3})), "GOOD", Good, "tolerated"},
-		"late and missing":      {source(SourceReport{Used: 6, Missing: 3, Late: 3}), "DEGRADED", Good, "3 fragments of tcp:h:1 missing (on-missing: mark)"},
-		"late, in no event":     {source(SourceReport{Used: 6, Missing: 1, Late: 3}), "INCOMPLETE", Failed, "2 fragments of tcp:h:1 late"},
-		"lost and missing":      {source(SourceReport{Used: 6, Missing: 3, Lost: 2}), "DEGRADED", Good, "missing"},
-		"lost, in no event":     {source(SourceReport{Used: 6, Lost: 2}), "INCOMPLETE", Failed, "2 fragments of tcp:h:1 lost on the way"},
-		"dropped and missing":   {source(SourceReport{Used: 6, Missing: 2, Dropped: 2}), "DEGRADED", Good, "missing"},
-		"dropped, in no event":  {source(SourceReport{Used: 6, Dropped: 2}), "INCOMPLETE", Failed, "2 fragments of tcp:h:1 dropped by the front-end"},
-		"each missing once":     {source(SourceReport{Missing: 3, Late: 2, Lost: 2}), "INCOMPLETE", Failed, "1 fragment of tcp:h:1 lost on the way"},
-		"repeated":              {source(SourceReport{Used: 6, Repeats: 1}), "INCOMPLETE", Failed, "1 fragment of tcp:h:1 repeated"},
-		"backwards":             {source(SourceReport{Used: 6, Backwards: 1}), "INCOMPLETE", Failed, "number ran backwards"},
-		"a jump":                {source(SourceReport{Used: 6, Jumps: 1}), "INCOMPLETE", Failed, "number jumped"},
-		"left over at the end":  {with(source(SourceReport{Used: 6, Left: 2}), func(r *Report) { r.EndCause = endInput }), "INCOMPLETE", Failed, "2 fragments of tcp:h:1 left over"},
-		"nothing built":         {with(source(SourceReport{}), func(r *Report) { r.EventsBuilt = 0 }), "INCOMPLETE", Failed, "nothing was built: no fragment came"},
-		"all refused":           {with(source(SourceReport{Refused: 5}), func(r *Report) { r.EventsBuilt = 0 }), "INCOMPLETE", Failed, "5 messages were refused"},
+		"nothing":             {func(*Report) {}, "GOOD", Good, ""},
+		"interrupted":         {func(r *Report) { r.EndCause = EndInterrupted }, "GOOD", Good, ""},
+		"live, nothing lost":  {source(SourceReport{Fragments: 9, Used: 9}), "GOOD", Good, ""},
+		"rejected":            {func(r *Report) { r.EventsRejected = 3 }, "GOOD", Good, ""},
+		"refused of a source": {source(SourceReport{Used: 9, Refused: 40}), "GOOD", Good, ""},
+		"left over at a stop": {source(SourceReport{Used: 9, Left: 2}), "GOOD", Good, ""},
+		"numbers left out":    {source(SourceReport{Used: 9, Gaps: 2}), "GOOD", Good, ""},
+		"incomplete": {
+			func(r *Report) { r.EventsIncomplete = 1 },
+			"INCOMPLETE", Failed, "1 event incomplete",
+		},
+		"abandoned": {
+			func(r *Report) { r.EventsAbandoned = 8 },
+			"INCOMPLETE", Failed, "8 events abandoned",
+		},
+		"discarded": {
+			func(r *Report) { r.EventsDiscarded = 2 },
+			"DEGRADED", Good, "2 events discarded (overload: discard)",
+		},
+		"records": {
+			func(r *Report) { r.Skipped = 1 },
+			"DEGRADED", Good, "1 record of the input skipped (on-bad-record: skip)",
+		},
+		"missing, mark": {
+			source(SourceReport{Used: 6, Missing: 3}),
+			"DEGRADED", Good, "3 fragments of tcp:h:1 missing (on-missing: mark)",
+		},
+		"missing, wait": {
+			with(rule("wait", ""), source(SourceReport{Missing: 3})),
+			"INCOMPLETE", Failed, "3 fragments of tcp:h:1 missing",
+		},
+		"missing, stop": {
+			with(rule("stop", ""), source(SourceReport{Missing: 3})),
+			"INCOMPLETE", Failed, "missing",
+		},
+		"missing, tolerated": {
+			with(rule("mark", "3"), source(SourceReport{Missing: 3})),
+			"GOOD", Good, "3 fragments of tcp:h:1 missing (tolerated by tolerate-missing: 3)",
+		},
+		"a share tolerated": {
+			with(rule("mark", "10%"), source(SourceReport{Used: 90, Missing: 10})),
+			"GOOD", Good, "tolerate-missing: 10%",
+		},
+		"too large a share": {
+			with(rule("mark", "10%"), source(SourceReport{Used: 89, Missing: 11})),
+			"DEGRADED", Good, "11 fragments of tcp:h:1 missing (on-missing: mark)",
+		},
+		"tolerated, and wait": {
+			with(rule("wait", "3"), source(SourceReport{Missing: 3})),
+			"GOOD", Good, "tolerated",
+		},
+		"late and missing": {
+			source(SourceReport{Used: 6, Missing: 3, Late: 3}),
+			"DEGRADED", Good, "3 fragments of tcp:h:1 missing (on-missing: mark)",
+		},
+		"late, in no event": {
+			source(SourceReport{Used: 6, Missing: 1, Late: 3}),
+			"INCOMPLETE", Failed, "2 fragments of tcp:h:1 late",
+		},
+		"lost and missing": {source(SourceReport{Used: 6, Missing: 3, Lost: 2}), "DEGRADED", Good, "missing"},
+		"lost, in no event": {
+			source(SourceReport{Used: 6, Lost: 2}),
+			"INCOMPLETE", Failed, "2 fragments of tcp:h:1 lost on the way",
+		},
+		"dropped and missing": {source(SourceReport{Used: 6, Missing: 2, Dropped: 2}), "DEGRADED", Good, "missing"},
+		"dropped, in no event": {
+			source(SourceReport{Used: 6, Dropped: 2}),
+			"INCOMPLETE", Failed, "2 fragments of tcp:h:1 dropped by the front-end",
+		},
+		"each missing once": {
+			source(SourceReport{Missing: 3, Late: 2, Lost: 2}),
+			"INCOMPLETE", Failed, "1 fragment of tcp:h:1 lost on the way",
+		},
+		"repeated": {
+			source(SourceReport{Used: 6, Repeats: 1}),
+			"INCOMPLETE", Failed, "1 fragment of tcp:h:1 repeated",
+		},
+		"backwards": {
+			source(SourceReport{Used: 6, Backwards: 1}),
+			"INCOMPLETE", Failed, "number ran backwards",
+		},
+		"a jump": {source(SourceReport{Used: 6, Jumps: 1}), "INCOMPLETE", Failed, "number jumped"},
+		"left over at the end": {
+			with(source(SourceReport{Used: 6, Left: 2}), func(r *Report) { r.EndCause = endInput }),
+			"INCOMPLETE", Failed, "2 fragments of tcp:h:1 left over",
+		},
+		"nothing built": {
+			with(source(SourceReport{}), func(r *Report) { r.EventsBuilt = 0 }),
+			"INCOMPLETE", Failed, "nothing was built: no fragment came",
+		},
+		"all refused": {
+			with(source(SourceReport{Refused: 5}), func(r *Report) { r.EventsBuilt = 0 }),
+			"INCOMPLETE", Failed, "5 messages were refused",
+		},
 		"generated, none built": {func(r *Report) { r.EventsBuilt = 0 }, "GOOD", Good, ""},
 		"a source broke":        {func(r *Report) { r.Broken = "tcp:h:1: gone" }, "DEGRADED", Good, "tcp:h:1: gone"},
 		"a unit by a policy": {func(r *Report) {
@@ -84,8 +147,14 @@ func TestVerdict(t *testing.T) {
 		"a node without its last report": {func(r *Report) {
 			r.Unreported, r.Cause = []string{"n1"}, &fault.Fault{Component: "n1", What: "lost"}
 		}, "INCOMPLETE", Failed, "n1: lost"},
-		"a buffer nobody read": {counter("bu.output_meps_unread"), "INCOMPLETE", Failed, "4 MEPs of n1 handed to a buffer that nobody read"},
-		"readers that died":    {counter("bu.output_meps_lost"), "INCOMPLETE", Failed, "4 MEPs of n1 held by readers"},
+		"a buffer nobody read": {
+			counter("bu.output_meps_unread"),
+			"INCOMPLETE", Failed, "4 MEPs of n1 handed to a buffer that nobody read",
+		},
+		"readers that died": {
+			counter("bu.output_meps_lost"),
+			"INCOMPLETE", Failed, "4 MEPs of n1 held by readers",
+		},
 		"a buffer nobody read, and files": {with(counter("bu.output_meps_unread"), func(r *Report) {
 			r.Recorded, r.OutputBy, r.OutputStreams = &Output{}, "all", make([]Stream, 2)
 		}), "GOOD", Good, ""},
@@ -95,14 +164,32 @@ func TestVerdict(t *testing.T) {
 		"unbalanced": {func(r *Report) {
 			r.AccountingOK, r.Accounts = false, []Check{{Name: "a = b", Left: 1, Right: 2}}
 		}, "INCOMPLETE", Failed, "the accounts do not balance: a = b: 1 ≠ 2"},
-		"untold":      {func(r *Report) { r.AccountingOK, r.Untold = false, true }, "INCOMPLETE", Failed, "how it ended"},
-		"a fault":     {func(r *Report) { r.Cause = &fault.Fault{Component: "n1", What: "died"} }, "INCOMPLETE", Failed, "n1: died"},
-		"no one file": {func(r *Report) { r.Unmerged, r.Recorded = true, &Output{Problems: []string{"x.mdf was not made"}} }, "INCOMPLETE", Failed, "x.mdf was not made"},
-		"bad input":   {func(r *Report) { r.EndCause, r.BadInput = endBadInput, "record 3" }, "INCOMPLETE", BadInput, "record 3"},
+		"untold": {
+			func(r *Report) { r.AccountingOK, r.Untold = false, true },
+			"INCOMPLETE", Failed, "how it ended",
+		},
+		"a fault": {
+			func(r *Report) { r.Cause = &fault.Fault{Component: "n1", What: "died"} },
+			"INCOMPLETE", Failed, "n1: died",
+		},
+		"no one file": {
+			func(r *Report) { r.Unmerged, r.Recorded = true, &Output{Problems: []string{"x.mdf was not made"}} },
+			"INCOMPLETE", Failed, "x.mdf was not made",
+		},
+		"bad input": {
+			func(r *Report) { r.EndCause, r.BadInput = endBadInput, "record 3" },
+			"INCOMPLETE", BadInput, "record 3",
+		},
 		"bad input, unbalanced": {func(r *Report) { r.EndCause, r.AccountingOK = endBadInput, false }, "INCOMPLETE", Failed,
 			""},
-		"bad input, and abandoned": {func(r *Report) { r.EndCause, r.EventsAbandoned = endBadInput, 1 }, "INCOMPLETE", Failed, "1 event abandoned"},
-		"given up":                 {func(r *Report) { r.GivenUp, r.EventsAbandoned = true, 5 }, "ABORTED", Failed, "5 events abandoned"},
+		"bad input, and abandoned": {
+			func(r *Report) { r.EndCause, r.EventsAbandoned = endBadInput, 1 },
+			"INCOMPLETE", Failed, "1 event abandoned",
+		},
+		"given up": {
+			func(r *Report) { r.GivenUp, r.EventsAbandoned = true, 5 },
+			"ABORTED", Failed, "5 events abandoned",
+		},
 	} {
 		r := &Report{Started: "2026-11-28T00:00:00Z", EventsBuilt: 10, AccountingOK: true, EndCause: EndStopped}
 		c.what(r)
@@ -120,7 +207,8 @@ func TestSentenceEnds(t *testing.T) {
 		r.Sources = append(r.Sources, SourceReport{Name: "unix:a", Missing: 1})
 	}
 	r.conclude()
-	if len(r.Losses) != 9 || strings.Count(r.Why, "unix:a") != mostReasons || !strings.HasSuffix(r.Why, "; and 3 losses more") {
+	if len(r.Losses) != 9 || strings.Count(r.Why, "unix:a") != mostReasons ||
+		!strings.HasSuffix(r.Why, "; and 3 losses more") {
 		t.Errorf("%d losses: %s", len(r.Losses), r.Why)
 	}
 }

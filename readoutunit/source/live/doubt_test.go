@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// run builds what the sources of a Matcher give, as a readout unit and a scheduler do. The Ref of a true fragment is its
-// event, that of garbage is garbage.
+// run builds what the sources of a Matcher give, as a readout unit and a scheduler do. The Ref of a true fragment is
+// its event, that of garbage is garbage.
 type run struct {
 	m       *Matcher
 	now     time.Duration

@@ -44,8 +44,8 @@ func (e *FragmentError) Error() string {
 	}
 	text := fmt.Sprintf("source %s: the fragment of event %d %s %d", e.Source, e.Event, word, e.At)
 	if e.Bits > 0 {
-		text += fmt.Sprintf("; this looks like a counter of %d bits that began anew at 0: let the front-end count in 64 bits, "+
-			"adding %d each time", e.Bits, uint64(1)<<e.Bits)
+		text += fmt.Sprintf("; this looks like a counter of %d bits that began anew at 0: let the front-end count in 64 "+
+			"bits, adding %d each time", e.Bits, uint64(1)<<e.Bits)
 	}
 	return text
 }

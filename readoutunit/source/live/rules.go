@@ -47,7 +47,7 @@ type Rules struct {
 	Window     int // events that are kept at a time, a power of two
 	Room       int // bytes of fragments, padding included, that a MEP of this readout unit may have
 	Align      uint8
-	Leap       uint64 // how far a number may be from the one before it, or from one in doubt, to be near it; 0: defaultLeap
+	Leap       uint64 // how far a number may be from the one before it, or from one in doubt, to be near; 0: defaultLeap
 }
 
 // defaultLeap is Leap where nothing else is said.
