@@ -323,7 +323,7 @@ func (s *session) halt() {
 	s.mu.Unlock()
 	for _, c := range scheds {
 		if err := c.Close(); err != nil { // the scheduler may be gone
-			s.node.log.Warn("the scheduler was not told everything", "err", err)
+			s.node.log.Info("the scheduler was not told everything", "err", err)
 		}
 	}
 }

@@ -76,10 +76,9 @@ func (p *Partition) freeNumber(crew *nodes.Crew) error {
 		asked.last = last
 	}
 	if known, err := p.cfg.Store.Last(); err == nil && known == 0 && asked.last > 0 {
-		p.say(warning, "record", ownName, "the run control has no record of any run, and the output holds runs "+
-			"up to %d: the"+
-			"next one is numbered behind them; if records were kept elsewhere, end the run control and give it their directory "+
-			"with --state", asked.last)
+		p.say(warning, "record", ownName, "the run control has no record of any run, and the output holds runs up to %d: "+
+			"the next one is numbered behind them; if records were kept elsewhere, end the run control and give it their "+
+			"directory with --state", asked.last)
 	}
 	return p.cfg.Store.AtLeast(asked.last + 1)
 }

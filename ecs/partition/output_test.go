@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/ecs/journal"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
 	"ringlet/node/config"
@@ -35,7 +36,7 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 		}
 		p := &Partition{
 			ctx:      t.Context(),
-			cfg:      Config{Store: store},
+			cfg:      Config{Store: store, Journal: journal.New(8, 0)},
 			standing: standing{output: asOutput{c.asked, 41}, asked: asked{by: c.by}},
 		}
 		if err := p.freeNumber(crew); err != nil {

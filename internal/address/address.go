@@ -13,6 +13,9 @@ type addressError struct{ Text, Reason string }
 
 func (e *addressError) Error() string { return fmt.Sprintf("%q %s", e.Text, e.Reason) }
 
+// Unwrap gives what package net says of such an address, so that callers know one kind of trouble.
+func (e *addressError) Unwrap() error { return &net.AddrError{Err: e.Reason, Addr: e.Text} }
+
 // mostPort is the largest port.
 const mostPort = 1<<16 - 1
 

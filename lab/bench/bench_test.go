@@ -247,10 +247,11 @@ func TestUsage(t *testing.T) {
 		"a peer and runs":  {func(c *Config) { c.Peer, c.Runs = "a:1", true }, "runs: whole runs are of one machine"},
 		"a peer elsewhere": {func(c *Config) { c.Peer, c.Host = "10.0.0.2:1", host },
 			"host: 127.0.0.1 is not to be reached from 10.0.0.2"},
-		"a peer of no port": {func(c *Config) { c.Peer = "a" }, `peer: "a" is not HOST:PORT`},
+		"a peer of no port": {func(c *Config) { c.Peer = "a" }, `peer: "a" has no port: write HOST:PORT`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{
+				Host:     host,
 				Carriers: []string{"quic"},
 				Sizes:    []config.Bytes{128},
 				Duration: time.Second,
