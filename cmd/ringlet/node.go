@@ -116,8 +116,8 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 func (c *nodeCmd) keys() (*certs.Identity, []byte, error) {
 	id, key, err := keysOf(c.Name, c.Certs, c.WithParent)
 	if err == nil && id.Role != certs.RoleNode {
-		err = fmt.Errorf("name: the certificate of %s is that of a %s, and a node needs one of its own: ringlet certs makes it",
-			c.Name, id.Role)
+		err = fmt.Errorf("name: the certificate of %s is that of a %s, and a node needs one of its own: ringlet certs "+
+			"makes it", c.Name, id.Role)
 	}
 	return id, key, err
 }
