@@ -172,6 +172,7 @@ func (l *Live) linger(in *intake, over bool) {
 	defer l.mu.Unlock()
 	if over {
 		l.matcher.Over(in.index)
+		l.apartAt = 0 // so that it is looked at now whether it shares numbers with others: the run may end
 	} else {
 		l.matcher.Cease(in.index)
 	}

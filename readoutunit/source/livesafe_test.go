@@ -94,4 +94,16 @@ func TestSourcesApart(t *testing.T) {
 			t.Error(got)
 		}
 	})
+	synctest.Test(t, func(t *testing.T) { // at once where all of one is there
+		a, b := livetest.New(), livetest.New()
+		l, _ := openLive(t, live.Mark, a, b)
+		a.Send(0, 30, 0, 1, 2)
+		b.Send(1, 30, 1_000_001, 1_000_002)
+		time.Sleep(time.Second)
+		a.End()
+		time.Sleep(time.Millisecond)
+		if got := l.Sources()[1].Apart; !strings.Contains(got, "fake:b gave 1000001 to 100000") {
+			t.Error(got)
+		}
+	})
 }

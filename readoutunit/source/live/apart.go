@@ -37,6 +37,9 @@ func (m *Matcher) Apart(source int, now time.Duration) (other int, apart bool, a
 			continue
 		}
 		due := max(s.since, o.since) + apartAfter
+		if s.over || o.over { // what it gave is all
+			due = now
+		}
 		if now >= due {
 			return i, true, Never
 		}
