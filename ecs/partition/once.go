@@ -40,7 +40,7 @@ func (p *Partition) Once(ctx context.Context, cfg config.Config, told Hooks) (*n
 		return nil, fmt.Errorf("the output cannot be written: %w", err)
 	}
 	for _, c := range []fsm.Command{fsm.Configure, fsm.Start} {
-		if err := p.runner.Command(ctx, c); err != nil {
+		if err := p.runner.Command(ctx, c); err != nil && !p.overtaken(err) {
 			return p.neverBegan(ctx, err, "before the run began")
 		}
 	}
@@ -56,6 +56,15 @@ func (p *Partition) Once(ctx context.Context, cfg config.Config, told Hooks) (*n
 		crew.Release() // nobody is there any more to be put to rest
 	}
 	return report, nil
+}
+
+// overtaken tells that a start was not heard to have ended since the run has ended meanwhile, such as one whose first
+// record is bad: that run has a report of its own.
+func (p *Partition) overtaken(err error) bool {
+	var by *fsm.SupersededError
+	now := p.now()
+	return errors.As(err, &by) && by.Command == fsm.Start && by.By == fsm.Stop && now.asked.end != "" &&
+		(now.run != nil || now.last != nil)
 }
 
 // number asks the nodes whether they can write the output, and settles the number of the run: the one that is asked
