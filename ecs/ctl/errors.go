@@ -9,6 +9,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"ringlet/node/certs"
 )
 
 // Codes with which the program ends; docs/ctl.md promises them. 3 is bad input, with which a run on this machine ends.
@@ -93,7 +95,9 @@ func judge(command, address string, err error) error {
 		e.Command = ""
 		// A handshake that is cut off says nothing about keys: somebody on the way answers for a control that is not there.
 		cut := why == "EOF" || strings.Contains(why, "connection reset")
-		if strings.Contains(why, "tls: ") || strings.Contains(why, "x509: ") || strings.Contains(e.Why, "handshake failed") &&
+		if path := certs.Unanswered(e.Why); path != "" {
+			e.Code, e.Why = codeNoControl, fmt.Sprintf("no control answers at %s: %s", address, path)
+		} else if strings.Contains(why, "tls: ") || strings.Contains(why, "x509: ") || strings.Contains(e.Why, "handshake failed") &&
 			!cut {
 			e.Code, e.Why = codePermission, fmt.Sprintf("the control at %s and these keys do not go together: %s", address, why)
 		} else {

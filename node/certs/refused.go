@@ -95,3 +95,16 @@ func Explain(err error) error {
 	}
 	return err
 }
+
+// Unanswered says what to look at if these are the words of a handshake that began and got no answer in time: the first
+// packets that are as large as the interface bears did not come through. It is empty for other words. gRPC has no type
+// for this.
+func Unanswered(words string) string {
+	if !strings.Contains(words, "handshake failed") || !strings.Contains(words, "deadline exceeded") &&
+		!strings.Contains(words, "i/o timeout") {
+		return ""
+	}
+	return "the connection is made, and its handshake gets no answer: either the process there stands still, or large " +
+		"packets do not pass between the two hosts while small ones do; ringlet doctor --peer says which pass: have the " +
+		"switches and routers on the way pass packets as large as the MTU of the interfaces, or set that MTU lower"
+}

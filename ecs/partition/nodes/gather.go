@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/node/certs"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -120,7 +122,8 @@ func (m *member) greet(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return m.unreachable(" does not answer: " + status.Convert(err).Message())
+			words := status.Convert(err).Message()
+			return m.unreachable(" does not answer: " + cmp.Or(certs.Unanswered(words), words))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
