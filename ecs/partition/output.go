@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"ringlet/ecs/partition/nodes"
 	"ringlet/node/cluster"
@@ -79,6 +80,10 @@ func (p *Partition) freeNumber(crew *nodes.Crew) error {
 		p.say(warning, "record", ownName, "the run control has no record of any run, and the output holds runs up to %d: "+
 			"the next one is numbered behind them; if records were kept elsewhere, end the run control and give it their "+
 			"directory with --state", asked.last)
+	}
+	if asked.last == math.MaxUint32 {
+		return fmt.Errorf("the output holds a run %d, and no number is left behind it: give another output, or "+
+			"move that run away", asked.last)
 	}
 	return p.cfg.Store.AtLeast(asked.last + 1)
 }

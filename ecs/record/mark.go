@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -49,6 +50,9 @@ func (s *Store) passMark() error {
 	n, bad := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
 	if err = errors.Join(err, bad); err != nil {
 		return &DamagedError{s.mark, "the highest run number", err.Error()}
+	}
+	if n == math.MaxUint32 {
+		return &DamagedError{s.mark, "the highest run number", "no number is left behind it: remove this file if it is wrong"}
 	}
 	return s.AtLeast(uint32(n) + 1)
 }

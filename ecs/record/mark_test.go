@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,5 +31,18 @@ func TestNumbersOutliveRecords(t *testing.T) {
 	}
 	if s, err := Open(path); err == nil {
 		t.Error("a spoiled number was passed over", s.Close())
+	}
+}
+
+// Behind the highest number of all there is none: the records are not opened, and the next run does not begin anew.
+func TestNoNumberIsLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	if err := os.WriteFile(path+markSuffix, []byte("4294967295\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(path)
+	var damaged *DamagedError
+	if !errors.As(err, &damaged) {
+		t.Errorf("%v", err)
 	}
 }
