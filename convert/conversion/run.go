@@ -108,14 +108,7 @@ func (o *Options) kind() (k *output.Kind, single bool, err error) {
 	}
 	ext := strings.TrimPrefix(filepath.Ext(strings.TrimLeft(base, ".")), ".")
 	k, err = output.KindOf(ext)
-	directory := strings.HasSuffix(o.Output, "/")
-	if st, none := os.Stat(o.Output); none == nil && st.IsDir() {
-		directory = true
-	}
 	switch {
-	case err != nil && ext != "" && o.To == "" && !directory:
-		return nil, false, fmt.Errorf("the output %s ends in .%s, and no file of that kind is made: end it with .parquet, "+
-			".root or .jsonl for a file, or with / for a directory", o.Output, ext)
 	case err == nil && o.To != "" && o.To != k.Name:
 		return nil, false, &NameError{o.Output, fmt.Sprintf("is named as %s, and %s is asked for: give it another name",
 			ext, o.To)}

@@ -97,8 +97,8 @@ func judge(command, address string, err error) error {
 		cut := why == "EOF" || strings.Contains(why, "connection reset")
 		if path := certs.Unanswered(e.Why); path != "" {
 			e.Code, e.Why = codeNoControl, fmt.Sprintf("no control answers at %s: %s", address, path)
-		} else if strings.Contains(why, "tls: ") || strings.Contains(why, "x509: ") || strings.Contains(e.Why, "handshake failed") &&
-			!cut {
+		} else if strings.Contains(why, "tls: ") || strings.Contains(why, "x509: ") ||
+			strings.Contains(e.Why, "handshake failed") && !cut {
 			e.Code, e.Why = codePermission, fmt.Sprintf("the control at %s and these keys do not go together: %s", address, why)
 		} else {
 			e.Code, e.Why = codeNoControl, fmt.Sprintf("no control answers at %s: %s", address, why)

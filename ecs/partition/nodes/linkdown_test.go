@@ -12,14 +12,15 @@ import (
 // degraded by something else, has not.
 func TestLinkDown(t *testing.T) {
 	of := func(part string) *nodev1.Cause { return &nodev1.Cause{Component: "n1", Part: part, What: "no answer"} }
+	ready := fsm.Ready.String()
 	for name, c := range map[string]struct {
 		status *nodev1.Status
 		want   bool
 	}{
-		"well":              {&nodev1.Status{State: fsm.Ready.String()}, false},
-		"parked":            {&nodev1.Status{State: fsm.Ready.String(), Parked: true}, true},
-		"without a link":    {&nodev1.Status{State: fsm.Ready.String(), Degraded: true, Cause: of(fault.PartTransport)}, true},
-		"by its process":    {&nodev1.Status{State: fsm.Ready.String(), Degraded: true, Cause: of(fault.PartProcess)}, false},
+		"well":              {&nodev1.Status{State: ready}, false},
+		"parked":            {&nodev1.Status{State: ready, Parked: true}, true},
+		"without a link":    {&nodev1.Status{State: ready, Degraded: true, Cause: of(fault.PartTransport)}, true},
+		"by its process":    {&nodev1.Status{State: ready, Degraded: true, Cause: of(fault.PartProcess)}, false},
 		"parked, in a run":  {&nodev1.Status{State: fsm.Running.String(), Parked: true}, false},
 		"not configured":    {&nodev1.Status{State: fsm.NotReady.String(), Parked: true}, false},
 		"parked, in a step": {&nodev1.Status{State: fsm.Configuring.String(), Parked: true}, false},
