@@ -17,7 +17,7 @@ print(*(s.getsockname()[1] for s in all))')
 set -- $ports
 port=$1 api=127.0.0.1:$2 page=127.0.0.1:$3 tcp=127.0.0.1:$4 udp=127.0.0.1:$5 ring=testbeam-$$
 
-compile() { ${CC:-cc} -std=c11 -O2 -I"${include:-$top/clients/c}" "$here/plane.c" -o plane; }
+compile() { ${CC:-cc} -std=c11 -O2 -I"$top/clients/c" "$here/plane.c" -o plane; }
 
 # begin NODES SETTINGS…: a control, nodes, and a run with these settings.
 begin() {

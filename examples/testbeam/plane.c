@@ -4,8 +4,7 @@
  *
  * It makes the fragment that telescope.py describes for each event and hands it to the readout unit whose input is
  * shm:RING. RATE is in triggers a second, 0: as fast as it goes. A front-end of real hardware reads its board where this
- * one calls measure. PAUSE in the environment is for how many seconds it stands still in the middle, and once more
- * before it closes. */
+ * one calls measure. */
 #include "ringlet.h"
 #include <stdlib.h>
 
@@ -37,18 +36,11 @@ static void await(struct timespec begin, uint64_t n, double rate) {
         }
 }
 
-/* pause_for stands still. */
-static void pause_for(double seconds) {
-    struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    while (seconds > 0 && nanosleep(&t, &t) && errno == EINTR) {
-    }
-}
-
 int main(int argc, char **argv) {
     if (argc != 5)
         return fprintf(stderr, "usage: plane RING PLANE EVENTS RATE\n"), 2;
     uint64_t plane = strtoull(argv[2], NULL, 10), events = strtoull(argv[3], NULL, 10);
-    double rate = strtod(argv[4], NULL), pause = getenv("PAUSE") ? strtod(getenv("PAUSE"), NULL) : 0;
+    double rate = strtod(argv[4], NULL);
     ringlet_ring ring;
     char name[32];
     snprintf(name, sizeof name, "plane-%.20s", argv[2]);
@@ -59,10 +51,8 @@ int main(int argc, char **argv) {
     for (uint64_t event = first; !error && event < events; event++) {
         uint16_t data[6];
         await(begin, event - first, rate);
-        pause_for(event == events / 2 ? pause : 0);
         error = ringlet_ring_put(&ring, event, data, measure(event, plane, data));
     }
-    pause_for(error ? 0 : pause);
     if (!error)
         error = ringlet_ring_end(&ring);
     if (error)

@@ -3,22 +3,15 @@
     python3 plane.py ADDRESS PLANE EVENTS RATE
 
 ADDRESS is tcp:HOST:PORT, unix:PATH, or exec: where Ringlet runs it. RATE 0 is as fast as it goes. PYTHONPATH has
-clients/python. The client keeps what is not safe yet and sends it again after a break. PAUSE in the environment is for
-how many seconds it stands still in the middle, and once more before it closes.
+clients/python. The client keeps what is not safe yet and sends it again after a break.
 """
 
-import os
 import sys
-import time
 
 from ringlet.stream import Stream
 from telescope import fragment, triggers
 
 address, plane, events, rate = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-pause = float(os.environ.get("PAUSE", "0"))
 with Stream(address, name="plane %d" % plane, timeout=30) as stream:
     for event in triggers(stream.next, events, rate):
-        if event == events // 2:
-            time.sleep(pause)
         stream.send(event, fragment(event, plane))
-    time.sleep(pause)
