@@ -14,6 +14,7 @@ import (
 
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // TestGivens: whatever is given up, the sum of the fragments is exact, every event of them is in a range, ranges are
@@ -257,9 +258,9 @@ func TestWhoIsThere(t *testing.T) {
 	if name := f.Frontend(); !strings.HasSuffix(name, ", gone") {
 		t.Error(name)
 	}
-	if !strings.Contains(log.String(), `level=WARN msg="a front-end is gone"`) {
-		t.Error(log)
-	}
+	patiently.Until(t, "a warning that the front-end is gone", func() bool {
+		return strings.Contains(log.String(), `level=WARN msg="a front-end is gone"`)
+	})
 	h = plain
 	h.Largest = 1 << 20
 	if _, a := connect(t, f, h); a.Code != badFormat || !strings.Contains(a.Sentence, "up to 1048576 bytes") {
