@@ -50,6 +50,7 @@ func TestFullLinkHoldsUpNobody(t *testing.T) {
 func TestStoppedBuilderKeepsNoBuffers(t *testing.T) {
 	const meps, slots, buffers = 8 * 50, 64, 24
 	r := eight(t, meps, slots, buffers)
+	r.until("the first MEPs", func() bool { return r.sched.last().Read >= 8 })
 	var tokens []tagnet.Token
 	for bu := range uint64(8) {
 		tokens = append(tokens, tok(bu, 0))

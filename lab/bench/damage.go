@@ -24,7 +24,7 @@ const (
 const (
 	packetHeader = 13   // bytes of the packets of carrier quic before what is encrypted: docs/format/quic.md
 	damagedLeast = 128  // bytes of a packet that may be damaged: those with data
-	damageEvery  = 100  // one of so many is
+	damageEvery  = 100  // one of so many is, and the first
 	damageSize   = 4096 // bytes of a write
 )
 
@@ -82,12 +82,13 @@ func (r *relay) close() error {
 func (r *relay) pass(in, out *net.UDPConn, way func(from netip.AddrPort) netip.AddrPort) {
 	b := make([]byte, 1<<16)
 	draw := rand.New(rand.NewPCG(1, uint64(in.LocalAddr().(*net.UDPAddr).Port)))
-	for {
+	for first := true; ; {
 		n, from, err := in.ReadFromUDPAddrPort(b)
 		if err != nil {
 			return
 		}
-		if n >= damagedLeast && r.armed.Load() && draw.IntN(damageEvery) == 0 && ofSession(b) {
+		if n >= damagedLeast && r.armed.Load() && ofSession(b) && (first || draw.IntN(damageEvery) == 0) {
+			first = false
 			damage(b[:n], r.where, draw)
 			r.damaged.Add(1)
 		}
