@@ -10,7 +10,7 @@ type Stats struct {
 	MEPs       uint64 `count:"meps_built" help:"complete MEPs"`
 	MFPs       uint64 `count:"mfps_placed" help:"MFPs in complete MEPs"`
 	Bytes      uint64 `count:"bytes_built" unit:"bytes" help:"bytes of MFPs in complete MEPs"`
-	Incomplete uint64 `count:"meps_incomplete" help:"MEPs given up: incomplete, or no time left to write them"`
+	Incomplete uint64 `count:"meps_incomplete" help:"MEPs given up as the unit ended: not whole, or not written"`
 
 	CreditHigh   uint64 `count:"window_high" kind:"max" help:"most requests without an answer"`
 	RejectedMEPs uint64 `count:"meps_rejected" help:"MEPs rejected after their region of interest"`
@@ -27,7 +27,7 @@ type Stats struct {
 	MissingFragments uint64 `count:"fragments_missing" help:"fragments in them"`
 	LateParts        uint64 `count:"parts_late" help:"sizes and placements of readout units that were taken for gone"`
 
-	DiscardedMEPs uint64 `count:"meps_discarded" help:"complete MEPs let go since the output could not keep up"`
+	DiscardedMEPs uint64 `count:"meps_discarded" help:"MEPs discarded: complete, and the output had no time for them"`
 
 	ByKind strayCounts `count:"strays." help:"strays by reason"`
 }

@@ -50,7 +50,7 @@
 
 enum {
     RINGLET_OK = 0,
-    RINGLET_DROPPED = 1,    /* put: the ring is full, the fragment was thrown away and counted */
+    RINGLET_DROPPED = 1,    /* put: the ring is full, the fragment was dropped and counted */
     RINGLET_NO_RING = -1,   /* no readout unit has made the ring in time */
     RINGLET_ATTACHED = -2,  /* another front-end fills it */
     RINGLET_ENDED = -3,     /* the run of this ring has ended */
@@ -98,7 +98,7 @@ typedef struct {
 static inline const char *ringlet_ring_error(int error) {
     switch (error) {
     case RINGLET_OK: return "no error";
-    case RINGLET_DROPPED: return "the ring is full: the fragment was thrown away";
+    case RINGLET_DROPPED: return "the ring is full: the fragment was dropped";
     case RINGLET_NO_RING: return "no readout unit has made the ring: does its run use this input?";
     case RINGLET_ATTACHED: return "another front-end fills the ring";
     case RINGLET_ENDED: return "the front-end has declared the end of its run: the next run has a new ring";
@@ -409,7 +409,7 @@ static inline uint64_t ringlet_ring_safe(ringlet_ring *r) {
     return r->safe = r->mem != NULL ? ringlet__load(r, RINGLET__SAFE) : r->safe;
 }
 
-/* How many fragments were thrown away in this run. */
+/* How many fragments were dropped in this run. */
 static inline uint64_t ringlet_ring_dropped(ringlet_ring *r) {
     return r->dropped = r->mem != NULL ? ringlet__load(r, RINGLET__DROPS) : r->dropped;
 }
@@ -537,7 +537,7 @@ static inline int ringlet_ring_commit(ringlet_ring *r, uint64_t event, size_t si
 /* Gives the reserved place back. */
 static inline void ringlet_ring_cancel(ringlet_ring *r) { r->place = NULL; }
 
-/* Counts the fragment of an event as thrown away. */
+/* Counts the fragment of an event as dropped. */
 static inline int ringlet_ring_drop(ringlet_ring *r, uint64_t event) {
     if (r->mem == NULL)
         return RINGLET_CLOSED;

@@ -17,7 +17,7 @@ var (
 	ErrNoRing   = errors.New("no readout unit has made the ring yet: does its run use this input?")
 	ErrAttached = errors.New("another front-end fills the ring")
 	ErrGone     = errors.New("the readout unit has ended without closing the ring")
-	ErrFull     = errors.New("the ring is full: the fragment was thrown away")
+	ErrFull     = errors.New("the ring is full: the fragment was dropped")
 	// ErrOrder is an event number that is not above those before it: what it belongs to would be thrown away.
 	ErrOrder = errors.New("event numbers must grow in a ring; a front-end that counts anew needs a new run")
 	// ErrNotTaken is an end of a run that the readout unit has not taken in time.
@@ -212,7 +212,7 @@ func (r *Ring) NextGivenUp() (GivenUp, bool, error) {
 	}, ok, r.fail("read", err)
 }
 
-// Dropped is how many fragments were thrown away in this run.
+// Dropped is how many fragments were dropped in this run.
 func (r *Ring) Dropped() uint64 {
 	if r.seg != nil {
 		r.lost = r.core.Dropped()
@@ -270,7 +270,7 @@ func (r *Ring) order(event uint64) error {
 // Cancel gives the reserved place back.
 func (r *Ring) Cancel() { r.core.Cancel() }
 
-// Drop counts the fragment of an event as thrown away.
+// Drop counts the fragment of an event as dropped.
 func (r *Ring) Drop(event uint64) error {
 	if r.seg == nil {
 		return r.fail("drop", errDone)
@@ -281,7 +281,7 @@ func (r *Ring) Drop(event uint64) error {
 	return r.fail("drop", r.core.Drop(event))
 }
 
-// Put copies a fragment into the ring. With Drop, a full ring counts the fragment as thrown away, and Put gives
+// Put copies a fragment into the ring. With Drop, a full ring counts the fragment as dropped, and Put gives
 // ErrFull.
 func (r *Ring) Put(ctx context.Context, event uint64, data []byte) error {
 	place, err := r.Reserve(ctx, len(data))

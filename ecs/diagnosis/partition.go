@@ -80,7 +80,7 @@ func ofEvents() []Rule {
 			Severity: warning,
 			Hold:     time.Second,
 			look:     discarded,
-			When:     "Builder units throw away whole events since their outputs have no time (`overload: discard`).",
+			When:     "Builder units discard events, since their outputs have no time for them (`overload: discard`).",
 			Advice:   "See slow-output for who; make the outputs faster, add builder units, or lower the rate.",
 		},
 		{
@@ -285,7 +285,8 @@ func discarded(v *view) findings {
 	if !v.running() || d == 0 {
 		return nil
 	}
-	return findings{{"partition", fmt.Sprintf("%s of the events are thrown away for want of time", percent(d/(d+built)))}}
+	return findings{{"partition", fmt.Sprintf("%s of the events are discarded: their output has no time for them",
+		percent(d/(d+built)))}}
 }
 
 func badInput(v *view) (out findings) {

@@ -28,7 +28,7 @@ func ofSources() []Rule {
 			Hold:     2 * time.Second,
 			look:     sourceMissing,
 			When:     "More than 1 % of the fragments of a live source are missing in events, and it is not behind.",
-			Advice: "See on the screen of sources whether its front-end leaves them out, throws them away, or sends them too " +
+			Advice: "See on the screen of sources whether its front-end leaves them out, drops them, or sends them too " +
 				"late: give it more time, or `fragment-timeout` a longer one.",
 			advise: adviseMissing,
 		},

@@ -31,11 +31,11 @@ var (
 	runsEnded        = ofControl.add("ringlet_runs", gauge, "Runs on record, by verdict.", "verdict")
 	eventsBuilt      = ofControl.add("ringlet_events_built_total", counted, "Events built since the run began.")
 	eventsIncomplete = ofControl.add("ringlet_events_incomplete_total", counted,
-		"Events without all their fragments.")
+		"Events of which a builder unit told that it gave them up; those of today never do.")
 	eventsDiscarded = ofControl.add("ringlet_events_discarded_total", counted,
-		"Events that were thrown away for want of time.")
+		"Events that were discarded: they were built, and their output had no time for them.")
 	eventsRejected = ofControl.add("ringlet_events_rejected_total", counted,
-		"Events that were rejected by the filter.")
+		"Events that were rejected after their region of interest.")
 	mepsBuilt    = ofControl.add("ringlet_meps_built_total", counted, "MEPs built since the run began.")
 	mepsInFlight = ofControl.add("ringlet_meps_in_flight", gauge, "MEPs that have a token and no outcome.")
 	bytesBuilt   = ofControl.add("ringlet_bytes_built_total", counted, "Bytes of fragments in complete MEPs.")

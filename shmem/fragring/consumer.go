@@ -211,7 +211,7 @@ func (c *Consumer) Refused() uint64 { return c.refused }
 // WhyRefused says what was wrong with the last of those; empty where there is none.
 func (c *Consumer) WhyRefused() string { return c.why }
 
-// Dropped is how many fragments the producers say they have thrown away.
+// Dropped is how many fragments the producers say they have dropped.
 func (c *Consumer) Dropped() uint64 { return c.dropped.Load() }
 
 // Producer says what the producer says of itself, and how often one attached. Load it before Next: what was written

@@ -114,7 +114,7 @@ func (p *Producer) Run() uint64 { return p.run }
 // Safe is the event below which all events are safe: nobody will ask for them again.
 func (p *Producer) Safe() uint64 { return p.safe.Load() }
 
-// Dropped is how many fragments the producers of this ring have thrown away.
+// Dropped is how many fragments the producers of this ring have dropped.
 func (p *Producer) Dropped() uint64 { return p.dropped.Load() }
 
 // Expected is the number of the event after the last one that was committed or dropped, by this or another producer of
@@ -186,7 +186,7 @@ func (p *Producer) note(next uint64) {
 // Cancel gives the reserved place back.
 func (p *Producer) Cancel() { p.out = false }
 
-// Drop counts the fragment of an event as thrown away. The error is errEvent.
+// Drop counts the fragment of an event as dropped. The error is errEvent.
 func (p *Producer) Drop(event uint64) error {
 	if event == noEvent {
 		return errEvent

@@ -149,7 +149,7 @@ class Ring:
 
     @property
     def dropped(self):
-        """How many fragments were thrown away in this run."""
+        """How many fragments were dropped in this run."""
         if self._memory is not None:
             self._drops = self._words[_DROPPED]
         return self._drops
@@ -187,7 +187,7 @@ class Ring:
     # Fragments.
 
     def put(self, event, data, timeout=None):
-        """Copies a fragment into the ring. False: it was full, and the fragment was thrown away and counted."""
+        """Copies a fragment into the ring. False: it was full, and the fragment was dropped and counted."""
         if type(data) is not bytes:
             data = memoryview(data).cast("B")
         size = len(data)
@@ -247,7 +247,7 @@ class Ring:
         self._place = None
 
     def drop(self, event):
-        """Counts the fragment of an event as thrown away."""
+        """Counts the fragment of an event as dropped."""
         if self._memory is None:
             raise Closed("this front-end has closed the ring")
         self._number(event)

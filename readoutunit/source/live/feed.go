@@ -52,8 +52,8 @@ type Explainer interface {
 type Stats struct {
 	Fragments uint64 `help:"fragments received"`
 	Bytes     uint64 `unit:"bytes" help:"bytes of data in them"`
-	Dropped   uint64 `help:"fragments that the front-end says it has thrown away, since there was no room"`
-	Refused   uint64 `help:"messages, segments or fragments that break the format and were thrown away"`
+	Dropped   uint64 `help:"fragments that the front-end says it has dropped, since there was no room"`
+	Refused   uint64 `help:"messages, segments or fragments refused: they break the format or a limit"`
 	Lost      uint64 `help:"fragments of which a part did not come in time"`
 	Repeated  uint64 `help:"fragments that came again, and were there already"`
 	Attached  uint64 `help:"times that a front-end attached"`

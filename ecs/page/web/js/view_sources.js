@@ -9,7 +9,7 @@ import { store } from "./api.js";
 const columns = [
   { title: "Source", class: "n", help: "its id: the place in the input" }, { title: "State" }, { title: "Input", class: "words" }, { title: "Node" },
   { title: "Rate", class: "n", help: "fragments a second, over two seconds" }, { title: "Data", class: "n", help: "over two seconds" }, { title: "Size", class: "n", help: "mean of a fragment" },
-  { title: "Missing", class: "n", help: "fragments that were not there when their event was built" }, { title: "Thrown away", class: "n", help: "repeats, too late, with a number that runs backwards or jumps" },
+  { title: "Missing", class: "n", help: "fragments that were not there when their event was built" }, { title: "Thrown away", class: "n", help: "they came and are not used: late, repeated, or with a number that ran backwards or jumped" },
   { title: "Refused", class: "n", help: "connections and messages that break the format: a stranger's, too" }, { title: "Lost", class: "n", help: "of which a part did not come, or dropped by the front-end" }, { title: "Newest event", class: "n" }, { title: "Age", class: "n", help: "since the newest fragment came" },
 ];
 

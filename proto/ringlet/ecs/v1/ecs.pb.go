@@ -1950,15 +1950,15 @@ type SourceFigures struct {
 	Missing uint64 `protobuf:"varint,12,opt,name=missing,proto3" json:"missing,omitempty"`
 	// Times that event numbers were left out.
 	Gaps uint64 `protobuf:"varint,13,opt,name=gaps,proto3" json:"gaps,omitempty"`
-	// Fragments thrown away: repeats, too late, with a number that runs backwards or jumps.
+	// Fragments thrown away: late, repeated, or with a number that ran backwards or jumped.
 	Thrown uint64 `protobuf:"varint,14,opt,name=thrown,proto3" json:"thrown,omitempty"`
-	// Messages, segments or fragments that break the format and were thrown away.
+	// Messages, segments or fragments refused: they break the format or a limit, or are of a stranger.
 	Refused uint64 `protobuf:"varint,15,opt,name=refused,proto3" json:"refused,omitempty"`
 	// Fragments of which a part did not come in time.
 	Lost uint64 `protobuf:"varint,16,opt,name=lost,proto3" json:"lost,omitempty"`
-	// Fragments that the front-end says it has thrown away.
+	// Fragments that the front-end says it has dropped, since there was no room.
 	Dropped uint64 `protobuf:"varint,17,opt,name=dropped,proto3" json:"dropped,omitempty"`
-	// Fragments that wait for their event to be built.
+	// Fragments that wait for their event to be built; after a run, those left over.
 	Waiting uint64 `protobuf:"varint,18,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// Event number of the newest fragment; meaningless while there are no fragments.
 	LastEvent uint64 `protobuf:"varint,19,opt,name=last_event,json=lastEvent,proto3" json:"last_event,omitempty"`
@@ -2197,7 +2197,7 @@ type Sample struct {
 	ThroughputBytesPerS float64 `protobuf:"fixed64,4,opt,name=throughput_bytes_per_s,json=throughputBytesPerS,proto3" json:"throughput_bytes_per_s,omitempty"`
 	// MEPs that have a token and no outcome.
 	MepsInFlight uint64 `protobuf:"varint,5,opt,name=meps_in_flight,json=mepsInFlight,proto3" json:"meps_in_flight,omitempty"`
-	// Events without all their fragments, since the run began.
+	// Events of which a builder unit told that it gave them up, since the run began.
 	EventsIncomplete uint64 `protobuf:"varint,6,opt,name=events_incomplete,json=eventsIncomplete,proto3" json:"events_incomplete,omitempty"`
 	// Chunks that were sent again, a second.
 	ResentChunksPerS float64 `protobuf:"fixed64,7,opt,name=resent_chunks_per_s,json=resentChunksPerS,proto3" json:"resent_chunks_per_s,omitempty"`
@@ -2293,11 +2293,11 @@ type Figures struct {
 	ThroughputBytesPerS float64 `protobuf:"fixed64,2,opt,name=throughput_bytes_per_s,json=throughputBytesPerS,proto3" json:"throughput_bytes_per_s,omitempty"`
 	// Events built since the run began.
 	EventsBuilt uint64 `protobuf:"varint,3,opt,name=events_built,json=eventsBuilt,proto3" json:"events_built,omitempty"`
-	// Events without all their fragments.
+	// Events of which a builder unit told that it gave them up.
 	EventsIncomplete uint64 `protobuf:"varint,4,opt,name=events_incomplete,json=eventsIncomplete,proto3" json:"events_incomplete,omitempty"`
-	// Events that were thrown away for want of time.
+	// Events that were discarded: they were built, and their output had no time for them.
 	EventsDiscarded uint64 `protobuf:"varint,5,opt,name=events_discarded,json=eventsDiscarded,proto3" json:"events_discarded,omitempty"`
-	// Events that were rejected by the filter.
+	// Events that were rejected after their region of interest.
 	EventsRejected uint64 `protobuf:"varint,6,opt,name=events_rejected,json=eventsRejected,proto3" json:"events_rejected,omitempty"`
 	// MEPs that have a token and no outcome.
 	MepsInFlight uint64 `protobuf:"varint,7,opt,name=meps_in_flight,json=mepsInFlight,proto3" json:"meps_in_flight,omitempty"`
@@ -3437,7 +3437,7 @@ type Run struct {
 	Nodes []string `protobuf:"bytes,14,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// Events built.
 	EventsBuilt uint64 `protobuf:"varint,15,opt,name=events_built,json=eventsBuilt,proto3" json:"events_built,omitempty"`
-	// Events without all their fragments.
+	// Events of which a builder unit told that it gave them up.
 	EventsIncomplete uint64 `protobuf:"varint,16,opt,name=events_incomplete,json=eventsIncomplete,proto3" json:"events_incomplete,omitempty"`
 	// Bytes of fragments in complete MEPs.
 	BytesBuilt uint64 `protobuf:"varint,17,opt,name=bytes_built,json=bytesBuilt,proto3" json:"bytes_built,omitempty"`

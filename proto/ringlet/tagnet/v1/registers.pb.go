@@ -1022,20 +1022,20 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\x04free\x18\x04 \x01(\x04R\x04free\x12,\n" +
 	"\x04used\x18\x05 \x01(\v2\x18.ringlet.tagnet.v1.DepthR\x04used\x12\x12\n" +
 	"\x04lost\x18\a \x01(\bR\x04lost\x129\n" +
-	"\bcounters\x18\b \x01(\v2\x1d.ringlet.tagnet.v1.BUCountersR\bcountersJ\x04\b\x06\x10\a\"\xdf\r\n" +
+	"\bcounters\x18\b \x01(\v2\x1d.ringlet.tagnet.v1.BUCountersR\bcountersJ\x04\b\x06\x10\a\"\xbf\x0e\n" +
 	"\bCounters\x12)\n" +
 	"\x06cycles\x18\x01 \x01(\x04B\x11\x8a\xb5\x18\rcycles issuedR\x06cycles\x12]\n" +
 	"\x0epartial_cycles\x18\x02 \x01(\x04B6\x8a\xb5\x182cycles with fewer tokens than active builder unitsR\rpartialCycles\x128\n" +
 	"\x06issued\x18\x03 \x01(\x04B \x8a\xb5\x18\x1cMEPs that were given a tokenR\x06issued\x12H\n" +
 	"\breissued\x18\x04 \x01(\x04B,\x8a\xb5\x18(tokens beyond the first for the same MEPR\breissued\x12$\n" +
 	"\x05built\x18\x05 \x01(\x04B\x0e\x8a\xb5\x18\n" +
-	"MEPs builtR\x05built\x12@\n" +
+	"MEPs builtR\x05built\x12Z\n" +
 	"\n" +
-	"incomplete\x18\x06 \x01(\x04B \x8a\xb5\x18\x1cMEPs without all their partsR\n" +
-	"incomplete\x12M\n" +
-	"\tdiscarded\x18\a \x01(\x04B/\x8a\xb5\x18+MEPs that were thrown away for want of timeR\tdiscarded\x12E\n" +
-	"\brejected\x18\b \x01(\x04B)\x8a\xb5\x18%MEPs that were rejected by the filterR\brejected\x12S\n" +
-	"\tabandoned\x18\t \x01(\x04B5\x8a\xb5\x181MEPs without an outcome when the run was given upR\tabandoned\x12^\n" +
+	"incomplete\x18\x06 \x01(\x04B:\x8a\xb5\x186MEPs of which a builder unit told that it gave them upR\n" +
+	"incomplete\x12k\n" +
+	"\tdiscarded\x18\a \x01(\x04BM\x8a\xb5\x18IMEPs that were built, and discarded since the output had no time for themR\tdiscarded\x12V\n" +
+	"\brejected\x18\b \x01(\x04B:\x8a\xb5\x186MEPs that were rejected after their region of interestR\brejected\x12j\n" +
+	"\tabandoned\x18\t \x01(\x04BL\x8a\xb5\x18HMEPs without an outcome when the run ended, or after eight builder unitsR\tabandoned\x12^\n" +
 	"\revents_issued\x18\n" +
 	" \x01(\x04B9\x8a\xb5\x185events in issued MEPs, as the readout units told themR\feventsIssued\x12;\n" +
 	"\fevents_built\x18\v \x01(\x04B\x18\x8a\xb5\x18\x14events in built MEPsR\veventsBuilt\x12J\n" +
@@ -1063,17 +1063,17 @@ const file_ringlet_tagnet_v1_registers_proto_rawDesc = "" +
 	"\x04void\x18\b \x01(\x04B@\x8a\xb5\x18<returned tags whose builder unit had been excluded meanwhileR\x04void\x12K\n" +
 	"\x05loops\x18\t \x03(\x04B5\x8a\xb5\x181returned tags that had come round so often beforeR\x05loops\x12@\n" +
 	"\awaiting\x18\n" +
-	" \x01(\x04B&\x8a\xb5\x18\"tokens whose tags have not set outR\awaiting\"\xdd\x05\n" +
+	" \x01(\x04B&\x8a\xb5\x18\"tokens whose tags have not set outR\awaiting\"\xa6\x06\n" +
 	"\n" +
 	"BUCounters\x12-\n" +
 	"\x06tokens\x18\x01 \x01(\x04B\x15\x8a\xb5\x18\x11tokens sent to itR\x06tokens\x12$\n" +
 	"\x05built\x18\x02 \x01(\x04B\x0e\x8a\xb5\x18\n" +
-	"MEPs builtR\x05built\x12@\n" +
+	"MEPs builtR\x05built\x12Z\n" +
 	"\n" +
-	"incomplete\x18\x03 \x01(\x04B \x8a\xb5\x18\x1cMEPs without all their partsR\n" +
-	"incomplete\x12M\n" +
-	"\tdiscarded\x18\x04 \x01(\x04B/\x8a\xb5\x18+MEPs that were thrown away for want of timeR\tdiscarded\x12E\n" +
-	"\brejected\x18\x05 \x01(\x04B)\x8a\xb5\x18%MEPs that were rejected by the filterR\brejected\x12X\n" +
+	"incomplete\x18\x03 \x01(\x04B:\x8a\xb5\x186MEPs of which a builder unit told that it gave them upR\n" +
+	"incomplete\x12k\n" +
+	"\tdiscarded\x18\x04 \x01(\x04BM\x8a\xb5\x18IMEPs that were built, and discarded since the output had no time for themR\tdiscarded\x12V\n" +
+	"\brejected\x18\x05 \x01(\x04B:\x8a\xb5\x186MEPs that were rejected after their region of interestR\brejected\x12X\n" +
 	"\x05skips\x18\x06 \x01(\x04BB\x8a\xb5\x18>places of cycles that stayed empty because it had no free slotR\x05skips\x12M\n" +
 	"\vleft_behind\x18\a \x01(\x04B,\x8a\xb5\x18(times that the others went on without itR\n" +
 	"leftBehind\x126\n" +
