@@ -52,7 +52,7 @@ func (p *inPlace) arguments(process string, args []string) []string {
 		}
 		arg = portOfArgument.ReplaceAllStringFunc(arg, func(n string) string { return p.port(asks, n) })
 		for from, to := range map[string]string{
-			"$(POD_IP)": "127.0.0.1", "0.0.0.0": "127.0.0.1", "$(POD_NAME)": "n-0", "ringlet-control-gossip": "127.0.0.1",
+			"$(POD_IP)": "127.0.0.1", "=:": "=127.0.0.1:", "$(POD_NAME)": "n-0", "ringlet-control-gossip": "127.0.0.1",
 			"/etc/ringlet/certs": p.dir + "/keys", "/etc/ringlet/config": root + "/k8s/base",
 			"/var/lib/ringlet": p.dir + "/state",
 		} {

@@ -39,6 +39,9 @@ func CheckHost(host string) error {
 	if host == "" {
 		return &addressError{host, "is no host that others could call: write its address or its name"}
 	}
+	if strings.HasPrefix(host, "[") {
+		return &addressError{host, "has brackets, which an address of IPv6 needs only in front of a port: leave them out"}
+	}
 	if err := checkHost(host, host); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package address
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -21,6 +22,9 @@ func TestAddressesAreChecked(t *testing.T) {
 		if CheckCall(text) == nil {
 			t.Errorf("%q could be called", text)
 		}
+	}
+	if err := CheckHost("[::1]"); err == nil || !strings.Contains(err.Error(), "brackets") {
+		t.Errorf("a host in brackets: %v", err)
 	}
 }
 
