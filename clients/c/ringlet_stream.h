@@ -584,7 +584,9 @@ static inline int ringlet_stream_send_as(ringlet_stream *s, uint64_t event, cons
         return ringlet_st__fail(s, RINGLET_STREAM_TOO_LARGE, "the fragment of event %" PRIu64 " has %zu bytes: %" PRIu32
                                 " are the most", event, size, s->largest);
     uint64_t least = s->last > s->next ? s->last : s->next;
-    if (event < least || event == UINT64_MAX)
+    if (event == UINT64_MAX)
+        return ringlet_st__fail(s, RINGLET_STREAM_ORDER, "an event's number is from 0 to 2^64-2");
+    if (event < least)
         return ringlet_st__fail(s, RINGLET_STREAM_ORDER, "event numbers must grow: event %" PRIu64 " comes where %" PRIu64
                                 " or a higher one is next; a front-end that counts anew needs a new run", event, least);
     int64_t until = s->timeout_ms < 0 ? 0 : ringlet_st__now() + s->timeout_ms;

@@ -158,7 +158,7 @@ func (s *Stream) Send(ctx context.Context, event uint64, data []byte) error {
 	case len(data) > int(largest):
 		return fmt.Errorf("the fragment of event %d has %d bytes: %d are the most", event, len(data), largest)
 	case event == math.MaxUint64:
-		return fmt.Errorf("%d is no event number", event)
+		return errors.New("an event's number is from 0 to 2^64-2")
 	case event < last:
 		return fmt.Errorf("event %d comes behind event %d: event numbers must grow", event, last-1)
 	case event < next:

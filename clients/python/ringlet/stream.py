@@ -139,7 +139,9 @@ class Stream:
         n = len(data)
         if n > self._largest:
             raise ValueError("the fragment of event %d has %d bytes: %d are the most" % (event, n, self._largest))
-        if not self._last <= event < (1 << 64) - 1:
+        if not 0 <= event < (1 << 64) - 1:
+            raise ValueError("an event's number is from 0 to 2^64-2")
+        if event < self._last:
             raise ValueError("event %d comes behind event %d: event numbers must grow" % (event, self._last - 1))
         if event < self.next:
             raise ValueError("event %d is not sent: Ringlet has taken the events below %d of this run already. Begin "

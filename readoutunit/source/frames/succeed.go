@@ -20,7 +20,7 @@ const (
 
 // errReplaced ends a session of which the connection is dead and the front-end has come again.
 var errReplaced = errors.New("another front-end has come for this source, and the connection of the one before is " +
-	"dead: its unread fragments are thrown away")
+	"dead: what it had sent and nobody had read is missing, unless the new one sends it again")
 
 // takeOver attaches the front-end, or returns the refusal. One that is attached and seems dead is let go of: at best
 // when all that it has sent is read; after a while without that, since what is not acknowledged comes again. One that
