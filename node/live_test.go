@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"ringlet/builderunit/recording"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -40,6 +42,7 @@ func newLiveRun(t *testing.T, feeds int, change func(*config.Config)) *liveRun {
 	c := config.Default()
 	for i := range feeds {
 		f, name := livetest.New(), fmt.Sprintf("%s/%d", t.Name(), i)
+		f.Who = fmt.Sprintf("board %d", i)
 		r.feeds = append(r.feeds, f)
 		played.Store(name, f)
 		t.Cleanup(func() { played.Delete(name) })
@@ -222,6 +225,9 @@ func TestLiveRunStops(t *testing.T) {
 	if why := rep.GetStatus().GetCause().GetWhat(); !strings.Contains(why, want) ||
 		rep.GetCounters()[CounterLetDown] != 1 {
 		t.Errorf("the run stopped since %q, not since %q", why, want)
+	}
+	if d := cmp.Diff(map[uint32]string{2: "board 2", 3: "board 3"}, rep.GetFrontends()); d != "" {
+		t.Errorf("the front-ends of n1: -want +got:\n%s", d)
 	}
 }
 

@@ -87,6 +87,7 @@ func (n *process) report(steps int) *nodev1.Report {
 			Missing:           last.GetMissing(),
 			EndedAtUs:         last.GetEndedAtUs(),
 			Reasons:           last.GetReasons(),
+			Frontends:         last.GetFrontends(),
 		}
 	case s != nil:
 		r = s.report()
@@ -135,7 +136,7 @@ func (s *session) report() *nodev1.Report {
 	if c.Readout != nil {
 		written = c.Readout.BytesTo
 		s.histograms(r, &c.Readout.Waits)
-		r.Reasons = reasons(c.Readout.Live)
+		r.Reasons, r.Frontends = reasons(c.Readout.Live), frontends(c.Readout.Live)
 	}
 	if unit := s.deciding.unit.Load(); unit != nil {
 		l := unit.Latency()
@@ -175,6 +176,18 @@ func reasons(of map[string]source.LiveStats) (out []*nodev1.Reason) {
 	slices.SortFunc(out, func(a, b *nodev1.Reason) int {
 		return cmp.Or(cmp.Compare(a.GetSource(), b.GetSource()), strings.Compare(a.GetKind(), b.GetKind()))
 	})
+	return out
+}
+
+// frontends tells who gives the live sources their data, by the ids of the sources; those of which nobody knows are left
+// out.
+func frontends(of map[string]source.LiveStats) map[uint32]string {
+	out := map[uint32]string{}
+	for _, s := range of {
+		if s.Frontend != "" {
+			out[uint32(s.Source)] = s.Frontend
+		}
+	}
 	return out
 }
 

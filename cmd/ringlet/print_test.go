@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -79,6 +80,19 @@ func TestTheReportCounts(t *testing.T) {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestTheReportNamesFrontEnds of the sources of which it knows them.
+func TestTheReportNamesFrontEnds(t *testing.T) {
+	var rows []string
+	row := func(label, format string, args ...any) { rows = append(rows, label+"|"+fmt.Sprintf(format, args...)) }
+	sourceRows(row, &nodes.Report{Sources: []nodes.SourceReport{
+		{Name: "udp:h:8"}, {Source: 1, Name: "tcp:h:7", Frontend: `"board" at 10.0.0.7:5000`},
+	}})
+	if len(rows) != 3 || !strings.HasPrefix(rows[1], "source 1|tcp:h:7: ") ||
+		rows[2] != `|the front-end: "board" at 10.0.0.7:5000` {
+		t.Errorf("the rows are %q", rows)
 	}
 }
 

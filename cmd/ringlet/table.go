@@ -223,6 +223,9 @@ func sourceRows(row printRow, r *nodes.Report) {
 				"%d missing, %d gaps; %s%s%s%s", s.Name, s.Fragments, s.Bytes, s.Used, s.Thrown, s.Left, s.Missing,
 			s.Gaps, lastEvent(s), some(", %d refused", s.Refused), some(", %d lost", s.Lost),
 			some(", %d dropped by the front-end", s.Dropped))
+		if s.Frontend != "" {
+			row("", "the front-end: %s", s.Frontend)
+		}
 		whyRow(row, s.Refused, "refused", s.WhyRefused)
 		whyRow(row, s.Thrown, "thrown away", s.WhyThrown)
 	}

@@ -18,7 +18,7 @@ func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 	}
 	t := newTable(w)
 	t.row("source", "input", "node", "rate", "data", "size", "fragments", "missing", "thrown",
-		"refused", "lost", "dropped", "last event", "newest")
+		"refused", "lost", "dropped", "last event", "newest", "front-end")
 	for _, x := range s.GetSources() {
 		last, age := "–", "–"
 		if x.GetFragments() > 0 {
@@ -30,7 +30,8 @@ func writeSources(w io.Writer, s *ecsv1.Snapshot) error {
 		}
 		t.row(fmt.Sprint(x.GetSource()), x.GetName(), name, Frequency(x.GetFragmentsPerS()), bitRate(x.GetBytesPerS()),
 			fmt.Sprintf("%.0f B", x.GetMeanSize()), fmt.Sprint(x.GetFragments()), missing(x), fmt.Sprint(x.GetThrown()),
-			fmt.Sprint(x.GetRefused()), fmt.Sprint(x.GetLost()), fmt.Sprint(x.GetDropped()), last, age)
+			fmt.Sprint(x.GetRefused()), fmt.Sprint(x.GetLost()), fmt.Sprint(x.GetDropped()), last, age,
+			cmp.Or(x.GetFrontend(), "–"))
 	}
 	if err := t.end(); err != nil {
 		return err

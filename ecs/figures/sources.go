@@ -55,6 +55,7 @@ func (b *Builder) source(r *Reading, src Source, n *Node) *ecsv1.SourceFigures {
 	f.Silent = age >= silent && n.State != Left
 	count(f, rep.GetCounters(), "."+strconv.Itoa(src.ID))
 	f.WhyRefused, f.WhyThrown = whyNot(rep, src.ID)
+	f.Frontend = rep.GetFrontends()[uint32(src.ID)]
 	if f.GetFragments() > 0 {
 		f.MeanSize = float64(f.GetBytes()) / float64(f.GetFragments())
 		if f.GetSilent() && !rep.GetFinal() { // else it is as old as the node told, within half a second

@@ -117,6 +117,7 @@ func (s *scene) report(name string, at time.Time, words []string) {
 		Status:     &nodev1.Status{State: "Running"},
 		Counters:   map[string]uint64{},
 		Histograms: map[string][]byte{},
+		Frontends:  map[uint32]string{},
 	}
 	for _, word := range words {
 		key, value, _ := strings.Cut(word, "=")
@@ -134,6 +135,8 @@ func (s *scene) report(name string, at time.Time, words []string) {
 			rep.Links = append(rep.Links, &nodev1.Link{
 				Peer: strings.TrimPrefix(key, "to."), BytesWritten: uint64(s.float(bytes)), ChunksResent: uint64(s.float(resent)),
 			})
+		case strings.HasPrefix(key, "from."):
+			rep.Frontends[uint32(s.float(strings.TrimPrefix(key, "from.")))] = value
 		case strings.HasPrefix(key, "held."):
 			b, err := s.times(value).Encode(hdr.V2CompressedEncodingCookieBase)
 			if err != nil {
@@ -214,6 +217,9 @@ func show(s *ecsv1.Snapshot) string {
 			"fragments, %d missing, %d thrown away, event %d, %d ms old",
 			x.GetSource(), x.GetName(), x.GetRuIndex(), x.GetNode(), x.GetFragmentsPerS(), x.GetBytesPerS(), x.GetMeanSize(),
 			x.GetMissingPerS(), x.GetFragments(), x.GetMissing(), x.GetThrown(), x.GetLastEvent(), x.GetAgeUs()/1000)
+		if x.GetFrontend() != "" {
+			fmt.Fprintf(&b, ", from %s", x.GetFrontend())
+		}
 		if x.GetSilent() {
 			b.WriteString(", silent")
 		}

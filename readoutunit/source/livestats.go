@@ -16,6 +16,8 @@ type LiveStats struct {
 	Any    bool          // a fragment has come
 	Age    time.Duration `kind:"level" help:"time since the newest fragment came"`
 	Failed bool          // it cannot go on
+	// Frontend is who is attached, or was last: its name and where it is; "" if none came, or the feed does not know.
+	Frontend string `count:"-"`
 	// Refusal is the latest reason for what its feed has refused; "" if there is none, or the feed does not say.
 	Refusal string `count:"-"`
 	// Wrong is the latest reason why a fragment of it was thrown away by its number; "" if none was.
@@ -42,6 +44,9 @@ func (l *Live) Sources() []LiveStats {
 		}
 		if e, ok := in.feed.(live.Explainer); ok {
 			out[i].Refusal = e.Explain()
+		}
+		if n, ok := in.feed.(live.Named); ok {
+			out[i].Frontend = n.Frontend()
 		}
 		if j, apart, _ := l.matcher.Apart(i, l.now()); apart {
 			out[i].Apart = l.apart(i, j)

@@ -15,6 +15,7 @@ import (
 // the feed is opened too.
 type Feed struct {
 	Settings live.FeedSettings // what it was opened with
+	Who      string            // who its front-end says it is
 
 	safe   atomic.Uint64
 	taken  atomic.Uint64
@@ -138,6 +139,9 @@ func (f *Feed) Resumed() uint64 {
 	defer f.mu.Unlock()
 	return f.next
 }
+
+// Frontend is live.Named's.
+func (f *Feed) Frontend() string { return f.Who }
 
 // GaveUp is live.Feed's. It is an error to tell of an event that was said to be safe.
 func (f *Feed) GaveUp(from, to uint64, why live.Fault) {

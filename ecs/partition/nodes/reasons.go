@@ -2,12 +2,13 @@ package nodes
 
 import "ringlet/node"
 
-// whyNot puts into the report of a live source why something of it was not taken last.
-func (r *Run) whyNot(s *SourceReport) {
+// words puts into the report of a live source who gave it, and why something of it was not taken last.
+func (r *Run) words(s *SourceReport) {
 	for _, n := range r.nodes {
 		if n.name != s.Node {
 			continue
 		}
+		s.Frontend = n.latest().GetFrontends()[uint32(s.Source)]
 		for _, why := range n.latest().GetReasons() {
 			switch {
 			case int(why.GetSource()) != s.Source:

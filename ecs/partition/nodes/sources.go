@@ -49,6 +49,8 @@ type SourceReport struct {
 	LastEvent uint64 `json:"last_event"`
 	AgeUs     uint64 `json:"age_us"` // of the newest fragment
 
+	// Frontend is who was attached last: the name that it gave, and where it is.
+	Frontend   string `json:"frontend,omitempty"`
 	WhyRefused string `json:"why_refused,omitempty"` // the latest reason, a sentence
 	WhyThrown  string `json:"why_thrown,omitempty"`
 }
@@ -89,7 +91,7 @@ func (r *Run) sources(out *Report) {
 		}
 		s.Thrown = s.Late + s.Repeats + s.Backwards + s.Jumps
 		s.Left = s.Fragments - min(s.Fragments, s.Used+s.Thrown)
-		r.whyNot(&s)
+		r.words(&s)
 		out.Sources = append(out.Sources, s)
 	}
 }

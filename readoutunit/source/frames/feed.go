@@ -155,14 +155,10 @@ func (f *feed) Safe(event uint64) {
 	}
 }
 
-// Frontend is the name of the front-end that is attached, and where it is; of one that is gone, with a word that says
-// so; empty if there was none.
+// Frontend implements live.Named.
 func (f *feed) Frontend() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.last != "" && f.holder == nil {
-		return f.last + ", gone"
-	}
 	return f.last
 }
 

@@ -255,8 +255,8 @@ func TestWhoIsThere(t *testing.T) {
 	}
 	must.OK(t, p.Close())
 	await(t, f, "gone", func(s live.Stats) bool { return s.Gone == 1 })
-	if name := f.Frontend(); !strings.HasSuffix(name, ", gone") {
-		t.Error(name)
+	if name := f.Frontend(); !strings.HasPrefix(name, `"board\n7" at 127.0.0.1:`) {
+		t.Error("who was attached last is not known any more:", name)
 	}
 	patiently.Until(t, "a warning that the front-end is gone", func() bool {
 		return strings.Contains(log.String(), `level=WARN msg="a front-end is gone"`)

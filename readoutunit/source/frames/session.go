@@ -65,7 +65,7 @@ func newSession(f *feed, c carrier, where string) *session {
 	s := &session{
 		feed:    f,
 		c:       c,
-		who:     where,
+		who:     cut(where),
 		version: first,
 		ack:     make(chan struct{}, 1),
 		ask:     make(chan struct{}, 1),
@@ -98,7 +98,7 @@ func (f *feed) serve(c carrier, where string) (uint64, error) {
 		return 0, nil
 	}
 	if h.Name != "" {
-		s.who = fmt.Sprintf("%q at %s", h.Name, where)
+		s.who = cut(fmt.Sprintf("%q at %s", h.Name, where))
 	}
 	if refusal := s.takeOver(h); refusal != nil {
 		s.refuse(*refusal)

@@ -48,6 +48,13 @@ type Explainer interface {
 	Explain() string
 }
 
+// Named is a Feed that knows who sends to it.
+type Named interface {
+	// Frontend is the front-end that is attached, or was last: the name that it gave, if it gave one, and where it is. It
+	// is text that can be shown, of 512 bytes at most; "" before one came. Any goroutine may call it.
+	Frontend() string
+}
+
 // Stats are the counters of a Feed. What a carrier does not know stays 0.
 type Stats struct {
 	Fragments uint64 `help:"fragments received"`

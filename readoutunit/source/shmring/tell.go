@@ -54,7 +54,7 @@ func describe(name string, pid uint32) string {
 	return fmt.Sprintf("%s (process %d)", name, pid)
 }
 
-// Frontend is who is attached, or was last: the name that it gave, and its process. Empty before one came.
+// Frontend implements live.Named.
 func (f *feed) Frontend() string { return text(f.who.Load()) }
 
 // Explain is why a record or a front-end was refused last; empty where none was.

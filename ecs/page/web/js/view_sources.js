@@ -7,7 +7,7 @@ import { alarms } from "./view_overview.js";
 import { store } from "./api.js";
 
 const columns = [
-  { title: "Source", class: "n", help: "its id: the place in the input" }, { title: "State" }, { title: "Input", class: "words" }, { title: "Node" },
+  { title: "Source", class: "n", help: "its id: the place in the input" }, { title: "State" }, { title: "Input", class: "words", help: "below: the front-end, as it calls itself, and where it is; of one that is gone, the last one" }, { title: "Node" },
   { title: "Rate", class: "n", help: "fragments a second, over two seconds" }, { title: "Data", class: "n", help: "over two seconds" }, { title: "Size", class: "n", help: "mean of a fragment" },
   { title: "Missing", class: "n", help: "fragments that were not there when their event was built" }, { title: "Thrown away", class: "n", help: "they came and are not used: late, repeated, or with a number that ran backwards or jumped" },
   { title: "Refused", class: "n", help: "connections and messages that break the format: a stranger's, too" }, { title: "Lost", class: "n", help: "of which a part did not come, or dropped by the front-end" }, { title: "Newest event", class: "n" }, { title: "Age", class: "n", help: "since the newest fragment came" },
@@ -65,12 +65,14 @@ export function sources(root) {
       const tr = h("tr", {}, columns.map((c) => cell(c)));
       tr.state = chip(condition(x));
       tr.children[1].append(tr.state);
+      tr.children[2].append(h("span"), h("small"));
       return tr;
     }, (tr, x) => {
       const td = tr.children, any = num(x.fragments) > 0;
       text(td[0], String(num(x.source)));
       setChip(tr.state, condition(x, s.alarms));
-      text(td[2], x.name);
+      text(td[2].firstChild, x.name);
+      text(td[2].lastChild, x.frontend);
       text(td[3], x.node ? `${x.node}, RU ${num(x.ruIndex)}` : "–");
       text(td[4], joined(rate(x.fragmentsPerS)));
       text(td[5], joined(bits(x.bytesPerS)));

@@ -1974,7 +1974,9 @@ type SourceFigures struct {
 	// Why something of it was refused last, a sentence; empty where nothing was, or nobody says why.
 	WhyRefused string `protobuf:"bytes,70,opt,name=why_refused,json=whyRefused,proto3" json:"why_refused,omitempty"`
 	// Why something of it was thrown away last, likewise.
-	WhyThrown     string `protobuf:"bytes,71,opt,name=why_thrown,json=whyThrown,proto3" json:"why_thrown,omitempty"`
+	WhyThrown string `protobuf:"bytes,71,opt,name=why_thrown,json=whyThrown,proto3" json:"why_thrown,omitempty"`
+	// The front-end that is attached, or was last: the name that it gave, and where it is; empty where none came, or nobody knows.
+	Frontend      string `protobuf:"bytes,72,opt,name=frontend,proto3" json:"frontend,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2180,6 +2182,13 @@ func (x *SourceFigures) GetWhyRefused() string {
 func (x *SourceFigures) GetWhyThrown() string {
 	if x != nil {
 		return x.WhyThrown
+	}
+	return ""
+}
+
+func (x *SourceFigures) GetFrontend() string {
+	if x != nil {
+		return x.Frontend
 	}
 	return ""
 }
@@ -4400,7 +4409,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\tfirst_mep\x18\x04 \x01(\x04R\bfirstMep\x12\x19\n" +
 	"\blast_mep\x18\x05 \x01(\x04R\alastMep\x12)\n" +
 	"\x0ewhole_from_mep\x18\x06 \x01(\x04H\x00R\fwholeFromMep\x88\x01\x01B\x11\n" +
-	"\x0f_whole_from_mep\"\xa1\x05\n" +
+	"\x0f_whole_from_mep\"\xbd\x05\n" +
 	"\rSourceFigures\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x19\n" +
@@ -4430,7 +4439,8 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\vwhy_refused\x18F \x01(\tR\n" +
 	"whyRefused\x12\x1d\n" +
 	"\n" +
-	"why_thrown\x18G \x01(\tR\twhyThrown\"\xa1\x02\n" +
+	"why_thrown\x18G \x01(\tR\twhyThrown\x12\x1a\n" +
+	"\bfrontend\x18H \x01(\tR\bfrontend\"\xa1\x02\n" +
 	"\x06Sample\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\"\n" +

@@ -900,7 +900,10 @@ type Report struct {
 	// When it first heard it, by its clock, in µs since the Unix epoch.
 	TermSinceUs int64 `protobuf:"varint,61,opt,name=term_since_us,json=termSinceUs,proto3" json:"term_since_us,omitempty"`
 	// Why something of a live source of its readout unit was not taken, the latest of each kind.
-	Reasons       []*Reason `protobuf:"bytes,70,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	Reasons []*Reason `protobuf:"bytes,70,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// Front-ends of the live sources of its readout unit, by the ids of the sources: who is attached, or was last, with the name
+	// that it gave and where it is. Sources that none came to, and those whose carrier does not know, are left out.
+	Frontends     map[uint32]string `protobuf:"bytes,71,rep,name=frontends,proto3" json:"frontends,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1127,6 +1130,13 @@ func (x *Report) GetTermSinceUs() int64 {
 func (x *Report) GetReasons() []*Reason {
 	if x != nil {
 		return x.Reasons
+	}
+	return nil
+}
+
+func (x *Report) GetFrontends() map[uint32]string {
+	if x != nil {
+		return x.Frontends
 	}
 	return nil
 }
@@ -2333,7 +2343,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\rReportRequest\x12\x15\n" +
 	"\x06let_go\x18F \x01(\bR\x05letGo\x12\x12\n" +
 	"\x04done\x18G \x01(\bR\x04done\x12)\n" +
-	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xbb\t\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xbf\n" +
+	"\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12/\n" +
@@ -2367,13 +2378,17 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\amissing\x18) \x03(\v2\x18.ringlet.node.v1.MissingR\amissing\x12)\n" +
 	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\x12\"\n" +
 	"\rterm_since_us\x18= \x01(\x03R\vtermSinceUs\x121\n" +
-	"\areasons\x18F \x03(\v2\x17.ringlet.node.v1.ReasonR\areasons\x1a;\n" +
+	"\areasons\x18F \x03(\v2\x17.ringlet.node.v1.ReasonR\areasons\x12D\n" +
+	"\tfrontends\x18G \x03(\v2&.ringlet.node.v1.Report.FrontendsEntryR\tfrontends\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a=\n" +
 	"\x0fHistogramsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"F\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\x1a<\n" +
+	"\x0eFrontendsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"F\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x10\n" +
@@ -2495,7 +2510,7 @@ func file_ringlet_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_ringlet_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_ringlet_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(Command)(0),                // 0: ringlet.node.v1.Command
 	(*Member)(nil),              // 1: ringlet.node.v1.Member
@@ -2525,10 +2540,11 @@ var file_ringlet_node_v1_node_proto_goTypes = []any{
 	(*TapRequest)(nil),          // 25: ringlet.node.v1.TapRequest
 	nil,                         // 26: ringlet.node.v1.Report.CountersEntry
 	nil,                         // 27: ringlet.node.v1.Report.HistogramsEntry
-	(*v1.Selection)(nil),        // 28: ringlet.tap.v1.Selection
-	(*v11.Question)(nil),        // 29: ringlet.sample.v1.Question
-	(*v1.Samples)(nil),          // 30: ringlet.tap.v1.Samples
-	(*v11.Samples)(nil),         // 31: ringlet.sample.v1.Samples
+	nil,                         // 28: ringlet.node.v1.Report.FrontendsEntry
+	(*v1.Selection)(nil),        // 29: ringlet.tap.v1.Selection
+	(*v11.Question)(nil),        // 30: ringlet.sample.v1.Question
+	(*v1.Samples)(nil),          // 31: ringlet.tap.v1.Samples
+	(*v11.Samples)(nil),         // 32: ringlet.sample.v1.Samples
 }
 var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 0: ringlet.node.v1.View.members:type_name -> ringlet.node.v1.Member
@@ -2550,34 +2566,35 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	12, // 16: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
 	4,  // 17: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
 	11, // 18: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
-	4,  // 19: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
-	4,  // 20: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
-	22, // 21: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
-	4,  // 22: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
-	28, // 23: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
-	3,  // 24: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	8,  // 25: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	9,  // 26: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	16, // 27: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	18, // 28: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	20, // 29: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	23, // 30: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	25, // 31: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
-	29, // 32: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
-	5,  // 33: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	10, // 34: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	10, // 35: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	17, // 36: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	19, // 37: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	21, // 38: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	24, // 39: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	30, // 40: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
-	31, // 41: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
-	33, // [33:42] is the sub-list for method output_type
-	24, // [24:33] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	28, // 19: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
+	4,  // 20: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
+	4,  // 21: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
+	22, // 22: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
+	4,  // 23: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
+	29, // 24: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
+	3,  // 25: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	8,  // 26: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	9,  // 27: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	16, // 28: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	18, // 29: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	20, // 30: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	23, // 31: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	25, // 32: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
+	30, // 33: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
+	5,  // 34: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	10, // 35: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	10, // 36: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	17, // 37: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	19, // 38: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	21, // 39: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	24, // 40: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	31, // 41: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	32, // 42: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
+	34, // [34:43] is the sub-list for method output_type
+	25, // [25:34] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }
@@ -2591,7 +2608,7 @@ func file_ringlet_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_ringlet_node_v1_node_proto_rawDesc), len(file_ringlet_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
