@@ -179,8 +179,7 @@ func reasons(of map[string]source.LiveStats) (out []*nodev1.Reason) {
 	return out
 }
 
-// frontends tells who gives the live sources their data, by the ids of the sources; those of which nobody knows are left
-// out.
+// frontends tells who gives the live sources their data, by the ids of the sources, where their feeds know.
 func frontends(of map[string]source.LiveStats) map[uint32]string {
 	out := map[uint32]string{}
 	for _, s := range of {
