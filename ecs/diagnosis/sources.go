@@ -6,12 +6,25 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/internal/wording"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
+
+// SourceApart is the rule about sources that share no event number, which who looks at no alarms hears of too.
+const SourceApart = "source-apart"
 
 // ofSources are the rules about live sources.
 func ofSources() []Rule {
 	return []Rule{
+		{
+			ID:       SourceApart,
+			Severity: bad,
+			Hold:     900 * time.Millisecond, // with a report and a picture of half a second each: told within two seconds
+			look:     sourcesApart,
+			When: "Two live sources of different readout units share no event number; those of one readout unit are compared " +
+				"there, and its log says so.",
+			Advice: "No event that is built has both: mend the front-ends, and start a new run.",
+		},
 		{
 			ID:       "source-behind",
 			Severity: warning,
@@ -101,9 +114,36 @@ func (v *view) lagOf(all []stream, of int) (l lag) {
 	return l
 }
 
+// apart says which live sources of different readout units share no number; "" if none do not. One that gave a single
+// number says nothing.
+func (v *view) apart() string {
+	var given []wording.Given
+	for _, x := range v.now.GetSources() {
+		if v.running() && x.GetFragments() > 1 && x.GetLastEvent() > 0 {
+			given = append(given, wording.Given{
+				Source: x.GetName(),
+				Unit:   int(x.GetRuIndex()),
+				First:  x.GetFirstEvent(),
+				Last:   x.GetLastEvent(),
+			})
+		}
+	}
+	return wording.Apart(given)
+}
+
+func sourcesApart(v *view) (out findings) {
+	if what := v.apart(); what != "" {
+		out.add("sources", "%s", what)
+	}
+	return out
+}
+
 // late are the sources that are behind, by their places in the list.
 func (v *view) late(all []stream) map[int]lag {
 	out := map[int]lag{}
+	if v.apart() != "" { // their numbers cannot be compared
+		return out
+	}
 	for i := range all {
 		if l := v.lagOf(all, i); v.running() && v.span() >= shortest && l.seconds > l.most {
 			out[i] = l

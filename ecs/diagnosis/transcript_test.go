@@ -83,9 +83,12 @@ func (s *scene) answer(line string) string {
 	case "set":
 		s.set(w[1], w[2], w[3])
 	case "source":
-		s.s.Sources = append(s.s.Sources, &ecsv1.SourceFigures{
-			Source: uint32(s.float(w[1])), Name: w[2], Node: "n0",
-		})
+		x := &ecsv1.SourceFigures{Source: uint32(s.float(w[1])), Name: w[2], Node: "n0"}
+		if len(w) > 3 { // and its first event
+			x.RuIndex, x.FirstEvent = uint32(s.float(w[4])), uint64(s.float(w[6]))
+			x.Node = fmt.Sprint("n", w[4])
+		}
+		s.s.Sources = append(s.s.Sources, x)
 	case "gives":
 		s.gives(w[1:])
 	case "slots":
@@ -315,7 +318,8 @@ func (s *scene) grow() {
 	}
 	for _, x := range s.s.GetSources() {
 		of := func(what string) uint64 { return uint64(s.counts[fmt.Sprint("source ", x.GetSource(), " ", what)]) }
-		x.Fragments, x.Used, x.Missing, x.LastEvent = of("fragments"), of("fragments"), of("missing"), of("event")
+		x.Fragments, x.Used, x.Missing, x.LastEvent = of("fragments"), of("fragments"), of("missing"),
+			x.GetFirstEvent()+of("event")
 		x.MissingPerS = s.rates[fmt.Sprint("source ", x.GetSource(), " missing")]
 	}
 	s.s.ElapsedS += tick.Seconds()

@@ -82,7 +82,7 @@ func count(f *ecsv1.SourceFigures, counters map[string]uint64, id string) {
 	f.Fragments, f.Bytes, f.Used, f.Missing, f.Gaps = of("fragments"), of("bytes"), of("used"), of("missing"), of("gaps")
 	f.Thrown = of("repeats") + of("backwards") + of("late") + of("jumps")
 	f.Refused, f.Lost, f.Dropped, f.Waiting = of("refused"), of("lost"), of("dropped"), of("waiting")
-	f.LastEvent, f.AgeUs = of("last_event"), of("age_us")
+	f.FirstEvent, f.LastEvent, f.AgeUs = of("first_event"), of("last_event"), of("age_us")
 	f.Attached, f.Gone = of("attached"), of("gone")
 }
 

@@ -115,6 +115,9 @@ func (p *Partition) diagnose(s *ecsv1.Snapshot, crew *nodes.Crew) {
 			p.say(info, "alarm", a.GetComponent(), "over: %s", a.GetWhat())
 		} else {
 			p.say(a.GetSeverity(), "alarm", a.GetComponent(), "%s. %s", a.GetWhat(), a.GetAdvice())
+			if a.GetRule() == diagnosis.SourceApart { // where there is no page, and whatever becomes of the run
+				p.log.Warn("sources share no event number: nothing that is built is whole", "err", a.GetWhat())
+			}
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package source
 
 import (
-	"fmt"
 	"time"
 
+	"ringlet/internal/wording"
 	"ringlet/readoutunit/source/live"
 )
 
@@ -60,10 +60,11 @@ func (l *Live) Sources() []LiveStats {
 
 // apart says that two sources share no number. mu is held.
 func (l *Live) apart(i, j int) string {
-	one, other := l.matcher.Range(i), l.matcher.Range(j)
-	return fmt.Sprintf("sources %s and %s share no event number: %s gave %d to %d, %s gave %d to %d; let both front-ends "+
-		"count the same triggers, from the same number on", l.feeds[i].name, l.feeds[j].name,
-		l.feeds[i].name, one.First, one.Last, l.feeds[j].name, other.First, other.Last)
+	given := func(i int) wording.Given {
+		r := l.matcher.Range(i)
+		return wording.Given{Source: l.feeds[i].name, First: r.First, Last: r.Last}
+	}
+	return wording.ShareNone(given(i), given(j))
 }
 
 // tellApart warns, once, of each source that shares no number with another. It returns when to look again. mu is held.

@@ -1976,7 +1976,9 @@ type SourceFigures struct {
 	// Why something of it was thrown away last, likewise.
 	WhyThrown string `protobuf:"bytes,71,opt,name=why_thrown,json=whyThrown,proto3" json:"why_thrown,omitempty"`
 	// The front-end that is attached, or was last: the name that it gave, and where it is; empty where none came, or nobody knows.
-	Frontend      string `protobuf:"bytes,72,opt,name=frontend,proto3" json:"frontend,omitempty"`
+	Frontend string `protobuf:"bytes,72,opt,name=frontend,proto3" json:"frontend,omitempty"`
+	// Lowest event number of which a fragment came; meaningless while there are no fragments.
+	FirstEvent    uint64 `protobuf:"varint,73,opt,name=first_event,json=firstEvent,proto3" json:"first_event,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2191,6 +2193,13 @@ func (x *SourceFigures) GetFrontend() string {
 		return x.Frontend
 	}
 	return ""
+}
+
+func (x *SourceFigures) GetFirstEvent() uint64 {
+	if x != nil {
+		return x.FirstEvent
+	}
+	return 0
 }
 
 // Sample is how the partition did at one moment.
@@ -4409,7 +4418,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\tfirst_mep\x18\x04 \x01(\x04R\bfirstMep\x12\x19\n" +
 	"\blast_mep\x18\x05 \x01(\x04R\alastMep\x12)\n" +
 	"\x0ewhole_from_mep\x18\x06 \x01(\x04H\x00R\fwholeFromMep\x88\x01\x01B\x11\n" +
-	"\x0f_whole_from_mep\"\xbd\x05\n" +
+	"\x0f_whole_from_mep\"\xde\x05\n" +
 	"\rSourceFigures\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\rR\x06source\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x19\n" +
@@ -4440,7 +4449,9 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"whyRefused\x12\x1d\n" +
 	"\n" +
 	"why_thrown\x18G \x01(\tR\twhyThrown\x12\x1a\n" +
-	"\bfrontend\x18H \x01(\tR\bfrontend\"\xa1\x02\n" +
+	"\bfrontend\x18H \x01(\tR\bfrontend\x12\x1f\n" +
+	"\vfirst_event\x18I \x01(\x04R\n" +
+	"firstEvent\"\xa1\x02\n" +
 	"\x06Sample\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
 	"\x03run\x18\x02 \x01(\rR\x03run\x12\"\n" +
