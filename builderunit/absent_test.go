@@ -8,6 +8,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/placing"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // bearing makes a builder unit that goes on without readout units.
@@ -218,7 +219,7 @@ func TestGoneAsked(t *testing.T) {
 			if ru == lost {
 				continue
 			}
-			g := must.Receive(t, grants[r.ranks[ru]], "a part was not asked for")
+			g := patiently.Receive(t, grants[r.ranks[ru]], "a part was not asked for")
 			p := r.piece(ru, rigPacking)
 			if v := r.write(p, g, 0, len(p.data)); v != 0 {
 				t.Fatal(v)
@@ -249,7 +250,7 @@ func TestGoneRegion(t *testing.T) {
 		for _, p := range pieces {
 			r.announce(p, int(mep), mep)
 		}
-		if n := must.Receive(t, shown, "nothing was decided"); n != 0 {
+		if n := patiently.Receive(t, shown, "nothing was decided"); n != 0 {
 			t.Errorf("%d MFPs are shown", n)
 		}
 		want := Rejected

@@ -42,7 +42,7 @@ func (r *rig) region(slot int, mep uint64, regions chan asked) ([]*piece, asked)
 	if v := r.write(pieces[1], r.net.grant(r.ranks[1], mep), 0, len(pieces[1].data)); v != 0 {
 		r.t.Fatal(v)
 	}
-	return pieces, must.Receive(r.t, regions, "nobody was asked for a decision")
+	return pieces, patiently.Receive(r.t, regions, "nobody was asked for a decision")
 }
 
 // rest has the other parts in place, when they are asked for.
@@ -166,7 +166,7 @@ func TestAnswersThatComeTooLate(t *testing.T) {
 	default:
 	}
 	b.asker.Decided(b.Meta, b.slot, false, nil)
-	must.OK(t, must.Receive(t, over, "Reset did not return"))
+	must.OK(t, patiently.Receive(t, over, "Reset did not return"))
 	if res := r.result(); res.MEP != 1 || res.Outcome != Rejected {
 		t.Errorf("%+v", res)
 	}

@@ -15,7 +15,6 @@ import (
 	"ringlet/event/placing"
 	"ringlet/internal/crc32c"
 	"ringlet/shmem"
-	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
@@ -116,7 +115,7 @@ func (r *rig) close() {
 	}
 }
 
-var patience = must.Patience
+var patience = patiently.Long
 
 func (r *rig) result() Result {
 	r.t.Helper()
@@ -133,7 +132,7 @@ func (r *rig) result() Result {
 
 func (r *rig) failure() error {
 	r.t.Helper()
-	return must.Receive(r.t, r.failed, "the unit did not fail")
+	return patiently.Receive(r.t, r.failed, "the unit did not fail")
 }
 
 // piece is what one readout unit has for one MEP.

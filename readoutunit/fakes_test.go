@@ -13,7 +13,7 @@ import (
 	"ringlet/event/placing"
 	"ringlet/readoutunit/source"
 	"ringlet/tagnet"
-	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // rig is a readout unit with a network and a scheduler that the test plays.
@@ -89,12 +89,12 @@ func (r *rig) close() {
 	}
 }
 
-var patience = must.Patience
+var patience = patiently.Long
 
 // failure waits for the unit's Fail.
 func (r *rig) failure() error {
 	r.t.Helper()
-	return must.Receive(r.t, r.failed, "the unit did not fail")
+	return patiently.Receive(r.t, r.failed, "the unit did not fail")
 }
 
 // until waits for a condition that the network's or the scheduler's progress brings about.

@@ -18,6 +18,7 @@ import (
 	"ringlet/event/selection"
 	"ringlet/testkit/mfp"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/trigger"
 )
 
@@ -219,7 +220,7 @@ func TestDrainsBesideARun(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		c := r.config(nil)
-		c.Patience = must.Patience
+		c.Patience = patiently.Long
 		_, err := New(c).Run(context.Background())
 		done <- err
 	}()
@@ -227,7 +228,7 @@ func TestDrainsBesideARun(t *testing.T) {
 	_, err := w.Finish()
 	must.OK(t, err)
 	r.concluded(400)
-	must.OK(t, must.Receive(t, done, "the drain did not end with the run"))
+	must.OK(t, patiently.Receive(t, done, "the drain did not end with the run"))
 	r.drained(400)
 }
 

@@ -19,6 +19,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/testkit/cases"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // The children of TestKilled are this test binary again, told so by these variables.
@@ -111,7 +112,7 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("it does not go on: %d MEPs", at)
 		}
 		w := r.child(fmt.Sprintf("write %d %d %d", at, killMEPs, attempt))
-		end, lines := time.After(must.Patience), rnd.IntN(40)
+		end, lines := time.After(patiently.Long), rnd.IntN(40)
 		var last string
 		for ended, more := false, true; more && !ended; {
 			select { // bounded by end

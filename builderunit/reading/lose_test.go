@@ -30,7 +30,7 @@ func TestMayLose(t *testing.T) {
 		told <- reading.Print(t.Context(), stuck, &errs, opts)
 	}()
 	must.OK(t, w.Write(t.Context(), meta(0, 2), mepOf(t, 0, 2)))
-	must.Receive(t, stuck.passed, "the first event is not printed")
+	patiently.Receive(t, stuck.passed, "the first event is not printed")
 	const meps = 200
 	for mep := uint64(1); mep < meps; mep++ { // far more than there is room for
 		must.OK(t, w.Write(t.Context(), meta(mep, 2), mepOf(t, 100*mep, 2)))
@@ -41,7 +41,7 @@ func TestMayLose(t *testing.T) {
 	}
 	_, err = w.Finish()
 	must.OK(t, err)
-	must.OK(t, must.Receive(t, told, "the reading did not end with the run"))
+	must.OK(t, patiently.Receive(t, told, "the reading did not end with the run"))
 	missed := w.Stats().Missed
 	if line := `{"overwritten":{"builder":"ringlet-` + name + `-0","meps":`; !strings.Contains(stuck.String(), line) {
 		t.Errorf("%q is not in %s", line, stuck.String())

@@ -22,6 +22,7 @@ import (
 	"ringlet/testkit/logged"
 	"ringlet/testkit/mfp"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 const superseded = 0x50555352
@@ -102,13 +103,13 @@ func TestPrintsARun(t *testing.T) {
 	go func() {
 		done <- reading.Print(ctx, &out, &errs, reading.Options{Name: name, Format: selection.JSON})
 	}()
-	for end := time.Now().Add(must.Patience); out.Count("\n") < 4 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patiently.Long); out.Count("\n") < 4 && time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
 	for _, w := range []*sink.Buffer{a, b} {
 		_, err := w.Finish()
 		must.OK(t, err)
 	}
-	must.OK(t, must.Receive(t, done, "the reading did not end with the run"))
+	must.OK(t, patiently.Receive(t, done, "the reading did not end with the run"))
 	for _, want := range []string{
 		fmt.Sprintf(`{"event":101,"run":9,"mep":1,"attempt":1,"builder":"ringlet-%s-0","size":3,"missing":0,`+
 			`"sources":[{"source":0,"type":"VP","type_id":63,"version":0,"size":3}]}`+"\n", name),
@@ -172,11 +173,11 @@ func TestAWriterThatDies(t *testing.T) {
 	go func() {
 		done <- reading.Print(t.Context(), &out, io.Discard, reading.Options{Name: name, Format: selection.Hex})
 	}()
-	for end := time.Now().Add(must.Patience); out.Count("event") < 3 &&
+	for end := time.Now().Add(patiently.Long); out.Count("event") < 3 &&
 		time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
 	must.OK(t, w.Abort())
-	if err := must.Receive(t, done, "the reading did not end"); !errors.Is(err, shmem.ErrWriterGone) {
+	if err := patiently.Receive(t, done, "the reading did not end"); !errors.Is(err, shmem.ErrWriterGone) {
 		t.Error(err)
 	}
 }

@@ -121,7 +121,7 @@ func TestBacklogWaitsForTheSecondFilter(t *testing.T) {
 		}, recording.NewSet(testPacking)))
 		must.OK(t, l.Remove(s))
 	}
-	must.OK(t, must.Receive(t, waits, "the MEP still waits, and there is room"))
+	must.OK(t, patiently.Receive(t, waits, "the MEP still waits, and there is room"))
 	must.OK(t, l.Close())
 	_, err = b.Finish()
 	must.OK(t, err)
@@ -143,7 +143,7 @@ func TestBacklogEndsItsWaits(t *testing.T) {
 		_, b := newTestBacklog(t, 10_000)
 		_, waits, leave := fill(t, b)
 		leave()
-		if err := must.Receive(t, waits, "the MEP still waits"); !errors.Is(err, context.Canceled) {
+		if err := patiently.Receive(t, waits, "the MEP still waits"); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})
@@ -152,7 +152,7 @@ func TestBacklogEndsItsWaits(t *testing.T) {
 		k, waits, leave := fill(t, b)
 		defer leave()
 		b.Ending()
-		must.OK(t, must.Receive(t, waits, "the MEP still waits"))
+		must.OK(t, patiently.Receive(t, waits, "the MEP still waits"))
 		got, err := b.Finish()
 		must.OK(t, err)
 		if got.MEPs != k+1 {
@@ -164,7 +164,7 @@ func TestBacklogEndsItsWaits(t *testing.T) {
 		_, waits, leave := fill(t, b)
 		defer leave()
 		must.OK(t, b.Abort())
-		if err := must.Receive(t, waits, "the MEP still waits"); err == nil {
+		if err := patiently.Receive(t, waits, "the MEP still waits"); err == nil {
 			t.Error("it is written behind the end")
 		}
 	})

@@ -57,7 +57,7 @@ func TestRegionsAreJudged(t *testing.T) {
 		must.OK(t, f.Judge(t.Context(), m, mep, int(k)+5, by))
 	}
 	for range n * 9 / 10 {
-		m := must.Receive(t, by.kept, "a region was not judged")
+		m := patiently.Receive(t, by.kept, "a region was not judged")
 		must.OK(t, f.Write(t.Context(), m, meps[m.MEP]))
 	}
 	_, err := f.Finish()
@@ -97,7 +97,7 @@ func TestRegionsOfAFilterThatHangs(t *testing.T) {
 	}
 	must.OK(t, f.Flush())
 	for range 20 {
-		m := must.Receive(t, by.kept, "a region did not pass")
+		m := patiently.Receive(t, by.kept, "a region did not pass")
 		if m.Decision != trigger.TimedOut || m.Verdicts[0].Decision != trigger.TimedOut {
 			t.Errorf("MEP %d was %v", m.MEP, m.Decision)
 		}

@@ -13,6 +13,7 @@ import (
 	"ringlet/readoutunit/source/frames"
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // taken takes n fragments, of which each has the next number.
@@ -36,7 +37,7 @@ func taken(ctx context.Context, t *testing.T, f live.Feed, from, n uint64) {
 // acked waits until all below an event have their outcome.
 func acked(t *testing.T, s *frontend.Stream, event uint64) {
 	t.Helper()
-	for until := time.Now().Add(must.Patience); s.Acked() < event; time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(patiently.Long); s.Acked() < event; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("%d are safe", s.Acked())
 		}
@@ -209,6 +210,6 @@ func TestBogusServer(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		must.OK(t, lis.Close())
-		must.Receive(t, over, "it goes on")
+		patiently.Receive(t, over, "it goes on")
 	}
 }

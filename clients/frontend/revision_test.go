@@ -205,7 +205,7 @@ func TestNumbersAnewInGo(t *testing.T) {
 		t.Errorf("the next one begins at %d", next.Expected())
 	}
 	cancel()
-	if err := must.Receive(t, drained, "Next still waits"); !errors.Is(err, context.Canceled) {
+	if err := patiently.Receive(t, drained, "Next still waits"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -29,7 +29,7 @@ import (
 
 // within is a context that ends a test which waits for what does not come.
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), must.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
 	t.Cleanup(cancel)
 	return ctx
 }

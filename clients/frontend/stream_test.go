@@ -37,7 +37,7 @@ func openStream(t testing.TB) (live.Feed, string) {
 
 // patient ends what a test waits for in vain.
 func patient(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -104,7 +104,7 @@ func cutter(t *testing.T, to string) string {
 	}()
 	t.Cleanup(func() {
 		_ = lis.Close()
-		must.Receive(t, over, "the cutter goes on")
+		patiently.Receive(t, over, "the cutter goes on")
 	})
 	return "unix:" + path
 }
@@ -123,7 +123,7 @@ func TestStreamOverBreaks(t *testing.T) {
 		must.OK(t, s.Send(ctx, e, fragment(e)))
 	}
 	must.OK(t, s.Close(ctx))
-	must.OK(t, must.Receive(t, built, "no end"))
+	must.OK(t, patiently.Receive(t, built, "no end"))
 	if s.Acked() != n || f.Stats().Gone < 5 || f.Stats().Fragments != n {
 		t.Errorf("%d are safe, %+v", s.Acked(), f.Stats())
 	}
@@ -165,7 +165,7 @@ func TestStreamToAnother(t *testing.T) {
 		again.Done(k)
 	}
 	again.Safe(100)
-	must.OK(t, must.Receive(t, ended, "the stream does not end"))
+	must.OK(t, patiently.Receive(t, ended, "the stream does not end"))
 	if s.Acked() != 100 {
 		t.Error(s.Acked())
 	}
@@ -189,7 +189,7 @@ func TestStreamRefused(t *testing.T) {
 	}()
 	patiently.Until(t, "it tries again", func() bool { return f.Stats().Refused >= 4 })
 	cancel()
-	if err := must.Receive(t, second, "it tries on"); !errors.As(err, &refused) || refused.Code != 5 ||
+	if err := patiently.Receive(t, second, "it tries on"); !errors.As(err, &refused) || refused.Code != 5 ||
 		!errors.Is(err, context.Canceled) {
 		t.Errorf("a second front-end: %v", err)
 	}
@@ -298,7 +298,7 @@ func TestStreamTCP(t *testing.T) {
 	s, err := frontend.Dial(ctx, "tcp:"+f.(interface{ Addr() string }).Addr(), frontend.StreamSettings{})
 	must.OK(t, err)
 	fill(ctx, t, s, 1500)
-	must.OK(t, must.Receive(t, built, "no end"))
+	must.OK(t, patiently.Receive(t, built, "no end"))
 }
 
 // fill sends a whole run.

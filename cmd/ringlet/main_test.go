@@ -209,7 +209,7 @@ func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 		if err == nil && pattern.Match(b) {
 			return
 		}
-		if time.Since(begun) > must.Patience {
+		if time.Since(begun) > patiently.Long {
 			ts.Fatalf("waited in vain: %v\n%s", err, b)
 		}
 	}

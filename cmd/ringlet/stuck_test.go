@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // runStuck is a front-end of scripts that is killed while Ringlet has no room:
@@ -55,7 +55,7 @@ func stick(path, number string) error {
 
 // letIn says hello until it is accepted, and from which event on.
 func letIn(path string) (net.Conn, uint64, error) {
-	for until := time.Now().Add(must.Patience); ; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patiently.Long); ; time.Sleep(20 * time.Millisecond) {
 		c, err := net.Dial("unix", path)
 		var answer [24]byte
 		if err == nil {

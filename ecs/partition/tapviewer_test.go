@@ -31,7 +31,7 @@ func TestViewersShareASample(t *testing.T) {
 		events         int
 		built, dropped uint64
 	}{{first, 3, 100, 10}, {first, 2, 150, 15}, {second, 0, 0, 0}, {second, 2, 50, 5}} {
-		m := must.Receive(t, want.v.out, "there is no message").of
+		m := patiently.Receive(t, want.v.out, "there is no message").of
 		if len(m.GetEvents()) != want.events || m.GetBuilt() != want.built || m.GetDropped() != want.dropped ||
 			m.GetBuilders() != 2 {
 			t.Errorf("%v, want %+v", m, want)

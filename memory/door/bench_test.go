@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ringlet/testkit/compiled"
-	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // BenchmarkDoor is a client in C that writes 64 bytes with each descriptor, 128 started by one store. An operation is a
@@ -22,7 +22,7 @@ func BenchmarkDoor(b *testing.B) {
 				_, path, stop := r.open(1, 1<<20)
 				b.ResetTimer()
 				_, out := start(b, []string{program}, path, strconv.Itoa(b.N), "64", strconv.Itoa(stride), "128")
-				said := strings.TrimSpace(must.Receive(b, out, "the program does not end"))
+				said := strings.TrimSpace(patiently.Receive(b, out, "the program does not end"))
 				b.StopTimer()
 				ns, err := strconv.ParseFloat(said, 64)
 				if err != nil {

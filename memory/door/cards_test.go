@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/testkit/transcript"
 )
 
@@ -12,7 +12,7 @@ import (
 // which the program may see, and that they leave no file open. A door is one of several: they try the next one.
 func TestPythonOpens(t *testing.T) {
 	_, out := start(t, programs["Python"](t, "cards"), t.TempDir())
-	said := must.Receive(t, out, "the program does not end")
+	said := patiently.Receive(t, out, "the program does not end")
 	if !strings.Contains(said, "ring, a link") {
 		t.Fatal(said)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"ringlet/shmem"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // client is a program at a door, as a test plays it.
@@ -62,7 +63,7 @@ func (c *client) result(position uint64) (a answer) {
 			c.completed.Sleep(seq, 10*time.Millisecond)
 		}
 		c.completed.Retire()
-		if time.Since(begun) > must.Patience {
+		if time.Since(begun) > patiently.Long {
 			c.t.Fatalf("descriptor %d has no answer", position)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // TestPrograms holds that programs in C and Python do all that a door does, over loads and stores and over a network.
@@ -22,7 +22,7 @@ func TestPrograms(t *testing.T) {
 					"misaligned 1 cause 5", "notify 1", "await 1", "await late 1 cause 9", "list 1", "old 1",
 					"left 1 cause 37", "closed 1", "",
 				}, "\n")
-				if got := must.Receive(t, out, "the program does not end"); got != want {
+				if got := patiently.Receive(t, out, "the program does not end"); got != want {
 					t.Errorf("it printed\n%s\nnot\n%s", got, want)
 				}
 				if !bytes.Equal(r.mem[65536:65536+3000*32], bytes.Repeat([]byte{0x5A}, 3000*32)) {

@@ -12,6 +12,7 @@ import (
 	"ringlet/testkit/cases"
 	"ringlet/testkit/compiled"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // TestKilledClients holds that the door of a client that is killed is the next one's, and that what it had under way
@@ -26,7 +27,7 @@ func TestKilledClients(t *testing.T) {
 		cmd, out := start(t, program, path)
 		until(t, "count", func() bool { return word.Load() > before+100 })
 		must.OK(t, cmd.Process.Kill())
-		must.Receive(t, out, "the program does not end")
+		patiently.Receive(t, out, "the program does not end")
 		until(t, "death of a client", func() bool { return door.snapshot().Died == uint64(i+1) })
 	}
 	c := attach(t, r.dir, segmentPrefix+"t-1")

@@ -9,6 +9,7 @@ import (
 	"ringlet/memory"
 	"ringlet/shmem"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/testkit/transcript"
 )
 
@@ -29,7 +30,7 @@ func TestLayoutGolden(t *testing.T) {
 			s.wake.Store(1)
 			s.work.Announce()
 			_, out := start(t, command, s.seg.Path())
-			said := must.Receive(t, out, "the program does not end")
+			said := patiently.Receive(t, out, "the program does not end")
 			if s.clientPID.Swap(0) == 0 || shmem.Word64(mem, doorPIDAt).Swap(0) == 0 {
 				t.Error("a process has no number")
 			}

@@ -99,7 +99,7 @@ func openRig(t testing.TB, carrier string, members int, rules ...memory.Pages) *
 			}
 		}
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), must.Patience)
+			ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
 			defer cancel()
 			if err := r.spaces[rank].Connect(ctx, others); err != nil {
 				t.Error(err)
@@ -141,7 +141,7 @@ func (r *rig) open(member, data int) (d *Door, path string, stop func()) {
 	go func() { served <- d.Serve(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		must.OK(r.t, must.Receive(r.t, served, "the door does not end"))
+		must.OK(r.t, patiently.Receive(r.t, served, "the door does not end"))
 	})
 	r.t.Cleanup(stop)
 	return d, r.dir + "/" + segmentPrefix + name, stop
@@ -158,7 +158,7 @@ func (l testLog) Write(b []byte) (int, error) {
 func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for begun := time.Now(); !is(); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > must.Patience {
+		if time.Since(begun) > patiently.Long {
 			t.Fatalf("there is no %s", what)
 		}
 	}

@@ -36,15 +36,6 @@ func Beside(tests, underRace int) {
 	}
 }
 
-// Patience is how long a test waits for what must come: patiently.Long.
-var Patience = patiently.Long
-
-// Receive takes the next value from a channel; without one it ends the test, which says what did not happen.
-func Receive[T any](t TB, from <-chan T, missing string) T {
-	t.Helper()
-	return patiently.Receive(t, from, missing)
-}
-
 // MemoryDir is a directory in memory, where synchronising costs nothing, or any other where there is no such.
 func MemoryDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "ringlet-test-")

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
 
@@ -20,7 +20,7 @@ func TestBulkKeepsALinkAlive(t *testing.T) {
 	}
 	run.end(t)
 	for i, e := range ends {
-		if err := must.Receive(t, e.down, "the link is not down"); !silence(err) {
+		if err := patiently.Receive(t, e.down, "the link is not down"); !silence(err) {
 			t.Errorf("end %d is down: %v", i, err)
 		}
 	}

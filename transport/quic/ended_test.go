@@ -9,6 +9,7 @@ import (
 	quicgo "github.com/quic-go/quic-go"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/transport"
 )
 
@@ -19,7 +20,7 @@ func TestEndIsToldInOurWords(t *testing.T) {
 		t.Run(carrier.String(), func(t *testing.T) {
 			ends := endpointsBy(t, nil, by(carrier))
 			must.OK(t, ends[0].ep.Close())
-			err := must.Receive(t, ends[1].down, "the link is not down")
+			err := patiently.Receive(t, ends[1].down, "the link is not down")
 			var end *endError
 			if !errors.As(err, &end) || !end.Remote || !ClosedByPeer(err) ||
 				err.Error() != "link to n0 (rank 0) is down: its other end has closed it: done" {

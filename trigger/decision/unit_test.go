@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"ringlet/shmem"
-	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 	"ringlet/trigger"
 )
@@ -269,7 +268,7 @@ func dial(t *testing.T, server *Server) net.Conn {
 		t.Fatal(err)
 	}
 	for begun := time.Now(); server.stats.Joined.Load() == 0; time.Sleep(time.Millisecond) {
-		if time.Since(begun) > must.Patience {
+		if time.Since(begun) > patiently.Long {
 			t.Fatal("it is not subscribed")
 		}
 	}
@@ -345,7 +344,7 @@ func TestBack(t *testing.T) {
 func (f *farm) wait(until func(UnitStats) bool) {
 	f.t.Helper()
 	for begun := time.Now(); !until(f.unit.Stats()); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > must.Patience {
+		if time.Since(begun) > patiently.Long {
 			f.t.Fatalf("%+v", f.unit.Stats())
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 	"ringlet/trigger"
 )
 
@@ -192,7 +193,7 @@ func TestAHostileProcess(t *testing.T) {
 	})
 	count := d.wait(2 * n)
 	close(stop)
-	must.Receive(t, over, "the hostile process does not end")
+	patiently.Receive(t, over, "the hostile process does not end")
 	t.Logf("%v %+v", count, d.Stats())
 	for e, v := range d.got {
 		honest := v.Score == uint16(e) && v.Decision == trigger.Decision(2-e%2)

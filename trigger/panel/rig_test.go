@@ -105,7 +105,7 @@ func openAs(t *testing.T, name string, deadline time.Duration, jobs int) *desk {
 	}()
 	d.stop = sync.OnceFunc(func() {
 		cancel()
-		must.Receive(t, served, "the panel does not end")
+		patiently.Receive(t, served, "the panel does not end")
 	})
 	t.Cleanup(d.stop)
 	return d
@@ -129,7 +129,7 @@ func (d *desk) put(first uint64, n, packing int) {
 	for k := first; k < first+uint64(n); k++ {
 		select {
 		case d.free <- struct{}{}:
-		case <-time.After(must.Patience):
+		case <-time.After(patiently.Long):
 			d.t.Fatal("no case comes back")
 		}
 		d.cases <- &trigger.Case{
@@ -164,7 +164,7 @@ func (d *desk) wait(events int) (count [trigger.Decisions]int) {
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begun := time.Now(); !ok(); time.Sleep(time.Millisecond) {
-		if time.Since(begun) > must.Patience {
+		if time.Since(begun) > patiently.Long {
 			t.Fatalf("not in time: %s", what)
 		}
 	}
@@ -255,7 +255,7 @@ func (c *client) soon() (first uint64, n int, ok bool) {
 
 // next is the number of the first event of the next MEP, and of its events; false: nothing comes any more.
 func (c *client) next() (first uint64, n int, ok bool) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), must.Patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), patiently.Long)
 	defer cancel()
 	e, err := c.get.Next(ctx)
 	if err != nil {
@@ -302,6 +302,6 @@ func (d *desk) judges(c *client) {
 	}()
 	d.t.Cleanup(func() {
 		d.stop()
-		must.Receive(d.t, judged, "a client does not end")
+		patiently.Receive(d.t, judged, "a client does not end")
 	})
 }

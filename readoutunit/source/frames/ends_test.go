@@ -27,7 +27,7 @@ func ends(t *testing.T, f *feed, way string) func() string {
 	over := make(chan error, 1)
 	go func() { over <- cmd.Wait() }()
 	return func() string {
-		if err := must.Receive(t, over, "the front-end does not end"); err != nil {
+		if err := patiently.Receive(t, over, "the front-end does not end"); err != nil {
 			t.Errorf("%s: %v: %s", way, err, &out)
 		}
 		return out.String()
@@ -36,7 +36,7 @@ func ends(t *testing.T, f *feed, way string) func() string {
 
 // within ends a test that waits in vain.
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -165,7 +165,7 @@ func oldRinglet(t *testing.T) string {
 	}()
 	t.Cleanup(func() {
 		_ = lis.Close()
-		must.Receive(t, over, "it accepts on")
+		patiently.Receive(t, over, "it accepts on")
 	})
 	return lis.Addr().String()
 }

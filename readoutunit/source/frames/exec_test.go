@@ -18,6 +18,7 @@ import (
 
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // written is a log.
@@ -83,7 +84,7 @@ cat second; head -c 24 > answer; head -c 24 > acked; touch done`, dir))
 	collect(t, f, 0, 120)
 	ended(t, f)
 	f.Safe(120)
-	for until := time.Now().Add(must.Patience); time.Now().Before(until); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(dir, "done")); err == nil {
 			break
 		}
@@ -175,7 +176,7 @@ func TestExecInVain(t *testing.T) {
 	f.again = time.Millisecond
 	f.wg.Go(f.keepRunning)
 	t.Cleanup(func() { must.OK(t, f.Close()) })
-	ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	defer cancel()
 	_, err := f.Next(ctx, make([]live.Fragment, 1))
 	want := `exit status 3, and said last "no detector", 5 times in a row`
@@ -200,7 +201,7 @@ func TestExecNotThere(t *testing.T) {
 	for _, command := range []string{"'/nonexistent/program' --fast", plainFile, "A=1 no-such-program-here"} {
 		f, err := OpenExec(t.Context(), settings(command))
 		if err == nil { // only the shell can tell
-			ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
+			ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 			_, err = f.Next(ctx, make([]live.Fragment, 1))
 			cancel()
 			must.OK(t, f.Close())

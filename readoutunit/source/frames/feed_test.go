@@ -19,6 +19,7 @@ import (
 	"ringlet/event"
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // settings are those of source 7 in run 42.
@@ -73,7 +74,7 @@ func (p *peer) send(b []byte) {
 // answer reads one, in the version in which it comes.
 func (p *peer) answer() answer {
 	p.t.Helper()
-	must.OK(p.t, p.SetReadDeadline(time.Now().Add(must.Patience)))
+	must.OK(p.t, p.SetReadDeadline(time.Now().Add(patiently.Long)))
 	var b [answerSize]byte
 	_, err := io.ReadFull(p, b[:firstAnswer])
 	must.OK(p.t, err)
@@ -98,7 +99,7 @@ func (p *peer) answer() answer {
 // closed says that the other end has closed the connection.
 func (p *peer) closed() {
 	p.t.Helper()
-	must.OK(p.t, p.SetReadDeadline(time.Now().Add(must.Patience)))
+	must.OK(p.t, p.SetReadDeadline(time.Now().Add(patiently.Long)))
 	if n, err := p.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		p.t.Errorf("the connection is not closed: %d bytes, %v", n, err)
 	}
@@ -122,7 +123,7 @@ func endAt(e uint64) []byte { return appendFrame(nil, frame{Event: e, Flags: fla
 // collect takes fragments until the event, and checks that they come once and in order.
 func collect(t testing.TB, f live.Feed, from, to uint64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	defer cancel()
 	var dst [100]live.Fragment
 	for from < to {
@@ -142,7 +143,7 @@ func collect(t testing.TB, f live.Feed, from, to uint64) {
 // ended says that the feed is at the end of its run.
 func ended(t testing.TB, f live.Feed) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	defer cancel()
 	if n, err := f.Next(ctx, make([]live.Fragment, 1)); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("%d fragments, %v; want the end", n, err)
@@ -152,7 +153,7 @@ func ended(t testing.TB, f live.Feed) {
 // await waits until a counter of the feed is what is wanted.
 func await(t testing.TB, f live.Feed, what string, is func(live.Stats) bool) {
 	t.Helper()
-	for until := time.Now().Add(must.Patience); !is(f.Stats()); time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(patiently.Long); !is(f.Stats()); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("%s: %+v", what, f.Stats())
 		}
@@ -321,7 +322,7 @@ func TestSlowConsumer(t *testing.T) {
 		}
 		f.Done(k)
 	}
-	must.OK(t, must.Receive(t, sent, "the front-end could not send"))
+	must.OK(t, patiently.Receive(t, sent, "the front-end could not send"))
 }
 
 // TestNothingIsLeft: frames that had no room when they came are handed out when there is some, although nothing comes
@@ -334,7 +335,7 @@ func TestNothingIsLeft(t *testing.T) {
 	dst := make([]live.Fragment, 8)
 	for round := range uint64(rounds) {
 		p.send(events(round*each, (round+1)*each))
-		for got, until := 0, time.Now().Add(must.Patience); got < each; {
+		for got, until := 0, time.Now().Add(patiently.Long); got < each; {
 			n := f.store.take(dst)
 			f.Done(n)
 			runtime.Gosched() // the reader has its turn on few processors
@@ -356,7 +357,7 @@ func TestCtx(t *testing.T) {
 	}
 	go next(ctx)
 	cancel()
-	if err := must.Receive(t, got, "Next waits on"); !errors.Is(err, context.Canceled) {
+	if err := patiently.Receive(t, got, "Next waits on"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	p, _ := connect(t, f, plain)
@@ -365,7 +366,7 @@ func TestCtx(t *testing.T) {
 	go next(t.Context())
 	f.Safe(3)
 	must.OK(t, f.Close())
-	if err := must.Receive(t, got, "Next waits on"); err == nil {
+	if err := patiently.Receive(t, got, "Next waits on"); err == nil {
 		t.Error("a closed feed has an end")
 	}
 	if a := p.answer(); a.A != 3 {

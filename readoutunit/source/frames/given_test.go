@@ -153,7 +153,7 @@ func TestOldFrontEndIsToldNothingUntrue(t *testing.T) {
 	ended(t, f)
 	f.Safe(100)
 	must.OK(t, f.Close())
-	must.OK(t, p.SetReadDeadline(time.Now().Add(must.Patience)))
+	must.OK(t, p.SetReadDeadline(time.Now().Add(patiently.Long)))
 	if b, err := io.ReadAll(p); err != nil || len(b) != 0 {
 		t.Errorf("%x, %v", b, err)
 	}
@@ -211,7 +211,7 @@ func TestSentAgainWhileUnjudged(t *testing.T) {
 	p.send(endAt(20_000))
 	var got []uint64
 	dst := make([]live.Fragment, 100)
-	ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	defer cancel()
 	for {
 		n, err := f.Next(ctx, dst)

@@ -61,7 +61,7 @@ func runs(ctx context.Context, path string, n uint64, each ...uint64) error {
 func TestNextRun(t *testing.T) {
 	const n = 60_000
 	path := filepath.Join(t.TempDir(), "feed")
-	ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	defer cancel()
 	sent := make(chan error, 1)
 	go func() {
@@ -82,7 +82,7 @@ func TestNextRun(t *testing.T) {
 func TestNextRunOfPython(t *testing.T) {
 	const n = 60_000
 	path := filepath.Join(t.TempDir(), "feed")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*must.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patiently.Long)
 	defer cancel()
 	cmd := python(t, "frontend.py", "unix:"+path, fmt.Sprint(n), "0")
 	var out bytes.Buffer

@@ -65,7 +65,7 @@ func TestPython(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = &out, &out
 		must.OK(t, cmd.Start())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*must.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patiently.Long)
 	defer cancel()
 	start()
 	err := drain(ctx, f, func(g live.Fragment) error {

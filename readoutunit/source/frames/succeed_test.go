@@ -10,6 +10,7 @@ import (
 
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 const (
@@ -75,12 +76,12 @@ func TestDeadWhileFull(t *testing.T) {
 				must.OK(t, p.Conn.(*net.TCPConn).SetLinger(0))
 			}
 			must.OK(t, p.Close())
-			if must.Receive(t, died, "it writes on") == nil {
+			if patiently.Receive(t, died, "it writes on") == nil {
 				t.Fatal("all was sent: nothing held the front-end up")
 			}
 			p = dial()
 			a := p.answer()
-			for until := time.Now().Add(must.Patience); a.Code == busy && time.Now().Before(until); a = p.answer() {
+			for until := time.Now().Add(patiently.Long); a.Code == busy && time.Now().Before(until); a = p.answer() {
 				p.closed()
 				must.OK(t, p.Close())
 				p = dial() // as the clients do
@@ -94,7 +95,7 @@ func TestDeadWhileFull(t *testing.T) {
 			}()
 			collect(t, f, 0, n)
 			ended(t, f)
-			must.OK(t, must.Receive(t, died, "the second one could not send"))
+			must.OK(t, patiently.Receive(t, died, "the second one could not send"))
 			if s := f.Stats(); s.Fragments != n || s.Repeated != 0 || s.Gone != 1 || s.Attached != 2 {
 				t.Errorf("%+v", s)
 			}
@@ -146,7 +147,7 @@ func TestClosedWhileFull(t *testing.T) {
 	const n = fullAt + someMore
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			f, dial := openAny(t, network, must.Patience)
+			f, dial := openAny(t, network, patiently.Long)
 			p := dial()
 			p.answer()
 			p.send(events(0, n))
@@ -156,7 +157,7 @@ func TestClosedWhileFull(t *testing.T) {
 			answered := make(chan answer, 1)
 			go func() { answered <- q.answer() }()
 			collect(t, f, 0, n)
-			if a := must.Receive(t, answered, "it is not let in"); a.Code != accepted || a.A != n {
+			if a := patiently.Receive(t, answered, "it is not let in"); a.Code != accepted || a.A != n {
 				t.Errorf("%+v", a)
 			}
 			q.send(endAt(n))
@@ -170,7 +171,7 @@ func TestClosedWhileFull(t *testing.T) {
 
 // TestNewcomerOfAClosedFeed: a feed is closed while newcomers wait for a connection that is dead.
 func TestNewcomerOfAClosedFeed(t *testing.T) {
-	f, dial := openAny(t, "unix", must.Patience)
+	f, dial := openAny(t, "unix", patiently.Long)
 	p := dial()
 	p.answer()
 	p.send(events(0, fullAt+someMore))
@@ -179,7 +180,7 @@ func TestNewcomerOfAClosedFeed(t *testing.T) {
 	q, r := dial(), dial()
 	must.OK(t, f.Close())
 	for _, p := range []*peer{q, r} {
-		must.OK(t, p.SetReadDeadline(time.Now().Add(must.Patience)))
+		must.OK(t, p.SetReadDeadline(time.Now().Add(patiently.Long)))
 		if b, err := io.ReadAll(p); err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Errorf("%x, %v", b, err)
 		}

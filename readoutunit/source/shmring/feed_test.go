@@ -15,11 +15,12 @@ import (
 	"ringlet/shmem"
 	"ringlet/shmem/fragring"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // within is a context that ends a test which waits for what does not come.
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), must.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), patiently.Long)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -92,7 +93,7 @@ func TestThereAndBack(t *testing.T) {
 	if n, err := f.Next(within(t), make([]live.Fragment, 1)); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("after the end: %d, %v", n, err)
 	}
-	must.OK(t, must.Receive(t, done, "the producer did not end"))
+	must.OK(t, patiently.Receive(t, done, "the producer did not end"))
 	want := live.Stats{Fragments: events, Bytes: bytes, Attached: 1}
 	if s := f.Stats(); s != want {
 		t.Errorf("%+v, want %+v", s, want)
@@ -134,7 +135,7 @@ func TestSlowConsumer(t *testing.T) {
 	go func() { waits <- r.Put(context.Background(), uint64(put), data) }()
 	f.Done(1) // not enough where the ring's end is in the way
 	f.Done(3)
-	must.OK(t, must.Receive(t, waits, "the front-end did not go on"))
+	must.OK(t, patiently.Receive(t, waits, "the front-end did not go on"))
 	read(t, f, 1, func(g live.Fragment) {
 		if g.Event != uint64(put) {
 			t.Errorf("event %d", g.Event)
@@ -216,7 +217,7 @@ func TestFrontEndBeforeTheRing(t *testing.T) {
 	if _, err := f.Next(within(t), make([]live.Fragment, 1)); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
-	must.OK(t, must.Receive(t, put, "the front-end did not end"))
+	must.OK(t, patiently.Receive(t, put, "the front-end did not end"))
 }
 
 // TestClosed: a front-end that waits for room learns that nobody reads any more; and what is safe, before that.
@@ -230,7 +231,7 @@ func TestClosed(t *testing.T) {
 	go func() { waits <- r.Put(context.Background(), 4, make([]byte, 60_000)) }()
 	f.Safe(3)
 	must.OK(t, f.Close())
-	if err := must.Receive(t, waits, "the front-end still waits"); !errors.Is(err, frontend.ErrClosed) {
+	if err := patiently.Receive(t, waits, "the front-end still waits"); !errors.Is(err, frontend.ErrClosed) {
 		t.Error(err)
 	}
 	if r.Safe() != 3 {
@@ -260,7 +261,7 @@ func TestNextEndsWithItsContext(t *testing.T) {
 		ended <- err
 	}()
 	cancel()
-	if err := must.Receive(t, ended, "Next still waits"); !errors.Is(err, context.Canceled) {
+	if err := patiently.Receive(t, ended, "Next still waits"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
