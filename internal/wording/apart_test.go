@@ -35,8 +35,8 @@ func TestApart(t *testing.T) {
 		}
 	})
 	said := Apart([]Given{{"tcp:a", 0, 0, 9}, {"tcp:b", 1, 0, 7}, {"tcp:c", 1, 1_000_001, 1_000_005}})
-	if want := "sources tcp:a and tcp:c share no event number: tcp:a gave 0 to 9, tcp:c gave 1000001 to 1000005; "; !strings.
-		HasPrefix(said, want) {
+	want := "sources tcp:a and tcp:c share no event number: tcp:a gave 0 to 9, tcp:c gave 1000001 to 1000005; "
+	if !strings.HasPrefix(said, want) {
 		t.Errorf("it says %q", said)
 	}
 }

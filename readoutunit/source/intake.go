@@ -23,11 +23,11 @@ type intake struct {
 
 	// guarded by Live.mu; the bytes of a fragment belong to who has its reference
 	stage   stage
-	told    uint64 // events that the feed knows to be safe
-	resume  uint64 // where the feed knows that the source has come to
-	given   []gift // what was given up and the feed does not know, in the order in which it was
-	apart   bool   // it shares no number with another source
-	waits   bool   // in Next of the feed
+	told    uint64         // events that the feed knows to be safe
+	resume  uint64         // where the feed knows that the source has come to
+	given   []live.GivenUp // what was given up and the feed does not know, in the order in which it was
+	apart   bool           // it shares no number with another source
+	waits   bool           // in Next of the feed
 	ctx     context.Context
 	wake    context.CancelFunc // ends Next of the feed, so that it hears what is safe
 	newest  time.Duration      // when the newest fragment came
@@ -36,12 +36,6 @@ type intake struct {
 	failed  bool
 	said    [live.Faults]saying // by fault
 	wrong   string              // what was wrong with a fragment last, without the name of the source
-}
-
-// gift is a range of events whose fragments were given up; to is the first one behind it.
-type gift struct {
-	from, to uint64
-	why      live.Fault
 }
 
 // saying is when a fault was logged last, and how often it was since.
@@ -122,7 +116,7 @@ func (l *Live) tellSafe(in *intake) {
 			in.feed.Resume(next)
 		}
 		for _, g := range given {
-			in.feed.GaveUp(g.from, g.to, g.why)
+			in.feed.GaveUp(g.From, g.To, g.Why)
 		}
 		if acknowledge {
 			in.feed.Safe(safe)
@@ -132,16 +126,16 @@ func (l *Live) tellSafe(in *intake) {
 }
 
 // giveUp notes that the feed is to hear that a fragment which it gave will be in no file. One that came again is none:
-// the first one has its own outcome. mu is held.
+// the first one has its own outcome, and a client takes an event that is given up for settled. A good front-end, too,
+// sends again what was in doubt here when its connection broke. mu is held.
 func (l *Live) giveUp(in *intake, e uint64, why live.Fault) {
 	if why == live.Repeat {
 		return
 	}
-	if n := len(in.given); n > 0 && in.given[n-1].why == why && in.given[n-1].to == e {
-		in.given[n-1].to = e + 1
-		return
+	one := live.GivenUp{From: e, To: e + 1, Why: why}
+	if n := len(in.given); n == 0 || !in.given[n-1].Join(one) {
+		in.given = append(in.given, one)
 	}
-	in.given = append(in.given, gift{e, e + 1, why})
 }
 
 // release frees what the matcher does not need any more, and notes what it has given up. mu is held.

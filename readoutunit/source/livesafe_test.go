@@ -34,7 +34,7 @@ func TestLateIsGivenUp(t *testing.T) {
 		}
 		b.Send(1, 30, 1, 2, 3)
 		time.Sleep(time.Second)
-		want := []livetest.GivenUp{{From: 1, To: 4, Why: live.Late}}
+		want := []live.GivenUp{{From: 1, To: 4, Why: live.Late}}
 		if d := cmp.Diff(want, b.GivenUp()); d != "" || b.Acknowledged() != 4 || b.Resumed() != 4 {
 			t.Errorf("%d is safe, and %d is next: %s", b.Acknowledged(), b.Resumed(), d)
 		}
@@ -74,12 +74,26 @@ func TestWildNumberInAPause(t *testing.T) {
 			build(3, 5)
 			l.Safe(2)
 			time.Sleep(time.Second)
-			want := []livetest.GivenUp{{From: wild, To: wild + 1, Why: live.Jump}}
+			want := []live.GivenUp{{From: wild, To: wild + 1, Why: live.Jump}}
 			if d := cmp.Diff(want, a.GivenUp()); d != "" || a.Acknowledged() != 5 || l.Sources()[0].Jumps != 1 {
 				t.Errorf("%d is safe, %+v: %s", a.Acknowledged(), l.Sources()[0].Counts, d)
 			}
 		})
 	}
+}
+
+// TestWhatCameAgainIsNotGivenUp: the first one has its own outcome, and a client takes what is given up for settled.
+func TestWhatCameAgainIsNotGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := livetest.New()
+		l, _ := openLive(t, live.Mark, a)
+		a.Send(0, 30, 0, 1, 0, 1, 2)
+		time.Sleep(time.Second)
+		s := l.Sources()[0]
+		if s.Repeats != 2 || s.Held != 3 || len(a.GivenUp()) > 0 {
+			t.Errorf("%+v, given up: %+v", s.Counts, a.GivenUp())
+		}
+	})
 }
 
 // TestSourcesApart names two sources that share no number, and what they gave, within two seconds.

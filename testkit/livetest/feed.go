@@ -27,14 +27,8 @@ type Feed struct {
 	err   error
 	woken chan struct{} // closed when there is something to give
 	stats live.Stats
-	up    []GivenUp
+	up    []live.GivenUp
 	next  uint64
-}
-
-// GivenUp is what GaveUp was told.
-type GivenUp struct {
-	From, To uint64
-	Why      live.Fault
 }
 
 // New makes a feed that has nothing yet.
@@ -150,11 +144,11 @@ func (f *Feed) GaveUp(from, to uint64, why live.Fault) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.up = append(f.up, GivenUp{from, to, why})
+	f.up = append(f.up, live.GivenUp{From: from, To: to, Why: why})
 }
 
 // GivenUp is what GaveUp was told, in order.
-func (f *Feed) GivenUp() []GivenUp {
+func (f *Feed) GivenUp() []live.GivenUp {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.up)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestACounterThatBeganAnewIsNamed with its bits and what to add: of a source that keeps the order, and of one that does
-// not. It stays so for what comes behind, however far that counter has got.
+// TestACounterThatBeganAnewIsNamed with its bits and what to add: of a source that keeps the order, and of one that
+// does not. It stays so for what comes behind, however far that counter has got.
 func TestACounterThatBeganAnewIsNamed(t *testing.T) {
 	for bits, add := range map[uint8]string{
 		8: "256", 12: "4096", 15: "32768", 16: "65536", 24: "16777216", 31: "2147483648", 32: "4294967296",

@@ -37,10 +37,10 @@ type feed struct {
 	lastLook time.Time
 	broken   error
 	closed   bool
-	resume   uint64 // from which event a front-end that comes is to send
-	believed bool   // resume is known
-	given    given  // what was given up, and is not told yet
-	heldBack bool   // it was logged that a front-end is held back
+	resume   uint64       // from which event a front-end that comes is to send
+	believed bool         // resume is known
+	given    live.GivenUp // what was given up, and is not told yet
+	heldBack bool         // it was logged that a front-end is held back
 
 	// atomic
 	who, why                                           atomic.Pointer[string]

@@ -7,25 +7,6 @@ import (
 	"ringlet/shmem/fragring"
 )
 
-// given is a range of events that were given up for one reason: what follows without a gap is told as one.
-type given struct {
-	from, to uint64
-	why      live.Fault
-}
-
-// join says whether a range goes on with the one that is there, which then has both.
-func (g *given) join(from, to uint64, why live.Fault) bool {
-	if g.from == g.to {
-		*g = given{from, to, why}
-		return true
-	}
-	if from != g.to || why != g.why {
-		return false
-	}
-	g.to = to
-	return true
-}
-
 // see counts and tells what has become of the front-end.
 func (f *feed) see(came, went uint64) {
 	if came+went == 0 {
@@ -79,19 +60,20 @@ func (f *feed) Resume(event uint64) { f.resume, f.believed = event, true }
 
 // GaveUp is live.Feed's.
 func (f *feed) GaveUp(from, to uint64, why live.Fault) {
-	if f.closed || from >= to || f.given.join(from, to, why) {
+	next := live.GivenUp{From: from, To: to, Why: why}
+	if f.closed || from >= to || f.given.Join(next) {
 		return
 	}
 	f.tell()
-	f.given = given{from, to, why}
+	f.given = next
 }
 
 // tell tells the front-end what was given up.
 func (f *feed) tell() {
-	if f.given.from < f.given.to {
-		f.ring.GaveUp(f.given.from, f.given.to, reason(f.given.why))
+	if f.given.From < f.given.To {
+		f.ring.GaveUp(f.given.From, f.given.To, reason(f.given.Why))
 	}
-	f.given = given{}
+	f.given = live.GivenUp{}
 }
 
 // reason is a fault in the words of the ring.
