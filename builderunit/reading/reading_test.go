@@ -103,8 +103,7 @@ func TestPrintsARun(t *testing.T) {
 	go func() {
 		done <- reading.Print(ctx, &out, &errs, reading.Options{Name: name, Format: selection.JSON})
 	}()
-	for end := time.Now().Add(patiently.Long); out.Count("\n") < 4 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-	}
+	patiently.Until(t, "four lines are printed", func() bool { return out.Count("\n") >= 4 })
 	for _, w := range []*sink.Buffer{a, b} {
 		_, err := w.Finish()
 		must.OK(t, err)
