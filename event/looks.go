@@ -60,16 +60,3 @@ func Looks(head []byte) (is, do string) {
 func notText(r rune) bool {
 	return r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == 0x7f || r == 0xfffd
 }
-
-// packed are the first bytes of banks that LHCb has compressed, as ROOT's library marks them.
-var packed = map[string]string{"ZL": "zlib", "XZ": "lzma", "L4": "lz4", "ZS": "zstd", "CS": "zlib of old"}
-
-// packing names how the banks of a record are compressed, as far as their first bytes tell.
-func (r Record) packing() string {
-	if from := r.HeaderSize(); len(r) >= from+2 {
-		if name := packed[string(r[from:from+2])]; name != "" {
-			return ", by " + name
-		}
-	}
-	return ""
-}

@@ -22,15 +22,3 @@ func TestLooksNamesFilesOfOthers(t *testing.T) {
 		}
 	}
 }
-
-func TestCompressedRecordsAreNamed(t *testing.T) {
-	r := make(Record, 60)
-	r[16], r[17] = 6, 3<<4|7
-	for mark, want := range map[string]string{"ZL\x08": "(kind 6, by zlib)", "ZS\x01": "(kind 6, by zstd)",
-		"??": "(kind 6)"} {
-		copy(r[48:], mark)
-		if _, err := r.Banks(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", mark, err)
-		}
-	}
-}

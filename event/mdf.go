@@ -31,7 +31,7 @@ const BunchesPerOrbit = 3564
 type MDFHeader struct {
 	Size        uint32    // bytes of the whole record
 	Checksum    uint32    // MDFChecksum of what follows it, 0 for none
-	Compression uint8     // 0 for none
+	Compression uint8     // 0 for none; see Record.Unpacked
 	DataType    uint8     // MDFBanks or MDFMEP
 	Spare       uint8     // meaning unknown, kept as it is
 	TriggerMask [4]uint32 // all ones where no trigger has decided
@@ -115,7 +115,7 @@ func (r Record) Size() int { return len(r) }
 // StoredChecksum is the checksum in the header; 0 means there is none.
 func (r Record) StoredChecksum() uint32 { return binary.LittleEndian.Uint32(r[12:]) }
 
-// compression is 0 for none; what the other values mean is not Ringlet's.
+// compression says whether and how the payload is compressed; see Unpacked.
 func (r Record) compression() uint8 { return r[16] }
 
 // Version is the version of the header.
@@ -159,17 +159,22 @@ func (r Record) Decoded() MDFHeader {
 func (r Record) Run() uint32 { return r.Decoded().Run }
 
 // Banks starts a walk over the record's raw banks, whose offsets count from
-// Payload. A record that is compressed or that holds a MEP has none to walk:
-// ErrUnsupported.
+// Payload. Those of a compressed record are unpacked into memory of their own;
+// their offsets count in what is unpacked, and the error is that of Unpacked.
+// A record that holds a MEP has none to walk: ErrUnsupported.
 func (r Record) Banks() (BankCursor, error) {
-	if c := r.compression(); c != 0 {
-		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "compression", 16, "the banks are compressed (kind %d%s), "+
-			"and compressed records are not read: write the file without compression", c, r.packing())
-	}
 	if t := r.dataType(); t != MDFBanks {
 		return BankCursor{}, fail(ErrUnsupported, FormatMDF, "data type", 18, "type %d is not raw banks (%d)", t, MDFBanks)
 	}
-	return NewBankCursor(r.Payload()), nil
+	if !r.compressed() {
+		return NewBankCursor(r.Payload()), nil
+	}
+	buf := []byte(nil)
+	plain, err := r.Unpacked(&buf)
+	if err != nil {
+		return BankCursor{}, err
+	}
+	return NewBankCursor(plain.Payload()), nil
 }
 
 // computedChecksum is the checksum of the record's bytes as they are.

@@ -21,10 +21,12 @@ import (
 type MDFCursor struct {
 	b      []byte
 	verify bool
-	at     int   // offset of the record
-	size   int   // of the record last given, 0 before the first and after a failure
-	index  int64 // of the record at at
-	err    error // what Next refused it for
+	at     int    // offset of the record
+	size   int    // of the record last given, 0 before the first and after a failure
+	index  int64  // of the record at at
+	err    error  // what Next refused it for
+	plain  Record // the record last given, unpacked: with verify only
+	buf    []byte // for plain
 	// skipping says that the next record was looked for and not found yet: at is
 	// where the search goes on.
 	skipping bool
@@ -82,8 +84,11 @@ func (c *MDFCursor) step(n int) {
 }
 
 // verified is Record.Verify of the record at at.
-func (c *MDFCursor) verified(r Record) error {
-	if err := r.CheckBanks(); err != nil {
+func (c *MDFCursor) verified(r Record) (err error) {
+	if c.plain, err = r.Unpacked(&c.buf); err != nil {
+		return err
+	}
+	if err := c.plain.CheckBanks(); err != nil {
 		return err
 	}
 	if r.StoredChecksum() == 0 {
@@ -148,6 +153,10 @@ func (c *MDFCursor) SkipSome(most int) (n int64, done bool) {
 	c.err, c.skipping = nil, false
 	return int64(k), true
 }
+
+// Unpacked is the record last given without its compression (Record.Unpacked), valid until the next call of Next. Only
+// a cursor that verifies has it.
+func (c *MDFCursor) Unpacked() Record { return c.plain }
 
 // Index is the index, from 0, of the record last given or refused.
 func (c *MDFCursor) Index() int64 { return c.index }

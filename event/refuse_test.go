@@ -147,7 +147,7 @@ func TestRefuseRecord(t *testing.T) {
 			return b
 		}, event.ErrSize, "sub-header length", 17},
 		{"version 3 without its sub-header", set(17, 0x36), event.ErrSize, "sub-header length", 17},
-		{"compressed", set(16, 1), event.ErrUnsupported, "compression", 16},
+		{"compressed", set(16, 1), event.ErrUnsupported, "compressed banks", 48},
 		{"not banks", set(18, event.MDFMEP), event.ErrUnsupported, "data type", 18},
 		{"bank magic", set(60, 0), event.ErrMagic, "magic", 60},
 		{"bank beyond the record", set(82, 9), event.ErrTruncated, "length", 82},

@@ -24,5 +24,5 @@
 //
 // # What it does not promise
 //
-// It does not decode banks, and it does not decompress records. In a file of MFPs events come source by source.
+// It does not decode banks. In a file of MFPs events come source by source.
 package input

@@ -57,6 +57,8 @@ type scratch struct {
 	fragment  []byte
 	fragments []event.SourceFragment
 	record    []byte
+	unpacked  []byte       // a record that was compressed
+	plain     event.Record // record or unpacked
 	parts     [][]byte
 	cursors   []event.FragmentCursor
 	rebuilder event.Rebuilder

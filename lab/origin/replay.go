@@ -89,7 +89,7 @@ func (in *input) learn(ctx context.Context) error {
 	}
 }
 
-// record reads the record of an event.
+// record reads the record of an event, and unpacks it.
 func (in *input) record(s *scratch, id uint64) error {
 	n := uint64(len(in.ends))
 	if n == 0 || id >= n && !in.loop {
@@ -103,7 +103,11 @@ func (in *input) record(s *scratch, id uint64) error {
 		s.record = make([]byte, to-from)
 	}
 	s.record = s.record[:to-from]
-	_, err := in.f.ReadAt(s.record, from)
+	if _, err := in.f.ReadAt(s.record, from); err != nil {
+		return err
+	}
+	plain, err := event.Record(s.record).Unpacked(&s.unpacked)
+	s.plain = plain
 	return err
 }
 
@@ -139,7 +143,7 @@ func (in *input) same(s *scratch, id uint64, got []byte) error {
 	if err := in.record(s, id); err != nil {
 		return err
 	}
-	return differ(id, got, s.record, "the input has")
+	return differ(id, got, s.plain, "the input has")
 }
 
 // fragments puts the records of a MEP together again, and compares them.

@@ -133,7 +133,9 @@ func (c *cabling) fits(ctx context.Context, cat *catalog, data []byte) (bool, er
 	sums := newFragments(c.sources())
 	look := attention{ctx: ctx}
 	for _, ref := range cat.records {
-		c.measure(ref, data, sums)
+		if err := c.measure(ref, data, sums); err != nil {
+			return false, err
+		}
 		for _, s := range sums.some {
 			if sums.size[s] > maxContainer {
 				return false, nil
@@ -151,6 +153,8 @@ func (c *cabling) fits(ctx context.Context, cat *catalog, data []byte) (bool, er
 type fragments struct {
 	size []uint32 // by stream, in bytes
 	some []uint16 // streams whose size is not zero
+
+	unpacked []byte // scratch of measure
 }
 
 func newFragments(streams int) *fragments { return &fragments{size: make([]uint32, streams)} }
@@ -169,16 +173,21 @@ func (f *fragments) clear() {
 	f.some = f.some[:0]
 }
 
-// measure computes the bytes of each stream's fragment of a record.
-func (c *cabling) measure(ref recordRef, data []byte, sums *fragments) {
+// measure computes the bytes of each stream's fragment of a record. The error is that of a compressed record that was
+// changed since it was read.
+func (c *cabling) measure(ref recordRef, data []byte, sums *fragments) error {
 	sums.clear()
-	sums.add(0, ref.bank)
-	r := event.Record(data[ref.offset : ref.offset+int64(ref.size)])
+	sums.add(0, uint32(ref.bank()))
+	r, err := ref.record(data, &sums.unpacked)
+	if err != nil {
+		return err
+	}
 	for banks := event.NewBankCursor(r.Payload()); banks.Next(); {
 		if s := c.of(banks.Bank()); s >= 0 {
 			sums.add(s, uint32(len(banks.Raw())))
 		}
 	}
+	return nil
 }
 
 // loadHeap is the streams by what they carry, the least first, then by number.

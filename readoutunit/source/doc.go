@@ -37,10 +37,11 @@
 // about bad records, since these depend on the file and on the configuration alone; nothing about them is exchanged.
 // Each event travels as one container fragment per stream (docs/format/mdf.md); stream 0 also carries the record bank
 // from which the record is rebuilt byte for byte.
+// A compressed record is unpacked at each reading, by every readout unit.
 //
-// A record is bad if package event refuses it (truncated, sizes that disagree, bad bank, wrong checksum, compressed,
-// not raw banks), if one key has more bytes in it than a fragment can hold, or if it has more banks than a record bank
-// can list.
+// A record is bad if package event refuses it (truncated, sizes that disagree, bad bank, wrong checksum, compressed
+// bytes that cannot be unpacked, not raw banks), if one key has more bytes in it than a fragment can hold, or if it has
+// more banks than a record bank can list.
 //
 // # Other files
 //

@@ -105,7 +105,9 @@ func (r *Replay) measure(ctx context.Context) (err error) {
 	look := attention{ctx: ctx}
 	banks := uint16(0)
 	for i, ref := range r.cat.records {
-		r.cabling.measure(ref, r.file.data, sums)
+		if err := r.cabling.measure(ref, r.file.data, sums); err != nil {
+			return r.changed(ref, i)
+		}
 		for _, source := range sums.some {
 			if s, mine := r.own(int(source)); mine {
 				own[i] += sums.size[source]

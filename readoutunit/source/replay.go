@@ -16,7 +16,7 @@ import (
 //  1. pick (sequential): the next records of the catalog, up to the packing factor
 //  2. tables (sequential): headers and sizes of this RU's MFPs, from the sizes learnt at open
 //  3. split (sequential): each bank of this RU's streams is copied once, from the mapped file to its place in the
-//     caller's buffer
+//     caller's buffer; a compressed record is unpacked first
 //  4. CRC-32C of each MFP (if asked)
 //
 // The caller owns the buffer; the mapping is read only. Nothing is allocated.
@@ -40,7 +40,7 @@ type ReplayConfig struct {
 }
 
 // Replay gives the events of an MDF file as container fragments (docs/format/mdf.md, "Replay"), so that a builder can
-// put each record together again byte for byte.
+// put each record together again byte for byte; one that is compressed in the file, as Record.Unpacked gives it.
 type Replay struct {
 	passes
 
@@ -59,6 +59,8 @@ type Replay struct {
 	stops   []int    // by stream: where the fragment of the event at hand ends
 	starts  []int    // by stream: where its MFP begins; before that is known, the bytes of its fragments
 	streams []uint16 // of the banks of one record, for the record bank
+
+	unpacked []byte // a record that is compressed in the file
 }
 
 // cabled says which stream carries which banks.

@@ -15,15 +15,23 @@ const maxContainer = event.MaxFragment &^ 3
 // recordRef is where a usable record stands.
 type recordRef struct {
 	offset  int64
-	size    uint32 // bytes
+	size    uint32 // bytes in the file
+	payload uint32 // bytes of its banks, unpacked
 	banks   uint16
 	header  uint16 // bytes of its header
-	bank    uint32 // bytes of its record bank, padded
 	skipped uint32 // records left out directly before it
 }
 
 // fragments is the bytes of all fragments of the record: its banks and its record bank.
-func (r recordRef) fragments() int { return int(r.size) - int(r.header) + int(r.bank) }
+func (r recordRef) fragments() int { return int(r.payload) + r.bank() }
+
+// bank is the bytes of the record bank, padded.
+func (r recordRef) bank() int { return recordBankSize(int(r.header), int(r.banks)) }
+
+// record is the record as it is to be replayed, without compression: in the mapped file, or in *buf.
+func (r recordRef) record(data []byte, buf *[]byte) (event.Record, error) {
+	return event.Record(data[r.offset : r.offset+int64(r.size)]).Unpacked(buf)
+}
 
 // catalog is what one walk over the file tells: it is the same in every RU that reads the same file.
 type catalog struct {
@@ -78,7 +86,7 @@ func scan(ctx context.Context, data []byte, file string, limit uint64, mode OnBa
 					"give events, or a part of the file", file, maxRecords)}
 		}
 		if err == nil {
-			err = event.Located(c.add(r, walk.Offset()), walk.Index(), walk.Offset())
+			err = event.Located(c.add(walk.Unpacked(), walk.Offset(), len(r)), walk.Index(), walk.Offset())
 		}
 		if err != nil && mode == Stop {
 			c.bad = badRecord(file, err)
@@ -115,18 +123,19 @@ func (c *catalog) leaveOut(walk *event.MDFCursor, r event.Record, look *attentio
 	}
 }
 
-// add takes in a verified record, or says why it cannot be replayed.
-func (c *catalog) add(r event.Record, offset int64) error {
+// add takes in a verified record, which has size bytes in the file and is unpacked now, or says why it cannot be
+// replayed.
+func (c *catalog) add(r event.Record, offset int64, size int) error {
 	banks, err := c.keys.learn(r)
 	if err != nil {
 		return err
 	}
 	ref := recordRef{
 		offset:  offset,
-		size:    uint32(len(r)),
+		size:    uint32(size),
+		payload: uint32(len(r.Payload())),
 		banks:   uint16(banks),
 		header:  uint16(r.HeaderSize()),
-		bank:    uint32(recordBankSize(r.HeaderSize(), banks)),
 		skipped: c.tailRecords,
 	}
 	if c.tailRecords > 0 {
@@ -134,8 +143,8 @@ func (c *catalog) add(r event.Record, offset int64) error {
 	}
 	c.tailRecords, c.tailBytes = 0, 0
 	c.records = append(c.records, ref)
-	c.bankSize = max(c.bankSize, int(ref.bank))
-	c.payload = max(c.payload, len(r.Payload())+int(ref.bank))
+	c.bankSize = max(c.bankSize, ref.bank())
+	c.payload = max(c.payload, ref.fragments())
 	return nil
 }
 

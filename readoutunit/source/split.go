@@ -20,7 +20,10 @@ func (r *Replay) split(dst []byte, b *Block) error {
 // between cannot make a bank land outside its fragment.
 func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 	ref := r.cat.records[index]
-	record := event.Record(r.file.data[ref.offset : ref.offset+int64(ref.size)])
+	record, err := ref.record(r.file.data, &r.unpacked)
+	if err != nil {
+		return r.changed(ref, index)
+	}
 	ends, stops := r.ends, r.stops
 	withBank := r.cfg.RU == 0
 	bankAt := ends[0]
@@ -28,7 +31,7 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 		stops[p.stream] += int(p.size)
 	}
 	if withBank {
-		ends[0] += int(ref.bank)
+		ends[0] += ref.bank()
 		r.streams = r.streams[:0]
 	}
 	if record.HeaderSize() > len(record) {
@@ -62,8 +65,8 @@ func (r *Replay) splitRecord(dst []byte, b *Block, index int) error {
 		}
 	}
 	if withBank {
-		out, err := event.AppendRecordBank(dst[bankAt:bankAt:bankAt+int(ref.bank)], record.Header(), r.streams)
-		if err != nil || len(out) != int(ref.bank) {
+		out, err := event.AppendRecordBank(dst[bankAt:bankAt:bankAt+ref.bank()], record.Header(), r.streams)
+		if err != nil || len(out) != ref.bank() {
 			return r.changed(ref, index)
 		}
 	}

@@ -1,0 +1,197 @@
+package event
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/binary"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+	"github.com/ulikunitz/xz/lzma"
+)
+
+// Compressed records, docs/format/mdf.md, "Compression": the payload is one block as ROOT's library writes it.
+const (
+	packedHead = 9         // bytes in front of a block: two letters, method, size in the file, size unpacked
+	maxPacked  = 1<<24 - 1 // bytes of a block, in the file or unpacked: each size has three bytes
+	packedMark = 0xF       // of the compression byte: 0 none, 1 to 9 the level; its other bits are the gain, roughly
+	maxLevel   = 9
+
+	lz4Sum  = 8   // bytes of the checksum in front of data of LZ4
+	lz4Gain = 255 // a byte of LZ4 gives no more bytes than this
+	step    = 64 << 10
+)
+
+// methods are the compressions by the two letters that begin a block.
+var methods = map[string]struct {
+	name string
+	open func(d *decoders, packed []byte, size int) (io.Reader, error)
+}{
+	"ZL": {"zlib", (*decoders).zlib},
+	"XZ": {"lzma", (*decoders).lzma},
+	"L4": {"lz4", (*decoders).lz4},
+	"ZS": {"zstd", (*decoders).zstd},
+	"CS": {"zlib of old", nil},
+}
+
+// decoders are kept from record to record, since they are costly to make.
+type decoders struct {
+	inflate io.ReadCloser
+	zst     *zstd.Decoder
+}
+
+var decodersPool = sync.Pool{New: func() any { return &decoders{} }}
+
+func (d *decoders) zlib(packed []byte, _ int) (_ io.Reader, err error) {
+	if d.inflate == nil {
+		d.inflate, err = zlib.NewReader(bytes.NewReader(packed))
+		return d.inflate, err
+	}
+	again, _ := d.inflate.(zlib.Resetter) // as its manual promises
+	return d.inflate, again.Reset(bytes.NewReader(packed), nil)
+}
+
+func (d *decoders) zstd(packed []byte, _ int) (_ io.Reader, err error) {
+	if d.zst == nil {
+		d.zst, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(maxPacked+1), zstd.WithDecoderMaxWindow(maxPacked+1))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return d.zst, d.zst.Reset(bytes.NewReader(packed))
+}
+
+// lzma reads the first block of a file of xz. Its header claims a size of the dictionary, up to 4 GiB, which is not
+// believed: no byte can come from farther away than what was unpacked before it. The checksums of xz are not looked at,
+// since the record has its own.
+func (d *decoders) lzma(packed []byte, size int) (io.Reader, error) {
+	const magic, head = "\xfd7zXZ\x00", 12
+	if len(packed) <= head || string(packed[:len(magic)]) != magic {
+		return nil, errors.New("it is no file of xz")
+	}
+	block := packed[head:]
+	if n := 4 * (int(block[0]) + 1); n < len(block) && block[1]&0x3 == 0 { // one filter: LZMA2
+		return lzma.Reader2Config{DictCap: max(size, lzma.MinDictCap)}.NewReader2(bytes.NewReader(block[n:]))
+	}
+	return nil, errors.New("its first block is not one of LZMA2 alone")
+}
+
+func (d *decoders) lz4(packed []byte, size int) (io.Reader, error) {
+	if len(packed) < lz4Sum {
+		return nil, io.ErrUnexpectedEOF
+	}
+	data := packed[lz4Sum:]
+	if binary.BigEndian.Uint64(packed) != xxhash.Sum64(data) {
+		return nil, errors.New("its checksum is wrong")
+	}
+	if size > lz4Gain*len(data) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	out := make([]byte, size)
+	n, err := lz4.UncompressBlock(data, out)
+	return bytes.NewReader(out[:max(n, 0)]), err
+}
+
+// compressed says whether what stands behind the header is compressed.
+func (r Record) compressed() bool { return r.compression()&packedMark != 0 }
+
+// Unpacked is the record without compression: r itself where it has none. Otherwise it is a new record in *buf, which
+// grows as needed, valid until *buf is used again; its header has the new sizes, compression 0 and, where r stores a
+// checksum, a new one. A *FormatError of kind ErrPacked, ErrSize, ErrTruncated or ErrUnsupported says why r cannot be
+// unpacked. At most 16 MiB come out of a record.
+func (r Record) Unpacked(buf *[]byte) (Record, error) {
+	if !r.compressed() {
+		return r, nil
+	}
+	if r.HeaderSize() > len(r) { // it was changed since ParseRecord
+		return nil, fail(ErrSize, FormatMDF, "sub-header length", 17, "a header of %d bytes does not fit the record of %d",
+			r.HeaderSize(), len(r))
+	}
+	out, err := r.unpack(append((*buf)[:0], r.Header()...))
+	*buf = out
+	if err != nil {
+		return nil, err
+	}
+	for at := 0; at < 12; at += 4 {
+		binary.LittleEndian.PutUint32(out[at:], uint32(len(out)))
+	}
+	out[16] = 0
+	if r.StoredChecksum() != 0 {
+		binary.LittleEndian.PutUint32(out[12:], MDFChecksum(out[MDFChecksumFrom:]))
+	}
+	return Record(out), nil
+}
+
+// unpack appends what the block behind the header gives.
+func (r Record) unpack(dst []byte) ([]byte, error) {
+	at, b := r.HeaderSize(), r.Payload()
+	if level := r.compression() & packedMark; level > maxLevel {
+		return dst, fail(ErrUnsupported, FormatMDF, "compression", 16, "kind %d is not known: write the file with one of 0 "+
+			"to %d, or without compression", level, maxLevel)
+	}
+	if len(b) < packedHead {
+		return dst, fail(ErrTruncated, FormatMDF, "compressed banks", at, "%d bytes do not hold the %d that stand in front "+
+			"of compressed data", len(b), packedHead)
+	}
+	method, known := methods[string(b[:2])]
+	if method.open == nil {
+		name := method.name
+		if !known {
+			name = strconv.Quote(string(b[:2]))
+		}
+		return dst, fail(ErrUnsupported, FormatMDF, "compressed banks", at, "their compression is not read (%s): write the "+
+			"file without compression, or with zlib, lzma, lz4 or zstd", name)
+	}
+	packed, size := int(u24(b[3:])), int(u24(b[6:]))
+	b = b[packedHead:]
+	if packed != len(b) {
+		return dst, fail(ErrSize, FormatMDF, "compressed banks", at+3, "they say that they are %d bytes of %s, and the "+
+			"record has %d", packed, method.name, len(b))
+	}
+	d, _ := decodersPool.Get().(*decoders)
+	defer decodersPool.Put(d)
+	from, err := method.open(d, b, size)
+	if err == nil {
+		dst, err = take(dst, from, size)
+	}
+	switch {
+	case errors.Is(err, errMore):
+		return dst, fail(ErrSize, FormatMDF, "compressed banks", at+6, "more than the %d bytes that they are said to have "+
+			"come out of the %s", size, method.name)
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return dst, fail(ErrTruncated, FormatMDF, "compressed banks", at+6, "less than the %d bytes that they are said to "+
+			"have comes out of the %s", size, method.name)
+	case err != nil:
+		return dst, fail(ErrPacked, FormatMDF, "compressed banks", at, "the %s cannot be unpacked: %v", method.name, err)
+	}
+	return dst, nil
+}
+
+var errMore = errors.New("more than was said")
+
+// take appends exactly size bytes, and what follows them must be the end. Memory grows by what has come.
+func take(dst []byte, from io.Reader, size int) ([]byte, error) {
+	for end := len(dst) + size; len(dst) < end; {
+		dst = slices.Grow(dst, min(end-len(dst), step))
+		n, err := io.ReadFull(from, dst[len(dst):min(end, cap(dst))])
+		if dst = dst[:len(dst)+n]; err != nil {
+			return dst, err
+		}
+	}
+	switch n, err := io.ReadFull(from, make([]byte, 1)); {
+	case n > 0:
+		return dst, errMore
+	case !errors.Is(err, io.EOF):
+		return dst, err
+	}
+	return dst, nil
+}
+
+func u24(b []byte) uint32 { return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 }
