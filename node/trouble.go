@@ -35,7 +35,9 @@ func troubleOf(err error) string {
 		return fsm.TroubleAddress
 	case is(unix.EADDRINUSE):
 		return fsm.TroubleInUse
-	case is(sink.ErrExists, shmem.ErrExists, fs.ErrExist):
+	case is(shmem.ErrExists):
+		return fsm.TroubleTaken
+	case is(sink.ErrExists, fs.ErrExist):
 		return fsm.TroubleExists
 	case is(unix.ENOSPC, unix.EDQUOT, unix.EFBIG, shmem.ErrNoSpace):
 		return fsm.TroubleFull

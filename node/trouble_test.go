@@ -63,11 +63,12 @@ func TestTroubleOf(t *testing.T) {
 		"a path that is taken":    {open(path, lis.Addr().String()), fsm.TroubleInUse},
 		"a path of a file":        {open(path, file), fsm.TroubleExists},
 		"a path into nothing":     {open(path, filepath.Join(dir, "no/a")), fsm.TroubleGone},
-		"a ring that is there":    {open(ring, shared), fsm.TroubleExists},
+		"a ring that is there":    {open(ring, shared), fsm.TroubleTaken},
 		"a full disk":             {&sink.SinkError{Cause: unix.ENOSPC}, fsm.TroubleFull},
 		"an output that is gone": {errors.Join(errors.New("x"), &sink.SinkError{Cause: &fs.PathError{Err: unix.ENOENT}}),
 			fsm.TroubleGone},
 		"an output that is there": {&sink.SinkError{Cause: sink.ErrExists}, fsm.TroubleExists},
+		"a buffer that is there":  {fmt.Errorf("x: %w", open(ring, shared)), fsm.TroubleTaken},
 		"an output of others":     {&sink.SinkError{Cause: unix.EACCES}, fsm.TroubleDenied},
 	} {
 		if got := troubleOf(c.err); got != c.want {

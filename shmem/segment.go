@@ -119,11 +119,24 @@ func create(name string, size int, init func(*Segment) error, opts []Option) (*S
 	if err != nil {
 		_ = s.release() // it was not used
 		if errors.Is(err, fs.ErrExist) {
-			err = ErrExists
+			err = takenBy(s.path)
 		}
 		return fail(err)
 	}
 	return s, nil
+}
+
+// takenBy is ErrExists, and says which process has the name, if that can be read.
+func takenBy(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ErrExists
+	}
+	defer func() { _ = f.Close() }()
+	if c, err := readCard(f); err == nil {
+		return fmt.Errorf("%w: process %d has it", ErrExists, c.pid)
+	}
+	return ErrExists
 }
 
 // fill makes, reserves, seals, maps and prefaults the memory of a new segment, and writes its card.

@@ -52,6 +52,26 @@ func ParseFormat(s string) (Format, error) {
 	return 0, fmt.Errorf("output format %q is not known: it is one of mep, mdf, mfp", s)
 }
 
+// FormatOf is the format of a file that is to be written: the one that is asked for, or, of auto, the one that the
+// ending of its name says, and MDF where it has none. An ending that nobody knows is refused, and so is one that says
+// another format than the one asked for.
+func FormatOf(path, ask string) (Format, error) {
+	ending := strings.TrimPrefix(filepath.Ext(strings.TrimLeft(filepath.Base(path), ".")), ".")
+	by, err := ParseFormat(ending)
+	switch known := err == nil; {
+	case ask != "auto" && known && ending != ask:
+		return 0, fmt.Errorf("%s is named as %s, and %s is asked for: give it another name", path, ending, ask)
+	case ask != "auto":
+		return ParseFormat(ask)
+	case ending == "":
+		return MDF, nil
+	case !known:
+		return 0, fmt.Errorf("%s has the ending .%s, which is none of .mdf, .mep and .mfp: give it one of them, or say the "+
+			"format", path, ending)
+	}
+	return by, nil
+}
+
 // RunDir is the directory of a run in an output directory.
 func RunDir(dir string, run uint32) string {
 	return filepath.Join(dir, fmt.Sprintf("%s%06d", runPrefix, run))

@@ -61,7 +61,7 @@ func (c *inspectCmd) Run(ctx context.Context, to streams) error {
 
 type genCmd struct {
 	File          string `arg:"" help:"The file to write."`
-	Format        string `default:"mdf" enum:"mdf,mep,mfp" help:"What to write: ${enum}."`
+	Format        string `default:"auto" enum:"auto,mdf,mep,mfp" help:"What to write: ${enum}. auto goes by the ending of the file, and is mdf where it has none."`
 	Events        uint64 `default:"1000" help:"Events to write."`
 	Packing       int    `default:"1000" help:"Events per MFP."`
 	Streams       int    `default:"3" help:"Sources."`
@@ -76,7 +76,7 @@ type genCmd struct {
 
 // Run writes generated data to a file.
 func (c *genCmd) Run(ctx context.Context, to streams) error {
-	format, err := recording.ParseFormat(c.Format)
+	format, err := recording.FormatOf(c.File, c.Format)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}

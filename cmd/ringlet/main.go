@@ -92,7 +92,10 @@ func run(args []string, to streams) int {
 	switch {
 	case left >= 0:
 		return left
-	case err != nil:
+	case err == nil:
+		err = twice(k)
+	}
+	if err != nil {
 		return complain(to, &exit{exitUsage, better(err)})
 	}
 	return complain(to, k.Run())

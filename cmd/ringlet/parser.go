@@ -69,6 +69,28 @@ func (helpAll) BeforeReset(ctx *kong.Context, whole *wholeHelp) error {
 	return nil
 }
 
+// twice refuses a flag that is given again and has one value: the last would count, and nobody would be told.
+func twice(k *kong.Context) error {
+	seen := map[*kong.Flag]bool{}
+	for _, at := range k.Path {
+		f := at.Flag
+		if f == nil || at.Resolved || f.IsBool() || f.IsCumulative() || f.IsCounter() {
+			continue
+		}
+		if seen[f] {
+			return fmt.Errorf("--%s is given twice, and has one value: give it once%s", f.Name, listed[f.Name])
+		}
+		seen[f] = true
+	}
+	return nil
+}
+
+// listed is how the flags are given whose value may be a list.
+var listed = map[string]string{
+	"input":  "; live sources are a list, with commas between them: --input tcp:0.0.0.0:7000,shm:cam0",
+	"output": "; several outputs are a list, with commas between them: --output mdf:dir/,buffer:NAME",
+}
+
 var unknownFlag = regexp.MustCompile(`^unknown flag --([a-z-]+)`)
 
 // better says of a flag that there is no more what to give in its place.

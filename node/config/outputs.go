@@ -167,9 +167,8 @@ func outputMistake(output string) error {
 		if !colon || name == nearest || strings.Contains(name, "/") || kinds.Distance(word, nearest) > 1 {
 			continue
 		}
-		return fmt.Errorf("%q does not begin with a kind of output, and the nearest one is %s: write %s:, "+
-			"without blanks; of"+
-			"a path with a colon, write ./%s", part, nearest, nearest, part)
+		return fmt.Errorf("%q does not begin with a kind of output, and the nearest one is %s: write %s:, without blanks; "+
+			"of a path with a colon, write ./%s", part, nearest, nearest, part)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ const (
 	TroubleAddress = "address" // no address of this host
 	TroubleInUse   = "in_use"  // another process has the address
 	TroubleExists  = "exists"  // a file is there that must not be
+	TroubleTaken   = "taken"   // another process has the name in shared memory
 	TroubleGone    = "gone"    // a file or directory is not there
 	TroubleDenied  = "denied"  // the node may not
 	TroubleFull    = "full"    // no room
