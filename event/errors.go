@@ -17,8 +17,8 @@ var (
 	ErrSize = errors.New("wrong size")
 	// ErrChecksum: the checksum stored is not the checksum of the bytes.
 	ErrChecksum = errors.New("wrong checksum")
-	// ErrPacked: compressed bytes that cannot be unpacked.
-	ErrPacked = errors.New("wrong compressed bytes")
+	// errPacked: compressed bytes that cannot be unpacked.
+	errPacked = errors.New("wrong compressed bytes")
 	// ErrOrder: units stand out of order or on top of each other.
 	ErrOrder = errors.New("wrong order")
 	// ErrRange: a value does not fit the field or the rule it must obey.

@@ -11,3 +11,6 @@ var (
 
 func (b Bank) PaddedSize() int            { return b.paddedSize() }
 func (r Record) ComputedChecksum() uint32 { return r.computedChecksum() }
+
+// ErrPacked is errPacked.
+var ErrPacked = errPacked

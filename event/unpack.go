@@ -104,7 +104,7 @@ func (r Record) compressed() bool { return r.compression()&packedMark != 0 }
 
 // Unpacked is the record without compression: r itself where it has none. Otherwise it is a new record in *buf, which
 // grows as needed, valid until *buf is used again; its header has the new sizes, compression 0 and, where r stores a
-// checksum, a new one. A *FormatError of kind ErrPacked, ErrSize, ErrTruncated or ErrUnsupported says why r cannot be
+// checksum, a new one. A *FormatError of kind errPacked, ErrSize, ErrTruncated or ErrUnsupported says why r cannot be
 // unpacked. At most 16 MiB come out of a record.
 func (r Record) Unpacked(buf *[]byte) (Record, error) {
 	if !r.compressed() {
@@ -169,7 +169,7 @@ func (r Record) unpack(dst []byte) ([]byte, error) {
 		return dst, fail(ErrTruncated, FormatMDF, "compressed banks", at+6, "less than the %d bytes that they are said to "+
 			"have comes out of the %s", size, method.name)
 	case err != nil:
-		return dst, fail(ErrPacked, FormatMDF, "compressed banks", at, "the %s cannot be unpacked: %v", method.name, err)
+		return dst, fail(errPacked, FormatMDF, "compressed banks", at, "the %s cannot be unpacked: %v", method.name, err)
 	}
 	return dst, nil
 }

@@ -137,8 +137,8 @@ func openBuffer(s Settings) (Sink, error) {
 	}
 	w, err := shmem.CreateWriter(s.Output, s.Capacity, mode, opts...)
 	if errors.Is(err, shmem.ErrExists) {
-		return nil, fmt.Errorf("the buffer %s is taken by another process of this host: end that process, perhaps another "+
-			"run, or give the output another name: %w", s.Output, err)
+		return nil, &SinkError{Path: s.Output, Op: "make the buffer", Cause: fmt.Errorf("another process of this host has "+
+			"it: end that process, perhaps another run, or give the output another name: %w", err)}
 	}
 	if err != nil {
 		return nil, err

@@ -1,7 +1,3 @@
-// Package rootzip compresses as ROOT's library does, for tests of what reads it: nine bytes, and what the writer of
-// each library gives.
-//
-// What the caller must do: give at most 16 MiB. It is for tests alone; depguard keeps it out of everything else.
 package rootzip
 
 import (
@@ -22,7 +18,7 @@ import (
 type Packer func(t must.TB, data []byte) []byte
 
 // Packers are all that Ringlet reads, in the order zlib, lzma, lz4, zstd.
-func Packers() []Packer { return []Packer{Zlib, LZMA, LZ4, Zstd} }
+func Packers() []Packer { return []Packer{Zlib, LZMA, lz4Block, zstdFrame} }
 
 // Record is a record of MDF with the header of plain, whose payload is block: its sizes and compression are set, and it
 // stores no checksum.
@@ -46,15 +42,15 @@ func LZMA(t must.TB, data []byte) []byte {
 	return written(t, "XZ\x00", data, func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) })
 }
 
-// Zstd is a frame of zstd.
-func Zstd(t must.TB, data []byte) []byte {
+// zstdFrame is a frame of zstd.
+func zstdFrame(t must.TB, data []byte) []byte {
 	return written(t, "ZS\x01", data, func(w io.Writer) (io.WriteCloser, error) {
 		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
 	})
 }
 
-// LZ4 is a checksum and a block of LZ4.
-func LZ4(t must.TB, data []byte) []byte {
+// lz4Block is a checksum and a block of LZ4.
+func lz4Block(t must.TB, data []byte) []byte {
 	t.Helper()
 	out := make([]byte, lz4.CompressBlockBound(len(data)))
 	n, err := new(lz4.Compressor).CompressBlock(data, out)

@@ -38,8 +38,8 @@ var special = map[trouble]string{
 	{partInput, fsm.TroubleInUse}: "End the process that listens there, which `ss -lptu` names, or give this input another " +
 		"address.",
 	{partInput, fsm.TroubleExists}: "Remove that file if nobody needs it, or give this input another name.",
-	{partInput, fsm.TroubleTaken}: "End the process that has that name in shared memory, another run perhaps, or give this " +
-		"input another name.",
+	{partInput, fsm.TroubleTaken}: "End the process that has that name in shared memory, another run perhaps, " +
+		"or give this input another name.",
 	{partInput, fsm.TroubleGone}:   "Make the directory on the node's host, or give this input another path.",
 	{partInput, fsm.TroubleDenied}: "Let the user of the node's process have it, or give this input another address.",
 	{partInput, fsm.TroubleFull}: "Give the node's host more shared memory, or this input a smaller ring; " +
@@ -54,8 +54,8 @@ var special = map[trouble]string{
 		"what it has written stays.",
 	{partOutput, fsm.TroubleInUse}:   "End the process that has that address, or let the output go elsewhere.",
 	{partOutput, fsm.TroubleAddress}: "Correct the address of the output.",
-	{partOutput, fsm.TroubleTaken}: "End the process that has the buffer, another run perhaps, or give the buffer of this " +
-		"output another name.",
+	{partOutput, fsm.TroubleTaken}: "End the process that has the buffer, another run perhaps, " +
+		"or give the buffer of this output another name.",
 	{partOutput, fsm.TroubleExists}: "Remove it, or let the output go elsewhere, or give --overwrite.",
 	{PartProcess, fsm.TroubleMute}: "Its log says which loop stood still, and what it was at: " +
 		"keep that for a report of this fault.",
