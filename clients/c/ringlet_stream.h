@@ -100,6 +100,8 @@ typedef struct {
     unsigned char hello[96], in[32 + 512], *mem;
     size_t hello_size, greeted, got, looked;
     uint64_t tail, sent, head, last, end; /* tail ≤ sent ≤ head: positions in mem, at their remainder by set.keep */
+    struct { uint64_t from, behind; } lost[64]; /* given up whole: nothing of these events is awaited */
+    int losts;
     int64_t until, again;                 /* of the step under way; of the next attempt */
     int fd, state, pause, error, turn, closing;
     uint32_t crc[8][256];
@@ -190,6 +192,36 @@ static inline void ringlet_st__forget(ringlet_stream *s) {
     }
 }
 
+/* Keeps that all fragments of a range of events were given up. Beyond the room that there is, close waits for them. */
+static inline void ringlet_st__gave_up(ringlet_stream *s, uint64_t from, uint64_t behind) {
+    for (int i = 0; i < s->losts; i++)
+        if (from <= s->lost[i].behind && behind >= s->lost[i].from) { /* they overlap, or touch */
+            if (from < s->lost[i].from)
+                s->lost[i].from = from;
+            if (behind > s->lost[i].behind)
+                s->lost[i].behind = behind;
+            return;
+        }
+    if (s->losts < (int)(sizeof s->lost / sizeof s->lost[0]))
+        s->lost[s->losts].from = from, s->lost[s->losts++].behind = behind;
+}
+
+/* The first event that was accepted and has no outcome; the end of the run if there is none. */
+static inline uint64_t ringlet_st__lacks(const ringlet_stream *s) {
+    uint64_t event, end;
+    for (uint64_t at = s->tail; at < s->head; at = end) {
+        ringlet_st__frame(s, at, &event, &end);
+        if (event >= s->end)
+            break;
+        int has = event < s->safe;
+        for (int i = 0; i < s->losts && !has; i++)
+            has = event >= s->lost[i].from && event < s->lost[i].behind;
+        if (!has)
+            return event;
+    }
+    return s->end;
+}
+
 /* Goes back, or on, to the frame of the first event that is not there. */
 static inline void ringlet_st__resume(ringlet_stream *s, uint64_t event) {
     uint64_t number, end;
@@ -268,15 +300,15 @@ static inline void ringlet_st__connect(ringlet_stream *s) {
 
 /* Takes the readout unit's word that the stream is accepted. */
 static inline void ringlet_st__accepted(ringlet_stream *s, uint64_t from, uint64_t run, uint32_t largest) {
-    if (s->closing && run != s->run && run != 0 && s->run != 0 && (s->end_taken || s->safe >= s->end)) {
+    if (s->closing && run != s->run && run != 0 && s->run != 0 && (s->end_taken || ringlet_st__lacks(s) >= s->end)) {
         /* Another run: to declare its end is not what close was asked for. */
         s->error = ringlet_st__fail(s, RINGLET_STREAM_NOT_SAFE, "run %" PRIu64 " is over: its end at event %" PRIu64
                                     " was %staken, and events from %" PRIu64 " on are not known to be safe",
-                                    s->run, s->end, s->end_taken ? "" : "not known to be ", s->safe);
+                                    s->run, s->end, s->end_taken ? "" : "not known to be ", ringlet_st__lacks(s));
         return;
     }
     if (run != s->run)
-        s->end_taken = 0;
+        s->end_taken = s->losts = 0;
     s->run = run;
     s->next = from;
     s->largest = largest < RINGLET_ST__MOST ? largest : (uint32_t)RINGLET_ST__MOST;
@@ -321,6 +353,8 @@ static inline int ringlet_st__answer(ringlet_stream *s, const unsigned char *hea
         if (s->gave[0] == 0)
             snprintf(s->gave, sizeof s->gave, "events from %" PRIu64 " up to %" PRIu64 ": %.300s", a, b - 1, sentence);
         s->given_up += d;
+        if (b - a == d)
+            ringlet_st__gave_up(s, a, b);
         if (s->set.given_up != NULL) {
             ringlet_stream_given_up what = {a, b, c, d, sentence};
             s->set.given_up(s->set.context, &what);
@@ -616,7 +650,7 @@ static inline int ringlet_stream_close(ringlet_stream *s, int timeout_ms) {
     s->end = s->last > s->next ? s->last : s->next;
     int error = ringlet_st__queue(s, s->end, "", 0, RINGLET_ST__END, 0, until);
     s->closing = 1;
-    while (error == 0 && s->error == 0 && (!s->end_taken || s->safe < s->end)) {
+    while (error == 0 && s->error == 0 && (!s->end_taken || ringlet_st__lacks(s) < s->end)) {
         int64_t left = ringlet_st__left(until);
         if (left <= 0) {
             char why[300] = "";
@@ -624,13 +658,13 @@ static inline int ringlet_stream_close(ringlet_stream *s, int timeout_ms) {
                 snprintf(why, sizeof why, " (%.290s)", s->why);
             error = ringlet_st__fail(s, RINGLET_STREAM_NOT_SAFE, "the run ends at event %" PRIu64 ", which Ringlet has %staken, and "
                                      "events from %" PRIu64 " on are not known to be safe%s", s->end,
-                                     s->end_taken ? "" : "not ", s->safe, why);
+                                     s->end_taken ? "" : "not ", ringlet_st__lacks(s), why);
             break;
         }
         ringlet_st__step(s, left);
     }
-    if (error == 0)
-        error = s->error;
+    if (error == 0 && (error = s->error) == 0)
+        s->why[0] = 0; /* an attempt that failed before is no error of close */
     if (error == 0 && s->gave[0] != 0)
         error = ringlet_st__fail(s, RINGLET_STREAM_GAVE_UP, "the end was taken; %" PRIu64 " fragments that were sent, or more, are "
                                  "in no file of the run; the first of them are those of %s", s->given_up, s->gave);
