@@ -27,7 +27,7 @@ func liveRun(t *testing.T) (*rig, *Ledger) {
 // lineOf puts segment i into a ledger, with a MEP of live data that no other segment is near.
 func lineOf(l *Ledger, i uint64) error {
 	meps := NewLiveSet(rigPacking)
-	meps.Add(Entry{MEP: i << blockShift, FirstEvent: 1000 * i, Events: 3, Attempt: 2})
+	meps.Add(Entry{MEP: i << stretchShift, FirstEvent: 1000 * i, Events: 3, Attempt: 2})
 	return l.Append(Drained{
 		Segment: SegmentID{Number: int(i) + 1, Format: MEP}.Name(),
 		CRC:     "00000000",
@@ -37,7 +37,7 @@ func lineOf(l *Ledger, i uint64) error {
 }
 
 // TestALedgerHoldsNoMEPs holds that the memory of a ledger, and of the numbers in it, is of segments and numbers: 400
-// segments of live data would take 640 KiB each.
+// segments of live data would take 2 KiB each.
 func TestALedgerHoldsNoMEPs(t *testing.T) {
 	r, l := liveRun(t)
 	const segments = 400
@@ -52,10 +52,10 @@ func TestALedgerHoldsNoMEPs(t *testing.T) {
 	must.OK(t, reader.Mark(numbers))
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	if got := int64(after.HeapAlloc) - int64(before.HeapAlloc); got > segments*16<<10 {
+	if got := int64(after.HeapAlloc) - int64(before.HeapAlloc); got > segments*1500 {
 		t.Errorf("%d bytes for %d segments", got, segments)
 	}
-	if numbers.MEPs() != segments || !numbers.Has(7<<blockShift) || numbers.Has(7<<blockShift+1) ||
+	if numbers.MEPs() != segments || !numbers.Has(7<<stretchShift) || numbers.Has(7<<stretchShift+1) ||
 		reader.Total().Accepted != 3*segments {
 		t.Errorf("%d MEPs, %+v", numbers.MEPs(), reader.Total())
 	}

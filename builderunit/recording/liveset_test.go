@@ -16,7 +16,7 @@ import (
 func liveEntries(t *rapid.T, packing int) []Entry {
 	entries := make([]Entry, rapid.IntRange(0, 200).Draw(t, "MEPs"))
 	next := rapid.SampledFrom([]uint64{0, 7, 1 << 40}).Draw(t, "first event")
-	base := rapid.SampledFrom([]uint64{0, 0, blockMEPs - 50}).Draw(t, "first MEP")
+	base := rapid.SampledFrom([]uint64{0, 0, blockMEPs - 50, stretchMEPs - 50}).Draw(t, "first MEP")
 	for i := range entries {
 		if rapid.IntRange(0, 20).Draw(t, "leap") == 0 {
 			next += rapid.Uint64Range(1, 1000).Draw(t, "left out")
@@ -53,7 +53,7 @@ func TestLiveSet(t *testing.T) {
 		if copies := halves[0].Union(halves[1]); copies > 0 || halves[0].Events() != here || all.Events() != here {
 			t.Fatalf("%d copies, %d and %d of %d events", copies, halves[0].Events(), all.Events(), here)
 		}
-		r := NewLiveSetReader(packing, blockMEPs+1000)
+		r := NewLiveSetReader(packing, stretchMEPs+1000)
 		for piece := range halves[0].Pieces() {
 			must.OK(t, r.Add(piece))
 		}

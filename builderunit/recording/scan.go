@@ -106,9 +106,13 @@ func (x *indexFile) scan(ctx context.Context, from, to int64, visit func(i int64
 	return nil
 }
 
-// fits says what of an entry cannot be in a run; nothing if all can.
+// fits says what of an entry cannot be in a run; nothing if all can. So an index has no more entries that are of use
+// than its segment has bytes.
 func (e *Entry) fits(m *Manifest) error {
 	packing := m.Packing
+	if e.Length == 0 {
+		return fmt.Errorf("MEP %d has no bytes", e.MEP)
+	}
 	if m.Live {
 		return e.fitsLive(packing)
 	}

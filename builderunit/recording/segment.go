@@ -86,7 +86,7 @@ func (c *Contents) wasDrained(s *SegmentContents) bool {
 		for mep, o := range meps.each(n, b) {
 			c.put(s, &Entry{
 				MEP:        mep,
-				FirstEvent: b.firstOf(mep),
+				FirstEvent: b.firstAt(within(mep)),
 				Attempt:    o.attempt,
 				Events:     o.events,
 			})

@@ -8,9 +8,9 @@ import (
 
 // A Set is which MEPs an output holds: a bit for each, and an exception for each that is no first attempt at a whole
 // MEP. MEP k has the events from k × packing on, so that a set of MEPs tells which events are there. A Set is not safe
-// for concurrent use. Its memory is 8 KiB for each 65,536 MEPs that it has any of, and some 40 bytes for each
+// for concurrent use. Its memory is some 600 bytes for each 4096 MEPs that it has any of, and some 40 bytes for each
 // exception. The MEPs of live data have as many events as came in time: a set of them knows the events of each, in 640
-// KiB for each 65,536.
+// bytes for each 64 MEPs that it has any of. So it takes little, however far apart the numbers of a file are.
 type Set struct {
 	packing uint32
 	live    bool
@@ -20,21 +20,28 @@ type Set struct {
 }
 
 const (
-	blockShift   = 16
+	blockShift   = 12
 	blockMEPs    = 1 << blockShift
 	blockWords   = blockMEPs / 64
 	firstAttempt = 1 // what TagNet gives the first one
 )
 
-// block is the MEPs of one number above the lower 16 bits.
+// block is the MEPs of one number above the lower bits.
 type block struct {
 	bits [blockWords]uint64
 	n    uint32            // bits that are set
 	odd  map[uint16]oddity // nil while there is none
-
-	first  []uint64 // of live data: the first event of each MEP that is set,
-	events []uint16 // and how many it has; else nil
+	live []*liveWord       // of live data, for each word that has any bit; else nil
 }
+
+// liveWord is the events of 64 MEPs of live data.
+type liveWord struct {
+	first  [64]uint64
+	events [64]uint16
+}
+
+// within is the place of a MEP in its block.
+func within(mep uint64) uint16 { return uint16(mep % blockMEPs) }
 
 // oddity is what sets a MEP apart from the first attempt at a whole one.
 type oddity struct{ attempt, events uint32 }
@@ -54,7 +61,17 @@ func NewLiveSet(packing int) *Set {
 func (s *Set) newBlock() *block {
 	b := &block{}
 	if s.live {
-		b.first, b.events = make([]uint64, blockMEPs), make([]uint16, blockMEPs)
+		b.live = make([]*liveWord, blockWords)
+	}
+	return b
+}
+
+// block is the block of a MEP, which is made if there is none.
+func (s *Set) block(mep uint64) *block {
+	b := s.blocks[mep>>blockShift]
+	if b == nil {
+		b = s.newBlock()
+		s.blocks[mep>>blockShift] = b
 	}
 	return b
 }
@@ -66,11 +83,7 @@ func (s *Set) Add(e Entry) (copied bool) {
 }
 
 func (s *Set) add(mep uint64, o oddity, first uint64) (copied bool) {
-	b, at := s.blocks[mep>>blockShift], uint16(mep)
-	if b == nil {
-		b = s.newBlock()
-		s.blocks[mep>>blockShift] = b
-	}
+	b, at := s.block(mep), within(mep)
 	word, bit := &b.bits[at/64], uint64(1)<<(at%64)
 	if copied = *word&bit != 0; copied {
 		before := s.of(b, at)
@@ -85,7 +98,7 @@ func (s *Set) add(mep uint64, o oddity, first uint64) (copied bool) {
 	}
 	s.events += uint64(o.events)
 	if s.live {
-		b.first[at], b.events[at] = first, uint16(o.events)
+		b.setLive(at, first, o.events)
 	}
 	if o == s.even(b, at) {
 		delete(b.odd, at)
@@ -109,7 +122,7 @@ func (s *Set) of(b *block, at uint16) oddity {
 // even is what a MEP of b is that is no exception.
 func (s *Set) even(b *block, at uint16) oddity {
 	if s.live {
-		return oddity{firstAttempt, uint32(b.events[at])}
+		return oddity{firstAttempt, b.eventsAt(at)}
 	}
 	return oddity{firstAttempt, s.packing}
 }
@@ -126,7 +139,7 @@ func (s *Set) Union(o *Set) (copies uint64) {
 			continue
 		}
 		for mep, odd := range o.each(n, from) {
-			if s.add(mep, odd, from.firstOf(mep)) {
+			if s.add(mep, odd, from.firstAt(within(mep))) {
 				copies++
 			}
 		}
@@ -151,20 +164,34 @@ func (s *Set) MarkOne(mep uint64) {
 	}
 }
 
-// firstOf is the first event of a MEP of live data; else 0.
-func (b *block) firstOf(mep uint64) uint64 {
-	if b.first == nil {
-		return 0
+// setLive notes the events of a MEP of live data.
+func (b *block) setLive(at uint16, first uint64, events uint32) {
+	w := b.live[at/64]
+	if w == nil {
+		w = &liveWord{}
+		b.live[at/64] = w
 	}
-	return b.first[uint16(mep)]
+	w.first[at%64], w.events[at%64] = first, uint16(events)
 }
 
+// firstAt is the first event of a MEP of live data that is set; else 0.
+func (b *block) firstAt(at uint16) uint64 {
+	if b.live == nil {
+		return 0
+	}
+	return b.live[at/64].first[at%64]
+}
+
+// eventsAt is how many events a MEP of live data has that is set.
+func (b *block) eventsAt(at uint16) uint32 { return uint32(b.live[at/64].events[at%64]) }
+
 func (b *block) clone() *block {
-	c := &block{
-		bits:   b.bits,
-		n:      b.n,
-		first:  slices.Clone(b.first),
-		events: slices.Clone(b.events),
+	c := &block{bits: b.bits, n: b.n, live: slices.Clone(b.live)}
+	for i, w := range c.live {
+		if w != nil {
+			own := *w
+			c.live[i] = &own
+		}
 	}
 	if len(b.odd) > 0 {
 		c.odd = make(map[uint16]oddity, len(b.odd))
@@ -180,7 +207,7 @@ func (s *Set) eventsOf(b *block) uint64 {
 	if s.live {
 		sum := uint64(0)
 		for at := range b.in(0, blockWords) {
-			sum += uint64(b.events[at])
+			sum += uint64(b.eventsAt(uint16(at)))
 		}
 		return sum
 	}
@@ -218,7 +245,7 @@ func (b *block) in(from, to int) iter.Seq[int] {
 // Has tells whether the MEP is in the set.
 func (s *Set) Has(mep uint64) bool {
 	b := s.blocks[mep>>blockShift]
-	return b != nil && b.bits[uint16(mep)/64]>>(mep%64)&1 == 1
+	return b != nil && b.bits[within(mep)/64]>>(mep%64)&1 == 1
 }
 
 // attempt is the highest attempt at the MEP that was added, and whether it is in the set at all.
@@ -226,7 +253,7 @@ func (s *Set) attempt(mep uint64) (attempt uint32, ok bool) {
 	if !s.Has(mep) {
 		return 0, false
 	}
-	return s.of(s.blocks[mep>>blockShift], uint16(mep)).attempt, true
+	return s.of(s.blocks[mep>>blockShift], within(mep)).attempt, true
 }
 
 // Packing is the number of events of a whole MEP.
@@ -345,7 +372,7 @@ func (s *Set) absentLive(triggered uint64) func(yield func(from, to uint64) bool
 		for _, n := range s.order() {
 			b := s.blocks[n]
 			for at := range b.in(0, blockWords) {
-				k, first := n<<blockShift|uint64(at), b.first[at]
+				k, first := n<<blockShift|uint64(at), b.firstAt(uint16(at))
 				if k > mep && first > next && left > 0 {
 					from := first - min(left, first-next)
 					left -= first - from
@@ -353,7 +380,7 @@ func (s *Set) absentLive(triggered uint64) func(yield func(from, to uint64) bool
 						return
 					}
 				}
-				mep, next = k+1, first+uint64(b.events[at])
+				mep, next = k+1, first+uint64(b.eventsAt(uint16(at)))
 			}
 		}
 		if left > 0 {

@@ -1,10 +1,15 @@
 package recording
 
 import (
+	"encoding/binary"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"ringlet/testkit/must"
@@ -126,13 +131,18 @@ func gotGaps(t must.TB, got, want Gaps) {
 	}
 }
 
-// A block in which every MEP is an exception does not fit into one piece.
+// A block of live data in which every MEP is an exception does not fit into one piece.
 func TestSetOfExceptionsTravelsInSmallPieces(t *testing.T) {
-	s := NewSet(60_000)
+	s := NewLiveSet(60_000)
 	for mep := range uint64(blockMEPs + 100) {
-		s.Add(Entry{MEP: mep, Events: 59_999, Attempt: 4_000_000_000})
+		s.Add(Entry{
+			MEP:        mep,
+			FirstEvent: mep << 40,
+			Events:     59_999,
+			Attempt:    4_000_000_000,
+		})
 	}
-	r, pieces := NewSetReader(60_000, 1<<40), 0
+	r, pieces := NewLiveSetReader(60_000, 1<<40), 0
 	for piece := range s.Pieces() {
 		pieces++
 		if len(piece) > maxPiece {
@@ -141,11 +151,58 @@ func TestSetOfExceptionsTravelsInSmallPieces(t *testing.T) {
 		must.OK(t, r.Add(piece))
 	}
 	back, err := r.Set()
-	if err != nil || back.MEPs() != s.MEPs() || back.Events() != s.Events() || pieces < 10 {
+	if err != nil || back.MEPs() != s.MEPs() || back.Events() != s.Events() || pieces != 4 {
 		t.Fatalf("%v after %d pieces: %v", back, pieces, err)
 	}
 	if a, ok := back.attempt(blockMEPs + 99); !ok || a != 4_000_000_000 {
 		t.Fatalf("attempt %d %v", a, ok)
+	}
+}
+
+// A piece may have more words than a block has: earlier programs wrote such pieces into the ledgers of backlogs.
+func TestSetReaderTakesAPieceOfManyBlocks(t *testing.T) {
+	const words = 3 * blockWords
+	piece := binary.AppendUvarint([]byte{pieceVersion, 1, 7}, words) // from MEP 65,536 + 7 × 64 on
+	piece = append(piece, 1)                                         // exceptions
+	for range words {
+		piece = binary.LittleEndian.AppendUint64(piece, math.MaxUint64)
+	}
+	piece = append(binary.AppendUvarint(piece, 2*blockMEPs), 2, 4)
+	first := uint64(stretchMEPs + 7*64)
+	want := NewSet(10)
+	for i := range uint64(words * 64) {
+		e := Entry{MEP: first + i, Events: 10, Attempt: 1}
+		if i == 2*blockMEPs {
+			e.Events, e.Attempt = 4, 2
+		}
+		want.Add(e)
+	}
+	r := NewSetReader(10, 1<<40)
+	must.OK(t, r.Add(piece))
+	if diff := cmp.Diff(slices.Collect(copied(want)), slices.Collect(copied(r.set))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestASetIsAsLargeAsWhatIsInIt: numbers that are far apart take little memory, so an index cannot make a reader take
+// much more than it has bytes.
+func TestASetIsAsLargeAsWhatIsInIt(t *testing.T) {
+	const meps = 1000
+	for name, s := range map[string]*Set{"recorded": NewSet(10), "live": NewLiveSet(10)} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for i := range uint64(meps) {
+			s.Add(Entry{
+				MEP:        i << 40,
+				FirstEvent: i,
+				Events:     1,
+				Attempt:    1,
+			})
+		}
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > meps*4096 {
+			t.Errorf("%s: %d bytes for %d MEPs", name, got, meps)
+		}
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 // A set travels as pieces, each small enough for a message, in order of MEP:
 //
 //	u8       1, the version; 2 for live data
-//	uvarint  MEP / 65,536: the block
-//	uvarint  first word of the block's 1024 words of 64 MEPs
+//	uvarint  MEP / 65,536: the stretch
+//	uvarint  first word of the stretch's 1024 words of 64 MEPs
 //	uvarint  number n of words
 //	uvarint  number x of exceptions
 //	n × u64  the words, little-endian: a bit for each MEP
@@ -33,6 +33,12 @@ const (
 	pieceHead = 1 + 10 + 2 + 2 + 3
 	oddBytes  = 3 + 5 + 5
 	liveBytes = 10 + 3 // and of the events of a MEP of live data
+
+	// A stretch of a piece has several blocks.
+	stretchShift  = 16
+	stretchMEPs   = 1 << stretchShift
+	stretchWords  = stretchMEPs / 64
+	stretchBlocks = stretchMEPs / blockMEPs
 )
 
 // Pieces encodes the set: each piece has maxPiece bytes at most, and is the caller's until the next one.
@@ -92,7 +98,7 @@ func (b *block) filled(from, to int) (first, end int) {
 
 // liveIn is how many MEPs of live data a word has.
 func (b *block) liveIn(word int) int {
-	if b.first == nil {
+	if b.live == nil {
 		return 0
 	}
 	return bits.OnesCount64(b.bits[word])
@@ -101,12 +107,12 @@ func (b *block) liveIn(word int) int {
 // appendPiece appends the words from one to before the other.
 func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
 	version := byte(pieceVersion)
-	if b.first != nil {
+	if b.live != nil {
 		version = pieceLive
 	}
 	buf = append(buf, version)
-	buf = binary.AppendUvarint(buf, n)
-	buf = binary.AppendUvarint(buf, uint64(from))
+	buf = binary.AppendUvarint(buf, n/stretchBlocks)
+	buf = binary.AppendUvarint(buf, n%stretchBlocks*blockWords+uint64(from))
 	buf = binary.AppendUvarint(buf, uint64(to-from))
 	buf = binary.AppendUvarint(buf, uint64(max(odd, 0)))
 	for _, word := range b.bits[from:to] {
@@ -119,14 +125,15 @@ func (b *block) appendPiece(buf []byte, n uint64, from, to, odd int) []byte {
 		buf = binary.AppendUvarint(buf, uint64(o.events))
 		last = at
 	}
-	if b.first == nil {
+	if b.live == nil {
 		return buf
 	}
 	end := uint64(0)
 	for at := range b.in(from, to) {
-		buf = binary.AppendUvarint(buf, b.first[at]-end) // modulo 2^64, in case that it is no larger
-		buf = binary.AppendUvarint(buf, uint64(b.events[at]))
-		end = b.first[at] + uint64(b.events[at])
+		first, events := b.firstAt(uint16(at)), uint64(b.eventsAt(uint16(at)))
+		buf = binary.AppendUvarint(buf, first-end) // modulo 2^64, in case that it is no larger
+		buf = binary.AppendUvarint(buf, events)
+		end = first + events
 	}
 	return buf
 }
@@ -227,19 +234,23 @@ func (r *SetReader) take(b []byte) (reason string) {
 	switch {
 	case b == nil:
 		return "it ends within its first numbers"
-	case from >= blockWords || words == 0 || words > blockWords-from:
-		return fmt.Sprintf("words %d to before %d are not within a block of %d", from, from+words, blockWords)
-	case n > math.MaxUint64>>blockShift || n<<(blockShift-6)+from < r.next:
-		return fmt.Sprintf("block %d comes behind a later one, or twice", n)
+	case from >= stretchWords || words == 0 || words > stretchWords-from:
+		return fmt.Sprintf("words %d to before %d are not within a stretch of %d", from, from+words, stretchWords)
+	case n > math.MaxUint64>>stretchShift || n<<(stretchShift-6)+from < r.next:
+		return fmt.Sprintf("stretch %d comes behind a later one, or twice", n)
 	case uint64(len(b)) < 8*words:
 		return fmt.Sprintf("it has %d bytes of %d words", len(b), words)
 	case odd > 64*words:
 		return fmt.Sprintf("%d exceptions are more than %d MEPs", odd, 64*words)
-	case !r.below(n<<blockShift + from*64):
-		return fmt.Sprintf("MEP %d is beyond the %d events that can be", n<<blockShift+from*64, r.limit)
+	case !r.below(n<<stretchShift + from*64):
+		return fmt.Sprintf("MEP %d is beyond the %d events that can be", n<<stretchShift+from*64, r.limit)
 	}
-	r.next = n<<(blockShift-6) + from + words
-	return r.words(n, int(from), b[:8*words], b[8*words:], odd)
+	first := n<<stretchShift + from*64
+	r.next = first/64 + words
+	if reason := r.words(first, b[:8*words]); reason != "" {
+		return reason
+	}
+	return r.details(first, first+64*words, b[8*words:], odd)
 }
 
 func (r *SetReader) version() byte {
@@ -258,79 +269,99 @@ func (r *SetReader) below(mep uint64) bool {
 	return high == 0 && first < r.limit
 }
 
-// words takes the words of a piece and its exceptions.
-func (r *SetReader) words(n uint64, from int, words, odd []byte, count uint64) (reason string) {
+// words takes the words of a piece, whose first MEP is given.
+func (r *SetReader) words(first uint64, words []byte) (reason string) {
 	s := r.set
-	b := s.blocks[n]
-	if b == nil {
-		b = s.newBlock()
-		s.blocks[n] = b
-	}
-	added, to := uint64(0), len(words)/8
-	for w := from; len(words) > 0; w, words = w+1, words[8:] {
+	for mep := first; len(words) > 0; mep, words = mep+64, words[8:] {
 		word := binary.LittleEndian.Uint64(words)
-		b.bits[w] = word
-		added += uint64(bits.OnesCount64(word))
-		if word != 0 && !r.below(n<<blockShift+uint64(w*64+63-bits.LeadingZeros64(word))) {
+		if word == 0 {
+			continue
+		}
+		if !r.below(mep + uint64(63-bits.LeadingZeros64(word))) {
 			return fmt.Sprintf("it has MEPs beyond the %d events that can be", r.limit)
 		}
-	}
-	b.n += uint32(added)
-	s.meps += added
-	if !s.live {
-		s.events += added * uint64(s.packing)
-	}
-	last := uint64(from * 64)
-	for i := range count {
-		var step, attempt, events uint64
-		odd = numbers(odd, &step, &attempt, &events)
-		at := last + step
-		switch {
-		case odd == nil:
-			return "it ends within its exceptions"
-		case step >= blockMEPs || at >= blockMEPs || i > 0 && step == 0 || b.bits[at/64]>>(at%64)&1 == 0:
-			return "an exception is of no MEP in it"
-		case attempt > math.MaxUint32 || events > uint64(s.packing):
-			return fmt.Sprintf("MEP %d has %d events and attempt %d, which cannot be", n<<blockShift+at, events, attempt)
-		case attempt == firstAttempt && (s.live || events == uint64(s.packing)):
-			return fmt.Sprintf("MEP %d is no exception", n<<blockShift+at)
-		}
-		if b.odd == nil {
-			b.odd = map[uint16]oddity{}
-		}
-		b.odd[uint16(at)] = oddity{uint32(attempt), uint32(events)}
+		b, n := s.block(mep), bits.OnesCount64(word)
+		b.bits[within(mep)/64] = word
+		b.n += uint32(n)
+		s.meps += uint64(n)
 		if !s.live {
-			s.events -= uint64(s.packing) - events
+			s.events += uint64(n) * uint64(s.packing)
 		}
-		last = at
-	}
-	if s.live {
-		if odd, reason = r.liveEvents(b, from, from+to, odd); reason != "" {
-			return reason
-		}
-	}
-	if len(odd) > 0 {
-		return fmt.Sprintf("%d bytes stand behind it", len(odd))
 	}
 	return ""
 }
 
-// liveEvents takes the events of the MEPs of live data in the words from one to before the other.
-func (r *SetReader) liveEvents(b *block, from, to int, rest []byte) (left []byte, reason string) {
+// details takes what follows the words of a piece, which has the MEPs from one to before the other.
+func (r *SetReader) details(from, to uint64, rest []byte, odd uint64) (reason string) {
+	if rest, reason = r.exceptions(from, to, rest, odd); reason != "" {
+		return reason
+	}
+	if r.set.live {
+		if rest, reason = r.liveEvents(from, to, rest); reason != "" {
+			return reason
+		}
+	}
+	if len(rest) > 0 {
+		return fmt.Sprintf("%d bytes stand behind it", len(rest))
+	}
+	return ""
+}
+
+// exceptions takes so many exceptions of the MEPs from one to before the other.
+func (r *SetReader) exceptions(from, to uint64, rest []byte, count uint64) (left []byte, reason string) {
+	s, mep := r.set, from
+	for i := range count {
+		var step, attempt, events uint64
+		rest = numbers(rest, &step, &attempt, &events)
+		switch {
+		case rest == nil:
+			return nil, "it ends within its exceptions"
+		case step >= to-mep || i > 0 && step == 0 || !s.Has(mep+step):
+			return nil, "an exception is of no MEP in it"
+		}
+		mep += step
+		switch {
+		case attempt > math.MaxUint32 || events > uint64(s.packing):
+			return nil, fmt.Sprintf("MEP %d has %d events and attempt %d, which cannot be", mep, events, attempt)
+		case attempt == firstAttempt && (s.live || events == uint64(s.packing)):
+			return nil, fmt.Sprintf("MEP %d is no exception", mep)
+		}
+		b := s.block(mep)
+		if b.odd == nil {
+			b.odd = map[uint16]oddity{}
+		}
+		b.odd[within(mep)] = oddity{uint32(attempt), uint32(events)}
+		if !s.live {
+			s.events -= uint64(s.packing) - events
+		}
+	}
+	return rest, ""
+}
+
+// liveEvents takes the events of the MEPs of live data from one to before the other.
+func (r *SetReader) liveEvents(from, to uint64, rest []byte) (left []byte, reason string) {
 	end := uint64(0)
-	for at := range b.in(from, to) {
-		var step, events uint64
-		if rest = numbers(rest, &step, &events); rest == nil {
-			return nil, "it ends within the events of its MEPs"
+	for mep := from; mep < to; mep += 64 {
+		b := r.set.blocks[mep>>blockShift]
+		if b == nil {
+			continue
 		}
-		first := end + step
-		if end = first + events; events < 1 || events > uint64(r.set.packing) || end < first {
-			return nil, fmt.Sprintf("a MEP has %d events from %d, which cannot be", events, first)
-		}
-		b.first[at], b.events[at] = first, uint16(events)
-		r.set.events += events
-		if o, ok := b.odd[uint16(at)]; ok && uint64(o.events) != events {
-			return nil, fmt.Sprintf("a MEP has %d events, and as an exception %d", events, o.events)
+		word := int(within(mep) / 64)
+		for i := range b.in(word, word+1) {
+			at := uint16(i)
+			var step, events uint64
+			if rest = numbers(rest, &step, &events); rest == nil {
+				return nil, "it ends within the events of its MEPs"
+			}
+			first := end + step
+			if end = first + events; events < 1 || events > uint64(r.set.packing) || end < first {
+				return nil, fmt.Sprintf("a MEP has %d events from %d, which cannot be", events, first)
+			}
+			b.setLive(at, first, uint32(events))
+			r.set.events += events
+			if o, ok := b.odd[at]; ok && uint64(o.events) != events {
+				return nil, fmt.Sprintf("a MEP has %d events, and as an exception %d", events, o.events)
+			}
 		}
 	}
 	return rest, ""

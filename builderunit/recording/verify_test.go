@@ -152,6 +152,35 @@ func TestVerifyHoldsFilesAgainstTheVerdict(t *testing.T) {
 	}
 }
 
+// TestAnIndexProvesNoMoreMEPsThanThereAreBytes: an entry of no bytes is damaged, so that nobody takes a number in an
+// index for a MEP that no file has.
+func TestAnIndexProvesNoMoreMEPsThanThereAreBytes(t *testing.T) {
+	for _, live := range []bool{false, true} {
+		r := newRig(t, must.MemoryDir(t), MEP)
+		r.m.Live = live
+		id := r.closed(0, mep(0, 1))
+		data, index, entries := r.segment(id, mep(0, 1))
+		const empty = 1000
+		for i := range uint64(empty) {
+			e := mep(i<<20+1, 1)
+			e.Offset, e.CRC = int64(len(data)), entries[0].CRC
+			index = e.Append(index)
+		}
+		r.file(id.Index(), index)
+		r.verdict(rigPacking, rigPacking)
+		for _, quick := range []bool{false, true} {
+			got := verified(t, r.done(), VerifyOptions{Quick: quick})
+			if got.IsGood || got.MEPs != 1 || got.Count() != empty || !match("has no bytes", said(got)) {
+				t.Errorf("live %v, quick %v: %d MEPs, %d problems\n%s", live, quick, got.MEPs, got.Count(), said(got))
+			}
+		}
+		_, err := Merge(t.Context(), r.dir, filepath.Join(t.TempDir(), "x.mep"), MergeOptions{})
+		if err == nil || !match("cannot be merged.*has no bytes", err.Error()) {
+			t.Error(err)
+		}
+	}
+}
+
 func TestVerifyNeedsARun(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{dir, filepath.Join(dir, "none")} {

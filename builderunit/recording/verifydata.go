@@ -62,7 +62,7 @@ func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions
 	var pieces []*piece
 	for _, s := range c.segments() {
 		d.total += s.Bytes
-		n := s.Bytes/pieceBytes + 1
+		n := min(s.Bytes/pieceBytes+1, s.count)
 		for i := range n {
 			if p := (&piece{s: s, from: s.count * i / n, to: s.count * (i + 1) / n}); p.from < p.to {
 				pieces = append(pieces, p)
