@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ringlet/internal/address"
+	"ringlet/lab/bench"
 	"ringlet/node"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
@@ -48,6 +49,14 @@ func tune() {
 	if os.Getenv("GOGC") == "" {
 		node.Tune()
 	}
+}
+
+// Validate refuses what the runtime would end the program for.
+func (c *nodeCmd) Validate() error {
+	if c.Procs < 0 || c.Procs > bench.MaxProcs {
+		return fmt.Errorf("--procs: %d is not between 0 and %d", c.Procs, bench.MaxProcs)
+	}
+	return nil
 }
 
 // Run is a node until it is told to end.

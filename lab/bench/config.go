@@ -139,8 +139,8 @@ func (c *Config) Validate() error {
 		return refuse("duration", "%s is not between %s and %s", c.Duration, minDuration, maxDuration)
 	case c.Spin < 0 || c.Spin > time.Second:
 		return refuse("spin", "%s is not between 0s and 1s", c.Spin)
-	case c.Procs < 0:
-		return refuse("procs", "%d is negative", c.Procs)
+	case c.Procs < 0 || c.Procs > MaxProcs:
+		return refuse("procs", "%d is not between 0 and %d", c.Procs, MaxProcs)
 	case c.Peer != "" && c.Runs:
 		return refuse("runs", "whole runs are of one machine: leave --peer out")
 	}
@@ -158,6 +158,9 @@ func (c *Config) Validate() error {
 	}
 	return nil
 }
+
+// MaxProcs is how many processors a process may be told to use: the runtime takes memory for each.
+const MaxProcs = 4096
 
 // DefaultProcs is how many processors each of n processes should use at a time: one where there are not twice as many
 // cores.

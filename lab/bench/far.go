@@ -139,7 +139,8 @@ func (f *far) greet(h helloArgs) (answer, error) {
 			protocol)
 	case h.Name != f.cfg.Near:
 		return answer{}, fmt.Errorf("the near process says that it is %q, its certificate that it is %q", h.Name, f.cfg.Near)
-	case h.Memory < minMemory || h.Memory > maxMemory || h.SpinNs < 0 || h.SpinNs > int64(time.Second) || h.Procs < 0:
+	case h.Memory < minMemory || h.Memory > maxMemory || h.SpinNs < 0 || h.SpinNs > int64(time.Second),
+		h.Procs < 0 || h.Procs > MaxProcs:
 		return answer{}, fmt.Errorf("what the near process asks for cannot be: %+v", h)
 	}
 	limits := hostlimits.Read(f.cfg.Host) // before the memory is taken

@@ -68,7 +68,7 @@ func Measure(ctx context.Context, cfg Config) (*Report, error) {
 		Began:  time.Now(),
 		Data:   newData(),
 		Quiet:  newData(),
-		times:  make([]time.Duration, 0, cfg.Events),
+		times:  make([]time.Duration, 0, min(cfg.Events, 1<<20)),
 	}
 	runtime.LockOSThread() // whose processor time is read
 	defer runtime.UnlockOSThread()

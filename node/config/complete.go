@@ -36,9 +36,9 @@ func (c *Config) checkValues(p *problems) {
 			p.add(key, "%d is not between %d and %d", value, least, most)
 		}
 	}
-	atLeast("nodes", c.Nodes, 0)
-	atLeast("rus", c.RUs, 0)
-	atLeast("bus", c.BUs, 0)
+	within("nodes", c.Nodes, 0, maxSources)
+	within("rus", c.RUs, 0, maxSources)
+	within("bus", c.BUs, 0, maxSources)
 	if c.Duration < 0 {
 		p.add("duration", "%v is negative", c.Duration)
 	}

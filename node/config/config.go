@@ -186,6 +186,9 @@ func Default() (c Config) {
 func (c *Config) Complete() error {
 	var p problems
 	c.checkValues(&p)
+	if max(c.Nodes, c.RUs, c.BUs) > maxSources { // what follows takes time and memory for each
+		return p.err()
+	}
 	c.resolveShape(&p)
 	c.resolveEnd()
 	c.resolveData(&p)

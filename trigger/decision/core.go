@@ -116,12 +116,22 @@ func coreOf(cfg Config) (*core, error) {
 	return c, nil
 }
 
-// triggered tells that events below that number are triggered. What was told before is not taken back.
-func (c *core) triggered(below uint64, now int64) {
-	if below > c.known.below && below <= maxEvent {
-		c.known.advance(below, now)
-		c.stats.Triggered = below - c.cfg.First
+// mostAtOnce bounds how many events become known to be triggered at a time: each takes a decision. They are those of
+// more than a minute at 10 MHz, in which a unit may stand still.
+const mostAtOnce = 1 << 30
+
+// triggered tells that events below that number are triggered. What was told before is not taken back. False: they
+// cannot be.
+func (c *core) triggered(below uint64, now int64) bool {
+	switch {
+	case below <= c.known.below:
+		return true
+	case below > maxEvent, below-c.known.below > mostAtOnce:
+		return false
 	}
+	c.known.advance(below, now)
+	c.stats.Triggered = below - c.cfg.First
+	return true
 }
 
 // accept takes a result.

@@ -18,7 +18,7 @@ import (
 //	4 credit     (a link's receiver) places are free again
 
 const (
-	maxPlaces  = 1 << 24
+	maxPlaces  = 1 << 18 // LanePlaces of the largest packing is about half of it
 	maxRuns    = 1 << 15 // verdicts that wait
 	maxWrites  = 8       // under way at a time
 	mostResult = 4096    // of a write: 64 KiB

@@ -245,8 +245,12 @@ func (u *Unit) Message(rank int, b []byte) error {
 	if u.core == nil {
 		err = u.begin(m.Number)
 	}
+	if err == nil && !u.core.triggered(m.Number, u.now()) {
+		u.strange.Add(1)
+		err = fmt.Errorf("from rank %d: %w: event %d cannot be triggered, %d are", rank, ErrMessage, m.Number,
+			u.core.known.below)
+	}
 	if err == nil {
-		u.core.triggered(m.Number, u.now())
 		u.poke()
 	}
 	return err

@@ -327,6 +327,7 @@ func TestBack(t *testing.T) {
 		nil,
 		(&Message{Kind: KindCredit, Epoch: 2}).Append(nil),
 		(&Message{Kind: KindTriggered, Epoch: 2, Number: maxEvent + 1}).Append(nil),
+		(&Message{Kind: KindTriggered, Epoch: 2, Number: maxEvent}).Append(nil), // it would decide for weeks
 	} {
 		if err := f.unit.Message(2, bad); err == nil {
 			t.Errorf("% x is used", bad)
@@ -336,7 +337,7 @@ func TestBack(t *testing.T) {
 		t.Error(err)
 	}
 	f.end(time.Second)
-	if s := f.unit.Stats(); s.First != 1000 || s.Triggered != 1 || s.Strange != 4 || len(out.all) != 1 {
+	if s := f.unit.Stats(); s.First != 1000 || s.Triggered != 1 || s.Strange != 5 || len(out.all) != 1 {
 		t.Errorf("%+v, %v", s, out.all)
 	}
 }
