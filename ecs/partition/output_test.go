@@ -2,6 +2,8 @@ package partition
 
 import (
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +14,8 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// What nodes said of the output when a start was asked for holds for that start alone, and for those nodes.
+// What nodes said of the output when a start was asked for holds for that start alone, and for those nodes. Where the
+// output holds runs and the records have none, that is said, once: the next run has its record.
 func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 	cfg := config.Default()
 	cfg.Output = t.TempDir() + "/"
@@ -34,9 +37,10 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		events := journal.New(8, 0)
 		p := &Partition{
 			ctx:      t.Context(),
-			cfg:      Config{Store: store, Journal: journal.New(8, 0)},
+			cfg:      Config{Store: store, Journal: events},
 			standing: standing{output: asOutput{c.asked, 41}, asked: asked{by: c.by}},
 		}
 		if err := p.freeNumber(crew); err != nil {
@@ -48,10 +52,26 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 		if p.output.crew != nil {
 			t.Errorf("%s: the next start does not ask", name)
 		}
+		if got, want := strays(events), c.next > 1; got != want {
+			t.Errorf("%s: the output has runs and the records have none: said %v, not %v", name, got, want)
+		}
+		last := events.Last()
+		p.output = asOutput{crew, 41}
+		if err := p.freeNumber(crew); err != nil || events.Last() != last {
+			t.Errorf("%s: records that have a run are told as empty: %v, %v", name, events.Since(last), err)
+		}
 		if err := store.Close(); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+// strays says whether the journal warns of runs in the output of which there is no record.
+func strays(events *journal.Journal) bool {
+	return slices.ContainsFunc(events.Since(0), func(e *ecsv1.Event) bool {
+		return e.GetKind() == "record" && e.GetSeverity() == warning && strings.Contains(e.GetText(), "no record of any run") &&
+			strings.Contains(e.GetText(), "holds runs up to 41") && strings.Contains(e.GetText(), "--state")
+	})
 }
 
 // Records are tried when somebody new is there, and else after a while; never while nobody is.
