@@ -367,7 +367,8 @@ func (n *process) giveUp() {
 }
 
 // fail reports that a part of the node broke. It matters while the node runs or is on its way there. The fault of
-// another is not this node's error: it is parked.
+// another is not this node's error: it is parked. A link that breaks at rest is told as a degradation, so that the
+// control has the links made anew before the next run; one that a peer has closed on purpose is told by that peer.
 func (n *process) fail(part string, err error) {
 	why := n.cause(part, err)
 	switch st := n.runner.Status().State; st {
@@ -385,6 +386,12 @@ func (n *process) fail(part string, err error) {
 		if err := n.runner.Fail(why); err != nil {
 			n.log.Warn("a fault came too late to matter", "part", part, "err", err)
 		}
+	case fsm.Stopping, fsm.Ready:
+		if why.Part == PartTransport && why.Kind != fsm.CauseClosed && !n.givingUp() {
+			_ = n.runner.Degrade(why) // fails only when the node ends
+			return
+		}
+		fallthrough
 	default:
 		n.log.Debug("not running, so only noted", "part", part, "err", err)
 	}

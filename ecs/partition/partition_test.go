@@ -350,3 +350,20 @@ func TestLostBetweenRuns(t *testing.T) {
 		t.Errorf("one of three: %v", err)
 	}
 }
+
+// A node is started anew between two runs that need it: the next start configures by itself, and the run is good.
+func TestStartedAnewBetweenRuns(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 3, nil)
+	h.must("load", "configure", "start")
+	h.builds(1)
+	h.must("stop")
+	h.end("n1")
+	h.until("n1 has ended", func() bool { return h.ended("n1") && len(h.members.Members()) == 3 })
+	h.node("n1")
+	h.joined(3)
+	h.must("start")
+	h.builds(2)
+	h.must("stop")
+	good(t, h.run(2), ecsv1.Verdict_VERDICT_GOOD, "stopped")
+}

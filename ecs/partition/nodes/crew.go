@@ -123,14 +123,7 @@ func (c *Crew) Told() []Told {
 }
 
 // Whole says that every node is there, as far as is known.
-func (c *Crew) Whole() bool {
-	for _, n := range c.nodes {
-		if c.passed(n) {
-			return false
-		}
-	}
-	return true
-}
+func (c *Crew) Whole() bool { return !slices.ContainsFunc(c.nodes, c.passed) }
 
 // View is who does what; nil before Configure.
 func (c *Crew) View() *nodev1.View { return c.view.Load() }
@@ -213,8 +206,8 @@ func (c *Crew) Linked() bool {
 	return c.linked.Load() && !slices.ContainsFunc(c.nodes, func(n *member) bool { return linkDown(n.latest()) })
 }
 
-// linkDown says whether a node at rest tells that it has lost a link, without which a run would go on. Its scheduler
-// would refuse the unit behind it when the next run begins.
+// linkDown says whether a node at rest tells that it has lost a link. The next run would end at once, or, where it
+// bears the loss, begin without the unit behind the link.
 func linkDown(rep *nodev1.Report) bool {
 	st := rep.GetStatus()
 	return st.GetState() == fsm.Ready.String() &&
@@ -224,11 +217,10 @@ func linkDown(rep *nodev1.Report) bool {
 // Unlink has the nodes linked anew before they begin another run: others are to take part.
 func (c *Crew) Unlink() { c.linked.Store(false) }
 
-// AtRest asks whether every node is NotReady, as Load and Clear leave it, and is where the cluster says that it is now.
+// AtRest asks whether every node is NotReady, as Load and Clear leave it.
 func (c *Crew) AtRest(ctx context.Context) bool {
 	return c.Whole() && c.every(func(n *member) error {
-		moved := c.opts.Where != nil && c.opts.Where(n.name) != n.seat().GetGrpcAddress()
-		if moved || n.last(ctx) != nil || n.latest().GetStatus().GetState() != fsm.NotReady.String() {
+		if n.last(ctx) != nil || n.latest().GetStatus().GetState() != fsm.NotReady.String() {
 			return errNotAtRest
 		}
 		return nil
@@ -253,9 +245,19 @@ func (c *Crew) Clear(ctx context.Context) error {
 
 // passed says that a node is known to be gone, has left, or did not answer in time before: nobody waits for it again.
 func (c *Crew) passed(n *member) bool {
-	return n.silent.Load() || ask(c.faults, func(core *fault.Core) bool {
+	return n.silent.Load() || c.moved(n) || ask(c.faults, func(core *fault.Core) bool {
 		return core.Dead(n.name) || core.Gone(n.name) != "" || core.Left(n.name) != ""
 	})
+}
+
+// moved says that the cluster has a node at another address than the crew: it is a process that was started anew, and
+// knows nothing of the crew.
+func (c *Crew) moved(n *member) bool {
+	if c.opts.Where == nil {
+		return false
+	}
+	at := c.opts.Where(n.name)
+	return at != "" && at != n.seat().GetGrpcAddress()
 }
 
 // all gives every node a command and waits for all of them. The error joins a *commandError of each that did not carry

@@ -1,9 +1,11 @@
 package nodes
 
 import (
+	"errors"
 	"testing"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/node/config"
 	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
@@ -27,6 +29,32 @@ func TestLinkDown(t *testing.T) {
 	} {
 		if got := linkDown(&nodev1.Report{Status: c.status}); got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A node that was started anew is not one of the crew any more: nobody waits for it, and no run begins without it but
+// where its loss was borne.
+func TestStartedAnewBeforeARunBegins(t *testing.T) {
+	for name, c := range map[string]struct {
+		at    string // where the cluster has it now
+		whole bool
+	}{
+		"where it was":            {"127.0.0.1:1", true},
+		"unknown to the cluster":  {"", true}, // gossip may be late, and its watch knows more
+		"at another address":      {"127.0.0.1:2", false},
+		"nobody asks the cluster": {"none", true},
+	} {
+		opts := Options{Where: func(string) string { return c.at }}
+		if c.at == "none" {
+			opts.Where = nil
+		}
+		crew := NewCrew(opts, config.Default())
+		crew.nodes = []*member{{name: "n0", faults: crew.faults, view: &nodev1.Member{GrpcAddress: "127.0.0.1:1"}}}
+		err := crew.NewRun(7).left()
+		var x *fault.Error
+		if crew.Whole() != c.whole || (err == nil) != c.whole || err != nil && (!errors.As(err, &x) || x.Component != "n0") {
+			t.Errorf("%s: whole %v, %v", name, crew.Whole(), err)
 		}
 	}
 }

@@ -128,9 +128,25 @@ func (r *Run) Begin(ctx context.Context) error {
 	if err := r.together(ctx, r.startOf(&nodev1.CommandRequest{})); err != nil {
 		return err
 	}
+	if err := r.left(); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.startedAt = time.Now()
+	return nil
+}
+
+// left is the fault that a node was gone before it was told of the run, which does not bear that: nothing would be
+// built.
+func (r *Run) left() error {
+	for _, n := range r.nodes {
+		if r.passed(n) && !r.away(n) {
+			x := fault.Seen(n.name, fault.PartProcess, "its process has ended, or was started anew, since it was configured")
+			x.Advice = "Begin again when it is there: a start configures by itself."
+			return &fault.Error{Fault: x}
+		}
+	}
 	return nil
 }
 
