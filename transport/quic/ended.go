@@ -61,7 +61,8 @@ type noAnswerError struct {
 }
 
 func (e *noAnswerError) Error() string {
-	return "nobody answers at " + e.Addr + ": look whether " + e.Peer + " runs, and whether UDP packets reach it there"
+	return "nobody answers at " + e.Addr + ": look whether " + e.Peer + " runs, and whether UDP packets reach it there; " +
+		"if large packets do not pass between the two hosts while small ones do, ringlet doctor --peer says which pass"
 }
 
 func (e *noAnswerError) Unwrap() error { return e.cause }
