@@ -70,7 +70,8 @@ func TestAStartAsksAboutTheOutputOnce(t *testing.T) {
 func strays(events *journal.Journal) bool {
 	return slices.ContainsFunc(events.Since(0), func(e *ecsv1.Event) bool {
 		return e.GetKind() == "record" && e.GetSeverity() == warning &&
-			strings.Contains(e.GetText(), "no record of any run") && strings.Contains(e.GetText(), "holds runs up to 41") && strings.Contains(e.GetText(), "--state")
+			strings.Contains(e.GetText(), "no record of any run") &&
+			strings.Contains(e.GetText(), "holds runs up to 41") && strings.Contains(e.GetText(), "--state")
 	})
 }
 
