@@ -3,6 +3,7 @@ package quic
 import (
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,20 @@ func TestWordsSayWhoseEndClosed(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { _ = ended(nil) }); n != 0 {
 		t.Errorf("%v allocations without an error", n)
+	}
+}
+
+// TestNobodyAnswersLargePackets: a path that swallows large packets lets no handshake through, and is named.
+func TestNobodyAnswersLargePackets(t *testing.T) {
+	t.Parallel()
+	cfg := configOf(issue(t, "a"))
+	cfg.IdleTimeout = 200 * time.Millisecond
+	n, b := listen(t, cfg), listen(t, configOf(issue(t, "b")))
+	r := newRelay(t, b.Addr().String())
+	r.carry(1272) // of UDP payload, as an MTU of 1300 has
+	_, _, err := n.Dial(within(t), "b", r.front.LocalAddr().String(), []byte("hello"))
+	if err == nil || !strings.Contains(err.Error(), "if large packets do not pass between the two hosts") {
+		t.Errorf("told %v", err)
 	}
 }
 
