@@ -41,6 +41,7 @@ type Config struct {
 	Identity *certs.Identity
 	Key      []byte // of the gossip
 	Roles    cluster.Roles
+	Allow    *Allowed // what configurations may use of this host; nil: everything
 	Version  string
 	Timing   cluster.Timing // zero: cluster.TimingFor
 	Ports    Ports

@@ -15,7 +15,8 @@ import (
 	nodev1 "ringlet/proto/ringlet/node/v1"
 )
 
-// CheckOutput says whether the output of a configuration can be written here.
+// CheckOutput says whether a configuration may use what it wants of this host, and whether its output can be written
+// here.
 func (s *service) CheckOutput(
 	ctx context.Context, req *nodev1.CheckOutputRequest,
 ) (*nodev1.CheckOutputResponse, error) {
@@ -25,6 +26,12 @@ func (s *service) CheckOutput(
 		return nil, err
 	}
 	out := &nodev1.CheckOutputResponse{}
+	if err := s.node.cfg.Allow.Check(&cfg, req.GetSeat()); err != nil {
+		out.Problem = err.Error()
+	}
+	if out.Problem != "" || !req.GetSeat().GetBuilder() {
+		return out, nil
+	}
 	for _, one := range cfg.FileOutputs() {
 		last, err := checkFiles(one, req.GetRun())
 		if err != nil {
@@ -93,6 +100,9 @@ func (s *service) Recorded(req *nodev1.RecordedRequest, to nodev1.Node_RecordedS
 	defer end()
 	if err != nil {
 		return err
+	}
+	if err := s.node.cfg.Allow.Files(&cfg); err != nil {
+		return status.Error(codes.FailedPrecondition, err.Error())
 	}
 	if err := s.node.closed(ctx, req.GetRun()); err != nil {
 		return err

@@ -113,6 +113,9 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 	if err := s.place(); err != nil {
 		return nil, err
 	}
+	if err := n.cfg.Allow.Check(&cfg, s.me); err != nil {
+		return nil, err
+	}
 	s.layout = cfg.Standing()
 	s.segments = fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid())
 	s.deciding.rank = cfg.DecisionRank(s.names())

@@ -44,8 +44,8 @@ func TestTheFirstSignalEndsTheReadingOfAnInput(t *testing.T) {
 	}
 }
 
-// TestAControlReadsInputsWhereItMay names inputs to a control: a named pipe and what is not below its directory are
-// refused at once, and a load that would read for minutes does not hold up the control's end.
+// TestAControlReadsInputsWhereItMay names inputs to a control: a named pipe, what is not below its directory and what
+// no node allows are refused at once, and a load that would read for minutes does not hold up the control's end.
 func TestAControlReadsInputsWhereItMay(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)
@@ -64,7 +64,9 @@ func TestAControlReadsInputsWhereItMay(t *testing.T) {
 	eventually(t, "the node is there", func() bool { return strings.Contains(n.err.String(), "waiting for the control") })
 	for name, want := range map[string]string{
 		"pipe": "is a named pipe, not a regular file", "/etc/passwd": "is not below a directory of inputs",
-		"../keys/ca.crt": "is not below a directory of inputs",
+		"../keys/ca.crt":  "is not below a directory of inputs",
+		"exec:id >stolen": "on n0: input \"exec:id >stolen\" is not allowed on host", "unix:door": "with --allow unix",
+		"shm:cam": "with --allow shm",
 	} {
 		var answer struct{ Problems []string }
 		c.call("POST", "/v1/config/check", map[string]any{"settings": []string{"input=" + name}}, &answer)

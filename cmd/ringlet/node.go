@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -33,6 +34,7 @@ type nodeCmd struct {
 	DataPort    int           `default:"0" help:"UDP port of the data. 0 = any."`
 	ServicePort int           `default:"0" help:"TCP port of the node service. 0 = any."`
 	GossipPort  int           `default:"0" help:"Port of the gossip, TCP and UDP. 0 = any."`
+	Allow       []string      `placeholder:"WHAT" help:"What configurations may use of this host beside network and memory: exec (any program), unix, shm, output (files); with a colon and a path only that and what is below it, as in exec:/usr/lib/daq,output:/data. Without output:PATH they write files below the directory in which the node was started, if that is not /."`
 	Monitor     string        `default:"" placeholder:"HOST:PORT" help:"Serve /livez, /readyz and /metrics here, over plain HTTP. Empty = nowhere."`
 	Grace       time.Duration `default:"30s" help:"When told to end while a run goes on: how long to wait for the control to answer, which lets this node go. Told a second time it ends at once."`
 	LogFormat   string        `enum:"text,json" default:"text" help:"Log lines as key=value (text) or as JSON objects (json)."`
@@ -90,20 +92,11 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 	}
 	cfg.Idle, cfg.Barrier = slow.idle, slow.barrier
 	if !c.WithParent {
-		if _, err := shmem.Sweep("ringlet-"); err != nil {
+		rest, err := c.serve(to, &cfg)
+		if err != nil {
 			return err
 		}
-		cfg.Log = formatted(to.err, slog.LevelInfo, c.LogFormat)
-		if cfg.Notifier, err = sdnotify.Open(); err != nil {
-			return err
-		}
-		defer func() { _ = cfg.Notifier.Close() }()
-		if c.Monitor != "" {
-			if cfg.Monitor, err = address.ListenTCP(c.Monitor); err != nil {
-				return &exit{exitUsage, fmt.Errorf("this node cannot answer a monitor at %s: %w", c.Monitor, err)}
-			}
-			defer func() { _ = cfg.Monitor.Close() }()
-		}
+		defer rest()
 		cfg.Metrics = metrics.Node(node.Counters(), id.NotAfter)
 	}
 	cfg.Leave, cfg.Grace = ctx.Done(), c.Grace
@@ -119,6 +112,44 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		defer rest()
 	}
 	return node.Run(ctx, cfg)
+}
+
+// serve makes what a node has that is a service of its host: rest ends it.
+func (c *nodeCmd) serve(to streams, cfg *node.Config) (rest func(), err error) {
+	if _, err := shmem.Sweep("ringlet-"); err != nil {
+		return nil, err
+	}
+	if cfg.Allow, err = c.allowed(); err != nil {
+		return nil, &exit{exitUsage, err}
+	}
+	cfg.Log = formatted(to.err, slog.LevelInfo, c.LogFormat)
+	if c.Monitor != "" {
+		if cfg.Monitor, err = address.ListenTCP(c.Monitor); err != nil {
+			return nil, &exit{exitUsage, fmt.Errorf("this node cannot answer a monitor at %s: %w", c.Monitor, err)}
+		}
+	}
+	if cfg.Notifier, err = sdnotify.Open(); err != nil && cfg.Monitor != nil {
+		err = errors.Join(err, cfg.Monitor.Close())
+	}
+	return func() {
+		_ = cfg.Notifier.Close()
+		if cfg.Monitor != nil {
+			_ = cfg.Monitor.Close()
+		}
+	}, err
+}
+
+// allowed is what configurations may use of this host. What a user runs on one machine may use all that the user may.
+func (c *nodeCmd) allowed() (*node.Allowed, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "/"
+	}
+	a, err := node.ParseAllowed(c.Allow, dir)
+	if err != nil {
+		return nil, fmt.Errorf("allow: %w", err)
+	}
+	return a, nil
 }
 
 // keys reads the identity of the node, and the key of the gossip.

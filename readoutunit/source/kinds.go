@@ -46,6 +46,8 @@ type Row struct {
 	Check func(address string) error
 	Takes func(address string) Taken
 	Text  bool
+	// Network: it takes nothing of its host but an address of the network. What else it takes a node must allow.
+	Network bool
 }
 
 // table is the table of sources. The setting input chooses: none is generated data, a name of this table with a colon
@@ -69,10 +71,11 @@ var table = []Row{
 		Takes: takesRing,
 	},
 	{
-		Kind:  kinds.Kind{Name: "tcp", Help: "frames over TCP"},
-		Feed:  frames.OpenTCP,
-		Check: frames.CheckTCP,
-		Takes: takesTCP,
+		Kind:    kinds.Kind{Name: "tcp", Help: "frames over TCP"},
+		Feed:    frames.OpenTCP,
+		Check:   frames.CheckTCP,
+		Takes:   takesTCP,
+		Network: true,
 	},
 	{
 		Kind:  kinds.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
@@ -92,6 +95,7 @@ var table = []Row{
 		Check:     ejfat.Check,
 		Takes:     takesUDP,
 		Unordered: true,
+		Network:   true,
 	},
 }
 

@@ -23,26 +23,24 @@ type outputError struct {
 
 func (e *outputError) Error() string { return fmt.Sprintf("on %s: %s", e.Node, e.Problem) }
 
-// CheckOutput asks the nodes with builder units whether they can write the output of a run of that number, or of any
-// with 0. It returns the highest number of a run that is recorded there already, and a sentence of each that has little
+// CheckOutput asks the nodes whether their hosts allow what their units are to use, and those with builder units whether
+// they can write the output of a run of that number, or of any with 0. It returns the highest number of a run that is recorded there already, and a sentence of each that has little
 // room. The error joins an *outputError of each that cannot.
 func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short []string, err error) {
-	if !c.cfg.WritesFiles() {
-		return 0, nil, nil
-	}
 	var mu sync.Mutex // guards the results
 	err = c.every(func(n *member) error {
-		if !n.view.GetBuilder() {
+		if !usesHost(&c.cfg, n.view) {
 			return nil
 		}
 		told, err := n.client.CheckOutput(ctx, &nodev1.CheckOutputRequest{
 			Configuration: c.cfg.Effective(),
 			Run:           run,
+			Seat:          n.view,
 			Term:          n.term,
 		})
 		switch {
 		case err != nil:
-			return &outputError{n.name, "it cannot say whether the output can be written: " + status.Convert(err).Message()}
+			return &outputError{n.name, "it cannot say whether it can write the output and open the inputs: " + status.Convert(err).Message()}
 		case told.GetProblem() != "":
 			return &outputError{n.name, told.GetProblem()}
 		}
@@ -58,13 +56,18 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short 
 	return last, short, err
 }
 
-// CheckOutputAt asks members of the cluster, in the order of ranks, whether those of them that would hold builder units
-// can write the output of a configuration.
+// usesHost tells whether the units of a seat use more of their host than its network and memory.
+func usesHost(c *config.Config, seat *nodev1.Member) bool {
+	return seat.GetBuilder() && c.WritesFiles() || seat.GetReadout() && c.Live()
+}
+
+// CheckOutputAt asks members of the cluster, in the order of ranks, whether they can have the units of a configuration,
+// as CheckOutput does.
 func CheckOutputAt(
 	ctx context.Context, id *certs.Identity, term tagnet.Term, cfg config.Config, members []cluster.Member,
 ) error {
 	roles := cfg.Roles()
-	if !cfg.WritesFiles() || len(members) < len(roles) {
+	if !cfg.WritesFiles() && !cfg.Live() || len(members) < len(roles) {
 		return nil
 	}
 	if err := prepareOutput(&cfg); err != nil {
@@ -74,7 +77,13 @@ func CheckOutputAt(
 	defer c.Release()
 	for rank, role := range roles {
 		m := members[rank]
-		one := &nodev1.Member{Name: m.Name, GrpcAddress: m.Meta.GRPCAddr, Builder: role.BU != config.None}
+		one := &nodev1.Member{
+			Name:        m.Name,
+			GrpcAddress: m.Meta.GRPCAddr,
+			Readout:     role.RU != config.None,
+			RuIndex:     uint32(max(role.RU, 0)),
+			Builder:     role.BU != config.None,
+		}
 		if err := c.dial(one); err != nil {
 			return err
 		}

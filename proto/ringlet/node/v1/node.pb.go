@@ -1707,13 +1707,15 @@ func (x *ProfileResponse) GetData() []byte {
 	return nil
 }
 
-// CheckOutputRequest asks about an output.
+// CheckOutputRequest asks about what a configuration would use of a host.
 type CheckOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// YAML of the configuration.
 	Configuration []byte `protobuf:"bytes,1,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	// Number of the run that is to begin; 0: not known yet.
 	Run uint32 `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	// The units that the node would have.
+	Seat *Member `protobuf:"bytes,3,opt,name=seat,proto3" json:"seat,omitempty"`
 	// Term of the control that asks.
 	Term          *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1764,6 +1766,13 @@ func (x *CheckOutputRequest) GetRun() uint32 {
 	return 0
 }
 
+func (x *CheckOutputRequest) GetSeat() *Member {
+	if x != nil {
+		return x.Seat
+	}
+	return nil
+}
+
 func (x *CheckOutputRequest) GetTerm() *Term {
 	if x != nil {
 		return x.Term
@@ -1774,7 +1783,7 @@ func (x *CheckOutputRequest) GetTerm() *Term {
 // CheckOutputResponse tells.
 type CheckOutputResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why it cannot be written, a sentence; empty if it can.
+	// Why an output cannot be written, or something may not be used, a sentence; empty if all is well.
 	Problem string `protobuf:"bytes,1,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The highest number of a run that is recorded there; 0: none.
 	LastRun uint32 `protobuf:"varint,2,opt,name=last_run,json=lastRun,proto3" json:"last_run,omitempty"`
@@ -2434,10 +2443,11 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1b\n" +
 	"\tlength_ms\x18\x02 \x01(\rR\blengthMs\"%\n" +
 	"\x0fProfileResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"w\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\xa4\x01\n" +
 	"\x12CheckOutputRequest\x12$\n" +
 	"\rconfiguration\x18\x01 \x01(\fR\rconfiguration\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\rR\x03run\x12)\n" +
+	"\x03run\x18\x02 \x01(\rR\x03run\x12+\n" +
+	"\x04seat\x18\x03 \x01(\v2\x17.ringlet.node.v1.MemberR\x04seat\x12)\n" +
 	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"d\n" +
 	"\x13CheckOutputResponse\x12\x18\n" +
 	"\aproblem\x18\x01 \x01(\tR\aproblem\x12\x19\n" +
@@ -2567,34 +2577,35 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	4,  // 17: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
 	11, // 18: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
 	28, // 19: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
-	4,  // 20: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
-	4,  // 21: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
-	22, // 22: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
-	4,  // 23: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
-	29, // 24: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
-	3,  // 25: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	8,  // 26: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	9,  // 27: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	16, // 28: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	18, // 29: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	20, // 30: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	23, // 31: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	25, // 32: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
-	30, // 33: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
-	5,  // 34: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	10, // 35: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	10, // 36: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	17, // 37: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	19, // 38: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	21, // 39: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	24, // 40: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	31, // 41: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
-	32, // 42: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
-	34, // [34:43] is the sub-list for method output_type
-	25, // [25:34] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	1,  // 20: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
+	4,  // 21: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
+	4,  // 22: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
+	22, // 23: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
+	4,  // 24: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
+	29, // 25: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
+	3,  // 26: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	8,  // 27: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	9,  // 28: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	16, // 29: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	18, // 30: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	20, // 31: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	23, // 32: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	25, // 33: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
+	30, // 34: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
+	5,  // 35: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	10, // 36: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	10, // 37: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	17, // 38: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	19, // 39: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	21, // 40: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	24, // 41: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	31, // 42: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	32, // 43: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
+	35, // [35:44] is the sub-list for method output_type
+	26, // [26:35] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }

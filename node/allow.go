@@ -1,0 +1,156 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"ringlet/internal/kinds"
+	"ringlet/node/config"
+	nodev1 "ringlet/proto/ringlet/node/v1"
+	"ringlet/readoutunit/source"
+)
+
+// Allowed is what a configuration may use of the host of a node, beside its network and memory: programs, sockets and
+// shared memory as inputs, and places for files. Who may load a configuration is no user of the host. Nil: everything.
+type Allowed struct {
+	rules map[string][]string // by kind: what is allowed, and what is below it; "" is all
+}
+
+// allowOutput is the kind of outputs that are files.
+const allowOutput = "output"
+
+// localKinds are the kinds of sources of which nothing is allowed unless a rule says so.
+func localKinds() (rows []source.Row) {
+	return slices.DeleteFunc(slices.Clone(source.Choices()), func(r source.Row) bool { return r.Feed == nil || r.Network })
+}
+
+// ParseAllowed reads rules: the name of a kind for all of it, or a kind, a colon and a path for that path and what is
+// below it. A plain name of shared memory is one in /dev/shm. Where no rule is of outputs, those below dir are allowed,
+// unless dir is the root.
+func ParseAllowed(rules []string, dir string) (*Allowed, error) {
+	a := &Allowed{map[string][]string{}}
+	rows := append(localKinds(), source.Row{Kind: kinds.Kind{Name: allowOutput}})
+	for _, rule := range rules {
+		kind, what, colon := strings.Cut(rule, ":")
+		row, err := kinds.Find("allow", rows, kind)
+		if err != nil {
+			return nil, err
+		}
+		if row.Takes != nil && what != "" && !strings.Contains(what, "/") {
+			what = row.Takes(what).Path
+		}
+		switch {
+		case colon && !filepath.IsAbs(what):
+			return nil, fmt.Errorf("%q has no absolute path behind its colon: give one, as in %s:/srv/daq, or leave out the "+
+				"colon to allow all of %s", rule, kind, kind)
+		case colon:
+			what = filepath.Clean(what)
+		}
+		a.rules[kind] = append(a.rules[kind], what)
+	}
+	if dir = filepath.Clean(dir); a.rules[allowOutput] == nil && dir != "/" {
+		a.rules[allowOutput] = []string{dir}
+	}
+	return a, nil
+}
+
+// permits tells whether an absolute path is allowed, as what it is of a kind.
+func (a *Allowed) permits(kind, path string) bool {
+	return slices.ContainsFunc(a.rules[kind], func(rule string) bool {
+		if rule == "" {
+			return true
+		}
+		rel, err := filepath.Rel(rule, path)
+		return err == nil && filepath.IsLocal(rel)
+	})
+}
+
+// Check says why a node with a seat may not have what a configuration uses of its host: a sentence that names the host
+// and the flag that would allow it. The configuration is complete.
+func (a *Allowed) Check(cfg *config.Config, seat *nodev1.Member) error {
+	if a == nil {
+		return nil
+	}
+	if seat.GetReadout() && cfg.Live() {
+		list, err := source.Inputs(cfg.Input)
+		if err != nil {
+			return err
+		}
+		division := cfg.Division()
+		for id, in := range list {
+			if division.Unit(id) == int(seat.GetRuIndex()) && !a.input(in) {
+				return refusedHere("input", in.Name, in.Kind.Name)
+			}
+		}
+	}
+	if seat.GetBuilder() {
+		return a.Files(cfg)
+	}
+	return nil
+}
+
+// Files says why the files of a configuration's outputs may not be where they are to be.
+func (a *Allowed) Files(cfg *config.Config) error {
+	if a == nil {
+		return nil
+	}
+	for _, one := range cfg.FileOutputs() {
+		path, err := filepath.Abs(one.Output)
+		if err != nil {
+			return err
+		}
+		if one.SingleFile() { // what becomes of it is beside it
+			path = filepath.Dir(path)
+		}
+		if !a.permits(allowOutput, path) {
+			return refusedHere("output", one.Output, allowOutput+":"+path)
+		}
+	}
+	return nil
+}
+
+// input tells whether a live source is allowed. Of a program, where only some are, the command must be of plain words:
+// it is a shell that runs it.
+func (a *Allowed) input(in source.Input) bool {
+	switch {
+	case in.Kind.Network:
+		return true
+	case slices.Contains(a.rules[in.Kind.Name], ""):
+		return true
+	case in.Kind.Text:
+		words := strings.Fields(in.Address)
+		if strings.ContainsFunc(in.Address, special) || len(words) == 0 || !filepath.IsAbs(words[0]) {
+			return false
+		}
+		return a.permits(in.Kind.Name, words[0])
+	case in.Kind.Takes == nil:
+		return false
+	}
+	path, err := filepath.Abs(in.Kind.Takes(in.Address).Path)
+	return err == nil && a.permits(in.Kind.Name, path)
+}
+
+// special tells of a character that may mean something to a shell.
+func special(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" /._-+=:,@%", r)
+}
+
+// mostNamed is how many bytes of an input are shown to whoever gave it.
+const mostNamed = 200
+
+// refusedHere is what a node answers to what its host does not allow.
+func refusedHere(setting, what, rule string) error {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "of this node"
+	}
+	if len(what) > mostNamed {
+		what = strings.ToValidUTF8(what[:mostNamed], "") + "…"
+	}
+	return fmt.Errorf("%s %q is not allowed on host %s: whoever starts ringlet node there must allow it with --allow %s",
+		setting, what, host, rule)
+}
