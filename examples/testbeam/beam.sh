@@ -27,7 +27,7 @@ begin() {
 	"$top/bin/ringlet" control --certs keys --state records --nodes "$nodes" --port "$port" --api "$api" --page "$page" "$@" 2> control.log &
 	jobs="$jobs $!"
 	for node in $(seq -f n%g 0 $((nodes - 1))); do
-		"$top/bin/ringlet" node --name "$node" --certs keys --join "127.0.0.1:$port" 2> "$node.log" &
+		"$top/bin/ringlet" node --name "$node" --certs keys --join "127.0.0.1:$port" --allow exec,unix,shm 2> "$node.log" &
 		jobs="$jobs $!"
 	done
 	export RINGLET_CONTROL="$api" RINGLET_CERTS=keys RINGLET_USER=shifter
