@@ -40,8 +40,12 @@ func (s *Stream) greet(ctx context.Context) (conn, error) {
 	defer stop()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	var a answer
-	if _, err = c.Write(s.hello()); err == nil {
+	hello := s.hello()
+	if _, err = c.Write(hello); err == nil {
 		a, err = readAnswer(c)
+	}
+	if err == nil {
+		a, err = s.prove(c, hello, a)
 	}
 	if err == nil && a.code != codeAccepted {
 		err = fmt.Errorf("the first answer has the code %d", a.code)
@@ -69,6 +73,7 @@ func (s *Stream) hello() []byte {
 		options = append(options, 1, 0, byte(len(name)), 0)
 		options = append(options, name...)
 	}
+	options = s.nonce(options)
 	h := append([]byte("RLFH"), streamVersion, typ)
 	h = binary.LittleEndian.AppendUint16(h, source)
 	h = binary.LittleEndian.AppendUint64(h, s.set.Run)

@@ -36,12 +36,15 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // StreamSettings are what a stream is opened with. The zero value is right for most.
 type StreamSettings struct {
-	Source    uint16 // id of the source; 0: whichever the input has
-	Type      uint8  // type of the fragments' banks; 0: 51 (TestDet)
-	Run       uint64 // number of the run; 0: any
-	Name      string // of the front-end, for logs and for who operates, at most 64 bytes of UTF-8
-	Keep      int    // bytes that are kept until they are safe, with 20 for each fragment; 0: 64 MiB
-	Unchecked bool   // no checksum is sent
+	Source uint16 // id of the source; 0: whichever the input has
+	Type   uint8  // type of the fragments' banks; 0: 51 (TestDet)
+	Run    uint64 // number of the run; 0: any
+	Name   string // of the front-end, for logs and for who operates, at most 64 bytes of UTF-8
+	// SecretFile is a file with the secret that an input tcp: asks for, as its ?secret=FILE; "": that of the environment
+	// variable RINGLET_SECRET_FILE, or none.
+	SecretFile string
+	Keep       int  // bytes that are kept until they are safe, with 20 for each fragment; 0: 64 MiB
+	Unchecked  bool // no checksum is sent
 }
 
 // Stream sends fragments to a readout unit, by the format of docs/format/frames.md. It keeps what is not safe, connects
@@ -50,6 +53,7 @@ type Stream struct {
 	// immutable after Dial
 	network, address string
 	set              StreamSettings
+	secret           []byte        // nil: none
 	alonePatience    time.Duration // of Close
 	safePatience     time.Duration
 	stop             context.CancelFunc
@@ -87,7 +91,12 @@ type StreamError struct {
 	Sentence string
 }
 
-func (e *StreamError) Error() string { return "the readout unit refuses this front-end: " + e.Sentence }
+func (e *StreamError) Error() string {
+	if e.Code == codeProve { // it is this end that refuses
+		return e.Sentence
+	}
+	return "the readout unit refuses this front-end: " + e.Sentence
+}
 
 // errGone says that a program has lost the readout unit that runs it.
 var errGone = errors.New("the readout unit that runs this program is gone")
@@ -122,6 +131,9 @@ func Dial(ctx context.Context, address string, set StreamSettings) (*Stream, err
 		more:    make(chan struct{}, 1),
 		room:    make(chan struct{}, 1),
 		keep:    keep{mem: make([]byte, set.Keep)},
+	}
+	if err := s.readSecret(); err != nil {
+		return nil, err
 	}
 	c, err := s.connect(ctx)
 	if err != nil {

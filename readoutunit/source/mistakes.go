@@ -7,6 +7,7 @@ import (
 	"ringlet/internal/address"
 	"ringlet/internal/kinds"
 	"ringlet/readoutunit/source/ejfat"
+	"ringlet/readoutunit/source/frames"
 	"ringlet/readoutunit/source/shmring"
 )
 
@@ -27,7 +28,7 @@ func (t Taken) clash(o Taken) (clash, alone bool) {
 	return false, false
 }
 
-func takesTCP(text string) Taken { return Taken{Listener: address.Listener("tcp", text)} }
+func takesTCP(text string) Taken { return Taken{Listener: address.Listener("tcp", frames.TCP(text))} }
 func takesUDP(text string) Taken {
 	return Taken{Listener: address.Listener("udp", ejfat.Where(text))}
 }

@@ -13,7 +13,11 @@ const longestPath = 107
 
 // CheckTCP says why no front-end could come in at host:port, whatever the host.
 func CheckTCP(text string) error {
-	if err := address.CheckListen(text); err != nil {
+	at, _, err := cutSecret(text)
+	if err != nil {
+		return err
+	}
+	if err := address.CheckListen(at); err != nil {
 		return fmt.Errorf("%w; a source is tcp:HOST:PORT, as tcp:127.0.0.1:9000, or tcp::9000 for every network of its host",
 			err)
 	}

@@ -15,14 +15,16 @@ import (
 // feed is a live.Feed of which the front-end's bytes come from one connection at a time.
 type feed struct {
 	// immutable after open
-	set   live.FeedSettings
-	store *store
-	ctx   context.Context // over with Close
-	stop  context.CancelFunc
-	addr  string        // where it listens
-	again time.Duration // first pause before a program is started again
-	yield time.Duration // how long a newcomer waits for a dead connection
+	set    live.FeedSettings
+	store  *store
+	ctx    context.Context // over with Close
+	stop   context.CancelFunc
+	addr   string        // where it listens
+	secret []byte        // that a front-end must prove to have; nil: it need not
+	again  time.Duration // first pause before a program is started again
+	yield  time.Duration // how long a newcomer waits for a dead connection
 
+	places places
 	seldom guard.Log
 	said   guard.Log // of a program
 	stats  counters

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,9 +16,6 @@ import (
 )
 
 const (
-	// maxConns is how many connections a feed has at once: one that is attached, and those that say hello or read why
-	// they are refused. More are closed at once.
-	maxConns = 16
 	// acceptPause is how long a feed waits when a connection could not be accepted, for want of descriptors say.
 	acceptPause = 100 * time.Millisecond
 )
@@ -32,12 +28,22 @@ var keepAlive = net.KeepAliveConfig{
 	Count:    3,
 }
 
-// OpenTCP listens on set.Address, host:port, for a front-end.
+// OpenTCP listens on set.Address, host:port, for a front-end. With ?secret=FILE behind it the front-end must prove that
+// it has what the file holds.
 func OpenTCP(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	if err := CheckTCP(set.Address); err != nil {
 		return nil, fmt.Errorf("input %s: %w", set.Name, err)
 	}
-	return listen(ctx, "tcp", set)
+	at, file, err := cutSecret(set.Address)
+	if err != nil || file == "" {
+		return listen(ctx, "tcp", set, nil)
+	}
+	secret, err := ReadSecret(file)
+	if err != nil {
+		return nil, fmt.Errorf("input %s has no secret: %w", set.Name, err)
+	}
+	set.Address = at
+	return listen(ctx, "tcp", set, secret)
 }
 
 // OpenUnix listens on set.Address, the path of a Unix-domain socket, for a front-end. A socket that a process left
@@ -49,7 +55,7 @@ func OpenUnix(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	if err := sweep(ctx, set.Address); err != nil {
 		return nil, fmt.Errorf("%w: input %s cannot listen there", err, set.Name)
 	}
-	return listen(ctx, "unix", set)
+	return listen(ctx, "unix", set, nil)
 }
 
 // sweep removes a socket at which nobody listens.
@@ -78,7 +84,7 @@ func sweep(ctx context.Context, path string) error {
 }
 
 // listen opens a feed that accepts front-ends.
-func listen(ctx context.Context, network string, set live.FeedSettings) (live.Feed, error) {
+func listen(ctx context.Context, network string, set live.FeedSettings, secret []byte) (live.Feed, error) {
 	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
 	var lis net.Listener
 	var err error
@@ -92,8 +98,12 @@ func listen(ctx context.Context, network string, set live.FeedSettings) (live.Fe
 			set.Name)
 	}
 	f := newFeed(ctx, set)
-	f.addr = lis.Addr().String()
+	f.addr, f.secret = lis.Addr().String(), secret
 	f.set.Log.Info("waits for a front-end", "address", network+":"+f.addr)
+	if secret == nil && !address.Near(lis.Addr()) {
+		f.set.Log.Warn("whoever reaches this address can send to the input, and end it: put ?secret=FILE behind the address, "+
+			"or listen on loopback", "address", f.addr)
+	}
 	f.wg.Go(func() {
 		<-f.ctx.Done()
 		_ = lis.Close()
@@ -104,7 +114,6 @@ func listen(ctx context.Context, network string, set live.FeedSettings) (live.Fe
 
 // accept serves front-ends until the feed is closed.
 func (f *feed) accept(lis net.Listener) {
-	var open atomic.Int32
 	for n := 0; ; n++ {
 		c, err := lis.Accept()
 		switch {
@@ -122,19 +131,22 @@ func (f *feed) accept(lis net.Listener) {
 				return
 			}
 			continue
-		case open.Load() >= maxConns:
-			f.refused(c.RemoteAddr().String(), fmt.Sprintf("%d connections are open already", maxConns))
-			f.tell(slog.LevelWarn, "a connection is closed, since too many are open", "most", maxConns)
-			_ = c.Close()
-			continue
 		}
-		where := c.RemoteAddr().String()
-		if c.RemoteAddr().Network() == "unix" {
+		where, host := c.RemoteAddr().String(), address.Host(c.RemoteAddr())
+		if host == "" {
 			where = fmt.Sprintf("connection %d", n)
 		}
-		open.Add(1)
+		if out := f.places.take(c, host, where); out.c != nil {
+			f.refused(out.where, "others came, and it had not said hello")
+			f.tell(slog.LevelWarn, "a connection is closed, since too many are open", "at", out.where, "most", maxConns,
+				"most of one host", maxOfHost)
+			_ = out.c.Close()
+			if out.c == c {
+				continue
+			}
+		}
 		f.wg.Go(func() {
-			defer open.Add(-1)
+			defer f.places.leave(c)
 			_, _ = f.serve(c.(carrier), where) // told in the log, and counted
 		})
 	}

@@ -1,6 +1,7 @@
 package frames
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,8 +39,9 @@ type session struct {
 	c    carrier
 	who  string // name of the front-end, and where it is
 
-	version uint8 // of the format that the front-end speaks; immutable once it is attached
-	state   state // the end of the run is this session's while it is attached, and is told to the feed after each read
+	said    []byte // its hello
+	version uint8  // of the format that the front-end speaks; immutable once it is attached
+	state   state  // the end of the run is this session's while it is attached, and is told to the feed after each read
 	from    uint64
 	waiting map[uint64]struct{} // events at from and above that were there when the front-end attached
 	typ     event.BankType
@@ -100,6 +102,11 @@ func (f *feed) serve(c carrier, where string) (uint64, error) {
 	if h.Name != "" {
 		s.who = cut(fmt.Sprintf("%q at %s", h.Name, where))
 	}
+	if refusal := s.authentic(h); refusal != nil {
+		s.refuse(*refusal)
+		return 0, errors.New(refusal.Sentence)
+	}
+	f.places.set(c, false)
 	if refusal := s.takeOver(h); refusal != nil {
 		s.refuse(*refusal)
 		return 0, errors.New(refusal.Sentence)
@@ -142,6 +149,7 @@ func (s *session) hello() (hello, error) {
 		n += k
 		h, _, broken := parseHello(b[:n])
 		if broken == nil || !errors.Is(broken, errShort) {
+			s.said = bytes.Clone(b[:n])
 			return h, broken
 		}
 		if n == helloSize {
@@ -239,6 +247,7 @@ func (s *session) detach(why error) {
 // refuse tells the front-end why its connection is closed, and counts it.
 func (s *session) refuse(a answer) {
 	f := s.feed
+	f.places.set(s.c, true)
 	f.refused(s.who, a.Sentence)
 	f.tell(slog.LevelWarn, "a front-end is refused", "frontend", s.who, "why", a.Sentence)
 	if f.ctx.Err() != nil {

@@ -43,7 +43,7 @@ const (
 const (
 	optionName     = 1 // of the front-end
 	optionSource   = 2 // name of the source: kept for later
-	optionSecret   = 3 // kept for later, and never told
+	optionSecret   = 3 // the front-end has a secret: its nonce
 	optionRequired = 1 << 15
 )
 
@@ -60,6 +60,8 @@ const (
 	badFormat
 	gaveUp   // fragments are in no file of this run
 	endTaken // Ringlet has the end of the run
+	_
+	prove // the front-end must prove that it has the secret
 )
 
 // Reasons of gaveUp.
@@ -105,6 +107,7 @@ type hello struct {
 	Name    string
 	Largest uint32 // bytes of the largest fragment that it will send; 0: it does not say
 	Named   string // what it calls its source: kept for later
+	Proves  bool   // it can prove that it has a secret
 }
 
 // answer is all that Ringlet says to a front-end. What A to D are is told by the code, in the document.
@@ -225,6 +228,8 @@ func (h *hello) options(b []byte) error {
 			}
 		case kind == optionSecret && n > maxSecret:
 			return broken("option %d of a hello has %d bytes, %d are the most", kind, n, maxSecret)
+		case kind == optionSecret:
+			h.Proves = n >= leastNonce
 		case kind&optionRequired != 0:
 			return broken("option %#x of a hello is unknown to this Ringlet, and the front-end says that it cannot do "+
 				"without it", kind)

@@ -1,0 +1,209 @@
+package frames
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ringlet/clients/frontend"
+	"ringlet/readoutunit/source/live"
+	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
+)
+
+// openSecret opens an input with a secret, and says where that is.
+func openSecret(t *testing.T) (*feed, string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	must.OK(t, os.WriteFile(file, []byte(strings.Repeat("s3cr3t", 4)+"\n"), 0o600))
+	l, err := OpenTCP(t.Context(), settings("127.0.0.1:0?secret="+file))
+	must.OK(t, err)
+	f := l.(*feed)
+	t.Cleanup(func() { must.OK(t, f.Close()) })
+	return f, file
+}
+
+// TestSecret: a front-end that has the secret is attached, by the client of this Ringlet.
+func TestSecret(t *testing.T) {
+	f, file := openSecret(t)
+	s, err := frontend.Dial(within(t), "tcp:"+f.Addr(), frontend.StreamSettings{Name: "a", SecretFile: file})
+	must.OK(t, err)
+	for e := range uint64(10) {
+		must.OK(t, s.Send(within(t), e, data(e)))
+	}
+	collect(t, f, 0, 10)
+	f.Safe(10)
+	must.OK(t, s.Leave(within(t)))
+}
+
+// TestNoSecret: who has none, or another, is told why, attaches nothing and ends nothing.
+func TestNoSecret(t *testing.T) {
+	f, _ := openSecret(t)
+	for name, h := range map[string]hello{
+		"of version 1":   {Version: first, Source: anySource},
+		"without secret": {Version: version, Source: anySource},
+	} {
+		p, a := connect(t, f, h)
+		if a.Code != badSource || !strings.Contains(a.Sentence, "asks for a secret") {
+			t.Errorf("%s: %+v", name, a)
+		}
+		p.closed()
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	must.OK(t, os.WriteFile(other, bytes.Repeat([]byte("x"), 32), 0o600))
+	_, err := frontend.Dial(within(t), "tcp:"+f.Addr(), frontend.StreamSettings{SecretFile: other})
+	if err == nil || !strings.Contains(err.Error(), "does not prove") {
+		t.Error(err)
+	}
+	_, err = frontend.Dial(within(t), "tcp:"+f.Addr(), frontend.StreamSettings{})
+	if err == nil || !strings.Contains(err.Error(), "asks for a secret") {
+		t.Error(err)
+	}
+	open := openTCP(t)
+	_, err = frontend.Dial(within(t), "tcp:"+open.Addr(), frontend.StreamSettings{SecretFile: other})
+	if err == nil || !strings.Contains(err.Error(), "asks for no secret") {
+		t.Error(err)
+	}
+	if n := f.Stats().Attached; n != 0 {
+		t.Errorf("%d are attached", n)
+	}
+}
+
+// TestForgedProof: a proof that is made without the secret, or of another connection, is none.
+func TestForgedProof(t *testing.T) {
+	f, _ := openSecret(t)
+	said := appendHello(nil, hello{Version: version, Source: anySource})
+	binary.LittleEndian.PutUint16(said[16:], uint16(optionSize+leastNonce))
+	said = append(said, optionSecret, 0, leastNonce, 0)
+	said = append(said, make([]byte, leastNonce)...)
+	var before answer
+	for _, last := range []string{"", "again"} {
+		c, err := net.Dial("tcp", f.Addr())
+		must.OK(t, err)
+		p := &peer{c.(*net.TCPConn), t}
+		p.send(said)
+		a := p.answer()
+		if a.Code != prove || len(a.Sentence) != 64 || a.Sentence == before.Sentence || a.A == before.A {
+			t.Fatalf("%+v, and before %+v", a, before)
+		}
+		before = a
+		p.send(append([]byte(proofMagic), proof([]byte("guess"+last), proofMagic, nil, said)...))
+		if a := p.answer(); a.Code != badSource || !strings.Contains(a.Sentence, "is another") {
+			t.Errorf("%+v", a)
+		}
+		p.closed()
+		must.OK(t, c.Close())
+	}
+}
+
+// TestSecretFiles: what is no secret is refused, with the file.
+func TestSecretFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		content string
+		mode    os.FileMode
+		why     string
+	}{
+		"short":  {"123456789012345\n", 0o600, "holds no secret"},
+		"long":   {strings.Repeat("x", maxSecret+1), 0o600, "holds no secret"},
+		"public": {strings.Repeat("x", 32), 0o644, "can be read or written by every user"},
+	} {
+		file := filepath.Join(dir, name)
+		must.OK(t, os.WriteFile(file, []byte(c.content), c.mode))
+		must.OK(t, os.Chmod(file, c.mode))
+		if _, err := ReadSecret(file); err == nil || !strings.Contains(err.Error(), c.why) || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, text := range []string{"127.0.0.1:0?secret=", "127.0.0.1:0?secrte=a", "127.0.0.1?secret=a"} {
+		if CheckTCP(text) == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}
+
+// TestSilentStrangersKeepNobodyOut: those who say nothing have all places, and come again; a front-end gets in.
+func TestSilentStrangersKeepNobodyOut(t *testing.T) {
+	f := openTCP(t)
+	over := make(chan struct{})
+	defer close(over)
+	for range 2 * maxConns {
+		go func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				c, err := net.DialTimeout("tcp", f.Addr(), patiently.Long)
+				if err != nil {
+					return
+				}
+				_ = c.SetReadDeadline(time.Now().Add(patiently.Long))
+				_, _ = c.Write([]byte("R"))
+				_, _ = c.Read(make([]byte, 100)) // until it must make room
+				_ = c.Close()
+				time.Sleep(10 * time.Millisecond)
+			}
+		}()
+	}
+	await(t, f, "strangers make room", func(s live.Stats) bool { return s.Refused > maxConns })
+	s, err := frontend.Dial(within(t), "tcp:"+f.Addr(), frontend.StreamSettings{})
+	must.OK(t, err)
+	must.OK(t, s.Leave(within(t)))
+}
+
+// fakeConn is a connection of the tests of places.
+type fakeConn struct{ n int }
+
+func (*fakeConn) Close() error { return nil }
+
+// TestPlaces: the oldest idle one makes room, of the same host where that has too many.
+func TestPlaces(t *testing.T) {
+	var p places
+	conns := make([]io.Closer, 30)
+	for i := range conns {
+		conns[i] = &fakeConn{i}
+	}
+	take := func(i int, host string) int {
+		out := p.take(conns[i], host, fmt.Sprint(i))
+		if out.c == nil {
+			return -1
+		}
+		return out.c.(*fakeConn).n
+	}
+	for i := range maxOfHost {
+		if out := take(i, "a"); out != -1 {
+			t.Fatalf("%d makes room for %d", out, i)
+		}
+	}
+	p.set(conns[0], false)
+	if out := take(8, "a"); out != 1 { // 0 has said hello
+		t.Errorf("%d makes room", out)
+	}
+	for i := 9; i < 17; i++ {
+		if out := take(i, "b"); out != -1 {
+			t.Errorf("%d makes room for %d", out, i)
+		}
+	}
+	if out := take(17, "c"); out != 2 { // the oldest of all
+		t.Errorf("%d makes room", out)
+	}
+	for i := range conns {
+		p.set(conns[i], false)
+	}
+	if out := take(18, "d"); out != 18 {
+		t.Errorf("%d makes room where all have said hello", out)
+	}
+	p.leave(conns[0])
+	if out := take(19, "d"); out != -1 {
+		t.Errorf("%d makes room for one that has a place", out)
+	}
+}
