@@ -65,8 +65,8 @@ func (s *Stream) prove(c io.ReadWriter, hello []byte, a answer) (answer, error) 
 	case s.secret == nil:
 		return a, nil
 	case a.code != codeProve:
-		return a, &StreamError{Code: codeProve, Sentence: "the readout unit asks for no secret, and this front-end has one, " +
-			"which proves who that is: put ?secret=FILE behind the address of the input, or leave it out here"}
+		return a, &StreamError{Code: codeProve, Sentence: "the readout unit asks for no secret, and this front-end has " +
+			"one, which proves who that is: put ?secret=FILE behind the address of the input, or leave it out here"}
 	}
 	nonce := binary.LittleEndian.AppendUint64(nil, a.a)
 	nonce = binary.LittleEndian.AppendUint64(nonce, a.b)

@@ -58,23 +58,24 @@ func (a *auditor) ready() error {
 	if !broken {
 		return nil
 	}
-	return a.write(caller{Name: string(certs.RoleControl)}, "write the audit log again after entries were lost", nil)
+	return a.write(caller{Name: string(certs.RoleControl)}, "write the audit log again after entries were lost", "", nil)
 }
 
 // write puts an entry down. The answer is ok where err is nil.
-func (a *auditor) write(c caller, action string, err error) error {
+func (a *auditor) write(c caller, action, arguments string, err error) error {
 	answer, obeyed := "ok", true
 	if err != nil {
 		answer, obeyed = status.Convert(asStatus(err)).Message(), !isRefusal(err)
 	}
 	entry := &ecsv1.AuditEntry{
-		At:      timestamppb.New(a.now()),
-		User:    c.Name,
-		Role:    c.Role,
-		Address: c.Address,
-		Action:  action,
-		Allowed: obeyed,
-		Answer:  answer,
+		At:        timestamppb.New(a.now()),
+		User:      c.Name,
+		Role:      c.Role,
+		Address:   c.Address,
+		Action:    action,
+		Allowed:   obeyed,
+		Answer:    answer,
+		Arguments: arguments,
 	}
 	fail := a.records.Audit(entry)
 	a.mu.Lock()
@@ -89,7 +90,7 @@ func (a *auditor) write(c caller, action string, err error) error {
 }
 
 // refusal writes that somebody was refused, unless that was too often of late.
-func (a *auditor) refusal(c caller, action string, err error) error {
+func (a *auditor) refusal(c caller, action, arguments string, err error) error {
 	write, skipped := a.spend(identity{c.Name, c.Role})
 	if !write {
 		return nil
@@ -97,7 +98,7 @@ func (a *auditor) refusal(c caller, action string, err error) error {
 	if skipped > 0 {
 		action = fmt.Sprintf("%s (and %d more refusals before it that are not written one by one)", action, skipped)
 	}
-	return a.write(c, action, err)
+	return a.write(c, action, arguments, err)
 }
 
 // spend tells whether one more refusal is to be written, and how many were not since the last that was.

@@ -39,7 +39,7 @@ func TestWhatCountsAsObeyed(t *testing.T) {
 	} {
 		log := &auditLog{}
 		a := &auditor{records: log, log: quiet(), now: time.Now}
-		if err := a.write(caller{Name: "alice"}, "command start", c.err); err != nil ||
+		if err := a.write(caller{Name: "alice"}, "command start", "", c.err); err != nil ||
 			log.entries[0].GetAllowed() != c.obeyed {
 			t.Errorf("%v: %v, %v", c.err, log.entries, err)
 		}
@@ -55,7 +55,7 @@ func TestRefusalsAreBoundedInTheAuditLog(t *testing.T) {
 		now := time.Unix(0, 0)
 		a := &auditor{records: log, log: quiet(), now: func() time.Time { return now }}
 		try := func(c caller) {
-			if err := a.refusal(c, "command start", &roleError{}); err != nil {
+			if err := a.refusal(c, "command start", "", &roleError{}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -64,7 +64,7 @@ func TestRefusalsAreBoundedInTheAuditLog(t *testing.T) {
 		}
 		try(caller{Name: "alice", Role: ecsv1.Role_ROLE_OPERATOR})
 		for range 20 {
-			if err := a.write(viewer, "release control", nil); err != nil {
+			if err := a.write(viewer, "release control", "", nil); err != nil {
 				t.Error(err)
 			}
 		}

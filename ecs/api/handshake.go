@@ -64,5 +64,5 @@ func (a *auditor) handshake(address string, err error) {
 		a.log.Debug("a connection without a handshake", "address", address, "err", err)
 		return
 	}
-	_ = a.refusal(caller{Name: unknown, Address: address}, "connect", &identityError{certs.Explain(err).Error()})
+	_ = a.refusal(caller{Name: unknown, Address: address}, "connect", "", &identityError{certs.Explain(err).Error()})
 }

@@ -89,10 +89,10 @@ func (s *callerStream) Context() context.Context { return s.ctx }
 
 // written puts a call into the audit log where it belongs there.
 func (s *Server) written(c caller, method string, req any, err error) {
-	action := shortName(method)
+	action, arguments := shortName(method), ""
 	switch r := req.(type) {
 	case *ecsv1.CommandRequest:
-		action = "command " + quoteWord(r.GetCommand())
+		action, arguments = "command "+quoteWord(r.GetCommand()), spoken(r.GetArguments())
 		if node := r.GetArguments()["node"]; node != "" {
 			action += " " + quoteWord(node)
 		}
@@ -115,7 +115,7 @@ func (s *Server) written(c caller, method string, req any, err error) {
 	if isRefusal(err) {
 		write = s.audit.refusal
 	}
-	if fail := write(c, action, err); fail != nil && c.Name != unknown {
+	if fail := write(c, action, arguments, err); fail != nil && c.Name != unknown {
 		s.alarm(fmt.Sprintf("%s of %s was answered and could not be written to the audit log", action, c.Name))
 	}
 }

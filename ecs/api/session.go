@@ -130,11 +130,11 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, token string) (st
 	}
 	word, err := s.sessions.redeem(token, s.now())
 	if err != nil {
-		_ = s.audit.refusal(c, "open a session", err)
+		_ = s.audit.refusal(c, "open a session", "", err)
 		return "", err
 	}
 	c.Name, c.Role = certs.SessionName, ecsv1.Role_ROLE_ADMIN
-	if err := s.audit.write(c, "open a session", nil); err != nil {
+	if err := s.audit.write(c, "open a session", "", nil); err != nil {
 		return "", err
 	}
 	s.keep()

@@ -168,7 +168,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = s.sameOrigin(r)
 	}
 	if err != nil {
-		_ = s.audit.refusal(caller, r.Method+" "+quote(r.URL.Path), err)
+		_ = s.audit.refusal(caller, r.Method+" "+quote(r.URL.Path), "", err)
 		writeError(w, err)
 		return
 	}

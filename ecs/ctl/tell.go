@@ -212,11 +212,22 @@ func writeCheck(w io.Writer, r *ecsv1.CheckConfigurationResponse) error {
 
 func writeAudit(w io.Writer, r *ecsv1.ListAuditResponse) error {
 	t := newTable(w)
-	t.row("at", "who", "role", "from", "what", "answer")
+	t.row("at", "who", "role", "from", "what", "with", "answer")
 	for _, e := range r.GetEntries() {
-		t.row(at(e.GetAt()), e.GetUser(), roleName(e.GetRole()), e.GetAddress(), e.GetAction(), e.GetAnswer())
+		t.row(at(e.GetAt()), e.GetUser(), roleName(e.GetRole()), e.GetAddress(), e.GetAction(),
+			brief(e.GetArguments()), e.GetAnswer())
 	}
 	return t.end()
+}
+
+// mostArguments is how much of the arguments stands in the table, in characters; all of them are in the JSON.
+const mostArguments = 80
+
+func brief(s string) string {
+	if r := []rune(s); len(r) > mostArguments {
+		return string(r[:mostArguments-1]) + "…"
+	}
+	return s
 }
 
 // writeHelp lists all commands, or explains one.

@@ -101,8 +101,8 @@ func listen(ctx context.Context, network string, set live.FeedSettings, secret [
 	f.addr, f.secret = lis.Addr().String(), secret
 	f.set.Log.Info("waits for a front-end", "address", network+":"+f.addr)
 	if secret == nil && !address.Near(lis.Addr()) {
-		f.set.Log.Warn("whoever reaches this address can send to the input, and end it: put ?secret=FILE behind the address, "+
-			"or listen on loopback", "address", f.addr)
+		f.set.Log.Warn("whoever reaches this address can send to the input, and end it: put ?secret=FILE behind the "+
+			"address, or listen on loopback", "address", f.addr)
 	}
 	f.wg.Go(func() {
 		<-f.ctx.Done()

@@ -118,7 +118,8 @@ func TestSecretFiles(t *testing.T) {
 		file := filepath.Join(dir, name)
 		must.OK(t, os.WriteFile(file, []byte(c.content), c.mode))
 		must.OK(t, os.Chmod(file, c.mode))
-		if _, err := ReadSecret(file); err == nil || !strings.Contains(err.Error(), c.why) || !strings.Contains(err.Error(), file) {
+		_, err := ReadSecret(file)
+		if err == nil || !strings.Contains(err.Error(), c.why) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -4187,7 +4187,9 @@ type AuditEntry struct {
 	// It was obeyed.
 	Allowed bool `protobuf:"varint,7,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// What was answered: "ok" or the error.
-	Answer        string `protobuf:"bytes,8,opt,name=answer,proto3" json:"answer,omitempty"`
+	Answer string `protobuf:"bytes,8,opt,name=answer,proto3" json:"answer,omitempty"`
+	// What a command was asked with, in one line; what looks like a secret is masked.
+	Arguments     string `protobuf:"bytes,9,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4274,6 +4276,13 @@ func (x *AuditEntry) GetAllowed() bool {
 func (x *AuditEntry) GetAnswer() string {
 	if x != nil {
 		return x.Answer
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetArguments() string {
+	if x != nil {
+		return x.Arguments
 	}
 	return ""
 }
@@ -4635,7 +4644,7 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\x10ListAuditRequest\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\"I\n" +
 	"\x11ListAuditResponse\x124\n" +
-	"\aentries\x18\x01 \x03(\v2\x1a.ringlet.ecs.v1.AuditEntryR\aentries\"\xf2\x01\n" +
+	"\aentries\x18\x01 \x03(\v2\x1a.ringlet.ecs.v1.AuditEntryR\aentries\"\x90\x02\n" +
 	"\n" +
 	"AuditEntry\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12*\n" +
@@ -4645,7 +4654,8 @@ const file_ringlet_ecs_v1_ecs_proto_rawDesc = "" +
 	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x16\n" +
 	"\x06action\x18\x06 \x01(\tR\x06action\x12\x18\n" +
 	"\aallowed\x18\a \x01(\bR\aallowed\x12\x16\n" +
-	"\x06answer\x18\b \x01(\tR\x06answer*P\n" +
+	"\x06answer\x18\b \x01(\tR\x06answer\x12\x1c\n" +
+	"\targuments\x18\t \x01(\tR\targuments*P\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vROLE_VIEWER\x10\x01\x12\x11\n" +
