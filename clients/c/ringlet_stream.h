@@ -36,6 +36,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -81,6 +82,8 @@ typedef struct {
     size_t batch;     /* bytes that are gathered before they are sent; 0: each fragment is sent at once */
     void (*given_up)(void *context, const ringlet_stream_given_up *what); /* is told; may be NULL */
     void *context;
+    const char *secret; /* file with the secret that an input tcp: asks for, as its ?secret=FILE; NULL: that of the
+                           environment variable RINGLET_SECRET_FILE, or none */
 } ringlet_stream_settings;
 
 typedef struct {
@@ -97,8 +100,8 @@ typedef struct {
     /* of this header alone */
     ringlet_stream_settings set;
     char address[256], why[1024], gave[400]; /* gave: the first that was given up */
-    unsigned char hello[96], in[32 + 512], *mem;
-    size_t hello_size, greeted, got, looked;
+    unsigned char hello[128 + 36], secret[256], in[32 + 512], *mem; /* hello: and the proof behind it */
+    size_t hello_size, to_greet, secret_size, greeted, got, looked;
     uint64_t tail, sent, head, last, end; /* tail ≤ sent ≤ head: positions in mem, at their remainder by set.keep */
     struct { uint64_t from, behind; } lost[64]; /* given up whole: nothing of these events is awaited */
     int losts;
@@ -160,6 +163,92 @@ static inline uint32_t ringlet_st__crc(const ringlet_stream *s, uint32_t c, cons
     for (; n > 0; n--)
         c = s->crc[0][(c ^ *b++) & 0xFF] ^ c >> 8;
     return c;
+}
+
+/* SHA-256 of up to two pieces, as FIPS 180-4 has it. */
+static inline uint32_t ringlet_st__turn(uint32_t x, int n) { return x >> n | x << (32 - n); }
+static inline void ringlet_st__block(uint32_t h[8], const unsigned char *b) {
+    static const uint32_t k[64] = {
+        0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01,
+        0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc,
+        0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147,
+        0x06ca6351, 0x14292967, 0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+        0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08,
+        0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208,
+        0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+    uint32_t w[64], v[8];
+    memcpy(v, h, sizeof v);
+    for (int i = 0; i < 64; i++) {
+        if (i < 16)
+            w[i] = (uint32_t)b[4 * i] << 24 | (uint32_t)b[4 * i + 1] << 16 | (uint32_t)b[4 * i + 2] << 8 | b[4 * i + 3];
+        else
+            w[i] = w[i - 16] + w[i - 7] +
+                   (ringlet_st__turn(w[i - 15], 7) ^ ringlet_st__turn(w[i - 15], 18) ^ w[i - 15] >> 3) +
+                   (ringlet_st__turn(w[i - 2], 17) ^ ringlet_st__turn(w[i - 2], 19) ^ w[i - 2] >> 10);
+        uint32_t t = v[7] + (ringlet_st__turn(v[4], 6) ^ ringlet_st__turn(v[4], 11) ^ ringlet_st__turn(v[4], 25)) +
+                     ((v[4] & v[5]) ^ (~v[4] & v[6])) + k[i] + w[i];
+        uint32_t u = (ringlet_st__turn(v[0], 2) ^ ringlet_st__turn(v[0], 13) ^ ringlet_st__turn(v[0], 22)) +
+                     ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
+        memmove(v + 1, v, 7 * sizeof v[0]);
+        v[4] += t;
+        v[0] = t + u;
+    }
+    for (int i = 0; i < 8; i++)
+        h[i] += v[i];
+}
+/* One pass of HMAC: pad, then size bytes of data, 1024 at most. */
+static inline void ringlet_st__pass(const unsigned char key[64], unsigned char pad, const unsigned char *data, size_t size,
+                                    unsigned char out[32]) {
+    uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    unsigned char m[64 + 1024 + 72] = {0};
+    size_t n = pad == 0 ? 0 : 64;
+    for (size_t i = 0; i < n; i++)
+        m[i] = key[i] ^ pad;
+    memcpy(m + n, data, size);
+    n += size;
+    uint64_t bits = 8 * (uint64_t)n;
+    m[n++] = 0x80;
+    n = (n + 8 + 63) / 64 * 64;
+    for (int i = 0; i < 8; i++)
+        m[n - 1 - (size_t)i] = (unsigned char)(bits >> 8 * i);
+    for (size_t i = 0; i < n; i += 64)
+        ringlet_st__block(h, m + i);
+    for (int i = 0; i < 32; i++)
+        out[i] = (unsigned char)(h[i / 4] >> (24 - 8 * (i % 4)));
+}
+/* HMAC-SHA256 with the secret: of who proves, the readout unit's nonce and the hello. */
+static inline void ringlet_st__prove(const ringlet_stream *s, const char *who, const unsigned char *nonce, unsigned char out[32]) {
+    unsigned char key[64] = {0}, text[4 + 24 + sizeof s->hello], inner[32];
+    if (s->secret_size > sizeof key)
+        ringlet_st__pass(key, 0, s->secret, s->secret_size, key);
+    else
+        memcpy(key, s->secret, s->secret_size);
+    memcpy(text, who, 4);
+    memcpy(text + 4, nonce, 24);
+    memcpy(text + 28, s->hello, s->hello_size);
+    ringlet_st__pass(key, 0x36, text, 28 + s->hello_size, inner);
+    ringlet_st__pass(key, 0x5c, inner, sizeof inner, out);
+}
+
+/* Reads the file of the secret, if there is one. */
+static inline int ringlet_st__secret(ringlet_stream *s, const char *address) {
+    unsigned char b[259];
+    const char *name = s->set.secret != NULL ? s->set.secret : getenv("RINGLET_SECRET_FILE");
+    s->set.secret = NULL; /* the caller's */
+    if (name == NULL || name[0] == 0 || strncmp(address, "tcp:", 4) != 0)
+        return 0;
+    FILE *file = fopen(name, "rb");
+    if (file == NULL)
+        return ringlet_st__fail(s, RINGLET_STREAM_SETTINGS, "the secret cannot be read: %s: %s", name, strerror(errno));
+    size_t n = fread(b, 1, sizeof b, file);
+    fclose(file);
+    while (n > 0 && (b[n - 1] == '\n' || b[n - 1] == '\r'))
+        n--;
+    if (n < 16 || n > sizeof s->secret)
+        return ringlet_st__fail(s, RINGLET_STREAM_SETTINGS, "%s holds no secret of 16 to 256 bytes: give the file that the "
+                                "input has", name);
+    memcpy(s->secret, b, s->secret_size = n);
+    return 0;
 }
 
 /* Copies into the memory at its head, or out of it, around its end. */
@@ -258,6 +347,12 @@ static inline void ringlet_st__connect(ringlet_stream *s) {
     int done = -1;
     s->until = ringlet_st__now() + 5000;
     s->state = RINGLET_ST__CONNECTING;
+    s->to_greet = s->hello_size;
+    if (s->secret_size > 0 && getrandom(s->hello + s->hello_size - 24, 24, 0) != 24) {
+        ringlet_st__fail(s, 0, "%s: the system gives no random numbers: %s", s->address, strerror(errno));
+        ringlet_st__lost(s);
+        return;
+    }
     if (strncmp(s->address, "unix:", 5) == 0) {
         struct sockaddr_un to;
         memset(&to, 0, sizeof to);
@@ -318,6 +413,33 @@ static inline void ringlet_st__accepted(ringlet_stream *s, uint64_t from, uint64
     ringlet_st__resume(s, from > s->safe ? from : s->safe);
 }
 
+/* Takes the readout unit's proof that it has the secret, and says this front-end's. 0: go on. */
+static inline int ringlet_st__proven(ringlet_stream *s, const unsigned char *head, const char *sentence) {
+    unsigned char want[32], wrong = 0;
+    char text[65];
+    if (head[5] != 10) {
+        s->error = ringlet_st__fail(s, RINGLET_STREAM_REFUSED, "the readout unit at %s asks for no secret, and this front-end has "
+                                    "one, which proves who that is: put ?secret=FILE behind the address of the input, or leave "
+                                    "it out here", s->address);
+        return 1;
+    }
+    ringlet_st__prove(s, "RLFS", head + 8, want);
+    for (size_t i = 0; i < sizeof want; i++)
+        snprintf(text + 2 * i, 3, "%02x", want[i]);
+    wrong = strlen(sentence) != 64;
+    for (size_t i = 0; i < 64 && sentence[i] != 0; i++)
+        wrong |= (unsigned char)(text[i] ^ sentence[i]);
+    if (wrong != 0) {
+        s->error = ringlet_st__fail(s, RINGLET_STREAM_REFUSED, "the readout unit at %s does not prove that it has the secret of "
+                                    "this front-end: give both the same file, and look who listens there", s->address);
+        return 1;
+    }
+    memcpy(s->hello + s->hello_size, "RLFP", 4);
+    ringlet_st__prove(s, "RLFP", head + 8, s->hello + s->hello_size + 4);
+    s->to_greet = s->hello_size + 36;
+    return 0;
+}
+
 /* Takes one answer. 0: go on. */
 static inline int ringlet_st__answer(ringlet_stream *s, const unsigned char *head, const char *sentence) {
     uint64_t a, b = 0, most = s->last > s->next ? s->last : s->next;
@@ -332,6 +454,8 @@ static inline int ringlet_st__answer(ringlet_stream *s, const unsigned char *hea
         return 1;
     }
     if (s->state == RINGLET_ST__GREETING) {
+        if (s->secret_size > 0 && head[4] == 2 && s->to_greet == s->hello_size)
+            return ringlet_st__proven(s, head, sentence);
         if (head[5] != 0 || head[4] != 2) {
             ringlet_st__fail(s, 0, "%s: the first answer has the version %u and the code %u", s->address, head[4], head[5]);
             return 1;
@@ -440,7 +564,7 @@ static inline void ringlet_st__write(ringlet_stream *s) {
 
 /* Says hello, or what is left of it. */
 static inline void ringlet_st__greet(ringlet_stream *s) {
-    ssize_t n = send(s->fd, s->hello + s->greeted, s->hello_size - s->greeted, MSG_NOSIGNAL);
+    ssize_t n = send(s->fd, s->hello + s->greeted, s->to_greet - s->greeted, MSG_NOSIGNAL);
     if (n >= 0) {
         s->greeted += (size_t)n;
     } else if (errno != EAGAIN && errno != EINTR) {
@@ -463,7 +587,7 @@ static inline void ringlet_st__step(ringlet_stream *s, int64_t ms) {
     if (s->state != RINGLET_ST__OPEN && s->until - now < ms)
         ms = s->until > now ? s->until - now : 0;
     struct pollfd p = {s->fd, POLLIN, 0};
-    if (s->state == RINGLET_ST__CONNECTING || (s->state == RINGLET_ST__GREETING && s->greeted < s->hello_size) ||
+    if (s->state == RINGLET_ST__CONNECTING || (s->state == RINGLET_ST__GREETING && s->greeted < s->to_greet) ||
         (s->state == RINGLET_ST__OPEN && s->sent < s->head))
         p.events |= POLLOUT;
     int ready = poll(&p, 1, (int)(ms < 1000 ? ms : 1000));
@@ -478,7 +602,7 @@ static inline void ringlet_st__step(ringlet_stream *s, int64_t ms) {
         s->state = RINGLET_ST__GREETING;
         s->until = now + 10000;
     }
-    if (ready > 0 && s->state == RINGLET_ST__GREETING && s->greeted < s->hello_size)
+    if (ready > 0 && s->state == RINGLET_ST__GREETING && s->greeted < s->to_greet)
         ringlet_st__greet(s);
     if (ready > 0 && s->state >= RINGLET_ST__GREETING && (p.revents & (POLLIN | POLLERR | POLLHUP)))
         ringlet_st__receive(s);
@@ -569,6 +693,8 @@ static inline int ringlet_stream_open(ringlet_stream *s, const char *address, co
                                 s->set.keep, RINGLET_ST__MOST + RINGLET_ST__HEADER);
     if (s->set.type < 0 || s->set.type > 254 || (s->set.has_source && (s->set.source < 0 || s->set.source > 65534)))
         return ringlet_st__fail(s, s->error = RINGLET_STREAM_SETTINGS, "a type is 1 to 254, and a source 0 to 65534");
+    if ((s->error = ringlet_st__secret(s, address)) != 0)
+        return s->error;
     if ((s->mem = (unsigned char *)malloc(s->set.keep)) == NULL)
         return ringlet_st__fail(s, s->error = RINGLET_STREAM_SYSTEM, "no memory for %zu bytes that are kept", s->set.keep);
     snprintf(s->address, sizeof s->address, "%s", address);
@@ -582,6 +708,12 @@ static inline int ringlet_stream_open(ringlet_stream *s, const char *address, co
     memcpy(s->hello + 16, &options, 2);
     if (n > 0)
         memcpy(s->hello + 24, option, 4), memcpy(s->hello + 28, name, n);
+    if (s->secret_size > 0) {
+        uint16_t nonce[2] = {3, 24};
+        memcpy(s->hello + 24 + options, nonce, 4); /* and 24 bytes that are new for each connection */
+        options = (uint16_t)(options + 28);
+        memcpy(s->hello + 16, &options, 2);
+    }
     s->hello_size = 24 + (size_t)options;
     s->set.name = NULL; /* the caller's */
     while (s->error == 0 && s->state != RINGLET_ST__OPEN) {

@@ -14,6 +14,8 @@ checksum of their own: CRC-32C takes too long in Python.
 """
 
 import collections
+import hashlib
+import hmac
 import os
 import socket
 import struct
@@ -26,13 +28,14 @@ _HELLO = struct.Struct("<4sBBHQHHI")
 _OPTION = struct.Struct("<HH")
 _HEAD = struct.Struct("<4sBBHQQ")  # of an answer; all that one of version 1 has
 _REST = struct.Struct("<II")
-_ACCEPTED, _OUTCOME, _GIVEN_UP, _END_TAKEN = 0, 1, 7, 8
+_ACCEPTED, _OUTCOME, _GIVEN_UP, _END_TAKEN, _PROVE = 0, 1, 7, 8, 10
 _FRAME = struct.Struct("<QIBBHI")
 _MARK = 0x5246
 _UNCHECKED, _END, _TYPED = 1, 2, 4
 _MOST = 65535  # bytes of a fragment
 _BATCH = 1 << 18  # bytes that are sent at once
 _SENTENCE = 512  # bytes of the longest sentence of an answer
+_NONCE = 24  # bytes of a front-end's
 _RANGES = 256  # that are remembered of what was given up
 
 # Seconds that close waits if it is not told how many: for anything new; without a readout unit; without one, when all is
@@ -41,10 +44,10 @@ _CLOSE, _ALONE, _SAFE, _LEAVE = 300, 60, 5, 5
 
 
 class Refused(Exception):
-    """The readout unit refuses this front-end: code as in docs/format/frames.md, and why."""
+    """The readout unit refuses this front-end, or with code 10 this front-end it: docs/format/frames.md. And why."""
 
     def __init__(self, code, sentence):
-        super().__init__("the readout unit refuses this front-end: " + sentence)
+        super().__init__(sentence if code == _PROVE else "the readout unit refuses this front-end: " + sentence)
         self.code = code
 
 
@@ -72,14 +75,17 @@ class Stream:
     name     of the front-end, for logs and for who operates
     keep     bytes that are kept until they are safe
     timeout  seconds to wait for the readout unit, None: for ever; then TimeoutError
+    secret   file with the secret that an input tcp: asks for, as its ?secret=FILE; None: that of the environment
+             variable RINGLET_SECRET_FILE, or none
     """
 
-    def __init__(self, address, source=None, type=None, run=0, name="", keep=64 << 20, timeout=None):
+    def __init__(self, address, source=None, type=None, run=0, name="", keep=64 << 20, timeout=None, secret=None):
         self._address = address
+        self._secret = _read_secret(address, secret)
         label = name.encode()[:64].decode(errors="ignore").encode()  # whole characters
         options = _OPTION.pack(1, len(label)) + label if label else b""
-        self._hello = _HELLO.pack(b"RLFH", _VERSION, 255 if type is None else type,
-                                  0xFFFF if source is None else source, run, len(options), 0, 0) + options
+        self._options = options
+        self._says = (255 if type is None else type, 0xFFFF if source is None else source, run)
         self._most = keep
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)  # something has its outcome, or the stream has failed
@@ -379,8 +385,7 @@ class Stream:
             conn = None
             try:
                 conn = _open(self._address)
-                conn.sendall(self._hello)
-                answer = _answer(conn)
+                answer = self._greet(conn)
                 if answer[0] != _ACCEPTED:
                     raise ConnectionError("the first answer has the code %d" % answer[0])
                 conn.patience(None)
@@ -403,6 +408,27 @@ class Stream:
             pause = min(2 * pause, 1)
         return None
 
+    def _greet(self, conn):
+        """Say hello, and prove the secret when the readout unit has; the answer behind that."""
+        options = self._options
+        if self._secret is not None:
+            options += _OPTION.pack(3, _NONCE) + os.urandom(_NONCE)
+        hello = _HELLO.pack(b"RLFH", _VERSION, *self._says, len(options), 0, 0) + options
+        conn.sendall(hello)
+        answer = _answer(conn)
+        if self._secret is None:
+            return answer
+        if answer[0] != _PROVE:
+            raise Refused(_PROVE, "the readout unit asks for no secret, and this front-end has one, which proves who that "
+                                  "is: put ?secret=FILE behind the address of the input, or leave it out here")
+        text = struct.pack("<QQII", *answer[1:5]) + hello
+        own = hmac.new(self._secret, b"RLFS" + text, hashlib.sha256).hexdigest()
+        if not hmac.compare_digest(own.encode(), answer[5].encode()):
+            raise Refused(_PROVE, "the readout unit does not prove that it has the secret of this front-end: give both "
+                                  "the same file, and look who listens at the address")
+        conn.sendall(b"RLFP" + hmac.new(self._secret, b"RLFP" + text, hashlib.sha256).digest())
+        return _answer(conn)
+
     def _accepted(self, conn, event, number, window, largest):
         with self._lock:
             if number == 0 or number != self._number:  # what has no outcome is sent in the new run
@@ -422,6 +448,18 @@ class Stream:
             self._changed.notify_all()
             if self._closed:
                 conn.close()
+
+
+def _read_secret(address, name):
+    """The secret of a stream over TCP: what its file holds, without the ends of lines behind it. None: it has none."""
+    name = name or os.environ.get("RINGLET_SECRET_FILE")
+    if not name or not address.startswith("tcp:"):
+        return None
+    with open(name, "rb") as file:
+        secret = file.read(259).rstrip(b"\r\n")
+    if not 16 <= len(secret) <= 256:
+        raise ValueError("%s holds no secret of 16 to 256 bytes: give the file that the input has" % name)
+    return secret
 
 
 def _note(ranges, new):

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,15 +15,18 @@ import (
 
 	"ringlet/clients/frontend"
 	"ringlet/readoutunit/source/live"
+	"ringlet/testkit/compiled"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 )
 
 // openSecret opens an input with a secret, and says where that is.
-func openSecret(t *testing.T) (*feed, string) {
+func openSecret(t *testing.T) (*feed, string) { return openSecretOf(t, strings.Repeat("s3cr3t", 4)) }
+
+func openSecretOf(t *testing.T, secret string) (*feed, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
-	must.OK(t, os.WriteFile(file, []byte(strings.Repeat("s3cr3t", 4)+"\n"), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
 	l, err := OpenTCP(t.Context(), settings("127.0.0.1:0?secret="+file))
 	must.OK(t, err)
 	f := l.(*feed)
@@ -206,5 +210,63 @@ func TestPlaces(t *testing.T) {
 	p.leave(conns[0])
 	if out := take(19, "d"); out != -1 {
 		t.Errorf("%d makes room for one that has a place", out)
+	}
+}
+
+// TestSecretPython: the client in Python proves the secret of RINGLET_SECRET_FILE, and refuses an input that asks for
+// none.
+func TestSecretPython(t *testing.T) {
+	f, file := openSecret(t)
+	t.Setenv("RINGLET_SECRET_FILE", file)
+	said := ends(t, f, "pause")
+	must.OK(t, drain(within(t), f, whatever))
+	if s := said(); s != "" || f.Stats().Fragments != 100 {
+		t.Errorf("%s, %+v", s, f.Stats())
+	}
+	out, err := python(t, "ends.py", "tcp:"+openTCP(t).Addr(), "empty").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "asks for no secret") {
+		t.Errorf("%v: %s", err, out)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	must.OK(t, os.WriteFile(other, bytes.Repeat([]byte("x"), 32), 0o600))
+	for name, want := range map[string]string{other: "does not prove", "": "asks for a secret"} {
+		t.Setenv("RINGLET_SECRET_FILE", name)
+		strict, _ := openSecret(t)
+		out, err = python(t, "ends.py", "tcp:"+strict.Addr(), "empty").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%q: %v: %s", name, err, out)
+		}
+	}
+}
+
+// TestSecretC: the client in C does the same, with secrets shorter and longer than a block of SHA-256.
+func TestSecretC(t *testing.T) {
+	program := compiled.C(t, "../../../clients/c", "../../../clients/frontend/testdata/stream.c")
+	run := func(f *feed) (string, error) {
+		out, err := exec.CommandContext(within(t), program, "tcp:"+f.Addr(), "0", "10", "100", "10000").CombinedOutput()
+		return string(out), err
+	}
+	for _, size := range []int{leastSecret, 64, 65, maxSecret} {
+		f, file := openSecretOf(t, strings.Repeat("s", size))
+		t.Setenv("RINGLET_SECRET_FILE", file)
+		drained := make(chan error, 1)
+		go func() { drained <- drain(within(t), f, whatever) }()
+		if out, err := run(f); err != nil || f.Stats().Fragments != 10 {
+			t.Errorf("%d bytes: %v: %s", size, err, out)
+			continue
+		}
+		must.OK(t, must.Receive(t, drained, "the run does not end"))
+	}
+	if out, err := run(openTCP(t)); err == nil || !strings.Contains(out, "asks for no secret") {
+		t.Errorf("%v: %s", err, out)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	must.OK(t, os.WriteFile(other, bytes.Repeat([]byte("x"), 32), 0o600))
+	for name, want := range map[string]string{other: "does not prove", "": "asks for a secret"} {
+		t.Setenv("RINGLET_SECRET_FILE", name)
+		f, _ := openSecret(t)
+		if out, err := run(f); err == nil || !strings.Contains(out, want) {
+			t.Errorf("%q: %v: %s", name, err, out)
+		}
 	}
 }
