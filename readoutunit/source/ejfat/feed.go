@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,6 +42,7 @@ type feed struct {
 	// owned by who calls Next
 	core    *reassembly
 	ids     identity
+	allow   []netip.Prefix  // senders; nil: everybody
 	watched context.Context // whose end interrupts a wait
 	unwatch func() bool
 	fail    error // of the last read
@@ -64,29 +67,58 @@ func (e *addressError) Error() string {
 }
 
 func (e *addressError) what() string {
-	return e.Reason + "; say udp:ADDRESS:PORT, or udp:ADDRESS:PORT/ID for one data id"
+	return e.Reason + "; say udp:ADDRESS:PORT, or udp:ADDRESS:PORT/ID for one data id, and ?allow=10.0.0.0/8,192.0.2.7 " +
+		"behind it for who may send"
 }
 
-// parse takes an address apart: where to listen, and the data id if there is one.
-func parse(text string) (string, identity, error) {
-	where, id, named := strings.Cut(text, "/")
-	ids := identity{known: named}
+// parse takes an address apart: where to listen, the data id if there is one, and who may send.
+func parse(text string) (where string, ids identity, allow []netip.Prefix, err error) {
+	where, query, asked := strings.Cut(text, "?")
+	if asked {
+		if allow, err = parseAllow(query); err != nil {
+			return "", ids, nil, &addressError{text, err.Error()}
+		}
+	}
+	where, id, named := strings.Cut(where, "/")
+	ids.known = named
 	if named {
 		n, err := strconv.ParseUint(id, 10, 16)
 		if err != nil {
-			return "", ids, &addressError{text, fmt.Sprintf("the data id %q is not a number from 0 to 65535", id)}
+			return "", ids, nil, &addressError{text, fmt.Sprintf("the data id %q is not a number from 0 to 65535", id)}
 		}
 		ids.id = uint16(n)
 	}
 	if err := address.CheckListen(where); err != nil {
-		return "", ids, &addressError{text, err.Error()}
+		return "", ids, nil, &addressError{text, err.Error()}
 	}
-	return where, ids, nil
+	return where, ids, allow, nil
+}
+
+// mostAllowed bounds the list of who may send: each packet is held against all of it.
+const mostAllowed = 64
+
+// parseAllow reads allow= with addresses and prefixes.
+func parseAllow(query string) (allow []netip.Prefix, err error) {
+	list, ok := strings.CutPrefix(query, "allow=")
+	if !ok {
+		return nil, fmt.Errorf("%q is nothing that can be asked for", query)
+	}
+	for one := range strings.SplitSeq(list, ",") {
+		prefix, err := netip.ParsePrefix(one)
+		if ip, bad := netip.ParseAddr(one); bad == nil && ip.Zone() == "" {
+			prefix, err = netip.PrefixFrom(ip, ip.BitLen()), nil
+		}
+		if err != nil || len(allow) == mostAllowed {
+			return nil, fmt.Errorf("%q is no address and no prefix such as 10.0.0.0/8, or one more than %d", one, mostAllowed)
+		}
+		allow = append(allow, prefix)
+	}
+	return allow, nil
 }
 
 // Check says why nobody could listen at an address, whatever the host.
 func Check(text string) error {
-	_, _, err := parse(text)
+	_, _, _, err := parse(text)
 	var wrong *addressError
 	if errors.As(err, &wrong) {
 		return errors.New(wrong.what()) // who asks names the input
@@ -96,13 +128,14 @@ func Check(text string) error {
 
 // Where is the HOST:PORT of an address.
 func Where(text string) string {
-	where, _, _ := strings.Cut(text, "/")
+	where, _, _ := strings.Cut(text, "?")
+	where, _, _ = strings.Cut(where, "/")
 	return where
 }
 
 // Open listens where the settings say. The feed never ends by itself: UDP has no end.
 func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
-	where, ids, err := parse(set.Address)
+	where, ids, allow, err := parse(set.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -125,10 +158,15 @@ func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
 		datum:  make([]byte, 1<<16),
 		core:   newReassembly(),
 		ids:    ids,
+		allow:  allow,
 		seldom: guard.Log{Burst: guard.Burst},
 	}
 	f.read = f.drain
 	set.Log.Info("a source listens", "input", set.Name, "address", socket.LocalAddr().String())
+	if allow == nil && !address.Near(socket.LocalAddr()) {
+		set.Log.Warn("whoever reaches this address can send to the input: put ?allow=10.0.0.0/8, say, behind the address, or "+
+			"listen on loopback", "input", set.Name, "address", socket.LocalAddr().String())
+	}
 	return f, nil
 }
 
@@ -178,8 +216,10 @@ func (f *feed) broken(err error) error {
 func (f *feed) drain(fd uintptr) bool {
 	now := time.Now()
 	for i := range readMany {
-		n, err := unix.Read(int(fd), f.datum)
+		n, err := f.receive(int(fd))
 		switch {
+		case isStranger(err):
+			f.refuse(err)
 		case errors.Is(err, unix.EAGAIN):
 			return i > 0
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNREFUSED):
@@ -191,6 +231,41 @@ func (f *feed) drain(fd uintptr) bool {
 		}
 	}
 	return true
+}
+
+// receive reads one datagram. The error is a *strangerError where its sender may not send; where everybody may, nothing
+// is allocated.
+func (f *feed) receive(fd int) (int, error) {
+	if f.allow == nil {
+		return unix.Read(fd, f.datum)
+	}
+	n, from, err := unix.Recvfrom(fd, f.datum, 0)
+	if err != nil {
+		return 0, err
+	}
+	var ip netip.Addr
+	switch a := from.(type) {
+	case *unix.SockaddrInet4:
+		ip = netip.AddrFrom4(a.Addr)
+	case *unix.SockaddrInet6:
+		ip = netip.AddrFrom16(a.Addr).Unmap()
+	}
+	if !slices.ContainsFunc(f.allow, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+		return 0, &strangerError{ip}
+	}
+	return n, nil
+}
+
+// strangerError says that a datagram is of somebody who may not send.
+type strangerError struct{ from netip.Addr }
+
+func (e *strangerError) Error() string {
+	return fmt.Sprintf("%s may not send here: add it to ?allow= of the input, if it is a front-end", e.from)
+}
+
+func isStranger(err error) bool {
+	var e *strangerError
+	return errors.As(err, &e)
 }
 
 // packet takes one datagram.

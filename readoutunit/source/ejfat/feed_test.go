@@ -178,3 +178,38 @@ func TestAddresses(t *testing.T) {
 		t.Error("two feeds listen at one address")
 	}
 }
+
+// TestWhoMaySend: datagrams of others are counted as refused, and give nothing; in IPv6 a sender of IPv4 is the same.
+func TestWhoMaySend(t *testing.T) {
+	one := ejfat.AppendSegment(nil, cut(0, content(0, 10), 10)[0])
+	sizes := map[uint64]int{0: 10}
+	for query, allowed := range map[string]bool{
+		"?allow=10.0.0.0/8,127.0.0.1": true, "/3?allow=127.0.0.0/8": true, "?allow=10.0.0.0/8,::1": false,
+	} {
+		f, conn := opened(t, query)
+		send(t, conn, one)
+		if allowed {
+			f.want(t, sizes, 0)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
+		go func() {
+			defer cancel()
+			for f.Stats().Refused == 0 && ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		if n, err := f.Next(ctx, make([]live.Fragment, 1)); n != 0 || err == nil || f.Stats().Refused != 1 ||
+			!strings.Contains(f.Explain(), "127.0.0.1 may not send") {
+			t.Errorf("%s: %d, %v, %+v, %s", query, n, err, f.Stats(), f.Explain())
+		}
+	}
+	for _, bad := range []string{"?allow=", "?allow=10.0.0.0/33", "?deny=10.0.0.0/8", "?allow=host", "?allow=fe80::1%lo"} {
+		if Check("127.0.0.1:0"+bad) == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+	if at := Where("127.0.0.1:7/3?allow=10.0.0.0/8"); at != "127.0.0.1:7" {
+		t.Error(at)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ringlet/internal/address"
+	"ringlet/internal/secret"
 )
 
 // longestPath is the longest path of a socket, bytes: the kernel has room for 108 with the zero behind it.
@@ -13,7 +14,7 @@ const longestPath = 107
 
 // CheckTCP says why no front-end could come in at host:port, whatever the host.
 func CheckTCP(text string) error {
-	at, _, err := cutSecret(text)
+	at, _, err := secret.Cut(text)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ringlet/internal/address"
+	"ringlet/internal/secret"
 	"ringlet/readoutunit/source/live"
 )
 
@@ -34,16 +35,16 @@ func OpenTCP(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	if err := CheckTCP(set.Address); err != nil {
 		return nil, fmt.Errorf("input %s: %w", set.Name, err)
 	}
-	at, file, err := cutSecret(set.Address)
+	at, file, err := secret.Cut(set.Address)
 	if err != nil || file == "" {
 		return listen(ctx, "tcp", set, nil)
 	}
-	secret, err := ReadSecret(file)
+	key, err := secret.Read(file)
 	if err != nil {
 		return nil, fmt.Errorf("input %s has no secret: %w", set.Name, err)
 	}
 	set.Address = at
-	return listen(ctx, "tcp", set, secret)
+	return listen(ctx, "tcp", set, key)
 }
 
 // OpenUnix listens on set.Address, the path of a Unix-domain socket, for a front-end. A socket that a process left
@@ -84,7 +85,7 @@ func sweep(ctx context.Context, path string) error {
 }
 
 // listen opens a feed that accepts front-ends.
-func listen(ctx context.Context, network string, set live.FeedSettings, secret []byte) (live.Feed, error) {
+func listen(ctx context.Context, network string, set live.FeedSettings, key []byte) (live.Feed, error) {
 	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
 	var lis net.Listener
 	var err error
@@ -98,9 +99,9 @@ func listen(ctx context.Context, network string, set live.FeedSettings, secret [
 			set.Name)
 	}
 	f := newFeed(ctx, set)
-	f.addr, f.secret = lis.Addr().String(), secret
+	f.addr, f.secret = lis.Addr().String(), key
 	f.set.Log.Info("waits for a front-end", "address", network+":"+f.addr)
-	if secret == nil && !address.Near(lis.Addr()) {
+	if key == nil && !address.Near(lis.Addr()) {
 		f.set.Log.Warn("whoever reaches this address can send to the input, and end it: put ?secret=FILE behind the "+
 			"address, or listen on loopback", "address", f.addr)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ringlet/clients/frontend"
+	"ringlet/internal/secret"
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/compiled"
 	"ringlet/testkit/must"
@@ -23,10 +24,10 @@ import (
 // openSecret opens an input with a secret, and says where that is.
 func openSecret(t *testing.T) (*feed, string) { return openSecretOf(t, strings.Repeat("s3cr3t", 4)) }
 
-func openSecretOf(t *testing.T, secret string) (*feed, string) {
+func openSecretOf(t *testing.T, content string) (*feed, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
-	must.OK(t, os.WriteFile(file, []byte(secret+"\n"), 0o600))
+	must.OK(t, os.WriteFile(file, []byte(content+"\n"), 0o600))
 	l, err := OpenTCP(t.Context(), settings("127.0.0.1:0?secret="+file))
 	must.OK(t, err)
 	f := l.(*feed)
@@ -98,7 +99,7 @@ func TestForgedProof(t *testing.T) {
 			t.Fatalf("%+v, and before %+v", a, before)
 		}
 		before = a
-		p.send(append([]byte(proofMagic), proof([]byte("guess"+last), proofMagic, nil, said)...))
+		p.send(append([]byte(proofMagic), secret.Proof([]byte("guess"+last), proofMagic, said)...))
 		if a := p.answer(); a.Code != badSource || !strings.Contains(a.Sentence, "is another") {
 			t.Errorf("%+v", a)
 		}
@@ -107,26 +108,8 @@ func TestForgedProof(t *testing.T) {
 	}
 }
 
-// TestSecretFiles: what is no secret is refused, with the file.
-func TestSecretFiles(t *testing.T) {
-	dir := t.TempDir()
-	for name, c := range map[string]struct {
-		content string
-		mode    os.FileMode
-		why     string
-	}{
-		"short":  {"123456789012345\n", 0o600, "holds no secret"},
-		"long":   {strings.Repeat("x", maxSecret+1), 0o600, "holds no secret"},
-		"public": {strings.Repeat("x", 32), 0o644, "can be read or written by every user"},
-	} {
-		file := filepath.Join(dir, name)
-		must.OK(t, os.WriteFile(file, []byte(c.content), c.mode))
-		must.OK(t, os.Chmod(file, c.mode))
-		_, err := ReadSecret(file)
-		if err == nil || !strings.Contains(err.Error(), c.why) || !strings.Contains(err.Error(), file) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
+// TestSecretAddresses: what is asked for behind an address is a secret, or refused.
+func TestSecretAddresses(t *testing.T) {
 	for _, text := range []string{"127.0.0.1:0?secret=", "127.0.0.1:0?secrte=a", "127.0.0.1?secret=a"} {
 		if CheckTCP(text) == nil {
 			t.Errorf("%q is taken", text)
@@ -246,7 +229,7 @@ func TestSecretC(t *testing.T) {
 		out, err := exec.CommandContext(within(t), program, "tcp:"+f.Addr(), "0", "10", "100", "10000").CombinedOutput()
 		return string(out), err
 	}
-	for _, size := range []int{leastSecret, 64, 65, maxSecret} {
+	for _, size := range []int{secret.Least, 64, 65, secret.Most} {
 		f, file := openSecretOf(t, strings.Repeat("s", size))
 		t.Setenv("RINGLET_SECRET_FILE", file)
 		drained := make(chan error, 1)

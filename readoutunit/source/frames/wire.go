@@ -8,6 +8,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/internal/crc32c"
+	"ringlet/internal/secret"
 	"ringlet/readoutunit/source/live"
 )
 
@@ -23,7 +24,6 @@ const (
 	frameSize     = 20 // and the optional words, and the data
 	frameMark     = 0x5246
 	maxName       = 64
-	maxSecret     = 256
 	maxOptions    = 1024
 	optionSize    = 4 // and its bytes
 	maxSentence   = 512
@@ -226,8 +226,8 @@ func (h *hello) options(b []byte) error {
 			} else {
 				h.Named = string(what)
 			}
-		case kind == optionSecret && n > maxSecret:
-			return broken("option %d of a hello has %d bytes, %d are the most", kind, n, maxSecret)
+		case kind == optionSecret && n > secret.Most:
+			return broken("option %d of a hello has %d bytes, %d are the most", kind, n, secret.Most)
 		case kind == optionSecret:
 			h.Proves = n >= leastNonce
 		case kind&optionRequired != 0:

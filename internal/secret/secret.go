@@ -1,0 +1,78 @@
+package secret
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"strings"
+
+	"ringlet/internal/regular"
+)
+
+// Sizes, bytes. A secret that is shorter could be guessed from a proof.
+const (
+	Least     = 16
+	Most      = 256
+	ProofSize = sha256.Size
+	NonceSize = 24
+)
+
+// Cut takes an address and the file of its secret apart: HOST:PORT?secret=FILE. Without one the file is empty.
+func Cut(text string) (at, file string, err error) {
+	at, query, asked := strings.Cut(text, "?")
+	if !asked {
+		return at, "", nil
+	}
+	file, ok := strings.CutPrefix(query, "secret=")
+	if !ok || file == "" {
+		return at, "", fmt.Errorf("%q asks for something unknown: give HOST:PORT, or HOST:PORT?secret=FILE", text)
+	}
+	return at, file, nil
+}
+
+// Read reads a secret of Least to Most bytes from a regular file that others of the host cannot read. Ends of lines
+// behind it do not count.
+func Read(name string) ([]byte, error) {
+	f, err := regular.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	if st, err := f.Stat(); err != nil {
+		return nil, err
+	} else if st.Mode().Perm()&0o007 != 0 {
+		return nil, fmt.Errorf("%s can be read or written by every user of this host, and is no secret: give chmod o= %s",
+			name, name)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, Most+3))
+	if err != nil {
+		return nil, err
+	}
+	if b = bytes.TrimRight(b, "\r\n"); len(b) < Least || len(b) > Most {
+		return nil, fmt.Errorf("%s holds no secret of %d to %d bytes: make one with openssl rand -hex 32", name, Least, Most)
+	}
+	return b, nil
+}
+
+// Nonce is NonceSize bytes that nobody can foretell.
+func Nonce() []byte {
+	b := make([]byte, NonceSize)
+	_, _ = rand.Read(b) // which never fails
+	return b
+}
+
+// Proof is what one end says: mark tells which, and the parts are what both have said, of sizes that both know.
+func Proof(secret []byte, mark string, parts ...[]byte) []byte {
+	h := hmac.New(sha256.New, secret)
+	_, _ = io.WriteString(h, mark)
+	for _, p := range parts {
+		_, _ = h.Write(p)
+	}
+	return h.Sum(nil)
+}
+
+// Same compares proofs in a time that tells nothing of where they differ.
+func Same(a, b []byte) bool { return hmac.Equal(a, b) }
