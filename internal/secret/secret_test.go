@@ -1,13 +1,13 @@
 package secret_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"ringlet/internal/secret"
-	"ringlet/testkit/must"
 )
 
 // TestRead: what is no secret is refused, with its file.
@@ -25,8 +25,9 @@ func TestRead(t *testing.T) {
 		"good":   {strings.Repeat("x", 32) + "\r\n", 0o640, ""},
 	} {
 		file := filepath.Join(dir, name)
-		must.OK(t, os.WriteFile(file, []byte(c.content), c.mode))
-		must.OK(t, os.Chmod(file, c.mode))
+		if err := errors.Join(os.WriteFile(file, []byte(c.content), c.mode), os.Chmod(file, c.mode)); err != nil {
+			t.Fatal(err)
+		}
 		b, err := secret.Read(file)
 		switch {
 		case c.why == "" && (err != nil || len(b) != 32):

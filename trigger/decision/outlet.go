@@ -13,6 +13,7 @@ import (
 
 	"ringlet/internal/address"
 	"ringlet/internal/guard"
+	"ringlet/internal/secret"
 	"ringlet/shmem"
 )
 
@@ -192,12 +193,14 @@ func (r *Ring) Close() error {
 
 // Server hands decisions out by TCP: to each connection all that are made while it is there, ResultSize bytes each.
 type Server struct {
-	lis   net.Listener
-	stats *OutletStats
-	log   *slog.Logger
-	ctx   context.Context
-	stop  context.CancelFunc
-	wg    sync.WaitGroup
+	lis    net.Listener
+	secret []byte // that a subscriber must prove to have; nil: it need not
+	stats  *OutletStats
+	log    *slog.Logger
+	ctx    context.Context
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+	seldom guard.Log
 
 	mu   sync.Mutex // guards what follows
 	subs map[*subscriber]bool
@@ -215,17 +218,33 @@ const (
 	maxPerHost     = 16
 )
 
-// Listen opens the server at an address.
-func Listen(at string, stats *OutletStats, log *slog.Logger) (*Server, error) {
+// Listen opens the server at an address, HOST:PORT or HOST:PORT?secret=FILE.
+func Listen(text string, stats *OutletStats, log *slog.Logger) (*Server, error) {
+	at, file, err := secret.Cut(text)
+	if err != nil {
+		return nil, err
+	}
+	var key []byte
+	if file != "" {
+		if key, err = secret.Read(file); err != nil {
+			return nil, fmt.Errorf("the outlet of decisions has no secret: %w", err)
+		}
+	}
 	lis, err := address.ListenTCP(at)
 	if err != nil {
 		return nil, fmt.Errorf("cannot bind the address for decisions: %w", err)
 	}
+	if key == nil && !address.Near(lis.Addr()) {
+		log.Warn("whoever reaches this address can read decisions: put ?secret=FILE behind the address of decision-output, "+
+			"or listen on loopback", "address", lis.Addr())
+	}
 	s := &Server{
-		lis:   guard.ListenWith(lis, &guard.Gate{Total: maxSubscribers, PerHost: maxPerHost}, log),
-		stats: stats,
-		log:   log,
-		subs:  map[*subscriber]bool{},
+		secret: key,
+		lis:    guard.ListenWith(lis, &guard.Gate{Total: maxSubscribers, PerHost: maxPerHost}, log),
+		stats:  stats,
+		log:    log,
+		subs:   map[*subscriber]bool{},
+		seldom: guard.Log{Burst: guard.Burst},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.wg.Go(s.accept)
@@ -244,17 +263,36 @@ func (s *Server) accept() {
 			}
 			return
 		}
-		sub := &subscriber{conn, newQueue()}
-		s.mu.Lock()
-		s.subs[sub] = true
-		if s.over {
-			sub.q.close()
+		if s.secret == nil {
+			s.join(conn)
+			continue
 		}
-		s.mu.Unlock()
-		s.stats.Joined.Add(1)
-		s.log.Info("decisions are subscribed to", "remote", conn.RemoteAddr())
-		s.wg.Go(func() { s.serve(sub) })
+		s.wg.Go(func() {
+			if err := s.authentic(conn); err != nil {
+				if untold, yes := s.seldom.Tell("stranger", time.Now()); yes {
+					s.log.Warn("who has not the secret is told no decisions", "remote", conn.RemoteAddr(), "err", err, "untold",
+						untold)
+				}
+				_ = conn.Close()
+				return
+			}
+			s.join(conn)
+		})
 	}
+}
+
+// join gives a connection all decisions from now on.
+func (s *Server) join(conn net.Conn) {
+	sub := &subscriber{conn, newQueue()}
+	s.mu.Lock()
+	s.subs[sub] = true
+	if s.over {
+		sub.q.close()
+	}
+	s.mu.Unlock()
+	s.stats.Joined.Add(1)
+	s.log.Info("decisions are subscribed to", "remote", conn.RemoteAddr())
+	s.wg.Go(func() { s.serve(sub) })
 }
 
 func (s *Server) closing() bool {
@@ -347,7 +385,11 @@ func ParseAddresses(text string) (out []Address, err error) {
 		case kind == OutletBuffer && strings.ContainsAny(at, "/ "):
 			return nil, fmt.Errorf("%q cannot be the name of a buffer: it has a slash or a space", at)
 		case kind == OutletTCP:
-			if err := address.CheckListen(at); err != nil {
+			where, _, err := secret.Cut(at)
+			if err == nil {
+				err = address.CheckListen(where)
+			}
+			if err != nil {
 				return nil, fmt.Errorf("the address for decisions %w", err)
 			}
 		}

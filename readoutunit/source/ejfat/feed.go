@@ -164,8 +164,8 @@ func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
 	f.read = f.drain
 	set.Log.Info("a source listens", "input", set.Name, "address", socket.LocalAddr().String())
 	if allow == nil && !address.Near(socket.LocalAddr()) {
-		set.Log.Warn("whoever reaches this address can send to the input: put ?allow=10.0.0.0/8, say, behind the address, or "+
-			"listen on loopback", "input", set.Name, "address", socket.LocalAddr().String())
+		set.Log.Warn("whoever reaches this address can send to the input: put ?allow=10.0.0.0/8, say, behind the address, "+
+			"or listen on loopback", "input", set.Name, "address", socket.LocalAddr().String())
 	}
 	return f, nil
 }

@@ -1,0 +1,80 @@
+package decision
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"ringlet/internal/secret"
+	"ringlet/testkit/must"
+)
+
+// TestSubscribersProveTheSecret: who has the secret gets decisions, and proves that the outlet has it; who has another,
+// says nothing or says what somebody else said gets none.
+func TestSubscribersProveTheSecret(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	must.OK(t, os.WriteFile(file, []byte(strings.Repeat("s", 32)), 0o600))
+	key, err := secret.Read(file)
+	must.OK(t, err)
+	var stats OutletStats
+	server, err := Listen("127.0.0.1:0?secret="+file, &stats, slog.New(slog.DiscardHandler))
+	must.OK(t, err)
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", server.Addr().String())
+		must.OK(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		must.OK(t, conn.SetDeadline(time.Now().Add(must.Patience)))
+		return conn
+	}
+	silent := dial()
+	good := dial()
+	must.OK(t, Subscribe(good, key))
+	if err := Subscribe(dial(), []byte("another secret of 32 bytes......")); err == nil {
+		t.Error("another secret is taken")
+	}
+	replay := dial()
+	_, err = io.ReadFull(replay, make([]byte, askSize))
+	must.OK(t, err)
+	own := secret.Nonce()
+	forged := secret.Proof(key, joinsMark, make([]byte, secret.NonceSize), own)
+	_, err = replay.Write(append(append([]byte(joinsMark), own...), forged...))
+	must.OK(t, err)
+	if b, _ := io.ReadAll(replay); len(b) > 0 {
+		t.Errorf("a proof for another nonce is answered with %q", b)
+	}
+	handed := bytes.Repeat([]byte("d"), ResultSize)
+	for stats.Joined.Load() == 0 && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	server.Hand(handed)
+	got := make([]byte, ResultSize)
+	if _, err := io.ReadFull(good, got); err != nil || !bytes.Equal(got, handed) {
+		t.Errorf("%q, %v", got, err)
+	}
+	must.OK(t, silent.Close())
+	must.OK(t, server.Close())
+	if n := stats.Joined.Load(); n != 1 {
+		t.Errorf("%d have subscribed", n)
+	}
+}
+
+// TestOutletsOfDecisionsWithSecrets: the address may have the file of a secret, and nothing else.
+func TestOutletsOfDecisionsWithSecrets(t *testing.T) {
+	if _, err := ParseAddresses("buffer:a,tcp:127.0.0.1:7001?secret=/etc/s"); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"tcp:127.0.0.1:7001?secret=", "tcp:127.0.0.1:7001?share"} {
+		if _, err := ParseAddresses(bad); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+	if _, err := Listen("127.0.0.1:0?secret="+filepath.Join(t.TempDir(), "none"), nil, nil); err == nil {
+		t.Error("a secret that is not there is taken")
+	}
+}
