@@ -58,7 +58,7 @@ type Config struct {
 	Partitions Sets   `yaml:"partitions" default:"" placeholder:"SETS" group:"Schedule" help:"Partitions of the builder units, by index: 0-3;4-7. Successive MEPs go to one after the other. A group lies in one partition."`
 
 	// Input and output.
-	Input           string        `yaml:"input" default:"" placeholder:"WHAT" group:"Input and output" help:"Replay this file, or read live sources, in place of generated data. There are: ${help_sources}. A path is a file; each other kind is its name, a colon and an address. Live sources are a list, such as tcp:0.0.0.0:7000,shm:cam0, in the order of their source ids; --streams says how many each readout unit has, or they are dealt out evenly."`
+	Input           string        `yaml:"input" default:"" placeholder:"WHAT" group:"Input and output" help:"Replay this file, or read live sources, in place of generated data. There are: ${help_sources}. A path is a file; each other kind is its name, a colon and an address. Live sources are a list, such as tcp:127.0.0.1:7000,shm:cam0, in the order of their source ids; --streams says how many each readout unit has, or they are dealt out evenly."`
 	Loop            bool          `yaml:"loop" group:"Input and output" help:"Replay the input again and again."`
 	AsTaken         bool          `yaml:"as-taken" group:"Input and output" help:"Replay an MDF file with the times that its events were taken at."`
 	OnBadRecord     string        `yaml:"on-bad-record" enum:"stop,skip" default:"stop" group:"Input and output" help:"What a damaged record of the input does: ${enum} (skipped records are counted)."`
@@ -91,7 +91,7 @@ type Config struct {
 	// Decisions. Zero DecisionTimeout: see DecisionTime.
 	DecisionNode    string        `yaml:"decision-node" default:"" placeholder:"NAME" group:"Operation" help:"The node that has the decision unit. It gives every event one decision, in order, by what the builder units say. It may be a node without other units: --nodes 7 --rus 3 --bus 3 --decision-node n3. Default: there is none."`
 	DecisionTimeout time.Duration `yaml:"decision-timeout" default:"0s" group:"Operation" help:"When an event is decided without a result; 0 = 1.6ms times --packing. It counts from when the event was triggered, as far as the decision unit knows; the default is 10s at most."`
-	DecisionOutput  string        `yaml:"decision-output" default:"" placeholder:"WHERE" group:"Operation" help:"Hand decisions to subscribers: buffer:NAME,tcp:HOST:PORT. buffer is a shared-memory buffer on the decision node; whoever connects by tcp gets 16 bytes for each decision from then on."`
+	DecisionOutput  string        `yaml:"decision-output" default:"" placeholder:"WHERE" group:"Operation" help:"Hand decisions to subscribers: buffer:NAME,tcp:HOST:PORT. buffer is a shared-memory buffer on the decision node; whoever connects by tcp gets 16 bytes for each decision from then on; with ?secret=FILE behind the address, who proves to have the file."`
 
 	Debug Debug `yaml:"debug" embed:"" prefix:"debug-"`
 }

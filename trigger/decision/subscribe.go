@@ -17,7 +17,6 @@ const (
 	handsMark = "RLDS" // the server's proof follows, and then decisions
 	askSize   = len(asksMark) + secret.NonceSize
 	joinSize  = len(joinsMark) + secret.NonceSize + secret.ProofSize
-	handsSize = len(handsMark) + secret.ProofSize
 	proofTime = 5 * time.Second
 )
 
@@ -50,29 +49,4 @@ func (s *Server) authentic(conn net.Conn) error {
 		return err
 	}
 	return conn.SetDeadline(time.Time{})
-}
-
-// Subscribe proves to an outlet of decisions that this end has the secret, when the outlet asks for one; decisions
-// follow on the connection. The caller bounds the wait with a deadline of the connection.
-func Subscribe(conn io.ReadWriter, key []byte) error {
-	var asked [askSize]byte
-	if _, err := io.ReadFull(conn, asked[:]); err != nil {
-		return err
-	}
-	if string(asked[:len(asksMark)]) != asksMark {
-		return errProof
-	}
-	nonce, own := asked[len(asksMark):], secret.Nonce()
-	say := append(append([]byte(joinsMark), own...), secret.Proof(key, joinsMark, nonce, own)...)
-	if _, err := conn.Write(say); err != nil {
-		return err
-	}
-	var got [handsSize]byte
-	if _, err := io.ReadFull(conn, got[:]); err != nil {
-		return err
-	}
-	if !secret.Same(got[:], append([]byte(handsMark), secret.Proof(key, handsMark, nonce, own)...)) {
-		return errProof
-	}
-	return nil
 }
