@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"ringlet/internal/kinds"
+	"ringlet/internal/secret"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit/source"
@@ -20,8 +21,11 @@ type Allowed struct {
 	rules map[string][]string // by kind: what is allowed, and what is below it; "" is all
 }
 
-// allowOutput is the kind of outputs that are files.
-const allowOutput = "output"
+// Kinds beside those of sources: outputs that are files, and files with a secret of a source or an outlet.
+const (
+	allowOutput = "output"
+	allowSecret = "secret"
+)
 
 // localKinds are the kinds of sources of which nothing is allowed unless a rule says so.
 func localKinds() (rows []source.Row) {
@@ -30,10 +34,11 @@ func localKinds() (rows []source.Row) {
 
 // ParseAllowed reads rules: the name of a kind for all of it, or a kind, a colon and a path for that path and what is
 // below it. A plain name of shared memory is one in /dev/shm. Where no rule is of outputs, those below dir are allowed,
-// unless dir is the root.
-func ParseAllowed(rules []string, dir string) (*Allowed, error) {
+// unless dir is the root, and where none is of secrets, those below keys.
+func ParseAllowed(rules []string, dir, keys string) (*Allowed, error) {
 	a := &Allowed{map[string][]string{}}
-	rows := append(localKinds(), source.Row{Kind: kinds.Kind{Name: allowOutput}})
+	rows := append(localKinds(), source.Row{Kind: kinds.Kind{Name: allowOutput}},
+		source.Row{Kind: kinds.Kind{Name: allowSecret}})
 	for _, rule := range rules {
 		kind, what, colon := strings.Cut(rule, ":")
 		row, err := kinds.Find("allow", rows, kind)
@@ -54,6 +59,9 @@ func ParseAllowed(rules []string, dir string) (*Allowed, error) {
 	}
 	if dir = filepath.Clean(dir); a.rules[allowOutput] == nil && dir != "/" {
 		a.rules[allowOutput] = []string{dir}
+	}
+	if a.rules[allowSecret] == nil && filepath.IsAbs(keys) {
+		a.rules[allowSecret] = []string{filepath.Clean(keys)}
 	}
 	return a, nil
 }
@@ -82,8 +90,21 @@ func (a *Allowed) Check(cfg *config.Config, seat *nodev1.Member) error {
 		}
 		division := cfg.Division()
 		for id, in := range list {
-			if division.Unit(id) == int(seat.GetRuIndex()) && !a.input(in) {
+			if division.Unit(id) != int(seat.GetRuIndex()) {
+				continue
+			}
+			if !a.input(in) {
 				return refusedHere("input", in.Name, in.Kind.Name)
+			}
+			if err := a.secret(in.Address); in.Kind.Network && err != nil {
+				return err
+			}
+		}
+	}
+	if seat.GetName() == cfg.DecisionNode {
+		for _, outlet := range cfg.DecisionOutlets() {
+			if err := a.secret(outlet.At); err != nil {
+				return err
 			}
 		}
 	}
@@ -111,6 +132,19 @@ func (a *Allowed) Files(cfg *config.Config) error {
 		}
 	}
 	return nil
+}
+
+// secret says why the file of the secret behind an address may not be read, if there is one.
+func (a *Allowed) secret(address string) error {
+	_, file, _ := secret.Cut(address) // what is wrong with it its kind says
+	if file == "" {
+		return nil
+	}
+	path, err := filepath.Abs(file)
+	if err == nil && !a.permits(allowSecret, path) {
+		err = refusedHere("secret", file, allowSecret+":"+filepath.Dir(path))
+	}
+	return err
 }
 
 // input tells whether a live source is allowed. Of a program, where only some are, the command must be of plain words:

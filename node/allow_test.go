@@ -33,6 +33,10 @@ func TestAllowed(t *testing.T) {
 		{rules: "shm:cam", input: "shm:cam?size=1MiB"},
 		{rules: "shm:cam", input: "shm:camera", refused: "--allow shm"},
 		{rules: "shm:/run/daq/", input: "shm:/run/daq/calo"},
+		{input: "tcp:127.0.0.1:0?secret=/keys/frontends"},
+		{input: "tcp:127.0.0.1:0?secret=/keys/../etc/password", refused: "--allow secret:/etc"},
+		{rules: "secret:/etc/daq", input: "tcp:127.0.0.1:0?secret=/keys/frontends", refused: "--allow secret:/keys"},
+		{rules: "secret:/etc/daq", input: "tcp:127.0.0.1:0?secret=/etc/daq/frontends"},
 		{output: "/home/daq/out/"},
 		{output: "/home/daq/x.mdf"},
 		{output: "/etc/out/", refused: "--allow output:/etc/out"},
@@ -47,7 +51,7 @@ func TestAllowed(t *testing.T) {
 		if c.rules != "" {
 			rules = strings.Split(c.rules, ",")
 		}
-		a, err := ParseAllowed(rules, "/home/daq")
+		a, err := ParseAllowed(rules, "/home/daq", "/keys")
 		if err != nil {
 			t.Errorf("%s: %v", c.rules, err)
 			continue
@@ -78,7 +82,7 @@ func TestAllowedIsOfTheOwnUnits(t *testing.T) {
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	a, err := ParseAllowed(nil, "/")
+	a, err := ParseAllowed(nil, "/", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +94,28 @@ func TestAllowedIsOfTheOwnUnits(t *testing.T) {
 	}
 }
 
+// TestAllowedSecretOfDecisions: the node with the decision unit answers for the secret of its outlet.
+func TestAllowedSecretOfDecisions(t *testing.T) {
+	cfg := config.Default()
+	cfg.Nodes, cfg.DecisionNode, cfg.DecisionOutput = 1, "n0", "buffer:a,tcp:127.0.0.1:0?secret=/etc/password"
+	if err := cfg.Complete(); err != nil {
+		t.Fatal(err)
+	}
+	a, err := ParseAllowed(nil, "/", "/keys")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, refused := range map[string]bool{"n0": true, "n1": false} {
+		if err := a.Check(&cfg, &nodev1.Member{Name: name}); (err != nil) != refused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestAllowedIsRead: what cannot be a rule is refused, and the root is no place for files by itself.
 func TestAllowedIsRead(t *testing.T) {
 	for _, rule := range []string{"", "tcp", "exce", "exec:", "exec:bin", "output:out", "unix:a"} {
-		if _, err := ParseAllowed([]string{rule}, "/"); err == nil {
+		if _, err := ParseAllowed([]string{rule}, "/", ""); err == nil {
 			t.Errorf("%q is taken", rule)
 		}
 	}
@@ -102,7 +124,7 @@ func TestAllowedIsRead(t *testing.T) {
 	if err := cfg.Complete(); err != nil {
 		t.Fatal(err)
 	}
-	a, err := ParseAllowed(nil, "/")
+	a, err := ParseAllowed(nil, "/", "")
 	if err == nil {
 		err = a.Check(&cfg, &nodev1.Member{Builder: true})
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -34,7 +35,7 @@ type nodeCmd struct {
 	DataPort    int           `default:"0" help:"UDP port of the data. 0 = any."`
 	ServicePort int           `default:"0" help:"TCP port of the node service. 0 = any."`
 	GossipPort  int           `default:"0" help:"Port of the gossip, TCP and UDP. 0 = any."`
-	Allow       []string      `placeholder:"WHAT" help:"What configurations may use of this host beside network and memory: exec (any program), unix, shm, output (files); with a colon and a path only that and what is below it, as in exec:/usr/lib/daq,output:/data. Without output:PATH they write files below the directory in which the node was started, if that is not /."`
+	Allow       []string      `placeholder:"WHAT" help:"What configurations may use of this host beside network and memory: exec (any program), unix, shm, output (files), secret (files of ?secret=); with a colon and a path only that and what is below it, as in exec:/usr/lib/daq,output:/data. Without output:PATH they write files below the directory in which the node was started, if that is not /, and without secret:PATH secrets are below --certs."`
 	Monitor     string        `default:"" placeholder:"HOST:PORT" help:"Serve /livez, /readyz and /metrics here, over plain HTTP. Empty = nowhere."`
 	Grace       time.Duration `default:"30s" help:"When told to end while a run goes on: how long to wait for the control to answer, which lets this node go. Told a second time it ends at once."`
 	LogFormat   string        `enum:"text,json" default:"text" help:"Log lines as key=value (text) or as JSON objects (json)."`
@@ -145,7 +146,11 @@ func (c *nodeCmd) allowed() (*node.Allowed, error) {
 	if err != nil {
 		dir = "/"
 	}
-	a, err := node.ParseAllowed(c.Allow, dir)
+	keys, err := filepath.Abs(c.Certs)
+	if err != nil {
+		keys = ""
+	}
+	a, err := node.ParseAllowed(c.Allow, dir, keys)
 	if err != nil {
 		return nil, fmt.Errorf("allow: %w", err)
 	}

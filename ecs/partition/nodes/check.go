@@ -24,8 +24,9 @@ type outputError struct {
 func (e *outputError) Error() string { return fmt.Sprintf("on %s: %s", e.Node, e.Problem) }
 
 // CheckOutput asks the nodes whether their hosts allow what their units are to use, and those with builder units whether
-// they can write the output of a run of that number, or of any with 0. It returns the highest number of a run that is recorded there already, and a sentence of each that has little
-// room. The error joins an *outputError of each that cannot.
+// they can write the output of a run of that number, or of any with 0. It returns the highest number of a run that is
+// recorded there already, and a sentence of each that has little room. The error joins an *outputError of each that
+// cannot.
 func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short []string, err error) {
 	var mu sync.Mutex // guards the results
 	err = c.every(func(n *member) error {
@@ -40,7 +41,8 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short 
 		})
 		switch {
 		case err != nil:
-			return &outputError{n.name, "it cannot say whether it can write the output and open the inputs: " + status.Convert(err).Message()}
+			return &outputError{n.name, "it cannot say whether it can write the output and open the inputs: " +
+				status.Convert(err).Message()}
 		case told.GetProblem() != "":
 			return &outputError{n.name, told.GetProblem()}
 		}
@@ -58,7 +60,8 @@ func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short 
 
 // usesHost tells whether the units of a seat use more of their host than its network and memory.
 func usesHost(c *config.Config, seat *nodev1.Member) bool {
-	return seat.GetBuilder() && c.WritesFiles() || seat.GetReadout() && c.Live()
+	return seat.GetBuilder() && c.WritesFiles() || seat.GetReadout() && c.Live() ||
+		seat.GetName() == c.DecisionNode && c.DecisionOutput != ""
 }
 
 // CheckOutputAt asks members of the cluster, in the order of ranks, whether they can have the units of a configuration,
@@ -67,7 +70,7 @@ func CheckOutputAt(
 	ctx context.Context, id *certs.Identity, term tagnet.Term, cfg config.Config, members []cluster.Member,
 ) error {
 	roles := cfg.Roles()
-	if !cfg.WritesFiles() && !cfg.Live() || len(members) < len(roles) {
+	if !cfg.WritesFiles() && !cfg.Live() && cfg.DecisionOutput == "" || len(members) < len(roles) {
 		return nil
 	}
 	if err := prepareOutput(&cfg); err != nil {
