@@ -13,5 +13,7 @@
 //
 // The caller opens a feed, and then does what live.Feed says. Close must be called; it ends the program of exec:.
 //
-// It does not promise who a front-end is: whoever reaches the address may send. One front-end is attached at a time.
+// It does not promise who a front-end is, but where an input over TCP has a secret: secret.go has both ends prove that
+// they have it. Else whoever reaches the address may send; places.go has those who say nothing make room. One front-end
+// is attached at a time.
 package frames
