@@ -3,6 +3,7 @@ package fault
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // MayComeBack says why another process may not take the place of a node that was lost in the run that goes on; nil if
@@ -30,7 +31,7 @@ func (c *Core) ComeBack(name string) error {
 		return err
 	}
 	n := c.nodes[name]
-	n.gone, n.process, n.ended, n.lost, n.final = "", "", false, false, false
+	n.gone, n.process, n.ended, n.lost, n.final, n.woke = "", "", false, false, false, time.Time{}
 	of := func(x Sight) bool { return x.Component == name }
 	for _, x := range c.losses {
 		if of(x) {

@@ -18,9 +18,10 @@ type Core struct {
 	loss      config.Loss // of builder units
 	own       bool        // the control starts the processes of nodes by itself
 
-	running   bool    // a run goes on, which bears losses
-	silenced  bool    // nodes are being ended on purpose
-	listening bool    // to what nodes say of themselves: before they are loaded they may still speak of an earlier run
+	running   bool // a run goes on, which bears losses
+	silenced  bool // nodes are being ended on purpose
+	listening bool // to what nodes say of themselves: before they are loaded they may still speak of an earlier run
+	awake     awake
 	seen      []Sight // that nobody bears, each once
 	losses    []Sight // that the policy bears, each once
 	mended    []Sight // losses of nodes that are back
@@ -29,17 +30,19 @@ type Core struct {
 
 // node is what is known of one.
 type node struct {
-	host, process    string    // where it runs; empty: not known
-	heard            time.Time // last, by the control
-	gone             string    // what was seen first of its end; empty: it is there
-	ended            bool      // its process has
-	left             bool      // it has left a run in good order
-	readout, builder bool      // units that it holds in the view
-	decides          bool      // it holds the decision unit
-	in               bool      // its builder unit takes MEPs
-	lost             bool      // to this run
-	final            bool      // it has done what it has to in the run
-	stage            departure // how far it is, if it was told to end
+	host, process    string        // where it runs; empty: not known
+	heard            time.Time     // last, by the control, of the time in which that was awake
+	woke             time.Time     // when it was heard again after it had told nothing for long; zero: it always told
+	silent           time.Duration // before that
+	gone             string        // what was seen first of its end; empty: it is there
+	ended            bool          // its process has
+	left             bool          // it has left a run in good order
+	readout, builder bool          // units that it holds in the view
+	decides          bool          // it holds the decision unit
+	in               bool          // its builder unit takes MEPs
+	lost             bool          // to this run
+	final            bool          // it has done what it has to in the run
+	stage            departure     // how far it is, if it was told to end
 	still            stopwatch.Still
 }
 
@@ -87,8 +90,11 @@ func (c *Core) Know(name, host, process string) {
 
 // Heard notes that the control has heard a node; final says that it has done what it has to in the run.
 func (c *Core) Heard(name string, at time.Time, final bool) {
-	n := c.node(name)
-	n.heard, n.final = at, final
+	n, now := c.node(name), c.awake.tick(at)
+	if silent := now.Sub(n.heard); !n.heard.IsZero() && silent >= quiet {
+		n.woke, n.silent = now, silent
+	}
+	n.heard, n.final = now, final
 }
 
 // Unit is what a node holds in a view.
@@ -125,7 +131,12 @@ func (c *Core) Take(view []Unit, scheduler string, readout, builder config.Loss)
 }
 
 // Begin has losses borne from now on: every unit is on its way into the run.
-func (c *Core) Begin() { c.running = true }
+func (c *Core) Begin() {
+	c.running = true
+	for _, n := range c.nodes {
+		n.woke = time.Time{} // nobody had to tell anything before
+	}
+}
 
 // Listen listens to what nodes say of themselves from now on.
 func (c *Core) Listen() { c.listening = true }
@@ -146,23 +157,30 @@ func (c *Core) Again() {
 	}
 }
 
-// See takes what was seen of a component.
-func (c *Core) See(x Sight) Act {
+// See takes what was seen of a component. It returns what is to be done about it, and the fault for which: a word may
+// count against whoever says it.
+func (c *Core) See(x Sight) (Act, Fault) {
 	n := c.node(x.Component)
 	if x.By != "" {
 		c.node(x.By)
 	}
 	n.ended = n.ended || x.Kind.over()
+	x, counts := c.admit(x)
+	if !counts {
+		return Nothing, x.Fault
+	}
+	return c.judge(c.node(x.Component), x), x.Fault
+}
+
+// judge takes what was admitted of a node.
+func (c *Core) judge(n *node, x Sight) Act {
 	if x.By != "" && x.Kind == Cut && !c.running {
 		return Nothing // outside of a run a link that is down does not matter
 	}
 	if c.silenced || !c.running {
 		return c.strike(n, x)
 	}
-	switch {
-	case c.forgiven(n, x):
-		return Nothing
-	case !c.bears(n, x), x.Kind == Cut && c.spoke(x.Component):
+	if !c.bears(n, x) || x.Kind == Cut && c.spoke(x.Component) {
 		return c.strike(n, x)
 	}
 	if n.gone == "" {
@@ -206,24 +224,6 @@ func once(all []Sight, x Sight) []Sight {
 		return all
 	}
 	return append(all, x)
-}
-
-// forgiven says that what looks like a fault is none: a node that was told to end leaves in good order, or one that is
-// lost blames others. Links and the stream of a node that leaves may close before its final report is seen; it itself
-// and who watches it tell where it fails before that.
-func (c *Core) forgiven(n *node, x Sight) bool {
-	if by := c.nodes[x.By]; by != nil && x.By != x.Component {
-		if by.left || by.stage == leaving || by.lost && x.Kind == Blamed {
-			return true
-		}
-	}
-	switch {
-	case n.left:
-		return true
-	case n.stage != leaving:
-		return false
-	}
-	return x.Kind == Cut || x.Kind == Blamed || n.final
 }
 
 // bears says whether the run goes on after a fault. The word of a node that has given up itself ends it: the others

@@ -44,7 +44,7 @@ func (c *Core) Depart(name string, tells Leaver, ending bool, now time.Time) Act
 	if n.stage == staying || n.stage == settled || n.lost || n.left {
 		return Nothing
 	}
-	still := n.still.Look(now, tells.Moved)
+	still := n.still.Look(c.awake.tick(now), tells.Moved)
 	switch {
 	case n.stage == asking && ending:
 		n.stage = settled

@@ -18,6 +18,7 @@ const muteAfter = 10 * time.Second
 func (c *Core) Mute(f *Fault, now time.Time) {
 	var mute []string
 	var longest time.Duration
+	now = c.awake.tick(now)
 	for _, name := range strings.Split(f.Component, ", ") {
 		n := c.nodes[name]
 		if n == nil || n.heard.IsZero() {

@@ -26,8 +26,13 @@ func TestMute(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			core := New(true)
 			core.Take([]Unit{{Node: "n0", Readout: true}, {Node: "n1", Readout: true}}, "", config.Loss{}, config.Loss{})
-			for node, at := range c.heard {
-				core.Heard(node, at, false)
+			for at := began; !at.After(now); at = at.Add(time.Second) {
+				core.Awake(at)
+				for node, last := range c.heard {
+					if !at.After(last) {
+						core.Heard(node, at, false)
+					}
+				}
 			}
 			f := Fault{Component: "n0, n1", Part: partInput, What: "it has not told where its data end"}
 			core.Mute(&f, now)

@@ -43,7 +43,7 @@ func (c *Core) Cause(now time.Time) *Fault {
 	if len(c.seen) == 0 {
 		return nil
 	}
-	f, roots := c.root(now)
+	f, roots := c.root(c.awake.tick(now))
 	for _, name := range c.names {
 		sight := func(x Sight) bool { return x.Component == name || x.By == name }
 		if !slices.Contains(roots, name) && slices.ContainsFunc(c.seen, sight) {
@@ -60,7 +60,7 @@ func (c *Core) lossesIn(losses []Sight) (all []Fault) {
 	for _, name := range c.names {
 		var best *Sight
 		for i := range losses {
-			if x := &losses[i]; x.Component == name && (best == nil || x.Kind < best.Kind) {
+			if x := &losses[i]; x.Component == name && (best == nil || x.closer(best)) {
 				best = x
 			}
 		}
@@ -102,7 +102,12 @@ func (c *Core) told(x Sight) Fault {
 // Judge is the cause among sights of their own, beside what was seen otherwise; nil if there are none.
 func (c *Core) Judge(sights []Sight, now time.Time) *Fault {
 	alone := *c
-	alone.seen = sights
+	alone.seen = nil
+	for _, x := range sights {
+		if x, counts := c.admit(x); counts {
+			alone.seen = append(alone.seen, x)
+		}
+	}
 	return alone.Cause(now)
 }
 

@@ -17,6 +17,7 @@ import (
 //	> units RUS BUS [reading POLICY] loss POLICY [on HOST…]  nodes of one unit each, readout units first
 //	> begin                                      a run goes on, and every node is heard
 //	> at SECONDS                                 so late it is since then
+//	> asleep                                     the control stands still until the next "at"
 //	> heard NODE…                                they report
 //	> ended NODE HOW                             its parent saw its process end
 //	> vanished NODE WHAT                         nobody listens any more where it did
@@ -51,6 +52,7 @@ type player struct {
 	scheduler string
 	reading   config.Loss
 	ends      bool // the run is to
+	asleep    bool // the control stands still until the next time
 }
 
 // cut is a line behind so many words.
@@ -79,7 +81,14 @@ func (p *player) say(line string, w []string) string {
 		if _, err := fmt.Sscan(w[1], &s); err != nil {
 			p.t.Fatal(err)
 		}
-		p.now = time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second)))
+		at := time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second)))
+		for ; p.now.Before(at) && !p.asleep; p.now = p.now.Add(200 * time.Millisecond) {
+			p.core.Awake(p.now)
+		}
+		p.now, p.asleep = at, false
+		p.core.Awake(p.now)
+	case "asleep":
+		p.asleep = true
 	case "heard":
 		p.heard(w[1:])
 	case "silence":
@@ -216,7 +225,8 @@ func (p *player) see(line string, w []string) string {
 	default:
 		return "not understood\n"
 	}
-	return acts[p.core.See(x)]
+	act, _ := p.core.See(x)
+	return acts[act]
 }
 
 func (p *player) story() string {

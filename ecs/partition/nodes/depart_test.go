@@ -141,10 +141,12 @@ func TestStandsStillWhileItLeaves(t *testing.T) {
 	lost := make(chan fault.Fault, 1)
 	r.opts.Lost = func(x fault.Fault) { lost <- x }
 	tell("b3", asks)
-	for _, at := range []time.Time{time.Now(), time.Now().Add(2 * fault.DepartTime)} {
+	began, late := time.Now(), time.Now().Add(2*fault.DepartTime)
+	for _, at := range []time.Time{began, late} {
 		if _, err := r.Depart(at); err != nil {
 			t.Fatal(err)
 		}
+		attentive(r, began, late)
 	}
 	x := patiently.Receive(t, lost)
 	if x.Component != "b3" || r.faults.cause() != nil || !r.lost("b3") || r.Left("b3") != "" {

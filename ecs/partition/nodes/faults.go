@@ -49,16 +49,21 @@ func (f *faults) see(x fault.Sight) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch f.core.See(x) {
+	switch act, of := f.core.See(x); act {
 	case fault.Strike:
 		f.closed = true
 		close(f.struck)
 	case fault.Lose:
 		if f.lose != nil {
-			go f.lose(x.Fault)
+			go f.lose(of)
 		}
 	case fault.Nothing:
 	}
+}
+
+// awake is the time less that in which this process stood still.
+func (f *faults) awake(now time.Time) time.Time {
+	return ask(f, func(c *fault.Core) time.Time { return c.Awake(now) })
 }
 
 // begin has losses borne from now on.

@@ -31,6 +31,7 @@ func TestDrainWaitsWhileItMoves(t *testing.T) {
 		}
 	}
 	last := began.Add(280 * time.Second) // when something moved last
+	attentive(r, last, last.Add(stopPatience))
 	r.LookForStall(last.Add(stopPatience - time.Second))
 	if r.faults.cause() != nil {
 		t.Fatal(r.faults.cause())
@@ -52,9 +53,17 @@ func TestDrainNamesWhoseDataDoNotEnd(t *testing.T) {
 	r.sched = deafScheduler{}
 	began := time.Unix(1000, 0)
 	r.LookForStall(began)
+	attentive(r, began, began.Add(stopPatience))
 	r.LookForStall(began.Add(stopPatience))
 	if c := r.faults.cause(); c == nil || c.Component != "r1" || r.WaitsFor() != "the last data of r1" {
 		t.Errorf("the fault is %v, and the run waits for %s", c, r.WaitsFor())
+	}
+}
+
+// attentive has the control at work all the time from then to now.
+func attentive(r *Run, then, now time.Time) {
+	for at := then; at.Before(now); at = at.Add(awakeEvery) {
+		r.faults.awake(at)
 	}
 }
 

@@ -347,7 +347,7 @@ func (r *Run) LookForStall(now time.Time) {
 		return
 	}
 	reg := r.Stats().Registers
-	if r.still.Look(now, r.Moved()) >= stopPatience {
+	if r.still.Look(r.faults.awake(now), r.Moved()) >= stopPatience {
 		f := stuck(reg, r.giving(reg))
 		r.faults.tell(func(c *fault.Core) { c.Mute(&f, now) })
 		r.faults.see(fault.Sight{Kind: fault.Own, Fault: f})

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"ringlet/ecs/partition/fault"
+	"ringlet/internal/stopwatch"
 	"ringlet/node/certs"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
@@ -22,6 +23,9 @@ import (
 
 // progressEvery is how often nodes report and the live line moves.
 const progressEvery = 500 * time.Millisecond
+
+// awakeEvery is how often the control notes that it is at work itself, see fault.Core.Awake.
+const awakeEvery = 200 * time.Millisecond
 
 // How the control bears that it is cut off from a node. What builds does not need it, so a cut must not end a run of
 // its own: where the node is lost to others, too, their links find out in 5 s, before this does. A connection that has
@@ -50,7 +54,9 @@ func (c *Crew) watch() {
 	for _, n := range c.nodes {
 		c.watchOne(n)
 	}
+	untick := stopwatch.Every(awakeEvery, func() { c.faults.awake(time.Now()) })
 	c.unwatch = func() {
+		untick()
 		for _, n := range c.nodes {
 			n.mu.Lock()
 			n.released = true
@@ -131,14 +137,14 @@ func refused(err error) bool { return strings.Contains(err.Error(), syscall.ECON
 // attend follows a node until ctx ends or the node is gone, and returns why: never nil. It is gone when it was silent
 // for so long, or when its process is known to have ended.
 func (c *Crew) attend(ctx context.Context, n *member, bears time.Duration) error {
-	var cut time.Time // since when it is silent; zero while it is heard
+	var cut time.Time // since when it is silent while this process is awake; zero while it is heard
 	for {
 		err := n.follow(ctx, func(rep *nodev1.Report) error {
 			if !cut.IsZero() {
 				if anew(n.latest(), rep) {
 					return errAnew
 				}
-				c.log.Info("a node is heard again", "node", n.name, "silent", time.Since(cut))
+				c.log.Info("a node is heard again", "node", n.name, "silent", c.faults.awake(time.Now()).Sub(cut))
 				cut = time.Time{}
 			}
 			c.heard(n, rep)
@@ -147,10 +153,10 @@ func (c *Crew) attend(ctx context.Context, n *member, bears time.Duration) error
 		if ctx.Err() != nil || !passing(err) {
 			return err
 		}
-		if cut.IsZero() {
-			cut = time.Now()
+		if now := c.faults.awake(time.Now()); cut.IsZero() {
+			cut = now
 			c.log.Info("a node is silent: trying to hear it again", "node", n.name, "err", err)
-		} else if time.Since(cut) >= bears {
+		} else if now.Sub(cut) >= bears {
 			return err
 		}
 		select {
