@@ -248,15 +248,24 @@ func (b *Builder) shape(slot int, memory []byte) (first uint64, n int, err error
 			length = of(b.asm, b.asm.parts, slot)[ru].entries[0].Size
 		}
 		if int64(length) > int64(size) {
-			return 0, 0, fmt.Errorf("the first MFP of readout unit %d has %d bytes, of %d in its part", ru, length, size)
+			return 0, 0, b.badFirst(ru, fmt.Errorf("the first MFP of readout unit %d has %d bytes, of %d in its part", ru,
+				length, size))
 		}
 		m, err := event.ParseMFP(memory[off : off+int(length)])
 		if err == nil && m.N() > b.cfg.MostEvents {
 			err = fmt.Errorf("readout unit %d has %d events, a MEP has %d at most", ru, m.N(), b.cfg.MostEvents)
 		}
-		return m.FirstEvent(), m.N(), err
+		return m.FirstEvent(), m.N(), b.badFirst(ru, err)
 	}
 	return 0, 0, errors.New("no readout unit has any part of it")
+}
+
+// badFirst is an error of the first MFP of a readout unit; nil if there is none.
+func (b *Builder) badFirst(ru int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &DataError{RU: ru, Source: b.firstSource(ru), Reason: err.Error(), Cause: err}
 }
 
 // complete makes the missing parts of a whole MEP, which is the finisher's. Where windows are granted for each MEP the
@@ -264,7 +273,11 @@ func (b *Builder) shape(slot int, memory []byte) (first uint64, n int, err error
 func (b *Builder) complete(slot int, mep *MEP, memory []byte) error {
 	first, n, err := b.shape(slot, memory)
 	if err != nil {
-		return &integrityError{MEP: mep.MEP, Reason: err.Error(), Cause: err}
+		var bad *DataError
+		if errors.As(err, &bad) {
+			bad.MEP = mep.MEP
+		}
+		return err
 	}
 	if b.asm.stands() {
 		b.completeStanding(slot, first, n, memory)

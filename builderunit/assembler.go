@@ -2,6 +2,7 @@ package builderunit
 
 import (
 	"fmt"
+	"slices"
 
 	"ringlet/event"
 	"ringlet/event/placing"
@@ -131,26 +132,27 @@ type announceError struct {
 	Slot   uint32
 	MEP    uint64
 	Reason string
+	Bad    bool // a size is one that no MFP has
 }
 
 func (e *announceError) Error() string {
 	return fmt.Sprintf("readout unit %d announced MEP %d for slot %d: %s", e.RU, e.MEP, e.Slot, e.Reason)
 }
 
-// A slotTooSmallError is a MEP that no slot can hold.
-type slotTooSmallError struct {
+// A SlotTooSmallError is a MEP that no slot can hold.
+type SlotTooSmallError struct {
 	MEP        uint64
 	Need, Have int // bytes
 }
 
-func (e *slotTooSmallError) Error() string {
+func (e *SlotTooSmallError) Error() string {
 	return fmt.Sprintf("MEP %d needs %d bytes, but a slot holds %d: raise --slot-size or lower --packing", e.MEP, e.Need,
 		e.Have)
 }
 
 // Announce takes the sizes that a readout unit has for one MEP. It reports true when all readout units have announced,
 // and so every Part of the slot is known and waits to be asked for. An *announceError says what is wrong with the
-// announcement, which then had no effect; a *slotTooSmallError that the MEP cannot be built, which leaves the slot to
+// announcement, which then had no effect; a *SlotTooSmallError that the MEP cannot be built, which leaves the slot to
 // Abandon.
 func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 	if reason := a.object(m); reason != "" {
@@ -160,6 +162,7 @@ func (a *Assembler) Announce(m *placing.Announce) (bool, error) {
 			Slot:   m.Slot,
 			MEP:    m.MEP,
 			Reason: reason,
+			Bad:    tooShort(m) >= 0,
 		}
 	}
 	s := &a.slots[m.Slot]
@@ -218,12 +221,15 @@ func (a *Assembler) object(m *placing.Announce) string {
 	case sources > event.MaxMFPs:
 		return fmt.Sprintf("that makes %d MFPs, a MEP holds %d", sources, event.MaxMFPs)
 	}
-	for _, e := range m.Entries {
-		if e.Size < event.MFPFixedSize {
-			return fmt.Sprintf("an MFP of %d bytes is shorter than its header", e.Size)
-		}
+	if i := tooShort(m); i >= 0 {
+		return fmt.Sprintf("an MFP of %d bytes is shorter than its header", m.Entries[i].Size)
 	}
 	return ""
+}
+
+// tooShort is the first size that no MFP has; less than 0 if there is none.
+func tooShort(m *placing.Announce) int {
+	return slices.IndexFunc(m.Entries, func(e placing.Entry) bool { return e.Size < event.MFPFixedSize })
 }
 
 // begin makes a free slot wait for the sizes of a MEP.
@@ -253,7 +259,7 @@ func (a *Assembler) layOut(i int) error {
 	}
 	s.size = end
 	if end > a.slotSize {
-		return &slotTooSmallError{MEP: s.mep, Need: end, Have: a.slotSize}
+		return &SlotTooSmallError{MEP: s.mep, Need: end, Have: a.slotSize}
 	}
 	s.phase = filling
 	a.pull.sized(i, s.mep)
@@ -332,7 +338,8 @@ func (a *Assembler) Slot(i int) MEP {
 // A mfpPlace is where one MFP lies in a slot, and what it should look like.
 type mfpPlace struct {
 	Source uint16
-	Offset int // from the slot's start, bytes
+	RU     uint16 // whose it is, by index
+	Offset int    // from the slot's start, bytes
 	Size   int
 	CRC    uint32
 	Made   bool // here, of missing fragments
@@ -354,6 +361,7 @@ func (a *Assembler) places(i int, to []mfpPlace, all bool) []mfpPlace {
 		for _, e := range p.entries {
 			to = append(to, mfpPlace{
 				Source: source,
+				RU:     uint16(ru),
 				Offset: off,
 				Size:   int(e.Size),
 				CRC:    e.CRC,

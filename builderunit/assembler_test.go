@@ -143,10 +143,10 @@ func (m *assemblerModel) grant(t *rapid.T, i int) {
 			places = places[1:]
 			want := mfpPlace{
 				Source: uint16(sources - len(places) - 1),
+				RU:     uint16(ru),
 				Offset: off,
 				Size:   int(size),
-				CRC:    uint32(ru)<<16 + uint32(stream),
-			}
+				CRC:    uint32(ru)<<16 + uint32(stream)}
 			if p != want {
 				t.Fatalf("place %+v, not %+v", p, want)
 			}
@@ -402,7 +402,7 @@ func TestHugeSizes(t *testing.T) {
 			}
 		}
 	}
-	var small *slotTooSmallError
+	var small *SlotTooSmallError
 	want := event.MEPHeaderSize(2*each) + 2*each<<32
 	if !ready || !errors.As(err, &small) || small.Need != want || small.Have != modelSlotSize {
 		t.Errorf("%v %v, it needs %d", ready, err, want)

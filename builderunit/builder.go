@@ -105,6 +105,9 @@ type Config struct {
 	// Feedback is told what became of MEPs, each once, one call at a time; it may block. The results are valid until it
 	// returns.
 	Feedback func([]Result) error
+	// Bears is told of data that do not fit, and says whether the unit goes on without that readout unit: then its part is
+	// taken for missing. It may be called with a lock held, so it must not call the unit. Nil: it does not.
+	Bears func(*DataError) bool
 	// Fail is called at most once, when the unit cannot go on. It must not call Close.
 	Fail func(error)
 	Log  *slog.Logger
@@ -324,10 +327,16 @@ func (b *Builder) Announce(rank int, payload []byte) error {
 	if err != nil {
 		var refused *announceError
 		if errors.As(err, &refused) {
+			if bad := b.misannounced(refused); bad != nil && !b.bears(bad) {
+				b.failLocked(bad)
+			}
 			return err
 		}
-		b.failLocked(err) // the readout unit is right, but the MEP cannot be built
-		return nil
+		if err = b.oversized(m, err); err != nil {
+			b.failLocked(err)
+			return nil
+		}
+		ready = true
 	}
 	if !ready {
 		return nil

@@ -165,8 +165,8 @@ func TestVerify(t *testing.T) {
 					return
 				}
 				err := r.failure()
-				var fault *integrityError
-				if !errors.As(err, &fault) || fault.MEP != 0 || tc.rules && fault.Source != 2 ||
+				var fault *DataError
+				if !errors.As(err, &fault) || fault.MEP != 0 || tc.rules && (fault.Source != 2 || fault.RU != 1) ||
 					!strings.Contains(err.Error(), tc.says) {
 					t.Errorf("it says %q, not %q", err, tc.says)
 				}

@@ -51,8 +51,9 @@ type finishing struct {
 	seen        uint   // means nothing: it makes lookAt look
 
 	// of the MEP in hand, if it is marked
-	lost  []bool // by readout unit: its part was made here
-	lacks int    // MFPs that were
+	lost  []bool       // by readout unit: its part was made here
+	lacks int          // MFPs that were
+	bad   []*DataError // parts whose entries do not fit, where windows stand
 }
 
 // finisher decides on MEPs and completes them, a batch after the other.
@@ -141,7 +142,7 @@ func (b *Builder) settle() error {
 // take closes to the network what is in place of a slot, and returns what lies there.
 func (b *Builder) take(slot int) (MEP, []byte, error) {
 	f := &b.f
-	f.lacks = 0
+	f.lacks, f.bad = 0, f.bad[:0]
 	if b.asm.stands() {
 		mep := b.asm.Slot(slot)
 		if b.asm.marked(slot) {
@@ -150,7 +151,14 @@ func (b *Builder) take(slot int) (MEP, []byte, error) {
 			}
 		}
 		memory := b.cfg.Slots.Bytes(slot)[:mep.Size]
-		return mep, memory, b.findPlaces(slot, mep.MEP, memory)
+		b.findPlaces(slot, mep.MEP, memory)
+		var err error
+		for _, bad := range f.bad {
+			if memory, err = b.without(slot, mep.MEP, memory, bad); err != nil {
+				break
+			}
+		}
+		return mep, memory, err
 	}
 	b.mu.Lock()
 	mep, marked := b.asm.Slot(slot), b.asm.marked(slot)
@@ -189,9 +197,12 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	if err != nil {
 		return fmt.Errorf("header of MEP %d: %w", mep.MEP, err)
 	}
-	first, events, err := b.check(mep.MEP, read)
+	sound, first, events, err := b.sound(slot, mep.MEP, read)
 	if err != nil {
 		return err
+	}
+	if read = sound; f.lacks > 0 {
+		memory = sound
 	}
 	meta := sink.Meta{
 		Run:        b.cfg.Run,
@@ -213,7 +224,7 @@ func (b *Builder) finish(slot int, at time.Time) error {
 		err = b.hand(slot, meta, read)
 	}
 	if err != nil {
-		return err
+		return b.culprit(&meta, read, err)
 	}
 	b.built(slot, &meta)
 	return nil
@@ -227,7 +238,8 @@ func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err e
 	first := &b.f.places[0]
 	from, events, err = event.MFPEvents(read[first.Offset : first.Offset+first.Size])
 	if err != nil {
-		return 0, 0, &integrityError{
+		return 0, 0, &DataError{
+			RU:     int(first.RU),
 			MEP:    mep,
 			Source: first.Source,
 			Reason: err.Error(),
@@ -236,7 +248,7 @@ func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err e
 	}
 	if want := mep * uint64(b.cfg.Packing); b.cfg.Packing > 0 && from != want {
 		why := fmt.Sprintf("the MFP has events from %d, the MEP from %d", from, want)
-		return 0, 0, &integrityError{MEP: mep, Reason: why}
+		return 0, 0, &DataError{RU: int(first.RU), MEP: mep, Source: first.Source, Reason: why}
 	}
 	return from, events, nil
 }
@@ -310,32 +322,51 @@ func (b *Builder) report(results []Result) error {
 	return b.cfg.Feedback(results)
 }
 
-// findPlaces reads the entries that stand before each part.
-func (b *Builder) findPlaces(slot int, mep uint64, memory []byte) error {
+// findPlaces reads the entries that stand before each part. Those that do not fit are noted in f.bad, and the places of
+// that readout unit's MFPs are empty.
+func (b *Builder) findPlaces(slot int, mep uint64, memory []byte) {
 	f := &b.f
 	f.places = f.places[:0]
 	for ru := range b.asm.owned {
-		sources := b.asm.owned[ru].sources
+		first := len(f.places)
 		off, length := b.asm.Part(slot, ru)
-		part := memory[off : off+length]
-		at := sources * placing.EntrySize
-		for i := range sources {
-			source := len(f.places)
-			e := placing.EntryOf(part, i)
-			if e.Size < event.MFPFixedSize || int64(e.Size) > int64(length-at) {
-				return &integrityError{MEP: mep, Source: uint16(source), Reason: fmt.Sprintf(
-					"its size is told as %d bytes, and %d are left of the part of readout unit %d", e.Size, length-at, ru)}
-			}
-			f.places = append(f.places, mfpPlace{})
-			p := &f.places[source]
-			p.Source, p.Offset, p.Size, p.CRC = uint16(source), off+at, int(e.Size), e.CRC
-			p.Made = f.lacks > 0 && f.lost[ru]
-			at += padded(e.Size)
+		bad := b.placesOf(ru, memory[off:off+length], off)
+		if bad == nil {
+			continue
 		}
-		if at != length {
-			return &integrityError{MEP: mep, Source: uint16(len(f.places) - 1), Reason: fmt.Sprintf(
-				"the part of readout unit %d ends behind %d bytes, and has %d", ru, at, length)}
+		bad.RU, bad.MEP = ru, mep
+		f.bad, f.places = append(f.bad, bad), f.places[:first]
+		for i := range b.asm.owned[ru].sources {
+			f.places = append(f.places, mfpPlace{Source: uint16(first + i), RU: uint16(ru)})
 		}
+	}
+}
+
+// placesOf reads the entries of one part, which lies at an offset.
+func (b *Builder) placesOf(ru int, part []byte, off int) *DataError {
+	f := &b.f
+	sources := b.asm.owned[ru].sources
+	at := sources * placing.EntrySize
+	for i := range sources {
+		source := uint16(len(f.places))
+		e := placing.EntryOf(part, i)
+		if e.Size < event.MFPFixedSize || int64(e.Size) > int64(len(part)-at) {
+			return &DataError{Source: source, Reason: fmt.Sprintf(
+				"its size is told as %d bytes, and %d are left of the part of readout unit %d", e.Size, len(part)-at, ru)}
+		}
+		f.places = append(f.places, mfpPlace{
+			Source: source,
+			RU:     uint16(ru),
+			Offset: off + at,
+			Size:   int(e.Size),
+			CRC:    e.CRC,
+			Made:   f.lacks > 0 && f.lost[ru],
+		})
+		at += padded(e.Size)
+	}
+	if at != len(part) {
+		return &DataError{Source: uint16(len(f.places) - 1), Reason: fmt.Sprintf(
+			"the part of readout unit %d ends behind %d bytes, and has %d", ru, at, len(part))}
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ func TestRegionIsVerified(t *testing.T) {
 	if v := r.write(pieces[1], r.net.grant(r.ranks[1], 0), 0, len(pieces[1].data)); v != 0 {
 		t.Fatal(v)
 	}
-	var bad *integrityError
+	var bad *DataError
 	if err := r.failure(); !errors.As(err, &bad) || bad.Source != 2 {
 		t.Errorf("%v", err)
 	}

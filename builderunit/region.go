@@ -95,6 +95,11 @@ func (b *Builder) decide(slot int, at time.Time) error {
 	}
 	f := &b.f
 	if err := b.verify.check(mep.MEP, memory, f.places); err != nil {
+		var bad *DataError
+		if errors.As(err, &bad) && b.bears(bad) { // nobody judges it; when it is whole it goes on without that part
+			b.Decided(sink.Meta{MEP: mep.MEP, Attempt: mep.Attempt}, slot, true, nil)
+			return nil
+		}
 		return err
 	}
 	f.mfps = f.mfps[:0]
@@ -112,7 +117,8 @@ func (b *Builder) decide(slot int, at time.Time) error {
 	if len(f.mfps) > 0 { // else the readout units of the region are gone, and nothing here tells which events there are
 		m, err := event.ParseMFP(f.mfps[0])
 		if err != nil {
-			return &integrityError{
+			return &DataError{
+				RU:     int(f.places[0].RU),
 				MEP:    mep.MEP,
 				Source: f.places[0].Source,
 				Reason: err.Error(),

@@ -81,7 +81,7 @@ func tryRewriter(t *testing.T, kind Verify, replayed, keeps bool, w *rewriter, w
 		r.b.Placed(rank, r.put(r.part(i, 3), 0, 3, 1))
 	}
 	var res *Result
-	var fault *integrityError
+	var fault *DataError
 	select {
 	case got := <-r.results:
 		res = &got

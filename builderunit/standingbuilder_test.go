@@ -175,8 +175,8 @@ func TestStandingFinds(t *testing.T) {
 					return
 				}
 				err := r.failure()
-				var fault *integrityError
-				if !errors.As(err, &fault) || fault.MEP != 3 || !strings.Contains(err.Error(), tc.says) {
+				var fault *DataError
+				if !errors.As(err, &fault) || fault.MEP != 3 || fault.RU != 0 || !strings.Contains(err.Error(), tc.says) {
 					t.Errorf("it says %q, not %q", err, tc.says)
 				}
 			})

@@ -2,6 +2,7 @@ package builderunit
 
 import (
 	"fmt"
+	"slices"
 
 	"ringlet/event"
 	"ringlet/event/pattern"
@@ -28,19 +29,6 @@ func ParseVerify(s string) (Verify, error) {
 	}
 	return 0, fmt.Errorf("verify is %q: it can be off, crc or full", s)
 }
-
-// An integrityError is an MFP whose bytes are not those that were sent, or not those they should be.
-type integrityError struct {
-	MEP    uint64
-	Source uint16
-	Reason string
-	Cause  error
-}
-
-func (e *integrityError) Error() string {
-	return fmt.Sprintf("MEP %d, source %d: %s", e.MEP, e.Source, e.Reason)
-}
-func (e *integrityError) Unwrap() error { return e.Cause }
 
 // checksum is the CRC-32C of b. A process that shares its only processor with the network must let that go on, so it
 // pauses every piece, 10 µs or so.
@@ -94,8 +82,8 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 			v.sums[i] = checksum(v.pieces[i])
 		}
 		if crc := v.sums[i]; crc != p.CRC {
-			return &integrityError{MEP: mep, Source: p.Source, Reason: fmt.Sprintf("CRC-32C is %08x, %08x was announced", crc,
-				p.CRC)}
+			return &DataError{RU: int(p.RU), MEP: mep, Source: p.Source,
+				Reason: fmt.Sprintf("CRC-32C is %08x, %08x was announced", crc, p.CRC)}
 		}
 		v.passed()
 		if v.kind != VerifyFull || p.Made {
@@ -103,11 +91,11 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 		}
 		m, err := v.content(p.Source, v.pieces[i])
 		if err == nil && known && (m.FirstEvent() != first.FirstEvent() || m.N() != first.N()) {
-			err = fmt.Errorf("the MFP has %d events from %d, that of source %d has %d from %d",
-				m.N(), m.FirstEvent(), places[0].Source, first.N(), first.FirstEvent())
+			p, err = v.odd(places, i)
 		}
 		if err != nil {
-			return &integrityError{
+			return &DataError{
+				RU:     int(p.RU),
 				MEP:    mep,
 				Source: p.Source,
 				Reason: err.Error(),
@@ -119,6 +107,28 @@ func (v *verifier) check(mep uint64, memory []byte, places []mfpPlace) error {
 		}
 	}
 	return nil
+}
+
+// odd finds which of two MFPs has other events than most: the first that was read, or the one at an index.
+func (v *verifier) odd(places []mfpPlace, at int) (*mfpPlace, error) {
+	count := func(i int) (agree int, from uint64, n int) {
+		from, n, _ = event.MFPEvents(v.pieces[i])
+		for _, b := range v.pieces {
+			if f, m, err := event.MFPEvents(b); err == nil && f == from && m == n {
+				agree++
+			}
+		}
+		return agree, from, n
+	}
+	first := slices.IndexFunc(places, func(p mfpPlace) bool { return !p.Made })
+	alike, from, n := count(at)
+	most, other, many := count(first)
+	bad, good := at, first
+	if alike > most {
+		bad, good, from, n, other, many = first, at, other, many, from, n
+	}
+	return &places[bad], fmt.Errorf("the MFP has %d events from %d, that of source %d has %d from %d", n, from,
+		places[good].Source, many, other)
 }
 
 // find finds the bytes of every MFP, and makes room for their CRCs.

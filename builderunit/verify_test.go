@@ -27,7 +27,7 @@ func TestChecksOfAnySize(t *testing.T) {
 			t.Errorf("MFPs of %d bytes: %v", size, err)
 		}
 		memory[3*size-1]++
-		var wrong *integrityError
+		var wrong *DataError
 		if err := v.check(7, memory, places); !errors.As(err, &wrong) || wrong.Source != 2 {
 			t.Errorf("MFPs of %d bytes, and source 2 is wrong: %v", size, err)
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 
+	"ringlet/builderunit"
+	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
@@ -110,6 +112,7 @@ func (s *session) absent(a tagnet.Absence) {
 	if bu == nil {
 		return
 	}
+	s.heedAbsence(a)
 	var err error
 	if a.Back {
 		err = bu.Back(int(a.RU), a.MEP)
@@ -148,6 +151,50 @@ func (s *session) missing() (out []*nodev1.Missing) {
 		}
 	}
 	return out
+}
+
+// badSent is what a node says of a readout unit whose data do not fit, before why.
+const badSent = "what it sends does not fit"
+
+// badData takes that data of a readout unit do not fit, and says whether the builder unit goes on without them. The
+// control hears of it and has the run do without that readout unit.
+func (s *session) badData(bad *builderunit.DataError) (borne bool) {
+	rank := s.ruRanks[bad.RU]
+	if rank == int(s.me.GetRank()) || !s.expendable(rank) {
+		return false
+	}
+	why := s.node.cause(badSent, bad)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away[bad.RU] {
+		return true // what it sent before
+	}
+	if !slices.ContainsFunc(s.bad, func(c fsm.Cause) bool { return c.Component == why.Component }) {
+		s.bad = append(s.bad, why)
+	}
+	return true
+}
+
+// heedAbsence notes who has gone or come back: whoever has gone needs no accusation any more.
+func (s *session) heedAbsence(a tagnet.Absence) {
+	ru, name := int(a.RU), s.node.readout(int(a.RU))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away == nil {
+		s.away = map[int]bool{}
+	}
+	s.away[ru] = !a.Back
+	s.bad = slices.DeleteFunc(s.bad, func(c fsm.Cause) bool { return c.Component == name })
+}
+
+// badPeers tells of them.
+func (s *session) badPeers() (all []*nodev1.Cause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.bad {
+		all = append(all, causeMessage(c))
+	}
+	return all
 }
 
 // degradeBy tells that the node goes on without a peer.

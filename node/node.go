@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	"ringlet/barrier"
+	"ringlet/builderunit"
 	"ringlet/builderunit/tap"
 	"ringlet/internal/address"
 	"ringlet/internal/guard"
@@ -429,7 +430,10 @@ func (n *process) cause(part string, err error) fsm.Cause {
 	component, kind := n.cfg.Name, fsm.CauseFailed
 	var down *transport.LinkError
 	var late *barrier.TimeoutError
-	if errors.As(err, &down) {
+	var data *builderunit.DataError
+	if errors.As(err, &data) {
+		component, part = n.readout(data.RU), badSent
+	} else if errors.As(err, &down) {
 		component = down.Peer
 		if quic.ClosedByPeer(err) {
 			kind, err = fsm.CauseClosed, fmt.Errorf("%s has ended its links on purpose: %w", down.Peer, err)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ringlet/barrier"
+	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
 	"ringlet/readoutunit/source"
 	"ringlet/shmem"
@@ -23,6 +24,8 @@ const (
 	partLinks     = "links" // they are down, for a reason that a node has told before
 	PartBuilder   = "builder_unit"
 	partDecision  = "decision_unit"
+	PartData      = "data" // of a readout unit, which whoever has checked them names
+	PartConfig    = "configuration"
 )
 
 // partOf is the stable word for the part that an error is of: by its type, or else where it came up.
@@ -33,9 +36,15 @@ func partOf(where string, err error) string {
 	var out *sink.SinkError
 	var bad *source.BadRecordError
 	var segment *shmem.SegmentError
+	var data *builderunit.DataError
+	var small *builderunit.SlotTooSmallError
 	switch {
 	case errors.As(err, &known):
 		return known.part
+	case errors.As(err, &data):
+		return PartData
+	case errors.As(err, &small):
+		return PartConfig
 	case errors.Is(err, errDown):
 		return partLinks
 	case errors.As(err, &link):

@@ -85,6 +85,7 @@ func (n *process) report(steps int) *nodev1.Report {
 			ConfigurationHash: last.GetConfigurationHash(),
 			LostPeers:         last.GetLostPeers(),
 			Missing:           last.GetMissing(),
+			BadPeers:          last.GetBadPeers(),
 			EndedAtUs:         last.GetEndedAtUs(),
 			Reasons:           last.GetReasons(),
 			Frontends:         last.GetFrontends(),
@@ -127,6 +128,7 @@ func (s *session) report() *nodev1.Report {
 		ConfigurationHash: s.hash,
 		LostPeers:         s.lostPeers(),
 		Missing:           s.missing(),
+		BadPeers:          s.badPeers(),
 		Counters:          map[string]uint64{},
 		Histograms:        map[string][]byte{},
 	}

@@ -22,6 +22,7 @@ import (
 	"ringlet/event/placing"
 	"ringlet/internal/stopwatch"
 	"ringlet/node/config"
+	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/readoutunit"
 	"ringlet/shmem"
@@ -75,6 +76,8 @@ type session struct {
 	badInput bool              // told to the state machine
 	lost     []int             // ranks to which the link is down, and without which the run goes on
 	gone     map[int]bool      // ranks of readout units that the scheduler said are gone: others may take their places
+	bad      []fsm.Cause       // readout units whose data do not fit, and without which the run goes on
+	away     map[int]bool      // readout units, by index, that the scheduler said are gone from this run
 	changes  int               // of the readout units, by which the builder unit goes
 }
 
@@ -232,7 +235,7 @@ func (s *session) start(ctx context.Context, req *nodev1.CommandRequest) error {
 	s.mu.Lock()
 	dead, hanging := s.dead, s.hanging
 	s.finished, s.output, s.badInput = false, sink.Result{}, false
-	s.changes = 0
+	s.changes, s.bad, s.away = 0, nil, nil
 	clear(s.gone)
 	s.mu.Unlock()
 	switch {

@@ -52,7 +52,7 @@ func (e *encoder) parse(m Meta, mep []byte) error {
 		return err
 	}
 	if len(packet.Bytes()) != len(mep) {
-		return fmt.Errorf("%w: it has %d bytes, %d were given", errMeta, len(packet.Bytes()), len(mep))
+		return fmt.Errorf("%w: it has %d bytes, %d were given", ErrMeta, len(packet.Bytes()), len(mep))
 	}
 	e.mfps = e.mfps[:0]
 	for i := range packet.N() {
@@ -61,7 +61,7 @@ func (e *encoder) parse(m Meta, mep []byte) error {
 			return err
 		}
 		if p.N() != m.Events || p.FirstEvent() != m.FirstEvent {
-			return fmt.Errorf("%w: source %d has %d from %d, not %d from %d", errMeta, p.Source(), p.N(), p.FirstEvent(),
+			return fmt.Errorf("%w: source %d has %d from %d, not %d from %d", ErrMeta, p.Source(), p.N(), p.FirstEvent(),
 				m.Events, m.FirstEvent)
 		}
 		e.mfps = append(e.mfps, p)

@@ -56,6 +56,6 @@ var (
 	errNotRegular = errors.New("it exists and is not a regular file")
 	// ErrExists says that the destination exists and may not be replaced.
 	ErrExists = errors.New("it exists: give another path or --overwrite")
-	// errMeta says that a MEP does not hold the events that its Meta says.
-	errMeta = errors.New("the MEP does not hold the events it is said to hold")
+	// ErrMeta says that a MEP does not hold the events that its Meta says.
+	ErrMeta = errors.New("the MEP does not hold the events it is said to hold")
 )

@@ -8,7 +8,7 @@ import (
 
 // advised is what to do about a fault of a part.
 var advised = map[string]string{
-	"configuration": "Correct the configuration, and load it again.",
+	partConfig: "Correct the configuration, and load it again.",
 	"memory": "Give the node's host more shared memory, or take fewer or smaller slots; " +
 		"`ringlet doctor` says there what binds.",
 	partLinks:     "Reset the partition and configure it again.",
@@ -20,6 +20,8 @@ var advised = map[string]string{
 	partOutput:    "Look at the disk, the network or the reader that this output needs; what it has written stays.",
 	"builder_unit": "Look at what takes its output, the disk or the reader of its buffer; " +
 		"what it has written stays.",
+	PartData: "Look at the host of that readout unit, its memory first, and at what fills the source that is named: " +
+		"a node that has checked what came has found it so, and is sound.",
 	PartCertificate: "Make certificates that are valid with `ringlet certs`, and put them where the node and the " +
 		"control read theirs; a process reads them again by itself.",
 	PartFenced:  "End one of the two controls: the one that came last has the nodes.",
@@ -80,6 +82,8 @@ func (c *Core) advice(x Sight) string {
 	case x.Kind.over():
 		return "Look at what ended it, the kernel for want of memory perhaps, and start its process again" +
 			c.there(x.Component) + "."
+	case x.Part == PartData:
+		return advised[PartData]
 	case x.Kind == Missing || x.Kind == Cut:
 		return "Look whether its process and its host live and can be reached from the control and the other nodes; " +
 			"if it stands still, end it and start it again."

@@ -41,6 +41,7 @@ type node struct {
 	decides          bool          // it holds the decision unit
 	in               bool          // its builder unit takes MEPs
 	lost             bool          // to this run
+	since            time.Time     // it is lost, of the time in which the control was awake
 	final            bool          // it has done what it has to in the run
 	stage            departure     // how far it is, if it was told to end
 	still            stopwatch.Still
@@ -174,8 +175,8 @@ func (c *Core) See(x Sight) (Act, Fault) {
 
 // judge takes what was admitted of a node.
 func (c *Core) judge(n *node, x Sight) Act {
-	if x.By != "" && x.Kind == Cut && !c.running {
-		return Nothing // outside of a run a link that is down does not matter
+	if x.By != "" && x.By != x.Component && x.Kind <= Cut && !c.running {
+		return Nothing // outside of a run a link that is down does not matter, nor what came over it
 	}
 	if c.silenced || !c.running {
 		return c.strike(n, x)
@@ -187,6 +188,9 @@ func (c *Core) judge(n *node, x Sight) Act {
 		n.gone = x.What // it may stand still, so nobody waits for it either
 	}
 	first := !n.lost
+	if first {
+		n.since = c.awake.now()
+	}
 	n.lost, n.in, c.ever = true, false, true
 	c.losses = once(c.losses, x)
 	if first {
@@ -227,9 +231,9 @@ func once(all []Sight, x Sight) []Sight {
 }
 
 // bears says whether the run goes on after a fault. The word of a node that has given up itself ends it: the others
-// have lost their links to that node.
+// have lost their links to that node. What is wrong with the configuration is so for every unit.
 func (c *Core) bears(n *node, x Sight) bool {
-	if x.Kind == Blamed || x.Component == c.scheduler {
+	if x.Kind == Blamed || x.Component == c.scheduler || x.Part == partConfig {
 		return false
 	}
 	switch {

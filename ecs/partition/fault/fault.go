@@ -105,4 +105,6 @@ const (
 	PartFenced      = "control" // another control has taken over
 	partInput       = "input"
 	partOutput      = "output"
+	PartData        = "data"          // of a readout unit, which others have checked
+	partConfig      = "configuration" // every unit has the same
 )

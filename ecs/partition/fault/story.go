@@ -181,7 +181,7 @@ func (c *Core) dead(now time.Time) (*Fault, []string) {
 func (c *Core) abandoned(edges []Sight) *Fault {
 	lost := map[string]bool{}
 	for _, x := range edges {
-		if x.By != "" || x.Kind != Cut {
+		if x.By != "" || x.Kind != Cut || x.Part == PartTransport { // that is of links
 			return nil
 		}
 		lost[x.Component] = true

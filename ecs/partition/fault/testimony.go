@@ -13,6 +13,7 @@ const drowsy = 10 * time.Second
 //
 //	who speaks of another                         counts
 //	lost to the run, leaves it, or has left it    for nothing: its links ended for that
+//	and had just given up for bad data            as it is: others may have told of its links before
 //	stood still, and the other did not            against itself: the link between them broke for that
 //	stood still, and gives the run up             likewise, where the run goes on without it
 //	anybody else                                  as it is
@@ -24,15 +25,23 @@ func (c *Core) admit(x Sight) (counts Sight, ok bool) {
 		if n.lost && c.stoodStill(n) {
 			return x, false
 		}
+	case by.lost && c.lastWord(by, x):
 	case by.left, by.stage == leaving, by.lost:
 		return x, false
-	case c.running && !c.silenced && c.stoodStill(by):
+	case c.running && !c.silenced && x.Part != PartData && c.stoodStill(by):
 		own := c.turned(x, by)
 		if c.steady(n) || x.Kind == Blamed && c.bears(by, own) {
 			return own, true
 		}
 	}
 	return x, !c.departs(n, x)
+}
+
+// lastWord says that a node gave the run up for data that do not fit, and is lost for no other reason than that: others
+// missed its links before its word was heard.
+func (c *Core) lastWord(by *node, x Sight) bool {
+	return x.Part == PartData && x.Kind == Blamed && !by.ended && !c.stoodStill(by) &&
+		c.awake.now().Sub(by.since) < settlePeer
 }
 
 // departs says that what looks like a fault of a node is its end in good order: it was told to end. Links and the

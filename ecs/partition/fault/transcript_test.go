@@ -25,6 +25,7 @@ import (
 //	> NODE says OTHER PART[/TROUBLE] WHAT        it has given up and names the other, or itself
 //	> NODE says OTHER PART closed WHAT           likewise, of a link that the other has closed
 //	> NODE lost OTHER                            its link is down and it goes on
+//	> NODE finds OTHER WHAT                      data of a readout unit do not fit, and it goes on without them
 //	> scheduler lost NODE PART WHAT
 //	> control fault PART WHAT
 //	> exclude|include NODE
@@ -212,6 +213,9 @@ func (p *player) see(line string, w []string) string {
 		x.Evidence = "seen by the scheduler"
 	case w[0] == "control":
 		x.Kind, x.Component, x.Part, x.What = Own, "control", w[2], cut(line, 3)
+	case w[1] == "finds":
+		x.Kind, x.By, x.Component, x.Part, x.What = Own, w[0], w[2], PartData, cut(line, 3)
+		x.Evidence = "seen by " + w[0]
 	case w[1] == "lost":
 		x.Kind, x.By, x.Component, x.Part = Cut, w[0], w[2], PartTransport
 		x.What, x.Evidence = "the link of "+w[0]+" to it is down", "seen by "+w[0]

@@ -120,6 +120,11 @@ func (f *faults) report(node string, rep *nodev1.Report, present bool) {
 	if rep.GetFinal() {
 		return
 	}
+	for _, bad := range rep.GetBadPeers() {
+		x := told(node, bad)
+		x.Kind = fault.Own // whoever says so goes on, and what that says of itself follows from it
+		f.see(x)
+	}
 	for _, lost := range rep.GetLostPeers() {
 		f.see(fault.Sight{Kind: fault.Cut, By: node, Fault: fault.Fault{
 			Component: lost,

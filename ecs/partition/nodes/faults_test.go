@@ -101,6 +101,18 @@ func TestFaultOfCommands(t *testing.T) {
 	}
 }
 
+// TestBadPeers: a builder unit that goes on without what a readout unit sends is believed, and is not at fault.
+func TestBadPeers(t *testing.T) {
+	r := &Run{Crew: &Crew{faults: newFaults(false)}}
+	stand(t, r, "essential", "r0", "b1", "b2")
+	r.faults.begin(nil)
+	bad := &nodev1.Cause{Component: "r0", Part: "data", What: "it does not fit"}
+	r.faults.report("b1", &nodev1.Report{BadPeers: []*nodev1.Cause{bad}}, true)
+	if c := r.faults.cause(); c == nil || c.Component != "r0" || c.Part != fault.PartData || c.Advice == "" {
+		t.Errorf("the cause is %+v", c)
+	}
+}
+
 // TestStuck: who holds up the end of a run is named by what has not moved.
 func TestStuck(t *testing.T) {
 	holding := []*tagnet.BURegister{{Name: "bu0"}, {Name: "bu1", Used: &tagnetv1.Depth{Now: 2}},

@@ -895,6 +895,8 @@ type Report struct {
 	// What readout units that were gone are missing in, of what its builder unit has built, by readout unit; those that miss nothing
 	// are left out.
 	Missing []*Missing `protobuf:"bytes,41,rep,name=missing,proto3" json:"missing,omitempty"`
+	// Readout units whose data do not fit, as its builder unit has found, and without which the run goes on: the first fault of each.
+	BadPeers []*Cause `protobuf:"bytes,42,rep,name=bad_peers,json=badPeers,proto3" json:"bad_peers,omitempty"`
 	// Highest term of a control that the node has heard since its process began; absent if none.
 	Term *Term `protobuf:"bytes,60,opt,name=term,proto3" json:"term,omitempty"`
 	// When it first heard it, by its clock, in µs since the Unix epoch.
@@ -1109,6 +1111,13 @@ func (x *Report) GetLostPeers() []string {
 func (x *Report) GetMissing() []*Missing {
 	if x != nil {
 		return x.Missing
+	}
+	return nil
+}
+
+func (x *Report) GetBadPeers() []*Cause {
+	if x != nil {
+		return x.BadPeers
 	}
 	return nil
 }
@@ -2352,7 +2361,7 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\rReportRequest\x12\x15\n" +
 	"\x06let_go\x18F \x01(\bR\x05letGo\x12\x12\n" +
 	"\x04done\x18G \x01(\bR\x04done\x12)\n" +
-	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xbf\n" +
+	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\"\xf4\n" +
 	"\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
@@ -2384,7 +2393,8 @@ const file_ringlet_node_v1_node_proto_rawDesc = "" +
 	"\arun_key\x182 \x01(\fR\x06runKey\x12\x1d\n" +
 	"\n" +
 	"lost_peers\x18( \x03(\tR\tlostPeers\x122\n" +
-	"\amissing\x18) \x03(\v2\x18.ringlet.node.v1.MissingR\amissing\x12)\n" +
+	"\amissing\x18) \x03(\v2\x18.ringlet.node.v1.MissingR\amissing\x123\n" +
+	"\tbad_peers\x18* \x03(\v2\x16.ringlet.node.v1.CauseR\bbadPeers\x12)\n" +
 	"\x04term\x18< \x01(\v2\x15.ringlet.node.v1.TermR\x04term\x12\"\n" +
 	"\rterm_since_us\x18= \x01(\x03R\vtermSinceUs\x121\n" +
 	"\areasons\x18F \x03(\v2\x17.ringlet.node.v1.ReasonR\areasons\x12D\n" +
@@ -2574,38 +2584,39 @@ var file_ringlet_node_v1_node_proto_depIdxs = []int32{
 	1,  // 14: ringlet.node.v1.Report.seat:type_name -> ringlet.node.v1.Member
 	7,  // 15: ringlet.node.v1.Report.stopped:type_name -> ringlet.node.v1.Cause
 	12, // 16: ringlet.node.v1.Report.missing:type_name -> ringlet.node.v1.Missing
-	4,  // 17: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
-	11, // 18: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
-	28, // 19: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
-	1,  // 20: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
-	4,  // 21: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
-	4,  // 22: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
-	22, // 23: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
-	4,  // 24: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
-	29, // 25: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
-	3,  // 26: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
-	8,  // 27: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
-	9,  // 28: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
-	16, // 29: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
-	18, // 30: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
-	20, // 31: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
-	23, // 32: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
-	25, // 33: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
-	30, // 34: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
-	5,  // 35: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
-	10, // 36: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
-	10, // 37: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
-	17, // 38: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
-	19, // 39: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
-	21, // 40: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
-	24, // 41: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
-	31, // 42: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
-	32, // 43: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
-	35, // [35:44] is the sub-list for method output_type
-	26, // [26:35] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	7,  // 17: ringlet.node.v1.Report.bad_peers:type_name -> ringlet.node.v1.Cause
+	4,  // 18: ringlet.node.v1.Report.term:type_name -> ringlet.node.v1.Term
+	11, // 19: ringlet.node.v1.Report.reasons:type_name -> ringlet.node.v1.Reason
+	28, // 20: ringlet.node.v1.Report.frontends:type_name -> ringlet.node.v1.Report.FrontendsEntry
+	1,  // 21: ringlet.node.v1.CheckOutputRequest.seat:type_name -> ringlet.node.v1.Member
+	4,  // 22: ringlet.node.v1.CheckOutputRequest.term:type_name -> ringlet.node.v1.Term
+	4,  // 23: ringlet.node.v1.RecordedRequest.term:type_name -> ringlet.node.v1.Term
+	22, // 24: ringlet.node.v1.RecordedResponse.builders:type_name -> ringlet.node.v1.RecordedBuilder
+	4,  // 25: ringlet.node.v1.ConcludeRequest.term:type_name -> ringlet.node.v1.Term
+	29, // 26: ringlet.node.v1.TapRequest.selection:type_name -> ringlet.tap.v1.Selection
+	3,  // 27: ringlet.node.v1.Node.Command:input_type -> ringlet.node.v1.CommandRequest
+	8,  // 28: ringlet.node.v1.Node.Watch:input_type -> ringlet.node.v1.WatchRequest
+	9,  // 29: ringlet.node.v1.Node.Report:input_type -> ringlet.node.v1.ReportRequest
+	16, // 30: ringlet.node.v1.Node.Profile:input_type -> ringlet.node.v1.ProfileRequest
+	18, // 31: ringlet.node.v1.Node.CheckOutput:input_type -> ringlet.node.v1.CheckOutputRequest
+	20, // 32: ringlet.node.v1.Node.Recorded:input_type -> ringlet.node.v1.RecordedRequest
+	23, // 33: ringlet.node.v1.Node.Conclude:input_type -> ringlet.node.v1.ConcludeRequest
+	25, // 34: ringlet.node.v1.Node.Tap:input_type -> ringlet.node.v1.TapRequest
+	30, // 35: ringlet.node.v1.Node.Sample:input_type -> ringlet.sample.v1.Question
+	5,  // 36: ringlet.node.v1.Node.Command:output_type -> ringlet.node.v1.CommandResponse
+	10, // 37: ringlet.node.v1.Node.Watch:output_type -> ringlet.node.v1.Report
+	10, // 38: ringlet.node.v1.Node.Report:output_type -> ringlet.node.v1.Report
+	17, // 39: ringlet.node.v1.Node.Profile:output_type -> ringlet.node.v1.ProfileResponse
+	19, // 40: ringlet.node.v1.Node.CheckOutput:output_type -> ringlet.node.v1.CheckOutputResponse
+	21, // 41: ringlet.node.v1.Node.Recorded:output_type -> ringlet.node.v1.RecordedResponse
+	24, // 42: ringlet.node.v1.Node.Conclude:output_type -> ringlet.node.v1.ConcludeResponse
+	31, // 43: ringlet.node.v1.Node.Tap:output_type -> ringlet.tap.v1.Samples
+	32, // 44: ringlet.node.v1.Node.Sample:output_type -> ringlet.sample.v1.Samples
+	36, // [36:45] is the sub-list for method output_type
+	27, // [27:36] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_ringlet_node_v1_node_proto_init() }

@@ -1,0 +1,193 @@
+package builderunit
+
+import (
+	"errors"
+	"fmt"
+
+	"ringlet/builderunit/sink"
+	"ringlet/event"
+	"ringlet/event/placing"
+)
+
+// A DataError is what a readout unit has sent that does not fit: a checksum, a size, a header, or the events in it.
+// Whoever has checked it is sound.
+type DataError struct {
+	RU     int // index of the readout unit
+	MEP    uint64
+	Source uint16
+	Reason string
+	Cause  error
+}
+
+func (e *DataError) Error() string {
+	return fmt.Sprintf("MEP %d, source %d: %s", e.MEP, e.Source, e.Reason)
+}
+func (e *DataError) Unwrap() error { return e.Cause }
+
+// bears says whether the unit goes on without what a readout unit has of a MEP.
+func (b *Builder) bears(bad *DataError) bool {
+	return b.cfg.Bears != nil && b.cfg.Division.Units() > 0 && b.cfg.Bears(bad)
+}
+
+// without makes the part of a readout unit anew of a whole MEP, of missing fragments, if an error says that its data do
+// not fit and that is borne; any other error comes back. It returns where the MEP lies then, which nobody else writes
+// to, without its header, and moves f.places there.
+func (b *Builder) without(slot int, mep uint64, memory []byte, err error) ([]byte, error) {
+	var bad *DataError
+	if !errors.As(err, &bad) || !b.bears(bad) {
+		return nil, err
+	}
+	first, n, ok := b.eventsBut(bad.RU, memory)
+	if !ok {
+		return nil, err // nothing is left of it
+	}
+	f := &b.f
+	made := make([]byte, b.cfg.Slots.SlotSize())
+	at := event.MEPHeaderSize(len(f.places))
+	for i := range f.places {
+		p := &f.places[i]
+		size := p.Size
+		if int(p.RU) == bad.RU {
+			size = event.MFPHeaderSize(n)
+		}
+		if at+padded(uint32(size)) > len(made) {
+			return nil, err
+		}
+		if int(p.RU) == bad.RU {
+			p.Size = len(event.PutMissingMFP(made[at:], p.Source, first, n))
+			p.CRC, p.Made = checksum(made[at:at+p.Size]), true
+		} else {
+			copy(made[at:], memory[p.Offset:p.Offset+p.Size])
+		}
+		p.Offset = at
+		at += padded(uint32(p.Size))
+	}
+	b.lack(bad.RU, mep, n)
+	made = made[:at]
+	if !b.asm.stands() { // its windows are revoked, and a sink may lend the slot
+		made = b.cfg.Slots.Bytes(slot)[:copy(b.cfg.Slots.Bytes(slot), made)]
+	}
+	return made, nil
+}
+
+// eventsBut is which events a whole MEP has, as the first MFP tells that was not made here and is of another readout
+// unit.
+func (b *Builder) eventsBut(ru int, memory []byte) (first uint64, n int, ok bool) {
+	for _, p := range b.f.places {
+		if int(p.RU) == ru || p.Made || p.Size < event.MFPFixedSize {
+			continue
+		}
+		first, n, err := event.MFPEvents(memory[p.Offset : p.Offset+p.Size])
+		if err == nil && n <= b.cfg.MostEvents {
+			return first, n, true
+		}
+	}
+	return 0, 0, false
+}
+
+// lack counts that the part of a readout unit is missing in a MEP.
+func (b *Builder) lack(ru int, mep uint64, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &b.asm.stats
+	if b.f.lacks == 0 {
+		s.Marked++
+		s.MarkedEvents += uint64(n)
+	}
+	b.missing[ru].add(mep, n)
+	mfps := b.cfg.Division.Count(ru)
+	s.MissingMFPs += uint64(mfps)
+	s.MissingFragments += uint64(mfps * n)
+	b.f.lacks += mfps
+}
+
+// sound checks a whole MEP whose bytes are read at one place, and goes on without the parts that do not fit, as long as
+// that is borne. It returns where the MEP lies then.
+func (b *Builder) sound(slot int, mep uint64, read []byte) (sound []byte, from uint64, events int, err error) {
+	for {
+		from, events, err = b.check(mep, read)
+		if err == nil {
+			return read, from, events, nil
+		}
+		read, err = b.without(slot, mep, read, err)
+		if err == nil {
+			err = b.f.tables.put(read, b.f.places)
+		}
+		if err != nil {
+			return nil, 0, 0, err
+		}
+	}
+}
+
+// oversized takes that a MEP fits no slot. Where one part of several alone does not, its readout unit has told a wrong
+// size: that is a DataError, or where it is borne, the part is taken for missing and the MEP fits. Any other such MEP
+// is a mistake of the configuration. The lock is held.
+func (b *Builder) oversized(m *placing.Announce, err error) error {
+	parts := of(b.asm, b.asm.parts, int(m.Slot))
+	for ru := range parts {
+		if len(parts) < 2 || parts[ru].size <= b.cfg.Slots.SlotSize() {
+			continue
+		}
+		bad := &DataError{
+			RU:     ru,
+			MEP:    m.MEP,
+			Source: b.firstSource(ru),
+			Reason: fmt.Sprintf("the sizes from there on add up to %d bytes, but a slot holds %d: raise --slot-size or "+
+				"lower --packing if they are right", parts[ru].size, b.cfg.Slots.SlotSize()),
+			Cause: err,
+		}
+		if !b.bears(bad) {
+			return bad
+		}
+		for i := range parts[ru].entries {
+			parts[ru].entries[i] = placing.Entry{Size: b.asm.absent.size}
+		}
+		err = b.asm.layOut(int(m.Slot))
+	}
+	return err
+}
+
+// misannounced is the DataError that a refused announcement makes; nil if its sizes are no reason.
+func (b *Builder) misannounced(refused *announceError) *DataError {
+	if !refused.Bad {
+		return nil
+	}
+	return &DataError{
+		RU:     refused.RU,
+		MEP:    refused.MEP,
+		Source: b.firstSource(refused.RU),
+		Reason: "from there on " + refused.Reason,
+		Cause:  refused,
+	}
+}
+
+// firstSource is the first source of a readout unit, as far as that is known.
+func (b *Builder) firstSource(ru int) uint16 {
+	if ru >= b.cfg.Division.Units() {
+		return 0
+	}
+	return uint16(b.cfg.Division.First(ru))
+}
+
+// culprit is why the sink did not take a MEP: data that do not fit, which it found, or what it says itself.
+func (b *Builder) culprit(m *sink.Meta, memory []byte, err error) error {
+	var wrong *event.FormatError
+	if !errors.As(err, &wrong) && !errors.Is(err, sink.ErrMeta) {
+		return err
+	}
+	for i := range b.f.places {
+		p := &b.f.places[i]
+		mfp, bad := event.ParseMFP(memory[p.Offset : p.Offset+p.Size])
+		if bad == nil && (mfp.FirstEvent() != m.FirstEvent || mfp.N() != m.Events) {
+			bad = fmt.Errorf("the MFP has %d events from %d, the MEP has %d from %d", mfp.N(), mfp.FirstEvent(), m.Events,
+				m.FirstEvent)
+		}
+		if bad == nil && mfp.Source() != p.Source {
+			bad = fmt.Errorf("the MFP is of source %d", mfp.Source())
+		}
+		if bad != nil {
+			return &DataError{RU: int(p.RU), MEP: m.MEP, Source: p.Source, Reason: bad.Error(), Cause: err}
+		}
+	}
+	return err
+}
