@@ -165,11 +165,18 @@ type figures struct {
 	Recorded   struct {
 		Events uint64 `json:"events"`
 	} `json:"recorded"`
+	Losses    []lost `json:"losses"`
 	Decisions *struct {
 		First   uint64 `json:"first"`
 		Decided uint64 `json:"decided"`
 		Lost    bool   `json:"lost"`
 	} `json:"decisions"`
+}
+
+// lost is what a run has lost of somebody.
+type lost struct {
+	Of   string `json:"of"`
+	Unit string `json:"unit"`
 }
 
 func figuresOf(run *ecsv1.Run) (out figures, err error) {

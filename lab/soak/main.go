@@ -42,6 +42,7 @@ type flags struct {
 	exe, dir        string
 	short, loopback bool
 	chain           uint64
+	pauses          bool
 	failures        int
 }
 
@@ -59,6 +60,8 @@ func parse() (f flags) {
 	flag.Var(decimal.Whole[uint64]{To: &f.chain}, "chain",
 		"judge and decide the events of a simulated detector, on loopback and without files, until a subscriber has seen so "+
 			"many decisions; builder units, filters and the decision unit are killed")
+	flag.BoolVar(&f.pauses, "pauses", false,
+		"on loopback, have one process of each run stand still for 1 to 30 s, which every policy bears: no run may end for it")
 	flag.Var(decimal.Whole[int]{To: &f.failures}, "failures", "give up after so many failures")
 	flag.Parse()
 	return f
@@ -106,13 +109,16 @@ func run(ctx context.Context) int {
 
 // surroundings says what can be had here, and in words.
 func surroundings(f flags) (env, string) {
-	env := env{Short: f.short, Chain: f.chain > 0}
+	env := env{Short: f.short, Chain: f.chain > 0, Pauses: f.pauses && f.chain == 0}
 	if env.Chain {
 		where := "the chain, processes on loopback"
 		if env.Python = python(); env.Python == "" {
 			where += ", NO FILTER PROCESSES: there is no python3 of 3.9 or newer"
 		}
 		return env, where
+	}
+	if env.Pauses {
+		return env, "pauses, processes on loopback"
 	}
 	if f.loopback {
 		return env, "processes on loopback: no faults of network and disk, as was asked for"

@@ -17,6 +17,7 @@ type env struct {
 	Mounts  bool   // each host has files of its own, and disks can be filled
 	Short   bool   // runs are short, for a check of a minute
 	Chain   bool   // the plan is that of the chain
+	Pauses  bool   // the plan is that of the pauses
 	Python  string // interpreter of filters of a user's own; empty: there is none
 }
 
@@ -119,6 +120,9 @@ const (
 func planRun(seed uint64, index int, env env) planned {
 	if env.Chain {
 		return planChain(seed, index, env)
+	}
+	if env.Pauses {
+		return planPauses(seed, index, env)
 	}
 	d := &dice{rand.New(rand.NewPCG(seed, uint64(index)))}
 	r := planned{Index: index, Length: d.between(2500*time.Millisecond, 6500*time.Millisecond)}

@@ -73,6 +73,9 @@ func (s *soak) one(ctx context.Context, i int) error {
 	}
 	s.tally.add(&trial)
 	problems := append(slices.Clone(trial.Problems), judgeTrial(plan, &trial)...)
+	if s.env.Pauses {
+		problems = append(problems, judgePauses(plan, &trial)...)
+	}
 	problems = append(problems, s.look(ctx, plan, &trial)...)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -199,6 +202,8 @@ func (s *soak) again(i int) string {
 	switch {
 	case s.env.Chain:
 		args += fmt.Sprintf(" -chain %d", s.flags.chain)
+	case s.env.Pauses:
+		args += " -pauses"
 	case !s.env.Mounts:
 		args += " -loopback"
 	}

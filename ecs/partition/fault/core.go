@@ -42,6 +42,7 @@ type node struct {
 	in               bool          // its builder unit takes MEPs
 	lost             bool          // to this run
 	since            time.Time     // it is lost, of the time in which the control was awake
+	strayed          bool          // it is lost, and was heard to go on
 	final            bool          // it has done what it has to in the run
 	stage            departure     // how far it is, if it was told to end
 	still            stopwatch.Still
@@ -111,6 +112,7 @@ func (c *Core) Take(view []Unit, scheduler string, readout, builder config.Loss)
 	c.losses, c.mended = nil, nil
 	for _, n := range c.nodes {
 		n.readout, n.builder, n.decides, n.in, n.lost, n.stage = false, false, false, false, false, staying
+		n.strayed = false
 	}
 	known := c.names
 	c.names = nil // in the order of the view, and then who else is known

@@ -85,6 +85,16 @@ func (c *Core) Lost(name string) bool {
 	return n != nil && n.lost
 }
 
+// Strays says, once, of a node that is heard to go on with the run, that the run has lost it for good.
+func (c *Core) Strays(name string) bool {
+	n := c.nodes[name]
+	if n == nil || !n.lost || !n.builder || n.strayed || !c.running || c.silenced {
+		return false
+	}
+	n.strayed = true
+	return true
+}
+
 // Adopt takes over what a scheduler tells of a unit in a run that an earlier control has begun.
 func (c *Core) Adopt(name string, lost, excluded bool) {
 	n := c.node(name)

@@ -34,6 +34,7 @@ import (
 //	> undo NODE                                what its departure wants could not be done
 //	> ends                                     the run is to end
 //	> leavers                                  who was told to end, and who of them has left
+//	> strays NODE                                it is heard to go on with the run
 //	> silence
 //	> story                                      who is at fault, who followed, and what to do
 func TestTranscripts(t *testing.T) {
@@ -96,6 +97,8 @@ func (p *player) say(line string, w []string) string {
 		p.core.Silence()
 	case "story":
 		return p.story()
+	case "strays":
+		return map[bool]string{true: "it is to drop the run\n"}[p.core.Strays(w[1])]
 	case "exclude":
 		return complaint(p.core.Exclude(w[1]))
 	case "include":

@@ -17,6 +17,7 @@ import (
 	"ringlet/ecs/partition/fault"
 	"ringlet/internal/stopwatch"
 	"ringlet/node/certs"
+	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
@@ -172,6 +173,20 @@ func (c *Crew) heard(n *member, rep *nodev1.Report) {
 	n.keep(rep)
 	// In an earlier view it is where that left it, which the steps undo.
 	c.faults.report(n.name, rep, rep.GetView() == c.View().GetNumber())
+	goesOn := rep.GetStatus().GetState() == fsm.Running.String() && rep.GetRun() == c.faults.run.Load()
+	if goesOn && ask(c.faults, func(core *fault.Core) bool { return core.Strays(n.name) }) {
+		go c.retire(n)
+	}
+}
+
+// retire has a node drop a run that has lost it: it does not know, and others cannot read what it holds open.
+func (c *Crew) retire(n *member) {
+	ctx, cancel := context.WithTimeout(context.Background(), restTime)
+	defer cancel()
+	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}
+	if err := n.command(ctx, stop); err != nil {
+		c.log.Info("a node that the run has lost could not be told to drop it", "node", n.name, "err", err)
+	}
 }
 
 // passing says whether a watch may have ended by a cut that heals. Where nobody listens any more, the process has

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// The pauses are a plan of their own: in each run one process stands still for up to half a minute, which holds one unit
+// only and not the scheduler, or which is the control. Every policy bears that. What it asks is that the run goes on,
+// and that nobody else is lost.
+
+// pauseShapes have one unit on each node, and another readout unit beside that of the scheduler's node.
+var pauseShapes = []shape{
+	{nodes: 5, rus: 2, bus: 3, scheduler: "n0"},
+	{nodes: 5, rus: 3, bus: 2, scheduler: "n0"},
+	{nodes: 4, rus: 2, bus: 2, scheduler: "n0"},
+}
+
+// longestPause is half a minute; that of a short plan is a little more than links and barriers bear.
+const (
+	longestPause      = 30 * time.Second
+	longestShortPause = 8 * time.Second
+)
+
+// planPauses makes the run of this index.
+func planPauses(seed uint64, index int, env env) planned {
+	d := &dice{rand.New(rand.NewPCG(seed, uint64(index)))}
+	r := planned{Index: index, Place: shared, Policy: policy{Durability: "memory"}, Length: 2 * time.Second}
+	s := pauseShapes[d.IntN(len(pauseShapes))]
+	r.Settings = d.paused(s)
+	if index%withoutFaults == 0 {
+		return r
+	}
+	longest := longestPause
+	if env.Short {
+		longest = longestShortPause
+	}
+	f := fault{At: d.between(time.Second, 3*time.Second), For: d.between(time.Second, longest)}
+	switch kinds := []kind{stopBuilder, stopBuilder, stopReadout, stopReadout, stopControl}; kinds[d.IntN(len(kinds))] {
+	case stopBuilder:
+		f.Kind, f.Node = stopBuilder, d.one(s.builders()...)
+	case stopReadout:
+		f.Kind, f.Node = stopReadout, d.one(s.readouts()[1:]...)
+	default:
+		f.Kind = stopControl
+	}
+	r.Faults, r.Length = []fault{f}, f.At+f.For+d.between(500*time.Millisecond, 4*time.Second)
+	return r
+}
+
+// paused draws what such a run is loaded with.
+func (d *dice) paused(s shape) (set []string) {
+	add := func(name string, value any) { set = append(set, fmt.Sprintf("%s=%v", name, value)) }
+	d.every(s, add)
+	add("discipline", d.one("shift", "shift", "free", "pull"))
+	add("transport", d.one("quic", "quic", "quic-go", "stream", "auto"))
+	add("verify", "crc")
+	add("readout-loss", d.one("expendable", fmt.Sprintf("at-least %d of %d", s.rus-1, s.rus)))
+	add("builder-loss", d.one("expendable", fmt.Sprintf("at-least %d of %d", s.bus-1, s.bus)))
+	add("sources", 2*s.rus)
+	add("fragment-size", 50)
+	add("packing", 100)
+	add("rate", 2000)
+	return set
+}
+
+// judgePauses is what must have come of such a run: it was ended by whoever asked for that, and lost at most what stood
+// still.
+func judgePauses(r planned, t *trial) (problems []string) {
+	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	if len(t.Problems) > 0 {
+		return nil
+	}
+	if len(t.Runs) != 1 {
+		add("one run was begun, and there are %d", len(t.Runs))
+	}
+	paused := ""
+	if len(r.Faults) > 0 {
+		paused = r.Faults[0].Node
+	}
+	for _, run := range t.Runs {
+		if run.GetEnd() != "stopped" {
+			add("run %d: it ended by %s, and not as it was asked to", run.GetNumber(), why(run))
+		}
+		switch v := run.GetVerdict(); {
+		case v == ecsv1.Verdict_VERDICT_GOOD:
+		case v != ecsv1.Verdict_VERDICT_DEGRADED || paused == "":
+			add("run %d: %s, for a pause that it bears: %s", run.GetNumber(), verdict(run), why(run))
+		}
+		told, err := figuresOf(run)
+		if err != nil {
+			continue // judgeRecord complains
+		}
+		if i := slices.IndexFunc(told.Losses, func(l lost) bool { return l.Unit == "units" && l.Of != paused }); i >= 0 {
+			add("run %d: %s is lost, and %s stood still", run.GetNumber(), told.Losses[i].Of, paused)
+		}
+	}
+	return problems
+}
