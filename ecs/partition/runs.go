@@ -112,6 +112,9 @@ func (p *Partition) closeRun(run *nodes.Run, report *nodes.Report) {
 	over := time.Now()
 	p.change(func(r *ecsv1.Run) {
 		if report.EndCause == nodes.EndControlLost {
+			if alone := run.StoppedByThemselves(); alone != nil && r.Cause == nil {
+				endedAlone(r, alone, over)
+			}
 			over, r.EndFound = overAt(r, run.EndedAt(), over)
 		}
 		fill(r, report, absent, over)

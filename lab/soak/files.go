@@ -70,12 +70,17 @@ func (c *cluster) read(ctx context.Context, run uint32, dirs []string) (out read
 // verify reads one directory of a run; nil where it could not.
 func (c *cluster) verify(ctx context.Context, path string, add func(string, ...any)) *recording.RunVerification {
 	v := &recording.Verification{}
-	text, err := c.ringlet(ctx, "verify", "--full", "--json", path)
+	full := !c.env.Pauses // else fragments may be missing, which the generator knows nothing of
+	args := []string{"verify", "--json", path}
+	if full {
+		args = append(args, "--full")
+	}
+	text, err := c.ringlet(ctx, args...)
 	if decode := json.Unmarshal(text, v); decode != nil || len(v.Runs) != 1 {
 		add("ringlet verify: %v: %s", err, text)
 		return nil
 	}
-	if !v.Runs[0].DataRead || !v.Runs[0].Compared {
+	if full && (!v.Runs[0].DataRead || !v.Runs[0].Compared) {
 		add("ringlet verify did not compare the data with what the generator makes")
 	}
 	return &v.Runs[0]

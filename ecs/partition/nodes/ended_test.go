@@ -52,6 +52,15 @@ func TestEndedAt(t *testing.T) {
 	if first := c.StoppedByThemselves(); first.GetAtUs() != 35 {
 		t.Errorf("the first of them is told as %v", first)
 	}
+	for drained, alone := range map[int64]bool{0: true, 34: false, 36: true} {
+		r := &Run{Crew: c}
+		if drained > 0 {
+			r.drainedAt = time.UnixMicro(drained)
+		}
+		if r.endedAlone() != alone {
+			t.Errorf("drained at %d µs by the control: the nodes ended it alone: %v", drained, !alone)
+		}
+	}
 }
 
 // deaf is a scheduler that answers after so many questions that failed.

@@ -31,6 +31,9 @@ func (r *Run) Finish() (*Report, error) {
 	}
 	r.faults.tell((*fault.Core).Silence)
 	r.collect()
+	if r.endedAlone() {
+		r.endCause = EndControlLost
+	}
 	if forced := r.forced(); forced != nil {
 		return r.failed(forced)
 	}
@@ -46,6 +49,13 @@ func (r *Run) Finish() (*Report, error) {
 		r.endCause = EndFault
 	}
 	return r.report(down), nil
+}
+
+// endedAlone says that the nodes began to end the run since they missed the control, before that ended it: it stood
+// still, or was cut off.
+func (r *Run) endedAlone() bool {
+	why := r.StoppedByThemselves()
+	return why != nil && (r.drainedAt.IsZero() || why.GetAtUs() < r.drainedAt.UnixMicro())
 }
 
 // stopTime is how long nodes may go without any progress while they stop, see Run.Moved: a little more than a node
