@@ -9,9 +9,9 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// The pauses are a plan of their own: in each run one process stands still for up to half a minute, which holds one unit
-// only and not the scheduler, or which is the control. Every policy bears that. What it asks is that the run goes on,
-// and that nobody else is lost.
+// The pauses are a plan of their own: in each run one process stands still for up to half a minute, one that holds one
+// unit only and not the scheduler, or the control. Every policy bears that. What it asks is that the run goes on, and
+// that nobody else is lost.
 
 // pauseShapes have one unit on each node, and another readout unit beside that of the scheduler's node.
 var pauseShapes = []shape{
