@@ -196,3 +196,24 @@ func TestDocumentsLinkToWhatExists(t *testing.T) {
 	}
 	t.Logf("%d links", found)
 }
+
+// byName are the ways to open a file that follow a symbolic link.
+var byName = regexp.MustCompile(`\b(os\.(Create|OpenFile|ReadFile|WriteFile|Truncate)|regular\.Open)\(`)
+
+// TestOutputsAreOpenedWithoutLinks: who may write the directory of an output chooses what a link in it leads to, so what
+// works there opens files by the functions for that (internal/regular).
+func TestOutputsAreOpenedWithoutLinks(t *testing.T) {
+	exclusive := regexp.MustCompile(`os\.O_EXCL|"/proc/`) // O_EXCL follows none
+	for _, file := range files(t, ".go") {
+		dir := path.Dir(file)
+		if strings.HasSuffix(file, "_test.go") || !slices.Contains([]string{"builderunit/recording", "builderunit/sink",
+			"convert/conversion", "ecs/record", "lab/page", "lab/mem"}, dir) {
+			continue
+		}
+		for line := range bytes.Lines(read(t, file)) {
+			if byName.Match(line) && !exclusive.Match(line) {
+				t.Errorf("%s follows a symbolic link: %s", file, bytes.TrimSpace(line))
+			}
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/internal/crc32c"
+	"ringlet/internal/regular"
 )
 
 // A backlog is a recording that a second filter drains (docs/backlog.md). What became of its segments is in a file
@@ -138,7 +139,7 @@ func (l *Ledger) path() string { return filepath.Join(l.dir, drainedName) }
 
 // Look reads what has come since the last time. It is no error that there is no file.
 func (l *Ledger) Look() error {
-	f, err := os.Open(l.path())
+	f, err := regular.OpenItself(l.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -240,7 +241,7 @@ func (l *Ledger) meps(d *Drained) (_ *Set, err error) {
 			err = fmt.Errorf("%s, segment %s: %w", l.path(), d.Segment, err)
 		}
 	}()
-	f, err := os.Open(l.path())
+	f, err := regular.OpenItself(l.path())
 	if err != nil {
 		return nil, err
 	}
@@ -316,7 +317,7 @@ const ledgerRoom = 1 << 20
 
 // ReserveLedger makes the ledger of a run that is to be a backlog, without a line, and reserves room for some.
 func ReserveLedger(runDir string) error {
-	f, err := os.OpenFile(filepath.Join(runDir, drainedName), os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := regular.FileItself(filepath.Join(runDir, drainedName), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
 	}

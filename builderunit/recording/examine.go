@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -22,8 +23,10 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 	if at := time.UnixMicro(x.header.Created); r.anew && f.header == headerOurs && at.Before(r.about.Created) {
 		r.about.Created = at
 	}
-	if st, err := os.Lstat(r.path(tailName(id))); err == nil {
+	if st, err := regular.StatItself(r.path(tailName(id))); err == nil {
 		f.tail = st.Size()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return f, p, err
 	}
 	f.open, f.closed = exists(r.path(id.Name()+OpenSuffix)), exists(r.path(id.Name()))
 	if f.open && f.closed && sameFiles(r.path(id.Name()+OpenSuffix), r.path(id.Name())) {
@@ -32,7 +35,7 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 	if f.open == f.closed {
 		return f, p, nil
 	}
-	data, err := regular.Open(r.dataPath(f))
+	data, err := regular.OpenItself(r.dataPath(f))
 	if err != nil {
 		return f, p, err
 	}
@@ -52,7 +55,7 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 
 // sameTail says whether the file .tail is what follows the whole MEPs in the data: a copy that a killed Recover made.
 func (r *recovery) sameTail(data io.ReaderAt, f facts) (same bool, err error) {
-	tail, err := regular.Open(r.path(tailName(f.id)))
+	tail, err := regular.OpenItself(r.path(tailName(f.id)))
 	if err != nil {
 		return false, err
 	}
@@ -93,7 +96,7 @@ func (r *recovery) do(s step, f facts, p proof, index *os.File) error {
 	case copyTail:
 		return r.copyTail(data, r.path(tailName(f.id)), f.keep)
 	case cutData:
-		return os.Truncate(data, f.keep)
+		return regular.TruncateItself(data, f.keep)
 	case cutIndex:
 		return index.Truncate(f.indexEnd())
 	case syncBoth:
@@ -121,13 +124,13 @@ func (r *recovery) rename(from, to string) error {
 
 // copyTail copies what follows an offset of the data to a file of its own, which is there whole or not at all.
 func (r *recovery) copyTail(data, tail string, offset int64) (err error) {
-	from, err := os.Open(data)
+	from, err := regular.OpenItself(data)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	if _, err = from.Seek(offset, io.SeekStart); err == nil {
-		err = writeFile(tail+tempSuffix, from)
+		err = regular.WriteItself(tail+tempSuffix, from, 0o666)
 	}
 	if err != nil {
 		return err

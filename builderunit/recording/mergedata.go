@@ -21,7 +21,7 @@ import (
 // name from an earlier merge, and agrees, that is it.
 func (m *merge) data(ctx context.Context, began bool) (*Merged, error) {
 	ours := began || m.c.Manifest.Merged != nil && m.c.Manifest.Merged.Path == m.dst
-	if st, err := os.Stat(m.dst); err == nil && ours && st.Size() == m.plan.bytes {
+	if st, err := os.Lstat(m.dst); err == nil && ours && st.Size() == m.plan.bytes {
 		merged, err := m.compare(ctx, m.dst)
 		var problem *Problem
 		if !errors.As(err, &problem) {
@@ -65,12 +65,12 @@ func (m *merge) share(s *SegmentContents) bool {
 	if secondName(temp) && os.Remove(temp) != nil {
 		return false
 	}
-	in, err := regular.Open(from)
+	in, err := regular.OpenItself(from)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = in.Close() }() // it was read
-	out, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE, 0o666)
+	out, err := regular.FileItself(temp, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return false
 	}
@@ -92,7 +92,7 @@ func (m *merge) copy(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	out, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE, 0o666)
+	out, err := regular.FileItself(temp, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (m *merge) room(there int64) (*roomError, error) {
 // ranOut is the error of a disk that others have filled meanwhile.
 func (m *merge) ranOut() error {
 	there := int64(0)
-	if st, err := os.Stat(m.path(mergingSuffix)); err == nil {
+	if st, err := os.Lstat(m.path(mergingSuffix)); err == nil {
 		there = st.Size()
 	}
 	room, err := m.room(there)
@@ -206,12 +206,12 @@ func (m *merge) reserve(out *os.File) error {
 // compare reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index of
 // the merged file. A MEP that does not agree is a *Problem.
 func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
-	f, err := regular.Open(path)
+	f, err := regular.OpenItself(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was read
-	index, err := os.Create(m.path(mergingSuffix + IndexSuffix))
+	index, err := regular.CreateItself(m.path(mergingSuffix + IndexSuffix))
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +276,7 @@ func (m *merge) blame(p *planned, path string) error {
 		Text: fmt.Sprintf("the bytes of MEP %d at offset %d have been changed; all segments are in %s as they were",
 			p.MEP, p.Offset, m.dir),
 	}
-	f, err := regular.Open(filepath.Join(m.dir, s.Name))
+	f, err := regular.OpenItself(filepath.Join(m.dir, s.Name))
 	if err != nil {
 		return err
 	}

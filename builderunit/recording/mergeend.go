@@ -100,7 +100,7 @@ func (m *merge) remove() error {
 		return err
 	}
 	ours := []string{filepath.Base(tempPath(m.dir)), LockName, ManifestName}
-	if st, err := os.Stat(filepath.Join(m.dir, drainedName)); err == nil && st.Size() == 0 { // nobody has drained anything
+	if st, err := os.Lstat(filepath.Join(m.dir, drainedName)); err == nil && st.Size() == 0 { // nothing was drained
 		ours = append([]string{drainedName}, ours...)
 	}
 	for _, e := range entries {
@@ -124,7 +124,7 @@ func (m *merge) removeRest(ctx context.Context) (Merged, error) {
 		return Merged{}, fmt.Errorf("run %d was merged into %s, and segments of it are gone: copy that file",
 			m.c.Manifest.Run, merged.Path)
 	}
-	f, err := regular.Open(m.dst)
+	f, err := regular.OpenItself(m.dst)
 	if err != nil {
 		return Merged{}, err
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ringlet/internal/regular"
 )
 
 // About is what the control knows of a run before it begins: what goes into the manifest at first.
@@ -61,10 +63,13 @@ func OpenRun(dir string, about About, overwrite bool) (runDir string, err error)
 		return "", err
 	}
 	runDir = RunDir(dir, about.Run)
-	if _, err := os.Stat(runDir); errors.Is(err, fs.ErrNotExist) {
+	st, err := os.Lstat(runDir)
+	if errors.Is(err, fs.ErrNotExist) {
 		if err := beginRun(dir, runDir, about); !errors.Is(err, fs.ErrExist) {
 			return runDir, err
 		}
+	} else if err == nil && st.Mode()&fs.ModeSymlink != 0 {
+		return "", &regular.LinkError{Path: runDir}
 	}
 	if err := isDir(runDir); err != nil {
 		return "", err
@@ -207,7 +212,7 @@ func segmentFiles(runDir string) (names []string, err error) {
 	for _, e := range entries {
 		data, _ := strings.CutSuffix(e.Name(), TailSuffix)
 		_, _, isData := ParseSegment(data)
-		if _, isIndex := parseIndex(data); (isData || isIndex) && e.Type().IsRegular() {
+		if _, isIndex := parseIndex(data); (isData || isIndex) && !e.IsDir() {
 			names = append(names, e.Name())
 		}
 	}

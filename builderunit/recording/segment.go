@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 
+	"ringlet/internal/regular"
 	"ringlet/internal/wording"
 )
 
@@ -52,7 +52,7 @@ func (c *Contents) readSegment(ctx context.Context, s *SegmentContents, key Key)
 
 // measure looks whether the file of data is there, and how large it is.
 func (c *Contents) measure(s *SegmentContents) bool {
-	st, err := os.Stat(filepath.Join(c.Dir, s.Name))
+	st, err := regular.StatItself(filepath.Join(c.Dir, s.Name))
 	switch {
 	case !s.data || errors.Is(err, fs.ErrNotExist):
 		s.data = false

@@ -54,7 +54,7 @@ func Load(runDir string) (*Manifest, error) {
 
 // readSmall reads a file that a manifest may be, and no more of it than one may have.
 func readSmall(path string) ([]byte, error) {
-	f, err := regular.Open(path)
+	f, err := regular.OpenItself(path)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func tempPath(runDir string) string { return manifestPath(runDir) + tempSuffix }
 
 // replaceFile writes a small file, whole and on the disk, or not at all.
 func replaceFile(path string, data []byte) error {
-	err := writeFile(path+tempSuffix, bytes.NewReader(data))
+	err := regular.WriteItself(path+tempSuffix, bytes.NewReader(data), 0o666)
 	if err == nil {
 		err = os.Rename(path+tempSuffix, path)
 	}
@@ -164,24 +164,9 @@ func replaceFile(path string, data []byte) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// writeFile writes a file and synchronises it, or removes it: a full disk has no room for half of one.
-func writeFile(path string, data io.Reader) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
-	if err != nil {
-		return err
-	}
-	if _, err = io.Copy(f, data); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	return nil
-}
-
 // syncFile has the data of a file on the disk.
 func syncFile(path string) error {
-	f, err := regular.Open(path)
+	f, err := regular.OpenItself(path)
 	if err != nil {
 		return err
 	}

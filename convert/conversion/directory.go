@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/convert/input"
+	"ringlet/internal/regular"
 )
 
 // journalName is the journal in a directory. Readers of data sets leave out names that begin with a dash below.
@@ -24,6 +25,7 @@ const journalName = "_convert.json"
 const (
 	journalVersion = 1
 	badNamed       = 64 // of bad units, in the journal
+	maxJournal     = 64 << 20
 )
 
 // state is the journal.
@@ -57,7 +59,7 @@ type made struct {
 // directory converts to a directory of parts.
 func (j *job) directory(ctx context.Context, in *input.Inputs) (Result, error) {
 	j.dir = j.o.Output + partialSuffix
-	if err := os.Mkdir(j.dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := makeItself(j.dir); err != nil {
 		return Result{}, err
 	}
 	lock, err := os.Open(j.dir)
@@ -111,7 +113,7 @@ func (j *job) end() error {
 // resume takes up what an earlier conversion left, and removes what it had not finished.
 func (j *job) resume() error {
 	path := filepath.Join(j.dir, journalName)
-	b, err := os.ReadFile(path)
+	b, err := regular.ReadItself(path, maxJournal)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	switch {
 	case err != nil && !fresh:
@@ -153,7 +155,7 @@ func (j *job) clean() error {
 	whole := map[string]bool{filepath.Join(j.dir, journalName): true}
 	for _, f := range j.state.Files {
 		path := filepath.Join(j.dir, f.Name)
-		st, err := os.Stat(path)
+		st, err := regular.StatItself(path)
 		if err != nil || st.Size() != f.Bytes {
 			return &TakenError{path, "is not as the conversion left it: --force begins anew"}
 		}
@@ -167,23 +169,29 @@ func (j *job) clean() error {
 	})
 }
 
+// makeItself makes a directory. One that is there is taken, a link to one is not: files are removed in it.
+func makeItself(dir string) error {
+	err := os.Mkdir(dir, 0o777)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	st, err := os.Lstat(dir)
+	if err == nil && !st.IsDir() {
+		err = &TakenError{dir, "is " + regular.Kind(st.Mode()) + ", not a directory: move it away"}
+	}
+	return err
+}
+
 // save replaces the journal.
-func (j *job) save() (err error) {
+func (j *job) save() error {
 	slices.SortFunc(j.state.Files, func(a, b made) int { return cmp.Compare(a.Name, b.Name) })
 	b, err := json.MarshalIndent(&j.state, "", "\t")
 	if err != nil {
 		return err
 	}
 	path := filepath.Join(j.dir, journalName)
-	f, err := os.Create(path + ".tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(bytes.TrimSpace(b), '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	b = append(bytes.TrimSpace(b), '\n')
+	if err := regular.WriteItself(path+".tmp", bytes.NewReader(b), 0o666); err != nil {
 		return err
 	}
 	if err := os.Rename(path+".tmp", path); err != nil {

@@ -132,8 +132,10 @@ func (j *job) table(t event.BankType) (*table, error) {
 	if open == nil {
 		open = &table{name: filepath.Join(folder, fmt.Sprintf("%05d.%s", j.state.Part, j.kind.Name))}
 		open.path = filepath.Join(j.dir, open.name)
-		if err := os.MkdirAll(filepath.Dir(open.path), 0o777); err != nil {
-			return nil, err
+		if folder != "" {
+			if err := makeItself(filepath.Dir(open.path)); err != nil {
+				return nil, err
+			}
 		}
 		var err error
 		if open.out, err = j.kind.Open(open.path, name); err != nil {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"ringlet/internal/regular"
 )
 
 // markSuffix is behind the name of the file that holds the highest run number ever taken. It stands beside the records,
@@ -23,11 +25,7 @@ func (s *Store) keepMark(n uint32) error {
 		return nil
 	}
 	temp := s.mark + ".new"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err == nil {
-		_, err = fmt.Fprintf(f, "%d\n", n)
-		err = errors.Join(err, f.Sync(), f.Close())
-	}
+	err := regular.WriteItself(temp, strings.NewReader(strconv.FormatUint(uint64(n), 10)+"\n"), 0o600)
 	if err == nil {
 		err = os.Rename(temp, s.mark)
 	}
@@ -43,7 +41,7 @@ func (s *Store) keepMark(n uint32) error {
 
 // passMark makes the next number higher than the one that was noted.
 func (s *Store) passMark() error {
-	text, err := os.ReadFile(s.mark)
+	text, err := regular.ReadItself(s.mark, regular.Text)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

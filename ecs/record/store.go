@@ -17,6 +17,8 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
+
+	"ringlet/internal/regular"
 )
 
 // lockWait is how long Open waits for another process to let go of the file: a control that ends needs less, one that
@@ -139,15 +141,20 @@ const readers = 8
 
 // suits refuses what is no file before it is opened: a pipe would block.
 func suits(path string) error {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
+	_, err := regular.StatItself(path)
+	var link *regular.LinkError
+	var other *regular.NotRegularError
+	switch {
+	case errors.As(err, &link):
+		return fmt.Errorf("record: %w", err)
+	case errors.As(err, &other):
 		return &foreignError{path, "this is no regular file"}
 	}
 	return nil
 }
 
 func (s *Store) openFile() (err error) {
-	s.db, err = bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockWait})
+	s.db, err = bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockWait, OpenFile: regular.FileItself})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return &heldError{Path: s.path, PID: holder(s.path), Waited: lockWait}

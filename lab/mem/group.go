@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"bytes"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ringlet/internal/regular"
 	"ringlet/memory"
 	"ringlet/node/certs"
 	"ringlet/shmem"
@@ -73,14 +75,14 @@ func (g *group) write(dir string) error {
 		return err
 	}
 	fresh := filepath.Join(dir, "."+groupFile)
-	if err := os.WriteFile(fresh, append(text, '\n'), 0o600); err != nil {
+	if err := regular.WriteItself(fresh, bytes.NewReader(append(text, '\n')), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(fresh, filepath.Join(dir, groupFile))
 }
 
 func readGroup(dir string) (*group, error) {
-	text, err := os.ReadFile(filepath.Join(dir, groupFile))
+	text, err := regular.ReadItself(filepath.Join(dir, groupFile), regular.Text)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("nobody exports memory in %s: start ringlet mem demo --stay or ringlet mem export there: %w",
 			dir, err)
@@ -106,7 +108,7 @@ func parseGroup(text []byte) (*group, error) {
 
 // lock takes a place in the group, which others of this host see; nil: it is taken.
 func lock(dir string, rank int) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, nameOf(rank)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := regular.FileItself(filepath.Join(dir, nameOf(rank)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,15 @@
 package page
 
 import (
+	"bytes"
 	"embed"
 	"encoding/json"
-	"errors"
 	"html/template"
 	"io"
 	"os"
 	"time"
 
+	"ringlet/internal/regular"
 	"ringlet/internal/uplot"
 	"ringlet/lab/trial"
 )
@@ -181,8 +182,8 @@ const Unsaved = ".part"
 // Save writes a file so that whoever looks finds the old one, if there is one, or the new one, whole.
 func Save(path string, text []byte) error {
 	part := path + Unsaved
-	if err := os.WriteFile(part, text, 0o666); err != nil {
-		return errors.Join(err, os.Remove(part))
+	if err := regular.WriteItself(part, bytes.NewReader(text), 0o666); err != nil {
+		return err
 	}
 	return os.Rename(part, path)
 }

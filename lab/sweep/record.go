@@ -180,20 +180,17 @@ type log struct{ file *os.File }
 // openLog creates the file for a sweep, or continues it. Nobody else can until it is closed: two at a time would write
 // over each other's lines and disturb each other's runs.
 func openLog(path string, of *Sweep, resume bool) (*log, *results, error) {
-	how := os.O_RDWR | unix.O_NONBLOCK
+	how := os.O_RDWR
 	if !resume {
 		how |= os.O_CREATE
 	}
-	f, err := os.OpenFile(path, how, 0o666)
+	f, err := regular.FileItself(path, how, 0o666)
 	if errors.Is(err, os.ErrNotExist) && resume {
 		return nil, nil, &ResultsError{File: path, Why: "is not there: leave out --resume to begin"}
 	} else if err != nil {
 		return nil, nil, err
 	}
 	l := &log{f}
-	if err := regular.Is(f, path); err != nil {
-		return nil, nil, errors.Join(err, l.close())
-	}
 	was, err := l.begin(path, of, resume)
 	if err != nil {
 		return nil, nil, errors.Join(err, l.close())

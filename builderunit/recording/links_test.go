@@ -1,0 +1,113 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ringlet/internal/regular"
+	"ringlet/testkit/must"
+)
+
+// TestNoLinkIsFollowed leaves a symbolic link to a file of somebody else under each name that a passage opens, makes or
+// cuts below an output. Whatever the passage says of it, that file stays as it was, and nothing has its content.
+func TestNoLinkIsFollowed(t *testing.T) {
+	id := SegmentID{Builder: 0, Number: 1, Format: MDF}
+	data, index := fillSegment(id, testKey, 0, 3)
+	secret := append(append([]byte(nil), data...), "what nobody else may read"...)
+	open := id.Name() + OpenSuffix
+	for _, k := range []struct {
+		link  string
+		files map[string][]byte // besides
+		told  bool              // the link is named
+	}{
+		{open, map[string][]byte{id.Index(): index}, true},
+		{id.Name(), map[string][]byte{id.Index(): index}, true},
+		{id.Index(), map[string][]byte{open: data}, true},
+		{id.Index(), nil, true},
+		{tailName(id), map[string][]byte{open: secret, id.Index(): index}, true},
+		{tailName(id) + tempSuffix, map[string][]byte{open: secret, id.Index(): index}, false},
+		{ManifestName + tempSuffix, map[string][]byte{open: data, id.Index(): index}, false},
+		{LockName, map[string][]byte{open: data, id.Index(): index}, true},
+	} {
+		t.Run(k.link, func(t *testing.T) {
+			dir, away := t.TempDir(), filepath.Join(t.TempDir(), "away")
+			putFile(t, filepath.Dir(away), "away", secret)
+			runDir := openTestRun(t, dir)
+			must.OK(t, removeFile(filepath.Join(runDir, k.link)))
+			must.OK(t, os.Symlink(away, filepath.Join(runDir, k.link)))
+			for name, content := range k.files {
+				putFile(t, runDir, name, content)
+			}
+			found, err := Recover(context.Background(), dir)
+			for i := range found {
+				err = errors.Join(err, found[i].Err)
+			}
+			var link *regular.LinkError
+			if errors.As(err, &link) != k.told || k.told && link.Path != filepath.Join(runDir, k.link) {
+				t.Errorf("it says %v", err)
+			}
+			if left, err := os.ReadFile(away); err != nil || string(left) != string(secret) {
+				t.Errorf("the file of somebody else has become %q, %v", left, err)
+			}
+			if st, err := os.Lstat(filepath.Join(runDir, k.link)); err == nil && k.told && st.Mode().IsRegular() {
+				t.Errorf("there is a file in place of the link")
+			}
+		})
+	}
+}
+
+// TestALinkInPlaceOfARun: a run is not recorded where a link leads to.
+func TestALinkInPlaceOfARun(t *testing.T) {
+	dir, away := t.TempDir(), t.TempDir()
+	must.OK(t, os.Symlink(away, RunDir(dir, 7)))
+	_, err := OpenRun(dir, About{Run: 7, Key: testKey, Format: MDF, Packing: 10}, true)
+	var link *regular.LinkError
+	if !errors.As(err, &link) || link.Path != RunDir(dir, 7) {
+		t.Errorf("%v", err)
+	}
+	if made, err := os.ReadDir(away); err != nil || len(made) > 0 {
+		t.Errorf("%v was made where the link leads to, %v", made, err)
+	}
+}
+
+// TestMergeAndVerifyFollowNoLink: the data of a segment, its index, and what a merge writes to.
+func TestMergeAndVerifyFollowNoLink(t *testing.T) {
+	for _, of := range []string{"data", "index", "merging", "merging index", "merging manifest"} {
+		t.Run(of, func(t *testing.T) {
+			dir := t.TempDir()
+			r := newRig(t, dir, MEP)
+			id := r.closed(0, mep(0, 1), mep(1, 1))
+			r.closed(1, mep(2, 1))
+			runDir, dst := r.done(), filepath.Join(dir, "all.mep")
+			at := map[string]string{
+				"data": filepath.Join(runDir, id.Name()), "index": filepath.Join(runDir, id.Index()),
+				"merging": dst + mergingSuffix, "merging index": dst + mergingSuffix + IndexSuffix,
+				"merging manifest": dst + mergingSuffix + manifestSuffix,
+			}[of]
+			away := filepath.Join(t.TempDir(), "away")
+			if err := os.Rename(at, away); err != nil {
+				putFile(t, filepath.Dir(away), "away", []byte("of somebody else"))
+			}
+			before, err := os.ReadFile(away)
+			must.OK(t, err)
+			must.OK(t, os.Symlink(away, at))
+			_, err = Merge(context.Background(), runDir, dst, MergeOptions{Overwrite: true})
+			if err == nil || !strings.Contains(err.Error(), filepath.Base(at)) ||
+				!strings.Contains(err.Error(), "is a symbolic link") && !strings.Contains(err.Error(), "remove it") {
+				t.Errorf("the merge says %v", err)
+			}
+			if of == "data" || of == "index" {
+				if v := verified(t, runDir, VerifyOptions{}); !strings.Contains(said(v), "is a symbolic link") {
+					t.Errorf("verify says %s", said(v))
+				}
+			}
+			if after, err := os.ReadFile(away); err != nil || string(after) != string(before) {
+				t.Errorf("the file of somebody else has become %q, %v", after, err)
+			}
+		})
+	}
+}
