@@ -28,6 +28,7 @@ type controlCmd struct {
 	State      string        `default:"" placeholder:"DIR" help:"Directory of the run records, the run numbers and the audit log. Default: ringlet in the user's directory for states, ~/.local/state."`
 	InputDir   []string      `name:"input-dir" sep:"none" placeholder:"DIR" help:"Directory below which load and check may read inputs; may be given more than once. Without any, they read none but the file of --input."`
 	LogFormat  string        `enum:"text,json" default:"text" help:"Log lines as key=value (text) or as JSON objects (json)."`
+	MaxStreams int           `default:"256" placeholder:"N" help:"Streams of the API and the page that may be open at once, from 1 to 65536. One user may have a quarter of them."`
 	Once       bool          `help:"Take the nodes through one run with these settings and end, without API, page and records."`
 	WithParent bool          `hidden:"" help:"Take keys from standard input, and end when it closes; for the control that ringlet testbed starts."`
 	Began      int           `hidden:"" help:"Descriptor to write a line to when the run begins; 0 = none."`
@@ -100,6 +101,7 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 			port: c.Port,
 			path: filepath.Join(dir, records),
 		},
+		streams: c.MaxStreams,
 		api:     c.API,
 		page:    c.Page,
 		monitor: c.Monitor,

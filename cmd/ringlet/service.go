@@ -25,6 +25,7 @@ type service struct {
 	api     string
 	page    string // empty: nowhere
 	monitor string // empty: nowhere
+	streams int    // of the API and the page at most; 0: by default
 	ctl     bool   // somebody has keys to come in with; where nobody has, a link is told for each who comes
 }
 
@@ -42,6 +43,7 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 		Identity: s.Identity,
 		API:      s.api,
 		Page:     s.page,
+		Streams:  s.streams,
 		Log:      s.Log,
 	}
 	if !s.ctl {

@@ -23,5 +23,6 @@
 // A session that was kept over a restart lasts from when it was opened, not from its last use. A command is written to
 // the audit log once, when it has its answer; where that fails it is logged as an error, and further commands are
 // refused until the log can be written again. It does not bound how often somebody may ask; it bounds how large a
-// question is, how long a client may be silent, and how many streams are open.
+// question is, how long a client may be silent or leave an answer unread, and how many streams are open
+// and how much is on its way in them.
 package api

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 
 	"google.golang.org/grpc/credentials"
@@ -15,16 +16,42 @@ import (
 	"ringlet/node/certs"
 )
 
-// watchedCreds writes refused handshakes of gRPC to the audit log.
+// watchedCreds writes refused handshakes of gRPC to the audit log, and keeps the connections of the others.
 type watchedCreds struct {
 	credentials.TransportCredentials
 	audit *auditor
+	doors *doors
+}
+
+// doors are open connections by the address of their peer. A stream of gRPC keeps what its peer does not read, even
+// after its end; only with the connection does that go.
+type doors struct{ open sync.Map }
+
+// shut closes the connection of a peer, if it has one here.
+func (d *doors) shut(address string) {
+	if conn, ok := d.open.Load(address); ok {
+		_ = conn.(net.Conn).Close() // it is not used any more
+	}
+}
+
+// door is a connection that is listed until it is closed.
+type door struct {
+	net.Conn
+	of *doors
+}
+
+func (d *door) Close() error {
+	d.of.open.CompareAndDelete(d.RemoteAddr().String(), d)
+	return d.Conn.Close()
 }
 
 // ServerHandshake lets the peer in or tells why not.
 func (c *watchedCreds) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	sealed, info, err := c.TransportCredentials.ServerHandshake(conn)
+	d := &door{conn, c.doors}
+	c.doors.open.Store(conn.RemoteAddr().String(), d)
+	sealed, info, err := c.TransportCredentials.ServerHandshake(d)
 	if err != nil {
+		c.doors.open.CompareAndDelete(conn.RemoteAddr().String(), d)
 		c.audit.handshake(conn.RemoteAddr().String(), err)
 	}
 	return sealed, info, err
@@ -32,7 +59,7 @@ func (c *watchedCreds) ServerHandshake(conn net.Conn) (net.Conn, credentials.Aut
 
 // Clone copies it.
 func (c *watchedCreds) Clone() credentials.TransportCredentials {
-	return &watchedCreds{c.TransportCredentials.Clone(), c.audit}
+	return &watchedCreds{c.TransportCredentials.Clone(), c.audit, c.doors}
 }
 
 // watchedLog is the log of the HTTP server, which says there, and nowhere else, whom a handshake refused.

@@ -2,19 +2,20 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
-
-// maxStreams bounds the streams that are open at once: each costs a goroutine and what is queued for it.
-const maxStreams = 256
 
 // audited are the methods whose every use is written down, refused or not. Of all others only refusals are.
 var audited = map[string]bool{
@@ -62,30 +63,65 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		s.written(caller, info.FullMethod, nil, err)
 		return asStatus(err)
 	}
-	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
-	default:
-		return asStatus(status.Errorf(codes.ResourceExhausted, "%d streams are open, which are all there can be", maxStreams))
+	if err := s.room.enter(caller.Name); err != nil {
+		return asStatus(err)
 	}
+	out := &callerStream{ServerStream: ss, s: s, caller: caller}
+	defer func() { s.room.leave(caller.Name, out.held) }()
 	ctx, cancel := context.WithCancel(withCaller(ss.Context(), caller))
 	defer cancel()
 	defer context.AfterFunc(s.ending, cancel)()
 	defer s.caught(info.FullMethod, &err)
-	err = handler(srv, &callerStream{ServerStream: ss, ctx: ctx})
+	out.ctx = ctx
+	err = handler(srv, out)
+	if out.stood {
+		err = stoodStill(s.stand)
+		s.tellStood(caller, info.FullMethod)
+	}
 	if s.ending.Err() != nil {
 		return asStatus(status.Error(codes.Unavailable, "the run control ends"))
 	}
 	return asStatus(err)
 }
 
-// callerStream is a stream whose context says who asks.
+// callerStream is a stream whose context says who asks. What is sent has a place in the room, and bounded time.
 type callerStream struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx    context.Context
+	s      *Server
+	caller caller
+	held   int64 // bytes of the last message
+	stood  bool  // the reader stood still
 }
 
-func (s *callerStream) Context() context.Context { return s.ctx }
+func (c *callerStream) Context() context.Context { return c.ctx }
+
+// SendMsg sends a message when there is room for it. One goroutine calls it.
+func (c *callerStream) SendMsg(m any) error {
+	var size int64
+	if of, ok := m.(proto.Message); ok {
+		size = int64(proto.Size(of))
+	}
+	old := c.held
+	c.held = 0
+	if err := c.s.room.wait(c.ctx, c.caller.Name, old, size, c.s.stand); err != nil {
+		return err
+	}
+	c.held = size
+	over := time.AfterFunc(c.s.stand, func() { c.s.doors.shut(c.caller.Address) })
+	err := c.ServerStream.SendMsg(m)
+	late := !over.Stop() || errors.Is(err, os.ErrDeadlineExceeded) // of a socket
+	c.stood = late && err != nil
+	return err
+}
+
+// tellStood logs that a reader was let go, seldom.
+func (s *Server) tellStood(c caller, method string) {
+	if untold, yes := s.seldom.Tell(c.Name, s.now()); yes {
+		s.log.Warn("a stream was ended: its reader stood still", "user", c.Name, "remote", c.Address,
+			"method", shortName(method), "after", s.stand, "untold", untold)
+	}
+}
 
 // written puts a call into the audit log where it belongs there.
 func (s *Server) written(c caller, method string, req any, err error) {

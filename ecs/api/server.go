@@ -38,6 +38,8 @@ type Config struct {
 	// Entered is called when a token was used, with the address for the next session, and a new token in it. Nil means
 	// that an admin must ask for it.
 	Entered func(entrance string)
+	// Streams is how many may be open at once; one user may have a quarter of them. 0 is DefaultStreams.
+	Streams int
 	// Log is told what happens. Nil means slog.Default.
 	Log *slog.Logger
 }
@@ -60,7 +62,10 @@ type Server struct {
 	calls   *http.ServeMux // the API, and nothing else below callPath
 	mux     *http.ServeMux // what Handle was given
 	sealed  bool           // HTTP is HTTPS
-	streams chan struct{}
+	room    room
+	doors   *doors        // connections of gRPC
+	stand   time.Duration // how long a reader may stand still
+	seldom  guard.Log     // of readers that stood still
 
 	ending context.Context // ends when Serve does
 	end    context.CancelFunc
@@ -88,7 +93,15 @@ func New(cfg Config) (*Server, error) {
 		journal: cfg.Journal,
 		calls:   http.NewServeMux(),
 		mux:     http.NewServeMux(),
-		streams: make(chan struct{}, maxStreams),
+		room:    room{streams: cfg.Streams, bytes: maxSending},
+		doors:   &doors{},
+		stand:   standTime,
+	}
+	if cfg.Streams == 0 {
+		s.room.streams = DefaultStreams
+	}
+	if s.room.streams < 0 || s.room.streams > MaxStreams {
+		return nil, fmt.Errorf("%d streams are not from 1 to %d: correct --max-streams", cfg.Streams, MaxStreams)
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -103,11 +116,12 @@ func New(cfg Config) (*Server, error) {
 	s.audit = &auditor{records: cfg.Records, log: s.log, now: s.now}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.grpc = grpc.NewServer(
-		grpc.Creds(&watchedCreds{cfg.Identity.ServerCredentialsForUsers(s.log), s.audit}),
+		grpc.Creds(&watchedCreds{cfg.Identity.ServerCredentialsForUsers(s.log), s.audit, s.doors}),
 		grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream),
 		// what nobody may call, the interceptor refuses
 		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }),
-		grpc.MaxRecvMsgSize(maxQuestion), grpc.ConnectionTimeout(handshakeTime), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxRecvMsgSize(maxQuestion), grpc.ConnectionTimeout(handshakeTime),
+		grpc.MaxConcurrentStreams(uint32(s.room.streams)),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 	)
@@ -142,7 +156,7 @@ func (s *Server) listen(cfg Config) (err error) {
 		ReadHeaderTimeout: handshakeTime,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.room.streams},
 		ErrorLog:          slog.NewLogLogger(&watchedLog{s.log.Handler(), s.audit}, slog.LevelWarn),
 	}
 	if s.sealed {

@@ -24,8 +24,6 @@ import (
 const (
 	// heartbeat keeps proxies from closing a stream on which nothing happens, and finds out who is gone.
 	heartbeat = 15 * time.Second
-	// writeTime is how long a client may leave what was sent unread.
-	writeTime = 10 * time.Second
 	// protobufType is what a client accepts that wants messages as protobuf. To read one takes a fraction of the time
 	// that its JSON takes.
 	protobufType = "application/x-protobuf"
@@ -81,6 +79,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, method stri
 			rc:  http.NewResponseController(w),
 			req: req,
 
+			stand:  s.stand,
 			binary: r.Header.Get("Accept") == protobufType,
 		}
 		err := s.stream(s.service, out, &grpc.StreamServerInfo{FullMethod: method, IsServerStream: true}, d.Handler)
@@ -96,7 +95,8 @@ type eventStream struct {
 	// immutable
 	ctx    context.Context
 	req    proto.Message
-	binary bool // messages leave as protobuf in base64, in a field pb
+	stand  time.Duration // how long a client may leave what was sent unread
+	binary bool          // messages leave as protobuf in base64, in a field pb
 
 	// mu guards
 	mu    sync.Mutex
@@ -128,7 +128,7 @@ func (e *eventStream) SendHeader(metadata.MD) error {
 
 // SendMsg writes an event.
 func (e *eventStream) SendMsg(m any) error {
-	text, err := e.line(m.(proto.Message))
+	name, text, err := e.line(m.(proto.Message))
 	if err != nil {
 		return err
 	}
@@ -138,17 +138,17 @@ func (e *eventStream) SendMsg(m any) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.write(id + text + "\n\n")
+	return e.write(id, name, text, "\n\n")
 }
 
-// line is a message as the client asked for it.
-func (e *eventStream) line(m proto.Message) (string, error) {
+// line is a message as the client asked for it, and the name of the field that has it.
+func (e *eventStream) line(m proto.Message) (name, text string, err error) {
 	if !e.binary {
-		text, err := jsonOut.Marshal(m)
-		return "data: " + string(text), err
+		b, err := jsonOut.Marshal(m)
+		return "data: ", string(b), err
 	}
 	b, err := proto.Marshal(m)
-	return "pb: " + base64.StdEncoding.EncodeToString(b), err
+	return "pb: ", base64.StdEncoding.EncodeToString(b), err
 }
 
 // beat writes a comment where nothing happens.
@@ -162,10 +162,12 @@ func (e *eventStream) beat() {
 }
 
 // write sends text at once. The caller holds mu.
-func (e *eventStream) write(text string) error {
-	_ = e.rc.SetWriteDeadline(time.Now().Add(writeTime)) // where it cannot be set, the heartbeat still ends what is dead
-	if _, err := io.WriteString(e.w, text); err != nil {
-		return err
+func (e *eventStream) write(texts ...string) error {
+	_ = e.rc.SetWriteDeadline(time.Now().Add(e.stand)) // where it cannot be set, the heartbeat still ends what is dead
+	for _, text := range texts {                       // not joined: a sample may have many MB
+		if _, err := io.WriteString(e.w, text); err != nil {
+			return err
+		}
 	}
 	return e.rc.Flush()
 }
@@ -184,7 +186,7 @@ func (e *eventStream) end(err error) {
 	e.alive.Stop()
 	if err != nil && e.ctx.Err() == nil {
 		text, _ := jsonOut.Marshal(status.Convert(err).Proto())
-		_ = e.write("event: end\ndata: " + string(text) + "\n\n") // the end of the stream says it too
+		_ = e.write("event: end\ndata: ", string(text), "\n\n") // the end of the stream says it too
 	}
 	_ = e.rc.SetWriteDeadline(time.Time{})
 }

@@ -153,6 +153,7 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request, number string) {
 
 // ServeHTTP is the way in over HTTP: who asks is found out, and what a browser might have been tricked into is refused.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the last answer
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 { // a stream ends with the certificate of its reader
 		ctx, cancel := context.WithDeadline(r.Context(), r.TLS.PeerCertificates[0].NotAfter)
@@ -188,8 +189,26 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, callPath) || r.URL.Path == documentPath {
 		serve = s.calls
 	}
-	serve.ServeHTTP(w, r.WithContext(withCaller(r.Context(), caller)))
+	rc := http.NewResponseController(w)
+	serve.ServeHTTP(&timed{w, rc, s.stand}, r.WithContext(withCaller(r.Context(), caller)))
+	_ = rc.SetWriteDeadline(time.Now().Add(s.stand)) // for what is still to be sent
 }
+
+// timed is an answer of which each piece is read within a bounded time.
+type timed struct {
+	http.ResponseWriter
+	rc   *http.ResponseController
+	most time.Duration
+}
+
+// Write sends a piece, or fails when the client stands still.
+func (t *timed) Write(b []byte) (int, error) {
+	_ = t.rc.SetWriteDeadline(time.Now().Add(t.most)) // where it cannot be set, the client's end ends it
+	return t.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (t *timed) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // identify says who asks, and whether a browser would say so on any page's behalf. Somebody without a session is
 // unknown, which is no error here: some of what is served is for everybody.

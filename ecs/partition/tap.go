@@ -45,7 +45,7 @@ func (p *Partition) Tap(ctx context.Context, req *tapv1.Selection, send func(*ta
 		case <-ctx.Done():
 			return ctx.Err()
 		case m := <-v.out:
-			v.waiting.Add(-int64(m.size))
+			v.took(m.size)
 			if err := send(m.of); err != nil {
 				return err
 			}
@@ -55,8 +55,9 @@ func (p *Partition) Tap(ctx context.Context, req *tapv1.Selection, send func(*ta
 
 // taps are the samples that are made, by what was asked for.
 type taps struct {
-	mu  sync.Mutex // guards what follows, and who comes and goes
-	all map[string]*tapping
+	waits waits      // for all viewers
+	mu    sync.Mutex // guards what follows, and who comes and goes
+	all   map[string]*tapping
 }
 
 // join adds a viewer to the sample that was asked for, which begins with the first and ends with the last.
@@ -78,6 +79,7 @@ func (all *taps) join(p *Partition, req *tapv1.Selection, sel selection.Selectio
 			rate:  sel.Rate(),
 			merge: merging.New(sel, time.Now()),
 			in:    make(chan piece, tapWaiting),
+			waits: &all.waits,
 			stop:  func() {},
 		}
 		all.all[key] = t
@@ -101,11 +103,12 @@ func (all *taps) join(p *Partition, req *tapv1.Selection, sel selection.Selectio
 // tapping is a sample: what its viewers have of builder units.
 type tapping struct {
 	// immutable
-	ctx  context.Context
-	end  context.CancelFunc // of ctx
-	sel  *tapv1.Selection
-	rate float64
-	in   chan piece
+	ctx   context.Context
+	end   context.CancelFunc // of ctx
+	sel   *tapv1.Selection
+	rate  float64
+	in    chan piece
+	waits *waits
 
 	lost atomic.Uint64 // events that the channel had no room for
 	work sync.WaitGroup

@@ -13,12 +13,21 @@ const (
 	// viewerMessages and viewerBytes are what waits for one viewer at most. The events are there once for all viewers.
 	viewerMessages = 64
 	viewerBytes    = 16 << 20
+	// viewersBytes is what waits for all viewers together. Each may have an equal share, and one message.
+	viewersBytes = 128 << 20
 )
+
+// waits is what waits for all viewers.
+type waits struct {
+	viewers atomic.Int64
+	bytes   atomic.Int64
+}
 
 // viewer is one of those who are shown a sample.
 type viewer struct {
 	out     chan showing
 	waiting atomic.Int64 // bytes in out
+	all     *waits
 
 	// guarded by the sample's mu
 	before  *tapv1.Samples // the counts when it came
@@ -35,7 +44,8 @@ type showing struct {
 func (t *tapping) admit() *viewer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := &viewer{out: make(chan showing, viewerMessages), before: t.said}
+	v := &viewer{out: make(chan showing, viewerMessages), before: t.said, all: t.waits}
+	t.waits.viewers.Add(1)
 	t.viewers = append(t.viewers, v)
 	if t.said != nil {
 		v.tell(t.said, 0)
@@ -48,6 +58,8 @@ func (t *tapping) dismiss(v *viewer) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.viewers = slices.DeleteFunc(t.viewers, func(w *viewer) bool { return w == v })
+	t.waits.viewers.Add(-1)
+	t.waits.bytes.Add(-v.waiting.Swap(0)) // nobody takes what is left
 	return len(t.viewers) == 0
 }
 
@@ -80,14 +92,27 @@ func (v *viewer) tell(m *tapv1.Samples, size int) {
 		Builders:   m.GetBuilders(),
 		Problems:   m.GetProblems(),
 	}
-	if has := v.waiting.Load(); has == 0 || has+int64(size) <= viewerBytes {
-		v.waiting.Add(int64(size))
+	if v.room(int64(size)) {
+		v.took(-size)
 		select {
 		case v.out <- showing{own, size}:
 			return
 		default:
-			v.waiting.Add(-int64(size))
+			v.took(size)
 		}
 	}
 	v.dropped += uint64(len(m.GetEvents()))
+}
+
+// room says whether a message may wait for the viewer.
+func (v *viewer) room(size int64) bool {
+	has, all := v.waiting.Load(), v.all.bytes.Load()
+	share := min(viewerBytes, viewersBytes/max(v.all.viewers.Load(), 1))
+	return all+size <= viewersBytes && (has == 0 || has+size <= share)
+}
+
+// took is called when so many bytes do not wait any more.
+func (v *viewer) took(size int) {
+	v.waiting.Add(-int64(size))
+	v.all.bytes.Add(-int64(size))
 }

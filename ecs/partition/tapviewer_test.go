@@ -21,7 +21,7 @@ func batch(events int, built uint64, data int) *tapv1.Samples {
 
 // TestViewersShareASample has viewers come and go: each has the same events, and counts since it came.
 func TestViewersShareASample(t *testing.T) {
-	sample := &tapping{}
+	sample := &tapping{waits: &waits{}}
 	first := sample.admit()
 	sample.tell(batch(3, 100, 1))
 	second := sample.admit()
@@ -45,7 +45,7 @@ func TestViewersShareASample(t *testing.T) {
 // TestSlowViewerHasABound lets a viewer take nothing: messages and bytes are bounded, and what has no room is counted
 // for it, and not for others.
 func TestSlowViewerHasABound(t *testing.T) {
-	sample := &tapping{}
+	sample := &tapping{waits: &waits{}}
 	slow, quick := sample.admit(), sample.admit()
 	var got, dropped uint64
 	for range 2 * viewerMessages {
