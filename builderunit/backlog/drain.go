@@ -50,6 +50,10 @@ func (d *Drainer) open(ctx context.Context, s *seen) (_ *drain, err error) {
 	if err := o.ledger.Open(); err != nil {
 		return nil, err
 	}
+	if aside := o.ledger.Aside(); aside != "" {
+		d.c.Log.Warn("the end of the ledger had no right checksum: it was cut off and is kept; a segment that it names "+
+			"is drained again if its files are there, else look into it", "run", s.dir, "kept", aside)
+	}
 	var sinks []sink.Sink
 	defer func() {
 		if err == nil {

@@ -2,6 +2,7 @@ package recording
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -114,6 +115,7 @@ type Ledger struct {
 	last     int64    // where the last whole line begins,
 	end      int64    // and where the next one will
 	room     int64    // as far as the disk has room reserved
+	aside    string   // file with what Open has cut off; empty: nothing
 	f        *os.File // with its lock; nil: it is only read
 	fsync    func(*os.File) error
 }
@@ -290,7 +292,8 @@ func (l *Ledger) To() []Place { return l.to }
 // Begin says where the events go, once and for all.
 func (l *Ledger) Begin(to []Place) error { return l.append(drainedLine{To: to}) }
 
-// mend reads the file, and cuts off what a killed process left behind its last whole line: that never counted. The last
+// mend reads the file, and cuts off what stands behind its last line that counts, after it was put into a file of its
+// own: it is the half line of a killed process, or a line that counted and was changed since. The last
 // line counts, and the process that wrote it may have been killed before the disk had it. It is written again, since a
 // disk that once refused a line may say of it that it has it.
 func (l *Ledger) mend() error {
@@ -299,7 +302,9 @@ func (l *Ledger) mend() error {
 	}
 	st, err := l.f.Stat()
 	if err == nil && st.Size() > l.end {
-		err = l.f.Truncate(l.end)
+		if l.aside, err = l.keepAside(st.Size()); err == nil {
+			err = l.f.Truncate(l.end)
+		}
 	}
 	if err != nil || l.end == 0 {
 		return err
@@ -310,6 +315,33 @@ func (l *Ledger) mend() error {
 	}
 	return l.write(line, l.last)
 }
+
+// asideSuffix is behind the ledger's name, before a number, for what was cut off.
+const asideSuffix = ".cut-"
+
+// maxAside bounds how many such files there are.
+const maxAside = 1000
+
+// keepAside copies what stands behind the lines that count to a file with a free name, and has it on the disk.
+func (l *Ledger) keepAside(size int64) (path string, err error) {
+	for n := 1; n <= maxAside; n++ {
+		path = fmt.Sprintf("%s%s%d", l.path(), asideSuffix, n)
+		if exists(path) {
+			continue
+		}
+		err := regular.WriteItself(path+tempSuffix, io.NewSectionReader(l.f, l.end, size-l.end), 0o666)
+		if err == nil {
+			err = RenameNew(path+tempSuffix, path)
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return path, cmp.Or(err, SyncDir(l.dir))
+		}
+	}
+	return "", fmt.Errorf("%s has %d files with what was cut off it: move them away", l.path(), maxAside)
+}
+
+// Aside is the file into which Open has put what stood behind the last line that counts; empty: nothing did.
+func (l *Ledger) Aside() string { return l.aside }
 
 // ledgerRoom is how many bytes are reserved for lines. A disk that a backlog has filled gets room again by removing
 // what is drained, and nothing is removed without a line.

@@ -123,6 +123,9 @@ func TestLedgerAfterKills(t *testing.T) {
 		reader := NewLedger(dir, r.m)
 		must.OK(t, reader.Look())
 		must.OK(t, l.reopen(t))
+		if l.Aside() != "" {
+			must.OK(t, os.Remove(l.Aside()))
+		}
 		want := 0
 		if int64(n) >= one {
 			want++
@@ -139,6 +142,19 @@ func TestLedgerAfterKills(t *testing.T) {
 			if !reader.Named(r.m.Builders[0].Segments[1].Name) {
 				t.Fatalf("%d bytes: what came behind is not read", n)
 			}
+		}
+		must.OK(t, l.Close())
+	}
+
+	// What was cut off is kept: also a last line that was whole and was changed since.
+	for _, at := range []int64{one + 1, one + 30, int64(len(whole)) - 3} {
+		spoiled := append([]byte(nil), whole...)
+		spoiled[at] ^= 0x11
+		must.OK(t, os.WriteFile(path, spoiled, 0o600))
+		must.OK(t, l.reopen(t))
+		kept, err := os.ReadFile(l.Aside())
+		if err != nil || string(kept) != string(spoiled[one:]) {
+			t.Errorf("changed at %d: %q is kept in %q, %v", at, kept, l.Aside(), err)
 		}
 		must.OK(t, l.Close())
 	}
