@@ -123,6 +123,9 @@ func load(dir, name string) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	if id.held.Load().revoked, err = loadRevoked(dir); err != nil {
+		return nil, err
+	}
 	if id.Name != name {
 		return nil, &RefusedError{Why: WrongName, Detail: fmt.Sprintf("%s is the certificate of %s", file, id.Name)}
 	}

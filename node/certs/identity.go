@@ -30,6 +30,8 @@ type material struct {
 	ca   *x509.Certificate // that issued the certificate
 	pool *x509.CertPool    // every authority that is trusted
 	pair tls.Certificate
+
+	revoked revoked
 }
 
 // NotAfter is when the certificate ends.
@@ -75,6 +77,9 @@ func (id *Identity) server(admit func(Peer) error) *tls.Config {
 			VerifyConnection: func(state tls.ConnectionState) error {
 				peer, err := PeerIdentity(state)
 				if err != nil {
+					return err
+				}
+				if err := m.revoked.check(peer, state); err != nil {
 					return err
 				}
 				return admit(peer)
@@ -125,7 +130,7 @@ func (id *Identity) Client(name string) *tls.Config {
 			if peer.Name != name {
 				return &RefusedError{Why: WrongName, Detail: fmt.Sprintf("dialled %s, and %s answered", name, peer.Name)}
 			}
-			return nil
+			return id.now().revoked.check(peer, state)
 		},
 	}
 }

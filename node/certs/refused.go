@@ -19,7 +19,8 @@ const (
 	NoIdentity    Reason = "no_identity"
 	OldTLS        Reason = "old_tls"
 	NoMember      Reason = "no_member" // a user's certificate on a link between members
-	ByPeer        Reason = "by_peer"   // the other side refused this one and its alert does not say why
+	Revoked       Reason = "revoked"
+	ByPeer        Reason = "by_peer" // the other side refused this one and its alert does not say why
 )
 
 // RefusedError says that a handshake failed because one side refused the other.

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// lookEvery is how often a handshake looks whether the files have changed: three calls of stat a second at most.
+	// lookEvery is how often a handshake looks whether the files have changed: four calls of stat a second at most.
 	lookEvery = time.Second
 	// watchEvery is how often Watch looks.
 	watchEvery = time.Minute
@@ -26,7 +26,7 @@ type watched struct {
 
 	mu     sync.Mutex // guards what follows
 	looked time.Time
-	stamps [3]stamp // of what was read, or tried
+	stamps [4]stamp // of what was read, or tried
 	err    error    // why what stands there now is not used; nil: it is
 }
 
@@ -37,8 +37,8 @@ type stamp struct {
 	file uint64
 }
 
-func (w *watched) stat() (all [3]stamp) {
-	for i, file := range [...]string{caCert, w.name + certSuffix, w.name + keySuffix} {
+func (w *watched) stat() (all [4]stamp) {
+	for i, file := range [...]string{caCert, w.name + certSuffix, w.name + keySuffix, RevokedFile} {
 		if info, err := os.Stat(filepath.Join(w.dir, file)); err == nil {
 			all[i] = stamp{size: info.Size(), at: info.ModTime(), file: inode(info)}
 		}
