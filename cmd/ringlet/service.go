@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 	"sync"
 
 	"ringlet/ecs/api"
 	"ringlet/ecs/figures"
 	"ringlet/ecs/page"
 	"ringlet/internal/address"
+	"ringlet/internal/regular"
 	"ringlet/node"
 	"ringlet/node/metrics"
 	"ringlet/node/monitor"
@@ -72,7 +75,9 @@ func (s *service) run(ctx context.Context, to streams, work func(context.Context
 		return errors.Join(err, server.Close())
 	}
 	defer end()
-	s.welcome(to.out, server)
+	if err := s.welcome(to.out, server); err != nil {
+		return errors.Join(err, server.Close())
+	}
 	return s.serve(ctx, server, work)
 }
 
@@ -124,13 +129,29 @@ func (s *service) monitored(server *api.Server) (end func(), err error) {
 	return monitor.Serve(lis, monitor.Process{Live: p.Live, Ready: p.Ready, Metrics: told}, s.Log), nil
 }
 
-// welcome tells where everything is.
-func (s *service) welcome(out io.Writer, server *api.Server) {
+// linkFile is the file beside the records with the link to the page, for its owner alone.
+const linkFile = "page-link"
+
+// welcome tells where everything is. The output of a run control goes to a log that others may read, as a rule: what
+// opens a session as admin is told to a terminal, and else stands in a file.
+func (s *service) welcome(out io.Writer, server *api.Server) error {
 	fmt.Fprintf(out, "nodes join at   %s\n", s.Members.Addr())
 	if s.ctl {
 		fmt.Fprintf(out, "ringlet ctl at  %s\n", server.API())
 	}
-	if server.Page() != nil {
-		fmt.Fprintf(out, "the page is at  %s\n", server.Entrance())
+	if server.Page() == nil {
+		return nil
 	}
+	link := server.Entrance()
+	plain, _, secret := strings.Cut(link, "?")
+	if !secret || s.path == "" || isTerminal(out) {
+		fmt.Fprintf(out, "the page is at  %s\n", link)
+		return nil
+	}
+	file := filepath.Join(filepath.Dir(s.path), linkFile)
+	if err := regular.WriteItself(file, strings.NewReader(link+"\n"), 0o600); err != nil {
+		return fmt.Errorf("the link to the page cannot be written: %w", err)
+	}
+	fmt.Fprintf(out, "the page is at  %s with the token in %s\n", plain, file)
+	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -31,7 +33,7 @@ func dials(dial func(ctx context.Context, network, address string) (net.Conn, er
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
 }
 
-var entrance = regexp.MustCompile(`the page is at  (http://[^/]+)/\?token=(\S+)`)
+var entrance = regexp.MustCompile(`the page is at  (http://[^/]+)/(?:\?token=(\S+)| with the token in (\S+))`)
 
 // serve starts a run control and comes in with its token.
 func (s *session) serve(port string, args ...string) *served {
@@ -57,12 +59,36 @@ func (s *session) enter(p *program, client *http.Client) *served {
 		return found != nil
 	})
 	c := &served{program: p, base: found[1], client: client}
+	if file := found[3]; file != "" {
+		found[2] = s.linked(p, file)
+	}
 	var opened struct{ Session string }
 	if code := c.call("POST", "/v1/session", map[string]any{"token": found[2]}, &opened); code != http.StatusOK {
 		s.t.Fatalf("no session: %d", code)
 	}
 	c.bearer = opened.Session
 	return c
+}
+
+// linked is the token in the file of a link. A run control writes it for its user alone, and tells nobody else.
+func (s *session) linked(p *program, file string) string {
+	s.t.Helper()
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(s.dir, file)
+	}
+	st, err := os.Stat(file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	_, token, ok := strings.Cut(strings.TrimSpace(string(text)), "?token=")
+	if err != nil || !ok || st.Mode().Perm() != 0o600 {
+		s.t.Fatalf("%s has %q and mode %v, %v", file, text, st.Mode(), err)
+	}
+	if told := p.out.String() + p.err.String(); strings.Contains(told, token) {
+		s.t.Errorf("the token is in what may be a journal: %s", told)
+	}
+	return token
 }
 
 // call asks over HTTP, and returns the status: 0 if nobody answers.

@@ -19,7 +19,7 @@ const RevokedFile = "revoked"
 // revoked are serial numbers, by their text.
 type revoked map[string]bool
 
-// loadRevoked reads the file of a directory: a number on each line in hexadecimal digits, as openssl x509 -serial prints
+// loadRevoked reads the file of a directory: a number on each line in hexadecimal digits, as openssl x509 -serial has
 // it, with or without colons between them. What is behind # is a remark.
 func loadRevoked(dir string) (revoked, error) {
 	file := filepath.Join(dir, RevokedFile)
