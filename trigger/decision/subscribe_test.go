@@ -13,6 +13,7 @@ import (
 
 	"ringlet/internal/secret"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // proves is a subscriber's side, as docs/format/decision.md has it.
@@ -53,7 +54,7 @@ func TestSubscribersProveTheSecret(t *testing.T) {
 		conn, err := net.Dial("tcp", server.Addr().String())
 		must.OK(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
-		must.OK(t, conn.SetDeadline(time.Now().Add(must.Patience)))
+		must.OK(t, conn.SetDeadline(time.Now().Add(patiently.Long)))
 		return conn
 	}
 	silent := dial()

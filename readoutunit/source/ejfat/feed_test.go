@@ -12,6 +12,7 @@ import (
 	"ringlet/event/ejfat"
 	"ringlet/readoutunit/source/live"
 	"ringlet/testkit/must"
+	"ringlet/testkit/patiently"
 )
 
 // opened is a feed on a port of its own, and a socket that sends to it.
@@ -192,7 +193,7 @@ func TestWhoMaySend(t *testing.T) {
 			f.want(t, sizes, 0)
 			continue
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), must.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 		go func() {
 			defer cancel()
 			for f.Stats().Refused == 0 && ctx.Err() == nil {

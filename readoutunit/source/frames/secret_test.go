@@ -238,7 +238,7 @@ func TestSecretC(t *testing.T) {
 			t.Errorf("%d bytes: %v: %s", size, err, out)
 			continue
 		}
-		must.OK(t, must.Receive(t, drained, "the run does not end"))
+		must.OK(t, patiently.Receive(t, drained, "the run does not end"))
 	}
 	if out, err := run(openTCP(t)); err == nil || !strings.Contains(out, "asks for no secret") {
 		t.Errorf("%v: %s", err, out)
