@@ -2,6 +2,7 @@ package screens
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"

@@ -101,7 +101,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		cfg.Metrics = metrics.Node(node.Counters(), id.NotAfter)
 	}
 	cfg.Leave, cfg.Grace = ctx.Done(), c.Grace
-	ctx, stop := untilToldTwice(ctx)
+	ctx, stop := untilToldTwice(ctx, dog)
 	defer stop()
 	if c.WithParent {
 		var end context.CancelFunc
@@ -182,8 +182,9 @@ func ownHosts(ctx context.Context, host, data *string) (err error) {
 	return nil
 }
 
-// untilToldTwice makes a context that outlives the first signal, which ends ctx, and ends with the second.
-func untilToldTwice(ctx context.Context) (context.Context, context.CancelFunc) {
+// untilToldTwice makes a context that outlives the first signal, which ends ctx, and ends with the second. Then the watch
+// ends a process that does not end by itself.
+func untilToldTwice(ctx context.Context, dog *watchdog.Dog) (context.Context, context.CancelFunc) {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		select {
@@ -196,6 +197,7 @@ func untilToldTwice(ctx context.Context) (context.Context, context.CancelFunc) {
 		defer signal.Stop(again)
 		select {
 		case <-again:
+			dog.Told()
 			cancel()
 		case <-run.Done():
 		}

@@ -22,7 +22,7 @@ func TestToldTwice(t *testing.T) {
 	signal.Notify(guard, syscall.SIGTERM)
 	defer signal.Stop(guard)
 	ctx, cancel := context.WithCancel(t.Context())
-	run, stop := untilToldTwice(ctx)
+	run, stop := untilToldTwice(ctx, nil)
 	defer stop()
 	cancel()
 	if run.Err() != nil {

@@ -44,6 +44,10 @@ func TestMain(m *testing.M) {
 		select {} // bounded by the test, which kills this process
 	case "hung":
 		hang()
+	case "told": // it holds no lock, so that no look finds it
+		runtime.GOMAXPROCS(2)
+		Start(short).Told()
+		turn()
 	default:
 		os.Exit(m.Run())
 	}
@@ -110,6 +114,24 @@ func TestAProcessWhoseLoopStandsStillEndsItself(t *testing.T) {
 		t.Errorf("it ended with %v, not with exit code %d", err, Code)
 	}
 	for _, want := range []string{"the loop of the test stands still", "watchdog.turn"} {
+		if !strings.Contains(string(said), want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+}
+
+// TestAProcessThatWasToldToEndDoes: whatever it is at, and it says what that was.
+func TestAProcessThatWasToldToEndDoes(t *testing.T) {
+	cmd, says := started(t, "told")
+	said, err := io.ReadAll(says)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := patiently.Exit(t, cmd); !errors.As(err, &exit) || exit.ExitCode() != Code {
+		t.Errorf("it ended with %v, not with exit code %d", err, Code)
+	}
+	for _, want := range []string{"was told twice to end", "watchdog.turn"} {
 		if !strings.Contains(string(said), want) {
 			t.Errorf("it does not say %q:\n%s", want, said)
 		}

@@ -38,6 +38,8 @@ type Config struct {
 type Dog struct {
 	cfg Config
 
+	told atomic.Bool // to end at once
+
 	mu    sync.Mutex // guards the rest
 	names []string
 	looks []*looking
@@ -107,6 +109,14 @@ func (d *Dog) Look(name string, at func()) {
 	d.names, d.looks = append(d.names, name), append(d.looks, l)
 }
 
+// Told says that somebody wants the process to end at once. If it has not after Grace ticks, it is ended, and says what
+// its goroutines were at.
+func (d *Dog) Told() {
+	if d != nil {
+		d.told.Store(true)
+	}
+}
+
 // watch is on a thread of its own, so that no other goroutine has to make way for it.
 func (d *Dog) watch() {
 	runtime.LockOSThread()
@@ -127,7 +137,7 @@ func (d *Dog) watch() {
 				}
 			}
 		}
-		switch v, which := c.tick(under, d.cfg.Gone()); v {
+		switch v, which := c.tick(under, d.told.Load() || d.cfg.Gone()); v {
 		case stalled:
 			d.mu.Lock()
 			name := d.names[which]
@@ -136,6 +146,10 @@ func (d *Dog) watch() {
 				"ends itself, so that others can go on; what its goroutines were at is below, for a report of this fault",
 				name, time.Duration(d.cfg.Patience)*d.cfg.Tick), true)
 		case orphan:
+			if d.told.Load() {
+				d.end(fmt.Sprintf("the process was told twice to end, and did not within %v: it ends itself; what its "+
+					"goroutines were at is below, for a report of this fault", time.Duration(d.cfg.Grace)*d.cfg.Tick), true)
+			}
 			d.end(fmt.Sprintf("the process that started this one is gone, and this one did not end within %v: it ends itself",
 				time.Duration(d.cfg.Grace)*d.cfg.Tick), false)
 		case alive:
