@@ -5,7 +5,7 @@ type verdict uint8
 
 const (
 	alive   verdict = iota
-	orphan          // end: the parent is gone, or it was told so, and the process has had its time to end
+	orphan          // end: nobody wants it any more, and it has had its time to end
 	stalled         // end: a loop stands still
 )
 
@@ -22,8 +22,8 @@ type look struct {
 	ticks int    // for which it has been
 }
 
-// tick takes which look is under way of each thing, 0 for none, and whether the parent is gone, or the process was told to end. which is the thing that
-// stands still.
+// tick takes which look is under way of each thing, 0 for none, and whether the process is to end: its parent is gone,
+// or it was told so. which is the thing that stands still.
 func (c *core) tick(under []uint64, gone bool) (v verdict, which int) {
 	if gone {
 		if c.alone++; c.alone > c.grace {
