@@ -182,8 +182,8 @@ func ownHosts(ctx context.Context, host, data *string) (err error) {
 	return nil
 }
 
-// untilToldTwice makes a context that outlives the first signal, which ends ctx, and ends with the second. Then the watch
-// ends a process that does not end by itself.
+// untilToldTwice makes a context that outlives the first signal, which ends ctx, and ends with the second. Then the
+// watch ends a process that does not end by itself.
 func untilToldTwice(ctx context.Context, dog *watchdog.Dog) (context.Context, context.CancelFunc) {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
