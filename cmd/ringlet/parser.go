@@ -69,27 +69,26 @@ func (helpAll) BeforeReset(ctx *kong.Context, whole *wholeHelp) error {
 	return nil
 }
 
-// twice refuses a flag that is given again and has one value: the last would count, and nobody would be told.
+// twice refuses a flag of a list that is given again: the last would count, and who meant both would not be told. Of
+// other flags the last counts, so that a script can give what differs behind what it always gives.
 func twice(k *kong.Context) error {
 	seen := map[*kong.Flag]bool{}
 	for _, at := range k.Path {
 		f := at.Flag
-		if f == nil || at.Resolved || f.IsBool() || f.IsCumulative() || f.IsCounter() {
+		if f == nil || at.Resolved || listed[f.Name] == "" || f.IsCumulative() {
 			continue
 		}
 		if seen[f] {
-			return fmt.Errorf("--%s is given twice, and has one value: give it once%s", f.Name, listed[f.Name])
+			return fmt.Errorf("--%s is given twice, and is one list: put commas between what is in it, as in --%[1]s %s",
+				f.Name, listed[f.Name])
 		}
 		seen[f] = true
 	}
 	return nil
 }
 
-// listed is how the flags are given whose value may be a list.
-var listed = map[string]string{
-	"input":  "; live sources are a list, with commas between them: --input tcp:0.0.0.0:7000,shm:cam0",
-	"output": "; several outputs are a list, with commas between them: --output mdf:dir/,buffer:NAME",
-}
+// listed are the flags whose value may be a list, each with an example.
+var listed = map[string]string{"input": "tcp:127.0.0.1:7000,shm:cam0", "output": "mdf:dir/,buffer:NAME"}
 
 var unknownFlag = regexp.MustCompile(`^unknown flag --([a-z-]+)`)
 

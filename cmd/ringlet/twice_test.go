@@ -7,12 +7,12 @@ import (
 	"ringlet/testkit/must"
 )
 
-// TestFlagsOfOneValueAreGivenOnce holds that no flag's first value is lost without a word.
-func TestFlagsOfOneValueAreGivenOnce(t *testing.T) {
+// TestListsAreGivenOnce: no input and no output is lost without a word, and a script may give another value behind its own.
+func TestListsAreGivenOnce(t *testing.T) {
 	for line, says := range map[string]string{
-		"run --input a.mdf --input b.mdf":                "--input is given twice, and has one value",
+		"run --input a.mdf --input b.mdf":                "--input is given twice, and is one list",
 		"run --output=a/ --nodes 2 --output a/":          "--output mdf:dir/,buffer:NAME",
-		"run --nodes 2 --nodes 3":                        "--nodes is given twice",
+		"run --nodes 2 --nodes 3":                        "",
 		"run --loop --loop --input a.mdf":                "",
 		"certs dir n0 --host localhost --host 127.0.0.1": "",
 	} {

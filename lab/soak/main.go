@@ -61,7 +61,7 @@ func parse() (f flags) {
 		"judge and decide the events of a simulated detector, on loopback and without files, until a subscriber has seen so "+
 			"many decisions; builder units, filters and the decision unit are killed")
 	flag.BoolVar(&f.pauses, "pauses", false,
-		"on loopback, have one process of each run stand still for 1 to 30 s, which its policies bear: it may not end for that")
+		"on loopback, have one process of each run stand still for 1 to 30 s, which its policies bear: it may not end")
 	flag.Var(decimal.Whole[int]{To: &f.failures}, "failures", "give up after so many failures")
 	flag.Parse()
 	return f

@@ -12,9 +12,9 @@ import (
 	"ringlet/internal/regular"
 )
 
-// RevokedFile is the file with the serial numbers of certificates that are refused before their end. It stands beside
+// revokedFile is the file with the serial numbers of certificates that are refused before their end. It stands beside
 // the authority's certificate, and may be missing.
-const RevokedFile = "revoked"
+const revokedFile = "revoked"
 
 // revoked are serial numbers, by their text.
 type revoked map[string]bool
@@ -22,7 +22,7 @@ type revoked map[string]bool
 // loadRevoked reads the file of a directory: a number on each line in hexadecimal digits, as openssl x509 -serial has
 // it, with or without colons between them. What is behind # is a remark.
 func loadRevoked(dir string) (revoked, error) {
-	file := filepath.Join(dir, RevokedFile)
+	file := filepath.Join(dir, revokedFile)
 	text, err := regular.ReadFile(file, regular.Text)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -19,7 +19,7 @@ func TestRevokedAtTheNextHandshake(t *testing.T) {
 		dir := saved(t, mustCA(t), time.Hour, "n0", "n1")
 		n0, n1 := mustLoad(t, dir, "n0"), mustLoad(t, dir, "n1")
 		server, client := n1.ServerCredentials(slog.Default()), n0.ClientCredentials("n1", slog.Default())
-		file := filepath.Join(dir, RevokedFile)
+		file := filepath.Join(dir, revokedFile)
 		for _, k := range []struct{ text, refuses string }{
 			{"# nobody\n\n", ""},
 			{fmt.Sprintf("serial=%X # lost\n", n0.held.Load().pair.Leaf.SerialNumber), "n0"},
@@ -51,7 +51,7 @@ func TestARevokedFileThatIsNone(t *testing.T) {
 	dir := saved(t, mustCA(t), time.Hour, "n0")
 	for text, bad := range map[string]bool{"": false, "0a:0B\n": false, "# x\nserial=1F": false, "0": true, "-1": true,
 		"x": true, "1\nn0\n": true} {
-		if err := os.WriteFile(filepath.Join(dir, RevokedFile), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, revokedFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Load(dir, "n0"); (err != nil) != bad {

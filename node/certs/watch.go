@@ -38,7 +38,7 @@ type stamp struct {
 }
 
 func (w *watched) stat() (all [4]stamp) {
-	for i, file := range [...]string{caCert, w.name + certSuffix, w.name + keySuffix, RevokedFile} {
+	for i, file := range [...]string{caCert, w.name + certSuffix, w.name + keySuffix, revokedFile} {
 		if info, err := os.Stat(filepath.Join(w.dir, file)); err == nil {
 			all[i] = stamp{size: info.Size(), at: info.ModTime(), file: inode(info)}
 		}

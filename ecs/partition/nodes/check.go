@@ -23,8 +23,8 @@ type outputError struct {
 
 func (e *outputError) Error() string { return fmt.Sprintf("on %s: %s", e.Node, e.Problem) }
 
-// CheckOutput asks the nodes whether their hosts allow what their units are to use, and those with builder units if they
-// can write the output of a run of that number, or of any with 0. It returns the highest number of a run that is
+// CheckOutput asks the nodes whether their hosts allow what their units are to use, and those with builder units if
+// they can write the output of a run of that number, or of any with 0. It returns the highest number of a run that is
 // recorded there already, and a sentence of each that has little room. The error joins an *outputError of each that
 // cannot.
 func (c *Crew) CheckOutput(ctx context.Context, run uint32) (last uint32, short []string, err error) {
