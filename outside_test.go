@@ -65,17 +65,10 @@ func TestEveryInputFromOutsideHasItsRow(t *testing.T) {
 		seen[path.Dir(file)] = true
 		o := outsider{file, set, path.Dir(file), find}
 		for _, d := range f.Decls {
-			fn, ok := d.(*ast.FuncDecl)
-			if !ok || ast.IsGenerated(f) {
-				continue
+			seen[o.place(d)] = true
+			if !ast.IsGenerated(f) {
+				o.look(d)
 			}
-			if strings.HasSuffix(file, "_test.go") {
-				o.fuzzed(fn)
-				continue
-			}
-			seen[o.place(fn)] = true
-			o.parses(fn)
-			o.listens(fn)
 		}
 	}
 	rpcs(t, find)
@@ -132,8 +125,26 @@ func rpcs(t *testing.T, find func(at, place, what string)) {
 	}
 }
 
-// place of a function: folder.Func or folder.Type.Method.
-func (o outsider) place(fn *ast.FuncDecl) string {
+// look finds what a declaration has.
+func (o outsider) look(d ast.Decl) {
+	fn, is := d.(*ast.FuncDecl)
+	switch {
+	case !strings.HasSuffix(o.file, "_test.go"):
+		o.listens(d)
+		if is {
+			o.parses(fn)
+		}
+	case is && strings.HasPrefix(fn.Name.Name, "Fuzz"):
+		o.find(o.at(fn), o.dir, "a fuzz target")
+	}
+}
+
+// place of a function is folder.Func or folder.Type.Method; that of any other declaration is the folder.
+func (o outsider) place(d ast.Decl) string {
+	fn, ok := d.(*ast.FuncDecl)
+	if !ok {
+		return o.dir
+	}
 	name := fn.Name.Name
 	if fn.Recv != nil {
 		of := fn.Recv.List[0].Type
@@ -147,12 +158,6 @@ func (o outsider) place(fn *ast.FuncDecl) string {
 
 func (o outsider) at(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", o.file, o.set.Position(n.Pos()).Line)
-}
-
-func (o outsider) fuzzed(fn *ast.FuncDecl) {
-	if strings.HasPrefix(fn.Name.Name, "Fuzz") {
-		o.find(o.at(fn), o.dir, "a fuzz target")
-	}
 }
 
 // parses finds functions that read. A method Read([]byte) (int, error) is an io.Reader, which gives bytes and takes none.
@@ -195,33 +200,64 @@ func source(e ast.Expr) string {
 }
 
 // listens finds calls that open a door, and reads of the environment.
-func (o outsider) listens(fn *ast.FuncDecl) {
-	ast.Inspect(fn, func(n ast.Node) bool {
+func (o outsider) listens(d ast.Decl) {
+	ast.Inspect(d, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CompositeLit:
 			if source(n.Type) == "http.Server" {
-				o.find(o.at(n), o.place(fn), "a server")
+				o.find(o.at(n), o.place(d), "a server")
 			}
 		case *ast.CallExpr:
 			s, ok := n.Fun.(*ast.SelectorExpr)
 			switch name := source(n.Fun); {
 			case !ok:
 			case listenNames.MatchString(s.Sel.Name), name == "grpc.NewServer":
-				o.find(o.at(n), o.place(fn), "a listener")
+				o.find(o.at(n), o.place(d), "a listener")
 			case name == "os.Getenv", name == "os.LookupEnv":
-				o.environment(n, fn)
+				o.environment(n, d)
 			}
 		}
 		return true
 	})
 }
 
-func (o outsider) environment(call *ast.CallExpr, fn *ast.FuncDecl) {
+func (o outsider) environment(call *ast.CallExpr, d ast.Decl) {
 	if text, ok := call.Args[0].(*ast.BasicLit); ok {
 		if name, err := strconv.Unquote(text.Value); err == nil {
 			o.find(o.at(call), name, "a variable of the environment")
 			return
 		}
 	}
-	o.find(o.at(call), o.place(fn), "variables of the environment")
+	o.find(o.at(call), o.place(d), "variables of the environment")
+}
+
+func TestInputsFromOutsideAreFound(t *testing.T) {
+	const text = `package p
+var door, _ = net.Listen("tcp", "127.0.0.1:0")
+func Open(ctx context.Context) { (&net.ListenConfig{}).Listen(ctx, "tcp", os.Getenv("AT")) }
+func serve() { grpc.NewServer(); _ = &http.Server{}; _ = quic.ListenAddr; memberlist.NewNetTransport(nil) }
+func Parse(b []byte) error { return nil }
+func (h *header) read(r *bufio.Reader) { os.Getenv(name) }
+func LoadKind(name string) {}
+func (s *stream) Read(p []byte) (int, error) { return 0, nil }
+func readInto(dst []byte) {}
+func ready(b []byte) { lis.Listener("tcp") }
+`
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, "a/p.go", text, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	o := outsider{"a/p.go", set, "a", func(at, place, _ string) { got = append(got, at[len("a/p.go:"):]+" "+place) }}
+	for _, d := range f.Decls {
+		o.look(d)
+	}
+	o.file = "a/p_test.go"
+	o.look(&ast.FuncDecl{Name: ast.NewIdent("FuzzParse"), Type: &ast.FuncType{Func: f.Pos()}})
+	want := []string{"2 a", "3 a.Open", "3 AT", "4 a.serve", "4 a.serve", "4 a.serve", "5 a.Parse", "6 a.header.read",
+		"6 a.header.read", "7 a"}
+	if len(got) != len(want)+1 || !slices.Equal(got[:len(want)], want) || !strings.HasSuffix(got[len(want)], " a") {
+		t.Errorf("found %q, want %q and a fuzz target", got, want)
+	}
 }
