@@ -35,8 +35,8 @@ var (
 // beside are folders that stand in no cluster: lab measures, testkit tests, cicheck checks this repository.
 var beside = regexp.MustCompile(`^(lab|testkit|internal/cicheck)/`)
 
-// TestEveryInputFromOutsideHasItsRow: the page says which listeners, parsers and RPCs its tables must name, and how they
-// are found. What the tables name is there.
+// TestEveryInputFromOutsideHasItsRow: the page says which listeners, parsers and RPCs its tables must name, and how
+// they are found. What the tables name is there.
 func TestEveryInputFromOutsideHasItsRow(t *testing.T) {
 	named := namedOutside(t)
 	packages := map[string]bool{} // that are named, or of which a function is
@@ -79,7 +79,7 @@ func TestEveryInputFromOutsideHasItsRow(t *testing.T) {
 	}
 }
 
-// namedOutside is what stands in backticks in the last column of the page's tables of inputs, which is called "read by".
+// namedOutside is what stands in backticks in the last column of the page's tables of inputs, which is "read by".
 func namedOutside(t *testing.T) map[string]bool {
 	t.Helper()
 	named := map[string]bool{}
@@ -160,7 +160,7 @@ func (o outsider) at(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", o.file, o.set.Position(n.Pos()).Line)
 }
 
-// parses finds functions that read. A method Read([]byte) (int, error) is an io.Reader, which gives bytes and takes none.
+// parses finds functions that read. A method Read([]byte) (int, error) is an io.Reader: it gives bytes and takes none.
 func (o outsider) parses(fn *ast.FuncDecl) {
 	reader := fn.Recv != nil && fn.Name.Name == "Read" && fn.Type.Results.NumFields() == 2
 	if !parserNames.MatchString(fn.Name.Name) || reader {
