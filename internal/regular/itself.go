@@ -50,7 +50,7 @@ func FileItself(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = Is(f, path)
+	err = is(f, path)
 	if err == nil && flag&os.O_TRUNC != 0 { // only of what it was taken for
 		err = f.Truncate(0)
 	}

@@ -77,15 +77,15 @@ func open(name string, stat func(string) (fs.FileInfo, error), with func(string)
 	if err != nil {
 		return nil, err
 	}
-	if err := Is(f, name); err != nil {
+	if err := is(f, name); err != nil {
 		_ = f.Close() // it was not used
 		return nil, err
 	}
 	return f, nil
 }
 
-// Is says of an open file why it is not a regular one, as which it was named; nil if it is.
-func Is(f *os.File, name string) error {
+// is says of an open file why it is not a regular one, as which it was named; nil if it is.
+func is(f *os.File, name string) error {
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
 		err = &NotRegularError{name, st.Mode()}
