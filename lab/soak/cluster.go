@@ -160,14 +160,17 @@ func (c *cluster) settle() (err error) {
 
 // processes makes keys and starts the control and the nodes.
 func (c *cluster) processes(ctx context.Context) error {
-	join, api := "7946", "7947"
+	join, api, page := "7946", "7947", ""
 	if c.bed == nil {
-		ports, err := freePorts(3)
+		ports, err := freePorts(4)
 		if err != nil {
 			return err
 		}
 		join, api = ports[0], ports[1]
 		c.decided = net.JoinHostPort("127.0.0.1", ports[2])
+		if c.env.Hostile {
+			page = net.JoinHostPort("127.0.0.1", ports[3])
+		}
 	}
 	keys := append([]string{"certs", "keys", "--user", user + ":operator"}, names(0, nodes)...)
 	for _, h := range c.hosts {
@@ -186,7 +189,7 @@ func (c *cluster) processes(ctx context.Context) error {
 		return err
 	}
 	c.add(controlName, "control", "--certs", "keys", "--host", at.addr, "--port", join,
-		"--api", address, "--page", "", "--state", "state", "--patience", "20s")
+		"--api", address, "--page", page, "--state", "state", "--patience", "20s")
 	for _, n := range names(0, nodes) {
 		c.add(n, "node", "--name", n, "--certs", "keys", "--host", c.hosts[n].addr, "--join", net.JoinHostPort(at.addr, join))
 	}

@@ -43,11 +43,13 @@ type flags struct {
 	short, loopback bool
 	chain           uint64
 	pauses          bool
+	hostile         bool
+	memory          uint64
 	failures        int
 }
 
 func parse() (f flags) {
-	f.seed, f.failures = 1, 5
+	f.seed, f.failures, f.memory = 1, 5, 1024
 	flag.DurationVar(&f.length, "for", 10*time.Minute, "begin no further run after this time")
 	flag.Var(decimal.Whole[uint64]{To: &f.seed}, "seed", "seed of the plan: the same seed gives the same runs and faults")
 	flag.Var(decimal.Whole[int]{To: &f.first}, "first", "begin with this run of the plan")
@@ -62,6 +64,9 @@ func parse() (f flags) {
 			"many decisions; builder units, filters and the decision unit are killed")
 	flag.BoolVar(&f.pauses, "pauses", false,
 		"on loopback, have one process of each run stand still for 1 to 30 s, which its policies bear: it may not end")
+	flag.BoolVar(&f.hostile, "hostile", false,
+		"one run on loopback, with front-ends, and strangers who do what they can against it; then its accounts")
+	flag.Var(decimal.Whole[uint64]{To: &f.memory}, "memory", "with -hostile: MiB that a process may have at most")
 	flag.Var(decimal.Whole[int]{To: &f.failures}, "failures", "give up after so many failures")
 	flag.Parse()
 	return f
@@ -90,7 +95,11 @@ func run(ctx context.Context) int {
 		tally: newTally(f.seed, where),
 	}
 	fmt.Printf("soak: seed %d, %s, in %s\n", f.seed, where, dir.path)
-	err = s.all(ctx)
+	if f.hostile {
+		err = s.hostile(ctx)
+	} else {
+		err = s.all(ctx)
+	}
 	s.tally.write(os.Stdout)
 	if removed := dir.close(len(s.tally.Failures) > 0); removed != nil {
 		err = errors.Join(err, removed)
@@ -109,7 +118,10 @@ func run(ctx context.Context) int {
 
 // surroundings says what can be had here, and in words.
 func surroundings(f flags) (env, string) {
-	env := env{Short: f.short, Chain: f.chain > 0, Pauses: f.pauses && f.chain == 0}
+	env := env{Short: f.short, Chain: f.chain > 0, Pauses: f.pauses && f.chain == 0, Hostile: f.hostile}
+	if env.Hostile {
+		return env, "strangers, processes on loopback"
+	}
 	if env.Chain {
 		where := "the chain, processes on loopback"
 		if env.Python = python(); env.Python == "" {

@@ -18,6 +18,7 @@ type env struct {
 	Short   bool   // runs are short, for a check of a minute
 	Chain   bool   // the plan is that of the chain
 	Pauses  bool   // the plan is that of the pauses
+	Hostile bool   // one run for strangers
 	Python  string // interpreter of filters of a user's own; empty: there is none
 }
 

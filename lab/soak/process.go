@@ -146,6 +146,13 @@ func (p *process) life() <-chan struct{} {
 	return p.ended
 }
 
+// pid is the number of its last life.
+func (p *process) pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pids[len(p.pids)-1]
+}
+
 // lives is how often it was started.
 func (p *process) lives() int {
 	p.mu.Lock()

@@ -200,6 +200,8 @@ func (s *soak) again(i int) string {
 		args += " -short"
 	}
 	switch {
+	case s.env.Hostile:
+		args = fmt.Sprintf("go run ./lab/soak -hostile -for %v -seed %d", s.flags.length, s.flags.seed)
 	case s.env.Chain:
 		args += fmt.Sprintf(" -chain %d", s.flags.chain)
 	case s.env.Pauses:

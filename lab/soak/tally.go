@@ -26,9 +26,10 @@ type tally struct {
 	Controls     int    // started anew
 	Recoveries   int    // from Error, or whatever a run ended in, to Ready
 	Back         []time.Duration
-	Again        int   // tries of load or configure beyond the first
-	Refused      int   // exclude and include that the policy did not bear
-	Order        order // of the decisions of all runs
+	Again        int      // tries of load or configure beyond the first
+	Refused      int      // exclude and include that the policy did not bear
+	Order        order    // of the decisions of all runs
+	Attacks      *attacks // nil: there were none
 	Failures     []failure
 }
 
@@ -79,6 +80,26 @@ func (t *tally) write(w io.Writer) {
 		fmt.Fprintf(w, "%-11s "+format+"\n", append([]any{name}, args...)...)
 	}
 	line("soak", "seed %d, %v, %s", t.Seed, time.Since(t.Began).Round(time.Second), t.Where)
+	if t.Attacks != nil {
+		t.Attacks.write(line)
+	} else {
+		t.figures(line)
+	}
+	for _, f := range t.Failures {
+		line("FAILED", "plan %d of seed %d", f.Index, t.Seed)
+		for _, p := range f.Problems {
+			line("", "%s", p)
+		}
+		line("", "kept: %s", f.Kept)
+		line("", "again: %s", f.Repeat)
+	}
+	if len(t.Failures) == 0 {
+		line("all well", "%d of %d", t.Trials, t.Trials)
+	}
+}
+
+// figures are what runs and faults came to.
+func (t *tally) figures(line func(name, format string, args ...any)) {
 	line("faults", "%s", summed(t.Faults))
 	line("runs", "%s; %d times a fault struck before there was one", summed(t.Verdicts), t.NoRun)
 	if t.Order.Seen == 0 {
@@ -95,17 +116,6 @@ func (t *tally) write(w io.Writer) {
 		t.Recoveries, spread(t.Back), t.Again)
 	line("", "started anew: nodes %d times, the control %d times; exclude or include refused: %d",
 		t.Nodes, t.Controls, t.Refused)
-	for _, f := range t.Failures {
-		line("FAILED", "plan %d of seed %d", f.Index, t.Seed)
-		for _, p := range f.Problems {
-			line("", "%s", p)
-		}
-		line("", "kept: %s", f.Kept)
-		line("", "again: %s", f.Repeat)
-	}
-	if len(t.Failures) == 0 {
-		line("all well", "%d of %d", t.Trials, t.Trials)
-	}
 }
 
 // summed is "5: GOOD 3, LOSSY 2".

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// attacks are what the summary says of a hostile run.
+type attacks struct {
+	times   map[string]int
+	came    map[string]map[string]int // what came back, by attack
+	verdict string
+	safe    string
+	memory  []string
+}
+
+// add counts an attack.
+func (a *attacks) add(name string, came map[string]int) {
+	a.times[name]++
+	if a.came[name] == nil {
+		a.came[name] = map[string]int{}
+	}
+	for what, n := range came {
+		a.came[name][what] += n
+	}
+}
+
+func (a *attacks) write(line func(name, format string, args ...any)) {
+	head := "attacks"
+	for _, name := range slices.Sorted(maps.Keys(a.times)) {
+		line(head, "%-38s %4d times; %s", name, a.times[name], summed(a.came[name]))
+		head = ""
+	}
+	line("run", "%s", a.verdict)
+	line("safe", "%s", a.safe)
+	line("memory", "at most, MiB: %s", strings.Join(a.memory, ", "))
+}
+
+// A lot is fragments of one source: which were found, and which were told to be safe.
+type lot struct {
+	found []bool
+	twice uint64
+	wrong uint64
+}
+
+// take notes a fragment of this number that was found.
+func (l *lot) take(number uint64, right bool) {
+	switch {
+	case !right || number >= uint64(len(l.found)):
+		l.wrong++
+	case l.found[number]:
+		l.twice++
+	default:
+		l.found[number] = true
+	}
+}
+
+// judge says what is missing of the fragments below acked, but for those that were given up.
+func (l *lot) judge(who string, acked uint64, given func(uint64) bool) (safe uint64, problems []string) {
+	missing := uint64(0)
+	for n := range min(acked, uint64(len(l.found))) {
+		if given(n) {
+			continue
+		}
+		safe++
+		if !l.found[n] {
+			missing++
+		}
+	}
+	if missing > 0 {
+		problems = append(problems, fmt.Sprintf("%s was told that %d fragments are safe which are not in the output", who,
+			missing))
+	}
+	if l.wrong > 0 || l.twice > 0 {
+		problems = append(problems, fmt.Sprintf("%s: %d fragments in the output are none that it sent, %d are there twice", who,
+			l.wrong, l.twice))
+	}
+	return safe, problems
+}
+
+// bytes draws so many.
+func (d *dice) bytes(n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = byte(d.Uint64())
+	}
+	return out
+}
+
+// fork makes dice for somebody else.
+func (d *dice) fork() *dice { return &dice{rand.New(rand.NewPCG(d.Uint64(), d.Uint64()))} }

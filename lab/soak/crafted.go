@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// canary stands in a file outside of all outputs, which nothing may change.
+const canary = "nobody may change this\n"
+
+// craftedFiles damages a copy of an earlier recording, and has the tools read it.
+func craftedFiles(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+	return h.recording(ctx, d, damage)
+}
+
+// links puts symbolic links into it.
+func links(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+	return h.recording(ctx, d, link)
+}
+
+// recording copies an earlier one, has it changed, and reads it: no tool may panic, hang, take memory or touch what is
+// outside.
+func (h *hostiles) recording(
+	ctx context.Context, d *dice, change func(d *dice, file, outside string) error,
+) (came map[string]int, err error) {
+	h.mu.Lock()
+	h.crafted++
+	dir := h.c.path(fmt.Sprintf("crafted-%d", h.crafted))
+	h.mu.Unlock()
+	at, outside := filepath.Join(dir, "output"), filepath.Join(dir, "outside")
+	if err := os.CopyFS(at, os.DirFS(h.earlier)); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(outside, []byte(canary), 0o600); err != nil {
+		return nil, err
+	}
+	var files []string
+	if err := filepath.WalkDir(at, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			files = append(files, path)
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	for range 1 + d.IntN(3) {
+		if err := change(d, files[d.IntN(len(files))], outside); err != nil {
+			return nil, err
+		}
+	}
+	came = map[string]int{}
+	for _, args := range [][]string{{"verify", at}, {"recover", at}, {"verify", "--full", at},
+		{"merge", at, filepath.Join(dir, "merged")}} {
+		word, err := h.tool(ctx, args)
+		if err != nil {
+			return came, fmt.Errorf("%w; see %s", err, dir)
+		}
+		came[args[0]+" "+word]++
+	}
+	if text, err := os.ReadFile(outside); string(text) != canary {
+		return came, fmt.Errorf("a file outside of the output was changed: %w; see %s", err, dir)
+	}
+	return came, os.RemoveAll(dir)
+}
+
+// damage cuts a file, flips bits of it, or writes a huge number into it, or renames a segment as if it were open.
+func damage(d *dice, file, _ string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil // renamed
+	}
+	switch d.IntN(5) {
+	case 0:
+		b = b[:d.IntN(len(b)+1)]
+	case 1:
+		for range 1 + d.IntN(8) {
+			if len(b) > 0 {
+				b[d.IntN(len(b))] ^= 1 << d.IntN(8)
+			}
+		}
+	case 2:
+		if len(b) > 8 {
+			binary.LittleEndian.PutUint64(b[d.IntN(min(4096, len(b)-8)):], d.Uint64()>>d.IntN(64))
+		}
+	case 3:
+		b = append(b, d.bytes(d.IntN(1<<16))...)
+	case 4:
+		if strings.HasSuffix(file, ".mep") {
+			return os.Rename(file, file+".open")
+		}
+		return os.WriteFile(filepath.Join(filepath.Dir(file), d.one("bu9-00001.mep.open", "bu9-00001.idx", "run.json.part")),
+			d.bytes(d.IntN(1<<16)), 0o600)
+	}
+	return os.WriteFile(file, b, 0o600)
+}
+
+// link puts a link to what is outside in the place of a file, or beside it under a name that means something.
+func link(d *dice, file, outside string) error {
+	if d.chance(50) {
+		if err := os.Remove(file); err != nil {
+			return nil // once is enough
+		}
+	} else {
+		file = filepath.Join(filepath.Dir(file), d.one("bu0-00009.mep.open", "bu0-00009.idx", "run.json.part", "run.lock"))
+	}
+	if err := os.Symlink(outside, file); err != nil && !os.IsExist(err) {
+		return err
+	}
+	return nil
+}
+
+// tool runs a command of the program, and says how it ended. An error says what it must not do.
+func (h *hostiles) tool(ctx context.Context, args []string) (word string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readBound)
+	defer cancel()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, h.c.exe, args...)
+	cmd.Stdout, cmd.Stderr, cmd.Dir = &out, &out, h.c.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.WaitDelay = time.Second
+	if err := h.c.hosts[controlName].do(cmd.Start); err != nil {
+		return "", err
+	}
+	err = cmd.Wait()
+	what := "ringlet " + strings.Join(args, " ")
+	usage, _ := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("%s does not end: %w", what, ctx.Err())
+	case bytes.Contains(out.Bytes(), []byte("panic:")) || bytes.Contains(out.Bytes(), []byte("fatal error:")):
+		return "", fmt.Errorf("%s ended by a panic: %s", what, out.Bytes())
+	case usage != nil && uint64(usage.Maxrss)>>10 > h.memory:
+		return "", fmt.Errorf("%s took %d MiB, and %d is the bound (-memory)", what, usage.Maxrss>>10, h.memory)
+	case err != nil:
+		return "complains", nil
+	}
+	return "is content", nil
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"ringlet/builderunit/recording"
+	"ringlet/clients/frontend"
+	"ringlet/event"
+)
+
+const (
+	beat       = 500 * time.Microsecond // between two events
+	closeBound = time.Minute            // until a front-end knows that all is safe
+	udpSource  = 1
+)
+
+// A frontEnd sends the fragments of one source.
+type frontEnd struct {
+	source int
+	stream *frontend.Stream // nil: it sends datagrams
+	conn   net.Conn
+	sent   uint64
+	err    error
+}
+
+// frontEnds are the good ones: one for each source.
+type frontEnds struct {
+	all  []*frontEnd
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// newFrontEnds connects to the sources of these addresses, and begins to send.
+func newFrontEnds(ctx context.Context, at []string) (*frontEnds, error) {
+	f := &frontEnds{}
+	limit, cancel := context.WithTimeout(ctx, startBound)
+	defer cancel()
+	for i, a := range at {
+		one := &frontEnd{source: i}
+		var err error
+		if i == udpSource {
+			one.conn, err = net.Dial("udp", udpAddress(a))
+		} else {
+			one.stream, err = frontend.Dial(limit, a, frontend.StreamSettings{Name: fmt.Sprintf("good %d", i)})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the front-end of %s: %w", a, err)
+		}
+		f.all = append(f.all, one)
+	}
+	ctx, f.stop = context.WithCancel(ctx)
+	began := time.Now()
+	for _, one := range f.all {
+		f.done.Go(func() { one.err = one.send(ctx, began) })
+	}
+	return f, nil
+}
+
+// udpAddress is the host and port of a source of udp:.
+func udpAddress(source string) string {
+	at, _, _ := strings.Cut(strings.TrimPrefix(source, "udp:"), "/")
+	return at
+}
+
+// send gives fragments in time, until ctx is over.
+func (f *frontEnd) send(ctx context.Context, began time.Time) error {
+	for ; ; f.sent++ {
+		wait(ctx, time.Until(began.Add(time.Duration(f.sent)*beat)))
+		if ctx.Err() != nil {
+			return nil
+		}
+		data := payload(f.source, f.sent)
+		if f.stream == nil {
+			_, _ = f.conn.Write(segment(f.source, f.sent, data)) // what is lost is missing
+		} else if err := f.stream.Send(ctx, f.sent, data); err != nil && ctx.Err() == nil {
+			return err
+		} else if err != nil {
+			return nil
+		}
+	}
+}
+
+// payload is the fragment of an event: its number, and bytes that are drawn from it.
+func payload(source int, number uint64) []byte {
+	r := rand.New(rand.NewPCG(number, uint64(source)))
+	out := binary.BigEndian.AppendUint64(nil, number)
+	for range 2 + r.IntN(24) {
+		out = binary.BigEndian.AppendUint64(out, r.Uint64())
+	}
+	return out
+}
+
+// segment is a datagram of a source of udp: (docs/format/ejfat.md).
+func segment(source int, number uint64, data []byte) []byte {
+	out := binary.BigEndian.AppendUint16(nil, 0x1000)
+	out = binary.BigEndian.AppendUint16(out, uint16(source))
+	out = binary.BigEndian.AppendUint32(out, 0)
+	out = binary.BigEndian.AppendUint32(out, uint32(len(data)))
+	out = binary.BigEndian.AppendUint64(out, number)
+	return append(out, data...)
+}
+
+// end ends the front-ends and the run, and judges.
+func (f *frontEnds) end(ctx context.Context, h *hostiles) {
+	f.stop()
+	f.done.Wait()
+	limit, cancel := context.WithTimeout(ctx, closeBound)
+	defer cancel()
+	var closing sync.WaitGroup
+	for _, one := range f.all {
+		if one.err != nil {
+			h.problem("the front-end of source %d: %v", one.source, one.err)
+		}
+		closing.Go(func() {
+			var given *frontend.GivenUpError
+			if one.stream == nil {
+				_ = one.conn.Close()
+			} else if err := one.stream.Close(limit); err != nil && !errors.As(err, &given) {
+				h.problem("the front-end of source %d: %v", one.source, err)
+			}
+		})
+	}
+	closing.Wait()
+	h.tally.memory = h.high()
+	t := &trial{}
+	h.c.conclude(ctx, 0, t)
+	for _, p := range t.Problems {
+		h.problem("%s", p)
+	}
+	if len(t.Runs) != 1 {
+		h.problem("there are %d runs, and one was started", len(t.Runs))
+		return
+	}
+	h.judgeRun(t.Runs[0])
+	if err := f.readBack(ctx, h, t.Runs[0].GetNumber()); err != nil {
+		h.problem("the output cannot be read: %v", err)
+	}
+}
+
+// readBack holds what the front-ends were told against the output.
+func (f *frontEnds) readBack(ctx context.Context, h *hostiles, run uint32) error {
+	lots := make([]lot, len(f.all))
+	for i, one := range f.all {
+		lots[i].found = make([]bool, one.sent)
+	}
+	contents, err := recording.Read(ctx, recording.RunDir(h.c.path(string(shared)), run))
+	if err != nil {
+		return err
+	}
+	if err := contents.InOrder(ctx, 0, func(p *recording.Part) error {
+		if p.Err != nil {
+			return p.Err
+		}
+		return takeMEP(lots, p.Data)
+	}); err != nil {
+		return err
+	}
+	var told []string
+	for i, one := range f.all {
+		if one.stream == nil {
+			continue
+		}
+		given := one.stream.GivenUp()
+		safe, problems := lots[i].judge(fmt.Sprintf("the front-end of source %d", i), one.stream.Acked(),
+			func(n uint64) bool {
+				return slices.ContainsFunc(given, func(g frontend.GivenUp) bool { return g.From <= n && n < g.To })
+			})
+		for _, p := range problems {
+			h.problem("%s", p)
+		}
+		told = append(told, fmt.Sprintf("source %d: %d of %d sent", i, safe, one.sent))
+	}
+	h.tally.safe = strings.Join(told, ", ") + " were told to be safe, and are looked for in the output"
+	return nil
+}
+
+// takeMEP notes the fragments of a MEP.
+func takeMEP(lots []lot, data []byte) error {
+	mep, err := event.ParseMEP(data)
+	if err != nil {
+		return err
+	}
+	for i := range mep.N() {
+		source := int(mep.Source(i))
+		if source >= len(lots) || source == udpSource { // anybody may send to udp:
+			continue
+		}
+		mfp, err := mep.MFP(i)
+		if err != nil {
+			return err
+		}
+		for c := mfp.Cursor(); c.Next(); {
+			b := c.Data()
+			if len(b) == 0 {
+				continue // missing
+			}
+			if len(b) < 8 {
+				lots[source].wrong++
+				continue
+			}
+			n := binary.BigEndian.Uint64(b)
+			lots[source].take(n, slices.Equal(b, payload(source, n)))
+		}
+	}
+	return nil
+}
+
+// high is what each process has had of memory at most; what is beyond the bound is a problem.
+func (h *hostiles) high() (out []string) {
+	for _, n := range append(names(0, nodes), controlName) {
+		mib, err := highWater(h.c.all[n].pid())
+		if err != nil {
+			h.problem("the memory of %s is not known: %v", n, err)
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s %d", n, mib))
+		if mib > h.memory {
+			h.problem("%s had %d MiB, and %d is the bound (-memory)", n, mib, h.memory)
+		}
+	}
+	return out
+}
+
+// highWater is the most memory that a process has had, in MiB.
+func highWater(pid int) (uint64, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	var kib uint64
+	if _, err := fmt.Sscan(after, &kib); err != nil {
+		return 0, fmt.Errorf("the kernel does not tell: %w", err)
+	}
+	return kib >> 10, nil
+}

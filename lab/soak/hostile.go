@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// A hostile run has good front-ends, and strangers who do what they can against it. What it asks: what a front-end was
+// told is safe is in the output, whoever was there; nobody is blamed who was not hurt; memory has a bound.
+
+// hostiles are what attacks need to know.
+type hostiles struct {
+	c       *cluster
+	memory  uint64        // MiB that a process may have
+	span    time.Duration // of one attack
+	addr    [3]string     // of the sources tcp:, udp:, unix:, as the input has them, and one more tcp:
+	more    string
+	earlier string     // directory of the output of an earlier run
+	paused  sync.Mutex // held while a process is stopped: one at a time
+	tally   *attacks
+
+	mu       sync.Mutex
+	hurt     map[string]bool // nodes that were stopped
+	problems []string
+	crafted  int
+}
+
+// An attack is something that strangers do, once, for about a span. It returns what came back: words, with how often.
+type attack struct {
+	name string
+	long bool // left out of the short form
+	do   func(h *hostiles, ctx context.Context, d *dice) (map[string]int, error)
+}
+
+// arsenal is all attacks.
+var arsenal = []attack{
+	{name: "random bytes to each TCP port", do: everyPort(randomBytes)},
+	{name: "HTTP to each TCP port", do: everyPort(plainHTTP)},
+	{name: "TLS without a certificate", do: everyPort(noCertificate)},
+	{name: "half a message, then silence", do: everyPort(halfOpen)},
+	{name: "a byte at a time", do: everyPort(slowBytes)},
+	{name: "idle connections", do: idle},
+	{name: "random datagrams to each UDP port", do: datagrams(randomDatagram)},
+	{name: "packets with QUIC's short header", do: datagrams(shortHeader)},
+	{name: "recorded datagrams, again and forged", do: replay},
+	{name: "wild numbers to udp:", do: wildSegments},
+	{name: "front-ends of strangers", do: strangeFrontEnds},
+	{name: "readers of the API that are stuck", do: stuckReaders},
+	{name: "SIGSTOP of a builder or the control", do: pause},
+	{name: "crafted files in a recording", do: craftedFiles},
+	{name: "links in a recording", long: true, do: links},
+}
+
+// hostile is the whole of it, as all is of a soak.
+func (s *soak) hostile(ctx context.Context) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	h := &hostiles{
+		c:      s.c,
+		memory: s.flags.memory,
+		span:   3 * time.Second,
+		hurt:   map[string]bool{},
+		tally:  &attacks{times: map[string]int{}, came: map[string]map[string]int{}},
+	}
+	if s.flags.short {
+		h.span = 500 * time.Millisecond
+	}
+	s.tally.Attacks = h.tally
+	began, err := h.begin(ctx)
+	if err != nil {
+		h.problem("before the run: %s", said(err))
+	} else {
+		h.assault(ctx, s.flags)
+		began.end(ctx, h)
+	}
+	if ctx.Err() != nil {
+		return s.give(ctx.Err())
+	}
+	s.tally.Trials++
+	h.problems = append(h.problems, s.heard()...)
+	if len(h.problems) > 0 {
+		s.fail(0, planned{}, h.problems, false)
+		return nil
+	}
+	return s.finish()
+}
+
+func (h *hostiles) problem(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.problems = append(h.problems, fmt.Sprintf(format, args...))
+}
+
+// begin makes an earlier recording, starts the run, and its front-ends.
+func (h *hostiles) begin(ctx context.Context) (f *frontEnds, err error) {
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	at := func(i int) string { return net.JoinHostPort("127.0.0.1", ports[i]) }
+	h.addr, h.more = [3]string{"tcp:" + at(0), "udp:" + at(1) + "/1", "unix:" + h.c.path("front-end")}, "tcp:"+at(2)
+	h.earlier = h.c.path("earlier")
+	if out, err := h.c.ringlet(ctx, "run", "--nodes", "2", "--events", "5000", "--packing", "100",
+		"--output", h.earlier+"/"); err != nil {
+		return nil, fmt.Errorf("an earlier run: %w: %s", err, out)
+	}
+	o := h.c.operator
+	if err := o.gather(ctx, names(0, nodes)); err != nil {
+		return nil, err
+	}
+	if _, err = o.make(ctx, []string{
+		"nodes=5", "rus=2", "bus=3", "tagnet-node=n0", "duration=0s", "packing=100", "streams=2",
+		"input=" + strings.Join(append(h.addr[:], h.more), ","), "on-missing=mark", "fragment-timeout=2s",
+		"builder-loss=expendable", "transport=quic", "output=" + h.c.path(string(shared)) + "/",
+	}); err != nil {
+		return nil, err
+	}
+	if err := o.command(ctx, "start", nil); err != nil {
+		return nil, err
+	}
+	return newFrontEnds(ctx, append(h.addr[:], h.more))
+}
+
+// assault makes attacks, two at a time, until the time is over and each was made once.
+func (h *hostiles) assault(ctx context.Context, f flags) {
+	var workers sync.WaitGroup
+	var next int
+	var order []attack
+	draw := &dice{rand.New(rand.NewPCG(f.seed, 0))}
+	end := time.Now().Add(f.length)
+	all := slices.DeleteFunc(slices.Clone(arsenal), func(a attack) bool { return a.long && f.short })
+	take := func() (attack, *dice, bool) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if ctx.Err() != nil || next >= len(all) && time.Now().After(end) {
+			return attack{}, nil, false
+		}
+		if next%len(all) == 0 {
+			order = slices.Clone(all)
+			draw.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		}
+		next++
+		return order[(next-1)%len(all)], &dice{rand.New(rand.NewPCG(f.seed, uint64(next)))}, true
+	}
+	for range 2 {
+		workers.Go(func() {
+			for a, d, ok := take(); ok; a, d, ok = take() {
+				came, err := a.do(h, ctx, d)
+				if err != nil && ctx.Err() == nil {
+					h.problem("%s: %v", a.name, err)
+				}
+				h.mu.Lock()
+				h.tally.add(a.name, came)
+				h.mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// pause stops a builder unit's node, whose loss the policy bears, or the control: 1 to 4 s.
+func pause(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+	h.paused.Lock()
+	defer h.paused.Unlock()
+	who := d.one("n3", "n4", controlName) // n2 goes on building
+	h.mu.Lock()
+	h.hurt[who] = true
+	h.mu.Unlock()
+	long := d.between(time.Second, 4*time.Second)
+	p := h.c.all[who]
+	if err := p.signal(syscall.SIGSTOP, false); err != nil {
+		return nil, err
+	}
+	wait(ctx, long)
+	p.proceed()
+	return map[string]int{who: 1}, nil
+}
+
+// judgeRun is what must hold of the run's record.
+func (h *hostiles) judgeRun(run *ecsv1.Run) {
+	h.tally.verdict = fmt.Sprintf("%s, %d events built", verdict(run), run.GetEventsBuilt())
+	for _, p := range judgeRecord(run) {
+		h.problem("%s", p)
+	}
+	switch run.GetVerdict() {
+	case ecsv1.Verdict_VERDICT_GOOD:
+	case ecsv1.Verdict_VERDICT_DEGRADED:
+		h.tally.verdict += ": " + run.GetVerdictWhy()
+		if len(run.GetLosses()) == 0 {
+			h.problem("the run is DEGRADED, and does not name what it lost")
+		}
+	default:
+		h.problem("the run is %s: %s", verdict(run), why(run))
+	}
+	for _, who := range blamed(run, h.hurt) {
+		h.problem("%s was blamed, and nothing was done to it: %s", who, why(run))
+	}
+}
+
+// blamed are nodes of which a run says that they failed, and that were not hurt.
+func blamed(run *ecsv1.Run, hurt map[string]bool) (out []string) {
+	all := append(names(0, nodes), controlName)
+	add := func(component string) {
+		who, _, _ := strings.Cut(component, "/")
+		if slices.Contains(all, who) && !hurt[who] && !slices.Contains(out, who) {
+			out = append(out, who)
+		}
+	}
+	add(run.GetCause().GetComponent())
+	for _, e := range run.GetEvents() {
+		if e.GetKind() == "fault" || e.GetKind() == "degraded" {
+			add(e.GetComponent())
+		}
+	}
+	return out
+}
+
+// wait for a time, or the end of ctx.
+func wait(ctx context.Context, long time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(long):
+	}
+}

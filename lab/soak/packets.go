@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// packetsEach is how many datagrams an attack sends to a port.
+const packetsEach = 500
+
+// datagrams makes an attack that sends what make draws to each UDP port.
+func datagrams(draw func(*dice) []byte) func(*hostiles, context.Context, *dice) (map[string]int, error) {
+	return func(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+		ports, err := h.listening("udp")
+		if err != nil {
+			return nil, err
+		}
+		came := map[string]int{}
+		for _, at := range ports {
+			c, err := net.Dial("udp", at)
+			if err != nil {
+				return nil, err
+			}
+			for i := 0; i < packetsEach && ctx.Err() == nil; i++ {
+				_, _ = c.Write(draw(d)) // a port that is closed since answers so
+			}
+			_ = c.SetDeadline(time.Now().Add(20 * time.Millisecond))
+			came[listen(c)]++
+			_ = c.Close()
+		}
+		return came, nil
+	}
+}
+
+func randomDatagram(d *dice) []byte { return d.bytes(d.IntN(1 << d.IntN(16))) }
+
+// shortHeader looks like a packet of QUIC of a connection that exists.
+func shortHeader(d *dice) []byte {
+	b := d.bytes(21 + d.IntN(1400))
+	b[0] = 0x40 | b[0]&0x3f
+	return b
+}
+
+// wildSegments are right in all but their numbers.
+func wildSegments(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+	c, err := net.Dial("udp", udpAddress(h.addr[1]))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.Close() }()
+	for i := 0; i < packetsEach && ctx.Err() == nil; i++ {
+		number := []uint64{math.MaxUint64, 1 << 63, 1 << 48, 1 << 32, d.Uint64(), 1<<40 + uint64(i)}[d.IntN(6)]
+		_, _ = c.Write(segment(udpSource, number, d.bytes(d.IntN(100)))) // what is lost is lost
+	}
+	_ = c.SetDeadline(time.Now().Add(20 * time.Millisecond))
+	return map[string]int{listen(c): 1}, nil
+}
+
+// replay records datagrams on loopback, and sends them again as they were, and with bits flipped. This takes raw sockets.
+func replay(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+	ports, err := h.listening("udp")
+	if err != nil {
+		return nil, err
+	}
+	to := map[uint16]bool{}
+	for _, at := range ports {
+		if a, err := net.ResolveUDPAddr("udp", at); err == nil {
+			to[uint16(a.Port)] = true
+		}
+	}
+	packets, err := record(ctx, to, h.span/2)
+	if errors.Is(err, unix.EPERM) {
+		return map[string]int{"NOT MADE, it takes root": 1}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	raw, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(raw) }()
+	came := map[string]int{}
+	for _, p := range packets {
+		came["sent again"]++
+		if d.chance(50) {
+			came["forged"]++
+			p[28+d.IntN(len(p)-28)] ^= 1 << d.IntN(8) // behind the headers of IP and UDP
+		}
+		_ = unix.Sendto(raw, p, 0, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}) // one that is too large is none
+	}
+	return came, nil
+}
+
+// record takes packets to these UDP ports of loopback, with their headers of IP and UDP, for a time.
+func record(ctx context.Context, to map[uint16]bool, long time.Duration) (out [][]byte, err error) {
+	const allIP = unix.ETH_P_IP>>8 | unix.ETH_P_IP&0xff<<8 // in the order of the network
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, allIP)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 100_000}); err != nil {
+		return nil, err
+	}
+	block := make([]byte, 1<<16)
+	for end := time.Now().Add(long); time.Now().Before(end) && ctx.Err() == nil && len(out) < packetsEach; {
+		n, _, err := unix.Recvfrom(fd, block, 0)
+		if err != nil {
+			continue // nothing came
+		}
+		const udp, here = 17, 0x7f
+		b := block[:n]
+		if n <= 28 || b[0] != 0x45 || b[9] != udp || b[16] != here || !to[binary.BigEndian.Uint16(b[22:])] {
+			continue
+		}
+		p := append([]byte(nil), b...)
+		p[26], p[27] = 0, 0 // no checksum of UDP
+		out = append(out, p)
+	}
+	return out, nil
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"ringlet/clients/frontend"
+	"ringlet/node/certs"
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	samplev1 "ringlet/proto/ringlet/sample/v1"
+	tapv1 "ringlet/proto/ringlet/tap/v1"
+)
+
+// What comes back to a stranger.
+const (
+	closed   = "closed"
+	answered = "answered"
+	silent   = "silent"
+	refusal  = "refused"
+	letIn    = "let in"
+)
+
+// everyPort makes an attack that does the same at each TCP port, and at the source of unix:, at the same time.
+func everyPort(do func(net.Conn, *dice) string) func(*hostiles, context.Context, *dice) (map[string]int, error) {
+	return func(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+		conns, came, err := h.knock(1)
+		if err != nil {
+			return nil, err
+		}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		defer all.Wait()
+		for _, c := range conns {
+			_ = c.SetDeadline(time.Now().Add(h.span))
+			own := d.fork()
+			all.Go(func() {
+				defer func() { _ = c.Close() }()
+				word := do(c, own)
+				mu.Lock()
+				defer mu.Unlock()
+				came[word]++
+			})
+		}
+		all.Wait()
+		return came, ctx.Err()
+	}
+}
+
+// knock connects to each port so many times.
+func (h *hostiles) knock(times int) (conns []net.Conn, came map[string]int, err error) {
+	ports, err := h.listening("tcp")
+	if err != nil {
+		return nil, nil, err
+	}
+	came = map[string]int{}
+	for _, at := range append(ports, strings.TrimPrefix(h.addr[2], "unix:")) {
+		network := "tcp"
+		if strings.HasPrefix(at, "/") {
+			network = "unix"
+		}
+		for range times {
+			c, err := net.DialTimeout(network, at, h.span)
+			if err != nil {
+				came[refusal]++
+				continue
+			}
+			conns = append(conns, c)
+		}
+	}
+	return conns, came, nil
+}
+
+// listen reads until the connection ends, or its time is over.
+func listen(c net.Conn) string {
+	n, err := io.Copy(io.Discard, io.LimitReader(c, 1<<20))
+	switch {
+	case n > 0:
+		return answered
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return silent
+	}
+	return closed
+}
+
+func randomBytes(c net.Conn, d *dice) string {
+	_, _ = c.Write(d.bytes(1 + d.IntN(1<<16))) // it may be closed meanwhile
+	return listen(c)
+}
+
+func plainHTTP(c net.Conn, d *dice) string {
+	path := d.one("/", "/v1/status", "/v1/tap?rate=10000", "/v1/session", "/../../etc/passwd", strings.Repeat("/a", 1<<15))
+	_, _ = io.WriteString(c, d.one("GET ", "POST ", "PRI ")+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n")
+	return listen(c)
+}
+
+func noCertificate(c net.Conn, d *dice) string {
+	t := tls.Client(c, &tls.Config{
+		InsecureSkipVerify: true,
+		ServerName:         d.one("n0", "control", "localhost"),
+		NextProtos:         []string{"h2"},
+	})
+	if err := t.Handshake(); errors.Is(err, os.ErrDeadlineExceeded) {
+		return silent
+	} else if err != nil {
+		return refusal
+	}
+	// TLS 1.3 tells a client only afterwards that its certificate is missing.
+	_, _ = io.WriteString(t, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+	return listen(t)
+}
+
+// halfOpen begins as messages here begin, and says nothing more.
+func halfOpen(c net.Conn, d *dice) string {
+	_, _ = io.WriteString(c, d.one("R", "RGLF", "\x16\x03\x01\x02\x00", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HT", "\x00\x00"))
+	if t, ok := c.(*net.TCPConn); ok && d.chance(50) {
+		_ = t.CloseWrite()
+	}
+	return listen(c)
+}
+
+func slowBytes(c net.Conn, d *dice) string {
+	text := []byte(d.one("\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "GET / HTTP/1.1\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
+	stop := make(chan struct{})
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for _, b := range text {
+			if _, err := c.Write([]byte{b}); err != nil {
+				return
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	})
+	defer writing.Wait()
+	defer close(stop)
+	return listen(c)
+}
+
+// idle has many connections that say nothing.
+func idle(h *hostiles, ctx context.Context, _ *dice) (map[string]int, error) {
+	conns, came, err := h.knock(40)
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	wait(ctx, h.span)
+	end := time.Now().Add(50 * time.Millisecond)
+	for _, c := range conns {
+		_ = c.SetDeadline(end)
+		came[listen(c)]++
+	}
+	return came, nil
+}
+
+// strangeFrontEnds want to be a source's front-end, with wild numbers.
+func strangeFrontEnds(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+	came := map[string]int{}
+	for _, at := range []string{h.addr[0], h.addr[2], h.more} {
+		limit, cancel := context.WithTimeout(ctx, h.span)
+		s, err := frontend.Dial(limit, at, frontend.StreamSettings{Name: "stranger", Source: uint16(d.IntN(8))})
+		if err != nil {
+			came[refusal]++
+		} else {
+			came[letIn]++
+			_ = s.Send(limit, d.Uint64(), d.bytes(d.IntN(1<<16))) // it may have been sent away since
+			_ = s.Leave(limit)
+		}
+		cancel()
+	}
+	return came, nil
+}
+
+// stuckReaders open streams of the API as a user, and read nothing.
+func stuckReaders(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+	id, err := certs.Load(h.c.path("keys"), user)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	came := map[string]int{}
+	for range 4 {
+		o, err := dialOperator(h.c.operator.conn.CanonicalTarget()[len("passthrough:///"):], id, h.c.hosts[controlName].dial)
+		if err != nil {
+			return nil, err
+		}
+		defer o.close()
+		_, err1 := o.api.Tap(ctx, &tapv1.Selection{Rate: 10000, Data: true})
+		_, err2 := o.api.WatchSnapshots(ctx, &ecsv1.WatchSnapshotsRequest{IntervalMs: 1})
+		_, err3 := o.api.Watch(ctx, &ecsv1.WatchRequest{After: 1, Logs: true})
+		_, err4 := o.api.Sample(ctx, &samplev1.Question{})
+		for _, err := range []error{err1, err2, err3, err4} {
+			if err != nil {
+				came[refusal]++
+			} else {
+				came["open"]++
+			}
+		}
+	}
+	wait(ctx, h.span)
+	return came, nil
+}
