@@ -189,22 +189,37 @@ func pause(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
 // judgeRun is what must hold of the run's record.
 func (h *hostiles) judgeRun(run *ecsv1.Run) {
 	h.tally.verdict = fmt.Sprintf("%s, %d events built", verdict(run), run.GetEventsBuilt())
-	for _, p := range judgeRecord(run) {
-		h.problem("%s", p)
+	for _, l := range run.GetLosses() {
+		h.tally.verdict += fmt.Sprintf("; %d %s of %s %s", l.GetCount(), l.GetUnit(), l.GetOf(), l.GetWhat())
 	}
-	switch run.GetVerdict() {
-	case ecsv1.Verdict_VERDICT_GOOD:
-	case ecsv1.Verdict_VERDICT_DEGRADED:
-		h.tally.verdict += ": " + run.GetVerdictWhy()
-		if len(run.GetLosses()) == 0 {
-			h.problem("the run is DEGRADED, and does not name what it lost")
-		}
-	default:
-		h.problem("the run is %s: %s", verdict(run), why(run))
+	for _, p := range append(judgeRecord(run), judgeLosses(run, h.addr[udpSource], h.hurt)...) {
+		h.problem("%s", p)
 	}
 	for _, who := range blamed(run, h.hurt) {
 		h.problem("%s was blamed, and nothing was done to it: %s", who, why(run))
 	}
+}
+
+// judgeLosses is what a hostile run may lose: what strangers sent to a source that is open to all, and what was there
+// while somebody was stopped. It has to name it.
+func judgeLosses(run *ecsv1.Run, open string, hurt map[string]bool) (problems []string) {
+	switch run.GetVerdict() {
+	case ecsv1.Verdict_VERDICT_GOOD:
+		return nil
+	case ecsv1.Verdict_VERDICT_DEGRADED, ecsv1.Verdict_VERDICT_INCOMPLETE:
+	default:
+		return []string{fmt.Sprintf("the run is %s: %s", verdict(run), why(run))}
+	}
+	if len(run.GetLosses()) == 0 {
+		problems = append(problems, fmt.Sprintf("the run is %s, and does not name what it lost", verdict(run)))
+	}
+	for _, l := range run.GetLosses() {
+		if len(hurt) == 0 && !strings.Contains(l.GetOf(), open) {
+			problems = append(problems, fmt.Sprintf("the run lost %d %s of %s (%s), and no stranger could do that",
+				l.GetCount(), l.GetUnit(), l.GetOf(), l.GetWhat()))
+		}
+	}
+	return problems
 }
 
 // blamed are nodes of which a run says that they failed, and that were not hurt.

@@ -202,7 +202,7 @@ func stuckReaders(h *hostiles, ctx context.Context, d *dice) (map[string]int, er
 		_, err1 := o.api.Tap(ctx, &tapv1.Selection{Rate: 10000, Data: true})
 		_, err2 := o.api.WatchSnapshots(ctx, &ecsv1.WatchSnapshotsRequest{IntervalMs: 1})
 		_, err3 := o.api.Watch(ctx, &ecsv1.WatchRequest{After: 1, Logs: true})
-		_, err4 := o.api.Sample(ctx, &samplev1.Question{})
+		_, err4 := o.api.Sample(ctx, &samplev1.Question{Node: "n2"})
 		for _, err := range []error{err1, err2, err3, err4} {
 			if err != nil {
 				came[refusal]++

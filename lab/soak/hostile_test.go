@@ -1,0 +1,96 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+)
+
+// TestLot: what a front-end was told is safe must be found, once, as it was sent; what was given up need not.
+func TestLot(t *testing.T) {
+	none := func(uint64) bool { return false }
+	l := lot{found: make([]bool, 10)}
+	for n := range uint64(6) {
+		l.take(n, true)
+	}
+	if safe, problems := l.judge("x", 6, none); safe != 6 || problems != nil {
+		t.Errorf("all there: %d, %q", safe, problems)
+	}
+	if safe, problems := l.judge("x", 8, none); safe != 8 || len(problems) != 1 || !strings.Contains(problems[0], "2 fragments") {
+		t.Errorf("two missing: %d, %q", safe, problems)
+	}
+	if safe, problems := l.judge("x", 8, func(n uint64) bool { return n >= 6 }); safe != 6 || problems != nil {
+		t.Errorf("two given up: %d, %q", safe, problems)
+	}
+	l.take(3, true)
+	l.take(4, false)
+	l.take(1<<60, true)
+	_, problems := l.judge("x", 6, none)
+	if len(problems) != 1 || !strings.Contains(problems[0], "2 fragments in the output are none") ||
+		!strings.Contains(problems[0], "1 are there twice") {
+		t.Errorf("wrong and twice: %q", problems)
+	}
+}
+
+// TestBlamed: only who was hurt may be said to have failed.
+func TestBlamed(t *testing.T) {
+	run := &ecsv1.Run{
+		Cause: &ecsv1.Cause{Component: "n3"},
+		Events: []*ecsv1.Event{
+			{Kind: "degraded", Component: "n4/bu2"},
+			{Kind: "state", Component: "n1"},
+			{Kind: "fault", Component: "udp:127.0.0.1:1"},
+		},
+	}
+	if got := strings.Join(blamed(run, map[string]bool{"n3": true}), " "); got != "n4" {
+		t.Errorf("blamed %q, want n4", got)
+	}
+	if got := blamed(run, map[string]bool{"n3": true, "n4": true}); got != nil {
+		t.Errorf("blamed %q, want nobody", got)
+	}
+}
+
+// TestLosses: a run names what it lost, and strangers cost no source that is closed to them.
+func TestLosses(t *testing.T) {
+	const open = "udp:127.0.0.1:1/1"
+	loss := func(of string) []*ecsv1.Loss {
+		return []*ecsv1.Loss{{What: "missing", Of: of, Count: 1, Unit: "fragments"}}
+	}
+	degraded := ecsv1.Verdict_VERDICT_DEGRADED
+	for _, c := range []struct {
+		name string
+		run  *ecsv1.Run
+		hurt map[string]bool
+		want int
+	}{
+		{"good", &ecsv1.Run{Verdict: ecsv1.Verdict_VERDICT_GOOD}, nil, 0},
+		{"aborted", &ecsv1.Run{Verdict: ecsv1.Verdict_VERDICT_ABORTED}, nil, 1},
+		{"unnamed", &ecsv1.Run{Verdict: degraded}, nil, 1},
+		{"open", &ecsv1.Run{Verdict: degraded, Losses: loss(open)}, nil, 0},
+		{"closed", &ecsv1.Run{Verdict: degraded, Losses: loss("tcp:127.0.0.1:2")}, nil, 1},
+		{"stopped", &ecsv1.Run{Verdict: degraded, Losses: loss("tcp:127.0.0.1:2")}, map[string]bool{"n3": true}, 0},
+	} {
+		if got := judgeLosses(c.run, open, c.hurt); len(got) != c.want {
+			t.Errorf("%s: %q, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestBound: a line of /proc/net/tcp, of a socket that listens and is ours.
+func TestBound(t *testing.T) {
+	const line = "  0: 0100007F:1F0A 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 4711 1 0 100 0 0 10 0"
+	ours := map[string]bool{"4711": true}
+	if port, ok := bound(line, "tcp", ours); !ok || port != 0x1f0a {
+		t.Errorf("%d %v", port, ok)
+	}
+	if _, ok := bound(line, "tcp", map[string]bool{"4712": true}); ok {
+		t.Error("it is not ours")
+	}
+	if _, ok := bound(strings.Replace(line, " 0A ", " 01 ", 1), "tcp", ours); ok {
+		t.Error("it does not listen")
+	}
+	if _, ok := bound("sl local_address", "tcp", ours); ok {
+		t.Error("it is the head of the table")
+	}
+}
