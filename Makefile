@@ -223,6 +223,14 @@ soak: build ## run after run while things break, and what was built is there (do
 	go build -o bin/soak ./lab/soak
 	bin/soak -for $(SOAK) -bin bin/ringlet $(SOAK_ARGS)
 
+# As root it also sends recorded datagrams again.
+TIME         ?= 30m
+HOSTILE_ARGS ?=
+.PHONY: hostile
+hostile: build ## strangers do what they can against a run, which must lose nothing that was safe (docs/soak.md): make hostile TIME=30m
+	go build -o bin/soak ./lab/soak
+	bin/soak -hostile -for $(TIME) -bin bin/ringlet $(HOSTILE_ARGS)
+
 # A quarter of an hour to an hour, by the machine and what else it does.
 EVENTS ?= 100000000
 .PHONY: check-chain

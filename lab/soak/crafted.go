@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,9 +14,11 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ringlet/builderunit/recording"
 )
 
-// canary stands in a file outside of all outputs, which nothing may change.
+// canary stands at the end of a file outside of all outputs, which nothing may change.
 const canary = "nobody may change this\n"
 
 // craftedFiles damages a copy of an earlier recording, and has the tools read it.
@@ -57,6 +61,10 @@ func (h *hostiles) recording(
 			return nil, err
 		}
 	}
+	was, err := os.ReadFile(outside)
+	if err != nil {
+		return nil, err
+	}
 	came = map[string]int{}
 	for _, args := range [][]string{{"verify", at}, {"recover", at}, {"verify", "--full", at},
 		{"merge", at, filepath.Join(dir, "merged")}} {
@@ -66,8 +74,8 @@ func (h *hostiles) recording(
 		}
 		came[args[0]+" "+word]++
 	}
-	if text, err := os.ReadFile(outside); string(text) != canary {
-		return came, fmt.Errorf("a file outside of the output was changed: %w; see %s", err, dir)
+	if is, err := os.ReadFile(outside); err != nil || !bytes.Equal(is, was) {
+		return came, fmt.Errorf("a file outside of the output was changed, from %d to %d bytes; see %s", len(was), len(is), dir)
 	}
 	return came, os.RemoveAll(dir)
 }
@@ -95,7 +103,7 @@ func damage(d *dice, file, _ string) error {
 		b = append(b, d.bytes(d.IntN(1<<16))...)
 	case 4:
 		if strings.HasSuffix(file, ".mep") {
-			return os.Rename(file, file+".open")
+			return errors.Join(os.Rename(file, file+".open"), unlist(filepath.Dir(file)))
 		}
 		return os.WriteFile(filepath.Join(filepath.Dir(file), d.one("bu9-00001.mep.open", "bu9-00001.idx", "run.json.part")),
 			d.bytes(d.IntN(1<<16)), 0o600)
@@ -103,19 +111,52 @@ func damage(d *dice, file, _ string) error {
 	return os.WriteFile(file, b, 0o600)
 }
 
-// link puts a link to what is outside in the place of a file, or beside it under a name that means something.
+// link puts a link to what is outside in the place of a file, or beside it under a name that means something. A segment
+// gets a link that looks like the open one of a process that was killed, and leads to a copy of it.
 func link(d *dice, file, outside string) error {
-	if d.chance(50) {
-		if err := os.Remove(file); err != nil {
-			return nil // once is enough
-		}
-	} else {
-		file = filepath.Join(filepath.Dir(file), d.one("bu0-00009.mep.open", "bu0-00009.idx", "run.json.part", "run.lock"))
+	at := filepath.Join(filepath.Dir(file), d.one("bu0-00009.mep.open", "bu0-00009.idx", "run.json.part", "run.lock"))
+	if strings.HasSuffix(file, ".mep") {
+		at = file + ".open"
+	} else if d.chance(50) {
+		at = file
 	}
-	if err := os.Symlink(outside, file); err != nil && !os.IsExist(err) {
+	if b, err := os.ReadFile(file); err != nil {
+		return nil // once is enough
+	} else if err := os.WriteFile(outside, append(b, canary...), 0o600); err != nil {
+		return err
+	}
+	if strings.HasPrefix(at, file) {
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+	}
+	if at == file+".open" {
+		if err := unlist(filepath.Dir(file)); err != nil {
+			return err
+		}
+	}
+	if err := os.Symlink(outside, at); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil
+}
+
+// unlist takes all segments out of a manifest, as if its builder units were writing them.
+func unlist(dir string) error {
+	path := filepath.Join(dir, recording.ManifestName)
+	m, err := recording.Load(dir)
+	if err != nil {
+		return nil // it is damaged
+	}
+	m.Verdict = nil
+	for i := range m.Builders {
+		m.Builders[i].State, m.Builders[i].Segments = recording.Writing, nil
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o600)
 }
 
 // tool runs a command of the program, and says how it ended. An error says what it must not do.

@@ -13,6 +13,9 @@
 // that test bed asks for, and nft. Without root there are processes on loopback, and no faults of network and disk,
 // which it says.
 //
+// With -hostile there is one run, with front-ends, and strangers who attack it; the order of attacks is drawn from the
+// seed.
+//
 //	go run ./lab/soak -for 10m -seed 1 -bin bin/ringlet
 //
 // Exit code 0: every run was as it had to be. 1: something was not. 2: it could not be made here. 130: it was

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ringlet/builderunit/recording"
@@ -37,9 +39,11 @@ type frontEnd struct {
 
 // frontEnds are the good ones: one for each source.
 type frontEnds struct {
-	all  []*frontEnd
-	stop context.CancelFunc
-	done sync.WaitGroup
+	all   []*frontEnd
+	began time.Time
+	last  atomic.Uint64 // event before which they end; all have the same events
+	stop  context.CancelFunc
+	done  sync.WaitGroup
 }
 
 // newFrontEnds connects to the sources of these addresses, and begins to send.
@@ -61,9 +65,10 @@ func newFrontEnds(ctx context.Context, at []string) (*frontEnds, error) {
 		f.all = append(f.all, one)
 	}
 	ctx, f.stop = context.WithCancel(ctx)
-	began := time.Now()
+	f.last.Store(math.MaxUint64)
+	f.began = time.Now()
 	for _, one := range f.all {
-		f.done.Go(func() { one.err = one.send(ctx, began) })
+		f.done.Go(func() { one.err = one.send(ctx, f.began, &f.last) })
 	}
 	return f, nil
 }
@@ -74,22 +79,21 @@ func udpAddress(source string) string {
 	return at
 }
 
-// send gives fragments in time, until ctx is over.
-func (f *frontEnd) send(ctx context.Context, began time.Time) error {
-	for ; ; f.sent++ {
+// send gives fragments in time, up to the last.
+func (f *frontEnd) send(ctx context.Context, began time.Time, last *atomic.Uint64) error {
+	for ; f.sent < last.Load(); f.sent++ {
 		wait(ctx, time.Until(began.Add(time.Duration(f.sent)*beat)))
-		if ctx.Err() != nil {
-			return nil
-		}
 		data := payload(f.source, f.sent)
 		if f.stream == nil {
 			_, _ = f.conn.Write(segment(f.source, f.sent, data)) // what is lost is missing
-		} else if err := f.stream.Send(ctx, f.sent, data); err != nil && ctx.Err() == nil {
+		} else if err := f.stream.Send(ctx, f.sent, data); err != nil {
 			return err
-		} else if err != nil {
-			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
+	return nil
 }
 
 // payload is the fragment of an event: its number, and bytes that are drawn from it.
@@ -114,8 +118,11 @@ func segment(source int, number uint64, data []byte) []byte {
 
 // end ends the front-ends and the run, and judges.
 func (f *frontEnds) end(ctx context.Context, h *hostiles) {
-	f.stop()
+	f.last.Store(uint64((time.Since(f.began) + time.Second) / beat)) // nobody is beyond that
+	giveUp := time.AfterFunc(closeBound, f.stop)
 	f.done.Wait()
+	giveUp.Stop()
+	f.stop()
 	limit, cancel := context.WithTimeout(ctx, closeBound)
 	defer cancel()
 	var closing sync.WaitGroup
