@@ -75,8 +75,8 @@ func (l *lot) judge(who string, acked uint64, given func(uint64) bool) (safe uin
 			missing))
 	}
 	if l.wrong > 0 || l.twice > 0 {
-		problems = append(problems, fmt.Sprintf("%s: %d fragments in the output are none that it sent, %d are there twice", who,
-			l.wrong, l.twice))
+		problems = append(problems, fmt.Sprintf("%s: %d fragments in the output are none that it sent, %d are there twice",
+			who, l.wrong, l.twice))
 	}
 	return safe, problems
 }

@@ -22,12 +22,12 @@ import (
 const canary = "nobody may change this\n"
 
 // craftedFiles damages a copy of an earlier recording, and has the tools read it.
-func craftedFiles(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+func craftedFiles(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 	return h.recording(ctx, d, damage)
 }
 
 // links puts symbolic links into it.
-func links(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+func links(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 	return h.recording(ctx, d, link)
 }
 
@@ -75,7 +75,8 @@ func (h *hostiles) recording(
 		came[args[0]+" "+word]++
 	}
 	if is, err := os.ReadFile(outside); err != nil || !bytes.Equal(is, was) {
-		return came, fmt.Errorf("a file outside of the output was changed, from %d to %d bytes; see %s", len(was), len(is), dir)
+		return came, fmt.Errorf("a file outside of the output was changed, from %d to %d bytes; see %s",
+			len(was), len(is), dir)
 	}
 	return came, os.RemoveAll(dir)
 }
@@ -83,8 +84,10 @@ func (h *hostiles) recording(
 // damage cuts a file, flips bits of it, or writes a huge number into it, or renames a segment as if it were open.
 func damage(d *dice, file, _ string) error {
 	b, err := os.ReadFile(file)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil // renamed
+	} else if err != nil {
+		return err
 	}
 	switch d.IntN(5) {
 	case 0:
@@ -120,8 +123,10 @@ func link(d *dice, file, outside string) error {
 	} else if d.chance(50) {
 		at = file
 	}
-	if b, err := os.ReadFile(file); err != nil {
+	if b, err := os.ReadFile(file); errors.Is(err, fs.ErrNotExist) {
 		return nil // once is enough
+	} else if err != nil {
+		return err
 	} else if err := os.WriteFile(outside, append(b, canary...), 0o600); err != nil {
 		return err
 	}
@@ -146,7 +151,7 @@ func unlist(dir string) error {
 	path := filepath.Join(dir, recording.ManifestName)
 	m, err := recording.Load(dir)
 	if err != nil {
-		return nil // it is damaged
+		return nil //nolint:nilerr // it is damaged already
 	}
 	m.Verdict = nil
 	for i := range m.Builders {

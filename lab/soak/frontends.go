@@ -187,9 +187,12 @@ func (f *frontEnds) readBack(ctx context.Context, h *hostiles, run uint32) error
 		for _, p := range problems {
 			h.problem("%s", p)
 		}
-		told = append(told, fmt.Sprintf("source %d: %d of %d sent", i, safe, one.sent))
+		if safe < one.sent && len(h.hurt) == 0 {
+			h.problem("%d of the %d fragments of source %d are not safe, and nobody was stopped", one.sent-safe, one.sent, i)
+		}
+		told = append(told, fmt.Sprintf("source %d: %d safe of %d sent", i, safe, one.sent))
 	}
-	h.tally.safe = strings.Join(told, ", ") + " were told to be safe, and are looked for in the output"
+	h.tally.safe = strings.Join(told, ", ") + "; what was safe was looked for in the output"
 	return nil
 }
 

@@ -38,7 +38,7 @@ type hostiles struct {
 type attack struct {
 	name string
 	long bool // left out of the short form
-	do   func(h *hostiles, ctx context.Context, d *dice) (map[string]int, error)
+	do   func(ctx context.Context, h *hostiles, d *dice) (map[string]int, error)
 }
 
 // arsenal is all attacks.
@@ -131,6 +131,13 @@ func (h *hostiles) begin(ctx context.Context) (f *frontEnds, err error) {
 	return newFrontEnds(ctx, append(h.addr[:], h.more))
 }
 
+// armed are the attacks that were asked for.
+func armed(f flags) []attack {
+	return slices.DeleteFunc(slices.Clone(arsenal), func(a attack) bool {
+		return a.long && f.short || !strings.Contains(a.name, f.attack)
+	})
+}
+
 // assault makes attacks, two at a time, until the time is over and each was made once.
 func (h *hostiles) assault(ctx context.Context, f flags) {
 	var workers sync.WaitGroup
@@ -138,7 +145,7 @@ func (h *hostiles) assault(ctx context.Context, f flags) {
 	var order []attack
 	draw := &dice{rand.New(rand.NewPCG(f.seed, 0))}
 	end := time.Now().Add(f.length)
-	all := slices.DeleteFunc(slices.Clone(arsenal), func(a attack) bool { return a.long && f.short })
+	all := armed(f)
 	take := func() (attack, *dice, bool) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -155,7 +162,7 @@ func (h *hostiles) assault(ctx context.Context, f flags) {
 	for range 2 {
 		workers.Go(func() {
 			for a, d, ok := take(); ok; a, d, ok = take() {
-				came, err := a.do(h, ctx, d)
+				came, err := a.do(ctx, h, d)
 				if err != nil && ctx.Err() == nil {
 					h.problem("%s: %v", a.name, err)
 				}
@@ -169,7 +176,7 @@ func (h *hostiles) assault(ctx context.Context, f flags) {
 }
 
 // pause stops a builder unit's node, whose loss the policy bears, or the control: 1 to 4 s.
-func pause(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+func pause(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 	h.paused.Lock()
 	defer h.paused.Unlock()
 	who := d.one("n3", "n4", controlName) // n2 goes on building
@@ -192,7 +199,7 @@ func (h *hostiles) judgeRun(run *ecsv1.Run) {
 	for _, l := range run.GetLosses() {
 		h.tally.verdict += fmt.Sprintf("; %d %s of %s %s", l.GetCount(), l.GetUnit(), l.GetOf(), l.GetWhat())
 	}
-	for _, p := range append(judgeRecord(run), judgeLosses(run, h.addr[udpSource], h.hurt)...) {
+	for _, p := range append(judgeRecord(run), judgeLosses(run)...) {
 		h.problem("%s", p)
 	}
 	for _, who := range blamed(run, h.hurt) {
@@ -200,9 +207,9 @@ func (h *hostiles) judgeRun(run *ecsv1.Run) {
 	}
 }
 
-// judgeLosses is what a hostile run may lose: what strangers sent to a source that is open to all, and what was there
-// while somebody was stopped. It has to name it.
-func judgeLosses(run *ecsv1.Run, open string, hurt map[string]bool) (problems []string) {
+// judgeLosses: what a run lost it has to name. (An event that strangers invent at a source that is open to all lacks
+// the fragments of the others.)
+func judgeLosses(run *ecsv1.Run) (problems []string) {
 	switch run.GetVerdict() {
 	case ecsv1.Verdict_VERDICT_GOOD:
 		return nil
@@ -210,16 +217,12 @@ func judgeLosses(run *ecsv1.Run, open string, hurt map[string]bool) (problems []
 	default:
 		return []string{fmt.Sprintf("the run is %s: %s", verdict(run), why(run))}
 	}
-	if len(run.GetLosses()) == 0 {
-		problems = append(problems, fmt.Sprintf("the run is %s, and does not name what it lost", verdict(run)))
-	}
 	for _, l := range run.GetLosses() {
-		if len(hurt) == 0 && !strings.Contains(l.GetOf(), open) {
-			problems = append(problems, fmt.Sprintf("the run lost %d %s of %s (%s), and no stranger could do that",
-				l.GetCount(), l.GetUnit(), l.GetOf(), l.GetWhat()))
+		if l.GetWhat() != "" && l.GetCount() > 0 {
+			return nil
 		}
 	}
-	return problems
+	return []string{fmt.Sprintf("the run is %s, and does not name what it lost", verdict(run))}
 }
 
 // blamed are nodes of which a run says that they failed, and that were not hurt.

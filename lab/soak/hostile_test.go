@@ -17,7 +17,8 @@ func TestLot(t *testing.T) {
 	if safe, problems := l.judge("x", 6, none); safe != 6 || problems != nil {
 		t.Errorf("all there: %d, %q", safe, problems)
 	}
-	if safe, problems := l.judge("x", 8, none); safe != 8 || len(problems) != 1 || !strings.Contains(problems[0], "2 fragments") {
+	safe, problems := l.judge("x", 8, none)
+	if safe != 8 || len(problems) != 1 || !strings.Contains(problems[0], "2 fragments") {
 		t.Errorf("two missing: %d, %q", safe, problems)
 	}
 	if safe, problems := l.judge("x", 8, func(n uint64) bool { return n >= 6 }); safe != 6 || problems != nil {
@@ -26,7 +27,7 @@ func TestLot(t *testing.T) {
 	l.take(3, true)
 	l.take(4, false)
 	l.take(1<<60, true)
-	_, problems := l.judge("x", 6, none)
+	_, problems = l.judge("x", 6, none)
 	if len(problems) != 1 || !strings.Contains(problems[0], "2 fragments in the output are none") ||
 		!strings.Contains(problems[0], "1 are there twice") {
 		t.Errorf("wrong and twice: %q", problems)
@@ -51,28 +52,22 @@ func TestBlamed(t *testing.T) {
 	}
 }
 
-// TestLosses: a run names what it lost, and strangers cost no source that is closed to them.
+// TestLosses: a run that is not GOOD names what it lost.
 func TestLosses(t *testing.T) {
-	const open = "udp:127.0.0.1:1/1"
-	loss := func(of string) []*ecsv1.Loss {
-		return []*ecsv1.Loss{{What: "missing", Of: of, Count: 1, Unit: "fragments"}}
-	}
-	degraded := ecsv1.Verdict_VERDICT_DEGRADED
+	lost := []*ecsv1.Loss{{What: "missing", Of: "udp:127.0.0.1:1/1", Count: 1, Unit: "fragments"}}
 	for _, c := range []struct {
-		name string
-		run  *ecsv1.Run
-		hurt map[string]bool
-		want int
+		verdict ecsv1.Verdict
+		losses  []*ecsv1.Loss
+		want    int
 	}{
-		{"good", &ecsv1.Run{Verdict: ecsv1.Verdict_VERDICT_GOOD}, nil, 0},
-		{"aborted", &ecsv1.Run{Verdict: ecsv1.Verdict_VERDICT_ABORTED}, nil, 1},
-		{"unnamed", &ecsv1.Run{Verdict: degraded}, nil, 1},
-		{"open", &ecsv1.Run{Verdict: degraded, Losses: loss(open)}, nil, 0},
-		{"closed", &ecsv1.Run{Verdict: degraded, Losses: loss("tcp:127.0.0.1:2")}, nil, 1},
-		{"stopped", &ecsv1.Run{Verdict: degraded, Losses: loss("tcp:127.0.0.1:2")}, map[string]bool{"n3": true}, 0},
+		{ecsv1.Verdict_VERDICT_GOOD, nil, 0},
+		{ecsv1.Verdict_VERDICT_DEGRADED, lost, 0},
+		{ecsv1.Verdict_VERDICT_INCOMPLETE, lost, 0},
+		{ecsv1.Verdict_VERDICT_INCOMPLETE, nil, 1},
+		{ecsv1.Verdict_VERDICT_ABORTED, lost, 1},
 	} {
-		if got := judgeLosses(c.run, open, c.hurt); len(got) != c.want {
-			t.Errorf("%s: %q, want %d", c.name, got, c.want)
+		if got := judgeLosses(&ecsv1.Run{Verdict: c.verdict, Losses: c.losses}); len(got) != c.want {
+			t.Errorf("%v with %d losses: %q, want %d", c.verdict, len(c.losses), got, c.want)
 		}
 	}
 }

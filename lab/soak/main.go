@@ -45,6 +45,7 @@ type flags struct {
 	pauses          bool
 	hostile         bool
 	memory          uint64
+	attack          string
 	failures        int
 }
 
@@ -67,6 +68,7 @@ func parse() (f flags) {
 	flag.BoolVar(&f.hostile, "hostile", false,
 		"one run on loopback, with front-ends, and strangers who do what they can against it; then its accounts")
 	flag.Var(decimal.Whole[uint64]{To: &f.memory}, "memory", "with -hostile: MiB that a process may have at most")
+	flag.StringVar(&f.attack, "attack", "", "with -hostile: make only attacks with this in their name")
 	flag.Var(decimal.Whole[int]{To: &f.failures}, "failures", "give up after so many failures")
 	flag.Parse()
 	return f
@@ -83,6 +85,9 @@ func run(ctx context.Context) int {
 		return complain(fmt.Errorf("-bin: no program: %w; make build makes it", err))
 	}
 	env, where := surroundings(f)
+	if f.hostile && len(armed(f)) == 0 {
+		return complain(fmt.Errorf("-attack: no attack has %q in its name; docs/soak.md lists them", f.attack))
+	}
 	dir, err := makeDir(f.dir)
 	if err != nil {
 		return complain(err)

@@ -15,8 +15,8 @@ import (
 const packetsEach = 500
 
 // datagrams makes an attack that sends what make draws to each UDP port.
-func datagrams(draw func(*dice) []byte) func(*hostiles, context.Context, *dice) (map[string]int, error) {
-	return func(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+func datagrams(draw func(*dice) []byte) func(context.Context, *hostiles, *dice) (map[string]int, error) {
+	return func(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 		ports, err := h.listening("udp")
 		if err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ func shortHeader(d *dice) []byte {
 }
 
 // wildSegments are right in all but their numbers.
-func wildSegments(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+func wildSegments(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 	c, err := net.Dial("udp", udpAddress(h.addr[1]))
 	if err != nil {
 		return nil, err
@@ -62,8 +62,9 @@ func wildSegments(h *hostiles, ctx context.Context, d *dice) (map[string]int, er
 	return map[string]int{listen(c): 1}, nil
 }
 
-// replay records datagrams on loopback, and sends them again as they were, and with bits flipped. This takes raw sockets.
-func replay(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+// replay records datagrams on loopback, and sends them again as they were, and with bits flipped. This takes raw
+// sockets.
+func replay(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 	ports, err := h.listening("udp")
 	if err != nil {
 		return nil, err

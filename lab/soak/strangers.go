@@ -28,8 +28,8 @@ const (
 )
 
 // everyPort makes an attack that does the same at each TCP port, and at the source of unix:, at the same time.
-func everyPort(do func(net.Conn, *dice) string) func(*hostiles, context.Context, *dice) (map[string]int, error) {
-	return func(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+func everyPort(do func(net.Conn, *dice) string) func(context.Context, *hostiles, *dice) (map[string]int, error) {
+	return func(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 		conns, came, err := h.knock(1)
 		if err != nil {
 			return nil, err
@@ -96,7 +96,8 @@ func randomBytes(c net.Conn, d *dice) string {
 
 func plainHTTP(c net.Conn, d *dice) string {
 	path := d.one("/", "/v1/status", "/v1/tap?rate=10000", "/v1/session", "/../../etc/passwd", strings.Repeat("/a", 1<<15))
-	_, _ = io.WriteString(c, d.one("GET ", "POST ", "PRI ")+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n")
+	_, _ = io.WriteString(c, d.one("GET ", "POST ", "PRI ")+path+
+		" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n")
 	return listen(c)
 }
 
@@ -118,7 +119,8 @@ func noCertificate(c net.Conn, d *dice) string {
 
 // halfOpen begins as messages here begin, and says nothing more.
 func halfOpen(c net.Conn, d *dice) string {
-	_, _ = io.WriteString(c, d.one("R", "RGLF", "\x16\x03\x01\x02\x00", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HT", "\x00\x00"))
+	_, _ = io.WriteString(c, d.one("R", "RGLF", "GET / HT", "\x00\x00",
+		"\x16\x03\x01\x02\x00", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	if t, ok := c.(*net.TCPConn); ok && d.chance(50) {
 		_ = t.CloseWrite()
 	}
@@ -147,7 +149,7 @@ func slowBytes(c net.Conn, d *dice) string {
 }
 
 // idle has many connections that say nothing.
-func idle(h *hostiles, ctx context.Context, _ *dice) (map[string]int, error) {
+func idle(ctx context.Context, h *hostiles, _ *dice) (map[string]int, error) {
 	conns, came, err := h.knock(40)
 	defer func() {
 		for _, c := range conns {
@@ -167,7 +169,7 @@ func idle(h *hostiles, ctx context.Context, _ *dice) (map[string]int, error) {
 }
 
 // strangeFrontEnds want to be a source's front-end, with wild numbers.
-func strangeFrontEnds(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+func strangeFrontEnds(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 	came := map[string]int{}
 	for _, at := range []string{h.addr[0], h.addr[2], h.more} {
 		limit, cancel := context.WithTimeout(ctx, h.span)
@@ -185,7 +187,7 @@ func strangeFrontEnds(h *hostiles, ctx context.Context, d *dice) (map[string]int
 }
 
 // stuckReaders open streams of the API as a user, and read nothing.
-func stuckReaders(h *hostiles, ctx context.Context, d *dice) (map[string]int, error) {
+func stuckReaders(ctx context.Context, h *hostiles, d *dice) (map[string]int, error) {
 	id, err := certs.Load(h.c.path("keys"), user)
 	if err != nil {
 		return nil, err
