@@ -222,7 +222,7 @@ func (c *MemoryConfig) rate(ctx context.Context, lanes, size int, do func(lane, 
 		g, ctx := errgroup.WithContext(ctx)
 		for lane := range lanes {
 			g.Go(func() error {
-				for i := lane; !over.Load() && ctx.Err() == nil; i += lanes {
+				for i := lane; (i == lane || !over.Load()) && ctx.Err() == nil; i += lanes { // once at least
 					if err := do(lane, i); err != nil {
 						return err
 					}
