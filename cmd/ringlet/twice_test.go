@@ -7,7 +7,8 @@ import (
 	"ringlet/testkit/must"
 )
 
-// TestListsAreGivenOnce: no input and no output is lost without a word, and a script may give another value behind its own.
+// TestListsAreGivenOnce: no input and no output is lost without a word, and a script may give another value behind its
+// own.
 func TestListsAreGivenOnce(t *testing.T) {
 	for line, says := range map[string]string{
 		"run --input a.mdf --input b.mdf":                "--input is given twice, and is one list",
