@@ -191,7 +191,8 @@ func (c *cluster) processes(ctx context.Context) error {
 	c.add(controlName, "control", "--certs", "keys", "--host", at.addr, "--port", join,
 		"--api", address, "--page", page, "--state", "state", "--patience", "20s")
 	for _, n := range names(0, nodes) {
-		c.add(n, "node", "--name", n, "--certs", "keys", "--host", c.hosts[n].addr, "--join", net.JoinHostPort(at.addr, join))
+		c.add(n, "node", "--name", n, "--certs", "keys", "--host", c.hosts[n].addr, "--join", net.JoinHostPort(at.addr, join),
+			"--allow", "unix:"+c.path("front-end"))
 	}
 	for _, p := range c.all {
 		if err := p.start(); err != nil {

@@ -37,7 +37,6 @@ type hostiles struct {
 // An attack is something that strangers do, once, for about a span. It returns what came back: words, with how often.
 type attack struct {
 	name string
-	long bool // left out of the short form
 	do   func(ctx context.Context, h *hostiles, d *dice) (map[string]int, error)
 }
 
@@ -57,7 +56,7 @@ var arsenal = []attack{
 	{name: "readers of the API that are stuck", do: stuckReaders},
 	{name: "SIGSTOP of a builder or the control", do: pause},
 	{name: "crafted files in a recording", do: craftedFiles},
-	{name: "links in a recording", long: true, do: links},
+	{name: "links in a recording", do: links},
 }
 
 // hostile is the whole of it, as all is of a soak.
@@ -134,7 +133,7 @@ func (h *hostiles) begin(ctx context.Context) (f *frontEnds, err error) {
 // armed are the attacks that were asked for.
 func armed(f flags) []attack {
 	return slices.DeleteFunc(slices.Clone(arsenal), func(a attack) bool {
-		return a.long && f.short || !strings.Contains(a.name, f.attack)
+		return !strings.Contains(a.name, f.attack)
 	})
 }
 
