@@ -131,7 +131,7 @@ func TestAProcessThatWasToldToEndDoes(t *testing.T) {
 	if err := patiently.Exit(t, cmd); !errors.As(err, &exit) || exit.ExitCode() != Code {
 		t.Errorf("it ended with %v, not with exit code %d", err, Code)
 	}
-	for _, want := range []string{"was told twice to end", "watchdog.turn"} {
+	for _, want := range []string{"was told twice to end", "watchdog.TestMain"} {
 		if !strings.Contains(string(said), want) {
 			t.Errorf("it does not say %q:\n%s", want, said)
 		}
