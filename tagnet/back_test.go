@@ -79,7 +79,11 @@ func TestReadoutUnitComesBack(t *testing.T) {
 	}
 	must(t, there.Update(Update{Read: 10, Events: 10}))
 	must(t, again.Update(Update{Read: 9, Events: 1})) // it counts from its return on
-	if tokens := nextBatch(t, again); tokens.First != 8 || tokens.Len() != 1 || tokens.MEPs[0] != 8 {
+	tokens := nextBatch(t, again)
+	for tokens.Len() == 0 { // what is released may come in a message of its own
+		tokens = nextBatch(t, again)
+	}
+	if tokens.First != 8 || tokens.Len() != 1 || tokens.MEPs[0] != 8 {
 		t.Errorf("its first tokens are %+v, want MEP 8 in cycle 8", tokens)
 	}
 	r := sys.server.Registers().Rus[1]
