@@ -186,16 +186,19 @@ static inline int ringlet__lock(int fd, int take, int byte) {
         return take && (errno == EAGAIN || errno == EACCES) ? 1 : -1;
     return !take && l.l_type != F_UNLCK;
 }
-static inline int ringlet__consumer(const ringlet_ring *r) {
-    switch (ringlet__lock(r->fd, 0, 1)) {
-    case 0: return RINGLET_GONE;
-    case 1: return RINGLET_OK;
-    default: return RINGLET_SYSTEM;
-    }
-}
 static inline int ringlet__reading(const ringlet_ring *r) {
     uint32_t s = RINGLET__ACQUIRE(ringlet__w32(r, RINGLET__CONSUMER));
     return s == 1 ? RINGLET_OK : s == 3 ? RINGLET_REFUSED : RINGLET_CLOSED;
+}
+static inline int ringlet__consumer(const ringlet_ring *r) {
+    switch (ringlet__lock(r->fd, 0, 1)) {
+    case 0: { /* one that closes the ring says so before it lets go of the lock */
+        int error = ringlet__reading(r);
+        return error == RINGLET_OK ? (int)RINGLET_GONE : error;
+    }
+    case 1: return RINGLET_OK;
+    default: return RINGLET_SYSTEM;
+    }
 }
 
 /* The taken position, checked: what the consumer wrote must lie within the ring behind the written one. */
