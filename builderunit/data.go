@@ -30,8 +30,9 @@ func (b *Builder) bears(bad *DataError) bool {
 }
 
 // without makes the part of a readout unit anew of a whole MEP, of missing fragments, if an error says that its data do
-// not fit and that is borne; any other error comes back. It returns where the MEP lies then, which nobody else writes
-// to, without its header, and moves f.places there.
+// not fit and that is borne; any other error comes back. Parts that were made before are made again: they may have had
+// their events from this readout unit. It returns where the MEP lies then, which nobody else writes to, without its
+// header, and moves f.places there.
 func (b *Builder) without(slot int, mep uint64, memory []byte, err error) ([]byte, error) {
 	var bad *DataError
 	if !errors.As(err, &bad) || !b.bears(bad) {
@@ -46,14 +47,14 @@ func (b *Builder) without(slot int, mep uint64, memory []byte, err error) ([]byt
 	at := event.MEPHeaderSize(len(f.places))
 	for i := range f.places {
 		p := &f.places[i]
-		size := p.Size
-		if int(p.RU) == bad.RU {
+		size, lacks := p.Size, p.Made || int(p.RU) == bad.RU
+		if lacks {
 			size = event.MFPHeaderSize(n)
 		}
 		if at+padded(uint32(size)) > len(made) {
 			return nil, err
 		}
-		if int(p.RU) == bad.RU {
+		if lacks {
 			p.Size = len(event.PutMissingMFP(made[at:], p.Source, first, n))
 			p.CRC, p.Made = checksum(made[at:at+p.Size]), true
 		} else {
@@ -102,7 +103,8 @@ func (b *Builder) lack(ru int, mep uint64, n int) {
 }
 
 // sound checks a whole MEP whose bytes are read at one place, and goes on without the parts that do not fit, as long as
-// that is borne. It returns where the MEP lies then.
+// that is borne. It returns where the MEP lies then. It ends: check names no part that was made here, and each turn makes
+// one more.
 func (b *Builder) sound(slot int, mep uint64, read []byte) (sound []byte, from uint64, events int, err error) {
 	for {
 		from, events, err = b.check(mep, read)

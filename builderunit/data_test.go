@@ -20,7 +20,7 @@ type accuse struct {
 func (a *accuse) change(kind Verify) func(*rig, *Config) {
 	return func(r *rig, c *Config) {
 		bearing(r, c)
-		c.Verify = kind
+		c.Verify, c.Packing = kind, rigPacking
 		c.Bears = func(bad *DataError) bool {
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -51,6 +51,7 @@ func TestBadDataBorne(t *testing.T) {
 		"the first":          {VerifyCRC, map[int]func(*piece){0: func(p *piece) { p.data[data] ^= 1 }}},
 		"two readout units":  {VerifyCRC, map[int]func(*piece){0: flip(data), 2: flip(data)}},
 		"a source":           {VerifyFull, map[int]func(*piece){1: func(p *piece) { p.data[16] = 77; p.recount() }}},
+		"other events":       {VerifyOff, map[int]func(*piece){0: flip(8), 1: flip(8)}}, // in the header, the first one
 		"not checked, magic": {VerifyOff, map[int]func(*piece){0: func(p *piece) { p.data[0] = 0 }}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package builderunit
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"ringlet/builderunit/sink"
@@ -230,12 +231,13 @@ func (b *Builder) finish(slot int, at time.Time) error {
 	return nil
 }
 
-// check verifies a MEP as far as is asked for, and returns which events it has.
+// check verifies a MEP as far as is asked for, and returns which events it has, as the first part tells that was not
+// made here: the others have theirs from such a part.
 func (b *Builder) check(mep uint64, read []byte) (from uint64, events int, err error) {
 	if err := b.verify.check(mep, read, b.f.places); err != nil {
 		return 0, 0, err
 	}
-	first := &b.f.places[0]
+	first := &b.f.places[max(0, slices.IndexFunc(b.f.places, func(p mfpPlace) bool { return !p.Made }))]
 	from, events, err = event.MFPEvents(read[first.Offset : first.Offset+first.Size])
 	if err != nil {
 		return 0, 0, &DataError{
