@@ -33,6 +33,16 @@ func Cut(text string) (at, file string, err error) {
 	return at, file, nil
 }
 
+// Open takes an address apart as Cut does, and reads its secret; nil if it asks for none.
+func Open(text string) (at string, key []byte, err error) {
+	at, file, err := Cut(text)
+	if err != nil || file == "" {
+		return at, nil, err
+	}
+	key, err = Read(file)
+	return at, key, err
+}
+
 // Read reads a secret of Least to Most bytes from a regular file that others of the host cannot read. Ends of lines
 // behind it do not count.
 func Read(name string) ([]byte, error) {

@@ -220,15 +220,9 @@ const (
 
 // Listen opens the server at an address, HOST:PORT or HOST:PORT?secret=FILE.
 func Listen(text string, stats *OutletStats, log *slog.Logger) (*Server, error) {
-	at, file, err := secret.Cut(text)
+	at, key, err := secret.Open(text)
 	if err != nil {
-		return nil, err
-	}
-	var key []byte
-	if file != "" {
-		if key, err = secret.Read(file); err != nil {
-			return nil, fmt.Errorf("the outlet of decisions has no secret: %w", err)
-		}
+		return nil, fmt.Errorf("the outlet of decisions has no secret: %w", err)
 	}
 	lis, err := address.ListenTCP(at)
 	if err != nil {

@@ -25,9 +25,6 @@ var errProof = errors.New("the other end of the outlet of decisions does not pro
 
 // authentic asks a subscriber for a proof, and gives the server's.
 func (s *Server) authentic(conn net.Conn) error {
-	if s.secret == nil {
-		return nil
-	}
 	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })()
 	if err := conn.SetDeadline(time.Now().Add(proofTime)); err != nil {
 		return err

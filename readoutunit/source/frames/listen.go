@@ -35,11 +35,7 @@ func OpenTCP(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	if err := CheckTCP(set.Address); err != nil {
 		return nil, fmt.Errorf("input %s: %w", set.Name, err)
 	}
-	at, file, err := secret.Cut(set.Address)
-	if err != nil || file == "" {
-		return listen(ctx, "tcp", set, nil)
-	}
-	key, err := secret.Read(file)
+	at, key, err := secret.Open(set.Address)
 	if err != nil {
 		return nil, fmt.Errorf("input %s has no secret: %w", set.Name, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"ringlet/internal/secret"
@@ -18,12 +17,6 @@ const (
 	readoutMark = "RLFS" // what begins the text of Ringlet's proof
 	leastNonce  = 16     // the front-end's: the bytes of its option 3
 )
-
-// TCP is the host and the port of a source's address.
-func TCP(text string) string {
-	at, _, _ := strings.Cut(text, "?")
-	return at
-}
 
 // challenge is the answer that asks for a proof, and gives Ringlet's own.
 func challenge(nonce, own []byte) answer {
