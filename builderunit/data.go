@@ -103,8 +103,8 @@ func (b *Builder) lack(ru int, mep uint64, n int) {
 }
 
 // sound checks a whole MEP whose bytes are read at one place, and goes on without the parts that do not fit, as long as
-// that is borne. It returns where the MEP lies then. It ends: check names no part that was made here, and each turn makes
-// one more.
+// that is borne. It returns where the MEP lies then. It ends: check names no part that was made here, and each turn
+// makes one more.
 func (b *Builder) sound(slot int, mep uint64, read []byte) (sound []byte, from uint64, events int, err error) {
 	for {
 		from, events, err = b.check(mep, read)
