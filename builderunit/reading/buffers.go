@@ -123,8 +123,8 @@ func (b *buffers) one(ctx context.Context, name string) error {
 		switch {
 		case errors.Is(err, shmem.ErrEndOfRun):
 			return nil
-		case ctx.Err() != nil:
-			return nil
+		case ctx.Err() != nil: // before its end
+			return context.Cause(ctx)
 		case err != nil:
 			return err
 		}
