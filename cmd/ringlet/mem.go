@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -35,11 +34,23 @@ type memGuest struct {
 	Time  time.Duration `default:"30s" help:"How long it may take in all."`
 }
 
+// bounded says what is wrong with the directory, and bounds what the guest does.
+func (c *memGuest) bounded(ctx context.Context, to streams) (context.Context, context.CancelFunc) {
+	warnOfGroup(to, c.Group)
+	return context.WithTimeoutCause(ctx, c.Time, fmt.Errorf("it took longer than --time %v", c.Time))
+}
+
+func warnOfGroup(to streams, dir string) {
+	if why := mem.Warning(dir); dir != "" && why != "" {
+		fmt.Fprintf(to.err, "ringlet: %s\n", why)
+	}
+}
+
 // as does something as a guest.
-func (c *memGuest) as(ctx context.Context, to io.Writer, task func(context.Context, *mem.Guest) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Time, fmt.Errorf("it took longer than --time %v", c.Time))
+func (c *memGuest) as(ctx context.Context, to streams, task func(context.Context, *mem.Guest) error) error {
+	ctx, cancel := c.bounded(ctx, to)
 	defer cancel()
-	g, err := mem.Enter(ctx, c.Group, to)
+	g, err := mem.Enter(ctx, c.Group, to.out)
 	if err != nil {
 		return err
 	}
@@ -85,6 +96,7 @@ func (c *memDemoCmd) Run(ctx context.Context, to streams) error {
 	if c.Stay && c.Group == "" {
 		return usage(errors.New("--stay needs --group, by which other commands find the owner"))
 	}
+	warnOfGroup(to, c.Group)
 	return mem.Demo{
 		Group:   c.Group,
 		Carrier: c.Carrier,
@@ -98,13 +110,14 @@ type memExportCmd struct {
 	Segment string       `arg:"" help:"Name of the segment."`
 	Size    config.Bytes `default:"64KiB" help:"Of the segment."`
 	Pages   []mem.Pages  `sep:"none" placeholder:"FIRST+COUNT:ALLOWED[:ATTRIBUTE,...]" help:"Pages of 4096 bytes, and what guests may do there: r (read), w (write), l (lock), n (notify); attributes are nwrite, dmove, ordered, combining. Pages that are not named are closed. All are open if not given."`
-	Group   string       `default:"ringlet-mem" placeholder:"DIR" help:"Directory of the group; it is made. Guests on other hosts need a copy."`
+	Group   string       `default:"ringlet-mem" placeholder:"DIR" help:"Directory of the group; it is made. Guests on other hosts need a copy of it as it is after this start."`
 	Carrier string       `default:"quic" help:"As --transport of a run: quic, quic-go, stream, local, auto."`
 	Host    string       `default:"127.0.0.1" help:"Address that guests reach."`
 }
 
 // Run exports.
 func (c *memExportCmd) Run(ctx context.Context, to streams) error {
+	warnOfGroup(to, c.Group)
 	return mem.Serve(ctx, mem.Owner{
 		Group:   c.Group,
 		Name:    c.Segment,
@@ -128,7 +141,7 @@ func (c *memPutCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Put(ctx, c.Segment, c.Offset, data, c.Notify)
 	})
 }
@@ -142,7 +155,7 @@ type memGetCmd struct {
 
 // Run reads.
 func (c *memGetCmd) Run(ctx context.Context, to streams) error {
-	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Get(ctx, c.Segment, c.Offset, c.Count, c.Raw)
 	})
 }
@@ -160,7 +173,7 @@ func (c *memFillCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Fill(ctx, c.Segment, c.Offset, c.Count, data)
 	})
 }
@@ -178,7 +191,7 @@ func (c *memCompareCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Compare(ctx, c.Segment, c.Offset, c.Count, data)
 	})
 }
@@ -191,7 +204,7 @@ type memAddCmd struct {
 
 // Run adds.
 func (c *memAddCmd) Run(ctx context.Context, to streams) error {
-	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Add(ctx, c.Segment, c.Offset, c.Delta)
 	})
 }
@@ -204,7 +217,7 @@ type memLockCmd struct {
 
 // Run locks.
 func (c *memLockCmd) Run(ctx context.Context, to streams) error {
-	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Lock(ctx, c.Segment, c.Offset, c.Hold)
 	})
 }
@@ -217,7 +230,7 @@ type memWatchCmd struct {
 
 // Run watches.
 func (c *memWatchCmd) Run(ctx context.Context, to streams) error {
-	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Watch(ctx, c.Segment, c.Offset, c.Notices)
 	})
 }
@@ -229,7 +242,7 @@ type memTablesCmd struct {
 
 // Run prints both tables.
 func (c *memTablesCmd) Run(ctx context.Context, to streams) error {
-	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error { return g.Tables(ctx, c.Segment) })
+	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error { return g.Tables(ctx, c.Segment) })
 }
 
 type memTraceCmd struct {
@@ -245,7 +258,7 @@ func (c *memTraceCmd) Run(ctx context.Context, to streams) error {
 		return usage(fmt.Errorf("--size %v --writes %d: a datagram holds 1 B to %v, and there is 1 write at least", c.Size,
 			c.Writes, config.Bytes(mem.MaxTraced)))
 	}
-	return c.as(ctx, to.out, func(ctx context.Context, g *mem.Guest) error {
+	return c.as(ctx, to, func(ctx context.Context, g *mem.Guest) error {
 		return g.Trace(ctx, c.Segment, c.Offset, make([]byte, c.Size), c.Writes)
 	})
 }
@@ -270,7 +283,7 @@ func (c *memPacketCmd) Run(ctx context.Context, to streams) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Time, fmt.Errorf("it took longer than --time %v", c.Time))
+	ctx, cancel := c.bounded(ctx, to)
 	defer cancel()
 	p := mem.Packet{
 		Kind:       c.Kind,

@@ -16,6 +16,7 @@ type memDoorCmd struct {
 
 // Run opens doors until a signal comes.
 func (c *memDoorCmd) Run(ctx context.Context, to streams) error {
+	warnOfGroup(to, c.Group)
 	return mem.OpenDoors(ctx, mem.Doors{
 		Group:   c.Group,
 		Name:    c.Name,

@@ -45,28 +45,42 @@ func nameOf(rank int) string {
 	return fmt.Sprintf("guest%d", rank)
 }
 
-// certify makes the authority and the certificates of a group, unless the directory has them.
-func certify(dir string) error {
-	if _, err := certs.Load(dir, ownerName); err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return err
+// certify makes the certificates of a group, and gives the owner's. Its key, and that of the authority, never leave
+// this process: who has a copy of the directory can be a guest, and not the owner. A directory that has the owner's key,
+// as all had once, is used as it is.
+func certify(dir string) (*certs.Identity, error) {
+	if id, err := certs.Load(dir, ownerName); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return id, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+	for _, former := range [...]string{groupFile, "ca.crt", ownerName + ".crt"} {
+		if err := os.Remove(filepath.Join(dir, former)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
 	}
 	ca, err := certs.NewCA(0)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for rank := range guests + 1 {
+	for rank := 1; rank <= guests; rank++ {
 		id, err := ca.Issue(nameOf(rank), nil, certs.RoleNode, 0)
 		if err == nil {
 			err = id.Save(dir)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return ca.Issue(ownerName, nil, certs.RoleNode, 0)
+}
+
+// Warning says what to do about a directory that has the owner's key, as those of former versions; "": it has none.
+func Warning(dir string) string {
+	key := filepath.Join(dir, ownerName+".key")
+	if _, err := os.Lstat(key); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s is the private key of the owner, and whoever has a copy of %s can pose as the owner: delete "+
+		"the file from every copy, start the owner again, and copy its directory again", key, dir)
 }
 
 func (g *group) write(dir string) error {
@@ -140,8 +154,10 @@ func segmentName(rank int, what string) string {
 }
 
 // open makes a place of a rank that is locked. An owner fills in where it is. Trace is told of the stages of writes.
-func open(dir string, g *group, rank int, held *os.File, bind string, trace func(transport.Stage)) (*place, error) {
-	p, cfg, err := prepare(dir, g, rank, held, bind)
+func open(
+	id *certs.Identity, g *group, rank int, held *os.File, bind string, trace func(transport.Stage),
+) (*place, error) {
+	p, cfg, err := prepare(id, g, rank, held, bind)
 	if err == nil {
 		cfg.Trace = trace
 		p.space, err = memory.New(memory.Config{Transport: cfg, Returns: rank == ownerRank})
@@ -153,13 +169,11 @@ func open(dir string, g *group, rank int, held *os.File, bind string, trace func
 }
 
 // prepare makes what an endpoint of the place needs. What there is must be closed, also where it fails.
-func prepare(dir string, g *group, rank int, held *os.File, bind string) (p *place, cfg transport.Config, err error) {
+func prepare(
+	id *certs.Identity, g *group, rank int, held *os.File, bind string,
+) (p *place, cfg transport.Config, err error) {
 	p = &place{group: g, rank: rank, held: held}
 	choice, err := transport.Choose(g.Carrier)
-	if err != nil {
-		return p, cfg, err
-	}
-	id, err := certs.Load(dir, nameOf(rank))
 	if err != nil {
 		return p, cfg, err
 	}

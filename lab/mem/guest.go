@@ -14,6 +14,7 @@ import (
 
 	"ringlet/lab/stages"
 	"ringlet/memory"
+	"ringlet/node/certs"
 )
 
 // Guest is this process as a guest of a group.
@@ -30,8 +31,8 @@ const enterTime = 10 * time.Second
 // Enter takes a free place in the group of a directory, and links to its owner. What the guest does is printed to.
 func Enter(ctx context.Context, dir string, to io.Writer) (*Guest, error) {
 	tracer := stages.New()
-	p, err := take(dir, func(g *group, rank int, held *os.File, bind string) (*place, error) {
-		return open(dir, g, rank, held, bind, tracer.Follow(false))
+	p, err := take(dir, func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error) {
+		return open(id, g, rank, held, bind, tracer.Follow(false))
 	})
 	if err != nil {
 		return nil, err
@@ -47,8 +48,11 @@ func Enter(ctx context.Context, dir string, to io.Writer) (*Guest, error) {
 	}, nil
 }
 
+// placing makes the place of a rank that is locked.
+type placing func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error)
+
 // take makes a place of the first rank that is free.
-func take(dir string, make func(g *group, rank int, held *os.File, bind string) (*place, error)) (*place, error) {
+func take(dir string, make placing) (*place, error) {
 	g, err := readGroup(dir)
 	if err != nil {
 		return nil, err
@@ -62,9 +66,14 @@ func take(dir string, make func(g *group, rank int, held *os.File, bind string) 
 		if err != nil {
 			return nil, err
 		}
-		if held != nil {
-			return make(g, rank, held, bind)
+		if held == nil {
+			continue
 		}
+		id, err := certs.Load(dir, nameOf(rank))
+		if err != nil {
+			return nil, errors.Join(err, held.Close())
+		}
+		return make(id, g, rank, held, bind)
 	}
 	return nil, fmt.Errorf("all %d places for guests of %s are taken on this host: wait for one to end", guests, dir)
 }
@@ -74,7 +83,8 @@ func (p *place) reach(ctx context.Context, dir string, link func(context.Context
 	ctx, cancel := context.WithTimeout(ctx, enterTime)
 	defer cancel()
 	if err := link(ctx, []int{ownerRank}); err != nil {
-		return errors.Join(fmt.Errorf("the owner of %s is not there: %w", dir, err), p.close())
+		return errors.Join(fmt.Errorf("the owner of %s is not there: %w: if it was started again, copy its "+
+			"directory again", dir, err), p.close())
 	}
 	return nil
 }

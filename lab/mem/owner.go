@@ -87,7 +87,7 @@ func Serve(ctx context.Context, o Owner, to io.Writer) error {
 	if o.Size < 1 || o.Size > 1<<40 {
 		return fmt.Errorf("a segment has 1 byte to 1 TiB, and not %d bytes", o.Size)
 	}
-	if err := certify(o.Group); err != nil {
+	if err := os.MkdirAll(o.Group, 0o700); err != nil {
 		return err
 	}
 	held, err := lock(o.Group, ownerRank)
@@ -100,12 +100,16 @@ func Serve(ctx context.Context, o Owner, to io.Writer) error {
 	if _, err := shmem.Sweep(segmentPrefix); err != nil { // of owners that were killed
 		return errors.Join(err, held.Close())
 	}
+	id, err := certify(o.Group)
+	if err != nil {
+		return errors.Join(err, held.Close())
+	}
 	segments, err := o.segments()
 	if err != nil {
 		return errors.Join(err, held.Close())
 	}
 	g := &group{View: uint64(time.Now().UnixMilli()), Carrier: o.Carrier}
-	p, err := open(o.Group, g, ownerRank, held, net.JoinHostPort(o.Host, "0"),
+	p, err := open(id, g, ownerRank, held, net.JoinHostPort(o.Host, "0"),
 		newArrivals(segments[2].Bytes()[boardText:]).follow)
 	if err != nil {
 		return segments.release(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ringlet/memory"
+	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/transport"
 	"ringlet/transport/link"
@@ -88,8 +89,8 @@ const handTime = 2 * time.Second
 // enterHand takes a free place, and links to the owner.
 func enterHand(ctx context.Context, dir string) (*hand, error) {
 	h := &hand{answers: make(chan []byte, 16), completed: make(chan error, 16)}
-	p, err := take(dir, func(g *group, rank int, held *os.File, bind string) (*place, error) {
-		p, cfg, err := prepare(dir, g, rank, held, bind)
+	p, err := take(dir, func(id *certs.Identity, g *group, rank int, held *os.File, bind string) (*place, error) {
+		p, cfg, err := prepare(id, g, rank, held, bind)
 		if err != nil {
 			return nil, errors.Join(err, p.close())
 		}
