@@ -88,12 +88,9 @@ func run(args []string, to streams) int {
 	if err != nil {
 		return complain(to, &exit{exitError, err})
 	}
-	k, err := parser.Parse(args)
-	switch {
-	case left >= 0:
+	k, err := parse(parser, args)
+	if left >= 0 {
 		return left
-	case err == nil:
-		err = twice(k)
 	}
 	if err != nil {
 		return complain(to, &exit{exitUsage, better(err)})

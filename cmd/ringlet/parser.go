@@ -69,26 +69,34 @@ func (helpAll) BeforeReset(ctx *kong.Context, whole *wholeHelp) error {
 	return nil
 }
 
-// twice refuses a flag of a list that is given again: the last would count, and who meant both would not be told. Of
-// other flags the last counts, so that a script can give what differs behind what it always gives.
-func twice(k *kong.Context) error {
+// parse reads a command line. A flag of a list that is given again is refused: the last would count, and who meant both
+// would not be told. Of other flags the last counts, so that a script can give what differs behind what it always gives.
+func parse(parser *kong.Kong, args []string) (*kong.Context, error) {
+	k, err := parser.Parse(args)
+	if err != nil {
+		return k, err
+	}
 	seen := map[*kong.Flag]bool{}
 	for _, at := range k.Path {
 		f := at.Flag
-		if f == nil || at.Resolved || listed[f.Name] == "" || f.IsCumulative() {
+		if f == nil || at.Resolved || listed[f.Name] == "" || f.IsSlice() {
 			continue
 		}
 		if seen[f] {
-			return fmt.Errorf("--%s is given twice, and is one list: put commas between what is in it, as in --%[1]s %s",
-				f.Name, listed[f.Name])
+			return k, fmt.Errorf("--%s is given twice, and is one list: give it once, as in --%[1]s %s", f.Name, listed[f.Name])
 		}
 		seen[f] = true
 	}
-	return nil
+	return k, nil
 }
 
 // listed are the flags whose value may be a list, each with an example.
-var listed = map[string]string{"input": "tcp:127.0.0.1:7000,shm:cam0", "output": "mdf:dir/,buffer:NAME"}
+var listed = map[string]string{
+	"input":           "tcp:127.0.0.1:7000,shm:cam0",
+	"output":          "mdf:dir/,buffer:NAME",
+	"decision-output": "buffer:NAME,tcp:HOST:PORT",
+	"ports":           "n2=50Mbit,n5=100Mbit",
+}
 
 var unknownFlag = regexp.MustCompile(`^unknown flag --([a-z-]+)`)
 

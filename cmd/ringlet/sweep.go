@@ -178,7 +178,7 @@ func parsed(args []string) (in *testbedRunCmd, spec testbed.Spec, err error) {
 	if err != nil {
 		return nil, spec, err
 	}
-	k, err := parser.Parse(args)
+	k, err := parse(parser, args)
 	if err != nil || !strings.HasPrefix(k.Command(), "testbed run") {
 		return nil, spec, err
 	}

@@ -243,7 +243,7 @@ func (c *testbedRunCmd) inner(to streams) (*runFlags, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := parser.Parse(args); err != nil {
+	if _, err := parse(parser, args); err != nil {
 		return nil, nil, usage(better(err))
 	}
 	if err := flags.Complete(); err != nil {

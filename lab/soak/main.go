@@ -68,7 +68,13 @@ func parse() (f flags) {
 	flag.BoolVar(&f.hostile, "hostile", false,
 		"one run on loopback, with front-ends, and strangers who do what they can against it; then its accounts")
 	flag.Var(decimal.Whole[uint64]{To: &f.memory}, "memory", "with -hostile: MiB that a process may have at most")
-	flag.StringVar(&f.attack, "attack", "", "with -hostile: make only attacks with this in their name")
+	flag.Func("attack", "with -hostile: make only attacks with this in their name", func(name string) error {
+		if f.attack != "" {
+			return fmt.Errorf("it is given twice, after %q: give what both names have in common", f.attack)
+		}
+		f.attack = name
+		return nil
+	})
 	flag.Var(decimal.Whole[int]{To: &f.failures}, "failures", "give up after so many failures")
 	flag.Parse()
 	return f
