@@ -58,10 +58,12 @@ func run(args []string, stderr io.Writer, terminal bool) int {
 	if err != nil {
 		panic(err)
 	}
-	_, err = parser.Parse(args)
+	k, err := parser.Parse(args)
 	switch {
 	case left >= 0:
 		return left
+	case err == nil && twice(k) != nil:
+		err = twice(k)
 	case err == nil && (c.PartSize < 1 || c.MaxRecord < 1 || c.MaxRecord > 2047):
 		err = errors.New("--part-size is 1 or above, --max-record 1 to 2047")
 	}
@@ -84,6 +86,22 @@ func run(args []string, stderr io.Writer, terminal bool) int {
 		return 0
 	}
 	return say(stderr, err)
+}
+
+// twice refuses a value that is given again: the last would count, and who meant both would not be told.
+func twice(k *kong.Context) error {
+	seen := map[*kong.Flag]bool{}
+	for _, at := range k.Path {
+		f := at.Flag
+		switch {
+		case f == nil || f.IsBool():
+		case seen[f]:
+			return fmt.Errorf("--%s is given twice: give it once, or convert once for each", f.Name)
+		default:
+			seen[f] = true
+		}
+	}
+	return nil
 }
 
 // wholeNumber reads a number in decimal digits: kong would read 010 as eight.
