@@ -70,7 +70,7 @@ func (helpAll) BeforeReset(ctx *kong.Context, whole *wholeHelp) error {
 }
 
 // parse reads a command line. A flag of a list that is given again is refused: the last would count, and who meant both
-// would not be told. Of other flags the last counts, so that a script can give what differs behind what it always gives.
+// would not be told. Of other flags the last counts: a script can give what differs behind what it always gives.
 func parse(parser *kong.Kong, args []string) (*kong.Context, error) {
 	k, err := parser.Parse(args)
 	if err != nil {

@@ -3,8 +3,8 @@
 // fill, compare, lock, watch, tables.
 //
 // A group is a directory with the certificates of guests and the file group.json, which says where the owner is.
-// Whoever has a copy of the directory is a guest of the group: it has room for eight at a time. The owner's key is in no
-// file.
+// Whoever has a copy of the directory is a guest of the group: it has room for eight at a time. The owner's key is in
+// no file.
 //
 //  1. Serve is the owner. It makes the certificates of the group, and writes group.json when it can be reached.
 //  2. Enter makes this process a guest. Its methods do one thing each, and print what became of it.

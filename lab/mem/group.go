@@ -46,8 +46,8 @@ func nameOf(rank int) string {
 }
 
 // certify makes the certificates of a group, and gives the owner's. Its key, and that of the authority, never leave
-// this process: who has a copy of the directory can be a guest, and not the owner. A directory that has the owner's key,
-// as all had once, is used as it is.
+// this process: who has a copy of the directory can be a guest, and not the owner. A directory with the owner's key, as
+// all had once, is used as it is.
 func certify(dir string) (*certs.Identity, error) {
 	if id, err := certs.Load(dir, ownerName); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return id, err
