@@ -40,6 +40,12 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 		return f, p, err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
+	if f.open { // else it may have both names of a segment
+		err = regular.Alone(data)
+	}
+	if err = errors.Join(err, regular.Alone(index)); err != nil {
+		return f, p, err
+	}
 	st, err := data.Stat()
 	if err != nil {
 		return f, p, err
@@ -129,6 +135,9 @@ func (r *recovery) copyTail(data, tail string, offset int64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
+	if err := regular.Alone(from); err != nil {
+		return err
+	}
 	if _, err = from.Seek(offset, io.SeekStart); err == nil {
 		err = regular.WriteItself(tail+tempSuffix, from, 0o666)
 	}

@@ -60,6 +60,48 @@ func TestNoLinkIsFollowed(t *testing.T) {
 	}
 }
 
+// TestNoOtherNameIsChanged gives a file of somebody else, which looks like one of a segment, a second name in a run. It
+// stays as it was, nothing has its content, and the name is told.
+func TestNoOtherNameIsChanged(t *testing.T) {
+	id := SegmentID{Builder: 0, Number: 1, Format: MDF}
+	data, index := fillSegment(id, testKey, 0, 3)
+	open := id.Name() + OpenSuffix
+	secret := "what nobody else may read or change"
+	for _, k := range []struct {
+		name  string
+		away  []byte
+		files map[string][]byte // besides
+	}{
+		{open, append(append([]byte(nil), data...), secret...), map[string][]byte{id.Index(): index}},
+		{open, []byte(secret), map[string][]byte{id.Index(): index}},
+		{id.Index(), append(append([]byte(nil), index...), secret...), map[string][]byte{open: data}},
+		{id.Index(), []byte(strings.Repeat(secret, 9)), map[string][]byte{open: nil}},
+		{id.Index(), append(append([]byte(nil), index...), secret...), map[string][]byte{id.Name(): data}},
+	} {
+		dir, away := t.TempDir(), filepath.Join(t.TempDir(), "away")
+		putFile(t, filepath.Dir(away), "away", k.away)
+		runDir := openTestRun(t, dir)
+		must.OK(t, os.Link(away, filepath.Join(runDir, k.name)))
+		for name, content := range k.files {
+			putFile(t, runDir, name, content)
+		}
+		found, err := Recover(context.Background(), dir)
+		for i := range found {
+			err = errors.Join(err, found[i].Err)
+		}
+		var names *regular.NamesError
+		if !errors.As(err, &names) || names.Path != filepath.Join(runDir, k.name) {
+			t.Errorf("%s: it says %v", k.name, err)
+		}
+		if left, err := os.ReadFile(away); err != nil || string(left) != string(k.away) {
+			t.Errorf("%s: the file of somebody else has become %q, %v", k.name, left, err)
+		}
+		if tails, _ := filepath.Glob(filepath.Join(runDir, "*"+TailSuffix+"*")); tails != nil {
+			t.Errorf("%s: %v is made", k.name, tails)
+		}
+	}
+}
+
 // TestALinkInPlaceOfARun: a run is not recorded where a link leads to.
 func TestALinkInPlaceOfARun(t *testing.T) {
 	dir, away := t.TempDir(), t.TempDir()

@@ -107,11 +107,34 @@ func WriteItself(path string, data io.Reader, perm fs.FileMode) error {
 	return nil
 }
 
-// TruncateItself cuts a file that OpenItself would open.
+// TruncateItself cuts a file that OpenItself would open, and that has no other name.
 func TruncateItself(path string, size int64) error {
 	f, err := FileItself(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Truncate(size), f.Close())
+	if err = Alone(f); err == nil {
+		err = f.Truncate(size)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// A NamesError is a file that has another name somewhere. Who may write a directory may give any file a name there.
+type NamesError struct{ Path string }
+
+func (e *NamesError) Error() string {
+	return fmt.Sprintf("%s has another name somewhere (a hard link), and what is changed here would be changed there: put a "+
+		"copy in its place", e.Path)
+}
+
+// Alone refuses an open file that has another name: *NamesError.
+func Alone(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: f.Name(), Err: err}
+	}
+	if st.Nlink > 1 {
+		return &NamesError{f.Name()}
+	}
+	return nil
 }
