@@ -10,6 +10,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
+	"ringlet/internal/regular"
 	"ringlet/trigger"
 )
 
@@ -245,9 +246,10 @@ func (d *Drainer) runs() (all []runState) {
 // look looks at all runs of the backlog.
 func (d *Drainer) look() error {
 	dirs, err := recording.Runs(d.c.Dir)
+	var link *regular.LinkError
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the run has not begun
-	} else if err != nil {
+	} else if err != nil && !errors.As(err, &link) { // to that run nobody goes, and no other waits for it
 		return err
 	}
 	d.seen = d.seen[:0]

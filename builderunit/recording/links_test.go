@@ -114,6 +114,15 @@ func TestALinkInPlaceOfARun(t *testing.T) {
 	if made, err := os.ReadDir(away); err != nil || len(made) > 0 {
 		t.Errorf("%v was made where the link leads to, %v", made, err)
 	}
+	_, err = OpenRun(dir, About{Run: 8, Key: testKey, Format: MDF, Packing: 10}, true)
+	must.OK(t, err)
+	if found, err := Recover(context.Background(), dir); err != nil || len(found) != 1 || !errors.As(found[0].Err, &link) {
+		t.Errorf("to recover it is %v, %v", found, err)
+	}
+	_, err = Verify(context.Background(), dir, VerifyOptions{})
+	if !errors.As(err, &link) || link.Path != RunDir(dir, 7) {
+		t.Errorf("to verify it is %v", err)
+	}
 }
 
 // TestMergeAndVerifyFollowNoLink: the data of a segment, its index, and what a merge writes to.

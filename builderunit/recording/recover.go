@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ringlet/internal/regular"
 )
 
 // Found is what Recover found of one segment, or of a manifest, and what it did.
@@ -45,11 +47,14 @@ func (f *Found) String() string {
 // at any point, and several may run at once. The error is that of ctx or of dir; what is wrong with one segment is in
 // its Found.
 func Recover(ctx context.Context, dir string) ([]Found, error) {
+	var all []Found
 	runs, err := Runs(dir)
-	if err != nil {
+	var link *regular.LinkError
+	if errors.As(err, &link) {
+		all = append(all, Found{Dir: dir, Name: filepath.Base(link.Path), Err: link})
+	} else if err != nil {
 		return nil, err
 	}
-	var all []Found
 	for _, runDir := range runs {
 		r := recovery{ctx: ctx, dir: runDir, point: func(string) error { return nil }}
 		err := r.run()

@@ -239,14 +239,17 @@ func anyInUse(runDir string, names []string) bool {
 	})
 }
 
-// Runs are the directories of the runs in dir, in order of number, or dir itself if it is one.
-func Runs(dir string) ([]string, error) {
+// Runs are the directories of the runs in dir, in order of number, or dir itself if it is one. With the error
+// *regular.LinkError, which names a link in the place of a run, there are those of the others.
+func Runs(dir string) (runs []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	var runs []string
 	for _, e := range entries {
+		if _, ok := RunOf(e.Name()); ok && e.Type() == fs.ModeSymlink {
+			err = &regular.LinkError{Path: filepath.Join(dir, e.Name())}
+		}
 		if _, ok := RunOf(e.Name()); ok && e.IsDir() {
 			runs = append(runs, filepath.Join(dir, e.Name()))
 			continue
@@ -264,7 +267,7 @@ func Runs(dir string) ([]string, error) {
 		y, _ := RunOf(b)
 		return int(int64(x) - int64(y))
 	})
-	return runs, nil
+	return runs, err
 }
 
 // LastRun is the highest number of a run in dir; 0 if there is none, or no dir.
