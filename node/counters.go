@@ -73,7 +73,7 @@ type lasting struct {
 
 type nodeCounters struct {
 	*sessionCounters
-	ConnectionsRefused uint64 `help:"connections to the node service closed at once: too many were open"`
+	ConnectionsRefused uint64 `help:"connections to the node service that were closed: too many were open"`
 	GossipRefused      uint64 `help:"packets, connections and announcements of gossip refused, the sum of gossip.*"`
 }
 

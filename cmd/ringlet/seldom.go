@@ -5,8 +5,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"ringlet/internal/guard"
@@ -62,9 +60,4 @@ func (s seldom) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (s seldom) WithGroup(name string) slog.Handler { return seldom{s.Handler.WithGroup(name), s.said} }
 
 // close tells how often something was not told, so that nobody takes three lines for all.
-func (s seldom) close() {
-	rest := s.said.Rest()
-	for _, kind := range slices.Sorted(maps.Keys(rest)) {
-		slog.New(s.Handler).Warn("more lines such as this were not told", "line", kind, "more_such", rest[kind])
-	}
-}
+func (s seldom) close() { s.said.TellRest(slog.New(s.Handler)) }

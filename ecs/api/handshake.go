@@ -40,6 +40,9 @@ type door struct {
 	of *doors
 }
 
+// NetConn is what it wraps, for package guard.
+func (d *door) NetConn() net.Conn { return d.Conn }
+
 func (d *door) Close() error {
 	d.of.open.CompareAndDelete(d.RemoteAddr().String(), d)
 	return d.Conn.Close()

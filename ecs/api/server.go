@@ -156,6 +156,7 @@ func (s *Server) listen(cfg Config) (err error) {
 		ReadHeaderTimeout: handshakeTime,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ConnState:         guard.BetweenRequests,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.room.streams},
 		ErrorLog:          slog.NewLogLogger(&watchedLog{s.log.Handler(), s.audit}, slog.LevelWarn),
 	}
@@ -165,7 +166,7 @@ func (s *Server) listen(cfg Config) (err error) {
 	return nil
 }
 
-// Refused counts the connections that were closed at once since too many were open, by service.
+// Refused counts the connections that were closed since too many were open, by service.
 func (s *Server) Refused() map[string]uint64 {
 	out := map[string]uint64{}
 	for service, lis := range map[string]net.Listener{serviceAPI: s.api, servicePage: s.page} {

@@ -176,19 +176,6 @@ func (c Claim) covers(host string) bool {
 
 // Near says that an address can be reached from its host alone: it is one of loopback, or no address of a network.
 func Near(a net.Addr) bool {
-	host := Host(a)
-	if host == "" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
-}
-
-// Host is the host of an address, without its port and its zone; "" if it has none, as of a Unix-domain socket.
-func Host(a net.Addr) string {
 	at, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		return ""
-	}
-	return at.Addr().Unmap().WithZone("").String()
+	return err != nil || at.Addr().Unmap().IsLoopback()
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestLogTellsSeldom(t *testing.T) {
 			t.Errorf("step %d: %d, %v", i, untold, yes)
 		}
 	}
-	if rest := l.Rest(); len(rest) != 1 || rest["a"] != 1 || len(l.Rest()) != 0 {
+	if rest := l.rest(); len(rest) != 1 || rest["a"] != 1 || len(l.rest()) != 0 {
 		t.Errorf("the rest is %v", rest)
 	}
 }
@@ -64,7 +65,7 @@ func TestLogLosesNoCount(t *testing.T) {
 				}
 			}
 		}
-		for _, rest := range l.Rest() {
+		for _, rest := range l.rest() {
 			untold += rest
 		}
 		if told+untold != n {
@@ -84,18 +85,19 @@ func TestLogLosesNoCount(t *testing.T) {
 func TestGateKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := Gate{Total: rapid.IntRange(0, 12).Draw(t, "total"), PerHost: rapid.IntRange(0, 6).Draw(t, "host")}
-		inside, all := map[netip.Addr]int{}, 0
+		inside, all, places := map[netip.Addr]int{}, 0, map[netip.Addr][]*Place{}
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			host := netip.AddrFrom4([4]byte{127, 0, 0, byte(rapid.IntRange(1, 5).Draw(t, "of"))})
 			if rapid.Bool().Draw(t, "leaves") {
 				if inside[host] > 0 {
-					g.Leave(host)
+					places[host][0].Leave()
+					places[host] = places[host][1:]
 					inside[host]--
 					all--
 				}
 				continue
 			}
-			err := g.Enter(host)
+			p, err := g.Enter(host, nil)
 			room := all < g.Total && inside[host] < g.PerHost
 			var full *fullError
 			if (err == nil) != room || err != nil && !errors.As(err, &full) {
@@ -104,10 +106,66 @@ func TestGateKeepsItsBounds(t *testing.T) {
 			if err == nil {
 				inside[host]++
 				all++
+				places[host] = append(places[host], p)
 			}
 		}
 		if g.present() != all {
 			t.Fatalf("%d inside, want %d", g.present(), all)
+		}
+	})
+}
+
+// TestGateMakesRoom: whoever comes, yields and leaves, one is turned away only where nobody yields who could make room;
+// else the one makes room that came first, of the same host where that has too many.
+func TestGateMakesRoom(t *testing.T) {
+	type one struct {
+		*Place
+		host   netip.Addr
+		yields bool
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		g := Gate{Total: rapid.IntRange(0, 8).Draw(t, "total"), PerHost: rapid.IntRange(0, 4).Draw(t, "host")}
+		var in []*one // as they came
+		for range rapid.IntRange(0, 200).Draw(t, "steps") {
+			if i := rapid.IntRange(0, 20).Draw(t, "who"); i < len(in) {
+				in[i].yields = rapid.Bool().Draw(t, "yields")
+				in[i].Yields(in[i].yields)
+				if rapid.Bool().Draw(t, "leaves") {
+					in[i].Leave()
+					in = slices.Delete(in, i, i+1)
+				}
+				continue
+			}
+			host := netip.Addr{} // has none
+			if n := rapid.IntRange(0, 3).Draw(t, "of"); n > 0 {
+				host = netip.AddrFrom4([4]byte{127, 0, 0, byte(n)})
+			}
+			of := func(o *one) bool { return o.host == host }
+			same := len(slices.DeleteFunc(slices.Clone(in), func(o *one) bool { return !of(o) }))
+			crowded := host.IsValid() && same >= g.PerHost
+			full := crowded || len(in) >= g.Total
+			first := slices.IndexFunc(in, func(o *one) bool { return o.yields && (!crowded || of(o)) })
+			var out *one
+			next := &one{host: host}
+			p, err := g.Enter(host, func() { out = next })
+			if (err != nil) != (full && first < 0) {
+				t.Fatalf("%d inside, %d of %v, %d could make room: %v", len(in), same, host, first, err)
+			}
+			if err != nil {
+				continue
+			}
+			next.Place = p
+			if full {
+				if in[first].Yields(true) {
+					t.Fatalf("the first that yields is still inside")
+				}
+				in[first].Leave() // changes nothing
+				in = slices.Delete(in, first, first+1)
+			}
+			in = append(in, next)
+			if out != nil || g.present() != len(in) {
+				t.Fatalf("%d inside, want %d; the newcomer is out: %v", g.present(), len(in), out != nil)
+			}
 		}
 	})
 }

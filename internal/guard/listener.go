@@ -1,10 +1,11 @@
 package guard
 
 import (
+	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -39,6 +40,12 @@ func ListenWith(lis net.Listener, gate *Gate, log *slog.Logger) *Listener {
 	return &Listener{Listener: lis, gate: gate, log: log}
 }
 
+// tooMany is told of one connection a minute, whatever its host: a flood may come from many.
+const tooMany = "a connection was closed: too many are open"
+
+// errMadeRoom says why a connection was closed that had been let in.
+var errMadeRoom = errors.New("it had not said who it is, or asked nothing, and others came")
+
 // TurnedAway counts the connections that were closed because too many were open. A nil Listener has turned nobody away.
 func (l *Listener) TurnedAway() uint64 {
 	if l == nil {
@@ -55,29 +62,63 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		host := HostOf(c.RemoteAddr())
-		full := l.gate.Enter(host)
+		place, full := l.gate.Enter(host, func() { l.turnAway(c, host, errMadeRoom) })
 		if full == nil {
-			return &counted{Conn: c, leave: sync.OnceFunc(func() { l.gate.Leave(host) })}, nil
+			return &counted{c, place}, nil
 		}
-		_ = c.Close()
-		l.turnedAway.Add(1)
-		l.tell(host, full)
+		l.turnAway(c, host, full)
 	}
 }
 
-func (l *Listener) tell(host netip.Addr, why error) {
-	if untold, yes := l.seldom.Tell(host.String(), time.Now()); yes {
-		l.log.Warn("a connection was closed at once: too many are open", "remote", host, "err", why, "untold", untold)
+// turnAway closes a connection that there is no room for.
+func (l *Listener) turnAway(c net.Conn, host netip.Addr, why error) {
+	_ = c.Close()
+	l.turnedAway.Add(1)
+	if untold, yes := l.seldom.Tell(tooMany, time.Now()); yes {
+		l.log.Warn(tooMany, "remote", host, "err", why, "untold", untold)
 	}
+}
+
+// Close ends the listener, and tells what is untold.
+func (l *Listener) Close() error {
+	l.seldom.TellRest(l.log)
+	return l.Listener.Close()
 }
 
 // counted is a connection that leaves the gate when it is closed.
 type counted struct {
 	net.Conn
-	leave func()
+
+	place *Place
 }
 
 func (c *counted) Close() error {
-	defer c.leave()
+	defer c.place.Leave()
 	return c.Conn.Close()
+}
+
+// Yields is Place.Yields of a connection that a Listener has accepted, also below TLS. Others never yield.
+func Yields(c net.Conn, yes bool) (inside bool) {
+	for {
+		switch in := c.(type) {
+		case *counted:
+			return in.place.Yields(yes)
+		case interface{ NetConn() net.Conn }:
+			c = in.NetConn()
+		default:
+			return true
+		}
+	}
+}
+
+// BetweenRequests is the ConnState of an http.Server behind a Listener: a connection yields while no request of it is
+// under way.
+func BetweenRequests(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew, http.StateIdle:
+		Yields(c, true)
+	case http.StateActive:
+		Yields(c, false)
+	case http.StateHijacked, http.StateClosed: // it stays as it is, or has left
+	}
 }

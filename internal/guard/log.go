@@ -1,6 +1,9 @@
 package guard
 
 import (
+	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -60,8 +63,17 @@ func (l *Log) Tell(kind string, now time.Time) (untold int, yes bool) {
 	return untold, true
 }
 
-// Rest takes out what is still untold, by kind: for the end of whatever was logged.
-func (l *Log) Rest() map[string]int {
+// TellRest tells how much is still untold, a line for each kind: for the end of whatever was logged, so that nobody
+// takes a few lines for all.
+func (l *Log) TellRest(log *slog.Logger) {
+	rest := l.rest()
+	for _, kind := range slices.Sorted(maps.Keys(rest)) {
+		log.Warn("more lines such as this were not told", "line", kind, "more_such", rest[kind])
+	}
+}
+
+// rest takes out what is still untold, by kind.
+func (l *Log) rest() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	rest := map[string]int{}

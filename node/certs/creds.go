@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"ringlet/internal/guard"
 )
 
 // endedError is the error of a connection that was ended because the peer's certificate has.
@@ -61,9 +63,13 @@ func (l lasting) ClientHandshake(
 	return l.mortal(conn, info), info, err
 }
 
-// ServerHandshake is gRPC's.
+// ServerHandshake is gRPC's. Until it is over the peer makes room for others.
 func (l lasting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	guard.Yields(raw, true)
 	conn, info, err := l.TransportCredentials.ServerHandshake(raw)
+	if err == nil {
+		guard.Yields(raw, false)
+	}
 	return l.mortal(conn, info), info, err
 }
 

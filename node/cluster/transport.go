@@ -1,12 +1,13 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -117,16 +118,13 @@ func (r *roads) admit() {
 		select {
 		case conn := <-r.NetTransport.StreamCh():
 			host := guard.HostOf(conn.RemoteAddr())
-			if err := r.gate.Enter(host); err != nil {
-				_ = conn.Close()
-				r.counters.StreamsRefused.Add(1)
-				if untold, yes := r.seldom.Tell("stream", time.Now()); yes {
-					r.log.Warn("a connection of gossip was closed at once: too many are open",
-						"remote", host, "err", err, "untold", untold)
-				}
+			place, err := r.gate.Enter(host, func() { r.turnAway(conn, host, errMadeRoom) })
+			if err != nil {
+				r.turnAway(conn, host, err)
 				continue
 			}
-			s := &stream{Conn: conn, left: maxState, leave: sync.OnceFunc(func() { r.gate.Leave(host) })}
+			place.Yields(true) // an exchange is short: the oldest is a stranger's, where there are many
+			s := &stream{Conn: conn, left: maxState, leave: place.Leave}
 			select {
 			case r.streams <- s:
 			case <-r.stop:
@@ -136,6 +134,18 @@ func (r *roads) admit() {
 		case <-r.stop:
 			return
 		}
+	}
+}
+
+// errMadeRoom says why a connection of gossip was closed that had been let in.
+var errMadeRoom = errors.New("it was the oldest, and others came")
+
+// turnAway closes a connection that there is no room for.
+func (r *roads) turnAway(conn net.Conn, host netip.Addr, why error) {
+	_ = conn.Close()
+	r.counters.StreamsRefused.Add(1)
+	if untold, yes := r.seldom.Tell("stream", time.Now()); yes {
+		r.log.Warn("a connection of gossip was closed: too many are open", "remote", host, "err", why, "untold", untold)
 	}
 }
 

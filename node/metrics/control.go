@@ -27,7 +27,7 @@ var (
 		"Number of the run that is being built; 0 outside of one.")
 	runElapsed = ofControl.add("ringlet_run_elapsed_seconds", gauge, "Time since the run began.")
 	turnedAway = ofControl.add("ringlet_connections_refused_total", counted,
-		"Connections that were closed at once, since too many were open.", "service")
+		"Connections that were closed, since too many were open.", "service")
 	runsEnded        = ofControl.add("ringlet_runs", gauge, "Runs on record, by verdict.", "verdict")
 	eventsBuilt      = ofControl.add("ringlet_events_built_total", counted, "Events built since the run began.")
 	eventsIncomplete = ofControl.add("ringlet_events_incomplete_total", counted,

@@ -39,6 +39,7 @@ func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 		WriteTimeout:      4 * patience, // the answer has to be found first
 		IdleTimeout:       idle,
 		MaxHeaderBytes:    maxHeaders,
+		ConnState:         guard.BetweenRequests,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // of strangers who ask nonsense
 	}
 	gate := &guard.Gate{Total: maxConns, PerHost: maxConns / 2}

@@ -84,12 +84,13 @@ func (d *door) enter(from net.Addr, proved bool) (leave func(), err error) {
 		return func() { d.unproved.Add(-1) }, nil
 	}
 	host := guard.HostOf(from)
-	if err := d.proved.Enter(host); err != nil {
+	place, err := d.proved.Enter(host, nil)
+	if err != nil {
 		tick(&d.count.HandshakesTurnedAway)
 		d.tell("turned away", host, "a handshake was refused", err)
 		return nil, err
 	}
-	return func() { d.proved.Leave(host) }, nil
+	return place.Leave, nil
 }
 
 // failed counts a handshake that came to nothing.
@@ -125,8 +126,4 @@ func (d *door) tell(kind string, host netip.Addr, what string, why error, more .
 }
 
 // close tells how much was not told.
-func (d *door) close() {
-	for kind, n := range d.seldom.Rest() {
-		d.log.Warn("more of what was told of handshakes", "kind", kind, "untold", n)
-	}
-}
+func (d *door) close() { d.seldom.TellRest(d.log.With("of", "handshakes")) }

@@ -261,17 +261,28 @@ func (s *Server) accept() {
 			s.join(conn)
 			continue
 		}
+		guard.Yields(conn, true)
 		s.wg.Go(func() {
-			if err := s.authentic(conn); err != nil {
-				if untold, yes := s.seldom.Tell("stranger", time.Now()); yes {
-					s.log.Warn("who has not the secret is told no decisions", "remote", conn.RemoteAddr(), "err", err, "untold",
-						untold)
-				}
+			err := s.authentic(conn)
+			if !guard.Yields(conn, err != nil) {
+				return // it had to make room, and that was told
+			}
+			if err != nil && s.ctx.Err() == nil {
+				s.tell(slog.LevelWarn, "who has not the secret is told no decisions", "remote", conn.RemoteAddr(), "err", err)
+			}
+			if err != nil {
 				_ = conn.Close()
 				return
 			}
 			s.join(conn)
 		})
+	}
+}
+
+// tell writes to the log, but seldom if the like comes often.
+func (s *Server) tell(level slog.Level, what string, args ...any) {
+	if untold, yes := s.seldom.Tell(what, time.Now()); yes {
+		s.log.Log(s.ctx, level, what, append(args, "untold", untold)...)
 	}
 }
 
@@ -285,7 +296,7 @@ func (s *Server) join(conn net.Conn) {
 	}
 	s.mu.Unlock()
 	s.stats.Joined.Add(1)
-	s.log.Info("decisions are subscribed to", "remote", conn.RemoteAddr())
+	s.tell(slog.LevelInfo, "decisions are subscribed to", "remote", conn.RemoteAddr())
 	s.wg.Go(func() { s.serve(sub) })
 }
 
@@ -337,7 +348,7 @@ func (s *Server) Hand(b []byte) {
 // slow tells that a subscriber is cut off.
 func (s *Server) slow(sub *subscriber, why string) {
 	s.stats.Slow.Add(1)
-	s.log.Warn(why, "remote", sub.conn.RemoteAddr(), "behind", sub.q.waiting())
+	s.tell(slog.LevelWarn, why, "remote", sub.conn.RemoteAddr(), "behind", sub.q.waiting())
 }
 
 // Close ends all connections, once they have what was handed to them, or had time for that.
@@ -353,6 +364,7 @@ func (s *Server) Close() error {
 	s.wg.Wait()
 	over.Stop()
 	s.stop()
+	s.seldom.TellRest(s.log)
 	return err
 }
 

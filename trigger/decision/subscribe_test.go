@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ringlet/internal/secret"
+	"ringlet/testkit/logged"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
 )
@@ -86,6 +87,50 @@ func TestSubscribersProveTheSecret(t *testing.T) {
 	must.OK(t, server.Close())
 	if n := stats.Joined.Load(); n != 1 {
 		t.Errorf("%d have subscribed", n)
+	}
+}
+
+// TestSilentStrangersKeepNoSubscriberOut: more strangers than a host has places say nothing; who has the secret comes in
+// beside them at once, and stays.
+func TestSilentStrangersKeepNoSubscriberOut(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	must.OK(t, os.WriteFile(file, []byte(strings.Repeat("s", 32)), 0o600))
+	var stats OutletStats
+	var log logged.Buffer
+	server, err := Listen("127.0.0.1:0?secret="+file, &stats, slog.New(slog.NewTextHandler(&log, nil)))
+	must.OK(t, err)
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", server.Addr().String())
+		must.OK(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		must.OK(t, conn.SetDeadline(time.Now().Add(patiently.Long)))
+		return conn
+	}
+	strangers := func() {
+		for range 40 {
+			dial()
+		}
+	}
+	strangers()
+	began := time.Now()
+	good := dial()
+	must.OK(t, proves(good, []byte(strings.Repeat("s", 32))))
+	if took := time.Since(began); took >= proofTime {
+		t.Errorf("it took %v, until strangers had no time left", took)
+	}
+	for until := time.Now().Add(patiently.Long); stats.Joined.Load() == 0 && time.Now().Before(until); {
+		time.Sleep(time.Millisecond)
+	}
+	strangers() // who has proven its secret makes no room
+	server.Hand(make([]byte, ResultSize))
+	_, err = io.ReadFull(good, make([]byte, ResultSize))
+	must.OK(t, err)
+	must.OK(t, server.Close())
+	if n := log.Count("a connection was closed: too many are open"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, &log)
+	}
+	if log.Count("more lines such as this were not told") != 1 {
+		t.Errorf("nobody is told how many there were:\n%s", &log)
 	}
 }
 

@@ -139,7 +139,7 @@ func (f *feed) runOnce() (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w: the program could not be started", err)
 	}
-	got, err := f.serve(p, fmt.Sprintf("process %d", cmd.Process.Pid))
+	got, err := f.serve(p, fmt.Sprintf("process %d", cmd.Process.Pid), nil)
 	if err == nil { // it closed its standard output, or the feed is closed
 		unless := f.ctx.Done()
 		if f.isOver() { // it may read its last acknowledgement

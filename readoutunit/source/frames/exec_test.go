@@ -144,7 +144,7 @@ func TestSlowHello(t *testing.T) {
 		f := newFeed(t.Context(), settings(""))
 		ours, theirs := net.Pipe()
 		f.wg.Go(func() {
-			_, err := f.serve(half{ours}, "there")
+			_, err := f.serve(half{ours}, "there", nil)
 			if err == nil || !strings.Contains(err.Error(), "no hello came within 5s") {
 				t.Error(err)
 			}

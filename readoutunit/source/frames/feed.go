@@ -24,8 +24,9 @@ type feed struct {
 	again  time.Duration // first pause before a program is started again
 	yield  time.Duration // how long a newcomer waits for a dead connection
 
-	places places
+	gate   guard.Gate // of connections: who has not said hello makes room
 	seldom guard.Log
+	crowd  guard.Log // of those that were too many
 	said   guard.Log // of a program
 	stats  counters
 	wg     sync.WaitGroup // all goroutines
@@ -55,6 +56,7 @@ func newFeed(ctx context.Context, set live.FeedSettings) *feed {
 	f := &feed{
 		set:    set,
 		store:  newStore(storeSize, maxQueued),
+		gate:   guard.Gate{Total: maxConns, PerHost: maxOfHost},
 		seldom: guard.Log{Burst: guard.Burst},
 		said:   guard.Log{Burst: maxLines},
 		yield:  yieldMost,
@@ -195,6 +197,8 @@ func (f *feed) Stats() live.Stats {
 func (f *feed) Close() error {
 	f.stop()
 	f.wg.Wait()
+	f.seldom.TellRest(f.set.Log)
+	f.crowd.TellRest(f.set.Log)
 	return nil
 }
 
@@ -211,7 +215,11 @@ func (f *feed) fail(err error) {
 
 // tell writes what happened to the front-end to the log, but seldom if the like comes often.
 func (f *feed) tell(level slog.Level, what string, args ...any) {
-	if untold, yes := f.seldom.Tell(what, time.Now()); yes {
+	f.tellIn(&f.seldom, level, what, args...)
+}
+
+func (f *feed) tellIn(seldom *guard.Log, level slog.Level, what string, args ...any) {
+	if untold, yes := seldom.Tell(what, time.Now()); yes {
 		if untold > 0 {
 			args = append(args, "untold", untold)
 		}

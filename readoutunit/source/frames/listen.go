@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ringlet/internal/address"
+	"ringlet/internal/guard"
 	"ringlet/internal/secret"
 	"ringlet/readoutunit/source/live"
 )
@@ -19,6 +20,11 @@ import (
 const (
 	// acceptPause is how long a feed waits when a connection could not be accepted, for want of descriptors say.
 	acceptPause = 100 * time.Millisecond
+	// maxConns is how many connections a feed has at once: one that is attached, and those that say hello or read why
+	// they are refused.
+	maxConns = 16
+	// maxOfHost is how many of them one host has; processes of the feed's own host may have all by a socket's path.
+	maxOfHost = 8
 )
 
 // keepAlive finds a front-end's host that is gone without a word within 11 s. Until then it counts as attached.
@@ -129,22 +135,28 @@ func (f *feed) accept(lis net.Listener) {
 			}
 			continue
 		}
-		where, host := c.RemoteAddr().String(), address.Host(c.RemoteAddr())
-		if host == "" {
+		where, host := c.RemoteAddr().String(), guard.HostOf(c.RemoteAddr())
+		if !host.IsValid() {
 			where = fmt.Sprintf("connection %d", n)
 		}
-		if out := f.places.take(c, host, where); out.c != nil {
-			f.refused(out.where, "others came, and it had not said hello")
-			f.tell(slog.LevelWarn, "a connection is closed, since too many are open", "at", out.where, "most", maxConns,
-				"most of one host", maxOfHost)
-			_ = out.c.Close()
-			if out.c == c {
-				continue
-			}
+		away := func() { f.turnAway(c, where) }
+		place, err := f.gate.Enter(host, away)
+		if err != nil {
+			away()
+			continue
 		}
+		place.Yields(true)
 		f.wg.Go(func() {
-			defer f.places.leave(c)
-			_, _ = f.serve(c.(carrier), where) // told in the log, and counted
+			defer place.Leave()
+			_, _ = f.serve(c.(carrier), where, place) // told in the log, and counted
 		})
 	}
+}
+
+// turnAway closes a connection that there is no room for.
+func (f *feed) turnAway(c net.Conn, where string) {
+	f.refused(where, "others came, and it had not said hello")
+	f.tellIn(&f.crowd, slog.LevelWarn, "a connection is closed, since too many are open", "at", where, "most", maxConns,
+		"most of one host", maxOfHost)
+	_ = c.Close()
 }

@@ -3,8 +3,6 @@ package frames
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -146,54 +144,6 @@ func TestSilentStrangersKeepNobodyOut(t *testing.T) {
 	s, err := frontend.Dial(within(t), "tcp:"+f.Addr(), frontend.StreamSettings{})
 	must.OK(t, err)
 	must.OK(t, s.Leave(within(t)))
-}
-
-// fakeConn is a connection of the tests of places.
-type fakeConn struct{ n int }
-
-func (*fakeConn) Close() error { return nil }
-
-// TestPlaces: the oldest idle one makes room, of the same host where that has too many.
-func TestPlaces(t *testing.T) {
-	var p places
-	conns := make([]io.Closer, 30)
-	for i := range conns {
-		conns[i] = &fakeConn{i}
-	}
-	take := func(i int, host string) int {
-		out := p.take(conns[i], host, fmt.Sprint(i))
-		if out.c == nil {
-			return -1
-		}
-		return out.c.(*fakeConn).n
-	}
-	for i := range maxOfHost {
-		if out := take(i, "a"); out != -1 {
-			t.Fatalf("%d makes room for %d", out, i)
-		}
-	}
-	p.set(conns[0], false)
-	if out := take(8, "a"); out != 1 { // 0 has said hello
-		t.Errorf("%d makes room", out)
-	}
-	for i := 9; i < 17; i++ {
-		if out := take(i, "b"); out != -1 {
-			t.Errorf("%d makes room for %d", out, i)
-		}
-	}
-	if out := take(17, "c"); out != 2 { // the oldest of all
-		t.Errorf("%d makes room", out)
-	}
-	for i := range conns {
-		p.set(conns[i], false)
-	}
-	if out := take(18, "d"); out != 18 {
-		t.Errorf("%d makes room where all have said hello", out)
-	}
-	p.leave(conns[0])
-	if out := take(19, "d"); out != -1 {
-		t.Errorf("%d makes room for one that has a place", out)
-	}
 }
 
 // TestSecretPython: the client in Python proves the secret of RINGLET_SECRET_FILE, and refuses an input that asks for

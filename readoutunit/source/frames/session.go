@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ringlet/event"
+	"ringlet/internal/guard"
 	"ringlet/readoutunit/source/live"
 )
 
@@ -38,6 +39,8 @@ type session struct {
 	feed *feed
 	c    carrier
 	who  string // name of the front-end, and where it is
+
+	place *guard.Place // nil: a program, which has no need of one
 
 	said    []byte // its hello
 	version uint8  // of the format that the front-end speaks; immutable once it is attached
@@ -80,8 +83,9 @@ func newSession(f *feed, c carrier, where string) *session {
 
 // serve does all that a front-end's connection asks for, and closes it. It returns how many fragments came, and why it
 // ended: nil is the front-end's or the feed's own doing.
-func (f *feed) serve(c carrier, where string) (uint64, error) {
+func (f *feed) serve(c carrier, where string, place *guard.Place) (uint64, error) {
 	s := newSession(f, c, where)
+	s.place = place
 	defer func() { _ = c.Close() }()
 	unblock := context.AfterFunc(f.ctx, func() {
 		_ = c.SetWriteDeadline(time.Now().Add(lingerMost))
@@ -106,7 +110,9 @@ func (f *feed) serve(c carrier, where string) (uint64, error) {
 		s.refuse(*refusal)
 		return 0, errors.New(refusal.Sentence)
 	}
-	f.places.set(c, false)
+	if !place.Yields(false) {
+		return 0, nil // it had to make room, and that was told
+	}
 	if refusal := s.takeOver(h); refusal != nil {
 		s.refuse(*refusal)
 		return 0, errors.New(refusal.Sentence)
@@ -247,7 +253,9 @@ func (s *session) detach(why error) {
 // refuse tells the front-end why its connection is closed, and counts it.
 func (s *session) refuse(a answer) {
 	f := s.feed
-	f.places.set(s.c, true)
+	if !s.place.Yields(true) {
+		return // it had to make room, and that was told
+	}
 	f.refused(s.who, a.Sentence)
 	f.tell(slog.LevelWarn, "a front-end is refused", "frontend", s.who, "why", a.Sentence)
 	if f.ctx.Err() != nil {
