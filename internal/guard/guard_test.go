@@ -224,7 +224,7 @@ func TestListenerClosesWhatIsTooMuch(t *testing.T) {
 	}
 	_ = lis.Close()
 	patiently.Receive(t, served)
-	if n := strings.Count(told.String(), "too many are open"); lis.TurnedAway() != 20 || n != 1 {
+	if n := strings.Count(told.String(), "msg=\"a connection was closed"); lis.TurnedAway() != 20 || n != 1 {
 		t.Errorf("%d turned away, told %d times:\n%s", lis.TurnedAway(), n, told.String())
 	}
 }
