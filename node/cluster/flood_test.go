@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"testing"
 	"time"
 
+	"ringlet/internal/guard"
 	"ringlet/testkit/logged"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
@@ -64,6 +66,26 @@ func TestWrongKeyFloodsNoLog(t *testing.T) {
 	}
 	if told := log.Count("Decrypt packet failed"); n0.Counters().WrongKey.Load() < 3 || told != 1 {
 		t.Errorf("%d packets were told %d times:\n%s", n0.Counters().WrongKey.Load(), told, &log)
+	}
+}
+
+// TestJunkFloodsNoLog: lines of memberlist that differ in what a stranger sent are of one kind.
+func TestJunkFloodsNoLog(t *testing.T) {
+	var log logged.Buffer
+	h := gossipHandler{Handler: slog.NewTextHandler(&log, nil), counters: &Counters{}, seldom: &guard.Log{}}
+	for i := range 100 {
+		for _, text := range []string{
+			fmt.Sprintf("[DEBUG] memberlist: Stream connection from=127.0.0.1:%d", i), // not told at all
+			fmt.Sprintf("[ERR] memberlist: discarding stream with unacceptable label \"\\x%02x\": from=127.0.0.1:%d", i, i),
+			fmt.Sprintf("[ERR] memberlist: failed to receive: remote node state is larger than limit (%d) from=[::1]:%d", i, i),
+			fmt.Sprintf("[INFO] memberlist: Marking n%d as failed, suspect timeout reached", i), // what members do
+		} {
+			must.OK(t, h.Handle(t.Context(), slog.NewRecord(time.Unix(0, 0), slog.LevelInfo, text, 0)))
+		}
+	}
+	if label, state, marks := log.Count("unacceptable label"), log.Count("larger than limit"), log.Count("Marking"); label != 1 ||
+		state != 1 || marks != 100 || log.Count("gossip: ") != 102 {
+		t.Errorf("%d labels, %d states, %d members:\n%s", label, state, marks, &log)
 	}
 }
 

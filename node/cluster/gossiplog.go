@@ -28,7 +28,8 @@ func (h gossipHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle gives the line its own level. Membership is a hint, and peers that are busy, shut down or killed make plenty
 // of lines that memberlist calls warnings and errors: they are for those who want to know what happens. Only a wrong
-// key is worth a warning, since nobody else will tell of it; told once in a while, since packets come as they like.
+// key is worth a warning, since nobody else will tell of it. What others send is told once in a while, since it comes
+// as they like.
 func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 	level, text := slog.LevelInfo, r.Message
 	if rest, ok := strings.CutPrefix(text, "["); ok {
@@ -39,22 +40,36 @@ func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 			}
 		}
 	}
-	var more []slog.Attr
+	kind := kindOf(text)
 	if refusedKey(text) {
-		level = slog.LevelWarn
+		level, kind = slog.LevelWarn, "key"
 		h.counters.WrongKey.Add(1)
-		untold, yes := h.seldom.Tell("key", r.Time)
-		if !yes {
-			return nil
-		}
-		more = append(more, slog.Int("untold", untold))
 	}
 	if !h.Handler.Enabled(ctx, level) {
 		return nil
 	}
 	out := slog.NewRecord(r.Time, level, "gossip: "+text, r.PC)
-	out.AddAttrs(more...)
+	if kind != "" {
+		untold, yes := h.seldom.Tell(kind, r.Time)
+		if !yes {
+			return nil
+		}
+		out.AddAttrs(slog.Int("untold", untold))
+	}
 	return h.Handler.Handle(ctx, out)
+}
+
+// kindOf is what lines have in common that tell what somebody sent, who may be a stranger: the words in front of what
+// differs. Lines of the other kinds come of what members do, and have none.
+func kindOf(text string) string {
+	kind, _, sent := strings.Cut(text, " from=")
+	if !sent {
+		return ""
+	}
+	if i := strings.IndexAny(kind, "\"(0123456789"); i >= 0 {
+		kind = kind[:i]
+	}
+	return "sent: " + kind
 }
 
 // refusedKey says whether a line tells of a packet or connection that our key does not open: sealed with another, or
