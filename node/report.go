@@ -2,7 +2,6 @@ package node
 
 import (
 	"cmp"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -263,8 +262,3 @@ func (s *session) timeline(most int) []*nodev1.Step {
 	}
 	return steps
 }
-
-// Tune sets the garbage collector for a node: quic-go makes garbage per datagram, and a collection costs the same
-// however much there is of it. At GOGC=100 the collector took a quarter of a receiving node's time, at 800 a tenth
-// (measured 2026-11-21).
-func Tune() { debug.SetGCPercent(800) }
