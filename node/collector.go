@@ -25,8 +25,9 @@ func Tune() {
 
 // tune looks after each collection at what lives. set is the percentage that holds.
 func tune(set int) {
-	type collected struct{ self *collected } // a pointer, so that the runtime gives it memory of its own
-	runtime.SetFinalizer(&collected{}, func(*collected) {
+	// Nobody holds it, so its finalizer runs after the next collection. It is a pointer, since small things without one
+	// share memory, and may never be collected.
+	runtime.SetFinalizer(new(*byte), func(**byte) {
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
 		next := percentFor(live[0].Value.Uint64())

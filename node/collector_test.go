@@ -1,9 +1,17 @@
 package node
 
-import "testing"
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
 
-// TestGarbageHasABound: the percentage is that of a small node until garbage would have more than it may, and never less
-// than the runtime's own.
+	"ringlet/testkit/patiently"
+)
+
+// TestGarbageHasABound: the percentage is that of a small node until garbage would have more than it may, and never
+// less than the runtime's own.
 func TestGarbageHasABound(t *testing.T) {
 	for live, want := range map[uint64]int{
 		0:         collectAt,
@@ -21,4 +29,26 @@ func TestGarbageHasABound(t *testing.T) {
 			t.Errorf("%d bytes have %d of garbage", live, garbage)
 		}
 	}
+}
+
+// TestCollectorFollowsWhatLives: the percentage goes down with what lives, and up again without it.
+func TestCollectorFollowsWhatLives(t *testing.T) {
+	before := debug.SetGCPercent(collectAt)
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	Tune()
+	settles := func(want int) {
+		t.Helper()
+		got := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		for until := time.Now().Add(patiently.Long); time.Now().Before(until); time.Sleep(time.Millisecond) {
+			runtime.GC()
+			if metrics.Read(got); got[0].Value.Uint64() == uint64(want) {
+				return
+			}
+		}
+		t.Errorf("%d %%, want %d", got[0].Value.Uint64(), want)
+	}
+	lives := make([]byte, 48<<20)
+	settles(collectAt / 2)
+	runtime.KeepAlive(lives)
+	settles(collectAt)
 }

@@ -90,8 +90,8 @@ func TestSubscribersProveTheSecret(t *testing.T) {
 	}
 }
 
-// TestSilentStrangersKeepNoSubscriberOut: more strangers than a host has places say nothing; who has the secret comes in
-// beside them at once, and stays.
+// TestSilentStrangersKeepNoSubscriberOut: more strangers than a host has places say nothing; who has the secret comes
+// in beside them at once, and stays.
 func TestSilentStrangersKeepNoSubscriberOut(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	must.OK(t, os.WriteFile(file, []byte(strings.Repeat("s", 32)), 0o600))
