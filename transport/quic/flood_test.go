@@ -128,7 +128,7 @@ func TestOneHostTakesNotAllPlaces(t *testing.T) {
 	}
 	d.close()
 	n := strings.Count(log.String(), "\n")
-	if d.count.HandshakesTurnedAway != 1000 || n > 12 || !strings.Contains(log.String(), "untold=992") {
+	if d.count.HandshakesTurnedAway != 1000 || n > 12 || !strings.Contains(log.String(), "more_such=992") {
 		t.Errorf("%d turned away, %d lines:\n%s", d.count.HandshakesTurnedAway, n, log)
 	}
 }
