@@ -96,6 +96,12 @@ func (s *Segments) direct(p []byte) error {
 	if err := s.writeOut(false); err != nil {
 		return err
 	}
+	s.io.Lock()
+	err := s.seg.unharmed(s.cur.at)
+	s.io.Unlock()
+	if err != nil {
+		return s.out.fail("write", err)
+	}
 	from := time.Now()
 	n, err := s.seg.data.WriteAt(p, s.cur.at)
 	s.count.wrote(n, from)

@@ -35,6 +35,20 @@ func (e *SinkError) Error() string {
 // Unwrap gives the cause.
 func (e *SinkError) Unwrap() error { return e.Cause }
 
+// A changedError says that another program has changed a file while it was written.
+type changedError struct {
+	Written, There int64 // bytes
+	Gone           bool  // its name is that of another file now, or of none
+}
+
+func (e *changedError) Error() string {
+	what := fmt.Sprintf("another program has changed it to %d bytes, and %d were written", e.There, e.Written)
+	if e.Gone {
+		what = fmt.Sprintf("another program has removed or replaced it after %d bytes were written", e.Written)
+	}
+	return what + ": keep that program away from this directory, and record the run again"
+}
+
 // failed is the *SinkError of what was being done: none if err is none, and one that is there already as it is.
 func failed(path, op string, err error) error {
 	var known *SinkError

@@ -23,6 +23,7 @@ type storage interface {
 	io.WriterAt
 	Truncate(size int64) error
 	Sync() error // data and size, not times
+	Look(at *unix.Stat_t) error
 	Close() error
 }
 
@@ -33,6 +34,15 @@ type file struct{ *os.File }
 func (f file) Sync() error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// Look is fstat.
+func (f file) Look(at *unix.Stat_t) error {
+	for {
+		if err := unix.Fstat(int(f.Fd()), at); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
@@ -63,6 +73,7 @@ type segment struct {
 	about    recording.Segment // of the MEPs that have an entry
 	indexEnd int64             // of the last whole entry
 	dataEnd  int64             // up to which all data were written
+	seen     unix.Stat_t       // scratch
 
 	kept atomic.Int64 // end of the last MEP that has an entry
 
@@ -146,6 +157,9 @@ func (s *Segments) createData(id recording.SegmentID, index *os.File) (*segment,
 // put writes data, then the entries that become true with them. What it could write before an error counts. The data of
 // an entry may have been written before it; where they were not, it is not.
 func (g *segment) put(at int64, data, entries []byte, count *counters) error {
+	if err := g.unharmed(g.dataEnd); err != nil {
+		return err
+	}
 	from := time.Now()
 	n, err := g.data.WriteAt(data, at)
 	count.wrote(n, from)
@@ -159,6 +173,36 @@ func (g *segment) put(at int64, data, entries []byte, count *counters) error {
 	whole := n / recording.EntryBytes * recording.EntryBytes
 	g.tally(entries[:whole], count)
 	return cmp.Or(err, failed(g.indexPath, "write", indexErr))
+}
+
+// unharmed says that the file still has its name and so many bytes: else what is written behind them would hide that
+// another program has cut it. The caller holds io.
+func (g *segment) unharmed(written int64) error {
+	err := g.data.Look(&g.seen)
+	if err == nil && (g.seen.Nlink == 0 || g.seen.Size < written) {
+		err = &changedError{Written: written, There: g.seen.Size, Gone: g.seen.Nlink == 0}
+	}
+	if err = failed(g.path, "write", err); err != nil {
+		g.syncing.Lock()
+		defer g.syncing.Unlock()
+		g.broken = cmp.Or(g.broken, err)
+	}
+	return err
+}
+
+// published says that the name is still that of the file, and that it has the bytes that were written and no more.
+func (g *segment) published() error {
+	var by, at unix.Stat_t
+	err := unix.Lstat(g.path, &at)
+	gone := errors.Is(err, fs.ErrNotExist)
+	if err == nil || gone {
+		err = g.data.Look(&by)
+	}
+	gone = gone || by.Dev != at.Dev || by.Ino != at.Ino
+	if err == nil && (gone || by.Size != g.dataEnd) {
+		err = &changedError{Written: g.dataEnd, There: by.Size, Gone: gone}
+	}
+	return failed(g.path, "close", err)
 }
 
 // reach notes that n bytes of data were written at an offset.
@@ -253,6 +297,9 @@ func (s *Segments) finish(g *segment) (err error) {
 	if err := g.sync(&s.count); err != nil {
 		return err
 	}
+	if err := g.published(); err != nil {
+		return err
+	}
 	name := filepath.Join(s.c.Dir, g.id.Name())
 	if err := recording.RenameNew(g.path, name); err != nil {
 		return failed(g.path, "rename it to "+g.id.Name(), err)
@@ -332,13 +379,18 @@ func (g *segment) salvage(b *block, count *counters) {
 // cut cuts a segment back to its last whole MEP and closes it. One without any is removed: it holds nothing that was
 // ever acknowledged.
 func (s *Segments) cut(g *segment) error {
+	kept := g.kept.Load()
 	g.syncing.Lock()
-	kept, broken, closed := g.kept.Load(), g.broken, g.closed
+	closed := g.closed
 	g.syncing.Unlock()
 	if closed {
 		return nil
 	}
-	if broken == nil && kept > 0 {
+	_ = g.unharmed(kept) // it is broken then
+	g.syncing.Lock()
+	broken := g.broken
+	g.syncing.Unlock()
+	if g.dataEnd = kept; broken == nil && kept > 0 {
 		if err := errors.Join(g.data.Truncate(kept), g.index.Truncate(g.indexEnd)); err != nil {
 			broken = fmt.Errorf("it cannot be cut back to its last whole MEP, 'ringlet recover' will: %w", err)
 		}
