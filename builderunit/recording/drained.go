@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -112,12 +111,14 @@ type Ledger struct {
 	total    Decided
 	builders map[int]drainedSum // by index
 	manifest *Manifest
+	lines    int64    // that are read
 	last     int64    // where the last whole line begins,
 	end      int64    // and where the next one will
 	room     int64    // as far as the disk has room reserved
 	aside    string   // file with what Open has cut off; empty: nothing
 	f        *os.File // with its lock; nil: it is only read
 	fsync    func(*os.File) error
+	maxLine  int // bytes; tests make it small
 }
 
 // drainedSum is the drained segments of a builder unit.
@@ -134,6 +135,7 @@ func NewLedger(runDir string, m *Manifest) *Ledger {
 		segments: map[string]Drained{},
 		builders: map[int]drainedSum{},
 		fsync:    (*os.File).Sync,
+		maxLine:  maxLine,
 	}
 }
 
@@ -170,13 +172,13 @@ func (l *Ledger) goesOn(f io.ReaderAt) bool {
 func (l *Ledger) forget() {
 	clear(l.segments)
 	clear(l.builders)
-	l.to, l.total, l.last, l.end = nil, Decided{}, 0, 0
+	l.to, l.total, l.lines, l.last, l.end = nil, Decided{}, 0, 0, 0
 }
 
 // read takes the whole lines from the end on.
 func (l *Ledger) read(r *bufio.Reader) error {
 	for {
-		line, err := r.ReadBytes('\n')
+		line, err := l.line(r)
 		if errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
@@ -190,24 +192,9 @@ func (l *Ledger) read(r *bufio.Reader) error {
 			return fmt.Errorf("%s is damaged at byte %d: %w: nothing is removed, and nothing drained, until it is put right",
 				l.path(), l.end, err)
 		}
+		l.lines++
 		l.last, l.end = l.end, next
 	}
-}
-
-// sumDigits is how many digits stand before a line.
-const sumDigits = 8
-
-// textOf is the JSON of a line, which its checksum proves.
-func textOf(line []byte) ([]byte, error) {
-	if len(line) <= sumDigits || line[sumDigits] != ' ' {
-		return nil, errors.New("a line has no checksum")
-	}
-	said, err := strconv.ParseUint(string(line[:sumDigits]), 16, 32)
-	text := line[sumDigits+1:]
-	if err != nil || uint32(said) != crc32c.Sum(text) {
-		return nil, errors.New("the checksum of a line is wrong")
-	}
-	return text, nil
 }
 
 // take takes the line that ends before next.
@@ -384,6 +371,9 @@ func (l *Ledger) append(of any) error {
 		return err
 	}
 	line := fmt.Appendf(nil, "%08x %s\n", crc32c.Sum(text), text)
+	if len(line) > l.maxLine {
+		return &lineError{Path: l.path(), Line: l.lines + 1, Most: l.maxLine}
+	}
 	if l.end+ledgerRoom/2 > l.room && reserve(l.f, l.end) == nil { // or else the line may find room all the same
 		l.room = l.end + ledgerRoom
 	}
@@ -394,6 +384,7 @@ func (l *Ledger) append(of any) error {
 	if err := l.take(line[:len(line)-1], next); err != nil {
 		return err
 	}
+	l.lines++
 	l.last, l.end = l.end, next
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"ringlet/testkit/must"
@@ -140,4 +141,36 @@ func TestAnEmptyLedgerIsNoDrain(t *testing.T) {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Error("something is left:", err)
 	}
+}
+
+// TestALineOfALedgerHasABound holds that no line makes a reader take more memory than the bound, and that nothing
+// longer is written.
+func TestALineOfALedgerHasABound(t *testing.T) {
+	r, l := liveRun(t)
+	must.OK(t, lineOf(l, 1))
+	l.maxLine = 100
+	var long *lineError
+	if err := lineOf(l, 2); !errors.As(err, &long) || long.Line != 3 {
+		t.Errorf("a line beyond the bound is written: %v", err)
+	}
+	end := l.end
+	for _, tail := range []string{"\n", ""} {
+		must.OK(t, os.WriteFile(l.path()+".new", append(readAll(t, l.path())[:end:end],
+			strings.Repeat("x", 200<<10)+tail...), 0o600))
+		must.OK(t, os.Rename(l.path()+".new", l.path()))
+		reader := NewLedger(r.dir, r.m)
+		reader.maxLine = 100 << 10
+		err := reader.Look()
+		if !errors.As(err, &long) || long.Path != l.path() || long.Line != 3 || !strings.Contains(err.Error(),
+			"line 3 is longer than 102400 bytes") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func readAll(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	must.OK(t, err)
+	return b
 }
