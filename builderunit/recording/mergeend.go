@@ -99,7 +99,7 @@ func (m *merge) remove() error {
 	if err != nil {
 		return err
 	}
-	ours := []string{filepath.Base(tempPath(m.dir)), LockName, ManifestName}
+	ours := []string{filepath.Base(tempPath(m.dir)), RoomName, LockName, ManifestName}
 	if st, err := os.Lstat(filepath.Join(m.dir, drainedName)); err == nil && st.Size() == 0 { // nothing was drained
 		ours = append([]string{drainedName}, ours...)
 	}

@@ -11,6 +11,7 @@ import (
 const (
 	ManifestName = "run.json"
 	LockName     = "run.lock"
+	RoomName     = "run.room" // keeps room on the disk for the manifest until that has the verdict
 	IndexSuffix  = ".idx"
 	OpenSuffix   = ".open" // of a segment that is being written, or that a killed process left
 	TailSuffix   = ".tail" // of bytes that Recover found behind the last whole MEP

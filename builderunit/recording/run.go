@@ -106,7 +106,10 @@ func openLocked(dir, runDir string, about About, overwrite bool) error {
 			}
 		}
 	}
-	return store(runDir, newManifest(about))
+	if err := store(runDir, newManifest(about)); err != nil {
+		return err
+	}
+	return keepRoom(runDir, len(about.Configuration))
 }
 
 // making is in the name of the directory of a run that is being made, before the identifier of its manifest.
@@ -125,7 +128,7 @@ func beginRun(dir, runDir string, about About) (err error) {
 			removeUnmade(temp)
 		}
 	}()
-	if err := store(temp, m); err != nil {
+	if err := errors.Join(store(temp, m), keepRoom(temp, len(about.Configuration))); err != nil {
 		return err
 	}
 	if err := os.Rename(temp, runDir); err != nil {
@@ -158,7 +161,7 @@ func removeStale(dir string) {
 
 // removeUnmade takes a directory away that was never given the name of a run.
 func removeUnmade(temp string) {
-	for _, name := range []string{tempPath(temp), manifestPath(temp), temp} {
+	for _, name := range []string{tempPath(temp), roomPath(temp), manifestPath(temp), temp} {
 		_ = os.Remove(name) // what cannot be removed does no harm
 	}
 }

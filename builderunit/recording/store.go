@@ -144,7 +144,20 @@ func store(runDir string, m *Manifest) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(manifestPath(runDir), append(data, '\n'))
+	data = append(data, '\n')
+	err = replaceFile(manifestPath(runDir), data)
+	if full(err) {
+		err = useRoom(runDir, data, err)
+	}
+	switch {
+	case err != nil:
+		return err
+	case m.Verdict != nil:
+		return removeFile(roomPath(runDir))
+	case exists(roomPath(runDir)):
+		_ = keepRoom(runDir, len(data)) // the next time it may find room all the same
+	}
+	return nil
 }
 
 // tempSuffix is put behind the name of a file that is not whole yet, by the only process that makes it.

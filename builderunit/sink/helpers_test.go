@@ -190,7 +190,7 @@ func (r *testRun) readBack(t must.TB, may ...string) map[mepAt][]byte {
 	m, err := recording.Load(r.runDir)
 	must.OK(t, err)
 	all := map[mepAt][]byte{}
-	known := slices.Concat(may, []string{recording.ManifestName, recording.LockName})
+	known := slices.Concat(may, []string{recording.ManifestName, recording.LockName, recording.RoomName})
 	for _, b := range m.Builders {
 		for _, s := range b.Segments {
 			id, _, _ := recording.ParseSegment(s.Name)

@@ -253,7 +253,8 @@ func (r *Run) conclude(ctx context.Context, out *recorded, report *Report) {
 			err = d.by.conclude(ctx, d.cfg, q)
 		}
 		if err != nil {
-			r.log.Error("the end of the run is not in its manifest", "host", d.host, "path", d.path,
+			r.log.Error("the manifest of the run lacks its verdict: make room on that disk, or mend it; a run control "+
+				"writes the verdict then, and after 'ringlet run' the report alone has it", "host", d.host, "path", d.path,
 				"err", status.Convert(err).Message())
 			out.untold(d)
 		}

@@ -1,0 +1,75 @@
+package recording
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/internal/regular"
+)
+
+// A disk that a run has filled has no room for a manifest that says so. So room for it is reserved when the directory
+// of the run is made, as a file beside the manifest, which takes its place when nothing else has room.
+
+// manifestRoom is how many bytes are reserved beyond those that a manifest has: a verdict has some 10 KiB, and a
+// segment 300 bytes.
+const manifestRoom = 256 << 10
+
+func roomPath(runDir string) string { return filepath.Join(runDir, RoomName) }
+
+// keepRoom reserves room for a manifest that has so many bytes so far, or less where the disk has less. Where much of it
+// is reserved already it does nothing.
+func keepRoom(runDir string, bytes int) (err error) {
+	f, err := regular.FileItself(roomPath(runDir), os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	st, err := f.Stat()
+	if err != nil || st.Size() >= int64(bytes)+manifestRoom/2 {
+		return err
+	}
+	for more := int64(manifestRoom); more > 0; more -= manifestRoom / 16 {
+		err = unix.Fallocate(int(f.Fd()), 0, 0, int64(bytes)+more)
+		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) { // this file system reserves what is written
+			_, err = f.WriteAt(make([]byte, int64(bytes)+more), 0)
+			err = errors.Join(err, f.Sync())
+		}
+		if !full(err) {
+			break
+		}
+	}
+	return err
+}
+
+// useRoom puts a manifest into the room that was reserved, and that into the place of the manifest, which is there
+// whole at any moment. Where there is too little room the error is the one that there was before.
+func useRoom(runDir string, manifest []byte, before error) error {
+	f, err := regular.FileItself(roomPath(runDir), os.O_WRONLY, 0)
+	if err != nil {
+		return before
+	}
+	st, err := f.Stat()
+	if err == nil && st.Size() < int64(len(manifest)) {
+		err = before
+	}
+	if err == nil {
+		_, err = f.WriteAt(manifest, 0)
+	}
+	if err == nil {
+		err = f.Truncate(int64(len(manifest)))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return before
+	}
+	if err := os.Rename(roomPath(runDir), manifestPath(runDir)); err != nil {
+		return err
+	}
+	_ = keepRoom(runDir, len(manifest)) // what the old one had is free, if nobody else has taken it
+	return SyncDir(runDir)
+}

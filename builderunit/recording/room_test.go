@@ -1,0 +1,75 @@
+package recording
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ringlet/testkit/must"
+)
+
+// TestAFullDiskTakesTheVerdict holds that a manifest takes what is known of a run when a disk has room for nothing
+// else, several times, and gives the room back with the verdict.
+func TestAFullDiskTakesTheVerdict(t *testing.T) {
+	disk := smallDisk(t, 2<<20)
+	runDir := openTestRun(t, disk)
+	fill(t, filepath.Join(disk, "others"))
+	if err := replaceFile(filepath.Join(runDir, "x"), make([]byte, 5000)); !full(err) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	for i := range 6 {
+		must.OK(t, Update(runDir, func(m *Manifest) error {
+			m.Builder(i).Host = strings.Repeat("h", 4000)
+			return nil
+		}))
+		fill(t, filepath.Join(disk, "more"))
+	}
+	must.OK(t, Update(runDir, func(m *Manifest) error {
+		m.Verdict = &Verdict{Verdict: "INCOMPLETE", Why: strings.Repeat("y", 50_000)}
+		return nil
+	}))
+	m, err := Load(runDir)
+	must.OK(t, err)
+	if m.Verdict == nil || m.Verdict.Verdict != "INCOMPLETE" || len(m.Builders) != 6 {
+		t.Errorf("%+v", m.Verdict)
+	}
+	if exists(roomPath(runDir)) || exists(tempPath(runDir)) {
+		t.Error("room is kept for a run that has its verdict")
+	}
+}
+
+// fill writes a file until the disk is full.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	must.OK(t, err)
+	defer func() { must.OK(t, f.Close()) }()
+	for range 4 << 10 { // of KiB, twice what the disk has
+		if _, err := f.Write(make([]byte, 1<<10)); err != nil {
+			if !full(err) {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatal("the disk does not become full")
+}
+
+// TestRoomGrowsWithTheManifest holds that there is always room for a verdict beyond what the manifest has.
+func TestRoomGrowsWithTheManifest(t *testing.T) {
+	runDir := openTestRun(t, t.TempDir())
+	must.OK(t, Update(runDir, func(m *Manifest) error {
+		m.Configuration = strings.Repeat("c", 2*manifestRoom)
+		return nil
+	}))
+	var st unix.Stat_t
+	must.OK(t, unix.Stat(roomPath(runDir), &st))
+	if st.Size < 3*manifestRoom || st.Blocks*512 < st.Size {
+		t.Errorf("%d bytes of room, %d reserved", st.Size, st.Blocks*512)
+	}
+	must.OK(t, os.Remove(roomPath(runDir))) // somebody has: it is not missed
+	must.OK(t, Update(runDir, func(m *Manifest) error { m.Packing = 1; return nil }))
+}
