@@ -29,6 +29,9 @@ const (
 	DamagedData ProblemKind = "damaged data"
 	// WrongContent: the bytes are those that were written, but are not what they should be.
 	WrongContent ProblemKind = "wrong content"
+	// MissingFragments: the bytes are those that were written, fragments are missing in them, and the verdict does not say
+	// so.
+	MissingFragments ProblemKind = "missing fragments"
 	// Stray: the file belongs to another run.
 	Stray ProblemKind = "file of another run"
 	// Unreadable: the system refuses to read the file.

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+
+	"ringlet/internal/wording"
 )
 
 // VerifyOptions say how much Verify looks at.
@@ -21,9 +24,47 @@ type VerifyOptions struct {
 
 // Content knows what the bytes of a run's MEPs should be.
 type Content interface {
-	// Check says what is wrong with the bytes of a MEP that are sound by their format. Several goroutines call it.
+	// Check says what is wrong with the bytes of a MEP that are sound by their format: a *MissingError where fragments are
+	// missing and all others are right. Several goroutines call it.
 	Check(f Format, e *Entry, data []byte) error
 	Close() error
+}
+
+// A MissingError says that a MEP was built with missing fragments.
+type MissingError struct {
+	Sources   []uint16 // in order, each once
+	Fragments uint64
+}
+
+// Add adds missing fragments of a source.
+func (e *MissingError) Add(source uint16, fragments int) {
+	e.Fragments += uint64(fragments)
+	if at, known := slices.BinarySearch(e.Sources, source); !known {
+		e.Sources = slices.Insert(e.Sources, at, source)
+	}
+}
+
+func (e *MissingError) Error() string {
+	sources := wording.Span("source", uint64(e.Sources[0]), uint64(e.Sources[len(e.Sources)-1]))
+	if n := len(e.Sources); int(e.Sources[n-1]-e.Sources[0]) != n-1 {
+		sources = fmt.Sprintf("%d of %s", n, sources)
+	}
+	return fmt.Sprintf("%d fragments of %s are missing", e.Fragments, sources)
+}
+
+// names says that the verdict names all sources as missing in a MEP.
+func (v *Verdict) names(mep uint64, sources []uint16) bool {
+	if v == nil {
+		return false
+	}
+	for _, s := range sources {
+		if !slices.ContainsFunc(v.Lacking, func(l Lacking) bool {
+			return l.FirstMEP <= mep && mep <= l.LastMEP && l.FirstSource <= int(s) && int(s) <= l.LastSource
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // Verification is what Verify found.
@@ -45,6 +86,8 @@ type RunVerification struct {
 	// MEPs and EventsFound are those found sound, each once.
 	MEPs        uint64 `json:"meps"`
 	EventsFound uint64 `json:"events"`
+	// MissingFragments is how many fragments are missing in events that are here, as the verdict says.
+	MissingFragments uint64 `json:"missing_fragments,omitempty"`
 	// Triggered and Claimed are the verdict's: events triggered in all, and events in this directory.
 	Triggered uint64 `json:"events_triggered"`
 	Claimed   uint64 `json:"events_claimed"`
@@ -132,9 +175,11 @@ func verifyRun(ctx context.Context, path string, o VerifyOptions) (r *RunVerific
 			r.Compared = true
 			defer func() { err = errors.Join(err, content.Close()) }()
 		}
-		if r.sound, err = readData(ctx, c, content, o); err != nil {
+		d, err := readData(ctx, c, content, o)
+		if err != nil {
 			return nil, err
 		}
+		r.sound, r.MissingFragments = d.sound, d.missing
 	}
 	r.account()
 	return r, nil

@@ -45,13 +45,15 @@ type dataReader struct {
 	progress func(done, total int64)
 	total    int64
 
-	mu    sync.Mutex
-	sound *Set
-	done  int64
+	mu      sync.Mutex
+	sound   *Set
+	missing uint64 // fragments that the verdict names
+	done    int64
 }
 
-// readData reads the data of all segments, adds what is wrong to the problems of c, and gives the set of sound MEPs.
-func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions) (*Set, error) {
+// readData reads the data of all segments, adds what is wrong to the problems of c, and gives what is
+// sound.
+func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions) (*dataReader, error) {
 	d := &dataReader{c: c, content: content, sound: c.Manifest.newSet()}
 	if c.gone != nil {
 		d.sound.Union(c.gone) // they were sound when they were drained
@@ -84,7 +86,7 @@ func readData(ctx context.Context, c *Contents, content Content, o VerifyOptions
 		}
 		p.s.Problems.More += p.problems.More
 	}
-	return d.sound, err
+	return d, err
 }
 
 // read goes through a piece.
@@ -197,11 +199,26 @@ func (d *dataReader) entry(ctx context.Context, p *piece, w *summed, e *Entry) (
 	if d.content == nil {
 		return true, nil
 	}
-	if err := d.content.Check(p.s.ID.Format, e, data); err != nil {
-		p.problems.add(WrongContent, p.s.Name, e.events(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
-		return false, nil
+	return d.compare(p, e, data), nil
+}
+
+// compare holds a MEP against what it should be. One of which fragments are missing is as it was built.
+func (d *dataReader) compare(p *piece, e *Entry, data []byte) (sound bool) {
+	err := d.content.Check(p.s.ID.Format, e, data)
+	missing, kind := (*MissingError)(nil), WrongContent
+	if errors.As(err, &missing) {
+		kind = MissingFragments
 	}
-	return true, nil
+	switch {
+	case err == nil:
+	case missing != nil && d.c.Manifest.Verdict.names(e.MEP, missing.Sources):
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.missing += missing.Fragments
+	default:
+		p.problems.add(kind, p.s.Name, e.events(), "MEP %d at offset %d: %v", e.MEP, e.Offset, err)
+	}
+	return err == nil || missing != nil
 }
 
 // summed reads a file of data from front to back, with its running CRC.

@@ -51,6 +51,9 @@ func (r *RunVerification) say(b *strings.Builder) {
 		fmt.Fprintf(b, "  lost: %s that the verdict says are here and that no sound file has%s\n", events(r.Lost.Events),
 			r.Lost.list())
 	}
+	if r.MissingFragments > 0 {
+		fmt.Fprintf(b, "  %d fragments are missing in events that are here, as the verdict says\n", r.MissingFragments)
+	}
 	if r.Strange > 0 {
 		fmt.Fprintf(b, "  %s are here that the verdict says were never triggered\n", events(r.Strange))
 	}

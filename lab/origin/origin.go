@@ -2,10 +2,12 @@ package origin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"ringlet/builderunit/recording"
@@ -83,11 +85,41 @@ func (g *generated) Check(f recording.Format, e *recording.Entry, data []byte) e
 		if int(mfps[i].Source()) != i {
 			return fmt.Errorf("source %d stands in place %d", mfps[i].Source(), i)
 		}
+	}
+	missing := missingIn(mfps)
+	for i := range mfps {
+		if missing != nil && slices.Contains(missing.Sources, mfps[i].Source()) {
+			continue
+		}
 		if err := g.p.CheckMFP(mfps[i]); err != nil {
 			return err
 		}
 	}
-	return nil
+	return orNil(missing)
+}
+
+// missingIn tells which sources have given nothing of a MEP; nil: all have given something.
+func missingIn(mfps []event.MFP) (missing *recording.MissingError) {
+	for i := range mfps {
+		gone := 0
+		for mfps[i].HasType(event.FragmentMissing) && gone < mfps[i].N() &&
+			mfps[i].FragmentType(gone) == event.FragmentMissing {
+			gone++
+		}
+		if gone > 0 && gone == mfps[i].N() {
+			missing = cmp.Or(missing, &recording.MissingError{})
+			missing.Add(mfps[i].Source(), gone)
+		}
+	}
+	return missing
+}
+
+// orNil is no error where nothing is missing.
+func orNil(missing *recording.MissingError) error {
+	if missing == nil {
+		return nil
+	}
+	return missing
 }
 
 // mfpsOf parses the MFPs of a MEP.
@@ -122,15 +154,27 @@ func (g *generated) records(e *recording.Entry, data []byte) (err error) {
 	}
 	defer g.scratch.Put(s)
 	c := event.NewMDFCursor(data, false)
+	var missing *recording.MissingError
 	for id := e.FirstEvent; ; id++ {
 		got, err := c.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return orNil(missing)
 		}
 		if err != nil {
 			return err
 		}
-		if err := g.record(s, id); err != nil {
+		if err := g.record(s, id, nil); err != nil {
+			return err
+		}
+		if bytes.Equal(got, s.record) {
+			continue
+		}
+		lacks := lacking(got)
+		for _, source := range lacks {
+			missing = cmp.Or(missing, &recording.MissingError{})
+			missing.Add(source, 1)
+		}
+		if err := g.record(s, id, lacks); err != nil {
 			return err
 		}
 		if err := differ(id, got, s.record, "the generator made"); err != nil {
@@ -139,8 +183,19 @@ func (g *generated) records(e *recording.Entry, data []byte) (err error) {
 	}
 }
 
-// record makes the record of an event.
-func (g *generated) record(s *scratch, id uint64) (err error) {
+// lacking are the sources whose fragments are missing in a record.
+func lacking(r event.Record) (sources []uint16) {
+	c, err := r.Banks()
+	for err == nil && c.Next() {
+		if c.Bank().Type() == event.FragmentMissing {
+			sources = append(sources, uint16(c.Bank().SourceID()))
+		}
+	}
+	return sources
+}
+
+// record makes the record of an event, of which the fragments of some sources are missing.
+func (g *generated) record(s *scratch, id uint64, lacks []uint16) (err error) {
 	s.fragment, s.fragments = s.fragment[:0], s.fragments[:0]
 	for i := range g.sources {
 		size, from := g.p.Size(uint16(i), id), len(s.fragment)
@@ -156,6 +211,11 @@ func (g *generated) record(s *scratch, id uint64) (err error) {
 	for i := range s.fragments { // now that their memory moves no more
 		size := g.p.Size(uint16(i), id)
 		s.fragments[i].Data, left = left[:size], left[size:]
+	}
+	for i := range s.fragments {
+		if slices.Contains(lacks, s.fragments[i].Source) {
+			s.fragments[i] = event.SourceFragment{Type: event.FragmentMissing, Source: s.fragments[i].Source}
+		}
 	}
 	s.record, err = event.AppendRecordFromFragments(s.record[:0], event.MDFHeader{
 		Run:   g.run,

@@ -152,6 +152,9 @@ func (in *input) fragments(s *scratch, f recording.Format, e *recording.Entry, d
 	if err != nil {
 		return err
 	}
+	if missing := missingIn(mfps); missing != nil {
+		return missing // a record of the input cannot be made of the others
+	}
 	s.cursors, s.parts = s.cursors[:0], s.parts[:0]
 	for i := range mfps {
 		s.cursors, s.parts = append(s.cursors, mfps[i].Cursor()), append(s.parts, nil)
