@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// Contents is what a reader finds in the directory of a run, by its manifest and the indexes: the data themselves are
-// not read.
+// Contents is what a reader finds in the directory of a run, by its manifest and the indexes. Of the data only the last
+// MEP of each closed segment is read: a file that was cut and has its size again has zeros there.
 type Contents struct {
 	Dir      string            `json:"path"`
 	Manifest *Manifest         `json:"-"`
@@ -32,6 +32,7 @@ type Contents struct {
 
 	ledger *Ledger // of a backlog; nil while nobody has asked
 	gone   *Set    // the MEPs of segments that are drained and gone; nil: there are none
+	lasts  bool    // the last MEP of each closed segment is read
 }
 
 // BuilderContents is what is there of one builder unit.
@@ -115,15 +116,18 @@ func (c *Contents) segments() (all []*SegmentContents) {
 // readTries is how often Read looks again at a directory that changes meanwhile.
 const readTries = 5
 
-// Read reads what is in the directory of a run, or in a merged file, without its data. What is wrong with files is in
+// Read reads what is in the directory of a run, or in a merged file, as Contents say. What is wrong with files is in
 // Contents; an error says that the manifest cannot be read, or that ctx ended. A segment that closes at that moment
 // makes it read again.
-func Read(ctx context.Context, path string) (*Contents, error) {
+func Read(ctx context.Context, path string) (*Contents, error) { return readAt(ctx, path, true) }
+
+// readAt is Read, with the last MEPs or without any data.
+func readAt(ctx context.Context, path string, lasts bool) (*Contents, error) {
 	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
-		return readMerged(ctx, path)
+		return readMerged(ctx, path, lasts)
 	}
 	for try := 1; ; try++ {
-		c, before, err := readOnce(ctx, path)
+		c, before, err := readOnce(ctx, path, lasts)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +139,7 @@ func Read(ctx context.Context, path string) (*Contents, error) {
 }
 
 // readOnce reads the directory, and gives the bytes of the manifest too.
-func readOnce(ctx context.Context, dir string) (c *Contents, manifest []byte, err error) {
+func readOnce(ctx context.Context, dir string, lasts bool) (c *Contents, manifest []byte, err error) {
 	path := filepath.Join(dir, ManifestName)
 	manifest, err = readSmall(path)
 	if err != nil {
@@ -149,10 +153,15 @@ func readOnce(ctx context.Context, dir string) (c *Contents, manifest []byte, er
 	if err != nil {
 		return nil, nil, err
 	}
-	c = &Contents{Dir: dir, Manifest: m, Set: m.newSet()}
+	c = &Contents{
+		Dir:      dir,
+		Manifest: m,
+		Set:      m.newSet(),
+		lasts:    lasts,
+	}
 	c.found(names)
 	if m.Merged != nil && c.segmentsGone() {
-		merged, err := readMerged(ctx, m.Merged.Path)
+		merged, err := readMerged(ctx, m.Merged.Path, lasts)
 		if err != nil {
 			return nil, nil, fmt.Errorf("the segments of %s were merged into %s: %w", dir, m.Merged.Path, err)
 		}

@@ -171,7 +171,7 @@ func (m *merge) progress(what string, done, total int64) {
 
 // earlier is the result of a merge that emptied the directory of its run.
 func (m *merge) earlier() (Merged, error) {
-	c, err := readMerged(context.Background(), m.dst)
+	c, err := readMerged(context.Background(), m.dst, false)
 	if err == nil {
 		err = c.unsound(m.dst)
 	}
@@ -204,7 +204,7 @@ func (c *Contents) unsound(dir string) error {
 
 // run goes through the steps. What an earlier merge did is found, and not done again.
 func (m *merge) run(ctx context.Context) (Merged, error) {
-	c, err := Read(ctx, m.dir)
+	c, err := readAt(ctx, m.dir, false)
 	if err == nil {
 		err = c.unsound(m.dir)
 	}

@@ -14,7 +14,7 @@ const manifestSuffix = ".json"
 func mergedID(f Format) SegmentID { return SegmentID{Format: f} }
 
 // readMerged reads what a merged file holds, by the manifest and the index beside it.
-func readMerged(ctx context.Context, path string) (*Contents, error) {
+func readMerged(ctx context.Context, path string, lasts bool) (*Contents, error) {
 	b, err := readSmall(path + manifestSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("%s has no manifest beside it, so nothing tells what should be in it: %w", path, err)
@@ -27,7 +27,12 @@ func readMerged(ctx context.Context, path string) (*Contents, error) {
 		return nil, fmt.Errorf("the manifest %s%s is of a run that was not merged", path, manifestSuffix)
 	}
 	format, _ := ParseFormat(m.Format)
-	c := &Contents{Dir: filepath.Dir(path), Manifest: m, Set: m.newSet()}
+	c := &Contents{
+		Dir:      filepath.Dir(path),
+		Manifest: m,
+		Set:      m.newSet(),
+		lasts:    lasts,
+	}
 	key, err := ParseKey(m.Key)
 	if err != nil {
 		return nil, err

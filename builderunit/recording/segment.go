@@ -185,6 +185,9 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 			return nil
 		}
 		damaged, s.count = false, i+1
+		if c.lasts && !s.Open && i == x.entries-1 && !c.last(ctx, s, e) {
+			return nil
+		}
 		c.take(s, e)
 		return nil
 	})
@@ -195,6 +198,34 @@ func (c *Contents) readEntries(ctx context.Context, x *indexFile, s *SegmentCont
 		s.Problems.add(Unreadable, s.indexName(), nil, "%v", err)
 	}
 	return nil
+}
+
+// mostLast bounds how many bytes of a segment are read for its last MEP. One that is longer is not.
+const mostLast = 64 << 20
+
+// last says whether the bytes of the last MEP of a segment, which follows those that were counted, are as the index
+// says.
+func (c *Contents) last(ctx context.Context, s *SegmentContents, e *Entry) bool {
+	w := &summed{end: s.Bytes, crc: s.Sum}
+	if e.End()-w.end > mostLast {
+		return true
+	}
+	f, err := regular.OpenItself(filepath.Join(c.Dir, s.Name))
+	if errors.Is(err, fs.ErrNotExist) { // it was drained at this moment
+		return true
+	}
+	if err == nil {
+		w.f = f
+		err = errors.Join(w.sumTo(ctx, e.End()), f.Close())
+	}
+	switch {
+	case err != nil:
+		s.Problems.add(Unreadable, s.Name, e.events(), "%v", err)
+	case w.crc != e.CRC:
+		s.Problems.add(DamagedData, s.Name, e.events(), "the bytes of its last MEP, %d, have been changed, and perhaps "+
+			"others: the CRC-32C up to its end is %08x, the index says %08x", e.MEP, w.crc, e.CRC)
+	}
+	return err == nil && w.crc == e.CRC
 }
 
 // take counts a MEP.
@@ -237,6 +268,9 @@ func (s *SegmentContents) compare() {
 	}
 	if s.size != l.Bytes {
 		s.Problems.add(WrongSize, s.Name, nil, "it has %d bytes, the manifest says %d", s.size, l.Bytes)
+	}
+	if s.Problems.has(DamagedData) || s.Problems.has(Unreadable) {
+		return // its last MEP is not counted
 	}
 	if s.MEPs != l.MEPs || s.Events != l.Events || s.Bytes != l.Bytes {
 		s.Problems.add(WrongCounts, s.indexName(), nil,

@@ -153,7 +153,7 @@ func recorded(dir string) ([]string, error) {
 }
 
 func verifyRun(ctx context.Context, path string, o VerifyOptions) (r *RunVerification, err error) {
-	c, err := Read(ctx, path)
+	c, err := readAt(ctx, path, o.Quick)
 	if err != nil {
 		return nil, err
 	}

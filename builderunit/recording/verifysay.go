@@ -67,7 +67,7 @@ func (r *RunVerification) say(b *strings.Builder) {
 func (r *RunVerification) depth() string {
 	switch {
 	case !r.DataRead:
-		return fmt.Sprintf("by indexes alone, %d bytes of data were not read", r.BytesFound)
+		return fmt.Sprintf("by indexes and last MEPs alone, of %d bytes of data", r.BytesFound)
 	case r.Compared:
 		return fmt.Sprintf("%d bytes of data read and compared with their origin", r.BytesFound)
 	}

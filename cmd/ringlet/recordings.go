@@ -37,7 +37,7 @@ func (c *recoverCmd) Run(ctx context.Context, to streams) error {
 
 type verifyCmd struct {
 	Dir   string `arg:"" help:"An output directory, the directory of a run, or a merged file."`
-	Quick bool   `help:"Read manifests and indexes alone, not the data."`
+	Quick bool   `help:"Read manifests, indexes and the last MEP of each segment, not all data."`
 	Full  bool   `help:"Compare each fragment with what the generator makes, or each event with the input that was replayed."`
 	JSON  bool   `name:"json" help:"Print one JSON object."`
 }

@@ -105,6 +105,9 @@ func (r *Report) reasons() (list []string) {
 	}
 	for _, c := range r.Accounts {
 		if !c.OK {
+			if o := r.Recorded; o != nil && len(o.Problems) > 0 && !r.Unmerged {
+				say("%s", o.Problems[0]) // what is wrong with a file comes before what follows
+			}
 			say("the accounts do not balance: %s", c)
 			break
 		}

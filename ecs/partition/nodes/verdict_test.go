@@ -164,6 +164,10 @@ func TestVerdict(t *testing.T) {
 		"unbalanced": {func(r *Report) {
 			r.AccountingOK, r.Accounts = false, []Check{{Name: "a = b", Left: 1, Right: 2}}
 		}, "INCOMPLETE", Failed, "the accounts do not balance: a = b: 1 ≠ 2"},
+		"a file that somebody cut": {func(r *Report) {
+			r.Recorded = &Output{Problems: []string{"on host h: bu0-00001.mdf: wrong size"}}
+			r.AccountingOK, r.Accounts = false, []Check{{Name: exactCheck, Left: 9, Right: 8}}
+		}, "INCOMPLETE", Failed, "on host h: bu0-00001.mdf: wrong size; the accounts do not balance: " + exactCheck + ": 9 ≠ 8"},
 		"untold": {
 			func(r *Report) { r.AccountingOK, r.Untold = false, true },
 			"INCOMPLETE", Failed, "how it ended",
