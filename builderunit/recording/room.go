@@ -19,8 +19,8 @@ const manifestRoom = 256 << 10
 
 func roomPath(runDir string) string { return filepath.Join(runDir, RoomName) }
 
-// keepRoom reserves room for a manifest that has so many bytes so far, or less where the disk has less. Where much of it
-// is reserved already it does nothing.
+// keepRoom reserves room for a manifest that has so many bytes so far, or less where the disk has less. Where much of
+// it is reserved already it does nothing.
 func keepRoom(runDir string, bytes int) (err error) {
 	f, err := regular.FileItself(roomPath(runDir), os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {

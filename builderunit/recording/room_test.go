@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,8 +37,12 @@ func TestAFullDiskTakesTheVerdict(t *testing.T) {
 	if m.Verdict == nil || m.Verdict.Verdict != "INCOMPLETE" || len(m.Builders) != 6 {
 		t.Errorf("%+v", m.Verdict)
 	}
+	fill(t, filepath.Join(disk, "again"))
+	must.OK(t, Update(runDir, func(m *Manifest) error { m.Verdict.Verdict = "DEGRADED"; return nil })) // read once more
+	must.OK(t, errors.Join(os.Remove(filepath.Join(disk, "others")), os.Remove(filepath.Join(disk, "more"))))
+	must.OK(t, Update(runDir, func(*Manifest) error { return nil }))
 	if exists(roomPath(runDir)) || exists(tempPath(runDir)) {
-		t.Error("room is kept for a run that has its verdict")
+		t.Error("room is kept for a run that has its verdict, on a disk that has room")
 	}
 }
 

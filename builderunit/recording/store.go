@@ -146,10 +146,9 @@ func store(runDir string, m *Manifest) error {
 	}
 	data = append(data, '\n')
 	err = replaceFile(manifestPath(runDir), data)
-	if full(err) {
-		err = useRoom(runDir, data, err)
-	}
 	switch {
+	case full(err):
+		return useRoom(runDir, data, err) // what is left of the room stays: a verdict may be written twice
 	case err != nil:
 		return err
 	case m.Verdict != nil:

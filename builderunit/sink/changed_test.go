@@ -11,6 +11,12 @@ import (
 	"ringlet/testkit/must"
 )
 
+func cutTo(size int64) func(string) error {
+	return func(path string) error { return os.Truncate(path, size) }
+}
+
+func moved(path string) error { return os.Rename(path, path+".old") }
+
 // TestAnotherProgramChangesASegment has somebody cut, remove or replace a file while it is written. The output ends
 // with a sentence that names the file, and what is listed in the manifest is what is there.
 func TestAnotherProgramChangesASegment(t *testing.T) {
@@ -20,12 +26,12 @@ func TestAnotherProgramChangesASegment(t *testing.T) {
 		says   string
 		before bool // MEPs follow the change
 	}{
-		"cut, and more follows":     {func(path string) error { return os.Truncate(path, 100) }, "changed it to 100 bytes", true},
-		"cut at the end":            {func(path string) error { return os.Truncate(path, 100) }, "changed it to 100 bytes", false},
-		"grown":                     {func(path string) error { return os.Truncate(path, 1<<30) }, "to 1073741824 bytes", false},
+		"cut, and more follows":     {cutTo(100), "changed it to 100 bytes", true},
+		"cut at the end":            {cutTo(100), "changed it to 100 bytes", false},
+		"grown":                     {cutTo(1 << 30), "to 1073741824 bytes", false},
 		"removed, and more follows": {os.Remove, "removed or replaced it", true},
 		"removed at the end":        {os.Remove, "removed or replaced it", false},
-		"moved":                     {func(path string) error { return os.Rename(path, path+".old") }, "removed or replaced it", false},
+		"moved":                     {moved, "removed or replaced it", false},
 		"replaced": {func(path string) error {
 			b, err := os.ReadFile(path)
 			return errors.Join(err, os.Remove(path), os.WriteFile(path, b, 0o600))
