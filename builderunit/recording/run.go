@@ -242,13 +242,14 @@ func anyInUse(runDir string, names []string) bool {
 	})
 }
 
-// Runs are the directories of the runs in dir, in order of number, or dir itself if it is one. With the error
-// *regular.LinkError, which names a link in the place of a run, there are those of the others.
+// Runs are the directories of the runs in dir, in order of number, and dir itself if it has a file of a run. With the
+// error *regular.LinkError, which names a link in the place of a run, there are those of the others.
 func Runs(dir string) (runs []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
+	itself := false
 	for _, e := range entries {
 		if _, ok := RunOf(e.Name()); ok && e.Type() == fs.ModeSymlink {
 			err = &regular.LinkError{Path: filepath.Join(dir, e.Name())}
@@ -259,17 +260,20 @@ func Runs(dir string) (runs []string, err error) {
 		}
 		_, isIndex := parseIndex(e.Name())
 		if _, _, isData := ParseSegment(e.Name()); e.Name() == ManifestName || isIndex || isData {
-			return []string{dir}, nil
+			itself = true
 		}
 	}
 	if _, ok := RunOf(filepath.Clean(dir)); ok && len(runs) == 0 {
-		return []string{dir}, nil
+		itself = true
 	}
 	slices.SortFunc(runs, func(a, b string) int {
 		x, _ := RunOf(a)
 		y, _ := RunOf(b)
 		return int(int64(x) - int64(y))
 	})
+	if itself { // a file of a run there hides none of the runs below
+		runs = append(runs, dir)
+	}
 	return runs, err
 }
 

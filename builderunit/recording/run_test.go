@@ -342,6 +342,11 @@ func TestRuns(t *testing.T) {
 		if runs, err := Runs(strange); err != nil || !slices.Equal(runs, []string{strange}) {
 			t.Error(name, runs, err)
 		}
+		below := filepath.Join(strange, "run-000001")
+		must.OK(t, os.Mkdir(below, 0o700))
+		if runs, err := Runs(strange); err != nil || !slices.Equal(runs, []string{below, strange}) {
+			t.Error("a stray file hides a run:", name, runs, err)
+		}
 	}
 }
 

@@ -123,8 +123,8 @@ func TruncateItself(path string, size int64) error {
 type NamesError struct{ Path string }
 
 func (e *NamesError) Error() string {
-	return fmt.Sprintf("%s has another name somewhere (a hard link), and what is changed here would be changed there: put "+
-		"a copy in its place", e.Path)
+	return fmt.Sprintf("%s has another name somewhere (a hard link), and what is changed here would be changed there: "+
+		"put a copy in its place", e.Path)
 }
 
 // Alone refuses an open file that has another name: *NamesError.
