@@ -117,12 +117,12 @@ func working(at net.Addr, hangUp func() error, end func(uint64) (answer, error),
 	}}
 }
 
-// flood sends pieces of the source one after the other for the duration.
+// flood sends pieces of the source one after the other for the duration, one at least.
 func (n *near) flood(ctx context.Context, piece int, send func([]byte) (int, error)) (
 	sent uint64, took, used time.Duration, err error) {
 	cpu, began := cpuTime(), time.Now()
 	err = during(n.cfg.Duration, func(over *atomic.Bool) error {
-		for at := 0; !over.Load() && ctx.Err() == nil; at += piece {
+		for at := 0; (at == 0 || !over.Load()) && ctx.Err() == nil; at += piece {
 			if at+piece > len(n.source) {
 				at = 0
 			}
@@ -174,12 +174,9 @@ func dialUDP(addr string) (*net.UDPConn, error) {
 	return net.DialUDP("udp", nil, to)
 }
 
-// gbps of n bytes in a time.
+// gbps of n bytes in a time, of which the clock tells no less than a step.
 func gbps(n uint64, d time.Duration) float64 {
-	if d <= 0 {
-		return 0
-	}
-	return float64(n) * 8 / d.Seconds() / 1e9
+	return float64(n) * 8 / max(d, clockStep()).Seconds() / 1e9
 }
 
 func perGB(cpu time.Duration, n uint64) float64 {
