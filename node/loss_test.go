@@ -298,14 +298,14 @@ func TestPause(t *testing.T) {
 	for name, change := range cases.Of(t, disciplines) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newFarm(t, folded, folded)
+			p := newFarmOf(t, Config{Grace: time.Minute}, folded, folded) // no barrier waits longer than configured
 			c := lossConfig(t, func(c *config.Config) {
 				c.Nodes, c.RUs, c.BUs, c.BuilderLoss = 2, 2, 2, "essential"
 				change(c)
 			})
 			pause := 50 * time.Millisecond
 			if c.Barrier() != barrier.None {
-				c.Debug.BarrierTimeout = 3 * time.Second // which a busy machine does not need from one phase to the next
+				c.Debug.BarrierTimeout = patiently.Scaled(3 * time.Second) // which a busy machine does not need from one phase to the next
 				pause += c.Debug.BarrierTimeout
 			}
 			s := p.begin(c)

@@ -48,7 +48,7 @@ type Config struct {
 	Ports    Ports
 	Spin     time.Duration      // see quic.Config
 	Idle     time.Duration      // IdleTimeout of quic.Config: how long a silent peer is believed to live; zero: 5 s
-	Barrier  time.Duration      // a barrier waits so long at least; zero: as configured
+	AtLeast  time.Duration      // how long commands, handshakes and barriers may take at least; zero: as by themselves
 	Log      *slog.Logger       // nil: slog.Default
 	Notifier *sdnotify.Notifier // nil: no service manager wants to hear how the node does
 
@@ -148,7 +148,11 @@ func Run(ctx context.Context, cfg Config) error {
 		fsm.Reset:     n.reset,
 		fsm.Unload:    nothing,
 		fsm.Recover:   n.recover,
-	}, fsm.Options{Abandon: n.abandon, CloseWait: stopTime, Timeouts: fsm.Timeouts{fsm.Stop: stopTime}})
+	}, fsm.Options{
+		Abandon:   n.abandon,
+		CloseWait: stopTime,
+		Timeouts:  fsm.Timeouts{fsm.Stop: stopTime}.AtLeast(cfg.AtLeast),
+	})
 	defer n.close()
 	n.heed()
 	return n.serve(ctx)
@@ -170,7 +174,7 @@ func (n *process) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot bind the node service at %s: %w", n.cfg.Host, err)
 	}
-	server := grpc.NewServer(append(tagnet.ServerOptions(), ServiceOptions(n.cfg.Identity, n.log)...)...)
+	server := grpc.NewServer(append(tagnet.ServerOptions(), ServiceOptions(n.cfg.Identity, n.log, n.cfg.AtLeast)...)...)
 	nodev1.RegisterNodeServer(server, &service{node: n})
 	n.host.Register(server)
 	defer n.host.Close()

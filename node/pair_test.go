@@ -73,6 +73,12 @@ func newFarm(t *testing.T, roles ...cluster.Roles) *pair {
 
 func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pair {
 	t.Helper()
+	return newFarmOf(t, Config{Grace: grace, AtLeast: patiently.Long}, roles...)
+}
+
+// newFarmOf makes nodes that have these settings.
+func newFarmOf(t *testing.T, of Config, roles ...cluster.Roles) *pair {
+	t.Helper()
 	t.TempDir() // temporary directories are removed when all nodes have ended, which may write to them until then
 	issue := issuer.New(t)
 	p := &pair{
@@ -86,12 +92,13 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 	p.ctx = ctx
 	t.Cleanup(cancel)
 	key := certs.NewGossipKey()
-	timing := cluster.LocalTiming()
-	timing.Leave = 50 * time.Millisecond
+	of.Key, of.Timing = key, cluster.LocalTiming()
+	of.Timing.Leave = 50 * time.Millisecond
+	of.Timing.SuspicionMult *= 3 // who is busy has not failed
 	seed, err := cluster.Open(ctx, cluster.Config{
 		Name:   ControlName,
 		Key:    key,
-		Timing: timing,
+		Timing: of.Timing,
 		Meta:   cluster.Meta{Roles: cluster.Control},
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -99,7 +106,7 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 		t.Fatal(err)
 	}
 	var names []string
-	p.launch = func(rank int, role cluster.Roles) { p.started(p.process(ctx, seed, key, timing, grace, rank, role)) }
+	p.launch = func(rank int, role cluster.Roles) { p.started(p.process(ctx, seed, of, rank, role)) }
 	for rank, role := range roles {
 		p.kill, p.leave, p.gone, p.monitors = append(p.kill, nil), append(p.leave, nil), append(p.gone, nil),
 			append(p.monitors, "")
@@ -129,8 +136,7 @@ func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pai
 func (p *pair) started(ended chan error) { p.ended = append(p.ended, ended) }
 
 // process starts a node, and returns where it tells how it has ended.
-func (p *pair) process(ctx context.Context, seed *cluster.Cluster, key []byte, timing cluster.Timing,
-	grace time.Duration, rank int, role cluster.Roles) chan error {
+func (p *pair) process(ctx context.Context, seed *cluster.Cluster, of Config, rank int, role cluster.Roles) chan error {
 	p.t.Helper()
 	name, ended := fmt.Sprint("n", rank), make(chan error, 1)
 	id := p.issue(name, certs.RoleNode)
@@ -148,12 +154,14 @@ func (p *pair) process(ctx context.Context, seed *cluster.Cluster, key []byte, t
 			Host:     "127.0.0.1",
 			Join:     []string{seed.Addr().String()},
 			Identity: id,
-			Key:      key,
-			Timing:   timing,
+			Key:      of.Key,
+			Timing:   of.Timing,
+			Idle:     patiently.Scaled(30 * time.Second),
+			AtLeast:  of.AtLeast,
 			Roles:    role,
 			Log:      slog.New(slog.DiscardHandler),
 			Leave:    leave,
-			Grace:    grace,
+			Grace:    of.Grace,
 			Monitor:  monitor,
 			Metrics: func(report func() *nodev1.Report) http.Handler {
 				p.inside.Store(rank, report)

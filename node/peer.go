@@ -27,19 +27,20 @@ const (
 )
 
 // ServiceOptions are those of a gRPC server for members, with the keys of now at each handshake and a bound on whatever
-// a caller may take.
-func ServiceOptions(id *certs.Identity, log *slog.Logger) []grpc.ServerOption {
-	return append(keptAlive(), grpc.Creds(id.ServerCredentials(log)), grpc.ConnectionTimeout(halfOpen),
+// a caller may take. A handshake, and the answer of a caller, may take 5 s, or atLeast if that is more.
+func ServiceOptions(id *certs.Identity, log *slog.Logger, atLeast time.Duration) []grpc.ServerOption {
+	return append(keptAlive(atLeast), grpc.Creds(id.ServerCredentials(log)),
+		grpc.ConnectionTimeout(max(halfOpen, atLeast)),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders))
 }
 
 // keptAlive finds out that a peer's host is gone: a process that dies ends its connections, a host that is cut off does
 // not. Five seconds are little beside what a configuration grants the control, and a ping is nothing beside the
 // reports. The control asks in the same way.
-func keptAlive() []grpc.ServerOption {
+func keptAlive(atLeast time.Duration) []grpc.ServerOption {
 	const every = 5 * time.Second
 	return []grpc.ServerOption{
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: every, Timeout: every}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: every, Timeout: max(every, atLeast)}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: every, PermitWithoutStream: true}),
 	}
 }

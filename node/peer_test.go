@@ -52,7 +52,7 @@ func TestNodeServiceHasBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	lis, w := guard.Listen(raw, serviceName, quiet), &watching{}
-	server := grpc.NewServer(ServiceOptions(issue("n0", certs.RoleNode), quiet)...)
+	server := grpc.NewServer(ServiceOptions(issue("n0", certs.RoleNode), quiet, 0)...)
 	nodev1.RegisterNodeServer(server, w)
 	served := make(chan struct{})
 	go func() { defer close(served); _ = server.Serve(lis) }()

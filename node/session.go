@@ -138,6 +138,7 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		Damage:      damage,
 		Returns:     s.returns(),
 		Returned:    s.linkedAgain,
+		AtLeast:     n.cfg.AtLeast,
 		Log:         n.log,
 	})
 	return s, nil

@@ -29,6 +29,8 @@ type RemoteConfig struct {
 	// OnGone is told once, on the same goroutine, that the host does not have this scheduler any more: errEnded, or the
 	// *RemoteError with which it says so. A host that cannot be reached is no such case. Nil: nobody wants to know.
 	OnGone func(error)
+	// AtLeast is how long a call may take at least. Zero: 5 s.
+	AtLeast time.Duration
 }
 
 // Remote is a Scheduler that lives on a host. It survives broken connections, and it may be made again by another
@@ -45,8 +47,13 @@ type Remote struct {
 	wg sync.WaitGroup // the follower
 }
 
-// callTimeout bounds each call.
+// callTimeout bounds each call, see RemoteConfig.AtLeast.
 const callTimeout = 5 * time.Second
+
+// within bounds a call.
+func (r *Remote) within() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(r.ctx, max(callTimeout, r.cfg.AtLeast))
+}
 
 // Begin has a host make the scheduler of a view. If it has just that scheduler, nothing changes. The connection should
 // be made with the credentials of the control. A *RemoteError tells why the host refuses, a *GoneError that it cannot
@@ -179,7 +186,7 @@ func (r *Remote) Drain(end uint64) error {
 
 // Abandon ends the view at once.
 func (r *Remote) Abandon() error {
-	ctx, cancel := context.WithTimeout(r.ctx, callTimeout)
+	ctx, cancel := r.within()
 	defer cancel()
 	m := &tagnetv1.ControlRequest{Scope: r.cfg.Scope.wire(), Operation: tagnetv1.ControlRequest_OPERATION_ABANDON}
 	_, err := r.client.Control(ctx, m) // once: who gives up does not wait for a host that may be gone
@@ -217,7 +224,7 @@ func (r *Remote) IncludeRU(name string) error {
 
 // Stats reads all figures at once.
 func (r *Remote) Stats() (Stats, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, callTimeout)
+	ctx, cancel := r.within()
 	defer cancel()
 	m, err := r.client.Registers(ctx, &tagnetv1.RegistersRequest{Scope: r.cfg.Scope.wire()})
 	if err != nil {
@@ -234,7 +241,7 @@ func (r *Remote) plain(m *tagnetv1.ControlRequest) error {
 // operate asks for an operation until it has an answer. Each may be repeated: the second time it changes nothing, and
 // an exclusion then tells of no MEP that is issued again.
 func (r *Remote) operate(m *tagnetv1.ControlRequest) (*tagnetv1.ControlResponse, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, callTimeout)
+	ctx, cancel := r.within()
 	defer cancel()
 	m.Scope = r.cfg.Scope.wire()
 	for {

@@ -171,7 +171,7 @@ func (e *Endpoint) upgrade(ctx context.Context, conn Conn, h *hello, dialler boo
 		}
 		return nil, fmt.Errorf("the network cannot carry %v", c)
 	}
-	ctx, cancel := context.WithTimeout(ctx, upgradeTime)
+	ctx, cancel := context.WithTimeout(ctx, max(upgradeTime, e.cfg.AtLeast))
 	defer cancel()
 	better, err := up.Upgrade(ctx, Upgrade{Carrier: c, Dialler: dialler, Damage: damage})
 	if err != nil {
@@ -233,7 +233,7 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 	p := newPeer(rank, h.carriers.only(), e.cfg.View.Members[rank].Name, direct, e.cfg.Handler)
 	p.damage = damage
 	engine := newDatagrams(p, direct, core, !bulk)
-	engine.trace = e.cfg.Trace
+	engine.trace, engine.atLeast = e.cfg.Trace, e.cfg.AtLeast
 	p.engine = engine
 	if !e.enter(p) {
 		_ = direct.Close("not wanted")

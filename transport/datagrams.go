@@ -42,6 +42,8 @@ type datagrams struct {
 	trace  func(Stage)   // nil: nobody follows writes
 	wake   chan struct{} // the pump has something to look at
 
+	atLeast time.Duration // how long it may be stuck; see stuckAfter
+
 	core  *link.Core   // guarded by mu
 	until int64        // guarded by mu: when the pump will wake by itself, ns; 0 while it is awake or about to be
 	frame []byte       // owned by the driver, under mu

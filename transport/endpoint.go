@@ -91,7 +91,9 @@ type Config struct {
 	Trace func(Stage)
 	// TurnedAway is told of each peer that this node refuses to link to, by the goroutine that accepts. It may be nil.
 	TurnedAway func(*turnedAwayError)
-	Log        *slog.Logger
+	// AtLeast is how long the setting up of a carrier may take, and a link be stuck, at least. Zero: 10 s and 15 s.
+	AtLeast time.Duration
+	Log     *slog.Logger
 }
 
 // An Endpoint is one node's end of all its links in one view.

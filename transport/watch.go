@@ -36,7 +36,7 @@ func (l *datagrams) watch() {
 		l.mu.Lock()
 		silent := time.Duration(l.core.Silent(monotonic()))
 		l.mu.Unlock()
-		if silent >= stuckAfter {
+		if silent >= max(stuckAfter, l.atLeast) {
 			l.fail(&stuckError{After: silent.Round(time.Second)})
 			return
 		}

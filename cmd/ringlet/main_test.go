@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if flag.Lookup("test.parallel") != nil { // a ringlet that a script starts has no such flag
 		must.Beside(8, 4)
 	}
-	slow.idle, slow.barrier = patiently.Scaled(15*time.Second), patiently.Long // no test waits for them
+	slow.idle, slow.atLeast = patiently.Scaled(15*time.Second), patiently.Long // no test waits for them
 	testscript.Main(m, map[string]func(){"ringlet": main, "frontend": runFrontend, "stuck": runStuck})
 }
 

@@ -45,7 +45,7 @@ type nodeCmd struct {
 
 // slow is what the tests of this program give a node on a machine that has much else to do. Zero: what a node has by
 // itself.
-var slow struct{ idle, barrier time.Duration }
+var slow struct{ idle, atLeast time.Duration }
 
 // tune has the memory of a node collected as suits it, unless the environment says how.
 func tune() {
@@ -91,7 +91,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		Dog:      dog,
 		Ports:    node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
 	}
-	cfg.Idle, cfg.Barrier = slow.idle, slow.barrier
+	cfg.Idle, cfg.AtLeast = slow.idle, slow.atLeast
 	if !c.WithParent {
 		rest, err := c.serve(to, &cfg)
 		if err != nil {

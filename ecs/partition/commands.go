@@ -339,7 +339,7 @@ func problems(err error) (all []string) {
 func (p *Partition) Check(ctx context.Context, req *ecsv1.CheckConfigurationRequest) *ecsv1.CheckConfigurationResponse {
 	cfg, err := p.configuration(req.GetConfiguration(), req.GetSettings())
 	if err == nil {
-		err = p.suits(ctx, cfg, p.cfg.Members.ByName(), checkTime)
+		err = p.suits(ctx, cfg, p.cfg.Members.ByName(), p.within(checkTime))
 	}
 	if err != nil {
 		return &ecsv1.CheckConfigurationResponse{Problems: problems(err)}

@@ -152,7 +152,7 @@ func (p *Partition) meet(ctx context.Context, l *loaded, present map[string]clus
 // node that was started anew joins before the gossip has missed the one that was there.
 func (p *Partition) meetThose(ctx context.Context, crew *nodes.Crew,
 	members []cluster.Member) (moved map[string]cluster.Member, err error) {
-	within, cancel := context.WithTimeout(ctx, answerTime)
+	within, cancel := context.WithTimeout(ctx, p.within(answerTime))
 	turnedUp := func(present map[string]cluster.Member) bool {
 		return slices.ContainsFunc(members, func(m cluster.Member) bool {
 			now, there := present[m.Name]
@@ -210,6 +210,7 @@ func (p *Partition) options(cfg *config.Config, names []string) nodes.Options {
 		Version:    p.cfg.Version,
 		Term:       p.cfg.Term,
 		Patience:   p.cfg.Patience,
+		AtLeast:    p.cfg.AtLeast,
 		Where:      func(node string) string { return p.cfg.Members.ByName()[node].Meta.GRPCAddr },
 		Lost:       p.lost,
 		Spawns:     p.cfg.Spawner != nil,

@@ -70,6 +70,13 @@ var houses atomic.Uint32
 // within it, however busy the machine is.
 var silence = patiently.Scaled(5 * time.Second)
 
+// timing of the gossip: who is busy has not failed.
+func timing() cluster.Timing {
+	t := cluster.LocalTiming()
+	t.SuspicionMult *= 3
+	return t
+}
+
 // life of the certificates: no test lives longer.
 const life = time.Hour
 
@@ -140,7 +147,7 @@ func (h *house) control() {
 		BindAddr: "127.0.0.1",
 		BindPort: h.port,
 		Key:      h.key,
-		Timing:   cluster.LocalTiming(),
+		Timing:   timing(),
 		Logger:   slog.New(slog.DiscardHandler),
 		Meta:     cluster.Meta{Roles: cluster.Control, Version: "test"},
 	})
@@ -158,7 +165,7 @@ func (h *house) control() {
 		Inputs:   &regular.Places{Dirs: []string{h.inputs}},
 		Patience: patiently.Long,
 		JoinTime: patiently.Scaled(2 * time.Second),
-		StepTime: patiently.Long,
+		AtLeast:  patiently.Long,
 		Spawner:  h.spawner,
 		Log:      slog.New(slog.DiscardHandler),
 	})
@@ -203,8 +210,9 @@ func (h *house) node(name string) {
 			Key:      h.key,
 			Roles:    cluster.Readout | cluster.Builder,
 			Version:  "test",
-			Timing:   cluster.LocalTiming(),
+			Timing:   timing(),
 			Idle:     patiently.Scaled(30 * time.Second), // a busy machine hears nothing of a peer for seconds
+			AtLeast:  patiently.Long,
 			Log:      slog.New(slog.DiscardHandler),
 			Leave:    leave,
 			Grace:    time.Minute,

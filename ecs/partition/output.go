@@ -22,7 +22,7 @@ func (p *Partition) writable(cfg config.Config, names []string, present map[stri
 			members = append(members, m)
 		}
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, checkTime)
+	ctx, cancel := context.WithTimeout(p.ctx, p.within(checkTime))
 	defer cancel()
 	return nodes.CheckOutputAt(ctx, p.cfg.Identity, p.cfg.Term, cfg, members)
 }
@@ -51,7 +51,7 @@ func (p *Partition) mayStart(ctx context.Context, state fsm.State) error {
 // askOutput asks the nodes whether they can write the output, and for the number of the last run there. Where room is
 // short, it says so.
 func (p *Partition) askOutput(ctx context.Context, crew *nodes.Crew) (last uint32, err error) {
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	ctx, cancel := context.WithTimeout(ctx, p.within(checkTime))
 	defer cancel()
 	last, short, err := crew.CheckOutput(ctx, 0)
 	for _, what := range short {

@@ -49,10 +49,10 @@ type Config struct {
 	JoinTime time.Duration
 	// Patience is how long nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
-	// StepTime is how long each step may take at least, for machines that have much else to do. Zero means no longer than
-	// it has by itself.
-	StepTime time.Duration
-	Log      *slog.Logger // nil: slog.Default
+	// AtLeast is how long each step, and each question to a node, may take at least, for machines that have much else to
+	// do. Zero means no longer than it has by itself.
+	AtLeast time.Duration
+	Log     *slog.Logger // nil: slog.Default
 }
 
 // Partition is the run control of one partition. Its methods may be called from any goroutine.
@@ -180,9 +180,12 @@ const defaultPatience = 60 * time.Second
 // ownName of the partition among components.
 const ownName = "partition"
 
+// within is how long may be waited for nodes that have d by themselves.
+func (p *Partition) within(d time.Duration) time.Duration { return max(d, p.cfg.AtLeast) }
+
 // timeouts of the steps: each is what its nodes may take, and what it takes to find out who did not.
 func (p *Partition) timeouts() fsm.Timeouts {
-	t := fsm.Timeouts{
+	return fsm.Timeouts{
 		fsm.Load:      p.cfg.Patience + margin,
 		fsm.Configure: p.cfg.Patience + margin,
 		fsm.Start:     p.cfg.Patience + margin,
@@ -192,11 +195,7 @@ func (p *Partition) timeouts() fsm.Timeouts {
 		fsm.Reset:     20 * time.Second,
 		fsm.Unload:    20 * time.Second,
 		fsm.Recover:   30 * time.Second,
-	}
-	for step, most := range t {
-		t[step] = max(most, p.cfg.StepTime)
-	}
-	return t
+	}.AtLeast(p.cfg.AtLeast)
 }
 
 const (

@@ -81,7 +81,7 @@ func (p *Partition) facts(present map[string]cluster.Member) []config.NodeFacts 
 			strangers = append(strangers, present[name])
 		}
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, factsTime)
+	ctx, cancel := context.WithTimeout(p.ctx, p.within(factsTime))
 	defer cancel()
 	for _, f := range nodes.AskFacts(ctx, p.cfg.Identity, p.cfg.Term, strangers) {
 		known[f.Name] = f

@@ -205,7 +205,7 @@ func (p *Partition) drain(ctx context.Context, run *nodes.Run, why string) error
 func (p *Partition) unload(ctx context.Context) error {
 	crew := p.now().crew
 	if crew != nil {
-		within, cancel := context.WithTimeout(ctx, letGoTime)
+		within, cancel := context.WithTimeout(ctx, p.within(letGoTime))
 		if err := crew.Unload(within); err != nil {
 			p.log.Warn("not every node was let go", "err", err) // it is found at rest or elsewhere by the next load
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ringlet/testkit/transcript"
 )
@@ -148,6 +149,19 @@ func TestOwnTimeouts(t *testing.T) {
 		_, actions, _ := m.step(Status{State: row.From[0]}, give(c))
 		if !slices.ContainsFunc(actions, func(a action) bool { return a.Kind == arm && a.After == want }) {
 			t.Errorf("%s: %v, want %v", c, actions, want)
+		}
+	}
+}
+
+func TestTimeoutsAtLeast(t *testing.T) {
+	given := Timeouts{Stop: 7 * time.Minute}
+	for _, c := range Commands() {
+		row, _ := of(c)
+		if got := given.AtLeast(0).Of(c); got != given.Of(c) {
+			t.Errorf("%s has %v, and %v before", c, got, given.Of(c))
+		}
+		if got, want := given.AtLeast(15*time.Second).Of(c), max(given.Of(c), 15*time.Second, row.Timeout); got != want {
+			t.Errorf("%s has %v, want %v", c, got, want)
 		}
 	}
 }

@@ -114,6 +114,15 @@ func (t Timeouts) Of(c Command) time.Duration {
 	return row.Timeout
 }
 
+// AtLeast is t where no command has less time than d; 0 changes nothing.
+func (t Timeouts) AtLeast(d time.Duration) Timeouts {
+	out := make(Timeouts, len(transitions))
+	for _, c := range Commands() {
+		out[c] = max(t.Of(c), d)
+	}
+	return out
+}
+
 // markdown prints the table of transitions and the effect of every command in
 // every state, as docs/design/004-component-states.md shows them.
 func markdown() string { return Timeouts(nil).Markdown() }

@@ -21,7 +21,7 @@ var factor = readFactor(os.Getenv(variable))
 
 // Long is how long a test waits for what must come, before it says that it did not: far longer than it takes on a
 // machine that has much else to do, since it only bounds what hangs.
-var Long = Scaled(time.Minute)
+var Long = Scaled(3 * time.Minute)
 
 // TB is what testing.TB and *rapid.T have in common.
 type TB interface {

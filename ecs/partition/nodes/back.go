@@ -116,7 +116,7 @@ func (r *Run) meetAgain(ctx context.Context, n *member, at cluster.Member) error
 	n.watched(nil)
 	n.moved.Store(seat)
 	n.conn.turn(conn)
-	soon, cancel := context.WithTimeout(ctx, answerTime)
+	soon, cancel := context.WithTimeout(ctx, r.opts.within(answerTime))
 	defer cancel()
 	err = n.greet(soon)
 	n.silent.Store(err != nil)

@@ -37,6 +37,8 @@ type Options struct {
 	Term tagnet.Term
 	// Patience is how long the nodes may take to appear and to become ready. Zero means 60 s.
 	Patience time.Duration
+	// AtLeast is how long a node may take for an answer at least. Zero: no longer than each question has by itself.
+	AtLeast time.Duration
 	// Where tells at which address the node service of a node is now; empty: nobody knows. Nil: where it was.
 	Where func(node string) string
 	// Lost is told of a loss that the policy bears: the run goes on. Nil: nobody wants to know.
@@ -45,6 +47,9 @@ type Options struct {
 	Spawns bool
 	Log    *slog.Logger // nil: slog.Default
 }
+
+// within is how long a question may take that has d by itself.
+func (o *Options) within(d time.Duration) time.Duration { return max(d, o.AtLeast) }
 
 // Crew is the nodes of a partition as the control knows them, connected and watched. Its steps, Load to Dismiss, are
 // given by one goroutine; what it tells of the nodes may be read by any.
@@ -134,7 +139,7 @@ func (c *Crew) Ended(node, address string) bool {
 	if err != nil || n.seat().GetGrpcAddress() != address || !c.dead(node) {
 		return false
 	}
-	conn, err := net.DialTimeout("tcp", address, probeTime)
+	conn, err := net.DialTimeout("tcp", address, c.opts.within(probeTime))
 	if err != nil {
 		return true
 	}
@@ -335,7 +340,7 @@ func (c *Crew) together(ctx context.Context, req *nodev1.CommandRequest) error {
 // Dismiss leaves the nodes at rest and closes the connections to them.
 func (c *Crew) Dismiss() {
 	c.faults.tell((*fault.Core).Silence)
-	ctx, cancel := context.WithTimeout(context.Background(), restTime)
+	ctx, cancel := context.WithTimeout(context.Background(), c.opts.within(restTime))
 	defer cancel()
 	if err := c.every(func(n *member) error { return n.rest(ctx, false) }); err != nil {
 		c.log.Warn("not every node is at rest", "err", err)

@@ -97,7 +97,7 @@ func (r *Run) giveUp() {
 	r.faults.tell((*fault.Core).Silence)
 	r.gaveUp = true
 	r.linked.Store(false)
-	ctx, cancel := context.WithTimeout(context.Background(), giveUpTime)
+	ctx, cancel := context.WithTimeout(context.Background(), r.opts.within(giveUpTime))
 	defer cancel()
 	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}
 	if err := r.all(ctx, stop); err != nil {
@@ -127,7 +127,7 @@ func (r *Run) collect() {
 	if r.gaveUp {
 		most = collectTime // it is over in any case
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), most)
+	ctx, cancel := context.WithTimeout(context.Background(), r.opts.within(most))
 	defer cancel()
 	_ = r.every(func(n *member) error { // the others keep the last report they sent
 		if !r.final(ctx, n) {
@@ -141,7 +141,7 @@ func (r *Run) collect() {
 // lost. Nobody waits for a process that has ended, nor for a node that the run has lost.
 func (r *Run) final(ctx context.Context, n *member) bool {
 	for {
-		each, cancel := context.WithTimeout(ctx, collectTime)
+		each, cancel := context.WithTimeout(ctx, r.opts.within(collectTime))
 		err := n.last(each)
 		cancel()
 		switch {

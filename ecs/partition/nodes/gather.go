@@ -89,8 +89,8 @@ func (c *Crew) connect(m *nodev1.Member) (*member, error) {
 
 // call makes a connection to the service of a node.
 func (c *Crew) call(m *nodev1.Member) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient(m.GetGrpcAddress(),
-		append(lasting(), grpc.WithTransportCredentials(c.opts.Identity.ClientCredentials(m.GetName(), c.opts.Log)))...)
+	creds := c.opts.Identity.ClientCredentials(m.GetName(), c.opts.Log)
+	conn, err := grpc.NewClient(m.GetGrpcAddress(), append(c.opts.lasting(), grpc.WithTransportCredentials(creds))...)
 	if err != nil {
 		return nil, fmt.Errorf("node service of %s at %s: %w", m.GetName(), m.GetGrpcAddress(), err)
 	}

@@ -61,7 +61,7 @@ func (r *Run) Include(ctx context.Context, node string) error {
 	if err := ask(r.faults, func(c *fault.Core) error { return c.MayInclude(node) }); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, includeTime)
+	ctx, cancel := context.WithTimeout(ctx, r.opts.within(includeTime))
 	defer cancel()
 	if err := r.welcome(ctx, node); err != nil {
 		if _, undone := r.scheduler().ExcludeBU(node); undone != nil {

@@ -139,7 +139,7 @@ func word(c nodev1.Command) string {
 
 // done tells the nodes that nobody asks them for anything of this run any more: those that were told to end may.
 func (r *Run) done() {
-	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+	ctx, cancel := context.WithTimeout(context.Background(), r.opts.within(collectTime))
 	defer cancel()
 	_ = r.every(func(n *member) error { // who does not hear it ends in a while
 		_, err := n.client.Report(ctx, &nodev1.ReportRequest{Term: n.term, Done: true})

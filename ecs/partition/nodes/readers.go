@@ -81,7 +81,7 @@ func (r *Run) readers(ctx context.Context) []answer {
 	list := gather(there, func(n *member) []answer {
 		ctx, cancel := ctx, func() {}
 		if gone[n] {
-			ctx, cancel = context.WithTimeout(ctx, goneTime)
+			ctx, cancel = context.WithTimeout(ctx, r.opts.within(goneTime))
 		}
 		defer cancel()
 		return r.where(ctx, n.name, n)

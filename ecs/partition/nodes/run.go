@@ -183,7 +183,8 @@ func (r *Run) house() (*member, error) {
 		return nil, errors.Join(err, lis.Close())
 	}
 	host := tagnet.NewHost(tagnet.Access{Identify: node.Identify, Log: r.log})
-	server := grpc.NewServer(append(tagnet.ServerOptions(), node.ServiceOptions(r.opts.Identity, r.opts.Log)...)...)
+	options := node.ServiceOptions(r.opts.Identity, r.opts.Log, r.opts.AtLeast)
+	server := grpc.NewServer(append(tagnet.ServerOptions(), options...)...)
 	host.Register(server)
 	r.own, r.door = own, guard.Listen(lis, "scheduler", r.opts.Log)
 	go func() { _ = server.Serve(r.door) }()

@@ -47,7 +47,7 @@ func (r *Run) begin(ctx context.Context, n *member, core tagnet.Config) error {
 func (r *Run) takeUp(n *member) {
 	scope := r.scope()
 	sched := tagnet.NewRemote(n.conn, tagnet.RemoteConfig{
-		Scope: scope, OnPeer: r.peerError,
+		Scope: scope, OnPeer: r.peerError, AtLeast: r.opts.AtLeast,
 		OnGone: func(err error) {
 			if r.ending.Load() && closed(r.LastStats()) {
 				return // it has told all that it had to
@@ -60,7 +60,7 @@ func (r *Run) takeUp(n *member) {
 	r.sched = sched
 	r.mu.Unlock()
 	r.endScheduler = func() {
-		ctx, cancel := context.WithTimeout(context.Background(), endTime)
+		ctx, cancel := context.WithTimeout(context.Background(), r.opts.within(endTime))
 		defer cancel()
 		if err := tagnet.End(ctx, n.conn, scope); err != nil {
 			r.log.Info("the scheduler on a node could not be ended", "node", n.name, "err", err)

@@ -41,12 +41,12 @@ const (
 )
 
 // lasting are the options of connections that are to outlive a cut.
-func lasting() []grpc.DialOption {
+func (o *Options) lasting() []grpc.DialOption {
 	pause := backoff.DefaultConfig
 	pause.BaseDelay, pause.MaxDelay = retryEvery, connectPause
 	return []grpc.DialOption{
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: aliveEvery, Timeout: aliveAnswer}),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: connectTime}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: aliveEvery, Timeout: o.within(aliveAnswer)}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: o.within(connectTime)}),
 	}
 }
 
@@ -181,7 +181,7 @@ func (c *Crew) heard(n *member, rep *nodev1.Report) {
 
 // retire has a node drop a run that has lost it: it does not know, and others cannot read what it holds open.
 func (c *Crew) retire(n *member) {
-	ctx, cancel := context.WithTimeout(context.Background(), restTime)
+	ctx, cancel := context.WithTimeout(context.Background(), c.opts.within(restTime))
 	defer cancel()
 	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}
 	if err := n.command(ctx, stop); err != nil {

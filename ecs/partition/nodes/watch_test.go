@@ -47,7 +47,7 @@ func newWatched(t *testing.T) *watched {
 	nodev1.RegisterNodeServer(w.server, w)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = w.server.Serve(w) })
-	conn, err := grpc.NewClient(lis.Addr().String(), append(lasting(),
+	conn, err := grpc.NewClient(lis.Addr().String(), append(new(Options).lasting(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
