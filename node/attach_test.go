@@ -36,12 +36,12 @@ func TestABuilderIsInItsPlaceBeforeItAttaches(t *testing.T) {
 		ruRanks: []int{0},
 	}
 	asked := false
-	attach := func(name string) (tagnet.Scope, grpc.DialOption) {
+	attach := func(name string) (tagnet.Scope, []grpc.DialOption) {
 		asked = true
 		if s.bu.Load() == nil {
 			t.Error("the builder attaches before it can take announcements")
 		}
-		return tagnet.Scope{Name: name}, grpc.WithTransportCredentials(insecure.NewCredentials())
+		return tagnet.Scope{Name: name}, []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nobody is there to attach to

@@ -26,7 +26,7 @@ var errNotHere = errors.New("this node holds no such unit, or not now")
 // TagNet.
 const ControlName = "control"
 
-type attacher func(name string) (tagnet.Scope, grpc.DialOption)
+type attacher func(name string) (tagnet.Scope, []grpc.DialOption)
 
 func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, attach attacher) error {
 	if err := s.freshSlots(); err != nil {
@@ -77,9 +77,9 @@ func (s *session) startBuilder(ctx context.Context, req *nodev1.CommandRequest, 
 	// With the last unit that attaches tokens begin to flow, and announcements come before this node hears of it. So the
 	// unit must be in its place first.
 	s.bu.Store(bu)
-	scope, creds := attach(s.node.cfg.Name)
+	scope, opts := attach(s.node.cfg.Name)
 	err = told.attach(ctx, func(ctx context.Context) (*tagnet.BUClient, error) {
-		return tagnet.DialBU(ctx, req.GetTagnetAddress(), scope, s.cfg.Slots, s.absences(), creds)
+		return tagnet.DialBU(ctx, req.GetTagnetAddress(), scope, s.cfg.Slots, s.absences(), opts...)
 	}, bu.Reset)
 	if err != nil {
 		return err
@@ -139,8 +139,8 @@ func (s *session) startReadout(ctx context.Context, address string, back bool, a
 		Slack:   s.cfg.Slack(),
 	})
 	s.barrier.Store(bar)
-	scope, creds := attach(s.node.cfg.Name)
-	client, err := tagnet.DialRU(ctx, address, scope, s.dropUnit, creds)
+	scope, opts := attach(s.node.cfg.Name)
+	client, err := tagnet.DialRU(ctx, address, scope, s.dropUnit, opts...)
 	if err != nil {
 		return errors.Join(err, src.Close(), bar.Close())
 	}

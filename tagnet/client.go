@@ -138,17 +138,18 @@ const (
 	connectTime  = 5 * time.Second // with the handshake, on a busy machine
 )
 
-// reconnecting are the options of a connection that is made again soon after it broke.
-func reconnecting() grpc.DialOption {
+// Reconnecting is for a connection that is made again soon after it broke. To connect may take 5 s, or atLeast if that is
+// more. Clients have it with 0 unless they are given another.
+func Reconnecting(atLeast time.Duration) grpc.DialOption {
 	pause := backoff.DefaultConfig
 	pause.BaseDelay, pause.MaxDelay = firstPause, longestPause
-	return grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: connectTime})
+	return grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: max(connectTime, atLeast)})
 }
 
 // dial makes a connection for a client that owns it.
 func dial[C any](target string, opts []grpc.DialOption, use func(*grpc.ClientConn) (C, error)) (C, error) {
 	own := []grpc.DialOption{grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
-		reconnecting()}
+		Reconnecting(0)}
 	conn, err := grpc.NewClient(target, append(own, opts...)...)
 	if err != nil {
 		var none C

@@ -8,6 +8,7 @@ import (
 
 	"ringlet/node/config"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
+	"ringlet/testkit/cases"
 	"ringlet/testkit/patiently"
 )
 
@@ -17,7 +18,7 @@ func TestAbandonBlamesNobody(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 4, nil)
 	h.must("load", "configure")
-	for range 5 {
+	for range cases.Count(5, 2) {
 		h.must("start")
 		h.built(0)
 		if err := h.ask("stop", "abandon", "true"); err != nil {

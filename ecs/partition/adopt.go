@@ -275,7 +275,7 @@ func (p *Partition) closeOrphans() error {
 }
 
 // rejoinTime is how long nodes may take to answer a control that has come back: it does not start those that are gone.
-func (p *Partition) rejoinTime() time.Duration { return 2 * cmp.Or(p.cfg.JoinTime, joinTime) }
+func (p *Partition) rejoinTime() time.Duration { return p.within(2 * cmp.Or(p.cfg.JoinTime, joinTime)) }
 
 func memberNames(v *nodev1.View) []string {
 	names := make([]string, len(v.GetMembers()))

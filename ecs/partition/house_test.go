@@ -54,6 +54,7 @@ type house struct {
 	members *cluster.Cluster
 	spawner partition.Spawner // of the next control; nil: nodes are started by the test
 	port    int               // of the control's gossip
+	atLeast time.Duration     // of the next control
 
 	mu     sync.Mutex
 	nodes  map[string]context.CancelFunc
@@ -98,7 +99,9 @@ func newHouse(t *testing.T, nodes int, change func(*config.Config)) *house {
 		leaves: map[string]chan struct{}{},
 		gone:   map[string]chan struct{}{},
 		port:   ports.Of(t),
-		tell:   map[string]func() *nodev1.Report{},
+
+		atLeast: patiently.Long,
+		tell:    map[string]func() *nodev1.Report{},
 	}
 	h.cfg.Nodes, h.cfg.Packing, h.cfg.Slots = nodes, 500, 4
 	h.cfg.Rate, h.cfg.FragmentSize = 20_000, 30 // leaves the processors free for what is tried
@@ -140,6 +143,7 @@ func (h *house) control() {
 	if h.store, err = record.Open(h.path); err != nil {
 		h.t.Fatal(err)
 	}
+	h.store.Patience(h.atLeast)
 	h.journal = journal.New(1000, uint64(time.Now().UnixMicro()))
 	id := h.identity(nodes.Name, certs.RoleControl)
 	h.members, err = cluster.Open(h.t.Context(), cluster.Config{
@@ -165,7 +169,7 @@ func (h *house) control() {
 		Inputs:   &regular.Places{Dirs: []string{h.inputs}},
 		Patience: patiently.Long,
 		JoinTime: patiently.Scaled(2 * time.Second),
-		AtLeast:  patiently.Long,
+		AtLeast:  h.atLeast,
 		Spawner:  h.spawner,
 		Log:      slog.New(slog.DiscardHandler),
 	})
@@ -337,9 +341,13 @@ func (h *house) reaches(state string) {
 	h.until("the partition is "+state, func() bool { return h.state() == state })
 }
 
-// back is a control that comes back; it waits until so many nodes have joined it.
+// back is a control that comes back; it waits until so many nodes have joined it. With 0 some are gone, and it is not
+// to wait long for their answers.
 func (h *house) back(nodes int) {
 	h.t.Helper()
+	if nodes == 0 {
+		h.atLeast = patiently.Scaled(8 * time.Second)
+	}
 	h.control()
 	if err := h.Adopt(h.t.Context()); err != nil {
 		h.t.Fatal(err)

@@ -64,6 +64,13 @@ type Store struct {
 	told sync.Map // of what is damaged, as a string: the log has it
 }
 
+// Patience gives each call so long, if that is more than the 3 s that it has for the disk by itself. It is called before
+// any other.
+func (s *Store) Patience(d time.Duration) {
+	s.writing.patience = max(s.writing.patience, d)
+	s.reading.patience = max(s.reading.patience, d)
+}
+
 // limits bound what grows by itself.
 type limits struct {
 	firstEvents, lastEvents uint64 // of a run: these are kept, and what lies between them is not
