@@ -341,7 +341,7 @@ func (s *session) halt() {
 func (s *session) stop(ctx context.Context) error {
 	s.ending()
 	if ru := s.ru.Load(); ru != nil {
-		ctx, cancel := stopwatch.WhileMoving(ctx, drainTime, s.progress, nil)
+		ctx, cancel := stopwatch.WhileMoving(ctx, max(drainTime, s.node.cfg.AtLeast), s.progress, nil)
 		defer cancel()
 		if err := ru.Drain(ctx); err != nil {
 			s.node.log.Warn("stopping all the same", "err", err)
