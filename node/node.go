@@ -48,7 +48,8 @@ type Config struct {
 	Ports    Ports
 	Spin     time.Duration      // see quic.Config
 	Idle     time.Duration      // IdleTimeout of quic.Config: how long a silent peer is believed to live; zero: 5 s
-	AtLeast  time.Duration      // how long commands, handshakes and barriers may take at least; zero: as by themselves
+	Barrier  time.Duration      // a barrier waits so long at least; zero: as configured
+	AtLeast  time.Duration      // commands, handshakes and answers may take so long at least; zero: as by themselves
 	Log      *slog.Logger       // nil: slog.Default
 	Notifier *sdnotify.Notifier // nil: no service manager wants to hear how the node does
 

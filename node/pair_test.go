@@ -73,7 +73,7 @@ func newFarm(t *testing.T, roles ...cluster.Roles) *pair {
 
 func newFarmWith(t *testing.T, grace time.Duration, roles ...cluster.Roles) *pair {
 	t.Helper()
-	return newFarmOf(t, Config{Grace: grace, AtLeast: patiently.Long}, roles...)
+	return newFarmOf(t, Config{Grace: grace, Barrier: patiently.Long}, roles...)
 }
 
 // newFarmOf makes nodes that have these settings.
@@ -157,7 +157,8 @@ func (p *pair) process(ctx context.Context, seed *cluster.Cluster, of Config, ra
 			Key:      of.Key,
 			Timing:   of.Timing,
 			Idle:     patiently.Scaled(30 * time.Second),
-			AtLeast:  of.AtLeast,
+			Barrier:  of.Barrier,
+			AtLeast:  patiently.Long,
 			Roles:    role,
 			Log:      slog.New(slog.DiscardHandler),
 			Leave:    leave,

@@ -135,7 +135,7 @@ func (s *session) startReadout(ctx context.Context, address string, back bool, a
 		return errors.Join(err, src.Close())
 	}
 	bar := barrier.New(core, &barrierSignaler{s: s}, barrier.Options{
-		Timeout: max(s.cfg.Debug.BarrierTimeout, s.node.cfg.AtLeast),
+		Timeout: max(s.cfg.Debug.BarrierTimeout, s.node.cfg.Barrier),
 		Slack:   s.cfg.Slack(),
 	})
 	s.barrier.Store(bar)

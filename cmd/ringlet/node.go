@@ -91,7 +91,7 @@ func (c *nodeCmd) Run(ctx context.Context, to streams) error {
 		Dog:      dog,
 		Ports:    node.Ports{Data: c.DataPort, Service: c.ServicePort, Gossip: c.GossipPort},
 	}
-	cfg.Idle, cfg.AtLeast = slow.idle, slow.atLeast
+	cfg.Idle, cfg.Barrier, cfg.AtLeast = slow.idle, slow.atLeast, slow.atLeast
 	if !c.WithParent {
 		rest, err := c.serve(to, &cfg)
 		if err != nil {
