@@ -305,7 +305,8 @@ func TestPause(t *testing.T) {
 			})
 			pause := 50 * time.Millisecond
 			if c.Barrier() != barrier.None {
-				c.Debug.BarrierTimeout = patiently.Scaled(3 * time.Second) // which a busy machine does not need from one phase to the next
+				// which a busy machine does not need from one phase to the next
+				c.Debug.BarrierTimeout = patiently.Scaled(3 * time.Second)
 				pause += c.Debug.BarrierTimeout
 			}
 			s := p.begin(c)

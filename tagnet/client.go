@@ -138,8 +138,8 @@ const (
 	connectTime  = 5 * time.Second // with the handshake, on a busy machine
 )
 
-// Reconnecting is for a connection that is made again soon after it broke. To connect may take 5 s, or atLeast if that is
-// more. Clients have it with 0 unless they are given another.
+// Reconnecting is for a connection that is made again soon after it broke. To connect may take 5 s, or atLeast if that
+// is more. Clients have it with 0 unless they are given another.
 func Reconnecting(atLeast time.Duration) grpc.DialOption {
 	pause := backoff.DefaultConfig
 	pause.BaseDelay, pause.MaxDelay = firstPause, longestPause

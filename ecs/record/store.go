@@ -64,8 +64,8 @@ type Store struct {
 	told sync.Map // of what is damaged, as a string: the log has it
 }
 
-// Patience gives each call so long, if that is more than the 3 s that it has for the disk by itself. It is called before
-// any other.
+// Patience gives each call so long, if that is more than the 3 s that it has for the disk by itself. It is called
+// before any other.
 func (s *Store) Patience(d time.Duration) {
 	s.writing.patience = max(s.writing.patience, d)
 	s.reading.patience = max(s.reading.patience, d)

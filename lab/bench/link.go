@@ -385,8 +385,8 @@ func (e *end) single(ctx context.Context, l *load, answered bool) error {
 	return e.await(ctx, func() bool { return counter.Load() >= want })
 }
 
-// singles writes one at a time until over, and one at least, and tells how long each took. A window is long free when its
-// turn comes again.
+// singles writes one at a time until over, and one at least, and tells how long each took. A window is long free when
+// its turn comes again.
 func (e *end) singles(ctx context.Context, l *load, answered bool, over *atomic.Bool) (*hdr.Histogram, error) {
 	h := newTimes()
 	for h.TotalCount() == 0 || !over.Load() {
