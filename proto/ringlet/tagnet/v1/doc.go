@@ -1,6 +1,6 @@
 // Package tagnetv1 is the wire form of the scheduler's service, generated from tagnet.proto.
 //
-// It stands for the two networks around the scheduler of seed document 001 (chapter III.B): the flow-control network
+// It stands for the two networks around the scheduler of TagNet-farm §III.B: the flow-control network
 // that takes tokens to the senders and the feedback path that returns free buffers. Callers do not use it directly:
 // package tagnet has the server and the clients, which check what these messages only carry. The words inside the
 // packed lists are drawn in docs/format/tagnet.md.

@@ -119,7 +119,7 @@ type Depth struct {
 	Crossed []uint64 `protobuf:"varint,5,rep,packed,name=crossed,proto3" json:"crossed,omitempty"`
 	// How often the depth rose to the capacity.
 	Full uint64 `protobuf:"varint,6,opt,name=full,proto3" json:"full,omitempty"`
-	// Highest mark ever reached, in the code of the founding document: 0x0, 0x1, 0x3, 0x7, 0xF.
+	// Highest mark ever reached, in the code of TagNet-farm §VII.C: 0x0, 0x1, 0x3, 0x7, 0xF.
 	Usage         uint32 `protobuf:"varint,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
