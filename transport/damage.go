@@ -10,10 +10,10 @@ import (
 	"ringlet/internal/decimal"
 )
 
-// Damage says how much goes wrong on purpose, to show that each kind is found, counted, and repaired (seed 004, X3).
-// Headers and bodies are damaged as they arrive, before anything is opened, so that the seal of the carrier must find
-// it. An epoch is damaged before the datagram is sealed: it comes as one of a peer of another view. A row of the export
-// table is damaged for one look at it.
+// Damage says how much goes wrong on purpose, to show that each kind is found, counted, and repaired (NIC-crossbar
+// §3.1.6). Headers and bodies are damaged as they arrive, before anything is opened, so that the seal of the carrier
+// must find it. An epoch is damaged before the datagram is sealed: it comes as one of a peer of another view. A row of
+// the export table is damaged for one look at it.
 type Damage struct {
 	Header float64 // share of packets of which a bit of the header is turned over
 	Body   float64 // share of packets of which a sealed bit is turned over

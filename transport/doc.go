@@ -1,9 +1,10 @@
 // Package transport moves bytes into other nodes' exported memory: remote writes, fences and signals over datagrams.
 //
-// The network is memory, as in the founding documents (SCI: seeds 000, 001, 003): a node exports segments through a
-// shmem.Table, grants windows of them to peers, and peers write there. The rules of a link are a pure state machine in
-// transport/link; this package gives it goroutines, a clock and a carrier. Between two processes of one host there need
-// be no datagrams: transport/local stores into the peer's memory. Carriers are transport/quic and transport/simnet.
+// The network is memory, as in the founding documents (SCI: L1-farm §4.4, TagNet-farm §II.B, SCI-bridge §II): a node
+// exports segments through a shmem.Table, grants windows of them to peers, and peers write there. The rules of a link
+// are a pure state machine in transport/link; this package gives it goroutines, a clock and a carrier. Between two
+// processes of one host there need be no datagrams: transport/local stores into the peer's memory. Carriers are
+// transport/quic and transport/simnet.
 //
 // What the caller must do, in this order: New with a Handler, Connect, then Write, Fence and Signal, then Close. A
 // node's link to itself is one of those, over memory and not over a network.

@@ -1,6 +1,6 @@
 package transport
 
-// Stage is a place that a remote write over datagrams passes (seed 003, S6). A stage is told when it is over; of a
+// Stage is a place that a remote write over datagrams passes (SCI-bridge §IV). A stage is told when it is over; of a
 // batch or a read of several datagrams all are told.
 type Stage uint8
 

@@ -26,7 +26,8 @@ import (
 	"ringlet/transport/simnet"
 )
 
-// A node writes to eight others, one of which is stopped by the kernel: what do the other seven lose (seed 004, X4)?
+// A node writes to eight others, one of which is stopped by the kernel: what do the other seven lose (NIC-crossbar
+// §2.1)?
 
 const (
 	spokes     = 8

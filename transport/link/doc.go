@@ -1,9 +1,10 @@
 // Package link is one end of a link between two nodes, as a pure state machine: remote writes, fences and signals go
 // in, datagrams come out, and the other way round.
 //
-// It stands for the transaction layer of the founding documents: requests and responses apart (SCI, seed 003 S4), a
-// free list of transaction ids decoupled from the buffers (S2), nwrite with and dmove without a response (S3), echoes
-// per packet, cumulative credits (seed 004 X2), protection checked before a byte moves (S1, S5).
+// It stands for the transaction layer of the founding documents: requests and responses apart (SCI-bridge §II.B.1), a
+// free list of transaction ids decoupled from the buffers (SCI-bridge §III.B), nwrite with and dmove without a response
+// (SCI-bridge §III.D), echoes per packet, cumulative credits (NIC-crossbar §3.3.1), protection checked before a byte
+// moves (SCI-bridge §II.A).
 //
 // The owner's duties, in this order, always under one lock or from one goroutine:
 //

@@ -8,8 +8,7 @@ import (
 )
 
 // TestDueWithoutTransactions: small writes arrive and their answers do not, so that all transaction ids are taken while
-// the window is open. What is due then is nothing: whoever sends for as long as something is would send for ever (issue
-// 11, row 1).
+// the window is open. What is due then is nothing: whoever sends for as long as something is would send for ever.
 func TestDueWithoutTransactions(t *testing.T) {
 	d := newDuo(t, Config{
 		Credit:    712,

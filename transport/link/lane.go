@@ -8,7 +8,7 @@ import (
 )
 
 // A lane numbers its datagrams and repeats one that was lost under its own number, so the receiver's bitmap makes
-// every datagram take effect once, whatever the network does. Credits are cumulative, as in seed 004 (X2): the
+// every datagram take effect once, whatever the network does. Credits are cumulative, as in NIC-crossbar §3.3.1: the
 // receiver publishes "datagrams that have arrived, each counted once, plus the credit of the link"; the sender never
 // numbers one beyond. A lost credit is made good by the next, a lost datagram keeps its credit until it is repaired,
 // and both counters may wrap.

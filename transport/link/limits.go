@@ -20,7 +20,7 @@ import (
 
 // Limits of one link.
 const (
-	maxOps    = 1024 // remote writes and fences queued (seed 004, X1)
+	maxOps    = 1024 // remote writes and fences queued (NIC-crossbar §3.1.3)
 	maxTx     = 1024 // transactions outstanding: what the ten bits of an id on the wire can tell apart
 	maxChunks = 1024 // chunks of one transaction; longer writes become several
 	sigRing   = 256  // signals sent and not echoed

@@ -3,8 +3,8 @@ package link
 // How much the way loses decides how long repair may wait. The last datagram of a burst is missed by nobody but its
 // sender: what is lost there costs as long as the sender waits for its echo. On a way that loses nothing a probe
 // sent too soon is mostly wasted, so it waits for milliseconds, and for what the longest round trips of late were.
-// Where datagrams do get lost, a phase that has a dozen of them would stand still for milliseconds in one of four
-// (issue 11, row 10). So a link that has lost some of late, in either of its lanes,
+// Where datagrams do get lost, a phase that has a dozen of them would stand still for milliseconds in one of four.
+// So a link that has lost some of late, in either of its lanes,
 //
 //	sends the last datagram of a burst twice, at once
 //	probes soon, a few times, before it waits as ever

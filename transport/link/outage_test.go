@@ -17,7 +17,7 @@ var outages = flag.Int("outages", defaultOutages(),
 	"how many simulated outages a link must survive, for each kind of owner")
 
 // tellingSeeds have found something, and are always played. 6 and 124: small writes hold all transactions while the
-// window is open (issue 11, row 1). 33646: what was older is repaired first, the peer then has no holes, and what had
+// window is open. 33646: what was older is repaired first, the peer then has no holes, and what had
 // been sent behind it is repaired one by one.
 var tellingSeeds = []uint64{6, 124, 33646}
 

@@ -89,7 +89,7 @@ func pace(t *testing.T, loss float64, size, atOnce, writes int, seed uint64) tim
 const once = 60 * time.Millisecond
 
 // TestPaceAtLoss: but for what it waits once, 2 % of loss cost a link no more than half of its rate, at any size of
-// a write, one after the other or many at once (issue 11, row 10). What 5 % cost is told: more than the window takes
+// a write, one after the other or many at once. What 5 % cost is told: more than the window takes
 // for anything but a queue that overflows.
 func TestPaceAtLoss(t *testing.T) {
 	const writes = 2000

@@ -271,8 +271,8 @@ func (c *Core) putPieces(b []byte, t *outTx) int {
 	return n
 }
 
-// buildRequests fills a datagram with chunks: of one large write, or of several small ones (write-combining, seed 003
-// S2).
+// buildRequests fills a datagram with chunks: of one large write, or of several small ones (write-combining, SCI-bridge
+// §III.A).
 func (c *Core) buildRequests(now int64, buf []byte) int {
 	r := c.send[laneRequests].begin()
 	putHeader(buf, header{kind: laneRequests, view: c.cfg.View, seq: r.seq})

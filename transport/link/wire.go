@@ -12,7 +12,7 @@ import (
 const Version = 5
 
 // A datagram belongs to one of two lanes, or is an echo. The lanes have separate sequence numbers and credits, so that
-// requests can never starve the responses that would free them (seed 003, S4).
+// requests can never starve the responses that would free them (SCI-bridge §II.B.1).
 const (
 	laneRequests  = 0 // remote writes
 	laneResponses = 1 // signals, completions, refusals

@@ -279,7 +279,7 @@ func TestBetweenHosts(t *testing.T) {
 }
 
 // TestThePathShrinks: a router in the middle of a way takes no full packets any more, while a link is up. The link goes
-// on with smaller ones (issue 11, row 13), whoever has dialled. The sender's own interface becomes narrow in the same
+// on with smaller ones, whoever has dialled. The sender's own interface becomes narrow in the same
 // way. The link is idle at that moment; TestTheRelayedPathShrinks has one that is full.
 func TestThePathShrinks(t *testing.T) {
 	t.Parallel()
