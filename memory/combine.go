@@ -1,9 +1,9 @@
 package memory
 
-// Write buffers, as a pure core: which small writes travel together (seed 003, S2). A buffer only grows, by writes that
-// begin where it ends. It leaves at the end of its page, when a write of its context does not continue it, when its
-// time is over, and when anything else of its context is to start. Four are open at a time; the oldest gives way to a
-// fifth.
+// Write buffers, as a pure core: which small writes travel together (SCI-bridge §III.A). A buffer only grows, by writes
+// that begin where it ends. It leaves at the end of its page, when a write of its context does not continue it, when
+// its time is over, and when anything else of its context is to start. Four are open at a time; the oldest gives way to
+// a fifth.
 
 import "time"
 

@@ -1,10 +1,10 @@
 // Package memory is remote memory: segments that one process exports under a name, and others import from anywhere in
 // a view, to write, read, and change words of them in one step.
 //
-// It stands for the PCI-SCI bridge of seed 003 and the card of seed 004. The exported pages have attributes, and are
-// opened page by page to peers (S1, S3). Small writes are combined in write buffers, apart from the transactions
-// outstanding (S2). There are 16 ordering contexts, time-outs, and requests apart from answers (S4). Both address
-// tables can be printed.
+// It stands for the PCI-SCI bridge of SCI-bridge §II and the card of NIC-crossbar §2.1. The exported pages have
+// attributes, and are opened page by page to peers (SCI-bridge §II.A and §III.D). Small writes are combined in write
+// buffers, apart from the transactions outstanding (SCI-bridge §III.A and §III.B). There are 16 ordering contexts,
+// time-outs, and requests apart from answers (SCI-bridge §II.B.1 and §II.B.2). Both address tables can be printed.
 //
 // # What the caller must do, in order
 //

@@ -8,13 +8,13 @@ package memory
 //	        lost     its caller has been told Unknown; the slot waits for what the link says
 //	ended → free
 //
-// Queues are per peer, so a peer that stands still holds up nobody else (virtual output queues, seed 004 X4).
+// Queues are per peer, so a peer that stands still holds up nobody else (virtual output queues, NIC-crossbar §2.1).
 
 // Sizes.
 const (
-	contexts    = 16 // ordering contexts (seed 003, S4)
+	contexts    = 16 // ordering contexts (SCI-bridge §II.B.2)
 	aside       = contexts
-	outstanding = 48  // running transactions per peer (S2)
+	outstanding = 48  // running transactions per peer (SCI-bridge §III.B)
 	perPeer     = 128 // transactions per peer in any state
 	none        = -1
 	maxMembers  = 1<<16/perPeer - 2 // a slot has 16 bits, and fences have slots of their own

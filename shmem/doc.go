@@ -2,12 +2,11 @@
 // the table of who may write where, event slots, and Reader/Writer ring buffers between processes.
 //
 // It stands for four ideas of the founding documents. The segment is the exported region of
-// global shared memory (seed 000, row W1). Table is the upstream address translation and
-// protection table of the PCI-SCI bridge (seed 003, row S1): exported pages, closed by default, opened
-// page by page to a peer for dmove or nwrite; byte-exact grants on top make sure that a byte
-// of a slot is written by one grant. Slots is the builder's set of receive buffers (seed 001,
-// row T1), each with one owner. Writer and Reader are the buffer interface of the LHCb Run-3
-// event builder (seed 002, row L8): hand out a place in memory, take an acknowledgement.
+// global shared memory (L1-farm §7.3). Table is the upstream address translation and protection table of the PCI-SCI
+// bridge (SCI-bridge §II.A): exported pages, closed by default, opened page by page to a peer for dmove or nwrite;
+// byte-exact grants on top make sure that a byte of a slot is written by one grant. Slots is the builder's set of
+// receive buffers (TagNet-farm §III.B), each with one owner. Writer and Reader are the buffer interface of the LHCb
+// Run-3 event builder (LHCb-EB §III.B): hand out a place in memory, take an acknowledgement.
 //
 // # What the caller must do, in order
 //

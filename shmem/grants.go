@@ -22,8 +22,8 @@ type PageRule struct {
 }
 
 // Table is the export table of a node: which peer may write which bytes of its memory. It is
-// the upstream address translation and protection table of the PCI-SCI bridge (seed 003, row
-// S1) with byte-exact grants on top, so that a byte of a slot is written by one grant.
+// the upstream address translation and protection table of the PCI-SCI bridge (SCI-bridge §II.A) with byte-exact grants
+// on top, so that a byte of a slot is written by one grant.
 //
 // All methods are safe from any goroutine. Acquire and Release are the hot path, see windows.go.
 type Table struct {

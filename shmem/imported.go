@@ -20,7 +20,7 @@ import (
 // No lock, no allocation, no system call, once the segment is mapped.
 
 // Imported is another process's shared table, seen by one of its peers: the downstream table of the PCI-SCI bridge
-// (seed 003, S1), with the protection checked by the importer by the owner's rules. Methods are safe from any
+// (SCI-bridge §II.A), with the protection checked by the importer by the owner's rules. Methods are safe from any
 // goroutine; Close comes after the last Release.
 type Imported struct {
 	// immutable after OpenTable

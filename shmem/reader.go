@@ -27,7 +27,7 @@ type Reader struct {
 // OpenReader attaches to the buffer dir/name. A reader of a broadcast buffer begins with the
 // oldest entry that is still there. The errors are those of Open, or errNoReader, errHost, errMayLose, *corruptError.
 //
-// Source: seed 002, row L8: "request the next element … acknowledge the read as completed".
+// Source: LHCb-EB §III.B: "request the next element … acknowledge the read as completed".
 func OpenReader(name string, opts ...Option) (*Reader, error) {
 	if !hostFits() {
 		return nil, refused(errHost, "open buffer %s", name)

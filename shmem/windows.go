@@ -26,9 +26,9 @@ import (
 type Access uint8
 
 const (
-	// AccessNwrite allows writes with a response (seed 003: nwrite): placed exactly once.
+	// AccessNwrite allows writes with a response (SCI-bridge §III.D: nwrite): placed exactly once.
 	AccessNwrite Access = 1 << iota
-	// AccessDmove allows writes without a response (seed 003: dmove): placed at most once.
+	// AccessDmove allows writes without a response (SCI-bridge §III.D: dmove): placed at most once.
 	AccessDmove
 	// AccessRead allows loads.
 	AccessRead
@@ -194,7 +194,7 @@ type window struct {
 // Acquire that returned violation 0, soon: Revoke waits for it. A refused write is counted by
 // its violation and needs no Release. A write of zero bytes is allowed up to the window's end.
 //
-// Lock-free, without allocation, safe from any goroutine. Source: seed 003, upstream address
+// Lock-free, without allocation, safe from any goroutine. Source: SCI-bridge §II.A, upstream address
 // translation and protection table, stage G of the incoming request.
 func (t *Table) Acquire(peer Peer, r Ref, off, n uint32, a Access) ([]byte, Violation) {
 	if uint64(r.Window) >= uint64(len(t.windows)) {

@@ -55,7 +55,7 @@ type Writer struct {
 // CreateWriter makes the buffer dir/name with room for capacity bytes (rounded up to pages) of
 // entries and their headers. The errors are those of Create, or errBadMode, errHost.
 //
-// Source: seed 002, row L8: "request a chunk of memory of a given size … acknowledge the write
+// Source: LHCb-EB §III.B: "request a chunk of memory of a given size … acknowledge the write
 // as completed".
 func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer, error) {
 	fail := func(err error) (*Writer, error) {

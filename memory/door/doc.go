@@ -2,9 +2,9 @@
 // client fills and this package carries out as transactions of a memory.Space. The layout, which clients/c and
 // clients/python have too, is docs/format/door.md; the reasons are docs/design/060-memory-door.md.
 //
-// It stands for the protected user-level transfers of seed 003 (S5) and the request queue of the card of seed 004 (X1):
-// 1,024 entries of up to 4 kB or a list, several started by one store, a word written when each is over, and a notice
-// where the bytes went.
+// It stands for the protected user-level transfers of SCI-bridge §II.A and the request queue of the card of
+// NIC-crossbar §3.1.3: 1,024 entries of up to 4 kB or a list, several started by one store, a word written when each is
+// over, and a notice where the bytes went.
 //
 // # What the caller must do, in order
 //

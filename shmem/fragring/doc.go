@@ -1,9 +1,9 @@
 // Package fragring is a ring of fragments in shared memory: one front-end's process fills it, one readout unit empties
 // it. The layout, which other languages write too, is docs/format/ring.md.
 //
-// It stands for the Reader and the Writer of seed 002 (L8): hand out a place in memory, take an acknowledgement. It has
-// no I/O: the memory is a shmem.Segment's, and the two shells (readoutunit/source/shmring, clients/frontend) make it,
-// take the locks and wait.
+// It stands for the Reader and the Writer of LHCb-EB §III.B: hand out a place in memory, take an acknowledgement. It
+// has no I/O: the memory is a shmem.Segment's, and the two shells (readoutunit/source/shmring, clients/frontend) make
+// it, take the locks and wait.
 //
 // # What the caller must do, in order
 //
