@@ -184,7 +184,7 @@ func (c *chooser) move(p *pick) {
 // choose finds the builder unit for one more MEP of the draw. The turns end with the partition that had the last MEP:
 // it has the next one only where no other has an active builder unit. Whoever passes over a column looks for a
 // destination in another one, and is granted it "only if it resides in a different column than the last one that was
-// used" (seed document 001, figure III-6).
+// used" (TagNet-farm §III.B.2, figure III-6).
 func (c *chooser) choose() (p pick, worst verdict) {
 	for partition, left := int(c.at[0]), c.partitions; left > 0; left-- {
 		if left == 1 && worst > nobody {

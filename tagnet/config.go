@@ -6,7 +6,7 @@ import (
 	"math/bits"
 )
 
-// Policy says what happens in a cycle to a builder unit without a free slot (seed document 001, CSR 5 "mode").
+// Policy says what happens in a cycle to a builder unit without a free slot (TagNet-farm §VII.C, CSR 5 "mode").
 type Policy uint8
 
 // The policies.

@@ -48,7 +48,7 @@ type Core struct {
 	open       []uint32
 	freeCycles []uint32 // indices into open
 	nextCycle  uint64
-	cursor     int // place that the next MEP is offered first: round robin (row T2)
+	cursor     int // place that the next MEP is offered first: round robin (TagNet-farm §III.B.2)
 
 	ring      *ring // nil without a ring
 	withdrawn []Withdrawal
@@ -92,7 +92,7 @@ type ruState struct {
 }
 
 type buState struct {
-	free     queue // of slots, first in first out as in the founding document's queues of destinations
+	free     queue // of slots, first in first out as in the queues of TagNet-farm §III.B.4
 	used     depth
 	excluded bool
 	lost     bool // excluded for good

@@ -6,7 +6,7 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// depth is the fill level of a queue with its high-water marks (seed document 001, registers CSR 8, 11 and 12 of the
+// depth is the fill level of a queue with its high-water marks (TagNet-farm §VII.C, registers CSR 8, 11 and 12 of the
 // scheduler). It keeps them in the message that tells them.
 type depth struct {
 	*tagnetv1.Depth
@@ -36,7 +36,7 @@ func (d *depth) set(v uint64) {
 			d.Full++
 		} else {
 			d.Crossed[d.level]++
-			d.Usage |= 1 << d.level // the code of the founding document's register ev_buff_fifo_usedw_log
+			d.Usage |= 1 << d.level // the code of register ev_buff_fifo_usedw_log (TagNet-farm §VII.C)
 		}
 		d.level++
 	}

@@ -1,10 +1,10 @@
 // Package tagnet is the scheduler: free slots of builder units and watermarks of readout units go in, tokens go out.
 //
-// It stands for the traffic management of seed document 001 (chapter III.B; rows T1, T2, T5 and T6 of the seeds):
-// builders return free buffers by feedback, the scheduler queues them and gives every event a destination before the
-// senders need one, in an order in which no two senders meet at one receiver. The tag generator of document 000 (row
-// W2) is its other parent: a token is a tag. A MEP takes the place of the event, and a cycle, in which each active
-// builder unit stands at most once, the place of the round over the torus columns.
+// It stands for the traffic management of TagNet-farm §III.B (and §III.E and §VII.C): builders return free buffers by
+// feedback, the scheduler queues them and gives every event a destination before the senders need one, in an order in
+// which no two senders meet at one receiver. The tag generator of L1-farm §7.2.2 is its other parent: a token is a tag.
+// A MEP takes the place of the event, and a cycle, in which each active builder unit stands at most once, the place of
+// the round over the torus columns.
 //
 // # The core
 //
@@ -17,7 +17,7 @@
 //  4. tells the readout units Released, below which they may free MFPs, but for those of the MEPs in HeldUp;
 //  5. is finished when State is Drained.
 //
-// Every input is checked against what was issued (as row T3 has it); what does not match is refused with an
+// Every input is checked against what was issued (as TagNet-farm §III.D has it); what does not match is refused with an
 // *inputError, counted by Reason, and changes nothing. Every issued MEP gets exactly one outcome, whatever happens:
 //
 //	Issued = Built + Incomplete + Discarded + Rejected + Abandoned + in flight
@@ -25,16 +25,16 @@
 // # The rules
 //
 // Which builder unit a MEP goes to is decided by Rules: groups that never have two running events, turns by round
-// robin, by ratio or by demand, turn sets that alternate (Rules.Partitions, row T2). The chooser keeps them; with the
-// plain rules a cursor does. A cycle is full, unless the view is Loose: then no phases depend on it, and whatever can
-// go goes at once.
+// robin, by ratio or by demand, turn sets that alternate (Rules.Partitions, TagNet-farm §III.B.2). The chooser keeps
+// them; with the plain rules a cursor does. A cycle is full, unless the view is Loose: then no phases depend on it, and
+// whatever can go goes at once.
 //
 // # The tag ring
 //
-// With Config.Ring the right to send passes from readout unit to readout unit as tags (rows T3 and T4), and tokens only
-// announce. After Issue the caller takes Launch and sends those tags to the first readout unit, sends Withdrawn to all,
-// and hands what the last one gives back to Return, which checks it against what was launched. The core is Drained only
-// when none is under way.
+// With Config.Ring the right to send passes from readout unit to readout unit as tags (TagNet-farm §III.D), and tokens
+// only announce. After Issue the caller takes Launch and sends those tags to the first readout unit, sends Withdrawn to
+// all, and hands what the last one gives back to Return, which checks it against what was launched. The core is Drained
+// only when none is under way.
 //
 // # The service
 //

@@ -8,8 +8,8 @@ import (
 // Reason tells why an input was refused. Each has a counter in the registers.
 type Reason uint8
 
-// The reasons. Feedback is checked against what was issued, as the founding document's scheduler checks each message
-// that comes back round the ring (row T3).
+// The reasons. Feedback is checked against what was issued, as the scheduler of TagNet-farm §III.D checks each
+// message that comes back round the ring.
 const (
 	UnknownUnit     Reason = iota // no unit has this index
 	Excluded                      // the unit is excluded

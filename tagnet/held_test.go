@@ -69,7 +69,8 @@ func (m *model) checkWentOn(t *rapid.T, r *Registers, stopped []bool, atOnce uin
 	}
 }
 
-// checkSlotsUsed holds that everybody waits, and not before a stopped builder unit has used all that it can have (T7).
+// checkSlotsUsed holds that everybody waits, and not before a stopped builder unit has used all that it can have
+// (TagNet-farm §IV.B).
 func (m *model) checkSlotsUsed(t *rapid.T, r *Registers, stopped []bool) {
 	most := uint64(0)
 	for j := range stopped {

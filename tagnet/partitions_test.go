@@ -8,7 +8,7 @@ import (
 )
 
 // TestNeverTwiceInSuccession holds that no partition has two MEPs in succession while another has an active builder
-// unit, whatever the policies (seed document 001, section III.B.2); and that a MEP still goes when all others are gone.
+// unit, whatever the policies (TagNet-farm §III.B.2); and that a MEP still goes when all others are gone.
 func TestNeverTwiceInSuccession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPartitioned(t)

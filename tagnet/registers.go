@@ -13,7 +13,8 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// Registers are what a scheduler tells of itself (row T5). They, and what is in them, are messages of its protocol.
+// Registers are what a scheduler tells of itself (TagNet-farm §VII.C). They, and what is in them, are messages of its
+// protocol.
 type Registers = tagnetv1.RegistersResponse
 
 // Counters of the scheduler.

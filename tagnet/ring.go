@@ -2,7 +2,7 @@ package tagnet
 
 import tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 
-// ring is the scheduler's end of the control ring (seed document 001, chapter III.D; rows T3 and T4): it launches the
+// ring is the scheduler's end of the control ring (TagNet-farm §III.D): it launches the
 // tags of issued tokens and checks every one that returns against what it sent. Like the Core, which owns it, it is a
 // step machine.
 //
@@ -10,8 +10,8 @@ import tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 //	                      ▲                                       │
 //	                      └──────── some have not sent ───────────┘
 //
-// A group of builder units has never two tags under way: never two running events to one group (row T2). So the group
-// of a returned tag says which one it must be.
+// A group of builder units has never two tags under way: never two running events to one group (TagNet-farm §III.B.2).
+// So the group of a returned tag says which one it must be.
 type ring struct {
 	// Immutable after newRing.
 
@@ -49,7 +49,7 @@ type launched struct {
 }
 
 // tagsPerRU is how many tags may be under way for each readout unit: one that is served and one that waits its turn, so
-// that a unit has always something to send (row T6: transfers back to back). More would only queue.
+// that a unit has always something to send (TagNet-farm §III.E: transfers back to back). More would only queue.
 const tagsPerRU = 2
 
 // newRing makes the ring of a view whose configuration has been checked.

@@ -8,7 +8,7 @@ import (
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
-// Rules say which builder unit the next MEP goes to (seed document 001, chapter III.B.2; row T2). The zero value is
+// Rules say which builder unit the next MEP goes to (TagNet-farm §III.B.2). The zero value is
 // plain round robin.
 //
 // The choice is made in three steps, each of which takes turns: a partition, a group in it, a builder unit in the

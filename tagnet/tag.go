@@ -3,18 +3,17 @@ package tagnet
 import "math/bits"
 
 // MaxRing is how many readout units a ring of tags may have: the bits of Served. It is three times the nodes of the
-// largest founding system (seed 002: 320), and enough for what ringlet predict takes. A tag takes only the words that
+// largest founding system (LHCb-EB: 320), and enough for what ringlet predict takes. A tag takes only the words that
 // it needs.
 const MaxRing = 1024
 
-// MaxLoops is how often a tag may go round the ring again because a busy readout unit passed it on. The seed asks for a
-// bound and names none. After four loops of at least a transfer each, a unit that is still busy has a queue; waiting in
-// it is then sooner.
+// MaxLoops is how often a tag may go round the ring again because a busy readout unit passed it on. TagNet-farm §III.D
+// asks for a bound and names none. After four loops of at least a transfer each, a unit that is still busy has a queue;
+// waiting in it is then sooner.
 const MaxLoops = 4
 
-// A Tag is the right to send, which passes from readout unit to readout unit and returns to the scheduler (seed
-// document 001, chapter III.D and row T3). Its token, which went to all of them ahead, says what and where; the tag
-// says when.
+// A Tag is the right to send, which passes from readout unit to readout unit and returns to the scheduler (TagNet-farm
+// §III.D). Its token, which went to all of them ahead, says what and where; the tag says when.
 type Tag struct {
 	Place   uint64 // of its token: number of the cycle × places in a cycle + index of the builder unit
 	MEP     uint64

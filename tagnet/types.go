@@ -1,6 +1,6 @@
 package tagnet
 
-// State of the scheduler (seed document 001, CSR 4).
+// State of the scheduler (TagNet-farm §VII.C, CSR 4).
 type State uint8
 
 // The states, in the order of a run without incidents. Their values are those of the protocol.
@@ -23,8 +23,8 @@ type Outcome uint8
 const (
 	Built      Outcome = iota + 1 // all MFPs are in the MEP
 	Incomplete                    // some MFPs are missing
-	Discarded                     // the builder unit could not keep up and let it go (seed document 002, row L11)
-	Rejected                      // by a decision on a part of it (seed document 001, chapter II.H: regions of interest)
+	Discarded                     // the builder unit could not keep up and let it go (LHCb-EB §IV.B)
+	Rejected                      // by a decision on a part of it (TagNet-farm §II.H: regions of interest)
 	Abandoned                     // the scheduler gave it up: too many attempts, or the run was abandoned
 )
 
@@ -39,7 +39,7 @@ type Update struct {
 	End    bool   // the input has ended: Read is final
 }
 
-// Feedback returns a slot and tells the outcome of the MEP that was in it (seed document 001, chapter III.B.4).
+// Feedback returns a slot and tells the outcome of the MEP that was in it (TagNet-farm §III.B.4).
 type Feedback struct {
 	MEP     uint64
 	Slot    uint32
