@@ -10,7 +10,7 @@ import (
 )
 
 // benchMFP is a packet like the detector's: n fragments around 133 bytes
-// (seeds.md, L7), padded to 8.
+// (LHCb-EB §V.A), padded to 8.
 func benchMFP(b *testing.B, n int) []byte {
 	b.Helper()
 	fragments := make([]mfp.Fragment, n)
@@ -20,7 +20,7 @@ func benchMFP(b *testing.B, n int) []byte {
 	return mfp.Build(event.MFPHeader{Align: 3}, fragments...)
 }
 
-const baselinePacking = 30000 // seeds.md, L3
+const baselinePacking = 30000 // LHCb-EB §II.A
 
 func BenchmarkParseMFP(b *testing.B) {
 	packet := benchMFP(b, baselinePacking)

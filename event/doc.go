@@ -3,9 +3,8 @@
 // MDF record. It is floor 0 of the house: it imports nothing of Ringlet and
 // knows nothing of networks, files or memory segments.
 //
-// The formats are those of the LHCb Run-3 event builder (founding document
-// 002, seeds L1, L3 and L12); they are drawn, field by field, in
-// docs/format/rawbank.md, mfp.md, mep.md and mdf.md. All are little-endian.
+// The formats are those of the LHCb Run-3 event builder (LHCb-EB §II.A and §IV.B); they are drawn, field by
+// field, in docs/format/rawbank.md, mfp.md, mep.md and mdf.md. All are little-endian.
 //
 // # How to read
 //

@@ -2,10 +2,10 @@
 // and writes them into the builder units' slots in the order of a discipline: one builder unit at a time in a linear
 // shift, or as they come.
 //
-// It stands for the RU of LHCb's event builder (seed 002, L1, L4, L5): push, packing, sizes sent ahead, phases held by
-// a barrier; and for the destination tokens of the traffic-managed farm (seed 001, T1, T6), which tell it where each
-// MEP goes. An Order (Shift, tagRing, Free) is the pure core that says what is sent when. Bursts is the core of what
-// is under way. Retention is their memory; docs/design/009-units.md and 021-disciplines.md say why.
+// It stands for the RU of LHCb's event builder (LHCb-EB §II.A and §III.B): push, packing, sizes sent ahead, phases held
+// by a barrier; and for the destination tokens of the traffic-managed farm (TagNet-farm §III.B and §III.E), which tell
+// it where each MEP goes. An Order (Shift, tagRing, Free) is the pure core that says what is sent when. Bursts is the
+// core of what is under way. Retention is their memory; docs/design/009-units.md and 021-disciplines.md say why.
 //
 // What the caller must do, in this order: New, Start; pass every grant to Grant or Standing, every tag to Tag and every
 // completion to Completed, from any goroutine; when the run is over, Close. Links that are still up may tell late

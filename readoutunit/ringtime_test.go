@@ -112,8 +112,8 @@ func (c *ringClock) pass() (any bool) {
 	return any
 }
 
-// TestBypassShortensTheTail has one readout unit whose parts are five times as large now and then (seed 001, figure
-// V-10): with by-pass the 99th percentile of the time that a MEP takes is lower.
+// TestBypassShortensTheTail has one readout unit whose parts are five times as large now and then (TagNet-farm §V.F,
+// figure V-10): with by-pass the 99th percentile of the time that a MEP takes is lower.
 func TestBypassShortensTheTail(t *testing.T) {
 	for _, n := range []struct{ rus, bus int }{{4, 4}, {4, 8}, {8, 16}}[:cases.Count(3, 1)] {
 		var p99 [2]float64

@@ -7,7 +7,7 @@ import (
 	"ringlet/tagnet"
 )
 
-// Shift is the linear shift (seed 002, L4): a round takes P phases, and in phase p the readout unit at seat i sends to
+// Shift is the linear shift (LHCb-EB §II.A): a round takes P phases, and in phase p the readout unit at seat i sends to
 // the builder unit at seat (i+p) mod P. No seat has two senders in a phase, since i ↦ (i+p) mod P is injective for i <
 // P. A seat without a builder unit, and an empty place, are dummies: the unit is silent, and keeps phase.
 //
@@ -192,7 +192,7 @@ func (s *Shift) Passed(cycles int) {
 
 // untilPhase is how long it takes, from a time since an epoch that all readout units share, to the next period of the
 // given length in which a phase has its turn: period k belongs to phase k mod phases. So phases of equal number
-// coincide everywhere, whichever cycle a unit is in, and no builder unit has two senders (seed 002, L4: "switch on a
+// coincide everywhere, whichever cycle a unit is in, and no builder unit has two senders (LHCb-EB §II.A: "switch on a
 // time window").
 func untilPhase(now, length time.Duration, phase, phases int) time.Duration {
 	round := length * time.Duration(phases)

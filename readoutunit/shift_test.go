@@ -9,8 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestShift holds the law of the linear shift (seed 002, L4): in no phase has a place two senders, and in a cycle every
-// readout unit comes to every place once. Where there are more units than places the rest is silent, and keeps phase.
+// TestShift holds the law of the linear shift (LHCb-EB §II.A): in no phase has a place two senders, and in a cycle
+// every readout unit comes to every place once. Where there are more units than places the rest is silent, and keeps
+// phase.
 func TestShift(t *testing.T) {
 	for rus := 1; rus <= 9; rus++ {
 		for bus := 1; bus <= 9; bus++ {

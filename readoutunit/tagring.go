@@ -18,11 +18,11 @@ type Ring interface {
 	Bypassed() uint64
 }
 
-// tagRing is the discipline of tokens that pass from sender to sender (seed 001, chapters III.D and III.E; rows T3, T4
-// and T6). Tokens come ahead to all units, so that sizes are announced and windows granted when the tag comes: the
-// token is the prefetched descriptor, the tag is the right to send. The unit serves tags in the order in which they
-// come, and passes one on when its own write has its outcome. So the tag of a MEP is with one unit at a time, and its
-// builder unit has one sender.
+// tagRing is the discipline of tokens that pass from sender to sender (TagNet-farm §III.D and §III.E). Tokens come
+// ahead to all units, so that sizes are announced and windows granted when the tag comes: the token is the prefetched
+// descriptor, the tag is the right to send. The unit serves tags in the order in which they come, and passes one on
+// when its own write has its outcome. So the tag of a MEP is with one unit at a time, and its builder unit has one
+// sender.
 //
 // A unit writes one MEP's part at a time: two would share its port, both tags would leave together, and stay together
 // round the ring, while other ports idle. The next write begins when the outcome of the one before is here: its tag and

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// defaultFragmentSize is the mean fragment of seed 002 section V-A, in bytes. maximalFragmentSize is that of its second
+// defaultFragmentSize is the mean fragment of LHCb-EB §V.A, in bytes. maximalFragmentSize is that of its second
 // test, where every source has the largest size: use it with Constant.
 const (
 	defaultFragmentSize = 133
@@ -68,8 +68,8 @@ type Config struct {
 	Large Large
 }
 
-// Large makes all fragments of some sources larger in one of every so many MEPs (seed 001, figure V-10, T4: "a few of
-// the events are intentionally increased in size by a factor of 5").
+// Large makes all fragments of some sources larger in one of every so many MEPs (TagNet-farm §V.F, figure V-10: "a few
+// of the events are intentionally increased in size by a factor of 5").
 type Large struct {
 	First, Sources int    // the sources [First, First+Sources)
 	Packing        int    // events of a MEP

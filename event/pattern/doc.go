@@ -1,8 +1,8 @@
 // Package pattern is the rule by which Ringlet's generated data is made, and by which a builder checks it.
 //
-// It stands for two ideas of the founding documents. Seed 002 section V-A (L7) measures an event builder with generated
+// It stands for two ideas of the founding documents. LHCb-EB §V.A measures an event builder with generated
 // packets whose fragment sizes follow three Poissonian distributions, one per group of sub-detectors, or one constant
-// size. Seed 000 (W3) puts an identity into every data word, so that the receiver can tell which sender, which event
+// size. L1-farm §7.5 puts an identity into every data word, so that the receiver can tell which sender, which event
 // and which place a wrong word came from. Here both are one function of (seed, source, event): the sender stores
 // nothing, the receiver recomputes everything, and no list of what was sent has to travel.
 //

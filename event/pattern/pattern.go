@@ -20,7 +20,7 @@ const (
 // next. It has no type, because its multiples are reduced modulo 2^64 where they are used.
 const step = 0xd1b54a32d192ed03
 
-// shares of the event by group (seed 002, figure 11): rich, calo/velo/muon, SciFi/UT.
+// shares of the event by group (LHCb-EB §V.A, figure 11): rich, calo/velo/muon, SciFi/UT.
 var shares = [groups]float64{0.28, 0.33, 0.39}
 
 type table [1 << tableBits]uint16

@@ -1,5 +1,5 @@
 // Package placing holds the messages by which a readout unit and a builder unit agree where a MEP's MFPs go, so that
-// every MFP is written once, at its final place (LHCb, seed 002, L5: sizes are sent ahead and the builder computes
+// every MFP is written once, at its final place (LHCb-EB §III.B: sizes are sent ahead and the builder computes
 // the offsets).
 //
 // A window is granted for one MEP: an Announce tells the sizes of the MFPs that one readout unit has for it, a Grant

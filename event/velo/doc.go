@@ -1,9 +1,9 @@
 // Package velo holds what data of a silicon-strip vertex detector mean: the geometry of its sensors, the 2-byte
 // cluster, and the fragment of a board, which is what the board's front-end sends for one event.
 //
-// It stands for the Vertex Locator and its off-detector electronics in founding document 000, sections 3.1 and 3.2
-// (seed W6): stations along the beam, each with two sensors that measure the radius R and two that measure the azimuth
-// φ; one board for each sensor; a cluster of one strip or of two. docs/format/velo.md draws the fragment.
+// It stands for the Vertex Locator and its off-detector electronics in L1-farm §3.1 and §3.2: stations
+// along the beam, each with two sensors that measure the radius R and two that measure the azimuth φ; one board for
+// each sensor; a cluster of one strip or of two. docs/format/velo.md draws the fragment.
 //
 //  1. New computes the tables of a Layout; Default is the document's detector. A Geometry is immutable: any number of
 //     goroutines may ask it. A source of the run is a board: the board of source s is s.

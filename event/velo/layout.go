@@ -44,7 +44,7 @@ type PhiZone struct {
 	Stereo      float64 `yaml:"stereo"`
 }
 
-// Default is the detector of document 000, section 3.1: 25 stations of four sensors with 2048 strips, from 8 mm to 42
+// Default is the detector of L1-farm §3.1: 25 stations of four sensors with 2048 strips, from 8 mm to 42
 // mm and over 182°, pitches from 40 µm to 92 µm (R) and from 37 µm to 98 µm (φ). Where the stations stand, how the
 // strips are divided into sectors and zones, and the stereo angles are our choice within these figures.
 func Default() Layout {

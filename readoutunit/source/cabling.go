@@ -11,7 +11,7 @@ import (
 )
 
 // minStreams is the number of streams per RU that a replay takes of its own accord: the three data sources of an LHCb
-// readout unit (seed 002 section III).
+// readout unit (LHCb-EB §IV.B).
 const minStreams = 3
 
 // patience is the number of numbers of streams that are tried one by one. Real files need one or two; a file made so

@@ -1,8 +1,8 @@
 // Package source gives a readout unit the data it reads: generated like a detector's, or replayed from recorded events.
 //
-// It stands for the read-out side of seed 002: the MFP_generator of section V-A (L7) and the "replay of recorded or
-// simulated data" among the kinds of buffer behind its Reader interface (L8). What the PCIe40 card does there, handing
-// out one multi-fragment packet per data source for the same range of events, a Source does here.
+// It stands for the read-out side of LHCb-EB: the MFP_generator of LHCb-EB §V.A and the "replay of recorded or
+// simulated data" among the kinds of buffer behind its Reader interface (LHCb-EB §III.B). What the PCIe40 card does
+// there, handing out one multi-fragment packet per data source for the same range of events, a Source does here.
 //
 // # The unit is the block
 //

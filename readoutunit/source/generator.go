@@ -92,7 +92,7 @@ func (c GeneratorConfig) Pattern() (*pattern.Pattern, error) {
 	})
 }
 
-// Generator makes detector-like data (seed 002 section V-A): see package pattern for their sizes and content, and
+// Generator makes detector-like data (LHCb-EB §V.A): see package pattern for their sizes and content, and
 // package frontend for those of a simulated detector.
 type Generator struct {
 	// immutable after NewGenerator

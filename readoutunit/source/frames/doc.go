@@ -1,6 +1,6 @@
 // Package frames receives fragments from front-ends over a stream: a TCP connection, a Unix-domain socket, or the
 // standard output of a program that it runs. It is the carrier of the inputs tcp:, unix: and exec:, and stands for the
-// Reader and the Writer of seed 002 (L8) where memory cannot be shared. The bytes are those of docs/format/frames.md.
+// Reader and the Writer of LHCb-EB §III.B where memory cannot be shared. The bytes are those of docs/format/frames.md.
 //
 // A front-end says hello, Ringlet answers from which event on it wants fragments, and frames follow. Ringlet
 // acknowledges events that have their outcome, and tells before which fragments were given up; a front-end keeps the

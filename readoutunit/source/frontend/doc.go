@@ -1,8 +1,8 @@
 // Package frontend simulates a silicon-strip vertex detector and its front-end: particles, hits, noise, and the
 // preparation of the data up to the fragment of each board.
 //
-// It stands for the Vertex Locator and the off-detector electronics of founding document 000, sections 3.1, 3.2 and
-// 6.1.1 (seed W6). The formats and the geometry are those of package event/velo.
+// It stands for the Vertex Locator and the off-detector electronics of L1-farm §3.1, §3.2 and §6.1.1. The formats and
+// the geometry are those of package event/velo.
 //
 // The way of an event, in one goroutine:
 //

@@ -57,7 +57,7 @@ func count(d *Detector, seed uint64, raw bool, events int) (c counts) {
 // quiet has no noise that would pass the threshold.
 func quiet(c *Config) { c.FrontEnd.Noise = 0.6 }
 
-// TestDocumentsClusters holds the default to document 000, sections 3.1 and 6.1.1: 1286 clusters of an event and 13 of
+// TestDocumentsClusters holds the default to L1-farm §3.1 and §6.1.1: 1286 clusters of an event and 13 of
 // a board without noise, 1800 with it, and an occupancy below one in a hundred.
 func TestDocumentsClusters(t *testing.T) {
 	events := cases.Count(1500.0, 250)

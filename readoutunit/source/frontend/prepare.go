@@ -6,7 +6,7 @@ import (
 	"ringlet/event/velo"
 )
 
-// The preparation of a board's values, as document 000, section 3.2 has it. Each step is a pure function over the
+// The preparation of a board's values, as L1-farm §3.2 has it. Each step is a pure function over the
 // values of one board; the caller owns the memory, and nothing is allocated.
 //
 //  1. subtract: value minus offset, for each strip

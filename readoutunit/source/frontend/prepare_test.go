@@ -71,7 +71,7 @@ func TestHits(t *testing.T) {
 	}
 }
 
-// TestClusters: as document 000, section 3.2 has it, and never over the border of a sector or a zone.
+// TestClusters: as L1-farm §3.2 has it, and never over the border of a sector or a zone.
 func TestClusters(t *testing.T) {
 	d := detector(t, nil)
 	c := velo.NewCluster

@@ -5,5 +5,5 @@
 // The core of this package does: it matches the fragments of all sources of a readout unit by their event numbers and
 // says what is there, what is missing, and what came twice or too late.
 //
-// It stands for the Reader and the Writer of seed 002 (L8): hand out a place in memory, take an acknowledgement.
+// It stands for the Reader and the Writer of LHCb-EB §III.B: hand out a place in memory, take an acknowledgement.
 package live
