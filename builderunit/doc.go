@@ -1,18 +1,18 @@
 // Package builderunit is the builder unit (BU): it collects all MFPs of one MEP in one slot of its memory.
 //
-// It stands for the BU of LHCb's event builder (seed 002, L1, L5): sizes come ahead, offsets are computed, every MFP is
-// written once at its final place by the network, and the MEP is complete where it landed. The Assembler is the pure
-// core; the Builder gives it slots, grants and a goroutine that verifies complete MEPs and hands them to a sink
-// (builderunit/sink).
+// It stands for the BU of LHCb's event builder (LHCb-EB §II.A and §III.B): sizes come ahead, offsets are computed,
+// every MFP is written once at its final place by the network, and the MEP is complete where it landed. The Assembler
+// is the pure core; the Builder gives it slots, grants and a goroutine that verifies complete MEPs and hands them to a
+// sink (builderunit/sink).
 //
 // How many parts are asked for at a time, of which readout unit first, and whether all of them are wanted, is for Pull
-// to say: it makes the builder unit the one who decides when a readout unit may send (seed 001, T10;
+// to say: it makes the builder unit the one who decides when a readout unit may send (TagNet-farm §II.G;
 // docs/design/023-pull.md).
 //
 // With standing windows each readout unit has a fixed window in every slot, and the Assembler only counts parts, many
 // at a time (docs/design/009-units.md).
 //
-// A sink that cannot keep up holds the slots of what waits for it, or MEPs are discarded by a Backlog (seed 002, L11;
+// A sink that cannot keep up holds the slots of what waits for it, or MEPs are discarded by a Backlog (LHCb-EB §IV.B;
 // docs/design/024-slow-builders.md).
 //
 // What the caller must do, in this order: New with free slots; pass every announcement to Announce, or every question

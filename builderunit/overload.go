@@ -7,7 +7,7 @@ import (
 	"ringlet/shmem"
 )
 
-// Pipeline of a MEP that the sink has no time for (seed 002, L11):
+// Pipeline of a MEP that the sink has no time for (LHCb-EB §IV.B):
 //
 //	1 PlacedMany  (parallel: receivers)     the MEP is whole, and as many as the backlog allows wait for the finisher:
 //	                                        it is turned away, under mu

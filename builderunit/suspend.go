@@ -2,9 +2,9 @@ package builderunit
 
 import "time"
 
-// Suspension stops a builder unit now and then for a while, as if its processor had other things to do (seed 001, T7):
-// it takes no MEP that is whole, and its memory goes on being written. Of several builder units that are suspended one
-// is at a time. The zero value: never.
+// Suspension stops a builder unit now and then for a while, as if its processor had other things to do (TagNet-farm
+// §IV.B): it takes no MEP that is whole, and its memory goes on being written. Of several builder units that are
+// suspended one is at a time. The zero value: never.
 type Suspension struct {
 	Every time.Duration // from one suspension to the next, of whichever builder unit
 	For   time.Duration // less than Every

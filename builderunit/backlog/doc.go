@@ -1,4 +1,4 @@
-// Package backlog is the second step of a filter in two steps, with a disk between them (seed 002, L12: a first filter
+// Package backlog is the second step of a filter in two steps, with a disk between them (LHCb-EB §II: a first filter
 // at the full rate, a second one that drains when there is time). docs/backlog.md leads a user to it,
 // docs/design/063-backlog.md has the reasons.
 //

@@ -1,7 +1,7 @@
 // Package reading reads the events that builder units hand out in shared memory, as a program of somebody else would:
 // by docs/format/buffer.md.
 //
-// It stands for the consumer of the buffer interface of the LHCb Run-3 event builder (seed 002, rows L8 and L12).
+// It stands for the consumer of the buffer interface of the LHCb Run-3 event builder (LHCb-EB §III.B and §IV.B).
 //
 // # What the caller must do
 //

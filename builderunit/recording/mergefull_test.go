@@ -33,7 +33,7 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// Row 4 of issue 11: the disk is full when the file is made. It is said before anything is written, everything stays,
+// The disk is full when the file is made. That is said before anything is written, everything stays,
 // and when there is room the same command makes the file.
 func TestMergeOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, 3<<20)

@@ -10,7 +10,7 @@ import (
 	"ringlet/builderunit/recording"
 )
 
-// Pipeline of a MEP to a backlog (seed 002, L12; docs/design/063-backlog.md):
+// Pipeline of a MEP to a backlog (LHCb-EB §II; docs/design/063-backlog.md):
 //
 //	1 Write  (sequential: whoever writes)  waits while the backlog of this builder unit is full, then records the MEP
 //	2 look   (parallel: a goroutine)       sees what the second filter has drained, and lets Write go on

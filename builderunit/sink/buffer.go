@@ -9,12 +9,12 @@ import (
 	"ringlet/shmem"
 )
 
-// Buffer is the sink that hands MEPs to other processes through a shared-memory buffer (seed 002, L12). It copies them
+// Buffer is the sink that hands MEPs to other processes through a shared-memory buffer (LHCb-EB §IV.B). It copies them
 // into the buffer (Write), or hands them out where they lie (Lend).
 //
-// Write waits while the buffer is full. A builder that would rather discard than wait (L11) gives a ctx with a deadline
-// and counts the MEP as discarded when Write returns it. Readers that die are detached and counted, and writing goes
-// on.
+// Write waits while the buffer is full. A builder that would rather discard than wait (LHCb-EB §IV.B) gives a ctx with
+// a deadline and counts the MEP as discarded when Write returns it. Readers that die are detached and counted, and
+// writing goes on.
 type Buffer struct {
 	// immutable; the sink closes it
 	w     *shmem.Writer

@@ -1,9 +1,9 @@
 // Package sink takes the multi-event packets that a builder unit has completed to where they are wanted: nowhere, the
 // directory of a run, or the memory of a filter process.
 //
-// It stands for the output of the builder unit of seed 002 (L12: "MEPs in a shared buffer … to a filter", L8: the
-// Writer that hands out a place in memory and takes an acknowledgement) and, for files, for recording to disk in
-// LHCb's own formats.
+// It stands for the output of the builder unit of LHCb-EB (§IV.B: MEPs in a buffer for the filter; LHCb-EB §III.B: the
+// Writer that hands out a place in memory and takes an acknowledgement) and, for files, for recording to disk in LHCb's
+// own formats.
 //
 // # The kinds
 //

@@ -11,7 +11,7 @@ import (
 	"ringlet/internal/stopwatch"
 )
 
-// Pipeline of a MEP where a builder unit has several output streams (seed 002, L12):
+// Pipeline of a MEP where a builder unit has several output streams (LHCb-EB §IV.B):
 //
 //	1 pick    (sequential: whoever writes)  the rule says which stream gets it, or all do
 //	2 write   (sequential: whoever writes)  one after the other; the stream that lends the slot is the last
