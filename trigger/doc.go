@@ -1,6 +1,6 @@
 // Package trigger is what a filter is: the interface that a user implements, and the decisions that come of it.
 //
-// It stands for the level-1 farm of the founding documents (seed 000, chapters 3 and 6; seed 001, chapter II): a
+// It stands for the level-1 farm of the founding documents (L1-farm §3 and §6; TagNet-farm §II): a
 // program looks at each event that is whole, and says by a deadline whether the event is wanted.
 //
 // # What the caller of a Filter must do, in order

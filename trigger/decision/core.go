@@ -8,7 +8,7 @@ import (
 )
 
 // Defaults, those of the experiment that the unit stands for: its front-ends keep 1820 events, one each 900 ns at most,
-// which are 1638 µs (seed 000, lines 1466 to 1468; 1.6 ms in line 574).
+// which are 1638 µs (L1-farm §6.1.1; 1.6 ms in L1-farm §3.2).
 const (
 	DefaultDepth   = 1820
 	DefaultTimeout = 1600 * time.Microsecond

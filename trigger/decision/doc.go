@@ -1,8 +1,8 @@
 // Package decision is the decision unit: it puts the verdicts on events back in order, and gives each event exactly one
 // decision.
 //
-// It stands for the Level-1 decision unit of the founding documents (seed 000, W4: a buffer addressed by event number,
-// a read pointer, a time-out message past the maximum latency; seed 001, chapter II: the result node). Builder units
+// It stands for the Level-1 decision unit of the founding documents (L1-farm §6.4: a buffer addressed by event number,
+// a read pointer, a time-out message past the maximum latency; TagNet-farm §II: the result node). Builder units
 // judge events in any order; what comes after them (a readout supervisor, front-end buffers) wants decisions in the
 // order of the events.
 //

@@ -10,7 +10,7 @@ import (
 	"ringlet/trigger"
 )
 
-// ResultSize is the size of a result, bytes (seed 000, table 7.3: 128 bits).
+// ResultSize is the size of a result, bytes (L1-farm §7.6, table 7.3: 128 bits).
 const ResultSize = 16
 
 // maxEvent is the first event number that a result has no room for: at 1 MHz after nine years.

@@ -1,6 +1,6 @@
 // Package display shows what the vertex filter finds in one event: its hits, tracks and vertices, for a page to draw.
 //
-// It stands for the event display that issue 16 asks for on the page of the run control. The page has events of the
+// It stands for the event display on the page of the run control. The page has events of the
 // tap, fragments and all; it posts those of one event, and gets the answer of the same code that judges events in
 // builder units, so what is drawn is what the filter saw. It may be another filter's run: then it is what this one
 // would say.

@@ -3,8 +3,8 @@
 // docs/format/filter.md, the reasons are docs/design/056-filter-processes.md, and docs/your-filter.md leads a user to
 // it.
 //
-// It stands for the farm that gets MEPs from the event builder in shared memory (seed 002, L12), with the deadline and
-// the decisions of the level-1 farm (seed 000, chapter 6).
+// It stands for the farm that gets MEPs from the event builder in shared memory (LHCb-EB §IV.B), with the deadline and
+// the decisions of the level-1 farm (L1-farm §6).
 //
 // # What the caller must do, in order
 //

@@ -1,7 +1,7 @@
 // Package vertex is the filter of the founding documents: it finds the tracks of an event in a silicon-strip vertex
 // detector, the vertex in which they were made, and a second vertex behind it, where a particle decayed.
 //
-// It stands for the level-1 vertex trigger (seed 000, section 3.4; seed 001, II.2; seed W5), in the documents' steps:
+// It stands for the level-1 vertex trigger (L1-farm §3.4, TagNet-farm §II.A), in the documents' steps:
 // tracks in r and z alone, the primary vertex by a histogram, tracks in space where the impact parameter is large, the
 // secondary vertex. docs/design/053-filter.md says what it finds, and what it costs.
 //

@@ -83,7 +83,7 @@ func (f *Finder) Verdict(r *Result) trigger.Verdict {
 // scoreUnit is a score of 1 in the 16 bits of a verdict.
 const scoreUnit = 1000
 
-// leastHits is how many hits a track has, in r and on φ planes, at least (000:644).
+// leastHits is how many hits a track has, in r and on φ planes, at least (L1-farm §3.4).
 const leastHits = 3
 
 // cuts are those for a detector. They were set for the default one; where strips are wider, windows are. The one of the

@@ -3,7 +3,7 @@ package vertex
 import "math"
 
 // Steps 3 and 5, the search for tracks in r and z alone: at least three hits on neighbouring planes of one sector that
-// lie on a straight line (seed 000, 3.4).
+// lie on a straight line (L1-farm §3.4).
 //
 // A track that comes from the beam has a constant azimuth, but for the little that it passes the beam by, so it stays
 // in its sector. The search begins at the planes that are farthest from the beam's crossing, where hits are thin, and

@@ -2,7 +2,7 @@ package vertex
 
 import "math"
 
-// Step 6, tracks in space: those alone that pass the primary vertex by are looked for on the φ planes (seed 000, 3.4).
+// Step 6, tracks in space: those alone that pass the primary vertex by are looked for on the φ planes (L1-farm §3.4).
 // In r and z only a part of the impact parameter is seen: along the sector's middle. Where that part is small, the φ
 // planes tell whether the track may come from the primary vertex: then it has a constant azimuth, seen from there, and
 // a vote of the planes shows it, which costs less than the track does.
