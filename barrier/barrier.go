@@ -17,7 +17,7 @@ type Signaler interface {
 
 // defaultGrace is the grace where Options leave it zero: far above the round
 // trips of an inquiry (2⌈log₂N⌉ hops of about 0.1 ms each), far below
-// the time in which a run has to end after the loss of a node (10 s, issue 2).
+// the time in which a run has to end after the loss of a node (10 s).
 const defaultGrace = 500 * time.Millisecond
 
 // Options of a Barrier.

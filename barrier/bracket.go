@@ -58,7 +58,7 @@ func (b *bracket) complete(c *Core, a *Actions) {
 // and leaves. A winner releases the
 // loser of its last round first, since that one has the most ranks to release
 // in turn: so the release takes ⌈log₂N⌉ steps. The central rank goes in
-// sequential order (seed 002, III.D.1).
+// sequential order (LHCb-EB §III.D.1).
 func (b *bracket) release(c *Core, verdict Lag, a *Actions) {
 	for i := range b.down {
 		if b.kind == Tournament {

@@ -1,8 +1,7 @@
 // Package barrier keeps the readout units of a view in step: nobody begins
 // phase p+1 of the linear shift before everybody has finished phase p.
 //
-// It stands for seed 002 (LHCb Run-3 event builder), section III.D
-// "Synchronization Barrier", capability L6: a two-step procedure in which all
+// It stands for LHCb-EB §III.D, "Synchronization Barrier": a two-step procedure in which all
 // processes first arrive and are then released. There are four kinds.
 //
 //   - [None]: nobody waits and nothing is sent.

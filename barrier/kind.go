@@ -2,7 +2,7 @@ package barrier
 
 import "ringlet/internal/kinds"
 
-// Kind says how the ranks of a view wait for each other (seed 002, III.D).
+// Kind says how the ranks of a view wait for each other (LHCb-EB §III.D).
 type Kind uint8
 
 const (

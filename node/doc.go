@@ -1,10 +1,11 @@
 // Package node is one process of an event builder: a readout unit, a builder unit or both, with what they need around
 // them.
 //
-// It stands for the folded node of LHCb's event builder (seed 002, L2) and for its components that are state machines
-// steered by the ECS (L13). A node finds the cluster by gossip, serves the node service over mutual TLS, and obeys the
-// component state machine of node/fsm: Configure makes slots in shared memory and links to the other nodes, Start
-// attaches the units to TagNet, Stop ends the units and completes their output, Reset takes links and memory down.
+// It stands for the folded node of LHCb's event builder (LHCb-EB §IV.B) and for its components that are state machines
+// steered by the ECS (LHCb-EB §III.A). A node finds the cluster by gossip, serves the node service over mutual TLS, and
+// obeys the component state machine of node/fsm: Configure makes slots in shared memory and links to the other nodes,
+// Start attaches the units to TagNet, Stop ends the units and completes their output, Reset takes links and memory
+// down.
 //
 // A node can run the scheduler (tagnet.Host), if the control starts it there. The node then also bears the loss of
 // the control: a lease, a core of its own, says when to drain and when to stop (docs/design/031-scheduler-node.md).

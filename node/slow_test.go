@@ -13,8 +13,8 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// TestStoppedConsumer stops the reader of one builder unit's output for good, as far as the run can tell (seed 000,
-// W9). By skip and hold the other builder unit goes on for many times what all slots and all memory could hold, and
+// TestStoppedConsumer stops the reader of one builder unit's output for good, as far as the run can tell (L1-farm
+// §7.12). By skip and hold the other builder unit goes on for many times what all slots and all memory could hold, and
 // when the reader goes on nothing is lost; by discard, which needs no empty places, both are given MEPs all the time.
 func TestStoppedConsumer(t *testing.T) {
 	t.Parallel()

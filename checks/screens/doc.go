@@ -1,7 +1,6 @@
 // Package screens looks at the page of the run control with a real browser: a run is
 // configured, started, watched, stopped and looked up, and each screen is drawn, in
-// light and dark, on a desk and on a phone. It stands for the part of seed 002,
-// capability L13, that people see.
+// light and dark, on a desk and on a phone. It stands for the part of LHCb-EB §III.A, that people see.
 //
 // Everything is in its tests. They build the program from the folder above, start it
 // or the made-up partition of testkit/apitest, and steer Chromium through its

@@ -2,7 +2,7 @@
 // shared memory (OpenRing) or over a stream (Dial; docs/format/frames.md). docs/clients.md has complete programs;
 // clients/c and clients/python are the same for other languages.
 //
-// It stands for the Writer of seed 002 (L8): hand out a place in memory, take an acknowledgement.
+// It stands for the Writer of LHCb-EB §III.B: hand out a place in memory, take an acknowledgement.
 //
 // What the caller must do with a ring, in order: OpenRing; for each event Reserve a place, fill it and Commit it, or
 // Put; End after the last event of the run; Close. One front-end uses a ring at a time, and one goroutine a Ring. After

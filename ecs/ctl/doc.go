@@ -1,10 +1,10 @@
 // Package ctl is the client of the run control: what `ringlet ctl` does with its words, in a batch and at a terminal
 // alike.
 //
-// It stands for the demand that a shift crew operates a partition without reading its source (issue 5, after the
-// component state machines of seed 002, L13). Which commands there are, what arguments they take and where they are
-// allowed the control says itself, by DescribeFSM: a command that is added there can be given here at once, completed
-// and explained. Only what does not steer the partition (status, runs, watch, wait, scan …) is known here.
+// It stands for the demand that a shift crew operates a partition without reading its source (after the component state
+// machines of LHCb-EB §III.A). Which commands there are, what arguments they take and where they are allowed the
+// control says itself, by DescribeFSM: a command that is added there can be given here at once, completed and
+// explained. Only what does not steer the partition (status, runs, watch, wait, scan …) is known here.
 //
 // A caller does, in this order:
 //

@@ -3,8 +3,8 @@
 //
 // It stands for the demand that a shift crew runs Ringlet without reading its source: whoever sees a number fall must
 // not have to know which of the counters says why. The founding documents say what to look for: who holds the phases
-// (seed L6), buffers that run full one after the other (T7), what is sent again (T8), clocks where phases end by time
-// (L4).
+// (LHCb-EB §III.D), buffers that run full one after the other (TagNet-farm §IV.B), what is sent again (TagNet-farm
+// §IV.E.2), clocks where phases end by time (LHCb-EB §II.A).
 //
 // The package is pure: no I/O, no goroutine, no clock. What the caller must do: New with what is known beforehand, then
 // Look at each snapshot of ecs/figures together with the tree of components, in the order they were taken, one

@@ -1,9 +1,9 @@
 // Package figures makes the live picture of a partition out of what its parts tell: the nodes' reports and the
 // scheduler's registers become one Snapshot of rates, sums, traffic, phases and latencies.
 //
-// It stands for seed X6 of the founding documents, counters and timers on everything and the bandwidth sampled at an
-// interval, 2048 samples of it; and for the monitoring of seed L13. Everything told is cumulative, so nothing is lost
-// where a report is: a rate is the difference of two readings over the time between them, by the clock of whoever read.
+// It stands for NIC-crossbar §3.1.4, counters and timers on everything and the bandwidth sampled at an interval, 2048
+// samples of it; and for the monitoring of LHCb-EB §III.A. Everything told is cumulative, so nothing is lost where a
+// report is: a rate is the difference of two readings over the time between them, by the clock of whoever read.
 //
 // The package is pure: no I/O, no goroutine, no clock. What the caller must do: New once for a partition, Add as often
 // as somebody looks, with everything that is known at that moment and the time; Samples for what was before. One

@@ -6,7 +6,7 @@ import (
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
-// Depth is how many samples are kept (seed X6).
+// Depth is how many samples are kept (NIC-crossbar §3.1.4).
 const Depth = 2048
 
 // every is the least time between two samples: those of seventeen minutes are kept.

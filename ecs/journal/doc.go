@@ -1,7 +1,7 @@
 // Package journal remembers what happened lately in a partition, and tells it to whoever watches: changes of state,
 // faults, commands, alarms, log lines.
 //
-// It stands for seed 002 (LHCb Run-3 event builder), capability L13, central monitoring. What has to outlive the run
+// It stands for LHCb-EB §III.A, central monitoring. What has to outlive the run
 // control is the matter of package ecs/record.
 //
 // The caller

@@ -1,7 +1,6 @@
 // Package page is the page of the run control: one page for a shift crew, embedded
-// into the program. It stands for seed 002 (LHCb Run-3 event builder), capability
-// L13, and seed 004, X6: what is steered can be watched, with counters and timers on
-// everything.
+// into the program. It stands for LHCb-EB §III.A, and NIC-crossbar §3.1.4: what is steered can be watched, with
+// counters and timers on everything.
 //
 // The page is HTML, a style and ECMAScript modules as browsers take them: no
 // framework, no build step, nothing from a network. Its policy lets it load from

@@ -2,8 +2,8 @@
 // their readout and builder units. It decides who takes part, gives the nodes their commands through package nodes,
 // keeps the record of every run, and finds its partition again after it was killed.
 //
-// It stands for the ECS of seed 002 (LHCb Run 3), L13 and L2: components are state machines steered together, a unit
-// moves to where there is a spare; and for T5 of seed 001: a node is excluded while the others run.
+// It stands for the ECS of LHCb-EB §III.A and §IV.B: components are state machines steered together, a unit
+// moves to where there is a spare; and for TagNet-farm §III.B.4: a node is excluded while the others run.
 //
 // # Core and shell
 //

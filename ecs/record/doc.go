@@ -1,7 +1,7 @@
 // Package record keeps what must outlive the run control: the record of every run, run numbers, the audit log, and the
 // little that a control which was killed has to know when it comes back.
 //
-// It stands for seed 002 (LHCb Run-3 event builder), capability L13: a run is looked up, years later, with the
+// It stands for LHCb-EB §III.A: a run is looked up, years later, with the
 // configuration it had, its times, its accounts and the cause of its end.
 //
 // The caller

@@ -1,7 +1,7 @@
 // Package counter reads counters and their descriptions from structs, so that a counter is written down once: where it
 // is counted.
 //
-// It stands for seed X6 of the founding documents, counters and timers on everything. A package keeps its counters in
+// It stands for NIC-crossbar §3.1.4, counters and timers on everything. A package keeps its counters in
 // a struct of plain numbers or atomics, and describes each in the tag of its field; this package does the rest. The
 // other package imports nothing for that, and to count costs what an addition costs: tags are read by whoever
 // reports.

@@ -1,5 +1,5 @@
-// Package pace says when the next of many things is due at a mean rate. Sources that are held to a rate (seed 000,
-// chapter 7: the tag generator of programmable frequency) and measurements at a rate use it.
+// Package pace says when the next of many things is due at a mean rate. Sources that are held to a rate (L1-farm
+// §7.2.1: the tag generator of programmable frequency) and measurements at a rate use it.
 //
 // A Pacer is pure: it has no clock and waits for nobody. What the caller must do: make one with At, or with By where
 // something else than a rate says when things are due; ask Early until nothing is left to wait for; tell Went how many

@@ -1,5 +1,5 @@
 // Package stopwatch adds up the time that a goroutine spends at something, so that who waits for what can be seen while
-// a run goes on (seed X6 of the founding documents: timers on everything).
+// a run goes on (NIC-crossbar §3.1.4: timers on everything).
 //
 // A Still tells for how long a count has not moved, and WhileMoving bounds what may take any time as long as it moves.
 //

@@ -164,7 +164,7 @@ const (
 const (
 	defaultNodes    = 4
 	defaultDuration = 10 * time.Second
-	// defaultStreams: an RU of LHCb takes three streams (seeds.md, L1).
+	// defaultStreams: an RU of LHCb takes three streams (LHCb-EB §II.A).
 	defaultStreams = "3"
 )
 

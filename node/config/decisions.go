@@ -35,7 +35,7 @@ func (c *Config) decidesApart() bool {
 const mostDecisionTime = 10 * time.Second
 
 // DecisionTime is the time-out of decisions. An event is whole when its MEP is, so that the time for an event (1.6 ms,
-// as in document 000) counts for each event of a MEP. It holds after Complete.
+// as in L1-farm) counts for each event of a MEP. It holds after Complete.
 func (c Config) DecisionTime() time.Duration {
 	if c.DecisionTimeout > 0 {
 		return c.DecisionTimeout
@@ -47,7 +47,7 @@ func (c Config) DecisionTime() time.Duration {
 const mostDepth = 16 << 20
 
 // DecisionDepth is how many events may wait for their decision: four times as many as can be under way, since who waits
-// for one builder unit gets the results of the others meanwhile; 1820 at least, as in document 000. It holds after
+// for one builder unit gets the results of the others meanwhile; 1820 at least, as in L1-farm. It holds after
 // Complete.
 func (c Config) DecisionDepth() int {
 	under := float64(4) * float64(c.BUs) * float64(c.Credits()) * float64(c.Packing)

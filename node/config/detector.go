@@ -17,7 +17,7 @@ import (
 // builtIn is the name of the detector that needs no file.
 const builtIn = "velo"
 
-// LoadDetector is the detector that a file describes, or the one of document 000 for the name velo. A file need only
+// LoadDetector is the detector that a file describes, or the one of L1-farm for the name velo. A file need only
 // say what differs from that one. What is wrong with its content is an *InvalidError that names the line and the key.
 func LoadDetector(name string) (*frontend.Detector, error) {
 	if name == builtIn {

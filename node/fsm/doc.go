@@ -1,7 +1,7 @@
 // Package fsm is the state machine that every component of Ringlet obeys: a
 // node, a readout unit, a builder unit, and later the partition as a whole.
 //
-// It stands for seed 002 (LHCb Run-3 event builder), capability L13: components
+// It stands for LHCb-EB §III.A: components
 // are state machines steered by the experiment control system; and for the
 // section Control of Ringlet's architecture:
 //

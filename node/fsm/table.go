@@ -20,9 +20,9 @@ type Transition struct {
 
 // transitions is the whole machine. The time-outs: long enough for a busy
 // machine, short enough that a run in which a node died (the link notices that
-// within seconds) is stopped on all others within the 10 s of issue 2, which
-// leaves stop half of it. Load and configure may pin and prefault GiBs of slots
-// (about 1 s per GiB on a VM of two cores) and configure also connects.
+// within seconds) is stopped on all others within the 10 s that a run has to end then, which leaves stop half of it.
+// Load and configure may pin and prefault GiBs of slots (about 1 s per GiB on a VM of two cores) and configure also
+// connects.
 var transitions = [...]Transition{
 	{Load, []State{Offline}, Loading, NotReady, 10 * time.Second, false},
 	{Configure, []State{NotReady}, Configuring, Ready, 30 * time.Second, false},

@@ -1,8 +1,8 @@
 // Package metrics is what a control and a node tell Prometheus.
 //
-// It stands for the monitoring of seed L13 and the counters of seed X6, for whoever has a monitoring of their own: the
-// control tells of the partition, its runs, its alarms, its scheduler and each node as it is seen from there; each node
-// tells its own counters and those of its links.
+// It stands for the monitoring of LHCb-EB §III.A and the counters of NIC-crossbar §3.1.4, for whoever has a monitoring
+// of their own: the control tells of the partition, its runs, its alarms, its scheduler and each node as it is seen
+// from there; each node tells its own counters and those of its links.
 //
 // Nothing is kept here. A collector asks for a snapshot or a report when it is scraped, so that nothing is added to any
 // hot path and a metric says what the page says. Names follow from those of the counters, which docs/operating.md

@@ -1,7 +1,7 @@
 // Package profile takes profiles of this process and serves them, those of other processes too, to whoever may see
 // them.
 //
-// It stands for seed X6 of the founding documents, timers on everything, at the last resort: where the counters do not
+// It stands for NIC-crossbar §3.1.4, timers on everything, at the last resort: where the counters do not
 // say what a processor is busy with. It is not net/http/pprof, which puts its pages on the default mux of every program
 // that imports it.
 //

@@ -1,6 +1,6 @@
 // Package sampling decides when counters are read, and keeps what was read until somebody takes it.
 //
-// It stands for seed X6 of the founding documents: bandwidth sampled at an interval, 2,048 samples. It is a core: times
+// It stands for NIC-crossbar §3.1.4: bandwidth sampled at an interval, 2,048 samples. It is a core: times
 // go in, and places for values come out. The node has the clock and the counters (docs/design/058-sampling.md).
 //
 // # What the caller must do, in order

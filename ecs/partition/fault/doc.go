@@ -1,7 +1,7 @@
 // Package fault decides on everything that breaks in a partition: whether a run bears it, what its cause is, and what
 // to do about it.
 //
-// It stands for L13 and L2 of seed 002 (LHCb Run 3): components are steered together, and a unit that is lost is done
+// It stands for LHCb-EB §III.A and §IV.B: components are steered together, and a unit that is lost is done
 // without where that is borne; and for the invariant of Ringlet's architecture that a fault is told once, with its
 // cause.
 //

@@ -1,7 +1,7 @@
 // Package nodes is the nodes of a partition as its control knows them: connected, watched, commanded; and one run of
 // them, from its scheduler to its closed accounts.
 //
-// It stands for what of the ECS (seed 002, L13) speaks with nodes. The state machine of a partition, its API
+// It stands for what of the ECS (LHCb-EB §III.A) speaks with nodes. The state machine of a partition, its API
 // and its records come on top of it: package partition. What breaks is judged by package fault.
 //
 // What the caller of a Crew must do, in this order: NewCrew; Meet, or Rejoin the nodes of an earlier control; Load;

@@ -8,8 +8,8 @@ import (
 )
 
 // Hosts is how long packets were in the hosts of nodes, µs: from when the kernel had them until they were taken in. It
-// is the part of each step of a latency that is no network's (seed 001, table IV-3). A node with several units counts
-// for each of them.
+// is the part of each step of a latency that is no network's (TagNet-farm §IV.D, table IV-3). A node with several units
+// counts for each of them.
 type Hosts struct {
 	Readout  *Quantiles4 `json:"readout_us,omitempty"`
 	Builder  *Quantiles4 `json:"builder_us,omitempty"`
