@@ -12,12 +12,12 @@ import (
 	"ringlet/shmem"
 )
 
-// storeSize is what a store puts into a write buffer: the bridge's fetches are of 64 bytes (document 003 §III.B).
+// storeSize is what a store puts into a write buffer: the bridge's fetches are of 64 bytes (SCI-bridge §III.B).
 const storeSize = 64
 
 // namedBuffers stores 64 bytes at a time, one behind the other, into remote memory that combines, and tells how many
 // full write buffers were under way to the owner at a time. There are four buffers, as in the bridge, and each is free
-// as soon as what it held was handed over (document 003 §III.B).
+// as soon as what it held was handed over (SCI-bridge §III.B).
 func namedBuffers(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
 	cfg := MemoryConfig{
 		NodesConfig: c,

@@ -337,7 +337,7 @@ func (c *DecisionsConfig) end(u *decision.Unit, all []*judge, r *DecisionsReport
 		waits.Max()
 }
 
-// WriteTable prints the report for people, with what document 000 had.
+// WriteTable prints the report for people, with what L1-farm had.
 func (r *DecisionsReport) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "decisions over %s, %d builder units and a decision unit in one process on %d cores\n%s\n", r.Carrier,
 		r.Builders, r.Cores, &r.Machine)
@@ -348,7 +348,7 @@ func (r *DecisionsReport) WriteTable(w io.Writer) error {
 		fmt.Fprintln(w, r.Error)
 	}
 	share := func(n uint64) string { return fmt.Sprintf("%d, %.3f %%", n, 100*float64(n)/float64(max(1, r.Events))) }
-	return trial.Table(w, "What the decision unit did", []string{"", "here", "document 000 §6.1, §7.6"}, [][]string{
+	return trial.Table(w, "What the decision unit did", []string{"", "here", "L1-farm §6.1 and §7.6"}, [][]string{
 		{"depth, events", fmt.Sprint(r.Depth), "1820"},
 		{"time-out", fmt.Sprintf("%d µs", r.TimeoutUs), "1638 µs (1820 × 900 ns)"},
 		{"builder units", fmt.Sprint(r.Builders), "26"},

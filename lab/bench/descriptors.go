@@ -90,7 +90,7 @@ type DescriptorsRow struct {
 	Transfers  uint64  `json:"transfers"`
 	Hz         float64 `json:"hz"` // transfers that were checked at the receiver
 	TriggerHz  float64 `json:"trigger_hz"`
-	MByteS     float64 `json:"mbyte_per_s"` // of 2^20 bytes, as in document 000
+	MByteS     float64 `json:"mbyte_per_s"` // of 2^20 bytes, as in L1-farm
 	Together   float64 `json:"together"`    // transfers that left together, the mean
 	P50        float64 `json:"p50_us"`      // from the call until the outcome
 	P99        float64 `json:"p99_us"`
@@ -270,8 +270,8 @@ func (r *DescriptorsRow) sum(d *driven, took time.Duration) {
 	}
 }
 
-// What document 000 had, in MHz at 66.7 MHz of its bus: 18 clocks and one for each 8 B, anew for each 128 B (§5.2.3),
-// and 14 clocks more for the TagNet (§7.8).
+// What L1-farm had, in MHz at 66.7 MHz of its bus: 18 clocks and one for each 8 B, anew for each 128 B (L1-farm
+// §5.2.3), and 14 clocks more for the TagNet (L1-farm §7.8).
 const (
 	documentClock = 200.0 / 3
 	documentBurst = 128
@@ -284,7 +284,7 @@ func documentMHz(size, more int) float64 {
 	return documentClock / float64(more+18*bursts+size/8)
 }
 
-// WriteTable prints the report for people: frequency against size, with what document 000 had.
+// WriteTable prints the report for people: frequency against size, with what L1-farm had.
 func (r *DescriptorsReport) WriteTable(w io.Writer) error {
 	by := "triggers by " + r.Trigger
 	if r.AskedHz > 0 {
@@ -306,8 +306,8 @@ func (r *DescriptorsReport) WriteTable(w io.Writer) error {
 		})
 	}
 	err := trial.Table(w,
-		"Frequency against size. Each word was checked at its receiver. The last two columns: document 000, an "+
-			"engine alone (§5.2.3), and with its TagNet (§7.8)", []string{"a trigger", "size", "triggers", "not taken",
+		"Frequency against size. Each word was checked at its receiver. The last two columns: L1-farm §5.2.3, "+
+			"an engine alone, and L1-farm §7.8, with its TagNet", []string{"a trigger", "size", "triggers", "not taken",
 			"transfers", "wrong", "lost", "MHz", "MByte/s", "µs p50 / p99", "alone", "TagNet"}, rows)
 	if err == nil && r.Left > 0 {
 		_, err = fmt.Fprintf(w, "%d triggers were still on the line at the end\n", r.Left)

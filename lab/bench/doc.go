@@ -15,13 +15,13 @@
 // connection to one. That process calls Serve on its end. Both ends of the connection must have proved who they are;
 // Accept and Dial do that with the certificates of node/certs.
 //
-// Descriptors writes what triggers ask for, in the modes of the transfer engine of document 000 (seed W2; the engine
-// itself is the room engine).
+// Descriptors writes what triggers ask for, in the modes of the transfer engine of L1-farm §7.2.2 (the engine itself is
+// the room engine).
 //
 // Patterns, Integrity and Trace repeat what the founding documents did with their hardware, between nodes of this
 // process (the Identity of their configurations makes their identities): patterns of traffic with each word checked at
-// its receiver (seed 004, X7), a receiver that looks for events in its memory (seed 000, W3), and a write followed
-// through its stages (seed 003, S6).
+// its receiver (NIC-crossbar §4.2), a receiver that looks for events in its memory (L1-farm §7.5), and a write followed
+// through its stages (SCI-bridge §IV).
 //
 // Memory measures remote memory as its users have it, beside UDP, TCP, OpenMPI's one-sided operations and copies of the
 // same run.

@@ -158,7 +158,7 @@ func (l *lane) rotate(windows int) {
 	l.credit.Store(1 << 62)
 }
 
-// looker checks events where they lie, as document 000 did (fig. 7.14): when an event is seen to begin in one buffer,
+// looker checks events where they lie, as L1-farm §7.5 did (figure 7.14): when an event is seen to begin in one buffer,
 // the one in the buffer before it is checked, which must be whole by then.
 type looker struct {
 	lane   *lane
@@ -250,7 +250,7 @@ func (r *IntegrityReport) sum(l *lane, receiver *station, look *looker) {
 	r.P50, r.P99, r.P999, r.Max = at(50), at(99), at(99.9), at(100)
 }
 
-// WriteTable prints the report for people, with what document 000 had.
+// WriteTable prints the report for people, with what L1-farm had.
 func (r *IntegrityReport) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "integrity over %s, two nodes of one process on %d cores: events of %s into %d buffers, %.1f kHz "+
 		"asked, "+
@@ -268,7 +268,7 @@ func (r *IntegrityReport) WriteTable(w io.Writer) error {
 		return fmt.Sprintf("%d, %.1f per million", n, float64(n)*1e6/float64(r.Tries))
 	}
 	share := func(v float64) string { return fmt.Sprintf("%.3f %%", 100*v) }
-	return trial.Table(w, "What the receiver saw in its memory", []string{"", "here", "document 000 §7.5"}, [][]string{
+	return trial.Table(w, "What the receiver saw in its memory", []string{"", "here", "L1-farm §7.5"}, [][]string{
 		{"seconds", fmt.Sprintf("%.1f", r.DurationS), "300"},
 		{"sent", fmt.Sprint(r.Sent), trial.None},
 		{"lost", fmt.Sprint(r.Lost), "0"},

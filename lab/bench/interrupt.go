@@ -34,7 +34,7 @@ type ringing struct {
 }
 
 // namedInterrupt sends interrupts, signals without data, to a node whose reader and whose waiting goroutine both sleep,
-// as document 000 §5.1.3 did: from the call until the goroutine runs. Beside them go so many bytes a second of writes.
+// as L1-farm §5.1.3 did: from the call until the goroutine runs. Beside them go so many bytes a second of writes.
 func namedInterrupt(load float64) measureNamed {
 	return func(ctx context.Context, c NodesConfig, d time.Duration) (f trial.Figures, err error) {
 		c.Spin = 0

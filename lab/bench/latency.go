@@ -212,10 +212,10 @@ func (v *volley) sum(p time.Duration) LatencyRow {
 	return row
 }
 
-// documentLatency is document 001's table IV-3, µs by suspension.
+// documentLatency is that of TagNet-farm §IV.D, table IV-3, µs by suspension.
 var documentLatency = map[float64]string{1: "8.13 ± 0.86", 2: "8.95 ± 0.85", 5: "11.90 ± 1.02"}
 
-// WriteTable prints the report for people, with what document 001 had.
+// WriteTable prints the report for people, with what TagNet-farm had.
 func (r *LatencyReport) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "writes of %s there and back over %s, one at a time, two nodes of one process on %d cores\n%s\n",
 		config.Bytes(r.Size), r.Carrier, r.Cores, &r.Machine)
@@ -238,10 +238,10 @@ func (r *LatencyReport) WriteTable(w io.Writer) error {
 		}
 	}
 	return trial.Table(w, "Medians, µs; network: from the kernel that sends to the one that receives, both ways", []string{
-		"processing", "trips", "there and back", "less processing", "network", "software", "001 table IV-3"}, rows)
+		"processing", "trips", "there and back", "less processing", "network", "software", "TagNet-farm §IV.D"}, rows)
 }
 
-// namedLatency takes the processing times of document 001; its figures are "1us.trip_us" and so on.
+// namedLatency takes the processing times of TagNet-farm; its figures are "1us.trip_us" and so on.
 func namedLatency(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	cfg := LatencyConfig{
 		NodesConfig: c,

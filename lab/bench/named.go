@@ -28,7 +28,7 @@ var named = map[string]measureNamed{
 	"decisions":      namedDecisions,
 	"sizes":          namedSizes,
 	"interrupt":      namedInterrupt(0),
-	"interrupt busy": namedInterrupt(320e6), // bytes/s beside it, as in document 000
+	"interrupt busy": namedInterrupt(320e6), // bytes/s beside it, as in L1-farm
 	"latency":        namedLatency,
 	"damaged header": namedDamage(damageHeader),
 	"damaged body":   namedDamage(damageBody),
@@ -83,7 +83,7 @@ func figuresOf(report any) trial.Figures {
 	return trial.Flatten(text)
 }
 
-// namedIntegrity is document 000's test of figures 7.14 to 7.16.
+// namedIntegrity is the test of L1-farm §7.5, figures 7.14 to 7.16.
 func namedIntegrity(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	r, err := Integrity(ctx, IntegrityConfig{
 		NodesConfig: c,
@@ -106,7 +106,7 @@ func namedIntegrity(ctx context.Context, c NodesConfig, d time.Duration) (trial.
 	return f, nil
 }
 
-// namedPatterns are those of document 004 §4.2, each as "one-way 512.mbyte_per_s", and the sums of what was wrong.
+// namedPatterns are those of NIC-crossbar §4.2, each as "one-way 512.mbyte_per_s", and the sums of what was wrong.
 func namedPatterns(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	r, err := Patterns(ctx, PatternsConfig{
 		NodesConfig: c,
@@ -132,7 +132,7 @@ func namedPatterns(ctx context.Context, c NodesConfig, d time.Duration) (trial.F
 	return f, nil
 }
 
-// namedDescriptors is document 000's engine with 52 descriptors, triggered again at once by software: frequency against
+// namedDescriptors is L1-farm's engine with 52 descriptors, triggered again at once by software: frequency against
 // size in each of its modes (figures 5.11 and 7.22), each as "endless 512.hz"; "1" is once.
 func namedDescriptors(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	modes, sizes := []string{"1", "16", "endless"}, []config.Bytes{128, 256, 512, 1024}
@@ -189,7 +189,7 @@ func descriptorFigures(ctx context.Context, c DescriptorsConfig) (trial.Figures,
 	return f, nil
 }
 
-// namedDecisions is document 000's test of the decision unit (§7.6): 26 builder units, each event alone, at the rate
+// namedDecisions is the test of the decision unit of L1-farm §7.6: 26 builder units, each event alone, at the rate
 // that its 379,901,605 loops in five minutes make.
 func namedDecisions(ctx context.Context, c NodesConfig, d time.Duration) (trial.Figures, error) {
 	r, err := Decisions(ctx, DecisionsConfig{

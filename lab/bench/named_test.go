@@ -68,7 +68,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// TestSizes: the generated sizes are those of document 002 (V-A) within half a per cent.
+// TestSizes: the generated sizes are those of LHCb-EB §V.A within half a per cent.
 func TestSizes(t *testing.T) {
 	f, err := namedSizes(t.Context(), NodesConfig{}, 0)
 	must.OK(t, err)

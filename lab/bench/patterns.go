@@ -15,7 +15,7 @@ import (
 	"ringlet/node/config"
 )
 
-// pattern is one way to fill a network, as document 004 §4.2 tried its switch.
+// pattern is one way to fill a network, as NIC-crossbar §4.2 tried its switch.
 type pattern struct {
 	Name     string
 	Says     string
@@ -342,7 +342,7 @@ func (r *PatternsReport) WriteTable(w io.Writer) error {
 	}
 	if err := trial.Table(w, "Each word was checked at its receiver; times are p50 / p99 there and back for ping-pong, "+
 		"else until the outcome under load", []string{"pattern", "size", "words", "wrong", "lost", "MByte/s",
-		"slowest sender", "µs", "document 004 §4.2"}, rows); err != nil {
+		"slowest sender", "µs", "NIC-crossbar §4.2"}, rows); err != nil {
 		return err
 	}
 	for i := range r.Rows {

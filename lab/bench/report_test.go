@@ -194,7 +194,7 @@ func TestReportOfNothing(t *testing.T) {
 	}
 }
 
-// TestTargetsOfTheTable: each row of the table is judged, by the figures that it is about.
+// TestTargetsOfTheTable: each row of the table of targets is judged, by the figures that it is about.
 func TestTargetsOfTheTable(t *testing.T) {
 	verdicts := map[string]string{}
 	for _, target := range sample().Targets {

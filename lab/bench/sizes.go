@@ -11,7 +11,7 @@ import (
 	"ringlet/lab/trial"
 )
 
-// The full system of document 002 §V-A, as sim/figures has it too: 321 readout units with three sources each.
+// The full system of LHCb-EB §V.A, as sim/figures has it too: 321 readout units with three sources each.
 const (
 	fullSources = 963
 	sizesEvents = 100 // of an MFP: what is read of it does not depend on that
@@ -30,7 +30,7 @@ var documentGroups = []struct {
 }
 
 // namedSizes reads the sizes of generated fragments out of MFPs, as a builder unit would, and says how far they are
-// from those of document 002: of its realistic model, and of the constant one.
+// from those of LHCb-EB: of its realistic model, and of the constant one.
 func namedSizes(ctx context.Context, _ NodesConfig, d time.Duration) (trial.Figures, error) {
 	f := trial.Figures{}
 	c := generated.Config{Sources: fullSources, FragmentSize: 133, Model: generated.LHCb}

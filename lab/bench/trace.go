@@ -49,7 +49,7 @@ type TraceReport struct {
 	Incomplete int          `json:"incomplete"` // writes of which a stage was not seen in order: left out
 	Stages     []TraceStage `json:"stages"`
 	Bound      TraceBound   `json:"bound"`
-	Simulated  []TraceStage `json:"simulated"` // of the bridge of document 003
+	Simulated  []TraceStage `json:"simulated"` // of the bridge of SCI-bridge §IV §IV
 	SimBound   TraceBound   `json:"simulated_bound"`
 }
 
@@ -195,7 +195,7 @@ func (r *TraceReport) WriteTable(w io.Writer) error {
 		}
 		rows = append(rows, row)
 	}
-	if err := trial.Table(w, "Medians here, and the bridge of document 003 in the simulator", []string{"stage", "took µs",
+	if err := trial.Table(w, "Medians here, and the bridge (SCI-bridge §IV) in the simulator", []string{"stage", "took µs",
 		"at µs", "bridge", "took µs", "at µs"}, rows); err != nil {
 		return err
 	}

@@ -1,8 +1,8 @@
 // Package doctor says before a run what on this host would hold it up: socket buffers, packet sizes, memory, ports,
 // disk, clocks.
 //
-// It stands for the demand of issue 5 that a shift crew gets an answer to "what is wrong and what do I do", and for
-// seed 002 (LHCb Run-3 event builder), capability L13. What is wrong while a run goes on is the matter of package
+// It stands for the demand that a shift crew gets an answer to "what is wrong and what do I do", and for
+// LHCb-EB §III.A. What is wrong while a run goes on is the matter of package
 // ecs/diagnosis.
 //
 // The caller says in Options where to look, takes Facts with Read, and has them judged with Judge, a pure function:

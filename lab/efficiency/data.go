@@ -13,12 +13,12 @@ import (
 
 // What the documents say of the data.
 const (
-	documentedClusters  = "1800 with noise, 1286 without (000:1474)"
-	documentedPerBoard  = "13 without noise (000:1470)"
-	documentedMost      = "127 (000:614)"
-	documentedOccupancy = "below 1 % (000:539)"
-	documentedBytes     = "3600 (000:1474)"
-	documentedEvent     = "4280, with 680 of overhead (000:1581)"
+	documentedClusters  = "1800 with noise, 1286 without (L1-farm §6.1.1)"
+	documentedPerBoard  = "13 without noise (L1-farm §6.1.1)"
+	documentedMost      = "127 (L1-farm §3.2)"
+	documentedOccupancy = "below 1 % (L1-farm §3.1)"
+	documentedBytes     = "3600 (L1-farm §6.1.1)"
+	documentedEvent     = "4280, with 680 of overhead (L1-farm §6.5)"
 )
 
 // Data are what the fragments of some events hold.

@@ -25,8 +25,8 @@ type seeing struct {
 
 // Two tracks of the decay must be so.
 var (
-	// visible is what the documents ask for: "at least three hits", an impact parameter "greater than 100 µm" (000:644,
-	// 000:646), a decay "a few mm apart" (000:311).
+	// visible is what the documents ask for: "at least three hits", an impact parameter "greater than 100 µm" (L1-farm
+	// §3.4), a decay "a few mm apart" (L1-farm §1.1).
 	visible = seeing{hits: 3, impact: 0.1, flight: 2}
 	// clean leaves out what scattering and chance can imitate: the filter knows no momentum.
 	clean = seeing{

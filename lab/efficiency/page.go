@@ -13,10 +13,10 @@ import (
 
 // documented are the figures of the documents beside which ours stand.
 const (
-	documentedKeep = "4 % of all events (1.11 MHz to 40 kHz, 000:497)"
-	documentedZ    = "49 µm along the beam (000:311)"
-	documentedBZ   = "225 µm along the beam, of whole B decays with momenta (000:311)"
-	documentedTime = "4.8 ms, 2 ms expected in 2003 (000:1500), 500 µs three years later (000:1506)"
+	documentedKeep = "4 % of all events (1.11 MHz to 40 kHz, L1-farm §2.4)"
+	documentedZ    = "49 µm along the beam (L1-farm §1.1)"
+	documentedBZ   = "225 µm along the beam, of whole B decays with momenta (L1-farm §1.1)"
+	documentedTime = "4.8 ms, 2 ms expected in 2003 (L1-farm §6.1.2), 500 µs three years later (L1-farm §6.1.2)"
 )
 
 // WritePage writes the report as one file of HTML.

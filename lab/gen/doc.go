@@ -1,6 +1,6 @@
 // Package gen writes files of generated data: what `ringlet gen` does.
 //
-// It stands for the recorded or simulated data that seed 002 (L8) lets a run read instead of a detector: an MDF file
+// It stands for the recorded or simulated data that LHCb-EB §III.B lets a run read instead of a detector: an MDF file
 // that a replay can read back, or the MFPs of a readout unit as they would leave it. The data is that of package
 // event/pattern, so a file can be checked against the seed it was made from.
 //

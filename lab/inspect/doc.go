@@ -1,6 +1,6 @@
 // Package inspect looks into files of event data: MDF records, MEPs and MFPs,
 // one after another. It is the logic of "ringlet inspect"; it stands for the
-// off-line half of the integrity checks of seeds W3 and L12.
+// off-line half of the integrity checks of L1-farm §7.5 and LHCb-EB §IV.B.
 //
 // # How to use it
 //

@@ -11,7 +11,7 @@ import (
 	"ringlet/event/velo"
 )
 
-// clusters is what the boards of a vertex detector have sent, beside what document 000 says of them.
+// clusters is what the boards of a vertex detector have sent, beside what L1-farm says of them.
 type clusters struct {
 	Boards    int64 `json:"boards"`       // fragments
 	NoBoards  int64 `json:"not_readable"` // fragments of the type that are no boards
@@ -128,7 +128,7 @@ func (c *clusters) text(out io.Writer) error {
 	}
 	fmt.Fprintln(out)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "clusters\tmean\tsigma\tmin\tmax\tdocument 000\t")
+	fmt.Fprintln(t, "clusters\tmean\tsigma\tmin\tmax\tL1-farm\t")
 	row := func(name string, s *spread, document string) {
 		if s.N > 0 {
 			fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%d\t%d\t%s\t\n", name, s.Mean, s.Sigma, s.Min, s.Max, document)

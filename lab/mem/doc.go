@@ -1,6 +1,6 @@
 // Package mem is the program ringlet mem: an owner, which exports a segment until it is stopped, and guests, each of
-// which does one thing with it from another process or host. It stands for the tools of seed 004: export, put, get,
-// fill, compare, lock, watch, tables.
+// which does one thing with it from another process or host. It stands for the test programs of users in NIC-crossbar
+// §4.1: export, put, get, fill, compare, lock, watch, tables.
 //
 // A group is a directory with the certificates of guests and the file group.json, which says where the owner is.
 // Whoever has a copy of the directory is a guest of the group: it has room for eight at a time. The owner's key is in

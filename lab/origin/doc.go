@@ -1,6 +1,6 @@
 // Package origin compares recorded events with what they were made of: the generator, which makes every byte again from
-// the seed, or the input file that was replayed. It stands for the integrity checks of seed W3, at the far end: on the
-// disk.
+// the seed, or the input file that was replayed. It stands for the integrity checks of L1-farm §7.5, at the far end: on
+// the disk.
 //
 // # What the caller must do
 //

@@ -263,7 +263,7 @@ func referencesOf(all []referenceLine) []reference {
 }
 
 const (
-	// mostTimelines: one for each pair of discipline and barrier that issue 4 compares, and some.
+	// mostTimelines: one for each pair of discipline and barrier that a sweep compares, and some.
 	mostTimelines = 8
 	// mostPhases of one timeline: more cannot be told apart on a screen.
 	mostPhases = 1500

@@ -2,8 +2,8 @@
 // bridge, each behind a port of its own that is limited in rate and in queue, so that what several send to one at a
 // time is dropped once its queue is full.
 //
-// It stands for the cheap switch of the founding documents, on which traffic has to be shaped (seed 001: incast), and
-// for the demand to show what shaping is worth.
+// It stands for the cheap switch of the founding documents, on which traffic has to be shaped (TagNet-farm §II.F),
+// and for the demand to show what shaping is worth.
 //
 // What the caller must do, in this order: ask Possible first; complete a Spec; New makes the bed, or Attach finds the
 // one that Hold keeps for others; Run takes a cluster through one run in it, by the commands node and control that a

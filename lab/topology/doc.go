@@ -1,10 +1,10 @@
 // Package topology plans the linear shift over a network: which links the flows of a phase share, and in which order of
 // nodes none of them meet.
 //
-// It stands for row L10 of the documents, fat-tree placement (002): a switch leaf sends a packet to the spine S(p) = p
-// mod spines, where p is the port of its destination on the destination's leaf. Senders of one leaf that send to ports
-// of the same spine in the same phase share its links. And for row W7, the torus with dimensional routing (000, 001):
-// first along the row to the column of the destination, then along the column.
+// It stands for LHCb-EB §IV.A, fat-tree placement: a switch leaf sends a packet to the spine S(p) = p mod spines,
+// where p is the port of its destination on the destination's leaf. Senders of one leaf that send to ports of the same
+// spine in the same phase share its links. And for the torus with dimensional routing (L1-farm §6.3.1, TagNet-farm
+// §II.B): first along the row to the column of the destination, then along the column.
 //
 // A caller does, in this order:
 //

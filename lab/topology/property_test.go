@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// lhcb is document 002's tree with these nodes: for each leaf, which of its 20 ports are taken.
+// lhcb is the tree of LHCb-EB §IV.A with these nodes: for each leaf, which of its 20 ports are taken.
 func lhcb(taken [][]bool, fixed bool) *Topology {
 	n := &tree{
 		leaves: len(taken),
@@ -37,7 +37,7 @@ func full(leaves, ports int) [][]bool {
 	return slices.Repeat([][]bool{slices.Repeat([]bool{true}, ports)}, leaves)
 }
 
-// The proof for the document's tree (L10): with all 360 nodes in the order of their ports no link carries more flows
+// The proof for the tree of LHCb-EB §IV.A: with all 360 nodes in the order of their ports no link carries more flows
 // than it has links, in any of the 360 phases; and with a dummy in the place of any node the flows are some of the same
 // ones, so that no link carries more than before. Hence every filling of up to 20 nodes a leaf has an order without
 // conflicts. The first half is counted here, for both ways of using parallel links; the second is the next test.
@@ -266,7 +266,7 @@ func everyDummyIsNeeded(t *rapid.T, top *Topology, o Order) {
 	}
 }
 
-// The figures of document 000, which it gives from values before rounding (W7).
+// The figures of L1-farm §5.1.4 and §5.3, which are there from values before rounding.
 func TestLatency(t *testing.T) {
 	nine := &torus{rows: 3, columns: 9}
 	if l := nine.longest(); math.Abs(l.Idle-2.44) > 0.015 || math.Abs(l.Busy-4.17) > 0.015 {

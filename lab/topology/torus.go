@@ -12,7 +12,7 @@ type torus struct {
 	flows         int // that a segment of a ring carries side by side
 }
 
-// What document 000 measured (tables 5.2 and 5.3) and derived (sections 5.1.4 and 5.3).
+// What L1-farm §5.1.4 measured (tables 5.2 and 5.3) and derived (L1-farm §5.1.4 and §5.3).
 const (
 	latencyEnds   = 1.40  // µs from bus to bus, next neighbours
 	latencyTurn   = 0.57  // µs more where a packet changes from the row to the column
@@ -59,7 +59,7 @@ func (n *torus) name(l int) string {
 	return fmt.Sprintf("column %d, row %d → %d", column, row, (row+1)%n.rows)
 }
 
-// A column is what the document's scheduler gives one event at a time (row T1).
+// A column is what the scheduler of TagNet-farm §III.B.2 gives one event at a time.
 func (n *torus) groups() (string, func(Node) int) {
 	return "column", func(x Node) int { return x.Column }
 }
@@ -107,7 +107,7 @@ func latency(turns bool, bypassed int) Latency {
 	return Latency{Idle: l, Busy: l + latencyWait*float64(bypassed)}
 }
 
-// longest is the formula of document 000 for the longest way in a torus: 1.40 µs + 570 ns + (m + n - 4) × 60 ns.
+// longest is the formula of L1-farm §5.1.4 for the longest way in a torus: 1.40 µs + 570 ns + (m + n - 4) × 60 ns.
 func (n *torus) longest() Latency { return latency(true, max(n.rows+n.columns-4, 0)) }
 
 // worst is the longest that any two of these units take.

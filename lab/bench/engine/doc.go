@@ -1,4 +1,4 @@
-// Package engine is the descriptor-driven transfer engine of document 000 (§7.2.2; seed W2) as a pure core. Up to 64
+// Package engine is the descriptor-driven transfer engine of L1-farm §7.2.2 as a pure core. Up to 64
 // descriptors are a ring, each with the place that a transfer goes to. A trigger starts one transfer, n transfers, or
 // transfers without end. Each transfer takes the next descriptor. While transfers are under way, one trigger more is
 // kept; those that come then are refused, and a trigger generator that sees the busy line waits.
