@@ -1,10 +1,10 @@
 // Package sim is a discrete-event engine: it plays a model of a cluster forward in integer time, one event after the
 // other, and gives the same bytes for the same seed. What models are made of (buses, processors, ports of switches,
-// crossbars) stands in sim/part, SCI rings and tori in sim/sci, the level-1 farm of 000 in sim/level1, the farm of 001
+// crossbars) stands in sim/part, SCI rings and tori in sim/sci, the farm of L1-farm in sim/level1, that of TagNet-farm
 // in sim/tagfarm.
 //
-// It stands for the simulations of 000 and 001 (chapter V, "Simulation of the 3-D torus") and for the clusters that one
-// does not have yet (002 at 320 nodes).
+// It stands for the simulations of TagNet-farm §V and for the clusters that one
+// does not have yet (LHCb-EB at 320 nodes).
 //
 // # How to write a model, in one page
 //

@@ -255,7 +255,7 @@ func drawn(a Answer) page.Part {
 
 // points are those that the document gives for a plot, in the plot's own unit.
 func points(s *study.Study, plot study.Plot) []study.Curve {
-	c := study.Curve{Name: "document " + document(s.Place)}
+	c := study.Curve{Name: document(s.Place)}
 	for _, e := range s.Expected {
 		if e.Plot == plot.Name && e.Is != nil {
 			c.Points = append(c.Points, [2]float64{e.X, e.Is.Number()})
@@ -267,5 +267,5 @@ func points(s *study.Study, plot study.Plot) []study.Curve {
 	return []study.Curve{c}
 }
 
-// document is its number: "000" of "000 §5.1".
+// document is its short name: "L1-farm" of "L1-farm §5.1.4".
 func document(place string) string { name, _, _ := strings.Cut(place, " "); return name }

@@ -1,7 +1,7 @@
-// Package level1 models the level-1 farm of 000: readout units whose hardware writes fragments over a torus of SCI
+// Package level1 models the level-1 farm of L1-farm: readout units whose hardware writes fragments over a torus of SCI
 // rings into the memory of computing nodes, one after the other as the TagNet says.
 //
-// It stands for 000, chapters 5 (the network) and 7 (the prototype).
+// It stands for L1-farm §5 (the network) and L1-farm §7 (the prototype).
 //
 //   - params.go: what the models read from a study about rings, cards and engines (sim/figures/common-sci.yaml).
 //   - engine.go: the DMA engine of a readout unit, free, paced, or in the TagNet's chain.

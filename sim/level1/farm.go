@@ -8,7 +8,7 @@ import (
 	"ringlet/sim/study"
 )
 
-// farmModel plays the farm that 000 plans: its tags go down the rows of units, and each event goes to a node of its
+// farmModel plays the farm that L1-farm plans: its tags go down the rows of units, and each event goes to a node of its
 // own.
 var farmModel = study.Model{
 	Name: "level1-farm",

@@ -42,7 +42,7 @@ var torusToOne = study.Model{
 	},
 }
 
-// combination is what the document calls so (000:1222, 000:1249): so many nodes from a node on, of one row or of
+// combination is what L1-farm §5.1.2 calls so: so many nodes from a node on, of one row or of
 // several.
 type combination struct {
 	name  string

@@ -1,8 +1,8 @@
 // Package lhcb plays LHCb's event builder at full scale: 320 folded nodes with ports of 200 Gbit/s in a fat tree, which
 // go through the phases of a linear shift with or without a barrier.
 //
-// It stands for document 002, chapters III to V: its scalability test (figs. 10 and 12), its barriers (III.D) and its
-// network (IV.A). It also answers for clusters that one does not have yet: faster ports, more nodes.
+// It stands for LHCb-EB: its scalability test (LHCb-EB §V.A), its barriers (LHCb-EB §III.D) and its network (LHCb-EB
+// §IV.A). It also answers for clusters that one does not have yet: faster ports, more nodes.
 //
 // sim/builder plays the product's scheduler, orders and barriers over the network. Here is what surrounds them: sizes,
 // the time that software and messages take, and slow outputs.

@@ -17,7 +17,7 @@ func Models() []study.Model {
 func eventBuilder(m *memory) study.Model {
 	return study.Model{
 		Name: "event-builder",
-		Help: "LHCb's event builder of document 002: nodes in phases over a fat tree, with each barrier, scale and size.",
+		Help: "The event builder of LHCb-EB: nodes in phases over a fat tree, with each barrier, scale and size.",
 		Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 			g, c := readGrid(p), read(p)
 			if err := p.Err(); err != nil {

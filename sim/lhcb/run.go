@@ -132,7 +132,7 @@ func (r *run) Message(host int, of builder.Message) sim.Time {
 }
 
 // Built has all parts of a MEP in a slot of the builder unit. One that its output has no room for is discarded at once
-// (002:217).
+// (LHCb-EB §IV.B).
 func (r *run) Built(bu int, f tagnet.Feedback) {
 	n := &r.nodes[bu]
 	switch c := r.c; {

@@ -15,7 +15,7 @@ import (
 // barrierTime is how long one barrier takes at which all nodes arrive together.
 var barrierTime = study.Model{
 	Name: "barrier-time",
-	Help: "How long one barrier takes among so many nodes that arrive together, as in document 002, III.D.",
+	Help: "How long one barrier takes among so many nodes that arrive together, as in LHCb-EB §III.D.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := setup{flight: p.Time("message-flight"), cost: p.Time("message-cost")}
 		nodes := p.Ints("nodes", 2, 65535)
@@ -67,7 +67,7 @@ func meet(ctx context.Context, c *setup, env study.Env) (*run, error) {
 // treeLinks counts the flows of the shift on the links of a fat tree.
 var treeLinks = study.Model{
 	Name: "tree-links",
-	Help: "How many flows of a phase of the shift share a link of a fat tree, as in document 002, IV.A.",
+	Help: "How many flows of a phase of the shift share a link of a fat tree, as in LHCb-EB §IV.A.",
 	Run: func(_ context.Context, p *study.Params, _ study.Env) (study.Outcome, error) {
 		leaves, perLeaf := p.Ints("leaves", 1, 100), p.Ints("per-leaf", 1, 100)
 		spines, links := p.Ints("spines", 1, 100), p.Ints("links", 1, 10)

@@ -13,11 +13,11 @@ import (
 // All are the models, by the documents they stand for.
 func All() []study.Model {
 	return slices.Concat(
-		level1.Models(),                          // 000
-		tagfarm.Models(),                         // 001
-		lhcb.Models(),                            // 002
-		[]study.Model{bridgeWrite, bridgeStream}, // 003
-		[]study.Model{crossbar, roundTrip, cumulative, twoCards}, // 004
+		level1.Models(),                          // L1-farm
+		tagfarm.Models(),                         // TagNet-farm
+		lhcb.Models(),                            // LHCb-EB
+		[]study.Model{bridgeWrite, bridgeStream}, // SCI-bridge
+		[]study.Model{crossbar, roundTrip, cumulative, twoCards}, // NIC-crossbar
 		linked.Models(), // the product's own link
 	)
 }

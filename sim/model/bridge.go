@@ -11,14 +11,14 @@ import (
 	"ringlet/sim/study"
 )
 
-// The stages of a remote write through the PCI-SCI bridge, document 003 fig. 7. B, C and G are only in the figure; the
-// text gives their sum. A, B, C are the sender's, D is the link, E to J are the receiver's.
+// The stages of a remote write through the PCI-SCI bridge (SCI-bridge §IV, figure 7). B, C and G are only in the
+// figure; the text gives their sum. A, B, C are the sender's, D is the link, E to J are the receiver's.
 var bridgeStages = []string{"A", "BCG", "D", "E", "F", "H", "I", "J"}
 
 // bridgeWrite follows one word through the bridge.
 var bridgeWrite = study.Model{
 	Name: "bridge-write",
-	Help: "One remote write through the PCI-SCI bridge of document 003, stage by stage.",
+	Help: "One remote write through the bridge of SCI-bridge §IV, stage by stage.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		cycle, software := p.Time("cycle"), p.Time("software")
 		var cycles []int
@@ -82,7 +82,7 @@ func (w *word) Handle(stage, _ int64) {
 // latency, the receiver's buffers and the longest stage of the receiver.
 var bridgeStream = study.Model{
 	Name: "bridge-stream",
-	Help: "Blocks written through the PCI-SCI bridge of document 003: bandwidth against size.",
+	Help: "Blocks written through the bridge of SCI-bridge §IV.B: bandwidth against size.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		g := bridge{
 			cycle:    p.Time("cycle"),

@@ -9,10 +9,10 @@ import (
 	"ringlet/sim/study"
 )
 
-// twoCards connects two cards of document 004 directly, by as many links side by side as they have.
+// twoCards connects two cards of NIC-crossbar directly, by as many links side by side as they have.
 var twoCards = study.Model{
 	Name: "cards-direct",
-	Help: "Two cards of document 004 without a switch: writes one way, and ping-pong, against their size.",
+	Help: "Two cards of NIC-crossbar without a switch: writes one way, and ping-pong, against their size.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := readCards(p)
 		sizes, length := p.Sizes("requests", wordBytes, 4096), p.Time("length")
@@ -210,7 +210,7 @@ func (e *fetching) Begin() {
 	e.out++
 }
 
-// End: the word is in the FIFO. A packet goes when it is whole (004:473).
+// End: the word is in the FIFO. A packet goes when it is whole (NIC-crossbar §3.1.6.1).
 func (e *fetching) End() {
 	if e.reading--; e.reading == 0 {
 		e.ready++

@@ -8,10 +8,10 @@ import (
 	"ringlet/sim/study"
 )
 
-// crossbar plays flows through the switch of document 004: 8 × 8 with a buffer at each crossing.
+// crossbar plays flows through the switch of NIC-crossbar: 8 × 8 with a buffer at each crossing.
 var crossbar = study.Model{
 	Name: "crossbar",
-	Help: "Flows through the buffered crossbar of document 004: one way, to itself, several to one.",
+	Help: "Flows through the buffered crossbar of NIC-crossbar: one way, to itself, several to one.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		word := p.Time("cycle")
 		cfg := part.CrossbarConfig{
@@ -148,10 +148,10 @@ func playCrossbar(ctx context.Context, cfg part.CrossbarConfig, pattern string, 
 	return out
 }
 
-// roundTrip adds up the way of a credit, as document 004 does (004:483 to 487).
+// roundTrip adds up the way of a credit, as NIC-crossbar §3.1.6.2 does.
 var roundTrip = study.Model{
 	Name: "credit-round-trip",
-	Help: "From the start of a packet to the credit for it, on the links of document 004.",
+	Help: "From the start of a packet to the credit for it, on the links of NIC-crossbar.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		word := p.Time("cycle")
 		size, share := p.Size("packet", 4, 1<<16), p.Int("delivery-begins-after-one-of", 1, 100)
@@ -179,7 +179,7 @@ var roundTrip = study.Model{
 	},
 }
 
-// The counters of document 004 (3.3.1): 12 bits, of which a credit carries the upper 7.
+// The counters of NIC-crossbar §3.3.1: 12 bits, of which a credit carries the upper 7.
 const (
 	counterBits = 12
 	dropped     = 5
@@ -188,7 +188,7 @@ const (
 // cumulative plays one link with cumulative credits of which many are lost or damaged.
 var cumulative = study.Model{
 	Name: "cumulative-credits",
-	Help: "Credits that count all that was ever taken, some of them lost or damaged (document 004).",
+	Help: "Credits that count all that was ever taken, some of them lost or damaged (NIC-crossbar).",
 	Run: func(_ context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		buffer := p.Int("buffer-words", 64, 1<<(counterBits-1))
 		packet := p.Int("packet-words", 1, 1<<dropped*4)
@@ -242,7 +242,7 @@ func (l *creditLink) step(lost, damaged float64) {
 	n := min(l.held, l.rng.IntN(2*l.packet))
 	l.held -= n
 	l.taken += n
-	if u := l.rng.Float64(); u < lost+damaged { // a wrong parity is a lost credit (004:552)
+	if u := l.rng.Float64(); u < lost+damaged { // a wrong parity is a lost credit (NIC-crossbar §3.3.1)
 		l.lost++
 		return
 	}

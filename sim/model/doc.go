@@ -1,8 +1,8 @@
 // Package model holds the models of the founding documents. A model reads its parameters from a study, plays them with
 // the engine and the parts of the simulator, and gives results by name.
 //
-// It stands for the machines that the documents measured: the level-1 farm of 000, the TagNet farm of 001, LHCb's event
-// builder of 002, the PCI-SCI bridge of 003, the card and the crossbar of 004.
+// It stands for the machines that the documents measured: the farms of L1-farm and TagNet-farm, the event builder of
+// LHCb-EB, the bridge of SCI-bridge, the card and the crossbar of NIC-crossbar.
 //
 // What the caller must do: hand All to study.Study.Run.
 //

@@ -8,11 +8,11 @@ import (
 	"ringlet/sim/part"
 )
 
-// word is a cycle of the link of 004: 32 bits at 78.125 MHz (004:499).
+// word is a cycle of the link: 32 bits at 78.125 MHz (NIC-crossbar §3.2.1).
 const word = 12800 * sim.Picosecond
 
-// crossbar is the switch of 004: 8×8, cross-points of 2 kB (004:86), 5 cycles through (004:530), one word of start of
-// packet (004:473), credits of 32 words (004:552) that take two words.
+// crossbar is the switch of NIC-crossbar §2.2: 8×8, cross-points of 2 kB, 5 cycles through (NIC-crossbar §3.2.3), one
+// word of start of packet (NIC-crossbar §3.1.6.1), credits of 32 words (NIC-crossbar §3.3.1) that take two words.
 func crossbar(s *sim.Sim) *part.Crossbar {
 	return part.NewCrossbar(s, part.CrossbarConfig{
 		Ports:      8,
@@ -26,7 +26,7 @@ func crossbar(s *sim.Sim) *part.Crossbar {
 	})
 }
 
-// flow keeps the sender of a port busy with packets of 512 B, of which 496 are payload (004:503).
+// flow keeps the sender of a port busy with packets of 512 B, of which 496 are payload (NIC-crossbar §3.2.1).
 type flow struct {
 	x        *part.Crossbar
 	s        *sim.Sim

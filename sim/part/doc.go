@@ -1,7 +1,8 @@
 // Package part holds what models of networks are made of: things that take time, hold bytes, or make others wait.
 //
-// It stands for the resources in the documents: the buses and their arbitration (000, 001, 003), receive queues and
-// retries (000), the switches of a fat tree (002), and cross-points with credits (004). SCI rings stand in sim/sci.
+// It stands for the resources in the documents: the buses and their arbitration (L1-farm, TagNet-farm, SCI-bridge),
+// receive queues and retries (L1-farm), the switches of a fat tree (LHCb-EB), and cross-points with credits
+// (NIC-crossbar). SCI rings stand in sim/sci.
 //
 //   - [Queue]: first in, first out, with a limit; what finds it full is refused and counted.
 //   - [Bus]: one transfer at a time; clients are asked in turn, the favoured ones first. PCI, B-Link, an output of a

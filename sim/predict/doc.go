@@ -1,7 +1,7 @@
 // Package predict says what a cluster will do before it is bought or set up: the rate, the share of the ports that it
 // makes use of, the latency, and what binds, for a configuration and any number of nodes up to 1,000.
 //
-// It stands for the scalability test of document 002 (figs. 10 to 12), asked by a user about a cluster of his own. What
+// It stands for the scalability test of LHCb-EB §V.A, asked by a user about a cluster of his own. What
 // software costs comes from measurements on the user's hosts: a few parameters, fitted to the rates of a sweep.
 //
 // The decisions are those of the product, unchanged: tagnet.Core, the orders of the disciplines, barrier.Core. Around

@@ -256,5 +256,5 @@ func (c *Setup) barrier() barrier.Kind {
 	return k
 }
 
-// defaultFragment is that of Ringlet's setting, the detector's of document 002.
+// defaultFragment is that of Ringlet's setting, the detector's of LHCb-EB §V.A.
 const defaultFragment = 133

@@ -7,7 +7,7 @@ import (
 	"ringlet/sim"
 )
 
-// Config is what a network is made of. Times are those of 000 unless it says otherwise.
+// Config is what a network is made of. Times are those of L1-farm unless it says otherwise.
 type Config struct {
 	Symbol   sim.Time // on the link: 16 bits
 	Header   int      // symbols of a packet besides its data: header and CRC
@@ -36,8 +36,8 @@ type Config struct {
 	PCIGap   int      // idle clocks after it, at least
 }
 
-// Dolphin is the hardware of 000: LC3 link chips at 3 ns, PSB66 cards, PCI with 64 bits and 66 MHz. The places in the
-// documents, and the reasons of what no document says, stand in sim/figures/common-sci.yaml.
+// Dolphin is the hardware of L1-farm §4.4.3: LC3 link chips at 3 ns, PSB66 cards, PCI with 64 bits and 66 MHz. The
+// places in the documents, and the reasons of what no document says, stand in sim/figures/common-sci.yaml.
 func Dolphin() Config {
 	return Config{
 		Symbol:     3 * sim.Nanosecond,

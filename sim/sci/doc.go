@@ -1,8 +1,8 @@
 // Package sci models networks of SCI rings, packet by packet with the times of symbols: a ring, a torus of two or three
 // dimensions, and the cards between rings and PCI buses.
 //
-// It stands for the hardware of 000 (Dolphin's link chip LC3, its bus B-Link, the PCI card; chapters 4 and 5) and the
-// torus of 001. Parameters and their places are in [Config] and [Dolphin].
+// It stands for the hardware of L1-farm §4.4.3 and §5 (Dolphin's link chip LC3, its bus B-Link, the PCI card) and the
+// torus of TagNet-farm §V. Parameters and their places are in [Config] and [Dolphin].
 //
 // # The way of a packet
 //
@@ -22,8 +22,8 @@
 // # What is modelled
 //
 // Cut-through in by-passing nodes and store-and-forward in routing ones; slots and queues with separate room for
-// requests and responses; by-pass before own packets: a node sends only when its by-pass FIFO is empty (000:1090) and
-// some time has passed since a request left it; go bits as "stop" from a node that starves to all others, with the
+// requests and responses; by-pass before own packets: a node sends only when its by-pass FIFO is empty (L1-farm §4.4.3)
+// and some time has passed since a request left it; go bits as "stop" from a node that starves to all others, with the
 // delay of the ring.
 //
 // The by-pass FIFO needs no limit: while a node sends its own packet, at most one packet's symbols can arrive.

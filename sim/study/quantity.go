@@ -30,8 +30,8 @@ type unit struct {
 	is   float64
 }
 
-// units in the order in which a value picks one. M is 10^6 and Mi 2^20: documents 000, 003 and 004 mean 2^20 bytes by
-// MByte, and a file writes MiB for them.
+// units in the order in which a value picks one. M is 10^6 and Mi 2^20: L1-farm, SCI-bridge and NIC-crossbar mean 2^20
+// bytes by MByte, and a file writes MiB for them.
 var units = []unit{
 	{"ps", Time, 1e-12}, {"ns", Time, 1e-9}, {"µs", Time, 1e-6}, {"us", Time, 1e-6}, {"ms", Time, 1e-3}, {"s", Time, 1},
 	{"h", Time, 3600},

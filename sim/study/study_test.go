@@ -38,17 +38,17 @@ id: F01
 model: echo
 includes: [common.yaml]
 parameters:
-  - {name: delay, is: 1.4 µs, from: "000:1303"}
+  - {name: delay, is: 1.4 µs, from: "L1-farm:1303"}
   - {name: nodes, is: "30", chosen: a small farm}
-  - {name: sizes, is: "1 KiB, 24 B", from: "000:1"}
-  - {name: kind, is: torus, from: "000:2"}
+  - {name: sizes, is: "1 KiB, 24 B", from: "L1-farm:1"}
+  - {name: kind, is: torus, from: "L1-farm:2"}
 `
 
 const common = `
 parameters:
   - {name: rate, is: 1.38 MHz, fitted: F02}
-  - {name: delay, is: 9 s, from: "000:9"}
-  - {name: nobody-asks, is: "1", from: "000:9"}
+  - {name: delay, is: 9 s, from: "L1-farm:9"}
+  - {name: nobody-asks, is: "1", from: "L1-farm:9"}
 `
 
 // parsed reads a study with the common file beside it.

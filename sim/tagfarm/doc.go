@@ -1,7 +1,7 @@
-// Package tagfarm plays the farm of document 001, where a scheduler and a control ring decide who may send: its
-// prototype (chapter IV: two feeding nodes, twelve computing nodes, a torus of 8 × 2) and its 3-D torus (chapter V: 24
-// feeding nodes, 275 computing nodes). Beside it stand the two builders that the document compares with, in which the
-// receivers pull (CMS and ATLAS, chapter II).
+// Package tagfarm plays the farm of TagNet-farm, where a scheduler and a control ring decide who may send: its
+// prototype (TagNet-farm §IV.A: two feeding nodes, twelve computing nodes, a torus of 8 × 2) and its 3-D torus
+// (TagNet-farm §V: 24 feeding nodes, 275 computing nodes). Beside it stand the two builders that the document compares
+// with, in which the receivers pull (CMS and ATLAS, TagNet-farm §II.G and §II.H).
 //
 // # The way of an event
 //

@@ -172,7 +172,8 @@ func TestLittle(t *testing.T) {
 	}
 }
 
-// TestNeverTheSameColumnTwice: while there are buffers, successive events go to different columns (001:1285).
+// TestNeverTheSameColumnTwice: while there are buffers, successive events go to different columns (TagNet-farm
+// §III.B.2).
 // TestFeederOrder: each order has each feeding node once.
 func TestFeederOrder(t *testing.T) {
 	for order, want := range map[string][]int{

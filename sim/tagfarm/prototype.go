@@ -11,15 +11,15 @@ import (
 	"ringlet/tagnet"
 )
 
-// Models are the models of document 001.
+// Models are the models of TagNet-farm.
 func Models() []study.Model {
 	return []study.Model{prototypeRate, prototypeLatency, prototypeSuspension, prototypeRetries,
 		torusRates, torusData, torusBypass, torusSize, torusProcessors,
 		switchUnshaped, pullBuilder}
 }
 
-// prototype reads what all figures of the prototype have in common. The places of the nodes are those of 001:3891-3908:
-// rows FN1 CN1 CN2 passive CN3 to CN6, and FN2 CN7 CN8 scheduler CN9 to CN12.
+// prototype reads what all figures of the prototype have in common. The places of the nodes are those of TagNet-farm
+// §VII.A: rows FN1 CN1 CN2 passive CN3 to CN6, and FN2 CN7 CN8 scheduler CN9 to CN12.
 func prototype(p *study.Params) config {
 	c := config{
 		bus:       readBus(p),
@@ -112,7 +112,7 @@ func count(n uint64) study.Quantity { return study.Q(float64(n), study.Count) }
 
 var prototypeRate = study.Model{
 	Name: "tagfarm-rate",
-	Help: "The prototype of document 001 at one rate: rates, the feeding nodes' bus, the scheduler's clocks.",
+	Help: "The prototype of TagNet-farm at one rate: rates, the feeding nodes' bus, the scheduler's clocks.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := prototype(p)
 		c.input(p)
@@ -164,7 +164,7 @@ func (f *farm) idle(ctx context.Context, env study.Env, out *study.Outcome) erro
 
 var prototypeLatency = study.Model{
 	Name: "tagfarm-latency",
-	Help: "The prototype of document 001: latency on the control ring against the rate, and there and back.",
+	Help: "The prototype of TagNet-farm: latency on the control ring against the rate, and there and back.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := prototype(p)
 		c.until = p.Time("duration")
@@ -223,7 +223,7 @@ func squeeze(s string) string { return strings.ReplaceAll(s, " ", "") }
 
 var prototypeSuspension = study.Model{
 	Name: "tagfarm-suspension",
-	Help: "The prototype of document 001: the maximum rate while one computing node at a time sleeps.",
+	Help: "The prototype of TagNet-farm: the maximum rate while one computing node at a time sleeps.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := prototype(p)
 		c.input(p)
@@ -259,7 +259,7 @@ var prototypeSuspension = study.Model{
 
 var prototypeRetries = study.Model{
 	Name: "tagfarm-retries",
-	Help: "The prototype of document 001: PCI retries at the last feeding node, with the rules and without them.",
+	Help: "The prototype of TagNet-farm: PCI retries at the last feeding node, with the rules and without them.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := prototype(p)
 		c.input(p)

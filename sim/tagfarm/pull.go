@@ -9,9 +9,9 @@ import (
 	"ringlet/sim/study"
 )
 
-// unshaped is the first stage of the CMS builder (001 §II.G): a switch of as many inputs as outputs. Every input has a
-// fragment of each event; all of an event go to one output, event after event to the next. Nobody shapes the traffic:
-// an input sends its fragments in order, and waits where the output is taken.
+// unshaped is the first stage of the CMS builder (TagNet-farm §II.G): a switch of as many inputs as outputs. Every
+// input has a fragment of each event; all of an event go to one output, event after event to the next. Nobody shapes
+// the traffic: an input sends its fragments in order, and waits where the output is taken.
 type unshaped struct {
 	s       *sim.Sim
 	rng     *sim.Stream
@@ -135,8 +135,8 @@ var switchUnshaped = study.Model{
 	},
 }
 
-// pulled is the ATLAS builder (001 §II.H): receivers ask one source after the other for a fragment, or, to compare, all
-// at once.
+// pulled is the ATLAS builder (TagNet-farm §II.H): receivers ask one source after the other for a fragment, or, to
+// compare, all at once.
 type pulled struct {
 	s        *sim.Sim
 	sources  int

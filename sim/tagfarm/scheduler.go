@@ -163,8 +163,8 @@ func (s *scheduler) launch() {
 	}
 }
 
-// turn is the broken order of 001:3198: so many events to a column, whatever it has free. Each column's queue holds all
-// buffers of its first node, then all of the next, as the nodes announce them, and is never empty.
+// turn is the broken order of TagNet-farm §IV.E.2: so many events to a column, whatever it has free. Each column's
+// queue holds all buffers of its first node, then all of the next, as the nodes announce them, and is never empty.
 func (s *scheduler) turn() {
 	n, columns, row := int(s.issued), s.f.cfg.columns, s.f.cfg.order.inARow
 	members := columns[n/row%len(columns)]

@@ -165,7 +165,7 @@ func distribution(name string, h *sim.Histogram) study.Curve {
 
 var torusRates = study.Model{
 	Name: "torus-rates",
-	Help: "The 3-D torus of document 001: building latency of 128 B per feeding node against the event rate.",
+	Help: "The 3-D torus of TagNet-farm: building latency of 128 B per feeding node against the event rate.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := torus(p)
 		rates := p.Quantities("rates", study.Rate)
@@ -241,7 +241,7 @@ func (f *farm) backlog() (n int64) {
 
 var torusData = study.Model{
 	Name: "torus-data",
-	Help: "The 3-D torus of document 001: building latency of detector data against a factor on their size.",
+	Help: "The 3-D torus of TagNet-farm: building latency of detector data against a factor on their size.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := torus(p)
 		d := readSizes(p)

@@ -11,7 +11,7 @@ import (
 
 var torusBypass = study.Model{
 	Name: "torus-bypass",
-	Help: "The 3-D torus of document 001 with some large events: busy feeding nodes by-passed, or waited for.",
+	Help: "The 3-D torus of TagNet-farm with some large events: busy feeding nodes by-passed, or waited for.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := torus(p)
 		d := readSizes(p)
@@ -54,7 +54,7 @@ var torusBypass = study.Model{
 
 var torusSize = study.Model{
 	Name: "torus-size",
-	Help: "The 3-D torus of document 001 with more columns and cover layers: building latency, and the longest path.",
+	Help: "The 3-D torus of TagNet-farm with more columns and cover layers: building latency, and the longest path.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := torus(p)
 		h := shape{rows: p.Int("rows", 1, 32), core: p.Int("core-layers", 1, 8), order: byRow}
@@ -128,7 +128,7 @@ func (m *longestPath) Take(p *sci.Packet) { m.most = max(m.most, m.s.Now()-p.Bor
 
 var torusProcessors = study.Model{
 	Name: "torus-processors",
-	Help: "The 3-D torus of document 001: how many of its processors are in use.",
+	Help: "The 3-D torus of TagNet-farm: how many of its processors are in use.",
 	Run: func(ctx context.Context, p *study.Params, env study.Env) (study.Outcome, error) {
 		c := torus(p)
 		part := p.Size("part", 1, 1<<16)
