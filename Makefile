@@ -87,7 +87,7 @@ check-memory: ## remote memory: 10,000 histories of words that must be lineariza
 
 # About two minutes. Each of the ten senders of the five patterns sends 100 million words, and ping-pong's come back.
 .PHONY: check-patterns
-check-patterns: build ## a thousand million words between nodes in the patterns of document 004, each checked at its receiver
+check-patterns: build ## a thousand million words between nodes in the patterns of NIC-crossbar §4.2, each checked at its receiver
 	bin/ringlet bench patterns --words 100000000 --sizes 4KiB --duration 20m
 
 # The rooms whose goroutines share memory: they have locks or atomics. The program, its measurements and the simulations use

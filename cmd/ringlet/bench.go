@@ -27,11 +27,11 @@ import (
 type benchCmd struct {
 	Carriers    benchCarriersCmd    `cmd:"" help:"Measure carriers of remote writes, and what the machine can do at most, in one run."`
 	Sweep       benchSweepCmd       `cmd:"" help:"Run many configurations, and make a report of them."`
-	Patterns    benchPatternsCmd    `cmd:"" help:"Write in the patterns of document 004, and check each word at its receiver."`
-	Integrity   benchIntegrityCmd   `cmd:"" help:"Write events into a memory, and look for them there, as document 000 did."`
-	Descriptors benchDescriptorsCmd `cmd:"" help:"Write what triggers ask for, descriptor by descriptor, as the engine of document 000 did."`
-	Decisions   benchDecisionsCmd   `cmd:"" help:"Decide by stored results, in order, as the decision unit of document 000 did."`
-	Trace       benchTraceCmd       `cmd:"" help:"Follow remote writes stage by stage, beside the bridge of document 003."`
+	Patterns    benchPatternsCmd    `cmd:"" help:"Write in the patterns of NIC-crossbar (docs/sources.md), and check each word at its receiver."`
+	Integrity   benchIntegrityCmd   `cmd:"" help:"Write events into a memory, and look for them there, as L1-farm did."`
+	Descriptors benchDescriptorsCmd `cmd:"" help:"Write what triggers ask for, descriptor by descriptor, as the engine of L1-farm did."`
+	Decisions   benchDecisionsCmd   `cmd:"" help:"Decide by stored results, in order, as the decision unit of L1-farm did."`
+	Trace       benchTraceCmd       `cmd:"" help:"Follow remote writes stage by stage, beside the bridge of SCI-bridge."`
 	Latency     benchLatencyCmd     `cmd:"" help:"Send writes there and back, and tell what of the time is the network's and the software's."`
 	Memory      benchMemoryCmd      `cmd:"" help:"Put, get, add and notify in remote memory, beside UDP, TCP, OpenMPI and copies of the same run."`
 	Filter      benchFilterCmd      `cmd:"" help:"Measure what the vertex filter finds in simulated events, and how long it takes."`

@@ -13,8 +13,8 @@ import (
 type benchDecisionsCmd struct {
 	Carrier  string        `default:"quic" help:"What carries the results: quic, quic-go, stream, local."`
 	Builders int           `default:"4" help:"Builder units, which have verdicts at once."`
-	Depth    int           `default:"0" help:"Events that may wait for their decision, and so be under way; 0 = 1820, as in document 000."`
-	Timeout  time.Duration `default:"0s" help:"When an event is decided without a result; 0 = 1.6ms, as in document 000."`
+	Depth    int           `default:"0" help:"Events that may wait for their decision, and so be under way; 0 = 1820, as in L1-farm."`
+	Timeout  time.Duration `default:"0s" help:"When an event is decided without a result; 0 = 1.6ms, as in L1-farm."`
 	Together int           `default:"16" help:"Events in a row that one builder unit has."`
 	Rate     float64       `default:"0" help:"Events per second; 0 = as fast as it goes."`
 	Duration time.Duration `default:"10s" help:"How long."`

@@ -26,7 +26,7 @@ type benchPatternsCmd struct {
 	JSON     bool           `name:"json" help:"Print one JSON object in place of the table."`
 }
 
-// Run measures the patterns of document 004.
+// Run measures the patterns of NIC-crossbar.
 func (c *benchPatternsCmd) Run(ctx context.Context, to streams) error {
 	live := newLine(to.err, !c.JSON)
 	cfg := bench.PatternsConfig{
@@ -118,14 +118,14 @@ func benchNodes[C any, P interface {
 type benchIntegrityCmd struct {
 	Carrier  string        `default:"quic" help:"What carries the writes: quic, quic-go, stream, local."`
 	Size     config.Bytes  `default:"384" help:"Size of an event, whole words of 8 bytes."`
-	Rate     float64       `default:"48700" help:"Events per second; as many as there were in document 000."`
+	Rate     float64       `default:"48700" help:"Events per second; as many as there were in L1-farm."`
 	Buffers  int           `default:"2" help:"Buffers that the events take turns in."`
 	Duration time.Duration `default:"10s" help:"How long."`
 	Spin     time.Duration `default:"50us" help:"How long who waits for the network looks before it sleeps. 0 = sleep at once."`
 	JSON     bool          `name:"json" help:"Print one JSON object in place of the table."`
 }
 
-// Run lets a receiver look for events in its memory, as document 000 did.
+// Run lets a receiver look for events in its memory, as L1-farm did.
 func (c *benchIntegrityCmd) Run(ctx context.Context, to streams) error {
 	cfg := bench.IntegrityConfig{
 		NodesConfig: nodesConfig(c.Carrier, c.Spin),
@@ -207,7 +207,7 @@ type benchTraceCmd struct {
 	JSON    bool          `name:"json" help:"Print one JSON object in place of the tables."`
 }
 
-// Run follows writes through their stages, beside those of document 003.
+// Run follows writes through their stages, beside those of SCI-bridge.
 func (c *benchTraceCmd) Run(ctx context.Context, to streams) error {
 	cfg := bench.TraceConfig{
 		NodesConfig: nodesConfig(c.Carrier, c.Spin),
@@ -221,7 +221,7 @@ func (c *benchTraceCmd) Run(ctx context.Context, to streams) error {
 	return ended(err, 0, 0, r.Interrupted)
 }
 
-// bridgeSays is what the stages of document 003 are (fig. 7).
+// bridgeSays is what the stages of SCI-bridge §IV are.
 var bridgeSays = map[string]string{
 	"A":   "bridge in",
 	"BCG": "PCI FPGA, SCI FPGA, EPU",
@@ -245,7 +245,7 @@ func tracedBeside(ctx context.Context, cfg bench.TraceConfig) (*bench.TraceRepor
 	return r, err
 }
 
-// bridgeTrace adds the bridge of document 003 as the simulator plays it: the stages of figure F70, the bound of F72.
+// bridgeTrace adds the bridge of SCI-bridge as the simulator plays it: the stages of figure F70, the bound of F72.
 func bridgeTrace(r *bench.TraceReport) error {
 	all, err := figures.All()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// The names that issue 2 fixes.
+// The names of a report, which do not change.
 const fixedNames = `version nodes rus bus transport barrier packing duration_s events_triggered events_built events_incomplete
 	events_discarded events_abandoned meps_built mfps_read mfps_placed bytes_built goodput_gbps event_rate_hz chunks_sent
 	chunks_placed chunks_duplicate chunks_late chunks_resent datagrams_sent barrier_share barrier_us build_latency_us cpu_s

@@ -18,7 +18,7 @@ import (
 
 type simCmd struct {
 	Run     simRunCmd     `cmd:"" default:"withargs" help:"Play one model: a file names it and its parameters."`
-	Figures simFiguresCmd `cmd:"" help:"Play the figures of the founding documents, and say how near the models come."`
+	Figures simFiguresCmd `cmd:"" help:"Play the figures of the founding documents (docs/sources.md), and say how near the models come."`
 	Models  simModelsCmd  `cmd:"" help:"List the models."`
 }
 
