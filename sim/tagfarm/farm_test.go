@@ -172,8 +172,6 @@ func TestLittle(t *testing.T) {
 	}
 }
 
-// TestNeverTheSameColumnTwice: while there are buffers, successive events go to different columns (TagNet-farm
-// §III.B.2).
 // TestFeederOrder: each order has each feeding node once.
 func TestFeederOrder(t *testing.T) {
 	for order, want := range map[string][]int{
@@ -195,6 +193,8 @@ func TestFeederOrder(t *testing.T) {
 	}
 }
 
+// TestNeverTheSameColumnTwice: while there are buffers, successive events go to different columns (TagNet-farm
+// §III.B.2).
 func TestNeverTheSameColumnTwice(t *testing.T) {
 	for _, c := range []config{small(470*sim.Nanosecond, sim.Millisecond), cube(470*sim.Nanosecond, sim.Millisecond)} {
 		f := newFarm(sim.New(1), c, nil)
