@@ -52,6 +52,10 @@ func (s *service) Command(ctx context.Context, req *nodev1.CommandRequest) (*nod
 		}
 	}
 	s.node.mu.Lock()
+	if run := s.node.request.GetRun(); c == fsm.Stop && req.GetRun() != 0 && req.GetRun() != run {
+		s.node.mu.Unlock()
+		return nil, status.Errorf(codes.FailedPrecondition, "this node goes on with run %d, not with %d", run, req.GetRun())
+	}
 	if c == fsm.Configure || c == fsm.Start {
 		s.node.request = req
 	}

@@ -17,7 +17,7 @@ import (
 var needed = flag.Bool("compilers", false, "fail where one of the compilers of TestHeaders is missing")
 
 // TestHeaders: each header of clients/c is a C and a C++ program of its own, and all together are one, and gives no
-// warning. The short form is one compiler of each language: the gate has make check-headers beside it.
+// warning. The short form is one compiler of C: the gate has make check-headers beside it.
 func TestHeaders(t *testing.T) {
 	headers, err := filepath.Glob("../c/*.h")
 	must.OK(t, err)
@@ -49,7 +49,7 @@ func TestHeaders(t *testing.T) {
 		{"gcc", "c", "c17", true},
 		{"clang", "c", "c11", true},
 		{"clang", "c", "c17", true},
-		{"g++", "c++", "c++17", false},
+		{"g++", "c++", "c++17", true},
 		{"g++", "c++", "c++20", true},
 		{"clang++", "c++", "c++17", true},
 		{"clang++", "c++", "c++20", true},

@@ -11,6 +11,7 @@ import (
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
 	"ringlet/node/config"
+	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
@@ -46,6 +47,7 @@ func (l *Late) Complete(ctx context.Context, members map[string]cluster.Member) 
 	}
 	r := c.NewRun(l.Configuration.RunNumber)
 	r.key = recording.Key(l.Key)
+	l.retire(ctx, r)
 	answers := r.lateReaders(ctx, l.Names)
 	if !l.Thorough && !l.promising(answers) {
 		return nil, ctx.Err()
@@ -60,6 +62,24 @@ func (l *Late) Complete(ctx context.Context, members map[string]cluster.Member) 
 		return nil, ctx.Err()
 	}
 	return l.Report, nil
+}
+
+// retire has the nodes that were not read, and go on with the run, drop it: they stood still when it lost them, and when
+// it ended. What they hold open nobody can read.
+func (l *Late) retire(ctx context.Context, r *Run) {
+	ctx, cancel := context.WithTimeout(ctx, goneTime)
+	defer cancel()
+	_ = r.every(func(n *member) error { // who does not answer is asked again by the next attempt
+		if !slices.Contains(l.Unread, n.name) {
+			return nil
+		}
+		rep, err := n.client.Report(ctx, &nodev1.ReportRequest{Term: n.term})
+		at := rep.GetStatus().GetState()
+		if rep.GetRun() == l.Configuration.RunNumber && (at == fsm.Running.String() || at == fsm.Paused.String()) {
+			r.retire(n)
+		}
+		return err
+	})
 }
 
 // promising says whether answers may lead to more than was read before: a node that was not read has the run now, or

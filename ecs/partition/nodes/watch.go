@@ -183,7 +183,7 @@ func (c *Crew) heard(n *member, rep *nodev1.Report) {
 func (c *Crew) retire(n *member) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.opts.within(restTime))
 	defer cancel()
-	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Abandon: true}
+	stop := &nodev1.CommandRequest{Command: nodev1.Command_COMMAND_STOP, Run: c.faults.run.Load(), Abandon: true}
 	if err := n.command(ctx, stop); err != nil {
 		c.log.Info("a node that the run has lost could not be told to drop it", "node", n.name, "err", err)
 	}

@@ -277,7 +277,7 @@ type CommandRequest struct {
 	Protocol uint32 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// What to do.
 	Command Command `protobuf:"varint,2,opt,name=command,proto3,enum=ringlet.node.v1.Command" json:"command,omitempty"`
-	// Number of the run.
+	// Number of the run. A stop that names one is refused by a node that has been told of another since; 0: it stops what there is.
 	Run uint32 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
 	// YAML of the frozen configuration; with configure.
 	Configuration []byte `protobuf:"bytes,4,opt,name=configuration,proto3" json:"configuration,omitempty"`
