@@ -72,6 +72,8 @@ func TestRefusedCommands(t *testing.T) {
 		"no command": {&nodev1.CommandRequest{Protocol: Protocol}, codes.InvalidArgument, "is no command of a node"},
 		"not now": {&nodev1.CommandRequest{Protocol: Protocol, Command: nodev1.Command_COMMAND_START},
 			codes.FailedPrecondition, "Offline"},
+		"the end of another run": {&nodev1.CommandRequest{Protocol: Protocol, Command: nodev1.Command_COMMAND_STOP, Run: 9},
+			codes.FailedPrecondition, "not with 9"},
 	} {
 		_, err := p.nodes[0].Command(p.ctx, c.req)
 		if status.Code(err) != c.code || !strings.Contains(err.Error(), c.want) {

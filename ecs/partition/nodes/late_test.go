@@ -18,6 +18,7 @@ import (
 	"ringlet/ecs/partition/fault"
 	"ringlet/node"
 	"ringlet/node/config"
+	"ringlet/node/fsm"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 	"ringlet/tagnet"
@@ -241,6 +242,55 @@ func TestAManifestWithoutTheVerdict(t *testing.T) {
 	report := &Report{Recorded: &Output{}}
 	if r.conclude(t.Context(), read, report); !slices.Equal(report.Recorded.Unread, []string{"n0", "n2"}) {
 		t.Errorf("unread: %v", report.Recorded.Unread)
+	}
+}
+
+// asleep is a node that says in which run it is, and notes which run it is told to drop.
+type asleep struct {
+	written
+	run     uint32
+	state   fsm.State
+	dropped *uint32
+}
+
+func (a asleep) Report(context.Context, *nodev1.ReportRequest, ...grpc.CallOption) (*nodev1.Report, error) {
+	return &nodev1.Report{Run: a.run, Status: &nodev1.Status{State: a.state.String()}}, nil
+}
+
+func (a asleep) Command(
+	_ context.Context, q *nodev1.CommandRequest, _ ...grpc.CallOption,
+) (*nodev1.CommandResponse, error) {
+	if q.GetCommand() == nodev1.Command_COMMAND_STOP && q.GetAbandon() {
+		*a.dropped = q.GetRun()
+	}
+	return &nodev1.CommandResponse{}, nil
+}
+
+// A node that stood still when the run lost it, and when it ended, holds its output open: who completes the record has
+// it drop that run, and no other (found by the soak, plan 27 of seed 1 with pauses).
+func TestSleptThroughTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		unread string
+		run    uint32
+		state  fsm.State
+		want   uint32
+	}{
+		"it goes on":               {"n0", 7, fsm.Running, 7},
+		"it goes on, and pauses":   {"n0", 7, fsm.Paused, 7},
+		"it has ended":             {"n0", 7, fsm.Ready, 0},
+		"it is in the next run":    {"n0", 8, fsm.Running, 0},
+		"what it wrote was read":   {"n1", 7, fsm.Running, 0},
+		"it is at rest, and fresh": {"n0", 0, fsm.Offline, 0},
+	} {
+		cfg := config.Default()
+		cfg.RunNumber = 7
+		crew := NewCrew(Options{Log: slog.New(slog.DiscardHandler)}, cfg)
+		var dropped uint32
+		crew.nodes = []*member{{name: "n0", client: asleep{run: c.run, state: c.state, dropped: &dropped}}}
+		late := Late{Configuration: cfg, Unread: []string{c.unread}}
+		if late.retire(t.Context(), crew.NewRun(7)); dropped != c.want {
+			t.Errorf("%s: it was told to drop run %d, want %d", name, dropped, c.want)
+		}
 	}
 }
 
