@@ -64,8 +64,8 @@ func (l *Late) Complete(ctx context.Context, members map[string]cluster.Member) 
 	return l.Report, nil
 }
 
-// retire has the nodes that were not read, and go on with the run, drop it: they stood still when it lost them, and when
-// it ended. What they hold open nobody can read.
+// retire has the nodes that were not read, and go on with the run, drop it: they stood still when it lost them, and
+// when it ended. What they hold open nobody can read.
 func (l *Late) retire(ctx context.Context, r *Run) {
 	ctx, cancel := context.WithTimeout(ctx, goneTime)
 	defer cancel()
