@@ -9,6 +9,10 @@ import (
 // output of a run it may take seconds.
 const answerTime = 3 * time.Second
 
+// looks are how many parts the wait has. Each counts once, however long it was: while this process stands still, the
+// disk has no chance to answer.
+const looks = 10
+
 // bounded has a transaction carried out, and waits for it no longer than answerTime: a disk that hangs holds up
 // nobody. What was not waited for may come about all the same, when the disk answers again; until then every call
 // fails at once. The function may still be at work after an error, so what it writes to is read only without one.
@@ -16,13 +20,19 @@ type bounded struct {
 	// immutable
 	path     string
 	patience time.Duration
+	every    func(time.Duration) *time.Ticker // tests give ticks
 
 	turn  chan struct{} // held by a transaction under way: writers wait here, and not where nothing ends it
 	stuck atomic.Int64  // transactions that nobody waits for any more, and that go on
 }
 
 func newBounded(path string, beside int) bounded {
-	return bounded{path: path, patience: answerTime, turn: make(chan struct{}, beside)}
+	return bounded{
+		path:     path,
+		patience: answerTime,
+		every:    time.NewTicker,
+		turn:     make(chan struct{}, beside),
+	}
 }
 
 // Where a transaction is that somebody may have stopped waiting for.
@@ -37,12 +47,18 @@ func (b *bounded) do(f func() error) error {
 	if b.stuck.Load() > 0 {
 		return &BusyError{b.path, b.patience}
 	}
-	over := time.NewTimer(b.patience)
-	defer over.Stop()
-	select {
-	case b.turn <- struct{}{}:
-	case <-over.C:
-		return &BusyError{b.path, b.patience}
+	look := b.every(b.patience / looks)
+	defer look.Stop()
+	left := looks
+	for entered := false; !entered; {
+		select {
+		case b.turn <- struct{}{}:
+			entered = true
+		case <-look.C:
+			if left--; left == 0 {
+				return &BusyError{b.path, b.patience}
+			}
+		}
 	}
 	var state atomic.Int32
 	done := make(chan error, 1)
@@ -54,10 +70,13 @@ func (b *bounded) do(f func() error) error {
 		}
 		done <- err
 	}()
-	select {
-	case err := <-done:
-		return err
-	case <-over.C:
+	for left > 0 {
+		select {
+		case err := <-done:
+			return err
+		case <-look.C:
+			left--
+		}
 	}
 	b.stuck.Add(1)
 	if state.CompareAndSwap(underWay, unawaited) {

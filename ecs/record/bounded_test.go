@@ -76,3 +76,38 @@ func TestManyWriters(t *testing.T) {
 		t.Errorf("%d runs, %v", n, err)
 	}
 }
+
+// A process that stood still has one tick of all that time, so a disk that answers once the process goes on is in time
+// (found by the soak, plan 28 of seed 1 with pauses: a control that stood still for 29 s could not begin a run).
+func TestProcessThatStoodStill(t *testing.T) {
+	for ticks, late := range map[int]bool{1: false, looks - 1: false, looks: true} {
+		synctest.Test(t, func(t *testing.T) {
+			ticked := make(chan time.Time, looks)
+			b := newBounded("x", 1)
+			b.every = func(time.Duration) *time.Ticker {
+				t := time.NewTicker(time.Hour)
+				t.C = ticked
+				return t
+			}
+			answers := make(chan struct{})
+			err := make(chan error)
+			go func() { err <- b.do(func() error { <-answers; return nil }) }()
+			for range ticks {
+				ticked <- time.Time{}
+				synctest.Wait()
+			}
+			if late {
+				var busy *BusyError
+				if got := <-err; !errors.As(got, &busy) {
+					t.Errorf("after %d ticks: %v", ticks, got)
+				}
+				close(answers)
+				return
+			}
+			close(answers)
+			if got := <-err; got != nil {
+				t.Errorf("after %d ticks: %v", ticks, got)
+			}
+		})
+	}
+}
