@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"ringlet/internal/netns"
 	"ringlet/lab/testbed"
@@ -28,11 +28,31 @@ import (
 // The test binary is the program where it is called ringlet: scripts and the nodes that a run spawns get it from the
 // PATH.
 func TestMain(m *testing.M) {
-	if flag.Lookup("test.parallel") != nil { // a ringlet that a script starts has no such flag
+	programs := map[string]func(){"ringlet": main, "frontend": runFrontend, "stuck": runStuck}
+	if programs[filepath.Base(os.Args[0])] != nil {
+		endWithTests()
+	} else {
 		must.Beside(8, 4)
 	}
 	slow.idle, slow.atLeast = patiently.Scaled(15*time.Second), patiently.Long // no test waits for them
-	testscript.Main(m, map[string]func(){"ringlet": main, "frontend": runFrontend, "stuck": runStuck})
+	testscript.Main(m, programs)
+}
+
+// endWithTests has a program that the tests have started end with them, also where they are killed: each of its runs
+// takes minutes. What a run or a shell has started has another parent. It looks at its parent, since the signal of the
+// kernel comes when the thread that started it ends, too.
+func endWithTests() {
+	parent := os.Getppid()
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", parent))
+	if err != nil || !strings.HasSuffix(strings.TrimSuffix(exe, " (deleted)"), ".test") {
+		return
+	}
+	go func() {
+		for os.Getppid() == parent {
+			time.Sleep(time.Second)
+		}
+		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+	}()
 }
 
 // TestScripts plays testdata/script: sessions as a user has them. What they may use beside testscript's own commands:
