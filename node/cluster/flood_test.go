@@ -3,11 +3,14 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -168,5 +171,41 @@ func TestWhenToJoinAgain(t *testing.T) {
 		if got := needsJoin(tc.known, tc.score, tc.since); got != tc.want {
 			t.Errorf("%+v: %v", tc, got)
 		}
+	}
+}
+
+// A recorded message whose first byte, the version, was changed opens with the key, and then memberlist removes a
+// padding that is not there: that ended the process (found by make hostile).
+func TestVersionThatNobodyWrites(t *testing.T) {
+	cfg := config("n0", nil)
+	n0 := open(t, cfg)
+	open(t, config("n1", n0))
+	block, err := aes.NewCipher(cfg.Key)
+	must.OK(t, err)
+	gcm, err := cipher.NewGCM(block)
+	must.OK(t, err)
+	sealed := func(data []byte) []byte {
+		nonce := make([]byte, gcm.NonceSize())
+		return append(append([]byte{0}, nonce...), gcm.Seal(nil, nonce, bytes.Repeat([]byte{255}, 64), data)...)
+	}
+	conn, err := net.Dial("udp", n0.Addr().String())
+	must.OK(t, err)
+	defer conn.Close()
+	_, err = conn.Write(sealed(nil))
+	must.OK(t, err)
+	patiently.Until(t, "it is counted", func() bool { return n0.Counters().WrongKey.Load() == 1 })
+
+	begin := []byte{sealedStream, 0, 0, 0, byte(len(sealed(nil)))}
+	stream, err := net.Dial("tcp", n0.Addr().String())
+	must.OK(t, err)
+	defer stream.Close()
+	_, err = stream.Write(append(begin, sealed(begin)...))
+	must.OK(t, err)
+	must.OK(t, stream.SetReadDeadline(time.Now().Add(patiently.Long)))
+	if _, err := io.ReadAll(stream); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection was not closed")
+	}
+	if n := len(n0.Members()); n != 2 {
+		t.Errorf("%d members", n)
 	}
 }
