@@ -15,7 +15,7 @@ import (
 var ofOthers = strings.Fields(`ClientHandshake ConnectionIDLen Describe DialAddressTimeout GenerateConnectionID
 	Elements GetBroadcasts Less LocalState MarshalJSON MarshalText
 	MergeRemoteState NodeMeta NotifyAlive NotifyConflict NotifyJoin NotifyLeave NotifyMerge NotifyMsg NotifyUpdate
-	MarshalYAML ReadBatch SendHeader StreamCh UnmarshalYAML WriteMsgUDP`)
+	MarshalYAML PacketCh ReadBatch SendHeader StreamCh UnmarshalYAML WriteMsgUDP`)
 
 // names are the names of a repository: a package's as "folder Name", a method's as "folder .Name".
 type names struct {
