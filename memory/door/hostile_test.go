@@ -245,6 +245,10 @@ func (h *hostile) forge(names, lists *int) (r request, d [descriptorSize]byte) {
 		}
 	}
 	r.decode(h.position, &d)
+	if r.op != opWait && r.time == 1 { // it was to wait in vain, and would now be in time on a fast machine alone
+		r.time = 60_000
+		binary.LittleEndian.PutUint32(d[dTime:], r.time)
+	}
 	if r.op == opRead && r.flags&flagList == 0 && r.local < listsAt { // nothing is read into lists
 		r.local += listsAt
 		binary.LittleEndian.PutUint32(d[dLocal:], r.local)
