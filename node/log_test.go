@@ -2,10 +2,14 @@ package node
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"ringlet/node/fsm"
 )
 
 func TestLinesHaveTheirRun(t *testing.T) {
@@ -18,5 +22,19 @@ func TestLinesHaveTheirRun(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if strings.Contains(lines[0], "run=") || !strings.HasSuffix(lines[1], "node=n1 what=events run=7") {
 		t.Errorf("%q", lines)
+	}
+}
+
+// What a node that ends refuses is no news; what a running one refuses is.
+func TestTooLate(t *testing.T) {
+	var told bytes.Buffer
+	n := &process{log: slog.New(slog.NewTextHandler(&told, nil))}
+	n.tooLate("a fault", errors.New("a link broke"), fmt.Errorf("refused: %w", fsm.ErrClosed))
+	if told.Len() > 0 {
+		t.Errorf("a node that ends says %q", &told)
+	}
+	n.tooLate("a fault", errors.New("a link broke"), errors.New("not now"))
+	if !strings.Contains(told.String(), "level=WARN") || !strings.Contains(told.String(), "not now") {
+		t.Errorf("a running node says %q", &told)
 	}
 }

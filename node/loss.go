@@ -200,7 +200,7 @@ func (s *session) badPeers() (all []*nodev1.Cause) {
 // degradeBy tells that the node goes on without a peer.
 func (s *session) degradeBy(err error) {
 	if told := s.node.runner.Degrade(s.node.cause("transport", err)); told != nil {
-		s.node.log.Warn("a link that is down came too late to matter", "err", err)
+		s.node.tooLate("a link that is down", err, told)
 	}
 }
 

@@ -391,7 +391,7 @@ func (n *process) fail(part string, err error) {
 		fallthrough
 	case fsm.Configuring:
 		if err := n.runner.Fail(why); err != nil {
-			n.log.Warn("a fault came too late to matter", "part", part, "err", err)
+			n.tooLate("a fault", why, err)
 		}
 	case fsm.Stopping, fsm.Ready:
 		if why.Part == PartTransport && why.Kind != fsm.CauseClosed && !n.givingUp() {
@@ -425,8 +425,17 @@ func (n *process) park(why fsm.Cause) {
 	}
 	n.log.Info("parked by a fault elsewhere", "cause", why) // the control tells it
 	if err := n.runner.Submit(fsm.Stop); err != nil {
-		n.log.Warn("the fault of another came too late to matter", "err", err)
+		n.tooLate("the fault of another", why, err)
 	}
+}
+
+// tooLate tells of something that the state machine refused. A node that ends refuses everything: that is no news.
+func (n *process) tooLate(what string, told, refused error) {
+	level := slog.LevelWarn
+	if errors.Is(refused, fsm.ErrClosed) {
+		level = slog.LevelDebug
+	}
+	n.log.Log(context.Background(), level, what+" came too late to matter", "err", told, "why", refused)
 }
 
 // cause makes an error the typed cause of a transition's failure. Where a peer is at fault, it is named as the

@@ -58,7 +58,7 @@ func (s *session) degrade(bad error) {
 	s.mu.Unlock()
 	if !told {
 		if err := s.node.runner.Degrade(s.node.cause("input", bad)); err != nil {
-			s.node.log.Warn("bad input came too late to matter", "err", err)
+			s.node.tooLate("bad input", bad, err)
 		}
 	}
 }

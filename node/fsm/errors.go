@@ -8,8 +8,8 @@ import (
 	"ringlet/internal/kinds"
 )
 
-// errClosed says that the runner was closed.
-var errClosed = errors.New("the component's state machine is closed")
+// ErrClosed says that the runner was closed: its component ends, so what was asked of it matters no longer.
+var ErrClosed = errors.New("the component's state machine is closed")
 
 // CauseKind says how a cause came to be known.
 type CauseKind uint8

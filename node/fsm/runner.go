@@ -117,7 +117,7 @@ func (r *Runner) Stats() Stats {
 }
 
 // Submit gives a command and does not wait for its end. Errors:
-// *PreconditionError, errClosed.
+// *PreconditionError, ErrClosed.
 func (r *Runner) Submit(c Command) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +126,7 @@ func (r *Runner) Submit(c Command) error {
 
 // Command gives a command and waits until its target state is reached; nil also
 // if it was reached before, and if a Stop or Reset went by force (see
-// Status.Forced). Errors: *PreconditionError and errClosed as Submit;
+// Status.Forced). Errors: *PreconditionError and ErrClosed as Submit;
 // *SupersededError if another command interrupted it; the Cause if the component
 // went into Error; the context's, and then the transition goes on.
 func (r *Runner) Command(ctx context.Context, c Command) error {
@@ -160,7 +160,7 @@ func (r *Runner) Adopt(s State) error {
 	defer r.mu.Unlock()
 	switch {
 	case r.closed:
-		return errClosed
+		return ErrClosed
 	case r.status.Seq != 0 || r.status.State != Offline:
 		return fmt.Errorf("%s is %s already and cannot be adopted", r.machine.Component, r.status.State)
 	case s.InBetween() || s >= Error:
@@ -193,7 +193,7 @@ func (r *Runner) tell(in input) error {
 // feed takes one input. The caller holds mu.
 func (r *Runner) feed(in input) error {
 	if r.closed {
-		return errClosed
+		return ErrClosed
 	}
 	next, actions, err := r.machine.step(r.status, in)
 	if err != nil {
@@ -349,12 +349,12 @@ func (r *Runner) Close() error {
 	r.mu.Lock()
 	if !r.closed {
 		r.closed = true
-		r.cancel(errClosed)
+		r.cancel(ErrClosed)
 		if r.timer != nil {
 			r.timer.Stop()
 		}
 		for w := range r.waiters {
-			w.result <- errClosed
+			w.result <- ErrClosed
 		}
 		clear(r.waiters)
 		for ch := range r.watchers {

@@ -331,7 +331,7 @@ func TestClosedRunner(t *testing.T) {
 		for _, err := range []error{
 			<-waiting, r.Submit(Load), r.Command(t.Context(), Load), r.Fail(Cause{}), r.include(true), r.Restore(),
 		} {
-			if !errors.Is(err, errClosed) {
+			if !errors.Is(err, ErrClosed) {
 				t.Error(err)
 			}
 		}
