@@ -90,8 +90,8 @@ check-memory: ## remote memory: 10,000 histories of words that must be lineariza
 check-patterns: build ## a thousand million words between nodes in the patterns of NIC-crossbar §4.2, each checked at its receiver
 	bin/ringlet bench patterns --words 100000000 --sizes 4KiB --duration 20m
 
-# The rooms whose goroutines share memory: they have locks or atomics. The program, its measurements and the simulations use
-# these; all rooms, and all cases, are in race-long.
+# The packages whose goroutines share memory: they have locks or atomics. The program, its measurements and the simulations use
+# these; all packages, and all cases, are in race-long.
 racing = $$(go list -f '{{.ImportPath}} {{.Imports}} {{.TestGoFiles}} {{.XTestGoFiles}}' ./... \
 	| awk '/[[ ]sync[] \/]/ && /_test\.go/ && !/^ringlet\/(cmd|lab|sim|event)\// {print $$1}')
 
@@ -99,7 +99,7 @@ racing = $$(go list -f '{{.ImportPath}} {{.Imports}} {{.TestGoFiles}} {{.XTestGo
 alone = Interleaving|OtherLanguages|StreamInC|StreamExampleInC|Headers|Examples
 
 .PHONY: race
-race: ## the short form under the race detector, shuffled, of the rooms whose goroutines share memory
+race: ## the short form under the race detector, shuffled, of the packages whose goroutines share memory
 	CGO_ENABLED=1 go test -race -vet=off $(TESTING) -skip '$(alone)' -shuffle=on -count=1 $(racing)
 
 .PHONY: race-long
@@ -107,7 +107,7 @@ race-long: ## all tests with all their cases under the race detector, shuffled
 	CGO_ENABLED=1 go test -race -vet=off -shuffle=on -count=1 -timeout 2h ./...
 
 .PHONY: lint
-lint: tool-golangci-lint tool-proto ## formatting, linters, import floors, proto rules, generated code up to date
+lint: tool-golangci-lint tool-proto ## formatting, linters, import layers, proto rules, generated code up to date
 	@unformatted=$$(git ls-files -co --exclude-standard '*.go' | while read -r f; do [ -f "$$f" ] && echo "$$f"; done | xargs -r gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
 	$(TOOLS)/golangci-lint run ./...
@@ -118,28 +118,28 @@ lint: tool-golangci-lint tool-proto ## formatting, linters, import floors, proto
 # A room for each processor at a time, with one worker each.
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (30s) each: make fuzz FUZZTIME=5s
-	@xargs -P "$$(nproc)" -I {} $(MAKE) --no-print-directory fuzz-room ROOM={} <<<"$(call testing,Fuzz)"; \
+	@xargs -P "$$(nproc)" -I {} $(MAKE) --no-print-directory fuzz-package PACKAGE={} <<<"$(call testing,Fuzz)"; \
 	echo "$$(cat $$(git ls-files '*_test.go') | grep -c '^func Fuzz') fuzz targets, $(FUZZTIME) each, no failure"
 
 # Minimising every interesting input would eat a short FUZZTIME whole; ten steps are enough. Go's fuzzer now and then fails with
 # "context deadline exceeded" when its time runs out in the middle of an input; a real failure names the failing input.
-.PHONY: fuzz-room
-fuzz-room: ## the fuzz targets of one room: make fuzz-room ROOM=./event
-	@bin=$$(mktemp); trap 'rm -f "$$bin"' EXIT; cache=$$(go env GOCACHE)/fuzz/$$(go list $(ROOM)); \
-	go test -vet=off $(BRIEF) -c -fuzz . -o "$$bin" $(ROOM); cd $(ROOM); \
+.PHONY: fuzz-package
+fuzz-package: ## the fuzz targets of one package: make fuzz-package PACKAGE=./event
+	@bin=$$(mktemp); trap 'rm -f "$$bin"' EXIT; cache=$$(go env GOCACHE)/fuzz/$$(go list $(PACKAGE)); \
+	go test -vet=off $(BRIEF) -c -fuzz . -o "$$bin" $(PACKAGE); cd $(PACKAGE); \
 	for name in $$("$$bin" -test.list '^Fuzz'); do \
 		if out=$$("$$bin" -test.run '^$$' -test.fuzz "^$$name\$$" -test.fuzzcachedir "$$cache" -test.parallel 1 \
 			-test.fuzztime $(FUZZTIME) -test.fuzzminimizetime 10x </dev/null 2>&1); then \
-			printf 'fuzz $(ROOM) %s\n%s\n' "$$name" "$$(tail -n 2 <<<"$$out")"; \
+			printf 'fuzz $(PACKAGE) %s\n%s\n' "$$name" "$$(tail -n 2 <<<"$$out")"; \
 		else \
-			printf 'fuzz $(ROOM) %s\n%s\n' "$$name" "$$out"; \
+			printf 'fuzz $(PACKAGE) %s\n%s\n' "$$name" "$$out"; \
 			if ! grep -q 'context deadline exceeded' <<<"$$out" || grep -q 'Failing input' <<<"$$out"; then exit 1; fi; \
 			echo "the fuzzer's own clock ran out in the middle of an input; none failed"; \
 		fi; \
 	done
 
 .PHONY: bench
-bench: ## every benchmark once, so that none can rot (figures need more: go test -bench X -count 5 ./room)
+bench: ## every benchmark once, so that none can rot (figures need more: go test -bench X -count 5 ./package)
 	go test -vet=off $(BRIEF) -run '^$$' -bench . -benchtime 1x -benchmem $(call testing,Benchmark)
 
 .PHONY: proto

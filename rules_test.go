@@ -201,7 +201,7 @@ func TestDocumentsLinkToWhatExists(t *testing.T) {
 var byName = regexp.MustCompile(`\b(os\.(Create|OpenFile|ReadFile|WriteFile|Truncate)|regular\.Open)\(`)
 
 // TestOutputsAreOpenedWithoutLinks: who may write the directory of an output chooses what a link in it leads to, so
-// what works there opens files by the functions for that (internal/regular).
+// what works there opens files by the functions for that (internal/safeopen).
 func TestOutputsAreOpenedWithoutLinks(t *testing.T) {
 	exclusive := regexp.MustCompile(`os\.O_EXCL|"/proc/`) // O_EXCL follows none
 	for _, file := range files(t, ".go") {

@@ -1,6 +1,6 @@
 package barrier
 
-import "ringlet/internal/kinds"
+import "ringlet/internal/registry"
 
 // Kind says how the ranks of a view wait for each other (LHCb-EB §III.D).
 type Kind uint8
@@ -18,24 +18,24 @@ const (
 
 // Row is a kind of barrier: what a configuration may name.
 type Row struct {
-	kinds.Kind
+	registry.Kind
 	Is Kind
 }
 
 // Kinds is the table of barriers, in the order of their numbers.
 var Kinds = []Row{
-	{kinds.Kind{Name: "none", Help: "nobody waits"}, None},
-	{kinds.Kind{Name: "central", Help: "all tell one, who releases all"}, Central},
-	{kinds.Kind{Name: "tournament", Help: "pairs, and pairs of pairs"}, Tournament},
-	{kinds.Kind{Name: "dissemination", Help: "in each round one tells another, twice as far away"}, Dissemination},
+	{registry.Kind{Name: "none", Help: "nobody waits"}, None},
+	{registry.Kind{Name: "central", Help: "all tell one, who releases all"}, Central},
+	{registry.Kind{Name: "tournament", Help: "pairs, and pairs of pairs"}, Tournament},
+	{registry.Kind{Name: "dissemination", Help: "in each round one tells another, twice as far away"}, Dissemination},
 }
 
 // String returns the name ParseKind takes.
-func (k Kind) String() string { return kinds.Word(k, "kind", kinds.Names(Kinds)...) }
+func (k Kind) String() string { return registry.Word(k, "kind", registry.Names(Kinds)...) }
 
 // ParseKind returns the kind of the given name; case matters, as it does for
 // every configuration value.
 func ParseKind(name string) (Kind, error) {
-	row, err := kinds.Find("barrier", Kinds, name)
+	row, err := registry.Find("barrier", Kinds, name)
 	return row.Is, err
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 )
 
 // MessageSize is the size of every barrier message on the wire, in bytes.
@@ -31,7 +31,7 @@ const (
 
 // String returns the word used in transcripts and errors.
 func (k messageKind) String() string {
-	return kinds.Word(k, "message kind", "", "arrive", "release", "query", "reply")
+	return registry.Word(k, "message kind", "", "arrive", "release", "query", "reply")
 }
 
 // standing is where a rank stands in the epoch it was asked about.
@@ -51,7 +51,7 @@ const (
 
 // String returns the word used in transcripts and errors.
 func (s standing) String() string {
-	return kinds.Word(s, "standing", "", "absent", "waiting", "left", "sent")
+	return registry.Word(s, "standing", "", "absent", "waiting", "left", "sent")
 }
 
 // Message is one barrier message. Fields a kind does not use are zero.

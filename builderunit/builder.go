@@ -32,10 +32,10 @@ import (
 	"ringlet/event"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
+	"ringlet/filter"
 	"ringlet/internal/stopwatch"
 	"ringlet/shmem"
 	"ringlet/transport"
-	"ringlet/trigger"
 )
 
 // Outcome of a MEP, as the scheduler is told.
@@ -158,7 +158,7 @@ type Builder struct {
 	settled  []uint32 // by readout unit: exclusions of this unit of which nothing comes from it any more
 	// by slot: of a filter on the events of what lies there, by its region; nil where no region is judged. Of a slot that
 	// is whole the finisher's.
-	verdicts [][]trigger.Verdict
+	verdicts [][]filter.Verdict
 	failed   bool
 	closed   bool
 	// messages and placements that do not parse, come from ranks with no business here, or come after Close
@@ -236,7 +236,7 @@ func (b *Builder) assembler() error {
 	default:
 		b.asm = NewAssembler(len(cfg.RURanks), n, cfg.Slots.SlotSize(), cfg.Pull)
 		if len(cfg.Pull.Interest) > 0 {
-			b.verdicts, b.wakeRefuse = make([][]trigger.Verdict, n), make(chan struct{}, 1)
+			b.verdicts, b.wakeRefuse = make([][]filter.Verdict, n), make(chan struct{}, 1)
 		}
 	}
 	b.asm.absent.size = uint32(event.MFPHeaderSize(cfg.MostEvents))

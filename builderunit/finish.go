@@ -9,7 +9,7 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/event/placing"
-	"ringlet/internal/breath"
+	"ringlet/internal/netyield"
 	"ringlet/shmem"
 )
 
@@ -79,7 +79,7 @@ func (b *Builder) finisher() {
 				return
 			}
 			if batch = batch[n:]; n > 1 {
-				breath.Take()
+				netyield.Take()
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"ringlet/builderunit/sink"
 	"ringlet/event"
-	"ringlet/trigger"
+	"ringlet/filter"
 )
 
 // Pipeline of a MEP with a region of interest, from when the region is in place
@@ -133,7 +133,7 @@ func (b *Builder) decide(slot int, at time.Time) error {
 // Decided takes, once, what Config.Decide was asked: whether a MEP is kept, and the verdicts of a filter on its events,
 // which the sink is given with the whole MEP. No verdicts: a filter before the sink has still to judge it. It does not
 // wait. False: the unit was closed meanwhile, or the answer is about no region that is waiting for one.
-func (b *Builder) Decided(m sink.Meta, slot int, keep bool, verdicts []trigger.Verdict) bool {
+func (b *Builder) Decided(m sink.Meta, slot int, keep bool, verdicts []filter.Verdict) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || !b.asm.awaits(slot, m.MEP, m.Attempt) {

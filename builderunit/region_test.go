@@ -8,9 +8,9 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/event/selection"
+	"ringlet/filter"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
-	"ringlet/trigger"
 )
 
 // asked is a region that somebody is to decide on.
@@ -65,10 +65,10 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 	first, a := r.region(0, 0, regions)
 	second, b := r.region(1, 1, regions)
 	third, c := r.region(2, 2, regions)
-	verdicts := []trigger.Verdict{
-		{Decision: trigger.Rejected},
-		{Decision: trigger.Accepted, Score: 7},
-		{Decision: trigger.TimedOut},
+	verdicts := []filter.Verdict{
+		{Decision: filter.Rejected},
+		{Decision: filter.Accepted, Score: 7},
+		{Decision: filter.TimedOut},
 	}
 	if !c.asker.Decided(c.Meta, c.slot, true, verdicts) {
 		t.Error("the answer on MEP 2 was not taken")
@@ -95,7 +95,7 @@ func TestOthersGoOnMeanwhile(t *testing.T) {
 		}
 	}
 	m := r.sink.metas[0]
-	if len(m.Verdicts) != 3 || m.Verdicts[1].Score != 7 || m.Verdicts[2].Decision != trigger.TimedOut {
+	if len(m.Verdicts) != 3 || m.Verdicts[1].Score != 7 || m.Verdicts[2].Decision != filter.TimedOut {
 		t.Errorf("%+v", m.Verdicts)
 	}
 	if len(r.sink.metas[1].Verdicts) > 0 {

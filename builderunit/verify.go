@@ -6,8 +6,8 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/pattern"
-	"ringlet/internal/breath"
 	"ringlet/internal/crc32c"
+	"ringlet/internal/netyield"
 )
 
 // Verify says how much of each complete MEP is checked.
@@ -38,7 +38,7 @@ func checksum(b []byte) uint32 {
 	for len(b) > piece {
 		crc = crc32c.Add(crc, b[:piece])
 		b = b[piece:]
-		breath.Take()
+		netyield.Take()
 	}
 	return crc32c.Add(crc, b)
 }

@@ -1,6 +1,6 @@
 // Package event holds the byte formats that event data is made of: the raw
 // bank, the multi-fragment packet (MFP), the multi-event packet (MEP) and the
-// MDF record. It is floor 0 of the house: it imports nothing of Ringlet and
+// MDF record. It is layer 0: it imports nothing of Ringlet and
 // knows nothing of networks, files or memory segments.
 //
 // The formats are those of the LHCb Run-3 event builder (LHCb-EB §II.A and §IV.B); they are drawn, field by

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/tagnet"
 )
@@ -19,7 +19,7 @@ import (
 type refusals struct {
 	strangers atomic.Uint64 // by a certificate that is not the control's
 	fenced    atomic.Uint64 // by a control whose term is over
-	repeats   guard.Log
+	repeats   connlimit.Log
 }
 
 // admit lets in the control whose term it is, and nobody else. What it returns is closed when a control with a higher

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 	"ringlet/internal/secret"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
@@ -37,11 +37,11 @@ func localKinds() (rows []source.Row) {
 // unless dir is the root, and where none is of secrets, those below keys.
 func ParseAllowed(rules []string, dir, keys string) (*Allowed, error) {
 	a := &Allowed{map[string][]string{}}
-	rows := append(localKinds(), source.Row{Kind: kinds.Kind{Name: allowOutput}},
-		source.Row{Kind: kinds.Kind{Name: allowSecret}})
+	rows := append(localKinds(), source.Row{Kind: registry.Kind{Name: allowOutput}},
+		source.Row{Kind: registry.Kind{Name: allowSecret}})
 	for _, rule := range rules {
 		kind, what, colon := strings.Cut(rule, ":")
-		row, err := kinds.Find("allow", rows, kind)
+		row, err := registry.Find("allow", rows, kind)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,8 @@ import (
 	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
 	"ringlet/builderunit/tap"
+	"ringlet/filter/decision"
+	"ringlet/filter/external"
 	"ringlet/internal/counter"
 	"ringlet/node/cluster"
 	"ringlet/node/fsm"
@@ -18,8 +20,6 @@ import (
 	"ringlet/tagnet"
 	"ringlet/transport"
 	"ringlet/transport/quic"
-	"ringlet/trigger/decision"
-	"ringlet/trigger/panel"
 )
 
 // Counters that whoever reads reports asks for by name.
@@ -54,7 +54,7 @@ type counted struct {
 	Streams  *sink.StreamStats         `count:"bu."`
 	Filter   *sink.FilterStats         `count:"bu."`
 	Backlog  *sink.BacklogStats        `count:"bu."`
-	Panel    *panel.Stats              `count:"bu."`
+	Panel    *external.Stats           `count:"bu."`
 	Results  *decision.OutboxStats     `count:"bu."`
 	Decided  *decision.UnitStats       `count:"dec."`
 	Outlets  *decision.OutletStats     `count:"dec."`
@@ -132,7 +132,7 @@ func (s *session) countOutput(c *counted) {
 	c.Output, c.Segments = &result, &sink.SegmentsStats{}
 	if f, ok := out.(*sink.Filtered); ok {
 		c.Filter = new(f.Stats())
-		if p, ok := f.Panel().(*panel.Panel); ok {
+		if p, ok := f.Panel().(*external.Panel); ok {
 			c.Panel = new(p.Stats())
 		}
 		out = f.Inner()

@@ -12,11 +12,11 @@ import (
 	"ringlet/builderunit"
 	"ringlet/builderunit/sink"
 	"ringlet/event/placing"
+	"ringlet/filter"
+	"ringlet/filter/decision"
 	"ringlet/node/config"
 	"ringlet/shmem"
 	"ringlet/transport/link"
-	"ringlet/trigger"
-	"ringlet/trigger/decision"
 )
 
 // What follows is a node's part in decisions (docs/design/054-decisions.md):
@@ -256,7 +256,7 @@ func (s *session) writeResults(w decision.Write) error {
 
 // decided tells the decision unit what a filter said of n events of a MEP, from the place i on; and with the last of
 // them, that a short MEP has no more.
-func (s *session) decided(m sink.Meta, i, n int, v trigger.Verdict, took time.Duration) {
+func (s *session) decided(m sink.Meta, i, n int, v filter.Verdict, took time.Duration) {
 	sender := s.deciding.sender.Load()
 	if sender == nil {
 		return
@@ -265,7 +265,7 @@ func (s *session) decided(m sink.Meta, i, n int, v trigger.Verdict, took time.Du
 	first := m.MEP * uint64(packing)
 	sender.Judged(first+uint64(i), n, v, took)
 	if n += i; n == m.Events && n < packing {
-		sender.Judged(first+uint64(n), packing-n, trigger.Verdict{Decision: decision.Void}, 0)
+		sender.Judged(first+uint64(n), packing-n, filter.Verdict{Decision: decision.Void}, 0)
 	}
 }
 
@@ -282,15 +282,15 @@ func (s *session) judged(results []builderunit.Result) {
 	now := time.Now()
 	for i := range results {
 		r := &results[i]
-		v := trigger.Verdict{Decision: trigger.Accepted}
+		v := filter.Verdict{Decision: filter.Accepted}
 		switch {
 		case r.Outcome == builderunit.Incomplete, r.Outcome == builderunit.Built && s.cfg.Filter != "",
 			r.Outcome == builderunit.Rejected && s.cfg.RegionJudged():
 			continue
 		case r.Outcome == builderunit.Rejected:
-			v.Decision = trigger.Rejected
+			v.Decision = filter.Rejected
 		case r.Outcome == builderunit.Discarded || r.Lacks:
-			v.Decision = trigger.Failed
+			v.Decision = filter.Failed
 		}
 		n := min(r.Events, packing)
 		if n == 0 {
@@ -299,7 +299,7 @@ func (s *session) judged(results []builderunit.Result) {
 		first := r.MEP * uint64(packing)
 		sender.Judged(first, n, v, now.Sub(r.Done))
 		if n < packing {
-			sender.Judged(first+uint64(n), packing-n, trigger.Verdict{Decision: decision.Void}, 0)
+			sender.Judged(first+uint64(n), packing-n, filter.Verdict{Decision: decision.Void}, 0)
 		}
 	}
 }

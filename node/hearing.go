@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"sync"
 
-	"ringlet/trigger"
-	"ringlet/trigger/decision"
+	"ringlet/filter"
+	"ringlet/filter/decision"
 )
 
 // hearing is how the readout unit of a node hears decisions. They come from one link.
@@ -36,7 +36,7 @@ func (h *hearing) take(b []byte, rejected func(first, events uint64), answer fun
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m, ok, err := h.reader.Take(b, func(first uint64, s decision.Span) {
-		if s.Decision == trigger.Rejected {
+		if s.Decision == filter.Rejected {
 			rejected(first, s.Events)
 		}
 	})

@@ -21,7 +21,7 @@ import (
 	"ringlet/builderunit"
 	"ringlet/builderunit/tap"
 	"ringlet/internal/address"
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
 	"ringlet/node/fsm"
@@ -79,7 +79,7 @@ type process struct {
 	host    *tagnet.Host  // of the scheduler, where the control gives it to this node
 	fence   *tagnet.Fence // says which control is obeyed, by the node service and by the host
 	orders  orders        // in which it gave its commands
-	door    *guard.Listener
+	door    *connlimit.Listener
 	tap     *tap.Tap // of its builder unit, run after run
 
 	// atomic, or with a lock of its own
@@ -180,7 +180,7 @@ func (n *process) serve(ctx context.Context) error {
 	n.host.Register(server)
 	defer n.host.Close()
 	failed := make(chan error, 1)
-	n.door = guard.Listen(lis, serviceName, n.log)
+	n.door = connlimit.Listen(lis, serviceName, n.log)
 	go func() { failed <- server.Serve(n.door) }()
 	defer server.Stop()
 	defer n.monitor()()

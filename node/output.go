@@ -13,10 +13,10 @@ import (
 	"ringlet/builderunit"
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
+	"ringlet/filter/external"
 	"ringlet/node/config"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/shmem"
-	"ringlet/trigger/panel"
 )
 
 // OutputDir is the directory to which builder units write files of an output that stands alone (config.Outputs): it, or
@@ -159,7 +159,7 @@ func (s *session) filtered(out sink.Sink, settings *sink.Settings) (sink.Sink, e
 		cfg.Regions = s.cfg.Slots
 	}
 	if name := choice.Process(); name != "" {
-		cfg.Panel = panel.New(panel.Config{
+		cfg.Panel = external.New(external.Config{
 			Name:     name,
 			Builder:  settings.Segments.Builder,
 			Run:      settings.Segments.Run,

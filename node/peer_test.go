@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 	"ringlet/node/certs"
 	nodev1 "ringlet/proto/ringlet/node/v1"
 	"ringlet/testkit/issuer"
@@ -51,7 +51,7 @@ func TestNodeServiceHasBounds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lis, w := guard.Listen(raw, serviceName, quiet), &watching{}
+	lis, w := connlimit.Listen(raw, serviceName, quiet), &watching{}
 	server := grpc.NewServer(ServiceOptions(issue("n0", certs.RoleNode), quiet, 0)...)
 	nodev1.RegisterNodeServer(server, w)
 	served := make(chan struct{})

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ringlet/barrier"
-	"ringlet/internal/breath"
+	"ringlet/internal/netyield"
 	"ringlet/readoutunit/source"
 )
 
@@ -85,7 +85,7 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 // its builder unit may have been excluded since the conductor looked.
 func (u *Unit) send(p *phase, n uint64) error {
 	if p.parts > 0 { // not behind a burst: the others may wait at the barrier for this unit
-		breath.Take()
+		netyield.Take()
 	}
 	b, err := u.fill(n)
 	if b == nil || err != nil {

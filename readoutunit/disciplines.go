@@ -1,7 +1,7 @@
 package readoutunit
 
 import (
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 	"ringlet/tagnet"
 )
 
@@ -18,7 +18,7 @@ type Traffic struct {
 
 // Discipline is a row of the table of disciplines: who decides when a readout unit may send.
 type Discipline struct {
-	kinds.Kind
+	registry.Kind
 	Phases  bool // sending goes by phases, which something ends, and in which nodes have seats
 	Tags    bool // tags pass from readout unit to readout unit
 	Bypass  bool // a busy one passes them on unserved
@@ -31,13 +31,13 @@ type Discipline struct {
 // Disciplines is the table.
 var Disciplines = []Discipline{
 	{
-		Kind:   kinds.Kind{Name: "shift", Help: "a linear shift in phases, one sender to a builder unit at a time"},
+		Kind:   registry.Kind{Name: "shift", Help: "a linear shift in phases, one sender to a builder unit at a time"},
 		Phases: true,
 		Stands: true,
 		Open:   openShift,
 	},
 	{
-		Kind: kinds.Kind{
+		Kind: registry.Kind{
 			Name: "tagring",
 			Help: "tags, the right to send, pass from unit to unit and back; a busy unit passes them on unserved",
 		},
@@ -47,18 +47,18 @@ var Disciplines = []Discipline{
 		Open:    func(t Traffic) Order { return newTagRing(t.RU, t.BUs, t.Slots, true) },
 	},
 	{
-		Kind:    kinds.Kind{Name: "tagring-wait", Help: "the same, but tags wait for a busy unit"},
+		Kind:    registry.Kind{Name: "tagring-wait", Help: "the same, but tags wait for a busy unit"},
 		Tags:    true,
 		MostRUs: tagnet.MaxRing,
 		Open:    func(t Traffic) Order { return newTagRing(t.RU, t.BUs, t.Slots, false) },
 	},
 	{
-		Kind: kinds.Kind{Name: "pull", Help: "the builder units ask for MEPs and for their parts"},
+		Kind: registry.Kind{Name: "pull", Help: "the builder units ask for MEPs and for their parts"},
 		Pull: true,
 		Open: func(t Traffic) Order { return NewPulled(t.BUs, t.Slots) },
 	},
 	{
-		Kind:   kinds.Kind{Name: "free", Help: "everybody sends at once, the baseline"},
+		Kind:   registry.Kind{Name: "free", Help: "everybody sends at once, the baseline"},
 		Stands: true,
 		Open:   openFree,
 	},

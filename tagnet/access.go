@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 	tagnetv1 "ringlet/proto/ringlet/tagnet/v1"
 )
 
@@ -43,7 +43,7 @@ type gate struct {
 	log      *slog.Logger
 	count    func(Refusal)
 
-	repeats guard.Log
+	repeats connlimit.Log
 }
 
 func newGate(a Access, count func(Refusal)) *gate {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/testkit/issuer"
@@ -17,7 +17,7 @@ import (
 // before it is allowed to, and then both write to each other again.
 func TestKilledPeerComesBack(t *testing.T) {
 	issue := issuer.New(t)
-	for _, name := range append(kinds.Names(transport.Kinds), "auto") {
+	for _, name := range append(registry.Names(transport.Kinds), "auto") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := shmDir(t)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 )
 
 // Carrier is what brings remote writes to a peer.
@@ -24,7 +24,7 @@ const (
 
 // Row is a kind of carrier: what a configuration may name.
 type Row struct {
-	kinds.Kind
+	registry.Kind
 	Carrier  Carrier
 	SameHost bool // it reaches processes of the same host only, and has no datagrams
 	Damages  bool // what it has sealed can be damaged on purpose before it is opened
@@ -33,16 +33,16 @@ type Row struct {
 // Kinds is the table of carriers.
 var Kinds = []Row{
 	{
-		Kind:    kinds.Kind{Name: "quic", Help: "datagrams of QUIC, many at a time"},
+		Kind:    registry.Kind{Name: "quic", Help: "datagrams of QUIC, many at a time"},
 		Carrier: CarrierQUIC,
 		Damages: true,
 	},
 	{
-		Kind:    kinds.Kind{Name: "quic-go", Help: "the same by the library quic-go alone, to compare with"},
+		Kind:    registry.Kind{Name: "quic-go", Help: "the same by the library quic-go alone, to compare with"},
 		Carrier: CarrierQUICGo,
 	},
-	{Kind: kinds.Kind{Name: "stream", Help: "QUIC streams"}, Carrier: CarrierStream},
-	{Kind: kinds.Kind{Name: "local", Help: "memory of the same host"}, Carrier: CarrierLocal, SameHost: true},
+	{Kind: registry.Kind{Name: "stream", Help: "QUIC streams"}, Carrier: CarrierStream},
+	{Kind: registry.Kind{Name: "local", Help: "memory of the same host"}, Carrier: CarrierLocal, SameHost: true},
 }
 
 func (c Carrier) String() string {
@@ -74,7 +74,7 @@ const (
 
 // Choices lists what Choose takes.
 func Choices() []string {
-	out := append(kinds.Names(Kinds), auto)
+	out := append(registry.Names(Kinds), auto)
 	for _, r := range Kinds {
 		if !r.SameHost {
 			out = append(out, here+r.Name)
@@ -85,7 +85,7 @@ func Choices() []string {
 
 // HelpChoices says what they are.
 func HelpChoices() string {
-	return kinds.Help(Kinds) + ", " + here + "X (local on the same host, X elsewhere), " +
+	return registry.Help(Kinds) + ", " + here + "X (local on the same host, X elsewhere), " +
 		auto + " (" + here + autoNetwork + ")"
 }
 
@@ -95,7 +95,7 @@ func Choose(name string) (Choice, error) {
 		name = here + autoNetwork
 	}
 	network, both := strings.CutPrefix(name, here)
-	row, err := kinds.Find("carrier", Kinds, network)
+	row, err := registry.Find("carrier", Kinds, network)
 	switch {
 	case err != nil:
 		return Choice{}, err

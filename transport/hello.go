@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 	"ringlet/transport/link"
 )
 
@@ -135,7 +135,7 @@ const (
 )
 
 func (c RefuseCode) String() string {
-	return kinds.Word(c, "code", "", "version", "view", "stranger", "hello", "memory")
+	return registry.Word(c, "code", "", "version", "view", "stranger", "hello", "memory")
 }
 
 // A PeerRefusedError says that a peer turned this node away.

@@ -18,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"ringlet/internal/breath"
-	"ringlet/internal/kinds"
+	"ringlet/internal/netyield"
+	"ringlet/internal/registry"
 	"ringlet/node/certs"
 	"ringlet/shmem"
 	"ringlet/testkit/issuer"
@@ -284,10 +284,10 @@ func holdings(t *testing.T) (files, maps map[string]int) {
 func TestPeerIsKilled(t *testing.T) {
 	issue := issuer.New(t)
 	goroutines := goleak.IgnoreCurrent()
-	breath.Take() // whose descriptors stay
+	netyield.Take() // whose descriptors stay
 	files, maps := holdings(t)
 	var left []*bereaved
-	for _, name := range append(kinds.Names(transport.Kinds), "auto") {
+	for _, name := range append(registry.Names(transport.Kinds), "auto") {
 		dir := shmDir(t)
 		t.Cleanup(func() {
 			if _, err := shmem.Sweep("ringlet-t-", shmem.WithDir(dir)); err != nil {

@@ -3,7 +3,7 @@ package backlog
 import (
 	"time"
 
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 )
 
 // Pipeline of a drain (sequential, one goroutine):
@@ -28,7 +28,7 @@ const (
 
 // String is the word of an act.
 func (a act) String() string {
-	return kinds.Word(a, "act", "remove", "drain", "recover", "wait", "end")
+	return registry.Word(a, "act", "remove", "drain", "recover", "wait", "end")
 }
 
 // segmentState is a closed segment as it was seen.

@@ -12,8 +12,8 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
-	"ringlet/internal/kinds"
-	"ringlet/trigger"
+	"ringlet/filter"
+	"ringlet/internal/registry"
 )
 
 // drain is a run in hand.
@@ -74,7 +74,7 @@ func (d *Drainer) open(ctx context.Context, s *seen) (_ *drain, err error) {
 	if err != nil {
 		return nil, err
 	}
-	route, err := kinds.Find("rule", sink.Routes, "decision")
+	route, err := registry.Find("rule", sink.Routes, "decision")
 	if err != nil {
 		return nil, err
 	}
@@ -267,18 +267,18 @@ func (o *drain) join(ctx context.Context, all []Output, before []recording.Place
 }
 
 // decided takes what was decided. It is told under a lock of the filter's, from any goroutine.
-func (o *drain) decided(m sink.Meta, _, n int, v trigger.Verdict, _ time.Duration) {
+func (o *drain) decided(m sink.Meta, _, n int, v filter.Verdict, _ time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch v.Decision {
-	case trigger.Accepted:
+	case filter.Accepted:
 		o.tally.Accepted += uint64(n)
-	case trigger.Rejected:
+	case filter.Rejected:
 		o.tally.Rejected += uint64(n)
 		if m.Decision.Keeps() {
 			o.tally.Carried += uint64(n)
 		}
-	case trigger.TimedOut:
+	case filter.TimedOut:
 		o.tally.TimedOut += uint64(n)
 	default:
 		o.tally.Failed += uint64(n)

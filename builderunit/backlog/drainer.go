@@ -10,8 +10,8 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/builderunit/sink"
-	"ringlet/internal/regular"
-	"ringlet/trigger"
+	"ringlet/filter"
+	"ringlet/internal/safeopen"
 )
 
 // Output is where a Drainer writes events.
@@ -22,7 +22,7 @@ type Output struct {
 
 // Filter is what judges the events of a run: some filters in goroutines, or a panel of processes.
 type Filter struct {
-	Filters []trigger.Filter
+	Filters []filter.Filter
 	Panel   sink.Panel
 	// Attended, where it is given, tells whether anybody is there to judge: the backlog waits meanwhile.
 	Attended func() bool
@@ -246,7 +246,7 @@ func (d *Drainer) runs() (all []runState) {
 // look looks at all runs of the backlog.
 func (d *Drainer) look() error {
 	dirs, err := recording.Runs(d.c.Dir)
-	var link *regular.LinkError
+	var link *safeopen.LinkError
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the run has not begun
 	} else if err != nil && !errors.As(err, &link) { // to that run nobody goes, and no other waits for it

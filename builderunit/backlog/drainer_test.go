@@ -16,10 +16,10 @@ import (
 	"ringlet/builderunit/sink"
 	"ringlet/event"
 	"ringlet/event/selection"
+	"ringlet/filter"
 	"ringlet/testkit/mfp"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
-	"ringlet/trigger"
 )
 
 const (
@@ -30,14 +30,14 @@ const (
 // thirds accepts each third MEP.
 type thirds struct{ judged func() }
 
-func (f thirds) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {
+func (f thirds) Judge(_ time.Time, e *selection.Event) (filter.Verdict, error) {
 	if f.judged != nil {
 		f.judged()
 	}
 	if e.Number/testPacking%3 == 0 {
-		return trigger.Verdict{Decision: trigger.Accepted}, nil
+		return filter.Verdict{Decision: filter.Accepted}, nil
 	}
-	return trigger.Verdict{Decision: trigger.Rejected}, nil
+	return filter.Verdict{Decision: filter.Rejected}, nil
 }
 
 // mepOf is MEP k, of one source.
@@ -137,7 +137,7 @@ func (r *rig) config(judged func()) Config {
 		Accepted: []Output{{r.path("accepted"), recording.MDF}},
 		Rejected: &Output{r.path("rejected"), recording.MEP},
 		Filter: func(*recording.Manifest, int) (Filter, error) {
-			return Filter{Filters: []trigger.Filter{thirds{judged}, thirds{judged}}}, nil
+			return Filter{Filters: []filter.Filter{thirds{judged}, thirds{judged}}}, nil
 		},
 		Deadline: time.Minute,
 		Patience: 50 * time.Millisecond,

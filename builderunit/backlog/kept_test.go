@@ -6,15 +6,15 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event/selection"
+	"ringlet/filter"
 	"ringlet/testkit/must"
-	"ringlet/trigger"
 )
 
 // evens accepts events with even numbers.
 type evens struct{}
 
-func (evens) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {
-	return trigger.Verdict{Decision: trigger.Accepted + trigger.Decision(e.Number%2)}, nil
+func (evens) Judge(_ time.Time, e *selection.Event) (filter.Verdict, error) {
+	return filter.Verdict{Decision: filter.Accepted + filter.Decision(e.Number%2)}, nil
 }
 
 // TestRejectedEventsThatAreKept holds that events which are rejected, and kept with others of their MEPs, are told:
@@ -23,7 +23,7 @@ func TestRejectedEventsThatAreKept(t *testing.T) {
 	r := newRig(t, 1<<20)
 	r.recorded(100)
 	c := r.config(nil)
-	c.Filter = func(*recording.Manifest, int) (Filter, error) { return Filter{Filters: []trigger.Filter{evens{}}}, nil }
+	c.Filter = func(*recording.Manifest, int) (Filter, error) { return Filter{Filters: []filter.Filter{evens{}}}, nil }
 	got, err := New(c).Run(t.Context())
 	must.OK(t, err)
 	v, err := recording.Verify(t.Context(), r.path("accepted"), recording.VerifyOptions{})

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // EachMEP gives the MEPs of a closed segment of the run in runDir, in the order of the segment: those that its index
@@ -32,7 +32,7 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, take fu
 	if h := &x.header; h.Key.String() != m.Key || h.Segment != id {
 		return &Problem{Kind: Stray, File: id.Index(), Text: "it is of another run, or of another segment"}
 	}
-	f, err := regular.OpenItself(filepath.Join(runDir, s.Name))
+	f, err := safeopen.OpenItself(filepath.Join(runDir, s.Name))
 	if err != nil {
 		return unreadable(s.Name, err)
 	}

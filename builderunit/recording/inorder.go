@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // A Part is one MEP of a recording, as InOrder gives it.
@@ -108,7 +108,7 @@ func (r *ordered) file(source int, path string) (*os.File, error) {
 		delete(r.open, r.recent[0])
 		r.recent = r.recent[1:]
 	}
-	f, err := regular.OpenItself(path)
+	f, err := safeopen.OpenItself(path)
 	if err != nil {
 		return nil, err
 	}

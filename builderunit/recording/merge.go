@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // MergeOptions say what Merge does beside making the file.
@@ -252,7 +252,7 @@ func (m *merge) mayUse() error {
 	if st, err := os.Lstat(m.dst); err == nil && !st.Mode().IsRegular() {
 		return &takenError{
 			Path: m.dst,
-			What: " and is " + regular.Kind(st.Mode()),
+			What: " and is " + safeopen.Kind(st.Mode()),
 			Hint: "give another path",
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ringlet/internal/crc32c"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // The way of data into a merged file, one goroutine:
@@ -132,7 +132,7 @@ func (k *copier) segment(source int) (*summed, error) {
 		delete(k.open, k.recent[0])
 		k.recent = k.recent[1:]
 	}
-	f, err := regular.OpenItself(filepath.Join(k.dir, k.sources[source].s.Name))
+	f, err := safeopen.OpenItself(filepath.Join(k.dir, k.sources[source].s.Name))
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strconv"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // A mergeStep is one change that a merge makes.
@@ -124,7 +124,7 @@ func (m *merge) removeRest(ctx context.Context) (Merged, error) {
 		return Merged{}, fmt.Errorf("run %d was merged into %s, and segments of it are gone: copy that file",
 			m.c.Manifest.Run, merged.Path)
 	}
-	f, err := regular.OpenItself(m.dst)
+	f, err := safeopen.OpenItself(m.dst)
 	if err != nil {
 		return Merged{}, err
 	}

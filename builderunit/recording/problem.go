@@ -3,7 +3,7 @@ package recording
 import (
 	"fmt"
 
-	"ringlet/internal/wording"
+	"ringlet/internal/plural"
 )
 
 // ProblemKind is a way in which a recording is not as its manifest says.
@@ -51,7 +51,7 @@ type Problem struct {
 
 func (p *Problem) Error() string {
 	if p.Events != nil {
-		return fmt.Sprintf("%s: %s: %s: %s", p.File, p.Kind, wording.Span("event", p.Events.From, p.Events.To), p.Text)
+		return fmt.Sprintf("%s: %s: %s: %s", p.File, p.Kind, plural.Span("event", p.Events.From, p.Events.To), p.Text)
 	}
 	return fmt.Sprintf("%s: %s: %s", p.File, p.Kind, p.Text)
 }

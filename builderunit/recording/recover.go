@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // Found is what Recover found of one segment, or of a manifest, and what it did.
@@ -49,7 +49,7 @@ func (f *Found) String() string {
 func Recover(ctx context.Context, dir string) ([]Found, error) {
 	var all []Found
 	runs, err := Runs(dir)
-	var link *regular.LinkError
+	var link *safeopen.LinkError
 	if errors.As(err, &link) {
 		all = append(all, Found{Dir: dir, Name: filepath.Base(link.Path), Err: link})
 	} else if err != nil {

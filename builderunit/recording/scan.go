@@ -9,7 +9,7 @@ import (
 	"math/bits"
 	"os"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // scanEntries is how many entries of an index are read at once: 192 KiB.
@@ -27,7 +27,7 @@ type indexFile struct {
 
 // openIndex opens an index and reads its header. The error is of the system, or errHeader.
 func openIndex(path string) (*indexFile, error) {
-	f, err := regular.OpenItself(path)
+	f, err := safeopen.OpenItself(path)
 	if err != nil {
 		return nil, err
 	}

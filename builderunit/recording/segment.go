@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"ringlet/internal/regular"
-	"ringlet/internal/wording"
+	"ringlet/internal/plural"
+	"ringlet/internal/safeopen"
 )
 
 // readSegment holds a segment against its index and the manifest, and adds its MEPs to the set.
@@ -52,7 +52,7 @@ func (c *Contents) readSegment(ctx context.Context, s *SegmentContents, key Key)
 
 // measure looks whether the file of data is there, and how large it is.
 func (c *Contents) measure(s *SegmentContents) bool {
-	st, err := regular.StatItself(filepath.Join(c.Dir, s.Name))
+	st, err := safeopen.StatItself(filepath.Join(c.Dir, s.Name))
 	switch {
 	case !s.data || errors.Is(err, fs.ErrNotExist):
 		s.data = false
@@ -210,7 +210,7 @@ func (c *Contents) last(ctx context.Context, s *SegmentContents, e *Entry) bool 
 	if e.End()-w.end > mostLast {
 		return true
 	}
-	f, err := regular.OpenItself(filepath.Join(c.Dir, s.Name))
+	f, err := safeopen.OpenItself(filepath.Join(c.Dir, s.Name))
 	if errors.Is(err, fs.ErrNotExist) { // it was drained at this moment
 		return true
 	}
@@ -280,7 +280,7 @@ func (s *SegmentContents) compare() {
 	}
 	if s.ID.Number > 0 && s.Events > 0 && (s.FirstEvent != l.FirstEvent || s.LastEvent != l.LastEvent) {
 		s.Problems.add(WrongCounts, s.indexName(), nil, "it has %s, the manifest says %s",
-			wording.Span("event", s.FirstEvent, s.LastEvent), wording.Span("event", l.FirstEvent, l.LastEvent))
+			plural.Span("event", s.FirstEvent, s.LastEvent), plural.Span("event", l.FirstEvent, l.LastEvent))
 	}
 	if crc, err := strconv.ParseUint(l.CRC, 16, 32); err != nil || uint32(crc) != s.Sum {
 		s.Problems.add(WrongCounts, s.indexName(), nil, "it ends with the CRC-32C %08x, the manifest says %s", s.Sum, l.CRC)

@@ -7,7 +7,7 @@ import (
 	"os"
 	"slices"
 
-	"ringlet/internal/wording"
+	"ringlet/internal/plural"
 )
 
 // VerifyOptions say how much Verify looks at.
@@ -45,7 +45,7 @@ func (e *MissingError) Add(source uint16, fragments int) {
 }
 
 func (e *MissingError) Error() string {
-	sources := wording.Span("source", uint64(e.Sources[0]), uint64(e.Sources[len(e.Sources)-1]))
+	sources := plural.Span("source", uint64(e.Sources[0]), uint64(e.Sources[len(e.Sources)-1]))
 	if n := len(e.Sources); int(e.Sources[n-1]-e.Sources[0]) != n-1 {
 		sources = fmt.Sprintf("%d of %s", n, sources)
 	}

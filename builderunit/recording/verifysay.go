@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"ringlet/internal/wording"
+	"ringlet/internal/plural"
 )
 
 // WriteTo prints what was found as sentences, a paragraph for each run.
@@ -117,7 +117,7 @@ func (g *Gaps) list() string {
 		if i == 0 {
 			sep = ": "
 		}
-		b.WriteString(sep + wording.FromTo(r.From, r.To))
+		b.WriteString(sep + plural.FromTo(r.From, r.To))
 	}
 	if g.More > 0 {
 		fmt.Fprintf(&b, " and %d more ranges", g.More)

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"ringlet/trigger"
+	"ringlet/filter"
 )
 
 // Pipeline of a MEP that is filtered before an output takes it (docs/design/053-filter.md):
@@ -37,7 +37,7 @@ type Asker interface {
 	// Decided is told, once, whether the filter keeps the MEP whose region lies in a slot, with the verdicts on its
 	// events, which are valid until it returns. It must not wait for those who judge. False: the MEP was given up
 	// meanwhile.
-	Decided(m Meta, slot int, keep bool, verdicts []trigger.Verdict) bool
+	Decided(m Meta, slot int, keep bool, verdicts []filter.Verdict) bool
 }
 
 // NewFiltered puts filters before a sink, which is its own from now on.
@@ -80,8 +80,8 @@ func (f *Filtered) Judge(ctx context.Context, m Meta, region []byte, slot int, a
 }
 
 // settle does what the verdicts on a job lead to. The caller holds mu.
-func (f *Filtered) settle(j *candidate, verdicts []trigger.Verdict) {
-	j.meta.Decision = trigger.Together(verdicts)
+func (f *Filtered) settle(j *candidate, verdicts []filter.Verdict) {
+	j.meta.Decision = filter.Together(verdicts)
 	if j.asker != nil {
 		keep := j.meta.Decision.Keeps()
 		if j.asker.Decided(j.meta, j.slot, keep, verdicts) && !keep {
@@ -107,7 +107,7 @@ func (f *Filtered) pass(ctx context.Context, m Meta, mep []byte) error {
 		return err
 	}
 	verdicts := m.Verdicts
-	m.Decision, m.Verdicts = trigger.Together(verdicts), nil
+	m.Decision, m.Verdicts = filter.Together(verdicts), nil
 	if err := f.write(ctx, m, mep); err != nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -128,7 +128,7 @@ func (f *Filtered) write(ctx context.Context, m Meta, mep []byte) error {
 }
 
 // tell counts what was decided, and tells of it: of events in a row that have one verdict at once.
-func (f *Filtered) tell(m Meta, verdicts []trigger.Verdict) {
+func (f *Filtered) tell(m Meta, verdicts []filter.Verdict) {
 	took := time.Since(m.Whole)
 	for i := 0; i < len(verdicts); {
 		v, n := verdicts[i], 1
@@ -136,7 +136,7 @@ func (f *Filtered) tell(m Meta, verdicts []trigger.Verdict) {
 			n++
 		}
 		f.count.decided[v.Decision].Add(uint64(n))
-		if v.Decision == trigger.Rejected && m.Decision.Keeps() {
+		if v.Decision == filter.Rejected && m.Decision.Keeps() {
 			f.count.carried.Add(uint64(n))
 		}
 		if f.cfg.Decided != nil {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"ringlet/event/selection"
+	"ringlet/filter"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
-	"ringlet/trigger"
 )
 
 // byNumberMod judges by the number of the MEP, as its rows say.
@@ -24,11 +24,11 @@ type byNumberMod struct {
 
 var errOdd = errors.New("an event that cannot be judged")
 
-func (f *byNumberMod) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {
-	v := trigger.Verdict{Decision: trigger.Accepted}
+func (f *byNumberMod) Judge(_ time.Time, e *selection.Event) (filter.Verdict, error) {
+	v := filter.Verdict{Decision: filter.Accepted}
 	switch e.MEP % 10 {
 	case 1:
-		v.Decision = trigger.Rejected
+		v.Decision = filter.Rejected
 	case 2:
 		return v, errOdd
 	case 3:
@@ -47,7 +47,7 @@ func (f *byNumberMod) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, e
 type kept struct {
 	Discard
 	mu      sync.Mutex
-	given   map[uint64]trigger.Decision
+	given   map[uint64]filter.Decision
 	flushed int
 }
 
@@ -55,7 +55,7 @@ func (k *kept) Write(ctx context.Context, m Meta, mep []byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.given == nil {
-		k.given = map[uint64]trigger.Decision{}
+		k.given = map[uint64]filter.Decision{}
 	}
 	if _, twice := k.given[m.MEP]; twice {
 		return errors.New("a MEP came twice")
@@ -71,7 +71,7 @@ func (k *kept) Flush() error {
 	return nil
 }
 
-func filtered(to Sink, deadline time.Duration, filters ...trigger.Filter) *Filtered {
+func filtered(to Sink, deadline time.Duration, filters ...filter.Filter) *Filtered {
 	return NewFiltered(to, FilterConfig{Filters: filters, Deadline: deadline, Log: slog.New(slog.DiscardHandler)})
 }
 
@@ -97,7 +97,7 @@ func TestFilteredDecides(t *testing.T) {
 	if r.MEPs != n || s.Accepted != n*7/10 || s.Rejected != n/10 || s.Failed != n/5 || s.TimedOut != 0 || s.Judging == 0 {
 		t.Errorf("%+v, %+v", r, s)
 	}
-	want := []trigger.Decision{trigger.Accepted, trigger.Rejected, trigger.Failed, trigger.Accepted, trigger.Failed}
+	want := []filter.Decision{filter.Accepted, filter.Rejected, filter.Failed, filter.Accepted, filter.Failed}
 	for k := range uint64(n) {
 		if d := k % 10; d < 5 && to.given[k] != want[d] {
 			t.Fatalf("event %d was %v", k, to.given[k])
@@ -126,7 +126,7 @@ func TestAFilterThatHangs(t *testing.T) {
 	if s := f.Stats(); len(to.given) != 200 || s.TimedOut < 2 || s.Accepted == 0 {
 		t.Errorf("%d given, %+v", len(to.given), s)
 	}
-	if to.given[3] != trigger.TimedOut || to.given[13] != trigger.TimedOut {
+	if to.given[3] != filter.TimedOut || to.given[13] != filter.TimedOut {
 		t.Errorf("what hangs was %v and %v", to.given[3], to.given[13])
 	}
 	close(hang)
@@ -144,7 +144,7 @@ func TestALateFilterDoesNotCount(t *testing.T) {
 	must.OK(t, f.Write(t.Context(), m, mep))
 	_, err := f.Finish()
 	must.OK(t, err)
-	if to.given[5] != trigger.TimedOut {
+	if to.given[5] != filter.TimedOut {
 		t.Errorf("it was %v", to.given[5])
 	}
 }
@@ -190,7 +190,7 @@ func TestFilteredTellsOfTheOutput(t *testing.T) {
 func TestDecisionsChooseStreams(t *testing.T) {
 	route := routeOf(t, "decision")
 	var got []int
-	for turn, d := range []trigger.Decision{trigger.Accepted, trigger.TimedOut, trigger.Rejected, trigger.Failed, 0} {
+	for turn, d := range []filter.Decision{filter.Accepted, filter.TimedOut, filter.Rejected, filter.Failed, 0} {
 		got = append(got, route.pick(3, uint64(turn), Meta{Decision: d}, nil))
 	}
 	if !slices.Equal(got, []int{0, 1, 2, 1, 0}) {
@@ -201,10 +201,10 @@ func TestDecisionsChooseStreams(t *testing.T) {
 // byPlace judges by the number of the event.
 type byPlace struct{ hang chan struct{} }
 
-func (f *byPlace) Judge(_ time.Time, e *selection.Event) (trigger.Verdict, error) {
-	switch v := (trigger.Verdict{Decision: trigger.Rejected, Score: 3}); e.Number % 4 {
+func (f *byPlace) Judge(_ time.Time, e *selection.Event) (filter.Verdict, error) {
+	switch v := (filter.Verdict{Decision: filter.Rejected, Score: 3}); e.Number % 4 {
 	case 1:
-		v.Decision = trigger.Accepted
+		v.Decision = filter.Accepted
 		return v, nil
 	case 2:
 		return v, errOdd
@@ -226,19 +226,19 @@ func TestManyEventsInAMEP(t *testing.T) {
 		hang            chan struct{}
 		first, n        int
 		told            string
-		decision        trigger.Decision
+		decision        filter.Decision
 		carried, passed uint64
 	}{
-		{nil, 0, 4, "0+1 rejected 1+1 accepted 2+1 failed 3+1 rejected ", trigger.Accepted, 2, 0},
-		{nil, 3, 2, "0+2 rejected ", trigger.Rejected, 0, 0},
-		{nil, 2, 3, "0+1 failed 1+2 rejected ", trigger.Failed, 2, 0},
-		{hang, 2, 4, "0+1 failed 1+3 timed out ", trigger.TimedOut, 0, 3},
+		{nil, 0, 4, "0+1 rejected 1+1 accepted 2+1 failed 3+1 rejected ", filter.Accepted, 2, 0},
+		{nil, 3, 2, "0+2 rejected ", filter.Rejected, 0, 0},
+		{nil, 2, 3, "0+1 failed 1+2 rejected ", filter.Failed, 2, 0},
+		{hang, 2, 4, "0+1 failed 1+3 timed out ", filter.TimedOut, 0, 3},
 	} {
 		to, told := &kept{}, ""
 		f := NewFiltered(to, FilterConfig{
-			Filters:  []trigger.Filter{&byPlace{tt.hang}},
+			Filters:  []filter.Filter{&byPlace{tt.hang}},
 			Deadline: 30 * time.Millisecond,
-			Decided: func(_ Meta, i, n int, v trigger.Verdict, _ time.Duration) {
+			Decided: func(_ Meta, i, n int, v filter.Verdict, _ time.Duration) {
 				told += fmt.Sprintf("%d+%d %v ", i, n, v.Decision)
 			},
 			Log: slog.New(slog.DiscardHandler),

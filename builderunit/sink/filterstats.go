@@ -8,7 +8,7 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
-	"ringlet/trigger"
+	"ringlet/filter"
 )
 
 // errFilterClosed says that a MEP comes after the end.
@@ -30,7 +30,7 @@ type FilterStats struct {
 
 // filterCounts are the FilterStats as they are counted.
 type filterCounts struct {
-	decided        [trigger.Decisions]atomic.Uint64 // events
+	decided        [filter.Decisions]atomic.Uint64 // events
 	errors         atomic.Uint64
 	carried        atomic.Uint64
 	region         atomic.Uint64
@@ -104,10 +104,10 @@ func (f *Filtered) Stats() FilterStats {
 		judging, longest = f.cfg.Panel.Times()
 	}
 	return FilterStats{
-		Accepted: c.decided[trigger.Accepted].Load(),
-		Rejected: c.decided[trigger.Rejected].Load(),
-		TimedOut: c.decided[trigger.TimedOut].Load(),
-		Failed:   c.decided[trigger.Failed].Load(),
+		Accepted: c.decided[filter.Accepted].Load(),
+		Rejected: c.decided[filter.Rejected].Load(),
+		TimedOut: c.decided[filter.TimedOut].Load(),
+		Failed:   c.decided[filter.Failed].Load(),
 		Region:   c.region.Load(),
 		Carried:  c.carried.Load(),
 		Judging:  judging,

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ringlet/event/selection"
-	"ringlet/trigger"
+	"ringlet/filter"
 )
 
 // Pipeline of a MEP that is judged:
@@ -34,7 +34,7 @@ const jobBytes = 256 << 20
 type Panel interface {
 	// Serve judges the cases that come, until ctx is done. Each goes to done once, with a verdict for each event; when ctx
 	// is done, a case may stay behind. It returns when it uses none any more.
-	Serve(ctx context.Context, cases chan *trigger.Case, done func(*trigger.Case))
+	Serve(ctx context.Context, cases chan *filter.Case, done func(*filter.Case))
 	// Seats is how many cases it may have in hand.
 	Seats() int
 	// Times are how long it had events in hand, of all of them together and at most.
@@ -44,7 +44,7 @@ type Panel interface {
 // FilterConfig is what a Filtered is made with: with Filters, or with a Panel.
 type FilterConfig struct {
 	// Filters judge, each in a goroutine of its own.
-	Filters  []trigger.Filter
+	Filters  []filter.Filter
 	Panel    Panel
 	Deadline time.Duration // for one event, from when its filter begins
 	MostMEP  int           // the largest MEP there can be, bytes; 0: not known
@@ -54,7 +54,7 @@ type FilterConfig struct {
 	// Decided is told of each MEP that the output has, and of each that was rejected by its region of interest, how long
 	// after its last byte: of n events in a row, from the place i in the MEP on, that have one verdict. It must not wait,
 	// and may be called by several at once. nil: nobody is told.
-	Decided func(m Meta, i, n int, v trigger.Verdict, took time.Duration)
+	Decided func(m Meta, i, n int, v filter.Verdict, took time.Duration)
 	Log     *slog.Logger
 }
 
@@ -62,9 +62,9 @@ type FilterConfig struct {
 type judges struct {
 	// immutable
 	cfg     FilterConfig
-	settled func(j *candidate, verdicts []trigger.Verdict) // what a job's verdicts lead to; the caller holds mu
-	free    chan *candidate                                // without work
-	todo    chan *trigger.Case                             // with room for all jobs
+	settled func(j *candidate, verdicts []filter.Verdict) // what a job's verdicts lead to; the caller holds mu
+	free    chan *candidate                               // without work
+	todo    chan *filter.Case                             // with room for all jobs
 	quit    context.Context
 	leave   context.CancelFunc
 	wg      sync.WaitGroup // workers and watchdog, or the panel
@@ -75,7 +75,7 @@ type judges struct {
 	settles sync.Cond  // a job was settled; of mu
 	jobs    []*candidate
 	written uint64 // jobs that were submitted
-	scratch []trigger.Verdict
+	scratch []filter.Verdict
 	err     error // nothing more is judged; final
 	closed  bool
 
@@ -84,7 +84,7 @@ type judges struct {
 
 // candidate is a MEP on its way. It belongs to whoever took it from free or todo.
 type candidate struct {
-	trigger.Case
+	filter.Case
 	packet selection.Packet
 	meta   Meta
 	ctx    context.Context // of its Write
@@ -101,7 +101,7 @@ func (j *candidate) mep() []byte { return j.Entry[:len(j.Entry)-markBytes] }
 
 // worker is what the watchdog sees of one.
 type worker struct {
-	filter trigger.Filter
+	filter filter.Filter
 	event  selection.Event           // at hand; the worker's alone
 	judges atomic.Pointer[candidate] // nil: it is not judging
 	until  atomic.Int64              // deadline, ns since began
@@ -126,10 +126,10 @@ func jobsOf(cfg *FilterConfig) int {
 }
 
 // begin lets the filters judge. settled is called with the verdicts of each job.
-func (f *judges) begin(cfg FilterConfig, settled func(*candidate, []trigger.Verdict)) {
+func (f *judges) begin(cfg FilterConfig, settled func(*candidate, []filter.Verdict)) {
 	all := jobsOf(&cfg)
 	f.cfg, f.settled = cfg, settled
-	f.free, f.todo = make(chan *candidate, all), make(chan *trigger.Case, all)
+	f.free, f.todo = make(chan *candidate, all), make(chan *filter.Case, all)
 	f.workers = make([]worker, len(cfg.Filters))
 	f.quit, f.leave = context.WithCancel(context.Background())
 	f.settles.L = &f.mu
@@ -217,14 +217,14 @@ func (f *judges) work(w *worker) {
 func (f *judges) judge(w *worker, j *candidate) {
 	if err := f.parse(j); err != nil {
 		f.failed(err)
-		j.Spread(0, trigger.Verdict{Decision: trigger.Failed})
+		j.Spread(0, filter.Verdict{Decision: filter.Failed})
 		j.judged.Store(int64(j.Events))
 		return
 	}
 	i := 0
 	for w.event = range j.packet.Events() {
 		v := f.judgeOne(w, j)
-		if v.Decision == trigger.TimedOut && !f.stillOpen(j) {
+		if v.Decision == filter.TimedOut && !f.stillOpen(j) {
 			return // the watchdog was here: nobody asks any more
 		}
 		j.Verdicts[i] = v
@@ -252,7 +252,7 @@ func (f *judges) failed(err error) {
 }
 
 // judgeOne asks of one event. What a filter says too late does not count, even if the watchdog has not come by.
-func (f *judges) judgeOne(w *worker, j *candidate) trigger.Verdict {
+func (f *judges) judgeOne(w *worker, j *candidate) filter.Verdict {
 	begun := time.Now()
 	deadline := begun.Add(f.cfg.Deadline)
 	w.until.Store(int64(deadline.Sub(w.began)))
@@ -265,11 +265,11 @@ func (f *judges) judgeOne(w *worker, j *candidate) trigger.Verdict {
 	if err != nil {
 		f.failed(err)
 	}
-	return trigger.Settle(v, err, deadline, now)
+	return filter.Settle(v, err, deadline, now)
 }
 
 // ask asks the filter of an event. A filter that panics could not judge it.
-func (f *judges) ask(w *worker, deadline time.Time) (v trigger.Verdict, err error) {
+func (f *judges) ask(w *worker, deadline time.Time) (v filter.Verdict, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("event %d: the filter failed: %v", w.event.Number, r)
@@ -286,7 +286,7 @@ func (f *judges) stillOpen(j *candidate) bool {
 }
 
 // done takes a case back, with its verdicts, and settles it, unless that was done.
-func (f *judges) done(c *trigger.Case) {
+func (f *judges) done(c *filter.Case) {
 	j := f.jobs[c.Place]
 	f.mu.Lock()
 	f.settleLocked(j, j.Verdicts)
@@ -294,7 +294,7 @@ func (f *judges) done(c *trigger.Case) {
 	f.free <- j
 }
 
-func (f *judges) settleLocked(j *candidate, verdicts []trigger.Verdict) {
+func (f *judges) settleLocked(j *candidate, verdicts []filter.Verdict) {
 	if !j.open {
 		return
 	}
@@ -344,11 +344,11 @@ func (f *judges) late(w *worker) bool {
 
 // overdue is the verdicts of a job whose worker is beyond its deadline: the event at hand and those behind it pass. The
 // caller holds mu.
-func (f *judges) overdue(j *candidate) []trigger.Verdict {
+func (f *judges) overdue(j *candidate) []filter.Verdict {
 	n := int(j.judged.Load())
 	f.scratch = append(f.scratch[:0], j.Verdicts[:n]...)
 	for range j.Events - n {
-		f.scratch = append(f.scratch, trigger.Verdict{Decision: trigger.TimedOut})
+		f.scratch = append(f.scratch, filter.Verdict{Decision: filter.TimedOut})
 	}
 	return f.scratch
 }
@@ -362,7 +362,7 @@ func (w *worker) late() bool {
 func (f *judges) pass() bool {
 	select {
 	case c := <-f.todo:
-		c.Spread(0, trigger.Verdict{Decision: trigger.TimedOut})
+		c.Spread(0, filter.Verdict{Decision: filter.TimedOut})
 		f.done(c)
 		return true
 	default:

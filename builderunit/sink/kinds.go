@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 	"ringlet/shmem"
 )
 
@@ -30,7 +30,7 @@ type Settings struct {
 
 // Row is a kind of sink.
 type Row struct {
-	kinds.Kind
+	registry.Kind
 	Files  bool                      // it writes segments to a directory
 	Shared bool                      // the MEPs take shared memory
 	Remote bool                      // the output keeps the kind's name and the colon before it
@@ -42,24 +42,24 @@ type Row struct {
 // Kinds is the table of sinks.
 var Kinds = []Row{
 	{
-		Kind:  kinds.Kind{Name: "discard", Help: "nothing is kept"},
+		Kind:  registry.Kind{Name: "discard", Help: "nothing is kept"},
 		Drops: true,
 		Open:  func(Settings) (Sink, error) { return &Discard{}, nil },
 	},
 	{
-		Kind:  kinds.Kind{Name: "mep", Help: "files of MEPs as they were built"},
+		Kind:  registry.Kind{Name: "mep", Help: "files of MEPs as they were built"},
 		Files: true,
 		Open:  segmentsOf(recording.MEP),
 	},
-	{Kind: kinds.Kind{Name: "mdf", Help: "files of MDF records"}, Files: true, Open: segmentsOf(recording.MDF)},
+	{Kind: registry.Kind{Name: "mdf", Help: "files of MDF records"}, Files: true, Open: segmentsOf(recording.MDF)},
 	{
-		Kind:   kinds.Kind{Name: "buffer", Help: "shared memory for other programs"},
+		Kind:   registry.Kind{Name: "buffer", Help: "shared memory for other programs"},
 		Shared: true,
 		Check:  checkBufferName,
 		Open:   openBuffer,
 	},
 	{
-		Kind:   kinds.Kind{Name: "udp", Help: "events as EJFAT's segments to an address; what is lost on the way is lost"},
+		Kind:   registry.Kind{Name: "udp", Help: "events as EJFAT's segments to an address; what is lost on the way is lost"},
 		Remote: true,
 		Check:  checkDestination,
 		Open:   openDatagrams,

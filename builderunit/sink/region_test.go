@@ -8,25 +8,25 @@ import (
 	"testing"
 	"time"
 
+	"ringlet/filter"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
-	"ringlet/trigger"
 )
 
 // asking remembers what it is told of regions.
 type asking struct {
 	mu    sync.Mutex
-	told  map[uint64]trigger.Decision // of the first event
+	told  map[uint64]filter.Decision // of the first event
 	slots map[uint64]int
 	kept  chan Meta // MEPs that are kept, with their verdicts
 	gone  bool      // it takes no answers
 }
 
 func newAsking(n int) *asking {
-	return &asking{told: map[uint64]trigger.Decision{}, slots: map[uint64]int{}, kept: make(chan Meta, n)}
+	return &asking{told: map[uint64]filter.Decision{}, slots: map[uint64]int{}, kept: make(chan Meta, n)}
 }
 
-func (a *asking) Decided(m Meta, slot int, keep bool, verdicts []trigger.Verdict) bool {
+func (a *asking) Decided(m Meta, slot int, keep bool, verdicts []filter.Verdict) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.told[m.MEP], a.slots[m.MEP] = verdicts[0].Decision, slot
@@ -42,12 +42,12 @@ func (a *asking) Decided(m Meta, slot int, keep bool, verdicts []trigger.Verdict
 func TestRegionsAreJudged(t *testing.T) {
 	const n = 100
 	p, to, by := testPattern(t), &kept{}, newAsking(n)
-	var told [trigger.Decisions]atomic.Int64
+	var told [filter.Decisions]atomic.Int64
 	f := NewFiltered(to, FilterConfig{
-		Filters:  []trigger.Filter{&byNumberMod{}, &byNumberMod{}},
+		Filters:  []filter.Filter{&byNumberMod{}, &byNumberMod{}},
 		Deadline: time.Minute,
 		Regions:  n,
-		Decided:  func(_ Meta, _, n int, v trigger.Verdict, _ time.Duration) { told[v.Decision].Add(int64(n)) },
+		Decided:  func(_ Meta, _, n int, v filter.Verdict, _ time.Duration) { told[v.Decision].Add(int64(n)) },
 		Log:      slog.New(slog.DiscardHandler),
 	})
 	meps := map[uint64][]byte{}
@@ -66,12 +66,12 @@ func TestRegionsAreJudged(t *testing.T) {
 	if s.Accepted != n*7/10 || s.Rejected != n/10 || s.Region != n/10 || s.Failed != n/5 || s.Carried != 0 {
 		t.Errorf("%+v", s)
 	}
-	rejected, accepted := told[trigger.Rejected].Load(), told[trigger.Accepted].Load()
+	rejected, accepted := told[filter.Rejected].Load(), told[filter.Accepted].Load()
 	if len(to.given) != n*9/10 || rejected != n/10 || accepted != n*7/10 {
 		t.Errorf("%d in the output, told of %d rejected and %d accepted", len(to.given), rejected, accepted)
 	}
 	for k := range uint64(n) {
-		if to.given[k] != by.told[k] && by.told[k] != trigger.Rejected || by.slots[k] != int(k)+5 {
+		if to.given[k] != by.told[k] && by.told[k] != filter.Rejected || by.slots[k] != int(k)+5 {
 			t.Errorf("MEP %d: %v by its region, %v in the output, slot %d", k, by.told[k], to.given[k], by.slots[k])
 		}
 	}
@@ -86,7 +86,7 @@ func TestRegionsAreJudged(t *testing.T) {
 func TestRegionsOfAFilterThatHangs(t *testing.T) {
 	p, to, by, hang := testPattern(t), &kept{}, newAsking(20), make(chan struct{})
 	f := NewFiltered(to, FilterConfig{
-		Filters:  []trigger.Filter{&byNumberMod{hang: hang}},
+		Filters:  []filter.Filter{&byNumberMod{hang: hang}},
 		Deadline: 200 * time.Millisecond,
 		Regions:  20,
 		Log:      slog.New(slog.DiscardHandler),
@@ -98,7 +98,7 @@ func TestRegionsOfAFilterThatHangs(t *testing.T) {
 	must.OK(t, f.Flush())
 	for range 20 {
 		m := patiently.Receive(t, by.kept, "a region did not pass")
-		if m.Decision != trigger.TimedOut || m.Verdicts[0].Decision != trigger.TimedOut {
+		if m.Decision != filter.TimedOut || m.Verdicts[0].Decision != filter.TimedOut {
 			t.Errorf("MEP %d was %v", m.MEP, m.Decision)
 		}
 	}
@@ -119,7 +119,7 @@ func TestRegionsOfAFilterThatHangs(t *testing.T) {
 func TestAnOutputThatFailsAfterARegion(t *testing.T) {
 	f := filtered(&failing{}, time.Second, &byNumberMod{})
 	m, mep := buildMEP(t, testPattern(t), 0, 1, 0)
-	m.Verdicts = []trigger.Verdict{{Decision: trigger.Accepted}}
+	m.Verdicts = []filter.Verdict{{Decision: filter.Accepted}}
 	if err := f.Write(t.Context(), m, mep); !errors.Is(err, errTest) {
 		t.Error(err)
 	}
@@ -140,7 +140,7 @@ func TestJudgingRegionsDoesNotAllocate(t *testing.T) {
 	by := &answering{done: make(chan struct{}, 1)} // it must not wait
 	f := filtered(&Discard{}, time.Minute, &byNumberMod{})
 	m, mep := buildMEP(t, testPattern(t), 0, 1, 0)
-	m.Verdicts = []trigger.Verdict{{Decision: trigger.Accepted}}
+	m.Verdicts = []filter.Verdict{{Decision: filter.Accepted}}
 	turn := func() {
 		if f.Judge(t.Context(), m, mep, 0, by) != nil || f.Write(t.Context(), m, mep) != nil {
 			t.Error("it was not taken")
@@ -160,7 +160,7 @@ func TestJudgingRegionsDoesNotAllocate(t *testing.T) {
 // answering says when it was told.
 type answering struct{ done chan struct{} }
 
-func (a *answering) Decided(Meta, int, bool, []trigger.Verdict) bool {
+func (a *answering) Decided(Meta, int, bool, []filter.Verdict) bool {
 	a.done <- struct{}{}
 	return true
 }

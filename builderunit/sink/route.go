@@ -2,12 +2,12 @@ package sink
 
 import (
 	"ringlet/event"
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 )
 
 // Route is a rule that says to which of several output streams a MEP goes.
 type Route struct {
-	kinds.Kind
+	registry.Kind
 	All    bool // every stream gets every MEP
 	Filter bool // it needs the decisions of a filter
 	// pick returns the index of the stream, of n, that gets a MEP. turn counts the MEPs of the builder unit from 0.
@@ -16,11 +16,11 @@ type Route struct {
 
 // Routes is the table of rules.
 var Routes = []Route{
-	{Kind: kinds.Kind{Name: "turns", Help: "one MEP to each in turn"}, pick: byTurns},
-	{Kind: kinds.Kind{Name: "number", Help: "by the number of the MEP"}, pick: byNumber},
-	{Kind: kinds.Kind{Name: "missing", Help: "MEPs with missing fragments to the last"}, pick: byMissing},
-	{Kind: kinds.Kind{Name: "decision", Help: "what the filter rejected to the last"}, Filter: true, pick: byDecision},
-	{Kind: kinds.Kind{Name: "all", Help: "each MEP to all"}, All: true},
+	{Kind: registry.Kind{Name: "turns", Help: "one MEP to each in turn"}, pick: byTurns},
+	{Kind: registry.Kind{Name: "number", Help: "by the number of the MEP"}, pick: byNumber},
+	{Kind: registry.Kind{Name: "missing", Help: "MEPs with missing fragments to the last"}, pick: byMissing},
+	{Kind: registry.Kind{Name: "decision", Help: "what the filter rejected to the last"}, Filter: true, pick: byDecision},
+	{Kind: registry.Kind{Name: "all", Help: "each MEP to all"}, All: true},
 }
 
 func byTurns(n int, turn uint64, _ Meta, _ []byte) int { return int(turn % uint64(n)) }

@@ -6,13 +6,13 @@ import (
 	"pgregory.net/rapid"
 
 	"ringlet/event"
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 	"ringlet/testkit/must"
 )
 
 func routeOf(t must.TB, name string) Route {
 	t.Helper()
-	r, err := kinds.Find("rule", Routes, name)
+	r, err := registry.Find("rule", Routes, name)
 	must.OK(t, err)
 	return r
 }

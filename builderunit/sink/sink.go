@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"ringlet/trigger"
+	"ringlet/filter"
 )
 
 // Meta is what a builder knows of a MEP beside its bytes.
@@ -17,10 +17,10 @@ type Meta struct {
 
 	Whole time.Time // when its last byte was in place; zero where nobody knows
 
-	Decision trigger.Decision // of the filter on its event, where there is one
+	Decision filter.Decision // of the filter on its event, where there is one
 	// Verdicts are those of its events, where a filter has judged a region of interest of the MEP; valid until Write
 	// returns. nil: no filter has looked.
-	Verdicts []trigger.Verdict
+	Verdicts []filter.Verdict
 }
 
 // Sink takes the MEPs of one builder. One goroutine writes; another may flush.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"ringlet/filter/decision"
 	"ringlet/lab/bench"
-	"ringlet/trigger/decision"
 )
 
 type benchDecisionsCmd struct {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"ringlet/filter/vertex"
 	"ringlet/lab/efficiency"
 	"ringlet/node/config"
-	"ringlet/trigger/vertex"
 )
 
 type benchFilterCmd struct {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/node/config"
 	"ringlet/node/hostlimits"
 )
@@ -48,7 +48,7 @@ func (c *configCheckCmd) Run(to streams) error {
 
 // composed is the configuration of a file and of settings that win over it.
 func composed(file string, settings []string) (config.Config, error) {
-	text, err := regular.ReadFile(file, regular.Text)
+	text, err := safeopen.ReadFile(file, safeopen.Text)
 	if err != nil {
 		return config.Config{}, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"ringlet/ecs/partition"
 	"ringlet/ecs/partition/nodes"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/node"
 	"ringlet/node/certs"
 )
@@ -83,7 +83,7 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	inputs, err := regular.NewPlaces(c.InputDir, []string{c.InputFile(), c.FilterFile()})
+	inputs, err := safeopen.NewPlaces(c.InputDir, []string{c.InputFile(), c.FilterFile()})
 	if err != nil {
 		return &exit{exitUsage, fmt.Errorf("input-dir: %w", err)}
 	}

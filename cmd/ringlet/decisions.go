@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"ringlet/ecs/partition/nodes"
-	"ringlet/trigger/decision"
+	"ringlet/filter/decision"
 )
 
 // decisionRows say what the decision unit did, if there was one.

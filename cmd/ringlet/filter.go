@@ -12,9 +12,9 @@ import (
 
 	"ringlet/builderunit/backlog"
 	"ringlet/builderunit/recording"
+	"ringlet/filter/builtin"
+	"ringlet/filter/external"
 	"ringlet/node/config"
-	"ringlet/trigger/filters"
-	"ringlet/trigger/panel"
 )
 
 type filterCmd struct {
@@ -28,7 +28,7 @@ type filterCmd struct {
 
 // Run drains a backlog.
 func (c *filterCmd) Run(ctx context.Context, to streams) error {
-	choice, err := filters.Parse(c.Filter)
+	choice, err := builtin.Parse(c.Filter)
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
@@ -67,7 +67,7 @@ func (c *filterCmd) Run(ctx context.Context, to streams) error {
 		if err == nil && was.SlotSize > 0 {
 			most = int(was.SlotSize) // no MEP is larger; a segment tells far more
 		}
-		p := panel.New(panel.Config{
+		p := external.New(external.Config{
 			Name:     name,
 			Run:      m.Run,
 			Deadline: choice.Deadline,

@@ -12,7 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"ringlet/internal/slack"
+	"ringlet/internal/timerslack"
 )
 
 // version is set by the linker.
@@ -70,7 +70,7 @@ var lasting = []string{"run", "control", "node", "bench", "testbed"}
 
 func main() {
 	if len(os.Args) > 1 && slices.Contains(lasting, os.Args[1]) {
-		slack.Again()
+		timerslack.Again()
 	}
 	os.Exit(run(os.Args[1:], streams{os.Stdout, os.Stderr}))
 }

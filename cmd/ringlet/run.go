@@ -18,7 +18,7 @@ import (
 	"ringlet/ecs/partition"
 	"ringlet/ecs/partition/fault"
 	"ringlet/ecs/partition/nodes"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/node"
 	"ringlet/node/certs"
 	"ringlet/node/config"
@@ -41,7 +41,7 @@ type configFile string
 
 // BeforeResolve is kong's: it has the file asked for values.
 func (configFile) BeforeResolve(ctx *kong.Context, trace *kong.Path) error {
-	f, err := regular.Open(kong.ExpandPath(string(ctx.FlagValue(trace.Flag).(configFile))))
+	f, err := safeopen.Open(kong.ExpandPath(string(ctx.FlagValue(trace.Flag).(configFile))))
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (c *runCmd) serve(
 		return &exit{exitUsage,
 			fmt.Errorf("page: %q is no address on loopback: to be reached from elsewhere, use ringlet control", c.Page)}
 	}
-	inputs, err := regular.NewPlaces(c.InputDir, []string{c.InputFile(), c.FilterFile()})
+	inputs, err := safeopen.NewPlaces(c.InputDir, []string{c.InputFile(), c.FilterFile()})
 	if err != nil {
 		return &exit{exitUsage, fmt.Errorf("input-dir: %w", err)}
 	}

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 )
 
 // seldomBurst is how many lines with the same words a node of ringlet run tells in a minute; the rest is counted. Who
@@ -19,10 +19,10 @@ const seldomBurst = 3
 type seldom struct {
 	slog.Handler
 
-	said *guard.Log
+	said *connlimit.Log
 }
 
-func newSeldom(h slog.Handler) seldom { return seldom{h, &guard.Log{Burst: seldomBurst}} }
+func newSeldom(h slog.Handler) seldom { return seldom{h, &connlimit.Log{Burst: seldomBurst}} }
 
 // seldomLog is the log of a node of ringlet run: all warnings, but each kind seldom; with verbose, everything. rest
 // tells what is untold.

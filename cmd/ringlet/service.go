@@ -12,14 +12,14 @@ import (
 	"ringlet/ecs/api"
 	"ringlet/ecs/figures"
 	"ringlet/ecs/page"
+	"ringlet/filter/display"
 	"ringlet/internal/address"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/node"
 	"ringlet/node/metrics"
 	"ringlet/node/monitor"
 	"ringlet/node/profile"
 	"ringlet/node/sdnotify"
-	"ringlet/trigger/display"
 )
 
 // service is the run control of a partition with everything around it.
@@ -149,7 +149,7 @@ func (s *service) welcome(out io.Writer, server *api.Server) error {
 		return nil
 	}
 	file := filepath.Join(filepath.Dir(s.path), linkFile)
-	if err := regular.WriteItself(file, strings.NewReader(link+"\n"), 0o600); err != nil {
+	if err := safeopen.WriteItself(file, strings.NewReader(link+"\n"), 0o600); err != nil {
 		return fmt.Errorf("the link to the page cannot be written: %w", err)
 	}
 	fmt.Fprintf(out, "the page is at  %s with the token in %s\n", plain, file)

@@ -12,7 +12,7 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/ecs/ctl"
 	"ringlet/ecs/partition/nodes"
-	"ringlet/internal/wording"
+	"ringlet/internal/plural"
 )
 
 // liveLine is one line of a terminal that tells how a run stands. Elsewhere it tells once for which front-ends the run
@@ -134,8 +134,8 @@ func builtRows(row printRow, r *nodes.Report) {
 	for _, l := range r.Lacking {
 		row("MISSING", "%s readout unit %d of %s, %s: it was gone; they are in %s",
 			counted(l.Events, "event lacks", "events lack"), l.ReadoutUnit, l.Node,
-			wording.Span("source", uint64(l.FirstSource), uint64(l.LastSource)),
-			wording.Among(l.MEPs, "MEP", l.FirstMEP, l.LastMEP))
+			plural.Span("source", uint64(l.FirstSource), uint64(l.LastSource)),
+			plural.Among(l.MEPs, "MEP", l.FirstMEP, l.LastMEP))
 		goneRows(row, l)
 	}
 	row("MEPs", "%d built of %d bytes in all", r.MEPsBuilt, r.BytesBuilt)
@@ -251,7 +251,7 @@ func streamsOf(r *nodes.Report) string {
 	if len(r.Division) == 0 {
 		return strconv.Itoa(r.Streams)
 	}
-	return wording.FromTo(uint64(slices.Min(r.Division)), uint64(slices.Max(r.Division)))
+	return plural.FromTo(uint64(slices.Min(r.Division)), uint64(slices.Max(r.Division)))
 }
 
 // mfpRow says what became of the MFPs. What a readout unit had read that was gone is not known, but what of it is
@@ -361,7 +361,7 @@ func ranges(o *nodes.Output) string {
 	const named = 5
 	var said []string
 	for _, g := range o.Missing[:min(named, len(o.Missing))] {
-		said = append(said, wording.FromTo(g.From, g.To))
+		said = append(said, plural.FromTo(g.From, g.To))
 	}
 	if more := o.MissingMore + uint64(len(o.Missing)-len(said)); more > 0 {
 		said = append(said, fmt.Sprintf("and %d more ranges", more))

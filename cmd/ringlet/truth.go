@@ -4,9 +4,9 @@ import (
 	"sync"
 
 	"ringlet/event/velo"
+	"ringlet/filter/display"
 	"ringlet/node/config"
 	"ringlet/readoutunit/source/frontend"
-	"ringlet/trigger/display"
 )
 
 // drawing knows what it takes to draw the events of the run at hand: the detector that its filter searches, and, where

@@ -11,7 +11,7 @@ import (
 
 	"ringlet/builderunit/recording"
 	"ringlet/event"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/lab/inspect"
 )
 
@@ -138,7 +138,7 @@ func openRun(ctx context.Context, path string) (*recording.Contents, printed, er
 
 // openFile finds out what is in a file.
 func (in *Inputs) openFile(ctx context.Context, path string, st fs.FileInfo) error {
-	f, err := regular.Open(path)
+	f, err := safeopen.Open(path)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (in *Inputs) each(ctx context.Context, from Position, u *unfolder) error {
 func (in *Inputs) eachUnit(ctx context.Context, from Position, u *unfolder) (Position, error) {
 	this := &in.list[from.File]
 	u.file, u.run = this.path, in.opts.Run
-	f, err := regular.Open(this.path)
+	f, err := safeopen.Open(this.path)
 	if err != nil {
 		return from, err
 	}

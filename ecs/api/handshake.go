@@ -40,7 +40,7 @@ type door struct {
 	of *doors
 }
 
-// NetConn is what it wraps, for package guard.
+// NetConn is what it wraps, for package connlimit.
 func (d *door) NetConn() net.Conn { return d.Conn }
 
 func (d *door) Close() error {

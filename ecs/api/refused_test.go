@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 	"ringlet/testkit/patiently"
 )
 
@@ -18,7 +18,7 @@ func TestRefusedConnectionsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{api: guard.ListenWith(lis, &guard.Gate{Total: 1, PerHost: 1}, slog.New(slog.DiscardHandler))}
+	s := &Server{api: connlimit.ListenWith(lis, &connlimit.Gate{Total: 1, PerHost: 1}, slog.New(slog.DiscardHandler))}
 	var open []net.Conn
 	for range 3 {
 		c, err := net.Dial("tcp", lis.Addr().String())

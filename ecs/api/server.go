@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"ringlet/internal/address"
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -65,7 +65,7 @@ type Server struct {
 	room    room
 	doors   *doors        // connections of gRPC
 	stand   time.Duration // how long a reader may stand still
-	seldom  guard.Log     // of readers that stood still
+	seldom  connlimit.Log // of readers that stood still
 
 	ending context.Context // ends when Serve does
 	end    context.CancelFunc
@@ -141,14 +141,14 @@ func (s *Server) listen(cfg Config) (err error) {
 	if s.api, err = address.ListenTCP(cfg.API); err != nil {
 		return fmt.Errorf("cannot bind the API at %s: %w", cfg.API, err)
 	}
-	s.api = guard.Listen(s.api, serviceAPI, s.log)
+	s.api = connlimit.Listen(s.api, serviceAPI, s.log)
 	if cfg.Page == "" {
 		return nil
 	}
 	if s.page, err = address.ListenTCP(cfg.Page); err != nil {
 		return errors.Join(fmt.Errorf("cannot bind the page at %s: %w", cfg.Page, err), s.api.Close())
 	}
-	s.page = guard.Listen(s.page, servicePage, s.log)
+	s.page = connlimit.Listen(s.page, servicePage, s.log)
 	at, ok := s.page.Addr().(*net.TCPAddr)
 	s.sealed = !ok || !at.IP.IsLoopback()
 	s.web = &http.Server{
@@ -156,7 +156,7 @@ func (s *Server) listen(cfg Config) (err error) {
 		ReadHeaderTimeout: handshakeTime,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ConnState:         guard.BetweenRequests,
+		ConnState:         connlimit.BetweenRequests,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: s.room.streams},
 		ErrorLog:          slog.NewLogLogger(&watchedLog{s.log.Handler(), s.audit}, slog.LevelWarn),
 	}
@@ -170,7 +170,7 @@ func (s *Server) listen(cfg Config) (err error) {
 func (s *Server) Refused() map[string]uint64 {
 	out := map[string]uint64{}
 	for service, lis := range map[string]net.Listener{serviceAPI: s.api, servicePage: s.page} {
-		if door, ok := lis.(*guard.Listener); ok {
+		if door, ok := lis.(*connlimit.Listener); ok {
 			out[service] = door.TurnedAway()
 		}
 	}

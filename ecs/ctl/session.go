@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/node/certs"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
@@ -175,7 +175,7 @@ func (s *Session) fetch(st *step) error {
 		}
 		in, from := s.cfg.In, "standard input"
 		if name != "-" {
-			f, err := regular.Open(name)
+			f, err := safeopen.Open(name)
 			if err != nil {
 				return &usageError{st.Command.GetName(), err.Error()}
 			}

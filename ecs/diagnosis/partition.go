@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ringlet/ecs/partition/fault"
-	"ringlet/internal/wording"
+	"ringlet/internal/plural"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -274,7 +274,7 @@ func marked(v *view) (out findings) {
 			since = fmt.Sprintf("; it is back, and events are whole again from MEP %d on", m.GetWholeFromMep())
 		}
 		out.add(name, "%d events lack the fragments of %s, which was gone: they are in %s%s",
-			m.GetEvents(), name, wording.Among(m.GetMeps(), "MEP", m.GetFirstMep(), m.GetLastMep()), since)
+			m.GetEvents(), name, plural.Among(m.GetMeps(), "MEP", m.GetFirstMep(), m.GetLastMep()), since)
 	}
 	return out
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"ringlet/internal/wording"
+	"ringlet/internal/plural"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
 )
 
@@ -117,10 +117,10 @@ func (v *view) lagOf(all []stream, of int) (l lag) {
 // apart says which live sources of different readout units share no number; "" if none do not. One that gave a single
 // number says nothing.
 func (v *view) apart() string {
-	var given []wording.Given
+	var given []plural.Given
 	for _, x := range v.now.GetSources() {
 		if v.running() && x.GetFragments() > 1 && x.GetLastEvent() > 0 {
-			given = append(given, wording.Given{
+			given = append(given, plural.Given{
 				Source: x.GetName(),
 				Unit:   int(x.GetRuIndex()),
 				First:  x.GetFirstEvent(),
@@ -128,7 +128,7 @@ func (v *view) apart() string {
 			})
 		}
 	}
-	return wording.Apart(given)
+	return plural.Apart(given)
 }
 
 func sourcesApart(v *view) (out findings) {

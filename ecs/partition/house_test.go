@@ -20,7 +20,7 @@ import (
 	"ringlet/ecs/partition"
 	"ringlet/ecs/partition/nodes"
 	"ringlet/ecs/record"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/node"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
@@ -166,7 +166,7 @@ func (h *house) control() {
 		Identity: id,
 		Host:     "127.0.0.1",
 		Version:  "test",
-		Inputs:   &regular.Places{Dirs: []string{h.inputs}},
+		Inputs:   &safeopen.Places{Dirs: []string{h.inputs}},
 		Patience: patiently.Long,
 		JoinTime: patiently.Scaled(2 * time.Second),
 		AtLeast:  h.atLeast,

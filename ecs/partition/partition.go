@@ -16,7 +16,7 @@ import (
 	"ringlet/ecs/journal"
 	"ringlet/ecs/partition/fault"
 	"ringlet/ecs/partition/nodes"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/internal/stopwatch"
 	"ringlet/node/certs"
 	"ringlet/node/cluster"
@@ -38,7 +38,7 @@ type Config struct {
 	// Term of this control, from the store: see record.Store.NextTerm.
 	Term tagnet.Term
 	// Inputs are where the inputs of runs may be read from. Nil: anywhere.
-	Inputs *regular.Places
+	Inputs *safeopen.Places
 	// Here has the scheduler live in this process, at a TCP port; 0 means any. Else it lives on a node, and a run goes
 	// on without its control.
 	Here       bool

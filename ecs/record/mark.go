@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // markSuffix is behind the name of the file that holds the highest run number ever taken. It stands beside the records,
@@ -25,7 +25,7 @@ func (s *Store) keepMark(n uint32) error {
 		return nil
 	}
 	temp := s.mark + ".new"
-	err := regular.WriteItself(temp, strings.NewReader(strconv.FormatUint(uint64(n), 10)+"\n"), 0o600)
+	err := safeopen.WriteItself(temp, strings.NewReader(strconv.FormatUint(uint64(n), 10)+"\n"), 0o600)
 	if err == nil {
 		err = os.Rename(temp, s.mark)
 	}
@@ -41,7 +41,7 @@ func (s *Store) keepMark(n uint32) error {
 
 // passMark makes the next number higher than the one that was noted.
 func (s *Store) passMark() error {
-	text, err := regular.ReadItself(s.mark, regular.Text)
+	text, err := safeopen.ReadItself(s.mark, safeopen.Text)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

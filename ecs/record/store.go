@@ -18,7 +18,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // lockWait is how long Open waits for another process to let go of the file: a control that ends needs less, one that
@@ -148,9 +148,9 @@ const readers = 8
 
 // suits refuses what is no file before it is opened: a pipe would block.
 func suits(path string) error {
-	_, err := regular.StatItself(path)
-	var link *regular.LinkError
-	var other *regular.NotRegularError
+	_, err := safeopen.StatItself(path)
+	var link *safeopen.LinkError
+	var other *safeopen.NotRegularError
 	switch {
 	case errors.As(err, &link):
 		return fmt.Errorf("record: %w", err)
@@ -161,7 +161,7 @@ func suits(path string) error {
 }
 
 func (s *Store) openFile() (err error) {
-	s.db, err = bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockWait, OpenFile: regular.FileItself})
+	s.db, err = bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockWait, OpenFile: safeopen.FileItself})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return &heldError{Path: s.path, PID: holder(s.path), Waited: lockWait}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"ringlet/event"
-	"ringlet/internal/breath"
 	"ringlet/internal/crc32c"
+	"ringlet/internal/netyield"
 )
 
 // The way of an MFP through this file, one goroutine per MFP:
@@ -99,7 +99,7 @@ func (p *Pattern) fragments(dst, sizes []byte, key, first uint64, n int, withCRC
 		// A process that shares its only processor with the network must let that go on: a block of some MB would hold it up
 		// for milliseconds. Where nobody waits, this costs 0.1 µs in 15. Who fills many small ones lets go by himself.
 		if whole {
-			breath.Take()
+			netyield.Take()
 		}
 	}
 	if withCRC {

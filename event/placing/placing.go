@@ -21,7 +21,7 @@ const (
 	KindStanding Kind = 5
 	KindTag      Kind = 6
 	KindSettled  Kind = 7
-	KindDecision Kind = 8 // the rest is a message of package trigger/decision
+	KindDecision Kind = 8 // the rest is a message of package filter/decision
 )
 
 // Sizes in bytes; docs/format/placing.md draws the messages.

@@ -1,5 +1,5 @@
 // Package netns makes networks of several hosts on one machine, for tests and for the test bed: network namespaces
-// joined by pairs of interfaces. It stands for the last rung of the test ladder of the house (network namespaces).
+// joined by pairs of interfaces. It stands for the last rung of the test ladder (network namespaces).
 //
 // What the caller must do: ask Possible first, and skip aloud if it says why not; Close what New has made, once the
 // processes and sockets in it are closed.

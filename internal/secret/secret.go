@@ -9,7 +9,7 @@ import (
 	"io"
 	"strings"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // Sizes, bytes. A secret that is shorter could be guessed from a proof.
@@ -46,7 +46,7 @@ func Open(text string) (at string, key []byte, err error) {
 // Read reads a secret of Least to Most bytes from a regular file that others of the host cannot read. Ends of lines
 // behind it do not count.
 func Read(name string) ([]byte, error) {
-	f, err := regular.Open(name)
+	f, err := safeopen.Open(name)
 	if err != nil {
 		return nil, err
 	}

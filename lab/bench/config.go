@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ringlet/internal/address"
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 	"ringlet/node/certs"
 	"ringlet/node/config"
 	"ringlet/transport"
@@ -62,12 +62,12 @@ func compared(c transport.Row, size int) []string {
 }
 
 func carrierOf(name string) (transport.Row, bool) {
-	c, err := kinds.Find("carrier", transport.Kinds, name)
+	c, err := registry.Find("carrier", transport.Kinds, name)
 	return c, err == nil
 }
 
 // carrierNames lists what Config.Carriers may name.
-func carrierNames() []string { return kinds.Names(transport.Kinds) }
+func carrierNames() []string { return registry.Names(transport.Kinds) }
 
 // Default is the configuration of raw measurements that a sweep names.
 func Default() Config {

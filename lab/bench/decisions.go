@@ -10,12 +10,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"ringlet/filter"
+	"ringlet/filter/decision"
 	"ringlet/lab/trial"
 	"ringlet/shmem"
 	"ringlet/transport"
 	"ringlet/transport/link"
-	"ringlet/trigger"
-	"ringlet/trigger/decision"
 )
 
 // DecisionsConfig says how decisions are measured: builder units have verdicts at once, and send them to the decision
@@ -298,7 +298,7 @@ func (c *DecisionsConfig) decide(ctx context.Context, all []*judge, sub *subscri
 					continue
 				}
 				if next.CompareAndSwap(first, first+n) {
-					j.sender.Judged(first, c.Together, trigger.Verdict{Decision: trigger.Accepted}, 0)
+					j.sender.Judged(first, c.Together, filter.Verdict{Decision: filter.Accepted}, 0)
 				}
 			}
 			return nil

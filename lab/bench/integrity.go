@@ -11,8 +11,8 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sync/errgroup"
 
-	"ringlet/internal/breath"
-	"ringlet/internal/pace"
+	"ringlet/internal/netyield"
+	"ringlet/internal/schedule"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
 	"ringlet/shmem"
@@ -113,7 +113,7 @@ func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *look
 	})
 	g.Go(func() error {
 		// What is later than one event is not made up for: a burst would overwrite all buffers at once.
-		p := pace.At(c.Rate, pace.Time(1, c.Rate))
+		p := schedule.At(c.Rate, schedule.Time(1, c.Rate))
 		for {
 			if _, due := whenDue(ctx, p, over); !due {
 				break
@@ -137,7 +137,7 @@ const nap = 50 * time.Millisecond
 
 // whenDue waits until the next thing is due, to the microsecond where the processor is there, or until it is over. It
 // tells how much time was given up.
-func whenDue(ctx context.Context, p *pace.Pacer, over *atomic.Bool) (lost time.Duration, due bool) {
+func whenDue(ctx context.Context, p *schedule.Pacer, over *atomic.Bool) (lost time.Duration, due bool) {
 	for !over.Load() && ctx.Err() == nil {
 		wait, lost := p.Early(time.Now())
 		switch {
@@ -146,7 +146,7 @@ func whenDue(ctx context.Context, p *pace.Pacer, over *atomic.Bool) (lost time.D
 		case wait > time.Millisecond: // a timer may be so late
 			time.Sleep(min(wait-time.Millisecond, nap))
 		}
-		breath.Take()
+		netyield.Take()
 	}
 	return 0, false
 }
@@ -187,7 +187,7 @@ func (k *looker) events(over func() bool) {
 				break
 			}
 			if looks%breathEvery == breathEvery-1 {
-				breath.Take()
+				netyield.Take()
 				if over() {
 					return
 				}

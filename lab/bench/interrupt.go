@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"ringlet/internal/pace"
+	"ringlet/internal/schedule"
 	"ringlet/lab/trial"
 )
 
@@ -116,7 +116,7 @@ func (s *station) trickle(ctx context.Context, rate float64) error {
 		return nil
 	}
 	l := s.out[1]
-	p := pace.At(rate/float64(l.size), math.MaxInt64) // what is late is made up for: the mean is what counts
+	p := schedule.At(rate/float64(l.size), math.MaxInt64) // what is late is made up for: the mean is what counts
 	for ctx.Err() == nil {
 		if wait, _ := p.Early(time.Now()); wait > 0 {
 			time.Sleep(max(100*time.Microsecond, wait))

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"ringlet/filter/decision"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
-	"ringlet/trigger/decision"
 )
 
 // measureNamed takes a measurement in so long.

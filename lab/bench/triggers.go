@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
-	"ringlet/internal/pace"
+	"ringlet/internal/schedule"
 )
 
 // What triggers an engine: software, a rate, or an external line.
@@ -66,11 +66,11 @@ const rateBacklog = 100 * time.Millisecond
 // rateTrigger is a generator of programmable frequency. It waits while the engine is busy.
 type rateTrigger struct {
 	rate float64
-	pace *pace.Pacer
+	pace *schedule.Pacer
 	gone time.Duration // that it could not make up for
 }
 
-func (r *rateTrigger) begin() { r.pace, r.gone = pace.At(r.rate, rateBacklog), 0 }
+func (r *rateTrigger) begin() { r.pace, r.gone = schedule.At(r.rate, rateBacklog), 0 }
 
 func (r *rateTrigger) wait(ctx context.Context, over *atomic.Bool) bool {
 	gone, due := whenDue(ctx, r.pace, over)

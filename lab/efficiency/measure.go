@@ -10,9 +10,9 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/velo"
+	"ringlet/filter"
+	"ringlet/filter/vertex"
 	"ringlet/readoutunit/source/frontend"
-	"ringlet/trigger"
-	"ringlet/trigger/vertex"
 )
 
 // seeing is what makes a decay one that a filter could see.
@@ -185,7 +185,7 @@ func (m *measurer) judge(t *frontend.Truth, i int) error {
 		m.r.steps[i+1] += times[i]
 	}
 	m.r.times = append(m.r.times, took)
-	m.r.hold(t, m.decays(t), &found, v.Decision == trigger.Accepted)
+	m.r.hold(t, m.decays(t), &found, v.Decision == filter.Accepted)
 	return nil
 }
 

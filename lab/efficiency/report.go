@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ringlet/filter/vertex"
 	"ringlet/readoutunit/source/frontend"
-	"ringlet/trigger/vertex"
 )
 
 // Report is what a measurement found.

@@ -158,7 +158,7 @@ func inOrder(t *testing.T, runDir string) (all []byte) {
 	return all
 }
 
-// TestGeneratedReplays replays a generated MDF: the two halves of this floor agree on the format.
+// TestGeneratedReplays replays a generated MDF: the writer and the reader of this package agree on the format.
 func TestGeneratedReplays(t *testing.T) {
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "in.mdf"), filepath.Join(dir, "out.mdf")

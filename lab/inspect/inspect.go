@@ -12,7 +12,7 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/event"
 	"ringlet/event/eudaq"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // Format is the kind of file.
@@ -88,7 +88,7 @@ func Inspect(ctx context.Context, w io.Writer, path string, opts Options) error 
 	if err != nil {
 		return err
 	}
-	f, err := regular.Open(path)
+	f, err := safeopen.Open(path)
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"ringlet/filter/decision"
 	ecsv1 "ringlet/proto/ringlet/ecs/v1"
-	"ringlet/trigger/decision"
 )
 
 // The chain is a plan of its own: a detector's data, builder units, filters and a decision unit, without files. What it

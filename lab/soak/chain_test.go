@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"ringlet/filter/decision"
 	"ringlet/node/config"
 	"ringlet/testkit/must"
-	"ringlet/trigger/decision"
 )
 
 // TestChainIsTaken: the program takes every configuration of the chain, and faults strike whom it has.

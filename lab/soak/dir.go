@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // Names of the directories that soaks make, and of what is in them.
@@ -42,7 +42,7 @@ func makeDir(in string) (*workDir, error) {
 
 // locked takes the lock of a directory, or fails at once.
 func locked(path string) (*os.File, error) {
-	f, err := regular.FileItself(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := safeopen.FileItself(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

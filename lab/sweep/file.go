@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/lab/testbed"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
@@ -112,7 +112,7 @@ type Check func(args []string) (Ground, error)
 // Load reads a sweep file and expands it. Whatever is wrong with the content is
 // a *config.InvalidError that names file and line; a file that cannot be read is an *fs.PathError.
 func Load(path string, check Check) (*Sweep, error) {
-	text, err := regular.ReadFile(path, regular.Text)
+	text, err := safeopen.ReadFile(path, safeopen.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func hashBeds(cells []Cell) (string, error) {
 				continue
 			}
 			seen[f.Text] = true
-			text, err := regular.ReadFile(f.Text, regular.Text)
+			text, err := safeopen.ReadFile(f.Text, safeopen.Text)
 			if err != nil {
 				return "", err
 			}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/lab/page"
 	"ringlet/lab/trial"
 )
@@ -184,7 +184,7 @@ func openLog(path string, of *Sweep, resume bool) (*log, *results, error) {
 	if !resume {
 		how |= os.O_CREATE
 	}
-	f, err := regular.FileItself(path, how, 0o666)
+	f, err := safeopen.FileItself(path, how, 0o666)
 	if errors.Is(err, os.ErrNotExist) && resume {
 		return nil, nil, &ResultsError{File: path, Why: "is not there: leave out --resume to begin"}
 	} else if err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"ringlet/internal/decimal"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/node/config"
 )
 
@@ -127,7 +127,7 @@ const (
 // LoadSpec reads a YAML file with the names of the flags. Whatever is wrong with it is a *config.InvalidError with
 // file, line and sentence.
 func LoadSpec(path string) (Spec, error) {
-	f, err := regular.Open(path)
+	f, err := safeopen.Open(path)
 	if err != nil {
 		return Spec{}, err
 	}

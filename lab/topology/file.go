@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/node/config"
 )
 
@@ -68,7 +68,7 @@ func (p *perLeaf) UnmarshalYAML(node *yaml.Node) error {
 // Load reads a topology file. Whatever is wrong with its content is a *config.InvalidError that names the file, the
 // line and the key; a file that cannot be read is an *fs.PathError.
 func Load(path string) (*Topology, error) {
-	f, err := regular.Open(path)
+	f, err := safeopen.Open(path)
 	if err != nil {
 		return nil, err
 	}

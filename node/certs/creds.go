@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 )
 
 // endedError is the error of a connection that was ended because the peer's certificate has.
@@ -65,10 +65,10 @@ func (l lasting) ClientHandshake(
 
 // ServerHandshake is gRPC's. Until it is over the peer makes room for others.
 func (l lasting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	guard.Yields(raw, true)
+	connlimit.Yields(raw, true)
 	conn, info, err := l.TransportCredentials.ServerHandshake(raw)
 	if err == nil {
-		guard.Yields(raw, false)
+		connlimit.Yields(raw, false)
 	}
 	return l.mortal(conn, info), info, err
 }

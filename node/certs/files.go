@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // Files of a directory of keys. A node needs caCert, its own pair and the gossip key; caKey stays where nodes are
@@ -154,7 +154,7 @@ func SaveGossipKey(dir string, key []byte) error {
 // LoadGossipKey reads what SaveGossipKey wrote.
 func LoadGossipKey(dir string) ([]byte, error) {
 	file := filepath.Join(dir, GossipFile)
-	text, err := regular.ReadFile(file, regular.Text)
+	text, err := safeopen.ReadFile(file, safeopen.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func savePair(certFile, keyFile string, cert *x509.Certificate, key crypto.Signe
 
 // loadCerts reads all certificates of a file, of which there is at least one.
 func loadCerts(file string) (all []*x509.Certificate, err error) {
-	text, err := regular.ReadFile(file, regular.Text)
+	text, err := safeopen.ReadFile(file, safeopen.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +239,7 @@ func loadPair(certFile, keyFile string) (*x509.Certificate, crypto.Signer, error
 }
 
 func loadPEM(file, kind string) ([]byte, error) {
-	text, err := regular.ReadFile(file, regular.Text)
+	text, err := safeopen.ReadFile(file, safeopen.Text)
 	if err != nil {
 		return nil, err
 	}

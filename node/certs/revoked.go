@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // revokedFile is the file with the serial numbers of certificates that are refused before their end. It stands beside
@@ -23,7 +23,7 @@ type revoked map[string]bool
 // it, with or without colons between them. What is behind # is a remark.
 func loadRevoked(dir string) (revoked, error) {
 	file := filepath.Join(dir, revokedFile)
-	text, err := regular.ReadFile(file, regular.Text)
+	text, err := safeopen.ReadFile(file, safeopen.Text)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"ringlet/internal/address"
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 )
 
 // keySize of the gossip key in bytes: AES-256.
@@ -124,7 +124,7 @@ type Cluster struct {
 	log      *slog.Logger
 	meta     []byte // wire form of cfg.Meta
 	counters Counters
-	seldom   guard.Log
+	seldom   connlimit.Log
 	wake     chan struct{} // has room for one: events are queued
 	stop     chan struct{} // closed by Close
 	ended    chan struct{} // closed when the goroutine that delivers events is gone

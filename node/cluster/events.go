@@ -1,6 +1,6 @@
 package cluster
 
-import "ringlet/internal/kinds"
+import "ringlet/internal/registry"
 
 // Kind of an event.
 type Kind uint8
@@ -14,7 +14,7 @@ const (
 )
 
 func (k Kind) String() string {
-	return kinds.Word(k, "kind", "", "joined", "changed", "left", "failed")
+	return registry.Word(k, "kind", "", "joined", "changed", "left", "failed")
 }
 
 // Event is a change of another member. It is a hint: see the package comment.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 	"ringlet/testkit/logged"
 	"ringlet/testkit/must"
 	"ringlet/testkit/patiently"
@@ -75,7 +75,7 @@ func TestWrongKeyFloodsNoLog(t *testing.T) {
 // TestJunkFloodsNoLog: lines of memberlist that differ in what a stranger sent are of one kind.
 func TestJunkFloodsNoLog(t *testing.T) {
 	var log logged.Buffer
-	h := gossipHandler{Handler: slog.NewTextHandler(&log, nil), counters: &Counters{}, seldom: &guard.Log{}}
+	h := gossipHandler{Handler: slog.NewTextHandler(&log, nil), counters: &Counters{}, seldom: &connlimit.Log{}}
 	for i := range 100 {
 		for _, text := range []string{
 			fmt.Sprintf("[DEBUG] memberlist: Stream connection from=127.0.0.1:%d", i), // not told at all

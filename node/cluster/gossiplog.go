@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 )
 
 // textNoKey is how memberlist says that a message was sealed with another key. It has no type or callback for it, so
@@ -17,7 +17,7 @@ const textNoKey = "no installed keys could decrypt the message"
 type gossipHandler struct {
 	slog.Handler
 	counters *Counters
-	seldom   *guard.Log
+	seldom   *connlimit.Log
 }
 
 // textConflict is how memberlist says what NotifyConflict says as well, each time; a test holds that it is still so.

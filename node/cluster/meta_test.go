@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"pgregory.net/rapid"
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 )
 
 // golden is written by hand from the layout in meta.go.
@@ -129,7 +129,7 @@ func TestGossipLines(t *testing.T) {
 	var out bytes.Buffer
 	var c Counters
 	h := gossipHandler{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}), counters: &c,
-		seldom: &guard.Log{}}
+		seldom: &connlimit.Log{}}
 	l := slog.NewLogLogger(h, slog.LevelError)
 	for _, line := range []string{
 		"[DEBUG] memberlist: nothing to see",

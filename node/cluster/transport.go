@@ -14,7 +14,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 )
 
 // Bounds on the connections of gossip, by which members join and exchange all state. Whoever connects is known only
@@ -32,10 +32,10 @@ type roads struct {
 	*memberlist.NetTransport
 	patience time.Duration // for a connection to come about, whatever memberlist grants the exchange
 	dial     func(addr string, patience time.Duration) (net.Conn, error)
-	gate     guard.Gate
+	gate     connlimit.Gate
 	counters *Counters
 	log      *slog.Logger
-	seldom   *guard.Log
+	seldom   *connlimit.Log
 
 	sealed  bool // messages are encrypted
 	streams chan net.Conn
@@ -85,7 +85,7 @@ func (c *Cluster) over(under *memberlist.NetTransport) *roads {
 		NetTransport: under,
 		patience:     c.cfg.Timing.Dial,
 		dial:         c.cfg.dial,
-		gate:         guard.Gate{Total: maxStreams, PerHost: maxStreamsPerHost},
+		gate:         connlimit.Gate{Total: maxStreams, PerHost: maxStreamsPerHost},
 		counters:     &c.counters,
 		log:          c.log,
 		seldom:       &c.seldom,
@@ -153,7 +153,7 @@ func (r *roads) admit() {
 	for {
 		select {
 		case conn := <-r.NetTransport.StreamCh():
-			host := guard.HostOf(conn.RemoteAddr())
+			host := connlimit.HostOf(conn.RemoteAddr())
 			place, err := r.gate.Enter(host, func() { r.turnAway(conn, host, errMadeRoom) })
 			if err != nil {
 				r.turnAway(conn, host, err)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ringlet/builderunit/sink"
-	"ringlet/trigger/decision"
+	"ringlet/filter/decision"
 )
 
 // DecisionRank is the rank of the node with the decision unit, among the nodes of these names; None if there is none.

@@ -9,9 +9,9 @@ import (
 	"reflect"
 
 	"ringlet/event/velo"
-	"ringlet/internal/regular"
+	"ringlet/filter/builtin"
+	"ringlet/internal/safeopen"
 	"ringlet/readoutunit/source/frontend"
-	"ringlet/trigger/filters"
 )
 
 // builtIn is the name of the detector that needs no file.
@@ -23,7 +23,7 @@ func LoadDetector(name string) (*frontend.Detector, error) {
 	if name == builtIn {
 		return frontend.New(frontend.Default())
 	}
-	f, err := regular.Open(name)
+	f, err := safeopen.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +56,11 @@ func readDetector(name string, in io.Reader) (*frontend.Detector, error) {
 }
 
 // LoadFilterDetector is the detector that the file of a filter describes, read now; nil if the filter has no file.
-func LoadFilterDetector(choice filters.Choice) (*velo.Geometry, error) {
+func LoadFilterDetector(choice builtin.Choice) (*velo.Geometry, error) {
 	if choice.File() == "" {
 		return nil, nil
 	}
-	f, err := regular.Open(choice.File())
+	f, err := safeopen.Open(choice.File())
 	if err != nil {
 		return nil, fmt.Errorf("the detector of the filter is not known: %w", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 )
 
 // field is one setting: a leaf of the struct.
@@ -58,4 +58,4 @@ func oneOf(value string, words []string) error {
 }
 
 // Nearest returns the name with the smallest edit distance to key, the first of several.
-func Nearest(key string, names []string) string { return kinds.Nearest(key, names) }
+func Nearest(key string, names []string) string { return registry.Nearest(key, names) }

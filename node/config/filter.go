@@ -3,16 +3,16 @@ package config
 import (
 	"strings"
 
-	"ringlet/trigger/filters"
+	"ringlet/filter/builtin"
 )
 
 // FilterChoice is the filter that judges events before an output takes them; false: there is none. It holds after
 // Complete.
-func (c Config) FilterChoice() (choice filters.Choice, ok bool) {
+func (c Config) FilterChoice() (choice builtin.Choice, ok bool) {
 	if c.Filter == "" {
 		return choice, false
 	}
-	choice, _ = filters.Parse(c.Filter) // Complete has looked
+	choice, _ = builtin.Parse(c.Filter) // Complete has looked
 	return choice, true
 }
 
@@ -24,7 +24,7 @@ func (c *Config) checkFilter(p *problems) {
 		}
 		return
 	}
-	choice, err := filters.Parse(c.Filter)
+	choice, err := builtin.Parse(c.Filter)
 	if err != nil {
 		p.add("filter", "%v", err)
 	}

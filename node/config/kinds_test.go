@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"ringlet/builderunit/sink"
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 )
 
 // An output is checked by the row of its kind, of whatever kinds there are.
@@ -15,7 +15,7 @@ func TestOutputIsCheckedByItsRow(t *testing.T) {
 	defer func() { sink.Kinds = before }()
 	asked := ""
 	sink.Kinds = append(slices.Clone(before), sink.Row{
-		Kind:   kinds.Kind{Name: "far"},
+		Kind:   registry.Kind{Name: "far"},
 		Remote: true,
 		Check:  func(output string) error { asked = output; return nil },
 	})

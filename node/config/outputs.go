@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"ringlet/builderunit/sink"
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 )
 
 // outputComma stands between the output streams of a builder unit.
@@ -19,7 +19,7 @@ func splitOutputs(output string) []string {
 	parts := strings.Split(output, outputComma)
 	for _, part := range parts {
 		name, _, colon := strings.Cut(part, ":")
-		_, err := kinds.Find("format", sink.Kinds, name)
+		_, err := registry.Find("format", sink.Kinds, name)
 		byName := strings.HasSuffix(part, "/") || strings.HasSuffix(part, ".mdf") || strings.HasSuffix(part, ".mep")
 		if !byName && (!colon || err != nil) {
 			return []string{output}
@@ -93,7 +93,7 @@ func (c Config) onlyOutput(output string) Config {
 // formatBefore takes the format from before the output: mdf:dir/ is dir/ of MDF.
 func (c *Config) formatBefore() {
 	name, rest, colon := strings.Cut(c.Output, ":")
-	row, err := kinds.Find("format", sink.Kinds, name)
+	row, err := registry.Find("format", sink.Kinds, name)
 	if !colon || err != nil || c.Format != formatAuto && c.Format != name {
 		return
 	}
@@ -112,7 +112,7 @@ func (c *Config) withFormat() string {
 
 // Route is the rule by which MEPs go to several outputs. It holds after Complete.
 func (c Config) Route() sink.Route {
-	row, _ := kinds.Find("output-by", sink.Routes, c.OutputBy) // Complete has looked
+	row, _ := registry.Find("output-by", sink.Routes, c.OutputBy) // Complete has looked
 	return row
 }
 
@@ -159,12 +159,12 @@ func (c *Config) resolveOutput(p *problems) {
 // outputMistake says that an output begins with a kind that is spelled in another way, or nearly. A path has a slash
 // before its colon where it is meant all the same.
 func outputMistake(output string) error {
-	names := kinds.Names(sink.Kinds)
+	names := registry.Names(sink.Kinds)
 	for part := range strings.SplitSeq(output, outputComma) {
 		name, _, colon := strings.Cut(part, ":")
 		word := strings.ToLower(strings.TrimSpace(name))
-		nearest := kinds.Nearest(word, names)
-		if !colon || name == nearest || strings.Contains(name, "/") || kinds.Distance(word, nearest) > 1 {
+		nearest := registry.Nearest(word, names)
+		if !colon || name == nearest || strings.Contains(name, "/") || registry.Distance(word, nearest) > 1 {
 			continue
 		}
 		return fmt.Errorf("%q does not begin with a kind of output, and the nearest one is %s: write %s:, without blanks; "+
@@ -190,7 +190,7 @@ func (c *Config) sameOutput(o *Config) bool {
 // to ask the file system again.
 func (c *Config) resolveOne(p *problems) {
 	c.formatBefore()
-	kind, err := kinds.Find("format", sink.Kinds, c.Format)
+	kind, err := registry.Find("format", sink.Kinds, c.Format)
 	named := err == nil
 	switch {
 	case !named && c.Format != formatAuto:
@@ -232,7 +232,7 @@ func (c *Config) formatByName(p *problems) {
 		}
 		return
 	}
-	byName, err := kinds.Find("format", sink.Kinds, strings.TrimPrefix(filepath.Ext(c.Output), "."))
+	byName, err := registry.Find("format", sink.Kinds, strings.TrimPrefix(filepath.Ext(c.Output), "."))
 	switch {
 	case err != nil || !byName.Files:
 		p.add("output", "%q is neither: end it with .mdf or .mep for one file, or with / for a directory", c.Output)

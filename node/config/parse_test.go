@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 )
 
 func TestParse(t *testing.T) {
@@ -177,7 +177,7 @@ func TestEditDistance(t *testing.T) {
 		want int
 	}{{"", "", 0}, {"", "abc", 3}, {"bus", "rus", 1}, {"pakcing", "packing", 1}, {"fragment_size", "fragment-size", 1},
 		{"abc", "cab", 2}} {
-		if got := kinds.Distance(c.a, c.b); got != c.want || kinds.Distance(c.b, c.a) != got {
+		if got := registry.Distance(c.a, c.b); got != c.want || registry.Distance(c.b, c.a) != got {
 			t.Errorf("%q %q: %d, want %d", c.a, c.b, got, c.want)
 		}
 	}

@@ -9,27 +9,27 @@ import (
 	"ringlet/barrier"
 	"ringlet/builderunit/sink"
 	"ringlet/event/pattern"
-	"ringlet/internal/kinds"
+	"ringlet/filter/builtin"
+	"ringlet/internal/registry"
 	"ringlet/readoutunit"
 	"ringlet/readoutunit/source"
 	"ringlet/readoutunit/source/frontend"
 	"ringlet/transport"
-	"ringlet/trigger/filters"
 )
 
 // Vars are the words that tags of settings take from the tables of kinds. Whoever gives the settings to kong gives it
 // these too.
 var Vars = kong.Vars{
-	"barriers":         strings.Join(kinds.Names(barrier.Kinds), ","),
-	"help_barriers":    kinds.Help(barrier.Kinds),
-	"disciplines":      strings.Join(kinds.Names(readoutunit.Disciplines), ","),
-	"help_disciplines": kinds.Help(readoutunit.Disciplines),
-	"formats":          strings.Join(kinds.Names(sink.Kinds), ","),
-	"help_formats":     kinds.Help(sink.Kinds),
-	"routes":           strings.Join(kinds.Names(sink.Routes), ","),
-	"help_routes":      kinds.Help(sink.Routes),
-	"help_filters":     kinds.Help(filters.Kinds),
-	"help_sources":     kinds.Help(source.Choices()),
+	"barriers":         strings.Join(registry.Names(barrier.Kinds), ","),
+	"help_barriers":    registry.Help(barrier.Kinds),
+	"disciplines":      strings.Join(registry.Names(readoutunit.Disciplines), ","),
+	"help_disciplines": registry.Help(readoutunit.Disciplines),
+	"formats":          strings.Join(registry.Names(sink.Kinds), ","),
+	"help_formats":     registry.Help(sink.Kinds),
+	"routes":           strings.Join(registry.Names(sink.Routes), ","),
+	"help_routes":      registry.Help(sink.Routes),
+	"help_filters":     registry.Help(builtin.Kinds),
+	"help_sources":     registry.Help(source.Choices()),
 	"transports":       strings.Join(transport.Choices(), ","),
 	"help_transports":  transport.HelpChoices(),
 }
@@ -41,7 +41,7 @@ func Expand(tag string) string { return os.Expand(tag, func(name string) string 
 func Words(key string) []string {
 	switch key {
 	case "phase-end":
-		return append(kinds.Names(barrier.Kinds), phaseEndCount)
+		return append(registry.Names(barrier.Kinds), phaseEndCount)
 	case "next":
 		return []string{nextRoundRobin, nextDemand}
 	}
@@ -116,7 +116,7 @@ func (c Config) InputFile() string {
 
 // Sink is the kind of the output, where there is one: see Outputs. It holds after Complete.
 func (c Config) Sink() sink.Row {
-	row, _ := kinds.Find("format", sink.Kinds, c.Format) // Complete has looked
+	row, _ := registry.Find("format", sink.Kinds, c.Format) // Complete has looked
 	return row
 }
 
@@ -130,7 +130,7 @@ func (c Config) SingleFile() bool { return c.Sink().Files && !strings.HasSuffix(
 
 // Traffic is the discipline. It holds after Complete.
 func (c Config) Traffic() readoutunit.Discipline {
-	row, _ := kinds.Find("discipline", readoutunit.Disciplines, c.Discipline) // Complete has looked
+	row, _ := registry.Find("discipline", readoutunit.Disciplines, c.Discipline) // Complete has looked
 	return row
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ringlet/barrier"
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 	"ringlet/readoutunit"
 	"ringlet/transport"
 )
@@ -44,7 +44,7 @@ func (c *Config) resolveTraffic(p *problems) {
 	case end == PhaseEndBarrier:
 		if _, err := barrier.ParseKind(c.PhaseEnd); err != nil {
 			p.add("phase-end", "%q is neither a barrier (%s), nor count, nor a time such as 20ms", c.PhaseEnd,
-				strings.Join(kinds.Names(barrier.Kinds), ", "))
+				strings.Join(registry.Names(barrier.Kinds), ", "))
 		}
 	case !d.Phases:
 		p.add("phase-end", "the discipline %s has no phases: leave out phase-end", c.Discipline)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 )
 
 // ErrClosed says that the runner was closed: its component ends, so what was asked of it matters no longer.
@@ -29,7 +29,7 @@ const (
 
 // String returns a word for the kind.
 func (k CauseKind) String() string {
-	return kinds.Word(k, "cause kind", "none", "failed", "timeout", "panic", "closed")
+	return registry.Word(k, "cause kind", "none", "failed", "timeout", "panic", "closed")
 }
 
 // Cause says why a component is in Error, degraded, or was forced: who, what and

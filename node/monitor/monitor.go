@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 )
 
 // patience bounds how long whoever monitors may take to ask, and how long the process may take to answer itself.
@@ -39,11 +39,11 @@ func Serve(lis net.Listener, p Process, log *slog.Logger) (end func()) {
 		WriteTimeout:      4 * patience, // the answer has to be found first
 		IdleTimeout:       idle,
 		MaxHeaderBytes:    maxHeaders,
-		ConnState:         guard.BetweenRequests,
+		ConnState:         connlimit.BetweenRequests,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // of strangers who ask nonsense
 	}
-	gate := &guard.Gate{Total: maxConns, PerHost: maxConns / 2}
-	guarded := guard.ListenWith(lis, gate, log.With("service", "monitor"))
+	gate := &connlimit.Gate{Total: maxConns, PerHost: maxConns / 2}
+	guarded := connlimit.ListenWith(lis, gate, log.With("service", "monitor"))
 	log.Info("may be monitored", "http", lis.Addr())
 	served := make(chan struct{})
 	go func() {

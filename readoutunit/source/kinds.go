@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 	"ringlet/readoutunit/source/ejfat"
 	"ringlet/readoutunit/source/frames"
 	"ringlet/readoutunit/source/live"
@@ -28,7 +28,7 @@ type Settings struct {
 
 // Row is a kind of source.
 type Row struct {
-	kinds.Kind
+	registry.Kind
 	Made bool // from the seed: everybody knows sizes and bytes beforehand
 	File bool // Input is a regular file
 	Live bool // it comes while the run goes on, and the scheduler cuts it into MEPs
@@ -54,43 +54,43 @@ type Row struct {
 // is that kind, anything else is a file.
 var table = []Row{
 	{
-		Kind: kinds.Kind{Name: "generated", Help: "detector-like data, made of the seed"},
+		Kind: registry.Kind{Name: "generated", Help: "detector-like data, made of the seed"},
 		Made: true,
 		Open: openGenerated,
 	},
 	{
-		Kind:    kinds.Kind{Name: "file", Help: "a file of recorded events: MDF, MEP, MFP or EUDAQ"},
+		Kind:    registry.Kind{Name: "file", Help: "a file of recorded events: MDF, MEP, MFP or EUDAQ"},
 		File:    true,
 		Open:    openReplay,
 		Measure: measureReplay,
 	},
 	{
-		Kind:  kinds.Kind{Name: "shm", Help: "a ring in shared memory, which a front-end's own process fills"},
+		Kind:  registry.Kind{Name: "shm", Help: "a ring in shared memory, which a front-end's own process fills"},
 		Feed:  shmring.Open,
 		Check: shmring.Check,
 		Takes: takesRing,
 	},
 	{
-		Kind:    kinds.Kind{Name: "tcp", Help: "frames over TCP"},
+		Kind:    registry.Kind{Name: "tcp", Help: "frames over TCP"},
 		Feed:    frames.OpenTCP,
 		Check:   frames.CheckTCP,
 		Takes:   takesTCP,
 		Network: true,
 	},
 	{
-		Kind:  kinds.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
+		Kind:  registry.Kind{Name: "unix", Help: "frames over a Unix-domain socket"},
 		Feed:  frames.OpenUnix,
 		Check: frames.CheckUnix,
 		Takes: takesPath,
 	},
 	{
-		Kind:  kinds.Kind{Name: "exec", Help: "frames that a program prints"},
+		Kind:  registry.Kind{Name: "exec", Help: "frames that a program prints"},
 		Feed:  frames.OpenExec,
 		Check: frames.CheckExec,
 		Text:  true,
 	},
 	{
-		Kind:      kinds.Kind{Name: "udp", Help: "EJFAT's segments over UDP"},
+		Kind:      registry.Kind{Name: "udp", Help: "EJFAT's segments over UDP"},
 		Feed:      ejfat.Open,
 		Check:     ejfat.Check,
 		Takes:     takesUDP,
@@ -106,7 +106,7 @@ func Choices() []Row {
 
 // liveRow stands for a list of inputs whose rows have feeds.
 var liveRow = Row{
-	Kind: kinds.Kind{Name: "live", Help: "what front-ends send while the run goes on"},
+	Kind: registry.Kind{Name: "live", Help: "what front-ends send while the run goes on"},
 	Live: true,
 	Open: openLive,
 	Measure: func(_ context.Context, _ *os.File, s Settings) (Needs, error) {

@@ -3,7 +3,7 @@ package source
 import (
 	"time"
 
-	"ringlet/internal/wording"
+	"ringlet/internal/plural"
 	"ringlet/readoutunit/source/live"
 )
 
@@ -60,11 +60,11 @@ func (l *Live) Sources() []LiveStats {
 
 // apart says that two sources share no number. mu is held.
 func (l *Live) apart(i, j int) string {
-	given := func(i int) wording.Given {
+	given := func(i int) plural.Given {
 		r := l.matcher.Range(i)
-		return wording.Given{Source: l.feeds[i].name, First: r.First, Last: r.Last}
+		return plural.Given{Source: l.feeds[i].name, First: r.First, Last: r.Last}
 	}
-	return wording.ShareNone(given(i), given(j))
+	return plural.ShareNone(given(i), given(j))
 }
 
 // tellApart warns, once, of each source that shares no number with another. It returns when to look again. mu is held.

@@ -6,8 +6,8 @@ import (
 	"io"
 
 	"ringlet/event/placing"
-	"ringlet/internal/breath"
 	"ringlet/internal/crc32c"
+	"ringlet/internal/netyield"
 )
 
 // A Strip is memory for the parts of consecutive blocks: retention buffers of Stride bytes, one behind the other. A
@@ -107,7 +107,7 @@ func (g *Generator) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run,
 		run.Events += n
 		if since += size; since >= stint {
 			since = 0
-			breath.Take()
+			netyield.Take()
 		}
 	}
 	g.counters.add(run, &sum)

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // mapping is a file mapped for reading.
@@ -17,7 +17,7 @@ type mapping struct {
 	base uintptr
 }
 
-// mapFile maps a regular file, as package regular opens it. Pages come as they are touched; the kernel is told that
+// mapFile maps a regular file, as package safeopen opens it. Pages come as they are touched; the kernel is told that
 // they are read in order.
 func mapFile(f *os.File, path string) (*mapping, error) {
 	st, err := f.Stat()
@@ -26,7 +26,7 @@ func mapFile(f *os.File, path string) (*mapping, error) {
 	}
 	switch {
 	case !st.Mode().IsRegular():
-		return nil, &regular.NotRegularError{Path: path, Mode: st.Mode()}
+		return nil, &safeopen.NotRegularError{Path: path, Mode: st.Mode()}
 	case st.Size() > math.MaxInt:
 		return nil, fmt.Errorf("%s has %d bytes, more than can be mapped", path, st.Size())
 	case st.Size() == 0:

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"ringlet/internal/address"
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 	"ringlet/internal/secret"
 	"ringlet/readoutunit/source/ejfat"
 	"ringlet/readoutunit/source/shmring"
@@ -82,8 +82,8 @@ func noKind(part string, before Row) error {
 	if !colon || word == "" || strings.Trim(strings.ToLower(word), "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 		return nil
 	}
-	names := kinds.Names(Choices())
-	nearest := kinds.Nearest(strings.ToLower(word), names)
+	names := registry.Names(Choices())
+	nearest := registry.Nearest(strings.ToLower(word), names)
 	switch {
 	case name == nearest:
 		return nil
@@ -92,11 +92,11 @@ func noKind(part string, before Row) error {
 			nearest)
 	case strings.ToLower(word) == nearest:
 		return fmt.Errorf("%q: the name of a kind is in small letters: write it %s", part, nearest)
-	case before.Text || before.Name != "" && kinds.Distance(strings.ToLower(word), nearest) > near:
+	case before.Text || before.Name != "" && registry.Distance(strings.ToLower(word), nearest) > near:
 		return nil
 	}
 	guess := ""
-	if kinds.Distance(strings.ToLower(word), nearest) <= near {
+	if registry.Distance(strings.ToLower(word), nearest) <= near {
 		guess = ", and the nearest one is " + nearest
 	}
 	return fmt.Errorf("%q: %s is no kind of input%s; there are %s; of a file whose name has a colon, write file:%s", part,

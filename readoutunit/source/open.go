@@ -9,14 +9,14 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/placing"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
-// OpenReplay opens the file as package regular does and checks every record of it whole, learns its cabling and
+// OpenReplay opens the file as package safeopen does and checks every record of it whole, learns its cabling and
 // computes the sizes of its blocks. A bad record is not an error here: Next gives it when its turn comes. The error is
 // a *ConfigError, that of opening the file, or that of ctx, which ends the reading of a large file.
 func OpenReplay(ctx context.Context, c ReplayConfig) (*Replay, error) {
-	f, err := regular.Open(c.Path)
+	f, err := safeopen.Open(c.Path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot replay: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/placing"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // TestOpenReplayOfAPipe opens a named pipe that nobody writes to. On an OpenReplay that waits for a writer, this test
@@ -25,7 +25,7 @@ func TestOpenReplayOfAPipe(t *testing.T) {
 	if err := unix.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var other *regular.NotRegularError
+	var other *safeopen.NotRegularError
 	_, err := OpenReplay(t.Context(), ReplayConfig{Path: path, RUs: 1, Packing: 1})
 	if !errors.As(err, &other) || !strings.Contains(err.Error(), path+" is a named pipe, not a regular file") {
 		t.Errorf("%v", err)

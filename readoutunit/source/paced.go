@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ringlet/internal/pace"
+	"ringlet/internal/schedule"
 )
 
 // A paced source that fell behind may deliver this much at once before it holds the rate again: enough to ride out a
@@ -24,7 +24,7 @@ type paced struct {
 	rate float64 // events per second; 0 where it goes by something else
 
 	// owned by the goroutine that calls Next
-	pace  *pace.Pacer
+	pace  *schedule.Pacer
 	timer *time.Timer
 
 	// atomic
@@ -41,8 +41,8 @@ func Paced(src Source, rate float64, packing int) Source {
 		return src
 	}
 	// A rate of one event per century has a backlog of centuries: Time keeps it within what a Duration holds.
-	backlog := max(backlogTime, pace.Time(float64(backlogBlocks*packing), rate))
-	return &paced{src: src, rate: rate, pace: pace.At(rate, backlog)}
+	backlog := max(backlogTime, schedule.Time(float64(backlogBlocks*packing), rate))
+	return &paced{src: src, rate: rate, pace: schedule.At(rate, backlog)}
 }
 
 // Next waits until the next block is due and then reads it. ctx ends the wait.

@@ -11,7 +11,7 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/eudaq"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // replaying is a replay of any format but MDF.
@@ -26,7 +26,7 @@ func (r *eudaqFile) needs() Needs  { return Needs{r.division, r.maxMEP} }
 // openRecorded opens a file of recorded events, whatever its format is: see OpenReplay for MDF. Of a file of MEPs or
 // MFPs it checks all headers and tables, of one of EUDAQ all lengths.
 func openRecorded(ctx context.Context, c ReplayConfig) (Source, error) {
-	f, err := regular.Open(c.Path)
+	f, err := safeopen.Open(c.Path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot replay: %w", err)
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"ringlet/event/placing"
-	"ringlet/internal/breath"
 	"ringlet/internal/crc32c"
+	"ringlet/internal/netyield"
 )
 
 // Prepared reads the same generated blocks again and again, each time with its own event ids: what a detector's card
@@ -167,7 +167,7 @@ func (p *Prepared) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, 
 		run.Events += uint64(n)
 		if since += size; since >= stint && !there {
 			since = 0
-			breath.Take()
+			netyield.Take()
 		}
 	}
 	p.gen.counters.add(run, &sum)

@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 )
 
 // report is what is read of a report of ringlet bench carriers. It has more.
@@ -52,7 +52,7 @@ const mostReport = 16 << 20
 // LoadCarriers reads what ringlet bench carriers --json has measured, and puts it into the calibration. What is wrong
 // with it is a *ReportError.
 func (c *Calibration) LoadCarriers(path string) error {
-	in, err := regular.Open(path)
+	in, err := safeopen.Open(path)
 	if err != nil {
 		return err
 	}

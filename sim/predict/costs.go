@@ -8,7 +8,7 @@ import (
 	"math"
 	"strings"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/node/config"
 	"ringlet/sim"
 	"ringlet/sim/study"
@@ -189,7 +189,7 @@ func Published() (*Calibration, error) {
 
 // LoadCosts reads a calibration's file.
 func LoadCosts(path string) (*Calibration, error) {
-	in, err := regular.Open(path)
+	in, err := safeopen.Open(path)
 	if err != nil {
 		return nil, err
 	}

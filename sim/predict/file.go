@@ -10,7 +10,7 @@ import (
 	"ringlet/barrier"
 	"ringlet/event/pattern"
 	"ringlet/event/placing"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/lab/topology"
 	"ringlet/node/config"
 	"ringlet/readoutunit"
@@ -73,7 +73,7 @@ const MostNodes = 1000
 
 // Load reads a file. What is wrong with it is a *config.InvalidError that names the line and the key.
 func Load(path string) (*File, error) {
-	in, err := regular.Open(path)
+	in, err := safeopen.Open(path)
 	if err != nil {
 		return nil, err
 	}

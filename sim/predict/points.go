@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/lab/trial"
 	"ringlet/node/config"
 )
@@ -57,7 +57,7 @@ type Point struct {
 
 // LoadStudy reads a file that says which results there are; theirs stand relative to it.
 func LoadStudy(path string) (*Study, error) {
-	in, err := regular.Open(path)
+	in, err := safeopen.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (m *Results) open(dir string) ([]Point, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	in, err := regular.Open(path)
+	in, err := safeopen.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/node/config"
 )
 
@@ -88,7 +88,7 @@ type Measurement struct {
 // Load reads a file, with the files that it includes from its directory. What is wrong with one is a
 // *config.InvalidError that names the line and the key; a file that cannot be read is an *fs.PathError.
 func Load(path string) (*Study, error) {
-	f, err := regular.Open(path)
+	f, err := safeopen.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"ringlet/internal/kinds"
+	"ringlet/internal/registry"
 	"ringlet/readoutunit/source"
 	"ringlet/readoutunit/source/live"
 )
@@ -15,7 +15,7 @@ const Name = "fake"
 // Kind is a kind of source whose inputs are the feeds of a test, which find knows by name.
 func Kind(find func(name string) *Feed) source.Row {
 	return source.Row{
-		Kind: kinds.Kind{Name: Name, Help: "played by a test"},
+		Kind: registry.Kind{Name: Name, Help: "played by a test"},
 		Feed: func(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 			f := find(s.Address)
 			if f == nil {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ringlet/internal/breath"
+	"ringlet/internal/netyield"
 	"ringlet/shmem"
 	"ringlet/transport/link"
 )
@@ -228,4 +228,4 @@ func (l *Link) Stats() link.Stats {
 }
 
 // yield lets other goroutines go on, those that wait for the network too.
-func yield() { breath.Take() }
+func yield() { netyield.Take() }

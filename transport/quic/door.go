@@ -20,7 +20,7 @@ import (
 
 	quicgo "github.com/quic-go/quic-go"
 
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 )
 
 // Half-open handshakes. Each takes four goroutines and about 40 kB (quic-go v0.65.0, 2026-11-22) until it is made,
@@ -38,8 +38,8 @@ const (
 // door bounds half-open handshakes and tells of those that failed.
 type door struct {
 	log    *slog.Logger
-	proved guard.Gate
-	seldom guard.Log
+	proved connlimit.Gate
+	seldom connlimit.Log
 
 	// atomic
 	unproved atomic.Int64
@@ -58,8 +58,8 @@ type DoorStats struct {
 func newDoor(log *slog.Logger) *door {
 	return &door{
 		log:    log,
-		proved: guard.Gate{Total: halfOpenMost, PerHost: halfOpenPerHost},
-		seldom: guard.Log{Burst: guard.Burst},
+		proved: connlimit.Gate{Total: halfOpenMost, PerHost: halfOpenPerHost},
+		seldom: connlimit.Log{Burst: connlimit.Burst},
 	}
 }
 
@@ -83,7 +83,7 @@ func (d *door) enter(from net.Addr, proved bool) (leave func(), err error) {
 		d.unproved.Add(1)
 		return func() { d.unproved.Add(-1) }, nil
 	}
-	host := guard.HostOf(from)
+	host := connlimit.HostOf(from)
 	place, err := d.proved.Enter(host, nil)
 	if err != nil {
 		tick(&d.count.HandshakesTurnedAway)
@@ -96,7 +96,7 @@ func (d *door) enter(from net.Addr, proved bool) (leave func(), err error) {
 // failed counts a handshake that came to nothing.
 func (d *door) failed(from net.Addr, why error) {
 	tick(&d.count.HandshakesRefused)
-	d.tell(kindOf(why), guard.HostOf(from), "a handshake failed", why, slog.Any("remote", from))
+	d.tell(kindOf(why), connlimit.HostOf(from), "a handshake failed", why, slog.Any("remote", from))
 }
 
 // kindOf keeps silence, of which a flood is made, apart from refusals, of which each may be a node with a wrong

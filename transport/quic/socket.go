@@ -25,7 +25,7 @@ import (
 	"golang.org/x/net/ipv4"
 	"golang.org/x/sys/unix"
 
-	"ringlet/internal/breath"
+	"ringlet/internal/netyield"
 	"ringlet/transport/express"
 )
 
@@ -258,7 +258,7 @@ func (s *socket) poll() (bool, error) {
 	}
 	const looks = 8 // per look at the clock
 	// The first look comes before others run: often more is at hand, and quic-go's goroutines have much to do.
-	for end := time.Now().Add(s.spin); time.Now().Before(end); breath.Take() {
+	for end := time.Now().Add(s.spin); time.Now().Before(end); netyield.Take() {
 		for range looks {
 			if err := s.raw.Read(s.try); err != nil {
 				return false, err

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"ringlet/builderunit/recording"
-	"ringlet/internal/wording"
+	"ringlet/internal/plural"
 	"ringlet/node/config"
 	"ringlet/readoutunit/source/live"
 )
@@ -73,7 +73,7 @@ func (r *Report) sourceLosses(l *lossList) {
 func (r *Report) unitLosses(l *lossList) {
 	for _, x := range r.Lacking {
 		n := uint64(x.LastSource - x.FirstSource + 1)
-		l.add("missing", wording.Span("source", uint64(x.FirstSource), uint64(x.LastSource))+" of "+x.Node, x.Events*n,
+		l.add("missing", plural.Span("source", uint64(x.FirstSource), uint64(x.LastSource))+" of "+x.Node, x.Events*n,
 			"fragments", "readout-loss")
 	}
 	out := slices.Clone(r.Without)

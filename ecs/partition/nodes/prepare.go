@@ -11,13 +11,13 @@ import (
 	"strings"
 
 	"ringlet/event"
-	"ringlet/internal/regular"
+	"ringlet/internal/safeopen"
 	"ringlet/node/config"
 )
 
 // Prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots. An
 // input must be in one of the places; nil means anywhere. It is read whole, until ctx ends.
-func Prepare(ctx context.Context, c *config.Config, inputs *regular.Places) error {
+func Prepare(ctx context.Context, c *config.Config, inputs *safeopen.Places) error {
 	if err := prepareOutput(c); err != nil {
 		return fmt.Errorf("the output cannot be written: %w", err)
 	}
@@ -36,7 +36,7 @@ func Prepare(ctx context.Context, c *config.Config, inputs *regular.Places) erro
 
 // prepareFilter reads the file of the filter's detector, if there is one, makes its path absolute, and returns how many
 // boards there are. It must be in one of the places, as an input. Builder units read it once more, on their hosts.
-func prepareFilter(c *config.Config, places *regular.Places) (boards int, err error) {
+func prepareFilter(c *config.Config, places *safeopen.Places) (boards int, err error) {
 	if c.FilterFile() == "" {
 		return 0, nil
 	}
@@ -68,7 +68,7 @@ func prepareOutput(c *config.Config) error {
 
 // CheckFiles says why the input of a configuration cannot be replayed, or the detector of its filter not be searched,
 // if it has them. It reads them as Prepare does.
-func CheckFiles(ctx context.Context, c config.Config, places *regular.Places) error {
+func CheckFiles(ctx context.Context, c config.Config, places *safeopen.Places) error {
 	boards, err := prepareFilter(&c, places)
 	if err != nil || c.Generated() {
 		return err
@@ -79,7 +79,7 @@ func CheckFiles(ctx context.Context, c config.Config, places *regular.Places) er
 	return c.CheckBoards(boards)
 }
 
-func prepareInput(ctx context.Context, c *config.Config, inputs *regular.Places) error {
+func prepareInput(ctx context.Context, c *config.Config, inputs *safeopen.Places) error {
 	settings, err := c.SourceSettings(0)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ type InputError struct{ Err error }
 
 func (e *InputError) Error() string {
 	s := "the input cannot be read: " + e.Err.Error()
-	if not := (*regular.NotRegularError)(nil); errors.As(e.Err, &not) && not.Mode.IsDir() {
+	if not := (*safeopen.NotRegularError)(nil); errors.As(e.Err, &not) && not.Mode.IsDir() {
 		s += "; ringlet merge --keep makes a file of the directory of a run"
 	}
 	return s

@@ -19,7 +19,7 @@ import (
 	"ringlet/builderunit/recording"
 	"ringlet/ecs/partition/fault"
 	"ringlet/internal/address"
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 	"ringlet/internal/stopwatch"
 	"ringlet/node"
 	"ringlet/node/config"
@@ -36,17 +36,17 @@ type Run struct {
 	cfg config.Config // likewise
 
 	// set when it begins
-	mu            sync.Mutex       // guards all but key: Stats is for everybody
-	sched         tagnet.Scheduler // nil until it is made
-	own           *member          // this process as a host of the scheduler; nil where that lives on a node
-	unhouse       func()           // ends that host; nil there, too
-	door          *guard.Listener  // of that host; nil there, too
-	endScheduler  func()           // ends the scheduler on its host; nil before it is made
-	startedAt     time.Time        // zero if it never began
-	tagnetName    string           // of the node with the scheduler; empty: this process has it
-	tagnetAddress string           // of that scheduler
-	key           recording.Key    // tells this run from others of its number; zero before it begins
-	told          tagnet.Stats     // what the scheduler told last
+	mu            sync.Mutex          // guards all but key: Stats is for everybody
+	sched         tagnet.Scheduler    // nil until it is made
+	own           *member             // this process as a host of the scheduler; nil where that lives on a node
+	unhouse       func()              // ends that host; nil there, too
+	door          *connlimit.Listener // of that host; nil there, too
+	endScheduler  func()              // ends the scheduler on its host; nil before it is made
+	startedAt     time.Time           // zero if it never began
+	tagnetName    string              // of the node with the scheduler; empty: this process has it
+	tagnetAddress string              // of that scheduler
+	key           recording.Key       // tells this run from others of its number; zero before it begins
+	told          tagnet.Stats        // what the scheduler told last
 
 	// atomic
 	ending atomic.Bool // it is to end
@@ -186,7 +186,7 @@ func (r *Run) house() (*member, error) {
 	options := node.ServiceOptions(r.opts.Identity, r.opts.Log, r.opts.AtLeast)
 	server := grpc.NewServer(append(tagnet.ServerOptions(), options...)...)
 	host.Register(server)
-	r.own, r.door = own, guard.Listen(lis, "scheduler", r.opts.Log)
+	r.own, r.door = own, connlimit.Listen(lis, "scheduler", r.opts.Log)
 	go func() { _ = server.Serve(r.door) }()
 	r.unhouse = func() {
 		host.Close()

@@ -20,7 +20,7 @@ import (
 	"ringlet/event"
 	"ringlet/event/ejfat"
 	"ringlet/internal/address"
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 	"ringlet/readoutunit/source/live"
 )
 
@@ -46,7 +46,7 @@ type feed struct {
 	watched context.Context // whose end interrupts a wait
 	unwatch func() bool
 	fail    error // of the last read
-	seldom  guard.Log
+	seldom  connlimit.Log
 
 	mu    sync.Mutex // guards what follows
 	stats live.Stats
@@ -159,7 +159,7 @@ func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
 		core:   newReassembly(),
 		ids:    ids,
 		allow:  allow,
-		seldom: guard.Log{Burst: guard.Burst},
+		seldom: connlimit.Log{Burst: connlimit.Burst},
 	}
 	f.read = f.drain
 	set.Log.Info("a source listens", "input", set.Name, "address", socket.LocalAddr().String())

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode"
 
-	"ringlet/internal/slack"
+	"ringlet/internal/timerslack"
 	"ringlet/readoutunit/source/live"
 )
 
@@ -196,7 +196,7 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 	started, ended := make(chan error, 1), make(chan error, 1)
 	f.wg.Go(func() {
 		runtime.LockOSThread() // the thread ends with this goroutine
-		slack.Take(slack.Standard)
+		timerslack.Take(timerslack.Standard)
 		err := cmd.Start()
 		started <- err
 		if err == nil {

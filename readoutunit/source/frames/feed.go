@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 	"ringlet/readoutunit/source/live"
 )
 
@@ -24,10 +24,10 @@ type feed struct {
 	again  time.Duration // first pause before a program is started again
 	yield  time.Duration // how long a newcomer waits for a dead connection
 
-	gate   guard.Gate // of connections: who has not said hello makes room
-	seldom guard.Log
-	crowd  guard.Log // of those that were too many
-	said   guard.Log // of a program
+	gate   connlimit.Gate // of connections: who has not said hello makes room
+	seldom connlimit.Log
+	crowd  connlimit.Log // of those that were too many
+	said   connlimit.Log // of a program
 	stats  counters
 	wg     sync.WaitGroup // all goroutines
 
@@ -56,9 +56,9 @@ func newFeed(ctx context.Context, set live.FeedSettings) *feed {
 	f := &feed{
 		set:    set,
 		store:  newStore(storeSize, maxQueued),
-		gate:   guard.Gate{Total: maxConns, PerHost: maxOfHost},
-		seldom: guard.Log{Burst: guard.Burst},
-		said:   guard.Log{Burst: maxLines},
+		gate:   connlimit.Gate{Total: maxConns, PerHost: maxOfHost},
+		seldom: connlimit.Log{Burst: connlimit.Burst},
+		said:   connlimit.Log{Burst: maxLines},
 		yield:  yieldMost,
 	}
 	f.ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -218,7 +218,7 @@ func (f *feed) tell(level slog.Level, what string, args ...any) {
 	f.tellIn(&f.seldom, level, what, args...)
 }
 
-func (f *feed) tellIn(seldom *guard.Log, level slog.Level, what string, args ...any) {
+func (f *feed) tellIn(seldom *connlimit.Log, level slog.Level, what string, args ...any) {
 	if untold, yes := seldom.Tell(what, time.Now()); yes {
 		if untold > 0 {
 			args = append(args, "untold", untold)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ringlet/internal/address"
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 	"ringlet/internal/secret"
 	"ringlet/readoutunit/source/live"
 )
@@ -135,7 +135,7 @@ func (f *feed) accept(lis net.Listener) {
 			}
 			continue
 		}
-		where, host := c.RemoteAddr().String(), guard.HostOf(c.RemoteAddr())
+		where, host := c.RemoteAddr().String(), connlimit.HostOf(c.RemoteAddr())
 		if !host.IsValid() {
 			where = fmt.Sprintf("connection %d", n)
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"ringlet/event"
-	"ringlet/internal/guard"
+	"ringlet/internal/connlimit"
 	"ringlet/readoutunit/source/live"
 )
 
@@ -40,7 +40,7 @@ type session struct {
 	c    carrier
 	who  string // name of the front-end, and where it is
 
-	place *guard.Place // nil: a program, which has no need of one
+	place *connlimit.Place // nil: a program, which has no need of one
 
 	said    []byte // its hello
 	version uint8  // of the format that the front-end speaks; immutable once it is attached
@@ -83,7 +83,7 @@ func newSession(f *feed, c carrier, where string) *session {
 
 // serve does all that a front-end's connection asks for, and closes it. It returns how many fragments came, and why it
 // ended: nil is the front-end's or the feed's own doing.
-func (f *feed) serve(c carrier, where string, place *guard.Place) (uint64, error) {
+func (f *feed) serve(c carrier, where string, place *connlimit.Place) (uint64, error) {
 	s := newSession(f, c, where)
 	s.place = place
 	defer func() { _ = c.Close() }()

@@ -7,8 +7,8 @@ import (
 
 	"ringlet/event"
 	"ringlet/event/velo"
-	"ringlet/internal/breath"
 	"ringlet/internal/crc32c"
+	"ringlet/internal/netyield"
 )
 
 // MakerConfig is what a Maker makes.
@@ -194,7 +194,7 @@ func (m *Maker) part(worker *happening, p *part, first uint64, from, to int) {
 		}
 		// A process that shares its only processor with the network must let that go on: every millisecond or two.
 		if i%4 == 3 {
-			breath.Take()
+			netyield.Take()
 		}
 	}
 }

@@ -1,0 +1,246 @@
+package decision
+
+import (
+	"fmt"
+	"time"
+
+	"ringlet/filter"
+	"ringlet/shmem"
+)
+
+// A lane is where one builder unit writes its results to, one behind the other, and again from the beginning when it is
+// full: so that results travel together which are not of events in a row, and so that each byte has one writer. The
+// decision unit tells how many it has read; what has no place yet waits in the outbox.
+//
+//	1 add        (the builder unit)  verdicts on events in a row, with one answer
+//	2 next       (sequential)        as many results as have places and fit a write
+//	3 completed  (parallel)          a write has its outcome
+//	4 credit     (a link's receiver) places are free again
+
+const (
+	maxPlaces  = 1 << 18 // LanePlaces of the largest packing is about half of it
+	maxRuns    = 1 << 15 // verdicts that wait
+	maxWrites  = 8       // under way at a time
+	mostResult = 4096    // of a write: 64 KiB
+)
+
+// LanePlaces is how many results a lane must hold for MEPs of that many events: two writes and two MEPs, in whole
+// pages.
+func LanePlaces(packing int) int {
+	const page = shmem.PageSize / ResultSize
+	return (2*mostResult + 2*packing + page - 1) / page * page
+}
+
+// run is a verdict on events in a row.
+type run struct {
+	first   uint64
+	n       uint32
+	took    uint16
+	verdict filter.Verdict
+}
+
+// A Write is a remote write of results that next asks for.
+type Write struct {
+	Ref    shmem.Ref
+	Offset uint32
+	Data   []byte // must not change before completed; the outbox sees to that
+	Cookie uint64
+}
+
+// OutboxStats count what became of results, on the side of the builder unit.
+type OutboxStats struct {
+	Judged  uint64 `count:"results_made" help:"results that the builder unit had for the decision unit"`
+	Sent    uint64 `count:"results_sent" help:"results whose write has arrived at the decision unit"`
+	Unheard uint64 `count:"results_unheard" help:"results written when the decision unit was lost: nobody knows whether they arrived"`
+	Dropped uint64 `count:"results_dropped" help:"results that were not sent: too many waited, or there was no decision unit at the end"`
+	Left    uint64 `count:"result_writes_left" help:"writes of results that were under way as the run ended: nobody waits for them any more"`
+	Waiting uint64 `count:"results_waiting" kind:"level" help:"results that wait for the decision unit, or are under way; 0 after a run"`
+}
+
+// outbox is the pure core of the side that sends results. It is owned by one goroutine at a time.
+type outbox struct {
+	builder uint16
+
+	runs       []run // a ring
+	head, tail uint32
+
+	lane    Message // the open one; Places 0: there is none
+	life    uint32  // of the lane, so that outcomes of writes to one before are known
+	data    []byte  // as the lane
+	written uint64  // results
+	read    uint64  // by the decision unit
+	done    uint64  // results whose writes have their outcome, and all before them
+	writes  [maxWrites]struct {
+		end  uint64 // 0: it is free
+		over bool
+		n    uint32
+	}
+	oldest, newest uint32 // numbers of writes under way: [oldest, newest)
+
+	stats OutboxStats
+}
+
+// newOutbox makes one.
+func newOutbox(builder int) *outbox {
+	return &outbox{builder: uint16(builder), runs: make([]run, maxRuns)}
+}
+
+// add takes a verdict on events in a row. False says that too many wait: it is dropped, and counted.
+func (o *outbox) add(first uint64, n int, v filter.Verdict, took time.Duration) bool {
+	o.stats.Judged += uint64(n)
+	if o.tail-o.head == maxRuns || n < 1 {
+		o.stats.Dropped += uint64(max(0, n))
+		return false
+	}
+	o.runs[o.tail%maxRuns] = run{
+		first:   first,
+		n:       uint32(n),
+		took:    tookOf(took),
+		verdict: v,
+	}
+	o.tail++
+	o.stats.Waiting += uint64(n)
+	return true
+}
+
+// open takes where the lane is. What was under way to one before is unheard of.
+func (o *outbox) open(m Message) error {
+	if m.Kind != KindOpen || m.Places == 0 || m.Places > maxPlaces {
+		return fmt.Errorf("%w: it opens no lane of results", ErrMessage)
+	}
+	o.shut()
+	o.lane, o.data = m, make([]byte, int(m.Places)*ResultSize) // writes to the one before may still be read from there
+	return nil
+}
+
+// shut takes that the decision unit is gone. What waits waits for the next one.
+func (o *outbox) shut() {
+	for ; o.oldest != o.newest; o.oldest++ {
+		w := &o.writes[o.oldest%maxWrites]
+		if !w.over {
+			o.stats.Unheard += uint64(w.n)
+			o.stats.Waiting -= uint64(w.n)
+		}
+	}
+	o.life = (o.life + 1) & (1<<31 - 1) // the highest bit of a cookie is the caller's
+	o.lane, o.data = Message{}, nil
+	o.written, o.read, o.done, o.oldest, o.newest = 0, 0, 0, 0, 0
+}
+
+// close gives up what is under way and what waits, and returns how many results were written into the lane.
+func (o *outbox) close() (written uint64) {
+	written = o.written
+	for i := o.oldest; i != o.newest; i++ {
+		if !o.writes[i%maxWrites].over {
+			o.stats.Left++
+		}
+	}
+	o.shut()
+	o.drop()
+	return written
+}
+
+// failed takes that a write will have no outcome, since the link is over: so is the lane, if it is still that one.
+func (o *outbox) failed(cookie uint64) {
+	if uint32(cookie>>32) == o.life {
+		o.shut()
+	}
+}
+
+// next is the next write, if there is one that can be made now.
+func (o *outbox) next() (w Write, ok bool) {
+	places := uint64(o.lane.Places)
+	if places == 0 || o.head == o.tail || o.newest-o.oldest == maxWrites {
+		return w, false
+	}
+	at := o.written % places
+	n := min(places-(o.written-min(o.read, o.done)), places-at, mostResult)
+	b := o.data[at*ResultSize : at*ResultSize]
+	for ; n > 0 && o.head != o.tail; n-- {
+		r := &o.runs[o.head%maxRuns]
+		one := Result{
+			Event:    r.first,
+			Builder:  o.builder,
+			Decision: r.verdict.Decision,
+			Epoch:    o.lane.Epoch,
+			Score:    r.verdict.Score,
+			Took:     r.took,
+		}
+		b = b[:len(b)+ResultSize]
+		one.Put(b[len(b)-ResultSize:])
+		r.first++
+		if r.n--; r.n == 0 {
+			o.head++
+		}
+	}
+	if len(b) == 0 {
+		return w, false
+	}
+	slot := &o.writes[o.newest%maxWrites]
+	slot.n, slot.over = uint32(len(b)/ResultSize), false
+	o.written += uint64(slot.n)
+	slot.end = o.written
+	w = Write{
+		Ref:    o.lane.Ref,
+		Offset: uint32(at * ResultSize),
+		Data:   b,
+		Cookie: uint64(o.life)<<32 | uint64(o.newest),
+	}
+	o.newest++
+	return w, true
+}
+
+// completed takes the outcome of a write. One to a lane before means nothing.
+func (o *outbox) completed(cookie uint64, err error) {
+	number := uint32(cookie)
+	if uint32(cookie>>32) != o.life || number-o.oldest >= o.newest-o.oldest {
+		return
+	}
+	w := &o.writes[number%maxWrites]
+	if w.over {
+		return
+	}
+	w.over = true
+	o.stats.Waiting -= uint64(w.n)
+	if err != nil {
+		o.stats.Unheard += uint64(w.n)
+	} else {
+		o.stats.Sent += uint64(w.n)
+	}
+	for ; o.oldest != o.newest && o.writes[o.oldest%maxWrites].over; o.oldest++ {
+		o.done = o.writes[o.oldest%maxWrites].end
+	}
+}
+
+// credit takes how many results the decision unit has read of the lane.
+func (o *outbox) credit(m Message) error {
+	switch {
+	case m.Kind != KindCredit:
+		return fmt.Errorf("%w: it gives no credit", ErrMessage)
+	case o.lane.Places == 0 || m.Epoch != o.lane.Epoch:
+		return nil // of a life before
+	case m.Number > o.written || m.Number < o.read:
+		return fmt.Errorf("%w: credit for %d results, of %d that were written and %d that were read", ErrMessage, m.Number,
+			o.written, o.read)
+	}
+	o.read = m.Number
+	return nil
+}
+
+// epoch is that of the open lane.
+func (o *outbox) epoch() (epoch uint8, open bool) { return o.lane.Epoch, o.lane.Places > 0 }
+
+// idle says that everything that can be sent has been.
+func (o *outbox) idle() bool { return o.head == o.tail && o.oldest == o.newest }
+
+// drop gives up what waits.
+func (o *outbox) drop() {
+	for ; o.head != o.tail; o.head++ {
+		n := uint64(o.runs[o.head%maxRuns].n)
+		o.stats.Dropped += n
+		o.stats.Waiting -= n
+	}
+}
+
+// soFar gives the counters.
+func (o *outbox) soFar() OutboxStats { return o.stats }

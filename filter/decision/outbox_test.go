@@ -1,0 +1,169 @@
+package decision
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ringlet/filter"
+	"ringlet/shmem"
+)
+
+func open(epoch uint8, places int) Message {
+	return Message{Kind: KindOpen, Epoch: epoch, Ref: shmem.Ref{Window: 1, Gen: 1}, Places: uint32(places)}
+}
+
+// Whatever the order of outcomes and credits: what was added comes out once, in order, and no place is written again
+// before it was read and its write has its outcome; whatever happens to the decision unit, each result is accounted
+// for.
+func TestOutbox(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		places := rapid.IntRange(1, 50).Draw(t, "places")
+		box := newOutbox(3)
+		var added, came uint64 // events
+		var written, read uint64
+		epoch := uint8(0)
+		type under struct {
+			w      Write
+			copied []byte
+		}
+		var way []under
+		unread := map[int]bool{} // places
+		var order []int
+		shut := func() {
+			box.shut()
+			way, unread, order, written, read = nil, map[int]bool{}, nil, 0, 0
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				n := rapid.IntRange(1, 30).Draw(t, "n")
+				if !box.add(added, n, filter.Verdict{Decision: filter.Accepted, Score: 5}, time.Microsecond) {
+					t.Skip("full")
+				}
+				added += uint64(n)
+			},
+			"open": func(t *rapid.T) {
+				epoch++
+				shut()
+				if err := box.open(open(epoch, places)); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"shut": func(*rapid.T) { shut() },
+			"next": func(t *rapid.T) {
+				w, ok := box.next()
+				if !ok {
+					return
+				}
+				if len(w.Data) == 0 || len(way) == maxWrites {
+					t.Fatal("a write of nothing, or one too many")
+				}
+				for at := 0; at < len(w.Data); at += ResultSize {
+					var r Result
+					if err := r.Parse(w.Data[at : at+ResultSize]); err != nil || r.Event != came || r.Builder != 3 ||
+						r.Epoch != epoch {
+						t.Fatal(&r, err, came)
+					}
+					came++
+					place := int(w.Offset)/ResultSize + at/ResultSize
+					if unread[place] || place >= places {
+						t.Fatalf("place %d is written again, or is none", place)
+					}
+					unread[place] = true
+					order = append(order, place)
+				}
+				written += uint64(len(w.Data) / ResultSize)
+				way = append(way, under{w, append([]byte(nil), w.Data...)})
+			},
+			"completed": func(t *rapid.T) {
+				if len(way) == 0 {
+					return
+				}
+				i := rapid.IntRange(0, len(way)-1).Draw(t, "which")
+				u := way[i]
+				if string(u.copied) != string(u.w.Data) {
+					t.Fatal("data changed under way")
+				}
+				box.completed(u.w.Cookie, nil)
+				box.completed(u.w.Cookie, nil) // again means nothing
+				way = append(way[:i], way[i+1:]...)
+			},
+			"credit": func(t *rapid.T) {
+				if written == read {
+					return
+				}
+				n := rapid.Uint64Range(0, written-read).Draw(t, "n")
+				for range n {
+					delete(unread, order[0])
+					order = order[1:]
+				}
+				read += n
+				m := Message{Kind: KindCredit, Epoch: epoch, Number: read}
+				if err := box.credit(m); err != nil {
+					t.Fatal(err)
+				}
+				if m.Number = written + 1; box.credit(m) == nil {
+					t.Fatal("credit for what was never written")
+				}
+			},
+			"": func(t *rapid.T) {
+				s := box.soFar()
+				if s.Judged != added || s.Judged != s.Sent+s.Unheard+s.Dropped+s.Waiting {
+					t.Fatalf("%+v", s)
+				}
+			},
+		})
+		if n := box.close(); n != written || box.soFar().Left != uint64(len(way)) {
+			t.Fatalf("%d results were written, and %d writes are under way: %d, %+v", written, len(way), n, box.soFar())
+		}
+		if s := box.soFar(); s.Waiting != 0 || !box.idle() || s.Judged != s.Sent+s.Unheard+s.Dropped {
+			t.Fatalf("%+v", s)
+		}
+	})
+}
+
+func TestOutboxRefuses(t *testing.T) {
+	box := newOutbox(0)
+	for _, m := range []Message{{}, {Kind: KindCredit}, {Kind: KindOpen}, {Kind: KindOpen, Places: maxPlaces + 1}} {
+		if err := box.open(m); !errors.Is(err, ErrMessage) {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
+	if err := box.credit(open(0, 1)); !errors.Is(err, ErrMessage) {
+		t.Error(err)
+	}
+	v := filter.Verdict{Decision: filter.Accepted}
+	for i := range maxRuns {
+		if !box.add(uint64(i), 1, v, 0) {
+			t.Fatal(i)
+		}
+	}
+	if box.add(0, 3, v, 0) || box.soFar().Dropped != 3 {
+		t.Error("more than too many wait")
+	}
+}
+
+func TestOutboxAllocations(t *testing.T) {
+	box := newOutbox(0)
+	if err := box.open(open(1, 1024)); err != nil {
+		t.Fatal(err)
+	}
+	e := uint64(0)
+	if n := testing.AllocsPerRun(1000, func() {
+		box.add(e, 100, filter.Verdict{Decision: filter.Accepted}, 0)
+		for w, ok := box.next(); ok; w, ok = box.next() {
+			box.completed(w.Cookie, nil)
+		}
+		e += 100
+		if err := box.credit(Message{Kind: KindCredit, Epoch: 1, Number: e}); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Error(n)
+	}
+	if box.soFar().Sent != e {
+		t.Error(box.soFar(), e)
+	}
+}

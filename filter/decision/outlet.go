@@ -1,0 +1,405 @@
+package decision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringlet/internal/address"
+	"ringlet/internal/connlimit"
+	"ringlet/internal/secret"
+	"ringlet/shmem"
+)
+
+// What a subscriber has not taken yet waits in a queue. At 1 MHz it bears one that stands still for 65 ms.
+const queueBytes = 65536 * ResultSize
+
+// queue is bytes of decisions for one subscriber: whoever hands them in never waits.
+type queue struct {
+	wake chan struct{} // of one place: it is not empty, or closed
+
+	mu     sync.Mutex // guards what follows
+	bytes  []byte     // at most queueBytes
+	spare  []byte     // taken in turns with bytes
+	closed bool
+}
+
+func newQueue() *queue {
+	return &queue{
+		wake:  make(chan struct{}, 1),
+		bytes: make([]byte, 0, queueBytes),
+		spare: make([]byte, 0, queueBytes),
+	}
+}
+
+// put says whether there was room.
+func (q *queue) put(b []byte) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || len(q.bytes)+len(b) > queueBytes {
+		return false
+	}
+	q.bytes = append(q.bytes, b...)
+	q.poke()
+	return true
+}
+
+func (q *queue) poke() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for what is in the queue, which is the caller's until it takes again; nothing says that the queue was
+// closed and is empty.
+func (q *queue) take(ctx context.Context) []byte {
+	for {
+		q.mu.Lock()
+		b, closed := q.bytes, q.closed
+		q.bytes, q.spare = q.spare[:0], b
+		q.mu.Unlock()
+		if len(b) > 0 || closed {
+			return b
+		}
+		select {
+		case <-q.wake:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// waiting is how many decisions nobody has taken out.
+func (q *queue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.bytes) / ResultSize
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.poke()
+}
+
+// OutletStats count what subscribers got, over all outlets of a node.
+type OutletStats struct {
+	Handed  atomic.Uint64 `help:"decisions handed to subscribers, to each"`
+	Untaken atomic.Uint64 `help:"decisions that a shared-memory buffer had no room for: its readers are too slow, or there are none"`
+	Joined  atomic.Uint64 `count:"subscribers_joined" help:"subscribers that came by TCP"`
+	Slow    atomic.Uint64 `count:"subscribers_slow" help:"subscribers by TCP that were cut off, since they were too slow"`
+}
+
+// ringBytes is the size of the shared-memory buffer: as the queue, so that a reader has twice that time.
+const ringBytes = 1 << 20
+
+// entryDecisions is the type of entries in a buffer of decisions: "RDEC".
+const entryDecisions = 0x43454452
+
+// Ring hands decisions out in a shared-memory buffer (docs/format/buffer.md), an entry for some in a row.
+type Ring struct {
+	w     *shmem.Writer
+	q     *queue
+	stats *OutletStats
+	log   *slog.Logger
+	ctx   context.Context
+	stop  context.CancelFunc
+	wg    sync.WaitGroup
+}
+
+// OpenRing makes the buffer of that name.
+func OpenRing(name string, stats *OutletStats, log *slog.Logger) (*Ring, error) {
+	w, err := shmem.CreateWriter(name, ringBytes, shmem.Broadcast)
+	if err != nil {
+		return nil, fmt.Errorf("the buffer for decisions: %w", err)
+	}
+	r := &Ring{
+		w:     w,
+		q:     newQueue(),
+		stats: stats,
+		log:   log,
+	}
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	r.wg.Go(r.write)
+	return r, nil
+}
+
+// Hand gives decisions to the readers.
+func (r *Ring) Hand(b []byte) {
+	if !r.q.put(b) {
+		r.stats.Untaken.Add(uint64(len(b) / ResultSize))
+	}
+}
+
+// entryBytes is the most that one entry has: the queue may hold more than the buffer takes at once.
+const entryBytes = handMany * ResultSize
+
+func (r *Ring) write() {
+	for {
+		b := r.q.take(r.ctx)
+		if len(b) == 0 {
+			return
+		}
+		for len(b) > 0 {
+			n := min(len(b), entryBytes)
+			if err := r.commit(b[:n]); err != nil {
+				if r.ctx.Err() == nil {
+					r.log.Error("the buffer for decisions takes no more", "err", err)
+				}
+				r.q.close()
+				r.stats.Untaken.Add(uint64((len(b) + len(r.q.take(r.ctx))) / ResultSize))
+				return
+			}
+			r.stats.Handed.Add(uint64(n / ResultSize))
+			b = b[n:]
+		}
+	}
+}
+
+func (r *Ring) commit(b []byte) error {
+	p, err := r.w.Reserve(r.ctx, len(b))
+	for errors.Is(err, shmem.ErrReaderDead) {
+		if _, err = r.w.DetachDead(); err == nil {
+			p, err = r.w.Reserve(r.ctx, len(b))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	copy(p.Data, b)
+	return r.w.Commit(p, len(b), entryDecisions)
+}
+
+// lastTime is how long an outlet that ends waits for its subscribers to take what is theirs.
+const lastTime = time.Second
+
+// Close ends the buffer, once its readers have what was handed to them, or had time for that.
+func (r *Ring) Close() error {
+	r.q.close()
+	over := time.AfterFunc(lastTime, r.stop)
+	r.wg.Wait()
+	over.Stop()
+	r.stop()
+	return errors.Join(r.w.End(), r.w.Close())
+}
+
+// Server hands decisions out by TCP: to each connection all that are made while it is there, ResultSize bytes each.
+type Server struct {
+	lis    net.Listener
+	secret []byte // that a subscriber must prove to have; nil: it need not
+	stats  *OutletStats
+	log    *slog.Logger
+	ctx    context.Context
+	stop   context.CancelFunc
+	wg     sync.WaitGroup
+	seldom connlimit.Log
+
+	mu   sync.Mutex // guards what follows
+	subs map[*subscriber]bool
+	over bool
+}
+
+type subscriber struct {
+	conn net.Conn
+	q    *queue
+}
+
+// Connections by TCP at most, and from one host.
+const (
+	maxSubscribers = 64
+	maxPerHost     = 16
+)
+
+// Listen opens the server at an address, HOST:PORT or HOST:PORT?secret=FILE.
+func Listen(text string, stats *OutletStats, log *slog.Logger) (*Server, error) {
+	at, key, err := secret.Open(text)
+	if err != nil {
+		return nil, fmt.Errorf("the outlet of decisions has no secret: %w", err)
+	}
+	lis, err := address.ListenTCP(at)
+	if err != nil {
+		return nil, fmt.Errorf("cannot bind the address for decisions: %w", err)
+	}
+	if key == nil && !address.Near(lis.Addr()) {
+		log.Warn("whoever reaches this address can read decisions: put ?secret=FILE behind the address of decision-output, "+
+			"or listen on loopback", "address", lis.Addr())
+	}
+	s := &Server{
+		secret: key,
+		lis:    connlimit.ListenWith(lis, &connlimit.Gate{Total: maxSubscribers, PerHost: maxPerHost}, log),
+		stats:  stats,
+		log:    log,
+		subs:   map[*subscriber]bool{},
+		seldom: connlimit.Log{Burst: connlimit.Burst},
+	}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.wg.Go(s.accept)
+	return s, nil
+}
+
+// Addr is where it listens.
+func (s *Server) Addr() net.Addr { return s.lis.Addr() }
+
+func (s *Server) accept() {
+	for {
+		conn, err := s.lis.Accept()
+		if err != nil {
+			if !s.closing() {
+				s.log.Error("nobody can subscribe to decisions any more", "err", err)
+			}
+			return
+		}
+		if s.secret == nil {
+			s.join(conn)
+			continue
+		}
+		connlimit.Yields(conn, true)
+		s.wg.Go(func() {
+			err := s.authentic(conn)
+			if !connlimit.Yields(conn, err != nil) {
+				return // it had to make room, and that was told
+			}
+			if err != nil && s.ctx.Err() == nil {
+				s.tell(slog.LevelWarn, "who has not the secret is told no decisions", "remote", conn.RemoteAddr(), "err", err)
+			}
+			if err != nil {
+				_ = conn.Close()
+				return
+			}
+			s.join(conn)
+		})
+	}
+}
+
+// tell writes to the log, but seldom if the like comes often.
+func (s *Server) tell(level slog.Level, what string, args ...any) {
+	if untold, yes := s.seldom.Tell(what, time.Now()); yes {
+		s.log.Log(s.ctx, level, what, append(args, "untold", untold)...)
+	}
+}
+
+// join gives a connection all decisions from now on.
+func (s *Server) join(conn net.Conn) {
+	sub := &subscriber{conn, newQueue()}
+	s.mu.Lock()
+	s.subs[sub] = true
+	if s.over {
+		sub.q.close()
+	}
+	s.mu.Unlock()
+	s.stats.Joined.Add(1)
+	s.tell(slog.LevelInfo, "decisions are subscribed to", "remote", conn.RemoteAddr())
+	s.wg.Go(func() { s.serve(sub) })
+}
+
+func (s *Server) closing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+// serve writes until the subscriber leaves, is too slow, or there is nothing more.
+func (s *Server) serve(sub *subscriber) {
+	defer func() {
+		s.mu.Lock()
+		delete(s.subs, sub)
+		s.mu.Unlock()
+		_ = sub.conn.Close()
+	}()
+	defer context.AfterFunc(s.ctx, func() { _ = sub.conn.Close() })()
+	for {
+		b := sub.q.take(s.ctx)
+		if len(b) == 0 {
+			return
+		}
+		if _, err := sub.conn.Write(b); err != nil {
+			if s.ctx.Err() != nil {
+				s.slow(sub, "a subscriber to decisions is cut off: it did not take the last ones when the run ended")
+			}
+			return // it has left, or was cut off, and that was told
+		}
+		s.stats.Handed.Add(uint64(len(b) / ResultSize))
+	}
+}
+
+// Hand gives decisions to all subscribers. One that is a queue behind is cut off: it would get decisions with a gap.
+func (s *Server) Hand(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for sub := range s.subs {
+		if sub.q.put(b) {
+			continue
+		}
+		s.slow(sub, "a subscriber to decisions is cut off: it does not read them as fast as they are made")
+		delete(s.subs, sub)
+		_ = sub.conn.Close()
+		sub.q.close()
+	}
+}
+
+// slow tells that a subscriber is cut off.
+func (s *Server) slow(sub *subscriber, why string) {
+	s.stats.Slow.Add(1)
+	s.tell(slog.LevelWarn, why, "remote", sub.conn.RemoteAddr(), "behind", sub.q.waiting())
+}
+
+// Close ends all connections, once they have what was handed to them, or had time for that.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.over = true
+	for sub := range s.subs {
+		sub.q.close()
+	}
+	s.mu.Unlock()
+	err := s.lis.Close()
+	over := time.AfterFunc(lastTime, s.stop)
+	s.wg.Wait()
+	over.Stop()
+	s.stop()
+	s.seldom.TellRest(s.log)
+	return err
+}
+
+// An Address is where an outlet is: a kind, and a name or HOST:PORT.
+type Address struct{ Kind, At string }
+
+// Kinds of outlets.
+const (
+	OutletBuffer = "buffer"
+	OutletTCP    = "tcp"
+)
+
+// ParseAddresses reads a list of outlets, such as buffer:NAME,tcp:HOST:PORT.
+func ParseAddresses(text string) (out []Address, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		kind, at, ok := strings.Cut(strings.TrimSpace(one), ":")
+		a := Address{kind, at}
+		switch {
+		case !ok || at == "" || kind != OutletBuffer && kind != OutletTCP:
+			return nil, fmt.Errorf("%q is not an outlet of decisions: give buffer:NAME or tcp:HOST:PORT", one)
+		case kind == OutletBuffer && strings.ContainsAny(at, "/ "):
+			return nil, fmt.Errorf("%q cannot be the name of a buffer: it has a slash or a space", at)
+		case kind == OutletTCP:
+			where, _, err := secret.Cut(at)
+			if err == nil {
+				err = address.CheckListen(where)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("the address for decisions %w", err)
+			}
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}

@@ -1,0 +1,94 @@
+package decision
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"ringlet/filter"
+)
+
+// ResultSize is the size of a result, bytes (L1-farm §7.6, table 7.3: 128 bits).
+const ResultSize = 16
+
+// maxEvent is the first event number that a result has no room for: at 1 MHz after nine years.
+const maxEvent = 1 << 48
+
+// nobody is the builder of a decision that the decision unit made itself, after a time-out.
+const nobody uint16 = 0xffff
+
+// Void is the decision of a result that says there is no such event: its MEP ended before. It is never handed out.
+const Void filter.Decision = 0xff
+
+// A Result is what a builder unit says of an event. A decision that is handed out has the same form.
+type Result struct {
+	Event    uint64
+	Builder  uint16 // index of the builder unit; of a decision also nobody
+	Decision filter.Decision
+	Epoch    uint8 // which life of the decision unit it is for
+	Score    uint16
+	// Took is a time in µs, MostTook for any longer one. Of a result: from the last byte of the event to the verdict. Of a
+	// decision: from when the decision unit knew of the event.
+	Took uint16
+}
+
+// MostTook stands, in Took, for all times that are as long or longer.
+const MostTook = 1<<16 - 1
+
+// tookOf makes a time fit.
+func tookOf(d time.Duration) uint16 { return uint16(min(max(d.Microseconds(), 0), MostTook)) }
+
+// Errors of Parse, which a result may be wrong in.
+var (
+	errSize = errors.New("a result has 16 bytes")
+	errSeal = errors.New("its seal does not fit: the bytes are of two results, or of none")
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// seal is 16 bits of what stands before it. It is no protection against somebody who can write: it finds results that
+// were overwritten while they were read.
+func seal(b []byte) uint16 {
+	c := crc32.Checksum(b[:14], castagnoli)
+	return uint16(c) ^ uint16(c>>16)
+}
+
+// Put writes the result to b[:ResultSize]. Its event is below 2^48.
+func (r *Result) Put(b []byte) {
+	_ = b[ResultSize-1]
+	binary.LittleEndian.PutUint64(b, r.Event&(maxEvent-1)|uint64(r.Builder)<<48)
+	b[8], b[9] = byte(r.Decision), r.Epoch
+	binary.LittleEndian.PutUint16(b[10:], r.Score)
+	binary.LittleEndian.PutUint16(b[12:], r.Took)
+	binary.LittleEndian.PutUint16(b[14:], seal(b))
+}
+
+// Parse reads a result. Whether it makes sense is for the core to judge.
+func (r *Result) Parse(b []byte) error {
+	if len(b) != ResultSize {
+		return errSize
+	}
+	if binary.LittleEndian.Uint16(b[14:]) != seal(b) {
+		return errSeal
+	}
+	w := binary.LittleEndian.Uint64(b)
+	r.Event, r.Builder = w&(maxEvent-1), uint16(w>>48)
+	r.Decision, r.Epoch = filter.Decision(b[8]), b[9]
+	r.Score, r.Took = binary.LittleEndian.Uint16(b[10:]), binary.LittleEndian.Uint16(b[12:])
+	return nil
+}
+
+// String is the result for people.
+func (r *Result) String() string {
+	by := fmt.Sprintf("builder unit %d", r.Builder)
+	if r.Builder == nobody {
+		by = "the decision unit"
+	}
+	what := r.Decision.String()
+	if r.Decision == Void {
+		what = "no such event"
+	}
+	return fmt.Sprintf("event %d: %s by %s, score %d, %d µs", r.Event, what, by, r.Score, r.Took)
+}

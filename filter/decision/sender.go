@@ -1,0 +1,135 @@
+package decision
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"ringlet/filter"
+)
+
+// Sender sends the verdicts of a builder unit to the decision unit. It never holds up the builder unit: what cannot be
+// sent is counted.
+type Sender struct {
+	// immutable
+	write func(Write) error // may wait; completed may be called from within
+	wake  chan struct{}     // of one place
+	ctx   context.Context
+	stop  context.CancelFunc
+	wg    sync.WaitGroup
+
+	mu  sync.Mutex // guards what follows
+	box *outbox
+}
+
+// NewSender makes one for a builder unit. Next come Opened, and Judged for each verdict, then Flush and Close.
+func NewSender(builder int, write func(Write) error) *Sender {
+	s := &Sender{write: write, wake: make(chan struct{}, 1), box: newOutbox(builder)}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.wg.Go(s.send)
+	return s
+}
+
+// Judged takes a verdict on n events from first on.
+func (s *Sender) Judged(first uint64, n int, v filter.Verdict, took time.Duration) {
+	s.mu.Lock()
+	s.box.add(first, n, v, took)
+	s.mu.Unlock()
+	s.poke()
+}
+
+// Message takes one of the decision unit.
+func (s *Sender) Message(m Message) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.poke()
+	if m.Kind == KindOpen {
+		return s.box.open(m)
+	}
+	return s.box.credit(m)
+}
+
+// Lost takes that the decision unit is gone. Another may come.
+func (s *Sender) Lost() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.box.shut()
+}
+
+// Completed takes the outcome of a write.
+func (s *Sender) Completed(cookie uint64, err error) {
+	s.mu.Lock()
+	s.box.completed(cookie, err)
+	s.mu.Unlock()
+	s.poke()
+}
+
+func (s *Sender) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Sender) send() {
+	for {
+		select {
+		case <-s.wake:
+		case <-s.ctx.Done():
+			return
+		}
+		for s.ctx.Err() == nil {
+			s.mu.Lock()
+			w, ok := s.box.next()
+			s.mu.Unlock()
+			if !ok {
+				break
+			}
+			if err := s.write(w); err != nil { // the link is over, and with it the decision unit
+				s.mu.Lock()
+				s.box.failed(w.Cookie)
+				s.mu.Unlock()
+			}
+		}
+	}
+}
+
+var errUnsent = errors.New("results did not reach the decision unit")
+
+// Flush waits until all results have arrived, while there is a decision unit.
+func (s *Sender) Flush(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		idle := s.box.idle()
+		_, open := s.box.epoch()
+		s.mu.Unlock()
+		switch {
+		case idle:
+			return nil
+		case !open || ctx.Err() != nil:
+			return errUnsent
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// Close ends it, and returns how many results it wrote into the lane that is open. What was not sent is counted as
+// dropped.
+func (s *Sender) Close() (written uint64) {
+	s.stop()
+	s.wg.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.box.close()
+}
+
+// Stats are the counters so far.
+func (s *Sender) Stats() OutboxStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.box.soFar()
+}

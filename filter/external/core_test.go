@@ -1,0 +1,196 @@
+package external
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"ringlet/event/selection"
+	"ringlet/filter"
+	"ringlet/filter/decision"
+)
+
+func caseOf(first uint64, n int) *filter.Case {
+	return &filter.Case{
+		Meta:     selection.Meta{MEP: first},
+		First:    first,
+		Events:   n,
+		Verdicts: make([]filter.Verdict, n),
+	}
+}
+
+func resultOf(event uint64, d filter.Decision, score uint16) []byte {
+	r := decision.Result{Event: event, Decision: d, Score: score}
+	b := make([]byte, decision.ResultSize)
+	r.Put(b)
+	return b
+}
+
+// TestModel holds that whatever a process answers, and whenever: each case comes back once; each event has the first
+// verdict that was right, or passes; and every answer is counted as one thing.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Unix(1000, 0)
+		c := core{deadline: 10 * time.Millisecond}
+		with, first := map[uint64]filter.Verdict{}, map[*filter.Case]bool{} // verdicts of events; cases in hand
+		next, given := uint64(0), uint64(0)
+		settle := func(t *rapid.T, one *filter.Case) {
+			if one == nil {
+				return
+			}
+			if !first[one] {
+				t.Fatal("a case came back that was not there")
+			}
+			delete(first, one)
+			for i, v := range one.Verdicts {
+				want, told := with[one.First+uint64(i)]
+				if told && v != want || !told && (v.Decision != filter.TimedOut && v.Decision != filter.Failed) {
+					t.Fatalf("event %d: %+v, told %+v", one.First+uint64(i), v, want)
+				}
+			}
+		}
+		giveBack := func(t *rapid.T, back []*filter.Case) {
+			for _, one := range back {
+				if !first[one] || slices.ContainsFunc(one.Verdicts, func(v filter.Verdict) bool { return v.Decision != 0 }) {
+					t.Fatal("what is given back was not there, or has verdicts")
+				}
+				delete(first, one)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"hand": func(t *rapid.T) {
+				if !c.ready() {
+					return
+				}
+				n := rapid.IntRange(1, 5).Draw(t, "events")
+				one := caseOf(next, n)
+				next += uint64(n)
+				first[one] = true
+				c.hand(one, now)
+			},
+			"answer": func(t *rapid.T) {
+				event := rapid.Uint64Range(0, next+2).Draw(t, "event")
+				d := filter.Decision(rapid.SampledFrom([]uint8{1, 2, 4, 0, 3, 5, 255}).Draw(t, "decision"))
+				b := resultOf(event, d, 7)
+				if rapid.Bool().Draw(t, "harm") {
+					b = rapid.SliceOfN(rapid.Byte(), 0, 20).Draw(t, "bytes")
+				}
+				settled, what := c.answer(event, b, now)
+				given++
+				if what == taken {
+					if _, twice := with[event]; twice {
+						t.Fatalf("event %d was taken twice", event)
+					}
+					with[event] = filter.Verdict{Decision: d, Score: 7}
+				}
+				settle(t, settled)
+			},
+			"time": func(t *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(0, 15).Draw(t, "ms")) * time.Millisecond)
+				had := len(c.held)
+				settled, back := c.expire(now, nil)
+				if settled == nil && len(back) > 0 || settled != nil && len(back) != had-1 {
+					t.Fatal("not all came back")
+				}
+				for _, one := range back {
+					for i := range one.Events { // another process may answer them
+						delete(with, one.First+uint64(i))
+					}
+				}
+				settle(t, settled)
+				giveBack(t, back)
+			},
+			"": func(t *rapid.T) {
+				if c.idle() != (len(first) == 0) || len(c.held) != len(first) || c.behind() && !c.idle() {
+					t.Fatalf("%d held, %d in hand", len(c.held), len(first))
+				}
+				sum := uint64(0)
+				for _, n := range c.count {
+					sum += n
+				}
+				if sum != given {
+					t.Fatalf("%d answers, %d counted", given, sum)
+				}
+			},
+		})
+		settled, back := c.leave(filter.Failed, nil)
+		settle(t, settled)
+		giveBack(t, back)
+		if len(first) != 0 {
+			t.Fatalf("%d cases are left", len(first))
+		}
+	})
+}
+
+// TestWhatAnAnswerIs goes through the kinds of answers, one after the other.
+func TestWhatAnAnswerIs(t *testing.T) {
+	now := time.Unix(1000, 0)
+	c := core{deadline: 10 * time.Millisecond}
+	a, b := caseOf(100, 2), caseOf(102, 1)
+	c.hand(a, now)
+	c.hand(b, now)
+	step := func(event uint64, bytes []byte, want answer, settles *filter.Case) {
+		t.Helper()
+		settled, what := c.answer(event, bytes, now)
+		if what != want || settled != settles {
+			t.Errorf("event %d: %d, and %d is expected; settled %v", event, what, want, settled)
+		}
+	}
+	accept := func(event uint64) []byte { return resultOf(event, filter.Accepted, 1) }
+	step(100, accept(100), taken, nil)
+	step(100, accept(100), doubled, nil)
+	step(101, accept(100), invalid, nil)                       // of another event
+	step(101, resultOf(101, filter.TimedOut, 0), invalid, nil) // not the process's to say
+	step(101, append(accept(101)[:15], 0xFF), invalid, nil)    // of broken bytes
+	step(99, accept(99), unasked, nil)
+	step(101, resultOf(101, filter.Rejected, 2), taken, a)
+	step(101, accept(101), doubled, nil)
+	now = now.Add(11 * time.Millisecond)
+	settled, back := c.expire(now, nil)
+	if settled != b || len(back) != 0 || !c.behind() || c.ready() || b.Verdicts[0].Decision != filter.TimedOut {
+		t.Fatalf("%v %v", settled, back)
+	}
+	step(102, accept(102), late, nil)
+	step(102, accept(102), doubled, nil)
+	if c.behind() || !c.ready() {
+		t.Error("it has answered all, and is behind")
+	}
+	if a.Verdicts[1] != (filter.Verdict{Decision: filter.Rejected, Score: 2}) || c.longest != 11*time.Millisecond {
+		t.Errorf("%+v, %v", a.Verdicts, c.longest)
+	}
+}
+
+// TestTheClockOfAnEvent holds that an event counts from the answer before it: what waits behind others is not late.
+func TestTheClockOfAnEvent(t *testing.T) {
+	now := time.Unix(1000, 0)
+	c := core{deadline: 10 * time.Millisecond}
+	for k := range uint64(depth) {
+		c.hand(caseOf(k, 1), now)
+	}
+	for k := range uint64(depth) {
+		now = now.Add(9 * time.Millisecond)
+		if settled, _ := c.expire(now, nil); settled != nil {
+			t.Fatalf("event %d is late", k)
+		}
+		_, what := c.answer(k, resultOf(k, filter.Accepted, 0), now)
+		if what != taken {
+			t.Fatal(what)
+		}
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	now := time.Unix(1000, 0)
+	c := core{deadline: time.Second}
+	one, b := caseOf(5, 1), resultOf(5, filter.Accepted, 0)
+	c.hand(one, now)
+	if n := testing.AllocsPerRun(1000, func() {
+		_, _ = c.answer(5, b, now)
+		one.Verdicts[0] = filter.Verdict{}
+		c.hand(one, now)
+	}); n != 0 {
+		t.Errorf("%v allocations an event", n)
+	}
+}

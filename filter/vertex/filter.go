@@ -1,0 +1,57 @@
+package vertex
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"ringlet/event/selection"
+	"ringlet/event/velo"
+	"ringlet/filter"
+)
+
+// errNone says that there is nothing to look at.
+var errNone = errors.New("the event has no fragment of a vertex detector: the sources must be its boards")
+
+// Filter is a Finder as a trigger.Filter.
+type Filter struct{ f *Finder }
+
+// NewFilter makes a Filter for one goroutine.
+func NewFilter(d *Detector) *Filter { return &Filter{NewFinder(d)} }
+
+// Judge looks for a secondary vertex. It does not look at the deadline: an event is bounded.
+func (f *Filter) Judge(_ time.Time, e *selection.Event) (filter.Verdict, error) {
+	if _, _, err := f.f.AddEvent(e); err != nil {
+		return filter.Verdict{}, err
+	}
+	r := f.f.Find(nil)
+	return f.f.Verdict(&r), nil
+}
+
+// AddEvent forgets the event before and takes all boards of one. Fragments of other types are no boards. It is an error
+// if there is none.
+func (f *Finder) AddEvent(e *selection.Event) (boards, clusters int, err error) {
+	f.Begin()
+	for i := range e.Fragments {
+		fragment := &e.Fragments[i]
+		if fragment.Type != velo.BankType {
+			continue
+		}
+		board, err := velo.ParseBoard(fragment.Data)
+		if err == nil && board.Event() != uint16(e.Number) {
+			err = fmt.Errorf("the fragment is of an event that ends with %d", board.Event())
+		}
+		if err == nil {
+			err = f.Add(board)
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("event %d, source %d: %w", e.Number, fragment.Source, err)
+		}
+		boards++
+		clusters += board.Len()
+	}
+	if boards == 0 {
+		return 0, 0, errNone
+	}
+	return boards, clusters, nil
+}

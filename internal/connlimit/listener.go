@@ -1,0 +1,124 @@
+package connlimit
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// Connections to one TCP service. A connection that says nothing costs its process about 10 kB until the service's own
+// time-out ends it, and a file descriptor: those that all strangers can hold are a tenth of what a process may have by
+// default on a server.
+const (
+	maxConns = 4096
+	// maxConnsPerHost leaves room for the units of a test with hundreds of nodes on one host, each with a connection or
+	// two.
+	maxConnsPerHost = 2048
+)
+
+// Listener is a TCP listener with a Gate.
+type Listener struct {
+	net.Listener
+	gate   *Gate
+	log    *slog.Logger
+	seldom Log
+
+	turnedAway atomic.Uint64
+}
+
+// Listen puts a gate before a TCP service of that name.
+func Listen(lis net.Listener, service string, log *slog.Logger) *Listener {
+	return ListenWith(lis, &Gate{Total: maxConns, PerHost: maxConnsPerHost}, log.With("service", service))
+}
+
+// ListenWith is Listen with a gate of the caller's.
+func ListenWith(lis net.Listener, gate *Gate, log *slog.Logger) *Listener {
+	return &Listener{Listener: lis, gate: gate, log: log}
+}
+
+// tooMany is told of one connection a minute, whatever its host: a flood may come from many.
+const tooMany = "a connection was closed: too many are open"
+
+// errMadeRoom says why a connection was closed that had been let in.
+var errMadeRoom = errors.New("it had not said who it is, or asked nothing, and others came")
+
+// TurnedAway counts the connections that were closed because too many were open. A nil Listener has turned nobody away.
+func (l *Listener) TurnedAway() uint64 {
+	if l == nil {
+		return 0
+	}
+	return l.turnedAway.Load()
+}
+
+// Accept waits for a connection that there is room for.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		host := HostOf(c.RemoteAddr())
+		place, full := l.gate.Enter(host, func() { l.turnAway(c, host, errMadeRoom) })
+		if full == nil {
+			return &counted{c, place}, nil
+		}
+		l.turnAway(c, host, full)
+	}
+}
+
+// turnAway closes a connection that there is no room for.
+func (l *Listener) turnAway(c net.Conn, host netip.Addr, why error) {
+	_ = c.Close()
+	l.turnedAway.Add(1)
+	if untold, yes := l.seldom.Tell(tooMany, time.Now()); yes {
+		l.log.Warn(tooMany, "remote", host, "err", why, "untold", untold)
+	}
+}
+
+// Close ends the listener, and tells what is untold.
+func (l *Listener) Close() error {
+	l.seldom.TellRest(l.log)
+	return l.Listener.Close()
+}
+
+// counted is a connection that leaves the gate when it is closed.
+type counted struct {
+	net.Conn
+
+	place *Place
+}
+
+func (c *counted) Close() error {
+	defer c.place.Leave()
+	return c.Conn.Close()
+}
+
+// Yields is Place.Yields of a connection that a Listener has accepted, also below TLS. Others never yield.
+func Yields(c net.Conn, yes bool) (inside bool) {
+	for {
+		switch in := c.(type) {
+		case *counted:
+			return in.place.Yields(yes)
+		case interface{ NetConn() net.Conn }:
+			c = in.NetConn()
+		default:
+			return true
+		}
+	}
+}
+
+// BetweenRequests is the ConnState of an http.Server behind a Listener: a connection yields while no request of it is
+// under way.
+func BetweenRequests(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew, http.StateIdle:
+		Yields(c, true)
+	case http.StateActive:
+		Yields(c, false)
+	case http.StateHijacked, http.StateClosed: // it stays as it is, or has left
+	}
+}

@@ -1,0 +1,36 @@
+package plural
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// FromTo is a range: "5", or "5 to 7".
+func FromTo(from, to uint64) string {
+	if from == to {
+		return strconv.FormatUint(from, 10)
+	}
+	return fmt.Sprintf("%d to %d", from, to)
+}
+
+// Span names a range of things: "source 5", or "sources 5 to 7".
+func Span(what string, from, to uint64) string {
+	if from != to {
+		what += "s"
+	}
+	return what + " " + FromTo(from, to)
+}
+
+// Among says how many things there are between the first and the last: "MEP 8", or "2 MEPs from 8 to 11".
+func Among(n uint64, what string, first, last uint64) string {
+	if n == 1 && first == last {
+		return Span(what, first, last)
+	}
+	if n != 1 {
+		what += "s"
+	}
+	if first == last {
+		return fmt.Sprintf("%d %s at %d", n, what, first)
+	}
+	return fmt.Sprintf("%d %s from %d to %d", n, what, first, last)
+}

@@ -1,4 +1,0 @@
-package filters
-
-// What the tests of the package name beside what it exports.
-const DefaultDeadline = defaultDeadline
