@@ -31,7 +31,7 @@ var Kinds = []Row{
 }
 
 // String returns the name ParseKind takes.
-func (k Kind) String() string { return registry.Word(k, "kind", registry.Names(Kinds)...) }
+func (k Kind) String() string { return registry.NameOf(k, "kind", registry.Names(Kinds)...) }
 
 // ParseKind returns the kind of the given name; case matters, as it does for
 // every configuration value.

@@ -31,7 +31,7 @@ const (
 
 // String returns the word used in transcripts and errors.
 func (k messageKind) String() string {
-	return registry.Word(k, "message kind", "", "arrive", "release", "query", "reply")
+	return registry.NameOf(k, "message kind", "", "arrive", "release", "query", "reply")
 }
 
 // standing is where a rank stands in the epoch it was asked about.
@@ -51,7 +51,7 @@ const (
 
 // String returns the word used in transcripts and errors.
 func (s standing) String() string {
-	return registry.Word(s, "standing", "", "absent", "waiting", "left", "sent")
+	return registry.NameOf(s, "standing", "", "absent", "waiting", "left", "sent")
 }
 
 // Message is one barrier message. Fields a kind does not use are zero.

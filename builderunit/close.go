@@ -81,7 +81,7 @@ func (b *Builder) revokeAll() {
 func (b *Builder) takeBack(n int) error {
 	var errs []error
 	for i := range n {
-		errs = append(errs, b.cfg.Slots.TakeBack(i))
+		errs = append(errs, b.cfg.Slots.ForceFree(i))
 	}
 	return errors.Join(errs...)
 }

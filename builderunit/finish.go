@@ -79,7 +79,7 @@ func (b *Builder) finisher() {
 				return
 			}
 			if batch = batch[n:]; n > 1 {
-				netyield.Take()
+				netyield.Yield()
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func (b *Builder) lookAt(batch []Landing) {
 func (b *Builder) settle() error {
 	f := &b.f
 	if b.stays() {
-		if err := b.cfg.Slots.Turn(f.slots); err != nil {
+		if err := b.cfg.Slots.Recycle(f.slots); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ func checksum(b []byte) uint32 {
 	for len(b) > piece {
 		crc = crc32c.Add(crc, b[:piece])
 		b = b[piece:]
-		netyield.Take()
+		netyield.Yield()
 	}
 	return crc32c.Add(crc, b)
 }

@@ -24,7 +24,7 @@ func (d Decision) Valid() bool { return d >= Accepted && d <= Failed }
 
 // String is the word of a Decision.
 func (d Decision) String() string {
-	return registry.Word(d, "decision", "none", "accepted", "rejected", "timed out", "failed")
+	return registry.NameOf(d, "decision", "none", "accepted", "rejected", "timed out", "failed")
 }
 
 // Verdict is a Decision with what led to it.

@@ -1,14 +1,14 @@
 package memory
 
-// What somebody must know who takes requests of others to an import: memory/door.
+// What somebody must know who takes requests of others to an import: memory/gateway.
 
 // Allows says whether n bytes at an offset are open for something, and how their pages are written; why is 0 where they
 // are. It looks at this node's table alone, so the owner may still refuse.
 func (im *Import) Allows(off int64, n int, want Allow) (at Attributes, why Cause) {
-	if why := Cause(im.over.Load()); why != reasonNone {
+	if why := Cause(im.endCause.Load()); why != causeNone {
 		return 0, why
 	}
-	return im.check(off, n, want)
+	return im.checkAccess(off, n, want)
 }
 
 // Mapped reports whether reads, writes and words are loads and stores here. They wait for a peer only where their
@@ -21,7 +21,7 @@ func (im *Import) Idle() bool {
 	s := im.space
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, open := s.gather.of(im.context)
+	_, open := s.gather.findOpen(im.context)
 	c := &s.user.contexts[im.context]
 	return !open && c.running == 0 && c.held.head == none
 }

@@ -78,8 +78,8 @@ func letters(bits uint8, names string) string {
 	return string(out)
 }
 
-// access is what the export table must allow for it.
-func access(a Allow, at Attributes) (s shmem.Access) {
+// accessFor is what the export table must allow for it.
+func accessFor(a Allow, at Attributes) (s shmem.Access) {
 	if a&AllowWrite != 0 {
 		s |= writeAccess(at)
 	}
@@ -119,25 +119,25 @@ func (p Pages) check(pages, members int) error {
 // maxRunPages keeps the windows of long runs below 4 GiB.
 const maxRunPages = 1 << 19
 
-// run is consecutive pages that are open to a peer in the same way: a row of an importer's table.
-type run struct {
+// pageRun is consecutive pages that are open to a peer in the same way: a row of an importer's table.
+type pageRun struct {
 	first, count int
 	allow        Allow
 	attributes   Attributes
 	ref          shmem.Ref // the owner's window
 }
 
-// runsFor are the pages that rules open to a peer, without windows yet.
-func runsFor(rules []Pages, peer, pages int) (runs []run) {
+// pageRunsFor are the pages that rules open to a peer, without windows yet.
+func pageRunsFor(rules []Pages, peer, pages int) (runs []pageRun) {
 	for first := 0; first < pages; {
-		at, next := decide(rules, peer, first, pages)
+		at, next := ruleAt(rules, peer, first, pages)
 		if at != nil && at.Allow != 0 {
 			n := len(runs)
 			if n > 0 && runs[n-1].first+runs[n-1].count == first && runs[n-1].allow == at.Allow &&
 				runs[n-1].attributes == at.Attributes && runs[n-1].count+next-first <= maxRunPages {
 				runs[n-1].count += next - first
 			} else {
-				runs = append(runs, run{
+				runs = append(runs, pageRun{
 					first:      first,
 					count:      next - first,
 					allow:      at.Allow,
@@ -150,8 +150,8 @@ func runsFor(rules []Pages, peer, pages int) (runs []run) {
 	return runs
 }
 
-// decide finds the rule for a page, and up to where no other begins or ends.
-func decide(rules []Pages, peer, page, pages int) (rule *Pages, next int) {
+// ruleAt finds the rule for a page, and up to where no other begins or ends.
+func ruleAt(rules []Pages, peer, page, pages int) (rule *Pages, next int) {
 	next = min(pages, page+maxRunPages)
 	for i := range rules {
 		r := &rules[i]

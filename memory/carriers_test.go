@@ -92,7 +92,7 @@ func overCarrier(t *testing.T, row transport.Row, drop float64) []*Space {
 	}
 	seg, err := shmem.Create(fmt.Sprintf("ringlet-t-%d-words", os.Getpid()), 256*PageSize, opts...)
 	must.OK(t, err)
-	x, err := spaces[0].Export("words", seg, all(256))
+	x, err := spaces[0].Export("words", seg, allPages(256))
 	must.OK(t, err)
 	t.Cleanup(func() { // before the spaces are closed
 		must.OK(t, x.Close())
@@ -133,10 +133,10 @@ func TestEveryCarrierIsLinearizable(t *testing.T) {
 func carrierHistory(t *testing.T, spaces []*Space, h int) (ops []porcupine.Operation, unknown int) {
 	base := int64(h%(256*PageSize/64)) * 64
 	ctx := context.Background()
-	own, err := spaces[0].Import(ctx, "words@n0")
+	local, err := spaces[0].Import(ctx, "words@n0")
 	must.OK(t, err)
-	defer own.Close()
-	must.OK(t, own.Write(ctx, base, bytes.Repeat([]byte{0}, 16)))
+	defer local.Close()
+	must.OK(t, local.Write(ctx, base, bytes.Repeat([]byte{0}, 16)))
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	rng, start := rand.New(rand.NewPCG(uint64(h), 3)), time.Now()
@@ -146,7 +146,7 @@ func carrierHistory(t *testing.T, spaces []*Space, h int) (ops []porcupine.Opera
 		defer im.Close()
 		seed := rng.Uint64()
 		wg.Go(func() {
-			for _, o := range work(im.In(client), base, client, seed, start) {
+			for _, o := range work(im.InContext(client), base, client, seed, start) {
 				mu.Lock()
 				ops = append(ops, o)
 				if o.Output.(wordOutput).unknown {

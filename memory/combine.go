@@ -13,14 +13,14 @@ const (
 	combineTime  = 100 * time.Microsecond
 )
 
-// combining names what a write buffer belongs to.
-type combining struct {
+// bufferKey names what a write buffer belongs to.
+type bufferKey struct {
 	target  any // an import
 	context int
 }
 
 type writeBuffer struct {
-	combining
+	bufferKey
 	open  bool
 	off   int64 // in the segment
 	n     int
@@ -30,10 +30,10 @@ type writeBuffer struct {
 type combiner struct{ buffers [writeBuffers]writeBuffer }
 
 // join appends a write of n bytes to an open buffer, and says to which and where in it. Full says that it must leave.
-func (c *combiner) join(k combining, off int64, n int) (buffer, at int, full, ok bool) {
+func (c *combiner) join(k bufferKey, off int64, n int) (buffer, at int, full, ok bool) {
 	for i := range c.buffers {
 		b := &c.buffers[i]
-		if b.open && b.combining == k && off == b.off+int64(b.n) && off/PageSize == b.off/PageSize &&
+		if b.open && b.bufferKey == k && off == b.off+int64(b.n) && off/PageSize == b.off/PageSize &&
 			(off+int64(n)-1)/PageSize == b.off/PageSize {
 			at = b.n
 			b.n += n
@@ -43,9 +43,9 @@ func (c *combiner) join(k combining, off int64, n int) (buffer, at int, full, ok
 	return 0, 0, false, false
 }
 
-// must says which buffer must leave before a write that continues none can open one: first those of its context, which
+// victim says which buffer must leave before a write that continues none can open one: first those of its context, which
 // it would overtake, then the oldest where none is free.
-func (c *combiner) must(k combining) (buffer int, ok bool) {
+func (c *combiner) victim(k bufferKey) (buffer int, ok bool) {
 	oldest := none
 	for i := range c.buffers {
 		b := &c.buffers[i]
@@ -62,11 +62,11 @@ func (c *combiner) must(k combining) (buffer int, ok bool) {
 }
 
 // begin opens a buffer with its first write. There is a free one when must has found none.
-func (c *combiner) begin(k combining, off int64, n int, now int64) (buffer int, full bool) {
+func (c *combiner) begin(k bufferKey, off int64, n int, now int64) (buffer int, full bool) {
 	for i := range c.buffers {
 		if b := &c.buffers[i]; !b.open {
 			*b = writeBuffer{
-				combining: k,
+				bufferKey: k,
 				open:      true,
 				off:       off,
 				n:         n,
@@ -78,8 +78,8 @@ func (c *combiner) begin(k combining, off int64, n int, now int64) (buffer int, 
 	panic("memory: no write buffer is free")
 }
 
-// of finds an open buffer of a context.
-func (c *combiner) of(context int) (buffer int, ok bool) {
+// findOpen finds an open buffer of a context.
+func (c *combiner) findOpen(context int) (buffer int, ok bool) {
 	for i := range c.buffers {
 		if c.buffers[i].open && c.buffers[i].context == context {
 			return i, true

@@ -60,13 +60,13 @@ func (s *ownerScript) answer(command string) string {
 	case "withdraw":
 		refs = s.owner.withdraw(s.exports[w[1]])
 	case "gone":
-		refs = s.owner.gone(transcript.Number(s.t, w[1]))
+		refs = s.owner.peerGone(transcript.Number(s.t, w[1]))
 	case "read":
-		s.owner.hasRead(transcript.Number(s.t, w[1]), number(s.t, w, 2), Cause(number(s.t, w, 3)))
+		s.owner.finishRead(transcript.Number(s.t, w[1]), number(s.t, w, 2), Cause(number(s.t, w, 3)))
 	default:
 		refs = s.request(w)
 	}
-	return s.told(refs)
+	return s.describe(refs)
 }
 
 func (s *ownerScript) export(name, rights string) string {
@@ -76,7 +76,7 @@ func (s *ownerScript) export(name, rights string) string {
 			allow |= 1 << i
 		}
 	}
-	rule := shmem.PageRule{Pages: 2, Peer: shmem.AnyPeer, Access: access(allow, 0)}
+	rule := shmem.PageRule{Pages: 2, Peer: shmem.AnyPeer, Access: accessFor(allow, 0)}
 	id, err := s.table.Export(make([]byte, 2*PageSize), rule)
 	must.OK(s.t, err)
 	must.OK(s.t, s.table.AllowOverlap(id))
@@ -109,11 +109,11 @@ func (s *ownerScript) request(w []string) []shmem.Ref {
 	return s.owner.request(transcript.Number(s.t, w[0]), &m)
 }
 
-func (s *ownerScript) told(refs []shmem.Ref) string {
+func (s *ownerScript) describe(refs []shmem.Ref) string {
 	var b strings.Builder
 	for _, o := range s.owner.out {
 		fmt.Fprintf(&b, "to p%d: %v %d", o.peer, o.kind, o.id)
-		if o.status != reasonNone {
+		if o.status != causeNone {
 			fmt.Fprintf(&b, ", refused: %v", o.status)
 		}
 		if o.a != 0 || o.b != 0 {
@@ -191,22 +191,22 @@ func (s *userScript) answer(command string) string {
 	case "sent":
 		s.user.tx[s.slot(w[1])].sent = true
 	case "done":
-		s.user.ended(s.slot(w[1]), Done, reasonNone)
+		s.user.finish(s.slot(w[1]), Done, causeNone)
 	case "refused":
-		s.user.ended(s.slot(w[1]), Refused, ErrDenied)
+		s.user.finish(s.slot(w[1]), Refused, ErrDenied)
 	case "cancel":
-		s.user.abandon(s.slot(w[1]), reasonCancelled)
+		s.user.abandon(s.slot(w[1]), causeCancelled)
 	case "at":
-		s.user.tick(int64(number(s.t, w, 1)))
+		s.user.expire(int64(number(s.t, w, 1)))
 	case "down":
-		s.user.down(transcript.Number(s.t, w[1]), ErrLinkDown)
+		s.user.peerDown(transcript.Number(s.t, w[1]), ErrLinkDown)
 	default:
 		s.t.Fatalf("what is %q", command)
 	}
-	return s.told()
+	return s.describe()
 }
 
-func (s *userScript) told() string {
+func (s *userScript) describe() string {
 	var b strings.Builder
 	for _, a := range s.user.acts {
 		name := s.names[a.slot]
@@ -214,7 +214,7 @@ func (s *userScript) told() string {
 		case a.verb == actStart:
 			fmt.Fprintf(&b, "%s starts\n", name)
 			continue
-		case a.why != reasonNone:
+		case a.why != causeNone:
 			fmt.Fprintf(&b, "%s is %v: %v\n", name, a.outcome, a.why)
 		case s.user.tx[a.slot].state == txLost || a.outcome != Done:
 			fmt.Fprintf(&b, "%s is %v\n", name, a.outcome)
@@ -247,13 +247,13 @@ func (s *bufferScript) answer(command string) string {
 	}
 	switch w[0] {
 	case "write":
-		k := combining{target: w[1], context: transcript.Number(s.t, w[2])}
+		k := bufferKey{target: w[1], context: transcript.Number(s.t, w[2])}
 		off, n := int64(number(s.t, w, 3)), int(number(s.t, w, 4))
 		i, at, full, ok := s.c.join(k, off, n)
 		if ok {
 			fmt.Fprintf(&b, "it joins at %d\n", at)
 		} else {
-			for i, must := s.c.must(k); must; i, must = s.c.must(k) {
+			for i, must := s.c.victim(k); must; i, must = s.c.victim(k) {
 				leave(i, "it gives way")
 			}
 			i, full = s.c.begin(k, off, n, int64(number(s.t, w, 5)))
@@ -267,7 +267,7 @@ func (s *bufferScript) answer(command string) string {
 			leave(i, "its time is over")
 		}
 	case "flush":
-		for i, ok := s.c.of(transcript.Number(s.t, w[1])); ok; i, ok = s.c.of(transcript.Number(s.t, w[1])) {
+		for i, ok := s.c.findOpen(transcript.Number(s.t, w[1])); ok; i, ok = s.c.findOpen(transcript.Number(s.t, w[1])) {
 			leave(i, "a fence")
 		}
 	}

@@ -21,7 +21,7 @@
 //  1. New, Connect.
 //  2. Import by "name", or by "name@node" where several nodes export that name.
 //  3. Write, WriteMany, Read, Add, Swap, CompareAndSwap, Notify, Wait, from any goroutine; Fence where the outcome of
-//     writes to combining pages, or of Post, is wanted. In gives the same import in another ordering context.
+//     writes to combining pages, or of Post, is wanted. InContext gives the same import in another ordering context.
 //  4. Close the Import, Close the Space.
 //
 // # What becomes of a transaction

@@ -33,14 +33,14 @@ type Cause uint8
 
 // Causes. The numbers up to ErrProtocol stand on the wire.
 const (
-	reasonNone Cause = iota
+	causeNone Cause = iota
 	ErrNotFound
 	ErrRevoked
 	ErrOutside
 	ErrDenied
 	ErrMisaligned
 	ErrBusy
-	reasonCancelled // a wait, by its caller
+	causeCancelled // a wait, by its caller
 	ErrProtocol
 	ErrTimeout
 	ErrEarlier
@@ -55,26 +55,26 @@ const (
 )
 
 var causeTexts = [causes]string{
-	ErrNotFound:     "no node that was asked exports that name",
-	ErrRevoked:      "the export is withdrawn: import the name again",
-	ErrOutside:      "the bytes do not lie in the segment",
-	ErrDenied:       "the owner does not open these pages for it",
-	ErrMisaligned:   "a word is 8 bytes long and stands at a multiple of 8",
-	ErrBusy:         "the owner has no room for it, of requests that wait or of windows: ask again later",
-	reasonCancelled: "it was cancelled",
-	ErrProtocol:     "the peer does not speak this version of the messages of memory",
-	ErrTimeout:      "its time is over",
-	ErrEarlier:      "an earlier write of the same context failed: ask Fence",
-	ErrLinkDown:     "the link to the owner is over: import the name again when it is back",
-	ErrClosed:       "the import or its space is closed",
-	ErrAmbiguous:    "several nodes export that name: import name@node",
-	ErrExists:       "this node exports that name already: close that export first",
-	ErrFull:         "the queue of writes to this owner is full: it takes more once the owner takes what it has",
-	ErrUnfit:        "what is posted is at most 64 KiB long, and lies in pages of one kind: use Write",
+	ErrNotFound:    "no node that was asked exports that name",
+	ErrRevoked:     "the export is withdrawn: import the name again",
+	ErrOutside:     "the bytes do not lie in the segment",
+	ErrDenied:      "the owner does not open these pages for it",
+	ErrMisaligned:  "a word is 8 bytes long and stands at a multiple of 8",
+	ErrBusy:        "the owner has no room for it, of requests that wait or of windows: ask again later",
+	causeCancelled: "it was cancelled",
+	ErrProtocol:    "the peer does not speak this version of the messages of memory",
+	ErrTimeout:     "its time is over",
+	ErrEarlier:     "an earlier write of the same context failed: ask Fence",
+	ErrLinkDown:    "the link to the owner is over: import the name again when it is back",
+	ErrClosed:      "the import or its space is closed",
+	ErrAmbiguous:   "several nodes export that name: import name@node",
+	ErrExists:      "this node exports that name already: close that export first",
+	ErrFull:        "the queue of writes to this owner is full: it takes more once the owner takes what it has",
+	ErrUnfit:       "what is posted is at most 64 KiB long, and lies in pages of one kind: use Write",
 }
 
 func (c Cause) Error() string {
-	if c < causes && c != reasonNone {
+	if c < causes && c != causeNone {
 		return causeTexts[c]
 	}
 	return fmt.Sprintf("a cause that this version does not know: %d", uint8(c))

@@ -35,7 +35,7 @@ func (s *Space) Export(name string, seg *shmem.Segment, rules ...Pages) (*Export
 		if r.Peer != Everybody {
 			peer = shmem.Peer(r.Peer)
 		}
-		if a := access(r.Allow, r.Attributes); a != 0 {
+		if a := accessFor(r.Allow, r.Attributes); a != 0 {
 			open = append(open, shmem.PageRule{
 				FirstPage: r.First,
 				Pages:     r.Count,
@@ -74,7 +74,7 @@ func (s *Space) withdraw(e *exported) error {
 	s.mu.Lock()
 	live := s.owner.exports[e.name] == e
 	refs := s.owner.withdraw(e)
-	s.settle()
+	s.runActions()
 	others := slices.Collect(maps.Keys(s.revokes)) // of what importers have left or lost
 	s.mu.Unlock()
 	if !live {

@@ -56,36 +56,36 @@ func (w *world) owned(owner, user int, rules ...Pages) (*shmem.Segment, *Import)
 func TestFullQueueHoldsUpNobody(t *testing.T) {
 	inBubble(t, 3, slow, func(w *world) {
 		ctx, t := context.Background(), w.t
-		seg, im := w.owned(0, 1, all(2))
+		seg, im := w.owned(0, 1, allPages(2))
 		defer seg.Close()
-		other, elsewhere := w.owned(2, 1, all(1))
+		other, elsewhere := w.owned(2, 1, allPages(1))
 		defer other.Close()
 		start := time.Now()
 		w.fill(1, 0)
 		for i := range 8 {
-			must.OK(t, im.In(1).Post(int64(8*i), []byte("posted!!")))
+			must.OK(t, im.InContext(1).Post(int64(8*i), []byte("posted!!")))
 		}
 		if d := time.Since(start); d != 0 {
 			t.Errorf("a post waited for %v", d)
 		}
 		short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
 		defer cancel()
-		if err := im.In(2).Write(short, PageSize, []byte("late")); OutcomeOf(err) == Done {
+		if err := im.InContext(2).Write(short, PageSize, []byte("late")); OutcomeOf(err) == Done {
 			t.Error(err)
 		}
 		if d := time.Since(start); d != 5*time.Millisecond {
 			t.Errorf("a write with 5 ms took %v", d)
 		}
 		w.spaces[1].cfg.Timeout = 3 * time.Millisecond // told by the pump
-		if _, err := elsewhere.In(3).Add(ctx, 0, 1); OutcomeOf(err) != Unknown {
+		if _, err := elsewhere.InContext(3).Add(ctx, 0, 1); OutcomeOf(err) != Unknown {
 			t.Error(err)
 		}
 		if d := time.Since(start); d != 8*time.Millisecond {
 			t.Errorf("a time-out of 3 ms with another owner was told after %v", d-5*time.Millisecond)
 		}
 		w.spaces[1].cfg.Timeout = time.Hour
-		must.OK(t, im.In(1).Fence(ctx))
-		must.OK(t, im.In(2).Write(ctx, PageSize, []byte("again")))
+		must.OK(t, im.InContext(1).Fence(ctx))
+		must.OK(t, im.InContext(2).Write(ctx, PageSize, []byte("again")))
 		posted, again := seg.Bytes()[:64], seg.Bytes()[PageSize:][:5]
 		if !bytes.Equal(posted, bytes.Repeat([]byte("posted!!"), 8)) || string(again) != "again" {
 			t.Errorf("%q, %q", posted, again)
@@ -103,7 +103,7 @@ func TestPostedWritesThatNeverLeft(t *testing.T) {
 	for _, ends := range []string{"time", "link"} {
 		inBubble(t, 2, slow, func(w *world) {
 			ctx, t := context.Background(), w.t
-			seg, im := w.owned(0, 1, all(1))
+			seg, im := w.owned(0, 1, allPages(1))
 			defer seg.Close()
 			w.spaces[1].cfg.Timeout = 5 * time.Millisecond
 			w.fill(1, 0)
@@ -133,15 +133,15 @@ func TestPostedWritesThatNeverLeft(t *testing.T) {
 func TestFullQueueOfAnOwner(t *testing.T) {
 	inBubble(t, 2, slow, func(w *world) {
 		ctx, t := context.Background(), w.t
-		seg, im := w.owned(0, 1, all(2))
+		seg, im := w.owned(0, 1, allPages(2))
 		defer seg.Close()
 		copy(seg.Bytes()[PageSize:], "to be read")
 		word := shmem.Word(seg.Bytes())
 		got := make([]byte, PageSize)
 		read, added := make(chan error, 1), make(chan error, 1)
-		go func() { read <- im.In(1).Read(ctx, PageSize, got) }()
+		go func() { read <- im.InContext(1).Read(ctx, PageSize, got) }()
 		synctest.Wait()
-		go func() { _, err := im.In(2).Add(ctx, 0, 1); added <- err }()
+		go func() { _, err := im.InContext(2).Add(ctx, 0, 1); added <- err }()
 		time.Sleep(19 * time.Millisecond)
 		w.fill(0, 1) // before the requests come, and for longer than it takes them
 		time.Sleep(2 * time.Millisecond)
@@ -161,7 +161,7 @@ func TestFullQueueOfAnOwner(t *testing.T) {
 func TestFenceBehindALostWrite(t *testing.T) {
 	inBubble(t, 2, slow, func(w *world) {
 		ctx, t := context.Background(), w.t
-		seg, im := w.owned(0, 1, all(1))
+		seg, im := w.owned(0, 1, allPages(1))
 		defer seg.Close()
 		w.spaces[1].cfg.Timeout = 5 * time.Millisecond
 		w.fabric.Partition("n0", "n1", true)
@@ -181,14 +181,14 @@ func TestFenceBehindALostWrite(t *testing.T) {
 	})
 }
 
-// TestPostsLeaveRoomForWhatTheyWaitFor: posts that wait for an ordered write do not have the buffers that it needs, be
+// TestPostsLeaveSpaceForWhatTheyWaitFor: posts that wait for an ordered write do not have the buffers that it needs, be
 // they small or large; nor do those of one context have what another one's writes need.
-func TestPostsLeaveRoomForWhatTheyWaitFor(t *testing.T) {
+func TestPostsLeaveSpaceForWhatTheyWaitFor(t *testing.T) {
 	for _, size := range []int{64, largeSize} {
 		inBubble(t, 2, slow, func(w *world) {
 			ctx, t := context.Background(), w.t
 			ordered := Pages{First: 32, Count: 32, Peer: Everybody, Allow: AllowAll, Attributes: Ordered}
-			seg, im := w.owned(0, 1, all(32), ordered)
+			seg, im := w.owned(0, 1, allPages(32), ordered)
 			defer seg.Close()
 			wrote := make(chan error, 2)
 			go func() { _, err := im.Add(ctx, 0, 1); wrote <- err }()
@@ -205,7 +205,7 @@ func TestPostsLeaveRoomForWhatTheyWaitFor(t *testing.T) {
 				t.Error(err)
 			}
 			start := time.Now()
-			must.OK(t, im.In(5).Write(ctx, 31*PageSize, []byte("beside")))
+			must.OK(t, im.InContext(5).Write(ctx, 31*PageSize, []byte("beside")))
 			must.OK(t, patiently.Receive(t, wrote))
 			must.OK(t, patiently.Receive(t, wrote))
 			must.OK(t, im.Fence(ctx))
@@ -224,12 +224,12 @@ func TestPostsLeaveRoomForWhatTheyWaitFor(t *testing.T) {
 func TestNothingBehindAFailure(t *testing.T) {
 	inBubble(t, 2, slow, func(w *world) {
 		ctx, t := context.Background(), w.t
-		seg, im := w.owned(0, 1, all(1))
+		seg, im := w.owned(0, 1, allPages(1))
 		defer seg.Close()
 		combining := Pages{First: 1, Count: 1, Peer: Everybody, Allow: AllowAll, Attributes: Combining}
-		own, mine := w.owned(1, 1, all(1), combining)
-		defer own.Close()
-		must.OK(t, w.tables[0].Revoke(im.find(0).ref))
+		localSegment, mine := w.owned(1, 1, allPages(1), combining)
+		defer localSegment.Close()
+		must.OK(t, w.tables[0].Revoke(im.rowAt(0).ref))
 		must.OK(t, im.Post(0, []byte("data")))
 		time.Sleep(time.Second)
 		flag := binary.LittleEndian.AppendUint64(nil, 1)
@@ -239,17 +239,17 @@ func TestNothingBehindAFailure(t *testing.T) {
 		if err := mine.Write(ctx, PageSize, flag); !errors.Is(err, ErrEarlier) || OutcomeOf(err) != Refused {
 			t.Errorf("a write to a combining page by stores: %v", err)
 		}
-		if own.Bytes()[0] != 0 || own.Bytes()[PageSize] != 0 {
+		if localSegment.Bytes()[0] != 0 || localSegment.Bytes()[PageSize] != 0 {
 			t.Error("a flag stands behind data that were refused")
 		}
-		must.OK(t, mine.In(1).Post(0, flag)) // another context
-		must.OK(t, mine.Write(ctx, 8, flag)) // its caller is told itself
+		must.OK(t, mine.InContext(1).Post(0, flag)) // another context
+		must.OK(t, mine.Write(ctx, 8, flag))        // its caller is told itself
 		if err := mine.Fence(ctx); !errors.Is(err, ErrRevoked) {
 			t.Error(err)
 		}
 		must.OK(t, mine.Post(0, flag))
 		w.spaces[0].mu.Lock()
-		delete(w.spaces[0].owner.places, im.find(0).ref) // it is revoked
+		delete(w.spaces[0].owner.places, im.rowAt(0).ref) // it is revoked
 		w.spaces[0].owner.exports["of n0"].granted = map[int]*grantSet{}
 		w.spaces[0].mu.Unlock()
 	})

@@ -21,16 +21,16 @@ type Import struct {
 
 // imported is what all contexts of an import share.
 type imported struct {
-	space  *Space
-	peer   *peer
-	rank   int
-	node   string
-	name   string
-	epoch  uint64
-	size   int64
-	runs   []run            // rows of the downstream table, in order
-	mapped transport.Mapped // nil where the link goes over a network
-	over   atomic.Uint32    // reason why it is of no use, once it is not
+	space    *Space
+	peer     *peer
+	rank     int
+	node     string
+	name     string
+	epoch    uint64
+	size     int64
+	runs     []pageRun        // rows of the downstream table, in order
+	mapped   transport.Mapped // nil where the link goes over a network
+	endCause atomic.Uint32    // reason why it is of no use, once it is not
 }
 
 // Piece is one part of a WriteMany.
@@ -60,7 +60,7 @@ func (s *Space) Import(ctx context.Context, name string) (*Import, error) {
 		if one && m.Name != node {
 			continue
 		}
-		im, err := s.ask(ctx, rank, bare)
+		im, err := s.importFrom(ctx, rank, bare)
 		switch {
 		case err == nil:
 			found = append(found, im)
@@ -77,7 +77,7 @@ func (s *Space) Import(ctx context.Context, name string) (*Import, error) {
 		return fail(ErrNotFound)
 	}
 	for _, im := range found {
-		im.leave()
+		im.release()
 	}
 	if failed != nil {
 		return nil, failed
@@ -85,8 +85,8 @@ func (s *Space) Import(ctx context.Context, name string) (*Import, error) {
 	return fail(ErrAmbiguous)
 }
 
-// ask imports a name from one member.
-func (s *Space) ask(ctx context.Context, rank int, name string) (*imported, error) {
+// importFrom imports a name from one member.
+func (s *Space) importFrom(ctx context.Context, rank int, name string) (*imported, error) {
 	s.mu.Lock()
 	im := &imported{
 		space: s,
@@ -99,13 +99,13 @@ func (s *Space) ask(ctx context.Context, rank int, name string) (*imported, erro
 	c := s.getCall()
 	defer s.putCall(c)
 	c.op = op{
-		name:  "import",
-		kind:  kindFind,
-		body:  []byte(name),
-		aside: true,
+		name:      "import",
+		kind:      kindFind,
+		body:      []byte(name),
+		unordered: true,
 	}
 	o := &c.op
-	if err := im.do(ctx, c, aside); err != nil {
+	if err := im.runQueued(ctx, c, noContext); err != nil {
 		return nil, err
 	}
 	im.size, im.epoch = int64(c.a), c.b
@@ -133,8 +133,8 @@ func (im *Import) Node() string { return im.node }
 // Size is that of the segment, bytes.
 func (im *Import) Size() int64 { return im.size }
 
-// In is the same import in another of the 16 ordering contexts, 0 to 15. An import begins in context 0.
-func (im *Import) In(ordering int) *Import {
+// InContext is the same import in another of the 16 ordering contexts, 0 to 15. An import begins in context 0.
+func (im *Import) InContext(ordering int) *Import {
 	if ordering < 0 || ordering >= contexts {
 		panic(fmt.Sprintf("memory: there is no ordering context %d", ordering))
 	}
@@ -142,18 +142,18 @@ func (im *Import) In(ordering int) *Import {
 }
 
 // Close gives the import back. Its owner then closes this node's windows, unless another import of this node has them.
-func (im *Import) Close() { im.leave() }
+func (im *Import) Close() { im.release() }
 
-func (im *imported) leave() {
+func (im *imported) release() {
 	s := im.space
-	if !im.end(ErrClosed) {
+	if !im.invalidate(ErrClosed) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.kept {
-		if s.gather.buffers[i].open && s.kept[i].im == im {
-			s.leave(i)
+	for i := range s.openWrites {
+		if s.gather.buffers[i].open && s.openWrites[i].im == im {
+			s.sendBuffer(i)
 		}
 	}
 	for i, other := range im.peer.imports {
@@ -163,11 +163,11 @@ func (im *imported) leave() {
 			break
 		}
 	}
-	s.settle()
+	s.runActions()
 }
 
-// end makes the import of no use; the first reason stands.
-func (im *imported) end(why Cause) bool { return im.over.CompareAndSwap(0, uint32(why)) }
+// invalidate makes the import of no use; the first reason stands.
+func (im *imported) invalidate(why Cause) bool { return im.endCause.CompareAndSwap(0, uint32(why)) }
 
 func (im *imported) error(o *op, out Outcome, cause error) *Error {
 	return &Error{
@@ -181,8 +181,8 @@ func (im *imported) error(o *op, out Outcome, cause error) *Error {
 	}
 }
 
-// find is the row of the table that an offset lies in.
-func (im *imported) find(off int64) *run {
+// rowAt is the row of the table that an offset lies in.
+func (im *imported) rowAt(off int64) *pageRun {
 	page := int(off / PageSize)
 	i := sort.Search(len(im.runs), func(i int) bool { return im.runs[i].first+im.runs[i].count > page })
 	if i == len(im.runs) || im.runs[i].first > page {
@@ -191,27 +191,27 @@ func (im *imported) find(off int64) *run {
 	return &im.runs[i]
 }
 
-// part is how much of n bytes at off lies in the row, and where in its window.
-func (r *run) part(off int64, n int) (at uint32, part int) {
+// clip is how much of n bytes at off lies in the row, and where in its window.
+func (r *pageRun) clip(off int64, n int) (at uint32, length int) {
 	at = uint32(off - int64(r.first)*PageSize)
 	return at, int(min(int64(n), int64(r.first+r.count)*PageSize-off))
 }
 
-// check says whether bytes are open for something, and whether any of them are ordered.
-func (im *imported) check(off int64, n int, want Allow) (at Attributes, why Cause) {
+// checkAccess says whether bytes are open for something, and whether any of them are ordered.
+func (im *imported) checkAccess(off int64, n int, want Allow) (at Attributes, why Cause) {
 	if off < 0 || n < 0 || off > im.size-int64(n) {
 		return 0, ErrOutside
 	}
 	for end := off + int64(n); off < end; {
-		r := im.find(off)
+		r := im.rowAt(off)
 		if r == nil || r.allow&want == 0 {
 			return at, ErrDenied
 		}
 		at |= r.attributes
-		_, part := r.part(off, int(end-off))
-		off += int64(part)
+		_, length := r.clip(off, int(end-off))
+		off += int64(length)
 	}
-	return at, reasonNone
+	return at, causeNone
 }
 
 // Write puts data at an offset of the segment.
@@ -242,8 +242,8 @@ func (im *Import) Read(ctx context.Context, off int64, dst []byte) error {
 	if len(dst) > maxLoad && im.mapped == nil {
 		return im.readLong(ctx, off, dst)
 	}
-	if r := im.find(off); im.mapped == nil && r != nil {
-		if _, n := r.part(off, len(dst)); n < len(dst) { // one request asks for bytes of one window
+	if r := im.rowAt(off); im.mapped == nil && r != nil {
+		if _, n := r.clip(off, len(dst)); n < len(dst) { // one request asks for bytes of one window
 			return errors.Join(im.Read(ctx, off, dst[:n]), im.Read(ctx, off+int64(n), dst[n:]))
 		}
 	}
@@ -308,11 +308,11 @@ func (im *Import) Notify(ctx context.Context, off int64) (notices uint64, err er
 // of its context, and belongs to no ordering context.
 func (im *Import) Wait(ctx context.Context, off int64, known uint64) (notices uint64, err error) {
 	return im.word(ctx, op{
-		name:  "wait",
-		kind:  kindWait,
-		off:   off,
-		a:     known,
-		aside: true,
+		name:      "wait",
+		kind:      kindWait,
+		off:       off,
+		a:         known,
+		unordered: true,
 	}, AllowRead)
 }
 
@@ -335,62 +335,62 @@ func (im *Import) word(ctx context.Context, o op, want Allow) (uint64, error) {
 // run checks a transaction against the downstream table, and carries it out.
 func (im *Import) run(ctx context.Context, c *call, want Allow) error {
 	o := &c.op
-	if why := Cause(im.over.Load()); why != reasonNone && !o.fence {
+	if why := Cause(im.endCause.Load()); why != causeNone && !o.fence {
 		return im.error(o, Refused, why)
 	}
-	at, why := im.checkAll(o, want)
+	at, why := im.checkOp(o, want)
 	switch {
-	case why != reasonNone:
+	case why != causeNone:
 		return im.error(o, Refused, why)
 	case ctx.Err() != nil:
 		return im.error(o, Refused, context.Cause(ctx))
 	}
-	o.ordered = o.ordered || at&Ordered != 0 && !o.aside
+	o.ordered = o.ordered || at&Ordered != 0 && !o.unordered
 	ordering := im.context
-	if o.aside {
-		ordering = aside
+	if o.unordered {
+		ordering = noContext
 	}
 	if im.mapped != nil && o.kind != kindNotify && o.kind != kindWait && !o.fence {
-		at, why := im.space.mayGo(ordering, o.ordered, at&Combining != 0 && o.pieces != nil)
+		at, why := im.space.admitDirect(ordering, o.ordered, at&Combining != 0 && o.pieces != nil)
 		switch {
-		case why != reasonNone:
+		case why != causeNone:
 			return im.error(o, Refused, why)
 		case at:
-			out, why, partial := im.direct(o)
-			return im.result(o, out, why.orNil(), partial)
+			out, why, partial := im.performDirect(o)
+			return im.resultError(o, out, why.asError(), partial)
 		}
 	}
 	if at&Combining != 0 && im.mapped == nil && len(o.pieces) == 1 && o.length() > 0 && o.length() <= bufferSize &&
 		o.off/PageSize == (o.off+int64(o.length())-1)/PageSize {
 		return im.combine(ctx, c)
 	}
-	err := im.do(ctx, c, ordering)
+	err := im.runQueued(ctx, c, ordering)
 	o.result = c.a
 	return err
 }
 
-func (im *Import) checkAll(o *op, want Allow) (at Attributes, why Cause) {
+func (im *Import) checkOp(o *op, want Allow) (at Attributes, why Cause) {
 	if o.fence {
-		return 0, reasonNone
+		return 0, causeNone
 	}
 	if o.pieces != nil {
 		for _, p := range o.pieces {
-			a, why := im.check(p.Offset, len(p.Data), want)
-			if why != reasonNone {
+			a, why := im.checkAccess(p.Offset, len(p.Data), want)
+			if why != causeNone {
 				return 0, why
 			}
 			at |= a
 		}
-		return at, reasonNone
+		return at, causeNone
 	}
 	n := o.length()
-	if at, why = im.check(o.off, n, want); why == reasonNone && o.isWord() && o.off%shmem.WordSize != 0 {
+	if at, why = im.checkAccess(o.off, n, want); why == causeNone && o.isWord() && o.off%shmem.WordSize != 0 {
 		why = ErrMisaligned
 	}
 	return at, why
 }
 
-func (im *imported) result(o *op, out Outcome, cause error, partial bool) error {
+func (im *imported) resultError(o *op, out Outcome, cause error, partial bool) error {
 	if out == Done {
 		return nil
 	}

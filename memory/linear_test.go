@@ -100,7 +100,7 @@ func history(t *testing.T, seed uint64, dir string) (unknown, killed int) {
 	defer w.close()
 	seg := w.segment(PageSize)
 	defer func() { must.OK(t, seg.Close()) }()
-	_, err := w.spaces[0].Export("words", seg, all(1))
+	_, err := w.spaces[0].Export("words", seg, allPages(1))
 	must.OK(t, err)
 
 	var mu sync.Mutex
@@ -113,7 +113,7 @@ func history(t *testing.T, seed uint64, dir string) (unknown, killed int) {
 		must.OK(t, err)
 		seed := rng.Uint64()
 		wg.Go(func() {
-			for _, o := range work(im.In(client), 0, client, seed, start) {
+			for _, o := range work(im.InContext(client), 0, client, seed, start) {
 				mu.Lock()
 				ops = append(ops, o)
 				if o.Output.(wordOutput).unknown {

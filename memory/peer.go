@@ -15,7 +15,7 @@ const (
 	largeBuffers  = 16 // of largeSize, the same
 	largeSize     = 64 << 10
 	longRead      = 256 << 10 // the longest read in one piece
-	longReads     = 4         // under way at once
+	maxLongReads  = 4         // under way at once
 	readerBuffers = 4
 )
 
@@ -29,8 +29,8 @@ type buffers struct {
 	lists [][]link.Piece // guarded by mu; of pieces in a buffer
 }
 
-// pieceRoom is how many bytes of a buffer there are for each piece in it, at least.
-const pieceRoom = 64
+// bytesPerPiece is how many bytes of a buffer there are for each piece in it, at least.
+const bytesPerPiece = 64
 
 func newBuffers(n, size int) *buffers {
 	b := &buffers{
@@ -45,9 +45,9 @@ func newBuffers(n, size int) *buffers {
 	return b
 }
 
-func (b *buffers) put(i int) { b.free <- i }
+func (b *buffers) release(i int) { b.free <- i }
 
-func (b *buffers) at(i int) []byte {
+func (b *buffers) bytes(i int) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.mem[i] == nil {
@@ -61,7 +61,7 @@ func (b *buffers) pieces(i int) []link.Piece {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lists[i] == nil {
-		b.lists[i] = make([]link.Piece, 0, b.size/pieceRoom)
+		b.lists[i] = make([]link.Piece, 0, b.size/bytesPerPiece)
 	}
 	return b.lists[i]
 }
@@ -73,7 +73,7 @@ func newStaging() staging {
 	return staging{newBuffers(smallBuffers, bufferSize), newBuffers(largeBuffers, largeSize)}
 }
 
-func (s *staging) of(n int) (from *buffers, large bool) {
+func (s *staging) poolFor(n int) (from *buffers, large bool) {
 	if n > bufferSize {
 		return s.large, true
 	}
@@ -84,30 +84,30 @@ func (s *staging) of(n int) (from *buffers, large bool) {
 type peer struct {
 	rank    int
 	link    uint64        // number of the link; whoever takes the place of another one has the next
-	gone    chan struct{} // closed when the link is over
+	done    chan struct{} // closed when the link is over
 	writes  staging       // of writes that have started: their link ends them
 	posts   staging       // of what is posted, which may wait for a write: so it has none of a write's
 	reader  *buffers
-	jobs    chan reading // nil before the first long read
+	jobs    chan readJob // nil before the first long read
 	imports []*imported
 
-	room     chan struct{} // a link write has its outcome, so that the link's queue may have room
-	outcomes uint64        // of link writes
-	full     []uint64      // what was posted, and found that queue full
+	queueSpace chan struct{} // a link write has its outcome, so that the link's queue may have room
+	outcomes   uint64        // of link writes
+	queueFull  []uint64      // what was posted, and found that queue full
 
-	long chan struct{} // pieces of long reads that are under way; of the rank, not of its link
+	longReads chan struct{} // pieces of long reads that are under way; of the rank, not of its link
 }
 
 func newPeer(rank int, link uint64) *peer {
 	return &peer{
-		rank:   rank,
-		link:   link & cookieLinks,
-		gone:   make(chan struct{}),
-		writes: newStaging(),
-		posts:  newStaging(),
-		room:   make(chan struct{}, 1),
-		reader: newBuffers(readerBuffers, largeSize),
-		long:   make(chan struct{}, longReads),
+		rank:       rank,
+		link:       link & cookieLinks,
+		done:       make(chan struct{}),
+		writes:     newStaging(),
+		posts:      newStaging(),
+		queueSpace: make(chan struct{}, 1),
+		reader:     newBuffers(readerBuffers, largeSize),
+		longReads:  make(chan struct{}, maxLongReads),
 	}
 }
 
@@ -138,8 +138,8 @@ func (h *handler) Placed(rank int, p transport.Placement) {
 	}
 	s := (*Space)(h)
 	s.mu.Lock()
-	s.arrived(rank, &p, reasonNone)
-	s.settle()
+	s.onReadBytes(rank, &p, causeNone)
+	s.runActions()
 	s.mu.Unlock()
 }
 
@@ -151,28 +151,28 @@ func (h *handler) Refused(rank int, p transport.Placement, _ error) {
 	s := (*Space)(h)
 	s.mu.Lock()
 	s.stats.WritesRefused++
-	s.arrived(rank, &p, ErrProtocol)
-	s.settle()
+	s.onReadBytes(rank, &p, ErrProtocol)
+	s.runActions()
 	s.mu.Unlock()
 }
 
-// arrived notes that bytes of a long read are in their place, or were turned away: each of them once. mu is held.
-func (s *Space) arrived(rank int, p *transport.Placement, why Cause) {
+// onReadBytes notes that bytes of a long read are in their place, or were turned away: each of them once. mu is held.
+func (s *Space) onReadBytes(rank int, p *transport.Placement, why Cause) {
 	slot, ok := s.user.slotOf(rank, p.Imm)
-	if !ok || s.flight[slot].missing == 0 || s.flight[slot].landing != p.Ref {
+	if !ok || s.flight[slot].missing == 0 || s.flight[slot].dest != p.Ref {
 		return
 	}
 	f := &s.flight[slot]
-	if f.bad == reasonNone {
-		f.bad = why
+	if f.cause == causeNone {
+		f.cause = why
 	}
 	if f.missing = max(0, f.missing-int(p.Length)); f.missing > 0 {
 		return
 	}
-	if f.bad == reasonNone {
-		s.user.ended(slot, Done, reasonNone)
+	if f.cause == causeNone {
+		s.user.finish(slot, Done, causeNone)
 	} else {
-		s.user.ended(slot, Unknown, f.bad)
+		s.user.finish(slot, Unknown, f.cause)
 	}
 }
 
@@ -185,13 +185,13 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.peers[rank]
-	s.hasRoom(p)
+	s.onQueueSpace(p)
 	if cookie>>32&cookieLinks != p.link {
 		return // its transaction and its buffer went with the link
 	}
 	buffer := int(cookie >> 16 & 0xFFFF)
 	if cookie&cookieReader != 0 {
-		p.reader.put(buffer)
+		p.reader.release(buffer)
 		return
 	}
 	slot := int(cookie & 0xFFFF)
@@ -199,34 +199,34 @@ func (h *handler) Completed(rank int, cookie uint64, err error) {
 	switch {
 	case f.posted != nil: // its buffer goes back with the slot
 	case cookie&cookieLarge != 0:
-		p.writes.large.put(buffer)
+		p.writes.large.release(buffer)
 	default:
-		p.writes.small.put(buffer)
+		p.writes.small.release(buffer)
 	}
-	f.left--
-	if err != nil && f.bad == reasonNone {
-		f.bad = reasonOfWrite(err)
+	f.pending--
+	if err != nil && f.cause == causeNone {
+		f.cause = causeOfWrite(err)
 	}
-	s.landed(slot)
-	s.settle()
+	s.finishWrite(slot)
+	s.runActions()
 }
 
-// hasRoom lets those try again that found the queue of a link full. mu is held.
-func (s *Space) hasRoom(p *peer) {
+// onQueueSpace lets those try again that found the queue of a link full. mu is held.
+func (s *Space) onQueueSpace(p *peer) {
 	p.outcomes++
 	select {
-	case p.room <- struct{}{}:
+	case p.queueSpace <- struct{}{}:
 	default:
 	}
-	if len(p.full) > 0 {
-		s.posted = append(s.posted, p.full...)
-		p.full = p.full[:0]
-		s.stir()
+	if len(p.queueFull) > 0 {
+		s.posted = append(s.posted, p.queueFull...)
+		p.queueFull = p.queueFull[:0]
+		s.wakePump()
 	}
 }
 
-// reasonOfWrite is why a link write was refused.
-func reasonOfWrite(err error) Cause {
+// causeOfWrite is why a link write was refused.
+func causeOfWrite(err error) Cause {
 	r, ok := err.(*link.RefusedError) //nolint:errorlint // the link's own, not wrapped
 	switch {
 	case !ok:
@@ -234,21 +234,21 @@ func reasonOfWrite(err error) Cause {
 	case r.Reason == link.ReasonExpired:
 		return ErrTimeout
 	}
-	return reasonOf(shmem.Violation(r.Reason))
+	return causeOf(shmem.Violation(r.Reason))
 }
 
-// landed ends a write whose link writes are all over. mu is held.
-func (s *Space) landed(slot int) {
+// finishWrite ends a write whose link writes are all over. mu is held.
+func (s *Space) finishWrite(slot int) {
 	f := &s.flight[slot]
-	if !f.sealed || f.left > 0 {
+	if !f.sealed || f.pending > 0 {
 		return
 	}
-	if f.bad == reasonNone {
-		s.user.ended(slot, Done, reasonNone)
+	if f.cause == causeNone {
+		s.user.finish(slot, Done, causeNone)
 		return
 	}
 	f.placed = f.sent > 0 && !f.short
-	s.user.ended(slot, Refused, f.bad)
+	s.user.finish(slot, Refused, f.cause)
 }
 
 // Signal takes a message of a peer: an answer at once; a request at once too, but for what would wait.
@@ -257,42 +257,42 @@ func (h *handler) Signal(rank int, payload []byte) {
 	m, err := parse(payload)
 	s.mu.Lock()
 	var (
-		left   []shmem.Ref
-		r      reading
-		buffer int
-		p      *peer // nil: no read to be carried out here
+		released []shmem.Ref
+		r        readJob
+		buffer   int
+		p        *peer // nil: no read to be carried out here
 	)
 	switch {
 	case err != nil:
 		s.stats.Malformed++
 	case m.kind == kindAnswer:
-		s.answered(rank, &m)
+		s.onAnswer(rank, &m)
 	case m.kind == kindRevoked:
 		s.stats.Endings++
 		for _, im := range s.peers[rank].imports {
 			if im.epoch == m.b {
-				im.end(ErrRevoked)
+				im.invalidate(ErrRevoked)
 			}
 		}
 	case !s.closed:
-		left = s.owner.request(rank, &m)
-		r, buffer, p = s.short(rank)
+		released = s.owner.request(rank, &m)
+		r, buffer, p = s.takeShortRead(rank)
 	}
-	s.settle()
-	s.revokeLater(left)
+	s.runActions()
+	s.revokeLater(released)
 	s.mu.Unlock()
 	if p == nil {
 		return
 	}
 	why, err := s.copyOut(p, &r, 0, r.n, buffer, s.ep.TryWrite)
-	if !isFull(err) {
-		s.hasRead(p, r.id, why)
+	if !isQueueFull(err) {
+		s.finishRead(p, r.id, why)
 		return
 	}
-	p.reader.put(buffer)
+	p.reader.release(buffer)
 	s.mu.Lock()
 	if s.peers[rank] == p && !s.closed {
-		s.readFor(rank, r)
+		s.queueRead(rank, r)
 	}
 	s.mu.Unlock()
 }
@@ -300,9 +300,9 @@ func (h *handler) Signal(rank int, payload []byte) {
 // shortRead is so short that its bytes cost no more than its request. Waking a goroutine costs more.
 const shortRead = 16 << 10
 
-// short takes a read that the goroutine which received it may carry out, but for one into mapped memory. That goroutine
+// takeShortRead takes a read that the goroutine which received it may carry out, but for one into mapped memory. That goroutine
 // never waits for room in a link's queue, for it brings what makes room. mu is held.
-func (s *Space) short(rank int) (r reading, buffer int, p *peer) {
+func (s *Space) takeShortRead(rank int) (r readJob, buffer int, p *peer) {
 	if len(s.owner.reads) != 1 || s.owner.reads[0].n > shortRead || s.ep.Mapped(rank) != nil {
 		return r, 0, nil
 	}
@@ -311,7 +311,7 @@ func (s *Space) short(rank int) (r reading, buffer int, p *peer) {
 	default:
 		return r, 0, nil
 	}
-	r = s.owner.reads[0].reading
+	r = s.owner.reads[0].readJob
 	s.owner.reads = s.owner.reads[:0]
 	return r, buffer, s.peers[rank]
 }
@@ -334,16 +334,16 @@ func (s *Space) revokeLater(refs []shmem.Ref) {
 	})
 }
 
-// answered ends the transaction that a peer answers. mu is held.
-func (s *Space) answered(rank int, m *message) {
+// onAnswer ends the transaction that a peer answers. mu is held.
+func (s *Space) onAnswer(rank int, m *message) {
 	slot, ok := s.user.slotOf(rank, m.id)
 	if !ok {
-		s.stats.Stray++
+		s.stats.UnexpectedAnswers++
 		return
 	}
 	f := &s.flight[slot]
 	outcome := Done
-	if m.status != reasonNone {
+	if m.status != causeNone {
 		outcome = Refused
 	}
 	if c := f.call; c != nil {
@@ -361,7 +361,7 @@ func (s *Space) answered(rank int, m *message) {
 	} else if f.find && outcome == Done { // nobody wants it any more
 		_ = s.send(rank, &message{kind: kindLeave, a: m.b})
 	}
-	s.user.ended(slot, outcome, m.status)
+	s.user.finish(slot, outcome, m.status)
 }
 
 // LinkDown ends what goes on with a peer, both ways.
@@ -373,67 +373,67 @@ func (h *handler) LinkDown(rank int, _ error) {
 		return
 	}
 	old := s.peers[rank]
-	close(old.gone)
+	close(old.done)
 	for _, im := range old.imports {
-		im.end(ErrLinkDown)
+		im.invalidate(ErrLinkDown)
 	}
-	for i := range s.kept {
-		if s.gather.buffers[i].open && s.kept[i].im.peer == old {
-			s.leave(i) // and it is refused
+	for i := range s.openWrites {
+		if s.gather.buffers[i].open && s.openWrites[i].im.peer == old {
+			s.sendBuffer(i) // and it is refused
 		}
 	}
-	s.user.down(rank, ErrLinkDown)
-	refs := s.owner.gone(rank)
-	s.settle()
+	s.user.peerDown(rank, ErrLinkDown)
+	refs := s.owner.peerGone(rank)
+	s.runActions()
 	p := newPeer(rank, old.link+1)
-	p.long = old.long
+	p.longReads = old.longReads
 	s.peers[rank] = p
 	s.revokeLater(refs)
 	s.mu.Unlock()
 }
 
-// readFor hands a read to the goroutine of its peer. mu is held.
-func (s *Space) readFor(rank int, r reading) {
+// queueRead hands a read to the goroutine of its peer. mu is held.
+func (s *Space) queueRead(rank int, r readJob) {
 	p := s.peers[rank]
 	if p.jobs == nil {
-		p.jobs = make(chan reading, maxPending)
-		s.wg.Go(func() { s.serve(p) })
+		p.jobs = make(chan readJob, maxPending)
+		s.wg.Go(func() { s.serveReads(p) })
 	}
 	p.jobs <- r // the owner lets no more wait than there is room for
 }
 
-// serve carries out what a peer reads, until its link is over.
-func (s *Space) serve(p *peer) {
+// serveReads carries out what a peer reads, until its link is over.
+func (s *Space) serveReads(p *peer) {
 	for {
 		select {
 		case r := <-p.jobs:
-			if why, ok := s.read(p, &r); ok {
-				s.hasRead(p, r.id, why)
+			if why, ok := s.serveRead(p, &r); ok {
+				s.finishRead(p, r.id, why)
 			}
-		case <-p.gone:
+		case <-p.done:
 			return
 		}
 	}
 }
 
-// hasRead ends a read of a peer.
-func (s *Space) hasRead(p *peer, id uint64, why Cause) {
+// finishRead ends a read of a peer.
+func (s *Space) finishRead(p *peer, id uint64, why Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.peers[p.rank] == p && !s.closed {
-		s.owner.hasRead(p.rank, id, why)
-		s.settle()
+		s.owner.finishRead(p.rank, id, why)
+		s.runActions()
 	}
 }
 
-// read writes the bytes of a segment to where their reader wants them. It reports false where the link is over.
-func (s *Space) read(p *peer, r *reading) (why Cause, ok bool) {
-	for at := uint32(0); at < r.n && why == reasonNone; {
+// serveRead writes the bytes of a segment to where their reader wants them. It reports false where the link is over.
+func (s *Space) serveRead(p *peer, r *readJob) (why Cause, ok bool) {
+	for at := uint32(0); at < r.n && why == causeNone; {
 		n := min(r.n-at, largeSize)
 		var buffer int
 		select {
 		case buffer = <-p.reader.free:
-		case <-p.gone:
+		case <-p.done:
 			return 0, false
 		}
 		var err error
@@ -447,18 +447,18 @@ func (s *Space) read(p *peer, r *reading) (why Cause, ok bool) {
 
 // copyOut writes n bytes at an offset of what is read, out of a buffer. A window is pinned while its bytes are copied,
 // and not while they travel. The error is that of the write.
-func (s *Space) copyOut(p *peer, r *reading, at, n uint32, buffer int,
+func (s *Space) copyOut(p *peer, r *readJob, at, n uint32, buffer int,
 	write func(int, link.Write) error) (Cause, error) {
 	src, v := s.table.Acquire(shmem.Peer(p.rank), r.ref, r.off+at, n, shmem.AccessRead)
 	if v != 0 {
-		p.reader.put(buffer)
-		return reasonOf(v), nil
+		p.reader.release(buffer)
+		return causeOf(v), nil
 	}
-	buf := p.reader.at(buffer)[:n]
+	buf := p.reader.bytes(buffer)[:n]
 	copy(buf, src)
 	s.table.Release(r.ref)
-	return reasonNone, write(p.rank, link.Write{
-		Ref:    r.landing,
+	return causeNone, write(p.rank, link.Write{
+		Ref:    r.dest,
 		Offset: at,
 		Data:   buf,
 		Imm:    r.id,
@@ -466,8 +466,8 @@ func (s *Space) copyOut(p *peer, r *reading, at, n uint32, buffer int,
 	})
 }
 
-// isFull says that a link's queue had no room.
-func isFull(err error) bool {
+// isQueueFull says that a link's queue had no room.
+func isQueueFull(err error) bool {
 	_, full := err.(*transport.FullError) //nolint:errorlint // the link's own, not wrapped
 	return full
 }

@@ -7,9 +7,9 @@ import (
 	"ringlet/transport/link"
 )
 
-// kept is the staging buffer of an open write buffer, and then of the transaction that it leaves in; or that of a write
+// postedWrite is the staging buffer of an open write buffer, and then of the transaction that it leaves in; or that of a write
 // that was posted.
-type kept struct {
+type postedWrite struct {
 	im     *imported
 	from   *buffers
 	buffer int
@@ -17,11 +17,11 @@ type kept struct {
 	ref    link.Write
 }
 
-func (im *imported) keep(from *buffers, buffer int, off int64, data []byte) kept {
-	r := im.find(off)
-	at, _ := r.part(off, 1)
-	copy(from.at(buffer), data)
-	return kept{
+func (im *imported) newPostedWrite(from *buffers, buffer int, off int64, data []byte) postedWrite {
+	r := im.rowAt(off)
+	at, _ := r.clip(off, 1)
+	copy(from.bytes(buffer), data)
+	return postedWrite{
 		im:     im,
 		from:   from,
 		buffer: buffer,
@@ -45,26 +45,26 @@ func (im *Import) Post(off int64, data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	at, why := im.check(off, len(data), AllowWrite)
-	if over := Cause(im.over.Load()); over != reasonNone {
+	at, why := im.checkAccess(off, len(data), AllowWrite)
+	if over := Cause(im.endCause.Load()); over != causeNone {
 		why = over
 	}
-	if why != reasonNone {
+	if why != causeNone {
 		return fail(why)
 	}
-	if _, n := im.find(off).part(off, len(data)); n < len(data) || n > largeSize {
+	if _, n := im.rowAt(off).clip(off, len(data)); n < len(data) || n > largeSize {
 		return fail(ErrUnfit)
 	}
 	if im.mapped != nil {
-		switch now, why := s.mayGo(im.context, at&Ordered != 0, true); {
-		case why != reasonNone:
+		switch now, why := s.admitDirect(im.context, at&Ordered != 0, true); {
+		case why != causeNone:
 			return fail(why)
 		case now:
-			out, why, partial := im.direct(&c.op)
-			return im.result(&c.op, out, why.orNil(), partial)
+			out, why, partial := im.performDirect(&c.op)
+			return im.resultError(&c.op, out, why.asError(), partial)
 		}
 	}
-	from, _ := im.peer.posts.of(len(data))
+	from, _ := im.peer.posts.poolFor(len(data))
 	select {
 	case s.tokens[im.rank] <- struct{}{}:
 	default:
@@ -72,34 +72,34 @@ func (im *Import) Post(off int64, data []byte) error {
 	}
 	select {
 	case buffer := <-from.free:
-		k := im.keep(from, buffer, off, data)
-		k.ref.Data = from.at(buffer)[:len(data)]
+		k := im.newPostedWrite(from, buffer, off, data)
+		k.ref.Data = from.bytes(buffer)[:len(data)]
 		why = im.post(k)
 	default:
 		<-s.tokens[im.rank]
 		why = ErrFull
 	}
-	if why != reasonNone {
+	if why != causeNone {
 		return fail(why)
 	}
 	return nil
 }
 
 // post gives a write in its buffer, for which there is a token, to the requester, or both back.
-func (im *Import) post(k kept) Cause {
+func (im *Import) post(k postedWrite) Cause {
 	s := im.space
 	s.mu.Lock()
-	if why := s.mayPost(im); why != reasonNone {
+	if why := s.mayPost(im); why != causeNone {
 		s.mu.Unlock()
 		<-s.tokens[im.rank]
-		k.from.put(k.buffer)
+		k.from.release(k.buffer)
 		return why
 	}
 	s.flush(im.context)
-	s.begin(k, im.context)
+	s.beginPosted(k, im.context)
 	s.mu.Unlock()
 	s.sendPosted()
-	return reasonNone
+	return causeNone
 }
 
 // mayPost says what stands against a write whose outcome nobody waits for. mu is held.
@@ -107,27 +107,27 @@ func (s *Space) mayPost(im *Import) Cause {
 	switch {
 	case s.closed || s.peers[im.rank] != im.peer:
 		return ErrLinkDown
-	case im.over.Load() != 0:
-		return Cause(im.over.Load())
+	case im.endCause.Load() != 0:
+		return Cause(im.endCause.Load())
 	case s.user.contexts[im.context].failed.outcome != Done:
 		return ErrEarlier
 	}
-	return reasonNone
+	return causeNone
 }
 
 // combine puts a small write into a write buffer, and returns.
 func (im *Import) combine(ctx context.Context, c *call) error {
 	s, o := im.space, &c.op
 	data := o.pieces[0].Data
-	k := combining{target: im.imported, context: im.context}
+	k := bufferKey{target: im.imported, context: im.context}
 	s.mu.Lock()
-	joined := s.join(k, o.off, data)
+	joined := s.joinBuffer(k, o.off, data)
 	s.mu.Unlock()
 	if joined {
 		return nil
 	}
 	deadline := s.deadline(ctx)
-	if why, err := s.token(ctx, im.rank, im.peer.gone, deadline); err != nil || why != reasonNone {
+	if why, err := s.acquireToken(ctx, im.rank, im.peer.done, deadline); err != nil || why != causeNone {
 		if err == nil {
 			err = why
 		}
@@ -138,10 +138,10 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 	select {
 	case buffer = <-from.free:
 	default:
-		bounded, cancel = s.bounded(ctx, deadline)
+		bounded, cancel = s.withDeadline(ctx, deadline)
 		select {
 		case buffer = <-from.free:
-		case <-im.peer.gone:
+		case <-im.peer.done:
 		case <-bounded.Done():
 		}
 	}
@@ -158,77 +158,77 @@ func (im *Import) combine(ctx context.Context, c *call) error {
 	default:
 		why = s.mayPost(im)
 	}
-	if why != reasonNone {
+	if why != causeNone {
 		<-s.tokens[im.rank]
 		if buffer != none {
-			from.put(buffer)
+			from.release(buffer)
 		}
 		return im.error(o, Refused, why)
 	}
-	s.open(k, o.off, data, buffer)
+	s.openBuffer(k, o.off, data, buffer)
 	return nil
 }
 
-// join appends a write to an open write buffer. mu is held.
-func (s *Space) join(k combining, off int64, data []byte) bool {
+// joinBuffer appends a write to an open write buffer. mu is held.
+func (s *Space) joinBuffer(k bufferKey, off int64, data []byte) bool {
 	i, at, full, ok := s.gather.join(k, off, len(data))
 	if !ok {
 		return false
 	}
-	b := &s.kept[i]
-	copy(b.from.at(b.buffer)[at:], data)
+	b := &s.openWrites[i]
+	copy(b.from.bytes(b.buffer)[at:], data)
 	s.stats.Combined++
 	if full {
-		s.leave(i)
+		s.sendBuffer(i)
 	}
 	return true
 }
 
-// open begins a write buffer with its first write. mu is held.
-func (s *Space) open(k combining, off int64, data []byte, buffer int) {
+// openBuffer begins a write buffer with its first write. mu is held.
+func (s *Space) openBuffer(k bufferKey, off int64, data []byte, buffer int) {
 	im := k.target.(*imported)
-	for b, ok := s.gather.must(k); ok; b, ok = s.gather.must(k) {
-		s.leave(b)
+	for b, ok := s.gather.victim(k); ok; b, ok = s.gather.victim(k) {
+		s.sendBuffer(b)
 	}
 	i, full := s.gather.begin(k, off, len(data), s.now())
-	s.kept[i] = im.keep(im.peer.posts.small, buffer, off, data)
+	s.openWrites[i] = im.newPostedWrite(im.peer.posts.small, buffer, off, data)
 	if full {
-		s.leave(i)
+		s.sendBuffer(i)
 	}
-	s.stir() // the pump sleeps until another time
+	s.wakePump() // the pump sleeps until another time
 }
 
 // flush makes what write buffers of a context hold leave. mu is held.
 func (s *Space) flush(ordering int) {
-	for b, ok := s.gather.of(ordering); ok; b, ok = s.gather.of(ordering) {
-		s.leave(b)
+	for b, ok := s.gather.findOpen(ordering); ok; b, ok = s.gather.findOpen(ordering) {
+		s.sendBuffer(b)
 	}
 }
 
-// leave makes a transaction of a write buffer; nobody waits for it but a fence. mu is held.
-func (s *Space) leave(i int) {
+// sendBuffer makes a transaction of a write buffer; nobody waits for it but a fence. mu is held.
+func (s *Space) sendBuffer(i int) {
 	b := s.gather.close(i)
-	k := s.kept[i]
-	s.kept[i] = kept{}
-	k.ref.Data = k.from.at(k.buffer)[:b.n]
-	s.begin(k, b.context)
+	k := s.openWrites[i]
+	s.openWrites[i] = postedWrite{}
+	k.ref.Data = k.from.bytes(k.buffer)[:b.n]
+	s.beginPosted(k, b.context)
 }
 
-// begin makes a transaction of a buffer, whose outcome nobody waits for but a fence. mu is held.
-func (s *Space) begin(k kept, ordering int) {
+// beginPosted makes a transaction of a buffer, whose outcome nobody waits for but a fence. mu is held.
+func (s *Space) beginPosted(k postedWrite, ordering int) {
 	deadline := s.now() + int64(s.cfg.Timeout)
 	slot := s.user.begin(request{
 		context:  ordering,
 		peer:     k.im.rank,
-		ordered:  k.im.find(k.off).attributes&Ordered != 0,
+		ordered:  k.im.rowAt(k.off).attributes&Ordered != 0,
 		posted:   true,
 		deadline: deadline,
 	})
 	s.posts[slot] = k
 	s.flight[slot] = flight{peer: k.im.rank, posted: &s.posts[slot]}
-	s.settle()
+	s.runActions()
 	if deadline == s.user.deadline {
-		s.stir() // the pump sleeps until a later one
+		s.wakePump() // the pump sleeps until a later one
 	}
 }
 
@@ -241,7 +241,7 @@ func (s *Space) sendPosted() {
 		s.posted = append(s.posted[:0], s.posted[1:]...)
 		slot := int(id & 0xFFFF)
 		f := &s.flight[slot]
-		if !s.mine(slot, id) || f.posted == nil || f.sealed {
+		if !s.isCurrent(slot, id) || f.posted == nil || f.sealed {
 			continue
 		}
 		k := *f.posted
@@ -254,10 +254,10 @@ func (s *Space) sendPosted() {
 }
 
 // writePosted queues a posted write. mu is held, but not while it does so: some carriers tell of the outcome at once.
-func (s *Space) writePosted(slot int, id uint64, k *kept) {
+func (s *Space) writePosted(slot int, id uint64, k *postedWrite) {
 	w, p, f := k.ref, k.im.peer, &s.flight[slot]
 	w.Cookie = p.cookie(slot, 0, false)
-	f.left, f.sent, f.sealed, f.short = 1, 1, true, len(w.Data) <= shortWrite
+	f.pending, f.sent, f.sealed, f.short = 1, 1, true, len(w.Data) <= shortWrite
 	s.user.tx[slot].sent = true
 	for {
 		outcomes := p.outcomes
@@ -268,37 +268,37 @@ func (s *Space) writePosted(slot int, id uint64, k *kept) {
 		err := s.ep.TryWrite(p.rank, w)
 		s.mu.Lock()
 		switch {
-		case err == nil || !s.mine(slot, id):
-		case !isFull(err):
-			f.left, f.sent, f.bad = 0, 0, ErrLinkDown
-			s.landed(slot)
-			s.settle()
+		case err == nil || !s.isCurrent(slot, id):
+		case !isQueueFull(err):
+			f.pending, f.sent, f.cause = 0, 0, ErrLinkDown
+			s.finishWrite(slot)
+			s.runActions()
 		case s.user.tx[slot].state == txLost: // its time is over, and it has not left
-			s.user.ended(slot, Refused, ErrTimeout)
-			s.settle()
+			s.user.finish(slot, Refused, ErrTimeout)
+			s.runActions()
 		case p.outcomes != outcomes: // meanwhile there may be room
 			continue
 		default:
-			f.left, f.sent, f.sealed, f.short = 0, 0, false, false
+			f.pending, f.sent, f.sealed, f.short = 0, 0, false, false
 			s.user.tx[slot].sent = false
-			p.full = append(p.full, id)
+			p.queueFull = append(p.queueFull, id)
 		}
 		return
 	}
 }
 
 // storePosted carries a posted write out by stores. mu is held, but not while it does so.
-func (s *Space) storePosted(slot int, id uint64, k *kept) {
+func (s *Space) storePosted(slot int, id uint64, k *postedWrite) {
 	c := s.getCall()
 	defer s.putCall(c)
 	c.one[0] = Piece{k.off, k.ref.Data}
 	c.op = op{off: k.off, pieces: c.one[:]}
 	s.user.tx[slot].sent = true
 	s.mu.Unlock()
-	out, why, _ := k.im.direct(&c.op)
+	out, why, _ := k.im.performDirect(&c.op)
 	s.mu.Lock()
-	if s.mine(slot, id) {
-		s.user.ended(slot, out, why)
-		s.settle()
+	if s.isCurrent(slot, id) {
+		s.user.finish(slot, out, why)
+		s.runActions()
 	}
 }

@@ -26,14 +26,14 @@ func TestPostGoesPastAnOwnerThatIsCutOff(t *testing.T) {
 		for rank := 1; rank <= owners; rank++ {
 			segs[rank] = w.segment(2 * largeSize)
 			defer segs[rank].Close()
-			_, err := w.spaces[rank].Export("pages", segs[rank], all(32))
+			_, err := w.spaces[rank].Export("pages", segs[rank], allPages(32))
 			must.OK(t, err)
 			im, err := w.spaces[0].Import(ctx, "pages@"+w.view.Members[rank].Name)
 			must.OK(t, err)
-			to[rank] = im.In(rank)
+			to[rank] = im.InContext(rank)
 		}
 		full := 0
-		round := func(d time.Duration, size int, with byte) (taken int) {
+		round := func(d time.Duration, size int, with byte) (posted int) {
 			data := bytes.Repeat([]byte{with}, size)
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
 				for rank := 1; rank <= owners; rank++ {
@@ -41,7 +41,7 @@ func TestPostGoesPastAnOwnerThatIsCutOff(t *testing.T) {
 					var why *Error
 					switch {
 					case err == nil && rank < owners:
-						taken++
+						posted++
 					case errors.Is(err, ErrFull) && rank == owners:
 						full++
 						if !errors.As(err, &why) || why.Node != "n8" || OutcomeOf(err) != Refused {
@@ -52,7 +52,7 @@ func TestPostGoesPastAnOwnerThatIsCutOff(t *testing.T) {
 					}
 				}
 			}
-			return taken
+			return posted
 		}
 		for i, size := range []int{64, largeSize} {
 			lasts := cases.Count(100*time.Millisecond, 20*time.Millisecond)
@@ -95,7 +95,7 @@ func testPost(t *testing.T, w *world, name string, rank int) {
 	ctx := context.Background()
 	seg := w.segment(32 * PageSize)
 	defer seg.Close()
-	ordered, closed := all(24), Pages{First: 30, Count: 2, Peer: Everybody}
+	ordered, closed := allPages(24), Pages{First: 30, Count: 2, Peer: Everybody}
 	ordered.Attributes = Ordered
 	x, err := w.spaces[0].Export(name, seg, ordered, Pages{First: 24, Count: 6, Peer: Everybody, Allow: AllowAll}, closed)
 	must.OK(t, err)
@@ -134,7 +134,7 @@ func testPost(t *testing.T, w *world, name string, rank int) {
 		t.Errorf("%s: %v allocations", name, n)
 	}
 	// A post waits for what is before it in its context, and its caller does not.
-	word := im.In(3)
+	word := im.InContext(3)
 	must.OK(t, im.Fence(ctx))
 	added := make(chan error)
 	go func() { _, err := word.Notify(ctx, 0); added <- err }()

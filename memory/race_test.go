@@ -21,7 +21,7 @@ func TestManyAtOnce(t *testing.T) {
 		ctx, t := context.Background(), w.t
 		seg := w.segment(PageSize)
 		defer seg.Close()
-		_, err := w.spaces[0].Export("words", seg, all(1))
+		_, err := w.spaces[0].Export("words", seg, allPages(1))
 		must.OK(t, err)
 		im, err := w.spaces[1].Import(ctx, "words")
 		must.OK(t, err)
@@ -30,7 +30,7 @@ func TestManyAtOnce(t *testing.T) {
 		for client := range clients {
 			wg.Go(func() {
 				for range each {
-					if _, err := im.In(client%contexts).Add(ctx, 0, 1); err != nil {
+					if _, err := im.InContext(client%contexts).Add(ctx, 0, 1); err != nil {
 						t.Error(err)
 						return
 					}
@@ -53,7 +53,7 @@ func TestLongReadsSideBySide(t *testing.T) {
 		for i := range seg.Bytes() {
 			seg.Bytes()[i] = byte(rand.Uint32())
 		}
-		_, err := w.spaces[0].Export("much", seg, all(512))
+		_, err := w.spaces[0].Export("much", seg, allPages(512))
 		must.OK(t, err)
 		im, err := w.spaces[1].Import(ctx, "much")
 		must.OK(t, err)
@@ -97,7 +97,7 @@ func TestTimeOutAsABufferLeaves(t *testing.T) {
 		ctx, t := context.Background(), w.t
 		seg := w.segment(PageSize)
 		defer seg.Close()
-		pages := all(1)
+		pages := allPages(1)
 		pages.Attributes = Combining
 		_, err := w.spaces[0].Export("words", seg, pages)
 		must.OK(t, err)
@@ -112,12 +112,12 @@ func TestTimeOutAsABufferLeaves(t *testing.T) {
 			}()
 		}
 		time.Sleep(3*time.Millisecond - combineTime)
-		must.OK(t, im.In(1).Write(ctx, 8, make([]byte, 8)))
+		must.OK(t, im.InContext(1).Write(ctx, 8, make([]byte, 8)))
 		if a, b := patiently.Receive(t, outcomes), patiently.Receive(t, outcomes); a+b != Unknown+Refused {
 			t.Errorf("%v and %v", a, b)
 		}
 		w.spaces[1].cfg.Timeout = defaultTimeout
-		if err := im.In(1).Fence(ctx); OutcomeOf(err) == Refused {
+		if err := im.InContext(1).Fence(ctx); OutcomeOf(err) == Refused {
 			t.Error(err)
 		}
 	})

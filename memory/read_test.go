@@ -19,7 +19,7 @@ import (
 func unused(s *Space) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.user.free) == len(s.user.tx) && len(s.tokens[0]) == 0 && len(s.peers[0].long) == 0
+	return len(s.user.free) == len(s.user.tx) && len(s.tokens[0]) == 0 && len(s.peers[0].longReads) == 0
 }
 
 // readWorld is an owner of random bytes and a reader, on a network that loses and doubles.
@@ -32,7 +32,7 @@ func readWorld(t *testing.T, size int, test func(w *world, seg *shmem.Segment, i
 		for i := range seg.Bytes() {
 			seg.Bytes()[i] = byte(rand.Uint32())
 		}
-		_, err := w.spaces[0].Export("much", seg, all(size/PageSize))
+		_, err := w.spaces[0].Export("much", seg, allPages(size/PageSize))
 		must.OK(w.t, err)
 		im, err := w.spaces[1].Import(context.Background(), "much")
 		must.OK(w.t, err)
@@ -93,7 +93,7 @@ func TestReadOfWhatIsWithdrawn(t *testing.T) {
 	for _, size := range []int{PageSize, longRead} {
 		readWorld(t, longRead, func(w *world, _ *shmem.Segment, im *Import) {
 			w.spaces[0].mu.Lock()
-			ref := im.find(0).ref
+			ref := im.rowAt(0).ref
 			w.spaces[0].mu.Unlock()
 			must.OK(w.t, w.tables[0].Revoke(ref))
 			if err := im.Read(context.Background(), 0, make([]byte, size)); OutcomeOf(err) != Refused {
@@ -116,18 +116,18 @@ func TestBytesThatNobodyAskedFor(t *testing.T) {
 		s := w.spaces[1]
 		h := (*handler)(s)
 		s.mu.Lock()
-		write := s.user.begin(request{context: aside, peer: 0})
-		read := s.user.begin(request{context: aside, peer: 0})
+		write := s.user.begin(request{context: noContext, peer: 0})
+		read := s.user.begin(request{context: noContext, peer: 0})
 		s.user.acts = s.user.acts[:0]
-		landing := shmem.Ref{Window: 7, Gen: 7}
-		s.flight[read] = flight{peer: 0, landing: landing, missing: 10}
+		dest := shmem.Ref{Window: 7, Gen: 7}
+		s.flight[read] = flight{peer: 0, dest: dest, missing: 10}
 		ids := [2]uint64{s.user.tx[write].id, s.user.tx[read].id}
 		s.mu.Unlock()
 		for _, p := range []transport.Placement{
-			{Ref: landing, Length: 10, Imm: ids[0]},
-			{Ref: landing, Length: 10, Imm: ids[1] + 1<<16},
+			{Ref: dest, Length: 10, Imm: ids[0]},
+			{Ref: dest, Length: 10, Imm: ids[1] + 1<<16},
 			{Ref: shmem.Ref{Window: 7, Gen: 6}, Length: 10, Imm: ids[1]},
-			{Ref: landing, Length: 9, Imm: ids[1]},
+			{Ref: dest, Length: 9, Imm: ids[1]},
 		} {
 			h.Placed(0, p)
 			h.Placed(1, p)
@@ -136,14 +136,14 @@ func TestBytesThatNobodyAskedFor(t *testing.T) {
 			}
 		}
 		s.tokens[0] <- struct{}{}
-		h.Placed(0, transport.Placement{Ref: landing, Length: 1<<32 - 1, Imm: ids[1]})
+		h.Placed(0, transport.Placement{Ref: dest, Length: 1<<32 - 1, Imm: ids[1]})
 		if s.user.tx[read].state != txFree {
 			w.t.Error("the read is not over")
 		}
 		s.tokens[0] <- struct{}{}
 		s.mu.Lock()
-		s.user.ended(write, Done, reasonNone)
-		s.settle()
+		s.user.finish(write, Done, causeNone)
+		s.runActions()
 		s.mu.Unlock()
 	})
 }

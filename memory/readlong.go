@@ -10,53 +10,53 @@ import (
 // reader looks, the loan is revoked: from then on nobody writes there.
 
 func (im *Import) readLong(ctx context.Context, off int64, dst []byte) (err error) {
-	whole := op{
+	full := op{
 		name: "read",
 		kind: kindLoad,
 		off:  off,
 		dst:  dst,
 	}
-	at, why := im.check(off, len(dst), AllowRead)
-	if over := Cause(im.over.Load()); over != reasonNone {
+	at, why := im.checkAccess(off, len(dst), AllowRead)
+	if over := Cause(im.endCause.Load()); over != causeNone {
 		why = over
 	}
-	if why != reasonNone {
-		return im.error(&whole, Refused, why)
+	if why != causeNone {
+		return im.error(&full, Refused, why)
 	}
-	var under []*call // pieces, in order
+	var inFlight []*call // pieces, in order
 	for len(dst) > 0 && err == nil {
 		select {
-		case im.peer.long <- struct{}{}:
+		case im.peer.longReads <- struct{}{}:
 		default:
-			if len(under) > 0 { // who has one waits for no other: several that each have some would wait for ever
-				err = im.collect(ctx, under[0])
-				under = under[1:]
+			if len(inFlight) > 0 { // who has one waits for no other: several that each have some would wait for ever
+				err = im.collectPiece(ctx, inFlight[0])
+				inFlight = inFlight[1:]
 				continue
 			}
-			if err = im.longTurn(ctx, off, dst); err != nil {
+			if err = im.awaitLongRead(ctx, off, dst); err != nil {
 				return err
 			}
 		}
-		r := im.find(off)
-		_, n := r.part(off, min(len(dst), longRead))
+		r := im.rowAt(off)
+		_, n := r.clip(off, min(len(dst), longRead))
 		var c *call
-		if c, err = im.issue(ctx, off, dst[:n], at&Ordered != 0); err == nil {
-			under = append(under, c)
+		if c, err = im.issuePiece(ctx, off, dst[:n], at&Ordered != 0); err == nil {
+			inFlight = append(inFlight, c)
 		}
 		dst, off = dst[n:], off+int64(n)
 	}
-	for _, c := range under {
-		if e := im.collect(ctx, c); err == nil {
+	for _, c := range inFlight {
+		if e := im.collectPiece(ctx, c); err == nil {
 			err = e
 		}
 	}
 	return err
 }
 
-// longTurn waits for another read's piece to end.
-func (im *Import) longTurn(ctx context.Context, off int64, dst []byte) error {
+// awaitLongRead waits for another read's piece to end.
+func (im *Import) awaitLongRead(ctx context.Context, off int64, dst []byte) error {
 	s := im.space
-	bounded, cancel := s.bounded(ctx, s.deadline(ctx))
+	bounded, cancel := s.withDeadline(ctx, s.deadline(ctx))
 	defer cancel()
 	o := op{
 		name: "read",
@@ -65,17 +65,17 @@ func (im *Import) longTurn(ctx context.Context, off int64, dst []byte) error {
 		dst:  dst,
 	}
 	select {
-	case im.peer.long <- struct{}{}:
+	case im.peer.longReads <- struct{}{}:
 		return nil
 	case <-bounded.Done():
 		return im.error(&o, Refused, context.Cause(bounded))
-	case <-im.peer.gone:
+	case <-im.peer.done:
 		return im.error(&o, Refused, ErrLinkDown)
 	}
 }
 
-// issue asks for the bytes of one piece, and collect ends it. In between dst is the owner's to write.
-func (im *Import) issue(ctx context.Context, off int64, dst []byte, ordered bool) (c *call, err error) {
+// issuePiece asks for the bytes of one piece, and collect ends it. In between dst is the owner's to write.
+func (im *Import) issuePiece(ctx context.Context, off int64, dst []byte, ordered bool) (c *call, err error) {
 	s := im.space
 	c = s.getCall()
 	c.op = op{
@@ -85,32 +85,32 @@ func (im *Import) issue(ctx context.Context, off int64, dst []byte, ordered bool
 		dst:     dst,
 		ordered: ordered,
 	}
-	if c.landing, err = s.table.Lend(shmem.Peer(im.rank), dst, shmem.AccessNwrite); err != nil {
+	if c.dest, err = s.table.Lend(shmem.Peer(im.rank), dst, shmem.AccessNwrite); err != nil {
 		err = im.error(&c.op, Refused, err)
-	} else if err = im.begin(ctx, c, im.context); err != nil {
-		_ = s.table.Revoke(c.landing)
+	} else if err = im.beginCall(ctx, c, im.context); err != nil {
+		_ = s.table.Revoke(c.dest)
 	}
 	if err != nil {
-		im.pieceOver(c)
+		im.releasePiece(c)
 		return nil, err
 	}
 	if s.await(ctx, c, false) {
-		s.unsent(c)
+		s.endUnsent(c)
 	} else {
-		im.carry(ctx, c)
+		im.perform(ctx, c)
 	}
 	return c, nil
 }
 
-func (im *Import) collect(ctx context.Context, c *call) error {
+func (im *Import) collectPiece(ctx context.Context, c *call) error {
 	im.space.await(ctx, c, true)
-	_ = im.space.table.Revoke(c.landing) // nobody of this host is lent memory, so nobody is waited for
-	err := im.outcome(ctx, c)
-	im.pieceOver(c)
+	_ = im.space.table.Revoke(c.dest) // nobody of this host is lent memory, so nobody is waited for
+	err := im.outcomeError(ctx, c)
+	im.releasePiece(c)
 	return err
 }
 
-func (im *Import) pieceOver(c *call) {
+func (im *Import) releasePiece(c *call) {
 	im.space.putCall(c)
-	<-im.peer.long
+	<-im.peer.longReads
 }

@@ -4,8 +4,8 @@ package memory
 //
 //	begin → held     in the queue of its ordering context, until its turn
 //	        queued   in the queue of its peer, until one of the peer's 48 outstanding is over
-//	        running  the shell has been told to start it
-//	        lost     its caller has been told Unknown; the slot waits for what the link says
+//	        running  the shell was asked to start it
+//	        lost     its caller got Unknown; the slot waits for what the link says
 //	ended → free
 //
 // Queues are per peer, so a peer that stands still holds up nobody else (virtual output queues, NIC-crossbar §2.1).
@@ -13,7 +13,7 @@ package memory
 // Sizes.
 const (
 	contexts    = 16 // ordering contexts (SCI-bridge §II.B.2)
-	aside       = contexts
+	noContext   = contexts
 	outstanding = 48  // running transactions per peer (SCI-bridge §III.B)
 	perPeer     = 128 // transactions per peer in any state
 	none        = -1
@@ -36,12 +36,12 @@ func (s txState) String() string {
 
 // request is what the core must know of a transaction.
 type request struct {
-	context  int // aside: of none
-	peer     int // len(peers): nobody, it is a fence
-	ordered  bool
-	posted   bool // nobody waits for its outcome but a fence
-	idle     bool // it may last: it takes none of the peer's outstanding ones
-	deadline int64
+	context   int // aside: of none
+	peer      int // len(peers): nobody, it is a fence
+	ordered   bool
+	posted    bool // nobody waits for its outcome but a fence
+	longLived bool // it may last: it takes none of the peer's outstanding ones
+	deadline  int64
 }
 
 type transaction struct {
@@ -71,8 +71,8 @@ type failure struct {
 type verb uint8
 
 const (
-	actStart verb = iota + 1 // carry the transaction out
-	actTell                  // tell its caller what has become of it
+	actStart  verb = iota + 1 // carry the transaction out
+	actReport                 // tell its caller what has become of it
 )
 
 // action is something the shell must do.
@@ -137,8 +137,8 @@ func (r *requester) pop(q *fifo) int {
 	return slot
 }
 
-// take removes a slot from the middle of a queue.
-func (r *requester) take(q *fifo, slot int) {
+// unlink removes a slot from the middle of a queue.
+func (r *requester) unlink(q *fifo, slot int) {
 	before := none
 	for at := q.head; at != none; before, at = at, r.tx[at].next {
 		if at != slot {
@@ -157,8 +157,8 @@ func (r *requester) take(q *fifo, slot int) {
 	}
 }
 
-// idle reports whether an ordered transaction of the context would start at once.
-func (r *requester) idle(context int) bool {
+// contextIdle reports whether an ordered transaction of the context would start at once.
+func (r *requester) contextIdle(context int) bool {
 	c := &r.contexts[context]
 	return c.held.head == none && c.running == 0 && c.failed.outcome == Done
 }
@@ -193,24 +193,24 @@ func (r *requester) admit(context int) {
 			f := c.failed
 			c.failed = failure{}
 			t.state = txRunning
-			r.over(slot, f.outcome, f.why)
+			r.leaveContext(slot, f.outcome, f.why)
 			return // over has admitted what is behind it
 		case c.failed.outcome != Done && (t.ordered || t.posted):
 			t.state = txRunning
-			r.over(slot, Refused, ErrEarlier)
+			r.leaveContext(slot, Refused, ErrEarlier)
 			return
-		case t.idle:
+		case t.longLived:
 			r.start(slot)
 		default:
 			t.state = txQueued
 			r.push(&r.queues[t.peer], slot)
-			r.pass(t.peer)
+			r.startQueued(t.peer)
 		}
 	}
 }
 
-// pass starts what a peer has room for.
-func (r *requester) pass(peer int) {
+// startQueued starts what a peer has room for.
+func (r *requester) startQueued(peer int) {
 	for q := &r.queues[peer]; q.head != none && r.running[peer] < outstanding; {
 		slot := r.pop(q)
 		r.running[peer]++
@@ -222,12 +222,12 @@ func (r *requester) pass(peer int) {
 func (r *requester) start(slot int) {
 	t := &r.tx[slot]
 	t.state = txRunning
-	r.acts = append(r.acts, action{verb: actStart, slot: slot, id: r.stamp(slot)})
+	r.acts = append(r.acts, action{verb: actStart, slot: slot, id: r.assignID(slot)})
 }
 
-// stamp gives a running transaction a new id, as its request leaves. Who starts first need not send first, and owners
+// assignID gives a running transaction a new id, as its request leaves. Who starts first need not send first, and owners
 // take only ids that grow.
-func (r *requester) stamp(slot int) (id uint64) {
+func (r *requester) assignID(slot int) (id uint64) {
 	r.seq++
 	id = r.seq<<16 | uint64(slot)
 	r.tx[slot].id = id
@@ -244,22 +244,22 @@ func (r *requester) slotOf(peer int, id uint64) (slot int, ok bool) {
 	return slot, true
 }
 
-// ended says what has become of a running or lost transaction.
-func (r *requester) ended(slot int, o Outcome, why Cause) {
+// finish says what has become of a running or lost transaction.
+func (r *requester) finish(slot int, o Outcome, why Cause) {
 	t := &r.tx[slot]
-	peer, lost, idle := t.peer, t.state == txLost, t.idle
+	peer, lost, idle := t.peer, t.state == txLost, t.longLived
 	if lost {
 		r.stats.Late++
 	}
-	r.over(slot, o, why)
+	r.leaveContext(slot, o, why)
 	if !idle {
 		r.running[peer]--
-		r.pass(peer)
+		r.startQueued(peer)
 	}
 }
 
-// over takes a started transaction out of its context.
-func (r *requester) over(slot int, o Outcome, why Cause) {
+// leaveContext takes a started transaction out of its context.
+func (r *requester) leaveContext(slot int, o Outcome, why Cause) {
 	t := &r.tx[slot]
 	c := &r.contexts[t.context]
 	context := t.context
@@ -267,15 +267,15 @@ func (r *requester) over(slot int, o Outcome, why Cause) {
 	if t.ordered {
 		c.exclusive = false
 	}
-	r.tell(slot, o, why, true)
+	r.report(slot, o, why, true)
 	r.admit(context)
 }
 
-// tell notes an outcome, once for each transaction, and frees the slot if it is over.
-func (r *requester) tell(slot int, o Outcome, why Cause, free bool) {
+// report notes an outcome, once for each transaction, and frees the slot if it is over.
+func (r *requester) report(slot int, o Outcome, why Cause, free bool) {
 	t := &r.tx[slot]
-	told := t.state == txLost
-	if !told {
+	alreadyReported := t.state == txLost
+	if !alreadyReported {
 		switch o {
 		case Done:
 			r.stats.Done++
@@ -289,15 +289,15 @@ func (r *requester) tell(slot int, o Outcome, why Cause, free bool) {
 		}
 	}
 	r.acts = append(r.acts, action{
-		verb:    actTell,
+		verb:    actReport,
 		slot:    slot,
 		outcome: o,
 		why:     why,
 		free:    free,
 	})
-	if told {
+	if alreadyReported {
 		r.acts[len(r.acts)-1].outcome = Done // the caller has gone; only the slot is of interest
-		r.acts[len(r.acts)-1].why = reasonNone
+		r.acts[len(r.acts)-1].why = causeNone
 	}
 	if free {
 		*t = transaction{next: none, id: t.id}
@@ -310,19 +310,19 @@ func (r *requester) abandon(slot int, why Cause) {
 	t := &r.tx[slot]
 	switch t.state {
 	case txHeld:
-		r.take(&r.contexts[t.context].held, slot)
+		r.unlink(&r.contexts[t.context].held, slot)
 		context := t.context
-		r.tell(slot, Refused, why, true)
+		r.report(slot, Refused, why, true)
 		r.admit(context)
 	case txQueued:
-		r.take(&r.queues[t.peer], slot)
-		r.over(slot, Refused, why)
+		r.unlink(&r.queues[t.peer], slot)
+		r.leaveContext(slot, Refused, why)
 	case txRunning:
 		if t.unsent() {
-			r.ended(slot, Refused, why)
+			r.finish(slot, Refused, why)
 			return
 		}
-		r.tell(slot, Unknown, why, false)
+		r.report(slot, Unknown, why, false)
 		t.state = txLost
 	}
 }
@@ -331,8 +331,8 @@ func (r *requester) abandon(slot int, why Cause) {
 // says so himself.
 func (t *transaction) unsent() bool { return t.posted && !t.sent }
 
-// tick ends what has had its time.
-func (r *requester) tick(now int64) {
+// expire ends what has had its time.
+func (r *requester) expire(now int64) {
 	if r.deadline == 0 || now < r.deadline {
 		return
 	}
@@ -350,8 +350,8 @@ func (r *requester) tick(now int64) {
 	}
 }
 
-// down ends everything that a peer has to do with: what was sent is unknown, the rest refused.
-func (r *requester) down(peer int, why Cause) {
+// peerDown ends everything that a peer has to do with: what was sent is unknown, the rest refused.
+func (r *requester) peerDown(peer int, why Cause) {
 	for slot := range r.tx {
 		t := &r.tx[slot]
 		if t.peer != peer || t.state != txHeld && t.state != txQueued {
@@ -365,7 +365,7 @@ func (r *requester) down(peer int, why Cause) {
 			if t.unsent() {
 				o = Refused
 			}
-			r.ended(slot, o, why)
+			r.finish(slot, o, why)
 		}
 	}
 }

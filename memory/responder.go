@@ -10,8 +10,8 @@ import (
 	"ringlet/shmem"
 )
 
-// table is the export table: shmem.Table fits it.
-type table interface {
+// exportTable is the export table: shmem.Table fits it.
+type exportTable interface {
 	Grant(peer shmem.Peer, seg shmem.SegmentID, off, n int, a shmem.Access) (shmem.Ref, error)
 	Acquire(peer shmem.Peer, r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation)
 	Release(r shmem.Ref)
@@ -29,25 +29,25 @@ type exported struct {
 	rules   []Pages
 	notices []uint64          // by page
 	granted map[int]*grantSet // by peer
-	waits   []waiting
+	waits   []noticeWait
 }
 
 // grantSet is what one peer was granted of one export.
 type grantSet struct {
-	runs  []run
+	runs  []pageRun
 	users int // imports of the peer
 }
 
-// waiting is a request that is answered when its page has had more notices.
-type waiting struct {
+// noticeWait is a request that is answered when its page has had more notices.
+type noticeWait struct {
 	peer  int
 	id    uint64
 	page  int
 	known uint64
 }
 
-// place is where a window lies.
-type place struct {
+// windowPlace is where a window lies.
+type windowPlace struct {
 	export *exported
 	first  int // page
 	peer   int
@@ -65,19 +65,19 @@ type outgoing struct {
 	message
 }
 
-// reading is a read that the shell carries out.
-type reading struct {
-	id      uint64
-	ref     shmem.Ref
-	off     uint32
-	n       uint32
-	landing shmem.Ref
+// readJob is a read that the shell carries out.
+type readJob struct {
+	id   uint64
+	ref  shmem.Ref
+	off  uint32
+	n    uint32
+	dest shmem.Ref
 }
 
 type responder struct {
-	table   table
+	table   exportTable
 	exports map[string]*exported
-	places  map[shmem.Ref]place
+	places  map[shmem.Ref]windowPlace
 	clients []client
 	epoch   uint64
 	load    [maxLoad]byte
@@ -88,14 +88,14 @@ type responder struct {
 
 type outgoingRead struct {
 	peer int
-	reading
+	readJob
 }
 
-func newResponder(t table, members int, epoch uint64, stats *Stats) *responder {
+func newResponder(t exportTable, members int, epoch uint64, stats *Stats) *responder {
 	return &responder{
 		table:   t,
 		exports: map[string]*exported{},
-		places:  map[shmem.Ref]place{},
+		places:  map[shmem.Ref]windowPlace{},
 		clients: make([]client, members),
 		epoch:   epoch,
 		stats:   stats,
@@ -108,7 +108,7 @@ func (r *responder) export(name string, seg shmem.SegmentID, size int, rules []P
 		return nil, ErrExists
 	}
 	for peer := range r.clients {
-		if n := len(runsFor(rules, peer, pagesOf(size))); n > maxRuns {
+		if n := len(pageRunsFor(rules, peer, pagesOf(size))); n > maxRuns {
 			return nil, fmt.Errorf("rank %d would see %d ranges of pages, more than %d", peer, n, maxRuns)
 		}
 	}
@@ -164,10 +164,10 @@ func (r *responder) ungrant(e *exported, peer int, refs []shmem.Ref) []shmem.Ref
 	return refs
 }
 
-// gone forgets a peer whose link is over, and returns the windows to revoke.
-func (r *responder) gone(peer int) (refs []shmem.Ref) {
+// peerGone forgets a peer whose link is over, and returns the windows to revoke.
+func (r *responder) peerGone(peer int) (refs []shmem.Ref) {
 	for _, e := range r.exports {
-		e.waits = slices.DeleteFunc(e.waits, func(w waiting) bool { return w.peer == peer })
+		e.waits = slices.DeleteFunc(e.waits, func(w noticeWait) bool { return w.peer == peer })
 		if e.granted[peer] != nil {
 			refs = r.ungrant(e, peer, refs)
 		}
@@ -178,7 +178,7 @@ func (r *responder) gone(peer int) (refs []shmem.Ref) {
 
 // answer sends a status, and returns the message for more.
 func (r *responder) answer(peer int, id uint64, why Cause) *message {
-	if why != reasonNone {
+	if why != causeNone {
 		r.stats.RequestsRefused++
 	}
 	r.out = append(r.out, outgoing{peer, message{kind: kindAnswer, id: id, status: why}})
@@ -187,11 +187,11 @@ func (r *responder) answer(peer int, id uint64, why Cause) *message {
 
 // request takes a request of a peer. What it answers stands in out, what is to be read in reads. It returns windows
 // that the peer has left, or cannot have, which are to be revoked.
-func (r *responder) request(peer int, m *message) (left []shmem.Ref) {
+func (r *responder) request(peer int, m *message) (released []shmem.Ref) {
 	c := &r.clients[peer]
 	if m.kind == kindLeave {
 		r.stats.Endings++
-		return r.leave(peer, m.a)
+		return r.release(peer, m.a)
 	}
 	if m.id <= c.last { // a link brings each once; this holds whatever a link does
 		r.stats.RequestsRepeated++
@@ -201,13 +201,13 @@ func (r *responder) request(peer int, m *message) (left []shmem.Ref) {
 	r.stats.Requests++
 	switch m.kind {
 	case kindFind:
-		return r.find(peer, m)
+		return r.grantImport(peer, m)
 	case kindLoad:
 		r.doLoad(peer, m)
 	case kindRead:
 		r.doRead(peer, m)
 	case kindAdd, kindSwap, kindCompare:
-		r.change(peer, m)
+		r.changeWord(peer, m)
 	case kindNotify:
 		r.notify(peer, m)
 	case kindWait:
@@ -220,9 +220,9 @@ func (r *responder) request(peer int, m *message) (left []shmem.Ref) {
 	return nil
 }
 
-// find grants what the rules open to the peer, once for all its imports of the export. Where the table has too few
+// grantImport grants what the rules open to the peer, once for all its imports of the export. Where the table has too few
 // windows for that, the peer gets none, and those that it had for a moment are returned.
-func (r *responder) find(peer int, m *message) (left []shmem.Ref) {
+func (r *responder) grantImport(peer int, m *message) (released []shmem.Ref) {
 	e := r.exports[string(m.body)]
 	if e == nil {
 		r.answer(peer, m.id, ErrNotFound)
@@ -230,29 +230,29 @@ func (r *responder) find(peer int, m *message) (left []shmem.Ref) {
 	}
 	g := e.granted[peer]
 	if g == nil {
-		g = &grantSet{runs: runsFor(e.rules, peer, pagesOf(e.size))}
+		g = &grantSet{runs: pageRunsFor(e.rules, peer, pagesOf(e.size))}
 		for i := range g.runs {
 			run := &g.runs[i]
 			off := run.first * PageSize
 			n := min(run.count*PageSize, e.size-off)
-			ref, err := r.table.Grant(shmem.Peer(peer), e.segment, off, n, access(run.allow, run.attributes))
+			ref, err := r.table.Grant(shmem.Peer(peer), e.segment, off, n, accessFor(run.allow, run.attributes))
 			if err != nil {
 				r.answer(peer, m.id, ErrBusy)
 				return r.ungrant(&exported{granted: map[int]*grantSet{peer: {runs: g.runs[:i]}}}, peer, nil)
 			}
 			run.ref = ref
-			r.places[ref] = place{export: e, first: run.first, peer: peer}
+			r.places[ref] = windowPlace{export: e, first: run.first, peer: peer}
 		}
 		e.granted[peer] = g
 	}
 	g.users++
-	a := r.answer(peer, m.id, reasonNone)
+	a := r.answer(peer, m.id, causeNone)
 	a.a, a.b, a.body = uint64(e.size), e.epoch, appendRuns(nil, g.runs)
 	return nil
 }
 
-// leave takes back what a peer has imported, with the last of its imports.
-func (r *responder) leave(peer int, epoch uint64) []shmem.Ref {
+// release takes back what a peer has imported, with the last of its imports.
+func (r *responder) release(peer int, epoch uint64) []shmem.Ref {
 	for _, e := range r.exports {
 		if g := e.granted[peer]; e.epoch == epoch && g != nil {
 			if g.users--; g.users == 0 {
@@ -267,13 +267,13 @@ func (r *responder) leave(peer int, epoch uint64) []shmem.Ref {
 func (r *responder) doLoad(peer int, m *message) {
 	src, v := r.table.Acquire(shmem.Peer(peer), m.ref, uint32(m.off), m.n, shmem.AccessRead)
 	if v != 0 {
-		r.answer(peer, m.id, reasonOf(v))
+		r.answer(peer, m.id, causeOf(v))
 		return
 	}
 	body := r.load[:m.n]
 	loadInto(body, src)
 	r.table.Release(m.ref)
-	r.answer(peer, m.id, reasonNone).body = body
+	r.answer(peer, m.id, causeNone).body = body
 }
 
 // loadInto copies; a single word in one step.
@@ -289,20 +289,20 @@ func loadInto(dst, src []byte) {
 
 // doRead leaves the bytes to the shell.
 func (r *responder) doRead(peer int, m *message) {
-	if !r.mayWait(peer, m.id) {
+	if !r.admitPending(peer, m.id) {
 		return
 	}
-	r.reads = append(r.reads, outgoingRead{peer, reading{
-		id:      m.id,
-		ref:     m.ref,
-		off:     uint32(m.off),
-		n:       m.n,
-		landing: shmem.Ref{Window: uint32(m.a), Gen: uint32(m.b)},
+	r.reads = append(r.reads, outgoingRead{peer, readJob{
+		id:   m.id,
+		ref:  m.ref,
+		off:  uint32(m.off),
+		n:    m.n,
+		dest: shmem.Ref{Window: uint32(m.a), Gen: uint32(m.b)},
 	}})
 }
 
-// mayWait counts a request in that is answered later.
-func (r *responder) mayWait(peer int, id uint64) bool {
+// admitPending counts a request in that is answered later.
+func (r *responder) admitPending(peer int, id uint64) bool {
 	if r.clients[peer].pending >= maxPending {
 		r.answer(peer, id, ErrBusy)
 		return false
@@ -311,33 +311,33 @@ func (r *responder) mayWait(peer int, id uint64) bool {
 	return true
 }
 
-// hasRead ends a read. The bytes tell of themselves.
-func (r *responder) hasRead(peer int, id uint64, why Cause) {
+// finishRead ends a read. The bytes tell of themselves.
+func (r *responder) finishRead(peer int, id uint64, why Cause) {
 	r.clients[peer].pending--
-	if why != reasonNone {
+	if why != causeNone {
 		r.answer(peer, id, why)
 	}
 }
 
-// change does what is done to a word in one step.
-func (r *responder) change(peer int, m *message) {
+// changeWord does what is done to a word in one step.
+func (r *responder) changeWord(peer int, m *message) {
 	mem, v := r.table.Acquire(shmem.Peer(peer), m.ref, uint32(m.off), shmem.WordSize, shmem.AccessLock)
 	if v != 0 {
-		r.answer(peer, m.id, reasonOf(v))
+		r.answer(peer, m.id, causeOf(v))
 		return
 	}
-	before, ok := step(mem, m.kind, m.a, m.b)
+	before, ok := applyWord(mem, m.kind, m.a, m.b)
 	r.table.Release(m.ref)
 	if !ok {
 		r.answer(peer, m.id, ErrMisaligned)
 		return
 	}
 	r.stats.WordsChanged++
-	r.answer(peer, m.id, reasonNone).a = before
+	r.answer(peer, m.id, causeNone).a = before
 }
 
-// step changes a word by the processor's own instruction, so that others who have it mapped see it before or after.
-func step(mem []byte, k kind, a, b uint64) (before uint64, ok bool) {
+// applyWord changes a word by the processor's own instruction, so that others who have it mapped see it before or after.
+func applyWord(mem []byte, k kind, a, b uint64) (before uint64, ok bool) {
 	w := shmem.Word(mem)
 	if w == nil {
 		return 0, false
@@ -358,26 +358,26 @@ func step(mem []byte, k kind, a, b uint64) (before uint64, ok bool) {
 // pageOf checks that a peer may do something with a page, and says which one it is.
 func (r *responder) pageOf(peer int, m *message, a shmem.Access) (*exported, int, Cause) {
 	if _, v := r.table.Acquire(shmem.Peer(peer), m.ref, uint32(m.off), 1, a); v != 0 {
-		return nil, 0, reasonOf(v)
+		return nil, 0, causeOf(v)
 	}
 	r.table.Release(m.ref)
 	p, ok := r.places[m.ref]
 	if !ok || p.peer != peer {
 		return nil, 0, ErrRevoked
 	}
-	return p.export, p.first + int(m.off/PageSize), reasonNone
+	return p.export, p.first + int(m.off/PageSize), causeNone
 }
 
 // notify counts a notice, and answers whoever waits for it.
 func (r *responder) notify(peer int, m *message) {
 	e, page, why := r.pageOf(peer, m, shmem.AccessNotify)
-	if why != reasonNone {
+	if why != causeNone {
 		r.answer(peer, m.id, why)
 		return
 	}
 	e.notices[page]++
 	r.stats.Notices++
-	r.answer(peer, m.id, reasonNone).a = e.notices[page]
+	r.answer(peer, m.id, causeNone).a = e.notices[page]
 	kept := e.waits[:0]
 	for _, w := range e.waits {
 		if w.page != page || e.notices[page] <= w.known {
@@ -385,7 +385,7 @@ func (r *responder) notify(peer int, m *message) {
 			continue
 		}
 		r.clients[w.peer].pending--
-		r.answer(w.peer, w.id, reasonNone).a = e.notices[page]
+		r.answer(w.peer, w.id, causeNone).a = e.notices[page]
 	}
 	e.waits = kept
 }
@@ -393,12 +393,12 @@ func (r *responder) notify(peer int, m *message) {
 func (r *responder) wait(peer int, m *message) {
 	e, page, why := r.pageOf(peer, m, shmem.AccessRead)
 	switch {
-	case why != reasonNone:
+	case why != causeNone:
 		r.answer(peer, m.id, why)
 	case e.notices[page] > m.a:
-		r.answer(peer, m.id, reasonNone).a = e.notices[page]
-	case r.mayWait(peer, m.id):
-		e.waits = append(e.waits, waiting{
+		r.answer(peer, m.id, causeNone).a = e.notices[page]
+	case r.admitPending(peer, m.id):
+		e.waits = append(e.waits, noticeWait{
 			peer:  peer,
 			id:    m.id,
 			page:  page,
@@ -414,15 +414,15 @@ func (r *responder) cancel(peer int, id uint64) {
 			if w.peer == peer && w.id == id {
 				e.waits = slices.Delete(e.waits, i, i+1)
 				r.clients[peer].pending--
-				r.answer(peer, id, reasonCancelled)
+				r.answer(peer, id, causeCancelled)
 				return
 			}
 		}
 	}
 }
 
-// reasonOf is a violation as an importer learns it.
-func reasonOf(v shmem.Violation) Cause {
+// causeOf is a violation as an importer learns it.
+func causeOf(v shmem.Violation) Cause {
 	switch v {
 	case shmem.NoAccess:
 		return ErrDenied

@@ -207,7 +207,7 @@ func (s *scene) check(epoch uint64, rules []Pages, how string) {
 		may[fillOf(page)] = true
 		words := false
 		for rank := 1; rank < 3; rank++ {
-			r, _ := decide(rules, rank, page, schedulePages)
+			r, _ := ruleAt(rules, rank, page, schedulePages)
 			if r != nil && r.Allow&AllowWrite != 0 {
 				may[tagOf(epoch, rank)] = true
 			}
@@ -239,7 +239,7 @@ func (s *scene) client(rank int, rng *rand.Rand) {
 		if err != nil {
 			continue
 		}
-		im = im.In(rng.IntN(contexts))
+		im = im.InContext(rng.IntN(contexts))
 		if rng.IntN(3) == 0 {
 			im = lie(im, rng)
 		}
@@ -267,7 +267,7 @@ func lie(im *Import, rng *rand.Rand) *Import {
 		size:  im.size,
 	}
 	for page := range schedulePages {
-		r := run{first: page, count: 1, allow: AllowAll, attributes: Attributes(rng.IntN(8))}
+		r := pageRun{first: page, count: 1, allow: AllowAll, attributes: Attributes(rng.IntN(8))}
 		if len(im.runs) > 0 {
 			r.ref = im.runs[rng.IntN(len(im.runs))].ref
 		}
@@ -324,7 +324,7 @@ func (s *scene) mayHaveRead(epoch uint64, rank int, b []byte) error {
 	s.mu.Unlock()
 	var open [256]bool
 	for page := range schedulePages {
-		r, _ := decide(rules, rank, page, schedulePages)
+		r, _ := ruleAt(rules, rank, page, schedulePages)
 		open[fillOf(page)] = r != nil && r.Allow&AllowRead != 0
 	}
 	for i, v := range b {

@@ -51,40 +51,40 @@ type Space struct {
 	calls sync.Pool      // of *call
 	wg    sync.WaitGroup // of the pump, and of who reads for peers
 
-	mu     sync.Mutex // guards what follows
-	closed bool
-	owner  *responder
-	user   *requester
-	gather combiner
-	posted []uint64 // transactions of write buffers that may leave
-	posts  []kept   // by slot
-	flight []flight // by slot
-	kept   [writeBuffers]kept
-	peers  []*peer // by rank
-	scrap  []byte  // for messages
-	stats  Stats
+	mu         sync.Mutex // guards what follows
+	closed     bool
+	owner      *responder
+	user       *requester
+	gather     combiner
+	posted     []uint64      // transactions of write buffers that may leave
+	posts      []postedWrite // by slot
+	flight     []flight      // by slot
+	openWrites [writeBuffers]postedWrite
+	peers      []*peer // by rank
+	scrap      []byte  // for messages
+	stats      Stats
 
 	revokes map[chan struct{}]bool // what is being revoked; each is closed at its end
 }
 
 // Stats counts what a Space did for itself and for others.
 type Stats struct {
-	Done             uint64 `help:"transactions that were done"`
-	Refused          uint64 `help:"transactions of which nothing was done, or a part of a write"`
-	Unknown          uint64 `help:"transactions that were sent, and nobody knows whether they were done"`
-	Direct           uint64 `help:"transactions that were loads and stores into mapped memory"`
-	Late             uint64 `help:"outcomes that came after the time-out"`
-	Stray            uint64 `help:"answers to what was not asked"`
-	Malformed        uint64 `help:"messages that could not be read"`
-	Combined         uint64 `help:"writes that joined an open write buffer"`
-	MostOutstanding  uint64 `help:"most transactions under way to one peer at a time"`
-	Endings          uint64 `help:"messages of peers that end an import or an export"`
-	Requests         uint64 `help:"requests of peers"`
-	RequestsRefused  uint64 `help:"requests of peers that were refused"`
-	RequestsRepeated uint64 `help:"requests that came a second time; no effect"`
-	WordsChanged     uint64 `help:"words that were changed for peers in one step"`
-	Notices          uint64 `help:"notices of peers"`
-	WritesRefused    uint64 `help:"writes of peers that the export table turned away"`
+	Done              uint64 `help:"transactions that were done"`
+	Refused           uint64 `help:"transactions of which nothing was done, or a part of a write"`
+	Unknown           uint64 `help:"transactions that were sent, and nobody knows whether they were done"`
+	Direct            uint64 `help:"transactions that were loads and stores into mapped memory"`
+	Late              uint64 `help:"outcomes that came after the time-out"`
+	UnexpectedAnswers uint64 `count:"stray" help:"answers to what was not asked"`
+	Malformed         uint64 `help:"messages that could not be read"`
+	Combined          uint64 `help:"writes that joined an open write buffer"`
+	MostOutstanding   uint64 `help:"most transactions under way to one peer at a time"`
+	Endings           uint64 `help:"messages of peers that end an import or an export"`
+	Requests          uint64 `help:"requests of peers"`
+	RequestsRefused   uint64 `help:"requests of peers that were refused"`
+	RequestsRepeated  uint64 `help:"requests that came a second time; no effect"`
+	WordsChanged      uint64 `help:"words that were changed for peers in one step"`
+	Notices           uint64 `help:"notices of peers"`
+	WritesRefused     uint64 `help:"writes of peers that the export table turned away"`
 }
 
 // New makes a Space. Connect or Reconnect is next.
@@ -111,7 +111,7 @@ func New(cfg Config) (*Space, error) {
 	n := len(s.members)
 	s.owner = newResponder(s.table, n, rand.Uint64()>>16, &s.stats)
 	s.user = newRequester(n, &s.stats)
-	s.flight, s.posts = make([]flight, len(s.user.tx)), make([]kept, len(s.user.tx))
+	s.flight, s.posts = make([]flight, len(s.user.tx)), make([]postedWrite, len(s.user.tx))
 	for range n + 1 {
 		s.tokens = append(s.tokens, make(chan struct{}, perPeer))
 	}
@@ -157,13 +157,13 @@ func (s *Space) Close() error {
 	_ = s.ep.Close()
 	s.mu.Lock()
 	for rank, p := range s.peers {
-		s.user.down(rank, ErrClosed)
+		s.user.peerDown(rank, ErrClosed)
 		for _, im := range p.imports {
-			im.end(ErrClosed)
+			im.invalidate(ErrClosed)
 		}
-		close(p.gone)
+		close(p.done)
 	}
-	s.settle()
+	s.runActions()
 	var exports []*exported
 	for _, e := range s.owner.exports {
 		exports = append(exports, e)
@@ -182,16 +182,16 @@ func (s *Space) Close() error {
 
 func (s *Space) now() int64 { return int64(time.Since(s.start)) + 1 }
 
-// stir makes the pump look.
-func (s *Space) stir() {
+// wakePump makes the pump look.
+func (s *Space) wakePump() {
 	select {
 	case s.nudge <- struct{}{}:
 	default:
 	}
 }
 
-// settle does what the cores ask for. mu is held.
-func (s *Space) settle() {
+// runActions does what the cores ask for. mu is held.
+func (s *Space) runActions() {
 	u := s.user
 	for i := 0; i < len(u.acts); i++ {
 		a := u.acts[i]
@@ -199,19 +199,19 @@ func (s *Space) settle() {
 		switch {
 		case a.verb == actStart && f.posted != nil:
 			s.posted = append(s.posted, a.id)
-			s.stir()
+			s.wakePump()
 		case a.verb == actStart:
 			f.call.started, f.call.id = true, a.id
-			f.call.stir()
+			f.call.notify()
 		case f.call != nil:
 			c := f.call
 			f.call = nil
-			c.told, c.outcome, c.why, c.partial = true, a.outcome, a.why, f.placed
-			c.stir()
+			c.reported, c.outcome, c.why, c.partial = true, a.outcome, a.why, f.placed
+			c.notify()
 		}
-		if a.verb == actTell && a.free {
+		if a.verb == actReport && a.free {
 			if f.posted != nil {
-				f.posted.from.put(f.posted.buffer)
+				f.posted.from.release(f.posted.buffer)
 			}
 			<-s.tokens[f.peer]
 			*f = flight{}
@@ -225,7 +225,7 @@ func (s *Space) settle() {
 	}
 	s.owner.out = s.owner.out[:0]
 	for _, r := range s.owner.reads {
-		s.readFor(r.peer, r.reading)
+		s.queueRead(r.peer, r.readJob)
 	}
 	s.owner.reads = s.owner.reads[:0]
 }
@@ -243,12 +243,12 @@ func (s *Space) pump() {
 	for {
 		s.mu.Lock()
 		now := s.now()
-		s.user.tick(now)
-		s.settle() // before others get the slots that are free now
+		s.user.expire(now)
+		s.runActions() // before others get the slots that are free now
 		for b, ok := s.gather.due(now); ok; b, ok = s.gather.due(now) {
-			s.leave(b)
+			s.sendBuffer(b)
 		}
-		s.settle()
+		s.runActions()
 		next := s.user.deadline
 		if at := s.gather.deadline(); at != 0 && (next == 0 || at < next) {
 			next = at

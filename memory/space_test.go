@@ -22,7 +22,7 @@ func TestEveryMethod(t *testing.T) {
 		ctx, t := context.Background(), w.t
 		seg := w.segment(300 * PageSize)
 		defer seg.Close()
-		x, err := w.spaces[0].Export("histogram", seg, all(300),
+		x, err := w.spaces[0].Export("histogram", seg, allPages(300),
 			Pages{First: 100, Count: 100, Peer: Everybody, Allow: AllowAll, Attributes: Combining},
 			Pages{First: 299, Count: 1, Peer: 1, Allow: AllowRead})
 		must.OK(t, err)
@@ -85,9 +85,9 @@ func exercise(ctx context.Context, t testing.TB, im *Import, mem []byte) {
 		t.Fatal("pieces are not in place")
 	}
 	for i := range 1000 {
-		must.OK(t, im.In(3).Write(ctx, int64(150*PageSize+8*i), data[8*i:8*i+8]))
+		must.OK(t, im.InContext(3).Write(ctx, int64(150*PageSize+8*i), data[8*i:8*i+8]))
 	}
-	must.OK(t, im.In(3).Fence(ctx))
+	must.OK(t, im.InContext(3).Fence(ctx))
 	if !bytes.Equal(mem[150*PageSize:][:8000], data[:8000]) {
 		t.Fatal("combined writes are not in place behind a fence")
 	}

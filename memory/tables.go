@@ -32,7 +32,7 @@ type ImportRow struct {
 	Allow      Allow
 	Attributes Attributes
 	Mapped     bool // loads and stores
-	Over       string
+	EndCause   string
 }
 
 // Tables are both tables of the bridge: exported page → local page and protection, and imported page → node, address
@@ -84,8 +84,8 @@ func (s *Space) Tables() (t Tables) {
 					Attributes: r.attributes,
 					Mapped:     im.mapped != nil,
 				}
-				if why := Cause(im.over.Load()); why != reasonNone {
-					row.Over = why.Error()
+				if why := Cause(im.endCause.Load()); why != causeNone {
+					row.EndCause = why.Error()
 				}
 				t.Imports = append(t.Imports, row)
 			}
@@ -108,8 +108,8 @@ func (t Tables) Print(to io.Writer) error {
 		if r.Mapped {
 			by = "loads and stores"
 		}
-		if r.Over != "" {
-			by = r.Over
+		if r.EndCause != "" {
+			by = r.EndCause
 		}
 		fmt.Fprintf(w, "%s\t%x\t%d-%d\t%s\t%d:%08x\t%v\t%v\t%s\n", r.Name, r.Epoch, r.First, r.First+r.Count-1, r.Node,
 			r.Window, r.Generation, r.Allow, r.Attributes, by)

@@ -18,7 +18,7 @@ func TestSmallPiecesLeaveTogether(t *testing.T) {
 	inBubble(t, 2, kinds3, func(w *world) {
 		const pages = 64
 		t := w.t
-		seg, im := w.owned(0, 1, all(pages),
+		seg, im := w.owned(0, 1, allPages(pages),
 			Pages{First: 20, Count: 10, Peer: Everybody, Allow: AllowAll, Attributes: Combining},
 			Pages{First: 30, Count: 3, Peer: Everybody, Allow: AllowAll, Attributes: Ordered})
 		defer seg.Close()
@@ -54,7 +54,7 @@ func TestSmallPiecesLeaveTogether(t *testing.T) {
 func TestManyWordsAreOneWrite(t *testing.T) {
 	inBubble(t, 2, simnet.Faults{Delay: 100 * time.Microsecond}, func(w *world) {
 		t := w.t
-		seg, im := w.owned(0, 1, all(64))
+		seg, im := w.owned(0, 1, allPages(64))
 		defer seg.Close()
 		for _, want := range []struct{ pieces, writes int }{{2, 1}, {64, 1}, {512, 1}, {1025, 2}} {
 			var pieces []Piece
@@ -80,7 +80,7 @@ func TestManyWordsAreOneWrite(t *testing.T) {
 func TestPieceThatIsRefused(t *testing.T) {
 	inBubble(t, 2, simnet.Faults{Delay: 100 * time.Microsecond}, func(w *world) {
 		t := w.t
-		seg, im := w.owned(0, 1, all(4), Pages{First: 2, Count: 2, Peer: Everybody, Allow: AllowAll, Attributes: Ordered})
+		seg, im := w.owned(0, 1, allPages(4), Pages{First: 2, Count: 2, Peer: Everybody, Allow: AllowAll, Attributes: Ordered})
 		defer seg.Close()
 		im.runs[1].ref.Gen++
 		pieces := []Piece{{5, []byte("abc")}, {2*PageSize + 1, []byte("d")}, {9, []byte("ef")}}

@@ -121,7 +121,7 @@ func parse(b []byte) (m message, err error) {
 }
 
 // appendRuns puts an importer's table behind b.
-func appendRuns(b []byte, runs []run) []byte {
+func appendRuns(b []byte, runs []pageRun) []byte {
 	le := binary.LittleEndian
 	for _, r := range runs {
 		b = le.AppendUint32(b, uint32(r.first))
@@ -134,15 +134,15 @@ func appendRuns(b []byte, runs []run) []byte {
 }
 
 // parseRuns reads the table of a segment of so many pages: rows in order that do not overlap.
-func parseRuns(b []byte, pages int) ([]run, error) {
+func parseRuns(b []byte, pages int) ([]pageRun, error) {
 	if len(b)%runBytes != 0 {
 		return nil, fmt.Errorf("a table of %d bytes", len(b))
 	}
 	le := binary.LittleEndian
-	var runs []run
+	var runs []pageRun
 	end := 0
 	for ; len(b) > 0; b = b[runBytes:] {
-		r := run{
+		r := pageRun{
 			first:      int(le.Uint32(b)),
 			count:      int(le.Uint32(b[4:])),
 			allow:      Allow(b[8]),

@@ -19,7 +19,7 @@ func TestMessagesGolden(t *testing.T) {
 		{kind: kindFind, id: 0x10001, body: []byte("words")},
 		{kind: kindCompare, id: 0x20001, ref: shmem.Ref{Window: 3, Gen: 4}, off: 16, a: 5, b: 6},
 		{kind: kindRead, id: 0x30001, ref: shmem.Ref{Window: 3, Gen: 4}, off: 4096, n: longRead, a: 7, b: 8},
-		{kind: kindAnswer, id: 0x10001, a: 2 * PageSize, b: 17, body: appendRuns(nil, []run{
+		{kind: kindAnswer, id: 0x10001, a: 2 * PageSize, b: 17, body: appendRuns(nil, []pageRun{
 			{first: 1, count: 1, allow: AllowAll, attributes: Dmove | Combining, ref: shmem.Ref{Window: 3, Gen: 4}},
 		})},
 		{kind: kindAnswer, id: 0x20001, status: ErrDenied},
@@ -86,7 +86,7 @@ func TestLoadsAndStoresAllocateNothing(t *testing.T) {
 	ctx := context.Background()
 	seg := w.segment(4 * PageSize)
 	defer seg.Close()
-	_, err := w.spaces[0].Export("words", seg, all(4))
+	_, err := w.spaces[0].Export("words", seg, allPages(4))
 	must.OK(t, err)
 	im, err := w.spaces[0].Import(ctx, "words")
 	must.OK(t, err)
@@ -108,7 +108,7 @@ func BenchmarkLocal(b *testing.B) {
 	ctx := context.Background()
 	seg := w.segment(4 * PageSize)
 	defer seg.Close()
-	_, err := w.spaces[0].Export("words", seg, all(4))
+	_, err := w.spaces[0].Export("words", seg, allPages(4))
 	must.OK(b, err)
 	im, err := w.spaces[0].Import(ctx, "words")
 	must.OK(b, err)

@@ -118,4 +118,4 @@ func (w *world) segment(size int) *shmem.Segment {
 	return seg
 }
 
-func all(pages int) Pages { return Pages{Count: pages, Peer: Everybody, Allow: AllowAll} }
+func allPages(pages int) Pages { return Pages{Count: pages, Peer: Everybody, Allow: AllowAll} }

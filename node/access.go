@@ -19,7 +19,7 @@ import (
 type refusals struct {
 	strangers atomic.Uint64 // by a certificate that is not the control's
 	fenced    atomic.Uint64 // by a control whose term is over
-	repeats   connlimit.Log
+	repeats   connlimit.LogLimiter
 }
 
 // admit lets in the control whose term it is, and nobody else. What it returns is closed when a control with a higher
@@ -49,8 +49,8 @@ func (n *process) admitAnyTerm(ctx context.Context, method string) error {
 }
 
 func (n *process) tellRefused(method string, why error) {
-	if untold, yes := n.refusals.repeats.Tell(method, time.Now()); yes {
-		n.log.Warn("the node refused a call", "method", method, "why", why, "untold", untold)
+	if untold, yes := n.refusals.repeats.Allow(method, time.Now()); yes {
+		n.log.Warn("the node refused a call", "method", method, "why", why, "unreported", untold)
 	}
 }
 

@@ -136,7 +136,7 @@ func (a *Allowed) Files(cfg *config.Config) error {
 
 // secret says why the file of the secret behind an address may not be read, if there is one.
 func (a *Allowed) secret(address string) error {
-	_, file, _ := secret.Cut(address) // what is wrong with it its kind says
+	_, file, _ := secret.SplitAddress(address) // what is wrong with it its kind says
 	if file == "" {
 		return nil
 	}

@@ -93,7 +93,7 @@ type callCounters struct {
 }
 
 var (
-	counters  = counter.Of(counted{})
+	counters  = counter.StructOf(counted{})
 	described = counters.List()
 )
 

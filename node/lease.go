@@ -14,7 +14,7 @@ import (
 // A control that speaks again before the stop has the run back, draining or not.
 type lease struct {
 	lost  time.Time // when the control was given up; zero: it was not
-	still stopwatch.Still
+	still stopwatch.StallDetector
 }
 
 // sight is what a lease goes by.
@@ -52,10 +52,10 @@ func (l *lease) step(now time.Time, s sight) leaseAct {
 	case !s.run, now.Sub(s.heard) < max(s.bears, leastSilence):
 		l.lost = time.Time{}
 	case l.lost.IsZero():
-		l.lost, l.still = now, stopwatch.Still{}
-		l.still.Look(now, s.moved)
+		l.lost, l.still = now, stopwatch.StallDetector{}
+		l.still.Observe(now, s.moved)
 		return leaseDrain
-	case s.drained, l.still.Look(now, s.moved) >= leaseGrace:
+	case s.drained, l.still.Observe(now, s.moved) >= leaseGrace:
 		return leaseStop
 	default:
 		return leaseTend

@@ -159,7 +159,7 @@ func (n *process) finishExcluded(ctx context.Context) {
 	if s == nil {
 		return
 	}
-	within, cancel := stopwatch.WhileMoving(ctx, settleTime, s.progress, nil)
+	within, cancel := stopwatch.WithStallTimeout(ctx, settleTime, s.progress, nil)
 	err := s.settled(within)
 	cancel()
 	if err != nil {

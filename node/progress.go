@@ -49,7 +49,7 @@ func (n *process) linger() {
 // whileItMoves makes the context of a stop, which tells the state machine whenever something has moved: its time-out
 // counts from then on.
 func (s *session) whileItMoves(ctx context.Context) (context.Context, context.CancelFunc) {
-	return stopwatch.WhileMoving(ctx, stopTime, s.progress, func() {
+	return stopwatch.WithStallTimeout(ctx, stopTime, s.progress, func() {
 		fsm.ContextMoved(ctx)
 		s.node.linger()
 	})

@@ -154,7 +154,7 @@ func (s *session) report() *nodev1.Report {
 		histogram(r, HistogramFilterWait, waits)
 		histogram(r, HistogramFilter, in)
 	}
-	histogram(r, HistogramHost, s.node.network.Waits())
+	histogram(r, HistogramHost, s.node.network.QueueDelays())
 	r.Links = s.links(written)
 	return r
 }

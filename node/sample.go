@@ -32,7 +32,7 @@ var sampled = []string{"link.bytes_sent", "link.bytes_placed", "link.datagrams_r
 	"link.stalls_tx", "link.stalls_credit", "link.stalls_congestion", segmentBytes}
 
 // linkWords are the counters of a link in the order of link.Stats.Word.
-var linkWords = counter.Of(link.Stats{}).List()
+var linkWords = counter.StructOf(link.Stats{}).List()
 
 // probe reads a column.
 type probe struct {

@@ -20,7 +20,7 @@ import (
 func TestLinkWords(t *testing.T) {
 	s := link.Stats{DatagramsSent: 1, BytesPlaced: 2, StallsCongestion: 3, TxUsed: 4}
 	values := map[string]uint64{}
-	counter.Of(link.Stats{}).Read(values, &s)
+	counter.StructOf(link.Stats{}).Read(values, &s)
 	if len(values) != len(linkWords) {
 		t.Fatalf("%d counters, %d described", len(values), len(linkWords))
 	}

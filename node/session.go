@@ -101,7 +101,7 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.network.Wait(cfg.Debug.Stamps); err != nil {
+	if err := n.network.MeasureQueueDelays(cfg.Debug.Stamps); err != nil {
 		return nil, fmt.Errorf("debug.stamps: the kernel gives no times of packets: %w", err)
 	}
 	sum := sha256.Sum256(req.GetConfiguration())
@@ -341,7 +341,7 @@ func (s *session) halt() {
 func (s *session) stop(ctx context.Context) error {
 	s.ending()
 	if ru := s.ru.Load(); ru != nil {
-		ctx, cancel := stopwatch.WhileMoving(ctx, max(drainTime, s.node.cfg.AtLeast), s.progress, nil)
+		ctx, cancel := stopwatch.WithStallTimeout(ctx, max(drainTime, s.node.cfg.AtLeast), s.progress, nil)
 		defer cancel()
 		if err := ru.Drain(ctx); err != nil {
 			s.node.log.Warn("stopping all the same", "err", err)

@@ -65,7 +65,7 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 		}
 		if now := turn == ForToken && !u.ended; now != waiting {
 			waiting = now
-			u.forTokens.Turn(now)
+			u.forTokens.Set(now)
 		}
 		return turn == Send && u.bursts.room(int(u.order.At(n).BU)) || turn == Pass || turn == ForToken && u.ended
 	})
@@ -85,7 +85,7 @@ func (u *Unit) await() (turn Turn, n uint64, err error) {
 // its builder unit may have been excluded since the conductor looked.
 func (u *Unit) send(p *phase, n uint64) error {
 	if p.parts > 0 { // not behind a burst: the others may wait at the barrier for this unit
-		netyield.Take()
+		netyield.Yield()
 	}
 	b, err := u.fill(n)
 	if b == nil || err != nil {

@@ -18,8 +18,8 @@ const lentBit = 1
 // segment with the buffer, so its name must be there as long as the buffer's.
 func WithAnnex(s *Segment) Option { return func(o *options) { o.annex = s } }
 
-// step is the way from this header to the next, bytes.
-func (h header) step() uint64 { return uint64(h.stride &^ lentBit) }
+// strideBytes is the way from this header to the next, bytes.
+func (h header) strideBytes() uint64 { return uint64(h.stride &^ lentBit) }
 
 // lent says that the data of the entry lie in the annex.
 func (h header) lent() bool { return h.stride&lentBit != 0 }
@@ -31,7 +31,7 @@ type lentEntry struct {
 }
 
 // Lend makes n bytes of the annex, from offset, an entry of the given type, whose place p has LentBytes. The bytes are
-// the readers' until Returned gives the offset back. Errors: errNotOut, errBadEntry, errClosed.
+// the readers' until AwaitReturned gives the offset back. Errors: errNotOutstanding, errBadEntry, errClosed.
 func (w *Writer) Lend(p Place, offset, n int, entryType uint32) error {
 	if w.closed {
 		return w.fail("lend to", errClosed)
@@ -39,21 +39,21 @@ func (w *Writer) Lend(p Place, offset, n int, entryType uint32) error {
 	return w.fail("lend to", w.core.lend(p, offset, n, entryType))
 }
 
-// Returned appends the offsets of what was lent and no reader wants any more, each once, in the order of lending. It
-// waits for the first. Errors as for Reserve; errNotOut where nothing is lent.
-func (w *Writer) Returned(ctx context.Context, dst []int) ([]int, error) {
+// AwaitReturned appends the offsets of what was lent and no reader wants any more, each once, in the order of lending. It
+// waits for the first. Errors as for Reserve; errNotOutstanding where nothing is lent.
+func (w *Writer) AwaitReturned(ctx context.Context, dst []int) ([]int, error) {
 	if err := w.ready(ctx); err != nil {
 		return dst, w.fail("take back from", err)
 	}
 	if len(w.core.lent) == 0 {
-		return dst, w.fail("take back from", errNotOut)
+		return dst, w.fail("take back from", errNotOutstanding)
 	}
-	if back, err := w.core.takeBack(dst); err != nil || len(back) > len(dst) {
+	if back, err := w.core.collectReturned(dst); err != nil || len(back) > len(dst) {
 		return back, w.fail("take back from", err)
 	}
 	back := dst
-	err := w.core.buffer.room.Await(ctx, 0, func() (ok bool, err error) {
-		back, err = w.core.takeBack(back)
+	err := w.core.buffer.space.Await(ctx, 0, func() (ok bool, err error) {
+		back, err = w.core.collectReturned(back)
 		return len(back) > len(dst), err
 	}, w.readersLive)
 	return back, w.fail("take back from", err)
@@ -61,8 +61,8 @@ func (w *Writer) Returned(ctx context.Context, dst []int) ([]int, error) {
 
 // lend makes the place an entry whose data lie in the annex.
 func (w *writerCore) lend(p Place, offset, n int, kind uint32) error {
-	if !w.out.out(p.ticket, p.pos) {
-		return errNotOut
+	if !w.out.contains(p.ticket, p.pos) {
+		return errNotOutstanding
 	}
 	annex := len(w.buffer.annex)
 	if n < 0 || offset < 0 || offset > annex || n > annex-offset || p.size != LentBytes || kind == padType {
@@ -81,9 +81,9 @@ func (w *writerCore) lend(p Place, offset, n int, kind uint32) error {
 	return nil
 }
 
-// takeBack appends the offsets of what is lent below the floor. Places may be committed in another order than they
+// collectReturned appends the offsets of what is lent below the floor. Places may be committed in another order than they
 // were handed out, so it looks at all.
-func (w *writerCore) takeBack(dst []int) ([]int, error) {
+func (w *writerCore) collectReturned(dst []int) ([]int, error) {
 	need := uint64(0) // over the first that was lent
 	for i, l := range w.lent {
 		if i == 0 || l.pos < need {

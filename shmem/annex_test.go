@@ -35,7 +35,7 @@ func newLender(t testing.TB, dir string, mode Mode, spare int) *lender {
 // lend fills a slot as take looks at it, and lends it.
 func (l *lender) lend(ctx context.Context, id uint32, n int) error {
 	for l.slots.Spare() == 0 {
-		back, err := l.w.Returned(ctx, nil)
+		back, err := l.w.AwaitReturned(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -47,9 +47,9 @@ func (l *lender) lend(ctx context.Context, id uint32, n int) error {
 	if err := errors.Join(l.slots.Offer(slot), l.slots.Fill(slot), l.slots.Build(slot)); err != nil {
 		return err
 	}
-	room := l.slots.Room(slot)[:n]
-	for i := range room {
-		room[i] = byte(id) + byte(i)
+	block := l.slots.BlockBytes(slot)[:n]
+	for i := range block {
+		block[i] = byte(id) + byte(i)
 	}
 	p, err := l.w.Reserve(ctx, LentBytes)
 	if err != nil {
@@ -76,7 +76,7 @@ func TestLentOverThreads(t *testing.T) {
 				r := newTestReader(t, WithDir(dir))
 				wg.Go(func() {
 					for {
-						_, err := take(r)
+						_, err := readEntry(r)
 						if errors.Is(err, ErrEndOfRun) {
 							return
 						}
@@ -91,13 +91,13 @@ func TestLentOverThreads(t *testing.T) {
 			must.OK(t, waitReaders(t.Context(), l.w, readers))
 			for i := range entries {
 				if i%7 == 0 {
-					put(t, l.w, uint32(i), i%300) // copied ones between
+					putEntry(t, l.w, uint32(i), i%300) // copied ones between
 					continue
 				}
 				must.OK(t, l.lend(t.Context(), uint32(i), i%1032))
 			}
 			must.OK(t, l.w.drain(t.Context()))
-			back, err := l.w.Returned(t.Context(), nil)
+			back, err := l.w.AwaitReturned(t.Context(), nil)
 			if must.OK(t, err); len(back)+l.slots.Spare() != spare {
 				t.Errorf("%d blocks came back, %d are spare", len(back), l.slots.Spare())
 			}
@@ -121,22 +121,22 @@ func TestLendRefuses(t *testing.T) {
 		return p
 	}
 	for _, c := range []struct {
-		offset, n, room int
-		kind            uint32
+		offset, n, reserved int
+		kind                uint32
 	}{
 		{-1, 1, LentBytes, 1}, {0, -1, LentBytes, 1}, {0, size + 1, LentBytes, 1}, {size, 1, LentBytes, 1},
 		{size + 1, 0, LentBytes, 1}, {0, 1, LentBytes + 1, 1}, {0, 1, LentBytes, padType},
 	} {
-		p := place(c.room)
+		p := place(c.reserved)
 		if err := l.w.Lend(p, c.offset, c.n, c.kind); !errors.Is(err, errBadEntry) {
 			t.Errorf("%+v: %v", c, err)
 		}
 		must.OK(t, l.w.core.cancel(p))
 	}
-	if err := l.w.Lend(Place{ticket: 99}, 0, 1, 1); !errors.Is(err, errNotOut) {
+	if err := l.w.Lend(Place{ticket: 99}, 0, 1, 1); !errors.Is(err, errNotOutstanding) {
 		t.Errorf("a place that is not out: %v", err)
 	}
-	if _, err := l.w.Returned(t.Context(), nil); !errors.Is(err, errNotOut) {
+	if _, err := l.w.AwaitReturned(t.Context(), nil); !errors.Is(err, errNotOutstanding) {
 		t.Errorf("nothing is lent: %v", err)
 	}
 	if _, err := l.slots.Lend(0); !errors.Is(err, ErrSlotState) {
@@ -216,7 +216,7 @@ func TestLendingDoesNotAllocate(t *testing.T) {
 		must.OK(t, l.lend(ctx, id, 100))
 		e, err := r.Next(ctx)
 		must.OK(t, errors.Join(err, r.Ack(e)))
-		back, err = l.w.Returned(ctx, back[:0])
+		back, err = l.w.AwaitReturned(ctx, back[:0])
 		must.OK(t, err)
 		for _, offset := range back {
 			l.slots.Return(offset)

@@ -37,34 +37,34 @@ const (
 	futexWake = 1
 )
 
-// Ring wakes all who have announced that they wait. Nobody waiting, it makes no system call.
-func (b *Bell) Ring() {
+// Wake wakes all who have announced that they wait. Nobody waiting, it makes no system call.
+func (b *Bell) Wake() {
 	if b.waiters.Load() != 0 {
-		b.RingAll()
+		b.ForceWake()
 	}
 }
 
-// RingAll wakes all sleepers, and makes those that are about to sleep look again.
-func (b *Bell) RingAll() {
+// ForceWake wakes all sleepers, and makes those that are about to sleep look again.
+func (b *Bell) ForceWake() {
 	b.seq.Add(1)
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&b.seq)), futexWake, math.MaxInt32, 0, 0, 0)
 }
 
-// Announce tells who rings that somebody waits.
-func (b *Bell) Announce() (seq uint32) {
+// AddWaiter tells who rings that somebody waits.
+func (b *Bell) AddWaiter() (seq uint32) {
 	b.waiters.Add(1)
 	return b.seq.Load()
 }
 
-// Retire takes back Announce.
-func (b *Bell) Retire() { b.waiters.Add(^uint32(0)) }
+// RemoveWaiter takes back AddWaiter.
+func (b *Bell) RemoveWaiter() { b.waiters.Add(^uint32(0)) }
 
-// Sleep returns when the bell rang after Announce, when patience is over, or for no reason.
-func (b *Bell) Sleep(seq uint32, patience time.Duration) { b.sleep(seq, patience) }
+// Sleep returns when the bell rang after AddWaiter, when the time-out is over, or for no reason.
+func (b *Bell) Sleep(seq uint32, timeout time.Duration) { b.sleep(seq, timeout) }
 
-// sleep is Sleep, and says whether patience was over.
-func (b *Bell) sleep(seq uint32, patience time.Duration) (late bool) {
-	ts := unix.NsecToTimespec(int64(patience))
+// sleep is Sleep, and says whether the time-out was over.
+func (b *Bell) sleep(seq uint32, timeout time.Duration) (late bool) {
+	ts := unix.NsecToTimespec(int64(timeout))
 	return errors.Is(waitFutex(&b.seq, seq, &ts), unix.ETIMEDOUT)
 }
 
@@ -75,8 +75,8 @@ const (
 	// catches a peer that runs and costs little where there is no free core.
 	spinPolls = 128
 
-	// patience is how long a sleeper trusts that its peer lives.
-	patience = 100 * time.Millisecond
+	// defaultNap is how long a sleeper trusts that its peer lives.
+	defaultNap = 100 * time.Millisecond
 )
 
 // Await waits until poll says true. It sleeps for nap at most before it looks again by itself; 0 stands for 100 ms,
@@ -84,17 +84,17 @@ const (
 // which is asked after each nap in vain, when there is nothing left to poll.
 func (b *Bell) Await(ctx context.Context, nap time.Duration, poll func() (bool, error), alive func() error) error {
 	if nap <= 0 {
-		nap = patience
+		nap = defaultNap
 	}
 	for range spinPolls {
 		if ok, err := poll(); ok || err != nil {
 			return err
 		}
 	}
-	defer b.ringWhenDone(ctx)()
+	defer b.wakeWhenDone(ctx)()
 	var dead error
 	for {
-		seq := b.Announce()
+		seq := b.AddWaiter()
 		ok, err := poll()
 		if err == nil && !ok {
 			err = ctx.Err()
@@ -106,7 +106,7 @@ func (b *Bell) Await(ctx context.Context, nap time.Duration, poll func() (bool, 
 		if err == nil && !ok {
 			late = b.sleep(seq, nap)
 		}
-		b.Retire()
+		b.RemoveWaiter()
 		if ok || err != nil {
 			return err
 		}
@@ -116,17 +116,17 @@ func (b *Bell) Await(ctx context.Context, nap time.Duration, poll func() (bool, 
 	}
 }
 
-// ringWhenDone rings when ctx is done. The returned function undoes that; after it, the bell's
+// wakeWhenDone rings when ctx is done. The returned function undoes that; after it, the bell's
 // memory is not touched any more and may be unmapped.
-func (b *Bell) ringWhenDone(ctx context.Context) func() {
-	rung := make(chan struct{})
+func (b *Bell) wakeWhenDone(ctx context.Context) func() {
+	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		b.RingAll()
-		close(rung)
+		b.ForceWake()
+		close(woken)
 	})
 	return func() {
 		if !stop() {
-			<-rung
+			<-woken
 		}
 	}
 }

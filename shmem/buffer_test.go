@@ -30,7 +30,7 @@ func newTestReader(t testing.TB, dir Option) *Reader {
 	return r
 }
 
-func put(t testing.TB, w *Writer, id uint32, n int) {
+func putEntry(t testing.TB, w *Writer, id uint32, n int) {
 	t.Helper()
 	p, err := w.Reserve(context.Background(), n)
 	if err == nil {
@@ -44,8 +44,8 @@ func put(t testing.TB, w *Writer, id uint32, n int) {
 	}
 }
 
-// take reads one entry and checks its bytes before and after giving others time to spoil them.
-func take(r *Reader) (uint32, error) {
+// readEntry reads one entry and checks its bytes before and after giving others time to spoil them.
+func readEntry(r *Reader) (uint32, error) {
 	e, err := r.Next(context.Background())
 	if err != nil {
 		return 0, err
@@ -72,7 +72,7 @@ func TestBufferOverThreads(t *testing.T) {
 				wg.Go(func() {
 					last := -1
 					for {
-						id, err := take(r)
+						id, err := readEntry(r)
 						if errors.Is(err, ErrEndOfRun) {
 							return
 						}
@@ -87,7 +87,7 @@ func TestBufferOverThreads(t *testing.T) {
 			}
 			must.OK(t, waitReaders(t.Context(), w, readers))
 			for i := range entries {
-				put(t, w, uint32(i), (i*i*7)%(w.core.buffer.maxEntry()/(1+i%20)))
+				putEntry(t, w, uint32(i), (i*i*7)%(w.core.buffer.maxEntry()/(1+i%20)))
 			}
 			if err := w.drain(t.Context()); err != nil {
 				t.Error(err)
@@ -125,7 +125,7 @@ func TestReadersComeAndGo(t *testing.T) {
 				}
 				var last uint32
 				for i := range 20 {
-					id, err := take(r)
+					id, err := readEntry(r)
 					if errors.Is(err, ErrEndOfRun) {
 						break
 					}
@@ -143,7 +143,7 @@ func TestReadersComeAndGo(t *testing.T) {
 		})
 	}
 	for i := range uint32(5000) {
-		put(t, w, i, int(i%300))
+		putEntry(t, w, i, int(i%300))
 		if i%100 == 0 {
 			if dead, err := w.DetachDead(); err != nil || len(dead) > 0 {
 				t.Errorf("the living were detached: %v, %v", dead, err)
@@ -181,12 +181,12 @@ func TestCancelWakesWaiters(t *testing.T) {
 	}
 	blocked("next", w.core.buffer.entries.waiters.Load,
 		func(ctx context.Context) error { _, err := r.Next(ctx); return err })
-	put(t, w, 1, w.core.buffer.maxEntry())
-	put(t, w, 2, w.core.buffer.maxEntry())
-	blocked("reserve", w.core.buffer.room.waiters.Load,
+	putEntry(t, w, 1, w.core.buffer.maxEntry())
+	putEntry(t, w, 2, w.core.buffer.maxEntry())
+	blocked("reserve", w.core.buffer.space.waiters.Load,
 		func(ctx context.Context) error { _, err := w.Reserve(ctx, 1); return err })
-	blocked("drain", w.core.buffer.room.waiters.Load, w.drain)
-	blocked("wait for readers", w.core.buffer.room.waiters.Load,
+	blocked("drain", w.core.buffer.space.waiters.Load, w.drain)
+	blocked("wait for readers", w.core.buffer.space.waiters.Load,
 		func(ctx context.Context) error { return waitReaders(ctx, w, 2) })
 }
 
@@ -201,14 +201,14 @@ func TestBufferEnds(t *testing.T) {
 	if err := w.core.cancel(p); err != nil {
 		t.Error(err)
 	}
-	put(t, w, 5, 8)
+	putEntry(t, w, 5, 8)
 	if err := w.End(); err != nil {
 		t.Error(err)
 	}
 	if _, err := w.Reserve(t.Context(), 8); !errors.Is(err, errEnded) {
 		t.Errorf("reserve after the end: %v", err)
 	}
-	if id, err := take(r); id != 5 || err != nil {
+	if id, err := readEntry(r); id != 5 || err != nil {
 		t.Errorf("entry %d, %v", id, err)
 	}
 	for range 2 {
@@ -222,9 +222,9 @@ func TestBufferEnds(t *testing.T) {
 		}
 	}
 	for what, err := range map[string]error{
-		"next": second(r.Next(t.Context())), "ack": r.Ack(Entry{}), "reserve": second(w.Reserve(t.Context(), 1)),
+		"next": errorOf(r.Next(t.Context())), "ack": r.Ack(Entry{}), "reserve": errorOf(w.Reserve(t.Context(), 1)),
 		"commit": w.Commit(p, 1, 1), "end": w.End(), "drain": w.drain(t.Context()),
-		"detach": second(w.DetachDead()),
+		"detach": errorOf(w.DetachDead()),
 	} {
 		if !errors.Is(err, errClosed) {
 			t.Errorf("%s after close: %v", what, err)
@@ -245,17 +245,17 @@ func attached(w *Writer) (n int) {
 // waitReaders waits until at least n readers are attached: those that are there before the first entry get every entry.
 func waitReaders(ctx context.Context, w *Writer, n int) error {
 	enough := func() (bool, error) { return attached(w) >= n, nil }
-	return w.core.buffer.room.Await(ctx, 0, enough, func() error { return nil })
+	return w.core.buffer.space.Await(ctx, 0, enough, func() error { return nil })
 }
 
-func second[T any](_ T, err error) error { return err }
+func errorOf[T any](_ T, err error) error { return err }
 
 func TestWriterLeavesWithoutEnd(t *testing.T) {
 	w, dir := newTestWriter(t, 1, Broadcast)
 	r := newTestReader(t, dir)
-	put(t, w, 1, 8)
+	putEntry(t, w, 1, 8)
 	must.OK(t, w.Close())
-	if id, err := take(r); id != 1 || err != nil {
+	if id, err := readEntry(r); id != 1 || err != nil {
 		t.Errorf("what was committed: %d, %v", id, err)
 	}
 	if _, err := r.Next(t.Context()); !errors.Is(err, ErrWriterGone) {

@@ -93,7 +93,7 @@ func feed(t *testing.T, w *Writer, n int) string {
 	var bytes, sum uint64
 	for i := range n {
 		size := (i * 37) % 700
-		put(t, w, uint32(i), size)
+		putEntry(t, w, uint32(i), size)
 		for j := range size {
 			sum += uint64(byte(i) + byte(j))
 		}
@@ -138,8 +138,8 @@ func TestDeadReaderIsDetached(t *testing.T) {
 			defer func() { _ = w.Close() }()
 			c := startChild(t, "holder", "DIR="+dir, "NAME=ringlet-1-buf")
 			c.line(t)
-			put(t, w, 1, w.core.buffer.maxEntry())
-			put(t, w, 2, w.core.buffer.maxEntry())
+			putEntry(t, w, 1, w.core.buffer.maxEntry())
+			putEntry(t, w, 2, w.core.buffer.maxEntry())
 			c.line(t)
 			if dead, err := w.DetachDead(); err != nil || len(dead) != 0 {
 				t.Fatalf("the living was detached: %v, %v", dead, err)
@@ -156,7 +156,7 @@ func TestDeadReaderIsDetached(t *testing.T) {
 				t.Errorf("lost %d, %d readers", w.core.buffer.lost.Load(), attached(w))
 			}
 			if mode == Sharing {
-				put(t, w, 3, 8) // its claims are void
+				putEntry(t, w, 3, 8) // its claims are void
 				return
 			}
 			// Broadcast keeps what nobody acknowledged for whoever comes.
@@ -164,11 +164,11 @@ func TestDeadReaderIsDetached(t *testing.T) {
 			must.OK(t, err)
 			defer func() { _ = r.Close() }()
 			for _, want := range []uint32{1, 2} {
-				if id, err := take(r); id != want || err != nil {
+				if id, err := readEntry(r); id != want || err != nil {
 					t.Errorf("entry %d, %v; want %d", id, err, want)
 				}
 			}
-			put(t, w, 3, 8)
+			putEntry(t, w, 3, 8)
 		})
 	}
 }

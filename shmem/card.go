@@ -51,11 +51,11 @@ func (c *card) String() string {
 func parseCard(text string) (c card, err error) {
 	var word string
 	var version int
-	line, rest, whole := strings.Cut(text, "\n")
+	line, rest, terminated := strings.Cut(text, "\n")
 	n, err := fmt.Sscanf(line, "%s %d /proc/%d/fd/%d %d %d %d",
 		&word, &version, &c.pid, &c.fd, &c.size, &c.dev, &c.inod)
 	switch {
-	case err != nil || n != 7 || !whole || rest != "" || word != cardWord || c.String() != text:
+	case err != nil || n != 7 || !terminated || rest != "" || word != cardWord || c.String() != text:
 		return card{}, fmt.Errorf("%w: it does not hold the line that says where the memory is", errForeign)
 	case c.pid <= 0 || c.fd < 0 || c.size <= 0:
 		return card{}, fmt.Errorf("%w: its numbers mean nothing", errForeign)
@@ -65,7 +65,7 @@ func parseCard(text string) (c card, err error) {
 
 // readCard reads the card of an open file of this user.
 func readCard(f *os.File) (card, error) {
-	if err := own(f); err != nil {
+	if err := checkOwner(f); err != nil {
 		return card{}, err
 	}
 	text := make([]byte, maxCard+1)
@@ -85,7 +85,7 @@ func newMemory(name string) (*os.File, error) {
 		fd, err = unix.MemfdCreate(memfdName+name, flags)
 	}
 	if err != nil {
-		return nil, noSpace(fmt.Errorf("make memory: %w", err))
+		return nil, spaceError(fmt.Errorf("make memory: %w", err))
 	}
 	f := os.NewFile(uintptr(fd), memfdName+name)
 	if err := f.Chmod(0o600); err != nil {
@@ -126,7 +126,7 @@ func (c *card) open() (*os.File, error) {
 			return nil, fmt.Errorf("%w: the kernel shows nothing of the process %d: another user, more rights, "+
 				"or another namespace of users (%w)", errForeign, c.pid, err)
 		}
-		return nil, c.elsewhere()
+		return nil, c.notHere()
 	}
 	f, err := os.OpenFile(c.path(), os.O_RDWR|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *card) open() (*os.File, error) {
 	case sealErr != nil || has&seals != seals || int(st.Uid) != os.Geteuid():
 		err = fmt.Errorf("%w: its memory is not sealed, or another user's", errForeign)
 	case st.Dev != c.dev || st.Ino != c.inod || st.Size != int64(c.size):
-		err = c.elsewhere()
+		err = c.notHere()
 	}
 	if err != nil {
 		_ = f.Close()
@@ -149,14 +149,14 @@ func (c *card) open() (*os.File, error) {
 	return f, nil
 }
 
-// elsewhere is the error of a card whose memory is not here.
-func (c *card) elsewhere() error {
+// notHere is the error of a card whose memory is not here.
+func (c *card) notHere() error {
 	return fmt.Errorf("%w here: the process %d that made it has ended, or is of another container", ErrNotFound, c.pid)
 }
 
-// taken is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay there:
+// reservedIn is how much memory the segments have whose cards lie in dir. The memory of a segment counts as if it lay there:
 // the size of that file system is what this machine grants to shared memory.
-func taken(dir string) (sum uint64) {
+func reservedIn(dir string) (sum uint64) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return 0

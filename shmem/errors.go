@@ -30,7 +30,7 @@ var (
 	errPinned         = errors.New(
 		"an evicted peer's process lives and is still inside the window: its bytes cannot be had back")
 	ErrNotHere   = errors.New("the table is not the one that was meant: it is of another time or another host")
-	errPeerTaken = errors.New("another importer writes as this peer already")
+	errPeerInUse = errors.New("another importer writes as this peer already")
 	errElsewhere = errors.New("the segment lies in another directory than the shared table")
 	errDirectory = errors.New("the shared table's directory of segments is full")
 
@@ -40,19 +40,19 @@ var (
 	ErrSlotState = errors.New("the slot is not in the state this step begins from")
 
 	// buffers
-	ErrEndOfRun    = errors.New("the run has ended and every entry was given out")
-	errEnded       = errors.New("the end of the run is marked: nothing can follow")
-	ErrWriterGone  = errors.New("the writer is gone without marking the end of the run")
-	ErrReaderDead  = errors.New("a reader died without acknowledging: DetachDead frees what it holds")
-	errDetached    = errors.New("the writer has detached this reader")
-	errNoReader    = errors.New("every place for a reader of the buffer is taken")
-	ErrTooLarge    = errors.New("the entry is larger than half of the buffer or 4 GiB")
-	errOutstanding = errors.New("a reserved place is neither committed nor cancelled")
-	errNotOut      = errors.New("the place is not out: it was given back before, or never handed out")
-	errBadEntry    = errors.New("the length or the type is not that of an entry for this place")
-	errMayLose     = errors.New("a reader that shares entries with others may not lose any")
-	errBadMode     = errors.New("the mode is neither broadcast nor sharing")
-	errHost        = errors.New("the layouts are for 64-bit little-endian machines")
+	ErrEndOfRun       = errors.New("the run has ended and every entry was given out")
+	errEnded          = errors.New("the end of the run is marked: nothing can follow")
+	ErrWriterGone     = errors.New("the writer is gone without marking the end of the run")
+	ErrReaderDead     = errors.New("a reader died without acknowledging: DetachDead frees what it holds")
+	errDetached       = errors.New("the writer has detached this reader")
+	errNoReader       = errors.New("every place for a reader of the buffer is taken")
+	ErrTooLarge       = errors.New("the entry is larger than half of the buffer or 4 GiB")
+	errOutstanding    = errors.New("a reserved place is neither committed nor cancelled")
+	errNotOutstanding = errors.New("the place is not out: it was given back before, or never handed out")
+	errBadEntry       = errors.New("the length or the type is not that of an entry for this place")
+	errLossySharing   = errors.New("a reader that shares entries with others may not lose any")
+	errBadMode        = errors.New("the mode is neither broadcast nor sharing")
+	errHost           = errors.New("the layouts are for 64-bit little-endian machines")
 )
 
 // SegmentError is a failure to create, open, close or sweep a segment.
@@ -79,8 +79,8 @@ type opError struct {
 	Err  error
 }
 
-// refused is the error of a step; args belong to the format of what was to be done.
-func refused(err error, step string, args ...any) error { return &opError{step, args, err} }
+// stepError is the error of a step; args belong to the format of what was to be done.
+func stepError(err error, step string, args ...any) error { return &opError{step, args, err} }
 
 func (e *opError) Error() string {
 	return fmt.Sprintf(e.step+": %v", append(e.args[:len(e.args):len(e.args)], e.Err)...)

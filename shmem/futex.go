@@ -18,10 +18,10 @@ import (
 //
 //go:nosplit
 //go:norace
-func waitFutex(word *atomic.Uint32, seq uint32, patience *unix.Timespec) syscall.Errno {
+func waitFutex(word *atomic.Uint32, seq uint32, timeout *unix.Timespec) syscall.Errno {
 	entersyscallblock()
 	_, _, errno := syscall.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWait, uintptr(seq),
-		uintptr(unsafe.Pointer(patience)), 0, 0)
+		uintptr(unsafe.Pointer(timeout)), 0, 0)
 	exitsyscall()
 	return errno
 }

@@ -46,7 +46,7 @@ func FuzzReader(f *testing.F) {
 		mem := ringMemory(mode, 1)
 		clean, err := openBuffer("fuzz", mem)
 		must.OK(t, err)
-		w := &writerCore{buffer: clean, out: newLedger()}
+		w := &writerCore{buffer: clean, out: newOutstanding()}
 		for i := range 5 {
 			fuzzPut(t, w, 40*i)
 		}
@@ -57,12 +57,12 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		ring.annex = make([]byte, 64)
-		r := &readerCore{buffer: ring, out: newLedger()}
+		r := &readerCore{buffer: ring, out: newOutstanding()}
 		if err := r.join(3, 1); err != nil {
 			wantTyped(t, err)
 			return
 		}
-		loser := &readerCore{buffer: ring, out: newLedger(), losing: losing{mayLose: broadcast}}
+		loser := &readerCore{buffer: ring, out: newOutstanding(), lossyReader: lossyReader{lossy: broadcast}}
 		if err := loser.join(4, 1); err != nil {
 			wantTyped(t, err)
 			return
@@ -81,8 +81,8 @@ func FuzzReader(f *testing.F) {
 		fuzzTake(t, loser, 2*PageSize)
 		_, err = w.drained()
 		wantTyped(t, err)
-		ring.leave(4)
-		ring.leave(3)
+		ring.detachReader(4)
+		ring.detachReader(3)
 	})
 }
 
@@ -113,9 +113,9 @@ func wantTyped(t *testing.T, err error) {
 	t.Helper()
 	var ce *corruptError
 	var lost *OverwrittenError
-	// errMayLose: what was written over the mode made a buffer of Sharing of the one of Broadcast.
+	// errLossySharing: what was written over the mode made a buffer of Sharing of the one of Broadcast.
 	if err != nil && !errors.As(err, &ce) && !errors.As(err, &lost) && !errors.Is(err, errDetached) &&
-		!errors.Is(err, errMayLose) {
+		!errors.Is(err, errLossySharing) {
 		t.Fatalf("untyped error: %v", err)
 	}
 }

@@ -50,11 +50,11 @@ func wantImage(t *testing.T, got, want []byte) {
 func TestBufferGolden(t *testing.T) {
 	annex := &Segment{name: "ringlet-1-annex", size: 64, mem: []byte("01234abc" + strings.Repeat("-", 56))}
 	mem := ringMemory(Broadcast, 1)
-	initRing(mem, Broadcast, 1, annex)
+	initBuffer(mem, Broadcast, 1, annex)
 	ring, err := openBuffer("test", mem)
 	must.OK(t, err)
 	ring.annex = annex.mem
-	w := &writerCore{buffer: ring, out: newLedger()}
+	w := &writerCore{buffer: ring, out: newOutstanding()}
 	for _, e := range []struct {
 		data   []byte
 		kind   uint32

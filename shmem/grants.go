@@ -40,18 +40,18 @@ type Table struct {
 
 	mu sync.Mutex
 	// guarded by mu
-	exports []*export // index SegmentID-1; nil once withdrawn
-	names   []string  // of their segments, likewise; "": none
-	written []uint64  // bytes put into them through windows that are revoked, likewise
-	lent    SegmentID // stands for the memory that was lent; 0 before the first
-	spans   spanTree  // links of the live grants, one node per window
-	free    []uint32  // ring buffer of free windows, first in first out so that a generation ages slowly
-	first   int       // index in free of the oldest free window
-	nfree   int
-	gen     []uint32 // next generation of each window
-	granted uint64
-	revoked uint64
-	refused [refusalKinds]uint64
+	exports     []*export // index SegmentID-1; nil once withdrawn
+	names       []string  // of their segments, likewise; "": none
+	written     []uint64  // bytes put into them through windows that are revoked, likewise
+	lentSegment SegmentID // stands for the memory that was lent; 0 before the first
+	spans       spanTree  // links of the live grants, one node per window
+	free        []uint32  // ring buffer of free windows, first in first out so that a generation ages slowly
+	first       int       // index in free of the oldest free window
+	nfree       int
+	gen         []uint32 // next generation of each window
+	granted     uint64
+	revoked     uint64
+	refused     [refusalKinds]uint64
 }
 
 // export is one exported segment: its memory, its page table, its live grants.
@@ -119,11 +119,11 @@ func (t *Table) Export(seg []byte, rules ...PageRule) (SegmentID, error) {
 func (t *Table) enter(seg []byte, rules []PageRule) (*export, SegmentID, error) {
 	id := SegmentID(len(t.exports) + 1)
 	if len(seg) == 0 {
-		return nil, 0, refused(errOutOfSegment, "export segment %d", id)
+		return nil, 0, stepError(errOutOfSegment, "export segment %d", id)
 	}
 	for _, e := range t.exports {
 		if e != nil && overlaps(e.mem, seg) {
-			return nil, 0, refused(ErrOverlap, "export segment %d of %d bytes", id, len(seg))
+			return nil, 0, stepError(ErrOverlap, "export segment %d of %d bytes", id, len(seg))
 		}
 	}
 	e := &export{
@@ -153,10 +153,10 @@ func (t *Table) AllowOverlap(seg SegmentID) error {
 	defer t.mu.Unlock()
 	e := t.export(seg)
 	if e == nil {
-		return refused(errUnknownSegment, "let grants of segment %d overlap", seg)
+		return stepError(errUnknownSegment, "let grants of segment %d overlap", seg)
 	}
 	if e.live > 0 {
-		return refused(errInUse, "let grants of segment %d overlap", seg)
+		return stepError(errInUse, "let grants of segment %d overlap", seg)
 	}
 	e.open = true
 	return nil
@@ -169,10 +169,10 @@ func (t *Table) Withdraw(seg SegmentID) error {
 	defer t.mu.Unlock()
 	e := t.export(seg)
 	if e == nil {
-		return refused(errUnknownSegment, "withdraw segment %d", seg)
+		return stepError(errUnknownSegment, "withdraw segment %d", seg)
 	}
 	if e.live > 0 {
-		return refused(errInUse, "withdraw segment %d", seg)
+		return stepError(errInUse, "withdraw segment %d", seg)
 	}
 	t.exports[seg-1] = nil
 	if e.dir != noEntry {
@@ -183,7 +183,7 @@ func (t *Table) Withdraw(seg SegmentID) error {
 
 func (e *export) allow(seg SegmentID, r PageRule) error {
 	fail := func(err error) error {
-		return refused(err, grantStep, "allow pages of", seg, r.FirstPage, r.Pages, r.Peer, r.Access)
+		return stepError(err, grantStep, "allow pages of", seg, r.FirstPage, r.Pages, r.Peer, r.Access)
 	}
 	pages := (len(e.mem) + PageSize - 1) / PageSize
 	if r.FirstPage < 0 || r.Pages <= 0 || r.FirstPage > pages-r.Pages {
@@ -208,9 +208,9 @@ func (e *export) allowed(peer Peer, off, n int, a Access) bool {
 		if a&bit == 0 {
 			continue
 		}
-		own, any := e.pages[pageKey{peer, bit}], e.pages[pageKey{AnyPeer, bit}]
+		peerPages, anyPages := e.pages[pageKey{peer, bit}], e.pages[pageKey{AnyPeer, bit}]
 		for page := first; page <= last; {
-			next := max(own.reach(page), any.reach(page))
+			next := max(peerPages.firstAbsent(page), anyPages.firstAbsent(page))
 			if next == page {
 				return false
 			}
@@ -241,12 +241,12 @@ func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, erro
 	defer t.mu.Unlock()
 	e := t.export(seg)
 	why := t.mayGrant(e, peer, off, n, a)
-	if why == refusedNot && !e.open && !t.spans.insert(&e.root, int32(t.free[t.first]), off, off+n) {
+	if why == notRefused && !e.open && !t.spans.insert(&e.root, int32(t.free[t.first]), off, off+n) {
 		why = refusedOverlap
 	}
-	if why != refusedNot {
+	if why != notRefused {
 		t.refused[why]++
-		return Ref{}, refused(refusals[why].err, grantStep, "grant", seg, off, n, peer, a)
+		return Ref{}, stepError(refusals[why].err, grantStep, "grant", seg, off, n, peer, a)
 	}
 	return t.open(e, e.mem[off:off+n:off+n], row{
 		off:    uint64(off),
@@ -264,18 +264,18 @@ func (t *Table) Grant(peer Peer, seg SegmentID, off, n int, a Access) (Ref, erro
 func (t *Table) Lend(peer Peer, mem []byte, a Access) (Ref, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if why := t.mayLend(peer, len(mem), a); why != refusedNot {
+	if why := t.mayLend(peer, len(mem), a); why != notRefused {
 		t.refused[why]++
-		return Ref{}, refused(refusals[why].err, grantStep, "lend", 0, 0, len(mem), peer, a)
+		return Ref{}, stepError(refusals[why].err, grantStep, "lend", 0, 0, len(mem), peer, a)
 	}
-	if t.lent == 0 {
+	if t.lentSegment == 0 {
 		t.exports, t.names, t.written = append(t.exports, &export{dir: noEntry, open: true}), append(t.names, ""),
 			append(t.written, 0)
-		t.lent = SegmentID(len(t.exports))
+		t.lentSegment = SegmentID(len(t.exports))
 	}
-	return t.open(t.export(t.lent), mem, row{
+	return t.open(t.export(t.lentSegment), mem, row{
 		n:      uint64(len(mem)),
-		seg:    t.lent,
+		seg:    t.lentSegment,
 		dir:    noEntry,
 		peer:   peer,
 		access: a,
@@ -305,7 +305,7 @@ func (t *Table) mayGrant(e *export, peer Peer, off, n int, a Access) refusal {
 	}
 	why := t.mayLend(peer, n, a)
 	switch {
-	case why != refusedNot && why != refusedFull:
+	case why != notRefused && why != refusedFull:
 		return why
 	case off < 0 || off > len(e.mem)-n:
 		return refusedRange
@@ -327,7 +327,7 @@ func (t *Table) mayLend(peer Peer, n int, a Access) refusal {
 	case t.nfree == 0:
 		return refusedFull
 	}
-	return refusedNot
+	return notRefused
 }
 
 // revokeStep is the end of a grant, as errors say it.
@@ -342,7 +342,7 @@ const revokeStep = "revoke window %d generation %d"
 // and the window stays taken.
 func (t *Table) Revoke(r Ref) error {
 	if uint64(r.Window) >= uint64(len(t.windows)) || r.Gen == 0 || !t.windows[r.Window].close(r.Gen) {
-		return refused(errStaleRef, revokeStep, r.Window, r.Gen)
+		return stepError(errStaleRef, revokeStep, r.Window, r.Gen)
 	}
 	t.revoking.Add(1)
 	w := &t.windows[r.Window]

@@ -56,12 +56,12 @@ const maxHeld = 64
 // windows to. The table must have the given ID. While it is open, the importer holds a lock in the table's file by
 // which the owner sees that it lives.
 //
-// Errors are *SegmentError around those of Open, ErrNotHere or errPeerTaken, and *corruptError.
+// Errors are *SegmentError around those of Open, ErrNotHere or errPeerInUse, and *corruptError.
 func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, error) {
 	fail := func(err error) (*Imported, error) {
-		return nil, &SegmentError{Op: "open", Path: filepath.Join(gather(opts).dir, name), Err: err}
+		return nil, &SegmentError{Op: "open", Path: filepath.Join(applyOptions(opts).dir, name), Err: err}
 	}
-	if !hostFits() {
+	if !hostSupported() {
 		return fail(errHost)
 	}
 	if as == AnyPeer {
@@ -89,7 +89,7 @@ func OpenTable(name string, id TableID, as Peer, opts ...Option) (*Imported, err
 	}
 	mine, err := claim(seg.file, int64(as))
 	if err == nil && !mine {
-		err = errPeerTaken
+		err = errPeerInUse
 	}
 	if err != nil {
 		_ = seg.Close()
@@ -109,7 +109,7 @@ func (im *Imported) Acquire(r Ref, off, n uint32, a Access) ([]byte, Violation) 
 		return nil, im.violations.count(v)
 	}
 	// Each word is read once: what another process writes there later changes nothing that was checked.
-	b, v := im.look(w.off.Load(), w.n.Load(), w.where.Load(), w.access.Load(), uint64(off), uint64(n), a)
+	b, v := im.check(w.off.Load(), w.n.Load(), w.where.Load(), w.access.Load(), uint64(off), uint64(n), a)
 	if v != 0 {
 		im.Release(r)
 		return nil, im.violations.count(v)
@@ -117,8 +117,8 @@ func (im *Imported) Acquire(r Ref, off, n uint32, a Access) ([]byte, Violation) 
 	return b, 0
 }
 
-// look checks a pinned window's row and finds the bytes.
-func (im *Imported) look(base, size, where, access, off, n uint64, a Access) ([]byte, Violation) {
+// check checks a pinned window's row and finds the bytes.
+func (im *Imported) check(base, size, where, access, off, n uint64, a Access) ([]byte, Violation) {
 	switch {
 	case Peer(access>>32) != im.as:
 		return nil, WrongPeer

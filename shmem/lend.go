@@ -9,8 +9,8 @@ func WithSpare(blocks, margin int) Option {
 	return func(o *options) { o.spare, o.margin = max(blocks, 0), max(margin, 0) }
 }
 
-// Room is the memory of slot i with the margin behind it; nil where there is no slot i.
-func (s *Slots) Room(i int) []byte {
+// BlockBytes is the memory of slot i with the margin behind it; nil where there is no slot i.
+func (s *Slots) BlockBytes(i int) []byte {
 	off := s.Offset(i)
 	if off < 0 {
 		return nil
@@ -28,7 +28,7 @@ func (s *Slots) Lend(i int) (offset int, err error) {
 	case i < 0 || i >= s.n || s.State(i) != SlotBuilt:
 		return 0, s.refuse(i, SlotBuilt, SlotBuilt)
 	case len(s.spare) == 0:
-		return 0, refused(errNoSpare, "segment %s slot %d", s.seg.Name(), i)
+		return 0, stepError(errNoSpare, "segment %s slot %d", s.seg.Name(), i)
 	}
 	last := len(s.spare) - 1
 	was := s.blocks[i]

@@ -21,8 +21,8 @@ func (s pageSet) add(first, end int) pageSet {
 	return slices.Replace(s, lo, hi, pageRange{first, end})
 }
 
-// reach returns the first page after page that is not in the set; page itself when it is not.
-func (s pageSet) reach(page int) int {
+// firstAbsent returns the first page after page that is not in the set; page itself when it is not.
+func (s pageSet) firstAbsent(page int) int {
 	lo, hi := 0, len(s)
 	for lo < hi {
 		if mid := (lo + hi) / 2; s[mid].end <= page {

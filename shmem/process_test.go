@@ -103,7 +103,7 @@ func TestSweepAfterSIGKILL(t *testing.T) {
 		t.Error("who had it open lost it")
 	}
 	live.finish(t)
-	if left := files(t, dir); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+	if remaining := files(t, dir); len(remaining) != 0 {
+		t.Errorf("left behind: %v", remaining)
 	}
 }

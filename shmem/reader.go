@@ -25,12 +25,12 @@ type Reader struct {
 }
 
 // OpenReader attaches to the buffer dir/name. A reader of a broadcast buffer begins with the
-// oldest entry that is still there. The errors are those of Open, or errNoReader, errHost, errMayLose, *corruptError.
+// oldest entry that is still there. The errors are those of Open, or errNoReader, errHost, errLossySharing, *corruptError.
 //
 // Source: LHCb-EB §III.B: "request the next element … acknowledge the read as completed".
 func OpenReader(name string, opts ...Option) (*Reader, error) {
-	if !hostFits() {
-		return nil, refused(errHost, "open buffer %s", name)
+	if !hostSupported() {
+		return nil, stepError(errHost, "open buffer %s", name)
 	}
 	seg, err := Open(name, opts...)
 	if err != nil {
@@ -44,8 +44,8 @@ func OpenReader(name string, opts ...Option) (*Reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, seg.Close())
 	}
-	r := &Reader{bufferEnd{seg: seg}, readerCore{buffer: ring, out: newLedger()}, annex}
-	r.core.mayLose = gather(opts).mayLose
+	r := &Reader{bufferEnd{seg: seg}, readerCore{buffer: ring, out: newOutstanding()}, annex}
+	r.core.lossy = applyOptions(opts).lossy
 	if err := r.attach(); err != nil {
 		return nil, errors.Join(err, r.release())
 	}
@@ -97,14 +97,14 @@ func (r *Reader) poll() (Entry, bool, error) {
 	ended := r.core.buffer.ended.Load() // first: what was published before the end counts
 	e, ok, err := r.core.next()
 	if !ok && err == nil && ended != running {
-		err = r.core.missedEnd()
+		err = r.core.overwrittenAtEnd()
 	}
 	if !ok && err == nil {
 		switch ended {
 		case running:
 		case runEnded:
 			err = ErrEndOfRun
-		case runLeft:
+		case runAbandoned:
 			err = ErrWriterGone
 		default:
 			err = &corruptError{
@@ -127,7 +127,7 @@ func (r *Reader) writerLive() error {
 }
 
 // Ack gives an entry back; its place is the writer's again. Entries may be acknowledged in any
-// order, the room of one is free when those before it are acknowledged too. Errors: errNotOut, errClosed.
+// order, the room of one is free when those before it are acknowledged too. Errors: errNotOutstanding, errClosed.
 func (r *Reader) Ack(e Entry) error {
 	if r.closed {
 		return r.fail("acknowledge to", errClosed)
@@ -142,8 +142,8 @@ func (r *Reader) Close() error {
 		return nil
 	}
 	r.closed = true
-	if s := r.core.words.state.Load(); s == readerActive || s == readerMayLose {
-		r.core.buffer.leave(r.core.index)
+	if s := r.core.words.state.Load(); s == readerActive || s == readerLossy {
+		r.core.buffer.detachReader(r.core.index)
 	}
 	return r.release() // the lock of the place goes with the file
 }

@@ -8,15 +8,15 @@ type readerCore struct {
 	words  *readerWords
 	index  int
 
-	pos     uint64 // broadcast: the next header
-	ordinal uint32 // of the next entry (broadcast); of the last one (sharing)
-	synced  bool   // ordinal is known
-	padded  bool   // broadcast: the last header was a pad, which may have been a cancelled place
-	out     ledger
-	given   uint64
-	acked   uint64
+	pos       uint64 // broadcast: the next header
+	ordinal   uint32 // of the next entry (broadcast); of the last one (sharing)
+	synced    bool   // ordinal is known
+	padded    bool   // broadcast: the last header was a pad, which may have been a cancelled place
+	out       outstanding
+	delivered uint64
+	acked     uint64
 
-	losing // of a reader that may lose
+	lossyReader // of a reader that may lose
 }
 
 // joinRounds bounds how often a joining reader runs after the floor. The writer yields to a
@@ -29,16 +29,16 @@ func (c *readerCore) join(i int, pid uint32) error {
 	r := c.buffer
 	c.index, c.words = i, &r.readers[i]
 	c.words.pid.Store(pid)
-	c.words.given.Store(0)
+	c.words.delivered.Store(0)
 	c.words.acked.Store(0)
-	c.words.missed.Store(0)
-	if c.mayLose {
-		return c.joinLosing()
+	c.words.overwritten.Store(0)
+	if c.lossy {
+		return c.joinLossy()
 	}
 	if r.mode == Sharing {
 		c.words.tail.Store(tailIdle)
 		c.words.state.Store(readerActive)
-		r.room.Ring()
+		r.space.Wake()
 		return nil
 	}
 	c.words.state.Store(readerJoining)
@@ -48,12 +48,12 @@ func (c *readerCore) join(i int, pid uint32) error {
 		if r.floor.Load() != c.pos {
 			continue
 		}
-		if err := r.span(c.pos, r.head.Load()); err != nil {
+		if err := r.checkSpan(c.pos, r.head.Load()); err != nil {
 			c.words.state.Store(readerFree)
 			return err
 		}
 		c.words.state.Store(readerActive)
-		r.room.Ring()
+		r.space.Wake()
 		return nil
 	}
 	c.words.state.Store(readerFree)
@@ -67,18 +67,18 @@ func (c *readerCore) join(i int, pid uint32) error {
 
 // next returns the next entry, or false when there is none at the moment.
 func (c *readerCore) next() (Entry, bool, error) {
-	if s := c.words.state.Load(); s != readerActive && (s != readerMayLose || !c.mayLose) {
+	if s := c.words.state.Load(); s != readerActive && (s != readerLossy || !c.lossy) {
 		return Entry{}, false, errDetached
 	}
-	if c.mayLose {
-		return c.nextLosing()
+	if c.lossy {
+		return c.nextLossy()
 	}
 	if c.buffer.mode == Sharing {
 		return c.nextShared()
 	}
 	for {
 		head := c.buffer.head.Load()
-		if err := c.buffer.span(c.pos, head); err != nil {
+		if err := c.buffer.checkSpan(c.pos, head); err != nil {
 			return Entry{}, false, err
 		}
 		if c.pos == head {
@@ -88,7 +88,7 @@ func (c *readerCore) next() (Entry, bool, error) {
 		if err != nil {
 			return Entry{}, false, err
 		}
-		if !c.follows(h) {
+		if !c.inSequence(h) {
 			return Entry{}, false, c.outOfOrder(c.pos, h)
 		}
 		at := c.pos
@@ -96,22 +96,22 @@ func (c *readerCore) next() (Entry, bool, error) {
 		if err != nil {
 			return Entry{}, false, err
 		}
-		c.pass(h)
+		c.advance(h)
 		if h.kind != padType {
-			return c.give(at, h, data), true, nil
+			return c.deliver(at, h, data), true, nil
 		}
-		c.free()
+		c.publishTail()
 	}
 }
 
-// follows tells whether a header has the number of the one that comes next.
-func (c *readerCore) follows(h header) bool {
+// inSequence tells whether a header has the number of the one that comes next.
+func (c *readerCore) inSequence(h header) bool {
 	return !c.synced || h.ordinal == c.ordinal || c.padded && h.ordinal == c.ordinal+1
 }
 
-// pass goes to the next header.
-func (c *readerCore) pass(h header) {
-	c.pos += h.step()
+// advance goes to the next header.
+func (c *readerCore) advance(h header) {
+	c.pos += h.strideBytes()
 	c.ordinal, c.synced, c.padded = h.ordinal, true, h.kind == padType
 	if !c.padded {
 		c.ordinal++
@@ -125,12 +125,12 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 	for {
 		at := r.next.Load()
 		head := r.head.Load()
-		err := r.span(at, head)
+		err := r.checkSpan(at, head)
 		if err != nil && r.next.Load() != at {
 			continue // others have claimed it, and the writer has gone on, before head was loaded
 		}
 		if err != nil || at == head {
-			c.free()
+			c.publishTail()
 			return Entry{}, false, err
 		}
 		if c.out.empty() {
@@ -148,7 +148,7 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 			continue // another was faster; what was read may be stale
 		}
 		if err != nil {
-			c.free()
+			c.publishTail()
 			return Entry{}, false, err
 		}
 		if c.claim(at, h) {
@@ -157,9 +157,9 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 				c.ordinal-- // the entry behind it has the same
 			}
 			if h.kind != padType {
-				return c.give(at, h, data), true, nil
+				return c.deliver(at, h, data), true, nil
 			}
-			c.free()
+			c.publishTail()
 		}
 	}
 }
@@ -168,13 +168,13 @@ func (c *readerCore) nextShared() (Entry, bool, error) {
 // counts one too many, never one too few.
 func (c *readerCore) claim(at uint64, h header) bool {
 	if h.kind == padType {
-		return c.buffer.next.CompareAndSwap(at, at+h.step())
+		return c.buffer.next.CompareAndSwap(at, at+h.strideBytes())
 	}
-	c.words.given.Store(c.given + 1)
-	if c.buffer.next.CompareAndSwap(at, at+h.step()) {
+	c.words.delivered.Store(c.delivered + 1)
+	if c.buffer.next.CompareAndSwap(at, at+h.strideBytes()) {
 		return true
 	}
-	c.words.given.Store(c.given)
+	c.words.delivered.Store(c.delivered)
 	return false
 }
 
@@ -182,10 +182,10 @@ func (c *readerCore) outOfOrder(at uint64, h header) error {
 	return c.buffer.corruptAt(at, "ordinal", uint64(h.ordinal), fmt.Sprintf("out of order at %d", c.ordinal))
 }
 
-// give hands the entry out.
-func (c *readerCore) give(at uint64, h header, data []byte) Entry {
-	c.given++
-	c.words.given.Store(c.given)
+// deliver hands the entry out.
+func (c *readerCore) deliver(at uint64, h header, data []byte) Entry {
+	c.delivered++
+	c.words.delivered.Store(c.delivered)
 	return Entry{
 		Type:   h.kind,
 		Data:   data,
@@ -196,19 +196,19 @@ func (c *readerCore) give(at uint64, h header, data []byte) Entry {
 
 // ack takes an entry back.
 func (c *readerCore) ack(e Entry) error {
-	if !c.out.out(e.ticket, e.pos) {
-		return errNotOut
+	if !c.out.contains(e.ticket, e.pos) {
+		return errNotOutstanding
 	}
 	c.out.finish(e.ticket)
 	c.acked++
 	c.words.acked.Store(c.acked)
-	c.free()
+	c.publishTail()
 	return nil
 }
 
-// free tells the writer what this reader still holds.
-func (c *readerCore) free() {
-	if c.mayLose {
+// publishTail tells the writer what this reader still holds.
+func (c *readerCore) publishTail() {
+	if c.lossy {
 		return // nobody asks
 	}
 	idle := c.pos
@@ -217,6 +217,6 @@ func (c *readerCore) free() {
 	}
 	if tail := c.out.front(idle); c.words.tail.Load() != tail {
 		c.words.tail.Store(tail)
-		c.buffer.room.Ring()
+		c.buffer.space.Wake()
 	}
 }

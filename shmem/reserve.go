@@ -22,7 +22,7 @@ func budget(dir string, size int) error {
 		return nil //nolint:nilerr // a file system that tells no size sets no budget
 	}
 	free := st.Bavail * uint64(st.Bsize)
-	free -= min(free, taken(dir))
+	free -= min(free, reservedIn(dir))
 	if uint64(size) > free {
 		return fmt.Errorf("%w: %d bytes are free", ErrNoSpace, free)
 	}
@@ -34,13 +34,13 @@ func budget(dir string, size int) error {
 func reserve(f *os.File, size int) error {
 	fd := int(f.Fd())
 	if err := ignoringEINTR(func() error { return unix.Ftruncate(fd, int64(size)) }); err != nil {
-		return noSpace(err)
+		return spaceError(err)
 	}
 	for off := 0; off < size; off += reserveStep {
 		n := int64(min(reserveStep, size-off))
 		err := ignoringEINTR(func() error { return unix.Fallocate(fd, 0, int64(off), n) })
 		if err != nil {
-			return noSpace(err)
+			return spaceError(err)
 		}
 	}
 	return nil
@@ -60,8 +60,8 @@ func prefault(mem []byte) error {
 	return nil
 }
 
-// noSpace makes the system's ways of saying "full" one typed error.
-func noSpace(err error) error {
+// spaceError makes the system's ways of saying "full" one typed error.
+func spaceError(err error) error {
 	for _, full := range []error{unix.ENOSPC, unix.ENOMEM, unix.EDQUOT, unix.EFBIG} {
 		if errors.Is(err, full) {
 			return fmt.Errorf("%w: %w", ErrNoSpace, err)

@@ -60,35 +60,35 @@ type bufferWords struct {
 	format bufferFormat
 	_      [64 - unsafe.Sizeof(bufferFormat{})]byte
 
-	head    atomic.Uint64 // written by the writer: bytes published since creation
-	_       lineRest
-	floor   atomic.Uint64 // written by the writer: bytes below may be overwritten
-	_       lineRest
-	ended   atomic.Uint64 // written by the writer
-	entered atomic.Uint64 // entries that there were, modulo 2^32; written by the writer before ended
-	_       [64 - 2*8]byte
-	next    atomic.Uint64 // sharing: claimed up to here; by all readers
-	_       lineRest
-	lost    atomic.Uint64 // entries given to a reader that never acknowledged them
-	_       lineRest
-	entries Bell // rung when head or ended changes
-	_       lineRest
-	room    Bell // rung when a tail, next or a reader's state changes
-	_       lineRest
-	gone    atomic.Uint64 // broadcast: highest tail of a reader that went away
-	missed  atomic.Uint64 // entries that were overwritten before readers that may lose had read them; by these
-	_       [0x240 - 0x210]byte
-	annex   [maxName]byte // name of the annex's segment, ended by a zero where it is shorter; fixed at creation
-	_       [0x400 - 0x240 - maxName]byte
-	readers [maxReaders]readerWords
+	head         atomic.Uint64 // written by the writer: bytes published since creation
+	_            lineRest
+	floor        atomic.Uint64 // written by the writer: bytes below may be overwritten
+	_            lineRest
+	ended        atomic.Uint64 // written by the writer
+	entered      atomic.Uint64 // entries that there were, modulo 2^32; written by the writer before ended
+	_            [64 - 2*8]byte
+	next         atomic.Uint64 // sharing: claimed up to here; by all readers
+	_            lineRest
+	lost         atomic.Uint64 // entries given to a reader that never acknowledged them
+	_            lineRest
+	entries      Bell // rung when head or ended changes
+	_            lineRest
+	space        Bell // rung when a tail, next or a reader's state changes
+	_            lineRest
+	departedTail atomic.Uint64 // broadcast: highest tail of a reader that went away
+	overwritten  atomic.Uint64 // entries that were overwritten before readers that may lose had read them; by these
+	_            [0x240 - 0x210]byte
+	annex        [maxName]byte // name of the annex's segment, ended by a zero where it is shorter; fixed at creation
+	_            [0x400 - 0x240 - maxName]byte
+	readers      [maxReaders]readerWords
 }
 
 // readerWords are the words of one reader.
 type readerWords struct {
-	state, pid                 atomic.Uint32
-	_                          lineRest
-	tail, given, acked, missed atomic.Uint64
-	_                          [64 - 4*8]byte
+	state, pid                          atomic.Uint32
+	_                                   lineRest
+	tail, delivered, acked, overwritten atomic.Uint64
+	_                                   [64 - 4*8]byte
 }
 
 // wordsOf is the header at the start of a buffer's memory.
@@ -101,14 +101,14 @@ const (
 	readerFree    = 0
 	readerJoining = 1
 	readerActive  = 2
-	readerMayLose = 3 // broadcast: active, and nobody waits for it
+	readerLossy   = 3 // broadcast: active, and nobody waits for it
 )
 
 // Values of the ended word.
 const (
-	running  = 0
-	runEnded = 1 // End was called: no entry follows
-	runLeft  = 2 // the writer closed without End
+	running      = 0
+	runEnded     = 1 // End was called: no entry follows
+	runAbandoned = 2 // the writer closed without End
 )
 
 // tailIdle in the tail word of a sharing reader: it holds no entry and claims none.
@@ -135,13 +135,13 @@ type ringBuffer struct {
 	annex    []byte // what the writer may lend parts of; nil where there is none
 }
 
-// hostFits says whether this machine's words are those of the layouts.
-func hostFits() bool {
+// hostSupported says whether this machine's words are those of the layouts.
+func hostSupported() bool {
 	return binary.NativeEndian.Uint16([]byte{1, 0}) == 1 && math.MaxInt == math.MaxInt64
 }
 
-// initRing writes the header of a new buffer into zeroed memory.
-func initRing(mem []byte, mode Mode, pid uint32, annex *Segment) {
+// initBuffer writes the header of a new buffer into zeroed memory.
+func initBuffer(mem []byte, mode Mode, pid uint32, annex *Segment) {
 	words := wordsOf(mem)
 	words.format = bufferFormat{
 		magic:    bufferMagic,
@@ -215,7 +215,7 @@ func (r *ringBuffer) headerAt(pos uint64) *header {
 func (r *ringBuffer) header(pos, head uint64) (header, error) {
 	off := pos % r.capacity
 	h := *r.headerAt(pos) // read once: the shared memory may change behind it
-	stride := h.step()
+	stride := h.strideBytes()
 	switch {
 	case stride < entryHeader || stride%entryAlign != 0:
 		return h, r.corruptAt(pos, "stride", stride, "not a multiple of 16, or zero")
@@ -235,8 +235,8 @@ func (r *ringBuffer) dataAt(pos uint64, length uint64) []byte {
 	return r.data[off : off+length : off+length]
 }
 
-// span checks that [from, head) can be a published part of the buffer.
-func (r *ringBuffer) span(from, head uint64) error {
+// checkSpan checks that [from, head) can be a published part of the buffer.
+func (r *ringBuffer) checkSpan(from, head uint64) error {
 	if from%entryAlign != 0 || head%entryAlign != 0 || head < from || head-from > r.capacity {
 		return &corruptError{
 			Segment: r.name,

@@ -17,7 +17,7 @@ import (
 func ringMemory(mode Mode, pages int) []byte {
 	words := make([]uint64, (bufferHeader+pages*PageSize)/8)
 	mem := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8)
-	initRing(mem, mode, 1, nil)
+	initBuffer(mem, mode, 1, nil)
 	return mem
 }
 
@@ -25,7 +25,7 @@ func newCores(t must.TB, mode Mode, pages, readers int) (*writerCore, []*readerC
 	t.Helper()
 	ring, err := openBuffer("test", ringMemory(mode, pages))
 	must.OK(t, err)
-	w := &writerCore{buffer: ring, out: newLedger()}
+	w := &writerCore{buffer: ring, out: newOutstanding()}
 	var rs []*readerCore
 	for i := range readers {
 		rs = append(rs, joined(t, ring, i))
@@ -35,15 +35,15 @@ func newCores(t must.TB, mode Mode, pages, readers int) (*writerCore, []*readerC
 
 func joined(t must.TB, ring *ringBuffer, i int) *readerCore {
 	t.Helper()
-	r := &readerCore{buffer: ring, out: newLedger()}
+	r := &readerCore{buffer: ring, out: newOutstanding()}
 	must.OK(t, r.join(i, uint32(i)))
 	return r
 }
 
 // cancel leaves the place a pad.
 func (w *writerCore) cancel(p Place) error {
-	if !w.out.out(p.ticket, p.pos) {
-		return errNotOut
+	if !w.out.contains(p.ticket, p.pos) {
+		return errNotOutstanding
 	}
 	w.finish(p)
 	return nil
@@ -125,12 +125,12 @@ func TestPlacesEndInAnyOrder(t *testing.T) {
 			n    int
 			kind uint32
 			want error
-		}{{21, 0, errBadEntry}, {-1, 0, errBadEntry}, {1, padType, errBadEntry}, {20, 0, nil}, {20, 0, errNotOut}} {
+		}{{21, 0, errBadEntry}, {-1, 0, errBadEntry}, {1, padType, errBadEntry}, {20, 0, nil}, {20, 0, errNotOutstanding}} {
 			if err := w.commit(places[0], c.n, c.kind); !errors.Is(err, c.want) {
 				t.Errorf("commit %+v: %v", c, err)
 			}
 		}
-		if err := w.cancel(places[1]); !errors.Is(err, errNotOut) {
+		if err := w.cancel(places[1]); !errors.Is(err, errNotOutstanding) {
 			t.Errorf("cancel after commit: %v", err)
 		}
 		var got []Entry
@@ -156,7 +156,7 @@ func TestPlacesEndInAnyOrder(t *testing.T) {
 			if err := r.ack(e); err != nil {
 				t.Error(err)
 			}
-			if err := r.ack(e); !errors.Is(err, errNotOut) {
+			if err := r.ack(e); !errors.Is(err, errNotOutstanding) {
 				t.Errorf("acknowledged twice: %v", err)
 			}
 		}
@@ -181,7 +181,7 @@ func TestLateAndLeavingReaders(t *testing.T) {
 	e, _, _ := rs[0].next()
 	must.OK(t, rs[0].ack(e))
 	_, _, _ = rs[1].next()
-	if n := w.buffer.leave(1); n != 1 || w.buffer.lost.Load() != 1 {
+	if n := w.buffer.detachReader(1); n != 1 || w.buffer.lost.Load() != 1 {
 		t.Errorf("left with %d unacknowledged, %d lost; want 1", n, w.buffer.lost.Load())
 	}
 	if _, _, err := rs[1].next(); !errors.Is(err, errDetached) {
@@ -194,10 +194,10 @@ func TestLateAndLeavingReaders(t *testing.T) {
 	if late.pos != 32 {
 		t.Errorf("the late one begins at %d, want 32", late.pos)
 	}
-	w.buffer.leave(1)
+	w.buffer.detachReader(1)
 	e, _, _ = rs[0].next()
 	must.OK(t, rs[0].ack(e))
-	w.buffer.leave(0)
+	w.buffer.detachReader(0)
 	if ok, err := w.drained(); !ok || err != nil { // what the last one acknowledged stays so
 		t.Errorf("drained %v, %v", ok, err)
 	}

@@ -30,14 +30,14 @@ type options struct {
 	spare  int
 	margin int
 
-	mayLose bool // a reader: the writer does not wait for it
+	lossy bool // a reader: the writer does not wait for it
 }
 
 // WithDir puts the names of the segments into dir. Empty is DefaultDir. Their memory may be as much as is free in the
 // file system of dir.
 func WithDir(dir string) Option { return func(o *options) { o.dir = dir } }
 
-func gather(opts []Option) options {
+func applyOptions(opts []Option) options {
 	var o options
 	for _, f := range opts {
 		f(&o)
@@ -82,7 +82,7 @@ func CreateWith(name string, size int, init func(*Segment) error, opts ...Option
 
 // create is CreateWith, with the options gathered.
 func create(name string, size int, init func(*Segment) error, opts []Option) (*Segment, error) {
-	o := gather(opts)
+	o := applyOptions(opts)
 	s := &Segment{
 		name:  name,
 		path:  filepath.Join(o.dir, name),
@@ -119,15 +119,15 @@ func create(name string, size int, init func(*Segment) error, opts []Option) (*S
 	if err != nil {
 		_ = s.release() // it was not used
 		if errors.Is(err, fs.ErrExist) {
-			err = takenBy(s.path)
+			err = existsError(s.path)
 		}
 		return fail(err)
 	}
 	return s, nil
 }
 
-// takenBy is ErrExists, and says which process has the name, if that can be read.
-func takenBy(path string) error {
+// existsError is ErrExists, and says which process has the name, if that can be read.
+func existsError(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return ErrExists
@@ -158,15 +158,15 @@ func (s *Segment) fill(dir string) (err error) {
 		return err
 	}
 	if _, err := s.card.WriteString(c.String()); err != nil {
-		return noSpace(err)
+		return spaceError(err)
 	}
 	mem, err := unix.Mmap(int(s.file.Fd()), 0, s.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return noSpace(fmt.Errorf("map: %w", err))
+		return spaceError(fmt.Errorf("map: %w", err))
 	}
 	if err := prefault(mem); err != nil {
 		_ = unix.Munmap(mem)
-		return noSpace(fmt.Errorf("prefault: %w", err))
+		return spaceError(fmt.Errorf("prefault: %w", err))
 	}
 	s.mem = mem
 	return nil
@@ -177,7 +177,7 @@ func (s *Segment) fill(dir string) (err error) {
 //
 // Errors are *SegmentError around errBadName, ErrNotFound, errForeign or the system's.
 func Open(name string, opts ...Option) (*Segment, error) {
-	o := gather(opts)
+	o := applyOptions(opts)
 	s := &Segment{name: name, path: filepath.Join(o.dir, name)}
 	fail := func(err error) (*Segment, error) {
 		return nil, &SegmentError{Op: "open", Path: s.path, Err: err}
@@ -206,13 +206,13 @@ func Open(name string, opts ...Option) (*Segment, error) {
 	s.mem, err = unix.Mmap(int(s.file.Fd()), 0, s.size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		_ = s.file.Close()
-		return fail(noSpace(err))
+		return fail(spaceError(err))
 	}
 	return s, nil
 }
 
-// own says whether a file may be a card of this user.
-func own(f *os.File) error {
+// checkOwner says whether a file may be a card of this user.
+func checkOwner(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err

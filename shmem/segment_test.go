@@ -54,8 +54,8 @@ func TestSegmentIsSharedAndGoesAway(t *testing.T) {
 	if s.Bytes() != nil {
 		t.Error("memory after close")
 	}
-	if left := files(t, dir); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+	if remaining := files(t, dir); len(remaining) > 0 {
+		t.Errorf("left behind: %v", remaining)
 	}
 }
 
@@ -105,8 +105,8 @@ func TestSegmentRefusals(t *testing.T) {
 			t.Errorf("%s: %v, want a *SegmentError around %q", c.what, err, c.want)
 		}
 	}
-	if left := files(t, dir); len(left) != before {
-		t.Errorf("left behind: %v", left)
+	if remaining := files(t, dir); len(remaining) != before {
+		t.Errorf("left behind: %v", remaining)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestReserveOnFullFileSystem(t *testing.T) {
 	_ = b.Close()
 }
 
-func TestSweepStaysAwayFromTheLiving(t *testing.T) {
+func TestSweepSparesTheLiving(t *testing.T) {
 	dir := must.MemoryDir(t)
 	s, err := Create("ringlet-1-live", PageSize, WithDir(dir))
 	must.OK(t, err)
@@ -146,8 +146,8 @@ func TestSweepStaysAwayFromTheLiving(t *testing.T) {
 	if err != nil || len(removed) != 2 {
 		t.Errorf("swept %v, %v; want the two dead ones", removed, err)
 	}
-	if left := files(t, dir); len(left) != 2 || left[0] != "other" || left[1] != "ringlet-1-live" {
-		t.Errorf("left: %v", left)
+	if remaining := files(t, dir); len(remaining) != 2 || remaining[0] != "other" || remaining[1] != "ringlet-1-live" {
+		t.Errorf("left: %v", remaining)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestReclaim(t *testing.T) {
 		t.Error(err)
 	}
 	live.finish(t)
-	if left := files(t, dir); len(left) != 1 {
-		t.Errorf("left behind: %v", left)
+	if remaining := files(t, dir); len(remaining) != 1 {
+		t.Errorf("left behind: %v", remaining)
 	}
 }

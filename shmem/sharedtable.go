@@ -34,7 +34,7 @@ type sharedRows struct {
 // last, after every grant is revoked. Errors are those of Create.
 func NewSharedTable(name string, windows int, opts ...TableOption) (*Table, error) {
 	t := NewTable(windows, opts...)
-	if !hostFits() {
+	if !hostSupported() {
 		return nil, &SegmentError{Op: "create", Path: name, Err: errHost}
 	}
 	s := &sharedRows{evicted: map[Peer]bool{}}
@@ -95,7 +95,7 @@ func (t *Table) ExportSegment(seg *Segment, rules ...PageRule) (SegmentID, error
 	if e.dir, err = t.shared.list(id, seg); err != nil {
 		last := len(t.exports) - 1
 		t.exports, t.names, t.written = t.exports[:last], t.names[:last], t.written[:last]
-		return 0, refused(err, "export segment %d of %d bytes", id, seg.size)
+		return 0, stepError(err, "export segment %d of %d bytes", id, seg.size)
 	}
 	return id, nil
 }
@@ -112,8 +112,8 @@ func (s *sharedRows) list(id SegmentID, seg *Segment) (uint32, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, taken := range s.entries {
-		if !taken {
+	for i, used := range s.entries {
+		if !used {
 			s.entries[i] = true
 			directoryOf(s.mem)[i].put(entry{serial: uint64(id), size: uint64(seg.size), name: seg.Name()})
 			return uint32(i), nil
@@ -198,7 +198,7 @@ func (s *sharedRows) close(r Ref, peer Peer) error {
 				since = time.Now()
 			}
 			if s.isEvicted(peer) && time.Since(since) > evictGrace {
-				return refused(errPinned, revokeStep, r.Window, r.Gen)
+				return stepError(errPinned, revokeStep, r.Window, r.Gen)
 			}
 			time.Sleep(sharedNap)
 		}
@@ -220,10 +220,10 @@ func (t *Table) Evict(peer Peer) { t.evict(peer, true) }
 // more.
 func (t *Table) Readmit(peer Peer) { t.evict(peer, false) }
 
-func (t *Table) evict(peer Peer, is bool) {
+func (t *Table) evict(peer Peer, evicted bool) {
 	if s := t.shared; s != nil {
 		s.mu.Lock()
-		s.evicted[peer] = is
+		s.evicted[peer] = evicted
 		s.mu.Unlock()
 	}
 }

@@ -113,7 +113,7 @@ func TestOpenTableRefusals(t *testing.T) {
 	if err := open(p.table.Name(), TableID{1}, peerB); !errors.Is(err, ErrNotHere) {
 		t.Errorf("another table's number: %v", err)
 	}
-	if err := open(p.table.Name(), p.table.ID(), peerA); !errors.Is(err, errPeerTaken) {
+	if err := open(p.table.Name(), p.table.ID(), peerA); !errors.Is(err, errPeerInUse) {
 		t.Errorf("a second importer of one peer: %v", err)
 	}
 	if err := open(p.table.Name(), p.table.ID(), AnyPeer); !errors.Is(err, errBadPeer) {
@@ -241,8 +241,8 @@ func (b *idBytes) Scan(s fmt.ScanState, verb rune) error {
 	return nil
 }
 
-// TestImporterThatStaysInside: its process leaves, is killed, or stays when its link is gone.
-func TestImporterThatStaysInside(t *testing.T) {
+// TestImporterThatRemainsInside: its process leaves, is killed, or stays when its link is gone.
+func TestImporterThatRemainsInside(t *testing.T) {
 	for _, end := range []string{"leaves", "killed", "stays"} {
 		t.Run(end, func(t *testing.T) {
 			p := newSharedPair(t, 2, 1)

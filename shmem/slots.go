@@ -43,7 +43,7 @@ const maxSlots = 1 << 24
 //	Free ─Offer→ Offered ─Fill→ Filling ─Build→ Built ─Free→ Free
 //	              └─Withdraw→ Free  └─Abandon→ Free
 //
-// Turn takes slots from Offered through all of that to Offered again at once.
+// Recycle takes slots from Offered through all of that to Offered again at once.
 //
 // The steps may be taken from any goroutine; of two that try the same step of a slot, one succeeds. The states
 // are this process's own: peers get at the bytes of a slot by grants, and at nothing else.
@@ -70,7 +70,7 @@ func CreateSlots(name string, n, size int, opts ...Option) (*Slots, error) {
 	if n <= 0 || n > maxSlots || size <= 0 || size > (math.MaxInt-1<<40)/n {
 		return nil, &SegmentError{Op: "create", Path: name, Err: errBadSize}
 	}
-	o := gather(opts)
+	o := applyOptions(opts)
 	if o.spare > maxSlots-n || o.margin > math.MaxInt32 {
 		return nil, &SegmentError{Op: "create", Path: name, Err: errBadSize}
 	}
@@ -145,8 +145,8 @@ func (s *Slots) Abandon(i int) error { return s.step(i, SlotFilling, SlotFree, &
 // Withdraw takes a slot back that the scheduler did not use, as at the end of a run.
 func (s *Slots) Withdraw(i int) error { return s.step(i, SlotOffered, SlotFree, &s.withdrawn) }
 
-// TakeBack makes a slot Free, whoever owns it.
-func (s *Slots) TakeBack(i int) error {
+// ForceFree makes a slot Free, whoever owns it.
+func (s *Slots) ForceFree(i int) error {
 	if i < 0 || i >= s.n {
 		return s.refuse(i, SlotOffered, SlotFree)
 	}
@@ -161,10 +161,10 @@ func (s *Slots) TakeBack(i int) error {
 	return nil
 }
 
-// Turn takes offered slots through Filling, Built and Free to Offered again, all steps of a slot at once: for MEPs
+// Recycle takes offered slots through Filling, Built and Free to Offered again, all steps of a slot at once: for MEPs
 // that land by standing grants, and that the consumer is done with before anybody else could look. It stops at the
 // first slot that is not offered, with ErrSlotState or errNoSlot; those before it are turned.
-func (s *Slots) Turn(slots []uint32) error {
+func (s *Slots) Recycle(slots []uint32) error {
 	done, err := uint64(0), error(nil)
 	for _, i := range slots {
 		if int64(i) >= int64(s.n) || s.State(int(i)) != SlotOffered {
@@ -192,9 +192,9 @@ func (s *Slots) step(i int, from, to SlotState, count *atomic.Uint64) error {
 // refuse says why a step was not taken.
 func (s *Slots) refuse(i int, from, to SlotState) error {
 	if i < 0 || i >= s.n {
-		return refused(errNoSlot, "segment %s slot %d: %v to %v", s.seg.Name(), i, from, to)
+		return stepError(errNoSlot, "segment %s slot %d: %v to %v", s.seg.Name(), i, from, to)
 	}
-	return refused(ErrSlotState, "segment %s slot %d: %v to %v while %v", s.seg.Name(), i, from, to, s.State(i))
+	return stepError(ErrSlotState, "segment %s slot %d: %v to %v while %v", s.seg.Name(), i, from, to, s.State(i))
 }
 
 // SlotStats is a reading of the slots and of their counters. Free + Offered + Filling + Built =

@@ -40,12 +40,12 @@ func TestSlotsLayoutAndSteps(t *testing.T) {
 		{"abandon a built one", func() error { return s.Abandon(5) }, ErrSlotState, SlotBuilt},
 		{"free", func() error { return s.Free(5) }, nil, SlotFree},
 		{"offer anew", func() error { return s.Offer(5) }, nil, SlotOffered},
-		{"turn with a free one", func() error { return s.Turn([]uint32{5, 6}) }, ErrSlotState, SlotOffered},
-		{"turn one beyond", func() error { return s.Turn([]uint32{70}) }, errNoSlot, SlotOffered},
+		{"turn with a free one", func() error { return s.Recycle([]uint32{5, 6}) }, ErrSlotState, SlotOffered},
+		{"turn one beyond", func() error { return s.Recycle([]uint32{70}) }, errNoSlot, SlotOffered},
 		{"withdraw", func() error { return s.Withdraw(5) }, nil, SlotFree},
 		{"slot beyond", func() error { return s.Offer(70) }, errNoSlot, SlotFree},
 		{"slot before", func() error { return s.Free(-1) }, errNoSlot, SlotFree},
-		{"take back one beyond", func() error { return s.TakeBack(70) }, errNoSlot, SlotFree},
+		{"take back one beyond", func() error { return s.ForceFree(70) }, errNoSlot, SlotFree},
 	} {
 		err := c.do()
 		var op *opError
@@ -79,7 +79,7 @@ func TestSlotsAreTakenBackFromWhoeverOwnsThem(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	must.OK(t, errors.Join(s.Offer(1), s.Offer(2), s.Fill(2), s.Offer(3), s.Fill(3), s.Build(3)))
 	for i := range s.Len() {
-		if err := s.TakeBack(i); err != nil {
+		if err := s.ForceFree(i); err != nil {
 			t.Errorf("slot %d: %v", i, err)
 		}
 	}
@@ -136,7 +136,7 @@ func BenchmarkTurn(b *testing.B) {
 		batch[i] = uint32(i)
 		must.OK(b, s.Offer(i))
 	}
-	turn := func() error { return s.Turn(batch) }
+	turn := func() error { return s.Recycle(batch) }
 	perSlot := func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -165,7 +165,7 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 		must.OK(t, s.Offer(int(i)))
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		must.OK(t, s.Turn(batch))
+		must.OK(t, s.Recycle(batch))
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -185,7 +185,7 @@ func TestSlotsAgreeWithModel(t *testing.T) {
 		{SlotBuilt, SlotFree, s.Free},
 		{SlotFilling, SlotFree, s.Abandon},
 		{SlotOffered, SlotFree, s.Withdraw},
-		{SlotOffered, SlotOffered, func(i int) error { return s.Turn([]uint32{uint32(i)}) }},
+		{SlotOffered, SlotOffered, func(i int) error { return s.Recycle([]uint32{uint32(i)}) }},
 	}
 	model := make([]SlotState, 3)
 	rapid.Check(t, func(t *rapid.T) {

@@ -4,7 +4,7 @@ package shmem
 type refusal uint8
 
 const (
-	refusedNot refusal = iota
+	notRefused refusal = iota
 	refusedSegment
 	refusedPeer
 	refusedAccess
@@ -58,14 +58,14 @@ func (t *Table) Stats() TableStats {
 	}
 	s.Revoking = int(t.revoking.Load())
 	s.Live = s.Windows - s.Free - s.Revoking
-	for k := refusedNot + 1; k < refusalKinds; k++ {
+	for k := notRefused + 1; k < refusalKinds; k++ {
 		s.Refused[refusals[k].name] = t.refused[k]
 	}
 	for v := NoWindow; v < violationKinds; v++ {
-		s.Violations[v.String()] = t.violations.of(v)
+		s.Violations[v.String()] = t.violations.load(v)
 	}
 	return s
 }
 
 // Violations returns how many writes were refused for the given reason.
-func (t *Table) Violations(v Violation) uint64 { return t.violations.of(v) }
+func (t *Table) Violations(v Violation) uint64 { return t.violations.load(v) }

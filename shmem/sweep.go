@@ -28,7 +28,7 @@ func createLocked(path string) (*os.File, error) {
 		var f *os.File
 		f, err = os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return nil, noSpace(err)
+			return nil, spaceError(err)
 		}
 		var same bool
 		if same, err = lockNamed(f); same {
@@ -69,7 +69,7 @@ func lockNamed(f *os.File) (bool, error) {
 // killed by SIGKILL leaves its segment to the next Sweep. Files that could not be removed
 // are joined into the error, one *SegmentError each; the rest is swept all the same.
 func Sweep(prefix string, opts ...Option) (removed []string, err error) {
-	o := gather(opts)
+	o := applyOptions(opts)
 	if err := checkName(prefix); err != nil {
 		return nil, &SegmentError{Op: "sweep", Path: filepath.Join(o.dir, prefix+"*"), Err: err}
 	}
@@ -105,7 +105,7 @@ func sweepOne(path string) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = f.Close() }()
-	if errors.Is(own(f), errForeign) {
+	if errors.Is(checkOwner(f), errForeign) {
 		return false, nil
 	}
 	same, err := lockNamed(f)
@@ -122,7 +122,7 @@ func sweepOne(path string) (bool, error) {
 // as it is, and what is not a segment's card stays: it is for names that a user chose. A name that is free or in use is
 // no error. Errors are *SegmentError around errBadName or the system's.
 func Reclaim(name string, opts ...Option) (bool, error) {
-	path := filepath.Join(gather(opts).dir, name)
+	path := filepath.Join(applyOptions(opts).dir, name)
 	err := checkName(name)
 	if err == nil {
 		var gone bool

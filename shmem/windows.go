@@ -163,8 +163,8 @@ func (c *violations) count(v Violation) Violation {
 	return v
 }
 
-// of is how many were refused for the given reason.
-func (c *violations) of(v Violation) uint64 {
+// load is how many were refused for the given reason.
+func (c *violations) load(v Violation) uint64 {
 	if v == 0 || v >= violationKinds {
 		return 0
 	}

@@ -67,14 +67,14 @@ func acquireAll(t *testing.T, cases []acquireCase, count *violations, mem []byte
 	acquire func(acquireCase) ([]byte, Violation)) {
 	t.Helper()
 	for _, c := range cases {
-		before := count.of(c.want)
+		before := count.load(c.want)
 		b, v := acquire(c)
 		if v != c.want {
 			t.Errorf("%s: %v, want %v", c.what, v, c.want)
 		}
 		if v != 0 {
-			if b != nil || count.of(v) != before+1 {
-				t.Errorf("%s: bytes %v, counter %d after %d", c.what, b, count.of(v), before)
+			if b != nil || count.load(v) != before+1 {
+				t.Errorf("%s: bytes %v, counter %d after %d", c.what, b, count.load(v), before)
 			}
 			continue
 		}

@@ -34,7 +34,7 @@ func (e *bufferEnd) fail(step string, err error) error {
 	if errors.As(err, &corrupt) || errors.As(err, &lost) {
 		return err
 	}
-	return refused(err, "%s buffer %s", step, e.seg.Name())
+	return stepError(err, "%s buffer %s", step, e.seg.Name())
 }
 
 // ready says errClosed after Close, or that ctx is done.
@@ -59,19 +59,19 @@ type Writer struct {
 // as completed".
 func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer, error) {
 	fail := func(err error) (*Writer, error) {
-		return nil, refused(err, "create buffer %s", name)
+		return nil, stepError(err, "create buffer %s", name)
 	}
 	switch {
-	case !hostFits():
+	case !hostSupported():
 		return fail(errHost)
 	case mode != Broadcast && mode != Sharing:
 		return fail(errBadMode)
 	case capacity <= 0 || capacity > 1<<62:
 		return fail(errBadSize)
 	}
-	size, annex := bufferHeader+roundUp(capacity, PageSize), gather(opts).annex
+	size, annex := bufferHeader+roundUp(capacity, PageSize), applyOptions(opts).annex
 	seg, err := create(name, size, func(s *Segment) error {
-		initRing(s.mem, mode, uint32(os.Getpid()), annex)
+		initBuffer(s.mem, mode, uint32(os.Getpid()), annex)
 		_, err := claim(s.file, writerByte)
 		return err
 	}, opts)
@@ -85,7 +85,7 @@ func CreateWriter(name string, capacity int, mode Mode, opts ...Option) (*Writer
 	if annex != nil {
 		r.annex = annex.Bytes()
 	}
-	return &Writer{bufferEnd{seg: seg}, writerCore{buffer: r, out: newLedger()}}, nil
+	return &Writer{bufferEnd{seg: seg}, writerCore{buffer: r, out: newOutstanding()}}, nil
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
@@ -105,7 +105,7 @@ func (w *Writer) Reserve(ctx context.Context, n int) (Place, error) {
 		return p, w.fail("reserve in", err)
 	}
 	var got Place
-	err := w.core.buffer.room.Await(ctx, 0, func() (ok bool, err error) {
+	err := w.core.buffer.space.Await(ctx, 0, func() (ok bool, err error) {
 		got, ok, err = w.core.reserve(n)
 		return ok, err
 	}, w.readersLive)
@@ -123,7 +123,7 @@ func (w *Writer) TryReserve(n int) (Place, bool, error) {
 }
 
 // Commit makes the first n bytes of the place an entry of the given type. Readers get entries in the
-// order of their places; an entry waits for those before it. Errors: errNotOut, errBadEntry, errClosed.
+// order of their places; an entry waits for those before it. Errors: errNotOutstanding, errBadEntry, errClosed.
 func (w *Writer) Commit(p Place, n int, entryType uint32) error {
 	if w.closed {
 		return w.fail("commit to", errClosed)
@@ -149,7 +149,7 @@ func (w *Writer) End() error {
 func (w *Writer) drain(ctx context.Context) error {
 	err := w.ready(ctx)
 	if err == nil {
-		err = w.core.buffer.room.Await(ctx, 0, w.core.drained, w.readersLive)
+		err = w.core.buffer.space.Await(ctx, 0, w.core.drained, w.readersLive)
 	}
 	return w.fail("drain", err)
 }
@@ -158,7 +158,7 @@ func (w *Writer) drain(ctx context.Context) error {
 func (w *Writer) AwaitReader(ctx context.Context) error {
 	err := w.ready(ctx)
 	if err == nil {
-		err = w.core.buffer.room.Await(ctx, 0, func() (bool, error) { return w.core.met(), nil }, func() error { return nil })
+		err = w.core.buffer.space.Await(ctx, 0, func() (bool, error) { return w.core.hadReader(), nil }, func() error { return nil })
 	}
 	return w.fail("wait for a reader of", err)
 }
@@ -184,7 +184,7 @@ func (w *Writer) DetachDead() ([]DeadReader, error) {
 		}
 		if gone {
 			pid := int(w.core.buffer.readers[i].pid.Load())
-			dead = append(dead, DeadReader{Index: i, PID: pid, Unacked: w.core.buffer.leave(i)})
+			dead = append(dead, DeadReader{Index: i, PID: pid, Unacked: w.core.buffer.detachReader(i)})
 		}
 	}
 	return dead, nil
@@ -223,7 +223,7 @@ func (w *Writer) Close() error {
 	}
 	w.closed = true
 	if !w.core.ended {
-		w.core.end(runLeft)
+		w.core.end(runAbandoned)
 	}
 	return w.seg.Close()
 }

@@ -8,15 +8,15 @@ import (
 // writerCore decides where entries go and what may be overwritten. It has no I/O: it works on
 // the buffer and its own positions, and believes nothing of its own from shared memory.
 type writerCore struct {
-	buffer  *ringBuffer
-	pos     uint64 // reserved up to here
-	head    uint64 // published up to here
-	floor   uint64 // free up to here: what no reader can still want
-	ordinal uint32 // of the next header
-	out     ledger
-	lent    []lentEntry // published or about to be, and not returned
-	ended   bool
-	losers  bool // the last scan saw readers that may lose
+	buffer       *ringBuffer
+	pos          uint64 // reserved up to here
+	head         uint64 // published up to here
+	floor        uint64 // free up to here: what no reader can still want
+	ordinal      uint32 // of the next header
+	out          outstanding
+	lent         []lentEntry // published or about to be, and not returned
+	ended        bool
+	lossyReaders bool // the last scan saw readers that may lose
 }
 
 // maxEntry is the largest entry's data, bytes: with its header at most half of the buffer, so that it
@@ -53,7 +53,7 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 		}
 	}
 	if pad > 0 {
-		w.out.finish(w.lay(pad))
+		w.out.finish(w.allocate(pad))
 		w.ordinal-- // it is none
 	}
 	p := Place{
@@ -62,12 +62,12 @@ func (w *writerCore) reserve(n int) (Place, bool, error) {
 		pos:     w.pos,
 		ordinal: w.ordinal,
 	}
-	p.ticket = w.lay(stride)
+	p.ticket = w.allocate(stride)
 	return p, true, nil
 }
 
-// lay takes the next stride bytes of the buffer, as a pad until an entry is committed there.
-func (w *writerCore) lay(stride uint64) (ticket uint64) {
+// allocate takes the next stride bytes of the buffer, as a pad until an entry is committed there.
+func (w *writerCore) allocate(stride uint64) (ticket uint64) {
 	*w.buffer.headerAt(w.pos) = header{kind: padType, stride: uint32(stride), ordinal: w.ordinal}
 	w.ordinal++
 	ticket = w.out.push(w.pos)
@@ -77,8 +77,8 @@ func (w *writerCore) lay(stride uint64) (ticket uint64) {
 
 // commit makes the place an entry of n bytes.
 func (w *writerCore) commit(p Place, n int, kind uint32) error {
-	if !w.out.out(p.ticket, p.pos) {
-		return errNotOut
+	if !w.out.contains(p.ticket, p.pos) {
+		return errNotOutstanding
 	}
 	if n < 0 || n > p.size || kind == padType {
 		return errBadEntry
@@ -99,7 +99,7 @@ func (w *writerCore) finish(p Place) {
 	if front := w.out.front(w.pos); front != w.head {
 		w.head = front
 		w.buffer.head.Store(front)
-		w.buffer.entries.Ring()
+		w.buffer.entries.Wake()
 	}
 }
 
@@ -114,8 +114,8 @@ const refreshRounds = 4
 func (w *writerCore) refresh(need uint64) error {
 	for range refreshRounds {
 		limit, err := w.scan()
-		if err == nil && w.losers {
-			limit, err = w.upTo(need, limit)
+		if err == nil && w.lossyReaders {
+			limit, err = w.firstHeaderFrom(need, limit)
 		}
 		if err != nil || limit <= w.floor {
 			return err
@@ -144,12 +144,12 @@ func (w *writerCore) refresh(need uint64) error {
 func (w *writerCore) scan() (uint64, error) {
 	r := w.buffer
 	limit, present := w.head, false
-	w.losers = false
+	w.lossyReaders = false
 	if r.mode == Sharing {
 		// Before the tails: a reader sets its tail before it moves next past it.
 		limit = r.next.Load()
-		if !w.between(limit) {
-			return 0, w.outside("next", limit)
+		if !w.isValidPosition(limit) {
+			return 0, w.positionError("next", limit)
 		}
 	}
 	for i := range r.readers {
@@ -157,33 +157,33 @@ func (w *writerCore) scan() (uint64, error) {
 		if state == readerFree || r.mode == Sharing && tail == tailIdle {
 			continue
 		}
-		if state == readerMayLose && r.mode == Broadcast {
-			w.losers = true
+		if state == readerLossy && r.mode == Broadcast {
+			w.lossyReaders = true
 			continue
 		}
 		if state > readerActive {
 			return 0, w.corrupt(fmt.Sprintf("state of reader %d", i), uint64(state), "unknown")
 		}
 		if tail >= w.floor || r.mode == Broadcast && state == readerActive {
-			if !w.between(tail) {
-				return 0, w.outside(fmt.Sprintf("tail of reader %d", i), tail)
+			if !w.isValidPosition(tail) {
+				return 0, w.positionError(fmt.Sprintf("tail of reader %d", i), tail)
 			}
 		}
 		// Lower are only readers that are about to join or to claim, and will look again.
 		limit, present = min(limit, max(tail, w.floor)), true
 	}
-	if r.mode == Broadcast && !present && !w.losers {
+	if r.mode == Broadcast && !present && !w.lossyReaders {
 		// Nobody is there: what those who left had acknowledged stays acknowledged.
-		limit = max(r.gone.Load(), w.floor)
-		if !w.between(limit) {
-			return 0, w.outside("left", limit)
+		limit = max(r.departedTail.Load(), w.floor)
+		if !w.isValidPosition(limit) {
+			return 0, w.positionError("left", limit)
 		}
 	}
 	return limit, nil
 }
 
-// met says whether a reader is there, or was: who leaves a place leaves its pid there.
-func (w *writerCore) met() bool {
+// hadReader says whether a reader is there, or was: who leaves a place leaves its pid there.
+func (w *writerCore) hadReader() bool {
 	for i := range w.buffer.readers {
 		if w.buffer.readers[i].pid.Load() != 0 {
 			return true
@@ -192,26 +192,26 @@ func (w *writerCore) met() bool {
 	return false
 }
 
-// upTo is the position of the first header from need on, or limit if that comes first. Headers stand in shared memory:
+// firstHeaderFrom is the position of the first header from need on, or limit if that comes first. Headers stand in shared memory:
 // they are checked, and lead nowhere but to another limit.
-func (w *writerCore) upTo(need, limit uint64) (uint64, error) {
+func (w *writerCore) firstHeaderFrom(need, limit uint64) (uint64, error) {
 	at := w.floor
 	for at < need && at < limit {
 		h, err := w.buffer.header(at, w.head)
 		if err != nil {
 			return 0, err
 		}
-		at += h.step()
+		at += h.strideBytes()
 	}
 	return min(at, limit), nil
 }
 
-// between says whether a reader's word can be a position that the writer has still to keep.
-func (w *writerCore) between(pos uint64) bool {
+// isValidPosition says whether a reader's word can be a position that the writer has still to keep.
+func (w *writerCore) isValidPosition(pos uint64) bool {
 	return pos >= w.floor && pos <= w.head && pos%entryAlign == 0
 }
 
-func (w *writerCore) outside(what string, pos uint64) error {
+func (w *writerCore) positionError(what string, pos uint64) error {
 	return w.corrupt(what, pos, fmt.Sprintf("not a position in [%d, %d]", w.floor, w.head))
 }
 
@@ -229,34 +229,34 @@ func (w *writerCore) end(how uint64) {
 	w.ended = true
 	w.buffer.entered.Store(uint64(w.ordinal))
 	w.buffer.ended.Store(how)
-	w.buffer.entries.Ring()
+	w.buffer.entries.Wake()
 }
 
 // drained says whether every published entry is acknowledged by all who may not lose.
 func (w *writerCore) drained() (bool, error) {
 	limit, err := w.scan()
-	if err == nil && !w.losers { // else what they have not read would be gone
+	if err == nil && !w.lossyReaders { // else what they have not read would be gone
 		err = w.refresh(w.head)
 		limit = w.floor
 	}
 	return err == nil && limit == w.head, err
 }
 
-// leave takes reader i out of the buffer and returns how many entries it held unacknowledged. It
+// detachReader takes reader i out of the buffer and returns how many entries it held unacknowledged. It
 // is called by the reader itself, or by the writer when the reader is dead.
-func (r *ringBuffer) leave(i int) (unacked uint64) {
+func (r *ringBuffer) detachReader(i int) (unacked uint64) {
 	w := &r.readers[i]
-	if given, acked := w.given.Load(), w.acked.Load(); given > acked && w.state.Load() != readerMayLose {
-		unacked = given - acked
+	if delivered, acked := w.delivered.Load(), w.acked.Load(); delivered > acked && w.state.Load() != readerLossy {
+		unacked = delivered - acked
 		r.lost.Add(unacked)
 	}
 	if r.mode == Broadcast && w.state.Load() == readerActive {
-		tail, gone := w.tail.Load(), r.gone.Load()
-		for gone < tail && tail <= r.head.Load() && !r.gone.CompareAndSwap(gone, tail) {
-			gone = r.gone.Load()
+		tail, gone := w.tail.Load(), r.departedTail.Load()
+		for gone < tail && tail <= r.head.Load() && !r.departedTail.CompareAndSwap(gone, tail) {
+			gone = r.departedTail.Load()
 		}
 	}
 	w.state.Store(readerFree)
-	r.room.Ring()
+	r.space.Wake()
 	return unacked
 }

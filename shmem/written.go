@@ -2,12 +2,12 @@ package shmem
 
 import "ringlet/internal/invariants"
 
-// Bytes by segment are counted only while somebody asks for them: else Wrote is a load. A window counts what is put
+// Bytes by segment are counted only while somebody asks for them: else AddWritten is a load. A window counts what is put
 // into it, and Revoke adds that to its segment.
 
-// Wrote notes that n bytes were put into a window. The goroutine that has pinned it calls it before Release; where a
+// AddWritten notes that n bytes were put into a window. The goroutine that has pinned it calls it before Release; where a
 // peer's process stored the bytes, the owner calls it when it is told.
-func (t *Table) Wrote(r Ref, n uint32) {
+func (t *Table) AddWritten(r Ref, n uint32) {
 	if t.counting.Load() == 0 {
 		return
 	}
@@ -21,8 +21,8 @@ func (t *Table) Wrote(r Ref, n uint32) {
 func (t *Table) CountWritten() (stop func()) {
 	t.counting.Add(1)
 	return func() {
-		left := t.counting.Add(-1)
-		invariants.Check(left >= 0, "the bytes of segments are counted for %d callers", left)
+		callers := t.counting.Add(-1)
+		invariants.Check(callers >= 0, "the bytes of segments are counted for %d callers", callers)
 	}
 }
 

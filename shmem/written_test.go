@@ -24,7 +24,7 @@ func TestWrittenBySegment(t *testing.T) {
 		if _, v := table.Acquire(1, r, 0, n, AccessNwrite); v != 0 {
 			t.Fatal(v)
 		}
-		table.Wrote(r, n)
+		table.AddWritten(r, n)
 		table.Release(r)
 		if err := table.Revoke(r); err != nil {
 			t.Fatal(err)
@@ -39,8 +39,8 @@ func TestWrittenBySegment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table.Wrote(live, 5)
-	table.Wrote(Ref{Window: 99}, 5) // of a peer that lies: no window, no count
+	table.AddWritten(live, 5)
+	table.AddWritten(Ref{Window: 99}, 5) // of a peer that lies: no window, no count
 	stop()
 	write(segs[0], 7)
 	got := make([]uint64, 2)
@@ -79,7 +79,7 @@ func TestWrittenWhileWindowsChange(t *testing.T) {
 				if _, v := table.Acquire(Peer(peer), r, 0, size, AccessNwrite); v != 0 {
 					t.Error(v)
 				}
-				table.Wrote(r, size)
+				table.AddWritten(r, size)
 				table.Release(r)
 				if err := table.Revoke(r); err != nil {
 					t.Error(err)
@@ -116,7 +116,7 @@ func BenchmarkWrote(b *testing.B) {
 		}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				table.Wrote(Ref{}, 64)
+				table.AddWritten(Ref{}, 64)
 			}
 		})
 	}

@@ -43,7 +43,7 @@ type gate struct {
 	log      *slog.Logger
 	count    func(Refusal)
 
-	repeats connlimit.Log
+	repeats connlimit.LogLimiter
 }
 
 func newGate(a Access, count func(Refusal)) *gate {
@@ -149,8 +149,8 @@ func (g *gate) tell(why Refusal, who Caller, sc *tagnetv1.Scope, sentence string
 
 // warn logs what has not been logged for a while, by its kind.
 func (g *gate) warn(kind, what string, attrs ...any) {
-	if untold, yes := g.repeats.Tell(kind, time.Now()); yes {
-		g.log.Warn(what, append(attrs, "untold", untold)...)
+	if untold, yes := g.repeats.Allow(kind, time.Now()); yes {
+		g.log.Warn(what, append(attrs, "unreported", untold)...)
 	}
 }
 

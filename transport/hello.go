@@ -135,7 +135,7 @@ const (
 )
 
 func (c RefuseCode) String() string {
-	return registry.Word(c, "code", "", "version", "view", "stranger", "hello", "memory")
+	return registry.NameOf(c, "code", "", "version", "view", "stranger", "hello", "memory")
 }
 
 // A PeerRefusedError says that a peer turned this node away.

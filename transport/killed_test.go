@@ -284,7 +284,7 @@ func holdings(t *testing.T) (files, maps map[string]int) {
 func TestPeerIsKilled(t *testing.T) {
 	issue := issuer.New(t)
 	goroutines := goleak.IgnoreCurrent()
-	netyield.Take() // whose descriptors stay
+	netyield.Yield() // whose descriptors stay
 	files, maps := holdings(t)
 	var left []*bereaved
 	for _, name := range append(registry.Names(transport.Kinds), "auto") {

@@ -28,7 +28,7 @@ const (
 
 // String is the word of an act.
 func (a act) String() string {
-	return registry.Word(a, "act", "remove", "drain", "recover", "wait", "end")
+	return registry.NameOf(a, "act", "remove", "drain", "recover", "wait", "end")
 }
 
 // segmentState is a closed segment as it was seen.

@@ -246,7 +246,7 @@ func (d *Drainer) runs() (all []runState) {
 // look looks at all runs of the backlog.
 func (d *Drainer) look() error {
 	dirs, err := recording.Runs(d.c.Dir)
-	var link *safeopen.LinkError
+	var link *safeopen.SymlinkError
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the run has not begun
 	} else if err != nil && !errors.As(err, &link) { // to that run nobody goes, and no other waits for it

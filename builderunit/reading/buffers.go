@@ -104,7 +104,7 @@ func (b *buffers) find(pattern *regexp.Regexp) (fresh []string, err error) {
 func (b *buffers) one(ctx context.Context, name string) error {
 	opts := []shmem.Option{shmem.WithDir(b.dir)}
 	if b.mayLose {
-		opts = append(opts, shmem.WithMayLose())
+		opts = append(opts, shmem.WithLossyReader())
 	}
 	r, err := shmem.OpenReader(name, opts...)
 	if err != nil {

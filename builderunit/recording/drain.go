@@ -32,7 +32,7 @@ func EachMEP(ctx context.Context, runDir string, m *Manifest, s Segment, take fu
 	if h := &x.header; h.Key.String() != m.Key || h.Segment != id {
 		return &Problem{Kind: Stray, File: id.Index(), Text: "it is of another run, or of another segment"}
 	}
-	f, err := safeopen.OpenItself(filepath.Join(runDir, s.Name))
+	f, err := safeopen.OpenNoFollow(filepath.Join(runDir, s.Name))
 	if err != nil {
 		return unreadable(s.Name, err)
 	}

@@ -143,7 +143,7 @@ func (l *Ledger) path() string { return filepath.Join(l.dir, drainedName) }
 
 // Look reads what has come since the last time. It is no error that there is no file.
 func (l *Ledger) Look() error {
-	f, err := safeopen.OpenItself(l.path())
+	f, err := safeopen.OpenNoFollow(l.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -230,7 +230,7 @@ func (l *Ledger) meps(d *Drained) (_ *Set, err error) {
 			err = fmt.Errorf("%s, segment %s: %w", l.path(), d.Segment, err)
 		}
 	}()
-	f, err := safeopen.OpenItself(l.path())
+	f, err := safeopen.OpenNoFollow(l.path())
 	if err != nil {
 		return nil, err
 	}
@@ -316,7 +316,7 @@ func (l *Ledger) keepAside(size int64) (path string, err error) {
 		if exists(path) {
 			continue
 		}
-		err := safeopen.WriteItself(path+tempSuffix, io.NewSectionReader(l.f, l.end, size-l.end), 0o666)
+		err := safeopen.WriteNoFollow(path+tempSuffix, io.NewSectionReader(l.f, l.end, size-l.end), 0o666)
 		if err == nil {
 			err = RenameNew(path+tempSuffix, path)
 		}
@@ -336,7 +336,7 @@ const ledgerRoom = 1 << 20
 
 // ReserveLedger makes the ledger of a run that is to be a backlog, without a line, and reserves room for some.
 func ReserveLedger(runDir string) error {
-	f, err := safeopen.FileItself(filepath.Join(runDir, drainedName), os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := safeopen.OpenFileNoFollow(filepath.Join(runDir, drainedName), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
 	}

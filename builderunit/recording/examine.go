@@ -23,7 +23,7 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 	if at := time.UnixMicro(x.header.Created); r.anew && f.header == headerOurs && at.Before(r.about.Created) {
 		r.about.Created = at
 	}
-	if st, err := safeopen.StatItself(r.path(tailName(id))); err == nil {
+	if st, err := safeopen.StatNoFollow(r.path(tailName(id))); err == nil {
 		f.tail = st.Size()
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return f, p, err
@@ -35,15 +35,15 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 	if f.open == f.closed {
 		return f, p, nil
 	}
-	data, err := safeopen.OpenItself(r.dataPath(f))
+	data, err := safeopen.OpenNoFollow(r.dataPath(f))
 	if err != nil {
 		return f, p, err
 	}
 	defer func() { err = errors.Join(err, data.Close()) }()
 	if f.open { // else it may have both names of a segment
-		err = safeopen.Alone(data)
+		err = safeopen.CheckSingleLink(data)
 	}
-	if err = errors.Join(err, safeopen.Alone(index)); err != nil {
+	if err = errors.Join(err, safeopen.CheckSingleLink(index)); err != nil {
 		return f, p, err
 	}
 	st, err := data.Stat()
@@ -61,7 +61,7 @@ func (r *recovery) examine(id SegmentID, index *os.File) (f facts, p proof, err 
 
 // sameTail says whether the file .tail is what follows the whole MEPs in the data: a copy that a killed Recover made.
 func (r *recovery) sameTail(data io.ReaderAt, f facts) (same bool, err error) {
-	tail, err := safeopen.OpenItself(r.path(tailName(f.id)))
+	tail, err := safeopen.OpenNoFollow(r.path(tailName(f.id)))
 	if err != nil {
 		return false, err
 	}
@@ -102,7 +102,7 @@ func (r *recovery) do(s step, f facts, p proof, index *os.File) error {
 	case copyTail:
 		return r.copyTail(data, r.path(tailName(f.id)), f.keep)
 	case cutData:
-		return safeopen.TruncateItself(data, f.keep)
+		return safeopen.TruncateNoFollow(data, f.keep)
 	case cutIndex:
 		return index.Truncate(f.indexEnd())
 	case syncBoth:
@@ -130,16 +130,16 @@ func (r *recovery) rename(from, to string) error {
 
 // copyTail copies what follows an offset of the data to a file of its own, which is there whole or not at all.
 func (r *recovery) copyTail(data, tail string, offset int64) (err error) {
-	from, err := safeopen.OpenItself(data)
+	from, err := safeopen.OpenNoFollow(data)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	if err := safeopen.Alone(from); err != nil {
+	if err := safeopen.CheckSingleLink(from); err != nil {
 		return err
 	}
 	if _, err = from.Seek(offset, io.SeekStart); err == nil {
-		err = safeopen.WriteItself(tail+tempSuffix, from, 0o666)
+		err = safeopen.WriteNoFollow(tail+tempSuffix, from, 0o666)
 	}
 	if err != nil {
 		return err

@@ -108,7 +108,7 @@ func (r *ordered) file(source int, path string) (*os.File, error) {
 		delete(r.open, r.recent[0])
 		r.recent = r.recent[1:]
 	}
-	f, err := safeopen.OpenItself(path)
+	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func TestNoLinkIsFollowed(t *testing.T) {
 			for i := range found {
 				err = errors.Join(err, found[i].Err)
 			}
-			var link *safeopen.LinkError
+			var link *safeopen.SymlinkError
 			if errors.As(err, &link) != k.told || k.told && link.Path != filepath.Join(runDir, k.link) {
 				t.Errorf("it says %v", err)
 			}
@@ -89,7 +89,7 @@ func TestNoOtherNameIsChanged(t *testing.T) {
 		for i := range found {
 			err = errors.Join(err, found[i].Err)
 		}
-		var names *safeopen.NamesError
+		var names *safeopen.HardLinkError
 		if !errors.As(err, &names) || names.Path != filepath.Join(runDir, k.name) {
 			t.Errorf("%s: it says %v", k.name, err)
 		}
@@ -107,7 +107,7 @@ func TestALinkInPlaceOfARun(t *testing.T) {
 	dir, away := t.TempDir(), t.TempDir()
 	must.OK(t, os.Symlink(away, RunDir(dir, 7)))
 	_, err := OpenRun(dir, About{Run: 7, Key: testKey, Format: MDF, Packing: 10}, true)
-	var link *safeopen.LinkError
+	var link *safeopen.SymlinkError
 	if !errors.As(err, &link) || link.Path != RunDir(dir, 7) {
 		t.Errorf("%v", err)
 	}

@@ -79,7 +79,7 @@ func same(f *os.File, path string) bool {
 // CreateIndex makes the index of a new segment and locks it: Recover leaves the segment alone until the file is closed.
 // The error is fs.ErrExist where the name is taken.
 func CreateIndex(path string) (*os.File, error) {
-	f, err := safeopen.FileItself(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := safeopen.OpenFileNoFollow(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func CreateIndex(path string) (*os.File, error) {
 // seize opens the index at path, which it makes if it is not there, and takes its lock. errLocked says that the writer
 // of the segment lives, or that another Recover is at it.
 func seize(path string) (*os.File, error) {
-	f, err := safeopen.FileItself(path, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := safeopen.OpenFileNoFollow(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ const seizeTries = 20
 
 // inUse says whether the writer of the segment with the index at path lives.
 func inUse(path string) bool {
-	f, err := safeopen.OpenItself(path)
+	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
 		return false
 	}
@@ -142,7 +142,7 @@ func Hold(runDir string) (io.Closer, error) {
 
 // underLock does what do says while it holds the lock of the run in runDir.
 func underLock(runDir string, do func() error) (err error) {
-	f, err := safeopen.FileItself(lockPath(runDir), os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := safeopen.OpenFileNoFollow(lockPath(runDir), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
 	}

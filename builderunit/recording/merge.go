@@ -252,7 +252,7 @@ func (m *merge) mayUse() error {
 	if st, err := os.Lstat(m.dst); err == nil && !st.Mode().IsRegular() {
 		return &takenError{
 			Path: m.dst,
-			What: " and is " + safeopen.Kind(st.Mode()),
+			What: " and is " + safeopen.KindOf(st.Mode()),
 			Hint: "give another path",
 		}
 	}

@@ -132,7 +132,7 @@ func (k *copier) segment(source int) (*summed, error) {
 		delete(k.open, k.recent[0])
 		k.recent = k.recent[1:]
 	}
-	f, err := safeopen.OpenItself(filepath.Join(k.dir, k.sources[source].s.Name))
+	f, err := safeopen.OpenNoFollow(filepath.Join(k.dir, k.sources[source].s.Name))
 	if err != nil {
 		return nil, err
 	}

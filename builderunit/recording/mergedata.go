@@ -65,12 +65,12 @@ func (m *merge) share(s *SegmentContents) bool {
 	if secondName(temp) && os.Remove(temp) != nil {
 		return false
 	}
-	in, err := safeopen.OpenItself(from)
+	in, err := safeopen.OpenNoFollow(from)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = in.Close() }() // it was read
-	out, err := safeopen.FileItself(temp, os.O_RDWR|os.O_CREATE, 0o666)
+	out, err := safeopen.OpenFileNoFollow(temp, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return false
 	}
@@ -92,7 +92,7 @@ func (m *merge) copy(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	out, err := safeopen.FileItself(temp, os.O_RDWR|os.O_CREATE, 0o666)
+	out, err := safeopen.OpenFileNoFollow(temp, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
 	}
@@ -206,12 +206,12 @@ func (m *merge) reserve(out *os.File) error {
 // compare reads the file at path back and holds each MEP against the CRC in its segment's index. It writes the index of
 // the merged file. A MEP that does not agree is a *Problem.
 func (m *merge) compare(ctx context.Context, path string) (*Merged, error) {
-	f, err := safeopen.OpenItself(path)
+	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was read
-	index, err := safeopen.CreateItself(m.path(mergingSuffix + IndexSuffix))
+	index, err := safeopen.CreateNoFollow(m.path(mergingSuffix + IndexSuffix))
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +276,7 @@ func (m *merge) blame(p *planned, path string) error {
 		Text: fmt.Sprintf("the bytes of MEP %d at offset %d have been changed; all segments are in %s as they were",
 			p.MEP, p.Offset, m.dir),
 	}
-	f, err := safeopen.OpenItself(filepath.Join(m.dir, s.Name))
+	f, err := safeopen.OpenNoFollow(filepath.Join(m.dir, s.Name))
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func (m *merge) removeRest(ctx context.Context) (Merged, error) {
 		return Merged{}, fmt.Errorf("run %d was merged into %s, and segments of it are gone: copy that file",
 			m.c.Manifest.Run, merged.Path)
 	}
-	f, err := safeopen.OpenItself(m.dst)
+	f, err := safeopen.OpenNoFollow(m.dst)
 	if err != nil {
 		return Merged{}, err
 	}

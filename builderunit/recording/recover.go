@@ -49,7 +49,7 @@ func (f *Found) String() string {
 func Recover(ctx context.Context, dir string) ([]Found, error) {
 	var all []Found
 	runs, err := Runs(dir)
-	var link *safeopen.LinkError
+	var link *safeopen.SymlinkError
 	if errors.As(err, &link) {
 		all = append(all, Found{Dir: dir, Name: filepath.Base(link.Path), Err: link})
 	} else if err != nil {

@@ -22,7 +22,7 @@ func roomPath(runDir string) string { return filepath.Join(runDir, RoomName) }
 // keepRoom reserves room for a manifest that has so many bytes so far, or less where the disk has less. Where much of
 // it is reserved already it does nothing.
 func keepRoom(runDir string, bytes int) (err error) {
-	f, err := safeopen.FileItself(roomPath(runDir), os.O_WRONLY|os.O_CREATE, 0o666)
+	f, err := safeopen.OpenFileNoFollow(roomPath(runDir), os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func keepRoom(runDir string, bytes int) (err error) {
 // useRoom puts a manifest into the room that was reserved, and that into the place of the manifest, which is there
 // whole at any moment. Where there is too little room the error is the one that there was before.
 func useRoom(runDir string, manifest []byte, before error) error {
-	f, err := safeopen.FileItself(roomPath(runDir), os.O_WRONLY, 0)
+	f, err := safeopen.OpenFileNoFollow(roomPath(runDir), os.O_WRONLY, 0)
 	if err != nil {
 		return before
 	}

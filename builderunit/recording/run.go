@@ -69,7 +69,7 @@ func OpenRun(dir string, about About, overwrite bool) (runDir string, err error)
 			return runDir, err
 		}
 	} else if err == nil && st.Mode()&fs.ModeSymlink != 0 {
-		return "", &safeopen.LinkError{Path: runDir}
+		return "", &safeopen.SymlinkError{Path: runDir}
 	}
 	if err := isDir(runDir); err != nil {
 		return "", err
@@ -252,7 +252,7 @@ func Runs(dir string) (runs []string, err error) {
 	itself := false
 	for _, e := range entries {
 		if _, ok := RunOf(e.Name()); ok && e.Type() == fs.ModeSymlink {
-			err = &safeopen.LinkError{Path: filepath.Join(dir, e.Name())}
+			err = &safeopen.SymlinkError{Path: filepath.Join(dir, e.Name())}
 		}
 		if _, ok := RunOf(e.Name()); ok && e.IsDir() {
 			runs = append(runs, filepath.Join(dir, e.Name()))

@@ -27,7 +27,7 @@ type indexFile struct {
 
 // openIndex opens an index and reads its header. The error is of the system, or errHeader.
 func openIndex(path string) (*indexFile, error) {
-	f, err := safeopen.OpenItself(path)
+	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (c *Contents) readSegment(ctx context.Context, s *SegmentContents, key Key)
 
 // measure looks whether the file of data is there, and how large it is.
 func (c *Contents) measure(s *SegmentContents) bool {
-	st, err := safeopen.StatItself(filepath.Join(c.Dir, s.Name))
+	st, err := safeopen.StatNoFollow(filepath.Join(c.Dir, s.Name))
 	switch {
 	case !s.data || errors.Is(err, fs.ErrNotExist):
 		s.data = false
@@ -210,7 +210,7 @@ func (c *Contents) last(ctx context.Context, s *SegmentContents, e *Entry) bool 
 	if e.End()-w.end > mostLast {
 		return true
 	}
-	f, err := safeopen.OpenItself(filepath.Join(c.Dir, s.Name))
+	f, err := safeopen.OpenNoFollow(filepath.Join(c.Dir, s.Name))
 	if errors.Is(err, fs.ErrNotExist) { // it was drained at this moment
 		return true
 	}

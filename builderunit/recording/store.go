@@ -54,7 +54,7 @@ func Load(runDir string) (*Manifest, error) {
 
 // readSmall reads a file that a manifest may be, and no more of it than one may have.
 func readSmall(path string) ([]byte, error) {
-	f, err := safeopen.OpenItself(path)
+	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func tempPath(runDir string) string { return manifestPath(runDir) + tempSuffix }
 
 // replaceFile writes a small file, whole and on the disk, or not at all.
 func replaceFile(path string, data []byte) error {
-	err := safeopen.WriteItself(path+tempSuffix, bytes.NewReader(data), 0o666)
+	err := safeopen.WriteNoFollow(path+tempSuffix, bytes.NewReader(data), 0o666)
 	if err == nil {
 		err = os.Rename(path+tempSuffix, path)
 	}
@@ -178,7 +178,7 @@ func replaceFile(path string, data []byte) error {
 
 // syncFile has the data of a file on the disk.
 func syncFile(path string) error {
-	f, err := safeopen.OpenItself(path)
+	f, err := safeopen.OpenNoFollow(path)
 	if err != nil {
 		return err
 	}

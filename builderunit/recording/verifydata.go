@@ -95,9 +95,9 @@ func (d *dataReader) read(ctx context.Context, p *piece) error {
 		return ctx.Err() // another piece cannot be read
 	}
 	s := p.s
-	f, err := safeopen.OpenItself(filepath.Join(d.c.Dir, s.Name))
+	f, err := safeopen.OpenNoFollow(filepath.Join(d.c.Dir, s.Name))
 	if errors.Is(err, fs.ErrNotExist) && s.Open {
-		f, err = safeopen.OpenItself(filepath.Join(d.c.Dir, s.ID.Name())) // it has been closed meanwhile
+		f, err = safeopen.OpenNoFollow(filepath.Join(d.c.Dir, s.ID.Name())) // it has been closed meanwhile
 	}
 	if err != nil {
 		d.unopened(p, s.Name, err)

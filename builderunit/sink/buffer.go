@@ -61,7 +61,7 @@ func (b *Buffer) commit(ctx context.Context, m Meta, mep []byte, kind uint32) er
 	if err != nil {
 		return err
 	}
-	b.missed.Store(b.w.Missed())
+	b.missed.Store(b.w.Overwritten())
 	copy(place.Data, mep)
 	putMark(place.Data[len(mep):n], m)
 	return failed(b.w.Name(), "commit a MEP", b.w.Commit(place, n, kind))
@@ -92,8 +92,8 @@ func (b *Buffer) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
 	if err != nil {
 		return err
 	}
-	b.missed.Store(b.w.Missed())
-	room := b.slots.Room(slot)
+	b.missed.Store(b.w.Overwritten())
+	room := b.slots.BlockBytes(slot)
 	putMark(room[n:n+markBytes], m)
 	offset, err := b.slots.Lend(slot)
 	if err == nil {
@@ -110,7 +110,7 @@ func (b *Buffer) Lend(ctx context.Context, m Meta, slot int, mep []byte) error {
 // takeBack waits until readers are done with a MEP that was lent, and makes blocks of such MEPs spare.
 func (b *Buffer) takeBack(ctx context.Context) error {
 	err := b.outliving(ctx, "wait for a MEP to come back", func() (err error) {
-		b.back, err = b.w.Returned(ctx, b.back[:0])
+		b.back, err = b.w.AwaitReturned(ctx, b.back[:0])
 		return err
 	})
 	for _, offset := range b.back {
@@ -182,7 +182,7 @@ func (b *Buffer) Finish() (Result, error) {
 		return Result{}, failed(b.w.Name(), "finish", errClosed)
 	}
 	b.closed = true
-	b.missed.Store(b.w.Missed())
+	b.missed.Store(b.w.Overwritten())
 	if b.result.MEPs > 0 {
 		ctx, stop := context.WithTimeout(context.Background(), firstReader)
 		defer stop()

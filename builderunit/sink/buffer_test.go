@@ -239,7 +239,7 @@ func TestBufferWaitsForItsFirstReader(t *testing.T) {
 			m, mep := buildMEP(t, p, 7, testPacking, 0)
 			must.OK(t, b.Write(t.Context(), m, mep))
 			if name == "has been there" {
-				r, err := shmem.OpenReader("ringlet-1-n0-out", dir, shmem.WithMayLose())
+				r, err := shmem.OpenReader("ringlet-1-n0-out", dir, shmem.WithLossyReader())
 				must.OK(t, err)
 				must.OK(t, r.Close())
 			}

@@ -83,7 +83,7 @@ func parseDestination(output string) (d destination, err error) {
 	}
 	rest := strings.TrimPrefix(output, "udp:")
 	at, query, _ := strings.Cut(rest, "?")
-	if err := address.CheckCall(at); err != nil {
+	if err := address.CheckDial(at); err != nil {
 		return fail("%v", err)
 	}
 	values, err := url.ParseQuery(query)
@@ -102,7 +102,7 @@ func parseDestination(output string) (d destination, err error) {
 				return fail("mtu %q is not a number from %d to %d", value, leastMTU, mostMTU)
 			}
 		case "sync":
-			if err := address.CheckCall(value); err != nil {
+			if err := address.CheckDial(value); err != nil {
 				return fail("sync: %v", err)
 			}
 			d.sync = value

@@ -24,14 +24,14 @@ const (
 
 // answer is what a readout unit says.
 type answer struct {
-	code     uint8
-	a, b     uint64
-	c, d     uint32
-	sentence string
+	code uint8
+	a, b uint64
+	c, d uint32
+	text string
 }
 
-// greet connects, says hello, and takes what is answered.
-func (s *Stream) greet(ctx context.Context) (conn, error) {
+// handshake connects, says hello, and takes what is answered.
+func (s *Stream) handshake(ctx context.Context) (conn, error) {
 	c, err := s.open(ctx)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (s *Stream) greet(ctx context.Context) (conn, error) {
 		return nil, err
 	}
 	_ = c.SetDeadline(time.Time{})
-	s.accepted(a)
+	s.onAccepted(a)
 	return c, nil
 }
 
@@ -73,7 +73,7 @@ func (s *Stream) hello() []byte {
 		options = append(options, 1, 0, byte(len(name)), 0)
 		options = append(options, name...)
 	}
-	options = s.nonce(options)
+	options = s.appendNonce(options)
 	h := append([]byte("RLFH"), streamVersion, typ)
 	h = binary.LittleEndian.AppendUint16(h, source)
 	h = binary.LittleEndian.AppendUint64(h, s.set.Run)
@@ -82,28 +82,28 @@ func (s *Stream) hello() []byte {
 	return append(h, options...)
 }
 
-// accepted takes the answer to a hello.
-func (s *Stream) accepted(a answer) {
+// onAccepted takes the answer to a hello.
+func (s *Stream) onAccepted(a answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a.b == 0 || a.b != s.number { // what is not safe is sent in the new run
-		s.before = s.before.join(s.given.below(s.acked))
+		s.givenUpBefore = s.givenUpBefore.merge(s.givenUp.below(s.acked))
 	}
-	s.given = nil // told again
+	s.givenUp = nil // told again
 	s.next, s.number, s.ended = a.a, a.b, false
 	s.largest = min(a.d, maxFragment)
-	s.attached, s.heard = true, time.Now()
-	s.keep.resume(a.a)
-	token(s.more)
-	token(s.room)
+	s.attached, s.lastProgress = true, time.Now()
+	s.buffer.rewind(a.a)
+	signal(s.toSend)
+	signal(s.changed)
 }
 
-// detached notes that the connection is gone.
-func (s *Stream) detached() {
+// onDetached notes that the connection is gone.
+func (s *Stream) onDetached() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.attached, s.alone = false, time.Now()
-	token(s.room)
+	s.attached, s.detachedSince = false, time.Now()
+	signal(s.changed)
 }
 
 // readAnswer reads one. A refusal is a *StreamError.
@@ -131,10 +131,10 @@ func readAnswer(r io.Reader) (answer, error) {
 	if _, err := io.ReadFull(r, sentence); err != nil {
 		return answer{}, err
 	}
-	a := answer{code: b[5], sentence: string(sentence)}
+	a := answer{code: b[5], text: string(sentence)}
 	switch {
 	case a.code > codeOutcome && a.code < codeGivenUp:
-		return answer{}, &StreamError{Code: a.code, Sentence: a.sentence}
+		return answer{}, &StreamError{Code: a.code, Sentence: a.text}
 	case version == 1:
 		return answer{}, &StreamError{Code: 2, Sentence: "it speaks version 1 of the format alone: it is of an older " +
 			"release than this client"}
@@ -144,13 +144,13 @@ func readAnswer(r io.Reader) (answer, error) {
 	return a, nil
 }
 
-// listen takes answers until the connection breaks.
-func (s *Stream) listen(c conn) {
+// readAnswers takes answers until the connection breaks.
+func (s *Stream) readAnswers(c conn) {
 	for {
 		a, err := readAnswer(c)
 		if err != nil {
 			s.mu.Lock()
-			s.left = s.leaving && errors.Is(err, io.EOF) && len(s.keep.unsent()) == 0
+			s.delivered = s.leaving && errors.Is(err, io.EOF) && len(s.buffer.unsent()) == 0
 			s.mu.Unlock()
 			var refused *StreamError
 			if errors.As(err, &refused) {
@@ -160,24 +160,24 @@ func (s *Stream) listen(c conn) {
 		}
 		s.mu.Lock()
 		if a.code != codeOutcome || a.a > s.acked {
-			s.heard = time.Now()
+			s.lastProgress = time.Now()
 		}
 		switch a.code {
 		case codeOutcome:
 			s.acked = max(s.acked, a.a)
-			s.keep.forget(s.acked)
+			s.buffer.release(s.acked)
 		case codeGivenUp:
-			s.given = s.given.add(GivenUp{
+			s.givenUp = s.givenUp.add(GivenUp{
 				From:      a.a,
 				To:        a.b,
 				Fragments: uint64(a.d),
 				Reason:    uint8(min(a.c, 255)),
-				Sentence:  a.sentence,
+				Sentence:  a.text,
 			})
 		case codeEnd:
 			s.ended, s.end = true, a.a
 		}
 		s.mu.Unlock()
-		token(s.room)
+		signal(s.changed)
 	}
 }

@@ -12,7 +12,7 @@ import (
 func BenchmarkRing(b *testing.B) {
 	for language, program := range producers(b) {
 		b.Run(language, func(b *testing.B) {
-			f, path := opened(b, "")
+			f, path := openFeed(b, "")
 			p := start(b, program(), path, "0", "1024")
 			p.line(b)
 			dst, to := make([]live.Fragment, 256), make([]byte, 1<<20)
@@ -20,15 +20,15 @@ func BenchmarkRing(b *testing.B) {
 			b.SetBytes(1024)
 			b.ReportAllocs()
 			b.ResetTimer()
-			for left := b.N; left > 0; {
-				n, err := f.Next(ctx, dst[:min(256, left)])
+			for remaining := b.N; remaining > 0; {
+				n, err := f.Next(ctx, dst[:min(256, remaining)])
 				must.OK(b, err)
 				at := 0
 				for _, g := range dst[:n] {
 					at += copy(to[at:], g.Data)
 				}
 				f.Done(n)
-				left -= n
+				remaining -= n
 			}
 		})
 	}

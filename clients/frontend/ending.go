@@ -18,13 +18,13 @@ func (s *Stream) Close(ctx context.Context) error {
 		s.stop()
 		<-s.stopped
 	}()
-	_, given := ctx.Deadline()
+	_, hasDeadline := ctx.Deadline()
 	s.mu.Lock()
 	end := max(s.last, s.next)
-	s.heard = time.Now()
+	s.lastProgress = time.Now()
 	s.mu.Unlock()
 	for queued := false; !queued; {
-		err := s.await(ctx, given, end, func() bool { return s.keep.room() >= frameHeader })
+		err := s.await(ctx, hasDeadline, end, func() bool { return s.buffer.free() >= frameHeader })
 		if err == nil {
 			queued, err = s.queue(end, 2, nil)
 		}
@@ -32,19 +32,19 @@ func (s *Stream) Close(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.await(ctx, given, end, func() bool { return s.ended && s.end == end && s.settled() }); err != nil {
+	if err := s.await(ctx, hasDeadline, end, func() bool { return s.ended && s.end == end && s.allResolved() }); err != nil {
 		return err
 	}
-	return s.lost()
+	return s.givenUpError()
 }
 
 // await waits until something is done, which is asked with mu held. If it is in vain, the error says what may be lost.
-func (s *Stream) await(ctx context.Context, given bool, end uint64, done func() bool) error {
+func (s *Stream) await(ctx context.Context, hasDeadline bool, end uint64, done func() bool) error {
 	for {
 		s.mu.Lock()
 		is, err := done(), s.err
-		n, from := s.keep.due(s.acked, s.fragments())
-		until, why := s.patience(n)
+		n, from := s.buffer.unresolved(s.acked, s.fragments())
+		until, why := s.waitLimit(n)
 		acked := s.acked
 		s.mu.Unlock()
 		if is || err != nil {
@@ -54,11 +54,11 @@ func (s *Stream) await(ctx context.Context, given bool, end uint64, done func() 
 			return err
 		}
 		var timer <-chan time.Time
-		if !given {
+		if !hasDeadline {
 			timer = time.After(time.Until(until))
 		}
 		select {
-		case <-s.room:
+		case <-s.changed:
 			continue
 		case <-timer:
 			err = why
@@ -74,49 +74,49 @@ func (s *Stream) await(ctx context.Context, given bool, end uint64, done func() 
 	}
 }
 
-// patience is until when Close waits while n fragments have no outcome, if nothing happens, and what it says then. mu
+// waitLimit is until when Close waits while n fragments have no outcome, if nothing happens, and what it says then. mu
 // is held.
-func (s *Stream) patience(n int) (time.Time, error) {
+func (s *Stream) waitLimit(n int) (time.Time, error) {
 	switch {
 	case s.attached:
-		return s.heard.Add(closeMost), fmt.Errorf("the readout unit has told nothing new for %v", closeMost)
+		return s.lastProgress.Add(closeTimeout), fmt.Errorf("the readout unit has told nothing new for %v", closeTimeout)
 	case n == 0:
-		return s.alone.Add(s.safePatience), fmt.Errorf("there is no readout unit at %s:%s", s.network, s.address)
+		return s.detachedSince.Add(s.safeTimeout), fmt.Errorf("there is no readout unit at %s:%s", s.network, s.address)
 	}
-	return s.alone.Add(s.alonePatience), fmt.Errorf("there is no readout unit at %s:%s", s.network, s.address)
+	return s.detachedSince.Add(s.aloneTimeout), fmt.Errorf("there is no readout unit at %s:%s", s.network, s.address)
 }
 
-// settled tells that each fragment that was sent has its outcome, with mu held: it is safe or given up.
-func (s *Stream) settled() bool {
+// allResolved tells that each fragment that was sent has its outcome, with mu held: it is safe or given up.
+func (s *Stream) allResolved() bool {
 	fragments := s.fragments()
 	from := s.acked
-	given := slices.Clone(s.given)
-	slices.SortFunc(given, func(a, b GivenUp) int { return cmp.Compare(a.From, b.From) })
-	for _, g := range given {
-		if n, next := s.keep.due(from, fragments); n == 0 || next < g.From {
+	givenUp := slices.Clone(s.givenUp)
+	slices.SortFunc(givenUp, func(a, b GivenUp) int { return cmp.Compare(a.From, b.From) })
+	for _, g := range givenUp {
+		if n, next := s.buffer.unresolved(from, fragments); n == 0 || next < g.From {
 			break
 		}
 		if g.To-g.From == g.Fragments {
 			from = max(from, g.To)
 		}
 	}
-	n, _ := s.keep.due(from, fragments)
+	n, _ := s.buffer.unresolved(from, fragments)
 	return n == 0
 }
 
 // fragments is how many frames are kept without the end, with mu held.
 func (s *Stream) fragments() int {
-	n := s.keep.last - s.keep.first
+	n := s.buffer.last - s.buffer.first
 	if s.closing && n > 0 {
 		n--
 	}
 	return n
 }
 
-// lost is what was given up of what was sent, as an error.
-func (s *Stream) lost() error {
-	if given := s.GivenUp(); len(given) > 0 {
-		return &GivenUpError{given}
+// givenUpError is what was given up of what was sent, as an error.
+func (s *Stream) givenUpError() error {
+	if givenUp := s.GivenUp(); len(givenUp) > 0 {
+		return &GivenUpError{givenUp}
 	}
 	return nil
 }
@@ -125,12 +125,12 @@ func (s *Stream) lost() error {
 // until the readout unit has what was sent, until ctx is over, and no longer than 5 s. The error says how much it may
 // have dropped.
 func (s *Stream) Leave(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, leaveMost)
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	s.mu.Lock()
 	s.leaving = true
 	s.mu.Unlock()
-	token(s.more)
+	signal(s.toSend)
 	select {
 	case <-s.stopped:
 	case <-ctx.Done():
@@ -139,8 +139,8 @@ func (s *Stream) Leave(ctx context.Context) error {
 	<-s.stopped
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, from := s.keep.due(s.acked, s.fragments())
-	if s.left || n == 0 {
+	n, from := s.buffer.unresolved(s.acked, s.fragments())
+	if s.delivered || n == 0 {
 		return nil
 	}
 	err := s.err

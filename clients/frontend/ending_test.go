@@ -16,8 +16,8 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// taken takes n fragments, of which each has the next number.
-func taken(ctx context.Context, t *testing.T, f live.Feed, from, n uint64) {
+// receiveFragments takes n fragments, of which each has the next number.
+func receiveFragments(ctx context.Context, t *testing.T, f live.Feed, from, n uint64) {
 	t.Helper()
 	dst := make([]live.Fragment, 100)
 	for due := from; due < from+n; {
@@ -34,8 +34,8 @@ func taken(ctx context.Context, t *testing.T, f live.Feed, from, n uint64) {
 	}
 }
 
-// acked waits until all below an event have their outcome.
-func acked(t *testing.T, s *frontend.Stream, event uint64) {
+// awaitAcked waits until all below an event have their outcome.
+func awaitAcked(t *testing.T, s *frontend.Stream, event uint64) {
 	t.Helper()
 	for until := time.Now().Add(patiently.Long); s.Acked() < event; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
@@ -49,15 +49,15 @@ func acked(t *testing.T, s *frontend.Stream, event uint64) {
 func TestCloseSaysTheEnd(t *testing.T) {
 	for _, n := range []uint64{100, 100, 100, 0, 0, 0} {
 		f, path := openStream(t)
-		ctx := patient(t)
+		ctx := longContext(t)
 		s, err := frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{})
 		must.OK(t, err)
 		for e := range n {
 			must.OK(t, s.Send(ctx, e, nil))
 		}
-		taken(ctx, t, f, 0, n)
+		receiveFragments(ctx, t, f, 0, n)
 		f.Safe(n)
-		acked(t, s, n)
+		awaitAcked(t, s, n)
 		must.OK(t, s.Close(t.Context()))
 		if k, err := f.Next(ctx, make([]live.Fragment, 1)); k != 0 || !errors.Is(err, io.EOF) {
 			t.Errorf("%d events: %d, %v", n, k, err)
@@ -72,15 +72,15 @@ func TestCloseSaysTheEnd(t *testing.T) {
 func TestCloseHasABound(t *testing.T) {
 	for _, safe := range []uint64{4, 10} {
 		f, path := openStream(t)
-		ctx := patient(t)
+		ctx := longContext(t)
 		s, err := frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{})
 		must.OK(t, err)
 		for e := range uint64(10) {
 			must.OK(t, s.Send(ctx, e, nil))
 		}
-		taken(ctx, t, f, 0, 10)
+		receiveFragments(ctx, t, f, 0, 10)
 		f.Safe(safe)
-		acked(t, s, safe)
+		awaitAcked(t, s, safe)
 		must.OK(t, f.Close())
 		s.Hurry(30 * time.Millisecond)
 		want := "events from 4 on are not known to be safe: 6 fragments"
@@ -96,22 +96,22 @@ func TestCloseHasABound(t *testing.T) {
 // TestGivenUp: Close tells what was given up, and what a new run takes all the same is not told.
 func TestGivenUp(t *testing.T) {
 	f, path := openStream(t)
-	ctx := patient(t)
+	ctx := longContext(t)
 	s, err := frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{})
 	must.OK(t, err)
 	for e := range uint64(100) {
 		must.OK(t, s.Send(ctx, e, nil))
 	}
-	taken(ctx, t, f, 0, 100)
+	receiveFragments(ctx, t, f, 0, 100)
 	f.GaveUp(7, 9, live.Late)
 	f.GaveUp(60, 61, live.Late)
 	f.Safe(50)
-	acked(t, s, 50)
+	awaitAcked(t, s, 50)
 	must.OK(t, f.Close())
 	set := live.FeedSettings{Address: path, Name: "again", Run: 43}
 	again := reopen(t, set)
 	must.OK(t, s.Send(ctx, 1<<50, nil))
-	taken(ctx, t, again, 50, 50)
+	receiveFragments(ctx, t, again, 50, 50)
 	for got := 0; got == 0; {
 		got, err = again.Next(ctx, make([]live.Fragment, 1))
 		must.OK(t, err)
@@ -129,14 +129,14 @@ func TestGivenUp(t *testing.T) {
 // TestNumbersAnew: a front-end that counts from 0 again within a run gets an error.
 func TestNumbersAnew(t *testing.T) {
 	f, path := openStream(t)
-	ctx := patient(t)
+	ctx := longContext(t)
 	s, err := frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{})
 	must.OK(t, err)
 	for e := range uint64(10) {
 		must.OK(t, s.Send(ctx, e, nil))
 	}
 	must.OK(t, s.Leave(ctx))
-	taken(ctx, t, f, 0, 10)
+	receiveFragments(ctx, t, f, 0, 10)
 	s, err = frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{})
 	must.OK(t, err)
 	if err := s.Send(ctx, 0, nil); err == nil || !strings.Contains(err.Error(), "has taken the events below 10") {
@@ -149,7 +149,7 @@ func TestNumbersAnew(t *testing.T) {
 // TestLeave: what was sent is there when Leave is over; what nobody takes is told.
 func TestLeave(t *testing.T) {
 	f, path := openStream(t)
-	ctx := patient(t)
+	ctx := longContext(t)
 	s, err := frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{Name: "leaver"})
 	must.OK(t, err)
 	named := f.(interface{ Frontend() string })
@@ -204,7 +204,7 @@ func TestBogusServer(t *testing.T) {
 				_ = conn.Close()
 			}
 		}()
-		_, err = frontend.Dial(patient(t), "tcp:"+lis.Addr().String(), frontend.StreamSettings{})
+		_, err = frontend.Dial(longContext(t), "tcp:"+lis.Addr().String(), frontend.StreamSettings{})
 		var refused *frontend.StreamError
 		if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)

@@ -3,4 +3,4 @@ package frontend
 import "time"
 
 // Hurry has Close wait no longer than that without a readout unit.
-func (s *Stream) Hurry(alone time.Duration) { s.alonePatience, s.safePatience = alone, alone }
+func (s *Stream) Hurry(alone time.Duration) { s.aloneTimeout, s.safeTimeout = alone, alone }

@@ -31,13 +31,13 @@ func (e *GivenUpError) Error() string {
 func (s *Stream) GivenUp() []GivenUp {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var own []GivenUp
-	for _, g := range s.before.join(s.given) {
+	var ranges []GivenUp
+	for _, g := range s.givenUpBefore.merge(s.givenUp) {
 		if s.last > 0 && g.From < s.last && g.To > s.first {
-			own = append(own, g)
+			ranges = append(ranges, g)
 		}
 	}
-	return own
+	return ranges
 }
 
 // givenUps are ranges in the order in which they were told. Their number is bounded: the last one takes what does not
@@ -68,8 +68,8 @@ func (l givenUps) add(g GivenUp) givenUps {
 	return l
 }
 
-// join returns both together.
-func (l givenUps) join(more givenUps) givenUps {
+// merge returns both together.
+func (l givenUps) merge(more givenUps) givenUps {
 	out := append(givenUps(nil), l...)
 	for _, g := range more {
 		out = out.add(g)

@@ -16,8 +16,8 @@ import (
 	"ringlet/testkit/patiently"
 )
 
-// told is what a feed of a ring says of its front-end.
-type told interface {
+// frontendFeed is what a feed of a ring says of its front-end.
+type frontendFeed interface {
 	Frontend() string
 	Explain() string
 }
@@ -80,7 +80,7 @@ print("end: no error, safe %d" % r.safe)
 		"Python": script(t, "revised.py", inPython),
 	} {
 		t.Run(language, func(t *testing.T) {
-			f, path := opened(t, "")
+			f, path := openFeed(t, "")
 			p := start(t, program, path)
 			if said := p.line(t); !strings.Contains(said, "event numbers must grow in a ring") {
 				t.Errorf("a number anew: %q", said)
@@ -90,7 +90,7 @@ print("end: no error, safe %d" % r.safe)
 					t.Errorf("event %d", g.Event)
 				}
 			})
-			if who := f.(told).Frontend(); !strings.HasPrefix(who, "calo (process ") {
+			if who := f.(frontendFeed).Frontend(); !strings.HasPrefix(who, "calo (process ") {
 				t.Errorf("the front-end is %q", who)
 			}
 			f.GaveUp(100, 101, live.Late)
@@ -134,13 +134,13 @@ except shm.RingError as error:
 		"Python": script(t, "end.py", inPython),
 	} {
 		t.Run(language, func(t *testing.T) {
-			_, path := opened(t, "")
+			_, path := openFeed(t, "")
 			p := start(t, program, path) // its standard input is at its end
 			p.line(t)
 			if said := p.line(t); !strings.Contains(said, "has not taken the end of the run") {
 				t.Errorf("nobody reads: %q", said)
 			}
-			f, path := opened(t, "")
+			f, path := openFeed(t, "")
 			p = start(t, program, "long", path)
 			p.line(t)
 			must.OK(t, f.Close())
@@ -150,14 +150,14 @@ except shm.RingError as error:
 		})
 	}
 	t.Run("Go", func(t *testing.T) {
-		_, path := opened(t, "")
+		_, path := openFeed(t, "")
 		over, cancel := context.WithCancel(within(t))
 		cancel()
 		r := openRing(t, path)
 		if err := r.EndWithin(over); !errors.Is(err, frontend.ErrNotTaken) {
 			t.Error(err)
 		}
-		f, path := opened(t, "")
+		f, path := openFeed(t, "")
 		r = openRing(t, path)
 		must.OK(t, f.Close())
 		if err := r.End(); !errors.Is(err, frontend.ErrClosed) {
@@ -168,7 +168,7 @@ except shm.RingError as error:
 
 // TestNumbersAnewInGo: as TestRevision.
 func TestNumbersAnewInGo(t *testing.T) {
-	f, path := opened(t, "")
+	f, path := openFeed(t, "")
 	r, err := frontend.OpenRing(within(t), path, frontend.RingSettings{Name: "calo"})
 	must.OK(t, err)
 	must.OK(t, r.Put(within(t), 100, []byte("abc")))
@@ -181,7 +181,7 @@ func TestNumbersAnewInGo(t *testing.T) {
 		t.Error(err)
 	}
 	drain(t, f, 1, func(testing.TB, live.Fragment) {})
-	if who := f.(told).Frontend(); who != fmt.Sprintf("calo (process %d)", os.Getpid()) {
+	if who := f.(frontendFeed).Frontend(); who != fmt.Sprintf("calo (process %d)", os.Getpid()) {
 		t.Errorf("%q", who)
 	}
 	f.GaveUp(100, 101, live.Jump)
@@ -212,9 +212,9 @@ func TestNumbersAnewInGo(t *testing.T) {
 
 // TestOldFrontEndsAreHeldBack: one that cannot be told what was given up is not told that it is safe.
 func TestOldFrontEndsAreHeldBack(t *testing.T) {
-	for language, program := range older(t) {
+	for language, program := range olderProducers(t) {
 		t.Run(language, func(t *testing.T) {
-			f, path := opened(t, "?size=256KiB")
+			f, path := openFeed(t, "?size=256KiB")
 			const events, largest = 2000, 2000
 			p := start(t, program(), path, fmt.Sprint(events), fmt.Sprint(largest))
 			p.line(t)
@@ -227,7 +227,7 @@ func TestOldFrontEndsAreHeldBack(t *testing.T) {
 				t.Errorf("it said %q", last)
 			}
 			must.OK(t, patiently.Exit(t, p.Cmd))
-			if who := f.(told).Frontend(); who != fmt.Sprintf("process %d", p.Process.Pid) {
+			if who := f.(frontendFeed).Frontend(); who != fmt.Sprintf("process %d", p.Process.Pid) {
 				t.Errorf("%q", who)
 			}
 		})

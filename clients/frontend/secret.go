@@ -14,10 +14,10 @@ import (
 
 // The proof of a secret, of docs/format/frames.md.
 const (
-	codeProve   = 10
-	helloNonce  = 24
-	leastSecret = 16
-	mostSecret  = 256
+	codeProve  = 10
+	helloNonce = 24
+	minSecret  = 16
+	maxSecret  = 256
 )
 
 // secretEnv names the file of the secret where the settings do not.
@@ -37,19 +37,19 @@ func (s *Stream) readSecret() error {
 		return fmt.Errorf("the secret cannot be read: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it is only read
-	b, err := io.ReadAll(io.LimitReader(f, mostSecret+3))
+	b, err := io.ReadAll(io.LimitReader(f, maxSecret+3))
 	if err != nil {
 		return fmt.Errorf("the secret cannot be read: %w", err)
 	}
-	if s.secret = bytes.TrimRight(b, "\r\n"); len(s.secret) < leastSecret || len(s.secret) > mostSecret {
-		return fmt.Errorf("%s holds no secret of %d to %d bytes: give the file that the input has", name, leastSecret,
-			mostSecret)
+	if s.secret = bytes.TrimRight(b, "\r\n"); len(s.secret) < minSecret || len(s.secret) > maxSecret {
+		return fmt.Errorf("%s holds no secret of %d to %d bytes: give the file that the input has", name, minSecret,
+			maxSecret)
 	}
 	return nil
 }
 
-// nonce appends the option by which a hello says that there is a secret.
-func (s *Stream) nonce(options []byte) []byte {
+// appendNonce appends the option by which a hello says that there is a secret.
+func (s *Stream) appendNonce(options []byte) []byte {
 	if s.secret == nil {
 		return options
 	}
@@ -77,7 +77,7 @@ func (s *Stream) prove(c io.ReadWriter, hello []byte, a answer) (answer, error) 
 		_, _ = h.Write(append(append([]byte(mark), nonce...), hello...))
 		return h.Sum(nil)
 	}
-	if got, err := hex.DecodeString(a.sentence); err != nil || !hmac.Equal(got, sign("RLFS")) {
+	if got, err := hex.DecodeString(a.text); err != nil || !hmac.Equal(got, sign("RLFS")) {
 		return a, &StreamError{Code: codeProve, Sentence: "the readout unit does not prove that it has the secret of this " +
 			"front-end: give both the same file, and look who listens at the address"}
 	}

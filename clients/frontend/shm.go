@@ -57,24 +57,24 @@ type Ring struct {
 	source uint16
 	run    uint64
 
-	seg   *shmem.Segment // nil once closed
-	core  *fragring.Producer
-	safe  uint64 // and dropped: once the ring is closed
-	lost  uint64
-	gave  uint64
-	place []byte // that poll found
-	size  int    // that poll looks for
-	poll  func() (bool, error)
-	alive func() error
+	seg     *shmem.Segment // nil once closed
+	core    *fragring.Producer
+	safe    uint64 // and dropped: once the ring is closed
+	dropped uint64
+	givenUp uint64
+	place   []byte // that poll found
+	size    int    // that poll looks for
+	poll    func() (bool, error)
+	alive   func() error
 }
 
 // Pauses between two looks for a ring that is not there yet.
 const (
-	firstLook   = time.Millisecond
-	slowestLook = 100 * time.Millisecond
+	shortestPause = time.Millisecond
+	longestPause  = 100 * time.Millisecond
 
-	// settle is how long a front-end that comes back waits until what the one before left has been judged.
-	settle = 200 * time.Millisecond
+	// resumeTimeout is how long a front-end that comes back waits until what the one before left has been judged.
+	resumeTimeout = 200 * time.Millisecond
 	// EndPatience is how long End waits for the readout unit.
 	EndPatience = 30 * time.Second
 )
@@ -91,11 +91,11 @@ func OpenRing(ctx context.Context, name string, s RingSettings) (*Ring, error) {
 		s.Type = fragring.DefaultType
 	}
 	r := &Ring{name: name, set: s}
-	r.poll, r.alive = r.look, r.consumerLives
-	for pause := firstLook; ; pause = min(2*pause, slowestLook) {
+	r.poll, r.alive = r.tryReserve, r.consumerLives
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		err := r.attach()
 		if err == nil {
-			r.resume()
+			r.awaitResume()
 			return r, nil
 		}
 		if !errors.Is(err, ErrNoRing) && !errors.Is(err, ErrAttached) && !errors.Is(err, ErrGone) {
@@ -134,7 +134,7 @@ func (r *Ring) attach() (err error) {
 	if !ours {
 		return ErrAttached
 	}
-	r.core, err = fragring.Produce(base, r.seg.Bytes(), fragring.Who{PID: uint32(os.Getpid()), Name: r.set.Name})
+	r.core, err = fragring.AttachProducer(base, r.seg.Bytes(), fragring.ProducerInfo{PID: uint32(os.Getpid()), Name: r.set.Name})
 	switch {
 	case errors.Is(err, ErrClosed):
 		return ErrGone // its name goes at once
@@ -145,10 +145,10 @@ func (r *Ring) attach() (err error) {
 	return nil
 }
 
-// resume finds where to go on, when the readout unit has judged what the front-end before left in the ring.
-func (r *Ring) resume() {
-	for until := time.Now().Add(settle); !r.core.Settled() && time.Now().Before(until); {
-		time.Sleep(firstLook)
+// awaitResume finds where to go on, when the readout unit has judged what the front-end before left in the ring.
+func (r *Ring) awaitResume() {
+	for until := time.Now().Add(resumeTimeout); !r.core.ResumePublished() && time.Now().Before(until); {
+		time.Sleep(shortestPause)
 	}
 	r.core.Resume()
 }
@@ -191,9 +191,9 @@ func (r *Ring) Safe() uint64 {
 // GivenUp is how many fragments of this run's ring the readout unit has given up: they are in no file.
 func (r *Ring) GivenUp() uint64 {
 	if r.seg != nil {
-		r.gave = r.core.GivenUp()
+		r.givenUp = r.core.GivenUp()
 	}
-	return r.gave
+	return r.givenUp
 }
 
 // NextGivenUp gives the next range of events that were given up, each once; false where there is none. The ring
@@ -208,16 +208,16 @@ func (r *Ring) NextGivenUp() (GivenUp, bool, error) {
 		To:        g.To,
 		Fragments: uint64(g.Count),
 		Reason:    uint8(g.Why),
-		Missed:    g.Missed,
+		Missed:    g.Overwritten,
 	}, ok, r.fail("read", err)
 }
 
 // Dropped is how many fragments were dropped in this run.
 func (r *Ring) Dropped() uint64 {
 	if r.seg != nil {
-		r.lost = r.core.Dropped()
+		r.dropped = r.core.Dropped()
 	}
-	return r.lost
+	return r.dropped
 }
 
 // Reserve gives a place for a fragment of that many bytes, 65535 at most, which Commit hands over. A full ring makes it
@@ -242,7 +242,7 @@ func (r *Ring) Reserve(ctx context.Context, size int) ([]byte, error) {
 	return place, nil
 }
 
-func (r *Ring) look() (ok bool, err error) {
+func (r *Ring) tryReserve() (ok bool, err error) {
 	r.place, ok, err = r.core.Reserve(r.size)
 	return ok, err
 }
@@ -315,8 +315,8 @@ func (r *Ring) EndWithin(ctx context.Context) error {
 	if r.seg == nil {
 		return nil
 	}
-	r.core.Leave(true)
-	err := r.core.Wait(ctx, r.core.EndTaken, r.consumerLives)
+	r.core.Detach(true)
+	err := r.core.Wait(ctx, r.core.EndAcked, r.consumerLives)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w (%w)", ErrNotTaken, ctx.Err())
 	}
@@ -329,12 +329,12 @@ func (r *Ring) Close() error {
 	if r.seg == nil {
 		return nil
 	}
-	r.core.Leave(false)
+	r.core.Detach(false)
 	return r.close()
 }
 
 func (r *Ring) close() error {
-	r.safe, r.lost, r.gave = r.core.Safe(), r.core.Dropped(), r.core.GivenUp()
+	r.safe, r.dropped, r.givenUp = r.core.Safe(), r.core.Dropped(), r.core.GivenUp()
 	seg := r.seg
 	r.seg, r.place = nil, nil
 	return r.fail("close", seg.Close())

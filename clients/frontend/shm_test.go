@@ -34,8 +34,8 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// opened is a feed, and the path of its ring.
-func opened(t testing.TB, settings string) (live.Feed, string) {
+// openFeed is a feed, and the path of its ring.
+func openFeed(t testing.TB, settings string) (live.Feed, string) {
 	t.Helper()
 	path := filepath.Join(must.MemoryDir(t), "ring")
 	f, err := shmring.Open(within(t), live.FeedSettings{Address: path + settings, Name: "shm:ring"})
@@ -59,8 +59,8 @@ func producers(t testing.TB) map[string]func() []string {
 	}
 }
 
-// older are the producers of an earlier release, 226138c3, with the clients as they were then: revision 1 of the ring.
-func older(t testing.TB) map[string]func() []string {
+// olderProducers are the producers of an earlier release, 226138c3, with the clients as they were then: revision 1 of the ring.
+func olderProducers(t testing.TB) map[string]func() []string {
 	const dir = "testdata/226138c3/"
 	return map[string]func() []string{
 		"C of 226138c3": func() []string { return []string{compiled.C(t, dir+"c", dir+"produce.c")} },
@@ -77,17 +77,17 @@ func older(t testing.TB) map[string]func() []string {
 	}
 }
 
-// most are all producers, and in the short form those of this release: TestOtherLanguages has the older ones too.
-func most(t testing.TB) map[string]func() []string {
+// testedProducers are all producers, and in the short form those of this release: TestOtherLanguages has the older ones too.
+func testedProducers(t testing.TB) map[string]func() []string {
 	if testing.Short() {
 		return producers(t)
 	}
-	return all(t)
+	return allProducers(t)
 }
 
-// all are the producers of this release and of an earlier one.
-func all(t testing.TB) map[string]func() []string {
-	programs := older(t)
+// allProducers are the producers of this release and of an earlier one.
+func allProducers(t testing.TB) map[string]func() []string {
+	programs := olderProducers(t)
 	maps.Copy(programs, producers(t))
 	return programs
 }
@@ -166,9 +166,9 @@ func drain(t testing.TB, f live.Feed, n uint64, see func(testing.TB, live.Fragme
 }
 
 func TestOtherLanguages(t *testing.T) {
-	for language, program := range all(t) {
+	for language, program := range allProducers(t) {
 		t.Run(language, func(t *testing.T) {
-			f, path := opened(t, "?size=256KiB")
+			f, path := openFeed(t, "?size=256KiB")
 			const events, largest = 30_000, 3000
 			p := start(t, program(), path, strconv.Itoa(events), strconv.Itoa(largest))
 			c := checker{largest: largest}
@@ -190,10 +190,10 @@ func TestOtherLanguages(t *testing.T) {
 // event comes once.
 func TestOtherLanguagesDie(t *testing.T) {
 	var programs [][]string
-	for _, program := range most(t) {
+	for _, program := range testedProducers(t) {
 		programs = append(programs, program())
 	}
-	f, path := opened(t, "?size=256KiB")
+	f, path := openFeed(t, "?size=256KiB")
 	const largest = 2000
 	rounds := 14
 	if testing.Short() {
@@ -222,9 +222,9 @@ func TestOtherLanguagesDie(t *testing.T) {
 }
 
 func TestOtherLanguagesDrop(t *testing.T) {
-	for language, program := range most(t) {
+	for language, program := range testedProducers(t) {
 		t.Run(language, func(t *testing.T) {
-			f, path := opened(t, "?size=256KiB")
+			f, path := openFeed(t, "?size=256KiB")
 			const events, largest = 2000, 2000 // 2 MB
 			f.Safe(17)                         // before the start: the front-end waits for nobody, and may be at its end at once
 			p := start(t, program(), path, strconv.Itoa(events), strconv.Itoa(largest), "drop")
@@ -269,7 +269,7 @@ except shm.RingError as error:
 	} {
 		t.Run(language, func(t *testing.T) {
 			program := program(t)
-			f, path := opened(t, "")
+			f, path := openFeed(t, "")
 			if said := start(t, program, path+"-none").line(t); !strings.Contains(said, "no readout unit has made the ring") {
 				t.Errorf("without a ring: %q", said)
 			}
@@ -312,7 +312,7 @@ func TestExamples(t *testing.T) {
 			if n := strings.Count(text, "\n"); n > 20 {
 				t.Errorf("%d lines", n)
 			}
-			f, path := opened(t, "?size=256KiB")
+			f, path := openFeed(t, "?size=256KiB")
 			const events = 1000
 			p := start(t, example(t, language, text), path, strconv.Itoa(events))
 			next := uint64(0)
@@ -362,7 +362,7 @@ func openRing(t testing.TB, path string) *frontend.Ring {
 
 // TestErrorsSayWhere: the step, the ring, the reason.
 func TestErrorsSayWhere(t *testing.T) {
-	_, path := opened(t, "")
+	_, path := openFeed(t, "")
 	r := openRing(t, path)
 	_, err := r.Reserve(within(t), 1<<16)
 	var failed *frontend.RingError

@@ -20,16 +20,16 @@ const (
 	maxFragment = 1<<16 - 1
 
 	firstPause = 20 * time.Millisecond // before a stream connects again; it doubles
-	mostPause  = time.Second
+	maxPause   = time.Second
 )
 
 // How long Close waits if its context does not say: while there is nothing new, and while there is no readout unit, for
 // the next run or for one that comes again; less, if all is safe. And how long Leave waits.
 const (
-	closeMost  = 5 * time.Minute
-	closeAlone = time.Minute
-	closeSafe  = 5 * time.Second
-	leaveMost  = 5 * time.Second
+	closeTimeout = 5 * time.Minute
+	closeAlone   = time.Minute
+	closeSafe    = 5 * time.Second
+	leaveTimeout = 5 * time.Second
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -54,35 +54,35 @@ type Stream struct {
 	network, address string
 	set              StreamSettings
 	secret           []byte        // nil: none
-	alonePatience    time.Duration // of Close
-	safePatience     time.Duration
+	aloneTimeout     time.Duration // of Close
+	safeTimeout      time.Duration
 	stop             context.CancelFunc
 	stopped          chan struct{} // closed when all goroutines have ended
 
 	header [frameHeader]byte // Send's
 
-	more chan struct{} // there is something to send; one token
-	room chan struct{} // something is safe, or the stream has failed; one token
+	toSend  chan struct{} // there is something to send; one token
+	changed chan struct{} // something is safe, or the stream has failed; one token
 
-	mu       sync.Mutex // guards the rest
-	keep     keep
-	acked    uint64 // all fragments of events below have their outcome
-	next     uint64 // all events below were there when the stream was last connected
-	first    uint64 // event that was sent; valid if there is a last one
-	last     uint64 // one above the last event that was sent
-	closing  bool   // the last frame that is kept is the end
-	leaving  bool   // Leave waits until all is sent
-	left     bool   // all was sent, and the readout unit has read it
-	ended    bool   // the readout unit has taken the end that it was told of
-	end      uint64
-	number   uint64 // of the run that the stream was last connected in; 0: not known
-	largest  uint32 // bytes of a fragment that the readout unit takes
-	attached bool
-	alone    time.Time // since when it is not attached
-	heard    time.Time // when the readout unit has told something new
-	given    givenUps  // in this run
-	before   givenUps  // in others
-	err      error     // the stream has failed
+	mu            sync.Mutex // guards the rest
+	buffer        sendBuffer
+	acked         uint64 // all fragments of events below have their outcome
+	next          uint64 // all events below were there when the stream was last connected
+	first         uint64 // event that was sent; valid if there is a last one
+	last          uint64 // one above the last event that was sent
+	closing       bool   // the last frame that is kept is the end
+	leaving       bool   // Leave waits until all is sent
+	delivered     bool   // all was sent, and the readout unit has read it
+	ended         bool   // the readout unit has taken the end that it was told of
+	end           uint64
+	number        uint64 // of the run that the stream was last connected in; 0: not known
+	largest       uint32 // bytes of a fragment that the readout unit takes
+	attached      bool
+	detachedSince time.Time // since when it is not attached
+	lastProgress  time.Time // when the readout unit has told something new
+	givenUp       givenUps  // in this run
+	givenUpBefore givenUps  // in others
+	err           error     // the stream has failed
 }
 
 // StreamError is why a readout unit refuses a front-end.
@@ -124,13 +124,13 @@ func Dial(ctx context.Context, address string, set StreamSettings) (*Stream, err
 		set:     set,
 		largest: maxFragment,
 
-		alonePatience: closeAlone,
-		safePatience:  closeSafe,
+		aloneTimeout: closeAlone,
+		safeTimeout:  closeSafe,
 
 		stopped: make(chan struct{}),
-		more:    make(chan struct{}, 1),
-		room:    make(chan struct{}, 1),
-		keep:    keep{mem: make([]byte, set.Keep)},
+		toSend:  make(chan struct{}, 1),
+		changed: make(chan struct{}, 1),
+		buffer:  sendBuffer{mem: make([]byte, set.Keep)},
 	}
 	if err := s.readSecret(); err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (s *Stream) put(ctx context.Context, event uint64, flags uint8, data []byte
 			return err
 		}
 		select {
-		case <-s.room:
+		case <-s.changed:
 		case <-ctx.Done():
 			return fmt.Errorf("%w: event %d was not sent, since nothing that was sent is safe yet", ctx.Err(), event)
 		}
@@ -213,7 +213,7 @@ func (s *Stream) queue(event uint64, flags uint8, data []byte) (bool, error) {
 	if s.err != nil {
 		return false, s.err
 	}
-	if !s.keep.add(event, h[:], data) {
+	if !s.buffer.add(event, h[:], data) {
 		return false, nil
 	}
 	if s.closing = flags&2 != 0; !s.closing {
@@ -222,12 +222,12 @@ func (s *Stream) queue(event uint64, flags uint8, data []byte) (bool, error) {
 		}
 		s.last = event + 1
 	}
-	token(s.more)
+	signal(s.toSend)
 	return true, nil
 }
 
-// token leaves one for whoever waits, or will.
-func token(c chan struct{}) {
+// signal leaves one for whoever waits, or will.
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -239,16 +239,16 @@ func (s *Stream) fail(err error) {
 	s.mu.Lock()
 	s.err = err
 	s.mu.Unlock()
-	token(s.room)
+	signal(s.changed)
 }
 
 // run sends until the stream is closed or fails.
 func (s *Stream) run(ctx context.Context, c conn) {
 	defer close(s.stopped)
 	for {
-		s.converse(ctx, c)
+		s.runConnection(ctx, c)
 		s.mu.Lock()
-		over := s.err != nil || s.left
+		over := s.err != nil || s.delivered
 		s.mu.Unlock()
 		if ctx.Err() != nil || over {
 			return
@@ -267,8 +267,8 @@ func (s *Stream) run(ctx context.Context, c conn) {
 // connect tries until it is accepted.
 func (s *Stream) connect(ctx context.Context) (conn, error) {
 	var why error // of the last time that ctx did not end
-	for pause := firstPause; ; pause = min(2*pause, mostPause) {
-		c, err := s.greet(ctx)
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		c, err := s.handshake(ctx)
 		if err == nil {
 			return c, nil
 		}
@@ -290,20 +290,20 @@ func (s *Stream) connect(ctx context.Context) (conn, error) {
 	}
 }
 
-// converse sends what is there, and takes acknowledgements, until the connection breaks.
-func (s *Stream) converse(ctx context.Context, c conn) {
+// runConnection sends what is there, and takes acknowledgements, until the connection breaks.
+func (s *Stream) runConnection(ctx context.Context, c conn) {
 	broken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
-	defer s.detached()
+	defer s.onDetached()
 	go func() {
 		defer close(broken)
 		defer func() { _ = c.Close() }()
-		s.listen(c)
+		s.readAnswers(c)
 	}()
 	for {
 		s.mu.Lock()
-		piece, leaving := s.keep.unsent(), s.leaving
+		piece, leaving := s.buffer.unsent(), s.leaving
 		s.mu.Unlock()
 		if len(piece) == 0 && leaving {
 			if err := c.CloseWrite(); err == nil {
@@ -313,7 +313,7 @@ func (s *Stream) converse(ctx context.Context, c conn) {
 		}
 		if len(piece) == 0 {
 			select {
-			case <-s.more:
+			case <-s.toSend:
 				continue
 			case <-broken:
 				return
@@ -321,13 +321,13 @@ func (s *Stream) converse(ctx context.Context, c conn) {
 		}
 		n, err := c.Write(piece)
 		s.mu.Lock()
-		s.keep.sent += uint64(n)
-		s.keep.forget(s.acked)
+		s.buffer.sent += uint64(n)
+		s.buffer.release(s.acked)
 		s.mu.Unlock()
-		token(s.room)
+		signal(s.changed)
 		if err != nil {
 			// What the readout unit said last may be why: the other goroutine reads it to the end.
-			_ = c.SetReadDeadline(time.Now().Add(mostPause))
+			_ = c.SetReadDeadline(time.Now().Add(maxPause))
 			<-broken
 			return
 		}

@@ -205,7 +205,7 @@ func TestStreamExampleInC(t *testing.T) {
 // TestStreamInCSaysWhatIsLost: each way in which it cannot go on is an error that says so, within its time.
 func TestStreamInCSaysWhatIsLost(t *testing.T) {
 	program := compiled.C(t, "../c", "testdata/stream.c")
-	whole := func(p *peer) { // ten fragments and the end came
+	complete := func(p *peer) { // ten fragments and the end came
 		p.answer(0, 0, 12, 0, 65535, "")
 		p.expect(0, 10, 8)
 		p.expectEnd(10)
@@ -222,25 +222,25 @@ func TestStreamInCSaysWhatIsLost(t *testing.T) {
 			p.answer(1, 10, 0, 0, 0, "")
 		}, "error -7: the run ends at event 10, which Ringlet has not taken, and events from 10 on are not known to be safe"},
 		"not all is safe": {"0", "300", func(p *peer) {
-			whole(p)
+			complete(p)
 			p.answer(8, 10, 0, 0, 0, "")
 			p.answer(1, 4, 0, 0, 0, "")
 		}, "error -7: the run ends at event 10, which Ringlet has taken, and events from 4 on are not known to be safe"},
 		"the last are given up, and never below what is safe": {"0", "60000", func(p *peer) {
-			whole(p)
+			complete(p)
 			p.answer(7, 8, 10, 5, 2, "a number that nobody believes")
 			p.answer(7, 4, 8, 5, 4, "a number that nobody believes")
 			p.answer(1, 4, 0, 0, 0, "")
 			p.answer(8, 10, 0, 0, 0, "")
 		}, "safe 4 given up 6 connected 1"},
 		"some of a range are given up": {"0", "300", func(p *peer) {
-			whole(p)
+			complete(p)
 			p.answer(7, 4, 10, 5, 5, "a number that nobody believes")
 			p.answer(1, 4, 0, 0, 0, "")
 			p.answer(8, 10, 0, 0, 0, "")
 		}, "error -7: the run ends at event 10, which Ringlet has taken, and events from 4 on are not known to be safe"},
 		"the run is over, and another one has begun": {"0", "60000", func(p *peer) {
-			whole(p)
+			complete(p)
 			p.answer(8, 10, 0, 0, 0, "")
 			p.answer(1, 4, 0, 0, 0, "")
 			p.accept()

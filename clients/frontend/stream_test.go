@@ -35,8 +35,8 @@ func openStream(t testing.TB) (live.Feed, string) {
 	return f, path
 }
 
-// patient ends what a test waits for in vain.
-func patient(t testing.TB) context.Context {
+// longContext ends what a test waits for in vain.
+func longContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patiently.Long)
 	t.Cleanup(cancel)
 	return ctx
@@ -114,7 +114,7 @@ func cutter(t *testing.T, to string) string {
 func TestStreamOverBreaks(t *testing.T) {
 	f, path := openStream(t)
 	const n = 50_000
-	ctx := patient(t)
+	ctx := longContext(t)
 	built := make(chan error, 1)
 	go func() { built <- build(ctx, f, n) }()
 	s, err := frontend.Dial(ctx, cutter(t, path), frontend.StreamSettings{Name: "cut", Keep: 1 << 20})
@@ -133,7 +133,7 @@ func TestStreamOverBreaks(t *testing.T) {
 // TestStreamToAnother: a readout unit that is started again knows nothing, and gets all that is not safe.
 func TestStreamToAnother(t *testing.T) {
 	f, path := openStream(t)
-	ctx := patient(t)
+	ctx := longContext(t)
 	s, err := frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{Unchecked: true})
 	must.OK(t, err)
 	for e := range uint64(100) {
@@ -174,12 +174,12 @@ func TestStreamToAnother(t *testing.T) {
 // TestStreamRefused: a refusal that does not pass is told by Dial, and one that comes later by Send or Close.
 func TestStreamRefused(t *testing.T) {
 	f, path := openStream(t)
-	_, err := frontend.Dial(patient(t), "unix:"+path, frontend.StreamSettings{Source: 8})
+	_, err := frontend.Dial(longContext(t), "unix:"+path, frontend.StreamSettings{Source: 8})
 	var refused *frontend.StreamError
 	if !errors.As(err, &refused) || refused.Code != 3 || !strings.Contains(err.Error(), "source 8") {
 		t.Error(err)
 	}
-	s, err := frontend.Dial(patient(t), "unix:"+path, frontend.StreamSettings{Source: 7, Run: 42, Type: 9})
+	s, err := frontend.Dial(longContext(t), "unix:"+path, frontend.StreamSettings{Source: 7, Run: 42, Type: 9})
 	must.OK(t, err)
 	short, cancel := context.WithCancel(t.Context())
 	second := make(chan error, 1)
@@ -193,15 +193,15 @@ func TestStreamRefused(t *testing.T) {
 		!errors.Is(err, context.Canceled) {
 		t.Errorf("a second front-end: %v", err)
 	}
-	must.OK(t, s.Send(patient(t), 5, nil))
-	if err := s.Send(patient(t), 5, nil); err == nil || !strings.Contains(err.Error(), "must grow") {
+	must.OK(t, s.Send(longContext(t), 5, nil))
+	if err := s.Send(longContext(t), 5, nil); err == nil || !strings.Contains(err.Error(), "must grow") {
 		t.Error(err)
 	}
-	if err := s.Send(patient(t), 6, make([]byte, 1<<16)); err == nil {
+	if err := s.Send(longContext(t), 6, make([]byte, 1<<16)); err == nil {
 		t.Error("65,536 bytes are sent")
 	}
 	var dst [1]live.Fragment
-	if _, err := f.Next(patient(t), dst[:]); err != nil || dst[0].Event != 5 || dst[0].Type != 9 {
+	if _, err := f.Next(longContext(t), dst[:]); err != nil || dst[0].Event != 5 || dst[0].Type != 9 {
 		t.Errorf("%+v, %v", dst[0], err)
 	}
 	if err := s.Close(short); err == nil || !strings.Contains(err.Error(), "ends at event 6, and events from 5 on") {
@@ -215,10 +215,10 @@ func TestStreamRefused(t *testing.T) {
 // TestStreamFull: Send waits when all that is kept is not safe, until its context is over.
 func TestStreamFull(t *testing.T) {
 	f, path := openStream(t)
-	s, err := frontend.Dial(patient(t), "unix:"+path, frontend.StreamSettings{Keep: 1 << 17})
+	s, err := frontend.Dial(longContext(t), "unix:"+path, frontend.StreamSettings{Keep: 1 << 17})
 	must.OK(t, err)
 	for e := range uint64(3) {
-		must.OK(t, s.Send(patient(t), e, make([]byte, 1<<15)))
+		must.OK(t, s.Send(longContext(t), e, make([]byte, 1<<15)))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -226,15 +226,15 @@ func TestStreamFull(t *testing.T) {
 		t.Errorf("event 3: %v", err)
 	}
 	f.Safe(2)
-	must.OK(t, s.Send(patient(t), 7, make([]byte, 1<<15)))
+	must.OK(t, s.Send(longContext(t), 7, make([]byte, 1<<15)))
 	f.Safe(8)
-	must.OK(t, s.Close(patient(t)))
+	must.OK(t, s.Close(longContext(t)))
 }
 
 // TestSendAllocatesNothing holds Send at no allocation for a fragment.
 func TestSendAllocatesNothing(t *testing.T) {
 	f, path := openStream(t)
-	ctx := patient(t)
+	ctx := longContext(t)
 	s, err := frontend.Dial(ctx, "unix:"+path, frontend.StreamSettings{})
 	must.OK(t, err)
 	data, dst := make([]byte, 300), make([]live.Fragment, 2000)
@@ -292,7 +292,7 @@ func TestStreamTCP(t *testing.T) {
 	f, err := frames.OpenTCP(t.Context(), live.FeedSettings{Address: "127.0.0.1:0", Name: "tcp"})
 	must.OK(t, err)
 	defer f.Close()
-	ctx := patient(t)
+	ctx := longContext(t)
 	built := make(chan error, 1)
 	go func() { built <- build(ctx, f, 1500) }()
 	s, err := frontend.Dial(ctx, "tcp:"+f.(interface{ Addr() string }).Addr(), frontend.StreamSettings{})
@@ -315,10 +315,10 @@ func TestStreamProgram(t *testing.T) {
 	const variable, n = "RINGLET_TEST_PROGRAM", 1500
 	if os.Getenv(variable) != "" {
 		fmt.Fprintln(os.Stderr, "begins")
-		s, err := frontend.Dial(patient(t), "exec:", frontend.StreamSettings{})
+		s, err := frontend.Dial(longContext(t), "exec:", frontend.StreamSettings{})
 		must.OK(t, err)
 		fmt.Println("prints")
-		fill(patient(t), t, s, n)
+		fill(longContext(t), t, s, n)
 		return
 	}
 	self, err := os.Executable()
@@ -329,7 +329,7 @@ func TestStreamProgram(t *testing.T) {
 	})
 	must.OK(t, err)
 	defer f.Close()
-	must.OK(t, build(patient(t), f, n))
+	must.OK(t, build(longContext(t), f, n))
 	if s := f.Stats(); s.Attached != 1 || s.Refused != 0 {
 		t.Errorf("%+v", s)
 	}

@@ -48,7 +48,7 @@ func (c *configCheckCmd) Run(to streams) error {
 
 // composed is the configuration of a file and of settings that win over it.
 func composed(file string, settings []string) (config.Config, error) {
-	text, err := safeopen.ReadFile(file, safeopen.Text)
+	text, err := safeopen.ReadFile(file, safeopen.MaxText)
 	if err != nil {
 		return config.Config{}, err
 	}

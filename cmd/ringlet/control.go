@@ -83,7 +83,7 @@ func (c *controlCmd) serve(ctx context.Context, to streams, id *certs.Identity, 
 	if err != nil {
 		return &exit{exitUsage, err}
 	}
-	inputs, err := safeopen.NewPlaces(c.InputDir, []string{c.InputFile(), c.FilterFile()})
+	inputs, err := safeopen.NewAllowedPaths(c.InputDir, []string{c.InputFile(), c.FilterFile()})
 	if err != nil {
 		return &exit{exitUsage, fmt.Errorf("input-dir: %w", err)}
 	}

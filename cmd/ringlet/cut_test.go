@@ -45,7 +45,7 @@ func newHosts(t *testing.T, n int) *hosts {
 	for i := range n {
 		h.ends = append(h.ends, namespace())
 		a := netns.Interface{In: h.ends[i], Name: "eth", Addr: fmt.Sprintf(hostAddr, i+1) + "/24"}
-		if err := netns.Join(a, netns.Interface{In: h.hub, Name: port(i)}); err != nil {
+		if err := netns.Connect(a, netns.Interface{In: h.hub, Name: port(i)}); err != nil {
 			t.Fatal(err)
 		}
 		h.ip("link", "set", "dev", port(i), "master", "switch")

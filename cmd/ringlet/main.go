@@ -70,7 +70,7 @@ var lasting = []string{"run", "control", "node", "bench", "testbed"}
 
 func main() {
 	if len(os.Args) > 1 && slices.Contains(lasting, os.Args[1]) {
-		timerslack.Again()
+		timerslack.Reexec()
 	}
 	os.Exit(run(os.Args[1:], streams{os.Stdout, os.Stderr}))
 }

@@ -170,13 +170,13 @@ func (c *nodeCmd) keys() (*certs.Identity, []byte, error) {
 // ownHosts settles what --host and --data-host are: addresses of this host that others can call. Of a process without
 // data, data is nil.
 func ownHosts(ctx context.Context, host, data *string) (err error) {
-	if *host, err = address.Own(ctx, *host); err != nil {
+	if *host, err = address.ResolveLocal(ctx, *host); err != nil {
 		return fmt.Errorf("host: %w", err)
 	}
 	if data == nil || *data == "" {
 		return nil
 	}
-	if *data, err = address.Own(ctx, *data); err != nil {
+	if *data, err = address.ResolveLocal(ctx, *data); err != nil {
 		return fmt.Errorf("data-host: %w", err)
 	}
 	return nil

@@ -121,7 +121,7 @@ func (c *runCmd) serve(
 		return &exit{exitUsage,
 			fmt.Errorf("page: %q is no address on loopback: to be reached from elsewhere, use ringlet control", c.Page)}
 	}
-	inputs, err := safeopen.NewPlaces(c.InputDir, []string{c.InputFile(), c.FilterFile()})
+	inputs, err := safeopen.NewAllowedPaths(c.InputDir, []string{c.InputFile(), c.FilterFile()})
 	if err != nil {
 		return &exit{exitUsage, fmt.Errorf("input-dir: %w", err)}
 	}

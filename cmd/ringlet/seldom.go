@@ -19,10 +19,10 @@ const seldomBurst = 3
 type seldom struct {
 	slog.Handler
 
-	said *connlimit.Log
+	said *connlimit.LogLimiter
 }
 
-func newSeldom(h slog.Handler) seldom { return seldom{h, &connlimit.Log{Burst: seldomBurst}} }
+func newSeldom(h slog.Handler) seldom { return seldom{h, &connlimit.LogLimiter{Burst: seldomBurst}} }
 
 // seldomLog is the log of a node of ringlet run: all warnings, but each kind seldom; with verbose, everything. rest
 // tells what is untold.
@@ -40,7 +40,7 @@ func (s seldom) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelError {
 		kind = "error: " + kind
 	}
-	untold, yes := s.said.Tell(kind, cmp.Or(r.Time, time.Now()))
+	untold, yes := s.said.Allow(kind, cmp.Or(r.Time, time.Now()))
 	if !yes {
 		return nil
 	}
@@ -60,4 +60,4 @@ func (s seldom) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (s seldom) WithGroup(name string) slog.Handler { return seldom{s.Handler.WithGroup(name), s.said} }
 
 // close tells how often something was not told, so that nobody takes three lines for all.
-func (s seldom) close() { s.said.TellRest(slog.New(s.Handler)) }
+func (s seldom) close() { s.said.LogUnreported(slog.New(s.Handler)) }

@@ -149,7 +149,7 @@ func (s *service) welcome(out io.Writer, server *api.Server) error {
 		return nil
 	}
 	file := filepath.Join(filepath.Dir(s.path), linkFile)
-	if err := safeopen.WriteItself(file, strings.NewReader(link+"\n"), 0o600); err != nil {
+	if err := safeopen.WriteNoFollow(file, strings.NewReader(link+"\n"), 0o600); err != nil {
 		return fmt.Errorf("the link to the page cannot be written: %w", err)
 	}
 	fmt.Fprintf(out, "the page is at  %s with the token in %s\n", plain, file)

@@ -113,7 +113,7 @@ func (j *job) end() error {
 // resume takes up what an earlier conversion left, and removes what it had not finished.
 func (j *job) resume() error {
 	path := filepath.Join(j.dir, journalName)
-	b, err := safeopen.ReadItself(path, maxJournal)
+	b, err := safeopen.ReadNoFollow(path, maxJournal)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	switch {
 	case err != nil && !fresh:
@@ -155,7 +155,7 @@ func (j *job) clean() error {
 	whole := map[string]bool{filepath.Join(j.dir, journalName): true}
 	for _, f := range j.state.Files {
 		path := filepath.Join(j.dir, f.Name)
-		st, err := safeopen.StatItself(path)
+		st, err := safeopen.StatNoFollow(path)
 		if err != nil || st.Size() != f.Bytes {
 			return &TakenError{path, "is not as the conversion left it: --force begins anew"}
 		}
@@ -177,7 +177,7 @@ func makeItself(dir string) error {
 	}
 	st, err := os.Lstat(dir)
 	if err == nil && !st.IsDir() {
-		err = &TakenError{dir, "is " + safeopen.Kind(st.Mode()) + ", not a directory: move it away"}
+		err = &TakenError{dir, "is " + safeopen.KindOf(st.Mode()) + ", not a directory: move it away"}
 	}
 	return err
 }
@@ -191,7 +191,7 @@ func (j *job) save() error {
 	}
 	path := filepath.Join(j.dir, journalName)
 	b = append(bytes.TrimSpace(b), '\n')
-	if err := safeopen.WriteItself(path+".tmp", bytes.NewReader(b), 0o666); err != nil {
+	if err := safeopen.WriteNoFollow(path+".tmp", bytes.NewReader(b), 0o666); err != nil {
 		return err
 	}
 	if err := os.Rename(path+".tmp", path); err != nil {

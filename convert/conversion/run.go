@@ -141,7 +141,7 @@ func (o *Options) free(single bool) error {
 	case single:
 		return nil
 	}
-	if _, err := safeopen.StatItself(filepath.Join(o.Output, journalName)); err != nil {
+	if _, err := safeopen.StatNoFollow(filepath.Join(o.Output, journalName)); err != nil {
 		return &TakenError{o.Output, "was not made by a conversion, and --force replaces only what was: give another name"}
 	}
 	return nil
@@ -150,7 +150,7 @@ func (o *Options) free(single bool) error {
 // file converts to one file.
 func (j *job) file(ctx context.Context, in *input.Inputs) (Result, error) {
 	temp := j.o.Output + partialSuffix
-	lock, err := safeopen.FileItself(temp, os.O_RDWR|os.O_CREATE, 0o666)
+	lock, err := safeopen.OpenFileNoFollow(temp, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return Result{}, err
 	}

@@ -117,9 +117,9 @@ func (c *callerStream) SendMsg(m any) error {
 
 // tellStood logs that a reader was let go, seldom.
 func (s *Server) tellStood(c caller, method string) {
-	if untold, yes := s.seldom.Tell(c.Name, s.now()); yes {
+	if untold, yes := s.seldom.Allow(c.Name, s.now()); yes {
 		s.log.Warn("a stream was ended: its reader stood still", "user", c.Name, "remote", c.Address,
-			"method", shortName(method), "after", s.stand, "untold", untold)
+			"method", shortName(method), "after", s.stand, "unreported", untold)
 	}
 }
 

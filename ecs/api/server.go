@@ -63,9 +63,9 @@ type Server struct {
 	mux     *http.ServeMux // what Handle was given
 	sealed  bool           // HTTP is HTTPS
 	room    room
-	doors   *doors        // connections of gRPC
-	stand   time.Duration // how long a reader may stand still
-	seldom  connlimit.Log // of readers that stood still
+	doors   *doors               // connections of gRPC
+	stand   time.Duration        // how long a reader may stand still
+	seldom  connlimit.LogLimiter // of readers that stood still
 
 	ending context.Context // ends when Serve does
 	end    context.CancelFunc

@@ -117,10 +117,10 @@ func (v *view) lagOf(all []stream, of int) (l lag) {
 // apart says which live sources of different readout units share no number; "" if none do not. One that gave a single
 // number says nothing.
 func (v *view) apart() string {
-	var given []plural.Given
+	var given []plural.SourceRange
 	for _, x := range v.now.GetSources() {
 		if v.running() && x.GetFragments() > 1 && x.GetLastEvent() > 0 {
-			given = append(given, plural.Given{
+			given = append(given, plural.SourceRange{
 				Source: x.GetName(),
 				Unit:   int(x.GetRuIndex()),
 				First:  x.GetFirstEvent(),
@@ -128,7 +128,7 @@ func (v *view) apart() string {
 			})
 		}
 	}
-	return plural.Apart(given)
+	return plural.FindDisjoint(given)
 }
 
 func sourcesApart(v *view) (out findings) {

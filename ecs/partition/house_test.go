@@ -166,7 +166,7 @@ func (h *house) control() {
 		Identity: id,
 		Host:     "127.0.0.1",
 		Version:  "test",
-		Inputs:   &safeopen.Places{Dirs: []string{h.inputs}},
+		Inputs:   &safeopen.AllowedPaths{Dirs: []string{h.inputs}},
 		Patience: patiently.Long,
 		JoinTime: patiently.Scaled(2 * time.Second),
 		AtLeast:  h.atLeast,

@@ -38,7 +38,7 @@ type Config struct {
 	// Term of this control, from the store: see record.Store.NextTerm.
 	Term tagnet.Term
 	// Inputs are where the inputs of runs may be read from. Nil: anywhere.
-	Inputs *safeopen.Places
+	Inputs *safeopen.AllowedPaths
 	// Here has the scheduler live in this process, at a TCP port; 0 means any. Else it lives on a node, and a run goes
 	// on without its control.
 	Here       bool

@@ -148,7 +148,7 @@ const tellEvery = 5 * time.Second
 // until what it returns is called.
 func (p *Partition) whileItMoves(ctx context.Context, run *nodes.Run) (end func()) {
 	// It is the machine that cuts what stands still.
-	_, moved := stopwatch.WhileMoving(ctx, math.MaxInt64, run.Moved, func() { fsm.ContextMoved(ctx) })
+	_, moved := stopwatch.WithStallTimeout(ctx, math.MaxInt64, run.Moved, func() { fsm.ContextMoved(ctx) })
 	told := stopwatch.Every(tellEvery, func() {
 		p.say(info, "run", ownName, "run %d ends: it waits for %s", run.Number(), run.WaitsFor())
 	})

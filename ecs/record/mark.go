@@ -25,7 +25,7 @@ func (s *Store) keepMark(n uint32) error {
 		return nil
 	}
 	temp := s.mark + ".new"
-	err := safeopen.WriteItself(temp, strings.NewReader(strconv.FormatUint(uint64(n), 10)+"\n"), 0o600)
+	err := safeopen.WriteNoFollow(temp, strings.NewReader(strconv.FormatUint(uint64(n), 10)+"\n"), 0o600)
 	if err == nil {
 		err = os.Rename(temp, s.mark)
 	}
@@ -41,7 +41,7 @@ func (s *Store) keepMark(n uint32) error {
 
 // passMark makes the next number higher than the one that was noted.
 func (s *Store) passMark() error {
-	text, err := safeopen.ReadItself(s.mark, safeopen.Text)
+	text, err := safeopen.ReadNoFollow(s.mark, safeopen.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

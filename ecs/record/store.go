@@ -148,8 +148,8 @@ const readers = 8
 
 // suits refuses what is no file before it is opened: a pipe would block.
 func suits(path string) error {
-	_, err := safeopen.StatItself(path)
-	var link *safeopen.LinkError
+	_, err := safeopen.StatNoFollow(path)
+	var link *safeopen.SymlinkError
 	var other *safeopen.NotRegularError
 	switch {
 	case errors.As(err, &link):
@@ -161,7 +161,7 @@ func suits(path string) error {
 }
 
 func (s *Store) openFile() (err error) {
-	s.db, err = bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockWait, OpenFile: safeopen.FileItself})
+	s.db, err = bbolt.Open(s.path, 0o600, &bbolt.Options{Timeout: lockWait, OpenFile: safeopen.OpenFileNoFollow})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return &heldError{Path: s.path, PID: holder(s.path), Waited: lockWait}

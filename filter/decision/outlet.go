@@ -200,7 +200,7 @@ type Server struct {
 	ctx    context.Context
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
-	seldom connlimit.Log
+	seldom connlimit.LogLimiter
 
 	mu   sync.Mutex // guards what follows
 	subs map[*subscriber]bool
@@ -220,7 +220,7 @@ const (
 
 // Listen opens the server at an address, HOST:PORT or HOST:PORT?secret=FILE.
 func Listen(text string, stats *OutletStats, log *slog.Logger) (*Server, error) {
-	at, key, err := secret.Open(text)
+	at, key, err := secret.SplitAndRead(text)
 	if err != nil {
 		return nil, fmt.Errorf("the outlet of decisions has no secret: %w", err)
 	}
@@ -228,7 +228,7 @@ func Listen(text string, stats *OutletStats, log *slog.Logger) (*Server, error) 
 	if err != nil {
 		return nil, fmt.Errorf("cannot bind the address for decisions: %w", err)
 	}
-	if key == nil && !address.Near(lis.Addr()) {
+	if key == nil && !address.IsLocalOnly(lis.Addr()) {
 		log.Warn("whoever reaches this address can read decisions: put ?secret=FILE behind the address of decision-output, "+
 			"or listen on loopback", "address", lis.Addr())
 	}
@@ -238,7 +238,7 @@ func Listen(text string, stats *OutletStats, log *slog.Logger) (*Server, error) 
 		stats:  stats,
 		log:    log,
 		subs:   map[*subscriber]bool{},
-		seldom: connlimit.Log{Burst: connlimit.Burst},
+		seldom: connlimit.LogLimiter{Burst: connlimit.Burst},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.wg.Go(s.accept)
@@ -261,10 +261,10 @@ func (s *Server) accept() {
 			s.join(conn)
 			continue
 		}
-		connlimit.Yields(conn, true)
+		connlimit.SetYielding(conn, true)
 		s.wg.Go(func() {
 			err := s.authentic(conn)
-			if !connlimit.Yields(conn, err != nil) {
+			if !connlimit.SetYielding(conn, err != nil) {
 				return // it had to make room, and that was told
 			}
 			if err != nil && s.ctx.Err() == nil {
@@ -281,8 +281,8 @@ func (s *Server) accept() {
 
 // tell writes to the log, but seldom if the like comes often.
 func (s *Server) tell(level slog.Level, what string, args ...any) {
-	if untold, yes := s.seldom.Tell(what, time.Now()); yes {
-		s.log.Log(s.ctx, level, what, append(args, "untold", untold)...)
+	if untold, yes := s.seldom.Allow(what, time.Now()); yes {
+		s.log.Log(s.ctx, level, what, append(args, "unreported", untold)...)
 	}
 }
 
@@ -364,7 +364,7 @@ func (s *Server) Close() error {
 	s.wg.Wait()
 	over.Stop()
 	s.stop()
-	s.seldom.TellRest(s.log)
+	s.seldom.LogUnreported(s.log)
 	return err
 }
 
@@ -391,7 +391,7 @@ func ParseAddresses(text string) (out []Address, err error) {
 		case kind == OutletBuffer && strings.ContainsAny(at, "/ "):
 			return nil, fmt.Errorf("%q cannot be the name of a buffer: it has a slash or a space", at)
 		case kind == OutletTCP:
-			where, _, err := secret.Cut(at)
+			where, _, err := secret.SplitAddress(at)
 			if err == nil {
 				err = address.CheckListen(where)
 			}

@@ -39,7 +39,7 @@ func (s *Server) authentic(conn net.Conn) error {
 	}
 	own := got[len(joinsMark) : len(joinsMark)+secret.NonceSize]
 	want := append(append([]byte(joinsMark), own...), secret.Proof(s.secret, joinsMark, nonce, own)...)
-	if !secret.Same(got[:], want) {
+	if !secret.Equal(got[:], want) {
 		return errProof
 	}
 	if _, err := conn.Write(append([]byte(handsMark), secret.Proof(s.secret, handsMark, nonce, own)...)); err != nil {

@@ -35,7 +35,7 @@ func proves(conn io.ReadWriter, key []byte) error {
 	if _, err := io.ReadFull(conn, got[:]); err != nil {
 		return err
 	}
-	if !secret.Same(got[:], append([]byte(handsMark), secret.Proof(key, handsMark, nonce, own)...)) {
+	if !secret.Equal(got[:], append([]byte(handsMark), secret.Proof(key, handsMark, nonce, own)...)) {
 		return errProof
 	}
 	return nil

@@ -134,14 +134,14 @@ func (l *lane) open() (err error) {
 		if _, err := seg.Claim(fragring.ConsumerByte); err != nil {
 			return err
 		}
-		return fragring.Make(seg.Bytes(), fragring.Settings{
+		return fragring.Init(seg.Bytes(), fragring.Settings{
 			Source: uint16(cfg.Builder),
 			Run:    uint64(cfg.Run),
 			PID:    uint32(os.Getpid()),
 		})
 	}, dir)
 	if err == nil {
-		l.ring, err = fragring.Consume(l.seg.Name(), l.seg.Bytes())
+		l.ring, err = fragring.OpenConsumer(l.seg.Name(), l.seg.Bytes())
 	}
 	return err
 }
@@ -155,7 +155,7 @@ func (l *lane) close(ended bool) (err error) {
 		err = errors.Join(err, l.out.Close())
 	}
 	if l.ring != nil { // after the buffer: a process that finds the ring closed sees there whether the run is over
-		l.ring.Leave(false)
+		l.ring.Close(false)
 	}
 	if l.seg != nil {
 		err = errors.Join(err, l.seg.Close())
@@ -167,7 +167,7 @@ func (l *lane) close(ended bool) (err error) {
 // await waits until a process has taken the lane; false: ctx is done.
 func (l *lane) await(ctx context.Context) bool {
 	here := func() (bool, error) {
-		_, attached := l.ring.Producer()
+		_, attached := l.ring.ProducerState()
 		return attached > 0, nil
 	}
 	for {
@@ -205,7 +205,7 @@ func (l *lane) serve(ctx context.Context) end {
 
 // step looks at answers, the time, and the process. over: it is served further.
 func (l *lane) step(now time.Time) end {
-	state, attached := l.ring.Producer() // first: what was answered before the process went counts
+	state, attached := l.ring.ProducerState() // first: what was answered before the process went counts
 	if _, err := l.answers(now); err != nil {
 		return l.refuse(err)
 	}
@@ -243,7 +243,7 @@ func (l *lane) step(now time.Time) end {
 // ask says whether the process lives: crashed, left, or over, which is that it does.
 func (l *lane) ask() end {
 	if lives, err := l.seg.Claimed(fragring.ProducerByte); err != nil || !lives {
-		if state, _ := l.ring.Producer(); state != fragring.Attached {
+		if state, _ := l.ring.ProducerState(); state != fragring.Attached {
 			return left
 		}
 		return crashed
@@ -380,7 +380,7 @@ func (l *lane) nap(now time.Time) time.Duration {
 
 // look takes answers, and tells whether there were any, or something is to be done about the process.
 func (l *lane) look() (bool, error) {
-	state, attached := l.ring.Producer()
+	state, attached := l.ring.ProducerState()
 	n, err := l.answers(time.Now())
 	return n > 0 || attached != 1 || state != fragring.Attached, err
 }

@@ -79,7 +79,7 @@ func TestAProcessThatNeverComesBack(t *testing.T) {
 	hung := d.attach()
 	d.put(0, 1, 1)
 	until(t, "it is dismissed", func() bool { return d.Stats().Hung == 1 })
-	until(t, "it is told", func() bool { return hung.put.Open() != nil })
+	until(t, "it is told", func() bool { return hung.put.CheckOpen() != nil })
 	d.start()
 	// It was dismissed after longer than events wait where no process takes them.
 	until(t, "another takes events", func() bool { return d.log.Count("a filter process takes events again") == 1 })
@@ -104,7 +104,7 @@ func TestAProcessThatGoes(t *testing.T) {
 	until(t, "the crash is seen", func() bool { return d.Stats().Crashed == 1 })
 	leaves := d.attach()
 	_, _, _ = leaves.next()
-	leaves.put.Leave(false)
+	leaves.put.Detach(false)
 	until(t, "it is seen to leave", func() bool { return d.Stats().Left == 1 })
 	d.start()
 	if count := d.wait(5); count[filter.Failed]+count[filter.TimedOut] != 0 {
@@ -248,7 +248,7 @@ func (d *desk) harm(r *rand.Rand, stop chan struct{}) {
 			time.Sleep(time.Duration(r.IntN(30)) * time.Millisecond)
 		case 7:
 			if r.IntN(4) == 0 {
-				c.put.Leave(r.IntN(2) == 0)
+				c.put.Detach(r.IntN(2) == 0)
 				return
 			}
 		}

@@ -205,7 +205,7 @@ func (c *client) tryAttach(name string) bool {
 	}
 	ours, err := seg.Claim(fragring.ProducerByte)
 	if err == nil && ours {
-		c.put, err = fragring.Produce(name, seg.Bytes(), fragring.Who{PID: 77})
+		c.put, err = fragring.AttachProducer(name, seg.Bytes(), fragring.ProducerInfo{PID: 77})
 	}
 	if err == nil && ours {
 		c.get, err = shmem.OpenReader(name)

@@ -16,8 +16,8 @@ func (e *addressError) Error() string { return fmt.Sprintf("%q %s", e.Text, e.Re
 // Unwrap gives what package net says of such an address, so that callers know one kind of trouble.
 func (e *addressError) Unwrap() error { return &net.AddrError{Err: e.Reason, Addr: e.Text} }
 
-// mostPort is the largest port.
-const mostPort = 1<<16 - 1
+// maxPort is the largest port.
+const maxPort = 1<<16 - 1
 
 // CheckListen says why nobody could listen at HOST:PORT. No host is every network of this host, and port 0 is any.
 func CheckListen(text string) error {
@@ -25,8 +25,8 @@ func CheckListen(text string) error {
 	return err
 }
 
-// CheckCall says why nobody could call HOST:PORT.
-func CheckCall(text string) error {
+// CheckDial says why nobody could call HOST:PORT.
+func CheckDial(text string) error {
 	host, _, err := split(text, 1)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func CheckHost(host string) error {
 func split(text string, leastPort int) (host string, port int, err error) {
 	host, number, err := net.SplitHostPort(text)
 	if err != nil {
-		if blank(text) {
+		if hasBlank(text) {
 			return "", 0, &addressError{text, "has blanks: write HOST:PORT without any"}
 		}
 		if !strings.Contains(text, ":") || strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
@@ -74,19 +74,19 @@ func split(text string, leastPort int) (host string, port int, err error) {
 	if !decimal(number) {
 		return "", 0, &addressError{text,
 			fmt.Sprintf("has the port %q: write a decimal number from %d to %d", number, leastPort,
-				mostPort)}
+				maxPort)}
 	}
 	port, err = strconv.Atoi(number)
-	if err != nil || port < leastPort || port > mostPort {
+	if err != nil || port < leastPort || port > maxPort {
 		return "", 0, &addressError{text,
-			fmt.Sprintf("has the port %s: it must be from %d to %d", number, leastPort, mostPort)}
+			fmt.Sprintf("has the port %s: it must be from %d to %d", number, leastPort, maxPort)}
 	}
 	return host, port, nil
 }
 
 // checkHost looks at what may be an address, a name, or nothing; text is the whole.
 func checkHost(text, host string) error {
-	if blank(text) {
+	if hasBlank(text) {
 		return &addressError{text, "has blanks: leave them out"}
 	}
 	if host == "" {
@@ -104,18 +104,18 @@ func checkHost(text, host string) error {
 		return &addressError{text, "has a host that is longer than a name can be"}
 	}
 	for label := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
-		if label == "" || len(label) > 63 || strings.ContainsFunc(label, notOfName) {
+		if label == "" || len(label) > 63 || strings.ContainsFunc(label, invalidInName) {
 			return &addressError{text, fmt.Sprintf("has the host %q, which is neither an address nor a name", host)}
 		}
 	}
 	return nil
 }
 
-func notOfName(r rune) bool {
+func invalidInName(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 }
 
-func blank(text string) bool { return strings.ContainsAny(text, " \t\r\n") }
+func hasBlank(text string) bool { return strings.ContainsAny(text, " \t\r\n") }
 
 // decimal says whether a text is a decimal number as people write it: digits, and no leading zero.
 func decimal(text string) bool {
@@ -129,8 +129,8 @@ type Claim struct {
 	port    int
 }
 
-// Listener is what one at HOST:PORT takes: nothing, if the port is any, or the address cannot be.
-func Listener(network, text string) Claim {
+// ListenerClaim is what one at HOST:PORT takes: nothing, if the port is any, or the address cannot be.
+func ListenerClaim(network, text string) Claim {
 	host, port, err := split(text, 0)
 	if err != nil || port == 0 {
 		return Claim{}
@@ -141,11 +141,11 @@ func Listener(network, text string) Claim {
 	return Claim{network, strings.ToLower(host), port}
 }
 
-// Same says whether both are the same address.
-func (c Claim) Same(o Claim) bool { return c == o && c != Claim{} }
+// Equal says whether both are the same address.
+func (c Claim) Equal(o Claim) bool { return c == o && c != Claim{} }
 
-// Anywhere says whether it is no address of one network: each host has it.
-func (c Claim) Anywhere() bool {
+// AllNetworks says whether it is no address of one network: each host has it.
+func (c Claim) AllNetworks() bool {
 	ip, err := netip.ParseAddr(c.host)
 	return c.host == "" || err == nil && ip.IsUnspecified()
 }
@@ -174,8 +174,8 @@ func (c Claim) covers(host string) bool {
 	return err == nil && ip.Is4() == other.Is4()
 }
 
-// Near says that an address can be reached from its host alone: it is one of loopback, or no address of a network.
-func Near(a net.Addr) bool {
+// IsLocalOnly says that an address can be reached from its host alone: it is one of loopback, or no address of a network.
+func IsLocalOnly(a net.Addr) bool {
 	at, err := netip.ParseAddrPort(a.String())
 	return err != nil || at.Addr().Unmap().IsLoopback()
 }

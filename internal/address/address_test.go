@@ -19,7 +19,7 @@ func TestAddressesAreChecked(t *testing.T) {
 		}
 	}
 	for _, text := range []string{":1", "0.0.0.0:1", "[::]:1", "h:0", "[::ffff:0.0.0.0]:1"} {
-		if CheckCall(text) == nil {
+		if CheckDial(text) == nil {
 			t.Errorf("%q could be called", text)
 		}
 	}
@@ -37,7 +37,7 @@ func TestClaims(t *testing.T) {
 		{"[::]:1", "127.0.0.1:1", false}, {"127.0.0.1:1", "127.0.0.2:1", false}, {"h:1", "h:2", false},
 		{"h:0", "h:0", false},
 	} {
-		if got := Listener("tcp", c.a).Clash(Listener("tcp", c.b)); got != c.clash {
+		if got := ListenerClaim("tcp", c.a).Clash(ListenerClaim("tcp", c.b)); got != c.clash {
 			t.Errorf("%s and %s: %v", c.a, c.b, got)
 		}
 	}
@@ -58,14 +58,14 @@ func TestNoMoreIsBoundThanNamed(t *testing.T) {
 		"0.0.0.0:7": "tcp4 0.0.0.0:7", "[::]:7": "tcp6 [::]:7", ":7": "tcp :7", "two:7": "tcp 10.1.2.3:7", "all:7": "",
 		"here:7": "",
 	} {
-		network, at, err := bound(t.Context(), "tcp", text)
+		network, at, err := bindAddress(t.Context(), "tcp", text)
 		if got := network + " " + at; (err != nil) != (want == "") || err == nil && got != want {
 			t.Errorf("%s binds %s, %v", text, got, err)
 		}
 	}
 	for host, want := range map[string]string{"two": "10.1.2.3", "10.0.0.1": "10.0.0.1", "own": "", "all": "", "": "",
 		"0.0.0.0": "", "::": ""} {
-		if got, err := Own(t.Context(), host); (err != nil) != (want == "") || got != want {
+		if got, err := ResolveLocal(t.Context(), host); (err != nil) != (want == "") || got != want {
 			t.Errorf("the host %q is %q, %v", host, got, err)
 		}
 	}

@@ -8,5 +8,5 @@
 //   - A name is looked up once, and one of its addresses is bound: an address of IPv4 if there is one. A name that
 //     stands
 //     for every network is refused.
-//   - An address that others get must be one that they can call: Own looks.
+//   - An address that others get must be one that they can call: ResolveLocal looks.
 package address

@@ -16,7 +16,7 @@ var lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
 
 // Listen listens at HOST:PORT by TCP, and binds what that names. lc may be the zero one.
 func Listen(ctx context.Context, lc net.ListenConfig, text string) (net.Listener, error) {
-	network, at, err := bound(ctx, "tcp", text)
+	network, at, err := bindAddress(ctx, "tcp", text)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +30,7 @@ func ListenTCP(text string) (net.Listener, error) {
 
 // ListenUDP listens at HOST:PORT by UDP, and binds what that names.
 func ListenUDP(text string) (*net.UDPConn, error) {
-	network, at, err := bound(context.Background(), "udp", text)
+	network, at, err := bindAddress(context.Background(), "udp", text)
 	if err != nil {
 		return nil, err
 	}
@@ -41,8 +41,8 @@ func ListenUDP(text string) (*net.UDPConn, error) {
 	return net.ListenUDP(network, addr)
 }
 
-// bound is the network and the address, without a name, for package net.
-func bound(ctx context.Context, network, text string) (of, at string, err error) {
+// bindAddress is the network and the address, without a name, for package net.
+func bindAddress(ctx context.Context, network, text string) (of, at string, err error) {
 	host, port, err := split(text, 0)
 	if err != nil {
 		return "", "", err
@@ -52,7 +52,7 @@ func bound(ctx context.Context, network, text string) (of, at string, err error)
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		if ip, err = find(ctx, host); err != nil {
+		if ip, err = resolve(ctx, host); err != nil {
 			return "", "", err
 		}
 	}
@@ -64,8 +64,8 @@ func bound(ctx context.Context, network, text string) (of, at string, err error)
 	return network, net.JoinHostPort(ip.String(), strconv.Itoa(port)), nil
 }
 
-// find is the address that a name stands for: the first of IPv4, or the first.
-func find(ctx context.Context, host string) (netip.Addr, error) {
+// resolve is the address that a name stands for: the first of IPv4, or the first.
+func resolve(ctx context.Context, host string) (netip.Addr, error) {
 	all, err := lookup(ctx, host)
 	if err != nil {
 		return netip.Addr{}, err
@@ -88,21 +88,21 @@ func find(ctx context.Context, host string) (netip.Addr, error) {
 	return all[0], nil
 }
 
-// Own is the address of this host that a process binds and tells others, of what it was given: an address, or a name
+// ResolveLocal is the address of this host that a process binds and tells others, of what it was given: an address, or a name
 // that is looked up once, so that each of its services binds the same. An address that nobody else could call is
 // refused.
-func Own(ctx context.Context, host string) (string, error) {
+func ResolveLocal(ctx context.Context, host string) (string, error) {
 	if err := CheckHost(host); err != nil {
 		return "", err
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
 		return host, nil
 	}
-	ip, err := find(ctx, host)
+	ip, err := resolve(ctx, host)
 	switch {
 	case err != nil:
 		return "", err
-	case ip.IsLoopback() && !local(host):
+	case ip.IsLoopback() && !isLocalName(host):
 		return "", &addressError{host,
 			fmt.Sprintf("is %v here, which no other host can call: write the address by which others "+
 				"reach this host", ip)}
@@ -110,8 +110,8 @@ func Own(ctx context.Context, host string) (string, error) {
 	return ip.String(), nil
 }
 
-// local says whether a name is one of this host alone, and means to be.
-func local(host string) bool {
+// isLocalName says whether a name is one of this host alone, and means to be.
+func isLocalName(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || strings.HasPrefix(host, "localhost.")
 }

@@ -18,7 +18,7 @@ type Gate struct {
 	PerHost int // most inside of one address, whatever the port; immutable. Who has no address is bounded by Total alone
 
 	mu       sync.Mutex
-	came     uint64 // so many were let in
+	admitted uint64 // so many were let in
 	inside   int
 	hosts    map[netip.Addr]int // nobody is listed with 0
 	yielding []*Place           // in the order in which they came
@@ -26,10 +26,10 @@ type Gate struct {
 
 // Place is that of one who is inside. It may be used by several goroutines.
 type Place struct {
-	gate *Gate
-	host netip.Addr
-	came uint64
-	away func()
+	gate    *Gate
+	host    netip.Addr
+	number  uint64
+	onEvict func()
 
 	// guarded by gate.mu
 	inside, yields bool
@@ -51,14 +51,14 @@ func (e *fullError) Error() string {
 
 // Enter lets one in; else the error is a *fullError. away is called once if it must make room, by whoever comes; it is
 // nil for one that never yields.
-func (g *Gate) Enter(host netip.Addr, away func()) (*Place, error) {
-	p := &Place{gate: g, host: host, away: away}
+func (g *Gate) Enter(host netip.Addr, onEvict func()) (*Place, error) {
+	p := &Place{gate: g, host: host, onEvict: onEvict}
 	out, err := g.admit(p)
 	if err != nil {
 		return nil, err
 	}
 	if out != nil {
-		out.away()
+		out.onEvict()
 	}
 	return p, nil
 }
@@ -85,31 +85,31 @@ func (g *Gate) admit(p *Place) (out *Place, err error) {
 	}
 	g.hosts[p.host]++
 	g.inside++
-	g.came++
-	p.came, p.inside = g.came, true
+	g.admitted++
+	p.number, p.inside = g.admitted, true
 	return out, nil
 }
 
-// Yields says whether one makes room from now on: while it has not said who it is, say. It returns false if it had to
+// SetYielding says whether one makes room from now on: while it has not said who it is, say. It returns false if it had to
 // do so already, or has left. A nil Place never yields.
-func (p *Place) Yields(yes bool) (inside bool) {
+func (p *Place) SetYielding(yes bool) (inside bool) {
 	if p == nil {
 		return true
 	}
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
-	p.set(yes)
+	p.mark(yes)
 	return p.inside
 }
 
-// set is Yields; gate.mu is held.
-func (p *Place) set(yields bool) {
+// mark is Yields; gate.mu is held.
+func (p *Place) mark(yields bool) {
 	if !p.inside || p.yields == yields {
 		return
 	}
 	p.yields = yields
 	g := p.gate
-	i, _ := slices.BinarySearchFunc(g.yielding, p, func(a, b *Place) int { return cmp.Compare(a.came, b.came) })
+	i, _ := slices.BinarySearchFunc(g.yielding, p, func(a, b *Place) int { return cmp.Compare(a.number, b.number) })
 	if yields {
 		g.yielding = slices.Insert(g.yielding, i, p)
 	} else {
@@ -128,7 +128,7 @@ func (p *Place) Leave() {
 
 // remove takes one out that is inside; mu is held.
 func (g *Gate) remove(p *Place) {
-	p.set(false)
+	p.mark(false)
 	p.inside = false
 	g.inside--
 	if g.hosts[p.host]--; g.hosts[p.host] <= 0 {

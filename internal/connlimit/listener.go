@@ -23,9 +23,9 @@ const (
 // Listener is a TCP listener with a Gate.
 type Listener struct {
 	net.Listener
-	gate   *Gate
-	log    *slog.Logger
-	seldom Log
+	gate       *Gate
+	log        *slog.Logger
+	logLimiter LogLimiter
 
 	turnedAway atomic.Uint64
 }
@@ -43,8 +43,8 @@ func ListenWith(lis net.Listener, gate *Gate, log *slog.Logger) *Listener {
 // tooMany is told of one connection a minute, whatever its host: a flood may come from many.
 const tooMany = "a connection was closed: too many are open"
 
-// errMadeRoom says why a connection was closed that had been let in.
-var errMadeRoom = errors.New("it had not said who it is, or asked nothing, and others came")
+// errEvicted says why a connection was closed that had been let in.
+var errEvicted = errors.New("it had not said who it is, or asked nothing, and others came")
 
 // TurnedAway counts the connections that were closed because too many were open. A nil Listener has turned nobody away.
 func (l *Listener) TurnedAway() uint64 {
@@ -62,9 +62,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		host := HostOf(c.RemoteAddr())
-		place, full := l.gate.Enter(host, func() { l.turnAway(c, host, errMadeRoom) })
+		place, full := l.gate.Enter(host, func() { l.turnAway(c, host, errEvicted) })
 		if full == nil {
-			return &counted{c, place}, nil
+			return &gatedConn{c, place}, nil
 		}
 		l.turnAway(c, host, full)
 	}
@@ -74,35 +74,35 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) turnAway(c net.Conn, host netip.Addr, why error) {
 	_ = c.Close()
 	l.turnedAway.Add(1)
-	if untold, yes := l.seldom.Tell(tooMany, time.Now()); yes {
-		l.log.Warn(tooMany, "remote", host, "err", why, "untold", untold)
+	if unreported, yes := l.logLimiter.Allow(tooMany, time.Now()); yes {
+		l.log.Warn(tooMany, "remote", host, "err", why, "unreported", unreported)
 	}
 }
 
 // Close ends the listener, and tells what is untold.
 func (l *Listener) Close() error {
-	l.seldom.TellRest(l.log)
+	l.logLimiter.LogUnreported(l.log)
 	return l.Listener.Close()
 }
 
-// counted is a connection that leaves the gate when it is closed.
-type counted struct {
+// gatedConn is a connection that leaves the gate when it is closed.
+type gatedConn struct {
 	net.Conn
 
 	place *Place
 }
 
-func (c *counted) Close() error {
+func (c *gatedConn) Close() error {
 	defer c.place.Leave()
 	return c.Conn.Close()
 }
 
-// Yields is Place.Yields of a connection that a Listener has accepted, also below TLS. Others never yield.
-func Yields(c net.Conn, yes bool) (inside bool) {
+// SetYielding is Place.SetYielding of a connection that a Listener has accepted, also below TLS. Others never yield.
+func SetYielding(c net.Conn, yes bool) (inside bool) {
 	for {
 		switch in := c.(type) {
-		case *counted:
-			return in.place.Yields(yes)
+		case *gatedConn:
+			return in.place.SetYielding(yes)
 		case interface{ NetConn() net.Conn }:
 			c = in.NetConn()
 		default:
@@ -116,9 +116,9 @@ func Yields(c net.Conn, yes bool) (inside bool) {
 func BetweenRequests(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew, http.StateIdle:
-		Yields(c, true)
+		SetYielding(c, true)
 	case http.StateActive:
-		Yields(c, false)
+		SetYielding(c, false)
 	case http.StateHijacked, http.StateClosed: // it stays as it is, or has left
 	}
 }

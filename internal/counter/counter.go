@@ -48,8 +48,8 @@ type field struct {
 	inner   *field   // of a map of structs: where it lies in each of them
 }
 
-// Of reads the tags of a struct, whose values do not matter.
-func Of(a any) Struct { return Struct{walk(nil, reflect.TypeOf(a), "", nil)} }
+// StructOf reads the tags of a struct, whose values do not matter.
+func StructOf(a any) Struct { return Struct{walk(nil, reflect.TypeOf(a), "", nil)} }
 
 // List describes the counters of the struct.
 func (s Struct) List() (out List) {
@@ -97,7 +97,7 @@ func (l List) Sum(sums, report map[string]uint64) {
 		if l[i].Kind != Max {
 			continue
 		}
-		if v, told := report[l[i].Name]; told {
+		if v, reported := report[l[i].Name]; reported {
 			sums[l[i].Name] = max(sums[l[i].Name]-v, v)
 		}
 	}
@@ -108,7 +108,7 @@ func (f *field) read(to map[string]uint64, v reflect.Value) {
 		one := map[string]uint64{}
 		for key, member := range v.Seq2() {
 			f.inner.read(one, member.FieldByIndex(f.inner.path))
-			f.tell(to, word(key.String()), one[f.inner.Name])
+			f.put(to, word(key.String()), one[f.inner.Name])
 		}
 		return
 	}
@@ -116,12 +116,12 @@ func (f *field) read(to map[string]uint64, v reflect.Value) {
 	case reflect.Array:
 		for i, member := range f.members {
 			if member != "" {
-				f.tell(to, member, v.Index(i).Uint())
+				f.put(to, member, v.Index(i).Uint())
 			}
 		}
 	case reflect.Map:
 		for key, n := range v.Seq2() {
-			f.tell(to, word(key.String()), n.Uint())
+			f.put(to, word(key.String()), n.Uint())
 		}
 	case reflect.Struct:
 		to[f.Name] = v.Addr().Interface().(*atomic.Uint64).Load()
@@ -136,7 +136,7 @@ func (f *field) read(to map[string]uint64, v reflect.Value) {
 	}
 }
 
-func (f *field) tell(to map[string]uint64, member string, n uint64) {
+func (f *field) put(to map[string]uint64, member string, n uint64) {
 	if n > 0 || !f.ByKind {
 		to[f.Name+member] = n
 	}

@@ -27,22 +27,22 @@ type atoms struct {
 type outer struct {
 	inner
 	*atoms
-	Peer    string // no counter, nor are these two
-	Began   time.Time
-	Rates   []float64
-	Hidden  uint64            `count:"-"`
-	Tones   tones             `count:"tone_" help:"tones"`
-	Strays  tones             `count:"strays." help:"strays"`
-	Refused map[string]uint64 `count:"refused." help:"refused, by reason"`
-	Waiting time.Duration     `help:"time waiting"`
-	Open    int               `count:"open_now" kind:"level" help:"open now"`
-	Other   *inner            `count:"other_"`
-	Inline  inner             `count:"in"`
+	Peer       string // no counter, nor are these two
+	Began      time.Time
+	Rates      []float64
+	Hidden     uint64            `count:"-"`
+	Tones      tones             `count:"tone_" help:"tones"`
+	Rejections tones             `count:"strays." help:"strays"`
+	Refused    map[string]uint64 `count:"refused." help:"refused, by reason"`
+	Waiting    time.Duration     `help:"time waiting"`
+	Open       int               `count:"open_now" kind:"level" help:"open now"`
+	Other      *inner            `count:"other_"`
+	Inline     inner             `count:"in"`
 }
 
 func TestList(t *testing.T) {
-	got := Of(struct {
-		Room *outer `count:"x."`
+	got := StructOf(struct {
+		Outer *outer `count:"x."`
 	}{}).List()
 	want := List{
 		{"x.bytes_sent", "bytes", "bytes sent", Count, false},
@@ -72,15 +72,15 @@ func TestList(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	o := outer{
-		inner:   inner{BytesSent: 1, MTU: 2},
-		Tones:   tones{9, 3, 0, 9},
-		Strays:  tones{9, 0, 4, 9},
-		Refused: map[string]uint64{"bad access": 5, "overlap": 0},
-		Waiting: 6 * time.Millisecond,
-		Open:    -7, // two atomics that were not read at once
+		inner:      inner{BytesSent: 1, MTU: 2},
+		Tones:      tones{9, 3, 0, 9},
+		Rejections: tones{9, 0, 4, 9},
+		Refused:    map[string]uint64{"bad access": 5, "overlap": 0},
+		Waiting:    6 * time.Millisecond,
+		Open:       -7, // two atomics that were not read at once
 	}
 	got := map[string]uint64{}
-	Of(o).Read(got, &o)
+	StructOf(o).Read(got, &o)
 	want := map[string]uint64{
 		"bytes_sent": 1, "mtu": 2, "tone_low": 3, "tone_very_high": 0, "strays.very_high": 4, "refused.bad_access": 5,
 		"waiting_us": 6000, "open_now": 0, "inbytes_sent": 0, "inmtu": 0,
@@ -90,7 +90,7 @@ func TestRead(t *testing.T) {
 	}
 	o.atoms, o.Other = &atoms{}, &inner{BytesSent: 8}
 	o.AESFailed.Add(9)
-	Of(o).Read(got, &o)
+	StructOf(o).Read(got, &o)
 	if got["aes_failed"] != 9 || got["other_bytes_sent"] != 8 || len(got) != len(want)+3 {
 		t.Errorf("%v", got)
 	}
@@ -98,7 +98,7 @@ func TestRead(t *testing.T) {
 
 func TestSum(t *testing.T) {
 	sums := map[string]uint64{}
-	list := Of(inner{}).List()
+	list := StructOf(inner{}).List()
 	for _, n := range []uint64{3, 5, 4} {
 		list.Sum(sums, map[string]uint64{"bytes_sent": n, "mtu": n, "of another version": n})
 	}
@@ -133,7 +133,7 @@ func TestWhatNobodyCanSee(t *testing.T) {
 					t.Errorf("%v is described: %v", reflect.TypeOf(of), r)
 				}
 			}()
-			Of(of)
+			StructOf(of)
 		}()
 	}
 }

@@ -4,13 +4,13 @@ import "hash/crc32"
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// most is the size in bytes beyond which a piece is taken by itself: hash/crc32 then works at three places of it,
+// maxInterleaved is the size in bytes beyond which a piece is taken by itself: hash/crc32 then works at three places of it,
 // and fold takes 256 bytes at a time.
-var most = 1 << 10
+var maxInterleaved = 1 << 10
 
 func init() {
-	if folds {
-		most = foldTurn - 1
+	if hasFold {
+		maxInterleaved = foldTurn - 1
 	}
 }
 
@@ -26,12 +26,12 @@ func Sums(sums []uint32, pieces [][]byte) {
 		if n == lanes {
 			c = pieces[2]
 		}
-		if max(len(a), len(b), len(c)) > most {
+		if max(len(a), len(b), len(c)) > maxInterleaved {
 			for i, p := range pieces[:n] {
 				sums[i] = Sum(p)
 			}
 		} else {
-			x, y, z := three(a, b, c)
+			x, y, z := sumsOfThree(a, b, c)
 			sums[0], sums[1] = x, y
 			if n == lanes {
 				sums[2] = z
@@ -52,7 +52,7 @@ func Sum(b []byte) uint32 { return Add(0, b) }
 
 // Add is the CRC-32C of what sum is that of, and of b behind it.
 func Add(sum uint32, b []byte) uint32 {
-	if folds && len(b) >= foldTurn {
+	if hasFold && len(b) >= foldTurn {
 		n := len(b) &^ (foldTurn - 1)
 		sum = ^fold(^sum, &b[0], n)
 		b = b[n:]

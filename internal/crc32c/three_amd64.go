@@ -2,8 +2,8 @@ package crc32c
 
 import "golang.org/x/sys/cpu"
 
-// three is the CRC-32C of three pieces.
-func three(a, b, c []byte) (x, y, z uint32) {
+// sumsOfThree is the CRC-32C of three pieces.
+func sumsOfThree(a, b, c []byte) (x, y, z uint32) {
 	if !cpu.X86.HasSSE42 {
 		return Sum(a), Sum(b), Sum(c)
 	}

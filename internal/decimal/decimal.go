@@ -16,25 +16,25 @@ var errNumber = errors.New("it is no number, or too large")
 // Int reads a whole number of so many bits. The error is ErrForm or says that there is no such number.
 func Int(text string, bits int) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, bits)
-	if err == nil && whole(strings.TrimLeft(text, "+-")) {
+	if err == nil && isPlain(strings.TrimLeft(text, "+-")) {
 		return n, nil
 	}
-	return 0, form(text)
+	return 0, formError(text)
 }
 
 // Uint reads a whole number that is not negative.
 func Uint(text string, bits int) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, bits)
-	if err == nil && whole(text) {
+	if err == nil && isPlain(text) {
 		return n, nil
 	}
-	return 0, form(text)
+	return 0, formError(text)
 }
 
-// form is ErrForm for a number in another notation.
-func form(text string) error {
+// formError is ErrForm for a number in another notation.
+func formError(text string) error {
 	text = strings.TrimLeft(text, "+-")
-	if _, err := strconv.ParseUint(text, 0, 64); err == nil && !whole(text) || digits(text) > 1 && text[0] == '0' {
+	if _, err := strconv.ParseUint(text, 0, 64); err == nil && !isPlain(text) || digits(text) > 1 && text[0] == '0' {
 		return ErrForm
 	}
 	return errNumber
@@ -48,18 +48,18 @@ func digits(text string) int {
 	return len(text)
 }
 
-// whole says whether a text is digits without a leading zero.
-func whole(text string) bool { return text == "0" || digits(text) > 0 && text[0] != '0' }
+// isPlain says whether a text is digits without a leading zero.
+func isPlain(text string) bool { return text == "0" || digits(text) > 0 && text[0] != '0' }
 
-var real = regexp.MustCompile(`^[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?$`)
+var floatForm = regexp.MustCompile(`^[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?$`)
 
 // Float reads a number, perhaps with a point and an exponent. It is never infinite, and never not a number.
 func Float(text string) (float64, error) {
 	x, err := strconv.ParseFloat(text, 64)
 	switch {
-	case err == nil && real.MatchString(text):
+	case err == nil && floatForm.MatchString(text):
 		return x, nil
-	case err == nil && strings.Trim(text, "+-.0123456789abcdefABCDEFxXpP_") == "", errors.Is(form(text), ErrForm):
+	case err == nil && strings.Trim(text, "+-.0123456789abcdefABCDEFxXpP_") == "", errors.Is(formError(text), ErrForm):
 		return 0, ErrForm
 	}
 	return 0, errNumber

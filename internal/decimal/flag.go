@@ -2,11 +2,11 @@ package decimal
 
 import "strconv"
 
-// Whole is a flag of package flag for a whole number that is not negative; flag.IntVar would read 010 as eight.
-type Whole[N int | uint64] struct{ To *N }
+// Flag is a flag of package flag for a whole number that is not negative; flag.IntVar would read 010 as eight.
+type Flag[N int | uint64] struct{ To *N }
 
 // Set is flag.Value's.
-func (w Whole[N]) Set(text string) error {
+func (w Flag[N]) Set(text string) error {
 	n, err := Uint(text, strconv.IntSize-1)
 	if err == nil {
 		*w.To = N(n)
@@ -15,7 +15,7 @@ func (w Whole[N]) Set(text string) error {
 }
 
 // String is flag.Value's: the default.
-func (w Whole[N]) String() string {
+func (w Flag[N]) String() string {
 	if w.To == nil {
 		return ""
 	}

@@ -38,20 +38,20 @@ var encoders = sync.Pool{New: func() any {
 func Encode(h *hdr.Histogram) []byte {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
-	e.put(h.Export())
+	e.encode(h.Export())
 	e.out.Reset()
 	e.out.Write(make([]byte, 8))
 	e.zip.Reset(&e.out)
 	_, _ = e.zip.Write(e.text) // to memory, as is Close
 	_ = e.zip.Close()
-	whole := e.out.Bytes()
-	binary.BigEndian.PutUint32(whole, compressed)
-	binary.BigEndian.PutUint32(whole[4:], uint32(len(whole)-8))
-	return base64.StdEncoding.AppendEncode(nil, whole)
+	encoded := e.out.Bytes()
+	binary.BigEndian.PutUint32(encoded, compressed)
+	binary.BigEndian.PutUint32(encoded[4:], uint32(len(encoded)-8))
+	return base64.StdEncoding.AppendEncode(nil, encoded)
 }
 
-// put writes what is compressed then: a head, and the counts up to the last that is not 0; -n stands for n of 0.
-func (e *encoder) put(s *hdr.Snapshot) {
+// encode writes what is compressed then: a head, and the counts up to the last that is not 0; -n stands for n of 0.
+func (e *encoder) encode(s *hdr.Snapshot) {
 	counts := s.Counts
 	for len(counts) > 1 && counts[len(counts)-1] == 0 {
 		counts = counts[:len(counts)-1]
@@ -64,13 +64,13 @@ func (e *encoder) put(s *hdr.Snapshot) {
 		}
 		switch n := zeros - i; n {
 		case 0:
-			e.word(counts[i])
+			e.appendVarint(counts[i])
 			i++
 		case 1:
-			e.word(0)
+			e.appendVarint(0)
 			i++
 		default:
-			e.word(int64(-n))
+			e.appendVarint(int64(-n))
 			i = zeros
 		}
 	}
@@ -86,8 +86,8 @@ func (e *encoder) put(s *hdr.Snapshot) {
 // longWord is how many bytes of seven bits a word has before its last, which has eight.
 const longWord = 8
 
-// word appends a number: the sign in the lowest bit, seven bits a byte, the lowest first.
-func (e *encoder) word(v int64) {
+// appendVarint appends a number: the sign in the lowest bit, seven bits a byte, the lowest first.
+func (e *encoder) appendVarint(v int64) {
 	u := uint64(v<<1 ^ v>>63)
 	for n := 0; u >= 0x80 && n < longWord; n++ {
 		e.text = append(e.text, byte(u)|0x80)

@@ -36,7 +36,7 @@ type Namespace struct {
 // New makes a namespace with nothing but a loopback interface, which is up.
 func New() (*Namespace, error) {
 	var file *os.File
-	err := apart(func() (err error) {
+	err := runOnNewThread(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("no network namespace can be made here: %w", err)
 		}
@@ -56,15 +56,15 @@ func New() (*Namespace, error) {
 // Close gives the namespace up; it ends with the last process or socket in it.
 func (n *Namespace) Close() error { return n.file.Close() }
 
-// apart runs f on a thread of its own, which ends with it: no other goroutine ever runs in the namespace that f has
+// runOnNewThread runs f on a thread of its own, which ends with it: no other goroutine ever runs in the namespace that f has
 // entered.
-func apart(f func() error) error {
+func runOnNewThread(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // for good: a thread that is locked when its goroutine ends, ends too
 		if unix.Gettid() == unix.Getpid() {
 			// But for the main thread, which stays, and in /proc stands for the process. While it is taken, another one does it.
-			err := apart(f)
+			err := runOnNewThread(f)
 			runtime.UnlockOSThread()
 			done <- err
 			return
@@ -77,7 +77,7 @@ func apart(f func() error) error {
 // Do runs f in the namespace. What f opens or starts stays there; goroutines that it starts do not run there. A process
 // must not be started with a death signal: the thread that starts it ends at once.
 func (n *Namespace) Do(f func() error) error {
-	return apart(func() error {
+	return runOnNewThread(func() error {
 		if err := n.Enter(); err != nil {
 			return err
 		}
@@ -97,11 +97,11 @@ func (n *Namespace) Enter() error {
 // Run runs a program in the namespace to its end, with text as its standard input, and returns what it prints.
 func (n *Namespace) Run(text, program string, args ...string) (out []byte, err error) {
 	err = n.Do(func() error {
-		var said bytes.Buffer
+		var stderr bytes.Buffer
 		cmd := exec.Command(program, args...)
-		cmd.Stdin, cmd.Stderr = strings.NewReader(text), &said
+		cmd.Stdin, cmd.Stderr = strings.NewReader(text), &stderr
 		if out, err = cmd.Output(); err != nil {
-			return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, bytes.TrimSpace(said.Bytes()))
+			return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
 		}
 		return nil
 	})
@@ -132,8 +132,8 @@ type Interface struct {
 	MTU  int    // zero: the kernel's, 1500
 }
 
-// Port is an interface with everything that it can have.
-func Port(in *Namespace, name, addr string, mtu int) Interface {
+// NewInterface is an interface with everything that it can have.
+func NewInterface(in *Namespace, name, addr string, mtu int) Interface {
 	return Interface{
 		In:   in,
 		Name: name,
@@ -142,8 +142,8 @@ func Port(in *Namespace, name, addr string, mtu int) Interface {
 	}
 }
 
-// Join makes a pair of interfaces and brings both up.
-func Join(a, b Interface) error {
+// Connect makes a pair of interfaces and brings both up.
+func Connect(a, b Interface) error {
 	if err := a.In.IP("link", "add", "name", a.Name, "type", "veth", "peer", "name", b.Name, "netns",
 		b.In.Path()); err != nil {
 		return err

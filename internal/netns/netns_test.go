@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func make2(t *testing.T) [2]*Namespace {
+func newPair(t *testing.T) [2]*Namespace {
 	t.Helper()
 	if err := Possible(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
@@ -47,10 +47,10 @@ func interfaces(t *testing.T) string {
 	return string(out)
 }
 
-func TestTwoHostsTalk(t *testing.T) {
-	ns := make2(t)
+func TestTwoHostsExchangePackets(t *testing.T) {
+	ns := newPair(t)
 	before := interfaces(t)
-	if err := Join(Port(ns[0], "a", "10.0.0.1/24", 9000), Port(ns[1], "b", "10.0.0.2/24", 9000)); err != nil {
+	if err := Connect(NewInterface(ns[0], "a", "10.0.0.1/24", 9000), NewInterface(ns[1], "b", "10.0.0.2/24", 9000)); err != nil {
 		t.Fatal(err)
 	}
 	var socks [2]*net.UDPConn
@@ -80,12 +80,12 @@ func TestTwoHostsTalk(t *testing.T) {
 
 // TestErrorsSayWhat: and a process started inside lives there.
 func TestErrorsSayWhat(t *testing.T) {
-	ns := make2(t)
+	ns := newPair(t)
 	if err := ns[0].IP("link", "set", "nowhere", "up"); err == nil ||
 		!strings.Contains(err.Error(), "ip link set nowhere up") {
 		t.Errorf("%v", err)
 	}
-	if err := Join(Interface{In: ns[0], Name: "a", Addr: "no address"}, Interface{In: ns[1], Name: "b"}); err == nil {
+	if err := Connect(Interface{In: ns[0], Name: "a", Addr: "no address"}, Interface{In: ns[1], Name: "b"}); err == nil {
 		t.Error("joined by a wrong address")
 	}
 	if err := ns[0].Forward(); err != nil {
@@ -100,13 +100,13 @@ func TestErrorsSayWhat(t *testing.T) {
 	}
 }
 
-// TestMainThreadStays: whatever thread a namespace is made or entered on, /proc/self, which is the main thread, shows
+// TestMainThreadRemains: whatever thread a namespace is made or entered on, /proc/self, which is the main thread, shows
 // the process's own.
-func TestMainThreadStays(t *testing.T) {
+func TestMainThreadRemains(t *testing.T) {
 	if err := Possible(); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
-	own, err := os.Readlink("/proc/self/ns/net")
+	mainNamespace, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,14 +124,14 @@ func TestMainThreadStays(t *testing.T) {
 		})
 	}
 	patiently.Wait(t, wg.Wait)
-	if now, err := os.Readlink("/proc/self/ns/net"); now != own || err != nil {
-		t.Errorf("the process was in %s and is in %s, %v", own, now, err)
+	if now, err := os.Readlink("/proc/self/ns/net"); now != mainNamespace || err != nil {
+		t.Errorf("the process was in %s and is in %s, %v", mainNamespace, now, err)
 	}
 }
 
 // TestHandedOver: a namespace is the same by a copy of its file, and programs in it read what they are given.
 func TestHandedOver(t *testing.T) {
-	ns := make2(t)
+	ns := newPair(t)
 	fd, err := unix.FcntlInt(uintptr(ns[0].FD()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)

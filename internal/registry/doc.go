@@ -4,5 +4,5 @@
 //
 // A row may be added and no name may change: configurations and recorded runs hold names.
 //
-// Word is for what has numbers and no table: states, reasons, messages.
+// NameOf is for what has numbers and no table: states, reasons, messages.
 package registry

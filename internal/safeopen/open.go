@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flags open without waiting: neither for who is to write to a pipe nor for a device, and take no terminal.
-const flags = os.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
+// openFlags open without waiting: neither for who is to write to a pipe nor for a device, and take no terminal.
+const openFlags = os.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
 
 // A NotRegularError is a name that stands for something else than a regular file.
 type NotRegularError struct {
@@ -20,11 +20,11 @@ type NotRegularError struct {
 }
 
 func (e *NotRegularError) Error() string {
-	return fmt.Sprintf("%s is %s, not a regular file: what is to be read must stand in one", e.Path, Kind(e.Mode))
+	return fmt.Sprintf("%s is %s, not a regular file: what is to be read must stand in one", e.Path, KindOf(e.Mode))
 }
 
-// Kind is what a file of that mode is called.
-func Kind(m fs.FileMode) string {
+// KindOf is what a file of that mode is called.
+func KindOf(m fs.FileMode) string {
 	switch {
 	case m.IsRegular():
 		return "a file"
@@ -57,12 +57,12 @@ func (e *tooLargeError) Error() string {
 
 // Open opens a regular file for reading, and waits for nobody. The error is a *NotRegularError or that of the system.
 func Open(path string) (*os.File, error) {
-	return open(path, os.Stat, func(name string) (*os.File, error) { return os.OpenFile(name, flags, 0) })
+	return openChecked(path, os.Stat, func(name string) (*os.File, error) { return os.OpenFile(name, openFlags, 0) })
 }
 
-// open is Open with the stat and the open of a file system. To open a device may do something to it, so that it is
+// openChecked is Open with the stat and the open of a file system. To open a device may do something to it, so that it is
 // looked at first.
-func open(name string, stat func(string) (fs.FileInfo, error), with func(string) (*os.File, error)) (*os.File, error) {
+func openChecked(name string, stat func(string) (fs.FileInfo, error), with func(string) (*os.File, error)) (*os.File, error) {
 	st, err := stat(name)
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -77,15 +77,15 @@ func open(name string, stat func(string) (fs.FileInfo, error), with func(string)
 	if err != nil {
 		return nil, err
 	}
-	if err := is(f, name); err != nil {
+	if err := checkOpened(f, name); err != nil {
 		_ = f.Close() // it was not used
 		return nil, err
 	}
 	return f, nil
 }
 
-// is says of an open file why it is not a regular one, as which it was named; nil if it is.
-func is(f *os.File, name string) error {
+// checkOpened says of an open file why it is not a regular one, as which it was named; nil if it is.
+func checkOpened(f *os.File, name string) error {
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
 		err = &NotRegularError{name, st.Mode()}
@@ -93,9 +93,9 @@ func is(f *os.File, name string) error {
 	return err
 }
 
-// Text is the most that is read of files which people write: configurations, plans, keys. They have some thousand
+// MaxText is the most that is read of files which people write: configurations, plans, keys. They have some thousand
 // bytes.
-const Text = 4 << 20
+const MaxText = 4 << 20
 
 // ReadFile reads a regular file of at most limit bytes. The error is a *NotRegularError, a *tooLargeError or that of
 // the system.

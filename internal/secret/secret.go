@@ -14,16 +14,16 @@ import (
 
 // Sizes, bytes. A secret that is shorter could be guessed from a proof.
 const (
-	Least     = 16
-	Most      = 256
+	MinSize   = 16
+	MaxSize   = 256
 	ProofSize = sha256.Size
 	NonceSize = 24
 )
 
-// Cut takes an address and the file of its secret apart: HOST:PORT?secret=FILE. Without one the file is empty.
-func Cut(text string) (at, file string, err error) {
-	at, query, asked := strings.Cut(text, "?")
-	if !asked {
+// SplitAddress takes an address and the file of its secret apart: HOST:PORT?secret=FILE. Without one the file is empty.
+func SplitAddress(text string) (at, file string, err error) {
+	at, query, found := strings.Cut(text, "?")
+	if !found {
 		return at, "", nil
 	}
 	file, ok := strings.CutPrefix(query, "secret=")
@@ -33,9 +33,9 @@ func Cut(text string) (at, file string, err error) {
 	return at, file, nil
 }
 
-// Open takes an address apart as Cut does, and reads its secret; nil if it asks for none.
-func Open(text string) (at string, key []byte, err error) {
-	at, file, err := Cut(text)
+// SplitAndRead takes an address apart as Cut does, and reads its secret; nil if it asks for none.
+func SplitAndRead(text string) (at string, key []byte, err error) {
+	at, file, err := SplitAddress(text)
 	if err != nil || file == "" {
 		return at, nil, err
 	}
@@ -57,12 +57,12 @@ func Read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s can be read or written by every user of this host, and is no secret: give chmod o= %s",
 			name, name)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, Most+3))
+	b, err := io.ReadAll(io.LimitReader(f, MaxSize+3))
 	if err != nil {
 		return nil, err
 	}
-	if b = bytes.TrimRight(b, "\r\n"); len(b) < Least || len(b) > Most {
-		return nil, fmt.Errorf("%s holds no secret of %d to %d bytes: make one with openssl rand -hex 32", name, Least, Most)
+	if b = bytes.TrimRight(b, "\r\n"); len(b) < MinSize || len(b) > MaxSize {
+		return nil, fmt.Errorf("%s holds no secret of %d to %d bytes: make one with openssl rand -hex 32", name, MinSize, MaxSize)
 	}
 	return b, nil
 }
@@ -75,14 +75,14 @@ func Nonce() []byte {
 }
 
 // Proof is what one end says: mark tells which, and the parts are what both have said, of sizes that both know.
-func Proof(secret []byte, mark string, parts ...[]byte) []byte {
+func Proof(secret []byte, mark string, messages ...[]byte) []byte {
 	h := hmac.New(sha256.New, secret)
 	_, _ = io.WriteString(h, mark)
-	for _, p := range parts {
+	for _, p := range messages {
 		_, _ = h.Write(p)
 	}
 	return h.Sum(nil)
 }
 
-// Same compares proofs in a time that tells nothing of where they differ.
-func Same(a, b []byte) bool { return hmac.Equal(a, b) }
+// Equal compares proofs in a time that tells nothing of where they differ.
+func Equal(a, b []byte) bool { return hmac.Equal(a, b) }

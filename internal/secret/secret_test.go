@@ -19,7 +19,7 @@ func TestRead(t *testing.T) {
 		why     string
 	}{
 		"short":  {"123456789012345\n", 0o600, "holds no secret"},
-		"long":   {strings.Repeat("x", secret.Most+1), 0o600, "holds no secret"},
+		"long":   {strings.Repeat("x", secret.MaxSize+1), 0o600, "holds no secret"},
 		"longer": {strings.Repeat("x", 1<<20), 0o600, "holds no secret"},
 		"public": {strings.Repeat("x", 32), 0o644, "can be read or written by every user"},
 		"good":   {strings.Repeat("x", 32) + "\r\n", 0o640, ""},

@@ -32,8 +32,8 @@ func (w *Stopwatch) Stop() {
 	w.since = time.Time{}
 }
 
-// Turn starts or stops it.
-func (w *Stopwatch) Turn(on bool) {
+// Set starts or stops it.
+func (w *Stopwatch) Set(on bool) {
 	if on {
 		w.Start()
 	} else {

@@ -21,10 +21,10 @@ func TestStopwatchCountsWhatIsUnderWay(t *testing.T) {
 		}
 		w.Stop()
 		want(0)
-		w.Turn(true)
+		w.Set(true)
 		time.Sleep(5 * time.Millisecond)
 		want(5)
-		w.Turn(false)
+		w.Set(false)
 		time.Sleep(7 * time.Millisecond)
 		w.Stop()
 		want(5)

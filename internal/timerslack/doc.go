@@ -11,7 +11,7 @@
 // millisecond late. Those of Go are no better than a millisecond where nothing else happens, and nothing in a node
 // waits for less.
 //
-// What the caller must do: call Again before anything is open or under way; lock the goroutine to its thread for Take,
+// What the caller must do: call Reexec before anything is open or under way; lock the goroutine to its thread for Set,
 // and let the thread end with it.
 //
 // What it does not promise: that there is a slack. A kernel that refuses is left as it is.

@@ -148,7 +148,7 @@ func (c *Config) Validate() error {
 		return refuse("host", "%v", err)
 	}
 	if c.Peer != "" {
-		if err := address.CheckCall(c.Peer); err != nil {
+		if err := address.CheckDial(c.Peer); err != nil {
 			return refuse("peer", "%v", err)
 		}
 		host, _, _ := net.SplitHostPort(c.Peer)

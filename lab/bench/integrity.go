@@ -113,7 +113,7 @@ func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *look
 	})
 	g.Go(func() error {
 		// What is later than one event is not made up for: a burst would overwrite all buffers at once.
-		p := schedule.At(c.Rate, schedule.Time(1, c.Rate))
+		p := schedule.NewPacer(c.Rate, schedule.DurationOf(1, c.Rate))
 		for {
 			if _, due := whenDue(ctx, p, over); !due {
 				break
@@ -121,7 +121,7 @@ func (c *IntegrityConfig) events(ctx context.Context, all []*station, look *look
 			if _, err := s.send(ctx, l, 1); err != nil {
 				return err
 			}
-			p.Went(1)
+			p.Advance(1)
 		}
 		return s.await(ctx, s.idle)
 	})
@@ -139,14 +139,14 @@ const nap = 50 * time.Millisecond
 // tells how much time was given up.
 func whenDue(ctx context.Context, p *schedule.Pacer, over *atomic.Bool) (lost time.Duration, due bool) {
 	for !over.Load() && ctx.Err() == nil {
-		wait, lost := p.Early(time.Now())
+		wait, lost := p.NextWait(time.Now())
 		switch {
 		case wait <= 0:
 			return lost, true
 		case wait > time.Millisecond: // a timer may be so late
 			time.Sleep(min(wait-time.Millisecond, nap))
 		}
-		netyield.Take()
+		netyield.Yield()
 	}
 	return 0, false
 }
@@ -187,7 +187,7 @@ func (k *looker) events(over func() bool) {
 				break
 			}
 			if looks%breathEvery == breathEvery-1 {
-				netyield.Take()
+				netyield.Yield()
 				if over() {
 					return
 				}

@@ -116,9 +116,9 @@ func (s *station) trickle(ctx context.Context, rate float64) error {
 		return nil
 	}
 	l := s.out[1]
-	p := schedule.At(rate/float64(l.size), math.MaxInt64) // what is late is made up for: the mean is what counts
+	p := schedule.NewPacer(rate/float64(l.size), math.MaxInt64) // what is late is made up for: the mean is what counts
 	for ctx.Err() == nil {
-		if wait, _ := p.Early(time.Now()); wait > 0 {
+		if wait, _ := p.NextWait(time.Now()); wait > 0 {
 			time.Sleep(max(100*time.Microsecond, wait))
 			continue
 		}
@@ -128,7 +128,7 @@ func (s *station) trickle(ctx context.Context, rate float64) error {
 			}
 			return err
 		}
-		p.Went(1)
+		p.Advance(1)
 	}
 	drained, cancel := context.WithTimeout(context.Background(), placeTime)
 	defer cancel()

@@ -107,7 +107,7 @@ func (c *LatencyConfig) latency(ctx context.Context, p time.Duration, view uint6
 	var all atomic.Pointer[[]*station]
 	m.arrived = func(rank int) {
 		if s := all.Load(); s != nil {
-			v.seen[rank].Store((*s)[rank].network.Received())
+			v.seen[rank].Store((*s)[rank].network.LastReceiveTime())
 		}
 	}
 	v.all, err = openStations(ctx, m, map[int][]int{0: {1}, 1: {0}}, int(c.Size), 1)
@@ -169,7 +169,7 @@ func (v *volley) play(ctx context.Context, p time.Duration, over *atomic.Bool) e
 func (v *volley) note(took int64) {
 	network := int64(0)
 	for from := range v.all {
-		v.sent[from] = v.all[from].network.Sent(v.sent[from][:0])
+		v.sent[from] = v.all[from].network.AppendSendTimes(v.sent[from][:0])
 		seen, sent := v.seen[1-from].Swap(0), int64(0)
 		for _, at := range v.sent[from] {
 			if at <= seen {

@@ -92,12 +92,12 @@ func localSpin(spin time.Duration) time.Duration {
 // with it.
 func openEnd(c linkConfig, table *shmem.Table) (*end, error) {
 	n, err := quic.Listen(quic.Config{
-		Addr:   net.JoinHostPort(c.host, "0"),
-		Server: c.id.Server(),
-		Client: c.id.Client,
-		Name:   peerName,
-		Spin:   c.spin,
-		Stamps: c.stamps,
+		Addr:       net.JoinHostPort(c.host, "0"),
+		Server:     c.id.Server(),
+		Client:     c.id.Client,
+		Name:       peerName,
+		Spin:       c.spin,
+		Timestamps: c.stamps,
 
 		IdleTimeout: silentTime,
 	})

@@ -277,7 +277,7 @@ func (p *memoryPair) reach(ctx context.Context) (m *reached, end func(), err err
 	})
 	var in [16]*memory.Import // ordering contexts
 	for i := range in {
-		in[i] = p.im.In(i)
+		in[i] = p.im.InContext(i)
 	}
 	m = &reached{
 		put: func(ctx context.Context, lane int, at int64, b []byte) error {

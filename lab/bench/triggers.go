@@ -70,24 +70,24 @@ type rateTrigger struct {
 	gone time.Duration // that it could not make up for
 }
 
-func (r *rateTrigger) begin() { r.pace, r.gone = schedule.At(r.rate, rateBacklog), 0 }
+func (r *rateTrigger) begin() { r.pace, r.gone = schedule.NewPacer(r.rate, rateBacklog), 0 }
 
 func (r *rateTrigger) wait(ctx context.Context, over *atomic.Bool) bool {
 	gone, due := whenDue(ctx, r.pace, over)
 	r.gone += gone
 	if due {
-		r.pace.Went(1)
+		r.pace.Advance(1)
 	}
 	return due
 }
 
 func (r *rateTrigger) due(bool) bool {
-	wait, gone := r.pace.Early(time.Now())
+	wait, gone := r.pace.NextWait(time.Now())
 	r.gone += gone
 	if wait > 0 {
 		return false
 	}
-	r.pace.Went(1)
+	r.pace.Advance(1)
 	return true
 }
 

@@ -87,9 +87,9 @@ func threeHosts(t *testing.T) (ns [3]*netns.Namespace, run func(error)) {
 // TestPathThroughNetworks: two hosts and a router between them, whose second link is narrower than the first.
 func TestPathThroughNetworks(t *testing.T) {
 	ns, run := threeHosts(t)
-	run(netns.Join(netns.Port(ns[0], "a", "10.0.0.1/24", 9000), netns.Port(ns[1], "b", "10.0.0.2/24", 9000)))
-	run(netns.Join(netns.Port(ns[1], "c", "10.0.1.2/24", 1420), netns.Port(ns[2], "d", "10.0.1.1/24", 1420)))
-	run(netns.Join(netns.Port(ns[0], "e", "10.0.2.1/24", 9000), netns.Port(ns[2], "f", "10.0.2.2/24", 1500)))
+	run(netns.Connect(netns.NewInterface(ns[0], "a", "10.0.0.1/24", 9000), netns.NewInterface(ns[1], "b", "10.0.0.2/24", 9000)))
+	run(netns.Connect(netns.NewInterface(ns[1], "c", "10.0.1.2/24", 1420), netns.NewInterface(ns[2], "d", "10.0.1.1/24", 1420)))
+	run(netns.Connect(netns.NewInterface(ns[0], "e", "10.0.2.1/24", 9000), netns.NewInterface(ns[2], "f", "10.0.2.2/24", 1500)))
 	run(ns[1].Forward())
 	run(ns[0].IP("route", "add", "10.0.1.0/24", "via", "10.0.0.2"))
 	run(ns[2].IP("route", "add", "10.0.0.0/24", "via", "10.0.1.2"))
@@ -128,8 +128,8 @@ func eventually(t *testing.T, right func() error) {
 // TestWhoRefuses: what the far host refuses has arrived there, and what the router refuses in its place has not.
 func TestWhoRefuses(t *testing.T) {
 	ns, run := threeHosts(t)
-	run(netns.Join(netns.Port(ns[0], "a", "10.0.0.1/24", 1500), netns.Port(ns[1], "b", "10.0.0.2/24", 1500)))
-	run(netns.Join(netns.Port(ns[1], "c", "10.0.1.2/24", 1500), netns.Port(ns[2], "d", "10.0.1.1/24", 1500)))
+	run(netns.Connect(netns.NewInterface(ns[0], "a", "10.0.0.1/24", 1500), netns.NewInterface(ns[1], "b", "10.0.0.2/24", 1500)))
+	run(netns.Connect(netns.NewInterface(ns[1], "c", "10.0.1.2/24", 1500), netns.NewInterface(ns[2], "d", "10.0.1.1/24", 1500)))
 	run(ns[1].Forward())
 	run(ns[0].IP("route", "add", "default", "via", "10.0.0.2"))
 	run(ns[2].IP("route", "add", "default", "via", "10.0.1.2"))

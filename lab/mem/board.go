@@ -104,9 +104,9 @@ var sources = []struct {
 	prefix string
 	counter.Struct
 }{
-	{"memory.", counter.Of(memory.Stats{})},
-	{"link.", counter.Of(transport.Stats{})},
-	{"socket.", counter.Of(quic.Stats{})},
+	{"memory.", counter.StructOf(memory.Stats{})},
+	{"link.", counter.StructOf(transport.Stats{})},
+	{"socket.", counter.StructOf(quic.Stats{})},
 }
 
 // countersOf are the counters of an owner, a line for each.

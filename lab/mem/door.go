@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"ringlet/memory/door"
+	"ringlet/memory/gateway"
 )
 
 // Doors says what OpenDoors opens.
@@ -42,8 +42,8 @@ func OpenDoors(ctx context.Context, d Doors, to io.Writer) (err error) {
 			break
 		}
 		all = append(all, g)
-		var one *door.Door
-		if one, err = door.New(door.Config{
+		var one *gateway.Gateway
+		if one, err = gateway.New(gateway.Config{
 			Space: g.place.space,
 			Name:  fmt.Sprintf("%s-%d", d.Name, i),
 			Data:  d.Data,

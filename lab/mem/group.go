@@ -89,14 +89,14 @@ func (g *group) write(dir string) error {
 		return err
 	}
 	fresh := filepath.Join(dir, "."+groupFile)
-	if err := safeopen.WriteItself(fresh, bytes.NewReader(append(text, '\n')), 0o600); err != nil {
+	if err := safeopen.WriteNoFollow(fresh, bytes.NewReader(append(text, '\n')), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(fresh, filepath.Join(dir, groupFile))
 }
 
 func readGroup(dir string) (*group, error) {
-	text, err := safeopen.ReadItself(filepath.Join(dir, groupFile), safeopen.Text)
+	text, err := safeopen.ReadNoFollow(filepath.Join(dir, groupFile), safeopen.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("nobody exports memory in %s: start ringlet mem demo --stay or ringlet mem export there: %w",
 			dir, err)
@@ -122,7 +122,7 @@ func parseGroup(text []byte) (*group, error) {
 
 // lock takes a place in the group, which others of this host see; nil: it is taken.
 func lock(dir string, rank int) (*os.File, error) {
-	f, err := safeopen.FileItself(filepath.Join(dir, nameOf(rank)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := safeopen.OpenFileNoFollow(filepath.Join(dir, nameOf(rank)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -182,7 +182,7 @@ const Unsaved = ".part"
 // Save writes a file so that whoever looks finds the old one, if there is one, or the new one, whole.
 func Save(path string, text []byte) error {
 	part := path + Unsaved
-	if err := safeopen.WriteItself(part, bytes.NewReader(text), 0o666); err != nil {
+	if err := safeopen.WriteNoFollow(part, bytes.NewReader(text), 0o666); err != nil {
 		return err
 	}
 	return os.Rename(part, path)

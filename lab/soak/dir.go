@@ -42,7 +42,7 @@ func makeDir(in string) (*workDir, error) {
 
 // locked takes the lock of a directory, or fails at once.
 func locked(path string) (*os.File, error) {
-	f, err := safeopen.FileItself(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := safeopen.OpenFileNoFollow(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

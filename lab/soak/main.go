@@ -52,22 +52,22 @@ type flags struct {
 func parse() (f flags) {
 	f.seed, f.failures, f.memory = 1, 5, 1024
 	flag.DurationVar(&f.length, "for", 10*time.Minute, "begin no further run after this time")
-	flag.Var(decimal.Whole[uint64]{To: &f.seed}, "seed", "seed of the plan: the same seed gives the same runs and faults")
-	flag.Var(decimal.Whole[int]{To: &f.first}, "first", "begin with this run of the plan")
-	flag.Var(decimal.Whole[int]{To: &f.runs}, "runs", "end after so many runs of the plan; 0: the time alone ends it")
+	flag.Var(decimal.Flag[uint64]{To: &f.seed}, "seed", "seed of the plan: the same seed gives the same runs and faults")
+	flag.Var(decimal.Flag[int]{To: &f.first}, "first", "begin with this run of the plan")
+	flag.Var(decimal.Flag[int]{To: &f.runs}, "runs", "end after so many runs of the plan; 0: the time alone ends it")
 	flag.StringVar(&f.exe, "bin", "bin/ringlet", "the program")
 	flag.StringVar(&f.dir, "dir", os.TempDir(), "where it makes its directory, which stays if something failed")
 	flag.BoolVar(&f.short, "short", false, "short runs, for a check of a minute")
 	flag.BoolVar(&f.loopback, "loopback", false,
 		"processes on loopback even where there could be hosts: no faults of network and disk")
-	flag.Var(decimal.Whole[uint64]{To: &f.chain}, "chain",
+	flag.Var(decimal.Flag[uint64]{To: &f.chain}, "chain",
 		"judge and decide the events of a simulated detector, on loopback and without files, until a subscriber has seen so "+
 			"many decisions; builder units, filters and the decision unit are killed")
 	flag.BoolVar(&f.pauses, "pauses", false,
 		"on loopback, have one process of each run stand still for 1 to 30 s, which its policies bear: it may not end")
 	flag.BoolVar(&f.hostile, "hostile", false,
 		"one run on loopback, with front-ends, and strangers who do what they can against it; then its accounts")
-	flag.Var(decimal.Whole[uint64]{To: &f.memory}, "memory", "with -hostile: MiB that a process may have at most")
+	flag.Var(decimal.Flag[uint64]{To: &f.memory}, "memory", "with -hostile: MiB that a process may have at most")
 	flag.Func("attack", "with -hostile: make only attacks with this in their name", func(name string) error {
 		if f.attack != "" {
 			return fmt.Errorf("it is given twice, after %q: give what both names have in common", f.attack)
@@ -75,7 +75,7 @@ func parse() (f flags) {
 		f.attack = name
 		return nil
 	})
-	flag.Var(decimal.Whole[int]{To: &f.failures}, "failures", "give up after so many failures")
+	flag.Var(decimal.Flag[int]{To: &f.failures}, "failures", "give up after so many failures")
 	flag.Parse()
 	return f
 }

@@ -112,7 +112,7 @@ type Check func(args []string) (Ground, error)
 // Load reads a sweep file and expands it. Whatever is wrong with the content is
 // a *config.InvalidError that names file and line; a file that cannot be read is an *fs.PathError.
 func Load(path string, check Check) (*Sweep, error) {
-	text, err := safeopen.ReadFile(path, safeopen.Text)
+	text, err := safeopen.ReadFile(path, safeopen.MaxText)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func hashBeds(cells []Cell) (string, error) {
 				continue
 			}
 			seen[f.Text] = true
-			text, err := safeopen.ReadFile(f.Text, safeopen.Text)
+			text, err := safeopen.ReadFile(f.Text, safeopen.MaxText)
 			if err != nil {
 				return "", err
 			}

@@ -184,7 +184,7 @@ func openLog(path string, of *Sweep, resume bool) (*log, *results, error) {
 	if !resume {
 		how |= os.O_CREATE
 	}
-	f, err := safeopen.FileItself(path, how, 0o666)
+	f, err := safeopen.OpenFileNoFollow(path, how, 0o666)
 	if errors.Is(err, os.ErrNotExist) && resume {
 		return nil, nil, &ResultsError{File: path, Why: "is not there: leave out --resume to begin"}
 	} else if err != nil {

@@ -65,10 +65,10 @@ func (l lasting) ClientHandshake(
 
 // ServerHandshake is gRPC's. Until it is over the peer makes room for others.
 func (l lasting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	connlimit.Yields(raw, true)
+	connlimit.SetYielding(raw, true)
 	conn, info, err := l.TransportCredentials.ServerHandshake(raw)
 	if err == nil {
-		connlimit.Yields(raw, false)
+		connlimit.SetYielding(raw, false)
 	}
 	return l.mortal(conn, info), info, err
 }

@@ -154,7 +154,7 @@ func SaveGossipKey(dir string, key []byte) error {
 // LoadGossipKey reads what SaveGossipKey wrote.
 func LoadGossipKey(dir string) ([]byte, error) {
 	file := filepath.Join(dir, GossipFile)
-	text, err := safeopen.ReadFile(file, safeopen.Text)
+	text, err := safeopen.ReadFile(file, safeopen.MaxText)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func savePair(certFile, keyFile string, cert *x509.Certificate, key crypto.Signe
 
 // loadCerts reads all certificates of a file, of which there is at least one.
 func loadCerts(file string) (all []*x509.Certificate, err error) {
-	text, err := safeopen.ReadFile(file, safeopen.Text)
+	text, err := safeopen.ReadFile(file, safeopen.MaxText)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +239,7 @@ func loadPair(certFile, keyFile string) (*x509.Certificate, crypto.Signer, error
 }
 
 func loadPEM(file, kind string) ([]byte, error) {
-	text, err := safeopen.ReadFile(file, safeopen.Text)
+	text, err := safeopen.ReadFile(file, safeopen.MaxText)
 	if err != nil {
 		return nil, err
 	}

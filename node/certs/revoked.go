@@ -23,7 +23,7 @@ type revoked map[string]bool
 // it, with or without colons between them. What is behind # is a remark.
 func loadRevoked(dir string) (revoked, error) {
 	file := filepath.Join(dir, revokedFile)
-	text, err := safeopen.ReadFile(file, safeopen.Text)
+	text, err := safeopen.ReadFile(file, safeopen.MaxText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	} else if err != nil {

@@ -124,7 +124,7 @@ type Cluster struct {
 	log      *slog.Logger
 	meta     []byte // wire form of cfg.Meta
 	counters Counters
-	seldom   connlimit.Log
+	seldom   connlimit.LogLimiter
 	wake     chan struct{} // has room for one: events are queued
 	stop     chan struct{} // closed by Close
 	ended    chan struct{} // closed when the goroutine that delivers events is gone
@@ -152,7 +152,7 @@ type Cluster struct {
 // the cluster if need be. The error is a *joinError, or one that says what is wrong with cfg.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	// memberlist would take a name for every network of this host, and tell others none of them.
-	own, err := address.Own(ctx, cmp.Or(cfg.BindAddr, "127.0.0.1"))
+	own, err := address.ResolveLocal(ctx, cmp.Or(cfg.BindAddr, "127.0.0.1"))
 	if err != nil {
 		return nil, fmt.Errorf("open membership of %s: the host %w", cfg.Name, err)
 	}
@@ -262,7 +262,7 @@ func (c *Cluster) join(ctx context.Context) error {
 			confirm = min(2*confirm, pause) // it may never come: who is asked cannot take this node
 			pause = confirm
 		case why.Why == nameTaken && time.Since(began) < c.cfg.Timing.Reclaim:
-			if _, first := c.seldom.Tell("taken", time.Now()); first {
+			if _, first := c.seldom.Allow("taken", time.Now()); first {
 				c.log.Info("the name is taken: trying on, its holder may be this node's former self", "for", c.cfg.Timing.Reclaim,
 					"err", why.Cause)
 			}

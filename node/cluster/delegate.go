@@ -88,9 +88,9 @@ func (d *delegate) known(n *memberlist.Node) {
 // NotifyConflict is memberlist's ConflictDelegate: two nodes under one name. The one that was there first stays.
 func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
 	d.counters.NameConflicts.Add(1)
-	if untold, yes := d.seldom.Tell("name "+existing.Name, time.Now()); yes {
+	if untold, yes := d.seldom.Allow("name "+existing.Name, time.Now()); yes {
 		d.log.Warn("two nodes under one name", "name", existing.Name, "here", existing.Address(), "there", other.Address(),
-			"untold", untold)
+			"unreported", untold)
 	}
 	if existing.Name != d.cfg.Name {
 		return

@@ -14,7 +14,7 @@ const (
 )
 
 func (k Kind) String() string {
-	return registry.Word(k, "kind", "", "joined", "changed", "left", "failed")
+	return registry.NameOf(k, "kind", "", "joined", "changed", "left", "failed")
 }
 
 // Event is a change of another member. It is a hint: see the package comment.

@@ -75,7 +75,7 @@ func TestWrongKeyFloodsNoLog(t *testing.T) {
 // TestJunkFloodsNoLog: lines of memberlist that differ in what a stranger sent are of one kind.
 func TestJunkFloodsNoLog(t *testing.T) {
 	var log logged.Buffer
-	h := gossipHandler{Handler: slog.NewTextHandler(&log, nil), counters: &Counters{}, seldom: &connlimit.Log{}}
+	h := gossipHandler{Handler: slog.NewTextHandler(&log, nil), counters: &Counters{}, seldom: &connlimit.LogLimiter{}}
 	for i := range 100 {
 		for _, text := range []string{
 			fmt.Sprintf("[DEBUG] memberlist: Stream connection from=127.0.0.1:%d", i), // not told at all

@@ -17,7 +17,7 @@ const textNoKey = "no installed keys could decrypt the message"
 type gossipHandler struct {
 	slog.Handler
 	counters *Counters
-	seldom   *connlimit.Log
+	seldom   *connlimit.LogLimiter
 }
 
 // textConflict is how memberlist says what NotifyConflict says as well, each time; a test holds that it is still so.
@@ -50,11 +50,11 @@ func (h gossipHandler) Handle(ctx context.Context, r slog.Record) error {
 	}
 	out := slog.NewRecord(r.Time, level, "gossip: "+text, r.PC)
 	if kind != "" {
-		untold, yes := h.seldom.Tell(kind, r.Time)
+		untold, yes := h.seldom.Allow(kind, r.Time)
 		if !yes {
 			return nil
 		}
-		out.AddAttrs(slog.Int("untold", untold))
+		out.AddAttrs(slog.Int("unreported", untold))
 	}
 	return h.Handler.Handle(ctx, out)
 }

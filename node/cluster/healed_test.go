@@ -42,7 +42,7 @@ func newLAN(t *testing.T, hosts int) *lan {
 		l.hosts = append(l.hosts, h)
 		port := fmt.Sprintf("p%d", i)
 		eth := netns.Interface{In: h, Name: "eth0", Addr: hostAddr(i) + "/24"}
-		if err := netns.Join(netns.Interface{In: l.sw, Name: port}, eth); err != nil {
+		if err := netns.Connect(netns.Interface{In: l.sw, Name: port}, eth); err != nil {
 			t.Fatal(err)
 		}
 		l.ip(t, "link", "set", "dev", port, "master", "br0")

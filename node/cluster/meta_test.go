@@ -129,7 +129,7 @@ func TestGossipLines(t *testing.T) {
 	var out bytes.Buffer
 	var c Counters
 	h := gossipHandler{Handler: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo}), counters: &c,
-		seldom: &connlimit.Log{}}
+		seldom: &connlimit.LogLimiter{}}
 	l := slog.NewLogLogger(h, slog.LevelError)
 	for _, line := range []string{
 		"[DEBUG] memberlist: nothing to see",

@@ -35,7 +35,7 @@ type roads struct {
 	gate     connlimit.Gate
 	counters *Counters
 	log      *slog.Logger
-	seldom   *connlimit.Log
+	seldom   *connlimit.LogLimiter
 
 	sealed  bool // messages are encrypted
 	streams chan net.Conn
@@ -159,7 +159,7 @@ func (r *roads) admit() {
 				r.turnAway(conn, host, err)
 				continue
 			}
-			place.Yields(true) // an exchange is short: the oldest is a stranger's, where there are many
+			place.SetYielding(true) // an exchange is short: the oldest is a stranger's, where there are many
 			s := &stream{
 				Conn:   conn,
 				left:   maxState,
@@ -185,8 +185,8 @@ var errMadeRoom = errors.New("it was the oldest, and others came")
 func (r *roads) turnAway(conn net.Conn, host netip.Addr, why error) {
 	_ = conn.Close()
 	r.counters.StreamsRefused.Add(1)
-	if untold, yes := r.seldom.Tell("stream", time.Now()); yes {
-		r.log.Warn("a connection of gossip was closed: too many are open", "remote", host, "err", why, "untold", untold)
+	if untold, yes := r.seldom.Allow("stream", time.Now()); yes {
+		r.log.Warn("a connection of gossip was closed: too many are open", "remote", host, "err", why, "unreported", untold)
 	}
 }
 

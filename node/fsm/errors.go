@@ -29,7 +29,7 @@ const (
 
 // String returns a word for the kind.
 func (k CauseKind) String() string {
-	return registry.Word(k, "cause kind", "none", "failed", "timeout", "panic", "closed")
+	return registry.NameOf(k, "cause kind", "none", "failed", "timeout", "panic", "closed")
 }
 
 // Cause says why a component is in Error, degraded, or was forced: who, what and

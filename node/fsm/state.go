@@ -38,7 +38,7 @@ var stateNames = [numStates]string{
 }
 
 // String returns the name of the state.
-func (s State) String() string { return registry.Word(s, "state", stateNames[:]...) }
+func (s State) String() string { return registry.NameOf(s, "state", stateNames[:]...) }
 
 // InBetween reports whether a transition is under way.
 func (s State) InBetween() bool { return s > Error && s < numStates }
@@ -99,7 +99,7 @@ var commandNames = [numCommands]string{
 }
 
 // String returns the name of the command.
-func (c Command) String() string { return registry.Word(c, "command", commandNames[:]...) }
+func (c Command) String() string { return registry.NameOf(c, "command", commandNames[:]...) }
 
 // Commands returns all commands.
 func Commands() []Command {

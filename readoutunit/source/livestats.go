@@ -60,11 +60,11 @@ func (l *Live) Sources() []LiveStats {
 
 // apart says that two sources share no number. mu is held.
 func (l *Live) apart(i, j int) string {
-	given := func(i int) plural.Given {
+	given := func(i int) plural.SourceRange {
 		r := l.matcher.Range(i)
-		return plural.Given{Source: l.feeds[i].name, First: r.First, Last: r.Last}
+		return plural.SourceRange{Source: l.feeds[i].name, First: r.First, Last: r.Last}
 	}
-	return plural.ShareNone(given(i), given(j))
+	return plural.DisjointText(given(i), given(j))
 }
 
 // tellApart warns, once, of each source that shares no number with another. It returns when to look again. mu is held.

@@ -107,7 +107,7 @@ func (g *Generator) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run,
 		run.Events += n
 		if since += size; since >= stint {
 			since = 0
-			netyield.Take()
+			netyield.Yield()
 		}
 	}
 	g.counters.add(run, &sum)

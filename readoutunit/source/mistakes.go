@@ -21,7 +21,7 @@ type Taken struct {
 func (t Taken) clash(o Taken) (clash, alone bool) {
 	switch {
 	case t.Listener.Clash(o.Listener):
-		return true, t.Listener.Same(o.Listener) && !t.Listener.Anywhere()
+		return true, t.Listener.Equal(o.Listener) && !t.Listener.AllNetworks()
 	case t.Path != "":
 		return t.Path == o.Path, false
 	}
@@ -29,11 +29,11 @@ func (t Taken) clash(o Taken) (clash, alone bool) {
 }
 
 func takesTCP(text string) Taken {
-	at, _, _ := secret.Cut(text) // what is wrong with it the check says
-	return Taken{Listener: address.Listener("tcp", at)}
+	at, _, _ := secret.SplitAddress(text) // what is wrong with it the check says
+	return Taken{Listener: address.ListenerClaim("tcp", at)}
 }
 func takesUDP(text string) Taken {
-	return Taken{Listener: address.Listener("udp", ejfat.Where(text))}
+	return Taken{Listener: address.ListenerClaim("udp", ejfat.Where(text))}
 }
 func takesPath(text string) Taken { return Taken{Path: text} }
 func takesRing(text string) Taken { return Taken{Path: shmring.Segment(text)} }

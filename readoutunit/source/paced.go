@@ -41,8 +41,8 @@ func Paced(src Source, rate float64, packing int) Source {
 		return src
 	}
 	// A rate of one event per century has a backlog of centuries: Time keeps it within what a Duration holds.
-	backlog := max(backlogTime, schedule.Time(float64(backlogBlocks*packing), rate))
-	return &paced{src: src, rate: rate, pace: schedule.At(rate, backlog)}
+	backlog := max(backlogTime, schedule.DurationOf(float64(backlogBlocks*packing), rate))
+	return &paced{src: src, rate: rate, pace: schedule.NewPacer(rate, backlog)}
 }
 
 // Next waits until the next block is due and then reads it. ctx ends the wait.
@@ -53,12 +53,12 @@ func (p *paced) Next(ctx context.Context, dst []byte, b *Block) error {
 	if err := p.src.Next(ctx, dst, b); err != nil {
 		return err
 	}
-	p.pace.Went(uint64(b.Events))
+	p.pace.Advance(uint64(b.Events))
 	return nil
 }
 
 func (p *paced) wait(ctx context.Context) error {
-	early, given := p.pace.Early(time.Now())
+	early, given := p.pace.NextWait(time.Now())
 	if early <= 0 {
 		p.lost.Add(uint64(given.Seconds() * p.rate))
 		return nil

@@ -167,7 +167,7 @@ func (p *Prepared) NextMany(ctx context.Context, s Strip, sizes []uint32) (Run, 
 		run.Events += uint64(n)
 		if since += size; since >= stint && !there {
 			since = 0
-			netyield.Take()
+			netyield.Yield()
 		}
 	}
 	p.gen.counters.add(run, &sum)

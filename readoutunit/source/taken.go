@@ -72,5 +72,5 @@ func noTimes(path, format string) error {
 
 // asTaken holds the blocks of a replay back until their first events are due. One that was late catches up.
 func asTaken(r *Replay) Source {
-	return &paced{src: r, pace: schedule.By(func(uint64) time.Duration { return r.due() }, math.MaxInt64)}
+	return &paced{src: r, pace: schedule.NewPacerFunc(func(uint64) time.Duration { return r.due() }, math.MaxInt64)}
 }

@@ -93,7 +93,7 @@ func TestBrokenConsumer(t *testing.T) {
 		if _, _, err := p.Reserve(60000); !errors.As(err, &broken) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := Produce("again", mem, Who{PID: 1}); !errors.As(err, &broken) {
+		if _, err := AttachProducer("again", mem, ProducerInfo{PID: 1}); !errors.As(err, &broken) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -101,26 +101,26 @@ func TestBrokenConsumer(t *testing.T) {
 	p.marks[0].position.Store(8)
 	p.marks[1].position.Store(8)
 	var broken *BrokenError
-	if _, err := Produce("again", mem, Who{PID: 1}); !errors.As(err, &broken) || broken.What != "mark" {
+	if _, err := AttachProducer("again", mem, ProducerInfo{PID: 1}); !errors.As(err, &broken) || broken.What != "mark" {
 		t.Errorf("without marks: %v", err)
 	}
 }
 
 func TestBrokenHeader(t *testing.T) {
 	for _, off := range []int{0, 8, 0x10, 0x18, 0x28} {
-		mem := memory(t)
+		mem := newMemory(t)
 		mem[off]++
 		var broken *BrokenError
-		if _, err := Consume("test", mem); !errors.As(err, &broken) {
+		if _, err := OpenConsumer("test", mem); !errors.As(err, &broken) {
 			t.Errorf("byte %#x: %v", off, err)
 		}
 	}
 	for _, size := range []int{0, HeaderSize, HeaderSize + MinCapacity + 8} {
-		if err := Make(make([]byte, size), Settings{}); err == nil {
+		if err := Init(make([]byte, size), Settings{}); err == nil {
 			t.Errorf("made a ring of %d bytes", size)
 		}
 		var broken *BrokenError
-		if _, err := Consume("test", make([]byte, size)); !errors.As(err, &broken) {
+		if _, err := OpenConsumer("test", make([]byte, size)); !errors.As(err, &broken) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
@@ -132,16 +132,16 @@ func FuzzRevision(f *testing.F) {
 	f.Add(uint64(1), uint64(0), uint64(0), []byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0}, []byte("calo"))
 	f.Add(uint64(1<<63), uint64(96), uint64(math.MaxUint64), []byte{}, []byte{0xFF, 10, 27})
 	f.Add(uint64(200), uint64(32), uint64(5), bytes.Repeat([]byte{9}, 64), []byte{})
-	f.Fuzz(func(t *testing.T, ranges, settled, again uint64, table, name []byte) {
+	f.Fuzz(func(t *testing.T, ranges, position, resume uint64, table, name []byte) {
 		mem, p, c := pair(t)
 		put(t, p, 1, 1, []byte("abc"))
 		copy(mem[0x400:HeaderSize], table)
 		copy(mem[0x240:0x280], name)
 		p.ranges.Store(ranges)
-		p.words.settled.Store(settled)
-		p.words.again.Store(again)
+		p.words.resumePosition.Store(position)
+		p.words.resumeEvent.Store(resume)
 		p.Resume()
-		if settled != 32 && p.Expected() != 2 {
+		if position != 32 && p.Expected() != 2 {
 			t.Fatalf("event %d comes next", p.Expected())
 		}
 		for n := 0; ; n++ {
@@ -172,8 +172,8 @@ func FuzzConsumer(f *testing.F) {
 	f.Add(uint64(MinCapacity), uint64(MinCapacity), []byte{0, 0, 0, 0, 0, 0, 0, 0, 0xF0, 0xFF, 3, 0, 0, 1, 0, 0})
 	f.Add(uint64(1<<63), uint64(0), []byte{})
 	f.Fuzz(func(t *testing.T, first, second uint64, records []byte) {
-		mem := memory(t)
-		c, err := Consume("fuzz", mem)
+		mem := newMemory(t)
+		c, err := OpenConsumer("fuzz", mem)
 		must.OK(t, err)
 		copy(mem[HeaderSize:], records)
 		for _, written := range []uint64{first, second} {

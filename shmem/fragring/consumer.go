@@ -25,27 +25,27 @@ type Fragment struct {
 // Consumer is the reading end of a ring. Its methods are for one goroutine.
 type Consumer struct {
 	ring
-	position uint64   // of the next record
-	taken    uint64   // what the producer was told
-	written  uint64   // last loaded, and checked
-	ends     []uint64 // of the fragments out: where the record after each begins
-	first    int      // of ends that Done was not told of
-	refused  uint64
-	why      string // the record that was refused last
-	asked    uint64 // the wake word
+	position   uint64   // of the next record
+	taken      uint64   // what the producer was told
+	written    uint64   // last loaded, and checked
+	ends       []uint64 // of the fragments out: where the record after each begins
+	first      int      // of ends that Done was not told of
+	refused    uint64
+	refusedWhy string // the record that was refused last
+	wakeAt     uint64 // the wake word
 
-	last, wanted, told  uint64 // the event of the last fragment; what is safe, and what of it the producer was told
-	held                uint64 // the lowest event at or above told whose fragment was given up; noEvent: none
-	settledAt, againNow uint64 // as Settle stored it
+	last, safeWanted, safePublished    uint64 // the event of the last fragment; what is safe, and what of it the producer was told
+	safeLimit                          uint64 // the lowest event at or above told whose fragment was given up; noEvent: none
+	publishedPosition, publishedResume uint64 // as PublishResume stored it
 }
 
-// Consume opens the reading end of a ring that Make made. Errors are *BrokenError.
-func Consume(name string, mem []byte) (*Consumer, error) {
-	r, err := view(name, mem)
+// OpenConsumer opens the reading end of a ring that Init made. Errors are *BrokenError.
+func OpenConsumer(name string, mem []byte) (*Consumer, error) {
+	r, err := openRing(name, mem)
 	if err != nil {
 		return nil, err
 	}
-	return &Consumer{ring: r, held: noEvent, last: noEvent}, nil
+	return &Consumer{ring: r, safeLimit: noEvent, last: noEvent}, nil
 }
 
 // Next gives the next fragment, or false where there is none now. An error, *BrokenError, is for good: nothing behind
@@ -53,18 +53,18 @@ func Consume(name string, mem []byte) (*Consumer, error) {
 func (c *Consumer) Next() (Fragment, bool, error) {
 	for {
 		if c.position == c.written {
-			if err := c.look(); err != nil || c.position == c.written {
+			if err := c.loadWritten(); err != nil || c.position == c.written {
 				return Fragment{}, false, err
 			}
 		}
-		h := *c.at(c.position) // read once: the shared memory may change behind it
+		h := *c.recordAt(c.position) // read once: the shared memory may change behind it
 		length, err := c.check(&h)
 		if err != nil {
 			return Fragment{}, false, err
 		}
-		from := c.position%c.size + recordHeader + extras(h.flags)
+		from := c.position%c.size + recordHeader + extraBytes(h.flags)
 		c.position += length
-		wrong := h.wrong()
+		wrong := h.defect()
 		if wrong == "" {
 			c.push()
 			c.last = h.event
@@ -73,24 +73,24 @@ func (c *Consumer) Next() (Fragment, bool, error) {
 		}
 		if h.flags != flagWrap {
 			c.refused++
-			c.why = wrong
+			c.refusedWhy = wrong
 		}
-		c.pass()
+		c.skipRecord()
 	}
 }
 
-// look loads how far the producer has written.
-func (c *Consumer) look() error {
+// loadWritten loads how far the producer has written.
+func (c *Consumer) loadWritten() error {
 	w := c.words.written.Load()
-	if w == c.written && c.asked != w+1 { // nothing: whoever writes the next record is to ring, once
-		c.asked = w + 1
-		c.wake.Store(c.asked)
+	if w == c.written && c.wakeAt != w+1 { // nothing: whoever writes the next record is to ring, once
+		c.wakeAt = w + 1
+		c.wake.Store(c.wakeAt)
 		w = c.words.written.Load()
 	}
 	if w < c.written {
 		return c.broken("written position", w, "it has moved back")
 	}
-	if err := c.span("written position", w, c.taken, w); err != nil {
+	if err := c.checkSpan("written position", w, c.taken, w); err != nil {
 		return err
 	}
 	c.written = w
@@ -110,7 +110,7 @@ func (c *Consumer) check(h *record) (uint64, error) {
 		}
 		return rest, nil
 	}
-	length := stride(uint64(h.size) + extras(h.flags))
+	length := stride(uint64(h.size) + extraBytes(h.flags))
 	switch {
 	case length > c.written-c.position:
 		return 0, c.broken("size", uint64(h.size), "the record leads past what is written")
@@ -120,8 +120,8 @@ func (c *Consumer) check(h *record) (uint64, error) {
 	return length, nil
 }
 
-// wrong says why a record that has a good end holds no fragment; empty: it does.
-func (h *record) wrong() string {
+// defect says why a record that has a good end holds no fragment; empty: it does.
+func (h *record) defect() string {
 	switch {
 	case h.flags == flagWrap:
 		return "a wrap record"
@@ -155,13 +155,13 @@ func (c *Consumer) push() {
 	c.ends = append(c.ends, c.position)
 }
 
-// pass gives back a record that nobody gets: with the last fragment before it, where that is out.
-func (c *Consumer) pass() {
+// skipRecord gives back a record that nobody gets: with the last fragment before it, where that is out.
+func (c *Consumer) skipRecord() {
 	if n := len(c.ends); n > c.first {
 		c.ends[n-1] = c.position
 		return
 	}
-	c.free(c.position)
+	c.release(c.position)
 }
 
 // Done gives back the room of the first n fragments that are out. There must be so many.
@@ -173,50 +173,52 @@ func (c *Consumer) Done(n int) {
 	if c.first += n; c.first == len(c.ends) {
 		c.ends, c.first = c.ends[:0], 0
 	}
-	c.free(to)
+	c.release(to)
 }
 
-func (c *Consumer) free(to uint64) {
+func (c *Consumer) release(to uint64) {
 	c.taken = to
 	c.words.taken.Store(to)
-	c.room.Ring()
+	c.space.Wake()
 }
 
-// Safe tells the producer that the fragments of all events below this number are safe, or GaveUp has told of them. A
+// SetSafe tells the producer that the fragments of all events below this number are safe, or ReportGivenUp has told of them. A
 // producer that does not know of those is told no more than what is below the first of them. Call it again, with any
 // number, when another producer has attached.
-func (c *Consumer) Safe(event uint64) {
-	c.wanted = max(c.wanted, event)
-	to := c.wanted
-	if !c.informed() {
-		to = min(to, c.held)
+func (c *Consumer) SetSafe(event uint64) {
+	c.safeWanted = max(c.safeWanted, event)
+	to := c.safeWanted
+	if !c.producerRevised() {
+		to = min(to, c.safeLimit)
 	}
-	if to <= c.told {
+	if to <= c.safePublished {
 		return
 	}
-	c.told = to
+	c.safePublished = to
 	c.safe.Store(to)
-	if c.held < to {
-		c.held = noEvent
+	if c.safeLimit < to {
+		c.safeLimit = noEvent
 	}
 }
 
-// Held is the event below which a producer of revision 1 is told safe, and true, if fragments that were given up keep
+// SafeHeldAt is the event below which a producer of revision 1 is told safe, and true, if fragments that were given up keep
 // it there.
-func (c *Consumer) Held() (uint64, bool) { return c.held, c.held < c.wanted && !c.informed() }
+func (c *Consumer) SafeHeldAt() (uint64, bool) {
+	return c.safeLimit, c.safeLimit < c.safeWanted && !c.producerRevised()
+}
 
 // Refused is how many records held no fragment of the format.
 func (c *Consumer) Refused() uint64 { return c.refused }
 
 // WhyRefused says what was wrong with the last of those; empty where there is none.
-func (c *Consumer) WhyRefused() string { return c.why }
+func (c *Consumer) WhyRefused() string { return c.refusedWhy }
 
 // Dropped is how many fragments the producers say they have dropped.
 func (c *Consumer) Dropped() uint64 { return c.dropped.Load() }
 
-// Producer says what the producer says of itself, and how often one attached. Load it before Next: what was written
+// ProducerState says what the producer says of itself, and how often one attached. Load it before Next: what was written
 // before the end of a run is then found before the end.
-func (c *Consumer) Producer() (s State, attached uint64) {
+func (c *Consumer) ProducerState() (s State, attached uint64) {
 	attached = c.attached.Load()
 	return State(c.state.Load()), attached
 }
@@ -236,12 +238,12 @@ func (c *Consumer) Wait(ctx context.Context, nap time.Duration, poll func() (boo
 	return c.records.Await(ctx, nap, poll, alive)
 }
 
-// Leave tells the producer that nobody reads any more: broken says that it is the producer's fault.
-func (c *Consumer) Leave(broken bool) {
-	s := closed
+// Close tells the producer that nobody reads any more: broken says that it is the producer's fault.
+func (c *Consumer) Close(broken bool) {
+	s := consumerClosed
 	if broken {
-		s = refused
+		s = consumerRefused
 	}
 	c.consumer.Store(uint32(s))
-	c.room.RingAll()
+	c.space.ForceWake()
 }

@@ -49,14 +49,14 @@ const (
 	Absent   State = 0
 	Attached State = 1
 	Ended    State = 2
-	Left     State = 3
+	Detached State = 3
 )
 
 // States of the consumer.
 const (
-	reading State = 1
-	closed  State = 2
-	refused State = 3
+	consumerReading State = 1
+	consumerClosed  State = 2
+	consumerRefused State = 3
 )
 
 // A record is a header of 16 bytes and its data, padded to a multiple of 16.
@@ -89,45 +89,45 @@ type words struct {
 	_        [64 - 0x30]byte
 
 	// the producer's
-	state    atomic.Uint32
-	pid      atomic.Uint32
-	attached atomic.Uint64 // times that a producer attached
-	silent   atomic.Uint32 // it does not ring the bell
-	revision atomic.Uint32 // that it knows, if it is the one in by
-	by       atomic.Uint64 // which of the attached stored revision and name
-	_        [64 - 32]byte
-	written  atomic.Uint64
-	dropped  atomic.Uint64
-	marks    [2]mark
-	_        [64 - 6*8]byte
+	state      atomic.Uint32
+	pid        atomic.Uint32
+	attached   atomic.Uint64 // times that a producer attached
+	silent     atomic.Uint32 // it does not ring the bell
+	revision   atomic.Uint32 // that it knows, if it is the one in by
+	identityOf atomic.Uint64 // which of the attached stored revision and name
+	_          [64 - 32]byte
+	written    atomic.Uint64
+	dropped    atomic.Uint64
+	marks      [2]mark
+	_          [64 - 6*8]byte
 
 	// the consumer's
-	taken       atomic.Uint64
-	safe        atomic.Uint64
-	wake        atomic.Uint64 // ring when written comes to this
-	settled     atomic.Uint64 // the records below have been judged, and again holds for whoever comes now
-	again       atomic.Uint64 // one above the event from which to send; 0: the mark says it
-	_           [64 - 5*8]byte
-	consumer    atomic.Uint32
-	consumerPID atomic.Uint32
-	end         atomic.Uint64 // the consumer has taken the end of the run
-	_           [64 - 16]byte
+	taken          atomic.Uint64
+	safe           atomic.Uint64
+	wake           atomic.Uint64 // ring when written comes to this
+	resumePosition atomic.Uint64 // the records below have been judged, and again holds for whoever comes now
+	resumeEvent    atomic.Uint64 // one above the event from which to send; 0: the mark says it
+	_              [64 - 5*8]byte
+	consumer       atomic.Uint32
+	consumerPID    atomic.Uint32
+	end            atomic.Uint64 // the consumer has taken the end of the run
+	_              [64 - 16]byte
 
 	records shmem.Bell // rung when written or the producer's state changes
 	_       lineRest
-	room    shmem.Bell // rung when taken, end or the consumer's state changes
+	space   shmem.Bell // rung when taken, end or the consumer's state changes
 	_       lineRest
 	_       [64]byte
 
-	ranges  atomic.Uint64 // that were ever told
-	givenUp atomic.Uint64 // fragments in them
-	_       [64 - 16]byte
-	who     label // the producer's name
-	_       label // the name of the source; kept for later
-	_       label // the state of the run; kept for later
-	_       label // a secret; kept for later
-	_       [0xC0]byte
-	table   [tableSize]given
+	ranges       atomic.Uint64 // that were ever told
+	givenUp      atomic.Uint64 // fragments in them
+	_            [64 - 16]byte
+	producerName label // the producer's name
+	_            label // the name of the source; kept for later
+	_            label // the state of the run; kept for later
+	_            label // a secret; kept for later
+	_            [0xC0]byte
+	table        [tableSize]givenUpEntry
 }
 
 // label is a text, padded with zeros.
@@ -136,8 +136,8 @@ type label [MaxName / 8]atomic.Uint64
 // tableSize is how many ranges a ring remembers.
 const tableSize = 64
 
-// given is a range of events whose fragments were given up.
-type given struct {
+// givenUpEntry is a range of events whose fragments were given up.
+type givenUpEntry struct {
 	from, to, why atomic.Uint64 // why: the reason, and the number of fragments above 32 bits
 	seq           atomic.Uint64 // number of the range, from 1; stored last
 }
@@ -166,8 +166,8 @@ type Settings struct {
 	PID    uint32 // of the consumer, for people
 }
 
-// Make writes the header of a new ring into zeroed memory of HeaderSize and at least MinCapacity bytes, whole pages.
-func Make(mem []byte, s Settings) error {
+// Init writes the header of a new ring into zeroed memory of HeaderSize and at least MinCapacity bytes, whole pages.
+func Init(mem []byte, s Settings) error {
 	if len(mem) < HeaderSize+MinCapacity || len(mem) > HeaderSize+maxCapacity || len(mem)%shmem.PageSize != 0 {
 		return fmt.Errorf("a ring has %d to %d bytes, in whole pages, and not %d", HeaderSize+MinCapacity,
 			HeaderSize+maxCapacity, len(mem))
@@ -177,14 +177,14 @@ func Make(mem []byte, s Settings) error {
 	w.data, w.capacity = HeaderSize, uint64(len(mem)-HeaderSize)
 	w.run, w.largest, w.features = s.Run, maxFragment, featureRevised
 	w.consumerPID.Store(s.PID)
-	w.consumer.Store(uint32(reading))
+	w.consumer.Store(uint32(consumerReading))
 	return nil
 }
 
 func wordsOf(mem []byte) *words { return (*words)(unsafe.Pointer(unsafe.SliceData(mem[:HeaderSize]))) }
 
-// view checks what never changes in a ring's header.
-func view(name string, mem []byte) (ring, error) {
+// openRing checks what never changes in a ring's header.
+func openRing(name string, mem []byte) (ring, error) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 || math.MaxInt != math.MaxInt64 {
 		return ring{}, errHost
 	}
@@ -224,15 +224,15 @@ func view(name string, mem []byte) (ring, error) {
 	}, nil
 }
 
-func (r *ring) at(position uint64) *record {
+func (r *ring) recordAt(position uint64) *record {
 	return (*record)(unsafe.Pointer(unsafe.SliceData(r.data[position%r.size:][:recordHeader])))
 }
 
 // stride is what a record of that size takes.
 func stride(size uint64) uint64 { return recordHeader + (size+recordAlign-1)&^(recordAlign-1) }
 
-// span checks that [taken, written) can be a part of the ring.
-func (r *ring) span(what string, value, taken, written uint64) error {
+// checkSpan checks that [taken, written) can be a part of the ring.
+func (r *ring) checkSpan(what string, value, taken, written uint64) error {
 	if taken%recordAlign == 0 && written%recordAlign == 0 && taken <= written && written-taken <= r.size {
 		return nil
 	}

@@ -14,26 +14,26 @@ import "context"
 // Producer is the writing end of a ring. Its methods are for one goroutine.
 type Producer struct {
 	ring
-	position uint64 // written, as this producer keeps it
-	taken    uint64 // last loaded, and checked
-	next     uint64 // the event after the last one committed or dropped
-	mark     int    // the mark that holds now
-	at       uint64 // of the place that is reserved
-	place    []byte // nil where none is
-	out      bool
-	seen     uint64 // ranges given up that NextGivenUp has passed
+	position   uint64 // written, as this producer keeps it
+	taken      uint64 // last loaded, and checked
+	next       uint64 // the event after the last one committed or dropped
+	mark       int    // the mark that holds now
+	reservedAt uint64 // of the place that is reserved
+	place      []byte // nil where none is
+	reserved   bool
+	nextRange  uint64 // ranges given up that NextGivenUp has passed
 }
 
-// Who is a producer, for people.
-type Who struct {
+// ProducerInfo is a producer, for people.
+type ProducerInfo struct {
 	PID  uint32
 	Name string // at most MaxName bytes; more are cut off
 }
 
-// Produce attaches to the writing end of a ring; the caller holds the lock of ProducerByte. Errors are
+// AttachProducer attaches to the writing end of a ring; the caller holds the lock of ProducerByte. Errors are
 // *BrokenError, ErrEnded, ErrClosed and ErrRefused.
-func Produce(name string, mem []byte, who Who) (*Producer, error) {
-	r, err := view(name, mem)
+func AttachProducer(name string, mem []byte, who ProducerInfo) (*Producer, error) {
+	r, err := openRing(name, mem)
 	if err != nil {
 		return nil, err
 	}
@@ -41,27 +41,27 @@ func Produce(name string, mem []byte, who Who) (*Producer, error) {
 	if State(r.state.Load()) == Ended {
 		return nil, ErrEnded
 	}
-	if err := p.Open(); err != nil {
+	if err := p.CheckOpen(); err != nil {
 		return nil, err
 	}
 	p.position = r.written.Load()
-	if err := p.look(); err != nil {
+	if err := p.loadTaken(); err != nil {
 		return nil, err
 	}
-	if err := p.resume(); err != nil {
+	if err := p.restoreMark(); err != nil {
 		return nil, err
 	}
-	p.sign(who.Name)
+	p.writeIdentity(who.Name)
 	r.pid.Store(who.PID)
 	r.silent.Store(0)
 	r.state.Store(uint32(Attached)) // first: who sees the new number sees no state of the one before
 	r.attached.Add(1)
-	r.records.Ring()
+	r.records.Wake()
 	return p, nil
 }
 
-// resume finds the mark of the last record. A drop writes a mark of the same position: of two the higher one holds.
-func (p *Producer) resume() error {
+// restoreMark finds the mark of the last record. A drop writes a mark of the same position: of two the higher one holds.
+func (p *Producer) restoreMark() error {
 	found := false
 	for i := range p.marks {
 		m := &p.marks[i]
@@ -81,25 +81,25 @@ func (p *Producer) resume() error {
 	}
 }
 
-// look loads how far the consumer has taken.
-func (p *Producer) look() error {
+// loadTaken loads how far the consumer has taken.
+func (p *Producer) loadTaken() error {
 	t := p.words.taken.Load()
 	if t < p.taken {
 		t = p.position + 1 // it has moved back: no position
 	}
-	if err := p.span("taken position", t, t, p.position); err != nil {
+	if err := p.checkSpan("taken position", t, t, p.position); err != nil {
 		return err
 	}
 	p.taken = t
 	return nil
 }
 
-// Open says whether the consumer reads: nil, ErrClosed or ErrRefused.
-func (p *Producer) Open() error {
+// CheckOpen says whether the consumer reads: nil, ErrClosed or ErrRefused.
+func (p *Producer) CheckOpen() error {
 	switch State(p.consumer.Load()) {
-	case reading:
+	case consumerReading:
 		return nil
-	case refused:
+	case consumerRefused:
 		return ErrRefused
 	}
 	return ErrClosed
@@ -127,10 +127,10 @@ func (p *Producer) Reserve(size int) ([]byte, bool, error) {
 	switch {
 	case size < 0 || size > maxFragment:
 		return nil, false, ErrTooLarge
-	case p.out:
+	case p.reserved:
 		return nil, false, errPlace
 	}
-	if err := p.Open(); err != nil {
+	if err := p.CheckOpen(); err != nil {
 		return nil, false, err
 	}
 	need := stride(uint64(size))
@@ -139,12 +139,12 @@ func (p *Producer) Reserve(size int) ([]byte, bool, error) {
 		at += rest // a wrap record takes the rest
 	}
 	if at+need-p.taken > p.size {
-		if err := p.look(); err != nil || at+need-p.taken > p.size {
+		if err := p.loadTaken(); err != nil || at+need-p.taken > p.size {
 			return nil, false, err
 		}
 	}
 	from := at%p.size + recordHeader
-	p.at, p.out = at, true
+	p.reservedAt, p.reserved = at, true
 	p.place = p.data[from : from+uint64(size) : from+uint64(size)]
 	return p.place, true, nil
 }
@@ -153,30 +153,30 @@ func (p *Producer) Reserve(size int) ([]byte, bool, error) {
 // the place is then still reserved.
 func (p *Producer) Commit(event uint64, kind uint8, size int) error {
 	switch {
-	case !p.out || size < 0 || size > len(p.place):
+	case !p.reserved || size < 0 || size > len(p.place):
 		return errPlace
 	case event == noEvent:
 		return errEvent
 	}
-	if p.at != p.position {
-		*p.ring.at(p.position) = record{size: uint32(p.at - p.position - recordHeader), flags: flagWrap}
+	if p.reservedAt != p.position {
+		*p.ring.recordAt(p.position) = record{size: uint32(p.reservedAt - p.position - recordHeader), flags: flagWrap}
 	}
-	*p.ring.at(p.at) = record{event: event, size: uint32(size), kind: kind}
+	*p.ring.recordAt(p.reservedAt) = record{event: event, size: uint32(size), kind: kind}
 	from := p.position
-	p.position = p.at + stride(uint64(size))
-	p.note(event + 1)
+	p.position = p.reservedAt + stride(uint64(size))
+	p.writeMark(event + 1)
 	p.written.Store(p.position)
 	// Once for each sleep: a consumer takes long to wake up, and meanwhile each ring would be a system call.
 	if w := p.wake.Load(); from < w && w <= p.position {
-		p.records.Ring()
+		p.records.Wake()
 	}
-	p.out = false
+	p.reserved = false
 	return nil
 }
 
-// note writes the mark that does not hold now. Its position first: half written, it belongs to no record, or to one
+// writeMark writes the mark that does not hold now. Its position first: half written, it belongs to no record, or to one
 // that the other mark tells more of.
-func (p *Producer) note(next uint64) {
+func (p *Producer) writeMark(next uint64) {
 	p.mark ^= 1
 	p.next = next
 	p.marks[p.mark].position.Store(p.position)
@@ -184,7 +184,7 @@ func (p *Producer) note(next uint64) {
 }
 
 // Cancel gives the reserved place back.
-func (p *Producer) Cancel() { p.out = false }
+func (p *Producer) Cancel() { p.reserved = false }
 
 // Drop counts the fragment of an event as dropped. The error is errEvent.
 func (p *Producer) Drop(event uint64) error {
@@ -192,22 +192,22 @@ func (p *Producer) Drop(event uint64) error {
 		return errEvent
 	}
 	p.dropped.Add(1)
-	p.note(event + 1)
+	p.writeMark(event + 1)
 	return nil
 }
 
 // Wait sleeps until poll says true, as shmem.Bell.Await does.
 func (p *Producer) Wait(ctx context.Context, poll func() (bool, error), alive func() error) error {
-	return p.room.Await(ctx, 0, poll, alive)
+	return p.space.Await(ctx, 0, poll, alive)
 }
 
-// Leave says that this producer has gone, for good where ended: no fragment of this run follows.
-func (p *Producer) Leave(ended bool) {
-	s := Left
+// Detach says that this producer has gone, for good where ended: no fragment of this run follows.
+func (p *Producer) Detach(ended bool) {
+	s := Detached
 	if ended {
 		s = Ended
 	}
-	p.out = false
+	p.reserved = false
 	p.state.Store(uint32(s))
-	p.records.Ring()
+	p.records.Wake()
 }

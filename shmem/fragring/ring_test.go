@@ -13,20 +13,20 @@ import (
 	"ringlet/testkit/must"
 )
 
-// memory is that of a ring of the smallest size.
-func memory(t must.TB) []byte {
+// newMemory is that of a ring of the smallest size.
+func newMemory(t must.TB) []byte {
 	t.Helper()
 	mem := make([]byte, HeaderSize+MinCapacity)
-	must.OK(t, Make(mem, Settings{Source: 0x0203, Run: 77, PID: 5}))
+	must.OK(t, Init(mem, Settings{Source: 0x0203, Run: 77, PID: 5}))
 	return mem
 }
 
 func pair(t must.TB) ([]byte, *Producer, *Consumer) {
 	t.Helper()
-	mem := memory(t)
-	c, err := Consume("test", mem)
+	mem := newMemory(t)
+	c, err := OpenConsumer("test", mem)
 	must.OK(t, err)
-	p, err := Produce("test", mem, Who{PID: 9, Name: "calo"})
+	p, err := AttachProducer("test", mem, ProducerInfo{PID: 9, Name: "calo"})
 	must.OK(t, err)
 	return mem, p, c
 }
@@ -84,17 +84,17 @@ func TestGolden(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	c.Done(1)
-	c.GaveUp(8, 10, Late)
-	c.Safe(11)
-	c.Settle(7, true)
-	c.TakeEnd()
+	c.ReportGivenUp(8, 10, Late)
+	c.SetSafe(11)
+	c.PublishResume(7, true)
+	c.AckEnd()
 	for i := range want {
 		if mem[i] != want[i] {
 			t.Fatalf("byte %#x is %#x, the page says %#x", i, mem[i], want[i])
 		}
 	}
 	// And the other way: what was written by hand is read.
-	r, err := Consume("golden", want)
+	r, err := OpenConsumer("golden", want)
 	must.OK(t, err)
 	r.taken, r.position, r.written = 32, 32, 32
 	f, ok, err := r.Next()
@@ -148,7 +148,7 @@ func TestModel(t *testing.T) {
 					clear(place)
 				}
 				var err error
-				p, err = Produce("again", mem, Who{PID: 1})
+				p, err = AttachProducer("again", mem, ProducerInfo{PID: 1})
 				must.OK(t, err)
 			},
 			"next": func(t *rapid.T) {
@@ -196,7 +196,7 @@ func TestDeathBetweenTwoStores(t *testing.T) {
 			if stores > 1 {
 				other.next.Store(9)
 			}
-			q, err := Produce("again", mem, Who{PID: 1})
+			q, err := AttachProducer("again", mem, ProducerInfo{PID: 1})
 			must.OK(t, err)
 			if q.Expected() != want {
 				t.Errorf("dropped %v, %d stores: event %d comes next, want %d", dropped, stores, q.Expected(), want)
@@ -207,26 +207,26 @@ func TestDeathBetweenTwoStores(t *testing.T) {
 
 func TestStates(t *testing.T) {
 	mem, p, c := pair(t)
-	if s, n := c.Producer(); s != Attached || n != 1 {
+	if s, n := c.ProducerState(); s != Attached || n != 1 {
 		t.Errorf("state %d, %d attached", s, n)
 	}
-	p.Leave(false)
-	p, err := Produce("again", mem, Who{PID: 1})
+	p.Detach(false)
+	p, err := AttachProducer("again", mem, ProducerInfo{PID: 1})
 	must.OK(t, err)
-	if s, n := c.Producer(); s != Attached || n != 2 {
+	if s, n := c.ProducerState(); s != Attached || n != 2 {
 		t.Errorf("state %d, %d attached", s, n)
 	}
-	p.Leave(true)
-	if _, err := Produce("late", mem, Who{PID: 1}); !errors.Is(err, ErrEnded) {
+	p.Detach(true)
+	if _, err := AttachProducer("late", mem, ProducerInfo{PID: 1}); !errors.Is(err, ErrEnded) {
 		t.Errorf("after the end: %v", err)
 	}
 	for broken, want := range map[bool]error{false: ErrClosed, true: ErrRefused} {
 		mem, p, c := pair(t)
-		c.Leave(broken)
+		c.Close(broken)
 		if _, _, err := p.Reserve(1); !errors.Is(err, want) {
 			t.Errorf("reserve: %v", err)
 		}
-		if _, err := Produce("late", mem, Who{PID: 1}); !errors.Is(err, want) {
+		if _, err := AttachProducer("late", mem, ProducerInfo{PID: 1}); !errors.Is(err, want) {
 			t.Errorf("attach: %v", err)
 		}
 	}

@@ -58,7 +58,7 @@ func (c *Core) Miss() { c.cfg.Table.Release(c.aimed.tx.ref) }
 // Land says that what was aimed is authentic and in its place.
 func (c *Core) Land(now int64) {
 	a := &c.aimed
-	c.cfg.Table.Wrote(a.tx.ref, a.n)
+	c.cfg.Table.AddWritten(a.tx.ref, a.n)
 	c.cfg.Table.Release(a.tx.ref)
 	c.stats.DatagramsReceived++
 	c.now = now

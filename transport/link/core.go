@@ -17,7 +17,7 @@ import (
 type placer interface {
 	Acquire(peer shmem.Peer, r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation)
 	Release(r shmem.Ref)
-	Wrote(r shmem.Ref, n uint32)
+	AddWritten(r shmem.Ref, n uint32)
 }
 
 // A Write is one remote write. Data must stay unchanged until the write is completed.

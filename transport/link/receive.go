@@ -171,7 +171,7 @@ func (c *Core) place(f *writeFrame) string {
 		return ""
 	}
 	copy(dst, f.data)
-	c.cfg.Table.Wrote(ref, uint32(len(f.data)))
+	c.cfg.Table.AddWritten(ref, uint32(len(f.data)))
 	c.cfg.Table.Release(ref)
 	c.landed(t, f, uint32(len(f.data)))
 	return ""

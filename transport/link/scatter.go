@@ -60,7 +60,7 @@ func (c *Core) placePieces(b []byte) (why Reason) {
 			continue
 		}
 		copy(dst, p.Data)
-		c.cfg.Table.Wrote(p.Ref, n)
+		c.cfg.Table.AddWritten(p.Ref, n)
 		c.cfg.Table.Release(p.Ref)
 		c.stats.BytesPlaced += uint64(n)
 		c.many = append(c.many, Placement{

@@ -182,7 +182,7 @@ func (l *Link) fail(err error) {
 		l.err = err
 	}
 	l.mu.Unlock()
-	l.out.room.RingAll()
+	l.out.room.ForceWake()
 }
 
 // Close ends the link, tells the peer, releases whoever waits, and gives all memory back. It must not be called from a
@@ -201,15 +201,15 @@ func (l *Link) Close() error {
 		l.err = ErrClosed
 		if b, err := l.out.place(kindGoodbye, 0, 0, 0); b != nil && err == nil { // a full ring has a peer that does not look
 			l.out.publish()
-			l.out.arrival.Ring()
+			l.out.arrival.Wake()
 		}
 	}
 	l.mu.Unlock()
 	if !joined {
 		return l.in.close()
 	}
-	l.in.arrival.RingAll()
-	l.out.room.RingAll()
+	l.in.arrival.ForceWake()
+	l.out.room.ForceWake()
 	for left := l.users.Add(closedBias); left != closedBias; left = l.users.Load() {
 		<-l.idle
 	}
@@ -228,4 +228,4 @@ func (l *Link) Stats() link.Stats {
 }
 
 // yield lets other goroutines go on, those that wait for the network too.
-func yield() { netyield.Take() }
+func yield() { netyield.Yield() }

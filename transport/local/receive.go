@@ -84,13 +84,13 @@ func (l *Link) tell(r *record) error {
 	case kindPlaced:
 		l.placed.Add(1)
 		l.bytes.Add(uint64(r.many[0].Length))
-		l.cfg.Table.Wrote(r.many[0].Ref, r.many[0].Length)
+		l.cfg.Table.AddWritten(r.many[0].Ref, r.many[0].Length)
 		h.Placed(peer, r.many[0])
 	case kindMany:
 		var n uint64
 		for i := range r.many {
 			n += uint64(r.many[i].Length)
-			l.cfg.Table.Wrote(r.many[i].Ref, r.many[i].Length)
+			l.cfg.Table.AddWritten(r.many[i].Ref, r.many[i].Length)
 		}
 		l.placed.Add(uint64(len(r.many)))
 		l.bytes.Add(n)
@@ -149,9 +149,9 @@ func (l *Link) look(n int) bool {
 }
 
 func (l *Link) sleep() {
-	seq := l.in.arrival.Announce()
+	seq := l.in.arrival.AddWaiter()
 	if !l.in.waiting() && !l.closing.Load() {
 		l.in.arrival.Sleep(seq, patience)
 	}
-	l.in.arrival.Retire()
+	l.in.arrival.RemoveWaiter()
 }

@@ -176,5 +176,5 @@ func (i *in) next() (*record, error) {
 // taken gives the room of everything read back, and wakes a sender that waits for it.
 func (i *in) taken() {
 	i.tail.Store(i.at)
-	i.room.Ring()
+	i.room.Wake()
 }

@@ -36,11 +36,11 @@ func (own) Close() error          { return nil }
 
 // sleeper is what a bell of a door does (shmem.Bell).
 type sleeper interface {
-	Ring()
-	RingAll()
-	Announce() (seq uint32)
+	Wake()
+	ForceWake()
+	AddWaiter() (seq uint32)
 	Sleep(seq uint32, patience time.Duration)
-	Retire()
+	RemoveWaiter()
 }
 
 // bell is a shmem.Bell for goroutines of one process. Nobody's death can be slept through there, so patience has no
@@ -59,20 +59,20 @@ func newBell() *bell {
 	return b
 }
 
-func (b *bell) Ring() {
+func (b *bell) Wake() {
 	if b.waiters.Load() != 0 {
-		b.RingAll()
+		b.ForceWake()
 	}
 }
 
-func (b *bell) RingAll() {
+func (b *bell) ForceWake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seq++
 	b.rung.Broadcast()
 }
 
-func (b *bell) Announce() (seq uint32) {
+func (b *bell) AddWaiter() (seq uint32) {
 	b.waiters.Add(1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,4 +87,4 @@ func (b *bell) Sleep(seq uint32, _ time.Duration) {
 	}
 }
 
-func (b *bell) Retire() { b.waiters.Add(-1) }
+func (b *bell) RemoveWaiter() { b.waiters.Add(-1) }

@@ -233,7 +233,7 @@ func (l *Link) post(k kind, reason uint8, ps []link.Placement, writes, kept uint
 			l.out.publish()
 			l.full = false
 			l.mu.Unlock()
-			l.out.arrival.Ring()
+			l.out.arrival.Wake()
 			return nil
 		}
 		if err != nil {
@@ -273,11 +273,11 @@ func (l *Link) awaitRoom(full uint64) {
 		}
 		yield()
 	}
-	seq := l.out.room.Announce()
+	seq := l.out.room.AddWaiter()
 	if !changed() && l.usable() == nil {
 		l.out.room.Sleep(seq, patience)
 	}
-	l.out.room.Retire()
+	l.out.room.RemoveWaiter()
 }
 
 func (l *Link) usable() error {
@@ -339,7 +339,7 @@ func (l *Link) putSignal(payload []byte) bool {
 	}
 	copy(b, payload)
 	l.out.publish()
-	l.out.arrival.Ring()
+	l.out.arrival.Wake()
 	return true
 }
 

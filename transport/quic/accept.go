@@ -2,9 +2,9 @@ package quic
 
 // The way of a peer that dials:
 //
-//	1 handshake  (parallel, quic-go)           mutual TLS, as many at once as the door lets in; who fails is counted
+//	1 handshake  (parallel, quic-go)           mutual TLS, as many at once as handshakeLimiter admits; who fails is counted
 //	                                           and logged, and never seen further on
-//	2 welcome    (sequential)                  takes connections as they are made
+//	2 acceptLoop (sequential)                  takes connections as they are made
 //	3 greet      (parallel, at most greeters)  reads the name and the hello; who says none holds up nobody else
 //	4 Accept     (sequential, the caller)      answers or refuses
 
@@ -21,42 +21,42 @@ import (
 	"ringlet/transport"
 )
 
-// greeters is how many peers may be greeted, or wait for Accept, at once. quic-go holds 32 more that wait to be
+// maxGreeters is how many peers may be greeted, or wait for Accept, at once. quic-go holds 32 more that wait to be
 // greeted.
-const greeters = 16
+const maxGreeters = 16
 
 // handshake goes with a connection from its first packet on.
 type handshake struct {
-	made  atomic.Bool
-	leave func() // gives its place among the half-open free; once
+	made    atomic.Bool
+	release func() // gives its place among the half-open free; once
 }
 
 type handshakeKey struct{}
 
-// watch lets a dialling peer begin its handshake if there is room, and notes it, to tell a handshake that failed, of
+// admitHandshake lets a dialling peer begin its handshake if there is room, and notes it, to tell a handshake that failed, of
 // which quic-go says nothing, from a connection that ended.
-func (n *Network) watch(ctx context.Context, who *quicgo.ClientInfo) (context.Context, error) {
-	leave, err := n.door.enter(who.RemoteAddr, who.AddrVerified)
+func (n *Network) admitHandshake(ctx context.Context, who *quicgo.ClientInfo) (context.Context, error) {
+	leave, err := n.handshakes.admit(who.RemoteAddr, who.AddrVerified)
 	if err != nil {
 		return nil, err
 	}
-	h := &handshake{leave: sync.OnceFunc(leave)}
+	h := &handshake{release: sync.OnceFunc(leave)}
 	ctx = context.WithValue(ctx, handshakeKey{}, h)
 	context.AfterFunc(ctx, func() {
-		h.leave()
+		h.release()
 		err := context.Cause(ctx)
 		var app *quicgo.ApplicationError // is sent by peers whose handshake is complete
 		if h.made.Load() || n.ctx.Err() != nil || errors.As(err, &app) {
 			return
 		}
-		n.door.failed(who.RemoteAddr, err)
+		n.handshakes.recordFailure(who.RemoteAddr, err)
 	})
 	return ctx, nil
 }
 
-// welcome takes connections until the network is closed.
-func (n *Network) welcome() {
-	busy := make(chan struct{}, greeters)
+// acceptLoop takes connections until the network is closed.
+func (n *Network) acceptLoop() {
+	busy := make(chan struct{}, maxGreeters)
 	for {
 		select {
 		case busy <- struct{}{}:
@@ -70,35 +70,35 @@ func (n *Network) welcome() {
 		}
 		if h, ok := qc.Context().Value(handshakeKey{}).(*handshake); ok {
 			h.made.Store(true)
-			h.leave()
+			h.release()
 		}
-		l := n.keep(qc)
+		l := n.track(qc)
 		if l == nil {
 			_ = qc.CloseWithError(0, "the node is closed")
 			return
 		}
 		n.wg.Go(func() {
 			defer func() { <-busy }()
-			n.receive(l)
+			n.serveIncoming(l)
 		})
 	}
 }
 
-// receive greets a peer and keeps it until Accept takes it, it goes away or the network is closed.
-func (n *Network) receive(l *life) {
+// serveIncoming greets a peer and keeps it until Accept takes it, it goes away or the network is closed.
+func (n *Network) serveIncoming(l *liveness) {
 	qc := l.qc
 	in, err := n.greet(l)
 	if err != nil {
 		if n.ctx.Err() == nil {
-			tick(&n.door.count.HellosRefused)
-			if untold, yes := n.door.seldom.Tell("hello", time.Now()); yes {
-				n.log.Warn("a peer said no hello", "remote", qc.RemoteAddr(), "reason", err, "untold", untold)
+			increment(&n.handshakes.count.HellosRefused)
+			if unreported, yes := n.handshakes.logLimiter.Allow("hello", time.Now()); yes {
+				n.log.Warn("a peer said no hello", "remote", qc.RemoteAddr(), "reason", err, "unreported", unreported)
 			}
 		}
 		_ = qc.CloseWithError(quicgo.ApplicationErrorCode(transport.RefuseHello), err.Error())
 		return
 	}
-	n.untilEnd(qc, in.name)
+	n.closeAtCertificateExpiry(qc, in.name)
 	select {
 	case n.greeted <- in:
 	case <-qc.Context().Done():
@@ -119,7 +119,7 @@ func (n *Network) Accept(ctx context.Context) (transport.Incoming, error) {
 }
 
 // greet reads the peer's name and hello.
-func (n *Network) greet(l *life) (*incoming, error) {
+func (n *Network) greet(l *liveness) (*incoming, error) {
 	qc := l.qc
 	name, err := n.cfg.Name(qc.ConnectionState().TLS)
 	if err != nil {
@@ -129,27 +129,27 @@ func (n *Network) greet(l *life) (*incoming, error) {
 	defer cancel()
 	st, err := qc.AcceptStream(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s said no hello: %w", name, ended(err))
+		return nil, fmt.Errorf("%s said no hello: %w", name, translateError(err))
 	}
 	_ = st.SetReadDeadline(time.Now().Add(n.cfg.IdleTimeout))
 	defer context.AfterFunc(n.ctx, func() { _ = st.SetReadDeadline(time.Now()) })()
 	hello, err := getMessage(st)
 	if err != nil {
-		return nil, fmt.Errorf("hello of %s: %w", name, ended(err))
+		return nil, fmt.Errorf("hello of %s: %w", name, translateError(err))
 	}
 	return &incoming{
-		net:   n,
-		life:  l,
-		st:    st,
-		name:  name,
-		hello: hello,
+		net:      n,
+		liveness: l,
+		st:       st,
+		name:     name,
+		hello:    hello,
 	}, nil
 }
 
 // incoming is a peer that waits for an answer.
 type incoming struct {
 	net *Network
-	*life
+	*liveness
 	st    *quicgo.Stream
 	name  string
 	hello []byte
@@ -163,10 +163,10 @@ func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
 	_ = in.st.SetWriteDeadline(time.Now().Add(in.net.cfg.IdleTimeout))
 	if err := putMessage(in.st, hello); err != nil {
 		_ = in.qc.CloseWithError(0, "the answer could not be sent")
-		return nil, fmt.Errorf("answering %s: %w", in.name, ended(err))
+		return nil, fmt.Errorf("answering %s: %w", in.name, translateError(err))
 	}
 	_ = in.st.SetWriteDeadline(time.Time{})
-	return newConn(in.net, in.life, in.st, in.name), nil
+	return newConn(in.net, in.liveness, in.st, in.name), nil
 }
 
 func (in *incoming) Refuse(code transport.RefuseCode, why string) {

@@ -52,12 +52,12 @@ type attacker struct {
 	segment   int        // of latest
 	batches   int
 
-	sending sync.Mutex // guards what follows
-	rng     *rand.Rand
-	sent    BulkStats // by what they must be counted as
-	fresh   uint64    // a number that no true packet will have
-	aimed   int       // forgeries of packets that were kept back: their heads lead to missing chunks
-	over    atomic.Bool
+	sending  sync.Mutex // guards what follows
+	rng      *rand.Rand
+	sent     BulkStats // by what they must be counted as
+	fresh    uint64    // a number that no true packet will have
+	withheld int       // forgeries of packets that were kept back: their heads lead to missing chunks
+	over     atomic.Bool
 }
 
 // tap makes the attacker see the batches of the one link that a network has.
@@ -67,7 +67,7 @@ func (a *attacker) tap(n *Network) {
 			o := c.out
 			send := o.send
 			o.send = func(fd uintptr) bool {
-				if a.keep(unsafe.Slice(o.iov.Base, o.iov.Len), o.segment) {
+				if a.capture(unsafe.Slice(o.iov.Base, o.iov.Len), o.segment) {
 					o.errno = 0 // lost on the way
 					return true
 				}
@@ -77,8 +77,8 @@ func (a *attacker) tap(n *Network) {
 	}
 }
 
-// keep records a batch, or keeps it back: then forgeries of each of its packets arrive where the true ones are awaited.
-func (a *attacker) keep(batch []byte, segment int) bool {
+// capture records a batch, or keeps it back: then forgeries of each of its packets arrive where the true ones are awaited.
+func (a *attacker) capture(batch []byte, segment int) bool {
 	a.recording.Lock()
 	a.batches++
 	back := a.batches%50 == 0 && !a.over.Load()
@@ -102,16 +102,16 @@ func (a *attacker) keep(batch []byte, segment int) bool {
 			bit := 8*body + a.rng.IntN(8*(len(p)-body))
 			p[bit/8] ^= 1 << (bit % 8)
 			a.shoot(p, &a.sent.Forged)
-			a.aimed++
+			a.withheld++
 			p[bit/8] ^= 1 << (bit % 8)
 		}
-		a.settle()
+		a.awaitCounted()
 	}
 	return true
 }
 
-// take returns a copy of a packet that was let through, or nil if there is none yet.
-func (a *attacker) take() []byte {
+// pick returns a copy of a packet that was let through, or nil if there is none yet.
+func (a *attacker) pick() []byte {
 	a.recording.Lock()
 	defer a.recording.Unlock()
 	return bytes.Clone(a.recorded[a.rng.IntN(len(a.recorded))])
@@ -226,9 +226,9 @@ func refused(s BulkStats) uint64 {
 	return s.Malformed + s.Strangers + s.Replayed + s.UnknownKey + s.Forged + s.Early
 }
 
-// settle waits until the victim has counted all that was sent: the kernel must have no reason to drop any of it.
-func (a *attacker) settle() {
-	for end := time.Now().Add(patience); refused(a.counted()) < a.sent.Packets; time.Sleep(20 * time.Microsecond) {
+// awaitCounted waits until the victim has counted all that was sent: the kernel must have no reason to drop any of it.
+func (a *attacker) awaitCounted() {
+	for end := time.Now().Add(testTimeout); refused(a.counted()) < a.sent.Packets; time.Sleep(20 * time.Microsecond) {
 		if time.Now().After(end) {
 			if !a.over.Swap(true) {
 				a.t.Errorf("of %+v sent %+v were counted; the kernel dropped %d", a.sent, a.counted(), a.victim.sock.drops())
@@ -244,12 +244,12 @@ func (a *attacker) attack(packets int) {
 	for !a.over.Load() {
 		a.sending.Lock()
 		for range volley {
-			if p := a.take(); len(p) > express.Overhead+255 {
+			if p := a.pick(); len(p) > express.Overhead+255 {
 				packet, counter := forgeries[a.rng.IntN(len(forgeries))](a, p)
 				a.shoot(packet, counter)
 			}
 		}
-		a.settle()
+		a.awaitCounted()
 		done := a.sent.Packets >= uint64(packets)
 		a.sending.Unlock()
 		if done {
@@ -322,7 +322,7 @@ func TestForgedPackets(t *testing.T) {
 		"a goroutine for each session": {spread: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ends := endpointsBy(t, func(c *Config) { c.Spread = tc.spread }, by(transport.CarrierQUIC))
+			ends := endpointsWith(t, func(c *Config) { c.Spread = tc.spread }, withCarrier(transport.CarrierQUIC))
 			for i, e := range ends { // a packet is counted before it is known what it is
 				eventually(t, fmt.Sprintf("end %d to count what a new link brings", i), func() bool {
 					s := e.net.Stats().Bulk
@@ -350,7 +350,7 @@ func TestForgedPackets(t *testing.T) {
 			got := a.counted()
 			t.Logf("%d rounds of 1 MiB and %d forged packets in %v, %d of them of packets that were kept back: %+v; kernel "+
 				"dropped %d",
-				rounds, a.sent.Packets, took.Round(time.Millisecond), a.aimed, got, ends[1].net.sock.drops())
+				rounds, a.sent.Packets, took.Round(time.Millisecond), a.withheld, got, ends[1].net.sock.drops())
 			want := a.sent
 			want.Packets = got.Packets
 			if got != want || refused(got) != a.sent.Packets {
@@ -396,18 +396,18 @@ func writeAndCheck(t *testing.T, ends [2]*end, seed byte) {
 // TestEachDirectionHasItsKey: what one end seals does not open there, whatever its number and connection ID. Under one
 // key for both directions numbers, and so nonces, would come twice.
 func TestEachDirectionHasItsKey(t *testing.T) {
-	ends := endpointsBy(t, nil, by(transport.CarrierQUIC))
+	ends := endpointsWith(t, nil, withCarrier(transport.CarrierQUIC))
 	for i, e := range ends {
 		for at := range e.net.sessions.byNumber {
 			c := e.net.sessions.byNumber[at].Load()
 			if c == nil {
 				continue
 			}
-			own, err := c.export(exporterLabel, i == 0, express.SecretSize) // the end with the lower rank has dialled
+			localKey, err := c.export(exporterLabel, i == 0, express.SecretSize) // the end with the lower rank has dialled
 			if err != nil {
 				t.Fatal(err)
 			}
-			x, err := express.NewSealer(own, c.session)
+			x, err := express.NewSealer(localKey, c.session)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -447,7 +447,7 @@ func TestEachPacketIsCountedOnce(t *testing.T) {
 	n := listen(t, configOf(issue(t, "a")))
 	n.sessions.pool = nil // opened here, by this goroutine
 	c := &expressConn{conn: &conn{net: n}}
-	if err := n.sessions.number(c); err != nil {
+	if err := n.sessions.assignNumber(c); err != nil {
 		t.Fatal(err)
 	}
 	packet := func(session uint64) []byte {
@@ -470,7 +470,7 @@ func TestEachPacketIsCountedOnce(t *testing.T) {
 		if want[2] = uint64(rng.IntN(2)); want[2] > 0 {
 			read = append(read, kinds[0][:express.Overhead-1]...)
 		}
-		n.sessions.take(read, read, 100, false)
+		n.sessions.dispatch(read, read, 100, false)
 		s := n.Stats().Bulk
 		got := [3]uint64{s.Early - before.Early, s.Strangers - before.Strangers, s.Malformed - before.Malformed}
 		if got != want || s.Packets-before.Packets != want[0]+want[1]+want[2] {

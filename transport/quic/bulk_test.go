@@ -41,11 +41,11 @@ func (e *end) LinkDown(_ int, err error)               { e.down <- err }
 // endpoints joins two nodes over loopback.
 func endpoints(t testing.TB, change func(*Config), drop float64) [2]*end {
 	t.Helper()
-	return endpointsBy(t, change, func(c *transport.Config) { c.Drop, c.DropSeed = drop, 1 })
+	return endpointsWith(t, change, func(c *transport.Config) { c.Drop, c.DropSeed = drop, 1 })
 }
 
-// endpointsBy also changes how the endpoints are configured.
-func endpointsBy(t testing.TB, change func(*Config), carry func(*transport.Config)) [2]*end {
+// endpointsWith also changes how the endpoints are configured.
+func endpointsWith(t testing.TB, change func(*Config), carry func(*transport.Config)) [2]*end {
 	t.Helper()
 	var ends [2]*end
 	var addrs [2]string
@@ -172,7 +172,7 @@ func TestEndpointsExchangeWrites(t *testing.T) {
 		"quic, spread":       {by: transport.CarrierQUIC, change: func(c *Config) { c.Spread = true }, drop: 0.01},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ends := endpointsBy(t, tc.change,
+			ends := endpointsWith(t, tc.change,
 				func(c *transport.Config) { c.Drop, c.DropSeed, c.Carrier = tc.drop, 1, tc.by })
 			for i, e := range ends {
 				go func() {
@@ -282,8 +282,8 @@ func TestManySmallOnes(t *testing.T) {
 // TestOneSocketForAll: a node's connections, dialled and accepted, share its socket.
 func TestOneSocketForAll(t *testing.T) {
 	a, b, c := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b"))), listen(t, configOf(issue(t, "c")))
-	linked(t, a, b, "b")
-	bc, _ := linked(t, a, c, "c")
+	connectPair(t, a, b, "b")
+	bc, _ := connectPair(t, a, c, "c")
 	for _, n := range []*Network{b, c} {
 		n.mu.Lock()
 		for l := range n.conns {

@@ -12,7 +12,7 @@ import (
 
 // conn is one QUIC connection as a carrier of datagrams.
 type conn struct {
-	*life
+	*liveness
 	name string
 	max  int
 	ctx  context.Context
@@ -20,24 +20,24 @@ type conn struct {
 	st   *quicgo.Stream // of the hellos; Upgrade goes on with it
 }
 
-func newConn(n *Network, l *life, st *quicgo.Stream, name string) *conn {
+func newConn(n *Network, l *liveness, st *quicgo.Stream, name string) *conn {
 	return &conn{
-		life: l,
-		name: name,
-		max:  n.packet - overhead,
-		ctx:  context.Background(),
-		net:  n,
-		st:   st,
+		liveness: l,
+		name:     name,
+		max:      n.packet - overhead,
+		ctx:      context.Background(),
+		net:      n,
+		st:       st,
 	}
 }
 
 // Upgrade makes the connection another carrier.
 func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn, error) {
 	if u.Carrier == transport.CarrierQUIC {
-		e, err := c.express(ctx, u)
-		return e, ended(err)
+		e, err := c.upgradeExpress(ctx, u)
+		return e, translateError(err)
 	}
-	if err := c.watchWay(u.Dialler); err != nil { // of packets that are quic-go's
+	if err := c.watchPath(u.Dialler); err != nil { // of packets that are quic-go's
 		return nil, err
 	}
 	switch u.Carrier {
@@ -46,7 +46,7 @@ func (c *conn) Upgrade(ctx context.Context, u transport.Upgrade) (transport.Conn
 	case transport.CarrierStream:
 		s, err := upgradeStream(ctx, c)
 		if err != nil {
-			return nil, ended(err) // and not a nil *streamConn
+			return nil, translateError(err) // and not a nil *streamConn
 		}
 		return s, nil
 	}
@@ -79,13 +79,13 @@ func (c *conn) Peer() string     { return c.name }
 func (c *conn) MaxDatagram() int { return c.max }
 
 // Send queues the datagram in quic-go, which copies it and blocks while 32 are waiting.
-func (c *conn) Send(d []byte) error { return ended(c.qc.SendDatagram(d)) }
+func (c *conn) Send(d []byte) error { return translateError(c.qc.SendDatagram(d)) }
 
 // Recv waits for one datagram and then takes those that wait already.
 func (c *conn) Recv(batch [][]byte) (int, error) {
 	d, err := c.qc.ReceiveDatagram(c.ctx)
 	if err != nil {
-		return 0, ended(err)
+		return 0, translateError(err)
 	}
 	batch[0] = d
 	n := 1

@@ -20,11 +20,11 @@ import (
 type expressConn struct {
 	// immutable once the upgrade is over
 	*conn
-	session uint64 // the connection ID of packets that come
-	size    int    // bytes of a full packet
-	credit  int
-	started atomic.Pointer[transport.Receiver]
-	damage  *transport.Damager // nil: none
+	session  uint64 // the connection ID of packets that come
+	size     int    // bytes of a full packet
+	credit   int
+	receiver atomic.Pointer[transport.Receiver]
+	damage   *transport.Damager // nil: none
 
 	// owned by who opens the session's packets: the socket's reader, or serve
 	opener  atomic.Pointer[express.Opener] // set once, by the upgrade
@@ -36,10 +36,10 @@ type expressConn struct {
 	out    *sender
 
 	// of the upgrade
-	asked    [express.ProbeData]byte // what probes say, and answers must repeat
-	answered chan int                // sizes that the peer says have arrived
-	upgraded sync.Mutex
-	probing  bool // guarded by upgraded: the sender is the upgrade's
+	probeNonce   [express.ProbeData]byte // what probes say, and answers must repeat
+	probeAnswers chan int                // sizes that the peer says have arrived
+	upgradeMu    sync.Mutex
+	probing      bool // guarded by upgraded: the sender is the upgrade's
 }
 
 func (c *expressConn) MaxDatagram() int { return c.size - express.Overhead }
@@ -50,7 +50,7 @@ const creditBytes = 1 << 20
 
 // Sizes are what suits the size of packets.
 func (c *expressConn) Sizes() transport.Sizes {
-	return transport.Sizes{Base: leastPacket - express.Overhead, Credit: c.credit, Ring: link.RingFor(c.credit)}
+	return transport.Sizes{Base: minPacket - express.Overhead, Credit: c.credit, Ring: link.RingFor(c.credit)}
 }
 
 // creditFor is the credit for packets of the given size. All that a link has in flight, in parts and sent again, is
@@ -65,60 +65,60 @@ func (c *expressConn) Send([]byte) error {
 // Recv waits until the connection is over and says why.
 func (c *expressConn) Recv([][]byte) (int, error) {
 	<-c.qc.Context().Done()
-	return 0, ended(context.Cause(c.qc.Context()))
+	return 0, translateError(context.Cause(c.qc.Context()))
 }
 
-func (c *expressConn) Start(r transport.Receiver) { c.started.Store(&r) }
+func (c *expressConn) Start(r transport.Receiver) { c.receiver.Store(&r) }
 
 func (c *expressConn) Close(reason string) error {
 	c.net.sessions.byNumber[c.session%maxSessions].CompareAndSwap(c, nil)
 	return c.conn.Close(reason)
 }
 
-// take opens the packets of one read.
-func (c *expressConn) take(r *reading, packets []byte, segment int) {
-	r.used, r.fresh = 0, false
+// receive opens the packets of one read.
+func (c *expressConn) receive(r *receiveScratch, packets []byte, segment int) {
+	r.used, r.authentic = 0, false
 	var to transport.Receiver
-	if started := c.started.Load(); started != nil && (*started).Begin() {
+	if started := c.receiver.Load(); started != nil && (*started).Begin() {
 		to = *started
 	}
 	for len(packets) > 0 {
 		p := packets[:min(segment, len(packets))]
 		packets = packets[len(p):]
-		c.packet(r, to, p)
+		c.receivePacket(r, to, p)
 	}
-	if r.fresh {
-		c.bulk.Add(1)
+	if r.authentic {
+		c.bulkReads.Add(1)
 	}
 	if to != nil {
 		to.End()
 	}
 }
 
-// dry tells the link that nothing more is at hand.
-func (c *expressConn) dry() {
-	if to := c.started.Load(); to != nil {
+// notifyIdle tells the link that nothing more is at hand.
+func (c *expressConn) notifyIdle() {
+	if to := c.receiver.Load(); to != nil {
 		(*to).Dry()
 	}
 }
 
-// packet takes one packet of this session.
-func (c *expressConn) packet(r *reading, to transport.Receiver, p []byte) {
+// receivePacket takes one packet of this session.
+func (c *expressConn) receivePacket(r *receiveScratch, to transport.Receiver, p []byte) {
 	count := &c.net.sessions.count
 	opener := c.opener.Load()
 	if opener == nil {
-		tick(&count.Early)
+		increment(&count.Early)
 		return
 	}
 	if c.damage != nil && to != nil {
 		c.damage.Packet(p, express.NumberAt, express.HeaderSize)
 	}
 	if v := opener.Look(p); v != express.Fresh {
-		c.refuse(v)
+		c.countRefused(v)
 		return
 	}
 	if to == nil {
-		c.unstarted(r, opener, p)
+		c.receiveBeforeStart(r, opener, p)
 		return
 	}
 	if first, rest := opener.Peek(); first != nil {
@@ -126,72 +126,72 @@ func (c *expressConn) packet(r *reading, to transport.Receiver, p []byte) {
 			at := len(first) - link.BulkHead
 			if v := opener.OpenRest(dst[at:]); v != express.Fresh {
 				to.Miss()
-				c.refuse(v)
+				c.countRefused(v)
 				return
 			}
 			copy(dst, first[link.BulkHead:])
-			r.fresh = true
+			r.authentic = true
 			to.Land()
 			return
 		}
 	}
-	switch kind, d, v := opener.Open(r.room(express.Size(p))); {
+	switch kind, d, v := opener.Open(r.alloc(express.Size(p))); {
 	case v != express.Fresh:
-		c.refuse(v)
+		c.countRefused(v)
 	case kind != express.Datagram:
-		r.fresh = true
-		tick(&count.Probes) // too late to mean anything
+		r.authentic = true
+		increment(&count.Probes) // too late to mean anything
 	default:
-		r.fresh = true
+		r.authentic = true
 		to.Receive(d)
 	}
 }
 
-// refuse counts a packet that is not used.
-func (c *expressConn) refuse(v express.Verdict) {
+// countRefused counts a packet that is not used.
+func (c *expressConn) countRefused(v express.Verdict) {
 	count := &c.net.sessions.count
 	switch v {
 	case express.Replayed:
-		tick(&count.Replayed)
+		increment(&count.Replayed)
 	case express.UnknownKey:
-		tick(&count.UnknownKey)
+		increment(&count.UnknownKey)
 	case express.Malformed:
-		tick(&count.Malformed)
+		increment(&count.Malformed)
 	default:
-		tick(&count.Forged)
+		increment(&count.Forged)
 	}
 }
 
-// unstarted takes a packet of a link that is not up: probes, and their answers.
-func (c *expressConn) unstarted(r *reading, opener *express.Opener, p []byte) {
+// receiveBeforeStart takes a packet of a link that is not up: probes, and their answers.
+func (c *expressConn) receiveBeforeStart(r *receiveScratch, opener *express.Opener, p []byte) {
 	count := &c.net.sessions.count
-	c.upgraded.Lock()
-	defer c.upgraded.Unlock()
+	c.upgradeMu.Lock()
+	defer c.upgradeMu.Unlock()
 	if !c.probing {
-		tick(&count.Early)
+		increment(&count.Early)
 		return
 	}
-	kind, data, v := opener.Open(r.room(express.Size(p)))
+	kind, data, v := opener.Open(r.alloc(express.Size(p)))
 	switch {
 	case v != express.Fresh:
-		c.refuse(v)
+		c.countRefused(v)
 		return
 	case kind == express.Datagram:
-		tick(&count.Early)
+		increment(&count.Early)
 		return
 	}
-	if kind == express.ProbeAnswer && [express.ProbeData]byte(data) != c.asked {
-		tick(&count.Malformed)
+	if kind == express.ProbeAnswer && [express.ProbeData]byte(data) != c.probeNonce {
+		increment(&count.Malformed)
 		return
 	}
-	tick(&count.Probes)
+	increment(&count.Probes)
 	if kind == express.Probe {
 		// An answer that cannot be sent is a probe that is not answered.
 		_ = c.probe(express.ProbeAnswer, len(p), data[:express.ProbeData])
 		return
 	}
 	select {
-	case c.answered <- len(p):
+	case c.probeAnswers <- len(p):
 	default: // the upgrade has enough
 	}
 }
@@ -249,27 +249,27 @@ func (c *expressConn) probe(kind express.Kind, size int, data []byte) error {
 
 // endProbing gives the sender to the link.
 func (c *expressConn) endProbing() {
-	c.upgraded.Lock()
-	defer c.upgraded.Unlock()
+	c.upgradeMu.Lock()
+	defer c.upgradeMu.Unlock()
 	c.probing = false
 }
 
-// probeWait is how long an answer to a probe is waited for before the next try; from try to try it doubles, mostDoubled
+// probeWait is how long an answer to a probe is waited for before the next try; from try to try it doubles, maxProbeDoublings
 // times: where 32 nodes connect over ports of 20 Mbit/s, the probes of one try take 300 ms to pass.
 const (
-	probeWait   = 30 * time.Millisecond
-	mostDoubled = 5
+	probeWait         = 30 * time.Millisecond
+	maxProbeDoublings = 5
 )
 
 func (c *expressConn) sendProbe(size int) error {
-	c.upgraded.Lock()
-	defer c.upgraded.Unlock()
-	return c.probe(express.Probe, size, c.asked[:])
+	c.upgradeMu.Lock()
+	defer c.upgradeMu.Unlock()
+	return c.probe(express.Probe, size, c.probeNonce[:])
 }
 
-// largest finds the largest of the given sizes, in falling order, that the way to the peer and back carries. send sends
+// probePacketSize finds the largest of the given sizes, in falling order, that the way to the peer and back carries. send sends
 // a probe; over is the connection's.
-func (c *expressConn) largest(ctx, over context.Context, sizes []int, send func(size int) error) (int, error) {
+func (c *expressConn) probePacketSize(ctx, over context.Context, sizes []int, send func(size int) error) (int, error) {
 	got := 0
 	var unsent error // why nothing left this host in the last try
 	for try := range probeTries {
@@ -288,10 +288,10 @@ func (c *expressConn) largest(ctx, over context.Context, sizes []int, send func(
 			unsent = nil
 		}
 		// When nothing leaves, an answer to an earlier try, or better luck, is waited for as long.
-		if err := c.awaitAnswers(ctx, over, probeWait<<min(try, mostDoubled), &got, max(1, best), sizes); err != nil {
+		if err := c.awaitAnswers(ctx, over, probeWait<<min(try, maxProbeDoublings), &got, max(1, best), sizes); err != nil {
 			return 0, err
 		}
-		if got > 0 && (got >= best || try >= sureTries) {
+		if got > 0 && (got >= best || try >= confirmTries) {
 			return got, nil
 		}
 	}
@@ -311,7 +311,7 @@ func (c *expressConn) awaitAnswers(ctx, over context.Context, wait time.Duration
 	defer timer.Stop()
 	for *got < best {
 		select {
-		case s := <-c.answered:
+		case s := <-c.probeAnswers:
 			if slices.Contains(sizes, s) {
 				*got = max(*got, s)
 			}
@@ -333,7 +333,7 @@ var zeros [1 << 16]byte
 // unlikely.
 const probeTries = 10
 
-// sureTries is how often larger sizes are tried again when a smaller one has come through: while many links connect, a
+// confirmTries is how often larger sizes are tried again when a smaller one has come through: while many links connect, a
 // queue that has room for a small packet drops a large one, and the path would be taken for one of small packets as
 // long as the link lives.
-const sureTries = 3
+const confirmTries = 3

@@ -14,19 +14,19 @@ import (
 	"ringlet/transport/link"
 )
 
-func by(c transport.Carrier) func(*transport.Config) {
+func withCarrier(c transport.Carrier) func(*transport.Config) {
 	return func(cfg *transport.Config) { cfg.Carrier = c }
 }
 
 // BenchmarkWrites writes 1 MiB at a time, with 8 under way, between two endpoints of this process.
 func BenchmarkWrites(b *testing.B) {
 	for name, carry := range map[string]func(*transport.Config){
-		"quic-go": by(transport.CarrierQUICGo),
-		"stream":  by(transport.CarrierStream),
-		"quic":    by(transport.CarrierQUIC),
+		"quic-go": withCarrier(transport.CarrierQUICGo),
+		"stream":  withCarrier(transport.CarrierStream),
+		"quic":    withCarrier(transport.CarrierQUIC),
 	} {
 		b.Run(fmt.Sprint(name), func(b *testing.B) {
-			ends := endpointsBy(b, nil, carry)
+			ends := endpointsWith(b, nil, carry)
 			data := pattern(1)
 			b.SetBytes(bulk)
 			b.ReportAllocs()
@@ -51,12 +51,12 @@ func BenchmarkIdleWrite(b *testing.B) {
 	for _, spin := range []time.Duration{0, time.Millisecond} {
 		b.Run(fmt.Sprintf("udp/spin=%v", spin), func(b *testing.B) { benchmarkUDP(b, spin) })
 		for name, carry := range map[string]func(*transport.Config){
-			"quic-go": by(transport.CarrierQUICGo),
-			"stream":  by(transport.CarrierStream),
-			"quic":    by(transport.CarrierQUIC),
+			"quic-go": withCarrier(transport.CarrierQUICGo),
+			"stream":  withCarrier(transport.CarrierStream),
+			"quic":    withCarrier(transport.CarrierQUIC),
 		} {
 			b.Run(fmt.Sprintf("%s/spin=%v", name, spin), func(b *testing.B) {
-				ends := endpointsBy(b, func(c *Config) { c.Spin = spin }, carry)
+				ends := endpointsWith(b, func(c *Config) { c.Spin = spin }, carry)
 				data := pattern(1)[:128]
 				for b.Loop() {
 					if err := ends[0].ep.Write(1, link.Write{Ref: ends[1].ref, Data: data}); err != nil {
@@ -113,7 +113,7 @@ func TestQUICMakesNoGarbage(t *testing.T) {
 		t.Skip("SKIPPED: the race detector allocates")
 	}
 	patiently.Watch(t) // a timer for each wait would be garbage of the test
-	ends := endpointsBy(t, nil, by(transport.CarrierQUIC))
+	ends := endpointsWith(t, nil, withCarrier(transport.CarrierQUIC))
 	data := pattern(1)
 	round := func(n int) {
 		for range n {

@@ -12,8 +12,8 @@ import (
 	"ringlet/testkit/logged"
 )
 
-// junk is a QUIC Initial by its header, of connection ids that nobody has used, and random in what should be sealed.
-func junk() []byte {
+// junkInitial is a QUIC Initial by its header, of connection ids that nobody has used, and random in what should be sealed.
+func junkInitial() []byte {
 	p := make([]byte, 1200)
 	rand.Read(p)
 	p[0] = 0xC3                               // long header, Initial, packet number of 4 bytes
@@ -24,9 +24,9 @@ func junk() []byte {
 	return p
 }
 
-// flooded sends junk from that many sockets, no faster than the listener reads, and says the most goroutines that were
+// floodWithJunk sends junk from that many sockets, no faster than the listener reads, and says the most goroutines that were
 // seen.
-func flooded(t *testing.T, victim *Network, packets, ports int) (goroutines int) {
+func floodWithJunk(t *testing.T, victim *Network, packets, ports int) (goroutines int) {
 	t.Helper()
 	socks := make([]*net.UDPConn, ports)
 	for i := range socks {
@@ -39,7 +39,7 @@ func flooded(t *testing.T, victim *Network, packets, ports int) (goroutines int)
 	}
 	before := victim.Stats().RecvPackets
 	for i := range packets {
-		if _, err := socks[i%ports].Write(junk()); err != nil {
+		if _, err := socks[i%ports].Write(junkInitial()); err != nil {
 			t.Fatal(err)
 		}
 		if i%50 == 0 {
@@ -50,7 +50,7 @@ func flooded(t *testing.T, victim *Network, packets, ports int) (goroutines int)
 	return goroutines
 }
 
-func memory() uint64 {
+func memoryInUse() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -65,30 +65,30 @@ func TestJunkInitialsTakeNothingAlong(t *testing.T) {
 	cfg := configOf(issue(t, "b"))
 	cfg.Log, cfg.IdleTimeout = log.Logger(), 2*time.Second
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, cfg)
-	idle, mem := runtime.NumGoroutine(), memory()
+	idle, mem := runtime.NumGoroutine(), memoryInUse()
 	const packets = 5000
-	most := flooded(t, b, packets/2, 1)
+	most := floodWithJunk(t, b, packets/2, 1)
 	// Beside half-open handshakes that hold every place of those who prove nothing:
-	ca, _ := linked(t, a, b, "b")
-	most = max(most, flooded(t, b, packets/2, 32))
-	grown := int64(memory()) - int64(mem)
+	ca, _ := connectPair(t, a, b, "b")
+	most = max(most, floodWithJunk(t, b, packets/2, 32))
+	grown := int64(memoryInUse()) - int64(mem)
 	s := b.Stats()
 	t.Logf("%d goroutines, %d kB more; %+v", most-idle, grown>>10, s)
-	if most-idle > 5*unprovedMost+100 {
+	if most-idle > 5*maxUnverified+100 {
 		t.Errorf("%d packets made %d goroutines", packets, most-idle)
 	}
 	if grown > 24<<20 {
 		t.Errorf("%d packets made %d kB", packets, grown>>10)
 	}
-	if s.AddressesAsked < packets/2 {
-		t.Errorf("%d were asked to prove their address", s.AddressesAsked)
+	if s.RetriesSent < packets/2 {
+		t.Errorf("%d were asked to prove their address", s.RetriesSent)
 	}
 	if s.HandshakesTurnedAway != 0 {
 		t.Errorf("%d were turned away, and none had proved its address", s.HandshakesTurnedAway)
 	}
 	_ = ca.Close("done")
-	eventually(t, "the half-open to be given up", func() bool { return b.Stats().HandshakesRefused >= unprovedMost })
-	eventually(t, "their places to be free", func() bool { return b.door.unproved.Load() == 0 })
+	eventually(t, "the half-open to be given up", func() bool { return b.Stats().HandshakesRefused >= maxUnverified })
+	eventually(t, "their places to be free", func() bool { return b.handshakes.unverified.Load() == 0 })
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
@@ -102,12 +102,12 @@ func TestJunkInitialsTakeNothingAlong(t *testing.T) {
 // counted and told seldom.
 func TestOneHostTakesNotAllPlaces(t *testing.T) {
 	log := &logged.Buffer{}
-	d := newDoor(log.Logger())
+	d := newHandshakeLimiter(log.Logger())
 	enter := func(host byte, port int) (func(), error) {
-		return d.enter(&net.UDPAddr{IP: net.IPv4(10, 0, 0, host), Port: port}, true)
+		return d.admit(&net.UDPAddr{IP: net.IPv4(10, 0, 0, host), Port: port}, true)
 	}
 	var leave func()
-	for i := range halfOpenPerHost {
+	for i := range maxHalfOpenPerHost {
 		out, err := enter(1, i)
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func TestSilenceHidesNoRefusal(t *testing.T) {
 	cfg := configOf(issue(t, "b"))
 	cfg.Log = log.Logger()
 	b, a := listen(t, cfg), listen(t, configOf(issue(t, "a")))
-	flooded(t, b, 500, 4)
+	floodWithJunk(t, b, 500, 4)
 	began := time.Now()
 	if _, _, err := a.Dial(within(t), "c", b.Addr().String(), []byte("hello of a")); err == nil {
 		t.Fatal("b was taken for c")

@@ -10,14 +10,14 @@ import (
 // TestEveryCarrierAndMTU: what each carrier asks of a link on a path of any MTU can work, and fits what is below the
 // link.
 func TestEveryCarrierAndMTU(t *testing.T) {
-	for mtu := leastPacket + 28; mtu <= 1<<16; mtu++ {
+	for mtu := minPacket + 28; mtu <= 1<<16; mtu++ {
 		size := min(mtu-28, maxBulkPacket)
 		x := &expressConn{size: size, credit: creditFor(size)}
-		ask := x.Sizes()
-		credit, ring := ask.Credit, ask.Ring
+		sizes := x.Sizes()
+		credit, ring := sizes.Credit, sizes.Ring
 		cfg := link.Config{
 			MaxDatagram: x.MaxDatagram(),
-			Base:        ask.Base,
+			Base:        sizes.Base,
 			Credit:      credit,
 			Ring:        ring,
 		}
@@ -29,15 +29,15 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 		}
 		// All that may be in flight, in parts, with as much again that was sent twice, must not look too old to the
 		// opener.
-		parts := (x.MaxDatagram() + leastPacket - 1) / (leastPacket - express.Overhead - 16)
-		if flying := 2 * (credit + link.ResponseCredit) * max(1, parts); flying > express.Remembered {
+		pieces := (x.MaxDatagram() + minPacket - 1) / (minPacket - express.Overhead - 16)
+		if flying := 2 * (credit + link.ResponseCredit) * max(1, pieces); flying > express.Remembered {
 			t.Errorf("MTU %d: %d packets may be in flight, and %d are remembered", mtu, flying, express.Remembered)
 		}
 		if credit*size > creditBytes && credit > 16 {
 			t.Errorf("MTU %d: a credit of %d packets", mtu, credit)
 		}
 	}
-	for mtu := leastPacket + 48; mtu <= 1500; mtu++ {
+	for mtu := minPacket + 48; mtu <= 1500; mtu++ {
 		c := &conn{max: min(maxPacket, mtu-28) - overhead}
 		if err := (link.Config{MaxDatagram: c.MaxDatagram()}).Check(); err != nil {
 			t.Fatalf("quic, MTU %d: %v", mtu, err)
@@ -48,7 +48,7 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 		link.ResponseCredit)/link.DefaultEchoEvery; n > queue {
 		t.Errorf("quic: %d datagrams may wait where %d have room", n, queue)
 	}
-	if err := (link.Config{MaxDatagram: streamDatagram, Credit: streamCredit, Ring: streamRing}).Check(); err != nil {
+	if err := (link.Config{MaxDatagram: streamDatagram, Credit: streamCredit, Ring: streamRingSize}).Check(); err != nil {
 		t.Errorf("stream: %v", err)
 	}
 	if n := (streamCredit + link.ResponseCredit) * streamDatagram; n > streamBuf {

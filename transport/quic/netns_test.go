@@ -39,8 +39,8 @@ func (r hostRole) writes() bool { return r.Back == (r.Rank == 1) }
 
 // Files by which a writing node says that half is written, and hears that the way is narrow.
 const (
-	halfFile   = "half"
-	narrowFile = "narrow"
+	halfWrittenFile = "half"
+	narrowFile      = "narrow"
 )
 
 // hostReport is what it has seen.
@@ -106,7 +106,7 @@ func beHost(t *testing.T, text string) {
 	case <-e.signals:
 	case err := <-e.down: // the peer has heard us, and is gone
 		t.Log(err)
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Error("the peer does not come to an end")
 	}
 	out, err := json.Marshal(r)
@@ -121,7 +121,7 @@ func beHost(t *testing.T, text string) {
 // awaitNarrow says that half is written, and waits until the way is narrow.
 func (r hostRole) awaitNarrow(t *testing.T) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(r.Dir, halfFile), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(r.Dir, halfWrittenFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.await(t, narrowFile)
@@ -130,7 +130,7 @@ func (r hostRole) awaitNarrow(t *testing.T) {
 // await waits for a file of the other processes of the test.
 func (r hostRole) await(t *testing.T, name string) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(testTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(filepath.Join(r.Dir, name)); err == nil {
 			return
 		}
@@ -144,7 +144,7 @@ func (e *end) wait(t *testing.T, c <-chan uint32) {
 	case <-c:
 	case err := <-e.down:
 		t.Fatal(err)
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatalf("waited in vain: %+v, %+v", e.ep.Stats(), e.net.Stats())
 	}
 }
@@ -163,8 +163,8 @@ func hosts(t *testing.T, n int) []*netns.Namespace {
 	return out
 }
 
-// play has both ends write and look, and returns what they saw.
-func play(t *testing.T, a, b *netns.Namespace, role hostRole, meanwhile ...func(hostRole)) (reports [2]hostReport) {
+// runHosts has both ends write and look, and returns what they saw.
+func runHosts(t *testing.T, a, b *netns.Namespace, role hostRole, meanwhile ...func(hostRole)) (reports [2]hostReport) {
 	t.Helper()
 	ca, err := authority()
 	if err != nil {
@@ -239,7 +239,7 @@ func TestBetweenHosts(t *testing.T) {
 	pair := func(mtu int) func(*testing.T) []*netns.Namespace {
 		return func(t *testing.T) []*netns.Namespace {
 			h := hosts(t, 2)
-			join(t, netns.Port(h[0], "eth0", "10.0.0.1/24", mtu), netns.Port(h[1], "eth0", "10.0.0.2/24", mtu))
+			connectHosts(t, netns.NewInterface(h[0], "eth0", "10.0.0.1/24", mtu), netns.NewInterface(h[1], "eth0", "10.0.0.2/24", mtu))
 			return h
 		}
 	}
@@ -263,7 +263,7 @@ func TestBetweenHosts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := tc.build(t)
-			for i, r := range play(t, h[0], h[len(h)-1], tc.role) {
+			for i, r := range runHosts(t, h[0], h[len(h)-1], tc.role) {
 				t.Logf("node %d: packets of %d bytes; %d sent in %d calls, %d received in %d", i, r.Packet, r.Stats.SentPackets,
 					r.Stats.SendCalls,
 					r.Stats.RecvPackets, r.Stats.RecvCalls)
@@ -301,19 +301,19 @@ func TestThePathShrinks(t *testing.T) {
 
 func pathShrinks(t *testing.T, role hostRole, of string) {
 	h := routed(t)
-	do(t, h[1], "link", "set", "dev", "eth1", "mtu", "9000")
+	runIP(t, h[1], "link", "set", "dev", "eth1", "mtu", "9000")
 	role.Addrs, role.Narrows = [2]string{"10.0.0.1:7000", "10.0.1.2:7000"}, true
 	from, to, near, far := 0, 1, "eth0", "eth1"
 	if role.Back {
 		from, to, near, far = 1, 0, "eth1", "eth0"
 	}
-	reports := play(t, h[0], h[2], role, func(role hostRole) {
-		role.await(t, halfFile)
+	reports := runHosts(t, h[0], h[2], role, func(role hostRole) {
+		role.await(t, halfWrittenFile)
 		if of == "sender" {
-			do(t, h[2*from], "link", "set", "dev", "eth0", "mtu", "1300")
+			runIP(t, h[2*from], "link", "set", "dev", "eth0", "mtu", "1300")
 		} else {
-			do(t, h[1], "link", "set", "dev", near, "mtu", "1300")
-			do(t, h[1], "link", "set", "dev", far, "mtu", "1300")
+			runIP(t, h[1], "link", "set", "dev", near, "mtu", "1300")
+			runIP(t, h[1], "link", "set", "dev", far, "mtu", "1300")
 		}
 		if err := os.WriteFile(filepath.Join(role.Dir, narrowFile), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -323,23 +323,23 @@ func pathShrinks(t *testing.T, role hostRole, of string) {
 		if s := reports[from].Link; s.PathShrunk == 0 || s.PartsSent == 0 || reports[to].Link.PartsReceived == 0 {
 			t.Errorf("the path was not found narrow: %+v", s)
 		}
-	} else if s := reports[from].Stats.Way; s.Shrunk == 0 || s.HalvesSent == 0 ||
-		reports[to].Stats.Way.HalvesReceived == 0 {
-		t.Errorf("the path was not found narrow: %+v, %+v", s, reports[to].Stats.Way)
+	} else if s := reports[from].Stats.Path; s.Shrunk == 0 || s.HalvesSent == 0 ||
+		reports[to].Stats.Path.HalvesReceived == 0 {
+		t.Errorf("the path was not found narrow: %+v, %+v", s, reports[to].Stats.Path)
 	}
 	r := reports[from]
 	t.Logf("packets of %d bytes, %d MiB in %d datagrams, %d of parts; %+v", r.Packet, r.Written>>20, r.Link.DatagramsSent,
-		r.Link.PartsSent, r.Stats.Way)
+		r.Link.PartsSent, r.Stats.Path)
 }
 
-func join(t *testing.T, a, b netns.Interface) {
+func connectHosts(t *testing.T, a, b netns.Interface) {
 	t.Helper()
-	if err := netns.Join(a, b); err != nil {
+	if err := netns.Connect(a, b); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func do(t *testing.T, ns *netns.Namespace, args ...string) {
+func runIP(t *testing.T, ns *netns.Namespace, args ...string) {
 	t.Helper()
 	if err := ns.IP(args...); err != nil {
 		t.Fatal(err)
@@ -350,10 +350,10 @@ func do(t *testing.T, ns *netns.Namespace, args ...string) {
 // puts none together.
 func segmented(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 2)
-	join(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24"},
+	connectHosts(t, netns.Interface{In: h[0], Name: "eth0", Addr: "10.0.0.1/24"},
 		netns.Interface{In: h[1], Name: "eth0", Addr: "10.0.0.2/24"})
 	for _, ns := range h {
-		do(t, ns, "link", "set", "dev", "eth0", "gso_max_segs", "1")
+		runIP(t, ns, "link", "set", "dev", "eth0", "gso_max_segs", "1")
 	}
 	return h
 }
@@ -361,34 +361,34 @@ func segmented(t *testing.T) []*netns.Namespace {
 // routed has a router between two networks of jumbo frames, whose way to the second is narrow.
 func routed(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 3)
-	join(t, netns.Port(h[0], "eth0", "10.0.0.1/24", 9000), netns.Port(h[1], "eth0", "10.0.0.254/24", 9000))
-	join(t, netns.Port(h[1], "eth1", "10.0.1.254/24", 1500), netns.Port(h[2], "eth0", "10.0.1.2/24", 9000))
+	connectHosts(t, netns.NewInterface(h[0], "eth0", "10.0.0.1/24", 9000), netns.NewInterface(h[1], "eth0", "10.0.0.254/24", 9000))
+	connectHosts(t, netns.NewInterface(h[1], "eth1", "10.0.1.254/24", 1500), netns.NewInterface(h[2], "eth0", "10.0.1.2/24", 9000))
 	if err := h[1].Forward(); err != nil {
 		t.Fatal(err)
 	}
-	do(t, h[0], "route", "add", "default", "via", "10.0.0.254")
-	do(t, h[2], "route", "add", "default", "via", "10.0.1.254")
+	runIP(t, h[0], "route", "add", "default", "via", "10.0.0.254")
+	runIP(t, h[2], "route", "add", "default", "via", "10.0.1.254")
 	return h
 }
 
 // bridged has a switch between two jumbo interfaces that drops what is larger than 1500 bytes, and says nothing.
 func bridged(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 3)
-	do(t, h[1], "link", "add", "name", "br0", "type", "bridge")
-	join(t, netns.Port(h[0], "eth0", "10.0.0.1/24", 9000),
+	runIP(t, h[1], "link", "add", "name", "br0", "type", "bridge")
+	connectHosts(t, netns.NewInterface(h[0], "eth0", "10.0.0.1/24", 9000),
 		netns.Interface{In: h[1], Name: "eth0", MTU: 9000})
-	join(t, netns.Interface{In: h[1], Name: "eth1", MTU: 1500},
-		netns.Port(h[2], "eth0", "10.0.0.2/24", 9000))
+	connectHosts(t, netns.Interface{In: h[1], Name: "eth1", MTU: 1500},
+		netns.NewInterface(h[2], "eth0", "10.0.0.2/24", 9000))
 	for _, port := range [...]string{"eth0", "eth1"} {
-		do(t, h[1], "link", "set", "dev", port, "master", "br0")
+		runIP(t, h[1], "link", "set", "dev", port, "master", "br0")
 	}
-	do(t, h[1], "link", "set", "dev", "br0", "up")
+	runIP(t, h[1], "link", "set", "dev", "br0", "up")
 	return h
 }
 
 // oneNarrow has an interface of jumbo frames at one end only.
 func oneNarrow(t *testing.T) []*netns.Namespace {
 	h := hosts(t, 2)
-	join(t, netns.Port(h[0], "eth0", "10.0.0.1/24", 9000), netns.Port(h[1], "eth0", "10.0.0.2/24", 1500))
+	connectHosts(t, netns.NewInterface(h[0], "eth0", "10.0.0.1/24", 9000), netns.NewInterface(h[1], "eth0", "10.0.0.2/24", 1500))
 	return h
 }

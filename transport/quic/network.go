@@ -37,9 +37,9 @@ const (
 	overhead = 1 + connIDLen + 2 + 1 + 16
 	// maxPacket is the largest UDP payload quic-go makes.
 	maxPacket = 1452
-	// defaultIdle is how long a silent peer is believed to live: half of what a run may take to end after a node was
+	// defaultIdleTimeout is how long a silent peer is believed to live: half of what a run may take to end after a node was
 	// killed.
-	defaultIdle = 5 * time.Second
+	defaultIdleTimeout = 5 * time.Second
 	// socketBuf is asked of the kernel for each direction: more than 5000 full packets, where 100 are in flight per peer.
 	socketBuf = 8 << 20
 	// streamBuf is the window of flow control of a stream: four times what the link's credits let be in flight there, so
@@ -65,8 +65,8 @@ type Config struct {
 	// Spread has each link of the carrier quic open its packets in a goroutine of its own. It is so anyway where the
 	// process has more than two processors.
 	Spread bool
-	// Stamps has the kernel note when packets are sent and received: Sent and Received tell. Zero means that it does not.
-	Stamps bool
+	// Timestamps has the kernel note when packets are sent and received: AppendSendTimes and LastReceiveTime tell. Zero means that it does not.
+	Timestamps bool
 	// IdleTimeout is how long a silent peer is believed to live at most, in its handshake, before its hello and later.
 	// Zero means 5 s.
 	IdleTimeout time.Duration
@@ -76,21 +76,21 @@ type Config struct {
 // Network is one UDP socket with all the QUIC connections of a node.
 type Network struct {
 	// immutable after Listen
-	cfg     Config
-	log     *slog.Logger
-	sock    *socket
-	tr      *quicgo.Transport
-	ln      *quicgo.Listener
-	packet  int
-	greeted chan *incoming  // peers that have said hello
-	door    *door           // through which they come
-	ctx     context.Context // over when the network is closed
-	stop    context.CancelCauseFunc
+	cfg        Config
+	log        *slog.Logger
+	sock       *socket
+	tr         *quicgo.Transport
+	ln         *quicgo.Listener
+	packet     int
+	greeted    chan *incoming    // peers that have said hello
+	handshakes *handshakeLimiter // through which they come
+	ctx        context.Context   // over when the network is closed
+	stop       context.CancelCauseFunc
 
 	sessions sessions // of the carrier quic
 
 	mu    sync.Mutex // guards conns
-	conns map[*life]struct{}
+	conns map[*liveness]struct{}
 
 	wg      sync.WaitGroup
 	closing sync.Once
@@ -100,9 +100,9 @@ type Network struct {
 // Stats counts what a Network did and whom it did not let in.
 type Stats struct {
 	SocketStats
-	DoorStats
+	HandshakeStats
 	Bulk BulkStats `count:"quic_"`
-	Way  WayStats  `count:"way_"`
+	Path PathStats `count:"way_"`
 
 	KernelDrops uint64 `help:"packets that came and that the kernel threw away, since nobody had read those before"`
 }
@@ -110,16 +110,16 @@ type Stats struct {
 // Stats returns the counters.
 func (n *Network) Stats() Stats {
 	return Stats{
-		SocketStats: now(&n.sock.count),
-		DoorStats:   now(&n.door.count),
-		Bulk:        now(&n.sessions.count),
-		Way:         now(&n.sock.ways.count),
-		KernelDrops: n.sock.drops(),
+		SocketStats:    loadCounters(&n.sock.count),
+		HandshakeStats: loadCounters(&n.handshakes.count),
+		Bulk:           loadCounters(&n.sessions.count),
+		Path:           loadCounters(&n.sock.paths.count),
+		KernelDrops:    n.sock.drops(),
 	}
 }
 
-// now copies counters, each of which is added to atomically.
-func now[T SocketStats | DoorStats | BulkStats | WayStats](count *T) (out T) {
+// loadCounters copies counters, each of which is added to atomically.
+func loadCounters[T SocketStats | HandshakeStats | BulkStats | PathStats](count *T) (out T) {
 	n := unsafe.Sizeof(out) / unsafe.Sizeof(uint64(0))
 	from := unsafe.Slice((*uint64)(unsafe.Pointer(count)), n)
 	to := unsafe.Slice((*uint64)(unsafe.Pointer(&out)), n)
@@ -129,12 +129,12 @@ func now[T SocketStats | DoorStats | BulkStats | WayStats](count *T) (out T) {
 	return out
 }
 
-// tick counts one.
-func tick(counter *uint64) { atomic.AddUint64(counter, 1) }
+// increment counts one.
+func increment(counter *uint64) { atomic.AddUint64(counter, 1) }
 
 func (c *Config) defaults() {
 	if c.IdleTimeout == 0 {
-		c.IdleTimeout = defaultIdle
+		c.IdleTimeout = defaultIdleTimeout
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -149,43 +149,43 @@ func Listen(cfg Config) (*Network, error) {
 		return nil, fmt.Errorf("cannot bind data address %q: %w", cfg.Addr, err)
 	}
 	n := &Network{
-		cfg:     cfg,
-		log:     cfg.Log,
-		packet:  cfg.PacketSize,
-		greeted: make(chan *incoming),
-		conns:   map[*life]struct{}{},
-		door:    newDoor(cfg.Log),
+		cfg:        cfg,
+		log:        cfg.Log,
+		packet:     cfg.PacketSize,
+		greeted:    make(chan *incoming),
+		conns:      map[*liveness]struct{}{},
+		handshakes: newHandshakeLimiter(cfg.Log),
 	}
-	n.sessions.own = newReading()
+	n.sessions.inline = newReceiveScratch()
 	if cfg.Spread || runtime.GOMAXPROCS(0) > 2 {
 		n.sessions.pool = newPool()
 	}
-	n.sock = newSocket(udp, !cfg.NoGRO, cfg.Spin, n.sessions.take, n.sessions.dry)
-	if cfg.Stamps {
-		if err := n.sock.want(allStamps); err != nil {
+	n.sock = newSocket(udp, !cfg.NoGRO, cfg.Spin, n.sessions.dispatch, n.sessions.notifyIdle)
+	if cfg.Timestamps {
+		if err := n.sock.enableTimestamps(allTimestampFlags); err != nil {
 			return nil, errors.Join(fmt.Errorf("the kernel gives no times of packets: %w", err), udp.Close())
 		}
-		n.sock.stamps.wanted = true
+		n.sock.timestamps.wanted = true
 	}
 	n.ctx, n.stop = context.WithCancelCause(context.Background())
 	if n.packet == 0 {
 		ip := udp.LocalAddr().(*net.UDPAddr).IP
-		n.packet = payload(min(1500, mtuOf(ip)), ip, maxPacket)
+		n.packet = maxUDPPayload(min(1500, interfaceMTU(ip)), ip, maxPacket)
 	}
 	n.tr = &quicgo.Transport{
 		Conn:                  n.sock,
 		ConnectionIDGenerator: plainIDs{},
-		ConnContext:           n.watch,
-		VerifySourceAddress:   n.door.ask,
+		ConnContext:           n.admitHandshake,
+		VerifySourceAddress:   n.handshakes.mustVerifyAddress,
 	}
-	server := speaking(cfg.Server)
+	server := withProtocol(cfg.Server)
 	if n.ln, err = n.tr.Listen(server, n.quicConfig()); err != nil {
 		n.stop(transport.ErrClosed)
 		_ = n.tr.Close()
 		_ = udp.Close()
 		return nil, fmt.Errorf("cannot listen on data address %q: %w", cfg.Addr, err)
 	}
-	n.wg.Go(n.welcome)
+	n.wg.Go(n.acceptLoop)
 	return n, nil
 }
 
@@ -203,9 +203,9 @@ func (plainIDs) GenerateConnectionID() (quicgo.ConnectionID, error) {
 	return quicgo.ConnectionIDFromBytes(id[:]), nil
 }
 
-// payload is how much of a UDP packet an interface bears to or from an address, at most so much: its MTU, less the
+// maxUDPPayload is how much of a UDP packet an interface bears to or from an address, at most so much: its MTU, less the
 // headers of IPv4 or IPv6, and of UDP.
-func payload(mtu int, ip net.IP, most int) int {
+func maxUDPPayload(mtu int, ip net.IP, most int) int {
 	headers := 28
 	if ip.To4() == nil {
 		headers = 48
@@ -213,9 +213,9 @@ func payload(mtu int, ip net.IP, most int) int {
 	return min(most, mtu-headers)
 }
 
-// mtuOf is that of the interface with the given address; for the unspecified address, the smallest of all that are up.
+// interfaceMTU is that of the interface with the given address; for the unspecified address, the smallest of all that are up.
 // Where nothing is known it is that of Ethernet.
-func mtuOf(ip net.IP) int {
+func interfaceMTU(ip net.IP) int {
 	const ethernet = 1500
 	ifaces, err := net.Interfaces()
 	if err != nil {
@@ -245,8 +245,8 @@ func (n *Network) quicConfig() *quicgo.Config {
 		EnableDatagrams:                true,
 		InitialPacketSize:              uint16(n.packet),
 		DisablePathMTUDiscovery:        true,
-		MaxIdleTimeout:                 quicIdle,
-		KeepAlivePeriod:                n.cfg.IdleTimeout / looks,
+		MaxIdleTimeout:                 quicIdleTimeout,
+		KeepAlivePeriod:                n.cfg.IdleTimeout / silenceChecks,
 		HandshakeIdleTimeout:           n.cfg.IdleTimeout,
 		MaxIncomingStreams:             1,
 		MaxIncomingUniStreams:          streams,
@@ -274,13 +274,13 @@ func (n *Network) Close() error {
 		}
 		n.closed = errors.Join(n.ln.Close(), n.tr.Close(), n.sock.Close())
 		n.wg.Wait()
-		n.door.close()
+		n.handshakes.close()
 	})
 	return n.closed
 }
 
-// speaking makes a configuration name the protocol, also where each handshake has a configuration of its own.
-func speaking(c *tls.Config) *tls.Config {
+// withProtocol makes a configuration name the protocol, also where each handshake has a configuration of its own.
+func withProtocol(c *tls.Config) *tls.Config {
 	c = c.Clone()
 	c.NextProtos = []string{protocolName}
 	if of := c.GetConfigForClient; of != nil {
@@ -295,18 +295,18 @@ func speaking(c *tls.Config) *tls.Config {
 	return c
 }
 
-// keep notes a connection for Close, because quic-go ends connections silently with their socket, and looks whether its
+// track notes a connection for Close, because quic-go ends connections silently with their socket, and looks whether its
 // peer lives. A closed network keeps none: nil.
-func (n *Network) keep(qc *quicgo.Conn) *life {
+func (n *Network) track(qc *quicgo.Conn) *liveness {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.conns == nil {
 		return nil
 	}
-	l := &life{qc: qc}
+	l := &liveness{qc: qc}
 	n.conns[l] = struct{}{}
 	n.wg.Go(func() {
-		l.watch(n.cfg.IdleTimeout)
+		l.closeWhenSilent(n.cfg.IdleTimeout)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		delete(n.conns, l)
@@ -320,27 +320,27 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 	if err != nil {
 		return nil, nil, fmt.Errorf("data address %q of %s: %w", addr, name, err)
 	}
-	client := speaking(n.cfg.Client(name))
+	client := withProtocol(n.cfg.Client(name))
 	qc, err := n.tr.Dial(ctx, to, client, n.quicConfig())
 	if err != nil {
-		return nil, nil, refusal(name, addr, err)
+		return nil, nil, dialError(name, addr, err)
 	}
-	l := n.keep(qc)
+	l := n.track(qc)
 	if l == nil {
 		_ = qc.CloseWithError(0, "the node is closed")
 		return nil, nil, transport.ErrClosed
 	}
-	n.untilEnd(qc, name)
-	st, answer, err := converse(ctx, qc, hello)
+	n.closeAtCertificateExpiry(qc, name)
+	st, answer, err := exchangeHellos(ctx, qc, hello)
 	if err != nil {
 		_ = qc.CloseWithError(0, "no hello")
-		return nil, nil, refusal(name, addr, err)
+		return nil, nil, dialError(name, addr, err)
 	}
 	return newConn(n, l, st, name), answer, nil
 }
 
-// converse says hello on a new stream and reads the answer.
-func converse(ctx context.Context, qc *quicgo.Conn, hello []byte) (*quicgo.Stream, []byte, error) {
+// exchangeHellos says hello on a new stream and reads the answer.
+func exchangeHellos(ctx context.Context, qc *quicgo.Conn, hello []byte) (*quicgo.Stream, []byte, error) {
 	st, err := qc.OpenStreamSync(ctx)
 	if err != nil {
 		return nil, nil, err

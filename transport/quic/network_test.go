@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must come.
-var patience = patiently.Long
+// testTimeout is how long a test waits for what must come.
+var testTimeout = patiently.Long
 
 var authority = sync.OnceValues(func() (*certs.CA, error) { return certs.NewCA(time.Hour) })
 
@@ -67,13 +67,13 @@ func listen(t testing.TB, cfg Config) *Network {
 }
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// linked makes a connection from a to b.
-func linked(t testing.TB, a, b *Network, name string) (atA, atB transport.Conn) {
+// connectPair makes a connection from a to b.
+func connectPair(t testing.TB, a, b *Network, name string) (atA, atB transport.Conn) {
 	t.Helper()
 	ctx := within(t)
 	accepted := make(chan transport.Conn, 1)
@@ -107,7 +107,7 @@ func linked(t testing.TB, a, b *Network, name string) (atA, atB transport.Conn) 
 // eventually waits for what a counter must come to.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s", what)
 		}
@@ -116,17 +116,17 @@ func eventually(t *testing.T, what string, cond func() bool) {
 
 func TestDatagramsGoBothWays(t *testing.T) {
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
-	ca, cb := linked(t, a, b, "b")
+	ca, cb := connectPair(t, a, b, "b")
 	if ca.Peer() != "b" || cb.Peer() != "a" || ca.MaxDatagram() != cb.MaxDatagram() || ca.MaxDatagram() < 1200 {
 		t.Errorf("%q and %q, %d and %d bytes", ca.Peer(), cb.Peer(), ca.MaxDatagram(), cb.MaxDatagram())
 	}
 	full := bytes.Repeat([]byte("x"), ca.MaxDatagram())
-	for _, way := range [][2]transport.Conn{{ca, cb}, {cb, ca}} {
-		if err := way[0].Send(full); err != nil {
+	for _, direction := range [][2]transport.Conn{{ca, cb}, {cb, ca}} {
+		if err := direction[0].Send(full); err != nil {
 			t.Fatal(err)
 		}
 		batch := make([][]byte, 4)
-		if n, err := way[1].Recv(batch); err != nil || n != 1 || !bytes.Equal(batch[0], full) {
+		if n, err := direction[1].Recv(batch); err != nil || n != 1 || !bytes.Equal(batch[0], full) {
 			t.Errorf("%d datagrams, %v", n, err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestDatagramsGoBothWays(t *testing.T) {
 // no error, takes a datagram that is there and returns nothing when none is, again and again.
 func TestTakingWithoutWaiting(t *testing.T) {
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
-	ca, cb := linked(t, a, b, "b")
+	ca, cb := connectPair(t, a, b, "b")
 	qc := cb.(*conn).qc
 	const total = 20
 	for i := range byte(total) {
@@ -220,7 +220,7 @@ func TestSilentPeersHoldUpNobody(t *testing.T) {
 	cfg := configOf(issue(t, "b"))
 	cfg.IdleTimeout = time.Hour // until the end of the test
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, cfg)
-	for range greeters - 1 {
+	for range maxGreeters - 1 {
 		client := issue(t, "silent").Client("b")
 		client.NextProtos = []string{protocolName}
 		qc, err := a.tr.Dial(within(t), b.Addr(), client, a.quicConfig())
@@ -229,7 +229,7 @@ func TestSilentPeersHoldUpNobody(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = qc.CloseWithError(0, "") })
 	}
-	linked(t, a, b, "b")
+	connectPair(t, a, b, "b")
 }
 
 func TestPeerThatNeverSaysHelloIsPutOut(t *testing.T) {
@@ -289,8 +289,8 @@ func TestBadAddressesAreNamed(t *testing.T) {
 // and that must be so where both cores are busy.
 const briefIdle = 2 * time.Second
 
-// dying are the ends of a connection whose second end can die as a process does: it says nothing any more.
-func dying(t *testing.T) (ca, cb transport.Conn, die func()) {
+// dyingPair are the ends of a connection whose second end can die as a process does: it says nothing any more.
+func dyingPair(t *testing.T) (ca, cb transport.Conn, die func()) {
 	t.Helper()
 	short := func(name string) Config {
 		cfg := configOf(issue(t, name))
@@ -303,12 +303,12 @@ func dying(t *testing.T) (ca, cb transport.Conn, die func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() }) // complains that its socket is closed
-	ca, cb = linked(t, a, b, "b")
+	ca, cb = connectPair(t, a, b, "b")
 	return ca, cb, func() { _ = b.sock.Close() } // all that b has left to say is lost
 }
 
-// silence tells that a connection has ended since nothing was heard of its peer.
-func silence(err error) bool {
+// isSilenceError tells that a connection has ended since nothing was heard of its peer.
+func isSilenceError(err error) bool {
 	var end *endError
 	return errors.As(err, &end) && !end.Remote && strings.HasPrefix(end.Error(), silentFor)
 }
@@ -316,7 +316,7 @@ func silence(err error) bool {
 // TestDeadPeerIsNoticed: a process that dies says nothing; its silence ends the connection.
 func TestDeadPeerIsNoticed(t *testing.T) {
 	t.Parallel()
-	ca, cb, die := dying(t)
+	ca, cb, die := dyingPair(t)
 	time.Sleep(5 * briefIdle / 4) // more than the time-out without a datagram: the living are not taken for dead
 	if err := ca.Send([]byte("alive")); err != nil {
 		t.Fatal(err)
@@ -325,7 +325,7 @@ func TestDeadPeerIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	die()
-	if _, err := ca.Recv(make([][]byte, 1)); !silence(err) {
+	if _, err := ca.Recv(make([][]byte, 1)); !isSilenceError(err) {
 		t.Errorf("the peer's death shows as %v", err)
 	}
 }

@@ -33,7 +33,7 @@ func TestReaderTakesWhatIsAtHand(t *testing.T) {
 		var ready error
 		if err := s.raw.Control(func(fd uintptr) {
 			for ready = unix.EINTR; ready == unix.EINTR; { // the runtime's signals end it
-				_, ready = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+				_, ready = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(testTimeout.Milliseconds()))
 			}
 		}); err != nil || ready != nil {
 			t.Fatal(err, ready)

@@ -25,7 +25,7 @@ func TestRecordsComeBackWhole(t *testing.T) {
 		if rapid.Bool().Draw(t, "in pieces") {
 			in = iotest.HalfReader(in)
 		}
-		r := bufio.NewReaderSize(in, quickDatagram)
+		r := bufio.NewReaderSize(in, maxQuickDatagram)
 		for i, want := range records {
 			n, err := readRecord(r, buf[:most])
 			if err != nil || !bytes.Equal(buf[:n], want) {
@@ -67,7 +67,7 @@ func TestRecordsAllocateNothing(t *testing.T) {
 		stream = append(stream, buf[:putRecord(buf, d[:40])]...)
 	}
 	in := bytes.NewReader(stream)
-	r := bufio.NewReaderSize(in, quickDatagram)
+	r := bufio.NewReaderSize(in, maxQuickDatagram)
 	if n := testing.AllocsPerRun(100, func() {
 		in.Reset(stream)
 		r.Reset(in)

@@ -18,7 +18,7 @@ import (
 // carries them. It needs no rights and no namespaces.
 type relay struct {
 	front, back *net.UDPConn
-	most        [2]atomic.Int64 // bytes of a packet that passes: to the back, to the front
+	limit       [2]atomic.Int64 // bytes of a packet that passes: to the back, to the front
 	every       atomic.Uint64   // one of so many packets of each direction is lost; 0: none
 	bulk        atomic.Bool     // and all that are quic-go's own
 	dialler     atomic.Pointer[netip.AddrPort]
@@ -40,32 +40,32 @@ func newRelay(t *testing.T, to string) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.carry(1 << 16)
-	go r.pass(r.front, &r.most[0], func(from netip.AddrPort) (*net.UDPConn, netip.AddrPort) {
+	r.setLimit(1 << 16)
+	go r.forward(r.front, &r.limit[0], func(from netip.AddrPort) (*net.UDPConn, netip.AddrPort) {
 		r.dialler.Store(&from)
 		return r.back, node
 	})
-	go r.pass(r.back, &r.most[1], func(netip.AddrPort) (*net.UDPConn, netip.AddrPort) {
+	go r.forward(r.back, &r.limit[1], func(netip.AddrPort) (*net.UDPConn, netip.AddrPort) {
 		return r.front, *r.dialler.Load() // who has spoken first
 	})
 	return r
 }
 
-// carry sets what passes in both directions.
-func (r *relay) carry(most int64) {
-	for i := range r.most {
-		r.most[i].Store(most)
+// setLimit sets what passes in both directions.
+func (r *relay) setLimit(most int64) {
+	for i := range r.limit {
+		r.limit[i].Store(most)
 	}
 }
 
-func (r *relay) pass(in *net.UDPConn, most *atomic.Int64, way func(netip.AddrPort) (*net.UDPConn, netip.AddrPort)) {
+func (r *relay) forward(in *net.UDPConn, most *atomic.Int64, route func(netip.AddrPort) (*net.UDPConn, netip.AddrPort)) {
 	b := make([]byte, 1<<16)
 	for count := uint64(1); ; count++ {
 		n, from, err := in.ReadFromUDPAddrPort(b)
 		if err != nil {
 			return // closed
 		}
-		out, to := way(from)
+		out, to := route(from)
 		if every := r.every.Load(); int64(n) <= most.Load() && (every == 0 || count%every != 0) &&
 			(!r.bulk.Load() || express.Is(b[:n])) {
 			_, _ = out.WriteToUDPAddrPort(b[:n], to) // what does not pass is lost
@@ -77,7 +77,7 @@ func (r *relay) pass(in *net.UDPConn, most *atomic.Int64, way func(netip.AddrPor
 func behindRelay(t *testing.T, carrier transport.Carrier, every uint64, change func(*Config)) ([2]*end, *relay) {
 	t.Helper()
 	var r *relay
-	ends := endpointsBy(t, change, func(c *transport.Config) {
+	ends := endpointsWith(t, change, func(c *transport.Config) {
 		if r == nil {
 			r = newRelay(t, c.View.Members[1].Addr)
 			r.every.Store(every)
@@ -107,28 +107,28 @@ func TestTheRelayedPathShrinks(t *testing.T) {
 			t.Parallel()
 			ends, r := behindRelay(t, c.carrier, c.every, nil)
 			run := flood(t, ends)
-			run.moves(t, rounds)
-			r.carry(1272) // of UDP payload, as an MTU of 1300 has
-			run.moves(t, rounds)
+			run.awaitRounds(t, rounds)
+			r.setLimit(1272) // of UDP payload, as an MTU of 1300 has
+			run.awaitRounds(t, rounds)
 			for _, e := range ends {
-				w, l := e.net.Stats().Way, e.ep.Stats()
+				w, l := e.net.Stats().Path, e.ep.Stats()
 				if w.Shrunk+l.PathShrunk == 0 || w.HalvesSent+l.PartsSent == 0 || w.HalvesReceived+l.PartsReceived == 0 {
 					t.Errorf("the path was not found narrow: %+v, %+v", w, l)
 				}
 			}
-			r.carry(1 << 16)
+			r.setLimit(1 << 16)
 			for _, e := range ends {
 				eventually(t, "full packets to arrive again", func() bool {
-					return e.net.Stats().Way.Grown+e.ep.Stats().PathGrown > 0
+					return e.net.Stats().Path.Grown+e.ep.Stats().PathGrown > 0
 				})
 			}
-			run.moves(t, rounds)
-			run.end(t)
+			run.awaitRounds(t, rounds)
+			run.finish(t)
 			for i, e := range ends {
 				if want := pattern(lastSeed); !bytes.Equal(e.mem, want) {
 					t.Errorf("what end %d has differs from what was written", i)
 				}
-				if s := e.net.Stats().Way; s.HalvesMalformed != 0 || s.HalvesStrange > 4 {
+				if s := e.net.Stats().Path; s.HalvesMalformed != 0 || s.HalvesStrange > 4 {
 					t.Errorf("end %d: %+v", i, s)
 				}
 			}
@@ -141,17 +141,17 @@ const lastSeed = 251
 
 // flooding is both ends of a link writing all of each other's memory again and again.
 type flooding struct {
-	ends [2]*end
-	done [2]atomic.Int64 // rounds
-	stop atomic.Bool
-	over [2]chan error
+	ends    [2]*end
+	done    [2]atomic.Int64 // rounds
+	stop    atomic.Bool
+	results [2]chan error
 }
 
 func flood(t *testing.T, ends [2]*end) *flooding {
 	f := &flooding{ends: ends}
 	for i, e := range ends {
-		f.over[i] = make(chan error, 1)
-		go func() { f.over[i] <- f.write(e, &f.done[i]) }()
+		f.results[i] = make(chan error, 1)
+		go func() { f.results[i] <- f.write(e, &f.done[i]) }()
 		quit := make(chan struct{})
 		t.Cleanup(func() { close(quit) })
 		go func() {
@@ -170,8 +170,8 @@ func flood(t *testing.T, ends [2]*end) *flooding {
 // write keeps two rounds in hand, and writes the last pattern last.
 func (f *flooding) write(e *end, done *atomic.Int64) error {
 	open := 0
-	await := func(left int) error {
-		for ; open > left; open-- {
+	await := func(remaining int) error {
+		for ; open > remaining; open-- {
 			select {
 			case err := <-e.completed:
 				if err != nil {
@@ -179,7 +179,7 @@ func (f *flooding) write(e *end, done *atomic.Int64) error {
 				}
 			case err := <-e.down:
 				return err
-			case <-time.After(patience):
+			case <-time.After(testTimeout):
 				return errors.New("no write completed for so long")
 			}
 		}
@@ -207,15 +207,15 @@ func (f *flooding) write(e *end, done *atomic.Int64) error {
 	return await(0)
 }
 
-// moves waits until both ends have written so many rounds more.
-func (f *flooding) moves(t *testing.T, rounds int64) {
+// awaitRounds waits until both ends have written so many rounds more.
+func (f *flooding) awaitRounds(t *testing.T, rounds int64) {
 	t.Helper()
 	begin := time.Now()
 	was := [2]int64{f.done[0].Load(), f.done[1].Load()}
 	for i := range f.done {
-		for end := time.Now().Add(2 * patience); f.done[i].Load() < was[i]+rounds; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(2 * testTimeout); f.done[i].Load() < was[i]+rounds; time.Sleep(time.Millisecond) {
 			select {
-			case err := <-f.over[i]:
+			case err := <-f.results[i]:
 				t.Fatalf("end %d: %v", i, err)
 			default:
 			}
@@ -227,17 +227,17 @@ func (f *flooding) moves(t *testing.T, rounds int64) {
 	t.Logf("%d rounds each way in %v", rounds, time.Since(begin).Round(time.Millisecond))
 }
 
-// end has the last round written, and each end hear that it is.
-func (f *flooding) end(t *testing.T) {
+// finish has the last round written, and each end hear that it is.
+func (f *flooding) finish(t *testing.T) {
 	t.Helper()
 	f.stop.Store(true)
-	for i := range f.over {
+	for i := range f.results {
 		select {
-		case err := <-f.over[i]:
+		case err := <-f.results[i]:
 			if err != nil {
 				t.Fatalf("end %d: %v", i, err)
 			}
-		case <-time.After(2 * patience):
+		case <-time.After(2 * testTimeout):
 			t.Fatalf("end %d does not come to an end: %+v", i, f.ends[i].ep.Stats())
 		}
 		if err := f.ends[i].ep.Signal(1-i, []byte("all")); err != nil {
@@ -245,7 +245,7 @@ func (f *flooding) end(t *testing.T) {
 		}
 		select {
 		case <-f.ends[1-i].signals: // comes from the goroutine that has placed the rest
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Fatalf("end %d does not hear that all is written", 1-i)
 		}
 	}
@@ -253,8 +253,8 @@ func (f *flooding) end(t *testing.T) {
 
 // TestHalvesOfStrangersAreRefused, and counted one by one; a way ends with its connection.
 func TestHalvesOfStrangersAreRefused(t *testing.T) {
-	ends := endpointsBy(t, nil, func(c *transport.Config) { c.Carrier = transport.CarrierStream })
-	ws := &ends[0].net.sock.ways
+	ends := endpointsWith(t, nil, func(c *transport.Config) { c.Carrier = transport.CarrierStream })
+	ws := &ends[0].net.sock.paths
 	known := func() (tokens []uint64) {
 		ws.mu.Lock()
 		defer ws.mu.Unlock()
@@ -271,22 +271,22 @@ func TestHalvesOfStrangersAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	key, err := newHalfKey(make([]byte, halfMaterial))
+	key, err := newPathKey(make([]byte, pathKeyMaterial))
 	if err != nil {
 		t.Fatal(err)
 	}
-	strange := cut(&key, 1, make([]byte, maxPacket))[0]
+	strange := splitPacket(&key, 1, make([]byte, maxPacket))[0]
 	key.token = known()[0]
-	for _, b := range [][]byte{strange, cut(&key, 1, make([]byte, maxPacket))[0], {kindProbe}} {
+	for _, b := range [][]byte{strange, splitPacket(&key, 1, make([]byte, maxPacket))[0], {kindProbe}} {
 		if _, err := c.Write(b); err != nil {
 			t.Fatal(err)
 		}
 	}
 	eventually(t, "three packets to be refused", func() bool {
-		s := ends[0].net.Stats().Way
+		s := ends[0].net.Stats().Path
 		return s.HalvesStrange == 1 && s.HalvesForged == 1 && s.HalvesMalformed == 1
 	})
-	if s := ends[0].net.Stats(); s.Way.HalvesReceived != 0 || s.Bulk.Packets != 0 {
+	if s := ends[0].net.Stats(); s.Path.HalvesReceived != 0 || s.Bulk.Packets != 0 {
 		t.Errorf("%+v", s)
 	}
 	if err := ends[1].ep.Close(); err != nil {

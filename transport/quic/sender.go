@@ -26,16 +26,16 @@ type sender struct {
 	sock *socket
 	raw  syscall.RawConn
 	gso  bool
-	// hurry has it wait neither for room in the socket's buffer nor for others that do.
-	hurry bool
-	send  func(fd uintptr) bool
+	// nonBlocking has it wait neither for room in the socket's buffer nor for others that do.
+	nonBlocking bool
+	send        func(fd uintptr) bool
 
-	buf     []byte // the batch
-	n       int    // bytes in it
-	segment int    // size of its first packet
-	packets int
-	urgent  bool // nothing in it but what others wait for: echoes, answers, signals
-	queues  bool // what is sent may wait in a queue on its way, where a mark helps
+	buf      []byte // the batch
+	n        int    // bytes in it
+	segment  int    // size of its first packet
+	packets  int
+	urgent   bool // nothing in it but what others wait for: echoes, answers, signals
+	hasQueue bool // what is sent may wait in a queue on its way, where a mark helps
 
 	name    [unix.SizeofSockaddrInet6]byte
 	nameLen uint32
@@ -54,14 +54,14 @@ const controlSize = unix.SizeofCmsghdr + 8
 // by which the host's own queue goes, as it does over IPv4.
 const lowDelay = 0x10
 
-func newSender(s *socket, to *net.UDPAddr, room int) *sender {
+func newSender(s *socket, to *net.UDPAddr, bufSize int) *sender {
 	o := &sender{
 		sock: s,
 		raw:  s.raw,
 		gso:  true,
-		buf:  make([]byte, room),
+		buf:  make([]byte, bufSize),
 		// The loopback interface has no queue. There the mark would cost 0.1 µs of a packet (2026-11-26).
-		queues: !to.IP.IsLoopback(),
+		hasQueue: !to.IP.IsLoopback(),
 	}
 	o.putName(to)
 	mark := (*unix.Cmsghdr)(unsafe.Pointer(&o.control[0]))
@@ -115,22 +115,22 @@ func (o *sender) flush() error {
 	if packets == 1 || o.gso {
 		err := o.write(b, segment, packets)
 		if !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.EINVAL) || packets == 1 {
-			return o.judge(err, packets)
+			return o.classify(err, packets)
 		}
 	}
-	return o.singly(b, segment)
+	return o.sendSingly(b, segment)
 }
 
-// singly sends the packets of a batch one by one. If they leave, the kernel or the interface has no UDP_SEGMENT; if
+// sendSingly sends the packets of a batch one by one. If they leave, the kernel or the interface has no UDP_SEGMENT; if
 // they are too long, the interface has become narrower.
-func (o *sender) singly(b []byte, segment int) error {
+func (o *sender) sendSingly(b []byte, segment int) error {
 	went := false
 	for len(b) > 0 {
 		one := b[:min(segment, len(b))]
 		b = b[len(one):]
 		err := o.write(one, segment, 1)
 		went = went || err == nil && len(one) == segment
-		if err := o.judge(err, 1); err != nil {
+		if err := o.classify(err, 1); err != nil {
 			return err
 		}
 	}
@@ -138,10 +138,10 @@ func (o *sender) singly(b []byte, segment int) error {
 	return nil
 }
 
-// judge tells errors that pass from those that do not.
-func (o *sender) judge(err error, packets int) error {
+// classify tells errors that pass from those that do not.
+func (o *sender) classify(err error, packets int) error {
 	if err == nil {
-		tick(&o.sock.count.SendCalls)
+		increment(&o.sock.count.SendCalls)
 		atomic.AddUint64(&o.sock.count.SentPackets, uint64(packets))
 		return nil
 	}
@@ -152,7 +152,7 @@ func (o *sender) judge(err error, packets int) error {
 	switch e {
 	case syscall.ENOBUFS, syscall.ENOMEM, syscall.EPERM, syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.ENETDOWN,
 		syscall.EMSGSIZE: // the interface has become narrower: the link finds out, and sends smaller ones
-		atomic.AddUint64(&o.sock.count.NotTaken, uint64(packets))
+		atomic.AddUint64(&o.sock.count.SendRefused, uint64(packets))
 		return nil
 	}
 	return err
@@ -165,7 +165,7 @@ func (o *sender) write(b []byte, segment, packets int) error {
 	o.msg = unix.Msghdr{Name: &o.name[0], Namelen: o.nameLen, Iov: &o.iov}
 	o.msg.SetIovlen(1)
 	from, to := controlSize, controlSize
-	if o.urgent && o.queues {
+	if o.urgent && o.hasQueue {
 		from = 0
 	}
 	if packets > 1 {
@@ -186,7 +186,7 @@ func (o *sender) write(b []byte, segment, packets int) error {
 }
 
 func (o *sender) call() error {
-	if o.hurry {
+	if o.nonBlocking {
 		return o.raw.Control(func(fd uintptr) { o.send(fd) })
 	}
 	return o.raw.Write(o.send)
@@ -200,7 +200,7 @@ func (o *sender) sendmsg(fd uintptr) bool {
 		case unix.EINTR:
 			continue
 		case unix.EAGAIN:
-			if !o.hurry {
+			if !o.nonBlocking {
 				return false
 			}
 		}

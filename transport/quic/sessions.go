@@ -2,7 +2,7 @@ package quic
 
 // The way of a packet of a session. Nothing here allocates.
 //
-//	1 take   (sequential: the socket's reader)  the session found, once per run of packets of one session
+//	1 dispatch (sequential: the socket's reader)  the session found, once per run of packets of one session
 //	2 spread (parallel: a goroutine a session)  where there are processors for it: the read, to that goroutine
 //	3 look                                      number and key judged; what is refused costs a counter and no more
 //	4 peek                                      the first bytes opened
@@ -38,49 +38,49 @@ type sessions struct {
 	count BulkStats // atomic
 
 	// owned by the socket's reader
-	own     reading
+	inline  receiveScratch
 	touched []*expressConn // have taken packets since the last dry
 
 	pool *pool // of buffers for reads; nil: the socket's reader opens all packets itself
 }
 
-// reading is what one goroutine needs to take packets.
-type reading struct {
-	aside []byte // where what has no place is opened: room for one read
-	used  int
-	fresh bool // a packet of this read was sealed by the peer
+// receiveScratch is what one goroutine needs to take packets.
+type receiveScratch struct {
+	buf       []byte // where what has no place is opened: room for one read
+	used      int
+	authentic bool // a packet of this read was sealed by the peer
 }
 
-// room is a piece of the memory aside, as long as the packets of one read may need.
-func (r *reading) room(n int) []byte {
-	m := r.aside[r.used : r.used+n]
+// alloc is a piece of the memory aside, as long as the packets of one read may need.
+func (r *receiveScratch) alloc(n int) []byte {
+	m := r.buf[r.used : r.used+n]
 	r.used += n
 	return m
 }
 
-func newReading() reading { return reading{aside: make([]byte, 1<<16)} }
+func newReceiveScratch() receiveScratch { return receiveScratch{buf: make([]byte, 1<<16)} }
 
-// take takes packets of segment bytes, the last maybe shorter, that one read has brought. If they are all of what lies
+// dispatch takes packets of segment bytes, the last maybe shorter, that one read has brought. If they are all of what lies
 // in buf, buf may change hands; take returns the buffer for the next read.
-func (b *sessions) take(buf, packets []byte, segment int, all bool) []byte {
+func (b *sessions) dispatch(buf, packets []byte, segment int, all bool) []byte {
 	for len(packets) > 0 {
-		c, n := b.run(packets, segment)
+		c, n := b.nextRun(packets, segment)
 		if c != nil && b.pool != nil {
-			buf = b.hand(c, buf, packets[:n], segment, all && n == len(packets))
+			buf = b.handOver(c, buf, packets[:n], segment, all && n == len(packets))
 		} else if c != nil {
-			b.open(c, packets[:n], segment)
+			b.receiveInline(c, packets[:n], segment)
 		}
 		all, packets = false, packets[n:]
 	}
 	return buf
 }
 
-// run finds the packets of one session that stand in front; nil for those that are of none, which are counted.
-func (b *sessions) run(packets []byte, segment int) (c *expressConn, n int) {
+// nextRun finds the packets of one session that stand in front; nil for those that are of none, which are counted.
+func (b *sessions) nextRun(packets []byte, segment int) (c *expressConn, n int) {
 	count := uint64(0)
 	for n < len(packets) {
 		p := packets[n:min(n+segment, len(packets))]
-		of, refused := b.session(p)
+		of, refused := b.find(p)
 		if n > 0 && of != c {
 			break // the next run begins with it
 		}
@@ -88,7 +88,7 @@ func (b *sessions) run(packets []byte, segment int) (c *expressConn, n int) {
 		n += len(p)
 		count++
 		if c == nil {
-			tick(refused)
+			increment(refused)
 			break
 		}
 	}
@@ -96,8 +96,8 @@ func (b *sessions) run(packets []byte, segment int) (c *expressConn, n int) {
 	return c, n
 }
 
-// session finds whose a packet says it is, or what counts those that are nobody's in this way.
-func (b *sessions) session(p []byte) (c *expressConn, refused *uint64) {
+// find finds whose a packet says it is, or what counts those that are nobody's in this way.
+func (b *sessions) find(p []byte) (c *expressConn, refused *uint64) {
 	id, ok := express.Session(p)
 	if !ok {
 		return nil, &b.count.Malformed
@@ -109,32 +109,32 @@ func (b *sessions) session(p []byte) (c *expressConn, refused *uint64) {
 	return c, nil
 }
 
-// hand gives the packets of one session to its goroutine: with their buffer if they are all of it, as nearly always, or
+// handOver gives the packets of one session to its goroutine: with their buffer if they are all of it, as nearly always, or
 // copied.
-func (b *sessions) hand(c *expressConn, buf, packets []byte, segment int, all bool) []byte {
+func (b *sessions) handOver(c *expressConn, buf, packets []byte, segment int, all bool) []byte {
 	next := <-b.pool.free
 	if all {
-		c.inbox.put(b.pool, parcel{buf, len(packets), segment})
+		c.inbox.put(b.pool, queuedRead{buf, len(packets), segment})
 		return next
 	}
-	c.inbox.put(b.pool, parcel{next, copy(next, packets), segment})
+	c.inbox.put(b.pool, queuedRead{next, copy(next, packets), segment})
 	return buf
 }
 
-// open opens the packets of one session here.
-func (b *sessions) open(c *expressConn, packets []byte, segment int) {
+// receiveInline opens the packets of one session here.
+func (b *sessions) receiveInline(c *expressConn, packets []byte, segment int) {
 	if !c.touched {
 		c.touched = true
 		b.touched = append(b.touched, c)
 	}
-	c.take(&b.own, packets, segment)
+	c.receive(&b.inline, packets, segment)
 }
 
-// dry tells the links that took packets here that nothing more is at hand.
-func (b *sessions) dry() {
+// notifyIdle tells the links that took packets here that nothing more is at hand.
+func (b *sessions) notifyIdle() {
 	for i, c := range b.touched {
 		c.touched = false
-		c.dry()
+		c.notifyIdle()
 		b.touched[i] = nil
 	}
 	b.touched = b.touched[:0]

@@ -33,33 +33,33 @@ import (
 type socket struct {
 	// immutable after newSocket
 	*net.UDPConn
-	raw  syscall.RawConn
-	gro  bool
-	spin time.Duration
-	recv func(fd uintptr) bool                                   // last
-	try  func(fd uintptr) bool                                   // look
-	bulk func(buf, packets []byte, segment int, all bool) []byte // takes packets of sessions
+	raw            syscall.RawConn
+	gro            bool
+	spin           time.Duration
+	recvOrIdleFunc func(fd uintptr) bool                                   // last
+	recvOnceFunc   func(fd uintptr) bool                                   // look
+	dispatch       func(buf, packets []byte, segment int, all bool) []byte // takes packets of sessions
 	// called before the reader waits, if bulk was called since
-	dry  func()
-	ways ways
+	onIdle func()
+	paths  pathTable
 
 	// owned by quic-go's reader
-	buf     []byte // what the last recvmsg brought
-	rest    []byte // what of it has not been handed out
-	segment int    // size of each packet in rest; the last may be shorter
-	oob     [256]byte
-	control []byte // control messages of the last recvmsg, UDP_GRO taken out
-	from    *net.UDPAddr
-	fromRaw netip.AddrPort
-	msg     unix.Msghdr
-	iov     unix.Iovec
-	name    unix.RawSockaddrInet6
-	n       int
-	errno   syscall.Errno
-	empty   bool // the last look found no packet
-	fed     bool // bulk was called since the last dry
-	waited  bool // what was read last had to be waited for
-	stamps  stamps
+	buf        []byte // what the last recvmsg brought
+	rest       []byte // what of it has not been handed out
+	segment    int    // size of each packet in rest; the last may be shorter
+	oob        [256]byte
+	control    []byte // control messages of the last recvmsg, UDP_GRO taken out
+	from       *net.UDPAddr
+	fromRaw    netip.AddrPort
+	msg        unix.Msghdr
+	iov        unix.Iovec
+	name       unix.RawSockaddrInet6
+	n          int
+	errno      syscall.Errno
+	empty      bool // the last look found no packet
+	dispatched bool // bulk was called since the last dry
+	waited     bool // what was read last had to be waited for
+	timestamps timestamps
 
 	count SocketStats // atomic
 }
@@ -70,18 +70,18 @@ type SocketStats struct {
 	SentPackets uint64 `help:"packets sent"`
 	RecvCalls   uint64 `help:"system calls that receive"`
 	RecvPackets uint64 `help:"packets received"`
-	NotTaken    uint64 `help:"packets that the kernel did not take, for want of memory or route; they are sent again"`
+	SendRefused uint64 `count:"not_taken" help:"packets that the kernel did not take, for want of memory or route; they are sent again"`
 }
 
 func newSocket(c *net.UDPConn, gro bool, spin time.Duration,
 	bulk func(buf, packets []byte, segment int, all bool) []byte, dry func()) *socket {
 	s := &socket{
-		UDPConn: c,
-		spin:    spin,
-		bulk:    bulk,
-		dry:     dry,
-		buf:     make([]byte, readSize),
-		from:    &net.UDPAddr{},
+		UDPConn:  c,
+		spin:     spin,
+		dispatch: bulk,
+		onIdle:   dry,
+		buf:      make([]byte, readSize),
+		from:     &net.UDPAddr{},
 	}
 	// A smaller buffer than asked for (net.core.rmem_max) costs datagrams, which are repaired.
 	_ = c.SetReadBuffer(socketBuf)
@@ -96,7 +96,7 @@ func newSocket(c *net.UDPConn, gro bool, spin time.Duration,
 			s.gro = unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_GRO, 1) == nil
 		})
 	}
-	s.recv, s.try = s.last, s.look
+	s.recvOrIdleFunc, s.recvOnceFunc = s.recvOrIdle, s.recvOnce
 	return s
 }
 
@@ -109,25 +109,25 @@ func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 				return 0, err
 			}
 		}
-		n = s.share(ms)
+		n = s.distribute(ms)
 	}
 	atomic.AddUint64(&s.count.RecvPackets, uint64(n))
 	return n, nil
 }
 
-// share gives packets of sessions to their taker, halves to their way, and the others, as many as there is room for, to
+// distribute gives packets of sessions to their taker, halves to their way, and the others, as many as there is room for, to
 // quic-go.
-func (s *socket) share(ms []ipv4.Message) int {
+func (s *socket) distribute(ms []ipv4.Message) int {
 	n := 0
 	for n < len(ms) && len(s.rest) > 0 {
 		if express.Is(s.rest) {
-			s.sessions()
+			s.dispatchSessions()
 			continue
 		}
 		p := s.rest[:min(s.segment, len(s.rest))]
 		s.rest = s.rest[len(p):]
-		if isHalf(p) {
-			if p = s.ways.take(p); p == nil {
+		if isPathPacket(p) {
+			if p = s.paths.receive(p); p == nil {
 				continue
 			}
 		}
@@ -140,8 +140,8 @@ func (s *socket) share(ms []ipv4.Message) int {
 	return n
 }
 
-// sessions hands on the run of packets of sessions that the rest begins with.
-func (s *socket) sessions() {
+// dispatchSessions hands on the run of packets of sessions that the rest begins with.
+func (s *socket) dispatchSessions() {
 	end, n := 0, uint64(0)
 	for end < len(s.rest) && express.Is(s.rest[end:]) {
 		end = min(end+s.segment, len(s.rest))
@@ -149,17 +149,17 @@ func (s *socket) sessions() {
 	}
 	atomic.AddUint64(&s.count.RecvPackets, n)
 	all := end == s.n
-	buf := s.bulk(s.buf, s.rest[:end], s.segment, all)
-	if s.rest, s.fed = s.rest[end:], true; all {
+	buf := s.dispatch(s.buf, s.rest[:end], s.segment, all)
+	if s.rest, s.dispatched = s.rest[end:], true; all {
 		s.buf = buf
 	}
 }
 
 // fill reads from the kernel, waiting for something to come.
 func (s *socket) fill() error {
-	s.stamps.taken()
+	s.timestamps.recordDelay()
 	for {
-		if err := s.next(); err != nil {
+		if err := s.readNext(); err != nil {
 			return err
 		}
 		if s.errno != 0 {
@@ -170,7 +170,7 @@ func (s *socket) fill() error {
 				Err:  s.errno,
 			}
 		}
-		tick(&s.count.RecvCalls)
+		increment(&s.count.RecvCalls)
 		s.segment = max(s.n, 1)
 		s.parseControl()
 		s.parseFrom()
@@ -181,50 +181,50 @@ func (s *socket) fill() error {
 	}
 }
 
-// next brings one read: what is at hand, or else, after it has said that nothing is, what comes.
-func (s *socket) next() error {
+// readNext brings one read: what is at hand, or else, after it has said that nothing is, what comes.
+func (s *socket) readNext() error {
 	if s.spin > 0 {
-		if s.fed {
+		if s.dispatched {
 			if s.waited && s.n <= s.segment {
 				// The reader had waited for this one packet, and somebody was told of it who may wait for nothing else: he
 				// goes on before the kernel is asked for more, which takes a microsecond. In a stream the reader goes on:
 				// where many others are to run, it would come back too late.
 				runtime.Gosched()
 			}
-			if err := s.raw.Read(s.try); err != nil || !s.empty {
+			if err := s.raw.Read(s.recvOnceFunc); err != nil || !s.empty {
 				s.waited = false
 				return err
 			}
-			s.ran()
+			s.reportIdle()
 		}
 		s.waited = true
 		if got, err := s.poll(); err != nil || got {
 			return err
 		}
 	}
-	return s.raw.Read(s.recv)
+	return s.raw.Read(s.recvOrIdleFunc)
 }
 
-// ran says that nothing is at hand.
-func (s *socket) ran() {
-	s.fed = false
-	s.dry()
+// reportIdle says that nothing is at hand.
+func (s *socket) reportIdle() {
+	s.dispatched = false
+	s.onIdle()
 }
 
-// last reads, or says that nothing is at hand before the reader waits. It is one look for both: what comes while others
+// recvOrIdle reads, or says that nothing is at hand before the reader waits. It is one look for both: what comes while others
 // are told wakes the reader.
-func (s *socket) last(fd uintptr) bool {
+func (s *socket) recvOrIdle(fd uintptr) bool {
 	if s.recvmsg(fd) {
 		return true
 	}
-	if s.fed {
-		s.ran()
+	if s.dispatched {
+		s.reportIdle()
 	}
 	return false
 }
 
-// room is how many bytes of packets the kernel keeps for the reader; it counts its own overhead, about as much again.
-func (s *socket) room() int {
+// receiveSpace is how many bytes of packets the kernel keeps for the reader; it counts its own overhead, about as much again.
+func (s *socket) receiveSpace() int {
 	n := 0
 	_ = s.raw.Control(func(fd uintptr) { n, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF) })
 	return n / 2
@@ -258,9 +258,9 @@ func (s *socket) poll() (bool, error) {
 	}
 	const looks = 8 // per look at the clock
 	// The first look comes before others run: often more is at hand, and quic-go's goroutines have much to do.
-	for end := time.Now().Add(s.spin); time.Now().Before(end); netyield.Take() {
+	for end := time.Now().Add(s.spin); time.Now().Before(end); netyield.Yield() {
 		for range looks {
-			if err := s.raw.Read(s.try); err != nil {
+			if err := s.raw.Read(s.recvOnceFunc); err != nil {
 				return false, err
 			}
 			if !s.empty {
@@ -272,8 +272,8 @@ func (s *socket) poll() (bool, error) {
 	return false, nil
 }
 
-// look makes the system call once, whether or not there is a packet.
-func (s *socket) look(fd uintptr) bool {
+// recvOnce makes the system call once, whether or not there is a packet.
+func (s *socket) recvOnce(fd uintptr) bool {
 	s.empty = !s.recvmsg(fd)
 	return true
 }
@@ -316,8 +316,8 @@ func (s *socket) parseControl() {
 			if g := int(binary.NativeEndian.Uint32(data[unix.CmsgLen(0):])); g > 0 {
 				s.segment = g
 			}
-		} else if at, is := stamped(h, data); is {
-			s.stamps.stamp(at)
+		} else if at, is := softwareTimestamp(h, data); is {
+			s.timestamps.record(at)
 		} else {
 			s.control = append(s.control, data[:min(size, len(data))]...)
 		}
@@ -344,13 +344,13 @@ func (s *socket) parseFrom() {
 // halves.
 func (s *socket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (int, int, error) {
 	segment := segmentOf(len(b), oob)
-	if w := s.ways.to(addr); w != nil {
+	if w := s.paths.narrowPath(addr); w != nil {
 		if err := w.write(b, segment); err != nil {
 			return 0, 0, err
 		}
 		return len(b), len(oob), nil
 	}
-	tick(&s.count.SendCalls)
+	increment(&s.count.SendCalls)
 	atomic.AddUint64(&s.count.SentPackets, uint64((len(b)+segment-1)/segment))
 	n, m, err := s.UDPConn.WriteMsgUDP(b, oob, addr)
 	if err != nil && len(b) > segment && errors.Is(err, syscall.EINVAL) {

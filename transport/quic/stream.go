@@ -5,7 +5,7 @@ package quic
 //	Send    1 putRecord     (parallel per stream)        copied once, behind its length, into the stream's own buffer
 //	        2 Write         (sequential per stream)      quic-go cuts it into packets and returns when the last is cut
 //	reader  3 readRecord    (parallel, one per stream)   into a buffer of the stream, which has as many as slots
-//	Recv    4 take          (sequential, the caller)     buffers are lent until the next call
+//	Recv    4 fillBatch     (sequential, the caller)     buffers are lent until the next call
 //
 // There are two streams each way, so that a signal or an echo does not wait behind bulk that was sent before it.
 // Nothing here allocates per datagram. The windows of flow control exceed what the link's credits let be in flight, so
@@ -30,11 +30,11 @@ const (
 	// streamDatagram makes a full chunk 32 KiB. 16 and 60 KiB took as many CPU s per GB, as did credits of 16 to 128
 	// (2026-11-21, docs/design/014-stream.md).
 	streamDatagram = 32<<10 + 44
-	// quickDatagram is the longest that takes the quick stream: signals, responses, echoes, and small writes.
-	quickDatagram = 4 << 10
-	// streamCredit is the credit in datagrams, 2 MiB, and streamRing how far repair may lag behind.
-	streamCredit = 64
-	streamRing   = 256
+	// maxQuickDatagram is the longest that takes the quick stream: signals, responses, echoes, and small writes.
+	maxQuickDatagram = 4 << 10
+	// streamCredit is the credit in datagrams, 2 MiB, and streamRingSize how far repair may lag behind.
+	streamCredit   = 64
+	streamRingSize = 256
 	// streamSlots is how many datagrams of a stream may wait for Recv or be lent by it: two of the bursts that the link
 	// takes, so that the reader goes on while one is placed.
 	streamSlots = 32
@@ -42,7 +42,7 @@ const (
 
 // Which stream, as its first bytes say.
 const (
-	streamQuick = iota // datagrams of up to quickDatagram bytes
+	streamQuick = iota // datagrams of up to maxQuickDatagram bytes
 	streamBulk         // longer ones
 	streams
 )
@@ -56,7 +56,7 @@ type streamConn struct {
 	name string
 	out  [streams]streamOut
 	in   [streams]streamIn
-	over chan struct{} // closed when nothing more can come
+	done chan struct{} // closed when nothing more can come
 
 	ending sync.Once
 	err    error // written before over is closed
@@ -87,13 +87,13 @@ func preambleOf(kind int) (p [12]byte) {
 	binary.LittleEndian.PutUint32(p[:], streamMagic)
 	p[4] = uint8(kind)
 	binary.LittleEndian.PutUint16(p[6:], streamCredit)
-	binary.LittleEndian.PutUint16(p[8:], streamRing)
+	binary.LittleEndian.PutUint16(p[8:], streamRingSize)
 	return p
 }
 
 // upgradeStream opens this end's streams and takes the peer's.
 func upgradeStream(ctx context.Context, c *conn) (*streamConn, error) {
-	s := &streamConn{qc: c.qc, name: c.name, over: make(chan struct{})}
+	s := &streamConn{qc: c.qc, name: c.name, done: make(chan struct{})}
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func upgradeStream(ctx context.Context, c *conn) (*streamConn, error) {
 
 // open opens this end's streams and says which is which.
 func (s *streamConn) open(ctx context.Context) error {
-	for kind, max := range [streams]int{quickDatagram, streamDatagram} {
+	for kind, max := range [streams]int{maxQuickDatagram, streamDatagram} {
 		st, err := s.qc.OpenUniStreamSync(ctx)
 		if err != nil {
 			return err
@@ -163,13 +163,13 @@ func (s *streamConn) MaxDatagram() int { return streamDatagram }
 
 // Sizes are the carrier's own.
 func (s *streamConn) Sizes() transport.Sizes {
-	return transport.Sizes{Credit: streamCredit, Ring: streamRing}
+	return transport.Sizes{Credit: streamCredit, Ring: streamRingSize}
 }
 
 // Send puts the datagram on the stream that suits its size.
 func (s *streamConn) Send(d []byte) error {
 	kind := streamQuick
-	if len(d) > quickDatagram {
+	if len(d) > maxQuickDatagram {
 		kind = streamBulk
 	}
 	if len(d) == 0 || len(d) > streamDatagram {
@@ -179,18 +179,18 @@ func (s *streamConn) Send(d []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, err := o.st.Write(o.buf[:putRecord(o.buf, d)])
-	return ended(err)
+	return translateError(err)
 }
 
 // read takes the peer's records off one of its streams.
 func (s *streamConn) read(kind int) {
 	in := &s.in[kind]
-	r := bufio.NewReaderSize(in.st, quickDatagram)
+	r := bufio.NewReaderSize(in.st, maxQuickDatagram)
 	for {
 		var buf []byte
 		select {
 		case buf = <-in.free:
-		case <-s.over:
+		case <-s.done:
 			return
 		}
 		if buf == nil {
@@ -214,32 +214,32 @@ func (s *streamConn) explain(kind int, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, errRecord), errors.As(err, &reset):
 		return fmt.Errorf("%s stream of %s: %w", streamNames[kind], s.name, err)
 	}
-	return ended(err)
+	return translateError(err)
 }
 
 func (s *streamConn) end(err error) {
 	s.ending.Do(func() {
 		s.err = err
-		close(s.over)
+		close(s.done)
 	})
 }
 
 // Recv waits for one datagram and then takes those that are read already.
 func (s *streamConn) Recv(batch [][]byte) (int, error) {
 	for i := range s.in {
-		s.in[i].giveBack()
+		s.in[i].returnBuffers()
 	}
 	select {
 	case d := <-s.in[streamQuick].ready:
 		batch[0] = s.in[streamQuick].lend(d)
 	case d := <-s.in[streamBulk].ready:
 		batch[0] = s.in[streamBulk].lend(d)
-	case <-s.over:
+	case <-s.done:
 		return 0, s.err
 	}
 	n := 1
 	for i := range s.in {
-		n = s.in[i].take(batch, n)
+		n = s.in[i].fillBatch(batch, n)
 	}
 	return n, nil
 }
@@ -249,8 +249,8 @@ func (in *streamIn) lend(d []byte) []byte {
 	return d
 }
 
-// take fills the batch up from place n on. It leaves the reader half of the buffers to go on with.
-func (in *streamIn) take(batch [][]byte, n int) int {
+// fillBatch fills the batch up from place n on. It leaves the reader half of the buffers to go on with.
+func (in *streamIn) fillBatch(batch [][]byte, n int) int {
 	for n < len(batch) && len(in.lent) < streamSlots/2 {
 		select {
 		case d := <-in.ready:
@@ -263,7 +263,7 @@ func (in *streamIn) take(batch [][]byte, n int) int {
 	return n
 }
 
-func (in *streamIn) giveBack() {
+func (in *streamIn) returnBuffers() {
 	for i, d := range in.lent {
 		in.free <- d[:cap(d)] // has a place for each buffer
 		in.lent[i] = nil
@@ -274,7 +274,7 @@ func (in *streamIn) giveBack() {
 // Close ends the connection and waits for the readers.
 func (s *streamConn) Close(reason string) error {
 	err := s.qc.CloseWithError(0, reason)
-	s.end(ended(context.Cause(s.qc.Context())))
+	s.end(translateError(context.Cause(s.qc.Context())))
 	s.wg.Wait()
 	return err
 }

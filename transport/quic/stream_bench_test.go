@@ -9,7 +9,7 @@ import (
 // the carrier stream.
 func BenchmarkBareStream(b *testing.B) {
 	x, y := listen(b, configOf(issue(b, "a"))), listen(b, configOf(issue(b, "b")))
-	cx, cy := linked(b, x, y, "b")
+	cx, cy := connectPair(b, x, y, "b")
 	out, err := cx.(*conn).qc.OpenUniStream()
 	if err != nil {
 		b.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"ringlet/transport"
 )
 
-// upgraded makes both ends of a connection carry streams.
-func upgraded(t testing.TB, a, b transport.Conn) (sa, sb *streamConn) {
+// upgradeBoth makes both ends of a connection carry streams.
+func upgradeBoth(t testing.TB, a, b transport.Conn) (sa, sb *streamConn) {
 	t.Helper()
 	ctx, u := within(t), transport.Upgrade{Carrier: transport.CarrierStream}
 	made := make(chan transport.Conn)
@@ -42,8 +42,8 @@ func upgraded(t testing.TB, a, b transport.Conn) (sa, sb *streamConn) {
 func streamPair(t testing.TB) (*streamConn, *streamConn) {
 	t.Helper()
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
-	ca, cb := linked(t, a, b, "b")
-	return upgraded(t, ca, cb)
+	ca, cb := connectPair(t, a, b, "b")
+	return upgradeBoth(t, ca, cb)
 }
 
 // datagram is recognizable by its size.
@@ -55,8 +55,8 @@ func datagram(size int) []byte {
 	return d
 }
 
-// take receives n datagrams, checks each and counts them by size.
-func take(t testing.TB, c transport.Conn, n int) map[int]int {
+// receiveAll receives n datagrams, checks each and counts them by size.
+func receiveAll(t testing.TB, c transport.Conn, n int) map[int]int {
 	t.Helper()
 	got := map[int]int{}
 	batch := make([][]byte, 16)
@@ -81,16 +81,16 @@ func TestStreamCarriesDatagrams(t *testing.T) {
 	if a.Peer() != "b" || b.Peer() != "a" || a.MaxDatagram() != b.MaxDatagram() {
 		t.Errorf("%q and %q, %d and %d bytes", a.Peer(), b.Peer(), a.MaxDatagram(), b.MaxDatagram())
 	}
-	sizes := []int{1, 2, 100, quickDatagram - 1, quickDatagram, quickDatagram + 1, 20000, streamDatagram}
-	for _, way := range [][2]*streamConn{{a, b}, {b, a}} {
+	sizes := []int{1, 2, 100, maxQuickDatagram - 1, maxQuickDatagram, maxQuickDatagram + 1, 20000, streamDatagram}
+	for _, direction := range [][2]*streamConn{{a, b}, {b, a}} {
 		for range 3 {
 			for _, n := range sizes {
-				if err := way[0].Send(datagram(n)); err != nil {
+				if err := direction[0].Send(datagram(n)); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		for n, times := range take(t, way[1], 3*len(sizes)) {
+		for n, times := range receiveAll(t, direction[1], 3*len(sizes)) {
 			if times != 3 {
 				t.Errorf("%d bytes came %d times", n, times)
 			}
@@ -131,7 +131,7 @@ func TestStreamsTakeManySendersAtOnce(t *testing.T) {
 			}
 		}()
 	}
-	take(t, b, senders*each)
+	receiveAll(t, b, senders*each)
 }
 
 // TestBulkHoldsNothingUp: as much as a window is sent while nobody calls Recv, and what is small arrives all the same.
@@ -146,7 +146,7 @@ func TestBulkHoldsNothingUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the small one", func() bool { return len(b.in[streamQuick].ready) == 1 })
-	if got := take(t, b, 2*streamCredit+1); got[5] != 1 || got[streamDatagram] != 2*streamCredit {
+	if got := receiveAll(t, b, 2*streamCredit+1); got[5] != 1 || got[streamDatagram] != 2*streamCredit {
 		t.Errorf("%v", got)
 	}
 }
@@ -170,7 +170,7 @@ func TestBufferIsLent(t *testing.T) {
 	if !bytes.Equal(batch[0], datagram(6000)) {
 		t.Error("a lent datagram was overwritten")
 	}
-	take(t, b, streamSlots-1)
+	receiveAll(t, b, streamSlots-1)
 }
 
 // TestStreamErrorsNameTheStream: what the peer has done to a stream ends the link, and says which and what.
@@ -213,18 +213,18 @@ func TestStreamErrorsNameTheStream(t *testing.T) {
 // TestDeadPeerEndsStreams: its silence ends waiting Recv and Send alike.
 func TestDeadPeerEndsStreams(t *testing.T) {
 	t.Parallel()
-	ca, cb, die := dying(t)
-	sa, _ := upgraded(t, ca, cb)
+	ca, cb, die := dyingPair(t)
+	sa, _ := upgradeBoth(t, ca, cb)
 	die()
 	for { // until the window of congestion is full
 		if err := sa.Send(datagram(streamDatagram)); err != nil {
-			if !silence(err) {
+			if !isSilenceError(err) {
 				t.Errorf("sending to the dead: %v", err)
 			}
 			break
 		}
 	}
-	if _, err := sa.Recv(make([][]byte, 1)); !silence(err) {
+	if _, err := sa.Recv(make([][]byte, 1)); !isSilenceError(err) {
 		t.Errorf("the peer's death shows as %v", err)
 	}
 }
@@ -246,7 +246,7 @@ func TestStreamsThatBeginWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
-			ca, cb := linked(t, a, b, "b")
+			ca, cb := connectPair(t, a, b, "b")
 			for _, p := range first {
 				st, err := ca.(*conn).qc.OpenUniStreamSync(within(t))
 				if err != nil {
@@ -268,7 +268,7 @@ func TestStreamsThatBeginWrong(t *testing.T) {
 // TestReceivingAllocatesNothing: on our side of quic-go.
 func TestReceivingAllocatesNothing(t *testing.T) {
 	patiently.Watch(t)
-	s := &streamConn{over: make(chan struct{})}
+	s := &streamConn{done: make(chan struct{})}
 	for i := range s.in {
 		in := &s.in[i]
 		in.ready, in.free = make(chan []byte, streamSlots), make(chan []byte, streamSlots)
@@ -292,7 +292,7 @@ func TestReceivingAllocatesNothing(t *testing.T) {
 			got += n
 		}
 		for i := range s.in {
-			s.in[i].giveBack()
+			s.in[i].returnBuffers()
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -98,11 +98,11 @@ func TestAnotherProtocolIsRefused(t *testing.T) {
 func TestConnectionsThatEndAreNoFailedHandshakes(t *testing.T) {
 	a, b := listen(t, configOf(issue(t, "a"))), listen(t, configOf(issue(t, "b")))
 	for range 3 {
-		ca, cb := linked(t, a, b, "b")
+		ca, cb := connectPair(t, a, b, "b")
 		_ = ca.Close("done")
 		_, _ = cb.Recv(make([][]byte, 1))
 	}
-	ca, _ := linked(t, a, b, "b")
+	ca, _ := connectPair(t, a, b, "b")
 	_ = b.Close()
 	_, _ = ca.Recv(make([][]byte, 1))
 	for _, n := range []*Network{a, b} {

@@ -22,14 +22,14 @@ import (
 // exporterLabel is what the first traffic secrets are exported under; the context holds the direction.
 const exporterLabel = "EXPORTER-ringlet-quic-v1"
 
-// express gives the connection a session of package express.
-func (c *conn) express(ctx context.Context, u transport.Upgrade) (transport.Conn, error) {
+// upgradeExpress gives the connection a session of package express.
+func (c *conn) upgradeExpress(ctx context.Context, u transport.Upgrade) (transport.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.st.SetDeadline(time.Now()) })
 	defer stop()
-	x := &expressConn{conn: c, damage: u.Damage, answered: make(chan int, 16),
-		inbox: inbox{parcels: make(chan parcel, poolSize)}}
-	binary.BigEndian.PutUint64(x.asked[:], rand.Uint64())
-	if err := c.net.sessions.number(x); err != nil {
+	x := &expressConn{conn: c, damage: u.Damage, probeAnswers: make(chan int, 16),
+		inbox: inbox{reads: make(chan queuedRead, poolSize)}}
+	binary.BigEndian.PutUint64(x.probeNonce[:], rand.Uint64())
+	if err := c.net.sessions.assignNumber(x); err != nil {
 		return nil, err
 	}
 	if p := c.net.sessions.pool; p != nil {
@@ -42,8 +42,8 @@ func (c *conn) express(ctx context.Context, u transport.Upgrade) (transport.Conn
 	return x, nil
 }
 
-// number finds a number for a session, of which nothing is known outside.
-func (b *sessions) number(x *expressConn) error {
+// assignNumber finds a number for a session, of which nothing is known outside.
+func (b *sessions) assignNumber(x *expressConn) error {
 	for range 8 * maxSessions {
 		x.session = express.ID(rand.Uint64())
 		if b.byNumber[x.session%maxSessions].CompareAndSwap(nil, x) {
@@ -62,7 +62,7 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 	if from, ok := c.qc.LocalAddr().(*net.UDPAddr); ok && !ip.IsLoopback() {
 		ip = from.IP
 	}
-	iface := payload(mtuOf(ip), to.IP, maxBulkPacket)
+	iface := maxUDPPayload(interfaceMTU(ip), to.IP, maxBulkPacket)
 	theirs, err := c.introduce(iface)
 	if err != nil {
 		return err
@@ -75,40 +75,40 @@ func (c *expressConn) upgrade(ctx context.Context, u transport.Upgrade) error {
 		if err := c.expectReady(); err != nil {
 			return err
 		}
-		if c.size, err = c.largest(ctx, c.qc.Context(), candidates(min(iface, theirs.largest)), c.sendProbe); err == nil {
+		if c.size, err = c.probePacketSize(ctx, c.qc.Context(), candidates(min(iface, theirs.largest)), c.sendProbe); err == nil {
 			err = putMessage(c.st, binary.LittleEndian.AppendUint16(nil, uint16(c.size)))
 		}
 		if err == nil {
 			err = c.expectReady() // what is sent to a peer that does not listen yet is lost
 		}
 	} else {
-		if err = putMessage(c.st, []byte{ready}); err == nil {
-			c.size, err = c.agreedSize(min(iface, theirs.largest))
+		if err = putMessage(c.st, []byte{messageReady}); err == nil {
+			c.size, err = c.receiveSize(min(iface, theirs.largest))
 		}
 		if err == nil {
-			err = putMessage(c.st, []byte{ready})
+			err = putMessage(c.st, []byte{messageReady})
 		}
 	}
 	if err != nil {
 		return err
 	}
 	c.endProbing()
-	c.credit = min(creditFor(c.size), max(16, min(theirs.room, c.net.sock.room())/c.size))
+	c.credit = min(creditFor(c.size), max(16, min(theirs.receiveSpace, c.net.sock.receiveSpace())/c.size))
 	return c.st.Close()
 }
 
-// ready is the message that an end answers probes, and later that it takes datagrams.
-const ready = 1
+// messageReady is the message that an end answers probes, and later that it takes datagrams.
+const messageReady = 1
 
 func (c *expressConn) expectReady() error {
 	m, err := getMessage(c.st)
-	if err == nil && (len(m) != 1 || m[0] != ready) {
+	if err == nil && (len(m) != 1 || m[0] != messageReady) {
 		err = fmt.Errorf("%s said %x where it should say that it is ready", c.name, m)
 	}
 	return err
 }
 
-func (c *expressConn) agreedSize(most int) (int, error) {
+func (c *expressConn) receiveSize(most int) (int, error) {
 	m, err := getMessage(c.st)
 	if err != nil {
 		return 0, err
@@ -117,24 +117,24 @@ func (c *expressConn) agreedSize(most int) (int, error) {
 		return 0, fmt.Errorf("%s told a packet size in %d bytes", c.name, len(m))
 	}
 	size := int(binary.LittleEndian.Uint16(m))
-	if size < leastPacket || size > most {
-		return 0, fmt.Errorf("%s wants packets of %d bytes, this path bears %d to %d", c.name, size, leastPacket, most)
+	if size < minPacket || size > most {
+		return 0, fmt.Errorf("%s wants packets of %d bytes, this path bears %d to %d", c.name, size, minPacket, most)
 	}
 	return size, nil
 }
 
 // introduction is what an end says of itself.
 type introduction struct {
-	session uint64
-	largest int // packet, bytes
-	room    int // of the socket's receive buffer, bytes
+	session      uint64
+	largest      int // packet, bytes
+	receiveSpace int // of the socket's receive buffer, bytes
 }
 
 func (c *expressConn) introduce(largest int) (introduction, error) {
 	var b [14]byte
 	binary.BigEndian.PutUint64(b[0:], c.session) // as it stands in packets
 	binary.LittleEndian.PutUint16(b[8:], uint16(largest))
-	binary.LittleEndian.PutUint32(b[10:], uint32(c.net.sock.room()))
+	binary.LittleEndian.PutUint32(b[10:], uint32(c.net.sock.receiveSpace()))
 	if err := putMessage(c.st, b[:]); err != nil {
 		return introduction{}, err
 	}
@@ -146,13 +146,13 @@ func (c *expressConn) introduce(largest int) (introduction, error) {
 		return introduction{}, fmt.Errorf("%s introduced itself in %d bytes, not %d", c.name, len(m), len(b))
 	}
 	i := introduction{
-		session: binary.BigEndian.Uint64(m),
-		largest: int(binary.LittleEndian.Uint16(m[8:])),
-		room:    int(binary.LittleEndian.Uint32(m[10:])),
+		session:      binary.BigEndian.Uint64(m),
+		largest:      int(binary.LittleEndian.Uint16(m[8:])),
+		receiveSpace: int(binary.LittleEndian.Uint32(m[10:])),
 	}
-	if i.largest < leastPacket || largest < leastPacket {
+	if i.largest < minPacket || largest < minPacket {
 		return i, fmt.Errorf("the interface bears packets of %d bytes, that of %s %d; the carrier quic needs %d",
-			largest, c.name, i.largest, leastPacket)
+			largest, c.name, i.largest, minPacket)
 	}
 	return i, nil
 }
@@ -185,8 +185,8 @@ func (c *expressConn) prepare(u transport.Upgrade, session uint64) error {
 }
 
 const (
-	// leastPacket carries the smallest datagram of a link.
-	leastPacket = 1200
+	// minPacket carries the smallest datagram of a link.
+	minPacket = 1200
 	// jumbo is the payload of a 9000-byte frame with IPv4.
 	jumbo = 8972
 )
@@ -195,7 +195,7 @@ const (
 // may.
 func candidates(most int) []int {
 	sizes := []int{most}
-	for _, s := range [...]int{jumbo, jumbo - 20, 1472, 1452, 1392, leastPacket} {
+	for _, s := range [...]int{jumbo, jumbo - 20, 1472, 1452, 1392, minPacket} {
 		if s < most {
 			sizes = append(sizes, s)
 		}

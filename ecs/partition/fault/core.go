@@ -45,7 +45,7 @@ type node struct {
 	strayed          bool          // it is lost, and was heard to go on
 	final            bool          // it has done what it has to in the run
 	stage            departure     // how far it is, if it was told to end
-	still            stopwatch.Still
+	still            stopwatch.StallDetector
 }
 
 // decidesAlone says that it holds the decision unit, and no other.

@@ -39,12 +39,12 @@ type Leaver struct {
 func (c *Core) Depart(name string, tells Leaver, ending bool, now time.Time) Act {
 	n := c.node(name)
 	if n.stage == staying && tells.Asks {
-		n.stage, n.still = asking, stopwatch.Still{}
+		n.stage, n.still = asking, stopwatch.StallDetector{}
 	}
 	if n.stage == staying || n.stage == settled || n.lost || n.left {
 		return Nothing
 	}
-	still := n.still.Look(c.awake.tick(now), tells.Moved)
+	still := n.still.Observe(c.awake.tick(now), tells.Moved)
 	switch {
 	case n.stage == asking && ending:
 		n.stage = settled

@@ -19,7 +19,7 @@ func (r *Run) Finish() (*Report, error) {
 	}
 	r.ending.Store(true)
 	r.Stats() // the books are closed where the run is drained, and the scheduler's node may be lost while nodes stop
-	ctx, cancel := stopwatch.WhileMoving(context.Background(), stopTime, r.Moved, nil)
+	ctx, cancel := stopwatch.WithStallTimeout(context.Background(), stopTime, r.Moved, nil)
 	defer cancel()
 	ctx, stop := r.faults.during(ctx, nil, 0)
 	defer stop()

@@ -17,7 +17,7 @@ import (
 
 // Prepare makes paths absolute, since nodes may run elsewhere, and settles what the data decide: streams and slots. An
 // input must be in one of the places; nil means anywhere. It is read whole, until ctx ends.
-func Prepare(ctx context.Context, c *config.Config, inputs *safeopen.Places) error {
+func Prepare(ctx context.Context, c *config.Config, inputs *safeopen.AllowedPaths) error {
 	if err := prepareOutput(c); err != nil {
 		return fmt.Errorf("the output cannot be written: %w", err)
 	}
@@ -36,7 +36,7 @@ func Prepare(ctx context.Context, c *config.Config, inputs *safeopen.Places) err
 
 // prepareFilter reads the file of the filter's detector, if there is one, makes its path absolute, and returns how many
 // boards there are. It must be in one of the places, as an input. Builder units read it once more, on their hosts.
-func prepareFilter(c *config.Config, places *safeopen.Places) (boards int, err error) {
+func prepareFilter(c *config.Config, places *safeopen.AllowedPaths) (boards int, err error) {
 	if c.FilterFile() == "" {
 		return 0, nil
 	}
@@ -68,7 +68,7 @@ func prepareOutput(c *config.Config) error {
 
 // CheckFiles says why the input of a configuration cannot be replayed, or the detector of its filter not be searched,
 // if it has them. It reads them as Prepare does.
-func CheckFiles(ctx context.Context, c config.Config, places *safeopen.Places) error {
+func CheckFiles(ctx context.Context, c config.Config, places *safeopen.AllowedPaths) error {
 	boards, err := prepareFilter(&c, places)
 	if err != nil || c.Generated() {
 		return err
@@ -79,7 +79,7 @@ func CheckFiles(ctx context.Context, c config.Config, places *safeopen.Places) e
 	return c.CheckBoards(boards)
 }
 
-func prepareInput(ctx context.Context, c *config.Config, inputs *safeopen.Places) error {
+func prepareInput(ctx context.Context, c *config.Config, inputs *safeopen.AllowedPaths) error {
 	settings, err := c.SourceSettings(0)
 	if err != nil {
 		return err

@@ -109,7 +109,7 @@ const stopPatience = 30 * time.Second
 // standsStill is the fault of nodes that were told to stop, and at which nothing has moved for stopTime; nil if that
 // is not why ctx has ended.
 func (r *Run) standsStill(ctx context.Context) *fault.Error {
-	var still *stopwatch.StillError
+	var still *stopwatch.StallError
 	if !errors.As(context.Cause(ctx), &still) {
 		return nil
 	}

@@ -78,7 +78,7 @@ func TestStopNamesWhoStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _, tell := departRun(t)
 		r.cfg.Output = "out/"
-		ctx, cancel := stopwatch.WhileMoving(t.Context(), stopTime, r.Moved, nil)
+		ctx, cancel := stopwatch.WithStallTimeout(t.Context(), stopTime, r.Moved, nil)
 		defer cancel()
 		began := time.Now()
 		for s := range 600 {

@@ -57,7 +57,7 @@ type Run struct {
 	broken    string
 	draining  bool      // the scheduler was told, or is to be
 	drainedAt time.Time // when it began to
-	still     stopwatch.Still
+	still     stopwatch.StallDetector
 	gaveUp    bool      // the nodes dropped what they did
 	untold    bool      // not everybody could be asked how it ended
 	bookless  bool      // the scheduler was lost before its books were closed: what it told last is stale
@@ -348,7 +348,7 @@ func (r *Run) LookForStall(now time.Time) {
 		return
 	}
 	reg := r.Stats().Registers
-	if r.still.Look(r.faults.awake(now), r.Moved()) >= stopPatience {
+	if r.still.Observe(r.faults.awake(now), r.Moved()) >= stopPatience {
 		f := stuck(reg, r.giving(reg))
 		r.faults.tell(func(c *fault.Core) { c.Mute(&f, now) })
 		r.faults.see(fault.Sight{Kind: fault.Own, Fault: f})

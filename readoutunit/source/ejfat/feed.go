@@ -46,7 +46,7 @@ type feed struct {
 	watched context.Context // whose end interrupts a wait
 	unwatch func() bool
 	fail    error // of the last read
-	seldom  connlimit.Log
+	seldom  connlimit.LogLimiter
 
 	mu    sync.Mutex // guards what follows
 	stats live.Stats
@@ -159,11 +159,11 @@ func Open(_ context.Context, set live.FeedSettings) (live.Feed, error) {
 		core:   newReassembly(),
 		ids:    ids,
 		allow:  allow,
-		seldom: connlimit.Log{Burst: connlimit.Burst},
+		seldom: connlimit.LogLimiter{Burst: connlimit.Burst},
 	}
 	f.read = f.drain
 	set.Log.Info("a source listens", "input", set.Name, "address", socket.LocalAddr().String())
-	if allow == nil && !address.Near(socket.LocalAddr()) {
+	if allow == nil && !address.IsLocalOnly(socket.LocalAddr()) {
 		set.Log.Warn("whoever reaches this address can send to the input: put ?allow=10.0.0.0/8, say, behind the address, "+
 			"or listen on loopback", "input", set.Name, "address", socket.LocalAddr().String())
 	}
@@ -335,8 +335,8 @@ func (f *feed) tell(err error) {
 	f.mu.Lock()
 	f.why = err
 	f.mu.Unlock()
-	if untold, yes := f.seldom.Tell("packet", time.Now()); yes {
-		f.set.Log.Warn("a packet was refused", "input", f.set.Name, "err", err, "untold", untold)
+	if untold, yes := f.seldom.Allow("packet", time.Now()); yes {
+		f.set.Log.Warn("a packet was refused", "input", f.set.Name, "err", err, "unreported", untold)
 	}
 }
 

@@ -14,7 +14,7 @@ const longestPath = 107
 
 // CheckTCP says why no front-end could come in at host:port, whatever the host.
 func CheckTCP(text string) error {
-	at, _, err := secret.Cut(text)
+	at, _, err := secret.SplitAddress(text)
 	if err != nil {
 		return err
 	}

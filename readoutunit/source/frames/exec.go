@@ -196,7 +196,7 @@ func (f *feed) startProgram() (*pipes, *exec.Cmd, <-chan error, error) {
 	started, ended := make(chan error, 1), make(chan error, 1)
 	f.wg.Go(func() {
 		runtime.LockOSThread() // the thread ends with this goroutine
-		timerslack.Take(timerslack.Standard)
+		timerslack.Set(timerslack.KernelDefault)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
@@ -217,8 +217,8 @@ func (f *feed) says(line string) {
 	f.mu.Lock()
 	f.lastLine = line
 	f.mu.Unlock()
-	if untold, yes := f.said.Tell("", time.Now()); yes {
-		f.set.Log.Info("the program of a front-end says", "line", line, "untold", untold)
+	if untold, yes := f.said.Allow("", time.Now()); yes {
+		f.set.Log.Info("the program of a front-end says", "line", line, "unreported", untold)
 	}
 }
 

@@ -25,9 +25,9 @@ type feed struct {
 	yield  time.Duration // how long a newcomer waits for a dead connection
 
 	gate   connlimit.Gate // of connections: who has not said hello makes room
-	seldom connlimit.Log
-	crowd  connlimit.Log // of those that were too many
-	said   connlimit.Log // of a program
+	seldom connlimit.LogLimiter
+	crowd  connlimit.LogLimiter // of those that were too many
+	said   connlimit.LogLimiter // of a program
 	stats  counters
 	wg     sync.WaitGroup // all goroutines
 
@@ -57,8 +57,8 @@ func newFeed(ctx context.Context, set live.FeedSettings) *feed {
 		set:    set,
 		store:  newStore(storeSize, maxQueued),
 		gate:   connlimit.Gate{Total: maxConns, PerHost: maxOfHost},
-		seldom: connlimit.Log{Burst: connlimit.Burst},
-		said:   connlimit.Log{Burst: maxLines},
+		seldom: connlimit.LogLimiter{Burst: connlimit.Burst},
+		said:   connlimit.LogLimiter{Burst: maxLines},
 		yield:  yieldMost,
 	}
 	f.ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -197,8 +197,8 @@ func (f *feed) Stats() live.Stats {
 func (f *feed) Close() error {
 	f.stop()
 	f.wg.Wait()
-	f.seldom.TellRest(f.set.Log)
-	f.crowd.TellRest(f.set.Log)
+	f.seldom.LogUnreported(f.set.Log)
+	f.crowd.LogUnreported(f.set.Log)
 	return nil
 }
 
@@ -218,10 +218,10 @@ func (f *feed) tell(level slog.Level, what string, args ...any) {
 	f.tellIn(&f.seldom, level, what, args...)
 }
 
-func (f *feed) tellIn(seldom *connlimit.Log, level slog.Level, what string, args ...any) {
-	if untold, yes := seldom.Tell(what, time.Now()); yes {
+func (f *feed) tellIn(seldom *connlimit.LogLimiter, level slog.Level, what string, args ...any) {
+	if untold, yes := seldom.Allow(what, time.Now()); yes {
 		if untold > 0 {
-			args = append(args, "untold", untold)
+			args = append(args, "unreported", untold)
 		}
 		f.set.Log.Log(f.ctx, level, what, args...)
 	}

@@ -41,7 +41,7 @@ func OpenTCP(ctx context.Context, set live.FeedSettings) (live.Feed, error) {
 	if err := CheckTCP(set.Address); err != nil {
 		return nil, fmt.Errorf("input %s: %w", set.Name, err)
 	}
-	at, key, err := secret.Open(set.Address)
+	at, key, err := secret.SplitAndRead(set.Address)
 	if err != nil {
 		return nil, fmt.Errorf("input %s has no secret: %w", set.Name, err)
 	}
@@ -103,7 +103,7 @@ func listen(ctx context.Context, network string, set live.FeedSettings, key []by
 	f := newFeed(ctx, set)
 	f.addr, f.secret = lis.Addr().String(), key
 	f.set.Log.Info("waits for a front-end", "address", network+":"+f.addr)
-	if key == nil && !address.Near(lis.Addr()) {
+	if key == nil && !address.IsLocalOnly(lis.Addr()) {
 		f.set.Log.Warn("whoever reaches this address can send to the input, and end it: put ?secret=FILE behind the "+
 			"address, or listen on loopback", "address", f.addr)
 	}
@@ -145,7 +145,7 @@ func (f *feed) accept(lis net.Listener) {
 			away()
 			continue
 		}
-		place.Yields(true)
+		place.SetYielding(true)
 		f.wg.Go(func() {
 			defer place.Leave()
 			_, _ = f.serve(c.(carrier), where, place) // told in the log, and counted

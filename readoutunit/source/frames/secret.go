@@ -59,7 +59,7 @@ func (s *session) authentic(h hello) *answer {
 		return refuse("the front-end left without a proof")
 	case err != nil:
 		return refuse(fmt.Sprintf("no proof came within %v of the connection", helloMost))
-	case !secret.Same(got[:], want):
+	case !secret.Equal(got[:], want):
 		return refuse("the one of the front-end is another: give both the same file")
 	}
 	return nil

@@ -179,7 +179,7 @@ func TestSecretC(t *testing.T) {
 		out, err := exec.CommandContext(within(t), program, "tcp:"+f.Addr(), "0", "10", "100", "10000").CombinedOutput()
 		return string(out), err
 	}
-	for _, size := range []int{secret.Least, 64, 65, secret.Most} {
+	for _, size := range []int{secret.MinSize, 64, 65, secret.MaxSize} {
 		f, file := openSecretOf(t, strings.Repeat("s", size))
 		t.Setenv("RINGLET_SECRET_FILE", file)
 		drained := make(chan error, 1)

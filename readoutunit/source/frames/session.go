@@ -110,7 +110,7 @@ func (f *feed) serve(c carrier, where string, place *connlimit.Place) (uint64, e
 		s.refuse(*refusal)
 		return 0, errors.New(refusal.Sentence)
 	}
-	if !place.Yields(false) {
+	if !place.SetYielding(false) {
 		return 0, nil // it had to make room, and that was told
 	}
 	if refusal := s.takeOver(h); refusal != nil {
@@ -253,7 +253,7 @@ func (s *session) detach(why error) {
 // refuse tells the front-end why its connection is closed, and counts it.
 func (s *session) refuse(a answer) {
 	f := s.feed
-	if !s.place.Yields(true) {
+	if !s.place.SetYielding(true) {
 		return // it had to make room, and that was told
 	}
 	f.refused(s.who, a.Sentence)

@@ -226,8 +226,8 @@ func (h *hello) options(b []byte) error {
 			} else {
 				h.Named = string(what)
 			}
-		case kind == optionSecret && n > secret.Most:
-			return broken("option %d of a hello has %d bytes, %d are the most", kind, n, secret.Most)
+		case kind == optionSecret && n > secret.MaxSize:
+			return broken("option %d of a hello has %d bytes, %d are the most", kind, n, secret.MaxSize)
 		case kind == optionSecret:
 			h.Proves = n >= leastNonce
 		case kind&optionRequired != 0:

@@ -194,7 +194,7 @@ func (m *Maker) part(worker *happening, p *part, first uint64, from, to int) {
 		}
 		// A process that shares its only processor with the network must let that go on: every millisecond or two.
 		if i%4 == 3 {
-			netyield.Take()
+			netyield.Yield()
 		}
 	}
 }

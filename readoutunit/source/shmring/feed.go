@@ -70,7 +70,7 @@ func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 		if _, err := seg.Claim(fragring.ConsumerByte); err != nil {
 			return err
 		}
-		return fragring.Make(seg.Bytes(), fragring.Settings{
+		return fragring.Init(seg.Bytes(), fragring.Settings{
 			Source: s.Source,
 			Run:    s.Run,
 			PID:    uint32(os.Getpid()),
@@ -79,7 +79,7 @@ func Open(_ context.Context, s live.FeedSettings) (live.Feed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Name, err)
 	}
-	if f.ring, err = fragring.Consume(a.name, f.seg.Bytes()); err != nil {
+	if f.ring, err = fragring.OpenConsumer(a.name, f.seg.Bytes()); err != nil {
 		return nil, errors.Join(fmt.Errorf("source %s: %w", s.Name, err), f.seg.Close())
 	}
 	return f, nil
@@ -91,7 +91,7 @@ func (f *feed) Next(ctx context.Context, dst []live.Fragment) (int, error) {
 		return 0, err
 	}
 	f.tell()
-	f.ring.Settle(f.resume, f.believed)
+	f.ring.PublishResume(f.resume, f.believed)
 	f.dst, f.n = dst, 0
 	if ok, err := f.take(); ok || err != nil {
 		return f.n, err
@@ -118,7 +118,7 @@ func (f *feed) ready(ctx context.Context) error {
 
 // take writes to dst what is there, and says whether that is anything.
 func (f *feed) take() (bool, error) {
-	state, attached := f.ring.Producer() // first: what was written before the end counts
+	state, attached := f.ring.ProducerState() // first: what was written before the end counts
 	f.see(f.watch.step(state, attached, true))
 	var bytes uint64
 	var err error
@@ -139,7 +139,7 @@ func (f *feed) take() (bool, error) {
 	case err != nil:
 		return false, f.refuse(err)
 	case state == fragring.Ended:
-		f.ring.TakeEnd()
+		f.ring.AckEnd()
 		return false, io.EOF
 	}
 	return false, nil
@@ -161,7 +161,7 @@ func (f *feed) count(bytes uint64) {
 // refuse ends the source: what stands in the ring cannot be.
 func (f *feed) refuse(err error) error {
 	f.refused.Add(1)
-	f.ring.Leave(true)
+	f.ring.Close(true)
 	f.broken = fmt.Errorf("source %s: %w: the front-end has a fault, nothing behind this can be trusted; "+
 		"repair it and start a new run", f.name, err)
 	why := err.Error()
@@ -186,7 +186,7 @@ func (f *feed) look() error {
 	}
 	// After the lock: who says now that it is attached, and had no lock before, is dead or has just come. The one who
 	// came is seen by its number.
-	state, attached := f.ring.Producer()
+	state, attached := f.ring.ProducerState()
 	f.see(f.watch.step(state, attached, locked))
 	return errLook
 }
@@ -212,7 +212,7 @@ func (f *feed) Close() error {
 	f.tell()
 	f.dropped.Store(f.ring.Dropped())
 	if f.broken == nil {
-		f.ring.Leave(false)
+		f.ring.Close(false)
 	}
 	if err := f.seg.Close(); err != nil {
 		return fmt.Errorf("source %s: %w", f.name, err)

@@ -348,7 +348,7 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	const absent, here, ended, left = fragring.Absent, fragring.Attached, fragring.Ended, fragring.Left
+	const absent, here, ended, left = fragring.Absent, fragring.Attached, fragring.Ended, fragring.Detached
 	type step struct {
 		state      fragring.State
 		attached   uint64

@@ -22,7 +22,7 @@ func (f *feed) see(came, went uint64) {
 		who := describe(f.ring.Frontend(), f.ring.PID())
 		f.who.Store(&who)
 		f.heldBack = false
-		f.ring.Safe(0) // it may be told more than the one before, or less
+		f.ring.SetSafe(0) // it may be told more than the one before, or less
 		f.log.Info("a front-end has attached", "source", f.name, "frontend", who, "times", came)
 	}
 }
@@ -71,7 +71,7 @@ func (f *feed) GaveUp(from, to uint64, why live.Fault) {
 // tell tells the front-end what was given up.
 func (f *feed) tell() {
 	if f.given.From < f.given.To {
-		f.ring.GaveUp(f.given.From, f.given.To, reason(f.given.Why))
+		f.ring.ReportGivenUp(f.given.From, f.given.To, reason(f.given.Why))
 	}
 	f.given = live.GivenUp{}
 }
@@ -88,7 +88,7 @@ func reason(why live.Fault) fragring.Reason {
 	case live.Jump:
 		return fragring.Jump
 	}
-	return fragring.LeftOver
+	return fragring.Leftover
 }
 
 // Safe is live.Feed's.
@@ -97,8 +97,8 @@ func (f *feed) Safe(event uint64) {
 		return
 	}
 	f.tell()
-	f.ring.Safe(event)
-	if held, is := f.ring.Held(); is && !f.heldBack && f.attached.Load() > 0 {
+	f.ring.SetSafe(event)
+	if held, is := f.ring.SafeHeldAt(); is && !f.heldBack && f.attached.Load() > 0 {
 		f.heldBack = true
 		f.log.Warn("a front-end is told that nothing is safe from one event on: fragments of it were given up, and its "+
 			"client cannot be told which; build it with the client of this release", "source", f.name,

@@ -20,7 +20,7 @@ func (w *watch) step(s fragring.State, attached uint64, locked bool) (came, went
 		// The lock was asked after when another one may have been there.
 		w.attached, w.gone, locked = attached, false, true
 	}
-	lost := s == fragring.Left || s == fragring.Attached && !locked
+	lost := s == fragring.Detached || s == fragring.Attached && !locked
 	if lost && !w.gone && w.attached > 0 {
 		w.gone = true
 		went++

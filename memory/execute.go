@@ -1,0 +1,413 @@
+package memory
+
+// What carries transactions out: loads and stores where memory is mapped, link writes and requests where it is not.
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"ringlet/shmem"
+	"ringlet/transport/link"
+)
+
+// op is a transaction as its caller asks for it.
+type op struct {
+	name      string
+	kind      kind // 0: a write, or a fence
+	off       int64
+	pieces    []Piece // of a write
+	dst       []byte  // of a read
+	a, b      uint64
+	body      []byte
+	ordered   bool
+	unordered bool
+	fence     bool
+	result    uint64
+}
+
+func (o *op) isWord() bool { return o.kind == kindAdd || o.kind == kindSwap || o.kind == kindCompare }
+
+// length is how many bytes it is about.
+func (o *op) length() (n int) {
+	switch {
+	case o.isWord():
+		return shmem.WordSize
+	case o.kind == kindNotify || o.kind == kindWait:
+		return 1
+	}
+	for i := range o.pieces {
+		n += len(o.pieces[i].Data)
+	}
+	return n + len(o.dst)
+}
+
+// call is a caller that waits. What the shell writes into it is guarded by the Space's mu.
+type call struct {
+	op       op
+	one      [1]Piece
+	slot     int
+	id       uint64
+	deadline int64 // its deadline
+	wake     chan struct{}
+	started  bool
+	reported bool
+	outcome  Outcome
+	why      Cause
+	partial  bool
+	a, b     uint64
+	body     []byte
+	dest     shmem.Ref // of a long read
+}
+
+func (s *Space) getCall() *call {
+	c, ok := s.calls.Get().(*call)
+	if !ok {
+		return &call{wake: make(chan struct{}, 1)}
+	}
+	*c = call{wake: c.wake}
+	select {
+	case <-c.wake:
+	default:
+	}
+	return c
+}
+
+// putCall gives a call back that was told, or never begun: nobody else knows it any more.
+func (s *Space) putCall(c *call) {
+	c.op, c.one, c.body = op{}, [1]Piece{}, nil
+	s.calls.Put(c)
+}
+
+func (c *call) notify() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// flight is what a slot has on its way.
+type flight struct {
+	peer    int
+	call    *call        // nil once it is told
+	posted  *postedWrite // a write buffer on its way
+	pending int          // link writes without outcome
+	sent    int          // link writes
+	sealed  bool         // no more will be queued
+	placed  bool         // some are in place
+	short   bool         // so short that it is placed whole or not at all
+	find    bool
+	// of a long read
+	dest    shmem.Ref
+	missing int // bytes
+	cause   Cause
+}
+
+// shortWrite fits the smallest datagram, in which a write is placed whole or not at all.
+const shortWrite = link.MinDatagram - link.BulkHead
+
+func (c Cause) asError() error {
+	if c == causeNone {
+		return nil
+	}
+	return c
+}
+
+func putWord(b []byte, w uint64) { binary.LittleEndian.PutUint64(b, w) }
+
+// admitDirect reports whether a transaction may go at once beside the order of its context. What write buffers of the context
+// hold leaves before it. One whose like nobody waits for is refused behind a failure of its like.
+func (s *Space) admitDirect(ordering int, ordered, posted bool) (bool, Cause) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flush(ordering)
+	c := &s.user.contexts[ordering]
+	switch {
+	case posted && c.failed.outcome != Done:
+		return false, ErrEarlier
+	case c.held.head != none || c.exclusive || ordered && !s.user.contextIdle(ordering):
+		return false, causeNone
+	}
+	s.stats.Direct++
+	return true, causeNone
+}
+
+// performDirect carries a transaction out by loads and stores.
+func (im *imported) performDirect(o *op) (out Outcome, why Cause, partial bool) {
+	switch {
+	case o.isWord():
+		ok := false
+		why = im.withBytes(o.off, shmem.WordSize, shmem.AccessLock, func(mem []byte) {
+			o.result, ok = applyWord(mem, o.kind, o.a, o.b)
+		})
+		if why == causeNone && !ok {
+			why = ErrMisaligned
+		}
+	case o.kind == kindLoad:
+		why, _ = im.forEachRow(o.off, o.dst, func(*pageRun) shmem.Access { return shmem.AccessRead }, func(mine, theirs []byte) {
+			loadInto(mine, theirs)
+		})
+	default:
+		for _, p := range o.pieces {
+			var some bool
+			why, some = im.forEachRow(p.Offset, p.Data, func(r *pageRun) shmem.Access { return writeAccess(r.attributes) },
+				func(mine, theirs []byte) { storeFrom(theirs, mine) })
+			partial = partial || some
+			if why != causeNone {
+				break
+			}
+		}
+	}
+	if why != causeNone {
+		return Refused, why, partial
+	}
+	return Done, why, false
+}
+
+// storeFrom copies; a single word in one step.
+func storeFrom(dst, src []byte) {
+	if len(dst) == shmem.WordSize {
+		if w := shmem.Word(dst); w != nil {
+			w.Store(binary.LittleEndian.Uint64(src))
+			return
+		}
+	}
+	copy(dst, src)
+}
+
+// forEachRow pins one row of the table after the other. Some says that not the first one failed.
+func (im *imported) forEachRow(off int64, mine []byte, a func(*pageRun) shmem.Access,
+	do func(mine, theirs []byte)) (why Cause, some bool) {
+	for len(mine) > 0 {
+		r := im.rowAt(off)
+		_, n := r.clip(off, len(mine))
+		if why := im.withBytes(off, n, a(r), func(theirs []byte) { do(mine[:n], theirs) }); why != causeNone {
+			return why, some
+		}
+		mine, off, some = mine[n:], off+int64(n), true
+	}
+	return causeNone, false
+}
+
+// withBytes pins bytes of one row while do is at them.
+func (im *imported) withBytes(off int64, n int, a shmem.Access, do func([]byte)) Cause {
+	r := im.rowAt(off)
+	at, _ := r.clip(off, n)
+	mem, v, err := im.mapped.Acquire(r.ref, at, uint32(n), a)
+	switch {
+	case err != nil:
+		return ErrLinkDown
+	case v != 0:
+		return causeOf(v)
+	}
+	do(mem)
+	im.mapped.Release(r.ref)
+	return causeNone
+}
+
+// runQueued takes a transaction through the cores.
+func (im *imported) runQueued(ctx context.Context, c *call, ordering int) error {
+	if err := im.beginCall(ctx, c, ordering); err != nil {
+		return err
+	}
+	if !im.space.await(ctx, c, false) {
+		im.perform(ctx, c)
+		im.space.await(ctx, c, true)
+	} else {
+		im.space.endUnsent(c)
+	}
+	return im.outcomeError(ctx, c)
+}
+
+// outcomeError is what a call that was told returns.
+func (im *imported) outcomeError(ctx context.Context, c *call) error {
+	if c.outcome == Done {
+		return nil
+	}
+	cause := error(c.why)
+	if c.why == causeCancelled || c.why == ErrTimeout && ctx.Err() != nil {
+		cause = context.Cause(ctx)
+		if cause == nil {
+			cause = ErrTimeout
+		}
+	}
+	return im.resultError(&c.op, c.outcome, cause, c.partial)
+}
+
+// beginCall takes one of the peer's tokens, and gives the transaction to the requester.
+func (im *imported) beginCall(ctx context.Context, c *call, ordering int) error {
+	s, o := im.space, &c.op
+	to, gone := im.rank, im.peer.done
+	if o.fence {
+		to, gone = len(s.members), s.done
+	}
+	deadline := s.deadline(ctx)
+	if o.kind == kindWait {
+		deadline = 0
+	}
+	if why, err := s.acquireToken(ctx, to, gone, deadline); err != nil || why != causeNone {
+		if err == nil {
+			err = why
+		}
+		return im.error(o, Refused, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || !o.fence && s.peers[im.rank] != im.peer {
+		<-s.tokens[to]
+		return im.error(o, Refused, ErrLinkDown)
+	}
+	if ordering != noContext {
+		s.flush(ordering)
+	}
+	c.deadline = deadline
+	c.slot = s.user.begin(request{
+		context:   ordering,
+		peer:      to,
+		ordered:   o.ordered,
+		longLived: o.kind == kindWait,
+		deadline:  deadline,
+	})
+	f := &s.flight[c.slot]
+	*f = flight{peer: to, call: c, find: o.kind == kindFind}
+	if o.kind == kindRead {
+		f.dest, f.missing = c.dest, len(o.dst)
+	}
+	s.runActions()
+	if deadline != 0 && deadline == s.user.deadline {
+		s.wakePump() // the pump sleeps until a later one
+	}
+	return nil
+}
+
+func (s *Space) deadline(ctx context.Context) int64 {
+	at := s.now() + int64(s.cfg.Timeout)
+	if d, ok := ctx.Deadline(); ok {
+		at = min(at, int64(d.Sub(s.start)))
+	}
+	return max(at, 1)
+}
+
+// await waits until a call has started, or has been told, which it reports. One that is given up is told at once.
+func (s *Space) await(ctx context.Context, c *call, untilReported bool) bool {
+	for {
+		s.mu.Lock()
+		if c.reported || c.started && !untilReported {
+			untilReported = c.reported
+			s.mu.Unlock()
+			return untilReported
+		}
+		s.mu.Unlock()
+		select {
+		case <-c.wake:
+		case <-ctx.Done():
+			s.mu.Lock()
+			if !c.reported {
+				s.cancelCall(c)
+			}
+			s.mu.Unlock()
+			return true
+		}
+	}
+}
+
+// endUnsent ends a transaction that started, and was given up before its caller carried it out: nothing of it has left, so
+// nobody else will end it.
+func (s *Space) endUnsent(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.started && s.isCurrent(c.slot, c.id) {
+		s.user.finish(c.slot, Refused, ErrTimeout)
+		s.runActions()
+	}
+}
+
+// cancelCall ends a call whose context is done. The owner is asked to forget a wait. mu is held.
+func (s *Space) cancelCall(c *call) {
+	t := s.user.tx[c.slot]
+	if t.longLived && t.state == txRunning {
+		s.user.seq++
+		_ = s.send(t.peer, &message{kind: kindCancel, id: s.user.seq<<16 | 0xFFFF, a: t.id})
+	}
+	s.user.abandon(c.slot, causeCancelled)
+	s.runActions()
+}
+
+// isCurrent reports whether a slot is still that of a transaction. mu is held.
+func (s *Space) isCurrent(slot int, id uint64) bool {
+	t := &s.user.tx[slot]
+	return t.id == id && (t.state == txRunning || t.state == txLost)
+}
+
+// perform carries out what has started.
+func (im *imported) perform(ctx context.Context, c *call) {
+	s, o := im.space, &c.op
+	switch {
+	case im.mapped != nil && o.kind != kindNotify && o.kind != kindWait && o.kind != kindFind:
+		out, why, partial := im.performDirect(o)
+		s.mu.Lock()
+		if s.isCurrent(c.slot, c.id) {
+			c.a = o.result
+			s.flight[c.slot].placed = partial
+			s.user.finish(c.slot, out, why)
+			s.runActions()
+		}
+		s.mu.Unlock()
+	case o.kind == 0:
+		im.performWrite(ctx, c)
+	default:
+		m := message{
+			kind: o.kind,
+			a:    o.a,
+			b:    o.b,
+			body: o.body,
+			n:    uint32(o.length()),
+		}
+		if o.kind != kindFind {
+			r := im.rowAt(o.off)
+			at, _ := r.clip(o.off, 1)
+			m.ref, m.off = r.ref, uint64(at)
+		}
+		if o.kind == kindRead {
+			m.a, m.b = uint64(c.dest.Window), uint64(c.dest.Gen)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.isCurrent(c.slot, c.id) {
+			return
+		}
+		c.id = s.user.assignID(c.slot)
+		m.id = c.id
+		if err := s.send(im.rank, &m); err != nil { // it did not leave
+			s.user.finish(c.slot, Refused, ErrLinkDown)
+			s.runActions()
+		}
+	}
+}
+
+// acquireToken takes a place among a peer's transactions.
+func (s *Space) acquireToken(ctx context.Context, to int, gone <-chan struct{}, deadline int64) (Cause, error) {
+	select {
+	case s.tokens[to] <- struct{}{}:
+		return causeNone, nil
+	default:
+	}
+	ctx, cancel := s.withDeadline(ctx, deadline)
+	defer cancel()
+	select {
+	case s.tokens[to] <- struct{}{}:
+		return causeNone, nil
+	case <-gone:
+		return ErrLinkDown, nil
+	case <-ctx.Done():
+		return causeNone, context.Cause(ctx)
+	}
+}
+
+// withDeadline is a context that ends at a deadline of the Space's clock.
+func (s *Space) withDeadline(ctx context.Context, deadline int64) (context.Context, context.CancelFunc) {
+	if deadline == 0 {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, s.start.Add(time.Duration(deadline)), ErrTimeout)
+}

@@ -1,0 +1,191 @@
+package gateway
+
+// The checks, as a pure core: what a client may have carried out, and what it is refused.
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+
+	"ringlet/memory"
+)
+
+// target is a segment as the core must know it.
+type target interface {
+	Allows(off int64, n int, want memory.Allow) (memory.Attributes, memory.Cause)
+}
+
+// row is a row of the table of handles.
+type row struct {
+	generation uint32 // of the handle; 24 bits
+	used       atomic.Bool
+	target     atomic.Pointer[target] // nil until it is imported
+}
+
+// core is the state of one client. Its methods are for one goroutine, but for over, imported and ended, which whoever
+// carries requests out calls.
+type core struct {
+	data     uint64 // bytes of the data area
+	consumed uint64 // descriptors
+	pending  [descriptors]atomic.Bool
+	rows     [maxSegments]row
+	waits    atomic.Int32
+}
+
+// countNew says how many descriptors are new.
+func (c *core) countNew(started uint64) (n uint64, err error) {
+	if started < c.consumed || started-c.consumed > descriptors {
+		return 0, &brokenError{Started: started, Consumed: c.consumed}
+	}
+	return started - c.consumed, nil
+}
+
+// consume checks the next descriptor, a copy. Of a list, which stands in the data area, a copy is made, and then checked.
+// What is refused is over. Each other request is owed an answer, and must be told to over first.
+func (c *core) consume(d *[descriptorSize]byte, data []byte, r *request) Cause {
+	r.decode(c.consumed, d)
+	c.consumed++
+	why := c.check(d, data, r)
+	if why == 0 {
+		switch r.op {
+		case opImport:
+			why = c.reserve(r)
+		case opLeave:
+			c.free(r.handle)
+		case opWait:
+			if c.waits.Load() >= maxWaits {
+				return tooManyWaits
+			}
+			c.waits.Add(1)
+		}
+	}
+	return why
+}
+
+func (c *core) check(d *[descriptorSize]byte, data []byte, r *request) Cause {
+	if r.op == 0 || r.op >= operations {
+		return badOperation
+	}
+	rule := &rules[r.op]
+	le := binary.LittleEndian
+	switch rest := le.Uint64(d[dEnd:]) | le.Uint64(d[dEnd+8:]) | uint64(le.Uint32(d[dEnd+16:])) | uint64(d[3]); {
+	case r.flags&^rule.flags != 0 || rest != 0:
+		return badFlags
+	case r.context >= contexts:
+		return badContext
+	case c.pending[r.position%descriptors].Load():
+		return tooMany
+	}
+	if rule.segment {
+		if r.target = c.find(r.handle); r.target == nil {
+			return unknownSegment
+		}
+	}
+	if rule.bytes == 0 {
+		if rule.remote == 0 {
+			return 0
+		}
+		return c.checkGrants(r, rule, r.remote, rule.remote)
+	}
+	if r.flags&flagList != 0 {
+		return c.checkList(data, r, rule)
+	}
+	return c.checkPiece(r, rule, r.piece)
+}
+
+// checkPiece checks a piece.
+func (c *core) checkPiece(r *request, rule *rule, p piece) Cause {
+	switch {
+	case p.length < 1 || int(p.length) > rule.bytes:
+		return badLength
+	case uint64(p.local)+uint64(p.length) > c.data:
+		return outsideData
+	case rule.segment:
+		return c.checkGrants(r, rule, p.remote, int(p.length))
+	}
+	return 0
+}
+
+// checkGrants asks the grants.
+func (c *core) checkGrants(r *request, rule *rule, off int64, n int) Cause {
+	at, why := r.target.Allows(off, n, rule.allow)
+	if why == 0 && r.flags&flagNotify != 0 {
+		_, why = r.target.Allows(r.remote, 1, memory.AllowNotify)
+	}
+	r.attributes |= at
+	return Cause(why)
+}
+
+// checkList copies a list and checks it.
+func (c *core) checkList(data []byte, r *request, rule *rule) Cause {
+	switch {
+	case r.length < 1 || r.length > maxList:
+		return badLength
+	case uint64(r.local)+uint64(r.length)*listEntry > c.data:
+		return outsideData
+	}
+	r.list = make([]piece, r.length)
+	for i := range r.list {
+		var entry [listEntry]byte
+		copy(entry[:], data[int(r.local)+i*listEntry:])
+		p := piece{
+			remote: int64(binary.LittleEndian.Uint64(entry[:])),
+			local:  binary.LittleEndian.Uint32(entry[8:]),
+			length: binary.LittleEndian.Uint32(entry[12:]),
+		}
+		if why := c.checkPiece(r, rule, p); why != 0 {
+			return why
+		}
+		r.list[i] = p
+	}
+	return 0
+}
+
+// A handle is a row of the table, and above that how often the row was given out.
+const rowBits = 8
+
+func (c *core) find(handle uint32) target {
+	i := handle & (1<<rowBits - 1)
+	if i >= maxSegments || c.rows[i].generation != handle>>rowBits {
+		return nil
+	}
+	if t := c.rows[i].target.Load(); t != nil {
+		return *t
+	}
+	return nil
+}
+
+// reserve takes a row for what is to be imported.
+func (c *core) reserve(r *request) Cause {
+	for i := range c.rows {
+		row := &c.rows[i]
+		if row.used.Load() {
+			continue
+		}
+		row.used.Store(true)
+		row.generation = (row.generation + 1) & (1<<(32-rowBits) - 1)
+		r.handle = row.generation<<rowBits | uint32(i)
+		return 0
+	}
+	return tooManySegments
+}
+
+// free gives a row back: its handle is unknown from now on.
+func (c *core) free(handle uint32) {
+	row := &c.rows[handle&(1<<rowBits-1)]
+	row.target.Store(nil)
+	row.used.Store(false)
+}
+
+// setTarget makes a handle known.
+func (c *core) setTarget(handle uint32, t target) { c.rows[handle&(1<<rowBits-1)].target.Store(&t) }
+
+// markPending notes that a request will be answered later.
+func (c *core) markPending(r *request) { c.pending[r.position%descriptors].Store(true) }
+
+// finish notes that a request that was owed an answer is about to get it.
+func (c *core) finish(r *request) {
+	if r.op == opWait {
+		c.waits.Add(-1)
+	}
+	c.pending[r.position%descriptors].Store(false)
+}

@@ -1,0 +1,184 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ringlet/memory"
+)
+
+// operation of a descriptor.
+type operation uint8
+
+const (
+	opImport operation = iota + 1 // local bytes: a name; value: a handle
+	opLeave                       // gives a handle back
+	opSize                        // value: size of the segment
+	opWrite
+	opRead
+	opAdd     // value: the word before, as for the next two
+	opSwap    // a: the new word
+	opCompare // a: the word expected, b: the new one
+	opNotify  // value: how many notices the page has had
+	opWait    // a: how many are known; value: how many there are
+	opFence
+
+	operations
+)
+
+var operationNames = [operations]string{
+	"", "import", "leave", "size", "write", "read", "add", "swap", "compare and swap", "notify", "wait", "fence",
+}
+
+// Flags of a descriptor.
+const (
+	flagList   = 1 << iota // the local bytes are a list of pieces
+	flagNotify             // when the bytes are written, the page of the remote offset is notified
+	flagAlone              // not together with the writes before and behind it
+)
+
+// Places in a descriptor; the rest is 0.
+const (
+	dOperation = 0x00
+	dFlags     = 0x01
+	dContext   = 0x02
+	dSegment   = 0x04
+	dRemote    = 0x08
+	dLocal     = 0x10
+	dLength    = 0x14
+	dA         = 0x18
+	dB         = 0x20
+	dTime      = 0x28
+	dEnd       = 0x2C
+
+	listEntry = 16 // u64 remote offset, u32 local offset, u32 length
+)
+
+// rule is what the descriptors of an operation are checked against.
+type rule struct {
+	segment bool         // it names one
+	bytes   int          // most local bytes; 0: it has none
+	remote  int          // bytes at the remote offset where there are no local ones
+	allow   memory.Allow // what the grants must open
+	flags   byte         // that it may have
+	value   bool         // its completion has one
+}
+
+// rules is the table of checks.
+var rules = [operations]rule{
+	opImport:  {bytes: maxName, value: true},
+	opLeave:   {segment: true},
+	opSize:    {segment: true, value: true},
+	opWrite:   {segment: true, bytes: maxLength, allow: memory.AllowWrite, flags: flagList | flagNotify | flagAlone},
+	opRead:    {segment: true, bytes: maxLength, allow: memory.AllowRead, flags: flagList | flagAlone},
+	opAdd:     {segment: true, remote: 8, allow: memory.AllowLock, flags: flagAlone, value: true},
+	opSwap:    {segment: true, remote: 8, allow: memory.AllowLock, flags: flagAlone, value: true},
+	opCompare: {segment: true, remote: 8, allow: memory.AllowLock, flags: flagAlone, value: true},
+	opNotify:  {segment: true, remote: 1, allow: memory.AllowNotify, flags: flagAlone, value: true},
+	opWait:    {segment: true, remote: 1, allow: memory.AllowRead, value: true},
+	opFence:   {segment: true, flags: flagAlone},
+}
+
+// Cause is why a descriptor was not done: of 1 to 31 the causes of package memory, from 32 on those of the door.
+type Cause uint8
+
+// Causes of the door: what its checks refuse.
+const (
+	badOperation Cause = iota + 32
+	badFlags
+	badContext
+	badLength
+	outsideData
+	unknownSegment
+	tooMany
+	tooManySegments
+	tooManyWaits
+	otherCause
+
+	causes
+)
+
+var causeTexts = map[Cause]string{
+	badOperation:    "there is no such operation",
+	badFlags:        "a flag that the operation does not have, or a byte that must be 0",
+	badContext:      "there are ordering contexts 0 to 15",
+	badLength:       "1 to 4096 bytes, a name of 1 to 255, or a list of 1 to 64 pieces",
+	outsideData:     "the local bytes do not lie in the data area",
+	unknownSegment:  "the handle is of no segment that is imported",
+	tooMany:         "the descriptor of that place is still under way",
+	tooManySegments: "64 segments are imported",
+	tooManyWaits:    "16 waits are under way",
+	otherCause:      "a cause without a number",
+}
+
+func (c Cause) String() string {
+	if text, ok := causeTexts[c]; ok {
+		return text
+	}
+	return memory.Cause(c).Error()
+}
+
+// Outcomes in a completion word.
+const (
+	outcomeDone    = 1
+	outcomeRefused = 2
+	outcomeUnknown = 3
+	outcomePartial = 4 // refused, perhaps after a part
+	outcomes       = 5
+)
+
+// answer is what a completion word says.
+type answer struct {
+	outcome  uint8
+	cause    Cause
+	hasValue bool
+	value    uint64
+}
+
+func refusal(why Cause) answer { return answer{outcome: outcomeRefused, cause: why} }
+
+// piece is bytes of the data area, and where in the segment they belong.
+type piece struct {
+	remote        int64
+	local, length uint32
+}
+
+// request is a descriptor that was checked.
+type request struct {
+	position   uint64
+	op         operation
+	flags      byte
+	context    uint8
+	handle     uint32
+	target     target
+	attributes memory.Attributes
+	piece
+	list []piece
+	a, b uint64
+	time uint32 // ms
+}
+
+func (r *request) String() string {
+	return fmt.Sprintf("%d: %s context %d flags %d %08x remote %d local %d +%d a %d b %d time %d %v", r.position,
+		operationNames[r.op], r.context, r.flags, r.handle, r.remote, r.local, r.length, r.a, r.b, r.time, r.list)
+}
+
+// decode takes a descriptor apart; what is in it may be anything.
+func (r *request) decode(position uint64, d *[descriptorSize]byte) {
+	le := binary.LittleEndian
+	*r = request{
+		position: position,
+		op:       operation(d[dOperation]),
+		flags:    d[dFlags],
+		context:  d[dContext],
+		handle:   le.Uint32(d[dSegment:]),
+		piece: piece{
+			remote: int64(le.Uint64(d[dRemote:])),
+			local:  le.Uint32(d[dLocal:]),
+			length: le.Uint32(d[dLength:]),
+		},
+		a:    le.Uint64(d[dA:]),
+		b:    le.Uint64(d[dB:]),
+		time: le.Uint32(d[dTime:]),
+	}
+}

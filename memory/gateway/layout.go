@@ -1,0 +1,130 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+
+	"ringlet/shmem"
+)
+
+// The layout of a door, as docs/format/door.md draws it.
+const (
+	magic   = "RNGLMEMD"
+	version = 1
+
+	// descriptors is how many descriptors a ring has, and how many transactions a client may have under way.
+	descriptors = 1024
+	// descriptorSize is that of one, bytes.
+	descriptorSize = 64
+	completionSize = 16
+
+	ringAt  = shmem.PageSize
+	wordsAt = ringAt + descriptors*descriptorSize
+	dataAt  = wordsAt + descriptors*completionSize
+
+	// minData is the smallest data area of a door, bytes.
+	minData = 8 << 10
+	// maxData is the largest.
+	maxData = 1 << 30
+
+	maxSegments = 64 // that a client has imported at a time
+	maxWaits    = 16 // waits for notices under way
+	maxLength   = 4096
+	maxList     = 64
+	maxName     = 255
+	contexts    = 16
+
+	clientByte = 0 // whose lock the client holds while it lives
+	serverByte = 1 // and the door's process
+
+	segmentPrefix = "ringlet-door-"
+)
+
+// Words of the header.
+const (
+	clientStateAt  = 0x040
+	clientPIDAt    = 0x048
+	attachedAt     = 0x050
+	startedAt      = 0x080
+	wakeAt         = 0x0C0
+	gatewayStateAt = 0x100
+	gatewayPIDAt   = 0x108
+	workAt         = 0x140
+	completedAt    = 0x180
+)
+
+// States of a client.
+const (
+	clientAttached = 1
+	clientDetached = 2
+)
+
+// States of a door.
+const (
+	gatewayOpen    = 1
+	gatewayClosed  = 2
+	gatewayRefused = 3 // a counter of the client cannot be
+)
+
+// makeHeader writes the header of a new door into zeroed memory.
+func makeHeader(mem []byte, pid int) {
+	copy(mem, magic)
+	for i, v := range []uint64{version, descriptors, ringAt, wordsAt, dataAt, uint64(len(mem) - dataAt), maxSegments} {
+		binary.LittleEndian.PutUint64(mem[8+8*i:], v)
+	}
+	shmem.Word64(mem, gatewayPIDAt).Store(uint64(pid))
+	shmem.Word64(mem, gatewayStateAt).Store(gatewayOpen)
+}
+
+// sharedMemory are the parts of a door's memory. Any process of this user may write to all of it at any time.
+type sharedMemory struct {
+	bytes, data                      []byte
+	clientState, clientPID, attached *atomic.Uint64
+	started, wake, gatewayState      *atomic.Uint64
+	work, completed                  *shmem.Bell
+}
+
+func mapMemory(mem []byte) *sharedMemory {
+	word := func(off int) *atomic.Uint64 { return shmem.Word64(mem, off) }
+	return &sharedMemory{
+		bytes:        mem,
+		data:         mem[dataAt:len(mem):len(mem)],
+		clientState:  word(clientStateAt),
+		clientPID:    word(clientPIDAt),
+		attached:     word(attachedAt),
+		started:      word(startedAt),
+		wake:         word(wakeAt),
+		gatewayState: word(gatewayStateAt),
+		work:         shmem.BellAt(mem, workAt),
+		completed:    shmem.BellAt(mem, completedAt),
+	}
+}
+
+// descriptor is a copy of the one at a position: what stands in the ring may change.
+func (m *sharedMemory) descriptor(position uint64) [descriptorSize]byte {
+	at := ringAt + position%descriptors*descriptorSize
+	return [descriptorSize]byte(m.bytes[at:])
+}
+
+// complete writes the completion word of a position: what became of it, and before that the value.
+func (m *sharedMemory) complete(position uint64, a answer) {
+	at := int(wordsAt + position%descriptors*completionSize)
+	if a.hasValue {
+		shmem.Word64(m.bytes, at).Store(a.value)
+	}
+	shmem.Word64(m.bytes, at+8).Store((position+1)<<16 | uint64(a.cause)<<8 | uint64(a.outcome))
+}
+
+// brokenError is a counter of a client that cannot be. The client's door is closed, and nothing is done with it.
+type brokenError struct {
+	Started, Consumed uint64
+}
+
+func (e *brokenError) Error() string {
+	if e.Started < e.Consumed {
+		return fmt.Sprintf("the client's count of descriptors has moved back, from %d to %d", e.Consumed, e.Started)
+	}
+	return fmt.Sprintf("the client's count of descriptors is %d, %d more than were taken: a ring has %d",
+		e.Started, e.Started-e.Consumed, descriptors)
+}

@@ -1,0 +1,199 @@
+package memory
+
+// Writes over a network: bytes are copied into staging buffers, and leave from there. Each buffer leaves as one link
+// write: of the bytes of one piece, or of many small pieces together.
+
+import (
+	"context"
+	"time"
+
+	"ringlet/transport"
+	"ringlet/transport/link"
+)
+
+// smallPiece is the longest piece that leaves together with others. A longer one fills datagrams by itself.
+const smallPiece = 4 << 10
+
+// parcel is a staging buffer that is filled, and then leaves.
+type parcel struct {
+	from   *buffers
+	buffer int
+	large  bool
+	free   []byte       // of the buffer, what is not filled
+	pieces []link.Piece // what is filled, where pieces leave together
+}
+
+// performWrite cuts a write into link writes: at the rows of the table, and at the size of staging buffers.
+func (im *imported) performWrite(ctx context.Context, c *call) {
+	s := im.space
+	why := causeNone
+	var box parcel
+	for i, p := range c.op.pieces {
+		for off, data := p.Offset, p.Data; len(data) > 0 && why == causeNone; {
+			r := im.rowAt(off)
+			at, n := r.clip(off, min(len(data), largeSize))
+			if len(c.op.pieces) > 1 && n <= smallPiece && r.attributes&Dmove == 0 {
+				why = im.pack(ctx, c, &box, link.Piece{Ref: r.ref, Offset: at, Data: data[:n]}, len(c.op.pieces)-i)
+			} else {
+				why = im.stage(ctx, c, r, at, data[:n])
+			}
+			data, off = data[n:], off+int64(n)
+		}
+	}
+	if why == causeNone {
+		why = im.sendParcel(ctx, c, &box)
+	} else if box.from != nil {
+		box.from.release(box.buffer)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.isCurrent(c.slot, c.id) {
+		return
+	}
+	f := &s.flight[c.slot]
+	f.sealed = true
+	f.short = f.sent == 1 && len(c.op.pieces) == 1 && c.op.length() <= shortWrite
+	if f.cause == causeNone {
+		f.cause = why
+	}
+	s.finishWrite(c.slot)
+	s.runActions()
+}
+
+// pack copies a small piece into a buffer that leaves when it is full. So many pieces are still to come, this one among
+// them: what they are likely to need decides which buffer is begun.
+func (im *imported) pack(ctx context.Context, c *call, box *parcel, p link.Piece, remaining int) Cause {
+	n := len(p.Data)
+	if box.from != nil && (n > len(box.free) || len(box.pieces) == cap(box.pieces)) {
+		if why := im.sendParcel(ctx, c, box); why != causeNone {
+			return why
+		}
+	}
+	if box.from == nil {
+		why := im.acquireBuffer(ctx, c, min(largeSize, remaining*max(n, bytesPerPiece)), box)
+		if why != causeNone {
+			return why
+		}
+		box.pieces = box.from.pieces(box.buffer)
+	}
+	copy(box.free, p.Data)
+	p.Data, box.free = box.free[:n:n], box.free[n:]
+	box.pieces = append(box.pieces, p)
+	return causeNone
+}
+
+// sendParcel queues the pieces of a buffer, if there are any.
+func (im *imported) sendParcel(ctx context.Context, c *call, box *parcel) Cause {
+	if box.from == nil {
+		return causeNone
+	}
+	b := *box
+	*box = parcel{}
+	return im.queueParcel(ctx, c, &b, link.Write{})
+}
+
+// stage copies bytes into a staging buffer, and queues them.
+func (im *imported) stage(ctx context.Context, c *call, r *pageRun, at uint32, data []byte) Cause {
+	var box parcel
+	if why := im.acquireBuffer(ctx, c, len(data), &box); why != causeNone {
+		return why
+	}
+	w := link.Write{
+		Ref:    r.ref,
+		Offset: at,
+		Data:   box.free[:copy(box.free, data)],
+		Dmove:  r.attributes&Dmove != 0,
+	}
+	if w.Dmove {
+		w.Deadline = transport.Deadline(time.Duration(max(0, c.deadline-im.space.now())))
+	}
+	return im.queueParcel(ctx, c, &box, w)
+}
+
+// acquireBuffer takes a staging buffer that holds n bytes, and waits for one as long as its call may.
+func (im *imported) acquireBuffer(ctx context.Context, c *call, n int, box *parcel) Cause {
+	box.from, box.large = im.peer.writes.poolFor(n)
+	select {
+	case box.buffer = <-box.from.free:
+	default:
+		bounded, cancel := im.space.withDeadline(ctx, c.deadline)
+		defer cancel()
+		why := causeNone
+		select {
+		case box.buffer = <-box.from.free:
+		case <-bounded.Done():
+			why = ErrTimeout
+		case <-im.peer.done:
+			why = ErrLinkDown
+		}
+		if why != causeNone {
+			*box = parcel{}
+			return why
+		}
+	}
+	box.free = box.from.bytes(box.buffer)
+	return causeNone
+}
+
+// queueParcel queues what is in a staging buffer: its pieces, or a write. The buffer is free again with the outcome, or where
+// nothing was queued.
+func (im *imported) queueParcel(ctx context.Context, c *call, box *parcel, w link.Write) Cause {
+	s := im.space
+	s.mu.Lock()
+	if t := &s.user.tx[c.slot]; t.id != c.id || t.state != txRunning || s.flight[c.slot].cause != causeNone {
+		s.mu.Unlock()
+		box.from.release(box.buffer)
+		return ErrTimeout // or what the flight says
+	}
+	s.flight[c.slot].pending++
+	s.flight[c.slot].sent++
+	s.mu.Unlock()
+	w.Cookie = im.peer.cookie(c.slot, box.buffer, box.large)
+	why := im.enqueue(ctx, c.deadline, w, box.pieces)
+	if why != causeNone {
+		s.mu.Lock()
+		if s.isCurrent(c.slot, c.id) {
+			s.flight[c.slot].pending--
+			s.flight[c.slot].sent--
+		}
+		s.mu.Unlock()
+		box.from.release(box.buffer)
+	}
+	return why
+}
+
+// enqueue queues a link write, or one of many pieces. A peer that withholds an answer may keep the link's queue full for
+// as long as it likes, so nobody waits for room longer than for anything else.
+func (im *imported) enqueue(ctx context.Context, until int64, w link.Write, pieces []link.Piece) Cause {
+	s, p := im.space, im.peer
+	try := func() error {
+		if pieces != nil {
+			return s.ep.TryWriteMany(im.rank, pieces, w.Cookie)
+		}
+		return s.ep.TryWrite(im.rank, w)
+	}
+	err := try()
+	if err == nil {
+		return causeNone
+	}
+	bounded, cancel := s.withDeadline(ctx, until)
+	defer cancel()
+	for isQueueFull(err) {
+		select {
+		case <-p.queueSpace:
+		case <-bounded.Done():
+			return ErrTimeout
+		case <-p.done:
+			return ErrLinkDown
+		}
+		err = try()
+	}
+	select { // one outcome wakes one of those who wait, and may have made room for more
+	case p.queueSpace <- struct{}{}:
+	default:
+	}
+	if err != nil {
+		return ErrLinkDown
+	}
+	return causeNone
+}

@@ -1,0 +1,319 @@
+package quic
+
+// The way to a peer, below quic-go: whether it carries full packets, and what is done where it does not.
+//
+//	probing    1 onTimer (a timer's goroutine)    sends a round of probes from time to time, while the connection sends
+//	           2 receive (the socket's reader)   the peer answers them, and the detector gets the answers
+//	narrow     3 write  (quic-go's, one a peer)  packets above minPacket leave in halves
+//	           4 receive (the socket's reader)   halves are put together, and quic-go gets the packet
+//
+// As long as no way is narrow, what is sent costs one load of a pointer.
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// pathLabel is what token and key are exported under; the context is the direction, as for express.
+const pathLabel = "EXPORTER-ringlet-way-v1"
+
+// PathStats counts what was done about ways that carry no full packets.
+type PathStats struct {
+	Shrunk          uint64 `help:"times that full packets of QUIC were found to vanish while small ones passed"`
+	Grown           uint64 `help:"times that full packets of QUIC were found to pass again"`
+	ProbesSent      uint64 `help:"probes that find this out, up to four a second for each link that sends"`
+	HalvesSent      uint64 `help:"halves sent of packets that the path did not carry whole"`
+	HalvesReceived  uint64 `help:"halves of packets that came"`
+	HalvesLost      uint64 `help:"halves whose other half has not come; QUIC sends again what was in them"`
+	HalvesMalformed uint64 `help:"halves, probes and answers not understood; dropped"`
+	HalvesStrange   uint64 `help:"halves, probes and answers of no link that is up; dropped"`
+	HalvesForged    uint64 `help:"halves, probes and answers not sealed by the peer, or damaged; dropped"`
+}
+
+// pathTable are those of a network's connections that QUIC's own packets go.
+type pathTable struct {
+	narrow atomic.Pointer[map[netip.AddrPort]*connPath] // by address; nil: none
+
+	mu      sync.Mutex // guards byToken and the making of narrow
+	byToken map[uint64]*connPath
+
+	count PathStats // atomic
+}
+
+// connPath is that of one connection.
+type connPath struct {
+	// immutable
+	table     *pathTable
+	remote    netip.AddrPort
+	size      int     // bytes of a full packet
+	out, in   pathKey // of what is sent and of what comes
+	bytesSent func() uint64
+	onChange  func(narrow bool)
+	start     time.Time
+
+	mu          sync.Mutex // guards what follows, and is held for no system call that waits
+	detector    blackHoleDetector
+	prober      *sender
+	sentAtProbe uint64 // used at the last round
+	timer       *time.Timer
+	ended       bool
+
+	sendMu     sync.Mutex // guards what follows
+	halfSender *sender
+	number     uint64
+
+	reassemblies [maxReassemblies]reassembly // owned by the socket's reader
+}
+
+// watchPath begins to look after the way of a connection whose packets are QUIC's, until the connection is over.
+func (c *conn) watchPath(dialler bool) error {
+	if c.net.packet <= minPacket {
+		return nil // any path carries those
+	}
+	to, err := c.remote()
+	if err != nil {
+		return err
+	}
+	ws := &c.net.sock.paths
+	w := &connPath{
+		table:  ws,
+		remote: addrKey(to),
+		size:   c.net.packet,
+		start:  time.Now(),
+	}
+	if w.out, err = c.pathKey(dialler); err != nil {
+		return err
+	}
+	if w.in, err = c.pathKey(!dialler); err != nil {
+		return err
+	}
+	w.bytesSent = func() uint64 { return c.qc.ConnectionStats().BytesSent }
+	w.onChange = func(narrow bool) {
+		if narrow {
+			c.net.log.Warn("full packets do not arrive any more and go in halves: look whether the MTU of the path has changed",
+				"peer", c.name, "remote", to, "bytes", w.size)
+			return
+		}
+		c.net.log.Info("full packets arrive again", "peer", c.name, "remote", to, "bytes", w.size)
+	}
+	w.prober, w.halfSender = newSender(c.net.sock, to, maxPacket), newSender(c.net.sock, to, 0)
+	w.prober.nonBlocking = true
+	ws.add(w)
+	context.AfterFunc(c.qc.Context(), w.end)
+	return nil
+}
+
+// pathKey is that of one direction: from the end that has dialled, or to it.
+func (c *conn) pathKey(fromDialler bool) (pathKey, error) {
+	b, err := c.export(pathLabel, fromDialler, pathKeyMaterial)
+	if err != nil {
+		return pathKey{}, err
+	}
+	return newPathKey(b)
+}
+
+func addrKey(a *net.UDPAddr) netip.AddrPort {
+	p := a.AddrPort()
+	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
+}
+
+func (ws *pathTable) add(w *connPath) {
+	ws.mu.Lock()
+	if ws.byToken == nil {
+		ws.byToken = map[uint64]*connPath{}
+	}
+	ws.byToken[w.in.token] = w
+	ws.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(time.Duration(roundInterval), w.onTimer)
+}
+
+// end forgets the way.
+func (w *connPath) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	w.timer.Stop()
+	w.table.mu.Lock()
+	delete(w.table.byToken, w.in.token)
+	w.table.mu.Unlock()
+	w.table.setNarrow(w, false)
+}
+
+// setNarrow notes whether a way is narrow. Of several connections to one address the last one to find out counts: halves may
+// hold the packets of any.
+func (ws *pathTable) setNarrow(w *connPath, narrow bool) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	m := map[netip.AddrPort]*connPath{}
+	if old := ws.narrow.Load(); old != nil {
+		m = maps.Clone(*old)
+	}
+	if narrow {
+		m[w.remote] = w
+	} else if m[w.remote] == w {
+		delete(m, w.remote)
+	}
+	if len(m) == 0 {
+		ws.narrow.Store(nil)
+		return
+	}
+	ws.narrow.Store(&m)
+}
+
+// narrowPath is the way to an address if it is narrow, or else nil.
+func (ws *pathTable) narrowPath(addr *net.UDPAddr) *connPath {
+	if m := ws.narrow.Load(); m != nil {
+		return (*m)[addrKey(addr)]
+	}
+	return nil
+}
+
+// onTimer is called by the timer.
+func (w *connPath) onTimer() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return
+	}
+	now, used := w.now(), w.bytesSent()
+	was := w.detector.narrow
+	if w.detector.step(now, used-w.sentAtProbe >= uint64(w.size)) {
+		w.sentAtProbe = used
+		w.probe(now)
+	}
+	w.applyChange(was)
+	w.timer.Reset(w.detector.untilNextStep(now))
+}
+
+func (w *connPath) now() int64 { return int64(time.Since(w.start)) + 1 } // never 0
+
+// applyChange draws the conclusions from what the hole was told.
+func (w *connPath) applyChange(was bool) {
+	if w.detector.narrow == was {
+		return
+	}
+	w.table.setNarrow(w, w.detector.narrow)
+	if w.detector.narrow {
+		increment(&w.table.count.Shrunk)
+	} else {
+		increment(&w.table.count.Grown)
+	}
+	w.onChange(w.detector.narrow)
+}
+
+// probe sends a round: a full packet, which may be too long for this host's own interface, and then a small one.
+func (w *connPath) probe(now int64) {
+	for _, size := range [...]int{w.size, minPacket} {
+		b := w.prober.buf[:size]
+		w.out.seal(b, pathHeader{kind: kindProbe, length: size, number: w.detector.round}, nil)
+		err := w.prober.write(b, size, 1)
+		if err != nil && (size == minPacket || !errors.Is(err, syscall.EMSGSIZE)) {
+			w.detector.cancelRound(now)
+			return
+		}
+		increment(&w.table.count.ProbesSent)
+	}
+}
+
+// receive takes a half, a probe or an answer off the socket, and returns the packet that is whole with it.
+func (ws *pathTable) receive(b []byte) []byte {
+	var h pathHeader
+	if !h.parse(b) {
+		increment(&ws.count.HalvesMalformed)
+		return nil
+	}
+	ws.mu.Lock()
+	w := ws.byToken[h.token]
+	ws.mu.Unlock()
+	if w == nil {
+		increment(&ws.count.HalvesStrange)
+		return nil
+	}
+	if !w.in.authentic(b) {
+		increment(&ws.count.HalvesForged)
+		return nil
+	}
+	switch h.kind {
+	case kindProbe:
+		w.answer(&h)
+		return nil
+	case kindAnswer:
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		was := w.detector.narrow
+		w.detector.onAnswer(w.now(), h.number, h.length == w.size)
+		w.applyChange(was)
+		return nil
+	}
+	increment(&ws.count.HalvesReceived)
+	packet, lost := reassemble(&w.reassemblies, &h, b)
+	atomic.AddUint64(&ws.count.HalvesLost, uint64(lost))
+	return packet
+}
+
+// answer says that a probe has come. Where there is no room for the answer, there is none.
+func (w *connPath) answer(h *pathHeader) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.prober.buf[:pathOverhead]
+	w.out.seal(b, pathHeader{kind: kindAnswer, length: h.length, number: h.number}, nil)
+	_ = w.prober.write(b, len(b), 1)
+}
+
+// write sends packets of segment bytes, the last maybe shorter: those that any path carries as they are, the others in
+// halves.
+func (w *connPath) write(b []byte, segment int) error {
+	w.sendMu.Lock()
+	defer w.sendMu.Unlock()
+	for len(b) > 0 {
+		p := b[:min(segment, len(b))]
+		b = b[len(p):]
+		if len(p) <= minPacket {
+			buf, err := w.reserve(len(p))
+			if err != nil {
+				return err
+			}
+			copy(buf, p)
+			continue
+		}
+		w.number++
+		atomic.AddUint64(&w.table.count.HalvesSent, 2)
+		step := (len(p) + 1) / 2
+		for kind, half := range [...][]byte{p[:step], p[step:]} {
+			h := pathHeader{kind: kindFirstHalf + byte(kind), length: len(p), number: w.number}
+			buf, err := w.reserve(h.size())
+			if err != nil {
+				return err
+			}
+			w.out.seal(buf, h, half)
+		}
+	}
+	return w.halfSender.flush()
+}
+
+// reserve makes room for a packet in the batch: one of another size than those in it begins the next.
+func (w *connPath) reserve(size int) ([]byte, error) {
+	o := w.halfSender
+	if len(o.buf) == 0 {
+		o.buf = make([]byte, 1<<16)
+	}
+	if o.n > 0 && (size != o.segment || o.n+size > maxGSO || o.packets == maxSegments) {
+		if err := o.flush(); err != nil {
+			return nil, err
+		}
+	}
+	buf := o.buf[o.n : o.n+size]
+	o.segment = size
+	o.n += size
+	o.packets++
+	return buf, nil
+}
