@@ -26,7 +26,7 @@ var carrierHistories = flag.Int("carrier-histories", 30, "histories over each ca
 
 // overCarrier makes three spaces linked by a carrier, over sockets of this host, with a segment that the first exports.
 // Of datagrams that arrive some are lost on purpose.
-func overCarrier(t *testing.T, row transport.Row, drop float64) []*Space {
+func overCarrier(t *testing.T, row transport.CarrierKind, drop float64) []*Space {
 	t.Helper()
 	ca, err := certs.NewCA(0)
 	must.OK(t, err)

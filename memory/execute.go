@@ -104,7 +104,7 @@ type flight struct {
 }
 
 // shortWrite fits the smallest datagram, in which a write is placed whole or not at all.
-const shortWrite = link.MinDatagram - link.BulkHead
+const shortWrite = link.MinDatagram - link.BulkHeaderSize
 
 func (c Cause) asError() error {
 	if c == causeNone {

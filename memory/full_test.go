@@ -111,7 +111,7 @@ func TestPostedWritesThatNeverLeft(t *testing.T) {
 			want := ErrTimeout
 			if ends == "link" {
 				want = ErrLinkDown
-				w.spaces[1].ep.Drop(0, errors.New("for the test"))
+				w.spaces[1].ep.DropLink(0, errors.New("for the test"))
 			}
 			w.spaces[1].cfg.Timeout = time.Hour
 			if err := im.Fence(ctx); OutcomeOf(err) != Refused || !errors.Is(err, want) {

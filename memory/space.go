@@ -90,7 +90,7 @@ type Stats struct {
 // New makes a Space. Connect or Reconnect is next.
 func New(cfg Config) (*Space, error) {
 	t := cfg.Transport
-	if t.Handler != nil || t.Returned != nil || t.Returns != nil || t.Table == nil {
+	if t.Handler != nil || t.OnRejoin != nil || t.MayRejoin != nil || t.Table == nil {
 		return nil, fmt.Errorf("a space of rank %d needs a table, and has handlers of its own", t.Rank)
 	}
 	if n := len(t.View.Members); n > maxMembers {
@@ -120,7 +120,7 @@ func New(cfg Config) (*Space, error) {
 	}
 	t.Handler = (*handler)(s)
 	if cfg.Returns {
-		t.Returns = func(int) bool { return true }
+		t.MayRejoin = func(int) bool { return true }
 	}
 	s.ep = transport.New(t)
 	s.wg.Go(s.pump)

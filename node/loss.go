@@ -82,7 +82,7 @@ func (s *session) dropUnit(role tagnet.Role, unit int) {
 	if rank == int(s.me.GetRank()) || !s.expendable(rank) {
 		return
 	}
-	s.endpoint.Drop(rank, errGone)
+	s.endpoint.DropLink(rank, errGone)
 	if role == tagnet.Readout && !s.me.GetBuilder() {
 		s.vacate(rank)
 	}

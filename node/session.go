@@ -122,7 +122,7 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 	s.layout = cfg.Standing()
 	s.segments = fmt.Sprintf("ringlet-%d-%s-%d", req.GetRun(), n.cfg.Name, os.Getpid())
 	s.deciding.rank = cfg.DecisionRank(s.names())
-	if err := s.makeMemory(carriers.Local()); err != nil {
+	if err := s.makeMemory(carriers.AllowsLocal()); err != nil {
 		return nil, err
 	}
 	s.endpoint = transport.New(transport.Config{
@@ -136,9 +136,9 @@ func newSession(n *process, req *nodev1.CommandRequest) (*session, error) {
 		Drop:        cfg.Debug.Drop,
 		DropSeed:    cfg.Seed + uint64(s.me.GetRank())<<32,
 		Damage:      damage,
-		Returns:     s.returns(),
-		Returned:    s.linkedAgain,
-		AtLeast:     n.cfg.AtLeast,
+		MayRejoin:   s.returns(),
+		OnRejoin:    s.linkedAgain,
+		MinTimeout:  n.cfg.AtLeast,
 		Log:         n.log,
 	})
 	return s, nil

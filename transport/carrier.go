@@ -26,10 +26,10 @@ type Conn interface {
 // their place. What arrives goes to a Receiver; Recv only waits for the end of the connection.
 type directConn interface {
 	Conn
-	// Put adds a datagram to the batch and reports whether the batch is full: a head, in buf, and a body that follows it
-	// and lies elsewhere, or nil. buf has room for MaxDatagram bytes behind the head, which Put may use. One goroutine at
-	// a time calls Put and Flush.
-	Put(buf []byte, n int, body []byte) (full bool, err error)
+	// Append adds a datagram to the batch and reports whether the batch is full: a head, in buf, and a body that follows it
+	// and lies elsewhere, or nil. buf has room for MaxDatagram bytes behind the head, which Append may use. One goroutine at
+	// a time calls Append and Flush.
+	Append(buf []byte, n int, body []byte) (full bool, err error)
 	// Flush sends the batch.
 	Flush() error
 	// Start tells who takes what arrives. It is called once. The Receiver's methods are called by one goroutine at a time,
@@ -43,25 +43,25 @@ type Sizes struct {
 	Credit, Ring int // datagrams: in flight, and how far repair may lag behind
 }
 
-// sized is a connection that asks for sizes of its own.
-type sized interface{ Sizes() Sizes }
+// sizedConn is a connection that asks for sizes of its own.
+type sizedConn interface{ Sizes() Sizes }
 
-// A Receiver takes the datagrams of a directConn: Begin, then for each datagram either Aim and Land, Aim and Miss, or
-// Receive, then End; and Dry when nothing more is at hand.
+// A Receiver takes the datagrams of a directConn: BeginRead, then for each datagram either Reserve and Commit, Reserve and Abort, or
+// Receive, then EndRead; and Idle when nothing more is at hand.
 type Receiver interface {
-	// Begin reports false when the link takes nothing any more.
-	Begin() bool
-	// Aim says where the n bytes behind a head of a datagram, not yet known to be authentic, belong; nil: aside.
-	Aim(head []byte, n int) []byte
-	// Land says that the datagram is authentic, and its body in the place that Aim named.
-	Land()
-	// Miss says that it is not.
-	Miss()
-	// Receive brings an authentic datagram that was opened aside. It is valid until the next Begin.
+	// BeginRead reports false when the link takes nothing any more.
+	BeginRead() bool
+	// Reserve says where the n bytes behind a head of a datagram, not yet known to be authentic, belong; nil: aside.
+	Reserve(head []byte, n int) []byte
+	// Commit says that the datagram is authentic, and its body in the place that Reserve named.
+	Commit()
+	// Abort says that it is not.
+	Abort()
+	// Receive brings an authentic datagram that was opened aside. It is valid until the next BeginRead.
 	Receive(d []byte)
-	End()
-	// Dry is called outside Begin and End.
-	Dry()
+	EndRead()
+	// Idle is called outside BeginRead and EndRead.
+	Idle()
 }
 
 // A Network makes connections between nodes. A new connection begins with a hello each way.

@@ -19,11 +19,11 @@ const (
 	CarrierLocal                     // the memory of another process of this host
 	CarrierAuto                      // CarrierLocal on the same host, Config.AutoNetwork otherwise
 
-	carriers = iota + 1
+	numCarriers = iota + 1
 )
 
-// Row is a kind of carrier: what a configuration may name.
-type Row struct {
+// CarrierKind is a kind of carrier: what a configuration may name.
+type CarrierKind struct {
 	registry.Kind
 	Carrier  Carrier
 	SameHost bool // it reaches processes of the same host only, and has no datagrams
@@ -31,7 +31,7 @@ type Row struct {
 }
 
 // Kinds is the table of carriers.
-var Kinds = []Row{
+var Kinds = []CarrierKind{
 	{
 		Kind:    registry.Kind{Name: "quic", Help: "datagrams of QUIC, many at a time"},
 		Carrier: CarrierQUIC,
@@ -52,32 +52,34 @@ func (c Carrier) String() string {
 		}
 	}
 	if c == CarrierAuto {
-		return auto
+		return autoName
 	}
 	return fmt.Sprintf("carrier(%d)", uint8(c))
 }
 
 // A Choice is the carriers of a run.
-type Choice struct {
-	Carrier Carrier // of all links; CarrierAuto: that goes by where the peer is
-	Network Row     // between hosts
+type CarrierChoice struct {
+	Carrier Carrier     // of all links; CarrierAuto: that goes by where the peer is
+	Network CarrierKind // between hosts
 }
 
-// Local says whether memory of the same host may be used.
-func (c Choice) Local() bool { return c.Carrier == CarrierLocal || c.Carrier == CarrierAuto }
+// AllowsLocal says whether memory of the same host may be used.
+func (c CarrierChoice) AllowsLocal() bool {
+	return c.Carrier == CarrierLocal || c.Carrier == CarrierAuto
+}
 
 const (
-	auto        = "auto"
+	autoName    = "auto"
 	autoNetwork = "quic" // what auto takes between hosts
-	here        = "local+"
+	localPrefix = "local+"
 )
 
 // Choices lists what Choose takes.
 func Choices() []string {
-	out := append(registry.Names(Kinds), auto)
+	out := append(registry.Names(Kinds), autoName)
 	for _, r := range Kinds {
 		if !r.SameHost {
-			out = append(out, here+r.Name)
+			out = append(out, localPrefix+r.Name)
 		}
 	}
 	return out
@@ -85,26 +87,26 @@ func Choices() []string {
 
 // HelpChoices says what they are.
 func HelpChoices() string {
-	return registry.Help(Kinds) + ", " + here + "X (local on the same host, X elsewhere), " +
-		auto + " (" + here + autoNetwork + ")"
+	return registry.Help(Kinds) + ", " + localPrefix + "X (local on the same host, X elsewhere), " +
+		autoName + " (" + localPrefix + autoNetwork + ")"
 }
 
-// Choose reads a choice: the name of a kind; "local+" and that of one that crosses networks; or auto.
-func Choose(name string) (Choice, error) {
-	if name == auto {
-		name = here + autoNetwork
+// ParseChoice reads a choice: the name of a kind; "local+" and that of one that crosses networks; or auto.
+func ParseChoice(name string) (CarrierChoice, error) {
+	if name == autoName {
+		name = localPrefix + autoNetwork
 	}
-	network, both := strings.CutPrefix(name, here)
+	network, both := strings.CutPrefix(name, localPrefix)
 	row, err := registry.Find("carrier", Kinds, network)
 	switch {
 	case err != nil:
-		return Choice{}, err
+		return CarrierChoice{}, err
 	case both && row.SameHost:
-		return Choice{}, fmt.Errorf("the carrier %s does not reach other hosts", network)
+		return CarrierChoice{}, fmt.Errorf("the carrier %s does not reach other hosts", network)
 	case both:
-		return Choice{Carrier: CarrierAuto, Network: row}, nil
+		return CarrierChoice{Carrier: CarrierAuto, Network: row}, nil
 	}
-	return Choice{Carrier: row.Carrier, Network: row}, nil
+	return CarrierChoice{Carrier: row.Carrier, Network: row}, nil
 }
 
 // Upgrade asks a connection to become another carrier.

@@ -14,8 +14,8 @@ import (
 	"ringlet/transport/link"
 )
 
-// redialEvery is how long to wait before dialling a peer again that is not there yet.
-const redialEvery = 50 * time.Millisecond
+// redialInterval is how long to wait before dialling a peer again that is not there yet.
+const redialInterval = 50 * time.Millisecond
 
 // Connect makes the links to the given ranks: this node dials those above its own and awaits the others. Reconnect is
 // the same for a process that takes the place of one which the others had links to: it dials all of them. Both return
@@ -71,7 +71,7 @@ func (e *Endpoint) connect(ctx context.Context, ranks []int, dials func(rank int
 		case err := <-failed:
 			return err
 		case <-ctx.Done():
-			return fmt.Errorf("view %d: no link to %s: %w", e.cfg.View.Number, e.missing(ranks), context.Cause(ctx))
+			return fmt.Errorf("view %d: no link to %s: %w", e.cfg.View.Number, e.unlinkedNames(ranks), context.Cause(ctx))
 		case <-e.ctx.Done():
 			return ErrClosed
 		}
@@ -79,7 +79,7 @@ func (e *Endpoint) connect(ctx context.Context, ranks []int, dials func(rank int
 	return nil
 }
 
-func (e *Endpoint) missing(ranks []int) string {
+func (e *Endpoint) unlinkedNames(ranks []int) string {
 	var names []string
 	for _, r := range ranks {
 		if e.peers[r].Load() == nil {
@@ -90,80 +90,80 @@ func (e *Endpoint) missing(ranks []int) string {
 	return strings.Join(names, ", ")
 }
 
-func (e *Endpoint) hello(max int) hello {
+func (e *Endpoint) newHello(max int) hello {
 	return hello{
 		version:     link.Version,
 		view:        e.cfg.View.Number,
 		maxDatagram: max,
 		credit:      link.DefaultCredit,
 		ring:        link.DefaultRing,
-		carriers:    e.carriers(),
+		carriers:    e.usableCarriers(),
 	}
 }
 
-// carriers are those that this node would use for some peer.
-func (e *Endpoint) carriers() carrierSet {
+// usableCarriers are those that this node would use for some peer.
+func (e *Endpoint) usableCarriers() carrierSet {
 	if e.cfg.Carrier == CarrierAuto {
-		return setOf(CarrierLocal, e.cfg.AutoNetwork)
+		return newCarrierSet(CarrierLocal, e.cfg.AutoNetwork)
 	}
-	return setOf(e.cfg.Carrier)
+	return newCarrierSet(e.cfg.Carrier)
 }
 
-// maxHello lets the carrier decide on the size of datagrams; the hello's answer has the true one.
-const maxHello = 1<<16 - 1
+// anyDatagramSize lets the carrier decide on the size of datagrams; the hello's answer has the true one.
+const anyDatagramSize = 1<<16 - 1
 
 func (e *Endpoint) dial(ctx context.Context, rank int) error {
 	m := e.cfg.View.Members[rank]
 	for {
-		h, memory, err := e.offer(rank)
+		h, memory, err := e.newDialHello(rank)
 		if err != nil {
 			return err
 		}
-		conn, answer, err := e.cfg.Network.Dial(ctx, m.Name, m.Addr, h.bytes())
+		conn, answer, err := e.cfg.Network.Dial(ctx, m.Name, m.Addr, h.marshal())
 		if err == nil {
-			return e.dialled(ctx, rank, conn, answer, memory)
+			return e.finishDial(ctx, rank, conn, answer, memory)
 		}
-		memory.drop()
-		if final(err) || ctx.Err() != nil {
+		memory.discard()
+		if isFinal(err) || ctx.Err() != nil {
 			return fmt.Errorf("dialling %s at %s: %w", m.Name, m.Addr, err)
 		}
 		e.log.Debug("peer is not ready, dialling again", "peer", m.Name, "err", err)
 		select {
-		case <-time.After(redialEvery):
+		case <-time.After(redialInterval):
 		case <-ctx.Done():
 			return fmt.Errorf("dialling %s at %s: %w", m.Name, m.Addr, err)
 		}
 	}
 }
 
-// final reports whether dialling again would end in the same way.
-func final(err error) bool {
+// isFinal reports whether dialling again would end in the same way.
+func isFinal(err error) bool {
 	var refused *PeerRefusedError
 	var handshake *HandshakeError
 	return errors.As(err, &refused) && refused.Code != RefuseView || errors.As(err, &handshake) ||
 		errors.Is(err, ErrClosed)
 }
 
-func (e *Endpoint) dialled(ctx context.Context, rank int, conn Conn, answer []byte, memory *memory) error {
+func (e *Endpoint) finishDial(ctx context.Context, rank int, conn Conn, answer []byte, memory *memoryEngine) error {
 	theirs, err := parseHello(answer)
 	if err == nil {
 		var agreed hello
-		if agreed, err = e.hello(conn.MaxDatagram()).agree(theirs); err == nil {
-			if agreed.carriers.only() == CarrierLocal {
-				return e.joined(conn, theirs.extension, memory)
+		if agreed, err = e.newHello(conn.MaxDatagram()).negotiate(theirs); err == nil {
+			if agreed.carriers.preferred() == CarrierLocal {
+				return e.finishJoin(conn, theirs.extension, memory)
 			}
-			memory.drop()
+			memory.discard()
 			return e.install(ctx, rank, conn, agreed, true)
 		}
 	}
-	memory.drop()
+	memory.discard()
 	_ = conn.Close(err.Error())
 	return fmt.Errorf("hello of %s: %w", conn.Peer(), err)
 }
 
-// upgrade makes the connection the carrier that both ends have agreed on, and takes over what suits it.
-func (e *Endpoint) upgrade(ctx context.Context, conn Conn, h *hello, dialler bool, damage *Damager) (Conn, error) {
-	c := h.carriers.only()
+// upgradeConn makes the connection the carrier that both ends have agreed on, and takes over what suits it.
+func (e *Endpoint) upgradeConn(ctx context.Context, conn Conn, h *hello, dialler bool, damage *Damager) (Conn, error) {
+	c := h.carriers.preferred()
 	up, ok := conn.(Upgrader)
 	if !ok {
 		if c == CarrierQUICGo {
@@ -171,7 +171,7 @@ func (e *Endpoint) upgrade(ctx context.Context, conn Conn, h *hello, dialler boo
 		}
 		return nil, fmt.Errorf("the network cannot carry %v", c)
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(upgradeTime, e.cfg.AtLeast))
+	ctx, cancel := context.WithTimeout(ctx, max(upgradeTimeout, e.cfg.MinTimeout))
 	defer cancel()
 	better, err := up.Upgrade(ctx, Upgrade{Carrier: c, Dialler: dialler, Damage: damage})
 	if err != nil {
@@ -183,39 +183,39 @@ func (e *Endpoint) upgrade(ctx context.Context, conn Conn, h *hello, dialler boo
 	return better, nil
 }
 
-// upgradeTime bounds how long both ends may take to set up a carrier: a few round trips, on a busy machine.
-const upgradeTime = 10 * time.Second
+// upgradeTimeout bounds how long both ends may take to set up a carrier: a few round trips, on a busy machine.
+const upgradeTimeout = 10 * time.Second
 
 // install starts the link.
 func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, dialler bool) error {
 	damage := newDamager(e.cfg.Damage, e.cfg.DropSeed+uint64(rank))
-	better, err := e.upgrade(ctx, conn, &h, dialler, damage)
+	better, err := e.upgradeConn(ctx, conn, &h, dialler, damage)
 	if err != nil {
 		_ = conn.Close(err.Error())
 		return err
 	}
 	sizes := Sizes{}
-	if s, ok := better.(sized); ok {
+	if s, ok := better.(sizedConn); ok {
 		sizes = s.Sizes()
 	}
 	credit, ring := cmp.Or(sizes.Credit, h.credit), cmp.Or(sizes.Ring, h.ring)
 	direct, bulk := better.(directConn)
 	if !bulk {
-		direct = newPlain(better)
+		direct = newPlainConn(better)
 	}
 	if e.cfg.Damage.Epoch > 0 {
-		direct = &damaged{direct, damage}
+		direct = &damagedConn{direct, damage}
 	}
 	if e.cfg.Damage.Table > 0 {
-		direct = &stale{
+		direct = &staleConn{
 			directConn: direct,
-			by:         damage,
+			damager:    damage,
 			table:      e.cfg.Table,
 			peer:       shmem.Peer(rank),
 		}
 	}
 	if e.cfg.Drop > 0 {
-		direct = newLossy(direct, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
+		direct = newLossyConn(direct, e.cfg.Drop, e.cfg.DropSeed+uint64(rank))
 	}
 	core := link.New(link.Config{
 		View:        uint16(e.cfg.View.Number),
@@ -223,54 +223,54 @@ func (e *Endpoint) install(ctx context.Context, rank int, conn Conn, h hello, di
 		Base:        min(sizes.Base, h.maxDatagram),
 		Credit:      credit,
 		Ring:        ring,
-		Pad:         h.carriers.only() != CarrierStream, // a stream is cut into full packets whatever is written to it
+		Pad:         h.carriers.preferred() != CarrierStream, // a stream is cut into full packets whatever is written to it
 		Peer:        shmem.Peer(rank),
 		Table:       e.cfg.Table,
 		Congestion:  bulk,
 		Piggyback:   bulk,
-		EchoEvery:   max(1, credit/6), // six echoes per credit keep the sender going when one is lost
+		AckEvery:    max(1, credit/6), // six echoes per credit keep the sender going when one is lost
 	})
-	p := newPeer(rank, h.carriers.only(), e.cfg.View.Members[rank].Name, direct, e.cfg.Handler)
+	p := newPeer(rank, h.carriers.preferred(), e.cfg.View.Members[rank].Name, direct, e.cfg.Handler)
 	p.damage = damage
-	engine := newDatagrams(p, direct, core, !bulk)
-	engine.trace, engine.atLeast = e.cfg.Trace, e.cfg.AtLeast
+	engine := newDatagramEngine(p, direct, core, !bulk)
+	engine.trace, engine.minTimeout = e.cfg.Trace, e.cfg.MinTimeout
 	p.engine = engine
-	if !e.enter(p) {
+	if !e.installPeer(p) {
 		_ = direct.Close("not wanted")
 		return ErrClosed
 	}
 	return nil
 }
 
-// enter starts a link, unless the endpoint is closed or the peer has one. One that is over gives way.
-func (e *Endpoint) enter(p *peer) bool {
+// installPeer starts a link, unless the endpoint is closed or the peer has one. One that is over gives way.
+func (e *Endpoint) installPeer(p *peer) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.peers[p.rank].Load()
-	if e.closed || before != nil && !e.gaveWay(before) {
+	if e.closed || before != nil && !e.isReplaceable(before) {
 		return false
 	}
 	if before != nil {
-		before.addStats(&e.former[p.rank])
-		e.former[p.rank].TxFree = 0
+		before.addStats(&e.formerStats[p.rank])
+		e.formerStats[p.rank].TxFree = 0
 	}
 	e.peers[p.rank].Store(p)
-	if e.returns(p.rank) {
+	if e.mayRejoin(p.rank) {
 		e.cfg.Table.Readmit(shmem.Peer(p.rank))
-		if e.cfg.Returned != nil {
-			e.cfg.Returned(p.rank)
+		if e.cfg.OnRejoin != nil {
+			e.cfg.OnRejoin(p.rank)
 		}
 	}
 	p.run()
 	return true
 }
 
-// gaveWay says that another process may take the place of a peer, whose link is over.
-func (e *Endpoint) gaveWay(p *peer) bool {
-	return p.conn != nil && p.reason() != nil && e.returns(p.rank)
+// isReplaceable says that another process may take the place of a peer, whose link is over.
+func (e *Endpoint) isReplaceable(p *peer) bool {
+	return p.conn != nil && p.reason() != nil && e.mayRejoin(p.rank)
 }
 
-func (e *Endpoint) returns(rank int) bool { return e.cfg.Returns != nil && e.cfg.Returns(rank) }
+func (e *Endpoint) mayRejoin(rank int) bool { return e.cfg.MayRejoin != nil && e.cfg.MayRejoin(rank) }
 
 // accept answers peers that dial, until the endpoint is closed.
 func (e *Endpoint) accept(ranks []int, up chan<- int) {
@@ -323,47 +323,47 @@ func (e *Endpoint) admit(in Incoming, ranks []int) (int, bool) {
 	awaited := rank >= 0 && rank < e.cfg.Rank && slices.Contains(ranks, rank)
 	if rank >= 0 && rank != e.cfg.Rank {
 		before = e.peers[rank].Load()
-		awaited = awaited || e.returns(rank) || before != nil && e.cfg.Returns != nil
+		awaited = awaited || e.mayRejoin(rank) || before != nil && e.cfg.MayRejoin != nil
 	}
 	switch {
 	case !awaited:
 		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is not to link to this node in view %d", in.Peer(),
 			e.cfg.View.Number))
-	case before != nil && e.cfg.Returns == nil:
+	case before != nil && e.cfg.MayRejoin == nil:
 		return e.turnAway(in, RefuseStranger, fmt.Errorf("%q is linked already", in.Peer()))
-	case before != nil && !e.gaveWay(before):
+	case before != nil && !e.isReplaceable(before):
 		return e.turnAway(in, RefuseView, fmt.Errorf("%q of view %d is another process, as far as this node knows", in.Peer(),
 			e.cfg.View.Number)) // it will know soon
 	case before != nil:
 		before.wait() // nothing of it is told after anything of its successor
 	}
-	return e.welcome(in, rank, theirs)
+	return e.answerHello(in, rank, theirs)
 }
 
-func (e *Endpoint) welcome(in Incoming, rank int, theirs hello) (int, bool) {
-	ours := e.hello(in.MaxDatagram())
-	agreed, err := ours.agree(theirs)
+func (e *Endpoint) answerHello(in Incoming, rank int, theirs hello) (int, bool) {
+	ours := e.newHello(in.MaxDatagram())
+	agreed, err := ours.negotiate(theirs)
 	if err != nil {
 		return e.turnAway(in, RefuseHello, err)
 	}
-	var here *memory
-	if agreed.carriers.has(CarrierLocal) {
-		if here, err = e.join(rank, theirs.extension); err == nil {
-			agreed.carriers, agreed.extension = setOf(CarrierLocal), here.link.Offer()
-		} else if agreed.carriers &^= setOf(CarrierLocal); agreed.carriers == 0 {
+	var offered *memoryEngine
+	if agreed.carriers.contains(CarrierLocal) {
+		if offered, err = e.joinMemory(rank, theirs.extension); err == nil {
+			agreed.carriers, agreed.extension = newCarrierSet(CarrierLocal), offered.link.Offer()
+		} else if agreed.carriers &^= newCarrierSet(CarrierLocal); agreed.carriers == 0 {
 			return e.turnAway(in, RefuseMemory, err)
 		} else {
 			e.log.Info("a peer's memory is not to be had, so the network carries its link", "peer", in.Peer(),
-				"carrier", agreed.carriers.only(), "reason", err)
+				"carrier", agreed.carriers.preferred(), "reason", err)
 		}
 	}
-	agreed.carriers = setOf(agreed.carriers.only())
-	conn, err := in.Answer(agreed.bytes())
+	agreed.carriers = newCarrierSet(agreed.carriers.preferred())
+	conn, err := in.Answer(agreed.marshal())
 	switch {
 	case err != nil:
-		here.drop()
-	case here != nil:
-		err = e.installLocal(conn, here)
+		offered.discard()
+	case offered != nil:
+		err = e.installLocal(conn, offered)
 	default:
 		err = e.install(e.ctx, rank, conn, agreed, false)
 	}

@@ -29,18 +29,18 @@ func ParseDamage(text string) (d Damage, err error) {
 	if text == "" {
 		return d, nil
 	}
-	given := map[string]bool{}
-	for part := range strings.SplitSeq(text, ",") {
-		kind, value, _ := strings.Cut(part, "=")
+	seen := map[string]bool{}
+	for item := range strings.SplitSeq(text, ",") {
+		kind, value, _ := strings.Cut(item, "=")
 		share, err := decimal.Float(value)
 		if err != nil || !(share >= 0 && share <= maxDamage) {
-			return Damage{}, fmt.Errorf("%q is not a kind of damage and its share, from 0 to %v, such as body=1e-4", part,
+			return Damage{}, fmt.Errorf("%q is not a kind of damage and its share, from 0 to %v, such as body=1e-4", item,
 				maxDamage)
 		}
-		if given[kind] {
+		if seen[kind] {
 			return Damage{}, fmt.Errorf("%s is given twice", kind)
 		}
-		given[kind] = true
+		seen[kind] = true
 		switch kind {
 		case "header":
 			d.Header = share
@@ -57,15 +57,15 @@ func ParseDamage(text string) (d Damage, err error) {
 	return d, nil
 }
 
-// Sealed says that something is damaged which only the seal of a carrier can find.
-func (d Damage) Sealed() bool { return d.Header > 0 || d.Body > 0 }
+// DamagesPackets says that something is damaged which only the seal of a carrier can find.
+func (d Damage) DamagesPackets() bool { return d.Header > 0 || d.Body > 0 }
 
 // A Damager damages what goes over one link, and counts it.
 type Damager struct {
 	// immutable
 	shares Damage
 
-	in, out, rows *rand.Rand // owned by who opens packets, by who sends, and by who receives what was opened
+	recvRand, sendRand, tableRand *rand.Rand // owned by who opens packets, by who sends, and by who receives what was opened
 
 	headers, bodies, epochs, tables atomic.Uint64
 }
@@ -76,48 +76,48 @@ func newDamager(d Damage, seed uint64) *Damager {
 		return nil
 	}
 	return &Damager{
-		shares: d,
-		in:     rand.New(rand.NewPCG(seed, 0x696e)),
-		out:    rand.New(rand.NewPCG(seed, 0x6f7574)),
-		rows:   rand.New(rand.NewPCG(seed, 0x726f7773)),
+		shares:    d,
+		recvRand:  rand.New(rand.NewPCG(seed, 0x696e)),
+		sendRand:  rand.New(rand.NewPCG(seed, 0x6f7574)),
+		tableRand: rand.New(rand.NewPCG(seed, 0x726f7773)),
 	}
 }
 
-// Packet turns a bit over, now and then, of a packet that has come and is not opened yet: of its header, the bytes from
+// DamagePacket turns a bit over, now and then, of a packet that has come and is not opened yet: of its header, the bytes from
 // id to body, or of what is sealed behind it. It allocates nothing.
-func (d *Damager) Packet(p []byte, id, body int) {
+func (d *Damager) DamagePacket(p []byte, id, body int) {
 	if len(p) <= body {
 		return
 	}
-	r := d.in.Float64()
+	r := d.recvRand.Float64()
 	switch {
 	case r < d.shares.Header:
 		d.headers.Add(1)
-		flip(p[id:body], d.in)
+		flipBit(p[id:body], d.recvRand)
 	case r < d.shares.Header+d.shares.Body:
 		d.bodies.Add(1)
-		flip(p[body:], d.in)
+		flipBit(p[body:], d.recvRand)
 	}
 }
 
-func flip(b []byte, rng *rand.Rand) {
+func flipBit(b []byte, rng *rand.Rand) {
 	at := rng.IntN(8 * len(b))
 	b[at/8] ^= 1 << (at % 8)
 }
 
-// epoch changes the number of the view, now and then, in the head of a datagram that is about to be sealed.
-func (d *Damager) epoch(head []byte) {
-	if d.out.Float64() < d.shares.Epoch {
+// damageEpoch changes the number of the view, now and then, in the head of a datagram that is about to be sealed.
+func (d *Damager) damageEpoch(head []byte) {
+	if d.sendRand.Float64() < d.shares.Epoch {
 		d.epochs.Add(1)
-		binary.LittleEndian.PutUint16(head[viewAt:], binary.LittleEndian.Uint16(head[viewAt:])+1+uint16(d.out.IntN(1<<16-1)))
+		binary.LittleEndian.PutUint16(head[viewOffset:], binary.LittleEndian.Uint16(head[viewOffset:])+1+uint16(d.sendRand.IntN(1<<16-1)))
 	}
 }
 
-// viewAt is where a datagram has the number of its view (docs/format/wire.md).
-const viewAt = 2
+// viewOffset is where a datagram has the number of its view (docs/format/wire.md).
+const viewOffset = 2
 
-// add adds what was damaged.
-func (d *Damager) add(s *Stats) {
+// addStats adds what was damaged.
+func (d *Damager) addStats(s *Stats) {
 	if d != nil {
 		s.DamagedHeaders += d.headers.Load()
 		s.DamagedBodies += d.bodies.Load()
@@ -126,13 +126,13 @@ func (d *Damager) add(s *Stats) {
 	}
 }
 
-// damaged sends datagrams of other views.
-type damaged struct {
+// damagedConn sends datagrams of other views.
+type damagedConn struct {
 	directConn
-	by *Damager
+	damager *Damager
 }
 
-func (c *damaged) Put(buf []byte, n int, body []byte) (bool, error) {
-	c.by.epoch(buf)
-	return c.directConn.Put(buf, n, body)
+func (c *damagedConn) Append(buf []byte, n int, body []byte) (bool, error) {
+	c.damager.damageEpoch(buf)
+	return c.directConn.Append(buf, n, body)
 }

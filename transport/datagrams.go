@@ -3,11 +3,11 @@ package transport
 // The engine of a link over datagrams. Pipeline:
 //
 //	any caller  1 write, signal    (parallel)    queued in the core under mu
-//	driver      2 NextGather, Put  (sequential)  under mu: sealed straight from the writer's memory into the batch
+//	driver      2 NextGather, Append  (sequential)  under mu: sealed straight from the writer's memory into the batch
 //	            3 Flush            (sequential)  outside mu: one system call
-//	receiver    4 Aim, Land        (sequential)  under mu, for a read's packets: opened straight into their place
+//	receiver    4 Reserve, Commit  (sequential)  under mu, for a read's packets: opened straight into their place
 //	            5 Handler          (sequential)  events, outside mu
-//	            6 Dry              (sequential)  nothing more is at hand: the echo falls due
+//	            6 Idle             (sequential)  nothing more is at hand: the echo falls due
 //
 // Whoever has made something due drives, if nobody does already: a caller its own write, the receiver answers,
 // echoes and what new credit allows. So a write travels without waking another goroutine. The pump drives when time
@@ -26,166 +26,166 @@ import (
 	"ringlet/transport/link"
 )
 
-// sharesProcessors says that this process has too few processors to seal and open side by side.
-func sharesProcessors() bool { return runtime.GOMAXPROCS(0) <= 2 }
+// hasFewProcessors says that this process has too few processors to seal and open side by side.
+func hasFewProcessors() bool { return runtime.GOMAXPROCS(0) <= 2 }
 
-// turnBursts bounds what a goroutine sends for one link before it goes on with its own: 1 MiB, a link's credit. The
+// maxTurnBatches bounds what a goroutine sends for one link before it goes on with its own: 1 MiB, a link's credit. The
 // reader of a socket has other links to serve, and a caller its own work; what is left then is the pump's.
-const turnBursts = 16
+const maxTurnBatches = 16
 
-type datagrams struct {
-	// immutable after newDatagrams
+type datagramEngine struct {
+	// immutable after newDatagramEngine
 	*peer
-	conn   directConn
-	pumped bool          // only the pump sends, but for echoes
-	inline bool          // the receiver sends as well
-	trace  func(Stage)   // nil: nobody follows writes
-	wake   chan struct{} // the pump has something to look at
+	conn     directConn
+	pumpOnly bool          // only the pump sends, but for echoes
+	inline   bool          // the receiver sends as well
+	trace    func(Stage)   // nil: nobody follows writes
+	pumpWake chan struct{} // the pump has something to look at
 
-	atLeast time.Duration // how long it may be stuck; see stuckAfter
+	minTimeout time.Duration // how long it may be stuck; see stuckTimeout
 
-	core  *link.Core   // guarded by mu
-	until int64        // guarded by mu: when the pump will wake by itself, ns; 0 while it is awake or about to be
-	frame []byte       // owned by the driver, under mu
-	echo  []byte       // owned by the receiver; nil where nothing is pumped
-	now   int64        // of the read in hand
-	bad   error        // of the read in hand
-	spare []link.Event // owned by who holds telling: exchanged with the core's
+	core        *link.Core   // guarded by mu
+	pumpWakeAt  int64        // guarded by mu: when the pump will wake by itself, ns; 0 while it is awake or about to be
+	sendBuf     []byte       // owned by the driver, under mu
+	ackBuf      []byte       // owned by the receiver; nil where nothing is pumped
+	readTime    int64        // of the read in hand
+	parseErr    error        // of the read in hand
+	spareEvents []link.Event // owned by who holds telling: exchanged with the core's
 
-	sending sync.Mutex // held by the driver
-	telling sync.Mutex // held while the handler is told
+	sendMu   sync.Mutex // held by the driver
+	notifyMu sync.Mutex // held while the handler is told
 }
 
-// newDatagrams makes the engine of a peer. pumped says that sending may wait.
-func newDatagrams(p *peer, conn directConn, core *link.Core, pumped bool) *datagrams {
-	l := &datagrams{
-		peer:   p,
-		conn:   conn,
-		core:   core,
-		pumped: pumped,
-		inline: sharesProcessors(),
-		wake:   make(chan struct{}, 1),
-		frame:  make([]byte, conn.MaxDatagram()),
+// newDatagramEngine makes the engine of a peer. pumped says that sending may wait.
+func newDatagramEngine(p *peer, conn directConn, core *link.Core, pumpOnly bool) *datagramEngine {
+	l := &datagramEngine{
+		peer:     p,
+		conn:     conn,
+		core:     core,
+		pumpOnly: pumpOnly,
+		inline:   hasFewProcessors(),
+		pumpWake: make(chan struct{}, 1),
+		sendBuf:  make([]byte, conn.MaxDatagram()),
 	}
-	if pumped {
-		l.echo = make([]byte, conn.MaxDatagram())
+	if pumpOnly {
+		l.ackBuf = make([]byte, conn.MaxDatagram())
 	}
 	return l
 }
 
-func (l *datagrams) start() {
+func (l *datagramEngine) start() {
 	l.conn.Start(l)
 	l.wg.Go(l.pump)
 	l.wg.Go(l.watch)
 }
 
 // stop waits until the handler has been told what was in hand.
-func (l *datagrams) stop() {
-	l.telling.Lock()
-	defer l.telling.Unlock() // who gets it now finds the link over
+func (l *datagramEngine) stop() {
+	l.notifyMu.Lock()
+	defer l.notifyMu.Unlock() // who gets it now finds the link over
 }
 
-func (l *datagrams) stats() link.Stats { return l.core.Stats() }
+func (l *datagramEngine) stats() link.Stats { return l.core.Stats() }
 
 // write queues a remote write, waiting for room in the request queue.
-func (l *datagrams) write(w link.Write, wait bool) error {
-	return l.queue(func() bool { return l.core.Write(w) }, wait)
+func (l *datagramEngine) write(w link.Write, wait bool) error {
+	return l.enqueue(func() bool { return l.core.Write(w) }, wait)
 }
 
-func (l *datagrams) writeMany(pieces []link.Piece, cookie uint64, wait bool) error {
-	return l.queue(func() bool { return l.core.WriteMany(pieces, cookie) }, wait)
+func (l *datagramEngine) writeMany(pieces []link.Piece, cookie uint64, wait bool) error {
+	return l.enqueue(func() bool { return l.core.WriteMany(pieces, cookie) }, wait)
 }
 
-func (l *datagrams) move(cookie uint64, to func(piece int) []byte) bool {
+func (l *datagramEngine) relocateWrite(cookie uint64, to func(piece int) []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.err == nil && l.core.Move(cookie, to)
+	return l.err == nil && l.core.RelocateWrite(cookie, to)
 }
 
-func (l *datagrams) fence(cookie uint64) error {
-	return l.queue(func() bool { return l.core.Fence(cookie) }, true)
+func (l *datagramEngine) fence(cookie uint64) error {
+	return l.enqueue(func() bool { return l.core.Fence(cookie) }, true)
 }
 
-func (l *datagrams) signal(b []byte) error {
+func (l *datagramEngine) signal(b []byte) error {
 	l.mu.Lock()
 	err := l.err
 	if err == nil && !l.core.Signal(b) {
 		err = fmt.Errorf("signal to %s is %d bytes long, more than %d", l.name, len(b), link.MaxSignal)
 	}
 	l.mu.Unlock()
-	l.drive()
+	l.sendDue()
 	return err
 }
 
-func (l *datagrams) queue(try func() bool, wait bool) error {
+func (l *datagramEngine) enqueue(try func() bool, wait bool) error {
 	l.mu.Lock()
 	for l.err == nil && !try() {
 		if !wait {
 			l.mu.Unlock()
 			return &l.full
 		}
-		l.room.Wait()
+		l.writable.Wait()
 	}
 	err := l.err
 	l.mu.Unlock()
 	if l.trace != nil {
 		l.trace(StageQueued)
 	}
-	l.drive()
+	l.sendDue()
 	return err
 }
 
-// nudge makes the pump look.
-func (l *datagrams) nudge() {
+// signalPump makes the pump look.
+func (l *datagramEngine) signalPump() {
 	select {
-	case l.wake <- struct{}{}:
+	case l.pumpWake <- struct{}{}:
 	default:
 	}
 }
 
-// drive sends what is due, unless somebody else is at it and will see it.
-func (l *datagrams) drive() {
-	if l.pumped || l.turn() {
-		l.nudge()
+// sendDue sends what is due, unless somebody else is at it and will see it.
+func (l *datagramEngine) sendDue() {
+	if l.pumpOnly || l.sendBatches() {
+		l.signalPump()
 	}
 }
 
-// turn sends up to turnBursts batches of what is due. It reports whether more is due, or something is to be told, that
+// sendBatches sends up to maxTurnBatches batches of what is due. It reports whether more is due, or something is to be told, that
 // nobody is at.
-func (l *datagrams) turn() (more bool) {
-	for budget := turnBursts; l.sending.TryLock(); {
+func (l *datagramEngine) sendBatches() (more bool) {
+	for budget := maxTurnBatches; l.sendMu.TryLock(); {
 		full, err := true, error(nil)
 		for ; full && budget > 0 && err == nil; budget-- {
-			full, err = l.burst()
+			full, err = l.sendBatch()
 		}
-		l.sending.Unlock()
+		l.sendMu.Unlock()
 		if err != nil {
 			l.fail(err)
 			return false
 		}
 		// What was queued after the last look, by somebody who found the lock taken, would be nobody's.
 		l.mu.Lock()
-		due, untold := !l.over() && l.core.Due(), !l.over() && l.core.Untold()
+		due, unreported := !l.isOver() && l.core.Due(), !l.isOver() && l.core.HasEvents()
 		l.mu.Unlock()
 		if !due || budget <= 0 {
-			return due || untold
+			return due || unreported
 		}
 	}
 	return false
 }
 
-// burst seals and sends one batch. It reports whether there may be more to send.
-func (l *datagrams) burst() (full bool, err error) {
+// sendBatch seals and sends one batch. It reports whether there may be more to send.
+func (l *datagramEngine) sendBatch() (full bool, err error) {
 	l.mu.Lock()
-	if l.over() { // what was to be sent may be the writer's again
+	if l.isOver() { // what was to be sent may be the writer's again
 		l.mu.Unlock()
 		return false, nil
 	}
-	now := monotonic()
+	now := monotonicNow()
 	l.core.Tick(now)
 	sent := false
 	for !full && err == nil {
-		n, body := l.core.NextGather(now, l.frame)
+		n, body := l.core.NextGather(now, l.sendBuf)
 		if n == 0 {
 			break
 		}
@@ -193,15 +193,15 @@ func (l *datagrams) burst() (full bool, err error) {
 		if l.trace != nil {
 			l.trace(StageCut)
 		}
-		full, err = l.conn.Put(l.frame, n, body)
+		full, err = l.conn.Append(l.sendBuf, n, body)
 	}
 	if sent && l.trace != nil {
 		l.trace(StageSealed)
 	}
-	wake := l.wakePump()
+	wake := l.mustWakePump()
 	l.mu.Unlock()
 	if wake {
-		l.nudge()
+		l.signalPump()
 	}
 	if sent && err == nil {
 		err = l.conn.Flush()
@@ -213,113 +213,113 @@ func (l *datagrams) burst() (full bool, err error) {
 }
 
 // Begin readies the core for the packets of one read.
-func (l *datagrams) Begin() bool {
+func (l *datagramEngine) BeginRead() bool {
 	if l.trace != nil {
 		l.trace(StageReceived)
 	}
-	l.telling.Lock()
+	l.notifyMu.Lock()
 	l.mu.Lock()
-	if l.over() {
+	if l.isOver() {
 		l.mu.Unlock()
-		l.telling.Unlock()
+		l.notifyMu.Unlock()
 		return false
 	}
-	l.now, l.bad = monotonic(), nil
+	l.readTime, l.parseErr = monotonicNow(), nil
 	return true
 }
 
 // Aim asks the core where a body goes.
-func (l *datagrams) Aim(head []byte, n int) []byte { return l.core.Aim(head, n) }
+func (l *datagramEngine) Reserve(head []byte, n int) []byte { return l.core.Reserve(head, n) }
 
 // Land tells the core that it is there.
-func (l *datagrams) Land() {
+func (l *datagramEngine) Commit() {
 	if l.trace != nil {
 		l.trace(StageOpened)
 	}
-	l.core.Land(l.now)
+	l.core.Commit(l.readTime)
 }
 
 // Miss tells the core that it is not.
-func (l *datagrams) Miss() { l.core.Miss() }
+func (l *datagramEngine) Abort() { l.core.Abort() }
 
 // Receive gives the core a datagram.
-func (l *datagrams) Receive(d []byte) {
+func (l *datagramEngine) Receive(d []byte) {
 	if l.trace != nil {
 		l.trace(StageOpened)
 	}
-	if err := l.core.Receive(l.now, d); err != nil {
-		l.bad = err
+	if err := l.core.Receive(l.readTime, d); err != nil {
+		l.parseErr = err
 	}
 }
 
 // End tells the handler what has happened, and sends what has fallen due.
-func (l *datagrams) End() {
-	echo := 0
-	if l.pumped { // all that was at hand has been read; the pump may be waiting for room, and the echo must not
+func (l *datagramEngine) EndRead() {
+	ackSize := 0
+	if l.pumpOnly { // all that was at hand has been read; the pump may be waiting for room, and the echo must not
 		l.core.EndBatch()
-		echo = l.core.NextEcho(l.echo)
+		ackSize = l.core.NextAck(l.ackBuf)
 	}
-	due, wake := l.core.Due(), l.pumped && l.wakePump()
-	l.room.Broadcast()
-	events := l.core.Events(l.spare)
+	due, wake := l.core.Due(), l.pumpOnly && l.mustWakePump()
+	l.writable.Broadcast()
+	events := l.core.Events(l.spareEvents)
 	l.mu.Unlock()
 	if l.trace != nil {
 		l.trace(StagePlaced)
 	}
-	if echo > 0 {
-		_ = l.conn.Send(l.echo[:echo]) // a broken connection is found by the next Recv
+	if ackSize > 0 {
+		_ = l.conn.Send(l.ackBuf[:ackSize]) // a broken connection is found by the next Recv
 	}
 	switch { // first, since the peer waits for its answer
 	case due && l.inline:
-		l.drive()
+		l.sendDue()
 	case due || wake:
-		l.nudge()
+		l.signalPump()
 	}
-	l.tell(events, l.bad)
-	l.telling.Unlock()
+	l.notifyHandler(events, l.parseErr)
+	l.notifyMu.Unlock()
 }
 
 // Dry makes the echo of what has come fall due.
-func (l *datagrams) Dry() {
+func (l *datagramEngine) Idle() {
 	l.mu.Lock()
 	l.core.EndBatch()
-	due := !l.over() && l.core.Due()
-	wake := l.wakePump()
+	due := !l.isOver() && l.core.Due()
+	wake := l.mustWakePump()
 	l.mu.Unlock()
 	if wake {
-		l.nudge()
+		l.signalPump()
 	}
 	if due {
-		l.drive()
+		l.sendDue()
 	}
 }
 
-// tell gives the handler what a batch has brought.
-func (l *datagrams) tell(events []link.Event, bad error) {
-	if bad != nil {
-		l.handler.Malformed(l.rank, bad)
+// notifyHandler gives the handler what a batch has brought.
+func (l *datagramEngine) notifyHandler(events []link.Event, parseErr error) {
+	if parseErr != nil {
+		l.handler.Malformed(l.rank, parseErr)
 	}
 	l.dispatch(events)
-	l.spare = events
+	l.spareEvents = events
 }
 
-// tellUntold tells the handler what has happened outside of the receiver.
-func (l *datagrams) tellUntold() {
-	l.telling.Lock()
-	defer l.telling.Unlock()
+// notifyPending tells the handler what has happened outside of the receiver.
+func (l *datagramEngine) notifyPending() {
+	l.notifyMu.Lock()
+	defer l.notifyMu.Unlock()
 	l.mu.Lock()
-	if l.over() || !l.core.Untold() {
+	if l.isOver() || !l.core.HasEvents() {
 		l.mu.Unlock()
 		return
 	}
-	events := l.core.Events(l.spare)
-	l.room.Broadcast()
+	events := l.core.Events(l.spareEvents)
+	l.writable.Broadcast()
 	l.mu.Unlock()
-	l.tell(events, nil)
+	l.notifyHandler(events, nil)
 }
 
 // traceEvent tells that the handler is about to be told.
-func (l *datagrams) traceEvent(k link.Kind) {
+func (l *datagramEngine) traceEvent(k link.Kind) {
 	switch k {
 	case link.Placed, link.PlacedMany:
 		l.trace(StageSeen)
@@ -328,7 +328,7 @@ func (l *datagrams) traceEvent(k link.Kind) {
 	}
 }
 
-func (l *datagrams) dispatch(events []link.Event) {
+func (l *datagramEngine) dispatch(events []link.Event) {
 	for i := range events {
 		ev := &events[i]
 		if l.trace != nil {
@@ -343,7 +343,7 @@ func (l *datagrams) dispatch(events []link.Event) {
 				Imm:    ev.Imm,
 			})
 		case link.PlacedMany:
-			l.handler.PlacedMany(l.rank, ev.Many)
+			l.handler.PlacedMany(l.rank, ev.Placements)
 		case link.Signalled:
 			l.handler.Signal(l.rank, ev.Data)
 		case link.Completed:
@@ -367,23 +367,23 @@ func (l *datagrams) dispatch(events []link.Event) {
 }
 
 // pump sends what nobody else does, and repairs by time.
-func (l *datagrams) pump() {
+func (l *datagramEngine) pump() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		l.mu.Lock()
-		l.until = 0
+		l.pumpWakeAt = 0
 		l.mu.Unlock()
-		for l.turn() {
-			l.tellUntold()
+		for l.sendBatches() {
+			l.notifyPending()
 		}
-		if deadline := l.rest(); deadline != 0 {
-			timer.Reset(time.Duration(deadline - monotonic()))
+		if deadline := l.preparePumpSleep(); deadline != 0 {
+			timer.Reset(time.Duration(deadline - monotonicNow()))
 		} else {
 			timer.Reset(time.Hour)
 		}
 		select {
-		case <-l.wake:
+		case <-l.pumpWake:
 		case <-timer.C:
 		case <-l.down:
 			return
@@ -391,27 +391,27 @@ func (l *datagrams) pump() {
 	}
 }
 
-// rest notes that the pump sleeps from now on, and returns until when: the deadline may move back meanwhile, and is
+// preparePumpSleep notes that the pump sleeps from now on, and returns until when: the deadline may move back meanwhile, and is
 // then computed anew. 0: until it is woken.
-func (l *datagrams) rest() (deadline int64) {
+func (l *datagramEngine) preparePumpSleep() (deadline int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	deadline = l.core.Deadline()
-	if l.until = deadline; deadline == 0 {
-		l.until = math.MaxInt64
+	if l.pumpWakeAt = deadline; deadline == 0 {
+		l.pumpWakeAt = math.MaxInt64
 	}
 	return deadline
 }
 
-// wakeSlack is how much later than its deadline the pump may wake: a wake-up costs more than so much patience.
-const wakeSlack = int64(100 * time.Microsecond)
+// wakeTolerance is how much later than its deadline the pump may wake: a wake-up costs more than so much patience.
+const wakeTolerance = int64(100 * time.Microsecond)
 
-// wakePump reports whether the pump must be woken, since it sleeps beyond the next deadline. mu is held.
-func (l *datagrams) wakePump() bool {
+// mustWakePump reports whether the pump must be woken, since it sleeps beyond the next deadline. mu is held.
+func (l *datagramEngine) mustWakePump() bool {
 	d := l.core.Deadline()
-	if d == 0 || l.until == 0 || d+wakeSlack >= l.until {
+	if d == 0 || l.pumpWakeAt == 0 || d+wakeTolerance >= l.pumpWakeAt {
 		return false
 	}
-	l.until = 0
+	l.pumpWakeAt = 0
 	return true
 }

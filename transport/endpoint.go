@@ -82,18 +82,18 @@ type Config struct {
 	DropSeed uint64
 	// Damage is what goes wrong on purpose with what is sent and what comes, by the same seed. Zero means nothing.
 	Damage Damage
-	// Returns says whether another process may take the place of a peer whose link is over. Nil: none may.
-	Returns func(rank int) bool
-	// Returned is told of the link to such a process, before anything comes over it. It must not block. It may be nil.
-	Returned func(rank int)
+	// MayRejoin says whether another process may take the place of a peer whose link is over. Nil: none may.
+	MayRejoin func(rank int) bool
+	// OnRejoin is told of the link to such a process, before anything comes over it. It must not block. It may be nil.
+	OnRejoin func(rank int)
 	// Trace is told of the stages that datagrams pass, by any goroutine and under locks: it must neither block nor call
 	// the endpoint. Zero means none, and costs a look at a nil.
 	Trace func(Stage)
 	// TurnedAway is told of each peer that this node refuses to link to, by the goroutine that accepts. It may be nil.
 	TurnedAway func(*turnedAwayError)
-	// AtLeast is how long the setting up of a carrier may take, and a link be stuck, at least. Zero: 10 s and 15 s.
-	AtLeast time.Duration
-	Log     *slog.Logger
+	// MinTimeout is how long the setting up of a carrier may take, and a link be stuck, at least. Zero: 10 s and 15 s.
+	MinTimeout time.Duration
+	Log        *slog.Logger
 }
 
 // An Endpoint is one node's end of all its links in one view.
@@ -105,13 +105,13 @@ type Endpoint struct {
 	stop context.CancelFunc
 
 	// atomic
-	peers   []atomic.Pointer[peer]     // by rank; set in New for this node and in Connect for others, then by returns
-	refused [refuseCodes]atomic.Uint64 // peers turned away
+	peers   []atomic.Pointer[peer]        // by rank; set in New for this node and in Connect for others, then by returns
+	refused [numRefuseCodes]atomic.Uint64 // peers turned away
 
-	mu         sync.Mutex // guards what follows
-	connecting bool
-	closed     bool
-	former     []Stats // by rank: of links to processes whose place others have taken
+	mu          sync.Mutex // guards what follows
+	connecting  bool
+	closed      bool
+	formerStats []Stats // by rank: of links to processes whose place others have taken
 
 	wg    sync.WaitGroup
 	ended chan struct{} // closed at the end of Close
@@ -134,10 +134,10 @@ func New(cfg Config) *Endpoint {
 		ended: make(chan struct{}),
 		peers: make([]atomic.Pointer[peer], len(cfg.View.Members)),
 
-		former: make([]Stats, len(cfg.View.Members)),
+		formerStats: make([]Stats, len(cfg.View.Members)),
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
-	e.enter(newSelf(&cfg))
+	e.installPeer(newSelfPeer(&cfg))
 	return e
 }
 
@@ -174,7 +174,7 @@ func (e *Endpoint) write(rank int, w link.Write, wait bool) error {
 }
 
 // Deadline is the time after d from now, as link.Write has it.
-func Deadline(d time.Duration) int64 { return monotonic() + int64(d) }
+func Deadline(d time.Duration) int64 { return monotonicNow() + int64(d) }
 
 // WriteMany queues many remote writes to the peer. Those that fit a datagram travel together, as many as it holds. They
 // have one Completed in common, whose error is the first refusal. It waits like Write. Neither the pieces nor their
@@ -207,13 +207,13 @@ func (e *Endpoint) writeMany(rank int, pieces []link.Piece, cookie uint64, wait 
 }
 
 // Move has the pieces of a WriteMany that is under way lie elsewhere from now on, where to says for each: the same
-// bytes, which must not change until Completed. What they lay in before is the caller's again when Move returns. So a
+// bytes, which must not change until Completed. What they lay in before is the caller's again when RelocateWrite returns. So a
 // peer that does not answer need not keep the memory of what is sent to others. It calls to under a lock of the link,
 // and not at all where it reports false: the write has not been queued yet, or its outcome is known or about to be
 // told.
 func (e *Endpoint) Move(rank int, cookie uint64, to func(piece int) []byte) bool {
 	p, err := e.peer(rank)
-	return err == nil && p.engine.move(cookie, to)
+	return err == nil && p.engine.relocateWrite(cookie, to)
 }
 
 // Fence asks for a Completed under the given cookie once every write to the peer queued so far has its outcome.
@@ -236,9 +236,9 @@ func (e *Endpoint) Signal(rank int, payload []byte) error {
 	return p.engine.signal(payload)
 }
 
-// Drop ends the link to a rank for the given reason, and does not wait. LinkDown follows, as when the link had failed
+// DropLink ends the link to a rank for the given reason, and does not wait. LinkDown follows, as when the link had failed
 // by itself. A link that there is not, or is over, is left as it is.
-func (e *Endpoint) Drop(rank int, why error) {
+func (e *Endpoint) DropLink(rank int, why error) {
 	if p, err := e.peer(rank); err == nil && rank != e.cfg.Rank {
 		p.fail(why)
 	}
@@ -255,15 +255,15 @@ func (e *Endpoint) Stats() Stats {
 	}
 	s.PeersRefused = s.RefusedVersion + s.RefusedView + s.RefusedStranger + s.RefusedHello + s.RefusedMemory
 	for rank := range e.peers {
-		e.linkStats(rank, &s)
+		e.addLinkStats(rank, &s)
 	}
 	return s
 }
 
-// linkStats adds those of all links to a rank.
-func (e *Endpoint) linkStats(rank int, s *Stats) {
+// addLinkStats adds those of all links to a rank.
+func (e *Endpoint) addLinkStats(rank int, s *Stats) {
 	e.mu.Lock()
-	former, p := e.former[rank], e.peers[rank].Load()
+	former, p := e.formerStats[rank], e.peers[rank].Load()
 	e.mu.Unlock()
 	s.add(&former)
 	if p != nil {
@@ -275,7 +275,7 @@ func (e *Endpoint) linkStats(rank int, s *Stats) {
 func (e *Endpoint) LinkStats(rank int) (s link.Stats) {
 	if rank >= 0 && rank < len(e.peers) {
 		var all Stats
-		e.linkStats(rank, &all)
+		e.addLinkStats(rank, &all)
 		s = all.Stats
 	}
 	return s
@@ -313,11 +313,11 @@ func (s *Stats) add(o *Stats) {
 	}
 }
 
-type byCarrier [carriers]uint64
+type byCarrier [numCarriers]uint64
 
 // Kinds names the carriers that a link may be of.
 func (byCarrier) Kinds() []string {
-	names := make([]string, carriers)
+	names := make([]string, numCarriers)
 	for c := Carrier(1); c < CarrierAuto; c++ {
 		names[c] = strings.ReplaceAll(c.String(), "-", "_")
 	}
@@ -337,7 +337,7 @@ func (e *Endpoint) Close() error {
 		return nil
 	}
 	defer close(e.ended)
-	for _, end := range [...]func(*peer){(*peer).leave, (*peer).wait} { // one that takes its time holds up no other
+	for _, end := range [...]func(*peer){(*peer).closeLink, (*peer).wait} { // one that takes its time holds up no other
 		for i := range e.peers {
 			if p := e.peers[i].Load(); p != nil {
 				end(p)

@@ -167,7 +167,7 @@ func TestEveryCloseWaits(t *testing.T) {
 	})
 }
 
-func TestLinkDownIsToldOnce(t *testing.T) {
+func TestLinkDownIsReportedOnce(t *testing.T) {
 	for name, kill := range map[string]func(*world){
 		"peer closes": func(w *world) { _ = w.nodes[1].ep.Close() },
 		"peer's node": func(w *world) { _ = w.nodes[1].net.Close() },
@@ -217,7 +217,7 @@ func TestShortPartitionIsSurvived(t *testing.T) {
 // TestPeersThatComeBackOftenHoldUpNobody: whoever takes a peer in again waits for nobody, so that Close ends.
 func TestPeersThatComeBackOftenHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		back := func(c *transport.Config) { c.Returns = func(int) bool { return true } }
+		back := func(c *transport.Config) { c.MayRejoin = func(int) bool { return true } }
 		w := newWorld(t, 2, simnet.Faults{}, back)
 		w.connect()
 		for range 8 {

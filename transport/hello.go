@@ -31,21 +31,21 @@ type hello struct {
 // carrierSet has bit c set for each Carrier c that an end would take; an answer has one.
 type carrierSet uint8
 
-func setOf(cs ...Carrier) (s carrierSet) {
+func newCarrierSet(cs ...Carrier) (s carrierSet) {
 	for _, c := range cs {
 		s |= 1 << c
 	}
 	return s
 }
 
-func (s carrierSet) has(c Carrier) bool { return s&(1<<c) != 0 }
+func (s carrierSet) contains(c Carrier) bool { return s&(1<<c) != 0 }
 
-// only is the carrier that two ends which would take any of the set use: on the same host the one that needs no
+// preferred is the carrier that two ends which would take any of the set use: on the same host the one that needs no
 // network.
-func (s carrierSet) only() Carrier {
+func (s carrierSet) preferred() Carrier {
 	first := Carrier(0)
 	for _, r := range Kinds {
-		if s.has(r.Carrier) && (first == 0 || r.SameHost) {
+		if s.contains(r.Carrier) && (first == 0 || r.SameHost) {
 			first = r.Carrier
 		}
 	}
@@ -55,14 +55,14 @@ func (s carrierSet) only() Carrier {
 func (s carrierSet) String() string {
 	var names []string
 	for c := Carrier(1); c < CarrierAuto; c++ {
-		if s.has(c) {
+		if s.contains(c) {
 			names = append(names, c.String())
 		}
 	}
 	return strings.Join(names, " or ")
 }
 
-func (h hello) bytes() []byte {
+func (h hello) marshal() []byte {
 	b := make([]byte, helloSize, helloSize+len(h.extension))
 	binary.LittleEndian.PutUint32(b, helloMagic)
 	b[4], b[5] = h.version, uint8(h.carriers)
@@ -97,8 +97,8 @@ func parseHello(b []byte) (hello, error) {
 	return h, nil
 }
 
-// agree takes the smaller of what both ends can do.
-func (h hello) agree(peer hello) (hello, error) {
+// negotiate takes the smaller of what both ends can do.
+func (h hello) negotiate(peer hello) (hello, error) {
 	a := hello{
 		version:     h.version,
 		view:        h.view,
@@ -131,7 +131,7 @@ const (
 	RefuseHello    RefuseCode = 4 // a hello that makes no sense
 	RefuseMemory   RefuseCode = 5 // memory that cannot be reached from here, where the carrier is local
 
-	refuseCodes = 6
+	numRefuseCodes = 6
 )
 
 func (c RefuseCode) String() string {

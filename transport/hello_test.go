@@ -17,14 +17,14 @@ func TestHelloGolden(t *testing.T) {
 		maxDatagram: 1415,
 		credit:      88,
 		ring:        512,
-		carriers:    setOf(CarrierQUICGo),
+		carriers:    newCarrierSet(CarrierQUICGo),
 		extension:   []byte{},
 	}
 	got, err := parseHello(golden.Hex(t, "hello"))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("parsed %+v, %v; want %+v", got, err, want)
 	}
-	if b := want.bytes(); !bytes.Equal(b, golden.Hex(t, "hello")) {
+	if b := want.marshal(); !bytes.Equal(b, golden.Hex(t, "hello")) {
 		t.Errorf("said %x, want %x", b, golden.Hex(t, "hello"))
 	}
 }
@@ -36,7 +36,7 @@ func TestHelloThatCannotWork(t *testing.T) {
 		maxDatagram: 1415,
 		credit:      88,
 		ring:        512,
-		carriers:    setOf(CarrierQUICGo),
+		carriers:    newCarrierSet(CarrierQUICGo),
 	}
 	for name, change := range map[string]func(*hello){
 		"small datagram": func(h *hello) { h.maxDatagram = link.MinDatagram - 1 },
@@ -45,18 +45,18 @@ func TestHelloThatCannotWork(t *testing.T) {
 		"small ring":     func(h *hello) { h.ring, h.credit = 32, 8 },
 		"odd ring":       func(h *hello) { h.ring = 100 },
 		"ring < credit":  func(h *hello) { h.ring, h.credit = 64, 64 },
-		"other carrier":  func(h *hello) { h.carriers = setOf(CarrierStream) },
+		"other carrier":  func(h *hello) { h.carriers = newCarrierSet(CarrierStream) },
 		"no carrier":     func(h *hello) { h.carriers = 0 },
 	} {
 		theirs := ours
 		change(&theirs)
-		if a, err := ours.agree(theirs); err == nil {
+		if a, err := ours.negotiate(theirs); err == nil {
 			t.Errorf("%s: agreed on %+v", name, a)
 		}
 	}
 	theirs := ours
 	theirs.maxDatagram, theirs.credit, theirs.ring = 1200, 1000, 1024
-	if a, err := ours.agree(theirs); err != nil || a.maxDatagram != 1200 || a.credit != 88 || a.ring != 512 {
+	if a, err := ours.negotiate(theirs); err != nil || a.maxDatagram != 1200 || a.credit != 88 || a.ring != 512 {
 		t.Errorf("agreed on %+v, %v", a, err)
 	}
 }
@@ -70,7 +70,7 @@ func FuzzParseHello(f *testing.F) {
 		maxDatagram: 1415,
 		credit:      88,
 		ring:        512,
-		carriers:    setOf(CarrierQUICGo),
+		carriers:    newCarrierSet(CarrierQUICGo),
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := parseHello(in)
@@ -81,7 +81,7 @@ func FuzzParseHello(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if a, err := ours.agree(h); err == nil {
+		if a, err := ours.negotiate(h); err == nil {
 			link.New(link.Config{MaxDatagram: a.maxDatagram, Credit: a.credit, Ring: a.ring})
 		}
 	})

@@ -37,7 +37,7 @@ const (
 	victimSize = 1 << 20               // of a write, bytes
 )
 
-var patience = patiently.Long // with what must come
+var timeout = patiently.Long // with what must come
 
 // party is one process's end of the link between n0, the test, and n1, its victim.
 type party struct {
@@ -94,11 +94,11 @@ func (p *party) join(ctx context.Context, addrs [2]string, c transport.Carrier) 
 	if err := connect(ctx, []int{peer}); err != nil {
 		return err
 	}
-	tell, err := p.grant()
+	announce, err := p.grant()
 	if err != nil {
 		return err
 	}
-	return tell()
+	return announce()
 }
 
 // open makes the endpoint, and says how it connects: a process that comes back is the one that knows where the other
@@ -114,14 +114,14 @@ func (p *party) open(addrs [2]string, c transport.Carrier) (func(context.Context
 	view := transport.View{Number: 7, Members: []transport.Member{{Name: "n0", Addr: addrs[0]},
 		{Name: "n1", Addr: addrs[1]}}}
 	p.ep = transport.New(transport.Config{
-		Network: p.net,
-		Handler: p,
-		Table:   p.table,
-		View:    view,
-		Rank:    p.rank,
-		Carrier: c,
-		Returns: func(int) bool { return p.gone.Load() },
-		Returned: func(int) {
+		Network:   p.net,
+		Handler:   p,
+		Table:     p.table,
+		View:      view,
+		Rank:      p.rank,
+		Carrier:   c,
+		MayRejoin: func(int) bool { return p.gone.Load() },
+		OnRejoin: func(int) {
 			p.gone.Store(false)
 			p.back <- struct{}{}
 		},
@@ -133,7 +133,7 @@ func (p *party) open(addrs [2]string, c transport.Carrier) (func(context.Context
 }
 
 // grant makes a window for the peer. It returns what tells the peer.
-func (p *party) grant() (tell func() error, err error) {
+func (p *party) grant() (announce func() error, err error) {
 	peer := 1 - p.rank
 	ref, err := p.table.Grant(shmem.Peer(peer), p.exported, 0, victimSize, shmem.AccessNwrite)
 	if err != nil {
@@ -191,7 +191,7 @@ func beVictim() error {
 		return err
 	}
 	args := strings.Split(os.Getenv(victimEnv)+" ", " ") // carrier, directory, and where n0 is for one that comes back
-	by, err := transport.Choose(args[0])
+	by, err := transport.ParseChoice(args[0])
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func beVictim() error {
 		return err
 	}
 	fmt.Println(p.net.Addr())
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := p.join(ctx, [2]string{args[2]}, by.Carrier); err != nil {
 		return err
@@ -225,7 +225,7 @@ func startPeer(t testing.TB, id *certs.Identity, env, args string) (*exec.Cmd, s
 	cmd.Env = append(os.Environ(), env+"="+args)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	in, err := cmd.StdinPipe()
+	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func startPeer(t testing.TB, id *certs.Identity, env, args string) (*exec.Cmd, s
 			_ = patiently.Exit(t, cmd)
 		}
 	})
-	if err := errors.Join(id.WriteBundle(in, certs.NewGossipKey()), in.Close()); err != nil {
+	if err := errors.Join(id.WriteBundle(stdin, certs.NewGossipKey()), stdin.Close()); err != nil {
 		t.Fatal(err)
 	}
 	addr := ""
@@ -286,7 +286,7 @@ func TestPeerIsKilled(t *testing.T) {
 	goroutines := goleak.IgnoreCurrent()
 	netyield.Yield() // whose descriptors stay
 	files, maps := holdings(t)
-	var left []*bereaved
+	var survivors []*survivor
 	for _, name := range append(registry.Names(transport.Kinds), "auto") {
 		dir := shmDir(t)
 		t.Cleanup(func() {
@@ -299,11 +299,11 @@ func TestPeerIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = p.close() }()
-		left = append(left, kill(t, p, issue("n1", certs.RoleNode), name, dir))
+		survivors = append(survivors, kill(t, p, issue("n1", certs.RoleNode), name, dir))
 	}
-	for _, b := range left {
+	for _, b := range survivors {
 		t.Run(b.carrier, func(t *testing.T) {
-			b.learns(t)
+			b.expectLinkDown(t)
 			if err := b.close(); err != nil {
 				t.Errorf("closing: %v", err)
 			}
@@ -321,8 +321,8 @@ func TestPeerIsKilled(t *testing.T) {
 	}
 }
 
-// bereaved is a party whose peer was killed while both were writing.
-type bereaved struct {
+// survivor is a party whose peer was killed while both were writing.
+type survivor struct {
 	*party
 	carrier string
 	flooded chan error // how its own writes end
@@ -330,19 +330,19 @@ type bereaved struct {
 }
 
 // kill kills the peer when both sides are writing.
-func kill(t *testing.T, p *party, id *certs.Identity, name, dir string) *bereaved {
+func kill(t *testing.T, p *party, id *certs.Identity, name, dir string) *survivor {
 	t.Helper()
-	by, err := transport.Choose(name)
+	by, err := transport.ParseChoice(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	victim, addr := startVictim(t, id, name+" "+dir)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	if err := p.join(ctx, [2]string{p.net.Addr().String(), addr}, by.Carrier); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	b := &bereaved{party: p, carrier: name, flooded: make(chan error, 1)}
+	b := &survivor{party: p, carrier: name, flooded: make(chan error, 1)}
 	ref := patiently.Receive(t, p.theirs)
 	go func() { b.flooded <- p.flood(ref) }()
 	for p.placed.Load() < 20 {
@@ -364,17 +364,17 @@ func kill(t *testing.T, p *party, id *certs.Identity, name, dir string) *bereave
 	return b
 }
 
-// learns holds that both this side's writes and its handler learn that the peer is gone.
-func (b *bereaved) learns(t *testing.T) {
-	for what, told := range map[string]<-chan error{"its writes": b.flooded, "its handler": b.down} {
+// expectLinkDown holds that both this side's writes and its handler learn that the peer is gone.
+func (b *survivor) expectLinkDown(t *testing.T) {
+	for what, results := range map[string]<-chan error{"its writes": b.flooded, "its handler": b.down} {
 		select {
-		case err := <-told:
+		case err := <-results:
 			var down *transport.LinkError
 			if !errors.As(err, &down) || down.Peer != "n1" || down.Rank != 1 {
 				t.Errorf("%s: %v", what, err)
 			}
 			t.Logf("%s: %v, after %v", what, err, time.Since(b.since).Round(time.Millisecond))
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			t.Fatalf("%s heard nothing", what)
 		}
 	}

@@ -15,15 +15,15 @@ import (
 	"ringlet/transport/local"
 )
 
-// memory is one end of such a link. It has no connection before installLocal.
-type memory struct {
+// memoryEngine is one end of such a link. It has no connection before installLocal.
+type memoryEngine struct {
 	*peer
 	table *shmem.Table
 	link  *local.Link
 }
 
-// drop gives the memory of a link that never was back; nil has nothing to give.
-func (m *memory) drop() {
+// discard gives the memory of a link that never was back; nil has nothing to give.
+func (m *memoryEngine) discard() {
 	if m != nil {
 		_ = m.link.Close()
 	}
@@ -32,9 +32,9 @@ func (m *memory) drop() {
 // thisNode is how a node speaks of itself as a peer.
 const thisNode = "this node"
 
-// newSelf makes the link of this node to itself.
-func newSelf(cfg *Config) *peer {
-	m := &memory{peer: newPeer(cfg.Rank, 0, thisNode, nil, cfg.Handler), table: cfg.Table}
+// newSelfPeer makes the link of this node to itself.
+func newSelfPeer(cfg *Config) *peer {
+	m := &memoryEngine{peer: newPeer(cfg.Rank, 0, thisNode, nil, cfg.Handler), table: cfg.Table}
 	m.engine = m
 	self := shmem.Peer(cfg.Rank)
 	m.link = local.NewSelf(local.Config{
@@ -43,8 +43,8 @@ func newSelf(cfg *Config) *peer {
 		Peer:     self,
 		PeerName: thisNode,
 		Handler:  cfg.Handler,
-		Down:     m.gone,
-		Now:      monotonic,
+		OnDown:   m.onDown,
+		Now:      monotonicNow,
 	})
 	return m.peer
 }
@@ -53,13 +53,13 @@ func newSelf(cfg *Config) *peer {
 // The wake-up it spares takes 5 to 15 µs (2-core VM, 2026-11-21).
 const localSpin = 50 * time.Microsecond
 
-func (e *Endpoint) newMemory(rank int) (*memory, error) {
+func (e *Endpoint) newMemoryEngine(rank int) (*memoryEngine, error) {
 	spin := e.cfg.Spin
 	if spin == 0 && len(e.cfg.View.Members) <= runtime.NumCPU() {
 		spin = localSpin
 	}
 	name := e.cfg.View.Members[rank].Name
-	m := &memory{peer: newPeer(rank, CarrierLocal, name, nil, e.cfg.Handler), table: e.cfg.Table}
+	m := &memoryEngine{peer: newPeer(rank, CarrierLocal, name, nil, e.cfg.Handler), table: e.cfg.Table}
 	m.engine = m
 	var err error
 	m.link, err = local.New(local.Config{
@@ -68,9 +68,9 @@ func (e *Endpoint) newMemory(rank int) (*memory, error) {
 		Peer:     shmem.Peer(rank),
 		PeerName: name,
 		Handler:  e.cfg.Handler,
-		Down:     m.gone,
+		OnDown:   m.onDown,
 		Spin:     spin,
-		Now:      monotonic,
+		Now:      monotonicNow,
 	})
 	if err != nil {
 		return nil, err
@@ -78,75 +78,75 @@ func (e *Endpoint) newMemory(rank int) (*memory, error) {
 	return m, nil
 }
 
-// offer is the dialler's hello, with the memory that it offers where its carrier may be local.
-func (e *Endpoint) offer(rank int) (hello, *memory, error) {
-	h := e.hello(maxHello)
-	if !h.carriers.has(CarrierLocal) {
+// newDialHello is the dialler's hello, with the memory that it offers where its carrier may be local.
+func (e *Endpoint) newDialHello(rank int) (hello, *memoryEngine, error) {
+	h := e.newHello(anyDatagramSize)
+	if !h.carriers.contains(CarrierLocal) {
 		return h, nil, nil
 	}
-	m, err := e.newMemory(rank)
+	m, err := e.newMemoryEngine(rank)
 	switch {
 	case err == nil:
 		h.extension = m.link.Offer()
 		return h, m, nil
-	case h.carriers == setOf(CarrierLocal):
+	case h.carriers == newCarrierSet(CarrierLocal):
 		return h, nil, err
 	}
 	e.log.Warn("no memory to offer, so the network carries the link", "peer", e.cfg.View.Members[rank].Name, "err", err)
-	h.carriers &^= setOf(CarrierLocal)
+	h.carriers &^= newCarrierSet(CarrierLocal)
 	return h, nil, nil
 }
 
-// join makes this node's end of a link to the memory that a peer offers.
-func (e *Endpoint) join(rank int, offer []byte) (*memory, error) {
-	m, err := e.newMemory(rank)
+// joinMemory makes this node's end of a link to the memory that a peer offers.
+func (e *Endpoint) joinMemory(rank int, offer []byte) (*memoryEngine, error) {
+	m, err := e.newMemoryEngine(rank)
 	if err != nil {
 		return nil, err
 	}
 	if err := m.link.Join(offer); err != nil {
-		m.drop()
+		m.discard()
 		return nil, err
 	}
 	return m, nil
 }
 
-// joined ends the dialler's part: the acceptor has reached our memory, now we reach for its.
-func (e *Endpoint) joined(conn Conn, offer []byte, m *memory) error {
+// finishJoin ends the dialler's part: the acceptor has reached our memory, now we reach for its.
+func (e *Endpoint) finishJoin(conn Conn, offer []byte, m *memoryEngine) error {
 	err := errors.New("the answer names the carrier local, which was not offered")
 	if m != nil {
 		err = m.link.Join(offer)
 	}
 	if err != nil {
-		m.drop()
+		m.discard()
 		_ = conn.Close(err.Error())
 		return err
 	}
 	return e.installLocal(conn, m)
 }
 
-func (e *Endpoint) installLocal(conn Conn, m *memory) error {
-	m.conn = newPlain(conn) // which brings nothing to anybody, and ends
-	if !e.enter(m.peer) {
-		m.drop()
+func (e *Endpoint) installLocal(conn Conn, m *memoryEngine) error {
+	m.conn = newPlainConn(conn) // which brings nothing to anybody, and ends
+	if !e.installPeer(m.peer) {
+		m.discard()
 		_ = conn.Close("not wanted")
 		return ErrClosed
 	}
 	return nil
 }
 
-func (m *memory) start() { m.link.Start() }
+func (m *memoryEngine) start() { m.link.Start() }
 
 // stop takes everything down: no Revoke waits for this peer.
-func (m *memory) stop() {
+func (m *memoryEngine) stop() {
 	_ = m.link.Close()
 	if m.carrier != 0 {
 		m.table.Evict(shmem.Peer(m.rank))
 	}
 }
 
-// why makes the link's error this package's.
-func (m *memory) why(err error) error {
-	if errors.Is(err, local.ErrClosed) || errors.Is(err, local.ErrPeerLeft) {
+// wrapError makes the link's error this package's.
+func (m *memoryEngine) wrapError(err error) error {
+	if errors.Is(err, local.ErrClosed) || errors.Is(err, local.ErrPeerClosed) {
 		if r := m.reason(); r != nil {
 			return r
 		}
@@ -155,30 +155,30 @@ func (m *memory) why(err error) error {
 	return err
 }
 
-func (m *memory) write(w link.Write, wait bool) error {
+func (m *memoryEngine) write(w link.Write, wait bool) error {
 	if wait {
-		return m.why(m.link.Write(w))
+		return m.wrapError(m.link.Write(w))
 	}
 	err := m.link.TryWrite(w)
 	if err == local.ErrFull { //nolint:errorlint // it is returned as it is
 		return &m.full
 	}
-	return m.why(err)
+	return m.wrapError(err)
 }
-func (m *memory) writeMany(pieces []link.Piece, cookie uint64, wait bool) error {
+func (m *memoryEngine) writeMany(pieces []link.Piece, cookie uint64, wait bool) error {
 	if !wait {
 		return errMapped
 	}
-	return m.why(m.link.WriteMany(pieces, cookie))
+	return m.wrapError(m.link.WriteMany(pieces, cookie))
 }
 
 var errMapped = errors.New("this peer is reached through memory: store with Mapped, or WriteMany, which may wait")
 
 // move moves nothing: a write is over when its call returns.
-func (m *memory) move(uint64, func(piece int) []byte) bool { return false }
+func (m *memoryEngine) relocateWrite(uint64, func(piece int) []byte) bool { return false }
 
-func (m *memory) fence(cookie uint64) error { return m.why(m.link.Fence(cookie)) }
-func (m *memory) signal(b []byte) error     { return m.why(m.link.Signal(b)) }
+func (m *memoryEngine) fence(cookie uint64) error { return m.wrapError(m.link.Fence(cookie)) }
+func (m *memoryEngine) signal(b []byte) error     { return m.wrapError(m.link.Signal(b)) }
 
 // Mapped is the memory of a peer on this host, or of this node, as this process has it mapped.
 type Mapped interface {
@@ -192,14 +192,14 @@ type Mapped interface {
 // that of the link of today: of the process that comes in a peer's place it is not.
 func (e *Endpoint) Mapped(rank int) Mapped {
 	if p, err := e.peer(rank); err == nil {
-		if m, ok := p.engine.(*memory); ok {
+		if m, ok := p.engine.(*memoryEngine); ok {
 			return m.link
 		}
 	}
 	return nil
 }
 
-func (m *memory) stats() link.Stats {
+func (m *memoryEngine) stats() link.Stats {
 	s := m.link.Stats()
 	if m.carrier == 0 { // what a node writes to itself is not sent
 		s.ChunksSent, s.BytesSent, s.ChunksPlaced, s.ChunksRefused = 0, 0, 0, 0
@@ -207,9 +207,9 @@ func (m *memory) stats() link.Stats {
 	return s
 }
 
-// gone ends the link where the peer has gone wrong. Where it has only left, its connection says more in a moment.
-func (m *memory) gone(err error) {
-	if !errors.Is(err, local.ErrPeerLeft) {
+// onDown ends the link where the peer has gone wrong. Where it has only left, its connection says more in a moment.
+func (m *memoryEngine) onDown(err error) {
+	if !errors.Is(err, local.ErrPeerClosed) {
 		m.fail(err)
 	}
 }

@@ -29,8 +29,8 @@ func shmDir(t *testing.T) string {
 		return t.TempDir()
 	}
 	t.Cleanup(func() {
-		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-			t.Errorf("left behind: %v %v", left, err)
+		if remaining, err := os.ReadDir(dir); err != nil || len(remaining) > 0 {
+			t.Errorf("left behind: %v %v", remaining, err)
 		}
 		_ = os.RemoveAll(dir)
 	})

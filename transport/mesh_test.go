@@ -123,7 +123,7 @@ func mesh(w *world, seed uint64) {
 			loads[i][j].check(from, to)
 			writes += loads[i][j].writes
 		}
-		from.once(writes)
+		from.checkOneOutcome(writes)
 	}
 	for _, n := range w.nodes {
 		s := n.ep.Stats()
@@ -133,8 +133,8 @@ func mesh(w *world, seed uint64) {
 	}
 }
 
-// once holds that each write and fence has one outcome.
-func (n *node) once(writes int) {
+// checkOneOutcome holds that each write and fence has one outcome.
+func (n *node) checkOneOutcome(writes int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	got := 0

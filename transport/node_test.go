@@ -39,17 +39,17 @@ type node struct {
 	malformed []error
 	down      []error
 	away      []*transport.TurnedAwayError
-	stirred   chan struct{} // something was told
+	changed   chan struct{} // something was told
 	onPlaced  func(peer int, p transport.Placement)
 	onSignal  func(peer int, s string)
 }
 
-func (n *node) tell(f func()) {
+func (n *node) record(f func()) {
 	n.mu.Lock()
 	f()
 	n.mu.Unlock()
 	select {
-	case n.stirred <- struct{}{}:
+	case n.changed <- struct{}{}:
 	default:
 	}
 }
@@ -61,7 +61,7 @@ func (n *node) PlacedMany(peer int, ps []transport.Placement) {
 }
 
 func (n *node) Placed(peer int, p transport.Placement) {
-	n.tell(func() { n.placed = append(n.placed, p) })
+	n.record(func() { n.placed = append(n.placed, p) })
 	if n.onPlaced != nil {
 		n.onPlaced(peer, p)
 	}
@@ -69,21 +69,23 @@ func (n *node) Placed(peer int, p transport.Placement) {
 
 func (n *node) Signal(peer int, b []byte) {
 	s := string(b)
-	n.tell(func() { n.signals[peer] = append(n.signals[peer], s) })
+	n.record(func() { n.signals[peer] = append(n.signals[peer], s) })
 	if n.onSignal != nil {
 		n.onSignal(peer, s)
 	}
 }
 
 func (n *node) Completed(_ int, cookie uint64, err error) {
-	n.tell(func() { n.completed[cookie] = append(n.completed[cookie], err) })
+	n.record(func() { n.completed[cookie] = append(n.completed[cookie], err) })
 }
 
 func (n *node) Refused(_ int, _ transport.Placement, err error) {
-	n.tell(func() { n.refused = append(n.refused, err) })
+	n.record(func() { n.refused = append(n.refused, err) })
 }
-func (n *node) Malformed(_ int, err error) { n.tell(func() { n.malformed = append(n.malformed, err) }) }
-func (n *node) LinkDown(_ int, err error)  { n.tell(func() { n.down = append(n.down, err) }) }
+func (n *node) Malformed(_ int, err error) {
+	n.record(func() { n.malformed = append(n.malformed, err) })
+}
+func (n *node) LinkDown(_ int, err error) { n.record(func() { n.down = append(n.down, err) }) }
 
 // await returns when cond, called under the node's lock, holds; it gives up after ten minutes of virtual time.
 func (n *node) await(what string, cond func() bool) {
@@ -97,7 +99,7 @@ func (n *node) await(what string, cond func() bool) {
 			return
 		}
 		select { // bounded by limit
-		case <-n.stirred:
+		case <-n.changed:
 		case <-limit:
 			n.t.Fatalf("node %d waits in vain for %s; stats %+v", n.rank, what, n.ep.Stats())
 		}
@@ -177,7 +179,7 @@ func (w *world) node(rank int, net *simnet.Network, change func(*transport.Confi
 		table:     shmem.NewTable(4 * peers),
 		signals:   map[int][]string{},
 		completed: map[uint64][]error{},
-		stirred:   make(chan struct{}, 1),
+		changed:   make(chan struct{}, 1),
 	}
 	if w.dir != nil {
 		var err error
@@ -209,7 +211,7 @@ func (w *world) node(rank int, net *simnet.Network, change func(*transport.Confi
 		Table:      n.table,
 		View:       w.view,
 		Rank:       rank,
-		TurnedAway: func(err *transport.TurnedAwayError) { n.tell(func() { n.away = append(n.away, err) }) },
+		TurnedAway: func(err *transport.TurnedAwayError) { n.record(func() { n.away = append(n.away, err) }) },
 	}
 	if change != nil {
 		change(&cfg)

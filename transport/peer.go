@@ -12,10 +12,10 @@ import (
 	"ringlet/transport/link"
 )
 
-// start is the zero of the links' clock.
-var start = time.Now()
+// clockStart is the zero of the links' clock.
+var clockStart = time.Now()
 
-func monotonic() int64 { return int64(time.Since(start)) + 1 }
+func monotonicNow() int64 { return int64(time.Since(clockStart)) + 1 }
 
 // ErrClosed is returned for what is asked of an endpoint or link that is closed.
 var ErrClosed = errors.New("transport is closed")
@@ -33,9 +33,9 @@ type peer struct {
 	full    FullError
 	down    chan struct{} // closed when the link is over
 
-	mu   sync.Mutex // guards err, and the core of an engine that has one
-	room *sync.Cond // there may be room again for a write, or the link is over
-	err  error      // why the link is over
+	mu       sync.Mutex // guards err, and the core of an engine that has one
+	writable *sync.Cond // there may be room again for a write, or the link is over
+	err      error      // why the link is over
 
 	wg sync.WaitGroup
 }
@@ -45,8 +45,8 @@ type engine interface {
 	// write and writeMany report &peer.full where there is no room and they must not wait.
 	write(w link.Write, wait bool) error
 	writeMany(pieces []link.Piece, cookie uint64, wait bool) error
-	// move reports false where no such write is under way, or its bytes are not needed once it is queued.
-	move(cookie uint64, to func(piece int) []byte) bool
+	// relocateWrite reports false where no such write is under way, or its bytes are not needed once it is queued.
+	relocateWrite(cookie uint64, to func(piece int) []byte) bool
 	fence(cookie uint64) error
 	// signal never waits, so a Handler may call it.
 	signal(payload []byte) error
@@ -68,20 +68,20 @@ func newPeer(rank int, carrier Carrier, name string, conn Conn, h Handler) *peer
 		full:    FullError{name, rank},
 		down:    make(chan struct{}),
 	}
-	p.room = sync.NewCond(&p.mu)
+	p.writable = sync.NewCond(&p.mu)
 	return p
 }
 
 func (p *peer) run() {
 	p.engine.start()
 	if p.conn != nil {
-		p.wg.Go(p.attend)
+		p.wg.Go(p.watchConn)
 	}
 }
 
-// attend waits for the end of the connection, and then ends the link. It tells the handler why, unless the link was
+// watchConn waits for the end of the connection, and then ends the link. It tells the handler why, unless the link was
 // closed on purpose; nothing of this peer is told at the same time or after it.
-func (p *peer) attend() {
+func (p *peer) watchConn() {
 	_, err := p.conn.Recv(nil)
 	p.fail(err)
 	p.engine.stop()
@@ -91,8 +91,8 @@ func (p *peer) attend() {
 	}
 }
 
-// over reports whether the link has ended, which whoever ended it has told. The caller holds mu.
-func (p *peer) over() bool { return p.err != nil }
+// isOver reports whether the link has ended, which whoever ended it has told. The caller holds mu.
+func (p *peer) isOver() bool { return p.err != nil }
 
 // reason is why the link is over; nil while it is not.
 func (p *peer) reason() error {
@@ -101,27 +101,27 @@ func (p *peer) reason() error {
 	return p.err
 }
 
-// end notes why the link is over, unless that is known, and ends its connection. The end of that brings the rest about.
-func (p *peer) end(err error, told string) {
+// shutDown notes why the link is over, unless that is known, and ends its connection. The end of that brings the rest about.
+func (p *peer) shutDown(err error, closeReason string) {
 	p.mu.Lock()
 	if p.err == nil {
 		p.err = err
 		close(p.down)
-		p.room.Broadcast()
+		p.writable.Broadcast()
 	}
 	p.mu.Unlock()
 	if p.conn != nil {
-		_ = p.conn.Close(told)
+		_ = p.conn.Close(closeReason)
 	}
 }
 
 // fail ends the link for the given reason, and waits for nobody.
 func (p *peer) fail(err error) {
-	p.end(&LinkError{Peer: p.name, Rank: p.rank, Cause: err}, err.Error())
+	p.shutDown(&LinkError{Peer: p.name, Rank: p.rank, Cause: err}, err.Error())
 }
 
-// leave ends the link on purpose, and waits for nobody.
-func (p *peer) leave() { p.end(ErrClosed, "done") }
+// closeLink ends the link on purpose, and waits for nobody.
+func (p *peer) closeLink() { p.shutDown(ErrClosed, "done") }
 
 // wait waits for the goroutines of a link that has ended. It must not be called from a Handler.
 func (p *peer) wait() {
@@ -134,7 +134,7 @@ func (p *peer) wait() {
 func (p *peer) addStats(s *Stats) {
 	p.mu.Lock()
 	one := p.engine.stats()
-	if p.over() {
+	if p.isOver() {
 		s.TxLost += one.TxUsed
 		one.TxUsed = 0
 	}
@@ -143,8 +143,8 @@ func (p *peer) addStats(s *Stats) {
 	if p.carrier != 0 {
 		s.Links[p.carrier]++
 	}
-	p.damage.add(s)
-	if l, ok := p.conn.(*lossy); ok {
+	p.damage.addStats(s)
+	if l, ok := p.conn.(*lossyConn); ok {
 		s.DatagramsDropped += l.dropped.Load()
 	}
 }

@@ -6,13 +6,13 @@ const (
 	recvBurst = 16
 )
 
-// plain makes a directConn of a connection that carries one datagram at a time, sealed and opened by itself: it keeps
+// plainConn makes a directConn of a connection that carries one datagram at a time, sealed and opened by itself: it keeps
 // what is put until it is flushed, and brings every datagram as one that was opened aside. Flush may wait for room, so
 // only the link's pump may call it. Recv brings what comes to the Receiver, all that is at hand at a time, until the
 // connection is over.
-type plain struct {
+type plainConn struct {
 	Conn
-	to Receiver // set by Start, before Recv
+	receiver Receiver // set by Start, before Recv
 
 	// owned by who puts
 	buf  []byte // sendBurst datagrams of full size
@@ -20,9 +20,11 @@ type plain struct {
 	n    int
 }
 
-func newPlain(c Conn) *plain { return &plain{Conn: c, buf: make([]byte, sendBurst*c.MaxDatagram())} }
+func newPlainConn(c Conn) *plainConn {
+	return &plainConn{Conn: c, buf: make([]byte, sendBurst*c.MaxDatagram())}
+}
 
-func (c *plain) Put(buf []byte, n int, body []byte) (full bool, err error) {
+func (c *plainConn) Append(buf []byte, n int, body []byte) (full bool, err error) {
 	size := c.MaxDatagram()
 	d := c.buf[c.n*size : (c.n+1)*size]
 	c.lens[c.n] = copy(d, buf[:n]) + copy(d[n:], body)
@@ -30,7 +32,7 @@ func (c *plain) Put(buf []byte, n int, body []byte) (full bool, err error) {
 	return c.n == sendBurst, nil
 }
 
-func (c *plain) Flush() error {
+func (c *plainConn) Flush() error {
 	size := c.MaxDatagram()
 	for i := range c.n {
 		if err := c.Send(c.buf[i*size : i*size+c.lens[i]]); err != nil {
@@ -41,21 +43,21 @@ func (c *plain) Flush() error {
 	return nil
 }
 
-func (c *plain) Start(r Receiver) { c.to = r }
+func (c *plainConn) Start(r Receiver) { c.receiver = r }
 
-func (c *plain) Recv([][]byte) (int, error) {
+func (c *plainConn) Recv([][]byte) (int, error) {
 	var batch [recvBurst][]byte
 	for {
 		n, err := c.Conn.Recv(batch[:])
 		if err != nil {
 			return 0, err
 		}
-		if c.to == nil || !c.to.Begin() {
+		if c.receiver == nil || !c.receiver.BeginRead() {
 			continue // a datagram here means nothing
 		}
 		for _, d := range batch[:n] {
-			c.to.Receive(d)
+			c.receiver.Receive(d)
 		}
-		c.to.End()
+		c.receiver.EndRead()
 	}
 }

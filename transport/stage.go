@@ -4,7 +4,7 @@ package transport
 // batch or a read of several datagrams all are told.
 type Stage uint8
 
-// Stages, in the order in which a write passes them. The first four and the last are the writer's.
+// NumStages, in the order in which a write passes them. The first four and the last are the writer's.
 const (
 	StageQueued   Stage = iota // the request is in the link's queue
 	StageCut                   // a datagram has been cut from what is queued
@@ -16,5 +16,5 @@ const (
 	StageSeen                  // the receiver's handler is being told of it
 	StageAnswered              // the writer's handler is being told of the outcome
 
-	Stages = iota // how many there are
+	NumStages = iota // how many there are
 )

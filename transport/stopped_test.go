@@ -88,7 +88,7 @@ func beSpoke() error {
 	if _, err := fmt.Sscan(os.Getenv(spokeEnv), &name, &dir, &rank); err != nil {
 		return err
 	}
-	by, err := transport.Choose(name)
+	by, err := transport.ParseChoice(name)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func beSpoke() error {
 		return err
 	}
 	fmt.Println(p.net.Addr())
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := (&spoke{party: p}).star(ctx, make([]string, spokes+1), by.Carrier); err != nil {
 		return err
@@ -200,7 +200,7 @@ func stoppedPeer(b *testing.B, carrier, how string) {
 	if how == "one writer in turn" {
 		put = (*transport.Endpoint).TryWrite
 	}
-	by, err := transport.Choose(carrier)
+	by, err := transport.ParseChoice(carrier)
 	must.OK(b, err)
 	issue := issuer.New(b)
 	dir, err := os.MkdirTemp(shmem.DefaultDir, "transport-test-")
@@ -216,7 +216,7 @@ func stoppedPeer(b *testing.B, carrier, how string) {
 			fmt.Sprint(carrier, " ", dir, " ", rank))
 		addrs, last = append(addrs, addr), cmd
 	}
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	ctx, cancel := context.WithTimeout(b.Context(), timeout)
 	defer cancel()
 	must.OK(b, hub.star(ctx, addrs, by.Carrier))
 	for rank := 1; rank <= spokes; rank++ {

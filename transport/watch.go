@@ -10,9 +10,9 @@ import (
 // sent.
 
 const (
-	watchEvery = time.Second
-	// stuckAfter is three times as long as a silent peer is believed to live.
-	stuckAfter = 15 * time.Second
+	watchInterval = time.Second
+	// stuckTimeout is three times as long as a silent peer is believed to live.
+	stuckTimeout = 15 * time.Second
 )
 
 // A stuckError says that a link was given up although its connection lives.
@@ -24,8 +24,8 @@ func (e *stuckError) Error() string {
 }
 
 // watch gives the link up when nothing has arrived for too long.
-func (l *datagrams) watch() {
-	tick := time.NewTicker(watchEvery)
+func (l *datagramEngine) watch() {
+	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -34,9 +34,9 @@ func (l *datagrams) watch() {
 			return
 		}
 		l.mu.Lock()
-		silent := time.Duration(l.core.Silent(monotonic()))
+		silent := time.Duration(l.core.SilentFor(monotonicNow()))
 		l.mu.Unlock()
-		if silent >= max(stuckAfter, l.atLeast) {
+		if silent >= max(stuckTimeout, l.minTimeout) {
 			l.fail(&stuckError{After: silent.Round(time.Second)})
 			return
 		}

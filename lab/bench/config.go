@@ -51,7 +51,7 @@ var against = map[string][]string{
 }
 
 // compared is which references a carrier is compared with at a size.
-func compared(c transport.Row, size int) []string {
+func compared(c transport.CarrierKind, size int) []string {
 	if c.SameHost && size <= smallWrite {
 		return []string{refCopySmall}
 	}
@@ -61,7 +61,7 @@ func compared(c transport.Row, size int) []string {
 	return []string{refTCP}
 }
 
-func carrierOf(name string) (transport.Row, bool) {
+func carrierOf(name string) (transport.CarrierKind, bool) {
 	c, err := registry.Find("carrier", transport.Kinds, name)
 	return c, err == nil
 }

@@ -35,7 +35,7 @@ type linkConfig struct {
 	id      *certs.Identity
 	host    string
 	spin    time.Duration
-	carrier transport.Row
+	carrier transport.CarrierKind
 	view    uint64
 	members []transport.Member // by rank; the addresses of ranks above one's own are known
 	rank    int
@@ -72,7 +72,7 @@ type end struct {
 }
 
 // newTable makes an export table, where the carrier needs it one that the other process can reach.
-func newTable(c transport.Row, windows int) (*shmem.Table, error) {
+func newTable(c transport.CarrierKind, windows int) (*shmem.Table, error) {
 	if c.SameHost {
 		return shmem.NewSharedTable(segmentName("table"), windows)
 	}

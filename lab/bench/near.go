@@ -50,7 +50,7 @@ type accountError struct{ What string }
 func (e *accountError) Error() string { return "accounts: " + e.What }
 
 // cell measures one carrier with writes of one size.
-func (n *near) cell(ctx context.Context, c transport.Row, size int) (res trial.Figures, err error) {
+func (n *near) cell(ctx context.Context, c transport.CarrierKind, size int) (res trial.Figures, err error) {
 	n.view++
 	a, err := ask(ctx, n.conn, request{Open: &openArgs{Carrier: c.Name, View: n.view}})
 	if err != nil {

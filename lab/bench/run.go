@@ -106,7 +106,7 @@ func Measure(ctx context.Context, cfg Config, name string) (trial.Figures, error
 func linkName(carrier string, size int) string { return carrier + " " + config.Bytes(size).String() }
 
 // linkOf reads the name of a carrier and a size.
-func linkOf(name string) (c transport.Row, size config.Bytes, ok bool) {
+func linkOf(name string) (c transport.CarrierKind, size config.Bytes, ok bool) {
 	carrier, text, _ := strings.Cut(name, " ")
 	c, known := carrierOf(carrier)
 	size, err := config.ParseBytes(text)

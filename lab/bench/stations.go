@@ -78,7 +78,7 @@ func (c *NodesConfig) report() nodesReport {
 
 // meeting is what nodes of one process need to link to each other.
 type meeting struct {
-	carrier  transport.Row
+	carrier  transport.CarrierKind
 	spin     time.Duration
 	host     string
 	identity func(name string) (*certs.Identity, error)

@@ -173,7 +173,7 @@ func prepare(
 	id *certs.Identity, g *group, rank int, held *os.File, bind string,
 ) (p *place, cfg transport.Config, err error) {
 	p = &place{group: g, rank: rank, held: held}
-	choice, err := transport.Choose(g.Carrier)
+	choice, err := transport.ParseChoice(g.Carrier)
 	if err != nil {
 		return p, cfg, err
 	}
@@ -189,7 +189,7 @@ func prepare(
 	if err != nil {
 		return p, cfg, err
 	}
-	if choice.Local() {
+	if choice.AllowsLocal() {
 		p.table, err = shmem.NewSharedTable(segmentName(rank, "table"), windows)
 	} else {
 		p.table = shmem.NewTable(windows)

@@ -9,7 +9,7 @@ import (
 )
 
 // Count is how many stages there are.
-const Count = transport.Stages
+const Count = transport.NumStages
 
 // Call stands for the call of Write, behind which the first stage comes.
 const Call = -1

@@ -28,7 +28,7 @@ import (
 type rig struct {
 	t       testing.TB
 	dir     string
-	carrier transport.Row
+	carrier transport.CarrierKind
 	spaces  []*memory.Space
 	mem     []byte // of the segment "words"
 	export  *memory.Export

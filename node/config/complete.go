@@ -192,7 +192,7 @@ func (c *Config) checkCarriers(p *problems) {
 		p.add("debug.damage",
 			"the carrier %s has neither seal nor datagrams that could be damaged: leave out debug.damage or "+
 				"give another transport", by.Network.Name)
-	case damage.Sealed() && !by.Network.Damages:
+	case damage.DamagesPackets() && !by.Network.Damages:
 		p.add("debug.damage",
 			"what the carrier %s has sealed is opened by a library, so headers and bodies cannot be damaged "+
 				"before that: give epoch and table alone, or another transport", by.Network.Name)

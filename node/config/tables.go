@@ -135,8 +135,8 @@ func (c Config) Traffic() readoutunit.Discipline {
 }
 
 // Carriers are those of the links. They hold after Complete.
-func (c Config) Carriers() transport.Choice {
-	choice, _ := transport.Choose(c.Transport) // Complete has looked
+func (c Config) Carriers() transport.CarrierChoice {
+	choice, _ := transport.ParseChoice(c.Transport) // Complete has looked
 	return choice
 }
 

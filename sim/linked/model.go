@@ -91,7 +91,7 @@ func (c *config) run(ctx context.Context, share float64, env study.Env) (result,
 		Pad:         true,
 		Congestion:  true,
 		Piggyback:   true,
-		EchoEvery:   max(1, c.credit/6), // as transport has it
+		AckEvery:    max(1, c.credit/6), // as transport has it
 	}, c.paths(s, share))
 	if err != nil {
 		return result{}, err

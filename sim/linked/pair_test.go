@@ -131,7 +131,7 @@ func (k talk) inSimnet(t *testing.T, data []byte) (said []string, stats [2]link.
 		return lose[from](d)
 	}
 	var spare [2][]link.Event
-	p.After = func(e int) { spare[e] = core[e].Events(spare[e]) }
+	p.OnChange = func(e int) { spare[e] = core[e].Events(spare[e]) }
 	for e := range core {
 		k.ask(t, e, core[e], ref[e], data)
 	}

@@ -11,8 +11,8 @@ import (
 	"ringlet/transport/gcm"
 )
 
-// keyLife is how many packets are sealed with one key: half of what RFC 9001, section 6.6, allows for AES-128-GCM.
-const keyLife = 1 << 22
+// packetsPerKey is how many packets are sealed with one key: half of what RFC 9001, section 6.6, allows for AES-128-GCM.
+const packetsPerKey = 1 << 22
 
 // maxEpochs bounds the keys of a session: 2³⁸ packets. By then the link must be made anew.
 const maxEpochs = 1 << 16
@@ -51,8 +51,8 @@ func newKey(secret []byte) key {
 	}
 }
 
-// nonce puts the nonce of a packet: the base, with the number xored into its last eight bytes (RFC 9001, section 5.3).
-func (k *key) nonce(to *[gcm.NonceSize]byte, number uint64) {
+// putNonce puts the nonce of a packet: the base, with the number xored into its last eight bytes (RFC 9001, section 5.3).
+func (k *key) putNonce(to *[gcm.NonceSize]byte, number uint64) {
 	*to = k.base
 	binary.BigEndian.PutUint64(to[4:], binary.BigEndian.Uint64(to[4:])^number)
 }
@@ -70,10 +70,10 @@ func newRatchet(secret []byte) (ratchet, error) {
 	return ratchet{secret: secret}, nil
 }
 
-// next makes the key of the next epoch (RFC 9001, section 6.1).
-func (r *ratchet) next() (key, error) {
+// nextKey makes the key of the next epoch (RFC 9001, section 6.1).
+func (r *ratchet) nextKey() (key, error) {
 	if r.epoch >= maxEpochs {
-		return key{}, fmt.Errorf("the session has sealed %d packets and must be made anew", uint64(maxEpochs)*keyLife)
+		return key{}, fmt.Errorf("the session has sealed %d packets and must be made anew", uint64(maxEpochs)*packetsPerKey)
 	}
 	k := newKey(r.secret)
 	r.secret = expand(r.secret, "quic ku", SecretSize)
@@ -91,10 +91,10 @@ func newMask(secret []byte) mask {
 	return mask{block: must(aes.NewCipher(expand(secret, "quic hp", gcm.KeySize)))}
 }
 
-// turn protects the header of a packet, or shows it.
-func (m *mask) turn(packet []byte) {
-	m.block.Encrypt(m.bits[:], packet[sampleAt:sampleAt+sampleSize])
+// apply protects the header of a packet, or shows it.
+func (m *mask) apply(packet []byte) {
+	m.block.Encrypt(m.bits[:], packet[sampleOffset:sampleOffset+sampleSize])
 	packet[0] ^= m.bits[0] & protected
-	number := packet[NumberAt:HeaderSize]
+	number := packet[NumberOffset:HeaderSize]
 	binary.BigEndian.PutUint32(number, binary.BigEndian.Uint32(number)^binary.BigEndian.Uint32(m.bits[1:]))
 }

@@ -35,11 +35,11 @@ func TestKeysOfRFC9001(t *testing.T) {
 		}
 	}
 	m := newMask(client)
-	p := make([]byte, sampleAt+sampleSize)
-	copy(p[sampleAt:], unhex(t, "d1b1c98dd7689fb8ec11d242b123dc9b"))
-	m.turn(p)
-	if want := unhex(t, "037b9aec36"); p[0] != want[0] || !bytes.Equal(p[NumberAt:HeaderSize], want[1:]) {
-		t.Errorf("the mask is %x and %x, want %x", p[0], p[NumberAt:HeaderSize], want)
+	p := make([]byte, sampleOffset+sampleSize)
+	copy(p[sampleOffset:], unhex(t, "d1b1c98dd7689fb8ec11d242b123dc9b"))
+	m.apply(p)
+	if want := unhex(t, "037b9aec36"); p[0] != want[0] || !bytes.Equal(p[NumberOffset:HeaderSize], want[1:]) {
+		t.Errorf("the mask is %x and %x, want %x", p[0], p[NumberOffset:HeaderSize], want)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestReplayWindowIsAMap(t *testing.T) {
 				t.Fatalf("number %d, newest %d: fresh %v, want %v", n, newest, got, want)
 			}
 			if want && rapid.IntRange(0, 9).Draw(t, "authentic") > 0 {
-				r.see(n)
+				r.mark(n)
 				model[n], newest = true, max(newest, n)
 				if r.fresh(n) {
 					t.Fatalf("number %d is fresh again", n)
@@ -100,7 +100,7 @@ func TestReorderingIsTaken(t *testing.T) {
 		rng.Shuffle(len(flight), func(i, j int) { flight[i], flight[j] = flight[j], flight[i] })
 		for _, want := range [...]Verdict{Fresh, Replayed} {
 			for _, p := range flight {
-				if _, v := take(o, p, false); v != want {
+				if _, v := openPacket(o, p, false); v != want {
 					t.Fatalf("verdict %d, want %d", v, want)
 				}
 			}
@@ -115,17 +115,17 @@ func TestKeyChanges(t *testing.T) {
 		if testing.Short() && epoch > 256 { // going through the epochs before takes seconds
 			continue
 		}
-		for _, way := range []byte{0, 1} {
-			changeKeys(t, way, epoch)
+		for _, direction := range []byte{0, 1} {
+			changeKeys(t, direction, epoch)
 		}
 	}
 }
 
 // changeKeys sends across the beginning of an epoch.
-func changeKeys(t *testing.T, way byte, epoch uint32) {
+func changeKeys(t *testing.T, direction byte, epoch uint32) {
 	t.Helper()
 	const around = 300
-	x, o := newSealer(t, way, uint64(epoch)*keyLife-around), newOpener(t, way, epoch-1)
+	x, o := newSealer(t, direction, uint64(epoch)*packetsPerKey-around), newOpener(t, direction, epoch-1)
 	type used struct{ base, nonce [12]byte }
 	nonces, phases := map[used]bool{}, map[byte]int{}
 	var packets [][]byte
@@ -145,18 +145,18 @@ func changeKeys(t *testing.T, way byte, epoch uint32) {
 		func(i, j int) { packets[i], packets[j] = packets[j], packets[i] })
 	for _, want := range [...]Verdict{Fresh, Replayed} {
 		for i, p := range packets {
-			if _, v := take(o, p, false); v != want {
+			if _, v := openPacket(o, p, false); v != want {
 				t.Fatalf("epoch %d, packet %d: verdict %d, want %d", epoch, i, v, want)
 			}
 		}
 	}
-	if known := o.first; epoch >= 2 && known != epoch-1 {
-		t.Errorf("epoch %d: keys from %d on are known", epoch, known)
+	if oldest := o.first; epoch >= 2 && oldest != epoch-1 {
+		t.Errorf("epoch %d: keys from %d on are known", epoch, oldest)
 	}
 	if epoch < 2 {
 		return
 	}
-	before := newSealer(t, way, uint64(epoch-1)*keyLife)
+	before := newSealer(t, direction, uint64(epoch-1)*packetsPerKey)
 	seal(t, before, Datagram, nil, nil)
 	if o.keys[0].base != before.key.base {
 		t.Errorf("epoch %d: the oldest key that is kept is not that of the epoch before", epoch)
@@ -165,7 +165,7 @@ func changeKeys(t *testing.T, way byte, epoch uint32) {
 
 // TestKeysDiffer: a sealer that starts anywhere has the key of its number, and no two epochs have one in common.
 func TestKeysDiffer(t *testing.T) {
-	x, y := newSealer(t, 1, keyLife-1), newSealer(t, 1, keyLife)
+	x, y := newSealer(t, 1, packetsPerKey-1), newSealer(t, 1, packetsPerKey)
 	a, b := seal(t, x, Datagram, nil, []byte("same")), seal(t, x, Datagram, nil, []byte("same"))
 	c := seal(t, y, Datagram, nil, []byte("same"))
 	if !bytes.Equal(b, c) || bytes.Equal(a[HeaderSize:], b[HeaderSize:]) {

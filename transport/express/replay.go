@@ -3,8 +3,8 @@ package express
 // replayWindow is how far behind the newest a packet may arrive: more than twice what a link may have in flight.
 const replayWindow = 8192
 
-// Remembered is how many of the newest packets are told from new ones for certain.
-const Remembered = replayWindow - 64
+// ReplayDepth is how many of the newest packets are told from new ones for certain.
+const ReplayDepth = replayWindow - 64
 
 // replay tells numbers that have been seen from new ones, in the manner of RFC 6479.
 type replay struct {
@@ -17,14 +17,14 @@ func (r *replay) fresh(n uint64) bool {
 	if n >= r.next {
 		return true
 	}
-	if r.next-n > Remembered {
+	if r.next-n > ReplayDepth {
 		return false
 	}
 	return r.bits[n/64%uint64(len(r.bits))]&(1<<(n%64)) == 0
 }
 
-// see notes number n, which is fresh.
-func (r *replay) see(n uint64) {
+// mark notes number n, which is fresh.
+func (r *replay) mark(n uint64) {
 	if n >= r.next {
 		first, last := (r.next+63)/64, n/64
 		if last-first >= uint64(len(r.bits)) && last >= first {

@@ -3,7 +3,7 @@ package express
 // Pipeline of a packet:
 //
 //	1 Seal    (sequential: who holds the link's sending)   header and first bytes, then the body from where it lies
-//	2 Look    (sequential: the socket's reader)            header, key and number looked at; nothing is believed
+//	2 Inspect (sequential: the socket's reader)            header, key and number looked at; nothing is trusted
 //	3 Peek    (sequential: the socket's reader)            the first bytes of a datagram: where does its body belong?
 //	4 Open…   (sequential: the socket's reader)            the body straight to where it belongs, or all of it aside
 //
@@ -18,12 +18,12 @@ import (
 
 // Sealer seals the packets of one direction.
 type Sealer struct {
-	header header
-	keys   ratchet
-	key    key
-	mask   mask
-	nonce  [gcm.NonceSize]byte
-	first  [gcm.FirstSize]byte
+	header  header
+	ratchet ratchet
+	key     key
+	mask    mask
+	nonce   [gcm.NonceSize]byte
+	first   [gcm.FirstSize]byte
 }
 
 // NewSealer makes a sealer for a session that the receiver has named by a connection ID, with the direction's first
@@ -33,8 +33,8 @@ func NewSealer(secret []byte, session uint64) (*Sealer, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &Sealer{header: header{session: session}, keys: keys, mask: newMask(secret)}
-	x.key, err = x.keys.next()
+	x := &Sealer{header: header{session: session}, ratchet: keys, mask: newMask(secret)}
+	x.key, err = x.ratchet.nextKey()
 	return x, err
 }
 
@@ -42,9 +42,9 @@ func NewSealer(secret []byte, session uint64) (*Sealer, error) {
 // dst must not overlap head or body.
 func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	h := &x.header
-	for h.number/keyLife >= uint64(x.keys.epoch) {
+	for h.number/packetsPerKey >= uint64(x.ratchet.epoch) {
 		// Without a new key nothing changes, so that nothing is ever sealed with a key beyond its life.
-		k, err := x.keys.next()
+		k, err := x.ratchet.nextKey()
 		if err != nil {
 			return 0, err
 		}
@@ -52,11 +52,11 @@ func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 	}
 	n := Overhead + len(head) + len(body)
 	dst = dst[:n]
-	h.put(dst)
-	x.key.nonce(&x.nonce, h.number)
+	h.marshal(dst)
+	x.key.putNonce(&x.nonce, h.number)
 	h.number++
 	aad, sealed := dst[:HeaderSize], dst[HeaderSize:]
-	if n >= apart && len(head) < peeked {
+	if n >= splitSize && len(head) < peekSize {
 		x.first[0] = byte(kind)
 		at := kindSize + copy(x.first[kindSize:], head)
 		at = copy(x.first[at:], body)
@@ -67,7 +67,7 @@ func (x *Sealer) Seal(dst []byte, kind Kind, head, body []byte) (int, error) {
 		at += copy(sealed[at:], body)
 		x.key.aead.Seal(sealed[:0], x.nonce[:], sealed[:at], aad)
 	}
-	x.mask.turn(dst)
+	x.mask.apply(dst)
 	return n, nil
 }
 
@@ -85,11 +85,11 @@ const (
 
 // Opener opens the packets of one direction.
 type Opener struct {
-	next  ratchet
-	keys  [3]key // of epochs from first on: the previous, the present, the next
-	first uint32
-	seen  replay
-	mask  mask
+	ratchet ratchet
+	keys    [3]key // of epochs from first on: the previous, the present, the next
+	first   uint32
+	replay  replay
+	mask    mask
 
 	// of the packet in hand
 	packet []byte
@@ -105,7 +105,7 @@ func NewOpener(secret []byte) (*Opener, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Opener{next: next, mask: newMask(secret)}
+	o := &Opener{ratchet: next, mask: newMask(secret)}
 	for range o.keys {
 		o.advance()
 	}
@@ -113,38 +113,38 @@ func NewOpener(secret []byte) (*Opener, error) {
 	return o, nil
 }
 
-// Look takes a packet of at least Overhead bytes in hand, shows its header, and judges it. No packet may be looked at
+// Inspect takes a packet of at least Overhead bytes in hand, shows its header, and judges it. No packet may be looked at
 // twice.
-func (o *Opener) Look(packet []byte) Verdict {
-	o.mask.turn(packet)
-	if packet[0]&mustBe != firstByte {
+func (o *Opener) Inspect(packet []byte) Verdict {
+	o.mask.apply(packet)
+	if packet[0]&fixedBits != firstByte {
 		return Malformed
 	}
 	o.packet = packet
-	o.number = number(binary.BigEndian.Uint32(packet[NumberAt:]), o.seen.next)
-	if !o.seen.fresh(o.number) {
+	o.number = expandNumber(binary.BigEndian.Uint32(packet[NumberOffset:]), o.replay.next)
+	if !o.replay.fresh(o.number) {
 		return Replayed
 	}
-	e := o.number / keyLife
+	e := o.number / packetsPerKey
 	if e < uint64(o.first) || e >= uint64(o.first)+uint64(len(o.keys)) || byte(e)&1 != packet[0]/phaseBit&1 {
 		return UnknownKey
 	}
 	o.key = &o.keys[e-uint64(o.first)]
-	o.key.nonce(&o.nonce, o.number)
+	o.key.putNonce(&o.nonce, o.number)
 	return Fresh
 }
 
 // Peek returns the first bytes of the datagram in the packet in hand, and how many follow them; none where the packet
 // holds something else, or a datagram that is too short to belong elsewhere. They are not known to be authentic.
 func (o *Opener) Peek() (first []byte, rest int) {
-	if len(o.packet) < apart {
+	if len(o.packet) < splitSize {
 		return nil, 0
 	}
 	o.key.aead.Peek(&o.peeked, o.nonce[:], o.packet[HeaderSize:])
 	if Kind(o.peeked[0]) != Datagram {
 		return nil, 0
 	}
-	return o.peeked[kindSize:], len(o.packet) - apart
+	return o.peeked[kindSize:], len(o.packet) - splitSize
 }
 
 // OpenRest writes what follows the first bytes of the packet in hand, which has been peeked at, to dst, which must have
@@ -153,12 +153,12 @@ func (o *Opener) OpenRest(dst []byte) Verdict {
 	if err := o.key.aead.OpenApart(dst, o.nonce[:], o.packet[HeaderSize:], o.packet[:HeaderSize]); err != nil {
 		return Forged
 	}
-	o.note()
+	o.accept()
 	return Fresh
 }
 
-// Size is the number of bytes that Open writes at most.
-func Size(packet []byte) int { return len(packet) - HeaderSize }
+// PlainSize is the number of bytes that Open writes at most.
+func PlainSize(packet []byte) int { return len(packet) - HeaderSize }
 
 // Open writes the packet in hand to dst, which has room for Size bytes, and returns its kind, and what a datagram
 // holds.
@@ -167,25 +167,25 @@ func (o *Opener) Open(dst []byte) (Kind, []byte, Verdict) {
 	if err != nil {
 		return 0, nil, Forged
 	}
-	o.note()
+	o.accept()
 	k := Kind(plain[0])
-	if plain = plain[kindSize:]; k != Datagram && (k != Probe && k != ProbeAnswer || !padding(plain)) {
+	if plain = plain[kindSize:]; k != Datagram && (k != Probe && k != ProbeAnswer || !isPadding(plain)) {
 		return 0, nil, Malformed
 	}
 	return k, plain, Fresh
 }
 
-// note notes that the packet in hand is authentic.
-func (o *Opener) note() {
-	o.seen.see(o.number)
-	if o.number/keyLife == uint64(o.first)+2 {
+// accept notes that the packet in hand is authentic.
+func (o *Opener) accept() {
+	o.replay.mark(o.number)
+	if o.number/packetsPerKey == uint64(o.first)+2 {
 		o.advance()
 	}
 }
 
 // advance forgets the oldest key and makes the one after the newest: the peer has begun to use that.
 func (o *Opener) advance() {
-	next, err := o.next.next()
+	next, err := o.ratchet.nextKey()
 	if err != nil {
 		return // the session ends here: what comes with later keys is counted
 	}
@@ -196,6 +196,6 @@ func (o *Opener) advance() {
 // ProbeData is the size of what a probe says and its answer repeats, bytes. PADDING frames, which are zeros, follow it.
 const ProbeData = 8
 
-func padding(b []byte) bool {
+func isPadding(b []byte) bool {
 	return len(b) >= ProbeData && len(bytes.Trim(b[ProbeData:], "\x00")) == 0
 }

@@ -14,12 +14,12 @@ import (
 const session = 0x8bad_cafe_0bad_f00d
 
 // secret is a traffic secret; each way has its own.
-func secret(way byte) []byte { return bytes.Repeat([]byte{way, 0x5e}, SecretSize/2) }
+func secret(direction byte) []byte { return bytes.Repeat([]byte{direction, 0x5e}, SecretSize/2) }
 
 // newSealer makes a sealer whose next packet has the given number.
-func newSealer(t testing.TB, way byte, number uint64) *Sealer {
+func newSealer(t testing.TB, direction byte, number uint64) *Sealer {
 	t.Helper()
-	x, err := NewSealer(secret(way), session)
+	x, err := NewSealer(secret(direction), session)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,9 +29,9 @@ func newSealer(t testing.TB, way byte, number uint64) *Sealer {
 
 // newOpener makes an opener to which the epoch before the given one is the oldest that it knows, as if all before had
 // been used.
-func newOpener(t testing.TB, way byte, epoch uint32) *Opener {
+func newOpener(t testing.TB, direction byte, epoch uint32) *Opener {
 	t.Helper()
-	o, err := NewOpener(secret(way))
+	o, err := NewOpener(secret(direction))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func newOpener(t testing.TB, way byte, epoch uint32) *Opener {
 			t.Fatalf("there is no key of epoch %d", before+3)
 		}
 	}
-	o.seen.next = uint64(o.first) * keyLife
+	o.replay.next = uint64(o.first) * packetsPerKey
 	return o
 }
 
@@ -55,13 +55,13 @@ func seal(t testing.TB, x *Sealer, k Kind, head, body []byte) []byte {
 	return p
 }
 
-// take does what the socket's reader does with a packet: the packet stays as it is.
-func take(o *Opener, p []byte, aside bool) ([]byte, Verdict) {
+// openPacket does what the socket's reader does with a packet: the packet stays as it is.
+func openPacket(o *Opener, p []byte, aside bool) ([]byte, Verdict) {
 	p = bytes.Clone(p)
-	if id, ok := Session(p); !ok || id != session {
+	if id, ok := SessionID(p); !ok || id != session {
 		return nil, Malformed
 	}
-	if v := o.Look(p); v != Fresh {
+	if v := o.Inspect(p); v != Fresh {
 		return nil, v
 	}
 	if !aside {
@@ -70,7 +70,7 @@ func take(o *Opener, p []byte, aside bool) ([]byte, Verdict) {
 			return d, o.OpenRest(d[len(first):])
 		}
 	}
-	_, d, v := o.Open(make([]byte, Size(p)))
+	_, d, v := o.Open(make([]byte, PlainSize(p)))
 	return d, v
 }
 
@@ -88,11 +88,11 @@ func TestWhatIsSealedOpens(t *testing.T) {
 	for i := range 4000 {
 		head, body := random(rng, rng.IntN(100)), random(rng, rng.IntN(1<<rng.IntN(14)))
 		p := seal(t, x, Datagram, head, body)
-		if !Is(p) {
+		if !IsSession(p) {
 			t.Fatalf("packet %d is taken for one of quic-go", i)
 		}
 		want := append(bytes.Clone(head), body...)
-		if got, v := take(o, p, i%2 == 0); v != Fresh || !bytes.Equal(got, want) {
+		if got, v := openPacket(o, p, i%2 == 0); v != Fresh || !bytes.Equal(got, want) {
 			t.Fatalf("packet %d of %d and %d bytes: verdict %d", i, len(head), len(body), v)
 		}
 		if len(body) > 16 && bytes.Contains(p, body) || len(head) > 16 && bytes.Contains(p, head) {
@@ -116,13 +116,13 @@ func TestProbes(t *testing.T) {
 		{0x1c, append(data, make([]byte, 9)...), Malformed}, // CONNECTION_CLOSE
 	} {
 		p := seal(t, x, tc.kind, nil, tc.body)
-		if v := o.Look(p); v != Fresh {
+		if v := o.Inspect(p); v != Fresh {
 			t.Fatalf("verdict %d", v)
 		}
 		if first, _ := o.Peek(); first != nil {
 			t.Errorf("kind %#x is taken for a datagram", tc.kind)
 		}
-		k, got, v := o.Open(make([]byte, Size(p)))
+		k, got, v := o.Open(make([]byte, PlainSize(p)))
 		if v != tc.want || v == Fresh && (k != tc.kind || !bytes.Equal(got, tc.body)) {
 			t.Errorf("kind %#x of %d bytes: verdict %d, want %d", tc.kind, len(tc.body), v, tc.want)
 		}
@@ -136,12 +136,12 @@ func TestNoBitCanBeChanged(t *testing.T) {
 		p := seal(t, x, Datagram, []byte("a head"), make([]byte, body))
 		for bit := range 8 * len(p) {
 			p[bit/8] ^= 1 << (bit % 8)
-			if _, v := take(o, p, bit%2 == 0); v == Fresh {
+			if _, v := openPacket(o, p, bit%2 == 0); v == Fresh {
 				t.Errorf("bit %d of byte %d was changed, and it opened", bit%8, bit/8)
 			}
 			p[bit/8] ^= 1 << (bit % 8)
 		}
-		if _, v := take(o, p, false); v != Fresh {
+		if _, v := openPacket(o, p, false); v != Fresh {
 			t.Errorf("as it was sealed, it does not open: verdict %d", v)
 		}
 	}
@@ -151,32 +151,32 @@ func TestNoLengthButTheWholeOpens(t *testing.T) {
 	x, o := newSealer(t, 1, 5), newOpener(t, 1, 0)
 	p := seal(t, x, Datagram, []byte("a head"), bytes.Repeat([]byte{0, 7}, 70))
 	for n := range p {
-		if _, v := take(o, p[:n], false); v == Fresh {
+		if _, v := openPacket(o, p[:n], false); v == Fresh {
 			t.Errorf("%d of %d bytes open", n, len(p))
 		}
 	}
 	for extra := range 40 {
-		if _, v := take(o, append(bytes.Clone(p), make([]byte, extra+1)...), false); v == Fresh {
+		if _, v := openPacket(o, append(bytes.Clone(p), make([]byte, extra+1)...), false); v == Fresh {
 			t.Errorf("with %d bytes more it opens", extra+1)
 		}
 	}
-	if _, v := take(o, p, false); v != Fresh {
+	if _, v := openPacket(o, p, false); v != Fresh {
 		t.Error("the whole does not open")
 	}
 }
 
 // TestWhatDiffers: another key, number or header than the peer's does not open, and costs nothing.
 func TestWhatDiffers(t *testing.T) {
-	at := func(way byte, number uint64) func(*Sealer) {
-		return func(x *Sealer) { *x = *newSealer(t, way, number) }
+	at := func(direction byte, number uint64) func(*Sealer) {
+		return func(x *Sealer) { *x = *newSealer(t, direction, number) }
 	}
 	for name, tc := range map[string]struct {
 		by     func(*Sealer)
 		change func(shown []byte) // of the packet without its header protection
 		want   Verdict
 	}{
-		"a key that is not yet":     {by: at(1, 3*keyLife), want: UnknownKey},
-		"a number 2^31 further":     {change: func(p []byte) { p[NumberAt] ^= 0x40 }, want: UnknownKey},
+		"a key that is not yet":     {by: at(1, 3*packetsPerKey), want: UnknownKey},
+		"a number 2^31 further":     {change: func(p []byte) { p[NumberOffset] ^= 0x40 }, want: UnknownKey},
 		"a phase beside its number": {change: func(p []byte) { p[0] ^= phaseBit }, want: UnknownKey},
 		"another number":            {change: func(p []byte) { p[HeaderSize-1] ^= 0x20 }, want: Forged},
 		"spin":                      {change: func(p []byte) { p[0] ^= spinBit }, want: Forged},
@@ -188,23 +188,23 @@ func TestWhatDiffers(t *testing.T) {
 			if tc.by != nil {
 				tc.by(x)
 			}
-			before := o.seen
+			before := o.replay
 			p := seal(t, x, Datagram, []byte("head"), make([]byte, 100))
 			if tc.change != nil {
-				o.mask.turn(p)
+				o.mask.apply(p)
 				tc.change(p)
-				o.mask.turn(p)
+				o.mask.apply(p)
 			}
-			if _, v := take(o, p, false); v != tc.want {
+			if _, v := openPacket(o, p, false); v != tc.want {
 				t.Errorf("verdict %d, want %d", v, tc.want)
 			}
-			if o.seen != before || o.first != 0 {
+			if o.replay != before || o.first != 0 {
 				t.Error("it left a trace")
 			}
 		})
 	}
 	o, p := newOpener(t, 1, 0), seal(t, newSealer(t, 2, 9), Datagram, nil, []byte("of the other way"))
-	if _, v := take(o, p, false); v == Fresh {
+	if _, v := openPacket(o, p, false); v == Fresh {
 		t.Error("it opens with the key of the other way")
 	}
 }
@@ -216,21 +216,21 @@ func TestForgedNumberDoesNotUseItUp(t *testing.T) {
 	bad := bytes.Clone(p)
 	bad[len(bad)-1] ^= 1
 	for range 3 {
-		if _, v := take(o, bad, false); v != Forged {
+		if _, v := openPacket(o, bad, false); v != Forged {
 			t.Fatalf("verdict %d", v)
 		}
 	}
-	if _, v := take(o, p, false); v != Fresh {
+	if _, v := openPacket(o, p, false); v != Fresh {
 		t.Errorf("the true one is judged %d", v)
 	}
-	if _, v := take(o, p, false); v != Replayed {
+	if _, v := openPacket(o, p, false); v != Replayed {
 		t.Errorf("and when it comes again %d", v)
 	}
 }
 
 func TestSessionThatHasNoMoreKeysSaysSo(t *testing.T) {
-	x, o := newSealer(t, 1, maxEpochs*keyLife-1), newOpener(t, 1, maxEpochs-2)
-	if _, v := take(o, seal(t, x, Datagram, nil, nil), false); v != Fresh {
+	x, o := newSealer(t, 1, maxEpochs*packetsPerKey-1), newOpener(t, 1, maxEpochs-2)
+	if _, v := openPacket(o, seal(t, x, Datagram, nil, nil), false); v != Fresh {
 		t.Errorf("the last packet is judged %d", v)
 	}
 	for range 2 { // and goes on saying so
@@ -258,7 +258,7 @@ func TestNothingAllocates(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() {
 		for _, aimed := range [...]bool{true, false} {
 			n, err := x.Seal(p, Datagram, head, body)
-			if err != nil || o.Look(p[:n]) != Fresh {
+			if err != nil || o.Inspect(p[:n]) != Fresh {
 				t.Error("a packet cannot be opened")
 			}
 			first, rest := o.Peek()
@@ -302,8 +302,8 @@ func benchmark(b *testing.B, opening bool) {
 					continue
 				}
 				copy(p, shown[:])
-				o.seen = replay{}
-				if o.Look(p) != Fresh {
+				o.replay = replay{}
+				if o.Inspect(p) != Fresh {
 					b.Fatal("it cannot be opened")
 				}
 				if _, rest := o.Peek(); o.OpenRest(body[:rest]) != Fresh {
@@ -325,7 +325,7 @@ func TestNumbers(t *testing.T) {
 		{1<<32 - 1, 0, 1 << 32}, {5<<32 + 1<<31, 0, 6 << 32}, {5<<32 + 1<<31 - 1, 0, 5 << 32},
 		{1<<62 - 1, 7, 1<<62 - 1<<32 + 7},
 	} {
-		if got := number(tc.low, tc.next); got != tc.want {
+		if got := expandNumber(tc.low, tc.next); got != tc.want {
 			t.Errorf("%#x after %#x is %#x, want %#x", tc.low, tc.next, got, tc.want)
 		}
 	}
@@ -335,7 +335,7 @@ func TestNumbers(t *testing.T) {
 		n := next - 1<<31 + 1 + rng.Uint64N(1<<32-1)
 		var b [8]byte
 		binary.BigEndian.PutUint64(b[:], n)
-		if got := number(binary.BigEndian.Uint32(b[4:]), next); got != n {
+		if got := expandNumber(binary.BigEndian.Uint32(b[4:]), next); got != n {
 			t.Fatalf("%#x after %#x is %#x", n, next, got)
 		}
 	}

@@ -18,45 +18,45 @@ const (
 
 // Sizes in bytes. docs/format/quic.md draws the packet.
 const (
-	idSize     = 8
-	numberSize = 4 // of the packet number: the longest that there is
-	NumberAt   = 1 + idSize
-	HeaderSize = NumberAt + numberSize
-	kindSize   = 1
+	idSize       = 8
+	numberSize   = 4 // of the packet number: the longest that there is
+	NumberOffset = 1 + idSize
+	HeaderSize   = NumberOffset + numberSize
+	kindSize     = 1
 	// Overhead is what a packet holds beside the datagram: header, type of the frame, tag.
 	Overhead = HeaderSize + kindSize + gcm.Overhead
-	// peeked is how much of a datagram is known before the packet is opened, if it has as much.
-	peeked = gcm.FirstSize - kindSize
-	// apart is the size of packets which have a body that may lie, or belong, elsewhere.
-	apart = HeaderSize + gcm.FirstSize + gcm.Overhead
+	// peekSize is how much of a datagram is known before the packet is opened, if it has as much.
+	peekSize = gcm.FirstSize - kindSize
+	// splitSize is the size of packets which have a body that may lie, or belong, elsewhere.
+	splitSize = HeaderSize + gcm.FirstSize + gcm.Overhead
 
-	sampleSize = 16
-	sampleAt   = NumberAt + 4 // RFC 9001, section 5.4.2: as if the number had 4 bytes, which it has
+	sampleSize   = 16
+	sampleOffset = NumberOffset + 4 // RFC 9001, section 5.4.2: as if the number had 4 bytes, which it has
 )
 
 // First byte of a packet with a short header (RFC 9000, section 17.3.1): 0, 1, spin, two reserved, key phase, and the
 // number's length less one. What is behind the spin bit is protected.
 const (
-	firstByte      = 0x40 | numberSize - 1
-	phaseBit       = 0x04
-	protected      = 0x1f
-	mustBe         = 0xff &^ (phaseBit | spinBit)
-	spinBit        = 0x20
-	markOfSessions = 0x80 // of the first byte of a connection ID: a session of this package, and not of quic-go
+	firstByte  = 0x40 | numberSize - 1
+	phaseBit   = 0x04
+	protected  = 0x1f
+	fixedBits  = 0xff &^ (phaseBit | spinBit)
+	spinBit    = 0x20
+	sessionBit = 0x80 // of the first byte of a connection ID: a session of this package, and not of quic-go
 )
 
-// Is reports whether a packet from a socket that quic-go uses too is one of a session, or pretends to be: a short
+// IsSession reports whether a packet from a socket that quic-go uses too is one of a session, or pretends to be: a short
 // header, and a connection ID that begins with a bit that quic-go's never have here (Plain).
-func Is(b []byte) bool { return len(b) > 1 && b[0]&0xC0 == 0x40 && b[1]&markOfSessions != 0 }
+func IsSession(b []byte) bool { return len(b) > 1 && b[0]&0xC0 == 0x40 && b[1]&sessionBit != 0 }
 
 // ID makes the connection ID of a session out of 64 random bits.
-func ID(random uint64) uint64 { return random | markOfSessions<<56 }
+func ID(random uint64) uint64 { return random | sessionBit<<56 }
 
-// Plain makes a connection ID one that no session has.
-func Plain(id []byte) { id[0] &^= markOfSessions }
+// ClearSessionBit makes a connection ID one that no session has.
+func ClearSessionBit(id []byte) { id[0] &^= sessionBit }
 
-// Session is the connection ID of a packet; false where the packet is too short.
-func Session(b []byte) (uint64, bool) {
+// SessionID is the connection ID of a packet; false where the packet is too short.
+func SessionID(b []byte) (uint64, bool) {
 	if len(b) < Overhead {
 		return 0, false
 	}
@@ -70,23 +70,23 @@ type header struct {
 	number  uint64
 }
 
-// put writes a header without its protection.
-func (h *header) put(b []byte) {
+// marshal writes a header without its protection.
+func (h *header) marshal(b []byte) {
 	_ = b[HeaderSize-1]
 	b[0] = firstByte | h.phase*phaseBit
 	binary.BigEndian.PutUint64(b[1:], h.session)
-	binary.BigEndian.PutUint32(b[NumberAt:], uint32(h.number))
+	binary.BigEndian.PutUint32(b[NumberOffset:], uint32(h.number))
 }
 
-// number is that of which the packet has the lowest 32 bits: the one nearest to next, which is expected (RFC 9000,
+// expandNumber is that of which the packet has the lowest 32 bits: the one nearest to next, which is expected (RFC 9000,
 // appendix A.3).
-func number(low uint32, next uint64) uint64 {
-	const window, half = 1 << 32, 1 << 31
+func expandNumber(low uint32, next uint64) uint64 {
+	const window, halfWindow = 1 << 32, 1 << 31
 	n := next&^(window-1) | uint64(low)
 	switch {
-	case n+half <= next && n < 1<<62-window:
+	case n+halfWindow <= next && n < 1<<62-window:
 		return n + window
-	case n > next+half && n >= window:
+	case n > next+halfWindow && n >= window:
 		return n - window
 	}
 	return n

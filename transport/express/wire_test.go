@@ -19,25 +19,25 @@ func TestWhatIsASession(t *testing.T) {
 	for first := range 256 {
 		for _, id := range []byte{0x00, 0x7f, 0x80, 0xff} {
 			want := first>>6 == 1 && id >= 0x80 // short header, fixed bit (RFC 9000, section 17.3.1)
-			if got := Is([]byte{byte(first), id}); got != want {
+			if got := IsSession([]byte{byte(first), id}); got != want {
 				t.Errorf("first byte %#02x, ID %#02x: a session's %v, want %v", first, id, got, want)
 			}
 		}
 	}
-	if Is(nil) || Is([]byte{0x40}) {
+	if IsSession(nil) || IsSession([]byte{0x40}) {
 		t.Error("nothing is a session's")
 	}
 	id := binary.BigEndian.AppendUint64(nil, ID(1))
 	if id[0] != 0x80 {
 		t.Errorf("the ID of a session is %x", id)
 	}
-	if Plain(id); id[0] != 0 || id[7] != 1 {
+	if ClearSessionBit(id); id[0] != 0 || id[7] != 1 {
 		t.Errorf("made plain, it is %x", id)
 	}
 }
 
-// byTheBook opens a packet as RFC 9001 says, by the standard library, and returns its frames and number.
-func byTheBook(t *testing.T, secret, p []byte) (frames []byte, number uint32, phase byte) {
+// openByRFC opens a packet as RFC 9001 says, by the standard library, and returns its frames and number.
+func openByRFC(t *testing.T, secret, p []byte) (frames []byte, number uint32, phase byte) {
 	t.Helper()
 	derive := func(label string, n int) []byte { return expand(secret, label, n) }
 	p = bytes.Clone(p)
@@ -78,7 +78,7 @@ func TestPacketsAreThoseOfTheBook(t *testing.T) {
 	for _, body := range []int{0, 3, 50, 5000} {
 		x := newSealer(t, 1, 77)
 		p := seal(t, x, Datagram, []byte("head"), make([]byte, body))
-		frames, number, phase := byTheBook(t, secret(1), p)
+		frames, number, phase := openByRFC(t, secret(1), p)
 		if want := append([]byte("\x30head"), make([]byte, body)...); !bytes.Equal(frames, want) || number != 77 ||
 			phase != 0 {
 			t.Errorf("%d bytes: packet %d, phase %d, %d bytes of frames", body, number, phase, len(frames))
@@ -86,15 +86,15 @@ func TestPacketsAreThoseOfTheBook(t *testing.T) {
 	}
 	next := expand(secret(1), "quic ku", SecretSize)
 	// A key update changes key and nonce base, and not the key of the header protection (RFC 9001, section 6).
-	x := newSealer(t, 1, keyLife)
+	x := newSealer(t, 1, packetsPerKey)
 	p := seal(t, x, Datagram, nil, []byte("next"))
-	x.mask.turn(p)
+	x.mask.apply(p)
 	if p[0] != 0x43|4 {
 		t.Errorf("the first byte is %#x", p[0])
 	}
 	k := newKey(next)
 	var nonce [12]byte
-	k.nonce(&nonce, keyLife)
+	k.putNonce(&nonce, packetsPerKey)
 	if got, err := k.aead.Open(nil, nonce[:], p[HeaderSize:], p[:HeaderSize]); err != nil || string(got) != "\x30next" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -115,7 +115,7 @@ func TestPacketsOpenElsewhere(t *testing.T) {
 		Update                 int // how many key updates came before
 	}
 	var all []packet
-	for _, number := range []uint64{0, 1, keyLife - 1, keyLife, 5*keyLife + 3, 1 << 32} {
+	for _, number := range []uint64{0, 1, packetsPerKey - 1, packetsPerKey, 5*packetsPerKey + 3, 1 << 32} {
 		x := newSealer(t, 2, number)
 		for _, size := range []int{0, 10, 1400, 8900} {
 			n := x.header.number
@@ -126,7 +126,7 @@ func TestPacketsOpenElsewhere(t *testing.T) {
 				Packet: hex.EncodeToString(p),
 				Frames: hex.EncodeToString(frames),
 				Number: n,
-				Update: int(n / keyLife),
+				Update: int(n / packetsPerKey),
 			})
 		}
 	}
@@ -150,30 +150,30 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		o := newOpener(t, 1, 0)
 		packet := bytes.Clone(in)
-		if _, ok := Session(packet); !ok {
+		if _, ok := SessionID(packet); !ok {
 			return
 		}
-		if o.Look(packet) != Fresh {
+		if o.Inspect(packet) != Fresh {
 			return
 		}
-		const room, mark = 64, 0xA5
-		place := func(n int) []byte { return bytes.Repeat([]byte{mark}, room+n+room) }
+		const capacity, mark = 64, 0xA5
+		place := func(n int) []byte { return bytes.Repeat([]byte{mark}, capacity+n+capacity) }
 		around := func(m []byte, n int) {
-			if bytes.Count(m[:room], []byte{mark}) != room || bytes.Count(m[room+n:], []byte{mark}) != room {
+			if bytes.Count(m[:capacity], []byte{mark}) != capacity || bytes.Count(m[capacity+n:], []byte{mark}) != capacity {
 				t.Fatal("bytes beside the place were written")
 			}
 		}
 		if first, rest := o.Peek(); first != nil {
 			m := place(rest)
-			if v := o.OpenRest(m[room : room+rest : room+rest]); v == Fresh && !bytes.Equal(in, sealed) {
+			if v := o.OpenRest(m[capacity : capacity+rest : capacity+rest]); v == Fresh && !bytes.Equal(in, sealed) {
 				t.Fatalf("%x opened", in)
 			}
 			around(m, rest)
 			return
 		}
-		m := place(Size(packet))
-		_, _, v := o.Open(m[room : room+Size(packet) : room+Size(packet)])
-		if around(m, Size(packet)); v == Fresh && !bytes.Equal(in, sealed) {
+		m := place(PlainSize(packet))
+		_, _, v := o.Open(m[capacity : capacity+PlainSize(packet) : capacity+PlainSize(packet)])
+		if around(m, PlainSize(packet)); v == Fresh && !bytes.Equal(in, sealed) {
 			t.Fatalf("%x opened", in)
 		}
 	})

@@ -11,12 +11,12 @@ import (
 
 // TestApart compares messages in two places with what crypto/cipher makes of them in one, for each length of a packet.
 func TestApart(t *testing.T) {
-	each(t, func(t *testing.T, f form) {
+	forEachForm(t, func(t *testing.T, f form) {
 		rng := rand.NewChaCha8([32]byte{7, byte(f)})
 		random := rand.New(rng)
 		key := make([]byte, KeySize)
 		_, _ = rng.Read(key)
-		ours, theirs := must(t, key, f), must(t, key, libraryForm)
+		ours, theirs := newAEAD(t, key, f), newAEAD(t, key, libraryForm)
 		const most = 9000
 		memory, sealed, opened := make([]byte, most+512), make([]byte, most+512), make([]byte, most+512)
 		_, _ = rng.Read(memory)
@@ -50,10 +50,10 @@ func TestApart(t *testing.T) {
 // TestApartOverlaps holds that what cannot be done is refused.
 func TestApartOverlaps(t *testing.T) {
 	for f := wideForm; f < libraryForm; f++ {
-		if !f.possible() {
+		if !f.isSupported() {
 			continue
 		}
-		a, b, nonce := must(t, make([]byte, KeySize), f), make([]byte, 400), make([]byte, NonceSize)
+		a, b, nonce := newAEAD(t, make([]byte, KeySize), f), make([]byte, 400), make([]byte, NonceSize)
 		for name, call := range map[string]func(){
 			"sealed over the rest":   func() { a.SealApart(b, nonce, new([FirstSize]byte), b[100:200], nil) },
 			"sealed over the aad":    func() { a.SealApart(b[:200], nonce, new([FirstSize]byte), b[300:400], b[:10]) },
@@ -80,8 +80,8 @@ func TestApartAllocatesNothing(t *testing.T) {
 	if invariants.Enabled {
 		t.Skip("SKIPPED: the race detector allocates")
 	}
-	each(t, func(t *testing.T, f form) {
-		a, nonce := must(t, make([]byte, KeySize), f), make([]byte, NonceSize)
+	forEachForm(t, func(t *testing.T, f form) {
+		a, nonce := newAEAD(t, make([]byte, KeySize), f), make([]byte, NonceSize)
 		rest, sealed := make([]byte, 1400), make([]byte, FirstSize+1400+Overhead)
 		var first [FirstSize]byte
 		aad := make([]byte, 13)

@@ -53,8 +53,8 @@ func (f form) String() string {
 	return [...]string{"vaes-512", "vaes-256", "crypto/cipher"}[f]
 }
 
-// possible says whether this processor can compute the form.
-func (f form) possible() bool {
+// isSupported says whether this processor can compute the form.
+func (f form) isSupported() bool {
 	switch f {
 	case wideForm:
 		return hasWide
@@ -64,17 +64,17 @@ func (f form) possible() bool {
 	return f == libraryForm
 }
 
-// best is the first form that this processor can compute.
-func best() form {
+// bestForm is the first form that this processor can compute.
+func bestForm() form {
 	f := wideForm
-	for !f.possible() {
+	for !f.isSupported() {
 		f++
 	}
 	return f
 }
 
 // New is an AEAD with the key in the best form.
-func New(key []byte) (AEAD, error) { return newForm(key, best()) }
+func New(key []byte) (AEAD, error) { return newForm(key, bestForm()) }
 
 // newForm is an AEAD in one form, for comparisons. Errors: a key that has not KeySize bytes, a form that this processor
 // lacks.
@@ -82,7 +82,7 @@ func newForm(key []byte, f form) (AEAD, error) {
 	if len(key) != KeySize {
 		return nil, fmt.Errorf("gcm: a key of %d bytes; it must have %d", len(key), KeySize)
 	}
-	if !f.possible() {
+	if !f.isSupported() {
 		return nil, fmt.Errorf("gcm: this processor cannot compute form %d of the cipher", f)
 	}
 	block, err := aes.NewCipher(key)
@@ -90,8 +90,8 @@ func newForm(key []byte, f form) (AEAD, error) {
 		return nil, err
 	}
 	if f == libraryForm {
-		of, err := cipher.NewGCM(block)
-		return &library{AEAD: of, block: block}, err
+		std, err := cipher.NewGCM(block)
+		return &library{AEAD: std, block: block}, err
 	}
 	return assembled(key, block, f), nil
 }
@@ -110,7 +110,7 @@ func (l *library) SealApart(dst, nonce []byte, first *[FirstSize]byte, rest, aad
 }
 
 func (l *library) Peek(to *[FirstSize]byte, nonce, sealed []byte) {
-	j0 := first(nonce)
+	j0 := initialCounter(nonce)
 	for i := 0; i < FirstSize; i += blockSize {
 		j0[blockSize-1]++
 		copy(l.key[i:], j0[:])
@@ -120,17 +120,17 @@ func (l *library) Peek(to *[FirstSize]byte, nonce, sealed []byte) {
 }
 
 func (l *library) OpenApart(rest, nonce, sealed, aad []byte) error {
-	whole, err := l.Open(sealed[:0], nonce, sealed, aad)
+	plain, err := l.Open(sealed[:0], nonce, sealed, aad)
 	if err != nil {
 		clear(rest)
 		return errOpen
 	}
-	copy(rest, whole[FirstSize:])
+	copy(rest, plain[FirstSize:])
 	return nil
 }
 
-// first is the first counter block (SP 800-38D, section 7.1, step 2).
-func first(nonce []byte) (j0 [blockSize]byte) {
+// initialCounter is the first counter block (SP 800-38D, section 7.1, step 2).
+func initialCounter(nonce []byte) (j0 [blockSize]byte) {
 	copy(j0[:], nonce)
 	j0[blockSize-1] = 1
 	return j0

@@ -11,11 +11,11 @@ import (
 )
 
 // Of CPUID, leaf 7.
-const hasVectors = 1<<9 | 1<<10 // VAES and VPCLMULQDQ
+const vectorBits = 1<<9 | 1<<10 // VAES and VPCLMULQDQ
 
 // x/sys/cpu looks as well at whether the operating system saves the registers.
 var (
-	hasNarrow = cpu.X86.HasAVX2 && cpu.X86.HasAES && leaf7()&hasVectors == hasVectors
+	hasNarrow = cpu.X86.HasAVX2 && cpu.X86.HasAES && leaf7()&vectorBits == vectorBits
 	hasWide   = hasNarrow && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasBMI2
 )
 
@@ -38,44 +38,44 @@ func (a *aead) Overhead() int { return Overhead }
 // Seal is that of cipher.AEAD. It panics as crypto/cipher does: where nonce has not NonceSize bytes, the plaintext is
 // too long, or dst overlaps it other than exactly.
 func (a *aead) Seal(dst, nonce, plaintext, aad []byte) []byte {
-	check(nonce, len(plaintext))
-	whole, out := grow(dst, len(plaintext)+Overhead)
-	if overlaps(out, plaintext) {
+	checkSizes(nonce, len(plaintext))
+	ret, out := sliceForAppend(dst, len(plaintext)+Overhead)
+	if inexactOverlap(out, plaintext) {
 		panic("gcm: the output overlaps the plaintext, and begins elsewhere")
 	}
-	if overlapsAtAll(out, aad) {
+	if anyOverlap(out, aad) {
 		panic("gcm: the output overlaps the additional data")
 	}
 	a.seal(out, nonce, nil, plaintext, aad)
-	return whole
+	return ret
 }
 
 // Open is that of cipher.AEAD. Where the message is not authentic, what was written of it is cleared.
 func (a *aead) Open(dst, nonce, sealed, aad []byte) ([]byte, error) {
 	n := len(sealed) - Overhead
-	check(nonce, n)
+	checkSizes(nonce, n)
 	if n < 0 {
 		return nil, errOpen
 	}
-	whole, out := grow(dst, n)
-	if overlaps(out, sealed) {
+	ret, out := sliceForAppend(dst, n)
+	if inexactOverlap(out, sealed) {
 		panic("gcm: the output overlaps the message, and begins elsewhere")
 	}
-	if overlapsAtAll(out, aad) {
+	if anyOverlap(out, aad) {
 		panic("gcm: the output overlaps the additional data")
 	}
 	if !a.open(out, nonce, sealed, false, aad) {
 		clear(out)
 		return nil, errOpen
 	}
-	return whole, nil
+	return ret, nil
 }
 
 // SealApart is that of AEAD.
 func (a *aead) SealApart(dst, nonce []byte, first *[FirstSize]byte, rest, aad []byte) {
-	check(nonce, FirstSize+len(rest))
+	checkSizes(nonce, FirstSize+len(rest))
 	dst = dst[:FirstSize+len(rest)+Overhead]
-	if overlapsAtAll(dst, rest) || overlapsAtAll(dst, aad) {
+	if anyOverlap(dst, rest) || anyOverlap(dst, aad) {
 		panic("gcm: the output overlaps the plaintext or the additional data")
 	}
 	a.seal(dst, nonce, first, rest, aad)
@@ -83,11 +83,11 @@ func (a *aead) SealApart(dst, nonce []byte, first *[FirstSize]byte, rest, aad []
 
 // OpenApart is that of AEAD.
 func (a *aead) OpenApart(rest, nonce, sealed, aad []byte) error {
-	check(nonce, len(sealed))
+	checkSizes(nonce, len(sealed))
 	if len(sealed) != FirstSize+len(rest)+Overhead {
 		return errOpen
 	}
-	if overlapsAtAll(rest, sealed) || overlapsAtAll(rest, aad) {
+	if anyOverlap(rest, sealed) || anyOverlap(rest, aad) {
 		panic("gcm: the output overlaps the message or the additional data")
 	}
 	if !a.open(rest, nonce, sealed, true, aad) {
@@ -99,9 +99,9 @@ func (a *aead) OpenApart(rest, nonce, sealed, aad []byte) error {
 
 // Peek is that of AEAD.
 func (a *aead) Peek(to *[FirstSize]byte, nonce, sealed []byte) {
-	check(nonce, FirstSize)
+	checkSizes(nonce, FirstSize)
 	sealed = sealed[:FirstSize]
-	j0 := first(nonce)
+	j0 := initialCounter(nonce)
 	if a.wide {
 		peek512(&a.rounds[0][0][0], &j0[0], &to[0], unsafe.SliceData(sealed))
 	} else {
@@ -111,7 +111,7 @@ func (a *aead) Peek(to *[FirstSize]byte, nonce, sealed []byte) {
 
 // seal seals the first bytes, where there are such, and what is behind them.
 func (a *aead) seal(out, nonce []byte, apart *[FirstSize]byte, rest, aad []byte) {
-	j0 := first(nonce)
+	j0 := initialCounter(nonce)
 	var tag [blockSize]byte
 	n := len(out) - Overhead
 	if a.wide {
@@ -125,7 +125,7 @@ func (a *aead) seal(out, nonce []byte, apart *[FirstSize]byte, rest, aad []byte)
 
 // open opens what is sealed, or what is behind its first bytes, and says whether it is authentic.
 func (a *aead) open(out, nonce, sealed []byte, apart bool, aad []byte) bool {
-	j0 := first(nonce)
+	j0 := initialCounter(nonce)
 	var tag, want [blockSize]byte
 	n := len(sealed) - Overhead
 	copy(want[:], sealed[n:])
@@ -142,7 +142,7 @@ func (a *aead) open(out, nonce, sealed []byte, apart bool, aad []byte) bool {
 	return subtle.ConstantTimeCompare(tag[:], want[:]) == 1
 }
 
-func check(nonce []byte, n int) {
+func checkSizes(nonce []byte, n int) {
 	if len(nonce) != NonceSize {
 		panic("gcm: the nonce must have 12 bytes")
 	}

@@ -14,12 +14,12 @@ import (
 	"ringlet/testkit/cases"
 )
 
-// each runs a test for every form that this processor has; crypto/cipher is the one that the others are held to.
-func each(t *testing.T, test func(t *testing.T, f form)) {
+// forEachForm runs a test for every form that this processor has; crypto/cipher is the one that the others are held to.
+func forEachForm(t *testing.T, test func(t *testing.T, f form)) {
 	t.Helper()
 	for f := wideForm; f <= libraryForm; f++ {
 		t.Run(f.String(), func(t *testing.T) {
-			if !f.possible() {
+			if !f.isSupported() {
 				t.Skipf("this processor cannot compute %v", f)
 			}
 			test(t, f)
@@ -27,7 +27,7 @@ func each(t *testing.T, test func(t *testing.T, f form)) {
 	}
 }
 
-func must(t testing.TB, key []byte, f form) AEAD {
+func newAEAD(t testing.TB, key []byte, f form) AEAD {
 	t.Helper()
 	a, err := newForm(key, f)
 	if err != nil {
@@ -38,10 +38,10 @@ func must(t testing.TB, key []byte, f form) AEAD {
 
 // TestVectors has those of NIST and of Wycheproof.
 func TestVectors(t *testing.T) {
-	each(t, func(t *testing.T, f form) {
+	forEachForm(t, func(t *testing.T, f form) {
 		for _, file := range []string{"cavp.txt", "wycheproof.txt"} {
 			for i, v := range vectors(t, file) {
-				v.check(t, must(t, v.key, f), i)
+				v.check(t, newAEAD(t, v.key, f), i)
 			}
 		}
 	})
@@ -100,12 +100,12 @@ func (v vector) check(t *testing.T, a cipher.AEAD, i int) {
 // TestEveryLength compares each length up to 70,000 with crypto/cipher, at places that do not agree with any alignment,
 // with additional data of any length up to 300, apart and in place.
 func TestEveryLength(t *testing.T) {
-	each(t, func(t *testing.T, f form) {
+	forEachForm(t, func(t *testing.T, f form) {
 		rng := rand.NewChaCha8([32]byte{byte(f)})
 		random := rand.New(rng)
 		key := make([]byte, KeySize)
 		_, _ = rng.Read(key)
-		ours, theirs := must(t, key, f), must(t, key, libraryForm)
+		ours, theirs := newAEAD(t, key, f), newAEAD(t, key, libraryForm)
 		const most = 70_000
 		memory, want := make([]byte, 2*most+1024), make([]byte, 0, most+Overhead)
 		_, _ = rng.Read(memory)
@@ -139,8 +139,8 @@ func TestEveryLength(t *testing.T) {
 // TestForged: a bit changed anywhere in the message, the tag, the nonce or the additional data, a byte less: nothing is
 // opened, and nothing of it stays in memory.
 func TestForged(t *testing.T) {
-	each(t, func(t *testing.T, f form) {
-		a := must(t, []byte("0123456789abcdef"), f)
+	forEachForm(t, func(t *testing.T, f form) {
+		a := newAEAD(t, []byte("0123456789abcdef"), f)
 		for _, n := range []int{0, 1, 15, 16, 85, 255, 256, 257, 511, 512, 513, 1424, 9000} {
 			nonce, aad, plain := make([]byte, NonceSize), make([]byte, 60), bytes.Repeat([]byte{7}, n)
 			sealed := a.Seal(nil, nonce, plain, aad)
@@ -177,8 +177,8 @@ func TestRefusals(t *testing.T) {
 	if _, err := newForm(make([]byte, KeySize), libraryForm+1); err == nil {
 		t.Error("a form that there is not is taken")
 	}
-	each(t, func(t *testing.T, f form) {
-		a := must(t, make([]byte, KeySize), f)
+	forEachForm(t, func(t *testing.T, f form) {
+		a := newAEAD(t, make([]byte, KeySize), f)
 		b := make([]byte, 300)
 		nonce := make([]byte, NonceSize)
 		sealed := a.Seal(nil, nonce, b[:100], nil)
@@ -204,8 +204,8 @@ func TestRefusals(t *testing.T) {
 
 // TestNoGarbage: sealing and opening allocate nothing where there is room.
 func TestNoGarbage(t *testing.T) {
-	each(t, func(t *testing.T, f form) {
-		a := must(t, make([]byte, KeySize), f)
+	forEachForm(t, func(t *testing.T, f form) {
+		a := newAEAD(t, make([]byte, KeySize), f)
 		nonce, aad, plain := make([]byte, NonceSize), make([]byte, 40), make([]byte, 1424)
 		sealed, back := make([]byte, 0, len(plain)+Overhead), make([]byte, 0, len(plain))
 		if n := testing.AllocsPerRun(100, func() {
@@ -228,12 +228,12 @@ func FuzzSeal(f *testing.F) {
 			return
 		}
 		key, nonce := secret[:KeySize], secret[KeySize:][:NonceSize]
-		want := must(t, key, libraryForm).Seal(nil, nonce, plain, aad)
+		want := newAEAD(t, key, libraryForm).Seal(nil, nonce, plain, aad)
 		for f := wideForm; f < libraryForm; f++ {
-			if !f.possible() {
+			if !f.isSupported() {
 				continue
 			}
-			a := must(t, key, f)
+			a := newAEAD(t, key, f)
 			if got := a.Seal(nil, nonce, plain, aad); !bytes.Equal(got, want) {
 				t.Fatalf("%v: sealed bytes differ", f)
 			}
@@ -242,7 +242,7 @@ func FuzzSeal(f *testing.F) {
 			}
 			if len(secret) > KeySize+NonceSize { // a message that somebody made up
 				_, wrong := a.Open(nil, nonce, secret, aad)
-				_, library := must(t, key, libraryForm).Open(nil, nonce, secret, aad)
+				_, library := newAEAD(t, key, libraryForm).Open(nil, nonce, secret, aad)
 				if (wrong == nil) != (library == nil) {
 					t.Fatalf("%v: made-up message: %v, crypto/cipher: %v", f, wrong, library)
 				}

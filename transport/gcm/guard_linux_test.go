@@ -10,8 +10,8 @@ import (
 // them would end the process.
 func TestNothingBeyond(t *testing.T) {
 	in, out, extra := guarded.Pages(t, 2), guarded.Pages(t, 2), guarded.Pages(t, 2)
-	each(t, func(t *testing.T, f form) {
-		a := must(t, make([]byte, KeySize), f)
+	forEachForm(t, func(t *testing.T, f form) {
+		a := newAEAD(t, make([]byte, KeySize), f)
 		nonce := extra[:NonceSize]
 		for n := range 1200 {
 			for _, end := range []bool{true, false} {
@@ -23,14 +23,14 @@ func TestNothingBeyond(t *testing.T) {
 				if _, err := a.Open(src[:0], nonce, sealed, aad); err != nil {
 					t.Fatal(n, err)
 				}
-				apart(t, a, src, dst, aad, nonce)
+				checkApart(t, a, src, dst, aad, nonce)
 			}
 		}
 	})
 }
 
-// apart seals and opens a message of which the first bytes lie elsewhere, and peeks at bytes that nothing follows.
-func apart(t *testing.T, a AEAD, src, dst, aad, nonce []byte) {
+// checkApart seals and opens a message of which the first bytes lie elsewhere, and peeks at bytes that nothing follows.
+func checkApart(t *testing.T, a AEAD, src, dst, aad, nonce []byte) {
 	t.Helper()
 	if len(src) < FirstSize {
 		return

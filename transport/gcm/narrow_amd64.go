@@ -7,16 +7,16 @@ import (
 	"unsafe"
 )
 
-// turn is what the narrow form takes at a time.
-const turn = 128
+// narrowBlock is what the narrow form takes at a time.
+const narrowBlock = 128
 
-// running is what the narrow form keeps between calls: the next two counter blocks, as numbers, and the sum of GHASH.
-type running struct {
+// narrowState is what the narrow form keeps between calls: the next two counter blocks, as numbers, and the sum of GHASH.
+type narrowState struct {
 	counters [2]element
 	sum      element
 }
 
-func (r *running) from(j0 *[blockSize]byte, counter uint64) {
+func (r *narrowState) setCounter(j0 *[blockSize]byte, counter uint64) {
 	number := element{lo: binary.BigEndian.Uint64(j0[8:]), hi: binary.BigEndian.Uint64(j0[:8])}
 	number.lo += counter - 1
 	r.counters[0] = number
@@ -24,74 +24,74 @@ func (r *running) from(j0 *[blockSize]byte, counter uint64) {
 	r.counters[1] = number
 }
 
-func (r *running) bytes() *byte { return (*byte)(unsafe.Pointer(r)) }
+func (r *narrowState) bytes() *byte { return (*byte)(unsafe.Pointer(r)) }
 
 func (a *aead) sealNarrow(j0 *[blockSize]byte, out []byte, apart *[FirstSize]byte, in, aad []byte,
 	tag *[blockSize]byte) {
-	r, n := a.authenticated(j0, aad), len(out)
+	r, n := a.hashAAD(j0, aad), len(out)
 	if apart != nil {
 		a.peekNarrow(j0, (*[FirstSize]byte)(out), apart[:])
-		a.behind(&r, j0, out)
+		a.hashFirst(&r, j0, out)
 		out = out[FirstSize:]
 	}
-	whole := len(in) &^ (turn - 1)
-	seal256(&a.rounds[0][0][0], r.bytes(), unsafe.SliceData(out), unsafe.SliceData(in), whole)
-	if rest := in[whole:]; len(rest) > 0 {
-		var b [turn]byte
+	full := len(in) &^ (narrowBlock - 1)
+	seal256(&a.rounds[0][0][0], r.bytes(), unsafe.SliceData(out), unsafe.SliceData(in), full)
+	if rest := in[full:]; len(rest) > 0 {
+		var b [narrowBlock]byte
 		copy(b[:], rest)
 		sum := r.sum // what the whole turn adds counts bytes that there are not
-		seal256(&a.rounds[0][0][0], r.bytes(), &b[0], &b[0], turn)
+		seal256(&a.rounds[0][0][0], r.bytes(), &b[0], &b[0], narrowBlock)
 		r.sum = sum
 		clear(b[len(rest):])
-		copy(out[whole:], b[:])
+		copy(out[full:], b[:])
 		hash256(&a.rounds[0][0][0], r.bytes(), &b[0], len(rest))
 	}
 	a.finish(&r, j0, n, len(aad), tag)
 }
 
 func (a *aead) openNarrow(j0 *[blockSize]byte, out, in []byte, apart bool, aad []byte, tag *[blockSize]byte) {
-	r, n := a.authenticated(j0, aad), len(in)
+	r, n := a.hashAAD(j0, aad), len(in)
 	if apart {
-		a.behind(&r, j0, in)
+		a.hashFirst(&r, j0, in)
 		in = in[FirstSize:]
 	}
-	whole := len(in) &^ (turn - 1)
-	open256(&a.rounds[0][0][0], r.bytes(), unsafe.SliceData(out), unsafe.SliceData(in), whole)
-	if rest := in[whole:]; len(rest) > 0 {
-		var b [turn]byte
+	full := len(in) &^ (narrowBlock - 1)
+	open256(&a.rounds[0][0][0], r.bytes(), unsafe.SliceData(out), unsafe.SliceData(in), full)
+	if rest := in[full:]; len(rest) > 0 {
+		var b [narrowBlock]byte
 		copy(b[:], rest)
 		hash256(&a.rounds[0][0][0], r.bytes(), &b[0], len(rest))
 		sum := r.sum
-		open256(&a.rounds[0][0][0], r.bytes(), &b[0], &b[0], turn)
+		open256(&a.rounds[0][0][0], r.bytes(), &b[0], &b[0], narrowBlock)
 		r.sum = sum
-		copy(out[whole:], b[:len(rest)])
+		copy(out[full:], b[:len(rest)])
 	}
 	a.finish(&r, j0, n, len(aad), tag)
 }
 
 // peekNarrow seals or opens the first bytes of a message, and authenticates nothing.
 func (a *aead) peekNarrow(j0 *[blockSize]byte, to *[FirstSize]byte, from []byte) {
-	var r running
-	var b [turn]byte
-	r.from(j0, 2)
+	var r narrowState
+	var b [narrowBlock]byte
+	r.setCounter(j0, 2)
 	copy(b[:], from[:FirstSize])
-	seal256(&a.rounds[0][0][0], r.bytes(), &b[0], &b[0], turn)
+	seal256(&a.rounds[0][0][0], r.bytes(), &b[0], &b[0], narrowBlock)
 	copy(to[:], b[:])
 }
 
-// behind authenticates the first bytes of what is sealed, and goes on behind them.
-func (a *aead) behind(r *running, j0 *[blockSize]byte, sealed []byte) {
-	var b [turn]byte
+// hashFirst authenticates the first bytes of what is sealed, and goes on behind them.
+func (a *aead) hashFirst(r *narrowState, j0 *[blockSize]byte, sealed []byte) {
+	var b [narrowBlock]byte
 	copy(b[:], sealed[:FirstSize])
 	hash256(&a.rounds[0][0][0], r.bytes(), &b[0], FirstSize)
-	r.from(j0, 2+FirstSize/blockSize)
+	r.setCounter(j0, 2+FirstSize/blockSize)
 }
 
-// authenticated begins with the additional data.
-func (a *aead) authenticated(j0 *[blockSize]byte, aad []byte) (r running) {
-	r.from(j0, 2)
+// hashAAD begins with the additional data.
+func (a *aead) hashAAD(j0 *[blockSize]byte, aad []byte) (r narrowState) {
+	r.setCounter(j0, 2)
 	for len(aad) > 0 {
-		var b [turn]byte
+		var b [narrowBlock]byte
 		n := copy(b[:], aad)
 		hash256(&a.rounds[0][0][0], r.bytes(), &b[0], n)
 		aad = aad[n:]
@@ -100,14 +100,14 @@ func (a *aead) authenticated(j0 *[blockSize]byte, aad []byte) (r running) {
 }
 
 // finish adds the block of lengths, in bits, and the encrypted first counter block.
-func (a *aead) finish(r *running, j0 *[blockSize]byte, n, aad int, tag *[blockSize]byte) {
-	var lengths, stream [turn]byte
+func (a *aead) finish(r *narrowState, j0 *[blockSize]byte, n, aad int, tag *[blockSize]byte) {
+	var lengths, stream [narrowBlock]byte
 	binary.BigEndian.PutUint64(lengths[:], uint64(aad)*8)
 	binary.BigEndian.PutUint64(lengths[8:], uint64(n)*8)
 	hash256(&a.rounds[0][0][0], r.bytes(), &lengths[0], blockSize)
 	sum := r.sum
-	r.from(j0, 1)
-	seal256(&a.rounds[0][0][0], r.bytes(), &stream[0], &stream[0], turn)
+	r.setCounter(j0, 1)
+	seal256(&a.rounds[0][0][0], r.bytes(), &stream[0], &stream[0], narrowBlock)
 	binary.BigEndian.PutUint64(tag[:], sum.hi^binary.BigEndian.Uint64(stream[:]))
 	binary.BigEndian.PutUint64(tag[8:], sum.lo^binary.BigEndian.Uint64(stream[8:]))
 }

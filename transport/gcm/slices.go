@@ -5,19 +5,19 @@ import (
 	"unsafe"
 )
 
-// grow is dst with n more bytes, and these bytes.
-func grow(dst []byte, n int) (whole, more []byte) {
-	whole = slices.Grow(dst, n)[:len(dst)+n]
-	return whole, whole[len(dst):]
+// sliceForAppend is dst with n more bytes, and these bytes.
+func sliceForAppend(dst []byte, n int) (head, tail []byte) {
+	head = slices.Grow(dst, n)[:len(dst)+n]
+	return head, head[len(dst):]
 }
 
-// overlaps says whether two slices share bytes without beginning together, which a cipher that goes over them once
+// inexactOverlap says whether two slices share bytes without beginning together, which a cipher that goes over them once
 // cannot take.
-func overlaps(x, y []byte) bool {
-	return overlapsAtAll(x, y) && unsafe.SliceData(x) != unsafe.SliceData(y)
+func inexactOverlap(x, y []byte) bool {
+	return anyOverlap(x, y) && unsafe.SliceData(x) != unsafe.SliceData(y)
 }
 
-func overlapsAtAll(x, y []byte) bool {
+func anyOverlap(x, y []byte) bool {
 	if len(x) == 0 || len(y) == 0 {
 		return false
 	}

@@ -24,7 +24,7 @@ func newShuttle(tb testing.TB) *shuttle {
 // batch is how many datagrams the carrier brings at once.
 const batch = 16
 
-func (s *shuttle) settle() {
+func (s *shuttle) exchange() {
 	for moved := true; moved; {
 		moved = false
 		for e, c := range s.core {
@@ -76,7 +76,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		round := func() {
 			load(s.core[0])
 			load(s.core[1])
-			s.settle()
+			s.exchange()
 		}
 		for range DefaultRing + DefaultRing/8 { // every record of both rings has grown to its size
 			round()
@@ -105,10 +105,10 @@ func BenchmarkLink(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s.core[0].Write(Write{Ref: goldenWrite(false).Ref, Data: data})
-		s.settle()
+		s.exchange()
 	}
 	chunks := s.core[1].Stats().ChunksPlaced
-	if chunks != uint64(b.N*chunksOf(len(data), unit(1415))) || s.core[0].Stats().WritesCompleted != uint64(b.N) {
+	if chunks != uint64(b.N*chunkCount(len(data), fullChunk(1415))) || s.core[0].Stats().WritesCompleted != uint64(b.N) {
 		b.Fatalf("%d chunks placed in %d writes", chunks, b.N)
 	}
 	b.ReportMetric(float64(b.Elapsed())/float64(time.Nanosecond)/float64(chunks), "ns/chunk")
@@ -124,10 +124,10 @@ func BenchmarkSmallWrites(b *testing.B) {
 	for b.Loop() {
 		s.core[0].Write(Write{Ref: goldenWrite(false).Ref, Offset: uint32(n%1000) * 128, Data: data})
 		if n++; n%256 == 0 {
-			s.settle()
+			s.exchange()
 		}
 	}
-	s.settle()
+	s.exchange()
 	if got := s.core[0].Stats().WritesCompleted; got != uint64(n) {
 		b.Fatalf("%d of %d writes completed", got, n)
 	}

@@ -21,59 +21,59 @@ package link
 // now 0.7).
 
 const (
-	leastWindow   = 2  // datagrams: seven links into a port with room for four then still keep it busy (TestIncast)
-	firstWindow   = 16 // datagrams: 64 KiB and a bit of Ethernet's, what a cheap switch may hold for a port
+	minWindow     = 2  // datagrams: seven links into a port with room for four then still keep it busy (TestIncast)
+	initialWindow = 16 // datagrams: 64 KiB and a bit of Ethernet's, what a cheap switch may hold for a port
 	lossTolerated = 50 // a loss in as many is no congestion
 )
 
 // congestion is the window of one sending lane, in datagrams.
 type congestion struct {
-	window, most int
-	opening      bool   // nothing was lost yet: the window doubles every round
-	end          uint64 // transmission whose arrival ends the round
-	arrived      int    // in this round
-	lost         int    // in this round
+	window, maxWindow int
+	slowStart         bool   // nothing was lost yet: the window doubles every round
+	roundEnd          uint64 // transmission whose arrival ends the round
+	arrived           int    // in this round
+	lost              int    // in this round
 }
 
-func newCongestion(most int) congestion {
-	return congestion{window: min(firstWindow, most), most: most, opening: true}
+func newCongestion(maxWindow int) congestion {
+	return congestion{window: min(initialWindow, maxWindow), maxWindow: maxWindow, slowStart: true}
 }
 
-// heard takes what one echo told: how many datagrams it says have arrived and how many that shows to be lost, the
+// onAck takes what one echo told: how many datagrams it says have arrived and how many that shows to be lost, the
 // newest transmission that has arrived, and how many there were so far.
-func (g *congestion) heard(arrived, lost int, newest, sent uint64) {
+func (g *congestion) onAck(arrived, lost int, newest, sent uint64) {
 	g.arrived += arrived
 	g.lost += lost
-	if newest < g.end || g.arrived == 0 {
+	if newest < g.roundEnd || g.arrived == 0 {
 		return
 	}
 	if (g.lost-1)*lossTolerated > g.arrived+g.lost {
 		g.shrink()
 	} else {
 		grown := g.window + g.window/12 + 2
-		if g.opening {
+		if g.slowStart {
 			grown = 2 * g.window
 		}
-		g.window = min(g.most, grown)
+		g.window = min(g.maxWindow, grown)
 	}
-	g.end, g.arrived, g.lost = sent+1, 0, 0
+	g.roundEnd, g.arrived, g.lost = sent+1, 0, 0
 }
 
 // shrink makes the window smaller: the network is full.
 func (g *congestion) shrink() {
-	g.window, g.opening = max(min(leastWindow, g.most), g.window*7/10), false
+	g.window, g.slowStart = max(min(minWindow, g.maxWindow), g.window*7/10), false
 }
 
 // mayRepair reports whether a datagram of the lane may be sent again: what is on its way, not known to be lost, is less
 // than the window, or silence asks for it.
-func (c *Core) mayRepair(lane int) bool {
-	s := &c.send[lane]
-	free := lane != laneRequests || !c.cfg.Congestion || s.live-s.waiting < c.jam.window
-	return s.waiting > 0 && (free || s.urgent > 0)
+func (c *Core) mayRepair(space int) bool {
+	s := &c.send[space]
+	free := space != spaceRequests || !c.cfg.Congestion || s.inFlight-s.awaitingRepair < c.congestion.window
+	return s.awaitingRepair > 0 && (free || s.urgentRepairs > 0)
 }
 
 // mayRequest reports whether one more new request datagram may be sent.
 func (c *Core) mayRequest() bool {
-	s := &c.send[laneRequests]
-	return s.open() && (!c.cfg.Congestion || s.live < c.jam.window)
+	s := &c.send[spaceRequests]
+	return s.hasCredit() && (!c.cfg.Congestion || s.inFlight < c.congestion.window)
 }

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// roundOf tells a congestion window of one round: n datagrams were sent, some of them lost.
-func roundOf(g *congestion, sent *uint64, n, lost int) {
+// runRound tells a congestion window of one round: n datagrams were sent, some of them lost.
+func runRound(g *congestion, sent *uint64, n, lost int) {
 	*sent += uint64(n)
-	g.heard(n-lost, lost, *sent, *sent)
+	g.onAck(n-lost, lost, *sent, *sent)
 	*sent++ // what ends the round is sent after it
 }
 
@@ -25,17 +25,17 @@ func TestWindowByLoss(t *testing.T) {
 		{"2 % keeps it", 700, 700, 50, 2, 700, 700},
 		{"10 % shrinks it by 0.3", 700, 700, 1, 10, 490, 490},
 		{"10 % twice", 700, 700, 2, 10, 343, 343},
-		{"10 % for ever leaves what keeps repair at work", 700, 700, 50, 10, leastWindow, leastWindow},
-		{"all lost but one", 700, 700, 50, 99, leastWindow, leastWindow},
+		{"10 % for ever leaves what keeps repair at work", 700, 700, 50, 10, minWindow, minWindow},
+		{"all lost but one", 700, 700, 50, 99, minWindow, minWindow},
 		{"it grows back at once, but not in one leap", 350, 700, 1, 0, 351, 450},
 		{"to the credit, and not beyond", 8, 700, 200, 0, 700, 700},
 		{"and with 1 % lost as well", 8, 700, 200, 1, 700, 700},
 		{"a small credit", 1, 1, 10, 50, 1, 1},
 	} {
 		g, sent := newCongestion(tc.most), uint64(0)
-		g.window, g.opening = tc.start, false
+		g.window, g.slowStart = tc.start, false
 		for range tc.rounds {
-			roundOf(&g, &sent, 100, tc.lost)
+			runRound(&g, &sent, 100, tc.lost)
 		}
 		if g.window < tc.least || g.window > tc.upTo {
 			t.Errorf("%s: a window of %d, want %d to %d", tc.name, g.window, tc.least, tc.upTo)
@@ -57,7 +57,7 @@ func TestWindowAtRandomLoss(t *testing.T) {
 					lost++
 				}
 			}
-			roundOf(&g, &sent, n, lost)
+			runRound(&g, &sent, n, lost)
 			sum += g.window
 		}
 		t.Logf("a window of %d of %d, as a mean", sum/rounds, most)
@@ -71,12 +71,12 @@ func TestWindowAtRandomLoss(t *testing.T) {
 func TestOpening(t *testing.T) {
 	g, sent := newCongestion(700), uint64(0)
 	for _, want := range []int{32, 64, 128} {
-		if roundOf(&g, &sent, 100, 0); g.window != want {
+		if runRound(&g, &sent, 100, 0); g.window != want {
 			t.Fatalf("a window of %d, not %d", g.window, want)
 		}
 	}
-	roundOf(&g, &sent, 100, 10)
-	if roundOf(&g, &sent, 100, 0); g.window >= 128 {
+	runRound(&g, &sent, 100, 10)
+	if runRound(&g, &sent, 100, 0); g.window >= 128 {
 		t.Errorf("after a loss it has doubled again, to %d", g.window)
 	}
 }
@@ -84,19 +84,19 @@ func TestOpening(t *testing.T) {
 // TestOneVerdictPerRound: however many echoes tell of a round, it counts once.
 func TestOneVerdictPerRound(t *testing.T) {
 	g, sent := newCongestion(1000), uint64(0)
-	roundOf(&g, &sent, 100, 0)
+	runRound(&g, &sent, 100, 0)
 	g.window = 500
 	for i := range 10 { // of what was sent before the round began
-		g.heard(9, 1, sent-uint64(10-i), sent+200)
+		g.onAck(9, 1, sent-uint64(10-i), sent+200)
 	}
 	if g.window != 500 {
 		t.Errorf("the window changed to %d in the middle of a round", g.window)
 	}
-	g.heard(9, 1, sent+1, sent+200)
+	g.onAck(9, 1, sent+1, sent+200)
 	if g.window != 350 {
 		t.Errorf("after a round with 10 %% lost the window is %d, want 350", g.window)
 	}
-	g.heard(0, 0, sent+500, sent+600) // an echo that says nothing new
+	g.onAck(0, 0, sent+500, sent+600) // an echo that says nothing new
 	if g.window != 350 {
 		t.Errorf("an echo of nothing made it %d", g.window)
 	}
@@ -110,25 +110,25 @@ func TestSilenceShrinksTheWindow(t *testing.T) {
 	silent := true
 	d.drop = func(int, []byte) bool { return silent }
 	for i := range 60 {
-		d.write(0, 0, pattern(3*c.unit, byte(i)), uint64(i))
+		d.write(0, 0, pattern(3*c.chunkSize, byte(i)), uint64(i))
 	}
 	d.run(3 * second)
-	if s := c.Stats(); s.Timeouts < 3 || c.jam.window != leastWindow {
-		t.Errorf("after a silence and %d time-outs the window is %d", s.Timeouts, c.jam.window)
+	if s := c.Stats(); s.Timeouts < 3 || c.congestion.window != minWindow {
+		t.Errorf("after a silence and %d time-outs the window is %d", s.Timeouts, c.congestion.window)
 	}
-	if live, _ := c.InFlight(); live[laneRequests] > goldenCredit {
-		t.Errorf("%d datagrams in flight", live[laneRequests])
+	if live, _ := c.InFlight(); live[spaceRequests] > goldenCredit {
+		t.Errorf("%d datagrams in flight", live[spaceRequests])
 	}
 	silent = false
 	if !d.run(60 * second) {
 		t.Fatal("stuck after the silence")
 	}
-	for i := 0; i < 40 && c.jam.window < goldenCredit; i++ {
-		d.write(0, 0, pattern(90*c.unit, byte(i)), uint64(i))
+	for i := 0; i < 40 && c.congestion.window < goldenCredit; i++ {
+		d.write(0, 0, pattern(90*c.chunkSize, byte(i)), uint64(i))
 		d.run(second)
 	}
-	if c.jam.window != goldenCredit {
-		t.Errorf("the window has grown back to %d of %d", c.jam.window, goldenCredit)
+	if c.congestion.window != goldenCredit {
+		t.Errorf("the window has grown back to %d of %d", c.congestion.window, goldenCredit)
 	}
 }
 
@@ -140,19 +140,19 @@ func TestSilenceRepairsSignalsAtOnce(t *testing.T) {
 	d.drop = func(int, []byte) bool { return true }
 	for i := range timeoutBurst {
 		c.Signal([]byte{byte(i)})
-		d.settle() // each in a datagram of its own
+		d.exchange() // each in a datagram of its own
 	}
-	d.write(0, 0, pattern(12*c.unit, 1), 1)
-	d.settle()
-	d.now = c.repairAt()
+	d.write(0, 0, pattern(12*c.chunkSize, 1), 1)
+	d.exchange()
+	d.now = c.repairDeadline()
 	c.Tick(d.now) // probes
-	d.settle()
-	c.jam.window = 10
-	d.now = c.repairAt()
+	d.exchange()
+	c.congestion.window = 10
+	d.now = c.repairDeadline()
 	c.Tick(d.now)
-	if writes, signals := c.send[laneRequests].waiting, c.send[laneResponses].waiting; c.jam.window != 7 || writes != 7 ||
+	if writes, signals := c.send[spaceRequests].awaitingRepair, c.send[spaceResponses].awaitingRepair; c.congestion.window != 7 || writes != 7 ||
 		signals != timeoutBurst {
-		t.Errorf("with a window of %d, %d datagrams with writes are sent again, and %d with signals", c.jam.window, writes,
+		t.Errorf("with a window of %d, %d datagrams with writes are sent again, and %d with signals", c.congestion.window, writes,
 			signals)
 	}
 }
@@ -160,15 +160,15 @@ func TestSilenceRepairsSignalsAtOnce(t *testing.T) {
 // bottleneck is a switch port that several links share: it forwards one datagram per tick and drops what its queue
 // has no room for.
 type bottleneck struct {
-	now   int64
-	tick  int64 // ns per datagram
-	delay int64 // ns each way
-	room  int
-	queue []flight // to the receivers
-	back  []flight // echoes
-	lost  []int    // by flow
-	taken []int
-	rng   *rand.Rand
+	now        int64
+	tick       int64 // ns per datagram
+	delay      int64 // ns each way
+	queueLimit int
+	queue      []flight // to the receivers
+	acks       []flight // echoes
+	lost       []int    // by flow
+	forwarded  []int
+	rng        *rand.Rand
 }
 
 type flight struct {
@@ -180,8 +180,8 @@ type flight struct {
 // flow is one link that always has something to write.
 type flow struct {
 	*duo
-	born int64
-	left int
+	born          int64
+	pendingWrites int
 }
 
 func newFlow(t *testing.T, window int, born int64) *flow {
@@ -189,7 +189,7 @@ func newFlow(t *testing.T, window int, born int64) *flow {
 		Congestion: true,
 		Credit:     window,
 		Ring:       4096,
-		EchoEvery:  window / 6,
+		AckEvery:   window / 6,
 	})
 	return &flow{duo: d, born: born}
 }
@@ -198,12 +198,12 @@ func newFlow(t *testing.T, window int, born int64) *flow {
 func (f *flow) feed() {
 	for _, ev := range f.core[0].Events(nil) {
 		if ev.Kind == Completed {
-			f.left--
+			f.pendingWrites--
 		}
 	}
-	for f.left < 8 {
-		f.core[0].Write(Write{Ref: f.ref[0], Data: f.memory[0][:100*f.core[0].unit]})
-		f.left++
+	for f.pendingWrites < 8 {
+		f.core[0].Write(Write{Ref: f.ref[0], Data: f.memory[0][:100*f.core[0].chunkSize]})
+		f.pendingWrites++
 	}
 }
 
@@ -219,28 +219,28 @@ func (b *bottleneck) run(flows []*flow, until int64) {
 			f.core[0].Tick(b.now)
 			f.core[1].Tick(b.now)
 			for n := f.core[0].Next(b.now, buf); n > 0; n = f.core[0].Next(b.now, buf) {
-				if len(b.queue) >= b.room {
+				if len(b.queue) >= b.queueLimit {
 					b.lost[i]++
 					continue
 				}
 				b.queue = append(b.queue, flight{flow: i, data: append([]byte(nil), buf[:n]...), at: b.now + b.delay})
 			}
 			for n := f.core[1].Next(b.now, buf); n > 0; n = f.core[1].Next(b.now, buf) {
-				b.back = append(b.back, flight{flow: i, data: append([]byte(nil), buf[:n]...), at: b.now + b.delay})
+				b.acks = append(b.acks, flight{flow: i, data: append([]byte(nil), buf[:n]...), at: b.now + b.delay})
 			}
 		}
 		if len(b.queue) > 0 && b.queue[0].at <= b.now {
 			p := b.queue[0]
 			b.queue = b.queue[1:]
-			b.taken[p.flow]++
+			b.forwarded[p.flow]++
 			c := flows[p.flow].core[1]
 			_ = c.Receive(b.now, p.data)
 			c.EndBatch()
 			c.Events(nil)
 		}
-		for len(b.back) > 0 && b.back[0].at <= b.now {
-			p := b.back[0]
-			b.back = b.back[1:]
+		for len(b.acks) > 0 && b.acks[0].at <= b.now {
+			p := b.acks[0]
+			b.acks = b.acks[1:]
 			_ = flows[p.flow].core[0].Receive(b.now, p.data)
 		}
 	}
@@ -254,39 +254,39 @@ func TestLinksShareABottleneck(t *testing.T) {
 	}
 	const window = 700
 	for _, tc := range []struct {
-		room int
-		late int64 // the second link begins so much later, ns
-		base int64 // delay each way, ns
+		queueLimit int
+		late       int64 // the second link begins so much later, ns
+		base       int64 // delay each way, ns
 	}{
-		{room: 100}, {room: 300}, {room: 1000}, {room: 64, base: 300_000}, {room: 256, base: 1_000_000},
-		{room: 100, late: 300e6}, {room: 300, late: 300e6}, {room: 1000, late: 300e6},
-		{room: 256, late: 300e6, base: 1_000_000},
+		{queueLimit: 100}, {queueLimit: 300}, {queueLimit: 1000}, {queueLimit: 64, base: 300_000}, {queueLimit: 256, base: 1_000_000},
+		{queueLimit: 100, late: 300e6}, {queueLimit: 300, late: 300e6}, {queueLimit: 1000, late: 300e6},
+		{queueLimit: 256, late: 300e6, base: 1_000_000},
 	} {
-		t.Run(fmt.Sprintf("room %d, late %d ms, delay %d µs", tc.room, tc.late/1e6, tc.base/1000), func(t *testing.T) {
+		t.Run(fmt.Sprintf("queue %d, late %d ms, delay %d µs", tc.queueLimit, tc.late/1e6, tc.base/1000), func(t *testing.T) {
 			// 1 Gbit/s
 			b := &bottleneck{
-				rng:   rand.New(rand.NewPCG(1, 1)),
-				tick:  12_000,
-				room:  tc.room,
-				delay: 20_000 + tc.base,
-				now:   1e9,
-				lost:  make([]int, 2),
-				taken: make([]int, 2),
+				rng:        rand.New(rand.NewPCG(1, 1)),
+				tick:       12_000,
+				queueLimit: tc.queueLimit,
+				delay:      20_000 + tc.base,
+				now:        1e9,
+				lost:       make([]int, 2),
+				forwarded:  make([]int, 2),
 			}
 			flows := []*flow{newFlow(t, window, 0), newFlow(t, window, 1e9+tc.late)}
 			b.run(flows, 1e9+tc.late+0.6e9) // to find their pace
-			b.lost, b.taken = make([]int, 2), make([]int, 2)
+			b.lost, b.forwarded = make([]int, 2), make([]int, 2)
 			begin := b.now
 			b.run(flows, b.now+0.75e9)
 			ticks := (b.now - begin) / b.tick
-			all, lost := b.taken[0]+b.taken[1], b.lost[0]+b.lost[1]
-			t.Logf("%d and %d carried, windows %d and %d, %.1f %% lost, port busy %.0f %%", b.taken[0], b.taken[1],
-				flows[0].core[0].jam.window, flows[1].core[0].jam.window, 100*float64(lost)/float64(all+lost),
+			all, lost := b.forwarded[0]+b.forwarded[1], b.lost[0]+b.lost[1]
+			t.Logf("%d and %d carried, windows %d and %d, %.1f %% lost, port busy %.0f %%", b.forwarded[0], b.forwarded[1],
+				flows[0].core[0].congestion.window, flows[1].core[0].congestion.window, 100*float64(lost)/float64(all+lost),
 				100*float64(all)/float64(ticks))
 			// A queue as deep as the whole credit of a link lets the first one in keep it: nothing is lost that
 			// would make it share.
-			if most := 2 + tc.room/500; max(b.taken[0], b.taken[1]) > most*min(b.taken[0], b.taken[1]) {
-				t.Errorf("shares %d and %d", b.taken[0], b.taken[1])
+			if most := 2 + tc.queueLimit/500; max(b.forwarded[0], b.forwarded[1]) > most*min(b.forwarded[0], b.forwarded[1]) {
+				t.Errorf("shares %d and %d", b.forwarded[0], b.forwarded[1])
 			}
 			if 16*lost > all+lost {
 				t.Errorf("%d of %d lost", lost, all+lost)
@@ -305,13 +305,13 @@ func TestLinksShareABottleneck(t *testing.T) {
 // of what they could).
 func TestQueueOfOnesOwn(t *testing.T) {
 	b := &bottleneck{
-		rng:   rand.New(rand.NewPCG(1, 1)),
-		tick:  3_600_000,
-		room:  1 << 20,
-		delay: 100_000,
-		now:   1e9,
-		lost:  make([]int, 7),
-		taken: make([]int, 7),
+		rng:        rand.New(rand.NewPCG(1, 1)),
+		tick:       3_600_000,
+		queueLimit: 1 << 20,
+		delay:      100_000,
+		now:        1e9,
+		lost:       make([]int, 7),
+		forwarded:  make([]int, 7),
 	}
 	var flows []*flow
 	for range b.lost {
@@ -319,7 +319,7 @@ func TestQueueOfOnesOwn(t *testing.T) {
 		f.now = b.now
 		for range 4 {
 			f.core[0].Signal([]byte("this is how large it is"))
-			f.settle()
+			f.exchange()
 		}
 		flows = append(flows, f)
 	}
@@ -335,15 +335,15 @@ func TestQueueOfOnesOwn(t *testing.T) {
 	}
 }
 
-// TestLostBehindHaste: a port that has just become slow lets the first datagrams of a burst through so late that they
+// TestBurstLostAfterSpuriousRetransmissions: a port that has just become slow lets the first datagrams of a burst through so late that they
 // are sent again too soon, and throws the rest away. From then on waits are long, and what is heard of a probe need not
 // be of the probe. A link that only probes again then repairs one datagram for each wait: 60 of them took 17 s, and a
 // barrier holds out for 5 (up to 3 of 200 runs whose port fell from 200 to 10 Mbit/s, on a busy machine).
-func TestLostBehindHaste(t *testing.T) {
+func TestBurstLostAfterSpuriousRetransmissions(t *testing.T) {
 	const delay, most = 15 * millisecond, 3 * int64(1e9)
-	d := newDuo(t, Config{Congestion: true, Credit: 100, Ring: 4096, EchoEvery: 16})
-	d.core[0].loss.hasty, d.core[0].jam.window = mostHasty, 100
-	d.core[0].Write(Write{Ref: d.ref[0], Data: d.memory[0][:60*d.core[0].unit]})
+	d := newDuo(t, Config{Congestion: true, Credit: 100, Ring: 4096, AckEvery: 16})
+	d.core[0].loss.spurious, d.core[0].congestion.window = maxSpurious, 100
+	d.core[0].Write(Write{Ref: d.ref[0], Data: d.memory[0][:60*d.core[0].chunkSize]})
 	buf := make([]byte, 1415)
 	for d.core[0].Next(d.now, buf) > 0 { // all of them lost
 	}
@@ -351,22 +351,22 @@ func TestLostBehindHaste(t *testing.T) {
 		at   int64
 		data []byte
 	}
-	var way [2][]packet
+	var inFlight [2][]packet
 	for began := d.now; ; d.now += millisecond {
 		if d.now-began > most {
 			t.Fatalf("not repaired after %d s; %+v", most/1e9, d.core[0].Stats())
 		}
 		for i := range d.core {
-			for len(way[i]) > 0 && way[i][0].at <= d.now {
-				if err := d.core[i].Receive(d.now, way[i][0].data); err != nil {
+			for len(inFlight[i]) > 0 && inFlight[i][0].at <= d.now {
+				if err := d.core[i].Receive(d.now, inFlight[i][0].data); err != nil {
 					t.Fatal(err)
 				}
 				d.core[i].EndBatch()
-				way[i] = way[i][1:]
+				inFlight[i] = inFlight[i][1:]
 			}
 			d.core[i].Tick(d.now)
 			for n := d.core[i].Next(d.now, buf); n > 0; n = d.core[i].Next(d.now, buf) {
-				way[1-i] = append(way[1-i], packet{d.now + delay, append([]byte(nil), buf[:n]...)})
+				inFlight[1-i] = append(inFlight[1-i], packet{d.now + delay, append([]byte(nil), buf[:n]...)})
 			}
 		}
 		for _, ev := range d.core[0].Events(nil) {

@@ -41,14 +41,14 @@ type Piece struct {
 
 type op struct {
 	Write
-	pieces []Piece
-	cut    int    // bytes already cut into transactions; of pieces, those of the one in hand
-	whole  int    // pieces cut completely
-	open   int    // transactions that have no outcome
-	reason Reason // first refusal
-	fence  bool
-	sent   bool // cut completely, or abandoned
-	done   bool
+	pieces    []Piece
+	bytesCut  int    // bytes already cut into transactions; of pieces, those of the one in hand
+	piecesCut int    // pieces cut completely
+	openTx    int    // transactions that have no outcome
+	reason    Reason // first refusal
+	fence     bool
+	sent      bool // cut completely, or abandoned
+	done      bool
 }
 
 type outTx struct {
@@ -68,19 +68,19 @@ type outTx struct {
 }
 
 type inTx struct {
-	id     uint32
-	used   bool
-	state  txState
-	dmove  bool
-	got    uint16
-	total  uint32
-	base   uint32
-	ref    shmem.Ref
-	placed [maxChunks / 64]uint64 // chunks in place: what was placed is never written again, whoever sends it
+	id          uint32
+	used        bool
+	state       txState
+	dmove       bool
+	placedCount uint16
+	total       uint32
+	base        uint32
+	ref         shmem.Ref
+	placed      [maxChunks / 64]uint64 // chunks in place: what was placed is never written again, whoever sends it
 }
 
-func (t *inTx) has(chunk uint16) bool { return t.placed[chunk>>6]&(1<<(chunk&63)) != 0 }
-func (t *inTx) mark(chunk uint16)     { t.placed[chunk>>6] |= 1 << (chunk & 63) }
+func (t *inTx) isPlaced(chunk uint16) bool { return t.placed[chunk>>6]&(1<<(chunk&63)) != 0 }
+func (t *inTx) markPlaced(chunk uint16)    { t.placed[chunk>>6] |= 1 << (chunk & 63) }
 
 type txState uint8
 
@@ -93,66 +93,66 @@ const (
 // Core is one end of a link: a pure state machine. It is owned by one goroutine at a time (its owner holds a lock).
 type Core struct {
 	// immutable after New
-	cfg  Config
-	unit int // bytes of a full chunk
+	cfg       Config
+	chunkSize int // bytes of a full chunk
 
 	// sending
-	send      [lanes]sendLane
-	ops       [maxOps]op
-	opHead    uint32 // oldest without outcome
-	opCut     uint32 // being cut into transactions
-	opTail    uint32
-	tx        []outTx
-	freeTx    []uint16
-	cutting   int       // transaction being sent, or -1
-	stall     *uint64   // counter of what requests wait for now; nil: for nothing
-	full      bool      // the last write found no room in the queue
-	sigOut    []sigSlot // by number, modulo its length, a power of two; grows
-	sigNext   uint32    // next to be numbered
-	sigSend   uint32    // next to be sent
-	sigLow    uint32    // oldest not echoed
-	responses []response
-	respAt    int
-	stamp     uint64 // transmissions so far
-	jam       congestion
-	path      path
-	loss      loss
-	twins     [lanes]twin
-	parting   parting
-	built     *record // of the datagram in hand
+	send          [numSpaces]sendSpace
+	ops           [maxOps]op
+	opHead        uint32 // oldest without outcome
+	opCut         uint32 // being cut into transactions
+	opTail        uint32
+	outTx         []outTx
+	freeTx        []uint16
+	cutting       int       // transaction being sent, or -1
+	stall         *uint64   // counter of what requests wait for now; nil: for nothing
+	queueFull     bool      // the last write found no room in the queue
+	sigOut        []sigSlot // by number, modulo its length, a power of two; grows
+	sigNext       uint32    // next to be numbered
+	sigSend       uint32    // next to be sent
+	sigLow        uint32    // oldest not echoed
+	responses     []response
+	respHead      int
+	transmissions uint64 // transmissions so far
+	congestion    congestion
+	path          path
+	loss          loss
+	tailCopies    [numSpaces]tailCopy
+	fragmenter    fragmenter
+	built         *record // of the datagram in hand
 
 	// receiving
-	recv      [lanes]recvLane
-	in        []inTx
-	sigIn     [sigRing]sigSlot
-	sigExpect uint32
-	unechoed  [lanes]int // received since the last echo
-	lazy      int64      // when an echo that may wait falls due, ns; 0 for none
-	now       int64      // of the datagram in hand
-	echoDue   bool
-	aimed     aimed // the chunk that Aim has found a place for
-	joins     [lanes]joined
-	events    []Event
-	many      []Placement // pieces placed since the last call of Events
-	manySpare []Placement // those before, which the caller may still read
+	recv            [numSpaces]recvSpace
+	inTx            []inTx
+	sigIn           [sigRing]sigSlot
+	sigExpect       uint32
+	sinceLastAck    [numSpaces]int // received since the last echo
+	ackDeadline     int64          // when an echo that may wait falls due, ns; 0 for none
+	now             int64          // of the datagram in hand
+	ackDue          bool
+	reservation     reservation // the chunk that Reserve has found a place for
+	reassemblers    [numSpaces]reassembler
+	events          []Event
+	placements      []Placement // pieces placed since the last call of Events
+	sparePlacements []Placement // those before, which the caller may still read
 
 	// time
-	rtt      rtt
-	progress int64 // last time the peer was heard making progress, or that it was reminded, ns
-	heardAt  int64 // since when nothing was heard, reminded or not, ns
-	backoff  uint
-	doubted  bool   // since the last Tick that repaired only repetitions were heard of, or what they repeat
-	heard    heard  // by the echo in hand
-	body     []byte // of the datagram in hand that NextGather has left where it lies
-	gather   bool   // NextGather is at work
+	rtt           rtt
+	lastProgress  int64 // last time the peer was heard making progress, or that it was reminded, ns
+	silentSince   int64 // since when nothing was heard, reminded or not, ns
+	backoff       uint
+	ambiguousAcks bool      // since the last Tick that repaired only repetitions were heard of, or what they repeat
+	rttSample     rttSample // by the echo in hand
+	body          []byte    // of the datagram in hand that NextGather has left where it lies
+	gather        bool      // NextGather is at work
 
 	stats Stats
-	onAck [lanes]func(*record)
+	onAck [numSpaces]func(*record)
 }
 
 type sigSlot struct {
-	data []byte
-	have bool
+	data     []byte
+	occupied bool
 }
 
 type response struct {
@@ -164,36 +164,36 @@ type response struct {
 // New makes one end of a link. It panics if the configuration cannot work: it is made by the hello, never by a peer
 // alone.
 func New(cfg Config) *Core {
-	cfg = cfg.complete()
+	cfg = cfg.withDefaults()
 	if err := cfg.Check(); err != nil {
 		panic("link: " + err.Error())
 	}
 	c := &Core{
-		cfg:     cfg,
-		unit:    unit(cfg.MaxDatagram),
-		path:    newPath(cfg.MaxDatagram, cfg.Base),
-		tx:      make([]outTx, maxTx),
-		freeTx:  make([]uint16, 0, maxTx),
-		cutting: -1,
-		in:      make([]inTx, maxTx),
-		sigOut:  make([]sigSlot, 16),
+		cfg:       cfg,
+		chunkSize: fullChunk(cfg.MaxDatagram),
+		path:      newPath(cfg.MaxDatagram, cfg.Base),
+		outTx:     make([]outTx, maxTx),
+		freeTx:    make([]uint16, 0, maxTx),
+		cutting:   -1,
+		inTx:      make([]inTx, maxTx),
+		sigOut:    make([]sigSlot, 16),
 	}
 	c.rtt.init()
-	c.send[laneRequests] = newSendLane(cfg.Ring, cfg.Credit)
-	c.jam = newCongestion(cfg.Credit)
-	c.recv[laneRequests] = newRecvLane(cfg.Ring, cfg.Credit)
-	c.send[laneResponses] = newSendLane(DefaultRing, ResponseCredit)
-	c.recv[laneResponses] = newRecvLane(DefaultRing, ResponseCredit)
+	c.send[spaceRequests] = newSendSpace(cfg.Ring, cfg.Credit)
+	c.congestion = newCongestion(cfg.Credit)
+	c.recv[spaceRequests] = newRecvSpace(cfg.Ring, cfg.Credit)
+	c.send[spaceResponses] = newSendSpace(DefaultRing, ResponseCredit)
+	c.recv[spaceResponses] = newRecvSpace(DefaultRing, ResponseCredit)
 	for i := maxTx - 1; i >= 0; i-- {
 		c.freeTx = append(c.freeTx, uint16(i))
-		c.tx[i].id = uint32(i)
+		c.outTx[i].id = uint32(i)
 	}
-	c.onAck = [lanes]func(*record){c.requestArrived, c.responseArrived}
+	c.onAck = [numSpaces]func(*record){c.onRequestAcked, c.onResponseAcked}
 	return c
 }
 
-// unit is the number of bytes in a full chunk, for a carrier with the given datagram size.
-func unit(maxDatagram int) int { return maxDatagram - headerSize - writeHeaderSize }
+// fullChunk is the number of bytes in a full chunk, for a carrier with the given datagram size.
+func fullChunk(maxDatagram int) int { return maxDatagram - headerSize - writeHeaderSize }
 
 // Write queues a remote write. It reports false when the request queue is full; a completion will make room.
 func (c *Core) Write(w Write) bool { return c.push(op{Write: w}) }
@@ -205,10 +205,10 @@ func (c *Core) WriteMany(pieces []Piece, cookie uint64) bool {
 	return c.push(op{Write: Write{Cookie: cookie}, pieces: pieces})
 }
 
-// Move has the pieces of a WriteMany under way lie elsewhere from now on, where to says for each: the same bytes, which
+// RelocateWrite has the pieces of a WriteMany under way lie elsewhere from now on, where to says for each: the same bytes, which
 // must not change until the write is completed. What the pieces lay in is the caller's again. It reports false where no
 // such write is under way, and then asks for nothing.
-func (c *Core) Move(cookie uint64, to func(piece int) []byte) bool {
+func (c *Core) RelocateWrite(cookie uint64, to func(piece int) []byte) bool {
 	for at := c.opHead; at != c.opTail; at++ {
 		o := &c.ops[at%maxOps]
 		if o.Cookie != cookie || o.pieces == nil || o.done {
@@ -218,7 +218,7 @@ func (c *Core) Move(cookie uint64, to func(piece int) []byte) bool {
 			p := &o.pieces[i]
 			was := p.Data
 			if p.Data = to(i); headerSize+scatterHeader+pieceHeader+len(was) > c.cfg.MaxDatagram {
-				c.moveChunks(at, was, p.Data)
+				c.relocateChunks(at, was, p.Data)
 			}
 		}
 		return true
@@ -226,10 +226,10 @@ func (c *Core) Move(cookie uint64, to func(piece int) []byte) bool {
 	return false
 }
 
-// moveChunks has the transactions of a piece that shares no datagram follow its bytes.
-func (c *Core) moveChunks(o uint32, was, now []byte) {
-	for i := range c.tx {
-		t := &c.tx[i]
+// relocateChunks has the transactions of a piece that shares no datagram follow its bytes.
+func (c *Core) relocateChunks(o uint32, was, now []byte) {
+	for i := range c.outTx {
+		t := &c.outTx[i]
 		if t.live && t.op == o && len(t.data) > 0 && int(t.base) < len(was) && &t.data[0] == &was[t.base] {
 			t.data = now[t.base:][:len(t.data)]
 		}
@@ -247,13 +247,13 @@ func (c *Core) Fence(cookie uint64) bool {
 
 func (c *Core) push(o op) bool {
 	if c.opTail-c.opHead >= maxOps {
-		if !c.full { // its next tries are the same wait
-			c.full = true
+		if !c.queueFull { // its next tries are the same wait
+			c.queueFull = true
 			c.stats.StallsQueue++
 		}
 		return false
 	}
-	c.full = false
+	c.queueFull = false
 	c.ops[c.opTail%maxOps] = o
 	c.opTail++
 	return true
@@ -264,14 +264,14 @@ func (c *Core) retire() {
 	for c.opHead != c.opTail {
 		o := &c.ops[c.opHead%maxOps]
 		if o.fence {
-			c.event(Event{Kind: Fenced, Cookie: o.Cookie})
+			c.emit(Event{Kind: Fenced, Cookie: o.Cookie})
 			o.done = true
 		}
 		if !o.done {
 			return
 		}
-		if invariants.Enabled && o.open != 0 {
-			invariants.Check(false, "request %d is over with %d transactions open", c.opHead, o.open)
+		if invariants.Enabled && o.openTx != 0 {
+			invariants.Check(false, "request %d is over with %d transactions open", c.opHead, o.openTx)
 		}
 		*o = op{}
 		c.opHead++
@@ -287,20 +287,20 @@ func (c *Core) Signal(p []byte) bool {
 	if int(c.sigNext-c.sigLow) == len(c.sigOut) {
 		c.growSignals()
 	}
-	s := c.signal(c.sigNext)
-	s.data, s.have = append(s.data[:0], p...), true
+	s := c.signalSlot(c.sigNext)
+	s.data, s.occupied = append(s.data[:0], p...), true
 	c.sigNext++
 	c.stats.SignalsSent++
 	return true
 }
 
-func (c *Core) signal(seq uint32) *sigSlot { return &c.sigOut[seq&uint32(len(c.sigOut)-1)] }
+func (c *Core) signalSlot(seq uint32) *sigSlot { return &c.sigOut[seq&uint32(len(c.sigOut)-1)] }
 
 func (c *Core) growSignals() {
 	old := c.sigOut
 	c.sigOut = make([]sigSlot, 2*len(old))
 	for seq := c.sigLow; seq != c.sigNext; seq++ {
-		*c.signal(seq) = old[seq&uint32(len(old)-1)]
+		*c.signalSlot(seq) = old[seq&uint32(len(old)-1)]
 	}
 }
 
@@ -310,23 +310,23 @@ func (c *Core) growSignals() {
 func (c *Core) Events(spare []Event) []Event {
 	e := c.events
 	c.events = spare[:0]
-	c.many, c.manySpare = c.manySpare[:0], c.many
-	for l := range c.joins {
-		c.joins[l].turn()
+	c.placements, c.sparePlacements = c.sparePlacements[:0], c.placements
+	for l := range c.reassemblers {
+		c.reassemblers[l].recycle()
 	}
 	return e
 }
 
-// Untold reports whether something has happened that Events would tell: a fence passed at once, a dmove died before it
+// HasEvents reports whether something has happened that Events would tell: a fence passed at once, a dmove died before it
 // was sent.
-func (c *Core) Untold() bool { return len(c.events) > 0 }
+func (c *Core) HasEvents() bool { return len(c.events) > 0 }
 
-func (c *Core) event(e Event) { c.events = append(c.events, e) }
+func (c *Core) emit(e Event) { c.events = append(c.events, e) }
 
 // idle reports whether nothing is queued, outstanding or owed.
 func (c *Core) idle() bool {
-	return c.opHead == c.opTail && c.sigLow == c.sigNext && c.respAt == len(c.responses) &&
-		c.send[0].live+c.send[1].live == 0 && !c.echoDue && c.unechoed == [lanes]int{}
+	return c.opHead == c.opTail && c.sigLow == c.sigNext && c.respHead == len(c.responses) &&
+		c.send[0].inFlight+c.send[1].inFlight == 0 && !c.ackDue && c.sinceLastAck == [numSpaces]int{}
 }
 
 // Stats returns a copy of the counters.
@@ -339,9 +339,9 @@ func (c *Core) Stats() Stats {
 // Due reports whether Next would build a datagram; or, where the last requests are dmoves past their time of death, end
 // those.
 func (c *Core) Due() bool {
-	return c.parting.more() || c.twins[laneRequests].due() || c.twins[laneResponses].due() || c.echoDue ||
-		c.mayRepair(laneRequests) || c.mayRepair(laneResponses) ||
-		c.responsesPending() && c.send[laneResponses].open() || c.mayRequest() && c.mayCut()
+	return c.fragmenter.pending() || c.tailCopies[spaceRequests].due() || c.tailCopies[spaceResponses].due() || c.ackDue ||
+		c.mayRepair(spaceRequests) || c.mayRepair(spaceResponses) ||
+		c.responsesPending() && c.send[spaceResponses].hasCredit() || c.mayRequest() && c.mayCut()
 }
 
 // mayCut reports whether a chunk stands ready, or can be made: of a request that is not cut yet, with a transaction id
@@ -350,5 +350,5 @@ func (c *Core) mayCut() bool {
 	if c.cutting >= 0 {
 		return true
 	}
-	return len(c.freeTx) > 0 && c.uncut() != nil
+	return len(c.freeTx) > 0 && c.nextUncut() != nil
 }

@@ -15,11 +15,11 @@ func TestSmallWritesShareDatagrams(t *testing.T) {
 	for i := range 300 {
 		d.write(0, uint32(i*128), pattern(128, byte(i)), uint64(i))
 	}
-	if !d.run(second) || len(d.of(0, Completed)) != 300 {
-		t.Fatalf("%d of 300 writes completed", len(d.of(0, Completed)))
+	if !d.run(second) || len(d.eventsOf(0, Completed)) != 300 {
+		t.Fatalf("%d of 300 writes completed", len(d.eventsOf(0, Completed)))
 	}
 	// 8 header + n × (36 header + 128) ≤ 1415: 8 to a datagram.
-	if got := d.sent[0][laneRequests]; got != 38 {
+	if got := d.sent[0][spaceRequests]; got != 38 {
 		t.Errorf("%d datagrams for 300 writes of 128 bytes, want 38", got)
 	}
 	for i := range 300 {
@@ -33,7 +33,7 @@ func TestPaddingMakesDatagramsEqual(t *testing.T) {
 	d := newDuo(t, Config{Pad: true})
 	var sizes []int
 	d.drop = func(from int, b []byte) bool {
-		if from == 0 && b[1] == laneRequests {
+		if from == 0 && b[1] == spaceRequests {
 			sizes = append(sizes, len(b))
 		}
 		return false
@@ -55,7 +55,7 @@ func TestPaddingMakesDatagramsEqual(t *testing.T) {
 func TestWriteOfNothingIsPlacedAndAnswered(t *testing.T) {
 	d := newDuo(t, Config{})
 	d.write(0, duoGrant, nil, 9)
-	if !d.run(second) || len(d.of(1, Placed)) != 1 || len(d.of(0, Completed)) != 1 || d.events[0][0].Reason != 0 {
+	if !d.run(second) || len(d.eventsOf(1, Placed)) != 1 || len(d.eventsOf(0, Completed)) != 1 || d.events[0][0].Reason != 0 {
 		t.Fatalf("events %+v and %+v", d.events[0], d.events[1])
 	}
 }
@@ -65,7 +65,7 @@ func TestFencesPassInOrder(t *testing.T) {
 	d.core[0].Fence(100) // of nothing: at once
 	lost := 0
 	d.drop = func(from int, b []byte) bool { // the first write needs a repair, the second does not
-		if from == 0 && b[1] == laneRequests && lost == 0 {
+		if from == 0 && b[1] == spaceRequests && lost == 0 {
 			lost++
 			return true
 		}
@@ -97,7 +97,7 @@ func TestFencesPassInOrder(t *testing.T) {
 	}
 }
 
-func TestFullRequestQueueMakesRoom(t *testing.T) {
+func TestFullRequestQueueDrains(t *testing.T) {
 	d := newDuo(t, Config{})
 	n := 0
 	for d.core[0].Write(Write{Ref: d.ref[0], Cookie: uint64(n)}) {
@@ -109,8 +109,8 @@ func TestFullRequestQueueMakesRoom(t *testing.T) {
 	if d.core[0].Fence(1) {
 		t.Fatal("a fence found room where a write did not")
 	}
-	if !d.run(second) || len(d.of(0, Completed)) != n {
-		t.Fatalf("%d of %d completed", len(d.of(0, Completed)), n)
+	if !d.run(second) || len(d.eventsOf(0, Completed)) != n {
+		t.Fatalf("%d of %d completed", len(d.eventsOf(0, Completed)), n)
 	}
 	if !d.core[0].Fence(1) {
 		t.Fatal("no room after all have completed")
@@ -120,26 +120,26 @@ func TestFullRequestQueueMakesRoom(t *testing.T) {
 // TestRefusalEndsALongWrite: a write of three transactions runs out of its grant in the first.
 func TestRefusalEndsALongWrite(t *testing.T) {
 	d := newDuo(t, Config{MaxDatagram: MinDatagram})
-	unit := unit(MinDatagram)
+	chunkSize := fullChunk(MinDatagram)
 	for round := range 3 {
 		d.events = [2][]Event{}
-		d.write(0, 0, pattern(3*maxChunks*unit, 1), 7)
+		d.write(0, 0, pattern(3*maxChunks*chunkSize, 1), 7)
 		d.write(0, 0, []byte("after"), 8)
 		if !d.run(10 * second) {
 			t.Fatal("stuck")
 		}
-		got := d.of(0, Completed)
+		got := d.eventsOf(0, Completed)
 		if len(got) != 2 || got[0].Cookie != 7 || got[0].Reason != Reason(shmem.OutOfRange) || got[1].Reason != 0 {
 			t.Fatalf("round %d: completions %+v", round, got)
 		}
-		if refused := d.of(1, Refused); len(refused) == 0 || refused[0].Reason != Reason(shmem.OutOfRange) {
+		if refused := d.eventsOf(1, Refused); len(refused) == 0 || refused[0].Reason != Reason(shmem.OutOfRange) {
 			t.Fatalf("round %d: the receiver was told %+v", round, refused)
 		}
 		s := d.core[0].Stats()
 		if s.TxUsed != 0 || s.WritesRefused != uint64(round+1) || s.WritesCompleted != uint64(round+1) {
 			t.Fatalf("round %d: %+v", round, s)
 		}
-		if s.ChunksSent > uint64((round+1)*(duoExport/unit+4*DefaultCredit)) {
+		if s.ChunksSent > uint64((round+1)*(duoExport/chunkSize+4*DefaultCredit)) {
 			t.Errorf("round %d: %d chunks were sent although the first was refused early", round, s.ChunksSent)
 		}
 	}
@@ -172,7 +172,7 @@ func TestEachViolationReachesTheWriter(t *testing.T) {
 	}
 }
 
-func TestSignalsByTheThousandStayInOrder(t *testing.T) {
+func TestThousandsOfSignalsAreInOrder(t *testing.T) {
 	d := newDuo(t, Config{})
 	n := 0
 	d.drop = func(int, []byte) bool { n++; return n%5 == 0 }
@@ -188,7 +188,7 @@ func TestSignalsByTheThousandStayInOrder(t *testing.T) {
 	if !d.run(100 * second) {
 		t.Fatal("stuck")
 	}
-	got := d.of(1, Signalled)
+	got := d.eventsOf(1, Signalled)
 	if len(got) != signals {
 		t.Fatalf("%d of %d signals", len(got), signals)
 	}

@@ -14,9 +14,9 @@ func TestDueWithoutTransactions(t *testing.T) {
 		Credit:    712,
 		Ring:      2048,
 		Piggyback: true,
-		EchoEvery: 118,
+		AckEvery:  118,
 	})
-	d.drop = func(from int, b []byte) bool { return from == 1 && b[1]&^flagWaits == laneResponses }
+	d.drop = func(from int, b []byte) bool { return from == 1 && b[1]&^flagImmediateAck == spaceResponses }
 	c := d.core[0]
 	pieces := []Piece{{Ref: d.ref[0], Data: pattern(850, 1)}, {Ref: d.ref[0], Data: pattern(850, 2)}} // a datagram each
 	for i := range maxTx {
@@ -67,7 +67,7 @@ func TestDueMeansProgress(t *testing.T) {
 			Piggyback:   seed%2 == 0,
 			Congestion:  seed%4 < 2,
 			MaxDatagram: []int{1040, 1415, 1442, 8942}[rng.IntN(4)],
-			EchoEvery:   1 + rng.IntN(100),
+			AckEvery:    1 + rng.IntN(100),
 			Base:        MinDatagram,
 		}
 		d := newDuo(t, cfg)
@@ -130,8 +130,8 @@ func carry(t *testing.T, d *duo, e int, rng *rand.Rand, loss *[2][3]float64) {
 	c, peer := d.core[e], d.core[1-e]
 	c.Tick(d.now)
 	dueIsSent(t, c, d.now, func(b []byte) {
-		kind := b[1] &^ flagWaits
-		if kind == kindPart {
+		kind := b[1] &^ flagImmediateAck
+		if kind == kindFragment {
 			kind = b[headerSize]
 		}
 		if rng.Float64() >= loss[e][kind] {

@@ -88,8 +88,8 @@ func (d *duo) write(e int, off uint32, data []byte, cookie uint64) {
 	}
 }
 
-// settle carries datagrams until nothing is due, without time passing.
-func (d *duo) settle() {
+// exchange carries datagrams until nothing is due, without time passing.
+func (d *duo) exchange() {
 	d.t.Helper()
 	buf := make([]byte, d.core[0].cfg.MaxDatagram)
 	for moved := true; moved; {
@@ -97,7 +97,7 @@ func (d *duo) settle() {
 		for e, c := range d.core {
 			for n := c.Next(d.now, buf); n > 0; n = c.Next(d.now, buf) {
 				moved = true
-				d.sent[e][buf[1]&^flagWaits]++
+				d.sent[e][buf[1]&^flagImmediateAck]++
 				if d.drop == nil || !d.drop(e, buf[:n]) {
 					d.deliver(1-e, buf[:n])
 				}
@@ -123,7 +123,7 @@ func (d *duo) deliver(e int, b []byte) {
 
 func (d *duo) collect(e int) {
 	for _, ev := range d.core[e].Events(nil) {
-		ev.Data, ev.Many = bytes.Clone(ev.Data), slices.Clone(ev.Many)
+		ev.Data, ev.Placements = bytes.Clone(ev.Data), slices.Clone(ev.Placements)
 		d.events[e] = append(d.events[e], ev)
 	}
 }
@@ -132,7 +132,7 @@ func (d *duo) collect(e int) {
 func (d *duo) run(limit int64) bool {
 	d.t.Helper()
 	for end := d.now + limit; ; {
-		d.settle()
+		d.exchange()
 		if d.core[0].idle() && d.core[1].idle() {
 			return true
 		}
@@ -152,7 +152,7 @@ func (d *duo) run(limit int64) bool {
 	}
 }
 
-func (d *duo) of(e int, k Kind) []Event {
+func (d *duo) eventsOf(e int, k Kind) []Event {
 	var out []Event
 	for _, ev := range d.events[e] {
 		if ev.Kind == k {

@@ -30,15 +30,15 @@ type Placement struct {
 
 // An Event is something the owner of a Core must know.
 type Event struct {
-	Kind   Kind
-	Reason Reason
-	Ref    shmem.Ref
-	Offset uint32
-	Length uint32
-	Cookie uint64
-	Imm    uint64
-	Data   []byte
-	Many   []Placement
+	Kind       Kind
+	Reason     Reason
+	Ref        shmem.Ref
+	Offset     uint32
+	Length     uint32
+	Cookie     uint64
+	Imm        uint64
+	Data       []byte
+	Placements []Placement
 }
 
 // Handler is told what has happened on a link to a peer.
@@ -77,42 +77,42 @@ func (e *RefusedError) Error() string {
 
 // Stats counts everything a link did; each reason for not doing something has its own counter.
 type Stats struct {
-	DatagramsSent      uint64 `help:"numbered datagrams and echoes of the link protocol that were sent"`
-	DatagramsReceived  uint64 `help:"numbered datagrams and echoes that came"`
-	DatagramsResent    uint64 `help:"datagrams sent again"`
-	DatagramsDuplicate uint64 `help:"datagrams that arrived again; no effect"`
-	DatagramsBeyond    uint64 `help:"datagrams numbered past the credit given; dropped"`
-	DatagramsStale     uint64 `help:"datagrams of another view; dropped"`
-	DatagramsMalformed uint64 `help:"datagrams not understood; dropped"`
-	EchoesSent         uint64 `help:"echoes sent: they say what has arrived"`
-	EchoesReceived     uint64 `help:"echoes that came"`
-	ChunksSent         uint64 `help:"chunks of writes put into datagrams, re-sent ones included"`
-	ChunksResent       uint64 `help:"chunks of writes put into datagrams again"`
-	ChunksPlaced       uint64 `help:"chunks of writes that arrived and were put into memory"`
-	ChunksDuplicate    uint64 `help:"chunks of writes that arrived again"`
-	ChunksLate         uint64 `help:"chunks of writes that are over"`
-	ChunksRefused      uint64 `help:"chunks of writes that the export table does not allow"`
-	ChunksDead         uint64 `help:"chunks of writes with a time of death that were lost or came after it"`
-	BytesSent          uint64 `unit:"bytes" help:"bytes of writes put into datagrams, re-sent ones included"`
-	BytesPlaced        uint64 `unit:"bytes" help:"bytes of writes put into memory"`
-	WritesCompleted    uint64 `help:"writes of this node that are whole at the peer"`
-	WritesRefused      uint64 `help:"writes of this node that the peer refused"`
-	WritesExpired      uint64 `help:"writes of this node that were not whole at their time of death"`
-	SignalsSent        uint64 `help:"short messages sent: sizes, grants, barrier"`
-	SignalsReceived    uint64 `help:"short messages that came"`
-	SignalsDuplicate   uint64 `help:"signals that arrived again; no effect"`
-	Probes             uint64 `help:"times nothing was heard for too long and the newest datagram was sent again"`
-	Timeouts           uint64 `help:"times that a probe did not help, and more of what was under way was sent again"`
-	PartsSent          uint64 `help:"pieces sent of datagrams that were too long for the path; each counts as a datagram, too"`
-	PartsReceived      uint64 `help:"pieces of such datagrams that came; each counts as a datagram, too"`
-	PathShrunk         uint64 `help:"times that full packets were found to vanish while small ones passed: an MTU changed"`
-	PathGrown          uint64 `help:"times that full packets were found to pass again"`
-	StallsQueue        uint64 `help:"times that a write found the queue of requests full, and waited"`
-	StallsTx           uint64 `help:"times that requests waited since as many writes were under way as a link can have"`
-	StallsCredit       uint64 `help:"times that requests waited since the peer had given no more credit, or could note no more datagrams as come"`
-	StallsCongestion   uint64 `help:"times that requests waited since the path had lost more than it should"`
-	TxFree             uint64 `kind:"level" help:"writes that could be under way beside those that are"`
-	TxUsed             uint64 `kind:"level" help:"writes without an answer; 0 after a run"`
+	DatagramsSent             uint64 `help:"numbered datagrams and echoes of the link protocol that were sent"`
+	DatagramsReceived         uint64 `help:"numbered datagrams and echoes that came"`
+	DatagramsResent           uint64 `help:"datagrams sent again"`
+	DatagramsDuplicate        uint64 `help:"datagrams that arrived again; no effect"`
+	DatagramsBeyond           uint64 `help:"datagrams numbered past the credit given; dropped"`
+	DatagramsStale            uint64 `help:"datagrams of another view; dropped"`
+	DatagramsMalformed        uint64 `help:"datagrams not understood; dropped"`
+	AcksSent                  uint64 `count:"echoes_sent" help:"echoes sent: they say what has arrived"`
+	AcksReceived              uint64 `count:"echoes_received" help:"echoes that came"`
+	ChunksSent                uint64 `help:"chunks of writes put into datagrams, re-sent ones included"`
+	ChunksResent              uint64 `help:"chunks of writes put into datagrams again"`
+	ChunksPlaced              uint64 `help:"chunks of writes that arrived and were put into memory"`
+	ChunksDuplicate           uint64 `help:"chunks of writes that arrived again"`
+	ChunksLate                uint64 `help:"chunks of writes that are over"`
+	ChunksRefused             uint64 `help:"chunks of writes that the export table does not allow"`
+	ChunksDead                uint64 `help:"chunks of writes with a time of death that were lost or came after it"`
+	BytesSent                 uint64 `unit:"bytes" help:"bytes of writes put into datagrams, re-sent ones included"`
+	BytesPlaced               uint64 `unit:"bytes" help:"bytes of writes put into memory"`
+	WritesCompleted           uint64 `help:"writes of this node that are whole at the peer"`
+	WritesRefused             uint64 `help:"writes of this node that the peer refused"`
+	WritesExpired             uint64 `help:"writes of this node that were not whole at their time of death"`
+	SignalsSent               uint64 `help:"short messages sent: sizes, grants, barrier"`
+	SignalsReceived           uint64 `help:"short messages that came"`
+	SignalsDuplicate          uint64 `help:"signals that arrived again; no effect"`
+	Probes                    uint64 `help:"times nothing was heard for too long and the newest datagram was sent again"`
+	Timeouts                  uint64 `help:"times that a probe did not help, and more of what was under way was sent again"`
+	DatagramFragmentsSent     uint64 `count:"parts_sent" help:"pieces sent of datagrams that were too long for the path; each counts as a datagram, too"`
+	DatagramFragmentsReceived uint64 `count:"parts_received" help:"pieces of such datagrams that came; each counts as a datagram, too"`
+	PathShrunk                uint64 `help:"times that full packets were found to vanish while small ones passed: an MTU changed"`
+	PathGrown                 uint64 `help:"times that full packets were found to pass again"`
+	StallsQueue               uint64 `help:"times that a write found the queue of requests full, and waited"`
+	StallsTx                  uint64 `help:"times that requests waited since as many writes were under way as a link can have"`
+	StallsCredit              uint64 `help:"times that requests waited since the peer had given no more credit, or could note no more datagrams as come"`
+	StallsCongestion          uint64 `help:"times that requests waited since the path had lost more than it should"`
+	TxFree                    uint64 `kind:"level" help:"writes that could be under way beside those that are"`
+	TxUsed                    uint64 `kind:"level" help:"writes without an answer; 0 after a run"`
 }
 
 // Add sums two sets of counters, over the links of a node. It allocates nothing: whoever samples adds a thousand times

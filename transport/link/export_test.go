@@ -13,11 +13,11 @@ func Fewer(n int) int {
 	return n
 }
 
-// StartLanes makes both directions between a and b begin with datagram number seq, so that a test sees the numbers
+// StartSpaces makes both directions between a and b begin with datagram number seq, so that a test sees the numbers
 // wrap.
-func StartLanes(seq uint32, cores ...*Core) {
+func StartSpaces(seq uint32, cores ...*Core) {
 	for _, c := range cores {
-		for l := range lanes {
+		for l := range numSpaces {
 			s, r := &c.send[l], &c.recv[l]
 			s.limit = seq + (s.limit - s.next)
 			s.next, s.low = seq, seq
@@ -27,9 +27,9 @@ func StartLanes(seq uint32, cores ...*Core) {
 }
 
 // InFlight is how many datagrams of each lane are outstanding, and how many may be.
-func (c *Core) InFlight() (live, credit [lanes]int) {
-	for l := range lanes {
-		live[l], credit[l] = c.send[l].live, int(c.recv[l].credit)
+func (c *Core) InFlight() (live, credit [numSpaces]int) {
+	for l := range numSpaces {
+		live[l], credit[l] = c.send[l].inFlight, int(c.recv[l].credit)
 	}
 	return live, credit
 }
@@ -39,31 +39,31 @@ func (c *Core) Audit() error {
 	if err := c.auditTransactions(); err != nil {
 		return err
 	}
-	for l := range lanes {
+	for l := range numSpaces {
 		s, r := &c.send[l], &c.recv[l]
 		live, waiting := 0, 0
 		for i := range s.ring {
-			if s.ring[i].live {
+			if s.ring[i].outstanding {
 				live++
 				if s.ring[i].queued {
 					waiting++
 				}
 				if seq := s.ring[i].seq; int32(seq-s.low) < 0 || int32(seq-s.next) >= 0 {
-					return fmt.Errorf("lane %d: datagram %d is outstanding outside [%d,%d)", l, seq, s.low, s.next)
+					return fmt.Errorf("space %d: datagram %d is outstanding outside [%d,%d)", l, seq, s.low, s.next)
 				}
 			}
 		}
-		if live != s.live || live > int(r.credit) {
-			return fmt.Errorf("lane %d: %d datagrams outstanding, %d counted, credit %d", l, live, s.live, r.credit)
+		if live != s.inFlight || live > int(r.credit) {
+			return fmt.Errorf("space %d: %d datagrams outstanding, %d counted, credit %d", l, live, s.inFlight, r.credit)
 		}
-		if waiting != s.waiting {
-			return fmt.Errorf("lane %d: %d datagrams wait to be sent again, %d counted", l, waiting, s.waiting)
+		if waiting != s.awaitingRepair {
+			return fmt.Errorf("space %d: %d datagrams wait to be sent again, %d counted", l, waiting, s.awaitingRepair)
 		}
 		if int32(s.next-s.limit) > 0 {
-			return fmt.Errorf("lane %d: number %d is beyond the credit %d", l, s.next, s.limit)
+			return fmt.Errorf("space %d: number %d is beyond the credit %d", l, s.next, s.limit)
 		}
 		if r.high-r.next > uint32(len(r.bits)*64) || int32(r.high-r.limit()) > 0 {
-			return fmt.Errorf("lane %d: bitmap holds [%d,%d), credit %d", l, r.next, r.high, r.limit())
+			return fmt.Errorf("space %d: bitmap holds [%d,%d), credit %d", l, r.next, r.high, r.limit())
 		}
 	}
 	return nil
@@ -72,16 +72,16 @@ func (c *Core) Audit() error {
 func (c *Core) auditTransactions() error {
 	var free [maxTx]bool
 	for _, i := range c.freeTx {
-		if free[i] || c.tx[i].live {
+		if free[i] || c.outTx[i].live {
 			return fmt.Errorf("transaction %d is free twice, or free and used", i)
 		}
 		free[i] = true
 	}
 	used := 0
-	for i := range c.tx {
-		if c.tx[i].live {
+	for i := range c.outTx {
+		if c.outTx[i].live {
 			used++
-			if o := &c.ops[c.tx[i].op%maxOps]; o.done || o.open == 0 {
+			if o := &c.ops[c.outTx[i].op%maxOps]; o.done || o.openTx == 0 {
 				return fmt.Errorf("transaction %d belongs to a request that is over", i)
 			}
 		}

@@ -39,7 +39,7 @@ func FuzzReceive(f *testing.F) {
 			Peer:        1,
 			Table:       table,
 		})
-		StartLanes(goldenSeq, c)
+		StartSpaces(goldenSeq, c)
 		for i := range 4 {
 			c.Write(Write{
 				Ref:    ref,
@@ -93,7 +93,7 @@ func checkFuzzed(t *testing.T, c *Core, got uint64, mem []byte) {
 		t.Fatalf("%d datagrams received, %d counted", got, s.DatagramsReceived)
 	}
 	if rest := s.DatagramsMalformed + s.DatagramsStale + s.DatagramsBeyond + s.DatagramsDuplicate +
-		s.EchoesReceived; s.DatagramsMalformed > got || rest > 2*got {
+		s.AcksReceived; s.DatagramsMalformed > got || rest > 2*got {
 		t.Fatalf("of %d datagrams too many were dropped: %+v", got, s)
 	}
 	// A chunk of pieces of which one is refused counts as refused, and the others are placed.
@@ -112,7 +112,7 @@ func FuzzParseHeader(f *testing.F) {
 	f.Add(golden.Hex(f, "echo"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := parseHeader(in)
-		if _, ok := Target(in); ok && (err != nil || h.kind != laneRequests) {
+		if _, ok := Target(in); ok && (err != nil || h.kind != spaceRequests) {
 			t.Fatalf("%x has a target, and is no request", in)
 		}
 		if err != nil {
@@ -129,8 +129,8 @@ func FuzzParseHeader(f *testing.F) {
 func FuzzParseWrite(f *testing.F) {
 	f.Add(golden.Hex(f, "write")[headerSize:], uint16(1371))
 	f.Add(golden.Hex(f, "dmove")[headerSize:], uint16(7))
-	f.Fuzz(func(t *testing.T, in []byte, unit uint16) {
-		u := max(int(unit), 1)
+	f.Fuzz(func(t *testing.T, in []byte, chunkSize uint16) {
+		u := max(int(chunkSize), 1)
 		var w writeFrame
 		n, why := parseWrite(in, u, &w)
 		if why != "" {
@@ -154,22 +154,22 @@ func FuzzParseWrite(f *testing.F) {
 func FuzzParseEchoLane(f *testing.F) {
 	f.Add(golden.Hex(f, "echo")[headerSize:])
 	f.Fuzz(func(t *testing.T, in []byte) {
-		next, limit, bitmap, rest, ok := parseEchoLane(in)
+		next, limit, bitmap, rest, ok := parseSpaceAck(in)
 		if !ok {
 			return
 		}
-		if echoLaneHeader+len(bitmap)+len(rest) != len(in) || len(bitmap)%8 != 0 {
+		if spaceAckHeader+len(bitmap)+len(rest) != len(in) || len(bitmap)%8 != 0 {
 			t.Fatalf("%d bytes of bitmap, %d left of %d", len(bitmap), len(rest), len(in))
 		}
-		s, _ := lanesAt(next-8, 64, 16)
+		s, _ := spacesAt(next-8, 64, 16)
 		for range 12 {
-			if s.open() {
-				s.begin()
+			if s.hasCredit() {
+				s.newRecord()
 			}
 		}
-		s.echo(next, limit, bitmap, func(*record) {})
-		if s.live < 0 || s.live > 12 || int32(s.low-s.next) > 0 {
-			t.Fatalf("%d live in [%d,%d)", s.live, s.low, s.next)
+		s.applyAck(next, limit, bitmap, func(*record) {})
+		if s.inFlight < 0 || s.inFlight > 12 || int32(s.low-s.next) > 0 {
+			t.Fatalf("%d live in [%d,%d)", s.inFlight, s.low, s.next)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 //	credit ≤ ring / 2         a number that is being repaired holds up none of the credit sent behind it
 //	echo ≤ MinDatagram        the bitmaps of both lanes, maxRing and DefaultRing bits, in the smallest datagram
 //	signal ≤ MinDatagram   so that each fits whatever a path may still carry
-//	parts ≤ maxParts          a full datagram in datagrams of the base size; the receiver notes them in one word
+//	parts ≤ maxFragments          a full datagram in datagrams of the base size; the receiver notes them in one word
 //	answers waiting ≤ maxTx   an id is used again only after its answer has arrived
 //
 // Transactions are bounded by their ids, maxTx, and by nothing else: of small writes a datagram holds several, and a
@@ -20,11 +20,11 @@ import (
 
 // Limits of one link.
 const (
-	maxOps    = 1024 // remote writes and fences queued (NIC-crossbar §3.1.3)
-	maxTx     = 1024 // transactions outstanding: what the ten bits of an id on the wire can tell apart
-	maxChunks = 1024 // chunks of one transaction; longer writes become several
-	sigRing   = 256  // signals sent and not echoed
-	maxParts  = 64   // parts of a datagram that the path does not carry whole
+	maxOps       = 1024 // remote writes and fences queued (NIC-crossbar §3.1.3)
+	maxTx        = 1024 // transactions outstanding: what the ten bits of an id on the wire can tell apart
+	maxChunks    = 1024 // chunks of one transaction; longer writes become several
+	sigRing      = 256  // signals sent and not echoed
+	maxFragments = 64   // parts of a datagram that the path does not carry whole
 )
 
 // Defaults. quic-go drops received datagrams beyond 128 waiting: 100 requests, 16 responses and a few echoes stay
@@ -39,8 +39,8 @@ const (
 	maxCredit      = maxRing / 2
 )
 
-// DefaultEchoEvery suits a credit of 100: six echoes per credit keep the sender going when one is lost.
-const DefaultEchoEvery = 16
+// DefaultAckEvery suits a credit of 100: six echoes per credit keep the sender going when one is lost.
+const DefaultAckEvery = 16
 
 // maxSize is the largest datagram: the lengths in it are of 16 bits.
 const maxSize = 1<<16 - 1
@@ -55,20 +55,20 @@ type Config struct {
 	Pad         bool       // fill up datagrams while more wait behind, so that equal sizes leave in one system call
 	Congestion  bool       // bound requests in flight by what the network bears, too; for carriers that do not
 	Piggyback   bool       // echoes travel with answers and small requests, and those of answers alone may wait
-	EchoEvery   int        // datagrams received per echo, at most. Zero means DefaultEchoEvery
+	AckEvery    int        // datagrams received per echo, at most. Zero means DefaultAckEvery
 	Peer        shmem.Peer // the other end, as the export table knows it
 	Table       placer
 }
 
-func (c Config) complete() Config {
+func (c Config) withDefaults() Config {
 	if c.Credit == 0 {
 		c.Credit = DefaultCredit
 	}
 	if c.Ring == 0 {
 		c.Ring = DefaultRing
 	}
-	if c.EchoEvery == 0 {
-		c.EchoEvery = DefaultEchoEvery
+	if c.AckEvery == 0 {
+		c.AckEvery = DefaultAckEvery
 	}
 	if c.Base == 0 {
 		c.Base = c.MaxDatagram
@@ -78,7 +78,7 @@ func (c Config) complete() Config {
 
 // Check says why a link cannot work with these sizes, or nil.
 func (c Config) Check() error {
-	c = c.complete()
+	c = c.withDefaults()
 	switch {
 	case c.MaxDatagram < MinDatagram || c.MaxDatagram > maxSize:
 		return fmt.Errorf("datagrams of %d bytes cannot work: a link needs %d to %d",
@@ -86,9 +86,9 @@ func (c Config) Check() error {
 	case c.Base < MinDatagram || c.Base > c.MaxDatagram:
 		return fmt.Errorf("a base of %d bytes cannot work: it lies between %d and the full datagram, %d",
 			c.Base, MinDatagram, c.MaxDatagram)
-	case partsOf(c.MaxDatagram, c.Base) > maxParts:
-		return fmt.Errorf("a datagram of %d bytes has %d parts of %d bytes, more than %d",
-			c.MaxDatagram, partsOf(c.MaxDatagram, c.Base), c.Base, maxParts)
+	case fragmentCount(c.MaxDatagram, c.Base) > maxFragments:
+		return fmt.Errorf("a datagram of %d bytes has %d fragments of %d bytes, more than %d",
+			c.MaxDatagram, fragmentCount(c.MaxDatagram, c.Base), c.Base, maxFragments)
 	case c.Ring < minRing || c.Ring > maxRing || c.Ring&(c.Ring-1) != 0:
 		return fmt.Errorf("a ring of %d datagrams cannot work: it is a power of two, %d to %d",
 			c.Ring, minRing, maxRing)

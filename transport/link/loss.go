@@ -14,119 +14,121 @@ package link
 // order, is not taken for one that loses.
 
 const (
-	// quickProbe is how long an echo may wait for something to travel with, and as long again for the way.
-	quickProbe  = 2 * lazyEcho
-	quickProbes = 3 // 2, 4 and 8 ms; then as ever
-	quickSilent = 2 * millisecond
-	// Each time that something was sent again too soon, waits double, mostHasty times at most. They are halved again
+	// quickProbeDelay is how long an echo may wait for something to travel with, and as long again for the way.
+	quickProbeDelay    = 2 * maxAckDelay
+	maxQuickProbes     = 3 // 2, 4 and 8 ms; then as ever
+	quickTailLossDelay = 2 * millisecond
+	// Each time that something was sent again too soon, waits double, maxSpurious times at most. They are halved again
 	// after so many datagrams without. A slow port has up to half a second of data in its queue, which signals
 	// overtake: without this the probes alone would be more than it carries (TestQueueOfOnesOwn).
-	mostHasty = 6
-	calmAfter = 64
+	maxSpurious   = 6
+	spuriousDecay = 64
 	// One datagram adds lost to the share and takes a part in lossMean of it away, so that the share is a mean over
 	// the last lossMean datagrams or so. A link counts as one that loses from its first loss on, and for 177
 	// datagrams after its last: of small MEPs a link has but two datagrams to a phase, and as long as it has not
 	// learned, each loss costs what a hundred phases take. Above crowded it is a queue that overflows, where to send
 	// more makes it worse (TestIncast).
-	lossMean = 256
-	whole    = 1 << 24
-	lost     = whole / lossMean
-	lossy    = lost / 2
-	crowded  = whole / 8
+	lossMean       = 256
+	shareUnit      = 1 << 24
+	shareOfOneLoss = shareUnit / lossMean
+	lossyShare     = shareOfOneLoss / 2
+	congestedShare = shareUnit / 8
 )
 
 // loss is the share of datagrams that were lost of late, of whole.
 type loss struct {
-	share   int
-	quick   uint // probes since something was heard
-	hasty   uint // how often waits are doubled, since something was sent again too soon
-	calm    int  // datagrams since that
-	twins   int  // copies that were sent on purpose, and of which it is not known yet that they have come
-	doubled [lanes]uint16
+	share              int
+	quickProbes        uint // probes since something was heard
+	spurious           uint // how often waits are doubled, since something was sent again too soon
+	sinceSpurious      int  // datagrams since that
+	unackedCopies      int  // copies that were sent on purpose, and of which it is not known yet that they have come
+	reportedDuplicates [numSpaces]uint16
 }
 
-// arrived notes that a datagram, sent so many times, is known to have arrived: all but one of its transmissions count
+// onArrival notes that a datagram, sent so many times, is known to have arrived: all but one of its transmissions count
 // as lost, until the peer tells that they have come, too.
-func (l *loss) arrived(sends int) {
+func (l *loss) onArrival(sends int) {
 	for range sends {
 		l.share -= l.share / lossMean
 	}
-	l.share += (sends - 1) * lost
-	if l.calm++; l.calm >= calmAfter && l.hasty > 0 {
-		l.hasty, l.calm = l.hasty-1, 0
+	l.share += (sends - 1) * shareOfOneLoss
+	if l.sinceSpurious++; l.sinceSpurious >= spuriousDecay && l.spurious > 0 {
+		l.spurious, l.sinceSpurious = l.spurious-1, 0
 	}
 }
 
-// told takes how many datagrams of a lane the peer says have come twice. More than there were twins have been sent
+// onDuplicates takes how many datagrams of a lane the peer says have come twice. More than there were twins have been sent
 // again too soon.
-func (l *loss) told(lane int, doubled uint16) {
-	n := int(int16(doubled - l.doubled[lane]))
+func (l *loss) onDuplicates(space int, duplicates uint16) {
+	n := int(int16(duplicates - l.reportedDuplicates[space]))
 	if n <= 0 { // an echo that was overtaken tells of fewer
 		return
 	}
-	l.share = max(0, l.share-n*lost)
-	l.doubled[lane] = doubled
-	twins := min(n, l.twins)
-	l.twins -= twins
-	if n > twins {
-		l.hasty, l.calm = min(l.hasty+1, mostHasty), 0
+	l.share = max(0, l.share-n*shareOfOneLoss)
+	l.reportedDuplicates[space] = duplicates
+	copies := min(n, l.unackedCopies)
+	l.unackedCopies -= copies
+	if n > copies {
+		l.spurious, l.sinceSpurious = min(l.spurious+1, maxSpurious), 0
 	}
 }
 
-// timedOut takes that what was sent as long ago as the link waits was not heard of. If nothing came at all, that is no
+// onTimeout takes that what was sent as long ago as the link waits was not heard of. If nothing came at all, that is no
 // haste; if something did of which it is in doubt when it was sent, less than was thought.
-func (l *loss) timedOut(doubted bool) {
+func (l *loss) onTimeout(ambiguous bool) {
 	switch {
-	case !doubted:
-		l.hasty = 0
-	case l.hasty > 0:
-		l.hasty--
+	case !ambiguous:
+		l.spurious = 0
+	case l.spurious > 0:
+		l.spurious--
 	}
 }
 
-// lossy reports whether datagrams got lost of late, and not so many that the way must be full.
-func (l *loss) lossy() bool { return l.share > lossy && l.share < crowded }
+// isLossy reports whether datagrams got lost of late, and not so many that the way must be full.
+func (l *loss) isLossy() bool { return l.share > lossyShare && l.share < congestedShare }
 
-// twin is the last datagram of a burst in its lane, of which a copy is to be sent.
-type twin struct {
+// tailCopy is the last datagram of a burst in its lane, of which a copy is to be sent.
+type tailCopy struct {
 	r   *record
 	seq uint32
 }
 
 // due reports whether the copy still makes sense.
-func (t *twin) due() bool { return t.r != nil && t.r.live && t.r.seq == t.seq && !t.r.queued }
+func (t *tailCopy) due() bool {
+	return t.r != nil && t.r.outstanding && t.r.seq == t.seq && !t.r.queued
+}
 
-// double has a datagram just built sent again behind all that is due, if the way loses and nothing of its lane
+// scheduleTailCopy has a datagram just built sent again behind all that is due, if the way loses and nothing of its lane
 // waits. A dmove is not worth it: who wants it to arrive does not send one.
-func (c *Core) double(lane int) {
+func (c *Core) scheduleTailCopy(space int) {
 	r := c.built
-	c.twins[lane] = twin{}
-	more := lane == laneRequests && c.mayCut() || lane == laneResponses && c.responsesPending()
-	if !c.loss.lossy() || r.parted || more {
+	c.tailCopies[space] = tailCopy{}
+	more := space == spaceRequests && c.mayCut() || space == spaceResponses && c.responsesPending()
+	if !c.loss.isLossy() || r.fragmented || more {
 		return
 	}
 	for _, it := range r.items {
-		if it.kind == frameWrite && c.tx[it.id%maxTx].dmove {
+		if it.kind == frameWrite && c.outTx[it.id%maxTx].dmove {
 			return
 		}
 	}
-	c.twins[lane] = twin{r, r.seq}
+	c.tailCopies[space] = tailCopy{r, r.seq}
 }
 
-// buildTwin builds a copy that is due, or returns 0. It is one transmission with the first: a round trip may be
+// buildTailCopy builds a copy that is due, or returns 0. It is one transmission with the first: a round trip may be
 // measured by either.
-func (c *Core) buildTwin(now int64, buf []byte) int {
-	for lane := range c.twins {
-		t := c.twins[lane]
-		c.twins[lane] = twin{}
+func (c *Core) buildTailCopy(now int64, buf []byte) int {
+	for space := range c.tailCopies {
+		t := c.tailCopies[space]
+		c.tailCopies[space] = tailCopy{}
 		if !t.due() {
 			continue
 		}
 		repeated := t.r.repeated
-		n := c.rebuild(lane, t.r, now, buf)
+		n := c.rebuild(space, t.r, now, buf)
 		t.r.repeated = repeated
-		buf[1] &^= flagWaits // nobody waits for the copy
-		c.loss.twins++
+		buf[1] &^= flagImmediateAck // nobody waits for the copy
+		c.loss.unackedCopies++
 		return n
 	}
 	return 0

@@ -5,10 +5,10 @@ import "testing"
 // TestShareOfLoss: what is taken for a way that loses.
 func TestShareOfLoss(t *testing.T) {
 	for _, tc := range []struct {
-		name    string
-		again   int // of each 100 datagrams
-		doubled int // of those, what the peer says has come twice
-		lossy   bool
+		name       string
+		again      int // of each 100 datagrams
+		duplicates int // of those, what the peer says has come twice
+		lossy      bool
 	}{
 		{"nothing", 0, 0, false},
 		{"2 %", 2, 0, true},
@@ -18,24 +18,24 @@ func TestShareOfLoss(t *testing.T) {
 		{"copies, of which 2 % were needed", 20, 18, true},
 	} {
 		var l loss
-		doubled := uint16(0xfff0) // wraps soon
-		l.doubled[0] = doubled
+		duplicates := uint16(0xfff0) // wraps soon
+		l.reportedDuplicates[0] = duplicates
 		for range 20 {
 			for i := range 100 {
-				again, twice := share(tc.again, i), share(tc.doubled, i)
-				l.arrived(1 + again)
-				doubled += uint16(twice)
-				l.told(laneRequests, doubled)
-				l.told(laneRequests, doubled-uint16(twice)) // an echo that comes late
+				again, twice := share(tc.again, i), share(tc.duplicates, i)
+				l.onArrival(1 + again)
+				duplicates += uint16(twice)
+				l.onDuplicates(spaceRequests, duplicates)
+				l.onDuplicates(spaceRequests, duplicates-uint16(twice)) // an echo that comes late
 			}
 		}
-		if l.lossy() != tc.lossy {
-			t.Errorf("%s: lossy is %v, with a share of %d of %d", tc.name, l.lossy(), l.share, whole)
+		if l.isLossy() != tc.lossy {
+			t.Errorf("%s: lossy is %v, with a share of %d of %d", tc.name, l.isLossy(), l.share, shareUnit)
 		}
 		for range 3000 {
-			l.arrived(1)
+			l.onArrival(1)
 		}
-		if l.lossy() {
+		if l.isLossy() {
 			t.Errorf("%s: it is not forgotten", tc.name)
 		}
 	}
@@ -44,23 +44,23 @@ func TestShareOfLoss(t *testing.T) {
 // share spreads n of 100 evenly: it is 1 for n values of i in 0 to 99.
 func share(n, i int) int { return (i+1)*n/100 - i*n/100 }
 
-// TestAGapIsToldAtOnce: an echo that nobody waits for may wait, but not when it has something to tell that the sender
+// TestGapIsReportedAtOnce: an echo that nobody waits for may wait, but not when it has something to tell that the sender
 // must repair.
-func TestAGapIsToldAtOnce(t *testing.T) {
-	d := newDuo(t, Config{Piggyback: true, EchoEvery: 1000})
+func TestGapIsReportedAtOnce(t *testing.T) {
+	d := newDuo(t, Config{Piggyback: true, AckEvery: 1000})
 	n := 0
 	d.drop = func(from int, b []byte) bool {
-		if from == 0 && b[1]&^flagWaits == laneRequests {
+		if from == 0 && b[1]&^flagImmediateAck == spaceRequests {
 			n++
 		}
 		return from == 0 && n == 5
 	}
-	d.write(0, 0, pattern(10*unit(1415), 1), 1)
-	d.settle()
+	d.write(0, 0, pattern(10*fullChunk(1415), 1), 1)
+	d.exchange()
 	if d.drop = nil; n < 11 {
 		t.Errorf("%d datagrams were sent before any time has passed, want 10 and a repetition", n)
 	}
-	if got := len(d.of(0, Completed)); got != 1 {
+	if got := len(d.eventsOf(0, Completed)); got != 1 {
 		t.Errorf("%d writes are completed before any time has passed", got)
 	}
 }

@@ -16,10 +16,10 @@ import (
 var outages = flag.Int("outages", defaultOutages(),
 	"how many simulated outages a link must survive, for each kind of owner")
 
-// tellingSeeds have found something, and are always played. 6 and 124: small writes hold all transactions while the
+// regressionSeeds have found something, and are always played. 6 and 124: small writes hold all transactions while the
 // window is open. 33646: what was older is repaired first, the peer then has no holes, and what had
 // been sent behind it is repaired one by one.
-var tellingSeeds = []uint64{6, 124, 33646}
+var regressionSeeds = []uint64{6, 124, 33646}
 
 // defaultOutages keeps the test within a few seconds on a busy machine of two cores.
 func defaultOutages() int {
@@ -37,15 +37,15 @@ const (
 	movesWithinLossy = 4 * time.Second
 )
 
-// bearers are the carriers' sizes: those of quic-go, of quic with an MTU of 1500 and of jumbo frames, and of stream.
-var bearers = []link.Config{
+// carrierConfigs are the carriers' sizes: those of quic-go, of quic with an MTU of 1500 and of jumbo frames, and of stream.
+var carrierConfigs = []link.Config{
 	{MaxDatagram: 1415, Base: 1159, Pad: true},
-	quicBearer(1442, 712),
-	quicBearer(8942, 116),
-	{MaxDatagram: 32812, Credit: 64, Ring: 256, EchoEvery: 10},
+	quicConfig(1442, 712),
+	quicConfig(8942, 116),
+	{MaxDatagram: 32812, Credit: 64, Ring: 256, AckEvery: 10},
 }
 
-func quicBearer(size, window int) link.Config {
+func quicConfig(size, window int) link.Config {
 	return link.Config{
 		MaxDatagram: size,
 		Base:        1170,
@@ -54,7 +54,7 @@ func quicBearer(size, window int) link.Config {
 		Pad:         true,
 		Congestion:  true,
 		Piggyback:   true,
-		EchoEvery:   window / 6,
+		AckEvery:    window / 6,
 	}
 }
 
@@ -93,27 +93,27 @@ func drawOutage(rng *rand.Rand, base int) *outage {
 
 // outageRun is a link in which both ends, or one, keep the request queue full.
 type outageRun struct {
-	pair   *simnet.Pair
-	core   [2]*link.Core
-	ref    [2]shmem.Ref
-	rng    *rand.Rand
-	asked  [2]uint64
-	done   [2]uint64
-	pieces [2]uint64 // asked for
-	placed [2]uint64 // at the peer
-	said   [2]uint64 // signals
-	heard  [2]uint64
-	now    *outage
-	bad    error
-	spare  []link.Event
-	base   int
-	within time.Duration // movesWithin, or movesWithinLossy
+	pair            *simnet.Pair
+	core            [2]*link.Core
+	ref             [2]shmem.Ref
+	rng             *rand.Rand
+	requested       [2]uint64
+	done            [2]uint64
+	pieces          [2]uint64 // asked for
+	placed          [2]uint64 // at the peer
+	signalsSent     [2]uint64 // signals
+	signalsReceived [2]uint64
+	now             *outage
+	bad             error
+	spare           []link.Event
+	base            int
+	within          time.Duration // movesWithin, or movesWithinLossy
 }
 
-func newOutageRun(t *testing.T, seed uint64, shell simnet.Shell) *outageRun {
+func newOutageRun(t *testing.T, seed uint64, shell simnet.SendMode) *outageRun {
 	t.Helper()
 	r := &outageRun{rng: rand.New(rand.NewPCG(seed, 13))}
-	cfg := bearers[r.rng.IntN(len(bearers))]
+	cfg := carrierConfigs[r.rng.IntN(len(carrierConfigs))]
 	r.base = cfg.Base
 	r.core, r.ref = newCores(t, outageMemory, 0, cfg)
 	f := simnet.Faults{Delay: time.Duration(20+r.rng.IntN(1000)) * time.Microsecond}
@@ -122,17 +122,17 @@ func newOutageRun(t *testing.T, seed uint64, shell simnet.Shell) *outageRun {
 		f.Loss, f.Jitter = 0.03*r.rng.Float64(), time.Duration(r.rng.IntN(200))*time.Microsecond
 	}
 	r.pair = simnet.NewPair(r.core[0], r.core[1], cfg.MaxDatagram, f, seed)
-	r.pair.Shells(shell, shell)
-	r.pair.After = r.read
+	r.pair.SetSendModes(shell, shell)
+	r.pair.OnChange = r.read
 	r.pair.Lose = func(from int, d []byte) bool { return r.now != nil && r.now.takes(from, d) }
 	return r
 }
 
 var outageMemory = [2][]byte{make([]byte, 64*shmem.PageSize), make([]byte, 64*shmem.PageSize)}
 
-// ask queues small writes at an end, as a readout unit does for a MEP of small MFPs, now and then a large one and a
+// request queues small writes at an end, as a readout unit does for a MEP of small MFPs, now and then a large one and a
 // signal.
-func (r *outageRun) ask(e, n int) {
+func (r *outageRun) request(e, n int) {
 	for range n {
 		pieces := make([]link.Piece, 1+r.rng.IntN(4))
 		for i := range pieces {
@@ -144,16 +144,16 @@ func (r *outageRun) ask(e, n int) {
 		if !ok {
 			break
 		}
-		r.asked[e]++
+		r.requested[e]++
 		if r.pieces[e]++; !large {
 			r.pieces[e] += uint64(len(pieces) - 1)
 		}
 		if r.rng.IntN(32) == 0 {
 			r.core[e].Signal(noise[:r.rng.IntN(link.MaxSignal)])
-			r.said[e]++
+			r.signalsSent[e]++
 		}
 	}
-	r.pair.Stir(e)
+	r.pair.Wake(e)
 }
 
 func (r *outageRun) read(e int) {
@@ -166,9 +166,9 @@ func (r *outageRun) read(e int) {
 		case link.Placed:
 			r.placed[1-e]++
 		case link.PlacedMany:
-			r.placed[1-e] += uint64(len(ev.Many))
+			r.placed[1-e] += uint64(len(ev.Placements))
 		case link.Signalled:
-			r.heard[1-e]++
+			r.signalsReceived[1-e]++
 		default:
 			r.bad = fmt.Errorf("end %d was told %+v", e, ev)
 		}
@@ -179,12 +179,14 @@ func (r *outageRun) read(e int) {
 }
 
 // quiet reports whether all that was asked for has its outcome.
-func (r *outageRun) quiet() bool { return r.bad != nil || r.asked == r.done && r.said == r.heard }
+func (r *outageRun) quiet() bool {
+	return r.bad != nil || r.requested == r.done && r.signalsSent == r.signalsReceived
+}
 
 // moved reports whether each end that waits for something has got some of it.
 func (r *outageRun) moved(before [2]uint64) bool {
 	for e := range before {
-		if r.asked[e] != before[e] && r.done[e] == before[e] {
+		if r.requested[e] != before[e] && r.done[e] == before[e] {
 			return false
 		}
 	}
@@ -196,7 +198,7 @@ func (r *outageRun) survive() (worst time.Duration, err error) {
 	ends := 1 + r.rng.IntN(2)
 	for range 1 + r.rng.IntN(3) {
 		for e := range ends {
-			r.ask(e, []int{10, 10, 30, 30, 100, 2000}[r.rng.IntN(6)])
+			r.request(e, []int{10, 10, 30, 30, 100, 2000}[r.rng.IntN(6)])
 		}
 		r.pair.Run(time.Duration(r.rng.IntN(5000))*time.Microsecond, r.quiet)
 		o := drawOutage(r.rng, r.base)
@@ -210,16 +212,16 @@ func (r *outageRun) survive() (worst time.Duration, err error) {
 		begin := r.pair.Now()
 		before = r.done
 		if !r.pair.Run(r.within, func() bool { return r.bad != nil || r.moved(before) }) {
-			return 0, fmt.Errorf("%+v: %d of %d writes had an outcome, and %v later %d", *o, before, r.asked,
+			return 0, fmt.Errorf("%+v: %d of %d writes had an outcome, and %v later %d", *o, before, r.requested,
 				time.Duration(r.pair.Now()-begin), r.done)
 		}
 		worst = max(worst, time.Duration(r.pair.Now()-begin))
 		if r.rng.IntN(2) == 0 && !r.pair.Run(20*time.Second, r.quiet) {
-			return 0, fmt.Errorf("%+v: %d of %d writes, %d of %d signals in 20 s", *o, r.done, r.asked, r.heard, r.said)
+			return 0, fmt.Errorf("%+v: %d of %d writes, %d of %d signals in 20 s", *o, r.done, r.requested, r.signalsReceived, r.signalsSent)
 		}
 	}
 	if !r.pair.Run(20*time.Second, r.quiet) {
-		return 0, fmt.Errorf("at the end %d of %d writes, %d of %d signals", r.done, r.asked, r.heard, r.said)
+		return 0, fmt.Errorf("at the end %d of %d writes, %d of %d signals", r.done, r.requested, r.signalsReceived, r.signalsSent)
 	}
 	if r.bad == nil && r.placed != r.pieces {
 		r.bad = fmt.Errorf("%d placed, %d written", r.placed, r.pieces)
@@ -232,14 +234,14 @@ func (r *outageRun) survive() (worst time.Duration, err error) {
 // is placed once.
 func TestEveryLinkMovesAfterAnOutage(t *testing.T) {
 	n := link.Fewer(*outages)
-	for name, shell := range map[string]simnet.Shell{"inline": simnet.Inline, "pumped": simnet.Pumped} {
+	for name, shell := range map[string]simnet.SendMode{"inline": simnet.Inline, "pumped": simnet.Pumped} {
 		t.Run(name, func(t *testing.T) {
 			var worst time.Duration
 			var sum link.Stats
-			for i := range n + len(tellingSeeds) {
+			for i := range n + len(regressionSeeds) {
 				seed := uint64(i)
 				if i >= n {
-					seed = tellingSeeds[i-n]
+					seed = regressionSeeds[i-n]
 				}
 				r := newOutageRun(t, seed, shell)
 				took, err := r.survive()

@@ -8,14 +8,14 @@ package link
 //	since then a full one was sent, something small behind it has arrived, and no full one has: a strike
 //
 // Strikes count at most one to a time-out, so that what is small and overtakes the rest in the queue of a port proves
-// nothing. After so many as strikesOut in a row, datagrams larger than the base size go in parts (parts.go). To have
+// nothing. After so many as blackHoleThreshold in a row, datagrams larger than the base size go in fragments (fragments.go). To have
 // evidence where all is large, after a time-out one datagram that was sent whole before goes in parts. From time to
 // time one goes whole, to see whether the path carries it again; if not, it is repaired in parts.
 
 const (
-	// strikesOut: of large datagrams half are lost where many links share a port with a short queue; then one link in
+	// blackHoleThreshold: of large datagrams half are lost where many links share a port with a short queue; then one link in
 	// 32 gives full datagrams up for raiseFirst. A hole is found after 5 time-outs, 0.1 to 0.2 s on a LAN.
-	strikesOut = 5
+	blackHoleThreshold = 5
 	// raiseFirst is how long after it fell back a link tries a full datagram, raiseMost between tries that fail. A try
 	// costs the repair of one datagram; RFC 8899 has 600 s, with a probe that serves nothing else.
 	raiseFirst = 500 * millisecond
@@ -27,12 +27,12 @@ type path struct {
 	full, base int // bytes of a datagram
 	size       int // the largest that is sent whole: full or base
 
-	mark    uint64 // strikes are about transmissions after this one
-	markAt  int64  // when it was set, ns
-	large   uint64 // first full one sent whole after the mark, or 0
-	small   uint64 // newest small one that has arrived
-	parted  bool   // one that vanished whole has arrived in parts, since the mark
-	strikes int
+	mark             uint64 // strikes are about transmissions after this one
+	markAt           int64  // when it was set, ns
+	firstLarge       uint64 // first full one sent whole after the mark, or 0
+	newestSmall      uint64 // newest small one that has arrived
+	fragmentsArrived bool   // one that vanished whole has arrived in parts, since the mark
+	blackHoleSigns   int
 
 	raiseAt, raise int64 // the next try of a full one, and the time between tries, ns
 }
@@ -43,14 +43,14 @@ func newPath(full, base int) path { return path{full: full, base: base, size: fu
 func (p *path) limited() bool { return p.size < p.full }
 
 // sent notes that a datagram larger than the base was sent whole.
-func (p *path) sent(stamp uint64) {
-	if p.large == 0 {
-		p.large = stamp
+func (p *path) sent(transmission uint64) {
+	if p.firstLarge == 0 {
+		p.firstLarge = transmission
 	}
 }
 
-// try reports whether it is time to send a full datagram, though the path is thought not to carry it.
-func (p *path) try(now int64) bool {
+// tryRaise reports whether it is time to send a full datagram, though the path is thought not to carry it.
+func (p *path) tryRaise(now int64) bool {
 	if now < p.raiseAt {
 		return false
 	}
@@ -59,79 +59,79 @@ func (p *path) try(now int64) bool {
 	return true
 }
 
-// arrived takes one record that has arrived: of how many bytes, whether any transmission of it went in parts, and the
+// onArrival takes one record that has arrived: of how many bytes, whether any transmission of it went in parts, and the
 // newest transmission. It reports whether the path carries full datagrams again.
-func (p *path) arrived(size int, parted bool, stamp uint64) (grown bool) {
+func (p *path) onArrival(size int, fragmented bool, transmission uint64) (grown bool) {
 	switch {
 	case size <= p.base:
-		p.small = max(p.small, stamp)
-	case parted:
-		p.parted = true
+		p.newestSmall = max(p.newestSmall, transmission)
+	case fragmented:
+		p.fragmentsArrived = true
 	default:
 		grown = p.limited()
 		p.size = p.full
-		p.strikes, p.large, p.parted, p.mark = 0, 0, false, max(p.mark, stamp)
+		p.blackHoleSigns, p.firstLarge, p.fragmentsArrived, p.mark = 0, 0, false, max(p.mark, transmission)
 	}
 	return grown
 }
 
-// judge weighs what an echo has told; sent is the newest transmission, and pause the least time between strikes. It
+// detectBlackHole weighs what an echo has told; sent is the newest transmission, and pause the least time between strikes. It
 // reports whether the path is found to carry no full datagrams any more.
-func (p *path) judge(now int64, sent uint64, pause int64) (shrunk bool) {
-	if p.limited() || p.large == 0 || p.large <= p.mark {
+func (p *path) detectBlackHole(now int64, sent uint64, minInterval int64) (shrunk bool) {
+	if p.limited() || p.firstLarge == 0 || p.firstLarge <= p.mark {
 		return false
 	}
-	if !p.parted && p.small <= p.large+reorderTolerance {
+	if !p.fragmentsArrived && p.newestSmall <= p.firstLarge+packetThreshold {
 		return false
 	}
-	if now-p.markAt < pause {
+	if now-p.markAt < minInterval {
 		return false
 	}
-	p.strikes++
-	p.mark, p.markAt, p.large, p.parted = sent, now, 0, false
-	if p.strikes < strikesOut {
+	p.blackHoleSigns++
+	p.mark, p.markAt, p.firstLarge, p.fragmentsArrived = sent, now, 0, false
+	if p.blackHoleSigns < blackHoleThreshold {
 		return false
 	}
-	p.size, p.strikes = p.base, 0
+	p.size, p.blackHoleSigns = p.base, 0
 	p.raise, p.raiseAt = raiseFirst, now+raiseFirst
 	return true
 }
 
-// shrink has everything that the path does not carry whole sent again in parts, and forgives the network: a size that
+// fallBackToBase has everything that the path does not carry whole sent again in parts, and forgives the network: a size that
 // does not pass says nothing of how much does.
-func (c *Core) shrink() {
+func (c *Core) fallBackToBase() {
 	c.stats.PathShrunk++
 	for l := range c.send {
 		s := &c.send[l]
 		for seq := s.low; seq != s.next; seq++ {
-			if r := &s.ring[seq&s.mask]; r.live && !r.queued && int(r.size) > c.path.base && !r.parted {
+			if r := &s.ring[seq&s.mask]; r.outstanding && !r.queued && int(r.size) > c.path.base && !r.fragmented {
 				s.queueRepair(r, true)
 			}
 		}
 	}
-	c.jam = newCongestion(c.cfg.Credit)
+	c.congestion = newCongestion(c.cfg.Credit)
 }
 
-// weigh draws the conclusions from an echo.
-func (c *Core) weigh(now int64) {
-	if c.path.judge(now, c.stamp, max(minTimeout, c.rtt.timeout())) {
-		c.shrink()
+// checkPathMTU draws the conclusions from an echo.
+func (c *Core) checkPathMTU(now int64) {
+	if c.path.detectBlackHole(now, c.transmissions, max(minTimeout, c.rtt.timeout())) {
+		c.fallBackToBase()
 	}
 }
 
-// inParts decides how a datagram of n bytes of a lane leaves, and notes it in its record.
-func (c *Core) inParts(s *sendLane, r *record, n int, now int64) bool {
+// shouldFragment decides how a datagram of n bytes of a lane leaves, and notes it in its record.
+func (c *Core) shouldFragment(s *sendSpace, r *record, n int, now int64) bool {
 	if r.size = uint16(n); n <= c.path.base {
 		return false
 	}
-	trial := s.trial && r.repeated
-	if trial {
-		s.trial = false
+	fragment := s.fragmentNext && r.repeated
+	if fragment {
+		s.fragmentNext = false
 	}
-	if trial || c.path.limited() && (r.parted || !c.path.try(now)) {
-		r.parted = true
+	if fragment || c.path.limited() && (r.fragmented || !c.path.tryRaise(now)) {
+		r.fragmented = true
 		return true
 	}
-	c.path.sent(r.stamp)
+	c.path.sent(r.transmission)
 	return false
 }

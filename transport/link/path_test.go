@@ -12,10 +12,10 @@ import (
 
 // A step of what is learnt of a path.
 type step struct {
-	at            int64
-	whole         uint64 // a full datagram leaves whole, as this transmission
-	small, parted uint64 // such a one has arrived
-	large         uint64
+	at                int64
+	large             uint64 // a full datagram leaves whole, as this transmission
+	small, fragmented uint64 // such a one has arrived
+	wantLarge         uint64
 }
 
 // series is a step n times, ten transmissions and some time apart.
@@ -28,19 +28,19 @@ func series(n int, apart int64, s step) (out []step) {
 	}
 	for i := range n {
 		out = append(out, step{
-			at:     30 + apart*int64(i),
-			whole:  later(s.whole, i),
-			small:  later(s.small, i),
-			parted: later(s.parted, i),
+			at:         30 + apart*int64(i),
+			large:      later(s.large, i),
+			small:      later(s.small, i),
+			fragmented: later(s.fragmented, i),
 		})
 	}
 	return out
 }
 
-// TestStrikes: what is held against a path, and what is not.
-func TestStrikes(t *testing.T) {
+// TestBlackHoleDetection: what is held against a path, and what is not.
+func TestBlackHoleDetection(t *testing.T) {
 	const full, base, pause = 8940, 1168, 20
-	hole := func(n int) []step { return series(n, 30, step{whole: 1, small: 9}) }
+	hole := func(n int) []step { return series(n, 30, step{large: 1, small: 9}) }
 	for _, tc := range []struct {
 		name  string
 		steps []step
@@ -50,28 +50,28 @@ func TestStrikes(t *testing.T) {
 		{"small ones alone prove nothing", series(5, 30, step{small: 9}), full},
 		{"four strikes", hole(4), full},
 		{"five strikes", hole(5), base},
-		{"a full one arrives between", append(append(hole(4), step{at: 125, large: 38}), hole(9)[4:8]...), full},
-		{"what is small overtakes", series(5, 1, step{whole: 1, small: 9}), full},
-		{"within the tolerance for reordering", series(5, 30, step{whole: 1, small: 4}), full},
-		{"in parts they arrive", series(5, 30, step{whole: 1, parted: 2}), base},
-		{"found to carry them again", append(hole(5), step{at: 900, large: 60}), full},
+		{"a full one arrives between", append(append(hole(4), step{at: 125, wantLarge: 38}), hole(9)[4:8]...), full},
+		{"what is small overtakes", series(5, 1, step{large: 1, small: 9}), full},
+		{"within the tolerance for reordering", series(5, 30, step{large: 1, small: 4}), full},
+		{"in parts they arrive", series(5, 30, step{large: 1, fragmented: 2}), base},
+		{"found to carry them again", append(hole(5), step{at: 900, wantLarge: 60}), full},
 	} {
 		p, sent := newPath(full, base), uint64(0)
 		for _, s := range tc.steps {
-			if s.whole > 0 {
-				p.sent(s.whole)
+			if s.large > 0 {
+				p.sent(s.large)
 			}
 			for _, got := range []struct {
-				size   int
-				parted bool
-				stamp  uint64
-			}{{base, false, s.small}, {full, true, s.parted}, {full, false, s.large}} {
+				size       int
+				fragmented bool
+				stamp      uint64
+			}{{base, false, s.small}, {full, true, s.fragmented}, {full, false, s.wantLarge}} {
 				if got.stamp > 0 {
-					p.arrived(got.size, got.parted, got.stamp)
+					p.onArrival(got.size, got.fragmented, got.stamp)
 					sent = max(sent, got.stamp)
 				}
 			}
-			p.judge(s.at, sent, pause)
+			p.detectBlackHole(s.at, sent, pause)
 		}
 		if p.size != tc.size {
 			t.Errorf("%s: whole datagrams have up to %d bytes, want %d", tc.name, p.size, tc.size)
@@ -85,7 +85,7 @@ func TestTriesOfFullDatagrams(t *testing.T) {
 	p.size, p.raise, p.raiseAt = 1168, raiseFirst, raiseFirst
 	var at []int64
 	for now := int64(0); now < 600*second; now += 100 * millisecond {
-		if p.try(now) {
+		if p.tryRaise(now) {
 			at = append(at, now/millisecond)
 		}
 	}
@@ -152,8 +152,8 @@ func shrinks(t *testing.T, full, window int, congestion bool) {
 		round(n)
 	}
 	for e, c := range d.core {
-		if s := c.Stats(); s.PathShrunk != 1 || s.PathGrown != 0 || s.PartsSent == 0 || c.path.size != base {
-			t.Errorf("end %d: shrunk %d times, grown %d times, %d parts", e, s.PathShrunk, s.PathGrown, s.PartsSent)
+		if s := c.Stats(); s.PathShrunk != 1 || s.PathGrown != 0 || s.DatagramFragmentsSent == 0 || c.path.size != base {
+			t.Errorf("end %d: shrunk %d times, grown %d times, %d parts", e, s.PathShrunk, s.PathGrown, s.DatagramFragmentsSent)
 		}
 	}
 	d.drop = nil
@@ -169,18 +169,18 @@ func shrinks(t *testing.T, full, window int, congestion bool) {
 			t.Errorf("end %d sent %+v, its peer had %+v", e, s, r)
 		}
 	}
-	once(t, d, 22)
+	maxPace(t, d, 22)
 }
 
-// once holds that each write of so many rounds was completed, and told to the peer, once.
-func once(t *testing.T, d *duo, rounds int) {
+// maxPace holds that each write of so many rounds was completed, and told to the peer, once.
+func maxPace(t *testing.T, d *duo, rounds int) {
 	t.Helper()
 	for e := range 2 {
 		done, placed := map[uint64]int{}, map[uint64]int{}
-		for _, ev := range d.of(e, Completed) {
+		for _, ev := range d.eventsOf(e, Completed) {
 			done[ev.Cookie]++
 		}
-		for _, ev := range d.of(1-e, Placed) {
+		for _, ev := range d.eventsOf(1-e, Placed) {
 			placed[ev.Imm]++
 		}
 		for n := range uint64(rounds) {
@@ -188,8 +188,8 @@ func once(t *testing.T, d *duo, rounds int) {
 				t.Errorf("end %d: write %d was completed %d times and placed %d times", e, n, done[n+1], placed[n+1])
 			}
 		}
-		if len(d.of(1-e, Signalled)) != rounds {
-			t.Errorf("end %d: %d of %d signals", e, len(d.of(1-e, Signalled)), rounds)
+		if len(d.eventsOf(1-e, Signalled)) != rounds {
+			t.Errorf("end %d: %d of %d signals", e, len(d.eventsOf(1-e, Signalled)), rounds)
 		}
 	}
 }
@@ -225,23 +225,23 @@ func TestLossIsNoNarrowPath(t *testing.T) {
 // TestPartsOfTheGoldenDatagram: whatever the order of the parts, they are the datagram; what comes twice is counted,
 // and does nothing.
 func TestPartsOfTheGoldenDatagram(t *testing.T) {
-	whole := golden.Hex(t, "write")
-	part := func(i int) []byte {
-		b := make([]byte, partHeader, 100)
-		putHeader(b, header{kind: kindPart, view: 0x0203, seq: goldenSeq})
-		putPartHeader(b[headerSize:], laneRequests, i, 3, len(whole))
-		return append(append(b, whole[17*i:17*(i+1)]...), make([]byte, 30)...) // as a carrier may fill it up
+	datagram := golden.Hex(t, "write")
+	fragment := func(i int) []byte {
+		b := make([]byte, fragmentHeader, 100)
+		putHeader(b, header{kind: kindFragment, view: 0x0203, seq: goldenSeq})
+		putFragmentHeader(b[headerSize:], spaceRequests, i, 3, len(datagram))
+		return append(append(b, datagram[17*i:17*(i+1)]...), make([]byte, 30)...) // as a carrier may fill it up
 	}
-	if got, want := part(1)[:partHeader+17], golden.Hex(t, "part"); !bytes.Equal(got, want) {
+	if got, want := fragment(1)[:fragmentHeader+17], golden.Hex(t, "part"); !bytes.Equal(got, want) {
 		t.Errorf("got %x\nwant %x", got, want)
 	}
 	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 1, 0, 2}, {0, 1, 2, 0, 1, 2}} {
 		d := goldenDuo(t)
 		for _, i := range order {
-			d.deliver(1, part(i))
+			d.deliver(1, fragment(i))
 		}
 		s := d.core[1].Stats()
-		if len(d.of(1, Placed)) != 1 || s.PartsReceived != uint64(len(order)) ||
+		if len(d.eventsOf(1, Placed)) != 1 || s.DatagramFragmentsReceived != uint64(len(order)) ||
 			s.DatagramsDuplicate != uint64(len(order)-3) {
 			t.Errorf("%v: %+v", order, s)
 		}
@@ -250,17 +250,17 @@ func TestPartsOfTheGoldenDatagram(t *testing.T) {
 		}
 	}
 	d := goldenDuo(t) // what began to come in parts comes whole
-	d.deliver(1, part(0))
-	d.deliver(1, whole)
-	d.deliver(1, part(1))
-	if s := d.core[1].Stats(); len(d.of(1, Placed)) != 1 || s.DatagramsDuplicate != 1 ||
-		len(d.core[1].joins[laneRequests].free) != 1 {
+	d.deliver(1, fragment(0))
+	d.deliver(1, datagram)
+	d.deliver(1, fragment(1))
+	if s := d.core[1].Stats(); len(d.eventsOf(1, Placed)) != 1 || s.DatagramsDuplicate != 1 ||
+		len(d.core[1].reassemblers[spaceRequests].free) != 1 {
 		t.Errorf("%+v", s)
 	}
 	d = goldenDuo(t) // parts of something else
 	for i := range 3 {
-		b := part(i)
-		b[8] = laneResponses
+		b := fragment(i)
+		b[8] = spaceResponses
 		if err := d.core[1].Receive(1, b); (err != nil) != (i == 2) {
 			t.Errorf("part %d: %v", i, err)
 		}

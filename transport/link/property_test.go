@@ -74,7 +74,7 @@ func newTraffic(t *testing.T, f simnet.Faults, seed uint64) *traffic {
 		Congestion:  seed%4 >= 2,
 	})
 	tr.pair = simnet.NewPair(tr.core[0], tr.core[1], maxDatagram, f, seed)
-	tr.pair.After = tr.read
+	tr.pair.OnChange = tr.read
 	for e := range 2 {
 		tr.load(e, rng)
 	}
@@ -130,12 +130,12 @@ func (tr *traffic) load(e int, rng *rand.Rand) {
 	tr.core[e].Fence(1 << 40)
 }
 
-// law holds what must be true of a core at any moment.
-func (tr *traffic) law(e int) {
+// checkInvariants holds what must be true of a core at any moment.
+func (tr *traffic) checkInvariants(e int) {
 	live, credit := tr.core[e].InFlight()
 	for l := range live {
 		if live[l] > credit[l] {
-			tr.fail("end %d, lane %d: %d datagrams outstanding on a credit of %d", e, l, live[l], credit[l])
+			tr.fail("end %d, space %d: %d datagrams outstanding on a credit of %d", e, l, live[l], credit[l])
 		}
 	}
 	if s := tr.core[e].Stats(); s.TxUsed > s.TxFree+s.TxUsed || s.TxFree > 1024 {
@@ -149,7 +149,7 @@ func (tr *traffic) law(e int) {
 }
 
 func (tr *traffic) read(e int) {
-	tr.law(e)
+	tr.checkInvariants(e)
 	events := tr.core[e].Events(tr.spare)
 	tr.spare = events
 	for _, ev := range events {
@@ -248,7 +248,7 @@ func TestEveryWriteIsPlacedOnceAtAnyLoss(t *testing.T) {
 		tr := newTraffic(t, f, uint64(seed))
 		tr.audit = seed%32 == 0
 		if seed%2 == 0 { // numbers wrap while the run lasts
-			link.StartLanes(-rng.Uint32N(300), tr.core[0], tr.core[1])
+			link.StartSpaces(-rng.Uint32N(300), tr.core[0], tr.core[1])
 		}
 		if !tr.pair.Run(10*time.Minute, tr.quiet) {
 			t.Fatalf("seed %d: stuck at %v with %+v\n%+v\n%+v", seed, time.Duration(tr.pair.Now()), f, tr.core[0].Stats(),

@@ -20,64 +20,64 @@ func (c *Core) Receive(now int64, d []byte) error {
 		c.stats.DatagramsStale++
 		return nil
 	}
-	if h.kind == kindEcho {
-		return c.receiveEcho(now, d[headerSize:], headerSize)
+	if h.kind == kindAck {
+		return c.receiveAck(now, d[headerSize:], headerSize)
 	}
-	if h.kind == kindPart {
-		return c.receivePart(&h, d)
+	if h.kind == kindFragment {
+		return c.receiveFragment(&h, d)
 	}
-	return c.numbered(&h, d)
+	return c.receiveNumbered(&h, d)
 }
 
-// numbered takes a datagram of one of the lanes.
-func (c *Core) numbered(h *header, d []byte) error {
-	c.count(h)
+// receiveNumbered takes a datagram of one of the lanes.
+func (c *Core) receiveNumbered(h *header, d []byte) error {
+	c.countReceived(h)
 	switch c.recv[h.kind].accept(h.seq) {
 	case duplicate:
 		c.stats.DatagramsDuplicate++
-		c.recv[h.kind].doubled++
+		c.recv[h.kind].duplicates++
 		c.countDuplicates(d)
 		// The sender has not heard that it arrived; or it is a copy, which nobody waits for.
-		if !c.cfg.Piggyback || h.waits {
-			c.echoDue = true
+		if !c.cfg.Piggyback || h.immediateAck {
+			c.ackDue = true
 		}
 		return nil
-	case beyond:
+	case beyondCredit:
 		c.stats.DatagramsBeyond++
 		return malformed(4, "numbered beyond the credit")
 	}
-	c.joins[h.kind].forget(h.seq)
-	return c.frames(h.kind, d)
+	c.reassemblers[h.kind].discard(h.seq)
+	return c.handleFrames(h.kind, d)
 }
 
-// count notes a datagram that is to be echoed.
-func (c *Core) count(h *header) {
-	c.unechoed[h.kind]++
-	if h.waits || c.unechoed[laneRequests] >= c.cfg.EchoEvery || c.unechoed[laneResponses] >= ResponseCredit/2 {
-		c.echoDue = true
+// countReceived notes a datagram that is to be echoed.
+func (c *Core) countReceived(h *header) {
+	c.sinceLastAck[h.kind]++
+	if h.immediateAck || c.sinceLastAck[spaceRequests] >= c.cfg.AckEvery || c.sinceLastAck[spaceResponses] >= ResponseCredit/2 {
+		c.ackDue = true
 	}
 }
 
-// lazyEcho is how long an echo that nobody waits for may wait for something to travel with: well below the peer's
+// maxAckDelay is how long an echo that nobody waits for may wait for something to travel with: well below the peer's
 // minProbe.
-const lazyEcho = millisecond
+const maxAckDelay = millisecond
 
 // EndBatch tells that no more datagrams are at hand, so what arrived should be echoed now; or soon, if the carrier
 // counts packets, the sender does not wait and nothing is missing.
 func (c *Core) EndBatch() {
 	switch {
-	case c.unechoed == [lanes]int{}:
-	case !c.cfg.Piggyback, c.recv[laneRequests].missed(), c.recv[laneResponses].missed():
-		c.echoDue = true
-	case c.lazy == 0:
-		c.lazy = c.now + lazyEcho
+	case c.sinceLastAck == [numSpaces]int{}:
+	case !c.cfg.Piggyback, c.recv[spaceRequests].hasUnreportedGap(), c.recv[spaceResponses].hasUnreportedGap():
+		c.ackDue = true
+	case c.ackDeadline == 0:
+		c.ackDeadline = c.now + maxAckDelay
 	}
 }
 
-// frames takes the frames of a datagram that has arrived for the first time.
-func (c *Core) frames(lane uint8, d []byte) error {
+// handleFrames takes the frames of a datagram that has arrived for the first time.
+func (c *Core) handleFrames(space uint8, d []byte) error {
 	for off := headerSize; off < len(d) && d[off] != framePad; {
-		n, why := c.frame(lane, d[off:])
+		n, why := c.handleFrame(space, d[off:])
 		if why != "" {
 			c.stats.DatagramsMalformed++
 			return malformed(off, why)
@@ -87,25 +87,25 @@ func (c *Core) frames(lane uint8, d []byte) error {
 	return nil
 }
 
-func (c *Core) frame(lane uint8, b []byte) (int, string) {
-	if b[0] == frameEcho {
-		return c.echoFrame(b)
+func (c *Core) handleFrame(space uint8, b []byte) (int, string) {
+	if b[0] == frameAck {
+		return c.handleAckFrame(b)
 	}
 	if b[0] == frameWrite || b[0] == frameScatter {
-		if lane != laneRequests {
+		if space != spaceRequests {
 			return 0, "a write among the responses"
 		}
 		if b[0] == frameScatter {
-			return c.scatter(b)
+			return c.placeScatter(b)
 		}
 		var f writeFrame
-		n, why := parseWrite(b, c.unit, &f)
+		n, why := parseWrite(b, c.chunkSize, &f)
 		if why == "" {
-			why = c.place(&f)
+			why = c.placeChunk(&f)
 		}
 		return n, why
 	}
-	if lane != laneResponses {
+	if space != spaceResponses {
 		return 0, "a response among the requests"
 	}
 	if len(b) < signalHeader {
@@ -118,22 +118,22 @@ func (c *Core) frame(lane uint8, b []byte) (int, string) {
 		if n > len(b) || n > signalHeader+MaxSignal {
 			return 0, "a signal is cut off or too long"
 		}
-		return n, c.signalled(id, b[signalHeader:n])
+		return n, c.onSignal(id, b[signalHeader:n])
 	case frameDone:
-		return doneSize, c.answered(id, 0)
+		return doneSize, c.onResponse(id, 0)
 	case frameRefused:
 		if b[1] == 0 {
 			return 0, "a refusal without a reason"
 		}
-		return refusedSize, c.answered(id, Reason(b[1]))
+		return refusedSize, c.onResponse(id, Reason(b[1]))
 	}
 	return 0, "unknown type of frame"
 }
 
-// place puts one chunk where it belongs, if the export table allows it. It says why when the peer breaks the
+// placeChunk puts one chunk where it belongs, if the export table allows it. It says why when the peer breaks the
 // protocol.
-func (c *Core) place(f *writeFrame) string {
-	t := &c.in[f.tx%maxTx]
+func (c *Core) placeChunk(f *writeFrame) string {
+	t := &c.inTx[f.tx%maxTx]
 	if !t.used || t.id != f.tx {
 		if t.used && int32(f.tx-t.id) < 0 {
 			c.stats.ChunksLate++
@@ -153,7 +153,7 @@ func (c *Core) place(f *writeFrame) string {
 		}
 	}
 	switch {
-	case t.state == txPlaced || t.total != f.total || t.has(f.chunk):
+	case t.state == txPlaced || t.total != f.total || t.isPlaced(f.chunk):
 		c.stats.ChunksLate++
 		return ""
 	case t.state == txRefused:
@@ -165,7 +165,7 @@ func (c *Core) place(f *writeFrame) string {
 		access = shmem.AccessDmove
 	}
 	ref := shmem.Ref{Window: f.window, Gen: f.gen}
-	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.base+uint32(f.chunk)*uint32(c.unit), uint32(len(f.data)), access)
+	dst, v := c.cfg.Table.Acquire(c.cfg.Peer, ref, f.base+uint32(f.chunk)*uint32(c.chunkSize), uint32(len(f.data)), access)
 	if v != 0 {
 		c.refuse(t, f, Reason(v))
 		return ""
@@ -173,21 +173,21 @@ func (c *Core) place(f *writeFrame) string {
 	copy(dst, f.data)
 	c.cfg.Table.AddWritten(ref, uint32(len(f.data)))
 	c.cfg.Table.Release(ref)
-	c.landed(t, f, uint32(len(f.data)))
+	c.onChunkPlaced(t, f, uint32(len(f.data)))
 	return ""
 }
 
-// landed notes that a chunk of n bytes is in its place.
-func (c *Core) landed(t *inTx, f *writeFrame, n uint32) {
+// onChunkPlaced notes that a chunk of n bytes is in its place.
+func (c *Core) onChunkPlaced(t *inTx, f *writeFrame, n uint32) {
 	c.stats.ChunksPlaced++
 	c.stats.BytesPlaced += uint64(n)
-	t.mark(f.chunk)
-	t.got++
-	if int(t.got) < chunksOf(int(f.total), c.unit) {
+	t.markPlaced(f.chunk)
+	t.placedCount++
+	if int(t.placedCount) < chunkCount(int(f.total), c.chunkSize) {
 		return
 	}
 	t.state = txPlaced
-	c.event(Event{
+	c.emit(Event{
 		Kind:   Placed,
 		Ref:    t.ref,
 		Offset: f.base,
@@ -195,14 +195,14 @@ func (c *Core) landed(t *inTx, f *writeFrame, n uint32) {
 		Imm:    f.imm,
 	})
 	if !t.dmove {
-		c.respond(response{kind: frameDone, tx: f.tx})
+		c.queueResponse(response{kind: frameDone, tx: f.tx})
 	}
 }
 
 func (c *Core) refuse(t *inTx, f *writeFrame, why Reason) {
 	t.state = txRefused
 	c.stats.ChunksRefused++
-	c.event(Event{
+	c.emit(Event{
 		Kind:   Refused,
 		Reason: why,
 		Ref:    shmem.Ref{Window: f.window, Gen: f.gen},
@@ -211,15 +211,15 @@ func (c *Core) refuse(t *inTx, f *writeFrame, why Reason) {
 		Imm:    f.imm,
 	})
 	if f.flags&flagDmove == 0 {
-		c.respond(response{kind: frameRefused, reason: why, tx: f.tx})
+		c.queueResponse(response{kind: frameRefused, reason: why, tx: f.tx})
 	}
 }
 
-// answered takes the response to one of our transactions. There is one response to a transaction and it arrives once,
+// onResponse takes the response to one of our transactions. There is one response to a transaction and it arrives once,
 // so one that fits none breaks the protocol.
-func (c *Core) answered(id uint32, why Reason) string {
+func (c *Core) onResponse(id uint32, why Reason) string {
 	i := id % maxTx
-	t := &c.tx[i]
+	t := &c.outTx[i]
 	switch {
 	case !t.live || t.id != id:
 		return "a response to a transaction that is not open"
@@ -228,12 +228,12 @@ func (c *Core) answered(id uint32, why Reason) string {
 	case why == 0 && t.next != t.chunks:
 		return "a completion of a transaction that is not sent"
 	}
-	c.close(i, why)
+	c.closeTx(i, why)
 	return ""
 }
 
-// signalled takes a signal, keeps it if an earlier one is missing, and delivers what is in order.
-func (c *Core) signalled(seq uint32, p []byte) string {
+// onSignal takes a signal, keeps it if an earlier one is missing, and delivers what is in order.
+func (c *Core) onSignal(seq uint32, p []byte) string {
 	ahead := int32(seq - c.sigExpect)
 	if ahead < 0 {
 		c.stats.SignalsDuplicate++
@@ -244,21 +244,21 @@ func (c *Core) signalled(seq uint32, p []byte) string {
 	}
 	if ahead > 0 {
 		s := &c.sigIn[seq%sigRing]
-		s.data, s.have = append(s.data[:0], p...), true
+		s.data, s.occupied = append(s.data[:0], p...), true
 		return ""
 	}
-	c.deliver(p)
-	for s := &c.sigIn[c.sigExpect%sigRing]; s.have; s = &c.sigIn[c.sigExpect%sigRing] {
-		s.have = false
-		c.deliver(s.data)
+	c.deliverSignal(p)
+	for s := &c.sigIn[c.sigExpect%sigRing]; s.occupied; s = &c.sigIn[c.sigExpect%sigRing] {
+		s.occupied = false
+		c.deliverSignal(s.data)
 	}
 	return ""
 }
 
-func (c *Core) deliver(p []byte) {
+func (c *Core) deliverSignal(p []byte) {
 	c.sigExpect++
 	c.stats.SignalsReceived++
-	c.event(Event{Kind: Signalled, Data: p})
+	c.emit(Event{Kind: Signalled, Data: p})
 }
 
 // countDuplicates counts the chunks of a datagram that arrived again.
@@ -267,11 +267,11 @@ func (c *Core) countDuplicates(d []byte) {
 	for off := headerSize; off < len(d); {
 		n, why := 0, ""
 		switch d[off] {
-		case frameEcho:
-			off += echoFrameSize
+		case frameAck:
+			off += ackFrameSize
 			continue
 		case frameWrite:
-			n, why = parseWrite(d[off:], c.unit, &f)
+			n, why = parseWrite(d[off:], c.chunkSize, &f)
 		case frameScatter:
 			n = scatterSize(d[off:])
 		}
@@ -283,122 +283,122 @@ func (c *Core) countDuplicates(d []byte) {
 	}
 }
 
-// echoFrame takes an echo that travels with other frames. Such a one tells of no holes.
-func (c *Core) echoFrame(b []byte) (int, string) {
-	if len(b) < echoFrameSize {
-		return 0, "an echo is cut off"
+// handleAckFrame takes an echo that travels with other frames. Such a one tells of no holes.
+func (c *Core) handleAckFrame(b []byte) (int, string) {
+	if len(b) < ackFrameSize {
+		return 0, "an ack is cut off"
 	}
-	if err := c.receiveEcho(c.now, b[echoFrameHeader:echoFrameSize], echoFrameHeader); err != nil {
+	if err := c.receiveAck(c.now, b[ackFrameHeader:ackFrameSize], ackFrameHeader); err != nil {
 		c.stats.DatagramsMalformed-- // it is counted with the datagram
-		return 0, "an echo has holes, or speaks of datagrams never sent"
+		return 0, "an ack has holes, or speaks of datagrams never sent"
 	}
-	return echoFrameSize, ""
+	return ackFrameSize, ""
 }
 
-// receiveEcho learns what arrived, gives back what that frees, and finds what was lost. The echo's lanes stand at
+// receiveAck learns what arrived, gives back what that frees, and finds what was lost. The echo's lanes stand at
 // offset at.
-func (c *Core) receiveEcho(now int64, b []byte, at int) error {
-	c.stats.EchoesReceived++
-	whole := len(b)
-	c.heard = heard{}
-	before, believed := c.send[0].live+c.send[1].live, false
+func (c *Core) receiveAck(now int64, b []byte, at int) error {
+	c.stats.AcksReceived++
+	size := len(b)
+	c.rttSample = rttSample{}
+	before, newestAdvanced := c.send[0].inFlight+c.send[1].inFlight, false
 	for l := range c.send {
 		// An echo that follows a repetition sooner than any round trip tells of an earlier transmission (RFC 8985
 		// §6.2); where round trips were longer than the waits, sooner than one waits now.
-		was, newest := c.send[l].live, c.send[l].newest
-		c.send[l].believed, c.send[l].hasty = now-c.rtt.least, c.loss.hasty > 0
-		if c.loss.hasty > 0 {
-			c.send[l].believed = now - c.patience()
+		was, newest := c.send[l].inFlight, c.send[l].newestAcked
+		c.send[l].latestAckable, c.send[l].recentSpurious = now-c.rtt.min, c.loss.spurious > 0
+		if c.loss.spurious > 0 {
+			c.send[l].latestAckable = now - c.pto()
 		}
-		next, limit, bitmap, rest, ok := parseEchoLane(b)
-		if !ok || !c.send[l].echo(next, limit, bitmap, c.onAck[l]) {
+		next, limit, bitmap, rest, ok := parseSpaceAck(b)
+		if !ok || !c.send[l].applyAck(next, limit, bitmap, c.onAck[l]) {
 			c.stats.DatagramsMalformed++
-			return malformed(at+whole-len(b), "an echo is cut off, or speaks of datagrams never sent")
+			return malformed(at+size-len(b), "an ack is cut off, or speaks of datagrams never sent")
 		}
-		c.loss.told(l, doubledIn(b))
+		c.loss.onDuplicates(l, parseDuplicates(b))
 		b = rest
-		if c.send[l].live < was {
-			c.send[l].progress = now
+		if c.send[l].inFlight < was {
+			c.send[l].lastProgress = now
 		}
-		believed = believed || c.send[l].newest > newest
+		newestAdvanced = newestAdvanced || c.send[l].newestAcked > newest
 		lost := 0
-		if tolerance := c.tolerance(); len(bitmap) > 0 || c.send[l].overtaken(tolerance) {
-			lost = c.send[l].gaps(tolerance)
+		if threshold := c.reorderThreshold(); len(bitmap) > 0 || c.send[l].overtaken(threshold) {
+			lost = c.send[l].repairGaps(threshold)
 		}
-		if l == laneRequests {
-			c.jam.heard(was-c.send[l].live, lost, c.send[l].newest, c.stamp)
+		if l == spaceRequests {
+			c.congestion.onAck(was-c.send[l].inFlight, lost, c.send[l].newestAcked, c.transmissions)
 		}
 	}
-	c.weigh(now)
-	c.overlooked(now)
-	if c.send[0].live+c.send[1].live < before {
-		c.progress, c.heardAt, c.loss.quick = now, now, 0
-		if c.doubted = !believed; believed {
+	c.checkPathMTU(now)
+	c.detectTailLoss(now)
+	if c.send[0].inFlight+c.send[1].inFlight < before {
+		c.lastProgress, c.silentSince, c.loss.quickProbes = now, now, 0
+		if c.ambiguousAcks = !newestAdvanced; newestAdvanced {
 			c.backoff = 0
 		}
 		c.backoff = min(c.backoff, 1) // not a probe again, then: it would tell as little
 	}
-	if c.heard.stamp != 0 && !c.heard.repeated {
-		c.rtt.sample(now - c.heard.at)
+	if c.rttSample.transmission != 0 && !c.rttSample.repeated {
+		c.rtt.sample(now - c.rttSample.sentAt)
 	}
 	return nil
 }
 
-// overlooked repairs the end of a lane that is silent while the other is not: as long as one is heard of, there is
+// detectTailLoss repairs the end of a lane that is silent while the other is not: as long as one is heard of, there is
 // no silence that would. What is on its way may be long behind what was sent later on the other lane, so time
 // decides, not order.
-func (c *Core) overlooked(now int64) {
-	before := now - max(minTimeout, c.patience())
-	if c.loss.lossy() {
-		before = now - min(max(quickSilent<<c.loss.hasty, 4*c.rtt.smoothed), now-before)
+func (c *Core) detectTailLoss(now int64) {
+	before := now - max(minTimeout, c.pto())
+	if c.loss.isLossy() {
+		before = now - min(max(quickTailLossDelay<<c.loss.spurious, 4*c.rtt.smoothed), now-before)
 	}
 	for l := range c.send {
 		s := &c.send[l]
-		if r := &s.ring[s.low&s.mask]; s.live > 0 && s.progress <= before && r.live && !r.queued && r.at <= before {
-			s.overdue(before, timeoutBurst)
-			s.trial = true
+		if r := &s.ring[s.low&s.mask]; s.inFlight > 0 && s.lastProgress <= before && r.outstanding && !r.queued && r.sentAt <= before {
+			s.repairOverdue(before, timeoutBurst)
+			s.fragmentNext = true
 		}
 	}
 }
 
-// requestArrived and responseArrived free what a datagram that arrived was kept for.
-func (c *Core) requestArrived(r *record) {
-	c.hear(r)
+// onRequestAcked and onResponseAcked free what a datagram that arrived was kept for.
+func (c *Core) onRequestAcked(r *record) {
+	c.noteAcked(r)
 	for _, it := range r.items {
-		if t := &c.tx[it.id%maxTx]; t.live && t.id == it.id && t.dmove {
-			c.settle(it.id % maxTx)
+		if t := &c.outTx[it.id%maxTx]; t.live && t.id == it.id && t.dmove {
+			c.retireDmoveChunk(it.id % maxTx)
 		}
 	}
 }
 
-func (c *Core) responseArrived(r *record) {
-	c.hear(r)
+func (c *Core) onResponseAcked(r *record) {
+	c.noteAcked(r)
 	for _, it := range r.items {
 		if it.kind == frameSignal {
-			c.signal(it.id).have = false
+			c.signalSlot(it.id).occupied = false
 		}
 	}
-	for c.sigLow != c.sigSend && !c.signal(c.sigLow).have {
+	for c.sigLow != c.sigSend && !c.signalSlot(c.sigLow).occupied {
 		c.sigLow++
 	}
 }
 
-// heard is the newest transmission that an echo tells of for the first time.
-type heard struct {
-	stamp    uint64
-	at       int64
-	repeated bool
+// rttSample is the newest transmission that an echo tells of for the first time.
+type rttSample struct {
+	transmission uint64
+	sentAt       int64
+	repeated     bool
 }
 
-// hear notes a record that an echo tells of, and what it says of the path. Only the newest one makes a round trip:
+// noteAcked notes a record that an echo tells of, and what it says of the path. Only the newest one makes a round trip:
 // what was sent before it may have waited for an echo that was lost (RFC 9002 §5.1). One that was repeated makes
 // none, since nobody knows which transmission was echoed (Karn).
-func (c *Core) hear(r *record) {
-	c.loss.arrived(int(r.sends))
-	if c.path.arrived(int(r.size), r.parted, r.stamp) {
+func (c *Core) noteAcked(r *record) {
+	c.loss.onArrival(int(r.sends))
+	if c.path.onArrival(int(r.size), r.fragmented, r.transmission) {
 		c.stats.PathGrown++
 	}
-	if r.stamp > c.heard.stamp {
-		c.heard = heard{stamp: r.stamp, at: r.at, repeated: r.repeated}
+	if r.transmission > c.rttSample.transmission {
+		c.rttSample = rttSample{transmission: r.transmission, sentAt: r.sentAt, repeated: r.repeated}
 	}
 }

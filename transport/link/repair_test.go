@@ -34,13 +34,13 @@ func TestLostTailOfABurstCostsOneProbe(t *testing.T) {
 	d := newDuo(t, Config{})
 	n := 0
 	d.drop = func(from int, b []byte) bool {
-		if from != 0 || b[1] != laneRequests {
+		if from != 0 || b[1] != spaceRequests {
 			return false
 		}
 		n++
 		return n > 10 && n <= 20
 	}
-	d.write(0, 0, pattern(20*unit(1415), 1), 1)
+	d.write(0, 0, pattern(20*fullChunk(1415), 1), 1)
 	if !d.run(second) {
 		t.Fatal("stuck")
 	}
@@ -71,19 +71,19 @@ func TestLongPartitionIsSurvivedQuietly(t *testing.T) {
 	if took := d.now - healed; took > 2*maxTimeout {
 		t.Errorf("it took %d ms to go on", took/1e6)
 	}
-	if len(d.of(0, Completed)) != 1 || len(d.of(0, Signalled)) != 1 {
+	if len(d.eventsOf(0, Completed)) != 1 || len(d.eventsOf(0, Signalled)) != 1 {
 		t.Error("not everything arrived")
 	}
 }
 
 // dmoves queues n dmoves of one full chunk each.
 func dmoves(d *duo, n int, deadline int64) {
-	unit := unit(1415)
+	chunkSize := fullChunk(1415)
 	for i := range n {
 		w := Write{
 			Ref:      d.ref[0],
-			Offset:   uint32(i % 100 * unit),
-			Data:     pattern(unit, byte(i)),
+			Offset:   uint32(i % 100 * chunkSize),
+			Data:     pattern(chunkSize, byte(i)),
 			Dmove:    true,
 			Deadline: deadline,
 			Cookie:   uint64(i),
@@ -98,7 +98,7 @@ func TestLostDmoveIsCountedNeverRepaired(t *testing.T) {
 	d := newDuo(t, Config{})
 	n, first := 0, map[string]bool{}
 	d.drop = func(from int, b []byte) bool {
-		if from != 0 || b[1] != laneRequests || first[string(b[4:8])] {
+		if from != 0 || b[1] != spaceRequests || first[string(b[4:8])] {
 			return false // what is sent again under an old number arrives
 		}
 		first[string(b[4:8])] = true
@@ -118,8 +118,8 @@ func TestLostDmoveIsCountedNeverRepaired(t *testing.T) {
 	if s.ChunksDead != total/3 || r.ChunksPlaced != total-s.ChunksDead {
 		t.Errorf("%d dead, %d placed of %d", s.ChunksDead, r.ChunksPlaced, total)
 	}
-	if s.TxUsed != 0 || len(d.of(0, Completed)) != total || len(d.of(1, Placed)) != int(r.ChunksPlaced) {
-		t.Errorf("%d ids in use, %d completed, %d placed", s.TxUsed, len(d.of(0, Completed)), len(d.of(1, Placed)))
+	if s.TxUsed != 0 || len(d.eventsOf(0, Completed)) != total || len(d.eventsOf(1, Placed)) != int(r.ChunksPlaced) {
+		t.Errorf("%d ids in use, %d completed, %d placed", s.TxUsed, len(d.eventsOf(0, Completed)), len(d.eventsOf(1, Placed)))
 	}
 	if r.DatagramsReceived == 0 || s.DatagramsResent < total/3 {
 		t.Errorf("%d numbers repaired, want %d", s.DatagramsResent, total/3)
@@ -138,7 +138,7 @@ func TestDmoveDiesAtItsTime(t *testing.T) {
 	if s.WritesExpired != 3 || s.ChunksDead != 3 || s.ChunksSent != 1 || s.WritesCompleted != 1 || s.TxUsed != 0 {
 		t.Errorf("%+v", s)
 	}
-	for i, ev := range d.of(0, Completed)[:3] {
+	for i, ev := range d.eventsOf(0, Completed)[:3] {
 		if ev.Reason != ReasonExpired || ev.Cookie != uint64(i) {
 			t.Errorf("completion %d: %+v", i, ev)
 		}
@@ -148,8 +148,8 @@ func TestDmoveDiesAtItsTime(t *testing.T) {
 	}
 }
 
-// TestRefusedDmoveIsToldToTheReceiverOnly: it has no response, so its writer learns nothing.
-func TestRefusedDmoveIsToldToTheReceiverOnly(t *testing.T) {
+// TestRefusedDmoveIsReportedToTheReceiverOnly: it has no response, so its writer learns nothing.
+func TestRefusedDmoveIsReportedToTheReceiverOnly(t *testing.T) {
 	d := newDuo(t, Config{})
 	d.core[0].Write(Write{
 		Ref:    d.ref[0],
@@ -161,10 +161,10 @@ func TestRefusedDmoveIsToldToTheReceiverOnly(t *testing.T) {
 	if !d.run(second) {
 		t.Fatal("stuck")
 	}
-	if got := d.of(0, Completed); len(got) != 1 || got[0].Reason != 0 {
+	if got := d.eventsOf(0, Completed); len(got) != 1 || got[0].Reason != 0 {
 		t.Errorf("writer told %+v", got)
 	}
-	if got := d.of(1, Refused); len(got) != 1 || got[0].Reason != Reason(shmem.OutOfRange) {
+	if got := d.eventsOf(1, Refused); len(got) != 1 || got[0].Reason != Reason(shmem.OutOfRange) {
 		t.Errorf("receiver told %+v", got)
 	}
 }
@@ -180,7 +180,7 @@ func TestLateEchoesDoNotSlowRepairDown(t *testing.T) {
 	if !d.run(second) {
 		t.Fatal("stuck")
 	}
-	if w := d.core[0].wait(); w > maxTimeout {
+	if w := d.core[0].repairDelay(); w > maxTimeout {
 		t.Errorf("the next repair waits %d ms", w/1e6)
 	}
 	if got := d.core[0].rtt.smoothed; got > initialRTT {
@@ -202,8 +202,8 @@ func TestLongestRoundTrip(t *testing.T) {
 	}{
 		{"short ones", []trips{{1, 1000}}, 1, 1},
 		{"a slow port", []trips{{40, 1000}}, 40, 40},
-		{"a very slow port", []trips{{400, 1000}}, mostTimeout / millisecond, mostTimeout / millisecond},
-		{"a peer that stands still", []trips{{5000, 1000}}, mostTimeout / millisecond, mostTimeout / millisecond},
+		{"a very slow port", []trips{{400, 1000}}, maxRTTTimeout / millisecond, maxRTTTimeout / millisecond},
+		{"a peer that stands still", []trips{{5000, 1000}}, maxRTTTimeout / millisecond, maxRTTTimeout / millisecond},
 		{"remembered", []trips{{40, 1}, {1, 100}}, 25, 40},
 		{"forgotten", []trips{{40, 1}, {1, 2100}}, 1, 2},
 		{"long ones, forgotten", []trips{{400, 1000}, {1, 1000}}, 1, 3},
@@ -215,8 +215,8 @@ func TestLongestRoundTrip(t *testing.T) {
 				r.sample(some.took * millisecond)
 			}
 		}
-		if r.most < tc.least*millisecond || r.most > tc.most*millisecond || r.timeout() < r.most {
-			t.Errorf("%s: %d µs, want %d to %d ms", tc.name, r.most/1000, tc.least, tc.most)
+		if r.recentMax < tc.least*millisecond || r.recentMax > tc.most*millisecond || r.timeout() < r.recentMax {
+			t.Errorf("%s: %d µs, want %d to %d ms", tc.name, r.recentMax/1000, tc.least, tc.most)
 		}
 	}
 }

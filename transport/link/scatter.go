@@ -6,15 +6,15 @@ import (
 	"ringlet/shmem"
 )
 
-// scatter places the pieces of a frame, each in its own window. A piece that the export table does not allow makes the
+// placeScatter places the pieces of a frame, each in its own window. A piece that the export table does not allow makes the
 // whole transaction refused, but keeps no other piece from its place.
-func (c *Core) scatter(b []byte) (int, string) {
+func (c *Core) placeScatter(b []byte) (int, string) {
 	size := scatterSize(b)
 	if size == 0 {
 		return 0, "a list of pieces is cut off, empty, or has one that is too long"
 	}
 	id := binary.LittleEndian.Uint32(b[4:])
-	t := &c.in[id%maxTx]
+	t := &c.inTx[id%maxTx]
 	if t.used && int32(id-t.id) <= 0 {
 		c.stats.ChunksLate++
 		return size, ""
@@ -23,17 +23,17 @@ func (c *Core) scatter(b []byte) (int, string) {
 		return 0, "a write while every transaction id waits for an answer"
 	}
 	*t = inTx{id: id, used: true, state: txPlaced}
-	first := len(c.many)
+	first := len(c.placements)
 	why := c.placePieces(b[scatterHeader:size])
-	c.placedMany(first)
+	c.reportPlacements(first)
 	if why != 0 {
 		t.state = txRefused
 		c.stats.ChunksRefused++
-		c.respond(response{kind: frameRefused, reason: why, tx: id})
+		c.queueResponse(response{kind: frameRefused, reason: why, tx: id})
 		return size, ""
 	}
 	c.stats.ChunksPlaced++
-	c.respond(response{kind: frameDone, tx: id})
+	c.queueResponse(response{kind: frameDone, tx: id})
 	return size, ""
 }
 
@@ -46,7 +46,7 @@ func (c *Core) placePieces(b []byte) (why Reason) {
 		n := uint32(len(p.Data))
 		dst, v := c.cfg.Table.Acquire(c.cfg.Peer, p.Ref, p.Offset, n, shmem.AccessNwrite)
 		if v != 0 {
-			c.event(Event{
+			c.emit(Event{
 				Kind:   Refused,
 				Reason: Reason(v),
 				Ref:    p.Ref,
@@ -63,7 +63,7 @@ func (c *Core) placePieces(b []byte) (why Reason) {
 		c.cfg.Table.AddWritten(p.Ref, n)
 		c.cfg.Table.Release(p.Ref)
 		c.stats.BytesPlaced += uint64(n)
-		c.many = append(c.many, Placement{
+		c.placements = append(c.placements, Placement{
 			Ref:    p.Ref,
 			Offset: p.Offset,
 			Length: n,
@@ -73,15 +73,15 @@ func (c *Core) placePieces(b []byte) (why Reason) {
 	return why
 }
 
-// placedMany tells of the pieces placed from index first on, in the same event as those just before where it can.
-func (c *Core) placedMany(first int) {
-	if first == len(c.many) {
+// reportPlacements tells of the pieces placed from index first on, in the same event as those just before where it can.
+func (c *Core) reportPlacements(first int) {
+	if first == len(c.placements) {
 		return
 	}
 	if n := len(c.events); n > 0 && c.events[n-1].Kind == PlacedMany {
 		e := &c.events[n-1]
-		e.Many = c.many[first-len(e.Many):]
+		e.Placements = c.placements[first-len(e.Placements):]
 		return
 	}
-	c.event(Event{Kind: PlacedMany, Many: c.many[first:]})
+	c.emit(Event{Kind: PlacedMany, Placements: c.placements[first:]})
 }

@@ -13,19 +13,19 @@ import (
 // scattered is many small windows of one memory, each granted to peer 1, and pieces that fill them.
 func scattered(t testing.TB, d *duo, windows int) ([]Piece, []byte) {
 	t.Helper()
-	const room = 256
-	pieces, mem := windowsOf(t, d, windows, room)
+	const windowSize = 256
+	pieces, mem := newWindows(t, d, windows, windowSize)
 	for i := range pieces {
-		pieces[i].Data = pattern(i%(room+1), byte(i))
-		pieces[i].Offset = uint32(i*7) % uint32(room+1-i%(room+1))
+		pieces[i].Data = pattern(i%(windowSize+1), byte(i))
+		pieces[i].Offset = uint32(i*7) % uint32(windowSize+1-i%(windowSize+1))
 	}
 	return pieces, mem
 }
 
-// windowsOf is so many windows of one memory, each granted to peer 1, and empty pieces for them.
-func windowsOf(t testing.TB, d *duo, windows, room int) ([]Piece, []byte) {
+// newWindows is so many windows of one memory, each granted to peer 1, and empty pieces for them.
+func newWindows(t testing.TB, d *duo, windows, windowSize int) ([]Piece, []byte) {
 	t.Helper()
-	mem := make([]byte, windows*room)
+	mem := make([]byte, windows*windowSize)
 	table := shmem.NewTable(windows)
 	pages := (len(mem) + shmem.PageSize - 1) / shmem.PageSize
 	seg, err := table.Export(mem, shmem.PageRule{Pages: pages, Peer: 1, Access: shmem.AccessNwrite})
@@ -35,7 +35,7 @@ func windowsOf(t testing.TB, d *duo, windows, room int) ([]Piece, []byte) {
 	d.core[1].cfg.Table = table
 	pieces := make([]Piece, windows)
 	for i := range pieces {
-		ref, err := table.Grant(1, seg, i*room, room, shmem.AccessNwrite)
+		ref, err := table.Grant(1, seg, i*windowSize, windowSize, shmem.AccessNwrite)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,8 +59,8 @@ func TestPiecesArriveOnceWhateverIsLost(t *testing.T) {
 		t.Fatal("the link did not come to rest")
 	}
 	placed := map[uint64]Placement{}
-	for _, e := range d.of(1, PlacedMany) {
-		for _, p := range e.Many {
+	for _, e := range d.eventsOf(1, PlacedMany) {
+		for _, p := range e.Placements {
 			if _, twice := placed[p.Imm]; twice {
 				t.Errorf("piece %d was placed twice", p.Imm>>20)
 			}
@@ -74,8 +74,8 @@ func TestPiecesArriveOnceWhateverIsLost(t *testing.T) {
 			t.Errorf("piece %d: told %+v", i, got)
 		}
 	}
-	if n := len(d.of(0, Completed)); n != 3 || len(d.of(0, Fenced)) != 1 {
-		t.Errorf("%d completions and %d fences", n, len(d.of(0, Fenced)))
+	if n := len(d.eventsOf(0, Completed)); n != 3 || len(d.eventsOf(0, Fenced)) != 1 {
+		t.Errorf("%d completions and %d fences", n, len(d.eventsOf(0, Fenced)))
 	}
 	if s := d.core[1].Stats(); s.ChunksPlaced == 0 || s.ChunksPlaced > 512/4 {
 		t.Errorf("%d datagrams brought 512 pieces", s.ChunksPlaced)
@@ -86,16 +86,16 @@ func TestPiecesArriveOnceWhateverIsLost(t *testing.T) {
 // are overwritten at once. What arrives is what was to be sent, whatever is lost, of pieces that share a datagram and
 // of those that take several transactions.
 func TestPiecesThatMove(t *testing.T) {
-	took := map[bool]int{}
+	relocated := map[bool]int{}
 	for after := range 40 {
 		d := newDuo(t, Config{})
 		rng := rand.New(rand.NewPCG(uint64(after), 2))
 		d.drop = func(int, []byte) bool { return rng.IntN(5) == 0 }
-		room := (maxChunks + 3) * d.core[0].unit
-		pieces, mem := windowsOf(t, d, 5, room)
+		windowSize := (maxChunks + 3) * d.core[0].chunkSize
+		pieces, mem := newWindows(t, d, 5, windowSize)
 		want := make([][]byte, len(pieces))
 		for i := range pieces {
-			pieces[i].Data = pattern([]int{200, room - 7, 3000}[i%3], byte(i))
+			pieces[i].Data = pattern([]int{200, windowSize - 7, 3000}[i%3], byte(i))
 			want[i] = bytes.Clone(pieces[i].Data)
 		}
 		d.core[0].WriteMany(pieces[:2], 6)
@@ -103,30 +103,30 @@ func TestPiecesThatMove(t *testing.T) {
 		if after > 0 {
 			d.run(int64(after-1) * 10e6)
 		}
-		moved := d.core[0].Move(7, func(i int) []byte {
+		moved := d.core[0].RelocateWrite(7, func(i int) []byte {
 			p := &pieces[2+i]
 			now := bytes.Clone(p.Data)
 			clear(p.Data)
 			return now
 		})
-		if d.core[0].Move(8, nil) {
+		if d.core[0].RelocateWrite(8, nil) {
 			t.Error("a write was moved that is not there")
 		}
-		took[moved]++
+		relocated[moved]++
 		if !d.run(60e9) {
 			t.Fatal("the link did not come to rest")
 		}
 		for i := range want {
-			if !bytes.Equal(mem[i*room:][:len(want[i])], want[i]) {
+			if !bytes.Equal(mem[i*windowSize:][:len(want[i])], want[i]) {
 				t.Errorf("after %d: piece %d is not what was written", after, i)
 			}
 		}
-		if n := len(d.of(0, Completed)); n != 2 || d.core[0].Move(7, nil) {
+		if n := len(d.eventsOf(0, Completed)); n != 2 || d.core[0].RelocateWrite(7, nil) {
 			t.Errorf("%d completions", n)
 		}
 	}
-	if took[true] < 5 || took[false] < 5 { // else the times above are not those at which something is under way
-		t.Errorf("%d writes were moved, %d were over", took[true], took[false])
+	if relocated[true] < 5 || relocated[false] < 5 { // else the times above are not those at which something is under way
+		t.Errorf("%d writes were moved, %d were over", relocated[true], relocated[false])
 	}
 }
 
@@ -135,12 +135,12 @@ func TestRefusedPieceKeepsNoOtherFromItsPlace(t *testing.T) {
 	pieces, mem := scattered(t, d, 32)
 	pieces[7].Ref.Gen++
 	d.core[0].WriteMany(pieces, 5)
-	d.settle()
-	done := d.of(0, Completed)
+	d.exchange()
+	done := d.eventsOf(0, Completed)
 	if len(done) != 1 || done[0].Cookie != 5 || done[0].Reason != Reason(shmem.StaleGen) {
 		t.Errorf("completed as %+v", done)
 	}
-	if r := d.of(1, Refused); len(r) != 1 || r[0].Imm != pieces[7].Imm {
+	if r := d.eventsOf(1, Refused); len(r) != 1 || r[0].Imm != pieces[7].Imm {
 		t.Errorf("refused %+v", r)
 	}
 	for i, p := range pieces {
@@ -153,48 +153,48 @@ func TestRefusedPieceKeepsNoOtherFromItsPlace(t *testing.T) {
 // TestPiecesOfAnySize: pieces that just fit a datagram, or just not, or fill many, in all orders; and that one of them
 // is refused keeps no other from its place.
 func TestPiecesOfAnySize(t *testing.T) {
-	const windows, room = 64, 9000
+	const windows, windowSize = 64, 9000
 	most := 1415 - headerSize - scatterHeader - pieceHeader
 	for _, refused := range []int{-1, 0, windows / 2} {
 		d := newDuo(t, Config{Pad: refused < 0})
 		rng := rand.New(rand.NewPCG(3, uint64(refused+1)))
 		d.drop = func(int, []byte) bool { return rng.IntN(10) == 0 }
-		sizes := []int{0, 1, 700, 1000, most - 1, most, most + 1, d.core[0].unit, d.core[0].unit + 1, room}
-		pieces, mem := windowsOf(t, d, windows, room)
+		sizes := []int{0, 1, 700, 1000, most - 1, most, most + 1, d.core[0].chunkSize, d.core[0].chunkSize + 1, windowSize}
+		pieces, mem := newWindows(t, d, windows, windowSize)
 		for i := range pieces {
 			pieces[i].Data = pattern(sizes[rng.IntN(len(sizes))], byte(i))
-			pieces[i].Offset = uint32(rng.IntN(room + 1 - len(pieces[i].Data)))
+			pieces[i].Offset = uint32(rng.IntN(windowSize + 1 - len(pieces[i].Data)))
 		}
 		if refused >= 0 {
-			pieces[refused].Data, pieces[refused].Offset = pattern(room, 1), 0
+			pieces[refused].Data, pieces[refused].Offset = pattern(windowSize, 1), 0
 			pieces[refused].Ref.Gen++
 		}
 		d.core[0].WriteMany(pieces, 5)
 		if !d.run(60e9) {
 			t.Fatal("the link did not come to rest")
 		}
-		if done := d.of(0, Completed); len(done) != 1 || done[0].Cookie != 5 || (done[0].Reason != 0) != (refused >= 0) {
+		if done := d.eventsOf(0, Completed); len(done) != 1 || done[0].Cookie != 5 || (done[0].Reason != 0) != (refused >= 0) {
 			t.Errorf("piece %d refused: completed as %+v", refused, done)
 		}
 		placed := map[uint64]Placement{}
-		tell := func(p Placement) {
+		record := func(p Placement) {
 			if _, twice := placed[p.Imm]; twice {
 				t.Errorf("piece %d was placed twice", p.Imm>>20)
 			}
 			placed[p.Imm] = p
 		}
-		for _, e := range d.of(1, PlacedMany) {
-			for _, p := range e.Many {
-				tell(p)
+		for _, e := range d.eventsOf(1, PlacedMany) {
+			for _, p := range e.Placements {
+				record(p)
 			}
 		}
-		for _, e := range d.of(1, Placed) {
-			tell(Placement{Ref: e.Ref, Offset: e.Offset, Length: e.Length, Imm: e.Imm})
+		for _, e := range d.eventsOf(1, Placed) {
+			record(Placement{Ref: e.Ref, Offset: e.Offset, Length: e.Length, Imm: e.Imm})
 		}
 		for i, p := range pieces {
 			got, ok := placed[p.Imm]
 			want := Placement{p.Ref, p.Offset, uint32(len(p.Data)), p.Imm}
-			in := bytes.Equal(mem[i*room+int(p.Offset):][:len(p.Data)], p.Data)
+			in := bytes.Equal(mem[i*windowSize+int(p.Offset):][:len(p.Data)], p.Data)
 			if ok == (i == refused) || ok && (got != want || !in) {
 				t.Errorf("piece %d of %d bytes, piece %d refused: told %v %+v", i, len(p.Data), refused, ok, got)
 			}
@@ -205,27 +205,27 @@ func TestPiecesOfAnySize(t *testing.T) {
 // TestPieceOfSeveralTransactions: one piece has more chunks than a transaction can.
 func TestPieceOfSeveralTransactions(t *testing.T) {
 	d := newDuo(t, Config{})
-	room := (maxChunks + 3) * d.core[0].unit
-	pieces, mem := windowsOf(t, d, 3, room)
-	pieces[0].Data, pieces[1].Data, pieces[2].Data = pattern(9, 1), pattern(room, 2), pattern(7, 3)
+	windowSize := (maxChunks + 3) * d.core[0].chunkSize
+	pieces, mem := newWindows(t, d, 3, windowSize)
+	pieces[0].Data, pieces[1].Data, pieces[2].Data = pattern(9, 1), pattern(windowSize, 2), pattern(7, 3)
 	d.core[0].WriteMany(pieces, 5)
-	if !d.run(60e9) || len(d.of(0, Completed)) != 1 {
+	if !d.run(60e9) || len(d.eventsOf(0, Completed)) != 1 {
 		t.Fatal("the link did not come to rest, or told more than one outcome")
 	}
 	for i, p := range pieces {
-		if !bytes.Equal(mem[i*room:i*room+len(p.Data)], p.Data) {
+		if !bytes.Equal(mem[i*windowSize:i*windowSize+len(p.Data)], p.Data) {
 			t.Errorf("piece %d is not in place", i)
 		}
 	}
-	told := uint32(0)
-	for _, e := range d.of(1, Placed) {
-		if e.Imm != pieces[1].Imm || e.Ref != pieces[1].Ref || e.Offset != told {
-			t.Errorf("told %+v behind %d bytes", e, told)
+	reported := uint32(0)
+	for _, e := range d.eventsOf(1, Placed) {
+		if e.Imm != pieces[1].Imm || e.Ref != pieces[1].Ref || e.Offset != reported {
+			t.Errorf("told %+v behind %d bytes", e, reported)
 		}
-		told += e.Length
+		reported += e.Length
 	}
-	if int(told) != room {
-		t.Errorf("%d of %d bytes were told", told, room)
+	if int(reported) != windowSize {
+		t.Errorf("%d of %d bytes were told", reported, windowSize)
 	}
 }
 
@@ -237,9 +237,9 @@ func TestMalformedPiecesAreNamed(t *testing.T) {
 	good := buf[:d.core[0].Next(d.now, buf)]
 	for name, bad := range map[string][]byte{
 		"cut off":   good[:len(good)-1],
-		"no pieces": with0(good, headerSize+2, 0),
-		"too many":  with0(good, headerSize+2, 5),
-		"too long":  with0(good, headerSize+scatterHeader+17, 4),
+		"no pieces": withByte(good, headerSize+2, 0),
+		"too many":  withByte(good, headerSize+2, 5),
+		"too long":  withByte(good, headerSize+scatterHeader+17, 4),
 	} {
 		other := newDuo(t, Config{})
 		if err := other.core[1].Receive(1, bad); err == nil || !strings.Contains(err.Error(), "pieces") {
@@ -248,7 +248,7 @@ func TestMalformedPiecesAreNamed(t *testing.T) {
 	}
 }
 
-func with0(b []byte, at int, v byte) []byte {
+func withByte(b []byte, at int, v byte) []byte {
 	b = bytes.Clone(b)
 	b[at] = v
 	return b
@@ -263,7 +263,7 @@ func TestPiecesAllocateNothing(t *testing.T) {
 	s := &shuttle{core: d.core, buf: make([]byte, 1415), now: 1e9}
 	round := func() {
 		s.core[0].WriteMany(pieces, 1)
-		s.settle()
+		s.exchange()
 	}
 	for range DefaultRing {
 		round()

@@ -26,31 +26,31 @@ func (c *Core) nextDue(now int64, buf []byte) int {
 }
 
 func (c *Core) next(now int64, buf []byte) int {
-	if c.parting.more() {
-		return c.nextPart(buf)
+	if c.fragmenter.pending() {
+		return c.nextFragment(buf)
 	}
 	c.built = nil
 	n := c.build(now, buf)
 	if n == 0 {
-		return c.buildTwin(now, buf)
+		return c.buildTailCopy(now, buf)
 	}
 	if c.built == nil {
 		return n // an echo
 	}
-	lane := int(buf[1] &^ flagWaits)
-	if c.inParts(&c.send[lane], c.built, n+len(c.body), now) {
-		return c.part(buf, n)
+	space := int(buf[1] &^ flagImmediateAck)
+	if c.shouldFragment(&c.send[space], c.built, n+len(c.body), now) {
+		return c.startFragments(buf, n)
 	}
-	c.double(lane)
+	c.scheduleTailCopy(space)
 	return n
 }
 
 // build builds the next datagram whole.
 func (c *Core) build(now int64, buf []byte) int {
-	if c.echoDue && !(c.cfg.Piggyback && c.responsesPending() && c.send[laneResponses].open()) {
-		return c.buildEcho(buf)
+	if c.ackDue && !(c.cfg.Piggyback && c.responsesPending() && c.send[spaceResponses].hasCredit()) {
+		return c.buildAck(buf)
 	}
-	for l := lanes - 1; l >= 0; l-- {
+	for l := numSpaces - 1; l >= 0; l-- {
 		if !c.mayRepair(l) {
 			continue
 		}
@@ -58,23 +58,23 @@ func (c *Core) build(now int64, buf []byte) int {
 			return c.rebuild(l, r, now, buf)
 		}
 	}
-	if c.responsesPending() && c.send[laneResponses].open() {
+	if c.responsesPending() && c.send[spaceResponses].hasCredit() {
 		return c.buildResponses(now, buf)
 	}
 	if c.mayRequest() && c.cutNext(now) {
 		c.stall = nil
 		return c.buildRequests(now, buf)
 	}
-	c.stalled()
+	c.countStall()
 	return 0
 }
 
-// stalled counts what requests wait for, if any do: once for each wait, and again where its cause changes.
-func (c *Core) stalled() {
+// countStall counts what requests wait for, if any do: once for each wait, and again where its cause changes.
+func (c *Core) countStall() {
 	var cause *uint64
 	switch {
-	case c.cutting < 0 && c.uncut() == nil:
-	case !c.send[laneRequests].open():
+	case c.cutting < 0 && c.nextUncut() == nil:
+	case !c.send[spaceRequests].hasCredit():
 		cause = &c.stats.StallsCredit
 	case !c.mayRequest():
 		cause = &c.stats.StallsCongestion
@@ -87,38 +87,38 @@ func (c *Core) stalled() {
 	c.stall = cause
 }
 
-// NextEcho builds an echo into buf if one is due, and nothing else: for a receiver that sends it without waiting
+// NextAck builds an echo into buf if one is due, and nothing else: for a receiver that sends it without waiting
 // for the pump.
-func (c *Core) NextEcho(buf []byte) int {
-	if c.echoDue {
-		return c.buildEcho(buf)
+func (c *Core) NextAck(buf []byte) int {
+	if c.ackDue {
+		return c.buildAck(buf)
 	}
 	return 0
 }
 
-func (c *Core) buildEcho(buf []byte) int {
-	putHeader(buf, header{kind: kindEcho, view: c.cfg.View, seq: uint32(c.stats.EchoesSent)})
+func (c *Core) buildAck(buf []byte) int {
+	putHeader(buf, header{kind: kindAck, view: c.cfg.View, seq: uint32(c.stats.AcksSent)})
 	n := headerSize
 	for l := range c.recv {
-		n += c.recv[l].putEcho(buf[n:])
+		n += c.recv[l].putAck(buf[n:])
 	}
-	c.echoed()
+	c.ackSent()
 	c.stats.DatagramsSent++
 	return n
 }
 
-func (c *Core) echoed() {
-	c.echoDue, c.unechoed, c.lazy = false, [lanes]int{}, 0
+func (c *Core) ackSent() {
+	c.ackDue, c.sinceLastAck, c.ackDeadline = false, [numSpaces]int{}, 0
 	for l := range c.recv {
-		c.recv[l].gap = false
+		c.recv[l].unreportedGap = false
 	}
-	c.stats.EchoesSent++
+	c.stats.AcksSent++
 }
 
-// addEcho puts an echo in front of other frames, if one is owed, tells of no holes and leaves room for those of the
+// addAck puts an echo in front of other frames, if one is owed, tells of no holes and leaves room for those of the
 // given size.
-func (c *Core) addEcho(b []byte, next int) int {
-	if !c.cfg.Piggyback || c.unechoed == [lanes]int{} || headerSize+echoFrameSize+next > c.path.size {
+func (c *Core) addAck(b []byte, next int) int {
+	if !c.cfg.Piggyback || c.sinceLastAck == [numSpaces]int{} || headerSize+ackFrameSize+next > c.path.size {
 		return 0
 	}
 	for l := range c.recv {
@@ -126,26 +126,26 @@ func (c *Core) addEcho(b []byte, next int) int {
 			return 0
 		}
 	}
-	b[0], b[1], b[2], b[3] = frameEcho, 0, 0, 0
-	n := echoFrameHeader
+	b[0], b[1], b[2], b[3] = frameAck, 0, 0, 0
+	n := ackFrameHeader
 	for l := range c.recv {
-		n += c.recv[l].putEcho(b[n:])
+		n += c.recv[l].putAck(b[n:])
 	}
-	c.echoed()
+	c.ackSent()
 	return n
 }
 
-// stampRecord notes a transmission.
-func (c *Core) stampRecord(r *record, now int64) {
-	if c.send[0].live+c.send[1].live == 1 && !r.repeated {
-		c.heardAt = now // the silence starts with the first outstanding datagram
+// noteTransmission notes a transmission.
+func (c *Core) noteTransmission(r *record, now int64) {
+	if c.send[0].inFlight+c.send[1].inFlight == 1 && !r.repeated {
+		c.silentSince = now // the silence starts with the first outstanding datagram
 		if c.backoff == 0 {
-			c.progress = now
+			c.lastProgress = now
 		}
 	}
-	c.stamp++
+	c.transmissions++
 	r.sends = uint8(min(int(r.sends)+1, math.MaxUint8))
-	r.stamp, r.at = c.stamp, now
+	r.transmission, r.sentAt = c.transmissions, now
 	c.built = r
 	c.stats.DatagramsSent++
 }
@@ -158,7 +158,7 @@ func (c *Core) cutNext(now int64) bool {
 		if o == nil || len(c.freeTx) == 0 {
 			return false
 		}
-		c.cut(o)
+		c.beginTx(o)
 	}
 	return true
 }
@@ -166,7 +166,7 @@ func (c *Core) cutNext(now int64) bool {
 // requestToCut returns the oldest request that still has bytes to send.
 func (c *Core) requestToCut(now int64) *op {
 	for {
-		o := c.uncut()
+		o := c.nextUncut()
 		if o == nil || !o.Dmove || o.Deadline == 0 || now <= o.Deadline {
 			return o
 		}
@@ -174,8 +174,8 @@ func (c *Core) requestToCut(now int64) *op {
 	}
 }
 
-// uncut is the oldest request that is not cut completely, nor a fence.
-func (c *Core) uncut() *op {
+// nextUncut is the oldest request that is not cut completely, nor a fence.
+func (c *Core) nextUncut() *op {
 	if int32(c.opCut-c.opHead) < 0 {
 		c.opCut = c.opHead // what was refused or has died may have left the queue uncut
 	}
@@ -192,15 +192,15 @@ func (c *Core) uncut() *op {
 func (c *Core) expire(o *op) {
 	o.sent, o.reason = true, ReasonExpired
 	c.stats.WritesExpired++
-	c.stats.ChunksDead += uint64(chunksOf(len(o.Data)-o.cut, c.unit))
-	c.finish(o)
+	c.stats.ChunksDead += uint64(chunkCount(len(o.Data)-o.bytesCut, c.chunkSize))
+	c.finishOp(o)
 }
 
-// cut takes a transaction id for what comes next of a request.
-func (c *Core) cut(o *op) {
+// beginTx takes a transaction id for what comes next of a request.
+func (c *Core) beginTx(o *op) {
 	i := c.freeTx[len(c.freeTx)-1]
 	c.freeTx = c.freeTx[:len(c.freeTx)-1]
-	t := &c.tx[i]
+	t := &c.outTx[i]
 	*t = outTx{
 		id:    t.id + maxTx,
 		live:  true,
@@ -209,12 +209,12 @@ func (c *Core) cut(o *op) {
 	}
 	if o.pieces != nil {
 		c.cutPieces(o, t)
-		o.sent = o.whole == len(o.pieces)
+		o.sent = o.piecesCut == len(o.pieces)
 	} else {
 		c.cutData(o, t, &Piece{Ref: o.Ref, Imm: o.Imm, Data: o.Data}, o.Offset)
-		o.sent = o.cut == len(o.Data)
+		o.sent = o.bytesCut == len(o.Data)
 	}
-	o.open++
+	o.openTx++
 	if o.sent {
 		c.opCut++
 	}
@@ -223,31 +223,31 @@ func (c *Core) cut(o *op) {
 
 // cutData makes a transaction of the next up to maxChunks chunks of p, which begins at an offset in its window.
 func (c *Core) cutData(o *op, t *outTx, p *Piece, offset uint32) {
-	n := min(len(p.Data)-o.cut, maxChunks*c.unit)
-	t.ref, t.imm, t.base = p.Ref, p.Imm, offset+uint32(o.cut)
-	t.data = p.Data[o.cut : o.cut+n]
-	t.chunks = uint16(chunksOf(n, c.unit))
-	o.cut += n
+	n := min(len(p.Data)-o.bytesCut, maxChunks*c.chunkSize)
+	t.ref, t.imm, t.base = p.Ref, p.Imm, offset+uint32(o.bytesCut)
+	t.data = p.Data[o.bytesCut : o.bytesCut+n]
+	t.chunks = uint16(chunkCount(n, c.chunkSize))
+	o.bytesCut += n
 }
 
 // cutPieces makes a transaction of as many pieces as a datagram holds, or of what comes next of a piece that is longer
 // than any.
 func (c *Core) cutPieces(o *op, t *outTx) {
-	size, n, most := scatterHeader, o.whole, c.cfg.MaxDatagram // a first one that the path does not carry goes in parts
+	size, n, most := scatterHeader, o.piecesCut, c.cfg.MaxDatagram // a first one that the path does not carry goes in parts
 	for n < len(o.pieces) && headerSize+size+pieceHeader+len(o.pieces[n].Data) <= most {
 		size += pieceHeader + len(o.pieces[n].Data)
 		n++
 		most = c.path.size
 	}
-	if n > o.whole {
-		t.pieces, t.size, t.chunks = o.pieces[o.whole:n], size, 1
-		o.whole = n
+	if n > o.piecesCut {
+		t.pieces, t.size, t.chunks = o.pieces[o.piecesCut:n], size, 1
+		o.piecesCut = n
 		return
 	}
 	p := &o.pieces[n]
 	c.cutData(o, t, p, p.Offset)
-	if o.cut == len(p.Data) {
-		o.whole, o.cut = n+1, 0
+	if o.bytesCut == len(p.Data) {
+		o.piecesCut, o.bytesCut = n+1, 0
 	}
 }
 
@@ -256,7 +256,7 @@ func (c *Core) frameSize(t *outTx) int {
 	if t.pieces != nil {
 		return t.size
 	}
-	return writeHeaderSize + chunkLen(len(t.data), c.unit, int(t.next))
+	return writeHeaderSize + chunkLen(len(t.data), c.chunkSize, int(t.next))
 }
 
 // putPieces puts a transaction of pieces; it is one chunk.
@@ -274,17 +274,17 @@ func (c *Core) putPieces(b []byte, t *outTx) int {
 // buildRequests fills a datagram with chunks: of one large write, or of several small ones (write-combining, SCI-bridge
 // §III.A).
 func (c *Core) buildRequests(now int64, buf []byte) int {
-	r := c.send[laneRequests].begin()
-	putHeader(buf, header{kind: laneRequests, view: c.cfg.View, seq: r.seq})
+	r := c.send[spaceRequests].newRecord()
+	putHeader(buf, header{kind: spaceRequests, view: c.cfg.View, seq: r.seq})
 	n := headerSize
-	n += c.addEcho(buf[n:], c.frameSize(&c.tx[c.cutting])) // Next has seen to it that something is being cut
-	for n < c.path.size && c.cutNext(now) {                // no transaction is begun for a datagram that is full
-		t := &c.tx[c.cutting]
+	n += c.addAck(buf[n:], c.frameSize(&c.outTx[c.cutting])) // Next has seen to it that something is being cut
+	for n < c.path.size && c.cutNext(now) {                  // no transaction is begun for a datagram that is full
+		t := &c.outTx[c.cutting]
 		if n+c.frameSize(t) > c.path.size && len(r.items) > 0 { // a first one that is longer goes in parts
 			break
 		}
 		r.items = append(r.items, item{kind: frameWrite, id: t.id, chunk: t.next})
-		if n == headerSize && c.leaveBody(buf[n:], t, int(t.next)) {
+		if n == headerSize && c.gatherBody(buf[n:], t, int(t.next)) {
 			n += writeHeaderSize
 		} else {
 			n += c.putChunk(buf[n:], t, int(t.next))
@@ -302,9 +302,9 @@ func (c *Core) buildRequests(now int64, buf []byte) int {
 		n = c.path.size
 	}
 	if c.cfg.Piggyback && !c.mayRequest() {
-		buf[1] |= flagWaits
+		buf[1] |= flagImmediateAck
 	}
-	c.stampRecord(r, now)
+	c.noteTransmission(r, now)
 	return n
 }
 
@@ -312,9 +312,9 @@ func (c *Core) putChunk(b []byte, t *outTx, chunk int) int {
 	if t.pieces != nil {
 		return c.putPieces(b, t)
 	}
-	n := chunkLen(len(t.data), c.unit, chunk)
+	n := chunkLen(len(t.data), c.chunkSize, chunk)
 	c.putChunkHead(b, t, chunk, n)
-	copy(b[writeHeaderSize:], t.data[chunk*c.unit:chunk*c.unit+n])
+	copy(b[writeHeaderSize:], t.data[chunk*c.chunkSize:chunk*c.chunkSize+n])
 	return writeHeaderSize + n
 }
 
@@ -339,33 +339,33 @@ func (c *Core) putChunkHead(b []byte, t *outTx, chunk, n int) {
 
 func (c *Core) responsesPending() bool { return c.responsesWaiting() > 0 || c.signalPending() }
 
-func (c *Core) responsesWaiting() int { return len(c.responses) - c.respAt }
+func (c *Core) responsesWaiting() int { return len(c.responses) - c.respHead }
 
 func (c *Core) signalPending() bool { return c.sigSend != c.sigNext && c.sigSend-c.sigLow < sigRing }
 
-// respond queues a completion or a refusal.
-func (c *Core) respond(r response) {
-	if c.respAt == len(c.responses) || c.respAt >= maxTx {
-		n := copy(c.responses, c.responses[c.respAt:])
-		c.responses, c.respAt = c.responses[:n], 0
+// queueResponse queues a completion or a refusal.
+func (c *Core) queueResponse(r response) {
+	if c.respHead == len(c.responses) || c.respHead >= maxTx {
+		n := copy(c.responses, c.responses[c.respHead:])
+		c.responses, c.respHead = c.responses[:n], 0
 	}
 	c.responses = append(c.responses, r)
 }
 
 func (c *Core) buildResponses(now int64, buf []byte) int {
-	r := c.send[laneResponses].begin()
-	putHeader(buf, header{kind: laneResponses, view: c.cfg.View, seq: r.seq})
+	r := c.send[spaceResponses].newRecord()
+	putHeader(buf, header{kind: spaceResponses, view: c.cfg.View, seq: r.seq})
 	n := headerSize
-	n += c.addEcho(buf[n:], signalHeader+MaxSignal)
-	for c.respAt < len(c.responses) && n+refusedSize <= c.path.size {
-		p := c.responses[c.respAt]
-		c.respAt++
+	n += c.addAck(buf[n:], signalHeader+MaxSignal)
+	for c.respHead < len(c.responses) && n+refusedSize <= c.path.size {
+		p := c.responses[c.respHead]
+		c.respHead++
 		it := item{kind: p.kind, chunk: uint16(p.reason), id: p.tx}
 		r.items = append(r.items, it)
 		n += putResponse(buf[n:], it)
 	}
 	for c.signalPending() {
-		s := c.signal(c.sigSend)
+		s := c.signalSlot(c.sigSend)
 		if n+signalHeader+len(s.data) > c.path.size {
 			break
 		}
@@ -373,14 +373,14 @@ func (c *Core) buildResponses(now int64, buf []byte) int {
 		n += putSignal(buf[n:], c.sigSend, s.data)
 		c.sigSend++
 	}
-	c.stampRecord(r, now)
+	c.noteTransmission(r, now)
 	return n
 }
 
 // rebuild sends a datagram again under its own number, with what of it still matters. It may be empty: its number must
 // arrive all the same, for the credit to come back.
-func (c *Core) rebuild(lane int, r *record, now int64, buf []byte) int {
-	putHeader(buf, header{kind: uint8(lane), view: c.cfg.View, seq: r.seq})
+func (c *Core) rebuild(space int, r *record, now int64, buf []byte) int {
+	putHeader(buf, header{kind: uint8(space), view: c.cfg.View, seq: r.seq})
 	n := headerSize
 	kept := r.items[:0]
 	for _, it := range r.items {
@@ -389,7 +389,7 @@ func (c *Core) rebuild(lane int, r *record, now int64, buf []byte) int {
 		case frameWrite:
 			m = c.rebuildChunk(buf[n:], it)
 		case frameSignal:
-			if s := c.signal(it.id); int32(it.id-c.sigLow) >= 0 && s.have {
+			if s := c.signalSlot(it.id); int32(it.id-c.sigLow) >= 0 && s.occupied {
 				m = putSignal(buf[n:], it.id, s.data)
 			}
 		default:
@@ -402,9 +402,9 @@ func (c *Core) rebuild(lane int, r *record, now int64, buf []byte) int {
 	}
 	r.items, r.repeated = kept, true
 	if c.cfg.Piggyback {
-		buf[1] |= flagWaits // what was lost has held up others
+		buf[1] |= flagImmediateAck // what was lost has held up others
 	}
-	c.stampRecord(r, now)
+	c.noteTransmission(r, now)
 	c.stats.DatagramsResent++
 	return n
 }
@@ -412,52 +412,52 @@ func (c *Core) rebuild(lane int, r *record, now int64, buf []byte) int {
 // rebuildChunk puts a chunk again if its transaction still wants it. A dmove never does: it is counted.
 func (c *Core) rebuildChunk(b []byte, it item) int {
 	i := it.id % maxTx
-	t := &c.tx[i]
+	t := &c.outTx[i]
 	switch {
 	case !t.live || t.id != it.id:
 		return 0
 	case t.dmove:
 		c.stats.ChunksDead++
-		c.settle(i)
+		c.retireDmoveChunk(i)
 		return 0
 	}
 	c.stats.ChunksResent++
-	if c.leaveBody(b, t, int(it.chunk)) {
+	if c.gatherBody(b, t, int(it.chunk)) {
 		return writeHeaderSize
 	}
 	return c.putChunk(b, t, int(it.chunk))
 }
 
-// settle notes that one sent chunk of a dmove will not be heard of again; after the last, the transaction is over.
-func (c *Core) settle(i uint32) {
-	t := &c.tx[i]
+// retireDmoveChunk notes that one sent chunk of a dmove will not be heard of again; after the last, the transaction is over.
+func (c *Core) retireDmoveChunk(i uint32) {
+	t := &c.outTx[i]
 	if t.pending--; t.pending == 0 && t.next == t.chunks {
-		c.close(i, 0)
+		c.closeTx(i, 0)
 	}
 }
 
-// close ends a transaction, gives its id back and, with the last one, completes its request.
-func (c *Core) close(i uint32, reason Reason) {
-	t := &c.tx[i]
+// closeTx ends a transaction, gives its id back and, with the last one, completes its request.
+func (c *Core) closeTx(i uint32, reason Reason) {
+	t := &c.outTx[i]
 	t.live, t.data, t.pieces = false, nil, nil
 	if c.cutting == int(i) {
 		c.cutting = -1
 	}
 	c.freeTx = append(c.freeTx, uint16(i))
 	o := &c.ops[t.op%maxOps]
-	o.open--
+	o.openTx--
 	if reason != 0 && o.reason == 0 {
 		o.reason = reason
 		if o.pieces == nil { // the rest would be refused too; other pieces go elsewhere
 			o.sent = true
 		}
 	}
-	c.finish(o)
+	c.finishOp(o)
 }
 
-// finish completes a request that is sent and has no open transaction.
-func (c *Core) finish(o *op) {
-	if !o.sent || o.open > 0 || o.done {
+// finishOp completes a request that is sent and has no open transaction.
+func (c *Core) finishOp(o *op) {
+	if !o.sent || o.openTx > 0 || o.done {
 		return
 	}
 	o.done = true
@@ -468,7 +468,7 @@ func (c *Core) finish(o *op) {
 	default:
 		c.stats.WritesRefused++
 	}
-	c.event(Event{
+	c.emit(Event{
 		Kind:   Completed,
 		Reason: o.reason,
 		Cookie: o.Cookie,

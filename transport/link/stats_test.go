@@ -69,7 +69,7 @@ func TestAPathThatLosesStalls(t *testing.T) {
 	n := 0
 	d.drop = func(from int, b []byte) bool {
 		n++
-		return from == 0 && b[1] == laneRequests && n%3 == 0
+		return from == 0 && b[1] == spaceRequests && n%3 == 0
 	}
 	if !d.run(20 * second) {
 		t.Fatal("stuck")

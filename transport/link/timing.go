@@ -15,13 +15,13 @@ const (
 	maxTimeout = 500 * millisecond
 	// What a long round trip may ask of later time-outs: a megabyte in the queue of a port of 100 Mbit/s, not a
 	// process that stood still.
-	mostTimeout = 80 * millisecond
+	maxRTTTimeout = 80 * millisecond
 	// What the longest round trip is assumed to be at first; each that is measured takes a part of it away. The
 	// first ones are short: of signals, and of the data that a port lets through at once. If all that stands behind
 	// these were sent again before it is heard of, no round trip would ever be measured, and each datagram would be
 	// sent several times.
-	mostAssumed = 3 * initialRTT
-	assumedFor  = 16
+	initialAssumedRTT = 3 * initialRTT
+	assumedDecay      = 16
 	// A time-out repairs at most this many datagrams, so that a peer that stands still is not flooded when it wakes.
 	timeoutBurst = 16
 )
@@ -31,13 +31,13 @@ const (
 // would let 4 × the variance forget it, and every phase begin with probes for nothing (0.3 % of all datagrams with 8
 // nodes, 2026-11-21).
 type rtt struct {
-	smoothed, variance, least, most int64
-	sampled                         bool
-	assumed                         int64 // the longest one, less with each that was measured
+	smoothed, variance, min, recentMax int64
+	hasSample                          bool
+	assumedMax                         int64 // the longest one, less with each that was measured
 }
 
 func (r *rtt) init() {
-	r.smoothed, r.variance, r.least, r.assumed = initialRTT, initialRTT/2, initialRTT, mostAssumed
+	r.smoothed, r.variance, r.min, r.assumedMax = initialRTT, initialRTT/2, initialRTT, initialAssumedRTT
 }
 
 // sample takes one round trip. Longer ones than maxTimeout say that the peer or the way stood still, not how long the
@@ -47,12 +47,12 @@ func (r *rtt) sample(d int64) {
 		return
 	}
 	d = min(d, maxTimeout)
-	r.least = min(r.least, d)
-	most := min(d, mostTimeout)
-	r.most = max(most, r.most-(r.most-most)/256)
-	r.assumed -= r.assumed / assumedFor
-	if !r.sampled { // what was assumed says nothing any more
-		r.sampled, r.smoothed, r.variance = true, d, d/2
+	r.min = min(r.min, d)
+	capped := min(d, maxRTTTimeout)
+	r.recentMax = max(capped, r.recentMax-(r.recentMax-capped)/256)
+	r.assumedMax -= r.assumedMax / assumedDecay
+	if !r.hasSample { // what was assumed says nothing any more
+		r.hasSample, r.smoothed, r.variance = true, d, d/2
 		return
 	}
 	dev := r.smoothed - d
@@ -63,109 +63,111 @@ func (r *rtt) sample(d int64) {
 	r.smoothed += (d - r.smoothed) / 8
 }
 
-func (r *rtt) timeout() int64 { return max(r.smoothed+4*r.variance, r.most, r.assumed) }
+func (r *rtt) timeout() int64 { return max(r.smoothed+4*r.variance, r.recentMax, r.assumedMax) }
 
-// patience is how long to wait for what was sent: longer than round trips have been, and longer each time that
+// pto is how long to wait for what was sent: longer than round trips have been, and longer each time that
 // something was sent again too soon. As long as all is sent again before it is heard of, round trips are not
 // measured.
-func (c *Core) patience() int64 { return max(minProbe<<c.loss.hasty, c.rtt.timeout()) }
+func (c *Core) pto() int64 { return max(minProbe<<c.loss.spurious, c.rtt.timeout()) }
 
-// wait is how long to stay silent before the next attempt.
-func (c *Core) wait() int64 {
-	if c.quick() {
-		return min(max(quickProbe, 2*c.rtt.smoothed)<<(c.loss.quick+c.loss.hasty), c.patience())
+// repairDelay is how long to stay silent before the next attempt.
+func (c *Core) repairDelay() int64 {
+	if c.probesQuickly() {
+		return min(max(quickProbeDelay, 2*c.rtt.smoothed)<<(c.loss.quickProbes+c.loss.spurious), c.pto())
 	}
 	if c.backoff == 0 {
-		return min(maxTimeout, c.patience())
+		return min(maxTimeout, c.pto())
 	}
-	return min(maxTimeout, max(minTimeout, c.patience())<<(c.backoff-1))
+	return min(maxTimeout, max(minTimeout, c.pto())<<(c.backoff-1))
 }
 
-// quick reports whether the next probe comes soon, since the way loses.
-func (c *Core) quick() bool { return c.loss.quick < quickProbes && c.backoff == 0 && c.loss.lossy() }
+// probesQuickly reports whether the next probe comes soon, since the way loses.
+func (c *Core) probesQuickly() bool {
+	return c.loss.quickProbes < maxQuickProbes && c.backoff == 0 && c.loss.isLossy()
+}
 
-// tolerance is how many later transmissions may arrive before a datagram counts as lost.
-func (c *Core) tolerance() uint64 {
-	if c.loss.lossy() {
+// reorderThreshold is how many later transmissions may arrive before a datagram counts as lost.
+func (c *Core) reorderThreshold() uint64 {
+	if c.loss.isLossy() {
 		return 0
 	}
-	return reorderTolerance
+	return packetThreshold
 }
 
 // Deadline is when Tick must next be called, ns on the owner's clock, or 0 when there is nothing to wait for.
 func (c *Core) Deadline() int64 {
-	d := c.repairAt()
-	if c.lazy != 0 && (d == 0 || c.lazy < d) {
-		return c.lazy
+	d := c.repairDeadline()
+	if c.ackDeadline != 0 && (d == 0 || c.ackDeadline < d) {
+		return c.ackDeadline
 	}
 	return d
 }
 
-// repairAt is when the silence has lasted too long, or 0.
-func (c *Core) repairAt() int64 {
-	if c.send[0].live+c.send[1].live == 0 {
+// repairDeadline is when the silence has lasted too long, or 0.
+func (c *Core) repairDeadline() int64 {
+	if c.send[0].inFlight+c.send[1].inFlight == 0 {
 		return 0
 	}
-	return c.progress + c.wait()
+	return c.lastProgress + c.repairDelay()
 }
 
-// Silent is for how long nothing has been heard of all that is outstanding, ns.
-func (c *Core) Silent(now int64) int64 {
-	if c.send[0].live+c.send[1].live == 0 {
+// SilentFor is for how long nothing has been heard of all that is outstanding, ns.
+func (c *Core) SilentFor(now int64) int64 {
+	if c.send[0].inFlight+c.send[1].inFlight == 0 {
 		return 0
 	}
-	return now - c.heardAt
+	return now - c.silentSince
 }
 
 // Tick repairs by time. It may make datagrams due; ask Next.
 func (c *Core) Tick(now int64) {
-	if c.lazy != 0 && now >= c.lazy {
-		c.echoDue = true
+	if c.ackDeadline != 0 && now >= c.ackDeadline {
+		c.ackDue = true
 	}
-	d := c.repairAt()
+	d := c.repairDeadline()
 	if d == 0 || now < d {
 		return
 	}
-	quick := c.quick()
+	quick := c.probesQuickly()
 	probing, shrunk := quick || c.backoff == 0, false
 	for l := range c.send {
 		s := &c.send[l]
-		if s.live == 0 || c.mayRepair(l) {
+		if s.inFlight == 0 || c.mayRepair(l) {
 			continue
 		}
 		if probing {
-			s.urgent = 1
-			c.probe(s)
+			s.urgentRepairs = 1
+			c.queueProbe(s)
 			c.stats.Probes++
 		} else {
 			c.stats.Timeouts++
-			c.loss.timedOut(c.doubted)
+			c.loss.onTimeout(c.ambiguousAcks)
 			if !shrunk { // once, however many lanes are silent
-				c.jam.shrink()
+				c.congestion.shrink()
 				shrunk = true
 			}
-			s.urgent = timeoutBurst
-			if l == laneRequests && c.cfg.Congestion { // signals and answers are few, and no congestion window bounds them
-				s.urgent = min(s.urgent, c.jam.window)
+			s.urgentRepairs = timeoutBurst
+			if l == spaceRequests && c.cfg.Congestion { // signals and answers are few, and no congestion window bounds them
+				s.urgentRepairs = min(s.urgentRepairs, c.congestion.window)
 			}
-			s.overdue(now-c.rtt.smoothed, s.urgent)
-			s.trial = true
+			s.repairOverdue(now-c.rtt.smoothed, s.urgentRepairs)
+			s.fragmentNext = true
 		}
 	}
-	c.progress, c.doubted = now, false
+	c.lastProgress, c.ambiguousAcks = now, false
 	if quick {
-		c.loss.quick++
+		c.loss.quickProbes++
 		return
 	}
-	if c.wait() < maxTimeout {
+	if c.repairDelay() < maxTimeout {
 		c.backoff++
 	}
 }
 
-// probe queues the newest outstanding datagram of a lane.
-func (c *Core) probe(s *sendLane) {
+// queueProbe queues the newest outstanding datagram of a lane.
+func (c *Core) queueProbe(s *sendSpace) {
 	for seq := s.next - 1; int32(seq-s.low) >= 0; seq-- {
-		if r := &s.ring[seq&s.mask]; r.live {
+		if r := &s.ring[seq&s.mask]; r.outstanding {
 			if !r.queued {
 				s.queueRepair(r, true)
 			}

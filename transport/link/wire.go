@@ -14,11 +14,11 @@ const Version = 5
 // A datagram belongs to one of two lanes, or is an echo. The lanes have separate sequence numbers and credits, so that
 // requests can never starve the responses that would free them (SCI-bridge §II.B.1).
 const (
-	laneRequests  = 0 // remote writes
-	laneResponses = 1 // signals, completions, refusals
-	lanes         = 2
-	kindEcho      = 2 // unsequenced: what arrived, and how much more may be sent
-	kindPart      = 3 // a part of a datagram of one of the lanes, under its number
+	spaceRequests  = 0 // remote writes
+	spaceResponses = 1 // signals, completions, refusals
+	numSpaces      = 2
+	kindAck        = 2 // unsequenced: what arrived, and how much more may be sent
+	kindFragment   = 3 // a part of a datagram of one of the lanes, under its number
 )
 
 // Frame types. docs/format/wire.md draws them.
@@ -29,7 +29,7 @@ const (
 	frameDone    = 3
 	frameRefused = 4
 	frameScatter = 5
-	frameEcho    = 6
+	frameAck     = 6
 )
 
 // Sizes in bytes of the fixed parts.
@@ -41,8 +41,8 @@ const (
 	refusedSize     = 8
 	scatterHeader   = 8
 	pieceHeader     = 24
-	echoFrameHeader = 4
-	partHeader      = headerSize + 8 // with the datagram's header
+	ackFrameHeader  = 4
+	fragmentHeader  = headerSize + 8 // with the datagram's header
 )
 
 // MaxSignal is the longest payload of a signal, bytes.
@@ -52,8 +52,8 @@ const MaxSignal = 1024
 const MinDatagram = headerSize + signalHeader + MaxSignal
 
 const (
-	flagDmove = 1 << 0
-	flagWaits = 1 << 7 // of a datagram's kind
+	flagDmove        = 1 << 0
+	flagImmediateAck = 1 << 7 // of a datagram's kind
 )
 
 // malformed is a datagram that does not parse. Nothing of it after the offset was used.
@@ -63,17 +63,17 @@ func malformed(at int, why string) error {
 
 // header is the first 8 bytes of every datagram.
 type header struct {
-	kind  uint8
-	waits bool // the sender can send no more until it hears an echo
-	view  uint16
-	seq   uint32
+	kind         uint8
+	immediateAck bool // the sender can send no more until it hears an echo
+	view         uint16
+	seq          uint32
 }
 
 func putHeader(b []byte, h header) {
 	b[0] = Version
 	b[1] = h.kind
-	if h.waits {
-		b[1] |= flagWaits
+	if h.immediateAck {
+		b[1] |= flagImmediateAck
 	}
 	binary.LittleEndian.PutUint16(b[2:], h.view)
 	binary.LittleEndian.PutUint32(b[4:], h.seq)
@@ -81,7 +81,7 @@ func putHeader(b []byte, h header) {
 
 // Urgent tells of a datagram that Next has built whether it holds nothing but what others wait for: an echo, answers,
 // signals. It may overtake others on the way.
-func Urgent(d []byte) bool { return d[1]&^flagWaits != laneRequests }
+func Urgent(d []byte) bool { return d[1]&^flagImmediateAck != spaceRequests }
 
 func parseHeader(b []byte) (header, error) {
 	if len(b) < headerSize {
@@ -91,12 +91,12 @@ func parseHeader(b []byte) (header, error) {
 		return header{}, &VersionError{Got: b[0]}
 	}
 	h := header{
-		kind:  b[1] &^ flagWaits,
-		waits: b[1]&flagWaits != 0,
-		view:  binary.LittleEndian.Uint16(b[2:]),
-		seq:   binary.LittleEndian.Uint32(b[4:]),
+		kind:         b[1] &^ flagImmediateAck,
+		immediateAck: b[1]&flagImmediateAck != 0,
+		view:         binary.LittleEndian.Uint16(b[2:]),
+		seq:          binary.LittleEndian.Uint32(b[4:]),
 	}
-	if h.kind > kindPart {
+	if h.kind > kindFragment {
 		return header{}, malformed(1, "unknown kind of datagram")
 	}
 	return h, nil
@@ -132,7 +132,7 @@ func putWriteHeader(b []byte, f *writeFrame, n int) {
 }
 
 // parseWrite reads the write frame at b[0:] and returns its length. unit is the agreed chunk size.
-func parseWrite(b []byte, unit int, f *writeFrame) (int, string) {
+func parseWrite(b []byte, chunkSize int, f *writeFrame) (int, string) {
 	if len(b) < writeHeaderSize {
 		return 0, "a write's header is cut off"
 	}
@@ -140,7 +140,7 @@ func parseWrite(b []byte, unit int, f *writeFrame) (int, string) {
 	if writeHeaderSize+n > len(b) {
 		return 0, "a write's data is cut off"
 	}
-	if why := parseWriteHead(b, unit, n, f); why != "" {
+	if why := parseWriteHead(b, chunkSize, n, f); why != "" {
 		return 0, why
 	}
 	f.data = b[writeHeaderSize : writeHeaderSize+n]
@@ -148,7 +148,7 @@ func parseWrite(b []byte, unit int, f *writeFrame) (int, string) {
 }
 
 // parseWriteHead reads the head of a write frame with n bytes of data.
-func parseWriteHead(b []byte, unit, n int, f *writeFrame) string {
+func parseWriteHead(b []byte, chunkSize, n int, f *writeFrame) string {
 	if int(binary.LittleEndian.Uint16(b[2:])) != n {
 		return "a write's data is cut off"
 	}
@@ -160,54 +160,54 @@ func parseWriteHead(b []byte, unit, n int, f *writeFrame) string {
 	f.total = binary.LittleEndian.Uint32(b[20:])
 	f.chunk = binary.LittleEndian.Uint16(b[24:])
 	f.imm = binary.LittleEndian.Uint64(b[28:])
-	chunks := chunksOf(int(f.total), unit)
+	chunks := chunkCount(int(f.total), chunkSize)
 	if chunks > maxChunks || int(f.chunk) >= chunks {
 		return "a write's chunk lies beyond its transaction"
 	}
 	if uint64(f.base)+uint64(f.total) > 1<<32 {
 		return "a write reaches past 4 GiB"
 	}
-	if want := chunkLen(int(f.total), unit, int(f.chunk)); n != want {
+	if want := chunkLen(int(f.total), chunkSize, int(f.chunk)); n != want {
 		return fmt.Sprintf("chunk %d of a write of %d bytes is %d bytes, not %d", f.chunk, f.total, n, want)
 	}
 	return ""
 }
 
-// chunksOf is the number of chunks of a transaction; one of no bytes still has one, so that it can be placed and
+// chunkCount is the number of chunks of a transaction; one of no bytes still has one, so that it can be placed and
 // answered.
-func chunksOf(total, unit int) int { return max(1, (total+unit-1)/unit) }
+func chunkCount(total, chunkSize int) int { return max(1, (total+chunkSize-1)/chunkSize) }
 
-func chunkLen(total, unit, chunk int) int { return min(unit, total-chunk*unit) }
+func chunkLen(total, chunkSize, chunk int) int { return min(chunkSize, total-chunk*chunkSize) }
 
-// echoLaneHeader is the fixed part of one lane's echo: next (every datagram below has arrived), limit (the credit:
+// spaceAckHeader is the fixed part of one lane's echo: next (every datagram below has arrived), limit (the credit:
 // datagrams with numbers below may be sent) and the number of 64-bit words of the bitmap that follows (bit i: next+i
 // has arrived). The last number counts the datagrams that have arrived again.
-const echoLaneHeader = 12
+const spaceAckHeader = 12
 
-func putEchoLane(b []byte, next, limit uint32, words int, doubled uint16) {
+func putSpaceAck(b []byte, next, limit uint32, words int, duplicates uint16) {
 	binary.LittleEndian.PutUint32(b[0:], next)
 	binary.LittleEndian.PutUint32(b[4:], limit)
 	binary.LittleEndian.PutUint16(b[8:], uint16(words))
-	binary.LittleEndian.PutUint16(b[10:], doubled)
+	binary.LittleEndian.PutUint16(b[10:], duplicates)
 }
 
-// echoFrameSize is the length of an echo that travels with other frames: both lanes, without holes.
-const echoFrameSize = echoFrameHeader + lanes*echoLaneHeader
+// ackFrameSize is the length of an echo that travels with other frames: both lanes, without holes.
+const ackFrameSize = ackFrameHeader + numSpaces*spaceAckHeader
 
-// doubledIn is how many datagrams of a lane have arrived again, as its echo says.
-func doubledIn(lane []byte) uint16 { return binary.LittleEndian.Uint16(lane[10:]) }
+// parseDuplicates is how many datagrams of a lane have arrived again, as its echo says.
+func parseDuplicates(space []byte) uint16 { return binary.LittleEndian.Uint16(space[10:]) }
 
-// parseEchoLane returns the parts of one lane's echo and what follows it.
-func parseEchoLane(b []byte) (next, limit uint32, bitmap, rest []byte, ok bool) {
-	if len(b) < echoLaneHeader {
+// parseSpaceAck returns the parts of one lane's echo and what follows it.
+func parseSpaceAck(b []byte) (next, limit uint32, bitmap, rest []byte, ok bool) {
+	if len(b) < spaceAckHeader {
 		return 0, 0, nil, nil, false
 	}
 	n := 8 * int(binary.LittleEndian.Uint16(b[8:]))
-	if len(b) < echoLaneHeader+n {
+	if len(b) < spaceAckHeader+n {
 		return 0, 0, nil, nil, false
 	}
 	next, limit = binary.LittleEndian.Uint32(b[0:]), binary.LittleEndian.Uint32(b[4:])
-	return next, limit, b[echoLaneHeader : echoLaneHeader+n], b[echoLaneHeader+n:], true
+	return next, limit, b[spaceAckHeader : spaceAckHeader+n], b[spaceAckHeader+n:], true
 }
 
 func putSignal(b []byte, seq uint32, p []byte) int {
@@ -258,12 +258,12 @@ func parsePiece(b []byte, p *Piece) int {
 
 // Target is the first window that a datagram writes to; ok is false where it writes to none, or does not parse.
 func Target(d []byte) (r shmem.Ref, ok bool) {
-	if h, err := parseHeader(d); err != nil || h.kind != laneRequests {
+	if h, err := parseHeader(d); err != nil || h.kind != spaceRequests {
 		return r, false
 	}
 	off := headerSize
-	if off < len(d) && d[off] == frameEcho {
-		off += echoFrameSize
+	if off < len(d) && d[off] == frameAck {
+		off += ackFrameSize
 	}
 	var p Piece
 	switch b := d[min(off, len(d)):]; {
@@ -296,41 +296,41 @@ func scatterSize(b []byte) int {
 	return n
 }
 
-// partFrame is a part of a datagram.
-type partFrame struct {
-	lane         uint8
-	index, parts int
+// fragmentFrame is a part of a datagram.
+type fragmentFrame struct {
+	space        uint8
+	index, count int
 	total        int // bytes of the datagram
 	data         []byte
 }
 
-// partStep is how many bytes each part but the last has.
-func partStep(total, parts int) int { return (total + parts - 1) / parts }
+// fragmentSize is how many bytes each part but the last has.
+func fragmentSize(total, count int) int { return (total + count - 1) / count }
 
-func putPartHeader(b []byte, lane uint8, index, parts, total int) {
-	b[0], b[1], b[2], b[3] = lane, uint8(index), uint8(parts), 0
+func putFragmentHeader(b []byte, space uint8, index, count, total int) {
+	b[0], b[1], b[2], b[3] = space, uint8(index), uint8(count), 0
 	binary.LittleEndian.PutUint16(b[4:], uint16(total))
 	b[6], b[7] = 0, 0
 }
 
-// parsePart reads a part of a datagram of at most the given size. What a carrier has filled it up with is left out.
-func parsePart(d []byte, most int) (f partFrame, why string) {
-	if len(d) <= partHeader {
-		return f, "a part is cut off"
+// parseFragment reads a part of a datagram of at most the given size. What a carrier has filled it up with is left out.
+func parseFragment(d []byte, most int) (f fragmentFrame, why string) {
+	if len(d) <= fragmentHeader {
+		return f, "a fragment is cut off"
 	}
 	b := d[headerSize:]
-	f.lane, f.index, f.parts = b[0], int(b[1]), int(b[2])
+	f.space, f.index, f.count = b[0], int(b[1]), int(b[2])
 	f.total = int(binary.LittleEndian.Uint16(b[4:]))
-	if f.lane >= lanes || f.parts < 1 || f.parts > maxParts || f.index >= f.parts ||
+	if f.space >= numSpaces || f.count < 1 || f.count > maxFragments || f.index >= f.count ||
 		f.total < headerSize || f.total > most {
-		return f, "a part that is of no datagram"
+		return f, "a fragment that is of no datagram"
 	}
-	at := f.index * partStep(f.total, f.parts)
-	n := min(partStep(f.total, f.parts), f.total-at)
-	if n <= 0 || partHeader+n > len(d) {
-		return f, "a part is cut off"
+	at := f.index * fragmentSize(f.total, f.count)
+	n := min(fragmentSize(f.total, f.count), f.total-at)
+	if n <= 0 || fragmentHeader+n > len(d) {
+		return f, "a fragment is cut off"
 	}
-	f.data = d[partHeader : partHeader+n]
+	f.data = d[fragmentHeader : fragmentHeader+n]
 	return f, ""
 }
 

@@ -31,7 +31,7 @@ func goldenPieces() []Piece {
 
 func goldenDuo(t testing.TB) *duo {
 	d := newDuo(t, Config{})
-	StartLanes(goldenSeq, d.core[0], d.core[1])
+	StartSpaces(goldenSeq, d.core[0], d.core[1])
 	return d
 }
 
@@ -105,8 +105,8 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 	}
 	d := goldenDuo(t)
 	d.deliver(1, golden.Hex(t, "pieces"))
-	if got := d.of(1, PlacedMany); len(got) != 1 || len(got[0].Many) != 2 || got[0].Many[0].Offset != 16 ||
-		got[0].Many[1].Length != 3 {
+	if got := d.eventsOf(1, PlacedMany); len(got) != 1 || len(got[0].Placements) != 2 || got[0].Placements[0].Offset != 16 ||
+		got[0].Placements[1].Length != 3 {
 		t.Errorf("pieces: %+v", got)
 	}
 	if got := d.memory[1][shmem.PageSize:]; string(got[16:23]) != "ringlet" || string(got[:3]) != "abc" {
@@ -114,7 +114,7 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 	}
 	d = goldenDuo(t)
 	d.deliver(0, golden.Hex(t, "signal"))
-	if got := d.of(0, Signalled); len(got) != 2 || string(got[0].Data) != "hello" || len(got[1].Data) != 0 {
+	if got := d.eventsOf(0, Signalled); len(got) != 2 || string(got[0].Data) != "hello" || len(got[1].Data) != 0 {
 		t.Errorf("signal: %+v", got)
 	}
 	for name, reason := range map[string]Reason{"done": 0, "refused": Reason(shmem.OutOfRange)} {
@@ -138,8 +138,8 @@ func TestGoldenBytesAreUnderstood(t *testing.T) {
 		next(d.core[0])
 	}
 	d.deliver(0, golden.Hex(t, "echo"))
-	if s := &d.core[0].send[laneRequests]; s.live != 1 || s.low != goldenSeq+1 || s.limit != goldenSeq+90 {
-		t.Errorf("echo: %d live, low %#x, limit %#x", s.live, s.low, s.limit)
+	if s := &d.core[0].send[spaceRequests]; s.inFlight != 1 || s.low != goldenSeq+1 || s.limit != goldenSeq+90 {
+		t.Errorf("echo: %d live, low %#x, limit %#x", s.inFlight, s.low, s.limit)
 	}
 }
 
@@ -181,16 +181,16 @@ func TestMalformedDatagramsAreNamed(t *testing.T) {
 		{"done to nothing", golden.Hex(t, "done"), "a transaction that is not open"},
 		{"refused to nothing", golden.Hex(t, "refused"), "a transaction that is not open"},
 		{"refused without reason", with(t, "refused", 9, 0), "a refusal without a reason"},
-		{"part cut", golden.Hex(t, "part")[:16], "a part is cut off"},
-		{"part's data cut", golden.Hex(t, "part")[:20], "a part is cut off"},
-		{"part of no lane", with(t, "part", 8, 2), "a part that is of no datagram"},
-		{"part beyond the last", with(t, "part", 9, 3), "a part that is of no datagram"},
-		{"part of too many", with(t, "part", 10, 65), "a part that is of no datagram"},
-		{"part of none", with(t, "part", 10, 0), "a part that is of no datagram"},
-		{"part of too much", with(t, "part", 12, 0xff, 0xff), "a part that is of no datagram"},
+		{"part cut", golden.Hex(t, "part")[:16], "a fragment is cut off"},
+		{"part's data cut", golden.Hex(t, "part")[:20], "a fragment is cut off"},
+		{"fragment of no space", with(t, "part", 8, 2), "a fragment that is of no datagram"},
+		{"part beyond the last", with(t, "part", 9, 3), "a fragment that is of no datagram"},
+		{"part of too many", with(t, "part", 10, 65), "a fragment that is of no datagram"},
+		{"part of none", with(t, "part", 10, 0), "a fragment that is of no datagram"},
+		{"part of too much", with(t, "part", 12, 0xff, 0xff), "a fragment that is of no datagram"},
 		{"part beyond the credit", with(t, "part", 4, 0x65), "numbered beyond the credit"},
 		{"beyond the credit", with(t, "write", 4, 0x65), "numbered beyond the credit"},
-		{"echo cut", golden.Hex(t, "echo")[:30], "an echo is cut off"},
+		{"echo cut", golden.Hex(t, "echo")[:30], "an ack is cut off"},
 		{"echo of nothing sent", golden.Hex(t, "echo"), "datagrams never sent"},
 	} {
 		c := goldenDuo(t).core[0]
@@ -216,9 +216,9 @@ func TestAnotherViewIsDroppedAndCounted(t *testing.T) {
 func TestTarget(t *testing.T) {
 	want := goldenWrite(false).Ref
 	write := golden.Hex(t, "write")
-	echo := make([]byte, echoFrameSize)
-	echo[0] = frameEcho
-	behind := append(append(append([]byte(nil), write[:headerSize]...), echo...), write[headerSize:]...)
+	ack := make([]byte, ackFrameSize)
+	ack[0] = frameAck
+	behind := append(append(append([]byte(nil), write[:headerSize]...), ack...), write[headerSize:]...)
 	pieces := golden.Hex(t, "pieces")
 	for name, d := range map[string][]byte{"write": write, "behind an echo": behind, "pieces": pieces} {
 		if r, ok := Target(d); !ok || r != want {

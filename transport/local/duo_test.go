@@ -39,7 +39,7 @@ func (e *end) Placed(_ int, p link.Placement) {
 		e.onPlaced(p)
 		return
 	}
-	e.note(func() { e.placed = append(e.placed, p) })
+	e.record(func() { e.placed = append(e.placed, p) })
 }
 
 func (e *end) PlacedMany(_ int, ps []link.Placement) {
@@ -47,7 +47,7 @@ func (e *end) PlacedMany(_ int, ps []link.Placement) {
 		e.onMany(ps)
 		return
 	}
-	e.note(func() { e.placed = append(e.placed, ps...) })
+	e.record(func() { e.placed = append(e.placed, ps...) })
 }
 
 func (e *end) Signal(_ int, p []byte) {
@@ -55,20 +55,20 @@ func (e *end) Signal(_ int, p []byte) {
 		e.onSignal(p)
 		return
 	}
-	e.note(func() { e.signals = append(e.signals, string(p)) })
+	e.record(func() { e.signals = append(e.signals, string(p)) })
 }
 
 func (e *end) Completed(_ int, cookie uint64, err error) {
 	if e.onPlaced == nil { // who counts allocations or time wants no list of outcomes
-		e.note(func() { e.completed[cookie] = append(e.completed[cookie], err) })
+		e.record(func() { e.completed[cookie] = append(e.completed[cookie], err) })
 	}
 }
 func (e *end) Refused(_ int, _ link.Placement, err error) {
-	e.note(func() { e.refused = append(e.refused, err) })
+	e.record(func() { e.refused = append(e.refused, err) })
 }
-func (e *end) gone(err error) { e.note(func() { e.down = err }) }
+func (e *end) onDown(err error) { e.record(func() { e.down = err }) }
 
-func (e *end) note(f func()) {
+func (e *end) record(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f()
@@ -106,7 +106,7 @@ func newEnd(dir, name string, self shmem.Peer, memory int, cfg Config) (e *end, 
 		return nil, err
 	}
 	cfg.Table, cfg.Self, cfg.Peer, cfg.PeerName = e.table, self, 1-self, "the peer"
-	cfg.Handler, cfg.Down = e, e.gone
+	cfg.Handler, cfg.OnDown = e, e.onDown
 	e.link, err = New(cfg)
 	return e, err
 }
@@ -132,9 +132,9 @@ func testDir(t testing.TB) string {
 		return t.TempDir()
 	}
 	t.Cleanup(func() {
-		left, err := os.ReadDir(dir)
-		if err != nil || len(left) > 0 {
-			t.Errorf("left behind: %v %v", left, err)
+		remaining, err := os.ReadDir(dir)
+		if err != nil || len(remaining) > 0 {
+			t.Errorf("left behind: %v %v", remaining, err)
 		}
 		_ = os.RemoveAll(dir)
 	})
@@ -173,20 +173,20 @@ func duo(t testing.TB, memory int, cfg Config, setup func(a, b *end)) (a, b *end
 }
 
 // mapped counts this process's mappings and open files whose path holds part.
-func mapped(t testing.TB, part string) (maps, fds int) {
+func mapped(t testing.TB, substring string) (maps, fds int) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		t.Skip(err)
 	}
 	for _, l := range strings.Split(string(b), "\n") {
-		if strings.Contains(l, part) {
+		if strings.Contains(l, substring) {
 			maps++
 		}
 	}
 	open, _ := os.ReadDir("/proc/self/fd")
 	for _, f := range open {
-		if to, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil && strings.Contains(to, part) {
+		if to, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil && strings.Contains(to, substring) {
 			fds++
 		}
 	}

@@ -13,22 +13,22 @@ import (
 	"ringlet/transport/link"
 )
 
-// ringOf is a ring in ordinary memory, with both of its cores.
-func ringOf(size int) (*out, *in) {
-	d := &door{
-		name:    "test",
-		data:    make([]byte, size),
-		head:    new(atomic.Uint64),
-		tail:    new(atomic.Uint64),
-		arrival: shmem.BellAt(make([]byte, 8), 0),
-		room:    shmem.BellAt(make([]byte, 8), 0),
+// newTestRing is a ring in ordinary memory, with both of its cores.
+func newTestRing(size int) (*mailboxWriter, *mailboxReader) {
+	d := &mailbox{
+		name:        "test",
+		data:        make([]byte, size),
+		head:        new(atomic.Uint64),
+		tail:        new(atomic.Uint64),
+		arrivalBell: shmem.BellAt(make([]byte, 8), 0),
+		freedBell:   shmem.BellAt(make([]byte, 8), 0),
 	}
-	return &out{door: d}, &in{door: d}
+	return &mailboxWriter{mailbox: d}, &mailboxReader{mailbox: d}
 }
 
-// FuzzDoor gives a receiver a door in which another process wrote anything: it reads records or says what is wrong, and
+// FuzzMailbox gives a receiver a door in which another process wrote anything: it reads records or says what is wrong, and
 // comes to an end.
-func FuzzDoor(f *testing.F) {
+func FuzzMailbox(f *testing.F) {
 	head := func(k kind, reason uint8, count, size int) []byte {
 		b := make([]byte, 64)
 		putHeader(b, k, reason, count, size)
@@ -36,16 +36,16 @@ func FuzzDoor(f *testing.F) {
 	}
 	f.Add(uint64(0), uint64(32), head(kindPlaced, 0, 1, 32))
 	f.Add(uint64(minRing-8), uint64(64), head(kindPad, 0, 0, 8))
-	f.Add(uint64(0), uint64(64), head(kindMany, 0, 2, 56))
+	f.Add(uint64(0), uint64(64), head(kindPlacedMany, 0, 2, 56))
 	f.Add(uint64(0), uint64(64), head(kindSignal, 0, 3, 16))
 	f.Add(uint64(0), uint64(1<<40), head(kindGoodbye, 0, 0, 8))
 	f.Add(uint64(0), uint64(16), head(kindSignal, 0, 60000, 16))
-	f.Add(uint64(0), uint64(64), head(kindMany, 0, 0, 8))
+	f.Add(uint64(0), uint64(64), head(kindPlacedMany, 0, 0, 8))
 	f.Add(uint64(0), uint64(64), head(kindPlaced, 0, 1, 0))
 	f.Fuzz(func(t *testing.T, at, written uint64, data []byte) {
-		_, i := ringOf(minRing)
+		_, i := newTestRing(minRing)
 		at &^= 7
-		i.at, i.end = at, at
+		i.pos, i.headSeen = at, at
 		for n := range min(len(data), minRing) {
 			i.data[(at+uint64(n))%minRing] = data[n]
 		}
@@ -61,8 +61,8 @@ func FuzzDoor(f *testing.F) {
 			if n > minRing/8 {
 				t.Fatal("more records than a ring holds")
 			}
-			if len(r.signal) > link.MaxSignal || len(r.many) > maxMany {
-				t.Fatalf("%d bytes, %d placements", len(r.signal), len(r.many))
+			if len(r.signal) > link.MaxSignal || len(r.placements) > maxPlacements {
+				t.Fatalf("%d bytes, %d placements", len(r.signal), len(r.placements))
 			}
 		}
 	})
@@ -73,10 +73,10 @@ func FuzzRing(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 5, 255, 0, 128})
 	f.Add(bytes.Repeat([]byte{254, 63, 64}, 300))
 	f.Fuzz(func(t *testing.T, steps []byte) {
-		o, i := ringOf(minRing)
-		o.at, o.seen, i.at, i.end = 1<<40, 1<<40, 1<<40, 1<<40
+		o, i := newTestRing(minRing)
+		o.pos, o.tailSeen, i.pos, i.headSeen = 1<<40, 1<<40, 1<<40, 1<<40
 		o.publish()
-		i.taken()
+		i.release()
 		var sent []int
 		read := func() {
 			r, err := i.next()
@@ -90,7 +90,7 @@ func FuzzRing(f *testing.F) {
 			sent = sent[1:]
 			switch {
 			case want < 128:
-				if r.kind != kindMany || len(r.many) != want%maxMany+1 || r.many[want%maxMany].Imm != uint64(want) {
+				if r.kind != kindPlacedMany || len(r.placements) != want%maxPlacements+1 || r.placements[want%maxPlacements].Imm != uint64(want) {
 					t.Fatalf("%+v, want %d", r, want)
 				}
 			default:
@@ -98,21 +98,21 @@ func FuzzRing(f *testing.F) {
 					t.Fatalf("%+v, want %d", r, want)
 				}
 			}
-			i.taken()
+			i.release()
 		}
 		for _, s := range steps {
 			var b []byte
 			var err error
 			if s < 128 {
-				n := int(s)%maxMany + 1
-				if b, err = o.place(kindMany, 0, n, n*placementSize); b != nil {
+				n := int(s)%maxPlacements + 1
+				if b, err = o.allocate(kindPlacedMany, 0, n, n*placementSize); b != nil {
 					for j := range n {
 						putPlacement(b[j*placementSize:], &link.Placement{Imm: uint64(s)})
 					}
 				}
 			} else {
 				n := 8 * int(s) % link.MaxSignal
-				if b, err = o.place(kindSignal, 0, n, n); b != nil {
+				if b, err = o.allocate(kindSignal, 0, n, n); b != nil {
 					copy(b, bytes.Repeat([]byte{s}, n))
 				}
 			}
@@ -141,36 +141,36 @@ func FuzzRing(f *testing.F) {
 
 func FuzzOffer(f *testing.F) {
 	f.Add(offer{
-		table: "ringlet-1-n0-table",
-		id:    shmem.TableID{1},
-		door:  "ringlet-1-n0-table-door-1",
-		nonce: nonce{2},
-	}.bytes())
+		table:   "ringlet-1-n0-table",
+		id:      shmem.TableID{1},
+		mailbox: "ringlet-1-n0-table-door-1",
+		nonce:   nonce{2},
+	}.marshal())
 	f.Add([]byte{1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, err := parseOffer(b)
 		if err != nil {
-			if !errors.Is(err, errOffer) {
+			if !errors.Is(err, errBadOffer) {
 				t.Fatal(err)
 			}
 			return
 		}
-		if !bytes.Equal(o.bytes(), b) {
+		if !bytes.Equal(o.marshal(), b) {
 			t.Errorf("%x is read as %+v", b, o)
 		}
 	})
 }
 
-// TestSenderBelievesNoTail: a receiver that says it has read what was never written.
-func TestSenderBelievesNoTail(t *testing.T) {
+// TestSenderRejectsForgedTail: a receiver that says it has read what was never written.
+func TestSenderRejectsForgedTail(t *testing.T) {
 	for _, tail := range []uint64{1 << 20, ^uint64(0)} {
-		o, _ := ringOf(minRing)
+		o, _ := newTestRing(minRing)
 		o.tail.Store(tail)
 		var err error
 		for n := 0; err == nil && n < minRing; n++ {
 			var b []byte
-			if b, err = o.place(kindPlaced, 0, 1, placementSize); b == nil && err == nil {
-				t.Fatalf("tail %d: full at %d", tail, o.at)
+			if b, err = o.allocate(kindPlaced, 0, 1, placementSize); b == nil && err == nil {
+				t.Fatalf("tail %d: full at %d", tail, o.pos)
 			}
 		}
 		if want := fmt.Sprintf("the position read cannot be %#x", tail); !strings.Contains(err.Error(), want) {
@@ -179,15 +179,15 @@ func TestSenderBelievesNoTail(t *testing.T) {
 	}
 }
 
-// TestDoorGolden holds the layout of docs/format/local.md.
-func TestDoorGolden(t *testing.T) {
-	d, err := newDoor("ringlet-t-door", testDir(t), minRing)
+// TestMailboxGolden holds the layout of docs/format/local.md.
+func TestMailboxGolden(t *testing.T) {
+	d, err := createMailbox("ringlet-t-door", testDir(t), minRing)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.seg.Close() }()
-	o, i := &out{door: d}, &in{door: d}
-	b, err := o.place(kindRefused, 4, 1, placementSize)
+	o, i := &mailboxWriter{mailbox: d}, &mailboxReader{mailbox: d}
+	b, err := o.allocate(kindRefused, 4, 1, placementSize)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestDoorGolden(t *testing.T) {
 	})
 	o.publish()
 	got := d.seg.Bytes()
-	want := make([]byte, doorHeader+minRing)
+	want := make([]byte, mailboxHeader+minRing)
 	copy(want, "RNGLDOOR\x01")
 	copy(want[0x10:], "\x00\x20\x00\x00\x00\x00\x00\x00\x00\x10")
 	copy(want[0x20:], got[0x20:0x30])
@@ -212,17 +212,17 @@ func TestDoorGolden(t *testing.T) {
 	if nonce(got[0x20:0x30]) == (nonce{}) || binary.LittleEndian.Uint64(got[0x80:]) != 0 {
 		t.Error("no nonce, or a tail")
 	}
-	if r, err := i.next(); err != nil || r.kind != kindRefused || r.reason != 4 || r.many[0].Offset != 0x31323334 {
+	if r, err := i.next(); err != nil || r.kind != kindRefused || r.reason != 4 || r.placements[0].Offset != 0x31323334 {
 		t.Errorf("%+v %v", r, err)
 	}
 	for off, v := range map[int]byte{0: 'X', 8: 2, 0x11: 0x40, 0x18: 1} {
 		bad := bytes.Clone(got)
 		bad[off] = v
-		if err := checkDoor("bad", bad); err == nil {
+		if err := checkMailbox("bad", bad); err == nil {
 			t.Errorf("byte %#x taken as %#x", off, v)
 		}
 	}
-	if checkDoor("short", got[:doorHeader]) == nil {
-		t.Error("a door without a ring was taken")
+	if checkMailbox("short", got[:mailboxHeader]) == nil {
+		t.Error("a mailbox without a ring was accepted")
 	}
 }

@@ -16,11 +16,11 @@ import (
 // ErrClosed is returned for what is asked of a link that is closed or not yet joined.
 var ErrClosed = errors.New("the local link is closed")
 
-// ErrPeerLeft is returned for what is asked of a link whose other end was closed.
-var ErrPeerLeft = errors.New("the peer has closed its end of the local link")
+// ErrPeerClosed is returned for what is asked of a link whose other end was closed.
+var ErrPeerClosed = errors.New("the peer has closed its end of the local link")
 
-// ErrFull is returned by TryWrite where the peer's door is full.
-var ErrFull = errors.New("the peer's door is full")
+// ErrFull is returned by TryWrite where the peer's mailbox is full.
+var ErrFull = errors.New("the peer's mailbox is full")
 
 // Config of a Link.
 type Config struct {
@@ -31,8 +31,8 @@ type Config struct {
 	// Handler's methods are called by the link's receiver, one after the other, but for Completed: whoever calls Write,
 	// WriteMany or Fence calls that, before they return. None may call Close.
 	Handler link.Handler
-	// Down tells that the peer has closed its end (ErrPeerLeft), or has gone wrong. The receiver calls it last.
-	Down func(err error)
+	// OnDown tells that the peer has closed its end (ErrPeerClosed), or has gone wrong. The receiver calls it last.
+	OnDown func(err error)
 	// Spin is how long the receiver looks before it sleeps. Zero suits where no core is free for it.
 	Spin time.Duration
 	// Ring is the room for notifications and signals to this node, bytes, a power of two. Zero means defaultRing.
@@ -48,12 +48,12 @@ type Link struct {
 	refused [256]link.RefusedError // by reason, so that a refusal allocates nothing
 
 	// immutable after Join
-	table grants // the peer's
-	self  bool   // and the peer is this node
-	in    in     // owned by the receiver
+	table  grants        // the peer's
+	self   bool          // and the peer is this node
+	reader mailboxReader // owned by the receiver
 
 	// atomic
-	users   atomic.Int64 // calls under way, plus closedBias once closed
+	calls   atomic.Int64 // calls under way, plus closedBias once closed
 	closing atomic.Bool
 
 	idle chan struct{} // has an element when the last user has left a closed link
@@ -61,13 +61,13 @@ type Link struct {
 
 	mu sync.Mutex
 	// guarded by mu
-	out    out
-	err    error    // why the link is of no use, once it is not
-	spill  [][]byte // signals that found the ring full
-	full   bool     // a write that does not wait found it full, and nothing was put since
-	stats  link.Stats
-	joined bool
-	closed bool
+	writer         mailboxWriter
+	err            error    // why the link is of no use, once it is not
+	spilledSignals [][]byte // signals that found the ring full
+	foundFull      bool     // a write that does not wait found it full, and nothing was put since
+	stats          link.Stats
+	joined         bool
+	closed         bool
 
 	// atomic, written by the receiver: what a record says is counted before the handler is told
 	placed, bytes, refusals, signals atomic.Uint64
@@ -98,15 +98,15 @@ func New(cfg Config) (*Link, error) {
 	if len(name)+len(cfg.Table.Name()) > maxNames {
 		return nil, fmt.Errorf("the export table's name %q is too long for an offer", cfg.Table.Name())
 	}
-	d, err := newDoor(name, cfg.Table.Dir(), cfg.Ring)
+	d, err := createMailbox(name, cfg.Table.Dir(), cfg.Ring)
 	if err != nil {
 		return nil, err
 	}
 	return newLink(cfg, d), nil
 }
 
-func newLink(cfg Config, d *door) *Link {
-	l := &Link{cfg: cfg, in: in{door: d}, idle: make(chan struct{}, 1)}
+func newLink(cfg Config, d *mailbox) *Link {
+	l := &Link{cfg: cfg, reader: mailboxReader{mailbox: d}, idle: make(chan struct{}, 1)}
 	for r := range l.refused {
 		l.refused[r] = link.RefusedError{Peer: cfg.PeerName, Reason: link.Reason(r)}
 	}
@@ -116,11 +116,11 @@ func newLink(cfg Config, d *door) *Link {
 // Offer says to the peer where this node's memory is. It is at most maxOffer bytes long.
 func (l *Link) Offer() []byte {
 	return offer{
-		table: l.cfg.Table.Name(),
-		id:    l.cfg.Table.ID(),
-		door:  l.in.name,
-		nonce: l.in.nonce,
-	}.bytes()
+		table:   l.cfg.Table.Name(),
+		id:      l.cfg.Table.ID(),
+		mailbox: l.reader.name,
+		nonce:   l.reader.nonce,
+	}.marshal()
 }
 
 // Join maps the memory that the peer offers; Start is next. Where it is not to be had, or the offer cannot be read,
@@ -132,19 +132,19 @@ func (l *Link) Join(theirs []byte) error {
 	}
 	table, err := shmem.OpenTable(o.table, o.id, l.cfg.Self, shmem.WithDir(l.cfg.Table.Dir()))
 	if err != nil {
-		return notHere(l.cfg.PeerName, err)
+		return unreachableError(l.cfg.PeerName, err)
 	}
-	d, err := openDoor(o.door, l.cfg.Table.Dir(), o.nonce)
+	d, err := openMailbox(o.mailbox, l.cfg.Table.Dir(), o.nonce)
 	if err != nil {
 		_ = table.Close()
-		return notHere(l.cfg.PeerName, err)
+		return unreachableError(l.cfg.PeerName, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.joined {
 		return errors.Join(ErrClosed, table.Close(), d.close())
 	}
-	l.table, l.out, l.joined = table, out{door: d}, true
+	l.table, l.writer, l.joined = table, mailboxWriter{mailbox: d}, true
 	return nil
 }
 
@@ -157,17 +157,17 @@ func (l *Link) Start() {
 	}
 }
 
-// enter counts a call in, so that Close does not take the memory away under it.
-func (l *Link) enter() error {
-	if l.users.Add(1) < 0 {
-		l.leave()
+// beginCall counts a call in, so that Close does not take the memory away under it.
+func (l *Link) beginCall() error {
+	if l.calls.Add(1) < 0 {
+		l.endCall()
 		return ErrClosed
 	}
 	return nil
 }
 
-func (l *Link) leave() {
-	if l.users.Add(-1) == closedBias {
+func (l *Link) endCall() {
+	if l.calls.Add(-1) == closedBias {
 		select {
 		case l.idle <- struct{}{}:
 		default:
@@ -182,7 +182,7 @@ func (l *Link) fail(err error) {
 		l.err = err
 	}
 	l.mu.Unlock()
-	l.out.room.ForceWake()
+	l.writer.freedBell.ForceWake()
 }
 
 // Close ends the link, tells the peer, releases whoever waits, and gives all memory back. It must not be called from a
@@ -196,25 +196,25 @@ func (l *Link) Close() error {
 	l.closed = true
 	joined := l.joined
 	l.closing.Store(true)
-	l.in.left.Store(1) // before windows are revoked, which comes after Close
+	l.reader.closed.Store(1) // before windows are revoked, which comes after Close
 	if joined && l.err == nil {
 		l.err = ErrClosed
-		if b, err := l.out.place(kindGoodbye, 0, 0, 0); b != nil && err == nil { // a full ring has a peer that does not look
-			l.out.publish()
-			l.out.arrival.Wake()
+		if b, err := l.writer.allocate(kindGoodbye, 0, 0, 0); b != nil && err == nil { // a full ring has a peer that does not look
+			l.writer.publish()
+			l.writer.arrivalBell.Wake()
 		}
 	}
 	l.mu.Unlock()
 	if !joined {
-		return l.in.close()
+		return l.reader.close()
 	}
-	l.in.arrival.ForceWake()
-	l.out.room.ForceWake()
-	for left := l.users.Add(closedBias); left != closedBias; left = l.users.Load() {
+	l.reader.arrivalBell.ForceWake()
+	l.writer.freedBell.ForceWake()
+	for calls := l.calls.Add(closedBias); calls != closedBias; calls = l.calls.Load() {
 		<-l.idle
 	}
 	l.wg.Wait()
-	return errors.Join(l.table.Close(), l.out.close(), l.in.close())
+	return errors.Join(l.table.Close(), l.writer.close(), l.reader.close())
 }
 
 // Stats returns a copy of the counters.

@@ -17,7 +17,7 @@ import (
 	"ringlet/transport/link"
 )
 
-func TestWriteAndTell(t *testing.T) {
+func TestWriteAndNotify(t *testing.T) {
 	a, b := duo(t, 4*shmem.PageSize, Config{}, nil)
 	r := b.grant(t, 100, 1000)
 	data := bytes.Repeat([]byte("ringlet!"), 100)
@@ -62,7 +62,7 @@ func TestRefusals(t *testing.T) {
 	if err := b.table.Revoke(gone); err != nil {
 		t.Fatal(err)
 	}
-	told := 0
+	reported := 0
 	for i, c := range []struct {
 		w    link.Write
 		want link.Reason
@@ -86,10 +86,10 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("write %d: %v, want %v", i, got, c.want)
 		}
 		if c.want != 0 && c.want != link.ReasonExpired {
-			told++
+			reported++
 		}
 	}
-	b.await(t, "refusals and placements", func() bool { return len(b.refused) == told && len(b.placed) == 2 })
+	b.await(t, "refusals and placements", func() bool { return len(b.refused) == reported && len(b.placed) == 2 })
 	s, o := a.link.Stats(), b.link.Stats()
 	if s.WritesRefused != 4 || s.WritesExpired != 1 || s.WritesCompleted != 2 || o.ChunksRefused != 4 ||
 		s.ChunksSent != o.ChunksPlaced+o.ChunksRefused {
@@ -118,10 +118,10 @@ func TestWindowsOfOneWhoLeft(t *testing.T) {
 	if err := b.table.Revoke(ref); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.link.Write(link.Write{Ref: ref, Data: make([]byte, 1), Cookie: 1}); !errors.Is(err, ErrPeerLeft) {
+	if err := a.link.Write(link.Write{Ref: ref, Data: make([]byte, 1), Cookie: 1}); !errors.Is(err, ErrPeerClosed) {
 		t.Errorf("a write to one who has left: %v", err)
 	}
-	if err := a.link.WriteMany([]link.Piece{{Ref: ref, Data: make([]byte, 1)}}, 2); !errors.Is(err, ErrPeerLeft) {
+	if err := a.link.WriteMany([]link.Piece{{Ref: ref, Data: make([]byte, 1)}}, 2); !errors.Is(err, ErrPeerClosed) {
 		t.Errorf("many writes to one who has left: %v", err)
 	}
 	if len(a.completed) != 0 {
@@ -149,7 +149,7 @@ func TestWriteManyIsOneOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.await(t, "pieces", func() bool { return len(b.placed) == n })
-	b.note(func() {
+	b.record(func() {
 		for i, p := range b.placed {
 			in := b.mem.Bytes()[i*100:][p.Offset:][:p.Length]
 			if p.Imm != uint64(i) || int(p.Offset) != i%35 || !bytes.Equal(in, pieces[i].Data) {
@@ -186,7 +186,7 @@ func TestSignalNeverWaits(t *testing.T) {
 	a, b := duo(t, shmem.PageSize, Config{Ring: minRing}, func(_, b *end) {
 		b.onSignal = func(p []byte) {
 			patiently.Hold(open)
-			b.note(func() { got = append(got, string(p)) })
+			b.record(func() { got = append(got, string(p)) })
 		}
 	})
 	const n = 5000
@@ -204,15 +204,15 @@ func TestSignalNeverWaits(t *testing.T) {
 	}
 }
 
-// TestWriteWaitsWhileTheDoorIsFull, and Close releases it.
-func TestWriteWaitsWhileTheDoorIsFull(t *testing.T) {
+// TestWriteWaitsWhileTheMailboxIsFull, and Close releases it.
+func TestWriteWaitsWhileTheMailboxIsFull(t *testing.T) {
 	for _, by := range []string{"reading", "closing", "the peer's closing"} {
 		t.Run(by, func(t *testing.T) {
 			open, full := make(chan struct{}), make(chan struct{})
 			a, b := duo(t, shmem.PageSize, Config{Ring: minRing}, func(_, b *end) {
 				b.onPlaced = func(p link.Placement) {
 					patiently.Hold(open)
-					b.note(func() { b.placed = append(b.placed, p) })
+					b.record(func() { b.placed = append(b.placed, p) })
 				}
 			})
 			r := b.grant(t, 0, 100)
@@ -231,7 +231,7 @@ func TestWriteWaitsWhileTheDoorIsFull(t *testing.T) {
 			patiently.Receive(t, full)
 			select {
 			case err := <-done:
-				t.Fatalf("2000 writes went into a door for 256: %v", err)
+				t.Fatalf("2000 writes went into a mailbox for 256: %v", err)
 			case <-time.After(20 * time.Millisecond):
 			}
 			switch by {
@@ -252,15 +252,15 @@ func TestWriteWaitsWhileTheDoorIsFull(t *testing.T) {
 			case "the peer's closing":
 				closed := make(chan error)
 				go func() { closed <- b.link.Close() }()
-				if err := patiently.Receive(t, done); !errors.Is(err, ErrPeerLeft) {
+				if err := patiently.Receive(t, done); !errors.Is(err, ErrPeerClosed) {
 					t.Errorf("the writer was told %v", err)
 				}
 				close(open)
 				if err := patiently.Receive(t, closed); err != nil {
 					t.Error(err)
 				}
-				a.await(t, "word that the peer left", func() bool { return errors.Is(a.down, ErrPeerLeft) })
-				if err := a.link.Signal(nil); !errors.Is(err, ErrPeerLeft) {
+				a.await(t, "word that the peer left", func() bool { return errors.Is(a.down, ErrPeerClosed) })
+				if err := a.link.Signal(nil); !errors.Is(err, ErrPeerClosed) {
 					t.Errorf("signal to nobody: %v", err)
 				}
 			}
@@ -325,7 +325,7 @@ func TestRandomTraffic(t *testing.T) {
 							err = from.link.Signal(binary.LittleEndian.AppendUint64(make([]byte, 0, 8), imm))
 						}
 						if err != nil {
-							from.note(func() { failed[i] = err })
+							from.record(func() { failed[i] = err })
 							return
 						}
 					}
@@ -395,15 +395,15 @@ func TestOffersThatCannotBeJoined(t *testing.T) {
 		if name == "long" {
 			b[0] = offerVersion
 		}
-		if err := e.link.Join(b); !errors.Is(err, errOffer) {
+		if err := e.link.Join(b); !errors.Is(err, errBadOffer) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, b := range map[string][]byte{
-		"table's name":   change(offerHeader),
-		"table's number": change(8),
-		"door's nonce":   change(24),
-		"door's name":    change(len(good) - 1),
+		"table's name":    change(offerHeader),
+		"table's number":  change(8),
+		"mailbox's nonce": change(24),
+		"mailbox's name":  change(len(good) - 1),
 	} {
 		if err := e.link.Join(b); err == nil || !strings.Contains(err.Error(), "the memory of the peer cannot be reached") {
 			t.Errorf("%s: %v", name, err)
@@ -483,7 +483,7 @@ func TestNoAllocations(t *testing.T) {
 			if err := f(); err != nil {
 				t.Fatal(err)
 			}
-			for !doorIsEmpty(b.link) {
+			for !mailboxIsEmpty(b.link) {
 				yield()
 			}
 		}); n != 0 {
@@ -492,4 +492,4 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-func doorIsEmpty(l *Link) bool { return l.in.head.Load() == l.in.tail.Load() }
+func mailboxIsEmpty(l *Link) bool { return l.reader.head.Load() == l.reader.tail.Load() }

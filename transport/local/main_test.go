@@ -14,9 +14,9 @@ const childEnv = "LOCAL_TEST_CHILD"
 var children = map[string]func() error{}
 
 func TestMain(m *testing.M) {
-	if part := os.Getenv(childEnv); part != "" {
-		if err := children[part](); err != nil {
-			_, _ = os.Stderr.WriteString(part + ": " + err.Error() + "\n")
+	if role := os.Getenv(childEnv); role != "" {
+		if err := children[role](); err != nil {
+			_, _ = os.Stderr.WriteString(role + ": " + err.Error() + "\n")
 			os.Exit(1)
 		}
 		os.Exit(0)

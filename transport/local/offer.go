@@ -20,46 +20,46 @@ const (
 // offer says where one end's memory is: its export table and its door for this link. The two numbers are random and
 // stand in the memory too, so that the peer knows that it sees the same memory and not something of the same name.
 type offer struct {
-	table string
-	id    shmem.TableID
-	door  string
-	nonce nonce
+	table   string
+	id      shmem.TableID
+	mailbox string
+	nonce   nonce
 }
 
-func (o offer) bytes() []byte {
-	b := make([]byte, offerHeader, offerHeader+len(o.table)+len(o.door))
+func (o offer) marshal() []byte {
+	b := make([]byte, offerHeader, offerHeader+len(o.table)+len(o.mailbox))
 	b[0] = offerVersion
 	binary.LittleEndian.PutUint16(b[4:], uint16(len(o.table)))
-	binary.LittleEndian.PutUint16(b[6:], uint16(len(o.door)))
+	binary.LittleEndian.PutUint16(b[6:], uint16(len(o.mailbox)))
 	copy(b[8:], o.id[:])
 	copy(b[24:], o.nonce[:])
-	return append(append(b, o.table...), o.door...)
+	return append(append(b, o.table...), o.mailbox...)
 }
 
-// errOffer is of an offer that cannot be read.
-var errOffer = errors.New("the peer's offer of its memory")
+// errBadOffer is of an offer that cannot be read.
+var errBadOffer = errors.New("the peer's offer of its memory")
 
 func parseOffer(b []byte) (o offer, err error) {
 	if len(b) == 0 {
-		return o, fmt.Errorf("%w is empty: it does not offer any", errOffer)
+		return o, fmt.Errorf("%w is empty: it does not offer any", errBadOffer)
 	}
 	if b[0] != offerVersion {
-		return o, fmt.Errorf("%w is of version %d, this node reads %d", errOffer, b[0], offerVersion)
+		return o, fmt.Errorf("%w is of version %d, this node reads %d", errBadOffer, b[0], offerVersion)
 	}
 	if len(b) < offerHeader || len(b) > maxOffer {
-		return o, fmt.Errorf("%w is %d bytes long", errOffer, len(b))
+		return o, fmt.Errorf("%w is %d bytes long", errBadOffer, len(b))
 	}
 	n, m := int(binary.LittleEndian.Uint16(b[4:])), int(binary.LittleEndian.Uint16(b[6:]))
 	if n+m != len(b)-offerHeader || b[1]|b[2]|b[3] != 0 {
-		return o, fmt.Errorf("%w has names of %d and %d bytes in %d", errOffer, n, m, len(b))
+		return o, fmt.Errorf("%w has names of %d and %d bytes in %d", errBadOffer, n, m, len(b))
 	}
 	o.id, o.nonce = shmem.TableID(b[8:24]), nonce(b[24:40])
-	o.table, o.door = string(b[offerHeader:offerHeader+n]), string(b[offerHeader+n:])
+	o.table, o.mailbox = string(b[offerHeader:offerHeader+n]), string(b[offerHeader+n:])
 	return o, nil
 }
 
-// notHere says that a peer's memory cannot be reached from this process, so that the carrier local cannot be used.
-func notHere(peer string, err error) error {
+// unreachableError says that a peer's memory cannot be reached from this process, so that the carrier local cannot be used.
+func unreachableError(peer string, err error) error {
 	return fmt.Errorf("the memory of %s cannot be reached from this process, so the carrier local cannot be used "+
 		"(another host, another /dev/shm, as in another container, or another user; use auto or a network carrier): %w",
 		peer, err)

@@ -25,16 +25,16 @@ import (
 // child is the other process of a test: peer 1, in the part it is started for. The two tell each other their offers by
 // lines of hex.
 type child struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Scanner
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	out   *bufio.Scanner
 }
 
 // benchWindow is the window of the child "sink": as large as the mapped file that the carrier is measured by.
 const benchWindow = 256 << 20
 
 // startChild starts the other process and joins it.
-func startChild(t testing.TB, part string, cfg Config, setup func(*end)) (*end, *child) {
+func startChild(t testing.TB, role string, cfg Config, setup func(*end)) (*end, *child) {
 	t.Helper()
 	dir := testDir(t)
 	e, err := newEnd(dir, "parent", 0, 1<<20, cfg)
@@ -55,11 +55,11 @@ func startChild(t testing.TB, part string, cfg Config, setup func(*end)) (*end, 
 		t.Fatal(err)
 	}
 	c := &child{cmd: exec.Command(exe)}
-	c.cmd.Env = append(os.Environ(), childEnv+"="+part, "DIR="+dir, fmt.Sprintf("SPIN=%d", cfg.Spin),
+	c.cmd.Env = append(os.Environ(), childEnv+"="+role, "DIR="+dir, fmt.Sprintf("SPIN=%d", cfg.Spin),
 		"GORACE=atexit_sleep_ms=0")
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	out, err := c.cmd.StdoutPipe()
@@ -79,7 +79,7 @@ func startChild(t testing.TB, part string, cfg Config, setup func(*end)) (*end, 
 		t.Fatal(err)
 	}
 	e.link.Start()
-	if _, err := fmt.Fprintf(c.in, "%x\n", e.link.Offer()); err != nil {
+	if _, err := fmt.Fprintf(c.stdin, "%x\n", e.link.Offer()); err != nil {
 		t.Fatal(err)
 	}
 	return e, c
@@ -100,7 +100,7 @@ func (c *child) kill() {
 }
 
 // play is the child's side: it joins, does its part, and goes when its input ends.
-func play(memory, ring int, setup func(*end), part func(*end) error) func() error {
+func play(memory, ring int, setup func(*end), role func(*end) error) func() error {
 	return func() error {
 		spin, _ := time.ParseDuration(os.Getenv("SPIN") + "ns")
 		e, err := newEnd(os.Getenv("DIR"), "child", 1, memory, Config{Spin: spin, Ring: ring})
@@ -109,8 +109,8 @@ func play(memory, ring int, setup func(*end), part func(*end) error) func() erro
 		}
 		setup(e)
 		fmt.Printf("%x\n", e.link.Offer())
-		in := bufio.NewReader(os.Stdin)
-		line, err := in.ReadString('\n')
+		stdin := bufio.NewReader(os.Stdin)
+		line, err := stdin.ReadString('\n')
 		if err != nil {
 			return err
 		}
@@ -120,12 +120,12 @@ func play(memory, ring int, setup func(*end), part func(*end) error) func() erro
 		}
 		if err == nil {
 			e.link.Start()
-			err = part(e)
+			err = role(e)
 		}
 		if err != nil {
 			return err
 		}
-		_, _ = io.Copy(io.Discard, in)
+		_, _ = io.Copy(io.Discard, stdin)
 		return e.close()
 	}
 }
@@ -200,7 +200,7 @@ func init() {
 	children["inside"] = play(1<<20, minRing, none, func(e *end) error {
 		var r shmem.Ref
 		for found := false; !found; time.Sleep(time.Millisecond) {
-			e.note(func() {
+			e.record(func() {
 				if found = len(e.signals) > 0; found {
 					r = getRef([]byte(e.signals[0]))
 				}
@@ -234,11 +234,11 @@ func TestTwoProcesses(t *testing.T) {
 				}
 			}
 		}
-		_ = c.in.Close()
+		_ = c.stdin.Close()
 		if err := patiently.Exit(t, c.cmd); err != nil {
 			t.Errorf("child: %v", err)
 		}
-		e.await(t, "word that the peer left", func() bool { return errors.Is(e.down, ErrPeerLeft) })
+		e.await(t, "word that the peer left", func() bool { return errors.Is(e.down, ErrPeerClosed) })
 	}
 }
 

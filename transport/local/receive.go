@@ -19,106 +19,106 @@ import (
 )
 
 const (
-	// batch is how many records are read before their room is given back.
-	batch = 256
-	// looks is how often the door is looked at, with a pause between, before others may go on: about 1 µs.
-	looks = 32
-	// looksTold is how often the door is looked at before those who were told something may go on. Without a look they
+	// recordsPerBatch is how many records are read before their room is given back.
+	recordsPerBatch = 256
+	// spinLooks is how often the door is looked at, with a pause between, before others may go on: about 1 µs.
+	spinLooks = 32
+	// looksAfterNotify is how often the door is looked at before those who were told something may go on. Without a look they
 	// would go on sooner, but a pair of units was slower by 5 to 17 % (docs/design/012-local.md).
-	looksTold = 8
-	// breathEvery is how often those who were told go on before those, too, who wait for the network.
-	breathEvery = 64
+	looksAfterNotify = 8
+	// netYieldEvery is how often those who were told go on before those, too, who wait for the network.
+	netYieldEvery = 64
 	// idleYields is how often a receiver that shall not spin yields before it sleeps, so that a sender on the same core
 	// goes on.
 	idleYields = 2
 )
 
 func (l *Link) receive() {
-	told, turns := false, 0 // those who were told something have not yet gone on; how often they were let
+	notified, turns := false, 0 // those who were told something have not yet gone on; how often they were let
 	for !l.closing.Load() {
-		n, err := l.take()
+		n, err := l.receiveBatch()
 		if err != nil {
 			l.fail(err)
-			l.cfg.Down(err)
+			l.cfg.OnDown(err)
 			return
 		}
 		switch {
 		case n > 0:
-			told = !l.self // who sends to itself soon sleeps, and then all others go on
-		case told:
-			told = false
-			if !l.look(looksTold) {
+			notified = !l.self // who sends to itself soon sleeps, and then all others go on
+		case notified:
+			notified = false
+			if !l.poll(looksAfterNotify) {
 				turns++
-				if turns%breathEvery == 0 { // others wait for the network
+				if turns%netYieldEvery == 0 { // others wait for the network
 					yield()
 				} else {
 					runtime.Gosched() // costs less: only goroutines of this process were told
 				}
 			}
 		default:
-			l.await()
+			l.awaitRecord()
 		}
 	}
 }
 
-// take reads a batch of records and tells the handler. It returns how many there were.
-func (l *Link) take() (n int, err error) {
-	for n < batch && err == nil {
+// receiveBatch reads a batch of records and tells the handler. It returns how many there were.
+func (l *Link) receiveBatch() (n int, err error) {
+	for n < recordsPerBatch && err == nil {
 		var r *record
-		if r, err = l.in.next(); r == nil {
+		if r, err = l.reader.next(); r == nil {
 			break
 		}
 		n++
-		err = l.tell(r)
+		err = l.handleRecord(r)
 	}
 	if n > 0 {
-		l.in.taken()
+		l.reader.release()
 	}
 	return n, err
 }
 
-// tell counts a record and passes it on, in this order: who hears of the last write of a run finds it counted.
-func (l *Link) tell(r *record) error {
+// handleRecord counts a record and passes it on, in this order: who hears of the last write of a run finds it counted.
+func (l *Link) handleRecord(r *record) error {
 	h, peer := l.cfg.Handler, int(l.cfg.Peer)
 	switch r.kind {
 	case kindPlaced:
 		l.placed.Add(1)
-		l.bytes.Add(uint64(r.many[0].Length))
-		l.cfg.Table.AddWritten(r.many[0].Ref, r.many[0].Length)
-		h.Placed(peer, r.many[0])
-	case kindMany:
+		l.bytes.Add(uint64(r.placements[0].Length))
+		l.cfg.Table.AddWritten(r.placements[0].Ref, r.placements[0].Length)
+		h.Placed(peer, r.placements[0])
+	case kindPlacedMany:
 		var n uint64
-		for i := range r.many {
-			n += uint64(r.many[i].Length)
-			l.cfg.Table.AddWritten(r.many[i].Ref, r.many[i].Length)
+		for i := range r.placements {
+			n += uint64(r.placements[i].Length)
+			l.cfg.Table.AddWritten(r.placements[i].Ref, r.placements[i].Length)
 		}
-		l.placed.Add(uint64(len(r.many)))
+		l.placed.Add(uint64(len(r.placements)))
 		l.bytes.Add(n)
-		h.PlacedMany(peer, r.many)
+		h.PlacedMany(peer, r.placements)
 	case kindRefused:
 		l.refusals.Add(1)
 		if !l.self { // else the table has counted it by itself
 			l.cfg.Table.Refused(shmem.Violation(r.reason))
 		}
-		h.Refused(peer, r.many[0], &link.RefusedError{Peer: "this node", Reason: link.Reason(r.reason)})
+		h.Refused(peer, r.placements[0], &link.RefusedError{Peer: "this node", Reason: link.Reason(r.reason)})
 	case kindSignal:
 		l.signals.Add(1)
 		h.Signal(peer, r.signal)
 	case kindGoodbye:
-		return ErrPeerLeft
+		return ErrPeerClosed
 	}
 	return nil
 }
 
-// await returns when something is in the door, when the link is closing, or for no reason.
-func (l *Link) await() {
+// awaitRecord returns when something is in the door, when the link is closing, or for no reason.
+func (l *Link) awaitRecord() {
 	if l.self { // to be woken costs little: no kernel has a part in it
 		l.sleep()
 		return
 	}
 	var until time.Time
 	for i := 0; ; i++ {
-		if l.look(looks) || l.closing.Load() {
+		if l.poll(spinLooks) || l.closing.Load() {
 			return
 		}
 		switch {
@@ -137,10 +137,10 @@ func (l *Link) await() {
 	}
 }
 
-// look reports whether something is in the door, after n looks at most.
-func (l *Link) look(n int) bool {
+// poll reports whether something is in the door, after n looks at most.
+func (l *Link) poll(n int) bool {
 	for range n {
-		if l.in.waiting() {
+		if l.reader.hasRecord() {
 			return true
 		}
 		pause(1)
@@ -149,9 +149,9 @@ func (l *Link) look(n int) bool {
 }
 
 func (l *Link) sleep() {
-	seq := l.in.arrival.AddWaiter()
-	if !l.in.waiting() && !l.closing.Load() {
-		l.in.arrival.Sleep(seq, patience)
+	seq := l.reader.arrivalBell.AddWaiter()
+	if !l.reader.hasRecord() && !l.closing.Load() {
+		l.reader.arrivalBell.Sleep(seq, sleepTimeout)
 	}
-	l.in.arrival.RemoveWaiter()
+	l.reader.arrivalBell.RemoveWaiter()
 }

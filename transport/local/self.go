@@ -16,36 +16,36 @@ func NewSelf(cfg Config) *Link {
 	if cfg.Ring == 0 {
 		cfg.Ring = defaultRing
 	}
-	d := doorIn(make([]byte, doorHeader+cfg.Ring), "this process", newBell(), newBell())
+	d := mailboxInMemory(make([]byte, mailboxHeader+cfg.Ring), "this process", newProcessBell(), newProcessBell())
 	l := newLink(cfg, d)
-	l.table, l.out, l.joined, l.self = own{cfg.Table, cfg.Self}, out{door: d}, true, true
+	l.table, l.writer, l.joined, l.self = selfTable{cfg.Table, cfg.Self}, mailboxWriter{mailbox: d}, true, true
 	return l
 }
 
-// own is a node's export table as itself writes through it.
-type own struct {
+// selfTable is a node's export table as itself writes through it.
+type selfTable struct {
 	table *shmem.Table
 	self  shmem.Peer
 }
 
-func (o own) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation) {
+func (o selfTable) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation) {
 	return o.table.Acquire(o.self, r, off, n, a)
 }
-func (o own) Release(r shmem.Ref) { o.table.Release(r) }
-func (own) Close() error          { return nil }
+func (o selfTable) Release(r shmem.Ref) { o.table.Release(r) }
+func (selfTable) Close() error          { return nil }
 
-// sleeper is what a bell of a door does (shmem.Bell).
-type sleeper interface {
+// notifier is what a bell of a door does (shmem.Bell).
+type notifier interface {
 	Wake()
 	ForceWake()
 	AddWaiter() (seq uint32)
-	Sleep(seq uint32, patience time.Duration)
+	Sleep(seq uint32, timeout time.Duration)
 	RemoveWaiter()
 }
 
-// bell is a shmem.Bell for goroutines of one process. Nobody's death can be slept through there, so patience has no
+// processBell is a shmem.Bell for goroutines of one process. Nobody's death can be slept through there, so patience has no
 // end.
-type bell struct {
+type processBell struct {
 	waiters atomic.Int32
 
 	mu   sync.Mutex // guards the rest
@@ -53,33 +53,33 @@ type bell struct {
 	rung *sync.Cond
 }
 
-func newBell() *bell {
-	b := &bell{}
+func newProcessBell() *processBell {
+	b := &processBell{}
 	b.rung = sync.NewCond(&b.mu)
 	return b
 }
 
-func (b *bell) Wake() {
+func (b *processBell) Wake() {
 	if b.waiters.Load() != 0 {
 		b.ForceWake()
 	}
 }
 
-func (b *bell) ForceWake() {
+func (b *processBell) ForceWake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seq++
 	b.rung.Broadcast()
 }
 
-func (b *bell) AddWaiter() (seq uint32) {
+func (b *processBell) AddWaiter() (seq uint32) {
 	b.waiters.Add(1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.seq
 }
 
-func (b *bell) Sleep(seq uint32, _ time.Duration) {
+func (b *processBell) Sleep(seq uint32, _ time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.seq == seq {
@@ -87,4 +87,4 @@ func (b *bell) Sleep(seq uint32, _ time.Duration) {
 	}
 }
 
-func (b *bell) RemoveWaiter() { b.waiters.Add(-1) }
+func (b *processBell) RemoveWaiter() { b.waiters.Add(-1) }

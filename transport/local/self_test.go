@@ -29,7 +29,7 @@ func newSelfEnd(t *testing.T, ring int) (e *end, ref shmem.Ref, memory []byte) {
 		Peer:     e.self,
 		PeerName: "this node",
 		Handler:  e,
-		Down:     e.gone,
+		OnDown:   e.onDown,
 		Ring:     ring,
 	})
 	t.Cleanup(func() { _ = e.link.Close() })
@@ -77,8 +77,8 @@ func TestWriteToOneself(t *testing.T) {
 	}
 }
 
-// TestSelfWaitsForRoom fills the ring while the handler is busy: writers wait, signals do not, and nothing is lost.
-func TestSelfWaitsForRoom(t *testing.T) {
+// TestSelfWaitsForSpace fills the ring while the handler is busy: writers wait, signals do not, and nothing is lost.
+func TestSelfWaitsForSpace(t *testing.T) {
 	e, ref, _ := newSelfEnd(t, minRing)
 	const writers, each = 4, 400
 	gate := make(chan struct{})
@@ -128,7 +128,7 @@ func TestCloseReleasesWhoWritesToOneself(t *testing.T) {
 			}
 		}
 	}()
-	patiently.Until(t, "it waits for room", func() bool { return e.link.out.room.(*bell).waiters.Load() > 0 })
+	patiently.Until(t, "it waits for room", func() bool { return e.link.writer.freedBell.(*processBell).waiters.Load() > 0 })
 	if err := e.link.Close(); err != nil {
 		t.Error(err)
 	}
@@ -153,7 +153,7 @@ func TestSelfAllocatesNothing(t *testing.T) {
 			if err := f(); err != nil {
 				t.Fatal(err)
 			}
-			for !doorIsEmpty(e.link) {
+			for !mailboxIsEmpty(e.link) {
 				yield()
 			}
 		}); n != 0 {

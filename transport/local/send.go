@@ -24,11 +24,11 @@ import (
 // Write stores w.Data into a window that the peer has granted, tells the peer, and calls Completed before it returns.
 // It waits while the peer's door is full. An error means that there is no outcome: the link is of no use.
 func (l *Link) Write(w link.Write) error {
-	if err := l.enter(); err != nil {
+	if err := l.beginCall(); err != nil {
 		return err
 	}
 	refused, err := l.write(&w, 0)
-	l.leave()
+	l.endCall()
 	if err != nil {
 		return err
 	}
@@ -38,15 +38,15 @@ func (l *Link) Write(w link.Write) error {
 
 // TryWrite is Write, but where the peer's door is full it does nothing and returns ErrFull.
 func (l *Link) TryWrite(w link.Write) error {
-	if err := l.enter(); err != nil {
+	if err := l.beginCall(); err != nil {
 		return err
 	}
 	var refused link.Reason
-	err := l.keep()
+	err := l.reserve()
 	if err == nil {
-		refused, err = l.write(&w, keepOne)
+		refused, err = l.write(&w, reservationSize)
 	}
-	l.leave()
+	l.endCall()
 	if err != nil {
 		return err
 	}
@@ -54,21 +54,21 @@ func (l *Link) TryWrite(w link.Write) error {
 	return nil
 }
 
-// keep keeps room for the record of a write before its bytes are stored: what is refused must have changed nothing.
-func (l *Link) keep() error {
+// reserve keeps room for the record of a write before its bytes are stored: what is refused must have changed nothing.
+func (l *Link) reserve() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
 		return l.err
 	}
-	ok, err := l.out.keep()
+	ok, err := l.writer.reserve()
 	if err != nil {
 		l.err = err
 		return err
 	}
 	if !ok {
-		if !l.full { // the next tries meet the same
-			l.full = true
+		if !l.foundFull { // the next tries meet the same
+			l.foundFull = true
 			l.stats.StallsQueue++
 		}
 		return ErrFull
@@ -86,7 +86,7 @@ func (l *Link) complete(cookie uint64, r link.Reason) {
 }
 
 // write stores, and posts with the room that is kept for it.
-func (l *Link) write(w *link.Write, kept uint64) (link.Reason, error) {
+func (l *Link) write(w *link.Write, reserved uint64) (link.Reason, error) {
 	access := shmem.AccessNwrite
 	if w.Dmove {
 		access = shmem.AccessDmove
@@ -94,7 +94,7 @@ func (l *Link) write(w *link.Write, kept uint64) (link.Reason, error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.stats.WritesExpired++
-			l.out.kept -= kept
+			l.writer.reserved -= reserved
 			return link.ReasonExpired, l.err
 		}
 	}
@@ -108,8 +108,8 @@ func (l *Link) write(w *link.Write, kept uint64) (link.Reason, error) {
 		Imm:    w.Imm,
 	}}
 	dst, v := l.table.Acquire(w.Ref, w.Offset, p[0].Length, access)
-	if v != 0 && l.out.left.Load() != 0 {
-		return 0, ErrPeerLeft
+	if v != 0 && l.writer.closed.Load() != 0 {
+		return 0, ErrPeerClosed
 	}
 	k := kindRefused
 	if v == 0 {
@@ -117,17 +117,17 @@ func (l *Link) write(w *link.Write, kept uint64) (link.Reason, error) {
 		l.table.Release(w.Ref)
 		k = kindPlaced
 	}
-	return link.Reason(v), l.post(k, uint8(v), p[:], 1, kept)
+	return link.Reason(v), l.postRecord(k, uint8(v), p[:], 1, reserved)
 }
 
 // WriteMany stores many pieces, tells the peer of all that are in place with a
 // record for each 64, or fewer that are large, and calls Completed once, with the first refusal.
 func (l *Link) WriteMany(pieces []link.Piece, cookie uint64) error {
-	if err := l.enter(); err != nil {
+	if err := l.beginCall(); err != nil {
 		return err
 	}
 	refused, err := l.writeMany(pieces)
-	l.leave()
+	l.endCall()
 	if err != nil {
 		return err
 	}
@@ -140,38 +140,38 @@ func (l *Link) writeMany(pieces []link.Piece) (first link.Reason, err error) {
 		return 0, ErrClosed
 	}
 	for len(pieces) > 0 && err == nil {
-		n := together(pieces)
+		n := piecesPerRecord(pieces)
 		var refused link.Reason
-		if refused, err = l.writeSome(pieces[:n]); first == 0 {
+		if refused, err = l.writeBatch(pieces[:n]); first == 0 {
 			first = refused
 		}
 		pieces = pieces[n:]
 	}
 	if err == nil {
 		l.mu.Lock()
-		l.count(first == 0, 1)
+		l.countWrites(first == 0, 1)
 		l.mu.Unlock()
 	}
 	return first, err
 }
 
-// manyBytes is how much is stored before the peer is told: by then it could have begun with the first.
-const manyBytes = 1 << 16
+// maxBatchBytes is how much is stored before the peer is told: by then it could have begun with the first.
+const maxBatchBytes = 1 << 16
 
-// together is how many pieces a record tells of: a large one by itself, or the last.
-func together(pieces []link.Piece) (n int) {
-	for bytes := 0; n < min(len(pieces), maxMany) && bytes < manyBytes; n++ {
+// piecesPerRecord is how many pieces a record tells of: a large one by itself, or the last.
+func piecesPerRecord(pieces []link.Piece) (n int) {
+	for bytes := 0; n < min(len(pieces), maxPlacements) && bytes < maxBatchBytes; n++ {
 		bytes += len(pieces[n].Data)
 	}
 	return n
 }
 
-// writeSome stores as many pieces as fit a record. It pins all windows, copies all pieces, and only then lets go of the
+// writeBatch stores as many pieces as fit a record. It pins all windows, copies all pieces, and only then lets go of the
 // windows: a compare-and-swap waits until what was stored before it has reached the memory, which so is waited for
 // twice, and not twice for each piece.
-func (l *Link) writeSome(pieces []link.Piece) (first link.Reason, err error) {
-	var ps [maxMany]link.Placement
-	var to [maxMany][]byte
+func (l *Link) writeBatch(pieces []link.Piece) (first link.Reason, err error) {
+	var ps [maxPlacements]link.Placement
+	var to [maxPlacements][]byte
 	n := 0
 	for i := range pieces {
 		p := &pieces[i]
@@ -189,10 +189,10 @@ func (l *Link) writeSome(pieces []link.Piece) (first link.Reason, err error) {
 		if first == 0 {
 			first = link.Reason(v)
 		}
-		if l.out.left.Load() != 0 {
-			err = ErrPeerLeft
+		if l.writer.closed.Load() != 0 {
+			err = ErrPeerClosed
 		} else {
-			err = l.post(kindRefused, uint8(v), ps[n:n+1], 0, 0)
+			err = l.postRecord(kindRefused, uint8(v), ps[n:n+1], 0, 0)
 		}
 		if err != nil {
 			break
@@ -205,35 +205,35 @@ func (l *Link) writeSome(pieces []link.Piece) (first link.Reason, err error) {
 		l.table.Release(ps[i].Ref)
 	}
 	if n > 0 && err == nil {
-		err = l.post(kindMany, 0, ps[:n], 0, 0)
+		err = l.postRecord(kindPlacedMany, 0, ps[:n], 0, 0)
 	}
 	return first, err
 }
 
-// post puts a record of placements into the peer's door and waits while that is full, unless room is kept for it. It
+// postRecord puts a record of placements into the peer's door and waits while that is full, unless room is kept for it. It
 // ends writes writes.
-func (l *Link) post(k kind, reason uint8, ps []link.Placement, writes, kept uint64) error {
+func (l *Link) postRecord(k kind, reason uint8, ps []link.Placement, writes, reserved uint64) error {
 	for first := true; ; first = false {
 		l.mu.Lock()
 		if first {
-			l.out.kept -= kept
+			l.writer.reserved -= reserved
 		}
 		if l.err != nil {
 			defer l.mu.Unlock()
 			return l.err
 		}
-		b, err := l.out.place(k, reason, len(ps), len(ps)*placementSize)
+		b, err := l.writer.allocate(k, reason, len(ps), len(ps)*placementSize)
 		if b != nil {
 			for i := range ps {
 				putPlacement(b[i*placementSize:], &ps[i])
 				l.stats.BytesSent += uint64(ps[i].Length)
 			}
 			l.stats.ChunksSent += uint64(len(ps))
-			l.count(reason == 0, writes)
-			l.out.publish()
-			l.full = false
+			l.countWrites(reason == 0, writes)
+			l.writer.publish()
+			l.foundFull = false
 			l.mu.Unlock()
-			l.out.arrival.Wake()
+			l.writer.arrivalBell.Wake()
 			return nil
 		}
 		if err != nil {
@@ -241,16 +241,16 @@ func (l *Link) post(k kind, reason uint8, ps []link.Placement, writes, kept uint
 		} else if first {
 			l.stats.StallsQueue++
 		}
-		full := l.out.seen
+		full := l.writer.tailSeen
 		l.mu.Unlock()
 		if err != nil {
 			return err
 		}
-		l.awaitRoom(full)
+		l.awaitSpace(full)
 	}
 }
 
-func (l *Link) count(placed bool, writes uint64) {
+func (l *Link) countWrites(placed bool, writes uint64) {
 	if placed {
 		l.stats.WritesCompleted += writes
 	} else {
@@ -260,27 +260,27 @@ func (l *Link) count(placed bool, writes uint64) {
 
 // Waiting for room.
 const (
-	roomYields = 64 // a receiver that runs empties a full ring of placements in about 100 µs
-	patience   = time.Second
+	freedYields  = 64 // a receiver that runs empties a full ring of placements in about 100 µs
+	sleepTimeout = time.Second
 )
 
-// awaitRoom returns when the peer has read past the position full, when the link is of no use, or for no reason.
-func (l *Link) awaitRoom(full uint64) {
-	changed := func() bool { return l.out.tail.Load() != full || l.closing.Load() }
-	for range roomYields {
+// awaitSpace returns when the peer has read past the position full, when the link is of no use, or for no reason.
+func (l *Link) awaitSpace(full uint64) {
+	changed := func() bool { return l.writer.tail.Load() != full || l.closing.Load() }
+	for range freedYields {
 		if changed() {
 			return
 		}
 		yield()
 	}
-	seq := l.out.room.AddWaiter()
-	if !changed() && l.usable() == nil {
-		l.out.room.Sleep(seq, patience)
+	seq := l.writer.freedBell.AddWaiter()
+	if !changed() && l.failure() == nil {
+		l.writer.freedBell.Sleep(seq, sleepTimeout)
 	}
-	l.out.room.RemoveWaiter()
+	l.writer.freedBell.RemoveWaiter()
 }
 
-func (l *Link) usable() error {
+func (l *Link) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
@@ -288,11 +288,11 @@ func (l *Link) usable() error {
 
 // Fence calls Completed before it returns: every write of this goroutine before it has its outcome.
 func (l *Link) Fence(cookie uint64) error {
-	if err := l.enter(); err != nil {
+	if err := l.beginCall(); err != nil {
 		return err
 	}
-	err := l.usable()
-	l.leave()
+	err := l.failure()
+	l.endCall()
 	if err != nil {
 		return err
 	}
@@ -306,10 +306,10 @@ func (l *Link) Signal(payload []byte) error {
 	if len(payload) > link.MaxSignal {
 		return fmt.Errorf("signal to %s is %d bytes long, more than %d", l.cfg.PeerName, len(payload), link.MaxSignal)
 	}
-	if err := l.enter(); err != nil {
+	if err := l.beginCall(); err != nil {
 		return err
 	}
-	defer l.leave()
+	defer l.endCall()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -319,18 +319,18 @@ func (l *Link) Signal(payload []byte) error {
 		return ErrClosed
 	}
 	l.stats.SignalsSent++
-	if len(l.spill) == 0 && l.putSignal(payload) {
+	if len(l.spilledSignals) == 0 && l.putSignal(payload) {
 		return nil
 	}
-	if l.spill = append(l.spill, append([]byte(nil), payload...)); len(l.spill) == 1 {
-		l.wg.Go(l.drain)
+	if l.spilledSignals = append(l.spilledSignals, append([]byte(nil), payload...)); len(l.spilledSignals) == 1 {
+		l.wg.Go(l.drainSpill)
 	}
 	return nil
 }
 
 // putSignal is called under mu. It reports false when the ring is full.
 func (l *Link) putSignal(payload []byte) bool {
-	b, err := l.out.place(kindSignal, 0, len(payload), len(payload))
+	b, err := l.writer.allocate(kindSignal, 0, len(payload), len(payload))
 	if err != nil {
 		l.err = err
 	}
@@ -338,27 +338,27 @@ func (l *Link) putSignal(payload []byte) bool {
 		return err != nil // then it does not matter any more
 	}
 	copy(b, payload)
-	l.out.publish()
-	l.out.arrival.Wake()
+	l.writer.publish()
+	l.writer.arrivalBell.Wake()
 	return true
 }
 
-// drain sends what was spilled, in order, until nothing is left or the link is of no use.
-func (l *Link) drain() {
+// drainSpill sends what was spilled, in order, until nothing is left or the link is of no use.
+func (l *Link) drainSpill() {
 	for {
 		l.mu.Lock()
 		n := 0
-		for n < len(l.spill) && l.err == nil && l.putSignal(l.spill[n]) {
+		for n < len(l.spilledSignals) && l.err == nil && l.putSignal(l.spilledSignals[n]) {
 			n++
 		}
-		if l.spill = l.spill[n:]; len(l.spill) == 0 || l.err != nil {
-			l.spill = nil
+		if l.spilledSignals = l.spilledSignals[n:]; len(l.spilledSignals) == 0 || l.err != nil {
+			l.spilledSignals = nil
 			l.mu.Unlock()
 			return
 		}
-		full := l.out.seen
+		full := l.writer.tailSeen
 		l.mu.Unlock()
-		l.awaitRoom(full)
+		l.awaitSpace(full)
 	}
 }
 
@@ -366,18 +366,18 @@ func (l *Link) drain() {
 // memory, by the rules of shmem.Imported. Release is owed where there is neither a violation nor an error, and soon.
 // The peer is told nothing.
 func (l *Link) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shmem.Violation, error) {
-	if err := l.enter(); err != nil {
+	if err := l.beginCall(); err != nil {
 		return nil, 0, err
 	}
 	if l.table == nil {
-		l.leave()
+		l.endCall()
 		return nil, 0, ErrClosed
 	}
 	b, v := l.table.Acquire(r, off, n, a)
 	if v != 0 {
-		l.leave()
-		if l.out.left.Load() != 0 {
-			return nil, 0, ErrPeerLeft
+		l.endCall()
+		if l.writer.closed.Load() != 0 {
+			return nil, 0, ErrPeerClosed
 		}
 	}
 	return b, v, nil
@@ -386,5 +386,5 @@ func (l *Link) Acquire(r shmem.Ref, off, n uint32, a shmem.Access) ([]byte, shme
 // Release ends what Acquire began.
 func (l *Link) Release(r shmem.Ref) {
 	l.table.Release(r)
-	l.leave()
+	l.endCall()
 }

@@ -19,16 +19,16 @@ func TestTryWriteNeverWaits(t *testing.T) {
 	a, b := duo(t, shmem.PageSize, Config{Ring: minRing}, func(_, b *end) {
 		b.onPlaced = func(p link.Placement) {
 			patiently.Hold(open)
-			b.note(func() { b.placed = append(b.placed, p) })
+			b.record(func() { b.placed = append(b.placed, p) })
 		}
 	})
 	var wg sync.WaitGroup
-	var taken, full atomic.Int64
+	var delivered, full atomic.Int64
 	write := func(r shmem.Ref, writer, i int) {
 		w := link.Write{Ref: r, Data: []byte{byte(writer)}, Offset: uint32(i), Imm: 1, Dmove: i%7 == 0, Deadline: 1}
 		switch err := a.link.TryWrite(w); {
 		case err == nil:
-			taken.Add(1)
+			delivered.Add(1)
 		case errors.Is(err, ErrFull):
 			full.Add(1)
 			if got := b.mem.Bytes()[writer*1024+i]; got != 0 {
@@ -49,14 +49,14 @@ func TestTryWriteNeverWaits(t *testing.T) {
 		})
 	}
 	patiently.Wait(t, wg.Wait)
-	if taken.Load() == 0 || full.Load() == 0 || a.link.Stats().StallsQueue == 0 || a.link.out.kept != 0 {
-		t.Errorf("%d writes were taken, %d found the door full, %d bytes are kept: %+v", taken.Load(), full.Load(),
-			a.link.out.kept, a.link.Stats())
+	if delivered.Load() == 0 || full.Load() == 0 || a.link.Stats().StallsQueue == 0 || a.link.writer.reserved != 0 {
+		t.Errorf("%d writes were taken, %d found the mailbox full, %d bytes are kept: %+v", delivered.Load(), full.Load(),
+			a.link.writer.reserved, a.link.Stats())
 	}
 	close(open)
-	b.await(t, "placements", func() bool { return len(b.placed) == int(taken.Load()) })
+	b.await(t, "placements", func() bool { return len(b.placed) == int(delivered.Load()) })
 	again := link.Write{Ref: b.grant(t, 0, 8), Data: []byte{9}}
-	a.await(t, "room", func() bool { return doorIsEmpty(b.link) })
+	a.await(t, "room", func() bool { return mailboxIsEmpty(b.link) })
 	must.OK(t, a.link.TryWrite(again))
 	must.OK(t, a.link.Close())
 	if err := a.link.TryWrite(link.Write{}); !errors.Is(err, ErrClosed) {

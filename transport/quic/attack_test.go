@@ -98,7 +98,7 @@ func (a *attacker) capture(batch []byte, segment int) bool {
 	for at := 0; at < len(batch); at += segment {
 		p := bytes.Clone(batch[at:min(at+segment, len(batch))])
 		for range 3 { // in the body or the tag: the head leads to the place
-			const body = headerLen + 1 + link.BulkHead
+			const body = headerLen + 1 + link.BulkHeaderSize
 			bit := 8*body + a.rng.IntN(8*(len(p)-body))
 			p[bit/8] ^= 1 << (bit % 8)
 			a.shoot(p, &a.sent.Forged)
@@ -185,7 +185,7 @@ var forgeries = []func(a *attacker, p []byte) (packet []byte, counter *uint64){
 		return a.renumbered(p, func(p []byte) []byte { p[0] ^= 0x20; return p })
 	},
 	func(a *attacker, p []byte) ([]byte, *uint64) { // another head, perhaps of a chunk that is missing
-		return a.renumbered(p, func(p []byte) []byte { a.flip(p[headerLen:][:1+link.BulkHead]); return p })
+		return a.renumbered(p, func(p []byte) []byte { a.flip(p[headerLen:][:1+link.BulkHeaderSize]); return p })
 	},
 	func(a *attacker, p []byte) ([]byte, *uint64) { // sealed with another key, and otherwise as the true one
 		return a.renumbered(p, func(p []byte) []byte {
@@ -435,7 +435,7 @@ func TestEachDirectionHasItsKey(t *testing.T) {
 func TestPlainIDs(t *testing.T) {
 	for range 64 {
 		id, err := plainIDs{}.GenerateConnectionID()
-		if err != nil || id.Len() != connIDLen || express.Is(append([]byte{0x40}, id.Bytes()...)) {
+		if err != nil || id.Len() != connIDLen || express.IsSession(append([]byte{0x40}, id.Bytes()...)) {
 			t.Fatalf("%v, %v", id, err)
 		}
 	}

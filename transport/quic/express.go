@@ -79,7 +79,7 @@ func (c *expressConn) Close(reason string) error {
 func (c *expressConn) receive(r *receiveScratch, packets []byte, segment int) {
 	r.used, r.authentic = 0, false
 	var to transport.Receiver
-	if started := c.receiver.Load(); started != nil && (*started).Begin() {
+	if started := c.receiver.Load(); started != nil && (*started).BeginRead() {
 		to = *started
 	}
 	for len(packets) > 0 {
@@ -91,14 +91,14 @@ func (c *expressConn) receive(r *receiveScratch, packets []byte, segment int) {
 		c.bulkReads.Add(1)
 	}
 	if to != nil {
-		to.End()
+		to.EndRead()
 	}
 }
 
 // notifyIdle tells the link that nothing more is at hand.
 func (c *expressConn) notifyIdle() {
 	if to := c.receiver.Load(); to != nil {
-		(*to).Dry()
+		(*to).Idle()
 	}
 }
 
@@ -111,9 +111,9 @@ func (c *expressConn) receivePacket(r *receiveScratch, to transport.Receiver, p 
 		return
 	}
 	if c.damage != nil && to != nil {
-		c.damage.Packet(p, express.NumberAt, express.HeaderSize)
+		c.damage.DamagePacket(p, express.NumberOffset, express.HeaderSize)
 	}
-	if v := opener.Look(p); v != express.Fresh {
+	if v := opener.Inspect(p); v != express.Fresh {
 		c.countRefused(v)
 		return
 	}
@@ -122,20 +122,20 @@ func (c *expressConn) receivePacket(r *receiveScratch, to transport.Receiver, p 
 		return
 	}
 	if first, rest := opener.Peek(); first != nil {
-		if dst := to.Aim(first[:link.BulkHead], len(first)-link.BulkHead+rest); dst != nil {
-			at := len(first) - link.BulkHead
+		if dst := to.Reserve(first[:link.BulkHeaderSize], len(first)-link.BulkHeaderSize+rest); dst != nil {
+			at := len(first) - link.BulkHeaderSize
 			if v := opener.OpenRest(dst[at:]); v != express.Fresh {
-				to.Miss()
+				to.Abort()
 				c.countRefused(v)
 				return
 			}
-			copy(dst, first[link.BulkHead:])
+			copy(dst, first[link.BulkHeaderSize:])
 			r.authentic = true
-			to.Land()
+			to.Commit()
 			return
 		}
 	}
-	switch kind, d, v := opener.Open(r.alloc(express.Size(p))); {
+	switch kind, d, v := opener.Open(r.alloc(express.PlainSize(p))); {
 	case v != express.Fresh:
 		c.countRefused(v)
 	case kind != express.Datagram:
@@ -171,7 +171,7 @@ func (c *expressConn) receiveBeforeStart(r *receiveScratch, opener *express.Open
 		increment(&count.Early)
 		return
 	}
-	kind, data, v := opener.Open(r.alloc(express.Size(p)))
+	kind, data, v := opener.Open(r.alloc(express.PlainSize(p)))
 	switch {
 	case v != express.Fresh:
 		c.countRefused(v)
@@ -197,7 +197,7 @@ func (c *expressConn) receiveBeforeStart(r *receiveScratch, opener *express.Open
 }
 
 // Put seals a datagram into the batch.
-func (c *expressConn) Put(buf []byte, n int, body []byte) (bool, error) {
+func (c *expressConn) Append(buf []byte, n int, body []byte) (bool, error) {
 	o := c.out
 	head := buf[:n]
 	urgent := link.Urgent(head)

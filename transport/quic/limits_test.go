@@ -30,8 +30,8 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 		// All that may be in flight, in parts, with as much again that was sent twice, must not look too old to the
 		// opener.
 		pieces := (x.MaxDatagram() + minPacket - 1) / (minPacket - express.Overhead - 16)
-		if flying := 2 * (credit + link.ResponseCredit) * max(1, pieces); flying > express.Remembered {
-			t.Errorf("MTU %d: %d packets may be in flight, and %d are remembered", mtu, flying, express.Remembered)
+		if flying := 2 * (credit + link.ResponseCredit) * max(1, pieces); flying > express.ReplayDepth {
+			t.Errorf("MTU %d: %d packets may be in flight, and %d are remembered", mtu, flying, express.ReplayDepth)
 		}
 		if credit*size > creditBytes && credit > 16 {
 			t.Errorf("MTU %d: a credit of %d packets", mtu, credit)
@@ -45,7 +45,7 @@ func TestEveryCarrierAndMTU(t *testing.T) {
 	}
 	const queue = 128 // of received datagrams, in quic-go
 	if n := link.DefaultCredit + link.ResponseCredit + (link.DefaultCredit+
-		link.ResponseCredit)/link.DefaultEchoEvery; n > queue {
+		link.ResponseCredit)/link.DefaultAckEvery; n > queue {
 		t.Errorf("quic: %d datagrams may wait where %d have room", n, queue)
 	}
 	if err := (link.Config{MaxDatagram: streamDatagram, Credit: streamCredit, Ring: streamRingSize}).Check(); err != nil {

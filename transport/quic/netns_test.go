@@ -320,7 +320,7 @@ func pathShrinks(t *testing.T, role hostRole, of string) {
 		}
 	})
 	if role.Carrier == transport.CarrierQUIC {
-		if s := reports[from].Link; s.PathShrunk == 0 || s.PartsSent == 0 || reports[to].Link.PartsReceived == 0 {
+		if s := reports[from].Link; s.PathShrunk == 0 || s.DatagramFragmentsSent == 0 || reports[to].Link.DatagramFragmentsReceived == 0 {
 			t.Errorf("the path was not found narrow: %+v", s)
 		}
 	} else if s := reports[from].Stats.Path; s.Shrunk == 0 || s.HalvesSent == 0 ||
@@ -329,7 +329,7 @@ func pathShrinks(t *testing.T, role hostRole, of string) {
 	}
 	r := reports[from]
 	t.Logf("packets of %d bytes, %d MiB in %d datagrams, %d of parts; %+v", r.Packet, r.Written>>20, r.Link.DatagramsSent,
-		r.Link.PartsSent, r.Stats.Path)
+		r.Link.DatagramFragmentsSent, r.Stats.Path)
 }
 
 func connectHosts(t *testing.T, a, b netns.Interface) {

@@ -199,7 +199,7 @@ func (plainIDs) GenerateConnectionID() (quicgo.ConnectionID, error) {
 	if _, err := rand.Read(id[:]); err != nil {
 		return quicgo.ConnectionID{}, err
 	}
-	express.Plain(id[:])
+	express.ClearSessionBit(id[:])
 	return quicgo.ConnectionIDFromBytes(id[:]), nil
 }
 

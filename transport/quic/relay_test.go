@@ -67,7 +67,7 @@ func (r *relay) forward(in *net.UDPConn, most *atomic.Int64, route func(netip.Ad
 		}
 		out, to := route(from)
 		if every := r.every.Load(); int64(n) <= most.Load() && (every == 0 || count%every != 0) &&
-			(!r.bulk.Load() || express.Is(b[:n])) {
+			(!r.bulk.Load() || express.IsSession(b[:n])) {
 			_, _ = out.WriteToUDPAddrPort(b[:n], to) // what does not pass is lost
 		}
 	}
@@ -112,7 +112,7 @@ func TestTheRelayedPathShrinks(t *testing.T) {
 			run.awaitRounds(t, rounds)
 			for _, e := range ends {
 				w, l := e.net.Stats().Path, e.ep.Stats()
-				if w.Shrunk+l.PathShrunk == 0 || w.HalvesSent+l.PartsSent == 0 || w.HalvesReceived+l.PartsReceived == 0 {
+				if w.Shrunk+l.PathShrunk == 0 || w.HalvesSent+l.DatagramFragmentsSent == 0 || w.HalvesReceived+l.DatagramFragmentsReceived == 0 {
 					t.Errorf("the path was not found narrow: %+v, %+v", w, l)
 				}
 			}

@@ -98,7 +98,7 @@ func (b *sessions) nextRun(packets []byte, segment int) (c *expressConn, n int) 
 
 // find finds whose a packet says it is, or what counts those that are nobody's in this way.
 func (b *sessions) find(p []byte) (c *expressConn, refused *uint64) {
-	id, ok := express.Session(p)
+	id, ok := express.SessionID(p)
 	if !ok {
 		return nil, &b.count.Malformed
 	}

@@ -120,7 +120,7 @@ func (s *socket) ReadBatch(ms []ipv4.Message, _ int) (int, error) {
 func (s *socket) distribute(ms []ipv4.Message) int {
 	n := 0
 	for n < len(ms) && len(s.rest) > 0 {
-		if express.Is(s.rest) {
+		if express.IsSession(s.rest) {
 			s.dispatchSessions()
 			continue
 		}
@@ -143,7 +143,7 @@ func (s *socket) distribute(ms []ipv4.Message) int {
 // dispatchSessions hands on the run of packets of sessions that the rest begins with.
 func (s *socket) dispatchSessions() {
 	end, n := 0, uint64(0)
-	for end < len(s.rest) && express.Is(s.rest[end:]) {
+	for end < len(s.rest) && express.IsSession(s.rest[end:]) {
 		end = min(end+s.segment, len(s.rest))
 		n++
 	}

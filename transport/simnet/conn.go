@@ -20,60 +20,60 @@ type pipe struct {
 	fabric *Fabric
 	wake   chan struct{} // something has changed that the receiver waits for
 
-	mu      sync.Mutex // guards what follows
-	wire    *wire
-	queue   flights
-	order   uint64
-	fates   []time.Duration
-	free    [][]byte // buffers of datagrams that are over
-	end     error    // what the receiver finds at endAt
-	endAt   time.Duration
-	pending error // the peer's closing words, held up by a partition
-	idleAt  time.Duration
+	mu           sync.Mutex // guards what follows
+	wire         *wire
+	queue        flights
+	lastOrder    uint64
+	delays       []time.Duration
+	freeBufs     [][]byte // buffers of datagrams that are over
+	end          error    // what the receiver finds at endAt
+	endAt        time.Duration
+	pendingClose error // the peer's closing words, held up by a partition
+	idleAt       time.Duration
 }
 
 func newPipe(f *Fabric, seed uint64) *pipe {
 	return &pipe{fabric: f, wake: make(chan struct{}, 1), wire: newWire(f.faults, seed)}
 }
 
-func (p *pipe) stir() {
+func (p *pipe) notify() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-// launch sends a datagram on its way.
-func (p *pipe) launch(d []byte) {
+// send sends a datagram on its way.
+func (p *pipe) send(d []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.fabric.now()
-	p.fates = p.wire.fate(p.fates[:0])
-	for _, way := range p.fates {
+	p.delays = p.wire.drawDelays(p.delays[:0])
+	for _, delay := range p.delays {
 		if len(p.queue) >= queueLen {
 			break
 		}
-		p.order++
-		heap.Push(&p.queue, flight{at: int64(now + way), order: p.order, data: append(p.buffer(), d...)})
+		p.lastOrder++
+		heap.Push(&p.queue, flight{at: int64(now + delay), order: p.lastOrder, data: append(p.buffer(), d...)})
 	}
-	p.stir()
+	p.notify()
 }
 
 func (p *pipe) buffer() []byte {
-	if n := len(p.free); n > 0 {
-		b := p.free[n-1]
-		p.free = p.free[:n-1]
+	if n := len(p.freeBufs); n > 0 {
+		b := p.freeBufs[n-1]
+		p.freeBufs = p.freeBufs[:n-1]
 		return b[:0]
 	}
 	return make([]byte, 0, defaultDatagram)
 }
 
-// take moves what is due into batch and takes back what an earlier call gave. Without any it says how long to wait;
+// receive moves what is due into batch and takes back what an earlier call gave. Without any it says how long to wait;
 // never is for as long as nothing changes.
-func (p *pipe) take(batch, back [][]byte) (n int, wait time.Duration, err error) {
+func (p *pipe) receive(batch, back [][]byte) (n int, wait time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.free = append(p.free, back...)
+	p.freeBufs = append(p.freeBufs, back...)
 	now := p.fabric.now()
 	if errors.Is(p.end, transport.ErrClosed) {
 		return 0, 0, p.end
@@ -85,7 +85,7 @@ func (p *pipe) take(batch, back [][]byte) (n int, wait time.Duration, err error)
 	if n > 0 {
 		return n, 0, nil
 	}
-	if err := p.over(now); err != nil {
+	if err := p.endReason(now); err != nil {
 		return 0, 0, err
 	}
 	return 0, p.next() - now, nil
@@ -108,8 +108,8 @@ func (p *pipe) next() time.Duration {
 	return t
 }
 
-// over says why the receiver gets nothing more.
-func (p *pipe) over(now time.Duration) error {
+// endReason says why the receiver gets nothing more.
+func (p *pipe) endReason(now time.Duration) error {
 	switch {
 	case p.end != nil && now >= p.endAt:
 		return p.end
@@ -119,39 +119,39 @@ func (p *pipe) over(now time.Duration) error {
 	return nil
 }
 
-func (p *pipe) ended() error {
+func (p *pipe) endReasonNow() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.over(p.fabric.now())
+	return p.endReason(p.fabric.now())
 }
 
-// finish makes the receiver find err after the given time; the first end stands.
-func (p *pipe) finish(after time.Duration, err error) {
+// endAfter makes the receiver find err after the given time; the first end stands.
+func (p *pipe) endAfter(after time.Duration, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := p.fabric.now() + after
 	if p.end == nil || at < p.endAt {
 		p.end, p.endAt = err, at
 	}
-	p.stir()
+	p.notify()
 }
 
-// farewell brings the peer's closing words, once there is a way for them.
-func (p *pipe) farewell(err error) {
+// closeByPeer brings the peer's closing words, once there is a way for them.
+func (p *pipe) closeByPeer(err error) {
 	p.mu.Lock()
 	cut := p.wire.cut
 	if cut {
-		p.pending = err
+		p.pendingClose = err
 	}
 	p.mu.Unlock()
 	if !cut {
-		p.finish(p.fabric.faults.Delay, err)
+		p.endAfter(p.fabric.faults.Delay, err)
 	}
 }
 
 func (p *pipe) setCut(cut bool) {
 	p.mu.Lock()
-	pending := p.pending
+	pending := p.pendingClose
 	if now := p.fabric.now(); cut && !p.wire.cut {
 		p.idleAt = now + idleTimeout
 	} else if !cut && p.idleAt > now {
@@ -160,9 +160,9 @@ func (p *pipe) setCut(cut bool) {
 	p.wire.cut = cut
 	p.mu.Unlock()
 	if !cut && pending != nil {
-		p.finish(p.fabric.faults.Delay, pending)
+		p.endAfter(p.fabric.faults.Delay, pending)
 	}
-	p.stir()
+	p.notify()
 }
 
 // conn is one end of a connection.
@@ -172,7 +172,7 @@ type conn struct {
 	self, peer string
 	in, out    *pipe
 
-	held [][]byte // the receiver's: what the last Recv gave
+	lastBatch [][]byte // the receiver's: what the last Recv gave
 }
 
 func (c *conn) Peer() string     { return c.peer }
@@ -183,20 +183,20 @@ func (c *conn) Sizes() transport.Sizes { return transport.Sizes{Base: baseDatagr
 
 // Send never waits.
 func (c *conn) Send(d []byte) error {
-	if err := c.in.ended(); err != nil {
+	if err := c.in.endReasonNow(); err != nil {
 		return err
 	}
 	if len(d) > defaultDatagram {
 		return fmt.Errorf("datagram of %d bytes to %s is longer than %d", len(d), c.peer, defaultDatagram)
 	}
-	c.out.launch(d)
+	c.out.send(d)
 	return nil
 }
 
 func (c *conn) Recv(batch [][]byte) (int, error) {
 	for {
-		n, wait, err := c.in.take(batch, c.held)
-		c.held = append(c.held[:0], batch[:n]...)
+		n, wait, err := c.in.receive(batch, c.lastBatch)
+		c.lastBatch = append(c.lastBatch[:0], batch[:n]...)
 		if n > 0 || err != nil {
 			return n, err
 		}
@@ -220,9 +220,9 @@ func (c *conn) wait(d time.Duration) {
 
 // Close ends this end at once, and the peer's after the way there.
 func (c *conn) Close(reason string) error {
-	if c.fabric.forget(c) {
-		c.in.finish(0, transport.ErrClosed)
-		c.out.farewell(&ClosedError{Peer: c.self, Reason: reason})
+	if c.fabric.remove(c) {
+		c.in.endAfter(0, transport.ErrClosed)
+		c.out.closeByPeer(&ClosedError{Peer: c.self, Reason: reason})
 	}
 	return nil
 }

@@ -29,19 +29,19 @@ func newWire(f Faults, seed uint64) *wire {
 	return &wire{f: f, rng: rand.New(rand.NewPCG(seed, 0x52696e676c6574))}
 }
 
-// fate returns after which delays copies of the next datagram arrive: none, one or two.
-func (w *wire) fate(out []time.Duration) []time.Duration {
+// drawDelays returns after which delays copies of the next datagram arrive: none, one or two.
+func (w *wire) drawDelays(out []time.Duration) []time.Duration {
 	if w.cut || w.rng.Float64() < w.f.Loss {
 		return out
 	}
-	out = append(out, w.way())
+	out = append(out, w.drawDelay())
 	if w.rng.Float64() < w.f.Duplicate {
-		out = append(out, w.way())
+		out = append(out, w.drawDelay())
 	}
 	return out
 }
 
-func (w *wire) way() time.Duration {
+func (w *wire) drawDelay() time.Duration {
 	d := w.f.Delay
 	if w.f.Jitter > 0 {
 		d += time.Duration(w.rng.Int64N(int64(w.f.Jitter)))

@@ -44,17 +44,17 @@ type Fabric struct {
 	seed   uint64
 	start  time.Time
 
-	mu    sync.Mutex // guards what follows
-	nodes map[string]*Network
-	cuts  map[pair]bool
-	conns map[*conn]struct{}
-	made  uint64 // connections so far
+	mu        sync.Mutex // guards what follows
+	nodes     map[string]*Network
+	cuts      map[nodePair]bool
+	conns     map[*conn]struct{}
+	connCount uint64 // connections so far
 }
 
-// pair is two node names in order.
-type pair struct{ a, b string }
+// nodePair is two node names in order.
+type nodePair struct{ a, b string }
 
-func pairOf(a, b string) pair { return pair{min(a, b), max(a, b)} }
+func newNodePair(a, b string) nodePair { return nodePair{min(a, b), max(a, b)} }
 
 // NewFabric makes a fabric without nodes. Under testing/synctest it is made inside the bubble.
 func NewFabric(f Faults, seed uint64) *Fabric {
@@ -63,7 +63,7 @@ func NewFabric(f Faults, seed uint64) *Fabric {
 		seed:   seed,
 		start:  time.Now(),
 		nodes:  map[string]*Network{},
-		cuts:   map[pair]bool{},
+		cuts:   map[nodePair]bool{},
 		conns:  map[*conn]struct{}{},
 	}
 }
@@ -92,9 +92,9 @@ func (f *Fabric) Node(name string) (*Network, error) {
 func (f *Fabric) Partition(a, b string, cut bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.cuts[pairOf(a, b)] = cut
+	f.cuts[newNodePair(a, b)] = cut
 	for c := range f.conns {
-		if pairOf(c.self, c.peer) == pairOf(a, b) {
+		if newNodePair(c.self, c.peer) == newNodePair(a, b) {
 			c.in.setCut(cut)
 		}
 	}
@@ -107,8 +107,8 @@ func (f *Fabric) connect(a, b *Network) (atA, atB *conn, err error) {
 	if f.nodes[a.name] != a || f.nodes[b.name] != b {
 		return nil, nil, transport.ErrClosed
 	}
-	seed := f.seed + f.made<<32
-	f.made++
+	seed := f.seed + f.connCount<<32
+	f.connCount++
 	ab, ba := newPipe(f, 2*seed), newPipe(f, 2*seed+1)
 	atA = &conn{
 		fabric: f,
@@ -128,8 +128,8 @@ func (f *Fabric) connect(a, b *Network) (atA, atB *conn, err error) {
 	return atA, atB, nil
 }
 
-// forget takes a connection's end out and reports whether it was still in.
-func (f *Fabric) forget(c *conn) bool {
+// remove takes a connection's end out and reports whether it was still in.
+func (f *Fabric) remove(c *conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, ok := f.conns[c]; !ok {
@@ -154,7 +154,7 @@ func (n *Network) Addr() net.Addr { return &net.UnixAddr{Name: n.name, Net: "sim
 func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (transport.Conn, []byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dialTimeout, errNoAnswer)
 	defer cancel()
-	to, err := n.reach(ctx, addr)
+	to, err := n.lookUp(ctx, addr)
 	if err != nil {
 		return nil, nil, fmt.Errorf("dialling %s at %s: %w", name, addr, err)
 	}
@@ -185,14 +185,14 @@ func (n *Network) Dial(ctx context.Context, name, addr string, hello []byte) (tr
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	if c := in.leave(); c != nil {
+	if c := in.withdraw(); c != nil {
 		_ = c.Close("the dialler gave up")
 	}
 	return nil, nil, fmt.Errorf("dialling %s at %s: %w", name, addr, err)
 }
 
-// reach finds the node at an address, after one round trip; a node behind a partition does not answer.
-func (n *Network) reach(ctx context.Context, addr string) (*Network, error) {
+// lookUp finds the node at an address, after one round trip; a node behind a partition does not answer.
+func (n *Network) lookUp(ctx context.Context, addr string) (*Network, error) {
 	select {
 	case <-n.closed:
 		return nil, transport.ErrClosed
@@ -201,7 +201,7 @@ func (n *Network) reach(ctx context.Context, addr string) (*Network, error) {
 	case <-time.After(2 * n.fabric.faults.Delay):
 	}
 	n.fabric.mu.Lock()
-	to, cut := n.fabric.nodes[addr], n.fabric.cuts[pairOf(n.name, addr)]
+	to, cut := n.fabric.nodes[addr], n.fabric.cuts[newNodePair(n.name, addr)]
 	n.fabric.mu.Unlock()
 	if to != nil && !cut {
 		return to, nil
@@ -211,13 +211,13 @@ func (n *Network) reach(ctx context.Context, addr string) (*Network, error) {
 		return nil, transport.ErrClosed
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-time.After(initialPatience):
+	case <-time.After(noAnswerTimeout):
 		return nil, errNoAnswer
 	}
 }
 
-// initialPatience is how long a dialler of nobody waits before it reports that.
-const initialPatience = 100 * time.Millisecond
+// noAnswerTimeout is how long a dialler of nobody waits before it reports that.
+const noAnswerTimeout = 100 * time.Millisecond
 
 // Accept waits for a peer to dial.
 func (n *Network) Accept(ctx context.Context) (transport.Incoming, error) {
@@ -265,8 +265,8 @@ type incoming struct {
 	hello    []byte
 	reply    chan reply
 
-	mu   sync.Mutex // guards left
-	left bool       // the dialler has gone, or has its reply
+	mu       sync.Mutex // guards left
+	answered bool       // the dialler has gone, or has its reply
 }
 
 type reply struct {
@@ -283,14 +283,14 @@ func (in *incoming) MaxDatagram() int { return defaultDatagram }
 func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.left {
+	if in.answered {
 		return nil, fmt.Errorf("%s left before it was answered", in.Peer())
 	}
 	theirs, ours, err := in.from.fabric.connect(in.from, in.to)
 	if err != nil {
 		return nil, err
 	}
-	in.left = true
+	in.answered = true
 	in.reply <- reply{conn: theirs, hello: slices.Clone(hello)}
 	return ours, nil
 }
@@ -299,17 +299,17 @@ func (in *incoming) Answer(hello []byte) (transport.Conn, error) {
 func (in *incoming) Refuse(code transport.RefuseCode, why string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if !in.left {
-		in.left = true
+	if !in.answered {
+		in.answered = true
 		in.reply <- reply{err: &transport.PeerRefusedError{Peer: in.to.name, Code: code, Reason: why}}
 	}
 }
 
-// leave tells that the dialler waits no more, and returns the connection that it was just given, if any.
-func (in *incoming) leave() *conn {
+// withdraw tells that the dialler waits no more, and returns the connection that it was just given, if any.
+func (in *incoming) withdraw() *conn {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.left = true
+	in.answered = true
 	select {
 	case r := <-in.reply:
 		return r.conn

@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// joined makes two nodes, a and b, and a connection between them.
-func joined(t *testing.T, f simnet.Faults) (*simnet.Fabric, [2]*simnet.Network, [2]transport.Conn) {
+// joinNodes makes two nodes, a and b, and a connection between them.
+func joinNodes(t *testing.T, f simnet.Faults) (*simnet.Fabric, [2]*simnet.Network, [2]transport.Conn) {
 	t.Helper()
 	fabric := simnet.NewFabric(f, 4)
 	var nets [2]*simnet.Network
@@ -55,7 +55,7 @@ func joined(t *testing.T, f simnet.Faults) (*simnet.Fabric, [2]*simnet.Network, 
 
 func TestDatagramsArriveAfterTheirDelayInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, c := joined(t, simnet.Faults{Delay: 3 * time.Millisecond})
+		_, _, c := joinNodes(t, simnet.Faults{Delay: 3 * time.Millisecond})
 		begin := time.Now()
 		for i := range 10 {
 			if err := c[0].Send(fmt.Append(nil, "datagram ", i)); err != nil {
@@ -86,7 +86,7 @@ func TestDatagramsArriveAfterTheirDelayInOrder(t *testing.T) {
 
 func TestFaultsAreAsAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, c := joined(t, simnet.Faults{Loss: 0.2, Duplicate: 0.1})
+		_, _, c := joinNodes(t, simnet.Faults{Loss: 0.2, Duplicate: 0.1})
 		got := 0
 		for range 100 {
 			for range 100 {
@@ -106,7 +106,7 @@ func TestFaultsAreAsAskedFor(t *testing.T) {
 
 func TestFullQueueDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, c := joined(t, simnet.Faults{})
+		_, _, c := joinNodes(t, simnet.Faults{})
 		for range 1000 {
 			if err := c[0].Send([]byte("x")); err != nil {
 				t.Fatal(err)
@@ -120,7 +120,7 @@ func TestFullQueueDrops(t *testing.T) {
 
 func TestCloseIsLearnt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, c := joined(t, simnet.Faults{Delay: time.Millisecond})
+		_, _, c := joinNodes(t, simnet.Faults{Delay: time.Millisecond})
 		own := make(chan error, 1)
 		go func() { _, err := c[0].Recv(make([][]byte, 1)); own <- err }()
 		synctest.Wait()
@@ -144,7 +144,7 @@ func TestCloseIsLearnt(t *testing.T) {
 
 func TestPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fabric, nets, c := joined(t, simnet.Faults{})
+		fabric, nets, c := joinNodes(t, simnet.Faults{})
 		begin := time.Now()
 		fabric.Partition("b", "a", true)
 		_ = c[0].Send([]byte("lost"))
@@ -156,7 +156,7 @@ func TestPartition(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // closed while cut off: learnt when it heals
-		fabric, _, c := joined(t, simnet.Faults{})
+		fabric, _, c := joinNodes(t, simnet.Faults{})
 		fabric.Partition("a", "b", true)
 		_ = c[0].Close("while cut off")
 		time.Sleep(time.Second)
@@ -170,7 +170,7 @@ func TestPartition(t *testing.T) {
 
 func TestNodesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fabric, nets, c := joined(t, simnet.Faults{})
+		fabric, nets, c := joinNodes(t, simnet.Faults{})
 		if _, err := fabric.Node("a"); err == nil {
 			t.Error("two nodes of one name")
 		}

@@ -18,9 +18,9 @@ type Machine interface {
 // the same run, to the byte.
 type Pair struct {
 	Ends [2]Machine
-	// After, if set, is called whenever an end has been stirred, so that the owner can read its events. Data that lies in
+	// OnChange, if set, is called whenever an end has been stirred, so that the owner can read its events. Data that lies in
 	// the datagram received is not valid any longer than that.
-	After func(end int)
+	OnChange func(end int)
 	// Sent, Lost, Delivered and Reordered (delivered after one that was sent later) count datagrams per direction, the
 	// sender's.
 	Sent, Lost, Delivered, Reordered [2]int
@@ -32,12 +32,12 @@ type Pair struct {
 
 	now    int64
 	wires  [2]*wire
-	shells [2]shell
+	owners [2]owner
 	queue  flights
 	order  uint64
 	last   [2]uint64 // order of the newest delivered, per direction
 	buf    []byte
-	fates  []time.Duration
+	delays []time.Duration
 	free   [][]byte // datagrams that are over
 }
 
@@ -51,9 +51,9 @@ func NewPair(a, b Machine, maxDatagram int, f Faults, seed uint64) *Pair {
 	}
 }
 
-// Shells sets how the owners of both ends go about sending. With another than Eager they must be told by Stir what they
+// SetSendModes sets how the owners of both ends go about sending. With another than Eager they must be told by Wake what they
 // ask for.
-func (p *Pair) Shells(a, b Shell) { p.shells[0].kind, p.shells[1].kind = a, b }
+func (p *Pair) SetSendModes(a, b SendMode) { p.owners[0].mode, p.owners[1].mode = a, b }
 
 // Now is the virtual time, ns.
 func (p *Pair) Now() int64 { return p.now }
@@ -73,11 +73,11 @@ func (p *Pair) Run(limit time.Duration, done func() bool) bool {
 		}
 		p.now = max(p.now, t)
 		p.arrive()
-		p.pump()
+		p.runPumps()
 		for e := range p.Ends {
-			if d := p.Ends[e].Deadline(); p.shells[e].kind == Eager && d != 0 && d <= p.now {
+			if d := p.Ends[e].Deadline(); p.owners[e].mode == Eager && d != 0 && d <= p.now {
 				p.Ends[e].Tick(p.now)
-				p.stirred(e)
+				p.changed(e)
 			}
 		}
 	}
@@ -86,35 +86,35 @@ func (p *Pair) Run(limit time.Duration, done func() bool) bool {
 // drain lets both ends send all they may.
 func (p *Pair) drain() {
 	for e := range p.Ends {
-		if p.shells[e].kind != Eager {
+		if p.owners[e].mode != Eager {
 			continue
 		}
 		for n := p.Ends[e].Next(p.now, p.buf); n > 0; n = p.Ends[e].Next(p.now, p.buf) {
-			p.launch(e, p.buf[:n])
+			p.send(e, p.buf[:n])
 		}
-		p.stirred(e)
+		p.changed(e)
 	}
 }
 
-func (p *Pair) launch(from int, d []byte) {
+func (p *Pair) send(from int, d []byte) {
 	p.Sent[from]++
 	if p.Lose != nil && p.Lose(from, d) {
 		p.Lost[from]++
 		return
 	}
-	p.fates = p.wires[from].fate(p.fates[:0])
-	if len(p.fates) == 0 {
+	p.delays = p.wires[from].drawDelays(p.delays[:0])
+	if len(p.delays) == 0 {
 		p.Lost[from]++
 		return
 	}
-	for _, way := range p.fates {
+	for _, delay := range p.delays {
 		var data []byte
 		if n := len(p.free); n > 0 {
 			data, p.free = p.free[n-1][:0], p.free[:n-1]
 		}
 		p.order++
 		heap.Push(&p.queue, flight{
-			at:    p.now + int64(way),
+			at:    p.now + int64(delay),
 			order: p.order,
 			to:    1 - from,
 			data:  append(data, d...),
@@ -130,8 +130,8 @@ func (p *Pair) next() (int64, bool) {
 	}
 	for e, m := range p.Ends {
 		d := m.Deadline()
-		if p.shells[e].kind != Eager {
-			d = p.shells[e].wake
+		if p.owners[e].mode != Eager {
+			d = p.owners[e].wake
 		}
 		if d != 0 && (!ok || d < t) {
 			t, ok = d, true
@@ -154,26 +154,26 @@ func (p *Pair) arrive() {
 		// A datagram that does not parse is counted by the machine; the caller looks at the counters.
 		_ = p.Ends[f.to].Receive(p.now, f.data)
 		got[f.to] = true
-		p.stirred(f.to)
+		p.changed(f.to)
 		p.free = append(p.free, f.data)
 	}
 	for e, g := range got {
 		if !g {
 			continue
 		}
-		if p.shells[e].kind != Eager {
-			p.read(e)
+		if p.owners[e].mode != Eager {
+			p.finishRead(e)
 		}
 		p.Ends[e].EndBatch()
-		if p.shells[e].kind != Eager {
-			p.read(e)
+		if p.owners[e].mode != Eager {
+			p.finishRead(e)
 		}
 	}
 }
 
-func (p *Pair) stirred(e int) {
-	if p.After != nil {
-		p.After(e)
+func (p *Pair) changed(e int) {
+	if p.OnChange != nil {
+		p.OnChange(e)
 	}
 }
 

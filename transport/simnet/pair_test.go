@@ -26,14 +26,14 @@ func (m *talker) Due() bool                   { return m.more > 0 }
 // TestPairLosesAndReordersAsAsked: whoever owns the ends, what is sent arrives or is counted as lost, and the same seed
 // gives the same run.
 func TestPairLosesAndReordersAsAsked(t *testing.T) {
-	for _, shell := range []simnet.Shell{simnet.Eager, simnet.Inline, simnet.Pumped} {
+	for _, shell := range []simnet.SendMode{simnet.Eager, simnet.Inline, simnet.Pumped} {
 		var runs [2]simnet.Pair
 		for i := range runs {
 			a, b := &talker{more: 1000}, &talker{}
 			p := simnet.NewPair(a, b, 100, simnet.Faults{Loss: 0.2, Reorder: 0.5, Delay: time.Millisecond}, 3)
-			p.Shells(shell, shell)
+			p.SetSendModes(shell, shell)
 			p.Lose = func(int, []byte) bool { return a.more == 500 }
-			p.Stir(0)
+			p.Wake(0)
 			p.Run(time.Minute, func() bool { return false })
 			if p.Sent[0] != 1000 || p.Delivered[0]+p.Lost[0] != 1000 || b.got != p.Delivered[0] || p.Spun != [2]int{} {
 				t.Errorf("shell %d: %d sent, %d delivered, %d lost, %d taken", shell, p.Sent[0], p.Delivered[0], p.Lost[0], b.got)

@@ -7,7 +7,7 @@ func TestLostSignalIsRepairedWhileRequestsFlow(t *testing.T) {
 	d := newDuo(t, Config{Piggyback: true, Congestion: true})
 	lose := true
 	d.drop = func(from int, b []byte) bool {
-		gone := lose && from == 0 && b[1]&^flagWaits == laneResponses
+		gone := lose && from == 0 && b[1]&^flagImmediateAck == spaceResponses
 		lose = lose && !gone
 		return gone
 	}
@@ -16,7 +16,7 @@ func TestLostSignalIsRepairedWhileRequestsFlow(t *testing.T) {
 	for i := range 20 { // 10 ms apart: never silent for as long as a time-out
 		d.now += 10 * millisecond
 		d.write(0, 0, data, uint64(i))
-		d.settle()
+		d.exchange()
 	}
 	if lose {
 		t.Fatal("nothing was lost")
@@ -24,7 +24,7 @@ func TestLostSignalIsRepairedWhileRequestsFlow(t *testing.T) {
 	if s := d.core[0].Stats(); s.Timeouts+s.Probes > 0 {
 		t.Fatalf("it was not silence that was tried: %+v", s)
 	}
-	if got := d.of(1, Signalled); len(got) != 1 {
+	if got := d.eventsOf(1, Signalled); len(got) != 1 {
 		t.Errorf("%d signals arrived while requests flow", len(got))
 	}
 }

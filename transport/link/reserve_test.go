@@ -26,13 +26,13 @@ type packet struct {
 // does to them depends on the seed alone.
 type wire struct {
 	*duo
-	direct bool
-	rng    *rand.Rand
-	faults [3]int // of 1000: lost, doubled, held back
-	flying [2][]packet
-	told   []string // every datagram and event, in order
-	places int
-	forged func(e int, p packet) // sees each packet before it arrives
+	direct   bool
+	rng      *rand.Rand
+	faults   [3]int // of 1000: lost, doubled, held back
+	inFlight [2][]packet
+	trace    []string // every datagram and event, in order
+	places   int
+	forged   func(e int, p packet) // sees each packet before it arrives
 }
 
 func (w *wire) next(e int, buf []byte) packet {
@@ -51,7 +51,7 @@ func (w *wire) next(e int, buf []byte) packet {
 func (w *wire) chance(fault int) bool { return w.rng.IntN(1000) < w.faults[fault] }
 
 func (w *wire) send(e int, p packet) {
-	w.told = append(w.told, fmt.Sprintf("%d sends %x", e, p.data))
+	w.trace = append(w.trace, fmt.Sprintf("%d sends %x", e, p.data))
 	for range 2 {
 		if w.chance(0) {
 			return
@@ -60,7 +60,7 @@ func (w *wire) send(e int, p packet) {
 		if w.chance(2) {
 			p.at += w.rng.Int64N(1_000_000)
 		}
-		w.flying[1-e] = append(w.flying[1-e], p)
+		w.inFlight[1-e] = append(w.inFlight[1-e], p)
 		if !w.chance(1) {
 			return
 		}
@@ -74,10 +74,10 @@ func (w *wire) arrive(e int, p packet) {
 		w.forged(e, p)
 	}
 	if w.direct {
-		if dst := w.core[e].Aim(p.data[:p.head], len(p.data)-p.head); dst != nil {
+		if dst := w.core[e].Reserve(p.data[:p.head], len(p.data)-p.head); dst != nil {
 			w.places++
 			copy(dst, p.data[p.head:])
-			w.core[e].Land(w.now)
+			w.core[e].Commit(w.now)
 			return
 		}
 	}
@@ -96,19 +96,19 @@ func (w *wire) step(buf []byte) {
 			}
 			w.send(e, p)
 		}
-		due := slices.Clone(w.flying[e])
+		due := slices.Clone(w.inFlight[e])
 		slices.SortStableFunc(due, func(a, b packet) int { return cmp.Compare(a.at, b.at) })
-		w.flying[e] = w.flying[e][:0]
+		w.inFlight[e] = w.inFlight[e][:0]
 		for _, p := range due {
 			if p.at > w.now {
-				w.flying[e] = append(w.flying[e], p)
+				w.inFlight[e] = append(w.inFlight[e], p)
 				continue
 			}
 			w.arrive(e, p)
 		}
 		c.EndBatch()
 		for _, ev := range c.Events(nil) {
-			w.told = append(w.told, fmt.Sprintf("%d is told %+v", e, ev))
+			w.trace = append(w.trace, fmt.Sprintf("%d is told %+v", e, ev))
 		}
 		c.Tick(w.now)
 	}
@@ -116,7 +116,7 @@ func (w *wire) step(buf []byte) {
 }
 
 func (w *wire) quiet() bool {
-	return w.core[0].idle() && w.core[1].idle() && len(w.flying[0])+len(w.flying[1]) == 0
+	return w.core[0].idle() && w.core[1].idle() && len(w.inFlight[0])+len(w.inFlight[1]) == 0
 }
 
 // fullChunks is how many chunks, all of full size, the first write of each end has.
@@ -129,7 +129,7 @@ func (w *wire) load(seed uint64) {
 		for off, i := 0, 0; i < 24; i++ {
 			n, dmove := rng.IntN(1<<(4+rng.IntN(13))), rng.IntN(8) == 0
 			if i == 0 {
-				n, dmove = fullChunks*c.unit, false
+				n, dmove = fullChunks*c.chunkSize, false
 			}
 			if off+n > duoGrant {
 				break
@@ -186,7 +186,7 @@ func newWire(t testing.TB, seed uint64, direct bool, faults [3]int) *wire {
 		faults: faults,
 	}
 	if seed%2 == 0 {
-		StartLanes(^uint32(0)-uint32(seed%200), w.core[0], w.core[1])
+		StartSpaces(^uint32(0)-uint32(seed%200), w.core[0], w.core[1])
 	}
 	w.load(seed)
 	return w
@@ -219,14 +219,14 @@ func TestInPlaceIsTheSameAsCopied(t *testing.T) {
 			rt.Fatalf("%d chunks were opened in place, %d forged heads found one", b.places, found)
 		}
 		places, forged = places+b.places, forged+found
-		for i := range min(len(a.told), len(b.told)) {
-			if a.told[i] != b.told[i] {
-				rt.Fatalf("at %d the one that copies\n%.200s\nand the one in place\n%.200s", i, a.told[i], b.told[i])
+		for i := range min(len(a.trace), len(b.trace)) {
+			if a.trace[i] != b.trace[i] {
+				rt.Fatalf("at %d the one that copies\n%.200s\nand the one in place\n%.200s", i, a.trace[i], b.trace[i])
 			}
 		}
 		for e := range 2 {
-			if len(a.told) != len(b.told) || a.core[e].Stats() != b.core[e].Stats() {
-				rt.Errorf("end %d: %d and %d things happened\n%+v\n%+v", e, len(a.told), len(b.told), a.core[e].Stats(),
+			if len(a.trace) != len(b.trace) || a.core[e].Stats() != b.core[e].Stats() {
+				rt.Errorf("end %d: %d and %d things happened\n%+v\n%+v", e, len(a.trace), len(b.trace), a.core[e].Stats(),
 					b.core[e].Stats())
 			}
 			if !bytes.Equal(a.memory[e], b.memory[e]) {
@@ -248,7 +248,7 @@ func (w *wire) forge(e int, p packet, changes int, rng *rand.Rand) bool {
 	c := w.core[e]
 	before := w.state(c)
 	memory := bytes.Clone(w.memory[e])
-	dst := c.Aim(head, len(p.data)-p.head)
+	dst := c.Reserve(head, len(p.data)-p.head)
 	if dst == nil {
 		if after := w.state(c); after != before {
 			w.t.Fatalf("a head that found no place changed\n%s\nto\n%s", before, after)
@@ -256,11 +256,11 @@ func (w *wire) forge(e int, p packet, changes int, rng *rand.Rand) bool {
 		return false
 	}
 	var f writeFrame
-	if why := parseWriteHead(head[headerSize:], c.unit, len(dst), &f); why != "" || c.in[f.tx%maxTx].has(f.chunk) ||
+	if why := parseWriteHead(head[headerSize:], c.chunkSize, len(dst), &f); why != "" || c.inTx[f.tx%maxTx].isPlaced(f.chunk) ||
 		len(dst) != cap(dst) {
 		w.t.Fatalf("a place of %d bytes for chunk %d of %+v: %s", cap(dst), f.chunk, f, why)
 	}
-	at := shmem.PageSize + int(f.base) + int(f.chunk)*c.unit
+	at := shmem.PageSize + int(f.base) + int(f.chunk)*c.chunkSize
 	for i := range dst {
 		dst[i] = 0xEE
 	}
@@ -268,7 +268,7 @@ func (w *wire) forge(e int, p packet, changes int, rng *rand.Rand) bool {
 	if !bytes.Equal(memory, w.memory[e]) {
 		w.t.Fatalf("the place of chunk %d is not at %d", f.chunk, at)
 	}
-	c.Miss()
+	c.Abort()
 	if after := w.state(c); after != before {
 		w.t.Fatalf("a forged head changed\n%s\nto\n%s", before, after)
 	}
@@ -281,16 +281,16 @@ func (w *wire) forge(e int, p packet, changes int, rng *rand.Rand) bool {
 // state is all of a core that a datagram may change.
 func (w *wire) state(c *Core) string {
 	placed := uint64(0)
-	for i := range c.in {
-		if t := &c.in[i]; t.used {
-			placed = placed*31 + uint64(t.id) + uint64(t.got)<<32 + uint64(t.state)<<50
+	for i := range c.inTx {
+		if t := &c.inTx[i]; t.used {
+			placed = placed*31 + uint64(t.id) + uint64(t.placedCount)<<32 + uint64(t.state)<<50
 			for _, word := range t.placed {
 				placed = placed*31 + word
 			}
 		}
 	}
-	return fmt.Sprint(c.Stats(), c.recv, placed, c.sigExpect, c.unechoed, c.echoDue, len(c.events), len(c.responses),
-		c.respAt, c.rtt, c.progress, c.backoff, c.Due())
+	return fmt.Sprint(c.Stats(), c.recv, placed, c.sigExpect, c.sinceLastAck, c.ackDue, len(c.events), len(c.responses),
+		c.respHead, c.rtt, c.lastProgress, c.backoff, c.Due())
 }
 
 // begun is a duo in which end 1 has the first of four chunks of an nwrite, or dmove, and the heads of all of them. The
@@ -299,18 +299,18 @@ func begun(t *testing.T, dmove bool) (*duo, [][]byte) {
 	t.Helper()
 	d := goldenDuo(t)
 	w := goldenWrite(dmove)
-	w.Data = pattern(3*d.core[0].unit+100, 1)
+	w.Data = pattern(3*d.core[0].chunkSize+100, 1)
 	d.core[0].Write(w)
 	var heads [][]byte
 	buf := make([]byte, 1415)
 	for i := range 4 {
 		n, body := d.core[0].NextGather(1e9, buf)
-		if i < 3 && (n != BulkHead || len(body) != d.core[0].unit) || i == 3 && body != nil {
+		if i < 3 && (n != BulkHeaderSize || len(body) != d.core[0].chunkSize) || i == 3 && body != nil {
 			t.Fatalf("chunk %d is %d bytes and a body of %d", i, n, len(body))
 		}
-		heads = append(heads, bytes.Clone(buf[:BulkHead]))
+		heads = append(heads, bytes.Clone(buf[:BulkHeaderSize]))
 		if i == 0 {
-			if d.core[1].Aim(heads[0], d.core[1].unit) != nil {
+			if d.core[1].Reserve(heads[0], d.core[1].chunkSize) != nil {
 				t.Fatal("a transaction that has not begun was given a place")
 			}
 			d.deliver(1, append(bytes.Clone(buf[:n]), body...))
@@ -325,7 +325,7 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 		return func(h []byte) { binary.LittleEndian.PutUint32(h[at:], binary.LittleEndian.Uint32(h[at:])+by) }
 	}
 	for name, change := range map[string]func([]byte){
-		"version": put(0, 1), "responses": put(1, laneResponses), "echo": put(1, kindEcho), "unknown kind": put(1, 9),
+		"version": put(0, 1), "responses": put(1, spaceResponses), "echo": put(1, kindAck), "unknown kind": put(1, 9),
 		"another view": plus(2, 1), "number that has arrived": plus(4, ^uint32(0)), "number long past": plus(4, 1<<31),
 		"number beyond the credit": plus(4, goldenCredit+2), "pieces": put(8, frameScatter), "padding": put(8, framePad),
 		"dmove":  put(9, flagDmove),
@@ -338,34 +338,34 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 		d, heads := begun(t, false)
 		head := bytes.Clone(heads[1])
 		change(head)
-		if d.core[1].Aim(head, d.core[1].unit) != nil {
+		if d.core[1].Reserve(head, d.core[1].chunkSize) != nil {
 			t.Errorf("%s: it was given a place", name)
 		}
 	}
 	d, heads := begun(t, false)
 	c := d.core[1]
-	for _, n := range []int{0, 1, c.unit - 1, c.unit + 1} {
-		if c.Aim(heads[1], n) != nil {
+	for _, n := range []int{0, 1, c.chunkSize - 1, c.chunkSize + 1} {
+		if c.Reserve(heads[1], n) != nil {
 			t.Errorf("a body of %d bytes was given a place", n)
 		}
 	}
-	for n := range BulkHead {
-		if c.Aim(heads[1][:n], c.unit) != nil {
+	for n := range BulkHeaderSize {
+		if c.Reserve(heads[1][:n], c.chunkSize) != nil {
 			t.Errorf("a head of %d bytes was given a place", n)
 		}
 	}
-	dst := c.Aim(heads[1], c.unit)
-	if len(dst) != c.unit || cap(dst) != c.unit || &dst[0] != &d.memory[1][shmem.PageSize+16+c.unit] {
+	dst := c.Reserve(heads[1], c.chunkSize)
+	if len(dst) != c.chunkSize || cap(dst) != c.chunkSize || &dst[0] != &d.memory[1][shmem.PageSize+16+c.chunkSize] {
 		t.Fatalf("the missing chunk's place has %d bytes", len(dst))
 	}
-	c.Land(1)
-	if c.Aim(heads[1], c.unit) != nil {
-		t.Error("a chunk that has landed was given a place")
+	c.Commit(1)
+	if c.Reserve(heads[1], c.chunkSize) != nil {
+		t.Error("a chunk that is in place was given a place")
 	}
 	if err := d.table[1].Revoke(d.ref[0]); err != nil {
 		t.Fatal(err)
 	}
-	if c.Aim(heads[2], c.unit) != nil {
+	if c.Reserve(heads[2], c.chunkSize) != nil {
 		t.Error("a place in a window that is revoked")
 	}
 }
@@ -374,7 +374,7 @@ func TestPlacesAreForMissingChunksOnly(t *testing.T) {
 // stays missing.
 func TestDmovesAreNotAimedAt(t *testing.T) {
 	d, heads := begun(t, true)
-	if d.core[1].Aim(heads[1], d.core[1].unit) != nil {
+	if d.core[1].Reserve(heads[1], d.core[1].chunkSize) != nil {
 		t.Error("a missing chunk of a dmove was given a place")
 	}
 }
@@ -385,16 +385,16 @@ func TestNoPlaceInWhatIsOver(t *testing.T) {
 	if err := d.table[1].Revoke(d.ref[0]); err != nil {
 		t.Fatal(err)
 	}
-	full := append(bytes.Clone(heads[1]), make([]byte, d.core[1].unit)...)
+	full := append(bytes.Clone(heads[1]), make([]byte, d.core[1].chunkSize)...)
 	d.deliver(1, full)
-	if got := d.of(1, Refused); len(got) != 1 {
+	if got := d.eventsOf(1, Refused); len(got) != 1 {
 		t.Fatalf("refused %+v", got)
 	}
-	if s := d.core[1].in[1024%maxTx].state; s != txRefused {
+	if s := d.core[1].inTx[1024%maxTx].state; s != txRefused {
 		t.Fatalf("state %d", s)
 	}
 	before := d.table[1].Violations(shmem.NoWindow) + d.table[1].Violations(shmem.StaleGen)
-	if d.core[1].Aim(heads[2], d.core[1].unit) != nil || d.table[1].Violations(shmem.NoWindow)+
+	if d.core[1].Reserve(heads[2], d.core[1].chunkSize) != nil || d.table[1].Violations(shmem.NoWindow)+
 		d.table[1].Violations(shmem.StaleGen) != before {
 		t.Error("a refused write was given a place, or asked for one")
 	}
@@ -407,7 +407,7 @@ func TestInPlaceAllocatesNothing(t *testing.T) {
 	d := newDuo(t, Config{Pad: true, Congestion: true})
 	data, buf, whole := pattern(64<<10, 1), make([]byte, 1415), make([]byte, 1415)
 	var spare [2][]Event
-	landed := 0
+	committed := 0
 	round := func() {
 		d.core[0].Write(Write{Ref: d.ref[0], Data: data})
 		for moved := true; moved; {
@@ -419,14 +419,14 @@ func TestInPlaceAllocatesNothing(t *testing.T) {
 					d.now += 1000
 					if body != nil {
 						for range 2 { // the first time it is forged
-							if dst := peer.Aim(buf[:n], len(body)); dst != nil {
-								peer.Miss()
+							if dst := peer.Reserve(buf[:n], len(body)); dst != nil {
+								peer.Abort()
 							}
 						}
-						if dst := peer.Aim(buf[:n], len(body)); dst != nil {
+						if dst := peer.Reserve(buf[:n], len(body)); dst != nil {
 							copy(dst, body)
-							peer.Land(d.now)
-							landed++
+							peer.Commit(d.now)
+							committed++
 							continue
 						}
 					}
@@ -445,7 +445,7 @@ func TestInPlaceAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(50, round); n != 0 {
 		t.Errorf("%v allocations per write of 64 KiB", n)
 	}
-	if landed < 4000 {
-		t.Errorf("only %d chunks landed in place", landed)
+	if committed < 4000 {
+		t.Errorf("only %d chunks were placed directly", committed)
 	}
 }

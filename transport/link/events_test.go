@@ -2,16 +2,16 @@ package link
 
 import "testing"
 
-// TestWhatEndsUnheard: a fence with nothing before it, and a dmove that dies before it is sent, leave something to tell
+// TestEventsWithoutDatagrams: a fence with nothing before it, and a dmove that dies before it is sent, leave something to tell
 // without any datagram.
-func TestWhatEndsUnheard(t *testing.T) {
+func TestEventsWithoutDatagrams(t *testing.T) {
 	d := newDuo(t, Config{})
 	c := d.core[0]
-	if c.Untold() {
+	if c.HasEvents() {
 		t.Fatal("a new link has something to tell")
 	}
 	c.Fence(1)
-	if !c.Untold() || len(c.Events(nil)) != 1 || c.Untold() {
+	if !c.HasEvents() || len(c.Events(nil)) != 1 || c.HasEvents() {
 		t.Error("a fence on an idle link is not told, or for ever")
 	}
 	c.Write(Write{
@@ -21,10 +21,10 @@ func TestWhatEndsUnheard(t *testing.T) {
 		Deadline: d.now - 1,
 		Cookie:   2,
 	})
-	if !c.Due() || c.Next(d.now, make([]byte, 1415)) != 0 || c.Due() || !c.Untold() {
+	if !c.Due() || c.Next(d.now, make([]byte, 1415)) != 0 || c.Due() || !c.HasEvents() {
 		t.Error("a dmove that has died is not told")
 	}
-	if s := c.Silent(d.now + second); s != 0 {
+	if s := c.SilentFor(d.now + second); s != 0 {
 		t.Errorf("a link with nothing outstanding has been silent for %d ns", s)
 	}
 	d.write(0, 0, []byte("y"), 3)
@@ -34,7 +34,7 @@ func TestWhatEndsUnheard(t *testing.T) {
 		c.Tick(d.now)
 		c.Next(d.now, make([]byte, 1415))
 	}
-	if s := c.Silent(d.now); s < second {
+	if s := c.SilentFor(d.now); s < second {
 		t.Errorf("after 20 time-outs it has been silent for %d ms", s/millisecond)
 	}
 }

@@ -36,7 +36,7 @@ func TestKilledPeerComesBack(t *testing.T) {
 				}
 			}()
 			id := issue("n1", certs.RoleNode)
-			kill(t, p, id, name, dir).learns(t)
+			kill(t, p, id, name, dir).expectLinkDown(t)
 			p.table.RevokePeer(1)
 			before := p.ep.Stats()
 			startVictim(t, id, name+" "+dir+" "+p.net.Addr().String())
@@ -44,7 +44,7 @@ func TestKilledPeerComesBack(t *testing.T) {
 				return p.ep.Stats().RefusedView != before.RefusedView
 			})
 			p.gone.Store(true)
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			select {
 			case <-p.back:
@@ -77,8 +77,8 @@ func TestKilledPeerComesBack(t *testing.T) {
 
 // grantWhenLinked grants when the link is there, which Returned tells just before.
 func (p *party) grantWhenLinked(ctx context.Context) error {
-	tell, err := p.grant()
-	for err == nil && tell() != nil {
+	announce, err := p.grant()
+	for err == nil && announce() != nil {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
